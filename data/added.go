@@ -1,0 +1,88 @@
+package data
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// addedToken is a token that is looked for in the text itself.
+type addedToken struct {
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"` // only where no letter or digit touches it
+	LStrip     bool   `json:"lstrip"`      // takes the white space before it along
+	RStrip     bool   `json:"rstrip"`      // takes the white space after it along
+	Normalized bool   `json:"normalized"`  // is looked for in normalized text
+}
+
+// addedTokens are tokens by their first byte, longest first.
+type addedTokens map[byte][]addedToken
+
+func newAddedTokens(tokens []addedToken) addedTokens {
+	byFirst := addedTokens{}
+	for _, t := range tokens {
+		if t.Content != "" {
+			byFirst[t.Content[0]] = append(byFirst[t.Content[0]], t)
+		}
+	}
+	for _, list := range byFirst {
+		slices.SortStableFunc(list, func(a, b addedToken) int { return len(b.Content) - len(a.Content) })
+	}
+	return byFirst
+}
+
+// cut calls token and plain for the tokens of text and the stretches between them. Of tokens that overlap, the
+// first and then the longest counts.
+func (a addedTokens) cut(text string, token func(id int32), plain func(string)) {
+	done := 0
+	for i := 0; i < len(text); {
+		t, ok := a.at(text[i:])
+		if !ok {
+			i++
+			continue
+		}
+		begin, end := i, i+len(t.Content)
+		i = end
+		if t.SingleWord && touchesWord(text[:begin], text[end:]) {
+			continue
+		}
+		if t.LStrip {
+			begin = max(done, len(strings.TrimRightFunc(text[:begin], unicode.IsSpace)))
+		}
+		if t.RStrip {
+			end = len(text) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+			i = end
+		}
+		if begin > done {
+			plain(text[done:begin])
+		}
+		token(t.ID)
+		done = end
+	}
+	if done < len(text) {
+		plain(text[done:])
+	}
+}
+
+func (a addedTokens) at(text string) (addedToken, bool) {
+	for _, t := range a[text[0]] {
+		if strings.HasPrefix(text, t.Content) {
+			return t, true
+		}
+	}
+	return addedToken{}, false
+}
+
+func touchesWord(before, after string) bool {
+	last, _ := utf8.DecodeLastRuneInString(before)
+	first, _ := utf8.DecodeRuneInString(after)
+	return before != "" && isWord(last) || after != "" && isWord(first)
+}
+
+// isWord is \w of Unicode's regular expressions.
+func isWord(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic,
+		unicode.Join_Control)
+}

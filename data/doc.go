@@ -1,0 +1,12 @@
+// Package data turns text into batches of token ids.
+//
+// A Tokenizer maps text to ids and back: Bytes needs no file, LoadTokenizer reads a Hugging Face tokenizer.json. A
+// Sampler cuts ids into windows and deals them out in batches. The one idea: a batch is a function of the seed and
+// the step alone. Nothing is consumed and no position is kept, so a run that resumes, on however many devices, sees
+// the batches it would have seen.
+//
+//	var tok data.Bytes
+//	train, held, err := data.Split(tok.Encode(data.MobyDick()), 0.9)
+//	s, err := data.NewSampler(train, data.SamplerConfig{Batch: 8, Seq: 128, Seed: 1})
+//	batch := s.Batch(0)  // i32[8,129]: inputs are columns 0 to 127, labels are columns 1 to 128
+package data

@@ -1,0 +1,107 @@
+package data
+
+// pair is two neighbouring symbols.
+type pair struct{ left, right int32 }
+
+// merge is what a pair becomes; the lowest rank goes first.
+type merge struct{ rank, id int32 }
+
+// merger merges the symbols of one word. They are a linked list in slices, and the pairs that may merge wait in a
+// heap, so that a word of n bytes takes n·log n steps, however long. It is kept between words for its memory.
+type merger struct {
+	ids        []int32 // -1 where a symbol went into the one before it
+	prev, next []int32 // positions; -1 at the ends
+	queue      heap
+}
+
+// merge merges m.ids and appends what remains to out.
+func (m *merger) merge(merges map[pair]merge, out []int32) []int32 {
+	n := len(m.ids)
+	m.prev, m.next, m.queue = m.prev[:0], m.next[:0], m.queue[:0]
+	for i := range n {
+		m.prev = append(m.prev, int32(i-1))
+		m.next = append(m.next, int32(i+1))
+	}
+	if n > 0 {
+		m.next[n-1] = -1
+	}
+	for i := range n {
+		m.offer(merges, int32(i))
+	}
+	for len(m.queue) > 0 {
+		rank, at := m.queue.pop()
+		m.apply(merges, rank, at)
+	}
+	for _, id := range m.ids {
+		if id >= 0 {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// offer queues the pair that begins at position at, if it merges.
+func (m *merger) offer(merges map[pair]merge, at int32) {
+	if at < 0 || m.next[at] < 0 {
+		return
+	}
+	if to, ok := merges[pair{m.ids[at], m.ids[m.next[at]]}]; ok {
+		m.queue.push(to.rank, at)
+	}
+}
+
+// apply merges the pair at position at, unless it has changed since it was queued.
+func (m *merger) apply(merges map[pair]merge, rank, at int32) {
+	right := m.next[at]
+	if m.ids[at] < 0 || right < 0 {
+		return
+	}
+	to, ok := merges[pair{m.ids[at], m.ids[right]}]
+	if !ok || to.rank != rank {
+		return
+	}
+	m.ids[at], m.ids[right] = to.id, -1
+	m.next[at] = m.next[right]
+	if after := m.next[at]; after >= 0 {
+		m.prev[after] = at
+	}
+	m.offer(merges, m.prev[at])
+	m.offer(merges, at)
+}
+
+// heap holds a rank and a position in one number each, the lowest on top. container/heap would allocate for each.
+type heap []uint64
+
+func (h *heap) push(rank, at int32) {
+	q := append(*h, uint64(rank)<<32|uint64(at))
+	for i := len(q) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if q[parent] <= q[i] {
+			break
+		}
+		q[parent], q[i] = q[i], q[parent]
+		i = parent
+	}
+	*h = q
+}
+
+func (h *heap) pop() (rank, at int32) {
+	q := *h
+	top := q[0]
+	last := len(q) - 1
+	q[0] = q[last]
+	q = q[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child+1 < last && q[child+1] < q[child] {
+			child++
+		}
+		if child >= last || q[i] <= q[child] {
+			break
+		}
+		q[child], q[i] = q[i], q[child]
+		i = child
+	}
+	*h = q
+	return int32(top >> 32), int32(uint32(top))
+}

@@ -1,0 +1,89 @@
+package data
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// SamplerConfig says how a Sampler makes batches.
+type SamplerConfig struct {
+	Batch int    // windows in a batch; at least 1
+	Seq   int    // tokens that a model sees of a window, which has one more; at least 1
+	Seed  uint64 // chooses the order of each epoch
+	Order Order  // of the windows within an epoch; Shuffled by default
+}
+
+// Order is that of the windows within an epoch.
+type Order uint8
+
+const (
+	// Shuffled takes the windows in a new random order each epoch.
+	Shuffled Order = iota
+	// Sequential takes the windows as they stand in the text.
+	Sequential
+)
+
+// Sampler deals out a text's windows. Window i holds tokens i·Seq to i·Seq+Seq, so that each token is a label once
+// an epoch; the last label of a window is the first input of the next, and what does not fill a window is left out.
+// Every epoch deals each window once. Batches follow on without regard to epochs: one may hold the end of an epoch
+// and the beginning of the next.
+type Sampler struct {
+	ids     []int32
+	windows int
+	config  SamplerConfig
+}
+
+// NewSampler makes a sampler of ids, which it shares.
+func NewSampler(ids []int32, config SamplerConfig) (*Sampler, error) {
+	switch {
+	case config.Batch < 1:
+		return nil, fmt.Errorf("sampler: batch: got %d, want at least 1", config.Batch)
+	case config.Seq < 1:
+		return nil, fmt.Errorf("sampler: seq: got %d, want at least 1", config.Seq)
+	case config.Order > Sequential:
+		return nil, fmt.Errorf("sampler: order: got %d, want Shuffled or Sequential", config.Order)
+	case len(ids)-1 < config.Seq:
+		return nil, fmt.Errorf("sampler: text is shorter than a window: got %d tokens, want at least %d+1",
+			len(ids), config.Seq)
+	case !array.Shape{config.Batch, config.Seq + 1}.Valid():
+		return nil, fmt.Errorf("sampler: batch is too large: got [%d,%d+1]", config.Batch, config.Seq)
+	}
+	return &Sampler{ids: ids, windows: (len(ids) - 1) / config.Seq, config: config}, nil
+}
+
+// Windows is the number of windows in an epoch.
+func (s *Sampler) Windows() int { return s.windows }
+
+// Batch is the i32[Batch,Seq+1] of a step, counted from 0. It depends on the config and the step only.
+func (s *Sampler) Batch(step int) array.Array {
+	width := s.config.Seq + 1
+	a := array.New(array.I32, s.config.Batch, width)
+	rows := array.Data[int32](a)
+	first := uint64(step) * uint64(s.config.Batch)
+	for i := range s.config.Batch {
+		begin := s.window(first+uint64(i)) * s.config.Seq
+		copy(rows[i*width:(i+1)*width], s.ids[begin:])
+	}
+	return a
+}
+
+// window is the i-th window dealt since the beginning.
+func (s *Sampler) window(i uint64) int {
+	n := uint64(s.windows)
+	epoch, place := i/n, i%n
+	if s.config.Order == Sequential {
+		return int(place)
+	}
+	return int(newPermutation(n, s.config.Seed, epoch).at(place))
+}
+
+// Split cuts ids in two: the first part, to train on, has the given fraction of them, and the tail is held out.
+// Both share ids.
+func Split(ids []int32, fraction float64) (train, held []int32, err error) {
+	if !(fraction >= 0 && fraction <= 1) { // NaN is neither
+		return nil, nil, fmt.Errorf("split: fraction: got %v, want 0 to 1", fraction)
+	}
+	n := int(fraction * float64(len(ids)))
+	return ids[:n:n], ids[n:], nil
+}

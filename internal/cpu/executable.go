@@ -1,0 +1,167 @@
+package cpu
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// Options say how a program is compiled.
+type Options struct {
+	// Donate lists parameters whose arrays a run may overwrite with results: the caller gives them up.
+	Donate []int
+}
+
+// Executable is a program with its memory planned. One run at a time uses its arena.
+type Executable struct {
+	f      *ir.Func
+	device *Device
+	plan   *plan
+	mu     sync.Mutex
+	arena  []byte
+	owned  []bool
+}
+
+// Compile plans f's memory on d. Captured tensors are bound now.
+func (d *Device) Compile(f *ir.Func, o Options) (*Executable, error) {
+	donated := make([]bool, len(f.Params()))
+	for _, i := range o.Donate {
+		if i < 0 || i >= len(f.Params())-len(f.Captures()) {
+			return nil, fmt.Errorf("compile %s: donated parameter %d: it has %d", f.Name(), i, len(f.Params()))
+		}
+		donated[i] = true
+	}
+	e := &Executable{f: f, device: d, plan: planMemory(f, donated), owned: donated}
+	e.arena = array.New(array.U8, e.plan.arena).Bytes()
+	return e, nil
+}
+
+// Memory is what a run needs, in bytes.
+type Memory struct {
+	// Arena holds all that lives only within a run.
+	Arena int
+	// Params and Results are the caller's arrays and the new ones that a run returns; a result in donated memory
+	// is counted with the params only.
+	Params, Results int
+}
+
+// Peak is the sum of all parts.
+func (m Memory) Peak() int { return m.Arena + m.Params + m.Results }
+
+// Memory is the program's planned memory: what its runs allocate.
+func (e *Executable) Memory() Memory {
+	m := Memory{Arena: e.plan.arena}
+	for _, p := range e.f.Params() {
+		m.Params += p.Type().Bytes()
+	}
+	seen := map[*place]bool{}
+	for _, at := range e.plan.resultOf {
+		if at.home == homeResult && !seen[at] {
+			seen[at] = true
+			m.Results += at.bytes
+		}
+	}
+	return m
+}
+
+// Func is the program that runs.
+func (e *Executable) Func() *ir.Func { return e.f }
+
+// Run computes the results for args, the parameters without the captured ones. Donated args are given up, whether
+// or not it succeeds.
+func (e *Executable) Run(args []array.Array) ([]array.Array, error) {
+	all, err := e.bind(args)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := &run{e: e, env: e.device.env(), params: all, results: map[*place][]byte{}}
+	for _, n := range e.f.Nodes() {
+		r.node(n)
+	}
+	return r.collect(), nil
+}
+
+// bind checks the arguments' types and adds the captured tensors.
+func (e *Executable) bind(args []array.Array) ([]array.Array, error) {
+	params := e.f.Params()
+	own := len(params) - len(e.f.Captures())
+	if len(args) != own {
+		return nil, fmt.Errorf("run %s: want %d arguments: got %d", e.f.Name(), own, len(args))
+	}
+	all := make([]array.Array, len(params))
+	copy(all, args)
+	for i, src := range e.f.Captures() {
+		a, err := Read(src)
+		if err != nil {
+			return nil, err
+		}
+		all[own+i] = a
+	}
+	for i, a := range all {
+		if t := ir.TypeOf(a); !t.Equal(params[i].Type()) {
+			return nil, fmt.Errorf("run %s: argument %d %q: got %v, want %v", e.f.Name(), i, params[i].Name(), t, params[i].Type())
+		}
+	}
+	return all, nil
+}
+
+// run is one execution.
+type run struct {
+	e       *Executable
+	env     *op.Env
+	params  []array.Array
+	results map[*place][]byte
+}
+
+func (r *run) node(n *ir.Node) {
+	if _, ok := n.Op().(op.Aliaser); ok {
+		return
+	}
+	in, out := make([]array.Array, len(n.In())), make([]array.Array, len(n.Out()))
+	for i, v := range n.In() {
+		in[i] = r.array(v)
+	}
+	for i, v := range n.Out() {
+		out[i] = r.array(v)
+	}
+	op.Run(r.env, n.Op().(op.Op), in, out)
+}
+
+// array is v's memory in this run.
+func (r *run) array(v *ir.Value) array.Array {
+	at := r.e.plan.places[v.ID()]
+	return array.View(v.DType(), v.Shape(), r.bytes(at))
+}
+
+func (r *run) bytes(at *place) []byte {
+	switch at.home {
+	case homeParam:
+		return r.params[at.index].Bytes()
+	case homeResult:
+		b, ok := r.results[at]
+		if !ok {
+			b = array.New(array.U8, at.bytes).Bytes()
+			r.results[at] = b
+		}
+		return b
+	}
+	return r.e.arena[at.offset : at.offset+at.bytes]
+}
+
+// collect reads the results; one that is a parameter's own memory is copied unless it was donated.
+func (r *run) collect() []array.Array {
+	out := make([]array.Array, len(r.e.f.Results()))
+	for i, v := range r.e.f.Results() {
+		at := r.e.plan.resultOf[i]
+		out[i] = r.array(v)
+		if at.home == homeParam && r.e.plan.taken[at.index] != i || at.home == homeResult && at.index != i {
+			out[i] = out[i].Clone()
+		}
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// home is where a value's bytes are while a program runs.
+type home uint8
+
+const (
+	homeArena  home = iota // offset bytes into the arena
+	homeParam              // the caller's array for a parameter
+	homeResult             // an array that the run returns
+)
+
+// place is a value's memory. Values that share memory share a place.
+type place struct {
+	home   home
+	index  int // of the param or result
+	offset int // in the arena
+	bytes  int
+	first  int // node that writes it first; -1 for a param
+	last   int // node that reads it last; len(nodes) for a result
+	owned  bool
+}
+
+// plan is the memory of one program: a place for every value and the arena's size.
+type plan struct {
+	places []*place
+	arena  int
+	// resultOf[i] is where result i is read from.
+	resultOf []*place
+	// taken[i] is the result that takes over donated param i's memory, or -1.
+	taken []int
+}
+
+// planner assigns places node by node.
+type planner struct {
+	f       *ir.Func
+	lastUse []int
+	donated []bool
+	plan
+}
+
+// planMemory decides where every value lives. donated[i] allows param i's memory to become a result's.
+func planMemory(f *ir.Func, donated []bool) *plan {
+	p := &planner{f: f, donated: donated, lastUse: lastUses(f)}
+	p.places = make([]*place, f.NumValues())
+	p.taken = slices.Repeat([]int{-1}, len(f.Params()))
+	for i, v := range f.Params() {
+		p.places[v.ID()] = &place{home: homeParam, index: i, first: -1, last: p.lastUse[v.ID()], bytes: v.Type().Bytes(), owned: donated[i]}
+	}
+	for i, n := range f.Nodes() {
+		p.node(i, n)
+	}
+	p.results()
+	p.pack()
+	return &p.plan
+}
+
+// lastUses is, for each value, the last node that reads it; len(nodes) for results, -1 if nothing does.
+func lastUses(f *ir.Func) []int {
+	last := slices.Repeat([]int{-1}, f.NumValues())
+	for i, n := range f.Nodes() {
+		for _, v := range n.In() {
+			last[v.ID()] = i
+		}
+	}
+	for _, v := range f.Results() {
+		last[v.ID()] = len(f.Nodes())
+	}
+	return last
+}
+
+func (p *planner) node(i int, n *ir.Node) {
+	if _, ok := n.Op().(op.Aliaser); ok {
+		src := p.places[n.In()[0].ID()]
+		src.last = max(src.last, p.lastUse[n.Out()[0].ID()], i)
+		p.places[n.Out()[0].ID()] = src
+		return
+	}
+	var over []int
+	if ip, ok := n.Op().(op.InPlacer); ok {
+		over = ip.InPlace()
+	}
+	for r, v := range n.Out() {
+		id := v.ID()
+		if r < len(over) && over[r] >= 0 && p.overwrite(i, n, n.In()[over[r]], v) {
+			continue
+		}
+		p.places[id] = &place{home: homeArena, bytes: v.Type().Bytes(), first: i, last: max(p.lastUse[id], i), owned: true}
+	}
+}
+
+// overwrite lets result v of node i take the place of operand x, if x is not needed afterwards.
+func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value) bool {
+	at := p.places[x.ID()]
+	for _, other := range n.In() {
+		if other != x && p.places[other.ID()] == at {
+			return false // the same memory is read in another order
+		}
+	}
+	if !at.owned || at.last > i || !x.Type().Equal(v.Type()) {
+		return false
+	}
+	if at.home == homeParam && p.lastUse[v.ID()] != len(p.f.Nodes()) {
+		return false // donated memory is for results
+	}
+	at.last = max(p.lastUse[v.ID()], i)
+	p.places[v.ID()] = at
+	return true
+}
+
+// results gives each result memory of its own that outlives the run.
+func (p *planner) results() {
+	p.resultOf = make([]*place, len(p.f.Results()))
+	for i, v := range p.f.Results() {
+		at := p.places[v.ID()]
+		p.resultOf[i] = at
+		switch {
+		case at.home == homeArena:
+			at.home, at.index = homeResult, i
+		case at.home == homeParam && p.donated[at.index] && p.taken[at.index] < 0:
+			p.taken[at.index] = i
+		}
+	}
+}
+
+// pack lays the arena out: the largest places first, each at the lowest offset where no place alive at the same
+// time lies. [Pisarchyk and Lee 2020, greedy by size]
+func (p *planner) pack() {
+	var todo []*place
+	seen := map[*place]bool{}
+	for _, at := range p.places {
+		if at != nil && at.home == homeArena && !seen[at] {
+			seen[at] = true
+			todo = append(todo, at)
+		}
+	}
+	slices.SortStableFunc(todo, func(a, b *place) int { return b.bytes - a.bytes })
+	var laid []*place // by offset
+	for _, at := range todo {
+		at.offset = gap(laid, at)
+		p.arena = max(p.arena, at.offset+aligned(at.bytes))
+		i, _ := slices.BinarySearchFunc(laid, at, func(a, b *place) int { return a.offset - b.offset })
+		laid = slices.Insert(laid, i, at)
+	}
+}
+
+// gap is the lowest offset at which at fits among the places that are alive with it.
+func gap(laid []*place, at *place) int {
+	offset := 0
+	for _, l := range laid {
+		if l.last < at.first || at.last < l.first {
+			continue
+		}
+		if offset+aligned(at.bytes) <= l.offset {
+			break
+		}
+		offset = max(offset, l.offset+aligned(l.bytes))
+	}
+	return offset
+}
+
+func aligned(n int) int { return (n + array.Alignment - 1) &^ (array.Alignment - 1) }

@@ -1,0 +1,104 @@
+package cpu
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/op"
+)
+
+// Config says what of the host to use.
+type Config struct {
+	// Threads is how many threads the kernels share; 0 means all cores.
+	Threads int
+}
+
+// Device is the host as a place to compute: its threads.
+type Device struct{ pool *kernel.Pool }
+
+// NewDevice starts the threads; Close ends them.
+func NewDevice(c Config) *Device { return &Device{pool: kernel.NewPool(c.Threads)} }
+
+// Close ends the device's threads.
+func (d *Device) Close() { d.pool.Close() }
+
+// Threads is how many threads compute.
+func (d *Device) Threads() int { return d.pool.Threads() }
+
+func (d *Device) env() *op.Env { return &op.Env{Pool: d.pool} }
+
+// Session is the scope of eager tensors: an op on them runs at once. It may be used by one goroutine at a time for
+// each tensor graph; the device's threads are shared.
+type Session struct {
+	device *Device
+	seq    atomic.Int64
+}
+
+// NewSession makes a scope whose ops run on d.
+func (d *Device) NewSession() *Session { return &Session{device: d} }
+
+// Tensor is a's data as an eager tensor, shared: a must not be changed afterwards.
+func (s *Session) Tensor(a array.Array) *op.Tensor { return ir.Leaf(s, ir.TypeOf(a), a) }
+
+// Read is the data of an eager tensor, shared.
+func Read(x *op.Tensor) (array.Array, error) {
+	if err := x.Err(); err != nil {
+		return array.Array{}, err
+	}
+	a, ok := x.Store().(array.Array)
+	if !ok {
+		return array.Array{}, fmt.Errorf("tensor %v: it is traced: it has no data until its program runs", x)
+	}
+	return a, nil
+}
+
+// Apply runs o now. Results remember how they were made only where an operand is tracked.
+func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
+	types, arrays, tracked, err := operands(in)
+	if err != nil {
+		return ir.InvalidResults(s, o, len(in), err)
+	}
+	outTypes, err := o.Infer(types)
+	if err != nil {
+		return ir.InvalidResults(s, o, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err})
+	}
+	results := s.eval(o.(op.Op), arrays, outTypes)
+	out := make([]*ir.Value, len(results))
+	for i, a := range results {
+		out[i] = ir.Leaf(s, outTypes[i], a)
+	}
+	if tracked {
+		ir.Record(o, in, out, int(s.seq.Add(1)))
+	}
+	return out
+}
+
+func (s *Session) eval(o op.Op, in []array.Array, types []ir.Type) []array.Array {
+	if _, ok := o.(op.Aliaser); ok {
+		return []array.Array{array.View(types[0].DType, types[0].Shape, in[0].Bytes())}
+	}
+	out := make([]array.Array, len(types))
+	for i, t := range types {
+		out[i] = array.New(t.DType, t.Shape...)
+	}
+	op.Run(s.device.env(), o, in, out)
+	return out
+}
+
+func operands(in []*ir.Value) (types []ir.Type, arrays []array.Array, tracked bool, err error) {
+	types, arrays = make([]ir.Type, len(in)), make([]array.Array, len(in))
+	for i, v := range in {
+		if v == nil {
+			return nil, nil, false, &ir.Error{Pos: ir.Caller(), Op: "tensor", Err: fmt.Errorf("operand %d is nil", i)}
+		}
+		if v.Err() != nil {
+			return nil, nil, false, v.Err()
+		}
+		types[i], arrays[i] = v.Type(), v.Store().(array.Array)
+		tracked = tracked || v.Tracked() && v.DType().IsFloat()
+	}
+	return types, arrays, tracked, nil
+}

@@ -1,0 +1,152 @@
+package ir
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Builder makes a Func. It is the Scope of the values in it. The first error sticks: later ops are inert, and
+// Build returns it.
+type Builder struct {
+	name     string
+	params   []*Value
+	nodes    []*Node
+	captured map[*Value]*Value
+	sources  []*Value
+	pos      Pos
+	err      error
+	built    bool
+}
+
+// NewBuilder starts a program.
+func NewBuilder(name string) *Builder {
+	return &Builder{name: name, captured: map[*Value]*Value{}}
+}
+
+// Param adds a parameter.
+func (b *Builder) Param(name string, t Type) *Value {
+	v := &Value{typ: t, scope: b, name: name, tracked: true}
+	b.params = append(b.params, v)
+	return v
+}
+
+// At makes the following nodes carry pos, in place of the caller's, until restore is called. Passes use it so
+// that what they add names the line it is for.
+func (b *Builder) At(pos Pos) (restore func()) {
+	old := b.pos
+	b.pos = pos
+	return func() { b.pos = old }
+}
+
+// Err is the first mistake made so far.
+func (b *Builder) Err() error { return b.err }
+
+// Apply adds a node.
+func (b *Builder) Apply(op Op, in []*Value) []*Value {
+	if b.err == nil && b.built {
+		b.fail(op, errors.New("the program is already built"))
+	}
+	operands := make([]*Value, len(in))
+	for i, v := range in {
+		operands[i] = b.own(op, v)
+	}
+	types := make([]Type, len(in))
+	for i, v := range operands {
+		types[i] = v.typ
+	}
+	if b.err != nil {
+		return b.inert(op, types)
+	}
+	out, err := op.Infer(types)
+	if err != nil {
+		b.fail(op, err)
+		return b.inert(op, types)
+	}
+	return b.add(op, operands, out)
+}
+
+func (b *Builder) add(op Op, in []*Value, out []Type) []*Value {
+	n := &Node{op: op, in: in, pos: b.here(), seq: len(b.nodes)}
+	for i, t := range out {
+		n.out = append(n.out, &Value{typ: t, scope: b, node: n, index: i, tracked: true})
+	}
+	b.nodes = append(b.nodes, n)
+	return n.out
+}
+
+func (b *Builder) here() Pos {
+	if b.pos != "" {
+		return b.pos
+	}
+	return Caller()
+}
+
+func (b *Builder) fail(op Op, err error) {
+	if b.err == nil {
+		b.err = &Error{Pos: b.here(), Op: op.Name(), Err: err}
+	}
+}
+
+// own is v as a value of this program: an eager value becomes a captured parameter.
+func (b *Builder) own(op Op, v *Value) *Value {
+	switch {
+	case v == nil:
+		b.fail(op, errors.New("operand is nil"))
+		return Invalid(b, b.err)
+	case v.err != nil:
+		if b.err == nil {
+			b.err = v.err
+		}
+		return v
+	case v.scope == Scope(b):
+		return v
+	case v.store == nil:
+		b.fail(op, errors.New("operand belongs to another trace"))
+		return v
+	}
+	p, ok := b.captured[v]
+	if !ok {
+		p = b.Param(v.name, v.typ)
+		b.captured[v] = p
+		b.sources = append(b.sources, v)
+	}
+	return p
+}
+
+// inert gives enough invalid values for any caller to index.
+func (b *Builder) inert(op Op, in []Type) []*Value {
+	return InvalidResults(b, op, len(in), b.err)
+}
+
+// Build ends the program with its results. A value of another scope among them is captured.
+func (b *Builder) Build(results ...*Value) (*Func, error) {
+	owned := make([]*Value, len(results))
+	for i, v := range results {
+		owned[i] = b.own(returnOp{}, v)
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.built = true
+	f := &Func{name: b.name, nodes: b.nodes, results: owned, captures: b.sources}
+	captured := map[*Value]bool{}
+	for _, src := range b.sources {
+		captured[b.captured[src]] = true
+	}
+	for _, p := range b.params {
+		if !captured[p] {
+			f.params = append(f.params, p)
+		}
+	}
+	for _, src := range b.sources {
+		f.params = append(f.params, b.captured[src])
+	}
+	f.number()
+	return f, nil
+}
+
+// returnOp names the place of a mistake among a program's results.
+type returnOp struct{}
+
+func (returnOp) Name() string                 { return "return" }
+func (returnOp) Infer([]Type) ([]Type, error) { return nil, fmt.Errorf("not an op") }

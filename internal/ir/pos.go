@@ -1,0 +1,42 @@
+package ir
+
+import (
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// Pos is a place in the user's source, file.go:line; it is empty where none is known.
+type Pos string
+
+const module = "github.com/galley-ml/galley"
+
+// layers are the packages whose frames are never the user's own line.
+var layers = []string{
+	module + "/op.", module + "/nn.", module + "/optim.", module + "/internal/", module + ".", "runtime.", "reflect.",
+}
+
+// Caller is the nearest frame outside the framework's own layers.
+func Caller() Pos {
+	var pcs [48]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		frame, more := frames.Next()
+		if frame.Function != "" && !isLayer(frame.Function) {
+			return Pos(filepath.Base(frame.File) + ":" + strconv.Itoa(frame.Line))
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+func isLayer(function string) bool {
+	for _, l := range layers {
+		if strings.HasPrefix(function, l) {
+			return true
+		}
+	}
+	return false
+}

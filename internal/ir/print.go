@@ -1,0 +1,112 @@
+package ir
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// String prints the program; Parse reads it back.
+func (f *Func) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "func %s(", f.name)
+	for i, p := range f.params {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%%%d", p.id)
+		if p.name != "" {
+			fmt.Fprintf(&b, " %q", p.name)
+		}
+		fmt.Fprintf(&b, ": %v", p.typ)
+	}
+	b.WriteString(") {\n")
+	for _, n := range f.nodes {
+		fmt.Fprintf(&b, "  %s\n", n)
+	}
+	fmt.Fprintf(&b, "  return%s\n}\n", refs(f.results))
+	return b.String()
+}
+
+// String prints one line: results = op{attributes} operands : types  # place.
+func (n *Node) String() string {
+	var b strings.Builder
+	types := make([]Type, len(n.out))
+	for i, v := range n.out {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%%%d", v.id)
+		types[i] = v.typ
+	}
+	fmt.Fprintf(&b, " = %s%s : %s", FormatOp(n.op), refs(n.in), typeList(types))
+	if n.pos != "" && n.pos != unplaced {
+		fmt.Fprintf(&b, "  # %s", n.pos)
+	}
+	return b.String()
+}
+
+func refs(vs []*Value) string {
+	var b strings.Builder
+	for _, v := range vs {
+		fmt.Fprintf(&b, " %%%d", v.id)
+	}
+	return b.String()
+}
+
+// FormatOp prints an op with those of its attributes that are not zero: transpose{perm=[1,0]}.
+func FormatOp(op Op) string {
+	var attrs []string
+	v := reflect.ValueOf(op)
+	for i := range fieldCount(v) {
+		field := v.Type().Field(i)
+		if field.Anonymous || v.Field(i).IsZero() {
+			continue
+		}
+		attrs = append(attrs, attrName(field.Name)+"="+formatAttr(v.Field(i)))
+	}
+	if len(attrs) == 0 {
+		return op.Name()
+	}
+	return op.Name() + "{" + strings.Join(attrs, " ") + "}"
+}
+
+func fieldCount(v reflect.Value) int {
+	if v.Kind() != reflect.Struct {
+		return 0
+	}
+	return v.NumField()
+}
+
+// attrName is a field's name as programs write it: KeepDims is keepDims.
+func attrName(field string) string { return strings.ToLower(field[:1]) + field[1:] }
+
+func formatAttr(v reflect.Value) string {
+	if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+		text, err := m.MarshalText()
+		if err == nil {
+			return string(text)
+		}
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		return strconv.FormatBool(v.Bool())
+	case reflect.Int, reflect.Int64, reflect.Int32:
+		return strconv.FormatInt(v.Int(), 10)
+	case reflect.Uint64, reflect.Uint32, reflect.Uint8:
+		return strconv.FormatUint(v.Uint(), 10)
+	case reflect.Float64:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	case reflect.String:
+		return strconv.Quote(v.String())
+	case reflect.Slice:
+		words := make([]string, v.Len())
+		for i := range words {
+			words[i] = formatAttr(v.Index(i))
+		}
+		return "[" + strings.Join(words, ",") + "]"
+	}
+	panic(fmt.Sprintf("ir: attribute of type %v has no text", v.Type()))
+}

@@ -1,0 +1,59 @@
+package ir
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// Type is what is known of a value before it is computed.
+type Type struct {
+	DType array.DType
+	Shape array.Shape
+}
+
+// Bytes is the size of a value of this type.
+func (t Type) Bytes() int { return t.Shape.Len() * t.DType.Size() }
+
+// Equal reports whether t and u are the same type.
+func (t Type) Equal(u Type) bool { return t.DType == u.DType && t.Shape.Equal(u.Shape) }
+
+// String prints the type as programs do: f32[64,512].
+func (t Type) String() string { return t.DType.String() + t.Shape.String() }
+
+// TypeOf is the type of a host array.
+func TypeOf(a array.Array) Type { return Type{DType: a.DType(), Shape: a.Shape()} }
+
+// typeList prints types separated by commas.
+func typeList(ts []Type) string {
+	words := make([]string, len(ts))
+	for i, t := range ts {
+		words[i] = t.String()
+	}
+	return strings.Join(words, ", ")
+}
+
+// Op is as much of an operation as a program needs to know. Its fields are its attributes: exported, and of
+// types that print and parse (int, float64, bool, string, slices of them, and encoding.TextMarshalers).
+type Op interface {
+	Name() string
+	// Infer checks the operands and says what the results are.
+	Infer(in []Type) ([]Type, error)
+}
+
+// Error is a user's mistake with the place where it was made.
+type Error struct {
+	Pos Pos
+	Op  string
+	Err error
+}
+
+func (e *Error) Error() string {
+	if e.Pos == "" {
+		return fmt.Sprintf("%s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.Pos, e.Op, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }

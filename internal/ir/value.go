@@ -1,0 +1,168 @@
+package ir
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// Scope is where values live and where ops on them happen: a Builder adds a node, an eager session computes.
+type Scope interface {
+	// Apply never fails: a mistake makes the results invalid, and they carry the error on.
+	Apply(op Op, in []*Value) []*Value
+}
+
+// Value is a tensor: a name in a program that is being built, or data in an eager session.
+type Value struct {
+	typ   Type
+	scope Scope
+	id    int
+	name  string
+	node  *Node
+	index int
+	store any
+	// tracked values remember the node that made them even where nothing else would, so that they can be
+	// differentiated.
+	tracked bool
+	err     error
+}
+
+// Node is one application of an op.
+type Node struct {
+	op  Op
+	in  []*Value
+	out []*Value
+	pos Pos
+	seq int
+}
+
+// Op is what the node does.
+func (n *Node) Op() Op { return n.op }
+
+// In is the node's operands; the slice must not be changed.
+func (n *Node) In() []*Value { return n.in }
+
+// Out is the node's results; the slice must not be changed.
+func (n *Node) Out() []*Value { return n.out }
+
+// Pos is the source line that made the node.
+func (n *Node) Pos() Pos { return n.pos }
+
+// Seq grows in the order in which a scope made its nodes: an operand's node has a smaller one.
+func (n *Node) Seq() int { return n.seq }
+
+// Apply applies op to values in the scope they share. Where eager and traced values meet, the trace wins and
+// captures the eager ones.
+func Apply(op Op, in ...*Value) []*Value {
+	return scopeOf(in).Apply(op, in)
+}
+
+func scopeOf(in []*Value) Scope {
+	for _, v := range in {
+		if b, ok := v.scope.(*Builder); ok {
+			return b
+		}
+	}
+	return in[0].scope
+}
+
+// Leaf makes a value that a scope already knows: data that an eager session was given.
+func Leaf(s Scope, t Type, store any) *Value { return &Value{typ: t, scope: s, store: store} }
+
+// Invalid makes a value that carries an error in place of data.
+func Invalid(s Scope, err error) *Value { return &Value{scope: s, err: err} }
+
+// fewResults is more than any op has whose number of results is fixed.
+const fewResults = 16
+
+// InvalidResults makes as many invalid values as op has results, or more where that is not known. An op whose
+// number of results is an attribute says it with NumResults.
+func InvalidResults(s Scope, op Op, operands int, err error) []*Value {
+	count := fewResults
+	if c, ok := op.(interface{ NumResults(operands int) int }); ok {
+		count = c.NumResults(operands)
+	}
+	out := make([]*Value, count)
+	for i := range out {
+		out[i] = Invalid(s, err)
+	}
+	return out
+}
+
+// Record ties results to the op and operands that made them; seq orders the scope's nodes.
+func Record(op Op, in, out []*Value, seq int) {
+	n := &Node{op: op, in: in, out: out, seq: seq}
+	for i, v := range out {
+		v.node, v.index, v.tracked = n, i, true
+	}
+}
+
+// Detach is the same data without the memory of how it was made. A traced value is returned as it is: there
+// the gradient is cut by an op.
+func (v *Value) Detach() *Value {
+	if v.node == nil && !v.tracked || v.store == nil {
+		return v
+	}
+	return &Value{typ: v.typ, scope: v.scope, store: v.store, name: v.name}
+}
+
+// Track is a leaf with v's data that remembers what is computed from it, so that gradients can reach it.
+func (v *Value) Track() *Value {
+	return &Value{typ: v.typ, scope: v.scope, store: v.store, name: v.name, tracked: true, err: v.err}
+}
+
+// Tracked reports whether results computed from v are remembered.
+func (v *Value) Tracked() bool { return v.tracked }
+
+// Type is v's dtype and shape; an invalid value has none.
+func (v *Value) Type() Type { return v.typ }
+
+// DType is the type of v's elements.
+func (v *Value) DType() array.DType { return v.typ.DType }
+
+// Shape is v's dims; it must not be changed.
+func (v *Value) Shape() array.Shape { return v.typ.Shape }
+
+// Dim is the size of dim i; a negative i counts from the last. It is 0 where there is no such dim, so that a
+// mistake shows up in the op that uses it.
+func (v *Value) Dim(i int) int {
+	if i < 0 {
+		i += len(v.typ.Shape)
+	}
+	if i < 0 || i >= len(v.typ.Shape) {
+		return 0
+	}
+	return v.typ.Shape[i]
+}
+
+// Scope is where v lives.
+func (v *Value) Scope() Scope { return v.scope }
+
+// ID is v's index in its Func: params first, then results in program order.
+func (v *Value) ID() int { return v.id }
+
+// Name is what a param is called; other values have none.
+func (v *Value) Name() string { return v.name }
+
+// Node is what made v; nil for a param or a leaf.
+func (v *Value) Node() *Node { return v.node }
+
+// Index is v's position among its node's results.
+func (v *Value) Index() int { return v.index }
+
+// Store is what an eager scope keeps for v; nil for a traced value.
+func (v *Value) Store() any { return v.store }
+
+// Err is why v is invalid; nil for a good one.
+func (v *Value) Err() error { return v.err }
+
+// String names v in its program.
+func (v *Value) String() string {
+	if v.err != nil {
+		return "invalid: " + v.err.Error()
+	}
+	if v.store != nil {
+		return fmt.Sprint(v.store)
+	}
+	return fmt.Sprintf("%%%d: %v", v.id, v.typ)
+}

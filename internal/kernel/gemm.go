@@ -1,0 +1,158 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// Trans says how a stored matrix enters a product.
+type Trans uint8
+
+// The ways a stored matrix enters a product: as it is, or transposed.
+const (
+	NoTrans Trans = iota
+	Transpose
+)
+
+// Update says what an operation does with what its destination held before.
+type Update uint8
+
+// The ways to write a destination: replace what is there, or add to it.
+const (
+	Overwrite Update = iota
+	Accumulate
+)
+
+// Operand is an input of a product that computes in T: a row-major matrix, of
+// elements T or of a narrower format that is widened on the way.
+type Operand[T Float] struct {
+	ptr    unsafe.Pointer
+	len    int
+	ld     int
+	trans  Trans
+	format gemmFormat
+}
+
+// Dense returns the operand stored in data with ld elements from one row to
+// the next; ld 0 means rows without gaps.
+func Dense[T Float](data []T, ld int, trans Trans) Operand[T] {
+	return Operand[T]{unsafe.Pointer(unsafe.SliceData(data)), len(data), ld, trans, formatNative}
+}
+
+// DenseBF16 is Dense for bfloat16 elements.
+func DenseBF16(data []uint16, ld int, trans Trans) Operand[float32] {
+	return Operand[float32]{unsafe.Pointer(unsafe.SliceData(data)), len(data), ld, trans, formatBF16}
+}
+
+// DenseF16 is Dense for IEEE half elements.
+func DenseF16(data []uint16, ld int, trans Trans) Operand[float32] {
+	return Operand[float32]{unsafe.Pointer(unsafe.SliceData(data)), len(data), ld, trans, formatF16}
+}
+
+// Gemm is the matrix product C = Alpha·op(A)·op(B), where op(A) is M by K,
+// op(B) is K by N and C is M by N. The order in which an element of C is summed
+// depends on the sizes only, never on the number of threads.
+type Gemm[T Float] struct {
+	M, N, K int
+	A, B    Operand[T]
+	// C is row-major with LDC elements from one row to the next; LDC 0 means N.
+	C   []T
+	LDC int
+	// Alpha scales the product; 0 means 1.
+	Alpha T
+	// Update tells whether the product replaces C or is added to it.
+	Update Update
+}
+
+// Run computes the product on p, which may be nil. It panics when the sizes do
+// not fit the slices.
+func (g Gemm[T]) Run(p *Pool) { g.runOn(&gemmSets[0], p) }
+
+// runOn is Run with a given set of kernels.
+func (g Gemm[T]) runOn(set *gemmSet, p *Pool) {
+	if g.M == 0 || g.N == 0 {
+		return
+	}
+	ks := kernelsOf[T](set)
+	pr := g.product(ks.size)
+	g.check(pr.ldc, 1, [3]int{})
+	pr.run(ks, p)
+}
+
+// product returns g without its types, for elements of the given size.
+func (g *Gemm[T]) product(size int) gemmProduct {
+	ldc := g.LDC
+	if ldc == 0 {
+		ldc = g.N
+	}
+	return gemmProduct{
+		m: g.M, n: g.N, k: g.K,
+		a: g.A.view(g.M, g.K, size), b: g.B.view(g.K, g.N, size),
+		c: unsafe.Pointer(unsafe.SliceData(g.C)), ldc: ldc,
+		alpha: scaleBits(g.Alpha), update: g.Update,
+	}
+}
+
+// scaleBits returns the bits of alpha, or of 1 when alpha is 0.
+func scaleBits[T Float](alpha T) uint64 {
+	if alpha == 0 {
+		alpha = 1
+	}
+	if unsafe.Sizeof(alpha) == 4 {
+		return uint64(math.Float32bits(float32(alpha)))
+	}
+	return math.Float64bits(float64(alpha))
+}
+
+// check panics unless batch items, at the given strides of A, B and C, lie
+// inside their slices: the kernels below have no bounds checks.
+func (g *Gemm[T]) check(ldc, batch int, stride [3]int) {
+	if g.M < 0 || g.N < 0 || g.K < 0 || batch < 0 {
+		panic(fmt.Sprintf("kernel: gemm of negative size %d×%d×%d", g.M, g.N, g.K))
+	}
+	last := max(batch-1, 0)
+	g.A.check("A", g.M, g.K, last*stride[0])
+	g.B.check("B", g.K, g.N, last*stride[1])
+	checkExtent("C", g.M, g.N, ldc, len(g.C), last*stride[2])
+}
+
+// check panics unless the operand holds a matrix whose op is rows by cols.
+func (o *Operand[T]) check(name string, rows, cols, offset int) {
+	if o.trans == Transpose {
+		rows, cols = cols, rows
+	}
+	ld := o.ld
+	if ld == 0 {
+		ld = cols
+	}
+	checkExtent(name, rows, cols, ld, o.len, offset)
+}
+
+func checkExtent(name string, rows, cols, ld, length, offset int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	if ld < cols || offset < 0 || offset+(rows-1)*ld+cols > length {
+		panic(fmt.Sprintf("kernel: gemm operand %s of %d×%d with stride %d does not fit %d elements",
+			name, rows, cols, ld, length-offset))
+	}
+}
+
+// view returns the operand, whose op is rows by cols, in strides.
+func (o *Operand[T]) view(rows, cols, size int) gemmView {
+	if o.format != formatNative {
+		size = 2
+	}
+	v := gemmView{ptr: o.ptr, row: o.ld, col: 1, size: size, format: o.format}
+	if o.trans == Transpose {
+		if o.ld == 0 {
+			v.row = rows
+		}
+		return v.transposed()
+	}
+	if o.ld == 0 {
+		v.row = cols
+	}
+	return v
+}

@@ -1,0 +1,133 @@
+package kernel
+
+import (
+	"math/bits"
+	"sync"
+	"unsafe"
+)
+
+// gemmFormat is how an operand stores its elements: as the product computes,
+// or in one of the 16 bit formats.
+type gemmFormat uint8
+
+const (
+	formatNative gemmFormat = iota
+	formatBF16
+	formatF16
+	formatCount
+)
+
+// gemmView is an operand in strides: element (i, j) lies i·row + j·col
+// elements of size bytes after ptr, and row or col is 1.
+type gemmView struct {
+	ptr      unsafe.Pointer
+	row, col int
+	size     int
+	format   gemmFormat
+}
+
+func (v gemmView) transposed() gemmView {
+	v.row, v.col = v.col, v.row
+	return v
+}
+
+func (v *gemmView) at(i, j int) unsafe.Pointer {
+	return unsafe.Add(v.ptr, (i*v.row+j*v.col)*v.size)
+}
+
+// The kernels below take pointers and sizes without checks. Strides are in
+// elements. An alpha holds the bits of a float32 or float64.
+type (
+	// gemmTile computes a tile of C from packed panels: a holds k columns of mr
+	// elements and b holds k rows of nr. Only rows by cols elements are written.
+	gemmTile func(k int, a, b, c unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
+	// gemmStrip computes m rows of up to stripCols columns of C without
+	// packing: element (i, p) of A is at i·row + p·col, row p of B at p·ldb.
+	gemmStrip func(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int,
+		c unsafe.Pointer, ldc, cols int, alpha uint64, update Update)
+	// gemmAxpy adds to y[0:n] the sum over axpyRows rows of b, weighted by x.
+	gemmAxpy func(n int, y, x, b unsafe.Pointer, ldb int)
+	// gemmDot adds to y[0:dotRows] the dot products of x[0:k] and rows of b.
+	gemmDot func(k int, y, x, b unsafe.Pointer, ldb int)
+	// gemmPack writes k rows of width elements to dst without gaps, from count
+	// <= width source elements each, widened; the rest of a row is zero.
+	gemmPack func(dst, src unsafe.Pointer, ld, count, k, width int)
+)
+
+// axpyRows and dotRows are how many rows of B one call of a gemmAxpy and of a
+// gemmDot take.
+const (
+	axpyRows = 8
+	dotRows  = 4
+)
+
+// gemmKernels is what computes a product of one element type on one kind of
+// processor.
+type gemmKernels struct {
+	size       int // bytes in an element
+	mr, nr     int // tile of C held in registers
+	mc, kc, nc int // block of A for the L2 cache is mc by kc; of B, kc by nc
+	stripCols  int // widest strip, 0 without strip kernels
+
+	tile  gemmTile
+	strip gemmStrip
+	axpy  gemmAxpy
+	dot   gemmDot
+	// packAcross takes sources whose k index strides by ld; packAlong those
+	// whose k index is contiguous, which it transposes.
+	packAcross, packAlong [formatCount]gemmPack
+}
+
+// gemmSet is the kernels for one kind of processor.
+type gemmSet struct {
+	name     string
+	f32, f64 gemmKernels
+}
+
+// gemmSets is every set that this processor can run, the best first and the
+// one in plain Go last.
+var gemmSets = append(gemmAsmSets(), gemmSet{"plain", plainKernels[float32](), plainKernels[float64]()})
+
+func kernelsOf[T Float](set *gemmSet) *gemmKernels {
+	if unsafe.Sizeof(*new(T)) == 4 {
+		return &set.f32
+	}
+	return &set.f64
+}
+
+// pack writes the k by width panel at row p and column j of v to dst, where v
+// has n columns in all.
+func (ks *gemmKernels) pack(dst unsafe.Pointer, v *gemmView, p, j, k, n, width int) {
+	count := min(width, n-j)
+	if v.col == 1 {
+		ks.packAcross[v.format](dst, v.at(p, j), v.row, count, k, width)
+		return
+	}
+	ks.packAlong[v.format](dst, v.at(p, j), v.col, count, k, width)
+}
+
+// gemmBuffer is scratch memory that begins on a cache line.
+type gemmBuffer struct {
+	ptr   unsafe.Pointer
+	class int
+}
+
+// gemmBuffers keeps free buffers by the logarithm of their size. They are
+// shared by all products because allocating means clearing, which for the
+// larger ones takes longer than many a product.
+var gemmBuffers [48]sync.Pool
+
+const cacheLine = 64
+
+func newGemmBuffer(bytes int) *gemmBuffer {
+	class := max(bits.Len(uint(bytes+cacheLine-1)), 12)
+	if b, ok := gemmBuffers[class].Get().(*gemmBuffer); ok {
+		return b
+	}
+	mem := make([]byte, 1<<class+cacheLine)
+	ptr := unsafe.Pointer(unsafe.SliceData(mem))
+	pad := -uintptr(ptr) & (cacheLine - 1)
+	return &gemmBuffer{unsafe.Add(ptr, pad), class}
+}
+
+func (b *gemmBuffer) free() { gemmBuffers[b.class].Put(b) }

@@ -1,0 +1,136 @@
+package kernel
+
+import (
+	"sync"
+	"unsafe"
+)
+
+// packedJob is a product in progress on packed operands: a block of B, kc by
+// nc, is packed by all threads together; then they share out the rows of C,
+// and each packs its rows of A for itself and computes their tiles.
+type packedJob struct {
+	gemmProduct
+	ks *gemmKernels
+	at gemmView // A with k as its rows, as it is packed
+
+	// The block at hand: columns j to j+nb of C, terms p to p+kb of the sums.
+	j, nb, p, kb int
+	panels       []rowPanels
+	group, parts int // panels of B to a task, and tasks to a set of rows
+	packed       *gemmBuffer
+
+	packTask, tileTask func(int)
+}
+
+// rowPanels is a range of rows of C, in panels of mr.
+type rowPanels struct{ lo, hi int }
+
+var packedJobs = sync.Pool{New: func() any {
+	j := new(packedJob)
+	j.packTask, j.tileTask = j.packGroup, j.computeRows
+	return j
+}}
+
+func runPacked(pr *gemmProduct, ks *gemmKernels, p *Pool) {
+	j := packedJobs.Get().(*packedJob)
+	j.gemmProduct, j.ks, j.at = *pr, ks, pr.a.transposed()
+	kc := blockSize(pr.k, ks.kc, 4)
+	nc := blockSize(pr.n, ks.nc, ks.nr)
+	j.packed = newGemmBuffer(kc * nc * ks.size)
+	j.splitRows(p.Threads())
+	for j.j = 0; j.j < pr.n; j.j += nc {
+		j.nb = min(nc, pr.n-j.j)
+		for j.p = 0; j.p < pr.k; j.p += kc {
+			j.kb = min(kc, pr.k-j.p)
+			j.runBlock(p)
+		}
+	}
+	j.packed.free()
+	j.gemmProduct, j.at, j.packed = gemmProduct{}, gemmView{}, nil
+	packedJobs.Put(j)
+}
+
+// splitRows shares out the rows in ranges that become smaller towards the end,
+// so that the threads finish together whatever their speed.
+func (j *packedJob) splitRows(threads int) {
+	j.panels = j.panels[:0]
+	total, most := ceilDiv(j.m, j.ks.mr), j.ks.mc/j.ks.mr
+	if threads == 1 {
+		most = blockSize(total, most, 1)
+	}
+	for lo := 0; lo < total; {
+		size := most
+		if threads > 1 {
+			size = min(most, max(ceilDiv(total-lo, 2*threads), 2))
+		}
+		hi := min(total, lo+size)
+		j.panels = append(j.panels, rowPanels{lo, hi})
+		lo = hi
+	}
+}
+
+// runBlock packs the block of B at hand and adds its part to C.
+func (j *packedJob) runBlock(p *Pool) {
+	threads := p.Threads()
+	columns := ceilDiv(j.nb, j.ks.nr)
+	if threads == 1 {
+		j.group, j.parts = columns, 1
+		j.packGroup(0)
+		for t := range j.panels {
+			j.computeRows(t)
+		}
+		return
+	}
+	j.group = max(1, columns/(4*threads))
+	p.Run(ceilDiv(columns, j.group), j.packTask)
+	// With few rows the columns are split too, at the price of packing the
+	// same rows of A more than once.
+	j.parts = min(columns, max(1, ceilDiv(3*threads, len(j.panels))))
+	j.group = ceilDiv(columns, j.parts)
+	j.parts = ceilDiv(columns, j.group)
+	p.Run(len(j.panels)*j.parts, j.tileTask)
+}
+
+// packGroup packs a group of panels of B.
+func (j *packedJob) packGroup(t int) {
+	ks := j.ks
+	for q := t * j.group; q < min((t+1)*j.group, ceilDiv(j.nb, ks.nr)); q++ {
+		ks.pack(j.panelB(q), &j.b, j.p, j.j+q*ks.nr, j.kb, j.n, ks.nr)
+	}
+}
+
+func (j *packedJob) panelB(q int) unsafe.Pointer {
+	return unsafe.Add(j.packed.ptr, q*j.ks.nr*j.kb*j.ks.size)
+}
+
+// computeRows packs a range of rows of A and computes their part of C.
+func (j *packedJob) computeRows(t int) {
+	ks := j.ks
+	rows := j.panels[t/j.parts]
+	panel := ks.mr * j.kb * ks.size
+	buf := newGemmBuffer((rows.hi - rows.lo) * panel)
+	for q := rows.lo; q < rows.hi; q++ {
+		dst := unsafe.Add(buf.ptr, (q-rows.lo)*panel)
+		ks.pack(dst, &j.at, j.p, q*ks.mr, j.kb, j.m, ks.mr)
+	}
+	first := t % j.parts * j.group
+	last := min(first+j.group, ceilDiv(j.nb, ks.nr))
+	for q := first; q < last; q++ {
+		j.computePanel(buf.ptr, rows, q)
+	}
+	buf.free()
+}
+
+// computePanel computes the tiles of C in a range of rows and one panel of B.
+func (j *packedJob) computePanel(a unsafe.Pointer, rows rowPanels, q int) {
+	ks := j.ks
+	b, panel := j.panelB(q), ks.mr*j.kb*ks.size
+	col := j.j + q*ks.nr
+	cols := min(ks.nr, j.n-col)
+	update := j.updateAt(j.p)
+	for r := rows.lo; r < rows.hi; r++ {
+		i := r * ks.mr
+		ks.tile(j.kb, a, b, j.cAt(i, col, ks.size), j.ldc, min(ks.mr, j.m-i), cols, j.alpha, update)
+		a = unsafe.Add(a, panel)
+	}
+}

@@ -1,0 +1,88 @@
+package kernel
+
+import "unsafe"
+
+// gemmProduct is a Gemm without its types: c = alpha·a·b, or c plus that.
+type gemmProduct struct {
+	m, n, k int
+	a, b    gemmView
+	c       unsafe.Pointer
+	ldc     int
+	alpha   uint64
+	update  Update
+}
+
+// The limits between the ways to compute a product, in elements of M, or of N
+// where that is the smaller, and in multiplications.
+const (
+	// skinnyRows is up to where a product does so little with each element of
+	// its large operand that reading it is all that counts.
+	skinnyRows = 4
+	// stripRows is up to where packing B costs more than reading it in place.
+	stripRows = 32
+	// stripWork is up to where preparing anything costs more than it saves.
+	stripWork = 48 * 48 * 48
+	// parallelWork is from where threads gain more than their wake-up costs.
+	parallelWork = 1 << 20
+)
+
+// parallel says whether the product is worth sharing between threads.
+func (pr *gemmProduct) parallel(p *Pool) bool {
+	return p.Threads() > 1 && pr.work() >= parallelWork
+}
+
+func (pr *gemmProduct) work() int { return pr.m * pr.n * pr.k }
+
+// run computes the product by the way that suits its shape. Threads do not
+// enter the choice, because the ways differ in the order of their sums.
+func (pr *gemmProduct) run(ks *gemmKernels, p *Pool) {
+	if pr.k == 0 {
+		pr.scaleOnly(ks)
+		return
+	}
+	if !pr.parallel(p) {
+		p = nil
+	}
+	strips := ks.strip != nil && pr.a.format == formatNative
+	switch {
+	case strips && pr.work() <= stripWork:
+		runStrips(pr, ks, p)
+	case pr.m <= skinnyRows || pr.n <= skinnyRows:
+		runSkinny(pr, ks, p)
+	case strips && (pr.m <= stripRows || pr.n <= ks.stripCols):
+		runStrips(pr, ks, p)
+	default:
+		runPacked(pr, ks, p)
+	}
+}
+
+// scaleOnly is the product of no terms.
+func (pr *gemmProduct) scaleOnly(ks *gemmKernels) {
+	if pr.update == Accumulate {
+		return
+	}
+	for i := range pr.m {
+		clear(unsafe.Slice((*byte)(pr.cAt(i, 0, ks.size)), pr.n*ks.size))
+	}
+}
+
+func (pr *gemmProduct) cAt(i, j, size int) unsafe.Pointer {
+	return unsafe.Add(pr.c, (i*pr.ldc+j)*size)
+}
+
+// updateAt returns how the block of terms that begins at p enters C.
+func (pr *gemmProduct) updateAt(p int) Update {
+	if p > 0 {
+		return Accumulate
+	}
+	return pr.update
+}
+
+// blockSize returns the length of equal blocks, but for the last, that split n
+// in as few as blocks of limit would; it is a multiple of unit.
+func blockSize(n, limit, unit int) int {
+	blocks := max(1, ceilDiv(n, limit))
+	return ceilDiv(ceilDiv(n, blocks), unit) * unit
+}
+
+func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// stripState is the registers of a strip kernel.
+type stripState struct {
+	target
+	m, k, a, row, row3, col, b, ldb, c, ldc, masks reg.Register
+	count, pa, pa4, pb                             reg.Register
+}
+
+// strip generates the product of rows of A in place and a strip of B: as many
+// rows at a time as are left, of one or two vectors of columns.
+func (t target) strip() {
+	t.text("Strip", "m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, "+
+		"c unsafe.Pointer, ldc, cols int, alpha uint64, update Update")
+	s := stripState{target: t, count: GP64(), pa: GP64(), pa4: GP64(), pb: GP64(), row3: GP64()}
+	s.m = Load(Param("m"), GP64())
+	s.k = Load(Param("k"), GP64())
+	s.a = Load(Param("a"), GP64())
+	s.b = Load(Param("b"), GP64())
+	s.c = Load(Param("c"), GP64())
+	s.row, s.col, s.ldb, s.ldc = t.scaled("row"), t.scaled("col"), t.scaled("ldb"), t.scaled("ldc")
+	LEAQ(Mem{Base: s.row, Index: s.row, Scale: 2}, s.row3)
+	cols := Load(Param("cols"), GP64())
+	s.masks = t.masks(cols, 2)
+	CMPQ(cols, Imm(uint64(t.lanes)))
+	JLE(LabelRef("narrow8"))
+	s.bodies("wide", 2)
+	s.bodies("narrow", 1)
+	Label("return")
+	VZEROUPPER()
+	RET()
+}
+
+// bodies generates the loops over eight, four, two and single rows.
+func (s stripState) bodies(name string, vectors int) {
+	heights := []int{8, 4, 2, 1}
+	if !s.wide() && vectors == 2 {
+		Label(name + "8")
+		heights = heights[1:]
+	}
+	for i, h := range heights {
+		next := "return"
+		if i+1 < len(heights) {
+			next = fmt.Sprint(name, heights[i+1])
+		}
+		s.body(fmt.Sprint(name, h), next, h, vectors)
+	}
+	JMP(LabelRef("return"))
+}
+
+// body generates the loop that takes height rows while that many are left.
+func (s stripState) body(name, next string, height, vectors int) {
+	Label(name)
+	CMPQ(s.m, Imm(uint64(height)))
+	JLT(LabelRef(next))
+	for i := range height * vectors {
+		s.zero(s.vec(i))
+	}
+	MOVQ(s.a, s.pa)
+	if height > 4 {
+		LEAQ(Mem{Base: s.a, Index: s.row, Scale: 4}, s.pa4)
+	}
+	MOVQ(s.b, s.pb)
+	MOVQ(s.k, s.count)
+	Label(name + "Term")
+	s.term(height, vectors)
+	DECQ(s.count)
+	JNZ(LabelRef(name + "Term"))
+	s.write(name, height, vectors)
+	SUBQ(Imm(uint64(height)), s.m)
+	LEAQ(Mem{Base: s.a, Index: s.row, Scale: uint8(height)}, s.a)
+	JMP(LabelRef(name))
+}
+
+// term adds one term to height rows. The sums are in registers 0 and on, the
+// row of B follows, then a factor; AVX2 has its masks in the last two.
+func (s stripState) term(height, vectors int) {
+	sums := height * vectors
+	rowB := func(j int) reg.VecPhysical { return s.vec(sums + j) }
+	for j := range vectors {
+		s.loadMasked(Mem{Base: s.pb, Disp: j * s.bytes()}, s.masks, j, s.vec(sums+vectors), rowB(j))
+	}
+	ADDQ(s.ldb, s.pb)
+	for i := range height {
+		f := s.vec(sums + vectors + i%2)
+		s.broadcast(s.elementA(i), f)
+		for j := range vectors {
+			s.fma(rowB(j), f, s.vec(i*vectors+j))
+		}
+	}
+	ADDQ(s.col, s.pa)
+	if height > 4 {
+		ADDQ(s.col, s.pa4)
+	}
+}
+
+func (s stripState) elementA(i int) Mem {
+	base := s.pa
+	if i >= 4 {
+		base = s.pa4
+	}
+	switch i % 4 {
+	case 1:
+		return Mem{Base: base, Index: s.row, Scale: 1}
+	case 2:
+		return Mem{Base: base, Index: s.row, Scale: 2}
+	case 3:
+		return Mem{Base: base, Index: s.row3, Scale: 1}
+	}
+	return Mem{Base: base}
+}
+
+// write writes height rows and moves c behind them.
+func (s stripState) write(name string, height, vectors int) {
+	w := writer{s.target, s.c, s.ldc, nil, s.masks, height * vectors}
+	s.broadcastScale(s.vec(w.scale))
+	update := Load(Param("update"), GP8())
+	TESTB(update, update)
+	JNZ(LabelRef(name + "Add"))
+	for i := range height {
+		w.row(i, vectors, overwriteMasked)
+		ADDQ(s.ldc, s.c)
+	}
+	JMP(LabelRef(name + "Written"))
+	Label(name + "Add")
+	for i := range height {
+		w.row(i, vectors, accumulateMasked)
+		ADDQ(s.ldc, s.c)
+	}
+	Label(name + "Written")
+}

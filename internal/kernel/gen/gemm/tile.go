@@ -1,0 +1,196 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// tileShape returns the rows and the vectors of columns of a tile.
+func (t target) tileShape() (rows, vectors int) {
+	if t.wide() {
+		return 14, 2
+	}
+	return 4, 3
+}
+
+// unroll is how many terms a turn of the loop of a tile adds.
+const unroll = 4
+
+// ahead is how many bytes of A are prefetched before they are used: A comes
+// from the L2 cache, each element once for a tile.
+const ahead = 1024
+
+// tile generates the product of two packed panels, all of it in registers: each
+// term broadcasts a column of A element by element against a row of B.
+func (t target) tile() {
+	t.text("Tile", "k int, a, b, c unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update")
+	rows, vectors := t.tileShape()
+	k := Load(Param("k"), GP64())
+	a := Load(Param("a"), GP64())
+	b := Load(Param("b"), GP64())
+	c := Load(Param("c"), GP64())
+	ldc := t.scaled("ldc")
+	t.prefetchTile(c, ldc)
+	for i := range rows * vectors {
+		t.zero(t.vec(i))
+	}
+	count := GP64()
+	MOVQ(k, count)
+	SHRQ(Imm(uint64(log2(unroll))), count)
+	JZ(LabelRef("rest"))
+	Label("turn")
+	for u := range unroll {
+		t.term(a, b, u, prefetch)
+	}
+	ADDQ(I32(unroll*rows*t.size), a)
+	ADDQ(I32(unroll*vectors*t.bytes()), b)
+	DECQ(count)
+	JNZ(LabelRef("turn"))
+	Label("rest")
+	ANDQ(Imm(unroll-1), k)
+	JZ(LabelRef("finish"))
+	Label("single")
+	t.term(a, b, 0, noPrefetch)
+	ADDQ(I32(rows*t.size), a)
+	ADDQ(I32(vectors*t.bytes()), b)
+	DECQ(k)
+	JNZ(LabelRef("single"))
+	Label("finish")
+	t.writeTile(c, ldc)
+}
+
+// prefetching says whether a term asks for a later part of A.
+type prefetching bool
+
+const (
+	prefetch   prefetching = true
+	noPrefetch prefetching = false
+)
+
+// term adds one term to every element of the tile.
+func (t target) term(a, b reg.Register, u int, p prefetching) {
+	rows, vectors := t.tileShape()
+	rowB := func(j int) reg.VecPhysical { return t.vec(rows*vectors + j) }
+	spare := 16 - (rows+1)*vectors
+	if t.wide() {
+		spare = 32 - (rows+1)*vectors
+	}
+	for j := range vectors {
+		t.move(Mem{Base: b, Disp: (u*vectors + j) * t.bytes()}, rowB(j))
+	}
+	if p == prefetch {
+		PREFETCHT0(Mem{Base: a, Disp: ahead + u*max(rows*t.size, 64)})
+	}
+	for i := range rows {
+		f := t.vec((rows+1)*vectors + i%spare)
+		t.broadcast(Mem{Base: a, Disp: (u*rows + i) * t.size}, f)
+		for j := range vectors {
+			t.fma(rowB(j), f, t.vec(i*vectors+j))
+		}
+	}
+}
+
+// prefetchTile asks for the tile of C while the terms are summed.
+func (t target) prefetchTile(c, ldc reg.Register) {
+	rows, vectors := t.tileShape()
+	p := GP64()
+	MOVQ(c, p)
+	for i := range rows {
+		for off := 0; off < vectors*t.bytes(); off += 64 {
+			PREFETCHT0(Mem{Base: p, Disp: off})
+		}
+		PREFETCHT0(Mem{Base: p, Disp: vectors*t.bytes() - 1})
+		if i+1 < rows {
+			ADDQ(ldc, p)
+		}
+	}
+}
+
+// writeTile writes the sums, row by row until the last row of C.
+func (t target) writeTile(c, ldc reg.Register) {
+	rows, vectors := t.tileShape()
+	left := Load(Param("rows"), GP64())
+	cols := Load(Param("cols"), GP64())
+	scale := rows * vectors
+	t.broadcastScale(t.vec(scale))
+	update := Load(Param("update"), GP8())
+	masks := t.masks(cols, vectors)
+	TESTB(update, update)
+	JNZ(LabelRef("accumulate"))
+	w := writer{t, c, ldc, left, masks, scale}
+	if t.wide() {
+		w.rows("put", rows, vectors, overwriteMasked)
+		Label("accumulate")
+		w.rows("add", rows, vectors, accumulateMasked)
+		return
+	}
+	full := Imm(uint64(vectors * t.lanes))
+	CMPQ(cols, full)
+	JNE(LabelRef("overwriteEdge"))
+	w.rows("put", rows, vectors, overwriteFull)
+	Label("overwriteEdge")
+	w.rows("putEdge", rows, vectors, overwriteMasked)
+	Label("accumulate")
+	CMPQ(cols, full)
+	JNE(LabelRef("accumulateEdge"))
+	w.rows("add", rows, vectors, accumulateFull)
+	Label("accumulateEdge")
+	w.rows("addEdge", rows, vectors, accumulateMasked)
+}
+
+// writer writes sums in vector registers 0 and on to rows of C.
+type writer struct {
+	target
+	c, ldc, left, masks reg.Register
+	scale               int // the register of the scale
+}
+
+// writing is one way to write a vector of sums.
+type writing int
+
+const (
+	overwriteFull writing = iota
+	overwriteMasked
+	accumulateFull
+	accumulateMasked
+)
+
+// rows writes up to the given number of rows and returns from the kernel.
+func (w writer) rows(label string, rows, vectors int, how writing) {
+	for i := range rows {
+		w.row(i, vectors, how)
+		if i+1 == rows {
+			break
+		}
+		DECQ(w.left)
+		JZ(LabelRef(label + "Done"))
+		ADDQ(w.ldc, w.c)
+	}
+	Label(label + "Done")
+	VZEROUPPER()
+	RET()
+}
+
+// row writes one row. The two registers after the scale are free.
+func (w writer) row(i, vectors int, how writing) {
+	scale, tmp, old := w.vec(w.scale), w.vec(w.scale+1), w.vec(w.scale+2)
+	for j := range vectors {
+		sum := w.vec(i*vectors + j)
+		m := Mem{Base: w.c, Disp: j * w.bytes()}
+		switch how {
+		case overwriteFull, overwriteMasked:
+			w.mul(scale, sum, sum)
+		case accumulateFull:
+			w.scaleAdd(m, scale, sum)
+		case accumulateMasked:
+			w.loadMasked(m, w.masks, j, tmp, old)
+			w.scaleAdd(old, scale, sum)
+		}
+		if how == overwriteFull || how == accumulateFull {
+			w.move(sum, m)
+			continue
+		}
+		w.storeMasked(sum, w.masks, j, tmp, m)
+	}
+}

@@ -1,0 +1,137 @@
+package kernel
+
+import "math"
+
+// SumBlock is the number of consecutive elements, counted from the start of the
+// slice, whose sum is one leaf of the summation tree. A caller that sums a
+// tensor on several threads gives each whole blocks and joins the leaves with
+// Tree, so the result does not depend on how many threads there were.
+const SumBlock = 4096
+
+// Sum returns the sum of x: Tree of the sums of its blocks of SumBlock elements.
+func Sum[T Float](x []T) T {
+	return tree(len(x), func(lo, hi int) T { return sumLeaf(x[lo:hi]) })
+}
+
+// SumSquares returns the sum of x[i]*x[i], in the order of Sum.
+func SumSquares[T Float](x []T) T {
+	return tree(len(x), func(lo, hi int) T { return sumSquaresLeaf(x[lo:hi]) })
+}
+
+// Dot returns the sum of x[i]*y[i], in the order of Sum.
+func Dot[T Float](x, y []T) T {
+	y = y[:len(x)]
+	return tree(len(x), func(lo, hi int) T { return dotLeaf(x[lo:hi], y[lo:hi]) })
+}
+
+// Tree returns the sum of parts as a balanced binary tree over their positions:
+// the left subtree holds the largest power of two below len(parts). Applied to
+// the sums of consecutive SumBlock blocks it gives what Sum gives.
+func Tree[T Float](parts []T) T {
+	return fold(len(parts), func(i int) T { return parts[i] })
+}
+
+// tree is the one definition of the order in which elements are added.
+func tree[T Float](n int, leaf func(lo, hi int) T) T {
+	if n <= SumBlock { // the common row needs no bookkeeping
+		return leaf(0, n)
+	}
+	return fold((n+SumBlock-1)/SumBlock, func(i int) T {
+		return leaf(i*SumBlock, min(n, (i+1)*SumBlock))
+	})
+}
+
+// fold adds n parts as Tree describes. Like a binary counter it keeps one
+// partial sum for every set bit of the number of parts seen, so each addition
+// joins two subtrees of equal size until the remainders are joined at the end.
+func fold[T Float](n int, part func(i int) T) T {
+	var partial [64]T
+	depth := 0
+	for i := range n {
+		s := part(i)
+		for bit := i; bit&1 == 1; bit >>= 1 {
+			depth--
+			s = partial[depth] + s
+		}
+		partial[depth] = s
+		depth++
+	}
+	if depth == 0 {
+		return 0
+	}
+	s := partial[depth-1]
+	for depth -= 2; depth >= 0; depth-- {
+		s = partial[depth] + s
+	}
+	return s
+}
+
+func sumLeaf[T Float](x []T) T {
+	if f := simd.sum; f != nil {
+		if v := as32(x); v != nil {
+			return T(f(v))
+		}
+	}
+	return T(accumulate(len(x), func(i int) float64 { return float64(x[i]) }))
+}
+
+func sumSquaresLeaf[T Float](x []T) T {
+	if f := simd.sumSquares; f != nil {
+		if v := as32(x); v != nil {
+			return T(f(v))
+		}
+	}
+	return T(accumulate(len(x), func(i int) float64 { return float64(x[i]) * float64(x[i]) }))
+}
+
+func dotLeaf[T Float](x, y []T) T {
+	if f := simd.dot; f != nil {
+		if v := as32(x); v != nil {
+			return T(f(v, as32(y)))
+		}
+	}
+	return T(accumulate(len(x), func(i int) float64 { return float64(x[i]) * float64(y[i]) }))
+}
+
+// accumulate is the plain leaf: the sum of term(0..n-1) in float64, which makes a
+// float32 leaf all but correctly rounded.
+func accumulate(n int, term func(i int) float64) float64 {
+	var a, b float64
+	i := 0
+	for ; i+1 < n; i += 2 {
+		a += term(i)
+		b += term(i + 1)
+	}
+	if i < n {
+		a += term(i)
+	}
+	return a + b
+}
+
+// MaxOf returns the largest element, NaN if any element is, and -Inf for none.
+func MaxOf[T Float](x []T) T {
+	if f := simd.maxOf; f != nil {
+		if v := as32(x); v != nil {
+			return T(f(v))
+		}
+	}
+	m := T(math.Inf(-1))
+	for _, v := range x {
+		m = max(m, v)
+	}
+	return m
+}
+
+// MinOf returns the smallest element, NaN if any element is, and +Inf for none.
+func MinOf[T Float](x []T) T {
+	if f := simd.minOf; f != nil {
+		if v := as32(x); v != nil {
+			return T(f(v))
+		}
+	}
+	m := T(math.Inf(1))
+	for _, v := range x {
+		m = min(m, v)
+	}
+	return m
+}

@@ -1,0 +1,47 @@
+package mesh
+
+import "testing"
+
+func TestRuleBind(t *testing.T) {
+	for _, c := range []struct {
+		rule    Rule
+		in, out [][]int
+		sizes   map[byte]int
+		bad     bool
+	}{
+		{rule: "mk,kn->mn", in: [][]int{{2, 3}, {3, 4}}, out: [][]int{{2, 4}}, sizes: map[byte]int{'m': 2, 'k': 3, 'n': 4}},
+		{rule: "(ab)c->abc", in: [][]int{{6, 5}}, out: [][]int{{2, 3, 5}}, sizes: map[byte]int{'a': 2, 'b': 3}},
+		{rule: "(ab)->(ab); b=4", in: [][]int{{8}}, out: [][]int{{8}}, sizes: map[byte]int{'a': 2, 'b': 4}},
+		{rule: "a.c,b.->abc", in: [][]int{{5, 1, 7}, {6, 1}}, out: [][]int{{5, 6, 7}}, sizes: map[byte]int{'b': 6}},
+		{rule: "->ab", out: [][]int{{5, 6}}, sizes: map[byte]int{'a': 5}},
+		{rule: "a,->a", in: [][]int{{5}, {}}, out: [][]int{{5}}, sizes: map[byte]int{'a': 5}},
+		{rule: "ab->a; b:max", in: [][]int{{5, 6}}, out: [][]int{{5}}},
+		{rule: "~", in: [][]int{{5, 6}}, out: [][]int{{5}}},
+		{rule: "mk,kn->mn", in: [][]int{{2, 3}, {5, 4}}, out: [][]int{{2, 4}}, bad: true},
+		{rule: "ab->a; b:median", in: [][]int{{5, 6}}, out: [][]int{{5}}, bad: true},
+		{rule: "ab", in: [][]int{{5, 6}}, bad: true},
+		{rule: "(ab->a", in: [][]int{{5, 6}}, out: [][]int{{5}}, bad: true},
+	} {
+		p, err := c.rule.Bind(c.in, c.out)
+		if (err != nil) != c.bad {
+			t.Errorf("%s: error %v, want error %v", c.rule, err, c.bad)
+			continue
+		}
+		for name, want := range c.sizes {
+			if got := p.factor(name).Size; got != want {
+				t.Errorf("%s: factor %c has size %d, want %d", c.rule, name, got, want)
+			}
+		}
+	}
+}
+
+func FuzzRule(f *testing.F) {
+	for _, s := range []string{"mk,kn->mn", "(ab)c->abc; b=4", "ab*->ab*", "a,->a; a:max", "~", ")->("} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if _, err := Rule(s).Parse(); err == nil {
+			Rule(s).Bind([][]int{{2, 3}}, [][]int{{6}})
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// Add is x + y, broadcast together.
+func Add(x, y *Tensor) *Tensor { return apply1(add{}, x, y) }
+
+type add struct{ arith }
+
+func (add) Name() string { return "add" }
+
+func (add) VJP(in, _, dz []*Tensor) []*Tensor {
+	return []*Tensor{SumTo(dz[0], in[0].Shape()), SumTo(dz[0], in[1].Shape())}
+}
+
+func (add) Eval(env *Env, in, out []array.Array) {
+	kernels2{
+		kernel.Add[float32], kernel.Add[float64],
+		each2(addInt[int64]), each2(addInt[int32]), each2(addInt[uint8]),
+	}.run(env, in, out)
+}
+
+func addInt[T integer](x, y T) T { return x + y }
+
+func (add) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitBinary(w, "add", in, out[0])
+}

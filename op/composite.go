@@ -1,0 +1,86 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// decomposed traces a composite's definition on operands of the given types.
+func decomposed(o Composite, in []Type) *ir.Func {
+	b := ir.NewBuilder(o.Name())
+	args := make([]*Tensor, len(in))
+	for i, t := range in {
+		args[i] = b.Param("", t)
+	}
+	f, err := b.Build(o.Decompose(args)...)
+	if err != nil {
+		panic("op: decomposition of " + o.Name() + ": " + err.Error())
+	}
+	return f
+}
+
+// evalByParts computes a composite by its definition: the kernel of ops that are rare enough not to need their own.
+func evalByParts(o Composite, env *Env, in, out []array.Array) {
+	types := make([]Type, len(in))
+	for i, a := range in {
+		types[i] = ir.TypeOf(a)
+	}
+	f := decomposed(o, types)
+	values := make([]array.Array, f.NumValues())
+	for i, p := range f.Params() {
+		values[p.ID()] = in[i]
+	}
+	for _, n := range f.Nodes() {
+		evalNode(env, n, values)
+	}
+	for i, r := range f.Results() {
+		copyBytes(env, out[i], values[r.ID()])
+	}
+}
+
+func evalNode(env *Env, n *ir.Node, values []array.Array) {
+	in, out := make([]array.Array, len(n.In())), make([]array.Array, len(n.Out()))
+	for i, v := range n.In() {
+		in[i] = values[v.ID()]
+	}
+	for i, v := range n.Out() {
+		out[i] = array.New(v.DType(), v.Shape()...)
+		values[v.ID()] = out[i]
+	}
+	Run(env, n.Op().(Op), in, out)
+}
+
+// emitByParts writes a composite as its definition.
+func emitByParts(o Composite, w *hlo.Writer, in []hlo.Ref) []hlo.Ref {
+	types := make([]Type, len(in))
+	for i, r := range in {
+		types[i] = Type{DType: r.DType, Shape: r.Shape}
+	}
+	return EmitFunc(w, decomposed(o, types), in)
+}
+
+// EmitFunc writes a program with refs for its parameters and returns those of its results.
+func EmitFunc(w *hlo.Writer, f *ir.Func, in []hlo.Ref) []hlo.Ref {
+	refs := make([]hlo.Ref, f.NumValues())
+	for i, p := range f.Params() {
+		refs[p.ID()] = in[i]
+	}
+	for _, n := range f.Nodes() {
+		args, types := make([]hlo.Ref, len(n.In())), make([]Type, len(n.Out()))
+		for i, v := range n.In() {
+			args[i] = refs[v.ID()]
+		}
+		for i, v := range n.Out() {
+			types[i] = v.Type()
+		}
+		for i, r := range n.Op().(Op).Emit(w, args, types) {
+			refs[n.Out()[i].ID()] = r
+		}
+	}
+	out := make([]hlo.Ref, len(f.Results()))
+	for i, v := range f.Results() {
+		out[i] = refs[v.ID()]
+	}
+	return out
+}

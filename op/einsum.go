@@ -1,0 +1,249 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Einsum is a product of one or two tensors by index letters: "bthd,bshd->bhts". A letter that the result lacks is
+// summed over. Each letter stands at most once in an operand.
+func Einsum(equation string, in ...*Tensor) *Tensor {
+	equation = strings.ReplaceAll(equation, " ", "")
+	e, err := parseEinsum(equation, len(in))
+	if err != nil { // let Infer say it, with the place
+		return apply1(einsum{Equation: equation}, in...)
+	}
+	in = slices.Clone(in)
+	for i, x := range in { // an index of one operand only is summed before the product
+		in[i], e.in[i] = sumAlone(x, e, i)
+	}
+	if len(in) == 1 {
+		return permuteTo(in[0], e.in[0], e.out)
+	}
+	return apply1(einsum{Equation: e.in[0] + "," + e.in[1] + "->" + e.out}, in...)
+}
+
+// einsumIndex is an equation in its parts.
+type einsumIndex struct {
+	in  []string
+	out string
+}
+
+func parseEinsum(equation string, operands int) (*einsumIndex, error) {
+	lhs, out, ok := strings.Cut(equation, "->")
+	e := &einsumIndex{in: strings.Split(lhs, ","), out: out}
+	if !ok || len(e.in) != operands || operands < 1 || operands > 2 {
+		return nil, fmt.Errorf("equation %q does not fit %d operands: want a,b->c with one or two", equation, operands)
+	}
+	for _, word := range append([]string{out}, e.in...) {
+		for i := range len(word) {
+			if !strings.Contains(letters, word[i:i+1]) {
+				return nil, fmt.Errorf("equation %q: %q is not an index", equation, word[i])
+			}
+			if strings.Count(word, word[i:i+1]) > 1 {
+				return nil, fmt.Errorf("equation %q: index %c stands twice in %q", equation, word[i], word)
+			}
+		}
+	}
+	for i := range len(out) {
+		if !strings.Contains(lhs, out[i:i+1]) {
+			return nil, fmt.Errorf("equation %q: no operand has index %c", equation, out[i])
+		}
+	}
+	return e, nil
+}
+
+// sumAlone sums operand i over the letters that stand nowhere else.
+func sumAlone(x *Tensor, e *einsumIndex, i int) (*Tensor, string) {
+	if x.Err() != nil || len(e.in[i]) != len(x.Shape()) {
+		return x, e.in[i]
+	}
+	var dims []int
+	kept := ""
+	for d, c := range e.in[i] {
+		other := e.out
+		if len(e.in) == 2 {
+			other += e.in[1-i]
+		}
+		if strings.ContainsRune(other, c) {
+			kept += string(c)
+		} else {
+			dims = append(dims, d)
+		}
+	}
+	if len(dims) == 0 {
+		return x, kept
+	}
+	return Sum(x, dims...), kept
+}
+
+func permuteTo(x *Tensor, from, to string) *Tensor {
+	if from == to || x.Err() != nil {
+		return x
+	}
+	return Transpose(x, permOf(from, to)...)
+}
+
+func permOf(from, to string) []int {
+	perm := make([]int, len(to))
+	for i := range to {
+		perm[i] = strings.IndexByte(from, to[i])
+	}
+	return perm
+}
+
+type einsum struct{ Equation string }
+
+func (einsum) Name() string { return "einsum" }
+func (einsum) halfNative()  {}
+
+func (o einsum) Infer(in []Type) ([]Type, error) {
+	if err := wantFloats(in, 2); err != nil {
+		return nil, err
+	}
+	e, err := parseEinsum(o.Equation, len(in))
+	if err != nil {
+		return nil, err
+	}
+	var sizes [256]int
+	var seen [256]bool
+	for i, word := range e.in {
+		if len(word) != len(in[i].Shape) {
+			return nil, fmt.Errorf("equation %q: operand %d is %v: want %d dims", o.Equation, i, in[i], len(word))
+		}
+		for d := range len(word) {
+			c := word[d]
+			if n := in[i].Shape[d]; seen[c] && sizes[c] != n {
+				return nil, fmt.Errorf("equation %q: index %c is %d and %d in %v and %v", o.Equation, c, sizes[c], n, in[0], in[1])
+			}
+			sizes[c], seen[c] = in[i].Shape[d], true
+			if !strings.Contains(e.out+e.in[1-i], word[d:d+1]) {
+				return nil, fmt.Errorf("equation %q: index %c is in one operand only: sum it first", o.Equation, c)
+			}
+		}
+	}
+	shape := make(array.Shape, len(e.out))
+	for d := range len(e.out) {
+		shape[d] = sizes[e.out[d]]
+	}
+	return []Type{{DType: in[0].DType, Shape: shape}}, nil
+}
+
+func (o einsum) VJP(in, _, dz []*Tensor) []*Tensor {
+	e, _ := parseEinsum(o.Equation, 2)
+	return []*Tensor{
+		Einsum(e.out+","+e.in[1]+"->"+e.in[0], dz[0], in[1]),
+		Einsum(e.in[0]+","+e.out+"->"+e.in[1], in[0], dz[0]),
+	}
+}
+
+func (o einsum) Rule([]Type) mesh.Rule { return mesh.Rule(o.Equation) }
+
+func (o einsum) Work(in, out []Type) Work {
+	c := o.classify(in[0].Shape, in[1].Shape)
+	return Work{Flops: 2 * float64(c.k) * float64(out[0].Shape.Len()), Bytes: moved(in, out)}
+}
+
+// contraction is an einsum as a batch of products: indices that both operands and the result have, those of one
+// operand and the result, and those that are summed, each in the order of an operand.
+type contraction struct {
+	batch, left, right, sum string
+	m, n, k, count          int
+}
+
+func (o einsum) classify(x, y array.Shape) contraction {
+	e, _ := parseEinsum(o.Equation, 2)
+	c := contraction{m: 1, n: 1, k: 1, count: 1}
+	for d := range len(e.in[0]) {
+		ch, n := e.in[0][d:d+1], x[d]
+		switch inY, inOut := strings.Contains(e.in[1], ch), strings.Contains(e.out, ch); {
+		case inY && inOut:
+			c.batch, c.count = c.batch+ch, c.count*n
+		case inY:
+			c.sum, c.k = c.sum+ch, c.k*n
+		default:
+			c.left, c.m = c.left+ch, c.m*n
+		}
+	}
+	for d := range len(e.in[1]) {
+		if ch := e.in[1][d : d+1]; !strings.Contains(e.in[0], ch) {
+			c.right, c.n = c.right+ch, c.n*y[d]
+		}
+	}
+	return c
+}
+
+func (o einsum) Eval(env *Env, in, out []array.Array) {
+	e, _ := parseEinsum(o.Equation, 2)
+	c := o.classify(in[0].Shape(), in[1].Shape())
+	x, transX := arrange(env, in[0], e.in[0], c.batch+c.left+c.sum, c.batch+c.sum+c.left)
+	y, transY := arrange(env, in[1], e.in[1], c.batch+c.sum+c.right, c.batch+c.right+c.sum)
+	result := c.batch + c.left + c.right
+	to := out[0]
+	if result != e.out {
+		to = array.New(out[0].DType(), permuted(out[0].Shape(), e.out, result)...)
+	}
+	shape := array.Shape{c.count}
+	product{
+		m: c.m, n: c.n, k: c.k, transX: transX, transY: transY, x: x, y: y, out: to,
+		xs: batch{shape, []int{1}}, ys: batch{shape, []int{1}}, count: c.count,
+	}.run(env)
+	if result != e.out {
+		permuteInto(env, out[0], to, permOf(result, e.out))
+	}
+}
+
+// arrange is a with its indices in the wanted order, or in the other order, which a product can read as
+// transposed; it moves memory only if neither is at hand.
+func arrange(env *Env, a array.Array, have, want, swapped string) (_ array.Array, transposed bool) {
+	if have == want {
+		return a, false
+	}
+	if have == swapped {
+		return a, true
+	}
+	to := array.New(a.DType(), permuted(a.Shape(), have, want)...)
+	permuteInto(env, to, a, permOf(have, want))
+	return to, false
+}
+
+func permuted(shape array.Shape, from, to string) array.Shape {
+	out := make(array.Shape, len(shape))
+	for i, p := range permOf(from, to) {
+		out[i] = shape[p]
+	}
+	return out
+}
+
+func permuteInto(env *Env, dst, src array.Array, perm []int) {
+	transpose{Perm: perm}.Eval(env, []array.Array{src}, []array.Array{dst})
+}
+
+func (o einsum) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	e, _ := parseEinsum(o.Equation, 2)
+	c := o.classify(in[0].Shape, in[1].Shape)
+	at := func(word, of string) []int { return permOf(of, word) }
+	result := c.batch + c.left + c.right
+	t := hlo.Type{DType: out[0].DType, Shape: permuted(out[0].Shape, e.out, result)}
+	z := w.Dot(in[0], in[1], at(c.batch, e.in[0]), at(c.batch, e.in[1]), at(c.sum, e.in[0]), at(c.sum, e.in[1]), t)
+	if result == e.out {
+		return []hlo.Ref{z}
+	}
+	return []hlo.Ref{w.Op("transpose", "permutation = "+hlo.Ints(permOf(result, e.out)), hloType(out[0]), z)}
+}
+
+func (einsum) Samples() []Sample {
+	return []Sample{
+		{Op: einsum{Equation: "bthd,bshd->bhts"}, In: []Arg{f32(2, 5, 3, 4), f32(2, 6, 3, 4)}},
+		{Op: einsum{Equation: "abk,abn->kn"}, In: []Arg{f32(2, 5, 3), f32(2, 5, 4)}},
+		{Op: einsum{Equation: "ij,jk->ki"}, In: []Arg{f32(5, 3), f32(3, 4)}},
+		{Op: einsum{Equation: "i,j->ij"}, In: []Arg{f32(5), f32(3)}},
+		{Op: einsum{Equation: "i,i->"}, In: []Arg{f32(5), f32(5)}},
+		{Op: einsum{Equation: "bi,bi->bi"}, In: []Arg{f32(2, 5), f32(2, 5)}},
+	}
+}

@@ -1,0 +1,21 @@
+package op
+
+import "github.com/galley-ml/galley/internal/hlo"
+
+// emitBinary writes a binary op of the dialect after repeating its operands to the result's shape.
+func emitBinary(w *hlo.Writer, name string, in []hlo.Ref, out Type) []hlo.Ref {
+	x, y := emitBroadcast(w, in[0], out), emitBroadcast(w, in[1], out)
+	return []hlo.Ref{w.Op(name, "", hloType(out), x, y)}
+}
+
+// emitBroadcast repeats x to out's shape, matching dims from the last.
+func emitBroadcast(w *hlo.Writer, x hlo.Ref, out Type) hlo.Ref {
+	if x.Shape.Equal(out.Shape) {
+		return x
+	}
+	dims := make([]int, len(x.Shape))
+	for i := range dims {
+		dims[i] = len(out.Shape) - len(x.Shape) + i
+	}
+	return w.Broadcast(x, out.Shape, dims)
+}

@@ -1,0 +1,110 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Full is one number repeated over a whole tensor.
+func Full(s Scope, dtype array.DType, shape array.Shape, value float64) *Tensor {
+	return s.Apply(full{DType: dtype, Shape: shape, Value: value}, nil)[0]
+}
+
+// Const is a scalar of x's dtype in x's scope: the other operand of an op on x.
+func Const(x *Tensor, value float64) *Tensor {
+	if x.Err() != nil {
+		return x
+	}
+	return Full(x.Scope(), x.DType(), nil, value)
+}
+
+// ZerosLike is zeros of x's type.
+func ZerosLike(x *Tensor) *Tensor { return Full(x.Scope(), x.DType(), x.Shape(), 0) }
+
+// OnesLike is ones of x's type.
+func OnesLike(x *Tensor) *Tensor { return Full(x.Scope(), x.DType(), x.Shape(), 1) }
+
+type full struct {
+	source
+	DType array.DType
+	Shape []int
+	Value float64
+}
+
+func (full) Name() string { return "full" }
+
+func (o full) Infer(in []Type) ([]Type, error) { return inferSource(in, o.DType, o.Shape) }
+
+func (o full) Rule([]Type) mesh.Rule { return mesh.Rule("->" + factors(0, len(o.Shape))) }
+
+func (o full) Eval(env *Env, _, out []array.Array) {
+	b := out[0].Bytes()
+	n := len(b)
+	if n == 0 {
+		return
+	}
+	pattern := encode(o.DType, o.Value)
+	env.Pool.For(n/len(pattern), 1<<15, func(lo, hi int) {
+		part := b[lo*len(pattern) : hi*len(pattern)]
+		for done := copy(part, pattern); done < len(part); {
+			done += copy(part[done:], part[:done])
+		}
+	})
+}
+
+// encode is the bytes of one element of the given value.
+func encode(d array.DType, v float64) []byte {
+	a := array.New(d)
+	switch d {
+	case array.F64:
+		array.Data[float64](a)[0] = v
+	case array.F32:
+		array.Data[float32](a)[0] = float32(v)
+	case array.BF16:
+		array.Data[array.BFloat16](a)[0] = array.ToBFloat16(float32(v))
+	case array.F16:
+		array.Data[array.Float16](a)[0] = array.ToFloat16(float32(v))
+	case array.I64:
+		array.Data[int64](a)[0] = int64(v)
+	case array.I32:
+		array.Data[int32](a)[0] = int32(v)
+	case array.U8:
+		array.Data[uint8](a)[0] = uint8(v)
+	case array.Bool:
+		array.Data[bool](a)[0] = v != 0
+	}
+	return a.Bytes()
+}
+
+func (o full) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
+	return []hlo.Ref{w.Constant(hloType(out[0]), o.Value)}
+}
+
+func (full) Samples() []Sample {
+	return []Sample{
+		{Op: full{DType: array.F32, Shape: []int{5, 7}, Value: 0.5}},
+		{Op: full{DType: array.F32, Value: math.Inf(-1)}},
+	}
+}
+
+// source is the family of ops without operands.
+type source struct{ mover }
+
+func (source) VJP(_, _, _ []*Tensor) []*Tensor { return nil }
+func (source) NoGradient() string              { return "it has no operands" }
+
+func inferSource(in []Type, dtype array.DType, shape array.Shape) ([]Type, error) {
+	switch {
+	case len(in) != 0:
+		return nil, fmt.Errorf("want no operands: got %d", len(in))
+	case dtype == array.Invalid:
+		return nil, fmt.Errorf("dtype is missing")
+	case !shape.Valid():
+		return nil, fmt.Errorf("shape %v is not valid", shape)
+	}
+	return []Type{{DType: dtype, Shape: shape}}, nil
+}

@@ -1,0 +1,199 @@
+package op
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// Grad is the gradient of Σ⟨ys, dys⟩ with respect to each of xs; nil dys means ones. What it returns is made of
+// ops like any other, so it can be differentiated again. Where no y depends on x the gradient is zeros.
+func Grad(ys, dys, xs []*Tensor) []*Tensor { return gradient(ys, dys, xs, walk{view: keepHistory}) }
+
+// GradOnce is Grad for eager tensors when no higher derivative is wanted: the results do not remember how they
+// were made, so memory goes back as the walk proceeds. On traced tensors it is Grad.
+func GradOnce(ys, dys, xs []*Tensor) []*Tensor {
+	return gradient(ys, dys, xs, walk{view: (*Tensor).Detach})
+}
+
+func keepHistory(x *Tensor) *Tensor { return x }
+
+func gradient(ys, dys, xs []*Tensor, w walk) []*Tensor {
+	for _, t := range append(slices.Clone(ys), xs...) {
+		if t.Err() != nil {
+			return slices.Repeat([]*Tensor{t}, len(xs))
+		}
+	}
+	w.find(ys, xs)
+	for i, y := range ys {
+		dy := w.view(OnesLike(y))
+		if dys != nil {
+			dy = dys[i]
+		}
+		w.add(y, dy)
+	}
+	for _, n := range w.order {
+		w.visit(n)
+	}
+	return w.collect(xs)
+}
+
+// walk is one reverse pass: adjoints of values between xs and ys.
+type walk struct {
+	// view is what the VJPs get to see of a value.
+	view func(*Tensor) *Tensor
+	// barrier stops the search at xs: what they were made from holds none of them.
+	barrier  bool
+	target   map[*Tensor]bool
+	reaches  map[*ir.Node]bool
+	order    []*ir.Node
+	adjoints map[*Tensor]*Tensor
+}
+
+// find collects the nodes on paths from xs to ys, last first.
+func (w *walk) find(ys, xs []*Tensor) {
+	w.target, w.reaches, w.adjoints = map[*Tensor]bool{}, map[*ir.Node]bool{}, map[*Tensor]*Tensor{}
+	for _, x := range xs {
+		w.target[x] = true
+	}
+	for _, y := range ys {
+		if n := y.Node(); n != nil && !(w.barrier && w.target[y]) {
+			w.explore(n)
+		}
+	}
+	for n, ok := range w.reaches {
+		if ok {
+			w.order = append(w.order, n)
+		}
+	}
+	slices.SortFunc(w.order, func(a, b *ir.Node) int { return b.Seq() - a.Seq() })
+}
+
+// explore decides for n and all that it depends on whether some x is among it. It keeps its own stack: a deep
+// model's history is longer than a goroutine should recurse.
+func (w *walk) explore(root *ir.Node) {
+	type frame struct {
+		n    *ir.Node
+		next int
+	}
+	if _, seen := w.reaches[root]; seen {
+		return
+	}
+	w.reaches[root] = false
+	stack := []frame{{n: root}}
+	for len(stack) > 0 {
+		f := &stack[len(stack)-1]
+		if f.next == len(f.n.In()) {
+			stack = stack[:len(stack)-1]
+			if len(stack) > 0 && w.reaches[f.n] {
+				w.reaches[stack[len(stack)-1].n] = true
+			}
+			continue
+		}
+		v := f.n.In()[f.next]
+		f.next++
+		if w.target[v] {
+			w.reaches[f.n] = true
+			if w.barrier {
+				continue
+			}
+		}
+		n := v.Node()
+		if n == nil {
+			continue
+		}
+		if ok, seen := w.reaches[n]; seen {
+			w.reaches[f.n] = w.reaches[f.n] || ok
+			continue
+		}
+		w.reaches[n] = false
+		stack = append(stack, frame{n: n})
+	}
+}
+
+func (w *walk) add(v, d *Tensor) {
+	if old := w.adjoints[v]; old != nil {
+		d = Add(old, d)
+	}
+	w.adjoints[v] = d
+}
+
+// visit passes the adjoints of n's results on to its operands.
+func (w *walk) visit(n *ir.Node) {
+	dout, any := make([]*Tensor, len(n.Out())), false
+	for i, v := range n.Out() {
+		dout[i] = w.adjoints[v]
+		any = any || dout[i] != nil
+		if !w.target[v] {
+			delete(w.adjoints, v)
+		}
+	}
+	if !any {
+		return
+	}
+	if b, ok := n.Out()[0].Scope().(*ir.Builder); ok {
+		defer b.At(n.Pos())()
+	}
+	for i, d := range n.Op().(Op).VJP(w.views(n.In()), w.views(n.Out()), dout) {
+		if v := n.In()[i]; d != nil && (w.target[v] || v.Node() != nil && w.reaches[v.Node()]) {
+			w.add(v, d)
+		}
+	}
+}
+
+func (w *walk) views(vs []*Tensor) []*Tensor {
+	out := make([]*Tensor, len(vs))
+	for i, v := range vs {
+		out[i] = w.view(v)
+	}
+	return out
+}
+
+func (w *walk) collect(xs []*Tensor) []*Tensor {
+	grads := make([]*Tensor, len(xs))
+	for i, x := range xs {
+		grads[i] = w.adjoints[x]
+		if grads[i] == nil {
+			grads[i] = ZerosLike(x)
+		}
+	}
+	return grads
+}
+
+// separate gives each operand an identity of its own that gradients can be taken at, whatever the operands share.
+func separate(in []*Tensor) []*Tensor {
+	out := make([]*Tensor, len(in))
+	for i, x := range in {
+		out[i] = Identity(x)
+		if !out[i].Tracked() {
+			out[i] = out[i].Track()
+		}
+	}
+	return out
+}
+
+// vjpByParts is the gradient of a composite through its decomposition.
+func vjpByParts(o Composite, in, dout []*Tensor) []*Tensor {
+	leaves := separate(in)
+	ys := o.Decompose(leaves)
+	var used, dys []*Tensor
+	for i, d := range dout {
+		if d != nil {
+			used, dys = append(used, ys[i]), append(dys, d)
+		}
+	}
+	grads := make([]*Tensor, len(in))
+	var xs []*Tensor
+	for _, x := range leaves {
+		if x.DType().IsFloat() {
+			xs = append(xs, x)
+		}
+	}
+	got := gradient(used, dys, xs, walk{view: keepHistory, barrier: true})
+	for i, x := range leaves {
+		if x.DType().IsFloat() {
+			grads[i], got = got[0], got[1:]
+		}
+	}
+	return grads
+}

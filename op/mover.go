@@ -1,0 +1,141 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+)
+
+// mover is the family of ops that only move elements: they work on bytes, so that one body serves every dtype.
+type mover struct{}
+
+func (mover) halfNative() {}
+
+func (mover) Work(in, out []Type) Work { return Work{Bytes: moved(in, out)} }
+
+// copyBytes copies a whole array.
+func copyBytes(env *Env, dst, src array.Array) {
+	d, s := dst.Bytes(), src.Bytes()
+	env.Pool.For(len(d), 1<<17, func(lo, hi int) { copy(d[lo:hi], s[lo:hi]) })
+}
+
+// strided is a walk over part of an array: where it starts and how far apart neighbours are, in elements.
+type strided struct {
+	array.Array
+	offset  int
+	strides []int
+}
+
+// whole is all of a in its own order.
+func whole(a array.Array) strided { return strided{Array: a, strides: a.Shape().Strides()} }
+
+// moveStrided copies a box of the given shape from one walk to another.
+func moveStrided(env *Env, shape array.Shape, dst, src strided) {
+	if shape.Len() == 0 {
+		return
+	}
+	switch dst.DType().Size() {
+	case 1:
+		moveElems[uint8](env, shape, dst, src)
+	case 2:
+		moveElems[uint16](env, shape, dst, src)
+	case 4:
+		moveElems[uint32](env, shape, dst, src)
+	case 8:
+		moveElems[uint64](env, shape, dst, src)
+	}
+}
+
+type bits interface {
+	uint8 | uint16 | uint32 | uint64
+}
+
+func moveElems[T bits](env *Env, shape array.Shape, dst, src strided) {
+	d, s := array.Raw[T](dst.Array), array.Raw[T](src.Array)
+	box := newBox(shape, dst, src)
+	env.rows(box.outer.Len(), box.rows*box.cols, func(lo, hi int) {
+		for p := lo; p < hi; p++ {
+			di, si := box.start(p)
+			movePlane(box, d, s, di, si)
+		}
+	})
+}
+
+// movePlane copies one rows×cols plane. Where the source runs along rows it goes in tiles, so that both sides
+// stay within a few cache lines.
+func movePlane[T bits](b *box, d, s []T, di, si int) {
+	if b.dstCol == 1 && b.srcCol == 1 {
+		for r := range b.rows {
+			copy(d[di+r*b.dstRow:][:b.cols], s[si+r*b.srcRow:][:b.cols])
+		}
+		return
+	}
+	const tile = 16
+	for r0 := 0; r0 < b.rows; r0 += tile {
+		for c0 := 0; c0 < b.cols; c0 += tile {
+			for r := r0; r < min(r0+tile, b.rows); r++ {
+				dr, sr := di+r*b.dstRow, si+r*b.srcRow
+				for c := c0; c < min(c0+tile, b.cols); c++ {
+					d[dr+c*b.dstCol] = s[sr+c*b.srcCol]
+				}
+			}
+		}
+	}
+}
+
+// box is a loop nest over two walks: outer dims, and a plane of rows and columns.
+type box struct {
+	outer                          array.Shape
+	outerDst, outerSrc             []int
+	rows, cols                     int
+	dstRow, dstCol, srcRow, srcCol int
+	dstAt, srcAt                   int
+}
+
+// newBox drops dims of one, merges dims that both walks cross evenly, and makes a plane of the last dim and of
+// the one along which the source is contiguous.
+func newBox(shape array.Shape, dst, src strided) *box {
+	var dims array.Shape
+	var ds, ss []int
+	for i, n := range shape {
+		if n == 1 {
+			continue
+		}
+		if k := len(dims) - 1; k >= 0 && ds[k] == dst.strides[i]*n && ss[k] == src.strides[i]*n {
+			dims[k], ds[k], ss[k] = dims[k]*n, dst.strides[i], src.strides[i]
+			continue
+		}
+		dims, ds, ss = append(dims, n), append(ds, dst.strides[i]), append(ss, src.strides[i])
+	}
+	for len(dims) < 2 {
+		dims, ds, ss = append(array.Shape{1}, dims...), append([]int{0}, ds...), append([]int{0}, ss...)
+	}
+	last := len(dims) - 1
+	row := last - 1
+	for i := range last {
+		if ss[i] == 1 {
+			row = i
+		}
+	}
+	b := &box{
+		rows: dims[row], dstRow: ds[row], srcRow: ss[row],
+		cols: dims[last], dstCol: ds[last], srcCol: ss[last],
+		dstAt: dst.offset, srcAt: src.offset,
+	}
+	for i := range last {
+		if i != row {
+			b.outer, b.outerDst, b.outerSrc = append(b.outer, dims[i]), append(b.outerDst, ds[i]), append(b.outerSrc, ss[i])
+		}
+	}
+	return b
+}
+
+// start is where plane p begins on both sides.
+func (b *box) start(p int) (dst, src int) {
+	dst, src = b.dstAt, b.srcAt
+	for i := len(b.outer) - 1; i >= 0; i-- {
+		at := p % b.outer[i]
+		p /= b.outer[i]
+		dst += at * b.outerDst[i]
+		src += at * b.outerSrc[i]
+	}
+	return dst, src
+}

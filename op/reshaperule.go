@@ -1,0 +1,168 @@
+package op
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// reshapeRule matches runs of dims that hold the same elements. Within a run, factors are peeled off from the
+// major end as long as one side's dim divides the other's; what cannot be matched is one factor a side, which no
+// axis may split.
+func reshapeRule(in, out array.Shape) mesh.Rule {
+	if in.Len() == 0 {
+		return mesh.Rule(wholeWord(in, 0) + "->" + wholeWord(out, len(in)))
+	}
+	m := &reshapeMatch{in: newSide(in), out: newSide(out)}
+	for m.in.more() && m.out.more() {
+		m.step()
+	}
+	m.in.drain()
+	m.out.drain()
+	return mesh.Rule(m.in.text() + "->" + m.out.text() + m.notes())
+}
+
+func wholeWord(s array.Shape, first int) string {
+	var b strings.Builder
+	for i := range s {
+		b.WriteByte(letters[first+i])
+		b.WriteByte('*')
+	}
+	return b.String()
+}
+
+// side is one shape being eaten from its major end.
+type side struct {
+	shape array.Shape
+	dim   int
+	left  int // what remains of the current dim
+	words []string
+}
+
+func newSide(s array.Shape) *side {
+	x := &side{shape: s, words: make([]string, len(s))}
+	x.load()
+	return x
+}
+
+// load starts the current dim, skipping those of size one.
+func (s *side) load() {
+	for s.dim < len(s.shape) && s.shape[s.dim] == 1 {
+		s.dim++
+	}
+	if s.dim < len(s.shape) {
+		s.left = s.shape[s.dim]
+	}
+}
+
+func (s *side) more() bool { return s.dim < len(s.shape) }
+
+// take gives the current dim a factor of size n.
+func (s *side) take(name string, n int) {
+	s.words[s.dim] += name
+	s.left /= n
+	if s.left == 1 {
+		s.dim++
+		s.load()
+	}
+}
+
+func (s *side) drain() {
+	for s.more() {
+		s.dim++
+		s.load()
+	}
+}
+
+func (s *side) text() string {
+	var b strings.Builder
+	for _, w := range s.words {
+		switch {
+		case w == "":
+			b.WriteByte('.')
+		case len(strings.TrimSuffix(w, "*")) == 1:
+			b.WriteString(w)
+		default:
+			b.WriteString("(" + w + ")")
+		}
+	}
+	return b.String()
+}
+
+type reshapeMatch struct {
+	in, out *side
+	used    int
+	sizes   []int
+}
+
+func (m *reshapeMatch) name(size int) string {
+	m.used++
+	m.sizes = append(m.sizes, size)
+	return string(letters[m.used-1])
+}
+
+// step matches the next factor, or gives up on the dims up to where both sides have eaten as much.
+func (m *reshapeMatch) step() {
+	a, b := m.in.left, m.out.left
+	small, large := min(a, b), max(a, b)
+	if large%small == 0 {
+		f := m.name(small)
+		m.in.take(f, small)
+		m.out.take(f, small)
+		return
+	}
+	if g := gcd(a, b); g > 1 && m.wholeRest(g) {
+		return
+	}
+	m.giveUp()
+}
+
+// wholeRest shares the common major part of two dims that do not divide each other; the rest stays whole.
+func (m *reshapeMatch) wholeRest(g int) bool {
+	f := m.name(g)
+	m.in.words[m.in.dim] += f
+	m.in.left /= g
+	m.out.words[m.out.dim] += f
+	m.out.left /= g
+	m.giveUp()
+	return true
+}
+
+// giveUp eats dims from both sides until the same number of elements is gone, each as a factor of its own.
+func (m *reshapeMatch) giveUp() {
+	na, nb := 1, 1
+	for first := true; first || na != nb; first = false {
+		if na <= nb && m.in.more() {
+			na *= m.eatWhole(m.in)
+		} else {
+			nb *= m.eatWhole(m.out)
+		}
+	}
+}
+
+func (m *reshapeMatch) eatWhole(s *side) int {
+	n := s.left
+	s.take(m.name(n)+"*", n)
+	return n
+}
+
+// notes writes the sizes, which compound dims need.
+func (m *reshapeMatch) notes() string {
+	var b strings.Builder
+	for i, n := range m.sizes {
+		fmt.Fprintf(&b, " %c=%d", letters[i], n)
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return ";" + b.String()
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,78 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// halfNative is an op whose Eval takes 16-bit floats itself. The others see them as float32.
+type halfNative interface{ halfNative() }
+
+// Run evaluates o on the CPU. It is how a backend calls Eval: 16-bit floats are widened to float32 for ops that
+// do not read them themselves, and results narrowed, so that sums are always kept in float32.
+func Run(env *Env, o Op, in, out []array.Array) {
+	if _, ok := o.(halfNative); ok || !anyHalf(in) && !anyHalf(out) {
+		o.Eval(env, in, out)
+		return
+	}
+	wideIn, wideOut := make([]array.Array, len(in)), make([]array.Array, len(out))
+	for i, a := range in {
+		wideIn[i] = widen(env, a)
+	}
+	for i, a := range out {
+		wideOut[i] = a
+		if a.DType().IsHalf() {
+			wideOut[i] = array.New(array.F32, a.Shape()...)
+		}
+	}
+	o.Eval(env, wideIn, wideOut)
+	for i, a := range out {
+		if a.DType().IsHalf() {
+			castInto(env, a, wideOut[i])
+		}
+	}
+}
+
+func anyHalf(as []array.Array) bool {
+	for _, a := range as {
+		if a.DType().IsHalf() {
+			return true
+		}
+	}
+	return false
+}
+
+// widen is a as float32 if it is 16-bit, else a itself.
+func widen(env *Env, a array.Array) array.Array {
+	if !a.DType().IsHalf() {
+		return a
+	}
+	w := array.New(array.F32, a.Shape()...)
+	castInto(env, w, a)
+	return w
+}
+
+// grain is how many elements are worth handing to another thread.
+const grain = 1 << 13
+
+// split runs f over [0,n) in pieces of grain.
+func (env *Env) split(n int, f func(lo, hi int)) { env.Pool.For(n, grain, f) }
+
+// rows runs f over n rows of width elements each, several rows a piece.
+func (env *Env) rows(n, width int, f func(lo, hi int)) {
+	env.Pool.For(n, max(1, grain/max(width, 1)), f)
+}
+
+// float runs one of two kernels by the dtype of a.
+func float(a array.Array, f32, f64 func()) {
+	switch a.DType() {
+	case array.F32:
+		f32()
+	case array.F64:
+		f64()
+	default:
+		panic("op: kernel of a float op on " + a.DType().String())
+	}
+}
+
+type floats = kernel.Float

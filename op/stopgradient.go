@@ -1,0 +1,10 @@
+package op
+
+// StopGradient is x as a constant: gradients do not pass.
+func StopGradient(x *Tensor) *Tensor { return apply1(stopGradient{}, x) }
+
+type stopGradient struct{ identity }
+
+func (stopGradient) Name() string                    { return "stop_gradient" }
+func (stopGradient) VJP(_, _, _ []*Tensor) []*Tensor { return []*Tensor{nil} }
+func (stopGradient) NoGradient() string              { return "stopping the gradient is what it is for" }

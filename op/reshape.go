@@ -53,6 +53,24 @@ func (reshape) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{Reshape(dy[0], in[0].Shape()...)}
 }
 
+// Fold makes one reshape of two, and none of one that changes nothing.
+func (r reshape) Fold(in []*Tensor) *Tensor {
+	x := in[0]
+	for x.Node() != nil {
+		if _, ok := x.Node().Op().(reshape); !ok {
+			break
+		}
+		x = x.Node().In()[0]
+	}
+	switch out, err := r.Infer([]Type{x.Type()}); {
+	case err == nil && out[0].Equal(x.Type()):
+		return x
+	case x != in[0]:
+		return apply1(r, x)
+	}
+	return nil
+}
+
 func (r reshape) Rule(in []Type) mesh.Rule {
 	out, err := r.Infer(in)
 	if err != nil {

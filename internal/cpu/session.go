@@ -102,3 +102,6 @@ func operands(in []*ir.Value) (types []ir.Type, arrays []array.Array, tracked bo
 	}
 	return types, arrays, tracked, nil
 }
+
+// Eval runs one op on arrays: the driver's innermost call, for tests and benchmarks of single ops.
+func (d *Device) Eval(o op.Op, in, out []array.Array) { op.Run(d.env(), o, in, out) }

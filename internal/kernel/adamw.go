@@ -49,5 +49,5 @@ func adamW32(pOut, mOut, vOut, p, g, m, v []float32, k [8]float64, step float64)
 		float32(k[1]), float32(k[2] * k[0]), float32(k[3]), float32(k[4] * k[0] * k[0]),
 		float32(k[5]), float32(k[6]), float32(k[7]), float32(-step),
 	}
-	simd.adamW(pOut, mOut, vOut, p, g, m, v, &c)
+	simd.adamW(pOut, mOut, vOut, p, g, m, v, c)
 }

@@ -57,6 +57,33 @@ func TestAdamWFloat64(t *testing.T) {
 	}
 }
 
+// TestAdamWDenormalMoments checks that moments that have all but decayed leave
+// finite parameters, and that the kernel restores the rounding state.
+func TestAdamWDenormalMoments(t *testing.T) {
+	c := AdamWCoef{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Bias1: 1, Bias2: 1, GradScale: 1}
+	eachTable(t, func(t *testing.T) {
+		p, g, m, v := randn(1, 40), make([]float32, 40), make([]float32, 40), make([]float32, 40)
+		for i := range m {
+			m[i], v[i] = 1e-40, 1e-41
+		}
+		AdamWStep(p, g, m, v, c)
+		checkNorm(t, "p", p, widen(randn(1, 40)), 1e-7)
+		if tiny := m[0] + 1e-40; tiny == 0 {
+			t.Error("denormals are still flushed after the kernel")
+		}
+	})
+}
+
+func BenchmarkAdamWDenormal(b *testing.B) {
+	const n = 4096
+	c := AdamWCoef{LR: 1e-3, Beta1: 1, Beta2: 1, Eps: 1e-8, Bias1: 1, Bias2: 1, GradScale: 1}
+	p, g, m, v := randn(1, n), make([]float32, n), make([]float32, n), make([]float32, n)
+	mOut, vOut := make([]float32, n), make([]float32, n)
+	AddScalar(m, m, 1e-40)
+	AddScalar(v, v, 1e-41)
+	benchRow(b, "step", n, func() { AdamWStepTo(p, mOut, vOut, p, g, m, v, c) })
+}
+
 func BenchmarkAdamW(b *testing.B) {
 	c := AdamWCoef{LR: 1e-3, Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, Bias1: 0.5, Bias2: 0.5, GradScale: 1}
 	for _, n := range []int{4096, 1 << 22} {

@@ -30,71 +30,71 @@ DATA gemmMask<>+176(SB)/8, $0x0000000000000000
 DATA gemmMask<>+184(SB)/8, $0x0000000000000000
 GLOBL gemmMask<>(SB), RODATA|NOPTR, $192
 
-// func gemmTileF32AVX512(k int, a *byte, b *byte, c *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
+// func gemmTileF32AVX512(k int, a *byte, b *byte, c *byte, next *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmTileF32AVX512(SB), NOSPLIT, $0-65
+TEXT ·gemmTileF32AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+16(FP), DX
 	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
+	MOVQ       ldc+40(FP), SI
 	SHLQ       $0x02, SI
 	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	VPXORQ     Z0, Z0, Z0
 	VPXORQ     Z1, Z1, Z1
 	VPXORQ     Z2, Z2, Z2
@@ -123,11 +123,14 @@ TEXT ·gemmTileF32AVX512(SB), NOSPLIT, $0-65
 	VPXORQ     Z25, Z25, Z25
 	VPXORQ     Z26, Z26, Z26
 	VPXORQ     Z27, Z27, Z27
-	MOVQ       AX, DI
-	SHRQ       $0x02, DI
+	MOVQ       next+32(FP), DI
+	MOVQ       AX, R8
+	SHRQ       $0x02, R8
 	JZ         rest
 
 turn:
+	PREFETCHT1   (DI)
+	ADDQ         $0x40, DI
 	VMOVUPS      (DX), Z28
 	VMOVUPS      64(DX), Z29
 	PREFETCHT0   1024(CX)
@@ -310,7 +313,7 @@ turn:
 	VFMADD231PS  Z29, Z31, Z27
 	ADDQ         $+224, CX
 	ADDQ         $+512, DX
-	DECQ         DI
+	DECQ         R8
 	JNZ          turn
 
 rest:
@@ -368,12 +371,12 @@ single:
 	JNZ          single
 
 finish:
-	MOVQ         rows+40(FP), AX
-	MOVQ         cols+48(FP), CX
-	MOVQ         alpha+56(FP), DX
+	MOVQ         rows+48(FP), AX
+	MOVQ         cols+56(FP), CX
+	MOVQ         alpha+64(FP), DX
 	VMOVQ        DX, X28
 	VBROADCASTSS X28, Z28
-	MOVB         update+64(FP), DL
+	MOVB         update+72(FP), DL
 	MOVQ         $-1, DI
 	BZHIQ        CX, DI, DI
 	KMOVW        DI, K1
@@ -2968,71 +2971,71 @@ return:
 	VZEROUPPER
 	RET
 
-// func gemmTileF64AVX512(k int, a *byte, b *byte, c *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
+// func gemmTileF64AVX512(k int, a *byte, b *byte, c *byte, next *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmTileF64AVX512(SB), NOSPLIT, $0-65
+TEXT ·gemmTileF64AVX512(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+16(FP), DX
 	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
+	MOVQ       ldc+40(FP), SI
 	SHLQ       $0x03, SI
 	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 127(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 127(DI)
 	VPXORQ     Z0, Z0, Z0
 	VPXORQ     Z1, Z1, Z1
 	VPXORQ     Z2, Z2, Z2
@@ -3061,11 +3064,14 @@ TEXT ·gemmTileF64AVX512(SB), NOSPLIT, $0-65
 	VPXORQ     Z25, Z25, Z25
 	VPXORQ     Z26, Z26, Z26
 	VPXORQ     Z27, Z27, Z27
-	MOVQ       AX, DI
-	SHRQ       $0x02, DI
+	MOVQ       next+32(FP), DI
+	MOVQ       AX, R8
+	SHRQ       $0x02, R8
 	JZ         rest
 
 turn:
+	PREFETCHT1   (DI)
+	ADDQ         $0x40, DI
 	VMOVUPD      (DX), Z28
 	VMOVUPD      64(DX), Z29
 	PREFETCHT0   1024(CX)
@@ -3248,7 +3254,7 @@ turn:
 	VFMADD231PD  Z29, Z31, Z27
 	ADDQ         $+448, CX
 	ADDQ         $+512, DX
-	DECQ         DI
+	DECQ         R8
 	JNZ          turn
 
 rest:
@@ -3306,12 +3312,12 @@ single:
 	JNZ          single
 
 finish:
-	MOVQ         rows+40(FP), AX
-	MOVQ         cols+48(FP), CX
-	MOVQ         alpha+56(FP), DX
+	MOVQ         rows+48(FP), AX
+	MOVQ         cols+56(FP), CX
+	MOVQ         alpha+64(FP), DX
 	VMOVQ        DX, X28
 	VBROADCASTSD X28, Z28
-	MOVB         update+64(FP), DL
+	MOVB         update+72(FP), DL
 	MOVQ         $-1, DI
 	BZHIQ        CX, DI, DI
 	KMOVW        DI, K1
@@ -4665,31 +4671,31 @@ return:
 	VZEROUPPER
 	RET
 
-// func gemmTileF32AVX2(k int, a *byte, b *byte, c *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
+// func gemmTileF32AVX2(k int, a *byte, b *byte, c *byte, next *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmTileF32AVX2(SB), NOSPLIT, $0-65
+TEXT ·gemmTileF32AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+16(FP), DX
 	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
+	MOVQ       ldc+40(FP), SI
 	SHLQ       $0x02, SI
 	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 95(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 95(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 95(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 95(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 95(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 95(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 95(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 95(DI)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -4702,11 +4708,14 @@ TEXT ·gemmTileF32AVX2(SB), NOSPLIT, $0-65
 	VXORPS     Y9, Y9, Y9
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	MOVQ       AX, DI
-	SHRQ       $0x02, DI
+	MOVQ       next+32(FP), DI
+	MOVQ       AX, R8
+	SHRQ       $0x02, R8
 	JZ         rest
 
 turn:
+	PREFETCHT1   (DI)
+	ADDQ         $0x40, DI
 	VMOVUPS      (DX), Y12
 	VMOVUPS      32(DX), Y13
 	VMOVUPS      64(DX), Y14
@@ -4789,7 +4798,7 @@ turn:
 	VFMADD231PS  Y14, Y15, Y11
 	ADDQ         $+64, CX
 	ADDQ         $+384, DX
-	DECQ         DI
+	DECQ         R8
 	JNZ          turn
 
 rest:
@@ -4822,12 +4831,12 @@ single:
 	JNZ          single
 
 finish:
-	MOVQ         rows+40(FP), AX
-	MOVQ         cols+48(FP), CX
-	MOVQ         alpha+56(FP), DX
+	MOVQ         rows+48(FP), AX
+	MOVQ         cols+56(FP), CX
+	MOVQ         alpha+64(FP), DX
 	VMOVQ        DX, X12
 	VBROADCASTSS X12, Y12
-	MOVB         update+64(FP), DL
+	MOVB         update+72(FP), DL
 	MOVQ         CX, R8
 	SHLQ         $0x02, R8
 	LEAQ         gemmMask<>+96(SB), DI
@@ -6474,31 +6483,31 @@ rest:
 	VZEROUPPER
 	RET
 
-// func gemmTileF64AVX2(k int, a *byte, b *byte, c *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
+// func gemmTileF64AVX2(k int, a *byte, b *byte, c *byte, next *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmTileF64AVX2(SB), NOSPLIT, $0-65
+TEXT ·gemmTileF64AVX2(SB), NOSPLIT, $0-73
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       b+16(FP), DX
 	MOVQ       c+24(FP), BX
-	MOVQ       ldc+32(FP), SI
+	MOVQ       ldc+40(FP), SI
 	SHLQ       $0x03, SI
 	MOVQ       BX, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 95(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 95(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 95(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 95(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 95(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 95(DI)
 	ADDQ       SI, DI
-	PREFETCHT0 (DI)
-	PREFETCHT0 64(DI)
-	PREFETCHT0 95(DI)
+	PREFETCHT1 (DI)
+	PREFETCHT1 64(DI)
+	PREFETCHT1 95(DI)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -6511,11 +6520,14 @@ TEXT ·gemmTileF64AVX2(SB), NOSPLIT, $0-65
 	VXORPS     Y9, Y9, Y9
 	VXORPS     Y10, Y10, Y10
 	VXORPS     Y11, Y11, Y11
-	MOVQ       AX, DI
-	SHRQ       $0x02, DI
+	MOVQ       next+32(FP), DI
+	MOVQ       AX, R8
+	SHRQ       $0x02, R8
 	JZ         rest
 
 turn:
+	PREFETCHT1   (DI)
+	ADDQ         $0x40, DI
 	VMOVUPD      (DX), Y12
 	VMOVUPD      32(DX), Y13
 	VMOVUPD      64(DX), Y14
@@ -6598,7 +6610,7 @@ turn:
 	VFMADD231PD  Y14, Y15, Y11
 	ADDQ         $+128, CX
 	ADDQ         $+384, DX
-	DECQ         DI
+	DECQ         R8
 	JNZ          turn
 
 rest:
@@ -6631,12 +6643,12 @@ single:
 	JNZ          single
 
 finish:
-	MOVQ         rows+40(FP), AX
-	MOVQ         cols+48(FP), CX
-	MOVQ         alpha+56(FP), DX
+	MOVQ         rows+48(FP), AX
+	MOVQ         cols+56(FP), CX
+	MOVQ         alpha+64(FP), DX
 	VMOVQ        DX, X12
 	VBROADCASTSD X12, Y12
-	MOVB         update+64(FP), DL
+	MOVB         update+72(FP), DL
 	MOVQ         CX, R8
 	SHLQ         $0x03, R8
 	LEAQ         gemmMask<>+96(SB), DI

@@ -40,7 +40,8 @@ func (v *gemmView) at(i, j int) unsafe.Pointer {
 type (
 	// gemmTile computes a tile of C from packed panels: a holds k columns of mr
 	// elements and b holds k rows of nr. Only rows by cols elements are written.
-	gemmTile func(k int, a, b, c unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
+	// It prefetches nextBytes·k bytes from next.
+	gemmTile func(k int, a, b, c, next unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
 	// gemmStrip computes m rows of up to stripCols columns of C without
 	// packing: element (i, p) of A is at i·row + p·col, row p of B at p·ldb.
 	gemmStrip func(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int,
@@ -60,6 +61,9 @@ const (
 	axpyRows = 8
 	dotRows  = 4
 )
+
+// nextBytes is how many bytes for each term a gemmTile prefetches.
+const nextBytes = 16
 
 // gemmKernels is what computes a product of one element type on one kind of
 // processor.

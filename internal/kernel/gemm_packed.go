@@ -122,15 +122,24 @@ func (j *packedJob) computeRows(t int) {
 }
 
 // computePanel computes the tiles of C in a range of rows and one panel of B.
+// Meanwhile it prefetches the panel after that, a part with each tile.
 func (j *packedJob) computePanel(a unsafe.Pointer, rows rowPanels, q int) {
 	ks := j.ks
-	b, panel := j.panelB(q), ks.mr*j.kb*ks.size
+	b, next := j.panelB(q), j.panelB(q+1)
+	stepA, stepNext := ks.mr*j.kb*ks.size, nextBytes*j.kb
+	ahead := ks.nr * j.kb * ks.size
+	if (q+1)*ks.nr >= j.nb {
+		ahead = 0
+	}
 	col := j.j + q*ks.nr
 	cols := min(ks.nr, j.n-col)
 	update := j.updateAt(j.p)
 	for r := rows.lo; r < rows.hi; r++ {
+		if ahead -= stepNext; ahead < 0 {
+			next = b
+		}
 		i := r * ks.mr
-		ks.tile(j.kb, a, b, j.cAt(i, col, ks.size), j.ldc, min(ks.mr, j.m-i), cols, j.alpha, update)
-		a = unsafe.Add(a, panel)
+		ks.tile(j.kb, a, b, j.cAt(i, col, ks.size), next, j.ldc, min(ks.mr, j.m-i), cols, j.alpha, update)
+		a, next = unsafe.Add(a, stepA), unsafe.Add(next, stepNext)
 	}
 }

@@ -6,33 +6,40 @@ import (
 	"testing"
 )
 
-// normOperands says which optional operands a case has.
-type normOperands struct{ gamma, beta bool }
+// presence says whether an optional operand is there.
+type presence int
+
+const (
+	absent presence = iota
+	present
+)
 
 func TestLayerNormAndRMSNorm(t *testing.T) {
 	eachTable(t, func(t *testing.T) {
 		for _, n := range rowLengths {
-			for _, o := range []normOperands{{true, true}, {true, false}, {false, false}, {false, true}} {
-				checkLayerNorm(t, n, o)
-				checkRMSNorm(t, n, o)
+			for _, gamma := range []presence{absent, present} {
+				for _, beta := range []presence{absent, present} {
+					checkLayerNorm(t, n, gamma, beta)
+					checkRMSNorm(t, n, gamma, beta)
+				}
 			}
 		}
 	})
 }
 
-// optional returns a random slice, or nil.
-func optional(present bool, seed uint64, n int) []float32 {
-	if !present {
+// slice returns a random slice, or nil.
+func (p presence) slice(seed uint64, n int) []float32 {
+	if p == absent {
 		return nil
 	}
 	return randn(seed, n)
 }
 
-func checkLayerNorm(t *testing.T, n int, o normOperands) {
+func checkLayerNorm(t *testing.T, n int, withGamma, withBeta presence) {
 	t.Helper()
 	x, dy := randn(1, n+1)[1:], randn(2, n)
 	AddScalar(x, x, 0.5)
-	gamma, beta := optional(o.gamma, 3, n), optional(o.beta, 4, n)
+	gamma, beta := withGamma.slice(3, n), withBeta.slice(4, n)
 	y, w := make([]float32, n), make([]float64, n)
 	mean, rstd := LayerNormRow(y, x, gamma, beta, 1e-5)
 	wm, wr := LayerNormRow(w, widen(x), widen(gamma), widen(beta), float64(float32(1e-5)))
@@ -42,7 +49,7 @@ func checkLayerNorm(t *testing.T, n int, o normOperands) {
 	if !closeTo(float64(mean), wm, 1e-6, 1e-7) || !closeTo(float64(rstd), wr, 1e-6, 0) {
 		t.Errorf("n=%d mean %g rstd %g want %g %g", n, mean, rstd, wm, wr)
 	}
-	dgamma, dbeta := optional(o.gamma, 5, n), optional(o.beta, 6, n)
+	dgamma, dbeta := withGamma.slice(5, n), withBeta.slice(6, n)
 	wg, wb := widen(dgamma), widen(dbeta)
 	LayerNormGradRow(y, dgamma, dbeta, x, gamma, dy, mean, rstd)
 	LayerNormGradRow(w, wg, wb, widen(x), widen(gamma), widen(dy), float64(mean), float64(rstd))
@@ -53,10 +60,10 @@ func checkLayerNorm(t *testing.T, n int, o normOperands) {
 	checkNorm(t, "dbeta", dbeta, wb, 1e-6)
 }
 
-func checkRMSNorm(t *testing.T, n int, o normOperands) {
+func checkRMSNorm(t *testing.T, n int, withGamma, withDGamma presence) {
 	t.Helper()
 	x, dy := randn(1, n+1)[1:], randn(2, n)
-	gamma := optional(o.gamma, 3, n)
+	gamma := withGamma.slice(3, n)
 	y, w := make([]float32, n), make([]float64, n)
 	rstd := RMSNormRow(y, x, gamma, 1e-6)
 	wr := RMSNormRow(w, widen(x), widen(gamma), 1e-6)
@@ -64,7 +71,7 @@ func checkRMSNorm(t *testing.T, n int, o normOperands) {
 	if !closeTo(float64(rstd), wr, 1e-6, 0) {
 		t.Errorf("n=%d rstd %g want %g", n, rstd, wr)
 	}
-	dgamma := optional(o.beta, 5, n) // presence independent of gamma's
+	dgamma := withDGamma.slice(5, n)
 	wg := widen(dgamma)
 	RMSNormGradRow(y, dgamma, x, gamma, dy, rstd)
 	RMSNormGradRow(w, wg, widen(x), widen(gamma), widen(dy), float64(rstd))

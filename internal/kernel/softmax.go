@@ -6,6 +6,9 @@ import "math"
 // sum is the sum of exp(x[j]-max).
 func SoftmaxRow[T Float](dst, x []T) {
 	x = x[:len(dst)]
+	if len(dst) <= SumBlock && unary32(simd.softmaxRow, dst, x) {
+		return
+	}
 	sum := expSumStore(dst, x, MaxOf(x))
 	MulScalar(dst, dst, 1/sum)
 }

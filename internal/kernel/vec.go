@@ -51,6 +51,7 @@ type table32 struct {
 	dot                           func(x, y []float32) float32
 	addRows                       func(dst, src []float32, rows, stride int)
 
+	softmaxRow  func(dst, x []float32)
 	expSum      func(x []float32, shift float32) float32
 	expSumStore func(dst, x []float32, shift float32) float32
 	expAffine   func(dst, x []float32, shift, scale, bias float32)
@@ -65,7 +66,7 @@ type table32 struct {
 	normGrad    func(dx, x, dy []float32, mean, rstd, a, b float32)
 	normGradG   func(dx, x, gamma, dy []float32, mean, rstd, a, b float32)
 
-	adamW func(pOut, mOut, vOut, p, g, m, v []float32, c *[8]float32)
+	adamW func(pOut, mOut, vOut, p, g, m, v []float32, c [8]float32)
 
 	philoxUniform func(dst []float32, key [2]uint32, block uint64)
 	philoxWords   func(dst []uint32, key [2]uint32, block uint64, third uint32)

@@ -15,84 +15,10 @@ TEXT ·expAVX2(SB), NOSPLIT, $0-48
 
 whole1:
 	VMOVUPS      (CX), Y0
-	VMOVUPS      lanesc2d00000<>+0(SB), Y1
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y1
 	VMOVUPS      lanes42b20000<>+0(SB), Y2
-	VMINPS       Y0, Y2, Y0
-	VMAXPS       Y0, Y1, Y0
-	VMOVUPS      lanes4b400000<>+0(SB), Y1
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y0, Y1
-	VSUBPS       lanes4b400000<>+0(SB), Y1, Y2
-	VMOVUPS      Y0, Y0
-	VFNMADD231PS lanes3f318000<>+0(SB), Y2, Y0
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y2, Y0
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y2
-	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y2
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y2
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y2
-	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y2
-	VMULPS       Y0, Y0, Y3
-	VFMADD213PS  Y0, Y3, Y2
-	VADDPS       lanes3f800000<>+0(SB), Y2, Y0
-	VPSUBD       lanes4b400000<>+0(SB), Y1, Y1
-	VPSRAD       $0x01, Y1, Y2
-	VPSUBD       Y2, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y0, Y0
-	VPADDD       lanes0000007f<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      32(CX), Y0
-	VMOVUPS      lanesc2d00000<>+0(SB), Y1
-	VMOVUPS      lanes42b20000<>+0(SB), Y2
-	VMINPS       Y0, Y2, Y0
-	VMAXPS       Y0, Y1, Y0
-	VMOVUPS      lanes4b400000<>+0(SB), Y1
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y0, Y1
-	VSUBPS       lanes4b400000<>+0(SB), Y1, Y2
-	VMOVUPS      Y0, Y0
-	VFNMADD231PS lanes3f318000<>+0(SB), Y2, Y0
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y2, Y0
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y2
-	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y2
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y2
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y2
-	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y2
-	VMULPS       Y0, Y0, Y3
-	VFMADD213PS  Y0, Y3, Y2
-	VADDPS       lanes3f800000<>+0(SB), Y2, Y0
-	VPSUBD       lanes4b400000<>+0(SB), Y1, Y1
-	VPSRAD       $0x01, Y1, Y2
-	VPSUBD       Y2, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y0, Y0
-	VPADDD       lanes0000007f<>+0(SB), Y1, Y1
-	VPSLLD       $0x17, Y1, Y1
-	VMULPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         $+64, AX
-	ADDQ         $+64, CX
-	SUBQ         $+16, DX
-	JGE          whole1
-
-rest1:
-	ADDQ $+16, DX
-	JZ   done1
-
-part1:
-	MOVQ         $+8, BX
-	CMPQ         DX, BX
-	CMOVQLT      DX, BX
-	NEGQ         BX
-	LEAQ         partialLanes<>+0(SB), SI
-	VMOVUPS      32(SI)(BX*4), Y0
-	VMASKMOVPS   (CX), Y0, Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VMAXPS       Y1, Y2, Y1
+	VMINPS       Y0, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
 	VMOVUPS      lanes4b400000<>+0(SB), Y2
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
 	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
@@ -116,6 +42,86 @@ part1:
 	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
 	VPSLLD       $0x17, Y2, Y2
 	VMULPS       Y2, Y1, Y1
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y1, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y1
+	VMOVUPS      lanes42b20000<>+0(SB), Y2
+	VMINPS       Y0, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
+	VMOVUPS      lanes4b400000<>+0(SB), Y2
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
+	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
+	VMOVUPS      Y1, Y1
+	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
+	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
+	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y1, Y4
+	VFMADD213PS  Y1, Y4, Y3
+	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
+	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
+	VPSRAD       $0x01, Y2, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y1, Y1
+	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y2, Y1, Y1
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y1, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+16, DX
+	JGE          whole1
+
+rest1:
+	ADDQ $+16, DX
+	JZ   done1
+
+part1:
+	MOVQ         $+8, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*4), Y0
+	VMASKMOVPS   (CX), Y0, Y1
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y3
+	VMINPS       Y1, Y3, Y3
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes4b400000<>+0(SB), Y3
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y2, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 	ADDQ         $+32, AX
 	ADDQ         $+32, CX
@@ -126,15 +132,15 @@ done1:
 	VZEROUPPER
 	RET
 
-DATA lanesc2d00000<>+0(SB)/4, $0xc2d00000
-DATA lanesc2d00000<>+4(SB)/4, $0xc2d00000
-DATA lanesc2d00000<>+8(SB)/4, $0xc2d00000
-DATA lanesc2d00000<>+12(SB)/4, $0xc2d00000
-DATA lanesc2d00000<>+16(SB)/4, $0xc2d00000
-DATA lanesc2d00000<>+20(SB)/4, $0xc2d00000
-DATA lanesc2d00000<>+24(SB)/4, $0xc2d00000
-DATA lanesc2d00000<>+28(SB)/4, $0xc2d00000
-GLOBL lanesc2d00000<>(SB), RODATA|NOPTR, $32
+DATA lanesc2ae999a<>+0(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+4(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+8(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+12(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+16(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+20(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+24(SB)/4, $0xc2ae999a
+DATA lanesc2ae999a<>+28(SB)/4, $0xc2ae999a
+GLOBL lanesc2ae999a<>(SB), RODATA|NOPTR, $32
 
 DATA lanes42b20000<>+0(SB)/4, $0x42b20000
 DATA lanes42b20000<>+4(SB)/4, $0x42b20000
@@ -791,34 +797,36 @@ whole4:
 	VFMSUB231PS  Y1, Y1, Y4
 	VMULPS       lanesbf800000<>+0(SB), Y3, Y1
 	VMULPS       lanesbf800000<>+0(SB), Y4, Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y1, Y5, Y1
-	VMAXPS       Y1, Y4, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
-	VADDPS       Y3, Y1, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VADDPS       Y3, Y4, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y3, Y1
 	VMOVUPS      lanesbcf32278<>+0(SB), Y3
 	VFMADD213PS  lanes3e16101c<>+0(SB), Y2, Y3
 	VFMADD213PS  lanesbe859cb6<>+0(SB), Y2, Y3
@@ -861,34 +869,36 @@ whole4:
 	VFMSUB231PS  Y1, Y1, Y4
 	VMULPS       lanesbf800000<>+0(SB), Y3, Y1
 	VMULPS       lanesbf800000<>+0(SB), Y4, Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y1, Y5, Y1
-	VMAXPS       Y1, Y4, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
-	VADDPS       Y3, Y1, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VADDPS       Y3, Y4, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y3, Y1
 	VMOVUPS      lanesbcf32278<>+0(SB), Y3
 	VFMADD213PS  lanes3e16101c<>+0(SB), Y2, Y3
 	VFMADD213PS  lanesbe859cb6<>+0(SB), Y2, Y3
@@ -947,34 +957,36 @@ part4:
 	VFMSUB231PS  Y2, Y2, Y5
 	VMULPS       lanesbf800000<>+0(SB), Y4, Y2
 	VMULPS       lanesbf800000<>+0(SB), Y5, Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
 	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y2, Y6, Y2
-	VMAXPS       Y2, Y5, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y2
-	VADDPS       Y4, Y2, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
+	VMINPS       Y2, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VADDPS       Y4, Y5, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y5
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y4, Y2
 	VMOVUPS      lanesbcf32278<>+0(SB), Y4
 	VFMADD213PS  lanes3e16101c<>+0(SB), Y3, Y4
 	VFMADD213PS  lanesbe859cb6<>+0(SB), Y3, Y4
@@ -1480,33 +1492,35 @@ TEXT ·softplusAVX2(SB), NOSPLIT, $0-48
 whole7:
 	VMOVUPS      (CX), Y0
 	VORPS        lanes80000000<>+0(SB), Y0, Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VMAXPS       Y1, Y2, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
-	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
+	VMINPS       Y1, Y3, Y3
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes4b400000<>+0(SB), Y3
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
 	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y1, Y1
+	VMULPS       Y3, Y2, Y2
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y2, Y1
 	VADDPS       lanes3f800000<>+0(SB), Y1, Y2
 	VSUBPS       lanes3f800000<>+0(SB), Y2, Y3
 	VSUBPS       Y3, Y1, Y1
@@ -1552,33 +1566,35 @@ whole7:
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
 	VORPS        lanes80000000<>+0(SB), Y0, Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VMAXPS       Y1, Y2, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
-	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
+	VMINPS       Y1, Y3, Y3
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes4b400000<>+0(SB), Y3
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
 	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y1, Y1
+	VMULPS       Y3, Y2, Y2
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y2, Y1
 	VADDPS       lanes3f800000<>+0(SB), Y1, Y2
 	VSUBPS       lanes3f800000<>+0(SB), Y2, Y3
 	VSUBPS       Y3, Y1, Y1
@@ -1640,33 +1656,35 @@ part7:
 	VMOVUPS      32(SI)(BX*4), Y0
 	VMASKMOVPS   (CX), Y0, Y1
 	VORPS        lanes80000000<>+0(SB), Y1, Y2
-	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
 	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y2
-	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
-	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y5
-	VFMADD213PS  Y2, Y5, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y2, Y4, Y4
+	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes4b400000<>+0(SB), Y4
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y3, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y3
 	VSUBPS       lanes3f800000<>+0(SB), Y3, Y4
 	VSUBPS       Y4, Y2, Y2
@@ -1732,66 +1750,70 @@ whole8:
 	VMOVUPS      (CX), Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y0
 	VMOVUPS      lanes3f800000<>+0(SB), Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y0, Y3, Y0
-	VMAXPS       Y0, Y2, Y0
-	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y0, Y2
-	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y0, Y0
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y0
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y0
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y3
-	VMULPS       Y0, Y0, Y4
-	VFMADD213PS  Y0, Y4, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y0
-	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
+	VMINPS       Y0, Y3, Y3
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes4b400000<>+0(SB), Y3
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
 	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y0, Y0
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y0, Y0
+	VMULPS       Y3, Y2, Y2
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y2, Y0
 	VADDPS       lanes3f800000<>+0(SB), Y0, Y0
 	VDIVPS       Y0, Y1, Y0
 	VMOVUPS      Y0, (AX)
 	VMOVUPS      32(CX), Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y0
 	VMOVUPS      lanes3f800000<>+0(SB), Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y0, Y3, Y0
-	VMAXPS       Y0, Y2, Y0
-	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y0, Y2
-	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y0, Y0
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y0
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y0
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y0, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y0, Y3
-	VMULPS       Y0, Y0, Y4
-	VFMADD213PS  Y0, Y4, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y0
-	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
+	VMINPS       Y0, Y3, Y3
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes4b400000<>+0(SB), Y3
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
 	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y0, Y0
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y0, Y0
+	VMULPS       Y3, Y2, Y2
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y2, Y0
 	VADDPS       lanes3f800000<>+0(SB), Y0, Y0
 	VDIVPS       Y0, Y1, Y0
 	VMOVUPS      Y0, 32(AX)
@@ -1814,33 +1836,35 @@ part8:
 	VMASKMOVPS   (CX), Y0, Y1
 	VXORPS       lanes80000000<>+0(SB), Y1, Y1
 	VMOVUPS      lanes3f800000<>+0(SB), Y2
-	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
 	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y1, Y4, Y1
-	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y3
-	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y4
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y1, Y4, Y4
+	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes4b400000<>+0(SB), Y4
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y3, Y1
 	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y2, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
@@ -1865,90 +1889,10 @@ TEXT ·siluAVX2(SB), NOSPLIT, $0-48
 whole9:
 	VMOVUPS      (CX), Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VMAXPS       Y1, Y2, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
-	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
-	VDIVPS       Y1, Y0, Y0
-	VMOVUPS      Y0, (AX)
-	VMOVUPS      32(CX), Y0
-	VXORPS       lanes80000000<>+0(SB), Y0, Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
-	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VMAXPS       Y1, Y2, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
-	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y1, Y1
-	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
-	VDIVPS       Y1, Y0, Y0
-	VMOVUPS      Y0, 32(AX)
-	ADDQ         $+64, AX
-	ADDQ         $+64, CX
-	SUBQ         $+16, DX
-	JGE          whole9
-
-rest9:
-	ADDQ $+16, DX
-	JZ   done9
-
-part9:
-	MOVQ         $+8, BX
-	CMPQ         DX, BX
-	CMOVQLT      DX, BX
-	NEGQ         BX
-	LEAQ         partialLanes<>+0(SB), SI
-	VMOVUPS      32(SI)(BX*4), Y0
-	VMASKMOVPS   (CX), Y0, Y1
-	VXORPS       lanes80000000<>+0(SB), Y1, Y2
-	VMOVUPS      lanesc2d00000<>+0(SB), Y3
-	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y2
-	VMAXPS       Y2, Y3, Y2
+	VMINPS       Y1, Y3, Y3
+	VMAXPS       Y3, Y2, Y2
 	VMOVUPS      lanes4b400000<>+0(SB), Y3
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
 	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
@@ -1972,6 +1916,92 @@ part9:
 	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
 	VMULPS       Y3, Y2, Y2
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y2, Y1
+	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
+	VDIVPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VXORPS       lanes80000000<>+0(SB), Y0, Y1
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
+	VMOVUPS      lanes42b20000<>+0(SB), Y3
+	VMINPS       Y1, Y3, Y3
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes4b400000<>+0(SB), Y3
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
+	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y3, Y2, Y2
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y2, Y1
+	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
+	VDIVPS       Y1, Y0, Y0
+	VMOVUPS      Y0, 32(AX)
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+16, DX
+	JGE          whole9
+
+rest9:
+	ADDQ $+16, DX
+	JZ   done9
+
+part9:
+	MOVQ         $+8, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*4), Y0
+	VMASKMOVPS   (CX), Y0, Y1
+	VXORPS       lanes80000000<>+0(SB), Y1, Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
+	VMOVUPS      lanes42b20000<>+0(SB), Y4
+	VMINPS       Y2, Y4, Y4
+	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes4b400000<>+0(SB), Y4
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y3, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y1, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
@@ -2007,34 +2037,36 @@ whole10:
 	VFMSUB231PS  Y1, Y1, Y4
 	VMULPS       lanesbf000000<>+0(SB), Y3, Y1
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y1, Y5, Y1
-	VMAXPS       Y1, Y4, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
-	VADDPS       Y3, Y1, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VADDPS       Y3, Y4, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y3, Y1
 	VMOVUPS      lanesbcf32278<>+0(SB), Y3
 	VFMADD213PS  lanes3e16101c<>+0(SB), Y2, Y3
 	VFMADD213PS  lanesbe859cb6<>+0(SB), Y2, Y3
@@ -2065,34 +2097,36 @@ whole10:
 	VFMSUB231PS  Y1, Y1, Y4
 	VMULPS       lanesbf000000<>+0(SB), Y3, Y1
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y1, Y5, Y1
-	VMAXPS       Y1, Y4, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y1
-	VADDPS       Y3, Y1, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y1, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VADDPS       Y3, Y4, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y4
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y3, Y1
 	VMOVUPS      lanesbcf32278<>+0(SB), Y3
 	VFMADD213PS  lanes3e16101c<>+0(SB), Y2, Y3
 	VFMADD213PS  lanesbe859cb6<>+0(SB), Y2, Y3
@@ -2139,34 +2173,36 @@ part10:
 	VFMSUB231PS  Y2, Y2, Y5
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y2
 	VMULPS       lanesbf000000<>+0(SB), Y5, Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
 	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y2, Y6, Y2
-	VMAXPS       Y2, Y5, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y2
-	VADDPS       Y4, Y2, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
+	VMINPS       Y2, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VADDPS       Y4, Y5, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y5
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y4, Y2
 	VMOVUPS      lanesbcf32278<>+0(SB), Y4
 	VFMADD213PS  lanes3e16101c<>+0(SB), Y3, Y4
 	VFMADD213PS  lanesbe859cb6<>+0(SB), Y3, Y4
@@ -2228,33 +2264,35 @@ whole11:
 	VMOVUPS      lanesbd922279<>+0(SB), Y2
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y1, Y2
 	VMULPS       Y0, Y2, Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VMAXPS       Y1, Y2, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
-	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
+	VMINPS       Y1, Y3, Y3
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes4b400000<>+0(SB), Y3
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
 	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y1, Y1
+	VMULPS       Y3, Y2, Y2
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y2, Y1
 	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y0, Y0
 	VMOVUPS      Y0, (AX)
@@ -2263,33 +2301,35 @@ whole11:
 	VMOVUPS      lanesbd922279<>+0(SB), Y2
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y1, Y2
 	VMULPS       Y0, Y2, Y1
-	VMOVUPS      lanesc2d00000<>+0(SB), Y2
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y2
 	VMOVUPS      lanes42b20000<>+0(SB), Y3
-	VMINPS       Y1, Y3, Y1
-	VMAXPS       Y1, Y2, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y2
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y2
-	VSUBPS       lanes4b400000<>+0(SB), Y2, Y3
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y3, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y3, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y3
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y3
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y3
-	VMULPS       Y1, Y1, Y4
-	VFMADD213PS  Y1, Y4, Y3
-	VADDPS       lanes3f800000<>+0(SB), Y3, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y2, Y2
-	VPSRAD       $0x01, Y2, Y3
-	VPSUBD       Y3, Y2, Y2
+	VMINPS       Y1, Y3, Y3
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      lanes4b400000<>+0(SB), Y3
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
+	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
+	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y2, Y5
+	VFMADD213PS  Y2, Y5, Y4
+	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
+	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y4, Y2, Y2
 	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y2, Y2
-	VPSLLD       $0x17, Y2, Y2
-	VMULPS       Y2, Y1, Y1
+	VMULPS       Y3, Y2, Y2
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y2, Y1
 	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y0, Y0
 	VMOVUPS      Y0, 32(AX)
@@ -2314,33 +2354,35 @@ part11:
 	VMOVUPS      lanesbd922279<>+0(SB), Y3
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y2, Y3
 	VMULPS       Y1, Y3, Y2
-	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
 	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y2
-	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
-	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y5
-	VFMADD213PS  Y2, Y5, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y2, Y4, Y4
+	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes4b400000<>+0(SB), Y4
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y3, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y1, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
@@ -2715,33 +2757,35 @@ whole19:
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y2, Y3
 	VMULPS       Y0, Y3, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
 	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y3, Y6, Y3
-	VMAXPS       Y3, Y5, Y3
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y3
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y6
-	VMULPS       Y3, Y3, Y7
-	VFMADD213PS  Y3, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y3
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
+	VMINPS       Y3, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y5, Y3
 	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
 	VDIVPS       Y3, Y4, Y3
 	VMOVUPS      lanes3e5b33b6<>+0(SB), Y4
@@ -2765,33 +2809,35 @@ whole19:
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y2, Y3
 	VMULPS       Y0, Y3, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
 	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y3, Y6, Y3
-	VMAXPS       Y3, Y5, Y3
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y3
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y6
-	VMULPS       Y3, Y3, Y7
-	VFMADD213PS  Y3, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y3
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
+	VMINPS       Y3, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y5, Y3
 	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
 	VDIVPS       Y3, Y4, Y3
 	VMOVUPS      lanes3e5b33b6<>+0(SB), Y4
@@ -2832,33 +2878,35 @@ part19:
 	VFMADD213PS  lanesbfcc422a<>+0(SB), Y3, Y4
 	VMULPS       Y1, Y4, Y4
 	VMOVUPS      lanes3f800000<>+0(SB), Y5
-	VMOVUPS      lanesc2d00000<>+0(SB), Y6
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
 	VMOVUPS      lanes42b20000<>+0(SB), Y7
-	VMINPS       Y4, Y7, Y4
-	VMAXPS       Y4, Y6, Y4
-	VMOVUPS      lanes4b400000<>+0(SB), Y6
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y6
-	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y4, Y4
-	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y4
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
-	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y7
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y7
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y7
-	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y7
-	VMULPS       Y4, Y4, Y8
-	VFMADD213PS  Y4, Y8, Y7
-	VADDPS       lanes3f800000<>+0(SB), Y7, Y4
-	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
-	VPSRAD       $0x01, Y6, Y7
-	VPSUBD       Y7, Y6, Y6
+	VMINPS       Y4, Y7, Y7
+	VMAXPS       Y7, Y6, Y6
+	VMOVUPS      lanes4b400000<>+0(SB), Y7
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
+	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y8
+	VFMADD213PS  lanes3c090836<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3f000000<>+0(SB), Y6, Y8
+	VMULPS       Y6, Y6, Y9
+	VFMADD213PS  Y6, Y9, Y8
+	VADDPS       lanes3f800000<>+0(SB), Y8, Y6
+	VPSUBD       lanes4b400000<>+0(SB), Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPADDD       lanes0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
 	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
 	VPSLLD       $0x17, Y7, Y7
-	VMULPS       Y7, Y4, Y4
-	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
-	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y4, Y4
+	VMULPS       Y7, Y6, Y6
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y6, Y4
 	VADDPS       lanes3f800000<>+0(SB), Y4, Y4
 	VDIVPS       Y4, Y5, Y4
 	VMOVUPS      lanes3e5b33b6<>+0(SB), Y5
@@ -2946,34 +2994,36 @@ whole20:
 	VFMSUB231PS  Y2, Y2, Y5
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y2
 	VMULPS       lanesbf000000<>+0(SB), Y5, Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
 	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y2, Y6, Y2
-	VMAXPS       Y2, Y5, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y2
-	VADDPS       Y4, Y2, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
+	VMINPS       Y2, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VADDPS       Y4, Y5, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y5
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y4, Y2
 	VMOVUPS      lanesbcf32278<>+0(SB), Y4
 	VFMADD213PS  lanes3e16101c<>+0(SB), Y3, Y4
 	VFMADD213PS  lanesbe859cb6<>+0(SB), Y3, Y4
@@ -3011,34 +3061,36 @@ whole20:
 	VFMSUB231PS  Y2, Y2, Y5
 	VMULPS       lanesbf000000<>+0(SB), Y4, Y2
 	VMULPS       lanesbf000000<>+0(SB), Y5, Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
 	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y2, Y6, Y2
-	VMAXPS       Y2, Y5, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y2
-	VADDPS       Y4, Y2, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
+	VMINPS       Y2, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VADDPS       Y4, Y5, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y5
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y4, Y2
 	VMOVUPS      lanesbcf32278<>+0(SB), Y4
 	VFMADD213PS  lanes3e16101c<>+0(SB), Y3, Y4
 	VFMADD213PS  lanesbe859cb6<>+0(SB), Y3, Y4
@@ -3093,34 +3145,36 @@ part20:
 	VFMSUB231PS  Y3, Y3, Y6
 	VMULPS       lanesbf000000<>+0(SB), Y5, Y3
 	VMULPS       lanesbf000000<>+0(SB), Y6, Y5
-	VMOVUPS      lanesc2d00000<>+0(SB), Y6
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
 	VMOVUPS      lanes42b20000<>+0(SB), Y7
-	VMINPS       Y3, Y7, Y3
-	VMAXPS       Y3, Y6, Y3
-	VMOVUPS      lanes4b400000<>+0(SB), Y6
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y6
-	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y3
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y3
-	VADDPS       Y5, Y3, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
-	VMULPS       Y3, Y3, Y7
-	VFMADD213PS  Y3, Y7, Y5
-	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
-	VPSUBD       lanes4b400000<>+0(SB), Y6, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
+	VMINPS       Y3, Y7, Y7
+	VMAXPS       Y7, Y6, Y6
+	VMOVUPS      lanes4b400000<>+0(SB), Y7
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
+	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
+	VADDPS       Y5, Y6, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y6
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y7, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y5, Y3
 	VMOVUPS      lanesbcf32278<>+0(SB), Y5
 	VFMADD213PS  lanes3e16101c<>+0(SB), Y4, Y5
 	VFMADD213PS  lanesbe859cb6<>+0(SB), Y4, Y5
@@ -3193,33 +3247,35 @@ whole21:
 	VMAXPS       Y0, Y2, Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y2, Y5, Y2
-	VMAXPS       Y2, Y4, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y5
-	VADDPS       lanes3f800000<>+0(SB), Y5, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
+	VMINPS       Y2, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y4, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y3, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
@@ -3237,33 +3293,35 @@ whole21:
 	VMAXPS       Y0, Y2, Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y2, Y5, Y2
-	VMAXPS       Y2, Y4, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y5
-	VADDPS       lanes3f800000<>+0(SB), Y5, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
+	VMINPS       Y2, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y4, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y3, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
@@ -3298,33 +3356,35 @@ part21:
 	VMAXPS       Y1, Y3, Y1
 	VXORPS       lanes80000000<>+0(SB), Y1, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
 	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y3, Y6, Y3
-	VMAXPS       Y3, Y5, Y3
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y3
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y6
-	VMULPS       Y3, Y3, Y7
-	VFMADD213PS  Y3, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y3
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
+	VMINPS       Y3, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y5, Y3
 	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
 	VDIVPS       Y3, Y4, Y3
 	VMOVUPS      lanes3f800000<>+0(SB), Y4
@@ -3358,33 +3418,35 @@ whole22:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      (DX), Y1
 	VXORPS       lanes80000000<>+0(SB), Y0, Y2
-	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
 	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y2
-	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
-	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y5
-	VFMADD213PS  Y2, Y5, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y2, Y4, Y4
+	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes4b400000<>+0(SB), Y4
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y3, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VMULPS       Y1, Y0, Y0
@@ -3392,33 +3454,35 @@ whole22:
 	VMOVUPS      32(CX), Y0
 	VMOVUPS      32(DX), Y1
 	VXORPS       lanes80000000<>+0(SB), Y0, Y2
-	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
 	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y2, Y4, Y2
-	VMAXPS       Y2, Y3, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y3
-	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y5
-	VFMADD213PS  Y2, Y5, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y2, Y4, Y4
+	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes4b400000<>+0(SB), Y4
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y3, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y0, Y0
 	VMULPS       Y1, Y0, Y0
@@ -3443,33 +3507,35 @@ part22:
 	VMASKMOVPS   (CX), Y0, Y1
 	VMASKMOVPS   (DX), Y0, Y2
 	VXORPS       lanes80000000<>+0(SB), Y1, Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y3, Y5, Y3
-	VMAXPS       Y3, Y4, Y3
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
-	VMULPS       Y3, Y3, Y6
-	VFMADD213PS  Y3, Y6, Y5
-	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
+	VMINPS       Y3, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y4, Y3
 	VADDPS       lanes3f800000<>+0(SB), Y3, Y3
 	VDIVPS       Y3, Y1, Y1
 	VMULPS       Y2, Y1, Y1
@@ -3500,33 +3566,35 @@ whole23:
 	VMOVUPS      (DX), Y0
 	VXORPS       lanes80000000<>+0(SB), Y0, Y1
 	VMOVUPS      lanes3f800000<>+0(SB), Y2
-	VMOVUPS      lanesc2d00000<>+0(SB), Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y3
 	VMOVUPS      lanes42b20000<>+0(SB), Y4
-	VMINPS       Y1, Y4, Y1
-	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      lanes4b400000<>+0(SB), Y3
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y1, Y3
-	VSUBPS       lanes4b400000<>+0(SB), Y3, Y4
-	VMOVUPS      Y1, Y1
-	VFNMADD231PS lanes3f318000<>+0(SB), Y4, Y1
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y4, Y1
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y4
-	VFMADD213PS  lanes3c090836<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y1, Y4
-	VFMADD213PS  lanes3f000000<>+0(SB), Y1, Y4
-	VMULPS       Y1, Y1, Y5
-	VFMADD213PS  Y1, Y5, Y4
-	VADDPS       lanes3f800000<>+0(SB), Y4, Y1
-	VPSUBD       lanes4b400000<>+0(SB), Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMINPS       Y1, Y4, Y4
+	VMAXPS       Y4, Y3, Y3
+	VMOVUPS      lanes4b400000<>+0(SB), Y4
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
+	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
+	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VFMADD213PS  Y3, Y6, Y5
+	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
+	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y3, Y3
 	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y1, Y1
-	VPADDD       lanes0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y3, Y1, Y1
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y3, Y1
 	VADDPS       lanes3f800000<>+0(SB), Y1, Y1
 	VDIVPS       Y1, Y2, Y1
 	VMOVUPS      (SI), Y2
@@ -3568,33 +3636,35 @@ part23:
 	VMASKMOVPS   (DX), Y0, Y1
 	VXORPS       lanes80000000<>+0(SB), Y1, Y2
 	VMOVUPS      lanes3f800000<>+0(SB), Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y2, Y5, Y2
-	VMAXPS       Y2, Y4, Y2
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y2, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y2
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y2
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y2, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y2, Y5
-	VMULPS       Y2, Y2, Y6
-	VFMADD213PS  Y2, Y6, Y5
-	VADDPS       lanes3f800000<>+0(SB), Y5, Y2
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
+	VMINPS       Y2, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y2, Y2
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y2
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y4, Y2
 	VADDPS       lanes3f800000<>+0(SB), Y2, Y2
 	VDIVPS       Y2, Y3, Y2
 	VMASKMOVPS   (SI), Y0, Y3
@@ -4640,85 +4710,10 @@ TEXT ·expSumAVX2(SB), NOSPLIT, $0-36
 whole40:
 	VMOVUPS      (AX), Y4
 	VSUBPS       Y3, Y4, Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
 	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y4
-	VMAXPS       Y4, Y5, Y4
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
-	VMULPS       Y4, Y4, Y7
-	VFMADD213PS  Y4, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
-	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
-	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y4, Y4
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(AX), Y4
-	VSUBPS       Y3, Y4, Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y4
-	VMAXPS       Y4, Y5, Y4
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
-	VMULPS       Y4, Y4, Y7
-	VFMADD213PS  Y4, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
-	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
-	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y4, Y4
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $+64, AX
-	SUBQ         $+16, CX
-	JGE          whole40
-
-rest40:
-	ADDQ $+16, CX
-	JZ   done40
-
-part40:
-	MOVQ         $+8, DX
-	CMPQ         CX, DX
-	CMOVQLT      CX, DX
-	NEGQ         DX
-	LEAQ         partialLanes<>+0(SB), BX
-	VMOVUPS      32(BX)(DX*4), Y4
-	VMASKMOVPS   (AX), Y4, Y5
-	VSUBPS       Y3, Y5, Y5
-	VMOVUPS      lanesc2d00000<>+0(SB), Y6
-	VMOVUPS      lanes42b20000<>+0(SB), Y7
-	VMINPS       Y5, Y7, Y5
-	VMAXPS       Y5, Y6, Y5
+	VMINPS       Y4, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
@@ -4742,6 +4737,87 @@ part40:
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(AX), Y4
+	VSUBPS       Y3, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y4, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $+64, AX
+	SUBQ         $+16, CX
+	JGE          whole40
+
+rest40:
+	ADDQ $+16, CX
+	JZ   done40
+
+part40:
+	MOVQ         $+8, DX
+	CMPQ         CX, DX
+	CMOVQLT      CX, DX
+	NEGQ         DX
+	LEAQ         partialLanes<>+0(SB), BX
+	VMOVUPS      32(BX)(DX*4), Y4
+	VMASKMOVPS   (AX), Y4, Y5
+	VSUBPS       Y3, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMOVUPS      lanes42b20000<>+0(SB), Y7
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y7, Y6, Y6
+	VMOVUPS      lanes4b400000<>+0(SB), Y7
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
+	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y8
+	VFMADD213PS  lanes3c090836<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3f000000<>+0(SB), Y6, Y8
+	VMULPS       Y6, Y6, Y9
+	VFMADD213PS  Y6, Y9, Y8
+	VADDPS       lanes3f800000<>+0(SB), Y8, Y6
+	VPSUBD       lanes4b400000<>+0(SB), Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPADDD       lanes0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y6, Y6
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y5, Y5
+	VANDPS       Y5, Y6, Y5
 	VBLENDVPS    Y4, Y5, Y2, Y4
 	VADDPS       Y4, Y0, Y0
 	ADDQ         $+32, AX
@@ -4776,88 +4852,10 @@ TEXT ·expSumStoreAVX2(SB), NOSPLIT, $0-60
 whole41:
 	VMOVUPS      (CX), Y4
 	VSUBPS       Y3, Y4, Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
 	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y4
-	VMAXPS       Y4, Y5, Y4
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
-	VMULPS       Y4, Y4, Y7
-	VFMADD213PS  Y4, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
-	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
-	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y4, Y4
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, (AX)
-	VADDPS       Y4, Y0, Y0
-	VMOVUPS      32(CX), Y4
-	VSUBPS       Y3, Y4, Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y4
-	VMAXPS       Y4, Y5, Y4
-	VMOVUPS      lanes4b400000<>+0(SB), Y5
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
-	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
-	VMOVUPS      Y4, Y4
-	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
-	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
-	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
-	VMULPS       Y4, Y4, Y7
-	VFMADD213PS  Y4, Y7, Y6
-	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
-	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
-	VPSRAD       $0x01, Y5, Y6
-	VPSUBD       Y6, Y5, Y5
-	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
-	VPSLLD       $0x17, Y6, Y6
-	VMULPS       Y6, Y4, Y4
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y4, Y4
-	VMOVUPS      Y4, 32(AX)
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $+64, AX
-	ADDQ         $+64, CX
-	SUBQ         $+16, DX
-	JGE          whole41
-
-rest41:
-	ADDQ $+16, DX
-	JZ   done41
-
-part41:
-	MOVQ         $+8, BX
-	CMPQ         DX, BX
-	CMOVQLT      DX, BX
-	NEGQ         BX
-	LEAQ         partialLanes<>+0(SB), SI
-	VMOVUPS      32(SI)(BX*4), Y4
-	VMASKMOVPS   (CX), Y4, Y5
-	VSUBPS       Y3, Y5, Y5
-	VMOVUPS      lanesc2d00000<>+0(SB), Y6
-	VMOVUPS      lanes42b20000<>+0(SB), Y7
-	VMINPS       Y5, Y7, Y5
-	VMAXPS       Y5, Y6, Y5
+	VMINPS       Y4, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
 	VMOVUPS      lanes4b400000<>+0(SB), Y6
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
 	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
@@ -4881,6 +4879,90 @@ part41:
 	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
 	VPSLLD       $0x17, Y6, Y6
 	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       Y4, Y0, Y0
+	VMOVUPS      32(CX), Y4
+	VSUBPS       Y3, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y4, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
+	VMOVUPS      Y4, 32(AX)
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+16, DX
+	JGE          whole41
+
+rest41:
+	ADDQ $+16, DX
+	JZ   done41
+
+part41:
+	MOVQ         $+8, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*4), Y4
+	VMASKMOVPS   (CX), Y4, Y5
+	VSUBPS       Y3, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMOVUPS      lanes42b20000<>+0(SB), Y7
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y7, Y6, Y6
+	VMOVUPS      lanes4b400000<>+0(SB), Y7
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
+	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y8
+	VFMADD213PS  lanes3c090836<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3f000000<>+0(SB), Y6, Y8
+	VMULPS       Y6, Y6, Y9
+	VFMADD213PS  Y6, Y9, Y8
+	VADDPS       lanes3f800000<>+0(SB), Y8, Y6
+	VPSUBD       lanes4b400000<>+0(SB), Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPADDD       lanes0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y6, Y6
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y5, Y5
+	VANDPS       Y5, Y6, Y5
 	VMASKMOVPS   Y5, Y4, (AX)
 	VBLENDVPS    Y4, Y5, Y2, Y4
 	VADDPS       Y4, Y0, Y0
@@ -4901,6 +4983,247 @@ done41:
 	VZEROUPPER
 	RET
 
+// func softmaxRowAVX2(dst []float32, x []float32)
+// Requires: AVX, AVX2, CMOV, FMA3
+TEXT ·softmaxRowAVX2(SB), NOSPLIT, $0-48
+	VMOVUPS lanesff800000<>+0(SB), Y0
+	VMOVUPS lanesff800000<>+0(SB), Y1
+	VMOVUPS lanesff800000<>+0(SB), Y2
+	VMOVUPS lanesff800000<>+0(SB), Y3
+	VMOVUPS lanesff800000<>+0(SB), Y4
+	MOVQ    x_base+24(FP), AX
+	MOVQ    x_len+32(FP), CX
+	SUBQ    $+32, CX
+	JL      rest42
+
+whole42:
+	VMOVUPS (AX), Y5
+	VMAXPS  Y5, Y1, Y1
+	VMOVUPS 32(AX), Y5
+	VMAXPS  Y5, Y2, Y2
+	VMOVUPS 64(AX), Y5
+	VMAXPS  Y5, Y3, Y3
+	VMOVUPS 96(AX), Y5
+	VMAXPS  Y5, Y4, Y4
+	ADDQ    $+128, AX
+	SUBQ    $+32, CX
+	JGE     whole42
+
+rest42:
+	ADDQ $+32, CX
+	JZ   done42
+
+part42:
+	MOVQ       $+8, DX
+	CMPQ       CX, DX
+	CMOVQLT    CX, DX
+	NEGQ       DX
+	LEAQ       partialLanes<>+0(SB), BX
+	VMOVUPS    32(BX)(DX*4), Y5
+	VMASKMOVPS (AX), Y5, Y6
+	VBLENDVPS  Y5, Y6, Y0, Y5
+	VMAXPS     Y5, Y1, Y1
+	ADDQ       $+32, AX
+	SUBQ       $+8, CX
+	JG         part42
+
+done42:
+	VMAXPS       Y3, Y1, Y1
+	VMAXPS       Y4, Y2, Y2
+	VMAXPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VMAXPS       X0, X1, X0
+	VPERMILPS    $0x4e, X0, X1
+	VMAXPS       X1, X0, X0
+	VPERMILPS    $0xb1, X0, X1
+	VMAXPS       X1, X0, X0
+	VBROADCASTSS X0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         x_base+24(FP), CX
+	MOVQ         dst_len+8(FP), DX
+	SUBQ         $+16, DX
+	JL           rest43
+
+whole43:
+	VMOVUPS      (CX), Y4
+	VSUBPS       Y0, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y4, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       Y4, Y1, Y1
+	VMOVUPS      32(CX), Y4
+	VSUBPS       Y0, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y4, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
+	VMOVUPS      Y4, 32(AX)
+	VADDPS       Y4, Y2, Y2
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+16, DX
+	JGE          whole43
+
+rest43:
+	ADDQ $+16, DX
+	JZ   done43
+
+part43:
+	MOVQ         $+8, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*4), Y4
+	VMASKMOVPS   (CX), Y4, Y5
+	VSUBPS       Y0, Y5, Y5
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y6
+	VMOVUPS      lanes42b20000<>+0(SB), Y7
+	VMINPS       Y5, Y7, Y7
+	VMAXPS       Y7, Y6, Y6
+	VMOVUPS      lanes4b400000<>+0(SB), Y7
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y6, Y7
+	VSUBPS       lanes4b400000<>+0(SB), Y7, Y8
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS lanes3f318000<>+0(SB), Y8, Y6
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y8, Y6
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y8
+	VFMADD213PS  lanes3c090836<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y6, Y8
+	VFMADD213PS  lanes3f000000<>+0(SB), Y6, Y8
+	VMULPS       Y6, Y6, Y9
+	VFMADD213PS  Y6, Y9, Y8
+	VADDPS       lanes3f800000<>+0(SB), Y8, Y6
+	VPSUBD       lanes4b400000<>+0(SB), Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPADDD       lanes0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VMULPS       Y8, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y6, Y6
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y5, Y5
+	VANDPS       Y5, Y6, Y5
+	VMASKMOVPS   Y5, Y4, (AX)
+	VBLENDVPS    Y4, Y5, Y3, Y4
+	VADDPS       Y4, Y1, Y1
+	ADDQ         $+32, AX
+	ADDQ         $+32, CX
+	SUBQ         $+8, DX
+	JG           part43
+
+done43:
+	VMOVSS       lanes3f800000<>+0(SB), X0
+	VADDPS       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X2, X1, X2
+	VPERMILPS    $0x4e, X2, X1
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0xb1, X2, X1
+	VADDPS       X1, X2, X2
+	VDIVSS       X2, X0, X0
+	VBROADCASTSS X0, Y0
+	MOVQ         dst_base+0(FP), AX
+	MOVQ         dst_len+8(FP), CX
+	SUBQ         $+32, CX
+	JL           rest44
+
+whole44:
+	VMOVUPS (AX), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)
+	VMOVUPS 32(AX), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS 64(AX), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, 64(AX)
+	VMOVUPS 96(AX), Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, 96(AX)
+	ADDQ    $+128, AX
+	SUBQ    $+32, CX
+	JGE     whole44
+
+rest44:
+	ADDQ $+32, CX
+	JZ   done44
+
+part44:
+	MOVQ       $+8, DX
+	CMPQ       CX, DX
+	CMOVQLT    CX, DX
+	NEGQ       DX
+	LEAQ       partialLanes<>+0(SB), BX
+	VMOVUPS    32(BX)(DX*4), Y1
+	VMASKMOVPS (AX), Y1, Y2
+	VMULPS     Y0, Y2, Y2
+	VMASKMOVPS Y2, Y1, (AX)
+	ADDQ       $+32, AX
+	SUBQ       $+8, CX
+	JG         part44
+
+done44:
+	VZEROUPPER
+	RET
+
 // func expAffineAVX2(dst []float32, x []float32, shift float32, scale float32, bias float32)
 // Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·expAffineAVX2(SB), NOSPLIT, $0-60
@@ -4911,93 +5234,15 @@ TEXT ·expAffineAVX2(SB), NOSPLIT, $0-60
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
 	SUBQ         $+16, DX
-	JL           rest42
+	JL           rest45
 
-whole42:
+whole45:
 	VMOVUPS      (CX), Y3
 	VSUBPS       Y0, Y3, Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
 	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y3, Y5, Y3
-	VMAXPS       Y3, Y4, Y3
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
-	VMULPS       Y3, Y3, Y6
-	VFMADD213PS  Y3, Y6, Y5
-	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, (AX)
-	VMOVUPS      32(CX), Y3
-	VSUBPS       Y0, Y3, Y3
-	VMOVUPS      lanesc2d00000<>+0(SB), Y4
-	VMOVUPS      lanes42b20000<>+0(SB), Y5
-	VMINPS       Y3, Y5, Y3
-	VMAXPS       Y3, Y4, Y3
-	VMOVUPS      lanes4b400000<>+0(SB), Y4
-	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y3, Y4
-	VSUBPS       lanes4b400000<>+0(SB), Y4, Y5
-	VMOVUPS      Y3, Y3
-	VFNMADD231PS lanes3f318000<>+0(SB), Y5, Y3
-	VFNMADD231PS lanesb95e8083<>+0(SB), Y5, Y3
-	VMOVUPS      lanes3ab68b03<>+0(SB), Y5
-	VFMADD213PS  lanes3c090836<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y3, Y5
-	VFMADD213PS  lanes3f000000<>+0(SB), Y3, Y5
-	VMULPS       Y3, Y3, Y6
-	VFMADD213PS  Y3, Y6, Y5
-	VADDPS       lanes3f800000<>+0(SB), Y5, Y3
-	VPSUBD       lanes4b400000<>+0(SB), Y4, Y4
-	VPSRAD       $0x01, Y4, Y5
-	VPSUBD       Y5, Y4, Y4
-	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
-	VPSLLD       $0x17, Y5, Y5
-	VMULPS       Y5, Y3, Y3
-	VPADDD       lanes0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y3, Y3
-	VFMADD213PS  Y2, Y1, Y3
-	VMOVUPS      Y3, 32(AX)
-	ADDQ         $+64, AX
-	ADDQ         $+64, CX
-	SUBQ         $+16, DX
-	JGE          whole42
-
-rest42:
-	ADDQ $+16, DX
-	JZ   done42
-
-part42:
-	MOVQ         $+8, BX
-	CMPQ         DX, BX
-	CMOVQLT      DX, BX
-	NEGQ         BX
-	LEAQ         partialLanes<>+0(SB), SI
-	VMOVUPS      32(SI)(BX*4), Y3
-	VMASKMOVPS   (CX), Y3, Y4
-	VSUBPS       Y0, Y4, Y4
-	VMOVUPS      lanesc2d00000<>+0(SB), Y5
-	VMOVUPS      lanes42b20000<>+0(SB), Y6
-	VMINPS       Y4, Y6, Y4
-	VMAXPS       Y4, Y5, Y4
+	VMINPS       Y3, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
 	VMOVUPS      lanes4b400000<>+0(SB), Y5
 	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
 	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
@@ -5021,14 +5266,98 @@ part42:
 	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
 	VPSLLD       $0x17, Y5, Y5
 	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y4, Y3
+	VFMADD213PS  Y2, Y1, Y3
+	VMOVUPS      Y3, (AX)
+	VMOVUPS      32(CX), Y3
+	VSUBPS       Y0, Y3, Y3
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y4
+	VMOVUPS      lanes42b20000<>+0(SB), Y5
+	VMINPS       Y3, Y5, Y5
+	VMAXPS       Y5, Y4, Y4
+	VMOVUPS      lanes4b400000<>+0(SB), Y5
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y4, Y5
+	VSUBPS       lanes4b400000<>+0(SB), Y5, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS lanes3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y6
+	VFMADD213PS  lanes3c090836<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y4, Y6
+	VFMADD213PS  lanes3f000000<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VFMADD213PS  Y4, Y7, Y6
+	VADDPS       lanes3f800000<>+0(SB), Y6, Y4
+	VPSUBD       lanes4b400000<>+0(SB), Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y4, Y4
+	VPADDD       lanes0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y4, Y3
+	VFMADD213PS  Y2, Y1, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	SUBQ         $+16, DX
+	JGE          whole45
+
+rest45:
+	ADDQ $+16, DX
+	JZ   done45
+
+part45:
+	MOVQ         $+8, BX
+	CMPQ         DX, BX
+	CMOVQLT      DX, BX
+	NEGQ         BX
+	LEAQ         partialLanes<>+0(SB), SI
+	VMOVUPS      32(SI)(BX*4), Y3
+	VMASKMOVPS   (CX), Y3, Y4
+	VSUBPS       Y0, Y4, Y4
+	VMOVUPS      lanesc2ae999a<>+0(SB), Y5
+	VMOVUPS      lanes42b20000<>+0(SB), Y6
+	VMINPS       Y4, Y6, Y6
+	VMAXPS       Y6, Y5, Y5
+	VMOVUPS      lanes4b400000<>+0(SB), Y6
+	VFMADD231PS  lanes3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       lanes4b400000<>+0(SB), Y6, Y7
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS lanes3f318000<>+0(SB), Y7, Y5
+	VFNMADD231PS lanesb95e8083<>+0(SB), Y7, Y5
+	VMOVUPS      lanes3ab68b03<>+0(SB), Y7
+	VFMADD213PS  lanes3c090836<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3d2aaa8b<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3e2aaa6c<>+0(SB), Y5, Y7
+	VFMADD213PS  lanes3f000000<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VFMADD213PS  Y5, Y8, Y7
+	VADDPS       lanes3f800000<>+0(SB), Y7, Y5
+	VPSUBD       lanes4b400000<>+0(SB), Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       lanes0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y7, Y5, Y5
+	VPADDD       lanes0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, lanesc2ae999a<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
 	VFMADD213PS  Y2, Y1, Y4
 	VMASKMOVPS   Y4, Y3, (AX)
 	ADDQ         $+32, AX
 	ADDQ         $+32, CX
 	SUBQ         $+8, DX
-	JG           part42
+	JG           part45
 
-done42:
+done45:
 	VZEROUPPER
 	RET
 
@@ -5041,9 +5370,9 @@ TEXT ·shift2AVX2(SB), NOSPLIT, $0-56
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
 	SUBQ         $+16, DX
-	JL           rest43
+	JL           rest46
 
-whole43:
+whole46:
 	VMOVUPS (CX), Y2
 	VSUBPS  Y0, Y2, Y2
 	VSUBPS  Y1, Y2, Y2
@@ -5055,13 +5384,13 @@ whole43:
 	ADDQ    $+64, AX
 	ADDQ    $+64, CX
 	SUBQ    $+16, DX
-	JGE     whole43
+	JGE     whole46
 
-rest43:
+rest46:
 	ADDQ $+16, DX
-	JZ   done43
+	JZ   done46
 
-part43:
+part46:
 	MOVQ       $+8, BX
 	CMPQ       DX, BX
 	CMOVQLT    DX, BX
@@ -5075,9 +5404,9 @@ part43:
 	ADDQ       $+32, AX
 	ADDQ       $+32, CX
 	SUBQ       $+8, DX
-	JG         part43
+	JG         part46
 
-done43:
+done46:
 	VZEROUPPER
 	RET
 
@@ -5090,9 +5419,9 @@ TEXT ·softmaxGradAVX2(SB), NOSPLIT, $0-76
 	MOVQ         dy_base+48(FP), DX
 	MOVQ         dx_len+8(FP), BX
 	SUBQ         $+16, BX
-	JL           rest44
+	JL           rest47
 
-whole44:
+whole47:
 	VMOVUPS (DX), Y1
 	VSUBPS  Y0, Y1, Y1
 	VMOVUPS (CX), Y2
@@ -5107,13 +5436,13 @@ whole44:
 	ADDQ    $+64, DX
 	ADDQ    $+64, CX
 	SUBQ    $+16, BX
-	JGE     whole44
+	JGE     whole47
 
-rest44:
+rest47:
 	ADDQ $+16, BX
-	JZ   done44
+	JZ   done47
 
-part44:
+part47:
 	MOVQ       $+8, SI
 	CMPQ       BX, SI
 	CMOVQLT    BX, SI
@@ -5129,9 +5458,9 @@ part44:
 	ADDQ       $+32, DX
 	ADDQ       $+32, CX
 	SUBQ       $+8, BX
-	JG         part44
+	JG         part47
 
-done44:
+done47:
 	VZEROUPPER
 	RET
 
@@ -5144,9 +5473,9 @@ TEXT ·normAVX2(SB), NOSPLIT, $0-56
 	MOVQ         x_base+24(FP), CX
 	MOVQ         y_len+8(FP), DX
 	SUBQ         $+16, DX
-	JL           rest45
+	JL           rest48
 
-whole45:
+whole48:
 	VMOVUPS (CX), Y2
 	VSUBPS  Y0, Y2, Y2
 	VMULPS  Y1, Y2, Y2
@@ -5158,13 +5487,13 @@ whole45:
 	ADDQ    $+64, CX
 	ADDQ    $+64, AX
 	SUBQ    $+16, DX
-	JGE     whole45
+	JGE     whole48
 
-rest45:
+rest48:
 	ADDQ $+16, DX
-	JZ   done45
+	JZ   done48
 
-part45:
+part48:
 	MOVQ       $+8, BX
 	CMPQ       DX, BX
 	CMOVQLT    DX, BX
@@ -5178,9 +5507,9 @@ part45:
 	ADDQ       $+32, CX
 	ADDQ       $+32, AX
 	SUBQ       $+8, DX
-	JG         part45
+	JG         part48
 
-done45:
+done48:
 	VZEROUPPER
 	RET
 
@@ -5194,9 +5523,9 @@ TEXT ·normGammaAVX2(SB), NOSPLIT, $0-80
 	MOVQ         gamma_base+48(FP), DX
 	MOVQ         y_len+8(FP), BX
 	SUBQ         $+16, BX
-	JL           rest46
+	JL           rest49
 
-whole46:
+whole49:
 	VMOVUPS (CX), Y2
 	VSUBPS  Y0, Y2, Y2
 	VMULPS  Y1, Y2, Y2
@@ -5213,13 +5542,13 @@ whole46:
 	ADDQ    $+64, CX
 	ADDQ    $+64, AX
 	SUBQ    $+16, BX
-	JGE     whole46
+	JGE     whole49
 
-rest46:
+rest49:
 	ADDQ $+16, BX
-	JZ   done46
+	JZ   done49
 
-part46:
+part49:
 	MOVQ       $+8, SI
 	CMPQ       BX, SI
 	CMOVQLT    BX, SI
@@ -5236,9 +5565,9 @@ part46:
 	ADDQ       $+32, CX
 	ADDQ       $+32, AX
 	SUBQ       $+8, BX
-	JG         part46
+	JG         part49
 
-done46:
+done49:
 	VZEROUPPER
 	RET
 
@@ -5253,9 +5582,9 @@ TEXT ·normAffineAVX2(SB), NOSPLIT, $0-104
 	MOVQ         beta_base+72(FP), BX
 	MOVQ         y_len+8(FP), SI
 	SUBQ         $+16, SI
-	JL           rest47
+	JL           rest50
 
-whole47:
+whole50:
 	VMOVUPS     (CX), Y2
 	VSUBPS      Y0, Y2, Y2
 	VMULPS      Y1, Y2, Y2
@@ -5275,13 +5604,13 @@ whole47:
 	ADDQ        $+64, CX
 	ADDQ        $+64, AX
 	SUBQ        $+16, SI
-	JGE         whole47
+	JGE         whole50
 
-rest47:
+rest50:
 	ADDQ $+16, SI
-	JZ   done47
+	JZ   done50
 
-part47:
+part50:
 	MOVQ        $+8, DI
 	CMPQ        SI, DI
 	CMOVQLT     SI, DI
@@ -5300,9 +5629,9 @@ part47:
 	ADDQ        $+32, CX
 	ADDQ        $+32, AX
 	SUBQ        $+8, SI
-	JG          part47
+	JG          part50
 
-done47:
+done50:
 	VZEROUPPER
 	RET
 
@@ -5319,9 +5648,9 @@ TEXT ·normSumsAVX2(SB), NOSPLIT, $0-64
 	MOVQ         dy_base+24(FP), CX
 	MOVQ         x_len+8(FP), DX
 	SUBQ         $+16, DX
-	JL           rest48
+	JL           rest51
 
-whole48:
+whole51:
 	VMOVUPS     (AX), Y6
 	VSUBPS      Y0, Y6, Y6
 	VMULPS      Y1, Y6, Y6
@@ -5337,13 +5666,13 @@ whole48:
 	ADDQ        $+64, CX
 	ADDQ        $+64, AX
 	SUBQ        $+16, DX
-	JGE         whole48
+	JGE         whole51
 
-rest48:
+rest51:
 	ADDQ $+16, DX
-	JZ   done48
+	JZ   done51
 
-part48:
+part51:
 	MOVQ        $+8, BX
 	CMPQ        DX, BX
 	CMOVQLT     DX, BX
@@ -5359,9 +5688,9 @@ part48:
 	ADDQ        $+32, CX
 	ADDQ        $+32, AX
 	SUBQ        $+8, DX
-	JG          part48
+	JG          part51
 
-done48:
+done51:
 	VADDPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X0
 	VADDPS       X0, X2, X0
@@ -5396,9 +5725,9 @@ TEXT ·normSumsAccAVX2(SB), NOSPLIT, $0-112
 	MOVQ         dy_base+72(FP), BX
 	MOVQ         dgamma_len+8(FP), SI
 	SUBQ         $+16, SI
-	JL           rest49
+	JL           rest52
 
-whole49:
+whole52:
 	VMOVUPS     (CX), Y6
 	VSUBPS      Y0, Y6, Y6
 	VMULPS      Y1, Y6, Y6
@@ -5426,13 +5755,13 @@ whole49:
 	ADDQ        $+64, DX
 	ADDQ        $+64, CX
 	SUBQ        $+16, SI
-	JGE         whole49
+	JGE         whole52
 
-rest49:
+rest52:
 	ADDQ $+16, SI
-	JZ   done49
+	JZ   done52
 
-part49:
+part52:
 	MOVQ        $+8, DI
 	CMPQ        SI, DI
 	CMOVQLT     SI, DI
@@ -5455,9 +5784,9 @@ part49:
 	ADDQ        $+32, DX
 	ADDQ        $+32, CX
 	SUBQ        $+8, SI
-	JG          part49
+	JG          part52
 
-done49:
+done52:
 	VADDPS       Y3, Y2, Y2
 	VEXTRACTF128 $0x01, Y2, X0
 	VADDPS       X0, X2, X0
@@ -5489,9 +5818,9 @@ TEXT ·normGradAVX2(SB), NOSPLIT, $0-88
 	MOVQ         dy_base+48(FP), DX
 	MOVQ         dx_len+8(FP), BX
 	SUBQ         $+16, BX
-	JL           rest50
+	JL           rest53
 
-whole50:
+whole53:
 	VMOVUPS      (CX), Y4
 	VSUBPS       Y0, Y4, Y4
 	VMULPS       Y1, Y4, Y4
@@ -5512,13 +5841,13 @@ whole50:
 	ADDQ         $+64, DX
 	ADDQ         $+64, CX
 	SUBQ         $+16, BX
-	JGE          whole50
+	JGE          whole53
 
-rest50:
+rest53:
 	ADDQ $+16, BX
-	JZ   done50
+	JZ   done53
 
-part50:
+part53:
 	MOVQ         $+8, SI
 	CMPQ         BX, SI
 	CMOVQLT      BX, SI
@@ -5537,9 +5866,9 @@ part50:
 	ADDQ         $+32, DX
 	ADDQ         $+32, CX
 	SUBQ         $+8, BX
-	JG           part50
+	JG           part53
 
-done50:
+done53:
 	VZEROUPPER
 	RET
 
@@ -5556,9 +5885,9 @@ TEXT ·normGradGAVX2(SB), NOSPLIT, $0-112
 	MOVQ         dy_base+72(FP), BX
 	MOVQ         dx_len+8(FP), SI
 	SUBQ         $+16, SI
-	JL           rest51
+	JL           rest54
 
-whole51:
+whole54:
 	VMOVUPS      (CX), Y4
 	VSUBPS       Y0, Y4, Y4
 	VMULPS       Y1, Y4, Y4
@@ -5584,13 +5913,13 @@ whole51:
 	ADDQ         $+64, DX
 	ADDQ         $+64, CX
 	SUBQ         $+16, SI
-	JGE          whole51
+	JGE          whole54
 
-rest51:
+rest54:
 	ADDQ $+16, SI
-	JZ   done51
+	JZ   done54
 
-part51:
+part54:
 	MOVQ         $+8, DI
 	CMPQ         SI, DI
 	CMOVQLT      SI, DI
@@ -5612,24 +5941,28 @@ part51:
 	ADDQ         $+32, DX
 	ADDQ         $+32, CX
 	SUBQ         $+8, SI
-	JG           part51
+	JG           part54
 
-done51:
+done54:
 	VZEROUPPER
 	RET
 
-// func adamWAVX2(pOut []float32, mOut []float32, vOut []float32, p []float32, g []float32, m []float32, v []float32, c *[8]float32)
-// Requires: AVX, CMOV, FMA3
-TEXT ·adamWAVX2(SB), NOSPLIT, $0-176
-	MOVQ         c+168(FP), AX
-	VBROADCASTSS (AX), Y0
-	VBROADCASTSS 4(AX), Y1
-	VBROADCASTSS 8(AX), Y2
-	VBROADCASTSS 12(AX), Y3
-	VBROADCASTSS 16(AX), Y4
-	VBROADCASTSS 20(AX), Y5
-	VBROADCASTSS 24(AX), Y6
-	VBROADCASTSS 28(AX), Y7
+// func adamWAVX2(pOut []float32, mOut []float32, vOut []float32, p []float32, g []float32, m []float32, v []float32, c [8]float32)
+// Requires: AVX, CMOV, FMA3, SSE
+TEXT ·adamWAVX2(SB), NOSPLIT, $8-200
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS c_0+168(FP), Y0
+	VBROADCASTSS c_1+172(FP), Y1
+	VBROADCASTSS c_2+176(FP), Y2
+	VBROADCASTSS c_3+180(FP), Y3
+	VBROADCASTSS c_4+184(FP), Y4
+	VBROADCASTSS c_5+188(FP), Y5
+	VBROADCASTSS c_6+192(FP), Y6
+	VBROADCASTSS c_7+196(FP), Y7
 	MOVQ         pOut_base+0(FP), AX
 	MOVQ         mOut_base+24(FP), CX
 	MOVQ         vOut_base+48(FP), DX
@@ -5639,9 +5972,9 @@ TEXT ·adamWAVX2(SB), NOSPLIT, $0-176
 	MOVQ         v_base+144(FP), R8
 	MOVQ         pOut_len+8(FP), R9
 	SUBQ         $+8, R9
-	JL           rest52
+	JL           rest55
 
-whole52:
+whole55:
 	VMOVUPS     (SI), Y8
 	VMOVUPS     (DI), Y9
 	VMULPS      Y9, Y0, Y9
@@ -5667,13 +6000,13 @@ whole52:
 	ADDQ        $+32, R8
 	ADDQ        $+32, DX
 	SUBQ        $+8, R9
-	JGE         whole52
+	JGE         whole55
 
-rest52:
+rest55:
 	ADDQ $+8, R9
-	JZ   done52
+	JZ   done55
 
-part52:
+part55:
 	MOVQ        $+8, R10
 	CMPQ        R9, R10
 	CMOVQLT     R9, R10
@@ -5705,9 +6038,10 @@ part52:
 	ADDQ        $+32, R8
 	ADDQ        $+32, DX
 	SUBQ        $+8, R9
-	JG          part52
+	JG          part55
 
-done52:
+done55:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 
@@ -6054,91 +6388,88 @@ TEXT ·expAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest53
+	JL   rest56
 
-whole53:
+whole56:
 	VMOVUPS           (CX), Z0
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z1
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
-	VMINPS            Z0, Z2, Z0
-	VMAXPS            Z0, Z1, Z0
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z1
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z0, Z1
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z1, Z1
-	VMOVUPS           Z0, Z0
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z1, Z0
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z1, Z0
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z2
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z2
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z2
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z2
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z2
-	VMULPS            Z0, Z0, Z3
-	VFMADD213PS       Z0, Z3, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z0
-	VSCALEFPS         Z1, Z0, Z0
-	VMOVUPS           Z0, (AX)
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
+	VMINPS            Z0, Z1, Z1
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
+	VMOVUPS           Z1, Z1
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
+	VSCALEFPS.Z       Z2, Z1, K1, Z1
+	VMOVUPS           Z1, (AX)
 	VMOVUPS           64(CX), Z0
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z1
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
-	VMINPS            Z0, Z2, Z0
-	VMAXPS            Z0, Z1, Z0
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z1
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z0, Z1
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z1, Z1
-	VMOVUPS           Z0, Z0
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z1, Z0
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z1, Z0
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z2
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z2
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z2
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z2
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z2
-	VMULPS            Z0, Z0, Z3
-	VFMADD213PS       Z0, Z3, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z0
-	VSCALEFPS         Z1, Z0, Z0
-	VMOVUPS           Z0, 64(AX)
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
+	VMINPS            Z0, Z1, Z1
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
+	VMOVUPS           Z1, Z1
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
+	VSCALEFPS.Z       Z2, Z1, K1, Z1
+	VMOVUPS           Z1, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole53
+	JGE               whole56
 
-rest53:
+rest56:
 	ADDQ $+32, DX
-	JZ   done53
+	JZ   done56
 
-part53:
+part56:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z0
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z1
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
-	VMINPS            Z0, Z2, Z0
-	VMAXPS            Z0, Z1, Z0
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z1
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z0, Z1
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z1, Z1
-	VMOVUPS           Z0, Z0
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z1, Z0
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z1, Z0
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z2
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z2
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z2
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z2
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z2
-	VMULPS            Z0, Z0, Z3
-	VFMADD213PS       Z0, Z3, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z0
-	VSCALEFPS         Z1, Z0, Z0
-	VMOVUPS           Z0, K1, (AX)
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z1
+	VMINPS            Z0, Z1, Z1
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
+	VMOVUPS           Z1, Z1
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
+	VMULPS            Z1, Z1, Z4
+	VFMADD213PS       Z1, Z4, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K2
+	VSCALEFPS.Z       Z2, Z1, K2, Z1
+	VMOVUPS           Z1, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part53
+	JG                part56
 
-done53:
+done56:
 	VZEROUPPER
 	RET
 
@@ -6149,9 +6480,9 @@ TEXT ·logAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest54
+	JL   rest57
 
-whole54:
+whole57:
 	VMOVUPS          (CX), Z0
 	VMULPS.BCST      lanes4b000000<>+0(SB), Z0, Z1
 	VCMPPS.BCST      $0x11, lanes00800000<>+0(SB), Z0, K1
@@ -6227,13 +6558,13 @@ whole54:
 	ADDQ             $+128, AX
 	ADDQ             $+128, CX
 	SUBQ             $+32, DX
-	JGE              whole54
+	JGE              whole57
 
-rest54:
+rest57:
 	ADDQ $+32, DX
-	JZ   done54
+	JZ   done57
 
-part54:
+part57:
 	MOVL             $0x0000ffff, BX
 	BZHIL            DX, BX, BX
 	KMOVW            BX, K1
@@ -6276,9 +6607,9 @@ part54:
 	ADDQ             $+64, AX
 	ADDQ             $+64, CX
 	SUBQ             $+16, DX
-	JG               part54
+	JG               part57
 
-done54:
+done57:
 	VZEROUPPER
 	RET
 
@@ -6289,9 +6620,9 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest55
+	JL   rest58
 
-whole55:
+whole58:
 	VMOVUPS           (CX), Z0
 	VBROADCASTSS      lanes41200000<>+0(SB), Z1
 	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
@@ -6359,13 +6690,13 @@ whole55:
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole55
+	JGE               whole58
 
-rest55:
+rest58:
 	ADDQ $+32, DX
-	JZ   done55
+	JZ   done58
 
-part55:
+part58:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
@@ -6404,9 +6735,9 @@ part55:
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part55
+	JG                part58
 
-done55:
+done58:
 	VZEROUPPER
 	RET
 
@@ -6417,9 +6748,9 @@ TEXT ·erfAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest56
+	JL   rest59
 
-whole56:
+whole59:
 	VMOVUPS           (CX), Z0
 	VBROADCASTSS      lanes41a00000<>+0(SB), Z1
 	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
@@ -6433,37 +6764,36 @@ whole56:
 	VFMSUB231PS       Z1, Z1, Z7
 	VMULPS.BCST       lanesbf800000<>+0(SB), Z6, Z1
 	VMULPS.BCST       lanesbf800000<>+0(SB), Z7, Z6
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z7
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z8
-	VMINPS            Z1, Z8, Z1
-	VMAXPS            Z1, Z7, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z7
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z1
-	VADDPS            Z6, Z1, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z6
-	VMULPS            Z1, Z1, Z8
-	VFMADD213PS       Z1, Z8, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z1
-	VSCALEFPS         Z7, Z1, Z1
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z6
-	VMULPS            Z2, Z6, Z2
-	VMULPS            Z1, Z2, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
+	VMINPS            Z1, Z7, Z7
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z7, Z8
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
+	VMOVUPS           Z7, Z7
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z7
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z7
+	VADDPS            Z6, Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z7
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z7
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z8, Z6, K1, Z6
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
+	VMULPS            Z2, Z1, Z1
+	VMULPS            Z6, Z1, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VADDPS            Z1, Z1, Z1
 	VSUBPS            Z1, Z2, Z1
@@ -6495,37 +6825,36 @@ whole56:
 	VFMSUB231PS       Z1, Z1, Z7
 	VMULPS.BCST       lanesbf800000<>+0(SB), Z6, Z1
 	VMULPS.BCST       lanesbf800000<>+0(SB), Z7, Z6
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z7
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z8
-	VMINPS            Z1, Z8, Z1
-	VMAXPS            Z1, Z7, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z7
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z1
-	VADDPS            Z6, Z1, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z6
-	VMULPS            Z1, Z1, Z8
-	VFMADD213PS       Z1, Z8, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z1
-	VSCALEFPS         Z7, Z1, Z1
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z6
-	VMULPS            Z2, Z6, Z2
-	VMULPS            Z1, Z2, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
+	VMINPS            Z1, Z7, Z7
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z7, Z8
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
+	VMOVUPS           Z7, Z7
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z7
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z7
+	VADDPS            Z6, Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z7
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z7
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z8, Z6, K1, Z6
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
+	VMULPS            Z2, Z1, Z1
+	VMULPS            Z6, Z1, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VADDPS            Z1, Z1, Z1
 	VSUBPS            Z1, Z2, Z1
@@ -6547,13 +6876,13 @@ whole56:
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole56
+	JGE               whole59
 
-rest56:
+rest59:
 	ADDQ $+32, DX
-	JZ   done56
+	JZ   done59
 
-part56:
+part59:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
@@ -6570,37 +6899,36 @@ part56:
 	VFMSUB231PS       Z1, Z1, Z4
 	VMULPS.BCST       lanesbf800000<>+0(SB), Z3, Z1
 	VMULPS.BCST       lanesbf800000<>+0(SB), Z4, Z3
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
-	VMINPS            Z1, Z6, Z1
-	VMAXPS            Z1, Z4, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z1
-	VADDPS            Z3, Z1, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z6
-	VFMADD213PS       Z1, Z6, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z4, Z1, Z1
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z3
-	VMULPS            Z2, Z3, Z2
-	VMULPS            Z1, Z2, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z1, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
+	VMOVUPS           Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
+	VADDPS            Z3, Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z4
+	VMULPS            Z3, Z3, Z7
+	VFMADD213PS       Z3, Z7, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z3
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
+	VSCALEFPS.Z       Z6, Z3, K2, Z3
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
+	VMULPS            Z2, Z1, Z1
+	VMULPS            Z3, Z1, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VADDPS            Z1, Z1, Z1
 	VSUBPS            Z1, Z2, Z1
@@ -6622,9 +6950,9 @@ part56:
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part56
+	JG                part59
 
-done56:
+done59:
 	VZEROUPPER
 	RET
 
@@ -6635,9 +6963,9 @@ TEXT ·expm1AVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest57
+	JL   rest60
 
-whole57:
+whole60:
 	VMOVUPS           (CX), Z0
 	VBROADCASTSS      lanesc1f00000<>+0(SB), Z1
 	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
@@ -6689,13 +7017,13 @@ whole57:
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole57
+	JGE               whole60
 
-rest57:
+rest60:
 	ADDQ $+32, DX
-	JZ   done57
+	JZ   done60
 
-part57:
+part60:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
@@ -6726,9 +7054,9 @@ part57:
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part57
+	JG                part60
 
-done57:
+done60:
 	VZEROUPPER
 	RET
 
@@ -6739,9 +7067,9 @@ TEXT ·log1pAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest58
+	JL   rest61
 
-whole58:
+whole61:
 	VMOVUPS          (CX), Z0
 	VADDPS.BCST      lanes3f800000<>+0(SB), Z0, Z1
 	VSUBPS.BCST      lanes3f800000<>+0(SB), Z1, Z2
@@ -6827,13 +7155,13 @@ whole58:
 	ADDQ             $+128, AX
 	ADDQ             $+128, CX
 	SUBQ             $+32, DX
-	JGE              whole58
+	JGE              whole61
 
-rest58:
+rest61:
 	ADDQ $+32, DX
-	JZ   done58
+	JZ   done61
 
-part58:
+part61:
 	MOVL             $0x0000ffff, BX
 	BZHIL            DX, BX, BX
 	KMOVW            BX, K1
@@ -6881,9 +7209,9 @@ part58:
 	ADDQ             $+64, AX
 	ADDQ             $+64, CX
 	SUBQ             $+16, DX
-	JG               part58
+	JG               part61
 
-done58:
+done61:
 	VZEROUPPER
 	RET
 
@@ -6894,186 +7222,183 @@ TEXT ·softplusAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest59
+	JL   rest62
 
-whole59:
+whole62:
 	VMOVUPS           (CX), Z0
 	VORPS.BCST        lanes80000000<>+0(SB), Z0, Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z22
-	VFMADD213PS       Z1, Z22, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes3f800000<>+0(SB), Z2, Z3
-	VSUBPS            Z3, Z1, Z1
-	VDIVPS            Z2, Z1, Z1
-	VMULPS.BCST       lanes4b000000<>+0(SB), Z2, Z3
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K1
-	VBLENDMPS         Z3, Z2, K1, Z4
-	VPSUBD.BCST       lanes3f2aaaab<>+0(SB), Z4, Z3
-	VPSRAD            $0x17, Z3, Z3
-	VPSLLD            $0x17, Z3, Z22
-	VPSUBD            Z22, Z4, Z22
-	VCVTDQ2PS         Z3, Z3
-	VSUBPS.BCST       lanes41b80000<>+0(SB), Z3, Z23
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K1
-	VBLENDMPS         Z23, Z3, K1, Z5
-	VSUBPS.BCST       lanes3f800000<>+0(SB), Z22, Z3
-	VMULPS            Z3, Z3, Z22
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z21
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z21
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z21, Z21
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z21, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z21, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z22
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z22
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z22
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z22
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z22
+	VMULPS            Z2, Z2, Z23
+	VFMADD213PS       Z2, Z23, Z22
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z22, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z21, Z2, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
+	VSUBPS.BCST       lanes3f800000<>+0(SB), Z1, Z21
+	VSUBPS            Z21, Z2, Z2
+	VDIVPS            Z1, Z2, Z2
+	VMULPS.BCST       lanes4b000000<>+0(SB), Z1, Z21
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K1
+	VBLENDMPS         Z21, Z1, K1, Z3
+	VPSUBD.BCST       lanes3f2aaaab<>+0(SB), Z3, Z21
+	VPSRAD            $0x17, Z21, Z21
+	VPSLLD            $0x17, Z21, Z22
+	VPSUBD            Z22, Z3, Z22
+	VCVTDQ2PS         Z21, Z21
+	VSUBPS.BCST       lanes41b80000<>+0(SB), Z21, Z23
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K1
+	VBLENDMPS         Z23, Z21, K1, Z4
+	VSUBPS.BCST       lanes3f800000<>+0(SB), Z22, Z21
+	VMULPS            Z21, Z21, Z22
 	VBROADCASTSS      lanes3de80d11<>+0(SB), Z23
-	VFMADD213PS.BCST  lanesbdfe681b<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanes3ddf8d78<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanesbdfbac4b<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanes3e125946<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanesbe2abc19<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanes3e4cccaa<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanesbe7fffdb<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanes3eaaaaab<>+0(SB), Z3, Z23
-	VMULPS            Z3, Z23, Z23
+	VFMADD213PS.BCST  lanesbdfe681b<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanes3ddf8d78<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanesbdfbac4b<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanes3e125946<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanesbe2abc19<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanes3e4cccaa<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanesbe7fffdb<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanes3eaaaaab<>+0(SB), Z21, Z23
+	VMULPS            Z21, Z23, Z23
 	VSUBPS.BCST       lanes3f000000<>+0(SB), Z23, Z23
-	VMULPS.BCST       lanesb95e8083<>+0(SB), Z5, Z24
+	VMULPS.BCST       lanesb95e8083<>+0(SB), Z4, Z24
 	VFMADD231PS       Z23, Z22, Z24
-	VADDPS            Z1, Z24, Z1
-	VADDPS            Z1, Z3, Z1
-	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z5, Z1
-	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z2, K1
-	VBLENDMPS         Z1, Z2, K1, Z6
-	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z2, K1
-	VBLENDMPS.BCST    lanesff800000<>+0(SB), Z6, K1, Z7
-	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z2, K1
-	VBLENDMPS.BCST    lanes7fc00000<>+0(SB), Z7, K1, Z8
-	VPXORD            Z9, Z9, Z9
-	VMAXPS            Z0, Z9, Z0
-	VADDPS            Z8, Z0, Z0
+	VADDPS            Z2, Z24, Z2
+	VADDPS            Z2, Z21, Z2
+	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z1, K1
+	VBLENDMPS         Z2, Z1, K1, Z5
+	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z1, K1
+	VBLENDMPS.BCST    lanesff800000<>+0(SB), Z5, K1, Z6
+	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z1, K1
+	VBLENDMPS.BCST    lanes7fc00000<>+0(SB), Z6, K1, Z7
+	VPXORD            Z8, Z8, Z8
+	VMAXPS            Z0, Z8, Z0
+	VADDPS            Z7, Z0, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VORPS.BCST        lanes80000000<>+0(SB), Z0, Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z22
-	VFMADD213PS       Z1, Z22, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes3f800000<>+0(SB), Z2, Z3
-	VSUBPS            Z3, Z1, Z1
-	VDIVPS            Z2, Z1, Z1
-	VMULPS.BCST       lanes4b000000<>+0(SB), Z2, Z3
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K1
-	VBLENDMPS         Z3, Z2, K1, Z10
-	VPSUBD.BCST       lanes3f2aaaab<>+0(SB), Z10, Z3
-	VPSRAD            $0x17, Z3, Z3
-	VPSLLD            $0x17, Z3, Z22
-	VPSUBD            Z22, Z10, Z22
-	VCVTDQ2PS         Z3, Z3
-	VSUBPS.BCST       lanes41b80000<>+0(SB), Z3, Z23
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K1
-	VBLENDMPS         Z23, Z3, K1, Z11
-	VSUBPS.BCST       lanes3f800000<>+0(SB), Z22, Z3
-	VMULPS            Z3, Z3, Z22
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z21
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z21
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z21, Z21
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z21, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z21, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z22
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z22
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z22
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z22
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z22
+	VMULPS            Z2, Z2, Z23
+	VFMADD213PS       Z2, Z23, Z22
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z22, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z21, Z2, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
+	VSUBPS.BCST       lanes3f800000<>+0(SB), Z1, Z21
+	VSUBPS            Z21, Z2, Z2
+	VDIVPS            Z1, Z2, Z2
+	VMULPS.BCST       lanes4b000000<>+0(SB), Z1, Z21
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K1
+	VBLENDMPS         Z21, Z1, K1, Z9
+	VPSUBD.BCST       lanes3f2aaaab<>+0(SB), Z9, Z21
+	VPSRAD            $0x17, Z21, Z21
+	VPSLLD            $0x17, Z21, Z22
+	VPSUBD            Z22, Z9, Z22
+	VCVTDQ2PS         Z21, Z21
+	VSUBPS.BCST       lanes41b80000<>+0(SB), Z21, Z23
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K1
+	VBLENDMPS         Z23, Z21, K1, Z10
+	VSUBPS.BCST       lanes3f800000<>+0(SB), Z22, Z21
+	VMULPS            Z21, Z21, Z22
 	VBROADCASTSS      lanes3de80d11<>+0(SB), Z23
-	VFMADD213PS.BCST  lanesbdfe681b<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanes3ddf8d78<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanesbdfbac4b<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanes3e125946<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanesbe2abc19<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanes3e4cccaa<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanesbe7fffdb<>+0(SB), Z3, Z23
-	VFMADD213PS.BCST  lanes3eaaaaab<>+0(SB), Z3, Z23
-	VMULPS            Z3, Z23, Z23
+	VFMADD213PS.BCST  lanesbdfe681b<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanes3ddf8d78<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanesbdfbac4b<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanes3e125946<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanesbe2abc19<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanes3e4cccaa<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanesbe7fffdb<>+0(SB), Z21, Z23
+	VFMADD213PS.BCST  lanes3eaaaaab<>+0(SB), Z21, Z23
+	VMULPS            Z21, Z23, Z23
 	VSUBPS.BCST       lanes3f000000<>+0(SB), Z23, Z23
-	VMULPS.BCST       lanesb95e8083<>+0(SB), Z11, Z24
+	VMULPS.BCST       lanesb95e8083<>+0(SB), Z10, Z24
 	VFMADD231PS       Z23, Z22, Z24
-	VADDPS            Z1, Z24, Z1
-	VADDPS            Z1, Z3, Z1
-	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z11, Z1
-	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z2, K1
-	VBLENDMPS         Z1, Z2, K1, Z12
-	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z2, K1
-	VBLENDMPS.BCST    lanesff800000<>+0(SB), Z12, K1, Z13
-	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z2, K1
-	VBLENDMPS.BCST    lanes7fc00000<>+0(SB), Z13, K1, Z14
-	VPXORD            Z15, Z15, Z15
-	VMAXPS            Z0, Z15, Z0
-	VADDPS            Z14, Z0, Z0
+	VADDPS            Z2, Z24, Z2
+	VADDPS            Z2, Z21, Z2
+	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z10, Z2
+	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z1, K1
+	VBLENDMPS         Z2, Z1, K1, Z11
+	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z1, K1
+	VBLENDMPS.BCST    lanesff800000<>+0(SB), Z11, K1, Z12
+	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z1, K1
+	VBLENDMPS.BCST    lanes7fc00000<>+0(SB), Z12, K1, Z13
+	VPXORD            Z14, Z14, Z14
+	VMAXPS            Z0, Z14, Z0
+	VADDPS            Z13, Z0, Z0
 	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole59
+	JGE               whole62
 
-rest59:
+rest62:
 	ADDQ $+32, DX
-	JZ   done59
+	JZ   done62
 
-part59:
+part62:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z0
 	VORPS.BCST        lanes80000000<>+0(SB), Z0, Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes3f800000<>+0(SB), Z2, Z3
-	VSUBPS            Z3, Z1, Z1
-	VDIVPS            Z2, Z1, Z1
-	VMULPS.BCST       lanes4b000000<>+0(SB), Z2, Z3
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K2
-	VBLENDMPS         Z3, Z2, K2, Z16
-	VPSUBD.BCST       lanes3f2aaaab<>+0(SB), Z16, Z3
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
+	VSCALEFPS.Z       Z3, Z2, K2, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
+	VSUBPS.BCST       lanes3f800000<>+0(SB), Z1, Z3
+	VSUBPS            Z3, Z2, Z2
+	VDIVPS            Z1, Z2, Z2
+	VMULPS.BCST       lanes4b000000<>+0(SB), Z1, Z3
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K2
+	VBLENDMPS         Z3, Z1, K2, Z15
+	VPSUBD.BCST       lanes3f2aaaab<>+0(SB), Z15, Z3
 	VPSRAD            $0x17, Z3, Z3
 	VPSLLD            $0x17, Z3, Z4
-	VPSUBD            Z4, Z16, Z4
+	VPSUBD            Z4, Z15, Z4
 	VCVTDQ2PS         Z3, Z3
 	VSUBPS.BCST       lanes41b80000<>+0(SB), Z3, Z5
-	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z2, K2
-	VBLENDMPS         Z5, Z3, K2, Z17
+	VCMPPS.BCST       $0x11, lanes00800000<>+0(SB), Z1, K2
+	VBLENDMPS         Z5, Z3, K2, Z16
 	VSUBPS.BCST       lanes3f800000<>+0(SB), Z4, Z3
 	VMULPS            Z3, Z3, Z4
 	VBROADCASTSS      lanes3de80d11<>+0(SB), Z5
@@ -7087,27 +7412,27 @@ part59:
 	VFMADD213PS.BCST  lanes3eaaaaab<>+0(SB), Z3, Z5
 	VMULPS            Z3, Z5, Z5
 	VSUBPS.BCST       lanes3f000000<>+0(SB), Z5, Z5
-	VMULPS.BCST       lanesb95e8083<>+0(SB), Z17, Z6
+	VMULPS.BCST       lanesb95e8083<>+0(SB), Z16, Z6
 	VFMADD231PS       Z5, Z4, Z6
-	VADDPS            Z1, Z6, Z1
-	VADDPS            Z1, Z3, Z1
-	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z17, Z1
-	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z2, K2
-	VBLENDMPS         Z1, Z2, K2, Z18
-	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z2, K2
-	VBLENDMPS.BCST    lanesff800000<>+0(SB), Z18, K2, Z19
-	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z2, K2
-	VBLENDMPS.BCST    lanes7fc00000<>+0(SB), Z19, K2, Z20
-	VPXORD            Z21, Z21, Z21
-	VMAXPS            Z0, Z21, Z0
-	VADDPS            Z20, Z0, Z0
+	VADDPS            Z2, Z6, Z2
+	VADDPS            Z2, Z3, Z2
+	VFMADD231PS.BCST  lanes3f318000<>+0(SB), Z16, Z2
+	VCMPPS.BCST       $0x11, lanes7f800000<>+0(SB), Z1, K2
+	VBLENDMPS         Z2, Z1, K2, Z17
+	VCMPPS.BCST       $0x00, lanes00000000<>+0(SB), Z1, K2
+	VBLENDMPS.BCST    lanesff800000<>+0(SB), Z17, K2, Z18
+	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z1, K2
+	VBLENDMPS.BCST    lanes7fc00000<>+0(SB), Z18, K2, Z19
+	VPXORD            Z20, Z20, Z20
+	VMAXPS            Z0, Z20, Z0
+	VADDPS            Z19, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part59
+	JG                part62
 
-done59:
+done62:
 	VZEROUPPER
 	RET
 
@@ -7118,103 +7443,100 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest60
+	JL   rest63
 
-whole60:
+whole63:
 	VMOVUPS           (CX), Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z0
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z0, Z3, Z0
-	VMAXPS            Z0, Z2, Z0
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z0, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z0, Z0
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z0
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z0
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD213PS       Z0, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z0
-	VSCALEFPS         Z2, Z0, Z0
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z0, Z0
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z0, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
+	VSCALEFPS.Z       Z3, Z2, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z0
 	VDIVPS            Z0, Z1, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z0
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z0, Z3, Z0
-	VMAXPS            Z0, Z2, Z0
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z0, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z0, Z0
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z0
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z0
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD213PS       Z0, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z0
-	VSCALEFPS         Z2, Z0, Z0
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z0, Z0
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z0, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K1
+	VSCALEFPS.Z       Z3, Z2, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z0
 	VDIVPS            Z0, Z1, Z0
 	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole60
+	JGE               whole63
 
-rest60:
+rest63:
 	ADDQ $+32, DX
-	JZ   done60
+	JZ   done63
 
-part60:
+part63:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z0
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z0, Z3, Z0
-	VMAXPS            Z0, Z2, Z0
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z0, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z0, Z0
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z0
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z0
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD213PS       Z0, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z0
-	VSCALEFPS         Z2, Z0, Z0
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z0, Z0
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z0, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z0, K2
+	VSCALEFPS.Z       Z3, Z2, K2, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z0
 	VDIVPS            Z0, Z1, Z0
 	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part60
+	JG                part63
 
-done60:
+done63:
 	VZEROUPPER
 	RET
 
@@ -7225,100 +7547,97 @@ TEXT ·siluAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest61
+	JL   rest64
 
-whole61:
+whole64:
 	VMOVUPS           (CX), Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z3, Z2, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z3, Z2, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole61
+	JGE               whole64
 
-rest61:
+rest64:
 	ADDQ $+32, DX
-	JZ   done61
+	JZ   done64
 
-part61:
+part64:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
+	VSCALEFPS.Z       Z3, Z2, K2, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part61
+	JG                part64
 
-done61:
+done64:
 	VZEROUPPER
 	RET
 
@@ -7329,9 +7648,9 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest62
+	JL   rest65
 
-whole62:
+whole65:
 	VMOVUPS           (CX), Z0
 	VBROADCASTSS      lanes41a00000<>+0(SB), Z1
 	VANDPS.BCST       lanes7fffffff<>+0(SB), Z0, Z2
@@ -7345,37 +7664,36 @@ whole62:
 	VFMSUB231PS       Z1, Z1, Z7
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z6, Z1
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z7, Z6
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z7
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z8
-	VMINPS            Z1, Z8, Z1
-	VMAXPS            Z1, Z7, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z7
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z1
-	VADDPS            Z6, Z1, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z6
-	VMULPS            Z1, Z1, Z8
-	VFMADD213PS       Z1, Z8, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z1
-	VSCALEFPS         Z7, Z1, Z1
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z6
-	VMULPS            Z2, Z6, Z2
-	VMULPS            Z1, Z2, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
+	VMINPS            Z1, Z7, Z7
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z7, Z8
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
+	VMOVUPS           Z7, Z7
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z7
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z7
+	VADDPS            Z6, Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z7
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z7
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z8, Z6, K1, Z6
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
+	VMULPS            Z2, Z1, Z1
+	VMULPS            Z6, Z1, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VSUBPS            Z1, Z2, Z2
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K1
@@ -7395,37 +7713,36 @@ whole62:
 	VFMSUB231PS       Z1, Z1, Z7
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z6, Z1
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z7, Z6
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z7
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z8
-	VMINPS            Z1, Z8, Z1
-	VMAXPS            Z1, Z7, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z7
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z1
-	VADDPS            Z6, Z1, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z6
-	VMULPS            Z1, Z1, Z8
-	VFMADD213PS       Z1, Z8, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z1
-	VSCALEFPS         Z7, Z1, Z1
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z6
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z6
-	VMULPS            Z2, Z6, Z2
-	VMULPS            Z1, Z2, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
+	VMINPS            Z1, Z7, Z7
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z7, Z8
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
+	VMOVUPS           Z7, Z7
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z7
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z7
+	VADDPS            Z6, Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z7
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z7
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z7
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z8, Z6, K1, Z6
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
+	VMULPS            Z2, Z1, Z1
+	VMULPS            Z6, Z1, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VSUBPS            Z1, Z2, Z2
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K1
@@ -7435,13 +7752,13 @@ whole62:
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole62
+	JGE               whole65
 
-rest62:
+rest65:
 	ADDQ $+32, DX
-	JZ   done62
+	JZ   done65
 
-part62:
+part65:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
@@ -7458,37 +7775,36 @@ part62:
 	VFMSUB231PS       Z1, Z1, Z4
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z3, Z1
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z4, Z3
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
-	VMINPS            Z1, Z6, Z1
-	VMAXPS            Z1, Z4, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z1
-	VADDPS            Z3, Z1, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z6
-	VFMADD213PS       Z1, Z6, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z4, Z1, Z1
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z3
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z3
-	VMULPS            Z2, Z3, Z2
-	VMULPS            Z1, Z2, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z1, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
+	VMOVUPS           Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
+	VADDPS            Z3, Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z4
+	VMULPS            Z3, Z3, Z7
+	VFMADD213PS       Z3, Z7, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z3
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
+	VSCALEFPS.Z       Z6, Z3, K2, Z3
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z1
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z2, Z1
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z2, Z1
+	VMULPS            Z2, Z1, Z1
+	VMULPS            Z3, Z1, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
 	VSUBPS            Z1, Z2, Z2
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K2
@@ -7498,9 +7814,9 @@ part62:
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part62
+	JG                part65
 
-done62:
+done65:
 	VZEROUPPER
 	RET
 
@@ -7511,34 +7827,33 @@ TEXT ·geluTanhAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest63
+	JL   rest66
 
-whole63:
+whole66:
 	VMOVUPS           (CX), Z0
 	VMULPS            Z0, Z0, Z1
 	VBROADCASTSS      lanesbd922279<>+0(SB), Z2
 	VFMADD213PS.BCST  lanesbfcc422a<>+0(SB), Z1, Z2
 	VMULPS            Z0, Z2, Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z3, Z2, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
@@ -7546,38 +7861,37 @@ whole63:
 	VBROADCASTSS      lanesbd922279<>+0(SB), Z2
 	VFMADD213PS.BCST  lanesbfcc422a<>+0(SB), Z1, Z2
 	VMULPS            Z0, Z2, Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z3, Z2, K1, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole63
+	JGE               whole66
 
-rest63:
+rest66:
 	ADDQ $+32, DX
-	JZ   done63
+	JZ   done66
 
-part63:
+part66:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
@@ -7586,34 +7900,33 @@ part63:
 	VBROADCASTSS      lanesbd922279<>+0(SB), Z2
 	VFMADD213PS.BCST  lanesbfcc422a<>+0(SB), Z1, Z2
 	VMULPS            Z0, Z2, Z1
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z2
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
-	VMINPS            Z1, Z3, Z1
-	VMAXPS            Z1, Z2, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z2
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z2
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z2, Z2
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z2, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z3
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z3
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z3
-	VMULPS            Z1, Z1, Z4
-	VFMADD213PS       Z1, Z4, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
-	VSCALEFPS         Z2, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
+	VSCALEFPS.Z       Z3, Z2, K2, Z2
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z1
 	VDIVPS            Z1, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part63
+	JG                part66
 
-done63:
+done66:
 	VZEROUPPER
 	RET
 
@@ -7624,9 +7937,9 @@ TEXT ·sqrtAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest64
+	JL   rest67
 
-whole64:
+whole67:
 	VMOVUPS (CX), Z0
 	VSQRTPS Z0, Z0
 	VMOVUPS Z0, (AX)
@@ -7636,13 +7949,13 @@ whole64:
 	ADDQ    $+128, AX
 	ADDQ    $+128, CX
 	SUBQ    $+32, DX
-	JGE     whole64
+	JGE     whole67
 
-rest64:
+rest67:
 	ADDQ $+32, DX
-	JZ   done64
+	JZ   done67
 
-part64:
+part67:
 	MOVL      $0x0000ffff, BX
 	BZHIL     DX, BX, BX
 	KMOVW     BX, K1
@@ -7652,9 +7965,9 @@ part64:
 	ADDQ      $+64, AX
 	ADDQ      $+64, CX
 	SUBQ      $+16, DX
-	JG        part64
+	JG        part67
 
-done64:
+done67:
 	VZEROUPPER
 	RET
 
@@ -7665,9 +7978,9 @@ TEXT ·rsqrtAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest65
+	JL   rest68
 
-whole65:
+whole68:
 	VMOVUPS      (CX), Z0
 	VBROADCASTSS lanes3f800000<>+0(SB), Z1
 	VSQRTPS      Z0, Z0
@@ -7681,13 +7994,13 @@ whole65:
 	ADDQ         $+128, AX
 	ADDQ         $+128, CX
 	SUBQ         $+32, DX
-	JGE          whole65
+	JGE          whole68
 
-rest65:
+rest68:
 	ADDQ $+32, DX
-	JZ   done65
+	JZ   done68
 
-part65:
+part68:
 	MOVL         $0x0000ffff, BX
 	BZHIL        DX, BX, BX
 	KMOVW        BX, K1
@@ -7699,9 +8012,9 @@ part65:
 	ADDQ         $+64, AX
 	ADDQ         $+64, CX
 	SUBQ         $+16, DX
-	JG           part65
+	JG           part68
 
-done65:
+done68:
 	VZEROUPPER
 	RET
 
@@ -7712,9 +8025,9 @@ TEXT ·reciprocalAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest66
+	JL   rest69
 
-whole66:
+whole69:
 	VMOVUPS      (CX), Z0
 	VBROADCASTSS lanes3f800000<>+0(SB), Z1
 	VDIVPS       Z0, Z1, Z0
@@ -7726,13 +8039,13 @@ whole66:
 	ADDQ         $+128, AX
 	ADDQ         $+128, CX
 	SUBQ         $+32, DX
-	JGE          whole66
+	JGE          whole69
 
-rest66:
+rest69:
 	ADDQ $+32, DX
-	JZ   done66
+	JZ   done69
 
-part66:
+part69:
 	MOVL         $0x0000ffff, BX
 	BZHIL        DX, BX, BX
 	KMOVW        BX, K1
@@ -7743,9 +8056,9 @@ part66:
 	ADDQ         $+64, AX
 	ADDQ         $+64, CX
 	SUBQ         $+16, DX
-	JG           part66
+	JG           part69
 
-done66:
+done69:
 	VZEROUPPER
 	RET
 
@@ -7756,9 +8069,9 @@ TEXT ·negAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest67
+	JL   rest70
 
-whole67:
+whole70:
 	VMOVUPS     (CX), Z0
 	VXORPS.BCST lanes80000000<>+0(SB), Z0, Z0
 	VMOVUPS     Z0, (AX)
@@ -7768,13 +8081,13 @@ whole67:
 	ADDQ        $+128, AX
 	ADDQ        $+128, CX
 	SUBQ        $+32, DX
-	JGE         whole67
+	JGE         whole70
 
-rest67:
+rest70:
 	ADDQ $+32, DX
-	JZ   done67
+	JZ   done70
 
-part67:
+part70:
 	MOVL        $0x0000ffff, BX
 	BZHIL       DX, BX, BX
 	KMOVW       BX, K1
@@ -7784,9 +8097,9 @@ part67:
 	ADDQ        $+64, AX
 	ADDQ        $+64, CX
 	SUBQ        $+16, DX
-	JG          part67
+	JG          part70
 
-done67:
+done70:
 	VZEROUPPER
 	RET
 
@@ -7797,9 +8110,9 @@ TEXT ·absAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest68
+	JL   rest71
 
-whole68:
+whole71:
 	VMOVUPS     (CX), Z0
 	VANDPS.BCST lanes7fffffff<>+0(SB), Z0, Z0
 	VMOVUPS     Z0, (AX)
@@ -7809,13 +8122,13 @@ whole68:
 	ADDQ        $+128, AX
 	ADDQ        $+128, CX
 	SUBQ        $+32, DX
-	JGE         whole68
+	JGE         whole71
 
-rest68:
+rest71:
 	ADDQ $+32, DX
-	JZ   done68
+	JZ   done71
 
-part68:
+part71:
 	MOVL        $0x0000ffff, BX
 	BZHIL       DX, BX, BX
 	KMOVW       BX, K1
@@ -7825,9 +8138,9 @@ part68:
 	ADDQ        $+64, AX
 	ADDQ        $+64, CX
 	SUBQ        $+16, DX
-	JG          part68
+	JG          part71
 
-done68:
+done71:
 	VZEROUPPER
 	RET
 
@@ -7838,9 +8151,9 @@ TEXT ·squareAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest69
+	JL   rest72
 
-whole69:
+whole72:
 	VMOVUPS (CX), Z0
 	VMULPS  Z0, Z0, Z0
 	VMOVUPS Z0, (AX)
@@ -7850,13 +8163,13 @@ whole69:
 	ADDQ    $+128, AX
 	ADDQ    $+128, CX
 	SUBQ    $+32, DX
-	JGE     whole69
+	JGE     whole72
 
-rest69:
+rest72:
 	ADDQ $+32, DX
-	JZ   done69
+	JZ   done72
 
-part69:
+part72:
 	MOVL      $0x0000ffff, BX
 	BZHIL     DX, BX, BX
 	KMOVW     BX, K1
@@ -7866,9 +8179,9 @@ part69:
 	ADDQ      $+64, AX
 	ADDQ      $+64, CX
 	SUBQ      $+16, DX
-	JG        part69
+	JG        part72
 
-done69:
+done72:
 	VZEROUPPER
 	RET
 
@@ -7879,9 +8192,9 @@ TEXT ·reluAVX512(SB), NOSPLIT, $0-48
 	MOVQ x_base+24(FP), CX
 	MOVQ dst_len+8(FP), DX
 	SUBQ $+32, DX
-	JL   rest70
+	JL   rest73
 
-whole70:
+whole73:
 	VMOVUPS (CX), Z0
 	VPXORD  Z1, Z1, Z1
 	VMAXPS  Z0, Z1, Z0
@@ -7893,13 +8206,13 @@ whole70:
 	ADDQ    $+128, AX
 	ADDQ    $+128, CX
 	SUBQ    $+32, DX
-	JGE     whole70
+	JGE     whole73
 
-rest70:
+rest73:
 	ADDQ $+32, DX
-	JZ   done70
+	JZ   done73
 
-part70:
+part73:
 	MOVL      $0x0000ffff, BX
 	BZHIL     DX, BX, BX
 	KMOVW     BX, K1
@@ -7910,9 +8223,9 @@ part70:
 	ADDQ      $+64, AX
 	ADDQ      $+64, CX
 	SUBQ      $+16, DX
-	JG        part70
+	JG        part73
 
-done70:
+done73:
 	VZEROUPPER
 	RET
 
@@ -7924,9 +8237,9 @@ TEXT ·geluTanhGradAVX512(SB), NOSPLIT, $0-72
 	MOVQ y_base+48(FP), DX
 	MOVQ dst_len+8(FP), BX
 	SUBQ $+32, BX
-	JL   rest71
+	JL   rest74
 
-whole71:
+whole74:
 	VMOVUPS           (CX), Z0
 	VMOVUPS           (DX), Z1
 	VBROADCASTSS      lanesc61c4000<>+0(SB), Z2
@@ -7938,26 +8251,25 @@ whole71:
 	VFMADD213PS.BCST  lanesbfcc422a<>+0(SB), Z2, Z3
 	VMULPS            Z0, Z3, Z3
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z5
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
-	VMINPS            Z3, Z6, Z3
-	VMAXPS            Z3, Z5, Z3
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z5
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z3, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z3
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z6
-	VMULPS            Z3, Z3, Z7
-	VFMADD213PS       Z3, Z7, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z3
-	VSCALEFPS         Z5, Z3, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
+	VMINPS            Z3, Z5, Z5
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z5, Z6
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
+	VMOVUPS           Z5, Z5
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z5
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z5, Z7
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z5, Z7
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z5, Z7
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z5, Z7
+	VMULPS            Z5, Z5, Z8
+	VFMADD213PS       Z5, Z8, Z7
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z5
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
+	VSCALEFPS.Z       Z6, Z5, K1, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
 	VDIVPS            Z3, Z4, Z3
 	VBROADCASTSS      lanes3e5b33b6<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3fcc422a<>+0(SB), Z2, Z4
@@ -7980,26 +8292,25 @@ whole71:
 	VFMADD213PS.BCST  lanesbfcc422a<>+0(SB), Z2, Z3
 	VMULPS            Z0, Z3, Z3
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z5
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
-	VMINPS            Z3, Z6, Z3
-	VMAXPS            Z3, Z5, Z3
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z5
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z3, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z3
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z6
-	VMULPS            Z3, Z3, Z7
-	VFMADD213PS       Z3, Z7, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z3
-	VSCALEFPS         Z5, Z3, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
+	VMINPS            Z3, Z5, Z5
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z5, Z6
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
+	VMOVUPS           Z5, Z5
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z5
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z5, Z7
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z5, Z7
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z5, Z7
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z5, Z7
+	VMULPS            Z5, Z5, Z8
+	VFMADD213PS       Z5, Z8, Z7
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z5
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
+	VSCALEFPS.Z       Z6, Z5, K1, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
 	VDIVPS            Z3, Z4, Z3
 	VBROADCASTSS      lanes3e5b33b6<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3fcc422a<>+0(SB), Z2, Z4
@@ -8015,13 +8326,13 @@ whole71:
 	ADDQ              $+128, CX
 	ADDQ              $+128, DX
 	SUBQ              $+32, BX
-	JGE               whole71
+	JGE               whole74
 
-rest71:
+rest74:
 	ADDQ $+32, BX
-	JZ   done71
+	JZ   done74
 
-part71:
+part74:
 	MOVL              $0x0000ffff, SI
 	BZHIL             BX, SI, SI
 	KMOVW             SI, K1
@@ -8036,26 +8347,25 @@ part71:
 	VFMADD213PS.BCST  lanesbfcc422a<>+0(SB), Z2, Z3
 	VMULPS            Z0, Z3, Z3
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z5
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
-	VMINPS            Z3, Z6, Z3
-	VMAXPS            Z3, Z5, Z3
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z5
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z3, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z3
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z6
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z6
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z6
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z6
-	VMULPS            Z3, Z3, Z7
-	VFMADD213PS       Z3, Z7, Z6
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z3
-	VSCALEFPS         Z5, Z3, Z3
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z3
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
+	VMINPS            Z3, Z5, Z5
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z5, Z6
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
+	VMOVUPS           Z5, Z5
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z5
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z5, Z7
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z5, Z7
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z5, Z7
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z5, Z7
+	VMULPS            Z5, Z5, Z8
+	VFMADD213PS       Z5, Z8, Z7
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z5
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K2
+	VSCALEFPS.Z       Z6, Z5, K2, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
 	VDIVPS            Z3, Z4, Z3
 	VBROADCASTSS      lanes3e5b33b6<>+0(SB), Z4
 	VFMADD213PS.BCST  lanes3fcc422a<>+0(SB), Z2, Z4
@@ -8071,9 +8381,9 @@ part71:
 	ADDQ              $+64, CX
 	ADDQ              $+64, DX
 	SUBQ              $+16, BX
-	JG                part71
+	JG                part74
 
-done71:
+done74:
 	VZEROUPPER
 	RET
 
@@ -8085,9 +8395,9 @@ TEXT ·geluGradAVX512(SB), NOSPLIT, $0-72
 	MOVQ y_base+48(FP), DX
 	MOVQ dst_len+8(FP), BX
 	SUBQ $+32, BX
-	JL   rest72
+	JL   rest75
 
-whole72:
+whole75:
 	VMOVUPS           (CX), Z0
 	VMOVUPS           (DX), Z1
 	VBROADCASTSS      lanes41a00000<>+0(SB), Z2
@@ -8102,42 +8412,41 @@ whole72:
 	VFMSUB231PS       Z2, Z2, Z8
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z7, Z2
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z8, Z7
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z8
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z9
-	VMINPS            Z2, Z9, Z2
-	VMAXPS            Z2, Z8, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z8
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z2
-	VADDPS            Z7, Z2, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z7
-	VMULPS            Z2, Z2, Z9
-	VFMADD213PS       Z2, Z9, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z2
-	VSCALEFPS         Z8, Z2, Z2
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z7
-	VMULPS            Z3, Z7, Z3
-	VMULPS            Z2, Z3, Z3
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z7
-	VSUBPS            Z3, Z7, Z7
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z8
+	VMINPS            Z2, Z8, Z8
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z9
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z8, Z9
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z9, Z9
+	VMOVUPS           Z8, Z8
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z9, Z8
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z9, Z8
+	VADDPS            Z7, Z8, Z7
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z7, Z8
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z7, Z8
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z7, Z8
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z7, Z8
+	VMULPS            Z7, Z7, Z10
+	VFMADD213PS       Z7, Z10, Z8
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z7
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
+	VSCALEFPS.Z       Z9, Z7, K1, Z7
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z2
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z2
+	VMULPS            Z3, Z2, Z2
+	VMULPS            Z7, Z2, Z2
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
+	VSUBPS            Z2, Z3, Z3
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K1
-	VBLENDMPS         Z3, Z7, K1, Z4
-	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z2, Z2
+	VBLENDMPS         Z2, Z3, K1, Z4
+	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z7, Z2
 	VBROADCASTSS      lanesc1a00000<>+0(SB), Z3
 	VBROADCASTSS      lanes41a00000<>+0(SB), Z7
 	VMINPS            Z0, Z7, Z0
@@ -8159,42 +8468,41 @@ whole72:
 	VFMSUB231PS       Z2, Z2, Z8
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z7, Z2
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z8, Z7
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z8
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z9
-	VMINPS            Z2, Z9, Z2
-	VMAXPS            Z2, Z8, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z8
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z8
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z8, Z8
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z8, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z8, Z2
-	VADDPS            Z7, Z2, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z7
-	VMULPS            Z2, Z2, Z9
-	VFMADD213PS       Z2, Z9, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z2
-	VSCALEFPS         Z8, Z2, Z2
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z7
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z7
-	VMULPS            Z3, Z7, Z3
-	VMULPS            Z2, Z3, Z3
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z7
-	VSUBPS            Z3, Z7, Z7
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z8
+	VMINPS            Z2, Z8, Z8
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z9
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z8, Z9
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z9, Z9
+	VMOVUPS           Z8, Z8
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z9, Z8
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z9, Z8
+	VADDPS            Z7, Z8, Z7
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z7, Z8
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z7, Z8
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z7, Z8
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z7, Z8
+	VMULPS            Z7, Z7, Z10
+	VFMADD213PS       Z7, Z10, Z8
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z7
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
+	VSCALEFPS.Z       Z9, Z7, K1, Z7
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z2
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z2
+	VMULPS            Z3, Z2, Z2
+	VMULPS            Z7, Z2, Z2
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
+	VSUBPS            Z2, Z3, Z3
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K1
-	VBLENDMPS         Z3, Z7, K1, Z5
-	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z2, Z2
+	VBLENDMPS         Z2, Z3, K1, Z5
+	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z7, Z2
 	VBROADCASTSS      lanesc1a00000<>+0(SB), Z3
 	VBROADCASTSS      lanes41a00000<>+0(SB), Z7
 	VMINPS            Z0, Z7, Z0
@@ -8206,13 +8514,13 @@ whole72:
 	ADDQ              $+128, CX
 	ADDQ              $+128, DX
 	SUBQ              $+32, BX
-	JGE               whole72
+	JGE               whole75
 
-rest72:
+rest75:
 	ADDQ $+32, BX
-	JZ   done72
+	JZ   done75
 
-part72:
+part75:
 	MOVL              $0x0000ffff, SI
 	BZHIL             BX, SI, SI
 	KMOVW             SI, K1
@@ -8230,42 +8538,41 @@ part72:
 	VFMSUB231PS       Z2, Z2, Z5
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z4, Z2
 	VMULPS.BCST       lanesbf000000<>+0(SB), Z5, Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z5
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
-	VMINPS            Z2, Z7, Z2
-	VMAXPS            Z2, Z5, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z5
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z2
-	VADDPS            Z4, Z2, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
-	VMULPS            Z2, Z2, Z7
-	VFMADD213PS       Z2, Z7, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
-	VSCALEFPS         Z5, Z2, Z2
-	VBROADCASTSS      lanesbcf32278<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z4
-	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z4
-	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z4
-	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z4
-	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z4
-	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z4
-	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z4
-	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z4
-	VMULPS            Z3, Z4, Z3
-	VMULPS            Z2, Z3, Z3
-	VBROADCASTSS      lanes3f800000<>+0(SB), Z4
-	VSUBPS            Z3, Z4, Z4
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
+	VMINPS            Z2, Z5, Z5
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z5, Z7
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
+	VMOVUPS           Z5, Z5
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z5
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z5
+	VADDPS            Z4, Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z5
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z5
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z5
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z5
+	VMULPS            Z4, Z4, Z8
+	VFMADD213PS       Z4, Z8, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z4
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K2
+	VSCALEFPS.Z       Z7, Z4, K2, Z4
+	VBROADCASTSS      lanesbcf32278<>+0(SB), Z2
+	VFMADD213PS.BCST  lanes3e16101c<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanesbe859cb6<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3e290321<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanesbcdd90d9<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3ddb5ee5<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3df49f89<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3e0f452b<>+0(SB), Z3, Z2
+	VFMADD213PS.BCST  lanes3e0ef835<>+0(SB), Z3, Z2
+	VMULPS            Z3, Z2, Z2
+	VMULPS            Z4, Z2, Z2
+	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
+	VSUBPS            Z2, Z3, Z3
 	VCMPPS.BCST       $0x11, lanes00000000<>+0(SB), Z0, K2
-	VBLENDMPS         Z3, Z4, K2, Z6
-	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z2, Z2
+	VBLENDMPS         Z2, Z3, K2, Z6
+	VMULPS.BCST       lanes3ecc422a<>+0(SB), Z4, Z2
 	VBROADCASTSS      lanesc1a00000<>+0(SB), Z3
 	VBROADCASTSS      lanes41a00000<>+0(SB), Z4
 	VMINPS            Z0, Z4, Z0
@@ -8277,9 +8584,9 @@ part72:
 	ADDQ              $+64, CX
 	ADDQ              $+64, DX
 	SUBQ              $+16, BX
-	JG                part72
+	JG                part75
 
-done72:
+done75:
 	VZEROUPPER
 	RET
 
@@ -8291,9 +8598,9 @@ TEXT ·siluGradAVX512(SB), NOSPLIT, $0-72
 	MOVQ y_base+48(FP), DX
 	MOVQ dst_len+8(FP), BX
 	SUBQ $+32, BX
-	JL   rest73
+	JL   rest76
 
-whole73:
+whole76:
 	VMOVUPS           (CX), Z0
 	VMOVUPS           (DX), Z1
 	VBROADCASTSS      lanesc61c4000<>+0(SB), Z2
@@ -8302,26 +8609,25 @@ whole73:
 	VMAXPS            Z0, Z2, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
-	VMINPS            Z2, Z5, Z2
-	VMAXPS            Z2, Z4, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z5
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z5
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z5
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z5
-	VMULPS            Z2, Z2, Z6
-	VFMADD213PS       Z2, Z6, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z2
-	VSCALEFPS         Z4, Z2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z2, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VMOVUPS           Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
+	VSCALEFPS.Z       Z5, Z4, K1, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VDIVPS            Z2, Z3, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VSUBPS            Z2, Z3, Z3
@@ -8338,26 +8644,25 @@ whole73:
 	VMAXPS            Z0, Z2, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
-	VMINPS            Z2, Z5, Z2
-	VMAXPS            Z2, Z4, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z5
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z5
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z5
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z5
-	VMULPS            Z2, Z2, Z6
-	VFMADD213PS       Z2, Z6, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z2
-	VSCALEFPS         Z4, Z2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z2, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VMOVUPS           Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
+	VSCALEFPS.Z       Z5, Z4, K1, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VDIVPS            Z2, Z3, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VSUBPS            Z2, Z3, Z3
@@ -8370,13 +8675,13 @@ whole73:
 	ADDQ              $+128, CX
 	ADDQ              $+128, DX
 	SUBQ              $+32, BX
-	JGE               whole73
+	JGE               whole76
 
-rest73:
+rest76:
 	ADDQ $+32, BX
-	JZ   done73
+	JZ   done76
 
-part73:
+part76:
 	MOVL              $0x0000ffff, SI
 	BZHIL             BX, SI, SI
 	KMOVW             SI, K1
@@ -8388,26 +8693,25 @@ part73:
 	VMAXPS            Z0, Z2, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
-	VMINPS            Z2, Z5, Z2
-	VMAXPS            Z2, Z4, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z5
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z5
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z5
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z5
-	VMULPS            Z2, Z2, Z6
-	VFMADD213PS       Z2, Z6, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z2
-	VSCALEFPS         Z4, Z2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z2, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VMOVUPS           Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K2
+	VSCALEFPS.Z       Z5, Z4, K2, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
 	VDIVPS            Z2, Z3, Z2
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z3
 	VSUBPS            Z2, Z3, Z3
@@ -8420,9 +8724,9 @@ part73:
 	ADDQ              $+64, CX
 	ADDQ              $+64, DX
 	SUBQ              $+16, BX
-	JG                part73
+	JG                part76
 
-done73:
+done76:
 	VZEROUPPER
 	RET
 
@@ -8434,58 +8738,56 @@ TEXT ·swiGLUAVX512(SB), NOSPLIT, $0-72
 	MOVQ y_base+48(FP), DX
 	MOVQ dst_len+8(FP), BX
 	SUBQ $+32, BX
-	JL   rest74
+	JL   rest77
 
-whole74:
+whole77:
 	VMOVUPS           (CX), Z0
 	VMOVUPS           (DX), Z1
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z2
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z3
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
-	VMINPS            Z2, Z4, Z2
-	VMAXPS            Z2, Z3, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
-	VMULPS            Z2, Z2, Z5
-	VFMADD213PS       Z2, Z5, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
-	VSCALEFPS         Z3, Z2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
+	VMINPS            Z2, Z3, Z3
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
+	VMOVUPS           Z3, Z3
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
+	VMULPS            Z3, Z3, Z6
+	VFMADD213PS       Z3, Z6, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
+	VSCALEFPS.Z       Z4, Z3, K1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z2
 	VDIVPS            Z2, Z0, Z0
 	VMULPS            Z1, Z0, Z0
 	VMOVUPS           Z0, (AX)
 	VMOVUPS           64(CX), Z0
 	VMOVUPS           64(DX), Z1
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z2
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z3
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
-	VMINPS            Z2, Z4, Z2
-	VMAXPS            Z2, Z3, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
-	VMULPS            Z2, Z2, Z5
-	VFMADD213PS       Z2, Z5, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
-	VSCALEFPS         Z3, Z2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
+	VMINPS            Z2, Z3, Z3
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
+	VMOVUPS           Z3, Z3
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
+	VMULPS            Z3, Z3, Z6
+	VFMADD213PS       Z3, Z6, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K1
+	VSCALEFPS.Z       Z4, Z3, K1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z2
 	VDIVPS            Z2, Z0, Z0
 	VMULPS            Z1, Z0, Z0
 	VMOVUPS           Z0, 64(AX)
@@ -8493,39 +8795,38 @@ whole74:
 	ADDQ              $+128, CX
 	ADDQ              $+128, DX
 	SUBQ              $+32, BX
-	JGE               whole74
+	JGE               whole77
 
-rest74:
+rest77:
 	ADDQ $+32, BX
-	JZ   done74
+	JZ   done77
 
-part74:
+part77:
 	MOVL              $0x0000ffff, SI
 	BZHIL             BX, SI, SI
 	KMOVW             SI, K1
 	VMOVUPS.Z         (CX), K1, Z0
 	VMOVUPS.Z         (DX), K1, Z1
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z2
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z3
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
-	VMINPS            Z2, Z4, Z2
-	VMAXPS            Z2, Z3, Z2
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z2, Z2
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
-	VMULPS            Z2, Z2, Z5
-	VFMADD213PS       Z2, Z5, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
-	VSCALEFPS         Z3, Z2, Z2
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z2, Z2
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
+	VMINPS            Z2, Z3, Z3
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
+	VMOVUPS           Z3, Z3
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
+	VMULPS            Z3, Z3, Z6
+	VFMADD213PS       Z3, Z6, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z2, K2
+	VSCALEFPS.Z       Z4, Z3, K2, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z2
 	VDIVPS            Z2, Z0, Z0
 	VMULPS            Z1, Z0, Z0
 	VMOVUPS           Z0, K1, (AX)
@@ -8533,9 +8834,9 @@ part74:
 	ADDQ              $+64, CX
 	ADDQ              $+64, DX
 	SUBQ              $+16, BX
-	JG                part74
+	JG                part77
 
-done74:
+done77:
 	VZEROUPPER
 	RET
 
@@ -8549,32 +8850,31 @@ TEXT ·swiGLUGradAVX512(SB), NOSPLIT, $0-120
 	MOVQ dy_base+96(FP), SI
 	MOVQ dgate_len+8(FP), DI
 	SUBQ $+16, DI
-	JL   rest75
+	JL   rest78
 
-whole75:
+whole78:
 	VMOVUPS           (DX), Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z3
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
-	VMINPS            Z1, Z4, Z1
-	VMAXPS            Z1, Z3, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z3
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z4
-	VMULPS            Z1, Z1, Z5
-	VFMADD213PS       Z1, Z5, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z1
-	VSCALEFPS         Z3, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
+	VMINPS            Z1, Z3, Z3
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
+	VMOVUPS           Z3, Z3
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
+	VMULPS            Z3, Z3, Z6
+	VFMADD213PS       Z3, Z6, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z4, Z3, K1, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
 	VDIVPS            Z1, Z2, Z1
 	VMOVUPS           (SI), Z2
 	VMOVUPS           (BX), Z3
@@ -8599,39 +8899,38 @@ whole75:
 	ADDQ              $+64, DX
 	ADDQ              $+64, BX
 	SUBQ              $+16, DI
-	JGE               whole75
+	JGE               whole78
 
-rest75:
+rest78:
 	ADDQ $+16, DI
-	JZ   done75
+	JZ   done78
 
-part75:
+part78:
 	MOVL              $0x0000ffff, R8
 	BZHIL             DI, R8, R8
 	KMOVW             R8, K1
 	VMOVUPS.Z         (DX), K1, Z0
 	VXORPS.BCST       lanes80000000<>+0(SB), Z0, Z1
 	VBROADCASTSS      lanes3f800000<>+0(SB), Z2
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z3
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
-	VMINPS            Z1, Z4, Z1
-	VMAXPS            Z1, Z3, Z1
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z1, Z3
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
-	VMOVUPS           Z1, Z1
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z1
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z1
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z1, Z4
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z1, Z4
-	VMULPS            Z1, Z1, Z5
-	VFMADD213PS       Z1, Z5, Z4
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z1
-	VSCALEFPS         Z3, Z1, Z1
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z3
+	VMINPS            Z1, Z3, Z3
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
+	VMOVUPS           Z3, Z3
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
+	VMULPS            Z3, Z3, Z6
+	VFMADD213PS       Z3, Z6, Z5
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
+	VSCALEFPS.Z       Z4, Z3, K2, Z3
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z3, Z1
 	VDIVPS            Z1, Z2, Z1
 	VMOVUPS.Z         (SI), K1, Z2
 	VMOVUPS.Z         (BX), K1, Z3
@@ -8656,9 +8955,9 @@ part75:
 	ADDQ              $+64, DX
 	ADDQ              $+64, BX
 	SUBQ              $+16, DI
-	JG                part75
+	JG                part78
 
-done75:
+done78:
 	VZEROUPPER
 	RET
 
@@ -8670,157 +8969,16 @@ TEXT ·addAVX512(SB), NOSPLIT, $0-72
 	MOVQ y_base+48(FP), DX
 	MOVQ dst_len+8(FP), BX
 	SUBQ $+32, BX
-	JL   rest76
-
-whole76:
-	VMOVUPS (CX), Z0
-	VMOVUPS (DX), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)
-	VMOVUPS 64(CX), Z0
-	VMOVUPS 64(DX), Z1
-	VADDPS  Z1, Z0, Z0
-	VMOVUPS Z0, 64(AX)
-	ADDQ    $+128, AX
-	ADDQ    $+128, CX
-	ADDQ    $+128, DX
-	SUBQ    $+32, BX
-	JGE     whole76
-
-rest76:
-	ADDQ $+32, BX
-	JZ   done76
-
-part76:
-	MOVL      $0x0000ffff, SI
-	BZHIL     BX, SI, SI
-	KMOVW     SI, K1
-	VMOVUPS.Z (CX), K1, Z0
-	VMOVUPS.Z (DX), K1, Z1
-	VADDPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)
-	ADDQ      $+64, AX
-	ADDQ      $+64, CX
-	ADDQ      $+64, DX
-	SUBQ      $+16, BX
-	JG        part76
-
-done76:
-	VZEROUPPER
-	RET
-
-// func subAVX512(dst []float32, x []float32, y []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·subAVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), CX
-	MOVQ y_base+48(FP), DX
-	MOVQ dst_len+8(FP), BX
-	SUBQ $+32, BX
-	JL   rest77
-
-whole77:
-	VMOVUPS (CX), Z0
-	VMOVUPS (DX), Z1
-	VSUBPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)
-	VMOVUPS 64(CX), Z0
-	VMOVUPS 64(DX), Z1
-	VSUBPS  Z1, Z0, Z0
-	VMOVUPS Z0, 64(AX)
-	ADDQ    $+128, AX
-	ADDQ    $+128, CX
-	ADDQ    $+128, DX
-	SUBQ    $+32, BX
-	JGE     whole77
-
-rest77:
-	ADDQ $+32, BX
-	JZ   done77
-
-part77:
-	MOVL      $0x0000ffff, SI
-	BZHIL     BX, SI, SI
-	KMOVW     SI, K1
-	VMOVUPS.Z (CX), K1, Z0
-	VMOVUPS.Z (DX), K1, Z1
-	VSUBPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)
-	ADDQ      $+64, AX
-	ADDQ      $+64, CX
-	ADDQ      $+64, DX
-	SUBQ      $+16, BX
-	JG        part77
-
-done77:
-	VZEROUPPER
-	RET
-
-// func mulAVX512(dst []float32, x []float32, y []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·mulAVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), CX
-	MOVQ y_base+48(FP), DX
-	MOVQ dst_len+8(FP), BX
-	SUBQ $+32, BX
-	JL   rest78
-
-whole78:
-	VMOVUPS (CX), Z0
-	VMOVUPS (DX), Z1
-	VMULPS  Z1, Z0, Z0
-	VMOVUPS Z0, (AX)
-	VMOVUPS 64(CX), Z0
-	VMOVUPS 64(DX), Z1
-	VMULPS  Z1, Z0, Z0
-	VMOVUPS Z0, 64(AX)
-	ADDQ    $+128, AX
-	ADDQ    $+128, CX
-	ADDQ    $+128, DX
-	SUBQ    $+32, BX
-	JGE     whole78
-
-rest78:
-	ADDQ $+32, BX
-	JZ   done78
-
-part78:
-	MOVL      $0x0000ffff, SI
-	BZHIL     BX, SI, SI
-	KMOVW     SI, K1
-	VMOVUPS.Z (CX), K1, Z0
-	VMOVUPS.Z (DX), K1, Z1
-	VMULPS    Z1, Z0, Z0
-	VMOVUPS   Z0, K1, (AX)
-	ADDQ      $+64, AX
-	ADDQ      $+64, CX
-	ADDQ      $+64, DX
-	SUBQ      $+16, BX
-	JG        part78
-
-done78:
-	VZEROUPPER
-	RET
-
-// func divAVX512(dst []float32, x []float32, y []float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·divAVX512(SB), NOSPLIT, $0-72
-	MOVQ dst_base+0(FP), AX
-	MOVQ x_base+24(FP), CX
-	MOVQ y_base+48(FP), DX
-	MOVQ dst_len+8(FP), BX
-	SUBQ $+32, BX
 	JL   rest79
 
 whole79:
 	VMOVUPS (CX), Z0
 	VMOVUPS (DX), Z1
-	VDIVPS  Z1, Z0, Z0
+	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, (AX)
 	VMOVUPS 64(CX), Z0
 	VMOVUPS 64(DX), Z1
-	VDIVPS  Z1, Z0, Z0
+	VADDPS  Z1, Z0, Z0
 	VMOVUPS Z0, 64(AX)
 	ADDQ    $+128, AX
 	ADDQ    $+128, CX
@@ -8838,7 +8996,7 @@ part79:
 	KMOVW     SI, K1
 	VMOVUPS.Z (CX), K1, Z0
 	VMOVUPS.Z (DX), K1, Z1
-	VDIVPS    Z1, Z0, Z0
+	VADDPS    Z1, Z0, Z0
 	VMOVUPS   Z0, K1, (AX)
 	ADDQ      $+64, AX
 	ADDQ      $+64, CX
@@ -8850,9 +9008,9 @@ done79:
 	VZEROUPPER
 	RET
 
-// func maxAVX512(dst []float32, x []float32, y []float32)
+// func subAVX512(dst []float32, x []float32, y []float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·maxAVX512(SB), NOSPLIT, $0-72
+TEXT ·subAVX512(SB), NOSPLIT, $0-72
 	MOVQ dst_base+0(FP), AX
 	MOVQ x_base+24(FP), CX
 	MOVQ y_base+48(FP), DX
@@ -8861,23 +9019,19 @@ TEXT ·maxAVX512(SB), NOSPLIT, $0-72
 	JL   rest80
 
 whole80:
-	VMOVUPS   (CX), Z0
-	VMOVUPS   (DX), Z1
-	VMAXPS    Z1, Z0, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z0, Z1, K1, Z2
-	VMOVUPS   Z2, (AX)
-	VMOVUPS   64(CX), Z0
-	VMOVUPS   64(DX), Z1
-	VMAXPS    Z1, Z0, Z1
-	VCMPPS    $0x03, Z0, Z0, K1
-	VBLENDMPS Z0, Z1, K1, Z3
-	VMOVUPS   Z3, 64(AX)
-	ADDQ      $+128, AX
-	ADDQ      $+128, CX
-	ADDQ      $+128, DX
-	SUBQ      $+32, BX
-	JGE       whole80
+	VMOVUPS (CX), Z0
+	VMOVUPS (DX), Z1
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS 64(CX), Z0
+	VMOVUPS 64(DX), Z1
+	VSUBPS  Z1, Z0, Z0
+	VMOVUPS Z0, 64(AX)
+	ADDQ    $+128, AX
+	ADDQ    $+128, CX
+	ADDQ    $+128, DX
+	SUBQ    $+32, BX
+	JGE     whole80
 
 rest80:
 	ADDQ $+32, BX
@@ -8889,6 +9043,151 @@ part80:
 	KMOVW     SI, K1
 	VMOVUPS.Z (CX), K1, Z0
 	VMOVUPS.Z (DX), K1, Z1
+	VSUBPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)
+	ADDQ      $+64, AX
+	ADDQ      $+64, CX
+	ADDQ      $+64, DX
+	SUBQ      $+16, BX
+	JG        part80
+
+done80:
+	VZEROUPPER
+	RET
+
+// func mulAVX512(dst []float32, x []float32, y []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·mulAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	SUBQ $+32, BX
+	JL   rest81
+
+whole81:
+	VMOVUPS (CX), Z0
+	VMOVUPS (DX), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS 64(CX), Z0
+	VMOVUPS 64(DX), Z1
+	VMULPS  Z1, Z0, Z0
+	VMOVUPS Z0, 64(AX)
+	ADDQ    $+128, AX
+	ADDQ    $+128, CX
+	ADDQ    $+128, DX
+	SUBQ    $+32, BX
+	JGE     whole81
+
+rest81:
+	ADDQ $+32, BX
+	JZ   done81
+
+part81:
+	MOVL      $0x0000ffff, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX), K1, Z0
+	VMOVUPS.Z (DX), K1, Z1
+	VMULPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)
+	ADDQ      $+64, AX
+	ADDQ      $+64, CX
+	ADDQ      $+64, DX
+	SUBQ      $+16, BX
+	JG        part81
+
+done81:
+	VZEROUPPER
+	RET
+
+// func divAVX512(dst []float32, x []float32, y []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·divAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	SUBQ $+32, BX
+	JL   rest82
+
+whole82:
+	VMOVUPS (CX), Z0
+	VMOVUPS (DX), Z1
+	VDIVPS  Z1, Z0, Z0
+	VMOVUPS Z0, (AX)
+	VMOVUPS 64(CX), Z0
+	VMOVUPS 64(DX), Z1
+	VDIVPS  Z1, Z0, Z0
+	VMOVUPS Z0, 64(AX)
+	ADDQ    $+128, AX
+	ADDQ    $+128, CX
+	ADDQ    $+128, DX
+	SUBQ    $+32, BX
+	JGE     whole82
+
+rest82:
+	ADDQ $+32, BX
+	JZ   done82
+
+part82:
+	MOVL      $0x0000ffff, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX), K1, Z0
+	VMOVUPS.Z (DX), K1, Z1
+	VDIVPS    Z1, Z0, Z0
+	VMOVUPS   Z0, K1, (AX)
+	ADDQ      $+64, AX
+	ADDQ      $+64, CX
+	ADDQ      $+64, DX
+	SUBQ      $+16, BX
+	JG        part82
+
+done82:
+	VZEROUPPER
+	RET
+
+// func maxAVX512(dst []float32, x []float32, y []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·maxAVX512(SB), NOSPLIT, $0-72
+	MOVQ dst_base+0(FP), AX
+	MOVQ x_base+24(FP), CX
+	MOVQ y_base+48(FP), DX
+	MOVQ dst_len+8(FP), BX
+	SUBQ $+32, BX
+	JL   rest83
+
+whole83:
+	VMOVUPS   (CX), Z0
+	VMOVUPS   (DX), Z1
+	VMAXPS    Z1, Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z2
+	VMOVUPS   Z2, (AX)
+	VMOVUPS   64(CX), Z0
+	VMOVUPS   64(DX), Z1
+	VMAXPS    Z1, Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K1
+	VBLENDMPS Z0, Z1, K1, Z3
+	VMOVUPS   Z3, 64(AX)
+	ADDQ      $+128, AX
+	ADDQ      $+128, CX
+	ADDQ      $+128, DX
+	SUBQ      $+32, BX
+	JGE       whole83
+
+rest83:
+	ADDQ $+32, BX
+	JZ   done83
+
+part83:
+	MOVL      $0x0000ffff, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	VMOVUPS.Z (CX), K1, Z0
+	VMOVUPS.Z (DX), K1, Z1
 	VMAXPS    Z1, Z0, Z1
 	VCMPPS    $0x03, Z0, Z0, K2
 	VBLENDMPS Z0, Z1, K2, Z4
@@ -8897,9 +9196,9 @@ part80:
 	ADDQ      $+64, CX
 	ADDQ      $+64, DX
 	SUBQ      $+16, BX
-	JG        part80
+	JG        part83
 
-done80:
+done83:
 	VZEROUPPER
 	RET
 
@@ -8911,9 +9210,9 @@ TEXT ·minAVX512(SB), NOSPLIT, $0-72
 	MOVQ y_base+48(FP), DX
 	MOVQ dst_len+8(FP), BX
 	SUBQ $+32, BX
-	JL   rest81
+	JL   rest84
 
-whole81:
+whole84:
 	VMOVUPS   (CX), Z0
 	VMOVUPS   (DX), Z1
 	VMINPS    Z1, Z0, Z1
@@ -8930,13 +9229,13 @@ whole81:
 	ADDQ      $+128, CX
 	ADDQ      $+128, DX
 	SUBQ      $+32, BX
-	JGE       whole81
+	JGE       whole84
 
-rest81:
+rest84:
 	ADDQ $+32, BX
-	JZ   done81
+	JZ   done84
 
-part81:
+part84:
 	MOVL      $0x0000ffff, SI
 	BZHIL     BX, SI, SI
 	KMOVW     SI, K1
@@ -8950,9 +9249,9 @@ part81:
 	ADDQ      $+64, CX
 	ADDQ      $+64, DX
 	SUBQ      $+16, BX
-	JG        part81
+	JG        part84
 
-done81:
+done84:
 	VZEROUPPER
 	RET
 
@@ -8965,9 +9264,9 @@ TEXT ·mulAddAVX512(SB), NOSPLIT, $0-96
 	MOVQ z_base+72(FP), BX
 	MOVQ dst_len+8(FP), SI
 	SUBQ $+32, SI
-	JL   rest82
+	JL   rest85
 
-whole82:
+whole85:
 	VMOVUPS     (BX), Z0
 	VMOVUPS     (CX), Z1
 	VMOVUPS     (DX), Z2
@@ -8983,13 +9282,13 @@ whole82:
 	ADDQ        $+128, DX
 	ADDQ        $+128, BX
 	SUBQ        $+32, SI
-	JGE         whole82
+	JGE         whole85
 
-rest82:
+rest85:
 	ADDQ $+32, SI
-	JZ   done82
+	JZ   done85
 
-part82:
+part85:
 	MOVL        $0x0000ffff, DI
 	BZHIL       SI, DI, DI
 	KMOVW       DI, K1
@@ -9003,9 +9302,9 @@ part82:
 	ADDQ        $+64, DX
 	ADDQ        $+64, BX
 	SUBQ        $+16, SI
-	JG          part82
+	JG          part85
 
-done82:
+done85:
 	VZEROUPPER
 	RET
 
@@ -9017,9 +9316,9 @@ TEXT ·addScalarAVX512(SB), NOSPLIT, $0-52
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
 	SUBQ         $+64, DX
-	JL           rest83
+	JL           rest86
 
-whole83:
+whole86:
 	VMOVUPS (CX), Z1
 	VADDPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)
@@ -9035,13 +9334,13 @@ whole83:
 	ADDQ    $+256, AX
 	ADDQ    $+256, CX
 	SUBQ    $+64, DX
-	JGE     whole83
+	JGE     whole86
 
-rest83:
+rest86:
 	ADDQ $+64, DX
-	JZ   done83
+	JZ   done86
 
-part83:
+part86:
 	MOVL      $0x0000ffff, BX
 	BZHIL     DX, BX, BX
 	KMOVW     BX, K1
@@ -9051,9 +9350,9 @@ part83:
 	ADDQ      $+64, AX
 	ADDQ      $+64, CX
 	SUBQ      $+16, DX
-	JG        part83
+	JG        part86
 
-done83:
+done86:
 	VZEROUPPER
 	RET
 
@@ -9065,9 +9364,9 @@ TEXT ·mulScalarAVX512(SB), NOSPLIT, $0-52
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
 	SUBQ         $+64, DX
-	JL           rest84
+	JL           rest87
 
-whole84:
+whole87:
 	VMOVUPS (CX), Z1
 	VMULPS  Z0, Z1, Z1
 	VMOVUPS Z1, (AX)
@@ -9083,13 +9382,13 @@ whole84:
 	ADDQ    $+256, AX
 	ADDQ    $+256, CX
 	SUBQ    $+64, DX
-	JGE     whole84
+	JGE     whole87
 
-rest84:
+rest87:
 	ADDQ $+64, DX
-	JZ   done84
+	JZ   done87
 
-part84:
+part87:
 	MOVL      $0x0000ffff, BX
 	BZHIL     DX, BX, BX
 	KMOVW     BX, K1
@@ -9099,9 +9398,9 @@ part84:
 	ADDQ      $+64, AX
 	ADDQ      $+64, CX
 	SUBQ      $+16, DX
-	JG        part84
+	JG        part87
 
-done84:
+done87:
 	VZEROUPPER
 	RET
 
@@ -9113,9 +9412,9 @@ TEXT ·axpyAVX512(SB), NOSPLIT, $0-52
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
 	SUBQ         $+64, DX
-	JL           rest85
+	JL           rest88
 
-whole85:
+whole88:
 	VMOVUPS     (CX), Z1
 	VMOVUPS     (AX), Z2
 	VFMADD231PS Z0, Z1, Z2
@@ -9135,13 +9434,13 @@ whole85:
 	ADDQ        $+256, AX
 	ADDQ        $+256, CX
 	SUBQ        $+64, DX
-	JGE         whole85
+	JGE         whole88
 
-rest85:
+rest88:
 	ADDQ $+64, DX
-	JZ   done85
+	JZ   done88
 
-part85:
+part88:
 	MOVL        $0x0000ffff, BX
 	BZHIL       DX, BX, BX
 	KMOVW       BX, K1
@@ -9152,9 +9451,9 @@ part85:
 	ADDQ        $+64, AX
 	ADDQ        $+64, CX
 	SUBQ        $+16, DX
-	JG          part85
+	JG          part88
 
-done85:
+done88:
 	VZEROUPPER
 	RET
 
@@ -9168,9 +9467,9 @@ TEXT ·sumAVX512(SB), NOSPLIT, $0-28
 	MOVQ   x_base+0(FP), AX
 	MOVQ   x_len+8(FP), CX
 	SUBQ   $+64, CX
-	JL     rest86
+	JL     rest89
 
-whole86:
+whole89:
 	VMOVUPS (AX), Z4
 	VADDPS  Z4, Z0, Z0
 	VMOVUPS 64(AX), Z4
@@ -9181,13 +9480,13 @@ whole86:
 	VADDPS  Z4, Z3, Z3
 	ADDQ    $+256, AX
 	SUBQ    $+64, CX
-	JGE     whole86
+	JGE     whole89
 
-rest86:
+rest89:
 	ADDQ $+64, CX
-	JZ   done86
+	JZ   done89
 
-part86:
+part89:
 	MOVL      $0x0000ffff, DX
 	BZHIL     CX, DX, DX
 	KMOVW     DX, K1
@@ -9195,9 +9494,9 @@ part86:
 	VADDPS    Z4, Z0, Z0
 	ADDQ      $+64, AX
 	SUBQ      $+16, CX
-	JG        part86
+	JG        part89
 
-done86:
+done89:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -9223,9 +9522,9 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-28
 	MOVQ   x_base+0(FP), AX
 	MOVQ   x_len+8(FP), CX
 	SUBQ   $+64, CX
-	JL     rest87
+	JL     rest90
 
-whole87:
+whole90:
 	VMOVUPS     (AX), Z4
 	VFMADD231PS Z4, Z4, Z0
 	VMOVUPS     64(AX), Z4
@@ -9236,13 +9535,13 @@ whole87:
 	VFMADD231PS Z4, Z4, Z3
 	ADDQ        $+256, AX
 	SUBQ        $+64, CX
-	JGE         whole87
+	JGE         whole90
 
-rest87:
+rest90:
 	ADDQ $+64, CX
-	JZ   done87
+	JZ   done90
 
-part87:
+part90:
 	MOVL        $0x0000ffff, DX
 	BZHIL       CX, DX, DX
 	KMOVW       DX, K1
@@ -9250,9 +9549,9 @@ part87:
 	VFMADD231PS Z4, Z4, Z0
 	ADDQ        $+64, AX
 	SUBQ        $+16, CX
-	JG          part87
+	JG          part90
 
-done87:
+done90:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -9279,9 +9578,9 @@ TEXT ·sumSqDevAVX512(SB), NOSPLIT, $0-36
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
 	SUBQ         $+64, CX
-	JL           rest88
+	JL           rest91
 
-whole88:
+whole91:
 	VMOVUPS     (AX), Z5
 	VSUBPS      Z4, Z5, Z5
 	VFMADD231PS Z5, Z5, Z0
@@ -9296,13 +9595,13 @@ whole88:
 	VFMADD231PS Z5, Z5, Z3
 	ADDQ        $+256, AX
 	SUBQ        $+64, CX
-	JGE         whole88
+	JGE         whole91
 
-rest88:
+rest91:
 	ADDQ $+64, CX
-	JZ   done88
+	JZ   done91
 
-part88:
+part91:
 	MOVL        $0x0000ffff, DX
 	BZHIL       CX, DX, DX
 	KMOVW       DX, K1
@@ -9312,9 +9611,9 @@ part88:
 	VFMADD231PS Z5, Z5, Z0
 	ADDQ        $+64, AX
 	SUBQ        $+16, CX
-	JG          part88
+	JG          part91
 
-done88:
+done91:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -9341,9 +9640,9 @@ TEXT ·dotAVX512(SB), NOSPLIT, $0-52
 	MOVQ   y_base+24(FP), CX
 	MOVQ   x_len+8(FP), DX
 	SUBQ   $+64, DX
-	JL     rest89
+	JL     rest92
 
-whole89:
+whole92:
 	VMOVUPS     (AX), Z4
 	VMOVUPS     (CX), Z5
 	VFMADD231PS Z5, Z4, Z0
@@ -9359,13 +9658,13 @@ whole89:
 	ADDQ        $+256, AX
 	ADDQ        $+256, CX
 	SUBQ        $+64, DX
-	JGE         whole89
+	JGE         whole92
 
-rest89:
+rest92:
 	ADDQ $+64, DX
-	JZ   done89
+	JZ   done92
 
-part89:
+part92:
 	MOVL        $0x0000ffff, BX
 	BZHIL       DX, BX, BX
 	KMOVW       BX, K1
@@ -9375,9 +9674,9 @@ part89:
 	ADDQ        $+64, AX
 	ADDQ        $+64, CX
 	SUBQ        $+16, DX
-	JG          part89
+	JG          part92
 
-done89:
+done92:
 	VADDPS        Z2, Z0, Z0
 	VADDPS        Z3, Z1, Z1
 	VADDPS        Z1, Z0, Z0
@@ -9405,9 +9704,9 @@ TEXT ·maxOfAVX512(SB), NOSPLIT, $0-28
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
 	SUBQ         $+64, CX
-	JL           rest90
+	JL           rest93
 
-whole90:
+whole93:
 	VMOVUPS (AX), Z6
 	VMAXPS  Z6, Z0, Z0
 	VCMPPS  $0x03, Z6, Z6, K1
@@ -9426,13 +9725,13 @@ whole90:
 	VORPS   Z6, Z5, K1, Z5
 	ADDQ    $+256, AX
 	SUBQ    $+64, CX
-	JGE     whole90
+	JGE     whole93
 
-rest90:
+rest93:
 	ADDQ $+64, CX
-	JZ   done90
+	JZ   done93
 
-part90:
+part93:
 	MOVL      $0x0000ffff, DX
 	BZHIL     CX, DX, DX
 	KMOVW     DX, K1
@@ -9443,9 +9742,9 @@ part90:
 	VORPS     Z7, Z5, K1, Z5
 	ADDQ      $+64, AX
 	SUBQ      $+16, CX
-	JG        part90
+	JG        part93
 
-done90:
+done93:
 	VMAXPS        Z2, Z0, Z0
 	VMAXPS        Z3, Z1, Z1
 	VMAXPS        Z1, Z0, Z0
@@ -9482,9 +9781,9 @@ TEXT ·minOfAVX512(SB), NOSPLIT, $0-28
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
 	SUBQ         $+64, CX
-	JL           rest91
+	JL           rest94
 
-whole91:
+whole94:
 	VMOVUPS (AX), Z6
 	VMINPS  Z6, Z0, Z0
 	VCMPPS  $0x03, Z6, Z6, K1
@@ -9503,13 +9802,13 @@ whole91:
 	VORPS   Z6, Z5, K1, Z5
 	ADDQ    $+256, AX
 	SUBQ    $+64, CX
-	JGE     whole91
+	JGE     whole94
 
-rest91:
+rest94:
 	ADDQ $+64, CX
-	JZ   done91
+	JZ   done94
 
-part91:
+part94:
 	MOVL      $0x0000ffff, DX
 	BZHIL     CX, DX, DX
 	KMOVW     DX, K1
@@ -9520,9 +9819,9 @@ part91:
 	VORPS     Z7, Z5, K1, Z5
 	ADDQ      $+64, AX
 	SUBQ      $+16, CX
-	JG        part91
+	JG        part94
 
-done91:
+done94:
 	VMINPS        Z2, Z0, Z0
 	VMINPS        Z3, Z1, Z1
 	VMINPS        Z1, Z0, Z0
@@ -9636,93 +9935,90 @@ TEXT ·expSumAVX512(SB), NOSPLIT, $0-36
 	MOVQ         x_base+0(FP), AX
 	MOVQ         x_len+8(FP), CX
 	SUBQ         $+32, CX
-	JL           rest92
+	JL           rest95
 
-whole92:
+whole95:
 	VMOVUPS           (AX), Z4
 	VSUBPS            Z3, Z4, Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z6
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
-	VMINPS            Z4, Z7, Z4
-	VMAXPS            Z4, Z6, Z4
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z4, Z4
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z7
-	VMULPS            Z4, Z4, Z8
-	VFMADD213PS       Z4, Z8, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z4
-	VSCALEFPS         Z6, Z4, Z4
-	VADDPS            Z4, Z0, Z0
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
+	VMINPS            Z4, Z6, Z6
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
+	VMOVUPS           Z6, Z6
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z8
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z8
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
+	VSCALEFPS.Z       Z7, Z6, K1, Z6
+	VADDPS            Z6, Z0, Z0
 	VMOVUPS           64(AX), Z4
 	VSUBPS            Z3, Z4, Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z6
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
-	VMINPS            Z4, Z7, Z4
-	VMAXPS            Z4, Z6, Z4
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z4, Z4
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z7
-	VMULPS            Z4, Z4, Z8
-	VFMADD213PS       Z4, Z8, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z4
-	VSCALEFPS         Z6, Z4, Z4
-	VADDPS            Z4, Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
+	VMINPS            Z4, Z6, Z6
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
+	VMOVUPS           Z6, Z6
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z8
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z8
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
+	VSCALEFPS.Z       Z7, Z6, K1, Z6
+	VADDPS            Z6, Z1, Z1
 	ADDQ              $+128, AX
 	SUBQ              $+32, CX
-	JGE               whole92
+	JGE               whole95
 
-rest92:
+rest95:
 	ADDQ $+32, CX
-	JZ   done92
+	JZ   done95
 
-part92:
+part95:
 	MOVL              $0x0000ffff, DX
 	BZHIL             CX, DX, DX
 	KMOVW             DX, K1
 	VMOVUPS.Z         (AX), K1, Z4
 	VSUBPS            Z3, Z4, Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z6
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
-	VMINPS            Z4, Z7, Z4
-	VMAXPS            Z4, Z6, Z4
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z4, Z4
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z7
-	VMULPS            Z4, Z4, Z8
-	VFMADD213PS       Z4, Z8, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z4
-	VSCALEFPS         Z6, Z4, Z4
-	VBLENDMPS         Z4, Z2, K1, Z5
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
+	VMINPS            Z4, Z6, Z6
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
+	VMOVUPS           Z6, Z6
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z8
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z8
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K2
+	VSCALEFPS.Z       Z7, Z6, K2, Z6
+	VBLENDMPS         Z6, Z2, K1, Z5
 	VADDPS            Z5, Z0, Z0
 	ADDQ              $+64, AX
 	SUBQ              $+16, CX
-	JG                part92
+	JG                part95
 
-done92:
+done95:
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPS        Y1, Y0, Y1
@@ -9747,98 +10043,95 @@ TEXT ·expSumStoreAVX512(SB), NOSPLIT, $0-60
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
 	SUBQ         $+32, DX
-	JL           rest93
+	JL           rest96
 
-whole93:
+whole96:
 	VMOVUPS           (CX), Z4
 	VSUBPS            Z3, Z4, Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z6
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
-	VMINPS            Z4, Z7, Z4
-	VMAXPS            Z4, Z6, Z4
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z4, Z4
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z7
-	VMULPS            Z4, Z4, Z8
-	VFMADD213PS       Z4, Z8, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z4
-	VSCALEFPS         Z6, Z4, Z4
-	VMOVUPS           Z4, (AX)
-	VADDPS            Z4, Z0, Z0
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
+	VMINPS            Z4, Z6, Z6
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
+	VMOVUPS           Z6, Z6
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z8
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z8
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
+	VSCALEFPS.Z       Z7, Z6, K1, Z6
+	VMOVUPS           Z6, (AX)
+	VADDPS            Z6, Z0, Z0
 	VMOVUPS           64(CX), Z4
 	VSUBPS            Z3, Z4, Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z6
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
-	VMINPS            Z4, Z7, Z4
-	VMAXPS            Z4, Z6, Z4
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z4, Z4
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z7
-	VMULPS            Z4, Z4, Z8
-	VFMADD213PS       Z4, Z8, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z4
-	VSCALEFPS         Z6, Z4, Z4
-	VMOVUPS           Z4, 64(AX)
-	VADDPS            Z4, Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
+	VMINPS            Z4, Z6, Z6
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
+	VMOVUPS           Z6, Z6
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z8
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z8
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K1
+	VSCALEFPS.Z       Z7, Z6, K1, Z6
+	VMOVUPS           Z6, 64(AX)
+	VADDPS            Z6, Z1, Z1
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole93
+	JGE               whole96
 
-rest93:
+rest96:
 	ADDQ $+32, DX
-	JZ   done93
+	JZ   done96
 
-part93:
+part96:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z4
 	VSUBPS            Z3, Z4, Z4
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z6
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z7
-	VMINPS            Z4, Z7, Z4
-	VMAXPS            Z4, Z6, Z4
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z6
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z6
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z6, Z6
-	VMOVUPS           Z4, Z4
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z6, Z4
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z6, Z4
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z7
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z7
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z7
-	VMULPS            Z4, Z4, Z8
-	VFMADD213PS       Z4, Z8, Z7
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z7, Z4
-	VSCALEFPS         Z6, Z4, Z4
-	VMOVUPS           Z4, K1, (AX)
-	VBLENDMPS         Z4, Z2, K1, Z5
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z6
+	VMINPS            Z4, Z6, Z6
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z7
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z6, Z7
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z7, Z7
+	VMOVUPS           Z6, Z6
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z7, Z6
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z8
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z6, Z8
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z6, Z8
+	VMULPS            Z6, Z6, Z9
+	VFMADD213PS       Z6, Z9, Z8
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z8, Z6
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z4, K2
+	VSCALEFPS.Z       Z7, Z6, K2, Z6
+	VMOVUPS           Z6, K1, (AX)
+	VBLENDMPS         Z6, Z2, K1, Z5
 	VADDPS            Z5, Z0, Z0
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part93
+	JG                part96
 
-done93:
+done96:
 	VADDPS        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VADDPS        Y1, Y0, Y1
@@ -9852,6 +10145,209 @@ done93:
 	VZEROUPPER
 	RET
 
+// func softmaxRowAVX512(dst []float32, x []float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·softmaxRowAVX512(SB), NOSPLIT, $0-48
+	VBROADCASTSS lanesff800000<>+0(SB), Z0
+	VBROADCASTSS lanesff800000<>+0(SB), Z1
+	VBROADCASTSS lanesff800000<>+0(SB), Z2
+	VBROADCASTSS lanesff800000<>+0(SB), Z3
+	VBROADCASTSS lanesff800000<>+0(SB), Z4
+	MOVQ         x_base+24(FP), AX
+	MOVQ         x_len+32(FP), CX
+	SUBQ         $+64, CX
+	JL           rest97
+
+whole97:
+	VMOVUPS (AX), Z5
+	VMAXPS  Z5, Z1, Z1
+	VMOVUPS 64(AX), Z5
+	VMAXPS  Z5, Z2, Z2
+	VMOVUPS 128(AX), Z5
+	VMAXPS  Z5, Z3, Z3
+	VMOVUPS 192(AX), Z5
+	VMAXPS  Z5, Z4, Z4
+	ADDQ    $+256, AX
+	SUBQ    $+64, CX
+	JGE     whole97
+
+rest97:
+	ADDQ $+64, CX
+	JZ   done97
+
+part97:
+	MOVL      $0x0000ffff, DX
+	BZHIL     CX, DX, DX
+	KMOVW     DX, K1
+	VMOVUPS.Z (AX), K1, Z5
+	VBLENDMPS Z5, Z0, K1, Z6
+	VMAXPS    Z6, Z1, Z1
+	ADDQ      $+64, AX
+	SUBQ      $+16, CX
+	JG        part97
+
+done97:
+	VMAXPS        Z3, Z1, Z1
+	VMAXPS        Z4, Z2, Z2
+	VMAXPS        Z2, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VMAXPS        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X1, X0, X1
+	VPERMILPS     $0x4e, X1, X0
+	VMAXPS        X0, X1, X1
+	VPERMILPS     $0xb1, X1, X0
+	VMAXPS        X0, X1, X1
+	VBROADCASTSS  X1, Z0
+	VPXORD        Z7, Z7, Z7
+	VPXORD        Z8, Z8, Z8
+	VPXORD        Z9, Z9, Z9
+	MOVQ          dst_base+0(FP), AX
+	MOVQ          x_base+24(FP), CX
+	MOVQ          dst_len+8(FP), DX
+	SUBQ          $+32, DX
+	JL            rest98
+
+whole98:
+	VMOVUPS           (CX), Z1
+	VSUBPS            Z0, Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z3, Z2, K1, Z2
+	VMOVUPS           Z2, (AX)
+	VADDPS            Z2, Z7, Z7
+	VMOVUPS           64(CX), Z1
+	VSUBPS            Z0, Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K1
+	VSCALEFPS.Z       Z3, Z2, K1, Z2
+	VMOVUPS           Z2, 64(AX)
+	VADDPS            Z2, Z8, Z8
+	ADDQ              $+128, AX
+	ADDQ              $+128, CX
+	SUBQ              $+32, DX
+	JGE               whole98
+
+rest98:
+	ADDQ $+32, DX
+	JZ   done98
+
+part98:
+	MOVL              $0x0000ffff, BX
+	BZHIL             DX, BX, BX
+	KMOVW             BX, K1
+	VMOVUPS.Z         (CX), K1, Z1
+	VSUBPS            Z0, Z1, Z1
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z2
+	VMINPS            Z1, Z2, Z2
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z3
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z2, Z3
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z3, Z3
+	VMOVUPS           Z2, Z2
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z3, Z2
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z4
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z2, Z4
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z2, Z4
+	VMULPS            Z2, Z2, Z5
+	VFMADD213PS       Z2, Z5, Z4
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z4, Z2
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z1, K2
+	VSCALEFPS.Z       Z3, Z2, K2, Z2
+	VMOVUPS           Z2, K1, (AX)
+	VBLENDMPS         Z2, Z9, K1, Z10
+	VADDPS            Z10, Z7, Z7
+	ADDQ              $+64, AX
+	ADDQ              $+64, CX
+	SUBQ              $+16, DX
+	JG                part98
+
+done98:
+	VMOVSS        lanes3f800000<>+0(SB), X0
+	VADDPS        Z8, Z7, Z7
+	VEXTRACTF64X4 $0x01, Z7, Y1
+	VADDPS        Y1, Y7, Y1
+	VEXTRACTF128  $0x01, Y1, X2
+	VADDPS        X2, X1, X2
+	VPERMILPS     $0x4e, X2, X1
+	VADDPS        X1, X2, X2
+	VPERMILPS     $0xb1, X2, X1
+	VADDPS        X1, X2, X2
+	VDIVSS        X2, X0, X0
+	VBROADCASTSS  X0, Z0
+	MOVQ          dst_base+0(FP), AX
+	MOVQ          dst_len+8(FP), CX
+	SUBQ          $+64, CX
+	JL            rest99
+
+whole99:
+	VMOVUPS (AX), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)
+	VMOVUPS 64(AX), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS 128(AX), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, 128(AX)
+	VMOVUPS 192(AX), Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, 192(AX)
+	ADDQ    $+256, AX
+	SUBQ    $+64, CX
+	JGE     whole99
+
+rest99:
+	ADDQ $+64, CX
+	JZ   done99
+
+part99:
+	MOVL      $0x0000ffff, DX
+	BZHIL     CX, DX, DX
+	KMOVW     DX, K1
+	VMOVUPS.Z (AX), K1, Z1
+	VMULPS    Z0, Z1, Z1
+	VMOVUPS   Z1, K1, (AX)
+	ADDQ      $+64, AX
+	SUBQ      $+16, CX
+	JG        part99
+
+done99:
+	VZEROUPPER
+	RET
+
 // func expAffineAVX512(dst []float32, x []float32, shift float32, scale float32, bias float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·expAffineAVX512(SB), NOSPLIT, $0-60
@@ -9862,97 +10358,94 @@ TEXT ·expAffineAVX512(SB), NOSPLIT, $0-60
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
 	SUBQ         $+32, DX
-	JL           rest94
+	JL           rest100
 
-whole94:
+whole100:
 	VMOVUPS           (CX), Z3
 	VSUBPS            Z0, Z3, Z3
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
-	VMINPS            Z3, Z5, Z3
-	VMAXPS            Z3, Z4, Z3
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z3, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
-	VMULPS            Z3, Z3, Z6
-	VFMADD213PS       Z3, Z6, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
-	VSCALEFPS         Z4, Z3, Z3
-	VFMADD213PS       Z2, Z1, Z3
-	VMOVUPS           Z3, (AX)
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z3, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VMOVUPS           Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
+	VSCALEFPS.Z       Z5, Z4, K1, Z4
+	VFMADD213PS       Z2, Z1, Z4
+	VMOVUPS           Z4, (AX)
 	VMOVUPS           64(CX), Z3
 	VSUBPS            Z0, Z3, Z3
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
-	VMINPS            Z3, Z5, Z3
-	VMAXPS            Z3, Z4, Z3
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z3, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
-	VMULPS            Z3, Z3, Z6
-	VFMADD213PS       Z3, Z6, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
-	VSCALEFPS         Z4, Z3, Z3
-	VFMADD213PS       Z2, Z1, Z3
-	VMOVUPS           Z3, 64(AX)
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z3, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VMOVUPS           Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K1
+	VSCALEFPS.Z       Z5, Z4, K1, Z4
+	VFMADD213PS       Z2, Z1, Z4
+	VMOVUPS           Z4, 64(AX)
 	ADDQ              $+128, AX
 	ADDQ              $+128, CX
 	SUBQ              $+32, DX
-	JGE               whole94
+	JGE               whole100
 
-rest94:
+rest100:
 	ADDQ $+32, DX
-	JZ   done94
+	JZ   done100
 
-part94:
+part100:
 	MOVL              $0x0000ffff, BX
 	BZHIL             DX, BX, BX
 	KMOVW             BX, K1
 	VMOVUPS.Z         (CX), K1, Z3
 	VSUBPS            Z0, Z3, Z3
-	VBROADCASTSS      lanesc2d00000<>+0(SB), Z4
-	VBROADCASTSS      lanes42b20000<>+0(SB), Z5
-	VMINPS            Z3, Z5, Z3
-	VMAXPS            Z3, Z4, Z3
-	VBROADCASTSS      lanes4b400000<>+0(SB), Z4
-	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z3, Z4
-	VSUBPS.BCST       lanes4b400000<>+0(SB), Z4, Z4
-	VMOVUPS           Z3, Z3
-	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z4, Z3
-	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z4, Z3
-	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z5
-	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z3, Z5
-	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z3, Z5
-	VMULPS            Z3, Z3, Z6
-	VFMADD213PS       Z3, Z6, Z5
-	VADDPS.BCST       lanes3f800000<>+0(SB), Z5, Z3
-	VSCALEFPS         Z4, Z3, Z3
-	VFMADD213PS       Z2, Z1, Z3
-	VMOVUPS           Z3, K1, (AX)
+	VBROADCASTSS      lanes42b20000<>+0(SB), Z4
+	VMINPS            Z3, Z4, Z4
+	VBROADCASTSS      lanes4b400000<>+0(SB), Z5
+	VFMADD231PS.BCST  lanes3fb8aa3b<>+0(SB), Z4, Z5
+	VSUBPS.BCST       lanes4b400000<>+0(SB), Z5, Z5
+	VMOVUPS           Z4, Z4
+	VFNMADD231PS.BCST lanes3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS.BCST lanesb95e8083<>+0(SB), Z5, Z4
+	VBROADCASTSS      lanes3ab68b03<>+0(SB), Z6
+	VFMADD213PS.BCST  lanes3c090836<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3d2aaa8b<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3e2aaa6c<>+0(SB), Z4, Z6
+	VFMADD213PS.BCST  lanes3f000000<>+0(SB), Z4, Z6
+	VMULPS            Z4, Z4, Z7
+	VFMADD213PS       Z4, Z7, Z6
+	VADDPS.BCST       lanes3f800000<>+0(SB), Z6, Z4
+	VCMPPS.BCST       $0x15, lanesc2ae999a<>+0(SB), Z3, K2
+	VSCALEFPS.Z       Z5, Z4, K2, Z4
+	VFMADD213PS       Z2, Z1, Z4
+	VMOVUPS           Z4, K1, (AX)
 	ADDQ              $+64, AX
 	ADDQ              $+64, CX
 	SUBQ              $+16, DX
-	JG                part94
+	JG                part100
 
-done94:
+done100:
 	VZEROUPPER
 	RET
 
@@ -9965,9 +10458,9 @@ TEXT ·shift2AVX512(SB), NOSPLIT, $0-56
 	MOVQ         x_base+24(FP), CX
 	MOVQ         dst_len+8(FP), DX
 	SUBQ         $+32, DX
-	JL           rest95
+	JL           rest101
 
-whole95:
+whole101:
 	VMOVUPS (CX), Z2
 	VSUBPS  Z0, Z2, Z2
 	VSUBPS  Z1, Z2, Z2
@@ -9979,13 +10472,13 @@ whole95:
 	ADDQ    $+128, AX
 	ADDQ    $+128, CX
 	SUBQ    $+32, DX
-	JGE     whole95
+	JGE     whole101
 
-rest95:
+rest101:
 	ADDQ $+32, DX
-	JZ   done95
+	JZ   done101
 
-part95:
+part101:
 	MOVL      $0x0000ffff, BX
 	BZHIL     DX, BX, BX
 	KMOVW     BX, K1
@@ -9996,9 +10489,9 @@ part95:
 	ADDQ      $+64, AX
 	ADDQ      $+64, CX
 	SUBQ      $+16, DX
-	JG        part95
+	JG        part101
 
-done95:
+done101:
 	VZEROUPPER
 	RET
 
@@ -10011,9 +10504,9 @@ TEXT ·softmaxGradAVX512(SB), NOSPLIT, $0-76
 	MOVQ         dy_base+48(FP), DX
 	MOVQ         dx_len+8(FP), BX
 	SUBQ         $+32, BX
-	JL           rest96
+	JL           rest102
 
-whole96:
+whole102:
 	VMOVUPS (DX), Z1
 	VSUBPS  Z0, Z1, Z1
 	VMOVUPS (CX), Z2
@@ -10028,13 +10521,13 @@ whole96:
 	ADDQ    $+128, DX
 	ADDQ    $+128, CX
 	SUBQ    $+32, BX
-	JGE     whole96
+	JGE     whole102
 
-rest96:
+rest102:
 	ADDQ $+32, BX
-	JZ   done96
+	JZ   done102
 
-part96:
+part102:
 	MOVL      $0x0000ffff, SI
 	BZHIL     BX, SI, SI
 	KMOVW     SI, K1
@@ -10047,9 +10540,9 @@ part96:
 	ADDQ      $+64, DX
 	ADDQ      $+64, CX
 	SUBQ      $+16, BX
-	JG        part96
+	JG        part102
 
-done96:
+done102:
 	VZEROUPPER
 	RET
 
@@ -10062,9 +10555,9 @@ TEXT ·normAVX512(SB), NOSPLIT, $0-56
 	MOVQ         x_base+24(FP), CX
 	MOVQ         y_len+8(FP), DX
 	SUBQ         $+32, DX
-	JL           rest97
+	JL           rest103
 
-whole97:
+whole103:
 	VMOVUPS (CX), Z2
 	VSUBPS  Z0, Z2, Z2
 	VMULPS  Z1, Z2, Z2
@@ -10076,13 +10569,13 @@ whole97:
 	ADDQ    $+128, CX
 	ADDQ    $+128, AX
 	SUBQ    $+32, DX
-	JGE     whole97
+	JGE     whole103
 
-rest97:
+rest103:
 	ADDQ $+32, DX
-	JZ   done97
+	JZ   done103
 
-part97:
+part103:
 	MOVL      $0x0000ffff, BX
 	BZHIL     DX, BX, BX
 	KMOVW     BX, K1
@@ -10093,9 +10586,9 @@ part97:
 	ADDQ      $+64, CX
 	ADDQ      $+64, AX
 	SUBQ      $+16, DX
-	JG        part97
+	JG        part103
 
-done97:
+done103:
 	VZEROUPPER
 	RET
 
@@ -10109,9 +10602,9 @@ TEXT ·normGammaAVX512(SB), NOSPLIT, $0-80
 	MOVQ         gamma_base+48(FP), DX
 	MOVQ         y_len+8(FP), BX
 	SUBQ         $+32, BX
-	JL           rest98
+	JL           rest104
 
-whole98:
+whole104:
 	VMOVUPS (CX), Z2
 	VSUBPS  Z0, Z2, Z2
 	VMULPS  Z1, Z2, Z2
@@ -10128,13 +10621,13 @@ whole98:
 	ADDQ    $+128, CX
 	ADDQ    $+128, AX
 	SUBQ    $+32, BX
-	JGE     whole98
+	JGE     whole104
 
-rest98:
+rest104:
 	ADDQ $+32, BX
-	JZ   done98
+	JZ   done104
 
-part98:
+part104:
 	MOVL      $0x0000ffff, SI
 	BZHIL     BX, SI, SI
 	KMOVW     SI, K1
@@ -10148,9 +10641,9 @@ part98:
 	ADDQ      $+64, CX
 	ADDQ      $+64, AX
 	SUBQ      $+16, BX
-	JG        part98
+	JG        part104
 
-done98:
+done104:
 	VZEROUPPER
 	RET
 
@@ -10165,9 +10658,9 @@ TEXT ·normAffineAVX512(SB), NOSPLIT, $0-104
 	MOVQ         beta_base+72(FP), BX
 	MOVQ         y_len+8(FP), SI
 	SUBQ         $+32, SI
-	JL           rest99
+	JL           rest105
 
-whole99:
+whole105:
 	VMOVUPS     (CX), Z2
 	VSUBPS      Z0, Z2, Z2
 	VMULPS      Z1, Z2, Z2
@@ -10187,13 +10680,13 @@ whole99:
 	ADDQ        $+128, CX
 	ADDQ        $+128, AX
 	SUBQ        $+32, SI
-	JGE         whole99
+	JGE         whole105
 
-rest99:
+rest105:
 	ADDQ $+32, SI
-	JZ   done99
+	JZ   done105
 
-part99:
+part105:
 	MOVL        $0x0000ffff, DI
 	BZHIL       SI, DI, DI
 	KMOVW       DI, K1
@@ -10209,9 +10702,9 @@ part99:
 	ADDQ        $+64, CX
 	ADDQ        $+64, AX
 	SUBQ        $+16, SI
-	JG          part99
+	JG          part105
 
-done99:
+done105:
 	VZEROUPPER
 	RET
 
@@ -10228,9 +10721,9 @@ TEXT ·normSumsAVX512(SB), NOSPLIT, $0-64
 	MOVQ         dy_base+24(FP), CX
 	MOVQ         x_len+8(FP), DX
 	SUBQ         $+32, DX
-	JL           rest100
+	JL           rest106
 
-whole100:
+whole106:
 	VMOVUPS     (AX), Z6
 	VSUBPS      Z0, Z6, Z6
 	VMULPS      Z1, Z6, Z6
@@ -10246,13 +10739,13 @@ whole100:
 	ADDQ        $+128, CX
 	ADDQ        $+128, AX
 	SUBQ        $+32, DX
-	JGE         whole100
+	JGE         whole106
 
-rest100:
+rest106:
 	ADDQ $+32, DX
-	JZ   done100
+	JZ   done106
 
-part100:
+part106:
 	MOVL        $0x0000ffff, BX
 	BZHIL       DX, BX, BX
 	KMOVW       BX, K1
@@ -10265,9 +10758,9 @@ part100:
 	ADDQ        $+64, CX
 	ADDQ        $+64, AX
 	SUBQ        $+16, DX
-	JG          part100
+	JG          part106
 
-done100:
+done106:
 	VADDPS        Z3, Z2, Z2
 	VEXTRACTF64X4 $0x01, Z2, Y0
 	VADDPS        Y0, Y2, Y0
@@ -10306,9 +10799,9 @@ TEXT ·normSumsAccAVX512(SB), NOSPLIT, $0-112
 	MOVQ         dy_base+72(FP), BX
 	MOVQ         dgamma_len+8(FP), SI
 	SUBQ         $+32, SI
-	JL           rest101
+	JL           rest107
 
-whole101:
+whole107:
 	VMOVUPS     (CX), Z6
 	VSUBPS      Z0, Z6, Z6
 	VMULPS      Z1, Z6, Z6
@@ -10336,13 +10829,13 @@ whole101:
 	ADDQ        $+128, DX
 	ADDQ        $+128, CX
 	SUBQ        $+32, SI
-	JGE         whole101
+	JGE         whole107
 
-rest101:
+rest107:
 	ADDQ $+32, SI
-	JZ   done101
+	JZ   done107
 
-part101:
+part107:
 	MOVL        $0x0000ffff, DI
 	BZHIL       SI, DI, DI
 	KMOVW       DI, K1
@@ -10362,9 +10855,9 @@ part101:
 	ADDQ        $+64, DX
 	ADDQ        $+64, CX
 	SUBQ        $+16, SI
-	JG          part101
+	JG          part107
 
-done101:
+done107:
 	VADDPS        Z3, Z2, Z2
 	VEXTRACTF64X4 $0x01, Z2, Y0
 	VADDPS        Y0, Y2, Y0
@@ -10400,9 +10893,9 @@ TEXT ·normGradAVX512(SB), NOSPLIT, $0-88
 	MOVQ         dy_base+48(FP), DX
 	MOVQ         dx_len+8(FP), BX
 	SUBQ         $+32, BX
-	JL           rest102
+	JL           rest108
 
-whole102:
+whole108:
 	VMOVUPS      (CX), Z4
 	VSUBPS       Z0, Z4, Z4
 	VMULPS       Z1, Z4, Z4
@@ -10423,13 +10916,13 @@ whole102:
 	ADDQ         $+128, DX
 	ADDQ         $+128, CX
 	SUBQ         $+32, BX
-	JGE          whole102
+	JGE          whole108
 
-rest102:
+rest108:
 	ADDQ $+32, BX
-	JZ   done102
+	JZ   done108
 
-part102:
+part108:
 	MOVL         $0x0000ffff, SI
 	BZHIL        BX, SI, SI
 	KMOVW        SI, K1
@@ -10445,9 +10938,9 @@ part102:
 	ADDQ         $+64, DX
 	ADDQ         $+64, CX
 	SUBQ         $+16, BX
-	JG           part102
+	JG           part108
 
-done102:
+done108:
 	VZEROUPPER
 	RET
 
@@ -10464,9 +10957,9 @@ TEXT ·normGradGAVX512(SB), NOSPLIT, $0-112
 	MOVQ         dy_base+72(FP), BX
 	MOVQ         dx_len+8(FP), SI
 	SUBQ         $+32, SI
-	JL           rest103
+	JL           rest109
 
-whole103:
+whole109:
 	VMOVUPS      (CX), Z4
 	VSUBPS       Z0, Z4, Z4
 	VMULPS       Z1, Z4, Z4
@@ -10492,13 +10985,13 @@ whole103:
 	ADDQ         $+128, DX
 	ADDQ         $+128, CX
 	SUBQ         $+32, SI
-	JGE          whole103
+	JGE          whole109
 
-rest103:
+rest109:
 	ADDQ $+32, SI
-	JZ   done103
+	JZ   done109
 
-part103:
+part109:
 	MOVL         $0x0000ffff, DI
 	BZHIL        SI, DI, DI
 	KMOVW        DI, K1
@@ -10517,24 +11010,28 @@ part103:
 	ADDQ         $+64, DX
 	ADDQ         $+64, CX
 	SUBQ         $+16, SI
-	JG           part103
+	JG           part109
 
-done103:
+done109:
 	VZEROUPPER
 	RET
 
-// func adamWAVX512(pOut []float32, mOut []float32, vOut []float32, p []float32, g []float32, m []float32, v []float32, c *[8]float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·adamWAVX512(SB), NOSPLIT, $0-176
-	MOVQ         c+168(FP), AX
-	VBROADCASTSS (AX), Z0
-	VBROADCASTSS 4(AX), Z1
-	VBROADCASTSS 8(AX), Z2
-	VBROADCASTSS 12(AX), Z3
-	VBROADCASTSS 16(AX), Z4
-	VBROADCASTSS 20(AX), Z5
-	VBROADCASTSS 24(AX), Z6
-	VBROADCASTSS 28(AX), Z7
+// func adamWAVX512(pOut []float32, mOut []float32, vOut []float32, p []float32, g []float32, m []float32, v []float32, c [8]float32)
+// Requires: AVX, AVX512F, BMI2, SSE
+TEXT ·adamWAVX512(SB), NOSPLIT, $8-200
+	STMXCSR      (SP)
+	MOVL         (SP), AX
+	ORL          $0x00008040, AX
+	MOVL         AX, 4(SP)
+	LDMXCSR      4(SP)
+	VBROADCASTSS c_0+168(FP), Z0
+	VBROADCASTSS c_1+172(FP), Z1
+	VBROADCASTSS c_2+176(FP), Z2
+	VBROADCASTSS c_3+180(FP), Z3
+	VBROADCASTSS c_4+184(FP), Z4
+	VBROADCASTSS c_5+188(FP), Z5
+	VBROADCASTSS c_6+192(FP), Z6
+	VBROADCASTSS c_7+196(FP), Z7
 	MOVQ         pOut_base+0(FP), AX
 	MOVQ         mOut_base+24(FP), CX
 	MOVQ         vOut_base+48(FP), DX
@@ -10544,9 +11041,9 @@ TEXT ·adamWAVX512(SB), NOSPLIT, $0-176
 	MOVQ         v_base+144(FP), R8
 	MOVQ         pOut_len+8(FP), R9
 	SUBQ         $+16, R9
-	JL           rest104
+	JL           rest110
 
-whole104:
+whole110:
 	VMOVUPS     (SI), Z8
 	VMOVUPS     (DI), Z9
 	VMULPS      Z9, Z0, Z9
@@ -10572,13 +11069,13 @@ whole104:
 	ADDQ        $+64, R8
 	ADDQ        $+64, DX
 	SUBQ        $+16, R9
-	JGE         whole104
+	JGE         whole110
 
-rest104:
+rest110:
 	ADDQ $+16, R9
-	JZ   done104
+	JZ   done110
 
-part104:
+part110:
 	MOVL        $0x0000ffff, R10
 	BZHIL       R9, R10, R10
 	KMOVW       R10, K1
@@ -10607,9 +11104,10 @@ part104:
 	ADDQ        $+64, R8
 	ADDQ        $+64, DX
 	SUBQ        $+16, R9
-	JG          part104
+	JG          part110
 
-done104:
+done110:
+	LDMXCSR (SP)
 	VZEROUPPER
 	RET
 

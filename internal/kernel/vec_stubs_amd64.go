@@ -88,6 +88,8 @@ func expSumAVX2(x []float32, shift float32) float32
 
 func expSumStoreAVX2(dst []float32, x []float32, shift float32) float32
 
+func softmaxRowAVX2(dst []float32, x []float32)
+
 func expAffineAVX2(dst []float32, x []float32, shift float32, scale float32, bias float32)
 
 func shift2AVX2(dst []float32, x []float32, a float32, b float32)
@@ -108,7 +110,7 @@ func normGradAVX2(dx []float32, x []float32, dy []float32, mean float32, rstd fl
 
 func normGradGAVX2(dx []float32, x []float32, gamma []float32, dy []float32, mean float32, rstd float32, a float32, b float32)
 
-func adamWAVX2(pOut []float32, mOut []float32, vOut []float32, p []float32, g []float32, m []float32, v []float32, c *[8]float32)
+func adamWAVX2(pOut []float32, mOut []float32, vOut []float32, p []float32, g []float32, m []float32, v []float32, c [8]float32)
 
 func philoxUniformAVX2(dst []float32, key [2]uint32, block uint64)
 
@@ -198,6 +200,8 @@ func expSumAVX512(x []float32, shift float32) float32
 
 func expSumStoreAVX512(dst []float32, x []float32, shift float32) float32
 
+func softmaxRowAVX512(dst []float32, x []float32)
+
 func expAffineAVX512(dst []float32, x []float32, shift float32, scale float32, bias float32)
 
 func shift2AVX512(dst []float32, x []float32, a float32, b float32)
@@ -218,7 +222,7 @@ func normGradAVX512(dx []float32, x []float32, dy []float32, mean float32, rstd 
 
 func normGradGAVX512(dx []float32, x []float32, gamma []float32, dy []float32, mean float32, rstd float32, a float32, b float32)
 
-func adamWAVX512(pOut []float32, mOut []float32, vOut []float32, p []float32, g []float32, m []float32, v []float32, c *[8]float32)
+func adamWAVX512(pOut []float32, mOut []float32, vOut []float32, p []float32, g []float32, m []float32, v []float32, c [8]float32)
 
 func philoxUniformAVX512(dst []float32, key [2]uint32, block uint64)
 

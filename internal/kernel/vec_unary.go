@@ -1,6 +1,6 @@
 package kernel
 
-// Exp sets dst[i] = exp(x[i]).
+// Exp sets dst[i] = exp(x[i]). A float32 result below 1.3e-38 may be zero.
 func Exp[T Float](dst, x []T) { unary(dst, x, simd.exp, expOf[T]) }
 
 // Log sets dst[i] = log(x[i]), the natural logarithm.

@@ -24,7 +24,7 @@ const ahead = 1024
 // tile generates the product of two packed panels, all of it in registers: each
 // term broadcasts a column of A element by element against a row of B.
 func (t target) tile() {
-	t.text("Tile", "k int, a, b, c unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update")
+	t.text("Tile", "k int, a, b, c, next unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update")
 	rows, vectors := t.tileShape()
 	k := Load(Param("k"), GP64())
 	a := Load(Param("a"), GP64())
@@ -35,11 +35,14 @@ func (t target) tile() {
 	for i := range rows * vectors {
 		t.zero(t.vec(i))
 	}
+	next := Load(Param("next"), GP64())
 	count := GP64()
 	MOVQ(k, count)
 	SHRQ(Imm(uint64(log2(unroll))), count)
 	JZ(LabelRef("rest"))
 	Label("turn")
+	PREFETCHT1(Mem{Base: next})
+	ADDQ(Imm(64), next)
 	for u := range unroll {
 		t.term(a, b, u, prefetch)
 	}
@@ -98,9 +101,9 @@ func (t target) prefetchTile(c, ldc reg.Register) {
 	MOVQ(c, p)
 	for i := range rows {
 		for off := 0; off < vectors*t.bytes(); off += 64 {
-			PREFETCHT0(Mem{Base: p, Disp: off})
+			PREFETCHT1(Mem{Base: p, Disp: off})
 		}
-		PREFETCHT0(Mem{Base: p, Disp: vectors*t.bytes() - 1})
+		PREFETCHT1(Mem{Base: p, Disp: vectors*t.bytes() - 1})
 		if i+1 < rows {
 			ADDQ(ldc, p)
 		}

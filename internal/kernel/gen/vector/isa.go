@@ -147,20 +147,22 @@ const (
 	less      = operand.U8(0x11) // ordered, quiet
 	equal     = operand.U8(0x00)
 	unordered = operand.U8(0x03)
-	atLeast   = operand.U8(0x1d)
+	notLess   = operand.U8(0x15) // or unordered
 )
+
+// comparing is VCMPPS or VCMPPS_BCST with the predicate filled in.
+func comparing(ins instruction, predicate operand.U8) instruction {
+	return func(ops ...operand.Op) { ins(append([]operand.Op{predicate}, ops...)...) }
+}
 
 // choose returns yes where "a predicate b" holds, else no.
 func (s isa) choose(predicate operand.U8, a vec, b operand.Op, yes operand.Op, no vec) vec {
-	compare := func(ins instruction) instruction {
-		return func(ops ...operand.Op) { ins(append([]operand.Op{predicate}, ops...)...) }
-	}
 	if s.wide() {
 		k := K()
-		s.with(compare(VCMPPS), compare(VCMPPS_BCST), b, a, k)
+		s.with(comparing(VCMPPS, predicate), comparing(VCMPPS_BCST, predicate), b, a, k)
 		return s.into(VBLENDMPS, VBLENDMPS_BCST, yes, no, k)
 	}
-	m := s.into(compare(VCMPPS), nil, b, a)
+	m := s.into(comparing(VCMPPS, predicate), nil, b, a)
 	return s.into(func(ops ...operand.Op) { VBLENDVPS(m, ops[0], ops[1], ops[2]) }, nil, yes, no)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mmcloughlin/avo/attr"
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/gotypes"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -20,14 +21,17 @@ func finish() {
 	RET()
 }
 
-// scalar returns a register with the named float32 parameter in every lane.
-func (s isa) scalar(name string) vec {
-	b, err := Param(name).Resolve()
+// address is where a parameter lies.
+func address(p gotypes.Component) operand.Mem {
+	b, err := p.Resolve()
 	if err != nil {
 		panic(err)
 	}
-	return s.broadcast(b.Addr)
+	return b.Addr
 }
+
+// scalar returns a register with the named float32 parameter in every lane.
+func (s isa) scalar(name string) vec { return s.broadcast(address(Param(name))) }
 
 // step is one vector of a loop: what the body of a kernel works on.
 type step struct {

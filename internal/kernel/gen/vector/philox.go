@@ -58,12 +58,8 @@ func (s isa) philoxOrder() operand.Mem {
 
 // philoxStart returns the numbers of the first blocks.
 func (s isa) philoxStart(order operand.Mem) vec {
-	block, err := Param("block").Resolve()
-	if err != nil {
-		panic(err)
-	}
 	v := s.reg()
-	VPBROADCASTQ(block.Addr, v)
+	VPBROADCASTQ(address(Param("block")), v)
 	VPADDQ(order, v, v)
 	return v
 }

@@ -22,12 +22,17 @@ func (s isa) sums(n int) []vec {
 
 // joined adds the accumulators and their lanes into one float32.
 func (s isa) joined(acc []vec) reg.VecVirtual {
+	return s.total(folded(acc, func(b, a, d operand.Op) { VADDPS(b, a, d) }))
+}
+
+// folded joins the accumulators by halves into the first.
+func folded(acc []vec, op func(b, a, d operand.Op)) vec {
 	for n := len(acc); n > 1; n /= 2 {
 		for i := range n / 2 {
-			VADDPS(acc[i+n/2], acc[i], acc[i])
+			op(acc[i+n/2], acc[i], acc[i])
 		}
 	}
-	return s.total(acc[0])
+	return acc[0]
 }
 
 // result stores the low lane as result i and ends the kernel.
@@ -87,12 +92,7 @@ func (s isa) extreme(name string, empty float64, op func(b, a, d operand.Op)) {
 		op(x, acc[t.lane], acc[t.lane])
 		s.remember(seen, x)
 	})
-	for n := len(acc); n > 1; n /= 2 {
-		for i := range n / 2 {
-			op(acc[i+n/2], acc[i], acc[i])
-		}
-	}
-	x := s.across(acc[0], op)
+	x := s.across(folded(acc, op), op)
 	// The sum of what was seen is zero, or NaN if anything was NaN.
 	VADDSS(s.total(seen), x, x)
 	s.result(x)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	"github.com/mmcloughlin/avo/operand"
 )
@@ -23,6 +25,39 @@ func (s isa) softmaxKernels() {
 	})
 	s.result(s.joined(acc))
 
+	s.softmaxRowKernel()
+	s.softmaxMaps()
+}
+
+// softmaxRowKernel emits the three passes of a whole softmax for rows that are
+// one leaf of the summation tree; short rows are bound by the cost of a call.
+func (s isa) softmaxRowKernel() {
+	s.function("softmaxRow", "(dst, x []float32)")
+	acc, outside := make([]vec, accumulators), s.load(c(math.Inf(-1)))
+	for i := range acc {
+		acc[i] = s.load(c(math.Inf(-1)))
+	}
+	s.loop(accumulators, []string{"x"}, func(t step) {
+		VMAXPS(t.inactive(t.in("x"), outside), acc[t.lane], acc[t.lane])
+	})
+	maximum := func(b, a, d operand.Op) { VMAXPS(b, a, d) }
+	shift := s.broadcast(s.across(folded(acc, maximum), maximum))
+	sums, none := s.sums(2), s.zero()
+	s.loop(2, []string{"dst", "x"}, func(t step) {
+		e := s.exp(s.sub(t.in("x"), shift))
+		t.out("dst", e)
+		VADDPS(t.inactive(e, none), sums[t.lane], sums[t.lane])
+	})
+	one := XMM()
+	VMOVSS(c(1).Mem, one)
+	VDIVSS(s.joined(sums), one, one)
+	scale := s.broadcast(one)
+	s.loop(accumulators, []string{"dst"}, func(t step) { t.out("dst", s.mul(t.in("dst"), scale)) })
+	finish()
+}
+
+// softmaxMaps emits the elementwise parts of the softmax family.
+func (s isa) softmaxMaps() {
 	s.function("expAffine", "(dst, x []float32, shift, scale, bias float32)")
 	shift, scale, bias := s.scalar("shift"), s.scalar("scale"), s.scalar("bias")
 	s.loop(2, []string{"dst", "x"}, func(t step) {
@@ -111,11 +146,11 @@ func (s isa) normGradLoop(names []string, g func(t step) vec) {
 // adamWKernel emits m = c0*m + c1*g, v = c2*v + c3*g*g and
 // p = c6*p + c7*m/(sqrt(v)*c4+c5).
 func (s isa) adamWKernel() {
-	s.function("adamW", "(pOut, mOut, vOut, p, g, m, v []float32, c *[8]float32)")
-	coef := Load(Param("c"), GP64())
+	s.function("adamW", "(pOut, mOut, vOut, p, g, m, v []float32, c [8]float32)")
+	restore := flushDenormals()
 	var k [8]vec
 	for i := range k {
-		k[i] = s.broadcast(operand.Mem{Base: coef, Disp: 4 * i})
+		k[i] = s.broadcast(address(Param("c").Index(i)))
 	}
 	s.loop(1, []string{"pOut", "mOut", "vOut", "p", "g", "m", "v"}, func(t step) {
 		g := t.in("g")
@@ -127,5 +162,20 @@ func (s isa) adamWKernel() {
 		q := s.div(m, d)
 		t.out("pOut", s.accumulate(s.mul(k[6], t.in("p")), q, k[7]))
 	})
+	restore()
 	finish()
+}
+
+// flushDenormals makes denormal operands and results zero until restore's code
+// runs. Moments that decay without a gradient become denormal after some hundred
+// steps and would be computed twenty times slower.
+func flushDenormals() (restore func()) {
+	old, changed := AllocLocal(4), AllocLocal(4)
+	STMXCSR(old)
+	word := GP32()
+	MOVL(old, word)
+	ORL(operand.U32(1<<15|1<<6), word)
+	MOVL(word, changed)
+	LDMXCSR(changed)
+	return func() { LDMXCSR(old) }
 }

@@ -1,0 +1,91 @@
+package data
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+const (
+	llama3Pattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+` + spaceRun
+	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+` + spaceRun
+)
+
+func pieces(t testing.TB, expr string, keep keep, text string) []string {
+	t.Helper()
+	p, err := newPattern(expr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	split{pattern: p, keep: keep}.cut(text, func(s string) { got = append(got, s) })
+	return got
+}
+
+// TestPatterns has what Python's re gives, with its lookahead; pieces are separated by |.
+func TestPatterns(t *testing.T) {
+	for _, test := range []struct{ name, expr, text, want string }{
+		{"gpt2", gpt2Pattern, "I'll  go\n\nnow", "I|'ll| | go|\n|\n|now"},
+		{"gpt2", gpt2Pattern, "DON'T", "DON|'|T"},
+		{"gpt2", gpt2Pattern, "12345 6", "12345| 6"},
+		{"gpt2", gpt2Pattern, "a   ", "a|   "},
+		{"gpt2", gpt2Pattern, "a \u3000b", "a| |\u3000|b"},
+		{"gpt2", gpt2Pattern, "e\u0301!", "e|\u0301!"},
+		{"gpt2", gpt2Pattern, "x\xff\xfe y", "x|\xff\xfe| y"},
+		{"llama3", llama3Pattern, "I'LL  go\n\nnow", "I|'LL| | go|\n\n|now"},
+		{"llama3", llama3Pattern, "1234567 ½", "123|456|7| |½"},
+		{"llama3", llama3Pattern, "a \n  \n   b", "a| \n  \n|  | b"},
+		{"llama3", llama3Pattern, "!!\r\n\n(x)", "!!\r\n\n|(x|)"},
+		{"llama3", llama3Pattern, "\tx\t\ty", "\tx|\t|\ty"},
+		{"qwen2", qwen2Pattern, "1234 x", "1|2|3|4| x"},
+		{"no lookahead", `\d+`, "a12b٣", "a|12|b|٣"},
+		{"empty matches", `x*`, "axxé", "a|xx|é"},
+	} {
+		got := pieces(t, test.expr, keepAll, test.text)
+		if diff := cmp.Diff(strings.Split(test.want, "|"), got); diff != "" {
+			t.Errorf("%s: %q (-want +got):\n%s", test.name, test.text, diff)
+		}
+	}
+}
+
+func TestKeep(t *testing.T) {
+	for keep, want := range map[keep]string{keepAll: "a- -b- -c", keepMatches: " - ", keepRest: "a-b-c"} {
+		if got := strings.Join(pieces(t, `\s`, keep, "a b c"), "-"); got != want {
+			t.Errorf("%d: got %q, want %q", keep, got, want)
+		}
+	}
+}
+
+func TestPatternErrors(t *testing.T) {
+	for _, expr := range []string{`a(?!b)`, `(?<=a)b`, `a++`, `^a`, `\bword`, `[a[bc]]`, `[a&&b]`, `[^\S]`, `(`} {
+		_, err := newPattern(expr)
+		if err == nil || !strings.Contains(err.Error(), "regular expression") {
+			t.Errorf("%s: got %v, want an error with the expression", expr, err)
+		}
+	}
+}
+
+// TestSplitsLoseNothing joins the pieces of random text.
+func TestSplitsLoseNothing(t *testing.T) {
+	for _, expr := range []string{gpt2Pattern, llama3Pattern, qwen2Pattern} {
+		p, err := newPattern(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			text := rapid.StringOf(rapid.SampledFrom([]rune(" \n\r\t'sLl1é½日.\u00a0\u0301🙂"))).Draw(t, "text")
+			var joined strings.Builder
+			split{pattern: p}.cut(text, func(s string) {
+				if s == "" {
+					t.Fatal("empty piece")
+				}
+				joined.WriteString(s)
+			})
+			if joined.String() != text {
+				t.Fatalf("got %q, want %q", joined.String(), text)
+			}
+		})
+	}
+}

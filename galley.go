@@ -1,0 +1,65 @@
+package galley
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/op"
+)
+
+// Tensor is what ops take and return: data in an eager session, or a value in a program that is being traced.
+type Tensor = op.Tensor
+
+// Type is a tensor's dtype and shape.
+type Type = op.Type
+
+// Program is a traced function: an immutable value that prints and parses.
+type Program = ir.Func
+
+// Config says what of the host to use.
+type Config = cpu.Config
+
+// Device is a place to compute.
+type Device = cpu.Device
+
+// Session is the scope of eager tensors: an op on them runs at once.
+type Session = cpu.Session
+
+// Executable is a compiled program.
+type Executable = cpu.Executable
+
+// CPU is the host's processor; Close ends its threads.
+func CPU(c Config) *Device { return cpu.NewDevice(c) }
+
+// Read is the data of an eager tensor, or the error that made it invalid.
+func Read(x *Tensor) (array.Array, error) { return cpu.Read(x) }
+
+// Trace runs f on tensors of the given types that have no data and returns the program of the ops it applied. The first
+// mistake in f is the error, with its place.
+func Trace(name string, in []Type, f func(in []*Tensor) []*Tensor) (p *Program, err error) {
+	defer recoverBug(name, &err)
+	b := ir.NewBuilder(name)
+	args := make([]*Tensor, len(in))
+	for i, t := range in {
+		args[i] = b.Param("", t)
+	}
+	return b.Build(f(args)...)
+}
+
+// Compile optimises a program and plans its memory. The arrays of the parameters in donate are given up to each run,
+// which writes results over them.
+func Compile(d *Device, p *Program, donate ...int) (e *Executable, err error) {
+	defer recoverBug(p.Name(), &err)
+	p, err = pass.Optimize(p)
+	if err != nil {
+		return nil, err
+	}
+	return d.Compile(p, cpu.Options{Donate: donate})
+}
+
+// Parse reads a program's text.
+func Parse(text string) (*Program, error) { return ir.Parse(text, op.Lookup) }
+
+// Grad is the gradient of y with respect to each of xs. It can be differentiated again.
+func Grad(y *Tensor, xs ...*Tensor) []*Tensor { return op.Grad([]*Tensor{y}, nil, xs) }

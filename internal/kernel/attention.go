@@ -1,0 +1,168 @@
+package kernel
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Attention is softmax(Scale·QKᵀ)·V for every batch element and head. Tensors
+// are laid out [batch, seq, heads, dim]; query head h reads key and value head
+// h/(Heads/KVHeads). The matrix of scores is never held: rows of queries meet
+// blocks of keys, with a running maximum and sum for each row.
+type Attention[T Float] struct {
+	Batch, SeqQ, SeqK int
+	Heads, KVHeads    int
+	Dim, DimV         int
+	Scale             T
+	Mask              AttentionMask
+	Q, K, V           []T
+}
+
+// AttentionMask says which keys a query sees. A row without any gives zeros.
+type AttentionMask struct {
+	// Causal hides keys after the query's position, which is Offset plus its
+	// index.
+	Causal bool
+	// Window, where it is not zero, leaves only that many keys, the last of
+	// them at the query's position.
+	Window int
+	Offset int
+	// SegmentsQ and SegmentsK, where they are not nil, are [batch, seq] numbers:
+	// a query sees the keys of its own number only.
+	SegmentsQ, SegmentsK []int32
+}
+
+// keySpan is a range of keys.
+type keySpan struct{ lo, hi int }
+
+func (s keySpan) len() int { return s.hi - s.lo }
+
+// and is what two spans share; it may be empty, but never negative.
+func (s keySpan) and(t keySpan) keySpan {
+	lo := max(s.lo, t.lo)
+	return keySpan{lo, max(lo, min(s.hi, t.hi))}
+}
+
+// visible is the keys among seqK that queries first to last see between them,
+// segments aside.
+func (m *AttentionMask) visible(first, last, seqK int) keySpan {
+	s := keySpan{0, seqK}
+	if m.Causal || m.Window > 0 {
+		s.hi = max(0, min(seqK, m.Offset+last+1))
+	}
+	if m.Window > 0 {
+		s.lo = min(s.hi, max(0, m.Offset+first-m.Window+1))
+	}
+	return s
+}
+
+// segmentsMeet reports whether any of the queries may share a number with any
+// of the keys. It compares ranges, so packed sequences in order never meet by
+// mistake.
+func segmentsMeet(q, k []int32) bool {
+	q0, q1 := limits(q)
+	k0, k1 := limits(k)
+	return q0 <= k1 && k0 <= q1
+}
+
+func limits(x []int32) (lo, hi int32) {
+	lo, hi = math.MaxInt32, math.MinInt32
+	for _, v := range x {
+		lo, hi = min(lo, v), max(hi, v)
+	}
+	return lo, hi
+}
+
+// The sizes of blocks: scores of attentionRows rows by attentionKeys keys stay
+// in the L2 cache with the keys and values they come from.
+const (
+	attentionRows = 64
+	attentionKeys = 256
+	// attentionScores bounds the scores held at once, which lets fewer rows
+	// take more keys.
+	attentionScores = attentionRows * attentionKeys
+	// attentionSplit is how many keys a task takes where tasks are few.
+	attentionSplit = 2048
+	// attentionTasks is how many tasks are enough for any machine.
+	attentionTasks = 64
+	// attentionWork is up to where threads cost more than they save, in
+	// multiplications.
+	attentionWork = 1 << 17
+)
+
+// A row of a block is one query head at one position. The heads that share a
+// key head are neighbours in memory, so they are rows of one block: a block of
+// n positions has n·group rows, the heads of a position first.
+
+func (a *Attention[T]) group() int { return a.Heads / a.KVHeads }
+
+// positions is how many positions a block of queries has.
+func (a *Attention[T]) positions() int {
+	return max(1, min(a.SeqQ, attentionRows/a.group()))
+}
+
+func (a *Attention[T]) queryBlocks() int { return ceilDiv(a.SeqQ, a.positions()) }
+
+// queries is the positions of query block n.
+func (a *Attention[T]) queries(n int) (first, count int) {
+	first = n * a.positions()
+	return first, min(a.positions(), a.SeqQ-first)
+}
+
+// small reports whether the whole is not worth more than one thread.
+func (a *Attention[T]) small() bool {
+	return a.Batch*a.Heads*a.SeqQ*a.SeqK*(a.Dim+a.DimV) < attentionWork
+}
+
+// gather copies rows of width elements each, from position first on, of the
+// heads that share key head g, out of a [batch, seq, heads, width] tensor.
+func (a *Attention[T]) gather(dst, src []T, b, g, first, count, width int) {
+	n := a.group() * width
+	at := ((b*a.SeqQ+first)*a.Heads + g*a.group()) * width
+	for i := range count {
+		copy(dst[i*n:(i+1)*n], src[at:at+n])
+		at += a.Heads * width
+	}
+}
+
+// keyRows is the rows of keys of head g from key first on, as an operand of a
+// product; the stride between them is width elements of all heads.
+func (a *Attention[T]) keyRows(src []T, b, g, first, width int) []T {
+	return src[((b*a.SeqK+first)*a.KVHeads+g)*width:]
+}
+
+// scores computes dst = alpha·rows·keysᵀ for a span of keys.
+func (a *Attention[T]) scores(dst, rows, keys []T, m, n, width int, alpha T) {
+	Gemm[T]{M: m, N: n, K: width, Alpha: alpha, C: dst,
+		A: Dense(rows, width, NoTrans), B: Dense(keys, a.KVHeads*width, Transpose)}.Run(nil)
+}
+
+// hideSegments sets the scores of keys outside the query's segment to -Inf.
+func hideSegments[T Float](scores []T, segment int32, keys []int32) {
+	hidden := T(math.Inf(-1))
+	for j, k := range keys {
+		if k != segment {
+			scores[j] = hidden
+		}
+	}
+}
+
+// scratch cuts pooled memory into slices.
+type scratch[T Float] struct {
+	buf  *gemmBuffer
+	rest []T
+}
+
+func newScratch[T Float](n int) scratch[T] {
+	buf := newGemmBuffer(n * int(unsafe.Sizeof(*new(T))))
+	return scratch[T]{buf, unsafe.Slice((*T)(buf.ptr), n)}
+}
+
+// cut takes the next n elements, which hold anything.
+func (s *scratch[T]) cut(n int) []T {
+	part := s.rest[:n:n]
+	s.rest = s.rest[n:]
+	return part
+}
+
+func (s *scratch[T]) free() { s.buf.free() }

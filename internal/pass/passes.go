@@ -1,0 +1,51 @@
+package pass
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// Pass is a rewrite with the name by which it is printed and asked for.
+type Pass struct {
+	Name string
+	Run  func(*ir.Func) (*ir.Func, error)
+}
+
+// Passes is what a program goes through before it is compiled, in order.
+//
+//	fold before merge: folding makes equal operands of different ones
+//	merge before prune: merging leaves the doubles without users
+func Passes() []Pass {
+	return []Pass{
+		{"fold", Fold},
+		{"merge", Merge},
+		{"prune", Prune},
+	}
+}
+
+// Optimize runs all passes.
+func Optimize(f *ir.Func) (*ir.Func, error) {
+	return Until(f, "", nil)
+}
+
+// Until runs the passes up to and with the one called last, or all; each result is shown to inspect, if any.
+func Until(f *ir.Func, last string, inspect func(name string, f *ir.Func)) (*ir.Func, error) {
+	for _, p := range Passes() {
+		g, err := p.Run(f)
+		if err != nil {
+			return nil, fmt.Errorf("pass %s: %w", p.Name, err)
+		}
+		if err := ir.Check(g); err != nil {
+			panic(fmt.Sprintf("pass %s made a bad program: %v", p.Name, err))
+		}
+		f = g
+		if inspect != nil {
+			inspect(p.Name, f)
+		}
+		if p.Name == last {
+			break
+		}
+	}
+	return f, nil
+}

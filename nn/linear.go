@@ -1,0 +1,35 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/op"
+)
+
+// Linear is x·Wᵀ + b with weights stored [out, in].
+type Linear struct {
+	Weight *Param
+	// Bias is nil in a layer without one.
+	Bias *Param
+}
+
+// NewLinear makes a layer with a bias.
+func NewLinear(in *Init, from, to int) *Linear {
+	l := NewLinearNoBias(in, from, to)
+	l.Bias = in.Param("bias", array.Shape{to}, Uniform(1/math.Sqrt(float64(from))))
+	return l
+}
+
+// NewLinearNoBias makes a layer without a bias.
+func NewLinearNoBias(in *Init, from, to int) *Linear {
+	return &Linear{Weight: in.Param("weight", array.Shape{to, from}, Uniform(1/math.Sqrt(float64(from))))}
+}
+
+// Forward applies the layer to the last dim of x.
+func (l *Linear) Forward(x *op.Tensor) *op.Tensor {
+	if l.Bias == nil {
+		return op.MatMulT(x, l.Weight.Value, false, true)
+	}
+	return op.Linear(x, l.Weight.Value, l.Bias.Value)
+}

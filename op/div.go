@@ -1,0 +1,48 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// Div is x / y, element by element, broadcast together. Integers are divided towards zero; where y is zero every
+// bit of an integer result is set.
+func Div(x, y *Tensor) *Tensor { return apply1(div{}, x, y) }
+
+type div struct{ arith }
+
+func (div) Name() string { return "div" }
+
+func (div) VJP(in, z, dz []*Tensor) []*Tensor {
+	dx := Div(dz[0], in[1])
+	return []*Tensor{SumTo(dx, in[0].Shape()), SumTo(Neg(Mul(dx, z[0])), in[1].Shape())}
+}
+
+func (div) Eval(env *Env, in, out []array.Array) {
+	kernels2{
+		kernel.Div[float32], kernel.Div[float64],
+		each2(divInt[int64]), each2(divInt[int32]), each2(divInt[uint8]),
+	}.run(env, in, out)
+}
+
+// divInt gives division by zero the result that XLA gives it, since a kernel must not panic on data.
+func divInt[T integer](x, y T) T {
+	if y == 0 {
+		return ^T(0)
+	}
+	return x / y
+}
+
+func (div) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitBinary(w, "divide", in, out[0])
+}
+
+func (div) Samples() []Sample {
+	return []Sample{
+		{In: []Arg{f32(5, 7), f32In(0.5, 2, 5, 7)}},
+		{In: []Arg{f32(5, 1, 7), f32In(-2, -0.5, 6, 1)}},
+		{In: []Arg{f32(5, 7), f32In(0.5, 2)}},
+		{In: []Arg{f32(3, 1), f32In(0.5, 2, 2, 3, 4)}},
+	}
+}

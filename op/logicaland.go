@@ -1,0 +1,25 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+)
+
+// LogicalAnd is whether both x and y are true, broadcast together.
+func LogicalAnd(x, y *Tensor) *Tensor { return apply1(logicalAnd{}, x, y) }
+
+type logicalAnd struct{ logic }
+
+func (logicalAnd) Name() string { return "logical_and" }
+
+func (logicalAnd) Eval(env *Env, in, out []array.Array) {
+	runLogic(env, in, out, func(dst, x, y []uint8) {
+		for i := range dst {
+			dst[i] = x[i] & y[i]
+		}
+	})
+}
+
+func (logicalAnd) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitBinary(w, "and", in, out[0])
+}

@@ -1,0 +1,29 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// Square is each element times itself.
+func Square(x *Tensor) *Tensor { return apply1(square{}, x) }
+
+type square struct{ numeric }
+
+func (square) Name() string { return "square" }
+
+func (square) VJP(x, _, dy []*Tensor) []*Tensor { return []*Tensor{Mul(dy[0], MulScalar(x[0], 2))} }
+
+func (square) Eval(env *Env, in, out []array.Array) {
+	kernels1{
+		kernel.Square[float32], kernel.Square[float64],
+		each1(squareInt[int64]), each1(squareInt[int32]), each1(squareInt[uint8]),
+	}.run(env, in, out)
+}
+
+func squareInt[T integer](x T) T { return x * x }
+
+func (square) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
+	return []hlo.Ref{w.Op("multiply", "", in[0].Type, in[0], in[0])}
+}

@@ -1,0 +1,31 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// Sub is x − y, broadcast together.
+func Sub(x, y *Tensor) *Tensor { return apply1(sub{}, x, y) }
+
+type sub struct{ arith }
+
+func (sub) Name() string { return "sub" }
+
+func (sub) VJP(in, _, dz []*Tensor) []*Tensor {
+	return []*Tensor{SumTo(dz[0], in[0].Shape()), Neg(SumTo(dz[0], in[1].Shape()))}
+}
+
+func (sub) Eval(env *Env, in, out []array.Array) {
+	kernels2{
+		kernel.Sub[float32], kernel.Sub[float64],
+		each2(subInt[int64]), each2(subInt[int32]), each2(subInt[uint8]),
+	}.run(env, in, out)
+}
+
+func subInt[T integer](x, y T) T { return x - y }
+
+func (sub) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitBinary(w, "subtract", in, out[0])
+}

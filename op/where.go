@@ -1,0 +1,132 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Where is x where cond is true and y where it is not, all three broadcast together.
+func Where(cond, x, y *Tensor) *Tensor { return apply1(where{}, cond, x, y) }
+
+type where struct{ mover }
+
+func (where) Name() string             { return "where" }
+func (where) Rule(in []Type) mesh.Rule { return broadcastRule(in) }
+func (where) InPlace() []int           { return []int{1} }
+
+func (where) Infer(in []Type) ([]Type, error) {
+	if len(in) != 3 {
+		return nil, fmt.Errorf("want 3 operands: got %d", len(in))
+	}
+	if in[0].DType != array.Bool {
+		return nil, fmt.Errorf("want a condition of truth values: got %v", in[0])
+	}
+	if err := wantSame(in[1:], 2); err != nil {
+		return nil, err
+	}
+	shape, err := broadcastShapes(in[0].Shape, in[1].Shape, in[2].Shape)
+	if err != nil {
+		return nil, err
+	}
+	return []Type{{DType: in[1].DType, Shape: shape}}, nil
+}
+
+func (where) VJP(in, _, dz []*Tensor) []*Tensor {
+	if !dz[0].DType().IsFloat() {
+		return []*Tensor{nil, nil, nil}
+	}
+	zero := Const(dz[0], 0)
+	return []*Tensor{
+		nil,
+		SumTo(Where(in[0], dz[0], zero), in[1].Shape()),
+		SumTo(Where(in[0], zero, dz[0]), in[2].Shape()),
+	}
+}
+
+func (where) Eval(env *Env, in, out []array.Array) {
+	switch out[0].DType().Size() {
+	case 1:
+		choose[uint8](env, in, out[0])
+	case 2:
+		choose[uint16](env, in, out[0])
+	case 4:
+		choose[uint32](env, in, out[0])
+	case 8:
+		choose[uint64](env, in, out[0])
+	}
+}
+
+func choose[T bits](env *Env, in []array.Array, out array.Array) {
+	dst := array.Raw[T](out)
+	if len(dst) == 0 {
+		return
+	}
+	z := newZipLoop(out.Shape(), in[0].Shape(), in[1].Shape(), in[2].Shape())
+	cond, xs, ys := array.Data[bool](in[0]), array.Raw[T](in[1]), array.Raw[T](in[2])
+	z.each(env, func(at, n int, from []int) {
+		chooseRun(dst[at:at+n], run[bool]{cond[from[0]:], z.run[0]}, run[T]{xs[from[1]:], z.run[1]}, run[T]{ys[from[2]:], z.run[2]})
+	})
+}
+
+// run is elements that follow each other, or with step 0 one that is repeated.
+type run[T any] struct {
+	elems []T
+	step  int
+}
+
+// chooseRun has a loop without index arithmetic for the cases that are common: all operands whole, or one of the
+// choices a constant.
+func chooseRun[T bits](dst []T, cond run[bool], x, y run[T]) {
+	c, xs, ys := cond.elems, x.elems, y.elems
+	switch [3]int{cond.step, x.step, y.step} {
+	case [3]int{1, 1, 1}:
+		for i := range dst {
+			v := ys[i]
+			if c[i] {
+				v = xs[i]
+			}
+			dst[i] = v
+		}
+	case [3]int{1, 1, 0}:
+		for i := range dst {
+			v := ys[0]
+			if c[i] {
+				v = xs[i]
+			}
+			dst[i] = v
+		}
+	case [3]int{1, 0, 1}:
+		for i := range dst {
+			v := ys[i]
+			if c[i] {
+				v = xs[0]
+			}
+			dst[i] = v
+		}
+	default:
+		for i := range dst {
+			v := ys[i*y.step]
+			if c[i*cond.step] {
+				v = xs[i*x.step]
+			}
+			dst[i] = v
+		}
+	}
+}
+
+func (where) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	c, x, y := emitBroadcast(w, in[0], out[0]), emitBroadcast(w, in[1], out[0]), emitBroadcast(w, in[2], out[0])
+	return []hlo.Ref{w.Op("select", "", hloType(out[0]), c, x, y)}
+}
+
+func (where) Samples() []Sample {
+	return []Sample{
+		{In: []Arg{bools(5, 7), f32(5, 7), f32(5, 7)}},
+		{In: []Arg{bools(5, 1), f32(2, 1, 7), f32()}},
+		{In: []Arg{bools(5, 7), f32(), f32(5, 7)}},
+		{In: []Arg{bools(7), i32Below(9, 5, 7), i32Below(9, 5, 1)}},
+	}
+}

@@ -1,0 +1,24 @@
+package optim
+
+import "github.com/galley-ml/galley/op"
+
+// GlobalNorm is the norm of all gradients taken together, as an f32 scalar.
+func GlobalNorm(grads []*op.Tensor) *op.Tensor {
+	var total *op.Tensor
+	for _, g := range grads {
+		s := op.SumSquares(g)
+		if total == nil {
+			total = s
+		} else {
+			total = op.Add(total, s)
+		}
+	}
+	return op.Sqrt(total)
+}
+
+// ClipScale is what gradients are multiplied with so that their norm is at most limit.
+func ClipScale(norm *op.Tensor, limit float64) *op.Tensor {
+	// The small term keeps a norm of zero from dividing; PyTorch's clip_grad_norm_ has the same.
+	scale := op.Div(op.Const(norm, limit), op.AddScalar(norm, 1e-6))
+	return op.Minimum(scale, op.Const(norm, 1))
+}

@@ -1,0 +1,24 @@
+package optim
+
+import (
+	"github.com/galley-ml/galley/op"
+)
+
+// Optimizer turns gradients into new parameters. It is stateless: what it remembers between steps is tensors that the
+// caller keeps.
+type Optimizer interface {
+	// Slots is how many tensors of a parameter's type are remembered for each parameter; they start as zeros.
+	Slots() int
+	// Update is one parameter's next value and slots.
+	Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (next *op.Tensor, nextSlots []*op.Tensor)
+}
+
+// Step is what changes from step to step, as scalars, so that a compiled program needs no change. All are f32.
+type Step struct {
+	// LR is the learning rate.
+	LR *op.Tensor
+	// Count is 1 in the first step.
+	Count *op.Tensor
+	// Scale multiplies every gradient: what clipping asks for, over what loss scaling did.
+	Scale *op.Tensor
+}

@@ -1,0 +1,61 @@
+package optim
+
+import "math"
+
+// Schedule is the learning rate of each step, the first being 0.
+type Schedule interface {
+	At(step int) float64
+}
+
+// Constant is the same rate, after a linear warm-up.
+type Constant struct {
+	LR     float64
+	Warmup int
+}
+
+// At is the rate of a step.
+func (s Constant) At(step int) float64 { return s.LR * warm(step, s.Warmup) }
+
+// Linear falls in a straight line from LR to Final over Steps, after a linear warm-up.
+type Linear struct {
+	LR, Final     float64
+	Warmup, Steps int
+}
+
+// At is the rate of a step.
+func (s Linear) At(step int) float64 {
+	if step < s.Warmup {
+		return s.LR * warm(step, s.Warmup)
+	}
+	return s.LR + (s.Final-s.LR)*progress(step, s.Warmup, s.Steps)
+}
+
+// Cosine falls along half a cosine from LR to Final over Steps, after a linear warm-up.
+type Cosine struct {
+	LR, Final     float64
+	Warmup, Steps int
+}
+
+// At is the rate of a step.
+func (s Cosine) At(step int) float64 {
+	if step < s.Warmup {
+		return s.LR * warm(step, s.Warmup)
+	}
+	return s.Final + (s.LR-s.Final)*(1+math.Cos(math.Pi*progress(step, s.Warmup, s.Steps)))/2
+}
+
+// warm is how much of the rate step has: never zero, so that the first step moves.
+func warm(step, warmup int) float64 {
+	if step >= warmup {
+		return 1
+	}
+	return float64(step+1) / float64(warmup)
+}
+
+// progress is how far step is between the end of the warm-up and the last step.
+func progress(step, warmup, steps int) float64 {
+	if steps <= warmup {
+		return 1
+	}
+	return min(1, float64(step-warmup)/float64(steps-warmup))
+}

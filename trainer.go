@@ -1,0 +1,258 @@
+package galley
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// Mode is how a training step runs.
+type Mode uint8
+
+// A step is traced and compiled once, or runs op by op. The numbers are the same.
+const (
+	Static Mode = iota
+	Eager
+)
+
+// TrainerConfig says what is trained and how.
+type TrainerConfig struct {
+	Device *Device
+	// Params are changed by training; the trainer owns their memory while it is used.
+	Params []*nn.Param
+	// Loss is the number to make small, a scalar, computed from one batch.
+	Loss func(batch []*Tensor) *Tensor
+	// Optimizer's zero value is AdamW with its defaults.
+	Optimizer optim.Optimizer
+	// Schedule is the learning rate; nil is a constant 1e-3.
+	Schedule optim.Schedule
+	// ClipNorm limits the norm of all gradients together; 0 does not.
+	ClipNorm float64
+	Mode     Mode
+}
+
+// Trainer trains parameters step by step.
+type Trainer struct {
+	c       TrainerConfig
+	session *Session
+	slots   []array.Array
+	step    int
+	exe     *Executable
+}
+
+// NewTrainer starts at step 0 with the optimizer's memory at zero.
+func NewTrainer(c TrainerConfig) (*Trainer, error) {
+	if c.Device == nil || c.Loss == nil || len(c.Params) == 0 {
+		return nil, fmt.Errorf("trainer: want a device, parameters and a loss")
+	}
+	if c.Optimizer == nil {
+		c.Optimizer = optim.AdamW{}
+	}
+	if c.Schedule == nil {
+		c.Schedule = optim.Constant{LR: 1e-3}
+	}
+	t := &Trainer{c: c, session: c.Device.NewSession()}
+	for _, p := range c.Params {
+		if p.Value == nil {
+			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
+		}
+		for range c.Optimizer.Slots() {
+			t.slots = append(t.slots, array.New(p.Type.DType, p.Type.Shape...))
+		}
+	}
+	return t, nil
+}
+
+// Metrics is what one step tells.
+type Metrics struct {
+	// Step is 0 for the first.
+	Step int
+	// Loss is before the step's update.
+	Loss float64
+	// GradNorm is the norm of all gradients, before clipping.
+	GradNorm float64
+	LR       float64
+}
+
+// DivergedError is a step whose loss or gradients are not finite numbers.
+type DivergedError struct{ Metrics Metrics }
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
+		e.Metrics.Step, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
+}
+
+// Step trains on one batch.
+func (t *Trainer) Step(batch ...array.Array) (m Metrics, err error) {
+	defer recoverBug(fmt.Sprintf("training step %d", t.step), &err)
+	m = Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}
+	params, err := t.params()
+	if err != nil {
+		return m, err
+	}
+	args := append(append(params, t.slots...), t.scalar(m.LR), t.scalar(float64(t.step+1)))
+	results, err := t.run(append(args, batch...))
+	if err != nil {
+		return m, err
+	}
+	m.Loss, m.GradNorm = results[0].At(0), results[1].At(0)
+	for i, p := range t.c.Params {
+		p.Value = t.session.Tensor(results[2+i]).Track()
+	}
+	t.slots = results[2+len(params):]
+	t.step++
+	if bad(m.Loss) || bad(m.GradNorm) {
+		return m, &DivergedError{m}
+	}
+	return m, nil
+}
+
+func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
+
+func (t *Trainer) params() ([]array.Array, error) {
+	out := make([]array.Array, len(t.c.Params))
+	for i, p := range t.c.Params {
+		a, err := cpu.Read(p.Value)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		out[i] = a
+	}
+	return out, nil
+}
+
+// scalar is x in the type in which the optimizer computes: f64 for f64 parameters, else f32.
+func (t *Trainer) scalar(x float64) array.Array {
+	if t.c.Params[0].Type.DType == array.F64 {
+		return array.Scalar(x)
+	}
+	return array.Scalar(float32(x))
+}
+
+// run executes one step on arrays, in either mode.
+func (t *Trainer) run(args []array.Array) ([]array.Array, error) {
+	if t.c.Mode == Eager {
+		return t.runEager(args)
+	}
+	if t.exe == nil {
+		exe, err := t.compile(args)
+		if err != nil {
+			return nil, err
+		}
+		t.exe = exe
+	}
+	return t.exe.Run(args)
+}
+
+func (t *Trainer) compile(args []array.Array) (*Executable, error) {
+	p, err := t.trace(args)
+	if err != nil {
+		return nil, err
+	}
+	donate := make([]int, len(t.c.Params)+len(t.slots))
+	for i := range donate {
+		donate[i] = i
+	}
+	return Compile(t.c.Device, p, donate...)
+}
+
+// Program is the whole training step, as it is traced for batches of these types.
+func (t *Trainer) Program(batch ...Type) (*Program, error) {
+	params, err := t.params()
+	if err != nil {
+		return nil, err
+	}
+	args := append(append(params, t.slots...), t.scalar(0), t.scalar(0))
+	for _, b := range batch {
+		args = append(args, array.New(b.DType, b.Shape...))
+	}
+	return t.trace(args)
+}
+
+func (t *Trainer) trace(args []array.Array) (*Program, error) {
+	b := ir.NewBuilder("train_step")
+	in := make([]*Tensor, len(args))
+	for i, a := range args {
+		in[i] = b.Param(t.argName(i), ir.TypeOf(a))
+	}
+	return b.Build(t.forward(in)...)
+}
+
+// argName names the step's arguments: parameters, slots by parameter, scalars, batch.
+func (t *Trainer) argName(i int) string {
+	n, slots := len(t.c.Params), t.c.Optimizer.Slots()
+	switch {
+	case i < n:
+		return t.c.Params[i].Name
+	case i < n+len(t.slots):
+		return fmt.Sprintf("%s.slot%d", t.c.Params[(i-n)/slots].Name, (i-n)%slots)
+	}
+	i -= n + len(t.slots)
+	if i < 2 {
+		return []string{"lr", "count"}[i]
+	}
+	return fmt.Sprintf("batch%d", i-2)
+}
+
+func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {
+	in := make([]*Tensor, len(args))
+	for i, a := range args {
+		in[i] = t.session.Tensor(a)
+		if i < len(t.c.Params) {
+			in[i] = in[i].Track()
+		}
+	}
+	results := t.forward(in)
+	out := make([]array.Array, len(results))
+	for i, r := range results {
+		a, err := cpu.Read(r)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = a
+	}
+	return out, nil
+}
+
+// forward is the training step as a function of tensors: loss, gradient norm, next parameters, next slots.
+func (t *Trainer) forward(in []*Tensor) []*Tensor {
+	n, slots := len(t.c.Params), t.c.Optimizer.Slots()
+	params, in := in[:n], in[n:]
+	state, in := in[:n*slots], in[n*slots:]
+	s := optim.Step{LR: in[0], Count: in[1]}
+	loss := t.loss(params, in[2:])
+	grads := op.GradOnce([]*Tensor{loss}, nil, params)
+	norm := optim.GlobalNorm(grads)
+	s.Scale = op.Const(norm, 1)
+	if t.c.ClipNorm > 0 {
+		s.Scale = optim.ClipScale(norm, t.c.ClipNorm)
+	}
+	next, nextState := []*Tensor{loss, norm}, []*Tensor(nil)
+	for i, p := range params {
+		q, kept := t.c.Optimizer.Update(p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
+		next, nextState = append(next, q), append(nextState, kept...)
+	}
+	return append(next, nextState...)
+}
+
+func (t *Trainer) loss(params, batch []*Tensor) *Tensor {
+	defer nn.Bind(t.c.Params, params)()
+	return t.c.Loss(batch)
+}
+
+// Steps is how many steps have been taken.
+func (t *Trainer) Steps() int { return t.step }
+
+// Memory is what a compiled step needs; zero before the first step and in eager mode.
+func (t *Trainer) Memory() cpu.Memory {
+	if t.exe == nil {
+		return cpu.Memory{}
+	}
+	return t.exe.Memory()
+}

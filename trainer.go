@@ -3,12 +3,12 @@ package galley
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/nn"
-	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
 )
 
@@ -48,14 +48,12 @@ type Trainer struct {
 
 // NewTrainer starts at step 0 with the optimizer's memory at zero.
 func NewTrainer(c TrainerConfig) (*Trainer, error) {
-	if c.Device == nil || c.Loss == nil || len(c.Params) == 0 {
-		return nil, fmt.Errorf("trainer: want a device, parameters and a loss")
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
 	}
-	if c.Optimizer == nil {
-		c.Optimizer = optim.AdamW{}
-	}
-	if c.Schedule == nil {
-		c.Schedule = optim.Constant{LR: 1e-3}
+	if c.Device == nil {
+		return nil, fmt.Errorf("trainer: want a device")
 	}
 	t := &Trainer{c: c, session: c.Device.NewSession()}
 	for _, p := range c.Params {
@@ -96,8 +94,8 @@ func (t *Trainer) Step(batch ...array.Array) (m Metrics, err error) {
 	if err != nil {
 		return m, err
 	}
-	args := append(append(params, t.slots...), t.scalar(m.LR), t.scalar(float64(t.step+1)))
-	results, err := t.run(append(args, batch...))
+	args := slices.Concat(params, t.slots, []array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1))}, batch)
+	results, err := t.run(args)
 	if err != nil {
 		return m, err
 	}
@@ -127,9 +125,8 @@ func (t *Trainer) params() ([]array.Array, error) {
 	return out, nil
 }
 
-// scalar is x in the type in which the optimizer computes: f64 for f64 parameters, else f32.
 func (t *Trainer) scalar(x float64) array.Array {
-	if t.c.Params[0].Type.DType == array.F64 {
+	if t.c.scalarType().DType == array.F64 {
 		return array.Scalar(x)
 	}
 	return array.Scalar(float32(x))
@@ -151,53 +148,20 @@ func (t *Trainer) run(args []array.Array) ([]array.Array, error) {
 }
 
 func (t *Trainer) compile(args []array.Array) (*Executable, error) {
-	p, err := t.trace(args)
+	state := len(t.c.Params) + len(t.slots)
+	var batch []Type
+	for _, a := range args[state+2:] {
+		batch = append(batch, ir.TypeOf(a))
+	}
+	p, err := TraceStep(t.c, batch...)
 	if err != nil {
 		return nil, err
 	}
-	donate := make([]int, len(t.c.Params)+len(t.slots))
+	donate := make([]int, state)
 	for i := range donate {
 		donate[i] = i
 	}
 	return Compile(t.c.Device, p, donate...)
-}
-
-// Program is the whole training step, as it is traced for batches of these types.
-func (t *Trainer) Program(batch ...Type) (*Program, error) {
-	params, err := t.params()
-	if err != nil {
-		return nil, err
-	}
-	args := append(append(params, t.slots...), t.scalar(0), t.scalar(0))
-	for _, b := range batch {
-		args = append(args, array.New(b.DType, b.Shape...))
-	}
-	return t.trace(args)
-}
-
-func (t *Trainer) trace(args []array.Array) (*Program, error) {
-	b := ir.NewBuilder("train_step")
-	in := make([]*Tensor, len(args))
-	for i, a := range args {
-		in[i] = b.Param(t.argName(i), ir.TypeOf(a))
-	}
-	return b.Build(t.forward(in)...)
-}
-
-// argName names the step's arguments: parameters, slots by parameter, scalars, batch.
-func (t *Trainer) argName(i int) string {
-	n, slots := len(t.c.Params), t.c.Optimizer.Slots()
-	switch {
-	case i < n:
-		return t.c.Params[i].Name
-	case i < n+len(t.slots):
-		return fmt.Sprintf("%s.slot%d", t.c.Params[(i-n)/slots].Name, (i-n)%slots)
-	}
-	i -= n + len(t.slots)
-	if i < 2 {
-		return []string{"lr", "count"}[i]
-	}
-	return fmt.Sprintf("batch%d", i-2)
 }
 
 func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {
@@ -208,7 +172,7 @@ func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {
 			in[i] = in[i].Track()
 		}
 	}
-	results := t.forward(in)
+	results := t.c.step(in)
 	out := make([]array.Array, len(results))
 	for i, r := range results {
 		a, err := cpu.Read(r)
@@ -218,32 +182,6 @@ func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {
 		out[i] = a
 	}
 	return out, nil
-}
-
-// forward is the training step as a function of tensors: loss, gradient norm, next parameters, next slots.
-func (t *Trainer) forward(in []*Tensor) []*Tensor {
-	n, slots := len(t.c.Params), t.c.Optimizer.Slots()
-	params, in := in[:n], in[n:]
-	state, in := in[:n*slots], in[n*slots:]
-	s := optim.Step{LR: in[0], Count: in[1]}
-	loss := t.loss(params, in[2:])
-	grads := op.GradOnce([]*Tensor{loss}, nil, params)
-	norm := optim.GlobalNorm(grads)
-	s.Scale = op.Const(norm, 1)
-	if t.c.ClipNorm > 0 {
-		s.Scale = optim.ClipScale(norm, t.c.ClipNorm)
-	}
-	next, nextState := []*Tensor{loss, norm}, []*Tensor(nil)
-	for i, p := range params {
-		q, kept := t.c.Optimizer.Update(p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
-		next, nextState = append(next, q), append(nextState, kept...)
-	}
-	return append(next, nextState...)
-}
-
-func (t *Trainer) loss(params, batch []*Tensor) *Tensor {
-	defer nn.Bind(t.c.Params, params)()
-	return t.c.Loss(batch)
 }
 
 // Steps is how many steps have been taken.

@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"math"
-
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/op"
 )
@@ -17,13 +15,13 @@ type Linear struct {
 // NewLinear makes a layer with a bias.
 func NewLinear(in *Init, from, to int) *Linear {
 	l := NewLinearNoBias(in, from, to)
-	l.Bias = in.Param("bias", array.Shape{to}, Uniform(1/math.Sqrt(float64(from))))
+	l.Bias = in.Param("bias", array.Shape{to}, in.biases(from))
 	return l
 }
 
 // NewLinearNoBias makes a layer without a bias.
 func NewLinearNoBias(in *Init, from, to int) *Linear {
-	return &Linear{Weight: in.Param("weight", array.Shape{to, from}, Uniform(1/math.Sqrt(float64(from))))}
+	return &Linear{Weight: in.Param("weight", array.Shape{to, from}, in.weights(from))}
 }
 
 // Forward applies the layer to the last dim of x.

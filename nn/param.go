@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"strconv"
 
 	"github.com/galley-ml/galley/array"
@@ -26,14 +27,17 @@ type Config struct {
 	DType array.DType
 	// Seed and a parameter's name are all that its first value depends on.
 	Seed uint64
-	// Load, where set, gives a parameter's value in place of its initializer.
+	// Load, where set, gives a parameter's value in place of its initializer; a nil value leaves only its shape.
 	Load func(name string, t op.Type) (*op.Tensor, error)
+	// Frozen parameters do not remember what is computed from them: for inference.
+	Frozen bool
 }
 
 // Init makes a model's parameters and keeps the list of them. At gives a view one level deeper in the names.
 type Init struct {
 	*list
 	prefix string
+	std    float64
 }
 
 // list is what all views of an Init share.
@@ -53,7 +57,31 @@ func NewInit(c Config) *Init {
 }
 
 // At is the same model with names below name.
-func (in *Init) At(name string) *Init { return &Init{list: in.list, prefix: in.prefix + name + "."} }
+func (in *Init) At(name string) *Init {
+	return &Init{list: in.list, prefix: in.prefix + name + ".", std: in.std}
+}
+
+// WithNormal is the same model with what layers call matrices drawn from a normal distribution and their biases
+// zero, as Hugging Face's models begin, in place of the layers' own choice.
+func (in *Init) WithNormal(std float64) *Init {
+	return &Init{list: in.list, prefix: in.prefix, std: std}
+}
+
+// weights is the initializer of a matrix that sums over from elements.
+func (in *Init) weights(from int) Initializer {
+	if in.std > 0 {
+		return Normal(in.std)
+	}
+	return Uniform(1 / math.Sqrt(float64(max(from, 1))))
+}
+
+// biases is the initializer of the bias beside such a matrix.
+func (in *Init) biases(from int) Initializer {
+	if in.std > 0 {
+		return Constant(0)
+	}
+	return in.weights(from)
+}
 
 // Index is At for the layers of a list.
 func (in *Init) Index(i int) *Init { return in.At(strconv.Itoa(i)) }
@@ -75,8 +103,8 @@ func (in *Init) Param(name string, shape array.Shape, first Initializer) *Param 
 	}
 	in.names[p.Name] = true
 	in.params = append(in.params, p)
-	if err := in.fill(p, first); err != nil && in.err == nil {
-		in.err = err
+	if in.err == nil {
+		in.err = in.fill(p, first)
 	}
 	return p
 }
@@ -84,18 +112,27 @@ func (in *Init) Param(name string, shape array.Shape, first Initializer) *Param 
 func (in *Init) fill(p *Param, first Initializer) error {
 	if in.config.Load != nil {
 		v, err := in.config.Load(p.Name, p.Type)
-		if err != nil {
+		if err != nil || v == nil {
 			return err
 		}
-		if v != nil && !v.Type().Equal(p.Type) {
-			return fmt.Errorf("parameter %q: got %v, want %v", p.Name, v.Type(), p.Type)
-		}
-		p.Value = v.Track()
-		return nil
+		return in.set(p, v)
 	}
 	if in.config.Scope != nil {
-		p.Value = first(in.config.Scope, keyOf(in.config.Seed, p.Name), p.Type).Detach().Track()
-		return p.Value.Err()
+		return in.set(p, first(in.config.Scope, keyOf(in.config.Seed, p.Name), p.Type))
+	}
+	return nil
+}
+
+func (in *Init) set(p *Param, v *op.Tensor) error {
+	if v.Err() != nil {
+		return v.Err()
+	}
+	if !v.Type().Equal(p.Type) {
+		return fmt.Errorf("parameter %q: got %v, want %v", p.Name, v.Type(), p.Type)
+	}
+	p.Value = v.Detach()
+	if !in.config.Frozen {
+		p.Value = p.Value.Track()
 	}
 	return nil
 }
@@ -128,6 +165,15 @@ func Uniform(bound float64) Initializer {
 // Constant is one number everywhere.
 func Constant(x float64) Initializer {
 	return func(s op.Scope, _ op.Key, t op.Type) *op.Tensor { return op.Full(s, t.DType, t.Shape, x) }
+}
+
+// Values is what the parameters hold.
+func Values(params []*Param) []*op.Tensor {
+	values := make([]*op.Tensor, len(params))
+	for i, p := range params {
+		values[i] = p.Value
+	}
+	return values
 }
 
 // Bind gives params other values until restore is called: a trace's parameters in place of data.

@@ -101,9 +101,9 @@ func broadcastStrides(s, out array.Shape) []int {
 	return strides
 }
 
-// each calls f for every piece of the loop: the first element of the result, the count, and each operand's first
-// element.
-func (z *zipLoop) each(env *Env, f func(out, n int, in []int)) {
+// each calls what begin returns for every piece of the loop: the first element of the result, the count, and each
+// operand's first element. begin is called once a task, so that what it returns may keep buffers of its own.
+func (z *zipLoop) each(env *Env, begin func() func(out, n int, in []int)) {
 	positions := z.outer.Len()
 	if positions == 1 {
 		env.split(z.inner, func(lo, hi int) {
@@ -111,12 +111,12 @@ func (z *zipLoop) each(env *Env, f func(out, n int, in []int)) {
 			for i, r := range z.run {
 				in[i] = lo * r
 			}
-			f(lo, hi-lo, in)
+			begin()(lo, hi-lo, in)
 		})
 		return
 	}
 	env.rows(positions, z.inner, func(lo, hi int) {
-		in := make([]int, len(z.run))
+		in, f := make([]int, len(z.run)), begin()
 		for p := lo; p < hi; p++ {
 			z.offsets(p, in)
 			f(p*z.inner, z.inner, in)
@@ -135,36 +135,54 @@ func (z *zipLoop) offsets(p int, in []int) {
 	}
 }
 
-// runOf is operand i's n elements from at: the slice itself, or one element repeated into buf.
-func runOf[T any](z *zipLoop, i int, x []T, at, n int, buf *[]T) []T {
-	if z.run[i] == 1 || n == 1 {
-		return x[at : at+n]
+// runs reads one operand of a loop piece by piece.
+type runs[T any] struct {
+	x      []T
+	run    int
+	buf    []T
+	filled int // element of x that buf repeats, plus one
+}
+
+func newRuns[T array.Elem](z *zipLoop, i int, a array.Array) runs[T] {
+	return runs[T]{x: array.Data[T](a), run: z.run[i]}
+}
+
+// at is n elements from element i on: the slice itself, or one element repeated.
+func (r *runs[T]) at(i, n int) []T {
+	if r.run == 1 || n == 1 {
+		return r.x[i : i+n]
 	}
-	if cap(*buf) < n {
-		*buf = make([]T, n)
+	if r.filled == i+1 && len(r.buf) >= n {
+		return r.buf[:n]
 	}
-	b := (*buf)[:n]
-	for j := range b {
-		b[j] = x[at]
+	if cap(r.buf) < n {
+		r.buf = make([]T, n)
 	}
-	return b
+	r.buf = r.buf[:n]
+	r.buf[0], r.filled = r.x[i], i+1
+	for done := 1; done < n; done *= 2 {
+		copy(r.buf[done:], r.buf[:done])
+	}
+	return r.buf
 }
 
 // zip2 computes out = f(x, y) with x and y broadcast together.
 func zip2[T, U array.Elem](env *Env, out, x, y array.Array, f func(dst []U, x, y []T)) {
 	z := newZipLoop(out.Shape(), x.Shape(), y.Shape())
-	dst, xs, ys := array.Data[U](out), array.Data[T](x), array.Data[T](y)
+	dst := array.Data[U](out)
 	if len(dst) == 0 {
 		return
 	}
-	z.each(env, func(at, n int, in []int) {
-		for n > 0 { // in pieces, so that a repeated element needs only a small buffer
-			m := min(n, zipPiece)
-			var bx, by []T
-			f(dst[at:at+m], runOf(z, 0, xs, in[0], m, &bx), runOf(z, 1, ys, in[1], m, &by))
-			at, n = at+m, n-m
-			in[0] += m * z.run[0]
-			in[1] += m * z.run[1]
+	z.each(env, func() func(at, n int, in []int) {
+		xs, ys := newRuns[T](z, 0, x), newRuns[T](z, 1, y)
+		return func(at, n int, in []int) {
+			for n > 0 { // in pieces, so that a repeated element needs only a small buffer
+				m := min(n, zipPiece)
+				f(dst[at:at+m], xs.at(in[0], m), ys.at(in[1], m))
+				at, n = at+m, n-m
+				in[0] += m * z.run[0]
+				in[1] += m * z.run[1]
+			}
 		}
 	})
 }

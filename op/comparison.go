@@ -70,6 +70,15 @@ func (k compareKernels) run(env *Env, in, out []array.Array) {
 // asBytes is truth values as the bytes 0 and 1.
 func asBytes(a array.Array) array.Array { return array.View(array.U8, a.Shape(), a.Bytes()) }
 
+// bit is a truth value as a number, in the form that compiles without a branch.
+func bit(b bool) uint8 {
+	var n uint8
+	if b {
+		n = 1
+	}
+	return n
+}
+
 // emitComparison writes a comparison after repeating its operands to the result's shape.
 func emitComparison(w *hlo.Writer, direction string, in []hlo.Ref, out Type) []hlo.Ref {
 	return []hlo.Ref{emitCompare(w, direction, emitBroadcast(w, in[0], out), emitBroadcast(w, in[1], out))}

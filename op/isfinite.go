@@ -23,10 +23,10 @@ func (isFinite) Infer(in []Type) ([]Type, error) {
 }
 
 func (isFinite) Eval(env *Env, in, out []array.Array) {
-	float(in[0], func() { finite[float32](env, out[0], in[0]) }, func() { finite[float64](env, out[0], in[0]) })
+	float(in[0], func() { finiteElems[float32](env, out[0], in[0]) }, func() { finiteElems[float64](env, out[0], in[0]) })
 }
 
-func finite[T floats](env *Env, out, in array.Array) {
+func finiteElems[T floats](env *Env, out, in array.Array) {
 	dst, x := array.Data[bool](out), array.Data[T](in)
 	env.split(len(dst), func(lo, hi int) {
 		for i := lo; i < hi; i++ {

@@ -1,5 +1,9 @@
 package op
 
 func attentionOps() []Op {
-	return []Op{}
+	return []Op{
+		attention{},
+		attentionGrad{},
+		rope{},
+	}
 }

@@ -60,3 +60,13 @@ func (constantAlmostEverywhere) VJP(_, _, _ []*Tensor) []*Tensor { return []*Ten
 func (constantAlmostEverywhere) NoGradient() string {
 	return "it is constant almost everywhere: its gradient is zero"
 }
+
+// wantSameShape checks that all operands have one shape.
+func wantSameShape(in []Type) error {
+	for _, t := range in[1:] {
+		if !t.Shape.Equal(in[0].Shape) {
+			return fmt.Errorf("operands differ in shape: got %v and %v", in[0], t)
+		}
+	}
+	return nil
+}

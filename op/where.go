@@ -66,55 +66,50 @@ func choose[T bits](env *Env, in []array.Array, out array.Array) {
 	}
 	z := newZipLoop(out.Shape(), in[0].Shape(), in[1].Shape(), in[2].Shape())
 	cond, xs, ys := array.Data[bool](in[0]), array.Raw[T](in[1]), array.Raw[T](in[2])
-	z.each(env, func(at, n int, from []int) {
-		chooseRun(dst[at:at+n], run[bool]{cond[from[0]:], z.run[0]}, run[T]{xs[from[1]:], z.run[1]}, run[T]{ys[from[2]:], z.run[2]})
-	})
+	piece := func(at, n int, from []int) {
+		chooseRun(dst[at:at+n], stretch[bool]{cond[from[0]:], z.run[0]}, stretch[T]{xs[from[1]:], z.run[1]}, stretch[T]{ys[from[2]:], z.run[2]})
+	}
+	z.each(env, func() func(at, n int, from []int) { return piece })
 }
 
-// run is elements that follow each other, or with step 0 one that is repeated.
-type run[T any] struct {
+// stretch is elements that follow each other, or with step 0 one that is repeated.
+type stretch[T any] struct {
 	elems []T
 	step  int
 }
 
 // chooseRun has a loop without index arithmetic for the cases that are common: all operands whole, or one of the
-// choices a constant.
-func chooseRun[T bits](dst []T, cond run[bool], x, y run[T]) {
+// choices a constant. Both choices are read before the condition, so that no branch depends on it.
+func chooseRun[T bits](dst []T, cond stretch[bool], x, y stretch[T]) {
 	c, xs, ys := cond.elems, x.elems, y.elems
 	switch [3]int{cond.step, x.step, y.step} {
 	case [3]int{1, 1, 1}:
+		c, xs, ys = c[:len(dst)], xs[:len(dst)], ys[:len(dst)]
 		for i := range dst {
-			v := ys[i]
-			if c[i] {
-				v = xs[i]
-			}
-			dst[i] = v
+			dst[i] = either(c[i], xs[i], ys[i])
 		}
 	case [3]int{1, 1, 0}:
+		c, xs = c[:len(dst)], xs[:len(dst)]
 		for i := range dst {
-			v := ys[0]
-			if c[i] {
-				v = xs[i]
-			}
-			dst[i] = v
+			dst[i] = either(c[i], xs[i], ys[0])
 		}
 	case [3]int{1, 0, 1}:
+		c, ys = c[:len(dst)], ys[:len(dst)]
 		for i := range dst {
-			v := ys[i]
-			if c[i] {
-				v = xs[0]
-			}
-			dst[i] = v
+			dst[i] = either(c[i], xs[0], ys[i])
 		}
 	default:
 		for i := range dst {
-			v := ys[i*y.step]
-			if c[i*cond.step] {
-				v = xs[i*x.step]
-			}
-			dst[i] = v
+			dst[i] = either(c[i*cond.step], xs[i*x.step], ys[i*y.step])
 		}
 	}
+}
+
+func either[T bits](cond bool, x, y T) T {
+	if cond {
+		y = x
+	}
+	return y
 }
 
 func (where) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

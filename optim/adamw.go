@@ -17,15 +17,18 @@ func (AdamW) Slots() int { return 2 }
 
 // Update is one parameter's next value and moments, by the fused op.
 func (a AdamW) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
-	next, m, v := op.AdamW(p, grad, slots[0], slots[1], s.LR, s.Count, s.Scale, a.coefficients(true))
+	next, m, v := op.AdamW(adamState(p, grad, slots, s), a.config())
 	return next, []*op.Tensor{m, v}
 }
 
-func (a AdamW) coefficients(decoupled bool) op.AdamWConfig {
-	return op.AdamWConfig{
-		Beta1: orElse(a.Beta1, 0.9), Beta2: orElse(a.Beta2, 0.999), Eps: orElse(a.Eps, 1e-8),
-		WeightDecay: a.WeightDecay, Decoupled: decoupled,
+func (a AdamW) config() op.AdamConfig {
+	return op.AdamConfig{
+		Beta1: orElse(a.Beta1, 0.9), Beta2: orElse(a.Beta2, 0.999), Eps: orElse(a.Eps, 1e-8), WeightDecay: a.WeightDecay,
 	}
+}
+
+func adamState(p, grad *op.Tensor, slots []*op.Tensor, s Step) op.AdamState {
+	return op.AdamState{Param: p, Grad: grad, M: slots[0], V: slots[1], LR: s.LR, Step: s.Count, GradScale: s.Scale}
 }
 
 func orElse(x, fallback float64) float64 {
@@ -33,16 +36,4 @@ func orElse(x, fallback float64) float64 {
 		return fallback
 	}
 	return x
-}
-
-// Adam is Adam with weight decay added to the gradient. [Kingma and Ba 2015]
-type Adam AdamW
-
-// Slots is two: the first and second moment.
-func (Adam) Slots() int { return 2 }
-
-// Update is one parameter's next value and moments, by the fused op.
-func (a Adam) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
-	next, m, v := op.AdamW(p, grad, slots[0], slots[1], s.LR, s.Count, s.Scale, AdamW(a).coefficients(false))
-	return next, []*op.Tensor{m, v}
 }

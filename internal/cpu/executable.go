@@ -81,7 +81,9 @@ func (e *Executable) Run(args []array.Array) ([]array.Array, error) {
 	defer e.mu.Unlock()
 	r := &run{e: e, env: e.device.env(), params: all, results: map[*place][]byte{}}
 	for _, n := range e.f.Nodes() {
-		r.node(n)
+		if err := r.node(n); err != nil {
+			return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+		}
 	}
 	return r.collect(), nil
 }
@@ -118,10 +120,11 @@ type run struct {
 	results map[*place][]byte
 }
 
-func (r *run) node(n *ir.Node) {
+func (r *run) node(n *ir.Node) (err error) {
 	if _, ok := n.Op().(op.Aliaser); ok {
-		return
+		return nil
 	}
+	defer recoverIndex(&err)
 	in, out := make([]array.Array, len(n.In())), make([]array.Array, len(n.Out()))
 	for i, v := range n.In() {
 		in[i] = r.array(v)
@@ -130,6 +133,7 @@ func (r *run) node(n *ir.Node) {
 		out[i] = r.array(v)
 	}
 	op.Run(r.env, n.Op().(op.Op), in, out)
+	return nil
 }
 
 // array is v's memory in this run.

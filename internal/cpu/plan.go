@@ -87,9 +87,11 @@ func (p *planner) node(i int, n *ir.Node) {
 	if ip, ok := n.Op().(op.InPlacer); ok {
 		over = ip.InPlace()
 	}
+	var taken []*place // by earlier results of this node
 	for r, v := range n.Out() {
 		id := v.ID()
-		if r < len(over) && over[r] >= 0 && p.overwrite(i, n, n.In()[over[r]], v) {
+		if r < len(over) && over[r] >= 0 && p.overwrite(i, n, n.In()[over[r]], v, taken) {
+			taken = append(taken, p.places[id])
 			continue
 		}
 		p.places[id] = &place{home: homeArena, bytes: v.Type().Bytes(), first: i, last: max(p.lastUse[id], i), owned: true}
@@ -97,8 +99,11 @@ func (p *planner) node(i int, n *ir.Node) {
 }
 
 // overwrite lets result v of node i take the place of operand x, if x is not needed afterwards.
-func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value) bool {
+func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value, taken []*place) bool {
 	at := p.places[x.ID()]
+	if slices.Contains(taken, at) {
+		return false
+	}
 	for _, other := range n.In() {
 		if other != x && p.places[other.ID()] == at {
 			return false // the same memory is read in another order

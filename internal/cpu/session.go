@@ -65,7 +65,10 @@ func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err})
 	}
-	results := s.eval(o.(op.Op), arrays, outTypes)
+	results, err := s.eval(o.(op.Op), arrays, outTypes)
+	if err != nil {
+		return ir.InvalidResults(s, o, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err})
+	}
 	out := make([]*ir.Value, len(results))
 	for i, a := range results {
 		out[i] = ir.Leaf(s, outTypes[i], a)
@@ -76,16 +79,29 @@ func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	return out
 }
 
-func (s *Session) eval(o op.Op, in []array.Array, types []ir.Type) []array.Array {
+func (s *Session) eval(o op.Op, in []array.Array, types []ir.Type) (out []array.Array, err error) {
 	if _, ok := o.(op.Aliaser); ok {
-		return []array.Array{array.View(types[0].DType, types[0].Shape, in[0].Bytes())}
+		return []array.Array{array.View(types[0].DType, types[0].Shape, in[0].Bytes())}, nil
 	}
-	out := make([]array.Array, len(types))
+	defer recoverIndex(&err)
+	out = make([]array.Array, len(types))
 	for i, t := range types {
 		out[i] = array.New(t.DType, t.Shape...)
 	}
 	op.Run(s.device.env(), o, in, out)
-	return out
+	return out, nil
+}
+
+// recoverIndex turns an index that was found out of range while computing, the one fault of data that kernels can meet,
+// into an error. Other panics are bugs and go on.
+func recoverIndex(err *error) {
+	switch what := recover().(type) {
+	case nil:
+	case *op.IndexError:
+		*err = what
+	default:
+		panic(what)
+	}
 }
 
 func operands(in []*ir.Value) (types []ir.Type, arrays []array.Array, tracked bool, err error) {

@@ -14,7 +14,8 @@ const module = "github.com/galley-ml/galley"
 
 // layers are the packages whose frames are never the user's own line.
 var layers = []string{
-	module + "/op.", module + "/nn.", module + "/optim.", module + "/internal/", module + ".", "runtime.", "reflect.",
+	module + "/op.", module + "/nn.", module + "/optim.", module + ".", module + "/internal/ir.",
+	module + "/internal/pass.", module + "/internal/cpu.", "runtime.", "reflect.",
 }
 
 // Caller is the nearest frame outside the framework's own layers.

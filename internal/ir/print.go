@@ -80,8 +80,14 @@ func fieldCount(v reflect.Value) int {
 	return v.NumField()
 }
 
-// attrName is a field's name as programs write it: KeepDims is keepDims.
-func attrName(field string) string { return strings.ToLower(field[:1]) + field[1:] }
+// attrName is a field's name as programs write it, its leading capitals made small: TransX is transX, DType is dtype.
+func attrName(field string) string {
+	n := 0
+	for n < len(field) && 'A' <= field[n] && field[n] <= 'Z' {
+		n++
+	}
+	return strings.ToLower(field[:n]) + field[n:]
+}
 
 func formatAttr(v reflect.Value) string {
 	if m, ok := v.Interface().(encoding.TextMarshaler); ok {

@@ -37,9 +37,9 @@ type keySpan struct{ lo, hi int }
 
 func (s keySpan) len() int { return s.hi - s.lo }
 
-// and is what two spans share; it may be empty, but never negative.
+// and is the part of t that s shares; it lies within t even where it is empty.
 func (s keySpan) and(t keySpan) keySpan {
-	lo := max(s.lo, t.lo)
+	lo := min(max(s.lo, t.lo), t.hi)
 	return keySpan{lo, max(lo, min(s.hi, t.hi))}
 }
 
@@ -101,6 +101,7 @@ func (a *Attention[T]) positions() int {
 	return max(1, min(a.SeqQ, attentionRows/a.group()))
 }
 
+// queryBlocks is how many blocks of queries each key head has.
 func (a *Attention[T]) queryBlocks() int { return ceilDiv(a.SeqQ, a.positions()) }
 
 // queries is the positions of query block n.

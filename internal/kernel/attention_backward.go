@@ -23,6 +23,12 @@ type AttentionGrad[T Float] struct {
 // where they have to; so no sum depends on the number of threads, and each
 // block is computed once.
 func (a *Attention[T]) Backward(p *Pool, g AttentionGrad[T]) {
+	if a.Batch*a.Heads*a.SeqQ*a.SeqK == 0 {
+		clear(g.DQ)
+		clear(g.DK)
+		clear(g.DV)
+		return
+	}
 	pairs, blocks := a.Batch*a.KVHeads, a.queryBlocks()
 	if a.small() {
 		p = nil

@@ -70,7 +70,7 @@ func (a *Attention[T]) newRows(pair, block int) *flashRows[T] {
 	f := &flashRows[T]{Attention: a, b: pair / a.KVHeads, g: pair % a.KVHeads}
 	f.first, f.count = a.queries(block)
 	f.rows = f.count * a.group()
-	f.keys = min(a.SeqK, max(attentionKeys, min(attentionScores/f.rows, attentionSplit)))
+	f.keys = ceilDiv(min(a.SeqK, max(attentionKeys, min(attentionScores/f.rows, attentionSplit))), 16) * 16
 	f.mem = newScratch[T](f.rows * (a.Dim + a.DimV + f.keys + 2))
 	f.q, f.out = f.mem.cut(f.rows*a.Dim), f.mem.cut(f.rows*a.DimV)
 	f.scores = f.mem.cut(f.rows * f.keys)
@@ -87,7 +87,7 @@ func (f *flashRows[T]) free() { f.mem.free() }
 // run takes the rows over a span of keys.
 func (f *flashRows[T]) run(keys keySpan) {
 	all := f.Mask.visible(f.first, f.first+f.count-1, f.SeqK).and(keys)
-	size := blockSize(all.len(), f.keys, 16)
+	size := blockSize(all.len(), max(1, f.keys), 16)
 	for k := all.lo; k < all.hi; k += size {
 		f.block(keySpan{k, min(k+size, all.hi)})
 	}
@@ -127,7 +127,7 @@ func (f *flashRows[T]) meets(keys keySpan) bool {
 
 // absorb turns a row of scores into weights relative to the row's maximum so
 // far, and rescales what the row has summed if that has grown.
-func (f *flashRows[T]) absorb(i int, row []T, keys span, position int) {
+func (f *flashRows[T]) absorb(i int, row []T, keys keySpan, position int) {
 	see := f.Mask.visible(position, position, f.SeqK).and(keys)
 	seen := row[see.lo-keys.lo : see.hi-keys.lo]
 	if f.Mask.SegmentsQ != nil {

@@ -19,7 +19,7 @@ func gemmAsmSets() []gemmSet {
 func gemmF32AVX512() gemmKernels {
 	const lanes = 16
 	return gemmKernels{
-		size: 4, mr: 14, nr: 32, mc: 336, kc: 384, nc: 4096, stripCols: 2 * lanes,
+		size: 4, mr: 14, nr: 32, mc: 336, kc: 512, nc: 4096, stripCols: 2 * lanes,
 		tile: gemmTileF32AVX512, strip: gemmStripF32AVX512, axpy: gemmAxpyF32AVX512, dot: gemmDotF32AVX512,
 		packAcross: [formatCount]gemmPack{
 			packAcrossAsm(4, 1, gemmAcrossF32AVX512, nil),
@@ -29,6 +29,8 @@ func gemmF32AVX512() gemmKernels {
 			packAlongAsm(4, 4, lanes, 1, gemmAlongF32AVX512, nil),
 			packAlongAsm(4, 2, lanes, 1, gemmAlongBF16F32AVX512, nil),
 			packAlongAsm(4, 2, lanes, 1, gemmAlongF16F32AVX512, nil)},
+		spreadA: [formatCount]gemmSpread{gemmSpreadRowsF32AVX512, gemmSpreadRowsBF16F32AVX512, gemmSpreadRowsF16F32AVX512},
+		spreadB: [formatCount]gemmSpread{gemmSpreadColsF32AVX512, gemmSpreadColsBF16F32AVX512, gemmSpreadColsF16F32AVX512},
 	}
 }
 
@@ -39,6 +41,8 @@ func gemmF64AVX512() gemmKernels {
 		tile: gemmTileF64AVX512, strip: gemmStripF64AVX512, axpy: gemmAxpyF64AVX512, dot: gemmDotF64AVX512,
 		packAcross: [formatCount]gemmPack{packAcrossAsm(8, 1, gemmAcrossF64AVX512, nil)},
 		packAlong:  [formatCount]gemmPack{packAlongAsm(8, 8, lanes, 1, gemmAlongF64AVX512, nil)},
+		spreadA:    [formatCount]gemmSpread{gemmSpreadRowsF64AVX512},
+		spreadB:    [formatCount]gemmSpread{gemmSpreadColsF64AVX512},
 	}
 }
 
@@ -56,6 +60,8 @@ func gemmF32AVX2() gemmKernels {
 			packAlongAsm(4, 4, lanes, lanes, gemmAlongF32AVX2, plain.packAlong[formatNative]),
 			packAlongAsm(4, 2, lanes, lanes, gemmAlongBF16F32AVX2, plain.packAlong[formatBF16]),
 			packAlongAsm(4, 2, lanes, lanes, gemmAlongF16F32AVX2, plain.packAlong[formatF16])},
+		spreadA: [formatCount]gemmSpread{gemmSpreadRowsF32AVX2, gemmSpreadRowsBF16F32AVX2, gemmSpreadRowsF16F32AVX2},
+		spreadB: [formatCount]gemmSpread{gemmSpreadColsF32AVX2, gemmSpreadColsBF16F32AVX2, gemmSpreadColsF16F32AVX2},
 	}
 }
 
@@ -68,6 +74,8 @@ func gemmF64AVX2() gemmKernels {
 		packAcross: [formatCount]gemmPack{packAcrossAsm(8, 1, gemmAcrossF64AVX2, nil)},
 		packAlong: [formatCount]gemmPack{
 			packAlongAsm(8, 8, lanes, lanes, gemmAlongF64AVX2, plain.packAlong[formatNative])},
+		spreadA: [formatCount]gemmSpread{gemmSpreadRowsF64AVX2},
+		spreadB: [formatCount]gemmSpread{gemmSpreadColsF64AVX2},
 	}
 }
 

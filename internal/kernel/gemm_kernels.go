@@ -53,6 +53,9 @@ type (
 	// gemmPack writes k rows of width elements to dst without gaps, from count
 	// <= width source elements each, widened; the rest of a row is zero.
 	gemmPack func(dst, src unsafe.Pointer, ld, count, k, width int)
+	// gemmSpread packs several neighbouring panels of full width, stride
+	// elements apart, from a source whose k index strides by ld.
+	gemmSpread func(dst, src unsafe.Pointer, ld, k, panels, stride int)
 )
 
 // axpyRows and dotRows are how many rows of B one call of a gemmAxpy and of a
@@ -80,6 +83,8 @@ type gemmKernels struct {
 	// packAcross takes sources whose k index strides by ld; packAlong those
 	// whose k index is contiguous, which it transposes.
 	packAcross, packAlong [formatCount]gemmPack
+	// spreadA and spreadB, for panels of mr and nr, may be absent.
+	spreadA, spreadB [formatCount]gemmSpread
 }
 
 // gemmSet is the kernels for one kind of processor.
@@ -97,6 +102,30 @@ func kernelsOf[T Float](set *gemmSet) *gemmKernels {
 		return &set.f32
 	}
 	return &set.f64
+}
+
+// gemmPanels tells what to pack: rows p to p+k and panels lo to hi, of width
+// columns each, of a view with n columns in all.
+type gemmPanels struct{ p, k, lo, hi, width, n int }
+
+// spreadPanels is how many panels are packed at once: enough to read the
+// source in long runs, few enough to write to places that collide in the cache.
+const spreadPanels = 8
+
+// packPanels writes panels of v to dst one after the other.
+func (ks *gemmKernels) packPanels(dst unsafe.Pointer, v *gemmView, spread gemmSpread, g gemmPanels) {
+	step := g.k * g.width
+	for q := g.lo; q < g.hi; {
+		at := unsafe.Add(dst, (q-g.lo)*step*ks.size)
+		full := min(g.hi, g.n/g.width, q+spreadPanels) - q
+		if v.col != 1 || spread == nil || full < 2 {
+			ks.pack(at, v, g.p, q*g.width, g.k, g.n, g.width)
+			q++
+			continue
+		}
+		spread(at, v.at(g.p, q*g.width), v.row, g.k, full, step)
+		q += full
+	}
 }
 
 // pack writes the k by width panel at row p and column j of v to dst, where v

@@ -91,12 +91,13 @@ func (j *packedJob) runBlock(p *Pool) {
 	p.Run(len(j.panels)*j.parts, j.tileTask)
 }
 
-// packGroup packs a group of panels of B.
+// packGroup packs a group of panels of B. Columns are counted from the block.
 func (j *packedJob) packGroup(t int) {
 	ks := j.ks
-	for q := t * j.group; q < min((t+1)*j.group, ceilDiv(j.nb, ks.nr)); q++ {
-		ks.pack(j.panelB(q), &j.b, j.p, j.j+q*ks.nr, j.kb, j.n, ks.nr)
-	}
+	b := j.b
+	b.ptr = b.at(0, j.j)
+	lo, hi := t*j.group, min((t+1)*j.group, ceilDiv(j.nb, ks.nr))
+	ks.packPanels(j.panelB(lo), &b, ks.spreadB[b.format], gemmPanels{j.p, j.kb, lo, hi, ks.nr, j.nb})
 }
 
 func (j *packedJob) panelB(q int) unsafe.Pointer {
@@ -109,10 +110,7 @@ func (j *packedJob) computeRows(t int) {
 	rows := j.panels[t/j.parts]
 	panel := ks.mr * j.kb * ks.size
 	buf := newGemmBuffer((rows.hi - rows.lo) * panel)
-	for q := rows.lo; q < rows.hi; q++ {
-		dst := unsafe.Add(buf.ptr, (q-rows.lo)*panel)
-		ks.pack(dst, &j.at, j.p, q*ks.mr, j.kb, j.m, ks.mr)
-	}
+	ks.packPanels(buf.ptr, &j.at, ks.spreadA[j.at.format], gemmPanels{j.p, j.kb, rows.lo, rows.hi, ks.mr, j.m})
 	first := t % j.parts * j.group
 	last := min(first+j.group, ceilDiv(j.nb, ks.nr))
 	for q := first; q < last; q++ {

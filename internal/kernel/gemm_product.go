@@ -19,7 +19,7 @@ const (
 	// its large operand that reading it is all that counts.
 	skinnyRows = 4
 	// stripRows is up to where packing B costs more than reading it in place.
-	stripRows = 32
+	stripRows = 128
 	// stripWork is up to where preparing anything costs more than it saves.
 	stripWork = 48 * 48 * 48
 	// parallelWork is from where threads gain more than their wake-up costs.

@@ -22,20 +22,35 @@ var stripJobs = sync.Pool{New: func() any {
 }}
 
 func runStrips(pr *gemmProduct, ks *gemmKernels, p *Pool) {
-	j := stripJobs.Get().(*stripJob)
-	j.gemmProduct, j.ks = *pr, ks
-	j.rows = blockSize(pr.m, stripTaskRows, 8)
-	j.sets = ceilDiv(pr.m, j.rows)
-	tasks := j.sets * ceilDiv(pr.n, ks.stripCols)
+	rows := blockSize(pr.m, stripTaskRows, stripPass)
+	sets := ceilDiv(pr.m, rows)
+	tasks := sets * ceilDiv(pr.n, ks.stripCols)
 	if p.Threads() == 1 {
+		j := stripJob{gemmProduct: *pr, ks: ks, rows: rows, sets: sets}
 		for t := range tasks {
 			j.compute(t)
 		}
-	} else {
-		p.Run(tasks, j.task)
+		return
 	}
+	j := stripJobs.Get().(*stripJob)
+	j.gemmProduct, j.ks, j.rows, j.sets = *pr, ks, rows, sets
+	p.Run(tasks, j.task)
 	j.gemmProduct = gemmProduct{}
 	stripJobs.Put(j)
+}
+
+// stripPass is how many rows a strip kernel takes at a time, and
+// stripResident how many bytes of B stay in the cache from one to the next.
+const (
+	stripPass     = 8
+	stripResident = 1 << 20
+)
+
+// direct says whether m rows are to be computed from B in place: rows of B that
+// are usable as they are, and either read once or close to each other.
+func (j *stripJob) direct(m int) bool {
+	return j.b.format == formatNative && j.b.col == 1 &&
+		(m <= stripPass || j.k*j.b.row*j.ks.size <= stripResident)
 }
 
 func (j *stripJob) compute(t int) {
@@ -43,7 +58,7 @@ func (j *stripJob) compute(t int) {
 	i, col := t%j.sets*j.rows, t/j.sets*ks.stripCols
 	m, cols := min(j.rows, j.m-i), min(ks.stripCols, j.n-col)
 	kc := blockSize(j.k, ks.kc, 4)
-	direct := j.b.format == formatNative && j.b.col == 1
+	direct := j.direct(m)
 	var buf *gemmBuffer
 	if !direct {
 		buf = newGemmBuffer(kc * ks.stripCols * ks.size)

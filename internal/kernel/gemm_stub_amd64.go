@@ -25,16 +25,34 @@ func gemmAcrossF32AVX512(dst, src unsafe.Pointer, ld, count, k, width int)
 func gemmAlongF32AVX512(dst, src unsafe.Pointer, ld, count, k, width, store int)
 
 //go:noescape
+func gemmSpreadRowsF32AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
+func gemmSpreadColsF32AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
 func gemmAcrossBF16F32AVX512(dst, src unsafe.Pointer, ld, count, k, width int)
 
 //go:noescape
 func gemmAlongBF16F32AVX512(dst, src unsafe.Pointer, ld, count, k, width, store int)
 
 //go:noescape
+func gemmSpreadRowsBF16F32AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
+func gemmSpreadColsBF16F32AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
 func gemmAcrossF16F32AVX512(dst, src unsafe.Pointer, ld, count, k, width int)
 
 //go:noescape
 func gemmAlongF16F32AVX512(dst, src unsafe.Pointer, ld, count, k, width, store int)
+
+//go:noescape
+func gemmSpreadRowsF16F32AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
+func gemmSpreadColsF16F32AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
 
 //go:noescape
 func gemmTileF64AVX512(k int, a, b, c, next unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
@@ -55,6 +73,12 @@ func gemmAcrossF64AVX512(dst, src unsafe.Pointer, ld, count, k, width int)
 func gemmAlongF64AVX512(dst, src unsafe.Pointer, ld, count, k, width, store int)
 
 //go:noescape
+func gemmSpreadRowsF64AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
+func gemmSpreadColsF64AVX512(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
 func gemmTileF32AVX2(k int, a, b, c, next unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
 
 //go:noescape
@@ -73,16 +97,34 @@ func gemmAcrossF32AVX2(dst, src unsafe.Pointer, ld, count, k, width int)
 func gemmAlongF32AVX2(dst, src unsafe.Pointer, ld, count, k, width, store int)
 
 //go:noescape
+func gemmSpreadRowsF32AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
+func gemmSpreadColsF32AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
 func gemmAcrossBF16F32AVX2(dst, src unsafe.Pointer, ld, count, k, width int)
 
 //go:noescape
 func gemmAlongBF16F32AVX2(dst, src unsafe.Pointer, ld, count, k, width, store int)
 
 //go:noescape
+func gemmSpreadRowsBF16F32AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
+func gemmSpreadColsBF16F32AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
 func gemmAcrossF16F32AVX2(dst, src unsafe.Pointer, ld, count, k, width int)
 
 //go:noescape
 func gemmAlongF16F32AVX2(dst, src unsafe.Pointer, ld, count, k, width, store int)
+
+//go:noescape
+func gemmSpreadRowsF16F32AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
+func gemmSpreadColsF16F32AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int)
 
 //go:noescape
 func gemmTileF64AVX2(k int, a, b, c, next unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
@@ -101,3 +143,9 @@ func gemmAcrossF64AVX2(dst, src unsafe.Pointer, ld, count, k, width int)
 
 //go:noescape
 func gemmAlongF64AVX2(dst, src unsafe.Pointer, ld, count, k, width, store int)
+
+//go:noescape
+func gemmSpreadRowsF64AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int)
+
+//go:noescape
+func gemmSpreadColsF64AVX2(dst, src unsafe.Pointer, ld, k, panels, stride int)

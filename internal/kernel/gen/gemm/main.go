@@ -36,6 +36,7 @@ func main() {
 		for _, f := range t.formats() {
 			t.packAcross(f)
 			t.packAlong(f)
+			t.spreads(f)
 		}
 	}
 	Generate()

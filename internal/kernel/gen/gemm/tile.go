@@ -17,10 +17,6 @@ func (t target) tileShape() (rows, vectors int) {
 // unroll is how many terms a turn of the loop of a tile adds.
 const unroll = 4
 
-// ahead is how many bytes of A are prefetched before they are used: A comes
-// from the L2 cache, each element once for a tile.
-const ahead = 1024
-
 // tile generates the product of two packed panels, all of it in registers: each
 // term broadcasts a column of A element by element against a row of B.
 func (t target) tile() {
@@ -31,30 +27,20 @@ func (t target) tile() {
 	b := Load(Param("b"), GP64())
 	c := Load(Param("c"), GP64())
 	ldc := t.scaled("ldc")
-	t.prefetchTile(c, ldc)
 	for i := range rows * vectors {
 		t.zero(t.vec(i))
 	}
 	next := Load(Param("next"), GP64())
-	count := GP64()
-	MOVQ(k, count)
-	SHRQ(Imm(uint64(log2(unroll))), count)
-	JZ(LabelRef("rest"))
-	Label("turn")
-	PREFETCHT1(Mem{Base: next})
-	ADDQ(Imm(64), next)
-	for u := range unroll {
-		t.term(a, b, u, prefetch)
-	}
-	ADDQ(I32(unroll*rows*t.size), a)
-	ADDQ(I32(unroll*vectors*t.bytes()), b)
-	DECQ(count)
-	JNZ(LabelRef("turn"))
+	turns := GP64()
+	MOVQ(k, turns)
+	SHRQ(Imm(uint64(log2(unroll))), turns)
+	t.turns("first", tileLoop{turns, a, b, next, c, ldc})
+	t.turns("other", tileLoop{turns, a, b, next, nil, nil})
 	Label("rest")
 	ANDQ(Imm(unroll-1), k)
 	JZ(LabelRef("finish"))
 	Label("single")
-	t.term(a, b, 0, noPrefetch)
+	t.term(a, b, 0)
 	ADDQ(I32(rows*t.size), a)
 	ADDQ(I32(vectors*t.bytes()), b)
 	DECQ(k)
@@ -63,16 +49,8 @@ func (t target) tile() {
 	t.writeTile(c, ldc)
 }
 
-// prefetching says whether a term asks for a later part of A.
-type prefetching bool
-
-const (
-	prefetch   prefetching = true
-	noPrefetch prefetching = false
-)
-
 // term adds one term to every element of the tile.
-func (t target) term(a, b reg.Register, u int, p prefetching) {
+func (t target) term(a, b reg.Register, u int) {
 	rows, vectors := t.tileShape()
 	rowB := func(j int) reg.VecPhysical { return t.vec(rows*vectors + j) }
 	spare := 16 - (rows+1)*vectors
@@ -81,9 +59,6 @@ func (t target) term(a, b reg.Register, u int, p prefetching) {
 	}
 	for j := range vectors {
 		t.move(Mem{Base: b, Disp: (u*vectors + j) * t.bytes()}, rowB(j))
-	}
-	if p == prefetch {
-		PREFETCHT0(Mem{Base: a, Disp: ahead + u*max(rows*t.size, 64)})
 	}
 	for i := range rows {
 		f := t.vec((rows+1)*vectors + i%spare)
@@ -94,20 +69,45 @@ func (t target) term(a, b reg.Register, u int, p prefetching) {
 	}
 }
 
-// prefetchTile asks for the tile of C while the terms are summed.
-func (t target) prefetchTile(c, ldc reg.Register) {
+// tileLoop is the registers of a loop of a tile, with those of C where the loop
+// prefetches it.
+type tileLoop struct{ turns, a, b, next, c, ldc reg.Register }
+
+// turns generates a loop that adds unroll terms in a turn. Each turn prefetches
+// a row of the tile of C, if the loop is to do that, and ends with the last row:
+// all rows at once would keep A waiting behind them.
+func (t target) turns(label string, l tileLoop) {
 	rows, vectors := t.tileShape()
-	p := GP64()
-	MOVQ(c, p)
-	for i := range rows {
+	TESTQ(l.turns, l.turns)
+	JZ(LabelRef("rest"))
+	p, left := GP64(), GP64()
+	if l.c != nil {
+		MOVQ(l.c, p)
+		MOVQ(U32(rows), left)
+	}
+	Label(label)
+	PREFETCHT1(Mem{Base: l.next})
+	ADDQ(Imm(64), l.next)
+	if l.c != nil {
 		for off := 0; off < vectors*t.bytes(); off += 64 {
 			PREFETCHT1(Mem{Base: p, Disp: off})
 		}
 		PREFETCHT1(Mem{Base: p, Disp: vectors*t.bytes() - 1})
-		if i+1 < rows {
-			ADDQ(ldc, p)
-		}
+		ADDQ(l.ldc, p)
 	}
+	for u := range unroll {
+		t.term(l.a, l.b, u)
+	}
+	ADDQ(I32(unroll*rows*t.size), l.a)
+	ADDQ(I32(unroll*vectors*t.bytes()), l.b)
+	DECQ(l.turns)
+	if l.c == nil {
+		JNZ(LabelRef(label))
+		return
+	}
+	JZ(LabelRef("rest"))
+	DECQ(left)
+	JNZ(LabelRef(label))
 }
 
 // writeTile writes the sums, row by row until the last row of C.

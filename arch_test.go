@@ -1,0 +1,94 @@
+package galley_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// floors is the import policy: a package imports only packages on floors below its own. Do not change it to make a build
+// pass; change the package, or the policy together with ARCHITECTURE.md.
+const floors = `
+array internal/kernel
+mesh internal/comm internal/hlo internal/safetensors
+internal/ir
+op
+internal/pass internal/shard internal/spmd internal/pipeline
+internal/plan internal/cpu internal/xla internal/runtime internal/checkpoint internal/elastic
+nn optim data
+models
+.
+internal/check internal/bench internal/serve internal/ui
+cmd/galley examples
+`
+
+const module = "github.com/galley-ml/galley"
+
+func TestFloors(t *testing.T) {
+	floor := map[string]int{}
+	for i, line := range strings.Split(strings.TrimSpace(floors), "\n") {
+		for _, pkg := range strings.Fields(line) {
+			floor[pkg] = i
+		}
+	}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (path == "internal/kernel/gen" || d.Name() == "testdata" || d.Name() == "node_modules" || len(d.Name()) > 1 && d.Name()[0] == '.') {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		checkImports(t, path, floor)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// floorOf is the floor of a package's directory; whatever lies below examples is an example.
+func floorOf(floor map[string]int, dir string) (int, bool) {
+	for d := dir; ; d = filepath.Dir(d) {
+		if f, ok := floor[d]; ok && (d == dir || d == "examples") {
+			return f, true
+		}
+		if d == "." {
+			return 0, false
+		}
+	}
+}
+
+func checkImports(t *testing.T, path string, floor map[string]int) {
+	t.Helper()
+	dir := filepath.ToSlash(filepath.Dir(path))
+	own, ok := floorOf(floor, dir)
+	if !ok {
+		t.Errorf("%s: package %s has no floor", path, dir)
+		return
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, spec := range file.Imports {
+		name, _ := strconv.Unquote(spec.Path.Value)
+		rel, ours := strings.CutPrefix(name, module)
+		if !ours {
+			continue
+		}
+		rel = strings.TrimPrefix(rel, "/")
+		if rel == "" {
+			rel = "."
+		}
+		if f, ok := floorOf(floor, rel); !ok || f >= own {
+			t.Errorf("%s: imports %s, which is not on a lower floor", path, name)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/bench"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// doctorCmd says what this machine offers.
+type doctorCmd struct {
+	Fast bool `help:"Skip the short measurements."`
+}
+
+func (c *doctorCmd) Run() error {
+	fmt.Printf("go        %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Printf("cores     %d\n", runtime.NumCPU())
+	fmt.Printf("cpu       %s\n", orUnknown(cpuName()))
+	fmt.Printf("kernels   %s\n", strings.Join(kernel.Features(), " "))
+	fmt.Printf("memory    %s\n", memory())
+	fmt.Printf("plugins   %s\n", plugins())
+	if c.Fast {
+		return nil
+	}
+	for _, threads := range []int{1, runtime.NumCPU()} {
+		r, err := bench.Gemm(bench.GemmConfig{N: 768, Threads: threads, Runs: 5, DType: array.F32})
+		if err != nil {
+			return err
+		}
+		fmt.Printf("matmul    %.0f GFLOP/s with %d thread(s), f32\n", r.GFLOPS, threads)
+		if runtime.NumCPU() == 1 {
+			break
+		}
+	}
+	d := galley.CPU(galley.Config{})
+	defer d.Close()
+	fmt.Printf("default   cpu backend, %d thread(s)\n", d.Threads())
+	return nil
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}
+
+// cpuName is the processor as Linux names it.
+func cpuName() string { return field("/proc/cpuinfo", "model name") }
+
+// field is the value of the first line of a file that begins with key.
+func field(path, key string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == key {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}
+
+func memory() string {
+	total, free := field("/proc/meminfo", "MemTotal"), field("/proc/meminfo", "MemAvailable")
+	if total == "" {
+		return "unknown"
+	}
+	return total + " in all, " + free + " available"
+}
+
+// plugins lists the accelerator plugins in the usual places. Running them is not part of this version.
+func plugins() string {
+	var found []string
+	for _, pattern := range pluginPlaces() {
+		matches, _ := filepath.Glob(pattern)
+		found = append(found, matches...)
+	}
+	if len(found) == 0 {
+		return "none found: set GALLEY_PLUGIN to a PJRT plugin's path; the CPU needs none"
+	}
+	return strings.Join(found, " ") + " (found; this version runs on the CPU)"
+}
+
+func pluginPlaces() []string {
+	home, _ := os.UserHomeDir()
+	places := []string{
+		filepath.Join(home, ".local/lib/go-xla/*.so"), filepath.Join(home, ".local/lib/go-xla/nvidia/*.so"),
+		"/usr/local/lib/go-xla/*.so", "/usr/local/lib/go-xla/nvidia/*.so",
+		"/usr/local/lib/python3*/*-packages/jax_plugins/*/*.so",
+	}
+	if p := os.Getenv("GALLEY_PLUGIN"); p != "" {
+		places = append([]string{p}, places...)
+	}
+	return places
+}

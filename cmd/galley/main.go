@@ -1,0 +1,67 @@
+// Command galley trains, runs, checks and measures models.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/galley-ml/galley"
+)
+
+// commands is the command line: one struct a command, in its own file.
+type commands struct {
+	Train    trainCmd    `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
+	Generate generateCmd `cmd:"" help:"Continue a text with a model."`
+	Dump     dumpCmd     `cmd:"" help:"Print the program of a training step after a pass."`
+	Bench    benchCmd    `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
+	Check    checkCmd    `cmd:"" help:"Compare with results recorded by other frameworks."`
+	Doctor   doctorCmd   `cmd:"" help:"Say what this machine offers, and what is missing."`
+}
+
+// Exit codes: 1 when a check fails or Galley has a bug, 2 for what the user can mend.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// errFailed is a check that ran and did not hold; it has said what, already.
+var errFailed = errors.New("check failed")
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	var cli commands
+	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(),
+		kong.Description("Automatic-parallel training and serving of large models.\n\n"+
+			"  galley train                                  train a small model on a book, two minutes\n"+
+			"  galley train --model DIR --data FILE          train a Hugging Face model on a text\n"+
+			"  galley generate DIR --prompt 'Call me'        continue a text\n"+
+			"  galley check ops DIR                          ops against PyTorch's results\n"+
+			"  galley bench step --threads 2 --json          a training step, timed"))
+	if err != nil {
+		return report(err)
+	}
+	ctx, err := parser.Parse(args)
+	if err != nil {
+		return report(fmt.Errorf("%w: see galley --help", err))
+	}
+	return report(ctx.Run())
+}
+
+// report prints an error in one line and chooses the exit code.
+func report(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errFailed):
+		return exitFailed
+	}
+	fmt.Fprintln(os.Stderr, "galley:", err)
+	if _, ok := errors.AsType[*galley.BugError](err); ok {
+		return exitFailed
+	}
+	return exitUsage
+}

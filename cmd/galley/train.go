@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// trainCmd trains a language model to predict the next token of a text.
+type trainCmd struct {
+	Model     string  `help:"Hugging Face directory of a model to go on with; without it a new small one is made." type:"existingdir" placeholder:"DIR"`
+	Data      string  `help:"Text file; without it the first chapters of Moby-Dick." type:"existingfile" placeholder:"FILE"`
+	Tokenizer string  `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
+	Save      string  `help:"Directory to write the trained model to, in Hugging Face's form." type:"path" placeholder:"DIR"`
+	Steps     int     `help:"Training steps." default:"600"`
+	Batch     int     `help:"Sequences in a step." default:"16"`
+	Seq       int     `help:"Tokens in a sequence." default:"128"`
+	LR        float64 `help:"Highest learning rate; it warms up over a twentieth of the steps and falls along a cosine to a tenth." default:"0.003"`
+	Decay     float64 `help:"Weight decay." default:"0.1"`
+	Clip      float64 `help:"Limit of the gradients' norm; 0 is none." default:"1"`
+	Seed      uint64  `help:"Seed of the first weights and of the order of the text." default:"1"`
+	Threads   int     `help:"Threads; 0 means all cores."`
+	Eager     bool    `help:"Run op by op in place of compiled."`
+	Layers    int     `help:"Blocks of a new model." default:"4"`
+	Dim       int     `help:"Width of a new model." default:"128"`
+	Heads     int     `help:"Attention heads of a new model." default:"4"`
+	Prompt    string  `help:"Text to continue at the end." default:"Call me "`
+	Tokens    int     `help:"Tokens to generate at the end." default:"300"`
+}
+
+// Help is what galley train --help adds.
+func (trainCmd) Help() string {
+	return `Examples:
+  galley train                                          a small model on a book: two minutes on two cores
+  galley train --steps 2000 --dim 256 --save out        larger and longer, kept
+  galley train --model out --data notes.txt --lr 3e-4   go on with it on another text
+  galley generate out --prompt "Call me"                then use it`
+}
+
+func (c *trainCmd) Run() error {
+	err := positive(map[string]int{"steps": c.Steps, "batch": c.Batch, "seq": c.Seq, "layers": c.Layers, "dim": c.Dim, "heads": c.Heads})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	d := galley.CPU(galley.Config{Threads: c.Threads})
+	defer d.Close()
+	t := &training{trainCmd: c, d: d}
+	if err := t.prepare(); err != nil {
+		return err
+	}
+	if err := t.train(ctx); err != nil {
+		return err
+	}
+	if err := t.save(); err != nil {
+		return err
+	}
+	return t.speak()
+}
+
+// training is one run of the command.
+type training struct {
+	*trainCmd
+	d          *galley.Device
+	tokenizer  data.Tokenizer
+	model      models.Model
+	text, eval *data.Sampler
+}
+
+func (t *training) prepare() (err error) {
+	if t.tokenizer, err = openTokenizer(t.Tokenizer, t.Model); err != nil {
+		return err
+	}
+	if t.model, err = t.makeModel(); err != nil {
+		return err
+	}
+	text, source := data.MobyDick(), "Moby-Dick"
+	if t.Data != "" {
+		b, err := os.ReadFile(t.Data)
+		if err != nil {
+			return err
+		}
+		text, source = string(b), t.Data
+	}
+	ids := t.tokenizer.Encode(text)
+	if err := inVocabulary(ids, t.model.Config().Vocab); err != nil {
+		return err
+	}
+	train, held, err := data.Split(ids, 0.95)
+	if err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	config := data.SamplerConfig{Batch: t.Batch, Seq: t.Seq, Seed: t.Seed}
+	if t.text, err = data.NewSampler(train, config); err != nil {
+		return fmt.Errorf("%s: %w", source, err)
+	}
+	// A short text may have no whole window to hold out; then nothing is evaluated.
+	t.eval, _ = data.NewSampler(held, config)
+	t.introduce(source, len(ids))
+	return nil
+}
+
+func inVocabulary(ids []int32, vocab int) error {
+	for _, id := range ids {
+		if int(id) >= vocab {
+			return fmt.Errorf("token %d of the text is outside the model's vocabulary of %d: give the model's own --tokenizer", id, vocab)
+		}
+	}
+	return nil
+}
+
+func (t *training) makeModel() (models.Model, error) {
+	c := nn.Config{Scope: t.d.NewSession(), Seed: t.Seed}
+	if t.Model != "" {
+		return models.Load(t.Model, c)
+	}
+	return models.New(models.Config{
+		Family: "llama", Vocab: t.tokenizer.VocabSize(), Hidden: t.Dim, Intermediate: (t.Dim*8/3 + 15) / 16 * 16,
+		Layers: t.Layers, Heads: t.Heads, Positions: max(t.Seq, 1024), InitStd: 0.02, Tied: true,
+	}, c)
+}
+
+func (t *training) introduce(source string, tokens int) {
+	params := 0
+	for _, p := range t.model.Params() {
+		params += p.Type.Shape.Len()
+	}
+	fmt.Printf("%s, %.2fM parameters, on %s (%d tokens), %d steps of %d×%d tokens, %d thread(s)\n",
+		t.model.Config().Family, float64(params)/1e6, source, tokens, t.Steps, t.Batch, t.Seq, t.d.Threads())
+}
+
+func (t *training) train(ctx context.Context) error {
+	mode := galley.Static
+	if t.Eager {
+		mode = galley.Eager
+	}
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: t.d, Params: t.model.Params(), Mode: mode,
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(t.model, batch[0]) },
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
+		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
+		ClipNorm:  t.Clip,
+	})
+	if err != nil {
+		return err
+	}
+	p := newProgress(t.Steps, t.Batch*t.Seq)
+	defer p.finish()
+	for step := range t.Steps {
+		if ctx.Err() != nil {
+			p.finish()
+			fmt.Printf("stopped after %d steps\n", step)
+			return nil
+		}
+		m, err := trainer.Step(t.text.Batch(step))
+		if err != nil {
+			return err
+		}
+		p.step(m.Loss)
+	}
+	p.finish()
+	return t.evaluate()
+}
+
+// nextToken is the loss of windows of seq+1 tokens: each predicts the next.
+func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
+	n := windows.Dim(1)
+	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
+}
+
+// evalBatches is how many batches of held-out text are read.
+const evalBatches = 4
+
+func (t *training) evaluate() error {
+	if t.eval == nil {
+		return nil
+	}
+	s := t.d.NewSession()
+	total := 0.0
+	for i := range evalBatches {
+		loss, err := galley.Read(nextToken(t.model, s.Tensor(t.eval.Batch(i))))
+		if err != nil {
+			return err
+		}
+		total += loss.At(0) / evalBatches
+	}
+	fmt.Printf("loss on held-out text %.4f\n", total)
+	return nil
+}
+
+func (t *training) save() error {
+	if t.Save == "" {
+		return nil
+	}
+	if err := models.Save(t.Save, t.model, models.SaveConfig{}); err != nil {
+		return err
+	}
+	fmt.Printf("saved to %s\n", t.Save)
+	return nil
+}
+
+func (t *training) speak() error {
+	if t.Tokens == 0 {
+		return nil
+	}
+	fmt.Println()
+	return speak(t.model, t.tokenizer, t.Prompt, models.GenerateConfig{Tokens: t.Tokens, Temperature: 0.8, TopK: 40, Seed: t.Seed})
+}
+
+// openTokenizer reads the tokenizer that was named, else the model's own, else takes bytes.
+func openTokenizer(path, modelDir string) (data.Tokenizer, error) {
+	if path == "" && modelDir != "" {
+		own := modelDir + "/tokenizer.json"
+		if _, err := os.Stat(own); err == nil {
+			path = own
+		}
+	}
+	if path == "" {
+		return data.Bytes{}, nil
+	}
+	return data.LoadTokenizer(path)
+}

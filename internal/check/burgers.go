@@ -1,0 +1,209 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// burgersTolerance is the relative error allowed in f64.
+const burgersTolerance = 1e-8
+
+// burgersReference is burgers.json.
+type burgersReference struct {
+	Nu        float64   `json:"nu"`
+	LR        float64   `json:"lr"`
+	Optimizer string    `json:"optimizer"`
+	Losses    []float64 `json:"losses"`
+}
+
+// Burgers trains a physics-informed network for Burgers' equation: first and second derivatives of the network are in
+// its loss, and gradients go through them.
+func Burgers(w io.Writer, dir string, d *galley.Device) (*Report, error) {
+	path := filepath.Join(dir, "burgers.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var ref burgersReference
+	if err := json.Unmarshal(text, &ref); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if ref.Optimizer != "Adam" {
+		return nil, fmt.Errorf("%s: optimizer %q: want Adam", path, ref.Optimizer)
+	}
+	file, err := safetensors.Open(filepath.Join(dir, "burgers.safetensors"))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	b := &burgers{ref: ref, file: file, d: d, r: &Report{w: w}}
+	for _, mode := range []galley.Mode{galley.Eager, galley.Static} {
+		if err := b.run(mode); err != nil {
+			return nil, err
+		}
+	}
+	b.r.last()
+	return b.r, nil
+}
+
+type burgers struct {
+	ref  burgersReference
+	file *safetensors.File
+	d    *galley.Device
+	r    *Report
+}
+
+// layers is how many weight matrices the file holds.
+func (b *burgers) layers() int {
+	n := 0
+	for {
+		if _, _, ok := b.file.Type(fmt.Sprintf("w%d", n)); !ok {
+			return n
+		}
+		n++
+	}
+}
+
+// params are the weights, then the biases.
+func (b *burgers) params(s *galley.Session) ([]*nn.Param, error) {
+	var params []*nn.Param
+	for _, kind := range []string{"w", "b"} {
+		for i := range b.layers() {
+			name := fmt.Sprint(kind, i)
+			a, err := b.file.Read(name)
+			if err != nil {
+				return nil, err
+			}
+			v := op.Cast(s.Tensor(a), array.F64)
+			params = append(params, &nn.Param{Name: name, Type: v.Type(), Value: v.Track()})
+		}
+	}
+	return params, nil
+}
+
+// network is the field u at points xt [n,2].
+func network(params []*nn.Param, xt *op.Tensor) *op.Tensor {
+	n := len(params) / 2
+	h := xt
+	for i := range n {
+		h = op.Linear(h, params[i].Value, params[n+i].Value)
+		if i < n-1 {
+			h = op.Tanh(h)
+		}
+	}
+	return h
+}
+
+// fields are u, its first derivatives and the second in x, each [n,1].
+func fields(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
+	u = network(params, xt)
+	first := galley.Grad(op.Sum(u), xt)[0]
+	ux, ut = op.Narrow(first, 1, 0, 1), op.Narrow(first, 1, 1, 2)
+	uxx = op.Narrow(galley.Grad(op.Sum(ux), xt)[0], 1, 0, 1)
+	return u, ux, ut, uxx
+}
+
+// loss is the mean square of what the equation leaves over.
+func (b *burgers) loss(params []*nn.Param, xt *op.Tensor) *op.Tensor {
+	u, ux, ut, uxx := fields(params, xt)
+	rest := op.Sub(op.Add(ut, op.Mul(u, ux)), op.MulScalar(uxx, b.ref.Nu))
+	return op.Mean(op.Square(rest))
+}
+
+func (b *burgers) run(mode galley.Mode) error {
+	name := map[galley.Mode]string{galley.Eager: "eager", galley.Static: "traced"}[mode]
+	s := b.d.NewSession()
+	params, err := b.params(s)
+	if err != nil {
+		return err
+	}
+	points, err := b.file.Read("xt")
+	if err != nil {
+		return err
+	}
+	xt, err := galley.Read(op.Cast(s.Tensor(points), array.F64))
+	if err != nil {
+		return err
+	}
+	if err := b.derivatives(name, params, xt); err != nil {
+		return err
+	}
+	return b.train(name, mode, params, xt)
+}
+
+// derivatives compares the fields and the gradients of the loss at the start.
+func (b *burgers) derivatives(mode string, params []*nn.Param, xt array.Array) error {
+	args := []array.Array{xt}
+	for _, p := range params {
+		a, err := galley.Read(p.Value)
+		if err != nil {
+			return err
+		}
+		args = append(args, a)
+	}
+	results, err := execute(b.d, mode, args, func(in []*op.Tensor) []*op.Tensor {
+		defer nn.Bind(params, in[1:])()
+		u, ux, ut, uxx := fields(params, in[0])
+		return append([]*op.Tensor{u, ux, ut, uxx}, galley.Grad(b.loss(params, in[0]), in[1:]...)...)
+	})
+	if err != nil {
+		return err
+	}
+	names := []string{"u", "ux", "ut", "uxx"}
+	for i := range params {
+		names = append(names, fmt.Sprintf("grad%d", i))
+	}
+	for i, name := range names {
+		want, err := b.file.Read(name)
+		if err != nil {
+			return err
+		}
+		got := results[i].Reshape(want.Shape()...)
+		b.compare(mode+" "+name, relativeError(got, want))
+	}
+	return nil
+}
+
+func (b *burgers) train(name string, mode galley.Mode, params []*nn.Param, xt array.Array) error {
+	t, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: b.d, Params: params, Mode: mode,
+		Loss: func(batch []*op.Tensor) *op.Tensor {
+			x := batch[0]
+			if !x.Tracked() {
+				x = x.Track()
+			}
+			return b.loss(params, x)
+		},
+		Optimizer: optim.Adam{}, Schedule: optim.Constant{LR: b.ref.LR},
+	})
+	if err != nil {
+		return err
+	}
+	for i, want := range b.ref.Losses {
+		m, err := t.Step(xt)
+		if err != nil {
+			return err
+		}
+		b.compare(fmt.Sprintf("%s loss %d", name, i), math.Abs(m.Loss-want)/math.Abs(want))
+	}
+	return nil
+}
+
+func (b *burgers) compare(name string, e float64) {
+	var faults []string
+	if !(e <= burgersTolerance) {
+		faults = []string{fmt.Sprintf("relative error %.3g, want ≤ %.0e", e, burgersTolerance)}
+	}
+	b.r.add(name, faults, "")
+}

@@ -1,0 +1,271 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// ModelConfig says how a model is checked.
+type ModelConfig struct {
+	Device *galley.Device
+	Mode   galley.Mode
+	// DTypes to run in; none means f32 and f64.
+	DTypes  []array.DType
+	Verbose bool
+}
+
+// modelTolerance is the absolute error allowed: the references were recorded in f32.
+const modelTolerance = 2e-4
+
+// modelReference is reference.json.
+type modelReference struct {
+	Loss0     float64            `json:"loss0"`
+	GradNorms map[string]float64 `json:"grad_norms"`
+	Optimizer struct {
+		Name        string     `json:"name"`
+		LR          float64    `json:"lr"`
+		Betas       [2]float64 `json:"betas"`
+		Eps         float64    `json:"eps"`
+		WeightDecay float64    `json:"weight_decay"`
+		ClipNorm    float64    `json:"clip_norm"`
+		DecayAll    bool       `json:"decay_all"`
+	} `json:"optimizer"`
+	Losses    []float64 `json:"losses"`
+	ClipNorms []float64 `json:"clip_norms"`
+	Greedy    *struct {
+		Prompt []int `json:"prompt"`
+		Tokens []int `json:"tokens"`
+	} `json:"greedy_after_training"`
+}
+
+// Model loads a Hugging Face directory and repeats its recorded training: first logits and gradients, every loss and
+// gradient norm, the greedy continuation afterwards.
+func Model(w io.Writer, dir string, c ModelConfig) (*Report, error) {
+	path := filepath.Join(dir, "reference.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &modelCheck{c: c, dir: dir, r: &Report{w: w, verbose: c.Verbose}}
+	if err := json.Unmarshal(text, &m.ref); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if o := m.ref.Optimizer; o.Name != "AdamW" || !o.DecayAll {
+		return nil, fmt.Errorf("%s: optimizer %q: want AdamW that decays all", path, o.Name)
+	}
+	if m.file, err = safetensors.Open(filepath.Join(dir, "reference.safetensors")); err != nil {
+		return nil, err
+	}
+	defer m.file.Close()
+	dtypes := c.DTypes
+	if len(dtypes) == 0 {
+		dtypes = []array.DType{array.F32, array.F64}
+	}
+	for _, dtype := range dtypes {
+		if err := m.run(dtype); err != nil {
+			return nil, err
+		}
+	}
+	m.r.last()
+	return m.r, nil
+}
+
+type modelCheck struct {
+	c     ModelConfig
+	dir   string
+	ref   modelReference
+	file  *safetensors.File
+	r     *Report
+	model models.Model
+	dtype array.DType
+	ids   array.Array
+}
+
+func (m *modelCheck) run(dtype array.DType) (err error) {
+	m.dtype = dtype
+	if m.ids, err = m.file.Read("ids"); err != nil {
+		return err
+	}
+	if s := m.ids.Shape(); len(s) != 3 || s[0] < len(m.ref.Losses) || s[2] < 2 {
+		return fmt.Errorf("reference.safetensors: ids are %v: want [steps, batch, seq+1] for %d steps", s, len(m.ref.Losses))
+	}
+	s := m.c.Device.NewSession()
+	if m.model, err = models.Load(m.dir, nn.Config{Scope: s, DType: dtype}); err != nil {
+		return err
+	}
+	if err := m.first(s); err != nil {
+		return err
+	}
+	if err := m.train(); err != nil {
+		return err
+	}
+	return m.greedy()
+}
+
+// batch is the token ids of one step, [batch, seq+1].
+func (m *modelCheck) batch(step int) array.Array {
+	s := m.ids.Shape()
+	return m.ids.Rows(step, step+1).Reshape(s[1], s[2])
+}
+
+// nextToken is the loss of a batch of windows: each token predicts the next.
+func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
+	n := windows.Dim(1)
+	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
+}
+
+// first compares logits, loss and gradients before any update.
+func (m *modelCheck) first(s *galley.Session) error {
+	windows := s.Tensor(m.batch(0))
+	n := windows.Dim(1)
+	logits, err := galley.Read(m.model.Forward(op.Narrow(windows, 1, 0, n-1)))
+	if err != nil {
+		return err
+	}
+	want, err := m.file.Read("logits0")
+	if err != nil {
+		return err
+	}
+	m.near("logits0", maxDifference(logits, want), modelTolerance)
+	params := m.model.Params()
+	values := make([]*op.Tensor, len(params))
+	for i, p := range params {
+		values[i] = p.Value
+	}
+	loss := nextToken(m.model, windows)
+	lossValue, err := galley.Read(loss)
+	if err != nil {
+		return err
+	}
+	m.near("loss0", math.Abs(lossValue.At(0)-m.ref.Loss0), modelTolerance)
+	return m.gradients(params, op.GradOnce([]*op.Tensor{loss}, nil, values))
+}
+
+func (m *modelCheck) gradients(params []*nn.Param, grads []*op.Tensor) error {
+	seen := map[string]bool{}
+	for i, p := range params {
+		g, err := galley.Read(grads[i])
+		if err != nil {
+			return err
+		}
+		seen[p.Name] = true
+		want, ok := m.ref.GradNorms[p.Name]
+		if !ok {
+			m.r.add(m.label("gradient of "+p.Name), []string{"the reference has none of this name"}, "")
+			continue
+		}
+		m.near("norm of gradient of "+p.Name, math.Abs(norm(g)-want), modelTolerance)
+		if _, _, ok := m.file.Type("grad0." + p.Name); ok {
+			recorded, err := m.file.Read("grad0." + p.Name)
+			if err != nil {
+				return err
+			}
+			m.near("gradient of "+p.Name, maxDifference(g, recorded), modelTolerance)
+		}
+	}
+	for _, name := range sortedKeys(m.ref.GradNorms) {
+		if !seen[name] {
+			m.r.add(m.label("gradient of "+name), []string{"the model has no parameter of this name"}, "")
+		}
+	}
+	return nil
+}
+
+func sortedKeys(m map[string]float64) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func norm(a array.Array) float64 {
+	s := 0.0
+	for i := range a.Len() {
+		s += a.At(i) * a.At(i)
+	}
+	return math.Sqrt(s)
+}
+
+func maxDifference(got, want array.Array) float64 {
+	if !got.Shape().Equal(want.Shape()) {
+		return math.Inf(1)
+	}
+	worst := 0.0
+	for i := range want.Len() {
+		if d := math.Abs(got.At(i) - want.At(i)); d > worst || d != d {
+			worst = d
+		}
+	}
+	return worst
+}
+
+// train repeats the recorded steps.
+func (m *modelCheck) train() error {
+	o := m.ref.Optimizer
+	t, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: m.c.Device, Params: m.model.Params(), Mode: m.c.Mode,
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(m.model, batch[0]) },
+		Optimizer: optim.AdamW{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay},
+		Schedule:  optim.Constant{LR: o.LR}, ClipNorm: o.ClipNorm,
+	})
+	if err != nil {
+		return err
+	}
+	for i, want := range m.ref.Losses {
+		got, err := t.Step(m.batch(i))
+		if err != nil {
+			return err
+		}
+		m.near(fmt.Sprintf("loss %d", i), math.Abs(got.Loss-want), modelTolerance)
+		if i < len(m.ref.ClipNorms) {
+			m.near(fmt.Sprintf("gradient norm %d", i), math.Abs(got.GradNorm-m.ref.ClipNorms[i]), modelTolerance)
+		}
+	}
+	return nil
+}
+
+// greedy continues the recorded prompt with the most likely tokens.
+func (m *modelCheck) greedy() error {
+	g := m.ref.Greedy
+	if g == nil {
+		return nil
+	}
+	got := slices.Clone(g.Prompt)
+	for token, err := range models.Generate(m.model, g.Prompt, models.GenerateConfig{Tokens: len(g.Tokens) - len(g.Prompt)}) {
+		if err != nil {
+			return err
+		}
+		got = append(got, token)
+	}
+	var faults []string
+	if !slices.Equal(got, g.Tokens) {
+		faults = []string{fmt.Sprintf("got %v, want %v", got, g.Tokens)}
+	}
+	m.r.add(m.label("greedy continuation"), faults, "")
+	return nil
+}
+
+func (m *modelCheck) label(what string) string { return fmt.Sprintf("%v %s", m.dtype, what) }
+
+func (m *modelCheck) near(what string, e, limit float64) {
+	var faults []string
+	if !(e <= limit) {
+		faults = []string{fmt.Sprintf("differs by %.3g, want ≤ %.0e", e, limit)}
+	}
+	m.r.add(m.label(what), faults, fmt.Sprintf("%.1e", e))
+}

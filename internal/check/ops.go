@@ -1,0 +1,238 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/op"
+)
+
+// OpsConfig says how ops are checked.
+type OpsConfig struct {
+	Device *galley.Device
+	// Verbose prints the cases that pass, too.
+	Verbose bool
+}
+
+// opCase is one entry of ops.json. Strings are names in ops.safetensors.
+type opCase struct {
+	ID         string          `json:"id"`
+	Op         string          `json:"op"`
+	Attrs      json.RawMessage `json:"attrs"`
+	Inputs     []string        `json:"inputs"`
+	Outputs    []string        `json:"outputs"`
+	Cotangents []indexed       `json:"cotangents"`
+	Grads      []indexed       `json:"grads"`
+	HVP        [][2]string     `json:"hvp"`
+}
+
+// indexed is a pair [index, name].
+type indexed struct {
+	Index int
+	Name  string
+}
+
+// UnmarshalJSON reads the pair.
+func (x *indexed) UnmarshalJSON(b []byte) error {
+	return json.Unmarshal(b, &[]any{&x.Index, &x.Name})
+}
+
+// Ops runs every case of a directory with ops.json and ops.safetensors, eagerly and traced, in f64 and f32.
+func Ops(w io.Writer, dir string, c OpsConfig) (*Report, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "ops.json"))
+	if err != nil {
+		return nil, err
+	}
+	var cases []opCase
+	if err := json.Unmarshal(text, &cases); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, "ops.json"), err)
+	}
+	file, err := safetensors.Open(filepath.Join(dir, "ops.safetensors"))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	r := &Report{w: w, verbose: c.Verbose}
+	for _, oc := range cases {
+		faults, note := oc.check(c.Device, file)
+		r.add(fmt.Sprintf("%s (%s %s)", oc.ID, oc.Op, oc.Attrs), faults, note)
+	}
+	r.last()
+	return r, nil
+}
+
+// tolerances of the two dtypes, as relative errors in norm.
+var opTolerance = map[array.DType]float64{array.F64: 1e-9, array.F32: 2e-5}
+
+// check runs one case in both modes and dtypes.
+func (oc *opCase) check(d *galley.Device, file *safetensors.File) (faults []string, note string) {
+	worst := map[array.DType]float64{}
+	for _, dtype := range []array.DType{array.F64, array.F32} {
+		for _, mode := range []string{"eager", "traced"} {
+			e, err := oc.run(d, file, dtype, mode)
+			switch {
+			case err != nil:
+				faults = append(faults, fmt.Sprintf("%v %s: %v", dtype, mode, err))
+			case e.err > opTolerance[dtype] || e.err != e.err:
+				faults = append(faults, fmt.Sprintf("%v %s: %s: relative error %.3g, want ≤ %.0e", dtype, mode, e.what, e.err, opTolerance[dtype]))
+			default:
+				worst[dtype] = max(worst[dtype], e.err)
+			}
+		}
+	}
+	return faults, fmt.Sprintf("f64 %.1e  f32 %.1e", worst[array.F64], worst[array.F32])
+}
+
+// worstError is the largest error of a case and what it was of.
+type worstError struct {
+	what string
+	err  float64
+}
+
+// run computes everything that the case records and compares.
+func (oc *opCase) run(d *galley.Device, file *safetensors.File, dtype array.DType, mode string) (worstError, error) {
+	in, err := oc.read(d, file, oc.Inputs, dtype)
+	if err != nil {
+		return worstError{}, err
+	}
+	aux, err := oc.readAux(d, file, dtype)
+	if err != nil {
+		return worstError{}, err
+	}
+	args := append(in, aux...)
+	f := func(xs []*op.Tensor) []*op.Tensor { return oc.compute(xs[:len(in)], xs[len(in):]) }
+	if _, err := opBuilder(oc.Op, oc.Attrs); err != nil {
+		return worstError{}, err
+	}
+	results, err := execute(d, mode, args, f)
+	if err != nil {
+		return worstError{}, err
+	}
+	return oc.compare(file, results)
+}
+
+// auxNames are the cotangents and the vectors of Hessian products, in this order.
+func (oc *opCase) auxNames() []string {
+	var names []string
+	for _, ct := range oc.Cotangents {
+		names = append(names, ct.Name)
+	}
+	for _, p := range oc.HVP {
+		names = append(names, p[0])
+	}
+	return names
+}
+
+func (oc *opCase) readAux(d *galley.Device, file *safetensors.File, dtype array.DType) ([]array.Array, error) {
+	return oc.read(d, file, oc.auxNames(), dtype)
+}
+
+func (oc *opCase) read(d *galley.Device, file *safetensors.File, names []string, dtype array.DType) ([]array.Array, error) {
+	out := make([]array.Array, len(names))
+	for i, name := range names {
+		a, err := file.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		if a.DType().IsFloat() {
+			if a, err = galley.Read(op.Cast(d.NewSession().Tensor(a), dtype)); err != nil {
+				return nil, err
+			}
+		}
+		out[i] = a
+	}
+	return out, nil
+}
+
+// compute is the case as tensors: outputs, then gradients, then Hessian-vector products.
+func (oc *opCase) compute(in, aux []*op.Tensor) []*op.Tensor {
+	build, err := opBuilder(oc.Op, oc.Attrs)
+	if err != nil {
+		return nil
+	}
+	outs := build(in)
+	if len(oc.Grads) == 0 {
+		return outs
+	}
+	var ys, cts, xs []*op.Tensor
+	for i, ct := range oc.Cotangents {
+		ys, cts = append(ys, outs[ct.Index]), append(cts, aux[i])
+	}
+	for _, g := range oc.Grads {
+		xs = append(xs, in[g.Index])
+	}
+	grads := op.Grad(ys, cts, xs)
+	results := append(outs, grads...)
+	if len(oc.HVP) > 0 {
+		results = append(results, op.Grad(grads, aux[len(oc.Cotangents):], xs)...)
+	}
+	return results
+}
+
+// compare matches results with what was recorded.
+func (oc *opCase) compare(file *safetensors.File, results []array.Array) (worstError, error) {
+	names := append([]string(nil), oc.Outputs...)
+	for _, g := range oc.Grads {
+		names = append(names, g.Name)
+	}
+	for _, p := range oc.HVP {
+		names = append(names, p[1])
+	}
+	if len(results) != len(names) {
+		return worstError{}, fmt.Errorf("got %d results, want %d", len(results), len(names))
+	}
+	worst := worstError{}
+	for i, name := range names {
+		want, err := file.Read(name)
+		if err != nil {
+			return worst, err
+		}
+		if !results[i].Shape().Equal(want.Shape()) {
+			return worst, fmt.Errorf("%s: got shape %v, want %v", name, results[i].Shape(), want.Shape())
+		}
+		if e := relativeError(results[i], want); e > worst.err || e != e {
+			worst = worstError{name, e}
+		}
+	}
+	return worst, nil
+}
+
+// execute runs f on arrays eagerly or as a compiled program.
+func execute(d *galley.Device, mode string, args []array.Array, f func([]*op.Tensor) []*op.Tensor) ([]array.Array, error) {
+	if mode == "traced" {
+		types := make([]op.Type, len(args))
+		for i, a := range args {
+			types[i] = op.Type{DType: a.DType(), Shape: a.Shape()}
+		}
+		p, err := galley.Trace("case", types, f)
+		if err != nil {
+			return nil, err
+		}
+		e, err := galley.Compile(d, p)
+		if err != nil {
+			return nil, err
+		}
+		return e.Run(args)
+	}
+	s := d.NewSession()
+	xs := make([]*op.Tensor, len(args))
+	for i, a := range args {
+		xs[i] = s.Tensor(a).Track()
+	}
+	var out []array.Array
+	for _, y := range f(xs) {
+		a, err := cpu.Read(y)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}

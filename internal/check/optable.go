@@ -1,0 +1,139 @@
+package check
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/op"
+)
+
+func (a opAttrs) elementCases() map[string]tensors {
+	return map[string]tensors{
+		"gelu":  lift1(func(x *op.Tensor) *op.Tensor { return op.GELU(x, a.Approximate) }),
+		"pow":   lift1(func(x *op.Tensor) *op.Tensor { return op.Pow(x, a.Exponent) }),
+		"where": func(in []*op.Tensor) []*op.Tensor { return one(op.Where(in[0], in[1], in[2])) },
+		"clamp": lift1(func(x *op.Tensor) *op.Tensor {
+			return op.Clamp(x, orElse(a.Min, math.Inf(-1)), orElse(a.Max, math.Inf(1)))
+		}),
+		"tril":    lift1(func(x *op.Tensor) *op.Tensor { return op.Tril(x, a.Diagonal) }),
+		"triu":    lift1(func(x *op.Tensor) *op.Tensor { return op.Triu(x, a.Diagonal) }),
+		"one_hot": lift1(func(x *op.Tensor) *op.Tensor { return op.OneHot(x, a.NumClasses) }),
+	}
+}
+
+func orElse(x *float64, otherwise float64) float64 {
+	if x == nil {
+		return otherwise
+	}
+	return *x
+}
+
+// reductionCases fold dims away and, where asked, put them back as ones.
+func (a opAttrs) reductionCases() map[string]tensors {
+	table := map[string]tensors{}
+	for name, f := range map[string]func(x *op.Tensor, dims ...int) *op.Tensor{
+		"sum": op.Sum, "mean": op.Mean, "amax": op.AMax, "amin": op.AMin, "prod": op.Prod, "logsumexp": op.LogSumExp,
+		"any": op.AnyOf, "all": op.AllOf,
+		"var": a.variance(),
+	} {
+		table[name] = lift1(func(x *op.Tensor) *op.Tensor { return a.keep(f(x, a.Dim...), x) })
+	}
+	table["argmax"] = lift1(func(x *op.Tensor) *op.Tensor { return a.keep(op.ArgMax(x, a.Dim.first(-1)), x) })
+	table["argmin"] = lift1(func(x *op.Tensor) *op.Tensor { return a.keep(op.ArgMin(x, a.Dim.first(-1)), x) })
+	table["cumsum"] = lift1(func(x *op.Tensor) *op.Tensor { return op.CumSum(x, a.Dim.first(-1)) })
+	return table
+}
+
+func (a opAttrs) variance() func(x *op.Tensor, dims ...int) *op.Tensor {
+	if a.Unbiased {
+		return op.SampleVar
+	}
+	return op.Var
+}
+
+func (a opAttrs) keep(y, x *op.Tensor) *op.Tensor {
+	if !a.KeepDim {
+		return y
+	}
+	return op.KeepDims(y, x, a.Dim...)
+}
+
+func (a opAttrs) shapeCases() map[string]tensors {
+	return map[string]tensors{
+		"slice":     lift1(func(x *op.Tensor) *op.Tensor { return op.Slice(x, a.Start, a.End, a.Step) }),
+		"concat":    func(in []*op.Tensor) []*op.Tensor { return one(op.Concat(in, a.Dim.first(0))) },
+		"stack":     func(in []*op.Tensor) []*op.Tensor { return one(op.Stack(in, a.Dim.first(0))) },
+		"split":     func(in []*op.Tensor) []*op.Tensor { return op.Split(in[0], a.Dim.first(0), a.Sizes...) },
+		"transpose": lift1(func(x *op.Tensor) *op.Tensor { return op.Transpose(x, a.Perm...) }),
+		"reshape":   lift1(func(x *op.Tensor) *op.Tensor { return op.Reshape(x, a.Shape...) }),
+		"expand":    lift1(func(x *op.Tensor) *op.Tensor { return op.Expand(x, a.Shape...) }),
+		"tile":      lift1(func(x *op.Tensor) *op.Tensor { return op.Tile(x, a.Reps...) }),
+		"pad":       lift1(func(x *op.Tensor) *op.Tensor { return op.Pad(x, a.Low, a.High, a.Value) }),
+		"flip":      lift1(func(x *op.Tensor) *op.Tensor { return op.Flip(x, a.Dim...) }),
+		"roll":      lift1(func(x *op.Tensor) *op.Tensor { return op.Roll(x, a.Shift, a.Dim) }),
+		"sort": func(in []*op.Tensor) []*op.Tensor {
+			sort := op.Sort
+			if a.Descending {
+				sort = op.SortDescending
+			}
+			values, indices := sort(in[0], a.Dim.first(-1))
+			return []*op.Tensor{values, indices}
+		},
+		"topk": func(in []*op.Tensor) []*op.Tensor {
+			values, indices := op.TopK(in[0], a.K, a.Dim.first(-1))
+			return []*op.Tensor{values, indices}
+		},
+	}
+}
+
+func (a opAttrs) indexCases() map[string]tensors {
+	return map[string]tensors{
+		"embedding":      lift2(op.Embedding),
+		"take_along_dim": lift2(func(x, i *op.Tensor) *op.Tensor { return op.TakeAlongDim(x, i, a.Dim.first(0)) }),
+		"gather":         lift2(func(x, i *op.Tensor) *op.Tensor { return op.TakeAlongDim(x, i, a.Dim.first(0)) }),
+		"index_select":   lift2(func(x, i *op.Tensor) *op.Tensor { return op.IndexSelect(x, a.Dim.first(0), i) }),
+		"index_add":      func(in []*op.Tensor) []*op.Tensor { return one(op.IndexAdd(in[0], a.Dim.first(0), in[1], in[2])) },
+		"scatter_add":    func(in []*op.Tensor) []*op.Tensor { return one(op.ScatterAdd(in[0], a.Dim.first(0), in[1], in[2])) },
+		"matmul":         lift2(func(x, y *op.Tensor) *op.Tensor { return op.MatMulT(x, y, a.TransposeA, a.TransposeB) }),
+		"einsum":         func(in []*op.Tensor) []*op.Tensor { return one(op.Einsum(a.Equation, in...)) },
+		"conv1d":         a.conv(op.Conv1D),
+		"conv2d":         a.conv(op.Conv2D),
+		"max_pool2d":     lift1(func(x *op.Tensor) *op.Tensor { return op.MaxPool2D(x, a.pool()) }),
+		"avg_pool2d":     lift1(func(x *op.Tensor) *op.Tensor { return op.AvgPool2D(x, a.pool()) }),
+	}
+}
+
+func (a opAttrs) conv(f func(x, w, bias *op.Tensor, c op.ConvConfig) *op.Tensor) tensors {
+	return func(in []*op.Tensor) []*op.Tensor {
+		var bias *op.Tensor
+		if len(in) == 3 {
+			bias = in[2]
+		}
+		return one(f(in[0], in[1], bias, op.ConvConfig{Stride: a.Stride, Padding: a.Padding, Dilation: a.Dilation, Groups: a.Groups}))
+	}
+}
+
+func (a opAttrs) pool() op.PoolConfig {
+	return op.PoolConfig{Kernel: a.Kernel, Stride: a.Stride, Padding: a.Padding}
+}
+
+func (a opAttrs) layerCases() map[string]tensors {
+	return map[string]tensors{
+		"softmax":     lift1(func(x *op.Tensor) *op.Tensor { return op.Softmax(x, a.Dim.first(-1)) }),
+		"log_softmax": lift1(func(x *op.Tensor) *op.Tensor { return op.LogSoftmax(x, a.Dim.first(-1)) }),
+		"layer_norm":  func(in []*op.Tensor) []*op.Tensor { return one(op.LayerNorm(in[0], in[1], in[2], a.Eps)) },
+		"rms_norm":    lift2(func(x, g *op.Tensor) *op.Tensor { return op.RMSNorm(x, g, a.Eps) }),
+		"mse_loss":    lift2(func(x, y *op.Tensor) *op.Tensor { return op.MSELoss(x, y, a.Reduction) }),
+		"cross_entropy": lift2(func(x, labels *op.Tensor) *op.Tensor {
+			return op.CrossEntropy(x, op.Cast(labels, array.I32), a.crossEntropy())
+		}),
+		"attention": func(in []*op.Tensor) []*op.Tensor {
+			return one(op.Attention(in[0], in[1], in[2], op.AttentionConfig{Causal: a.Causal, Scale: a.Scale, Window: a.Window}))
+		},
+		"rope": lift1(func(x *op.Tensor) *op.Tensor { return op.RoPE(x, op.RoPEConfig{Theta: a.Theta, Style: a.Style}) }),
+	}
+}
+
+func (a opAttrs) crossEntropy() op.CrossEntropyConfig {
+	return op.CrossEntropyConfig{Reduction: a.Reduction, IgnoreIndex: a.IgnoreIndex, LabelSmoothing: a.LabelSmoothing}
+}

@@ -1,0 +1,91 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Cache is the keys and values of the tokens that a model has seen. A nil Cache is none.
+type Cache struct {
+	layers []*nn.KVCache
+	// limit is how many tokens it may hold, length how many it does; where start is set, that says how many.
+	limit, length int
+	start         *op.Tensor
+}
+
+// NewCache is an empty cache for up to limit tokens, for eager tensors: it grows with what is decoded.
+func NewCache(m Model, limit int) *Cache {
+	c := &Cache{limit: limit}
+	for range m.Config().Layers {
+		c.layers = append(c.layers, &nn.KVCache{})
+	}
+	return c
+}
+
+// CacheTypes is the values that FixedCache takes: the keys and the values of each layer in turn.
+func CacheTypes(m Model, batch, limit int) []op.Type {
+	c := m.Config()
+	t := op.Type{DType: m.Params()[0].Type.DType, Shape: array.Shape{batch, limit, c.KVHeads, c.HeadDim}}
+	types := make([]op.Type, 2*c.Layers)
+	for i := range types {
+		types[i] = t
+	}
+	return types
+}
+
+// FixedCache is a cache in tensors of CacheTypes, of which the first start tokens, an integer scalar, are filled.
+// Decoding writes into them, so that one traced program serves every step.
+func FixedCache(values []*op.Tensor, start *op.Tensor) *Cache {
+	c := &Cache{start: start}
+	for i := 0; i+1 < len(values); i += 2 {
+		c.layers = append(c.layers, &nn.KVCache{K: values[i], V: values[i+1], Start: start})
+		c.limit = values[i].Dim(1)
+	}
+	return c
+}
+
+// Values is what the cache holds now: the keys and the values of each layer in turn.
+func (c *Cache) Values() []*op.Tensor {
+	var values []*op.Tensor
+	for _, l := range c.layers {
+		values = append(values, l.K, l.V)
+	}
+	return values
+}
+
+// Len is how many tokens have been decoded into the cache.
+func (c *Cache) Len() int {
+	if c == nil {
+		return 0
+	}
+	return c.length
+}
+
+func (c *Cache) layer(i int) *nn.KVCache {
+	if c == nil {
+		return nil
+	}
+	return c.layers[i]
+}
+
+func (m *decoder) Decode(ids *op.Tensor, c *Cache) *op.Tensor {
+	if ids.Err() != nil {
+		return ids
+	}
+	if len(c.layers) != len(m.blocks) {
+		return invalid(ids, fmt.Errorf("cache of %d layers: the model has %d", len(c.layers), len(m.blocks)))
+	}
+	if n := c.length + ids.Dim(1); n > c.limit || ids.Dim(1) == 0 {
+		return invalid(ids, fmt.Errorf("cache for %d tokens: %d and then ids %v", c.limit, c.length, ids.Type()))
+	}
+	x := m.hidden(ids, c)
+	if x.Err() != nil {
+		return x
+	}
+	c.length += ids.Dim(1)
+	last := op.Narrow(x, 1, x.Dim(1)-1, x.Dim(1))
+	return m.logits(op.Reshape(last, x.Dim(0), m.config.Hidden))
+}

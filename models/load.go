@@ -1,0 +1,164 @@
+package models
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Host is a scope that takes data from the host's memory: an eager session.
+type Host interface {
+	op.Scope
+	Tensor(a array.Array) *op.Tensor
+}
+
+// Load reads a model from a Hugging Face directory: config.json and safetensors, in one file or in shards. Weights are
+// cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
+func Load(dir string, c nn.Config) (Model, error) {
+	config, err := ReadConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	src, err := safetensors.OpenDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	defer src.Close()
+	l := &loader{src: src, config: config, used: map[string]bool{}}
+	if c.Scope != nil {
+		host, ok := c.Scope.(Host)
+		if !ok {
+			return nil, fmt.Errorf("models: load %s: weights cannot be put into a %T: want an eager session", dir, c.Scope)
+		}
+		l.host = host
+	}
+	c.Load = l.load
+	m, err := New(config, c)
+	if err == nil {
+		err = l.unexpected()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("models: %s: %w", weightsFile(dir), err)
+	}
+	return m, nil
+}
+
+// weightsFile is the file that errors about the weights name.
+func weightsFile(dir string) string {
+	single := filepath.Join(dir, "model.safetensors")
+	if _, err := os.Stat(single); err == nil {
+		return single
+	}
+	return single + ".index.json"
+}
+
+// loader finds parameters in a checkpoint.
+type loader struct {
+	src    *safetensors.Dir
+	config Config
+	host   Host
+	used   map[string]bool
+}
+
+// load is nn.Config's Load.
+func (l *loader) load(name string, t op.Type) (*op.Tensor, error) {
+	for _, stored := range aliases(l.config, name) {
+		if _, _, ok := l.src.Type(stored); ok {
+			return l.whole(stored, t)
+		}
+	}
+	if parts := expertParts(l.config, name); parts != nil {
+		return l.stack(parts, t)
+	}
+	return nil, fmt.Errorf("tensor %q: missing", name)
+}
+
+// check compares a stored tensor with what is wanted of it.
+func (l *loader) check(stored string, want array.Shape) error {
+	l.used[stored] = true
+	dtype, shape, ok := l.src.Type(stored)
+	switch {
+	case !ok:
+		return fmt.Errorf("tensor %q: missing", stored)
+	case !shape.Equal(want):
+		return fmt.Errorf("tensor %q: got shape %v, want %v", stored, shape, want)
+	case dtype == array.Invalid || !dtype.IsFloat():
+		return fmt.Errorf("tensor %q: got %v, want floats of 16, 32 or 64 bits", stored, dtype)
+	}
+	return nil
+}
+
+func (l *loader) whole(stored string, t op.Type) (*op.Tensor, error) {
+	if err := l.check(stored, t.Shape); err != nil || l.host == nil {
+		return nil, err
+	}
+	a, err := l.src.Read(stored)
+	if err != nil {
+		return nil, err
+	}
+	return l.put(a, t), nil
+}
+
+// stack reads a parameter that is stored in parts, one matrix after the other.
+func (l *loader) stack(parts []string, t op.Type) (*op.Tensor, error) {
+	rows := t.Shape[0] * t.Shape[1] / len(parts)
+	part := array.Shape{rows, t.Shape[2]}
+	for _, name := range parts {
+		if err := l.check(name, part); err != nil {
+			return nil, err
+		}
+	}
+	if l.host == nil {
+		return nil, nil
+	}
+	dtype, _, _ := l.src.Type(parts[0])
+	all := array.New(dtype, t.Shape...)
+	bytes := all.Bytes()
+	for _, name := range parts {
+		a, err := l.src.Read(name)
+		if err != nil {
+			return nil, err
+		}
+		if a.DType() != dtype {
+			return nil, fmt.Errorf("tensor %q: got %v, want %v as in %q", name, a.DType(), dtype, parts[0])
+		}
+		bytes = bytes[copy(bytes, a.Bytes()):]
+	}
+	return l.put(all, t), nil
+}
+
+func (l *loader) put(a array.Array, t op.Type) *op.Tensor {
+	x := l.host.Tensor(a)
+	if a.DType() != t.DType {
+		x = op.Cast(x, t.DType)
+	}
+	return x
+}
+
+// unexpected is an error if the checkpoint holds tensors that the model has no use for: they would mean that it is
+// another model.
+func (l *loader) unexpected() error {
+	var extra []string
+	for _, name := range l.src.Names() {
+		if !l.used[name] && !isBuffer(l.config, name) {
+			extra = append(extra, name)
+		}
+	}
+	if len(extra) == 0 {
+		return nil
+	}
+	slices.Sort(extra)
+	more := ""
+	if n := len(extra); n > 3 {
+		more = fmt.Sprintf(" and %d more", n-3)
+		extra = extra[:3]
+	}
+	return fmt.Errorf("tensor %q%s: not part of a %s model of this configuration", strings.Join(extra, `", "`), more, l.config.Family)
+}

@@ -1,0 +1,153 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Model is a language model. Ids are integers of shape [batch, seq].
+type Model interface {
+	// Config is the model's shape.
+	Config() Config
+	// Params is the parameters in transformers' order; weights that are tied appear once.
+	Params() []*nn.Param
+	// Forward is the logits [batch, seq, vocab] of each position's next token.
+	Forward(ids *op.Tensor) *op.Tensor
+	// Loss is the mean cross-entropy of labels, the ids of the next tokens; a label of -100 does not count.
+	Loss(ids, labels *op.Tensor) *op.Tensor
+	// Decode is the logits [batch, vocab] after the last of ids, which continue the sequence that c holds; it
+	// extends c. All calls with one c have the same batch.
+	Decode(ids *op.Tensor, c *Cache) *op.Tensor
+}
+
+// IgnoreLabel is the label of a position whose prediction does not count.
+const IgnoreLabel = -100
+
+// New makes a model; its parameters begin as Hugging Face's do: matrices normal, biases zero, norms one.
+func New(c Config, in nn.Config) (Model, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	init := nn.NewInit(in)
+	build := buildLlama
+	if c.Family == "gpt2" {
+		build = buildGPT2
+	}
+	m, err := build(c, init.WithNormal(c.InitStd))
+	if err != nil {
+		return nil, err
+	}
+	if err := init.Err(); err != nil {
+		return nil, err
+	}
+	m.config, m.params = c, init.Params()
+	return m, nil
+}
+
+// Freeze is the same model over the values that m's parameters have now, without the memory that gradients need.
+func Freeze(m Model) (Model, error) {
+	values := map[string]*op.Tensor{}
+	var in nn.Config
+	for _, p := range m.Params() {
+		if p.Value == nil {
+			return nil, fmt.Errorf("models: parameter %q has no value", p.Name)
+		}
+		values[p.Name], in.DType = p.Value, p.Type.DType
+	}
+	in.Frozen = true
+	in.Load = func(name string, _ op.Type) (*op.Tensor, error) { return values[name], nil }
+	return New(m.Config(), in)
+}
+
+// decoder is every family: embedding, blocks, norm, head.
+type decoder struct {
+	config Config
+	params []*nn.Param
+	embed  *nn.Embedding
+	// positions are learned ones; nil where attention turns by position.
+	positions *nn.Embedding
+	blocks    []block
+	norm      layer
+	// head is nil where the embedding is tied to it.
+	head *nn.Linear
+}
+
+type layer interface {
+	Forward(x *op.Tensor) *op.Tensor
+}
+
+type attention interface {
+	Forward(x *op.Tensor, c *nn.KVCache) *op.Tensor
+}
+
+// block is one layer of a transformer: what it adds to the stream that passes through.
+type block struct {
+	attentionNorm layer
+	attention     attention
+	mlpNorm       layer
+	mlp           layer
+}
+
+func (b block) forward(x *op.Tensor, c *nn.KVCache) *op.Tensor {
+	x = op.Add(x, b.attention.Forward(b.attentionNorm.Forward(x), c))
+	return op.Add(x, b.mlp.Forward(b.mlpNorm.Forward(x)))
+}
+
+func (m *decoder) Config() Config      { return m.config }
+func (m *decoder) Params() []*nn.Param { return m.params }
+
+func (m *decoder) Forward(ids *op.Tensor) *op.Tensor { return m.logits(m.hidden(ids, nil)) }
+
+func (m *decoder) Loss(ids, labels *op.Tensor) *op.Tensor {
+	return op.CrossEntropy(m.Forward(ids), labels, op.CrossEntropyConfig{})
+}
+
+func (m *decoder) logits(x *op.Tensor) *op.Tensor {
+	if m.head == nil {
+		return m.embed.Logits(x)
+	}
+	return m.head.Forward(x)
+}
+
+// hidden is the stream after the last norm.
+func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
+	if ids.Err() != nil {
+		return ids
+	}
+	if len(ids.Shape()) != 2 {
+		return invalid(ids, fmt.Errorf("ids: got shape %v, want [batch, seq]", ids.Shape()))
+	}
+	x := m.embed.Forward(ids)
+	if m.positions != nil {
+		x = m.addPositions(x, c)
+	}
+	for i, b := range m.blocks {
+		x = b.forward(x, c.layer(i))
+	}
+	return m.norm.Forward(x)
+}
+
+// addPositions adds the learned vectors of the positions that x holds, which follow those in c.
+func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
+	if x.Err() != nil {
+		return x
+	}
+	seq, table := x.Dim(1), m.positions.Weight.Value
+	if c != nil && c.start != nil {
+		return op.Add(x, op.DynamicSlice(table, c.start, []int{0}, []int{seq}))
+	}
+	start := c.Len()
+	if start+seq > m.config.Positions {
+		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has n_positions %d", start+seq, m.config.Family, m.config.Positions))
+	}
+	return op.Add(x, op.Narrow(table, 0, start, start+seq))
+}
+
+// invalid is a tensor that carries an error on.
+func invalid(x *op.Tensor, err error) *op.Tensor {
+	return ir.Invalid(x.Scope(), &ir.Error{Pos: ir.Caller(), Op: "model", Err: err})
+}

@@ -1,0 +1,196 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// reader takes keys out of a JSON object. A key that is null counts as left out. The first mistake sticks.
+type reader struct {
+	raw map[string]json.RawMessage
+	err error
+}
+
+func newReader(text []byte) (*reader, error) {
+	r := &reader{}
+	if err := json.Unmarshal(text, &r.raw); err != nil {
+		return nil, describeJSON(text, err)
+	}
+	if r.raw == nil {
+		return nil, errors.New("got null, want an object")
+	}
+	return r, nil
+}
+
+// describeJSON adds the line to a mistake in JSON.
+func describeJSON(text []byte, err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		before := text[:min(int(syntax.Offset), len(text))]
+		return fmt.Errorf("line %d: %w", 1+bytes.Count(before, []byte("\n")), err)
+	}
+	return errors.New("want an object of keys and values")
+}
+
+// take removes a key and returns its value; nil if it is absent or null.
+func (r *reader) take(key string) json.RawMessage {
+	v := r.raw[key]
+	delete(r.raw, key)
+	if string(v) == "null" {
+		return nil
+	}
+	return v
+}
+
+func (r *reader) has(key string) bool { v, ok := r.raw[key]; return ok && string(v) != "null" }
+
+func (r *reader) fail(key, format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("key %q: %s", key, fmt.Sprintf(format, args...))
+	}
+}
+
+// get decodes a key's value; def where it is left out.
+func get[T any](r *reader, key, want string, def T) T {
+	v := r.take(key)
+	if v == nil {
+		return def
+	}
+	var x T
+	if err := json.Unmarshal(v, &x); err != nil {
+		r.fail(key, "got %s, want %s", short(v), want)
+		return def
+	}
+	return x
+}
+
+func (r *reader) float(key string, def float64) float64 { return get(r, key, "a number", def) }
+func (r *reader) bool(key string, def bool) bool        { return get(r, key, "true or false", def) }
+func (r *reader) string(key, def string) string         { return get(r, key, "a string", def) }
+
+// int reads a whole number, which may be written as 64 or 64.0.
+func (r *reader) int(key string, def int) int {
+	text := short(r.raw[key])
+	x := r.float(key, float64(def))
+	if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
+		r.fail(key, "got %s, want a whole number", text)
+		return def
+	}
+	return int(x)
+}
+
+// size is an int that must be there and be positive.
+func (r *reader) size(key string) int {
+	if !r.has(key) {
+		r.fail(key, "missing")
+	}
+	return r.count(key, 0)
+}
+
+// count is an int that must be positive where it is given.
+func (r *reader) count(key string, def int) int {
+	given := r.has(key)
+	n := r.int(key, def)
+	if given && n < 1 {
+		r.fail(key, "got %d, want at least 1", n)
+	}
+	return n
+}
+
+// probability is a number from 0 up to 1.
+func (r *reader) probability(key string) float64 {
+	p := r.float(key, 0)
+	if p < 0 || p >= 1 {
+		r.fail(key, "got %v, want a probability below 1", p)
+	}
+	return p
+}
+
+// rest is the keys that nothing took. A key that is not among the harmless ones and says anything is a mistake: the
+// model may not be the one that the file means.
+func (r *reader) rest() map[string]json.RawMessage {
+	var kept map[string]json.RawMessage
+	for _, key := range slices.Sorted(maps.Keys(r.raw)) {
+		v := r.raw[key]
+		if !harmless(key) {
+			if !saysNothing(v) {
+				r.fail(key, "not supported: it may change the model: got %s", short(v))
+			}
+			continue
+		}
+		if kept == nil {
+			kept = map[string]json.RawMessage{}
+		}
+		var b bytes.Buffer
+		if json.Compact(&b, v) == nil {
+			kept[key] = b.Bytes()
+		}
+	}
+	return kept
+}
+
+// saysNothing reports whether a value is one that switches nothing on.
+func saysNothing(v json.RawMessage) bool {
+	var x any
+	if json.Unmarshal(v, &x) != nil {
+		return false
+	}
+	switch x := x.(type) {
+	case nil:
+		return true
+	case bool:
+		return !x
+	case float64:
+		return x == 0
+	case string:
+		return x == ""
+	case []any:
+		return len(x) == 0
+	case map[string]any:
+		return len(x) == 0
+	}
+	return false
+}
+
+// short is a value's text, cut to what a line can hold.
+func short(v []byte) string {
+	const limit = 40
+	s := strings.ToValidUTF8(string(v), "?")
+	if len(s) > limit {
+		return strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
+}
+
+// harmless reports whether a key is known not to change what a model computes.
+func harmless(key string) bool {
+	return harmlessKeys[key] || strings.HasPrefix(key, "summary_") || strings.HasPrefix(key, "unsloth_")
+}
+
+// harmlessKeys are tokens, generation settings, labels of other heads and notes of the program that wrote the file.
+var harmlessKeys = setOf(`
+	_attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash _name_or_path
+	_num_labels attn_implementation bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward
+	cls_token_id decoder_start_token_id diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size
+	eos_token_id exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id
+	gradient_checkpointing id2label is_decoder is_llama_config label2id length_penalty mask_token_id max_length
+	min_length n_ctx no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences
+	output_attentions output_hidden_states output_past output_scores pad_token_id prefix pretraining_tp problem_type
+	remove_invalid_values reorder_and_upcast_attn repetition_penalty return_dict return_dict_in_generate
+	router_aux_loss_coef sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
+	tie_encoder_decoder tokenizer_class top_k top_p torchscript transformers_version typical_p unk_token_id
+	use_bfloat16 use_cache`)
+
+func setOf(words string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		set[w] = true
+	}
+	return set
+}

@@ -1,0 +1,51 @@
+package nn
+
+import "github.com/galley-ml/galley/op"
+
+// KVCache is one layer's keys and values of the tokens that came before. The zero value is empty and grows with each
+// call; its results change shape, so it is for eager tensors.
+type KVCache struct {
+	// K and V are [batch, kept, heads, dim].
+	K, V *op.Tensor
+	// Start, where set, is how many tokens came before, as an integer scalar, and K and V have room for all that will
+	// come: new ones are written into them from Start on. Every call then is the same program.
+	Start *op.Tensor
+	seen  int
+}
+
+// position is where new tokens begin, as RoPE takes it.
+func (c *KVCache) position() (offset int, start *op.Tensor) {
+	if c == nil {
+		return 0, nil
+	}
+	return c.seen, c.Start
+}
+
+// extend adds keys and values of new tokens and returns all that are kept, with the mask's place among them.
+func (c *KVCache) extend(k, v *op.Tensor, mask *op.AttentionConfig) (allK, allV *op.Tensor) {
+	if k.Err() != nil || v.Err() != nil {
+		return k, v
+	}
+	switch {
+	case c.Start != nil:
+		mask.Start = c.Start
+		c.K, c.V = op.DynamicUpdateSlice(c.K, k, c.Start, 1), op.DynamicUpdateSlice(c.V, v, c.Start, 1)
+	case c.K == nil:
+		c.seen += k.Dim(1)
+		c.K, c.V = k, v
+	default:
+		c.seen += k.Dim(1)
+		mask.Offset = c.K.Dim(1)
+		c.K, c.V = op.Concat([]*op.Tensor{c.K, k}, 1), op.Concat([]*op.Tensor{c.V, v}, 1)
+	}
+	return c.K, c.V
+}
+
+// keep forgets what no later token sees.
+func (c *KVCache) keep(window int) {
+	if window == 0 || c.Start != nil || c.K == nil || c.K.Err() != nil || c.K.Dim(1) < window {
+		return
+	}
+	n := c.K.Dim(1)
+	c.K, c.V = op.Narrow(c.K, 1, n-window+1, n), op.Narrow(c.V, 1, n-window+1, n)
+}

@@ -1,0 +1,85 @@
+package nn
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/op"
+)
+
+// MoEConfig is the shape of a mixture of experts.
+type MoEConfig struct {
+	Hidden, Intermediate int
+	// Experts is how many there are, PerToken how many of them compute each token.
+	Experts, PerToken int
+	// Act is nil for SiLU.
+	Act Activation
+	// RawWeights combines the chosen experts by the router's probabilities as they are; otherwise these are made to
+	// sum to 1.
+	RawWeights bool
+}
+
+// MoE is a mixture of experts: for each token a router chooses some of several gated MLPs. No token is dropped.
+type MoE struct {
+	Router *Linear
+	// GateUp [experts, 2·intermediate, hidden] and Down [experts, hidden, intermediate] are all experts' matrices; the
+	// first half of GateUp's rows are the gates.
+	GateUp, Down *Param
+	Config       MoEConfig
+}
+
+// NewMoE makes a layer.
+func NewMoE(in *Init, c MoEConfig) *MoE {
+	experts := in.At("experts")
+	return &MoE{
+		Router: NewLinearNoBias(in.At("gate"), c.Hidden, c.Experts),
+		GateUp: experts.Param("gate_up_proj", array.Shape{c.Experts, 2 * c.Intermediate, c.Hidden}, in.weights(c.Hidden)),
+		Down:   experts.Param("down_proj", array.Shape{c.Experts, c.Hidden, c.Intermediate}, in.weights(c.Intermediate)),
+		Config: c,
+	}
+}
+
+// Forward applies the layer to the last dim of x.
+func (m *MoE) Forward(x *op.Tensor) *op.Tensor {
+	if x.Err() != nil {
+		return x
+	}
+	shape := x.Shape()
+	tokens := op.Reshape(x, shape[:max(0, len(shape)-1)].Len(), x.Dim(-1))
+	weights, experts := m.route(tokens)
+	if experts.Err() != nil {
+		return experts
+	}
+	n := tokens.Dim(0) * m.Config.PerToken
+	order, counts := op.MoESort(op.Reshape(experts, n), m.Config.Experts)
+	rows := op.Div(order, op.Const(order, float64(m.Config.PerToken)))
+	y := m.compute(op.IndexSelect(tokens, 0, rows), counts)
+	y = op.Mul(y, op.Reshape(op.IndexSelect(op.Reshape(weights, n), 0, order), n, 1))
+	return op.Reshape(op.IndexAdd(op.ZerosLike(tokens), 0, rows, y), shape...)
+}
+
+// route chooses experts [tokens, perToken] and by how much each counts.
+func (m *MoE) route(tokens *op.Tensor) (weights, experts *op.Tensor) {
+	logits := m.Router.Forward(tokens)
+	if logits.Err() != nil {
+		return logits, logits
+	}
+	// The sums of probabilities are kept in float32 whatever the model's dtype, as transformers does.
+	probs := op.Softmax(op.Cast(logits, logits.DType().Compute()), -1)
+	weights, experts = op.TopK(probs, m.Config.PerToken, -1)
+	if weights.Err() != nil {
+		return weights, weights
+	}
+	if !m.Config.RawWeights {
+		weights = op.Div(weights, op.Reshape(op.Sum(weights, -1), weights.Dim(0), 1))
+	}
+	return op.Cast(weights, tokens.DType()), experts
+}
+
+// compute is the experts' MLPs on rows that are sorted by expert, counts rows for each.
+func (m *MoE) compute(rows, counts *op.Tensor) *op.Tensor {
+	h := op.GroupedMatMulT(rows, m.GateUp.Value, counts)
+	if h.Err() != nil {
+		return h
+	}
+	parts := op.Chunk(h, -1, 2)
+	return op.GroupedMatMulT(gated(m.Config.Act, parts[0], parts[1]), m.Down.Value, counts)
+}

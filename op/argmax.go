@@ -1,0 +1,122 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// ArgMax is the index (i64) of the largest element along dim, which is dropped: the first of those that tie.
+func ArgMax(x *Tensor, dim int) *Tensor { return apply1(argMax{Dim: normDim(len(x.Shape()), dim)}, x) }
+
+type argMax struct {
+	indexOf
+	Dim int
+}
+
+func (argMax) Name() string                           { return "argmax" }
+func (o argMax) Infer(in []Type) ([]Type, error)      { return inferIndexOf(in, o.Dim) }
+func (o argMax) Rule(in []Type) mesh.Rule             { return wholeReduceRule(len(in[0].Shape), []int{o.Dim}) }
+func (o argMax) Eval(env *Env, in, out []array.Array) { findAlong(env, in[0], out[0], o.Dim, greatest) }
+
+func (o argMax) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitIndexOf(w, "GT", lowest(in[0].DType), in[0], o.Dim, out[0])
+}
+
+func (argMax) Samples() []Sample {
+	return []Sample{
+		{Op: argMax{Dim: 1}, In: []Arg{f32(5, 7)}},
+		{Op: argMax{Dim: 1}, In: []Arg{f32(5, 7, 6)}},
+	}
+}
+
+// indexOf is the family of ops that find where an element is.
+type indexOf struct{}
+
+func (indexOf) Work(in, out []Type) Work        { return onePass(in, out) }
+func (indexOf) VJP(_, _, _ []*Tensor) []*Tensor { return []*Tensor{nil} }
+func (indexOf) NoGradient() string              { return "its result is an index" }
+
+func inferIndexOf(in []Type, dim int) ([]Type, error) {
+	if err := wantNumbers(in); err != nil {
+		return nil, err
+	}
+	if err := wantDim(in[0], dim); err != nil {
+		return nil, err
+	}
+	if in[0].Shape[dim] == 0 {
+		return nil, fmt.Errorf("dim %d of %v has no elements", dim, in[0])
+	}
+	return inferReduced(in, []int{dim}, array.I64)
+}
+
+// wantDim checks that t has such a dim.
+func wantDim(t Type, dim int) error {
+	if dim < 0 || dim >= len(t.Shape) {
+		return fmt.Errorf("dim %d does not fit %v", dim, t)
+	}
+	return nil
+}
+
+// order is which end of the order is looked for.
+type order int
+
+const (
+	least    order = -1
+	greatest order = 1
+)
+
+// findAlong writes the index of the first element along dim that none comes before in the order.
+func findAlong(env *Env, in, out array.Array, dim int, o order) {
+	switch in.DType() {
+	case array.F32:
+		findLines[float32](env, in, out, dim, o)
+	case array.F64:
+		findLines[float64](env, in, out, dim, o)
+	case array.I64:
+		findLines[int64](env, in, out, dim, o)
+	case array.I32:
+		findLines[int32](env, in, out, dim, o)
+	case array.U8:
+		findLines[uint8](env, in, out, dim, o)
+	}
+}
+
+func findLines[T number](env *Env, in, out array.Array, dim int, o order) {
+	dst := array.Data[int64](out)
+	foldLines(env, array.Data[T](in), nestAlong(in.Shape(), dim), func(at int, line []T) {
+		best, where := line[0], 0
+		for i, v := range line {
+			// Both ends treat NaN as the find: it must not go unnoticed.
+			if o == greatest && v > best || o == least && v < best || v != v && best == best {
+				best, where = v, i
+			}
+		}
+		dst[at] = int64(where)
+	})
+}
+
+// emitIndexOf writes a reduction of pairs of element and index that keeps the better element, or the earlier one.
+func emitIndexOf(w *hlo.Writer, better string, worst float64, x hlo.Ref, dim int, out Type) []hlo.Ref {
+	indexType := hlo.Type{DType: array.I64, Shape: x.Shape}
+	index := w.Op("iota", fmt.Sprintf("iota_dimension = %d : i64", dim), indexType)
+	v, i := hlo.Type{DType: x.DType}, hlo.Type{DType: array.I64}
+	region := fmt.Sprintf(`    ^bb0(%%a: %[1]s, %%i: %[2]s, %%b: %[1]s, %%j: %[2]s):
+      %%0 = "stablehlo.compare"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction %[3]s>} : (%[1]s, %[1]s) -> tensor<i1>
+      %%1 = "stablehlo.compare"(%%a, %%a) {comparison_direction = #stablehlo<comparison_direction NE>} : (%[1]s, %[1]s) -> tensor<i1>
+      %%2 = "stablehlo.or"(%%0, %%1) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %%3 = "stablehlo.compare"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction EQ>} : (%[1]s, %[1]s) -> tensor<i1>
+      %%4 = "stablehlo.compare"(%%i, %%j) {comparison_direction = #stablehlo<comparison_direction LT>} : (%[2]s, %[2]s) -> tensor<i1>
+      %%5 = "stablehlo.and"(%%3, %%4) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %%6 = "stablehlo.or"(%%2, %%5) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %%7 = "stablehlo.select"(%%2, %%a, %%b) : (tensor<i1>, %[1]s, %[1]s) -> %[1]s
+      %%8 = "stablehlo.select"(%%6, %%i, %%j) : (tensor<i1>, %[2]s, %[2]s) -> %[2]s
+      "stablehlo.return"(%%7, %%8) : (%[1]s, %[2]s) -> ()
+`, v, i, better)
+	results := []hlo.Type{{DType: x.DType, Shape: out.Shape}, hloType(out)}
+	refs := w.OpN("reduce", "dimensions = "+hlo.Ints([]int{dim}), region, results,
+		x, index, w.Constant(v, worst), w.Constant(i, 0))
+	return refs[1:]
+}

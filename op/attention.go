@@ -1,0 +1,278 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// AttentionConfig says which keys a query sees; the zero value is all of them.
+type AttentionConfig struct {
+	// Causal hides keys after the query's own position, which is Offset plus its index.
+	Causal bool
+	// Scale multiplies the scores; 0 means 1/√dim.
+	Scale float64
+	// Window, where it is not 0, leaves that many keys, the last of them at the query's own position.
+	Window int
+	// Offset is the position of the first query among the keys, and Start, an integer scalar, is added to it. With
+	// keys kept from earlier calls it is how many of them there are; Causal then hides what is not yet filled.
+	Offset int
+	Start  *Tensor
+	// QuerySegments [batch, seqQ] and KeySegments [batch, seqK] number packed sequences: a query sees only keys of
+	// its own number.
+	QuerySegments, KeySegments *Tensor
+}
+
+// Attention is softmax(scale·qkᵀ)·v of q [batch, seqQ, heads, dim], k [batch, seqK, kvHeads, dim] and v [batch, seqK,
+// kvHeads, dimV]. Each kvHead serves heads/kvHeads neighbouring heads. A query that sees no key gives zeros.
+func Attention(q, k, v *Tensor, c AttentionConfig) *Tensor {
+	out, _ := AttentionLSE(q, k, v, c)
+	return out
+}
+
+// AttentionLSE is Attention and, as [batch, heads, seqQ], the logarithm of each query's sum of exponentials: what
+// attentions over parts of the keys are joined by. It is -Inf for a query that sees no key.
+func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
+	o := attention{Causal: c.Causal, Scale: c.Scale, Window: c.Window, Offset: c.Offset,
+		Segments: c.QuerySegments != nil || c.KeySegments != nil, DynamicOffset: c.Start != nil}
+	in := []*Tensor{q, k, v}
+	if o.Segments {
+		for _, s := range []*Tensor{c.QuerySegments, c.KeySegments} {
+			if s == nil { // one side without numbers is a mistake that Infer names
+				continue
+			}
+			in = append(in, Cast(s, array.I32))
+		}
+	}
+	if o.DynamicOffset {
+		in = append(in, c.Start)
+	}
+	r := ir.Apply(o, in...)
+	return r[0], r[1]
+}
+
+// attention takes q, k and v, then with Segments the numbers of queries and keys, then with DynamicOffset a scalar.
+type attention struct {
+	Causal        bool
+	Scale         float64
+	Window        int
+	Offset        int
+	Segments      bool
+	DynamicOffset bool
+}
+
+func (attention) Name() string       { return "attention" }
+func (attention) NumResults(int) int { return 2 }
+
+func (o attention) Infer(in []Type) ([]Type, error) {
+	n := 3 + o.extras()
+	if len(in) != n {
+		return nil, fmt.Errorf("want %d operands: got %d", n, len(in))
+	}
+	if err := wantFloats(in[:3], 3); err != nil {
+		return nil, err
+	}
+	q, k, v := in[0].Shape, in[1].Shape, in[2].Shape
+	if err := fitAttention(q, k, v); err != nil {
+		return nil, err
+	}
+	if o.Window < 0 {
+		return nil, fmt.Errorf("window %d: want 0 for none or more", o.Window)
+	}
+	if err := o.inferExtras(q, k, in[3:]); err != nil {
+		return nil, err
+	}
+	return []Type{
+		{DType: in[0].DType, Shape: array.Shape{q[0], q[1], q[2], v[3]}},
+		{DType: in[0].DType.Compute(), Shape: array.Shape{q[0], q[2], q[1]}},
+	}, nil
+}
+
+// fitAttention checks the shapes of q, k and v against each other.
+func fitAttention(q, k, v array.Shape) error {
+	if len(q) != 4 || len(k) != 4 || len(v) != 4 {
+		return fmt.Errorf("want [batch seq heads dim]: got %v, %v and %v", q, k, v)
+	}
+	switch {
+	case q[0] != k[0] || q[0] != v[0]:
+		return fmt.Errorf("batches of %v, %v and %v differ", q, k, v)
+	case k[1] != v[1] || k[2] != v[2]:
+		return fmt.Errorf("keys %v do not fit values %v", k, v)
+	case q[3] != k[3]:
+		return fmt.Errorf("cannot contract queries %v with keys %v: sizes %d and %d", q, k, q[3], k[3])
+	case k[2] == 0 && q[2] != 0 || k[2] != 0 && q[2]%k[2] != 0:
+		return fmt.Errorf("%d heads of queries %v are not a multiple of the %d of keys %v", q[2], q, k[2], k)
+	}
+	return nil
+}
+
+// extras is how many operands follow the fixed ones.
+func (o attention) extras() int {
+	n := 0
+	if o.Segments {
+		n = 2
+	}
+	if o.DynamicOffset {
+		n++
+	}
+	return n
+}
+
+func (o attention) inferExtras(q, k array.Shape, in []Type) error {
+	if o.Segments {
+		for i, want := range []array.Shape{q[:2], k[:2]} {
+			if in[i].DType != array.I32 || !in[i].Shape.Equal(want) {
+				return fmt.Errorf("segments %v: want i32%v", in[i], want)
+			}
+		}
+	}
+	if o.DynamicOffset {
+		if t := in[len(in)-1]; !t.DType.IsInt() || len(t.Shape) != 0 {
+			return fmt.Errorf("offset %v: want an integer scalar", t)
+		}
+	}
+	return nil
+}
+
+func (o attention) VJP(in, out, dout []*Tensor) []*Tensor {
+	g := attentionGrad{Causal: o.Causal, Scale: o.Scale, Window: o.Window, Offset: o.Offset,
+		Segments: o.Segments, DynamicOffset: o.DynamicOffset, LSEGrad: dout[1] != nil}
+	d := dout[0]
+	if d == nil {
+		d = ZerosLike(out[0])
+	}
+	operands := []*Tensor{in[0], in[1], in[2], out[0], out[1], d}
+	if g.LSEGrad {
+		operands = append(operands, dout[1])
+	}
+	grads := make([]*Tensor, len(in))
+	copy(grads, ir.Apply(g, append(operands, in[3:]...)...)[:3])
+	return grads
+}
+
+// attentionWords is the dims of q, k, v, out, lse and the further operands in a rule. Splitting the sequence of
+// queries changes their positions, so only a mask that does not look at these allows it.
+type attentionWords struct{ q, k, v, out, lse, extras, notes string }
+
+func (o attention) words(q, k array.Shape) attentionWords {
+	s, heads, notes := "s", "g", ""
+	if o.Causal || o.Window > 0 {
+		s = "s*"
+	}
+	if q[2] != k[2] {
+		heads, notes = "(gr)", fmt.Sprintf("; r=%d", q[2]/k[2])
+	}
+	w := attentionWords{
+		q: "b" + s + heads + "d*", k: "bt*gd*", v: "bt*ge*",
+		out: "b" + s + heads + "e*", lse: "b" + heads + s, notes: notes,
+	}
+	if o.Segments {
+		w.extras += ",b" + s + ",bt*"
+	}
+	if o.DynamicOffset {
+		w.extras += ","
+	}
+	return w
+}
+
+func (o attention) Rule(in []Type) mesh.Rule {
+	w := o.words(in[0].Shape, in[1].Shape)
+	return mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)
+}
+
+// pairs is how many pairs of a query and a key the mask leaves, segments aside. Where the offset is an operand, the
+// last query is taken to see all keys.
+func (o attention) pairs(q, k array.Shape) float64 {
+	offset := o.Offset
+	if o.DynamicOffset {
+		offset = max(0, k[1]-q[1])
+	}
+	n := 0.0
+	for i := range q[1] {
+		lo, hi := 0, k[1]
+		if o.Causal || o.Window > 0 {
+			hi = max(0, min(hi, offset+i+1))
+		}
+		if o.Window > 0 {
+			lo = max(0, offset+i+1-o.Window)
+		}
+		n += float64(max(0, hi-lo))
+	}
+	return n * float64(q[0]*q[2])
+}
+
+// softmaxFlops is what an element of the scores costs besides products: scale, shift, exponential, sum.
+const softmaxFlops = 4
+
+func (o attention) Work(in, out []Type) Work {
+	q, k, v := in[0].Shape, in[1].Shape, in[2].Shape
+	return Work{Flops: o.pairs(q, k) * float64(2*(q[3]+v[3])+softmaxFlops), Bytes: moved(in, out)}
+}
+
+func (o attention) Eval(env *Env, in, out []array.Array) {
+	float(out[0], func() { runAttention[float32](env, o, in, out) }, func() { runAttention[float64](env, o, in, out) })
+}
+
+func runAttention[T floats](env *Env, o attention, in, out []array.Array) {
+	a := attentionKernel[T](o, in[:3], in[3:])
+	a.Forward(env.Pool, array.Data[T](out[0]), array.Data[T](out[1]))
+}
+
+// attentionKernel is the attention of q, k and v with the further operands that o says.
+func attentionKernel[T floats](o attention, qkv, extras []array.Array) *kernel.Attention[T] {
+	q, k, v := qkv[0].Shape(), qkv[1].Shape(), qkv[2].Shape()
+	mask := kernel.AttentionMask{Causal: o.Causal, Window: o.Window, Offset: o.Offset}
+	if o.Segments {
+		mask.SegmentsQ, mask.SegmentsK = array.Data[int32](extras[0]), array.Data[int32](extras[1])
+	}
+	if o.DynamicOffset {
+		mask.Offset += int(extras[len(extras)-1].At(0))
+	}
+	return &kernel.Attention[T]{
+		Batch: q[0], SeqQ: q[1], SeqK: k[1], Heads: q[2], KVHeads: k[2], Dim: q[3], DimV: v[3],
+		Scale: T(o.scale(q)), Mask: mask,
+		Q: array.Data[T](qkv[0]), K: array.Data[T](qkv[1]), V: array.Data[T](qkv[2]),
+	}
+}
+
+func (o attention) scale(q array.Shape) float64 {
+	if o.Scale != 0 || q[3] == 0 {
+		return o.Scale
+	}
+	return 1 / math.Sqrt(float64(q[3]))
+}
+
+func (o attention) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in)
+}
+
+func (attention) Samples() []Sample {
+	var samples []Sample
+	for _, o := range []attention{
+		{}, {Causal: true}, {Causal: true, Scale: 0.3}, {Window: 3}, {Causal: true, Offset: 2},
+		{Segments: true}, {Causal: true, DynamicOffset: true, Segments: true},
+	} {
+		samples = append(samples, Sample{Op: o, In: o.sample(5, 7, 4, 2)}, Sample{Op: o, In: o.sample(6, 6, 2, 2)})
+	}
+	return append(samples, Sample{Op: attention{Causal: true}, In: attention{}.sample(70, 70, 3, 1)})
+}
+
+// sample is operands for o, with so many keys that every query sees one of its segment: a sum over lse is finite.
+func (o attention) sample(seqQ, seqK, heads, kvHeads int) []Arg {
+	if o.Segments {
+		seqK += 9
+	}
+	args := []Arg{f32(2, seqQ, heads, 4), f32(2, seqK, kvHeads, 4), f32(2, seqK, kvHeads, 3)}
+	if o.Segments {
+		args = append(args, i32Below(2, 2, seqQ), i32Below(2, 2, seqK))
+	}
+	if o.DynamicOffset {
+		args = append(args, Arg{Type: Type{DType: array.I64}, Low: 9, High: 12})
+	}
+	return args
+}

@@ -1,0 +1,77 @@
+package op
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// Inside the definitions heads are two dims: g, those of keys, and r, the queries' for each. Scores are [b g r s t].
+
+// splitHeads is x [batch seq heads dim] with heads as groups times the rest.
+func splitHeads(x *Tensor, groups int) *Tensor {
+	return Reshape(x, x.Dim(0), x.Dim(1), groups, x.Dim(2)/max(1, groups), x.Dim(3))
+}
+
+// headRows is one number for each query, [batch heads seq], made to broadcast against scores.
+func headRows(x *Tensor, groups int) *Tensor {
+	return Reshape(x, x.Dim(0), groups, x.Dim(1)/max(1, groups), x.Dim(2), 1)
+}
+
+func hiddenScore(x *Tensor) *Tensor { return Const(x, math.Inf(-1)) }
+
+// scores is scale·qkᵀ, -Inf where the mask hides a key.
+func (o attention) scores(q, k *Tensor, extras []*Tensor) *Tensor {
+	s := MulScalar(Einsum("bsgrd,btgd->bgrst", splitHeads(q, k.Dim(2)), k), o.scale(q.Shape()))
+	if mask := o.mask(q, k, extras); mask != nil {
+		s = Where(mask, s, hiddenScore(s))
+	}
+	return s
+}
+
+// mask is true where a query sees a key, as something that broadcasts against scores; nil is everywhere.
+func (o attention) mask(q, k *Tensor, extras []*Tensor) *Tensor {
+	var mask *Tensor
+	both := func(m *Tensor) {
+		if mask == nil {
+			mask = m
+		} else {
+			mask = LogicalAnd(mask, m)
+		}
+	}
+	if o.Causal || o.Window > 0 {
+		at := AddScalar(Iota(q.Scope(), array.I64, array.Shape{q.Dim(1), 1}, 0), float64(o.Offset))
+		if o.DynamicOffset {
+			at = Add(at, Cast(extras[len(extras)-1], array.I64))
+		}
+		key := Iota(q.Scope(), array.I64, array.Shape{1, k.Dim(1)}, 1)
+		both(LessEqual(key, at))
+		if o.Window > 0 {
+			both(Greater(key, AddScalar(at, -float64(o.Window))))
+		}
+	}
+	if o.Segments {
+		query := Reshape(extras[0], q.Dim(0), 1, 1, q.Dim(1), 1)
+		both(Equal(query, Reshape(extras[1], k.Dim(0), 1, 1, 1, k.Dim(1))))
+	}
+	return mask
+}
+
+func (o attention) Decompose(in []*Tensor) []*Tensor {
+	q, k, v := wide(in[0]), wide(in[1]), wide(in[2])
+	s := o.scores(q, k, in[3:])
+	top := StopGradient(lastOf(AMax(s, -1), s))
+	top = Where(Equal(top, hiddenScore(top)), Const(top, 0), top)
+	e := Exp(Sub(s, top))
+	sum := lastOf(Sum(e, -1), e)
+	// A row without keys sums to 0. It must stay away from the division and the logarithm, whose gradients there
+	// are not finite.
+	empty := Equal(sum, Const(sum, 0))
+	safe := Where(empty, Const(sum, 1), sum)
+	out := Einsum("bgrst,btge->bsgre", Div(e, safe), v)
+	lse := Where(empty, hiddenScore(sum), Add(Log(safe), top))
+	return []*Tensor{
+		Cast(Reshape(out, q.Dim(0), q.Dim(1), q.Dim(2), v.Dim(3)), in[0].DType()),
+		Reshape(lse, q.Dim(0), q.Dim(2), q.Dim(1)),
+	}
+}

@@ -1,0 +1,73 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Bernoulli is ones with the given probability and zeros otherwise, of any dtype: the same ones in every dtype.
+func Bernoulli(s Scope, key Key, probability float64, dtype array.DType, shape array.Shape) *Tensor {
+	return s.Apply(newBernoulli(key, probability, dtype, shape), nil)[0]
+}
+
+// BernoulliAt is Bernoulli with other numbers at each step, an i64 scalar; at step 0 they are those of Bernoulli.
+func BernoulliAt(step *Tensor, key Key, probability float64, dtype array.DType, shape array.Shape) *Tensor {
+	return apply1(newBernoulli(key, probability, dtype, shape), step)
+}
+
+func newBernoulli(key Key, probability float64, dtype array.DType, shape array.Shape) bernoulli {
+	return bernoulli{Seed: key.Seed, Stream: key.Stream, Probability: probability, DType: dtype, Shape: shape}
+}
+
+type bernoulli struct {
+	draw
+	Seed, Stream uint64
+	Probability  float64
+	DType        array.DType
+	Shape        []int
+}
+
+func (bernoulli) Name() string { return "bernoulli" }
+
+func (o bernoulli) Infer(in []Type) ([]Type, error) {
+	if !(0 <= o.Probability && o.Probability <= 1) {
+		return nil, fmt.Errorf("probability is %g: want a number between 0 and 1", o.Probability)
+	}
+	return inferDraw(in, o.DType, o.Shape)
+}
+
+func (o bernoulli) Rule([]Type) mesh.Rule { return drawRule(o.Shape) }
+
+// drawPiece is how many draws are compared at once: few enough to stay in the first cache.
+const drawPiece = 1 << 10
+
+func (o bernoulli) Eval(env *Env, in, out []array.Array) {
+	key, p := drawKey(Key{o.Seed, o.Stream}, in), float32(o.Probability)
+	env.split(out[0].Len(), func(lo, hi int) {
+		var draws [drawPiece]float32
+		var hits [drawPiece]uint8
+		for ; lo < hi; lo += drawPiece {
+			n := min(drawPiece, hi-lo)
+			kernel.UniformAt(draws[:n], key, uint64(lo))
+			for i, u := range draws[:n] {
+				hits[i] = bit(u < p)
+			}
+			castTo(out[0], hits[:n], lo)
+		}
+	})
+}
+
+func (bernoulli) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
+	return emitDraw(w, "bernoulli", out)
+}
+
+func (bernoulli) Samples() []Sample {
+	return []Sample{
+		{Op: bernoulli{Seed: 1, Probability: 0.3, DType: array.Bool, Shape: []int{5, 7}}},
+		{Op: bernoulli{Stream: 1, Probability: 0.9, DType: array.F32, Shape: []int{300, 40}}, In: []Arg{stepArg()}},
+	}
+}

@@ -1,0 +1,121 @@
+package op
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Concat joins tensors one after another along dim; their other dims must agree.
+func Concat(xs []*Tensor, dim int) *Tensor {
+	if len(xs) == 0 {
+		return nowhere{errors.New("concat: no operands")}.Apply(concat{}, nil)[0]
+	}
+	return apply1(concat{Dim: normDim(len(xs[0].Shape()), dim)}, xs...)
+}
+
+// nowhere is the scope of a mistake that has no operands to take a scope from.
+type nowhere struct{ err error }
+
+func (s nowhere) Apply(o ir.Op, in []*Tensor) []*Tensor {
+	return ir.InvalidResults(s, o, len(in), s.err)
+}
+
+type concat struct {
+	mover
+	Dim int
+}
+
+func (concat) Name() string { return "concat" }
+
+func (o concat) Infer(in []Type) ([]Type, error) {
+	if len(in) == 0 {
+		return nil, errors.New("want at least 1 operand: got none")
+	}
+	if err := wantSame(in, len(in)); err != nil {
+		return nil, err
+	}
+	if err := wantDim(in[0], o.Dim); err != nil {
+		return nil, err
+	}
+	shape := in[0].Shape.Clone()
+	for _, t := range in[1:] {
+		if !sameExcept(in[0].Shape, t.Shape, o.Dim) {
+			return nil, fmt.Errorf("cannot join %v and %v along dim %d: other dims differ", in[0], t, o.Dim)
+		}
+		shape[o.Dim] += t.Shape[o.Dim]
+	}
+	return []Type{{DType: in[0].DType, Shape: shape}}, nil
+}
+
+// sameExcept reports whether two shapes agree in all dims but one.
+func sameExcept(a, b array.Shape, dim int) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for d := range a {
+		if d != dim && a[d] != b[d] {
+			return false
+		}
+	}
+	return true
+}
+
+func (o concat) VJP(in, _, dy []*Tensor) []*Tensor {
+	sizes := make([]int, len(in))
+	for i, x := range in {
+		sizes[i] = x.Dim(o.Dim)
+	}
+	if len(in) == 1 {
+		return dy
+	}
+	return Split(dy[0], o.Dim, sizes...)
+}
+
+func (o concat) Rule(in []Type) mesh.Rule {
+	words, ok := joinWords(len(in[0].Shape), o.Dim, len(in)+1)
+	if !ok {
+		return mesh.Unknown
+	}
+	return mesh.Rule(strings.Join(words[1:], ",") + "->" + words[0])
+}
+
+// joinWords names the factors of n tensors that share all dims but one, each with a whole factor of its own there.
+func joinWords(rank, dim, n int) ([]string, bool) {
+	if rank+n > len(letters) {
+		return nil, false
+	}
+	word := factors(0, rank)
+	words := make([]string, n)
+	for i := range words {
+		words[i] = word[:dim] + letters[rank+i:rank+i+1] + "*" + word[dim+1:]
+	}
+	return words, true
+}
+
+func (o concat) Eval(env *Env, in, out []array.Array) {
+	at := 0
+	to := whole(out[0])
+	for _, x := range in {
+		to.offset = at * to.strides[o.Dim]
+		moveStrided(env, x.Shape(), to, whole(x))
+		at += x.Shape()[o.Dim]
+	}
+}
+
+func (o concat) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return []hlo.Ref{w.Op("concatenate", fmt.Sprintf("dimension = %d : i64", o.Dim), hloType(out[0]), in...)}
+}
+
+func (concat) Samples() []Sample {
+	return []Sample{
+		{Op: concat{Dim: 1}, In: []Arg{f32(5, 2, 6), f32(5, 3, 6), f32(5, 1, 6)}},
+		{Op: concat{Dim: 0}, In: []Arg{f32(5, 2), f32(3, 2)}},
+		{Op: concat{Dim: 1}, In: []Arg{f32(5, 2), f32(5, 0)}},
+	}
+}

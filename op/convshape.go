@@ -1,0 +1,189 @@
+package op
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// ConvConfig says how a convolution's kernel moves. A list of one number holds for all dims.
+type ConvConfig struct {
+	// Stride is how far the kernel moves at a time; nil is 1.
+	Stride []int
+	// Padding is how many zeros stand before and after the input; nil is 0.
+	Padding []int
+	// Dilation is how far apart the kernel's elements are; nil is 1.
+	Dilation []int
+	// Groups is the number of parts into which the channels are divided, each convolved alone; 0 is 1.
+	Groups int
+}
+
+// perDim is a list of n numbers from one of n, of one, or of none, which is n times what is usual.
+func perDim(list []int, n, usual int) []int {
+	switch len(list) {
+	case 0:
+		return slices.Repeat([]int{usual}, n)
+	case 1:
+		return slices.Repeat(list, n)
+	}
+	return list
+}
+
+// convShape is the sizes of one convolution over two dims; over one dim, the first has size one.
+type convShape struct {
+	spatial                              int
+	n, groups                            int
+	cin, cout                            int // of one group
+	in, out, kernel, stride, pad, dilate [2]int
+}
+
+// newConvShape checks the attributes that the three ops of a convolution share.
+func newConvShape(stride, pad, dilate []int, groups int) (*convShape, error) {
+	s := &convShape{spatial: len(stride), groups: max(groups, 1)}
+	if s.spatial < 1 || s.spatial > 2 || len(pad) != s.spatial || len(dilate) != s.spatial {
+		return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want one number for each of 1 or 2 dims", stride, pad, dilate)
+	}
+	for d := range s.spatial {
+		if stride[d] < 1 || dilate[d] < 1 || pad[d] < 0 {
+			return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want positive strides and dilations", stride, pad, dilate)
+		}
+	}
+	s.stride, s.pad, s.dilate = s.two(stride, 1), s.two(pad, 0), s.two(dilate, 1)
+	return s, nil
+}
+
+// two is the last sizes of a list, preceded by missing where there is one dim only.
+func (s *convShape) two(list []int, missing int) [2]int {
+	list = list[len(list)-s.spatial:]
+	if s.spatial == 1 {
+		return [2]int{missing, list[0]}
+	}
+	return [2]int{list[0], list[1]}
+}
+
+// setInput takes sizes from the input's shape; setKernel and setOutput from the others'.
+func (s *convShape) setInput(n, channels int, size []int) error {
+	if channels%s.groups != 0 {
+		return fmt.Errorf("%d input channels do not divide into %d groups", channels, s.groups)
+	}
+	s.n, s.cin, s.in = n, channels/s.groups, s.two(size, 1)
+	return nil
+}
+
+func (s *convShape) setKernel(channels int, size []int) error {
+	if channels%s.groups != 0 {
+		return fmt.Errorf("%d output channels do not divide into %d groups", channels, s.groups)
+	}
+	s.cout, s.kernel = channels/s.groups, s.two(size, 1)
+	return nil
+}
+
+// setOutput derives the output's size.
+func (s *convShape) setOutput() error {
+	for d := range s.out {
+		reach := s.dilate[d]*(s.kernel[d]-1) + 1
+		room := s.in[d] + 2*s.pad[d] - reach
+		if room < 0 || s.kernel[d] < 1 {
+			return fmt.Errorf("kernel %v, dilated by %v, does not fit the input %v padded by %v", s.kernel, s.dilate, s.in, s.pad)
+		}
+		s.out[d] = room/s.stride[d] + 1
+	}
+	return nil
+}
+
+func (s *convShape) dims(of [2]int) []int { return of[2-s.spatial:] }
+
+func (s *convShape) inputShape() array.Shape {
+	return append(array.Shape{s.n, s.groups * s.cin}, s.dims(s.in)...)
+}
+
+func (s *convShape) outputShape() array.Shape {
+	return append(array.Shape{s.n, s.groups * s.cout}, s.dims(s.out)...)
+}
+
+func (s *convShape) kernelShape() array.Shape {
+	return append(array.Shape{s.groups * s.cout, s.cin}, s.dims(s.kernel)...)
+}
+
+// work is the same for all three ops: one multiply-add for each kernel element and output.
+func (s *convShape) work(in, out []Type) Work {
+	return Work{Flops: 2 * float64(s.outputShape().Len()) * float64(s.patch()), Bytes: moved(in, out)}
+}
+
+// patch is the input elements that one output depends on, of one group; places is the outputs of one channel.
+func (s *convShape) patch() int  { return s.cin * s.kernel[0] * s.kernel[1] }
+func (s *convShape) places() int { return s.out[0] * s.out[1] }
+
+// pointwise reports whether patches are the input as it lies.
+func (s *convShape) pointwise() bool {
+	one, zero := [2]int{1, 1}, [2]int{}
+	return s.kernel == one && s.stride == one && s.pad == zero
+}
+
+// words names the factors of input, kernel and output. Batch and channels may be split, though not the channels
+// of groups, whose number is an attribute.
+func (s *convShape) words() (x, w, y string) {
+	image := func(first int) (word string) {
+		for i := range s.spatial {
+			word += letters[first+i:first+i+1] + "*"
+		}
+		return word
+	}
+	if s.groups > 1 {
+		return "nC*" + image(0), "O*I*" + image(2), "nO*" + image(4)
+	}
+	return "nC" + image(0), "OC" + image(2), "nO" + image(4)
+}
+
+func (s *convShape) rule(in string, out string) mesh.Rule {
+	x, w, y := s.words()
+	names := strings.NewReplacer("x", x, "w", w, "y", y)
+	return mesh.Rule(names.Replace(in) + "->" + names.Replace(out))
+}
+
+func wantImages(in []Type) error {
+	if err := wantFloats(in, 2); err != nil {
+		return err
+	}
+	for _, t := range in {
+		if len(t.Shape) != len(in[0].Shape) {
+			return fmt.Errorf("operands differ in rank: got %v and %v", in[0], in[1])
+		}
+	}
+	if len(in[0].Shape) < 3 {
+		return errors.New("want batch, channels and at least one more dim: got " + in[0].String())
+	}
+	return nil
+}
+
+// hloConv is a convolution as the dialect has it: attributes for each dim, and how dims are laid out.
+type hloConv struct {
+	stride, low, high, dilateIn, dilateKernel []int
+	reversed                                  bool
+	layout                                    [3]string // input, kernel, output: "bf", "oi", "bf"
+	featureGroups, batchGroups                int
+}
+
+func (c hloConv) emit(w *hlo.Writer, x, kernel hlo.Ref, out Type) hlo.Ref {
+	n := len(c.stride)
+	reversal := strings.Join(slices.Repeat([]string{fmt.Sprint(c.reversed)}, n), ", ")
+	attrs := fmt.Sprintf("window_strides = %s, padding = %s, lhs_dilation = %s, rhs_dilation = %s, window_reversal = array<i1: %s>, "+
+		"dimension_numbers = #stablehlo.conv<%sx%s->%s>, feature_group_count = %d : i64, batch_group_count = %d : i64",
+		hlo.Ints(c.stride), hloPadding(c.low, c.high), hlo.Ints(c.dilateIn), hlo.Ints(c.dilateKernel), reversal,
+		convLayout(c.layout[0], n), convLayout(c.layout[1], n), convLayout(c.layout[2], n), max(c.featureGroups, 1), max(c.batchGroups, 1))
+	return w.Op("convolution", attrs, hloType(out), x, kernel)
+}
+
+// convLayout is "bf" and two more dims as [b, f, 0, 1].
+func convLayout(pair string, spatial int) string {
+	words := strings.Split(pair, "")
+	for i := range spatial {
+		words = append(words, fmt.Sprint(i))
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}

@@ -1,0 +1,237 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// CrossEntropyConfig says how the losses of rows are made and combined; the zero value is the usual training loss.
+type CrossEntropyConfig struct {
+	// Reduction is "mean" over the rows that count, "sum" or "none"; empty means mean.
+	Reduction string
+	// IgnoreIndex is the label of rows that do not count; nil means -100.
+	IgnoreIndex *int
+	// LabelSmoothing is the part of a label's weight that is spread evenly over all classes.
+	LabelSmoothing float64
+}
+
+// CrossEntropy is minus the log probability that softmax over the last dim of logits gives to each label. Labels
+// have the dims of logits but for the last. If no row counts, the mean is NaN. The loss of 16-bit logits is
+// float32.
+func CrossEntropy(logits, labels *Tensor, c CrossEntropyConfig) *Tensor {
+	loss, _ := CrossEntropyLSE(logits, labels, c)
+	return loss
+}
+
+// CrossEntropyLSE is CrossEntropy and the log-sum-exp of each row of logits, which costs nothing more: what a
+// penalty on the size of logits is made of.
+func CrossEntropyLSE(logits, labels *Tensor, c CrossEntropyConfig) (loss, lse *Tensor) {
+	o := crossEntropy{Reduction: c.Reduction, IgnoreIndex: -100, LabelSmoothing: c.LabelSmoothing}
+	if c.IgnoreIndex != nil {
+		o.IgnoreIndex = *c.IgnoreIndex
+	}
+	mean := c.Reduction == "" || c.Reduction == "mean"
+	if mean {
+		o.Reduction = "sum"
+	}
+	r := ir.Apply(o, logits, labels)
+	if mean {
+		return Div(r[0], r[2]), r[1]
+	}
+	return r[0], r[1]
+}
+
+// crossEntropy returns the loss, the log-sum-exp of each row, which its gradient needs, and how many rows count.
+// The mean is their quotient and no attribute, so that sums over parts of the rows add up.
+type crossEntropy struct {
+	Reduction      string
+	IgnoreIndex    int
+	LabelSmoothing float64
+}
+
+func (crossEntropy) Name() string { return "cross_entropy" }
+func (crossEntropy) halfNative()  {}
+
+func (o crossEntropy) Infer(in []Type) ([]Type, error) {
+	if err := inferLabels(in, 2); err != nil {
+		return nil, err
+	}
+	lse := statOf(in[0])
+	total := Type{DType: lse.DType}
+	switch {
+	case o.LabelSmoothing < 0 || o.LabelSmoothing > 1:
+		return nil, fmt.Errorf("label smoothing is %v: want 0 to 1", o.LabelSmoothing)
+	case o.Reduction == "sum":
+		return []Type{total, lse, total}, nil
+	case o.Reduction == "none":
+		return []Type{lse, lse, total}, nil
+	}
+	return nil, fmt.Errorf("reduction is %q: want mean, sum or none", o.Reduction)
+}
+
+// inferLabels checks the first two of n operands: logits and a label for each row of them.
+func inferLabels(in []Type, n int) error {
+	switch {
+	case len(in) != n:
+		return fmt.Errorf("want %d operands: got %d", n, len(in))
+	case !in[0].DType.IsFloat() || len(in[0].Shape) == 0:
+		return fmt.Errorf("want float logits with a dim of classes: got %v", in[0])
+	case in[1].DType != array.I32 && in[1].DType != array.I64:
+		return fmt.Errorf("want labels of i32 or i64: got %v", in[1])
+	case !in[1].Shape.Equal(in[0].Shape[:len(in[0].Shape)-1]):
+		return fmt.Errorf("labels %v do not fit the rows of logits %v", in[1], in[0])
+	}
+	return nil
+}
+
+func (o crossEntropy) Decompose(in []*Tensor) []*Tensor {
+	x, labels := wide(in[0]), in[1]
+	last := len(x.Shape()) - 1
+	shift := shiftAlong(x, last)
+	z := Sub(x, shift)
+	logSum := Log(Sum(Exp(z), last))
+	lse := Add(logSum, Reshape(shift, labels.Shape()...))
+	hot, counts := o.masks(labels, x)
+	picked := Sum(Where(hot, z, Const(z, 0)), last)
+	loss := Sub(logSum, MulScalar(picked, 1-o.LabelSmoothing))
+	if o.LabelSmoothing != 0 {
+		loss = Sub(loss, MulScalar(meanLast(z), o.LabelSmoothing))
+	}
+	loss = Where(counts, loss, Const(loss, 0))
+	if o.Reduction == "sum" {
+		loss = Sum(loss)
+	}
+	return []*Tensor{loss, lse, Sum(Cast(counts, x.DType()))}
+}
+
+// masks is where each row's label is among the classes, and which rows count.
+func (o crossEntropy) masks(labels, x *Tensor) (hot, counts *Tensor) {
+	hot = Cast(OneHot(labels, x.Dim(-1)), array.Bool)
+	return hot, NotEqual(labels, Const(labels, float64(o.IgnoreIndex)))
+}
+
+func (o crossEntropy) VJP(in, out, dout []*Tensor) []*Tensor {
+	var dx *Tensor
+	if dout[0] != nil {
+		g := crossEntropyGrad{IgnoreIndex: o.IgnoreIndex, LabelSmoothing: o.LabelSmoothing}
+		dx = apply1(g, in[0], in[1], out[1], dout[0])
+	}
+	if dout[1] != nil {
+		x := wide(in[0])
+		p := Exp(Sub(x, lastOf(out[1], x)))
+		dx = plus(dx, Cast(Mul(p, lastOf(dout[1], x)), in[0].DType()))
+	}
+	return []*Tensor{dx, nil}
+}
+
+func (o crossEntropy) Rule(in []Type) mesh.Rule {
+	word, lead := lastWhole(in[0].Shape)
+	loss := ""
+	if o.Reduction == "none" {
+		loss = lead
+	}
+	return mesh.Rule(word + "," + lead + "->" + loss + "," + lead + ",")
+}
+
+func (crossEntropy) Work(in, out []Type) Work {
+	return Work{Flops: 4 * float64(in[0].Shape.Len()), Bytes: moved(in, out)}
+}
+
+func (o crossEntropy) Eval(env *Env, in, out []array.Array) {
+	_, n := rowsOf(in[0].Shape())
+	labels := labelsOf(o.Name(), in[1], o.IgnoreIndex, n)
+	float(out[1], func() { evalCrossEntropy[float32](env, o, in[0], labels, out) },
+		func() { evalCrossEntropy[float64](env, o, in[0], labels, out) })
+}
+
+// labelRows is the fewest rows worth a task: one buffer serves them all.
+const labelRows = 16
+
+func evalCrossEntropy[T floats](env *Env, o crossEntropy, logits array.Array, labels []int, out []array.Array) {
+	rows, n := rowsOf(logits.Shape())
+	losses, lse := array.Data[T](out[0]), array.Data[T](out[1])
+	if o.Reduction == "sum" {
+		losses = make([]T, rows)
+	}
+	env.Pool.For(rows, max(labelRows, grain/max(n, 1)), func(lo, hi int) {
+		row := rowReader[T](logits, n)
+		for i := lo; i < hi; i++ {
+			losses[i], lse[i] = kernel.CrossEntropyRow(row(i), labels[i], T(o.LabelSmoothing))
+		}
+	})
+	if o.Reduction == "sum" {
+		array.Data[T](out[0])[0] = kernel.Sum(losses)
+	}
+	count := 0
+	for _, l := range labels {
+		if l >= 0 {
+			count++
+		}
+	}
+	array.Data[T](out[2])[0] = T(count)
+}
+
+// labelsOf reads labels below limit; those to ignore become -1.
+func labelsOf(op string, a array.Array, ignore, limit int) []int {
+	labels := make([]int, a.Len())
+	switch a.DType() {
+	case array.I64:
+		convertLabels(labels, array.Data[int64](a))
+	case array.I32:
+		convertLabels(labels, array.Data[int32](a))
+	}
+	for i, l := range labels {
+		switch {
+		case l == ignore:
+			labels[i] = -1
+		case l < 0 || l >= limit:
+			panic(&IndexError{Op: op, Index: l, Limit: limit})
+		}
+	}
+	return labels
+}
+
+func convertLabels[T integer](dst []int, xs []T) {
+	for i, x := range xs {
+		dst[i] = int(x)
+	}
+}
+
+// rowReader reads rows of n elements of a as T. 16-bit floats are widened row by row into one buffer, so that no
+// wide copy of the whole array is made.
+func rowReader[T floats](a array.Array, n int) func(i int) []T {
+	if !a.DType().IsHalf() {
+		data := array.Data[T](a)
+		return func(i int) []T { return data[i*n : (i+1)*n] }
+	}
+	buf := array.New(array.F32, n)
+	row := array.Data[T](buf)
+	return func(i int) []T {
+		castHalf(buf, rowView(a, n, i), 0, n)
+		return row
+	}
+}
+
+// rowView is row i of n elements, shared.
+func rowView(a array.Array, n, i int) array.Array {
+	size := n * a.DType().Size()
+	return array.View(a.DType(), array.Shape{n}, a.Bytes()[i*size:(i+1)*size])
+}
+
+func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
+	return emitByParts(o, w, in)
+}
+
+func (crossEntropy) Samples() []Sample {
+	return []Sample{
+		{Op: crossEntropy{Reduction: "sum", IgnoreIndex: -100}, In: []Arg{f32(5, 7, 6), i32Below(6, 5, 7)}},
+		{Op: crossEntropy{Reduction: "none", IgnoreIndex: 2}, In: []Arg{f32(5, 6), i32Below(6, 5)}},
+		{Op: crossEntropy{Reduction: "sum", IgnoreIndex: 1, LabelSmoothing: 0.1}, In: []Arg{f32(150, 19), i32Below(19, 150)}},
+		{Op: crossEntropy{Reduction: "none", IgnoreIndex: -100, LabelSmoothing: 0.25}, In: []Arg{f32(5), i32Below(5)}},
+	}
+}

@@ -1,0 +1,93 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Key names a sequence of random numbers. An element of a random tensor depends only on the key, the step where one
+// is given, and the element's row-major index: never on threads or on how the tensor is split.
+type Key struct {
+	// Seed is the run's; Stream tells apart the tensors of a run.
+	Seed, Stream uint64
+}
+
+// at is the key of the generator at a step.
+func (k Key) at(step uint64) uint64 {
+	h := mix64(k.Seed)
+	h = mix64(h ^ k.Stream)
+	return mix64(h ^ step)
+}
+
+// mix64 spreads every bit of its argument over the result, one to one. [Steele, Lea and Flood 2014, SplitMix64]
+func mix64(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// draw is the family of random tensors. They have no operand, or the step as an i64 scalar, so that a compiled
+// program makes new numbers each time it runs; no operand is step 0.
+type draw struct{}
+
+func (draw) VJP(in, _, _ []*Tensor) []*Tensor { return make([]*Tensor, len(in)) }
+func (draw) NoGradient() string               { return "it does not depend on a float" }
+
+// drawFlops is what an element of ten Philox rounds costs, give or take.
+const drawFlops = 25
+
+func (draw) Work(in, out []Type) Work {
+	return Work{Flops: drawFlops * float64(out[0].Shape.Len()), Bytes: moved(in, out)}
+}
+
+func inferDraw(in []Type, dtype array.DType, shape array.Shape) ([]Type, error) {
+	if len(in) > 1 {
+		return nil, fmt.Errorf("want the step or no operand: got %d operands", len(in))
+	}
+	if len(in) == 1 && !in[0].Equal(Type{DType: array.I64}) {
+		return nil, fmt.Errorf("want the step as an i64 scalar: got %v", in[0])
+	}
+	return inferSource(nil, dtype, shape)
+}
+
+// inferFloatDraw is inferDraw for numbers that only floats can hold.
+func inferFloatDraw(in []Type, dtype array.DType, shape array.Shape) ([]Type, error) {
+	if dtype != array.Invalid && !dtype.IsFloat() {
+		return nil, fmt.Errorf("want a float dtype: got %v", dtype)
+	}
+	return inferDraw(in, dtype, shape)
+}
+
+// drawRule keeps every dim whole: a part would have to know where in the tensor it lies.
+func drawRule(shape array.Shape) mesh.Rule {
+	word := factors(0, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		word = wholeDim(word, d)
+	}
+	return mesh.Rule("->" + word)
+}
+
+// drawKey is the generator's key, with the step from the operand where there is one.
+func drawKey(k Key, in []array.Array) uint64 {
+	if len(in) == 0 {
+		return k.at(0)
+	}
+	return k.at(uint64(array.Data[int64](in[0])[0]))
+}
+
+// drawFloats fills out from a kernel that takes a key and the index of the first element.
+func drawFloats[T floats](env *Env, out array.Array, key uint64, fill func(dst []T, key, start uint64)) {
+	dst := array.Data[T](out)
+	env.split(len(dst), func(lo, hi int) { fill(dst[lo:hi], key, uint64(lo)) })
+}
+
+func emitDraw(w *hlo.Writer, name string, out []Type) []hlo.Ref {
+	return w.Unsupported(name, hloTypes(out)...)
+}
+
+// stepArg is a sample of the step operand.
+func stepArg() Arg { return Arg{Type: Type{DType: array.I64}, High: 9} }

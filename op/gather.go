@@ -1,0 +1,157 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// copyRows copies, for each outer position of src, the rows that idx names; g.reduced is the rows of src.
+func copyRows(env *Env, dst, src array.Array, idx []int, g group) {
+	width := g.inner * dst.DType().Size()
+	d, s := dst.Bytes(), src.Bytes()
+	n := len(idx)
+	env.rows(g.outer*n, g.inner, func(lo, hi int) {
+		for t := lo; t < hi; t++ {
+			from := (t/n*g.reduced + idx[t%n]) * width
+			copy(d[t*width:(t+1)*width], s[from:from+width])
+		}
+	})
+}
+
+// rowLists is, for each row, the positions that name it, in order.
+type rowLists struct{ start, positions []int }
+
+func listRows(idx []int, rows int) rowLists {
+	start := make([]int, rows+1)
+	for _, r := range idx {
+		start[r+1]++
+	}
+	for r := range rows {
+		start[r+1] += start[r]
+	}
+	next, positions := slices.Clone(start), make([]int, len(idx))
+	for p, r := range idx {
+		positions[next[r]] = p
+		next[r]++
+	}
+	return rowLists{start, positions}
+}
+
+// addRows adds to each row of dst the rows of src whose index names it, in their order: the transpose of copyRows.
+// A row of dst belongs to one task, so the sum does not depend on the threads.
+func addRows[T floats](env *Env, dst, src []T, idx []int, g group) {
+	lists, n := listRows(idx, g.reduced), len(idx)
+	env.rows(g.outer*g.reduced, g.inner*(1+n/max(g.reduced, 1)), func(lo, hi int) {
+		for t := lo; t < hi; t++ {
+			o, r := t/g.reduced, t%g.reduced
+			row := dst[t*g.inner : (t+1)*g.inner]
+			for _, p := range lists.positions[lists.start[r]:lists.start[r+1]] {
+				at := (o*n + p) * g.inner
+				kernel.Add(row, row, src[at:at+g.inner])
+			}
+		}
+	})
+}
+
+// addRowsInto is addRows on arrays.
+func addRowsInto(env *Env, dst, src array.Array, idx []int, g group) {
+	float(dst,
+		func() { addRows(env, array.Data[float32](dst), array.Data[float32](src), idx, g) },
+		func() { addRows(env, array.Data[float64](dst), array.Data[float64](src), idx, g) })
+}
+
+// sameMemory reports whether two arrays begin at the same place.
+func sameMemory(a, b array.Array) bool {
+	x, y := a.Bytes(), b.Bytes()
+	return len(x) > 0 && len(y) > 0 && &x[0] == &y[0]
+}
+
+// startFrom makes out a copy of x, unless it is x.
+func startFrom(env *Env, out, x array.Array) {
+	if !sameMemory(out, x) {
+		copyBytes(env, out, x)
+	}
+}
+
+// dimList is a list of dims as the dialect writes it.
+func dimList(dims []int) string {
+	words := make([]string, len(dims))
+	for i, d := range dims {
+		words[i] = fmt.Sprint(d)
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}
+
+// dimsExcept is the dims of rank without count of them from first on.
+func dimsExcept(rank, first, count int) []int {
+	var dims []int
+	for d := range rank {
+		if d < first || d >= first+count {
+			dims = append(dims, d)
+		}
+	}
+	return dims
+}
+
+func upTo(n int) []int { return dimsExcept(n, n, 0) }
+
+// emitTakeRows writes x with dim replaced by the dims of index.
+func emitTakeRows(w *hlo.Writer, x, index hlo.Ref, dim int, out Type) hlo.Ref {
+	r := len(index.Shape)
+	sizes := x.Shape.Clone()
+	sizes[dim] = 1
+	attrs := fmt.Sprintf("dimension_numbers = #stablehlo.gather<offset_dims = %s, collapsed_slice_dims = [%d], "+
+		"start_index_map = [%d], index_vector_dim = %d>, slice_sizes = %s, indices_are_sorted = false",
+		dimList(dimsExcept(len(out.Shape), dim, r)), dim, dim, r, hlo.Ints(sizes))
+	return w.Op("gather", attrs, hloType(out), x, index)
+}
+
+// emitAddRows writes the sum of x and the rows of src put where index says.
+func emitAddRows(w *hlo.Writer, x, index, src hlo.Ref, dim int) hlo.Ref {
+	r := len(index.Shape)
+	dims := fmt.Sprintf("update_window_dims = %s, inserted_window_dims = [%d], scatter_dims_to_operand_dims = [%d], index_vector_dim = %d",
+		dimList(dimsExcept(len(src.Shape), dim, r)), dim, dim, r)
+	return emitScatter(w, x, index, src, dims)
+}
+
+func emitScatter(w *hlo.Writer, x, index, src hlo.Ref, dims string) hlo.Ref {
+	region := fmt.Sprintf("    ^bb0(%%a: %[1]s, %%b: %[1]s):\n      %%r = \"stablehlo.add\"(%%a, %%b) : (%[1]s, %[1]s) -> %[1]s\n"+
+		"      \"stablehlo.return\"(%%r) : (%[1]s) -> ()\n", hlo.Type{DType: x.DType})
+	attrs := "scatter_dimension_numbers = #stablehlo.scatter<" + dims + ">, indices_are_sorted = false, unique_indices = false"
+	return w.OpN("scatter", attrs, region, []hlo.Type{x.Type}, x, index, src)[0]
+}
+
+// emitPoints writes, for each element of index, the whole position that it stands for: its own in every dim but one.
+func emitPoints(w *hlo.Writer, index hlo.Ref, dim int) hlo.Ref {
+	rank := len(index.Shape)
+	column := hlo.Type{DType: index.DType, Shape: append(index.Shape.Clone(), 1)}
+	columns := make([]hlo.Ref, rank)
+	for d := range rank {
+		if d == dim {
+			columns[d] = w.Op("reshape", "", column, index)
+		} else {
+			columns[d] = w.Op("iota", fmt.Sprintf("iota_dimension = %d : i64", d), column)
+		}
+	}
+	points := hlo.Type{DType: index.DType, Shape: append(index.Shape.Clone(), rank)}
+	return w.Op("concatenate", fmt.Sprintf("dimension = %d : i64", rank), points, columns...)
+}
+
+func emitTakeAlong(w *hlo.Writer, x, index hlo.Ref, dim int, out Type) hlo.Ref {
+	rank := len(x.Shape)
+	attrs := fmt.Sprintf("dimension_numbers = #stablehlo.gather<collapsed_slice_dims = %[1]s, start_index_map = %[1]s, "+
+		"index_vector_dim = %[2]d>, slice_sizes = %[3]s, indices_are_sorted = false", dimList(upTo(rank)), rank, hlo.Ints(ones(rank)))
+	return w.Op("gather", attrs, hloType(out), x, emitPoints(w, index, dim))
+}
+
+func emitAddAlong(w *hlo.Writer, x, index, src hlo.Ref, dim int) hlo.Ref {
+	rank := len(x.Shape)
+	dims := fmt.Sprintf("inserted_window_dims = %[1]s, scatter_dims_to_operand_dims = %[1]s, index_vector_dim = %[2]d",
+		dimList(upTo(rank)), rank)
+	return emitScatter(w, x, emitPoints(w, index, dim), src, dims)
+}

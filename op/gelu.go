@@ -1,0 +1,109 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// GELU is x·Φ(x), element by element, where Φ is the normal distribution function: exact with approximate "none",
+// by a formula with tanh with "tanh". [Hendrycks and Gimpel 2016]
+func GELU(x *Tensor, approximate string) *Tensor { return apply1(gelu{Approximate: approximate}, x) }
+
+type gelu struct {
+	unary
+	// Approximate is none or tanh; empty is none.
+	Approximate string
+}
+
+func (gelu) Name() string { return "gelu" }
+
+func (o gelu) Infer(in []Type) ([]Type, error) {
+	if err := wantApproximation(o.Approximate); err != nil {
+		return nil, err
+	}
+	return o.unary.Infer(in)
+}
+
+func wantApproximation(a string) error {
+	if a != "" && a != "none" && a != "tanh" {
+		return fmt.Errorf("approximate is %q: want none or tanh", a)
+	}
+	return nil
+}
+
+func (o gelu) Decompose(in []*Tensor) []*Tensor {
+	x := in[0]
+	var e *Tensor
+	if o.Approximate == "tanh" {
+		cubic := Add(x, MulScalar(Mul(x, Square(x)), 0.044715))
+		e = Tanh(MulScalar(cubic, math.Sqrt(2/math.Pi)))
+	} else {
+		e = Erf(MulScalar(x, 1/math.Sqrt2))
+	}
+	return []*Tensor{Mul(MulScalar(x, 0.5), AddScalar(e, 1))}
+}
+
+func (o gelu) VJP(in, _, dy []*Tensor) []*Tensor {
+	return []*Tensor{apply1(geluGrad{Approximate: o.Approximate}, in[0], dy[0])}
+}
+
+func (gelu) Work(in, out []Type) Work { return fusedWork(in, out) }
+
+func (o gelu) Eval(env *Env, in, out []array.Array) {
+	if o.Approximate == "tanh" {
+		mapUnary(env, in, out, kernel.GELUTanh[float32], kernel.GELUTanh[float64])
+		return
+	}
+	mapUnary(env, in, out, kernel.GELU[float32], kernel.GELU[float64])
+}
+
+func (o gelu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+
+func (gelu) Samples() []Sample {
+	return []Sample{
+		{Op: gelu{Approximate: "none"}, In: []Arg{f32(5, 7)}},
+		{Op: gelu{Approximate: "tanh"}, In: []Arg{f32(5, 7)}},
+	}
+}
+
+// geluGrad is the gradient of gelu: of x and dy.
+type geluGrad struct {
+	slope
+	Approximate string
+}
+
+func (geluGrad) Name() string { return "gelu_grad" }
+
+func (o geluGrad) Infer(in []Type) ([]Type, error) {
+	if err := wantApproximation(o.Approximate); err != nil {
+		return nil, err
+	}
+	return o.slope.Infer(in)
+}
+
+func (o geluGrad) Decompose(in []*Tensor) []*Tensor {
+	return vjpByParts(gelu{Approximate: o.Approximate}, in[:1], in[1:])
+}
+
+func (o geluGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
+
+func (o geluGrad) Eval(env *Env, in, out []array.Array) {
+	if o.Approximate == "tanh" {
+		mapBinary(env, in, out, kernel.GELUTanhGrad[float32], kernel.GELUTanhGrad[float64])
+		return
+	}
+	mapBinary(env, in, out, kernel.GELUGrad[float32], kernel.GELUGrad[float64])
+}
+
+func (o geluGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+
+func (geluGrad) Samples() []Sample {
+	return []Sample{
+		{Op: geluGrad{Approximate: "none"}, In: []Arg{f32(5, 7), f32(5, 7)}},
+		{Op: geluGrad{Approximate: "tanh"}, In: []Arg{f32(5, 7), f32(5, 7)}},
+	}
+}

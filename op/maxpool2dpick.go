@@ -1,0 +1,68 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// maxPool2DPick is the elements of v where x has each window's largest: what max_pool2d is of x itself, and the
+// transpose of its gradient.
+type maxPool2DPick struct{ Kernel, Stride, Padding []int }
+
+func (maxPool2DPick) Name() string { return "max_pool2d_pick" }
+
+func (o maxPool2DPick) Infer(in []Type) ([]Type, error) {
+	if err := wantFloats(in, 2); err != nil {
+		return nil, err
+	}
+	s, err := newPoolShape(in[0], o.Kernel, o.Stride, o.Padding)
+	if err != nil {
+		return nil, err
+	}
+	if !in[0].Shape.Equal(in[1].Shape) {
+		return nil, fmt.Errorf("shapes differ: got %v and %v", in[0], in[1])
+	}
+	return []Type{{DType: in[0].DType, Shape: s.outputShape()}}, nil
+}
+
+func (o maxPool2DPick) VJP(in, _, dy []*Tensor) []*Tensor {
+	return []*Tensor{nil, apply1(maxPool2DGrad(o), in[0], dy[0])}
+}
+
+func (maxPool2DPick) Rule([]Type) mesh.Rule { return poolRule(poolX+","+poolX, poolY) }
+
+func (o maxPool2DPick) Work(in, out []Type) Work { return poolWork(o.Kernel, in, out, out[0]) }
+
+func (o maxPool2DPick) Eval(env *Env, in, out []array.Array) {
+	s, _ := newPoolShape(typesOf(in)[0], o.Kernel, o.Stride, o.Padding)
+	float(out[0],
+		func() {
+			pickMax(env, s, array.Data[float32](out[0]), array.Data[float32](in[0]), array.Data[float32](in[1]))
+		},
+		func() {
+			pickMax(env, s, array.Data[float64](out[0]), array.Data[float64](in[0]), array.Data[float64](in[1]))
+		})
+}
+
+func pickMax[T floats](env *Env, s *poolShape, y, x, v []T) {
+	size, places := s.in[0]*s.in[1], s.out[0]*s.out[1]
+	s.planes(env, func(p int) {
+		from, of, to := x[p*size:(p+1)*size], v[p*size:(p+1)*size], y[p*places:(p+1)*places]
+		s.windows(func(at, top, bottom, left, right int) {
+			to[at] = of[firstMax(from, s.in[1], top, bottom, left, right)]
+		})
+	})
+}
+
+func (maxPool2DPick) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
+	return w.Unsupported("max_pool2d_pick", hloTypes(out)...)
+}
+
+func (maxPool2DPick) Samples() []Sample {
+	return []Sample{
+		{Op: maxPool2DPick{[]int{2, 2}, []int{2, 2}, []int{0, 0}}, In: []Arg{f32(2, 3, 8, 6), f32(2, 3, 8, 6)}},
+	}
+}

@@ -1,0 +1,101 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// MSELoss is the squared difference of x and y, broadcast together: its "mean" (also if reduction is empty), its
+// "sum", or each element with "none".
+func MSELoss(x, y *Tensor, reduction string) *Tensor {
+	shape, err := broadcastShapes(x.Shape(), y.Shape())
+	if x.Err() != nil || y.Err() != nil || err != nil { // let Infer say it, with the place
+		return apply1(mseLoss{}, x, y)
+	}
+	total := func() *Tensor { return apply1(mseLoss{}, Expand(x, shape...), Expand(y, shape...)) }
+	switch reduction {
+	case "none":
+		return Square(Sub(x, y))
+	case "sum":
+		return total()
+	case "", "mean":
+		return MulScalar(total(), 1/float64(shape.Len()))
+	}
+	return apply1(mseLoss{Reduction: reduction}, x, y)
+}
+
+// mseLoss is the sum of squared differences. The other reductions are made around it, so that sums over parts of
+// the elements add up.
+type mseLoss struct{ Reduction string }
+
+func (mseLoss) Name() string { return "mse_loss" }
+
+func (o mseLoss) Infer(in []Type) ([]Type, error) {
+	if err := wantFloats(in, 2); err != nil {
+		return nil, err
+	}
+	if o.Reduction != "" {
+		return nil, fmt.Errorf("reduction is %q: want mean, sum or none", o.Reduction)
+	}
+	if !in[0].Shape.Equal(in[1].Shape) {
+		return nil, fmt.Errorf("cannot compare %v with %v", in[0], in[1])
+	}
+	return []Type{{DType: in[0].DType}}, nil
+}
+
+func (mseLoss) Decompose(in []*Tensor) []*Tensor {
+	return []*Tensor{Cast(Sum(Square(Sub(wide(in[0]), wide(in[1])))), in[0].DType())}
+}
+
+func (mseLoss) VJP(in, _, dout []*Tensor) []*Tensor {
+	dx := Mul(Sub(in[0], in[1]), MulScalar(dout[0], 2))
+	return []*Tensor{dx, Neg(dx)}
+}
+
+func (mseLoss) Rule(in []Type) mesh.Rule {
+	word := factors(0, len(in[0].Shape))
+	return mesh.Rule(word + "," + word + "->")
+}
+
+func (mseLoss) Work(in, out []Type) Work {
+	return Work{Flops: 3 * float64(in[0].Shape.Len()), Bytes: moved(in, out)}
+}
+
+func (mseLoss) Eval(env *Env, in, out []array.Array) {
+	float(out[0], func() { evalMSELoss[float32](env, in, out[0]) }, func() { evalMSELoss[float64](env, in, out[0]) })
+}
+
+func evalMSELoss[T floats](env *Env, in []array.Array, out array.Array) {
+	x, y := array.Data[T](in[0]), array.Data[T](in[1])
+	array.Data[T](out)[0] = sumBlocks(env, len(x), func() func(lo, hi int) T {
+		diff := make([]T, kernel.SumBlock)
+		return func(lo, hi int) T {
+			d := diff[:hi-lo]
+			kernel.Sub(d, x[lo:hi], y[lo:hi])
+			return kernel.SumSquares(d)
+		}
+	})
+}
+
+// sumBlocks is the sum over n elements in the order of kernel.Sum. A leaf sums one block at a time; each task has one
+// of its own, which may keep scratch memory.
+func sumBlocks[T floats](env *Env, n int, newLeaf func() func(lo, hi int) T) T {
+	parts := make([]T, (n+kernel.SumBlock-1)/kernel.SumBlock)
+	env.Pool.For(len(parts), 8, func(lo, hi int) {
+		leaf := newLeaf()
+		for b := lo; b < hi; b++ {
+			parts[b] = leaf(b*kernel.SumBlock, min(n, (b+1)*kernel.SumBlock))
+		}
+	})
+	return kernel.Tree(parts)
+}
+
+func (o mseLoss) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+
+func (mseLoss) Samples() []Sample {
+	return []Sample{{In: []Arg{f32(5, 7), f32(5, 7)}}, {In: []Arg{f32(150, 140), f32(150, 140)}}}
+}

@@ -1,0 +1,54 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Normal is random numbers of a normal distribution of mean 0 and deviation 1.
+func Normal(s Scope, key Key, dtype array.DType, shape array.Shape) *Tensor {
+	return s.Apply(newNormal(key, dtype, shape), nil)[0]
+}
+
+// NormalAt is Normal with other numbers at each step, an i64 scalar; at step 0 they are those of Normal.
+func NormalAt(step *Tensor, key Key, dtype array.DType, shape array.Shape) *Tensor {
+	return apply1(newNormal(key, dtype, shape), step)
+}
+
+func newNormal(key Key, dtype array.DType, shape array.Shape) normal {
+	return normal{Seed: key.Seed, Stream: key.Stream, DType: dtype, Shape: shape}
+}
+
+type normal struct {
+	draw
+	Seed, Stream uint64
+	DType        array.DType
+	Shape        []int
+}
+
+func (normal) Name() string { return "normal" }
+
+func (o normal) Infer(in []Type) ([]Type, error) { return inferFloatDraw(in, o.DType, o.Shape) }
+
+func (o normal) Rule([]Type) mesh.Rule { return drawRule(o.Shape) }
+
+func (o normal) Eval(env *Env, in, out []array.Array) {
+	key := drawKey(Key{o.Seed, o.Stream}, in)
+	float(out[0],
+		func() { drawFloats(env, out[0], key, kernel.NormalAt[float32]) },
+		func() { drawFloats(env, out[0], key, kernel.NormalAt[float64]) })
+}
+
+func (normal) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
+	return emitDraw(w, "normal", out)
+}
+
+func (normal) Samples() []Sample {
+	return []Sample{
+		{Op: normal{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{5, 7}}},
+		{Op: normal{Seed: 1, DType: array.F64, Shape: []int{5, 7}}, In: []Arg{stepArg()}},
+		{Op: normal{Stream: 9, DType: array.F16, Shape: []int{300, 40}}},
+	}
+}

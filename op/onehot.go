@@ -1,0 +1,85 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// OneHot is, for each index, a new last dim of numClasses integers: one at the index and zero elsewhere. An index
+// that is out of range gets zeros only.
+func OneHot(indices *Tensor, numClasses int) *Tensor {
+	return apply1(oneHot{NumClasses: numClasses}, indices)
+}
+
+type oneHot struct{ NumClasses int }
+
+func (oneHot) Name() string                    { return "one_hot" }
+func (oneHot) NoGradient() string              { return "its operand is integers" }
+func (oneHot) VJP(_, _, _ []*Tensor) []*Tensor { return []*Tensor{nil} }
+func (oneHot) Work(in, out []Type) Work        { return Work{Bytes: moved(in, out)} }
+
+func (o oneHot) Infer(in []Type) ([]Type, error) {
+	switch {
+	case len(in) != 1:
+		return nil, fmt.Errorf("want 1 operand: got %d", len(in))
+	case !in[0].DType.IsInt():
+		return nil, fmt.Errorf("want indices: got %v", in[0])
+	case o.NumClasses < 1:
+		return nil, fmt.Errorf("numClasses is %d: want at least 1", o.NumClasses)
+	}
+	shape := append(in[0].Shape.Clone(), o.NumClasses)
+	if !shape.Valid() {
+		return nil, fmt.Errorf("%d classes of %v are too many elements", o.NumClasses, in[0])
+	}
+	return []Type{{DType: array.I64, Shape: shape}}, nil
+}
+
+// Rule keeps the classes whole: a later part does not start at class zero.
+func (o oneHot) Rule(in []Type) mesh.Rule {
+	rank := len(in[0].Shape)
+	return mesh.Rule(factors(0, rank) + "->" + wholeDim(factors(0, rank+1), rank))
+}
+
+func (o oneHot) Eval(env *Env, in, out []array.Array) {
+	switch in[0].DType() {
+	case array.I64:
+		markClasses[int64](env, in[0], out[0], o.NumClasses)
+	case array.I32:
+		markClasses[int32](env, in[0], out[0], o.NumClasses)
+	case array.U8:
+		markClasses[uint8](env, in[0], out[0], o.NumClasses)
+	}
+}
+
+func markClasses[T integer](env *Env, in, out array.Array, n int) {
+	index, dst := array.Data[T](in), array.Data[int64](out)
+	env.rows(len(index), n, func(lo, hi int) {
+		clear(dst[lo*n : hi*n])
+		for i := lo; i < hi; i++ {
+			if c := int64(index[i]); 0 <= c && c < int64(n) {
+				dst[i*n+int(c)] = 1
+			}
+		}
+	})
+}
+
+func (o oneHot) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	t := hloType(out[0])
+	dims := make([]int, len(in[0].Shape))
+	for i := range dims {
+		dims[i] = i
+	}
+	index := w.Op("convert", "", hlo.Type{DType: array.I64, Shape: in[0].Shape}, in[0])
+	hot := emitCompare(w, "EQ", w.Broadcast(index, t.Shape, dims), emitIota(w, t, len(dims)))
+	return []hlo.Ref{w.Op("convert", "", t, hot)}
+}
+
+func (oneHot) Samples() []Sample {
+	return []Sample{
+		{Op: oneHot{NumClasses: 9}, In: []Arg{i32Below(9, 5, 3)}},
+		{Op: oneHot{NumClasses: 4}, In: []Arg{i32Below(6, 5)}},
+	}
+}

@@ -1,0 +1,73 @@
+package op
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// Pow is each element to the power of exponent. A negative element has whole powers only; to the power of zero
+// everything is one.
+func Pow(x *Tensor, exponent float64) *Tensor { return apply1(pow{Exponent: exponent}, x) }
+
+type pow struct {
+	unary
+	Exponent float64
+}
+
+func (pow) Name() string { return "pow" }
+
+func (o pow) VJP(in, _, dy []*Tensor) []*Tensor {
+	x, e := in[0], o.Exponent
+	switch e {
+	case 0: // the general formula is 0·∞ at zero
+		return []*Tensor{ZerosLike(x)}
+	case 1:
+		return []*Tensor{dy[0]}
+	case 2:
+		return []*Tensor{Mul(dy[0], MulScalar(x, 2))}
+	}
+	return []*Tensor{Mul(dy[0], MulScalar(Pow(x, e-1), e))}
+}
+
+func (o pow) Eval(env *Env, in, out []array.Array) {
+	mapUnary(env, in, out, powKernel[float32](o.Exponent), powKernel[float64](o.Exponent))
+}
+
+// powKernel has short loops for the exponents that models use.
+func powKernel[T floats](e float64) func(dst, x []T) {
+	switch e {
+	case 1:
+		return func(dst, x []T) { copy(dst, x) }
+	case 2:
+		return kernel.Square[T]
+	case 3:
+		return each1(func(x T) T { return x * x * x })
+	case 0.5:
+		return kernel.Sqrt[T]
+	case -0.5:
+		return kernel.Rsqrt[T]
+	case -1:
+		return kernel.Reciprocal[T]
+	}
+	return each1(func(x T) T { return T(math.Pow(float64(x), e)) })
+}
+
+func (o pow) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
+	return []hlo.Ref{w.Op("power", "", in[0].Type, in[0], w.Constant(in[0].Type, o.Exponent))}
+}
+
+func (pow) Samples() []Sample {
+	return []Sample{
+		{Op: pow{Exponent: 0}, In: []Arg{f32(5, 7)}},
+		{Op: pow{Exponent: 1}, In: []Arg{f32(5, 7)}},
+		{Op: pow{Exponent: 2}, In: []Arg{f32(5, 7)}},
+		{Op: pow{Exponent: 3}, In: []Arg{f32(5, 7)}},
+		{Op: pow{Exponent: 5}, In: []Arg{f32(5, 7)}},
+		{Op: pow{Exponent: -2}, In: []Arg{f32In(-2, -0.5, 5, 7)}},
+		{Op: pow{Exponent: 0.5}, In: []Arg{f32In(0.2, 4, 5, 7)}},
+		{Op: pow{Exponent: -1.7}, In: []Arg{f32In(0.3, 3, 5, 7)}},
+	}
+}

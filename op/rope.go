@@ -1,0 +1,282 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// RoPEConfig says how elements are paired and turned; the zero value is that of Llama.
+type RoPEConfig struct {
+	// Theta is the base of the frequencies: pair i of n turns by theta^(-i/n) at each position; 0 means 10000.
+	Theta float64
+	// Style is "half-split", where an element's partner is half the head away, or "interleaved", where it is its
+	// neighbour; empty means half-split.
+	Style string
+	// Dim is how many elements of the head, from the first, are turned; 0 means all.
+	Dim int
+	// Offset is the position of the first element of the sequence; Start, an integer scalar, is added to it.
+	Offset int
+	Start  *Tensor
+	// Positions, integers [batch, seq] or [seq], replace the index in the sequence.
+	Positions *Tensor
+	// Freqs are the frequencies themselves, one for each pair, where scaling makes them others than Theta's.
+	Freqs []float64
+	// Factor multiplies the result's turned part; 0 means 1.
+	Factor float64
+}
+
+// RoPE turns pairs of elements of x [batch, seq, heads, dim] by angles proportional to their position.
+func RoPE(x *Tensor, c RoPEConfig) *Tensor {
+	o := rope{Theta: c.Theta, Style: c.Style, Dim: c.Dim, Offset: c.Offset, Freqs: c.Freqs, Factor: c.Factor,
+		Positions: c.Positions != nil, DynamicOffset: c.Start != nil}
+	in := []*Tensor{x}
+	if o.Positions {
+		in = append(in, c.Positions)
+	}
+	if o.DynamicOffset {
+		in = append(in, c.Start)
+	}
+	return apply1(o, in...)
+}
+
+// rope takes x, then with Positions these, then with DynamicOffset a scalar. Inverse turns the other way, which is
+// the gradient.
+type rope struct {
+	Theta         float64
+	Style         string
+	Dim           int
+	Offset        int
+	Freqs         []float64
+	Factor        float64
+	Positions     bool
+	DynamicOffset bool
+	Inverse       bool
+}
+
+const interleaved = "interleaved"
+
+func (rope) Name() string   { return "rope" }
+func (rope) InPlace() []int { return []int{0} }
+
+func (o rope) Infer(in []Type) ([]Type, error) {
+	n := 1
+	if o.Positions {
+		n++
+	}
+	if o.DynamicOffset {
+		n++
+	}
+	if len(in) != n {
+		return nil, fmt.Errorf("want %d operands: got %d", n, len(in))
+	}
+	x := in[0]
+	if !x.DType.IsFloat() || len(x.Shape) != 4 {
+		return nil, fmt.Errorf("want floats [batch seq heads dim]: got %v", x)
+	}
+	if o.Style != "" && o.Style != "half-split" && o.Style != interleaved {
+		return nil, fmt.Errorf("style %q: want half-split or interleaved", o.Style)
+	}
+	if dim := o.dim(x.Shape); dim < 0 || dim > x.Shape[3] || dim%2 != 0 {
+		return nil, fmt.Errorf("cannot pair %d elements of %v: want an even number up to %d", dim, x, x.Shape[3])
+	}
+	if want := o.dim(x.Shape) / 2; len(o.Freqs) != 0 && len(o.Freqs) != want {
+		return nil, fmt.Errorf("%d frequencies for %v: want %d", len(o.Freqs), x, want)
+	}
+	return []Type{x}, o.inferExtras(in)
+}
+
+func (o rope) inferExtras(in []Type) error {
+	if o.Positions {
+		p, x := in[1], in[0]
+		if !p.DType.IsInt() || !p.Shape.Equal(x.Shape[:2]) && !p.Shape.Equal(x.Shape[1:2]) {
+			return fmt.Errorf("positions %v: want integers %v or %v", p, x.Shape[:2], x.Shape[1:2])
+		}
+	}
+	if o.DynamicOffset {
+		if t := in[len(in)-1]; !t.DType.IsInt() || len(t.Shape) != 0 {
+			return fmt.Errorf("offset %v: want an integer scalar", t)
+		}
+	}
+	return nil
+}
+
+// dim is how many elements of a head are turned.
+func (o rope) dim(x array.Shape) int {
+	if o.Dim != 0 {
+		return o.Dim
+	}
+	return x[3]
+}
+
+func (o rope) factor() float64 {
+	if o.Factor == 0 {
+		return 1
+	}
+	return o.Factor
+}
+
+// freqs is the angle of each pair at position 1.
+func (o rope) freqs(x array.Shape) []float64 {
+	if len(o.Freqs) != 0 {
+		return o.Freqs
+	}
+	theta := o.Theta
+	if theta == 0 {
+		theta = 10000
+	}
+	f := make([]float64, o.dim(x)/2)
+	for i := range f {
+		f[i] = math.Pow(theta, -float64(i)/float64(len(f)))
+	}
+	return f
+}
+
+func (o rope) VJP(in, _, dy []*Tensor) []*Tensor {
+	o.Inverse = !o.Inverse
+	operands := append([]*Tensor{dy[0]}, in[1:]...)
+	grads := make([]*Tensor, len(in))
+	grads[0] = apply1(o, operands...)
+	return grads
+}
+
+// Rule lets the sequence be split only where positions are split along with it.
+func (o rope) Rule(in []Type) mesh.Rule {
+	if !o.Positions {
+		if o.DynamicOffset {
+			return "bs*hd*,->bs*hd*"
+		}
+		return "bs*hd*->bs*hd*"
+	}
+	text := "bshd*," + "bs"[2-len(in[1].Shape):]
+	if o.DynamicOffset {
+		text += ","
+	}
+	return mesh.Rule(text + "->bshd*")
+}
+
+func (o rope) Work(in, out []Type) Work {
+	return Work{Flops: 3 * float64(out[0].Shape.Len()), Bytes: moved(in, out)}
+}
+
+// positions is the position of each element of the sequence, for each batch element if these differ.
+func (o rope) positions(in []array.Array) []int {
+	offset := o.Offset
+	if o.DynamicOffset {
+		offset += int(in[len(in)-1].At(0))
+	}
+	if !o.Positions {
+		p := make([]int, in[0].Shape()[1])
+		for s := range p {
+			p[s] = offset + s
+		}
+		return p
+	}
+	p := make([]int, in[1].Len())
+	for i := range p {
+		p[i] = offset + int(in[1].At(i))
+	}
+	return p
+}
+
+func (o rope) Eval(env *Env, in, out []array.Array) {
+	if out[0].Len() == 0 {
+		return
+	}
+	float(out[0], func() { turn[float32](env, o, in, out[0]) }, func() { turn[float64](env, o, in, out[0]) })
+}
+
+func turn[T floats](env *Env, o rope, in []array.Array, out array.Array) {
+	shape, positions := out.Shape(), o.positions(in)
+	sign := 1.0
+	if o.Inverse {
+		sign = -1
+	}
+	r := kernel.NewRotation[T](env.Pool, o.freqs(shape), positions, o.factor(), sign)
+	x, y := array.Data[T](in[0]), array.Data[T](out)
+	heads, width, dim := shape[2], shape[3], o.dim(shape)
+	env.rows(shape[0]*shape[1], heads*width, func(lo, hi int) {
+		tmp := make([]T, dim)
+		for row := lo; row < hi; row++ {
+			p := row % len(positions)
+			for at := row * heads * width; at < (row+1)*heads*width; at += width {
+				if o.Style == interleaved {
+					r.Neighbours(y[at:], x[at:], p)
+				} else {
+					r.Halves(y[at:], x[at:], p, tmp)
+				}
+				copy(y[at+dim:at+width], x[at+dim:at+width])
+			}
+		}
+	})
+}
+
+func (o rope) Decompose(in []*Tensor) []*Tensor {
+	x := wide(in[0])
+	cos, sin := o.table(in)
+	cos, sin = Cast(cos, x.DType()), Cast(sin, x.DType())
+	dim, width := o.dim(x.Shape()), x.Dim(3)
+	part := Narrow(x, 3, 0, dim)
+	if o.Style == interleaved {
+		part = Reshape(part, x.Dim(0), x.Dim(1), x.Dim(2), dim/2, 2)
+		a, b := column(part, 0), column(part, 1)
+		part = Stack([]*Tensor{Sub(Mul(a, cos), Mul(b, sin)), Add(Mul(b, cos), Mul(a, sin))}, -1)
+		part = Reshape(part, x.Dim(0), x.Dim(1), x.Dim(2), dim)
+	} else {
+		a, b := Narrow(part, 3, 0, dim/2), Narrow(part, 3, dim/2, dim)
+		part = Concat([]*Tensor{Sub(Mul(a, cos), Mul(b, sin)), Add(Mul(b, cos), Mul(a, sin))}, 3)
+	}
+	if dim < width {
+		part = Concat([]*Tensor{part, Narrow(x, 3, dim, width)}, 3)
+	}
+	return []*Tensor{Cast(part, in[0].DType())}
+}
+
+// column is element i of the last dim.
+func column(x *Tensor, i int) *Tensor {
+	last := len(x.Shape()) - 1
+	return Reshape(Narrow(x, last, i, i+1), x.Shape()[:last]...)
+}
+
+// table is the cosines and sines, in f64 as far positions need it, as [batch or 1, seq, 1, pairs].
+func (o rope) table(in []*Tensor) (cos, sin *Tensor) {
+	x := in[0]
+	at := Iota(x.Scope(), array.F64, array.Shape{1, x.Dim(1), 1, 1}, 1)
+	if o.Positions {
+		p := Cast(in[1], array.F64)
+		at = Reshape(p, p.Shape().Len()/max(1, x.Dim(1)), x.Dim(1), 1, 1)
+	}
+	at = AddScalar(at, float64(o.Offset))
+	if o.DynamicOffset {
+		at = Add(at, Cast(in[len(in)-1], array.F64))
+	}
+	var freqs []*Tensor
+	for _, f := range o.freqs(x.Shape()) {
+		freqs = append(freqs, Const(at, f))
+	}
+	angles := Mul(at, Stack(freqs, 0))
+	sign := 1.0
+	if o.Inverse {
+		sign = -1
+	}
+	return MulScalar(Cos(angles), o.factor()), MulScalar(Sin(angles), sign*o.factor())
+}
+
+func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref { return emitByParts(o, w, in) }
+
+func (rope) Samples() []Sample {
+	x, scalar := f32(2, 5, 3, 8), Arg{Type: Type{DType: array.I64}, High: 9}
+	return []Sample{
+		{In: []Arg{x}},
+		{Op: rope{Style: interleaved, Offset: 3, Inverse: true}, In: []Arg{x}},
+		{Op: rope{Theta: 500, Dim: 4, Factor: 1.25}, In: []Arg{x}},
+		{Op: rope{Style: interleaved, Dim: 6}, In: []Arg{x}},
+		{Op: rope{Freqs: []float64{1, 0.5, 0.25, 0.1}, DynamicOffset: true}, In: []Arg{x, scalar}},
+		{Op: rope{Positions: true}, In: []Arg{x, i32Below(99, 2, 5)}},
+		{Op: rope{Positions: true, DynamicOffset: true, Offset: -2}, In: []Arg{x, i32Below(99, 5), scalar}},
+	}
+}

@@ -1,0 +1,200 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Sort is x in ascending order along dim, and where each element was (i64). Equal elements keep their order; NaN
+// counts as the largest.
+func Sort(x *Tensor, dim int) (values, indices *Tensor) {
+	out := ir.Apply(sort{Dim: normDim(len(x.Shape()), dim)}, x)
+	return out[0], out[1]
+}
+
+// SortDescending is Sort with the largest first.
+func SortDescending(x *Tensor, dim int) (values, indices *Tensor) {
+	out := ir.Apply(sort{Dim: normDim(len(x.Shape()), dim), Descending: true}, x)
+	return out[0], out[1]
+}
+
+type sort struct {
+	Dim        int
+	Descending bool
+}
+
+func (sort) Name() string { return "sort" }
+
+func (o sort) Infer(in []Type) ([]Type, error) {
+	if err := wantNumbers(in); err != nil {
+		return nil, err
+	}
+	return []Type{in[0], {DType: array.I64, Shape: in[0].Shape}}, wantDim(in[0], o.Dim)
+}
+
+func (o sort) VJP(in, y, dy []*Tensor) []*Tensor { return placeBack(in[0], y[1], dy[0], o.Dim) }
+
+// placeBack is the gradient of elements of x that were moved along dim from the places in index.
+func placeBack(x, index, dy *Tensor, dim int) []*Tensor {
+	if dy == nil {
+		return []*Tensor{nil}
+	}
+	return []*Tensor{scatterAlong(index, dy, dim, x.Dim(dim))}
+}
+
+func (o sort) Rule(in []Type) mesh.Rule {
+	word := wholeDim(factors(0, len(in[0].Shape)), o.Dim)
+	return mesh.Rule(word + "->" + word + "," + word)
+}
+
+func (o sort) Work(in, out []Type) Work {
+	n := in[0].Shape[o.Dim]
+	return Work{Flops: float64(in[0].Shape.Len()) * float64(bitLength(n)), Bytes: moved(in, out)}
+}
+
+// bitLength is about the number of comparisons that sorting n elements makes for each.
+func bitLength(n int) int {
+	k := 0
+	for ; n > 0; n >>= 1 {
+		k++
+	}
+	return k
+}
+
+func (o sort) Eval(env *Env, in, out []array.Array) {
+	rank := selection{dim: o.Dim, keep: in[0].Shape()[o.Dim], order: least}
+	if o.Descending {
+		rank.order = greatest
+	}
+	rank.run(env, in[0], out)
+}
+
+// selection writes the first keep elements along dim in an order, and where they were.
+type selection struct {
+	dim, keep int
+	order     order
+}
+
+func (s selection) run(env *Env, in array.Array, out []array.Array) {
+	switch in.DType() {
+	case array.F32:
+		selectLines[float32](env, s, in, out)
+	case array.F64:
+		selectLines[float64](env, s, in, out)
+	case array.I64:
+		selectLines[int64](env, s, in, out)
+	case array.I32:
+		selectLines[int32](env, s, in, out)
+	case array.U8:
+		selectLines[uint8](env, s, in, out)
+	}
+}
+
+// ranked is an element and where it was.
+type ranked[T number] struct {
+	value T
+	at    int
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func selectLines[T number](env *Env, s selection, in array.Array, out []array.Array) {
+	g := nestAlong(in.Shape(), s.dim)
+	values, indices := array.Data[T](out[0]), array.Data[int64](out[1])
+	foldLines(env, array.Data[T](in), g, func(at int, line []T) {
+		start := at/g.inner*s.keep*g.inner + at%g.inner
+		for i, r := range firstRanked(s, line) {
+			values[start+i*g.inner], indices[start+i*g.inner] = r.value, int64(r.at)
+		}
+	})
+}
+
+// firstRanked is the first elements of line in the selection's order.
+func firstRanked[T number](s selection, line []T) []ranked[T] {
+	before := func(x, y ranked[T]) int {
+		if c := compareIn(s.order, x.value, y.value); c != 0 {
+			return c
+		}
+		return x.at - y.at
+	}
+	if s.keep*insertionShare < len(line) {
+		return insertRanked(s.keep, line, before)
+	}
+	all := make([]ranked[T], len(line))
+	for i, v := range line {
+		all[i] = ranked[T]{v, i}
+	}
+	slices.SortFunc(all, before)
+	return all[:s.keep]
+}
+
+// insertionShare is how many times longer than the selection a line must be for insertion to beat sorting.
+const insertionShare = 8
+
+// insertRanked keeps a sorted list of the best so far: most elements fail the one comparison with its last.
+func insertRanked[T number](keep int, line []T, before func(x, y ranked[T]) int) []ranked[T] {
+	best := make([]ranked[T], 0, keep+1)
+	for i, v := range line {
+		r := ranked[T]{v, i}
+		if len(best) == keep && (keep == 0 || before(best[keep-1], r) < 0) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, r, before)
+		best = slices.Insert(best, at, r)
+		best = best[:min(len(best), keep)]
+	}
+	return best
+}
+
+// compareIn says which of x and y comes first in the order; NaN counts as the largest.
+func compareIn[T number](o order, x, y T) int {
+	switch {
+	case x == y:
+		return 0
+	case x != x || y != y:
+		return int(o) * (boolInt(y != y) - boolInt(x != x))
+	case x < y:
+		return int(o)
+	}
+	return -int(o)
+}
+
+func (o sort) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitSort(w, in[0], o)
+}
+
+// emitSort sorts pairs of element and place by the element.
+func emitSort(w *hlo.Writer, x hlo.Ref, o sort) []hlo.Ref {
+	direction := "LT"
+	if o.Descending {
+		direction = "GT"
+	}
+	compare := ""
+	if x.DType.IsFloat() {
+		compare = ", compare_type = #stablehlo<comparison_type TOTALORDER>"
+	}
+	places := hlo.Type{DType: array.I64, Shape: x.Shape}
+	index := w.Op("iota", fmt.Sprintf("iota_dimension = %d : i64", o.Dim), places)
+	region := fmt.Sprintf("    ^bb0(%%a: %[1]s, %%b: %[1]s, %%i: tensor<i64>, %%j: tensor<i64>):\n"+
+		"      %%r = \"stablehlo.compare\"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction %[2]s>%[3]s} : (%[1]s, %[1]s) -> tensor<i1>\n"+
+		"      \"stablehlo.return\"(%%r) : (tensor<i1>) -> ()\n", hlo.Type{DType: x.DType}, direction, compare)
+	attrs := fmt.Sprintf("dimension = %d : i64, is_stable = true", o.Dim)
+	return w.OpN("sort", attrs, region, []hlo.Type{x.Type, places}, x, index)
+}
+
+func (sort) Samples() []Sample {
+	return []Sample{
+		{Op: sort{Dim: 1, Descending: true}, In: []Arg{f32(5, 7)}},
+		{Op: sort{Dim: 1}, In: []Arg{f32(5, 7, 6)}},
+	}
+}

@@ -1,0 +1,159 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// TakeAlongDim is, at each position of index, the element of x at that position with its place along dim taken from
+// index. The other dims are broadcast together.
+func TakeAlongDim(x, index *Tensor, dim int) *Tensor {
+	if x.Err() != nil || index.Err() != nil {
+		return apply1(takeAlongDim{}, x, index)
+	}
+	rank := len(x.Shape())
+	d := normDim(rank, dim)
+	if d >= 0 && d < rank && len(index.Shape()) == rank {
+		a, b := x.Shape().Clone(), index.Shape().Clone()
+		a[d], b[d] = 1, 1
+		if common, err := broadcastShapes(a, b); err == nil {
+			a, b = common.Clone(), common
+			a[d], b[d] = x.Dim(d), index.Dim(d)
+			x, index = Expand(x, a...), Expand(index, b...)
+		}
+	}
+	return apply1(takeAlongDim{Dim: d}, x, index)
+}
+
+type takeAlongDim struct {
+	mover
+	Dim int
+}
+
+func (takeAlongDim) Name() string { return "take_along_dim" }
+
+// Work counts the elements taken, not all of those to choose from.
+func (takeAlongDim) Work(in, out []Type) Work {
+	return Work{Bytes: moved(in[1:2], out) + moved(nil, out)}
+}
+
+func (o takeAlongDim) Infer(in []Type) ([]Type, error) {
+	if len(in) != 2 {
+		return nil, fmt.Errorf("want 2 operands: got %d", len(in))
+	}
+	if err := wantDim(in[0], o.Dim); err != nil {
+		return nil, err
+	}
+	if err := wantIndices(in[1]); err != nil {
+		return nil, err
+	}
+	if !sameExcept(in[0].Shape, in[1].Shape, o.Dim) {
+		return nil, fmt.Errorf("cannot take %v from %v along dim %d: other dims differ", in[1], in[0], o.Dim)
+	}
+	return []Type{{DType: in[0].DType, Shape: in[1].Shape}}, nil
+}
+
+func (o takeAlongDim) VJP(in, _, dy []*Tensor) []*Tensor {
+	return []*Tensor{scatterAlong(in[1], dy[0], o.Dim, in[0].Dim(o.Dim)), nil}
+}
+
+func (o takeAlongDim) Rule(in []Type) mesh.Rule {
+	from, to, _ := selectWords(len(in[0].Shape), o.Dim)
+	return mesh.Rule(from + "," + to + "->" + to)
+}
+
+func (o takeAlongDim) Eval(env *Env, in, out []array.Array) {
+	idx := readIndices(o, in[1], in[0].Shape()[o.Dim])
+	switch out[0].DType().Size() {
+	case 1:
+		takeElems(env, array.Raw[uint8](out[0]), array.Raw[uint8](in[0]), idx, in, o.Dim)
+	case 2:
+		takeElems(env, array.Raw[uint16](out[0]), array.Raw[uint16](in[0]), idx, in, o.Dim)
+	case 4:
+		takeElems(env, array.Raw[uint32](out[0]), array.Raw[uint32](in[0]), idx, in, o.Dim)
+	case 8:
+		takeElems(env, array.Raw[uint64](out[0]), array.Raw[uint64](in[0]), idx, in, o.Dim)
+	}
+}
+
+func takeElems[T bits](env *Env, dst, src []T, idx []int, in []array.Array, dim int) {
+	from, to := nestAlong(in[0].Shape(), dim), nestAlong(in[1].Shape(), dim)
+	env.rows(to.outer*to.reduced, to.inner, func(lo, hi int) {
+		for t := lo; t < hi; t++ {
+			base := t / to.reduced * from.reduced
+			for c := range to.inner {
+				at := t*to.inner + c
+				dst[at] = src[(base+idx[at])*to.inner+c]
+			}
+		}
+	})
+}
+
+func (o takeAlongDim) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return []hlo.Ref{emitTakeAlong(w, in[0], in[1], o.Dim, out[0])}
+}
+
+func (takeAlongDim) Samples() []Sample {
+	return []Sample{
+		{Op: takeAlongDim{Dim: 1}, In: []Arg{f32(5, 7), i32Below(7, 5, 3)}},
+		{Op: takeAlongDim{Dim: 0}, In: []Arg{f32(5, 7), i32Below(5, 8, 7)}},
+	}
+}
+
+// scatterAlong adds the elements of x up along dim, which gets the given size, by the places in index.
+func scatterAlong(index, x *Tensor, dim, size int) *Tensor {
+	return apply1(takeAlongDimGrad{Dim: dim, Size: size}, index, x)
+}
+
+type takeAlongDimGrad struct{ Dim, Size int }
+
+func (takeAlongDimGrad) Name() string { return "take_along_dim_grad" }
+
+func (o takeAlongDimGrad) Infer(in []Type) ([]Type, error) {
+	if len(in) != 2 || !in[1].DType.IsFloat() || !in[0].Shape.Equal(in[1].Shape) || o.Size < 0 {
+		return nil, fmt.Errorf("want indices and a float for each: got %v", in)
+	}
+	if err := wantIndices(in[0]); err != nil {
+		return nil, err
+	}
+	if err := wantDim(in[1], o.Dim); err != nil {
+		return nil, err
+	}
+	shape := slices.Clone(in[1].Shape)
+	shape[o.Dim] = o.Size
+	return []Type{{DType: in[1].DType, Shape: shape}}, nil
+}
+
+func (o takeAlongDimGrad) VJP(in, _, dz []*Tensor) []*Tensor {
+	return []*Tensor{nil, TakeAlongDim(dz[0], in[0], o.Dim)}
+}
+
+func (o takeAlongDimGrad) Rule(in []Type) mesh.Rule {
+	from, to, _ := selectWords(len(in[1].Shape), o.Dim)
+	return mesh.Rule(to + "," + to + "->" + from)
+}
+
+func (takeAlongDimGrad) Work(in, out []Type) Work {
+	return Work{Flops: float64(in[1].Shape.Len()), Bytes: moved(in, out)}
+}
+
+func (o takeAlongDimGrad) Eval(env *Env, in, out []array.Array) {
+	idx := readIndices(o, in[0], o.Size)
+	clear(out[0].Bytes())
+	addAlong(env, out[0], in[1], idx, o.Dim)
+}
+
+func (o takeAlongDimGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return []hlo.Ref{emitAddAlong(w, w.Constant(hloType(out[0]), 0), in[0], in[1], o.Dim)}
+}
+
+func (takeAlongDimGrad) Samples() []Sample {
+	return []Sample{
+		{Op: takeAlongDimGrad{Dim: 1, Size: 7}, In: []Arg{i32Below(7, 5, 3), f32(5, 3)}},
+		{Op: takeAlongDimGrad{Dim: 0, Size: 4}, In: []Arg{i32Below(4, 6, 5), f32(6, 5)}},
+	}
+}

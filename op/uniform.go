@@ -1,0 +1,73 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Uniform is random numbers, evenly spread from 0 to below 1.
+func Uniform(s Scope, key Key, dtype array.DType, shape array.Shape) *Tensor {
+	return s.Apply(newUniform(key, dtype, shape), nil)[0]
+}
+
+// UniformAt is Uniform with other numbers at each step, an i64 scalar; at step 0 they are those of Uniform.
+func UniformAt(step *Tensor, key Key, dtype array.DType, shape array.Shape) *Tensor {
+	return apply1(newUniform(key, dtype, shape), step)
+}
+
+func newUniform(key Key, dtype array.DType, shape array.Shape) uniform {
+	return uniform{Seed: key.Seed, Stream: key.Stream, DType: dtype, Shape: shape}
+}
+
+type uniform struct {
+	draw
+	Seed, Stream uint64
+	DType        array.DType
+	Shape        []int
+}
+
+func (uniform) Name() string { return "uniform" }
+
+func (o uniform) Infer(in []Type) ([]Type, error) { return inferFloatDraw(in, o.DType, o.Shape) }
+
+func (o uniform) Rule([]Type) mesh.Rule { return drawRule(o.Shape) }
+
+func (o uniform) Eval(env *Env, in, out []array.Array) {
+	key := drawKey(Key{o.Seed, o.Stream}, in)
+	float(out[0],
+		func() { drawFloats(env, out[0], key, o.below(kernel.UniformAt[float32])) },
+		func() { drawFloats(env, out[0], key, kernel.UniformAt[float64]) })
+}
+
+// below keeps draws that will be stored in 16 bits from being rounded up to 1.
+func (o uniform) below(fill func(dst []float32, key, start uint64)) func(dst []float32, key, start uint64) {
+	var top float32
+	switch o.DType {
+	case array.BF16:
+		top = 1 - 1.0/(1<<8)
+	case array.F16:
+		top = 1 - 1.0/(1<<11)
+	default:
+		return fill
+	}
+	return func(dst []float32, key, start uint64) {
+		fill(dst, key, start)
+		for i, u := range dst {
+			dst[i] = min(u, top)
+		}
+	}
+}
+
+func (uniform) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
+	return emitDraw(w, "uniform", out)
+}
+
+func (uniform) Samples() []Sample {
+	return []Sample{
+		{Op: uniform{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{5, 7}}},
+		{Op: uniform{Seed: 1, DType: array.F64, Shape: []int{5, 7}}, In: []Arg{stepArg()}},
+		{Op: uniform{Seed: 1 << 63, Stream: 9, DType: array.BF16, Shape: []int{300, 40}}},
+	}
+}

@@ -1,0 +1,126 @@
+package op
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Var is the mean squared distance from the mean over dims, which are dropped; no dims means all.
+func Var(x *Tensor, dims ...int) *Tensor {
+	return apply1(variance{Dims: normDims(len(x.Shape()), dims)}, x)
+}
+
+// SampleVar is Var with the sum divided by one less than the number of elements: unbiased for a sample.
+func SampleVar(x *Tensor, dims ...int) *Tensor {
+	return apply1(variance{Dims: normDims(len(x.Shape()), dims), Unbiased: true}, x)
+}
+
+type variance struct {
+	Dims     []int
+	Unbiased bool
+}
+
+func (variance) Name() string { return "var" }
+
+func (o variance) Infer(in []Type) ([]Type, error) {
+	if err := wantFloats(in, 1); err != nil {
+		return nil, err
+	}
+	return inferReduced(in, o.Dims, in[0].DType)
+}
+
+// degrees is what the sum of squares is divided by.
+func (o variance) degrees(shape array.Shape) float64 {
+	n := 1
+	for _, d := range o.Dims {
+		n *= shape[d]
+	}
+	if o.Unbiased {
+		n--
+	}
+	return float64(n)
+}
+
+// deviation is the distance of each element from the mean.
+func (o variance) deviation(x *Tensor) *Tensor {
+	return Sub(x, keepDims(Mean(x, o.Dims...), x, o.Dims))
+}
+
+func (o variance) VJP(in, _, dy []*Tensor) []*Tensor {
+	x := in[0]
+	slope := MulScalar(o.deviation(x), 2/o.degrees(x.Shape()))
+	return []*Tensor{Mul(slope, keepDims(dy[0], x, o.Dims))}
+}
+
+func (o variance) Decompose(in []*Tensor) []*Tensor {
+	squares := Sum(Square(o.deviation(in[0])), o.Dims...)
+	return []*Tensor{Div(squares, Const(in[0], o.degrees(in[0].Shape())))}
+}
+
+func (o variance) Rule(in []Type) mesh.Rule { return wholeReduceRule(len(in[0].Shape), o.Dims) }
+
+func (variance) Work(in, out []Type) Work {
+	return Work{Flops: 4 * float64(in[0].Shape.Len()), Bytes: moved(in, out)}
+}
+
+func (o variance) Eval(env *Env, in, out []array.Array) {
+	x, g := in[0], group{outer: in[0].Len(), reduced: 1, inner: 1}
+	if gs := groups(x.Shape(), o.Dims); len(gs) == 1 {
+		g = gs[0]
+	} else if len(gs) > 1 {
+		x, g = o.gathered(env, x)
+	}
+	float(out[0],
+		func() { varianceOver[float32](env, x, out[0], g, o.degrees(in[0].Shape())) },
+		func() { varianceOver[float64](env, x, out[0], g, o.degrees(in[0].Shape())) })
+}
+
+// gathered is x with the reduced dims moved to the end, where they lie apart.
+func (o variance) gathered(env *Env, x array.Array) (array.Array, group) {
+	var perm []int
+	g := group{outer: 1, reduced: 1, inner: 1}
+	for d, n := range x.Shape() {
+		if !slices.Contains(o.Dims, d) {
+			perm, g.outer = append(perm, d), g.outer*n
+		}
+	}
+	for _, d := range o.Dims {
+		perm, g.reduced = append(perm, d), g.reduced*x.Shape()[d]
+	}
+	shape := make(array.Shape, len(perm))
+	for i, p := range perm {
+		shape[i] = x.Shape()[p]
+	}
+	to := array.New(x.DType(), shape...)
+	permuteInto(env, to, x, perm)
+	return to, g
+}
+
+func varianceOver[T floats](env *Env, x, out array.Array, g group, degrees float64) {
+	dst := array.Data[T](out)
+	foldLines(env, array.Data[T](x), g, func(at int, line []T) {
+		mean := float64(kernel.Sum(line)) / float64(len(line))
+		var a, b float64
+		i := 0
+		for ; i+1 < len(line); i += 2 {
+			u, v := float64(line[i])-mean, float64(line[i+1])-mean
+			a, b = a+u*u, b+v*v
+		}
+		if i < len(line) {
+			u := float64(line[i]) - mean
+			a += u * u
+		}
+		dst[at] = T((a + b) / degrees)
+	})
+}
+
+func (o variance) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+
+func (variance) Samples() []Sample {
+	samples := reductionSamples(f32, func(dims ...int) Op { return variance{Dims: dims} })
+	return append(samples, Sample{Op: variance{Dims: []int{1}, Unbiased: true}, In: []Arg{f32(5, 7, 6)}})
+}

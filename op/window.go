@@ -1,0 +1,33 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/hlo"
+)
+
+// window is a box that slides over a padded tensor: one number for each dim.
+type window struct{ size, stride, low, high []int }
+
+// emitWindow reduces each position of the window with a binary op of the dialect.
+func emitWindow(w *hlo.Writer, binary string, init float64, x hlo.Ref, win window, out Type) hlo.Ref {
+	scalar := hlo.Type{DType: x.DType}
+	region := fmt.Sprintf("    ^bb0(%%a: %[1]s, %%b: %[1]s):\n      %%r = \"stablehlo.%[2]s\"(%%a, %%b) : (%[1]s, %[1]s) -> %[1]s\n"+
+		"      \"stablehlo.return\"(%%r) : (%[1]s) -> ()\n", scalar, binary)
+	attrs := fmt.Sprintf("window_dimensions = %s, window_strides = %s, padding = %s",
+		hlo.Ints(win.size), hlo.Ints(win.stride), hloPadding(win.low, win.high))
+	return w.OpN("reduce_window", attrs, region, []hlo.Type{hloType(out)}, x, w.Constant(scalar, init))[0]
+}
+
+// hloPadding is the attribute that gives each dim's padding on both sides.
+func hloPadding(low, high []int) string {
+	words := make([]string, len(low))
+	for i := range low {
+		words[i] = fmt.Sprintf("[%d, %d]", low[i], high[i])
+	}
+	return fmt.Sprintf("dense<[%s]> : tensor<%dx2xi64>", strings.Join(words, ", "), len(low))
+}
+
+func ones(n int) []int { return slices.Repeat([]int{1}, n) }

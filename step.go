@@ -1,0 +1,83 @@
+package galley
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// withDefaults fills in what may be left out of a config and checks the rest.
+func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
+	if c.Loss == nil || len(c.Params) == 0 {
+		return c, fmt.Errorf("trainer: want parameters and a loss")
+	}
+	if c.Optimizer == nil {
+		c.Optimizer = optim.AdamW{}
+	}
+	if c.Schedule == nil {
+		c.Schedule = optim.Constant{LR: 1e-3}
+	}
+	return c, nil
+}
+
+// TraceStep is the program of a whole training step on batches of these types. Its parameters are the model's, the
+// optimizer's slots, the learning rate, the step's number and the batch; its results the loss, the gradients' norm, the
+// next parameters and slots. The model needs no values: shapes are enough.
+func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
+	defer recoverBug("trace of the training step", &err)
+	if c, err = c.withDefaults(); err != nil {
+		return nil, err
+	}
+	b := ir.NewBuilder("train_step")
+	var in []*Tensor
+	for _, p := range c.Params {
+		in = append(in, b.Param(p.Name, p.Type))
+	}
+	for _, p := range c.Params {
+		for i := range c.Optimizer.Slots() {
+			in = append(in, b.Param(fmt.Sprintf("%s.slot%d", p.Name, i), p.Type))
+		}
+	}
+	in = append(in, b.Param("lr", c.scalarType()), b.Param("count", c.scalarType()))
+	for i, t := range batch {
+		in = append(in, b.Param(fmt.Sprintf("batch%d", i), t))
+	}
+	return b.Build(c.step(in)...)
+}
+
+// scalarType is the type in which the optimizer computes: f64 for f64 parameters, else f32.
+func (c TrainerConfig) scalarType() Type {
+	if c.Params[0].Type.DType == array.F64 {
+		return Type{DType: array.F64}
+	}
+	return Type{DType: array.F32}
+}
+
+// step is a training step as a function of tensors, eager or traced; see TraceStep for what goes in and out.
+func (c TrainerConfig) step(in []*Tensor) []*Tensor {
+	n, slots := len(c.Params), c.Optimizer.Slots()
+	params, in := in[:n], in[n:]
+	state, in := in[:n*slots], in[n*slots:]
+	loss := c.lossOf(params, in[2:])
+	grads := op.GradOnce([]*Tensor{loss}, nil, params)
+	norm := optim.GlobalNorm(grads)
+	s := optim.Step{LR: in[0], Count: in[1], Scale: op.Const(norm, 1)}
+	if c.ClipNorm > 0 {
+		s.Scale = optim.ClipScale(norm, c.ClipNorm)
+	}
+	next, nextState := []*Tensor{loss, norm}, []*Tensor(nil)
+	for i, p := range params {
+		q, kept := c.Optimizer.Update(p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
+		next, nextState = append(next, q), append(nextState, kept...)
+	}
+	return append(next, nextState...)
+}
+
+func (c TrainerConfig) lossOf(params, batch []*Tensor) *Tensor {
+	defer nn.Bind(c.Params, params)()
+	return c.Loss(batch)
+}

@@ -208,6 +208,7 @@ func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte(olderLlama))
 	f.Add([]byte(newerLlama))
 	f.Add([]byte(small("llama", `, "rope_scaling": {"type": "linear", "factor": 2}`)))
+	f.Add([]byte(small("llama", `, "transformers_version": "5.0.0"`)))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := ParseConfig(text)
 		if err != nil {

@@ -40,6 +40,7 @@ func ParseConfig(text []byte) (Config, error) {
 		return Config{}, err
 	}
 	r.take("architectures")
+	r.take("transformers_version")
 	r.common(f, &c)
 	if f.learnedPositions {
 		r.gpt2(&c)
@@ -47,7 +48,6 @@ func ParseConfig(text []byte) (Config, error) {
 		r.llama(f, &c)
 	}
 	c.Other = r.rest()
-	delete(c.Other, "transformers_version")
 	if r.err != nil {
 		return Config{}, r.err
 	}

@@ -184,7 +184,7 @@ var harmlessKeys = setOf(`
 	output_attentions output_hidden_states output_past output_scores pad_token_id prefix pretraining_tp problem_type
 	remove_invalid_values reorder_and_upcast_attn repetition_penalty return_dict return_dict_in_generate
 	router_aux_loss_coef sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
-	tie_encoder_decoder tokenizer_class top_k top_p torchscript transformers_version typical_p unk_token_id
+	tie_encoder_decoder tokenizer_class top_k top_p torchscript typical_p unk_token_id
 	use_bfloat16 use_cache`)
 
 func setOf(words string) map[string]bool {

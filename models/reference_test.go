@@ -77,9 +77,8 @@ func (r *reference) read(t *testing.T, name string) array.Array {
 	return a
 }
 
-// batch is the inputs and labels of the first step: tokens and the tokens after them.
-func (r *reference) batch(t *testing.T) (ids, labels array.Array) {
-	all := r.read(t, "ids")
+// shifted is the inputs and labels of a step [1, batch, seq+1]: tokens and the tokens after them.
+func shifted(all array.Array) (ids, labels array.Array) {
 	batch, seq := all.Shape()[1], all.Shape()[2]-1
 	ids, labels = array.New(array.I32, batch, seq), array.New(array.I32, batch, seq)
 	for b := range batch {
@@ -127,7 +126,7 @@ func testReference(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, labels := r.batch(t)
+	ids, labels := shifted(r.read(t, "ids").Rows(0, 1))
 	closeTo(t, "logits", read(t, m.Forward(s.Tensor(ids))), r.read(t, "logits0"))
 
 	loss := m.Loss(s.Tensor(ids), s.Tensor(labels))

@@ -104,16 +104,16 @@ func emitIndexOf(w *hlo.Writer, better string, worst float64, x hlo.Ref, dim int
 	index := w.Op("iota", fmt.Sprintf("iota_dimension = %d : i64", dim), indexType)
 	v, i := hlo.Type{DType: x.DType}, hlo.Type{DType: array.I64}
 	region := fmt.Sprintf(`    ^bb0(%%a: %[1]s, %%i: %[2]s, %%b: %[1]s, %%j: %[2]s):
-      %%0 = "stablehlo.compare"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction %[3]s>} : (%[1]s, %[1]s) -> tensor<i1>
-      %%1 = "stablehlo.compare"(%%a, %%a) {comparison_direction = #stablehlo<comparison_direction NE>} : (%[1]s, %[1]s) -> tensor<i1>
-      %%2 = "stablehlo.or"(%%0, %%1) : (tensor<i1>, tensor<i1>) -> tensor<i1>
-      %%3 = "stablehlo.compare"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction EQ>} : (%[1]s, %[1]s) -> tensor<i1>
-      %%4 = "stablehlo.compare"(%%i, %%j) {comparison_direction = #stablehlo<comparison_direction LT>} : (%[2]s, %[2]s) -> tensor<i1>
-      %%5 = "stablehlo.and"(%%3, %%4) : (tensor<i1>, tensor<i1>) -> tensor<i1>
-      %%6 = "stablehlo.or"(%%2, %%5) : (tensor<i1>, tensor<i1>) -> tensor<i1>
-      %%7 = "stablehlo.select"(%%2, %%a, %%b) : (tensor<i1>, %[1]s, %[1]s) -> %[1]s
-      %%8 = "stablehlo.select"(%%6, %%i, %%j) : (tensor<i1>, %[2]s, %[2]s) -> %[2]s
-      "stablehlo.return"(%%7, %%8) : (%[1]s, %[2]s) -> ()
+      %%better = "stablehlo.compare"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction %[3]s>} : (%[1]s, %[1]s) -> tensor<i1>
+      %%nan = "stablehlo.compare"(%%a, %%a) {comparison_direction = #stablehlo<comparison_direction NE>} : (%[1]s, %[1]s) -> tensor<i1>
+      %%wins = "stablehlo.or"(%%better, %%nan) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %%tie = "stablehlo.compare"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction EQ>} : (%[1]s, %[1]s) -> tensor<i1>
+      %%earlier = "stablehlo.compare"(%%i, %%j) {comparison_direction = #stablehlo<comparison_direction LT>} : (%[2]s, %[2]s) -> tensor<i1>
+      %%first = "stablehlo.and"(%%tie, %%earlier) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %%takes = "stablehlo.or"(%%wins, %%first) : (tensor<i1>, tensor<i1>) -> tensor<i1>
+      %%value = "stablehlo.select"(%%wins, %%a, %%b) : (tensor<i1>, %[1]s, %[1]s) -> %[1]s
+      %%index = "stablehlo.select"(%%takes, %%i, %%j) : (tensor<i1>, %[2]s, %[2]s) -> %[2]s
+      "stablehlo.return"(%%value, %%index) : (%[1]s, %[2]s) -> ()
 `, v, i, better)
 	results := []hlo.Type{{DType: x.DType, Shape: out.Shape}, hloType(out)}
 	refs := w.OpN("reduce", "dimensions = "+hlo.Ints([]int{dim}), region, results,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/galley-ml/galley/array"
@@ -57,8 +58,23 @@ func scratch(f func()) float64 {
 	return float64(after.TotalAlloc - before.TotalAlloc)
 }
 
+// poolsForget reports whether pools drop at random what is put into them, as they do under the race detector.
+func poolsForget() bool {
+	var p sync.Pool
+	for range 100 {
+		p.Put(new(int))
+		if p.Get() == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // TestAttentionMemory: scratch memory grows no faster than the sequence.
 func TestAttentionMemory(t *testing.T) {
+	if poolsForget() {
+		t.Skip("pools forget what they are given: all that is allocated is more than the peak")
+	}
 	d := device(t, 2)
 	var last [2]float64
 	for _, seq := range []int{1024, 4096, 16384} {
@@ -95,6 +111,9 @@ func BenchmarkAttention(b *testing.B) {
 				name string
 				f    func()
 			}{{"forward", r.runForward}, {"backward", r.runBackward}} {
+				if c.seqQ == 1 && pass.name == "backward" {
+					continue
+				}
 				b.Run(fmt.Sprintf("%s/%s/threads=%d", c.name, pass.name, threads), func(b *testing.B) {
 					bytes := scratch(pass.f)
 					for b.Loop() {

@@ -26,16 +26,24 @@ func gradient(ys, dys, xs []*Tensor, w walk) []*Tensor {
 	}
 	w.find(ys, xs)
 	for i, y := range ys {
-		dy := w.view(OnesLike(y))
 		if dys != nil {
-			dy = dys[i]
+			w.add(y, dys[i])
+		} else {
+			w.add(y, w.view(onesAt(y)))
 		}
-		w.add(y, dy)
 	}
 	for _, n := range w.order {
 		w.visit(n)
 	}
 	return w.collect(xs)
+}
+
+// onesAt is OnesLike with y's own place in a program.
+func onesAt(y *Tensor) *Tensor {
+	if b, ok := y.Scope().(*ir.Builder); ok && y.Node() != nil {
+		defer b.At(y.Node().Pos())()
+	}
+	return OnesLike(y)
 }
 
 // walk is one reverse pass: adjoints of values between xs and ys.

@@ -5,160 +5,195 @@ import (
 )
 
 // Convolutions are matrix products with patches: row (channel, kernel y, kernel x) and column (output y, output x)
-// hold the input element that the two meet at. Each image and group is one product.
+// hold the input element that the two meet at. Each group of each image is computed in bands of output rows, so that
+// a band's patches stay in the cache between being laid out and being multiplied.
 
-// eachProduct runs f for the images and groups: many of them side by side, few one after another, each on all
-// threads. f gets memory for one matrix of patches.
-func eachProduct[T floats](env *Env, s *convShape, f func(env *Env, i int, patches []T)) {
-	count, size := s.n*s.groups, s.patch()*s.places()
-	if s.pointwise() {
-		size = 0
+// bandSize is about how many patch elements a band has: a quarter of a million, one megabyte in float32.
+const bandSize = 1 << 18
+
+// band is some output rows of one image and group, whose patches are laid out together.
+type band struct {
+	*convShape
+	item, first, last int // image and group, and output rows
+}
+
+// rowsPerBand is how many output rows make a band.
+func (s *convShape) rowsPerBand() int {
+	if s.pointwise() { // the patches are the image itself
+		return s.out[0]
 	}
-	if threads := env.Pool.Threads(); count >= 2*threads && threads > 1 {
+	return min(s.out[0], max(1, bandSize/max(1, s.patch()*s.out[1])))
+}
+
+// bands is the number of bands of one image and group.
+func (s *convShape) bands() int { return (s.out[0] + s.rowsPerBand() - 1) / s.rowsPerBand() }
+
+func (s *convShape) band(item, i int) band {
+	rows := s.rowsPerBand()
+	return band{s, item, i * rows, min((i+1)*rows, s.out[0])}
+}
+
+// patchSpace is memory for the patches of one band.
+func patchSpace[T floats](s *convShape) []T {
+	if s.pointwise() {
+		return nil
+	}
+	return make([]T, s.patch()*s.rowsPerBand()*s.out[1])
+}
+
+// width is the outputs of the band; from is the first of them in its channel.
+func (b band) width() int { return (b.last - b.first) * b.out[1] }
+func (b band) from() int  { return b.first * b.out[1] }
+
+// eachTask runs f for count tasks: many of them side by side, few one after another, each on all threads. f gets
+// memory for the patches of one band.
+func eachTask[T floats](env *Env, s *convShape, count int, f func(env *Env, i int, space []T)) {
+	if threads := env.Pool.Threads(); threads > 1 && count >= 2*threads {
 		env.Pool.For(count, max(1, count/(4*threads)), func(lo, hi int) {
-			patches := make([]T, size)
+			space := patchSpace[T](s)
 			for i := lo; i < hi; i++ {
-				f(&Env{}, i, patches)
+				f(&Env{}, i, space)
 			}
 		})
 		return
 	}
-	patches := make([]T, size)
+	space := patchSpace[T](s)
 	for i := range count {
-		f(env, i, patches)
+		f(env, i, space)
 	}
 }
 
 // convForward computes y = kernel × patches of x.
 func convForward[T floats](env *Env, s *convShape, x, w, y []T) {
-	m, k, n := s.cout, s.patch(), s.places()
-	image := s.cin * s.in[0] * s.in[1]
-	eachProduct(env, s, func(env *Env, i int, patches []T) {
-		patches = patchesOf(env, s, patches, x[i*image:(i+1)*image])
+	m, k, n, bands := s.cout, s.patch(), s.places(), s.bands()
+	eachTask(env, s, s.n*s.groups*bands, func(env *Env, t int, space []T) {
+		b := s.band(t/bands, t%bands)
 		kernel.Gemm[T]{
-			M: m, N: n, K: k,
-			A: kernel.Dense(w[i%s.groups*m*k:][:m*k], k, kernel.NoTrans),
-			B: kernel.Dense(patches, n, kernel.NoTrans),
-			C: y[i*m*n:][:m*n],
+			M: m, N: b.width(), K: k, LDC: n,
+			A: kernel.Dense(w[b.item%s.groups*m*k:][:m*k], k, kernel.NoTrans),
+			B: kernel.Dense(patchesOf(env, b, space, x), b.width(), kernel.NoTrans),
+			C: y[b.item*m*n+b.from():],
 		}.Run(env.Pool)
 	})
 }
 
-// convBack computes x as the sum of what kernelᵀ × y gives at each place of a patch.
+// convBack computes x as the sum of what kernelᵀ × y gives at each place of a patch, band by band.
 func convBack[T floats](env *Env, s *convShape, y, w, x []T) {
 	m, k, n := s.cout, s.patch(), s.places()
-	image := s.cin * s.in[0] * s.in[1]
+	clear(x)
 	if m == 0 {
-		clear(x)
 		return
 	}
-	eachProduct(env, s, func(env *Env, i int, patches []T) {
-		to := x[i*image : (i+1)*image]
-		if s.pointwise() {
-			patches = to
-		}
-		kernel.Gemm[T]{
-			M: k, N: n, K: m,
-			A: kernel.Dense(w[i%s.groups*m*k:][:m*k], k, kernel.Transpose),
-			B: kernel.Dense(y[i*m*n:][:m*n], n, kernel.NoTrans),
-			C: patches,
-		}.Run(env.Pool)
-		if !s.pointwise() {
-			addPatches(env, s, to, patches)
+	eachTask(env, s, s.n*s.groups, func(env *Env, item int, space []T) {
+		for i := range s.bands() {
+			b := s.band(item, i)
+			patches := space
+			if s.pointwise() {
+				patches = image(s, x, item)
+			}
+			kernel.Gemm[T]{
+				M: k, N: b.width(), K: m,
+				A: kernel.Dense(w[item%s.groups*m*k:][:m*k], k, kernel.Transpose),
+				B: kernel.Dense(y[item*m*n+b.from():], n, kernel.NoTrans),
+				C: patches,
+			}.Run(env.Pool)
+			if !s.pointwise() {
+				addPatches(env, b, image(s, x, item), patches)
+			}
 		}
 	})
 }
 
-// convKernel computes w = Σ over images of y × patchesᵀ, image by image.
+// convKernel computes w = Σ over images and bands of y × patchesᵀ, one after another.
 func convKernel[T floats](env *Env, s *convShape, x, y, w []T) {
-	m, k, n := s.cout, s.patch(), s.places()
-	image := s.cin * s.in[0] * s.in[1]
+	m, k, n, bands := s.cout, s.patch(), s.places(), s.bands()
 	clear(w)
-	var patches []T
-	if !s.pointwise() {
-		patches = make([]T, k*n)
-	}
-	for i := range s.n * s.groups {
-		from := patchesOf(env, s, patches, x[i*image:(i+1)*image])
+	space := patchSpace[T](s)
+	for t := range s.n * s.groups * bands {
+		b := s.band(t/bands, t%bands)
 		kernel.Gemm[T]{
-			M: m, N: k, K: n,
-			A:      kernel.Dense(y[i*m*n:][:m*n], n, kernel.NoTrans),
-			B:      kernel.Dense(from, n, kernel.Transpose),
-			C:      w[i%s.groups*m*k:][:m*k],
+			M: m, N: k, K: b.width(),
+			A:      kernel.Dense(y[b.item*m*n+b.from():], n, kernel.NoTrans),
+			B:      kernel.Dense(patchesOf(env, b, space, x), b.width(), kernel.Transpose),
+			C:      w[b.item%s.groups*m*k:][:m*k],
 			Update: kernel.Accumulate,
 		}.Run(env.Pool)
 	}
 }
 
-// patchesOf is the patches of one image, in the memory given unless the image is already that.
-func patchesOf[T floats](env *Env, s *convShape, patches, x []T) []T {
-	if s.pointwise() {
+// image is the channels of one image and group.
+func image[T floats](s *convShape, x []T, item int) []T {
+	size := s.cin * s.in[0] * s.in[1]
+	return x[item*size : (item+1)*size]
+}
+
+// patchesOf is the patches of a band, in the memory given unless the image is already that.
+func patchesOf[T floats](env *Env, b band, space, x []T) []T {
+	x = image(b.convShape, x, b.item)
+	if b.pointwise() {
 		return x
 	}
-	taps, n := s.kernel[0]*s.kernel[1], s.places()
-	env.rows(s.patch(), n, func(lo, hi int) {
+	taps, width, plane := b.kernel[0]*b.kernel[1], b.width(), b.in[0]*b.in[1]
+	env.rows(b.patch(), width, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
-			c, tap := r/taps, r%taps
-			tapRow(s, patches[r*n:(r+1)*n], x[c*s.in[0]*s.in[1]:][:s.in[0]*s.in[1]], tap)
+			tapRow(b, space[r*width:(r+1)*width], x[r/taps*plane:][:plane], r%taps)
 		}
 	})
-	return patches
+	return space
 }
 
 // tapRow is what one kernel element sees of one channel.
-func tapRow[T floats](s *convShape, row, x []T, tap int) {
-	offY, offX := s.offsets(tap)
-	lo, hi := s.inside(1, offX)
-	width := s.out[1]
-	for oy := range s.out[0] {
-		part := row[oy*width : (oy+1)*width]
-		iy := oy*s.stride[0] + offY
-		if iy < 0 || iy >= s.in[0] {
+func tapRow[T floats](b band, row, x []T, tap int) {
+	offY, offX := b.offsets(tap)
+	lo, hi := b.inside(1, offX)
+	width := b.out[1]
+	for oy := b.first; oy < b.last; oy++ {
+		part := row[(oy-b.first)*width:][:width]
+		iy := oy*b.stride[0] + offY
+		if iy < 0 || iy >= b.in[0] {
 			clear(part)
 			continue
 		}
 		clear(part[:lo])
 		clear(part[hi:])
-		line := x[iy*s.in[1]:][:s.in[1]]
-		if s.stride[1] == 1 && lo < hi {
+		line := x[iy*b.in[1]:][:b.in[1]]
+		if b.stride[1] == 1 && lo < hi {
 			copy(part[lo:hi], line[lo+offX:])
 			continue
 		}
 		for ox := lo; ox < hi; ox++ {
-			part[ox] = line[ox*s.stride[1]+offX]
+			part[ox] = line[ox*b.stride[1]+offX]
 		}
 	}
 }
 
 // addPatches adds each patch element to the input element that it was: a channel is one task, kernel elements in
 // order.
-func addPatches[T floats](env *Env, s *convShape, x, patches []T) {
-	taps, n, plane := s.kernel[0]*s.kernel[1], s.places(), s.in[0]*s.in[1]
-	env.rows(s.cin, taps*n, func(lo, hi int) {
+func addPatches[T floats](env *Env, b band, x, patches []T) {
+	taps, width, plane := b.kernel[0]*b.kernel[1], b.width(), b.in[0]*b.in[1]
+	env.rows(b.cin, taps*width, func(lo, hi int) {
 		for c := lo; c < hi; c++ {
-			to := x[c*plane : (c+1)*plane]
-			clear(to)
 			for tap := range taps {
-				addRow(s, to, patches[(c*taps+tap)*n:][:n], tap)
+				addTap(b, x[c*plane:(c+1)*plane], patches[(c*taps+tap)*width:][:width], tap)
 			}
 		}
 	})
 }
 
-func addRow[T floats](s *convShape, x, row []T, tap int) {
-	offY, offX := s.offsets(tap)
-	lo, hi := s.inside(1, offX)
-	first, last := s.inside(0, offY)
-	for oy := first; oy < last; oy++ {
-		line := x[(oy*s.stride[0]+offY)*s.in[1]:][:s.in[1]]
-		part := row[oy*s.out[1]:][:s.out[1]]
-		if s.stride[1] == 1 && lo < hi {
+func addTap[T floats](b band, x, row []T, tap int) {
+	offY, offX := b.offsets(tap)
+	lo, hi := b.inside(1, offX)
+	top, bottom := b.inside(0, offY)
+	for oy := max(top, b.first); oy < min(bottom, b.last); oy++ {
+		line := x[(oy*b.stride[0]+offY)*b.in[1]:][:b.in[1]]
+		part := row[(oy-b.first)*b.out[1]:][:b.out[1]]
+		if b.stride[1] == 1 && lo < hi {
 			to := line[lo+offX:][:hi-lo]
 			kernel.Add(to, to, part[lo:hi])
 			continue
 		}
 		for ox := lo; ox < hi; ox++ {
-			line[ox*s.stride[1]+offX] += part[ox]
+			line[ox*b.stride[1]+offX] += part[ox]
 		}
 	}
 }
@@ -170,9 +205,9 @@ func (s *convShape) offsets(tap int) (y, x int) {
 
 // inside is the outputs along dim d whose input element, at that offset, is not padding.
 func (s *convShape) inside(d, offset int) (lo, hi int) {
-	lo = (max(0, -offset) + s.stride[d] - 1) / s.stride[d]
+	lo = min(s.out[d], (max(0, -offset)+s.stride[d]-1)/s.stride[d])
 	if last := s.in[d] - 1 - offset; last >= 0 {
 		hi = min(s.out[d], last/s.stride[d]+1)
 	}
-	return min(lo, s.out[d]), max(hi, min(lo, s.out[d]))
+	return lo, max(lo, hi)
 }

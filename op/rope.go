@@ -198,21 +198,19 @@ func turn[T floats](env *Env, o rope, in []array.Array, out array.Array) {
 	}
 	r := kernel.NewRotation[T](env.Pool, o.freqs(shape), positions, o.factor(), sign)
 	x, y := array.Data[T](in[0]), array.Data[T](out)
-	heads, width, dim := shape[2], shape[3], o.dim(shape)
-	env.rows(shape[0]*shape[1], heads*width, func(lo, hi int) {
-		tmp := make([]T, dim)
-		for row := lo; row < hi; row++ {
-			p := row % len(positions)
-			for at := row * heads * width; at < (row+1)*heads*width; at += width {
-				if o.Style == interleaved {
-					r.Neighbours(y[at:], x[at:], p)
-				} else {
-					r.Halves(y[at:], x[at:], p, tmp)
-				}
-				copy(y[at+dim:at+width], x[at+dim:at+width])
+	width, row := shape[3], shape[2]*shape[3]
+	env.rows(shape[0]*shape[1], row, func(lo, hi int) {
+		tmp := make([]T, width)
+		for i := lo; i < hi; i++ {
+			to, from, p := y[i*row:(i+1)*row], x[i*row:(i+1)*row], i%len(positions)
+			if o.Style == interleaved {
+				r.Neighbours(to, from, p, width)
+			} else {
+				r.Halves(to, from, p, width, tmp)
 			}
 		}
 	})
+	r.Free()
 }
 
 func (o rope) Decompose(in []*Tensor) []*Tensor {

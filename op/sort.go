@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/galley-ml/galley/array"
@@ -130,12 +131,50 @@ func firstRanked[T number](s selection, line []T) []ranked[T] {
 	if s.keep*insertionShare < len(line) {
 		return insertRanked(s.keep, line, before)
 	}
+	if short, ok := any(line).([]float32); ok {
+		return any(sortKeys(s, short)).([]ranked[T])
+	}
 	all := make([]ranked[T], len(line))
 	for i, v := range line {
 		all[i] = ranked[T]{v, i}
 	}
 	slices.SortFunc(all, before)
 	return all[:s.keep]
+}
+
+// sortKeys is firstRanked for float32: value and place make one integer that sorts as the pair does, which is
+// several times faster than comparing pairs.
+func sortKeys(s selection, line []float32) []ranked[float32] {
+	keys := make([]uint64, len(line))
+	for i, v := range line {
+		keys[i] = uint64(sortKey(s.order, v))<<32 | uint64(uint32(i))
+	}
+	slices.Sort(keys)
+	out := make([]ranked[float32], s.keep)
+	for i, k := range keys[:s.keep] {
+		at := int(uint32(k))
+		out[i] = ranked[float32]{line[at], at}
+	}
+	return out
+}
+
+// sortKey is an integer that is ordered as the floats are: both zeros alike, all NaNs alike and above the rest.
+func sortKey(o order, v float32) uint32 {
+	k := math.Float32bits(v)
+	switch {
+	case v == 0:
+		k = 1 << 31
+	case v != v:
+		k = math.MaxUint32
+	case k>>31 == 1:
+		k = ^k
+	default:
+		k |= 1 << 31
+	}
+	if o == greatest {
+		return ^k
+	}
+	return k
 }
 
 // insertionShare is how many times longer than the selection a line must be for insertion to beat sorting.

@@ -103,19 +103,21 @@ func (o variance) gathered(env *Env, x array.Array) (array.Array, group) {
 func varianceOver[T floats](env *Env, x, out array.Array, g group, degrees float64) {
 	dst := array.Data[T](out)
 	foldLines(env, array.Data[T](x), g, func(at int, line []T) {
-		mean := float64(kernel.Sum(line)) / float64(len(line))
-		var a, b float64
-		i := 0
-		for ; i+1 < len(line); i += 2 {
-			u, v := float64(line[i])-mean, float64(line[i+1])-mean
-			a, b = a+u*u, b+v*v
-		}
-		if i < len(line) {
-			u := float64(line[i]) - mean
-			a += u * u
-		}
-		dst[at] = T((a + b) / degrees)
+		dst[at] = T(squaredDistance(line, kernel.Sum(line)/T(len(line))) / degrees)
 	})
+}
+
+// squaredDistance is the sum of squared distances from mean, in pieces that stay in the nearest cache.
+func squaredDistance[T floats](line []T, mean T) float64 {
+	var buf [1024]T
+	total := 0.0
+	for len(line) > 0 {
+		piece := buf[:min(len(line), len(buf))]
+		kernel.AddScalar(piece, line[:len(piece)], -mean)
+		total += float64(kernel.SumSquares(piece))
+		line = line[len(piece):]
+	}
+	return total
 }
 
 func (o variance) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }

@@ -97,7 +97,7 @@ func network(params []*nn.Param, xt *op.Tensor) *op.Tensor {
 	n := len(params) / 2
 	h := xt
 	for i := range n {
-		h = op.Linear(h, params[i].Value, params[n+i].Value)
+		h = op.LinearT(h, params[i].Value, params[n+i].Value)
 		if i < n-1 {
 			h = op.Tanh(h)
 		}

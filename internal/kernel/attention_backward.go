@@ -4,6 +4,7 @@ import (
 	"math"
 	"runtime"
 	"sync/atomic"
+	"time"
 )
 
 // AttentionGrad is the gradient of an Attention: of what Forward gave, and of
@@ -40,7 +41,7 @@ func (a *Attention[T]) Backward(p *Pool, g AttentionGrad[T]) {
 	defer mem.free()
 	p.For(a.Batch*a.SeqQ, 64, j.prepare)
 	j.turn = make([]atomic.Int32, pairs*blocks)
-	if pairs >= p.Threads() {
+	if pairs >= 4*p.Threads() { // enough to share out whole: keys and queries of a pair stay in the cache
 		p.Run(pairs, func(pair int) { j.runUnits(pair, 0, j.keyBlocks) })
 		return
 	}
@@ -107,10 +108,10 @@ func (j *attentionJob[T]) runUnits(pair, lo, hi int) {
 // flashUnit is the scratch of one unit.
 type flashUnit[T Float] struct {
 	*attentionJob[T]
-	pair, b, g     int
-	q, dout, dq    []T
-	weights, dwght []T
-	mem            scratch[T]
+	pair, b, g        int
+	q, dout, dq       []T
+	weights, dweights []T
+	mem               scratch[T]
 }
 
 func (j *attentionJob[T]) newUnit(pair int) *flashUnit[T] {
@@ -118,7 +119,7 @@ func (j *attentionJob[T]) newUnit(pair int) *flashUnit[T] {
 	u := &flashUnit[T]{attentionJob: j, pair: pair, b: pair / j.KVHeads, g: pair % j.KVHeads}
 	u.mem = newScratch[T](rows * (2*j.Dim + j.DimV + 2*j.keys))
 	u.q, u.dq, u.dout = u.mem.cut(rows*j.Dim), u.mem.cut(rows*j.Dim), u.mem.cut(rows*j.DimV)
-	u.weights, u.dwght = u.mem.cut(rows*j.keys), u.mem.cut(rows*j.keys)
+	u.weights, u.dweights = u.mem.cut(rows*j.keys), u.mem.cut(rows*j.keys)
 	return u
 }
 
@@ -148,13 +149,23 @@ func (u *flashUnit[T]) block(block int, see keySpan, turn int) {
 	if meet {
 		u.compute(first, count, see)
 	}
-	for int(mine.Load()) != turn && !u.failed.Load() {
-		runtime.Gosched()
-	}
+	u.await(mine, turn)
 	if meet {
 		u.addQueries(first, count)
 	}
 	mine.Add(1)
+}
+
+// await returns when it is the unit's turn. Others are a block or two behind
+// at most, unless the processor is shared with other programs.
+func (u *flashUnit[T]) await(mine *atomic.Int32, turn int) {
+	for spins := 0; int(mine.Load()) != turn && !u.failed.Load(); spins++ {
+		if spins < 1000 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(spinTime)
+		}
+	}
 }
 
 // compute adds to DK and DV and leaves in dq what the block adds to DQ.
@@ -164,18 +175,18 @@ func (u *flashUnit[T]) compute(first, count int, see keySpan) {
 	u.gather(u.dout, u.DOut, u.b, u.g, first, count, u.DimV)
 	k := u.keyRows(u.K, u.b, u.g, see.lo, u.Dim)
 	u.scores(u.weights, u.q, k, rows, n, u.Dim, u.Scale)
-	u.scores(u.dwght, u.dout, u.keyRows(u.V, u.b, u.g, see.lo, u.DimV), rows, n, u.DimV, 1)
+	u.scores(u.dweights, u.dout, u.keyRows(u.V, u.b, u.g, see.lo, u.DimV), rows, n, u.DimV, 1)
 	for i := range rows {
 		u.weigh(i, u.weights[i*n:(i+1)*n], see, first+i/u.group())
 	}
 	u.addKeys(u.keyRows(u.DV, u.b, u.g, see.lo, u.DimV), u.weights, u.dout, rows, n, u.DimV, 1)
 	for i := range rows {
 		at := u.rowAt(i, first)
-		softmaxGradBy(u.dwght[i*n:(i+1)*n], u.weights[i*n:(i+1)*n], u.delta[at])
+		softmaxGradBy(u.dweights[i*n:(i+1)*n], u.weights[i*n:(i+1)*n], u.delta[at])
 	}
-	u.addKeys(u.keyRows(u.DK, u.b, u.g, see.lo, u.Dim), u.dwght, u.q, rows, n, u.Dim, u.Scale)
+	u.addKeys(u.keyRows(u.DK, u.b, u.g, see.lo, u.Dim), u.dweights, u.q, rows, n, u.Dim, u.Scale)
 	Gemm[T]{M: rows, N: u.Dim, K: n, Alpha: u.Scale, C: u.dq,
-		A: Dense(u.dwght, n, NoTrans), B: Dense(k, u.KVHeads*u.Dim, NoTrans)}.Run(nil)
+		A: Dense(u.dweights, n, NoTrans), B: Dense(k, u.KVHeads*u.Dim, NoTrans)}.Run(nil)
 }
 
 // addKeys adds alpha·weightsᵀ·x to rows of DK or DV.

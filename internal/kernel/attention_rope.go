@@ -8,6 +8,7 @@ import "math"
 type Rotation[T Float] struct {
 	half          int
 	Cos, Sin, Neg []T
+	mem           scratch[T]
 }
 
 // RotationBlock is how many positions in a row are computed from each other;
@@ -19,8 +20,8 @@ const RotationBlock = 64
 // sign.
 func NewRotation[T Float](p *Pool, freqs []float64, positions []int, factor, sign float64) *Rotation[T] {
 	n := len(freqs) * len(positions)
-	mem := make([]T, 3*n)
-	r := &Rotation[T]{half: len(freqs), Cos: mem[:n], Sin: mem[n : 2*n], Neg: mem[2*n:]}
+	r := &Rotation[T]{half: len(freqs), mem: newScratch[T](3 * n)}
+	r.Cos, r.Sin, r.Neg = r.mem.cut(n), r.mem.cut(n), r.mem.cut(n)
 	step := make([][2]float64, len(freqs))
 	for i, f := range freqs {
 		step[i][1], step[i][0] = math.Sincos(f)
@@ -41,6 +42,9 @@ func NewRotation[T Float](p *Pool, freqs []float64, positions []int, factor, sig
 	return r
 }
 
+// Free gives the memory back; r must not be used any more.
+func (r *Rotation[T]) Free() { r.mem.free() }
+
 // advance turns each angle by its step: the next position costs a product
 // where a sine would cost ten. Within a block the error stays near that of the
 // first.
@@ -59,27 +63,54 @@ func (r *Rotation[T]) store(at int, angles [][2]float64, factor, sign float64) {
 	}
 }
 
-// Halves turns x by the p-th position: element i and element i+half, for half
-// of the elements, are a pair. y may be x.
-func (r *Rotation[T]) Halves(y, x []T, p int, tmp []T) {
+// Halves turns the heads in x, width elements each, by the p-th position:
+// element i of a head and element i+half are a pair, and what follows them is
+// copied. y may be x; tmp is of a head's size.
+func (r *Rotation[T]) Halves(y, x []T, p, width int, tmp []T) {
 	n := r.half
 	cos, sin, neg := r.Cos[p*n:(p+1)*n], r.Sin[p*n:(p+1)*n], r.Neg[p*n:(p+1)*n]
-	a, b := x[:n], x[n:2*n]
-	ta, tb := tmp[:n], tmp[n:2*n]
-	Mul(ta, b, neg)
-	Mul(tb, a, sin)
-	MulAdd(y[:n], a, cos, ta)
-	MulAdd(y[n:2*n], b, cos, tb)
+	if y32 := as32(y); y32 != nil && simd.mul != nil && simd.mulAdd != nil {
+		turnHalves32(y32, as32(x), width, as32(cos), as32(sin), as32(neg), as32(tmp))
+		return
+	}
+	for ; len(x) >= width && width > 0; x, y = x[width:], y[width:] {
+		a, b, ya, yb := x[:n], x[n:2*n], y[:n], y[n:2*n]
+		for i, c := range cos {
+			u, v := a[i], b[i]
+			ya[i], yb[i] = u*c+v*neg[i], v*c+u*sin[i]
+		}
+		copy(y[2*n:width], x[2*n:width])
+	}
 }
 
-// Neighbours turns x by the p-th position: elements 2i and 2i+1 are a pair. y
-// may be x.
-func (r *Rotation[T]) Neighbours(y, x []T, p int) {
+// turnHalves32 is Halves by vector kernels, called directly since heads are
+// short.
+func turnHalves32(y, x []float32, width int, cos, sin, neg, tmp []float32) {
+	n := len(cos)
+	mul, mulAdd := simd.mul, simd.mulAdd
+	ta, tb := tmp[:n], tmp[n:2*n]
+	for ; len(x) >= width && width > 0; x, y = x[width:], y[width:] {
+		a, b := x[:n], x[n:2*n]
+		mul(ta, b, neg)
+		mul(tb, a, sin)
+		mulAdd(y[:n], a, cos, ta)
+		mulAdd(y[n:2*n], b, cos, tb)
+		if 2*n < width {
+			copy(y[2*n:width], x[2*n:width])
+		}
+	}
+}
+
+// Neighbours is Halves with elements 2i and 2i+1 as a pair.
+func (r *Rotation[T]) Neighbours(y, x []T, p, width int) {
 	n := r.half
 	cos, sin := r.Cos[p*n:(p+1)*n], r.Sin[p*n:(p+1)*n]
-	x, y = x[:2*n], y[:2*n]
-	for i, c := range cos {
-		a, b := x[2*i], x[2*i+1]
-		y[2*i], y[2*i+1] = a*c-b*sin[i], b*c+a*sin[i]
+	for ; len(x) >= width && width > 0; x, y = x[width:], y[width:] {
+		from, to := x[:2*n], y[:2*n]
+		for i, c := range cos {
+			a, b := from[2*i], from[2*i+1]
+			to[2*i], to[2*i+1] = a*c-b*sin[i], b*c+a*sin[i]
+		}
+		copy(y[2*n:width], x[2*n:width])
 	}
 }

@@ -75,6 +75,7 @@ type gemmKernels struct {
 	mr, nr     int // tile of C held in registers
 	mc, kc, nc int // block of A for the L2 cache is mc by kc; of B, kc by nc
 	stripCols  int // widest strip, 0 without strip kernels
+	stripRows  int // up to where strips are faster than tiles
 
 	tile  gemmTile
 	strip gemmStrip

@@ -18,8 +18,6 @@ const (
 	// skinnyRows is up to where a product does so little with each element of
 	// its large operand that reading it is all that counts.
 	skinnyRows = 4
-	// stripRows is up to where packing B costs more than reading it in place.
-	stripRows = 128
 	// stripWork is up to where preparing anything costs more than it saves.
 	stripWork = 48 * 48 * 48
 	// parallelWork is from where threads gain more than their wake-up costs.
@@ -49,7 +47,7 @@ func (pr *gemmProduct) run(ks *gemmKernels, p *Pool) {
 		runStrips(pr, ks, p)
 	case pr.m <= skinnyRows || pr.n <= skinnyRows:
 		runSkinny(pr, ks, p)
-	case strips && (pr.m <= stripRows || pr.n <= ks.stripCols):
+	case strips && (pr.m <= ks.stripRows || pr.n <= ks.stripCols):
 		runStrips(pr, ks, p)
 	default:
 		runPacked(pr, ks, p)

@@ -9,15 +9,12 @@ import (
 
 // gemmCase is a product to be checked, with spare elements in every row.
 type gemmCase struct {
-	m, n, k        int
-	ta, tb         Trans
-	padA, padB     int
-	padC           int
-	update         Update
-	alpha          float64
-	formatA        gemmFormat
-	formatB        gemmFormat
-	threads, batch int
+	m, n, k          int
+	ta, tb           Trans
+	padA, padB, padC int
+	update           Update
+	alpha            float64
+	formatA, formatB gemmFormat
 }
 
 func (c gemmCase) String() string {
@@ -154,7 +151,7 @@ func TestGemm(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		p := NewPool(3)
 		defer p.Close()
-		for _, tr := range [][2]Trans{{NoTrans, NoTrans}, {NoTrans, Transpose}, {Transpose, NoTrans}, {Transpose, Transpose}} {
+		for _, tr := range allTrans {
 			sizesNear(r, func(m, n, k int) {
 				c := gemmCase{m: m, n: n, k: k, ta: tr[0], tb: tr[1],
 					padA: r.IntN(3), padB: r.IntN(3), padC: r.IntN(3),

@@ -14,6 +14,7 @@ func TestTmpOne(t *testing.T) {
 	set := gemmSets[0]
 	if mc > 0 {
 		set.f32.mc, set.f32.kc, set.f32.nc = mc, kc, nc
+		set.f64.mc, set.f64.kc, set.f64.nc = mc, kc, nc
 	}
 	if f64 > 0 {
 		tmpOne[float64](set, s, threads, reps)

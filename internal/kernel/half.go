@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // BF16ToF32 returns the float32 of the same value as the bfloat16 h.
 func BF16ToF32(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
@@ -50,10 +53,28 @@ func F32ToF16(f float32) uint16 {
 }
 
 // BF16sToF32 converts src to the beginning of dst.
-func BF16sToF32(dst []float32, src []uint16) {
+func BF16sToF32(dst []float32, src []uint16) { widenSlice(dst, src, formatBF16) }
+
+// F16sToF32 converts src to the beginning of dst.
+func F16sToF32(dst []float32, src []uint16) { widenSlice(dst, src, formatF16) }
+
+// widenChunk bounds the elements of one call of a kernel, which cannot be
+// preempted; the AVX2 kernels need multiples of 8.
+const widenChunk = 1 << 15
+
+// widenSlice converts by the kernels that widen operands of products.
+func widenSlice(dst []float32, src []uint16, format gemmFormat) {
 	dst = dst[:len(src)]
-	for i, h := range src {
-		dst[i] = BF16ToF32(h)
+	for lo := 0; lo < len(src); lo += widenChunk {
+		n := min(widenChunk, len(src)-lo)
+		pack := gemmSets[0].f32.packAcross[format]
+		whole := n &^ 7
+		if whole > 0 {
+			pack(unsafe.Pointer(&dst[lo]), unsafe.Pointer(&src[lo]), 0, whole, 1, whole)
+		}
+		if whole < n {
+			pack(unsafe.Pointer(&dst[lo+whole]), unsafe.Pointer(&src[lo+whole]), 0, n-whole, 1, n-whole)
+		}
 	}
 }
 
@@ -62,14 +83,6 @@ func F32sToBF16(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	for i, f := range src {
 		dst[i] = F32ToBF16(f)
-	}
-}
-
-// F16sToF32 converts src to the beginning of dst.
-func F16sToF32(dst []float32, src []uint16) {
-	dst = dst[:len(src)]
-	for i, h := range src {
-		dst[i] = F16ToF32(h)
 	}
 }
 

@@ -1,4 +1,22 @@
 // Command gemm generates the matrix product kernels of package kernel.
+//
+// The tile of C that a kernel keeps in registers decides its speed. A term of a
+// tile of r rows and v vectors takes r·v fused multiply-adds and v + r loads, as
+// the elements of A are broadcast from memory; two of each start in a cycle, so
+// any tile with fewer loads than multiply-adds will do, and of these the best is
+// the largest, which reads least from the L2 cache. AVX-512 has 32 registers:
+// 14 rows of 2 vectors are 28 sums, 2 of B and 2 for A, with 16 loads for 28
+// multiply-adds. AVX2 has 16: 4 rows of 3 vectors are 12 sums, 3 of B and 1 for
+// A, with 7 loads for 12; 6 rows of 2 need 8 loads, and panels of 6 rows of A
+// are awkward to write without masks.
+//
+// Measured on one core at 3.0 GHz, float32: a loop of multiply-adds alone runs
+// at 191 GFLOP/s; a 14 by 32 tile at 185 to 189 with 192 terms or more, A in L2
+// and B in L1 or L2; products of 1024 and up at 160 to 170. What is lost between
+// those is packing (3 %), rows beyond the last multiple of 14 (1 %), and C, which
+// every kc terms cost a pass: hence kc is as large as keeps A in L2. Prefetching
+// the rows of C one by one during the first turns instead of all at the start
+// gained 1 %, and leaving A to the hardware prefetcher 2 %.
 package main
 
 import (

@@ -56,8 +56,6 @@ func (t target) pick(f32, f64 func(...Op)) func(...Op) {
 
 func ternary(f func(a, b, c Op)) func(...Op) { return func(o ...Op) { f(o[0], o[1], o[2]) } }
 
-func binary(f func(a, b Op)) func(...Op) { return func(o ...Op) { f(o[0], o[1]) } }
-
 func (t target) zero(v reg.Register) {
 	if t.wide() {
 		VPXORQ(v, v, v)
@@ -140,7 +138,7 @@ func maskTable() {
 // AVX2 needs a register for the mask.
 func (t target) loadMasked(m Mem, masks reg.Register, j int, tmp, to Op) {
 	if t.wide() {
-		t.pick(func(o ...Op) { VMOVUPS_Z(o[0], o[1], o[2]) }, func(o ...Op) { VMOVUPD_Z(o[0], o[1], o[2]) })(m, maskReg(j), to)
+		t.pick(ternary(VMOVUPS_Z), ternary(VMOVUPD_Z))(m, maskReg(j), to)
 		return
 	}
 	VMOVUPS(Mem{Base: masks, Disp: j * t.bytes()}, tmp)

@@ -50,30 +50,46 @@ type bits interface {
 
 func moveElems[T bits](env *Env, shape array.Shape, dst, src strided) {
 	d, s := array.Raw[T](dst.Array), array.Raw[T](src.Array)
-	box := newBox(shape, dst, src)
-	env.rows(box.outer.Len(), box.rows*box.cols, func(lo, hi int) {
-		for p := lo; p < hi; p++ {
-			di, si := box.start(p)
-			movePlane(box, d, s, di, si)
+	b := newBox(shape, dst, src)
+	across, down := blocks(b.cols, blockCols), blocks(b.rows, blockRows)
+	env.rows(b.outer.Len()*down*across, min(b.rows, blockRows)*min(b.cols, blockCols), func(lo, hi int) {
+		for t := lo; t < hi; t++ {
+			di, si := b.start(t / (down * across))
+			part := block{row: t / across % down * blockRows, col: t % across * blockCols}
+			part.rows, part.cols = min(blockRows, b.rows-part.row), min(blockCols, b.cols-part.col)
+			di += part.row*b.dstRow + part.col*b.dstCol
+			si += part.row*b.srcRow + part.col*b.srcCol
+			moveBlock(b, part, d, s, di, si)
 		}
 	})
 }
 
-// movePlane copies one rows×cols plane. Where the source runs along rows it goes in tiles, so that both sides
-// stay within a few cache lines.
-func movePlane[T bits](b *box, d, s []T, di, si int) {
+// Planes are cut into blocks, so that one large plane is shared between threads.
+const (
+	blockRows = 64
+	blockCols = 1 << 13
+)
+
+func blocks(n, size int) int { return (n + size - 1) / size }
+
+// block is a part of a plane.
+type block struct{ row, col, rows, cols int }
+
+// moveBlock copies one block, which begins at d[di] and s[si]. Where the source runs along rows it goes in
+// tiles, so that both sides stay within a few cache lines.
+func moveBlock[T bits](b *box, part block, d, s []T, di, si int) {
 	if b.dstCol == 1 && b.srcCol == 1 {
-		for r := range b.rows {
-			copy(d[di+r*b.dstRow:][:b.cols], s[si+r*b.srcRow:][:b.cols])
+		for r := range part.rows {
+			copy(d[di+r*b.dstRow:][:part.cols], s[si+r*b.srcRow:][:part.cols])
 		}
 		return
 	}
 	const tile = 16
-	for r0 := 0; r0 < b.rows; r0 += tile {
-		for c0 := 0; c0 < b.cols; c0 += tile {
-			for r := r0; r < min(r0+tile, b.rows); r++ {
+	for r0 := 0; r0 < part.rows; r0 += tile {
+		for c0 := 0; c0 < part.cols; c0 += tile {
+			for r := r0; r < min(r0+tile, part.rows); r++ {
 				dr, sr := di+r*b.dstRow, si+r*b.srcRow
-				for c := c0; c < min(c0+tile, b.cols); c++ {
+				for c := c0; c < min(c0+tile, part.cols); c++ {
 					d[dr+c*b.dstCol] = s[sr+c*b.srcCol]
 				}
 			}

@@ -79,14 +79,14 @@ func (b llamaBuilder) mlp(in *nn.Init) layer {
 			Hidden: b.Hidden, Intermediate: b.Intermediate, Experts: b.Experts, PerToken: b.ExpertsPerToken, Act: b.act,
 		})
 	}
-	make := linearNoBias
+	project := linearNoBias
 	if b.MLPBias {
-		make = linear
+		project = linear
 	}
 	return &nn.GatedMLP{
-		Gate: make(in.At("gate_proj"), b.Hidden, b.Intermediate),
-		Up:   make(in.At("up_proj"), b.Hidden, b.Intermediate),
-		Down: make(in.At("down_proj"), b.Intermediate, b.Hidden),
+		Gate: project(in.At("gate_proj"), b.Hidden, b.Intermediate),
+		Up:   project(in.At("up_proj"), b.Hidden, b.Intermediate),
+		Down: project(in.At("down_proj"), b.Intermediate, b.Hidden),
 		Act:  b.act,
 	}
 }

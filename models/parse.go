@@ -139,9 +139,12 @@ func (r *reader) windowByLayer(c *Config) {
 	for i := range layers {
 		layers[i] = use && i >= first
 		if types != nil {
-			layers[i] = r.layerType(types[i], use)
+			layers[i] = r.layerType(types[i])
 		}
 		any = any || layers[i]
+	}
+	if any && !use {
+		r.fail("layer_types", "got sliding_attention, want use_sliding_window with it")
 	}
 	if any {
 		c.Window, c.WindowLayers = window, layers
@@ -149,18 +152,11 @@ func (r *reader) windowByLayer(c *Config) {
 }
 
 // layerType reports whether a layer has a window.
-func (r *reader) layerType(name string, use bool) bool {
-	switch name {
-	case "full_attention":
-		return false
-	case "sliding_attention":
-		if !use {
-			r.fail("layer_types", "got sliding_attention, want use_sliding_window with it")
-		}
-		return true
+func (r *reader) layerType(name string) bool {
+	if name != "full_attention" && name != "sliding_attention" {
+		r.fail("layer_types", "got %q, want full_attention or sliding_attention", name)
 	}
-	r.fail("layer_types", "got %q, want full_attention or sliding_attention", name)
-	return false
+	return name == "sliding_attention"
 }
 
 // rope reads rope_parameters, or rope_scaling and rope_theta beside it.

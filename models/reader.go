@@ -170,27 +170,20 @@ func short(v []byte) string {
 
 // harmless reports whether a key is known not to change what a model computes.
 func harmless(key string) bool {
-	return harmlessKeys[key] || strings.HasPrefix(key, "summary_") || strings.HasPrefix(key, "unsloth_")
+	return strings.HasPrefix(key, "summary_") || strings.HasPrefix(key, "unsloth_") ||
+		slices.Contains(strings.Fields(harmlessKeys), key)
 }
 
 // harmlessKeys are tokens, generation settings, labels of other heads and notes of the program that wrote the file.
-var harmlessKeys = setOf(`
+const harmlessKeys = `
 	_attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash _name_or_path
 	_num_labels attn_implementation bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward
 	cls_token_id decoder_start_token_id diversity_penalty do_sample early_stopping encoder_no_repeat_ngram_size
 	eos_token_id exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id
 	gradient_checkpointing id2label is_decoder is_llama_config label2id length_penalty mask_token_id max_length
-	min_length n_ctx no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences
-	output_attentions output_hidden_states output_past output_scores pad_token_id prefix pretraining_tp problem_type
-	remove_invalid_values reorder_and_upcast_attn repetition_penalty return_dict return_dict_in_generate
-	router_aux_loss_coef sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
-	tie_encoder_decoder tokenizer_class top_k top_p torchscript typical_p unk_token_id
-	use_bfloat16 use_cache`)
-
-func setOf(words string) map[string]bool {
-	set := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		set[w] = true
-	}
-	return set
-}
+	max_sequence_length min_length model_max_length n_ctx no_repeat_ngram_size num_beam_groups num_beams num_labels
+	num_return_sequences output_attentions output_hidden_states output_past output_scores pad_token_id prefix
+	pretraining_tp problem_type remove_invalid_values reorder_and_upcast_attn repetition_penalty return_dict
+	return_dict_in_generate router_aux_loss_coef sep_token_id suppress_tokens task_specific_params temperature
+	tf_legacy_loss tie_encoder_decoder tokenizer_class tokenizer_model_max_length tokenizer_padding_side top_k top_p
+	torchscript typical_p unk_token_id use_bfloat16 use_cache`

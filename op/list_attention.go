@@ -1,9 +1,0 @@
-package op
-
-func attentionOps() []Op {
-	return []Op{
-		attention{},
-		attentionGrad{},
-		rope{},
-	}
-}

@@ -31,13 +31,13 @@ func main() {
 		v := float64(i)/32*math.Pi - math.Pi
 		array.Data[float32](x)[i], array.Data[float32](y)[i] = float32(v), float32(math.Sin(v))
 	}
-	for range 401 {
+	for range 201 {
 		m, err := t.Step(x, y)
 		if err != nil {
 			log.Fatal(err)
 		}
-		if m.Step%100 == 0 {
-			fmt.Printf("step %3d  loss %.4f\n", m.Step, m.Loss)
+		if m.Step%50 == 0 {
+			fmt.Printf("step %3d  loss %.3f\n", m.Step, m.Loss)
 		}
 	}
 }

@@ -14,9 +14,10 @@
 // at 191 GFLOP/s; a 14 by 32 tile at 185 to 189 with 192 terms or more, A in L2
 // and B in L1 or L2; products of 1024 and up at 160 to 170. What is lost between
 // those is packing (3 %), rows beyond the last multiple of 14 (1 %), and C, which
-// every kc terms cost a pass: hence kc is as large as keeps A in L2. Prefetching
-// the rows of C one by one during the first turns instead of all at the start
-// gained 1 %, and leaving A to the hardware prefetcher 2 %.
+// every kc terms cost a pass: hence kc is as large as keeps A in L2. The rows of C
+// are prefetched one by one during the first turns, since all at the start hold
+// up the loads of A behind them; A itself is left to the hardware prefetcher,
+// with which prefetching it by instructions only competed.
 package main
 
 import (

@@ -1,0 +1,261 @@
+package galley_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+func device(t *testing.T) *galley.Device {
+	t.Helper()
+	d := galley.CPU(galley.Config{Threads: 2})
+	t.Cleanup(d.Close)
+	return d
+}
+
+// families are small models of every kind.
+func families() []models.Config {
+	var out []models.Config
+	for _, family := range models.Families() {
+		c := models.Config{Family: family, Vocab: 64, Hidden: 32, Intermediate: 48, Layers: 2, Heads: 4, Positions: 32}
+		if family != "gpt2" {
+			c.KVHeads = 2
+		}
+		if family == "mixtral" {
+			c.Experts, c.ExpertsPerToken = 4, 2
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func tokens(step int) array.Array {
+	a := array.New(array.I32, 2, 17)
+	for i := range a.Len() {
+		array.Data[int32](a)[i] = int32((i*i + 7*step + 3) % 64)
+	}
+	return a
+}
+
+// curve trains a model for a few steps and returns its losses and gradient norms.
+func curve(t *testing.T, d *galley.Device, c models.Config, mode galley.Mode, dtype array.DType) []float64 {
+	t.Helper()
+	m, err := models.New(c, nn.Config{Scope: d.NewSession(), Seed: 3, DType: dtype})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: d, Params: m.Params(), Mode: mode, ClipNorm: 1,
+		Loss: func(b []*galley.Tensor) *galley.Tensor {
+			return m.Loss(op.Narrow(b[0], 1, 0, 16), op.Narrow(b[0], 1, 1, 17))
+		},
+		Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Cosine{LR: 3e-3, Steps: 10, Warmup: 2},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []float64
+	for step := range 6 {
+		m, err := trainer.Step(tokens(step))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, m.Loss, m.GradNorm)
+	}
+	return out
+}
+
+// TestEagerEqualsStatic: dynamic is static, to the bit, for every family and dtype.
+func TestEagerEqualsStatic(t *testing.T) {
+	d := device(t)
+	for _, c := range families() {
+		for _, dtype := range []array.DType{array.F32, array.F64, array.BF16} {
+			t.Run(fmt.Sprintf("%s/%v", c.Family, dtype), func(t *testing.T) {
+				eager, static := curve(t, d, c, galley.Eager, dtype), curve(t, d, c, galley.Static, dtype)
+				for i := range eager {
+					if eager[i] != static[i] {
+						t.Fatalf("eager %v\nstatic %v", eager, static)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestThreadsDoNotMatter(t *testing.T) {
+	one := galley.CPU(galley.Config{Threads: 1})
+	defer one.Close()
+	for _, c := range families() {
+		a, b := curve(t, one, c, galley.Static, array.F32), curve(t, device(t), c, galley.Static, array.F32)
+		for i := range a {
+			if a[i] != b[i] {
+				t.Fatalf("%s: one thread %v\ntwo %v", c.Family, a, b)
+			}
+		}
+	}
+}
+
+func TestTraceNamesTheLine(t *testing.T) {
+	_, err := galley.Trace("model", []galley.Type{{DType: array.F32, Shape: array.Shape{4, 6}}}, func(in []*galley.Tensor) []*galley.Tensor {
+		return []*galley.Tensor{op.MatMul(in[0], in[0])}
+	})
+	if err == nil || !strings.Contains(err.Error(), "galley_test.go:") || !strings.Contains(err.Error(), "[4,6]") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWrongArgument(t *testing.T) {
+	d := device(t)
+	p, err := galley.Trace("f", []galley.Type{{DType: array.F32, Shape: array.Shape{2}}}, func(in []*galley.Tensor) []*galley.Tensor {
+		return []*galley.Tensor{op.Exp(in[0])}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := galley.Compile(d, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Run([]array.Array{array.New(array.F64, 2)}); err == nil || !strings.Contains(err.Error(), "got f64[2], want f32[2]") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDivergedIsAnError(t *testing.T) {
+	d := device(t)
+	in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 1})
+	w := in.Param("w", array.Shape{4}, nn.Constant(1))
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: d, Params: in.Params(),
+		Loss: func(b []*galley.Tensor) *galley.Tensor { return op.Sum(op.Log(op.Sub(b[0], w.Value))) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = trainer.Step(array.New(array.F32, 4))
+	var diverged *galley.DivergedError
+	if !errors.As(err, &diverged) || !math.IsNaN(diverged.Metrics.Loss) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTokenOutOfRange(t *testing.T) {
+	d := device(t)
+	for _, mode := range []galley.Mode{galley.Eager, galley.Static} {
+		m, err := models.New(families()[0], nn.Config{Scope: d.NewSession()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trainer, err := galley.NewTrainer(galley.TrainerConfig{
+			Device: d, Params: m.Params(), Mode: mode,
+			Loss: func(b []*galley.Tensor) *galley.Tensor { return m.Loss(b[0], b[0]) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := array.FromSlice([]int32{1, 2, 64, 3}, 1, 4)
+		if _, err := trainer.Step(bad); err == nil || !strings.Contains(err.Error(), "index 64 is out of range: want 0 to 63") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestEagerMemoryIsFreed: a loop that keeps only its parameters does not grow.
+func TestEagerMemoryIsFreed(t *testing.T) {
+	d := device(t)
+	in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 1})
+	l := nn.NewLinear(in, 256, 256)
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: d, Params: in.Params(), Mode: galley.Eager,
+		Loss: func(b []*galley.Tensor) *galley.Tensor { return op.Mean(op.Square(l.Forward(op.Tanh(l.Forward(b[0]))))) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := array.New(array.F32, 512, 256) // each step makes several MB
+	used := func(steps int) uint64 {
+		for range steps {
+			if _, err := trainer.Step(x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	first := used(5)
+	if last := used(40); last > first+(1<<20) {
+		t.Errorf("heap grew from %d to %d bytes", first, last)
+	}
+}
+
+func ExampleGrad() {
+	d := galley.CPU(galley.Config{})
+	defer d.Close()
+	x := d.NewSession().Tensor(array.FromSlice([]float64{1, 2}, 2)).Track()
+	y := op.Sum(op.Mul(x, op.Mul(x, x)))
+	first := galley.Grad(y, x)[0]
+	second := galley.Grad(op.Sum(first), x)[0]
+	third := galley.Grad(op.Sum(second), x)[0]
+	for _, v := range []*galley.Tensor{y, first, second, third} {
+		a, err := galley.Read(v)
+		fmt.Println(a, err)
+	}
+	// Output:
+	// f64[]{9} <nil>
+	// f64[2]{3 12} <nil>
+	// f64[2]{6 12} <nil>
+	// f64[2]{6 6} <nil>
+}
+
+func ExampleTrace() {
+	in := []galley.Type{{DType: array.F32, Shape: array.Shape{4, 6}}, {DType: array.F32, Shape: array.Shape{6, 8}}}
+	p, err := galley.Trace("layer", in, func(in []*galley.Tensor) []*galley.Tensor {
+		return []*galley.Tensor{op.Tanh(op.MatMul(in[0], in[1]))}
+	})
+	fmt.Print(p, err)
+	// Output:
+	// func layer(%0: f32[4,6], %1: f32[6,8]) {
+	//   %2 = matmul %0 %1 : f32[4,8]  # galley_test.go:225
+	//   %3 = tanh %2 : f32[4,8]  # galley_test.go:225
+	//   return %3
+	// }
+	//  <nil>
+}
+
+func TestDerivatives(t *testing.T) {
+	d := device(t)
+	s := d.NewSession()
+	x := s.Tensor(array.FromSlice([]float64{0.3, -0.7, 1.1}, 3)).Track()
+	v := s.Tensor(array.FromSlice([]float64{1, 2, 3}, 3))
+	f := func(xs []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Sin(xs[0]), op.Square(xs[0])} }
+	near := func(name string, got *op.Tensor, want ...float64) {
+		t.Helper()
+		a, err := galley.Read(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, w := range want {
+			if math.Abs(a.At(i)-w) > 1e-12 {
+				t.Errorf("%s: got %v, want %v", name, a, want)
+			}
+		}
+	}
+	jvp := op.JVP(f, []*op.Tensor{x}, []*op.Tensor{v})
+	near("derivative of sin", jvp[0], math.Cos(0.3), 2*math.Cos(-0.7), 3*math.Cos(1.1))
+	near("derivative of square", jvp[1], 0.6, 2*2*-0.7, 3*2*1.1)
+	y := op.Sum(op.Mul(x, op.Square(x)))
+	near("hessian times v", op.HVP(y, []*op.Tensor{x}, []*op.Tensor{v})[0], 6*0.3, 6*-0.7*2, 6*1.1*3)
+	near("hessian diagonal", op.HessianDiagonal(y, x), 6*0.3, 6*-0.7, 6*1.1)
+}

@@ -44,7 +44,7 @@ func Step(c StepConfig) (StepResult, error) {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	model, err := models.New(models.Config{
-		Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads, Positions: c.Seq,
+		Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads, Positions: c.Seq, Tied: true,
 	}, nn.Config{Scope: d.NewSession(), Seed: 1})
 	if err != nil {
 		return StepResult{}, err

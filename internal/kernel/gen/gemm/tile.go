@@ -75,7 +75,7 @@ type tileLoop struct{ turns, a, b, next, c, ldc reg.Register }
 
 // turns generates a loop that adds unroll terms in a turn. Each turn prefetches
 // a row of the tile of C, if the loop is to do that, and ends with the last row:
-// all rows at once would keep A waiting behind them.
+// all rows at once would compete with the loads of A.
 func (t target) turns(label string, l tileLoop) {
 	rows, vectors := t.tileShape()
 	TESTQ(l.turns, l.turns)

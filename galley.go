@@ -47,15 +47,17 @@ func Trace(name string, in []Type, f func(in []*Tensor) []*Tensor) (p *Program, 
 	return b.Build(f(args)...)
 }
 
-// Compile optimises a program and plans its memory. The arrays of the parameters in donate are given up to each run,
-// which writes results over them.
-func Compile(d *Device, p *Program, donate ...int) (e *Executable, err error) {
+// Options say how a program is compiled.
+type Options = cpu.Options
+
+// Compile optimises a program and plans its memory.
+func Compile(d *Device, p *Program, o Options) (e *Executable, err error) {
 	defer recoverBug(p.Name(), &err)
 	p, err = pass.Optimize(p)
 	if err != nil {
 		return nil, err
 	}
-	return d.Compile(p, cpu.Options{Donate: donate})
+	return d.Compile(p, o)
 }
 
 // Parse reads a program's text.

@@ -122,7 +122,7 @@ func TestWrongArgument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := galley.Compile(d, p)
+	e, err := galley.Compile(d, p, galley.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,9 @@ func TestEagerMemoryIsFreed(t *testing.T) {
 	l := nn.NewLinear(in, 256, 256)
 	trainer, err := galley.NewTrainer(galley.TrainerConfig{
 		Device: d, Params: in.Params(), Mode: galley.Eager,
-		Loss: func(b []*galley.Tensor) *galley.Tensor { return op.Mean(op.Square(l.Forward(op.Tanh(l.Forward(b[0]))))) },
+		Loss: func(b []*galley.Tensor) *galley.Tensor {
+			return op.Mean(op.Square(l.Forward(op.Tanh(l.Forward(b[0])))))
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

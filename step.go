@@ -2,6 +2,7 @@ package galley
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
@@ -80,4 +81,12 @@ func (c TrainerConfig) step(in []*Tensor) []*Tensor {
 func (c TrainerConfig) lossOf(params, batch []*Tensor) *Tensor {
 	defer nn.Bind(c.Params, params)()
 	return c.Loss(batch)
+}
+
+// observeNodes is what the backend calls for Observe: nodes are told by their ops' names.
+func (c TrainerConfig) observeNodes() func(*ir.Node, time.Duration) {
+	if c.Observe == nil {
+		return nil
+	}
+	return func(n *ir.Node, took time.Duration) { c.Observe(n.Op().Name(), took) }
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
@@ -35,6 +36,8 @@ type TrainerConfig struct {
 	// ClipNorm limits the norm of all gradients together; 0 does not.
 	ClipNorm float64
 	Mode     Mode
+	// Observe, where set, is told how long each op of a compiled step took.
+	Observe func(op string, took time.Duration)
 }
 
 // Trainer trains parameters step by step.
@@ -161,7 +164,7 @@ func (t *Trainer) compile(args []array.Array) (*Executable, error) {
 	for i := range donate {
 		donate[i] = i
 	}
-	return Compile(t.c.Device, p, donate...)
+	return Compile(t.c.Device, p, Options{Donate: donate, Observe: t.c.observeNodes()})
 }
 
 func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {

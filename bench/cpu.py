@@ -17,6 +17,8 @@ def galley(*args):
 
 def torch(threads, *args):
     env = dict(os.environ)
+    if "avx512f" in open("/proc/cpuinfo").read():  # OpenBLAS 0.3.21 takes newer Xeons for a Pentium: help it
+        env.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
     if threads > 1:  # PyTorch's threads and OpenBLAS's own fight over the cores unless both are OpenMP's
         env["LD_LIBRARY_PATH"] = OPENMP
     cmd = ["/usr/bin/python3", os.path.join(HERE, "torch_peer.py"), "--threads", str(threads), "--blas-threads", str(threads), *args]

@@ -79,16 +79,18 @@ func (m *Mesh) checkSub(s Sub) error {
 
 // checkAxes checks that the axes exist and that no two of them overlap.
 func (m *Mesh) checkAxes(a Axes) error {
+	return m.checkUse("axes "+a.String(), a, func(int) string { return "is named" })
+}
+
+// checkUse is checkAxes for axes that do different things: user says what the i-th one does.
+func (m *Mesh) checkUse(what string, a Axes, user func(i int) string) error {
 	for i, s := range a {
 		if err := m.checkSub(s); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", what, err)
 		}
-		for _, t := range a[:i] {
-			if s == t {
-				return fmt.Errorf("mesh %s: axis %s is used twice: want each axis at most once", m.axesText(), s)
-			}
-			if !m.disjoint(s, t) {
-				return fmt.Errorf("mesh %s: %s and %s overlap: want each part of an axis at most once", m.axesText(), t, s)
+		for j, t := range a[:i] {
+			if s == t || !m.disjoint(s, t) {
+				return fmt.Errorf("%s: %s %s and %s %s: want each part of an axis used at most once", what, t, user(j), s, user(i))
 			}
 		}
 	}
@@ -110,12 +112,12 @@ func (m *Mesh) disjoint(s, t Sub) bool {
 	if s.Axis != t.Axis {
 		return true
 	}
-	sp, ss := m.part(s)
-	tp, ts := m.part(t)
-	if sp > tp {
-		sp, ss, tp, ts = tp, ts, sp, ss
+	above, n := m.part(s)
+	below, k := m.part(t)
+	if above > below {
+		above, n, below = below, k, above
 	}
-	return ts == 1 || ss == 1 && sp != tp || tp%(sp*ss) == 0
+	return below%(above*n) == 0
 }
 
 // Overlap reports whether an axis or sub-axis shares anything with one of the list.

@@ -1,12 +1,20 @@
 package mesh
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Bind checks a rule against the shapes of an op's operands and results and fills in the factors' sizes.
 func (r Rule) Bind(in, out [][]int) (*Parsed, error) {
 	p, err := r.Parse()
-	if err != nil || r == Unknown {
-		return p, err
+	if err != nil {
+		return nil, err
+	}
+	p.shapes = slices.Concat(in, out)
+	if r == Unknown {
+		p.In, p.Out = bare(in), bare(out)
+		return p, nil
 	}
 	if len(in) == 0 && len(p.In) == 1 && p.In[0] == nil {
 		p.In = nil
@@ -24,7 +32,19 @@ func (r Rule) Bind(in, out [][]int) (*Parsed, error) {
 			return nil, fmt.Errorf("rule %q: result %d %v: %w", r, i, out[i], err)
 		}
 	}
-	return p, p.bindCompound(in, out)
+	if err := p.bindCompound(in, out); err != nil {
+		return nil, fmt.Errorf("rule %q: %w", r, err)
+	}
+	return p, nil
+}
+
+// bare is dims that carry no factors, for tensors of these shapes.
+func bare(shapes [][]int) []Dims {
+	list := make([]Dims, len(shapes))
+	for i, s := range shapes {
+		list[i] = make(Dims, len(s))
+	}
+	return list
 }
 
 func (p *Parsed) bindTensor(dims Dims, shape []int) error {

@@ -33,7 +33,7 @@ func New(axes []Axis, devices ...int) (*Mesh, error) {
 		if !isName(a.Name) {
 			return nil, fmt.Errorf("mesh: axis name: got %q, want a letter, then letters, digits and underscores", a.Name)
 		}
-		if _, ok := m.lookup(a.Name); ok && m.axisIndex(a.Name) != i {
+		if m.axisIndex(a.Name) != i {
 			return nil, fmt.Errorf("mesh: axis %s is named twice: want distinct names", a.Name)
 		}
 		if a.Size < 1 {
@@ -49,7 +49,10 @@ func New(axes []Axis, devices ...int) (*Mesh, error) {
 		m.strides[i] = n
 		n *= axes[i].Size
 	}
-	return m, m.place(devices)
+	if err := m.place(devices); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // place gives the grid its device ids.
@@ -103,6 +106,16 @@ func (m *Mesh) Devices() []int {
 func (m *Mesh) Contains(device int) bool {
 	_, ok := m.Index(device)
 	return ok
+}
+
+// Covers reports whether every device of o is in the mesh.
+func (m *Mesh) Covers(o *Mesh) bool {
+	for i := range o.size {
+		if !m.Contains(o.device(i)) {
+			return false
+		}
+	}
+	return true
 }
 
 // Index is where the device stands in row-major order.

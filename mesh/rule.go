@@ -27,11 +27,12 @@ type Factor struct {
 	Whole bool
 	// Size is the number of positions along the factor; 0 until it is written or inferred from shapes.
 	Size int
-	// Reduce is how partial results combine when the factor is in no result: sum, max, min, prod, any, all.
-	Reduce string
+	// Reduce is how the parts of a result that lacks the factor combine.
+	Reduce Reduce
 }
 
-// Dims is the factors of each dim of one tensor, major first; nil for a dim of size one that carries none.
+// Dims is the factors of each dim of one tensor, major first; nil for a dim that carries none and that no axis may
+// split: one of size one that is broadcast, or any dim of an op of which nothing is known.
 type Dims [][]byte
 
 // Parsed is a Rule in the form that algorithms use.
@@ -39,10 +40,9 @@ type Parsed struct {
 	// Factors in order of first appearance.
 	Factors []Factor
 	In, Out []Dims
+	// shapes of the operands, then of the results, once bound.
+	shapes [][]int
 }
-
-// reductions are the ways in which partial results may combine.
-var reductions = []string{"sum", "mean", "max", "min", "prod", "any", "all"}
 
 // Parse reads the rule and checks that it is well formed.
 func (r Rule) Parse() (*Parsed, error) {
@@ -123,7 +123,7 @@ func (p *Parsed) factor(name byte) *Factor {
 			return &p.Factors[i]
 		}
 	}
-	p.Factors = append(p.Factors, Factor{Name: name, Reduce: "sum"})
+	p.Factors = append(p.Factors, Factor{Name: name})
 	return &p.Factors[len(p.Factors)-1]
 }
 
@@ -142,10 +142,11 @@ func (p *Parsed) parseNotes(notes string) error {
 			}
 			f.Size = n
 		case ':':
-			if !slices.Contains(reductions, arg) {
-				return fmt.Errorf("note %q: want one of %v", note, reductions)
+			r, err := ParseReduce(arg)
+			if err != nil {
+				return fmt.Errorf("note %q: %w", note, err)
 			}
-			f.Reduce = arg
+			f.Reduce = r
 		default:
 			return fmt.Errorf("note %q: want factor=size or factor:reduction", note)
 		}

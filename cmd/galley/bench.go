@@ -65,6 +65,7 @@ type benchStepCmd struct {
 	Threads int    `help:"Threads; 0 means all cores."`
 	Runs    int    `help:"Measured steps." default:"9"`
 	Eager   bool   `help:"Run op by op in place of compiled."`
+	Profile bool   `help:"Print the time of each op, too."`
 }
 
 func (c *benchStepCmd) Run() error {
@@ -78,7 +79,7 @@ func (c *benchStepCmd) Run() error {
 	}
 	r, err := bench.Step(bench.StepConfig{
 		Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab,
-		Threads: c.Threads, Runs: c.Runs, Mode: mode,
+		Threads: c.Threads, Runs: c.Runs, Mode: mode, Profile: c.Profile,
 	})
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func Attention(c AttentionConfig) (AttentionResult, error) {
 	if err != nil {
 		return AttentionResult{}, err
 	}
-	e, err := galley.Compile(d, p)
+	e, err := galley.Compile(d, p, galley.Options{})
 	if err != nil {
 		return AttentionResult{}, err
 	}

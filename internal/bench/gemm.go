@@ -36,18 +36,18 @@ func Gemm(c GemmConfig) (GemmResult, error) {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	t := op.Type{DType: c.DType, Shape: array.Shape{c.N, c.N}}
-	p, err := galley.Trace("gemm", []op.Type{t, t, t}, func(in []*op.Tensor) []*op.Tensor {
+	p, err := galley.Trace("gemm", []op.Type{t, t}, func(in []*op.Tensor) []*op.Tensor {
 		return []*op.Tensor{op.MatMul(in[0], in[1])}
 	})
 	if err != nil {
 		return GemmResult{}, err
 	}
-	e, err := galley.Compile(d, p)
+	e, err := galley.Compile(d, p, galley.Options{})
 	if err != nil {
 		return GemmResult{}, err
 	}
-	args := []array.Array{random(d, t, 1), random(d, t, 2), random(d, t, 3)}
-	timing, err := measure(2, c.Runs, func() error { _, err := e.Run(args); return err })
+	args, into := []array.Array{random(d, t, 1), random(d, t, 2)}, []array.Array{random(d, t, 3)}
+	timing, err := measure(2, c.Runs, func() error { _, err := e.RunInto(args, into); return err })
 	if err != nil {
 		return GemmResult{}, err
 	}

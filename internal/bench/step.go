@@ -16,6 +16,8 @@ type StepConfig struct {
 	Layers, Dim, Heads, Seq, Batch, Vocab int
 	Threads, Runs                         int
 	Mode                                  galley.Mode
+	// Profile adds the time of each op to the result.
+	Profile bool
 }
 
 // StepResult is how long a step takes and what it needs.
@@ -31,12 +33,26 @@ type StepResult struct {
 	// PeakBytes is the planned memory of the step, which is what it allocates: parameters, optimizer, activations.
 	PeakBytes int     `json:"peak_bytes"`
 	Loss      float64 `json:"loss"`
+	// Ops is the time of each op in all measured and warm-up steps, the longest first, where it was asked for.
+	Ops []OpTime `json:"ops,omitempty"`
+}
+
+// OpTime is what one op took in all.
+type OpTime struct {
+	Op    string  `json:"op"`
+	Calls int     `json:"calls"`
+	MS    float64 `json:"ms"`
+	Share float64 `json:"share"`
 }
 
 // String is the result in a line.
 func (r StepResult) String() string {
-	return fmt.Sprintf("%s, %.2fM parameters, threads=%d: best %.1f ms, median %.1f ms, %.0f tokens/s, %.1f GFLOP/s, peak %.1f MB, loss %.4f",
+	line := fmt.Sprintf("%s, %.2fM parameters, threads=%d: best %.1f ms, median %.1f ms, %.0f tokens/s, %.1f GFLOP/s, peak %.1f MB, loss %.4f",
 		r.Model, float64(r.Params)/1e6, r.Threads, r.BestMS, r.MedianMS, r.TokensPerSecond, r.GFLOPS, float64(r.PeakBytes)/1e6, r.Loss)
+	for _, o := range r.Ops {
+		line += fmt.Sprintf("\n%5.1f%%  %9.2f ms  %6d calls  %s", 100*o.Share, o.MS, o.Calls, o.Op)
+	}
+	return line
 }
 
 // Step times whole training steps.
@@ -49,8 +65,9 @@ func Step(c StepConfig) (StepResult, error) {
 	if err != nil {
 		return StepResult{}, err
 	}
+	times := profile{}
 	t, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: d, Params: model.Params(), Mode: c.Mode,
+		Device: d, Params: model.Params(), Mode: c.Mode, Observe: times.observer(c.Profile),
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return model.Loss(batch[0], batch[1]) },
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 3e-4},
 	})
@@ -63,7 +80,9 @@ func Step(c StepConfig) (StepResult, error) {
 	if err != nil {
 		return StepResult{}, err
 	}
-	return c.result(d, model, timing, t.Memory().Peak(), last.Loss), nil
+	r := c.result(d, model, timing, t.Memory().Peak(), last.Loss)
+	r.Ops = times.sorted()
+	return r, nil
 }
 
 func (c StepConfig) result(d *galley.Device, model models.Model, timing Timing, peak int, loss float64) StepResult {

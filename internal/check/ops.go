@@ -215,7 +215,7 @@ func execute(d *galley.Device, mode string, args []array.Array, f func([]*op.Ten
 		if err != nil {
 			return nil, err
 		}
-		e, err := galley.Compile(d, p)
+		e, err := galley.Compile(d, p, galley.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
@@ -13,6 +14,8 @@ import (
 type Options struct {
 	// Donate lists parameters whose arrays a run may overwrite with results: the caller gives them up.
 	Donate []int
+	// Observe, where set, is told how long each node took.
+	Observe func(n *ir.Node, took time.Duration)
 }
 
 // Executable is a program with its memory planned. One run at a time uses its arena.
@@ -22,7 +25,7 @@ type Executable struct {
 	plan   *plan
 	mu     sync.Mutex
 	arena  []byte
-	owned  []bool
+	watch  func(n *ir.Node, took time.Duration)
 }
 
 // Compile plans f's memory on d. Captured tensors are bound now.
@@ -34,7 +37,7 @@ func (d *Device) Compile(f *ir.Func, o Options) (*Executable, error) {
 		}
 		donated[i] = true
 	}
-	e := &Executable{f: f, device: d, plan: planMemory(f, donated), owned: donated}
+	e := &Executable{f: f, device: d, plan: planMemory(f, donated), watch: o.Observe}
 	e.arena = array.New(array.U8, e.plan.arena).Bytes()
 	return e, nil
 }
@@ -72,17 +75,29 @@ func (e *Executable) Func() *ir.Func { return e.f }
 
 // Run computes the results for args, the parameters without the captured ones. Donated args are given up, whether
 // or not it succeeds.
-func (e *Executable) Run(args []array.Array) ([]array.Array, error) {
+func (e *Executable) Run(args []array.Array) ([]array.Array, error) { return e.RunInto(args, nil) }
+
+// RunInto is Run with memory for the results: a valid array in into, of a result's type, is where that result is written.
+// A result that is an argument, or that shares its memory with an earlier result, is not written but returned.
+func (e *Executable) RunInto(args, into []array.Array) ([]array.Array, error) {
 	all, err := e.bind(args)
+	if err != nil {
+		return nil, err
+	}
+	given, err := e.given(into)
 	if err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := &run{e: e, env: e.device.env(), params: all, results: map[*place][]byte{}}
+	r := &run{e: e, env: e.device.env(), params: all, results: given}
 	for _, n := range e.f.Nodes() {
+		start := e.now()
 		if err := r.node(n); err != nil {
 			return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+		}
+		if e.watch != nil {
+			e.watch(n, time.Since(start))
 		}
 	}
 	return r.collect(), nil
@@ -110,6 +125,34 @@ func (e *Executable) bind(args []array.Array) ([]array.Array, error) {
 		}
 	}
 	return all, nil
+}
+
+// now is the time, if somebody watches.
+func (e *Executable) now() (t time.Time) {
+	if e.watch != nil {
+		t = time.Now()
+	}
+	return t
+}
+
+// given is the caller's memory for results by their places.
+func (e *Executable) given(into []array.Array) (map[*place][]byte, error) {
+	memory := map[*place][]byte{}
+	for i, a := range into {
+		if i >= len(e.f.Results()) {
+			return nil, fmt.Errorf("run %s: memory for %d results: it has %d", e.f.Name(), len(into), len(e.f.Results()))
+		}
+		if !a.IsValid() {
+			continue
+		}
+		if want := e.f.Results()[i].Type(); !ir.TypeOf(a).Equal(want) {
+			return nil, fmt.Errorf("run %s: memory for result %d: got %v, want %v", e.f.Name(), i, ir.TypeOf(a), want)
+		}
+		if at := e.plan.resultOf[i]; at.home == homeResult && at.index == i {
+			memory[at] = a.Bytes()
+		}
+	}
+	return memory, nil
 }
 
 // run is one execution.

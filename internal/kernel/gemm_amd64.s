@@ -30,14 +30,14 @@ DATA gemmMask<>+176(SB)/8, $0x0000000000000000
 DATA gemmMask<>+184(SB)/8, $0x0000000000000000
 GLOBL gemmMask<>(SB), RODATA|NOPTR, $192
 
-// func gemmTileF32AVX512(k int, a *byte, b *byte, c *byte, next *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
+// func gemmTileF32AVX512(k int, a *byte, b *byte, c *byte, next *byte, totals *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmTileF32AVX512(SB), NOSPLIT, $0-73
+TEXT ·gemmTileF32AVX512(SB), NOSPLIT, $0-81
 	MOVQ   k+0(FP), AX
 	MOVQ   a+8(FP), CX
 	MOVQ   b+16(FP), DX
 	MOVQ   c+24(FP), BX
-	MOVQ   ldc+40(FP), SI
+	MOVQ   ldc+48(FP), SI
 	SHLQ   $0x02, SI
 	VPXORQ Z0, Z0, Z0
 	VPXORQ Z1, Z1, Z1
@@ -76,12 +76,12 @@ TEXT ·gemmTileF32AVX512(SB), NOSPLIT, $0-73
 	MOVQ   $0x0000000e, R10
 
 first:
-	PREFETCHT1   (DI)
-	ADDQ         $0x40, DI
 	PREFETCHT1   (R9)
 	PREFETCHT1   64(R9)
 	PREFETCHT1   127(R9)
 	ADDQ         SI, R9
+	PREFETCHT1   (DI)
+	ADDQ         $0x40, DI
 	VMOVUPS      (DX), Z28
 	VMOVUPS      64(DX), Z29
 	VBROADCASTSS (CX), Z30
@@ -264,6 +264,9 @@ first:
 	JZ           rest
 	DECQ         R10
 	JNZ          first
+	MOVQ         $0x00000002, R9
+	MOVQ         totals+40(FP), R10
+	XORQ         R11, R11
 	TESTQ        R8, R8
 	JZ           rest
 
@@ -449,7 +452,132 @@ other:
 	ADDQ         $+224, CX
 	ADDQ         $+512, DX
 	DECQ         R8
+	JZ           chainsDone
+	DECQ         R9
 	JNZ          other
+	MOVQ         $0x00000010, R9
+	TESTQ        R11, R11
+	JZ           chainFirst
+	VADDPS       (R10), Z0, Z0
+	VADDPS       64(R10), Z1, Z1
+	VADDPS       128(R10), Z2, Z2
+	VADDPS       192(R10), Z3, Z3
+	VADDPS       256(R10), Z4, Z4
+	VADDPS       320(R10), Z5, Z5
+	VADDPS       384(R10), Z6, Z6
+	VADDPS       448(R10), Z7, Z7
+	VADDPS       512(R10), Z8, Z8
+	VADDPS       576(R10), Z9, Z9
+	VADDPS       640(R10), Z10, Z10
+	VADDPS       704(R10), Z11, Z11
+	VADDPS       768(R10), Z12, Z12
+	VADDPS       832(R10), Z13, Z13
+	VADDPS       896(R10), Z14, Z14
+	VADDPS       960(R10), Z15, Z15
+	VADDPS       1024(R10), Z16, Z16
+	VADDPS       1088(R10), Z17, Z17
+	VADDPS       1152(R10), Z18, Z18
+	VADDPS       1216(R10), Z19, Z19
+	VADDPS       1280(R10), Z20, Z20
+	VADDPS       1344(R10), Z21, Z21
+	VADDPS       1408(R10), Z22, Z22
+	VADDPS       1472(R10), Z23, Z23
+	VADDPS       1536(R10), Z24, Z24
+	VADDPS       1600(R10), Z25, Z25
+	VADDPS       1664(R10), Z26, Z26
+	VADDPS       1728(R10), Z27, Z27
+
+chainFirst:
+	MOVQ    $0x00000001, R11
+	VMOVUPS Z0, (R10)
+	VPXORQ  Z0, Z0, Z0
+	VMOVUPS Z1, 64(R10)
+	VPXORQ  Z1, Z1, Z1
+	VMOVUPS Z2, 128(R10)
+	VPXORQ  Z2, Z2, Z2
+	VMOVUPS Z3, 192(R10)
+	VPXORQ  Z3, Z3, Z3
+	VMOVUPS Z4, 256(R10)
+	VPXORQ  Z4, Z4, Z4
+	VMOVUPS Z5, 320(R10)
+	VPXORQ  Z5, Z5, Z5
+	VMOVUPS Z6, 384(R10)
+	VPXORQ  Z6, Z6, Z6
+	VMOVUPS Z7, 448(R10)
+	VPXORQ  Z7, Z7, Z7
+	VMOVUPS Z8, 512(R10)
+	VPXORQ  Z8, Z8, Z8
+	VMOVUPS Z9, 576(R10)
+	VPXORQ  Z9, Z9, Z9
+	VMOVUPS Z10, 640(R10)
+	VPXORQ  Z10, Z10, Z10
+	VMOVUPS Z11, 704(R10)
+	VPXORQ  Z11, Z11, Z11
+	VMOVUPS Z12, 768(R10)
+	VPXORQ  Z12, Z12, Z12
+	VMOVUPS Z13, 832(R10)
+	VPXORQ  Z13, Z13, Z13
+	VMOVUPS Z14, 896(R10)
+	VPXORQ  Z14, Z14, Z14
+	VMOVUPS Z15, 960(R10)
+	VPXORQ  Z15, Z15, Z15
+	VMOVUPS Z16, 1024(R10)
+	VPXORQ  Z16, Z16, Z16
+	VMOVUPS Z17, 1088(R10)
+	VPXORQ  Z17, Z17, Z17
+	VMOVUPS Z18, 1152(R10)
+	VPXORQ  Z18, Z18, Z18
+	VMOVUPS Z19, 1216(R10)
+	VPXORQ  Z19, Z19, Z19
+	VMOVUPS Z20, 1280(R10)
+	VPXORQ  Z20, Z20, Z20
+	VMOVUPS Z21, 1344(R10)
+	VPXORQ  Z21, Z21, Z21
+	VMOVUPS Z22, 1408(R10)
+	VPXORQ  Z22, Z22, Z22
+	VMOVUPS Z23, 1472(R10)
+	VPXORQ  Z23, Z23, Z23
+	VMOVUPS Z24, 1536(R10)
+	VPXORQ  Z24, Z24, Z24
+	VMOVUPS Z25, 1600(R10)
+	VPXORQ  Z25, Z25, Z25
+	VMOVUPS Z26, 1664(R10)
+	VPXORQ  Z26, Z26, Z26
+	VMOVUPS Z27, 1728(R10)
+	VPXORQ  Z27, Z27, Z27
+	JMP     other
+
+chainsDone:
+	TESTQ  R11, R11
+	JZ     rest
+	VADDPS (R10), Z0, Z0
+	VADDPS 64(R10), Z1, Z1
+	VADDPS 128(R10), Z2, Z2
+	VADDPS 192(R10), Z3, Z3
+	VADDPS 256(R10), Z4, Z4
+	VADDPS 320(R10), Z5, Z5
+	VADDPS 384(R10), Z6, Z6
+	VADDPS 448(R10), Z7, Z7
+	VADDPS 512(R10), Z8, Z8
+	VADDPS 576(R10), Z9, Z9
+	VADDPS 640(R10), Z10, Z10
+	VADDPS 704(R10), Z11, Z11
+	VADDPS 768(R10), Z12, Z12
+	VADDPS 832(R10), Z13, Z13
+	VADDPS 896(R10), Z14, Z14
+	VADDPS 960(R10), Z15, Z15
+	VADDPS 1024(R10), Z16, Z16
+	VADDPS 1088(R10), Z17, Z17
+	VADDPS 1152(R10), Z18, Z18
+	VADDPS 1216(R10), Z19, Z19
+	VADDPS 1280(R10), Z20, Z20
+	VADDPS 1344(R10), Z21, Z21
+	VADDPS 1408(R10), Z22, Z22
+	VADDPS 1472(R10), Z23, Z23
+	VADDPS 1536(R10), Z24, Z24
+	VADDPS 1600(R10), Z25, Z25
+	VADDPS 1664(R10), Z26, Z26
+	VADDPS 1728(R10), Z27, Z27
 
 rest:
 	ANDQ $0x03, AX
@@ -506,12 +634,12 @@ single:
 	JNZ          single
 
 finish:
-	MOVQ         rows+48(FP), AX
-	MOVQ         cols+56(FP), CX
-	MOVQ         alpha+64(FP), DX
+	MOVQ         rows+56(FP), AX
+	MOVQ         cols+64(FP), CX
+	MOVQ         alpha+72(FP), DX
 	VMOVQ        DX, X28
 	VBROADCASTSS X28, Z28
-	MOVB         update+72(FP), DL
+	MOVB         update+80(FP), DL
 	MOVQ         $-1, DI
 	BZHIQ        CX, DI, DI
 	KMOVW        DI, K1
@@ -3326,14 +3454,14 @@ panel:
 	VZEROUPPER
 	RET
 
-// func gemmTileF64AVX512(k int, a *byte, b *byte, c *byte, next *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
+// func gemmTileF64AVX512(k int, a *byte, b *byte, c *byte, next *byte, totals *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·gemmTileF64AVX512(SB), NOSPLIT, $0-73
+TEXT ·gemmTileF64AVX512(SB), NOSPLIT, $0-81
 	MOVQ   k+0(FP), AX
 	MOVQ   a+8(FP), CX
 	MOVQ   b+16(FP), DX
 	MOVQ   c+24(FP), BX
-	MOVQ   ldc+40(FP), SI
+	MOVQ   ldc+48(FP), SI
 	SHLQ   $0x03, SI
 	VPXORQ Z0, Z0, Z0
 	VPXORQ Z1, Z1, Z1
@@ -3372,12 +3500,12 @@ TEXT ·gemmTileF64AVX512(SB), NOSPLIT, $0-73
 	MOVQ   $0x0000000e, R10
 
 first:
-	PREFETCHT1   (DI)
-	ADDQ         $0x40, DI
 	PREFETCHT1   (R9)
 	PREFETCHT1   64(R9)
 	PREFETCHT1   127(R9)
 	ADDQ         SI, R9
+	PREFETCHT1   (DI)
+	ADDQ         $0x40, DI
 	VMOVUPD      (DX), Z28
 	VMOVUPD      64(DX), Z29
 	VBROADCASTSD (CX), Z30
@@ -3802,12 +3930,12 @@ single:
 	JNZ          single
 
 finish:
-	MOVQ         rows+48(FP), AX
-	MOVQ         cols+56(FP), CX
-	MOVQ         alpha+64(FP), DX
+	MOVQ         rows+56(FP), AX
+	MOVQ         cols+64(FP), CX
+	MOVQ         alpha+72(FP), DX
 	VMOVQ        DX, X28
 	VBROADCASTSD X28, Z28
-	MOVB         update+72(FP), DL
+	MOVB         update+80(FP), DL
 	MOVQ         $-1, DI
 	BZHIQ        CX, DI, DI
 	KMOVW        DI, K1
@@ -5237,14 +5365,14 @@ panel:
 	VZEROUPPER
 	RET
 
-// func gemmTileF32AVX2(k int, a *byte, b *byte, c *byte, next *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
+// func gemmTileF32AVX2(k int, a *byte, b *byte, c *byte, next *byte, totals *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmTileF32AVX2(SB), NOSPLIT, $0-73
+TEXT ·gemmTileF32AVX2(SB), NOSPLIT, $0-81
 	MOVQ   k+0(FP), AX
 	MOVQ   a+8(FP), CX
 	MOVQ   b+16(FP), DX
 	MOVQ   c+24(FP), BX
-	MOVQ   ldc+40(FP), SI
+	MOVQ   ldc+48(FP), SI
 	SHLQ   $0x02, SI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -5267,12 +5395,12 @@ TEXT ·gemmTileF32AVX2(SB), NOSPLIT, $0-73
 	MOVQ   $0x00000004, R10
 
 first:
-	PREFETCHT1   (DI)
-	ADDQ         $0x40, DI
 	PREFETCHT1   (R9)
 	PREFETCHT1   64(R9)
 	PREFETCHT1   95(R9)
 	ADDQ         SI, R9
+	PREFETCHT1   (DI)
+	ADDQ         $0x40, DI
 	VMOVUPS      (DX), Y12
 	VMOVUPS      32(DX), Y13
 	VMOVUPS      64(DX), Y14
@@ -5355,6 +5483,9 @@ first:
 	JZ           rest
 	DECQ         R10
 	JNZ          first
+	MOVQ         $0x0000000c, R9
+	MOVQ         totals+40(FP), R10
+	XORQ         R11, R11
 	TESTQ        R8, R8
 	JZ           rest
 
@@ -5440,7 +5571,68 @@ other:
 	ADDQ         $+64, CX
 	ADDQ         $+384, DX
 	DECQ         R8
+	JZ           chainsDone
+	DECQ         R9
 	JNZ          other
+	MOVQ         $0x00000010, R9
+	TESTQ        R11, R11
+	JZ           chainFirst
+	VADDPS       (R10), Y0, Y0
+	VADDPS       32(R10), Y1, Y1
+	VADDPS       64(R10), Y2, Y2
+	VADDPS       96(R10), Y3, Y3
+	VADDPS       128(R10), Y4, Y4
+	VADDPS       160(R10), Y5, Y5
+	VADDPS       192(R10), Y6, Y6
+	VADDPS       224(R10), Y7, Y7
+	VADDPS       256(R10), Y8, Y8
+	VADDPS       288(R10), Y9, Y9
+	VADDPS       320(R10), Y10, Y10
+	VADDPS       352(R10), Y11, Y11
+
+chainFirst:
+	MOVQ    $0x00000001, R11
+	VMOVUPS Y0, (R10)
+	VXORPS  Y0, Y0, Y0
+	VMOVUPS Y1, 32(R10)
+	VXORPS  Y1, Y1, Y1
+	VMOVUPS Y2, 64(R10)
+	VXORPS  Y2, Y2, Y2
+	VMOVUPS Y3, 96(R10)
+	VXORPS  Y3, Y3, Y3
+	VMOVUPS Y4, 128(R10)
+	VXORPS  Y4, Y4, Y4
+	VMOVUPS Y5, 160(R10)
+	VXORPS  Y5, Y5, Y5
+	VMOVUPS Y6, 192(R10)
+	VXORPS  Y6, Y6, Y6
+	VMOVUPS Y7, 224(R10)
+	VXORPS  Y7, Y7, Y7
+	VMOVUPS Y8, 256(R10)
+	VXORPS  Y8, Y8, Y8
+	VMOVUPS Y9, 288(R10)
+	VXORPS  Y9, Y9, Y9
+	VMOVUPS Y10, 320(R10)
+	VXORPS  Y10, Y10, Y10
+	VMOVUPS Y11, 352(R10)
+	VXORPS  Y11, Y11, Y11
+	JMP     other
+
+chainsDone:
+	TESTQ  R11, R11
+	JZ     rest
+	VADDPS (R10), Y0, Y0
+	VADDPS 32(R10), Y1, Y1
+	VADDPS 64(R10), Y2, Y2
+	VADDPS 96(R10), Y3, Y3
+	VADDPS 128(R10), Y4, Y4
+	VADDPS 160(R10), Y5, Y5
+	VADDPS 192(R10), Y6, Y6
+	VADDPS 224(R10), Y7, Y7
+	VADDPS 256(R10), Y8, Y8
+	VADDPS 288(R10), Y9, Y9
+	VADDPS 320(R10), Y10, Y10
+	VADDPS 352(R10), Y11, Y11
 
 rest:
 	ANDQ $0x03, AX
@@ -5472,12 +5664,12 @@ single:
 	JNZ          single
 
 finish:
-	MOVQ         rows+48(FP), AX
-	MOVQ         cols+56(FP), CX
-	MOVQ         alpha+64(FP), DX
+	MOVQ         rows+56(FP), AX
+	MOVQ         cols+64(FP), CX
+	MOVQ         alpha+72(FP), DX
 	VMOVQ        DX, X12
 	VBROADCASTSS X12, Y12
-	MOVB         update+72(FP), DL
+	MOVB         update+80(FP), DL
 	MOVQ         CX, R8
 	SHLQ         $0x02, R8
 	LEAQ         gemmMask<>+96(SB), DI
@@ -7345,14 +7537,14 @@ panel:
 	VZEROUPPER
 	RET
 
-// func gemmTileF64AVX2(k int, a *byte, b *byte, c *byte, next *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
+// func gemmTileF64AVX2(k int, a *byte, b *byte, c *byte, next *byte, totals *byte, ldc int, rows int, cols int, alpha uint64, update uint8)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·gemmTileF64AVX2(SB), NOSPLIT, $0-73
+TEXT ·gemmTileF64AVX2(SB), NOSPLIT, $0-81
 	MOVQ   k+0(FP), AX
 	MOVQ   a+8(FP), CX
 	MOVQ   b+16(FP), DX
 	MOVQ   c+24(FP), BX
-	MOVQ   ldc+40(FP), SI
+	MOVQ   ldc+48(FP), SI
 	SHLQ   $0x03, SI
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
@@ -7375,12 +7567,12 @@ TEXT ·gemmTileF64AVX2(SB), NOSPLIT, $0-73
 	MOVQ   $0x00000004, R10
 
 first:
-	PREFETCHT1   (DI)
-	ADDQ         $0x40, DI
 	PREFETCHT1   (R9)
 	PREFETCHT1   64(R9)
 	PREFETCHT1   95(R9)
 	ADDQ         SI, R9
+	PREFETCHT1   (DI)
+	ADDQ         $0x40, DI
 	VMOVUPD      (DX), Y12
 	VMOVUPD      32(DX), Y13
 	VMOVUPD      64(DX), Y14
@@ -7580,12 +7772,12 @@ single:
 	JNZ          single
 
 finish:
-	MOVQ         rows+48(FP), AX
-	MOVQ         cols+56(FP), CX
-	MOVQ         alpha+64(FP), DX
+	MOVQ         rows+56(FP), AX
+	MOVQ         cols+64(FP), CX
+	MOVQ         alpha+72(FP), DX
 	VMOVQ        DX, X12
 	VBROADCASTSD X12, Y12
-	MOVB         update+72(FP), DL
+	MOVB         update+80(FP), DL
 	MOVQ         CX, R8
 	SHLQ         $0x03, R8
 	LEAQ         gemmMask<>+96(SB), DI

@@ -109,19 +109,21 @@ func (j *packedJob) computeRows(t int) {
 	ks := j.ks
 	rows := j.panels[t/j.parts]
 	panel := ks.mr * j.kb * ks.size
-	buf := newGemmBuffer((rows.hi - rows.lo) * panel)
+	packed := (rows.hi - rows.lo) * panel
+	buf := newGemmBuffer(packed + cacheLine + ks.mr*ks.nr*ks.size)
+	totals := unsafe.Add(buf.ptr, (packed+cacheLine-1)&^(cacheLine-1))
 	ks.packPanels(buf.ptr, &j.at, ks.spreadA[j.at.format], gemmPanels{j.p, j.kb, rows.lo, rows.hi, ks.mr, j.m})
 	first := t % j.parts * j.group
 	last := min(first+j.group, ceilDiv(j.nb, ks.nr))
 	for q := first; q < last; q++ {
-		j.computePanel(buf.ptr, rows, q)
+		j.computePanel(buf.ptr, totals, rows, q)
 	}
 	buf.free()
 }
 
 // computePanel computes the tiles of C in a range of rows and one panel of B.
 // Meanwhile it prefetches the panel after that, a part with each tile.
-func (j *packedJob) computePanel(a unsafe.Pointer, rows rowPanels, q int) {
+func (j *packedJob) computePanel(a, totals unsafe.Pointer, rows rowPanels, q int) {
 	ks := j.ks
 	b, next := j.panelB(q), j.panelB(q+1)
 	stepA, stepNext := ks.mr*j.kb*ks.size, nextBytes*j.kb
@@ -137,7 +139,7 @@ func (j *packedJob) computePanel(a unsafe.Pointer, rows rowPanels, q int) {
 			next = b
 		}
 		i := r * ks.mr
-		ks.tile(j.kb, a, b, j.cAt(i, col, ks.size), next, j.ldc, min(ks.mr, j.m-i), cols, j.alpha, update)
+		ks.tile(j.kb, a, b, j.cAt(i, col, ks.size), next, totals, j.ldc, min(ks.mr, j.m-i), cols, j.alpha, update)
 		a, next = unsafe.Add(a, stepA), unsafe.Add(next, stepNext)
 	}
 }

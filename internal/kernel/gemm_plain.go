@@ -32,11 +32,13 @@ func scaleOf[T Float](bits uint64) T {
 	return T(*(*float64)(unsafe.Pointer(&bits)))
 }
 
-func tilePlain[T Float](k int, a, b, c, _ unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update) {
+func tilePlain[T Float](k int, a, b, c, _, _ unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update) {
 	var acc [plainTile][plainTile]T
 	pa, pb := unsafe.Slice((*T)(a), k*plainTile), unsafe.Slice((*T)(b), k*plainTile)
-	for i := 0; i < plainTile; i += 2 {
-		sumRowPair(&acc[i], &acc[i+1], pa[i:], pb)
+	for len(pb) > 0 {
+		n := min(len(pb), sumChain*plainTile)
+		addChain(&acc, pa[:n], pb[:n])
+		pa, pb = pa[n:], pb[n:]
 	}
 	scale := scaleOf[T](alpha)
 	for i := range rows {
@@ -49,6 +51,18 @@ func tilePlain[T Float](k int, a, b, c, _ unsafe.Pointer, ldc, rows, cols int, a
 		}
 		for j := range row {
 			row[j] = scale * acc[i][j]
+		}
+	}
+}
+
+// addChain adds the product of two panels to a tile.
+func addChain[T Float](acc *[plainTile][plainTile]T, a, b []T) {
+	var r0, r1 [plainTile]T
+	for i := 0; i < plainTile; i += 2 {
+		sumRowPair(&r0, &r1, a[i:], b)
+		for j := range plainTile {
+			acc[i][j] += r0[j]
+			acc[i+1][j] += r1[j]
 		}
 	}
 }

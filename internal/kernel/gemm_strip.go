@@ -57,7 +57,7 @@ func (j *stripJob) compute(t int) {
 	ks := j.ks
 	i, col := t%j.sets*j.rows, t/j.sets*ks.stripCols
 	m, cols := min(j.rows, j.m-i), min(ks.stripCols, j.n-col)
-	kc := blockSize(j.k, ks.kc, 4)
+	kc := blockSize(j.k, ks.stripTerms, 4)
 	direct := j.direct(m)
 	var buf *gemmBuffer
 	if !direct {

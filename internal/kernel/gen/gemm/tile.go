@@ -20,7 +20,7 @@ const unroll = 4
 // tile generates the product of two packed panels, all of it in registers: each
 // term broadcasts a column of A element by element against a row of B.
 func (t target) tile() {
-	t.text("Tile", "k int, a, b, c, next unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update")
+	t.text("Tile", "k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update")
 	rows, vectors := t.tileShape()
 	k := Load(Param("k"), GP64())
 	a := Load(Param("a"), GP64())
@@ -35,7 +35,11 @@ func (t target) tile() {
 	MOVQ(k, turns)
 	SHRQ(Imm(uint64(log2(unroll))), turns)
 	t.turns("first", tileLoop{turns, a, b, next, c, ldc})
-	t.turns("other", tileLoop{turns, a, b, next, nil, nil})
+	if t.single() {
+		t.chains(tileLoop{turns, a, b, next, nil, nil})
+	} else {
+		t.turns("other", tileLoop{turns, a, b, next, nil, nil})
+	}
 	Label("rest")
 	ANDQ(Imm(unroll-1), k)
 	JZ(LabelRef("finish"))
@@ -47,6 +51,48 @@ func (t target) tile() {
 	JNZ(LabelRef("single"))
 	Label("finish")
 	t.writeTile(c, ldc)
+}
+
+// chainTurns is how many turns of the loop make a chain of sumChain terms.
+const chainTurns = 64 / unroll
+
+// chains generates the loop after the first, in which float32 sums are moved to
+// memory at the end of each chain. The first loop made a turn for each row.
+func (t target) chains(l tileLoop) {
+	rows, _ := t.tileShape()
+	left := GP64()
+	MOVQ(U32(uint32(chainTurns-rows)), left)
+	totals, begun := GP64(), GP64()
+	Load(Param("totals"), totals)
+	XORQ(begun, begun)
+	TESTQ(l.turns, l.turns)
+	JZ(LabelRef("rest"))
+	Label("other")
+	t.turn(l)
+	DECQ(l.turns)
+	JZ(LabelRef("chainsDone"))
+	DECQ(left)
+	JNZ(LabelRef("other"))
+	MOVQ(U32(chainTurns), left)
+	TESTQ(begun, begun)
+	JZ(LabelRef("chainFirst"))
+	t.eachSum(func(sum reg.VecPhysical, m Mem) { t.add(m, sum, sum) }, totals)
+	Label("chainFirst")
+	MOVQ(U32(1), begun)
+	t.eachSum(func(sum reg.VecPhysical, m Mem) { t.move(sum, m); t.zero(sum) }, totals)
+	JMP(LabelRef("other"))
+	Label("chainsDone")
+	TESTQ(begun, begun)
+	JZ(LabelRef("rest"))
+	t.eachSum(func(sum reg.VecPhysical, m Mem) { t.add(m, sum, sum) }, totals)
+}
+
+// eachSum calls f with every register of the tile and its place in memory.
+func (t target) eachSum(f func(sum reg.VecPhysical, m Mem), totals reg.Register) {
+	rows, vectors := t.tileShape()
+	for i := range rows * vectors {
+		f(t.vec(i), Mem{Base: totals, Disp: i * t.bytes()})
+	}
 }
 
 // term adds one term to every element of the tile.
@@ -86,8 +132,6 @@ func (t target) turns(label string, l tileLoop) {
 		MOVQ(U32(rows), left)
 	}
 	Label(label)
-	PREFETCHT1(Mem{Base: l.next})
-	ADDQ(Imm(64), l.next)
 	if l.c != nil {
 		for off := 0; off < vectors*t.bytes(); off += 64 {
 			PREFETCHT1(Mem{Base: p, Disp: off})
@@ -95,11 +139,7 @@ func (t target) turns(label string, l tileLoop) {
 		PREFETCHT1(Mem{Base: p, Disp: vectors*t.bytes() - 1})
 		ADDQ(l.ldc, p)
 	}
-	for u := range unroll {
-		t.term(l.a, l.b, u)
-	}
-	ADDQ(I32(unroll*rows*t.size), l.a)
-	ADDQ(I32(unroll*vectors*t.bytes()), l.b)
+	t.turn(l)
 	DECQ(l.turns)
 	if l.c == nil {
 		JNZ(LabelRef(label))
@@ -108,6 +148,18 @@ func (t target) turns(label string, l tileLoop) {
 	JZ(LabelRef("rest"))
 	DECQ(left)
 	JNZ(LabelRef(label))
+}
+
+// turn generates one turn of a loop: unroll terms, and a line of what is next.
+func (t target) turn(l tileLoop) {
+	rows, vectors := t.tileShape()
+	PREFETCHT1(Mem{Base: l.next})
+	ADDQ(Imm(64), l.next)
+	for u := range unroll {
+		t.term(l.a, l.b, u)
+	}
+	ADDQ(I32(unroll*rows*t.size), l.a)
+	ADDQ(I32(unroll*vectors*t.bytes()), l.b)
 }
 
 // writeTile writes the sums, row by row until the last row of C.

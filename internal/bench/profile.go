@@ -1,0 +1,42 @@
+package bench
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// profile adds up the time of each op.
+type profile map[string]*OpTime
+
+// observer is what a trainer calls for each op; nil if nobody asked.
+func (p profile) observer(asked bool) func(op string, took time.Duration) {
+	if !asked {
+		return nil
+	}
+	return func(op string, took time.Duration) {
+		o := p[op]
+		if o == nil {
+			o = &OpTime{Op: op}
+			p[op] = o
+		}
+		o.Calls++
+		o.MS += float64(took) / float64(time.Millisecond)
+	}
+}
+
+// sorted is the ops by their time, the longest first.
+func (p profile) sorted() []OpTime {
+	total := 0.0
+	var out []OpTime
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		out = append(out, *p[name])
+		total += p[name].MS
+	}
+	for i := range out {
+		out[i].Share = out[i].MS / total
+	}
+	slices.SortStableFunc(out, func(a, b OpTime) int { return cmp.Compare(b.MS, a.MS) })
+	return out
+}

@@ -1,0 +1,130 @@
+package comm
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// Pair is one message of a Permute: from one group position to another.
+type Pair struct{ Source, Target int }
+
+// Call is one member's part in a collective: its signature, which must fit those of the other members, and its arrays.
+// Group's methods make calls; a Comm carries them out.
+type Call struct {
+	Kind  Kind
+	Group *Group
+	// In is what the member contributes; the zero Array where it contributes nothing.
+	In array.Array
+	// Dst is where its result goes; the zero Array means new memory.
+	Dst array.Array
+	// Reduce is the reduction of AllReduce and ReduceScatter.
+	Reduce Reduce
+	// Dim is the dim that is split or joined. AllToAll splits Dim and joins Concat.
+	Dim, Concat int
+	// Sizes is how Dim is split among the members.
+	Sizes []int
+	// Root is the position of the root, or of the peer of a Send or Recv.
+	Root int
+	// Tag tells apart the messages between two members.
+	Tag int
+	// Pairs are the messages of a Permute.
+	Pairs []Pair
+}
+
+// contributes reports whether the member's In is part of the collective.
+func (c *Call) contributes() bool {
+	switch c.Kind {
+	case Recv, Barrier:
+		return false
+	case Broadcast, Scatter:
+		return c.Group.pos == c.Root
+	}
+	return true
+}
+
+// splits reports whether the member says how its array is cut.
+func (c *Call) splits() bool {
+	switch c.Kind {
+	case ReduceScatter, AllToAll, AllToAllV:
+		return true
+	case Scatter:
+		return c.Group.pos == c.Root
+	}
+	return false
+}
+
+// allocate makes the result's memory where the member alone can say its type, so that members do this side by side.
+func (c *Call) allocate() {
+	if c.Dst.IsValid() || !c.Kind.reduces() {
+		return
+	}
+	t := typeOf(c.In)
+	if c.Kind == ReduceScatter {
+		t = t.with(c.Dim, c.Sizes[c.Group.pos])
+	}
+	c.Dst = array.New(t.dtype, t.shape...)
+}
+
+// typ is what an array looks like from outside.
+type typ struct {
+	dtype array.DType
+	shape array.Shape
+}
+
+func typeOf(a array.Array) typ { return typ{a.DType(), a.Shape()} }
+
+func (t typ) equal(u typ) bool { return t.dtype == u.dtype && t.shape.Equal(u.shape) }
+
+func (t typ) String() string { return t.dtype.String() + t.shape.String() }
+
+// bytes is the size of an array of type t.
+func (t typ) bytes() int { return t.shape.Len() * t.dtype.Size() }
+
+// with is t with another size along dim.
+func (t typ) with(dim, size int) typ {
+	shape := t.shape.Clone()
+	shape[dim] = size
+	return typ{t.dtype, shape}
+}
+
+// String prints the signature without a sequence number.
+func (c *Call) String() string { return c.text("") }
+
+// text prints the signature, with mark after the kind: all_gather #7 f32[4,8] dim 1 of group [0 1 2 3].
+func (c *Call) text(mark string) string {
+	var b strings.Builder
+	b.WriteString(c.Kind.String())
+	b.WriteString(mark)
+	switch {
+	case c.contributes():
+		fmt.Fprintf(&b, " %v", typeOf(c.In))
+	case c.Dst.IsValid():
+		fmt.Fprintf(&b, " %v", typeOf(c.Dst))
+	}
+	switch c.Kind {
+	case AllReduce:
+		fmt.Fprintf(&b, " %v", c.Reduce)
+	case ReduceScatter:
+		fmt.Fprintf(&b, " %v dim %d sizes %v", c.Reduce, c.Dim, c.Sizes)
+	case AllGather:
+		fmt.Fprintf(&b, " dim %d", c.Dim)
+	case AllToAll:
+		fmt.Fprintf(&b, " dim %d sizes %v to dim %d", c.Dim, c.Sizes, c.Concat)
+	case AllToAllV:
+		fmt.Fprintf(&b, " rows %v", c.Sizes)
+	case Broadcast:
+		fmt.Fprintf(&b, " root %d", c.Root)
+	case Gather, Scatter:
+		fmt.Fprintf(&b, " dim %d root %d", c.Dim, c.Root)
+	case Permute:
+		fmt.Fprintf(&b, " pairs %v", c.Pairs)
+	case Send:
+		fmt.Fprintf(&b, " to %d tag %d", c.Root, c.Tag)
+	case Recv:
+		fmt.Fprintf(&b, " from %d tag %d", c.Root, c.Tag)
+	}
+	fmt.Fprintf(&b, " of group %v", c.Group.ranks)
+	return b.String()
+}

@@ -1,0 +1,58 @@
+package comm
+
+import "github.com/galley-ml/galley/array"
+
+// Comm is one rank's end of a world. Rank is the in-process one; whatever passes commtest.Run can take its place.
+// A Comm is driven by one goroutine: the order of its calls is what matches them with those of its peers.
+type Comm interface {
+	// ID is the rank's index in the world.
+	ID() int
+	// Size is the number of ranks in the world.
+	Size() int
+	// Group is the group of the given ranks in the given order; nil means all ranks of the world in theirs. The rank must
+	// be a member.
+	Group(ranks []int) (*Group, error)
+	// Start begins a collective that has passed Call.Check and returns at once.
+	Start(c *Call) *Pending
+	// Stats is what the rank has moved so far.
+	Stats() Stats
+}
+
+// Result is what a collective leaves on one member.
+type Result struct {
+	// Array is the member's result; the zero Array where it gets none.
+	Array array.Array
+	// Counts is how much of Array came from each member, along the dim in which their parts are joined; nil where parts
+	// are not joined.
+	Counts []int
+}
+
+// Pending is a collective that has been started. Until Wait returns, the arrays given to it belong to it: peers may
+// still read the one and write the other.
+type Pending struct {
+	wait   func() (Result, error)
+	result Result
+	err    error
+}
+
+// NewPending makes a Pending for implementations of Comm; wait is called at most once.
+func NewPending(wait func() (Result, error)) *Pending { return &Pending{wait: wait} }
+
+// failed is a collective that never began.
+func failed(err error) *Pending { return &Pending{err: err} }
+
+// Wait returns the member's result once no peer needs its arrays any more. Later calls return the same.
+func (p *Pending) Wait() (array.Array, error) {
+	if p.wait != nil {
+		p.result, p.err = p.wait()
+		p.wait = nil
+	}
+	return p.result.Array, p.err
+}
+
+// Counts waits and says how much of the result came from each member, along the dim in which parts are joined: rows for
+// AllToAllV, sizes of the shards for AllGather and AllToAll.
+func (p *Pending) Counts() ([]int, error) {
+	_, err := p.Wait()
+	return p.result.Counts, err
+}

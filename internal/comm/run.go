@@ -1,0 +1,162 @@
+package comm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// run is the state of one World.Run: who is where. One lock guards it; no array is touched under it.
+type run struct {
+	world   *World
+	cancel  context.CancelCauseFunc
+	helpers sync.WaitGroup // goroutines that do a meeting's work in the background
+
+	mu       sync.Mutex
+	err      error // the first failure; no meeting becomes complete after it
+	stop     chan struct{}
+	lanes    map[laneKey]*lane
+	waiting  []*meeting // by rank: what it waits for; stale once that is complete, when it leads nowhere
+	finished []bool
+}
+
+func newRun(w *World, cancel context.CancelCauseFunc) *run {
+	return &run{
+		world: w, cancel: cancel, stop: make(chan struct{}), lanes: map[laneKey]*lane{},
+		waiting: make([]*meeting, w.size), finished: make([]bool, w.size),
+	}
+}
+
+// fail ends the run unless it has failed already.
+func (s *run) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failLocked(err)
+}
+
+func (s *run) failLocked(err error) error {
+	if s.err == nil {
+		s.err = err
+		close(s.stop)
+		s.cancel(err)
+	}
+	return s.err
+}
+
+// finish records that a rank's worker is over. Whoever has come to a meeting that lacks the rank would wait forever.
+func (s *run) finish(rank int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finished[rank] = true
+	if err != nil {
+		s.failLocked(&PeerError{Rank: rank, Err: err})
+		return
+	}
+	var left []Side
+	for _, l := range s.lanes {
+		for _, m := range l.open {
+			if m.lacks(rank) {
+				left = append(left, m.side(m.firstBut(-1)))
+			}
+		}
+	}
+	if left != nil {
+		slices.SortFunc(left, func(a, b Side) int { return cmp.Or(a.Rank-b.Rank, strings.Compare(a.Call, b.Call)) })
+		s.failLocked(&DeadlockError{Sides: append(left, Side{Rank: rank})})
+	}
+}
+
+// visit is a member's place in a meeting.
+type visit struct {
+	m    *meeting
+	slot int
+	last bool // the member completed the meeting, so it has to begin the work
+}
+
+// enter brings a member to its next meeting.
+func (s *run) enter(rank int, c *Call) (visit, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return visit{}, s.err
+	}
+	if s.finished[rank] {
+		return visit{}, fmt.Errorf("rank %d: %v after its worker returned", rank, c)
+	}
+	l, slot := s.lane(c)
+	m := l.next(slot)
+	m.calls[slot] = c
+	m.missing--
+	if first := m.firstBut(slot); first >= 0 {
+		if what := disagreement(m.calls[first], c); what != "" {
+			return visit{}, s.failLocked(m.mismatch(what+" differ", slot, first))
+		}
+	}
+	if m.missing == 0 {
+		s.close(l, m)
+		return visit{m, slot, true}, nil
+	}
+	for other, r := range l.ranks {
+		if m.calls[other] == nil && s.finished[r] {
+			return visit{}, s.failLocked(&DeadlockError{Sides: []Side{m.side(slot), {Rank: r}}})
+		}
+	}
+	return visit{m: m, slot: slot}, nil
+}
+
+// wait returns when the meeting's work is done: nobody then reads the member's array. A meeting that is complete is
+// always brought to its end, even in a failed run; one that is not has touched no array, and can be left.
+func (s *run) wait(rank int, v visit) (Result, error) {
+	m := v.m
+	if err := s.await(rank, m); err != nil {
+		return Result{}, err
+	}
+	s.work(m)
+	<-m.done
+	if m.err != nil {
+		return Result{}, m.err
+	}
+	return m.results[v.slot], nil
+}
+
+// await returns when all members have come and the work is cut up.
+func (s *run) await(rank int, m *meeting) error {
+	stop, err := s.block(rank, m)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-m.ready:
+		return nil
+	case <-stop:
+	}
+	s.mu.Lock()
+	left := m.missing > 0
+	s.mu.Unlock()
+	if left {
+		return s.err
+	}
+	<-m.ready
+	return nil
+}
+
+// block records what the rank waits for and looks for the deadlock that this may close. It returns what ends the wait
+// early: nil, which never does, for a meeting that is complete.
+func (s *run) block(rank int, m *meeting) (stop <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.missing == 0 {
+		return nil, nil
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.waiting[rank] = m
+	if ring := s.ring(rank); ring != nil {
+		return nil, s.failLocked(s.deadlock(ring))
+	}
+	return s.stop, nil
+}

@@ -1,0 +1,71 @@
+package mesh
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Box is a rectangular part of a tensor: for each dim where it starts and how long it is.
+type Box struct {
+	Start, Size []int
+}
+
+// Len is the number of elements in the box; 1 for a scalar's.
+func (b Box) Len() int {
+	n := 1
+	for _, k := range b.Size {
+		n *= k
+	}
+	return n
+}
+
+// Empty reports whether the box has no elements.
+func (b Box) Empty() bool { return slices.Contains(b.Size, 0) }
+
+// Equal reports whether both boxes are the same place.
+func (b Box) Equal(o Box) bool { return slices.Equal(b.Start, o.Start) && slices.Equal(b.Size, o.Size) }
+
+// Intersect is what two boxes of one tensor share, and whether that is anything.
+func (b Box) Intersect(o Box) (Box, bool) {
+	c := Box{make([]int, len(b.Size)), make([]int, len(b.Size))}
+	for d := range c.Size {
+		c.Start[d] = max(b.Start[d], o.Start[d])
+		c.Size[d] = min(b.Start[d]+b.Size[d], o.Start[d]+o.Size[d]) - c.Start[d]
+		if c.Size[d] <= 0 {
+			return Box{}, false
+		}
+	}
+	return c, true
+}
+
+// Within is the same place seen from a box around it: what a device that holds outer calls it.
+func (b Box) Within(outer Box) Box {
+	start := slices.Clone(b.Start)
+	for d := range start {
+		start[d] -= outer.Start[d]
+	}
+	return Box{start, slices.Clone(b.Size)}
+}
+
+// String is the range of each dim: [0:2,3:5].
+func (b Box) String() string {
+	words := make([]string, len(b.Size))
+	for d := range words {
+		words[d] = strconv.Itoa(b.Start[d]) + ":" + strconv.Itoa(b.Start[d]+b.Size[d])
+	}
+	return "[" + strings.Join(words, ",") + "]"
+}
+
+// Range is a part of one dim or factor.
+type Range struct {
+	Start, Size int
+}
+
+// Chunk is the part of n elements that falls to position i of k. All parts have ceil(n/k) elements until the elements
+// run out: the last parts may be short or empty.
+func Chunk(n, k, i int) Range {
+	c := (n + k - 1) / k
+	start := min(i*c, n)
+	return Range{start, min(start+c, n) - start}
+}

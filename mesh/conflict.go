@@ -1,0 +1,207 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Conflict is one reason why axes cannot split a factor as a tensor wants it.
+type Conflict struct {
+	Kind ConflictKind
+	// Factor is the factor's number and Name its name; -1 and 0 for a dim without factors.
+	Factor int
+	Name   byte
+	// Tensor is the number of the tensor that asks for the axes or forbids them, and Where that tensor in words;
+	// -1 and "" where it is no tensor's doing.
+	Tensor int
+	Where  string
+	// Axes is what cannot be granted.
+	Axes Axes
+	// Kept is what splits the factor instead.
+	Kept Axes
+}
+
+// ConflictKind says what is wrong.
+type ConflictKind uint8
+
+// The kinds of conflict.
+const (
+	// Differ: another tensor splits the factor differently.
+	Differ ConflictKind = iota
+	// Reuse: the axis splits another factor already.
+	Reuse
+	// MustBeWhole: the rule forbids splitting the factor, or the dim carries none.
+	MustBeWhole
+	// Uneven: the axes do not divide a factor that must be split evenly.
+	Uneven
+	// Scattered: a factor above this one in a compound dim is not split to the end, so the pieces would not be contiguous.
+	Scattered
+)
+
+var conflictTexts = [...]string{
+	Differ:      "another tensor splits it differently",
+	Reuse:       "the axis splits another factor",
+	MustBeWhole: "it must be whole",
+	Uneven:      "they do not divide it",
+	Scattered:   "the factors above it in its dim are not split to the end",
+}
+
+// String is the reason in words.
+func (k ConflictKind) String() string {
+	if int(k) < len(conflictTexts) {
+		return conflictTexts[k]
+	}
+	return fmt.Sprintf("ConflictKind(%d)", uint8(k))
+}
+
+// Error says which axes cannot split which factor, and why.
+func (c Conflict) Error() string {
+	what := "a dim without factors"
+	if c.Factor >= 0 {
+		what = "factor " + string(c.Name)
+	}
+	if c.Where != "" {
+		what += " of " + c.Where
+	}
+	return fmt.Sprintf("%s: cannot be split by %s: %s: kept %s", what, c.Axes, c.Kind, c.Kept)
+}
+
+// Resolve makes one assignment of what the tensors want; a tensor without projection (the zero value) wants nothing.
+// The order decides: of two tensors that differ on a factor, the first wins, though a later one may extend its list;
+// of two factors that want one axis, the first in the rule; in a compound dim, the major factor.
+// The assignment is always legal. What it does not grant is listed.
+func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict) {
+	a := make(Assignment, len(p.Factors))
+	var conflicts []Conflict
+	for t, pr := range tensors {
+		if len(pr.Bare) > 0 {
+			conflicts = append(conflicts, Conflict{Kind: MustBeWhole, Factor: -1, Tensor: t, Where: p.Name(t), Axes: pr.Bare})
+		}
+		for f := range pr.Axes {
+			switch axes := pr.Axes[f]; {
+			case m.HasPrefix(a[f], axes):
+			case m.HasPrefix(axes, a[f]):
+				a[f] = axes
+			default:
+				conflicts = append(conflicts, p.conflict(Differ, f, t, axes, a[f]))
+			}
+			if len(pr.Rest[f]) > 0 {
+				conflicts = append(conflicts, p.conflict(Uneven, f, t, pr.Rest[f], a[f]))
+			}
+		}
+	}
+	a = a.Clone()
+	return a, append(conflicts, p.settle(m, a)...)
+}
+
+func (p *Parsed) conflict(k ConflictKind, f, t int, axes, kept Axes) Conflict {
+	return Conflict{Kind: k, Factor: f, Name: p.Factors[f].Name, Tensor: t, Where: p.Name(t), Axes: axes, Kept: kept}
+}
+
+// Check lists what is illegal about an assignment; nothing if the op can run under it.
+func (p *Parsed) Check(m *Mesh, a Assignment) []Conflict { return p.settle(m, a.Clone()) }
+
+// settle takes from an assignment, in place, the axes that the rule does not allow.
+func (p *Parsed) settle(m *Mesh, a Assignment) []Conflict {
+	s := &settler{p: p, m: m, a: a}
+	s.whole()
+	s.reuse()
+	s.mean()
+	for s.compounds() {
+	}
+	return s.conflicts
+}
+
+type settler struct {
+	p         *Parsed
+	m         *Mesh
+	a         Assignment
+	conflicts []Conflict
+}
+
+// keep shortens the axes of a factor to the first n of them.
+func (s *settler) keep(k ConflictKind, f, t, n int) {
+	lost := s.a[f][n:]
+	s.a[f] = s.a[f][:n:n]
+	s.conflicts = append(s.conflicts, s.p.conflict(k, f, t, lost, s.a[f]))
+}
+
+// whole empties the factors that no axis may split.
+func (s *settler) whole() {
+	for f := range s.a {
+		if len(s.a[f]) == 0 {
+			continue
+		}
+		if s.p.Factors[f].Whole {
+			s.keep(MustBeWhole, f, -1, 0)
+			continue
+		}
+		for t := range s.p.NumTensors() {
+			if s.p.count(t, f) > 1 { // one axis cannot split two dims of a tensor
+				s.keep(MustBeWhole, f, t, 0)
+				break
+			}
+		}
+	}
+}
+
+// reuse gives each axis to the first factor that has it. An op's iteration space is split like a tensor: were one
+// axis on two factors, only their diagonal blocks would be computed.
+func (s *settler) reuse() {
+	var used Axes
+	for f := range s.a {
+		for i, axis := range s.a[f] {
+			if s.m.Overlap(axis, used) {
+				s.keep(Reuse, f, -1, i)
+				break
+			}
+			used = append(used, axis)
+		}
+	}
+}
+
+// mean keeps means right: the mean of the means of unequal parts is not the mean.
+func (s *settler) mean() {
+	for f, factor := range s.p.Factors {
+		for t := len(s.p.In); t < s.p.NumTensors(); t++ {
+			if factor.Reduce == Mean && !s.p.Has(t, f) {
+				s.even(f, t)
+			}
+		}
+	}
+}
+
+// even shortens the axes of a factor until they divide it, keeping that part of an axis which does. It reports
+// whether anything changed.
+func (s *settler) even(f, t int) bool {
+	taken, lost, _ := s.m.fill(s.p.Factors[f].Size, slices.Clone(s.a[f]))
+	if len(lost) == 0 {
+		return false
+	}
+	s.a[f] = taken
+	s.conflicts = append(s.conflicts, s.p.conflict(Uneven, f, t, lost, taken))
+	return true
+}
+
+// compounds keeps pieces of compound dims contiguous: all factors but the last are split evenly, and none is split
+// below one that is not split to the end. It reports whether anything changed: a factor may be in two such dims.
+func (s *settler) compounds() bool {
+	changed := false
+	for t := range s.p.NumTensors() {
+		for _, factors := range s.p.Tensor(t) {
+			done := true // all factors so far are split to the end
+			for i, name := range factors {
+				f := s.p.Index(name)
+				if !done && s.m.Count(s.a[f]) > 1 {
+					s.keep(Scattered, f, t, 0)
+					changed = true
+				}
+				if i < len(factors)-1 && s.even(f, t) {
+					changed = true
+				}
+				done = done && s.m.Count(s.a[f]) == s.p.Factors[f].Size
+			}
+		}
+	}
+	return changed
+}

@@ -1,0 +1,168 @@
+package mesh
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// NumTensors is the number of operands and results. Tensors are numbered: operands first, then results.
+func (p *Parsed) NumTensors() int { return len(p.In) + len(p.Out) }
+
+// Tensor is the dims of a tensor by its number.
+func (p *Parsed) Tensor(t int) Dims {
+	if t < len(p.In) {
+		return p.In[t]
+	}
+	return p.Out[t-len(p.In)]
+}
+
+// Name is a tensor in words: operand 0, result 1; nothing for no tensor.
+func (p *Parsed) Name(t int) string {
+	switch {
+	case t < 0:
+		return ""
+	case t < len(p.In):
+		return "operand " + strconv.Itoa(t)
+	}
+	return "result " + strconv.Itoa(t-len(p.In))
+}
+
+// Index is the number of the factor of that name, -1 if there is none.
+func (p *Parsed) Index(name byte) int {
+	return slices.IndexFunc(p.Factors, func(f Factor) bool { return f.Name == name })
+}
+
+// Has reports whether a factor is in a tensor.
+func (p *Parsed) Has(t, factor int) bool { return p.count(t, factor) > 0 }
+
+// count is how often a factor is in a tensor: twice where the op takes a diagonal.
+func (p *Parsed) count(t, factor int) int {
+	n := 0
+	for _, factors := range p.Tensor(t) {
+		for _, name := range factors {
+			if name == p.Factors[factor].Name {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Reduced reports whether no result has the factor.
+func (p *Parsed) Reduced(factor int) bool {
+	for t := len(p.In); t < p.NumTensors(); t++ {
+		if p.Has(t, factor) {
+			return false
+		}
+	}
+	return true
+}
+
+// PassThrough reports whether every tensor has the factor: splitting it never needs communication.
+func (p *Parsed) PassThrough(factor int) bool {
+	for t := range p.NumTensors() {
+		if !p.Has(t, factor) {
+			return false
+		}
+	}
+	return true
+}
+
+// Projection is how one tensor's Spec splits the factors of a rule.
+type Projection struct {
+	// Axes is, for each factor of the rule, the axes that split it in this tensor.
+	Axes []Axes
+	// Rest is, for each factor, the axes that follow on its dim and that divide neither it nor what comes after it: they
+	// split the dim, but no factor. No further axis can split the factor or those below it in the dim.
+	Rest []Axes
+	// Bare is the axes that split dims without factors.
+	Bare Axes
+	// Partial is the tensor's own partial axes.
+	Partial []Pending
+}
+
+// Project sees a tensor's Spec as axes of the rule's factors. A compound dim gives its axes to the major factor as
+// long as they divide it, cutting an axis into parts where only a part does, and then to the next; the minor factor
+// takes all that is left, evenly or not.
+func (p *Parsed) Project(m *Mesh, t int, s Spec) (Projection, error) {
+	dims := p.Tensor(t)
+	if err := s.Check(m, len(dims)); err != nil {
+		return Projection{}, err
+	}
+	pr := Projection{Axes: make([]Axes, len(p.Factors)), Rest: make([]Axes, len(p.Factors)), Partial: slices.Clone(s.Partial)}
+	for d, factors := range dims {
+		rest := slices.Clone(s.Dims[d])
+		for i, name := range factors {
+			f := p.Index(name)
+			if i == len(factors)-1 {
+				pr.Axes[f], rest = rest, nil
+				break
+			}
+			var stuck bool
+			if pr.Axes[f], rest, stuck = m.fill(p.Factors[f].Size, rest); stuck {
+				pr.Rest[f], rest = rest, nil
+				break
+			}
+		}
+		pr.Bare = append(pr.Bare, rest...)
+	}
+	return pr, nil
+}
+
+// fill takes from the list the axes that divide n, cutting one where a part of it does. It is stuck where n is not
+// used up and the next axis has no divisor in common with what is left.
+func (m *Mesh) fill(n int, list Axes) (taken, rest Axes, stuck bool) {
+	for len(list) > 0 {
+		k := m.Extent(list[0])
+		g := gcd(n, k)
+		switch {
+		case g == k:
+			taken, list = append(taken, list[0]), list[1:]
+		case n == 1:
+			return taken, list, false
+		case g == 1:
+			return taken, list, true
+		default:
+			var major Sub
+			major, list[0], _ = m.Cut(list[0], g)
+			taken = append(taken, major)
+		}
+		n /= g
+	}
+	return taken, nil, false
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// Assignment is the axes that split each factor of a rule: one way to run an op on many devices. Every factor is
+// split the same way in all tensors that have it, and no axis splits two factors.
+type Assignment []Axes
+
+// Equal reports whether both split every factor the same way.
+func (a Assignment) Equal(b Assignment) bool { return slices.EqualFunc(a, b, Axes.Equal) }
+
+// Clone is a copy that shares nothing with a.
+func (a Assignment) Clone() Assignment {
+	c := make(Assignment, len(a))
+	for f := range a {
+		c[f] = slices.Clone(a[f])
+	}
+	return c
+}
+
+// Text is the assignment with the factors' names, those that are split: m=dp k=tp.
+func (p *Parsed) Text(a Assignment) string {
+	var words []string
+	for f, axes := range a {
+		if len(axes) > 0 {
+			words = append(words, string(p.Factors[f].Name)+"="+axes.String())
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,176 @@
+package mesh
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Spec is how one tensor lies on one mesh.
+//
+//	@[dp,_]            dim 0 is split by axis dp, dim 1 is whole
+//	@[dp.tp,_]         dim 0 is split by dp, and each piece by tp
+//	@[tp:(1)2,tp:(2)2] dim 0 is split by the major part of tp, dim 1 by the part below it
+//	@[_,_]+{tp}        every device along tp holds a term of the sum
+//	@[_]+{dp,tp:max}   the value is the sum over dp and the maximum over tp
+//
+// Axes that are not named hold copies.
+type Spec struct {
+	// Dims is, for each dim of the tensor, the axes that split it, major first; empty for a whole dim.
+	Dims []Axes
+	// Partial is the axes along which devices hold parts that are yet to be combined, sorted by name and part.
+	Partial []Pending
+}
+
+// Pending is an axis, or a part of one, along which values are yet to be combined, and how.
+type Pending struct {
+	Sub
+	Reduce Reduce
+}
+
+// String is the axis, and the reduction unless it is a sum.
+func (p Pending) String() string {
+	if p.Reduce == Sum {
+		return p.Sub.String()
+	}
+	return p.Sub.String() + ":" + p.Reduce.String()
+}
+
+// Whole is the Spec of a tensor of which every device holds all.
+func Whole(rank int) Spec { return Spec{Dims: make([]Axes, rank)} }
+
+// Split is the Spec of a tensor whose dims are split by these axes: one list for each dim, nil for a whole one.
+func Split(dims ...Axes) Spec { return Spec{Dims: dims} }
+
+// Rank is the number of dims.
+func (s Spec) Rank() int { return len(s.Dims) }
+
+// Clone is a copy that shares nothing with s.
+func (s Spec) Clone() Spec {
+	c := Spec{Dims: make([]Axes, len(s.Dims)), Partial: slices.Clone(s.Partial)}
+	for d, a := range s.Dims {
+		c.Dims[d] = slices.Clone(a)
+	}
+	return c
+}
+
+// With is the Spec with other partial axes; none means that everything is combined.
+func (s Spec) With(partial ...Pending) Spec {
+	s = s.Clone()
+	s.Partial = slices.Clone(partial)
+	s.sortPartial()
+	return s
+}
+
+func (s *Spec) sortPartial() {
+	slices.SortStableFunc(s.Partial, func(a, b Pending) int {
+		if c := strings.Compare(a.Axis, b.Axis); c != 0 {
+			return c
+		}
+		return a.Pre - b.Pre
+	})
+}
+
+// Equal reports whether both say the same of every dim and of every partial axis.
+func (s Spec) Equal(o Spec) bool {
+	return slices.EqualFunc(s.Dims, o.Dims, Axes.Equal) && slices.Equal(s.Partial, o.Partial)
+}
+
+// IsWhole reports whether every device holds all of the tensor.
+func (s Spec) IsWhole() bool { return len(s.Used()) == 0 }
+
+// Used is every axis that splits a dim or is partial, dims first.
+func (s Spec) Used() Axes {
+	var used Axes
+	for _, a := range s.Dims {
+		used = append(used, a...)
+	}
+	for _, p := range s.Partial {
+		used = append(used, p.Sub)
+	}
+	return used
+}
+
+// Check reports what is wrong with the Spec for tensors of a rank on a mesh: an unknown axis, an axis or a part of
+// one used twice, another number of dims.
+func (s Spec) Check(m *Mesh, rank int) error {
+	if len(s.Dims) != rank {
+		return fmt.Errorf("spec %s: got %d dims, want %d: those of the tensor", s, len(s.Dims), rank)
+	}
+	return m.checkUse("spec "+s.String(), s.Used(), s.user)
+}
+
+// user says what the i-th axis of Used does.
+func (s Spec) user(i int) string {
+	for d, a := range s.Dims {
+		if i < len(a) {
+			return fmt.Sprintf("splits dim %d", d)
+		}
+		i -= len(a)
+	}
+	if i < len(s.Partial) {
+		return "is partial"
+	}
+	return "is replicated"
+}
+
+// Simplify joins neighbouring parts of an axis into one wherever that leaves every device's piece as it is.
+func (s Spec) Simplify(m *Mesh, shape []int) Spec {
+	s = s.Clone()
+	for d, a := range s.Dims {
+		s.Dims[d] = m.simplify(a, shape[d])
+	}
+	return s
+}
+
+// simplify joins neighbours in a list that splits n elements. Two parts split like their whole only if they do so evenly.
+func (m *Mesh) simplify(a Axes, n int) Axes {
+	var out Axes
+	for _, s := range a {
+		if k := len(out) - 1; k >= 0 && n%(m.Count(out)*m.Extent(s)) == 0 {
+			if whole, ok := m.Join(out[k], s); ok {
+				out[k] = whole
+				continue
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// String is the Spec's text, as in the table above.
+func (s Spec) String() string {
+	words := make([]string, len(s.Dims))
+	for d, a := range s.Dims {
+		words[d] = a.String()
+	}
+	return "@[" + strings.Join(words, ",") + "]" + s.partialText()
+}
+
+func (s Spec) partialText() string {
+	if len(s.Partial) == 0 {
+		return ""
+	}
+	words := make([]string, len(s.Partial))
+	for i, p := range s.Partial {
+		words[i] = p.String()
+	}
+	return "+{" + strings.Join(words, ",") + "}"
+}
+
+// ParseSpec reads a Spec as String prints it. The @ may be left out.
+func ParseSpec(text string) (Spec, error) {
+	s := &scanner{text: text}
+	sh, err := s.sharding()
+	switch {
+	case err != nil:
+	case slices.ContainsFunc(sh.Freedom, func(d Freedom) bool { return d != Freedom{} }):
+		err = fmt.Errorf("open dims and priorities: want a spec, which has none")
+	case sh.Replicated != nil:
+		err = fmt.Errorf("-%s: want a spec, in which axes that are not named hold copies", braces(sh.Replicated))
+	}
+	if err != nil {
+		return Spec{}, fmt.Errorf("spec %q: %w", text, err)
+	}
+	return sh.Spec, nil
+}

@@ -97,20 +97,23 @@ func TestGrid(t *testing.T) {
 
 func TestGridErrors(t *testing.T) {
 	m := must(Parse("dp=2,tp=3"))
-	for want, err := range map[string]error{
-		`mesh dp=2,tp=3: no axis "pp"`:                                                              second(m.Slice("pp", 0)),
-		`mesh dp=2,tp=3: slice along tp: got position 3, want 0 to 2`:                               second(m.Slice("tp", 3)),
-		`axes tp.tp: tp is named and tp is named: want each part of an axis used at most once`:      second(m.Groups("tp", "tp")),
-		`mesh dp=2,tp=3: order of axes: got 1 names, want 2`:                                        second(m.Order("dp")),
-		`mesh dp=2,tp=3: merge into x: axes [tp dp] are not neighbours: put them in order first`:    second(m.Merge("x", "tp", "dp")),
-		`mesh dp=2,tp=3: split of axis tp: parts [{a 2}]: got size 2, want 3`:                       second(m.Split("tp", Axis{"a", 2})),
-		`mesh dp=2,tp=3: cannot reshape to a=5: got 5 devices, want 6`:                              second(m.Reshape(Axis{"a", 5})),
-		`mesh dp=2,tp=3: position [0 3]: got 3 along tp, want 0 to 2`:                               second(m.At([]int{0, 3})),
-		`mesh dp=2,tp=3: position [0]: got 1 numbers, want 2`:                                       second(m.At([]int{0})),
-		`mesh dp=2,tp=3: no device 9`:                                                               second(m.GroupOf(9, On("dp"))),
-		`mesh dp=2,tp=3: sub-axis tp:(1)2: want a part of size 2 or more that divides tp of size 3`: second(m.Sub("tp", 1, 2)),
+	for _, c := range []struct {
+		want string
+		err  error
+	}{
+		{`mesh dp=2,tp=3: no axis "pp"`, second(m.Slice("pp", 0))},
+		{`mesh dp=2,tp=3: slice along tp: got position 3, want 0 to 2`, second(m.Slice("tp", 3))},
+		{`axes tp.tp: tp is named and tp is named: want each part of an axis used at most once`, second(m.Groups("tp", "tp"))},
+		{`mesh dp=2,tp=3: order of axes: got 1 names, want 2`, second(m.Order("dp"))},
+		{`mesh dp=2,tp=3: merge into x: axes [tp dp] are not neighbours: put them in order first`, second(m.Merge("x", "tp", "dp"))},
+		{`mesh dp=2,tp=3: split of axis tp: parts [{a 2}]: got size 2, want 3`, second(m.Split("tp", Axis{"a", 2}))},
+		{`mesh dp=2,tp=3: cannot reshape to a=5: got 5 devices, want 6`, second(m.Reshape(Axis{"a", 5}))},
+		{`mesh dp=2,tp=3: position [0 3]: got 3 along tp, want 0 to 2`, second(m.At([]int{0, 3}))},
+		{`mesh dp=2,tp=3: position [0]: got 1 numbers, want 2`, second(m.At([]int{0}))},
+		{`mesh dp=2,tp=3: no device 9`, second(m.GroupOf(9, On("dp")))},
+		{`mesh dp=2,tp=3: sub-axis tp:(1)2: want a part of size 2 or more that divides tp of size 3`, second(m.Sub("tp", 1, 2))},
 	} {
-		wantError(t, err, want)
+		wantError(t, c.err, c.want)
 	}
 }
 

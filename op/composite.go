@@ -1,7 +1,6 @@
 package op
 
 import (
-	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 )
@@ -18,37 +17,6 @@ func decomposed(o Composite, in []Type) *ir.Func {
 		panic("op: decomposition of " + o.Name() + ": " + err.Error())
 	}
 	return f
-}
-
-// evalByParts computes a composite by its definition: the kernel of ops that are rare enough not to need their own.
-func evalByParts(o Composite, env *Env, in, out []array.Array) {
-	types := make([]Type, len(in))
-	for i, a := range in {
-		types[i] = ir.TypeOf(a)
-	}
-	f := decomposed(o, types)
-	values := make([]array.Array, f.NumValues())
-	for i, p := range f.Params() {
-		values[p.ID()] = in[i]
-	}
-	for _, n := range f.Nodes() {
-		evalNode(env, n, values)
-	}
-	for i, r := range f.Results() {
-		copyBytes(env, out[i], values[r.ID()])
-	}
-}
-
-func evalNode(env *Env, n *ir.Node, values []array.Array) {
-	in, out := make([]array.Array, len(n.In())), make([]array.Array, len(n.Out()))
-	for i, v := range n.In() {
-		in[i] = values[v.ID()]
-	}
-	for i, v := range n.Out() {
-		out[i] = array.New(v.DType(), v.Shape()...)
-		values[v.ID()] = out[i]
-	}
-	Run(env, n.Op().(Op), in, out)
 }
 
 // emitByParts writes a composite as its definition.

@@ -8,9 +8,6 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// reduction is the family of ops that fold some dims away. Dims are sorted and not negative; no dims means all.
-type reduction struct{}
-
 // normDims makes dims non-negative and sorted; none means all of them. What cannot be is left for Infer to name.
 func normDims(rank int, dims []int) []int {
 	if len(dims) == 0 {

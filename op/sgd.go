@@ -27,7 +27,7 @@ type SGDState struct {
 
 // SGD is one step of gradient descent: the new parameter and velocity, which is nil without momentum.
 func SGD(s SGDState, c SGDConfig) (param, velocity *Tensor) {
-	o := sgd{Momentum: c.Momentum, WeightDecay: c.WeightDecay, Nesterov: c.Nesterov}
+	o := sgd(c)
 	if c.Momentum == 0 {
 		return ir.Apply(o, s.Param, s.Grad, s.LR, s.GradScale)[0], nil
 	}

@@ -1,0 +1,91 @@
+package optim_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+func TestSchedules(t *testing.T) {
+	for _, c := range []struct {
+		s    optim.Schedule
+		step int
+		want float64
+	}{
+		{optim.Constant{LR: 2}, 7, 2},
+		{optim.Constant{LR: 2, Warmup: 4}, 0, 0.5},
+		{optim.Constant{LR: 2, Warmup: 4}, 3, 2},
+		{optim.Linear{LR: 2, Final: 1, Steps: 10}, 5, 1.5},
+		{optim.Linear{LR: 2, Steps: 10}, 99, 0},
+		{optim.Cosine{LR: 2, Final: 1, Warmup: 2, Steps: 12}, 7, 1.5},
+		{optim.Cosine{LR: 2, Warmup: 2, Steps: 12}, 2, 2},
+		{optim.Cosine{LR: 2, Final: 0.2, Warmup: 2, Steps: 12}, 500, 0.2},
+	} {
+		if got := c.s.At(c.step); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%+v at %d: got %v, want %v", c.s, c.step, got, c.want)
+		}
+	}
+}
+
+// minimise runs an optimizer on ‖p − 3‖² and returns the distance that is left.
+func minimise(t *testing.T, o optim.Optimizer, lr float64, steps int) float64 {
+	t.Helper()
+	d := cpu.NewDevice(cpu.Config{Threads: 1})
+	defer d.Close()
+	s := d.NewSession()
+	p := s.Tensor(array.FromSlice([]float32{0, 10, -5}, 3))
+	var slots []*op.Tensor
+	for range o.Slots() {
+		slots = append(slots, op.ZerosLike(p))
+	}
+	for i := range steps {
+		x := p.Track()
+		loss := op.Sum(op.Square(op.AddScalar(x, -3)))
+		g := op.GradOnce([]*op.Tensor{loss}, nil, []*op.Tensor{x})[0]
+		at := optim.Step{LR: op.Const(p, lr), Count: op.Const(p, float64(i+1)), Scale: op.Const(p, 1)}
+		p, slots = o.Update(p, g, slots, at)
+	}
+	a, err := cpu.Read(op.Sum(op.Square(op.AddScalar(p, -3))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return math.Sqrt(a.At(0))
+}
+
+func TestOptimizersConverge(t *testing.T) {
+	for name, c := range map[string]struct {
+		o  optim.Optimizer
+		lr float64
+	}{
+		"sgd":      {optim.SGD{}, 0.1},
+		"momentum": {optim.SGD{Momentum: 0.8}, 0.05},
+		"nesterov": {optim.SGD{Momentum: 0.8, Nesterov: true}, 0.05},
+		"adam":     {optim.Adam{}, 0.3},
+		"adamw":    {optim.AdamW{}, 0.3},
+	} {
+		if left := minimise(t, c.o, c.lr, 300); !(left < 1e-2) {
+			t.Errorf("%s is %v away after 300 steps", name, left)
+		}
+	}
+}
+
+func TestClip(t *testing.T) {
+	d := cpu.NewDevice(cpu.Config{Threads: 1})
+	defer d.Close()
+	s := d.NewSession()
+	grads := []*op.Tensor{s.Tensor(array.FromSlice([]float32{3}, 1)), s.Tensor(array.FromSlice([]float32{4}, 1))}
+	norm := optim.GlobalNorm(grads)
+	for limit, want := range map[float64]float64{1: 0.2, 100: 1} {
+		scale, err := cpu.Read(optim.ClipScale(norm, limit))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(scale.At(0)-want) > 1e-6 {
+			t.Errorf("limit %v: scale %v, want %v", limit, scale.At(0), want)
+		}
+	}
+}

@@ -18,11 +18,10 @@ func must[T any](v T, err error) T {
 
 // drawMesh is a mesh of up to three axes of size up to six; in half of the cases over scattered device ids.
 func drawMesh(t *rapid.T, label string) *Mesh {
-	sizes := rapid.SliceOfN(rapid.SampledFrom([]int{1, 2, 3, 4, 6}), 0, 3).Draw(t, label+" sizes")
-	axes, n := make([]Axis, len(sizes)), 1
-	for i, k := range sizes {
-		axes[i] = Axis{string(rune('x' + i)), k}
-		n *= k
+	axes, n := make([]Axis, rapid.SampledFrom([]int{2, 1, 3, 2, 0}).Draw(t, label+" axes")), 1
+	for i := range axes {
+		axes[i] = Axis{string(rune('x' + i)), rapid.SampledFrom([]int{2, 3, 4, 6, 1}).Draw(t, label+" size")}
+		n *= axes[i].Size
 	}
 	if !rapid.Bool().Draw(t, label+" ids") {
 		return must(New(axes))
@@ -84,7 +83,11 @@ func wholeAxes(m *Mesh) Axes {
 }
 
 func drawShape(t *rapid.T) []int {
-	return rapid.SliceOfN(rapid.IntRange(0, 9), 0, 3).Draw(t, "shape")
+	shape := make([]int, rapid.SampledFrom([]int{2, 1, 3, 2, 0}).Draw(t, "rank"))
+	for d := range shape {
+		shape[d] = rapid.SampledFrom([]int{5, 4, 8, 6, 7, 3, 1, 0, 12}).Draw(t, "dim")
+	}
+	return shape
 }
 
 // elements calls f for every index of a shape.

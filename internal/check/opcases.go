@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/op"
 )
@@ -57,6 +58,9 @@ type dims []int
 
 // UnmarshalJSON reads either form.
 func (d *dims) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" { // all dims
+		return nil
+	}
 	var one int
 	if err := json.Unmarshal(b, &one); err == nil {
 		*d = dims{one}
@@ -73,6 +77,9 @@ func (d dims) first(otherwise int) int {
 	return d[0]
 }
 
+// layouts are the orders of dims that Galley's ops have; a case in another order would need other numbers.
+var layouts = []string{"", "batch,seq,heads,dim", "NCHW", "NCL"}
+
 // tensors is a function of a case's operands.
 type tensors = func(in []*op.Tensor) []*op.Tensor
 
@@ -86,6 +93,9 @@ func opBuilder(name string, text json.RawMessage) (tensors, error) {
 		if err := dec.Decode(&a); err != nil {
 			return nil, fmt.Errorf("op %s: attributes %s: %w", name, text, err)
 		}
+	}
+	if !slices.Contains(layouts, a.Layout) {
+		return nil, fmt.Errorf("op %s: layout %q: want one of %q", name, a.Layout, layouts[1:])
 	}
 	for _, table := range []map[string]tensors{unaryCases(), binaryCases(), a.elementCases(), a.reductionCases(), a.shapeCases(), a.indexCases(), a.layerCases()} {
 		if f, ok := table[name]; ok {

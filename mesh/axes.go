@@ -140,6 +140,11 @@ func (m *Mesh) Count(a Axes) int {
 	return n
 }
 
+// real is the list without axes of size one, which split nothing.
+func (m *Mesh) real(a Axes) Axes {
+	return slices.DeleteFunc(slices.Clone(a), func(s Sub) bool { return m.Extent(s) == 1 })
+}
+
 // Cut splits an axis or sub-axis into a major part of size k and the rest below it. It reports whether both exist.
 func (m *Mesh) Cut(s Sub, k int) (major, minor Sub, ok bool) {
 	pre, n := m.part(s)

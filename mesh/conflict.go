@@ -78,13 +78,11 @@ func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict)
 			conflicts = append(conflicts, Conflict{Kind: MustBeWhole, Factor: -1, Tensor: t, Where: p.Name(t), Axes: pr.Bare})
 		}
 		for f := range pr.Axes {
-			switch axes := pr.Axes[f]; {
-			case m.HasPrefix(a[f], axes):
-			case m.HasPrefix(axes, a[f]):
-				a[f] = axes
-			default:
-				conflicts = append(conflicts, p.conflict(Differ, f, t, axes, a[f]))
+			longer, ok := m.longer(a[f], pr.Axes[f])
+			if !ok {
+				conflicts = append(conflicts, p.conflict(Differ, f, t, pr.Axes[f], a[f]))
 			}
+			a[f] = longer
 			if len(pr.Rest[f]) > 0 {
 				conflicts = append(conflicts, p.conflict(Uneven, f, t, pr.Rest[f], a[f]))
 			}
@@ -92,6 +90,23 @@ func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict)
 	}
 	a = a.Clone()
 	return a, append(conflicts, p.settle(m, a)...)
+}
+
+// longer is the one of two lists that begins with the other; if neither does, the first. Where only axes of size one
+// make a difference, there is none.
+func (m *Mesh) longer(a, b Axes) (Axes, bool) {
+	x, y := m.real(a), m.real(b)
+	switch {
+	case m.HasPrefix(a, b):
+		return a, true
+	case m.HasPrefix(b, a):
+		return b, true
+	case m.HasPrefix(x, y):
+		return a, true
+	case m.HasPrefix(y, x):
+		return b, true
+	}
+	return a, false
 }
 
 func (p *Parsed) conflict(k ConflictKind, f, t int, axes, kept Axes) Conflict {
@@ -123,7 +138,9 @@ type settler struct {
 func (s *settler) keep(k ConflictKind, f, t, n int) {
 	lost := s.a[f][n:]
 	s.a[f] = s.a[f][:n:n]
-	s.conflicts = append(s.conflicts, s.p.conflict(k, f, t, lost, s.a[f]))
+	if len(s.m.real(lost)) > 0 { // nobody misses axes of size one
+		s.conflicts = append(s.conflicts, s.p.conflict(k, f, t, lost, s.a[f]))
+	}
 }
 
 // whole empties the factors that no axis may split.
@@ -150,6 +167,7 @@ func (s *settler) whole() {
 func (s *settler) reuse() {
 	var used Axes
 	for f := range s.a {
+		s.a[f] = slices.DeleteFunc(s.a[f], func(x Sub) bool { return s.m.Extent(x) == 1 && s.m.Overlap(x, used) })
 		for i, axis := range s.a[f] {
 			if s.m.Overlap(axis, used) {
 				s.keep(Reuse, f, -1, i)
@@ -192,7 +210,7 @@ func (s *settler) compounds() bool {
 			done := true // all factors so far are split to the end
 			for i, name := range factors {
 				f := s.p.Index(name)
-				if !done && s.m.Count(s.a[f]) > 1 {
+				if !done && len(s.a[f]) > 0 {
 					s.keep(Scattered, f, t, 0)
 					changed = true
 				}

@@ -96,11 +96,12 @@ func (p *Parsed) Project(m *Mesh, t int, s Spec) (Projection, error) {
 		for i, name := range factors {
 			f := p.Index(name)
 			if i == len(factors)-1 {
-				pr.Axes[f], rest = rest, nil
+				pr.Axes[f], rest = append(pr.Axes[f], rest...), nil
 				break
 			}
-			var stuck bool
-			if pr.Axes[f], rest, stuck = m.fill(p.Factors[f].Size, rest); stuck {
+			taken, left, stuck := m.fill(p.Factors[f].Size, rest)
+			pr.Axes[f], rest = append(pr.Axes[f], taken...), left
+			if stuck {
 				pr.Rest[f], rest = rest, nil
 				break
 			}

@@ -123,6 +123,16 @@ func (s Spec) Simplify(m *Mesh, shape []int) Spec {
 	return s
 }
 
+// real is the Spec without axes of size one, which change nothing.
+func (s Spec) real(m *Mesh) Spec {
+	s = s.Clone()
+	for d, a := range s.Dims {
+		s.Dims[d] = m.real(a)
+	}
+	s.Partial = slices.DeleteFunc(s.Partial, func(p Pending) bool { return m.Extent(p.Sub) == 1 })
+	return s
+}
+
 // simplify joins neighbours in a list that splits n elements. Two parts split like their whole only if they do so evenly.
 func (m *Mesh) simplify(a Axes, n int) Axes {
 	var out Axes

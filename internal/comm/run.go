@@ -50,7 +50,7 @@ func (s *run) failLocked(err error) error {
 func (s *run) finish(rank int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.finished[rank] = true
+	s.finished[rank], s.waiting[rank] = true, nil
 	if err != nil {
 		s.failLocked(&PeerError{Rank: rank, Err: err})
 		return
@@ -86,6 +86,7 @@ func (s *run) enter(rank int, c *Call) (visit, error) {
 	if s.finished[rank] {
 		return visit{}, fmt.Errorf("rank %d: %v after its worker returned", rank, c)
 	}
+	s.waiting[rank] = nil
 	l, slot := s.lane(c)
 	m := l.next(slot)
 	m.calls[slot] = c

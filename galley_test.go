@@ -149,6 +149,25 @@ func TestDivergedIsAnError(t *testing.T) {
 	}
 }
 
+// TestBatchesOfTwoSizes: a last, smaller batch needs no other trainer.
+func TestBatchesOfTwoSizes(t *testing.T) {
+	d := device(t)
+	in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 1})
+	l := nn.NewLinear(in, 3, 1)
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: d, Params: in.Params(),
+		Loss: func(b []*galley.Tensor) *galley.Tensor { return op.Mean(op.Square(l.Forward(b[0]))) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rows := range []int{4, 2, 4} {
+		if _, err := trainer.Step(array.New(array.F32, rows, 3)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTokenOutOfRange(t *testing.T) {
 	d := device(t)
 	for _, mode := range []galley.Mode{galley.Eager, galley.Static} {

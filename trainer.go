@@ -46,7 +46,9 @@ type Trainer struct {
 	session *Session
 	slots   []array.Array
 	step    int
-	exe     *Executable
+	// exes is the compiled steps by the types of their batches; last is the one that ran last.
+	exes map[string]*Executable
+	last *Executable
 }
 
 // NewTrainer starts at step 0 with the optimizer's memory at zero.
@@ -58,7 +60,7 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	if c.Device == nil {
 		return nil, fmt.Errorf("trainer: want a device")
 	}
-	t := &Trainer{c: c, session: c.Device.NewSession()}
+	t := &Trainer{c: c, session: c.Device.NewSession(), exes: map[string]*Executable{}}
 	for _, p := range c.Params {
 		if p.Value == nil {
 			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
@@ -140,27 +142,37 @@ func (t *Trainer) run(args []array.Array) ([]array.Array, error) {
 	if t.c.Mode == Eager {
 		return t.runEager(args)
 	}
-	if t.exe == nil {
-		exe, err := t.compile(args)
-		if err != nil {
-			return nil, err
-		}
-		t.exe = exe
+	exe, err := t.compiled(args[len(t.c.Params)+len(t.slots)+2:])
+	if err != nil {
+		return nil, err
 	}
-	return t.exe.Run(args)
+	t.last = exe
+	return exe.Run(args)
 }
 
-func (t *Trainer) compile(args []array.Array) (*Executable, error) {
-	state := len(t.c.Params) + len(t.slots)
-	var batch []Type
-	for _, a := range args[state+2:] {
-		batch = append(batch, ir.TypeOf(a))
+// compiled is the step for batches of these types: a batch of another size is compiled once, too.
+func (t *Trainer) compiled(batch []array.Array) (*Executable, error) {
+	var types []Type
+	for _, a := range batch {
+		types = append(types, ir.TypeOf(a))
 	}
+	key := fmt.Sprint(types)
+	if exe, ok := t.exes[key]; ok {
+		return exe, nil
+	}
+	exe, err := t.compile(types)
+	if err == nil {
+		t.exes[key] = exe
+	}
+	return exe, err
+}
+
+func (t *Trainer) compile(batch []Type) (*Executable, error) {
 	p, err := TraceStep(t.c, batch...)
 	if err != nil {
 		return nil, err
 	}
-	donate := make([]int, state)
+	donate := make([]int, len(t.c.Params)+len(t.slots))
 	for i := range donate {
 		donate[i] = i
 	}
@@ -190,10 +202,10 @@ func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {
 // Steps is how many steps have been taken.
 func (t *Trainer) Steps() int { return t.step }
 
-// Memory is what a compiled step needs; zero before the first step and in eager mode.
+// Memory is what the last compiled step needs; zero before the first step and in eager mode.
 func (t *Trainer) Memory() cpu.Memory {
-	if t.exe == nil {
+	if t.last == nil {
 		return cpu.Memory{}
 	}
-	return t.exe.Memory()
+	return t.last.Memory()
 }

@@ -74,14 +74,6 @@ func drawSpec(t *rapid.T, m *Mesh, rank int, parts Axes) Spec {
 	return s
 }
 
-func wholeAxes(m *Mesh) Axes {
-	var a Axes
-	for _, x := range m.Axes() {
-		a = append(a, Sub{Axis: x.Name})
-	}
-	return a
-}
-
 func drawShape(t *rapid.T) []int {
 	shape := make([]int, rapid.SampledFrom([]int{2, 1, 3, 2, 0}).Draw(t, "rank"))
 	for d := range shape {

@@ -34,14 +34,3 @@ func TestRuleBind(t *testing.T) {
 		}
 	}
 }
-
-func FuzzRule(f *testing.F) {
-	for _, s := range []string{"mk,kn->mn", "(ab)c->abc; b=4", "ab*->ab*", "a,->a; a:max", "~", ")->("} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if _, err := Rule(s).Parse(); err == nil {
-			Rule(s).Bind([][]int{{2, 3}}, [][]int{{6}})
-		}
-	})
-}

@@ -8,12 +8,19 @@ import (
 
 // Check reports what is wrong with the call by itself, before any peer is asked.
 func (c *Call) Check() error {
-	for _, check := range []func() error{c.checkArrays, c.checkDims, c.checkSizes, c.checkPeers, c.checkAlias} {
-		if err := check(); err != nil {
-			return err
-		}
+	if err := c.checkArrays(); err != nil {
+		return err
 	}
-	return nil
+	if err := c.checkDims(); err != nil {
+		return err
+	}
+	if err := c.checkSizes(); err != nil {
+		return err
+	}
+	if err := c.checkPeers(); err != nil {
+		return err
+	}
+	return c.checkAlias()
 }
 
 func (c *Call) checkArrays() error {
@@ -30,18 +37,15 @@ func (c *Call) checkArrays() error {
 }
 
 func (c *Call) checkDims() error {
-	dims := []int{c.Dim}
 	switch c.Kind {
-	case AllToAll:
-		dims = append(dims, c.Concat)
-	case AllGather, Gather, ReduceScatter, Scatter, AllToAllV:
+	case AllGather, Gather, ReduceScatter, Scatter, AllToAll, AllToAllV:
 	default:
 		return nil
 	}
 	if !c.contributes() {
 		return nil
 	}
-	for _, d := range dims {
+	for _, d := range [...]int{c.Dim, c.Concat} { // Concat is 0 where it means nothing
 		if n := len(c.In.Shape()); d < 0 || d >= n {
 			return fmt.Errorf("%v: dim %d of %v: want one of its %d dims", c.Kind, d, typeOf(c.In), n)
 		}
@@ -75,6 +79,9 @@ func (c *Call) checkPeers() error {
 	k := c.Group.Size()
 	if c.Root < 0 || c.Root >= k {
 		return fmt.Errorf("%v: position %d: want one of the group's %d", c.Kind, c.Root, k)
+	}
+	if len(c.Pairs) == 0 {
+		return nil
 	}
 	sources, targets := make([]bool, k), make([]bool, k)
 	for _, p := range c.Pairs {

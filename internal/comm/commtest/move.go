@@ -129,7 +129,7 @@ func allToAllV(c comm.Comm) error {
 // largeMoves has arrays of several pieces of work, with long and with short contiguous runs.
 func largeMoves(c comm.Comm) error {
 	g := everyone(c)
-	for dim, shape := range [][]int{{1001, 203}, {203_003, 3}} {
+	for dim, shape := range [][]int{{301, 203}, {50_003, 3}} {
 		xs := inputs(c, array.F32, 5, shape...)
 		got, err := g.AllGather(array.Array{}, xs[c.ID()], dim)
 		if err != nil {

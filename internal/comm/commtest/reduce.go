@@ -79,7 +79,7 @@ func meanByTree(xs []array.Array) array.Array {
 func allReduceLarge(c comm.Comm) error {
 	g := everyone(c)
 	for _, dtype := range []array.DType{array.F32, array.BF16, array.I32} {
-		xs := inputs(c, dtype, 9, 300_007)
+		xs := inputs(c, dtype, 9, 70_007)
 		got, err := g.AllReduce(array.Array{}, xs[c.ID()], comm.Sum)
 		if err != nil {
 			return err

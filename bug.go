@@ -3,7 +3,9 @@ package galley
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
 // BugError is a fault of Galley's own, caught where it left the framework.
@@ -19,10 +21,14 @@ func (e *BugError) Error() string {
 }
 
 // recoverBug turns a panic into an error and keeps the stack in a file: the one recover of the framework's own bugs.
+// A panic in a function that the user passed in is the user's, and goes on.
 func recoverBug(name string, err *error) {
 	what := recover()
 	if what == nil {
 		return
+	}
+	if !ours() {
+		panic(what)
 	}
 	bug := &BugError{What: fmt.Sprintf("%s: %v", name, what), Report: "standard error"}
 	stack := fmt.Sprintf("%v\n\n%s", what, debug.Stack())
@@ -33,4 +39,33 @@ func recoverBug(name string, err *error) {
 		}
 	}
 	*err = bug
+}
+
+const module = "github.com/galley-ml/galley"
+
+// ours reports whether the function that panicked is Galley's. It is called while the panic unwinds.
+func ours() bool {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
+	panicked := false
+	for {
+		f, more := frames.Next()
+		switch {
+		case f.Function == "runtime.gopanic":
+			panicked = true
+		case f.Function == module+".recoverBug":
+			panicked = false // it passed on a panic from deeper down
+		case panicked && !standard(f.Function):
+			return strings.HasPrefix(f.Function, module+".") || strings.HasPrefix(f.Function, module+"/")
+		}
+		if !more {
+			return true
+		}
+	}
+}
+
+// standard reports whether a function is of Go's own library: the first part of its package's path has no dot.
+func standard(function string) bool {
+	first, _, nested := strings.Cut(function, "/")
+	return !strings.HasPrefix(function, "main.") && (!nested || !strings.Contains(first, "."))
 }

@@ -1,6 +1,9 @@
 package galley
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
@@ -63,5 +66,20 @@ func Compile(d *Device, p *Program, o Options) (e *Executable, err error) {
 // Parse reads a program's text.
 func Parse(text string) (*Program, error) { return ir.Parse(text, op.Lookup) }
 
-// Grad is the gradient of y with respect to each of xs. It can be differentiated again.
-func Grad(y *Tensor, xs ...*Tensor) []*Tensor { return op.Grad([]*Tensor{y}, nil, xs) }
+// Grad is the gradient of the scalar y with respect to each of xs, which eagerly must have been tracked before y was
+// computed from them. It can be differentiated again. For a y that is no scalar, op.Grad takes what to weight it with.
+func Grad(y *Tensor, xs ...*Tensor) []*Tensor {
+	if err := scalar(y); err != nil {
+		bad := ir.Invalid(y.Scope(), &ir.Error{Pos: ir.Caller(), Op: "grad", Err: err})
+		return slices.Repeat([]*Tensor{bad}, len(xs))
+	}
+	return op.Grad([]*Tensor{y}, nil, xs)
+}
+
+// scalar refuses a y whose gradient would be that of something else than was meant.
+func scalar(y *Tensor) error {
+	if y.Err() == nil && (len(y.Shape()) > 0 || !y.DType().IsFloat()) {
+		return fmt.Errorf("got %v, want a float scalar: reduce it with op.Sum or op.Mean", y.Type())
+	}
+	return nil
+}

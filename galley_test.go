@@ -92,6 +92,69 @@ func TestEagerEqualsStatic(t *testing.T) {
 	}
 }
 
+// TestMistakes are those that would otherwise train nothing, or something else than was meant.
+func TestMistakes(t *testing.T) {
+	d := device(t)
+	x := d.NewSession().Tensor(array.New(array.F32, 2, 3))
+	for _, test := range []struct {
+		name string
+		grad *galley.Tensor
+		want string
+	}{
+		{"untracked", galley.Grad(op.Sum(op.Exp(x)), x)[0], "is not tracked"},
+		{"no scalar", galley.Grad(op.Exp(x.Track()), x.Track())[0], "want a float scalar"},
+	} {
+		if _, err := galley.Read(test.grad); err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "galley_test.go:") {
+			t.Errorf("%s: got %v, want a place and %q", test.name, err, test.want)
+		}
+	}
+	for _, test := range []struct {
+		name string
+		loss func(y *galley.Tensor) *galley.Tensor
+		want string
+	}{
+		{"nil", func(*galley.Tensor) *galley.Tensor { return nil }, "got nil"},
+		{"no scalar", func(y *galley.Tensor) *galley.Tensor { return y }, "want a float scalar"},
+		{"integer", func(y *galley.Tensor) *galley.Tensor { return op.Cast(op.Sum(y), array.I32) }, "want a float scalar"},
+		{"constant", func(y *galley.Tensor) *galley.Tensor { return op.Const(y, 1) }, "depends on no parameter"},
+	} {
+		for _, mode := range []galley.Mode{galley.Static, galley.Eager} {
+			if err := stepError(t, d, mode, test.loss); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s, %v: got %v, want %q", test.name, mode, err, test.want)
+			}
+		}
+	}
+}
+
+// stepError takes one step with a loss that is made of a layer's output.
+func stepError(t *testing.T, d *galley.Device, mode galley.Mode, loss func(y *galley.Tensor) *galley.Tensor) error {
+	in := nn.NewInit(nn.Config{Scope: d.NewSession()})
+	l := nn.NewLinear(in, 3, 2)
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: d, Params: in.Params(), Mode: mode,
+		Loss: func(b []*galley.Tensor) *galley.Tensor { return loss(l.Forward(b[0])) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = trainer.Step(array.New(array.F32, 2, 3))
+	return err
+}
+
+// TestUserPanics: a panic in the user's own function is not called a bug of Galley's.
+func TestUserPanics(t *testing.T) {
+	for _, mode := range []galley.Mode{galley.Static, galley.Eager} {
+		func() {
+			defer func() {
+				if what := recover(); what != "mine" {
+					t.Errorf("%v: got %v, want the panic itself", mode, what)
+				}
+			}()
+			stepError(t, device(t), mode, func(*galley.Tensor) *galley.Tensor { panic("mine") })
+		}()
+	}
+}
+
 func TestThreadsDoNotMatter(t *testing.T) {
 	one := galley.CPU(galley.Config{Threads: 1})
 	defer one.Close()

@@ -1,7 +1,9 @@
 package galley
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/galley-ml/galley/array"
@@ -63,7 +65,7 @@ func (c TrainerConfig) step(in []*Tensor) []*Tensor {
 	n, slots := len(c.Params), c.Optimizer.Slots()
 	params, in := in[:n], in[n:]
 	state, in := in[:n*slots], in[n*slots:]
-	loss := c.lossOf(params, in[2:])
+	loss := checkedLoss(c.lossOf(params, in[2:]), params)
 	grads := op.GradOnce([]*Tensor{loss}, nil, params)
 	norm := optim.GlobalNorm(grads)
 	s := optim.Step{LR: in[0], Count: in[1], Scale: op.Const(norm, 1)}
@@ -81,6 +83,41 @@ func (c TrainerConfig) step(in []*Tensor) []*Tensor {
 func (c TrainerConfig) lossOf(params, batch []*Tensor) *Tensor {
 	defer nn.Bind(c.Params, params)()
 	return c.Loss(batch)
+}
+
+// checkedLoss is loss, or an invalid tensor where it cannot be what was meant.
+func checkedLoss(loss *Tensor, params []*Tensor) *Tensor {
+	var err error
+	switch {
+	case loss == nil:
+		err = errors.New("loss: got nil, want a float scalar")
+	case loss.Err() != nil:
+		return loss
+	case len(loss.Shape()) > 0 || !loss.DType().IsFloat():
+		err = fmt.Errorf("loss: got %v, want a float scalar: reduce it with op.Mean or op.Sum", loss.Type())
+	case !dependsOn(loss, params):
+		err = errors.New("loss: it depends on no parameter: compute it inside Loss from the layers' Forward")
+	default:
+		return loss
+	}
+	return ir.Invalid(params[0].Scope(), &ir.Error{Op: "trainer", Err: err})
+}
+
+// dependsOn reports whether y was computed from any of xs.
+func dependsOn(y *Tensor, xs []*Tensor) bool {
+	seen, todo := map[*ir.Node]bool{}, []*Tensor{y}
+	for len(todo) > 0 {
+		v := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if slices.Contains(xs, v) {
+			return true
+		}
+		if n := v.Node(); n != nil && !seen[n] {
+			seen[n] = true
+			todo = append(todo, n.In()...)
+		}
+	}
+	return false
 }
 
 // observeNodes is what the backend calls for Observe: nodes are told by their ops' names.

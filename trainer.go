@@ -22,6 +22,13 @@ const (
 	Eager
 )
 
+func (m Mode) String() string {
+	if m == Eager {
+		return "eager"
+	}
+	return "static"
+}
+
 // TrainerConfig says what is trained and how.
 type TrainerConfig struct {
 	Device *Device

@@ -97,13 +97,14 @@ func (m *Mesh) checkUse(what string, a Axes, user func(i int) string) error {
 	return nil
 }
 
-// part is where a sub-axis begins and how long it is, also where it is all of its axis.
+// part is where a sub-axis begins and how long it is, also where it is all of its axis. An axis that the mesh lacks
+// has size one; Check is where that is an error.
 func (m *Mesh) part(s Sub) (pre, size int) {
 	if s.Size != 0 {
 		return s.Pre, s.Size
 	}
 	a, _ := m.lookup(s.Axis)
-	return 1, a.Size
+	return 1, max(a.Size, 1)
 }
 
 // disjoint reports whether two sub-axes can be used together: of different axes, or one wholly above the other in

@@ -74,8 +74,8 @@ func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict)
 	a := make(Assignment, len(p.Factors))
 	var conflicts []Conflict
 	for t, pr := range tensors {
-		if len(pr.Bare) > 0 {
-			conflicts = append(conflicts, Conflict{Kind: MustBeWhole, Factor: -1, Tensor: t, Where: p.Name(t), Axes: pr.Bare})
+		if bare := slices.Concat(pr.Bare...); len(m.real(bare)) > 0 {
+			conflicts = append(conflicts, Conflict{Kind: MustBeWhole, Factor: -1, Tensor: t, Where: p.Name(t), Axes: bare})
 		}
 		for f := range pr.Axes {
 			longer, ok := m.longer(a[f], pr.Axes[f])
@@ -119,6 +119,9 @@ func (p *Parsed) Check(m *Mesh, a Assignment) []Conflict { return p.settle(m, a.
 // settle takes from an assignment, in place, the axes that the rule does not allow.
 func (p *Parsed) settle(m *Mesh, a Assignment) []Conflict {
 	s := &settler{p: p, m: m, a: a}
+	for t := range p.NumTensors() {
+		s.tensors = append(s.tensors, t)
+	}
 	s.whole()
 	s.reuse()
 	s.mean()
@@ -127,10 +130,30 @@ func (p *Parsed) settle(m *Mesh, a Assignment) []Conflict {
 	return s.conflicts
 }
 
+// Fit is what one tensor can carry of an assignment: nothing of the factors that it lacks, and of a compound dim as
+// much as leaves its pieces contiguous. It serves inference, in which each tensor takes what it can; an op runs under
+// what all can carry, which is what Resolve gives.
+func (p *Parsed) Fit(m *Mesh, t int, a Assignment) Assignment {
+	a = a.Clone()
+	for f := range a {
+		if !p.Has(t, f) {
+			a[f] = nil
+		}
+	}
+	s := &settler{p: p, m: m, a: a, tensors: []int{t}}
+	s.whole()
+	s.reuse()
+	for s.compounds() {
+	}
+	return a
+}
+
 type settler struct {
-	p         *Parsed
-	m         *Mesh
-	a         Assignment
+	p *Parsed
+	m *Mesh
+	a Assignment
+	// tensors is the numbers of those whose dims count.
+	tensors   []int
 	conflicts []Conflict
 }
 
@@ -153,7 +176,7 @@ func (s *settler) whole() {
 			s.keep(MustBeWhole, f, -1, 0)
 			continue
 		}
-		for t := range s.p.NumTensors() {
+		for _, t := range s.tensors {
 			if s.p.count(t, f) > 1 { // one axis cannot split two dims of a tensor
 				s.keep(MustBeWhole, f, t, 0)
 				break
@@ -205,7 +228,7 @@ func (s *settler) even(f, t int) bool {
 // below one that is not split to the end. It reports whether anything changed: a factor may be in two such dims.
 func (s *settler) compounds() bool {
 	changed := false
-	for t := range s.p.NumTensors() {
+	for _, t := range s.tensors {
 		for _, factors := range s.p.Tensor(t) {
 			done := true // all factors so far are split to the end
 			for i, name := range factors {

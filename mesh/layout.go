@@ -36,7 +36,7 @@ func (s Spec) Layout(m *Mesh, shape []int) (*Layout, error) {
 	if err := s.Check(m, len(shape)); err != nil {
 		return nil, err
 	}
-	l := &Layout{mesh: m, spec: s.Clone(), shape: slices.Clone(shape), dims: make([]cuts, len(shape))}
+	l := &Layout{mesh: m, spec: s.With(s.Partial...), shape: slices.Clone(shape), dims: make([]cuts, len(shape))}
 	for d, n := range shape {
 		if n < 0 {
 			return nil, fmt.Errorf("spec %s: shape %v: got dim %d of size %d, want at least 0", s, shape, d, n)
@@ -170,8 +170,8 @@ func (l *Layout) Replicas() [][]int {
 	return groups
 }
 
-// Same reports whether every device holds the same part in both layouts and owes the same reductions, whatever the
-// Specs' texts.
+// Same reports whether two layouts of one shape on equal meshes give every device the same part and the same partial
+// axes, whatever the Specs' texts: nothing needs to move between them.
 func (l *Layout) Same(o *Layout) bool {
 	if !slices.Equal(l.shape, o.shape) || !l.mesh.Equal(o.mesh) || !slices.Equal(l.spec.Partial, o.spec.Partial) {
 		return false

@@ -161,3 +161,28 @@ func TestNestedGather(t *testing.T) {
 		}
 	})
 }
+
+func TestSame(t *testing.T) {
+	for _, c := range []struct {
+		mesh, spec     string
+		n              int
+		toMesh, toSpec string
+		toN            int
+		want           bool
+	}{
+		{"x=4", "@[x]", 8, "x=4", "@[x]", 8, true},
+		{"x=4", "@[x]", 8, "x=4", "@[x:(1)2.x:(2)2]", 8, true},
+		{"x=4", "@[x]", 5, "x=4", "@[x:(1)2.x:(2)2]", 5, false},
+		{"x=2,u=1", "@[x]", 4, "x=2,u=1", "@[u.x]", 4, true},
+		{"x=4", "@[x]", 8, "x=4", "@[x]", 9, false},
+		{"x=2", "@[x]", 4, "x=2@[1,0]", "@[x]", 4, false},
+		{"x=2", "@[_]", 4, "x=2", "@[_]+{x}", 4, false},
+		{"x=2", "@[_]+{x:max}", 4, "x=2", "@[_]+{x}", 4, false},
+	} {
+		a := must(must(ParseSpec(c.spec)).Layout(must(Parse(c.mesh)), []int{c.n}))
+		b := must(must(ParseSpec(c.toSpec)).Layout(must(Parse(c.toMesh)), []int{c.toN}))
+		if a.Same(b) != c.want || b.Same(a) != c.want {
+			t.Errorf("%v: got %v", c, !c.want)
+		}
+	}
+}

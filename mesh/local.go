@@ -33,14 +33,11 @@ func (p *Parsed) Spec(m *Mesh, t int, a Assignment) Spec {
 		for _, name := range factors {
 			s.Dims[d] = append(s.Dims[d], a[p.Index(name)]...)
 		}
-		if t < len(p.shapes) {
-			s.Dims[d] = m.simplify(s.Dims[d], p.shapes[t][d])
-		}
 	}
 	if t >= len(p.In) {
 		s.Partial = p.pending(m, t, a)
 	}
-	return s
+	return p.simplify(m, t, s)
 }
 
 // pending is the axes of the factors that a result lacks. Parts of one axis that reduce alike are joined: the order
@@ -125,9 +122,7 @@ func (p *Parsed) Mismatched(m *Mesh, a Assignment, specs []Spec) []int {
 	var list []int
 	for t, s := range specs {
 		want := p.Spec(m, t, a)
-		if t < len(p.shapes) && len(s.Dims) == len(p.shapes[t]) {
-			s = s.Simplify(m, p.shapes[t])
-		}
+		s = p.simplify(m, t, s)
 		if t < len(p.In) {
 			s.Partial = nil
 		}

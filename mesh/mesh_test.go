@@ -143,3 +143,39 @@ func TestGroupsTile(t *testing.T) {
 		}
 	})
 }
+
+func TestAxes(t *testing.T) {
+	m := must(Parse("x=12,y=2,u=1"))
+	x, y := Sub{Axis: "x"}, Sub{Axis: "y"}
+	major, minor, ok := m.Cut(x, 4)
+	if fmt.Sprint(major, minor, ok) != "x:(1)4 x:(4)3 true" {
+		t.Errorf("cut of x: %s %s %v", major, minor, ok)
+	}
+	if whole, ok := m.Join(major, minor); !ok || whole != x {
+		t.Errorf("parts of x join to %s %v", whole, ok)
+	}
+	for _, k := range []int{0, 1, 5, 12, 24} {
+		if _, _, ok := m.Cut(x, k); ok {
+			t.Errorf("x is cut by %d", k)
+		}
+	}
+	for _, c := range [][2]Sub{{minor, major}, {x, minor}, {major, y}, {major, major}} {
+		if whole, ok := m.Join(c[0], c[1]); ok {
+			t.Errorf("%v join to %s", c, whole)
+		}
+	}
+	if !m.HasPrefix(Axes{x, y}, Axes{major}) || m.HasPrefix(Axes{major}, Axes{x}) || m.HasPrefix(Axes{{"x", 1, 6}}, Axes{{"x", 1, 4}}) {
+		t.Error("HasPrefix is wrong")
+	}
+	if !m.Overlap(x, Axes{y, minor}) || m.Overlap(major, Axes{y, minor}) || !m.Overlap(Sub{Axis: "u"}, On("u")) {
+		t.Error("Overlap is wrong")
+	}
+	if a := must(ParseAxes("x:(1)4.y")); !a.Equal(Axes{major, y}) || m.Count(a) != 8 {
+		t.Errorf("axes parse as %s", a)
+	}
+	if a, ok := m.Axis("x"); !ok || a.Size != 12 {
+		t.Errorf("axis x: %v %v", a, ok)
+	}
+	wantError(t, second(ParseAxes("x,y")), `axes "x,y": got "," at byte 1, want the end`)
+	wantError(t, second(m.Sub("z", 1, 2)), `mesh x=12,y=2,u=1: no axis "z"`)
+}

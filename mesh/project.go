@@ -76,8 +76,8 @@ type Projection struct {
 	// Rest is, for each factor, the axes that follow on its dim and that divide neither it nor what comes after it: they
 	// split the dim, but no factor. No further axis can split the factor or those below it in the dim.
 	Rest []Axes
-	// Bare is the axes that split dims without factors.
-	Bare Axes
+	// Bare is, for each dim of the tensor, the axes that split it although it has no factors.
+	Bare []Axes
 	// Partial is the tensor's own partial axes.
 	Partial []Pending
 }
@@ -90,7 +90,10 @@ func (p *Parsed) Project(m *Mesh, t int, s Spec) (Projection, error) {
 	if err := s.Check(m, len(dims)); err != nil {
 		return Projection{}, err
 	}
-	pr := Projection{Axes: make([]Axes, len(p.Factors)), Rest: make([]Axes, len(p.Factors)), Partial: slices.Clone(s.Partial)}
+	pr := Projection{
+		Axes: make([]Axes, len(p.Factors)), Rest: make([]Axes, len(p.Factors)),
+		Bare: make([]Axes, len(dims)), Partial: slices.Clone(s.Partial),
+	}
 	for d, factors := range dims {
 		rest := slices.Clone(s.Dims[d])
 		for i, name := range factors {
@@ -106,9 +109,31 @@ func (p *Parsed) Project(m *Mesh, t int, s Spec) (Projection, error) {
 				break
 			}
 		}
-		pr.Bare = append(pr.Bare, rest...)
+		pr.Bare[d] = rest
 	}
 	return pr, nil
+}
+
+// Unproject is the Spec that a projection of a tensor says, after inference has perhaps extended it.
+func (p *Parsed) Unproject(m *Mesh, t int, pr Projection) Spec {
+	dims := p.Tensor(t)
+	s := Whole(len(dims)).With(pr.Partial...)
+	for d, factors := range dims {
+		for _, name := range factors {
+			f := p.Index(name)
+			s.Dims[d] = slices.Concat(s.Dims[d], pr.Axes[f], pr.Rest[f])
+		}
+		s.Dims[d] = append(s.Dims[d], pr.Bare[d]...)
+	}
+	return p.simplify(m, t, s)
+}
+
+// simplify joins the parts of axes in a Spec of a tensor whose shape is bound.
+func (p *Parsed) simplify(m *Mesh, t int, s Spec) Spec {
+	if t < len(p.shapes) && len(p.shapes[t]) == len(s.Dims) {
+		return s.Simplify(m, p.shapes[t])
+	}
+	return s
 }
 
 // fill takes from the list the axes that divide n, cutting one where a part of it does. It is stuck where n is not

@@ -40,8 +40,12 @@ func TestProject(t *testing.T) {
 				got += fmt.Sprintf(" stuck at %c: %s", p.Factors[f].Name, rest)
 			}
 		}
-		if len(pr.Bare) > 0 {
-			got += " bare: " + pr.Bare.String()
+		if bare := slices.Concat(pr.Bare...); len(bare) > 0 {
+			got += " bare: " + bare.String()
+		}
+		// Sizes of 0 divide by everything, so all parts join again.
+		if back := p.Unproject(m, 0, pr).Simplify(m, []int{0, 0}[:len(c.in)]); back.String() != c.spec {
+			t.Errorf("%s: %s comes back as %s", c.rule, c.spec, back)
 		}
 		if got != c.want {
 			t.Errorf("%s %v on %s %s: got %q, want %q", c.rule, c.in, c.mesh, c.spec, got, c.want)
@@ -75,6 +79,8 @@ func TestResolve(t *testing.T) {
 			"[factor b of result 0: cannot be split by tp:(2)2: they do not divide it: kept tp:(1)2]", "[@[_]+{tp:(1)2:mean}]"},
 		{"aa->a", 1, [][]int{{8, 8}, {8}}, []string{"@[dp,_]"}, "",
 			"[factor a of operand 0: cannot be split by dp: it must be whole: kept _]", "[@[_]]"},
+		{"ab->", 1, [][]int{{8, 8}, {}}, []string{"@[tp:(1)2,tp:(2)2]"}, "a=tp:(1)2 b=tp:(2)2", "[]", "[@[]+{tp}]"},
+		{"ab->; b:max", 1, [][]int{{8, 8}, {}}, []string{"@[tp:(1)2,tp:(2)2]"}, "a=tp:(1)2 b=tp:(2)2", "[]", "[@[]+{tp:(1)2,tp:(2)2:max}]"},
 		{"a,b->", 2, [][]int{{8}, {8}, {}}, []string{"@[dp]", "@[dp]"}, "a=dp",
 			"[factor b: cannot be split by dp: the axis splits another factor: kept _]", "[@[]+{dp}]"},
 		{"ab->(ab)", 1, [][]int{{4, 4}, {16}}, []string{"@[dp,tp]"}, "a=dp",
@@ -101,6 +107,32 @@ func TestResolve(t *testing.T) {
 		}
 		if _, out, err := p.Specs(m, a); err != nil || fmt.Sprint(out) != c.out {
 			t.Errorf("%s %v: got results %v %v, want %s", c.rule, c.specs, out, err, c.out)
+		}
+	}
+}
+
+// The cases are facts of Shardy's propagation tests: merging dims keeps what stays contiguous.
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		in, out          []int
+		mesh, spec, want string
+	}{
+		{[]int{2, 4}, []int{8}, "a=2,b=2", "@[a,_]", "@[a]"},
+		{[]int{2, 4}, []int{8}, "a=2,b=2", "@[a,b]", "@[a.b]"},
+		{[]int{4, 4}, []int{16}, "a=2,b=2", "@[a,b]", "@[a]"},
+		{[]int{2, 4}, []int{8}, "a=2,b=3", "@[a,b]", "@[a.b]"},
+		{[]int{2, 4}, []int{8}, "a=3", "@[a,_]", "@[_]"},
+		{[]int{6, 4}, []int{24}, "a=3,b=3", "@[a.b,_]", "@[a]"},
+		{[]int{4, 4}, []int{16}, "a=4,b=2,c=2", "@[b.a,c]", "@[b.a:(1)2.c]"},
+	} {
+		m := must(Parse(c.mesh))
+		p := must(Rule("ab->(ab)").Bind([][]int{c.in}, [][]int{c.out}))
+		pr := must(p.Project(m, 0, must(ParseSpec(c.spec))))
+		if got := p.Spec(m, 1, p.Fit(m, 1, pr.Axes)).With(); got.String() != c.want {
+			t.Errorf("%v %s on %s: got %s, want %s", c.in, c.spec, c.mesh, got, c.want)
+		}
+		if got := p.Spec(m, 0, p.Fit(m, 0, pr.Axes)); got.String() != c.spec {
+			t.Errorf("%v %s on %s: got %s for the operand", c.in, c.spec, c.mesh, got)
 		}
 	}
 }

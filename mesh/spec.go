@@ -18,7 +18,8 @@ import (
 type Spec struct {
 	// Dims is, for each dim of the tensor, the axes that split it, major first; empty for a whole dim.
 	Dims []Axes
-	// Partial is the axes along which devices hold parts that are yet to be combined, sorted by name and part.
+	// Partial is the axes along which devices hold parts that are yet to be combined. Those that this package makes are
+	// sorted by name and part.
 	Partial []Pending
 }
 
@@ -71,9 +72,12 @@ func (s *Spec) sortPartial() {
 	})
 }
 
-// Equal reports whether both say the same of every dim and of every partial axis.
+// Equal reports whether both say the same of every dim and of every partial axis, in whatever order these are.
 func (s Spec) Equal(o Spec) bool {
-	return slices.EqualFunc(s.Dims, o.Dims, Axes.Equal) && slices.Equal(s.Partial, o.Partial)
+	if !slices.EqualFunc(s.Dims, o.Dims, Axes.Equal) || len(s.Partial) != len(o.Partial) {
+		return false
+	}
+	return slices.Equal(s.Partial, o.Partial) || slices.Equal(s.With(s.Partial...).Partial, o.With(o.Partial...).Partial)
 }
 
 // IsWhole reports whether every device holds all of the tensor.
@@ -114,7 +118,8 @@ func (s Spec) user(i int) string {
 	return "is replicated"
 }
 
-// Simplify joins neighbouring parts of an axis into one wherever that leaves every device's piece as it is.
+// Simplify joins neighbouring parts of an axis into one wherever that leaves every device's piece as it is. The shape
+// has one size for each dim.
 func (s Spec) Simplify(m *Mesh, shape []int) Spec {
 	s = s.Clone()
 	for d, a := range s.Dims {

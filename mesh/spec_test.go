@@ -186,3 +186,31 @@ func TestPlacementsRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+func TestPlacementAnswers(t *testing.T) {
+	d, isShard := must(ParsePlacement("S(1)")).Dim()
+	r, isPartial := must(ParsePlacement("P(min)")).Reduce()
+	if d != 1 || !isShard || r != Min || !isPartial || !Replicate().Replicated() || Shard(0).Replicated() {
+		t.Errorf("placements answer %d %v, %s %v", d, isShard, r, isPartial)
+	}
+	wantError(t, second(ParsePlacement("S(1) R")), `placement "S(1) R": got "R" at byte 5, want the end`)
+}
+
+func TestSharding(t *testing.T) {
+	m := must(Parse("dp=2,tp=2"))
+	if got := Open(Split(On("dp"), nil)).String(); got != "@[dp?,?]" {
+		t.Errorf("open dims print as %s", got)
+	}
+	if !Whole(2).IsWhole() || Whole(0).With(Pending{Sub{Axis: "dp"}, Max}).IsWhole() {
+		t.Error("IsWhole is wrong")
+	}
+	for _, c := range []struct{ text, err string }{
+		{"@[dp]-{dp}", "sharding @[dp]-{dp}: dp splits dim 0 and dp is replicated: want each part of an axis used at most once"},
+		{"@[dp,_]", "spec @[dp,_]: got 2 dims, want 1: those of the tensor"},
+	} {
+		wantError(t, must(ParseSharding(c.text)).Check(m, 1), c.err)
+	}
+	wantError(t, Sharding{Spec: Whole(1)}.Check(m, 1), "sharding @[_]: freedom of 0 dims: want 1")
+	wantError(t, second(ParseSharding("@[_!-1]")), `sharding "@[_!-1]": priority: got -1, want at least 0`)
+	wantError(t, second(ParseSharding("@[_]-dp")), `sharding "@[_]-dp": got "d" at byte 5, want '{'`)
+}

@@ -62,6 +62,15 @@ func (c Config) WindowOf(layer int) int {
 	return 0
 }
 
+// Limit is the longest sequence that the model can see: Positions where it learns a vector for each, as GPT-2 does, and 0
+// for no limit where positions turn queries and keys.
+func (c Config) Limit() int {
+	if f, err := familyOf(c.Family); err == nil && f.learnedPositions {
+		return c.Positions
+	}
+	return 0
+}
+
 // StopTokens is the eos_token_id of config.json, which may be one number, a list or absent.
 func (c Config) StopTokens() []int {
 	var one int

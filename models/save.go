@@ -3,7 +3,9 @@ package models
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -17,13 +19,16 @@ import (
 type SaveConfig struct {
 	// ShardBytes is how much one file holds at most; 0 means 5 GB.
 	ShardBytes int64
+	// Tokenizer, where set, is the text of the tokenizer.json to write beside the model.
+	Tokenizer []byte
 	// Read brings a parameter's data to the host; nil reads eager tensors.
 	Read func(x *op.Tensor) (array.Array, error)
 }
 
 const defaultShard = 5_000_000_000
 
-// Save writes a model as a Hugging Face directory. Every file takes its place by a rename, config.json last.
+// Save writes a model as a Hugging Face directory. Every file takes its place by a rename, config.json last; after an
+// error no part of a file is left, nor a directory that was not there before.
 func Save(dir string, m Model, c SaveConfig) error {
 	if c.ShardBytes == 0 {
 		c.ShardBytes = defaultShard
@@ -44,28 +49,66 @@ func Save(dir string, m Model, c SaveConfig) error {
 		config.DType = a.DType()
 		tensors = append(tensors, stored(config, p.Name, a)...)
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("models: save: %w", err)
-	}
-	return writeAll(dir, config, tensors, c.ShardBytes)
-}
-
-// writeAll has the configuration whole on disk before the weights change.
-func writeAll(dir string, config Config, tensors []safetensors.Named, limit int64) error {
 	text, err := indented(config)
 	if err != nil {
 		return fmt.Errorf("models: save %s: %w", dir, err)
 	}
-	staged, err := stage(dir, text)
+	beside := []file{{configName, text}}
+	if c.Tokenizer != nil {
+		beside = []file{{tokenizerName, c.Tokenizer}, {configName, text}}
+	}
+	made := missing(dir)
+	err = os.MkdirAll(dir, 0o777)
+	if err == nil {
+		err = writeAll(dir, beside, tensors, c.ShardBytes)
+	}
 	if err != nil {
-		return fmt.Errorf("models: save %s: %w", dir, err)
+		for _, d := range made {
+			os.Remove(d) // only if it is empty
+		}
+		return fmt.Errorf("models: save: %w", err)
 	}
-	defer os.Remove(staged)
+	return nil
+}
+
+// missing is the directories that making dir makes, the deepest first.
+func missing(dir string) []string {
+	var made []string
+	for {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
+			return made
+		}
+		made = append(made, dir)
+		dir = filepath.Dir(dir)
+	}
+}
+
+const tokenizerName = "tokenizer.json"
+
+// file is a small file that stands beside the weights.
+type file struct {
+	name string
+	text []byte
+}
+
+// writeAll has the small files whole on disk before the weights change.
+func writeAll(dir string, beside []file, tensors []safetensors.Named, limit int64) error {
+	staged := make([]string, len(beside))
+	for i, f := range beside {
+		name, err := stage(dir, f)
+		if err != nil {
+			return err
+		}
+		defer os.Remove(name)
+		staged[i] = name
+	}
 	if err := safetensors.WriteDir(dir, tensors, limit, map[string]string{"format": "pt"}); err != nil {
-		return fmt.Errorf("models: save: %w", err)
+		return err
 	}
-	if err := os.Rename(staged, filepath.Join(dir, configName)); err != nil {
-		return fmt.Errorf("models: save: %w", err)
+	for i, f := range beside {
+		if err := os.Rename(staged[i], filepath.Join(dir, f.name)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -83,9 +126,9 @@ func indented(config Config) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// stage writes text to a new file in dir and returns its name.
-func stage(dir string, text []byte) (name string, err error) {
-	f, err := os.CreateTemp(dir, "."+configName+".*")
+// stage writes a file under another name in dir and returns that name.
+func stage(dir string, what file) (name string, err error) {
+	f, err := os.CreateTemp(dir, "."+what.name+".*")
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +137,7 @@ func stage(dir string, text []byte) (name string, err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	_, err = f.Write(text)
+	_, err = f.Write(what.text)
 	for _, step := range []func() error{f.Sync, func() error { return f.Chmod(0o644) }, f.Close} {
 		if e := step(); err == nil {
 			err = e

@@ -292,3 +292,48 @@ func moments(xs []float64) (mean, std float64) {
 	}
 	return mean, math.Sqrt(std)
 }
+
+// twice is a model that cannot be saved: two of its parameters have one name.
+type twice struct{ Model }
+
+func (m twice) Params() []*nn.Param { return append(m.Model.Params(), m.Model.Params()[0]) }
+
+func TestSaveLeavesNothing(t *testing.T) {
+	m := smallModel(t, "llama", "", nn.Config{Scope: newSession(t)})
+	top := t.TempDir()
+	if err := Save(filepath.Join(top, "new", "dir"), twice{m}, SaveConfig{Tokenizer: []byte("{}")}); err == nil {
+		t.Fatal("saved two tensors of one name")
+	}
+	if left, _ := os.ReadDir(top); len(left) > 0 {
+		t.Errorf("%v is left", left)
+	}
+	dir := filepath.Join(top, "kept")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := Save(dir, twice{m}, SaveConfig{}); err == nil {
+		t.Fatal("saved two tensors of one name")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v: want the directory as it was", left, err)
+	}
+}
+
+func TestSaveTokenizer(t *testing.T) {
+	dir := t.TempDir()
+	m := smallModel(t, "llama", "", nn.Config{Scope: newSession(t)})
+	if err := Save(dir, m, SaveConfig{Tokenizer: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "tokenizer.json")); err != nil || string(text) != "{}" {
+		t.Errorf("got %q, %v", text, err)
+	}
+}
+
+func TestLimit(t *testing.T) {
+	for family, want := range map[string]int{"gpt2": 32, "llama": 0} {
+		if got := (Config{Family: family, Positions: 32}).Limit(); got != want {
+			t.Errorf("%s: got %d, want %d", family, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
@@ -24,6 +25,9 @@ func gradient(ys, dys, xs []*Tensor, w walk) []*Tensor {
 			return slices.Repeat([]*Tensor{t}, len(xs))
 		}
 	}
+	if bad := untracked(xs); bad != nil {
+		return slices.Repeat([]*Tensor{bad}, len(xs))
+	}
 	w.find(ys, xs)
 	for i, y := range ys {
 		if dys != nil {
@@ -36,6 +40,18 @@ func gradient(ys, dys, xs []*Tensor, w walk) []*Tensor {
 		w.visit(n)
 	}
 	return w.collect(xs)
+}
+
+// untracked is an invalid tensor if some eager x was never tracked: nothing computed from it remembers it, and its
+// gradient would be zeros without a word.
+func untracked(xs []*Tensor) *Tensor {
+	for i, x := range xs {
+		if x.Store() != nil && !x.Tracked() {
+			return ir.Invalid(x.Scope(), &ir.Error{Pos: ir.Caller(), Op: "grad", Err: fmt.Errorf(
+				"tensor %d, %v, is not tracked: take x = x.Track() before computing with it", i, x.Type())})
+		}
+	}
+	return nil
 }
 
 // onesAt is OnesLike with y's own place in a program.

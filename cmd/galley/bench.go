@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -12,9 +13,9 @@ import (
 
 // benchCmd groups the benchmarks.
 type benchCmd struct {
-	Gemm      benchGemmCmd      `cmd:"" help:"A product of two square matrices: galley bench gemm --n 2048 --threads 2."`
-	Step      benchStepCmd      `cmd:"" help:"A whole training step: galley bench step --layers 4 --dim 256 --threads 2 --json."`
-	Attention benchAttentionCmd `cmd:"" help:"Attention with its gradient, time and memory by length: galley bench attention --seq 1024,4096,16384."`
+	Gemm      benchGemmCmd      `cmd:"" help:"Time a product of two square matrices."`
+	Step      benchStepCmd      `cmd:"" help:"Time a whole training step of a GPT-2."`
+	Attention benchAttentionCmd `cmd:"" help:"Time attention with its gradient, and show its memory, by length."`
 }
 
 // output is how results are printed.
@@ -38,12 +39,28 @@ type benchGemmCmd struct {
 	DType   string `name:"dtype" help:"f32, f64, bf16 or f16." default:"f32" enum:"f32,f64,bf16,f16"`
 }
 
+// Help is what galley bench gemm --help adds.
+func (benchGemmCmd) Help() string {
+	return `Prints the best and the median time in milliseconds and GFLOP/s: 2n³ operations in a product.
+
+Examples:
+  galley bench gemm --n 2048 --threads 2
+  galley bench gemm --n 1024 --dtype bf16 --json`
+}
+
 func (c *benchGemmCmd) Run() error {
-	if err := positive(map[string]int{"n": c.N, "runs": c.Runs}); err != nil {
+	err := positive(map[string]int{"n": c.N, "runs": c.Runs})
+	if err == nil {
+		err = natural(map[string]int{"threads": c.Threads})
+	}
+	if err != nil {
 		return err
 	}
 	dtype, err := array.ParseDType(c.DType)
 	if err != nil {
+		return err
+	}
+	if err := fits(fmt.Sprintf("--n=%d", c.N), 3*float64(c.N)*float64(c.N)*float64(dtype.Size())); err != nil {
 		return err
 	}
 	r, err := bench.Gemm(bench.GemmConfig{N: c.N, Threads: c.Threads, Runs: c.Runs, DType: dtype})
@@ -68,8 +85,26 @@ type benchStepCmd struct {
 	Profile bool   `help:"Print the time of each op, too."`
 }
 
+// Help is what galley bench step --help adds.
+func (benchStepCmd) Help() string {
+	return `Prints the best and the median time of a step in milliseconds, tokens per second and the most bytes held at once.
+
+Examples:
+  galley bench step --threads 2 --json
+  galley bench step --layers 4 --dim 256 --heads 4 --seq 256 --batch 8 --vocab 8192 --profile`
+}
+
 func (c *benchStepCmd) Run() error {
 	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq, "batch": c.Batch, "vocab": c.Vocab, "runs": c.Runs})
+	if err == nil {
+		err = natural(map[string]int{"threads": c.Threads})
+	}
+	if err == nil && c.Dim%c.Heads != 0 {
+		err = fmt.Errorf("--dim=%d: want a multiple of --heads=%d", c.Dim, c.Heads)
+	}
+	if err == nil {
+		err = fits(fmt.Sprintf("--layers=%d --dim=%d --vocab=%d", c.Layers, c.Dim, c.Vocab), c.bytes())
+	}
 	if err != nil {
 		return err
 	}
@@ -87,6 +122,13 @@ func (c *benchStepCmd) Run() error {
 	return c.print(r)
 }
 
+// bytes is the least that a step holds: parameters, gradients and two moments, and the logits.
+func (c *benchStepCmd) bytes() float64 {
+	dim := float64(c.Dim)
+	params := float64(c.Vocab)*dim + float64(c.Layers)*12*dim*dim
+	return 16*params + 4*float64(c.Batch)*float64(c.Seq)*float64(c.Vocab)
+}
+
 type benchAttentionCmd struct {
 	output
 	Seq     []int `help:"Sequence lengths." default:"1024,4096,16384"`
@@ -96,8 +138,24 @@ type benchAttentionCmd struct {
 	Runs    int   `help:"Measured runs of each." default:"3"`
 }
 
+// Help is what galley bench attention --help adds.
+func (benchAttentionCmd) Help() string {
+	return `Prints milliseconds and bytes for each length, forward and backward together. Memory grows with the length, not its square.
+
+Examples:
+  galley bench attention --seq 1024,4096,16384
+  galley bench attention --seq 2048 --heads 16 --head-dim 128 --json`
+}
+
 func (c *benchAttentionCmd) Run() error {
-	if err := positive(map[string]int{"heads": c.Heads, "head-dim": c.HeadDim, "runs": c.Runs}); err != nil {
+	err := positive(map[string]int{"heads": c.Heads, "head-dim": c.HeadDim, "runs": c.Runs})
+	if err == nil {
+		err = natural(map[string]int{"threads": c.Threads})
+	}
+	if err == nil && len(c.Seq) == 0 {
+		err = errors.New("--seq: want at least one length")
+	}
+	if err != nil {
 		return err
 	}
 	for _, seq := range c.Seq {

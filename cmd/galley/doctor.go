@@ -18,6 +18,13 @@ type doctorCmd struct {
 	Fast bool `help:"Skip the short measurements."`
 }
 
+// Help is what galley doctor --help adds.
+func (doctorCmd) Help() string {
+	return `Examples:
+  galley doctor            cores, CPU features, memory, plugins, and the speed of a matrix product
+  galley doctor --fast     the same without the measurement`
+}
+
 func (c *doctorCmd) Run() error {
 	fmt.Printf("go        %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	fmt.Printf("cores     %d\n", runtime.NumCPU())
@@ -69,11 +76,11 @@ func field(path, key string) string {
 }
 
 func memory() string {
-	total, free := field("/proc/meminfo", "MemTotal"), field("/proc/meminfo", "MemAvailable")
-	if total == "" {
+	total := memoryOf("MemTotal")
+	if total == 0 {
 		return "unknown"
 	}
-	return total + " in all, " + free + " available"
+	return gigabytes(total) + " in all, " + gigabytes(memoryOf("MemAvailable")) + " available"
 }
 
 // plugins lists the accelerator plugins in the usual places. Running them is not part of this version.

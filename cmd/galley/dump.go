@@ -26,12 +26,16 @@ type dumpCmd struct {
 func (dumpCmd) Help() string {
 	return `Examples:
   galley dump --after=trace                the step as it was traced, with the line that made each op
-  galley dump --after=prune --layers 2     what runs`
+  galley dump --after=prune --layers 2     what runs
+  galley dump --model llama-dir --seq 128  the step of a Hugging Face model`
 }
 
 func (c *dumpCmd) Run() error {
 	if err := positive(map[string]int{"batch": c.Batch, "seq": c.Seq, "layers": c.Layers, "dim": c.Dim}); err != nil {
 		return err
+	}
+	if c.Model == "" && c.Dim%4 != 0 {
+		return fmt.Errorf("--dim=%d: want a multiple of 4: the small model has two heads of an even width", c.Dim)
 	}
 	p, err := c.program()
 	if err != nil {
@@ -54,6 +58,9 @@ func (c *dumpCmd) program() (*galley.Program, error) {
 	if c.Model != "" {
 		var err error
 		if config, err = models.ReadConfig(c.Model); err != nil {
+			return nil, err
+		}
+		if err = longEnough(config, c.Seq); err != nil {
 			return nil, err
 		}
 	}

@@ -1,17 +1,94 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // positive checks flags that must be at least one; the first bad one by name is the error.
-func positive(flags map[string]int) error {
+func positive(flags map[string]int) error { return atLeast(1, flags) }
+
+// natural checks flags that must not be negative.
+func natural(flags map[string]int) error { return atLeast(0, flags) }
+
+func atLeast(low int, flags map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
-		if flags[name] < 1 {
-			return fmt.Errorf("--%s=%d: want at least 1", name, flags[name])
+		if flags[name] < low {
+			return fmt.Errorf("--%s=%d: want at least %d", name, flags[name], low)
 		}
 	}
 	return nil
+}
+
+// between checks numbers that have a range, of which high may be infinite.
+func between(low, high float64, flags map[string]float64) error {
+	want := fmt.Sprintf("%v to %v", low, high)
+	if math.IsInf(high, 1) {
+		want = fmt.Sprintf("a number of at least %v", low)
+	}
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		x := flags[name]
+		if !(x >= low && x <= high) || math.IsInf(x, 0) { // NaN is in no range
+			return fmt.Errorf("--%s=%v: want %s", name, x, want)
+		}
+	}
+	return nil
+}
+
+// fits compares what a command is going to need with what the machine has to give: the system ends a process that
+// takes more, without a word. Where the machine does not say, all fits.
+func fits(what string, bytes float64) error {
+	if free := memoryOf("MemAvailable"); free > 0 && bytes > free {
+		return fmt.Errorf("%s: it needs at least %s of memory: %s are available", what, gigabytes(bytes), gigabytes(free))
+	}
+	return nil
+}
+
+// memoryOf is a number of Linux's list of memory, in bytes; 0 if there is none.
+func memoryOf(key string) float64 {
+	kb, err := strconv.ParseFloat(strings.TrimSuffix(field("/proc/meminfo", key), " kB"), 64)
+	if err != nil {
+		return 0
+	}
+	return kb * 1024
+}
+
+func gigabytes(bytes float64) string { return fmt.Sprintf("%.1f GB", bytes/1e9) }
+
+// writable reports whether files can be made in dir, or dir itself where it does not exist yet. It leaves nothing behind:
+// a run of hours should not find out at its end.
+func writable(dir string) error {
+	for {
+		_, err := os.Stat(dir)
+		if err == nil {
+			break
+		}
+		up := filepath.Dir(dir)
+		if !os.IsNotExist(err) || up == dir {
+			return reason(dir, err)
+		}
+		dir = up
+	}
+	f, err := os.CreateTemp(dir, ".galley-*")
+	if err != nil {
+		return reason(dir, err)
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+// reason is what went wrong with a path, under the name that the user knows.
+func reason(path string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("%s: cannot be written: %w", path, err)
 }

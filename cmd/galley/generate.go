@@ -2,10 +2,11 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/galley-ml/galley"
-	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 )
@@ -27,15 +28,31 @@ type generateCmd struct {
 func (generateCmd) Help() string {
 	return `Examples:
   galley generate out --prompt "Call me" --tokens 100
-  galley generate llama-3-8b --temperature 0`
+  galley generate llama-3-8b --temperature 0              always the likeliest token: the same text each time
+  galley generate llama-3-8b --top-p 0.9 --top-k 0        draw among the likeliest that make up nine tenths
+Generation ends early at an eos_token_id of config.json.`
 }
 
 func (c *generateCmd) Run() error {
-	if err := positive(map[string]int{"tokens": c.Tokens}); err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
-	tokenizer, err := openTokenizer(c.Tokenizer, c.Dir)
+	config, err := models.ReadConfig(c.Dir)
 	if err != nil {
+		return err
+	}
+	t, err := openTokenizer(c.Tokenizer, c.Dir)
+	if err != nil {
+		return err
+	}
+	ids, err := t.prompt(c.Prompt, config.Vocab)
+	if err != nil {
+		return err
+	}
+	if n := config.Limit(); n > 0 && len(ids)+c.Tokens > n {
+		return fmt.Errorf("--tokens=%d: %d with the prompt's are more than the model's n_positions %d", c.Tokens, len(ids)+c.Tokens, n)
+	}
+	if err := fits(c.Dir, 4*parameters(config)); err != nil {
 		return err
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
@@ -44,33 +61,43 @@ func (c *generateCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	return speak(model, tokenizer, c.Prompt, models.GenerateConfig{
-		Tokens: c.Tokens, Temperature: c.Temperature, TopK: c.TopK, TopP: c.TopP, Seed: c.Seed,
+	t.note(c.Dir, config.Vocab)
+	return speak(model, t, c.Prompt, models.GenerateConfig{
+		Tokens: c.Tokens, Temperature: c.Temperature, TopK: c.TopK, TopP: c.TopP, Seed: c.Seed, Stop: config.StopTokens(),
 	})
 }
 
+func (c *generateCmd) validate() error {
+	err := positive(map[string]int{"tokens": c.Tokens})
+	if err == nil {
+		err = natural(map[string]int{"threads": c.Threads, "top-k": c.TopK})
+	}
+	if err == nil {
+		err = between(0, math.Inf(1), map[string]float64{"temperature": c.Temperature})
+	}
+	if err == nil {
+		err = between(0, 1, map[string]float64{"top-p": c.TopP})
+	}
+	return err
+}
+
 // speak prints a prompt and what the model makes of it, token by token.
-func speak(model models.Model, tokenizer data.Tokenizer, prompt string, c models.GenerateConfig) error {
-	ids := tokenizer.Encode(prompt)
-	if len(ids) == 0 {
-		return fmt.Errorf("prompt %q has no tokens", prompt)
-	}
-	if err := inVocabulary(ids, model.Config().Vocab); err != nil {
+func speak(model models.Model, t tokenizer, prompt string, c models.GenerateConfig) error {
+	ids, err := t.prompt(prompt, model.Config().Vocab)
+	if err != nil {
 		return err
-	}
-	start := make([]int, len(ids))
-	for i, id := range ids {
-		start[i] = int(id)
 	}
 	fmt.Print(prompt)
 	began, n := time.Now(), 0
-	for id, err := range models.Generate(model, start, c) {
+	for id, err := range models.Generate(model, ids, c) {
 		if err != nil {
 			fmt.Println()
 			return err
 		}
 		n++
-		fmt.Print(tokenizer.Decode([]int32{int32(id)}))
+		if !slices.Contains(c.Stop, id) {
+			fmt.Print(t.Decode([]int32{int32(id)}))
+		}
 	}
 	fmt.Printf("\n\n%d tokens, %.0f tokens/s\n", n, float64(n)/time.Since(began).Seconds())
 	return nil

@@ -46,9 +46,17 @@ func run(args []string) int {
 	}
 	ctx, err := parser.Parse(args)
 	if err != nil {
-		return report(fmt.Errorf("%w: see galley --help", err))
+		return report(fmt.Errorf("%w: see %s --help", err, chosen(err)))
 	}
 	return report(ctx.Run())
+}
+
+// chosen is the command that a mistake was made in, as one would type it.
+func chosen(err error) string {
+	if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
+		return p.Context.Model.Name + " " + p.Context.Selected().Path()
+	}
+	return "galley"
 }
 
 // report prints an error in one line and chooses the exit code.

@@ -41,7 +41,7 @@ func (p *progress) step(loss float64) {
 	rate := float64(p.done*p.tokensPerStep) / elapsed.Seconds()
 	switch {
 	case p.bar != nil:
-		p.bar.Describe(fmt.Sprintf("step %d  loss %.3f  %.0f tokens/s", p.done, p.smooth, rate))
+		p.bar.Describe(fmt.Sprintf("step %d/%d  loss %.3f  %.0f tokens/s", p.done, p.steps, p.smooth, rate))
 		_ = p.bar.Add(1) // a bar that cannot be drawn is no reason to stop training
 	case p.done == 1 || p.done == p.steps || time.Since(p.shown) >= quiet:
 		p.shown = time.Now()

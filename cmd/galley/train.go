@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 
@@ -19,7 +20,7 @@ type trainCmd struct {
 	Model     string  `help:"Hugging Face directory of a model to go on with; without it a new small one is made." type:"existingdir" placeholder:"DIR"`
 	Data      string  `help:"Text file; without it the first chapters of Moby-Dick." type:"existingfile" placeholder:"FILE"`
 	Tokenizer string  `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
-	Save      string  `help:"Directory to write the trained model to, in Hugging Face's form." type:"path" placeholder:"DIR"`
+	Save      string  `help:"Directory to write the trained model to, in Hugging Face's form; its weights are f32." type:"path" placeholder:"DIR"`
 	Steps     int     `help:"Training steps." default:"600"`
 	Batch     int     `help:"Sequences in a step." default:"16"`
 	Seq       int     `help:"Tokens in a sequence." default:"128"`
@@ -33,7 +34,7 @@ type trainCmd struct {
 	Dim       int     `help:"Width of a new model." default:"128"`
 	Heads     int     `help:"Attention heads of a new model." default:"4"`
 	Prompt    string  `help:"Text to continue at the end." default:"Call me "`
-	Tokens    int     `help:"Tokens to generate at the end." default:"300"`
+	Tokens    int     `help:"Tokens to generate at the end; 0 is none." default:"300"`
 }
 
 // Help is what galley train --help adds.
@@ -42,23 +43,21 @@ func (trainCmd) Help() string {
   galley train                                          a small model on a book: two minutes on two cores
   galley train --steps 2000 --dim 256 --save out        larger and longer, kept
   galley train --model out --data notes.txt --lr 3e-4   go on with it on another text
-  galley generate out --prompt "Call me"                then use it`
+  galley generate out --prompt "Call me"                then use it
+Ctrl-C ends training early; the model is then saved and used as after all steps.`
 }
 
 func (c *trainCmd) Run() error {
-	err := positive(map[string]int{"steps": c.Steps, "batch": c.Batch, "seq": c.Seq, "layers": c.Layers, "dim": c.Dim, "heads": c.Heads})
-	if err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	t := &training{trainCmd: c, d: d}
 	if err := t.prepare(); err != nil {
 		return err
 	}
-	if err := t.train(ctx); err != nil {
+	if err := t.train(); err != nil {
 		return err
 	}
 	if err := t.save(); err != nil {
@@ -67,66 +66,139 @@ func (c *trainCmd) Run() error {
 	return t.speak()
 }
 
+func (c *trainCmd) validate() error {
+	err := positive(map[string]int{"steps": c.Steps, "batch": c.Batch, "seq": c.Seq, "layers": c.Layers, "dim": c.Dim, "heads": c.Heads})
+	if err == nil {
+		err = natural(map[string]int{"threads": c.Threads, "tokens": c.Tokens})
+	}
+	if err == nil {
+		err = between(0, math.Inf(1), map[string]float64{"lr": c.LR, "decay": c.Decay, "clip": c.Clip})
+	}
+	if err == nil && c.Model == "" && c.Dim%(2*c.Heads) != 0 {
+		err = fmt.Errorf("--dim=%d: want a multiple of %d: --heads=%d of an even width", c.Dim, 2*c.Heads, c.Heads)
+	}
+	if err == nil && c.Save != "" {
+		if e := writable(c.Save); e != nil {
+			err = fmt.Errorf("--save: %w", e)
+		}
+	}
+	return err
+}
+
 // training is one run of the command.
 type training struct {
 	*trainCmd
 	d          *galley.Device
-	tokenizer  data.Tokenizer
+	tokenizer  tokenizer
 	model      models.Model
 	text, eval *data.Sampler
 }
 
+// prepare finds what is wrong before anything takes time.
 func (t *training) prepare() (err error) {
+	var config models.Config
+	if t.Model != "" {
+		if config, err = models.ReadConfig(t.Model); err != nil {
+			return err
+		}
+	}
 	if t.tokenizer, err = openTokenizer(t.Tokenizer, t.Model); err != nil {
 		return err
 	}
-	if t.model, err = t.makeModel(); err != nil {
+	if t.Model == "" {
+		config = t.newConfig()
+	}
+	if t.Tokens > 0 {
+		if _, err := t.tokenizer.prompt(t.Prompt, config.Vocab); err != nil {
+			return err
+		}
+	}
+	if err := longEnough(config, t.Seq); err != nil {
 		return err
 	}
+	source, tokens, err := t.read(config.Vocab)
+	if err != nil {
+		return err
+	}
+	// Parameters, gradients and two moments, and the logits: the least that a step holds.
+	if err := fits("training", 16*parameters(config)+4*float64(t.Batch)*float64(t.Seq)*float64(config.Vocab)); err != nil {
+		return err
+	}
+	if t.model, err = t.makeModel(config); err != nil {
+		return err
+	}
+	t.tokenizer.note(t.Model, config.Vocab)
+	t.introduce(source, tokens)
+	return nil
+}
+
+// longEnough checks that a model can see sequences of --seq tokens.
+func longEnough(c models.Config, seq int) error {
+	if n := c.Limit(); n > 0 && seq > n {
+		return fmt.Errorf("--seq=%d: the model has n_positions %d", seq, n)
+	}
+	return nil
+}
+
+// parameters is how many numbers a model has to learn; its shapes tell, without memory for them.
+func parameters(c models.Config) float64 {
+	m, err := models.New(c, nn.Config{})
+	if err != nil {
+		return 0 // whoever makes the model says so
+	}
+	n := 0.0
+	for _, p := range m.Params() {
+		n += float64(p.Type.Shape.Len())
+	}
+	return n
+}
+
+// read cuts the text into windows to train on and, where it is long enough, some to hold out.
+func (t *training) read(vocab int) (source string, tokens int, err error) {
 	text, source := data.MobyDick(), "Moby-Dick"
 	if t.Data != "" {
 		b, err := os.ReadFile(t.Data)
 		if err != nil {
-			return err
+			return "", 0, err
 		}
 		text, source = string(b), t.Data
 	}
 	ids := t.tokenizer.Encode(text)
-	if err := inVocabulary(ids, t.model.Config().Vocab); err != nil {
-		return err
+	if err := inVocabulary(ids, vocab); err != nil {
+		return "", 0, fmt.Errorf("%s: %w", source, err)
+	}
+	if len(ids) <= t.Seq {
+		return "", 0, fmt.Errorf("%s: text is shorter than a window: got %d tokens, want more than --seq=%d", source, len(ids), t.Seq)
 	}
 	train, held, err := data.Split(ids, 0.95)
 	if err != nil {
-		return fmt.Errorf("%s: %w", source, err)
+		return "", 0, err
+	}
+	if len(train) <= t.Seq {
+		train, held = ids, nil
 	}
 	config := data.SamplerConfig{Batch: t.Batch, Seq: t.Seq, Seed: t.Seed}
 	if t.text, err = data.NewSampler(train, config); err != nil {
-		return fmt.Errorf("%s: %w", source, err)
+		return "", 0, fmt.Errorf("%s: %w", source, err)
 	}
 	// A short text may have no whole window to hold out; then nothing is evaluated.
 	t.eval, _ = data.NewSampler(held, config)
-	t.introduce(source, len(ids))
-	return nil
+	return source, len(ids), nil
 }
 
-func inVocabulary(ids []int32, vocab int) error {
-	for _, id := range ids {
-		if int(id) >= vocab {
-			return fmt.Errorf("token %d of the text is outside the model's vocabulary of %d: give the model's own --tokenizer", id, vocab)
-		}
+func (t *training) newConfig() models.Config {
+	return models.Config{
+		Family: "llama", Vocab: t.tokenizer.VocabSize(), Hidden: t.Dim, Intermediate: (t.Dim*8/3 + 15) / 16 * 16,
+		Layers: t.Layers, Heads: t.Heads, Positions: max(t.Seq, 1024), InitStd: 0.02, Tied: true,
 	}
-	return nil
 }
 
-func (t *training) makeModel() (models.Model, error) {
+func (t *training) makeModel(config models.Config) (models.Model, error) {
 	c := nn.Config{Scope: t.d.NewSession(), Seed: t.Seed}
 	if t.Model != "" {
 		return models.Load(t.Model, c)
 	}
-	return models.New(models.Config{
-		Family: "llama", Vocab: t.tokenizer.VocabSize(), Hidden: t.Dim, Intermediate: (t.Dim*8/3 + 15) / 16 * 16,
-		Layers: t.Layers, Heads: t.Heads, Positions: max(t.Seq, 1024), InitStd: 0.02, Tied: true,
-	}, c)
+	return models.New(config, c)
 }
 
 func (t *training) introduce(source string, tokens int) {
@@ -138,7 +210,7 @@ func (t *training) introduce(source string, tokens int) {
 		t.model.Config().Family, float64(params)/1e6, source, tokens, t.Steps, t.Batch, t.Seq, t.d.Threads())
 }
 
-func (t *training) train(ctx context.Context) error {
+func (t *training) train() error {
 	mode := galley.Static
 	if t.Eager {
 		mode = galley.Eager
@@ -153,6 +225,8 @@ func (t *training) train(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
 	p := newProgress(t.Steps, t.Batch*t.Seq)
 	defer p.finish()
 	for step := range t.Steps {
@@ -201,7 +275,7 @@ func (t *training) save() error {
 	if t.Save == "" {
 		return nil
 	}
-	if err := models.Save(t.Save, t.model, models.SaveConfig{}); err != nil {
+	if err := models.Save(t.Save, t.model, models.SaveConfig{Tokenizer: t.tokenizer.text}); err != nil {
 		return err
 	}
 	fmt.Printf("saved to %s\n", t.Save)
@@ -212,20 +286,20 @@ func (t *training) speak() error {
 	if t.Tokens == 0 {
 		return nil
 	}
+	config := t.model.Config()
+	ids, err := t.tokenizer.prompt(t.Prompt, config.Vocab)
+	if err != nil {
+		return err
+	}
+	tokens := t.Tokens
+	if n := config.Limit(); n > 0 {
+		tokens = min(tokens, n-len(ids))
+	}
+	if tokens < 1 {
+		return nil
+	}
 	fmt.Println()
-	return speak(t.model, t.tokenizer, t.Prompt, models.GenerateConfig{Tokens: t.Tokens, Temperature: 0.8, TopK: 40, Seed: t.Seed})
-}
-
-// openTokenizer reads the tokenizer that was named, else the model's own, else takes bytes.
-func openTokenizer(path, modelDir string) (data.Tokenizer, error) {
-	if path == "" && modelDir != "" {
-		own := modelDir + "/tokenizer.json"
-		if _, err := os.Stat(own); err == nil {
-			path = own
-		}
-	}
-	if path == "" {
-		return data.Bytes{}, nil
-	}
-	return data.LoadTokenizer(path)
+	return speak(t.model, t.tokenizer, t.Prompt, models.GenerateConfig{
+		Tokens: tokens, Temperature: 0.8, TopK: 40, Seed: t.Seed, Stop: config.StopTokens(),
+	})
 }

@@ -90,12 +90,12 @@ func (s *run) enter(rank int, c *Call) (visit, error) {
 	l, slot := s.lane(c)
 	m := l.next(slot)
 	m.calls[slot] = c
-	m.missing--
 	if first := m.firstBut(slot); first >= 0 {
 		if what := disagreement(m.calls[first], c); what != "" {
 			return visit{}, s.failLocked(m.mismatch(what+" differ", slot, first))
 		}
 	}
+	m.missing-- // only now: a meeting that lacks nobody is always brought to its end
 	if m.missing == 0 {
 		s.close(l, m)
 		return visit{m, slot, true}, nil

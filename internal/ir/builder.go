@@ -44,7 +44,7 @@ func (b *Builder) Err() error { return b.err }
 // Apply adds a node.
 func (b *Builder) Apply(op Op, in []*Value) []*Value {
 	if b.err == nil && b.built {
-		b.fail(op, errors.New("the program is already built"))
+		b.fail(op, errors.New("the program is already built: the tensors of a trace live only inside its function"))
 	}
 	operands := make([]*Value, len(in))
 	for i, v := range in {

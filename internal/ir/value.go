@@ -58,12 +58,22 @@ func Apply(op Op, in ...*Value) []*Value {
 }
 
 func scopeOf(in []*Value) Scope {
+	var eager Scope
 	for _, v := range in {
+		if v == nil { // the scope says which
+			continue
+		}
 		if b, ok := v.scope.(*Builder); ok {
 			return b
 		}
+		if eager == nil {
+			eager = v.scope
+		}
 	}
-	return in[0].scope
+	if eager == nil {
+		panic("ir: an op needs at least one operand that is not nil")
+	}
+	return eager
 }
 
 // Leaf makes a value that a scope already knows: data that an eager session was given.

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/galley-ml/galley/data"
+)
+
+// tokenizer is what a command reads text with, and the file that it came from.
+type tokenizer struct {
+	data.Tokenizer
+	// text is that of tokenizer.json; nil for bytes.
+	text []byte
+}
+
+// openTokenizer reads the tokenizer that was named, else that in the model's directory, else takes bytes.
+func openTokenizer(path, dir string) (tokenizer, error) {
+	if path == "" && dir != "" {
+		path = filepath.Join(dir, "tokenizer.json")
+		if _, err := os.Stat(path); os.IsNotExist(err) {
+			path = ""
+		}
+	}
+	if path == "" {
+		return tokenizer{Tokenizer: data.Bytes{}}, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return tokenizer{}, err
+	}
+	t, err := data.LoadTokenizer(path)
+	return tokenizer{Tokenizer: t, text: text}, err
+}
+
+// note says so where a model of another vocabulary is fed bytes for want of a tokenizer.
+func (t tokenizer) note(dir string, vocab int) {
+	if dir != "" && t.text == nil && vocab != t.VocabSize() {
+		fmt.Fprintf(os.Stderr, "galley: note: %s has no tokenizer.json: text is read as bytes; --tokenizer names another\n", dir)
+	}
+}
+
+// prompt is the tokens of --prompt.
+func (t tokenizer) prompt(text string, vocab int) ([]int, error) {
+	ids := t.Encode(text)
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("--prompt=%q: it has no tokens: want at least one", text)
+	}
+	if err := inVocabulary(ids, vocab); err != nil {
+		return nil, fmt.Errorf("--prompt: %w", err)
+	}
+	start := make([]int, len(ids))
+	for i, id := range ids {
+		start[i] = int(id)
+	}
+	return start, nil
+}
+
+func inVocabulary(ids []int32, vocab int) error {
+	for _, id := range ids {
+		if int(id) >= vocab {
+			return fmt.Errorf("token %d is outside the model's vocabulary of %d: give the model's own --tokenizer", id, vocab)
+		}
+	}
+	return nil
+}

@@ -26,6 +26,9 @@ fuzz: # each parser for FUZZTIME
 	go test ./internal/ir -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
 	go test ./internal/safetensors -run '^$$' -fuzz FuzzOpen -fuzztime $${FUZZTIME:-60s}
 	go test ./mesh -run '^$$' -fuzz FuzzRule -fuzztime $${FUZZTIME:-60s}
+	go test ./mesh -run '^$$' -fuzz FuzzMesh -fuzztime $${FUZZTIME:-60s}
+	go test ./mesh -run '^$$' -fuzz FuzzSpec -fuzztime $${FUZZTIME:-60s}
+	go test ./mesh -run '^$$' -fuzz FuzzPlacements -fuzztime $${FUZZTIME:-60s}
 	go test ./data -run '^$$' -fuzz FuzzParseTokenizer -fuzztime $${FUZZTIME:-60s}
 	go test ./data -run '^$$' -fuzz FuzzRoundTrip -fuzztime $${FUZZTIME:-60s}
-	go test ./models -run '^$$' -fuzz FuzzConfig -fuzztime $${FUZZTIME:-60s}
+	go test ./models -run '^$$' -fuzz FuzzParseConfig -fuzztime $${FUZZTIME:-60s}

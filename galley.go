@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -35,8 +36,8 @@ type Executable = cpu.Executable
 // CPU is the host's processor; Close ends its threads.
 func CPU(c Config) *Device { return cpu.NewDevice(c) }
 
-// Read is the data of an eager tensor, or the error that made it invalid.
-func Read(x *Tensor) (array.Array, error) { return cpu.Read(x) }
+// Read is the data of an eager tensor, whole wherever it lies, or the error that made it invalid.
+func Read(x *Tensor) (array.Array, error) { return runtime.Read(x) }
 
 // Trace runs f on tensors of the given types that have no data and returns the program of the ops it applied. The first
 // mistake in f is the error, with its place.

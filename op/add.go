@@ -11,7 +11,8 @@ func Add(x, y *Tensor) *Tensor { return apply1(add{}, x, y) }
 
 type add struct{ arith }
 
-func (add) Name() string { return "add" }
+func (add) Name() string    { return "add" }
+func (add) Linear() [][]int { return [][]int{{0, 1}} }
 
 func (add) VJP(in, _, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dz[0], in[0].Shape()), SumTo(dz[0], in[1].Shape())}

@@ -155,24 +155,21 @@ func (o attention) VJP(in, out, dout []*Tensor) []*Tensor {
 	return grads
 }
 
-// attentionWords is the dims of q, k, v, out, lse and the further operands in a rule. Splitting the sequence of
-// queries changes their positions, so only a mask that does not look at these allows it.
+// attentionWords is the dims of q, k, v, out, lse and the further operands in a rule; t is those of the sequence of
+// keys, e those of a value.
 type attentionWords struct{ q, k, v, out, lse, extras, notes string }
 
-func (o attention) words(q, k array.Shape) attentionWords {
-	s, heads, notes := "s", "g", ""
-	if o.Causal || o.Window > 0 {
-		s = "s*"
-	}
+func (o attention) words(q, k array.Shape, t, e string) attentionWords {
+	heads, notes := "g", ""
 	if q[2] != k[2] {
-		heads, notes = "(gr)", fmt.Sprintf("; r=%d", q[2]/k[2])
+		heads, notes = "(gr)", fmt.Sprintf("; r=%d", q[2]/max(1, k[2]))
 	}
 	w := attentionWords{
-		q: "b" + s + heads + "d*", k: "bt*gd*", v: "bt*ge*",
-		out: "b" + s + heads + "e*", lse: "b" + heads + s, notes: notes,
+		q: "bs" + heads + "d*", k: "b" + t + "gd*", v: "b" + t + "g" + e,
+		out: "bs" + heads + e, lse: "b" + heads + "s", notes: notes,
 	}
 	if o.Segments {
-		w.extras += ",b" + s + ",bt*"
+		w.extras += ",bs,b" + t
 	}
 	if o.DynamicOffset {
 		w.extras += ","
@@ -180,10 +177,19 @@ func (o attention) words(q, k array.Shape) attentionWords {
 	return w
 }
 
+// Rule keeps keys whole, since the softmax goes over them, and values, since lse is no sum over their parts.
 func (o attention) Rule(in []Type) mesh.Rule {
-	w := o.words(in[0].Shape, in[1].Shape)
+	w := o.words(in[0].Shape, in[1].Shape, "t*", "e*")
 	return mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)
 }
+
+func (o attention) Localize(at *Place) (Op, error) {
+	o.Offset += positionShift(at)
+	return o, nil
+}
+
+// positionShift is what a device adds to the position of its first query among its keys.
+func positionShift(at *Place) int { return at.InRange(0, 1).Start - at.InRange(1, 1).Start }
 
 // pairs is how many pairs of a query and a key the mask leaves, segments aside. Where the offset is an operand, the
 // last query is taken to see all keys.

@@ -80,14 +80,25 @@ func (o attentionGrad) Decompose(in []*Tensor) []*Tensor {
 
 func (o attentionGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule sums the gradients of keys and values over whatever splits the queries.
+// Rule sums the gradients of keys and values over whatever splits the queries, and that of queries over whatever
+// splits the keys, since lse is known. They are sums over the parts of values, too, unless lse has a gradient of its
+// own, which must count once.
 func (o attentionGrad) Rule(in []Type) mesh.Rule {
-	w := o.forward().words(in[0].Shape, in[1].Shape)
+	e := "e"
+	if o.LSEGrad {
+		e = "e*"
+	}
+	w := o.forward().words(in[0].Shape, in[1].Shape, "t", e)
 	text := w.q + "," + w.k + "," + w.v + "," + w.out + "," + w.lse + "," + w.out
 	if o.LSEGrad {
 		text += "," + w.lse
 	}
 	return mesh.Rule(text + w.extras + "->" + w.q + "," + w.k + "," + w.v + w.notes)
+}
+
+func (o attentionGrad) Localize(at *Place) (Op, error) {
+	o.Offset += positionShift(at)
+	return o, nil
 }
 
 func (o attentionGrad) Work(in, out []Type) Work {

@@ -16,7 +16,8 @@ func AvgPool2D(x *Tensor, c PoolConfig) *Tensor {
 
 type avgPool2D struct{ Kernel, Stride, Padding []int }
 
-func (avgPool2D) Name() string { return "avg_pool2d" }
+func (avgPool2D) Name() string    { return "avg_pool2d" }
+func (avgPool2D) Linear() [][]int { return [][]int{{0}} }
 
 func (o avgPool2D) Infer(in []Type) ([]Type, error) {
 	if err := wantFloats(in, 1); err != nil {
@@ -33,7 +34,9 @@ func (o avgPool2D) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{apply1(avgPool2DGrad{o.Kernel, o.Stride, o.Padding, in[0].Shape()[2:]}, dy[0])}
 }
 
-func (avgPool2D) Rule([]Type) mesh.Rule { return poolRule(poolX, poolY) }
+func (o avgPool2D) Rule(in []Type) mesh.Rule {
+	return poolRule(in[0], o.Kernel, o.Stride, o.Padding, "x", "y")
+}
 
 func (o avgPool2D) Work(in, out []Type) Work { return poolWork(o.Kernel, in, out, out[0]) }
 
@@ -80,7 +83,8 @@ func (avgPool2D) Samples() []Sample {
 // avgPool2DGrad spreads each element evenly over its window in an image of the given size.
 type avgPool2DGrad struct{ Kernel, Stride, Padding, Size []int }
 
-func (avgPool2DGrad) Name() string { return "avg_pool2d_grad" }
+func (avgPool2DGrad) Name() string    { return "avg_pool2d_grad" }
+func (avgPool2DGrad) Linear() [][]int { return [][]int{{0}} }
 
 // shape is that of the pooling whose gradient it is.
 func (o avgPool2DGrad) shape(y Type) (*poolShape, error) {
@@ -109,7 +113,18 @@ func (o avgPool2DGrad) VJP(_, _, dx []*Tensor) []*Tensor {
 	return []*Tensor{apply1(avgPool2D{o.Kernel, o.Stride, o.Padding}, dx[0])}
 }
 
-func (avgPool2DGrad) Rule([]Type) mesh.Rule { return poolRule(poolY, poolX) }
+func (o avgPool2DGrad) Rule(in []Type) mesh.Rule {
+	s, err := o.shape(in[0])
+	if err != nil {
+		return mesh.Unknown
+	}
+	return s.rule("y", "x")
+}
+
+func (o avgPool2DGrad) Localize(at *Place) (Op, error) {
+	o.Size = at.OutShape(0)[2:]
+	return o, nil
+}
 
 func (o avgPool2DGrad) Work(in, out []Type) Work { return poolWork(o.Kernel, in, out, in[0]) }
 

@@ -29,6 +29,8 @@ type bernoulli struct {
 	Probability  float64
 	DType        array.DType
 	Shape        []int
+	// Whole and Start say of which tensor it makes a part, and from where on; none is all of it.
+	Whole, Start []int
 }
 
 func (bernoulli) Name() string { return "bernoulli" }
@@ -37,10 +39,18 @@ func (o bernoulli) Infer(in []Type) ([]Type, error) {
 	if !(0 <= o.Probability && o.Probability <= 1) {
 		return nil, fmt.Errorf("probability is %g: want a number between 0 and 1", o.Probability)
 	}
-	return inferDraw(in, o.DType, o.Shape)
+	return inferDraw(in, o.DType, o.part())
 }
 
 func (o bernoulli) Rule([]Type) mesh.Rule { return drawRule(o.Shape) }
+
+func (o bernoulli) part() drawPart { return drawPart{o.Shape, o.Whole, o.Start} }
+
+func (o bernoulli) Localize(at *Place) (Op, error) {
+	p := o.part().at(at)
+	o.Shape, o.Whole, o.Start = p.shape, p.whole, p.start
+	return o, nil
+}
 
 // drawPiece is how many draws are compared at once: few enough to stay in the first cache.
 const drawPiece = 1 << 10
@@ -50,14 +60,16 @@ func (o bernoulli) Eval(env *Env, in, out []array.Array) {
 	env.split(out[0].Len(), func(lo, hi int) {
 		var draws [drawPiece]float32
 		var hits [drawPiece]uint8
-		for ; lo < hi; lo += drawPiece {
-			n := min(drawPiece, hi-lo)
-			kernel.UniformAt(draws[:n], key, uint64(lo))
-			for i, u := range draws[:n] {
-				hits[i] = bit(u < p)
+		o.part().fill(lo, hi, func(lo, hi int, index uint64) {
+			for ; lo < hi; lo, index = lo+drawPiece, index+drawPiece {
+				n := min(drawPiece, hi-lo)
+				kernel.UniformAt(draws[:n], key, index)
+				for i, u := range draws[:n] {
+					hits[i] = bit(u < p)
+				}
+				castTo(out[0], hits[:n], lo)
 			}
-			castTo(out[0], hits[:n], lo)
-		}
+		})
 	})
 }
 
@@ -69,5 +81,6 @@ func (bernoulli) Samples() []Sample {
 	return []Sample{
 		{Op: bernoulli{Seed: 1, Probability: 0.3, DType: array.Bool, Shape: []int{5, 7}}},
 		{Op: bernoulli{Stream: 1, Probability: 0.9, DType: array.F32, Shape: []int{300, 40}}, In: []Arg{stepArg()}},
+		{Op: bernoulli{Seed: 1, Probability: 0.3, DType: array.Bool, Shape: []int{2, 7}, Whole: []int{5, 7}, Start: []int{3, 0}}},
 	}
 }

@@ -25,6 +25,14 @@ type cast struct {
 
 func (cast) Name() string { return "cast" }
 
+// Linear holds between floats only.
+func (o cast) Linear() [][]int {
+	if o.DType.IsFloat() {
+		return [][]int{{0}}
+	}
+	return nil
+}
+
 func (o cast) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 || o.DType == array.Invalid {
 		return nil, fmt.Errorf("want 1 operand and a dtype: got %d and %v", len(in), o.DType)

@@ -31,7 +31,8 @@ type concat struct {
 	Dim int
 }
 
-func (concat) Name() string { return "concat" }
+func (concat) Name() string    { return "concat" }
+func (concat) Linear() [][]int { return [][]int{{}} }
 
 func (o concat) Infer(in []Type) ([]Type, error) {
 	if len(in) == 0 {
@@ -83,6 +84,17 @@ func (o concat) Rule(in []Type) mesh.Rule {
 		return mesh.Unknown
 	}
 	return mesh.Rule(strings.Join(words[1:], ",") + "->" + words[0])
+}
+
+// Follow ties the parts of a dim to the dim.
+func (o concat) Follow(in, out []Type) (mesh.Rule, string) {
+	rank := len(in[0].Shape)
+	if rank > len(letters) {
+		return mesh.Unknown, ""
+	}
+	word := wholeDim(factors(0, rank), o.Dim)
+	size := fmt.Sprintf("; %s=%d", factors(o.Dim, 1), out[0].Shape[o.Dim])
+	return mesh.Rule(strings.TrimSuffix(strings.Repeat(word+",", len(in)), ",") + "->" + word + size), ""
 }
 
 // joinWords names the factors of n tensors that share all dims but one, each with a whole factor of its own there.

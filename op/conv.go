@@ -16,18 +16,27 @@ func Conv1D(x, kernel, bias *Tensor, c ConvConfig) *Tensor { return convolve(x, 
 // and adds bias, a vector of out channels, unless it is nil.
 func Conv2D(x, kernel, bias *Tensor, c ConvConfig) *Tensor { return convolve(x, kernel, bias, c, 2) }
 
+// Conv3D convolves x [batch, channels, depth, height, width] with kernel [out channels, channels per group, depth, height,
+// width] and adds bias, a vector of out channels, unless it is nil.
+func Conv3D(x, kernel, bias *Tensor, c ConvConfig) *Tensor { return convolve(x, kernel, bias, c, 3) }
+
 func convolve(x, kernel, bias *Tensor, c ConvConfig, spatial int) *Tensor {
 	y := apply1(conv{
 		Stride: perDim(c.Stride, spatial, 1), Padding: perDim(c.Padding, spatial, 0), Dilation: perDim(c.Dilation, spatial, 1),
 		Groups: max(c.Groups, 1),
 	}, x, kernel)
+	return addChannels(y, bias)
+}
+
+// addChannels adds a number for each channel of y [batch, channels, …]; nil is none.
+func addChannels(y, bias *Tensor) *Tensor {
 	if bias == nil || y.Err() != nil {
 		return y
 	}
 	if bias.Err() != nil {
 		return bias
 	}
-	return Add(y, Reshape(bias, append([]int{y.Dim(1)}, ones(spatial)...)...))
+	return Add(y, Reshape(bias, append([]int{y.Dim(1)}, ones(len(y.Shape())-2)...)...))
 }
 
 // conv is bilinear, and so are its gradients: each of the three ops is differentiated into the other two.
@@ -36,7 +45,8 @@ type conv struct {
 	Groups                    int
 }
 
-func (conv) Name() string { return "conv" }
+func (conv) Name() string    { return "conv" }
+func (conv) Linear() [][]int { return [][]int{{0}, {1}} }
 
 func (o conv) shape(in []Type) (*convShape, error) {
 	s, err := newConvShape(o.Stride, o.Padding, o.Dilation, o.Groups)
@@ -86,6 +96,20 @@ func (o conv) Rule(in []Type) mesh.Rule {
 	return s.rule("x,w", "y")
 }
 
+// Follow lets an image be split as the one it is made of, whatever the windows have in common.
+func (o conv) Follow(in, _ []Type) (mesh.Rule, string) {
+	s, err := o.shape(in)
+	if err != nil {
+		return mesh.Unknown, ""
+	}
+	return s.follow()
+}
+
+func (o conv) Localize(at *Place) (Op, error) {
+	o.Groups = localGroups(at, o.Groups)
+	return o, nil
+}
+
 func (o conv) Work(in, out []Type) Work {
 	s, err := o.shape(in)
 	if err != nil {
@@ -127,5 +151,7 @@ func (conv) Samples() []Sample {
 		{Op: conv{[]int{1}, []int{2}, []int{1}, 2}, In: []Arg{f32(2, 4, 9), f32(6, 2, 3)}},
 		{Op: conv{[]int{1, 3}, []int{0, 2}, []int{2, 1}, 1}, In: []Arg{f32(2, 3, 7, 8), f32(4, 3, 2, 3)}},
 		{Op: conv{[]int{1, 1}, []int{0, 0}, []int{1, 1}, 1}, In: []Arg{f32(2, 3, 4, 5), f32(4, 3, 1, 1)}},
+		{Op: conv{[]int{2, 3}, []int{0, 0}, []int{1, 1}, 1}, In: []Arg{f32(2, 3, 12, 9), f32(4, 3, 2, 3)}},
+		{Op: conv{[]int{2, 1, 1}, []int{1, 0, 1}, []int{1, 2, 1}, 1}, In: []Arg{f32(2, 2, 4, 5, 3), f32(4, 2, 2, 2, 3)}},
 	}
 }

@@ -15,7 +15,8 @@ type convInputGrad struct {
 	Size                      []int
 }
 
-func (convInputGrad) Name() string { return "conv_input_grad" }
+func (convInputGrad) Name() string    { return "conv_input_grad" }
+func (convInputGrad) Linear() [][]int { return [][]int{{0}, {1}} }
 
 func (o convInputGrad) shape(in []Type) (*convShape, error) {
 	s, err := newConvShape(o.Stride, o.Padding, o.Dilation, o.Groups)
@@ -66,6 +67,11 @@ func (o convInputGrad) Rule(in []Type) mesh.Rule {
 		return mesh.Unknown
 	}
 	return s.rule("y,w", "x")
+}
+
+func (o convInputGrad) Localize(at *Place) (Op, error) {
+	o.Groups, o.Size = localGroups(at, o.Groups), at.OutShape(0)[2:]
+	return o, nil
 }
 
 func (o convInputGrad) Work(in, out []Type) Work {
@@ -121,6 +127,8 @@ func (convInputGrad) Samples() []Sample {
 	return []Sample{
 		{Op: convInputGrad{[]int{2, 2}, []int{1, 1}, []int{1, 1}, 1, []int{9, 8}}, In: []Arg{f32(2, 4, 5, 4), f32(4, 3, 3, 3)}},
 		{Op: convInputGrad{[]int{1}, []int{2}, []int{1}, 2, []int{9}}, In: []Arg{f32(2, 6, 11), f32(6, 2, 3)}},
+		{Op: convInputGrad{[]int{2, 1}, []int{0, 0}, []int{1, 1}, 1, []int{12, 5}}, In: []Arg{f32(2, 4, 6, 5), f32(4, 3, 2, 1)}},
+		{Op: convInputGrad{[]int{2, 1, 1}, []int{1, 0, 1}, []int{1, 2, 1}, 1, []int{4, 5, 3}}, In: []Arg{f32(2, 4, 3, 3, 3), f32(4, 2, 2, 2, 3)}},
 	}
 }
 
@@ -131,7 +139,8 @@ type convKernelGrad struct {
 	Size                      []int
 }
 
-func (convKernelGrad) Name() string { return "conv_kernel_grad" }
+func (convKernelGrad) Name() string    { return "conv_kernel_grad" }
+func (convKernelGrad) Linear() [][]int { return [][]int{{0}, {1}} }
 
 func (o convKernelGrad) shape(in []Type) (*convShape, error) {
 	s, err := newConvShape(o.Stride, o.Padding, o.Dilation, o.Groups)
@@ -184,6 +193,11 @@ func (o convKernelGrad) Rule(in []Type) mesh.Rule {
 	return s.rule("x,y", "w")
 }
 
+func (o convKernelGrad) Localize(at *Place) (Op, error) {
+	o.Groups, o.Size = localGroups(at, o.Groups), at.OutShape(0)[2:]
+	return o, nil
+}
+
 func (o convKernelGrad) Work(in, out []Type) Work {
 	s, err := o.shape(in)
 	if err != nil {
@@ -221,5 +235,7 @@ func (convKernelGrad) Samples() []Sample {
 	return []Sample{
 		{Op: convKernelGrad{[]int{2, 2}, []int{1, 1}, []int{1, 1}, 1, []int{3, 3}}, In: []Arg{f32(2, 3, 9, 8), f32(2, 4, 5, 4)}},
 		{Op: convKernelGrad{[]int{1}, []int{2}, []int{1}, 2, []int{3}}, In: []Arg{f32(2, 4, 9), f32(2, 6, 11)}},
+		{Op: convKernelGrad{[]int{2, 1}, []int{0, 0}, []int{1, 1}, 1, []int{2, 1}}, In: []Arg{f32(2, 3, 12, 5), f32(2, 4, 6, 5)}},
+		{Op: convKernelGrad{[]int{2, 1, 1}, []int{1, 0, 1}, []int{1, 2, 1}, 1, []int{2, 2, 3}}, In: []Arg{f32(2, 2, 4, 5, 3), f32(2, 4, 3, 3, 3)}},
 	}
 }

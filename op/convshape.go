@@ -34,36 +34,34 @@ func perDim(list []int, n, usual int) []int {
 	return list
 }
 
-// convShape is the sizes of one convolution over two dims; over one dim, the first has size one.
+// convShape is the sizes of one convolution over three dims; over fewer, the first have size one.
 type convShape struct {
 	spatial                              int
 	n, groups                            int
 	cin, cout                            int // of one group
-	in, out, kernel, stride, pad, dilate [2]int
+	in, out, kernel, stride, pad, dilate [3]int
 }
 
 // newConvShape checks the attributes that the three ops of a convolution share.
 func newConvShape(stride, pad, dilate []int, groups int) (*convShape, error) {
 	s := &convShape{spatial: len(stride), groups: max(groups, 1)}
-	if s.spatial < 1 || s.spatial > 2 || len(pad) != s.spatial || len(dilate) != s.spatial {
-		return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want one number for each of 1 or 2 dims", stride, pad, dilate)
+	if s.spatial < 1 || s.spatial > 3 || len(pad) != s.spatial || len(dilate) != s.spatial {
+		return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want one number for each of 1, 2 or 3 dims", stride, pad, dilate)
 	}
 	for d := range s.spatial {
 		if stride[d] < 1 || dilate[d] < 1 || pad[d] < 0 {
 			return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want positive strides and dilations", stride, pad, dilate)
 		}
 	}
-	s.stride, s.pad, s.dilate = s.two(stride, 1), s.two(pad, 0), s.two(dilate, 1)
+	s.stride, s.pad, s.dilate = s.three(stride, 1), s.three(pad, 0), s.three(dilate, 1)
 	return s, nil
 }
 
-// two is the last sizes of a list, preceded by missing where there is one dim only.
-func (s *convShape) two(list []int, missing int) [2]int {
-	list = list[len(list)-s.spatial:]
-	if s.spatial == 1 {
-		return [2]int{missing, list[0]}
-	}
-	return [2]int{list[0], list[1]}
+// three is the last sizes of a list, preceded by missing where there are fewer dims.
+func (s *convShape) three(list []int, missing int) [3]int {
+	out := [3]int{missing, missing, missing}
+	copy(out[3-s.spatial:], list[len(list)-s.spatial:])
+	return out
 }
 
 // setInput takes sizes from the input's shape; setKernel and setOutput from the others'.
@@ -71,7 +69,7 @@ func (s *convShape) setInput(n, channels int, size []int) error {
 	if channels%s.groups != 0 {
 		return fmt.Errorf("%d input channels do not divide into %d groups", channels, s.groups)
 	}
-	s.n, s.cin, s.in = n, channels/s.groups, s.two(size, 1)
+	s.n, s.cin, s.in = n, channels/s.groups, s.three(size, 1)
 	return nil
 }
 
@@ -79,7 +77,7 @@ func (s *convShape) setKernel(channels int, size []int) error {
 	if channels%s.groups != 0 {
 		return fmt.Errorf("%d output channels do not divide into %d groups", channels, s.groups)
 	}
-	s.cout, s.kernel = channels/s.groups, s.two(size, 1)
+	s.cout, s.kernel = channels/s.groups, s.three(size, 1)
 	return nil
 }
 
@@ -88,6 +86,10 @@ func (s *convShape) setOutput() error {
 	for d := range s.out {
 		reach := s.dilate[d]*(s.kernel[d]-1) + 1
 		room := s.in[d] + 2*s.pad[d] - reach
+		if s.in[d] == 0 && s.pad[d] == 0 && s.kernel[d] == 1 { // a part that has nothing of the image
+			s.out[d] = 0
+			continue
+		}
 		if room < 0 || s.kernel[d] < 1 {
 			return fmt.Errorf("kernel %v, dilated by %v, does not fit the input %v padded by %v", s.kernel, s.dilate, s.in, s.pad)
 		}
@@ -96,7 +98,7 @@ func (s *convShape) setOutput() error {
 	return nil
 }
 
-func (s *convShape) dims(of [2]int) []int { return of[2-s.spatial:] }
+func (s *convShape) dims(of [3]int) []int { return of[3-s.spatial:] }
 
 func (s *convShape) inputShape() array.Shape {
 	return append(array.Shape{s.n, s.groups * s.cin}, s.dims(s.in)...)
@@ -116,34 +118,88 @@ func (s *convShape) work(in, out []Type) Work {
 }
 
 // patch is the input elements that one output depends on, of one group; places is the outputs of one channel.
-func (s *convShape) patch() int  { return s.cin * s.kernel[0] * s.kernel[1] }
-func (s *convShape) places() int { return s.out[0] * s.out[1] }
+func (s *convShape) patch() int  { return s.cin * s.taps() }
+func (s *convShape) places() int { return s.outRows() * s.out[2] }
+
+// taps is the kernel's elements of one channel, plane the input's; outRows is the rows of one channel of the output.
+func (s *convShape) taps() int    { return s.kernel[0] * s.kernel[1] * s.kernel[2] }
+func (s *convShape) plane() int   { return s.in[0] * s.in[1] * s.in[2] }
+func (s *convShape) outRows() int { return s.out[0] * s.out[1] }
 
 // pointwise reports whether patches are the input as it lies.
 func (s *convShape) pointwise() bool {
-	one, zero := [2]int{1, 1}, [2]int{}
+	one, zero := [3]int{1, 1, 1}, [3]int{}
 	return s.kernel == one && s.stride == one && s.pad == zero
 }
 
-// words names the factors of input, kernel and output. Batch and channels may be split, though not the channels
-// of groups, whose number is an attribute.
+// words names the factors of input, kernel and output. Batch, groups and channels may be split, and so may dims along
+// which the patches of outputs lie side by side.
 func (s *convShape) words() (x, w, y string) {
-	image := func(first int) (word string) {
-		for i := range s.spatial {
-			word += letters[first+i:first+i+1] + "*"
-		}
-		return word
-	}
+	x, w, y = "nC", "OC", "nO"
 	if s.groups > 1 {
-		return "nC*" + image(0), "O*I*" + image(2), "nO*" + image(4)
+		x, w, y = "n(GC)", "(GO)C", "n(GO)"
 	}
-	return "nC" + image(0), "OC" + image(2), "nO" + image(4)
+	for i := range s.spatial {
+		d := len(s.in) - s.spatial + i
+		in, kernel, out := letters[i:i+1]+"*", letters[3+i:4+i]+"*", letters[6+i:7+i]
+		switch {
+		case !s.sideBySide(d):
+			out += "*"
+		case s.kernel[d] == 1:
+			in = out
+		default:
+			in = "(" + out + kernel + ")"
+		}
+		x, w, y = x+in, w+kernel, y+out
+	}
+	return x, w, y
+}
+
+// follow is words for inference: a dim of the input is the places of windows times those within a window, the longer of the
+// two first; where windows overlap, splitting it moves elements between neighbours.
+func (s *convShape) follow() (mesh.Rule, string) {
+	x, w, y := "nC", "OC", "nO"
+	notes, moves := "", ""
+	if s.groups > 1 {
+		x, w, y, notes = "n(GC)", "(GO)C", "n(GO)", fmt.Sprintf(" G=%d C=%d O=%d", s.groups, s.cin, s.cout)
+	}
+	for i := range s.spatial {
+		d := len(s.in) - s.spatial + i
+		place, within := letters[6+i:7+i], letters[3+i:4+i]
+		major, minor, size := place, within, s.out[d]
+		if s.kernel[d] > s.out[d] {
+			major, minor, size = within, place, s.kernel[d]
+		}
+		x, w, y = x+"("+major+minor+")", w+within, y+place
+		notes += fmt.Sprintf(" %s=%d %s=%d", major, size, minor, max(1, s.in[d]/max(1, size)))
+		if !s.sideBySide(d) {
+			moves += place
+		}
+	}
+	return mesh.Rule(x + "," + w + "->" + y + ";" + notes), moves
+}
+
+// sideBySide reports whether every input belongs to one output along dim d.
+func (s *convShape) sideBySide(d int) bool {
+	return s.pad[d] == 0 && s.stride[d] == s.kernel[d] && (s.dilate[d] == 1 || s.kernel[d] == 1) && s.in[d] == s.out[d]*s.kernel[d]
+}
+
+// localGroups is how many of the groups a device has.
+func localGroups(at *Place, groups int) int {
+	if f := at.Rule.Index('G'); f >= 0 {
+		return at.Ranges[f].Size
+	}
+	return groups
 }
 
 func (s *convShape) rule(in string, out string) mesh.Rule {
 	x, w, y := s.words()
 	names := strings.NewReplacer("x", x, "w", w, "y", y)
-	return mesh.Rule(names.Replace(in) + "->" + names.Replace(out))
+	notes := ""
+	if s.groups > 1 {
+		notes = fmt.Sprintf("; G=%d", s.groups)
+	}
+	return mesh.Rule(names.Replace(in) + "->" + names.Replace(out) + notes)
 }
 
 func wantImages(in []Type) error {

@@ -96,7 +96,7 @@ func (o crossEntropy) Decompose(in []*Tensor) []*Tensor {
 	z := Sub(x, shift)
 	logSum := Log(Sum(Exp(z), last))
 	lse := Add(logSum, Reshape(shift, labels.Shape()...))
-	hot, counts := o.masks(labels, x)
+	hot, counts := Cast(OneHot(labels, x.Dim(-1)), array.Bool), o.counts(labels)
 	picked := Sum(Where(hot, z, Const(z, 0)), last)
 	loss := Sub(logSum, MulScalar(picked, 1-o.LabelSmoothing))
 	if o.LabelSmoothing != 0 {
@@ -109,10 +109,9 @@ func (o crossEntropy) Decompose(in []*Tensor) []*Tensor {
 	return []*Tensor{loss, lse, Sum(Cast(counts, x.DType()))}
 }
 
-// masks is where each row's label is among the classes, and which rows count.
-func (o crossEntropy) masks(labels, x *Tensor) (hot, counts *Tensor) {
-	hot = Cast(OneHot(labels, x.Dim(-1)), array.Bool)
-	return hot, NotEqual(labels, Const(labels, float64(o.IgnoreIndex)))
+// counts is which rows count.
+func (o crossEntropy) counts(labels *Tensor) *Tensor {
+	return NotEqual(labels, Const(labels, float64(o.IgnoreIndex)))
 }
 
 func (o crossEntropy) VJP(in, out, dout []*Tensor) []*Tensor {

@@ -12,18 +12,34 @@ import (
 // crossEntropyGrad is the gradient of the logits from logits, labels, each row's log-sum-exp and the gradient of
 // the loss, of the sum or of each row. It may be written over the logits, which are by far a language model's
 // largest activation.
+//
+// It may have a part of the classes only: those from Offset on, of Total; 0 is all.
 type crossEntropyGrad struct {
 	IgnoreIndex    int
 	LabelSmoothing float64
+	Offset, Total  int
+}
+
+func (o crossEntropyGrad) part(classes int) rowPart { return rowPart{classes, o.Offset, o.Total} }
+
+// classes is how many there are, given those of the part.
+func (o crossEntropyGrad) classes(n int) int {
+	if o.Total != 0 {
+		return o.Total
+	}
+	return n
 }
 
 func (crossEntropyGrad) Name() string   { return "cross_entropy_grad" }
 func (crossEntropyGrad) InPlace() []int { return []int{0} }
 func (crossEntropyGrad) halfNative()    {}
 
-func (crossEntropyGrad) Infer(in []Type) ([]Type, error) {
+func (o crossEntropyGrad) Infer(in []Type) ([]Type, error) {
 	if err := inferLabels(in, 4); err != nil {
 		return nil, err
+	}
+	if _, n := rowsOf(in[0].Shape); !o.part(n).fits() {
+		return nil, fmt.Errorf("%v has no classes from %d on of %d", in[0], o.Offset, o.Total)
 	}
 	if err := wantCompute([]Type{in[0], in[2], in[3]}, 3); err != nil {
 		return nil, err
@@ -40,8 +56,9 @@ func (crossEntropyGrad) Infer(in []Type) ([]Type, error) {
 
 func (o crossEntropyGrad) Decompose(in []*Tensor) []*Tensor {
 	x, dloss := wide(in[0]), wide(in[3])
-	hot, counts := crossEntropy{IgnoreIndex: o.IgnoreIndex}.masks(in[1], x)
-	uniform := o.LabelSmoothing / float64(x.Dim(-1))
+	hot := Cast(apply1(oneHot{NumClasses: x.Dim(-1), Offset: o.Offset}, in[1]), array.Bool)
+	counts := crossEntropy{IgnoreIndex: o.IgnoreIndex}.counts(in[1])
+	uniform := o.LabelSmoothing / float64(o.classes(x.Dim(-1)))
 	target := AddScalar(MulScalar(Cast(hot, x.DType()), 1-o.LabelSmoothing), uniform)
 	if len(dloss.Shape()) > 0 {
 		dloss = lastOf(dloss, x)
@@ -52,10 +69,17 @@ func (o crossEntropyGrad) Decompose(in []*Tensor) []*Tensor {
 
 func (o crossEntropyGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
+// Rule lets the classes be split: what couples them is lse, which is known.
 func (crossEntropyGrad) Rule(in []Type) mesh.Rule {
-	word, lead := lastWhole(in[0].Shape)
+	word, lead := factors(0, len(in[0].Shape)), factors(0, len(in[1].Shape))
 	dloss := factors(0, len(in[3].Shape))
 	return mesh.Rule(word + "," + lead + "," + lead + "," + dloss + "->" + word)
+}
+
+func (o crossEntropyGrad) Localize(at *Place) (Op, error) {
+	start, total := at.localRows(0, len(at.In[1].Shape), o.Total)
+	o.Offset, o.Total = o.Offset+start, total
+	return o, nil
 }
 
 func (crossEntropyGrad) Work(in, out []Type) Work {
@@ -64,7 +88,14 @@ func (crossEntropyGrad) Work(in, out []Type) Work {
 
 func (o crossEntropyGrad) Eval(env *Env, in, out []array.Array) {
 	_, n := rowsOf(in[0].Shape())
-	labels := labelsOf(o.Name(), in[1], o.IgnoreIndex, n)
+	labels := labelsOf(o.Name(), in[1], o.IgnoreIndex, o.classes(n))
+	for i, l := range labels { // those of classes that lie elsewhere become n
+		if l >= 0 && (l < o.Offset || l >= o.Offset+n) {
+			labels[i] = n
+		} else if l >= 0 {
+			labels[i] = l - o.Offset
+		}
+	}
 	if out[0].DType() == array.F64 {
 		evalCrossEntropyGrad[float64](env, o, in, labels, out[0])
 		return
@@ -87,7 +118,7 @@ func evalCrossEntropyGrad[T floats](env *Env, o crossEntropyGrad, in []array.Arr
 			if !half {
 				dst = array.Data[T](out)[i*n : (i+1)*n]
 			}
-			kernel.CrossEntropyGradRow(dst, x, labels[i], lse[i], dloss[i*step], T(o.LabelSmoothing))
+			kernel.CrossEntropyGradPart(dst, x, labels[i], o.classes(n), lse[i], dloss[i*step], T(o.LabelSmoothing))
 			if half {
 				castHalf(rowView(out, n, i), array.FromSlice(dst, n), 0, n)
 			}
@@ -104,5 +135,6 @@ func (crossEntropyGrad) Samples() []Sample {
 		{Op: crossEntropyGrad{IgnoreIndex: -100}, In: []Arg{f32(5, 7, 6), i32Below(6, 5, 7), f32(5, 7), f32()}},
 		{Op: crossEntropyGrad{IgnoreIndex: 1, LabelSmoothing: 0.1}, In: []Arg{f32(150, 19), i32Below(19, 150), f32(150), f32(150)}},
 		{Op: crossEntropyGrad{IgnoreIndex: -100}, In: []Arg{f32(5), i32Below(5), f32(), f32()}},
+		{Op: crossEntropyGrad{IgnoreIndex: 1, LabelSmoothing: 0.1, Offset: 4, Total: 15}, In: []Arg{f32(9, 7), i32Below(15, 9), f32(9), f32()}},
 	}
 }

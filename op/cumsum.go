@@ -21,8 +21,9 @@ type cumSum struct {
 	Reverse bool
 }
 
-func (cumSum) Name() string   { return "cumsum" }
-func (cumSum) InPlace() []int { return []int{0} }
+func (cumSum) Name() string    { return "cumsum" }
+func (cumSum) Linear() [][]int { return [][]int{{0}} }
+func (cumSum) InPlace() []int  { return []int{0} }
 
 func (o cumSum) Infer(in []Type) ([]Type, error) {
 	if err := wantNumbers(in); err != nil {

@@ -12,7 +12,8 @@ func Div(x, y *Tensor) *Tensor { return apply1(div{}, x, y) }
 
 type div struct{ arith }
 
-func (div) Name() string { return "div" }
+func (div) Name() string    { return "div" }
+func (div) Linear() [][]int { return [][]int{{0}} }
 
 func (div) VJP(in, z, dz []*Tensor) []*Tensor {
 	dx := Div(dz[0], in[1])

@@ -44,31 +44,85 @@ func (draw) Work(in, out []Type) Work {
 	return Work{Flops: drawFlops * float64(out[0].Shape.Len()), Bytes: moved(in, out)}
 }
 
-func inferDraw(in []Type, dtype array.DType, shape array.Shape) ([]Type, error) {
+func inferDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 	if len(in) > 1 {
 		return nil, fmt.Errorf("want the step or no operand: got %d operands", len(in))
 	}
 	if len(in) == 1 && !in[0].Equal(Type{DType: array.I64}) {
 		return nil, fmt.Errorf("want the step as an i64 scalar: got %v", in[0])
 	}
-	return inferSource(nil, dtype, shape)
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return inferSource(nil, dtype, p.shape)
 }
 
 // inferFloatDraw is inferDraw for numbers that only floats can hold.
-func inferFloatDraw(in []Type, dtype array.DType, shape array.Shape) ([]Type, error) {
+func inferFloatDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 	if dtype != array.Invalid && !dtype.IsFloat() {
 		return nil, fmt.Errorf("want a float dtype: got %v", dtype)
 	}
-	return inferDraw(in, dtype, shape)
+	return inferDraw(in, dtype, p)
 }
 
-// drawRule keeps every dim whole: a part would have to know where in the tensor it lies.
-func drawRule(shape array.Shape) mesh.Rule {
-	word := factors(0, len(shape))
-	for d := len(shape) - 1; d >= 0; d-- {
-		word = wholeDim(word, d)
+// drawRule lets every dim be split: a part knows where in the tensor it lies.
+func drawRule(shape array.Shape) mesh.Rule { return mesh.Rule("->" + factors(0, len(shape))) }
+
+// drawPart is the part of a random tensor that an op makes: shape elements from start on of one of the whole shape. No
+// whole shape is that it makes all.
+type drawPart struct{ shape, whole, start array.Shape }
+
+func (p drawPart) check() error {
+	if len(p.whole) == 0 && len(p.start) == 0 {
+		return nil
 	}
-	return mesh.Rule("->" + word)
+	ok := len(p.whole) == len(p.shape) && len(p.start) == len(p.shape) && p.whole.Valid()
+	for d := range p.shape {
+		ok = ok && p.start[d] >= 0 && p.start[d]+p.shape[d] <= p.whole[d]
+	}
+	if !ok {
+		return fmt.Errorf("%v from %v on is no part of %v", p.shape, p.start, p.whole)
+	}
+	return nil
+}
+
+// at is the part of the part that falls to a device.
+func (p drawPart) at(place *Place) drawPart {
+	starts := place.Starts(0)
+	if len(p.whole) == 0 {
+		return drawPart{place.OutShape(0), p.shape, starts}
+	}
+	for d := range starts {
+		starts[d] += p.start[d]
+	}
+	return drawPart{place.OutShape(0), p.whole, starts}
+}
+
+// fill calls f for elements lo to hi in pieces whose indices in the whole tensor follow each other, with the first one.
+func (p drawPart) fill(lo, hi int, f func(lo, hi int, index uint64)) {
+	if len(p.whole) == 0 {
+		f(lo, hi, uint64(lo))
+		return
+	}
+	run, outer := 1, len(p.shape) // elements that follow each other, and the dims around them
+	for outer > 0 && run == p.whole[outer:].Len() {
+		outer--
+		run *= p.shape[outer]
+	}
+	strides := p.whole.Strides()
+	for lo < hi {
+		index, row := lo%run, lo/run
+		n := min(run-index, hi-lo)
+		for d := len(p.shape) - 1; d >= 0; d-- {
+			index += p.start[d] * strides[d]
+			if d < outer {
+				index += row % p.shape[d] * strides[d]
+				row /= p.shape[d]
+			}
+		}
+		f(lo, lo+n, uint64(index))
+		lo += n
+	}
 }
 
 // drawKey is the generator's key, with the step from the operand where there is one.
@@ -80,9 +134,11 @@ func drawKey(k Key, in []array.Array) uint64 {
 }
 
 // drawFloats fills out from a kernel that takes a key and the index of the first element.
-func drawFloats[T floats](env *Env, out array.Array, key uint64, fill func(dst []T, key, start uint64)) {
+func drawFloats[T floats](env *Env, out array.Array, p drawPart, key uint64, fill func(dst []T, key, start uint64)) {
 	dst := array.Data[T](out)
-	env.split(len(dst), func(lo, hi int) { fill(dst[lo:hi], key, uint64(lo)) })
+	env.split(len(dst), func(lo, hi int) {
+		p.fill(lo, hi, func(lo, hi int, index uint64) { fill(dst[lo:hi], key, index) })
+	})
 }
 
 func emitDraw(w *hlo.Writer, name string, out []Type) []hlo.Ref {

@@ -32,6 +32,7 @@ func DropoutAt(x, step *Tensor, key Key, rate float64) *Tensor {
 type dropout struct{ Rate float64 }
 
 func (dropout) Name() string             { return "dropout" }
+func (dropout) Linear() [][]int          { return [][]int{{0}} }
 func (dropout) Rule(in []Type) mesh.Rule { return sameRule(len(in[0].Shape), 2, 1) }
 func (dropout) InPlace() []int           { return []int{0} }
 

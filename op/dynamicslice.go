@@ -28,7 +28,8 @@ type dynamicSlice struct {
 	Dims, Sizes []int
 }
 
-func (dynamicSlice) Name() string { return "dynamic_slice" }
+func (dynamicSlice) Name() string    { return "dynamic_slice" }
+func (dynamicSlice) Linear() [][]int { return [][]int{{0}} }
 
 func (o dynamicSlice) Infer(in []Type) ([]Type, error) {
 	if len(in) != 2 {
@@ -99,13 +100,7 @@ func boxWords(rank int, dims []int, start Type) (x, box, at string) {
 func placed(a, start array.Array, dims []int, box array.Shape) strided {
 	walk := whole(a)
 	for i, d := range dims {
-		at := 0
-		if start.DType() == array.I32 {
-			at = int(array.Data[int32](start)[i])
-		} else {
-			at = int(array.Data[int64](start)[i])
-		}
-		at = max(0, min(at, a.Shape()[d]-box[d]))
+		at := max(0, min(indexAt(start, i), a.Shape()[d]-box[d]))
 		walk.offset += at * walk.strides[d]
 	}
 	return walk

@@ -100,7 +100,15 @@ func permOf(from, to string) []int {
 type einsum struct{ Equation string }
 
 func (einsum) Name() string { return "einsum" }
-func (einsum) halfNative()  {}
+
+// Linear is each operand alone.
+func (o einsum) Linear() [][]int {
+	if strings.Contains(o.Equation, ",") {
+		return [][]int{{0}, {1}}
+	}
+	return [][]int{{0}}
+}
+func (einsum) halfNative() {}
 
 func (o einsum) Infer(in []Type) ([]Type, error) {
 	if err := wantFloats(in, 2); err != nil {

@@ -21,7 +21,8 @@ type expand struct {
 	Shape []int
 }
 
-func (expand) Name() string { return "expand" }
+func (expand) Name() string    { return "expand" }
+func (expand) Linear() [][]int { return [][]int{{0}} }
 
 func (o expand) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 {
@@ -42,6 +43,8 @@ func (o expand) Rule(in []Type) mesh.Rule {
 	// A repeated dim of the result has a factor of its own, which no operand has: it may be split freely.
 	return mesh.Rule(broadcastWord(in[0].Shape, o.Shape) + "->" + broadcastWord(o.Shape, o.Shape))
 }
+
+func (expand) Localize(at *Place) (Op, error) { return expand{Shape: at.OutShape(0)}, nil }
 
 func (o expand) Eval(env *Env, in, out []array.Array) {
 	from := strided{Array: in[0], strides: broadcastStrides(in[0].Shape(), out[0].Shape())}

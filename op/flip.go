@@ -22,7 +22,8 @@ type flip struct {
 	Dims []int
 }
 
-func (flip) Name() string { return "flip" }
+func (flip) Name() string    { return "flip" }
+func (flip) Linear() [][]int { return [][]int{{0}} }
 
 func (o flip) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 || !distinct(in[0], o.Dims) {
@@ -33,6 +34,11 @@ func (o flip) Infer(in []Type) ([]Type, error) {
 
 func (o flip) VJP(_, _, dy []*Tensor) []*Tensor { return []*Tensor{Flip(dy[0], o.Dims...)} }
 func (o flip) Rule(in []Type) mesh.Rule         { return mixRule(len(in[0].Shape), o.Dims) }
+
+// Follow lets a turned dim lie as it did.
+func (o flip) Follow(in, _ []Type) (mesh.Rule, string) {
+	return followDims(len(in[0].Shape), 2, o.Dims)
+}
 
 // mixRule is the rule of an op that keeps its operand's shape and moves elements along dims.
 func mixRule(rank int, dims []int) mesh.Rule {

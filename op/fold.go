@@ -99,7 +99,7 @@ func (f folding[T]) group(env *Env, dst, x []T, g group) {
 		for i := range dst {
 			dst[i] = f.none
 		}
-	case g.inner == 1:
+	case g.last:
 		env.rows(g.outer, g.reduced, func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				dst[i] = f.row(x[i*g.reduced : (i+1)*g.reduced])

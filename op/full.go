@@ -22,6 +22,12 @@ func Const(x *Tensor, value float64) *Tensor {
 	return Full(x.Scope(), x.DType(), nil, value)
 }
 
+// Zeros is a tensor of zeros.
+func Zeros(s Scope, dtype array.DType, shape ...int) *Tensor { return Full(s, dtype, shape, 0) }
+
+// Ones is a tensor of ones.
+func Ones(s Scope, dtype array.DType, shape ...int) *Tensor { return Full(s, dtype, shape, 1) }
+
 // ZerosLike is zeros of x's type.
 func ZerosLike(x *Tensor) *Tensor { return Full(x.Scope(), x.DType(), x.Shape(), 0) }
 
@@ -40,6 +46,11 @@ func (full) Name() string { return "full" }
 func (o full) Infer(in []Type) ([]Type, error) { return inferSource(in, o.DType, o.Shape) }
 
 func (o full) Rule([]Type) mesh.Rule { return mesh.Rule("->" + factors(0, len(o.Shape))) }
+
+func (o full) Localize(at *Place) (Op, error) {
+	o.Shape = at.OutShape(0)
+	return o, nil
+}
 
 func (o full) Eval(env *Env, _, out []array.Array) {
 	b := out[0].Bytes()

@@ -10,34 +10,44 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// copyRows copies, for each outer position of src, the rows that idx names; g.reduced is the rows of src.
+// copyRows copies, for each outer position of src, the rows that idx names, or zeros where it is negative; g.reduced is
+// the rows of src.
 func copyRows(env *Env, dst, src array.Array, idx []int, g group) {
 	width := g.inner * dst.DType().Size()
 	d, s := dst.Bytes(), src.Bytes()
 	n := len(idx)
 	env.rows(g.outer*n, g.inner, func(lo, hi int) {
 		for t := lo; t < hi; t++ {
-			from := (t/n*g.reduced + idx[t%n]) * width
-			copy(d[t*width:(t+1)*width], s[from:from+width])
+			to, row := d[t*width:(t+1)*width], idx[t%n]
+			if row < 0 {
+				clear(to)
+				continue
+			}
+			from := (t/n*g.reduced + row) * width
+			copy(to, s[from:from+width])
 		}
 	})
 }
 
-// rowLists is, for each row, the positions that name it, in order.
+// rowLists is, for each row, the positions that name it, in order. Negative indices name none.
 type rowLists struct{ start, positions []int }
 
 func listRows(idx []int, rows int) rowLists {
 	start := make([]int, rows+1)
 	for _, r := range idx {
-		start[r+1]++
+		if r >= 0 {
+			start[r+1]++
+		}
 	}
 	for r := range rows {
 		start[r+1] += start[r]
 	}
 	next, positions := slices.Clone(start), make([]int, len(idx))
 	for p, r := range idx {
-		positions[next[r]] = p
-		next[r]++
+		if r >= 0 {
+			positions[next[r]] = p
+			next[r]++
+		}
 	}
 	return rowLists{start, positions}
 }

@@ -76,7 +76,8 @@ type geluGrad struct {
 	Approximate string
 }
 
-func (geluGrad) Name() string { return "gelu_grad" }
+func (geluGrad) Name() string    { return "gelu_grad" }
+func (geluGrad) Linear() [][]int { return [][]int{{1}} }
 
 func (o geluGrad) Infer(in []Type) ([]Type, error) {
 	if err := wantApproximation(o.Approximate); err != nil {

@@ -20,11 +20,21 @@ func GroupedMatMulT(x, w, sizes *Tensor) *Tensor {
 }
 
 // groupedMatMul is what a mixture of experts computes, its rows sorted by expert. TransW means that the matrices
-// are [E, N, K].
-type groupedMatMul struct{ TransW bool }
+// are [E, N, K]. It may have a part of the rows and of the matrices only: those from Row on, of Rows, and from Expert on;
+// Part says so. The rows of other experts give zeros, so that the results of all parts add up.
+type groupedMatMul struct {
+	TransW            bool
+	Part              bool
+	Row, Rows, Expert int
+}
 
-func (groupedMatMul) Name() string { return "grouped_matmul" }
-func (groupedMatMul) halfNative()  {}
+func (o groupedMatMul) part(rows, experts int) groupPart {
+	return newGroupPart(groupPart{o.Part, o.Row, o.Rows, o.Expert, rows, experts})
+}
+
+func (groupedMatMul) Name() string    { return "grouped_matmul" }
+func (groupedMatMul) Linear() [][]int { return [][]int{{0}, {1}} }
+func (groupedMatMul) halfNative()     {}
 
 func (o groupedMatMul) Infer(in []Type) ([]Type, error) {
 	if err := wantGroups(in); err != nil {
@@ -38,7 +48,7 @@ func (o groupedMatMul) Infer(in []Type) ([]Type, error) {
 	if x[1] != k {
 		return nil, fmt.Errorf("cannot contract %v with %v: sizes %d and %d", x, w, x[1], k)
 	}
-	if w[0] != in[2].Shape[0] {
+	if !o.part(x[0], w[0]).fits(in[2].Shape[0]) {
 		return nil, fmt.Errorf("group sizes %v do not fit %d matrices %v", in[2], w[0], in[1])
 	}
 	return []Type{{DType: in[0].DType, Shape: array.Shape{x[0], n}}}, nil
@@ -71,34 +81,47 @@ func (o groupedMatMul) Decompose(in []*Tensor) []*Tensor {
 	if o.TransW {
 		equation = "etk,enk->tn"
 	}
-	return []*Tensor{Einsum(equation, spreadGroups(in[0], in[2]), in[1])}
+	p := o.part(in[0].Dim(0), in[1].Dim(0))
+	return []*Tensor{Einsum(equation, spreadGroups(in[0], in[2], p), in[1])}
 }
 
 // spreadGroups is x [T, K] once for each group [E, T, K], with zeros in the rows of the others.
-func spreadGroups(x, sizes *Tensor) *Tensor {
+func spreadGroups(x, sizes *Tensor, p groupPart) *Tensor {
 	wide := Cast(sizes, array.I64)
-	ends := CumSum(wide, 0)
-	starts := Sub(ends, wide)
-	row := Iota(x.Scope(), array.I64, array.Shape{1, x.Dim(0)}, 1)
+	all := CumSum(wide, 0)
+	ends := Narrow(all, 0, p.expert, p.expert+p.experts)
+	starts := Narrow(Sub(all, wide), 0, p.expert, p.expert+p.experts)
+	row := x.Scope().Apply(iotaOp{DType: array.I64, Shape: []int{1, x.Dim(0)}, Dim: 1, Offset: p.row}, nil)[0]
 	before := func(ends *Tensor) *Tensor { return Cast(Less(row, Reshape(ends, -1, 1)), x.DType()) }
 	return Einsum("et,tk->etk", Sub(before(ends), before(starts)), x)
 }
 
 func (o groupedMatMul) VJP(in, _, dout []*Tensor) []*Tensor {
 	x, w, sizes, d := in[0], in[1], in[2], dout[0]
-	dx := apply1(groupedMatMul{TransW: !o.TransW}, d, w, sizes)
-	if o.TransW {
-		return []*Tensor{dx, apply1(groupedMatMulGradW{}, d, x, sizes), nil}
+	back, g := o, groupedMatMulGradW{Part: o.Part, Row: o.Row, Rows: o.Rows, Expert: o.Expert}
+	back.TransW = !o.TransW
+	if o.Part {
+		g.Experts = w.Dim(0)
 	}
-	return []*Tensor{dx, apply1(groupedMatMulGradW{}, x, d, sizes), nil}
+	dx := apply1(back, d, w, sizes)
+	if o.TransW {
+		return []*Tensor{dx, apply1(g, d, x, sizes), nil}
+	}
+	return []*Tensor{dx, apply1(g, x, d, sizes), nil}
 }
 
-// Rule keeps rows and groups whole: where a group begins depends on all that precede it.
+// Rule keeps the sizes whole: where a group begins depends on all that precede it. Parts of rows and of matrices
+// know where they lie.
 func (o groupedMatMul) Rule([]Type) mesh.Rule {
 	if o.TransW {
-		return "t*k,e*nk,e*->t*n"
+		return "tk,enk,f*->tn"
 	}
-	return "t*k,e*kn,e*->t*n"
+	return "tk,ekn,f*->tn"
+}
+
+func (o groupedMatMul) Localize(at *Place) (Op, error) {
+	p := o.part(at.In[0].Shape[0], at.In[1].Shape[0]).at(at.InRange(0, 0), at.InRange(1, 0))
+	return groupedMatMul{TransW: o.TransW, Part: true, Row: p.row, Rows: p.total, Expert: p.expert}, nil
 }
 
 // Work counts every row as part of a group.
@@ -107,49 +130,34 @@ func (o groupedMatMul) Work(in, out []Type) Work {
 }
 
 func (o groupedMatMul) Eval(env *Env, in, out []array.Array) {
-	starts := groupStarts(o, in[2], in[0].Shape()[0])
+	spans := o.part(in[0].Shape()[0], in[1].Shape()[0]).spans(o, in[2])
 	switch out[0].DType() {
 	case array.F64:
-		evalGroupedMatMul(env, o, in, starts, array.Data[float64](out[0]), operand64)
+		evalGroupedMatMul(env, o, in, spans, array.Data[float64](out[0]), operand64)
 	case array.F32:
-		evalGroupedMatMul(env, o, in, starts, array.Data[float32](out[0]), operand32)
+		evalGroupedMatMul(env, o, in, spans, array.Data[float32](out[0]), operand32)
 	default: // 16-bit floats: accumulate in float32, round once
 		sum := array.New(array.F32, out[0].Shape()...)
-		evalGroupedMatMul(env, o, in, starts, array.Data[float32](sum), operand32)
+		evalGroupedMatMul(env, o, in, spans, array.Data[float32](sum), operand32)
 		castInto(env, out[0], sum)
 	}
-}
-
-// groupStarts is the first row of each group, and the row after the last. It panics with an *IndexError if the
-// groups have more rows than there are.
-func groupStarts(o Op, sizes array.Array, rows int) []int {
-	starts := make([]int, 1, sizes.Len()+1)
-	end := 0
-	for _, n := range readIndices(o, sizes, rows+1) {
-		if end += n; end > rows {
-			panic(&IndexError{Op: o.Name(), Index: end, Limit: rows + 1})
-		}
-		starts = append(starts, end)
-	}
-	return starts
 }
 
 // asOperand is how a kernel reads part of an array: the first element, the elements in a row, and how it enters.
 type asOperand[T floats] func(a array.Array, from, ld int, t kernel.Trans) kernel.Operand[T]
 
-func evalGroupedMatMul[T floats](env *Env, o groupedMatMul, in []array.Array, starts []int, y []T, at asOperand[T]) {
-	groups := len(starts) - 1
+func evalGroupedMatMul[T floats](env *Env, o groupedMatMul, in []array.Array, spans []span, y []T, at asOperand[T]) {
 	k, n := o.dims(in[1].Shape())
 	ldw, trans := n, kernel.NoTrans
 	if o.TransW {
 		ldw, trans = k, kernel.Transpose
 	}
-	clear(y[starts[groups]*n:])
-	env.Pool.For(groups, 1, func(lo, hi int) {
+	clearBetween(y, spans, n)
+	env.Pool.For(len(spans), 1, func(lo, hi int) {
 		for e := lo; e < hi; e++ {
 			kernel.Gemm[T]{
-				M: starts[e+1] - starts[e], N: n, K: k, C: y[starts[e]*n:],
-				A: at(in[0], starts[e]*k, k, kernel.NoTrans), B: at(in[1], e*k*n, ldw, trans),
+				M: spans[e].end - spans[e].start, N: n, K: k, C: y[spans[e].start*n:],
+				A: at(in[0], spans[e].start*k, k, kernel.NoTrans), B: at(in[1], e*k*n, ldw, trans),
 			}.Run(env.Pool)
 		}
 	})
@@ -167,16 +175,34 @@ func (groupedMatMul) Samples() []Sample {
 		{In: []Arg{f32(12, 7), f32(4, 7, 6), groupSizes(4, 4)}},
 		{Op: groupedMatMul{TransW: true}, In: []Arg{f32(12, 7), f32(4, 6, 7), groupSizes(4, 4)}},
 		{In: []Arg{f32(120, 33), f32(3, 33, 17), groupSizes(41, 3)}},
+		{Op: groupedMatMul{Part: true, Row: 2, Rows: 12, Expert: 1}, In: []Arg{f32(7, 3), f32(2, 3, 6), groupSizes(4, 4)}},
 	}
 }
 
 // groupedMatMulGradW is xᵀ·y for each group of rows of x [T, K] and y [T, N]: [E, K, N].
-type groupedMatMulGradW struct{}
+// A part of it has Experts matrices from Expert on, made from the rows from Row on, of Rows.
+type groupedMatMulGradW struct {
+	Part                       bool
+	Row, Rows, Expert, Experts int
+}
 
-func (groupedMatMulGradW) Name() string { return "grouped_matmul_grad_w" }
-func (groupedMatMulGradW) halfNative()  {}
+func (o groupedMatMulGradW) part(rows, experts int) groupPart {
+	return newGroupPart(groupPart{o.Part, o.Row, o.Rows, o.Expert, rows, experts})
+}
 
-func (groupedMatMulGradW) Infer(in []Type) ([]Type, error) {
+// experts is how many matrices it makes.
+func (o groupedMatMulGradW) experts(sizes array.Shape) int {
+	if o.Part {
+		return o.Experts
+	}
+	return sizes[0]
+}
+
+func (groupedMatMulGradW) Name() string    { return "grouped_matmul_grad_w" }
+func (groupedMatMulGradW) Linear() [][]int { return [][]int{{0}, {1}} }
+func (groupedMatMulGradW) halfNative()     {}
+
+func (o groupedMatMulGradW) Infer(in []Type) ([]Type, error) {
 	if err := wantGroups(in); err != nil {
 		return nil, err
 	}
@@ -184,19 +210,34 @@ func (groupedMatMulGradW) Infer(in []Type) ([]Type, error) {
 	if len(x) != 2 || len(y) != 2 || x[0] != y[0] {
 		return nil, fmt.Errorf("want as many rows on both sides: got %v and %v", in[0], in[1])
 	}
-	return []Type{{DType: in[0].DType, Shape: array.Shape{in[2].Shape[0], x[1], y[1]}}}, nil
+	n := o.experts(in[2].Shape)
+	if n < 0 || !o.part(x[0], n).fits(in[2].Shape[0]) {
+		return nil, fmt.Errorf("group sizes %v do not fit %d matrices", in[2], n)
+	}
+	return []Type{{DType: in[0].DType, Shape: array.Shape{n, x[1], y[1]}}}, nil
 }
 
-func (groupedMatMulGradW) Decompose(in []*Tensor) []*Tensor {
-	return []*Tensor{Einsum("etk,tn->ekn", spreadGroups(in[0], in[2]), in[1])}
+func (o groupedMatMulGradW) Decompose(in []*Tensor) []*Tensor {
+	p := o.part(in[0].Dim(0), o.experts(in[2].Shape()))
+	return []*Tensor{Einsum("etk,tn->ekn", spreadGroups(in[0], in[2], p), in[1])}
 }
 
-func (groupedMatMulGradW) VJP(in, _, dout []*Tensor) []*Tensor {
+func (o groupedMatMulGradW) VJP(in, _, dout []*Tensor) []*Tensor {
 	x, y, sizes, d := in[0], in[1], in[2], dout[0]
-	return []*Tensor{GroupedMatMulT(y, d, sizes), GroupedMatMul(x, d, sizes), nil}
+	g := groupedMatMul{Part: o.Part, Row: o.Row, Rows: o.Rows, Expert: o.Expert}
+	back := g
+	back.TransW = true
+	return []*Tensor{apply1(back, y, d, sizes), apply1(g, x, d, sizes), nil}
 }
 
-func (groupedMatMulGradW) Rule([]Type) mesh.Rule { return "t*k,t*n,e*->e*kn" }
+// Rule sums over parts of the rows; the sizes are whole, as for the product.
+func (groupedMatMulGradW) Rule([]Type) mesh.Rule { return "tk,tn,f*->ekn" }
+
+func (o groupedMatMulGradW) Localize(at *Place) (Op, error) {
+	experts := at.OutRange(0, 0)
+	p := o.part(at.In[0].Shape[0], at.Out[0].Shape[0]).at(at.InRange(0, 0), experts)
+	return groupedMatMulGradW{Part: true, Row: p.row, Rows: p.total, Expert: p.expert, Experts: experts.Size}, nil
+}
 
 // Work counts every row as part of a group.
 func (groupedMatMulGradW) Work(in, out []Type) Work {
@@ -204,26 +245,26 @@ func (groupedMatMulGradW) Work(in, out []Type) Work {
 }
 
 func (o groupedMatMulGradW) Eval(env *Env, in, out []array.Array) {
-	starts := groupStarts(o, in[2], in[0].Shape()[0])
+	spans := o.part(in[0].Shape()[0], out[0].Shape()[0]).spans(o, in[2])
 	switch out[0].DType() {
 	case array.F64:
-		evalGroupedGradW(env, in, starts, array.Data[float64](out[0]), operand64)
+		evalGroupedGradW(env, in, spans, array.Data[float64](out[0]), operand64)
 	case array.F32:
-		evalGroupedGradW(env, in, starts, array.Data[float32](out[0]), operand32)
+		evalGroupedGradW(env, in, spans, array.Data[float32](out[0]), operand32)
 	default: // 16-bit floats: accumulate in float32, round once
 		sum := array.New(array.F32, out[0].Shape()...)
-		evalGroupedGradW(env, in, starts, array.Data[float32](sum), operand32)
+		evalGroupedGradW(env, in, spans, array.Data[float32](sum), operand32)
 		castInto(env, out[0], sum)
 	}
 }
 
-func evalGroupedGradW[T floats](env *Env, in []array.Array, starts []int, w []T, at asOperand[T]) {
+func evalGroupedGradW[T floats](env *Env, in []array.Array, spans []span, w []T, at asOperand[T]) {
 	k, n := in[0].Shape()[1], in[1].Shape()[1]
-	env.Pool.For(len(starts)-1, 1, func(lo, hi int) {
+	env.Pool.For(len(spans), 1, func(lo, hi int) {
 		for e := lo; e < hi; e++ {
 			kernel.Gemm[T]{
-				M: k, N: n, K: starts[e+1] - starts[e], C: w[e*k*n:],
-				A: at(in[0], starts[e]*k, k, kernel.Transpose), B: at(in[1], starts[e]*n, n, kernel.NoTrans),
+				M: k, N: n, K: spans[e].end - spans[e].start, C: w[e*k*n:],
+				A: at(in[0], spans[e].start*k, k, kernel.Transpose), B: at(in[1], spans[e].start*n, n, kernel.NoTrans),
 			}.Run(env.Pool)
 		}
 	})
@@ -237,5 +278,6 @@ func (groupedMatMulGradW) Samples() []Sample {
 	return []Sample{
 		{In: []Arg{f32(12, 7), f32(12, 6), groupSizes(4, 4)}},
 		{In: []Arg{f32(120, 33), f32(120, 17), groupSizes(41, 3)}},
+		{Op: groupedMatMulGradW{Part: true, Row: 2, Rows: 12, Expert: 1, Experts: 2}, In: []Arg{f32(7, 3), f32(7, 6), groupSizes(4, 4)}},
 	}
 }

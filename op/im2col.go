@@ -20,17 +20,19 @@ type band struct {
 // rowsPerBand is how many output rows make a band.
 func (s *convShape) rowsPerBand() int {
 	if s.pointwise() { // the patches are the image itself
-		return s.out[0]
+		return max(1, s.outRows())
 	}
-	return min(s.out[0], max(1, bandSize/max(1, s.patch()*s.out[1])))
+	return max(1, min(s.outRows(), bandSize/max(1, s.patch()*s.out[2])))
 }
 
 // bands is the number of bands of one image and group.
-func (s *convShape) bands() int { return (s.out[0] + s.rowsPerBand() - 1) / s.rowsPerBand() }
+func (s *convShape) bands() int {
+	return (s.outRows() + s.rowsPerBand() - 1) / s.rowsPerBand()
+}
 
 func (s *convShape) band(item, i int) band {
 	rows := s.rowsPerBand()
-	return band{s, item, i * rows, min((i+1)*rows, s.out[0])}
+	return band{s, item, i * rows, min((i+1)*rows, s.outRows())}
 }
 
 // patchSpace is memory for the patches of one band.
@@ -38,12 +40,12 @@ func patchSpace[T floats](s *convShape) []T {
 	if s.pointwise() {
 		return nil
 	}
-	return make([]T, s.patch()*s.rowsPerBand()*s.out[1])
+	return make([]T, s.patch()*s.rowsPerBand()*s.out[2])
 }
 
 // width is the outputs of the band; from is the first of them in its channel.
-func (b band) width() int { return (b.last - b.first) * b.out[1] }
-func (b band) from() int  { return b.first * b.out[1] }
+func (b band) width() int { return (b.last - b.first) * b.out[2] }
+func (b band) from() int  { return b.first * b.out[2] }
 
 // eachTask runs f for count tasks: many of them side by side, few one after another, each on all threads. f gets
 // memory for the patches of one band.
@@ -123,7 +125,7 @@ func convKernel[T floats](env *Env, s *convShape, x, y, w []T) {
 
 // image is the channels of one image and group.
 func image[T floats](s *convShape, x []T, item int) []T {
-	size := s.cin * s.in[0] * s.in[1]
+	size := s.cin * s.plane()
 	return x[item*size : (item+1)*size]
 }
 
@@ -133,7 +135,7 @@ func patchesOf[T floats](env *Env, b band, space, x []T) []T {
 	if b.pointwise() {
 		return x
 	}
-	taps, width, plane := b.kernel[0]*b.kernel[1], b.width(), b.in[0]*b.in[1]
+	taps, width, plane := b.taps(), b.width(), b.plane()
 	env.rows(b.patch(), width, func(lo, hi int) {
 		for r := lo; r < hi; r++ {
 			tapRow(b, space[r*width:(r+1)*width], x[r/taps*plane:][:plane], r%taps)
@@ -144,33 +146,41 @@ func patchesOf[T floats](env *Env, b band, space, x []T) []T {
 
 // tapRow is what one kernel element sees of one channel.
 func tapRow[T floats](b band, row, x []T, tap int) {
-	offY, offX := b.offsets(tap)
-	lo, hi := b.inside(1, offX)
-	width := b.out[1]
-	for oy := b.first; oy < b.last; oy++ {
-		part := row[(oy-b.first)*width:][:width]
-		iy := oy*b.stride[0] + offY
-		if iy < 0 || iy >= b.in[0] {
+	off := b.offsets(tap)
+	lo, hi := b.inside(2, off[2])
+	width := b.out[2]
+	for r := b.first; r < b.last; r++ {
+		part := row[(r-b.first)*width:][:width]
+		line, ok := inputRow(b, x, r, off)
+		if !ok {
 			clear(part)
 			continue
 		}
 		clear(part[:lo])
 		clear(part[hi:])
-		line := x[iy*b.in[1]:][:b.in[1]]
-		if b.stride[1] == 1 && lo < hi {
-			copy(part[lo:hi], line[lo+offX:])
+		if b.stride[2] == 1 && lo < hi {
+			copy(part[lo:hi], line[lo+off[2]:])
 			continue
 		}
 		for ox := lo; ox < hi; ox++ {
-			part[ox] = line[ox*b.stride[1]+offX]
+			part[ox] = line[ox*b.stride[2]+off[2]]
 		}
 	}
+}
+
+// inputRow is the row of a channel that output row r sees at an offset, and whether it is not padding.
+func inputRow[T floats](b band, x []T, r int, off [3]int) ([]T, bool) {
+	iz, iy := r/b.out[1]*b.stride[0]+off[0], r%b.out[1]*b.stride[1]+off[1]
+	if iz < 0 || iz >= b.in[0] || iy < 0 || iy >= b.in[1] {
+		return nil, false
+	}
+	return x[(iz*b.in[1]+iy)*b.in[2]:][:b.in[2]], true
 }
 
 // addPatches adds each patch element to the input element that it was: a channel is one task, kernel elements in
 // order.
 func addPatches[T floats](env *Env, b band, x, patches []T) {
-	taps, width, plane := b.kernel[0]*b.kernel[1], b.width(), b.in[0]*b.in[1]
+	taps, width, plane := b.taps(), b.width(), b.plane()
 	env.rows(b.cin, taps*width, func(lo, hi int) {
 		for c := lo; c < hi; c++ {
 			for tap := range taps {
@@ -181,26 +191,32 @@ func addPatches[T floats](env *Env, b band, x, patches []T) {
 }
 
 func addTap[T floats](b band, x, row []T, tap int) {
-	offY, offX := b.offsets(tap)
-	lo, hi := b.inside(1, offX)
-	top, bottom := b.inside(0, offY)
-	for oy := max(top, b.first); oy < min(bottom, b.last); oy++ {
-		line := x[(oy*b.stride[0]+offY)*b.in[1]:][:b.in[1]]
-		part := row[(oy-b.first)*b.out[1]:][:b.out[1]]
-		if b.stride[1] == 1 && lo < hi {
-			to := line[lo+offX:][:hi-lo]
+	off := b.offsets(tap)
+	lo, hi := b.inside(2, off[2])
+	for r := b.first; r < b.last; r++ {
+		line, ok := inputRow(b, x, r, off)
+		if !ok {
+			continue
+		}
+		part := row[(r-b.first)*b.out[2]:][:b.out[2]]
+		if b.stride[2] == 1 && lo < hi {
+			to := line[lo+off[2]:][:hi-lo]
 			kernel.Add(to, to, part[lo:hi])
 			continue
 		}
 		for ox := lo; ox < hi; ox++ {
-			line[ox*b.stride[1]+offX] += part[ox]
+			line[ox*b.stride[2]+off[2]] += part[ox]
 		}
 	}
 }
 
-// offsets is where kernel element tap lies relative to the place of its output.
-func (s *convShape) offsets(tap int) (y, x int) {
-	return tap/s.kernel[1]*s.dilate[0] - s.pad[0], tap%s.kernel[1]*s.dilate[1] - s.pad[1]
+// offsets is where kernel element tap lies relative to the place of its output, along each dim.
+func (s *convShape) offsets(tap int) (off [3]int) {
+	for d := 2; d >= 0; d-- {
+		off[d] = tap%s.kernel[d]*s.dilate[d] - s.pad[d]
+		tap /= s.kernel[d]
+	}
+	return off
 }
 
 // inside is the outputs along dim d whose input element, at that offset, is not padding.

@@ -18,6 +18,8 @@ type iotaOp struct {
 	DType array.DType
 	Shape []int
 	Dim   int
+	// Offset is what counting starts from.
+	Offset int
 }
 
 func (iotaOp) Name() string { return "iota" }
@@ -32,15 +34,18 @@ func (o iotaOp) Infer(in []Type) ([]Type, error) {
 	return inferSource(in, o.DType, o.Shape)
 }
 
-// Rule keeps the counted dim whole: a later part does not start at zero.
-func (o iotaOp) Rule([]Type) mesh.Rule {
-	return mesh.Rule("->" + wholeDim(factors(0, len(o.Shape)), o.Dim))
+func (o iotaOp) Rule([]Type) mesh.Rule { return mesh.Rule("->" + factors(0, len(o.Shape))) }
+
+func (o iotaOp) Localize(at *Place) (Op, error) {
+	o.Shape = at.OutShape(0)
+	o.Offset += at.OutRange(0, o.Dim).Start
+	return o, nil
 }
 
 func (o iotaOp) Eval(env *Env, _, out []array.Array) {
 	count := make([]int64, o.Shape[o.Dim])
 	for i := range count {
-		count[i] = int64(i)
+		count[i] = int64(o.Offset + i)
 	}
 	line := array.New(o.DType, len(count))
 	castTo(line, count, 0)
@@ -50,7 +55,12 @@ func (o iotaOp) Eval(env *Env, _, out []array.Array) {
 }
 
 func (o iotaOp) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
-	return []hlo.Ref{emitIota(w, hloType(out[0]), o.Dim)}
+	t := hloType(out[0])
+	count := emitIota(w, t, o.Dim)
+	if o.Offset != 0 {
+		count = w.Op("add", "", t, count, w.Constant(t, float64(o.Offset)))
+	}
+	return []hlo.Ref{count}
 }
 
 func emitIota(w *hlo.Writer, t hlo.Type, dim int) hlo.Ref {
@@ -62,5 +72,6 @@ func (iotaOp) Samples() []Sample {
 		{Op: iotaOp{DType: array.I64, Shape: []int{5, 7}, Dim: 1}},
 		{Op: iotaOp{DType: array.F32, Shape: []int{5, 7}, Dim: 0}},
 		{Op: iotaOp{DType: array.BF16, Shape: []int{9}}},
+		{Op: iotaOp{DType: array.I32, Shape: []int{2, 9}, Dim: 1, Offset: 5}},
 	}
 }

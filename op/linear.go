@@ -29,11 +29,13 @@ func FusedLinear(x, w, b *Tensor) *Tensor { return apply1(linear{}, x, w, b) }
 // FusedLinearT is FusedLinear with the weights stored as [in, out].
 func FusedLinearT(x, w, b *Tensor) *Tensor { return apply1(linear{TransW: true}, x, w, b) }
 
-// linear is a product that is added to its bias. TransW means that the weights are [in, out].
-type linear struct{ TransW bool }
+// linear is a product that is added to its bias. TransW means that the weights are [in, out]; Elsewhere that the bias
+// counts on another device, which has another part of the sum.
+type linear struct{ TransW, Elsewhere bool }
 
-func (linear) Name() string { return "linear" }
-func (linear) halfNative()  {}
+func (linear) Name() string    { return "linear" }
+func (linear) Linear() [][]int { return [][]int{{1, 2}} }
+func (linear) halfNative()     {}
 
 func (o linear) Infer(in []Type) ([]Type, error) {
 	if err := wantFloats(in, 3); err != nil {
@@ -62,25 +64,34 @@ func (o linear) dims(w array.Shape) (k, n int) {
 }
 
 func (o linear) Decompose(in []*Tensor) []*Tensor {
-	return []*Tensor{Add(MatMulT(in[0], in[1], false, !o.TransW), in[2])}
+	y := MatMulT(in[0], in[1], false, !o.TransW)
+	if o.Elsewhere {
+		return []*Tensor{y}
+	}
+	return []*Tensor{Add(y, in[2])}
 }
 
 func (o linear) VJP(in, _, dout []*Tensor) []*Tensor {
 	x, w, d := in[0], in[1], dout[0]
-	return []*Tensor{
-		MatMulT(d, w, false, o.TransW),
-		matmul{TransY: !o.TransW}.sharedGrad(x, d),
-		SumTo(d, in[2].Shape()),
+	grads := []*Tensor{MatMulT(d, w, false, o.TransW), matmul{TransY: !o.TransW}.sharedGrad(x, d), nil}
+	if !o.Elsewhere {
+		grads[2] = SumTo(d, in[2].Shape())
 	}
+	return grads
 }
 
-// Rule keeps the summed dim whole: parts of the sum would each bring the bias.
 func (o linear) Rule(in []Type) mesh.Rule {
-	lead, w := factors(0, len(in[0].Shape)-1), "NK*"
+	lead, w := factors(0, len(in[0].Shape)-1), "NK"
 	if o.TransW {
-		w = "K*N"
+		w = "KN"
 	}
-	return mesh.Rule(lead + "K*," + w + ",N->" + lead + "N")
+	return mesh.Rule(lead + "K," + w + ",N->" + lead + "N")
+}
+
+func (o linear) Localize(at *Place) (Op, error) {
+	first, err := at.First(0, len(at.In[0].Shape)-1)
+	o.Elsewhere = o.Elsewhere || !first
+	return o, err
 }
 
 func (o linear) Work(in, out []Type) Work {
@@ -107,7 +118,13 @@ func evalLinear[T floats](env *Env, o linear, in []array.Array, y []T, at func(a
 		return
 	}
 	bias, rows := array.Data[T](widen(env, in[2])), len(y)/n
-	env.rows(rows, n, func(lo, hi int) { kernel.BroadcastRows(y[lo*n:hi*n], bias, hi-lo) })
+	env.rows(rows, n, func(lo, hi int) {
+		if o.Elsewhere {
+			clear(y[lo*n : hi*n])
+		} else {
+			kernel.BroadcastRows(y[lo*n:hi*n], bias, hi-lo)
+		}
+	})
 	ldw, trans := k, kernel.Transpose
 	if o.TransW {
 		ldw, trans = n, kernel.NoTrans
@@ -125,6 +142,7 @@ func (linear) Samples() []Sample {
 		{In: []Arg{f32(2, 5, 7), f32(6, 7), f32(6)}},
 		{Op: linear{TransW: true}, In: []Arg{f32(2, 5, 7), f32(7, 6), f32(6)}},
 		{In: []Arg{f32(7), f32(6, 7), f32(6)}},
+		{Op: linear{Elsewhere: true}, In: []Arg{f32(5, 7), f32(6, 7), f32(6)}},
 		{Op: linear{TransW: true}, In: []Arg{f32(70, 37), f32(37, 41), f32(41)}},
 	}
 }

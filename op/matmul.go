@@ -38,8 +38,9 @@ func MatMulT(x, y *Tensor, transX, transY bool) *Tensor {
 
 type matmul struct{ TransX, TransY bool }
 
-func (matmul) Name() string { return "matmul" }
-func (matmul) halfNative()  {}
+func (matmul) Name() string    { return "matmul" }
+func (matmul) Linear() [][]int { return [][]int{{0}, {1}} }
+func (matmul) halfNative()     {}
 
 // dims is the sizes of one product.
 func (o matmul) dims(x, y array.Shape) (m, k, k2, n int) {

@@ -35,7 +35,9 @@ func (o maxPool2D) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{apply1(maxPool2DGrad(o), in[0], dy[0])}
 }
 
-func (maxPool2D) Rule([]Type) mesh.Rule { return poolRule(poolX, poolY) }
+func (o maxPool2D) Rule(in []Type) mesh.Rule {
+	return poolRule(in[0], o.Kernel, o.Stride, o.Padding, "x", "y")
+}
 
 func (o maxPool2D) Work(in, out []Type) Work { return poolWork(o.Kernel, in, out, out[0]) }
 
@@ -75,7 +77,8 @@ func (maxPool2D) Samples() []Sample {
 // maxPool2DGrad puts each element of y where the window's largest element of x is.
 type maxPool2DGrad struct{ Kernel, Stride, Padding []int }
 
-func (maxPool2DGrad) Name() string { return "max_pool2d_grad" }
+func (maxPool2DGrad) Name() string    { return "max_pool2d_grad" }
+func (maxPool2DGrad) Linear() [][]int { return [][]int{{1}} }
 
 func (o maxPool2DGrad) Infer(in []Type) ([]Type, error) {
 	if err := wantFloats(in, 2); err != nil {
@@ -96,7 +99,9 @@ func (o maxPool2DGrad) VJP(in, _, dx []*Tensor) []*Tensor {
 	return []*Tensor{nil, apply1(maxPool2DPick(o), in[0], dx[0])}
 }
 
-func (maxPool2DGrad) Rule([]Type) mesh.Rule { return poolRule(poolX+","+poolY, poolX) }
+func (o maxPool2DGrad) Rule(in []Type) mesh.Rule {
+	return poolRule(in[0], o.Kernel, o.Stride, o.Padding, "x,y", "x")
+}
 
 func (o maxPool2DGrad) Work(in, out []Type) Work { return poolWork(o.Kernel, in, out, in[1]) }
 

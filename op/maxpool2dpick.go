@@ -12,7 +12,8 @@ import (
 // transpose of its gradient.
 type maxPool2DPick struct{ Kernel, Stride, Padding []int }
 
-func (maxPool2DPick) Name() string { return "max_pool2d_pick" }
+func (maxPool2DPick) Name() string    { return "max_pool2d_pick" }
+func (maxPool2DPick) Linear() [][]int { return [][]int{{1}} }
 
 func (o maxPool2DPick) Infer(in []Type) ([]Type, error) {
 	if err := wantFloats(in, 2); err != nil {
@@ -32,7 +33,9 @@ func (o maxPool2DPick) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{nil, apply1(maxPool2DGrad(o), in[0], dy[0])}
 }
 
-func (maxPool2DPick) Rule([]Type) mesh.Rule { return poolRule(poolX+","+poolX, poolY) }
+func (o maxPool2DPick) Rule(in []Type) mesh.Rule {
+	return poolRule(in[0], o.Kernel, o.Stride, o.Padding, "x,x", "y")
+}
 
 func (o maxPool2DPick) Work(in, out []Type) Work { return poolWork(o.Kernel, in, out, out[0]) }
 

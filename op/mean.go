@@ -22,7 +22,8 @@ type mean struct {
 	Count int
 }
 
-func (mean) Name() string { return "mean" }
+func (mean) Name() string    { return "mean" }
+func (mean) Linear() [][]int { return [][]int{{0}} }
 
 func (o mean) Infer(in []Type) ([]Type, error) {
 	if err := wantFloats(in, 1); err != nil {

@@ -11,7 +11,8 @@ func Mul(x, y *Tensor) *Tensor { return apply1(mul{}, x, y) }
 
 type mul struct{ arith }
 
-func (mul) Name() string { return "mul" }
+func (mul) Name() string    { return "mul" }
+func (mul) Linear() [][]int { return [][]int{{0}, {1}} }
 
 func (mul) VJP(in, _, dz []*Tensor) []*Tensor {
 	return []*Tensor{

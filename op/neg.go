@@ -11,7 +11,8 @@ func Neg(x *Tensor) *Tensor { return apply1(neg{}, x) }
 
 type neg struct{ numeric }
 
-func (neg) Name() string { return "neg" }
+func (neg) Name() string    { return "neg" }
+func (neg) Linear() [][]int { return [][]int{{0}} }
 
 func (neg) VJP(_, _, dy []*Tensor) []*Tensor { return []*Tensor{Neg(dy[0])} }
 

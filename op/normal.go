@@ -26,19 +26,29 @@ type normal struct {
 	Seed, Stream uint64
 	DType        array.DType
 	Shape        []int
+	// Whole and Start say of which tensor it makes a part, and from where on; none is all of it.
+	Whole, Start []int
 }
 
 func (normal) Name() string { return "normal" }
 
-func (o normal) Infer(in []Type) ([]Type, error) { return inferFloatDraw(in, o.DType, o.Shape) }
+func (o normal) Infer(in []Type) ([]Type, error) { return inferFloatDraw(in, o.DType, o.part()) }
 
 func (o normal) Rule([]Type) mesh.Rule { return drawRule(o.Shape) }
+
+func (o normal) part() drawPart { return drawPart{o.Shape, o.Whole, o.Start} }
+
+func (o normal) Localize(at *Place) (Op, error) {
+	p := o.part().at(at)
+	o.Shape, o.Whole, o.Start = p.shape, p.whole, p.start
+	return o, nil
+}
 
 func (o normal) Eval(env *Env, in, out []array.Array) {
 	key := drawKey(Key{o.Seed, o.Stream}, in)
 	float(out[0],
-		func() { drawFloats(env, out[0], key, kernel.NormalAt[float32]) },
-		func() { drawFloats(env, out[0], key, kernel.NormalAt[float64]) })
+		func() { drawFloats(env, out[0], o.part(), key, kernel.NormalAt[float32]) },
+		func() { drawFloats(env, out[0], o.part(), key, kernel.NormalAt[float64]) })
 }
 
 func (normal) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
@@ -50,5 +60,6 @@ func (normal) Samples() []Sample {
 		{Op: normal{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{5, 7}}},
 		{Op: normal{Seed: 1, DType: array.F64, Shape: []int{5, 7}}, In: []Arg{stepArg()}},
 		{Op: normal{Stream: 9, DType: array.F16, Shape: []int{300, 40}}},
+		{Op: normal{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{2, 3}, Whole: []int{5, 7}, Start: []int{3, 4}}},
 	}
 }

@@ -14,7 +14,8 @@ func OneHot(indices *Tensor, numClasses int) *Tensor {
 	return apply1(oneHot{NumClasses: numClasses}, indices)
 }
 
-type oneHot struct{ NumClasses int }
+// oneHot has NumClasses classes from Offset on.
+type oneHot struct{ NumClasses, Offset int }
 
 func (oneHot) Name() string                    { return "one_hot" }
 func (oneHot) NoGradient() string              { return "its operand is integers" }
@@ -27,7 +28,7 @@ func (o oneHot) Infer(in []Type) ([]Type, error) {
 		return nil, fmt.Errorf("want 1 operand: got %d", len(in))
 	case !in[0].DType.IsInt():
 		return nil, fmt.Errorf("want indices: got %v", in[0])
-	case o.NumClasses < 1:
+	case o.NumClasses < 0 || o.Offset < 0 || o.NumClasses+o.Offset < 1:
 		return nil, fmt.Errorf("numClasses is %d: want at least 1", o.NumClasses)
 	}
 	shape := append(in[0].Shape.Clone(), o.NumClasses)
@@ -37,29 +38,33 @@ func (o oneHot) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: array.I64, Shape: shape}}, nil
 }
 
-// Rule keeps the classes whole: a later part does not start at class zero.
 func (o oneHot) Rule(in []Type) mesh.Rule {
 	rank := len(in[0].Shape)
-	return mesh.Rule(factors(0, rank) + "->" + wholeDim(factors(0, rank+1), rank))
+	return mesh.Rule(factors(0, rank) + "->" + factors(0, rank+1))
+}
+
+func (o oneHot) Localize(at *Place) (Op, error) {
+	classes := at.OutRange(0, len(at.In[0].Shape))
+	return oneHot{NumClasses: classes.Size, Offset: o.Offset + classes.Start}, nil
 }
 
 func (o oneHot) Eval(env *Env, in, out []array.Array) {
 	switch in[0].DType() {
 	case array.I64:
-		markClasses[int64](env, in[0], out[0], o.NumClasses)
+		markClasses[int64](env, in[0], out[0], o)
 	case array.I32:
-		markClasses[int32](env, in[0], out[0], o.NumClasses)
+		markClasses[int32](env, in[0], out[0], o)
 	case array.U8:
-		markClasses[uint8](env, in[0], out[0], o.NumClasses)
+		markClasses[uint8](env, in[0], out[0], o)
 	}
 }
 
-func markClasses[T integer](env *Env, in, out array.Array, n int) {
-	index, dst := array.Data[T](in), array.Data[int64](out)
+func markClasses[T integer](env *Env, in, out array.Array, o oneHot) {
+	index, dst, n := array.Data[T](in), array.Data[int64](out), o.NumClasses
 	env.rows(len(index), n, func(lo, hi int) {
 		clear(dst[lo*n : hi*n])
 		for i := lo; i < hi; i++ {
-			if c := int64(index[i]); 0 <= c && c < int64(n) {
+			if c := int64(index[i]) - int64(o.Offset); 0 <= c && c < int64(n) {
 				dst[i*n+int(c)] = 1
 			}
 		}
@@ -73,6 +78,7 @@ func (o oneHot) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 		dims[i] = i
 	}
 	index := w.Op("convert", "", hlo.Type{DType: array.I64, Shape: in[0].Shape}, in[0])
+	index = rowPart{rows: o.NumClasses, offset: o.Offset}.emitLocal(w, index)
 	hot := emitCompare(w, "EQ", w.Broadcast(index, t.Shape, dims), emitIota(w, t, len(dims)))
 	return []hlo.Ref{w.Op("convert", "", t, hot)}
 }
@@ -81,5 +87,6 @@ func (oneHot) Samples() []Sample {
 	return []Sample{
 		{Op: oneHot{NumClasses: 9}, In: []Arg{i32Below(9, 5, 3)}},
 		{Op: oneHot{NumClasses: 4}, In: []Arg{i32Below(6, 5)}},
+		{Op: oneHot{NumClasses: 4, Offset: 3}, In: []Arg{i32Below(9, 8)}},
 	}
 }

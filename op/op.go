@@ -2,6 +2,7 @@ package op
 
 import (
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/kernel"
@@ -42,12 +43,19 @@ type Work struct {
 	Flops float64
 	// Bytes is what must move between memory and the processor at least: operands once, results once.
 	Bytes float64
+	// Wire is the bytes that the busiest device sends to others: 0 unless the op is a Collective.
+	Wire float64
 }
 
 // Env is what an op may use while it computes.
 type Env struct {
 	// Pool is the threads that kernels share; nil is one thread.
 	Pool *kernel.Pool
+	// Comm is the device's end of the world, by which collectives reach their peers; nil is a device alone.
+	Comm comm.Comm
+
+	// groups is the groups that collectives have asked for, by mesh and axes.
+	groups map[string]*comm.Group
 }
 
 // Sample is one application of an op for the laws.
@@ -79,6 +87,21 @@ type InPlacer interface {
 // where memory can be shared.
 type Aliaser interface {
 	Alias()
+}
+
+// Multilinear is an op that is linear in groups of its operands: f(a·x + b·y) = a·f(x) + b·f(y) for all operands of a
+// group together, the others fixed. Linear returns the groups; an empty group is all operands. Partial sums pass through
+// such an op, so that they are reduced once, later, or not at all.
+type Multilinear interface {
+	Linear() [][]int
+}
+
+// Follower is an op some of whose dims should lie alike although it cannot run with them split: what is cut from a dim should
+// lie as the dim does. Follow is the rule by which inference goes in place of Rule; there dims of different sizes may share a
+// factor. moves names the factors along which only elements near the borders would have to change places; starred ones need
+// all of the dim.
+type Follower interface {
+	Follow(in, out []Type) (rule mesh.Rule, moves string)
 }
 
 // Composite is an op that is defined by others; its own kernel is only faster.

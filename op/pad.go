@@ -33,6 +33,14 @@ func (o pad) of(x *Tensor) *Tensor { return apply1(o, x) }
 
 func (pad) Name() string { return "pad" }
 
+// Linear needs the padding to be zeros.
+func (o pad) Linear() [][]int {
+	if o.Value == 0 {
+		return [][]int{{0}}
+	}
+	return nil
+}
+
 func (o pad) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 {
 		return nil, fmt.Errorf("want 1 operand: got %d", len(in))
@@ -76,6 +84,11 @@ func (o pad) VJP(in, _, dy []*Tensor) []*Tensor {
 }
 
 func (o pad) Rule(in []Type) mesh.Rule { return cutRule(len(in[0].Shape), o.changed()) }
+
+// Follow ties a dim to what it is padded to.
+func (o pad) Follow(in, _ []Type) (mesh.Rule, string) {
+	return followDims(len(in[0].Shape), 2, o.changed())
+}
 
 func (o pad) Eval(env *Env, in, out []array.Array) {
 	full{DType: out[0].DType(), Shape: out[0].Shape(), Value: o.Value}.Eval(env, nil, out)

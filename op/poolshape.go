@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/mesh"
@@ -56,13 +57,30 @@ func newPoolShape(x Type, kernel, stride, pad []int) (*poolShape, error) {
 func (s *poolShape) inputShape() array.Shape  { return append(s.lead.Clone(), s.in[:]...) }
 func (s *poolShape) outputShape() array.Shape { return append(s.lead.Clone(), s.out[:]...) }
 
-// poolRule leaves batch and channels free: input-like operands are x, output-like ones y.
-const (
-	poolX = "nch*w*"
-	poolY = "ncy*z*"
-)
+// rule leaves batch and channels free, and dims along which windows lie side by side. In its two sides, x stands for
+// what has the shape of the input and y for that of the output.
+func (s *poolShape) rule(in, out string) mesh.Rule {
+	x, y := "nc", "nc"
+	for d := range 2 {
+		i, o := letters[d:d+1], letters[4+d:5+d]
+		if s.pad[d] == 0 && s.stride[d] == s.kernel[d] && s.in[d] == s.out[d]*s.kernel[d] {
+			x, y = x+"("+o+i+"*)", y+o
+		} else {
+			x, y = x+i+"*", y+o+"*"
+		}
+	}
+	names := strings.NewReplacer("x", x, "y", y)
+	return mesh.Rule(names.Replace(in) + "->" + names.Replace(out))
+}
 
-func poolRule(in, out string) mesh.Rule { return mesh.Rule(in + "->" + out) }
+// poolRule is rule for an op whose first operand is the input.
+func poolRule(x Type, kernel, stride, pad []int, in, out string) mesh.Rule {
+	s, err := newPoolShape(x, kernel, stride, pad)
+	if err != nil {
+		return mesh.Unknown
+	}
+	return s.rule(in, out)
+}
 
 // planes runs f for each image and channel.
 func (s *poolShape) planes(env *Env, f func(plane int)) {

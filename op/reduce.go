@@ -81,20 +81,25 @@ func keepDims(y, x *Tensor, dims []int) *Tensor {
 	return Reshape(y, shape...)
 }
 
-// group is a reduction of one run of dims: outer × reduced × inner elements.
-type group struct{ outer, reduced, inner int }
+// group is a reduction of one run of dims: outer × reduced × inner elements. It is last where no dims follow the run,
+// which is more than that they have one element: an order of sums that went by sizes would differ between a tensor and
+// its parts.
+type group struct {
+	outer, reduced, inner int
+	last                  bool
+}
 
 // groups splits a reduction into runs of neighbouring dims, last run first: each is a simple loop nest.
 func groups(shape array.Shape, dims []int) []group {
 	var gs []group
-	inner := 1 // elements of kept dims after the run
+	inner, last := 1, true // elements of kept dims after the run, and whether there are none
 	for d := len(shape) - 1; d >= 0; {
 		if !slices.Contains(dims, d) {
-			inner *= shape[d]
+			inner, last = inner*shape[d], false
 			d--
 			continue
 		}
-		g := group{outer: 1, reduced: 1, inner: inner}
+		g := group{outer: 1, reduced: 1, inner: inner, last: last}
 		for d >= 0 && slices.Contains(dims, d) {
 			g.reduced *= shape[d]
 			d--

@@ -21,8 +21,9 @@ type reshape struct {
 	Shape []int
 }
 
-func (reshape) Name() string { return "reshape" }
-func (reshape) Alias()       {}
+func (reshape) Name() string    { return "reshape" }
+func (reshape) Linear() [][]int { return [][]int{{0}} }
+func (reshape) Alias()          {}
 
 func (r reshape) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 {
@@ -78,6 +79,8 @@ func (r reshape) Rule(in []Type) mesh.Rule {
 	}
 	return reshapeRule(in[0].Shape, out[0].Shape)
 }
+
+func (reshape) Localize(at *Place) (Op, error) { return reshape{Shape: at.OutShape(0)}, nil }
 
 func (reshape) Eval(env *Env, in, out []array.Array) { copyBytes(env, out[0], in[0]) }
 

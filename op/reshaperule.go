@@ -13,7 +13,7 @@ import (
 // axis may split.
 func reshapeRule(in, out array.Shape) mesh.Rule {
 	if in.Len() == 0 {
-		return mesh.Rule(wholeWord(in, 0) + "->" + wholeWord(out, len(in)))
+		return emptyRule(in, out)
 	}
 	m := &reshapeMatch{in: newSide(in), out: newSide(out)}
 	for m.in.more() && m.out.more() {
@@ -22,6 +22,27 @@ func reshapeRule(in, out array.Shape) mesh.Rule {
 	m.in.drain()
 	m.out.drain()
 	return mesh.Rule(m.in.text() + "->" + m.out.text() + m.notes())
+}
+
+// emptyRule is the rule where there are no elements to match: dims are the same if only ones were added or dropped.
+func emptyRule(in, out array.Shape) mesh.Rule {
+	word := func(s array.Shape) (text string, sizes array.Shape) {
+		for _, n := range s {
+			if n == 1 {
+				text += "."
+				continue
+			}
+			text += factors(len(sizes), 1)
+			sizes = append(sizes, n)
+		}
+		return text, sizes
+	}
+	from, a := word(in)
+	to, b := word(out)
+	if a.Equal(b) {
+		return mesh.Rule(from + "->" + to)
+	}
+	return mesh.Rule(wholeWord(in, 0) + "->" + wholeWord(out, len(in)))
 }
 
 func wholeWord(s array.Shape, first int) string {

@@ -29,7 +29,8 @@ type roll struct {
 	Shift, Dims []int
 }
 
-func (roll) Name() string { return "roll" }
+func (roll) Name() string    { return "roll" }
+func (roll) Linear() [][]int { return [][]int{{0}} }
 
 func (o roll) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 || !distinct(in[0], o.Dims) || len(o.Shift) != len(o.Dims) {
@@ -47,6 +48,11 @@ func (o roll) VJP(_, _, dy []*Tensor) []*Tensor {
 }
 
 func (o roll) Rule(in []Type) mesh.Rule { return mixRule(len(in[0].Shape), o.Dims) }
+
+// Follow lets a rolled dim lie as it did.
+func (o roll) Follow(in, _ []Type) (mesh.Rule, string) {
+	return followDims(len(in[0].Shape), 2, o.Dims)
+}
 
 // cuts is, for each rolled dim, where the operand is cut: what comes before goes to the end.
 func (o roll) cuts(shape array.Shape) []int {

@@ -60,8 +60,9 @@ type rope struct {
 
 const interleaved = "interleaved"
 
-func (rope) Name() string   { return "rope" }
-func (rope) InPlace() []int { return []int{0} }
+func (rope) Name() string    { return "rope" }
+func (rope) Linear() [][]int { return [][]int{{0}} }
+func (rope) InPlace() []int  { return []int{0} }
 
 func (o rope) Infer(in []Type) ([]Type, error) {
 	n := 1
@@ -144,19 +145,24 @@ func (o rope) VJP(in, _, dy []*Tensor) []*Tensor {
 	return grads
 }
 
-// Rule lets the sequence be split only where positions are split along with it.
+// Rule keeps heads whole: the halves of a pair lie apart.
 func (o rope) Rule(in []Type) mesh.Rule {
-	if !o.Positions {
-		if o.DynamicOffset {
-			return "bs*hd*,->bs*hd*"
-		}
-		return "bs*hd*->bs*hd*"
+	text := "bshd*"
+	if o.Positions {
+		text += "," + "bs"[2-len(in[1].Shape):]
 	}
-	text := "bshd*," + "bs"[2-len(in[1].Shape):]
 	if o.DynamicOffset {
 		text += ","
 	}
 	return mesh.Rule(text + "->bshd*")
+}
+
+// Localize counts positions from the part's first, unless they are an operand and so split as well.
+func (o rope) Localize(at *Place) (Op, error) {
+	if !o.Positions {
+		o.Offset += at.InRange(0, 1).Start
+	}
+	return o, nil
 }
 
 func (o rope) Work(in, out []Type) Work {

@@ -14,10 +14,19 @@ func ScatterAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(scatterAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
 
-type scatterAdd struct{ Dim int }
+// scatterAdd may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. Elsewhere means that x itself
+// counts on another device, which adds another part of source.
+type scatterAdd struct {
+	Dim           int
+	Offset, Total int
+	Elsewhere     bool
+}
 
-func (scatterAdd) Name() string   { return "scatter_add" }
-func (scatterAdd) InPlace() []int { return []int{0} }
+func (o scatterAdd) part(x array.Shape) rowPart { return rowPart{x[o.Dim], o.Offset, o.Total} }
+
+func (scatterAdd) Name() string    { return "scatter_add" }
+func (scatterAdd) Linear() [][]int { return [][]int{{0, 2}} }
+func (scatterAdd) InPlace() []int  { return []int{0} }
 
 func (o scatterAdd) Infer(in []Type) ([]Type, error) {
 	if len(in) != 3 {
@@ -35,18 +44,35 @@ func (o scatterAdd) Infer(in []Type) ([]Type, error) {
 	if !in[1].Shape.Equal(in[2].Shape) || !sameExcept(in[0].Shape, in[1].Shape, o.Dim) {
 		return nil, fmt.Errorf("cannot add %v to %v at %v along dim %d", in[2], in[0], in[1], o.Dim)
 	}
+	if !o.part(in[0].Shape).fits() {
+		return nil, fmt.Errorf("dim %d of %v does not lie at %d of %d", o.Dim, in[0], o.Offset, o.Total)
+	}
 	return in[:1], nil
 }
 
 func (o scatterAdd) VJP(in, _, dy []*Tensor) []*Tensor {
-	return []*Tensor{dy[0], nil, TakeAlongDim(dy[0], in[1], o.Dim)}
+	return []*Tensor{o.own(dy[0]), nil, apply1(takeAlongDim{Dim: o.Dim, Offset: o.Offset, Total: o.Total}, dy[0], in[1])}
 }
 
-// Rule keeps the source whole along dim: pieces of it would each add to all of x, and x would count many times.
+// own is the gradient of x: that of the result, if x counts here.
+func (o scatterAdd) own(dy *Tensor) *Tensor {
+	if o.Elsewhere {
+		return nil
+	}
+	return dy
+}
+
+// Rule lets pieces of the source each be added to a sum of their own, of which x is a part once.
 func (o scatterAdd) Rule(in []Type) mesh.Rule {
-	x, source, _ := selectWords(len(in[0].Shape), o.Dim)
-	source = wholeDim(source, o.Dim)
+	x, source, _ := selectWords(len(in[0].Shape), o.Dim, "")
 	return mesh.Rule(x + "," + source + "," + source + "->" + x)
+}
+
+func (o scatterAdd) Localize(at *Place) (Op, error) {
+	first, err := at.First(2, o.Dim)
+	start, total := at.localRows(0, o.Dim, o.Total)
+	o.Offset, o.Total, o.Elsewhere = o.Offset+start, total, o.Elsewhere || !first
+	return o, err
 }
 
 func (scatterAdd) Work(in, out []Type) Work {
@@ -54,8 +80,12 @@ func (scatterAdd) Work(in, out []Type) Work {
 }
 
 func (o scatterAdd) Eval(env *Env, in, out []array.Array) {
-	idx := readIndices(o, in[1], in[0].Shape()[o.Dim])
-	startFrom(env, out[0], in[0])
+	idx := o.part(in[0].Shape()).read(o, in[1])
+	if o.Elsewhere {
+		clear(out[0].Bytes())
+	} else {
+		startFrom(env, out[0], in[0])
+	}
 	addAlong(env, out[0], in[2], idx, o.Dim)
 }
 
@@ -73,19 +103,26 @@ func addElems[T floats](env *Env, dst, src []T, idx []int, to, from group) {
 		for p := range from.reduced {
 			at := (o*from.reduced+p)*from.inner + c
 			for j, v := range src[at : at+width] {
-				dst[(o*to.reduced+idx[at+j])*to.inner+c+j] += v
+				if row := idx[at+j]; row >= 0 {
+					dst[(o*to.reduced+row)*to.inner+c+j] += v
+				}
 			}
 		}
 	})
 }
 
 func (o scatterAdd) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return []hlo.Ref{emitAddAlong(w, in[0], in[1], in[2], o.Dim)}
+	x := in[0]
+	if o.Elsewhere {
+		x = w.Constant(x.Type, 0)
+	}
+	return []hlo.Ref{emitAddAlong(w, x, o.part(x.Shape).emitLocal(w, in[1]), in[2], o.Dim)}
 }
 
 func (scatterAdd) Samples() []Sample {
 	return []Sample{
 		{Op: scatterAdd{Dim: 1}, In: []Arg{f32(5, 7), i32Below(7, 5, 9), f32(5, 9)}},
 		{Op: scatterAdd{Dim: 0}, In: []Arg{f32(4, 7), i32Below(4, 2, 7), f32(2, 7)}},
+		{Op: scatterAdd{Dim: 0, Offset: 4, Total: 15, Elsewhere: true}, In: []Arg{f32(7, 2), i32Below(15, 9, 2), f32(9, 2)}},
 	}
 }

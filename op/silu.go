@@ -30,7 +30,8 @@ func (o silu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emi
 // siluGrad is the gradient of silu: of x and dy.
 type siluGrad struct{ slope }
 
-func (siluGrad) Name() string { return "silu_grad" }
+func (siluGrad) Name() string    { return "silu_grad" }
+func (siluGrad) Linear() [][]int { return [][]int{{1}} }
 
 func (siluGrad) Decompose(in []*Tensor) []*Tensor { return vjpByParts(silu{}, in[:1], in[1:]) }
 

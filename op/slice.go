@@ -59,7 +59,8 @@ type slice struct {
 	Dims, Start, End, Step []int
 }
 
-func (slice) Name() string { return "slice" }
+func (slice) Name() string    { return "slice" }
+func (slice) Linear() [][]int { return [][]int{{0}} }
 
 func (o slice) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 {
@@ -104,6 +105,24 @@ func (o slice) VJP(in, y, dy []*Tensor) []*Tensor {
 }
 
 func (o slice) Rule(in []Type) mesh.Rule { return cutRule(len(in[0].Shape), o.Dims) }
+
+// Follow ties what is left of a dim to the dim.
+func (o slice) Follow(in, _ []Type) (mesh.Rule, string) {
+	return followDims(len(in[0].Shape), 2, o.Dims)
+}
+
+// followDims is the rule for inference of an operand and results, n tensors in all, that have the same dims in the same order,
+// some of them cut or moved.
+func followDims(rank, n int, dims []int) (mesh.Rule, string) {
+	if rank > len(letters) {
+		return mesh.Unknown, ""
+	}
+	moves := ""
+	for _, d := range dims {
+		moves += factors(d, 1)
+	}
+	return sameRule(rank, 1, n-1), moves
+}
 
 // cutRule is the rule of an op that changes the size of dims by its attributes: those are whole on both sides.
 func cutRule(rank int, dims []int) mesh.Rule {

@@ -70,8 +70,9 @@ func (softmax) Samples() []Sample {
 // softmaxGrad is the gradient of softmax from its result and that result's gradient.
 type softmaxGrad struct{ Dim int }
 
-func (softmaxGrad) Name() string   { return "softmax_grad" }
-func (softmaxGrad) InPlace() []int { return []int{1} }
+func (softmaxGrad) Name() string    { return "softmax_grad" }
+func (softmaxGrad) Linear() [][]int { return [][]int{{1}} }
+func (softmaxGrad) InPlace() []int  { return []int{1} }
 
 func (o softmaxGrad) Infer(in []Type) ([]Type, error) { return inferAlong(in, 2, o.Dim) }
 

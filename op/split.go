@@ -30,7 +30,8 @@ type split struct {
 	Sizes []int
 }
 
-func (split) Name() string { return "split" }
+func (split) Name() string    { return "split" }
+func (split) Linear() [][]int { return [][]int{{0}} }
 
 // NumResults is the number of pieces.
 func (o split) NumResults(int) int { return len(o.Sizes) }
@@ -68,6 +69,11 @@ func (o split) VJP(_, ys, dys []*Tensor) []*Tensor {
 		parts[i] = dy
 	}
 	return []*Tensor{Concat(parts, o.Dim)}
+}
+
+// Follow ties the parts of a dim to the dim.
+func (o split) Follow(in, out []Type) (mesh.Rule, string) {
+	return followDims(len(in[0].Shape), len(out)+1, []int{o.Dim})
 }
 
 func (o split) Rule(in []Type) mesh.Rule {

@@ -11,7 +11,8 @@ func Sub(x, y *Tensor) *Tensor { return apply1(sub{}, x, y) }
 
 type sub struct{ arith }
 
-func (sub) Name() string { return "sub" }
+func (sub) Name() string    { return "sub" }
+func (sub) Linear() [][]int { return [][]int{{0, 1}} }
 
 func (sub) VJP(in, _, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dz[0], in[0].Shape()), Neg(SumTo(dz[0], in[1].Shape()))}

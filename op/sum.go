@@ -14,7 +14,8 @@ func Sum(x *Tensor, dims ...int) *Tensor {
 
 type sum struct{ Dims []int }
 
-func (sum) Name() string { return "sum" }
+func (sum) Name() string    { return "sum" }
+func (sum) Linear() [][]int { return [][]int{{0}} }
 
 func (o sum) Infer(in []Type) ([]Type, error) {
 	if err := wantFloats(in, 1); err != nil {
@@ -46,7 +47,7 @@ const columnBlock = 256
 
 func sumFold[T floats](env *Env) func(dst, x []T, g group) {
 	return func(dst, x []T, g group) {
-		if g.inner == 1 {
+		if g.last {
 			env.rows(g.outer, g.reduced, func(lo, hi int) {
 				for i := lo; i < hi; i++ {
 					dst[i] = kernel.Sum(x[i*g.reduced : (i+1)*g.reduced])

@@ -13,7 +13,8 @@ func SwiGLU(gate, up *Tensor) *Tensor { return apply1(swiglu{}, gate, up) }
 
 type swiglu struct{ slope }
 
-func (swiglu) Name() string { return "swiglu" }
+func (swiglu) Name() string    { return "swiglu" }
+func (swiglu) Linear() [][]int { return [][]int{{1}} }
 
 // InPlace names the gate: the kernel reads an element before it writes it.
 func (swiglu) InPlace() []int { return []int{0} }
@@ -34,6 +35,7 @@ func (o swiglu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return e
 type swigluGrad struct{}
 
 func (swigluGrad) Name() string             { return "swiglu_grad" }
+func (swigluGrad) Linear() [][]int          { return [][]int{{2}} }
 func (swigluGrad) Rule(in []Type) mesh.Rule { return sameRule(len(in[0].Shape), 3, 2) }
 func (swigluGrad) InPlace() []int           { return []int{0, 1} }
 func (swigluGrad) NumResults(int) int       { return 2 }

@@ -29,12 +29,18 @@ func TakeAlongDim(x, index *Tensor, dim int) *Tensor {
 	return apply1(takeAlongDim{Dim: d}, x, index)
 }
 
+// takeAlongDim may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. An index of what lies
+// elsewhere gives zero, so that the results of all parts add up.
 type takeAlongDim struct {
 	mover
-	Dim int
+	Dim           int
+	Offset, Total int
 }
 
-func (takeAlongDim) Name() string { return "take_along_dim" }
+func (o takeAlongDim) part(x array.Shape) rowPart { return rowPart{x[o.Dim], o.Offset, o.Total} }
+
+func (takeAlongDim) Name() string    { return "take_along_dim" }
+func (takeAlongDim) Linear() [][]int { return [][]int{{0}} }
 
 // Work counts the elements taken, not all of those to choose from.
 func (takeAlongDim) Work(in, out []Type) Work {
@@ -51,6 +57,9 @@ func (o takeAlongDim) Infer(in []Type) ([]Type, error) {
 	if err := wantIndices(in[1]); err != nil {
 		return nil, err
 	}
+	if !o.part(in[0].Shape).fits() {
+		return nil, fmt.Errorf("dim %d of %v does not lie at %d of %d", o.Dim, in[0], o.Offset, o.Total)
+	}
 	if !sameExcept(in[0].Shape, in[1].Shape, o.Dim) {
 		return nil, fmt.Errorf("cannot take %v from %v along dim %d: other dims differ", in[1], in[0], o.Dim)
 	}
@@ -58,16 +67,23 @@ func (o takeAlongDim) Infer(in []Type) ([]Type, error) {
 }
 
 func (o takeAlongDim) VJP(in, _, dy []*Tensor) []*Tensor {
-	return []*Tensor{scatterAlong(in[1], dy[0], o.Dim, in[0].Dim(o.Dim)), nil}
+	g := takeAlongDimGrad{Dim: o.Dim, Size: in[0].Dim(o.Dim), Offset: o.Offset, Total: o.Total}
+	return []*Tensor{apply1(g, in[1], dy[0]), nil}
 }
 
 func (o takeAlongDim) Rule(in []Type) mesh.Rule {
-	from, to, _ := selectWords(len(in[0].Shape), o.Dim)
+	from, to, _ := selectWords(len(in[0].Shape), o.Dim, sumStar(in[0].DType))
 	return mesh.Rule(from + "," + to + "->" + to)
 }
 
+func (o takeAlongDim) Localize(at *Place) (Op, error) {
+	start, total := at.localRows(0, o.Dim, o.Total)
+	o.Offset, o.Total = o.Offset+start, total
+	return o, nil
+}
+
 func (o takeAlongDim) Eval(env *Env, in, out []array.Array) {
-	idx := readIndices(o, in[1], in[0].Shape()[o.Dim])
+	idx := o.part(in[0].Shape()).read(o, in[1])
 	switch out[0].DType().Size() {
 	case 1:
 		takeElems(env, array.Raw[uint8](out[0]), array.Raw[uint8](in[0]), idx, in, o.Dim)
@@ -87,6 +103,10 @@ func takeElems[T bits](env *Env, dst, src []T, idx []int, in []array.Array, dim 
 			base := t / to.reduced * from.reduced
 			for c := range to.inner {
 				at := t*to.inner + c
+				if idx[at] < 0 {
+					dst[at] = 0
+					continue
+				}
 				dst[at] = src[(base+idx[at])*to.inner+c]
 			}
 		}
@@ -94,13 +114,15 @@ func takeElems[T bits](env *Env, dst, src []T, idx []int, in []array.Array, dim 
 }
 
 func (o takeAlongDim) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return []hlo.Ref{emitTakeAlong(w, in[0], in[1], o.Dim, out[0])}
+	take := func(index hlo.Ref) hlo.Ref { return emitTakeAlong(w, in[0], index, o.Dim, out[0]) }
+	return []hlo.Ref{o.part(in[0].Shape).emitTaken(w, in[1], upTo(len(in[1].Shape)), out[0], take)}
 }
 
 func (takeAlongDim) Samples() []Sample {
 	return []Sample{
 		{Op: takeAlongDim{Dim: 1}, In: []Arg{f32(5, 7), i32Below(7, 5, 3)}},
 		{Op: takeAlongDim{Dim: 0}, In: []Arg{f32(5, 7), i32Below(5, 8, 7)}},
+		{Op: takeAlongDim{Dim: 1, Offset: 4, Total: 15}, In: []Arg{f32(3, 7), i32Below(15, 3, 9)}},
 	}
 }
 
@@ -109,12 +131,16 @@ func scatterAlong(index, x *Tensor, dim, size int) *Tensor {
 	return apply1(takeAlongDimGrad{Dim: dim, Size: size}, index, x)
 }
 
-type takeAlongDimGrad struct{ Dim, Size int }
+// takeAlongDimGrad makes what lies from Offset on along Dim, of Total; 0 is all.
+type takeAlongDimGrad struct{ Dim, Size, Offset, Total int }
 
-func (takeAlongDimGrad) Name() string { return "take_along_dim_grad" }
+func (o takeAlongDimGrad) part() rowPart { return rowPart{o.Size, o.Offset, o.Total} }
+
+func (takeAlongDimGrad) Name() string    { return "take_along_dim_grad" }
+func (takeAlongDimGrad) Linear() [][]int { return [][]int{{1}} }
 
 func (o takeAlongDimGrad) Infer(in []Type) ([]Type, error) {
-	if len(in) != 2 || !in[1].DType.IsFloat() || !in[0].Shape.Equal(in[1].Shape) || o.Size < 0 {
+	if len(in) != 2 || !in[1].DType.IsFloat() || !in[0].Shape.Equal(in[1].Shape) || o.Size < 0 || !o.part().fits() {
 		return nil, fmt.Errorf("want indices and a float for each: got %v", in)
 	}
 	if err := wantIndices(in[0]); err != nil {
@@ -129,12 +155,17 @@ func (o takeAlongDimGrad) Infer(in []Type) ([]Type, error) {
 }
 
 func (o takeAlongDimGrad) VJP(in, _, dz []*Tensor) []*Tensor {
-	return []*Tensor{nil, TakeAlongDim(dz[0], in[0], o.Dim)}
+	return []*Tensor{nil, apply1(takeAlongDim{Dim: o.Dim, Offset: o.Offset, Total: o.Total}, dz[0], in[0])}
 }
 
 func (o takeAlongDimGrad) Rule(in []Type) mesh.Rule {
-	from, to, _ := selectWords(len(in[1].Shape), o.Dim)
+	from, to, _ := selectWords(len(in[1].Shape), o.Dim, "")
 	return mesh.Rule(to + "," + to + "->" + from)
+}
+
+func (o takeAlongDimGrad) Localize(at *Place) (Op, error) {
+	start, total := at.localRows(len(at.In), o.Dim, o.Total)
+	return takeAlongDimGrad{Dim: o.Dim, Size: at.OutShape(0)[o.Dim], Offset: o.Offset + start, Total: total}, nil
 }
 
 func (takeAlongDimGrad) Work(in, out []Type) Work {
@@ -142,18 +173,19 @@ func (takeAlongDimGrad) Work(in, out []Type) Work {
 }
 
 func (o takeAlongDimGrad) Eval(env *Env, in, out []array.Array) {
-	idx := readIndices(o, in[0], o.Size)
+	idx := o.part().read(o, in[0])
 	clear(out[0].Bytes())
 	addAlong(env, out[0], in[1], idx, o.Dim)
 }
 
 func (o takeAlongDimGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return []hlo.Ref{emitAddAlong(w, w.Constant(hloType(out[0]), 0), in[0], in[1], o.Dim)}
+	return []hlo.Ref{emitAddAlong(w, w.Constant(hloType(out[0]), 0), o.part().emitLocal(w, in[0]), in[1], o.Dim)}
 }
 
 func (takeAlongDimGrad) Samples() []Sample {
 	return []Sample{
 		{Op: takeAlongDimGrad{Dim: 1, Size: 7}, In: []Arg{i32Below(7, 5, 3), f32(5, 3)}},
 		{Op: takeAlongDimGrad{Dim: 0, Size: 4}, In: []Arg{i32Below(4, 6, 5), f32(6, 5)}},
+		{Op: takeAlongDimGrad{Dim: 1, Size: 7, Offset: 4, Total: 15}, In: []Arg{i32Below(15, 3, 9), f32(3, 9)}},
 	}
 }

@@ -25,7 +25,8 @@ type tile struct {
 	Reps []int
 }
 
-func (tile) Name() string { return "tile" }
+func (tile) Name() string    { return "tile" }
+func (tile) Linear() [][]int { return [][]int{{0}} }
 
 func (o tile) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 || len(o.Reps) != len(in[0].Shape) || slices.ContainsFunc(o.Reps, func(r int) bool { return r < 0 }) {
@@ -58,14 +59,32 @@ func (o tile) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{Sum(Reshape(dy[0], shape...), copies...)}
 }
 
-func (o tile) Rule(in []Type) mesh.Rule {
-	var repeated []int
+// Rule makes the copies a factor above that of the elements: a device has some of the copies, or part of one.
+func (o tile) Rule([]Type) mesh.Rule {
+	rank := len(o.Reps)
+	in, out, notes := factors(0, rank), "", ";"
 	for d, r := range o.Reps {
-		if r != 1 {
-			repeated = append(repeated, d)
+		if r == 1 {
+			out += in[d : d+1]
+			continue
+		}
+		c := o.copies(d)
+		out, notes = out+"("+c+in[d:d+1]+")", notes+fmt.Sprintf(" %s=%d", c, r)
+	}
+	return mesh.Rule(in + "->" + out + notes)
+}
+
+// copies is the factor of the copies along a dim.
+func (o tile) copies(d int) string { return factors(len(o.Reps)+d, 1) }
+
+func (o tile) Localize(at *Place) (Op, error) {
+	reps := slices.Clone(o.Reps)
+	for d := range reps {
+		if f := at.Rule.Index(o.copies(d)[0]); f >= 0 {
+			reps[d] = at.Ranges[f].Size
 		}
 	}
-	return cutRule(len(in[0].Shape), repeated)
+	return tile{Reps: reps}, nil
 }
 
 func (o tile) Eval(env *Env, in, out []array.Array) {

@@ -32,7 +32,8 @@ type transpose struct {
 	Perm []int
 }
 
-func (transpose) Name() string { return "transpose" }
+func (transpose) Name() string    { return "transpose" }
+func (transpose) Linear() [][]int { return [][]int{{0}} }
 
 func (o transpose) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 || len(o.Perm) != len(in[0].Shape) {

@@ -24,11 +24,12 @@ func (triangle) Infer(in []Type) ([]Type, error) {
 	return []Type{in[0]}, nil
 }
 
-// Rule keeps matrices whole: where the diagonal runs depends on the first row and column of a part.
-func (triangle) Rule(in []Type) mesh.Rule {
-	rank := len(in[0].Shape)
-	word := wholeDim(wholeDim(factors(0, rank), rank-1), rank-2)
-	return mesh.Rule(word + "->" + word)
+func (triangle) Rule(in []Type) mesh.Rule { return sameRule(len(in[0].Shape), 1, 1) }
+
+// localDiagonal is where a diagonal runs in a part: it depends on the part's first row and column.
+func localDiagonal(at *Place, diagonal int) int {
+	rank := len(at.In[0].Shape)
+	return diagonal + at.InRange(0, rank-2).Start - at.InRange(0, rank-1).Start
 }
 
 // keepColumns copies, of each row of each matrix, the columns from lo(row) to before hi(row), and clears the rest.

@@ -13,9 +13,14 @@ type tril struct {
 	Diagonal int
 }
 
-func (tril) Name() string { return "tril" }
+func (tril) Name() string    { return "tril" }
+func (tril) Linear() [][]int { return [][]int{{0}} }
 
 func (o tril) VJP(_, _, dy []*Tensor) []*Tensor { return []*Tensor{Tril(dy[0], o.Diagonal)} }
+
+func (o tril) Localize(at *Place) (Op, error) {
+	return tril{Diagonal: localDiagonal(at, o.Diagonal)}, nil
+}
 
 func (o tril) Eval(env *Env, in, out []array.Array) {
 	keepColumns(env, in, out, func(int) int { return 0 }, func(row int) int { return row + o.Diagonal + 1 })

@@ -13,9 +13,14 @@ type triu struct {
 	Diagonal int
 }
 
-func (triu) Name() string { return "triu" }
+func (triu) Name() string    { return "triu" }
+func (triu) Linear() [][]int { return [][]int{{0}} }
 
 func (o triu) VJP(_, _, dy []*Tensor) []*Tensor { return []*Tensor{Triu(dy[0], o.Diagonal)} }
+
+func (o triu) Localize(at *Place) (Op, error) {
+	return triu{Diagonal: localDiagonal(at, o.Diagonal)}, nil
+}
 
 func (o triu) Eval(env *Env, in, out []array.Array) {
 	shape := out[0].Shape()

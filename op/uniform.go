@@ -26,19 +26,29 @@ type uniform struct {
 	Seed, Stream uint64
 	DType        array.DType
 	Shape        []int
+	// Whole and Start say of which tensor it makes a part, and from where on; none is all of it.
+	Whole, Start []int
 }
 
 func (uniform) Name() string { return "uniform" }
 
-func (o uniform) Infer(in []Type) ([]Type, error) { return inferFloatDraw(in, o.DType, o.Shape) }
+func (o uniform) Infer(in []Type) ([]Type, error) { return inferFloatDraw(in, o.DType, o.part()) }
 
 func (o uniform) Rule([]Type) mesh.Rule { return drawRule(o.Shape) }
+
+func (o uniform) part() drawPart { return drawPart{o.Shape, o.Whole, o.Start} }
+
+func (o uniform) Localize(at *Place) (Op, error) {
+	p := o.part().at(at)
+	o.Shape, o.Whole, o.Start = p.shape, p.whole, p.start
+	return o, nil
+}
 
 func (o uniform) Eval(env *Env, in, out []array.Array) {
 	key := drawKey(Key{o.Seed, o.Stream}, in)
 	float(out[0],
-		func() { drawFloats(env, out[0], key, o.below(kernel.UniformAt[float32])) },
-		func() { drawFloats(env, out[0], key, kernel.UniformAt[float64]) })
+		func() { drawFloats(env, out[0], o.part(), key, o.below(kernel.UniformAt[float32])) },
+		func() { drawFloats(env, out[0], o.part(), key, kernel.UniformAt[float64]) })
 }
 
 // below keeps draws that will be stored in 16 bits from being rounded up to 1.
@@ -69,5 +79,6 @@ func (uniform) Samples() []Sample {
 		{Op: uniform{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{5, 7}}},
 		{Op: uniform{Seed: 1, DType: array.F64, Shape: []int{5, 7}}, In: []Arg{stepArg()}},
 		{Op: uniform{Seed: 1 << 63, Stream: 9, DType: array.BF16, Shape: []int{300, 40}}},
+		{Op: uniform{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{2, 3}, Whole: []int{5, 7}, Start: []int{3, 4}}},
 	}
 }

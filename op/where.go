@@ -14,6 +14,7 @@ func Where(cond, x, y *Tensor) *Tensor { return apply1(where{}, cond, x, y) }
 type where struct{ mover }
 
 func (where) Name() string             { return "where" }
+func (where) Linear() [][]int          { return [][]int{{1, 2}} }
 func (where) Rule(in []Type) mesh.Rule { return broadcastRule(in) }
 func (where) InPlace() []int           { return []int{1} }
 

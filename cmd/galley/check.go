@@ -12,6 +12,8 @@ type checkCmd struct {
 	Ops     checkOpsCmd     `cmd:"" help:"Every op of DIR/ops.json: results, gradients, Hessian products, eager and traced, in f64 and f32."`
 	Model   checkModelCmd   `cmd:"" help:"A Hugging Face model with recorded logits, gradients, losses and continuation."`
 	Burgers checkBurgersCmd `cmd:"" help:"A physics-informed network with second derivatives in its loss."`
+	Spmd    checkSpmdCmd    `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
+	Shardy  checkShardyCmd  `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
 }
 
 // place is what all checks take.
@@ -107,4 +109,26 @@ func (c *checkModelCmd) Run() error {
 		mode = galley.Eager
 	}
 	return verdict(check.Model(os.Stdout, c.Dir, check.ModelConfig{Device: d, Mode: mode, Verbose: c.Verbose}))
+}
+
+type checkSpmdCmd struct {
+	File    string `arg:"" help:"File with the recorded facts." type:"existingfile"`
+	Verbose bool   `short:"v" help:"Print the cases that pass, too."`
+}
+
+func (c *checkSpmdCmd) Run() error {
+	return verdict(check.Spmd(os.Stdout, c.File, check.SpmdConfig{Verbose: c.Verbose}))
+}
+
+type checkShardyCmd struct {
+	File    string `arg:"" help:"File with the facts." type:"existingfile"`
+	Verbose bool   `short:"v" help:"Print the cases that agree, too."`
+}
+
+func (c *checkShardyCmd) Run() error {
+	d := check.Quiet
+	if c.Verbose {
+		d = check.Verbose
+	}
+	return verdict(check.Shardy(os.Stdout, c.File, d))
 }

@@ -5,21 +5,15 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley"
-	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/pass"
-	"github.com/galley-ml/galley/models"
-	"github.com/galley-ml/galley/nn"
-	"github.com/galley-ml/galley/op"
 )
 
 // dumpCmd prints the program of a training step.
 type dumpCmd struct {
-	After  string `help:"Pass to stop after: trace, fold, merge, prune." default:"prune" enum:"trace,fold,merge,prune"`
-	Model  string `help:"Hugging Face directory; only its config.json is read. Without it a small llama." type:"existingdir" placeholder:"DIR"`
-	Batch  int    `help:"Sequences in a step." default:"2"`
-	Seq    int    `help:"Tokens in a sequence." default:"8"`
-	Layers int    `help:"Blocks of the small model." default:"1"`
-	Dim    int    `help:"Width of the small model." default:"16"`
+	stepFlags
+	meshFlags
+	After  string `help:"Pass to stop after: trace, fold, merge, prune, infer, partition." default:"prune" enum:"trace,fold,merge,prune,infer,partition"`
+	Device int    `help:"Device whose program is printed after partition."`
 }
 
 // Help is what galley dump --help adds.
@@ -27,50 +21,50 @@ func (dumpCmd) Help() string {
 	return `Examples:
   galley dump --after=trace                the step as it was traced, with the line that made each op
   galley dump --after=prune --layers 2     what runs
-  galley dump --model llama-dir --seq 128  the step of a Hugging Face model`
+  galley dump --model llama-dir --seq 128  the step of a Hugging Face model
+  galley dump --after=infer                how every value lies on a mesh of 2×2: f32[2,8,16]@[dp,_,_]
+  galley dump --after=partition --device 3 --mesh dp=2,tp=4
+                                           the program of one device, with its collectives`
 }
 
 func (c *dumpCmd) Run() error {
-	if err := positive(map[string]int{"batch": c.Batch, "seq": c.Seq, "layers": c.Layers, "dim": c.Dim}); err != nil {
+	if err := c.validate(); err != nil {
 		return err
-	}
-	if c.Model == "" && c.Dim%4 != 0 {
-		return fmt.Errorf("--dim=%d: want a multiple of 4: the small model has two heads of an even width", c.Dim)
 	}
 	p, err := c.program()
 	if err != nil {
 		return err
 	}
-	if c.After != "trace" {
-		if p, err = pass.Until(p, c.After, nil); err != nil {
-			return err
-		}
+	text, err := c.after(p)
+	if err != nil {
+		return err
 	}
-	fmt.Print(strings.TrimRight(p.String(), "\n") + "\n")
+	fmt.Print(strings.TrimRight(text, "\n") + "\n")
 	return nil
 }
 
-func (c *dumpCmd) program() (*galley.Program, error) {
-	config := models.Config{
-		Family: "llama", Vocab: 256, Hidden: c.Dim, Intermediate: 2 * c.Dim, Layers: c.Layers, Heads: 2,
-		Positions: c.Seq, Tied: true,
-	}
-	if c.Model != "" {
-		var err error
-		if config, err = models.ReadConfig(c.Model); err != nil {
-			return nil, err
+// after is the program's text after the pass that was asked for.
+func (c *dumpCmd) after(p *galley.Program) (string, error) {
+	switch c.After {
+	case "trace":
+		return p.String(), nil
+	case "infer", "partition":
+		d, err := c.distribute(p)
+		if err != nil {
+			return "", err
 		}
-		if err = longEnough(config, c.Seq); err != nil {
-			return nil, err
+		if c.After == "infer" {
+			return d.String(), nil
 		}
+		local, err := d.Local(c.Device)
+		if err != nil {
+			return "", fmt.Errorf("--device: %w", err)
+		}
+		return local.String(), nil
 	}
-	model, err := models.New(config, nn.Config{})
+	p, err := pass.Until(p, c.After, nil)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	t := op.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq + 1}}
-	return galley.TraceStep(galley.TrainerConfig{
-		Params: model.Params(), ClipNorm: 1,
-		Loss: func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
-	}, t)
+	return p.String(), nil
 }

@@ -16,6 +16,7 @@ type commands struct {
 	Train    trainCmd    `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
 	Generate generateCmd `cmd:"" help:"Continue a text with a model."`
 	Dump     dumpCmd     `cmd:"" help:"Print the program of a training step after a pass."`
+	Explain  explainCmd  `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
 	Bench    benchCmd    `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
 	Check    checkCmd    `cmd:"" help:"Compare with results recorded by other frameworks."`
 	Doctor   doctorCmd   `cmd:"" help:"Say what this machine offers, and what is missing."`
@@ -39,6 +40,7 @@ func run(args []string) int {
 			"  galley train                                  train a small model on a book, two minutes\n"+
 			"  galley train --model DIR --data FILE          train a Hugging Face model on a text\n"+
 			"  galley generate DIR --prompt 'Call me'        continue a text\n"+
+			"  galley explain --mesh dp=2,tp=4               what devices exchange in a step, and why\n"+
 			"  galley check ops DIR                          ops against PyTorch's results\n"+
 			"  galley bench step --threads 2 --json          a training step, timed"))
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package check compares Galley with results that other frameworks recorded: ops one by one, whole models over training
-// steps, and a physics-informed network with second derivatives in its loss.
+// steps, a physics-informed network with second derivatives in its loss, and how ops are sharded and tensors resharded.
 //
-// Each check reads a directory, prints what differs, and ends with one line: N passed, M failed.
+// Each check reads a directory or a file, prints what differs, and ends with one line: N passed, M failed.
 package check

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -30,6 +31,17 @@ type Executable struct {
 
 // Compile plans f's memory on d. Captured tensors are bound now.
 func (d *Device) Compile(f *ir.Func, o Options) (*Executable, error) {
+	donated, err := o.donated(f)
+	if err != nil {
+		return nil, err
+	}
+	e := &Executable{f: f, device: d, plan: planMemory(f, donated), watch: o.Observe}
+	e.arena = array.New(array.U8, e.plan.arena).Bytes()
+	return e, nil
+}
+
+// donated is, for each parameter of f, whether its memory is given up.
+func (o Options) donated(f *ir.Func) ([]bool, error) {
 	donated := make([]bool, len(f.Params()))
 	for _, i := range o.Donate {
 		if i < 0 || i >= len(f.Params())-len(f.Captures()) {
@@ -37,9 +49,7 @@ func (d *Device) Compile(f *ir.Func, o Options) (*Executable, error) {
 		}
 		donated[i] = true
 	}
-	e := &Executable{f: f, device: d, plan: planMemory(f, donated), watch: o.Observe}
-	e.arena = array.New(array.U8, e.plan.arena).Bytes()
-	return e, nil
+	return donated, nil
 }
 
 // Memory is what a run needs, in bytes.
@@ -80,6 +90,17 @@ func (e *Executable) Run(args []array.Array) ([]array.Array, error) { return e.R
 // RunInto is Run with memory for the results: a valid array in into, of a result's type, is where that result is written.
 // A result that is an argument, or that shares its memory with an earlier result, is not written but returned.
 func (e *Executable) RunInto(args, into []array.Array) ([]array.Array, error) {
+	return e.run(e.device.env(), args, into)
+}
+
+// RunIn is Run in a world, whose end on this device is c: what a program with collectives needs.
+func (e *Executable) RunIn(c comm.Comm, args []array.Array) ([]array.Array, error) {
+	env := e.device.env()
+	env.Comm = c
+	return e.run(env, args, nil)
+}
+
+func (e *Executable) run(env *op.Env, args, into []array.Array) ([]array.Array, error) {
 	all, err := e.bind(args)
 	if err != nil {
 		return nil, err
@@ -90,7 +111,7 @@ func (e *Executable) RunInto(args, into []array.Array) ([]array.Array, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := &run{e: e, env: e.device.env(), params: all, results: given}
+	r := &run{e: e, env: env, params: all, results: given}
 	for _, n := range e.f.Nodes() {
 		start := e.now()
 		if err := r.node(n); err != nil {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/op"
@@ -17,10 +18,16 @@ type Config struct {
 }
 
 // Device is the host as a place to compute: its threads.
-type Device struct{ pool *kernel.Pool }
+type Device struct {
+	pool *kernel.Pool
+	comm comm.Comm
+}
 
 // NewDevice starts the threads; Close ends them.
 func NewDevice(c Config) *Device { return &Device{pool: kernel.NewPool(c.Threads)} }
+
+// In is the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may be collectives.
+func (d *Device) In(c comm.Comm) *Device { return &Device{pool: d.pool, comm: c} }
 
 // Close ends the device's threads.
 func (d *Device) Close() { d.pool.Close() }
@@ -28,7 +35,7 @@ func (d *Device) Close() { d.pool.Close() }
 // Threads is how many threads compute.
 func (d *Device) Threads() int { return d.pool.Threads() }
 
-func (d *Device) env() *op.Env { return &op.Env{Pool: d.pool} }
+func (d *Device) env() *op.Env { return &op.Env{Pool: d.pool, Comm: d.comm} }
 
 // Session is the scope of eager tensors: an op on them runs at once. It may be used by one goroutine at a time for
 // each tensor graph; the device's threads are shared.
@@ -65,7 +72,7 @@ func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err})
 	}
-	results, err := s.eval(o.(op.Op), arrays, outTypes)
+	results, err := s.device.Compute(o.(op.Op), arrays, outTypes)
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err})
 	}
@@ -79,7 +86,8 @@ func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	return out
 }
 
-func (s *Session) eval(o op.Op, in []array.Array, types []ir.Type) (out []array.Array, err error) {
+// Compute runs one op on arrays whose types it has accepted, into new memory or, for an alias, its operand's.
+func (d *Device) Compute(o op.Op, in []array.Array, types []ir.Type) (out []array.Array, err error) {
 	if _, ok := o.(op.Aliaser); ok {
 		return []array.Array{array.View(types[0].DType, types[0].Shape, in[0].Bytes())}, nil
 	}
@@ -88,16 +96,18 @@ func (s *Session) eval(o op.Op, in []array.Array, types []ir.Type) (out []array.
 	for i, t := range types {
 		out[i] = array.New(t.DType, t.Shape...)
 	}
-	op.Run(s.device.env(), o, in, out)
+	op.Run(d.env(), o, in, out)
 	return out, nil
 }
 
 // recoverIndex turns an index that was found out of range while computing, the one fault of data that kernels can meet,
-// into an error. Other panics are bugs and go on.
+// and a collective that went wrong into an error. Other panics are bugs and go on.
 func recoverIndex(err *error) {
 	switch what := recover().(type) {
 	case nil:
 	case *op.IndexError:
+		*err = what
+	case *op.CommError:
 		*err = what
 	default:
 		panic(what)
@@ -113,7 +123,11 @@ func operands(in []*ir.Value) (types []ir.Type, arrays []array.Array, tracked bo
 		if v.Err() != nil {
 			return nil, nil, false, v.Err()
 		}
-		types[i], arrays[i] = v.Type(), v.Store().(array.Array)
+		a, ok := v.Store().(array.Array)
+		if !ok {
+			return nil, nil, false, &ir.Error{Pos: ir.Caller(), Op: "tensor", Err: fmt.Errorf("operand %d, %v, has no data on this device", i, v.Type())}
+		}
+		types[i], arrays[i] = v.Type(), a
 		tracked = tracked || v.Tracked() && v.DType().IsFloat()
 	}
 	return types, arrays, tracked, nil

@@ -44,7 +44,9 @@ type Writer struct {
 	body   strings.Builder
 	params []Ref
 	next   int
-	err    error
+	// channels counts the collectives.
+	channels int
+	err      error
 }
 
 // NewWriter starts a function.

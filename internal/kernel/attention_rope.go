@@ -29,17 +29,28 @@ func NewRotation[T Float](p *Pool, freqs []float64, positions []int, factor, sig
 	p.For(len(positions), RotationBlock, func(lo, hi int) {
 		angles := make([][2]float64, len(freqs))
 		for at := lo; at < hi; at++ {
-			if at > lo && positions[at] == positions[at-1]+1 {
+			past := (positions[at]%RotationBlock + RotationBlock) % RotationBlock
+			turns := 1
+			if at == lo || past == 0 || positions[at] != positions[at-1]+1 {
+				begin(angles, freqs, positions[at]-past)
+				turns = past
+			}
+			for range turns {
 				advance(angles, step)
-			} else {
-				for i, f := range freqs {
-					angles[i][1], angles[i][0] = math.Sincos(f * float64(positions[at]))
-				}
 			}
 			r.store(at, angles, factor, sign)
 		}
 	})
 	return r
+}
+
+// begin sets the angles to those of a position. All others are reached from the
+// last multiple of RotationBlock, so that they depend on the position alone and
+// not on where a sequence was cut.
+func begin(angles [][2]float64, freqs []float64, position int) {
+	for i, f := range freqs {
+		angles[i][1], angles[i][0] = math.Sincos(f * float64(position))
+	}
 }
 
 // Free gives the memory back; r must not be used any more.

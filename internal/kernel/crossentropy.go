@@ -28,6 +28,12 @@ func CrossEntropyRow[T Float](logits []T, label int, smoothing T) (loss, lse T) 
 //
 // dlogits may be logits. A negative label gives a zero row.
 func CrossEntropyGradRow[T Float](dlogits, logits []T, label int, lse, scale, smoothing T) {
+	CrossEntropyGradPart(dlogits, logits, label, len(dlogits), lse, scale, smoothing)
+}
+
+// CrossEntropyGradPart is CrossEntropyGradRow for a part of the row's n classes.
+// A label of len(dlogits) or more is in another part.
+func CrossEntropyGradPart[T Float](dlogits, logits []T, label, n int, lse, scale, smoothing T) {
 	logits = logits[:len(dlogits)]
 	if label < 0 {
 		clear(dlogits)
@@ -35,10 +41,14 @@ func CrossEntropyGradRow[T Float](dlogits, logits []T, label int, lse, scale, sm
 	}
 	// The element of the label is computed first, since dlogits may be logits,
 	// and in one expression, since its two large terms nearly cancel.
-	uniform := smoothing / T(len(dlogits))
-	atLabel := scale * ((expm1Of(logits[label]-lse) + smoothing) - uniform)
+	uniform, atLabel, here := smoothing/T(n), T(0), label < len(dlogits)
+	if here {
+		atLabel = scale * ((expm1Of(logits[label]-lse) + smoothing) - uniform)
+	}
 	expAffine(dlogits, logits, lse, scale, -scale*uniform)
-	dlogits[label] = atLabel
+	if here {
+		dlogits[label] = atLabel
+	}
 }
 
 // expAffine sets dst[i] = scale*exp(x[i]-shift)+bias.

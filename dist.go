@@ -1,0 +1,121 @@
+package galley
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/runtime"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// World is the scope of eager tensors on several devices of this process.
+type World = runtime.Session
+
+// NewWorld makes n devices in this process; Close ends them.
+func NewWorld(host *Device, n int) (*World, error) { return runtime.NewSession(host, n) }
+
+// specOf is placements as a Spec for a tensor; too few placements replicate along the remaining axes.
+func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {
+	if len(ps) > m.NumAxes() {
+		return mesh.Spec{}, fmt.Errorf("placements %v: mesh %v has %d axes", mesh.Placements(ps), m, m.NumAxes())
+	}
+	all := make(mesh.Placements, m.NumAxes())
+	copy(all, ps)
+	return all.Spec(m, rank)
+}
+
+// ShardTensor is x laid on a mesh, one placement for each of its axes; axes that are not named hold copies. Of a traced
+// tensor it is an annotation, from which the rest is inferred; an eager one is moved now.
+func ShardTensor(x *Tensor, m *mesh.Mesh, ps ...mesh.Placement) *Tensor {
+	if x.Err() != nil {
+		return x
+	}
+	spec, err := specOf(m, len(x.Shape()), ps)
+	if err != nil {
+		return ir.Invalid(x.Scope(), &ir.Error{Pos: ir.Caller(), Op: "shard", Err: err})
+	}
+	return Lay(x, m, spec)
+}
+
+// Lay is ShardTensor by a Spec, which can say more than placements: parts of axes, and their order.
+func Lay(x *Tensor, m *mesh.Mesh, spec mesh.Spec) *Tensor {
+	if s, ok := runtime.ShardsOf(x); ok {
+		return op.Reshard(x, s.Lie, op.Lie{Mesh: m, Spec: spec})
+	}
+	return op.Constrain(x, m, mesh.Closed(spec))
+}
+
+// Reshard is x moved to other placements, on its mesh or on another. It is differentiable: the gradient moves back.
+func Reshard(x *Tensor, m *mesh.Mesh, ps ...mesh.Placement) *Tensor { return ShardTensor(x, m, ps...) }
+
+// Unshard is x whole on every device of its mesh.
+func Unshard(x *Tensor) *Tensor {
+	s, ok := runtime.ShardsOf(x)
+	if !ok {
+		return x
+	}
+	return Lay(x, s.Mesh, mesh.Whole(len(x.Shape())))
+}
+
+// FromLocal is a tensor made of what each device of a mesh holds, by device.
+func FromLocal(w *World, t Type, m *mesh.Mesh, parts map[int]array.Array, ps ...mesh.Placement) (*Tensor, error) {
+	spec, err := specOf(m, len(t.Shape), ps)
+	if err != nil {
+		return nil, err
+	}
+	return w.Sharded(t, op.Lie{Mesh: m, Spec: spec}, parts)
+}
+
+// FromFunc is FromLocal with parts that f makes, one for each place in the tensor: nothing else is ever made.
+func FromFunc(w *World, t Type, m *mesh.Mesh, f func(box mesh.Box) array.Array, ps ...mesh.Placement) (*Tensor, error) {
+	spec, err := specOf(m, len(t.Shape), ps)
+	if err != nil {
+		return nil, err
+	}
+	l, err := spec.Layout(m, t.Shape)
+	if err != nil {
+		return nil, err
+	}
+	parts := map[int]array.Array{}
+	for id, box := range l.Boxes() {
+		parts[id] = f(box)
+	}
+	return w.Sharded(t, op.Lie{Mesh: m, Spec: spec}, parts)
+}
+
+// ToLocal is what each device holds of a tensor, by device; partial sums are as they are.
+func ToLocal(x *Tensor) (map[int]array.Array, error) {
+	if err := x.Err(); err != nil {
+		return nil, err
+	}
+	s, ok := runtime.ShardsOf(x)
+	if !ok {
+		return nil, fmt.Errorf("tensor %v does not lie on a mesh", x.Type())
+	}
+	return s.Parts, nil
+}
+
+// Placements is how an eager tensor lies, and whether it lies on a mesh at all.
+func Placements(x *Tensor) (*mesh.Mesh, mesh.Spec, bool) {
+	s, ok := runtime.ShardsOf(x)
+	if !ok {
+		return nil, mesh.Spec{}, false
+	}
+	return s.Mesh, s.Spec, true
+}
+
+// ShardLayer lays parameters on a mesh by rule, which is asked for each by name and type and answers with placements; nil
+// replicates. Their values stay tracked.
+func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t Type) []mesh.Placement) error {
+	for _, p := range params {
+		v := ShardTensor(p.Value, m, rule(p.Name, p.Type)...)
+		if v.Err() != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, v.Err())
+		}
+		p.Value = v.Detach().Track()
+	}
+	return nil
+}

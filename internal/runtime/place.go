@@ -1,0 +1,162 @@
+package runtime
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// placedOp is one op on operands that lie in a certain way, ready to run: a program of one node, partitioned like any other.
+type placedOp struct {
+	mesh *mesh.Mesh
+	out  []mesh.Spec
+	exes map[int]*cpu.Executable
+}
+
+// place partitions an op, once for each way in which operands lie.
+func (s *Session) place(o op.Op, m *mesh.Mesh, in []ir.Type, have, out []mesh.Spec) (*placedOp, error) {
+	key := placeKey(o, m, in, have, out)
+	if p, ok := s.ops[key]; ok {
+		return p, nil
+	}
+	b := ir.NewBuilder(o.Name())
+	args := make([]*ir.Value, len(in))
+	for i, t := range in {
+		args[i] = b.Param("", t)
+	}
+	f, err := b.Build(b.Apply(o, args)...)
+	if err != nil {
+		return nil, err
+	}
+	program, err := spmd.Partition(f, append(append([]mesh.Spec(nil), have...), out...), m, spmd.Config{})
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.compile(program, out)
+	if err == nil {
+		s.ops[key] = p
+	}
+	return p, err
+}
+
+// compile compiles the program of every device.
+func (s *Session) compile(program *spmd.Program, out []mesh.Spec) (*placedOp, error) {
+	m := program.Mesh()
+	p := &placedOp{mesh: m, out: out, exes: map[int]*cpu.Executable{}}
+	for _, id := range m.Devices() {
+		if id >= len(s.threads) {
+			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", m, id, len(s.threads))
+		}
+		local, err := program.Local(id)
+		if err != nil {
+			return nil, err
+		}
+		if p.exes[id], err = s.threads[id].Compile(local, cpu.Options{}); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func placeKey(o op.Op, m *mesh.Mesh, in []ir.Type, have, out []mesh.Spec) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s on %v:", ir.FormatOp(o), m)
+	for i, t := range in {
+		fmt.Fprintf(&b, " %v%v", t, have[i])
+	}
+	b.WriteString(" ->")
+	for _, s := range out {
+		fmt.Fprintf(&b, " %v", s)
+	}
+	return b.String()
+}
+
+// identity is the op of a move within a mesh: only where its result lies differs.
+func identity() op.Op {
+	o, _ := op.Lookup("identity")
+	return o.(op.Op)
+}
+
+// move brings a tensor to where it is wanted.
+func (s *Session) move(x *ir.Value, to op.Lie) (*Shards, error) {
+	if _, err := to.Spec.Layout(to.Mesh, x.Shape()); err != nil {
+		return nil, err
+	}
+	from, ok := ShardsOf(x)
+	if !ok {
+		return s.scatter(x.Store().(array.Array), to)
+	}
+	if from.Mesh.Equal(to.Mesh) {
+		return s.moveWithin(x, from, to)
+	}
+	if len(from.Spec.Partial) > 0 { // sums are combined where their terms are
+		combined, err := s.moveWithin(x, from, op.Lie{Mesh: from.Mesh, Spec: from.Spec.With()})
+		if err != nil {
+			return nil, err
+		}
+		from = combined
+	}
+	if len(to.Spec.Partial) > 0 {
+		return nil, fmt.Errorf("mesh %v: a tensor of another mesh cannot become partial: reshard it to %v first", to.Mesh, to.Spec.With())
+	}
+	return s.moveAcross(x.Type(), from, to)
+}
+
+func (s *Session) scatter(a array.Array, to op.Lie) (*Shards, error) {
+	l, err := to.Spec.Layout(to.Mesh, a.Shape())
+	if err != nil {
+		return nil, err
+	}
+	parts, err := Scatter(l, a)
+	return &Shards{Lie: to, Parts: parts}, err
+}
+
+func (s *Session) moveWithin(x *ir.Value, from *Shards, to op.Lie) (*Shards, error) {
+	if from.Spec.Equal(to.Spec) {
+		return from, nil
+	}
+	p, err := s.place(identity(), from.Mesh, []ir.Type{x.Type()}, []mesh.Spec{from.Spec}, []mesh.Spec{to.Spec})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.run(p, []*ir.Value{ir.Leaf(s, x.Type(), from)})
+	if err != nil {
+		return nil, err
+	}
+	return out[0].(*Shards), nil
+}
+
+// moveAcross copies each box once from a device that has it. The meshes are of one process, so a copy is all it takes.
+func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Lie) (*Shards, error) {
+	source, err := from.layout(t.Shape)
+	if err != nil {
+		return nil, err
+	}
+	target, err := to.Spec.Layout(to.Mesh, t.Shape)
+	if err != nil {
+		return nil, err
+	}
+	transfers, err := mesh.Intersect(source, target)
+	if err != nil {
+		return nil, err
+	}
+	out := &Shards{Lie: to, Parts: map[int]array.Array{}}
+	for id, box := range target.Boxes() {
+		if id >= s.world.Size() {
+			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", to.Mesh, id, s.world.Size())
+		}
+		out.Parts[id] = array.New(t.DType, box.Size...)
+	}
+	for _, tr := range transfers {
+		src, _ := source.Box(tr.From)
+		dst, _ := target.Box(tr.To)
+		copyBox(out.Parts[tr.To], tr.Box.Within(dst), from.Parts[tr.From], tr.Box.Within(src))
+	}
+	return out, nil
+}

@@ -1,0 +1,237 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/shard"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// Session is the scope of eager tensors on the devices of a world. A tensor is plain data, which counts as whole on every
+// device, or lies on a mesh; an op on tensors of a mesh infers how it is split, moves what lies elsewhere, and runs on
+// every device at once. Partial sums stay so until an op needs the sum.
+type Session struct {
+	world   *comm.World
+	host    *cpu.Device
+	seq     atomic.Int64
+	threads []*cpu.Device // one for each device
+	ops     map[string]*placedOp
+}
+
+// NewSession makes a scope on n devices of this process, which share the host's threads.
+func NewSession(host *cpu.Device, n int) (*Session, error) {
+	w, err := comm.NewWorld(n)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{world: w, host: host, ops: map[string]*placedOp{}}
+	for range n {
+		s.threads = append(s.threads, cpu.NewDevice(cpu.Config{Threads: 1}))
+	}
+	return s, nil
+}
+
+// Close ends the devices' threads.
+func (s *Session) Close() {
+	for _, d := range s.threads {
+		d.Close()
+	}
+}
+
+// World is the devices' world, for its statistics.
+func (s *Session) World() *comm.World { return s.world }
+
+// Tensor is a's data as an eager tensor, shared: a must not be changed afterwards.
+func (s *Session) Tensor(a array.Array) *op.Tensor { return ir.Leaf(s, ir.TypeOf(a), a) }
+
+// Sharded is a tensor of a type from what each device of a mesh holds.
+func (s *Session) Sharded(t ir.Type, lie op.Lie, parts map[int]array.Array) (*op.Tensor, error) {
+	l, err := lie.Spec.Layout(lie.Mesh, t.Shape)
+	if err != nil {
+		return nil, err
+	}
+	for id, box := range l.Boxes() {
+		if id >= s.world.Size() {
+			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", lie.Mesh, id, s.world.Size())
+		}
+		if got := parts[id]; !got.IsValid() || got.DType() != t.DType || !got.Shape().Equal(box.Size) {
+			return nil, fmt.Errorf("part of device %d: got %v, want %v%v", id, ir.TypeOf(got), t.DType, array.Shape(box.Size))
+		}
+	}
+	return ir.Leaf(s, t, &Shards{Lie: lie, Parts: parts}), nil
+}
+
+// Read is the whole of an eager tensor, wherever it lies.
+func Read(x *op.Tensor) (array.Array, error) {
+	if s, ok := ShardsOf(x); ok && x.Err() == nil {
+		return s.whole(x.Type())
+	}
+	return cpu.Read(x)
+}
+
+// Apply runs o now, on every device of the mesh that its operands lie on.
+func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
+	out, tracked, err := s.apply(o.(op.Op), in)
+	if err != nil {
+		if _, carried := err.(carriedError); !carried {
+			err = &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err}
+		}
+		return ir.InvalidResults(s, o, len(in), err)
+	}
+	if tracked {
+		ir.Record(o, in, out, int(s.seq.Add(1)))
+	}
+	return out
+}
+
+// carriedError is a mistake made earlier, which already names its place.
+type carriedError struct{ error }
+
+func (e carriedError) Unwrap() error { return e.error }
+
+func (s *Session) apply(o op.Op, in []*ir.Value) (out []*ir.Value, tracked bool, err error) {
+	types := make([]ir.Type, len(in))
+	for i, v := range in {
+		switch {
+		case v == nil:
+			return nil, false, fmt.Errorf("operand %d is nil", i)
+		case v.Err() != nil:
+			return nil, false, carriedError{v.Err()}
+		case v.Store() == nil:
+			return nil, false, fmt.Errorf("operand %d, %v, is traced: it has no data", i, v.Type())
+		}
+		types[i] = v.Type()
+		tracked = tracked || v.Tracked() && v.DType().IsFloat()
+	}
+	outTypes, err := o.Infer(types)
+	if err != nil {
+		return nil, false, err
+	}
+	stores, err := s.compute(o, in, types, outTypes)
+	if err != nil {
+		return nil, false, err
+	}
+	for i, st := range stores {
+		out = append(out, ir.Leaf(s, outTypes[i], st))
+	}
+	return out, tracked, nil
+}
+
+// compute runs an op: on the host if no operand lies on a mesh, as a move if that is what the op is, else on the mesh.
+func (s *Session) compute(o op.Op, in []*ir.Value, types, out []ir.Type) ([]any, error) {
+	m, err := commonMesh(in)
+	if err != nil {
+		if _, moves := o.(op.Constrainer); !moves {
+			return nil, err
+		}
+	}
+	if c, moves := o.(op.Constrainer); moves {
+		to, want, err := c.Constraint()
+		if err != nil {
+			return nil, err
+		}
+		moved, err := s.move(in[0], op.Lie{Mesh: to, Spec: want.Spec})
+		return []any{moved}, err
+	}
+	if m == nil {
+		return s.onHost(o, in, out)
+	}
+	have := make([]mesh.Spec, len(in))
+	for i, v := range in {
+		have[i] = mesh.Whole(len(v.Shape()))
+		if sh, ok := ShardsOf(v); ok {
+			have[i] = sh.Spec
+		}
+	}
+	step, err := shard.Forward(o, m, types, out, have)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.place(o, m, types, have, step.Out)
+	if err != nil {
+		return nil, err
+	}
+	return s.run(p, in)
+}
+
+// commonMesh is the mesh of the operands that lie on one; two are a mistake.
+func commonMesh(in []*ir.Value) (*mesh.Mesh, error) {
+	var m *mesh.Mesh
+	for i, v := range in {
+		sh, ok := ShardsOf(v)
+		if !ok {
+			continue
+		}
+		if m != nil && !m.Equal(sh.Mesh) {
+			return nil, fmt.Errorf("operand %d lies on mesh %v, another on %v: reshard one of them", i, sh.Mesh, m)
+		}
+		m = sh.Mesh
+	}
+	return m, nil
+}
+
+func (s *Session) onHost(o op.Op, in []*ir.Value, out []ir.Type) ([]any, error) {
+	results, err := s.host.Compute(o, plainArrays(in), out)
+	return plainStores(results), err
+}
+
+func plainArrays(in []*ir.Value) []array.Array {
+	arrays := make([]array.Array, len(in))
+	for i, v := range in {
+		arrays[i] = v.Store().(array.Array)
+	}
+	return arrays
+}
+
+func plainStores(arrays []array.Array) []any {
+	stores := make([]any, len(arrays))
+	for i, a := range arrays {
+		stores[i] = a
+	}
+	return stores
+}
+
+// run executes a placed op on the operands' parts.
+func (s *Session) run(p *placedOp, in []*ir.Value) ([]any, error) {
+	results := make([][]array.Array, s.world.Size())
+	err := s.world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+		e := p.exes[r.ID()]
+		if e == nil {
+			return nil
+		}
+		args := make([]array.Array, len(in))
+		for i, v := range in {
+			args[i] = partOf(v, r.ID())
+		}
+		out, err := e.RunIn(r, args)
+		results[r.ID()] = out
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	stores := make([]any, len(p.out))
+	for i, spec := range p.out {
+		sh := &Shards{Lie: op.Lie{Mesh: p.mesh, Spec: spec}, Parts: map[int]array.Array{}}
+		for _, id := range p.mesh.Devices() {
+			sh.Parts[id] = results[id][i]
+		}
+		stores[i] = sh
+	}
+	return stores, nil
+}
+
+// partOf is what a device holds of a tensor; plain data is whole everywhere.
+func partOf(v *ir.Value, device int) array.Array {
+	if sh, ok := ShardsOf(v); ok {
+		return sh.Parts[device]
+	}
+	return v.Store().(array.Array)
+}

@@ -1,0 +1,182 @@
+package shard
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// Config is what is asked of a program.
+type Config struct {
+	// Mesh is where values lie of which nothing else is said.
+	Mesh *mesh.Mesh
+	// Values is annotations by value ID: of parameters, mostly. Those inside a program may also be op.Constrain.
+	Values map[int]mesh.Sharding
+	// Results is how results should be returned, by their number; the zero Sharding says nothing.
+	Results []mesh.Sharding
+	// Strategy and Reach say how far inference goes; the zero values are all the way.
+	Strategy Strategy
+	Reach    Reach
+}
+
+// Result is how every value of a program lies.
+type Result struct {
+	// Specs and Meshes are by value ID.
+	Specs  []mesh.Spec
+	Meshes []*mesh.Mesh
+	// Results is how the program's results are returned: as their values lie, unless asked otherwise.
+	Results []mesh.Spec
+	// Reasons is, by value ID, why each lies so: annotations, then what was inferred, in order.
+	Reasons [][]string
+	// Shardings is, by value ID, what was inferred and what is left open, before partial sums are placed.
+	Shardings []mesh.Sharding
+	// Steps is, by node, how each op runs. What its operands and results lie otherwise is resharded. It is nil where values
+	// of several meshes meet: there tensors only move.
+	Steps []*Step
+}
+
+// Infer decides how every value of a program lies. Annotations spread through the ops' rules in both directions until nothing
+// changes: in the order of their priorities, and for each by kinds of ops, those that only pass dims on first. A closed dim
+// never changes, and nothing that was decided is taken back.
+func Infer(f *ir.Func, c Config) (*Result, error) {
+	g := NewGraph(c.Reach)
+	if c.Mesh != nil {
+		g.grid(c.Mesh) // the first of its kind is the one that values name
+	}
+	p := &program{f: f, c: c, g: g, asked: make([]string, f.NumValues())}
+	if err := p.build(); err != nil {
+		return nil, err
+	}
+	g.Run(c.Strategy)
+	r := p.result()
+	return r, placePartials(f, r, p.asked)
+}
+
+// program ties a Func to its graph, whose values have the Func's IDs.
+type program struct {
+	f     *ir.Func
+	c     Config
+	g     *Graph
+	asked []string
+	// returned is the graph's value for each result.
+	returned []int
+}
+
+// check reports annotations of what is not there.
+func (p *program) check() error {
+	for _, v := range slices.Sorted(maps.Keys(p.c.Values)) {
+		if v < 0 || v >= p.f.NumValues() {
+			return fmt.Errorf("annotation of value %d: program %s has %d values", v, p.f.Name(), p.f.NumValues())
+		}
+	}
+	if n := len(p.c.Results); n > len(p.f.Results()) {
+		return fmt.Errorf("annotations of %d results: program %s has %d", n, p.f.Name(), len(p.f.Results()))
+	}
+	return nil
+}
+
+func (p *program) build() error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	for _, v := range p.f.Params() {
+		p.g.Value(v.Shape())
+		if err := p.annotate(v); err != nil {
+			return fmt.Errorf("parameter %%%d %q: %w", v.ID(), v.Name(), err)
+		}
+	}
+	for _, n := range p.f.Nodes() {
+		if err := p.node(n); err != nil {
+			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+		}
+	}
+	for i, v := range p.f.Results() {
+		r := p.g.Return(v.ID())
+		p.returned = append(p.returned, r)
+		if i < len(p.c.Results) && p.c.Results[i].Spec.Dims != nil {
+			if err := p.g.Annotate(r, p.c.Mesh, p.c.Results[i]); err != nil {
+				return fmt.Errorf("result %d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *program) annotate(v *ir.Value) error {
+	s, ok := p.c.Values[v.ID()]
+	if !ok {
+		return nil
+	}
+	p.asked[v.ID()] = "asked: " + s.String()
+	return p.g.Annotate(v.ID(), p.c.Mesh, s)
+}
+
+func (p *program) node(n *ir.Node) error {
+	in, operands := describe(n.In())
+	out, results := describe(n.Out())
+	for _, v := range n.Out() {
+		p.g.Value(v.Shape())
+		if err := p.annotate(v); err != nil {
+			return err
+		}
+	}
+	if c, ok := n.Op().(op.Constrainer); ok {
+		m, s, err := c.Constraint()
+		if err != nil {
+			return err
+		}
+		v := n.Out()[0].ID()
+		p.asked[v] = "asked: " + s.String()
+		if known(n.Pos()) {
+			p.asked[v] += " at " + string(n.Pos())
+		}
+		if err := p.g.Annotate(v, m, s); err != nil {
+			return err
+		}
+	}
+	return p.g.Op(n.Op().(op.Op), n.Pos(), in, out, operands, results)
+}
+
+func describe(vs []*ir.Value) (types []ir.Type, ids []int) {
+	for _, v := range vs {
+		types, ids = append(types, v.Type()), append(ids, v.ID())
+	}
+	return types, ids
+}
+
+func (p *program) result() *Result {
+	n := p.f.NumValues()
+	r := &Result{Reasons: make([][]string, n)}
+	for v := range n {
+		s := p.g.Sharding(v)
+		m := p.g.Mesh(v)
+		if m == nil {
+			m = p.c.Mesh
+		}
+		r.Specs, r.Meshes, r.Shardings = append(r.Specs, s.Spec), append(r.Meshes, m), append(r.Shardings, s)
+		if p.asked[v] != "" {
+			r.Reasons[v] = append(r.Reasons[v], p.asked[v])
+		}
+	}
+	for _, v := range p.returned {
+		r.Results = append(r.Results, p.g.Sharding(v).Spec)
+	}
+	for _, c := range p.g.Choices() {
+		if c.Value < n {
+			r.Reasons[c.Value] = append(r.Reasons[c.Value], p.text(c))
+		}
+	}
+	return r
+}
+
+// text is a choice with the program's own names: what a program returns is no value of it.
+func (p *program) text(c Choice) string {
+	if i := c.From - p.f.NumValues(); i >= 0 {
+		return fmt.Sprintf("dim %d by %s from result %d (%s)", c.Dim, c.Axes, i, c.Round)
+	}
+	return c.String()
+}

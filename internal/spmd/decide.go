@@ -1,0 +1,371 @@
+package spmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// decision is how an op runs on the mesh: equal for all nodes that apply the same op to types and Specs that are the same.
+type decision struct {
+	op      op.Op
+	mesh    *mesh.Mesh
+	rule    *mesh.Parsed
+	assign  mesh.Assignment
+	in, out []ir.Type
+	// need is how operands must lie, give how results then lie.
+	need, give []mesh.Spec
+	// time is all that it takes, moved the bytes that are sent for it.
+	time, moved float64
+}
+
+// decide finds the cheapest way to run a node, given how its operands lie and how its results must: the assignment that
+// the operands ask for, the one that the results ask for, or that which the largest tensors ask for, with partial operands
+// passed through where the op is linear, or reduced before.
+func (p *planner) decide(n *ir.Node) (*decision, error) {
+	if len(n.Out()) == 0 {
+		return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: fmt.Errorf("no results: an op without results lies nowhere")}
+	}
+	m := p.lies[n.Out()[0].ID()].Mesh
+	have, want := p.seenFrom(m, n.In()), p.seenFrom(m, n.Out())
+	key := p.decisionKey(n, m, have, want)
+	if d, ok := p.decisions[key]; ok {
+		return d, nil
+	}
+	in, out := typesOf(n.In()), typesOf(n.Out())
+	o := n.Op().(op.Op)
+	rule, err := o.Rule(in).Bind(shapesOf(in), shapesOf(out))
+	if err != nil {
+		return nil, &ir.Error{Pos: n.Pos(), Op: o.Name(), Err: err}
+	}
+	c := &choice{p: p, m: m, base: decision{op: o, mesh: m, rule: rule, in: in, out: out}, have: have, want: want}
+	best, err := c.best()
+	if err != nil {
+		return nil, &ir.Error{Pos: n.Pos(), Op: o.Name(), Err: err}
+	}
+	p.decisions[key] = best
+	p.order = append(p.order, best)
+	return best, nil
+}
+
+// seenFrom is how values lie, those on another mesh taken for whole.
+func (p *planner) seenFrom(m *mesh.Mesh, vs []*ir.Value) []mesh.Spec {
+	list := make([]mesh.Spec, len(vs))
+	for i, v := range vs {
+		list[i] = p.now[v.ID()]
+		if p.lies[v.ID()].Mesh != m {
+			list[i] = mesh.Whole(len(v.Shape()))
+		}
+	}
+	return list
+}
+
+func (p *planner) decisionKey(n *ir.Node, m *mesh.Mesh, have, want []mesh.Spec) string {
+	var b strings.Builder
+	b.WriteByte(byte('0' + slices.Index(p.meshes, m)))
+	b.WriteString(ir.FormatOp(n.Op()))
+	for i, v := range n.In() {
+		b.WriteString(v.Type().String())
+		b.WriteString(have[i].String())
+	}
+	for i, v := range n.Out() {
+		b.WriteString(v.Type().String())
+		b.WriteString(want[i].String())
+	}
+	return b.String()
+}
+
+func typesOf(vs []*ir.Value) []ir.Type {
+	ts := make([]ir.Type, len(vs))
+	for i, v := range vs {
+		ts[i] = v.Type()
+	}
+	return ts
+}
+
+func shapesOf(ts []ir.Type) [][]int {
+	list := make([][]int, len(ts))
+	for i, t := range ts {
+		list[i] = t.Shape
+	}
+	return list
+}
+
+// choice weighs the ways to run one op.
+type choice struct {
+	p          *planner
+	m          *mesh.Mesh
+	base       decision
+	have, want []mesh.Spec
+	found      *decision
+	seen       []mesh.Assignment
+}
+
+func (c *choice) best() (*decision, error) {
+	rule := c.base.rule
+	wants := make([]mesh.Projection, rule.NumTensors())
+	for t, s := range slices.Concat(c.have, c.want) {
+		var err error
+		if wants[t], err = rule.Project(c.m, t, s); err != nil {
+			return nil, fmt.Errorf("%s: %w", rule.Name(t), err)
+		}
+	}
+	if err := c.tryOrders(wants); err != nil {
+		return nil, err
+	}
+	// Where nobody disagrees there is nothing to choose.
+	if _, conflicts := rule.Resolve(c.m, wants); c.found.moved > 0 && len(conflicts) > 0 {
+		if err := c.tryMixes(wants); err != nil {
+			return nil, err
+		}
+	}
+	return c.found, nil
+}
+
+// tryOrders tries the assignments of tensors that are listened to in some order.
+func (c *choice) tryOrders(wants []mesh.Projection) error {
+	for _, order := range c.orders() {
+		if err := c.tryBoth(c.resolve(wants, order)); err != nil || c.found.moved == 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// tryBoth tries an assignment with sums passed through and with sums combined before.
+func (c *choice) tryBoth(a mesh.Assignment) error {
+	if slices.ContainsFunc(c.seen, a.Equal) {
+		return nil
+	}
+	c.seen = append(c.seen, a)
+	for _, pass := range []passing{passSums, reduceFirst} {
+		if err := c.try(a, pass); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxMixes bounds how many assignments are tried beyond the obvious.
+const maxMixes = 256
+
+// tryMixes tries every assignment that gives each factor what one of the tensors wants of it, or nothing.
+func (c *choice) tryMixes(wants []mesh.Projection) error {
+	options := make([][]mesh.Axes, len(c.base.rule.Factors))
+	mixes := 1
+	for f := range options {
+		options[f] = []mesh.Axes{nil}
+		for _, w := range wants {
+			if !slices.ContainsFunc(options[f], w.Axes[f].Equal) {
+				options[f] = append(options[f], w.Axes[f])
+			}
+		}
+		if mixes *= len(options[f]); mixes > maxMixes {
+			return nil
+		}
+	}
+	for i := range mixes {
+		a, used := make([]mesh.Axes, len(options)), mesh.Axes{}
+		clash := false
+		for f, list := range options {
+			a[f] = list[i%len(list)]
+			i /= len(list)
+			clash = clash || slices.ContainsFunc(a[f], func(s mesh.Sub) bool { return c.m.Overlap(s, used) })
+			used = append(used, a[f]...)
+		}
+		if clash {
+			continue
+		}
+		legal, _ := c.base.rule.Resolve(c.m, []mesh.Projection{{Axes: a, Rest: make([]mesh.Axes, len(a))}})
+		if err := c.tryBoth(legal); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orders is whom to listen to first: operands, results, the largest.
+func (c *choice) orders() [][]int {
+	n := c.base.rule.NumTensors()
+	var operands, results []int
+	for t := range n {
+		if t < len(c.have) {
+			operands = append(operands, t)
+		} else {
+			results = append(results, t)
+		}
+	}
+	largest := slices.Concat(operands, results)
+	size := func(t int) int { return slices.Concat(c.base.in, c.base.out)[t].Shape.Len() }
+	slices.SortStableFunc(largest, func(s, t int) int { return size(t) - size(s) })
+	return [][]int{slices.Concat(results, operands), slices.Concat(operands, results), largest}
+}
+
+// resolve is the assignment if tensors are listened to in an order: what a later one wants of an axis that an earlier one
+// wants for another factor, or of a factor that an earlier one splits otherwise, does not count.
+func (c *choice) resolve(wants []mesh.Projection, order []int) mesh.Assignment {
+	m := c.m
+	kept := make([]mesh.Projection, 0, len(order))
+	taken := make([]mesh.Axes, len(c.base.rule.Factors))
+	for _, t := range order {
+		w := wants[t]
+		if t >= len(c.have) {
+			c.grantPending(taken, w)
+		}
+		axes := make([]mesh.Axes, len(w.Axes))
+		for f, list := range w.Axes {
+			if !overlapsOther(m, taken, f, list) && (m.HasPrefix(list, taken[f]) || m.HasPrefix(taken[f], list)) {
+				axes[f] = list
+				if m.Count(list) > m.Count(taken[f]) {
+					taken[f] = list
+				}
+			}
+		}
+		kept = append(kept, mesh.Projection{Axes: axes, Rest: make([]mesh.Axes, len(axes))})
+	}
+	a, _ := c.base.rule.Resolve(m, kept)
+	return a
+}
+
+// grantPending lets a result's partial axes keep the reduced factors that operands split by them.
+func (c *choice) grantPending(taken []mesh.Axes, w mesh.Projection) {
+	for _, q := range w.Partial {
+		for f := range c.base.rule.Factors {
+			if !c.base.rule.Reduced(f) || len(taken[f]) > 0 {
+				continue
+			}
+			for t := range c.have {
+				pr, err := c.base.rule.Project(c.m, t, c.have[t])
+				if err == nil && c.m.Overlap(q.Sub, pr.Axes[f]) {
+					taken[f] = pr.Axes[f]
+				}
+			}
+		}
+	}
+}
+
+// overlapsOther reports whether axes split another factor already.
+func overlapsOther(m *mesh.Mesh, taken []mesh.Axes, factor int, list mesh.Axes) bool {
+	for f, axes := range taken {
+		if f == factor {
+			continue
+		}
+		for _, s := range list {
+			if m.Extent(s) > 1 && m.Overlap(s, axes) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// passing says what becomes of partial operands.
+type passing int
+
+const (
+	passSums    passing = iota // they stay, where the op is linear
+	reduceFirst                // they are combined before the op
+)
+
+// try prices one way and keeps it if it is the cheapest.
+func (c *choice) try(a mesh.Assignment, pass passing) error {
+	d := c.base
+	d.assign = a
+	var err error
+	if d.need, d.give, err = d.rule.Specs(c.m, a); err != nil {
+		return err
+	}
+	if pass == passSums && !c.pass(&d) {
+		return nil
+	}
+	for i := range d.need {
+		_, cost, err := c.p.router(c.m).Reshard(d.in[i], c.have[i], d.need[i])
+		if err != nil {
+			return err
+		}
+		d.time, d.moved = d.time+cost.Time, d.moved+cost.Bytes
+	}
+	for i := range d.give {
+		_, cost, err := c.p.router(c.m).Reshard(d.out[i], d.give[i], c.want[i])
+		if err != nil {
+			return err
+		}
+		d.time, d.moved = d.time+cost.Time, d.moved+cost.Bytes
+	}
+	d.time += c.computing(&d)
+	if c.found == nil || d.time < c.found.time {
+		c.found = &d
+	}
+	return nil
+}
+
+// computing is the time of the op itself on the first device, which has the largest parts.
+func (c *choice) computing(d *decision) float64 {
+	at, err := op.NewPlace(d.rule, c.m, d.assign, c.m.Devices()[0], d.in, d.out)
+	if err != nil {
+		return 0
+	}
+	local, err := op.Localize(d.op, at)
+	if err != nil {
+		return 0 // building will say what is wrong
+	}
+	w := local.Work(at.LocalIn, at.LocalOut)
+	return c.p.config.Prices.compute(w.Flops, w.Bytes)
+}
+
+// pass lets sums that operands hold pass through the op and reports whether there are any.
+func (c *choice) pass(d *decision) bool {
+	var used mesh.Axes
+	for _, axes := range d.assign {
+		used = append(used, axes...)
+	}
+	any := false
+	for i, s := range c.have {
+		for _, q := range s.Partial {
+			if c.m.Overlap(q.Sub, used) || slices.Contains(d.need[i].Partial, q) {
+				continue
+			}
+			if group := c.group(d, i, q); group != nil {
+				used = append(used, q.Sub)
+				for _, j := range group {
+					d.need[j] = d.need[j].With(append(slices.Clone(d.need[j].Partial), q)...)
+				}
+				for j := range d.give {
+					d.give[j] = d.give[j].With(append(slices.Clone(d.give[j].Partial), q)...)
+				}
+				any = true
+			}
+		}
+	}
+	return any
+}
+
+// group is the operands in which the op is linear together with operand i, nil if there are none or their elements do
+// not add up.
+func (c *choice) group(d *decision, i int, q mesh.Pending) []int {
+	l, ok := d.op.(op.Multilinear)
+	if !ok || q.Reduce != mesh.Sum && q.Reduce != mesh.Mean {
+		return nil
+	}
+	float := func(t ir.Type) bool { return t.DType.IsFloat() }
+	for _, t := range d.out {
+		if !float(t) {
+			return nil
+		}
+	}
+	for _, g := range l.Linear() {
+		if len(g) == 0 {
+			for j := range d.in {
+				g = append(g, j)
+			}
+		}
+		if slices.Contains(g, i) && !slices.ContainsFunc(g, func(j int) bool { return !float(d.in[j]) }) {
+			return g
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package spmd
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// use is one operand of one node.
+type use struct {
+	node    *ir.Node
+	operand int
+}
+
+// usesOf is, by value ID, where values are used, and whether they are returned.
+func usesOf(f *ir.Func) (uses [][]use, returned []bool) {
+	uses, returned = make([][]use, f.NumValues()), make([]bool, f.NumValues())
+	for _, n := range f.Nodes() {
+		for i, v := range n.In() {
+			uses[v.ID()] = append(uses[v.ID()], use{n, i})
+		}
+	}
+	for _, v := range f.Results() {
+		returned[v.ID()] = true
+	}
+	return uses, returned
+}
+
+// later reports whether a value that an op gives as sums that are pending may stay so, although it is to lie without
+// them: its one use is in an op that is linear in it, so that sums of sums are combined once, further on. With several
+// uses each might combine its own. Where a user wrote down how the value lies, it lies so.
+func (p *planner) later(n *ir.Node, v *ir.Value, give mesh.Spec) bool {
+	id := v.ID()
+	want := p.lies[id].Spec
+	if len(give.Partial) == 0 || !give.With().Equal(want.With()) || p.returned[id] || p.asked(n) || len(p.uses[id]) != 1 {
+		return false
+	}
+	for _, q := range give.Partial {
+		if q.Reduce != mesh.Sum && q.Reduce != mesh.Mean {
+			return false
+		}
+	}
+	return p.takesSums(p.uses[id][0])
+}
+
+// takesSums reports whether a node is linear in an operand on the mesh on which it lies.
+func (p *planner) takesSums(u use) bool {
+	for _, v := range append(slices.Clone(u.node.In()), u.node.Out()...) {
+		if p.lies[v.ID()].Mesh != p.lies[u.node.In()[u.operand].ID()].Mesh {
+			return false
+		}
+	}
+	if _, ok := u.node.Op().(op.Constrainer); ok {
+		return false
+	}
+	l, ok := u.node.Op().(op.Multilinear)
+	return ok && slices.ContainsFunc(l.Linear(), func(g []int) bool { return len(g) == 0 || slices.Contains(g, u.operand) })
+}

@@ -1,0 +1,235 @@
+package spmd
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// Config says how to partition. The zero value takes the default prices and allows any communication.
+type Config struct {
+	Prices Prices
+	// Strict makes communication that nobody asked for an error.
+	Strict Strictness
+	// Asked is, by value ID, the values whose Spec the user wrote: bringing a value there is asked for, as it is where an
+	// op.Constrainer says so. Nil is none.
+	Asked []bool
+	// Meshes is, by value ID, where values lie; nil, and a nil entry, is the one mesh of all.
+	Meshes []*mesh.Mesh
+	// Results is how results are to be returned, by their number; nil is as they lie.
+	Results []mesh.Spec
+}
+
+// Strictness is what becomes of communication that nobody asked for.
+type Strictness int
+
+// The ways to take it.
+const (
+	Allow  Strictness = iota // it is recorded
+	Forbid                   // it is an error
+)
+
+// Inserted is one communication that Partition put into the program.
+type Inserted struct {
+	// Pos is the source line that it is for, Op the op there, and Value the value that moves.
+	Pos   ir.Pos
+	Op    string
+	Value int
+	Move  Move
+	// Reason says who needed it; Asked that a user did.
+	Reason string
+	Asked  bool
+}
+
+// String is the record in one line.
+func (x Inserted) String() string {
+	return fmt.Sprintf("%s: %s: %s %s: %.0f bytes, %.1f µs: %s", x.Pos, x.Op, x.Move.Kind, x.Move.Axes, x.Move.Cost.Bytes, x.Move.Cost.Time*1e6, x.Reason)
+}
+
+// Partition makes the local programs of a program whose values lie as specs say, one for each value by its ID. An op runs
+// on the mesh of its results, under the assignment of axes to its factors that costs least, resharding included.
+func Partition(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) (*Program, error) {
+	if len(specs) != f.NumValues() {
+		return nil, fmt.Errorf("partition %s: got %d specs, want one for each of %d values", f.Name(), len(specs), f.NumValues())
+	}
+	p := newPlanner(f, specs, m, c)
+	for _, v := range f.Params() {
+		at := p.lies[v.ID()]
+		if err := at.Spec.Check(at.Mesh, len(v.Shape())); err != nil {
+			return nil, fmt.Errorf("partition %s: param %q: %w", f.Name(), v.Name(), err)
+		}
+		p.versions[v.ID()] = []op.Lie{at}
+	}
+	for _, n := range f.Nodes() {
+		if err := p.node(n); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.results(); err != nil {
+		return nil, err
+	}
+	p.program.features = p.findFeatures()
+	return p.program, nil
+}
+
+// planner decides node by node.
+type planner struct {
+	config    Config
+	lies      []op.Lie // of values
+	meshes    []*mesh.Mesh
+	routers   []*Router
+	decisions map[string]*decision
+	order     []*decision
+	// now is how each value lies for those who use it: as it is to, or with sums still pending.
+	now []mesh.Spec
+	// versions is all the ways in which each value lies so far.
+	versions [][]op.Lie
+	uses     [][]use
+	returned []bool
+	program  *Program
+}
+
+func newPlanner(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) *planner {
+	p := &planner{config: c, decisions: map[string]*decision{}, lies: make([]op.Lie, len(specs)), versions: make([][]op.Lie, len(specs)), now: slices.Clone(specs)}
+	p.uses, p.returned = usesOf(f)
+	for id, s := range specs {
+		at := m
+		if id < len(c.Meshes) && c.Meshes[id] != nil {
+			at = c.Meshes[id]
+		}
+		p.lies[id] = op.Lie{Mesh: p.canonicalMesh(at), Spec: s}
+	}
+	p.program = &Program{f: f, lies: p.lies, main: p.canonicalMesh(m), locals: map[string]*ir.Func{}}
+	p.program.meshes = p.meshes
+	return p
+}
+
+// canonicalMesh is the one of equal meshes that stands for all, so that they compare as pointers.
+func (p *planner) canonicalMesh(m *mesh.Mesh) *mesh.Mesh {
+	if i := slices.IndexFunc(p.meshes, m.Equal); i >= 0 {
+		return p.meshes[i]
+	}
+	p.meshes = append(p.meshes, m)
+	p.routers = append(p.routers, NewRouter(m, p.config.Prices))
+	return m
+}
+
+func (p *planner) router(m *mesh.Mesh) *Router { return p.routers[slices.Index(p.meshes, m)] }
+
+func sameLie(a, b op.Lie) bool { return a.Mesh == b.Mesh && a.Spec.Equal(b.Spec) }
+
+func (p *planner) node(n *ir.Node) error {
+	d, err := p.decide(n)
+	if err != nil {
+		return err
+	}
+	s := step{node: n, how: d, before: make([]convert, len(n.In())), after: make([]convert, len(n.Out()))}
+	for i, v := range n.In() {
+		w := why{n.Pos(), n.Op(), fmt.Sprintf("%s needs operand %d as %s", n.Op().Name(), i, d.need[i]), p.asked(n)}
+		if s.before[i], err = p.convert(w, v, op.Lie{Mesh: d.mesh, Spec: d.need[i]}); err != nil {
+			return err
+		}
+	}
+	for i, v := range n.Out() {
+		given := op.Lie{Mesh: d.mesh, Spec: d.give[i]}
+		p.versions[v.ID()] = []op.Lie{given}
+		if p.later(n, v, given.Spec) {
+			p.now[v.ID()], s.after[i] = given.Spec, convert{from: given, to: given}
+			continue
+		}
+		w := why{n.Pos(), n.Op(), fmt.Sprintf("result %d of %s is to lie as %s", i, n.Op().Name(), p.lies[v.ID()].Spec), p.asked(n)}
+		if s.after[i], err = p.convert(w, v, p.lies[v.ID()]); err != nil {
+			return err
+		}
+	}
+	p.program.steps = append(p.program.steps, s)
+	return nil
+}
+
+// results brings what is returned to where it is to be.
+func (p *planner) results() error {
+	for i, v := range p.program.f.Results() {
+		at := p.lies[v.ID()]
+		if i < len(p.config.Results) && p.config.Results[i].Dims != nil {
+			at.Spec = p.config.Results[i]
+		}
+		w := why{"", nil, fmt.Sprintf("result %d is to be returned as %s", i, at.Spec), i < len(p.config.Results)}
+		if v.Node() != nil {
+			w.pos = v.Node().Pos()
+		}
+		c, err := p.convert(w, v, at)
+		if err != nil {
+			return err
+		}
+		p.program.results = append(p.program.results, c)
+	}
+	return nil
+}
+
+// asked reports whether a user wrote down how the results of a node lie.
+func (p *planner) asked(n *ir.Node) bool {
+	if _, ok := n.Op().(op.Constrainer); ok {
+		return true
+	}
+	return p.config.Asked != nil && slices.ContainsFunc(n.Out(), func(v *ir.Value) bool { return p.config.Asked[v.ID()] })
+}
+
+// why is what a conversion is for.
+type why struct {
+	pos    ir.Pos
+	op     ir.Op
+	reason string
+	asked  bool
+}
+
+func (w why) name() string {
+	if w.op == nil {
+		return "return"
+	}
+	return w.op.Name()
+}
+
+// convert brings a value to lie elsewhere, from the version of it that costs least.
+func (p *planner) convert(w why, v *ir.Value, to op.Lie) (convert, error) {
+	id := v.ID()
+	var best convert
+	var least Cost
+	for i, from := range p.versions[id] {
+		if sameLie(from, to) {
+			return convert{from: from, to: to}, nil
+		}
+		legs, cost, err := p.route(v.Type(), from, to)
+		if err != nil {
+			return convert{}, &ir.Error{Pos: w.pos, Op: w.name(), Err: err}
+		}
+		if i == 0 || cost.Time < least.Time {
+			best, least = convert{from, to, legs}, cost
+		}
+	}
+	p.versions[id] = append(p.versions[id], to)
+	for _, l := range best.legs {
+		for _, m := range l.moves {
+			if err := p.record(w, v, m, best.from.Spec); err != nil {
+				return convert{}, err
+			}
+		}
+	}
+	return best, nil
+}
+
+// record notes a communication, unless it is forbidden.
+func (p *planner) record(w why, v *ir.Value, m Move, from mesh.Spec) error {
+	if m.Kind.Local() || m.Cost.Collectives == 0 {
+		return nil
+	}
+	x := Inserted{Pos: w.pos, Op: w.name(), Value: v.ID(), Move: m, Reason: w.reason + ", it lies as " + from.String(), Asked: w.asked}
+	if p.config.Strict == Forbid && !w.asked {
+		return &ir.Error{Pos: w.pos, Op: w.name(), Err: fmt.Errorf(
+			"unasked communication: %s of %v over %s: %s: write the spec that you want, or allow it", m.Kind, v.Type(), m.Axes, x.Reason)}
+	}
+	p.program.inserted = append(p.program.inserted, x)
+	return nil
+}

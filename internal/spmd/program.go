@@ -1,0 +1,96 @@
+package spmd
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// Program is a program for the devices of one or several meshes. What is the same for all of them has been decided; the
+// programs of single devices are made when they are asked for. It serves one goroutine at a time.
+type Program struct {
+	f        *ir.Func
+	main     *mesh.Mesh
+	meshes   []*mesh.Mesh
+	lies     []op.Lie
+	steps    []step
+	results  []convert
+	inserted []Inserted
+	features []feature
+	locals   map[string]*ir.Func
+}
+
+// step is one node with what comes before and after it.
+type step struct {
+	node   *ir.Node
+	how    *decision
+	before []convert // one for each operand
+	after  []convert // one for each result
+}
+
+// convert brings a version of a value to lie elsewhere.
+type convert struct {
+	from, to op.Lie
+	legs     []leg
+}
+
+// leg is moves on one mesh, or one move between two.
+type leg struct {
+	from, to *mesh.Mesh
+	moves    []Move
+}
+
+// Global is the program that was partitioned.
+func (p *Program) Global() *ir.Func { return p.f }
+
+// Mesh is the mesh of values of which nothing else is said.
+func (p *Program) Mesh() *mesh.Mesh { return p.main }
+
+// Devices is the devices of all meshes, in order.
+func (p *Program) Devices() []int {
+	var all []int
+	for _, m := range p.meshes {
+		all = append(all, m.Devices()...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Param is how a parameter lies.
+func (p *Program) Param(i int) op.Lie { return p.lies[p.f.Params()[i].ID()] }
+
+// Result is how a result lies.
+func (p *Program) Result(i int) op.Lie { return p.results[i].to }
+
+// ParamsOf is the numbers of the parameters that a device's program has: those whose mesh it is in.
+func (p *Program) ParamsOf(device int) []int {
+	var list []int
+	for i := range p.f.Params() {
+		if p.Param(i).Mesh.Contains(device) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// ResultsOf is the numbers of the results that a device's program returns.
+func (p *Program) ResultsOf(device int) []int {
+	var list []int
+	for i := range p.results {
+		if p.Result(i).Mesh.Contains(device) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// Inserted is the communication, in program order.
+func (p *Program) Inserted() []Inserted { return p.inserted }
+
+// ParamSpec is the Spec of a parameter, on whatever mesh.
+func (p *Program) ParamSpec(i int) mesh.Spec { return p.Param(i).Spec }
+
+// ResultSpec is the Spec of a result, on whatever mesh.
+func (p *Program) ResultSpec(i int) mesh.Spec { return p.Result(i).Spec }

@@ -1,0 +1,10 @@
+package op
+
+// AddN is the sum of one tensor or more, broadcast together.
+func AddN(xs ...*Tensor) *Tensor {
+	sum := xs[0]
+	for _, x := range xs[1:] {
+		sum = Add(sum, x)
+	}
+	return sum
+}

@@ -1,0 +1,198 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// CollectivePermute hands whole parts on, so that a tensor that lies as from then lies as to: each device sends its part
+// to the one device that is to hold it. Both Specs must cut the tensor into the same pieces. A shape is that of the
+// device's part afterwards where it is not the same as before.
+func CollectivePermute(x *Tensor, m *mesh.Mesh, from, to mesh.Spec, shape []int) *Tensor {
+	return apply1(collectivePermute{Mesh: m.String(), From: from.String(), To: to.String(), Shape: shape}, x)
+}
+
+type collectivePermute struct {
+	collective
+	Mesh, From, To string
+	Shape          []int
+}
+
+func (collectivePermute) Name() string { return "collective_permute" }
+
+func (o collectivePermute) Over() (string, string) {
+	from, err := mesh.ParseSpec(o.From)
+	if err != nil {
+		return o.Mesh, "_"
+	}
+	to, err := mesh.ParseSpec(o.To)
+	if err != nil {
+		return o.Mesh, "_"
+	}
+	used := from.Used()
+	for _, s := range to.Used() {
+		if !slices.Contains(used, s) {
+			used = append(used, s)
+		}
+	}
+	return o.Mesh, used.String()
+}
+
+func (o collectivePermute) Infer(in []Type) ([]Type, error) {
+	if len(in) != 1 {
+		return nil, fmt.Errorf("want 1 operand: got %d", len(in))
+	}
+	if _, _, err := o.sources(); err != nil {
+		return nil, err
+	}
+	if o.Shape == nil {
+		return in, nil
+	}
+	if len(o.Shape) != len(in[0].Shape) || !array.Shape(o.Shape).Valid() {
+		return nil, fmt.Errorf("cannot make a part of shape %v of parts like %v", o.Shape, in[0])
+	}
+	return []Type{{DType: in[0].DType, Shape: o.Shape}}, nil
+}
+
+// sources is, for each index in the mesh, the index of the device whose part goes there. Devices that differ along axes
+// which neither Spec uses keep to themselves, and so does a part that is where it should be.
+func (o collectivePermute) sources() (*mesh.Mesh, []int, error) {
+	m, err := mesh.Parse(o.Mesh)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, err := mesh.ParseSpec(o.From)
+	if err != nil {
+		return nil, nil, err
+	}
+	to, err := mesh.ParseSpec(o.To)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := from.Check(m, from.Rank()); err != nil {
+		return nil, nil, err
+	}
+	if err := to.Check(m, to.Rank()); err != nil {
+		return nil, nil, err
+	}
+	a, b := from.Used(), to.Used()
+	if m.Count(a) != m.Count(b) {
+		return nil, nil, fmt.Errorf("%s and %s cut into %d and %d pieces: want as many", o.From, o.To, m.Count(a), m.Count(b))
+	}
+	a, b = append(a, unusedAxes(m, a, b)...), append(b, unusedAxes(m, b, a)...)
+	return m, pairUp(m, a, b), nil
+}
+
+// unusedAxes is the axes that a list leaves unused, those first that the other list leaves unused as well.
+func unusedAxes(m *mesh.Mesh, a, other mesh.Axes) mesh.Axes {
+	rest := usedOnlyIn(m, other, a)
+	return append(m.Free(append(slices.Clone(a), rest...)), rest...)
+}
+
+// usedOnlyIn is what a list has that another leaves unused, in mesh order.
+func usedOnlyIn(m *mesh.Mesh, list, used mesh.Axes) mesh.Axes {
+	var out mesh.Axes
+	for _, s := range m.Free(used) {
+		if slices.Contains(list, s) || m.Overlap(s, list) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// pairUp is, for each index in the mesh, the index that stands along axes a where it stands along axes b.
+func pairUp(m *mesh.Mesh, a, b mesh.Axes) []int {
+	at := make([]int, m.Size())
+	for i := range at {
+		at[along(m, i, a)] = i
+	}
+	out := make([]int, m.Size())
+	for j := range out {
+		out[j] = at[along(m, j, b)]
+	}
+	return out
+}
+
+// along is the position along axes of the device at an index of the mesh.
+func along(m *mesh.Mesh, index int, axes mesh.Axes) int {
+	pos := 0
+	for _, s := range axes {
+		stride := m.Size()
+		for _, a := range m.Axes() {
+			stride /= a.Size
+			if a.Name != s.Axis {
+				continue
+			}
+			pre, n := s.Pre, s.Size
+			if n == 0 {
+				pre, n = 1, a.Size
+			}
+			pos = pos*n + index/(stride*(a.Size/(pre*n)))%n
+		}
+	}
+	return pos
+}
+
+func (o collectivePermute) VJP(in, y, dy []*Tensor) []*Tensor {
+	back := collectivePermute{Mesh: o.Mesh, From: o.To, To: o.From}
+	if o.Shape != nil {
+		back.Shape = in[0].Shape()
+	}
+	return []*Tensor{apply1(back, dy[0])}
+}
+
+func (o collectivePermute) Work(in, out []Type) Work {
+	w := Work{Bytes: moved(in, out)}
+	if _, source, err := o.sources(); err == nil {
+		for i, s := range source {
+			if i != s {
+				w.Wire = float64(in[0].Bytes())
+			}
+		}
+	}
+	return w
+}
+
+func (o collectivePermute) Eval(env *Env, in, out []array.Array) {
+	m, source, err := o.sources()
+	must(o, err)
+	var pairs []comm.Pair
+	for t, s := range source {
+		pairs = append(pairs, comm.Pair{Source: s, Target: t})
+	}
+	if len(pairs) <= 1 {
+		copyBytes(env, out[0], in[0])
+		return
+	}
+	g := env.join(o, func(int) ([]int, error) { return m.Devices(), nil })
+	_, err = g.Permute(out[0], in[0], pairs)
+	must(o, err)
+}
+
+func (o collectivePermute) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	if o.Shape != nil {
+		return w.Unsupported("collective_permute of uneven parts", hloTypes(out)...)
+	}
+	m, source, err := o.sources()
+	must(o, err)
+	ids := m.Devices()
+	words := make([]string, len(source))
+	for t, s := range source {
+		words[t] = fmt.Sprintf("[%d, %d]", ids[s], ids[t])
+	}
+	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>, %s", strings.Join(words, ", "), len(words), w.Channel())
+	return []hlo.Ref{w.Op("collective_permute", attrs, hloType(out[0]), in[0])}
+}
+
+func (collectivePermute) Samples() []Sample {
+	return []Sample{
+		{Op: collectivePermute{Mesh: "x=1,y=1", From: "@[x,y]", To: "@[y,x]"}, In: []Arg{f32(5, 7)}},
+		{Op: collectivePermute{Mesh: "x=1,y=1", From: "@[x,_]", To: "@[y,_]", Shape: []int{5, 7}}, In: []Arg{f32(5, 7)}},
+	}
+}

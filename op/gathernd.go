@@ -1,0 +1,79 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// GatherND is the slices of x at the places that the last dim of index names: with k numbers each, they are places in the
+// first k dims of x, and the result has index's other dims, then x's.
+func GatherND(x, index *Tensor) *Tensor {
+	p, bad := places(x, index)
+	if bad != nil {
+		return bad
+	}
+	return Reshape(IndexSelect(p.rows, 0, p.at), append(p.lead, p.rest...)...)
+}
+
+// ScatterNDAdd is x plus the slices of updates, each added at the place that the last dim of index names, as in GatherND.
+func ScatterNDAdd(x, index, updates *Tensor) *Tensor {
+	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor { return IndexAdd(x, 0, at, source) })
+}
+
+// ScatterND is x with the slices of updates in place of those that the last dim of index names. Of several for one place
+// the last counts.
+func ScatterND(x, index, updates *Tensor) *Tensor {
+	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor { return IndexCopy(x, 0, at, source) })
+}
+
+func scatterND(x, index, updates *Tensor, write func(x, at, source *Tensor) *Tensor) *Tensor {
+	p, bad := places(x, index)
+	if bad != nil {
+		return bad
+	}
+	if updates.Err() != nil {
+		return updates
+	}
+	want := append(append([]int{}, p.lead...), p.rest...)
+	if !updates.Shape().Equal(want) {
+		return ir.Invalid(x.Scope(), fmt.Errorf("scatter_nd: updates %v: want %v", updates.Type(), want))
+	}
+	source := Reshape(updates, append([]int{p.at.Dim(0)}, p.rest...)...)
+	return Reshape(write(p.rows, p.at, source), x.Shape()...)
+}
+
+// ndPlaces is an operand as rows, and the numbers of rows that an index of several numbers each names.
+type ndPlaces struct {
+	rows, at   *Tensor
+	lead, rest []int
+}
+
+func places(x, index *Tensor) (*ndPlaces, *Tensor) {
+	switch {
+	case x.Err() != nil:
+		return nil, x
+	case index.Err() != nil:
+		return nil, index
+	}
+	if len(index.Shape()) == 1 && len(x.Shape()) == 1 && index.Dim(0) != 1 { // a vector of places in a vector
+		index = Unsqueeze(index, -1)
+	}
+	last := len(index.Shape()) - 1
+	if last < 0 || index.Dim(last) < 1 || index.Dim(last) > len(x.Shape()) {
+		return nil, ir.Invalid(x.Scope(), fmt.Errorf("gather_nd: index %v: want between 1 and %d numbers in its last dim", index.Type(), len(x.Shape())))
+	}
+	k := index.Dim(last)
+	p := &ndPlaces{lead: index.Shape()[:last].Clone(), rest: x.Shape()[k:].Clone()}
+	p.rows = Reshape(x, append([]int{x.Shape()[:k].Len()}, p.rest...)...)
+	for d := range k {
+		part := Narrow(index, last, d, d+1)
+		if p.at == nil {
+			p.at = part
+			continue
+		}
+		p.at = Add(Mul(p.at, Const(p.at, float64(x.Dim(d)))), part)
+	}
+	p.at = Reshape(p.at, index.Shape()[:last].Len())
+	return p, nil
+}

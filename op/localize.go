@@ -1,0 +1,134 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Localizer is an op whose attributes speak of the whole tensors: sizes, or where counting starts. Localize is the op
+// that a device runs on its parts. An op without it runs as it is, whatever the sizes of the parts.
+//
+// A localized op is an op like any other and may be localized again.
+type Localizer interface {
+	Localize(at *Place) (Op, error)
+}
+
+// Place is the share of one device in an op that runs on a mesh.
+//
+//	p, _ := o.Rule(in).Bind(shapes(in), shapes(out))
+//	at, _ := op.NewPlace(p, m, assignment, device, in, out)
+//	local, _ := op.Localize(o, at) // takes at.LocalIn, gives at.LocalOut
+type Place struct {
+	// Rule is the op's rule, bound to the whole shapes, and Assign the axes that split its factors.
+	Rule   *mesh.Parsed
+	Assign mesh.Assignment
+	// Ranges is the part of each factor that falls to the device.
+	Ranges []mesh.Range
+	// In and Out are the types of the whole tensors, LocalIn and LocalOut those of the device's parts.
+	In, Out, LocalIn, LocalOut []Type
+
+	mesh   *mesh.Mesh
+	device int
+}
+
+// NewPlace is a device's share in an op under a legal assignment.
+func NewPlace(p *mesh.Parsed, m *mesh.Mesh, a mesh.Assignment, device int, in, out []Type) (*Place, error) {
+	ranges, err := p.Ranges(m, a, device)
+	if err != nil {
+		return nil, err
+	}
+	localIn, localOut, err := p.Local(m, a, device)
+	if err != nil {
+		return nil, err
+	}
+	return &Place{Rule: p, Assign: a, Ranges: ranges, In: in, Out: out, mesh: m, device: device,
+		LocalIn: withShapes(in, localIn), LocalOut: withShapes(out, localOut)}, nil
+}
+
+func withShapes(ts []Type, shapes [][]int) []Type {
+	out := make([]Type, len(ts))
+	for i, t := range ts {
+		out[i] = Type{DType: t.DType, Shape: shapes[i]}
+	}
+	return out
+}
+
+// Localize is the op that the device of a place runs in o's stead. Its results on the local operands have the local
+// types, or it is an error.
+func Localize(o Op, at *Place) (Op, error) {
+	local := o
+	if l, ok := o.(Localizer); ok {
+		var err error
+		if local, err = l.Localize(at); err != nil {
+			return nil, fmt.Errorf("%s on device %d: %w", o.Name(), at.device, err)
+		}
+	}
+	out, err := local.Infer(at.LocalIn)
+	if err != nil {
+		return nil, fmt.Errorf("%s on device %d: %w", ir.FormatOp(local), at.device, err)
+	}
+	if !slices.EqualFunc(out, at.LocalOut, Type.Equal) {
+		return nil, fmt.Errorf("%s on device %d: got %v, want %v", ir.FormatOp(local), at.device, out, at.LocalOut)
+	}
+	return local, nil
+}
+
+// Range is the part of a dim that the device has; tensors are numbered as in the rule, operands first.
+func (at *Place) Range(t, dim int) mesh.Range {
+	r := mesh.Range{Size: 1}
+	for _, name := range at.Rule.Tensor(t)[dim] {
+		f := at.Rule.Index(name)
+		r.Start = r.Start*at.Rule.Factors[f].Size + at.Ranges[f].Start
+		r.Size *= at.Ranges[f].Size
+	}
+	if len(at.Rule.Tensor(t)[dim]) == 0 {
+		r.Size = at.whole(t).Shape[dim]
+	}
+	return r
+}
+
+func (at *Place) whole(t int) Type {
+	if t < len(at.In) {
+		return at.In[t]
+	}
+	return at.Out[t-len(at.In)]
+}
+
+// InRange is the part of a dim of an operand that the device has.
+func (at *Place) InRange(i, dim int) mesh.Range { return at.Range(i, dim) }
+
+// OutRange is the part of a dim of a result that the device has.
+func (at *Place) OutRange(i, dim int) mesh.Range { return at.Range(len(at.In)+i, dim) }
+
+// Starts is where the device's part of a result begins along each dim.
+func (at *Place) Starts(result int) []int {
+	starts := make([]int, len(at.Out[result].Shape))
+	for d := range starts {
+		starts[d] = at.OutRange(result, d).Start
+	}
+	return starts
+}
+
+// OutShape is the shape of the device's part of a result.
+func (at *Place) OutShape(result int) array.Shape { return at.LocalOut[result].Shape }
+
+// First reports whether the device is the first along the axes that split a dim of an operand: the one that brings
+// what must count once in a sum.
+func (at *Place) First(operand, dim int) (bool, error) {
+	var axes mesh.Axes
+	for _, name := range at.Rule.In[operand][dim] {
+		axes = append(axes, at.Assign[at.Rule.Index(name)]...)
+	}
+	if len(axes) == 0 {
+		return true, nil
+	}
+	group, err := at.mesh.GroupOf(at.device, axes)
+	if err != nil {
+		return false, err
+	}
+	return group[0] == at.device, nil
+}

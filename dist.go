@@ -2,6 +2,7 @@ package galley
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
@@ -118,4 +119,39 @@ func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t Type)
 		p.Value = v.Detach().Track()
 	}
 	return nil
+}
+
+// LocalMap is f applied to each device's part of xs by itself; in and out are the placements of operands and results, one list
+// for each. A result that is partial along an axis is the sum over it. It is differentiable, and the same on one device.
+func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Placements, xs ...*Tensor) []*Tensor {
+	fail := func(err error) []*Tensor {
+		bad := ir.Invalid(xs[0].Scope(), &ir.Error{Pos: ir.Caller(), Op: "local_map", Err: err})
+		return slices.Repeat([]*Tensor{bad}, len(out))
+	}
+	if len(in) != len(xs) {
+		return fail(fmt.Errorf("%d lists of placements: want one for each of %d operands", len(in), len(xs)))
+	}
+	ins, outs := make([]mesh.Spec, len(in)), make([]mesh.Spec, len(out))
+	for i, ps := range in {
+		spec, err := specOf(m, len(xs[i].Shape()), ps)
+		if err != nil {
+			return fail(fmt.Errorf("operand %d: %w", i, err))
+		}
+		ins[i] = spec
+	}
+	ranks, err := op.LocalRanks(f, m, ins, xs...)
+	if err != nil {
+		return fail(err)
+	}
+	if len(ranks) != len(out) {
+		return fail(fmt.Errorf("%d lists of placements: want one for each of %d results", len(out), len(ranks)))
+	}
+	for i, ps := range out {
+		spec, err := specOf(m, ranks[i], ps)
+		if err != nil {
+			return fail(fmt.Errorf("result %d: %w", i, err))
+		}
+		outs[i] = spec
+	}
+	return op.LocalMap(f, m, ins, outs, xs...)
 }

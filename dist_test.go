@@ -201,3 +201,76 @@ func TestShardedTraining(t *testing.T) {
 		t.Errorf("sharded %v\nplain   %v", sharded, plain)
 	}
 }
+
+// TestLocalMap: a function of parts gives the same eagerly on devices, in a program, and on one device, with its gradient.
+func TestLocalMap(t *testing.T) {
+	m, w := parseMesh(t, "a=2,b=2"), world(t, 4)
+	f := func(x, y *galley.Tensor) []*galley.Tensor {
+		out := galley.LocalMap(func(p []*galley.Tensor) []*galley.Tensor {
+			z := op.MatMul(p[0], p[1])
+			return []*galley.Tensor{z, op.Mean(z, 1)} // a mean over a part is not a mean over the whole
+		}, m, []mesh.Placements{{mesh.Shard(0), mesh.Shard(1)}, {mesh.Replicate(), mesh.Shard(0)}},
+			[]mesh.Placements{{mesh.Shard(0), mesh.Partial(mesh.Sum)}, {mesh.Shard(0), mesh.Partial(mesh.Sum)}}, x, y)
+		loss := op.Add(op.Sum(op.Square(out[0])), op.Sum(out[1]))
+		return append([]*galley.Tensor{loss}, galley.Grad(loss, x, y)...)
+	}
+	x, y := wave(4, 6), wave(6, 3)
+	s := device(t).NewSession()
+	want := readAll(t, f(s.Tensor(x).Track(), s.Tensor(y).Track()))
+	for name, got := range map[string][]array.Array{
+		"eager":         readAll(t, f(w.Tensor(x).Track(), w.Tensor(y).Track())),
+		"eager, placed": readAll(t, f(galley.ShardTensor(w.Tensor(x), m, mesh.Shard(1)).Track(), galley.ShardTensor(w.Tensor(y), m).Track())),
+		"static":        runStatic(t, w, m, []array.Array{x, y}, func(in []*galley.Tensor) []*galley.Tensor { return f(in[0], in[1]) }),
+	} {
+		for i := range want {
+			for j := range want[i].Len() {
+				if math.Abs(got[i].At(j)-want[i].At(j)) > 1e-12 {
+					t.Fatalf("%s: result %d: got %v, want %v", name, i, got[i], want[i])
+				}
+			}
+		}
+	}
+	bad := galley.LocalMap(func(p []*galley.Tensor) []*galley.Tensor { return p }, m,
+		[]mesh.Placements{{mesh.Shard(0)}}, []mesh.Placements{{mesh.Replicate()}}, s.Tensor(x))
+	if bad[0].Err() == nil || !strings.Contains(bad[0].Err().Error(), "shard the result along it") {
+		t.Errorf("got %v", bad[0].Err())
+	}
+}
+
+func readAll(t *testing.T, xs []*galley.Tensor) []array.Array {
+	t.Helper()
+	out := make([]array.Array, len(xs))
+	for i, x := range xs {
+		a, err := galley.Read(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i] = a
+	}
+	return out
+}
+
+func runStatic(t *testing.T, w *galley.World, m *mesh.Mesh, args []array.Array, f func([]*galley.Tensor) []*galley.Tensor) []array.Array {
+	t.Helper()
+	var types []galley.Type
+	for _, a := range args {
+		types = append(types, galley.Type{DType: a.DType(), Shape: a.Shape()})
+	}
+	p, err := galley.Trace("f", types, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Params: map[int]mesh.Sharding{0: mesh.Open(mesh.Split(mesh.On("a"), mesh.On("b")))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.Compile(w, galley.DistributedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.Run(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

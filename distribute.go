@@ -120,7 +120,7 @@ func Distribute(p *Program, c DistributeConfig) (d *Distributed, err error) {
 
 // values is the annotations of parameters, by value.
 func (c DistributeConfig) values(p *Program) (map[int]mesh.Sharding, error) {
-	asked := map[int]mesh.Sharding{}
+	asked := c.captured(p)
 	used := make([]bool, len(c.Annotations))
 	for i, v := range p.Params() {
 		if k := slices.IndexFunc(c.Annotations, func(a Annotation) bool { return a.matches(v.Name()) }); k >= 0 {
@@ -144,6 +144,18 @@ func (c DistributeConfig) values(p *Program) (map[int]mesh.Sharding, error) {
 	return asked, c.checkResults(p)
 }
 
+// captured is how the eager tensors lie that the trace met: they stay there.
+func (c DistributeConfig) captured(p *Program) map[int]mesh.Sharding {
+	asked := map[int]mesh.Sharding{}
+	own := len(p.Params()) - len(p.Captures())
+	for i, x := range p.Captures() {
+		if s, ok := runtime.ShardsOf(x); ok && s.Mesh.Equal(c.Mesh) && len(s.Spec.Partial) == 0 {
+			asked[p.Params()[own+i].ID()] = mesh.Closed(s.Spec)
+		}
+	}
+	return asked
+}
+
 func (c DistributeConfig) checkResults(p *Program) error {
 	for _, i := range slices.Sorted(maps.Keys(c.Results)) {
 		if i < 0 || i >= len(p.Results()) {
@@ -163,6 +175,10 @@ func (c DistributeConfig) checkResults(p *Program) error {
 }
 
 func (a Annotation) matches(name string) bool {
+	// Most names are told by their ends, and path.Match is slow to say no.
+	if !strings.HasSuffix(name, a.Pattern[strings.LastIndexAny(a.Pattern, `*?]\`)+1:]) {
+		return false
+	}
 	ok, err := path.Match(a.Pattern, name)
 	return ok && err == nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
-	"github.com/galley-ml/galley/optim"
 )
 
 // stepOf is the training step of a new model, and its first arguments.
@@ -232,85 +231,6 @@ func TestStateStays(t *testing.T) {
 	}
 	if planned := e.Memory(0); planned != whole {
 		t.Errorf("memory: planned %+v, predicted %+v", planned, whole)
-	}
-}
-
-// TestStaticEqualsEager: the same function of sharded tensors, op by op and as one program.
-func TestStaticEqualsEager(t *testing.T) {
-	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
-	arrays := []array.Array{wave(6, 5), wave(5, 7), wave(7, 4)}
-	places := [][]mesh.Placement{{mesh.Shard(0)}, {mesh.Replicate(), mesh.Shard(1)}, {mesh.Replicate(), mesh.Shard(0)}}
-	var types []galley.Type
-	var values []*galley.Tensor
-	params := map[int]mesh.Sharding{}
-	for i, a := range arrays {
-		types = append(types, galley.Type{DType: a.DType(), Shape: a.Shape()})
-		values = append(values, galley.ShardTensor(w.Tensor(a), m, places[i]...).Track())
-		_, spec, _ := galley.Placements(values[i])
-		params[i] = mesh.Closed(spec)
-	}
-	p, err := galley.Trace("mlp", types, func(in []*galley.Tensor) []*galley.Tensor { return mlp(in[0], in[1], in[2]) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Params: params})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := d.Compile(w, galley.DistributedOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	static, err := e.RunSharded(values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, v := range mlp(values[0], values[1], values[2]) {
-		a, err := galley.Read(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := galley.Read(static[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, [][]array.Array{{b}}, [][]array.Array{{a}}, 1e-12)
-	}
-}
-
-// TestEagerLlama: the loss of a llama whose parameters lie as a plan says, op by op, is that of the distributed step.
-func TestEagerLlama(t *testing.T) {
-	p, args := stepOf(t, smallLlama(), array.F64, 4, 6)
-	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
-	d := distribute(t, p, m, "megatron")
-	e, err := d.Compile(w, galley.DistributedOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	static, err := e.Run(args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := models.New(smallLlama(), nn.Config{Scope: w, DType: array.F64, Seed: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, q := range model.Params() {
-		_, spec := d.Param(i)
-		q.Value = galley.Lay(q.Value, m, spec).Detach().Track()
-	}
-	var batch []*galley.Tensor
-	for _, a := range args[len(args)-2:] {
-		batch = append(batch, galley.ShardTensor(w.Tensor(a), m, mesh.Shard(0)))
-	}
-	loss := model.Loss(batch[0], batch[1])
-	norm := optim.GlobalNorm(op.GradOnce([]*galley.Tensor{loss}, nil, nn.Values(model.Params())))
-	for i, v := range []*galley.Tensor{loss, norm} {
-		a, err := galley.Read(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, [][]array.Array{{a}}, [][]array.Array{{static[i]}}, 1e-10)
 	}
 }
 

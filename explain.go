@@ -123,7 +123,7 @@ type Explanation struct {
 
 // Explain lists what the devices exchange.
 func (d *Distributed) Explain() *Explanation {
-	e := &Explanation{Program: d.f.Name(), Mesh: d.config.Mesh.String(), Devices: len(d.program.Devices())}
+	e := &Explanation{Program: d.f.Name(), Mesh: d.config.Mesh.String(), Devices: len(d.program.Devices()), All: Total{Kind: "all"}}
 	at, totals := map[Communication]int{}, map[[2]string]int{}
 	for _, c := range d.Inserted() {
 		if !c.Asked {
@@ -257,7 +257,11 @@ func (d *Distributed) String() string {
 		if i > 0 {
 			b.WriteString(",")
 		}
-		fmt.Fprintf(&b, "\n  %%%d %q: %s", p.ID(), p.Name(), d.placed(p))
+		fmt.Fprintf(&b, "\n  %%%d", p.ID())
+		if p.Name() != "" {
+			fmt.Fprintf(&b, " %q", p.Name())
+		}
+		fmt.Fprintf(&b, ": %s", d.placed(p))
 	}
 	b.WriteString(") {\n")
 	for _, n := range d.f.Nodes() {

@@ -73,6 +73,7 @@ func All() []Op {
 		less{},
 		linear{},
 		log1p{},
+		localMap{},
 		logicalAnd{},
 		logicalNot{},
 		logicalOr{},

@@ -13,6 +13,7 @@ type dumpCmd struct {
 	stepFlags
 	meshFlags
 	After  string `help:"Pass to stop after: trace, fold, merge, prune, infer, partition." default:"prune" enum:"trace,fold,merge,prune,infer,partition"`
+	Why    bool   `help:"After infer, also list why each value lies as it does."`
 	Device int    `help:"Device whose program is printed after partition."`
 }
 
@@ -23,6 +24,7 @@ func (dumpCmd) Help() string {
   galley dump --after=prune --layers 2     what runs
   galley dump --model llama-dir --seq 128  the step of a Hugging Face model
   galley dump --after=infer                how every value lies on a mesh of 2×2: f32[2,8,16]@[dp,_,_]
+  galley dump --after=infer --why          … and why
   galley dump --after=partition --device 3 --mesh dp=2,tp=4
                                            the program of one device, with its collectives`
 }
@@ -54,7 +56,7 @@ func (c *dumpCmd) after(p *galley.Program) (string, error) {
 			return "", err
 		}
 		if c.After == "infer" {
-			return d.String(), nil
+			return d.String() + c.reasons(d), nil
 		}
 		local, err := d.Local(c.Device)
 		if err != nil {
@@ -67,4 +69,17 @@ func (c *dumpCmd) after(p *galley.Program) (string, error) {
 		return "", err
 	}
 	return p.String(), nil
+}
+
+// reasons is a line for each decision, if they are asked for.
+func (c *dumpCmd) reasons(d *galley.Distributed) string {
+	var b strings.Builder
+	for id, list := range d.Reasons() {
+		for _, why := range list {
+			if c.Why {
+				fmt.Fprintf(&b, "%%%d: %s\n", id, why)
+			}
+		}
+	}
+	return b.String()
 }

@@ -78,7 +78,7 @@ func (c stepFlags) program() (*galley.Program, error) {
 
 // meshFlags say how the step's tensors should lie.
 type meshFlags struct {
-	Mesh  string   `help:"Devices, as axes with their sizes." default:"dp=2,tp=2" placeholder:"AXES"`
+	Mesh  string   `help:"Devices, as axes with their sizes." default:"dp=2,tp=2"`
 	Plan  string   `help:"Built-in annotations: megatron, data or none." default:"megatron" enum:"megatron,data,none"`
 	Shard []string `help:"How parameters should lie whose names match; before --plan, the first match counts. May be repeated." sep:"none" placeholder:"PATTERN=@[AXES]"`
 }

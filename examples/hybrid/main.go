@@ -34,20 +34,29 @@ func run() error {
 		return err
 	}
 	defer w.Close()
-	plain, err := train(model{Scope: w})
-	if err != nil {
-		return err
-	}
 	first, second, err := meshes()
 	if err != nil {
 		return err
 	}
-	sharded, err := train(model{Scope: w, first: first, second: second})
+	one, two := model{world: w}, model{world: w, first: first, second: second}
+	plain, err := one.train(one.eager)
+	if err != nil {
+		return err
+	}
+	eager, err := two.train(two.eager)
+	if err != nil {
+		return err
+	}
+	compiled, err := two.compile()
+	if err != nil {
+		return err
+	}
+	static, err := two.train(compiled)
 	if err != nil {
 		return err
 	}
 	for i := range plain {
-		fmt.Printf("step %d  one device %.4f  two meshes %.4f\n", i, plain[i], sharded[i])
+		fmt.Printf("step %d  one device %.4f  two meshes, eager %.4f  static %.4f\n", i, plain[i], eager[i], static[i])
 	}
 	return nil
 }
@@ -63,7 +72,7 @@ func meshes() (first, second *mesh.Mesh, err error) {
 
 // model is two products; where there are meshes, the first matrix is split by columns and the second by rows.
 type model struct {
-	Scope         *galley.World
+	world         *galley.World
 	first, second *mesh.Mesh
 }
 
@@ -75,36 +84,107 @@ func lay(x *galley.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *galley.Tensor {
 	return galley.ShardTensor(x, m, ps...)
 }
 
-func (m model) params() []*nn.Param {
-	in := nn.NewInit(nn.Config{Scope: m.Scope, Seed: 7})
-	up := in.Param("up", array.Shape{width, hidden}, nn.Normal(0.2))
-	down := in.Param("down", array.Shape{hidden, classes}, nn.Normal(0.2))
-	up.Value = lay(up.Value, m.first, mesh.Replicate(), mesh.Shard(1)).Detach().Track()
-	down.Value = lay(down.Value, m.second, mesh.Replicate(), mesh.Shard(0)).Detach().Track()
-	return in.Params()
+// The operands of a step: two matrices, the optimizer's memory of each, its scalars, and a batch.
+const (
+	up = iota
+	down
+	slots // two for each matrix
+	lr    = slots + 4
+	count = lr + 1
+	input = count + 1
+	label = input + 1
+)
+
+// step is one training step: the loss, the next matrices and the optimizer's memory. Activations go from the first mesh to
+// the second; their gradient comes back by itself.
+func (m model) step(in []*galley.Tensor) []*galley.Tensor {
+	weights := in[:slots]
+	w1 := lay(weights[up], m.first, mesh.Replicate(), mesh.Shard(1))
+	w2 := lay(weights[down], m.second, mesh.Replicate(), mesh.Shard(0))
+	x, labels := lay(in[input], m.first, mesh.Shard(0)), lay(in[label], m.second, mesh.Shard(0))
+	h := lay(op.ReLU(op.MatMul(x, w1)), m.second, mesh.Shard(0), mesh.Shard(1))
+	loss := op.CrossEntropy(op.MatMul(h, w2), labels, op.CrossEntropyConfig{})
+	out := []*galley.Tensor{loss}
+	at := optim.Step{LR: in[lr], Count: in[count], Scale: op.Const(in[lr], 1)}
+	var kept []*galley.Tensor
+	for i, g := range op.GradOnce([]*galley.Tensor{loss}, nil, weights) {
+		next, memory := optim.AdamW{WeightDecay: 0.1}.Update(weights[i].Detach(), g, in[slots+2*i:slots+2*i+2], at)
+		out, kept = append(out, next), append(kept, memory...)
+	}
+	return append(out, kept...)
 }
 
-// loss sends the activations from the first mesh to the second, whole along its axis for tensors.
-func (m model) loss(params []*nn.Param, x, labels *galley.Tensor) *galley.Tensor {
-	h := op.ReLU(op.MatMul(x, params[0].Value))
-	h = lay(h, m.second, mesh.Shard(0), mesh.Shard(1))
-	logits := op.MatMul(h, params[1].Value)
-	return op.CrossEntropy(logits, labels, op.CrossEntropyConfig{})
+// runner runs a step.
+type runner func(in []*galley.Tensor) ([]*galley.Tensor, error)
+
+// eager runs it op by op.
+func (m model) eager(in []*galley.Tensor) ([]*galley.Tensor, error) {
+	in[up], in[down] = in[up].Track(), in[down].Track()
+	out := m.step(in)
+	for i, x := range out {
+		if x.Err() != nil {
+			return nil, x.Err()
+		}
+		out[i] = x.Detach()
+	}
+	return out, nil
 }
+
+// compile makes one program for each of the eight devices: those of the first mesh run the first product.
+func (m model) compile() (runner, error) {
+	var types []galley.Type
+	for _, x := range m.start() {
+		types = append(types, x.Type())
+	}
+	types = append(types, inputs, targets)
+	p, err := galley.Trace("step", types, m.step)
+	if err != nil {
+		return nil, err
+	}
+	next := map[int]int{1: up, 2: down, 3: slots, 4: slots + 1, 5: slots + 2, 6: slots + 3}
+	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m.first, Next: next})
+	if err != nil {
+		return nil, err
+	}
+	e, err := d.Compile(m.world, galley.DistributedOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return func(in []*galley.Tensor) ([]*galley.Tensor, error) {
+		for i, x := range in {
+			if in[i], err = e.Place(i, x); err != nil {
+				return nil, err
+			}
+		}
+		return e.RunSharded(in)
+	}, nil
+}
+
+// start is the first operands, without the batch.
+func (m model) start() []*galley.Tensor {
+	in := nn.NewInit(nn.Config{Scope: m.world, Seed: 7})
+	w1 := in.Param("up", array.Shape{width, hidden}, nn.Normal(0.2)).Value.Detach()
+	w2 := in.Param("down", array.Shape{hidden, classes}, nn.Normal(0.2)).Value.Detach()
+	scalar := func(x float64) *galley.Tensor { return op.Full(m.world, array.F32, nil, x) }
+	return []*galley.Tensor{w1, w2, op.ZerosLike(w1), op.ZerosLike(w1), op.ZerosLike(w2), op.ZerosLike(w2), scalar(0.01), scalar(1)}
+}
+
+var (
+	inputs  = galley.Type{DType: array.F32, Shape: array.Shape{batch, width}}
+	targets = galley.Type{DType: array.I32, Shape: array.Shape{batch}}
+)
 
 // load is one batch: inputs for the first mesh, labels for the second, both split over its axis for data. Each device makes
 // its own rows only.
 func (m model) load(step int) (x, labels *galley.Tensor, err error) {
-	inputs := galley.Type{DType: array.F32, Shape: array.Shape{batch, width}}
-	targets := galley.Type{DType: array.I32, Shape: array.Shape{batch}}
 	if m.first == nil {
 		all := mesh.Box{Start: []int{0, 0}, Size: []int{batch, width}}
-		return m.Scope.Tensor(rows(step, all)), m.Scope.Tensor(answers(step, mesh.Box{Start: []int{0}, Size: []int{batch}})), nil
+		return m.world.Tensor(rows(step, all)), m.world.Tensor(answers(step, mesh.Box{Start: []int{0}, Size: []int{batch}})), nil
 	}
-	if x, err = galley.FromFunc(m.Scope, inputs, m.first, func(b mesh.Box) array.Array { return rows(step, b) }, mesh.Shard(0)); err != nil {
+	if x, err = galley.FromFunc(m.world, inputs, m.first, func(b mesh.Box) array.Array { return rows(step, b) }, mesh.Shard(0)); err != nil {
 		return nil, nil, err
 	}
-	labels, err = galley.FromFunc(m.Scope, targets, m.second, func(b mesh.Box) array.Array { return answers(step, b) }, mesh.Shard(0))
+	labels, err = galley.FromFunc(m.world, targets, m.second, func(b mesh.Box) array.Array { return answers(step, b) }, mesh.Shard(0))
 	return x, labels, err
 }
 
@@ -126,29 +206,26 @@ func answers(step int, b mesh.Box) array.Array {
 	return a
 }
 
-func train(m model) ([]float64, error) {
-	params, opt := m.params(), optim.AdamW{WeightDecay: 0.1}
-	slots := make([][]*galley.Tensor, len(params))
-	for i, p := range params {
-		slots[i] = []*galley.Tensor{op.ZerosLike(p.Value), op.ZerosLike(p.Value)}
-	}
+// train runs a few steps and returns their losses.
+func (m model) train(run runner) ([]float64, error) {
+	state := m.start()
 	var losses []float64
-	for step := range steps {
-		x, labels, err := m.load(step)
+	for i := range steps {
+		x, labels, err := m.load(i)
 		if err != nil {
 			return nil, err
 		}
-		loss := m.loss(params, x, labels)
-		value, err := galley.Read(loss)
+		state[count] = op.Full(m.world, array.F32, nil, float64(i+1))
+		out, err := run(append(state[:input:input], x, labels))
 		if err != nil {
 			return nil, err
 		}
-		losses = append(losses, value.At(0))
-		at := optim.Step{LR: op.Full(m.Scope, array.F32, nil, 0.01), Count: op.Full(m.Scope, array.F32, nil, float64(step+1)), Scale: op.Full(m.Scope, array.F32, nil, 1)}
-		for i, g := range op.GradOnce([]*galley.Tensor{loss}, nil, nn.Values(params)) {
-			next, kept := opt.Update(params[i].Value.Detach(), g, slots[i], at)
-			params[i].Value, slots[i] = next.Track(), kept
+		loss, err := galley.Read(out[0])
+		if err != nil {
+			return nil, err
 		}
+		losses = append(losses, loss.At(0))
+		copy(state, out[1:])
 	}
 	return losses, nil
 }

@@ -31,6 +31,7 @@ func shardySections() []shardySection {
 		{"propagation", checkPropagation},
 		{"op_rules", checkOpRule},
 		{"reshard_to_collectives", checkReshard},
+		{"explicit_reshards", checkExplicit},
 	}
 }
 

@@ -20,6 +20,7 @@ type shardyReshard struct {
 	Ops      []shardyFixedOp             `json:"ops"`
 	Returns  []shardyFixed               `json:"returns"`
 	Expected []shardyExpected            `json:"expected_ops"`
+	Absent   []string                    `json:"expected_absent_ops"`
 }
 
 // shardyDeviceMesh is a mesh with the order of its devices.
@@ -69,6 +70,7 @@ type shardyExpected struct {
 	Out        *shardySharding  `json:"out_sharding"`
 	Shardings  []shardySharding `json:"shardings"`
 	Unchecked  bool             `json:"shardings_unchecked"`
+	Axes       []string         `json:"axes"`
 	AxesPerDim [][]string       `json:"axes_per_dim"`
 	Moves      []struct {
 		Axes   []string `json:"axes"`

@@ -62,17 +62,19 @@ func Choose(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &chooser{o: o, m: m, p: p, types: slices.Concat(in, out), wants: make([]mesh.Projection, p.NumTensors())}
+	c := &chooser{o: o, m: m, p: p, types: slices.Concat(in, out), wants: make([]mesh.Projection, p.NumTensors()), given: make([]*mesh.Spec, p.NumTensors())}
 	for i, s := range have {
 		if c.wants[i], err = p.Project(m, i, s); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", o.Name(), p.Name(i), err)
 		}
+		c.given[i] = &s
 	}
 	for i, s := range want {
 		t := len(in) + i
 		if c.wants[t], err = p.Project(m, t, s); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", o.Name(), p.Name(t), err)
 		}
+		c.given[t] = &s
 	}
 	return c.step()
 }
@@ -84,6 +86,7 @@ type chooser struct {
 	p       *mesh.Parsed
 	types   []ir.Type // of operands, then results
 	wants   []mesh.Projection
+	given   []*mesh.Spec // by tensor: what was said of it, nil for nothing
 	reasons []string
 }
 
@@ -92,8 +95,7 @@ func (c *chooser) say(format string, args ...any) {
 }
 
 func (c *chooser) step() (*Step, error) {
-	c.preferLarger()
-	a, conflicts := c.p.Resolve(c.m, c.wants)
+	a, conflicts := c.cheapest()
 	in, out, err := c.p.Specs(c.m, a)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.o.Name(), err)

@@ -96,8 +96,8 @@ func TestForward(t *testing.T) {
 		{"times", pair, mul, "@[dp,_]+{tp} @[dp,_]", "@[dp,_]+{tp} @[dp,_]", "@[dp,_]+{tp}", ""},
 		{"joined", pair, concat, "@[_,dp]+{tp} @[_,dp]+{tp}", "@[_,dp]+{tp} @[_,dp]+{tp}", "@[_,dp]+{tp}", ""},
 		{"mean of a mean", one, row, "@[dp,tp]", "@[dp,tp]", "@[dp]+{tp}", ""},
-		{"larger wins", [][]int{{1, 6}, {8, 6}}, add, "@[_,dp] @[_,tp]", "@[_,tp] @[_,tp]", "@[_,tp]", "gives way"},
-		{"first wins", pair, add, "@[_,dp] @[_,tp]", "@[_,dp] @[_,dp]", "@[_,dp]", "gives way"},
+		{"the larger leads", [][]int{{1, 6}, {8, 6}}, add, "@[_,dp] @[_,tp]", "@[_,tp.dp] @[_,tp.dp]", "@[_,tp.dp]", "gives way"},
+		{"the first leads", pair, add, "@[_,dp] @[_,tp]", "@[_,dp.tp] @[_,dp.tp]", "@[_,dp.tp]", "gives way"},
 		{"longer list", pair, add, "@[dp,_] @[dp.tp,_]", "@[dp.tp,_] @[dp.tp,_]", "@[dp.tp,_]", ""},
 	} {
 		n := apply(t, c.shapes, c.f)

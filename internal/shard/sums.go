@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
@@ -52,21 +53,30 @@ type sums struct {
 
 // forward runs every op on operands as they lie; results keep their partial sums where keep allows it.
 func (s *sums) forward(keep func(v int) bool) error {
-	s.r.Steps = make([]*Step, len(s.f.Nodes()))
+	before, steps := s.partial, s.r.Steps
+	s.partial, s.r.Steps = make([][]mesh.Pending, len(before)), make([]*Step, len(s.f.Nodes()))
 	for i, n := range s.f.Nodes() {
-		step, err := s.step(n)
-		if err != nil {
-			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+		if steps != nil && s.unchanged(n, before) {
+			s.r.Steps[i] = steps[i]
+		} else {
+			step, err := s.step(n)
+			if err != nil {
+				return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+			}
+			s.r.Steps[i] = step
 		}
-		s.r.Steps[i] = step
 		for j, v := range n.Out() {
-			s.partial[v.ID()] = nil
-			if step != nil && keep(v.ID()) {
+			if step := s.r.Steps[i]; step != nil && keep(v.ID()) {
 				s.partial[v.ID()] = s.free(v.ID(), step.Out[j].Partial)
 			}
 		}
 	}
 	return nil
+}
+
+// unchanged reports whether a node's operands are partial as they were.
+func (s *sums) unchanged(n *ir.Node, before [][]mesh.Pending) bool {
+	return !slices.ContainsFunc(n.In(), func(v *ir.Value) bool { return !slices.Equal(before[v.ID()], s.partial[v.ID()]) })
 }
 
 // free is the sums along axes that do not split the value: the others are reduced into its parts.
@@ -95,7 +105,8 @@ func (s *sums) step(n *ir.Node) (*Step, error) {
 		return nil, nil
 	}
 	have, want := make([]mesh.Spec, len(in)), make([]mesh.Spec, len(out))
-	key := fmt.Appendf(nil, "%s %s %p", o.Name(), o.Rule(in), m)
+	key := append(append(make([]byte, 0, 256), o.Name()...), o.Rule(in)...)
+	key = fmt.Appendf(key, "%p", m)
 	for i, v := range operands {
 		have[i] = s.r.Specs[v]
 		if p := s.partial[v]; len(p) > 0 {
@@ -107,15 +118,29 @@ func (s *sums) step(n *ir.Node) (*Step, error) {
 		want[i] = s.r.Specs[v]
 		key = appendSpec(key, out[i], want[i])
 	}
-	key = fmt.Append(key, groupsOf(o, len(in)))
+	return s.choose(appendGroups(key, o, len(in)), func() (*Step, error) { return Choose(o, m, in, out, have, want) })
+}
+
+// choose is an answer that is kept under key, or a new one.
+func (s *sums) choose(key []byte, ask func() (*Step, error)) (*Step, error) {
 	if step, ok := s.memo[string(key)]; ok {
 		return step, nil
 	}
-	step, err := Choose(o, m, in, out, have, want)
+	step, err := ask()
 	if err == nil {
 		s.memo[string(key)] = step
 	}
 	return step, err
+}
+
+func appendGroups(key []byte, o op.Op, operands int) []byte {
+	for _, g := range groupsOf(o, operands) {
+		for _, i := range g {
+			key = append(key, byte(i))
+		}
+		key = append(key, ';')
+	}
+	return key
 }
 
 func appendSpec(key []byte, t ir.Type, s mesh.Spec) []byte {

@@ -119,7 +119,7 @@ func (c *choice) best() (*decision, error) {
 	}
 	// Where nobody disagrees there is nothing to choose.
 	if _, conflicts := rule.Resolve(c.m, wants); c.found.moved > 0 && len(conflicts) > 0 {
-		if err := c.tryMixes(wants); err != nil {
+		if err := c.tryMixes(append(wants, c.refilled()...)); err != nil {
 			return nil, err
 		}
 	}
@@ -144,44 +144,6 @@ func (c *choice) tryBoth(a mesh.Assignment) error {
 	c.seen = append(c.seen, a)
 	for _, pass := range []passing{passSums, reduceFirst} {
 		if err := c.try(a, pass); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// maxMixes bounds how many assignments are tried beyond the obvious.
-const maxMixes = 256
-
-// tryMixes tries every assignment that gives each factor what one of the tensors wants of it, or nothing.
-func (c *choice) tryMixes(wants []mesh.Projection) error {
-	options := make([][]mesh.Axes, len(c.base.rule.Factors))
-	mixes := 1
-	for f := range options {
-		options[f] = []mesh.Axes{nil}
-		for _, w := range wants {
-			if !slices.ContainsFunc(options[f], w.Axes[f].Equal) {
-				options[f] = append(options[f], w.Axes[f])
-			}
-		}
-		if mixes *= len(options[f]); mixes > maxMixes {
-			return nil
-		}
-	}
-	for i := range mixes {
-		a, used := make([]mesh.Axes, len(options)), mesh.Axes{}
-		clash := false
-		for f, list := range options {
-			a[f] = list[i%len(list)]
-			i /= len(list)
-			clash = clash || slices.ContainsFunc(a[f], func(s mesh.Sub) bool { return c.m.Overlap(s, used) })
-			used = append(used, a[f]...)
-		}
-		if clash {
-			continue
-		}
-		legal, _ := c.base.rule.Resolve(c.m, []mesh.Projection{{Axes: a, Rest: make([]mesh.Axes, len(a))}})
-		if err := c.tryBoth(legal); err != nil {
 			return err
 		}
 	}

@@ -27,8 +27,11 @@ func (p *problem) stay(s state) int {
 	return n
 }
 
-// maxPermutes bounds how many arrangements of axes are tried.
-const maxPermutes = 4000
+// maxPermutes bounds how many axes are tried at places, for one state and for all.
+const (
+	maxPermutes    = 4000
+	maxAllPermutes = 60000
+)
 
 // finish is the cheapest state to which a permute can lead from s: one that cuts every dim into the same pieces.
 func (p *problem) finish(s state) finish {
@@ -36,7 +39,7 @@ func (p *problem) finish(s state) finish {
 	if f, ok := p.finishes[key]; ok {
 		return f
 	}
-	a := &arranger{p: p, like: s, left: maxPermutes, at: state{make([][]uint8, len(s.dims)), s.partial}}
+	a := &arranger{p: p, like: s, left: min(maxPermutes, maxAllPermutes-p.permuted), at: state{make([][]uint8, len(s.dims)), s.partial}}
 	for _, st := range []state{p.from, p.to, s} {
 		for _, list := range st.dims {
 			for _, t := range list {
@@ -50,6 +53,7 @@ func (p *problem) finish(s state) finish {
 		}
 	}
 	a.dim(0)
+	p.permuted += maxPermutes - max(a.left, 0)
 	p.finishes[key] = a.best
 	return a.best
 }
@@ -92,11 +96,7 @@ func (a *arranger) offer(t uint8) {
 
 // dim arranges dim d and those after it.
 func (a *arranger) dim(d int) {
-	if a.left <= 0 {
-		return
-	}
 	if d == len(a.like.dims) {
-		a.left--
 		cost, ok := a.p.finishCost(a.at)
 		stay := a.p.stay(a.at)
 		if ok && (!a.best.ok || cost.Time < a.best.cost.Time || cost.Time == a.best.cost.Time && stay > a.best.stay) {
@@ -120,9 +120,10 @@ func (a *arranger) even(d int, list []uint8, left int) {
 	}
 	for _, t := range a.pool {
 		tok := a.p.tokens[t]
-		if int(t) >= a.p.atoms || tok.mask&a.used != 0 || left%tok.size != 0 {
+		if int(t) >= a.p.atoms || tok.mask&a.used != 0 || left%tok.size != 0 || a.left <= 0 {
 			continue
 		}
+		a.left--
 		a.used |= tok.mask
 		a.even(d, append(list, t), left/tok.size)
 		a.used &^= tok.mask
@@ -138,9 +139,10 @@ func (a *arranger) uneven(d int, list []uint8) {
 	}
 	for _, t := range a.pool {
 		tok := a.p.tokens[t]
-		if tok.mask&a.used != 0 || tok.size != a.p.tokens[a.like.dims[d][len(list)]].size {
+		if tok.mask&a.used != 0 || tok.size != a.p.tokens[a.like.dims[d][len(list)]].size || a.left <= 0 {
 			continue
 		}
+		a.left--
 		a.used |= tok.mask
 		a.uneven(d, append(list, t))
 		a.used &^= tok.mask

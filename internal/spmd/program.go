@@ -94,3 +94,9 @@ func (p *Program) ParamSpec(i int) mesh.Spec { return p.Param(i).Spec }
 
 // ResultSpec is the Spec of a result, on whatever mesh.
 func (p *Program) ResultSpec(i int) mesh.Spec { return p.Result(i).Spec }
+
+// How is how a node of the program, by its number, runs: how its operands must lie and how its results then do.
+func (p *Program) How(node int) (need, give []mesh.Spec) {
+	d := p.steps[node].how
+	return d.need, d.give
+}

@@ -63,6 +63,9 @@ func (r *Router) find(t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	if total(best).Collectives > 1 || slices.ContainsFunc(best, func(m Move) bool { return m.Kind == AllGather }) {
 		// Cutting axes further may help where their sizes differ.
 		p := newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, byDivisors)
+		if p.atoms > maxFine {
+			return r.orExchange(best, t, from, to)
+		}
 		if finer, err := r.search(p, from, to); err == nil && total(finer).Time < total(best).Time {
 			best = finer
 		}
@@ -119,8 +122,11 @@ func mixed(s mesh.Spec) bool {
 	return products > 0 && products < len(s.Partial)
 }
 
-// maxStates bounds the search; beyond it the plain way is taken.
-const maxStates = 4000
+// maxStates bounds the search, beyond which the plain way is taken, and maxFine the parts into which axes are cut.
+const (
+	maxStates = 4000
+	maxFine   = 8
+)
 
 // search is the A* algorithm over states.
 func (r *Router) search(p *problem, from, to mesh.Spec) ([]Move, error) {

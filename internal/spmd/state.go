@@ -66,6 +66,8 @@ type problem struct {
 	// finishes is, for each way to cut the dims into numbers of pieces, the best state from which the target is reached
 	// without a permute.
 	finishes map[string]finish
+	// permuted counts what was tried for them.
+	permuted int
 }
 
 // newProblem reads both Specs; it cuts axes into atoms fine enough for either.

@@ -1,0 +1,172 @@
+package galley_test
+
+import (
+	"testing"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// TestStaticEqualsEager: the same function of sharded tensors, op by op and as one program.
+func TestStaticEqualsEager(t *testing.T) {
+	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
+	arrays := []array.Array{wave(6, 5), wave(5, 7), wave(7, 4)}
+	places := [][]mesh.Placement{{mesh.Shard(0)}, {mesh.Replicate(), mesh.Shard(1)}, {mesh.Replicate(), mesh.Shard(0)}}
+	var types []galley.Type
+	var values []*galley.Tensor
+	params := map[int]mesh.Sharding{}
+	for i, a := range arrays {
+		types = append(types, galley.Type{DType: a.DType(), Shape: a.Shape()})
+		values = append(values, galley.ShardTensor(w.Tensor(a), m, places[i]...).Track())
+		_, spec, _ := galley.Placements(values[i])
+		params[i] = mesh.Closed(spec)
+	}
+	p, err := galley.Trace("mlp", types, func(in []*galley.Tensor) []*galley.Tensor { return mlp(in[0], in[1], in[2]) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Params: params})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.Compile(w, galley.DistributedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	static, err := e.RunSharded(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range mlp(values[0], values[1], values[2]) {
+		a, err := galley.Read(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := galley.Read(static[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, [][]array.Array{{b}}, [][]array.Array{{a}}, 1e-12)
+	}
+}
+
+// TestStaticAcrossMeshes: one program on two meshes, whose devices have programs of their own, equals the eager one.
+func TestStaticAcrossMeshes(t *testing.T) {
+	first, second := parseMesh(t, "dp=2,tp=2"), parseMesh(t, "dp=2,tp=2@[4,5,6,7]")
+	w := world(t, 8)
+	stages := func(in []*galley.Tensor) []*galley.Tensor {
+		x := galley.ShardTensor(in[0], first, mesh.Shard(0))
+		w1 := galley.ShardTensor(in[1], first, mesh.Replicate(), mesh.Shard(1))
+		w2 := galley.ShardTensor(in[2], second, mesh.Replicate(), mesh.Shard(0))
+		h := galley.Reshard(op.Tanh(op.MatMul(x, w1)), second, mesh.Shard(0), mesh.Shard(1))
+		loss := op.Mean(op.Square(op.MatMul(h, w2)))
+		return append([]*galley.Tensor{loss}, galley.Grad(loss, in...)...)
+	}
+	arrays := []array.Array{wave(6, 5), wave(5, 7), wave(7, 4)}
+	var types []galley.Type
+	var values []*galley.Tensor
+	for _, a := range arrays {
+		types = append(types, galley.Type{DType: a.DType(), Shape: a.Shape()})
+		values = append(values, w.Tensor(a).Track())
+	}
+	p, err := galley.Trace("stages", types, stages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.Compile(w, galley.DistributedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	static, err := e.Run(arrays)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range stages(values) {
+		a, err := galley.Read(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, [][]array.Array{static[i : i+1]}, [][]array.Array{{a}}, 1e-12)
+	}
+}
+
+// TestEagerLlama: the loss of a llama whose parameters lie as a plan says, op by op, is that of the distributed step.
+func TestEagerLlama(t *testing.T) {
+	p, args := stepOf(t, smallLlama(), array.F64, 4, 6)
+	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
+	d := distribute(t, p, m, "megatron")
+	e, err := d.Compile(w, galley.DistributedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	static, err := e.Run(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := models.New(smallLlama(), nn.Config{Scope: w, DType: array.F64, Seed: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range model.Params() {
+		_, spec := d.Param(i)
+		q.Value = galley.Lay(q.Value, m, spec).Detach().Track()
+	}
+	var batch []*galley.Tensor
+	for _, a := range args[len(args)-2:] {
+		batch = append(batch, galley.ShardTensor(w.Tensor(a), m, mesh.Shard(0)))
+	}
+	loss := model.Loss(batch[0], batch[1])
+	norm := optim.GlobalNorm(op.GradOnce([]*galley.Tensor{loss}, nil, nn.Values(model.Params())))
+	for i, v := range []*galley.Tensor{loss, norm} {
+		a, err := galley.Read(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, [][]array.Array{{a}}, [][]array.Array{{static[i]}}, 1e-10)
+	}
+}
+
+// TestCaptured: an eager tensor that a trace meets stays as it lies.
+func TestCaptured(t *testing.T) {
+	m, w := parseMesh(t, "tp=2"), world(t, 2)
+	weight := galley.ShardTensor(w.Tensor(wave(6, 4)), m, mesh.Shard(1))
+	p, err := galley.Trace("product", []galley.Type{{DType: array.F64, Shape: array.Shape{3, 6}}}, func(in []*galley.Tensor) []*galley.Tensor {
+		return []*galley.Tensor{op.MatMul(in[0], weight)}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := d.Compile(w, galley.DistributedOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.RunSharded([]*galley.Tensor{w.Tensor(wave(3, 6))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, spec, _ := galley.Placements(out[0]); spec.String() != "@[_,tp]" || len(d.Inserted()) != 0 {
+		t.Errorf("the product lies as %s after %v", spec, d.Inserted())
+	}
+	got, err := galley.Read(out[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := galley.Read(op.MatMul(w.Tensor(wave(3, 6)), w.Tensor(wave(6, 4))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, [][]array.Array{{got}}, [][]array.Array{{want}}, 1e-12)
+}

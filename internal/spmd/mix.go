@@ -9,11 +9,39 @@ import (
 // maxMixes bounds how many assignments are tried beyond the obvious.
 const maxMixes = 256
 
-// tryMixes tries every assignment that gives each factor what one of the tensors wants of it, the beginning of that, what
-// two of them want together, or nothing; axes that no tensor can have where it wants them may go on with another factor.
+// tryMixes tries every assignment that gives each factor one of its options.
 func (c *choice) tryMixes(wants []mesh.Projection) error {
-	options := make([][]mesh.Axes, len(c.base.rule.Factors))
+	options := c.options(wants)
 	mixes := 1
+	for _, list := range options {
+		if mixes *= len(list); mixes > maxMixes {
+			return nil
+		}
+	}
+	for i := range mixes {
+		a, used := make([]mesh.Axes, len(options)), mesh.Axes{}
+		clash := false
+		for f, list := range options {
+			a[f] = list[i%len(list)]
+			i /= len(list)
+			clash = clash || !c.apart(used, a[f])
+			used = append(used, a[f]...)
+		}
+		if clash {
+			continue
+		}
+		legal, _ := c.base.rule.Resolve(c.m, []mesh.Projection{{Axes: a, Rest: make([]mesh.Axes, len(a))}})
+		if err := c.tryBoth(legal); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// options is what each factor may be split by: what one of the tensors wants of it, the beginning of that, what two of
+// them want together, or nothing; axes that no tensor can have where it wants them may go on with another factor.
+func (c *choice) options(wants []mesh.Projection) [][]mesh.Axes {
+	options := make([][]mesh.Axes, len(c.base.rule.Factors))
 	homeless := c.homeless(wants)
 	for f := range options {
 		options[f] = []mesh.Axes{nil}
@@ -40,28 +68,8 @@ func (c *choice) tryMixes(wants []mesh.Projection) error {
 				offer(append(slices.Clip(list), homeless...))
 			}
 		}
-		if mixes *= len(options[f]); mixes > maxMixes {
-			return nil
-		}
 	}
-	for i := range mixes {
-		a, used := make([]mesh.Axes, len(options)), mesh.Axes{}
-		clash := false
-		for f, list := range options {
-			a[f] = list[i%len(list)]
-			i /= len(list)
-			clash = clash || slices.ContainsFunc(a[f], func(s mesh.Sub) bool { return c.m.Overlap(s, used) })
-			used = append(used, a[f]...)
-		}
-		if clash {
-			continue
-		}
-		legal, _ := c.base.rule.Resolve(c.m, []mesh.Projection{{Axes: a, Rest: make([]mesh.Axes, len(a))}})
-		if err := c.tryBoth(legal); err != nil {
-			return err
-		}
-	}
-	return nil
+	return options
 }
 
 // refilled is what tensors might want if the axes of their compound dims stood in another order: each factor takes whatever

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	goruntime "runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -171,5 +172,44 @@ func BenchmarkPartition(b *testing.B) {
 		goruntime.ReadMemStats(&after)
 		b.Logf("%d nodes: infer %v, partition %v, local programs %v; %d MB allocated; %d classes of programs, %d communications", len(f.Nodes()),
 			inferred, planned-inferred, time.Since(start)-planned, (after.TotalAlloc-before.TotalAlloc)>>20, len(classes), len(p.Inserted()))
+	}
+}
+
+// TestLargeStep: planning for 4,096 devices is cheap, since they share programs.
+func TestLargeStep(t *testing.T) {
+	s := sizes{layers: 100, batch: 512, seq: 2048, dim: 8192, heads: 64, ffn: 28672, vocab: 32000}
+	f := s.step(t, array.BF16)
+	m := parseMesh(t, "dp=16,fsdp=8,tp=8,cp=4")
+	var before, after goruntime.MemStats
+	goruntime.ReadMemStats(&before)
+	start := time.Now()
+	r := s.inferred(t, f, m, "@[dp.fsdp,_]")
+	p, err := spmd.Partition(f, r.Specs, m, spmd.Config{Results: r.Results})
+	if err != nil {
+		t.Fatal(err)
+	}
+	classes, err := p.Classes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range classes {
+		if _, err := p.Local(c[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := time.Since(start)
+	goruntime.ReadMemStats(&after)
+	// The goal is one second; the rest is for machines that are busy with other tests.
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 5*time.Second || mb > 500 || len(classes) > 8 {
+		t.Errorf("took %v, %d MB, %d different programs", took, mb, len(classes))
+	}
+	perLayer := 0
+	for _, x := range p.Inserted() {
+		if slices.Contains(x.Move.Axes, mesh.Sub{Axis: "tp"}) {
+			perLayer++
+		}
+	}
+	if perLayer > 4*s.layers+6 {
+		t.Errorf("%d communications over tp: want the four of Megatron in each of %d layers", perLayer, s.layers)
 	}
 }

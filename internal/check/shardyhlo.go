@@ -1,7 +1,6 @@
 package check
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,7 @@ import (
 )
 
 // absent is why an operation has no counterpart here.
-func absent(format string, args ...any) error { return errors.New(fmt.Sprintf(format, args...)) }
+func absent(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
 // translation makes an operation out of Galley's. Data is the operands that carry factors; scalars such as hloStarts of slices
 // and neutral elements are left out of it.

@@ -42,8 +42,8 @@ type level uint8
 const (
 	// passing: ops that only pass dims on, whose operands nobody else uses.
 	passing level = iota
-	// passingAny: the same, whoever uses their operands.
-	passingAny
+	// The same, whoever uses their operands: nothing asks for this level by name.
+	_
 	// passFactors: factors that cost nothing to split; through broadcasts only backwards.
 	passFactors
 	// notBroadcast: all factors; through broadcasts only backwards.

@@ -42,10 +42,11 @@ func (pr *gemmProduct) run(ks *gemmKernels, p *Pool) {
 		p = nil
 	}
 	strips := ks.strip != nil && pr.a.format == formatNative
+	small := pr.work() <= stripWork // these all sum in one order, however many rows there are
 	switch {
-	case strips && pr.work() <= stripWork:
+	case strips && small:
 		runStrips(pr, ks, p)
-	case pr.m <= skinnyRows || pr.n <= skinnyRows:
+	case !small && (pr.m <= skinnyRows || pr.n <= skinnyRows):
 		runSkinny(pr, ks, p)
 	case strips && (pr.m <= ks.stripRows || pr.n <= ks.stripCols):
 		runStrips(pr, ks, p)

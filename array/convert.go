@@ -31,6 +31,31 @@ func (a Array) At(i int) float64 {
 	panic(fmt.Sprintf("array: element of %v", a.dtype))
 }
 
+// Set writes x to element i, in row-major order, in a's dtype; what is not zero is true. Only whoever made a may call it,
+// before anyone else sees it.
+func (a Array) Set(i int, x float64) {
+	switch a.dtype {
+	case F64:
+		Data[float64](a)[i] = x
+	case F32:
+		Data[float32](a)[i] = float32(x)
+	case BF16:
+		Data[BFloat16](a)[i] = ToBFloat16(float32(x))
+	case F16:
+		Data[Float16](a)[i] = ToFloat16(float32(x))
+	case I64:
+		Data[int64](a)[i] = int64(x)
+	case I32:
+		Data[int32](a)[i] = int32(int64(x))
+	case U8:
+		Data[uint8](a)[i] = uint8(int64(x))
+	case Bool:
+		Data[bool](a)[i] = x != 0
+	default:
+		panic(fmt.Sprintf("array: element of %v", a.dtype))
+	}
+}
+
 // Float64s copies the elements as float64.
 func (a Array) Float64s() []float64 {
 	xs := make([]float64, a.Len())

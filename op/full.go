@@ -70,24 +70,7 @@ func (o full) Eval(env *Env, _, out []array.Array) {
 // encode is the bytes of one element of the given value.
 func encode(d array.DType, v float64) []byte {
 	a := array.New(d)
-	switch d {
-	case array.F64:
-		array.Data[float64](a)[0] = v
-	case array.F32:
-		array.Data[float32](a)[0] = float32(v)
-	case array.BF16:
-		array.Data[array.BFloat16](a)[0] = array.ToBFloat16(float32(v))
-	case array.F16:
-		array.Data[array.Float16](a)[0] = array.ToFloat16(float32(v))
-	case array.I64:
-		array.Data[int64](a)[0] = int64(v)
-	case array.I32:
-		array.Data[int32](a)[0] = int32(v)
-	case array.U8:
-		array.Data[uint8](a)[0] = uint8(v)
-	case array.Bool:
-		array.Data[bool](a)[0] = v != 0
-	}
+	a.Set(0, v)
 	return a.Bytes()
 }
 

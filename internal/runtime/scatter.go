@@ -46,7 +46,7 @@ func fill(a array.Array, by mesh.Reduce) {
 	clear(a.Bytes())
 	if by == mesh.Prod {
 		for i := range a.Len() {
-			set(a, i, 1)
+			a.Set(i, 1)
 		}
 	}
 }
@@ -102,12 +102,12 @@ func combine(l *mesh.Layout, p mesh.Piece, parts map[int]array.Array) (array.Arr
 			continue
 		}
 		for i := range total.Len() {
-			set(total, i, fold(spec.Partial[0].Reduce, total.At(i), parts[id].At(i)))
+			total.Set(i, fold(spec.Partial[0].Reduce, total.At(i), parts[id].At(i)))
 		}
 	}
 	if len(spec.Partial) > 0 && spec.Partial[0].Reduce == mesh.Mean {
 		for i := range total.Len() {
-			set(total, i, total.At(i)/float64(count))
+			total.Set(i, total.At(i)/float64(count))
 		}
 	}
 	return total, nil
@@ -145,12 +145,17 @@ func fold(by mesh.Reduce, a, b float64) float64 {
 
 // copyBox copies a box of src to a box of dst of the same size.
 func copyBox(dst array.Array, to mesh.Box, src array.Array, from mesh.Box) {
-	size := dst.DType().Size()
+	size, last := dst.DType().Size(), len(to.Size)-1
+	if last < 0 {
+		copy(dst.Bytes(), src.Bytes())
+		return
+	}
 	var walk func(d, i, j int)
 	ds, ss := dst.Shape().Strides(), src.Shape().Strides()
 	walk = func(d, i, j int) {
-		if d == len(to.Size) {
-			copy(dst.Bytes()[i*size:(i+1)*size], src.Bytes()[j*size:(j+1)*size])
+		if d == last {
+			i, j = i+to.Start[d], j+from.Start[d]
+			copy(dst.Bytes()[i*size:(i+to.Size[d])*size], src.Bytes()[j*size:(j+to.Size[d])*size])
 			return
 		}
 		for k := range to.Size[d] {
@@ -158,26 +163,4 @@ func copyBox(dst array.Array, to mesh.Box, src array.Array, from mesh.Box) {
 		}
 	}
 	walk(0, 0, 0)
-}
-
-// set writes one element.
-func set(a array.Array, i int, x float64) {
-	switch a.DType() {
-	case array.F64:
-		array.Data[float64](a)[i] = x
-	case array.F32:
-		array.Data[float32](a)[i] = float32(x)
-	case array.BF16:
-		array.Data[array.BFloat16](a)[i] = array.ToBFloat16(float32(x))
-	case array.F16:
-		array.Data[array.Float16](a)[i] = array.ToFloat16(float32(x))
-	case array.I64:
-		array.Data[int64](a)[i] = int64(x)
-	case array.I32:
-		array.Data[int32](a)[i] = int32(x)
-	case array.U8:
-		array.Data[uint8](a)[i] = uint8(x)
-	case array.Bool:
-		array.Data[bool](a)[i] = x != 0
-	}
 }

@@ -35,24 +35,7 @@ func Input(dtype array.DType, seed, rank int, shape ...int) array.Array {
 func fromFloats(dtype array.DType, v []float64, shape array.Shape) array.Array {
 	a := array.New(dtype, shape...)
 	for i, x := range v {
-		switch dtype {
-		case array.F64:
-			array.Data[float64](a)[i] = x
-		case array.F32:
-			array.Data[float32](a)[i] = float32(x)
-		case array.BF16:
-			array.Data[array.BFloat16](a)[i] = array.ToBFloat16(float32(x))
-		case array.F16:
-			array.Data[array.Float16](a)[i] = array.ToFloat16(float32(x))
-		case array.I64:
-			array.Data[int64](a)[i] = int64(x)
-		case array.I32:
-			array.Data[int32](a)[i] = int32(int64(x))
-		case array.U8:
-			array.Data[uint8](a)[i] = uint8(int64(x))
-		case array.Bool:
-			array.Data[bool](a)[i] = x != 0
-		}
+		a.Set(i, x)
 	}
 	return a
 }

@@ -45,6 +45,10 @@ type TrainerConfig struct {
 	Mode     Mode
 	// Observe, where set, is told how long each op of a compiled step took.
 	Observe func(op string, took time.Duration)
+	// Strategy, where set, spreads the step over in-process devices; the trainer then owns the parameters, and Sync brings
+	// them back. Annotations say how parameters lie that the built-in plan does not know.
+	Strategy    *Strategy
+	Annotations []Annotation
 }
 
 // Trainer trains parameters step by step.
@@ -56,6 +60,8 @@ type Trainer struct {
 	// exes is the compiled steps by the types of their batches; last is the one that ran last.
 	exes map[string]*Executable
 	last *Executable
+	// many is the step on many devices, where a strategy is given.
+	many *manyDevices
 }
 
 // NewTrainer starts at step 0 with the optimizer's memory at zero.
@@ -68,6 +74,11 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 		return nil, fmt.Errorf("trainer: want a device")
 	}
 	t := &Trainer{c: c, session: c.Device.NewSession(), exes: map[string]*Executable{}}
+	if c.Strategy != nil {
+		if t.many, err = newManyDevices(c); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range c.Params {
 		if p.Value == nil {
 			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
@@ -102,6 +113,9 @@ func (e *DivergedError) Error() string {
 func (t *Trainer) Step(batch ...array.Array) (m Metrics, err error) {
 	defer recoverBug(fmt.Sprintf("training step %d", t.step), &err)
 	m = Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}
+	if t.many != nil {
+		return t.stepMany(m, batch)
+	}
 	params, err := t.params()
 	if err != nil {
 		return m, err

@@ -92,8 +92,9 @@ type block struct {
 	mlp           layer
 }
 
-func (b block) forward(x *op.Tensor, c *nn.KVCache) *op.Tensor {
-	x = op.Add(x, b.attention.Forward(b.attentionNorm.Forward(x), c))
+func (b block) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
+	x = op.Mark(x, name)
+	x = op.Mark(op.Add(x, b.attention.Forward(b.attentionNorm.Forward(x), c)), nn.MidMark(name))
 	return op.Add(x, b.mlp.Forward(b.mlpNorm.Forward(x)))
 }
 
@@ -126,9 +127,9 @@ func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 		x = m.addPositions(x, c)
 	}
 	for i, b := range m.blocks {
-		x = b.forward(x, c.layer(i))
+		x = b.forward(nn.LayerMark(i), x, c.layer(i))
 	}
-	return m.norm.Forward(x)
+	return m.norm.Forward(op.Mark(x, nn.HeadMark))
 }
 
 // addPositions adds the learned vectors of the positions that x holds, which follow those in c.

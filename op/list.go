@@ -82,6 +82,7 @@ func All() []Op {
 		logSoftmax{},
 		logSumExp{},
 		log{},
+		mark{},
 		matmul{},
 		maximum{},
 		maxPool2DGrad{},

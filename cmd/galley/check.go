@@ -84,6 +84,7 @@ func (c *checkBurgersCmd) Run() error {
 
 type checkModelCmd struct {
 	place
+	strategyFlags
 	Eager bool `help:"Run op by op in place of compiled."`
 }
 
@@ -95,11 +96,16 @@ The exit code is 1 if any differs.
 
 Examples:
   galley check model fixtures/llama
-  galley check model fixtures/mixtral --eager -v`
+  galley check model fixtures/mixtral --eager -v
+  galley check model fixtures/llama --mesh dp=2,tp=2,pp=2 --schedule zbh1 --micro 4 --zero 1`
 }
 
 func (c *checkModelCmd) Run() error {
 	if err := c.validate(); err != nil {
+		return err
+	}
+	s, err := c.strategy()
+	if err != nil {
 		return err
 	}
 	d := c.device()
@@ -108,7 +114,7 @@ func (c *checkModelCmd) Run() error {
 	if c.Eager {
 		mode = galley.Eager
 	}
-	return verdict(check.Model(os.Stdout, c.Dir, check.ModelConfig{Device: d, Mode: mode, Verbose: c.Verbose}))
+	return verdict(check.Model(os.Stdout, c.Dir, check.ModelConfig{Device: d, Mode: mode, Verbose: c.Verbose, Strategy: s}))
 }
 
 type checkSpmdCmd struct {

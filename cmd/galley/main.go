@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/galley-ml/galley/internal/pipeline"
 
 	"github.com/galley-ml/galley"
 )
@@ -35,7 +37,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
-	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(),
+	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{"schedules": strings.Join(pipeline.Names(), ", ")},
 		kong.Description("Automatic-parallel training and serving of large models.\n\n"+
 			"  galley train                                  train a small model on a book, two minutes\n"+
 			"  galley train --model DIR --data FILE          train a Hugging Face model on a text\n"+

@@ -22,6 +22,8 @@ import (
 type ModelConfig struct {
 	Device *galley.Device
 	Mode   galley.Mode
+	// Strategy, where set, is how training is spread over devices.
+	Strategy *galley.Strategy
 	// DTypes to run in; none means f32 and f64.
 	DTypes  []array.DType
 	Verbose bool
@@ -221,11 +223,12 @@ func (m *modelCheck) train() error {
 		Device: m.c.Device, Params: m.model.Params(), Mode: m.c.Mode,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(m.model, batch[0]) },
 		Optimizer: optim.AdamW{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay},
-		Schedule:  optim.Constant{LR: o.LR}, ClipNorm: o.ClipNorm,
+		Schedule:  optim.Constant{LR: o.LR}, ClipNorm: o.ClipNorm, Strategy: m.c.Strategy,
 	})
 	if err != nil {
 		return err
 	}
+	defer t.Close()
 	for i, want := range m.ref.Losses {
 		got, err := t.Step(m.batch(i))
 		if err != nil {
@@ -236,7 +239,7 @@ func (m *modelCheck) train() error {
 			m.near(fmt.Sprintf("gradient norm %d", i), math.Abs(got.GradNorm-m.ref.ClipNorms[i]), modelTolerance)
 		}
 	}
-	return nil
+	return t.Sync()
 }
 
 // greedy continues the recorded prompt with the most likely tokens.

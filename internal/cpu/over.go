@@ -54,4 +54,6 @@ func (e *Executable) MayShare(result, param int) bool {
 }
 
 // Returns reports whether a result is a parameter as it was given.
-func (e *Executable) Returns(result, param int) bool { return e.f.Results()[result] == e.f.Params()[param] }
+func (e *Executable) Returns(result, param int) bool {
+	return e.f.Results()[result] == e.f.Params()[param]
+}

@@ -42,11 +42,11 @@ type updater struct {
 	homes    []home
 	b        *ir.Builder
 	// values and meshes are the annotations of parameters, by number.
-	values map[int]mesh.Sharding
-	meshes map[int]*mesh.Mesh
-	roles  []role
+	values  map[int]mesh.Sharding
+	meshes  map[int]*mesh.Mesh
+	roles   []role
 	results []role
-	specs  []mesh.Spec
+	specs   []mesh.Spec
 }
 
 // role is what a parameter of the update is.

@@ -72,10 +72,15 @@ func (t *Timeline) Memory(rank int) []Sample {
 	samples := []Sample{{}}
 	bytes := 0.0
 	step := func(at, change float64) {
-		if change != 0 {
-			bytes += change
-			samples = append(samples, Sample{at, bytes})
+		if change == 0 {
+			return
 		}
+		bytes += change
+		if last := &samples[len(samples)-1]; last.Time == at && last.Bytes <= bytes {
+			last.Bytes = bytes // a dip of no length: what one action frees the next one takes
+			return
+		}
+		samples = append(samples, Sample{at, bytes})
 	}
 	spans := t.Ranks[rank]
 	for i := 0; i < len(spans); i++ {

@@ -20,18 +20,19 @@ type Config struct {
 // generator is one way to order a pipeline. chunks is how many a rank holds; zero leaves it to Config.
 type generator struct {
 	name, about string
+	form        string // the closed form of its bubble, for people: F, B and W are of all chunks of a rank
 	chunks      int
 	build       func(c Config) *Schedule
 }
 
 // generators in the order of Names.
 var generators = []generator{
-	{"fthenb", "all forwards, then all backwards", 1, forwardThenBackward},
-	{"1f1b", "one forward, one backward; the least memory of the classic ones", 1, oneForwardOneBackward},
-	{"interleaved", "1f1b over several chunks a rank: bubbles shrink by their number", 0, interleaved},
-	{"zbh1", "1f1b with weight gradients moved into the bubbles", 1, zeroBubbleH1},
-	{"zbv", "zero bubble on two chunks a rank laid out as a V", 2, zeroBubbleV},
-	{"dualpipev", "forwards and backwards in pairs on a V, so that one hides the other's communication", 2, dualPipeV},
+	{"fthenb", "all forwards, then all backwards", "(p-1)(F+B)", 1, forwardThenBackward},
+	{"1f1b", "one forward, one backward: as fast, with less memory", "(p-1)(F+B)", 1, oneForwardOneBackward},
+	{"interleaved", "1f1b over several chunks a rank", "(p-1)(F+B)/v", 0, interleaved},
+	{"zbh1", "1f1b with weight gradients moved into the bubbles", "(p-1)(F+B-2W)", 1, zeroBubbleH1},
+	{"zbv", "zero bubble on a V: down the ranks and up again", "0 if F = B-W = W", 2, zeroBubbleV},
+	{"dualpipev", "forwards and backwards in pairs on a V", "(p-1)(F&B+B-3W)/2", 2, dualPipeV},
 }
 
 // Names lists the schedules that Generate knows.

@@ -1,9 +1,6 @@
 package pipeline
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Simulator runs schedules against costs. Its zero value is ready; keeping one reuses its memory. It is not for
 // concurrent use.
@@ -204,7 +201,8 @@ func (m *Simulator) duration(a Action) float64 {
 // do notes that an action ran and hands its result on.
 func (m *Simulator) do(r int, a Action, start, end float64) {
 	m.clock[r] = end
-	m.line.Ranks[r] = append(m.line.Ranks[r], Span{a, start, end})
+	spans := &m.line.Ranks[r]
+	*spans = append(*spans, Span{a, start, end})
 	if a.Kind.Computes() {
 		m.line.Work[r] += end - start
 		m.account(r, a)
@@ -233,7 +231,7 @@ func (m *Simulator) send(a Action, i int, at float64) float64 {
 		id = m.forward[i]
 	}
 	l := &m.links[id]
-	start := math.Max(at, l.free)
+	start := max(at, l.free)
 	l.free = start + m.table.transfer[i]
 	if arrival := l.free + m.table.latency[i]; arrival > start {
 		m.line.Messages = append(m.line.Messages, Message{From: l.from, To: l.to, Action: a, Start: start, End: arrival})

@@ -194,3 +194,17 @@ func BenchmarkGenerate(b *testing.B) {
 		})
 	}
 }
+
+// TestMeasured takes a simulated run for a measured one.
+func TestMeasured(t *testing.T) {
+	every(t, func(t *testing.T, s *Schedule, c Config) {
+		want, err := Simulate(s, Uniform(1, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := Measured(s, want.Ranks)
+		if got.Makespan != want.Makespan || got.LongestIdle() != want.LongestIdle() || got.BubbleFraction() != want.BubbleFraction() {
+			t.Errorf("%s %+v: makespan %v, idle %v; want %v, %v", s.Name, c, got.Makespan, got.LongestIdle(), want.Makespan, want.LongestIdle())
+		}
+	})
+}

@@ -72,10 +72,15 @@ func (t *Timeline) Memory(rank int) []Sample {
 	samples := []Sample{{}}
 	bytes := 0.0
 	step := func(at, change float64) {
-		if change != 0 {
-			bytes += change
-			samples = append(samples, Sample{at, bytes})
+		if change == 0 {
+			return
 		}
+		bytes += change
+		if last := &samples[len(samples)-1]; last.Time == at && last.Bytes <= bytes {
+			last.Bytes = bytes // a dip of no length: what one action frees the next one takes
+			return
+		}
+		samples = append(samples, Sample{at, bytes})
 	}
 	spans := t.Ranks[rank]
 	for i := 0; i < len(spans); i++ {
@@ -159,16 +164,37 @@ func (m *Simulator) account(r int, a Action) {
 
 // finish sums up.
 func (m *Simulator) finish() {
-	t := &m.line
-	t.activation, t.kept = append(t.activation[:0], m.table.activation...), append(t.kept[:0], m.table.kept...)
+	m.line.activation = append(m.line.activation[:0], m.table.activation...)
+	m.line.kept = append(m.line.kept[:0], m.table.kept...)
+	m.line.bounds()
+}
+
+// bounds finds when ranks begin and end. Their spans are in order.
+func (t *Timeline) bounds() {
 	for r, spans := range t.Ranks {
-		if len(spans) == 0 {
-			continue
+		if n := len(spans); n > 0 {
+			t.First[r], t.Last[r] = spans[0].Start, spans[n-1].End
+			t.Makespan = max(t.Makespan, t.Last[r])
 		}
-		t.First[r] = spans[0].Start
-		for i := range spans {
-			t.Last[r] = max(t.Last[r], spans[i].End)
-		}
-		t.Makespan = max(t.Makespan, t.Last[r])
 	}
+}
+
+// Measured is the timeline of a run whose spans were measured: for each rank those of its actions, in order, in seconds
+// from a common start. Waiting counts as idle, whether a rank waits in a receive or between actions.
+func Measured(s *Schedule, ranks [][]Span) *Timeline {
+	t := &Timeline{}
+	t.begin(s)
+	copy(t.Ranks, ranks)
+	t.activation, t.kept = make([]float64, s.Stages), make([]float64, s.Stages)
+	for r, spans := range t.Ranks {
+		end := 0.0
+		for _, x := range spans {
+			if x.Kind.Computes() && x.End > end {
+				t.Work[r] += x.End - max(x.Start, end)
+				end = x.End
+			}
+		}
+	}
+	t.bounds()
+	return t
 }

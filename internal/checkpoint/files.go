@@ -1,0 +1,49 @@
+package checkpoint
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+)
+
+// files is what a Keeper does to the disk; tests put one in its place that fails, fills up or forgets.
+type files interface {
+	MkdirAll(path string) error
+	Mkdir(path string) error
+	Create(path string) (file, error)
+	Rename(from, to string) error
+	RemoveAll(path string) error
+	SyncDir(path string) error
+}
+
+type file interface {
+	io.WriteCloser
+	Sync() error
+}
+
+// disk is the operating system's files.
+type disk struct{}
+
+func (disk) MkdirAll(path string) error   { return os.MkdirAll(path, 0o777) }
+func (disk) Mkdir(path string) error      { return os.Mkdir(path, 0o777) }
+func (disk) Rename(from, to string) error { return os.Rename(from, to) }
+func (disk) RemoveAll(path string) error  { return os.RemoveAll(path) }
+
+func (disk) Create(path string) (file, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+// SyncDir makes what was created and renamed in a directory last through a power cut. Some network file systems have
+// no such thing and say so; they order renames themselves.
+func (disk) SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
+}

@@ -1,0 +1,363 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/mesh"
+)
+
+func newKeeper(t testing.TB, c Config) *Keeper {
+	t.Helper()
+	k, err := NewKeeper(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+// save saves and waits.
+func save(t testing.TB, k *Keeper, s State) {
+	t.Helper()
+	if err := k.Save(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openGood(t testing.TB, dir string) *Reader {
+	t.Helper()
+	r, err := Open(dir, OpenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func wantError(t testing.TB, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v\n want %q in it", err, want)
+	}
+}
+
+func names(t testing.TB, dir string) []string {
+	t.Helper()
+	var list []string
+	for _, e := range must(os.ReadDir(dir)) {
+		if e.Name() != ".lock" {
+			list = append(list, e.Name())
+		}
+	}
+	return list
+}
+
+// TestAnyLayout saves tensors under one layout and reads them under another.
+func TestAnyLayout(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		sub := must(os.MkdirTemp(dir, "run"))
+		defer os.RemoveAll(sub)
+		s := State{}
+		var wholes []array.Array
+		for i := range rapid.IntRange(0, 3).Draw(rt, "tensors") {
+			shape := drawShape(rt)
+			a := fillRandom(array.New(rapid.SampledFrom(array.DTypes()).Draw(rt, "dtype"), shape...), uint64(i))
+			l := drawLayout(rt, "from", shape)
+			wholes = append(wholes, a)
+			s.Tensors = append(s.Tensors, must(Sharded(string(rune('a'+i)), l, scatter(l, a))))
+		}
+		k := must(NewKeeper(Config{Dir: sub}))
+		if err := k.Save(context.Background(), s); err != nil {
+			rt.Fatal(err)
+		}
+		if err := k.Close(); err != nil {
+			rt.Fatal(err)
+		}
+		r, err := Open(sub, OpenConfig{Verify: rapid.SampledFrom([]Verify{VerifyAtOpen, VerifyAtRead}).Draw(rt, "verify")})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer r.Close()
+		for i, a := range wholes {
+			l := drawLayout(rt, "to", a.Shape())
+			parts, err := r.ReadLayout(s.Tensors[i].Name, l)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for device, want := range scatter(l, a) {
+				if !same(parts[device], want) {
+					rt.Fatalf("%v, device %d: got %v, want %v", l.Spec(), device, parts[device], want)
+				}
+			}
+		}
+	})
+}
+
+// TestLargeRuns reads boxes whose stretches are longer than a window's and shorter, in one tensor.
+func TestLargeRuns(t *testing.T) {
+	dir := t.TempDir()
+	a := fillRandom(array.New(array.F32, 300, 5000), 3)
+	l := must(must(mesh.ParseSpec("@[_,x]")).Layout(must(mesh.Parse("x=3")), a.Shape()))
+	k := newKeeper(t, Config{Dir: dir})
+	save(t, k, State{Tensors: []Tensor{must(Sharded("a", l, scatter(l, a)))}})
+	r := openGood(t, dir)
+	for _, b := range []mesh.Box{boxOf(a.Shape()), {Start: []int{3, 10}, Size: []int{290, 4900}}, {Start: []int{0, 1600}, Size: []int{300, 100}},
+		{Start: []int{7, 0}, Size: []int{1, 1}}, {Start: []int{300, 0}, Size: []int{0, 5000}}} {
+		got, err := r.Read("a", b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !same(got, cut(a, b)) {
+			t.Errorf("%v: wrong elements", b)
+		}
+	}
+}
+
+// TestKeep keeps the newest, skips what is not a checkpoint, and removes what a killed process left.
+func TestKeep(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, name{step: 3}.temporary())
+	if err := errors.Join(os.Mkdir(left, 0o777), os.WriteFile(filepath.Join(left, "x"), nil, 0o666),
+		os.Mkdir(filepath.Join(dir, "step-notes"), 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	k := newKeeper(t, Config{Dir: dir, Keep: 2})
+	for step := range int64(5) {
+		save(t, k, sample(step*2))
+		checkSample(t, openGood(t, dir))
+	}
+	if got, want := names(t, dir), []string{"step-00000006", "step-00000008", "step-notes"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	r, err := OpenStep(dir, 6, OpenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	checkSample(t, r)
+	_, err = OpenStep(dir, 7, OpenConfig{})
+	wantError(t, err, "no step 7")
+	direct := openGood(t, filepath.Join(dir, "step-00000006"))
+	checkSample(t, direct)
+}
+
+// TestReadWhileRemoved reads from a checkpoint after the Keeper has removed it.
+func TestReadWhileRemoved(t *testing.T) {
+	dir := t.TempDir()
+	k := newKeeper(t, Config{Dir: dir, Keep: 1})
+	save(t, k, sample(1))
+	r, err := Open(dir, OpenConfig{Verify: VerifyAtRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	save(t, k, sample(2))
+	if got := names(t, dir); len(got) != 1 {
+		t.Fatalf("got %v, want one", got)
+	}
+	checkSample(t, r)
+}
+
+// TestSaveAgain replaces a step, refuses to go back unasked, and goes back when asked.
+func TestSaveAgain(t *testing.T) {
+	dir := t.TempDir()
+	k := newKeeper(t, Config{Dir: dir})
+	save(t, k, sample(2))
+	save(t, k, sample(4))
+	save(t, k, sample(4))
+	if got, want := names(t, dir), []string{"step-00000002", "step-00000004.1"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	checkSample(t, openGood(t, dir))
+	wantError(t, k.Save(t.Context(), sample(3)), "already holds step-00000004.1: resume from that")
+	if err := k.Rewind(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	save(t, k, sample(3))
+	if got := must(k.Steps(t.Context())); !slices.Equal(got, []int64{3, 2}) {
+		t.Errorf("steps: got %v, want [3 2]", got)
+	}
+}
+
+// TestBackOverBad goes on from a step before one that has gone bad.
+func TestBackOverBad(t *testing.T) {
+	dir := t.TempDir()
+	k := newKeeper(t, Config{Dir: dir})
+	save(t, k, sample(2))
+	save(t, k, sample(4))
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	flip(t, filepath.Join(dir, "step-00000004", "device-00001.safetensors"), 200)
+	k = newKeeper(t, Config{Dir: dir, Keep: 2})
+	save(t, k, sample(3))
+	if r := openGood(t, dir); r.Meta().Step != 3 || len(r.Skipped()) != 1 {
+		t.Errorf("got step %d, skipped %v", r.Meta().Step, r.Skipped())
+	}
+	save(t, k, sample(4))
+	save(t, k, sample(5))
+	if got, want := names(t, dir), []string{"step-00000004.1", "step-00000005"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestSnapshot changes the state as soon as Save returns.
+func TestSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	k := newKeeper(t, Config{Dir: dir})
+	for step := range int64(4) {
+		s := sample(step)
+		if err := k.Save(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		for i := range s.Tensors {
+			for _, p := range s.Tensors[i].Parts {
+				clear(p.Data.Bytes())
+				clear(p.Box.Size)
+			}
+			s.Tensors[i] = Tensor{}
+		}
+		clear(s.Scalars)
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	checkSample(t, openGood(t, dir))
+	if p := k.Progress(); p.Step != 3 || p.Done != p.Total || p.Total != 4*7*9*4+8 {
+		t.Errorf("progress: got %+v", p)
+	}
+	wantError(t, k.Save(t.Context(), sample(9)), "is closed")
+}
+
+// TestBalance writes copies once, and evenly.
+func TestBalance(t *testing.T) {
+	var list []safetensors.Named
+	for i := range 16 {
+		list = append(list, safetensors.Named{Name: string(rune('a' + i)), Array: array.New(array.F32, 10, i+1)})
+	}
+	p := must(newPlan(Wholes(Meta{}, list, 4)))
+	if want := int64(16 * 17 / 2 * 40); p.bytes != want {
+		t.Errorf("got %d bytes, want %d", p.bytes, want)
+	}
+	for i, pieces := range p.files {
+		var n int64
+		for _, pc := range pieces {
+			n += p.size(pc)
+		}
+		if n != p.bytes/4 {
+			t.Errorf("device %d writes %d bytes, want %d", p.devices[i], n, p.bytes/4)
+		}
+	}
+}
+
+func TestExport(t *testing.T) {
+	dir := t.TempDir()
+	list := []safetensors.Named{{Name: "model.w", Array: array.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 3, 2)},
+		{Name: "adam.w", Array: array.Scalar(int64(3))}, {Name: "model.b", Array: array.New(array.BF16, 0, 4)}}
+	k := newKeeper(t, Config{Dir: dir})
+	save(t, k, Wholes(Meta{Scalars: []Scalar{Text("note", "x")}}, list, 2))
+	r := openGood(t, dir)
+	var got []safetensors.Named
+	for n, err := range r.Wholes("model.") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, n)
+	}
+	if len(got) != 2 || got[0].Name != "w" || got[1].Name != "b" || !same(got[0].Array, list[0].Array) || !same(got[1].Array, list[2].Array) {
+		t.Errorf("got %v", got)
+	}
+	src := r.Source("model.")
+	if names := src.Names(); !slices.Equal(names, []string{"w", "b"}) || src.Metadata()["note"] != "x" {
+		t.Errorf("got %v %v", names, src.Metadata())
+	}
+	if a, err := src.ReadRange("w", 1, 2); err != nil || !same(a, list[0].Array.Rows(1, 2)) {
+		t.Errorf("got %v %v", a, err)
+	}
+	_, err := src.ReadRange("w", 1, 4)
+	wantError(t, err, "rows out of range: got 1 to 4 of f32[3,2]")
+}
+
+func TestRefused(t *testing.T) {
+	k := newKeeper(t, Config{Dir: t.TempDir()})
+	whole := Whole("w", array.New(array.F32, 4))
+	half := func(device, start, size int) Part {
+		return Part{device, mesh.Box{Start: []int{start}, Size: []int{size}}, array.New(array.F32, size)}
+	}
+	of := func(parts ...Part) []Tensor { return []Tensor{{"w", whole.Type, parts}} }
+	for _, c := range []struct {
+		state State
+		want  string
+	}{
+		{State{Tensors: []Tensor{whole, whole}}, `two tensors named "w"`},
+		{State{Tensors: of()}, `tensor "w": boxes`},
+		{State{Tensors: of(half(0, 0, 2))}, "do not cover"},
+		{State{Tensors: of(half(0, 0, 3), half(1, 2, 2))}, "do not cover"},
+		{State{Tensors: of(half(0, 0, 2), half(1, 3, 2))}, "device 1: box: got start [3] and size [2], want a place in [4]"},
+		{State{Tensors: of(half(-1, 0, 4))}, "got number -1"},
+		{State{Tensors: of(Part{0, boxOf([]int{4}), array.New(array.F64, 4)})}, "data: got f64[4], want f32[4]"},
+		{State{Tensors: of(Part{Box: boxOf([]int{4})})}, "want f32[4]"},
+		{State{Meta: Meta{Step: -1}}, "got step -1"},
+		{State{Meta: Meta{Scalars: []Scalar{{"x", "bool", "1"}}}}, `got type "bool", want int, float or text`},
+		{State{Meta: Meta{Scalars: []Scalar{{"x", "int", "01"}}}}, `got "01", want "1"`},
+		{State{Meta: Meta{RNG: []Counter{{Name: "\xff"}}}}, "not UTF-8"},
+		{State{Tensors: []Tensor{{Name: "", Type: whole.Type}}}, "a tensor has no name"},
+	} {
+		wantError(t, k.Save(t.Context(), c.state), c.want)
+	}
+	if got := names(t, k.c.Dir); len(got) > 0 {
+		t.Errorf("left behind: %v", got)
+	}
+	_, err := NewKeeper(Config{Dir: k.c.Dir})
+	wantError(t, err, "another keeper writes to it (process")
+	_, err = NewKeeper(Config{})
+	wantError(t, err, "no directory")
+	_, err = Open(k.c.Dir, OpenConfig{})
+	wantError(t, err, "no good checkpoint: start without one")
+	_, err = Open(filepath.Join(k.c.Dir, "none"), OpenConfig{})
+	if _, ok := errors.AsType[*NoneError](err); !ok {
+		t.Errorf("got %v, want a NoneError", err)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	dir := t.TempDir()
+	k := newKeeper(t, Config{Dir: dir})
+	save(t, k, sample(1))
+	r := openGood(t, dir)
+	_, err := r.ReadWhole("z")
+	wantError(t, err, `no tensor "z" among 5`)
+	_, err = r.Read("a", mesh.Box{Start: []int{0, 0}, Size: []int{8, 1}})
+	wantError(t, err, "want a place in [7,9]")
+	wantError(t, r.ReadInto(array.New(array.F64, 7, 9), "a", boxOf([]int{7, 9})), "into f64[7,9], want f32[7,9]")
+	_, err = r.Meta().Int("loss_scale")
+	wantError(t, err, `scalar "loss_scale": got type float, want int`)
+	_, err = r.Meta().Counter("noise")
+	wantError(t, err, `no random stream "noise"`)
+	if v, err := r.Meta().Float("loss_scale"); v != 65536 || err != nil {
+		t.Errorf("got %v %v", v, err)
+	}
+	if v, err := r.Meta().Counter("dropout"); v != 1000 || err != nil {
+		t.Errorf("got %v %v", v, err)
+	}
+	l := must(must(mesh.ParseSpec("@[_,_]+{x}")).Layout(must(mesh.Parse("x=2")), []int{7, 9}))
+	_, err = r.ReadLayout("a", l)
+	wantError(t, err, "no partial axes")
+	if tensors := r.Tensors(); len(tensors) != 5 || len(tensors[1].Parts) != 4 {
+		t.Errorf("got %v", tensors)
+	}
+}

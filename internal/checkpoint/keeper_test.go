@@ -151,6 +151,9 @@ func TestKeep(t *testing.T) {
 	checkSample(t, r)
 	_, err = OpenStep(dir, 7, OpenConfig{})
 	wantError(t, err, "no step 7")
+	deep := filepath.Join(dir, "a", "b", "c")
+	save(t, newKeeper(t, Config{Dir: deep}), sample(1))
+	checkSample(t, openGood(t, deep))
 	direct := openGood(t, filepath.Join(dir, "step-00000006"))
 	checkSample(t, direct)
 }
@@ -243,6 +246,35 @@ func TestSnapshot(t *testing.T) {
 	wantError(t, k.Save(t.Context(), sample(9)), "is closed")
 }
 
+// TestReadParts saves what is not in memory, and refuses what cannot be read.
+func TestReadParts(t *testing.T) {
+	dir := t.TempDir()
+	k := newKeeper(t, Config{Dir: dir})
+	s := sample(1)
+	for i := range s.Tensors {
+		for j, p := range s.Tensors[i].Parts {
+			s.Tensors[i].Parts[j] = Part{Device: p.Device, Box: p.Box, Read: func(into array.Array) error {
+				copy(into.Bytes(), p.Data.Bytes())
+				return nil
+			}}
+		}
+	}
+	save(t, k, s)
+	checkSample(t, openGood(t, dir))
+	s.Step = 2
+	gone := errors.New("device lost")
+	for j := range s.Tensors[2].Parts {
+		s.Tensors[2].Parts[j].Read = func(array.Array) error { return gone }
+	}
+	err := k.Save(t.Context(), s)
+	if !errors.Is(err, gone) {
+		t.Errorf("got %v, want %v", err, gone)
+	}
+	wantError(t, err, `step 2: tensor "c"[0:7,0:9] of device 0`)
+	save(t, k, sample(3))
+	checkSample(t, openGood(t, dir))
+}
+
 // TestBalance writes copies once, and evenly.
 func TestBalance(t *testing.T) {
 	var list []safetensors.Named
@@ -296,7 +328,7 @@ func TestRefused(t *testing.T) {
 	k := newKeeper(t, Config{Dir: t.TempDir()})
 	whole := Whole("w", array.New(array.F32, 4))
 	half := func(device, start, size int) Part {
-		return Part{device, mesh.Box{Start: []int{start}, Size: []int{size}}, array.New(array.F32, size)}
+		return Part{Device: device, Box: mesh.Box{Start: []int{start}, Size: []int{size}}, Data: array.New(array.F32, size)}
 	}
 	of := func(parts ...Part) []Tensor { return []Tensor{{"w", whole.Type, parts}} }
 	for _, c := range []struct {
@@ -309,7 +341,7 @@ func TestRefused(t *testing.T) {
 		{State{Tensors: of(half(0, 0, 3), half(1, 2, 2))}, "do not cover"},
 		{State{Tensors: of(half(0, 0, 2), half(1, 3, 2))}, "device 1: box: got start [3] and size [2], want a place in [4]"},
 		{State{Tensors: of(half(-1, 0, 4))}, "got number -1"},
-		{State{Tensors: of(Part{0, boxOf([]int{4}), array.New(array.F64, 4)})}, "data: got f64[4], want f32[4]"},
+		{State{Tensors: of(Part{Box: boxOf([]int{4}), Data: array.New(array.F64, 4)})}, "data: got f64[4], want f32[4]"},
 		{State{Tensors: of(Part{Box: boxOf([]int{4})})}, "want f32[4]"},
 		{State{Meta: Meta{Step: -1}}, "got step -1"},
 		{State{Meta: Meta{Scalars: []Scalar{{"x", "bool", "1"}}}}, `got type "bool", want int, float or text`},

@@ -17,7 +17,7 @@ type piece struct {
 	holders []int // numbers of the tensor's parts
 	part    int   // the one that is written
 	key     string
-	data    array.Array // what is written: the part's, or a copy
+	data    array.Array // what is written: a copy of the part's
 }
 
 // plan is what goes into which file. Pieces are ordered by tensor, then by place; devices are sorted.
@@ -89,6 +89,9 @@ func checkPart(t Tensor, part Part) error {
 	if err := checkBox(t.Type.Shape, part.Box); err != nil {
 		return err
 	}
+	if part.Read != nil && !part.Data.IsValid() {
+		return nil
+	}
 	if part.Data.DType() != t.Type.DType || !part.Data.Shape().Equal(part.Box.Size) {
 		return fmt.Errorf("data: got %v%v, want %v%v", part.Data.DType(), part.Data.Shape(), t.Type.DType, array.Shape(part.Box.Size))
 	}
@@ -109,7 +112,6 @@ func (p *plan) assign() {
 		pc.part = slices.MinFunc(pc.holders, func(a, b int) int {
 			return cmp.Or(cmp.Compare(load[parts[a].Device], load[parts[b].Device]), cmp.Compare(parts[a].Device, parts[b].Device))
 		})
-		pc.data = parts[pc.part].Data
 		load[parts[pc.part].Device] += p.size(i)
 		p.bytes += p.size(i)
 	}
@@ -152,22 +154,26 @@ func (p *plan) device(i int) int { return p.tensors[p.pieces[i].tensor].Parts[p.
 
 // snapshot copies what is to be written into buffers, which it extends and returns: those of the save before fit as long
 // as the state does not change its form. The plan then needs nothing of the caller's memory.
-func (p *plan) snapshot(buffers []array.Array) []array.Array {
+func (p *plan) snapshot(buffers []array.Array) ([]array.Array, error) {
 	for i := range p.pieces {
-		from := p.pieces[i].data
+		pc := &p.pieces[i]
+		t := p.tensors[pc.tensor]
 		if i == len(buffers) {
 			buffers = append(buffers, array.Array{})
 		}
-		if b := buffers[i]; b.DType() != from.DType() || !b.Shape().Equal(from.Shape()) {
-			buffers[i] = from.Clone()
-		} else {
-			copy(b.Bytes(), from.Bytes())
+		if b := buffers[i]; b.DType() != t.Type.DType || !b.Shape().Equal(pc.box.Size) {
+			buffers[i] = array.New(t.Type.DType, array.Shape(pc.box.Size).Clone()...)
 		}
-		p.pieces[i].data = buffers[i]
+		pc.data = buffers[i]
+		if part := t.Parts[pc.part]; part.Data.IsValid() {
+			copy(pc.data.Bytes(), part.Data.Bytes())
+		} else if err := part.Read(pc.data); err != nil {
+			return buffers, fmt.Errorf("tensor %q%v of device %d: %w", t.Name, pc.box, part.Device, err)
+		}
 	}
 	p.tensors = nil
 	clear(buffers[len(p.pieces):])
-	return buffers[:len(p.pieces)]
+	return buffers[:len(p.pieces)], nil
 }
 
 // named is the tensors of a file.

@@ -54,7 +54,10 @@ func (k *Keeper) begin(p *plan) error {
 				p.manifest.Step, k.c.Dir, n)
 		}
 	}
-	k.buffers = p.snapshot(k.buffers)
+	var err error
+	if k.buffers, err = p.snapshot(k.buffers); err != nil {
+		return fmt.Errorf("checkpoint: step %d: %w", p.manifest.Step, err)
+	}
 	k.step.Store(p.manifest.Step)
 	k.done.Store(0)
 	k.total.Store(p.bytes)

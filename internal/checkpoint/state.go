@@ -61,6 +61,9 @@ type Part struct {
 	Box    mesh.Box
 	// Data has the size of the box. What a Reader tells of a checkpoint has none.
 	Data array.Array
+	// Read, where there is no Data, brings it into an array of the box's size: from another memory, or an offload.Store.
+	// Save calls it before it returns, for the one part of equal ones that it writes.
+	Read func(into array.Array) error
 }
 
 // Whole is a tensor that one device holds.

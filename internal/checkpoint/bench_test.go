@@ -1,0 +1,67 @@
+package checkpoint
+
+import (
+	"testing"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/safetensors"
+)
+
+// benchState is 64 MiB on four devices.
+func benchState() State {
+	var list []safetensors.Named
+	for i := range 16 {
+		list = append(list, safetensors.Named{Name: string(rune('a' + i)), Array: fillRandom(array.New(array.F32, 1024, 1024), uint64(i))})
+	}
+	return Wholes(Meta{}, list, 4)
+}
+
+// BenchmarkSave is a save to its end.
+func BenchmarkSave(b *testing.B) {
+	k := newKeeper(b, Config{Dir: b.TempDir(), Keep: 1})
+	s := benchState()
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		s.Step++
+		save(b, k, s)
+	}
+}
+
+// BenchmarkSnapshot is what a save does before its caller goes on.
+func BenchmarkSnapshot(b *testing.B) {
+	s := benchState()
+	b.SetBytes(64 << 20)
+	var buffers []array.Array
+	for b.Loop() {
+		buffers = must(must(newPlan(s)).snapshot(buffers))
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	save(b, newKeeper(b, Config{Dir: dir}), benchState())
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		must(Open(dir, OpenConfig{})).Close()
+	}
+}
+
+// BenchmarkRead reads quarters of columns, the worst way to split what was saved whole.
+func BenchmarkRead(b *testing.B) {
+	dir := b.TempDir()
+	save(b, newKeeper(b, Config{Dir: dir}), benchState())
+	r := openGood(b, dir)
+	box := boxOf([]int{1024, 256})
+	dst := array.New(array.F32, 1024, 256)
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		for i := range 16 {
+			for q := range 4 {
+				box.Start[1] = 256 * q
+				if err := r.ReadInto(dst, string(rune('a'+i)), box); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	}
+}

@@ -1,10 +1,12 @@
 package checkpoint
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/mesh"
 )
 
 // benchState is 64 MiB on four devices.
@@ -63,5 +65,39 @@ func BenchmarkRead(b *testing.B) {
 				}
 			}
 		}
+	}
+}
+
+// wide is the state of a large model on 64 devices, each tensor cut in 64, with no more data than needed.
+func wide() State {
+	l := must(must(mesh.ParseSpec("@[x,y]")).Layout(must(mesh.Parse("x=8,y=8")), []int{8, 8}))
+	parts := scatter(l, array.New(array.F32, 8, 8))
+	var s State
+	for i := range 1000 {
+		s.Tensors = append(s.Tensors, must(Sharded(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), l, parts)))
+	}
+	return s
+}
+
+func BenchmarkPlan(b *testing.B) {
+	s := wide()
+	for b.Loop() {
+		must(newPlan(s))
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	m := must(newPlan(wide())).manifest
+	for b.Loop() {
+		must(m.encode())
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	m := must(newPlan(wide())).manifest
+	text := must(m.encode())
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		must(parseManifest(text))
 	}
 }

@@ -175,10 +175,14 @@ func TestNoDirectory(t *testing.T) {
 // slow is a disk on which nothing is created before it may.
 type slow struct {
 	disk
-	may chan struct{}
+	came, may chan struct{}
 }
 
 func (d slow) Create(path string) (file, error) {
+	select {
+	case d.came <- struct{}{}:
+	default:
+	}
 	<-d.may
 	return d.disk.Create(path)
 }
@@ -186,7 +190,7 @@ func (d slow) Create(path string) (file, error) {
 // TestOneAtATime blocks a save and looks at what the others do.
 func TestOneAtATime(t *testing.T) {
 	dir := t.TempDir()
-	d := slow{may: make(chan struct{})}
+	d := slow{came: make(chan struct{}, 1), may: make(chan struct{})}
 	k := newKeeper(t, Config{Dir: dir, files: d})
 	if err := k.Save(t.Context(), sample(1)); err != nil {
 		t.Fatal(err)
@@ -204,6 +208,7 @@ func TestOneAtATime(t *testing.T) {
 			t.Errorf("got %v, want it canceled", err)
 		}
 	}
+	<-d.came
 	if got := names(t, dir); len(got) != 1 || !strings.HasPrefix(got[0], ".step-00000001.tmp-") {
 		t.Errorf("got %v, want one temporary", got)
 	}

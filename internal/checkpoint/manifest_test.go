@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"bytes"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -76,6 +78,19 @@ func TestManifestText(t *testing.T) {
 	}
 	if !bytes.Equal(encoded(t, *again), text) {
 		t.Error("read and written again it differs")
+	}
+}
+
+// TestDocumented holds the manifest on the page against the one that is written.
+func TestDocumented(t *testing.T) {
+	s := small()
+	s.Seed, s.Scalars = 42, []Scalar{Float("loss_scale", 65536)}
+	dir := t.TempDir()
+	save(t, newKeeper(t, Config{Dir: dir}), s)
+	text := string(must(os.ReadFile(filepath.Join(dir, "step-00000012", manifestName))))
+	page := string(must(os.ReadFile("../../docs/checkpoints.md")))
+	if !strings.Contains(page, "```json\n"+text+"```\n") {
+		t.Errorf("docs/checkpoints.md does not show\n%s", text)
 	}
 }
 

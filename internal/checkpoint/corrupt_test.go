@@ -20,6 +20,7 @@ func flip(t testing.TB, path string, at int) {
 
 // TestCorrupt damages a file of the newest checkpoint in every way; the file must be named and the one before taken.
 func TestCorrupt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	k := newKeeper(t, Config{Dir: dir})
 	save(t, k, sample(1))
@@ -71,6 +72,7 @@ func wantSkipped(t *testing.T, dir, file, what string) {
 
 // TestEveryByte flips each byte of the manifest in turn.
 func TestEveryByte(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	k := newKeeper(t, Config{Dir: dir})
 	save(t, k, sample(12))

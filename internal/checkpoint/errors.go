@@ -25,7 +25,8 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// NoneError says that a directory has no good checkpoint, or not the one that was asked for.
+// NoneError says that a directory has no good checkpoint, or not the one that was asked for. Without Skipped nothing was
+// ever saved there, and a fresh start is right; with it a run's work is at stake.
 type NoneError struct {
 	Dir string
 	// What is the checkpoint that was asked for: "step 12"; empty for any.

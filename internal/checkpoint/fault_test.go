@@ -42,6 +42,7 @@ func (f fullFile) Write(p []byte) (int, error) {
 
 // TestFullDisk runs out of room at various places of a save.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := &full{room: 1 << 20}
 	k := newKeeper(t, Config{Dir: dir, files: d})
@@ -130,6 +131,7 @@ func (f brokenFile) Sync() error { return errors.Join(f.d.step(), f.file.Sync())
 // TestBrokenDisk makes every change to the disk the first that fails: the last good checkpoint stays, and the error is
 // told. A new Keeper cleans up.
 func TestBrokenDisk(t *testing.T) {
+	t.Parallel()
 	for n := 0; ; n++ {
 		dir := t.TempDir()
 		d := &broken{left: 1 << 30, err: syscall.EROFS}

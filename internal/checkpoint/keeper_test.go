@@ -96,6 +96,7 @@ func TestKeep(t *testing.T) {
 
 // TestOpenWhileSaving opens again and again while checkpoints come and go; there is always a good one.
 func TestOpenWhileSaving(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	k := newKeeper(t, Config{Dir: dir, Keep: 1})
 	save(t, k, sample(1))

@@ -51,14 +51,21 @@ func saveForever(dir string) error {
 
 // TestKill kills a process that saves at random moments and looks at what is left.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var promised int64
 	kills := 20
 	if testing.Short() {
 		kills = 5
 	}
+	torn := 0
 	for i := range kills {
 		promised = max(promised, runAndKill(t, dir))
+		if _, temps, err := list(dir); err != nil {
+			t.Fatal(err)
+		} else if len(temps) > 0 {
+			torn++
+		}
 		r, err := Open(dir, OpenConfig{})
 		if err != nil {
 			if promised == 0 {
@@ -72,6 +79,7 @@ func TestKill(t *testing.T) {
 		checkSample(t, r)
 		r.Close()
 	}
+	t.Logf("%d of %d kills left something half-written; got to step %d", torn, kills, promised)
 	if promised < int64(kills) {
 		t.Errorf("got to step %d only", promised)
 	}

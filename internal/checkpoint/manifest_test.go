@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,20 @@ func TestManifestText(t *testing.T) {
 	}
 	if !bytes.Equal(encoded(t, *again), text) {
 		t.Error("read and written again it differs")
+	}
+}
+
+// TestDeterministic writes the same whatever the order in which devices are listed.
+func TestDeterministic(t *testing.T) {
+	want := encoded(t, must(newPlan(sample(3))).manifest)
+	for range 20 {
+		s := sample(3)
+		for _, tensor := range s.Tensors {
+			rand.Shuffle(len(tensor.Parts), func(i, j int) { tensor.Parts[i], tensor.Parts[j] = tensor.Parts[j], tensor.Parts[i] })
+		}
+		if got := encoded(t, must(newPlan(s)).manifest); !bytes.Equal(got, want) {
+			t.Fatalf("got\n%s\nwant\n%s", got, want)
+		}
 	}
 }
 

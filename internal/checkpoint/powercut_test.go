@@ -140,6 +140,7 @@ func (m cutMode) write(t *testing.T, root *inode, dir string) {
 // file its bytes as of its last sync, a directory its names. Names that were not synced may have changed or not; all
 // cases are tried. There must always be a good checkpoint, and never one older than the last that was waited for.
 func TestPowerCut(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := &journal{}
 	k := newKeeper(t, Config{Dir: dir, Keep: 1, files: d})

@@ -15,6 +15,7 @@ import (
 
 // TestAnyLayout saves tensors under one layout and reads them under another.
 func TestAnyLayout(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		sub := must(os.MkdirTemp(dir, "run"))
@@ -143,6 +144,9 @@ func TestReadErrors(t *testing.T) {
 	l := must(must(mesh.ParseSpec("@[_,_]+{x}")).Layout(must(mesh.Parse("x=2")), []int{7, 9}))
 	_, err = r.ReadLayout("a", l)
 	wantError(t, err, "no partial axes")
+	if got, want := r.String(), "step-00000001: 5 tensors, 1016 bytes of devices [0 1 2 3]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	if tensors := r.Tensors(); len(tensors) != 5 || len(tensors[1].Parts) != 4 {
 		t.Errorf("got %v", tensors)
 	}

@@ -120,6 +120,19 @@ func (r *Reader) verifyAll() error {
 	return firstError(errs)
 }
 
+// String says what the checkpoint is in a line: step-00000012: 5 tensors, 1016 bytes of devices [0 1].
+func (r *Reader) String() string {
+	var bytes int
+	var devices []int
+	for _, t := range r.manifest.Tensors {
+		bytes += t.typ().Bytes()
+	}
+	for _, f := range r.manifest.Files {
+		devices = append(devices, f.Device)
+	}
+	return fmt.Sprintf("%s: %d tensors, %d bytes of devices %v", filepath.Base(r.path), len(r.manifest.Tensors), bytes, devices)
+}
+
 // Path is the checkpoint's directory.
 func (r *Reader) Path() string { return r.path }
 

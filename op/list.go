@@ -35,6 +35,7 @@ func All() []Op {
 		conv{},
 		cos{},
 		crossEntropyGrad{},
+		crossEntropyPart{},
 		crossEntropy{},
 		cumMax{},
 		cumMin{},

@@ -39,6 +39,8 @@ const (
 	ByTime Preference = iota
 	// BySize: also where it only sends about as little, since what a gather brings together is large.
 	BySize
+	// Always: wherever operands would have to be gathered otherwise.
+	Always
 )
 
 // TogetherOf is how an op may be computed together on operands of these types; its rule is empty where it cannot be.

@@ -26,11 +26,15 @@ func (c *choice) orTogether(alone *decision) (*decision, error) {
 	if err != nil || joint == nil {
 		return alone, err
 	}
-	if joint.time < alone.time || how.Prefer == op.BySize && alone.moved-joint.moved >= joint.exchanged/2 {
+	if joint.time < alone.time || how.Prefer == op.BySize && alone.moved-joint.moved >= joint.exchanged/fewTimes ||
+		how.Prefer == op.Always && alone.moved > joint.moved {
 		return joint, nil
 	}
 	return alone, nil
 }
+
+// fewTimes is how much more than a gather devices may send inside an op that prefers not to have its operands gathered.
+const fewTimes = 4
 
 // splitsJoint reports whether an assignment splits a joint factor: otherwise nobody has anything to exchange.
 func splitsJoint(rule *mesh.Parsed, m *mesh.Mesh, a mesh.Assignment) bool {

@@ -34,3 +34,25 @@ func TestRuleBind(t *testing.T) {
 		}
 	}
 }
+
+// TestJointFactor: along a joint factor results are complete, along others they are partial.
+func TestJointFactor(t *testing.T) {
+	m, err := Parse("x=2,y=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Rule("ab+,a->,a").Bind([][]int{{4, 6}, {4}}, [][]int{{}, {4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, out, err := p.Specs(m, Assignment{On("x"), On("y")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out[0].String() + " " + out[1].String(); got != "@[]+{x} @[x]" {
+		t.Errorf("results lie as %s: want @[]+{x} @[x]", got)
+	}
+	if !p.Factors[1].Joint || p.Reduced(1) {
+		t.Error("b is not joint")
+	}
+}

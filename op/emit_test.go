@@ -20,6 +20,7 @@ var notLowered = map[string]string{
 	"all_to_all":         "of uneven parts",
 	"collective_permute": "of uneven parts",
 	"reduce_scatter":     "of uneven parts",
+	"ring_shift":         "of uneven parts",
 	"shard_pad":          "of uneven parts",
 	"shard_slice":        "of uneven parts",
 	"transfer":           "messages between meshes are not part of one program there",

@@ -49,6 +49,8 @@ type TrainerConfig struct {
 	// them back. Annotations say how parameters lie that the built-in plan does not know.
 	Strategy    *Strategy
 	Annotations []Annotation
+	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
+	Watch func(Span)
 }
 
 // Trainer trains parameters step by step.
@@ -57,6 +59,8 @@ type Trainer struct {
 	session *Session
 	slots   []array.Array
 	step    int
+	// skipped is how many of the steps changed nothing, since their gradients overflowed.
+	skipped int
 	// exes is the compiled steps by the types of their batches; last is the one that ran last.
 	exes map[string]*Executable
 	last *Executable
@@ -99,6 +103,8 @@ type Metrics struct {
 	// GradNorm is the norm of all gradients, before clipping.
 	GradNorm float64
 	LR       float64
+	// Skipped is a step in f16 whose gradients overflowed: it changed nothing but the scale of the loss.
+	Skipped bool
 }
 
 // DivergedError is a step whose loss or gradients are not finite numbers.

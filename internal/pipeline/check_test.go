@@ -22,6 +22,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"0F0+0B0", "joins 0F0 to its own backward"},
 		{"0F0 0B0+0F1 0B1", "joins 0B0 to something"},
 		{"0F0 0B0 0F1 0B1\n1F1 1F0 1B1 1B0", "deadlock: rank 0 waits at 0B0 for 1B0, which rank 1 does after 1F1; rank 1 waits at 1F1 for 0F1, which rank 0 does after 0B0"},
+		{"1F0 0F0 1B0 0B0", "deadlock: rank 0 waits at 1F0 for 0F0, which rank 0 does after 1F0"},
+		{"0F0 0F1+0B0 0B1\n1F0 1F1 1B0 1B1", "deadlock: rank 0 waits at 0B0 for 1B0, which rank 1 does after 1F1; rank 1 waits at 1F1 for 0F1, which rank 0 does after 0B0"},
 		{"0F0 0SF0 0RB0 0B0\n1F0 1B0", "missing 1RF0: stages 1 and 0 are on different ranks"},
 		{"0F0 0SF0 0RB0 0B0\n1F0 1RF0 1B0 1SB0", "rank 1 has 1F0 at position 0, before 1RF0"},
 		{"0F0 0SF0 0B0", "rank 0 has 0SF0: no other rank"},
@@ -93,5 +95,26 @@ func TestLowerV(t *testing.T) {
 	}
 	if _, err := Lower(low); err == nil {
 		t.Error("lowered twice")
+	}
+}
+
+func TestFits(t *testing.T) {
+	s, err := Generate("zbv", Config{Ranks: 3, Micros: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Config{{}, {Ranks: 3}, {Ranks: 3, Micros: 4, Chunks: 2}} {
+		if err := s.Fits(c); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for want, c := range map[string]Config{
+		"schedule zbv: is for 3 ranks: got 4":         {Ranks: 4},
+		"schedule zbv: is for 4 micro-batches: got 8": {Micros: 8},
+		"schedule zbv: is for 2 chunks a rank: got 1": {Chunks: 1},
+	} {
+		if err := s.Fits(c); err == nil || err.Error() != want {
+			t.Errorf("%+v: got %v, want %s", c, err, want)
+		}
 	}
 }

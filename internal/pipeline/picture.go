@@ -10,7 +10,7 @@ import (
 var fills = [Weight + 1]string{"#8ec5f0", "#f2a65a", "#f2d768", "#d3bdea"}
 
 // about is the kinds in words.
-var about = [Weight + 1]string{"forward", "backward", "input gradient", "weight gradient"}
+var about = [kinds]string{"forward", "backward", "input gradient", "weight gradient", "send", "receive", "send", "receive"}
 
 // Trace writes the timeline as tracks of each rank: what it computes, what it sends, and what it holds.
 func (t *Timeline) Trace(w *trace.Writer) {
@@ -24,7 +24,7 @@ func (t *Timeline) Trace(w *trace.Writer) {
 			if i > 0 && spans[i-1].Joined {
 				track = w.Track(fmt.Sprintf("rank %d", r), "compute, joined")
 			}
-			if s.Kind.Computes() {
+			if s.Kind.Computes() || s.End > s.Start {
 				w.Span(track, trace.Span{Name: act(s.Stage, s.Kind, s.Micro).String(), Category: about[s.Kind], Start: s.Start, Duration: s.End - s.Start,
 					Args: []trace.Arg{{Name: "stage", Value: s.Stage}, {Name: "micro", Value: s.Micro}}})
 			}

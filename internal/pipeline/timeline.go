@@ -22,7 +22,8 @@ type Timeline struct {
 	Messages []Message
 	// Makespan is when the last action ends.
 	Makespan float64
-	// Work is for how long each rank computes. First and Last are when it begins its first action and ends its last.
+	// Work is for how long each rank computes. First and Last are when it begins to compute and when it ends
+	// its last action.
 	Work, First, Last []float64
 	// PeakBytes is the most that each rank holds at a time of what Costs.Activation counts, and PeakLive the largest
 	// number of micro-batches, by stage, whose backward passes have not ended.
@@ -169,12 +170,20 @@ func (m *Simulator) finish() {
 	m.line.bounds()
 }
 
-// bounds finds when ranks begin and end. Their spans are in order.
+// bounds finds when ranks begin to compute and when they end. Their spans are in order.
 func (t *Timeline) bounds() {
 	for r, spans := range t.Ranks {
-		if n := len(spans); n > 0 {
-			t.First[r], t.Last[r] = spans[0].Start, spans[n-1].End
-			t.Makespan = max(t.Makespan, t.Last[r])
+		n := len(spans)
+		if n == 0 {
+			continue
+		}
+		t.Last[r] = spans[n-1].End
+		t.Makespan = max(t.Makespan, t.Last[r])
+		for _, x := range spans {
+			if x.Kind.Computes() {
+				t.First[r] = x.Start
+				break
+			}
 		}
 	}
 }

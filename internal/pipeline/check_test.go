@@ -118,3 +118,65 @@ func TestFits(t *testing.T) {
 		}
 	}
 }
+
+func TestBuffers(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want int
+	}{
+		{"0F0 0B0", 1},
+		{"0F0 0F1 0F2 0B0 0B1 0B2\n1F0 1F1 1F2 1B0 1B1 1B2", 1},
+		{"0F0 0F1 0F2 0B2 0B1 0B0\n1F0 1F1 1F2 1B0 1B1 1B2", 1}, // received early, held by the rank, not by the link
+		{"1F0 1F1 1F2 0B0 0B1 0B2 # two ranks the other way round\n0F0 0F1 0F2 1B0", 0},
+		{"place 0 1 0\n0F0 0F1 0F2 2F0 2B0 2F1 2B1 2F2 2B2 0B0 0B1 0B2\n1F0 1F1 1F2 1B0 1B1 1B2", 1},
+		{"place 0 1 2 0\n0F0 0F1 0F2 3F0 3B0 3F1 3B1 3F2 3B2 0B0 0B1 0B2\n1F0 1F1 1F2 1B0 1B1 1B2\n2F0 2F1 2F2 2B0 2B1 2B2", 1},
+	} {
+		s, err := Parse(tt.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		low, err := Lower(s)
+		if (err != nil) != (tt.want == 0) {
+			t.Errorf("%q: %v", tt.text, err)
+		}
+		if err != nil {
+			continue
+		}
+		if n, err := Buffers(low); err != nil || n != tt.want {
+			t.Errorf("%q: %d, %v; want %d", tt.text, n, err, tt.want)
+		}
+		if _, err := Buffers(s); (err == nil) != (len(s.Ranks) == 1) {
+			t.Errorf("%q, not lowered: %v", tt.text, err)
+		}
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	for _, name := range Names() {
+		if About(name) == "" {
+			t.Errorf("nothing is said about %s", name)
+		}
+		s, err := Generate(name, Config{Ranks: 3, Micros: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := s.Splits(), strings.HasPrefix(name, "zb") || name == "dualpipev"; got != want {
+			t.Errorf("%s splits backward passes: %v", name, got)
+		}
+		n := 0
+		for r := range s.Ranks {
+			for _, stage := range s.Of(r) {
+				if s.Place[stage] != r {
+					t.Errorf("%s: stage %d is not on rank %d", name, stage, r)
+				}
+				n++
+			}
+		}
+		if n != s.Stages {
+			t.Errorf("%s: ranks hold %d of %d stages", name, n, s.Stages)
+		}
+	}
+	if About("none") != "" {
+		t.Error("something is said about nothing")
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestPublished compares with totals from the literature, F=1 and B=2.
@@ -207,4 +209,26 @@ func TestMeasured(t *testing.T) {
 			t.Errorf("%s %+v: makespan %v, idle %v; want %v, %v", s.Name, c, got.Makespan, got.LongestIdle(), want.Makespan, want.LongestIdle())
 		}
 	})
+}
+
+func TestClone(t *testing.T) {
+	var sim Simulator
+	c := Uniform(1, 2)
+	c.Transfer, c.Activation = []float64{0.5}, []float64{1}
+	run := func(name string) *Timeline {
+		s, err := Generate(name, Config{Ranks: 3, Micros: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := sim.Run(s, &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return line
+	}
+	kept := run("1f1b").Clone()
+	run("dualpipev")
+	if d := cmp.Diff(run("1f1b"), kept, cmp.AllowUnexported(Timeline{})); d != "" {
+		t.Error(d)
+	}
 }

@@ -26,5 +26,5 @@
 //
 // Files: action, schedule and parse are the data; generate, classic and zero make it; flow says what actions need of each
 // other; check, messages and deadlock judge; lower adds communication and buffers counts it; costs, simulate and timeline
-// run it in time; bubble holds the closed forms; picture draws.
+// run it in time, by way of program; bubble holds the closed forms; picture draws.
 package pipeline

@@ -173,14 +173,27 @@ func BenchmarkSimulate(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			p, err := Prepare(s)
+			if err != nil {
+				b.Fatal(err)
+			}
 			c := Uniform(1, 2)
 			c.Transfer, c.Activation = []float64{0.1}, []float64{1}
 			var sim Simulator
-			for b.Loop() {
-				if _, err := sim.Run(s, &c); err != nil {
-					b.Fatal(err)
+			b.Run("schedule", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := sim.Run(s, &c); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
+			})
+			b.Run("prepared", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := sim.RunProgram(p, &c); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		})
 	}
 }

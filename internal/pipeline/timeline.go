@@ -145,7 +145,7 @@ func (t *Timeline) begin(s *Schedule) {
 }
 
 // account notes what an action takes and frees. Of a joined pair the forward comes first, so the peak counts both.
-func (m *Simulator) account(r int, a Action) {
+func (m *Simulator) account(r int, a *step) {
 	switch a.Kind {
 	case Forward:
 		m.live[r] += m.table.activation[a.Stage]

@@ -151,6 +151,7 @@ func All() []Op {
 		uniform{},
 		variance{},
 		where{},
+		zigzag{},
 	}
 }
 

@@ -281,9 +281,19 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if s == nil && t.watch != nil {
 		s = &galley.Strategy{}
 	}
+	model := t.model
+	if s != nil {
+		var notes []string
+		if model, notes, err = s.Arrange(t.model, t.Seq); err != nil {
+			return nil, err
+		}
+		for _, n := range notes {
+			fmt.Println(n)
+		}
+	}
 	trainer, err := galley.NewTrainer(galley.TrainerConfig{
 		Device: t.d, Params: t.model.Params(), Mode: mode, Strategy: s, Watch: t.watch,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(t.model, batch[0]) },
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
 		ClipNorm:  t.Clip,

@@ -36,7 +36,7 @@ func runPacked(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 	j.gemmProduct, j.ks, j.at = *pr, ks, pr.a.transposed()
 	kc := blockSize(pr.k, ks.kc, 4)
 	nc := blockSize(pr.n, ks.nc, ks.nr)
-	j.packed = newGemmBuffer(kc * nc * ks.size)
+	j.packed = newGemmBuffer(nc / ks.nr * ks.panelStride(ks.nr, kc) * ks.size)
 	j.splitRows(p.Threads())
 	for j.j = 0; j.j < pr.n; j.j += nc {
 		j.nb = min(nc, pr.n-j.j)
@@ -101,17 +101,16 @@ func (j *packedJob) packGroup(t int) {
 }
 
 func (j *packedJob) panelB(q int) unsafe.Pointer {
-	return unsafe.Add(j.packed.ptr, q*j.ks.nr*j.kb*j.ks.size)
+	return unsafe.Add(j.packed.ptr, q*j.ks.panelStride(j.ks.nr, j.kb)*j.ks.size)
 }
 
 // computeRows packs a range of rows of A and computes their part of C.
 func (j *packedJob) computeRows(t int) {
 	ks := j.ks
 	rows := j.panels[t/j.parts]
-	panel := ks.mr * j.kb * ks.size
-	packed := (rows.hi - rows.lo) * panel
-	buf := newGemmBuffer(packed + cacheLine + ks.mr*ks.nr*ks.size)
-	totals := unsafe.Add(buf.ptr, (packed+cacheLine-1)&^(cacheLine-1))
+	packed := (rows.hi - rows.lo) * ks.panelStride(ks.mr, j.kb) * ks.size
+	buf := newGemmBuffer(packed + ks.mr*ks.nr*ks.size)
+	totals := unsafe.Add(buf.ptr, packed)
 	ks.packPanels(buf.ptr, &j.at, ks.spreadA[j.at.format], gemmPanels{j.p, j.kb, rows.lo, rows.hi, ks.mr, j.m})
 	first := t % j.parts * j.group
 	last := min(first+j.group, ceilDiv(j.nb, ks.nr))
@@ -126,7 +125,7 @@ func (j *packedJob) computeRows(t int) {
 func (j *packedJob) computePanel(a, totals unsafe.Pointer, rows rowPanels, q int) {
 	ks := j.ks
 	b, next := j.panelB(q), j.panelB(q+1)
-	stepA, stepNext := ks.mr*j.kb*ks.size, nextBytes*j.kb
+	stepA, stepNext := ks.panelStride(ks.mr, j.kb)*ks.size, nextBytes*j.kb
 	ahead := ks.nr * j.kb * ks.size
 	if (q+1)*ks.nr >= j.nb {
 		ahead = 0

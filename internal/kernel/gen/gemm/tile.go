@@ -171,15 +171,15 @@ func (t target) turns(label string, l tileLoop) {
 }
 
 // turn generates one turn of a loop: unroll terms, and a line of what is next.
-// If each sum is to end in this turn, end is what to do with it then. They end
-// some rows with each term, so that the multiply-adds of the others go on.
+// If a chain ends with it, end is what to do with each sum after its last term,
+// while the multiply-adds of the rows below go on.
 func (t target) turn(l tileLoop, end func(sum reg.VecPhysical, i int)) {
 	rows, vectors := t.tileShape()
 	PREFETCHT1(Mem{Base: l.next})
 	ADDQ(Imm(64), l.next)
 	for u := range unroll {
 		t.term(l.a, l.b, u, func(row int) {
-			if end == nil || row*unroll/rows != u {
+			if end == nil || u+1 < unroll {
 				return
 			}
 			for i := row * vectors; i < (row+1)*vectors; i++ {

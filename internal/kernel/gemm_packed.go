@@ -117,6 +117,10 @@ func (j *packedJob) computeRows(t int) {
 	for q := first; q < last; q++ {
 		j.computePanel(buf.ptr, totals, rows, q)
 	}
+	if j.p+j.kb == j.k {
+		row, col := rows.lo*ks.mr, j.j+first*ks.nr
+		j.addBias(ks, row, min(rows.hi*ks.mr, j.m)-row, col, min(j.j+last*ks.nr, j.n)-col)
+	}
 	buf.free()
 }
 

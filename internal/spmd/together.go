@@ -92,9 +92,9 @@ func (p *planner) exchange(n *ir.Node) (Move, bool) {
 	}, true
 }
 
-// kindOf is what an op that exchanges does, by its name.
+// kindOf is what an op that exchanges does, by what its name begins with.
 func kindOf(name string) Kind {
-	if i := slices.Index(kindNames[:], strings.TrimPrefix(name, "collective_")); i >= 0 {
+	if i := slices.IndexFunc(kindNames[:], func(kind string) bool { return strings.HasPrefix(name, kind) }); i >= 0 {
 		return Kind(i)
 	}
 	return Permute

@@ -37,11 +37,15 @@ func TestExpertParallel(t *testing.T) {
 		{"ep2 cp2", smallMixtral(), "ep=2,cp=2", 2, "@[ep,cp]", models.Layout{Parts: 2, Context: op.ContextRing}},
 		{"ep2 cp2 zigzag", smallMixtral(), "ep=2,cp=2", 2, "@[ep,cp]", models.Layout{Parts: 2, Order: models.Zigzag}},
 		{"dp2 ep2 tp2", smallMixtral(), "dp=2,ep=2,tp=2", 4, "@[dp.ep,_]", models.Layout{}},
+		{"capacity", smallMixtral(), "dp=2,ep=2", 4, "@[dp.ep,_]", models.Layout{Capacity: 0.75}},
 		{"same tokens everywhere", smallMixtral(), "dp=2,ep=2", 4, "@[dp,_]", models.Layout{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.layout.Experts = 2
 			p, args := stepOf(t, c.config, array.F64, c.batch, 8)
+			if c.layout.Capacity > 0 {
+				p = arrangedStep(t, c.config, models.Layout{Experts: 1, Capacity: c.layout.Capacity}, c.batch, 8)
+			}
 			one, err := galley.Compile(device(t), p, galley.Options{})
 			if err != nil {
 				t.Fatal(err)

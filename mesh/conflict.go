@@ -212,6 +212,32 @@ func (s *settler) reused(f int, axis Sub, before Axes) bool {
 	return false
 }
 
+// Exchanges reports whether devices exchange anything inside the op under an assignment: a joint factor is split, and if it is
+// shared, by an axis that splits another factor as well. Otherwise the op's own rule does as well.
+func (p *Parsed) Exchanges(m *Mesh, a Assignment) bool {
+	for f, axes := range a {
+		if !p.Factors[f].Joint || m.Count(axes) == 1 {
+			continue
+		}
+		if !p.Factors[f].Shared || p.sharesAny(m, a, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharesAny reports whether an axis of a factor splits another one, too.
+func (p *Parsed) sharesAny(m *Mesh, a Assignment, f int) bool {
+	for g := range a {
+		for _, x := range a[f] {
+			if g != f && m.Extent(x) > 1 && m.Overlap(x, a[g]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Shares reports whether one axis may split both factors: one of them is shared, and no tensor has both.
 func (p *Parsed) Shares(f, g int) bool {
 	if !p.Factors[f].Shared && !p.Factors[g].Shared {

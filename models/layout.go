@@ -19,6 +19,9 @@ type Layout struct {
 	// Experts is how many devices share the experts of a mixture; from 1 on, tokens travel to their experts, and the inner
 	// values of these are computed again for gradients.
 	Experts int
+	// Capacity, where it is not 0 and Experts are shared, limits how many tokens an expert computes to that many times its
+	// even share: unlike the rest it changes numbers, though not by how many devices there are.
+	Capacity float64
 	// Order is in which order the rows of a sequence are while Loss computes.
 	Order Order
 	// Given says in which order Loss is given ids and labels. Where that is not Order, Loss puts them in order, for which
@@ -72,6 +75,9 @@ func Arrange(m Model, l Layout) (Model, error) {
 	if l.Given == Zigzag && l.Order != Zigzag {
 		return nil, fmt.Errorf("models: sequences are given in zigzag order: want that order in the model, too")
 	}
+	if l.Capacity < 0 || l.Capacity > 0 && l.Experts == 0 {
+		return nil, fmt.Errorf("models: capacity %v of experts that %d devices share: want 0, or more and 1 or more devices", l.Capacity, l.Experts)
+	}
 	if l.Parts < 0 || l.Experts < 0 {
 		return nil, fmt.Errorf("models: %d devices that share a sequence and %d that share experts: want 0 or more", l.Parts, l.Experts)
 	}
@@ -80,7 +86,7 @@ func Arrange(m Model, l Layout) (Model, error) {
 	for i := range d.blocks {
 		if e, ok := d.blocks[i].mlp.(*nn.MoE); ok && l.Experts > 0 {
 			shared := *e
-			shared.Config.Fused = true
+			shared.Config.Fused, shared.Config.Capacity = true, l.Capacity
 			d.blocks[i].mlp = &shared
 		}
 	}

@@ -258,7 +258,7 @@ const (
 func (c *choice) try(a mesh.Assignment, pass passing) error {
 	d := c.base
 	d.assign = a
-	if d.together != nil && !splitsJoint(d.rule, c.m, a) {
+	if d.together != nil && !d.rule.Exchanges(c.m, a) {
 		return nil
 	}
 	var err error

@@ -17,8 +17,8 @@ array internal/kernel
 mesh internal/comm internal/hlo internal/safetensors internal/golden
 internal/ir internal/comm/commtest
 op
-internal/pass internal/shard internal/spmd internal/pipeline
-internal/plan internal/cpu internal/xla internal/checkpoint internal/elastic
+internal/pass internal/shard internal/spmd internal/pipeline internal/backend
+internal/plan internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/elastic
 internal/runtime
 nn optim data
 models

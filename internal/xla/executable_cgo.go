@@ -1,0 +1,159 @@
+//go:build cgo && linux
+
+package xla
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/gomlx/go-xla/pjrt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// Executable is a compiled program with the tensors that its trace captured.
+type Executable struct {
+	d        *Device
+	f        *ir.Func
+	p        *pjrt.LoadedExecutable
+	donated  []bool
+	captured []*Buffer
+}
+
+// Compile writes f as StableHLO and has the plugin compile it, unless it has seen the same text before. Captured tensors
+// are bound now.
+func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, error) {
+	e := &Executable{d: d, f: f, donated: make([]bool, len(f.Params()))}
+	for _, i := range o.Donate {
+		if own := len(f.Params()) - len(f.Captures()); i < 0 || i >= own {
+			return nil, fmt.Errorf("compile %s: donated parameter %d: it has %d", f.Name(), i, own)
+		}
+		e.donated[i] = true
+	}
+	text, err := Lower(f, LowerConfig{Target: d.target, Donate: o.Donate})
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
+	}
+	if e.p, err = d.compile(f.Name(), text); err != nil {
+		return nil, err
+	}
+	for _, src := range f.Captures() {
+		a, ok := src.Store().(array.Array)
+		if !ok {
+			return nil, fmt.Errorf("compile %s: captured tensor %v has no data on the host", f.Name(), src.Type())
+		}
+		b, err := d.put(a)
+		if err != nil {
+			return nil, err
+		}
+		e.captured = append(e.captured, ready(d, src.Type(), b))
+	}
+	return e, nil
+}
+
+func (d *Device) compile(name, text string) (*pjrt.LoadedExecutable, error) {
+	key := sha256.Sum256([]byte(text))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p, ok := d.programs[key]; ok {
+		return p, nil
+	}
+	if d.closed {
+		return nil, fmt.Errorf("xla: %s is closed", d.name)
+	}
+	if d.dump != nil {
+		d.dump(name, text)
+	}
+	p, err := d.client.Compile().WithStableHLO([]byte(text)).Done()
+	if err != nil {
+		return nil, fmt.Errorf("compile %s for %s: %w", name, d.name, brief(err))
+	}
+	d.programs[key] = p
+	return p, nil
+}
+
+// Run starts the program and returns at once; the results can be given to the next run right away.
+func (e *Executable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
+	in, err := e.bind(args)
+	if err != nil {
+		return nil, err
+	}
+	for i, b := range in {
+		if e.donated[i] && b.gone.Swap(true) {
+			return nil, fmt.Errorf("run %s: argument %d: it is donated twice", e.f.Name(), i)
+		}
+	}
+	results := make([]*Buffer, len(e.f.Results()))
+	out := make([]backend.Buffer, len(results))
+	for i, v := range e.f.Results() {
+		results[i] = pending(e.d, v.Type())
+		out[i] = results[i]
+	}
+	return out, e.d.submit(func() { e.run(in, results) })
+}
+
+// bind checks the arguments and adds the captured tensors.
+func (e *Executable) bind(args []backend.Buffer) ([]*Buffer, error) {
+	params := e.f.Params()
+	if own := len(params) - len(e.captured); len(args) != own {
+		return nil, fmt.Errorf("run %s: want %d arguments: got %d", e.f.Name(), own, len(args))
+	}
+	in := make([]*Buffer, 0, len(params))
+	for i, a := range args {
+		b, ok := a.(*Buffer)
+		switch {
+		case !ok || b.d != e.d:
+			return nil, fmt.Errorf("run %s: argument %d %q: it lies on another backend", e.f.Name(), i, params[i].Name())
+		case b.gone.Load():
+			return nil, fmt.Errorf("run %s: argument %d %q: %w", e.f.Name(), i, params[i].Name(), errGone)
+		case !b.t.Equal(params[i].Type()):
+			return nil, fmt.Errorf("run %s: argument %d %q: got %v, want %v", e.f.Name(), i, params[i].Name(), b.t, params[i].Type())
+		}
+		in = append(in, b)
+	}
+	return append(in, e.captured...), nil
+}
+
+// run executes on the device's goroutine. An argument that could not be made is what is wrong with the results, too.
+func (e *Executable) run(in, results []*Buffer) {
+	out, err := e.execute(in)
+	for i, r := range results {
+		if err != nil {
+			r.set(nil, err)
+		} else {
+			r.set(out[i], nil)
+		}
+	}
+}
+
+func (e *Executable) execute(in []*Buffer) ([]*pjrt.Buffer, error) {
+	buffers := make([]*pjrt.Buffer, len(in))
+	for i, b := range in {
+		<-b.done
+		if b.err != nil {
+			return nil, b.err
+		}
+		buffers[i] = b.b
+	}
+	out, err := e.p.Execute(buffers...).SetDonate(e.donated).Done()
+	if err != nil {
+		return nil, fmt.Errorf("run %s on %s: %w", e.f.Name(), e.d.name, brief(err))
+	}
+	return out, nil
+}
+
+// Memory is what the plugin planned.
+func (e *Executable) Memory() backend.Memory {
+	m := e.p.OnDeviceMemoryUsageStats
+	return backend.Memory{Arena: int(m.Temporary), Params: int(m.Inputs), Results: int(m.Outputs - m.Aliases)}
+}
+
+// Close gives the captured tensors back; the program stays for the next that is equal.
+func (e *Executable) Close() error {
+	for _, b := range e.captured {
+		b.Free()
+	}
+	return nil
+}

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -17,6 +18,7 @@ import (
 
 // trainCmd trains a language model to predict the next token of a text.
 type trainCmd struct {
+	backendFlags
 	Model     string  `help:"Hugging Face directory of a model to go on with; without it a new small one is made." type:"existingdir" placeholder:"DIR"`
 	Data      string  `help:"Text file; without it the first chapters of Moby-Dick." type:"existingfile" placeholder:"FILE"`
 	Tokenizer string  `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
@@ -30,6 +32,7 @@ type trainCmd struct {
 	Seed      uint64  `help:"Seed of the first weights and of the order of the text." default:"1"`
 	Threads   int     `help:"Threads; 0 means all cores."`
 	Eager     bool    `help:"Run op by op in place of compiled."`
+	BF16      bool    `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
 	Layers    int     `help:"Blocks of a new model." default:"4"`
 	Dim       int     `help:"Width of a new model." default:"128"`
 	Heads     int     `help:"Attention heads of a new model." default:"4"`
@@ -44,6 +47,7 @@ func (trainCmd) Help() string {
   galley train --steps 2000 --dim 256 --save out        larger and longer, kept
   galley train --model out --data notes.txt --lr 3e-4   go on with it on another text
   galley generate out --prompt "Call me"                then use it
+  galley train --backend xla --bf16 --dim 768           on an accelerator
 Ctrl-C ends training early; the model is then saved and used as after all steps.`
 }
 
@@ -54,6 +58,15 @@ func (c *trainCmd) Run() error {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	t := &training{trainCmd: c, d: d}
+	var err error
+	if t.b, err = c.open(); err != nil {
+		return err
+	}
+	return closed(t.b, t.run())
+}
+
+// run is everything between the first check and the last word.
+func (t *training) run() error {
 	if err := t.prepare(); err != nil {
 		return err
 	}
@@ -89,6 +102,7 @@ func (c *trainCmd) validate() error {
 type training struct {
 	*trainCmd
 	d          *galley.Device
+	b          galley.Backend // nil is d
 	tokenizer  tokenizer
 	model      models.Model
 	text, eval *data.Sampler
@@ -216,7 +230,7 @@ func (t *training) train() error {
 		mode = galley.Eager
 	}
 	trainer, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: t.d, Params: t.model.Params(), Mode: mode,
+		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(t.model, batch[0]) },
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
@@ -229,20 +243,61 @@ func (t *training) train() error {
 	defer stop()
 	p := newProgress(t.Steps, t.Batch*t.Seq)
 	defer p.finish()
-	for step := range t.Steps {
-		if ctx.Err() != nil {
-			p.finish()
-			fmt.Printf("stopped after %d steps\n", step)
+	stopped, err := t.steps(ctx, trainer, p.step)
+	p.finish()
+	if err == nil {
+		err = trainer.Sync(t.d.NewSession())
+	}
+	if err == nil {
+		err = trainer.Close()
+	}
+	if err != nil {
+		return err
+	}
+	if stopped {
+		fmt.Printf("stopped after %d steps\n", trainer.Steps())
+		return nil
+	}
+	return t.evaluate()
+}
+
+// steps trains until all steps are done or somebody interrupts. A step's loss is read when the next has started, so that a
+// backend never waits for the host.
+func (t *training) steps(ctx context.Context, trainer *galley.Trainer, tell func(loss float64)) (stopped bool, err error) {
+	var last *galley.Pending
+	settle := func() error {
+		if last == nil {
 			return nil
 		}
-		m, err := trainer.Step(t.text.Batch(step))
-		if err != nil {
-			return err
+		m, err := last.Wait()
+		last = nil
+		if err == nil {
+			tell(m.Loss)
 		}
-		p.step(m.Loss)
+		return err
 	}
-	p.finish()
-	return t.evaluate()
+	for step := range t.Steps {
+		if ctx.Err() != nil {
+			return true, settle()
+		}
+		next, err := trainer.Start(t.text.Batch(step))
+		if err != nil {
+			return false, err
+		}
+		if err := settle(); err != nil {
+			return false, err
+		}
+		last = next
+	}
+	return false, settle()
+}
+
+// compute is the dtype of products, where it is not the parameters'.
+func (t *training) compute() array.DType {
+	if t.BF16 {
+		return array.BF16
+	}
+	return array.Invalid
 }
 
 // nextToken is the loss of windows of seq+1 tokens: each predicts the next.

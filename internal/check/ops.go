@@ -17,6 +17,9 @@ import (
 // OpsConfig says how ops are checked.
 type OpsConfig struct {
 	Device *galley.Device
+	// Backend, where set, runs the cases in place of Device, compiled, in f64, f32 and bf16; Device then computes what
+	// bf16 is compared with.
+	Backend galley.Backend
 	// Verbose prints the cases that pass, too.
 	Verbose bool
 }
@@ -61,7 +64,7 @@ func Ops(w io.Writer, dir string, c OpsConfig) (*Report, error) {
 	defer file.Close()
 	r := &Report{w: w, verbose: c.Verbose}
 	for _, oc := range cases {
-		faults, note := oc.check(c.Device, file)
+		faults, note := oc.checkOn(c, file)
 		r.add(fmt.Sprintf("%s (%s %s)", oc.ID, oc.Op, oc.Attrs), faults, note)
 	}
 	r.last()

@@ -30,7 +30,7 @@ var notLowered = map[string]string{
 // TestEmit: every op writes StableHLO whose results have the types that it infers, or is in the list above.
 func TestEmit(t *testing.T) {
 	law(t, func(t *testing.T, o op.Op, args []op.Arg) {
-		w := hlo.NewWriter()
+		w := hlo.NewWriter(hlo.Config{})
 		types, refs := make([]op.Type, len(args)), make([]hlo.Ref, len(args))
 		for i, a := range args {
 			types[i] = a.Type

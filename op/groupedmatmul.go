@@ -163,8 +163,8 @@ func evalGroupedMatMul[T floats](env *Env, o groupedMatMul, in []array.Array, sp
 	})
 }
 
-func (o groupedMatMul) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o groupedMatMul) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 // groupSizes is a sample operand of sizes below n.
@@ -270,8 +270,8 @@ func evalGroupedGradW[T floats](env *Env, in []array.Array, spans []span, w []T,
 	})
 }
 
-func (o groupedMatMulGradW) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o groupedMatMulGradW) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (groupedMatMulGradW) Samples() []Sample {

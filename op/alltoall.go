@@ -75,7 +75,7 @@ func (o allToAll) Eval(env *Env, in, out []array.Array) {
 }
 
 func (o allToAll) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	if o.Sizes != nil || o.Parts != nil {
+	if even(o.Sizes) != nil || even(o.Parts) != nil {
 		return w.Unsupported("all_to_all of uneven parts", hloTypes(out)...)
 	}
 	t, err := newTeam(o.Mesh, o.Axes)

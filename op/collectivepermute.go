@@ -176,7 +176,7 @@ func (o collectivePermute) Eval(env *Env, in, out []array.Array) {
 }
 
 func (o collectivePermute) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	if o.Shape != nil {
+	if o.Shape != nil && !in[0].Shape.Equal(o.Shape) {
 		return w.Unsupported("collective_permute of uneven parts", hloTypes(out)...)
 	}
 	m, source, err := o.sources()

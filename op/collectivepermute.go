@@ -176,7 +176,7 @@ func (o collectivePermute) Eval(env *Env, in, out []array.Array) {
 }
 
 func (o collectivePermute) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	if o.Shape != nil {
+	if o.Shape != nil && !in[0].Shape.Equal(o.Shape) {
 		return w.Unsupported("collective_permute of uneven parts", hloTypes(out)...)
 	}
 	m, source, err := o.sources()
@@ -186,7 +186,7 @@ func (o collectivePermute) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.R
 	for t, s := range source {
 		words[t] = fmt.Sprintf("[%d, %d]", ids[s], ids[t])
 	}
-	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>, %s", strings.Join(words, ", "), len(words), w.Channel())
+	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>%s", strings.Join(words, ", "), len(words), w.Channel())
 	return []hlo.Ref{w.Op("collective_permute", attrs, hloType(out[0]), in[0])}
 }
 

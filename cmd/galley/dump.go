@@ -5,14 +5,17 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/op"
 )
 
 // dumpCmd prints the program of a training step.
 type dumpCmd struct {
 	stepFlags
 	meshFlags
-	After  string `help:"Pass to stop after: trace, fold, merge, prune, infer, partition." default:"prune" enum:"trace,fold,merge,prune,infer,partition"`
+	After  string `help:"Pass to stop after: trace, fold, merge, prune, infer, partition; stablehlo is the text that XLA compiles." default:"prune" enum:"trace,fold,merge,prune,infer,partition,stablehlo"`
+	Target string `help:"Device that the StableHLO is for: any, or cuda for cuDNN's attention." default:"any" enum:"any,cuda"`
 	Why    bool   `help:"After infer, also list why each value lies as it does."`
 	Device int    `help:"Device whose program is printed after partition."`
 }
@@ -26,7 +29,8 @@ func (dumpCmd) Help() string {
   galley dump --after=infer                how every value lies on a mesh of 2×2: f32[2,8,16]@[dp,_,_]
   galley dump --after=infer --why          … and why
   galley dump --after=partition --device 3 --mesh dp=2,tp=4
-                                           the program of one device, with its collectives`
+                                           the program of one device, with its collectives
+  galley dump --after=stablehlo            the text that XLA compiles`
 }
 
 func (c *dumpCmd) Run() error {
@@ -63,12 +67,27 @@ func (c *dumpCmd) after(p *galley.Program) (string, error) {
 			return "", fmt.Errorf("--device: %w", err)
 		}
 		return local.String(), nil
+	case "stablehlo":
+		return c.module(p)
 	}
 	p, err := pass.Until(p, c.After, nil)
 	if err != nil {
 		return "", err
 	}
 	return p.String(), nil
+}
+
+// module is the program of one device as StableHLO.
+func (c *dumpCmd) module(p *galley.Program) (string, error) {
+	p, err := pass.Optimize(p)
+	if err != nil {
+		return "", err
+	}
+	target := hlo.Any
+	if c.Target == "cuda" {
+		target = hlo.CUDA
+	}
+	return op.Module(p, op.ModuleConfig{Config: hlo.Config{Target: target}})
 }
 
 // reasons is a line for each decision, if they are asked for.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 )
 
@@ -21,7 +22,7 @@ import (
 // caller goes on while they do.
 type Device struct {
 	client *pjrt.Client
-	target string
+	target hlo.Target
 	name   string
 	dump   func(name, text string)
 
@@ -76,7 +77,7 @@ func newDevice(client *pjrt.Client, dump func(name, text string)) (*Device, erro
 		d.name = info.DebugString()
 	}
 	if client.Platform() == "cuda" {
-		d.target = "cuda"
+		d.target = hlo.CUDA
 	}
 	d.idle.Go(func() {
 		for job := range d.queue {

@@ -10,7 +10,9 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
 )
 
 // Executable is a compiled program with the tensors that its trace captured.
@@ -32,7 +34,7 @@ func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, err
 		}
 		e.donated[i] = true
 	}
-	text, err := Lower(f, LowerConfig{Target: d.target, Donate: o.Donate})
+	text, err := op.Module(f, op.ModuleConfig{Config: hlo.Config{Target: d.target}, Donate: pairDonated(f, o.Donate)})
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
 	}

@@ -3,6 +3,8 @@ package check
 import (
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
@@ -52,6 +54,31 @@ func executeOn(b galley.Backend, args []array.Array, f func([]*op.Tensor) []*op.
 		r.Free()
 	}
 	return out, nil
+}
+
+// caseVerdict is what is wrong with a case, or a word on how right it is.
+type caseVerdict struct {
+	faults []string
+	note   string
+}
+
+// checkAll checks all cases; on a backend, whose compiler takes its time, several at once.
+func checkAll(cases []opCase, c OpsConfig, file *safetensors.File) []caseVerdict {
+	out := make([]caseVerdict, len(cases))
+	slots := make(chan struct{}, 1)
+	if c.Backend != nil {
+		slots = make(chan struct{}, runtime.NumCPU())
+	}
+	var wait sync.WaitGroup
+	for i := range cases {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			out[i].faults, out[i].note = cases[i].checkOn(c, file)
+		})
+	}
+	wait.Wait()
+	return out
 }
 
 // checkOn runs one case where c says.

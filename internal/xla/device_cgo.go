@@ -30,8 +30,15 @@ type Device struct {
 	idle  sync.WaitGroup
 
 	mu       sync.Mutex
-	programs map[[sha256.Size]byte]*pjrt.LoadedExecutable
+	programs map[[sha256.Size]byte]*program
 	closed   bool
+}
+
+// program is a text that is compiled once, however many ask for it.
+type program struct {
+	once sync.Once
+	exe  *pjrt.LoadedExecutable
+	err  error
 }
 
 // queued is how many runs may wait for the device before Run blocks.
@@ -72,7 +79,7 @@ func newDevice(client *pjrt.Client, dump func(name, text string)) (*Device, erro
 	if len(devices) == 0 {
 		return nil, fmt.Errorf("xla: plugin %s has no device", client.Plugin().Path())
 	}
-	d := &Device{client: client, name: client.Platform(), dump: dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*pjrt.LoadedExecutable{}}
+	d := &Device{client: client, name: client.Platform(), dump: dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*program{}}
 	if info, err := devices[0].GetDescription(); err == nil {
 		d.name = info.DebugString()
 	}
@@ -135,7 +142,7 @@ func (d *Device) Close() error {
 	d.idle.Wait()
 	var first error
 	for _, p := range d.programs {
-		if err := p.Destroy(); err != nil && first == nil {
+		if err := p.exe.Destroy(); err != nil && first == nil {
 			first = fmt.Errorf("xla: close: %w", brief(err))
 		}
 	}

@@ -58,22 +58,24 @@ func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, err
 func (d *Device) compile(name, text string) (*pjrt.LoadedExecutable, error) {
 	key := sha256.Sum256([]byte(text))
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if p, ok := d.programs[key]; ok {
-		return p, nil
+	p, closed := d.programs[key], d.closed
+	if p == nil {
+		p = &program{}
+		d.programs[key] = p
 	}
-	if d.closed {
+	d.mu.Unlock()
+	if closed {
 		return nil, fmt.Errorf("xla: %s is closed", d.name)
 	}
-	if d.dump != nil {
-		d.dump(name, text)
-	}
-	p, err := d.client.Compile().WithStableHLO([]byte(text)).Done()
-	if err != nil {
-		return nil, fmt.Errorf("compile %s for %s: %w", name, d.name, brief(err))
-	}
-	d.programs[key] = p
-	return p, nil
+	p.once.Do(func() {
+		if d.dump != nil {
+			d.dump(name, text)
+		}
+		if p.exe, p.err = d.client.Compile().WithStableHLO([]byte(text)).Done(); p.err != nil {
+			p.err = fmt.Errorf("compile %s for %s: %w", name, d.name, brief(p.err))
+		}
+	})
+	return p.exe, p.err
 }
 
 // Run starts the program and returns at once; the results can be given to the next run right away.

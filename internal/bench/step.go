@@ -45,9 +45,10 @@ type StepResult struct {
 	// PeakBytes is the planned memory of the step, which is what it allocates: parameters, optimizer, activations.
 	PeakBytes int     `json:"peak_bytes"`
 	Loss      float64 `json:"loss"`
-	// Backend is what computed; FirstS is the time from nothing to the end of the first step, compilation included, and
-	// HostMS what a step costs the caller.
+	// Backend is what computed; InitS is the time from nothing until the parameters are there, FirstS that to the end of the
+	// first step, compilation included, and HostMS what a step costs the caller.
 	Backend string  `json:"backend,omitempty"`
+	InitS   float64 `json:"init_s,omitempty"`
 	FirstS  float64 `json:"first_step_s,omitempty"`
 	HostMS  float64 `json:"host_ms,omitempty"`
 	// Ops is the time of each op in all measured and warm-up steps, the longest first, where it was asked for.
@@ -94,6 +95,7 @@ func Step(c StepConfig) (StepResult, error) {
 	if err != nil {
 		return StepResult{}, err
 	}
+	ready := time.Since(start)
 	ids, labels := tokens(c, 1), tokens(c, 2)
 	var last galley.Metrics
 	step := func() (err error) { last, err = t.Step(ids, labels); return err }
@@ -108,7 +110,7 @@ func Step(c StepConfig) (StepResult, error) {
 	r := c.result(model, timing, t.Memory().Peak(), last.Loss)
 	r.Threads, r.Ops = d.Threads(), times.sorted()
 	if c.Backend != nil {
-		r.Backend, r.FirstS = c.Backend.Name(), first.Seconds()
+		r.Backend, r.InitS, r.FirstS = c.Backend.Name(), ready.Seconds(), first.Seconds()
 		if r.HostMS, err = hostTime(t, ids, labels); err != nil {
 			return StepResult{}, err
 		}
@@ -130,7 +132,7 @@ func (c StepConfig) model(d *galley.Device, t *galley.TrainerConfig) (models.Mod
 	if c.Backend != nil {
 		scope = b
 	}
-	model, err := models.New(shape, nn.Config{Scope: scope, Seed: 1})
+	model, err := models.New(shape, nn.Config{Scope: scope, Seed: 1, Frozen: c.Backend != nil})
 	if err != nil {
 		return nil, err
 	}

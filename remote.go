@@ -2,6 +2,8 @@ package galley
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
@@ -56,11 +58,7 @@ func newRemoteTrainer(c TrainerConfig) (t *Trainer, err error) {
 // placeParams brings the parameters to the backend, or makes them there.
 func (r *remote) placeParams(c TrainerConfig) (err error) {
 	if c.Init != nil {
-		r.state, err = r.compileAndRun(c.Init)
-		if err == nil && len(r.state) != len(c.Params) {
-			err = fmt.Errorf("trainer: the program of first values has %d results: want %d, one for each parameter", len(r.state), len(c.Params))
-		}
-		return err
+		return r.makeParams(c)
 	}
 	for _, p := range c.Params {
 		if p.Value == nil {
@@ -77,6 +75,50 @@ func (r *remote) placeParams(c TrainerConfig) (err error) {
 		r.state = append(r.state, b)
 	}
 	return nil
+}
+
+// makeParams runs the program of first values, a part for each parameter, compiled side by side: a whole model's would keep
+// one compiler busy for longer than the training step.
+func (r *remote) makeParams(c TrainerConfig) error {
+	n := len(c.Init.Results())
+	if n != len(c.Params) {
+		return fmt.Errorf("trainer: the program of first values has %d results: want %d, one for each parameter", n, len(c.Params))
+	}
+	r.state = make([]backend.Buffer, n)
+	errs := make([]error, n)
+	slots := make(chan struct{}, runtime.NumCPU())
+	var wait sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			r.state[i], errs[i] = r.makeParam(c.Init, i)
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeParam is one result of a program without parameters.
+func (r *remote) makeParam(p *Program, i int) (backend.Buffer, error) {
+	b := ir.NewBuilder(p.Name())
+	one, err := b.Build(p.Replay(b, b.ParamsOf(p), nil)[i])
+	if err == nil {
+		one, err = pass.Prune(one)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.compileAndRun(one)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
 }
 
 // run makes tensors on the backend by a program without parameters.

@@ -48,6 +48,9 @@ func emitted(t *testing.T, o op.Op, types []op.Type, c hlo.Config) *hlo.Program 
 	if back := p.String(); back != text {
 		t.Fatalf("parses back as\n%s\nwant\n%s", back, text)
 	}
+	if err := p.Verify(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
 	return p
 }
 

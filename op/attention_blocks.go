@@ -5,14 +5,11 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// blockScores is how many scores are held at once.
-const blockScores = 1 << 26
-
-// queryBlocks cuts the queries so that the scores of each piece are few enough; one piece where they are few anyway.
-func queryBlocks(q, k array.Shape) []span {
+// queryBlocks cuts the queries so that the scores of each piece are at most limit; one piece where they are anyway.
+func queryBlocks(q, k array.Shape, limit int) []span {
 	rows := q[1]
 	if perRow := q[0] * q[2] * k[1]; perRow > 0 {
-		rows = max(1, min(rows, blockScores/perRow))
+		rows = max(1, min(rows, limit/perRow))
 	}
 	if rows < q[1] && rows > 128 {
 		rows = rows / 128 * 128
@@ -80,7 +77,7 @@ func emitJoin(w *hlo.Writer, parts []hlo.Ref, dim int, out Type) hlo.Ref {
 
 func (o attention) emitBlocks(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	var ys, lses []hlo.Ref
-	for _, b := range queryBlocks(in[0].Shape, in[1].Shape) {
+	for _, b := range queryBlocks(in[0].Shape, in[1].Shape, w.Scores()) {
 		c := o.block(w, b, in[0], in[1], in[2], in[3:])
 		y, lse := c.o.emitSoftmax(w, c.q, c.k, c.v, c.extras)
 		ys, lses = append(ys, w.Convert(y, out[0].DType)), append(lses, w.Convert(lse, out[1].DType))
@@ -98,7 +95,7 @@ func (o attentionGrad) emitBlocks(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo
 	f, n := o.forward(), o.fixed()
 	var dqs []hlo.Ref
 	var dk, dv hlo.Ref
-	for i, b := range queryBlocks(in[0].Shape, in[1].Shape) {
+	for i, b := range queryBlocks(in[0].Shape, in[1].Shape, w.Scores()) {
 		c := f.block(w, b, in[0], in[1], in[2], in[n:])
 		g := o
 		g.Offset = c.o.Offset

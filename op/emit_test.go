@@ -1,6 +1,7 @@
 package op_test
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -106,5 +107,26 @@ func compareEmit(t *testing.T, i int, got, want array.Array) {
 			continue
 		}
 		t.Fatalf("result %d, element %d of %v: got %v, want %v", i, j, want.Shape(), g, w)
+	}
+}
+
+// TestEmitDraws: uniform numbers are those of the CPU to the last bit.
+func TestEmitDraws(t *testing.T) {
+	for _, name := range []string{"uniform", "bernoulli"} {
+		o, _ := op.Lookup(name)
+		for _, s := range o.(op.Op).Samples() {
+			in := fillAll(s.In, array.F32, 3)
+			types := make([]op.Type, len(in))
+			for i, a := range in {
+				types[i] = ir.TypeOf(a)
+			}
+			got, err := interp.Run(emitted(t, s.Op, types, hlo.Config{}), [][]array.Array{in})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := evaluate(t, device(t, 1), s.Op, in)[0]; !bytes.Equal(got[0][0].Bytes(), want.Bytes()) {
+				t.Errorf("%s: got %v, want %v", ir.FormatOp(s.Op), got[0][0], want)
+			}
+		}
 	}
 }

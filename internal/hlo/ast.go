@@ -118,7 +118,7 @@ func (o *Operation) print(b *strings.Builder, depth int) {
 	case len(o.Out) > 1:
 		fmt.Fprintf(b, "%s:%d = ", o.Result, len(o.Out))
 	}
-	fmt.Fprintf(b, "%q(%s)", o.Name, strings.Join(o.Operands, ", "))
+	fmt.Fprintf(b, "\"%s\"(%s)", o.Name, strings.Join(o.Operands, ", "))
 	for i, r := range o.Regions {
 		b.WriteString([]string{" ({\n", ", {\n"}[min(i, 1)])
 		r.print(b, depth)

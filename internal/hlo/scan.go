@@ -9,6 +9,8 @@ import (
 type scanner struct {
 	text string
 	at   int
+	// lines is the line breaks before counted.
+	lines, counted int
 }
 
 type syntaxError struct{ error }
@@ -25,7 +27,12 @@ func (s *scanner) fail(want string) {
 	panic(syntaxError{fmt.Errorf("stablehlo: line %d: got %q: want %s", s.line(), rest, want)})
 }
 
-func (s *scanner) line() int { return 1 + strings.Count(s.text[:s.at], "\n") }
+// line is where the scanner stands; it never goes back to an earlier line.
+func (s *scanner) line() int {
+	s.lines += strings.Count(s.text[s.counted:max(s.at, s.counted)], "\n")
+	s.counted = max(s.at, s.counted)
+	return 1 + s.lines
+}
 
 func (s *scanner) space() {
 	for s.at < len(s.text) && strings.IndexByte(" \t\r\n", s.text[s.at]) >= 0 {

@@ -136,7 +136,9 @@ func (r *Block) print(b *strings.Builder, depth int) {
 	for i, p := range r.Params {
 		words[i] = p.Name + ": " + p.Type.String()
 	}
-	fmt.Fprintf(b, "%s^bb0(%s):\n", strings.Repeat("  ", depth), strings.Join(words, ", "))
+	if len(words) > 0 {
+		fmt.Fprintf(b, "%s^bb0(%s):\n", strings.Repeat("  ", depth), strings.Join(words, ", "))
+	}
 	for _, o := range r.Ops {
 		o.print(b, depth+1)
 	}

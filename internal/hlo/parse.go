@@ -111,14 +111,15 @@ func (s *parser) region() Block {
 	s.enter()
 	var b Block
 	s.want("{")
-	s.want("^bb0")
-	s.list("(", ")", func() {
-		p := Param{Name: s.value()}
+	if s.accept("^bb0") {
+		s.list("(", ")", func() {
+			p := Param{Name: s.value()}
+			s.want(":")
+			p.Type = s.tensor()
+			b.Params = append(b.Params, p)
+		})
 		s.want(":")
-		p.Type = s.tensor()
-		b.Params = append(b.Params, p)
-	})
-	s.want(":")
+	}
 	b.Ops = s.operations()
 	s.want("}")
 	s.depth--

@@ -20,7 +20,7 @@ func init() {
 		"dynamic_update_slice": dynamicUpdateRule, "reduce": reduceRule, "reduce_window": windowRule,
 		"select_and_scatter": selectScatterRule, "sort": allSame, "while": allSame, "dot_general": dotRule,
 		"convolution": convRule, "gather": gatherRule, "scatter": scatterRule, "custom_call": customRule,
-		"partition_id": deviceRule, "replica_id": deviceRule, "all_reduce": allSame, "all_gather": allGatherRule,
+		"case": caseRule, "partition_id": deviceRule, "replica_id": deviceRule, "all_reduce": allSame, "all_gather": allGatherRule,
 		"reduce_scatter": reduceScatterRule, "all_to_all": allToAllRule, "collective_permute": allSame,
 	}
 	for _, name := range []string{"ceil", "cosine", "exponential", "exponential_minus_one", "floor", "log", "log_plus_one", "logistic",
@@ -176,6 +176,13 @@ func finiteRule(o *Operation) error {
 		return err
 	}
 	return gives(o, "i1", o.In[0].Shape)
+}
+
+func caseRule(o *Operation) error {
+	if err := counts(o, 1, -1); err != nil {
+		return err
+	}
+	return sameTypes("branch's number", o.In, []TensorType{{Elem: "i32"}})
 }
 
 func deviceRule(o *Operation) error {

@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -9,14 +10,15 @@ import (
 // Verify checks a program as far as types go: every value is defined once and before its use, is used with its type, and the
 // types of each operation's operands and results are such as StableHLO allows.
 func (p *Program) Verify() error {
-	v := verifier{types: map[string]TensorType{}}
-	return v.block(p.Main, p.Results)
+	return verifier{}.block(p.Main, p.Results)
 }
 
 type verifier struct{ types map[string]TensorType }
 
-func (v *verifier) block(b Block, results []TensorType) error {
-	own := verifier{types: map[string]TensorType{}} // regions are closed
+// block checks a block that sees what v has.
+func (v verifier) block(b Block, results []TensorType) error {
+	own := verifier{types: map[string]TensorType{}}
+	maps.Copy(own.types, v.types)
 	for _, p := range b.Params {
 		if err := own.define(p.Name, p.Type); err != nil {
 			return err
@@ -95,7 +97,11 @@ func (v *verifier) regions(name string, o *Operation) error {
 		if err := sameTypes("region's parameters", params, s.in); err != nil {
 			return err
 		}
-		if err := v.block(o.Regions[i], s.out); err != nil {
+		outer := verifier{} // computations are closed, but for branches
+		if name == "case" {
+			outer = *v
+		}
+		if err := outer.block(o.Regions[i], s.out); err != nil {
 			return err
 		}
 	}
@@ -141,6 +147,9 @@ var regionRules = map[string]func(o *Operation) []signature{
 	"select_and_scatter": func(o *Operation) []signature {
 		f := binaryOf(o.In[0])
 		return []signature{{f.in, truth}, f}
+	},
+	"case": func(o *Operation) []signature {
+		return slices.Repeat([]signature{{nil, o.Out}}, max(1, len(o.Regions)))
 	},
 	"while": func(o *Operation) []signature { return []signature{{o.In, truth}, {o.In, o.In}} },
 	"sort": func(o *Operation) []signature {

@@ -2,6 +2,7 @@ package interp
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
@@ -67,7 +68,7 @@ func (m *machine) block(b hlo.Block, env []scope) [][]tensor {
 		if o.Name == "func.return" || o.Name == "stablehlo.return" {
 			return in
 		}
-		for d, list := range m.operation(o, in) {
+		for d, list := range m.operation(o, in, env) {
 			for i, t := range list {
 				if !t.Equal(o.Out[i]) {
 					fail("%s: result %d is %v: want %v", o.Name, i, t.TensorType, o.Out[i])
@@ -81,7 +82,7 @@ func (m *machine) block(b hlo.Block, env []scope) [][]tensor {
 }
 
 // operation runs one operation on all devices.
-func (m *machine) operation(o *hlo.Operation, in [][]tensor) [][]tensor {
+func (m *machine) operation(o *hlo.Operation, in [][]tensor, env []scope) [][]tensor {
 	name, ok := strings.CutPrefix(o.Name, "stablehlo.")
 	if !ok {
 		fail("%s: unknown dialect", o.Name)
@@ -89,9 +90,25 @@ func (m *machine) operation(o *hlo.Operation, in [][]tensor) [][]tensor {
 	if f, ok := collectives[name]; ok {
 		return f(m, o, in)
 	}
+	if name == "case" {
+		return m.branch(o, in, env)
+	}
 	out := make([][]tensor, len(in))
 	for d := range in {
 		out[d] = m.local(name, o, in[d])
+	}
+	return out
+}
+
+// branch runs on each device the region that it chooses, with all that it has.
+func (m *machine) branch(o *hlo.Operation, in [][]tensor, env []scope) [][]tensor {
+	out := make([][]tensor, len(in))
+	for d := range in {
+		which := int(in[d][0].i[0])
+		if which < 0 || which >= len(o.Regions) {
+			which = len(o.Regions) - 1
+		}
+		out[d] = m.block(o.Regions[which], []scope{maps.Clone(env[d])})[0]
 	}
 	return out
 }

@@ -37,8 +37,8 @@ func TestParseMistakes(t *testing.T) {
 
 func TestVerifyMistakes(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{`%0 = "stablehlo.abs"(%x) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`, "operand %x"},
-		{`%0 = "stablehlo.abs"(%b) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`, "operand %b is tensor<3xf32>: got tensor<2x3xf32>"},
+		{`%0 = "stablehlo.abs"(%x) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`, "value %x is not defined"},
+		{`%0 = "stablehlo.abs"(%b) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`, "value %b is tensor<3xf32>: got tensor<2x3xf32>"},
 		{`%a = "stablehlo.abs"(%a) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`, "defined twice"},
 		{`%0 = "stablehlo.abs"(%a) : (tensor<2x3xf32>) -> (tensor<3x2xf32>)`, "want that type"},
 		{`%0 = "stablehlo.tanh"(%i) : (tensor<4xi32>) -> (tensor<4xi32>)`, "want elements of"},

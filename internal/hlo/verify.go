@@ -50,8 +50,12 @@ var elems = []string{"f64", "f32", "bf16", "f16", "i64", "i32", "ui32", "ui8", "
 
 func (v *verifier) operation(o *Operation, results []TensorType, last bool) error {
 	for i, name := range o.Operands {
-		if t, ok := v.types[name]; !ok || !t.Equal(o.In[i]) {
-			return fmt.Errorf("operand %s is %v: got %v", name, t, o.In[i])
+		t, ok := v.types[name]
+		if !ok {
+			return fmt.Errorf("value %s is not defined", name)
+		}
+		if !t.Equal(o.In[i]) {
+			return fmt.Errorf("value %s is %v: got %v", name, t, o.In[i])
 		}
 	}
 	if isReturn := o.Name == "func.return" || o.Name == "stablehlo.return"; isReturn || last {

@@ -9,8 +9,11 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Run runs a program on as many devices as there are lists of operands.
+// Run runs a program, if its types are right, on as many devices as there are lists of operands.
 func Run(p *hlo.Program, args [][]array.Array) (results [][]array.Array, err error) {
+	if err := p.Verify(); err != nil {
+		return nil, err
+	}
 	m := &machine{devices: len(args)}
 	defer func() {
 		switch e := recover().(type) {

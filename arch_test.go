@@ -15,7 +15,7 @@ import (
 const floors = `
 array internal/kernel
 mesh internal/comm internal/hlo internal/safetensors internal/golden
-internal/ir internal/comm/commtest
+internal/ir internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/shard internal/spmd internal/pipeline internal/backend
 internal/plan internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/elastic

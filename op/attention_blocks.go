@@ -5,14 +5,11 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// blockScores is how many scores are held at once.
-const blockScores = 1 << 26
-
-// queryBlocks cuts the queries so that the scores of each piece are few enough; one piece where they are few anyway.
-func queryBlocks(q, k array.Shape) []span {
+// queryBlocks cuts the queries so that the scores of each piece are at most limit; one piece where they are anyway.
+func queryBlocks(q, k array.Shape, limit int) []span {
 	rows := q[1]
 	if perRow := q[0] * q[2] * k[1]; perRow > 0 {
-		rows = max(1, min(rows, blockScores/perRow))
+		rows = max(1, min(rows, limit/perRow))
 	}
 	if rows < q[1] && rows > 128 {
 		rows = rows / 128 * 128
@@ -80,38 +77,29 @@ func emitJoin(w *hlo.Writer, parts []hlo.Ref, dim int, out Type) hlo.Ref {
 
 func (o attention) emitBlocks(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	var ys, lses []hlo.Ref
-	for _, b := range queryBlocks(in[0].Shape, in[1].Shape) {
+	for _, b := range queryBlocks(in[0].Shape, in[1].Shape, w.Scores()) {
 		c := o.block(w, b, in[0], in[1], in[2], in[3:])
-		y, lse := c.o.emitSoftmax(w, c.q, c.k, c.v, c.extras)
+		y, lse := newAttentionEmit(w, c.o, c.q, c.k, c.v, c.extras).forward()
 		ys, lses = append(ys, w.Convert(y, out[0].DType)), append(lses, w.Convert(lse, out[1].DType))
 	}
 	return []hlo.Ref{emitJoin(w, ys, 1, out[0]), emitJoin(w, lses, 2, out[1])}
-}
-
-// emitSoftmax writes the definition on one block.
-func (o attention) emitSoftmax(w *hlo.Writer, q, k, v hlo.Ref, extras []hlo.Ref) (y, lse hlo.Ref) {
-	r := emitAsIs(o, w, append([]hlo.Ref{q, k, v}, extras...))
-	return r[0], r[1]
 }
 
 func (o attentionGrad) emitBlocks(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	f, n := o.forward(), o.fixed()
 	var dqs []hlo.Ref
 	var dk, dv hlo.Ref
-	for i, b := range queryBlocks(in[0].Shape, in[1].Shape) {
+	for i, b := range queryBlocks(in[0].Shape, in[1].Shape, w.Scores()) {
 		c := f.block(w, b, in[0], in[1], in[2], in[n:])
-		g := o
-		g.Offset = c.o.Offset
-		args := []hlo.Ref{c.q, c.k, c.v, emitNarrow(w, in[3], 1, b), emitNarrow(w, in[4], 2, b), emitNarrow(w, in[5], 1, b)}
+		var dlse *hlo.Ref
 		if o.LSEGrad {
-			args = append(args, emitNarrow(w, in[6], 2, b))
+			d := emitNarrow(w, in[6], 2, b)
+			dlse = &d
 		}
-		for j := range args { // gradients of keys are sums over blocks: in float32
-			args[j] = w.Convert(args[j], args[j].DType.Compute())
-		}
-		r := emitAsIs(g, w, append(args, c.extras...))
-		dqs = append(dqs, w.Convert(r[0], out[0].DType))
-		pk, pv := emitAround(w, r[1], 1, c.keys, in[1].Shape), emitAround(w, r[2], 1, c.keys, in[2].Shape)
+		y, dy := emitNarrow(w, in[3], 1, b), w.Convert(emitNarrow(w, in[5], 1, b), in[0].DType)
+		dq, pk, pv := newAttentionEmit(w, c.o, c.q, c.k, c.v, c.extras).backward(y, emitNarrow(w, in[4], 2, b), dy, dlse)
+		dqs = append(dqs, w.Convert(dq, out[0].DType))
+		pk, pv = emitAround(w, pk, 1, c.keys, in[1].Shape), emitAround(w, pv, 1, c.keys, in[2].Shape)
 		if i == 0 {
 			dk, dv = pk, pv
 		} else {

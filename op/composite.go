@@ -48,25 +48,5 @@ func narrowTo(w *hlo.Writer, refs []hlo.Ref, out []Type) []hlo.Ref {
 
 // EmitFunc writes a program with refs for its parameters and returns those of its results.
 func EmitFunc(w *hlo.Writer, f *ir.Func, in []hlo.Ref) []hlo.Ref {
-	refs := make([]hlo.Ref, f.NumValues())
-	for i, p := range f.Params() {
-		refs[p.ID()] = in[i]
-	}
-	for _, n := range f.Nodes() {
-		args, types := make([]hlo.Ref, len(n.In())), make([]Type, len(n.Out()))
-		for i, v := range n.In() {
-			args[i] = refs[v.ID()]
-		}
-		for i, v := range n.Out() {
-			types[i] = v.Type()
-		}
-		for i, r := range n.Op().(Op).Emit(w, args, types) {
-			refs[n.Out()[i].ID()] = r
-		}
-	}
-	out := make([]hlo.Ref, len(f.Results()))
-	for i, v := range f.Results() {
-		out[i] = refs[v.ID()]
-	}
-	return out
+	return emitFuncs(w, []*ir.Func{f}, in)
 }

@@ -37,30 +37,32 @@ func newGroupBlocks(w *hlo.Writer, sizes hlo.Ref, p groupPart) groupBlocks {
 	starts := w.Op("subtract", "", ends.Type, ends, sizes)
 	here := span{p.expert, p.expert + p.experts}
 	starts, ends = b.local(w, emitNarrow(w, starts, 0, here), p), b.local(w, emitNarrow(w, ends, 0, here), p)
-	t := ends.Type
+	b.assign(w, starts, ends, p.rows)
+	b.first = w.Op("reshape", "", hlo.Type{DType: array.I32}, emitNarrow(w, starts, 0, span{0, 1}))
+	b.last = w.Op("reshape", "", hlo.Type{DType: array.I32}, emitNarrow(w, ends, 0, span{p.experts - 1, p.experts}))
+	return b
+}
+
+// assign gives each block its group, of those that lie from starts to ends, and its rows.
+func (b *groupBlocks) assign(w *hlo.Writer, starts, ends hlo.Ref, rows int) {
 	bin := func(name string, x, y hlo.Ref) hlo.Ref { return w.Op(name, "", x.Type, x, y) }
-	number := func(x int) hlo.Ref { return w.Constant(t, float64(x)) }
-	needed := bin("divide", bin("add", bin("subtract", ends, starts), number(b.rows-1)), number(b.rows))
+	size := w.Constant(ends.Type, float64(b.rows))
+	needed := bin("divide", bin("add", bin("subtract", ends, starts), w.Constant(ends.Type, float64(b.rows-1))), size)
 	until := emitRunningSum(w, needed)
 	before := bin("subtract", until, needed)
 
-	grid := hlo.Type{DType: array.I32, Shape: array.Shape{b.count, p.experts}}
+	grid := hlo.Type{DType: array.I32, Shape: array.Shape{b.count, ends.Shape[0]}}
 	line := hlo.Type{DType: array.I32, Shape: array.Shape{b.count}}
 	across := func(x hlo.Ref) hlo.Ref { return w.Broadcast(x, grid.Shape, []int{1}) }
 	block := emitIota(w, grid, 0)
 	live := w.Op("and", "", hlo.Type{DType: array.Bool, Shape: grid.Shape}, w.Compare("GE", block, across(before)), w.Compare("LT", block, across(until)))
-	zero := w.Constant(grid, 0)
-	pick := func(x hlo.Ref) hlo.Ref { // at most one expert of a block is live
-		return w.Reduce("add", w.Op("select", "", grid, live, x, zero), 0, []int{1}, line)
+	pick := func(x hlo.Ref) hlo.Ref { // at most one group of a block is live
+		return w.Reduce("add", w.Op("select", "", grid, live, x, w.Constant(grid, 0)), 0, []int{1}, line)
 	}
-	at := bin("add", across(starts), bin("multiply", bin("subtract", block, across(before)), w.Constant(grid, float64(b.rows))))
-	rest := w.Constant(grid, float64(p.rows)) // blocks without a group begin after the last row
-	dead := bin("subtract", w.Constant(line, float64(p.rows)), pick(rest))
-	b.expert = pick(emitIota(w, grid, 1))
-	b.start, b.end = bin("add", pick(at), dead), pick(across(ends))
-	b.first = w.Op("reshape", "", hlo.Type{DType: array.I32}, emitNarrow(w, starts, 0, span{0, 1}))
-	b.last = w.Op("reshape", "", hlo.Type{DType: array.I32}, emitNarrow(w, ends, 0, span{p.experts - 1, p.experts}))
-	return b
+	at := bin("add", across(starts), bin("multiply", bin("subtract", block, across(before)), across(size)))
+	after := w.Constant(grid, float64(rows)) // where blocks without a group begin
+	b.expert, b.end = pick(emitIota(w, grid, 1)), pick(across(ends))
+	b.start = bin("add", w.Constant(line, float64(rows)), pick(bin("subtract", at, after)))
 }
 
 // local is rows as they are numbered in the part.

@@ -7,11 +7,27 @@ import (
 )
 
 // Region writes a block that takes values of these types and returns what body gives. The text goes to OpN. Nothing from
-// outside may be used in it: XLA's computations are closed.
+// outside may be used in it, since XLA's computations are closed, but in a branch, which takes nothing.
 func (w *Writer) Region(args []Type, body func(in []Ref) []Ref) string {
 	outer, once := w.body, w.once
 	w.body, w.once = &strings.Builder{}, map[string]Ref{}
 	w.body.WriteString("{\n")
+	refs := w.label(args)
+	w.depth++
+	w.write("return", "", nil, nil, body(refs))
+	w.depth--
+	w.indent()
+	w.body.WriteString("}")
+	text := w.body.String()
+	w.body, w.once = outer, once
+	return text
+}
+
+// label writes a block's parameters, if it has some.
+func (w *Writer) label(args []Type) []Ref {
+	if len(args) == 0 {
+		return nil
+	}
 	w.indent()
 	w.body.WriteString("^bb0(")
 	refs := make([]Ref, len(args))
@@ -23,14 +39,7 @@ func (w *Writer) Region(args []Type, body func(in []Ref) []Ref) string {
 		w.body.WriteString(": " + t.String())
 	}
 	w.body.WriteString("):\n")
-	w.depth++
-	w.write("return", "", nil, nil, body(refs))
-	w.depth--
-	w.indent()
-	w.body.WriteString("}")
-	text := w.body.String()
-	w.body, w.once = outer, once
-	return text
+	return refs
 }
 
 // Binary is the region of a function of two scalars.

@@ -23,6 +23,8 @@ type Config struct {
 	// Replicas or Partitions is how many devices run the program; the other is 1, and 0 means 1. Collectives and numbers
 	// of devices are written for whichever is more.
 	Replicas, Partitions int
+	// Scores is how many of attention's scores may be held at once where no kernel does without them; 0 means 64 million.
+	Scores int
 }
 
 // Type is a tensor's type.
@@ -83,6 +85,14 @@ func NewWriter(c Config) *Writer {
 
 // Target is what the program is written for.
 func (w *Writer) Target() Target { return w.config.Target }
+
+// Scores is how many of attention's scores may be held at once.
+func (w *Writer) Scores() int {
+	if w.config.Scores > 0 {
+		return w.config.Scores
+	}
+	return 1 << 26
+}
 
 // Err is why the program cannot be written: an op that has no lowering.
 func (w *Writer) Err() error { return w.err }

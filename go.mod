@@ -4,7 +4,6 @@ go 1.26.8
 
 require (
 	github.com/alecthomas/kong v1.16.1
-	github.com/gomlx/compute v0.1.6
 	github.com/gomlx/go-xla v0.4.5
 	github.com/google/go-cmp v0.7.0
 	github.com/rogpeppe/go-internal v1.16.0
@@ -17,6 +16,7 @@ require (
 
 require (
 	github.com/go-logr/logr v1.4.3 // indirect
+	github.com/gomlx/compute v0.1.6 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect

@@ -174,7 +174,12 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	}
 	t.remote.state = results[2:]
 	t.step++
-	return &Pending{m: m, loss: results[0], norm: results[1]}, nil
+	p = &Pending{m: m, loss: results[0], norm: results[1]}
+	if t.c.SkipNorm && t.c.ClipNorm == 0 {
+		p.norm.Free()
+		p.norm = nil
+	}
+	return p, nil
 }
 
 // Wait is the step's metrics, when it is done.
@@ -186,6 +191,9 @@ func (p *Pending) Wait() (Metrics, error) {
 		b  backend.Buffer
 		to *float64
 	}{{p.loss, &p.m.Loss}, {p.norm, &p.m.GradNorm}} {
+		if of.b == nil {
+			continue
+		}
 		a, err := of.b.Read()
 		if err != nil {
 			return p.m, err

@@ -44,9 +44,16 @@ def bench(name,cfg,B,T,compile,steps=20):
     torch.cuda.synchronize(); torch.cuda.reset_peak_memory_stats(); ts=[]
     for _ in range(steps):
         t=time.time(); l=step(); torch.cuda.synchronize(); ts.append(time.time()-t)
+    ahead=[]; before=None; last=time.time()
+    for k in range(steps+4): # each step starts before the one before it is waited for
+        step(); e=torch.cuda.Event(); e.record()
+        if before is not None:
+            before.synchronize(); now=time.time(); ahead.append(now-last); last=now
+        before=e
+    torch.cuda.synchronize(); ahead=sorted(ahead[3:])
     ts.sort(); t=ts[len(ts)//2]
     fl=(6*(n-cfg['V']*cfg['d'])+6*cfg['L']*T*cfg['d'])*B*T  # causal attention counted once
-    print(json.dumps(dict(name=name,compile=compile,params=n,B=B,T=T,ms=round(t*1e3,2),tok_s=round(B*T/t),tflops=round(fl/t/1e12,1),peak_gb=round(torch.cuda.max_memory_allocated()/2**30,1),loss=round(l.item(),4))),flush=True)
+    print(json.dumps(dict(name=name,compile=compile,params=n,B=B,T=T,ms=round(t*1e3,2),ahead_ms=round(ahead[len(ahead)//2]*1e3,2),tok_s=round(B*T/t),tflops=round(fl/t/1e12,1),peak_gb=round(torch.cuda.max_memory_allocated()/2**30,1),loss=round(l.item(),4))),flush=True)
 small=dict(V=50304,L=12,d=768,h=12,kv=12,f=2048)
 big=dict(V=32000,L=16,d=2048,h=16,kv=16,f=5632)
 for c in ((False,True) if 'eager' in sys.argv else (True,)):

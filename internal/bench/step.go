@@ -51,6 +51,9 @@ type StepResult struct {
 	InitS   float64 `json:"init_s,omitempty"`
 	FirstS  float64 `json:"first_step_s,omitempty"`
 	HostMS  float64 `json:"host_ms,omitempty"`
+	// WaitedMS is the median of steps of which each is waited for before the next starts, its loss read; the times above are
+	// those of a training loop, which reads a loss when the next step has started.
+	WaitedMS float64 `json:"waited_ms,omitempty"`
 	// Ops is the time of each op in all measured and warm-up steps, the longest first, where it was asked for.
 	Ops []OpTime `json:"ops,omitempty"`
 }
@@ -110,10 +113,11 @@ func Step(c StepConfig) (StepResult, error) {
 	r := c.result(model, timing, t.Memory().Peak(), last.Loss)
 	r.Threads, r.Ops = d.Threads(), times.sorted()
 	if c.Backend != nil {
-		r.Backend, r.InitS, r.FirstS = c.Backend.Name(), ready.Seconds(), first.Seconds()
-		if r.HostMS, err = hostTime(t, ids, labels); err != nil {
+		r.Backend, r.InitS, r.FirstS, r.WaitedMS = c.Backend.Name(), ready.Seconds(), first.Seconds(), timing.MedianMS
+		if timing, r.HostMS, err = measureAhead(t, 3, c.Runs, ids, labels); err != nil {
 			return StepResult{}, err
 		}
+		r.set(c, timing)
 	}
 	return r, t.Close()
 }
@@ -144,22 +148,35 @@ func (c StepConfig) model(d *galley.Device, t *galley.TrainerConfig) (models.Mod
 	return model, err
 }
 
-// hostTime is how long the caller is busy with a step that runs elsewhere, in milliseconds: the median of a few.
-func hostTime(t *galley.Trainer, batch ...array.Array) (float64, error) {
-	var ms []float64
-	for range 5 {
+// measureAhead times steps as a training loop runs them: each starts before the loss of the one before it is read. host is
+// how long the caller is busy with a step.
+func measureAhead(t *galley.Trainer, warm, runs int, batch ...array.Array) (timing Timing, host float64, err error) {
+	var steps, hosts []float64
+	var before *galley.Pending
+	last := time.Now()
+	for i := range warm + runs + 1 {
 		start := time.Now()
 		p, err := t.Start(batch...)
-		ms = append(ms, float64(time.Since(start))/float64(time.Millisecond))
-		if err == nil {
-			_, err = p.Wait()
-		}
 		if err != nil {
-			return 0, err
+			return Timing{}, 0, err
 		}
+		took := time.Since(start)
+		if before != nil {
+			if _, err := before.Wait(); err != nil {
+				return Timing{}, 0, err
+			}
+			if i > warm {
+				steps, hosts = append(steps, milliseconds(time.Since(last))), append(hosts, milliseconds(took))
+			}
+			last = time.Now()
+		}
+		before = p
 	}
-	slices.Sort(ms)
-	return ms[len(ms)/2], nil
+	if _, err := before.Wait(); err != nil {
+		return Timing{}, 0, err
+	}
+	slices.Sort(hosts)
+	return timingOf(steps), hosts[len(hosts)/2], nil
 }
 
 func (c StepConfig) result(model models.Model, timing Timing, peak int, loss float64) StepResult {
@@ -167,14 +184,18 @@ func (c StepConfig) result(model models.Model, timing Timing, peak int, loss flo
 	for _, p := range model.Params() {
 		params += p.Type.Shape.Len()
 	}
-	toks := float64(c.Batch * c.Seq)
-	gflop := c.gflop(float64(params))
-	return StepResult{
+	r := StepResult{
 		Model:  fmt.Sprintf("%s L%d d%d h%d S%d B%d V%d", model.Config().Family, c.Layers, c.Dim, c.Heads, c.Seq, c.Batch, c.Vocab),
-		Params: params, Timing: timing,
-		TokensPerSecond: toks / timing.MedianMS * 1e3, MatmulGFLOP: gflop, GFLOPS: gflop / timing.MedianMS * 1e3,
-		PeakBytes: peak, Loss: loss,
+		Params: params, MatmulGFLOP: c.gflop(float64(params)), PeakBytes: peak, Loss: loss,
 	}
+	r.set(c, timing)
+	return r
+}
+
+// set fills in a timing and the speeds that follow from it.
+func (r *StepResult) set(c StepConfig, timing Timing) {
+	r.Timing = timing
+	r.TokensPerSecond, r.GFLOPS = float64(c.Batch*c.Seq)/timing.MedianMS*1e3, r.MatmulGFLOP/timing.MedianMS*1e3
 }
 
 // gflop is the work of the matrix products of a step. Llama's attention counts the half that causality leaves, and every

@@ -7,18 +7,17 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/gomlx/go-xla/pjrt"
-
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Buffer is an array on the device, or one that will be there when the run that makes it is done.
+// Buffer is an array on the device, or one that will be there when the run that makes it has started; the plugin knows when
+// it is done.
 type Buffer struct {
 	d    *Device
 	t    ir.Type
 	done chan struct{}
-	b    *pjrt.Buffer // valid after done, unless err is set
+	b    handle // valid after done, unless err is set
 	err  error
 	gone atomic.Bool // donated or freed
 }
@@ -29,13 +28,13 @@ var errGone = errors.New("it was donated or freed")
 func pending(d *Device, t ir.Type) *Buffer { return &Buffer{d: d, t: t, done: make(chan struct{})} }
 
 // ready is a buffer that is there.
-func ready(d *Device, t ir.Type, b *pjrt.Buffer) *Buffer {
+func ready(d *Device, t ir.Type, b handle) *Buffer {
 	out := pending(d, t)
 	out.set(b, nil)
 	return out
 }
 
-func (b *Buffer) set(p *pjrt.Buffer, err error) {
+func (b *Buffer) set(p handle, err error) {
 	b.b, b.err = p, err
 	close(b.done)
 }
@@ -56,8 +55,8 @@ func (b *Buffer) Read() (array.Array, error) {
 	if a.Len() == 0 {
 		return a, nil
 	}
-	if err := b.b.ToHost(a.Bytes()); err != nil {
-		return array.Array{}, fmt.Errorf("xla: copy of %v from %s: %w", b.t, b.d.name, brief(err))
+	if err := b.d.read(b.b, a); err != nil {
+		return array.Array{}, fmt.Errorf("xla: copy of %v from %s: %w", b.t, b.d.name, err)
 	}
 	return a, nil
 }
@@ -70,7 +69,7 @@ func (b *Buffer) Free() {
 	_ = b.d.submit(func() { // a closed device has freed everything
 		<-b.done
 		if b.b != nil {
-			_ = b.b.Destroy()
+			b.d.destroy(b.b)
 		}
 	})
 }

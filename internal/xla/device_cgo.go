@@ -18,9 +18,10 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Device is one accelerator behind a plugin. Programs run one after another on a goroutine of their own, so that the
-// caller goes on while they do.
+// Device is one accelerator behind a plugin. Programs are started one after another on a goroutine of their own, ahead of the
+// device, so that neither it nor the caller waits.
 type Device struct {
+	engine
 	client *pjrt.Client
 	target hlo.Target
 	name   string
@@ -58,7 +59,8 @@ func Open(c Config) (backend.Backend, error) {
 	for _, lib := range libraries(path) {
 		preload(lib)
 	}
-	if err := peek(path); err != nil {
+	api, err := peek(path)
+	if err != nil {
 		return nil, err
 	}
 	klog.LogToStderr(false) // what goes wrong comes back as an error
@@ -71,15 +73,15 @@ func Open(c Config) (backend.Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("xla: plugin %s: no device: %w", path, brief(err))
 	}
-	return newDevice(client, c.Dump)
+	return newDevice(api, client, c.Dump)
 }
 
-func newDevice(client *pjrt.Client, dump func(name, text string)) (*Device, error) {
+func newDevice(api handle, client *pjrt.Client, dump func(name, text string)) (*Device, error) {
 	devices := client.AddressableDevices()
 	if len(devices) == 0 {
 		return nil, fmt.Errorf("xla: plugin %s has no device", client.Plugin().Path())
 	}
-	d := &Device{client: client, name: client.Platform(), dump: dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*program{}}
+	d := &Device{engine: newEngine(api, client, devices[0]), client: client, name: client.Platform(), dump: dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*program{}}
 	if info, err := devices[0].GetDescription(); err == nil {
 		d.name = info.DebugString()
 	}
@@ -101,21 +103,9 @@ func (d *Device) Name() string { return d.name }
 func (d *Device) Put(a array.Array) (backend.Buffer, error) {
 	b, err := d.put(a)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("xla: copy of %v to %s: %w", ir.TypeOf(a), d.name, err)
 	}
 	return ready(d, ir.TypeOf(a), b), nil
-}
-
-func (d *Device) put(a array.Array) (*pjrt.Buffer, error) {
-	data := a.Bytes()
-	if len(data) == 0 {
-		data = make([]byte, 1)[:0] // the plugin wants an address even for nothing
-	}
-	b, err := d.client.BufferFromHost().FromRawData(data, dtypeOf(a.DType()), a.Shape()).Done()
-	if err != nil {
-		return nil, fmt.Errorf("xla: copy of %v to %s: %w", ir.TypeOf(a), d.name, brief(err))
-	}
-	return b, nil
 }
 
 // submit gives a job to the device's goroutine.

@@ -22,6 +22,8 @@ type Executable struct {
 	p        *pjrt.LoadedExecutable
 	donated  []bool
 	captured []*Buffer
+	// given and kept are the numbers of the parameters that are donated and of those that are not.
+	given, kept []int64
 }
 
 // Compile writes f as StableHLO and has the plugin compile it, unless it has seen the same text before. Captured tensors
@@ -33,6 +35,13 @@ func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, err
 			return nil, fmt.Errorf("compile %s: donated parameter %d: it has %d", f.Name(), i, own)
 		}
 		e.donated[i] = true
+	}
+	for i, donated := range e.donated {
+		if donated {
+			e.given = append(e.given, int64(i))
+		} else {
+			e.kept = append(e.kept, int64(i))
+		}
 	}
 	text, err := op.Module(f, op.ModuleConfig{Config: hlo.Config{Target: d.target}, Donate: pairDonated(f, o.Donate)})
 	if err != nil {
@@ -46,11 +55,11 @@ func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, err
 		if !ok {
 			return nil, fmt.Errorf("compile %s: captured tensor %v has no data on the host", f.Name(), src.Type())
 		}
-		b, err := d.put(a)
+		b, err := d.Put(a)
 		if err != nil {
 			return nil, err
 		}
-		e.captured = append(e.captured, ready(d, src.Type(), b))
+		e.captured = append(e.captured, b.(*Buffer))
 	}
 	return e, nil
 }
@@ -120,7 +129,7 @@ func (e *Executable) bind(args []backend.Buffer) ([]*Buffer, error) {
 	return append(in, e.captured...), nil
 }
 
-// run executes on the device's goroutine. An argument that could not be made is what is wrong with the results, too.
+// run starts the program on the device's goroutine. An argument that could not be made is what is wrong with the results, too.
 func (e *Executable) run(in, results []*Buffer) {
 	out, err := e.execute(in)
 	for i, r := range results {
@@ -132,18 +141,18 @@ func (e *Executable) run(in, results []*Buffer) {
 	}
 }
 
-func (e *Executable) execute(in []*Buffer) ([]*pjrt.Buffer, error) {
-	buffers := make([]*pjrt.Buffer, len(in))
+func (e *Executable) execute(in []*Buffer) ([]handle, error) {
+	args := make([]handle, len(in))
 	for i, b := range in {
 		<-b.done
 		if b.err != nil {
 			return nil, b.err
 		}
-		buffers[i] = b.b
+		args[i] = b.b
 	}
-	out, err := e.p.Execute(buffers...).SetDonate(e.donated).Done()
-	if err != nil {
-		return nil, fmt.Errorf("run %s on %s: %w", e.f.Name(), e.d.name, brief(err))
+	out := make([]handle, len(e.f.Results()))
+	if err := e.d.engine.execute(executableHandle(e.p), args, e.kept, e.given, out); err != nil {
+		return nil, fmt.Errorf("run %s on %s: %w", e.f.Name(), e.d.name, err)
 	}
 	return out, nil
 }

@@ -19,11 +19,12 @@ struct head {
 
 static void *galley_open(const char *path, int mode) { return dlopen(path, mode); }
 
-static const char *galley_peek(void *lib, int *major, int *minor) {
+static const char *galley_peek(void *lib, const void **table, int *major, int *minor) {
 	void *sym = dlsym(lib, "GetPjrtApi");
 	if (sym == NULL) return "it has no function GetPjrtApi";
 	const struct head *api = ((const struct head *(*)(void))sym)();
 	if (api == NULL) return "GetPjrtApi returned nothing";
+	*table = api;
 	*major = api->major;
 	*minor = api->minor;
 	return NULL;
@@ -44,22 +45,24 @@ const (
 )
 
 // peek loads the library of a plugin and reads its version, before anything calls it through a table that might be another.
-func peek(path string) error {
+// It returns the table of its functions.
+func peek(path string) (unsafe.Pointer, error) {
 	lib := open(path, C.RTLD_LAZY|C.RTLD_LOCAL)
 	if lib == nil {
-		return fmt.Errorf("xla: plugin %s: cannot be loaded: %s", path, C.GoString(C.dlerror()))
+		return nil, fmt.Errorf("xla: plugin %s: cannot be loaded: %s", path, C.GoString(C.dlerror()))
 	}
+	var table unsafe.Pointer
 	var major, minor C.int
-	if fault := C.galley_peek(lib, &major, &minor); fault != nil {
+	if fault := C.galley_peek(lib, &table, &major, &minor); fault != nil {
 		C.dlclose(lib)
-		return fmt.Errorf("xla: plugin %s: it is no PJRT plugin: %s", path, C.GoString(fault))
+		return nil, fmt.Errorf("xla: plugin %s: it is no PJRT plugin: %s", path, C.GoString(fault))
 	}
 	if major != pjrtMajor || minor < pjrtMinorMin {
 		C.dlclose(lib)
-		return fmt.Errorf("xla: plugin %s: wrong version: got PJRT %d.%d, want %d.%d or later: use JAX 0.5 or later's plugin",
+		return nil, fmt.Errorf("xla: plugin %s: wrong version: got PJRT %d.%d, want %d.%d or later: use JAX 0.5 or later's plugin",
 			path, major, minor, pjrtMajor, pjrtMinorMin)
 	}
-	return nil
+	return table, nil
 }
 
 // preload makes a library known by its name to those that are loaded later. One that does not load is not needed here.

@@ -1,12 +1,10 @@
 package op_test
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
-	"github.com/galley-ml/galley/internal/hlo/interp"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -25,44 +23,7 @@ func TestEmitGroups(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkProgram(t, f, array.FromSlice(sizes, len(sizes)))
-	}
-}
-
-// checkProgram runs a program, given its last operand and random numbers for the others, by kernels and as StableHLO.
-func checkProgram(t *testing.T, f *ir.Func, last array.Array) {
-	t.Helper()
-	rng, d := rand.New(rand.NewPCG(2, 9)), device(t, 1)
-	values, in := make([]array.Array, f.NumValues()), make([]array.Array, len(f.Params()))
-	for i, p := range f.Params() {
-		in[i] = last
-		if i < len(in)-1 {
-			in[i] = fill(op.Arg{Type: p.Type()}, p.DType(), rng)
-		}
-		values[p.ID()] = in[i]
-	}
-	for _, n := range f.Nodes() {
-		args := make([]array.Array, len(n.In()))
-		for i, v := range n.In() {
-			args[i] = values[v.ID()]
-		}
-		for i, a := range evaluate(t, d, n.Op().(op.Op), args) {
-			values[n.Out()[i].ID()] = a
-		}
-	}
-	text, err := op.Module(f, op.ModuleConfig{Config: hlo.Config{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := hlo.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := interp.Run(p, [][]array.Array{in})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, v := range f.Results() {
-		compareEmit(t, i, got[0][i], values[v.ID()])
+		in := append(randoms(f.Params()[:3]), array.FromSlice(sizes, len(sizes)))
+		checkProgram(t, f, in, hlo.Config{})
 	}
 }

@@ -3,6 +3,7 @@ package op_test
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -129,4 +130,47 @@ func TestEmitDraws(t *testing.T) {
 			}
 		}
 	}
+}
+
+// randoms is normal numbers for parameters that are floats.
+func randoms(params []*op.Tensor) []array.Array {
+	rng, out := rand.New(rand.NewPCG(4, 4)), make([]array.Array, len(params))
+	for i, p := range params {
+		out[i] = fill(op.Arg{Type: op.Type{DType: array.F32, Shape: p.Shape()}}, p.DType(), rng)
+	}
+	return out
+}
+
+// checkProgram compares a program's StableHLO, run, with what kernels make of it, and returns it.
+func checkProgram(t *testing.T, f *ir.Func, in []array.Array, c hlo.Config) string {
+	t.Helper()
+	d, values := device(t, 1), make([]array.Array, f.NumValues())
+	for i, p := range f.Params() {
+		values[p.ID()] = in[i]
+	}
+	for _, n := range f.Nodes() {
+		args := make([]array.Array, len(n.In()))
+		for i, v := range n.In() {
+			args[i] = values[v.ID()]
+		}
+		for i, a := range evaluate(t, d, n.Op().(op.Op), args) {
+			values[n.Out()[i].ID()] = a
+		}
+	}
+	text, err := op.Module(f, op.ModuleConfig{Config: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := hlo.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := interp.Run(p, [][]array.Array{in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range f.Results() {
+		compareEmit(t, i, got[0][i], values[v.ID()])
+	}
+	return text
 }

@@ -16,11 +16,11 @@ const (
 // drawing writes random numbers: four words a block, as the CPU's kernels draw them.
 type drawing struct {
 	w *hlo.Writer
-	// t is the type of a vector of blocks' numbers.
-	t hlo.Type
-	// key is the generator's key, an i64 scalar.
-	key   hlo.Ref
-	block hlo.Ref
+	// key is the generator's key, an i64 scalar; block the numbers of the blocks.
+	key, block hlo.Ref
+	// looped is that the rounds are a loop: a small program, for numbers that are drawn but once. Else they are one after the other,
+	// which XLA makes one kernel of.
+	looped bool
 }
 
 func (d drawing) op(name string, x, y hlo.Ref) hlo.Ref {
@@ -30,12 +30,19 @@ func (d drawing) op(name string, x, y hlo.Ref) hlo.Ref {
 	return d.w.Op(name, "", x.Type, x, y)
 }
 
-func (d drawing) with(name string, x hlo.Ref, y int64) hlo.Ref { return d.op(name, x, d.w.Int64(y)) }
+func (d drawing) with(name string, x hlo.Ref, y int64) hlo.Ref {
+	return d.w.Op(name, "", x.Type, x, d.w.Int64(x.Shape, y))
+}
 
-// emitKey writes the key of the generator at the step, if there is one.
+func (d drawing) low(x hlo.Ref) hlo.Ref  { return d.with("and", x, lowWord) }
+func (d drawing) high(x hlo.Ref) hlo.Ref { return d.with("shift_right_logical", x, 32) }
+
+// emitKey writes the key of the generator at the step, if there is one. Without one it is kept from becoming part of the
+// kernels, so that tensors of one shape share them.
 func emitKey(w *hlo.Writer, k Key, in []hlo.Ref) hlo.Ref {
 	if len(in) == 0 {
-		return w.Int64(int64(k.at(0)))
+		key := w.Int64(nil, int64(k.at(0)))
+		return w.Op("optimization_barrier", "", key.Type, key)
 	}
 	d := drawing{w: w}
 	base := mix64(mix64(k.Seed) ^ k.Stream)
@@ -47,58 +54,91 @@ func emitKey(w *hlo.Writer, k Key, in []hlo.Ref) hlo.Ref {
 	return d.op("xor", x, d.with("shift_right_logical", x, 31))
 }
 
-// words writes the four words of every block; which is the counter's third word.
-func (d drawing) words(which int64) [4]hlo.Ref {
-	low := func(x hlo.Ref) hlo.Ref { return d.with("and", x, lowWord) }
-	high := func(x hlo.Ref) hlo.Ref { return d.with("shift_right_logical", x, 32) }
-	c := [4]hlo.Ref{low(d.block), high(d.block), d.with("and", d.block, 0), d.with("and", d.block, 0)}
-	if which != 0 {
-		c[2] = d.with("or", c[2], which)
+// words writes the four words of every block, for each of the first so many values of the counter's third word, which are a new
+// first dim.
+func (d drawing) words(thirds int) [4]hlo.Ref {
+	t := hlo.Type{DType: array.I64, Shape: append(array.Shape{thirds}, d.block.Shape...)}
+	block := d.w.Broadcast(d.block, t.Shape, dimsExcept(len(t.Shape), 0, 1))
+	c := [4]hlo.Ref{d.low(block), d.high(block), emitIota(d.w, t, 0), d.w.Int64(t.Shape, 0)}
+	k := [2]hlo.Ref{d.low(d.key), d.high(d.key)}
+	if d.looped {
+		return d.loop(c, k)
 	}
-	k0, k1 := low(d.key), high(d.key)
 	for range 10 {
-		p0, p1 := d.with("multiply", c[0], philoxM0), d.with("multiply", c[2], philoxM1)
-		c = [4]hlo.Ref{
-			d.op("xor", d.op("xor", high(p1), c[1]), k0), low(p1),
-			d.op("xor", d.op("xor", high(p0), c[3]), k1), low(p0),
-		}
-		k0, k1 = low(d.with("add", k0, philoxW0)), low(d.with("add", k1, philoxW1))
+		c, k = d.round(c, k)
 	}
 	return c
 }
 
+// round is one of Philox's ten.
+func (d drawing) round(c [4]hlo.Ref, k [2]hlo.Ref) ([4]hlo.Ref, [2]hlo.Ref) {
+	p0, p1 := d.with("multiply", c[0], philoxM0), d.with("multiply", c[2], philoxM1)
+	return [4]hlo.Ref{
+		d.op("xor", d.op("xor", d.high(p1), c[1]), k[0]), d.low(p1),
+		d.op("xor", d.op("xor", d.high(p0), c[3]), k[1]), d.low(p0),
+	}, [2]hlo.Ref{d.low(d.with("add", k[0], philoxW0)), d.low(d.with("add", k[1], philoxW1))}
+}
+
+// loop is the ten rounds as a loop. Words go from round to round in 32 bits.
+func (d drawing) loop(c [4]hlo.Ref, k [2]hlo.Ref) [4]hlo.Ref {
+	w := d.w
+	wide := func(x hlo.Ref) hlo.Ref { return d.low(w.Convert(x, array.I64)) }
+	state := []hlo.Ref{w.Constant(hlo.Type{DType: array.I32}, 0), k[0], k[1]}
+	for _, x := range c {
+		state = append(state, w.Convert(x, array.I32))
+	}
+	r := w.While(10, state, func(in []hlo.Ref) []hlo.Ref {
+		c, k := d.round([4]hlo.Ref{wide(in[3]), wide(in[4]), wide(in[5]), wide(in[6])}, [2]hlo.Ref{in[1], in[2]})
+		out := k[:]
+		for _, x := range c {
+			out = append(out, w.Convert(x, array.I32))
+		}
+		return out
+	})
+	for i := range c {
+		c[i] = wide(r[3+i])
+	}
+	return c
+}
+
+// third is the words that belong to a value of the counter's third word.
+func (d drawing) third(x hlo.Ref, i int) hlo.Ref {
+	return d.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: x.Shape[1:]}, emitNarrow(d.w, x, 0, span{i, i + 1}))
+}
+
 // uniform32 is words as float32 draws.
 func (d drawing) uniform32() [4]hlo.Ref {
-	words := d.words(0)
+	words := d.words(1)
 	for i, x := range words {
-		u := d.w.Convert(d.with("shift_right_logical", x, 8), array.F32)
-		words[i] = d.op("multiply", u, d.w.Constant(hlo.Type{DType: array.F32}, 1.0/(1<<24)))
+		u := d.w.Convert(d.with("shift_right_logical", d.third(x, 0), 8), array.F32)
+		words[i] = d.op("multiply", u, d.w.Constant(u.Type, 1.0/(1<<24)))
 	}
 	return words
 }
 
 // uniform64 is pairs of words as float64 draws.
 func (d drawing) uniform64() [4]hlo.Ref {
-	high, low := d.words(0), d.words(1)
-	for i := range high {
-		bits := d.op("or", d.with("shift_left", high[i], 32), low[i])
+	words := d.words(2)
+	for i, x := range words {
+		bits := d.op("or", d.with("shift_left", d.third(x, 0), 32), d.third(x, 1))
 		u := d.w.Convert(d.with("shift_right_logical", bits, 11), array.F64)
-		high[i] = d.op("multiply", u, d.w.Constant(hlo.Type{DType: array.F64}, 1.0/(1<<53)))
+		words[i] = d.op("multiply", u, d.w.Constant(u.Type, 1.0/(1<<53)))
 	}
-	return high
+	return words
 }
 
-// emitDraw writes a random tensor, or a part of one, of what f makes of four neighbouring elements' draws.
-func emitDraw(w *hlo.Writer, key hlo.Ref, p drawPart, out Type, f func(d drawing) [4]hlo.Ref) []hlo.Ref {
-	switch {
-	case out.Shape.Len() == 0:
+// emitDraw writes a random tensor, or a part of one, of what f makes of four neighbouring elements' draws. in is the step, if the
+// tensor has one.
+func emitDraw(w *hlo.Writer, k Key, in []hlo.Ref, p drawPart, out Type, f func(d drawing) [4]hlo.Ref) []hlo.Ref {
+	if out.Shape.Len() == 0 {
 		return []hlo.Ref{w.Constant(hloType(out), 0)}
-	case len(p.whole) == 0:
-		return []hlo.Ref{emitBlocksOf(w, key, out, f)}
+	}
+	d := drawing{w: w, key: emitKey(w, k, in), looped: len(in) == 0}
+	if len(p.whole) == 0 {
+		return []hlo.Ref{d.blocks(out, f)}
 	}
 	t := hlo.Type{DType: array.I64, Shape: out.Shape}
-	d := drawing{w: w, t: t, key: key}
-	index := w.Constant(t, 0)
+	index := w.Int64(t.Shape, 0)
 	for dim, stride := range p.whole.Strides() {
 		at := d.with("add", emitIota(w, t, dim), int64(p.start[dim]))
 		index = d.op("add", index, d.with("multiply", at, int64(stride)))
@@ -107,18 +147,16 @@ func emitDraw(w *hlo.Writer, key hlo.Ref, p drawPart, out Type, f func(d drawing
 	lane, values := d.with("and", index, 3), f(d)
 	y := values[0]
 	for i := 1; i < 4; i++ {
-		here := w.Compare("EQ", lane, w.Constant(t, float64(i)))
-		y = w.Op("select", "", y.Type, here, values[i], y)
+		y = w.Op("select", "", y.Type, w.Compare("EQ", lane, w.Int64(t.Shape, int64(i))), values[i], y)
 	}
 	return []hlo.Ref{w.Convert(y, out.DType)}
 }
 
-// emitBlocksOf draws whole blocks and lays their four numbers side by side.
-func emitBlocksOf(w *hlo.Writer, key hlo.Ref, out Type, f func(d drawing) [4]hlo.Ref) hlo.Ref {
-	n := out.Shape.Len()
+// blocks draws whole blocks and lays their four numbers side by side.
+func (d drawing) blocks(out Type, f func(d drawing) [4]hlo.Ref) hlo.Ref {
+	n, w := out.Shape.Len(), d.w
 	blocks := (n + 3) / 4
-	d := drawing{w: w, t: hlo.Type{DType: array.I64, Shape: array.Shape{blocks}}, key: key}
-	d.block = emitIota(w, d.t, 0)
+	d.block = emitIota(w, hlo.Type{DType: array.I64, Shape: array.Shape{blocks}}, 0)
 	var columns []hlo.Ref
 	for _, x := range f(d) {
 		columns = append(columns, w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: array.Shape{blocks, 1}}, x))

@@ -80,3 +80,33 @@ func TestStableHLOOfAll(t *testing.T) {
 		}
 	}
 }
+
+func TestModuleMistakes(t *testing.T) {
+	parse := func(text string) *ir.Func {
+		f, err := ir.Parse(text, op.Lookup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	f := parse("func main(%0: f32[2], %1: f32[3]) {\n  %2 = exp %0\n  return %2\n}\n")
+	shorter := parse("func main(%0: f32[2], %1: f32[3]) {\n  return %0\n}\n")
+	other := parse("func main(%0: f32[2], %1: f32[3]) {\n  %2 = log %0\n  return %2\n}\n")
+	uneven := parse("func main(%0: f32[1], %1: f32[3]) {\n  %2 = exp %0\n  return %2\n}\n")
+	for _, c := range []struct {
+		fs     []*ir.Func
+		donate []op.Donation
+		want   string
+	}{
+		{[]*ir.Func{f}, []op.Donation{{Param: 2}}, "parameter 2 to result 0: the program has 2 and 1"},
+		{[]*ir.Func{f}, []op.Donation{{Param: 0, Result: 1}}, "parameter 0 to result 1"},
+		{[]*ir.Func{f}, []op.Donation{{Param: 1, Result: 0}}, "parameter 1 is f32[3] and result 0 is f32[2]: want one type"},
+		{[]*ir.Func{f, shorter}, nil, "devices 0 and 1: 1 ops and 0"},
+		{[]*ir.Func{f, f, other}, nil, "devices 0 and 2: exp and log at op 0"},
+		{[]*ir.Func{f, uneven}, nil, "needs equal parts"},
+	} {
+		if _, err := op.SPMD(c.fs, op.ModuleConfig{Donate: c.donate}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}

@@ -77,14 +77,14 @@ func (o uniform) below(fill func(dst []float32, key, start uint64)) func(dst []f
 }
 
 func (o uniform) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return emitDraw(w, emitKey(w, Key{o.Seed, o.Stream}, in), o.part(), out[0], func(d drawing) [4]hlo.Ref {
+	return emitDraw(w, Key{o.Seed, o.Stream}, in, o.part(), out[0], func(d drawing) [4]hlo.Ref {
 		if o.DType == array.F64 {
 			return d.uniform64()
 		}
 		draws := d.uniform32()
 		if top := o.top(); top != 0 {
 			for i, u := range draws {
-				draws[i] = d.op("minimum", u, w.Constant(hlo.Type{DType: array.F32}, top))
+				draws[i] = d.op("minimum", u, w.Constant(u.Type, top))
 			}
 		}
 		return draws

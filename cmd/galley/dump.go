@@ -14,7 +14,7 @@ import (
 type dumpCmd struct {
 	stepFlags
 	meshFlags
-	After  string `help:"Pass to stop after: trace, fold, merge, prune, infer, partition; stablehlo is the text that XLA compiles." default:"prune" enum:"trace,fold,merge,prune,infer,partition,stablehlo"`
+	After  string `help:"Pass to stop after: trace, fold, merge, prune, infer, partition; stablehlo is the text that XLA compiles, spmd that for all devices of the mesh." default:"prune" enum:"trace,fold,merge,prune,infer,partition,stablehlo,spmd"`
 	Target string `help:"Device that the StableHLO is for: any, or cuda for cuDNN's attention." default:"any" enum:"any,cuda"`
 	Why    bool   `help:"After infer, also list why each value lies as it does."`
 	Device int    `help:"Device whose program is printed after partition."`
@@ -30,7 +30,8 @@ func (dumpCmd) Help() string {
   galley dump --after=infer --why          … and why
   galley dump --after=partition --device 3 --mesh dp=2,tp=4
                                            the program of one device, with its collectives
-  galley dump --after=stablehlo            the text that XLA compiles`
+  galley dump --after=stablehlo            the text that XLA compiles
+  galley dump --after=spmd --mesh dp=4     … and that which the devices of a mesh share`
 }
 
 func (c *dumpCmd) Run() error {
@@ -54,10 +55,13 @@ func (c *dumpCmd) after(p *galley.Program) (string, error) {
 	switch c.After {
 	case "trace":
 		return p.String(), nil
-	case "infer", "partition":
+	case "infer", "partition", "spmd":
 		d, err := c.distribute(p)
 		if err != nil {
 			return "", err
+		}
+		if c.After == "spmd" {
+			return c.spmd(d)
 		}
 		if c.After == "infer" {
 			return d.String() + c.reasons(d), nil
@@ -83,11 +87,26 @@ func (c *dumpCmd) module(p *galley.Program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	target := hlo.Any
+	return op.Module(p, op.ModuleConfig{Config: hlo.Config{Target: c.target()}})
+}
+
+func (c *dumpCmd) target() hlo.Target {
 	if c.Target == "cuda" {
-		target = hlo.CUDA
+		return hlo.CUDA
 	}
-	return op.Module(p, op.ModuleConfig{Config: hlo.Config{Target: target}})
+	return hlo.Any
+}
+
+// spmd is the programs of all devices as one module.
+func (c *dumpCmd) spmd(d *galley.Distributed) (string, error) {
+	locals := make([]*galley.Program, d.Mesh().Size())
+	for device := range locals {
+		var err error
+		if locals[device], err = d.Local(device); err != nil {
+			return "", err
+		}
+	}
+	return op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Target: c.target(), Partitions: len(locals)}})
 }
 
 // reasons is a line for each decision, if they are asked for.

@@ -12,8 +12,12 @@ import (
 // Constant is one number, repeated over the whole of t. The number is written once and broadcast: a literal of a whole
 // tensor would be kept as one.
 func (w *Writer) Constant(t Type, x float64) Ref {
+	return w.splat(t, literal(t.DType, x))
+}
+
+// splat is one element, repeated over the whole of t.
+func (w *Writer) splat(t Type, value string) Ref {
 	scalar := Type{DType: t.DType}
-	value := literal(t.DType, x)
 	one := w.Once(value+" : "+scalar.String(), func() Ref {
 		return w.Op("constant", fmt.Sprintf("value = dense<%s> : %s", value, scalar), scalar)
 	})
@@ -23,13 +27,9 @@ func (w *Writer) Constant(t Type, x float64) Ref {
 	return w.Once(value+" : "+t.String(), func() Ref { return w.Broadcast(one, t.Shape, nil) })
 }
 
-// Int64 is an i64 scalar that a float64 may not hold.
-func (w *Writer) Int64(x int64) Ref {
-	t := Type{DType: array.I64}
-	value := strconv.FormatInt(x, 10)
-	return w.Once(value+" : "+t.String(), func() Ref {
-		return w.Op("constant", fmt.Sprintf("value = dense<%s> : %s", value, t), t)
-	})
+// Int64 is an i64 that a float64 may not hold, repeated over a shape.
+func (w *Writer) Int64(shape array.Shape, x int64) Ref {
+	return w.splat(Type{array.I64, shape}, strconv.FormatInt(x, 10))
 }
 
 // List is a vector of numbers.

@@ -179,7 +179,7 @@ func init() {
 		"broadcast_in_dim": broadcast, "reshape": reshape, "transpose": transpose, "iota": iota, "slice": slice, "pad": pad,
 		"concatenate": concatenate, "reverse": reverse, "dynamic_slice": dynamicSlice, "dynamic_update_slice": dynamicUpdateSlice,
 		"reduce": reduce, "reduce_window": reduceWindow, "select_and_scatter": selectAndScatter, "sort": sortOp, "while": while,
-		"dot_general": dotGeneral, "convolution": convolution, "gather": gather, "scatter": scatter,
+		"dot_general": dotGeneral, "convolution": convolution, "gather": gather, "scatter": scatter, "custom_call": customCall,
 	}
 }
 

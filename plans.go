@@ -17,6 +17,7 @@ const (
 // the rows whose axes a mesh has, the first counts.
 var batchRows = []planRow{
 	{"batch*", "@[dp.ep,cp]"}, {"batch*", "@[dp.ep,?]"}, {"batch*", "@[dp,cp]"}, {"batch*", "@[dp,?]"},
+	{"batch*", "@[ep,cp]"}, {"batch*", "@[ep,?]"}, {"batch*", "@[?,cp]"},
 	{"*.experts.gate_up_proj", "@[ep,_,_]"},
 	{"*.experts.down_proj", "@[ep,_,_]"},
 }

@@ -9,11 +9,12 @@ import (
 
 // checkCmd groups the checks.
 type checkCmd struct {
-	Ops     checkOpsCmd     `cmd:"" help:"Every op of DIR/ops.json: results, gradients, Hessian products, eager and traced, in f64 and f32."`
-	Model   checkModelCmd   `cmd:"" help:"A Hugging Face model with recorded logits, gradients, losses and continuation."`
-	Burgers checkBurgersCmd `cmd:"" help:"A physics-informed network with second derivatives in its loss."`
-	Spmd    checkSpmdCmd    `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
-	Shardy  checkShardyCmd  `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
+	Ops        checkOpsCmd        `cmd:"" help:"Every op of DIR/ops.json: results, gradients, Hessian products, eager and traced, in f64 and f32."`
+	Model      checkModelCmd      `cmd:"" help:"A Hugging Face model with recorded logits, gradients, losses and continuation."`
+	Strategies checkStrategiesCmd `cmd:"" help:"A recorded training run, split over devices in every way: the same losses."`
+	Burgers    checkBurgersCmd    `cmd:"" help:"A physics-informed network with second derivatives in its loss."`
+	Spmd       checkSpmdCmd       `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
+	Shardy     checkShardyCmd     `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
 }
 
 // place is what all checks take.

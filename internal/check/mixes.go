@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/models"
@@ -136,7 +137,7 @@ func (m mix) label(family string) string {
 	if s.DP == 0 && s.EP > 1 {
 		s.DP = s.EP
 	}
-	if len(s.Offload) > len("optimizer") {
+	if strings.HasPrefix(s.Offload, "optimizer:") {
 		s.Offload = "optimizer to disk"
 	}
 	text := s.String()
@@ -147,4 +148,13 @@ func (m mix) label(family string) string {
 		family = fmt.Sprintf("%s×%d", family, m.layers)
 	}
 	return family + " " + text
+}
+
+// StrategyNames is the names of the rows for a model.
+func StrategyNames(c models.Config) []string {
+	var names []string
+	for _, x := range mixes(c, "") {
+		names = append(names, x.label(c.Family))
+	}
+	return names
 }

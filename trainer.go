@@ -126,7 +126,7 @@ func (t *Trainer) Step(batch ...array.Array) (m Metrics, err error) {
 	if err != nil {
 		return m, err
 	}
-	args := slices.Concat(params, t.slots, []array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1))}, batch)
+	args := slices.Concat(params, t.slots, []array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1 - t.skipped))}, batch)
 	results, err := t.run(args)
 	if err != nil {
 		return m, err

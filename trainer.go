@@ -88,6 +88,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
 		}
 		for range c.Optimizer.Slots() {
+			if t.many != nil {
+				break // its devices have them
+			}
 			t.slots = append(t.slots, array.New(p.Type.DType, p.Type.Shape...))
 		}
 	}

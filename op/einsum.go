@@ -189,6 +189,11 @@ func (o einsum) classify(x, y array.Shape) contraction {
 func (o einsum) Eval(env *Env, in, out []array.Array) {
 	e, _ := parseEinsum(o.Equation, 2)
 	c := o.classify(in[0].Shape(), in[1].Shape())
+	if e.out == c.batch+c.right+c.left && e.out != c.batch+c.left+c.right { // the other operand first: nothing moves
+		o.Equation, in = e.in[1]+","+e.in[0]+"->"+e.out, []array.Array{in[1], in[0]}
+		e, _ = parseEinsum(o.Equation, 2)
+		c = o.classify(in[0].Shape(), in[1].Shape())
+	}
 	x, transX := arrange(env, in[0], e.in[0], c.batch+c.left+c.sum, c.batch+c.sum+c.left)
 	y, transY := arrange(env, in[1], e.in[1], c.batch+c.sum+c.right, c.batch+c.right+c.sum)
 	result := c.batch + c.left + c.right

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/galley-ml/galley"
@@ -108,6 +109,9 @@ func (c *checkModelCmd) Run() error {
 		return err
 	}
 	s, err := c.strategy()
+	if err == nil && s != nil && c.Eager {
+		err = fmt.Errorf("--eager: op by op is on one device: got %v: want none of its flags", s)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package galley
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/step"
@@ -27,6 +28,9 @@ func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
 			w.Rest = split
 		}
 		list = append(list, w)
+	}
+	if h.s.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return h.meshes[0].Overlap(mesh.On(expertAxis)[0], w.Use.Used()) }) {
+		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", h.s.EP, h.s.DP)
 	}
 	return list, nil
 }

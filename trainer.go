@@ -103,6 +103,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
 		}
 		for range c.Optimizer.Slots() {
+			if t.many != nil {
+				break // its devices have them
+			}
 			t.slots = append(t.slots, array.New(p.Type.DType, p.Type.Shape...))
 		}
 	}
@@ -144,7 +147,7 @@ func (t *Trainer) Step(batch ...array.Array) (m Metrics, err error) {
 	if err != nil {
 		return m, err
 	}
-	args := slices.Concat(params, t.slots, []array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1))}, batch)
+	args := slices.Concat(params, t.slots, []array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1 - t.skipped))}, batch)
 	results, err := t.run(args)
 	if err != nil {
 		return m, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/galley-ml/galley"
@@ -10,11 +11,12 @@ import (
 
 // checkCmd groups the checks.
 type checkCmd struct {
-	Ops     checkOpsCmd     `cmd:"" help:"Every op of DIR/ops.json: results, gradients, Hessian products, eager and traced, in f64 and f32."`
-	Model   checkModelCmd   `cmd:"" help:"A Hugging Face model with recorded logits, gradients, losses and continuation."`
-	Burgers checkBurgersCmd `cmd:"" help:"A physics-informed network with second derivatives in its loss."`
-	Spmd    checkSpmdCmd    `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
-	Shardy  checkShardyCmd  `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
+	Ops        checkOpsCmd        `cmd:"" help:"Every op of DIR/ops.json: results, gradients, Hessian products, eager and traced, in f64 and f32."`
+	Model      checkModelCmd      `cmd:"" help:"A Hugging Face model with recorded logits, gradients, losses and continuation."`
+	Strategies checkStrategiesCmd `cmd:"" help:"A recorded training run, split over devices in every way: the same losses."`
+	Burgers    checkBurgersCmd    `cmd:"" help:"A physics-informed network with second derivatives in its loss."`
+	Spmd       checkSpmdCmd       `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
+	Shardy     checkShardyCmd     `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
 }
 
 // place is what all checks take.
@@ -118,6 +120,9 @@ func (c *checkModelCmd) Run() error {
 		return err
 	}
 	s, err := c.strategy()
+	if err == nil && s != nil && c.Eager {
+		err = fmt.Errorf("--eager: op by op is on one device: got %v: want none of its flags", s)
+	}
 	if err != nil {
 		return err
 	}

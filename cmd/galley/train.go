@@ -96,10 +96,22 @@ func (c *trainCmd) validate() error {
 	if err == nil && c.Model == "" && c.Dim%(2*c.Heads) != 0 {
 		err = fmt.Errorf("--dim=%d: want a multiple of %d: --heads=%d of an even width", c.Dim, 2*c.Heads, c.Heads)
 	}
+	if err == nil {
+		err = c.validateDevices()
+	}
 	if err == nil && c.Save != "" {
 		if e := writable(c.Save); e != nil {
 			err = fmt.Errorf("--save: %w", e)
 		}
+	}
+	return err
+}
+
+// validateDevices checks how the step is spread over devices, as far as that can be without a model.
+func (c *trainCmd) validateDevices() error {
+	s, err := c.strategy()
+	if err == nil && s != nil && c.Eager {
+		return fmt.Errorf("--eager: op by op is on one device: got %v: want none of its flags", s)
 	}
 	return err
 }

@@ -65,19 +65,9 @@ type modelReference struct {
 // Model loads a Hugging Face directory and repeats its recorded training: first logits and gradients, every loss and
 // gradient norm, the greedy continuation afterwards.
 func Model(w io.Writer, dir string, c ModelConfig) (*Report, error) {
-	path := filepath.Join(dir, "reference.json")
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
 	m := &modelCheck{c: c, dir: dir, r: &Report{w: w, verbose: c.Verbose}}
-	if err := json.Unmarshal(text, &m.ref); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if o := m.ref.Optimizer; o.Name != "AdamW" || !o.DecayAll {
-		return nil, fmt.Errorf("%s: optimizer %q: want AdamW that decays all", path, o.Name)
-	}
-	if m.file, err = safetensors.Open(filepath.Join(dir, "reference.safetensors")); err != nil {
+	var err error
+	if m.ref, m.file, err = openReference(dir); err != nil {
 		return nil, err
 	}
 	defer m.file.Close()
@@ -95,6 +85,23 @@ func Model(w io.Writer, dir string, c ModelConfig) (*Report, error) {
 	}
 	m.r.last()
 	return m.r, nil
+}
+
+// openReference reads what was recorded of a model's training.
+func openReference(dir string) (ref modelReference, file *safetensors.File, err error) {
+	path := filepath.Join(dir, "reference.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ref, nil, err
+	}
+	if err := json.Unmarshal(text, &ref); err != nil {
+		return ref, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if o := ref.Optimizer; o.Name != "AdamW" || !o.DecayAll {
+		return ref, nil, fmt.Errorf("%s: optimizer %q: want AdamW that decays all", path, o.Name)
+	}
+	file, err = safetensors.Open(filepath.Join(dir, "reference.safetensors"))
+	return ref, file, err
 }
 
 type modelCheck struct {

@@ -39,6 +39,11 @@ func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
 			return a.Sharding.Spec, nil
 		}
 	}
+	if h.planned != nil {
+		if s, ok := h.planned.specs[name]; ok {
+			return onlyAxes(h.meshes[0], s), nil
+		}
+	}
 	for _, r := range hybridPlan {
 		a, err := ParseAnnotation(r.pattern + "=" + r.sharding)
 		if err != nil {

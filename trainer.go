@@ -49,6 +49,8 @@ type TrainerConfig struct {
 	// them back. Annotations say how parameters lie that the built-in plan does not know.
 	Strategy    *Strategy
 	Annotations []Annotation
+	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
+	Parallel *Parallel
 }
 
 // Trainer trains parameters step by step.

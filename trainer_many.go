@@ -15,6 +15,9 @@ type manyDevices struct {
 	h      *hybrid
 	types  string
 	runner *step.Runner
+	// forward is the devices of forward passes, copies the parameters there until training begins.
+	forward *step.ForwardRunner
+	copies  *weightCopies
 }
 
 func newManyDevices(c TrainerConfig) (*manyDevices, error) {
@@ -139,5 +142,8 @@ func (t *Trainer) Sync() error {
 func (t *Trainer) Close() {
 	if t.many != nil && t.many.runner != nil {
 		t.many.runner.Close()
+	}
+	if t.many != nil && t.many.forward != nil {
+		t.many.forward.Close()
 	}
 }

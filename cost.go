@@ -88,11 +88,24 @@ func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
 	if t.many == nil {
 		return t.costOfOne(batch)
 	}
-	s, err := t.many.h.newStep(batch)
+	s, err := t.plan(batch)
 	if err != nil {
 		return nil, err
 	}
 	return costOf(t.many.h.s.String(), s), nil
+}
+
+// plan is the step on many devices for batches of these types: what Cost tells of is what Step then runs.
+func (t *Trainer) plan(batch []Type) (*step.Step, error) {
+	key := fmt.Sprint(batch)
+	if s := t.many.plans[key]; s != nil {
+		return s, nil
+	}
+	s, err := t.many.h.newStep(batch)
+	if err == nil {
+		t.many.plans[key] = s
+	}
+	return s, err
 }
 
 func costOf(name string, s *step.Step) *Cost {
@@ -109,9 +122,14 @@ func costOf(name string, s *step.Step) *Cost {
 
 // costOfOne is that of a trainer without a strategy.
 func (t *Trainer) costOfOne(batch []Type) (*Cost, error) {
-	e, err := t.compile(batch)
-	if err != nil {
-		return nil, err
+	key := fmt.Sprint(batch)
+	e := t.exes[key]
+	if e == nil {
+		var err error
+		if e, err = t.compile(batch); err != nil {
+			return nil, err
+		}
+		t.exes[key] = e
 	}
 	var d DeviceCost
 	for _, p := range t.c.Params {

@@ -18,6 +18,8 @@ type manyDevices struct {
 	// forward is the devices of forward passes, copies the parameters there until training begins.
 	forward *step.ForwardRunner
 	copies  *weightCopies
+	// plans is the planned steps by the types of their batches.
+	plans map[string]*step.Step
 }
 
 func newManyDevices(c TrainerConfig) (*manyDevices, error) {
@@ -25,7 +27,7 @@ func newManyDevices(c TrainerConfig) (*manyDevices, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &manyDevices{h: h}, nil
+	return &manyDevices{h: h, plans: map[string]*step.Step{}}, nil
 }
 
 // stepMany is one step on many devices.
@@ -81,7 +83,7 @@ func (t *Trainer) start(batch []array.Array) error {
 	if t.many.runner != nil && t.many.types == key {
 		return nil
 	}
-	s, err := t.many.h.newStep(types)
+	s, err := t.plan(types)
 	if err != nil {
 		return err
 	}

@@ -88,24 +88,11 @@ func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
 	if t.many == nil {
 		return t.costOfOne(batch)
 	}
-	s, err := t.plan(batch)
+	s, err := t.many.planned(batch)
 	if err != nil {
 		return nil, err
 	}
 	return costOf(t.many.h.s.String(), s), nil
-}
-
-// plan is the step on many devices for batches of these types: what Cost tells of is what Step then runs.
-func (t *Trainer) plan(batch []Type) (*step.Step, error) {
-	key := fmt.Sprint(batch)
-	if s := t.many.plans[key]; s != nil {
-		return s, nil
-	}
-	s, err := t.many.h.newStep(batch)
-	if err == nil {
-		t.many.plans[key] = s
-	}
-	return s, err
 }
 
 func costOf(name string, s *step.Step) *Cost {

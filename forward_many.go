@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/pass"
-	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/nn"
 )
 
 // manyForward is a forward pass on the devices of a strategy, for batches of one size: a program for each size of micro-batch.
@@ -108,7 +108,7 @@ func (h *hybrid) planForward(batch []Type, rows int, f func([]*Tensor) []*Tensor
 func (h *hybrid) paramTypes() []Type {
 	var list []Type
 	for _, p := range h.c.Params {
-		list = append(list, p.Type)
+		list = append(list, h.computed(p.Type))
 	}
 	return list
 }
@@ -159,8 +159,8 @@ func (t *Trainer) restingWeights() (step.Weights, error) {
 		t.many.copies = nil
 		return t.many.runner.Weights(), nil
 	}
-	if t.many.copies == nil || !t.many.copies.current(t.c) {
-		c, err := t.many.h.copyWeights()
+	if t.many.copies == nil || !t.many.copies.current(t) {
+		c, err := t.copyWeights()
 		if err != nil {
 			return nil, err
 		}
@@ -169,20 +169,17 @@ func (t *Trainer) restingWeights() (step.Weights, error) {
 	return t.many.copies.part, nil
 }
 
-// weightCopies is the parameters cut for every rank, while nothing is trained yet.
+// weightCopies is the parameters cut for every device, while nothing is trained yet.
 type weightCopies struct {
+	// values and saved are what was copied.
 	values []*Tensor
+	saved  *checkpoint.Reader
 	parts  []map[int]array.Array // by weight, by device
 }
 
 // current reports whether the parameters still are those that were copied.
-func (w *weightCopies) current(c TrainerConfig) bool {
-	for i, p := range c.Params {
-		if p.Value != w.values[i] {
-			return false
-		}
-	}
-	return true
+func (w *weightCopies) current(t *Trainer) bool {
+	return w.saved == t.many.saved && slices.Equal(w.values, nn.Values(t.c.Params))
 }
 
 func (w *weightCopies) part(device, weight int) (array.Array, error) {
@@ -193,32 +190,32 @@ func (w *weightCopies) part(device, weight int) (array.Array, error) {
 	return a, nil
 }
 
-func (h *hybrid) copyWeights() (*weightCopies, error) {
+// copyWeights cuts the parameters, or what a checkpoint holds of them, as they will rest on the devices.
+func (t *Trainer) copyWeights() (*weightCopies, error) {
+	h := t.many.h
 	list, err := h.weights(nil)
 	if err != nil {
 		return nil, err
 	}
-	w := &weightCopies{}
-	for i, p := range h.c.Params {
-		a, err := cpu.Read(p.Value)
-		if err != nil {
-			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
-		}
-		parts := map[int]array.Array{}
+	w := &weightCopies{values: nn.Values(t.c.Params), saved: t.many.saved}
+	for i, p := range t.c.Params {
+		parts, read := map[int]array.Array{}, t.source(step.Tensor{Weight: i, Slot: -1})
 		for _, m := range h.meshes {
-			l, err := list[i].Rest.Layout(m, a.Shape())
+			l, err := list[i].Rest.Layout(m, p.Type.Shape)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 			}
-			own, err := runtime.Scatter(l, a)
-			if err != nil {
-				return nil, err
-			}
-			for id, part := range own {
-				parts[id] = part
+			for id, box := range l.Boxes() {
+				parts[id] = array.New(list[i].Type.DType, box.Size...)
+				if box.Empty() {
+					continue
+				}
+				if err := read(box, parts[id]); err != nil {
+					return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
+				}
 			}
 		}
-		w.values, w.parts = append(w.values, p.Value), append(w.parts, parts)
+		w.parts = append(w.parts, parts)
 	}
 	return w, nil
 }

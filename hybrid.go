@@ -111,6 +111,10 @@ func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
 		return nil, err
 	}
 	c.Update = h.update()
+	c.SumType = func(t Type) Type { return Type{DType: t.DType.Compute(), Shape: t.Shape} }
+	if c.Offload, err = h.s.offload(); err != nil {
+		return nil, err
+	}
 	return step.New(c)
 }
 
@@ -120,7 +124,7 @@ func (h *hybrid) forward(batch []Type, rows int) (*Program, error) {
 	b := ir.NewBuilder("forward")
 	var params, in []*Tensor
 	for _, p := range h.c.Params {
-		params = append(params, b.Param(p.Name, p.Type))
+		params = append(params, b.Param(p.Name, h.computed(p.Type)))
 	}
 	for i, t := range batch {
 		shape := append(array.Shape{rows}, t.Shape[1:]...)
@@ -265,7 +269,7 @@ func (h *hybrid) update() step.Update {
 	scalar := h.c.scalarType()
 	return step.Update{
 		Slots: func(w int) []Type {
-			return slices.Repeat([]Type{h.c.Params[w].Type}, h.c.Optimizer.Slots())
+			return slices.Repeat([]Type{h.c.Params[w].Type}, h.masters()+h.c.Optimizer.Slots())
 		},
 		Scalars: []Type{scalar, scalar},
 		Trace:   h.traceUpdate,
@@ -278,8 +282,22 @@ func (h *hybrid) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
 		s.Scale = op.Mul(s.Scale, optim.ClipScale(in.Norm, h.c.ClipNorm))
 	}
 	for k := range in.Index {
-		p, slots := h.c.Optimizer.Update(in.Weights[k], in.Grads[k], in.Slots[k], s)
-		out.Weights, out.Slots = append(out.Weights, p), append(out.Slots, slots)
+		p, slots := in.Weights[k], in.Slots[k]
+		if h.masters() > 0 {
+			p, slots = slots[0], slots[1:]
+		}
+		next, kept := h.c.Optimizer.Update(p, in.Grads[k], slots, s)
+		if h.s.AMP == "f16" { // gradients that overflowed are no step
+			ok := op.IsFinite(in.Norm)
+			next = op.Where(ok, next, p)
+			for i := range kept {
+				kept[i] = op.Where(ok, kept[i], slots[i])
+			}
+		}
+		if h.masters() > 0 {
+			kept, next = append([]*Tensor{next}, kept...), op.Cast(next, in.Weights[k].DType())
+		}
+		out.Weights, out.Slots = append(out.Weights, next), append(out.Slots, kept)
 	}
 	return out
 }

@@ -16,7 +16,7 @@ func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
 		if err != nil {
 			return nil, err
 		}
-		w := step.Weight{Name: p.Name, Type: p.Type, Use: use, Rest: use, Sum: use, Slot: use}
+		w := step.Weight{Name: p.Name, Type: h.computed(p.Type), Use: use, Rest: use, Sum: use, Slot: use}
 		split := h.zero(use, p.Type)
 		if h.s.Zero >= 1 {
 			w.Slot = split

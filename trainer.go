@@ -51,6 +51,8 @@ type TrainerConfig struct {
 	Annotations []Annotation
 	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
 	Parallel *Parallel
+	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
+	Watch func(Span)
 }
 
 // Trainer trains parameters step by step.
@@ -59,6 +61,8 @@ type Trainer struct {
 	session *Session
 	slots   []array.Array
 	step    int
+	// skipped is how many of the steps changed nothing, since their gradients overflowed.
+	skipped int
 	// exes is the compiled steps by the types of their batches; last is the one that ran last.
 	exes map[string]*Executable
 	last *Executable
@@ -101,6 +105,8 @@ type Metrics struct {
 	// GradNorm is the norm of all gradients, before clipping.
 	GradNorm float64
 	LR       float64
+	// Skipped is a step in f16 whose gradients overflowed: it changed nothing but the scale of the loss.
+	Skipped bool
 }
 
 // DivergedError is a step whose loss or gradients are not finite numbers.

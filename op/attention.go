@@ -288,10 +288,19 @@ func (attention) Samples() []Sample {
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(5, 7, 4, 2)}, Sample{Op: o, In: o.sample(6, 6, 2, 2)})
 	}
-	for _, o := range []attention{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, Context: ContextRing}} {
-		samples = append(samples, Sample{Op: o, In: o.sample(12, 12, 4, 2)})
+	for _, o := range []attention{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, Context: ContextRing}, {Causal: true, Context: ContextUlysses},
+		{Segments: true, Context: ContextUlysses}} {
+		samples = append(samples, Sample{Op: o, In: o.sample(12, o.alike(12), 8, 4)})
 	}
 	return append(samples, Sample{Op: attention{Causal: true}, In: attention{}.sample(70, 70, 3, 1)})
+}
+
+// alike is what sample makes so many keys of.
+func (o attention) alike(n int) int {
+	if o.Segments {
+		return n - 9
+	}
+	return n
 }
 
 // sample is operands for o, with so many keys that every query sees one of its segment: a sum over lse is finite.

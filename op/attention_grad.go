@@ -159,8 +159,9 @@ func (attentionGrad) Samples() []Sample {
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(5, 7, 4, 2)}, Sample{Op: o, In: o.sample(6, 6, 2, 2)})
 	}
-	for _, o := range []attentionGrad{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, LSEGrad: true, Context: ContextRing}} {
-		samples = append(samples, Sample{Op: o, In: o.sample(12, 12, 4, 2)})
+	for _, o := range []attentionGrad{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, LSEGrad: true, Context: ContextRing},
+		{Causal: true, LSEGrad: true, Context: ContextUlysses}, {Segments: true, Context: ContextUlysses}} {
+		samples = append(samples, Sample{Op: o, In: o.sample(12, o.forward().alike(12), 8, 4)})
 	}
 	return samples
 }

@@ -13,7 +13,8 @@ import (
 const (
 	// ContextRing: each device keeps its queries, and keys and values travel round the devices.
 	ContextRing = "ring"
-	// ContextUlysses: the sequence is made whole and the heads are split instead, by exchanges of all with all.
+	// ContextUlysses: the sequence is made whole and the heads are split instead, by exchanges of all with all. Where the
+	// heads of keys do not divide among the devices, it is a ring.
 	ContextUlysses = "ulysses"
 )
 
@@ -34,10 +35,9 @@ func (o attention) checkSequence(q, k array.Shape) error {
 	return nil
 }
 
-// seq is the name of the sequence of queries in the op's own rule: whole where the heads are to be split instead, and where
-// rows are not in the order of their positions.
+// seq is the name of the sequence of queries in the op's own rule: whole where rows are not in the order of their positions.
 func (o attention) seq() string {
-	if o.Zigzag > 0 || o.Context == ContextUlysses {
+	if o.Zigzag > 0 {
 		return "s*"
 	}
 	return "s"
@@ -47,7 +47,7 @@ func (o attention) seq() string {
 // are not as many.
 func (o attention) together(q, k array.Shape) (words attentionWords, prefer Preference) {
 	prefer = BySize
-	if o.Context == ContextRing {
+	if o.Context != "" {
 		prefer = Always
 	}
 	if q[1] != k[1] || o.DynamicOffset {
@@ -58,9 +58,6 @@ func (o attention) together(q, k array.Shape) (words attentionWords, prefer Pref
 
 // Together lets devices share the sequence.
 func (o attention) Together(in []Type) Together {
-	if o.Context == ContextUlysses {
-		return Together{}
-	}
 	w, prefer := o.together(in[0].Shape, in[1].Shape)
 	return Together{Prefer: prefer, Rule: mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)}
 }
@@ -70,6 +67,9 @@ func (o attention) Together(in []Type) Together {
 func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	if at.Rule.Index('t') >= 0 {
 		return o.joinKeys(at, in)
+	}
+	if u, ok := newUlysses(at); ok && o.Context == ContextUlysses {
+		return u.attend(o, in)
 	}
 	r := newAttentionRing(o, at, in, 3)
 	q := in[0]
@@ -90,7 +90,7 @@ func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 // Together lets devices share the sequence of queries and keys where these are as many; otherwise it can be split anyhow.
 func (o attentionGrad) Together(in []Type) Together {
 	f := o.forward()
-	if q, k := in[0].Shape, in[1].Shape; o.Context == ContextUlysses || q[1] != k[1] || o.DynamicOffset {
+	if q, k := in[0].Shape, in[1].Shape; q[1] != k[1] || o.DynamicOffset {
 		return Together{}
 	}
 	w, prefer := f.together(in[0].Shape, in[1].Shape)
@@ -99,6 +99,9 @@ func (o attentionGrad) Together(in []Type) Together {
 
 // Cooperate sends keys and values round the ring, and with them their gradients, which then go home.
 func (o attentionGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
+	if u, ok := newUlysses(at); ok && o.Context == ContextUlysses {
+		return u.attendBack(o, in)
+	}
 	f, n := o.forward(), o.fixed()
 	r := newAttentionRing(f, at, in, n)
 	q, k, v := in[0], in[1], in[2]

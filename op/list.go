@@ -152,6 +152,7 @@ func All() []Op {
 		uniform{},
 		variance{},
 		where{},
+		zigzag{},
 	}
 }
 

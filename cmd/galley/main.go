@@ -18,6 +18,7 @@ type commands struct {
 	Train    trainCmd    `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
 	Generate generateCmd `cmd:"" help:"Continue a text with a model."`
 	Dump     dumpCmd     `cmd:"" help:"Print the program of a training step after a pass."`
+	Trace    traceCmd    `cmd:"" help:"Train for some steps and write the timeline of every device."`
 	Explain  explainCmd  `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
 	Bench    benchCmd    `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
 	Check    checkCmd    `cmd:"" help:"Compare with results recorded by other frameworks."`

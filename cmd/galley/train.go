@@ -8,7 +8,9 @@ import (
 	"os/signal"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -35,6 +37,9 @@ type trainCmd struct {
 	Heads     int     `help:"Attention heads of a new model." default:"4"`
 	Prompt    string  `help:"Text to continue at the end." default:"Call me "`
 	Tokens    int     `help:"Tokens to generate at the end; 0 is none." default:"300"`
+
+	strategyFlags   `group:"Devices"`
+	checkpointFlags `group:"Checkpoints"`
 }
 
 // Help is what galley train --help adds.
@@ -44,6 +49,8 @@ func (trainCmd) Help() string {
   galley train --steps 2000 --dim 256 --save out        larger and longer, kept
   galley train --model out --data notes.txt --lr 3e-4   go on with it on another text
   galley generate out --prompt "Call me"                then use it
+  galley train --mesh dp=2,tp=2,pp=2 --zero 1 --micro 4 on eight devices of this process: the same losses
+  galley train --checkpoint run --every 50              can be killed: run it again and it goes on
 Ctrl-C ends training early; the model is then saved and used as after all steps.`
 }
 
@@ -54,6 +61,11 @@ func (c *trainCmd) Run() error {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	t := &training{trainCmd: c, d: d}
+	return t.run()
+}
+
+// run is the whole command.
+func (t *training) run() error {
 	if err := t.prepare(); err != nil {
 		return err
 	}
@@ -92,6 +104,8 @@ type training struct {
 	tokenizer  tokenizer
 	model      models.Model
 	text, eval *data.Sampler
+	// watch, where set, is told what devices do.
+	watch func(galley.Span)
 }
 
 // prepare finds what is wrong before anything takes time.
@@ -211,38 +225,88 @@ func (t *training) introduce(source string, tokens int) {
 }
 
 func (t *training) train() error {
-	mode := galley.Static
-	if t.Eager {
-		mode = galley.Eager
-	}
-	trainer, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: t.d, Params: t.model.Params(), Mode: mode,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(t.model, batch[0]) },
-		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
-		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
-		ClipNorm:  t.Clip,
-	})
+	trainer, err := t.newTrainer()
 	if err != nil {
 		return err
 	}
+	defer trainer.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	p := newProgress(t.Steps, t.Batch*t.Seq)
+	c, err := t.checkpoints(trainer)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	p := newProgress(t.Steps-trainer.Steps(), t.Batch*t.Seq)
 	defer p.finish()
-	for step := range t.Steps {
+	for step := trainer.Steps(); step < t.Steps; step++ {
 		if ctx.Err() != nil {
 			p.finish()
 			fmt.Printf("stopped after %d steps\n", step)
-			return nil
+			break
 		}
 		m, err := trainer.Step(t.text.Batch(step))
 		if err != nil {
 			return err
 		}
+		if t.LogLosses {
+			p.finish()
+			fmt.Printf("step %d loss %.17g norm %.17g\n", step, m.Loss, m.GradNorm)
+		}
 		p.step(m.Loss)
+		if err := c.after(ctx, trainer, int64(step+1)*int64(t.Batch)); err != nil {
+			return err
+		}
 	}
 	p.finish()
+	if err := c.wait(); err != nil {
+		return err
+	}
+	if err := trainer.Sync(); err != nil {
+		return err
+	}
 	return t.evaluate()
+}
+
+// newTrainer plans the training and, on many devices, says what it needs.
+func (t *training) newTrainer() (*galley.Trainer, error) {
+	mode := galley.Static
+	if t.Eager {
+		mode = galley.Eager
+	}
+	s, err := t.strategy()
+	if err != nil {
+		return nil, err
+	}
+	if s == nil && t.watch != nil {
+		s = &galley.Strategy{}
+	}
+	model := t.model
+	if s != nil {
+		var notes []string
+		if model, notes, err = s.Arrange(t.model, t.Seq); err != nil {
+			return nil, err
+		}
+		for _, n := range notes {
+			fmt.Println(n)
+		}
+	}
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: t.d, Params: t.model.Params(), Mode: mode, Strategy: s, Watch: t.watch,
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
+		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
+		ClipNorm:  t.Clip,
+	})
+	if err != nil || s == nil {
+		return trainer, err
+	}
+	p, err := trainer.Plan(ir.Type{DType: array.I32, Shape: array.Shape{t.Batch, t.Seq + 1}})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Println(p)
+	return trainer, nil
 }
 
 // nextToken is the loss of windows of seq+1 tokens: each predicts the next.

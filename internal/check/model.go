@@ -74,7 +74,7 @@ func Model(w io.Writer, dir string, c ModelConfig) (*Report, error) {
 	defer m.file.Close()
 	dtypes := c.DTypes
 	if len(dtypes) == 0 {
-		dtypes = []array.DType{array.F32, array.F64}
+		dtypes = []array.DType{array.F64, array.F32} // what f64 finds says how far the recorded f32 is from exact
 	}
 	for _, dtype := range dtypes {
 		if err := m.run(dtype); err != nil {
@@ -94,6 +94,8 @@ type modelCheck struct {
 	model models.Model
 	dtype array.DType
 	ids   array.Array
+	// exact is the gradient norms of the f64 run.
+	exact []float64
 }
 
 func (m *modelCheck) run(dtype array.DType) (err error) {
@@ -219,9 +221,20 @@ func maxDifference(got, want array.Array) float64 {
 // train repeats the recorded steps.
 func (m *modelCheck) train() error {
 	o := m.ref.Optimizer
+	model := m.model
+	if m.c.Strategy != nil {
+		var notes []string
+		var err error
+		if model, notes, err = m.c.Strategy.Arrange(m.model, m.ids.Shape()[2]-1); err != nil {
+			return err
+		}
+		for _, n := range notes {
+			m.r.note(n)
+		}
+	}
 	t, err := galley.NewTrainer(galley.TrainerConfig{
 		Device: m.c.Device, Params: m.model.Params(), Mode: m.c.Mode,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(m.model, batch[0]) },
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
 		Optimizer: optim.AdamW{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay},
 		Schedule:  optim.Constant{LR: o.LR}, ClipNorm: o.ClipNorm, Strategy: m.c.Strategy,
 	})
@@ -236,10 +249,22 @@ func (m *modelCheck) train() error {
 		}
 		m.near(fmt.Sprintf("loss %d", i), math.Abs(got.Loss-want), modelTolerance)
 		if i < len(m.ref.ClipNorms) {
-			m.near(fmt.Sprintf("gradient norm %d", i), math.Abs(got.GradNorm-m.ref.ClipNorms[i]), modelTolerance)
+			m.norm(i, got.GradNorm)
 		}
 	}
 	return t.Sync()
+}
+
+// norm compares a gradient norm. The recorded ones are f32 themselves and may be further from exact than another f32 run is:
+// one weight whose gradient is almost zero can decide. So an f32 norm holds if it is near the recorded or near the f64 one.
+func (m *modelCheck) norm(step int, got float64) {
+	e := math.Abs(got - m.ref.ClipNorms[step])
+	if m.dtype == array.F64 {
+		m.exact = append(m.exact, got)
+	} else if step < len(m.exact) {
+		e = min(e, math.Abs(got-m.exact[step]))
+	}
+	m.near(fmt.Sprintf("gradient norm %d", step), e, modelTolerance)
 }
 
 // greedy continues the recorded prompt with the most likely tokens.

@@ -111,7 +111,7 @@ func (e *Executable) run(env *op.Env, args, into []array.Array) ([]array.Array, 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := &run{e: e, env: env, arena: e.arena, params: all, results: given}
+	r := &run{e: e, env: env, arena: e.arena, params: all, results: given, watch: e.watch}
 	if err := r.all(); err != nil {
 		return nil, err
 	}
@@ -142,14 +142,6 @@ func (e *Executable) bind(args []array.Array) ([]array.Array, error) {
 	return all, nil
 }
 
-// now is the time, if somebody watches.
-func (e *Executable) now() (t time.Time) {
-	if e.watch != nil {
-		t = time.Now()
-	}
-	return t
-}
-
 // given is the caller's memory for results by their places.
 func (e *Executable) given(into []array.Array) (map[*place][]byte, error) {
 	memory := map[*place][]byte{}
@@ -177,17 +169,21 @@ type run struct {
 	arena   []byte
 	params  []array.Array
 	results map[*place][]byte
+	watch   func(n *ir.Node, took time.Duration)
 }
 
 // all runs every node.
 func (r *run) all() error {
 	for _, n := range r.e.f.Nodes() {
-		start := r.e.now()
+		var start time.Time
+		if r.watch != nil {
+			start = time.Now()
+		}
 		if err := r.node(n); err != nil {
 			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
 		}
-		if r.e.watch != nil {
-			r.e.watch(n, time.Since(start))
+		if r.watch != nil {
+			r.watch(n, time.Since(start))
 		}
 	}
 	return nil

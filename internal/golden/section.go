@@ -31,3 +31,20 @@ func Section(t *testing.T, path, name, got string) {
 		t.Errorf("%s: section %s\ngot:\n%s\nwant:\n%s", path, name, got, want)
 	}
 }
+
+// File holds a whole file, such as a picture of a page, to what a test makes. go test -update rewrites it.
+func File(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: is not what the test makes: run go test -update and look at the difference", path)
+	}
+}

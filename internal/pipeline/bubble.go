@@ -10,7 +10,8 @@ import "fmt"
 //	interleaved   (p-1)(F+B), and (v-1)(p-m)(F+B) more if m < p
 //	zbh1          (p-1)(F+I) - (min(m,p)-1)·min(F,W), so (p-1)(F+B-2W) if m >= p and W <= F
 //	zbv           0 if F = I = W and m >= 2p
-//	dualpipev     (p-1)(P+B-3W) for a pair of time P = F+B if F = I = W and m >= 2p
+//	dualpipev     (p-1)(P+B-3W) - (p-2)(F+B-P) for a pair of time P if F = I = W, P >= 2F and m >= 2p; the paper has
+//	              the first term alone, which is all there is if P = F+B
 //
 // Elsewhere there is no closed form, and the error says so: Simulate.
 func Bubble(name string, c Config, costs Costs) (float64, error) {
@@ -34,16 +35,19 @@ func Bubble(name string, c Config, costs Costs) (float64, error) {
 		}
 		return (p-1)*(t.f+t.i) - (min(m, p)-1)*min(t.f, t.w), nil
 	}
-	if t.f != t.i || t.i != t.w || t.b != t.i+t.w || t.pair != t.f+t.b {
+	if t.f != t.i || t.i != t.w || t.b != t.i+t.w {
 		return 0, noForm(name, "forward, input and weight gradients do not take equally long")
 	}
 	if c.Micros < 2*c.Ranks && c.Ranks > 1 {
 		return 0, noForm(name, fmt.Sprintf("%d micro-batches are fewer than two for each of %d ranks", c.Micros, c.Ranks))
 	}
-	if name == "zbv" {
+	if name == "zbv" || c.Ranks == 1 {
 		return 0, nil
 	}
-	return (p - 1) * (t.pair + t.b - 3*t.w), nil
+	if t.pair < 2*t.f {
+		return 0, noForm(name, "a joined pair takes less than two forwards")
+	}
+	return (p-1)*(t.pair+t.b-3*t.w) - (p-2)*(t.f+t.b-t.pair), nil
 }
 
 func noForm(name, why string) error {

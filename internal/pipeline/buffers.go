@@ -9,7 +9,7 @@ func Buffers(s *Schedule) (int, error) {
 	if _, err := Check(s); err != nil {
 		return 0, err
 	}
-	if !s.Lowered() && len(s.Ranks) > 1 && crossings(s) {
+	if !s.Lowered() && crossings(s) {
 		return 0, fmt.Errorf("schedule %s: not lowered: it sends nothing", s.Name)
 	}
 	c := checker{flow: flow{s, true}}

@@ -109,17 +109,14 @@ func (t *table) of(a Action) float64 {
 	return d
 }
 
-// both is the time of a joined pair.
-func (t *table) both(a, b Action) float64 {
+// both is the time of a joined forward and backward.
+func (t *table) both(forward, backward Action) float64 {
 	if len(t.pair) == 0 {
-		return t.of(a) + t.of(b)
+		return t.of(forward) + t.of(backward)
 	}
-	if a.Kind != Forward {
-		a, b = b, a
-	}
-	d := t.pair[a.Stage]
+	d := t.pair[forward.Stage]
 	if t.micro != nil {
-		d *= t.micro(a)
+		d *= t.micro(forward)
 	}
 	return d
 }

@@ -40,10 +40,10 @@ func (c *checker) deadlock() error {
 	if err := m.table.load(&Costs{Forward: []float64{1}, Input: []float64{1}, Weight: []float64{1}}, c.flow.s.Stages); err != nil {
 		return err
 	}
-	if err := m.start(c.flow.s); err != nil {
+	if err := m.own.load(c.flow.s); err != nil {
 		return err
 	}
-	if m.drain() {
+	if m.start(&m.own); m.drain() {
 		return nil
 	}
 	return &DeadlockError{c.circle(&m)}
@@ -60,10 +60,11 @@ func (c *checker) circle(m *Simulator) []Wait {
 	var path []Wait
 	for seen[r] == none {
 		seen[r] = len(path)
-		at := s.Ranks[r][m.cursor[r]]
-		if at.Joined && c.flow.needs(at) != m.waits[r] {
-			at = s.Ranks[r][m.cursor[r]+1]
+		i := m.cursor[r]
+		if m.own.steps[i].Joined && int(m.own.steps[i].need) != m.waits[r] {
+			i++
 		}
+		at := m.own.steps[i].Action
 		at.Joined = false
 		need := c.maker(m.waits[r])
 		other := s.Place[need.Stage]

@@ -71,6 +71,27 @@ func TestPage(t *testing.T) {
 	golden.Section(t, "../../docs/pipelines.md", "example", "```\n"+string(text)+"```\n")
 }
 
+func TestPagePictures(t *testing.T) {
+	for _, name := range []string{"1f1b", "zbv"} {
+		s, err := Generate(name, Config{Ranks: 4, Micros: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := 1e-3 / float64(s.Chunks())
+		c := costs(k, k, k)
+		c.Activation = []float64{1 << 28 / float64(s.Chunks())}
+		line, err := Simulate(s, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := line.Grid().WriteSVG(&b); err != nil {
+			t.Fatal(err)
+		}
+		golden.File(t, "../../docs/pipeline-"+name+".svg", b.String())
+	}
+}
+
 func TestExampleFiles(t *testing.T) {
 	files, err := filepath.Glob("../../examples/schedules/*.schedule")
 	if err != nil || len(files) == 0 {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -37,6 +38,24 @@ func (s *Schedule) Lowered() bool {
 		}
 	}
 	return false
+}
+
+// Fits says whether the schedule, as one that a person wrote, is for so many ranks, micro-batches and chunks. Zero in c
+// takes what the schedule has.
+func (s *Schedule) Fits(c Config) error {
+	for _, n := range []struct {
+		what      string
+		got, want int
+	}{
+		{"ranks", c.Ranks, len(s.Ranks)},
+		{"micro-batches", c.Micros, s.Micros},
+		{"chunks a rank", c.Chunks, s.Chunks()},
+	} {
+		if n.got != 0 && n.got != n.want {
+			return fmt.Errorf("schedule %s: is for %d %s: got %d", s.Name, n.want, n.what, n.got)
+		}
+	}
+	return nil
 }
 
 // Splits says whether some backward pass is split into its two halves.

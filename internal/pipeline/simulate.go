@@ -5,29 +5,20 @@ import "fmt"
 // Simulator runs schedules against costs. Its zero value is ready; keeping one reuses its memory. It is not for
 // concurrent use.
 type Simulator struct {
-	flow  flow
+	own   Program // of Run
+	prog  *Program
 	table table
 	line  Timeline
 
-	cells   []float64 // when each was made; below zero: not yet
-	cursor  []int     // the next action of each rank
-	clock   []float64
-	live    []float64 // bytes held by each rank
-	count   []int     // micro-batches held by each rank, by stage
-	waits   []int     // the cell that a rank waits for, or none
-	ready   []int     // ranks that may go on
-	links   []link
-	heads   []int // first link of each rank, or none
-	forward []int // link of each boundary towards the later stage
-	back    []int
-	spans   []Span
-	has     [kinds]bool // kinds that the schedule uses
-}
-
-// link carries messages from one rank to another, one after the other.
-type link struct {
-	from, to, next int
-	free           float64
+	cells  []float64 // when each was made; below zero: not yet
+	cursor []int     // the next step of each rank
+	clock  []float64
+	live   []float64 // bytes held by each rank
+	count  []int     // micro-batches held by each rank, by stage
+	waits  []int     // the cell that a rank waits for, or none
+	ready  []int     // ranks that may go on
+	free   []float64 // when each link is free
+	spans  []Span
 }
 
 // Simulate runs a schedule once.
@@ -35,20 +26,24 @@ func Simulate(s *Schedule, c Costs) (*Timeline, error) { return new(Simulator).R
 
 // Run says when every action begins and ends if each rank does its actions in order as soon as it can and messages are
 // sent in the background. The schedule should have passed Check; one that stalls is an error. The timeline is valid
-// until the next Run.
+// until the next run.
 func (m *Simulator) Run(s *Schedule, c *Costs) (*Timeline, error) {
-	if err := shape(s); err != nil {
+	if err := m.own.load(s); err != nil {
 		return nil, err
 	}
+	return m.RunProgram(&m.own, c)
+}
+
+// RunProgram is Run of a schedule that was prepared: faster, where one is simulated under many costs.
+func (m *Simulator) RunProgram(p *Program, c *Costs) (*Timeline, error) {
+	s := p.flow.s
 	if err := m.table.load(c, s.Stages); err != nil {
 		return nil, err
 	}
-	if err := m.start(s); err != nil {
-		return nil, err
-	}
-	if m.has[Input] && !m.table.split {
+	if p.has[Input] && !m.table.split {
 		return nil, fmt.Errorf("costs: schedule %s splits backward passes: want Input and Weight", s.Name)
 	}
+	m.start(p)
 	if !m.drain() {
 		if _, err := Check(s); err != nil {
 			return nil, err
@@ -71,69 +66,26 @@ func reset[T any](old []T, n int, v T) []T {
 	return old
 }
 
-// start lays the tables of a schedule out.
-func (m *Simulator) start(s *Schedule) error {
-	if err := m.scan(s); err != nil {
-		return err
-	}
-	m.flow = flow{s, m.has[SendForward] || m.has[RecvForward] || m.has[SendBackward] || m.has[RecvBackward]}
-	ranks := len(s.Ranks)
-	m.cells = reset(m.cells, m.flow.cells(), -1)
-	m.cursor, m.clock, m.live = reset(m.cursor, ranks, 0), reset(m.clock, ranks, 0), reset(m.live, ranks, 0)
-	m.waits, m.heads = reset(m.waits, ranks, none), reset(m.heads, ranks, none)
-	m.count = reset(m.count, ranks, 0)
-	m.links = m.links[:0]
-	m.forward, m.back = reset(m.forward, s.Stages, none), reset(m.back, s.Stages, none)
-	for i := range s.Stages - 1 {
-		if a, b := s.Place[i], s.Place[i+1]; a != b {
-			m.forward[i], m.back[i] = m.link(a, b), m.link(b, a)
-		}
-	}
+// start lays the tables of a program out.
+func (m *Simulator) start(p *Program) {
+	m.prog = p
+	ranks := len(p.first) - 1
+	m.cells = reset(m.cells, p.flow.cells(), -1)
+	m.cursor = append(m.cursor[:0], p.first[:ranks]...)
+	m.clock, m.live, m.count = reset(m.clock, ranks, 0), reset(m.live, ranks, 0), reset(m.count, ranks, 0)
+	m.waits, m.free = reset(m.waits, ranks, none), reset(m.free, len(p.links), 0)
 	m.ready = m.ready[:0]
 	for r := ranks - 1; r >= 0; r-- {
 		m.ready = append(m.ready, r)
 	}
-	m.line.begin(s)
-	if n := s.Len(); cap(m.spans) < n {
-		m.spans = make([]Span, n)
+	m.line.begin(p.flow.s)
+	if cap(m.spans) < len(p.steps) {
+		m.spans = make([]Span, len(p.steps))
 	}
-	used := 0
-	for r, actions := range s.Ranks {
-		m.line.Ranks[r] = m.spans[used : used : used+len(actions)]
-		used += len(actions)
+	m.spans = m.spans[:len(p.steps)]
+	for r := range ranks {
+		m.line.Ranks[r] = m.spans[p.first[r]:p.first[r+1]]
 	}
-	return nil
-}
-
-// scan refuses actions that would not fit the tables, and notes which kinds there are.
-func (m *Simulator) scan(s *Schedule) error {
-	clear(m.has[:])
-	stages, micros := uint(s.Stages), uint(s.Micros)
-	for _, actions := range s.Ranks {
-		for i := range actions {
-			a := &actions[i]
-			bad := uint(a.Stage) >= stages || uint(a.Micro) >= micros || a.Kind >= kinds || a.Joined && i+1 == len(actions) ||
-				a.Kind > Weight && uint(a.Peer()) >= stages
-			if bad {
-				_, err := Check(s)
-				return err
-			}
-			m.has[a.Kind] = true
-		}
-	}
-	return nil
-}
-
-// link finds or makes the link between two ranks.
-func (m *Simulator) link(from, to int) int {
-	for i := m.heads[from]; i != none; i = m.links[i].next {
-		if m.links[i].to == to {
-			return i
-		}
-	}
-	m.links = append(m.links, link{from: from, to: to, next: m.heads[from]})
-	m.heads[from] = len(m.links) - 1
-	return m.heads[from]
 }
 
 // drain lets ranks go on until none can, and says whether all came to their end.
@@ -143,8 +95,8 @@ func (m *Simulator) drain() bool {
 		m.ready = m.ready[:len(m.ready)-1]
 		m.advance(r)
 	}
-	for r, actions := range m.flow.s.Ranks {
-		if m.cursor[r] < len(actions) {
+	for r, next := range m.cursor {
+		if next < m.prog.first[r+1] {
 			return false
 		}
 	}
@@ -153,70 +105,63 @@ func (m *Simulator) drain() bool {
 
 // advance runs a rank until it waits or ends.
 func (m *Simulator) advance(r int) {
-	actions := m.flow.s.Ranks[r]
-	for m.cursor[r] < len(actions) {
-		i := m.cursor[r]
-		a := actions[i]
-		t, ok := m.available(r, a, m.clock[r])
+	steps, end := m.prog.steps, m.prog.first[r+1]
+	clock := m.clock[r]
+	i := m.cursor[r]
+	for i < end {
+		x := &steps[i]
+		start, ok := m.available(r, x, clock)
 		if !ok {
-			return
+			break
 		}
-		if !a.Joined {
-			m.do(r, a, t, t+m.duration(a))
-			m.cursor[r]++
+		if x.Joined {
+			if start, ok = m.available(r, &steps[i+1], start); !ok {
+				break
+			}
+			clock = start + m.table.both(x.Action, steps[i+1].Action)
+			m.line.Work[r] += clock - start
+			m.do(r, i, start, clock)
+			m.do(r, i+1, start, clock)
+			i += 2
 			continue
 		}
-		b := actions[i+1]
-		if t, ok = m.available(r, b, t); !ok {
-			return
+		clock = start
+		if x.Kind.Computes() {
+			clock += m.table.of(x.Action)
+			m.line.Work[r] += clock - start
 		}
-		end := t + m.table.both(a, b)
-		m.do(r, a, t, end)
-		m.do(r, b, t, end)
-		m.line.Work[r] -= end - t
-		m.cursor[r] += 2
+		m.do(r, i, start, clock)
+		i++
 	}
+	m.clock[r], m.cursor[r] = clock, i
 }
 
-// available is when the action's operands are there, not before t; or the rank waits for them.
-func (m *Simulator) available(r int, a Action, t float64) (float64, bool) {
-	c := m.flow.needs(a)
-	if c == none {
+// available is when the step's operand is there, not before t; or the rank waits for it.
+func (m *Simulator) available(r int, x *step, t float64) (float64, bool) {
+	if x.need == none {
 		return t, true
 	}
-	if m.cells[c] < 0 {
-		m.waits[r] = c
+	at := m.cells[x.need]
+	if at < 0 {
+		m.waits[r] = int(x.need)
 		return 0, false
 	}
-	return max(t, m.cells[c]), true
+	return max(t, at), true
 }
 
-func (m *Simulator) duration(a Action) float64 {
-	if !a.Kind.Computes() {
-		return 0
-	}
-	return m.table.of(a)
-}
-
-// do notes that an action ran and hands its result on.
-func (m *Simulator) do(r int, a Action, start, end float64) {
-	m.clock[r] = end
-	spans := &m.line.Ranks[r]
-	*spans = append(*spans, Span{a, start, end})
-	if a.Kind.Computes() {
-		m.line.Work[r] += end - start
-		m.account(r, a)
-	}
-	c := m.flow.makes(a)
-	if c == none {
+// do notes that a step ran and hands its result on.
+func (m *Simulator) do(r, i int, start, end float64) {
+	x := &m.prog.steps[i]
+	m.spans[i] = Span{x.Action, start, end}
+	m.account(r, x)
+	if x.makes == none {
 		return
 	}
-	at := end
-	if i := m.flow.carried(a); i != none {
-		at = m.send(a, i, end)
+	if x.link != none {
+		end = m.send(x, end)
 	}
-	m.cells[c] = at
-	if to := m.flow.s.Place[m.flow.stageOf(c)]; m.waits[to] == c {
+	m.cells[x.makes] = end
+	if to := int(x.wakes); m.waits[to] == int(x.makes) {
 		m.waits[to] = none
 		if to != r {
 			m.ready = append(m.ready, to)
@@ -224,18 +169,15 @@ func (m *Simulator) do(r int, a Action, start, end float64) {
 	}
 }
 
-// send puts a message on the link over boundary i and says when it arrives.
-func (m *Simulator) send(a Action, i int, at float64) float64 {
-	id := m.back[i]
-	if a.Kind == Forward || a.Kind == SendForward {
-		id = m.forward[i]
+// send puts a message on its link and says when it arrives.
+func (m *Simulator) send(x *step, at float64) float64 {
+	start := max(at, m.free[x.link])
+	free := start + m.table.transfer[x.boundary]
+	m.free[x.link] = free
+	arrival := free + m.table.latency[x.boundary]
+	if arrival > start {
+		l := &m.prog.links[x.link]
+		m.line.Messages = append(m.line.Messages, Message{From: l.from, To: l.to, Action: x.Action, Start: start, End: arrival})
 	}
-	l := &m.links[id]
-	start := max(at, l.free)
-	l.free = start + m.table.transfer[i]
-	if arrival := l.free + m.table.latency[i]; arrival > start {
-		m.line.Messages = append(m.line.Messages, Message{From: l.from, To: l.to, Action: a, Start: start, End: arrival})
-		return arrival
-	}
-	return start
+	return arrival
 }

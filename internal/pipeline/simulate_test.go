@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestPublished compares with totals from the literature, F=1 and B=2.
@@ -171,14 +173,27 @@ func BenchmarkSimulate(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			p, err := Prepare(s)
+			if err != nil {
+				b.Fatal(err)
+			}
 			c := Uniform(1, 2)
 			c.Transfer, c.Activation = []float64{0.1}, []float64{1}
 			var sim Simulator
-			for b.Loop() {
-				if _, err := sim.Run(s, &c); err != nil {
-					b.Fatal(err)
+			b.Run("schedule", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := sim.Run(s, &c); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
+			})
+			b.Run("prepared", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := sim.RunProgram(p, &c); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		})
 	}
 }
@@ -207,4 +222,26 @@ func TestMeasured(t *testing.T) {
 			t.Errorf("%s %+v: makespan %v, idle %v; want %v, %v", s.Name, c, got.Makespan, got.LongestIdle(), want.Makespan, want.LongestIdle())
 		}
 	})
+}
+
+func TestClone(t *testing.T) {
+	var sim Simulator
+	c := Uniform(1, 2)
+	c.Transfer, c.Activation = []float64{0.5}, []float64{1}
+	run := func(name string) *Timeline {
+		s, err := Generate(name, Config{Ranks: 3, Micros: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := sim.Run(s, &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return line
+	}
+	kept := run("1f1b").Clone()
+	run("dualpipev")
+	if d := cmp.Diff(run("1f1b"), kept, cmp.AllowUnexported(Timeline{})); d != "" {
+		t.Error(d)
+	}
 }

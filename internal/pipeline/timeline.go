@@ -22,7 +22,8 @@ type Timeline struct {
 	Messages []Message
 	// Makespan is when the last action ends.
 	Makespan float64
-	// Work is for how long each rank computes. First and Last are when it begins its first action and ends its last.
+	// Work is for how long each rank computes. First and Last are when it begins to compute and when it ends
+	// its last action.
 	Work, First, Last []float64
 	// PeakBytes is the most that each rank holds at a time of what Costs.Activation counts, and PeakLive the largest
 	// number of micro-batches, by stage, whose backward passes have not ended.
@@ -144,7 +145,7 @@ func (t *Timeline) begin(s *Schedule) {
 }
 
 // account notes what an action takes and frees. Of a joined pair the forward comes first, so the peak counts both.
-func (m *Simulator) account(r int, a Action) {
+func (m *Simulator) account(r int, a *step) {
 	switch a.Kind {
 	case Forward:
 		m.live[r] += m.table.activation[a.Stage]
@@ -169,12 +170,20 @@ func (m *Simulator) finish() {
 	m.line.bounds()
 }
 
-// bounds finds when ranks begin and end. Their spans are in order.
+// bounds finds when ranks begin to compute and when they end. Their spans are in order.
 func (t *Timeline) bounds() {
 	for r, spans := range t.Ranks {
-		if n := len(spans); n > 0 {
-			t.First[r], t.Last[r] = spans[0].Start, spans[n-1].End
-			t.Makespan = max(t.Makespan, t.Last[r])
+		n := len(spans)
+		if n == 0 {
+			continue
+		}
+		t.Last[r] = spans[n-1].End
+		t.Makespan = max(t.Makespan, t.Last[r])
+		for _, x := range spans {
+			if x.Kind.Computes() {
+				t.First[r] = x.Start
+				break
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/offload"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/internal/stage"
@@ -45,7 +46,9 @@ type Config struct {
 	SumType func(ir.Type) ir.Type
 	// Update makes the next weights.
 	Update Update
-	Prices spmd.Prices
+	// Offload, where set, keeps the optimizer's slots of a device outside of its memory; they are brought in for the update.
+	Offload func(device int, types []ir.Type) (offload.Store, error)
+	Prices  spmd.Prices
 }
 
 // Update is the end of a step, traced on the whole tensors.

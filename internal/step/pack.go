@@ -72,7 +72,9 @@ func (t *tape) memory() Memory {
 		case weightBuffer:
 			m.Weights += b.bytes()
 		case slotBuffer:
-			m.Slots += b.bytes()
+			if !b.away {
+				m.Slots += b.bytes()
+			}
 		case sumBuffer:
 			m.Sums += b.bytes()
 		case scalarBuffer, seedBuffer, reportBuffer:
@@ -80,4 +82,15 @@ func (t *tape) memory() Memory {
 		}
 	}
 	return m
+}
+
+// live is the bytes of the buffers that live within a step only and are alive at an instruction.
+func (t *tape) live(i int) int {
+	n := 0
+	for k := range t.buffers {
+		if b := &t.buffers[k]; !b.persistent() && b.first <= i && i <= b.last {
+			n += b.bytes()
+		}
+	}
+	return n
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/offload"
+	"github.com/galley-ml/galley/op"
 )
 
 // Runner is a step with memory and devices.
@@ -20,18 +22,35 @@ type Runner struct {
 	watch   func(Span)
 }
 
-// Span is one instruction that a device has run.
+// Span is something that a device has done.
 type Span struct {
-	Device     int
+	Device int
+	// Kind is what it was: work of the schedule, one collective within it, or the wait for a message.
+	Kind       SpanKind
 	Name       string
 	Start, End time.Time
+	// Live is the bytes that the step's values take on the device at that time; it is told with work.
+	Live int
 }
+
+// SpanKind is what a device was doing.
+type SpanKind uint8
+
+// The kinds.
+const (
+	Work SpanKind = iota
+	Exchange
+	Message
+)
 
 // memory is that of one device: state, buffer by buffer, and the slab.
 type memory struct {
 	slab   []byte
 	arrays []array.Array
 	taken  int
+	// store keeps the buffers that are away, away their numbers in it.
+	store offload.Store
+	away  []int
 }
 
 // Start takes the memory of a step, which is what Memory says, and starts a thread for every device.
@@ -42,16 +61,23 @@ func (s *Step) Start() (*Runner, error) {
 	}
 	r := &Runner{Step: s, world: w}
 	for _, t := range s.tapes {
-		r.devices = append(r.devices, cpu.NewDevice(cpu.Config{Threads: 1}))
-		r.memory = append(r.memory, t.allocate())
+		m, err := s.allocate(t)
+		if err != nil {
+			r.Close()
+			return nil, err
+		}
+		r.devices, r.memory = append(r.devices, cpu.NewDevice(cpu.Config{Threads: 1})), append(r.memory, m)
 	}
 	return r, nil
 }
 
-// Close ends the devices.
+// Close ends the devices and gives back what is kept outside of them.
 func (r *Runner) Close() {
-	for _, d := range r.devices {
+	for i, d := range r.devices {
 		d.Close()
+		if s := r.memory[i].store; s != nil {
+			s.Close()
+		}
 	}
 }
 
@@ -64,7 +90,7 @@ func (r *Runner) World() *comm.World { return r.world }
 // Taken is the bytes that a device has taken.
 func (r *Runner) Taken(device int) int { return r.memory[device].taken }
 
-func (t *tape) allocate() *memory {
+func (s *Step) allocate(t *tape) (*memory, error) {
 	m := &memory{slab: array.New(array.U8, t.slab).Bytes(), taken: t.slab}
 	for i := range t.buffers {
 		b := &t.buffers[i]
@@ -76,8 +102,30 @@ func (t *tape) allocate() *memory {
 			bytes = m.slab[b.offset : b.offset+b.bytes()]
 		}
 		m.arrays = append(m.arrays, array.View(b.t.DType, b.t.Shape, bytes[:b.t.Bytes()]))
+		if b.away {
+			m.away = append(m.away, i)
+		}
 	}
-	return m
+	if s.c.Offload == nil {
+		return m, nil
+	}
+	var types []ir.Type
+	for _, i := range m.away {
+		types = append(types, t.buffers[i].t)
+	}
+	var err error
+	m.store, err = s.c.Offload(t.device, types)
+	return m, err
+}
+
+// moveAway moves the buffers that are kept elsewhere, in or out.
+func (m *memory) moveAway(move func(i int, a array.Array) error) error {
+	for k, i := range m.away {
+		if err := move(k, m.arrays[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Input is what a step is given: the parameters of the forward programs that are not weights, for every micro-batch, the
@@ -127,7 +175,8 @@ func (r *Runner) device(rank *comm.Rank, in Input) error {
 	if err := r.prepare(t, m, in); err != nil {
 		return err
 	}
-	p := &player{r: r, t: t, m: m, in: in, device: r.devices[rank.ID()].In(rank)}
+	p := &player{r: r, t: t, m: m, in: in}
+	p.device = p.watched(r.devices[rank.ID()].In(rank))
 	var err error
 	if p.world, err = rank.Group(nil); err != nil {
 		return err
@@ -186,10 +235,33 @@ func (p *player) play(i int) error {
 	case call:
 		err = p.call(in)
 	}
-	if p.r.watch != nil {
-		p.r.watch(Span{p.t.device, in.name(), start, time.Now()})
-	}
+	p.tell(in, i, start)
 	return err
+}
+
+// tell reports an instruction to whoever watches.
+func (p *player) tell(in *instruction, i int, start time.Time) {
+	if p.r.watch == nil {
+		return
+	}
+	s := Span{Device: p.t.device, Kind: Message, Name: in.name(), Start: start, End: time.Now()}
+	if in.kind == call {
+		s.Kind, s.Live = Work, p.t.live(i)
+	}
+	p.r.watch(s)
+}
+
+// watched is the device that reports its collectives.
+func (p *player) watched(d *cpu.Device) *cpu.Device {
+	if p.r.watch == nil {
+		return d
+	}
+	return d.Watched(func(n *ir.Node, took time.Duration) {
+		if _, ok := n.Op().(op.Collective); ok {
+			end := time.Now()
+			p.r.watch(Span{Device: p.t.device, Kind: Exchange, Name: n.Op().Name(), Start: end.Add(-took), End: end})
+		}
+	})
 }
 
 func (p *player) call(in *instruction) error {
@@ -200,11 +272,19 @@ func (p *player) call(in *instruction) error {
 	for _, l := range in.loads {
 		array.CopyBox(p.m.arrays[l.buffer], make([]int, len(l.box.Size)), p.in.Batch[in.action.Micro][l.batch], l.box.Start, l.box.Size)
 	}
+	if in.away != nil {
+		if err := p.m.moveAway(p.m.store.Get); err != nil {
+			return err
+		}
+	}
 	if err := in.exe.RunOver(p.device, arena, p.arrays(in.args), p.arrays(in.out)); err != nil {
 		return err
 	}
 	for _, c := range in.copies {
 		copy(p.m.arrays[c[1]].Bytes(), p.m.arrays[c[0]].Bytes())
+	}
+	if in.away != nil {
+		return p.m.moveAway(p.m.store.Put)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
@@ -71,15 +72,29 @@ func (s *Step) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	return list, nil
 }
 
-// part is a device's part of a tensor.
-func (r *Runner) part(device int, t Tensor) (array.Array, bool) {
+// part is the number of a device's part of a tensor among its buffers.
+func (r *Runner) part(device int, t Tensor) (int, bool) {
 	key := t.key()
 	for i := range r.tapes[device].buffers {
 		if r.tapes[device].buffers[i].key == key {
-			return r.memory[device].arrays[i], true
+			return i, true
 		}
 	}
-	return array.Array{}, false
+	return 0, false
+}
+
+// fetch is a device's part of a tensor: shared where the device has it, a copy where it is kept elsewhere.
+func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
+	i, ok := r.part(device, t)
+	m := r.memory[device]
+	if k := slices.Index(m.away, i); ok && k >= 0 {
+		a := array.New(m.arrays[i].DType(), m.arrays[i].Shape()...)
+		return a, m.store.Get(k, a)
+	}
+	if !ok {
+		return array.Array{}, fmt.Errorf("%s: device %d has no part of it", r.Name(t), device)
+	}
+	return m.arrays[i], nil
 }
 
 // Parts is what devices hold of a tensor at its home, by device, shared with them: it must not be read while a step runs.
@@ -90,7 +105,9 @@ func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
 	}
 	parts := map[int]array.Array{}
 	for id := range layouts[0].Boxes() {
-		parts[id], _ = r.part(id, t)
+		if parts[id], err = r.fetch(id, t); err != nil {
+			return nil, nil, err
+		}
 	}
 	return layouts[0], parts, nil
 }
@@ -112,14 +129,29 @@ func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) 
 	}
 	for _, l := range layouts {
 		for id, box := range l.Boxes() {
-			part, ok := r.part(id, t)
-			if !ok || box.Empty() {
+			if box.Empty() {
 				continue
 			}
-			if err := read(box, part); err != nil {
+			part, err := r.fetch(id, t)
+			if err == nil {
+				err = read(box, part)
+			}
+			if err == nil {
+				err = r.keep(id, t, part)
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", r.Name(t), err)
 			}
 		}
+	}
+	return nil
+}
+
+// keep puts a part that is kept elsewhere there.
+func (r *Runner) keep(device int, t Tensor, part array.Array) error {
+	i, _ := r.part(device, t)
+	if k := slices.Index(r.memory[device].away, i); k >= 0 {
+		return r.memory[device].store.Put(k, part)
 	}
 	return nil
 }

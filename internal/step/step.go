@@ -35,6 +35,8 @@ func New(c Config) (*Step, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	// Nothing runs at once with something else on a device here, so pairs of actions are taken one after the other.
+	c.Schedule = pipeline.Unjoin(c.Schedule)
 	lowered, err := pipeline.Lower(c.Schedule)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,8 @@ type instruction struct {
 	peer, tag, until int
 	// loads bring parts of the batch in before a run.
 	loads []load
+	// away is the buffers that are brought in from a store before a run and go back after it.
+	away []int
 	// copies are made after a run: from a buffer of its own to the one that could not be written while it ran.
 	copies [][2]int
 }
@@ -58,9 +60,11 @@ type buffer struct {
 	// held is when the last message that carries it has arrived.
 	held   int
 	offset int
+	// away is state that is kept elsewhere and brought in for the update.
+	away bool
 }
 
-func (b buffer) persistent() bool { return b.key.kind != dynamic && b.key.kind != scratch }
+func (b buffer) persistent() bool { return b.key.kind != dynamic && b.key.kind != scratch && !b.away }
 
 // bufferKey names a buffer: a value of a stage's joint program for a micro-batch, or a piece of state.
 type bufferKey struct {
@@ -319,6 +323,14 @@ func (w *taper) update() error {
 	for k, i := range results {
 		if err := w.result(&in, k, w.role(w.s.update.results[i])); err != nil {
 			return fmt.Errorf("step: device %d: update: result %d: %w", w.t.device, i, err)
+		}
+	}
+	if w.s.c.Offload != nil {
+		for i := range w.t.buffers {
+			if b := &w.t.buffers[i]; b.key.kind == slotBuffer {
+				b.away, b.first = true, len(w.t.code)
+				in.away = append(in.away, i)
+			}
 		}
 	}
 	w.call(in)

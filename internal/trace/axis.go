@@ -27,6 +27,12 @@ func fit(units []unit, x float64) unit {
 	return units[len(units)-1]
 }
 
+// Seconds is a duration for people: 25.5 ms.
+func Seconds(x float64) string {
+	u := fit(secondUnits, x)
+	return number(x/u.size) + " " + u.name
+}
+
 // step is a round number of which at most n fit into length.
 func step(length float64, n int) float64 {
 	rough := length / float64(n)

@@ -141,3 +141,11 @@ func luminance(colour string) float64 {
 	}
 	return sum
 }
+
+func TestSeconds(t *testing.T) {
+	for x, want := range map[float64]string{0: "0 ns", 2.55e-2: "25.5 ms", 1: "1 s", 3.2e-7: "320 ns", 1e-12: "0.001 ns", 90: "90 s"} {
+		if got := Seconds(x); got != want {
+			t.Errorf("%v: got %s, want %s", x, got, want)
+		}
+	}
+}

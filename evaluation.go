@@ -40,8 +40,17 @@ type evaluation struct {
 func newEvaluation(t *Trainer, model Model, loss Loss, metrics []Metric) *evaluation {
 	return &evaluation{metrics: metrics, forward: t.NewForward(func(batch []*Tensor) []*Tensor {
 		n := inputsOf(model, len(batch))
-		outputs, params := model.Forward(batch[:n]...), nn.Values(model.Params())
-		l := loss(outputs, batch[n:])
+		params := nn.Values(model.Params())
+		var outputs []*Tensor
+		var l *Tensor
+		if loss != nil || len(metrics) > 0 {
+			outputs = model.Forward(batch[:n]...)
+		}
+		if loss != nil {
+			l = loss(outputs, batch[n:])
+		} else {
+			l = lossOfModel(model, nil)(batch)
+		}
 		if l == nil || l.Err() != nil || len(l.Shape()) > 0 {
 			return []*Tensor{checkedLoss(l, params)}
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -45,9 +46,71 @@ type modelFunc struct {
 func (m *modelFunc) Params() []*nn.Param                 { return m.params }
 func (m *modelFunc) Forward(inputs ...*Tensor) []*Tensor { return m.forward(inputs) }
 
-// Language is a language model as a Model: ids in, logits out. Its loss is CrossEntropy, and data.Tokens its batches.
-func Language(m models.Model) Model {
-	return ModelFunc(m.Params(), func(in []*Tensor) []*Tensor { return []*Tensor{m.Forward(in[0])} })
+// LossModel is a Model that knows its loss: it is taken where no other is given.
+type LossModel interface {
+	Model
+	Loss(inputs, labels []*Tensor) *Tensor
+}
+
+// Language is a language model as a Model: ids in, logits out. Its own loss is the cross-entropy of the next tokens, and data.Tokens
+// makes its batches. Under a strategy with context parallelism it is arranged as the strategy says.
+func Language(m models.Model) Model { return &language{model: m} }
+
+// language is a language model, arranged for a strategy where one is set.
+type language struct {
+	model    models.Model
+	strategy *Strategy
+}
+
+func (l *language) Params() []*nn.Param { return l.model.Params() }
+
+func (l *language) Forward(in ...*Tensor) []*Tensor {
+	return l.arranged(in[0], func(m models.Model) *Tensor { return m.Forward(in[0]) })
+}
+
+func (l *language) Loss(in, labels []*Tensor) *Tensor {
+	if len(labels) == 0 {
+		err := fmt.Errorf("batch has no labels: want ids and labels, as data.Tokens makes them")
+		return ir.Invalid(in[0].Scope(), &ir.Error{Op: "language model", Err: err})
+	}
+	return l.arranged(in[0], func(m models.Model) *Tensor { return m.Loss(in[0], labels[0]) })[0]
+}
+
+// arranged calls f with the model for sequences as long as those of ids.
+func (l *language) arranged(ids *Tensor, f func(models.Model) *Tensor) []*Tensor {
+	m := l.model
+	if l.strategy != nil && ids.Err() == nil && len(ids.Shape()) == 2 {
+		var err error
+		if m, _, err = l.strategy.Arrange(m, ids.Dim(1)); err != nil {
+			return []*Tensor{ir.Invalid(ids.Scope(), &ir.Error{Op: "language model", Err: err})}
+		}
+	}
+	return []*Tensor{f(m)}
+}
+
+// under is a model as a strategy trains it.
+func under(m Model, s *Strategy) Model {
+	if s == nil || s.CP < 2 {
+		return m
+	}
+	switch m := m.(type) {
+	case *language:
+		return &language{m.model, s}
+	case *Parallel:
+		p := *m
+		p.Model = under(m.Model, s)
+		return &p
+	}
+	return m
+}
+
+// ownLoss is a model's own loss.
+func ownLoss(m Model) (LossModel, bool) {
+	if p, ok := m.(*Parallel); ok {
+		m = p.Model
+	}
+	l, ok := m.(LossModel)
+	return l, ok
 }
 
 // Loader is batches by number: Len of them are an epoch, and they go on over epochs. A batch depends on its number only, so that
@@ -69,6 +132,9 @@ func inputsOf(m Model, n int) int {
 func lossOfModel(m Model, loss Loss) func(batch []*Tensor) *Tensor {
 	return func(batch []*Tensor) *Tensor {
 		n := inputsOf(m, len(batch))
+		if own, ok := ownLoss(m); ok && loss == nil {
+			return own.Loss(batch[:n], batch[n:])
+		}
 		return loss(m.Forward(batch[:n]...), batch[n:])
 	}
 }

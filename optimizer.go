@@ -9,6 +9,7 @@ import (
 // Optimizer is an optimizer and what goes along with it in training. It stands wherever an optim.Optimizer is asked for;
 // ToStatic, Parallelize and Engine look inside.
 type Optimizer struct {
+	// Optimizer's zero value is AdamW with its defaults.
 	optim.Optimizer
 	// Schedule is the learning rate; nil is a constant 1e-3.
 	Schedule optim.Schedule
@@ -99,7 +100,9 @@ func (o Optimizer) strategy(s *Strategy) (*Strategy, error) {
 
 // configure gives a trainer's config the optimizer.
 func (o Optimizer) configure(c *TrainerConfig) (err error) {
-	c.Optimizer = o.Optimizer
+	if c.Optimizer = o.Optimizer; c.Optimizer == nil {
+		c.Optimizer = optim.AdamW{}
+	}
 	if c.Schedule == nil {
 		c.Schedule = o.Schedule
 	}

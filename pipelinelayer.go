@@ -104,7 +104,7 @@ func NewPipelineLayer(c PipelineConfig) (*PipelineLayer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pipeline: %w", err)
 	}
-	config, err := modelConfig("pipeline", p, c.Loss, c.Optimizer, s)
+	_, config, err := modelConfig("pipeline", p, c.Loss, c.Optimizer, s)
 	if err != nil {
 		return nil, err
 	}

@@ -32,25 +32,28 @@ type DistModel struct {
 }
 
 // ToStatic compiles a model, written as for one device, for the devices of a strategy; nil is one device. The loader's first batch
-// tells the types: nothing is taken from it. Without an optimizer the model does not train, without a loss it only predicts.
+// tells the types: nothing is taken from it. A nil loss is the model's own, if it is a LossModel;
+// without any it only predicts, and without an optimizer it does not train.
 // Layers that Parallelize planned lie as planned. Close ends the devices.
 func ToStatic(model Model, loader Loader, loss Loss, optimizer optim.Optimizer, s *Strategy) (*DistModel, error) {
-	c, err := modelConfig("to static", model, loss, optimizer, s)
+	model, c, err := modelConfig("to static", model, loss, optimizer, s)
 	if err != nil {
 		return nil, err
 	}
-	d := &DistModel{model: model, trains: loss != nil && c.Optimizer != nil}
+	_, own := ownLoss(model)
+	own = own || loss != nil
+	d := &DistModel{model: model, trains: own && c.Optimizer != nil}
 	if d.trainer, err = NewTrainer(c); err != nil {
 		return nil, err
 	}
 	d.predict = d.trainer.NewForward(func(batch []*Tensor) []*Tensor { return model.Forward(batch...) })
-	if loss != nil {
+	if own {
 		d.eval = newEvaluation(d.trainer, model, loss, nil)
 	}
 	d.phase = Predicting
 	if d.trains {
 		d.phase = Training
-	} else if loss != nil {
+	} else if own {
 		d.phase = Evaluating
 	}
 	if loader == nil {
@@ -79,16 +82,13 @@ func (d *DistModel) compile(loader Loader) error {
 	return err
 }
 
-// modelConfig is a trainer's config for a model.
-func modelConfig(who string, model Model, loss Loss, optimizer optim.Optimizer, s *Strategy) (TrainerConfig, error) {
+// modelConfig is a model as its strategy trains it, and a trainer's config for it.
+func modelConfig(who string, model Model, loss Loss, optimizer optim.Optimizer, s *Strategy) (Model, TrainerConfig, error) {
 	device, err := deviceOf(who, model)
 	if err != nil {
-		return TrainerConfig{}, err
+		return nil, TrainerConfig{}, err
 	}
 	c := TrainerConfig{Device: device, Params: model.Params(), Strategy: s, Loss: noLoss}
-	if loss != nil {
-		c.Loss = lossOfModel(model, loss)
-	}
 	if p, ok := model.(*Parallel); ok {
 		c.Parallel = p
 		if s == nil {
@@ -99,9 +99,15 @@ func modelConfig(who string, model Model, loss Loss, optimizer optim.Optimizer, 
 		}
 	}
 	if optimizer != nil {
-		err = optimizerOf(optimizer).configure(&c)
+		if err := optimizerOf(optimizer).configure(&c); err != nil {
+			return nil, c, err
+		}
 	}
-	return c, err
+	model = under(model, c.Strategy)
+	if _, own := ownLoss(model); own || loss != nil {
+		c.Loss = lossOfModel(model, loss)
+	}
+	return model, c, nil
 }
 
 // noLoss stands for the loss of a model that does not train.

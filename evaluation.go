@@ -21,11 +21,11 @@ type Metric struct {
 
 // Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does not count.
 func Accuracy() Metric {
-	return Metric{Name: "accuracy", Compute: func(outputs, labels []*Tensor) (sum, count *Tensor) {
+	return Metric{Name: "accuracy", Compute: func(outputs, labels []*Tensor) (*Tensor, *Tensor) {
 		logits := outputs[0]
-		best, label := op.ArgMax(logits, -1), labels[0]
-		right := op.Cast(op.Equal(op.Cast(best, label.DType()), label), logits.DType())
-		counts := op.Cast(op.GreaterEqual(label, op.ZerosLike(label)), logits.DType())
+		best, label, count := op.ArgMax(logits, -1), labels[0], logits.DType().Compute()
+		right := op.Cast(op.Equal(op.Cast(best, label.DType()), label), count)
+		counts := op.Cast(op.GreaterEqual(label, op.ZerosLike(label)), count)
 		return op.Sum(op.Mul(right, counts)), op.Sum(counts)
 	}}
 }

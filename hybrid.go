@@ -111,7 +111,7 @@ func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
 		return nil, err
 	}
 	c.Update = h.update()
-	c.SumType = func(t Type) Type { return Type{DType: t.DType.Compute(), Shape: t.Shape} }
+	c.SumType = func(w int) Type { return Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape} }
 	if c.Offload, err = h.s.offload(); err != nil {
 		return nil, err
 	}
@@ -277,9 +277,10 @@ func (h *hybrid) update() step.Update {
 }
 
 func (h *hybrid) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
-	s := optim.Step{LR: in.Scalars[0], Count: in.Scalars[1], Scale: in.Scale}
+	dtype := in.Scalars[0].DType()
+	s := optim.Step{LR: in.Scalars[0], Count: in.Scalars[1], Scale: op.Cast(in.Scale, dtype)}
 	if h.c.ClipNorm > 0 {
-		s.Scale = op.Mul(s.Scale, optim.ClipScale(in.Norm, h.c.ClipNorm))
+		s.Scale = op.Mul(s.Scale, op.Cast(optim.ClipScale(in.Norm, h.c.ClipNorm), dtype))
 	}
 	for k := range in.Index {
 		p, slots := in.Weights[k], in.Slots[k]

@@ -46,7 +46,7 @@ func (t *Trainer) stepMany(m Metrics, batch []array.Array) (Metrics, error) {
 		return m, err
 	}
 	r, err := t.many.runner.Run(context.Background(), step.Input{
-		Batch: parts, Scalars: []float64{m.LR, float64(t.step + 1 - t.skipped)}, Weight: t.many.scale.scale,
+		Batch: parts, Scalars: []float64{m.LR, float64(t.step + 1 - t.skipped)}, Weight: t.many.weight(batch),
 	})
 	if err != nil {
 		return m, err
@@ -65,6 +65,14 @@ func (t *Trainer) stepMany(m Metrics, batch []array.Array) (Metrics, error) {
 		return m, &DivergedError{m}
 	}
 	return m, nil
+}
+
+// weight is what the sum of losses is multiplied with. A scale is meant for a mean, so it is spread over the batch.
+func (d *manyDevices) weight(batch []array.Array) float64 {
+	if d.scale.scale == 1 {
+		return 1
+	}
+	return d.scale.scale / float64(batch[0].Len())
 }
 
 // micros cuts a batch into micro-batches.

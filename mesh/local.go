@@ -49,7 +49,9 @@ func (p *Parsed) pending(m *Mesh, t int, a Assignment) []Pending {
 			continue
 		}
 		for _, x := range axes {
-			s.Partial = append(s.Partial, Pending{x, p.Factors[f].Reduce})
+			if !p.gathered(m, t, x, a) {
+				s.Partial = append(s.Partial, Pending{x, p.Factors[f].Reduce})
+			}
 		}
 	}
 	s.sortPartial()
@@ -64,6 +66,17 @@ func (p *Parsed) pending(m *Mesh, t int, a Assignment) []Pending {
 		joined = append(joined, x)
 	}
 	return joined
+}
+
+// gathered reports whether what devices along an axis have comes together inside the op in one of them for each part of a
+// tensor: it splits a shared factor that the tensor has.
+func (p *Parsed) gathered(m *Mesh, t int, x Sub, a Assignment) bool {
+	for f, axes := range a {
+		if p.Factors[f].Shared && p.Has(t, f) && m.Overlap(x, axes) {
+			return true
+		}
+	}
+	return false
 }
 
 // Ranges is the part of each factor that falls to a device.

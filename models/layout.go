@@ -8,14 +8,20 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Layout is how the sequences of a batch lie while a model is trained on several devices that share them. It changes no
-// number; the zero value is for sequences that are whole.
+// Layout is how the sequences of a batch and the experts lie while a model is trained on several devices that share them.
+// It changes no number; the zero value is for sequences that are whole.
 type Layout struct {
 	// Parts is how many devices share a sequence.
 	Parts int
 	// Context is how attention meets a shared sequence: op.ContextRing, op.ContextUlysses, or empty for whatever costs
 	// least.
 	Context string
+	// Experts is how many devices share the experts of a mixture; from 1 on, tokens travel to their experts, and the inner
+	// values of these are computed again for gradients.
+	Experts int
+	// Capacity, where it is not 0 and Experts are shared, limits how many tokens an expert computes to that many times its
+	// even share: unlike the rest it changes numbers, though not by how many devices there are.
+	Capacity float64
 	// Order is in which order the rows of a sequence are while Loss computes.
 	Order Order
 	// Given says in which order Loss is given ids and labels. Where that is not Order, Loss puts them in order, for which
@@ -69,11 +75,21 @@ func Arrange(m Model, l Layout) (Model, error) {
 	if l.Given == Zigzag && l.Order != Zigzag {
 		return nil, fmt.Errorf("models: sequences are given in zigzag order: want that order in the model, too")
 	}
-	if l.Parts < 0 {
-		return nil, fmt.Errorf("models: sequences of %d parts: want at least 1", l.Parts)
+	if l.Capacity < 0 || l.Capacity > 0 && l.Experts == 0 {
+		return nil, fmt.Errorf("models: capacity %v of experts that %d devices share: want 0, or more and 1 or more devices", l.Capacity, l.Experts)
+	}
+	if l.Parts < 0 || l.Experts < 0 {
+		return nil, fmt.Errorf("models: %d devices that share a sequence and %d that share experts: want 0 or more", l.Parts, l.Experts)
 	}
 	d = d.over(nn.Sequence{Context: l.Context})
 	d.layout = l
+	for i := range d.blocks {
+		if e, ok := d.blocks[i].mlp.(*nn.MoE); ok && l.Experts > 0 {
+			shared := *e
+			shared.Config.Fused, shared.Config.Capacity = true, l.Capacity
+			d.blocks[i].mlp = &shared
+		}
+	}
 	return d, nil
 }
 

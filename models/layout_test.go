@@ -35,7 +35,7 @@ func TestArrangeMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []Layout{{Context: "rings"}, {Parts: -1}, {Given: Zigzag}} {
+	for _, l := range []Layout{{Context: "rings"}, {Parts: -1}, {Given: Zigzag}, {Experts: -1}, {Capacity: 1}, {Capacity: -1, Experts: 2}} {
 		if _, err := Arrange(m, l); err == nil {
 			t.Errorf("%+v: got no error", l)
 		}

@@ -102,6 +102,7 @@ func (c *ruleCase) checkAll(m *mesh.Mesh) (int, error) {
 		list = append(list, assignments(c.rule, m, parts)...)
 	}
 	if c.together != nil {
+		list = append(list, c.sharing(m, list)...)
 		list = slices.DeleteFunc(list, func(a mesh.Assignment) bool { return !c.exchanges(a) })
 	}
 	for _, a := range list {
@@ -149,6 +150,25 @@ func (c *ruleCase) check(m *mesh.Mesh, a mesh.Assignment) error {
 		}
 	}
 	return nil
+}
+
+// sharing is assignments in which a shared factor has axes of another one, too.
+func (c *ruleCase) sharing(m *mesh.Mesh, list []mesh.Assignment) []mesh.Assignment {
+	var more []mesh.Assignment
+	for f, factor := range c.rule.Factors {
+		for _, a := range list {
+			for g := range a {
+				for i := range a[g] {
+					b := a.Clone()
+					b[f] = append(slices.Clone(a[f]), a[g][:i+1]...)
+					if factor.Shared && g != f && len(c.rule.Check(m, b)) == 0 {
+						more = append(more, b)
+					}
+				}
+			}
+		}
+	}
+	return more
 }
 
 // exchanges reports whether an assignment splits a factor along which devices work together.

@@ -92,7 +92,8 @@ type checkModelCmd struct {
 func (checkModelCmd) Help() string {
 	return `DIR is a Hugging Face directory that also holds reference.json and reference.safetensors. First logits, gradients, every
 training loss and gradient norm are compared in f32 and f64 to an absolute 2e-4; the greedy continuation must be the same. A norm
-in f32 also holds if it is as near to the one in f64: the recorded norms are f32, and not exact themselves.
+in f32 also holds if it is as near to the one in f64: the recorded norms are f32, and not exact themselves. With --amp the limit
+of losses is 2e-2 and that of norms 5e-2, and the continuation is not compared.
 The exit code is 1 if any differs.
 
 Examples:

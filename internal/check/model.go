@@ -32,6 +32,12 @@ type ModelConfig struct {
 // modelTolerance is the absolute error allowed: the references were recorded in f32.
 const modelTolerance = 2e-4
 
+// halfTolerance is that of training in 16 bits.
+const halfTolerance = 2e-2
+
+// halfNorm is by how much more gradient norms may differ than losses do then.
+const halfNorm = 2.5
+
 // modelReference is reference.json.
 type modelReference struct {
 	Loss0     float64            `json:"loss0"`
@@ -76,6 +82,10 @@ func Model(w io.Writer, dir string, c ModelConfig) (*Report, error) {
 	if len(dtypes) == 0 {
 		dtypes = []array.DType{array.F64, array.F32} // what f64 finds says how far the recorded f32 is from exact
 	}
+	m.tolerance = modelTolerance
+	if s := c.Strategy; s != nil && s.AMP != "" && s.AMP != "off" {
+		m.tolerance, dtypes = halfTolerance, []array.DType{array.F32}
+	}
 	for _, dtype := range dtypes {
 		if err := m.run(dtype); err != nil {
 			return nil, err
@@ -94,6 +104,8 @@ type modelCheck struct {
 	model models.Model
 	dtype array.DType
 	ids   array.Array
+	// tolerance is that of training.
+	tolerance float64
 	// exact is the gradient norms of the f64 run.
 	exact []float64
 }
@@ -247,7 +259,7 @@ func (m *modelCheck) train() error {
 		if err != nil {
 			return err
 		}
-		m.near(fmt.Sprintf("loss %d", i), math.Abs(got.Loss-want), modelTolerance)
+		m.near(fmt.Sprintf("loss %d", i), math.Abs(got.Loss-want), m.tolerance)
 		if i < len(m.ref.ClipNorms) {
 			m.norm(i, got.GradNorm)
 		}
@@ -264,13 +276,21 @@ func (m *modelCheck) norm(step int, got float64) {
 	} else if step < len(m.exact) {
 		e = min(e, math.Abs(got-m.exact[step]))
 	}
-	m.near(fmt.Sprintf("gradient norm %d", step), e, modelTolerance)
+	limit := m.tolerance
+	if limit == halfTolerance {
+		limit *= halfNorm
+	}
+	m.near(fmt.Sprintf("gradient norm %d", step), e, limit)
 }
 
 // greedy continues the recorded prompt with the most likely tokens.
 func (m *modelCheck) greedy() error {
 	g := m.ref.Greedy
 	if g == nil {
+		return nil
+	}
+	if m.tolerance == halfTolerance {
+		m.r.note("the greedy continuation is not compared: after training in 16 bits near ties fall otherwise")
 		return nil
 	}
 	got := slices.Clone(g.Prompt)

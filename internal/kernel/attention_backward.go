@@ -196,8 +196,11 @@ func (u *flashUnit[T]) compute(first, count int, see keySpan) {
 
 // addKeys adds alpha·weightsᵀ·x to rows of DK or DV.
 func (u *flashUnit[T]) addKeys(dst, weights, x []T, rows, n, width int, alpha T) {
-	Gemm[T]{M: n, N: width, K: rows, Alpha: alpha, C: dst, LDC: u.KVHeads * width, Update: Accumulate,
-		A: Dense(weights, n, Transpose), B: Dense(x, width, NoTrans)}.Run(nil)
+	ld := u.KVHeads * width
+	for i := 0; i < n; i += stripTaskRows { // so few at a time that nothing is packed
+		Gemm[T]{M: min(stripTaskRows, n-i), N: width, K: rows, Alpha: alpha, C: dst[i*ld:], LDC: ld, Update: Accumulate,
+			A: Dense(weights[i:], n, Transpose), B: Dense(x, width, NoTrans)}.Run(nil)
+	}
 }
 
 // rowAt is where lse and delta hold row i of the block at position first.

@@ -82,12 +82,10 @@ func together(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) 
 	if err != nil {
 		return nil, err
 	}
-	for f, axes := range s.Assign {
-		if p.Factors[f].Joint && m.Count(axes) > 1 {
-			return s, nil
-		}
+	if !p.Exchanges(m, s.Assign) {
+		return nil, nil
 	}
-	return nil, nil
+	return s, nil
 }
 
 // chooseUnder is Choose under one rule.

@@ -201,7 +201,7 @@ func (c *choice) resolve(wants []mesh.Projection, order []int) mesh.Assignment {
 		}
 		axes := make([]mesh.Axes, len(w.Axes))
 		for f, list := range w.Axes {
-			if !overlapsOther(m, taken, f, list) && (m.HasPrefix(list, taken[f]) || m.HasPrefix(taken[f], list)) {
+			if !c.overlapsOther(taken, f, list) && (m.HasPrefix(list, taken[f]) || m.HasPrefix(taken[f], list)) {
 				axes[f] = list
 				if m.Count(list) > m.Count(taken[f]) {
 					taken[f] = list
@@ -231,14 +231,14 @@ func (c *choice) grantPending(taken []mesh.Axes, w mesh.Projection) {
 	}
 }
 
-// overlapsOther reports whether axes split another factor already.
-func overlapsOther(m *mesh.Mesh, taken []mesh.Axes, factor int, list mesh.Axes) bool {
+// overlapsOther reports whether axes split another factor already that cannot share them.
+func (c *choice) overlapsOther(taken []mesh.Axes, factor int, list mesh.Axes) bool {
 	for f, axes := range taken {
-		if f == factor {
+		if f == factor || c.base.rule.Shares(f, factor) {
 			continue
 		}
 		for _, s := range list {
-			if m.Extent(s) > 1 && m.Overlap(s, axes) {
+			if c.m.Extent(s) > 1 && c.m.Overlap(s, axes) {
 				return true
 			}
 		}
@@ -258,7 +258,7 @@ const (
 func (c *choice) try(a mesh.Assignment, pass passing) error {
 	d := c.base
 	d.assign = a
-	if d.together != nil && !splitsJoint(d.rule, c.m, a) {
+	if d.together != nil && !d.rule.Exchanges(c.m, a) {
 		return nil
 	}
 	var err error

@@ -36,16 +36,6 @@ func (c *choice) orTogether(alone *decision) (*decision, error) {
 // fewTimes is how much more than a gather devices may send inside an op that prefers not to have its operands gathered.
 const fewTimes = 4
 
-// splitsJoint reports whether an assignment splits a joint factor: otherwise nobody has anything to exchange.
-func splitsJoint(rule *mesh.Parsed, m *mesh.Mesh, a mesh.Assignment) bool {
-	for f, axes := range a {
-		if rule.Factors[f].Joint && m.Count(axes) > 1 {
-			return true
-		}
-	}
-	return false
-}
-
 // program is what a device runs in the stead of an op that is computed together.
 func (d *decision) program(device int) (*ir.Func, error) {
 	at, err := d.place(device)
@@ -92,9 +82,9 @@ func (p *planner) exchange(n *ir.Node) (Move, bool) {
 	}, true
 }
 
-// kindOf is what an op that exchanges does, by its name.
+// kindOf is what an op that exchanges does, by what its name begins with.
 func kindOf(name string) Kind {
-	if i := slices.Index(kindNames[:], strings.TrimPrefix(name, "collective_")); i >= 0 {
+	if i := slices.IndexFunc(kindNames[:], func(kind string) bool { return strings.HasPrefix(name, kind) }); i >= 0 {
 		return Kind(i)
 	}
 	return Permute

@@ -38,8 +38,8 @@ type Config struct {
 	Cuts []int
 	// Use, where set, is what stands for a weight in a stage's computation: a layout to gather it in, another dtype.
 	Use func(stage, weight int, x *ir.Value) *ir.Value
-	// Sum is the type of running sums of gradients; nil is a weight's own.
-	Sum func(weight ir.Type) ir.Type
+	// Sum is the type of a weight's running sum of gradients; nil is the weight's own.
+	Sum func(weight int) ir.Type
 }
 
 // Split makes the joint programs of all stages. What depends on no weight is computed in every stage that needs it.
@@ -59,7 +59,7 @@ func Split(f *ir.Func, c Config) ([]*Stage, error) {
 
 func newSplitter(f *ir.Func, c Config) (*splitter, error) {
 	if c.Sum == nil {
-		c.Sum = func(t ir.Type) ir.Type { return t }
+		c.Sum = func(weight int) ir.Type { return f.Params()[weight].Type() }
 	}
 	if c.Use == nil {
 		c.Use = func(_, _ int, x *ir.Value) *ir.Value { return x }
@@ -273,7 +273,7 @@ func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 	}
 	for _, i := range b.out.Weights {
 		p := b.s.f.Params()[i]
-		b.sums = append(b.sums, b.b.Param(p.Name()+".sum", b.s.c.Sum(p.Type())))
+		b.sums = append(b.sums, b.b.Param(p.Name()+".sum", b.s.c.Sum(i)))
 	}
 	grads := op.Grad(ys, dys, append(xs, b.used...))
 	results := grads[:len(xs):len(xs)]

@@ -43,7 +43,7 @@ type Config struct {
 	Between   func(mark string) bool
 	Recompute func(layer string) stage.Recompute
 	// SumType is the type in which a weight's gradients are summed; nil is its own.
-	SumType func(ir.Type) ir.Type
+	SumType func(weight int) ir.Type
 	// Update makes the next weights.
 	Update Update
 	// Offload, where set, keeps the optimizer's slots of a device outside of its memory; they are brought in for the update.

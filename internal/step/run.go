@@ -189,12 +189,10 @@ func (r *Runner) device(rank *comm.Rank, in Input) error {
 	return p.settle(len(t.code))
 }
 
-// prepare clears the sums and brings in what the step is given.
+// prepare brings in the numbers that the step is given.
 func (r *Runner) prepare(t *tape, m *memory, in Input) error {
 	for i := range t.buffers {
 		switch k := t.buffers[i].key; k.kind {
-		case sumBuffer:
-			clear(m.arrays[i].Bytes())
 		case scalarBuffer:
 			m.arrays[i].Set(0, in.Scalars[k.value])
 		case seedBuffer:

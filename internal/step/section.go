@@ -22,15 +22,29 @@ type section struct {
 	types  []ir.Type
 	specs  []mesh.Spec
 	meshes []*mesh.Mesh
-	// parts is by kind: forward and backward, or forward and the two halves of backward.
-	parts map[pipeline.Kind]*part
-	// sums is how the sums of gradients lie.
-	sums []mesh.Spec
+	// parts is what the schedule calls: forward and backward, or forward and the two halves of backward.
+	parts map[partKey]*part
+	// sums is how the sums of gradients lie. sumOf and gradOf are, by value of the joint program, the weight whose next sum
+	// or whose gradient it is.
+	sums          []mesh.Spec
+	sumOf, gradOf map[int]int
 }
+
+// partKey names a part. The first backward pass of a step leaves its gradients where later ones add theirs.
+type partKey struct {
+	kind pipeline.Kind
+	turn turn
+}
+
+type turn uint8
+
+const (
+	later turn = iota
+	first
+)
 
 // part is a piece of a stage's joint program, partitioned.
 type part struct {
-	kind    pipeline.Kind
 	program *spmd.Program
 	// params and results are values of the joint program by ID.
 	params, results []int
@@ -40,7 +54,12 @@ type part struct {
 // how the sums of gradients do where that is decided already.
 func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*section, error) {
 	rank := c.Schedule.Place[number]
-	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[pipeline.Kind]*part{}, types: typesOf(s.Joint)}
+	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{}, types: typesOf(s.Joint)}
+	x.sumOf, x.gradOf = map[int]int{}, map[int]int{}
+	for j := range x.Weights {
+		next := s.Joint.Results()[x.sumResult(j)]
+		x.sumOf[next.ID()], x.gradOf[next.Node().In()[1].ID()] = j, j
+	}
 	asked := x.asked(c, in)
 	first, err := shard.Infer(s.Joint, shard.Config{Mesh: x.mesh, Values: asked})
 	if err != nil {
@@ -177,21 +196,72 @@ func pendingBeside(m *mesh.Mesh, list []mesh.Pending, used mesh.Axes) []mesh.Pen
 
 // cut parts the joint program as the schedule needs it.
 func (x *section) cut(c *Config) error {
+	if err := x.cutTurn(c, x.Joint, later, x.specs); err != nil {
+		return err
+	}
+	// In the first turn there is nothing to add gradients to: they are the sums.
+	specs := slices.Clone(x.specs)
+	results := slices.Clone(x.Joint.Results())
+	for j := range x.Weights {
+		g := results[x.sumResult(j)].Node().In()[1]
+		results[x.sumResult(j)], specs[g.ID()] = g, x.sums[j]
+	}
+	joint, err := returning(x.Joint, results)
+	if err != nil {
+		return err
+	}
+	return x.cutTurn(c, joint, first, specs)
+}
+
+// returning is a program with other results of its own values; they keep their IDs.
+func returning(f *ir.Func, results []*ir.Value) (*ir.Func, error) {
+	b := ir.NewBuilder(f.Name())
+	env := make([]*ir.Value, f.NumValues())
+	for i, v := range b.ParamsOf(f) {
+		env[i] = v
+	}
+	for _, n := range f.Nodes() {
+		in := make([]*ir.Value, len(n.In()))
+		for i, v := range n.In() {
+			in[i] = env[v.ID()]
+		}
+		restore := b.At(n.Pos())
+		for i, v := range b.Apply(n.Op(), in) {
+			env[n.Out()[i].ID()] = v
+		}
+		restore()
+	}
+	own := make([]*ir.Value, len(results))
+	for i, v := range results {
+		own[i] = env[v.ID()]
+	}
+	return b.Build(own...)
+}
+
+// cutTurn parts the joint program of one turn.
+func (x *section) cutTurn(c *Config, joint *ir.Func, t turn, specs []mesh.Spec) error {
 	var outs, grads []int
 	for i := range x.Out {
 		outs = append(outs, i)
 	}
-	keep := stage.NewKeep(x.Joint, len(x.Weights), c.Between, c.Recompute)
+	keep := stage.NewKeep(joint, len(x.Weights), c.Between, c.Recompute)
 	name := func(what string) string { return fmt.Sprintf("stage%d.%s", x.number, what) }
-	f, b, err := stage.Cut(x.Joint, [2]string{name("forward"), name("backward")}, outs, keep)
+	f, b, err := stage.Cut(joint, [2]string{name("forward"), name("backward")}, outs, keep)
 	if err != nil {
 		return err
 	}
-	if err := x.add(c, pipeline.Forward, f, nil); err != nil {
+	add := func(kind pipeline.Kind, p *stage.Part, via []int) error {
+		out, err := x.partition(c, kind, p, via, specs)
+		x.parts[partKey{kind, t}] = out
 		return err
 	}
-	if !c.Schedule.Splits() {
-		return x.add(c, pipeline.Backward, b, nil)
+	if t == later {
+		if err := add(pipeline.Forward, f, nil); err != nil {
+			return err
+		}
+	}
+	if err := add(pipeline.Backward, b, nil); err != nil || !c.Schedule.Splits() {
+		return err
 	}
 	for i := range x.NumInGrads() {
 		grads = append(grads, i)
@@ -201,17 +271,14 @@ func (x *section) cut(c *Config) error {
 	if err != nil {
 		return err
 	}
-	if err := x.add(c, pipeline.Input, in, b.Values); err != nil {
+	if err := add(pipeline.Weight, w, b.Values); err != nil {
 		return err
 	}
-	if err := x.add(c, pipeline.Weight, w, b.Values); err != nil {
-		return err
-	}
-	return x.add(c, pipeline.Backward, b, nil)
+	return add(pipeline.Input, in, b.Values)
 }
 
-// add partitions a part. via, where set, translates its values to those of the joint program.
-func (x *section) add(c *Config, kind pipeline.Kind, p *stage.Part, via []int) error {
+// partition lays a part on the devices. via, where set, translates its values to those of the joint program.
+func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []int, all []mesh.Spec) (*part, error) {
 	joint := func(id int) int {
 		if via != nil {
 			return via[id]
@@ -220,17 +287,17 @@ func (x *section) add(c *Config, kind pipeline.Kind, p *stage.Part, via []int) e
 	}
 	specs, meshes := make([]mesh.Spec, p.Func.NumValues()), make([]*mesh.Mesh, p.Func.NumValues())
 	for own, id := range p.Values {
-		specs[own], meshes[own] = x.specs[joint(id)], x.meshes[joint(id)]
+		specs[own], meshes[own] = all[joint(id)], x.meshes[joint(id)]
 	}
 	back := map[int]mesh.Spec{} // gradients of what came in go back as it came
 	for j, r := range x.inGrads() {
 		back[x.Joint.Results()[r].ID()] = x.specs[x.inParam(j)].With()
 	}
-	out := &part{kind: kind}
+	out := &part{}
 	results := make([]mesh.Spec, len(p.Results))
 	for i, id := range p.Results {
 		id = joint(id)
-		results[i] = x.specs[id]
+		results[i] = all[id]
 		if s, ok := back[id]; ok && kind != pipeline.Forward {
 			results[i] = s
 		}
@@ -241,11 +308,7 @@ func (x *section) add(c *Config, kind pipeline.Kind, p *stage.Part, via []int) e
 	}
 	var err error
 	out.program, err = spmd.Partition(p.Func, specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: meshes, Results: results})
-	if err != nil {
-		return err
-	}
-	x.parts[kind] = out
-	return nil
+	return out, err
 }
 
 // outSpecs is how what the stage hands on lies.

@@ -92,10 +92,12 @@ type taper struct {
 	t    *tape
 	mesh *mesh.Mesh
 	at   map[bufferKey]int
+	// begun is the stages whose gradients have something to be added to.
+	begun []bool
 }
 
 func (s *Step) newTape(device, rank int) (*tape, error) {
-	w := &taper{s: s, t: &tape{device: device, rank: rank}, mesh: s.c.Meshes[rank], at: map[bufferKey]int{}}
+	w := &taper{s: s, t: &tape{device: device, rank: rank}, mesh: s.c.Meshes[rank], at: map[bufferKey]int{}, begun: make([]bool, s.c.Schedule.Stages)}
 	if err := w.state(); err != nil {
 		return nil, err
 	}
@@ -202,10 +204,8 @@ func (w *taper) key(x *section, micro, value int) bufferKey {
 			return w.key(from, micro, from.Joint.Results()[value-weights-batch].ID())
 		}
 	}
-	for j := range x.Weights {
-		if value == x.Joint.Results()[x.sumResult(j)].ID() {
-			return bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
-		}
+	if j, ok := x.sumOf[value]; ok {
+		return bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
 	}
 	for i, g := range x.outGrads() {
 		if value != g {
@@ -229,7 +229,12 @@ func (w *taper) neighbour(x *section, micro, step int) (*section, bool) {
 
 func (w *taper) compute(a pipeline.Action) error {
 	x := w.section(a.Stage, a.Micro)
-	p := x.parts[a.Kind]
+	key := partKey{kind: a.Kind}
+	if sums := a.Kind == pipeline.Backward || a.Kind == pipeline.Weight; !w.begun[a.Stage] && (sums || a.Kind == pipeline.Input) {
+		key.turn = first
+		w.begun[a.Stage] = sums
+	}
+	p := x.parts[key]
 	e, err := w.s.compiled(p.program, w.t.device, p.donated(x))
 	if err != nil {
 		return err
@@ -249,7 +254,11 @@ func (w *taper) compute(a pipeline.Action) error {
 		}
 	}
 	for k, value := range p.results {
-		if err := w.result(&in, k, w.key(x, a.Micro, value)); err != nil {
+		to := w.key(x, a.Micro, value)
+		if j, ok := x.gradOf[value]; ok && key.turn == first && a.Kind != pipeline.Input {
+			to = bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
+		}
+		if err := w.result(&in, k, to); err != nil {
 			return fmt.Errorf("step: device %d: %v: value %d: %w", w.t.device, a, value, err)
 		}
 	}

@@ -147,7 +147,8 @@ func (u *updater) trace() (*ir.Func, error) {
 			grads[i] = u.at(op.ZerosLike(weights[i]), u.homes[i].rank, c.Weights[i].Slot)
 		}
 	}
-	norm := op.Mul(u.norm(grads), u.scalarAt(scale, 0))
+	norm := u.norm(grads)
+	norm = op.Mul(norm, op.Cast(u.scalarAt(scale, 0), norm.DType()))
 	var out []*ir.Value
 	for rank := range c.Meshes {
 		in := UpdateIn{Norm: u.scalarAt(norm, rank), Scale: u.scalarAt(scale, rank)}

@@ -70,7 +70,9 @@ func continueOn(s *galley.Strategy, train galley.Loader, fit galley.FitConfig) e
 	if err != nil {
 		return err
 	}
-	fmt.Printf("a device needs %d kB at most\n", cost.Memory()/1000)
+	if err := cost.Write(os.Stderr); err != nil {
+		return err
+	}
 	_, err = e.Fit(context.Background(), train, fit)
 	return err
 }

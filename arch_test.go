@@ -18,7 +18,7 @@ mesh internal/comm internal/hlo internal/safetensors internal/golden
 internal/ir internal/comm/commtest
 op
 internal/pass internal/shard internal/spmd internal/pipeline
-internal/plan internal/cpu internal/xla internal/checkpoint internal/elastic
+internal/plan internal/seed internal/cpu internal/xla internal/checkpoint internal/elastic
 internal/runtime
 nn optim data
 models

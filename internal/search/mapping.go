@@ -1,0 +1,128 @@
+package search
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/internal/cluster"
+)
+
+// Mapping says on which device each rank runs.
+type Mapping struct {
+	// Devices is by rank.
+	Devices []int
+	// Seconds is what the traffic costs so, Identity what it would if rank i ran on device i, Greedy before swaps.
+	Seconds, Identity, Greedy float64
+	// Swaps is how many pairs were exchanged.
+	Swaps int
+}
+
+// maxTries bounds the swaps that are tried, so that a map of thousands of ranks takes seconds, not hours.
+const maxTries = 200_000
+
+// Map finds devices for ranks: neighbours of the innermost dimension go where the ways between them are widest, those groups
+// next to each other likewise, and so on outwards; then pairs are swapped as long as the traffic gets cheaper. It is never
+// worse than the identity.
+func Map(c *cluster.Cluster, t *Traffic) Mapping {
+	r := newRoads(c)
+	load := make([]float64, c.NumHosts())
+	identity := make([]int, t.Ranks)
+	for i := range identity {
+		identity[i] = i
+	}
+	m := Mapping{Devices: identity, Identity: r.price(t, identity, load)}
+	m.Seconds, m.Greedy = m.Identity, m.Identity
+	if c.Uniform() {
+		return m
+	}
+	for _, start := range [][]int{r.nest(t), identity} {
+		got := Mapping{Devices: append([]int(nil), start...), Identity: m.Identity}
+		got.Greedy = r.price(t, got.Devices, load)
+		got.Seconds = got.Greedy
+		r.swap(t, &got, load)
+		if got.Seconds < m.Seconds*(1-1e-9) {
+			m = got
+		}
+	}
+	return m
+}
+
+// nest grows groups from the inside out: each level joins blocks of devices that are near each other.
+func (r *roads) nest(t *Traffic) []int {
+	blocks := make([][]int, 0, r.c.Size())
+	for d := range r.c.Size() {
+		blocks = append(blocks, []int{d})
+	}
+	for _, n := range t.Nest {
+		blocks = r.join(blocks, n)
+	}
+	var devices []int
+	for _, b := range blocks {
+		devices = append(devices, b...)
+	}
+	return devices[:t.Ranks]
+}
+
+// join makes blocks of n blocks: the first that is left, and those nearest to it; where several are as near, those of devices
+// as fast as it, so that one that is slow holds up its like.
+func (r *roads) join(blocks [][]int, n int) [][]int {
+	var joined [][]int
+	used := make([]bool, len(blocks))
+	for i := range blocks {
+		if used[i] {
+			continue
+		}
+		used[i] = true
+		block := append([]int(nil), blocks[i]...)
+		for range n - 1 {
+			best, near := -1, math.Inf(-1)
+			for j := range blocks {
+				if used[j] {
+					continue
+				}
+				if w := r.nearness(blocks[i], block, blocks[j]); w > near {
+					best, near = j, w
+				}
+			}
+			if best < 0 {
+				break
+			}
+			used[best] = true
+			block = append(block, blocks[best]...)
+		}
+		joined = append(joined, block)
+	}
+	return joined
+}
+
+// nearness is how well a block goes with others: alike in speed first, then by the narrowest way to what it would follow.
+func (r *roads) nearness(first, last, b []int) float64 {
+	way := math.Min(r.way(first[0], b[0]), r.way(last[len(last)-1], b[0]))
+	unlike := math.Abs(r.speed[first[0]] - r.speed[b[0]])
+	return math.Log1p(way) - 100*unlike
+}
+
+// swap exchanges the devices of two ranks as long as that helps; a device beyond the ranks is free to be taken.
+func (r *roads) swap(t *Traffic, m *Mapping, load []float64) {
+	tries := 0
+	for better := true; better; {
+		better = false
+		for i := range m.Devices {
+			for j := i + 1; j < len(m.Devices); j++ {
+				a, b := m.Devices[i], m.Devices[j]
+				if r.host[a] == r.host[b] && !r.wired {
+					continue // devices of a host are alike
+				}
+				if tries++; tries > maxTries {
+					return
+				}
+				m.Devices[i], m.Devices[j] = b, a
+				if p := r.price(t, m.Devices, load); p < m.Seconds*(1-1e-9) {
+					m.Seconds, better = p, true
+					m.Swaps++
+				} else {
+					m.Devices[i], m.Devices[j] = a, b
+				}
+			}
+		}
+	}
+}

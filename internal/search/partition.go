@@ -1,0 +1,66 @@
+package search
+
+import (
+	"math"
+	"sort"
+)
+
+// Partition cuts layers into stages so that the slowest stage is as fast as it can be. cost is the time of a stage that holds
+// the layers from from up to to; it must not fall as the range grows, and is infinite where the stage cannot hold them. Every
+// stage gets at least one layer. The result is the number of layers of each stage and the time of the slowest; nil where no
+// cut is possible.
+//
+// It is dynamic programming over (stages, layers). The time of the stages before a cut grows with the cut and that of the
+// stage after it falls, so that the best cut is where they cross: a binary search, not a scan.
+func Partition(stages, layers int, cost func(stage, from, to int) float64) (sizes []int, worst float64) {
+	if stages < 1 || layers < stages {
+		return nil, math.Inf(1)
+	}
+	best := make([][]float64, stages+1) // best[k][i]: layers before i on the first k stages
+	cut := make([][]int, stages+1)
+	for k := range best {
+		best[k], cut[k] = make([]float64, layers+1), make([]int, layers+1)
+		for i := range best[k] {
+			best[k][i] = math.Inf(1)
+		}
+	}
+	best[0][0] = 0
+	for k := 1; k <= stages; k++ {
+		for i := k; i <= layers-(stages-k); i++ {
+			best[k][i], cut[k][i] = lastCut(best[k-1], k-1, i, cost)
+		}
+	}
+	worst = best[stages][layers]
+	if math.IsInf(worst, 1) {
+		return nil, worst
+	}
+	return unwind(cut, stages, layers), worst
+}
+
+// lastCut finds where stage k, which ends at i, should begin.
+func lastCut(before []float64, k, i int, cost func(stage, from, to int) float64) (float64, int) {
+	if k == 0 {
+		return cost(0, 0, i), 0
+	}
+	// From j on, the stages before take at least as long as stage k.
+	j := k + sort.Search(i-k, func(d int) bool { return before[k+d] >= cost(k, k+d, i) })
+	best, at := math.Inf(1), k
+	for _, c := range []int{j - 1, j} {
+		if c < k || c >= i {
+			continue
+		}
+		if t := math.Max(before[c], cost(k, c, i)); t < best {
+			best, at = t, c
+		}
+	}
+	return best, at
+}
+
+func unwind(cut [][]int, stages, layers int) []int {
+	sizes := make([]int, stages)
+	for k, i := stages, layers; k > 0; k-- {
+		sizes[k-1] = i - cut[k][i]
+		i = cut[k][i]
+	}
+	return sizes
+}

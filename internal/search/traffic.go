@@ -1,0 +1,126 @@
+package search
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/internal/cluster"
+)
+
+// Traffic is what the ranks of a plan exchange in a step, and what each of them computes.
+type Traffic struct {
+	// Ranks is how many there are.
+	Ranks int
+	// Nest is the sizes of the parallel dimensions, the innermost first: ranks that differ in the first only are numbered
+	// one after the other. Their product is Ranks.
+	Nest []int
+	// Phases is what happens at different times: they add up.
+	Phases []Phase
+	// Work is the seconds that a rank computes on the cluster's fastest device; nil is nothing.
+	Work []float64
+}
+
+// Phase is what is sent at one time, by rings of ranks: it takes as long as its slowest link or card.
+type Phase struct {
+	Name  string
+	Rings [][]int
+	// Bytes is what each rank of a ring sends to the next, the last one to the first. Open rings have no such end.
+	Bytes float64
+	Open  bool
+}
+
+// roads is a cluster as a price needs it: who is where, and how fast the ways are.
+type roads struct {
+	c      *cluster.Cluster
+	host   []int
+	class  []int // of devices: those of one class have the same ways to all others
+	speed  []float64
+	card   []float64 // bytes a second out of a host
+	within []float64 // bytes a second between two devices of a host
+	ways   map[[2]int]float64
+	wired  bool
+}
+
+func newRoads(c *cluster.Cluster) *roads {
+	r := &roads{c: c, ways: map[[2]int]float64{}, wired: len(c.Wires) > 0, card: make([]float64, c.NumHosts()), within: make([]float64, c.NumHosts())}
+	fastest := 0.0
+	for d := range c.Size() {
+		at := c.At(d)
+		g := &c.Groups[at.Group]
+		rate, _ := g.Device.Rate("bf16")
+		speed := rate.Measured
+		if speed == 0 {
+			speed = rate.Peak
+		}
+		fastest = math.Max(fastest, speed)
+		r.host, r.speed, r.class = append(r.host, at.Host), append(r.speed, speed), append(r.class, at.Group)
+		r.card[at.Host] = float64(g.NICs) * g.NIC.Bandwidth
+		r.within[at.Host] = g.Fabric.Bandwidth
+	}
+	for d := range r.speed {
+		if r.speed[d] /= fastest; fastest == 0 {
+			r.speed[d] = 1
+		}
+	}
+	return r
+}
+
+// way is the bytes a second from one device to another.
+func (r *roads) way(a, b int) float64 {
+	key := [2]int{r.host[a], r.host[b]}
+	if r.wired {
+		key = [2]int{a, b}
+	} else if key[0] == key[1] {
+		return r.within[key[0]]
+	}
+	if w, ok := r.ways[key]; ok {
+		return w
+	}
+	l := r.c.Between(a, b)
+	w := l.Bandwidth
+	if l.Efficiency > 0 {
+		w *= l.Efficiency
+	}
+	r.ways[key] = w
+	return w
+}
+
+// price is the seconds of a step's communication, and of computing where devices differ, if ranks run on these devices.
+func (r *roads) price(t *Traffic, devices []int, load []float64) float64 {
+	total := 0.0
+	for i := range t.Phases {
+		total += r.phase(&t.Phases[i], devices, load)
+	}
+	slowest := 0.0
+	for rank, w := range t.Work {
+		slowest = math.Max(slowest, w/r.speed[devices[rank]])
+	}
+	return total + slowest
+}
+
+// phase is the time of the slowest link or of the busiest host's cards. load is scratch space, by host.
+func (r *roads) phase(p *Phase, devices []int, load []float64) float64 {
+	clear(load)
+	worst := 0.0
+	for _, ring := range p.Rings {
+		n := len(ring)
+		if n < 2 {
+			continue
+		}
+		for i, rank := range ring {
+			if p.Open && i == n-1 {
+				break
+			}
+			a, b := devices[rank], devices[ring[(i+1)%n]]
+			worst = math.Max(worst, p.Bytes/r.way(a, b))
+			if r.host[a] != r.host[b] {
+				load[r.host[a]] += p.Bytes
+			}
+		}
+	}
+	for h, bytes := range load {
+		if bytes > 0 && r.card[h] > 0 {
+			worst = math.Max(worst, bytes/r.card[h])
+		}
+	}
+	return worst
+}

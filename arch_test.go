@@ -14,7 +14,7 @@ import (
 // pass; change the package, or the policy together with ARCHITECTURE.md.
 const floors = `
 array internal/kernel
-mesh internal/comm internal/hlo internal/safetensors internal/golden
+mesh internal/comm internal/hlo internal/safetensors internal/golden internal/cluster
 internal/ir internal/comm/commtest
 op
 internal/pass internal/shard internal/spmd internal/pipeline

@@ -1,0 +1,93 @@
+package plan
+
+// Calibration is what the specification of the hardware does not say. The zero value is level 0: what is usual for machines of its
+// kind. Level 1 comes from micro-benchmarks, level 2 adds at most three constants fitted to whole runs.
+type Calibration struct {
+	Level int `yaml:"level" json:"level"`
+	// Source says where the numbers come from.
+	Source string `yaml:"source,omitempty" json:"source,omitempty"`
+	// Devices are curves by the device's name; a device without one gets the usual curve.
+	Devices []Curve `yaml:"devices,omitempty" json:"devices,omitempty"`
+	// Constants are those fitted to whole runs.
+	Constants Constants `yaml:"constants,omitempty" json:"constants,omitzero"`
+	// Spread is half the width of the interval, as a part of the step; 0 means what is usual for the level.
+	Spread float64 `yaml:"spread,omitempty" json:"spread,omitempty"`
+}
+
+// Curve is how a device really computes.
+type Curve struct {
+	Device string `yaml:"device" json:"device"`
+	// Ceiling is the part of the peak that a large, well-shaped product reaches; 0 means the measured rate of the device, or 0.75.
+	Ceiling float64 `yaml:"ceiling,omitempty" json:"ceiling,omitempty"`
+	// Ramp is the length of the summed dim at which a product reaches half of the ceiling.
+	Ramp float64 `yaml:"ramp,omitempty" json:"ramp,omitempty"`
+	// Tile is the side of the largest square of a result that one unit computes.
+	Tile int `yaml:"tile,omitempty" json:"tile,omitempty"`
+	// Fused and FusedGrad are the part of the peak that fused attention reaches, forward and backward.
+	Fused     float64 `yaml:"fused,omitempty" json:"fused,omitempty"`
+	FusedGrad float64 `yaml:"fused_grad,omitempty" json:"fused_grad,omitempty"`
+	// Stream is the part of the memory bandwidth that element-wise ops reach.
+	Stream float64 `yaml:"stream,omitempty" json:"stream,omitempty"`
+	// Launch is seconds that starting any op takes.
+	Launch float64 `yaml:"launch,omitempty" json:"launch,omitempty"`
+	// Products are measured shapes, which go before the curve.
+	Products []Product `yaml:"products,omitempty" json:"products,omitempty"`
+}
+
+// Product is the measured part of the peak of one product of shape M×K by K×N.
+type Product struct {
+	M          int     `yaml:"m" json:"m"`
+	N          int     `yaml:"n" json:"n"`
+	K          int     `yaml:"k" json:"k"`
+	Groups     int     `yaml:"groups,omitempty" json:"groups,omitempty"`
+	Efficiency float64 `yaml:"efficiency" json:"efficiency"`
+}
+
+// Constants multiply what the curves say. 0 means 1.
+type Constants struct {
+	// Compute multiplies the time of all computation, Communication that of all collectives.
+	Compute       float64 `yaml:"compute,omitempty" json:"compute,omitempty"`
+	Communication float64 `yaml:"communication,omitempty" json:"communication,omitempty"`
+	// Stage is seconds that every micro-batch takes on every stage besides.
+	Stage float64 `yaml:"stage,omitempty" json:"stage,omitempty"`
+}
+
+func (c Constants) compute() float64       { return orOne(c.Compute) }
+func (c Constants) communication() float64 { return orOne(c.Communication) }
+
+func orOne(x float64) float64 {
+	if x == 0 {
+		return 1
+	}
+	return x
+}
+
+// spread is half the width of the interval.
+func (c *Calibration) spread() float64 {
+	if c.Spread > 0 {
+		return c.Spread
+	}
+	return [...]float64{0.35, 0.2, 0.12}[min(max(c.Level, 0), 2)]
+}
+
+// curve is the device's, with what is usual in place of zeros.
+func (c *Calibration) curve(device string) Curve {
+	found := Curve{Device: device}
+	for _, k := range c.Devices {
+		if k.Device == device {
+			found = k
+		}
+	}
+	for _, f := range []struct {
+		to    *float64
+		usual float64
+	}{{&found.Ramp, 256}, {&found.Fused, 0.5}, {&found.FusedGrad, 0.4}, {&found.Stream, 0.8}, {&found.Launch, 5e-6}} {
+		if *f.to == 0 {
+			*f.to = f.usual
+		}
+	}
+	if found.Tile == 0 {
+		found.Tile = 128
+	}
+	return found
+}

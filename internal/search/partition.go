@@ -1,17 +1,13 @@
 package search
 
-import (
-	"math"
-	"sort"
-)
+import "math"
 
 // Partition cuts layers into stages so that the slowest stage is as fast as it can be. cost is the time of a stage that holds
 // the layers from from up to to; it must not fall as the range grows, and is infinite where the stage cannot hold them. Every
 // stage gets at least one layer. The result is the number of layers of each stage and the time of the slowest; nil where no
 // cut is possible.
 //
-// It is dynamic programming over (stages, layers). The time of the stages before a cut grows with the cut and that of the
-// stage after it falls, so that the best cut is where they cross: a binary search, not a scan.
+// It is dynamic programming over (stages, layers).
 func Partition(stages, layers int, cost func(stage, from, to int) float64) (sizes []int, worst float64) {
 	if stages < 1 || layers < stages {
 		return nil, math.Inf(1)
@@ -37,19 +33,19 @@ func Partition(stages, layers int, cost func(stage, from, to int) float64) (size
 	return unwind(cut, stages, layers), worst
 }
 
-// lastCut finds where stage k, which ends at i, should begin.
+// lastCut finds where stage k, which ends at i, should begin. The further ahead, the longer it takes: the scan ends where the
+// stage alone takes longer than the best so far.
 func lastCut(before []float64, k, i int, cost func(stage, from, to int) float64) (float64, int) {
 	if k == 0 {
 		return cost(0, 0, i), 0
 	}
-	// From j on, the stages before take at least as long as stage k.
-	j := k + sort.Search(i-k, func(d int) bool { return before[k+d] >= cost(k, k+d, i) })
 	best, at := math.Inf(1), k
-	for _, c := range []int{j - 1, j} {
-		if c < k || c >= i {
-			continue
+	for c := i - 1; c >= k; c-- {
+		own := cost(k, c, i)
+		if own >= best {
+			break
 		}
-		if t := math.Max(before[c], cost(k, c, i)); t < best {
+		if t := math.Max(before[c], own); t < best {
 			best, at = t, c
 		}
 	}

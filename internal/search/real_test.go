@@ -23,7 +23,7 @@ func realConfig(t testing.TB, model, hardware string, batch, seq int) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Workload: w, Cluster: c, Workers: 2, NewPricer: func() (Pricer, error) { return e, nil }}
+	return Config{Workload: w, Cluster: c, Workers: 2, Pricer: e}
 }
 
 func TestReal(t *testing.T) {

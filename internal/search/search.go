@@ -11,9 +11,11 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// Pricer says what a strategy costs. *plan.Estimator is one.
+// Pricer says what a strategy costs, to many goroutines at once. *plan.Estimator is one.
 type Pricer interface {
 	Estimate(s plan.Strategy) (plan.Estimate, error)
+	// Floor is seconds that no strategy with the same division of the devices and micro-batch is below.
+	Floor(s plan.Strategy) (float64, error)
 }
 
 // Config says what to search for.
@@ -24,13 +26,12 @@ type Config struct {
 	Pin Pin
 	// Top is how many plans to return, each of another division of the devices; 0 is 5.
 	Top int
-	// Workers is how many goroutines search; 0 is 1. Each has a Pricer of its own.
+	// Workers is how many goroutines search; 0 is 1.
 	Workers int
 	// Limit is how many cells are looked into at most, those of the lowest bounds; the gap then says what may be left. 0 is
 	// all that can matter.
 	Limit int
-	// NewPricer makes a Pricer.
-	NewPricer func() (Pricer, error)
+	Pricer Pricer
 }
 
 // Plan is a strategy with its price.
@@ -67,7 +68,7 @@ func Search(c Config) (*Result, error) {
 	if c.Top == 0 {
 		c.Top = 5
 	}
-	s := &search{c: c, space: newSpace(c.Workload, c.Cluster, c.Pin), found: map[family]Plan{}}
+	s := &search{c: c, space: newSpace(c.Workload, c.Cluster, c.Pin), found: map[family]Plan{}, last: math.Inf(1)}
 	cells, err := s.bounds()
 	if err != nil {
 		return nil, err
@@ -100,6 +101,7 @@ type search struct {
 
 	mu      sync.Mutex
 	found   map[family]Plan
+	last    float64 // the step of the last plan that the result has room for
 	priced  int
 	visited int
 	next    int     // the cell to be visited
@@ -107,30 +109,32 @@ type search struct {
 	err     error
 }
 
-// bounds prices every cell as if nothing but computing took time, and sorts them.
+// bounds finds the least that each cell takes, and sorts them.
 func (s *search) bounds() ([]cell, error) {
 	list := s.space.cells()
 	cells := make([]cell, len(list))
-	err := s.each(func(w *worker) error {
+	err := s.each(func(*worker) error {
 		for {
-			i := s.take()
-			if i >= len(list) {
+			first := s.take() * boundBatch
+			if first >= len(list) {
 				return nil
 			}
-			b, ok, err := w.bound(list[i])
-			if err != nil {
-				return err
+			for i := first; i < min(first+boundBatch, len(list)); i++ {
+				b, err := s.c.Pricer.Floor(list[i])
+				if err != nil {
+					b = math.Inf(1)
+				}
+				cells[i] = cell{list[i], b}
 			}
-			if !ok {
-				b = math.Inf(1)
-			}
-			cells[i] = cell{list[i], b}
 		}
 	})
 	cells = slices.DeleteFunc(cells, func(c cell) bool { return math.IsInf(c.bound, 1) })
 	slices.SortStableFunc(cells, func(a, b cell) int { return cmp.Compare(a.bound, b.bound) })
 	return cells, err
 }
+
+// boundBatch is how many cells a worker takes at a time: one takes a microsecond.
+const boundBatch = 64
 
 // take is the number of the next piece of work.
 func (s *search) take() int {
@@ -145,12 +149,8 @@ func (s *search) each(work func(w *worker) error) error {
 	s.next = 0
 	var wg sync.WaitGroup
 	for range max(1, s.c.Workers) {
-		p, err := s.c.NewPricer()
-		if err != nil {
-			return err
-		}
 		wg.Go(func() {
-			w := &worker{s: s, p: p}
+			w := &worker{s: s, p: s.c.Pricer}
 			err := work(w)
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -199,7 +199,7 @@ func (s *search) worth(i int, c cell) verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case c.bound > s.last():
+	case c.bound > s.last:
 		return stop
 	case s.c.Limit > 0 && i >= s.c.Limit:
 		s.missed = min(s.missed, c.bound)
@@ -211,28 +211,14 @@ func (s *search) worth(i int, c cell) verdict {
 	return look
 }
 
-// last is the step of the last plan that the result has room for.
-func (s *search) last() float64 {
-	if len(s.found) < s.c.Top {
-		return math.Inf(1)
-	}
-	steps := make([]float64, 0, len(s.found))
-	for _, p := range s.found {
-		steps = append(steps, p.Estimate.Step)
-	}
-	slices.Sort(steps)
-	return steps[s.c.Top-1]
-}
-
-// limit is what a plan of a family must be faster than to be kept.
+// limit is what a plan of a family must be no slower than to be kept.
 func (s *search) limit(f family) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	limit := s.last()
 	if p, ok := s.found[f]; ok {
-		limit = min(limit, p.Estimate.Step)
+		return min(s.last, p.Estimate.Step)
 	}
-	return limit
+	return s.last
 }
 
 // keep notes a plan if it is the best of its family. Of equally fast ones the first by text is kept, so that the result does
@@ -242,8 +228,17 @@ func (s *search) keep(p Plan) {
 	defer s.mu.Unlock()
 	f := familyOf(p.Strategy)
 	old, ok := s.found[f]
-	if !ok || p.before(old) {
-		s.found[f] = p
+	if ok && !p.before(old) {
+		return
+	}
+	s.found[f] = p
+	if len(s.found) >= s.c.Top {
+		steps := make([]float64, 0, len(s.found))
+		for _, p := range s.found {
+			steps = append(steps, p.Estimate.Step)
+		}
+		slices.Sort(steps)
+		s.last = steps[s.c.Top-1]
 	}
 }
 

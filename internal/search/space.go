@@ -2,6 +2,7 @@ package search
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
@@ -14,10 +15,20 @@ type space struct {
 	// hosts is how many devices a host has, where all have the same number.
 	host int
 	pin  Pin
+	// offloads is what may lie in the hosts' memory.
+	offloads []plan.Offload
+	// lines is the reliefs by the layers of the longest chunk.
+	lines sync.Map
 }
 
 func newSpace(w plan.Workload, c *cluster.Cluster, pin Pin) *space {
-	return &space{w: w, world: c.Size(), host: c.Groups[0].Devices, pin: pin}
+	s := &space{w: w, world: c.Size(), host: c.Groups[0].Devices, pin: pin, offloads: offloads}
+	for _, g := range c.Groups {
+		if g.Bus.Bandwidth == 0 {
+			s.offloads = offloads[:1] // no way to the host's memory is known
+		}
+	}
+	return s
 }
 
 // cells is the divisions of the devices, with the micro-batch: what decides how long computing takes.
@@ -28,7 +39,7 @@ func (s *space) cells() []plan.Strategy {
 			continue
 		}
 		for _, cp := range divisors(s.world / tp) {
-			if cp > 1 && s.w.Seq%(2*cp) != 0 {
+			if cp > 1 && (s.w.Seq%(2*cp) != 0 || s.w.Seq/cp < leastContext) {
 				continue
 			}
 			for _, pp := range divisors(s.world / tp / cp) {
@@ -41,6 +52,13 @@ func (s *space) cells() []plan.Strategy {
 	}
 	return slices.DeleteFunc(list, func(c plan.Strategy) bool { return !s.allowsCell(c) })
 }
+
+// The space ends where no run goes: shorter parts of a sequence than leastContext keep no device busy, and a micro-batch of more
+// than mostTokens on a device is no faster than two.
+const (
+	leastContext = 1024
+	mostTokens   = 1 << 16
+)
 
 // tensor reports whether heads and widths come out even.
 func (s *space) tensor(tp int) bool {
@@ -71,6 +89,9 @@ func (s *space) batches(c plan.Strategy) []plan.Strategy {
 	}
 	var list []plan.Strategy
 	for _, micro := range divisors(s.w.Batch / c.DP) {
+		if micro > 1 && micro*s.w.Seq/c.CP > mostTokens {
+			break
+		}
 		for _, kind := range kinds {
 			for _, sp := range sequence {
 				for _, e := range s.experts(c) {
@@ -169,6 +190,18 @@ func (s *space) shares(c plan.Strategy) []share {
 // host's memory. Along a line, memory falls and time grows.
 func (s *space) reliefs(c plan.Strategy) [][]relief {
 	deepest := ceil(s.w.Model.Layers, c.PP*max(1, c.VPP))
+	if len(c.Layers) > 0 {
+		deepest = slices.Max(c.Layers)
+	}
+	if lines, ok := s.lines.Load(deepest); ok {
+		return lines.([][]relief)
+	}
+	lines := s.newReliefs(deepest)
+	s.lines.Store(deepest, lines)
+	return lines
+}
+
+func (s *space) newReliefs(deepest int) [][]relief {
 	modes := []plan.Recompute{{}}
 	if s.w.Software.Unfused {
 		modes = append(modes, plan.Recompute{Mode: plan.Selective})
@@ -178,10 +211,10 @@ func (s *space) reliefs(c plan.Strategy) [][]relief {
 	}
 	modes = append(modes, plan.Recompute{Mode: plan.Full})
 	var lines [][]relief
-	for _, o := range offloads {
+	for _, o := range s.offloads {
 		line := make([]relief, 0, len(modes))
 		for _, m := range modes {
-			if r := (relief{m, o}); s.allowsRelief(c, r) {
+			if r := (relief{m, o}); s.allowsRelief(r) {
 				line = append(line, r)
 			}
 		}
@@ -203,8 +236,8 @@ var offloads = []plan.Offload{
 	{Activations: 1}, {Optimizer: 0.5, Activations: 1}, {Optimizer: 1, Activations: 1},
 }
 
-func (s *space) allowsRelief(c plan.Strategy, r relief) bool {
-	c.Recompute, c.Offload = r.recompute, r.offload
+func (s *space) allowsRelief(r relief) bool {
+	c := plan.Strategy{Recompute: r.recompute, Offload: r.offload}
 	for _, key := range []string{"recompute", "offload.optimizer", "offload.activations"} {
 		if s.pin.has(key) && !s.pin.same(key, c) {
 			return false

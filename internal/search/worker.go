@@ -1,6 +1,9 @@
 package search
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/galley-ml/galley/internal/plan"
 )
 
@@ -9,6 +12,7 @@ type worker struct {
 	s      *search
 	p      Pricer
 	priced int
+	open   []Plan // of the cell that is looked into
 }
 
 // price is what a strategy costs; ok is false where the cost model says that it cannot be.
@@ -18,57 +22,64 @@ func (w *worker) price(x plan.Strategy) (plan.Estimate, bool) {
 	return e, err == nil
 }
 
-// bound is the least that a step of a cell takes: all micro-batches, evenly spread over the ranks of a pipeline.
-func (w *worker) bound(c plan.Strategy) (float64, bool, error) {
-	e, ok := w.price(base(c))
-	if !ok {
-		return 0, false, nil
-	}
-	return floor(c, e, w.s.c.Workload.Batch), true, nil
-}
-
-// base is the strategy of a cell in which the least is done besides computing.
-func base(c plan.Strategy) plan.Strategy {
-	c.VPP, c.Schedule, c.Zero, c.Shard, c.Recompute, c.Offload, c.Layers = 1, "", 0, 0, plan.Recompute{}, plan.Offload{}, nil
-	return c
-}
-
-// floor is the time that a cell's ranks compute, on average: the busiest computes no less.
-func floor(c plan.Strategy, e plan.Estimate, batch int) float64 {
-	sum := 0.0
-	for _, st := range e.Stages {
-		sum += st.Forward + st.Backward
-	}
-	return float64(c.Micros(batch)) * sum / float64(len(e.Stages))
-}
-
-// visit prices what a cell leaves open.
+// visit prices what a cell leaves open: first as if memory were no matter, then, the fastest first, with as much relief as
+// it takes to fit. So limits tighten early, and most are never relieved.
 func (w *worker) visit(c cell) error {
 	f := familyOf(c.strategy)
+	w.open = w.open[:0]
 	for _, o := range w.s.space.orders(c.strategy) {
 		x := c.strategy
 		x.VPP, x.Schedule = o.vpp, o.schedule
-		for _, z := range w.s.space.shares(x) {
-			x.Zero, x.Shard = z.zero, z.shard
-			w.relieve(x, f)
+		for _, x.Layers = range w.cuts(x) {
+			w.share(x, f)
 		}
+	}
+	slices.SortStableFunc(w.open, func(a, b Plan) int { return cmp.Compare(a.Estimate.Step, b.Estimate.Step) })
+	for _, p := range w.open {
+		if p.Estimate.Step > w.s.limit(f) {
+			break
+		}
+		w.relieve(p, f)
 	}
 	return nil
 }
 
+// share prices every sharding of a strategy's state, as if memory were no matter.
+func (w *worker) share(x plan.Strategy, f family) {
+	for _, z := range w.s.space.shares(x) {
+		x.Zero, x.Shard = z.zero, z.shard
+		lines := w.s.space.reliefs(x)
+		if len(lines) == 0 {
+			continue
+		}
+		if p, ok := w.with(x, lines[0][0]); ok && p.Estimate.Step <= w.s.limit(f) {
+			w.open = append(w.open, p)
+		}
+	}
+}
+
 // relieve finds the cheapest relief of memory with which a strategy fits. Relief only costs time, and along a line memory only
 // falls, so that the first that fits is the best of its line.
-func (w *worker) relieve(x plan.Strategy, f family) {
-	for _, line := range w.s.space.reliefs(x) {
-		first, ok := w.with(x, line[0])
-		if !ok || first.Estimate.Step > w.s.limit(f) {
-			continue
+func (w *worker) relieve(first Plan, f family) {
+	if first.Estimate.Fits {
+		w.s.keep(first)
+		return
+	}
+	x := first.Strategy
+	lines := w.s.space.reliefs(x)
+	end := lines[len(lines)-1]
+	if p, ok := w.with(x, end[len(end)-1]); !ok || !p.Estimate.Fits {
+		return // not even all relief together is enough
+	}
+	for i, line := range lines {
+		if i > 0 {
+			var ok bool
+			if first, ok = w.with(x, line[0]); !ok || first.Estimate.Step > w.s.limit(f) {
+				continue
+			}
 		}
 		if first.Estimate.Fits {
 			w.s.keep(first)
-			if line[0].offload == (plan.Offload{}) {
-				return // every other line costs more
-			}
 			continue
 		}
 		if p, ok := w.along(x, line); ok && p.Estimate.Step <= w.s.limit(f) {

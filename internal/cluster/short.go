@@ -222,3 +222,6 @@ func (g Group) connected() Group {
 	}
 	return g
 }
+
+// Connected is the group with a network, where it has several hosts and none is said: that of hosts known to have this device.
+func (g Group) Connected() Group { return g.connected() }

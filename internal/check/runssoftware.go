@@ -1,0 +1,65 @@
+package check
+
+import (
+	"strings"
+
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+// runPrecision is the format that a row's products run in.
+func runPrecision(s string) string {
+	s = strings.ToLower(s)
+	switch {
+	case strings.Contains(s, "nvfp4"), strings.Contains(s, "fp4"):
+		return "nvfp4"
+	case strings.Contains(s, "mx"):
+		return "mxfp8"
+	case strings.Contains(s, "fp8"):
+		return "fp8"
+	case strings.Contains(s, "fp16"):
+		return "fp16"
+	case strings.Contains(s, "fp32"):
+		return "fp32"
+	}
+	return "bf16"
+}
+
+// runSoftware is what a framework of its time does, as far as its name and the notes tell.
+func runSoftware(r *runRow) plan.Software {
+	f, notes := strings.ToLower(r.Framework), strings.ToLower(r.Notes)
+	var s plan.Software
+	switch {
+	case strings.Contains(f, "fsdp"), strings.Contains(f, "torchtitan"), strings.Contains(f, "composer"):
+		s = plan.Software{Logits: true, Eager: 1.15}
+	case classicMegatron(f):
+		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, Logits: true}
+		if strings.Contains(strings.ToLower(r.Precision), "fp16") {
+			s.GradBytes, s.ReduceBytes = 2, 2
+		}
+	}
+	if strings.Contains(notes, "flash") {
+		s.Unfused = false
+	}
+	if strings.Contains(notes, "no comm overlap") {
+		s.Sync, s.SyncSend = true, true
+	}
+	if strings.Contains(notes, "fp32_allreduce=true") {
+		s.ReduceBytes = 4
+	}
+	if strings.Contains(notes, "asynctp") {
+		s.HideTP = 0.5
+	}
+	if r.Strategy.Reduce == "PURE" {
+		s.ReduceBytes = 2
+	}
+	return s
+}
+
+// classicMegatron is Megatron before it had fused attention and overlapped communication, and what was built on it: releases
+// without a number, of the years to 2022.
+func classicMegatron(f string) bool {
+	if strings.Contains(f, "bridge") || strings.Contains(f, "nemo") || strings.Contains(f, "core") || strings.ContainsAny(strings.TrimPrefix(f, "deepspeed 3d (megatron v1"), "0") {
+		return false
+	}
+	return strings.Contains(f, "megatron") || strings.Contains(f, "deepspeed")
+}

@@ -27,7 +27,8 @@ type File struct {
 	Strategy plan.Strategy `yaml:"strategy"`
 	// Stages is the layers of each stage, chunk by chunk in the order that a micro-batch passes them.
 	Stages []int `yaml:"stages,flow"`
-	// Mapping is the device of each rank; empty means that rank i runs on device i.
+	// Layout is the hardware in the order of ranks and Mapping the device of each rank, where they are not the cluster's own.
+	Layout    string    `yaml:"layout,omitempty"`
 	Mapping   []int     `yaml:"mapping,flow,omitempty"`
 	Predicted Predicted `yaml:"predicted"`
 }
@@ -84,6 +85,14 @@ func KeyOf(program string, w plan.Workload, c *cluster.Cluster) string {
 
 // Hardware is the cluster that the plan is for.
 func (f *File) Hardware() (*cluster.Cluster, error) { return cluster.Parse(f.Cluster) }
+
+// Ordered is the cluster in the order of the plan's ranks: what its strategy is priced on.
+func (f *File) Ordered() (*cluster.Cluster, error) {
+	if f.Layout != "" {
+		return cluster.Parse(f.Layout)
+	}
+	return f.Hardware()
+}
 
 // For reports why the plan is not for a workload and a cluster, with what to do about it.
 func (f *File) For(w plan.Workload, c *cluster.Cluster) error {

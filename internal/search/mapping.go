@@ -21,8 +21,8 @@ const maxTries = 200_000
 
 // Map finds devices for ranks: neighbours of the innermost dimension go where the ways between them are widest, those groups
 // next to each other likewise, and so on outwards; then pairs are swapped as long as the traffic gets cheaper. It is never
-// worse than the identity.
-func Map(c *cluster.Cluster, t *Traffic) Mapping {
+// worse than the identity. Further orders to start from may be given.
+func Map(c *cluster.Cluster, t *Traffic, starts ...[]int) Mapping {
 	r := newRoads(c)
 	load := make([]float64, c.NumHosts())
 	identity := make([]int, t.Ranks)
@@ -34,7 +34,10 @@ func Map(c *cluster.Cluster, t *Traffic) Mapping {
 	if c.Uniform() {
 		return m
 	}
-	for _, start := range [][]int{r.nest(t), identity} {
+	for _, start := range append(starts, r.nest(t), identity) {
+		if len(start) != t.Ranks {
+			continue
+		}
 		got := Mapping{Devices: append([]int(nil), start...), Identity: m.Identity}
 		got.Greedy = r.price(t, got.Devices, load)
 		got.Seconds = got.Greedy

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
 )
 
 // Traffic is what the ranks of a plan exchange in a step, and what each of them computes.
@@ -123,4 +124,68 @@ func (r *roads) phase(p *Phase, devices []int, load []float64) float64 {
 		}
 	}
 	return worst
+}
+
+// TrafficOf is what the ranks of a plan exchange and compute in a step, as bytes on the wire: what a ring of each dimension
+// passes on, whatever algorithm a library takes for it.
+func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
+	s := p.Strategy
+	tp, cp, dp, pp := max(1, s.TP), max(1, s.CP), max(1, s.DP), max(1, s.PP)
+	t := &Traffic{Ranks: tp * cp * dp * pp, Nest: []int{tp, cp, dp, pp}}
+	micros := float64(s.Micros(w.Batch))
+	layers := float64(w.Model.Layers) / float64(pp)
+	part := 2 * float64(max(1, s.Micro)*w.Seq/cp) * float64(w.Model.Hidden) // bytes of a micro-batch's activations
+	share := func(n int) float64 { return float64(n-1) / float64(n) }
+	params := w.Model.Params() / float64(tp*pp)
+	strides := []int{1, tp, tp * cp, tp * cp * dp}
+	// Twice gathered and twice scattered by each layer, forward and backward; keys and values round once and back twice;
+	// gradients of four bytes reduced, weights of two gathered; activations and their gradients passed on.
+	for i, x := range []struct {
+		name  string
+		n     int
+		bytes float64
+		open  bool
+	}{
+		{"tensor", tp, micros * layers * 8 * share(tp) * part, false},
+		{"context", cp, micros * layers * 3 * float64(cp-1) * part * kvShare(&w.Model) / float64(tp), false},
+		{"data", dp, share(dp) * params * 6, false},
+		{"pipeline", pp, micros * 2 * part / float64(tp), true},
+	} {
+		if x.n > 1 {
+			t.Phases = append(t.Phases, Phase{Name: x.name, Rings: rings(t.Ranks, x.n, strides[i]), Bytes: x.bytes, Open: x.open})
+		}
+	}
+	speed := newRoads(on).speed
+	t.Work = make([]float64, t.Ranks)
+	for r := range t.Work {
+		if st := p.Estimate.Stages; len(st) == pp {
+			stage := st[r/(t.Ranks/pp)]
+			t.Work[r] = micros * (stage.Forward + stage.Backward) * speed[r]
+		}
+	}
+	return t
+}
+
+// kvShare is how wide keys and values are, as a part of the hidden width.
+func kvShare(m *plan.Model) float64 {
+	if m.KVHeads == 0 {
+		return 2
+	}
+	return 2 * float64(m.KVHeads) / float64(m.Heads)
+}
+
+// rings is the groups of n ranks that are stride apart.
+func rings(ranks, n, stride int) [][]int {
+	var list [][]int
+	for first := range ranks {
+		if first/stride%n != 0 {
+			continue
+		}
+		ring := make([]int, n)
+		for i := range ring {
+			ring[i] = first + i*stride
+		}
+		list = append(list, ring)
+	}
+	return list
 }

@@ -170,6 +170,10 @@ func (e *Estimator) addGathers(s *Strategy, r *rank, c *layerCost, n, dense, exp
 	if s.Recompute.Mode == Full {
 		again = c.compute.forward
 	}
+	if e.w.Software.Sync {
+		r.gather += n * (2*gather + scatter)
+		return
+	}
 	r.gather += n * (exposed(gather, c.compute.forward) + exposed(gather+scatter, c.compute.input+c.compute.weight+again))
 }
 
@@ -448,12 +452,17 @@ func (e *Estimator) logits(s *Strategy, r *rank) float64 {
 	return elements * 2 * e.bytes
 }
 
-// buffers are gathered parameters of ZeRO-3, and what collectives need.
+// buffers are gathered parameters of ZeRO-3 with their gradients, or gradients of one layer before they are added to those of
+// earlier micro-batches in float32.
 func (e *Estimator) buffers(s *Strategy, r *rank) float64 {
+	p := e.w.Model.layer(r.moe > 0)
+	unit := p.split/float64(s.TP) + p.whole
 	if s.Zero < 3 {
+		if e.w.Software.gradBytes() > e.bytes {
+			return unit * e.bytes
+		}
 		return 0
 	}
-	p := e.w.Model.layer(r.moe > 0)
-	unit := p.split/float64(s.TP) + p.whole + p.expert/float64(s.EP*s.ETP)
+	unit += p.expert / float64(s.EP*s.ETP)
 	return unit * (2*e.bytes + e.w.Software.reduceBytes())
 }

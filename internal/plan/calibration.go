@@ -32,9 +32,23 @@ type Curve struct {
 	Launch float64 `yaml:"launch,omitempty" json:"launch,omitempty"`
 	// Products are measured shapes, which go before the curve.
 	Products []Product `yaml:"products,omitempty" json:"products,omitempty"`
+	// Attention are measured shapes of fused attention, the same.
+	Attention []Attention `yaml:"attention,omitempty" json:"attention,omitempty"`
 }
 
-// Product is the measured part of the peak of one product of shape M×K by K×N.
+// Attention is the measured part of the peak of fused causal attention, by the operations that the mask leaves.
+type Attention struct {
+	Batch    int     `yaml:"batch" json:"batch"`
+	Seq      int     `yaml:"seq" json:"seq"`
+	Heads    int     `yaml:"heads" json:"heads"`
+	KVHeads  int     `yaml:"kv_heads" json:"kv_heads"`
+	Dim      int     `yaml:"dim" json:"dim"`
+	Value    int     `yaml:"value" json:"value"`
+	Forward  float64 `yaml:"forward" json:"forward"`
+	Backward float64 `yaml:"backward" json:"backward"`
+}
+
+// Product is the measured part of the peak of one product of shape M×K by K×N, or of each of several groups of that shape.
 type Product struct {
 	M          int     `yaml:"m" json:"m"`
 	N          int     `yaml:"n" json:"n"`

@@ -15,9 +15,12 @@ type Estimator struct {
 	bytes   float64 // of an activation's element
 	pricers []*pricer
 
-	mu     sync.RWMutex
-	pieces map[storedPiece]piece
-	layers map[layerKey]*layerCost
+	simulators sync.Pool
+
+	mu        sync.RWMutex
+	pieces    map[storedPiece]piece
+	layers    map[layerKey]*layerCost
+	schedules map[scheduleKey]*generated
 }
 
 // NewEstimator prepares to price strategies.
@@ -30,7 +33,8 @@ func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, 
 	}
 	e := &Estimator{
 		w: w, cluster: c, cal: cal, bytes: float64(precisions[w.Precision].bytes),
-		pieces: map[storedPiece]piece{}, layers: map[layerKey]*layerCost{},
+		pieces: map[storedPiece]piece{}, layers: map[layerKey]*layerCost{}, schedules: map[scheduleKey]*generated{},
+		simulators: sync.Pool{New: func() any { return new(simulation) }},
 	}
 	for i := range c.Groups {
 		p, ok := newPricer(&c.Groups[i].Device, &e.cal, &e.w)
@@ -80,6 +84,9 @@ func (e *Estimator) Check(s Strategy) error {
 		return bad("ep %d · etp %d does not divide dp·cp·tp %d", s.EP, s.ETP, s.DP*s.CP*s.TP)
 	case s.CPKind != "" && s.CPKind != "ring" && s.CPKind != "ulysses" && s.CPKind != "gather":
 		return bad("cp_kind %q: want ring, ulysses or gather", s.CPKind)
+	}
+	if err := s.checkSchedule(); err != nil {
+		return err
 	}
 	return e.checkLayers(&s)
 }

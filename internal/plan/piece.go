@@ -249,16 +249,16 @@ func (s *sketch) mlp(k pieceKey, width int) *ir.Value {
 	m := &s.w.Model
 	x := s.input(k.tokens, m.Hidden)
 	f := ceil(width, k.tp)
-	return s.linear(s.activation(func() *ir.Value { return s.linear(x, f) }), m.Hidden)
+	return s.linear(s.activation(f, func(n int) *ir.Value { return s.linear(x, n) }), m.Hidden)
 }
 
-// activation is the nonlinearity of one product, or of two where it is gated.
-func (s *sketch) activation(product func() *ir.Value) *ir.Value {
+// activation is the nonlinearity of a product of f columns; where it is gated, the gate is as many more.
+func (s *sketch) activation(f int, product func(columns int) *ir.Value) *ir.Value {
 	if !s.w.Model.Gated {
-		return op.GELU(product(), "tanh")
+		return op.GELU(product(f), "tanh")
 	}
-	gate := product()
-	return op.SwiGLU(gate, product())
+	halves := op.Split(product(2*f), 1, f, f)
+	return op.SwiGLU(halves[0], halves[1])
 }
 
 func (s *sketch) router(k pieceKey) *ir.Value {
@@ -273,20 +273,23 @@ func (s *sketch) experts(k pieceKey) *ir.Value {
 	x := op.Embedding(s.indices(k.tokens), s.input(k.tokens, m.Hidden))
 	sizes := s.indices(k.local)
 	f := ceil(m.Experts.FFN, k.tp)
-	a := s.activation(func() *ir.Value { return op.GroupedMatMul(x, s.weight(k.local, m.Hidden, f), sizes) })
+	a := s.activation(f, func(n int) *ir.Value { return op.GroupedMatMul(x, s.weight(k.local, m.Hidden, n), sizes) })
 	y := op.GroupedMatMul(a, s.weight(k.local, f, m.Hidden), sizes)
 	return op.Embedding(s.indices(k.tokens), y)
 }
 
 func (s *sketch) embedding(k pieceKey) *ir.Value {
 	m := &s.w.Model
-	return op.Embedding(s.indices(k.tokens), s.weight(ceil(m.Vocab, k.tp), m.Hidden))
+	return op.Embedding(s.indices(k.tokens), s.weight(padded(m.Vocab, k.tp), m.Hidden))
 }
 
 func (s *sketch) head(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	x := s.norm(s.input(k.tokens, m.Hidden))
-	return op.CrossEntropy(s.linear(x, ceil(m.Vocab, k.tp)), s.indices(k.tokens), op.CrossEntropyConfig{})
+	return op.CrossEntropy(s.linear(x, padded(m.Vocab, k.tp)), s.indices(k.tokens), op.CrossEntropyConfig{})
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
+
+// padded is a device's part of a vocabulary: programs fill it up so that every part is a multiple of 128.
+func padded(vocab, tp int) int { return ceil(vocab, 128*tp) * 128 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/ir"
@@ -17,6 +18,8 @@ type pricer struct {
 	peak, plain float64
 	ceiling     float64
 	elementwise float64
+	// measured is the part of the peak of products that were measured, each group's own shape.
+	measured map[dims]float64
 }
 
 func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool) {
@@ -32,6 +35,12 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 			p.ceiling = r.Measured / r.Peak
 		}
 	}
+	p.measured = make(map[dims]float64, len(p.curve.Products))
+	for _, m := range p.curve.Products {
+		g := max(1, m.Groups)
+		p.measured[dims{1, g, m.M, m.N, m.K}] = m.Efficiency
+	}
+	p.level()
 	if b, ok := d.Rate("bf16"); ok && precisions[w.Precision].bytes == 2 && b.Peak < p.peak {
 		p.plain = b.Peak
 	}
@@ -49,6 +58,9 @@ func (p *pricer) node(n *ir.Node) float64 {
 	}
 	in, out := types(n.In()), types(n.Out())
 	w := o.Work(in, out)
+	if w.Flops == 0 && moves(in) == moves(out) {
+		return 0 // a view, or parts that are written in place
+	}
 	stream := w.Bytes / (p.device.Bandwidth * p.curve.Stream)
 	if d, ok := contraction(o, in, out); ok {
 		return math.Max(w.Flops/(p.peak*p.efficiency(d)), stream) + p.curve.Launch
@@ -63,15 +75,79 @@ func (p *pricer) node(n *ir.Node) float64 {
 // and norms do less than ten.
 const fusedIntensity = 16
 
-// fused is the part of the peak that a fused op reaches. The innermost dim of its first operand is the one that it sums over.
+// fused is the part of the peak that a fused op reaches: a measured shape's, or what the curve says. Its operands are those of
+// attention: [batch, query, heads, dim] and keys; a gradient has the forward op's result and its gradient besides.
 func (p *pricer) fused(in []ir.Type) float64 {
+	backward := len(in) > 4
+	q, k := in[0].Shape, in[1].Shape
 	e := p.curve.Fused
-	if len(in) > 4 { // a gradient has what the forward op has, its result and the gradient of that
+	if backward {
 		e = p.curve.FusedGrad
 	}
-	s := in[0].Shape
-	inner := s[len(s)-1]
-	return e * aligned(inner) * math.Min(1, float64(inner)/(float64(inner)+32)*1.25)
+	if len(q) != 4 || len(k) != 4 {
+		return e
+	}
+	if m, ok := p.attention(q[0], q[1], k[1], q[2], k[2], q[3]); ok {
+		if backward && m.Backward > 0 {
+			return m.Backward
+		}
+		if !backward && m.Forward > 0 {
+			return m.Forward
+		}
+	}
+	tiles := float64(q[0]*q[2]) * math.Ceil(float64(q[1])/128)
+	return e * aligned(q[3]) * tiles / (tiles + p.units())
+}
+
+// attention is the measured shape with the same heads that is nearest in length, if one is near.
+func (p *pricer) attention(batch, query, keys, heads, kv, dim int) (Attention, bool) {
+	best, far := Attention{}, math.Log(2.1)
+	work := float64(batch) * float64(query) * float64(heads)
+	for _, m := range p.curve.Attention {
+		if m.Dim != dim || m.Heads/m.KVHeads > 1 != (heads/kv > 1) {
+			continue
+		}
+		d := math.Abs(math.Log(work/(float64(m.Batch)*float64(m.Seq)*float64(m.Heads)))) + 0.3*math.Abs(math.Log(float64(keys)/float64(m.Seq)))
+		if d < far {
+			best, far = m, d
+		}
+	}
+	return best, best.Seq > 0
+}
+
+func (p *pricer) units() float64 {
+	if p.device.Units == 0 {
+		return 100
+	}
+	return float64(p.device.Units)
+}
+
+// level sets the ceiling, unless it is given, so that the curve meets the measured products in the middle.
+func (p *pricer) level() {
+	if p.curve.Ceiling > 0 || len(p.measured) < 40 {
+		return
+	}
+	var ratios []float64
+	for d, e := range p.measured {
+		whole := d
+		whole.m *= d.groups
+		if d.groups == 1 {
+			ratios = append(ratios, e/p.shaped(whole))
+		}
+	}
+	slices.Sort(ratios)
+	if len(ratios) > 0 {
+		p.ceiling *= ratios[len(ratios)/2]
+	}
+}
+
+// moves is the bytes of tensors.
+func moves(ts []ir.Type) int {
+	n := 0
+	for _, t := range ts {
+		n += t.Bytes()
+	}
+	return n
 }
 
 func types(vs []*ir.Value) []ir.Type {
@@ -82,13 +158,14 @@ func types(vs []*ir.Value) []ir.Type {
 	return ts
 }
 
-// dims is a product: batch independent ones of m×k by k×n, or groups of rows that share m between them.
+// dims is a product: batch independent ones of m×k by k×n, or as many groups that each have rows, or terms of the sum, of their own.
 type dims struct {
 	batch, groups, m, n, k int
 }
 
 // contraction reads a product off an op's rule: a factor that two operands have and no result does is summed over; what else an
-// operand shares with the result is that side's own.
+// operand shares with the result is that side's own. A factor that only one tensor has numbers groups: of the rows where it is an
+// operand's, of the terms where it is the result's.
 func contraction(o op.Op, in, out []ir.Type) (dims, bool) {
 	if len(in) < 2 || len(out) != 1 {
 		return dims{}, false
@@ -98,7 +175,7 @@ func contraction(o op.Op, in, out []ir.Type) (dims, bool) {
 		return dims{}, false
 	}
 	d := dims{1, 1, 1, 1, 1}
-	found := false
+	found, terms := false, false
 	for _, f := range p.Factors {
 		x, y, r := has(p.In[0], f.Name), has(p.In[1], f.Name), has(p.Out[0], f.Name)
 		switch {
@@ -111,9 +188,15 @@ func contraction(o op.Op, in, out []ir.Type) (dims, bool) {
 			d.m *= f.Size
 		case y && r:
 			d.n *= f.Size
-		case x != y || r:
+		case x || y || r:
 			d.groups *= f.Size
+			terms = terms || r
 		}
+	}
+	if d.groups > 1 && terms {
+		d.k = max(1, d.k/d.groups)
+	} else {
+		d.m = max(1, d.m/d.groups)
 	}
 	return d, found
 }
@@ -137,20 +220,21 @@ func shapes(ts []ir.Type) [][]int {
 	return out
 }
 
-// efficiency is the part of the peak that a product of this shape reaches.
+// efficiency is the part of the peak that a product of this shape reaches: as measured, or by the curve.
 func (p *pricer) efficiency(d dims) float64 {
-	for _, m := range p.curve.Products {
-		if m.K == d.k && (m.M == d.m && m.N == d.n || m.M == d.n && m.N == d.m) && max(1, m.Groups) == d.groups {
-			return m.Efficiency
-		}
+	if e, ok := p.measured[d]; ok {
+		return e
 	}
-	m, k := float64(d.m), float64(d.k)
-	if d.groups > 1 {
-		m = math.Max(1, m/float64(d.groups)) // rows are divided among the groups
+	if e, ok := p.measured[dims{d.batch, d.groups, d.n, d.m, d.k}]; ok {
+		return e
 	}
-	ramp := k / (k + p.curve.Ramp)
-	align := aligned(d.k) * aligned(d.n)
-	return p.ceiling * ramp * align * p.waves(float64(d.batch*d.groups), m, float64(d.n))
+	return p.shaped(d)
+}
+
+// shaped is what the curve says: the sum must be long, rows aligned and the units busy.
+func (p *pricer) shaped(d dims) float64 {
+	k := float64(d.k)
+	return p.ceiling * k / (k + p.curve.Ramp) * aligned(d.k) * aligned(d.n) * p.waves(float64(d.batch*d.groups), float64(d.m), float64(d.n))
 }
 
 // aligned is what is left of the speed where rows do not start on the boundaries that memory is read by: 128 bytes.
@@ -173,10 +257,7 @@ func aligned(n int) float64 {
 // waves is the part of the units' time that is used: the last round of tiles is seldom full, and tiles at the border are seldom
 // whole. The best of three tile shapes is taken; smaller tiles read more for each operation.
 func (p *pricer) waves(batch, m, n float64) float64 {
-	units := float64(p.device.Units)
-	if units == 0 {
-		units = 100
-	}
+	units := p.units()
 	side := float64(p.curve.Tile)
 	best := 0.0
 	for _, t := range [...]struct{ m, n, speed float64 }{{2 * side, side, 1}, {side, 2 * side, 1}, {side, side, 0.95}, {side / 2, side, 0.8}, {side / 2, side / 2, 0.65}} {

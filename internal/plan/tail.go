@@ -1,0 +1,102 @@
+package plan
+
+import "github.com/galley-ml/galley/internal/cluster"
+
+// tail is what follows the last backward pass on the rank where it takes longest: gradients reduced, parameters updated and gathered.
+func (e *Estimator) tail(s *Strategy, t *stages, out *Estimate) {
+	worst := Parts{}
+	for i := range t.ranks {
+		p := e.rankTail(s, &t.ranks[i])
+		if p.Sum() > worst.Sum() {
+			worst = p
+		}
+	}
+	out.Parts.DP += worst.DP
+	out.Parts.Optimizer += worst.Optimizer
+	out.Parts.Offload += worst.Offload
+}
+
+func (e *Estimator) rankTail(s *Strategy, r *rank) Parts {
+	var p Parts
+	dense := cluster.Axis{Size: s.DP * s.CP, Stride: s.TP}
+	p.DP = e.reduction(s, r, r.params, dense)
+	if r.experts > 0 {
+		p.DP += e.reduction(s, r, r.experts, e.expertAxis(s))
+	}
+	if e.w.Model.Tied && s.PP > 1 && r.embedding != r.head {
+		bytes := float64(e.w.Model.Vocab) * float64(e.w.Model.Hidden) / float64(s.TP) * e.w.Software.reduceBytes()
+		ends := cluster.Axis{Size: 2, Stride: (s.PP - 1) * s.TP * s.CP * s.DP}
+		p.DP += e.cal.Constants.communication() * e.cluster.Collective(cluster.AllReduce, bytes, ends).Seconds
+	}
+	own := r.params/e.shards(s, dense.Size) + r.experts/e.shards(s, e.expertAxis(s).Size)
+	d := e.pricers[r.device]
+	moved := updateBytes + updatePasses*e.w.Software.gradBytes()
+	p.Optimizer = e.cal.Constants.compute() * own * (1 - s.Offload.Optimizer) * moved / (d.device.Bandwidth * d.curve.Stream)
+	p.Offload = e.offload(s, r, own)
+	return p
+}
+
+// What an update moves for each parameter: the float32 copy and both moments read and written, the 16-bit copy written; and how
+// often it passes over the gradient: zeroed, two norms, scaled, read.
+const (
+	updateBytes  = 6*4 + 2
+	updatePasses = 6
+)
+
+// offload is what moving state to the host and back adds: gradients go and parameters come, or activations of a micro-batch go and
+// come under its computation.
+func (e *Estimator) offload(s *Strategy, r *rank, own float64) float64 {
+	bus := e.cluster.Groups[r.device].Bus.Usual()
+	if bus.Bandwidth == 0 {
+		return 0
+	}
+	rate := bus.Bandwidth * bus.Efficiency
+	t := own * s.Offload.Optimizer * (e.w.Software.gradBytes() + e.bytes) / rate
+	if a := s.Offload.Activations; a > 0 {
+		bytes := a * e.chunkActivations(s, &r.work)
+		t += float64(s.Micros(e.w.Batch)) * exposed(2*bytes/rate, r.busy())
+	}
+	return t
+}
+
+// shards is over how many of d ranks the optimizer's state is spread.
+func (e *Estimator) shards(s *Strategy, d int) float64 {
+	if s.Zero == 0 {
+		return 1
+	}
+	if s.Shard > 0 {
+		return float64(min(d, s.Shard))
+	}
+	return float64(d)
+}
+
+// reduction is what reducing the gradients of n parameters adds to a step.
+func (e *Estimator) reduction(s *Strategy, r *rank, n float64, a cluster.Axis) float64 {
+	if a.Size <= 1 || n == 0 {
+		return 0
+	}
+	k := e.cal.Constants.communication()
+	wire := n * e.w.Software.reduceBytes()
+	backward := r.input + r.weight + r.again
+	if s.Zero >= 3 {
+		if s.Shard == 0 || s.Shard >= a.Size {
+			return 0 // done layer by layer
+		}
+		a = cluster.Axis{Size: a.Size / s.Shard, Stride: a.Stride * s.Shard}
+		wire /= float64(s.Shard)
+	}
+	if s.Zero == 0 || s.Zero >= 3 {
+		return e.under(k*e.cluster.Collective(cluster.AllReduce, wire, a).Seconds, backward, r)
+	}
+	scatter := k * e.cluster.Collective(cluster.ReduceScatter, wire, a).Seconds
+	gather := k * e.cluster.Collective(cluster.AllGather, n*e.bytes, a).Seconds
+	return e.under(scatter, backward, r) + e.under(gather, r.forward, r)
+}
+
+// under is what is left of communication beside the computation of one micro-batch, of which the last layer's cannot be hidden.
+func (e *Estimator) under(comm, compute float64, r *rank) float64 {
+	if e.w.Software.Sync {
+		return comm
+	}
+	return max(comm/float64(max(1, r.layers)), exposed(comm, compute))
+}

@@ -74,7 +74,9 @@ func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (s
 }
 
 // note says what the system cannot do.
-func (j *job) note(format string, args ...any) { j.notes = append(j.notes, fmt.Sprintf(format, args...)) }
+func (j *job) note(format string, args ...any) {
+	j.notes = append(j.notes, fmt.Sprintf(format, args...))
+}
 
 // schedule is the strategy's, said or not.
 func (j *job) schedule() string {

@@ -178,7 +178,9 @@ func megatronState(j *job, f *flags) {
 // flags is a command line under way.
 type flags struct{ list []string }
 
-func (f *flags) add(name string, value any) { f.list = append(f.list, fmt.Sprintf("--%s %v", name, value)) }
+func (f *flags) add(name string, value any) {
+	f.list = append(f.list, fmt.Sprintf("--%s %v", name, value))
+}
 
 func (f *flags) on(name string) { f.list = append(f.list, "--"+name) }
 

@@ -44,14 +44,14 @@ func (e *Estimator) loads(s *Strategy, device int) (layers [2]float64, embedding
 		}
 		layers[i] = k*(c.compute.forward+c.compute.input+c.compute.weight) + c.tpForward + c.tpBackward + c.cpForward + c.cpBackward + c.epForward + c.epBackward
 	}
-	first, last := rank{device: device, embedding: true}, rank{device: device, head: true}
-	if err := e.addEnds(s, &first); err != nil {
+	first, last := work{embedding: true}, work{head: true}
+	if err := e.addEnds(s, &first, device); err != nil {
 		return layers, 0, 0, err
 	}
-	if err := e.addEnds(s, &last); err != nil {
+	if err := e.addEnds(s, &last, device); err != nil {
 		return layers, 0, 0, err
 	}
-	return layers, first.forward + first.input + first.weight, last.forward + last.input + last.weight, nil
+	return layers, first.busy(), last.busy(), nil
 }
 
 // Kind is the number of the group of hosts whose devices set the pace of a pipeline rank.

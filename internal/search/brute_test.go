@@ -56,7 +56,10 @@ func randomCase(t testing.TB, seed uint64) Config {
 	devices := [][2]int{{1, 1}, {1, 2}, {1, 4}, {2, 2}, {1, 6}, {2, 4}, {1, 8}}[r.IntN(7)]
 	memory := 1.5 + 3*math.Pow(r.Float64(), 3) // GB: the driver alone takes one and a half
 	line := fmt.Sprintf("%dx%d Some mem=%.3fGB bw=%dGB/s bf16=%dT units=64 pcie=%dGB/s eth=%dG nics=1",
-		devices[0], devices[1], memory, pick(400, 2000), pick(50, 300), pick(5, 50), pick(10, 100))
+		devices[0], devices[1], memory, pick(1000, 2000), pick(50, 300), pick(5, 50), pick(10, 100))
+	if r.IntN(2) == 0 {
+		line += fmt.Sprintf(" bus=%dGB/s", pick(4, 25))
+	}
 	c, err := cluster.Parse(line)
 	if err != nil {
 		t.Fatal(err)

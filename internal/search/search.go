@@ -30,7 +30,7 @@ type Config struct {
 	Workers int
 	// Limit is how many cells are looked into at most, those of the lowest bounds; the gap then says what may be left. 0 is
 	// all that can matter.
-	Limit int
+	Limit  int
 	Pricer Pricer
 }
 

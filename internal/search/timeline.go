@@ -1,9 +1,6 @@
 package search
 
 import (
-	"fmt"
-
-	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/plan"
 )
@@ -33,17 +30,14 @@ func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error
 	if err != nil {
 		return nil, err
 	}
-	w := e.Workload()
-	if all := s.Micros(w.Batch); micros == 0 || micros > all {
-		micros = all
-	}
-	schedule, err := pipeline.Generate(scheduleOf(s), pipeline.Config{Ranks: max(1, s.PP), Micros: micros, Chunks: max(1, s.VPP)})
+	schedule, costs, err := e.Pipeline(s)
 	if err != nil {
 		return nil, err
 	}
-	costs, err := costsOf(e, s, est)
-	if err != nil {
-		return nil, err
+	if micros > 0 && micros < schedule.Micros {
+		if schedule, err = pipeline.Generate(schedule.Name, pipeline.Config{Ranks: len(schedule.Ranks), Micros: micros, Chunks: schedule.Chunks()}); err != nil {
+			return nil, err
+		}
 	}
 	line, err := pipeline.Simulate(schedule, costs)
 	if err != nil {
@@ -65,79 +59,4 @@ func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error
 		out.Held = append(out.Held, st.Memory.Total()-st.Memory.Activations)
 	}
 	return out, nil
-}
-
-// costsOf spreads what a rank takes over its chunks, by their loads.
-func costsOf(e *plan.Estimator, s plan.Strategy, est plan.Estimate) (pipeline.Costs, error) {
-	loads, err := chunkLoads(e, s)
-	if err != nil {
-		return pipeline.Costs{}, err
-	}
-	sums := make([]float64, len(est.Stages))
-	for c, x := range loads {
-		sums[s.RankOf(c)] += x
-	}
-	send := sendTime(e, s)
-	var costs pipeline.Costs
-	for c, x := range loads {
-		r := s.RankOf(c)
-		st, share := &est.Stages[r], 0.0
-		if sums[r] > 0 {
-			share = x / sums[r]
-		}
-		weight := min(st.Weight, st.Backward)
-		costs.Forward = append(costs.Forward, st.Forward*share)
-		costs.Backward = append(costs.Backward, st.Backward*share)
-		costs.Input = append(costs.Input, (st.Backward-weight)*share)
-		costs.Weight = append(costs.Weight, weight*share)
-		costs.Transfer = append(costs.Transfer, send)
-		held := 0.0
-		if st.InFlight > 0 {
-			held = st.Memory.Activations / st.InFlight * share
-		}
-		costs.Activation = append(costs.Activation, held)
-	}
-	return costs, nil
-}
-
-// chunkLoads is what each chunk takes for one micro-batch.
-func chunkLoads(e *plan.Estimator, s plan.Strategy) ([]float64, error) {
-	n := max(1, s.PP) * max(1, s.VPP)
-	sizes := s.Layers
-	if len(sizes) == 0 {
-		sizes = evenly(e.Workload().Model.Layers, n)
-	}
-	if len(sizes) != n {
-		return nil, fmt.Errorf("strategy: layers of %d chunks: want %d", len(sizes), n)
-	}
-	loads := make([]float64, n)
-	at := 0
-	for c, size := range sizes {
-		layers, embedding, head, err := e.Loads(s, s.RankOf(c))
-		if err != nil {
-			return nil, err
-		}
-		for _, x := range layers[at : at+size] {
-			loads[c] += x
-		}
-		at += size
-		if c == 0 {
-			loads[c] += embedding
-		}
-		if c == n-1 {
-			loads[c] += head
-		}
-	}
-	return loads, nil
-}
-
-// sendTime is how long a micro-batch is under way between two stages.
-func sendTime(e *plan.Estimator, s plan.Strategy) float64 {
-	if s.PP <= 1 {
-		return 0
-	}
-	w := e.Workload()
-	tp, cp, dp := max(1, s.TP), max(1, s.CP), max(1, s.DP)
-	bytes := 2 * float64(max(1, s.Micro)*w.Seq/cp) * float64(w.Model.Hidden) / float64(tp)
-	return e.Cluster().Collective(cluster.SendRecv, bytes, cluster.Axis{Size: 2, Stride: tp * cp * dp}).Seconds
 }

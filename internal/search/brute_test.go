@@ -116,8 +116,16 @@ func TestFloor(t *testing.T) {
 				x.Layers = nil
 				for _, z := range s.shares(x) {
 					x.Zero, x.Shard = z.zero, z.shard
-					if e, err := c.Pricer.Estimate(x); err == nil && e.Step < floor*(1-1e-12) {
+					e, err := c.Pricer.Estimate(x)
+					if err != nil {
+						continue
+					}
+					if e.Step < floor*(1-1e-12) {
 						t.Fatalf("seed %d: %s takes %v, its floor is %v", seed, x, e.Step, floor)
+					}
+					least, err := c.Pricer.Least(x)
+					if err != nil || least.Step > e.Step*(1+1e-12) || least.Memory != e.Memory || least.Fits != e.Fits {
+						t.Fatalf("seed %d: %s: least %v %v %v, estimate %v %v", seed, x, least.Step, least.Memory, err, e.Step, e.Memory)
 					}
 				}
 			}

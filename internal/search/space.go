@@ -57,7 +57,7 @@ func (s *space) cells() []plan.Strategy {
 // than mostTokens on a device is no faster than two.
 const (
 	leastContext = 1024
-	mostTokens   = 1 << 16
+	mostTokens   = 1 << 15
 )
 
 // tensor reports whether heads and widths come out even.
@@ -181,13 +181,16 @@ func (s *space) shares(c plan.Strategy) []share {
 		}
 	}
 	return slices.DeleteFunc(list, func(x share) bool {
+		if x.zero == 2 && c.PP > 1 && !s.pin.has("zero") {
+			return true // micro-batches in flight keep gradients whole: it is stage 1
+		}
 		c.Zero, c.Shard = x.zero, x.shard
 		return s.pin.has("zero") && !s.pin.same("zero", c) || s.pin.has("shard") && !s.pin.same("shard", c)
 	})
 }
 
-// reliefs is what may be given up for memory, the least first along each line: layers computed again, and state in the
-// host's memory. Along a line, memory falls and time grows.
+// reliefs is what may be given up for memory, the least first along each line: layers computed again, or activations in the
+// host's memory, and the optimizer's state there. Along a line time grows, and memory falls from its second entry on.
 func (s *space) reliefs(c plan.Strategy) [][]relief {
 	deepest := ceil(s.w.Model.Layers, c.PP*max(1, c.VPP))
 	if len(c.Layers) > 0 {
@@ -213,7 +216,10 @@ func (s *space) newReliefs(deepest int) [][]relief {
 	var lines [][]relief
 	for _, o := range s.offloads {
 		line := make([]relief, 0, len(modes))
-		for _, m := range modes {
+		for i, m := range modes {
+			if i > 0 && o.Activations > 0 {
+				break // what is not kept need not be computed again
+			}
 			if r := (relief{m, o}); s.allowsRelief(r) {
 				line = append(line, r)
 			}

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"math"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/plan"
@@ -30,36 +31,113 @@ func (w *worker) cuts(s plan.Strategy) [][]int {
 // chunk on the devices of its rank; nil where that is not known.
 func Balance(l Loader, s plan.Strategy) []int {
 	pp, chunks := max(1, s.PP), max(1, s.PP)*max(1, s.VPP)
-	sums := make([][]float64, pp) // sums[r][i]: layers before i on rank r
-	ends := make([][2]float64, pp)
+	loads := make([]rankLoad, pp)
+	alike := true
 	for r := range pp {
-		if k := l.Kind(s, r); r > 0 && k == l.Kind(s, r-1) {
-			sums[r], ends[r] = sums[r-1], ends[r-1]
+		if r > 0 && l.Kind(s, r) == l.Kind(s, r-1) {
+			loads[r] = loads[r-1]
 			continue
 		}
 		layers, embedding, head, err := l.Loads(s, r)
 		if err != nil {
 			return nil
 		}
-		ends[r] = [2]float64{embedding, head}
-		sums[r] = make([]float64, len(layers)+1)
-		for i, x := range layers {
-			sums[r][i+1] = sums[r][i] + x
-		}
+		loads[r] = newRankLoad(layers, embedding, head)
+		alike = alike && r == 0 && loads[r].alike
 	}
-	sizes, _ := Partition(chunks, len(sums[0])-1, func(chunk, from, to int) float64 {
-		r := s.RankOf(chunk)
-		t := sums[r][to] - sums[r][from]
-		if chunk == 0 {
-			t += ends[r][0]
+	if alike {
+		return levelled(chunks, loads[0])
+	}
+	of := make([]*rankLoad, chunks)
+	for c := range of {
+		of[c] = &loads[s.RankOf(c)]
+	}
+	sizes, _ := Partition(chunks, len(loads[0].sums)-1, func(c, from, to int) float64 {
+		t := of[c].sums[to] - of[c].sums[from]
+		if c == 0 {
+			t += of[c].embedding
 		}
-		if chunk == chunks-1 {
-			t += ends[r][1]
+		if c == chunks-1 {
+			t += of[c].head
 		}
 		return t
 	})
 	return sizes
 }
+
+// rankLoad is what layers take on a rank: sums[i] is those before layer i.
+type rankLoad struct {
+	sums            []float64
+	embedding, head float64
+	alike           bool // all layers take the same
+}
+
+func newRankLoad(layers []float64, embedding, head float64) rankLoad {
+	r := rankLoad{make([]float64, len(layers)+1), embedding, head, true}
+	for i, x := range layers {
+		r.sums[i+1] = r.sums[i] + x
+		r.alike = r.alike && x == layers[0]
+	}
+	return r
+}
+
+// levelled cuts layers that are all alike, on ranks that are: the time of the slowest chunk is that of some number of layers,
+// alone or with an end, and the smallest of these that leaves room for all layers is the answer.
+func levelled(chunks int, l rankLoad) []int {
+	layers := len(l.sums) - 1
+	one := l.sums[1]
+	if chunks == 1 || chunks > layers || one <= 0 {
+		return nil
+	}
+	extra := func(c int) float64 {
+		switch c {
+		case 0:
+			return l.embedding
+		case chunks - 1:
+			return l.head
+		}
+		return 0
+	}
+	best := math.Inf(1)
+	for _, end := range []float64{0, l.embedding, l.head} {
+		for n := max(1, layers/chunks-int(end/one)-1); n <= ceil(layers, chunks)+1; n++ {
+			if t := end + float64(n)*one; t < best && room(chunks, one, t, extra) >= layers {
+				best = t
+			}
+		}
+	}
+	if math.IsInf(best, 1) {
+		return nil
+	}
+	sizes := make([]int, chunks)
+	left := -layers
+	for c := range sizes {
+		sizes[c] = most(best, extra(c), one)
+		left += sizes[c]
+	}
+	for ; left > 0; left-- { // what is not needed goes from the chunk that takes longest
+		worst := -1
+		for c := range sizes {
+			if sizes[c] > 1 && (worst < 0 || extra(c)+float64(sizes[c])*one >= extra(worst)+float64(sizes[worst])*one) {
+				worst = c
+			}
+		}
+		sizes[worst]--
+	}
+	return sizes
+}
+
+// room is how many layers all chunks hold if none takes longer than t; none where an end alone takes longer.
+func room(chunks int, one, t float64, extra func(c int) float64) int {
+	first, last := most(t, extra(0), one), most(t, extra(chunks-1), one)
+	if first < 1 || last < 1 {
+		return 0
+	}
+	return first + last + (chunks-2)*most(t, 0, one)
+}
+
+// most is how many layers fit beside an end into a time.
+func most(t, end, one float64) int { return int((t-end)/one + 1e-9) }
 
 // evenly is layers cut as even as it goes, the longer chunks first.
 func evenly(layers, chunks int) []int {

@@ -15,11 +15,24 @@ type worker struct {
 	open   []Plan // of the cell that is looked into
 }
 
-// price is what a strategy costs; ok is false where the cost model says that it cannot be.
-func (w *worker) price(x plan.Strategy) (plan.Estimate, bool) {
+// least is a lower bound of what a strategy costs, with its memory; ok is false where the cost model says that it cannot be.
+func (w *worker) least(x plan.Strategy, r relief) (Plan, bool) {
+	x.Recompute, x.Offload = r.recompute, r.offload
 	w.priced++
-	e, err := w.p.Estimate(x)
-	return e, err == nil
+	e, err := w.p.Least(x)
+	return Plan{x, e}, err == nil
+}
+
+// settle prices what fits and may be good enough, and keeps it if it is.
+func (w *worker) settle(p Plan, f family) {
+	if p.Estimate.Step > w.s.limit(f) {
+		return
+	}
+	w.priced++
+	e, err := w.p.Estimate(p.Strategy)
+	if err == nil && e.Fits && e.Step <= w.s.limit(f) {
+		w.s.keep(Plan{p.Strategy, e})
+	}
 }
 
 // visit prices what a cell leaves open: first as if memory were no matter, then, the fastest first, with as much relief as
@@ -44,66 +57,120 @@ func (w *worker) visit(c cell) error {
 	return nil
 }
 
-// share prices every sharding of a strategy's state, as if memory were no matter.
-func (w *worker) share(x plan.Strategy, f family) {
+// usual tries a cell with the state of the optimizer, or all state, sharded, and with nothing or everything computed again.
+func (w *worker) usual(x plan.Strategy, f family) {
+	orders := w.s.space.orders(x)
+	if len(orders) == 0 {
+		return
+	}
+	o := orders[len(orders)-1]
+	x.VPP, x.Schedule = o.vpp, o.schedule
 	for _, z := range w.s.space.shares(x) {
+		x.Zero, x.Shard = z.zero, z.shard
+		lines := w.s.space.reliefs(x)
+		if z.shard > 0 || len(lines) == 0 {
+			continue
+		}
+		for _, r := range []relief{lines[0][0], lines[0][len(lines[0])-1]} {
+			if p, ok := w.least(x, r); ok && p.Estimate.Fits {
+				w.settle(p, f)
+				break
+			}
+		}
+	}
+}
+
+// share bounds every sharding of a strategy's state, as if memory were no matter. What one of them takes before its tail, none
+// is below: where that is too long, the others need not be asked.
+func (w *worker) share(x plan.Strategy, f family) {
+	for i, z := range w.s.space.shares(x) {
 		x.Zero, x.Shard = z.zero, z.shard
 		lines := w.s.space.reliefs(x)
 		if len(lines) == 0 {
 			continue
 		}
-		if p, ok := w.with(x, lines[0][0]); ok && p.Estimate.Step <= w.s.limit(f) {
+		p, ok := w.least(x, lines[0][0])
+		if !ok {
+			continue
+		}
+		limit := w.s.limit(f)
+		if p.Estimate.Step <= limit && !hopeless(p.Estimate) {
 			w.open = append(w.open, p)
+		}
+		if parts := p.Estimate.Parts; i == 0 && p.Estimate.Step-parts.DP-parts.Optimizer-parts.Offload > limit {
+			return
 		}
 	}
 }
 
-// relieve finds the cheapest relief of memory with which a strategy fits. Relief only costs time, and along a line memory only
-// falls, so that the first that fits is the best of its line.
+// relieve finds the cheapest relief of memory with which a strategy fits. Relief only costs time, and along a line, from its
+// second entry on, memory only falls, so that the first that fits is the best of its line.
 func (w *worker) relieve(first Plan, f family) {
 	if first.Estimate.Fits {
-		w.s.keep(first)
+		w.settle(first, f)
 		return
 	}
 	x := first.Strategy
 	lines := w.s.space.reliefs(x)
-	end := lines[len(lines)-1]
-	if p, ok := w.with(x, end[len(end)-1]); !ok || !p.Estimate.Fits {
-		return // not even all relief together is enough
+	if !w.hopeful(x, lines) {
+		return
 	}
 	for i, line := range lines {
 		if i > 0 {
 			var ok bool
-			if first, ok = w.with(x, line[0]); !ok || first.Estimate.Step > w.s.limit(f) {
+			if first, ok = w.least(x, line[0]); !ok || first.Estimate.Step > w.s.limit(f) {
 				continue
 			}
 		}
 		if first.Estimate.Fits {
-			w.s.keep(first)
-			continue
-		}
-		if p, ok := w.along(x, line); ok && p.Estimate.Step <= w.s.limit(f) {
-			w.s.keep(p)
+			w.settle(first, f)
+		} else if p, ok := w.along(x, line); ok {
+			w.settle(p, f)
 		}
 	}
 }
 
-func (w *worker) with(x plan.Strategy, r relief) (Plan, bool) {
-	x.Recompute, x.Offload = r.recompute, r.offload
-	e, ok := w.price(x)
-	return Plan{x, e}, ok
+// hopeless reports whether a strategy does not fit even if the optimizer's state and all activations were gone: no relief goes
+// further.
+func hopeless(e plan.Estimate) bool {
+	for i := range e.Stages {
+		m := &e.Stages[i].Memory
+		slack := m.Slack / m.Allocated()
+		if m.Total()-(1+slack)*(m.Optimizer+m.Activations) > e.Stages[i].Limit*(1+1e-12) {
+			return true
+		}
+	}
+	return false
+}
+
+// hopeful reports whether a strategy fits with all relief there is: all offloaded, or as much as goes together with computing
+// everything again.
+func (w *worker) hopeful(x plan.Strategy, lines [][]relief) bool {
+	for i := len(lines) - 1; i >= 0; i-- {
+		line := lines[i]
+		if p, ok := w.least(x, line[len(line)-1]); ok && p.Estimate.Fits {
+			return true
+		}
+		if len(line) > 1 {
+			return false
+		}
+	}
+	return false
 }
 
 // along finds the first relief of a line that fits, by halving.
 func (w *worker) along(x plan.Strategy, line []relief) (Plan, bool) {
-	best, ok := w.with(x, line[len(line)-1])
+	if len(line) == 1 {
+		return Plan{}, false
+	}
+	best, ok := w.least(x, line[len(line)-1])
 	if !ok || !best.Estimate.Fits {
 		return Plan{}, false
 	}
 	low, high := 0, len(line)-1 // low does not fit, high does
 	for high-low > 1 {
 		mid := (low + high) / 2
-		p, ok := w.with(x, line[mid])
+		p, ok := w.least(x, line[mid])
 		if ok && p.Estimate.Fits {
 			best, high = p, mid
 		} else {

@@ -27,6 +27,7 @@ type planCmd struct {
 	Precision string   `help:"Format of products: bf16, fp16, fp32, tf32, fp8, mxfp8 or nvfp4." default:"bf16"`
 	Top       int      `help:"Plans to show, each of another division of the devices." default:"5"`
 	Explain   bool     `help:"Show the time, memory and stages of every plan in parts."`
+	Pin       string   `help:"What must hold of every plan, in the same words." placeholder:"WORDS"`
 	WhatIf    []string `help:"The best plan in which something holds, against the best: 'tp=4' or 'pp=2 zero=1'. May be repeated." placeholder:"WORDS" sep:"none"`
 	Compare   string   `help:"Say how two plan files differ; the second is the next argument." placeholder:"FILE FILE"`
 	Output    string   `short:"o" help:"Write the best plan as a file, for galley simulate and galley train." placeholder:"FILE"`
@@ -115,7 +116,11 @@ func (c *planCmd) request() (search.Config, error) {
 	if w.Batch == 0 {
 		w.Batch = usualBatch(hw.Size(), c.Seq)
 	}
-	return search.Config{Workload: w, Cluster: hw, Top: c.Top, Workers: min(runtime.GOMAXPROCS(0), 8)}, w.Check()
+	pin, err := search.ParsePin(c.Pin)
+	if err != nil {
+		return search.Config{}, fmt.Errorf("--pin: %w", err)
+	}
+	return search.Config{Workload: w, Cluster: hw, Pin: pin, Top: c.Top, Workers: min(runtime.GOMAXPROCS(0), 8)}, w.Check()
 }
 
 // usualBatch is about four million tokens, and no fewer sequences than an eighth of the devices, as a power of two.

@@ -240,14 +240,15 @@ func writeComparison(w io.Writer, names [2]string, files [2]*planfile.File) erro
 	row("step", search.Seconds(a.Predicted.Step), search.Seconds(b.Predicted.Step))
 	row("tokens/s", fmt.Sprintf("%.4g", a.Predicted.TokensPerSecond), fmt.Sprintf("%.4g", b.Predicted.TokensPerSecond))
 	row("MFU", fmt.Sprintf("%.1f%%", 100*a.Predicted.MFU), fmt.Sprintf("%.1f%%", 100*b.Predicted.MFU))
-	x, y := search.TimeParts(a.Predicted.Parts), search.TimeParts(b.Predicted.Parts)
+	ea, eb := a.Predicted.Estimate(), b.Predicted.Estimate()
+	x, y := search.TimeParts(ea.Parts), search.TimeParts(eb.Parts)
 	for i := range x {
 		if x[i].Value > 0 || y[i].Value > 0 {
 			row("  "+x[i].Name, search.Seconds(x[i].Value), search.Seconds(y[i].Value))
 		}
 	}
-	x, y = search.MemoryParts(a.Predicted.Memory), search.MemoryParts(b.Predicted.Memory)
-	row("memory", fmt.Sprintf("%.1f GB", a.Predicted.Memory.Total()/1e9), fmt.Sprintf("%.1f GB", b.Predicted.Memory.Total()/1e9))
+	x, y = search.MemoryParts(ea.Memory), search.MemoryParts(eb.Memory)
+	row("memory", fmt.Sprintf("%.1f GB", ea.Memory.Total()/1e9), fmt.Sprintf("%.1f GB", eb.Memory.Total()/1e9))
 	for i := range x {
 		if x[i].Value > 0 || y[i].Value > 0 {
 			row("  "+x[i].Name, fmt.Sprintf("%.1f GB", x[i].Value/1e9), fmt.Sprintf("%.1f GB", y[i].Value/1e9))
@@ -256,10 +257,7 @@ func writeComparison(w io.Writer, names [2]string, files [2]*planfile.File) erro
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	of := func(f *planfile.File) search.Plan {
-		return search.Plan{Strategy: f.Strategy, Estimate: plan.Estimate{Step: f.Predicted.Step, Parts: f.Predicted.Parts, Memory: f.Predicted.Memory}}
-	}
-	_, err := fmt.Fprintf(w, "\n%s against %s: %s\n", names[1], names[0], search.Why(of(a), of(b)))
+	_, err := fmt.Fprintf(w, "\n%s against %s: %s\n", names[1], names[0], search.Why(search.Plan{Strategy: a.Strategy, Estimate: ea}, search.Plan{Strategy: b.Strategy, Estimate: eb}))
 	return err
 }
 

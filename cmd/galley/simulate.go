@@ -84,7 +84,8 @@ func (c *simulateCmd) print(s *search.Simulated, f *planfile.File) error {
 			worst, rank = peak+s.Held[r], r
 		}
 	}
-	fmt.Printf("memory %.1f GB on rank %d, %.1f GB predicted\n", worst/1e9, rank, f.Predicted.Memory.Total()/1e9)
+	e := f.Predicted.Estimate()
+	fmt.Printf("memory %.1f GB on rank %d, %.1f GB predicted\n", worst/1e9, rank, e.Memory.Total()/1e9)
 	_, err := fmt.Printf("wrote %s and %s\n", c.Trace, c.SVG)
 	return err
 }

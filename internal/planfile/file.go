@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
@@ -35,23 +36,81 @@ type File struct {
 
 // Predicted is what a step should take: seconds, and bytes of the device that needs the most.
 type Predicted struct {
-	Step            float64     `yaml:"step_seconds"`
-	Low             float64     `yaml:"low_seconds"`
-	High            float64     `yaml:"high_seconds"`
-	TokensPerSecond float64     `yaml:"tokens_per_second"`
-	MFU             float64     `yaml:"mfu"`
-	Level           int         `yaml:"calibration_level"`
-	Parts           plan.Parts  `yaml:"parts_seconds"`
-	Memory          plan.Memory `yaml:"memory_bytes"`
+	Step            float64 `yaml:"step_seconds"`
+	Low             float64 `yaml:"low_seconds"`
+	High            float64 `yaml:"high_seconds"`
+	TokensPerSecond float64 `yaml:"tokens_per_second"`
+	MFU             float64 `yaml:"mfu"`
+	Level           int     `yaml:"calibration_level"`
+	Parts           Parts   `yaml:"parts_seconds"`
+	Memory          Memory  `yaml:"memory_bytes"`
+}
+
+// Parts is plan.Parts as a file shows it.
+type Parts struct {
+	Compute   float64 `yaml:"compute,omitempty"`
+	Recompute float64 `yaml:"recompute,omitempty"`
+	TP        float64 `yaml:"tensor,omitempty"`
+	CP        float64 `yaml:"context,omitempty"`
+	EP        float64 `yaml:"experts,omitempty"`
+	PP        float64 `yaml:"pipeline,omitempty"`
+	DP        float64 `yaml:"data,omitempty"`
+	Bubble    float64 `yaml:"bubble,omitempty"`
+	Optimizer float64 `yaml:"optimizer,omitempty"`
+	Offload   float64 `yaml:"offload,omitempty"`
+	Fixed     float64 `yaml:"fixed,omitempty"`
+}
+
+// Memory is plan.Memory in whole bytes.
+type Memory struct {
+	Weights     int64 `yaml:"weights,omitempty"`
+	Gradients   int64 `yaml:"gradients,omitempty"`
+	Optimizer   int64 `yaml:"optimizer,omitempty"`
+	Activations int64 `yaml:"activations,omitempty"`
+	Logits      int64 `yaml:"logits,omitempty"`
+	Buffers     int64 `yaml:"buffers,omitempty"`
+	Context     int64 `yaml:"context,omitempty"`
+	Slack       int64 `yaml:"slack,omitempty"`
+}
+
+// Estimate is what was predicted, as the cost model says it.
+func (p *Predicted) Estimate() plan.Estimate {
+	m := &p.Memory
+	return plan.Estimate{
+		Step: p.Step, Low: p.Low, High: p.High, MFU: p.MFU, Level: p.Level, Parts: plan.Parts(p.Parts),
+		Memory: plan.Memory{
+			Weights: float64(m.Weights), Gradients: float64(m.Gradients), Optimizer: float64(m.Optimizer), Activations: float64(m.Activations),
+			Logits: float64(m.Logits), Buffers: float64(m.Buffers), Context: float64(m.Context), Slack: float64(m.Slack),
+		},
+	}
+}
+
+// predicted is an estimate in numbers that people can read.
+func predicted(w plan.Workload, e plan.Estimate) Predicted {
+	p, m := e.Parts, &e.Memory
+	for _, x := range []*float64{&p.Compute, &p.Recompute, &p.TP, &p.CP, &p.EP, &p.PP, &p.DP, &p.Bubble, &p.Optimizer, &p.Offload, &p.Fixed} {
+		*x = short(*x)
+	}
+	return Predicted{
+		Step: short(e.Step), Low: short(e.Low), High: short(e.High), TokensPerSecond: short(w.Tokens() / e.Step), MFU: short(e.MFU), Level: e.Level, Parts: Parts(p),
+		Memory: Memory{
+			Weights: int64(m.Weights), Gradients: int64(m.Gradients), Optimizer: int64(m.Optimizer), Activations: int64(m.Activations),
+			Logits: int64(m.Logits), Buffers: int64(m.Buffers), Context: int64(m.Context), Slack: int64(m.Slack),
+		},
+	}
+}
+
+// short keeps six digits.
+func short(x float64) float64 {
+	y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
+	return y
 }
 
 // New is the file of a strategy and its price.
 func New(w plan.Workload, c *cluster.Cluster, s plan.Strategy, e plan.Estimate) *File {
 	f := &File{
 		Version: Version, Workload: w, Cluster: c.String(), Strategy: s, Stages: Stages(w.Model.Layers, s),
-		Predicted: Predicted{
-			Step: e.Step, Low: e.Low, High: e.High, TokensPerSecond: w.Tokens() / e.Step, MFU: e.MFU, Level: e.Level, Parts: e.Parts, Memory: e.Memory,
-		},
+		Predicted: predicted(w, e),
 	}
 	f.Key = KeyOf(f.Program, w, c)
 	return f

@@ -11,7 +11,7 @@ type Simulated struct {
 	Timeline *pipeline.Timeline
 	// Tail is what follows the last backward pass: gradients, optimizer, offloading, fixed costs.
 	Tail []Part
-	// Held is the bytes that a device of each rank holds besides activations.
+	// Held is the bytes that a device of each rank holds besides the activations of micro-batches.
 	Held []float64
 }
 
@@ -39,15 +39,24 @@ func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error
 			return nil, err
 		}
 	}
+	kept := make([]float64, len(est.Stages)) // of one micro-batch, by rank
+	for c := range costs.Activation {
+		costs.Activation[c] *= 1 - s.Offload.Activations
+		kept[schedule.Place[c]] += costs.Activation[c]
+	}
 	line, err := pipeline.Simulate(schedule, costs)
 	if err != nil {
 		return nil, err
 	}
 	out := &Simulated{Plan: Plan{s, est}, Timeline: line}
 	p := est.Parts
-	// What ZeRO-3 gathers for every micro-batch is in the stages' times already.
-	data := p.DP
-	if s.Zero == 3 {
+	// What ZeRO-3 gathers for every micro-batch is in the stages' times already: the tail is what they do not explain.
+	busy := 0.0
+	for _, st := range est.Stages {
+		busy = max(busy, st.Forward+st.Backward)
+	}
+	data := max(0, est.Step-p.Bubble-float64(s.Micros(e.Workload().Batch))*busy-p.Optimizer-p.Offload-p.Fixed)
+	if data < 1e-9*est.Step {
 		data = 0
 	}
 	for _, x := range []Part{{"reduce gradients", data}, {"optimizer", p.Optimizer}, {"offload", p.Offload}, {"fixed", p.Fixed}} {
@@ -55,8 +64,8 @@ func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error
 			out.Tail = append(out.Tail, x)
 		}
 	}
-	for _, st := range est.Stages {
-		out.Held = append(out.Held, st.Memory.Total()-st.Memory.Activations)
+	for r, st := range est.Stages {
+		out.Held = append(out.Held, st.Memory.Total()-st.InFlight*kept[r])
 	}
 	return out, nil
 }

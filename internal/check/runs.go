@@ -135,7 +135,11 @@ type runObservation struct {
 // fitKey is what rows should share with those that their constants come from.
 type fitKey struct {
 	device string // A100, H100: the first word of the name
-	style  string // classic, modern, fsdp
+	style  string // classic, modern, sharded
+	// measured says that micro-benchmarks of this very device are known.
+	measured bool
+	// ceiling says that at least the best rate of its products has been measured, megatron that the framework is one.
+	ceiling, megatron bool
 }
 
 func (c *runCase) fitKey() fitKey {
@@ -148,7 +152,9 @@ func (c *runCase) fitKey() fitKey {
 	case c.strategy.Zero == 3:
 		style = "sharded"
 	}
-	return fitKey{device, style}
+	d := &c.cluster.Groups[0].Device
+	rate, _ := d.Rate("fp16")
+	return fitKey{device, style, plan.Measured(d.Name), rate.Measured > 0, strings.Contains(strings.ToLower(c.row.Framework), "megatron")}
 }
 
 func (t *runTable) observations() []runObservation {
@@ -156,11 +162,16 @@ func (t *runTable) observations() []runObservation {
 	for i, s := range t.sources {
 		for _, c := range s.cases {
 			if c.step > 0 {
-				out = append(out, runObservation{i, c.fitKey(), plan.Observation{Parts: c.got.Parts, Measured: c.step}})
+				out = append(out, runObservation{i, c.fitKey(), plan.Observation{Parts: c.got.Parts, Measured: c.step, Layers: c.layerRuns()}})
 			}
 		}
 	}
 	return out
+}
+
+// layerRuns is how many times a device runs a layer in a step.
+func (c *runCase) layerRuns() float64 {
+	return float64(c.strategy.Micros(c.workload.Batch)) * float64(c.workload.Model.Layers) / float64(c.strategy.PP)
 }
 
 // fitRows is how many rows it takes to fit constants.
@@ -191,12 +202,16 @@ func (t *runTable) hold(i int, s *runSource, obs []runObservation) {
 }
 
 func (t *runTable) fit(own int, k fitKey, obs []runObservation) fitted {
-	for _, near := range []func(o *runObservation) bool{
+	near := []func(o *runObservation) bool{
 		func(o *runObservation) bool { return o.key == k },
 		func(o *runObservation) bool { return o.key.device == k.device },
 		func(o *runObservation) bool { return o.key.style == k.style },
 		func(*runObservation) bool { return true },
-	} {
+	}
+	if k.measured { // its own micro-benchmarks tell more than whole runs on devices that have none
+		near = append(near[:2], func(o *runObservation) bool { return o.key.megatron && o.key.ceiling })
+	}
+	for _, near := range near {
 		var from []plan.Observation
 		var names []string
 		for j := range obs {
@@ -286,7 +301,7 @@ func (t *runTable) summary() {
 		}
 		level := "1"
 		if s.fitted.rows > 0 {
-			level = fmt.Sprintf("2 (×%.2f, ×%.2f)", s.fitted.constants.Compute, s.fitted.constants.Communication)
+			level = fmt.Sprintf("2 (×%.2f, ×%.2f, %.1f ms)", s.fitted.constants.Compute, s.fitted.constants.Communication, 1e3*s.fitted.constants.Layer)
 		}
 		line(w, s.name, s.held, level, percent(s.level1.mape, s.level1.n), s.fitted.from)
 	}

@@ -30,7 +30,12 @@ func runSoftware(r *runRow) plan.Software {
 	var s plan.Software
 	switch {
 	case strings.Contains(f, "fsdp"), strings.Contains(f, "torchtitan"), strings.Contains(f, "composer"):
-		s = plan.Software{Logits: true, Eager: 1.15}
+		s = plan.Software{Logits: true, Eager: 1.6, Elementwise: 2.5}
+		if strings.Contains(notes, "compile") || strings.Contains(f, "torchtitan") && !strings.Contains(notes, "eager") {
+			s.Eager, s.Elementwise = 1.15, 1.2
+		}
+	case strings.Contains(f, "internevo"):
+		s = plan.Software{Bucket: 25e6} // tensor by tensor
 	case classicMegatron(f):
 		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, Logits: true}
 		if strings.Contains(strings.ToLower(r.Precision), "fp16") {

@@ -142,7 +142,7 @@ func (s *shape) cost(k Kind, bytes float64) Cost {
 	if s.hosts > 1 && s.local > 1 {
 		try(s.hierarchical(bytes, passes), "hierarchical")
 	}
-	if s.hosts == 1 && s.nvls && s.size > 2 {
+	if k == AllReduce && s.hosts == 1 && s.nvls && s.size > 2 {
 		try(s.switched(bytes, passes), "nvls")
 	}
 	return best

@@ -87,7 +87,7 @@ func findDevice(name string) (presetDevice, bool) {
 		if k == key {
 			return d, true
 		}
-		if key == "" || !strings.HasPrefix(k, key) {
+		if key == "" || !strings.HasPrefix(k, key) && !hasWords(d.Name, name) {
 			continue
 		}
 		if !found || len(d.Name) < len(best.Name) || len(d.Name) == len(best.Name) && d.Memory > best.Memory {
@@ -96,6 +96,20 @@ func findDevice(name string) (presetDevice, bool) {
 	}
 	return best, found
 }
+
+// hasWords says whether a name has all words of a shorter one: V100-16GB is V100-SXM2-16GB.
+func hasWords(name, short string) bool {
+	words := strings.FieldsFunc(strings.ToLower(name), separates)
+	asked := strings.FieldsFunc(strings.ToLower(short), separates)
+	for _, w := range asked {
+		if !slices.Contains(words, w) {
+			return false
+		}
+	}
+	return len(asked) > 1
+}
+
+func separates(r rune) bool { return r == '-' || r == ' ' || r == '_' }
 
 func findHost(name string) (presetHost, bool) {
 	for _, h := range presets().Hosts {

@@ -62,8 +62,8 @@ type Constants struct {
 	// Compute multiplies the time of all computation, Communication that of all collectives.
 	Compute       float64 `yaml:"compute,omitempty" json:"compute,omitempty"`
 	Communication float64 `yaml:"communication,omitempty" json:"communication,omitempty"`
-	// Stage is seconds that every micro-batch takes on every stage besides.
-	Stage float64 `yaml:"stage,omitempty" json:"stage,omitempty"`
+	// Layer is seconds that every layer takes for every micro-batch besides: what a framework spends between kernels.
+	Layer float64 `yaml:"layer,omitempty" json:"layer,omitempty"`
 }
 
 func (c Constants) compute() float64       { return orOne(c.Compute) }

@@ -105,7 +105,7 @@ func (e *Estimator) flow(s *Strategy, t *stages, micros int, out *Estimate) erro
 	p.TP, p.CP, p.EP = m*(w.tp+w.tpAgain), m*w.cp, m*w.ep
 	p.PP = m * w.sends
 	p.DP = m * w.gather
-	p.Fixed = m * e.cal.Constants.Stage
+	p.Fixed = m * w.fixed
 	if s.PP == 1 {
 		return nil
 	}

@@ -105,7 +105,7 @@ func (e *Estimator) priceLayer(k layerKey) (*layerCost, error) {
 // addFeedForward adds the feed-forward layer, or the router and the experts.
 func (e *Estimator) addFeedForward(k layerKey, rows, outside int, add func(float64, pieceKey) error) error {
 	if !k.moe {
-		return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp})
+		return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: e.w.Model.FFN})
 	}
 	m := &e.w.Model.Experts
 	if err := add(1, pieceKey{kind: routerPiece, tokens: outside}); err != nil {
@@ -118,8 +118,7 @@ func (e *Estimator) addFeedForward(k layerKey, rows, outside int, add func(float
 	if m.Shared == 0 {
 		return nil
 	}
-	// Shared experts are a feed-forward layer of another width.
-	return add(float64(m.Shared)/float64(max(1, e.w.Model.FFN)), pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp})
+	return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: m.Shared})
 }
 
 // exchange prices what a layer communicates.

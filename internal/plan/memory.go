@@ -139,10 +139,12 @@ func (e *Estimator) rankMemory(s *Strategy, r *rank, flight float64) Memory {
 		m.Weights, m.Gradients, m.Optimizer = m.Weights+x.Weights, m.Gradients+x.Gradients, m.Optimizer+x.Optimizer
 	}
 	m.Activations = flight * e.chunkActivations(s, &r.work) * (1 - s.Offload.Activations)
-	if s.Recompute.Mode == Full {
-		m.Activations += e.layerActivations(s, r.moe > 0) // the layer at work
-	}
 	m.Logits = e.logits(s, &r.work)
+	if s.Recompute.Mode == Full { // the layer at work; the loss is done by then
+		again := e.layerActivations(s, r.moe > 0)
+		m.Activations += again
+		m.Logits = max(0, m.Logits-again)
+	}
 	m.Buffers = e.buffers(s, &r.work)
 	m.Context = contextBytes
 	m.Slack = slackShare * m.Allocated()

@@ -62,7 +62,7 @@ func (p *pricer) node(n *ir.Node) float64 {
 		return 0 // a view, or parts that are written in place
 	}
 	stream := w.Bytes / (p.device.Bandwidth * p.curve.Stream)
-	if d, ok := contraction(o, in, out); ok {
+	if d, ok := contraction(o, in, out); ok && d.flops() > 0.9*w.Flops && d.flops() < 1.1*w.Flops {
 		return math.Max(w.Flops/(p.peak*p.efficiency(d)), stream) + p.curve.Launch
 	}
 	if w.Flops > fusedIntensity*w.Bytes {
@@ -122,9 +122,12 @@ func (p *pricer) units() float64 {
 	return float64(p.device.Units)
 }
 
+// levelProducts is how many measured products it takes to say where a curve lies.
+const levelProducts = 40
+
 // level sets the ceiling, unless it is given, so that the curve meets the measured products in the middle.
 func (p *pricer) level() {
-	if p.curve.Ceiling > 0 || len(p.measured) < 40 {
+	if p.curve.Ceiling > 0 || len(p.measured) < levelProducts {
 		return
 	}
 	var ratios []float64
@@ -161,6 +164,11 @@ func types(vs []*ir.Value) []ir.Type {
 // dims is a product: batch independent ones of m×k by k×n, or as many groups that each have rows, or terms of the sum, of their own.
 type dims struct {
 	batch, groups, m, n, k int
+}
+
+// flops is what products of these shapes take: an op of another kind may have such a rule, but not such work.
+func (d dims) flops() float64 {
+	return 2 * float64(d.batch) * float64(d.groups) * float64(d.m) * float64(d.n) * float64(d.k)
 }
 
 // contraction reads a product off an op's rule: a factor that two operands have and no result does is summed over; what else an

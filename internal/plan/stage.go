@@ -9,6 +9,7 @@ type work struct {
 	again                  float64 // recomputation
 	tp, cp, ep             float64 // communication, forward and backward together
 	tpAgain                float64
+	fixed                  float64 // between kernels
 	gather                 float64 // what ZeRO-3 shows of its gathers and scatters
 	sends                  float64 // what is passed on and not hidden, both ways
 	params, experts        float64 // on one device
@@ -19,18 +20,18 @@ func (w *work) add(v *work) {
 	w.layers, w.moe = w.layers+v.layers, w.moe+v.moe
 	w.forward, w.input, w.weight, w.again = w.forward+v.forward, w.input+v.input, w.weight+v.weight, w.again+v.again
 	w.tp, w.cp, w.ep, w.tpAgain = w.tp+v.tp, w.cp+v.cp, w.ep+v.ep, w.tpAgain+v.tpAgain
-	w.gather, w.sends = w.gather+v.gather, w.sends+v.sends
+	w.gather, w.sends, w.fixed = w.gather+v.gather, w.sends+v.sends, w.fixed+v.fixed
 	w.params, w.experts = w.params+v.params, w.experts+v.experts
 	w.embedding, w.head = w.embedding || v.embedding, w.head || v.head
 }
 
 // forwardTime and backwardTime are how long a rank is busy with one micro-batch.
 func (w *work) forwardTime() float64 {
-	return w.forward + (w.tp+w.cp+w.ep)/2 + w.gather/3 + w.sends/2
+	return w.forward + (w.tp+w.cp+w.ep)/2 + w.gather/3 + w.sends/2 + w.fixed/3
 }
 
 func (w *work) backwardTime() float64 {
-	return w.input + w.weight + w.again + w.tpAgain + (w.tp+w.cp+w.ep)/2 + w.gather*2/3 + w.sends/2
+	return w.input + w.weight + w.again + w.tpAgain + (w.tp+w.cp+w.ep)/2 + w.gather*2/3 + w.sends/2 + w.fixed*2/3
 }
 
 func (w *work) busy() float64 { return w.forwardTime() + w.backwardTime() }
@@ -142,6 +143,7 @@ func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {
 	w.forward += n * c.compute.forward * k
 	w.input += n * c.compute.input * k
 	w.weight += n * c.compute.weight * k
+	w.fixed += n * e.cal.Constants.Layer
 	w.tp += n * (c.tpForward + c.tpBackward)
 	w.cp += n * (c.cpForward + c.cpBackward)
 	w.ep += n * (c.epForward + c.epBackward)

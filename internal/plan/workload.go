@@ -37,6 +37,9 @@ type Software struct {
 	GradBytes int `yaml:"grad_bytes,omitempty" json:"grad_bytes,omitempty"`
 	// ReduceBytes is what an element of a gradient takes on the wire; 0 means GradBytes.
 	ReduceBytes int `yaml:"reduce_bytes,omitempty" json:"reduce_bytes,omitempty"`
+	// Bucket is how many elements of gradients are reduced at once; 0 means what Megatron does: 40 million, or a million for each
+	// replica.
+	Bucket float64 `yaml:"bucket,omitempty" json:"bucket,omitempty"`
 	// Logits keeps all logits and their float32 copies; a fused or chunked loss does not.
 	Logits bool `yaml:"logits,omitempty" json:"logits,omitempty"`
 	// Eager is how much more an eager framework keeps of a layer's activations than fused kernels would; 0 means 1.
@@ -86,4 +89,11 @@ func (s *Software) reduceBytes() float64 {
 		return s.gradBytes()
 	}
 	return float64(s.ReduceBytes)
+}
+
+func (s *Software) bucket(replicas int) float64 {
+	if s.Bucket > 0 {
+		return s.Bucket
+	}
+	return max(40e6, 1e6*float64(replicas))
 }

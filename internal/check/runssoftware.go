@@ -41,6 +41,8 @@ func runSoftware(r *runRow) plan.Software {
 		if strings.Contains(strings.ToLower(r.Precision), "fp16") {
 			s.GradBytes, s.ReduceBytes = 2, 2
 		}
+	case strings.Contains(f, "megatron"), strings.Contains(f, "nemo"):
+		s = plan.Software{Elementwise: 1.3}
 	}
 	if strings.Contains(notes, "flash") {
 		s.Unfused = false

@@ -21,6 +21,7 @@ type presetDevice struct {
 	Measured  map[string]float64 `json:"measured_tflops"`
 	Link      string             `json:"link"`
 	LinkRate  float64            `json:"link_gbps"`
+	LinkPart  float64            `json:"link_efficiency"`
 	Units     int                `json:"sms"`
 	Bus       float64            `json:"pcie_gbps"`
 }
@@ -70,7 +71,7 @@ func Preset(name string) (Group, error) {
 		}
 	}
 	if d.LinkRate > 0 {
-		g.Fabric = Link{Kind: d.Link, Bandwidth: d.LinkRate * 1e9}
+		g.Fabric = Link{Kind: d.Link, Bandwidth: d.LinkRate * 1e9, Efficiency: d.LinkPart}
 	}
 	if d.Bus > 0 {
 		g.Bus = Link{Kind: "pcie", Bandwidth: d.Bus * 1e9}

@@ -268,16 +268,17 @@ func (s *sketch) router(k pieceKey) *ir.Value {
 	return op.Softmax(s.linear(s.input(k.tokens, m.Hidden), m.Experts.Count), 1)
 }
 
-// experts is what follows the exchange: rows sorted by expert, the experts' products, rows back in order. tokens counts a token
-// once for each of its experts.
+// experts is all but the exchange: rows ordered by the device that they go to, ordered again by expert where they arrive, the
+// experts' products, and both orders undone. tokens counts a token once for each of its experts.
 func (s *sketch) experts(k pieceKey) *ir.Value {
 	m := &s.w.Model
-	x := op.Embedding(s.indices(k.tokens), s.input(k.tokens, m.Hidden))
+	reorder := func(x *ir.Value) *ir.Value { return op.Embedding(s.indices(k.tokens), x) }
+	x := reorder(reorder(s.input(k.tokens, m.Hidden)))
 	sizes := s.indices(k.local)
 	f := ceil(m.Experts.FFN, k.tp)
 	a := s.activation(f, func(n int) *ir.Value { return op.GroupedMatMul(x, s.weight(k.local, m.Hidden, n), sizes) })
-	y := op.GroupedMatMul(a, s.weight(k.local, f, m.Hidden), sizes)
-	return op.Embedding(s.indices(k.tokens), y)
+	y := reorder(reorder(op.GroupedMatMul(a, s.weight(k.local, f, m.Hidden), sizes)))
+	return op.Mul(y, s.input(k.tokens, 1)) // weighted by the router
 }
 
 func (s *sketch) embedding(k pieceKey) *ir.Value {

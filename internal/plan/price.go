@@ -63,12 +63,21 @@ func (p *pricer) node(n *ir.Node) float64 {
 	}
 	stream := w.Bytes / (p.device.Bandwidth * p.curve.Stream)
 	if d, ok := contraction(o, in, out); ok && d.flops() > 0.9*w.Flops && d.flops() < 1.1*w.Flops {
-		return math.Max(w.Flops/(p.peak*p.efficiency(d)), stream) + p.curve.Launch
+		return math.Max(w.Flops/(p.peak*p.efficiency(d)), stream) + p.curve.Launch + p.scaling(in)
 	}
 	if w.Flops > fusedIntensity*w.Bytes {
 		return math.Max(w.Flops/(p.plain*p.fused(in)), stream) + p.curve.Launch
 	}
 	return stream*p.elementwise + p.curve.Launch
+}
+
+// scaling is what products in 8 bits or less take before they start: each operand is read for its largest element, read again and
+// written in the short format.
+func (p *pricer) scaling(in []ir.Type) float64 {
+	if p.peak <= p.plain {
+		return 0
+	}
+	return 2.5*float64(moves(in))/(p.device.Bandwidth*p.curve.Stream) + 2*p.curve.Launch
 }
 
 // fusedIntensity is from how many operations a byte on an op must be many products in one, as fused attention is: element-wise ops

@@ -162,7 +162,8 @@ func (t *runTable) observations() []runObservation {
 	for i, s := range t.sources {
 		for _, c := range s.cases {
 			if c.step > 0 {
-				out = append(out, runObservation{i, c.fitKey(), plan.Observation{Parts: c.got.Parts, Measured: c.step, Layers: c.layerRuns()}})
+				o := plan.Observation{Parts: c.got.Parts, Measured: c.step, Layers: c.layerRuns(), Weight: 1 / math.Sqrt(float64(len(s.cases)))}
+				out = append(out, runObservation{i, c.fitKey(), o})
 			}
 		}
 	}

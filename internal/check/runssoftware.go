@@ -48,7 +48,7 @@ func runSoftware(r *runRow) plan.Software {
 		s.Unfused = false
 	}
 	if strings.Contains(notes, "no comm overlap") {
-		s.Sync, s.SyncSend = true, true
+		s.Sync, s.SyncSend, s.Serial = true, true, true
 	}
 	if strings.Contains(notes, "fp32_allreduce=true") {
 		s.ReduceBytes = 4

@@ -139,6 +139,9 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 			c.tpForward = blocks * (gather + scatter)
 			c.tpBackward = blocks * (gather + scatter) // inputs gathered again hide under the products of weights
 			c.tpAgain = blocks * gather
+			if e.w.Software.Serial {
+				c.tpBackward += blocks * gather
+			}
 		} else {
 			one := time(cluster.AllReduce, whole, tp)
 			c.tpForward, c.tpBackward, c.tpAgain = blocks*one, blocks*one, blocks*one
@@ -170,8 +173,10 @@ func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost, time fun
 		c.cpForward, c.cpBackward = one, one+time(cluster.ReduceScatter, kv*float64(k.cp), a)
 	default: // a ring hides under the attention of the part that has come before
 		ring := float64(k.cp-1) * time(cluster.SendRecv, kv, a)
-		c.cpForward = exposed(ring, c.core)
-		c.cpBackward = exposed(2*ring, 2*c.core)
+		c.cpForward, c.cpBackward = exposed(ring, c.core), exposed(2*ring, 2*c.core)
+		if e.w.Software.Serial {
+			c.cpForward, c.cpBackward = ring, 2*ring
+		}
 	}
 }
 

@@ -29,6 +29,8 @@ type Software struct {
 	Sync bool `yaml:"sync,omitempty" json:"sync,omitempty"`
 	// SyncSend waits for what pipeline stages send each other.
 	SyncSend bool `yaml:"sync_send,omitempty" json:"sync_send,omitempty"`
+	// Serial runs nothing beside computation, not even what every program hides: keys that go round, inputs gathered again.
+	Serial bool `yaml:"serial,omitempty" json:"serial,omitempty"`
 	// HideTP is the part of tensor-parallel communication that runs under products, 0 to 1.
 	HideTP float64 `yaml:"hide_tp,omitempty" json:"hide_tp,omitempty"`
 	// HideEP is the same of the exchange between experts.

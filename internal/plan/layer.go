@@ -8,6 +8,7 @@ type layerKey struct {
 	sp, moe                bool
 	cpKind                 string
 	device                 int
+	on                     span
 }
 
 // layerCost is one layer and one micro-batch on one device.
@@ -125,9 +126,8 @@ func (e *Estimator) addFeedForward(k layerKey, rows, outside int, add func(float
 func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 	h := float64(e.w.Model.Hidden)
 	whole := float64(rows) * h * e.bytes
-	scale := e.cal.Constants.communication()
 	time := func(kind cluster.Kind, bytes float64, a cluster.Axis) float64 {
-		return scale * e.cluster.Collective(kind, bytes, a).Seconds
+		return e.collective(kind, bytes, a, k.on)
 	}
 	blocks := 2.0 // attention and feed-forward layer
 	if k.moe && k.etp == 1 && e.w.Model.Experts.Shared == 0 {

@@ -22,6 +22,8 @@ type pricer struct {
 	measured map[dims]float64
 	// grouped is the part that products in groups reach of what one does; 0 means 1.
 	grouped float64
+	// dense says that the measured products are a grid over all shapes, so that anything lies between some of them.
+	dense bool
 }
 
 func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool) {
@@ -42,6 +44,7 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 		g := max(1, m.Groups)
 		p.measured[dims{1, g, m.M, m.N, m.K}] = m.Efficiency
 	}
+	p.dense = p.curve.Ceiling > 0 && len(p.measured) >= levelProducts
 	p.level()
 	if b, ok := d.Rate("bf16"); ok && precisions[w.Precision].bytes == 2 && b.Peak < p.peak {
 		p.plain = b.Peak
@@ -254,7 +257,27 @@ func (p *pricer) efficiency(d dims) float64 {
 	if e, ok := p.measured[dims{d.batch, d.groups, d.n, d.m, d.k}]; ok {
 		return e
 	}
+	if e, ok := p.between(d); ok {
+		return e
+	}
 	return p.shaped(d)
+}
+
+// between is the mean of the measured shapes around one, nearer ones counting more, if any is near enough to tell.
+func (p *pricer) between(d dims) (float64, bool) {
+	if !p.dense {
+		return 0, false
+	}
+	sum, weights := 0.0, 0.0
+	for _, m := range p.curve.Products {
+		if max(1, m.Groups) != 1 {
+			continue
+		}
+		far := math.Abs(math.Log2(float64(m.M)/float64(d.m))) + math.Abs(math.Log2(float64(m.N)/float64(d.n))) + math.Abs(math.Log2(float64(m.K)/float64(d.k)))
+		w := math.Exp(-2 * far)
+		sum, weights = sum+w*m.Efficiency, weights+w
+	}
+	return sum / weights, weights > 0
 }
 
 // shaped is what the curve says: the sum must be long and the units busy.

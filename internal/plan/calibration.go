@@ -120,7 +120,7 @@ func (c *Calibration) curve(device string) Curve {
 
 // YAML writes the calibration as a file.
 func (c *Calibration) YAML() []byte {
-	out, err := yaml.Marshal(c)
+	out, err := yaml.MarshalWithOptions(c, yaml.UseLiteralStyleIfMultiline(true))
 	if err != nil {
 		panic("plan: " + err.Error())
 	}

@@ -210,6 +210,19 @@ func (t *runTable) hold(i int, s *runSource, obs []runObservation) {
 	s.held = score(s.cases)
 }
 
+// neighbours are the rows whose constants may serve, nearest first: the same device and style, the same device, then rows on other
+// devices. Where a device's own micro-benchmarks are known they tell more than runs on devices that have none.
+func neighbours(k fitKey) []func(o *runObservation) bool {
+	near := []func(o *runObservation) bool{
+		func(o *runObservation) bool { return o.key == k },
+		func(o *runObservation) bool { return o.key.device == k.device },
+	}
+	if k.measured {
+		return append(near, func(o *runObservation) bool { return o.key.megatron && o.key.ceiling })
+	}
+	return append(near, func(o *runObservation) bool { return o.key.style == k.style }, func(*runObservation) bool { return true })
+}
+
 // stored is the constants that are kept for the device, where the source is none of those that they were fitted to.
 func stored(c *runCase) fitted {
 	f, ok := plan.StoredFit(c.cluster.Groups[0].Device.Name, c.workload.Software, c.origin)
@@ -220,16 +233,7 @@ func stored(c *runCase) fitted {
 }
 
 func (t *runTable) fit(own int, k fitKey, obs []runObservation) fitted {
-	near := []func(o *runObservation) bool{
-		func(o *runObservation) bool { return o.key == k },
-		func(o *runObservation) bool { return o.key.device == k.device },
-		func(o *runObservation) bool { return o.key.style == k.style },
-		func(*runObservation) bool { return true },
-	}
-	if k.measured { // its own micro-benchmarks tell more than whole runs on devices that have none
-		near = append(near[:2], func(o *runObservation) bool { return o.key.megatron && o.key.ceiling })
-	}
-	for _, near := range near {
+	for _, near := range neighbours(k) {
 		var from []plan.Observation
 		var names []string
 		for j := range obs {

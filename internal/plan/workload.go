@@ -42,8 +42,11 @@ type Software struct {
 	// Bucket is how many elements of gradients are reduced at once; 0 means what Megatron does: 40 million, or a million for each
 	// replica.
 	Bucket float64 `yaml:"bucket,omitempty" json:"bucket,omitempty"`
-	// Logits keeps all logits and their float32 copies; a fused or chunked loss does not.
-	Logits bool `yaml:"logits,omitempty" json:"logits,omitempty"`
+	// LogitBytes is what the loss keeps of each logit at its peak: 12 where it is made of plain ops, 16-bit and float32 copies of both
+	// logits and gradients; 0 is a fused loss, with 16-bit copies alone.
+	LogitBytes int `yaml:"logit_bytes,omitempty" json:"logit_bytes,omitempty"`
+	// CommBuffer is how many elements of gradients lie in buffers of their own while they are reduced.
+	CommBuffer float64 `yaml:"comm_buffer,omitempty" json:"comm_buffer,omitempty"`
 	// Eager is how much more an eager framework keeps of a layer's activations than fused kernels would; 0 means 1.
 	Eager float64 `yaml:"eager,omitempty" json:"eager,omitempty"`
 	// Elementwise is how many times as many bytes as fused kernels the element-wise ops move; 0 means 1.

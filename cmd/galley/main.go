@@ -15,15 +15,16 @@ import (
 
 // commands is the command line: one struct a command, in its own file.
 type commands struct {
-	Train    trainCmd    `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
-	Generate generateCmd `cmd:"" help:"Continue a text with a model."`
-	Dump     dumpCmd     `cmd:"" help:"Print the program of a training step after a pass."`
-	Explain  explainCmd  `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
-	Plan     planCmd     `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
-	Simulate simulateCmd `cmd:"" help:"Draw a step of a plan: a trace, a picture of the pipeline, memory over time."`
-	Bench    benchCmd    `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
-	Check    checkCmd    `cmd:"" help:"Compare with results recorded by other frameworks."`
-	Doctor   doctorCmd   `cmd:"" help:"Say what this machine offers, and what is missing."`
+	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
+	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
+	Plan      planCmd      `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
+	Simulate  simulateCmd  `cmd:"" help:"Draw a step of a plan: a trace, a picture of the pipeline, memory over time."`
+	Calibrate calibrateCmd `cmd:"" help:"Measure this machine for the planner."`
+	Dump      dumpCmd      `cmd:"" help:"Print the program of a training step after a pass."`
+	Explain   explainCmd   `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
+	Bench     benchCmd     `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
+	Check     checkCmd     `cmd:"" help:"Compare with results recorded by other frameworks."`
+	Doctor    doctorCmd    `cmd:"" help:"Say what this machine offers, and what is missing."`
 }
 
 // Exit codes: 1 when a check fails or Galley has a bug, 2 for what the user can mend.

@@ -22,17 +22,18 @@ type planCmd struct {
 	Model   string `arg:"" optional:"" help:"Preset, Hugging Face config.json, or a directory that has one."`
 	Cluster string `arg:"" optional:"" help:"One line like '8x8 H100-SXM ib=400G', or a YAML file."`
 
-	Batch     int      `help:"Sequences in a step; 0 is about four million tokens." default:"0"`
-	Seq       int      `help:"Tokens in a sequence." default:"4096"`
-	Precision string   `help:"Format of products: bf16, fp16, fp32, tf32, fp8, mxfp8 or nvfp4." default:"bf16"`
-	Top       int      `help:"Plans to show, each of another division of the devices." default:"5"`
-	Explain   bool     `help:"Show the time, memory and stages of every plan in parts."`
-	Pin       string   `help:"What must hold of every plan, in the same words." placeholder:"WORDS"`
-	WhatIf    []string `help:"The best plan in which something holds, against the best: 'tp=4' or 'pp=2 zero=1'. May be repeated." placeholder:"WORDS" sep:"none"`
-	Compare   string   `help:"Say how two plan files differ; the second is the next argument." placeholder:"FILE FILE"`
-	Output    string   `short:"o" help:"Write the best plan as a file, for galley simulate and galley train." placeholder:"FILE"`
-	Export    string   `help:"Print the best plan as the flags or config of another system: ${systems}." placeholder:"SYSTEM"`
-	JSON      bool     `name:"json" help:"Print JSON."`
+	Batch       int      `help:"Sequences in a step; 0 is about four million tokens." default:"0"`
+	Seq         int      `help:"Tokens in a sequence." default:"4096"`
+	Precision   string   `help:"Format of products: bf16, fp16, fp32, tf32, fp8, mxfp8 or nvfp4." default:"bf16"`
+	Top         int      `help:"Plans to show, each of another division of the devices." default:"5"`
+	Explain     bool     `help:"Show the time, memory and stages of every plan in parts."`
+	Pin         string   `help:"What must hold of every plan, in the same words." placeholder:"WORDS"`
+	WhatIf      []string `help:"The best plan in which something holds, against the best: 'tp=4' or 'pp=2 zero=1'. May be repeated." placeholder:"WORDS" sep:"none"`
+	Compare     string   `help:"Say how two plan files differ; the second is the next argument." placeholder:"FILE FILE"`
+	Calibration string   `help:"File of galley calibrate; without it, what is known of such devices." placeholder:"FILE"`
+	Output      string   `short:"o" help:"Write the best plan as a file, for galley simulate and galley train." placeholder:"FILE"`
+	Export      string   `help:"Print the best plan as the flags or config of another system: ${systems}." placeholder:"SYSTEM"`
+	JSON        bool     `name:"json" help:"Print JSON."`
 }
 
 // Help is what galley plan --help adds.
@@ -64,15 +65,19 @@ func (c *planCmd) Run() error {
 	if err != nil {
 		return err
 	}
+	cal, err := readCalibration(c.Calibration, r.Cluster, r.Workload)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
-	a, err := search.Find(r, plan.Published())
+	a, err := search.Find(r, cal)
 	if err != nil {
 		return err
 	}
 	if a.Misfit != nil {
 		return a.Misfit
 	}
-	report := &planReport{workload: r.Workload, cluster: r.Cluster, answer: a, took: time.Since(start), explain: c.Explain}
+	report := &planReport{workload: r.Workload, cluster: r.Cluster, answer: a, took: time.Since(start), explain: c.Explain, calibration: cal}
 	for _, text := range c.WhatIf {
 		if err := report.whatIf(r, text); err != nil {
 			return err
@@ -162,6 +167,22 @@ func readCluster(text string) (*cluster.Cluster, error) {
 		return nil, fmt.Errorf("%s: %w", text, err)
 	}
 	return c, nil
+}
+
+// readCalibration reads a file, or else takes what is known of the cluster's devices.
+func readCalibration(path string, c *cluster.Cluster, w plan.Workload) (plan.Calibration, error) {
+	if path == "" {
+		return plan.Default(c, w), nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return plan.Calibration{}, fmt.Errorf("--calibration: %w", err)
+	}
+	cal, err := plan.ParseCalibration(text)
+	if err != nil {
+		return plan.Calibration{}, fmt.Errorf("--calibration: %s: %w", path, err)
+	}
+	return cal, nil
 }
 
 // write saves the best plan where that is asked for.

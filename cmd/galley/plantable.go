@@ -22,6 +22,8 @@ type planReport struct {
 	took     time.Duration
 	explain  bool
 	asked    []whatIf
+	// calibration is what prices came from.
+	calibration plan.Calibration
 }
 
 // whatIf is a question and the best plan of those that it allows; none where nothing fits.
@@ -38,7 +40,7 @@ func (r *planReport) whatIf(c search.Config, text string) error {
 		return fmt.Errorf("--what-if: %w", err)
 	}
 	c.Pin, c.Top = pin, 1
-	a, err := search.Find(c, plan.Published())
+	a, err := search.Find(c, r.calibration)
 	if err != nil {
 		return fmt.Errorf("--what-if: %w", err)
 	}

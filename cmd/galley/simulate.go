@@ -15,10 +15,11 @@ import (
 
 // simulateCmd draws a step of a plan.
 type simulateCmd struct {
-	Plan   string `arg:"" help:"File of galley plan -o."`
-	Trace  string `help:"Where to write the trace, for ui.perfetto.dev or chrome://tracing; plan.trace.json for plan.yaml." placeholder:"FILE"`
-	SVG    string `name:"svg" help:"Where to write the picture; plan.svg for plan.yaml." placeholder:"FILE"`
-	Micros int    `help:"Micro-batches in the picture; 0 is as many as can be read." default:"0"`
+	Plan        string `arg:"" help:"File of galley plan -o."`
+	Trace       string `help:"Where to write the trace, for ui.perfetto.dev or chrome://tracing; plan.trace.json for plan.yaml." placeholder:"FILE"`
+	SVG         string `name:"svg" help:"Where to write the picture; plan.svg for plan.yaml." placeholder:"FILE"`
+	Calibration string `help:"File of galley calibrate, if the plan was made with one." placeholder:"FILE"`
+	Micros      int    `help:"Micro-batches in the picture; 0 is as many as can be read." default:"0"`
 }
 
 // Help is what galley simulate --help adds.
@@ -43,7 +44,11 @@ func (c *simulateCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	e, err := plan.NewEstimator(f.Workload, hw, plan.Published())
+	cal, err := readCalibration(c.Calibration, hw, f.Workload)
+	if err != nil {
+		return err
+	}
+	e, err := plan.NewEstimator(f.Workload, hw, cal)
 	if err != nil {
 		return err
 	}

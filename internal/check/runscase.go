@@ -141,7 +141,10 @@ func (c *runCase) readStrategy() error {
 	s.Micro, c.workload.Batch = int(*r.Micro), int(*r.Batch)
 	s.Zero = value(r.Zero)
 	if r.Zero == nil {
-		c.assumed = append(c.assumed, "zero 0")
+		if strings.Contains(strings.ToLower(c.row.Framework), "deepspeed") { // what pipelines under DeepSpeed ran with
+			s.Zero = 1
+		}
+		c.assumed = append(c.assumed, fmt.Sprintf("zero %d", s.Zero))
 	}
 	s.SP = r.SP != nil && *r.SP
 	if r.Offload {
@@ -167,9 +170,10 @@ func (c *runCase) readRecompute(name string) error {
 	case n == "none" || n == "false" || n == "off" || n == "":
 	case n == "full" || n == "true" || n == "uniform" || n == "block":
 		s.Recompute.Mode = plan.Full
-	case n == "selective" || n == "selective-op" || n == "minimal":
+	case n == "selective" || n == "minimal":
 		s.Recompute.Mode = plan.Selective
-	case strings.HasPrefix(n, "selective-layer"), strings.HasPrefix(n, "partial"):
+	// Every other layer, or of every layer every other product: half of the forward pass either way.
+	case strings.HasPrefix(n, "selective-"), strings.HasPrefix(n, "partial"):
 		s.Recompute = plan.Recompute{Mode: plan.Full, Layers: max(1, c.workload.Model.Layers/s.PP/s.VPP/2)}
 	default:
 		return fmt.Errorf("recomputation %q not known", name)

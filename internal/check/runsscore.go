@@ -78,10 +78,13 @@ func index(b bool) int {
 func (c *runCase) predictedMemory() float64 {
 	unit := strings.ToLower(c.row.Measured.Unit)
 	m := &c.got.Memory
-	if strings.Contains(unit, "alloc") {
+	switch {
+	case strings.Contains(unit, "alloc"):
 		return m.Allocated()
+	case strings.Contains(unit, "smi"), unit == "gb":
+		return m.Total()
 	}
-	return m.Total()
+	return m.Allocated() + m.Slack // what a framework reserved
 }
 
 // contest is what rows must share for their strategies to compete: all but the strategy.

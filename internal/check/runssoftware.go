@@ -30,18 +30,28 @@ func runSoftware(r *runRow) plan.Software {
 	var s plan.Software
 	switch {
 	case strings.Contains(f, "fsdp"), strings.Contains(f, "torchtitan"), strings.Contains(f, "composer"):
-		s = plan.Software{Logits: true, Eager: 1.15}
+		s = plan.Software{LogitBytes: 12, Eager: 1.15, Elementwise: 2.5}
+		if strings.Contains(notes, "compile") || strings.Contains(f, "torchtitan") && !strings.Contains(notes, "eager") {
+			s.Eager, s.Elementwise = 1, 1.2
+		}
+	case strings.Contains(f, "internevo"):
+		s = plan.Software{Bucket: 25e6} // tensor by tensor
 	case classicMegatron(f):
-		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, Logits: true}
+		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 8}
+		if strings.Contains(f, "deepspeed") {
+			s.CommBuffer = 1e9 // two buckets of its default size
+		}
 		if strings.Contains(strings.ToLower(r.Precision), "fp16") {
 			s.GradBytes, s.ReduceBytes = 2, 2
 		}
+	case strings.Contains(f, "megatron"), strings.Contains(f, "nemo"):
+		s = plan.Software{Elementwise: 1.3}
 	}
 	if strings.Contains(notes, "flash") {
 		s.Unfused = false
 	}
 	if strings.Contains(notes, "no comm overlap") {
-		s.Sync, s.SyncSend = true, true
+		s.Sync, s.SyncSend, s.Serial = true, true, true
 	}
 	if strings.Contains(notes, "fp32_allreduce=true") {
 		s.ReduceBytes = 4

@@ -89,6 +89,57 @@ func TestSharing(t *testing.T) {
 	}
 }
 
+// TestTraffic says that counting on the links gives what the closed form of an axis says where all hosts are equal.
+func TestTraffic(t *testing.T) {
+	for _, line := range []string{"4x8 H100-SXM-80GB ib=400G", "8x4 A100-SXM-80GB ib=200G nics=2", "16x8 A100-SXM-80GB ib=100G leaf=4 over=4", "1x16 V100-SXM3-32GB"} {
+		c, err := Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for size := 2; size <= c.Size(); size *= 2 {
+			for stride := 1; size*stride <= c.Size(); stride *= 2 {
+				a := Axis{size, stride}
+				on := c.TrafficOn(a.Groups(0, c.Size()))
+				for k := AllReduce; k <= SendRecv; k++ {
+					for _, bytes := range []float64{1e3, 1e6, 1e9} {
+						got, want := on.Cost(k, bytes).Seconds, c.Collective(k, bytes, a).Seconds
+						if math.Abs(got-want) > 1e-9*want {
+							t.Errorf("%s, %v of %g bytes over %+v: %g on the links, %g by the form", line, k, bytes, a, got, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMixed says that a group is as slow as its slowest host, and one that stays in a fast host is not.
+func TestMixed(t *testing.T) {
+	c, err := Parse("1x4 V100-SXM2-16GB eth=10G nics=1 + 1x4 T4-16GB eth=50G nics=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast := c.TrafficOn([][]int{{0, 1, 2, 3}}).Cost(AllReduce, 1e8).Seconds
+	slow := c.TrafficOn([][]int{{4, 5, 6, 7}}).Cost(AllReduce, 1e8).Seconds
+	both := c.TrafficOn([][]int{{0, 1, 2, 3, 4, 5, 6, 7}}).Cost(AllReduce, 1e8).Seconds
+	if !(fast < slow && slow < both) {
+		t.Errorf("inside V100 %g, inside T4 %g, across %g: want them to grow", fast, slow, both)
+	}
+	if l := c.Between(0, 4); l.Bandwidth != 1.25e9 {
+		t.Errorf("between hosts: got %g bytes a second, want the slower card's 1.25e9", l.Bandwidth)
+	}
+	c.Wires = []Wire{{From: "h0", To: "h1", Link: Link{Kind: "ib", Bandwidth: 25e9}}}
+	if err := c.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if wired := c.TrafficOn([][]int{{0, 4}}).Cost(AllReduce, 1e8).Seconds; wired > both/10 {
+		t.Errorf("over a wire of 200 Gb/s: %g s, want far less than %g", wired, both)
+	}
+	if back, err := Parse(c.String()); err != nil || !back.Equal(c) {
+		t.Errorf("a cluster with wires does not read back: %v\n%s", err, c)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"64x8 H100-SXM ib=400G", "8 A100 + 2x4 T4 eth=10G", "hosts:\n- count: 1\n  devices: 8\n  device: H100", "1x1 X mem=1GB bw=1G bf16=1T"} {
 		f.Add(s)

@@ -21,6 +21,7 @@ type presetDevice struct {
 	Measured  map[string]float64 `json:"measured_tflops"`
 	Link      string             `json:"link"`
 	LinkRate  float64            `json:"link_gbps"`
+	LinkPart  float64            `json:"link_efficiency"`
 	Units     int                `json:"sms"`
 	Bus       float64            `json:"pcie_gbps"`
 }
@@ -70,7 +71,7 @@ func Preset(name string) (Group, error) {
 		}
 	}
 	if d.LinkRate > 0 {
-		g.Fabric = Link{Kind: d.Link, Bandwidth: d.LinkRate * 1e9}
+		g.Fabric = Link{Kind: d.Link, Bandwidth: d.LinkRate * 1e9, Efficiency: d.LinkPart}
 	}
 	if d.Bus > 0 {
 		g.Bus = Link{Kind: "pcie", Bandwidth: d.Bus * 1e9}
@@ -87,7 +88,7 @@ func findDevice(name string) (presetDevice, bool) {
 		if k == key {
 			return d, true
 		}
-		if key == "" || !strings.HasPrefix(k, key) {
+		if key == "" || !strings.HasPrefix(k, key) && !hasWords(d.Name, name) {
 			continue
 		}
 		if !found || len(d.Name) < len(best.Name) || len(d.Name) == len(best.Name) && d.Memory > best.Memory {
@@ -96,6 +97,20 @@ func findDevice(name string) (presetDevice, bool) {
 	}
 	return best, found
 }
+
+// hasWords says whether a name has all words of a shorter one: V100-16GB is V100-SXM2-16GB.
+func hasWords(name, short string) bool {
+	words := strings.FieldsFunc(strings.ToLower(name), separates)
+	asked := strings.FieldsFunc(strings.ToLower(short), separates)
+	for _, w := range asked {
+		if !slices.Contains(words, w) {
+			return false
+		}
+	}
+	return len(asked) > 1
+}
+
+func separates(r rune) bool { return r == '-' || r == ' ' || r == '_' }
 
 func findHost(name string) (presetHost, bool) {
 	for _, h := range presets().Hosts {

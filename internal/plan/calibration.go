@@ -1,11 +1,23 @@
 package plan
 
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/token"
+)
+
 // Calibration is what the specification of the hardware does not say. The zero value is level 0: what is usual for machines of its
 // kind. Level 1 comes from micro-benchmarks, level 2 adds at most three constants fitted to whole runs.
 type Calibration struct {
 	Level int `yaml:"level" json:"level"`
 	// Source says where the numbers come from.
 	Source string `yaml:"source,omitempty" json:"source,omitempty"`
+	// Cluster is the machine that was measured, as cluster.Parse reads it; it may be empty.
+	Cluster string `yaml:"cluster,omitempty" json:"cluster,omitempty"`
 	// Devices are curves by the device's name; a device without one gets the usual curve.
 	Devices []Curve `yaml:"devices,omitempty" json:"devices,omitempty"`
 	// Constants are those fitted to whole runs.
@@ -62,8 +74,8 @@ type Constants struct {
 	// Compute multiplies the time of all computation, Communication that of all collectives.
 	Compute       float64 `yaml:"compute,omitempty" json:"compute,omitempty"`
 	Communication float64 `yaml:"communication,omitempty" json:"communication,omitempty"`
-	// Stage is seconds that every micro-batch takes on every stage besides.
-	Stage float64 `yaml:"stage,omitempty" json:"stage,omitempty"`
+	// Layer is seconds that every layer takes for every micro-batch besides: what a framework spends between kernels.
+	Layer float64 `yaml:"layer,omitempty" json:"layer,omitempty"`
 }
 
 func (c Constants) compute() float64       { return orOne(c.Compute) }
@@ -104,4 +116,71 @@ func (c *Calibration) curve(device string) Curve {
 		found.Tile = 128
 	}
 	return found
+}
+
+// YAML writes the calibration as a file.
+func (c *Calibration) YAML() []byte {
+	out, err := yaml.MarshalWithOptions(c, yaml.UseLiteralStyleIfMultiline(true))
+	if err != nil {
+		panic("plan: " + err.Error())
+	}
+	return out
+}
+
+// ParseCalibration reads a calibration file. Mistakes are named with line and column.
+func ParseCalibration(text []byte) (Calibration, error) {
+	var c Calibration
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c); err != nil {
+		return Calibration{}, placedError("calibration", err)
+	}
+	return c, c.check()
+}
+
+// placedError is a YAML library's error in one line with its place.
+func placedError(noun string, err error) error {
+	var p interface {
+		error
+		GetToken() *token.Token
+		GetMessage() string
+	}
+	message, place := err.Error(), ""
+	if errors.As(err, &p) && p.GetToken() != nil && p.GetToken().Position != nil {
+		at := p.GetToken().Position
+		message, place = p.GetMessage(), fmt.Sprintf("line %d, column %d: ", at.Line, at.Column)
+	}
+	message, _, _ = strings.Cut(message, "\n")
+	return fmt.Errorf("%s: %s%s", noun, place, message)
+}
+
+func (c *Calibration) check() error {
+	if c.Level < 0 || c.Level > 2 {
+		return fmt.Errorf("calibration: level %d: want 0 to 2", c.Level)
+	}
+	for _, d := range c.Devices {
+		for _, x := range []float64{d.Ceiling, d.Fused, d.FusedGrad, d.Stream} {
+			if !(x >= 0 && x <= 1) {
+				return fmt.Errorf("calibration: %s: got %g where a part of a whole is wanted, 0 to 1", d.Device, x)
+			}
+		}
+		if !(d.Launch >= 0 && d.Launch < 1) || !(d.Ramp >= 0 && d.Ramp < 1e9) || d.Tile < 0 || d.Tile > 1<<20 {
+			return fmt.Errorf("calibration: %s: launch %g s, ramp %g and tile %d must be small and not negative", d.Device, d.Launch, d.Ramp, d.Tile)
+		}
+		for _, p := range d.Products {
+			if p.M < 1 || p.N < 1 || p.K < 1 || p.Groups < 0 || !(p.Efficiency > 0 && p.Efficiency <= 2) {
+				return fmt.Errorf("calibration: %s: product %+v: want sides of at least 1 and an efficiency above 0", d.Device, p)
+			}
+		}
+		for _, a := range d.Attention {
+			if a.Batch < 1 || a.Seq < 1 || a.Heads < 1 || a.KVHeads < 1 || !(a.Forward >= 0 && a.Forward <= 2) || !(a.Backward >= 0 && a.Backward <= 2) {
+				return fmt.Errorf("calibration: %s: attention %+v: want sides of at least 1", d.Device, a)
+			}
+		}
+	}
+	k := &c.Constants
+	for _, x := range []float64{k.Compute, k.Communication, k.Layer, c.Spread} {
+		if !(x >= 0 && x < 100) {
+			return fmt.Errorf("calibration: constant %g: want 0 to 100", x)
+		}
+	}
+	return nil
 }

@@ -21,6 +21,7 @@ type Estimator struct {
 	pieces    map[storedPiece]piece
 	layers    map[layerKey]*layerCost
 	schedules map[scheduleKey]*generated
+	traffic   map[trafficKey]*cluster.Traffic
 }
 
 // NewEstimator prepares to price strategies.
@@ -33,7 +34,7 @@ func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, 
 	}
 	e := &Estimator{
 		w: w, cluster: c, cal: cal, bytes: float64(precisions[w.Precision].bytes),
-		pieces: map[storedPiece]piece{}, layers: map[layerKey]*layerCost{}, schedules: map[scheduleKey]*generated{},
+		pieces: map[storedPiece]piece{}, layers: map[layerKey]*layerCost{}, schedules: map[scheduleKey]*generated{}, traffic: map[trafficKey]*cluster.Traffic{},
 		simulators: sync.Pool{New: func() any { return new(simulation) }},
 	}
 	for i := range c.Groups {

@@ -7,10 +7,15 @@ func (e *Estimator) Floor(s Strategy) (float64, error) {
 	s = s.normal()
 	speed := 0.0
 	for device := range e.pricers {
-		busy, err := e.least(&s, device)
+		l, err := e.loads(&s, device, span{})
 		if err != nil {
 			return 0, err
 		}
+		if len(e.pricers) > 1 || !e.cluster.Uniform() {
+			l.exchange = [2]float64{} // it depends on where a rank lies
+		}
+		dense := e.w.Model.denseLayers()
+		busy := l.embedding + l.head + float64(dense)*l.layer(0) + float64(e.w.Model.Layers-dense)*l.layer(1)
 		g := &e.cluster.Groups[device]
 		speed += float64(g.Hosts*g.Devices) / busy
 	}
@@ -18,20 +23,19 @@ func (e *Estimator) Floor(s Strategy) (float64, error) {
 	return float64(e.w.Batch) / float64(s.Micro) * float64(s.TP*s.CP) / speed, nil
 }
 
-// least is what all layers and ends take for one micro-batch if one type of device did it all.
-func (e *Estimator) least(s *Strategy, device int) (float64, error) {
-	layers, embedding, head, err := e.loads(s, device)
-	if err != nil {
-		return 0, err
-	}
-	dense := e.w.Model.denseLayers()
-	return embedding + head + float64(dense)*layers[0] + float64(e.w.Model.Layers-dense)*layers[1], nil
+// loads is what a layer without experts and one with them compute and exchange for one micro-batch, and what the embedding and the
+// head take.
+type loads struct {
+	compute, exchange [2]float64
+	embedding, head   float64
 }
 
-// loads is what one layer without and with experts, the embedding and the head take for one micro-batch.
-func (e *Estimator) loads(s *Strategy, device int) (layers [2]float64, embedding, head float64, err error) {
+func (l *loads) layer(kind int) float64 { return l.compute[kind] + l.exchange[kind] }
+
+func (e *Estimator) loads(s *Strategy, device int, on span) (loads, error) {
+	var l loads
 	k := e.cal.Constants.compute()
-	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind, device: device}
+	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind, device: device, on: on}
 	dense := e.w.Model.denseLayers()
 	for i, n := range [2]int{dense, e.w.Model.Layers - dense} {
 		if n == 0 {
@@ -40,18 +44,20 @@ func (e *Estimator) loads(s *Strategy, device int) (layers [2]float64, embedding
 		key.moe = i == 1
 		c, err := e.layer(key)
 		if err != nil {
-			return layers, 0, 0, err
+			return l, err
 		}
-		layers[i] = k*(c.compute.forward+c.compute.input+c.compute.weight) + c.tpForward + c.tpBackward + c.cpForward + c.cpBackward + c.epForward + c.epBackward
+		l.compute[i] = k*(c.compute.forward+c.compute.input+c.compute.weight) + e.cal.Constants.Layer
+		l.exchange[i] = c.tpForward + c.tpBackward + c.cpForward + c.cpBackward + c.epForward + c.epBackward
 	}
 	first, last := work{embedding: true}, work{head: true}
 	if err := e.addEnds(s, &first, device); err != nil {
-		return layers, 0, 0, err
+		return l, err
 	}
 	if err := e.addEnds(s, &last, device); err != nil {
-		return layers, 0, 0, err
+		return l, err
 	}
-	return layers, first.busy(), last.busy(), nil
+	l.embedding, l.head = first.busy(), last.busy()
+	return l, nil
 }
 
 // Kind is the number of the group of hosts whose devices set the pace of a pipeline rank.
@@ -64,15 +70,12 @@ func (e *Estimator) Kind(s Strategy, rank int) int {
 // head take there: what a cut into stages should balance.
 func (e *Estimator) Loads(s Strategy, rank int) (layers []float64, embedding, head float64, err error) {
 	s = s.normal()
-	kinds, embedding, head, err := e.loads(&s, e.slowest(&s, rank))
+	l, err := e.loads(&s, e.slowest(&s, rank), e.spanOf(&s, rank))
 	layers = make([]float64, e.w.Model.Layers)
 	for i := range layers {
-		layers[i] = kinds[0]
-		if i >= e.w.Model.denseLayers() {
-			layers[i] = kinds[1]
-		}
+		layers[i] = l.layer(index(i >= e.w.Model.denseLayers()))
 	}
-	return layers, embedding, head, err
+	return layers, l.embedding, l.head, err
 }
 
 // RankOf is the pipeline rank that holds a chunk of a strategy.

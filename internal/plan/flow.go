@@ -105,7 +105,7 @@ func (e *Estimator) flow(s *Strategy, t *stages, micros int, out *Estimate) erro
 	p.TP, p.CP, p.EP = m*(w.tp+w.tpAgain), m*w.cp, m*w.ep
 	p.PP = m * w.sends
 	p.DP = m * w.gather
-	p.Fixed = m * e.cal.Constants.Stage
+	p.Fixed = m * w.fixed
 	if s.PP == 1 {
 		return nil
 	}
@@ -154,9 +154,12 @@ func (m *simulation) costs(e *Estimator, t *stages) {
 		c.Forward, c.Backward = append(c.Forward, f), append(c.Backward, b)
 		c.Input, c.Weight = append(c.Input, b-w.weight), append(c.Weight, w.weight)
 	}
-	c.Transfer = append(c.Transfer[:0], 0)
-	if !e.w.Software.SyncSend { // sent in the background
-		c.Transfer[0] = t.send
+	c.Transfer = c.Transfer[:0]
+	if e.w.Software.SyncSend || len(t.sends) == 0 { // waited for, or none
+		return
+	}
+	for i := range t.chunks { // in the background
+		c.Transfer = append(c.Transfer, t.sends[i%len(t.sends)])
 	}
 }
 
@@ -182,7 +185,9 @@ func (e *Estimator) closed(s *Strategy, t *stages, micros int, w *work) float64 
 		fill = max(0, fill-2*(weight-w.weight)) / 2
 	}
 	if !e.w.Software.SyncSend {
-		fill += 2 * t.send * float64(s.PP-1)
+		for _, send := range t.sends[:s.PP-1] {
+			fill += 2 * send
+		}
 	}
 	return fill
 }

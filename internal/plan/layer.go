@@ -8,6 +8,7 @@ type layerKey struct {
 	sp, moe                bool
 	cpKind                 string
 	device                 int
+	on                     span
 }
 
 // layerCost is one layer and one micro-batch on one device.
@@ -105,7 +106,7 @@ func (e *Estimator) priceLayer(k layerKey) (*layerCost, error) {
 // addFeedForward adds the feed-forward layer, or the router and the experts.
 func (e *Estimator) addFeedForward(k layerKey, rows, outside int, add func(float64, pieceKey) error) error {
 	if !k.moe {
-		return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp})
+		return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: e.w.Model.FFN})
 	}
 	m := &e.w.Model.Experts
 	if err := add(1, pieceKey{kind: routerPiece, tokens: outside}); err != nil {
@@ -118,17 +119,15 @@ func (e *Estimator) addFeedForward(k layerKey, rows, outside int, add func(float
 	if m.Shared == 0 {
 		return nil
 	}
-	// Shared experts are a feed-forward layer of another width.
-	return add(float64(m.Shared)/float64(max(1, e.w.Model.FFN)), pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp})
+	return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: m.Shared})
 }
 
 // exchange prices what a layer communicates.
 func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 	h := float64(e.w.Model.Hidden)
 	whole := float64(rows) * h * e.bytes
-	scale := e.cal.Constants.communication()
 	time := func(kind cluster.Kind, bytes float64, a cluster.Axis) float64 {
-		return scale * e.cluster.Collective(kind, bytes, a).Seconds
+		return e.collective(kind, bytes, a, k.on)
 	}
 	blocks := 2.0 // attention and feed-forward layer
 	if k.moe && k.etp == 1 && e.w.Model.Experts.Shared == 0 {
@@ -140,6 +139,9 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 			c.tpForward = blocks * (gather + scatter)
 			c.tpBackward = blocks * (gather + scatter) // inputs gathered again hide under the products of weights
 			c.tpAgain = blocks * gather
+			if e.w.Software.Serial {
+				c.tpBackward += blocks * gather
+			}
 		} else {
 			one := time(cluster.AllReduce, whole, tp)
 			c.tpForward, c.tpBackward, c.tpAgain = blocks*one, blocks*one, blocks*one
@@ -171,8 +173,10 @@ func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost, time fun
 		c.cpForward, c.cpBackward = one, one+time(cluster.ReduceScatter, kv*float64(k.cp), a)
 	default: // a ring hides under the attention of the part that has come before
 		ring := float64(k.cp-1) * time(cluster.SendRecv, kv, a)
-		c.cpForward = exposed(ring, c.core)
-		c.cpBackward = exposed(2*ring, 2*c.core)
+		c.cpForward, c.cpBackward = exposed(ring, c.core), exposed(2*ring, 2*c.core)
+		if e.w.Software.Serial {
+			c.cpForward, c.cpBackward = ring, 2*ring
+		}
 	}
 }
 

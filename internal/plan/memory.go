@@ -139,11 +139,13 @@ func (e *Estimator) rankMemory(s *Strategy, r *rank, flight float64) Memory {
 		m.Weights, m.Gradients, m.Optimizer = m.Weights+x.Weights, m.Gradients+x.Gradients, m.Optimizer+x.Optimizer
 	}
 	m.Activations = flight * e.chunkActivations(s, &r.work) * (1 - s.Offload.Activations)
-	if s.Recompute.Mode == Full {
-		m.Activations += e.layerActivations(s, r.moe > 0) // the layer at work
-	}
 	m.Logits = e.logits(s, &r.work)
-	m.Buffers = e.buffers(s, &r.work)
+	if s.Recompute.Mode == Full { // the layer at work; the loss is done by then
+		again := e.layerActivations(s, r.moe > 0)
+		m.Activations += again
+		m.Logits = max(0, m.Logits-again)
+	}
+	m.Buffers = e.buffers(s, &r.work) + min(e.w.Software.CommBuffer, r.params)*e.bytes
 	m.Context = contextBytes
 	m.Slack = slackShare * m.Allocated()
 	return m
@@ -172,7 +174,7 @@ func (e *Estimator) chunkActivations(s *Strategy, w *work) float64 {
 	return total
 }
 
-// logits is what the loss keeps: a 16-bit copy and its gradient; where it is not fused, float32 copies of both besides.
+// logits is what the loss keeps: a 16-bit copy and its gradient; where it is not fused, float32 copies besides.
 func (e *Estimator) logits(s *Strategy, w *work) float64 {
 	if !w.head {
 		return 0
@@ -181,8 +183,8 @@ func (e *Estimator) logits(s *Strategy, w *work) float64 {
 	if e.w.Software.FullHead {
 		elements *= float64(s.TP)
 	}
-	if e.w.Software.Logits {
-		return elements * (e.bytes + 8)
+	if b := e.w.Software.LogitBytes; b > 0 {
+		return elements * float64(b)
 	}
 	return elements * 2 * e.bytes
 }

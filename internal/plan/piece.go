@@ -43,6 +43,7 @@ type pieceKey struct {
 	query  int // length of a sequence's own part
 	keys   int // how many keys it sees at most
 	tp     int // over how many devices heads, widths or vocabulary are split
+	width  int // of a feed-forward layer
 	local  int // experts on the device
 }
 
@@ -119,7 +120,7 @@ func (s *sketch) build(k pieceKey) *ir.Value {
 	case corePiece:
 		return s.core(k)
 	case mlpPiece:
-		return s.mlp(k, s.w.Model.FFN)
+		return s.mlp(k)
 	case routerPiece:
 		return s.router(k)
 	case expertPiece:
@@ -221,8 +222,9 @@ func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 	low := op.Split(s.linear(x, l.KVRank+l.Rope), 1, l.KVRank, l.Rope)
 	latent := s.norm(low[0])
 	turned := op.Expand(op.Reshape(low[1], x.Shape()[0], 1, l.Rope), x.Shape()[0], heads, l.Rope)
-	k = op.Concat([]*ir.Value{s.linear(latent, heads*l.Nope), op.Reshape(turned, x.Shape()[0], heads*l.Rope)}, 1)
-	return q, k, s.linear(latent, heads*dv)
+	up := op.Split(s.linear(latent, heads*(l.Nope+dv)), 1, heads*l.Nope, heads*dv)
+	k = op.Concat([]*ir.Value{up[0], op.Reshape(turned, x.Shape()[0], heads*l.Rope)}, 1)
+	return q, k, up[1]
 }
 
 // scores is attention, fused or with its scores in memory. Where it is not fused, products read heads in place by their strides.
@@ -245,10 +247,10 @@ func (s *sketch) scores(q, k, v *ir.Value) *ir.Value {
 	return op.Reshape(op.MatMul(p, v), b, query, a, dv)
 }
 
-func (s *sketch) mlp(k pieceKey, width int) *ir.Value {
+func (s *sketch) mlp(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	x := s.input(k.tokens, m.Hidden)
-	f := ceil(width, k.tp)
+	f := ceil(k.width, k.tp)
 	return s.linear(s.activation(f, func(n int) *ir.Value { return s.linear(x, n) }), m.Hidden)
 }
 
@@ -266,16 +268,17 @@ func (s *sketch) router(k pieceKey) *ir.Value {
 	return op.Softmax(s.linear(s.input(k.tokens, m.Hidden), m.Experts.Count), 1)
 }
 
-// experts is what follows the exchange: rows sorted by expert, the experts' products, rows back in order. tokens counts a token
-// once for each of its experts.
+// experts is all but the exchange: rows ordered by the device that they go to, ordered again by expert where they arrive, the
+// experts' products, and both orders undone. tokens counts a token once for each of its experts.
 func (s *sketch) experts(k pieceKey) *ir.Value {
 	m := &s.w.Model
-	x := op.Embedding(s.indices(k.tokens), s.input(k.tokens, m.Hidden))
+	reorder := func(x *ir.Value) *ir.Value { return op.Embedding(s.indices(k.tokens), x) }
+	x := reorder(reorder(s.input(k.tokens, m.Hidden)))
 	sizes := s.indices(k.local)
 	f := ceil(m.Experts.FFN, k.tp)
 	a := s.activation(f, func(n int) *ir.Value { return op.GroupedMatMul(x, s.weight(k.local, m.Hidden, n), sizes) })
-	y := op.GroupedMatMul(a, s.weight(k.local, f, m.Hidden), sizes)
-	return op.Embedding(s.indices(k.tokens), y)
+	y := reorder(reorder(op.GroupedMatMul(a, s.weight(k.local, f, m.Hidden), sizes)))
+	return op.Mul(y, s.input(k.tokens, 1)) // weighted by the router
 }
 
 func (s *sketch) embedding(k pieceKey) *ir.Value {

@@ -44,3 +44,13 @@ var published = sync.OnceValue(func() Calibration {
 
 // Published is level 1 from published micro-benchmarks.
 func Published() Calibration { return published() }
+
+// Measured says whether micro-benchmarks of a device have been published: products enough to level a curve by.
+func Measured(device string) bool {
+	for _, c := range published().Devices {
+		if c.Device == device {
+			return len(c.Products) >= levelProducts
+		}
+	}
+	return false
+}

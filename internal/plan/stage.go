@@ -9,6 +9,7 @@ type work struct {
 	again                  float64 // recomputation
 	tp, cp, ep             float64 // communication, forward and backward together
 	tpAgain                float64
+	fixed                  float64 // between kernels
 	gather                 float64 // what ZeRO-3 shows of its gathers and scatters
 	sends                  float64 // what is passed on and not hidden, both ways
 	params, experts        float64 // on one device
@@ -19,18 +20,18 @@ func (w *work) add(v *work) {
 	w.layers, w.moe = w.layers+v.layers, w.moe+v.moe
 	w.forward, w.input, w.weight, w.again = w.forward+v.forward, w.input+v.input, w.weight+v.weight, w.again+v.again
 	w.tp, w.cp, w.ep, w.tpAgain = w.tp+v.tp, w.cp+v.cp, w.ep+v.ep, w.tpAgain+v.tpAgain
-	w.gather, w.sends = w.gather+v.gather, w.sends+v.sends
+	w.gather, w.sends, w.fixed = w.gather+v.gather, w.sends+v.sends, w.fixed+v.fixed
 	w.params, w.experts = w.params+v.params, w.experts+v.experts
 	w.embedding, w.head = w.embedding || v.embedding, w.head || v.head
 }
 
 // forwardTime and backwardTime are how long a rank is busy with one micro-batch.
 func (w *work) forwardTime() float64 {
-	return w.forward + (w.tp+w.cp+w.ep)/2 + w.gather/3 + w.sends/2
+	return w.forward + (w.tp+w.cp+w.ep)/2 + w.gather/3 + w.sends/2 + w.fixed/3
 }
 
 func (w *work) backwardTime() float64 {
-	return w.input + w.weight + w.again + w.tpAgain + (w.tp+w.cp+w.ep)/2 + w.gather*2/3 + w.sends/2
+	return w.input + w.weight + w.again + w.tpAgain + (w.tp+w.cp+w.ep)/2 + w.gather*2/3 + w.sends/2 + w.fixed*2/3
 }
 
 func (w *work) busy() float64 { return w.forwardTime() + w.backwardTime() }
@@ -39,14 +40,15 @@ func (w *work) busy() float64 { return w.forwardTime() + w.backwardTime() }
 type rank struct {
 	work
 	device int
+	on     span
 }
 
 // stages is the work of every chunk, in the order that a micro-batch passes them, and of every rank.
 type stages struct {
 	chunks []work
 	ranks  []rank
-	// send is how long one message between neighbours takes.
-	send float64
+	// sends is how long a message from each rank to the next takes; the last one's goes to the first.
+	sends []float64
 }
 
 // split divides the model into chunks and prices them.
@@ -54,7 +56,7 @@ func (e *Estimator) split(s *Strategy) (*stages, error) {
 	layers := e.chunks(s)
 	t := &stages{chunks: make([]work, len(layers)), ranks: make([]rank, s.PP)}
 	for i := range t.ranks {
-		t.ranks[i].device = e.slowest(s, i)
+		t.ranks[i].device, t.ranks[i].on = e.slowest(s, i), e.spanOf(s, i)
 	}
 	e.sends(s, t)
 	first, dense := 0, e.w.Model.denseLayers()
@@ -65,11 +67,12 @@ func (e *Estimator) split(s *Strategy) (*stages, error) {
 		w.moe = n - max(0, min(n, dense-first))
 		w.embedding, w.head = c == 0, c == len(layers)-1
 		first += n
-		if err := e.load(s, w, r.device); err != nil {
+		if err := e.load(s, w, r); err != nil {
 			return nil, err
 		}
 		if e.w.Software.SyncSend && s.PP > 1 {
-			w.sends = t.send * float64(index(!w.embedding)+index(!w.head))
+			at := rankOf(s, c)
+			w.sends = t.sends[at]*float64(index(!w.head)) + t.sends[(at+s.PP-1)%s.PP]*float64(index(!w.embedding))
 		}
 		r.add(w)
 	}
@@ -109,8 +112,8 @@ func (e *Estimator) slowest(s *Strategy, stage int) int {
 }
 
 // load adds up a chunk's layers, embedding and head.
-func (e *Estimator) load(s *Strategy, w *work, device int) error {
-	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind, device: device}
+func (e *Estimator) load(s *Strategy, w *work, r *rank) error {
+	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind, device: r.device, on: r.on}
 	for _, moe := range [...]bool{false, true} {
 		n := w.layers - w.moe
 		if moe {
@@ -131,10 +134,10 @@ func (e *Estimator) load(s *Strategy, w *work, device int) error {
 		w.params += float64(n) * dense
 		w.experts += float64(n) * expert
 		if s.Zero >= 3 {
-			e.addGathers(s, w, c, float64(n), dense, expert)
+			e.addGathers(s, w, c, float64(n), dense, expert, r.on)
 		}
 	}
-	return e.addEnds(s, w, device)
+	return e.addEnds(s, w, r.device)
 }
 
 func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {
@@ -142,6 +145,7 @@ func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {
 	w.forward += n * c.compute.forward * k
 	w.input += n * c.compute.input * k
 	w.weight += n * c.compute.weight * k
+	w.fixed += n * e.cal.Constants.Layer
 	w.tp += n * (c.tpForward + c.tpBackward)
 	w.cp += n * (c.cpForward + c.cpBackward)
 	w.ep += n * (c.epForward + c.epBackward)
@@ -172,15 +176,14 @@ func (r Recompute) share(layers int) float64 {
 
 // addGathers adds what ZeRO-3 shows: parameters gathered twice and gradients scattered once for every layer and micro-batch, each
 // under the computation of the layer before.
-func (e *Estimator) addGathers(s *Strategy, w *work, c *layerCost, n, dense, expert float64) {
-	k := e.cal.Constants.communication()
+func (e *Estimator) addGathers(s *Strategy, w *work, c *layerCost, n, dense, expert float64, on span) {
 	a := e.shardAxis(s)
-	gather := k * e.cluster.Collective(cluster.AllGather, dense*e.bytes, a).Seconds
-	scatter := k * e.cluster.Collective(cluster.ReduceScatter, dense*e.w.Software.reduceBytes(), a).Seconds
+	gather := e.collective(cluster.AllGather, dense*e.bytes, a, on)
+	scatter := e.collective(cluster.ReduceScatter, dense*e.w.Software.reduceBytes(), a, on)
 	if expert > 0 {
 		a := e.expertAxis(s)
-		gather += k * e.cluster.Collective(cluster.AllGather, expert*e.bytes, a).Seconds
-		scatter += k * e.cluster.Collective(cluster.ReduceScatter, expert*e.w.Software.reduceBytes(), a).Seconds
+		gather += e.collective(cluster.AllGather, expert*e.bytes, a, on)
+		scatter += e.collective(cluster.ReduceScatter, expert*e.w.Software.reduceBytes(), a, on)
 	}
 	if e.w.Software.Sync {
 		w.gather += n * (2*gather + scatter)
@@ -238,12 +241,29 @@ func (e *Estimator) addEnds(s *Strategy, w *work, device int) error {
 	return nil
 }
 
-// sends prices a message between neighbours: every member of a tensor-parallel group sends its part.
+// sends prices a message from each rank to the next: every member of a tensor-parallel group sends its part.
 func (e *Estimator) sends(s *Strategy, t *stages) {
 	if s.PP == 1 {
 		return
 	}
 	bytes := e.bytes * float64(ceil(s.Micro*e.w.Seq, s.CP)) * float64(e.w.Model.Hidden) / float64(s.TP)
-	a := cluster.Axis{Size: 2, Stride: s.TP * s.CP * s.DP}
-	t.send = e.cal.Constants.communication() * e.cluster.Collective(cluster.SendRecv, bytes, a).Seconds
+	per := s.TP * s.CP * s.DP
+	t.sends = make([]float64, s.PP)
+	for i := range t.sends {
+		if i > 0 && e.cluster.Uniform() {
+			t.sends[i] = t.sends[0]
+			continue
+		}
+		from, to := i*per, (i+1)%s.PP*per
+		a := cluster.Axis{Size: 2, Stride: per}
+		if to < from { // from the last to the first
+			from, to = to, from
+			a.Stride = to - from
+		}
+		on := span{}
+		if !e.cluster.Uniform() {
+			on = span{from, to + per}
+		}
+		t.sends[i] = e.collective(cluster.SendRecv, bytes, a, on)
+	}
 }

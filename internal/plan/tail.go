@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/galley-ml/galley/internal/cluster"
+import (
+	"math"
+
+	"github.com/galley-ml/galley/internal/cluster"
+)
 
 // tail is what follows the last backward pass on the rank where it takes longest: gradients reduced, parameters updated and gathered.
 func (e *Estimator) tail(s *Strategy, t *stages, out *Estimate) {
@@ -26,7 +30,7 @@ func (e *Estimator) rankTail(s *Strategy, r *rank) Parts {
 	if e.w.Model.Tied && s.PP > 1 && r.embedding != r.head {
 		bytes := float64(e.w.Model.Vocab) * float64(e.w.Model.Hidden) / float64(s.TP) * e.w.Software.reduceBytes()
 		ends := cluster.Axis{Size: 2, Stride: (s.PP - 1) * s.TP * s.CP * s.DP}
-		p.DP += e.cal.Constants.communication() * e.cluster.Collective(cluster.AllReduce, bytes, ends).Seconds
+		p.DP += e.collective(cluster.AllReduce, bytes, ends, e.ends(s))
 	}
 	own := r.params/e.shards(s, dense.Size) + r.experts/e.shards(s, e.expertAxis(s).Size)
 	d := e.pricers[r.device]
@@ -34,6 +38,14 @@ func (e *Estimator) rankTail(s *Strategy, r *rank) Parts {
 	p.Optimizer = e.cal.Constants.compute() * own * (1 - s.Offload.Optimizer) * moved / (d.device.Bandwidth * d.curve.Stream)
 	p.Offload = e.offload(s, r, own)
 	return p
+}
+
+// ends is the devices that the embedding and its copy lie among.
+func (e *Estimator) ends(s *Strategy) span {
+	if e.cluster.Uniform() {
+		return span{}
+	}
+	return span{0, s.World()}
 }
 
 // What an update moves for each parameter: the float32 copy and both moments read and written, the 16-bit copy written; and how
@@ -70,27 +82,36 @@ func (e *Estimator) shards(s *Strategy, d int) float64 {
 	return float64(d)
 }
 
-// reduction is what reducing the gradients of n parameters adds to a step.
+// reduction is what reducing the gradients of n parameters adds to a step. With ZeRO they are scattered and the parameters
+// gathered; where it shards over fewer ranks than there are replicas, the parts are reduced between those groups.
 func (e *Estimator) reduction(s *Strategy, r *rank, n float64, a cluster.Axis) float64 {
 	if a.Size <= 1 || n == 0 {
 		return 0
 	}
-	k := e.cal.Constants.communication()
-	wire := n * e.w.Software.reduceBytes()
 	backward := r.input + r.weight + r.again
+	wire := n * e.w.Software.reduceBytes()
+	if s.Zero == 0 {
+		return e.under(e.bucketed(cluster.AllReduce, wire, n, a, r.on), backward, r)
+	}
+	shard := a
+	t := 0.0
+	if s.Shard > 0 && s.Shard < a.Size {
+		shard.Size = s.Shard
+		across := cluster.Axis{Size: a.Size / s.Shard, Stride: a.Stride * s.Shard}
+		k := float64(s.Shard)
+		t = e.under(e.bucketed(cluster.AllReduce, wire/k, n/k, across, r.on), backward, r)
+	}
 	if s.Zero >= 3 {
-		if s.Shard == 0 || s.Shard >= a.Size {
-			return 0 // done layer by layer
-		}
-		a = cluster.Axis{Size: a.Size / s.Shard, Stride: a.Stride * s.Shard}
-		wire /= float64(s.Shard)
+		return t // the rest is done layer by layer
 	}
-	if s.Zero == 0 || s.Zero >= 3 {
-		return e.under(k*e.cluster.Collective(cluster.AllReduce, wire, a).Seconds, backward, r)
-	}
-	scatter := k * e.cluster.Collective(cluster.ReduceScatter, wire, a).Seconds
-	gather := k * e.cluster.Collective(cluster.AllGather, n*e.bytes, a).Seconds
-	return e.under(scatter, backward, r) + e.under(gather, r.forward, r)
+	t += e.under(e.bucketed(cluster.ReduceScatter, wire, n, shard, r.on), backward, r)
+	return t + e.under(e.bucketed(cluster.AllGather, n*e.bytes, n, shard, r.on), r.forward, r)
+}
+
+// bucketed is the time of a collective over n elements that is done in pieces.
+func (e *Estimator) bucketed(kind cluster.Kind, bytes, n float64, a cluster.Axis, on span) float64 {
+	pieces := math.Ceil(n / e.w.Software.bucket(a.Size))
+	return pieces * e.collective(kind, bytes/pieces, a, on)
 }
 
 // under is what is left of communication beside the computation of one micro-batch, of which the last layer's cannot be hidden.

@@ -29,6 +29,8 @@ type Software struct {
 	Sync bool `yaml:"sync,omitempty" json:"sync,omitempty"`
 	// SyncSend waits for what pipeline stages send each other.
 	SyncSend bool `yaml:"sync_send,omitempty" json:"sync_send,omitempty"`
+	// Serial runs nothing beside computation, not even what every program hides: keys that go round, inputs gathered again.
+	Serial bool `yaml:"serial,omitempty" json:"serial,omitempty"`
 	// HideTP is the part of tensor-parallel communication that runs under products, 0 to 1.
 	HideTP float64 `yaml:"hide_tp,omitempty" json:"hide_tp,omitempty"`
 	// HideEP is the same of the exchange between experts.
@@ -37,8 +39,14 @@ type Software struct {
 	GradBytes int `yaml:"grad_bytes,omitempty" json:"grad_bytes,omitempty"`
 	// ReduceBytes is what an element of a gradient takes on the wire; 0 means GradBytes.
 	ReduceBytes int `yaml:"reduce_bytes,omitempty" json:"reduce_bytes,omitempty"`
-	// Logits keeps all logits and their float32 copies; a fused or chunked loss does not.
-	Logits bool `yaml:"logits,omitempty" json:"logits,omitempty"`
+	// Bucket is how many elements of gradients are reduced at once; 0 means what Megatron does: 40 million, or a million for each
+	// replica.
+	Bucket float64 `yaml:"bucket,omitempty" json:"bucket,omitempty"`
+	// LogitBytes is what the loss keeps of each logit at its peak: 12 where it is made of plain ops, 16-bit and float32 copies of both
+	// logits and gradients; 0 is a fused loss, with 16-bit copies alone.
+	LogitBytes int `yaml:"logit_bytes,omitempty" json:"logit_bytes,omitempty"`
+	// CommBuffer is how many elements of gradients lie in buffers of their own while they are reduced.
+	CommBuffer float64 `yaml:"comm_buffer,omitempty" json:"comm_buffer,omitempty"`
 	// Eager is how much more an eager framework keeps of a layer's activations than fused kernels would; 0 means 1.
 	Eager float64 `yaml:"eager,omitempty" json:"eager,omitempty"`
 	// Elementwise is how many times as many bytes as fused kernels the element-wise ops move; 0 means 1.
@@ -86,4 +94,11 @@ func (s *Software) reduceBytes() float64 {
 		return s.gradBytes()
 	}
 	return float64(s.ReduceBytes)
+}
+
+func (s *Software) bucket(replicas int) float64 {
+	if s.Bucket > 0 {
+		return s.Bucket
+	}
+	return max(40e6, 1e6*float64(replicas))
 }

@@ -9,7 +9,7 @@ import (
 type Simulated struct {
 	Plan     Plan
 	Timeline *pipeline.Timeline
-	// Tail is what follows the last backward pass: gradients, optimizer, offloading, fixed costs.
+	// Tail is what follows the last backward pass: gradients, optimizer, offloading.
 	Tail []Part
 	// Held is the bytes that a device of each rank holds besides the activations of micro-batches.
 	Held []float64
@@ -55,11 +55,11 @@ func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error
 	for _, st := range est.Stages {
 		busy = max(busy, st.Forward+st.Backward)
 	}
-	data := max(0, est.Step-p.Bubble-float64(s.Micros(e.Workload().Batch))*busy-p.Optimizer-p.Offload-p.Fixed)
+	data := max(0, est.Step-p.Bubble-float64(s.Micros(e.Workload().Batch))*busy-p.Optimizer-p.Offload)
 	if data < 1e-9*est.Step {
 		data = 0
 	}
-	for _, x := range []Part{{"reduce gradients", data}, {"optimizer", p.Optimizer}, {"offload", p.Offload}, {"fixed", p.Fixed}} {
+	for _, x := range []Part{{"reduce gradients", data}, {"optimizer", p.Optimizer}, {"offload", p.Offload}} {
 		if x.Value > 0 {
 			out.Tail = append(out.Tail, x)
 		}

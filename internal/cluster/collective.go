@@ -68,6 +68,9 @@ func (c *Cluster) shape(a Axis) shape {
 		if a.Stride < g.Devices {
 			local = max(1, min(a.Size, g.Devices/max(1, a.Stride)))
 		}
+		if c.NumHosts() == 1 { // also where the last of a group is less than a stride from the end
+			local = a.Size
+		}
 		if i == 0 || local < s.local {
 			s.local = local
 		}

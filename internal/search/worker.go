@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/plan"
@@ -20,7 +21,7 @@ func (w *worker) least(x plan.Strategy, r relief) (Plan, bool) {
 	x.Recompute, x.Offload = r.recompute, r.offload
 	w.priced++
 	e, err := w.p.Least(x)
-	return Plan{x, e}, err == nil
+	return Plan{x, e}, err == nil && !math.IsInf(e.Step, 1) // no way between some devices
 }
 
 // settle prices what fits and may be good enough, and keeps it if it is.

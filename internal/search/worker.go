@@ -24,16 +24,20 @@ func (w *worker) least(x plan.Strategy, r relief) (Plan, bool) {
 	return Plan{x, e}, err == nil && !math.IsInf(e.Step, 1) // no way between some devices
 }
 
-// settle prices what fits and may be good enough, and keeps it if it is.
-func (w *worker) settle(p Plan, f family) {
+// settle prices what may be good enough, and keeps it if it is and fits; ok is false where it was not priced.
+func (w *worker) settle(p Plan, f family) (priced Plan, ok bool) {
 	if p.Estimate.Step > w.s.limit(f) {
-		return
+		return Plan{}, false
 	}
 	w.priced++
 	e, err := w.p.Estimate(p.Strategy)
-	if err == nil && e.Fits && e.Step <= w.s.limit(f) {
+	if err != nil {
+		return Plan{}, false
+	}
+	if e.Fits && e.Step <= w.s.limit(f) {
 		w.s.keep(Plan{p.Strategy, e})
 	}
+	return Plan{p.Strategy, e}, true
 }
 
 // visit prices what a cell leaves open: first as if memory were no matter, then, the fastest first, with as much relief as
@@ -107,12 +111,14 @@ func (w *worker) share(x plan.Strategy, f family) {
 // relieve finds the cheapest relief of memory with which a strategy fits. Relief only costs time, and along a line, from its
 // second entry on, memory only falls, so that the first that fits is the best of its line.
 func (w *worker) relieve(first Plan, f family) {
-	if first.Estimate.Fits {
-		w.settle(first, f)
-		return
-	}
 	x := first.Strategy
 	lines := w.s.space.reliefs(x)
+	if first.Estimate.Fits {
+		if p, ok := w.settle(first, f); ok {
+			w.longer(first, p, lines[0], f)
+		}
+		return
+	}
 	if !w.hopeful(x, lines) {
 		return
 	}
@@ -126,6 +132,26 @@ func (w *worker) relieve(first Plan, f family) {
 		if first.Estimate.Fits {
 			w.settle(first, f)
 		} else if p, ok := w.along(x, line); ok {
+			w.settle(p, f)
+		}
+	}
+}
+
+// longer tries what is computed again although there is room: where communication is much slower than computing, longer passes
+// may hide more of it than they cost. Where computing everything again does not pay, nothing of it does.
+func (w *worker) longer(first, settled Plan, line []relief, f family) {
+	if settled.Estimate.Parts.DP+settled.Estimate.Parts.Bubble == 0 || len(line) == 1 {
+		return
+	}
+	last, ok := w.least(first.Strategy, line[len(line)-1])
+	if !ok || last.Estimate.Step >= settled.Estimate.Step || last.Estimate.Step > w.s.limit(f) {
+		return
+	}
+	if all, ok := w.settle(last, f); !ok || all.Estimate.Step >= settled.Estimate.Step {
+		return
+	}
+	for _, r := range line[1 : len(line)-1] {
+		if p, ok := w.least(first.Strategy, r); ok && p.Estimate.Fits {
 			w.settle(p, f)
 		}
 	}

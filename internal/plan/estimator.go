@@ -10,7 +10,8 @@ import (
 // Estimator prices strategies of one workload on one cluster. It may be used from many goroutines.
 type Estimator struct {
 	w       Workload
-	cluster *cluster.Cluster
+	given   *cluster.Cluster
+	cluster *cluster.Cluster // with nothing left open
 	cal     Calibration
 	bytes   float64 // of an activation's element
 	pricers []*pricer
@@ -33,7 +34,7 @@ func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, 
 		return nil, err
 	}
 	e := &Estimator{
-		w: w, cluster: c, cal: cal, bytes: float64(precisions[w.Precision].bytes),
+		w: w, given: c, cluster: c.Filled(), cal: cal, bytes: float64(precisions[w.Precision].bytes),
 		pieces: map[storedPiece]piece{}, layers: map[layerKey]*layerCost{}, schedules: map[scheduleKey]*generated{}, traffic: map[trafficKey]*cluster.Traffic{},
 		simulators: sync.Pool{New: func() any { return new(simulation) }},
 	}
@@ -51,7 +52,7 @@ func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, 
 func (e *Estimator) Workload() Workload { return e.w }
 
 // Cluster is what it is priced on.
-func (e *Estimator) Cluster() *cluster.Cluster { return e.cluster }
+func (e *Estimator) Cluster() *cluster.Cluster { return e.given }
 
 // Check says why a strategy cannot be run, or nil. Memory is not asked for.
 func (e *Estimator) Check(s Strategy) error {

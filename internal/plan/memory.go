@@ -9,8 +9,11 @@ func (e *Estimator) stateBytes(n, d float64, s *Strategy) Memory {
 	}
 	m := Memory{Weights: n * weight, Gradients: n * grad, Optimizer: n * states}
 	switch {
-	case s.Zero >= 3: // the float32 copy is the parameter
-		m.Weights, m.Gradients, m.Optimizer = n*4/d, n*grad/d, n*8/d
+	case s.Zero >= 3:
+		m.Weights, m.Gradients, m.Optimizer = n*weight/d, n*grad/d, n*states/d
+		if grad == 4 { // the float32 copy is the parameter, and what is gathered is a short copy of it
+			m.Weights, m.Optimizer = n*4/d, n*8/d
+		}
 	case s.Zero == 2:
 		m.Gradients, m.Optimizer = m.Gradients/d, m.Optimizer/d
 		if s.PP > 1 { // micro-batches in flight keep gradients whole
@@ -117,7 +120,12 @@ func (e *Estimator) memory(s *Strategy, t *stages, micros int, out *Estimate) er
 		if err != nil {
 			return err
 		}
-		m := e.rankMemory(s, r, flight)
+		var m Memory
+		if i > 0 && t.ranks[i] == t.ranks[i-1] && out.Stages[i-1].InFlight == flight {
+			m = out.Stages[i-1].Memory
+		} else {
+			m = e.rankMemory(s, r, flight)
+		}
 		dev := &e.cluster.Groups[r.device].Device
 		out.Stages[i] = Stage{Layers: r.layers, Forward: r.forwardTime(), Backward: r.backwardTime(), Weight: r.weight,
 			Memory: m, Limit: dev.Memory, InFlight: flight}

@@ -10,6 +10,9 @@ import (
 func (e *Estimator) tail(s *Strategy, t *stages, out *Estimate) {
 	worst := Parts{}
 	for i := range t.ranks {
+		if i > 0 && t.ranks[i] == t.ranks[i-1] { // most are alike
+			continue
+		}
 		p := e.rankTail(s, &t.ranks[i])
 		if p.Sum() > worst.Sum() {
 			worst = p

@@ -125,7 +125,11 @@ func (s *search) bounds() ([]cell, error) {
 				return nil
 			}
 			for i := first; i < min(first+boundBatch, len(list)); i++ {
-				cells[i] = cell{list[i], s.bound(list[i])}
+				b, err := s.c.Pricer.Floor(list[i])
+				if err != nil {
+					b = math.Inf(1)
+				}
+				cells[i] = cell{list[i], b}
 			}
 		}
 	})
@@ -133,24 +137,6 @@ func (s *search) bounds() ([]cell, error) {
 	slices.SortStableFunc(cells, func(a, b cell) int { return cmp.Compare(a.bound, b.bound) })
 	return cells, err
 }
-
-// bound is the least that a cell takes; infinite where another is better in all respects: tensor parallelism without sequence
-// parallelism keeps more and, where it is no faster, has nothing for it.
-func (s *search) bound(c plan.Strategy) float64 {
-	b, err := s.c.Pricer.Floor(c)
-	if err != nil {
-		return math.Inf(1)
-	}
-	if c.TP > 1 && !c.SP && !s.c.Pin.has("sp") && s.w().Seq/max(1, c.CP)%c.TP == 0 {
-		c.SP = true
-		if other, err := s.c.Pricer.Floor(c); err == nil && other <= b {
-			return math.Inf(1)
-		}
-	}
-	return b
-}
-
-func (s *search) w() *plan.Workload { return &s.c.Workload }
 
 // boundBatch is how many cells a worker takes at a time: one takes a microsecond.
 const boundBatch = 64

@@ -129,10 +129,14 @@ func (w *worker) relieve(first Plan, f family) {
 				continue
 			}
 		}
-		if first.Estimate.Fits {
-			w.settle(first, f)
-		} else if p, ok := w.along(x, line); ok {
-			w.settle(p, f)
+		at := 0
+		if !first.Estimate.Fits {
+			if first, at = w.along(x, line); at == 0 {
+				continue
+			}
+		}
+		if p, ok := w.settle(first, f); ok {
+			w.longer(first, p, line[at:], f)
 		}
 	}
 }
@@ -185,14 +189,14 @@ func (w *worker) hopeful(x plan.Strategy, lines [][]relief) bool {
 	return false
 }
 
-// along finds the first relief of a line that fits, by halving.
-func (w *worker) along(x plan.Strategy, line []relief) (Plan, bool) {
+// along finds the first relief of a line that fits, by halving, and its place; 0 is none: the first one is known not to fit.
+func (w *worker) along(x plan.Strategy, line []relief) (Plan, int) {
 	if len(line) == 1 {
-		return Plan{}, false
+		return Plan{}, 0
 	}
 	best, ok := w.least(x, line[len(line)-1])
 	if !ok || !best.Estimate.Fits {
-		return Plan{}, false
+		return Plan{}, 0
 	}
 	low, high := 0, len(line)-1 // low does not fit, high does
 	for high-low > 1 {
@@ -204,5 +208,5 @@ func (w *worker) along(x plan.Strategy, line []relief) (Plan, bool) {
 			low = mid
 		}
 	}
-	return best, true
+	return best, high
 }

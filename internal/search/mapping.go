@@ -1,7 +1,9 @@
 package search
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/galley-ml/galley/internal/cluster"
 )
@@ -55,14 +57,38 @@ func (r *roads) nest(t *Traffic) []int {
 	for d := range r.c.Size() {
 		blocks = append(blocks, []int{d})
 	}
-	for _, n := range t.Nest {
+	for _, n := range t.Nest[:max(0, len(t.Nest)-1)] {
 		blocks = r.join(blocks, n)
 	}
 	var devices []int
-	for _, b := range blocks {
+	for _, b := range r.byWork(t, blocks) {
 		devices = append(devices, b...)
 	}
-	return devices[:t.Ranks]
+	return devices[:min(len(devices), t.Ranks)]
+}
+
+// byWork orders the outermost blocks so that those that compute the most are on the fastest devices; blocks that compute alike keep
+// near each other.
+func (r *roads) byWork(t *Traffic, blocks [][]int) [][]int {
+	if len(t.Work) == 0 || len(blocks) < 2 {
+		if len(blocks) > 1 {
+			blocks = r.join(blocks, len(blocks))
+		}
+		return blocks
+	}
+	size := t.Ranks / len(blocks)
+	stages := make([]int, len(blocks))
+	for i := range stages {
+		stages[i] = i
+	}
+	slices.SortStableFunc(stages, func(a, b int) int { return cmp.Compare(t.Work[b*size], t.Work[a*size]) })
+	blocks = slices.Clone(blocks)
+	slices.SortStableFunc(blocks, func(a, b []int) int { return cmp.Compare(r.speed[b[0]], r.speed[a[0]]) })
+	placed := make([][]int, len(blocks))
+	for i, stage := range stages {
+		placed[stage] = blocks[i]
+	}
+	return placed
 }
 
 // join makes blocks of n blocks: the first that is left, and those nearest to it; where several are as near, those of devices
@@ -104,9 +130,10 @@ func (r *roads) nearness(first, last, b []int) float64 {
 	return math.Log1p(way) - 100*unlike
 }
 
-// swap exchanges the devices of two ranks as long as that helps; a device beyond the ranks is free to be taken.
+// swap exchanges the devices of two ranks as long as that helps: the price, or at the same price what all ranks take together.
 func (r *roads) swap(t *Traffic, m *Mapping, load []float64) {
 	tries := 0
+	worst, all := r.weigh(t, m.Devices, load)
 	for better := true; better; {
 		better = false
 		for i := range m.Devices {
@@ -116,11 +143,13 @@ func (r *roads) swap(t *Traffic, m *Mapping, load []float64) {
 					continue // devices of a host are alike
 				}
 				if tries++; tries > maxTries {
+					m.Seconds = worst
 					return
 				}
 				m.Devices[i], m.Devices[j] = b, a
-				if p := r.price(t, m.Devices, load); p < m.Seconds*(1-1e-9) {
-					m.Seconds, better = p, true
+				w, x := r.weigh(t, m.Devices, load)
+				if w < worst*(1-1e-9) || w <= worst && x < all*(1-1e-9) {
+					worst, all, better = w, x, true
 					m.Swaps++
 				} else {
 					m.Devices[i], m.Devices[j] = a, b
@@ -128,4 +157,5 @@ func (r *roads) swap(t *Traffic, m *Mapping, load []float64) {
 			}
 		}
 	}
+	m.Seconds = worst
 }

@@ -85,23 +85,31 @@ func (r *roads) way(a, b int) float64 {
 	return w
 }
 
-// price is the seconds of a step's communication, and of computing where devices differ, if ranks run on these devices.
+// price is the seconds of a step's communication, and of computing where devices differ, if ranks run on these devices. load is
+// scratch space, by host.
 func (r *roads) price(t *Traffic, devices []int, load []float64) float64 {
-	total := 0.0
+	worst, _ := r.weigh(t, devices, load)
+	return worst
+}
+
+// weigh is the price, and what all ranks together take: of two maps with one price, the one with less of that is nearer to a
+// better one.
+func (r *roads) weigh(t *Traffic, devices []int, load []float64) (worst, all float64) {
 	for i := range t.Phases {
-		total += r.phase(&t.Phases[i], devices, load)
+		w, a := r.phase(&t.Phases[i], devices, load)
+		worst, all = worst+w, all+a
 	}
 	slowest := 0.0
 	for rank, w := range t.Work {
-		slowest = math.Max(slowest, w/r.speed[devices[rank]])
+		x := w / r.speed[devices[rank]]
+		slowest, all = math.Max(slowest, x), all+x
 	}
-	return total + slowest
+	return worst + slowest, all
 }
 
-// phase is the time of the slowest link or of the busiest host's cards. load is scratch space, by host.
-func (r *roads) phase(p *Phase, devices []int, load []float64) float64 {
+// phase is the time of the slowest link or of the busiest host's cards, and that of all links together.
+func (r *roads) phase(p *Phase, devices []int, load []float64) (worst, all float64) {
 	clear(load)
-	worst := 0.0
 	for _, ring := range p.Rings {
 		n := len(ring)
 		if n < 2 {
@@ -112,7 +120,8 @@ func (r *roads) phase(p *Phase, devices []int, load []float64) float64 {
 				break
 			}
 			a, b := devices[rank], devices[ring[(i+1)%n]]
-			worst = math.Max(worst, p.Bytes/r.way(a, b))
+			x := p.Bytes / r.way(a, b)
+			worst, all = math.Max(worst, x), all+x
 			if r.host[a] != r.host[b] {
 				load[r.host[a]] += p.Bytes
 			}
@@ -123,7 +132,7 @@ func (r *roads) phase(p *Phase, devices []int, load []float64) float64 {
 			worst = math.Max(worst, bytes/r.card[h])
 		}
 	}
-	return worst
+	return worst, all
 }
 
 // TrafficOf is what the ranks of a plan exchange and compute in a step, as bytes on the wire: what a ring of each dimension

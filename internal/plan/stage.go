@@ -67,7 +67,10 @@ func (e *Estimator) split(s *Strategy) (*stages, error) {
 		w.moe = n - max(0, min(n, dense-first))
 		w.embedding, w.head = c == 0, c == len(layers)-1
 		first += n
-		if err := e.load(s, w, r); err != nil {
+		if like := t.alike(s, c); like != nil {
+			*w = *like
+			w.sends = 0
+		} else if err := e.load(s, w, r); err != nil {
 			return nil, err
 		}
 		if e.w.Software.SyncSend && s.PP > 1 {
@@ -77,6 +80,19 @@ func (e *Estimator) split(s *Strategy) (*stages, error) {
 		r.add(w)
 	}
 	return t, nil
+}
+
+// alike is the chunk before, if it has the same layers on devices of the same kind: most have.
+func (t *stages) alike(s *Strategy, c int) *work {
+	if c < 2 {
+		return nil
+	}
+	a, b := &t.chunks[c-1], &t.chunks[c]
+	x, y := &t.ranks[rankOf(s, c-1)], &t.ranks[rankOf(s, c)]
+	if a.layers != b.layers || a.moe != b.moe || b.head || x.device != y.device || x.on != y.on {
+		return nil
+	}
+	return a
 }
 
 func index(b bool) int {

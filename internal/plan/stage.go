@@ -153,7 +153,12 @@ func (e *Estimator) load(s *Strategy, w *work, r *rank) error {
 			e.addGathers(s, w, c, float64(n), dense, expert, r.on)
 		}
 	}
-	return e.addEnds(s, w, r.device)
+	if err := e.addEnds(s, w, r.device); err != nil {
+		return err
+	}
+	passes := 3 + s.Recompute.share(w.layers)
+	w.fixed = max(w.fixed, float64(w.layers)*passes*e.w.Software.Issue-w.busy()+w.fixed)
+	return nil
 }
 
 func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/galley-ml/galley/internal/cluster"
@@ -19,33 +20,64 @@ func (c *runCase) readCluster() error {
 	if n := c.strategy.World(); n != *r.GPUs {
 		return fmt.Errorf("dp·tp·pp·cp is %d, devices are %d", n, *r.GPUs)
 	}
-	g, err := cluster.Preset(r.GPU)
+	g, err := device(r.GPU)
 	if err != nil {
-		return fmt.Errorf("unknown hardware %q", r.GPU)
+		return err
 	}
 	if err := c.overrule(&g); err != nil {
 		return err
 	}
-	g.Devices = *r.GPUs
+	g.Devices = min(usualHost, *r.GPUs)
 	if r.PerNode != nil && *r.PerNode > 0 {
 		g.Devices = min(*r.PerNode, *r.GPUs)
 	}
-	if *r.GPUs%g.Devices != 0 {
-		return fmt.Errorf("%d devices do not fill hosts of %d", *r.GPUs, g.Devices)
-	}
 	g.Hosts = *r.GPUs / g.Devices
-	if r.Inter != nil {
-		g.NIC = cluster.Link{Kind: "ib", Bandwidth: *r.Inter * 1e9}
-		g.NICs = g.Devices
-	} else if g.Hosts > 1 {
-		c.assumed = append(c.assumed, "network")
+	if *r.GPUs > g.Devices {
+		c.network(&g)
 	}
-	c.cluster = &cluster.Cluster{Groups: []cluster.Group{g.Connected()}}
+	c.cluster = &cluster.Cluster{Groups: []cluster.Group{g}}
+	if rest := *r.GPUs % g.Devices; rest > 0 { // a host that is not full
+		last := g
+		last.Hosts, last.Devices, last.NICs = 1, rest, max(1, g.NICs*rest/g.Devices)
+		c.cluster.Groups = append(c.cluster.Groups, last)
+	}
 	if err := c.cluster.Check(); err != nil {
 		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "cluster: "))
 	}
 	return nil
 }
+
+// usualHost is how many devices a host has where a row does not say.
+const usualHost = 8
+
+// network gives hosts the row's network, or that of hosts known to have the device, or a usual one.
+func (c *runCase) network(g *cluster.Group) {
+	if r := &c.row.Cluster; r.Inter != nil && *r.Inter > 0 {
+		g.NIC, g.NICs = cluster.Link{Kind: "ib", Bandwidth: *r.Inter * 1e9}, g.Devices
+		return
+	}
+	c.assumed = append(c.assumed, "network")
+	hosts := g.Hosts
+	g.Hosts = 2
+	*g = g.Connected()
+	g.Hosts = hosts
+	if g.NICs == 0 {
+		g.NIC, g.NICs = cluster.Link{Kind: "ib", Bandwidth: 25e9}, g.Devices
+	}
+}
+
+// device is the preset of a name as people write it: A100-SXM4-80GB and A100 80GB are A100-SXM-80GB.
+func device(name string) (cluster.Group, error) {
+	for _, n := range []string{name, strings.ReplaceAll(name, " ", "-"), socket.ReplaceAllString(name, "SXM")} {
+		if g, err := cluster.Preset(n); err == nil {
+			return g, nil
+		}
+	}
+	return cluster.Group{}, fmt.Errorf("unknown hardware %q", name)
+}
+
+// socket is a number of NVIDIA's sockets, which names seldom have.
+var socket = regexp.MustCompile(`SXM\d`)
 
 // overrule puts the row's numbers over the preset's.
 func (c *runCase) overrule(g *cluster.Group) error {
@@ -75,9 +107,9 @@ func (c *runCase) readNodes() error {
 	out := &cluster.Cluster{}
 	per := max(1, value(r.PerNode))
 	for _, n := range r.Nodes {
-		g, err := cluster.Preset(n.GPU)
+		g, err := device(n.GPU)
 		if err != nil {
-			return fmt.Errorf("unknown hardware %q", n.GPU)
+			return err
 		}
 		g.Hosts, g.Devices = 1, per
 		if n.GPUs != nil {

@@ -137,6 +137,9 @@ func readRuns(path string) ([]runRow, error) {
 	} else if !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
 		return nil, runsError(path, text, err)
 	}
+	if rows, ok := readFlat(text); ok {
+		return rows, nil
+	}
 	var file struct{ Runs, Rows []runRow }
 	if err := json.Unmarshal(text, &file); err != nil {
 		return nil, runsError(path, text, err)

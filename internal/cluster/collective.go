@@ -64,13 +64,7 @@ func (c *Cluster) shape(a Axis) shape {
 	s := shape{size: a.Size, inner: math.Inf(1), outer: math.Inf(1), nvls: true}
 	for i := range c.Groups {
 		g := &c.Groups[i]
-		local := 1
-		if a.Stride < g.Devices {
-			local = max(1, min(a.Size, g.Devices/max(1, a.Stride)))
-		}
-		if c.NumHosts() == 1 { // also where the last of a group is less than a stride from the end
-			local = a.Size
-		}
+		local := min(a.Size, (g.Devices-1)/max(1, a.Stride)+1)
 		if i == 0 || local < s.local {
 			s.local = local
 		}

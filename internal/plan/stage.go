@@ -67,7 +67,10 @@ func (e *Estimator) split(s *Strategy) (*stages, error) {
 		w.moe = n - max(0, min(n, dense-first))
 		w.embedding, w.head = c == 0, c == len(layers)-1
 		first += n
-		if err := e.load(s, w, r); err != nil {
+		if like := t.alike(s, c); like != nil {
+			*w = *like
+			w.sends = 0
+		} else if err := e.load(s, w, r); err != nil {
 			return nil, err
 		}
 		if e.w.Software.SyncSend && s.PP > 1 {
@@ -77,6 +80,19 @@ func (e *Estimator) split(s *Strategy) (*stages, error) {
 		r.add(w)
 	}
 	return t, nil
+}
+
+// alike is the chunk before, if it has the same layers on devices of the same kind: most have.
+func (t *stages) alike(s *Strategy, c int) *work {
+	if c < 2 {
+		return nil
+	}
+	a, b := &t.chunks[c-1], &t.chunks[c]
+	x, y := &t.ranks[rankOf(s, c-1)], &t.ranks[rankOf(s, c)]
+	if a.layers != b.layers || a.moe != b.moe || b.head || x.device != y.device || x.on != y.on {
+		return nil
+	}
+	return a
 }
 
 func index(b bool) int {
@@ -137,7 +153,12 @@ func (e *Estimator) load(s *Strategy, w *work, r *rank) error {
 			e.addGathers(s, w, c, float64(n), dense, expert, r.on)
 		}
 	}
-	return e.addEnds(s, w, r.device)
+	if err := e.addEnds(s, w, r.device); err != nil {
+		return err
+	}
+	passes := 3 + s.Recompute.share(w.layers)
+	w.fixed = max(w.fixed, float64(w.layers)*passes*e.w.Software.Issue-w.busy()+w.fixed)
+	return nil
 }
 
 func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {

@@ -51,6 +51,9 @@ type Software struct {
 	Eager float64 `yaml:"eager,omitempty" json:"eager,omitempty"`
 	// Elementwise is how many times as many bytes as fused kernels the element-wise ops move; 0 means 1.
 	Elementwise float64 `yaml:"elementwise,omitempty" json:"elementwise,omitempty"`
+	// Issue is seconds that the host takes to start the ops of one layer's forward pass; the backward pass takes twice that. Devices
+	// that are done sooner wait. 0 is a program that is started as a whole.
+	Issue float64 `yaml:"issue,omitempty" json:"issue,omitempty"`
 	// FullHead means that logits are computed in full on every member of a tensor-parallel group.
 	FullHead bool `yaml:"full_head,omitempty" json:"full_head,omitempty"`
 }

@@ -84,14 +84,15 @@ func Search(c Config) (*Result, error) {
 	return s.result(cells), nil
 }
 
-// family is a division of the devices: of each the best plan is kept.
+// family is what people tell plans apart by: of each the best plan is kept. Over how many devices a sequence is spread matters less
+// than whether it is.
 type family struct {
-	tp, cp, pp, ep int
-	sp             bool
+	tp, pp, ep int
+	context    bool
 }
 
 func familyOf(s plan.Strategy) family {
-	return family{max(1, s.TP), max(1, s.CP), max(1, s.PP), max(1, s.EP), s.SP}
+	return family{max(1, s.TP), max(1, s.PP), max(1, s.EP), s.CP > 1}
 }
 
 // cell is a division with the least that a step of it takes.

@@ -23,7 +23,7 @@ func brute(c Config) (best Plan, found bool, tried int) {
 					for _, line := range s.reliefs(x) {
 						for _, r := range line {
 							x.Recompute, x.Offload = r.recompute, r.offload
-							e, err := c.Pricer.Estimate(x)
+							e, err := c.Pricer.Exact(x)
 							tried++
 							if p := (Plan{x, e}); err == nil && e.Fits && (!found || p.before(best)) {
 								best, found = p, true
@@ -116,7 +116,7 @@ func TestFloor(t *testing.T) {
 				x.Layers = nil
 				for _, z := range s.shares(x) {
 					x.Zero, x.Shard = z.zero, z.shard
-					e, err := c.Pricer.Estimate(x)
+					e, err := c.Pricer.Exact(x)
 					if err != nil {
 						continue
 					}

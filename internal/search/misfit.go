@@ -137,7 +137,7 @@ func (c Config) thriftiest(stop func(p Plan) bool) {
 				}
 				line := lines[len(lines)-1]
 				x.Recompute, x.Offload = line[len(line)-1].recompute, line[len(line)-1].offload
-				if e, err := c.Pricer.Estimate(x); err == nil && stop(Plan{x, e}) {
+				if e, err := c.Pricer.Least(x); err == nil && stop(Plan{x, e}) {
 					return
 				}
 			}

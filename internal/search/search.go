@@ -13,7 +13,7 @@ import (
 
 // Pricer says what a strategy costs, to many goroutines at once. *plan.Estimator is one.
 type Pricer interface {
-	Estimate(s plan.Strategy) (plan.Estimate, error)
+	Exact(s plan.Strategy) (plan.Estimate, error)
 	// Least is the same with a Step that may be lower; it takes a tenth of the time.
 	Least(s plan.Strategy) (plan.Estimate, error)
 	// Floor is seconds that no strategy with the same division of the devices and micro-batch is below.

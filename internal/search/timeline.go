@@ -26,7 +26,7 @@ func (s *Simulated) Step() float64 {
 
 // Simulate runs the schedule of a strategy with the times of its stages; micros is how many micro-batches, 0 for all of a step.
 func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error) {
-	est, err := e.Estimate(s)
+	est, err := e.Exact(s)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (w *worker) settle(p Plan, f family) (priced Plan, ok bool) {
 		return Plan{}, false
 	}
 	w.priced++
-	e, err := w.p.Estimate(p.Strategy)
+	e, err := w.p.Exact(p.Strategy)
 	if err != nil {
 		return Plan{}, false
 	}

@@ -83,7 +83,7 @@ func assumptions(cases []*runCase) string {
 // summary is the table: each source with constants of other sources, then what pooling gives.
 func (t *runTable) summary() {
 	w := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "source\trows\tMAPE\tmedian\tmax\tbias\tin interval\ttau\tregret\tworst\tmemory\tOOM\tlevel\tlevel 1\tconstants from\t")
+	fmt.Fprintln(w, "source\trows\tMAPE\tmedian\tmax\tbias\tin interval\ttau (>5%)\tregret\tworst\tmemory\tOOM\tlevel\tlevel 1\tconstants from\t")
 	var all, mega []*runCase
 	for _, s := range t.sources {
 		if len(s.cases) == 0 {
@@ -118,7 +118,8 @@ func (c *runCase) megatron() bool {
 func line(w io.Writer, name string, s runScore, level, base, from string) {
 	tau, reg, worst := "-", "-", "-"
 	if s.groups > 0 {
-		tau, reg, worst = fmt.Sprintf("%.2f", s.tau()), percent(s.regret, 1), percent(s.worst, 1)
+		all, far := s.tau()
+		tau, reg, worst = fmt.Sprintf("%.2f (%.2f)", all, far), percent(s.regret, 1), percent(s.worst, 1)
 	}
 	inside := "-"
 	if s.n > 0 {

@@ -12,6 +12,7 @@ type runScore struct {
 	n                       int
 	mape, median, max, bias float64
 	pairs, agree            int // pairs of one model in different times, and those that are predicted in the same order minus the others
+	farPairs, farAgree      int // the same of pairs whose times differ by more than 5%
 	groups                  int
 	regret, worst           float64
 	held                    int // within their interval
@@ -20,11 +21,9 @@ type runScore struct {
 	oom                     [2][2]int // measured, predicted
 }
 
-func (s *runScore) tau() float64 {
-	if s.pairs == 0 {
-		return math.NaN()
-	}
-	return float64(s.agree) / float64(s.pairs)
+// tau is Kendall's rank correlation inside models, and that of pairs which differ by more than noise.
+func (s *runScore) tau() (all, far float64) {
+	return float64(s.agree) / float64(s.pairs), float64(s.farAgree) / float64(max(1, s.farPairs))
 }
 
 // score compares cases that have been estimated.
@@ -140,12 +139,18 @@ func (s *runScore) pair(a, b *runCase) {
 	if a.step == b.step || a.strategy.Equal(b.strategy) {
 		return
 	}
-	s.pairs++
+	sign := 0
 	switch d := (a.got.Step - b.got.Step) * (a.step - b.step); {
 	case d > 0:
-		s.agree++
+		sign = 1
 	case d < 0:
-		s.agree--
+		sign = -1
+	}
+	s.pairs++
+	s.agree += sign
+	if math.Abs(a.step-b.step) > 0.05*math.Min(a.step, b.step) {
+		s.farPairs++
+		s.farAgree += sign
 	}
 }
 

@@ -44,18 +44,21 @@ func runSoftware(r *runRow) plan.Software {
 		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 8, Issue: eagerIssue}
 		if strings.Contains(f, "deepspeed") {
 			s.CommBuffer = 1e9 // two buckets of its default size
+			if value(r.Strategy.Zero) == 3 && r.Model.Hidden != nil {
+				s.Bucket = float64(*r.Model.Hidden) * float64(*r.Model.Hidden) // tensor by tensor, a dozen in a layer
+			}
 		}
 		if strings.Contains(strings.ToLower(r.Precision), "fp16") {
 			s.GradBytes, s.ReduceBytes = 2, 2
 		}
 	case strings.Contains(f, "megatron"), strings.Contains(f, "nemo"):
-		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue}
+		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5}
 	}
 	if strings.Contains(notes, "flash") {
 		s.Unfused = false
 	}
 	if strings.Contains(notes, "no comm overlap") {
-		s.Sync, s.SyncSend, s.Serial = true, true, true
+		s.Sync, s.SyncSend, s.Serial, s.HideTP = true, true, true, 0
 	}
 	if strings.Contains(notes, "fp32_allreduce=true") {
 		s.ReduceBytes = 4

@@ -7,7 +7,7 @@
 //
 //	c, err := cluster.Parse("64x8 H100-SXM ib=400G")
 //	t := c.Collective(cluster.AllReduce, 1<<30, cluster.Axis{Size: 8, Stride: 1})
-//	t.Seconds, t.Algorithm // 3.9 ms, nvls
+//	t.Seconds, t.Algorithm // 4.5 ms, nvls
 //
 // A mixed cluster joins groups of hosts: "2x4 V100-SXM2-16GB eth=10G + 1x4 T4 eth=50G". What a line cannot say, YAML can; both
 // print and parse again to the same value.

@@ -142,14 +142,14 @@ func unknownDevice(name string) error {
 	}
 	var all []near
 	for _, n := range append(Presets(), hostNames()...) {
-		all = append(all, near{n, distance(squash(name), squash(n))})
+		all = append(all, near{n, unlike(squash(name), squash(n))})
 	}
 	slices.SortStableFunc(all, func(a, b near) int { return a.far - b.far })
 	var names []string
 	for _, n := range all[:3] {
 		names = append(names, n.name)
 	}
-	return fmt.Errorf("cluster: unknown hardware %q: near it are %s; or give its numbers: %s mem=80GB bw=2TB/s bf16=312T nvlink=300GB/s",
+	return fmt.Errorf("unknown hardware %q: near it are %s; or give its numbers: %s mem=80GB bw=2TB/s bf16=312T nvlink=300GB/s",
 		name, strings.Join(names, ", "), name)
 }
 
@@ -161,8 +161,8 @@ func hostNames() []string {
 	return names
 }
 
-// distance is how many letters must be added, left out or changed; a beginning counts as near.
-func distance(a, b string) int {
+// unlike is how many letters of a must be added, left out or changed to make it a beginning of b.
+func unlike(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
@@ -179,8 +179,5 @@ func distance(a, b string) int {
 			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
 		}
 	}
-	if n := min(len(a), len(b)); n >= 2 && a[:2] == b[:2] {
-		return row[len(b)] - 3
-	}
-	return row[len(b)]
+	return slices.Min(row)
 }

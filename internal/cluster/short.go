@@ -28,7 +28,7 @@ func Parse(text string) (*Cluster, error) {
 	for _, part := range strings.Split(text, "+") {
 		g, err := c.parseGroup(strings.Fields(part))
 		if err != nil {
-			return nil, fmt.Errorf("cluster %q: %w", strings.TrimSpace(text), err)
+			return nil, fmt.Errorf("cluster: %w", err)
 		}
 		c.Groups = append(c.Groups, g)
 	}

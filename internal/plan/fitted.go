@@ -24,6 +24,7 @@ type Fitted struct {
 // kind of device by itself.
 var fits = []Fitted{
 	{"A100", true, Constants{1.06, 0.95, 0.3e-3}, 0.15, []string{"sc21", "korthikanti", "megatron2020", "vtrain"}},
+	{"A100", true, Constants{1.08, 0.95, 0}, 0.15, []string{"sc21", "korthikanti", "megatron2020"}},
 	{"A100", false, Constants{1.17, 1.03, 0}, 0.13, []string{"mosaic", "torchtitan", "internevo"}},
 	{"H100", false, Constants{1.37, 0.95, 0}, 0.29, []string{"mosaic", "torchtitan"}},
 	{"H200", false, Constants{1.37, 0.95, 0}, 0.29, []string{"mosaic", "torchtitan"}},

@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/galley-ml/galley/internal/cluster"
+import (
+	"math"
+
+	"github.com/galley-ml/galley/internal/cluster"
+)
 
 // work is what a chunk of layers, or all chunks of a pipeline rank, do with one micro-batch.
 type work struct {
@@ -199,8 +203,12 @@ func (r Recompute) share(layers int) float64 {
 // under the computation of the layer before.
 func (e *Estimator) addGathers(s *Strategy, w *work, c *layerCost, n, dense, expert float64, on span) {
 	a := e.shardAxis(s)
-	gather := e.collective(cluster.AllGather, dense*e.bytes, a, on)
-	scatter := e.collective(cluster.ReduceScatter, dense*e.w.Software.reduceBytes(), a, on)
+	pieces := 1.0 // a layer at once, unless tensors go one by one
+	if b := e.w.Software.Bucket; b > 0 {
+		pieces = math.Ceil(dense / b)
+	}
+	gather := pieces * e.collective(cluster.AllGather, dense*e.bytes/pieces, a, on)
+	scatter := pieces * e.collective(cluster.ReduceScatter, dense*e.w.Software.reduceBytes()/pieces, a, on)
 	if expert > 0 {
 		a := e.expertAxis(s)
 		gather += e.collective(cluster.AllGather, expert*e.bytes, a, on)

@@ -32,7 +32,7 @@ func (w *worker) cuts(s plan.Strategy) [][]int {
 func Balance(l Loader, s plan.Strategy) []int {
 	pp, chunks := max(1, s.PP), max(1, s.PP)*max(1, s.VPP)
 	loads := make([]rankLoad, pp)
-	alike := true
+	kinds := 0
 	for r := range pp {
 		if r > 0 && l.Kind(s, r) == l.Kind(s, r-1) {
 			loads[r] = loads[r-1]
@@ -43,10 +43,13 @@ func Balance(l Loader, s plan.Strategy) []int {
 			return nil
 		}
 		loads[r] = newRankLoad(layers, embedding, head)
-		alike = alike && r == 0 && loads[r].alike
+		kinds++
 	}
-	if alike {
+	switch {
+	case kinds == 1 && loads[0].alike:
 		return levelled(chunks, loads[0])
+	case kinds == 1:
+		return filled(chunks, loads[0])
 	}
 	of := make([]*rankLoad, chunks)
 	for c := range of {
@@ -125,6 +128,57 @@ func levelled(chunks int, l rankLoad) []int {
 		sizes[worst]--
 	}
 	return sizes
+}
+
+// filled cuts layers that differ, on ranks that are alike: the time of the slowest chunk is halved in until the last chunks, each
+// filled as far as it goes, leave nothing over. The first chunks then have the least: they keep the most micro-batches.
+func filled(chunks int, l rankLoad) []int {
+	layers := len(l.sums) - 1
+	if chunks == 1 || chunks > layers {
+		return nil
+	}
+	sizes, best := make([]int, chunks), make([]int, chunks)
+	low, high := l.sums[layers]/float64(chunks), l.sums[layers]+l.embedding+l.head
+	if !l.fill(best, high) {
+		return nil
+	}
+	for range 40 {
+		mid := (low + high) / 2
+		if l.fill(sizes, mid) {
+			high = mid
+			copy(best, sizes)
+		} else {
+			low = mid
+		}
+		if high-low < 1e-9*high {
+			break
+		}
+	}
+	return best
+}
+
+// fill gives each chunk, the last one first, as many layers as take no longer than t, and leaves one for each chunk before it; it
+// reports whether all layers found a place.
+func (l rankLoad) fill(sizes []int, t float64) bool {
+	at := len(l.sums) - 1
+	for c := len(sizes) - 1; c >= 0; c-- {
+		room := t
+		if c == 0 {
+			room -= l.embedding
+		}
+		if c == len(sizes)-1 {
+			room -= l.head
+		}
+		from := at
+		for from > c && l.sums[at]-l.sums[from-1] <= room {
+			from--
+		}
+		if from == at {
+			return false
+		}
+		sizes[c], at = at-from, from
+	}
+	return at == 0
 }
 
 // room is how many layers all chunks hold if none takes longer than t; none where an end alone takes longer.

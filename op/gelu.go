@@ -61,9 +61,7 @@ func (o gelu) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.GELU[float32], kernel.GELU[float64])
 }
 
-func (o gelu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return emitByParts(o, w, in, out)
-}
+func (o gelu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
 
 func (gelu) Samples() []Sample {
 	return []Sample{
@@ -102,9 +100,7 @@ func (o geluGrad) Eval(env *Env, in, out []array.Array) {
 	mapBinary(env, in, out, kernel.GELUGrad[float32], kernel.GELUGrad[float64])
 }
 
-func (o geluGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return emitByParts(o, w, in, out)
-}
+func (o geluGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
 
 func (geluGrad) Samples() []Sample {
 	return []Sample{

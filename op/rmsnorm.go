@@ -68,9 +68,7 @@ func evalRMSNorm[T floats](env *Env, o rmsNorm, in, out []array.Array) {
 	})
 }
 
-func (o rmsNorm) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return emitByParts(o, w, in, out)
-}
+func (o rmsNorm) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
 
 func (rmsNorm) Samples() []Sample {
 	return []Sample{
@@ -128,8 +126,8 @@ func evalRMSNormGrad[T floats](env *Env, in, out []array.Array) {
 	})
 }
 
-func (o rmsNormGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return emitByParts(o, w, in, out)
+func (o rmsNormGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
+	return emitByParts(o, w, in)
 }
 
 func (rmsNormGrad) Samples() []Sample {

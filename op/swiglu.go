@@ -29,9 +29,7 @@ func (swiglu) Eval(env *Env, in, out []array.Array) {
 	mapBinary(env, in, out, kernel.SwiGLU[float32], kernel.SwiGLU[float64])
 }
 
-func (o swiglu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return emitByParts(o, w, in, out)
-}
+func (o swiglu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
 
 // swigluGrad is the gradients of swiglu: of gate, up and dy.
 type swigluGrad struct{}
@@ -67,6 +65,6 @@ func swigluGradOver[T floats](env *Env, in, out []array.Array) {
 	})
 }
 
-func (o swigluGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return emitByParts(o, w, in, out)
+func (o swigluGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
+	return emitByParts(o, w, in)
 }

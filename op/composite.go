@@ -21,21 +21,12 @@ func decomposed(o Composite, in []Type) *ir.Func {
 
 // emitByParts writes a composite as its definition, in float32 where operands are 16-bit floats: what it is on them is what
 // Run makes it, rounded once.
-func emitByParts(o Composite, w *hlo.Writer, in []hlo.Ref) []hlo.Ref {
-	types, args := make([]Type, len(in)), make([]hlo.Ref, len(in))
+func emitByParts(o Composite, w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	args := make([]hlo.Ref, len(in))
 	for i, r := range in {
-		types[i] = Type{DType: r.DType, Shape: r.Shape}
 		args[i] = w.Convert(r, r.DType.Compute())
 	}
-	out, err := o.Infer(types)
-	if err != nil {
-		panic("op: " + o.Name() + ": " + err.Error())
-	}
-	refs := emitAsIs(o, w, args)
-	for i, t := range out {
-		refs[i] = w.Convert(refs[i], t.DType)
-	}
-	return refs
+	return narrowTo(w, emitAsIs(o, w, args), out)
 }
 
 // emitAsIs writes a composite as its definition on its operands' own dtypes.
@@ -45,6 +36,14 @@ func emitAsIs(o Composite, w *hlo.Writer, in []hlo.Ref) []hlo.Ref {
 		types[i] = Type{DType: r.DType, Shape: r.Shape}
 	}
 	return EmitFunc(w, decomposed(o, types), in)
+}
+
+// narrowTo gives results the dtypes that they should have.
+func narrowTo(w *hlo.Writer, refs []hlo.Ref, out []Type) []hlo.Ref {
+	for i, t := range out {
+		refs[i] = w.Convert(refs[i], t.DType)
+	}
+	return refs
 }
 
 // EmitFunc writes a program with refs for its parameters and returns those of its results.

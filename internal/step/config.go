@@ -51,6 +51,8 @@ type Config struct {
 	Prices  spmd.Prices
 	// Overlap is whether devices compute while they exchange.
 	Overlap Overlap
+	// Threads is how many threads each device has; 0 means 1.
+	Threads int
 }
 
 // Overlap is how collectives and computing go together.

@@ -41,7 +41,7 @@ func runSoftware(r *runRow) plan.Software {
 	case strings.Contains(f, "internevo"):
 		s = plan.Software{Bucket: 25e6, Issue: eagerIssue} // tensor by tensor
 	case classicMegatron(f):
-		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 8, Issue: eagerIssue}
+		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 12, Issue: eagerIssue}
 		if strings.Contains(f, "deepspeed") {
 			s.CommBuffer = 1e9 // two buckets of its default size
 			if value(r.Strategy.Zero) == 3 && r.Model.Hidden != nil {

@@ -83,7 +83,7 @@ var socket = regexp.MustCompile(`SXM\d`)
 func (c *runCase) overrule(g *cluster.Group) error {
 	r := &c.row.Cluster
 	if r.Memory != nil {
-		g.Device.Memory = *r.Memory * (1 << 30)
+		g.Device.Memory = *r.Memory * 1e9
 	}
 	if r.HBM != nil {
 		g.Device.Bandwidth = *r.HBM * 1e9

@@ -17,6 +17,12 @@ type Loader interface {
 // cuts is the ways in which a strategy's layers are cut into stages: as even as it goes (nil), and balanced.
 func (w *worker) cuts(s plan.Strategy) [][]int {
 	even := [][]int{nil}
+	if pin := w.s.c.Pin; pin.has("layers") {
+		if len(pin.want.Layers) != max(1, s.PP)*max(1, s.VPP) {
+			return nil
+		}
+		return [][]int{pin.want.Layers}
+	}
 	l, ok := w.p.(Loader)
 	if !ok || s.PP == 1 {
 		return even

@@ -65,7 +65,7 @@ func (w *worker) visit(c cell) error {
 // usual tries a cell with the state of the optimizer, or all state, sharded, and with nothing or everything computed again.
 func (w *worker) usual(x plan.Strategy, f family) {
 	orders := w.s.space.orders(x)
-	if len(orders) == 0 {
+	if len(orders) == 0 || w.s.c.Pin.has("layers") {
 		return
 	}
 	o := orders[len(orders)-1]

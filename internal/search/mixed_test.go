@@ -35,6 +35,9 @@ type alike struct{ Pricer }
 // On a mixed cluster the plan beats the best one with equal stages, under simulation of the whole schedule, and its mapping
 // beats the order in which devices happen to be numbered.
 func TestMixed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("six searches")
+	}
 	w, c := workload(t, "llama-2-7b", 128, 4096), hardware(t, mixed)
 	cal := plan.Default(c, w)
 	a, err := Find(Config{Workload: w, Cluster: c, Workers: 2, Top: 1}, cal)

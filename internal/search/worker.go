@@ -19,6 +19,9 @@ type worker struct {
 // least is a lower bound of what a strategy costs, with its memory; ok is false where the cost model says that it cannot be.
 func (w *worker) least(x plan.Strategy, r relief) (Plan, bool) {
 	x.Recompute, x.Offload = r.recompute, r.offload
+	if allow := w.s.c.Allow; allow != nil && !allow(x) {
+		return Plan{}, false
+	}
 	w.priced++
 	e, err := w.p.Least(x)
 	return Plan{x, e}, err == nil && !math.IsInf(e.Step, 1) // no way between some devices

@@ -55,8 +55,8 @@ func (r *planReport) whatIf(c search.Config, text string) error {
 
 func (r *planReport) write(w io.Writer) error {
 	m := r.workload.Model
-	fmt.Fprintf(w, "%s: %.4g billion parameters, %d sequences of %d tokens in a step\n", m.Name, m.Params()/1e9, r.workload.Batch, r.workload.Seq)
-	fmt.Fprintf(w, "on %s: %d devices\n\n", strings.ReplaceAll(r.cluster.String(), "\n", "\n   "), r.cluster.Size())
+	fmt.Fprintf(w, "%s: %.4g billion parameters, %s of %d tokens in a step\n", m.Name, m.Params()/1e9, plural(r.workload.Batch, "sequence"), r.workload.Seq)
+	fmt.Fprintf(w, "on %s: %s\n\n", summary(r.cluster), plural(r.cluster.Size(), "device"))
 	r.table(w)
 	r.reasons(w)
 	r.mapped(w)
@@ -116,7 +116,10 @@ func (r *planReport) mapped(w io.Writer) {
 	fmt.Fprintf(w, "\nranks are mapped to devices: %s of a step on the links and the slowest device, in the order of devices %s\n",
 		search.Seconds(m.Seconds), search.Seconds(m.Identity))
 	if r.answer.Cluster != r.cluster {
-		fmt.Fprintf(w, "hosts in the order of stages: %s\n", r.answer.Cluster)
+		fmt.Fprintf(w, "hosts in the order of stages: %s\n", summary(r.answer.Cluster))
+	}
+	if n := r.answer.Idle; n > 0 {
+		fmt.Fprintf(w, "%d devices stay idle: with them a step would take longer\n", n)
 	}
 }
 
@@ -128,6 +131,29 @@ func (r *planReport) proof() string {
 		return fmt.Sprintf("plan 1 is at most %.1f%% from the best under the cost model: %s", 100*a.Gap(), what)
 	}
 	return "plan 1 is the best under the cost model: " + what
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// summary is a cluster in one line, also where that cannot say it all.
+func summary(c *cluster.Cluster) string {
+	text := c.String()
+	if !strings.Contains(text, "\n") {
+		return text
+	}
+	var parts []string
+	for _, g := range c.Groups {
+		parts = append(parts, fmt.Sprintf("%dx%d %s", g.Hosts, g.Devices, g.Device.Name))
+	}
+	if c.Name != "" {
+		return c.Name + ", " + strings.Join(parts, " + ")
+	}
+	return strings.Join(parts, " + ")
 }
 
 func one(n int) int { return max(1, n) }

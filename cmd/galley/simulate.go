@@ -44,7 +44,11 @@ func (c *simulateCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	cal, err := readCalibration(c.Calibration, hw, f.Workload)
+	whole, err := f.Hardware() // idle devices included: it is what the plan was priced for
+	if err != nil {
+		return err
+	}
+	cal, err := readCalibration(c.Calibration, whole, f.Workload)
 	if err != nil {
 		return err
 	}

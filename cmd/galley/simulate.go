@@ -93,6 +93,9 @@ func (c *simulateCmd) print(s *search.Simulated, f *planfile.File) error {
 			worst, rank = peak+s.Held[r], r
 		}
 	}
+	if limit := s.Plan.Estimate.Stages[rank].Limit; worst > limit {
+		fmt.Printf("rank %d has %.1f GB: it would run out of memory\n", rank, limit/1e9)
+	}
 	e := f.Predicted.Estimate()
 	fmt.Printf("memory %.1f GB on rank %d, %.1f GB predicted\n", worst/1e9, rank, e.Memory.Total()/1e9)
 	_, err := fmt.Printf("wrote %s and %s\n", c.Trace, c.SVG)

@@ -14,7 +14,10 @@ type Loader interface {
 	Loads(s plan.Strategy, rank int) (layers []float64, embedding, head float64, err error)
 }
 
-// cuts is the ways in which a strategy's layers are cut into stages: balanced, and with one chunk a rank also as even as it goes, which
+// mostEven is up to how many chunks a rank an even cut is tried beside the balanced one.
+const mostEven = 4
+
+// cuts is the ways in which a strategy's layers are cut into stages: balanced, and with few chunks a rank also as even as it goes, which
 // is nil.
 func (w *worker) cuts(s plan.Strategy) [][]int {
 	even := [][]int{nil}
@@ -32,7 +35,7 @@ func (w *worker) cuts(s plan.Strategy) [][]int {
 	switch {
 	case balanced == nil || slices.Equal(balanced, evenly(w.s.c.Workload.Model.Layers, s.PP*s.VPP)):
 		return even
-	case s.VPP > 1: // chunks are short: the two differ in a layer here and there
+	case s.VPP > mostEven: // chunks are short: the two differ in a layer here and there
 		return [][]int{balanced}
 	}
 	return append(even, balanced)

@@ -160,7 +160,7 @@ func TestEvaluateFirst(t *testing.T) {
 			}
 			got = append(got, r.Loss)
 		}
-		for _, rows := range []int{8, 3, 8} {
+		for _, rows := range []int{8, 3, 8, 1} {
 			if err := d.Eval(); err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestEvaluateFirst(t *testing.T) {
 			want = got
 		}
 		near(t, "losses", got, want)
-		if got[0] != got[2] || got[0] == got[4] {
+		if got[0] != got[2] || got[4] != got[0] || got[5] == got[0] {
 			t.Errorf("losses %v: want evaluation to change nothing and training something", got)
 		}
 	}

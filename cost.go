@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/step"
 )
 
-// Cost is what a training step takes, known before anything runs.
+// Cost is what a training step, or a forward pass, takes, known before it runs.
 type Cost struct {
 	Strategy string
 	Devices  []DeviceCost
@@ -125,5 +125,44 @@ func (t *Trainer) costOfOne(batch []Type) (*Cost, error) {
 	}
 	d.Step = e.Memory().Peak() - d.Weights - d.Slots
 	d.Flops = step.LoadOf(e.Func()).Flops
+	return &Cost{Strategy: Strategy{}.String(), Devices: []DeviceCost{d}}, nil
+}
+
+// Cost compiles the pass for batches of these types and tells what it takes. Nothing runs.
+func (f *Forward) Cost(batch ...Type) (c *Cost, err error) {
+	defer recoverBug("cost of a forward pass", &err)
+	if len(batch) == 0 {
+		return nil, fmt.Errorf("forward: want the types of a batch")
+	}
+	if f.t.many == nil {
+		return f.costOfOne(batch)
+	}
+	m, err := f.planned(batch)
+	if err != nil {
+		return nil, err
+	}
+	c = &Cost{Strategy: f.t.many.h.s.String(), Devices: make([]DeviceCost, f.t.many.h.s.Devices())}
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		for _, v := range m.variant {
+			memory, l := m.programs[v].Memory(i), m.programs[v].Load(i)
+			d.Weights, d.Step = memory.Weights, max(d.Step, memory.Step)
+			d.Flops, d.Sent = d.Flops+l.Flops, d.Sent+l.Sent
+			d.Collectives, d.Messages = d.Collectives+l.Collectives, d.Messages+l.Messages
+		}
+	}
+	return c, nil
+}
+
+func (f *Forward) costOfOne(batch []Type) (*Cost, error) {
+	e, err := f.compiled(batch)
+	if err != nil {
+		return nil, err
+	}
+	var d DeviceCost
+	for _, p := range f.t.c.Params {
+		d.Weights += p.Type.Bytes()
+	}
+	d.Step, d.Flops = e.Memory().Peak()-d.Weights, step.LoadOf(e.Func()).Flops
 	return &Cost{Strategy: Strategy{}.String(), Devices: []DeviceCost{d}}, nil
 }

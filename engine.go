@@ -92,22 +92,27 @@ func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error)
 	return data.NewLoader(d, c)
 }
 
-// Prepare plans and compiles training steps for batches of these types, and tells what they take. Nothing runs. A Fit that
-// follows begins at once.
-func (e *Engine) Prepare(batch ...Type) (*Cost, error) {
-	c, err := e.trainer.Cost(batch...)
-	if err != nil {
-		return nil, err
+// Prepare plans and compiles what a phase does with batches of these types, and tells what it takes. Nothing runs; what follows
+// begins at once.
+func (e *Engine) Prepare(phase Phase, batch ...Type) (*Cost, error) {
+	cost := map[Phase]func(...Type) (*Cost, error){Training: e.trainer.Cost, Evaluating: e.eval.forward.Cost, Predicting: e.predict.Cost}[phase]
+	if cost == nil {
+		return nil, e.noPhase(phase)
 	}
-	if e.config.Estimate != nil {
+	c, err := cost(batch...)
+	if err == nil && e.config.Estimate != nil {
 		c.Time = e.config.Estimate(c)
 	}
-	return c, nil
+	return c, err
+}
+
+func (e *Engine) noPhase(p Phase) error {
+	return fmt.Errorf("engine: phase %d: want Training, Evaluating or Predicting", p)
 }
 
 // Cost is what a training step on batches of these types takes: memory to the byte, operations, communication and, where the
 // engine has an Estimate, time.
-func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(batch...) }
+func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(Training, batch...) }
 
 // Run does with one batch what a phase says.
 func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r Result, err error) {
@@ -123,7 +128,7 @@ func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r 
 	case Predicting:
 		r.Outputs, err = e.predict.Run(ctx, batch...)
 	default:
-		err = fmt.Errorf("engine: phase %d: want Training, Evaluating or Predicting", phase)
+		err = e.noPhase(phase)
 	}
 	return r, err
 }

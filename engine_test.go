@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,30 @@ func TestEngineFit(t *testing.T) {
 				near(t, "logits", out[0].Float64s(), wantLogits.Float64s())
 			}
 		})
+	}
+}
+
+// TestEagerEngine runs op by op on one device: the numbers are the same.
+func TestEagerEngine(t *testing.T) {
+	var want []float64
+	for _, mode := range []galley.Mode{galley.Static, galley.Eager} {
+		e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(smallModel(t, device(t))), Mode: mode, Optimizer: adamW(), Metrics: []galley.Metric{galley.Accuracy()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 2, Valid: windows(t), ValidBatches: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := e.Run(t.Context(), galley.Predicting, batchOf(t, windows(t), 0)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.Concat(h.Losses(), values(h.Evaluations[0]), r.Outputs[0].Float64s())
+		if want == nil {
+			want = got
+		}
+		near(t, mode.String(), got, want)
 	}
 }
 
@@ -171,7 +196,7 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, dir := h.Losses(), t.TempDir()
+	want, dir := h.Losses(), filepath.Join(t.TempDir(), "new")
 	var got []float64
 	for i, s := range []*galley.Strategy{nil, {DP: 2, PP: 2, Zero: 1}, {TP: 2}} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -242,7 +267,8 @@ func read(t *testing.T, x *galley.Tensor) array.Array {
 
 func TestPrepare(t *testing.T) {
 	e := newEngine(t, &galley.Strategy{DP: 2, TP: 2, PP: 2})
-	c, err := e.Prepare(typesOf(batchOf(t, windows(t), 0))...)
+	types := typesOf(batchOf(t, windows(t), 0))
+	c, err := e.Prepare(galley.Training, types...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,6 +278,20 @@ func TestPrepare(t *testing.T) {
 	var out bytes.Buffer
 	if err := c.Write(&out); err != nil || !strings.Contains(out.String(), "0-3") || !strings.Contains(out.String(), "4-7") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+	// A forward pass keeps nothing: it needs less, and about a third of the work.
+	f, err := e.Prepare(galley.Evaluating, types...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if share := f.Flops() / c.Flops(); f.Memory() >= c.Memory() || f.Devices[0].Weights != c.Devices[0].Weights || share < 0.28 || share > 0.38 || f.Devices[0].Messages != 2 {
+		t.Errorf("a forward pass costs %+v, a step %+v", f, c)
+	}
+	if f, err = e.Prepare(galley.Predicting, types[0]); err != nil || len(f.Devices) != 8 {
+		t.Errorf("predicting costs %+v, %v", f, err)
+	}
+	if _, err := e.Prepare(7); err == nil || !strings.Contains(err.Error(), "phase 7: want Training") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -101,18 +101,27 @@ func (f *Forward) parts(ctx context.Context, batch []array.Array) ([][]array.Arr
 	return [][]array.Array{out}, []int{0}, err
 }
 
-func (f *Forward) runStatic(batch []array.Array) ([]array.Array, error) {
-	key, types := typesKey(batch)
-	e := f.one[key]
-	if e == nil {
-		p, err := f.t.c.traceForward("forward", types, f.f)
-		if err != nil {
-			return nil, err
-		}
-		if e, err = Compile(f.t.c.Device, p, Options{}); err != nil {
-			return nil, err
-		}
+// compiled is the program for batches of these types, on one device.
+func (f *Forward) compiled(types []Type) (*Executable, error) {
+	key := fmt.Sprint(types)
+	if e := f.one[key]; e != nil {
+		return e, nil
+	}
+	p, err := f.t.c.traceForward("forward", types, f.f)
+	if err != nil {
+		return nil, err
+	}
+	e, err := Compile(f.t.c.Device, p, Options{})
+	if err == nil {
 		f.one[key] = e
+	}
+	return e, err
+}
+
+func (f *Forward) runStatic(batch []array.Array) ([]array.Array, error) {
+	e, err := f.compiled(typesOf(batch))
+	if err != nil {
+		return nil, err
 	}
 	params, err := f.t.params()
 	if err != nil {
@@ -174,11 +183,11 @@ func meanParts(loss *Tensor, params []*Tensor, rows int) (sum, count *Tensor) {
 	return sum, count
 }
 
-// typesKey is a batch's types, and a text that tells them from others.
-func typesKey(batch []array.Array) (string, []Type) {
+// typesOf is a batch's types.
+func typesOf(batch []array.Array) []Type {
 	var types []Type
 	for _, a := range batch {
 		types = append(types, ir.TypeOf(a))
 	}
-	return fmt.Sprint(types), types
+	return types
 }

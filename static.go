@@ -19,7 +19,12 @@ const (
 	Predicting
 )
 
-func (p Phase) String() string { return [...]string{"training", "evaluating", "predicting"}[p] }
+func (p Phase) String() string {
+	if p > Predicting {
+		return fmt.Sprintf("phase %d", uint8(p))
+	}
+	return [...]string{"training", "evaluating", "predicting"}[p]
+}
 
 // DistModel is a model compiled for the devices of a strategy, one program for each phase.
 type DistModel struct {

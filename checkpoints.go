@@ -132,8 +132,28 @@ func (t *Trainer) Resume(dir string) (*Resumed, error) {
 	return out, nil
 }
 
+// surplus is an error if a checkpoint has tensors that the trainer does not: a longer model's would else be taken for its own.
+func (t *Trainer) surplus(r *checkpoint.Reader) error {
+	known := map[string]bool{}
+	for _, p := range t.c.Params {
+		known[p.Name] = true
+		for k := range t.c.Optimizer.Slots() {
+			known[slotName(p.Name, k)] = true
+		}
+	}
+	for _, x := range r.Tensors() {
+		if !known[x.Name] {
+			return fmt.Errorf("it has %s, which the model or its optimizer does not: it is of another", x.Name)
+		}
+	}
+	return nil
+}
+
 // take checks that a checkpoint is of this model and reads it, or keeps it to be read when the step is planned.
 func (t *Trainer) take(r *checkpoint.Reader) error {
+	if err := t.surplus(r); err != nil {
+		return err
+	}
 	for i, p := range t.c.Params {
 		for k := -1; k < t.c.Optimizer.Slots(); k++ {
 			name := p.Name

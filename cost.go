@@ -85,6 +85,9 @@ func (c *Cost) Write(w io.Writer) error {
 // Cost plans a step for batches of these types and tells what it takes. Nothing runs, and no memory for tensors is taken.
 func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
 	defer recoverBug("cost of a step", &err)
+	if t.remote != nil {
+		return nil, fmt.Errorf("cost: %s plans its own memory: see Memory after the first step", t.remote.b.Name())
+	}
 	if t.many == nil {
 		return t.costOfOne(batch)
 	}
@@ -133,6 +136,9 @@ func (f *Forward) Cost(batch ...Type) (c *Cost, err error) {
 	defer recoverBug("cost of a forward pass", &err)
 	if len(batch) == 0 {
 		return nil, fmt.Errorf("forward: want the types of a batch")
+	}
+	if f.t.remote != nil {
+		return nil, fmt.Errorf("cost: %s plans its own memory", f.t.remote.b.Name())
 	}
 	if f.t.many == nil {
 		return f.costOfOne(batch)

@@ -2,6 +2,7 @@ package galley
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -32,6 +33,10 @@ type EngineConfig struct {
 	Annotations []Annotation
 	// Mode is how a step runs on one device.
 	Mode Mode
+	// Backend, where set, runs everything in place of the host, such as XLA on a GPU. It is one device: it takes no Strategy.
+	Backend Backend
+	// Compute, where it is a 16-bit dtype, is what products compute in.
+	Compute array.DType
 	// Callbacks are told what every Fit does.
 	Callbacks []Callback
 	// Estimate, where set, tells Cost how long a step takes.
@@ -63,7 +68,10 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	if c.ClipNorm != 0 {
 		t.ClipNorm = c.ClipNorm
 	}
-	t.Annotations, t.Mode = append(t.Annotations, c.Annotations...), c.Mode
+	if c.Backend != nil && t.Strategy != nil {
+		return nil, fmt.Errorf("engine: %s is one device and the strategy is %v: leave one of them out", c.Backend.Name(), *t.Strategy)
+	}
+	t.Annotations, t.Mode, t.Backend, t.Compute = append(t.Annotations, c.Annotations...), c.Mode, c.Backend, c.Compute
 	e := &Engine{config: c}
 	if e.trainer, err = NewTrainer(t); err != nil {
 		return nil, err
@@ -77,10 +85,14 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 func (e *Engine) Trainer() *Trainer { return e.trainer }
 
 // Params is the model's parameters, with the values that training has given them.
-func (e *Engine) Params() ([]*nn.Param, error) { return e.config.Model.Params(), e.trainer.Sync() }
+func (e *Engine) Params() ([]*nn.Param, error) {
+	return e.config.Model.Params(), e.trainer.Sync(e.trainer.c.Device.NewSession())
+}
 
-// Close ends the devices.
-func (e *Engine) Close() { e.trainer.Close() }
+// Close ends the devices and frees what forward passes hold.
+func (e *Engine) Close() error {
+	return errors.Join(e.eval.forward.Close(), e.predict.Close(), e.trainer.Close())
+}
 
 // DataLoader deals out a dataset in batches that the strategy can cut.
 func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error) {

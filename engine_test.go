@@ -29,7 +29,11 @@ func newEngine(t *testing.T, s *galley.Strategy, calls ...galley.Callback) *gall
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.Close)
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return e
 }
 

@@ -3,7 +3,6 @@ package galley
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
@@ -44,13 +43,13 @@ func newHybrid(c TrainerConfig, s Strategy) (*hybrid, error) {
 
 // pipeline is the schedule: a text, or one by name.
 func (s Strategy) pipeline() (*pipeline.Schedule, error) {
-	if strings.ContainsAny(s.Schedule, "\n:") {
+	if s.ownSchedule() {
 		p, err := pipeline.Parse(s.Schedule)
 		if err != nil {
 			return nil, err
 		}
 		if len(p.Ranks) != s.PP || p.Micros != s.Micro {
-			return nil, fmt.Errorf("schedule %s: it has %d ranks and %d micro-batches: want pp=%d and micro=%d", p.Name, len(p.Ranks), p.Micros, s.PP, s.Micro)
+			return nil, fmt.Errorf("schedule: it has %d ranks and %d micro-batches: got pp=%d and micro=%d: want pp=%[1]d and micro=%[2]d", len(p.Ranks), p.Micros, s.PP, s.Micro)
 		}
 		return p, nil
 	}
@@ -111,7 +110,9 @@ func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
 		return nil, err
 	}
 	c.Update = h.update()
-	c.SumType = func(w int) Type { return Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape} }
+	c.SumType = func(w int) Type {
+		return Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape}
+	}
 	if c.Offload, err = h.s.offload(); err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (h *hybrid) cuts(f *Program) ([]string, error) {
 	counts := h.s.Layers
 	if counts == nil {
 		if len(layers) < stages {
-			return nil, fmt.Errorf("strategy: %d layers cannot make %d stages: want pp·vpp of %d or less: a layer is where op.Mark(x, nn.LayerMark(i)) says", len(layers), stages, len(layers))
+			return nil, tooFewLayers(len(layers), stages)
 		}
 		counts = evenly(len(layers), stages)
 	}
@@ -186,6 +187,13 @@ func (h *hybrid) cuts(f *Program) ([]string, error) {
 		cuts = append(cuts, layers[at])
 	}
 	return cuts, nil
+}
+
+func tooFewLayers(layers, stages int) error {
+	if layers == 0 {
+		return fmt.Errorf("strategy: the loss has no layers to make %d stages of: want pp=1, or op.Mark(x, nn.LayerMark(i)) where layer i begins", stages)
+	}
+	return fmt.Errorf("strategy: %d layers cannot make %d stages: want pp·vpp of %d or less", layers, stages, layers)
 }
 
 // evenly is n things in k groups; the first and the last, which have the embedding and the head besides, are not the larger ones.

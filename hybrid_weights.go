@@ -29,6 +29,9 @@ func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
 		}
 		list = append(list, w)
 	}
+	if h.s.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return h.meshes[0].Overlap(mesh.On(expertAxis)[0], w.Use.Used()) }) {
+		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", h.s.EP, h.s.DP)
+	}
 	return list, nil
 }
 

@@ -245,4 +245,4 @@ func (p *PipelineLayer) EvalBatch(ctx context.Context, batch ...array.Array) (fl
 func (p *PipelineLayer) Trainer() *Trainer { return p.trainer }
 
 // Close ends the devices.
-func (p *PipelineLayer) Close() { p.trainer.Close() }
+func (p *PipelineLayer) Close() error { return p.trainer.Close() }

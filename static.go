@@ -168,10 +168,12 @@ func (d *DistModel) Run(ctx context.Context, batch ...array.Array) (r Result, er
 }
 
 // Params is the model's parameters, with the values that training has given them.
-func (d *DistModel) Params() ([]*nn.Param, error) { return d.model.Params(), d.trainer.Sync() }
+func (d *DistModel) Params() ([]*nn.Param, error) {
+	return d.model.Params(), d.trainer.Sync(d.trainer.c.Device.NewSession())
+}
 
 // Trainer is what trains the model.
 func (d *DistModel) Trainer() *Trainer { return d.trainer }
 
 // Close ends the devices.
-func (d *DistModel) Close() { d.trainer.Close() }
+func (d *DistModel) Close() error { return d.trainer.Close() }

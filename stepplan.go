@@ -47,6 +47,18 @@ func (t *Trainer) Plan(batch ...Type) (p *StepPlan, err error) {
 	return p, nil
 }
 
+// Taken is the bytes that each device of a strategy has taken, which is what Plan said; nil before the first step.
+func (t *Trainer) Taken() []int {
+	if t.many == nil || t.many.runner == nil {
+		return nil
+	}
+	list := make([]int, t.many.runner.Devices())
+	for d := range list {
+		list[d] = t.many.runner.Taken(d)
+	}
+	return list
+}
+
 // Peak is the largest device's memory.
 func (p *StepPlan) Peak() DeviceMemory {
 	var most DeviceMemory

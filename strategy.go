@@ -1,6 +1,7 @@
 package galley
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,7 +24,7 @@ type Strategy struct {
 	// interleaved ones; 0 means 1, or what the schedule needs.
 	Schedule string
 	VPP      int
-	// Micro is how many micro-batches a step has: gradients are summed over them. 0 means PP.
+	// Micro is how many micro-batches a step has: gradients are summed over them. 0 means PP, or what a schedule's text has.
 	Micro int
 	// Layers is how many layers each stage has; nil spreads them evenly.
 	Layers []int
@@ -98,11 +99,14 @@ func (s Strategy) String() string {
 }
 
 func (s Strategy) scheduleName() string {
-	if strings.ContainsAny(s.Schedule, "\n:") {
+	if s.ownSchedule() {
 		return "own schedule"
 	}
 	return s.Schedule
 }
+
+// ownSchedule reports whether Schedule is a schedule and not the name of one.
+func (s Strategy) ownSchedule() bool { return strings.ContainsAny(s.Schedule, "\n:") }
 
 // withDefaults fills in what may be left out and checks the rest.
 func (s Strategy) withDefaults() (Strategy, error) {
@@ -113,6 +117,9 @@ func (s Strategy) withDefaults() (Strategy, error) {
 		}
 		*at = max(*at, 1)
 	}
+	if s.overflow() {
+		return s, fmt.Errorf("strategy: %s: more than the %d devices that a process can have: want a smaller degree", s, maxDevices)
+	}
 	if s.DP == 1 && s.EP > 1 {
 		s.DP = s.EP // experts fold into the data axis, which nothing was said of
 	}
@@ -120,10 +127,13 @@ func (s Strategy) withDefaults() (Strategy, error) {
 		return s, fmt.Errorf("strategy: ep=%d does not divide dp=%d: experts fold into the data axis: want ep=%d or dp=%d", s.EP, s.DP, gcd(s.EP, s.DP), s.EP*((s.DP+s.EP-1)/s.EP))
 	}
 	if s.Zero < 0 || s.Zero > 3 {
-		return s, fmt.Errorf("strategy: zero is %d: want 0 to 3", s.Zero)
+		return s, fmt.Errorf("strategy: zero is %d: want 0 to 3: %d is nearest", s.Zero, min(max(s.Zero, 0), 3))
 	}
 	if s.Micro == 0 {
 		s.Micro = s.PP
+		if p, err := pipeline.Parse(s.Schedule); s.ownSchedule() && err == nil {
+			s.Micro = p.Micros
+		}
 	}
 	if s.Micro < 0 || s.VPP < 0 {
 		return s, fmt.Errorf("strategy: micro is %d and vpp %d: want 1 or more", s.Micro, s.VPP)
@@ -148,6 +158,21 @@ func (s Strategy) withDefaults() (Strategy, error) {
 		}
 	}
 	return s, nil
+}
+
+// maxDevices is how many devices a process can have: each is a goroutine with memory of its own.
+const maxDevices = 4096
+
+// overflow reports whether there are more devices than can be.
+func (s Strategy) overflow() bool {
+	n := 1
+	for _, degree := range []int{s.TP, s.PP, s.CP, max(s.DP, s.EP)} {
+		if degree > maxDevices {
+			return true
+		}
+		n *= degree
+	}
+	return n > maxDevices
 }
 
 func gcd(a, b int) int {
@@ -202,8 +227,8 @@ func (s Strategy) recompute() (func(layer int) stage.Recompute, error) {
 	limit := 0
 	if limited {
 		var err error
-		if limit, err = strconv.Atoi(count); err != nil || limit < 0 {
-			return nil, fmt.Errorf("strategy: recompute is %q: want a number of layers after the colon", s.Recompute)
+		if limit, err = strconv.Atoi(count); err != nil || limit < 0 || word == "none" {
+			return nil, fmt.Errorf("strategy: recompute is %q: want none, selective, full, or selective:N or full:N for a number N of layers", s.Recompute)
 		}
 	}
 	policy := map[string]stage.Recompute{"none": stage.RecomputeNone, "selective": stage.RecomputeSelective, "full": stage.RecomputeFull}[word]
@@ -215,11 +240,27 @@ func (s Strategy) recompute() (func(layer int) stage.Recompute, error) {
 	}, nil
 }
 
+// idle is an error where something is asked for that needs an axis which is not there: it would change nothing.
+func (s Strategy) idle() error {
+	switch {
+	case s.Zero > 0 && s.DP*s.CP == 1:
+		return fmt.Errorf("strategy: zero=%d splits over the devices of dp, ep and cp: there is one: want dp=2 or more, or zero=0", s.Zero)
+	case s.Sequence && s.TP == 1:
+		return errors.New("strategy: sequence parallel splits over the devices of tp: there is one: want tp=2 or more, or none of it")
+	case s.VPP > 1 && s.PP == 1:
+		return fmt.Errorf("strategy: vpp=%d is stages of each device of pp: there is one: want pp=2 or more, or vpp=1", s.VPP)
+	}
+	return nil
+}
+
 // Check reports what is wrong with the strategy by itself, before a model is known: degrees that do not divide, a schedule
 // that deadlocks.
 func (s Strategy) Check() error {
 	s, err := s.withDefaults()
 	if err != nil {
+		return err
+	}
+	if err := s.idle(); err != nil {
 		return err
 	}
 	if _, err := s.recompute(); err != nil {

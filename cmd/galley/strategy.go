@@ -52,7 +52,11 @@ func (f strategyFlags) schedule() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("--schedule=%s: neither a file nor one of %s", f.Schedule, strings.Join(pipeline.Names(), ", "))
 	}
-	if _, err := pipeline.Parse(string(text)); err != nil {
+	p, err := pipeline.Parse(string(text))
+	if err == nil {
+		_, err = pipeline.Check(p)
+	}
+	if err != nil {
 		return "", fmt.Errorf("--schedule=%s: %w", f.Schedule, err)
 	}
 	return string(text), nil

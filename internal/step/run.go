@@ -43,9 +43,8 @@ const (
 	Message
 )
 
-// memory is that of one device: state, buffer by buffer, and the slab.
+// memory is that of one device: one block, cut into buffers.
 type memory struct {
-	slab   []byte
 	arrays []array.Array
 	taken  int
 	// store keeps the buffers that are away, away their numbers in it.
@@ -91,16 +90,16 @@ func (r *Runner) World() *comm.World { return r.world }
 func (r *Runner) Taken(device int) int { return r.memory[device].taken }
 
 func (s *Step) allocate(t *tape) (*memory, error) {
-	m := &memory{slab: array.New(array.U8, t.slab).Bytes(), taken: t.slab}
+	block := array.New(array.U8, t.memory().Peak()).Bytes() // state lies behind what lives within a step
+	m := &memory{taken: t.slab}
 	for i := range t.buffers {
 		b := &t.buffers[i]
-		var bytes []byte
+		at := b.offset
 		if b.persistent() {
-			bytes = array.New(array.U8, b.bytes()).Bytes()
-			m.taken += len(bytes)
-		} else {
-			bytes = m.slab[b.offset : b.offset+b.bytes()]
+			at = m.taken
+			m.taken += b.bytes()
 		}
+		bytes := block[at : at+b.bytes()]
 		m.arrays = append(m.arrays, array.View(b.t.DType, b.t.Shape, bytes[:b.t.Bytes()]))
 		if b.away {
 			m.away = append(m.away, i)

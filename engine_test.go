@@ -76,6 +76,51 @@ func TestEngineFit(t *testing.T) {
 	}
 }
 
+// TestEngineOnBackend runs everything behind the interface of chips, and goes on there from a checkpoint of the host.
+func TestEngineOnBackend(t *testing.T) {
+	wantLosses, wantEval, wantLogits := plain(t)
+	dir := t.TempDir()
+	if _, err := newEngine(t, nil).Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1, SaveDir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	d := device(t)
+	c := galley.EngineConfig{Model: galley.Language(smallModel(t, d)), Optimizer: adamW(), Backend: d.Backend(), Metrics: []galley.Metric{galley.Accuracy()}}
+	e, err := galley.NewEngine(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: apiSteps, SaveDir: dir, Resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "losses", h.Losses(), wantLosses[1:])
+	batch := batchOf(t, windows(t), 9)
+	r, err := e.Run(t.Context(), galley.Evaluating, batch...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "evaluation", []float64{r.Loss}, []float64{wantEval})
+	if r, err = e.Run(t.Context(), galley.Predicting, batch[0]); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "logits", r.Outputs[0].Float64s(), wantLogits.Float64s())
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	two := newEngine(t, &galley.Strategy{DP: 2})
+	if r, err := two.Load(dir); err != nil || r.Step != apiSteps {
+		t.Fatalf("loaded %+v, %v", r, err)
+	}
+	if r, err = two.Run(t.Context(), galley.Evaluating, batch...); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "evaluation of the checkpoint", []float64{r.Loss}, []float64{wantEval})
+	c.Strategy = &galley.Strategy{DP: 2}
+	if _, err := galley.NewEngine(c); err == nil || !strings.Contains(err.Error(), "leave one of them out") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestEagerEngine runs op by op on one device: the numbers are the same.
 func TestEagerEngine(t *testing.T) {
 	var want []float64

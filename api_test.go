@@ -205,3 +205,27 @@ func TestToStaticRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestBatchesWithoutLabels(t *testing.T) {
+	ids := batchOf(t, windows(t), 0)[0]
+	for _, loss := range []galley.Loss{galley.CrossEntropy, galley.MeanSquares, nil} {
+		for _, s := range []*galley.Strategy{nil, {DP: 2}} {
+			d, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), nil, loss, adamW(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			for _, phase := range []func() error{d.Train, d.Eval} {
+				if err := phase(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := d.Run(t.Context(), ids); err == nil || !strings.Contains(err.Error(), "batches are inputs, then labels") {
+					t.Errorf("%v: got %v", d.Phase(), err)
+				}
+				if _, err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "batch: got none") {
+					t.Errorf("got %v", err)
+				}
+			}
+		}
+	}
+}

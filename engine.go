@@ -128,7 +128,7 @@ func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(Training,
 
 // Run does with one batch what a phase says.
 func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r Result, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := checkBatch(ctx, batch); err != nil {
 		return r, err
 	}
 	switch phase {

@@ -97,11 +97,8 @@ func (f *Forward) sums(ctx context.Context, batch []array.Array) ([]float64, err
 
 // parts is f of every micro-batch, and how many rows each has.
 func (f *Forward) parts(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
-	if err := ctx.Err(); err != nil {
+	if err := checkBatch(ctx, batch); err != nil {
 		return nil, nil, err
-	}
-	if len(batch) == 0 {
-		return nil, nil, fmt.Errorf("forward: want a batch")
 	}
 	if f.t.many != nil {
 		return f.runMany(ctx, batch)

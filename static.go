@@ -152,7 +152,7 @@ type Result struct {
 
 // Run does with one batch what the phase says.
 func (d *DistModel) Run(ctx context.Context, batch ...array.Array) (r Result, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := checkBatch(ctx, batch); err != nil {
 		return r, err
 	}
 	switch d.phase {

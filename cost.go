@@ -11,9 +11,9 @@ import (
 
 // Cost is what a training step, or a forward pass, takes, known before it runs.
 type Cost struct {
-	Strategy string
+	Strategy Strategy
 	Devices  []DeviceCost
-	// Time is how long a step will take, where somebody can tell: see EngineConfig.Estimate.
+	// Time is how long a step should take, where somebody can tell: see EngineConfig.Estimate.
 	Time time.Duration
 }
 
@@ -62,7 +62,7 @@ func (c *Cost) Sent() (sum float64) {
 func (c *Cost) Write(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s at most on a device, %.3g flops and %s between devices a step", c.Strategy, bytesText(float64(c.Memory())), c.Flops(), bytesText(c.Sent()))
 	if c.Time > 0 {
-		fmt.Fprintf(w, ", %v", c.Time)
+		fmt.Fprintf(w, ", which should take %v", c.Time.Round(time.Microsecond))
 	}
 	fmt.Fprint(w, "\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -95,11 +95,11 @@ func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return costOf(t.many.h.s.String(), s), nil
+	return costOf(t.many.h.s, s), nil
 }
 
-func costOf(name string, s *step.Step) *Cost {
-	c := &Cost{Strategy: name}
+func costOf(under Strategy, s *step.Step) *Cost {
+	c := &Cost{Strategy: under}
 	for i := range s.Devices() {
 		m, l := s.Memory(i), s.Load(i)
 		c.Devices = append(c.Devices, DeviceCost{
@@ -128,7 +128,7 @@ func (t *Trainer) costOfOne(batch []Type) (*Cost, error) {
 	}
 	d.Step = e.Memory().Peak() - d.Weights - d.Slots
 	d.Flops = step.LoadOf(e.Func()).Flops
-	return &Cost{Strategy: Strategy{}.String(), Devices: []DeviceCost{d}}, nil
+	return &Cost{Devices: []DeviceCost{d}}, nil
 }
 
 // Cost compiles the pass for batches of these types and tells what it takes. Nothing runs.
@@ -147,7 +147,7 @@ func (f *Forward) Cost(batch ...Type) (c *Cost, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c = &Cost{Strategy: f.t.many.h.s.String(), Devices: make([]DeviceCost, f.t.many.h.s.Devices())}
+	c = &Cost{Strategy: f.t.many.h.s, Devices: make([]DeviceCost, f.t.many.h.s.Devices())}
 	for i := range c.Devices {
 		d := &c.Devices[i]
 		for _, v := range m.variant {
@@ -170,5 +170,5 @@ func (f *Forward) costOfOne(batch []Type) (*Cost, error) {
 		d.Weights += p.Type.Bytes()
 	}
 	d.Step, d.Flops = e.Memory().Peak()-d.Weights, step.LoadOf(e.Func()).Flops
-	return &Cost{Strategy: Strategy{}.String(), Devices: []DeviceCost{d}}, nil
+	return &Cost{Devices: []DeviceCost{d}}, nil
 }

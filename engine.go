@@ -39,7 +39,7 @@ type EngineConfig struct {
 	Compute array.DType
 	// Callbacks are told what every Fit does.
 	Callbacks []Callback
-	// Estimate, where set, tells Cost how long a step takes.
+	// Estimate, where set, tells Cost how long a step takes: Price, for language models on a machine that was calibrated.
 	Estimate func(c *Cost) time.Duration
 }
 

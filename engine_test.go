@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
@@ -315,13 +316,25 @@ func read(t *testing.T, x *galley.Tensor) array.Array {
 }
 
 func TestPrepare(t *testing.T) {
-	e := newEngine(t, &galley.Strategy{DP: 2, TP: 2, PP: 2})
+	d := device(t)
+	m := smallModel(t, d)
+	e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(m), Strategy: &galley.Strategy{DP: 2, TP: 2, PP: 2}, Estimate: func(c *galley.Cost) time.Duration {
+		took, err := galley.Price(galley.AutoConfig{Model: m.Config(), Batch: 8, Seq: 12}, c.Strategy)
+		if err != nil {
+			t.Error(err)
+		}
+		return took
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
 	types := typesOf(batchOf(t, windows(t), 0))
 	c, err := e.Prepare(galley.Training, types...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Trainer().Steps() != 0 || len(c.Devices) != 8 || c.Memory() == 0 || c.Flops() == 0 || c.Sent() == 0 {
+	if e.Trainer().Steps() != 0 || len(c.Devices) != 8 || c.Memory() == 0 || c.Time <= 0 || c.Flops() == 0 || c.Sent() == 0 {
 		t.Errorf("cost is %+v", c)
 	}
 	var out bytes.Buffer
@@ -338,6 +351,9 @@ func TestPrepare(t *testing.T) {
 	}
 	if f, err = e.Prepare(galley.Predicting, types[0]); err != nil || len(f.Devices) != 8 {
 		t.Errorf("predicting costs %+v, %v", f, err)
+	}
+	if _, err := galley.Price(galley.AutoConfig{Model: m.Config(), Batch: 8, Seq: 12}, galley.Strategy{DP: 3}); err == nil || !strings.Contains(err.Error(), "want a multiple of 3") {
+		t.Errorf("got %v", err)
 	}
 	if _, err := e.Prepare(7); err == nil || !strings.Contains(err.Error(), "phase 7: want Training") {
 		t.Errorf("got %v", err)

@@ -116,7 +116,9 @@ func benchmarkFind(b *testing.B, model, on string, batch, seq int) {
 	}
 }
 
-func BenchmarkLlama8B(b *testing.B) { benchmarkFind(b, "llama-3-8b", "8x8 H100-SXM ib=400G", 512, 8192) }
+func BenchmarkLlama8B(b *testing.B) {
+	benchmarkFind(b, "llama-3-8b", "8x8 H100-SXM ib=400G", 512, 8192)
+}
 
 func BenchmarkLlama405B(b *testing.B) { benchmarkFind(b, "llama-3-405b", largest, 2048, 8192) }
 

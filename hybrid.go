@@ -108,7 +108,9 @@ func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
 		return nil, err
 	}
 	c.Update = h.update()
-	c.SumType = func(w int) Type { return Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape} }
+	c.SumType = func(w int) Type {
+		return Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape}
+	}
 	if c.Offload, err = h.s.offload(); err != nil {
 		return nil, err
 	}

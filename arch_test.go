@@ -15,10 +15,10 @@ import (
 const floors = `
 array internal/kernel internal/trace
 mesh internal/comm internal/hlo internal/safetensors internal/golden
-internal/ir internal/comm/commtest
+internal/ir internal/comm/commtest internal/hlo/interp
 op
-internal/pass internal/shard internal/spmd internal/pipeline
-internal/plan internal/cpu internal/xla internal/checkpoint internal/offload internal/elastic internal/stage
+internal/pass internal/shard internal/spmd internal/pipeline internal/backend
+internal/plan internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/elastic internal/stage
 internal/runtime
 internal/step
 nn optim data

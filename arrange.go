@@ -7,10 +7,14 @@ import "github.com/galley-ml/galley/models"
 // and the same losses; what cannot be had is told with the reason.
 func (s Strategy) Arrange(m models.Model, seq int) (models.Model, []string, error) {
 	s, err := s.withDefaults()
-	if err != nil || s.CP == 1 {
+	if err != nil || s.CP == 1 && s.EP == 1 {
 		return m, nil, err
 	}
-	l, reasons := models.Layout{Parts: s.CP, Context: s.Context, Order: models.Zigzag}.Fit(m.Config(), seq, s.TP)
+	want := models.Layout{Experts: s.EP}
+	if s.CP > 1 {
+		want.Parts, want.Context, want.Order = s.CP, s.Context, models.Zigzag
+	}
+	l, reasons := want.Fit(m.Config(), seq, s.TP)
 	m, err = models.Arrange(m, l)
 	return m, reasons, err
 }

@@ -87,3 +87,29 @@ func wantExperts(t *testing.T, d *galley.Distributed, travels bool) {
 		t.Errorf("got %d exchanges, want 4", exchanges)
 	}
 }
+
+// TestPlannedBatch: a plan cuts the batch by all axes that a mesh has for it.
+func TestPlannedBatch(t *testing.T) {
+	p := arrangedStep(t, smallMixtral(), models.Layout{Experts: 2}, 4, 8)
+	for _, c := range []struct{ mesh, batch, experts string }{
+		{"dp=2,ep=2,cp=2,tp=2", "@[dp.ep,cp]", "@[ep,_,_]"}, {"dp=2,ep=2,tp=2", "@[dp.ep,?]", "@[ep,_,_]"},
+		{"dp=2,cp=2,tp=2", "@[dp,cp]", "@[tp,_,_]"}, {"ep=2,tp=2", "@[ep,?]", "@[ep,_,_]"}, {"cp=2,tp=2", "@[?,cp]", "@[tp,_,_]"},
+		{"dp=2,tp=2", "@[dp,?]", "@[tp,_,_]"},
+	} {
+		list, err := galley.PlanAnnotations("megatron", p, parseMesh(t, c.mesh))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := func(pattern string) string {
+			for _, a := range list {
+				if a.Pattern == pattern {
+					return a.Sharding.String()
+				}
+			}
+			return "none"
+		}
+		if batch, experts := first("batch*"), first("*.experts.down_proj"); batch != c.batch || experts != c.experts {
+			t.Errorf("%s: batch %s and experts %s, want %s and %s", c.mesh, batch, experts, c.batch, c.experts)
+		}
+	}
+}

@@ -70,7 +70,10 @@ func (c TrainerConfig) step(in []*Tensor) []*Tensor {
 	state, in := in[:n*slots], in[n*slots:]
 	loss := checkedLoss(c.lossOf(params, in[2:]), params)
 	grads := op.GradOnce([]*Tensor{loss}, nil, params)
-	norm := optim.GlobalNorm(grads)
+	norm := op.Const(loss, 0)
+	if !c.SkipNorm || c.ClipNorm > 0 {
+		norm = optim.GlobalNorm(grads)
+	}
 	s := optim.Step{LR: in[0], Count: in[1], Scale: op.Const(norm, 1)}
 	if c.ClipNorm > 0 {
 		s.Scale = optim.ClipScale(norm, c.ClipNorm)
@@ -84,6 +87,13 @@ func (c TrainerConfig) step(in []*Tensor) []*Tensor {
 }
 
 func (c TrainerConfig) lossOf(params, batch []*Tensor) *Tensor {
+	if passes := c.forwardPasses(); len(passes) > 0 {
+		return c.rewrittenLoss(passes, params, batch)
+	}
+	return c.plainLoss(params, batch)
+}
+
+func (c TrainerConfig) plainLoss(params, batch []*Tensor) *Tensor {
 	defer nn.Bind(c.Params, params)()
 	return c.Loss(batch)
 }

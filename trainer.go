@@ -43,6 +43,16 @@ type TrainerConfig struct {
 	// ClipNorm limits the norm of all gradients together; 0 does not.
 	ClipNorm float64
 	Mode     Mode
+	// Compute, where it is a 16-bit dtype, is what products compute in; parameters and the optimizer stay as they are, and
+	// norms, sums and the loss compute in f32. The zero value computes in the parameters' own dtype.
+	Compute array.DType
+	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it: Sync brings
+	// the parameters back.
+	Backend Backend
+	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
+	Init *Program
+	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients less.
+	SkipNorm bool
 	// Observe, where set, is told how long each op of a compiled step took.
 	Observe func(op string, took time.Duration)
 	// Strategy, where set, spreads the step over in-process devices; the trainer then owns the parameters, and Sync brings
@@ -66,6 +76,8 @@ type Trainer struct {
 	last *Executable
 	// many is the step on many devices, where a strategy is given.
 	many *manyDevices
+	// remote is what lies on a backend; nil without one.
+	remote *remote
 }
 
 // NewTrainer starts at step 0 with the optimizer's memory at zero.
@@ -73,6 +85,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if c.Backend != nil {
+		return newRemoteTrainer(c)
 	}
 	if c.Device == nil {
 		return nil, fmt.Errorf("trainer: want a device")
@@ -121,6 +136,9 @@ func (e *DivergedError) Error() string {
 // Step trains on one batch.
 func (t *Trainer) Step(batch ...array.Array) (m Metrics, err error) {
 	defer recoverBug(fmt.Sprintf("training step %d", t.step), &err)
+	if t.remote != nil {
+		return t.stepRemote(batch)
+	}
 	m = Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}
 	if t.many != nil {
 		return t.stepMany(m, batch)
@@ -234,6 +252,9 @@ func (t *Trainer) Steps() int { return t.step }
 
 // Memory is what the last compiled step needs; zero before the first step and in eager mode.
 func (t *Trainer) Memory() cpu.Memory {
+	if t.remote != nil {
+		return t.remote.memory
+	}
 	if t.last == nil {
 		return cpu.Memory{}
 	}

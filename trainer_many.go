@@ -199,9 +199,9 @@ func castSource(dtype array.DType, read reading) reading {
 	}
 }
 
-// Sync brings the parameters back from the devices of a strategy, so that the model can be used. Without one they are there.
-func (t *Trainer) Sync() error {
-	if t.many == nil || t.many.runner == nil {
+// syncMany brings the parameters back from the devices of a strategy.
+func (t *Trainer) syncMany(s *Session) error {
+	if t.many.runner == nil {
 		return nil
 	}
 	for i, p := range t.c.Params {
@@ -209,20 +209,18 @@ func (t *Trainer) Sync() error {
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
-		p.Value = t.session.Tensor(a).Track()
+		p.Value = s.Tensor(a).Track()
 	}
 	return nil
 }
 
-// Close ends the devices of a strategy.
-func (t *Trainer) Close() {
-	if t.many == nil {
-		return
-	}
+// closeMany ends the devices of a strategy.
+func (t *Trainer) closeMany() error {
 	if t.many.runner != nil {
 		t.many.runner.Close()
+		t.many.runner = nil
 	}
-	t.closeSaved()
+	return t.closeSaved()
 }
 
 func (t *Trainer) closeSaved() error {

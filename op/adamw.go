@@ -151,7 +151,9 @@ func decayedGrad[T floats](dst, g, p []T, scale, decay float64) {
 	}
 }
 
-func (o adamw) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o adamw) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (adamw) Samples() []Sample {
 	args := func(shape ...int) []Arg {

@@ -82,7 +82,7 @@ func emitGroups(w *hlo.Writer, o Collective) string {
 	if err != nil {
 		panic("op: " + o.Name() + ": " + err.Error())
 	}
-	return hlo.Groups(groups) + ", " + w.Channel() + ", use_global_device_ids"
+	return hlo.Groups(groups) + w.Global()
 }
 
 // hloReduce is the dialect's binary op of a reduction; a mean is a sum first.

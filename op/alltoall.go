@@ -75,7 +75,7 @@ func (o allToAll) Eval(env *Env, in, out []array.Array) {
 }
 
 func (o allToAll) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	if o.Sizes != nil || o.Parts != nil {
+	if even(o.Sizes) != nil || even(o.Parts) != nil {
 		return w.Unsupported("all_to_all of uneven parts", hloTypes(out)...)
 	}
 	t, err := newTeam(o.Mesh, o.Axes)
@@ -83,7 +83,7 @@ func (o allToAll) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 		panic("op: all_to_all: " + err.Error())
 	}
 	groups, _ := t.mesh.GroupsOver(t.axes)
-	attrs := fmt.Sprintf("split_dimension = %d : i64, concat_dimension = %d : i64, split_count = %d : i64, %s, %s",
+	attrs := fmt.Sprintf("split_dimension = %d : i64, concat_dimension = %d : i64, split_count = %d : i64, %s%s",
 		o.Split, o.Concat, t.mesh.Count(t.axes), hlo.Groups(groups), w.Channel())
 	return []hlo.Ref{w.Op("all_to_all", attrs, hloType(out[0]), in[0])}
 }

@@ -103,20 +103,16 @@ func emitIndexOf(w *hlo.Writer, better string, worst float64, x hlo.Ref, dim int
 	indexType := hlo.Type{DType: array.I64, Shape: x.Shape}
 	index := w.Op("iota", fmt.Sprintf("iota_dimension = %d : i64", dim), indexType)
 	v, i := hlo.Type{DType: x.DType}, hlo.Type{DType: array.I64}
-	region := fmt.Sprintf(`    ^bb0(%%a: %[1]s, %%i: %[2]s, %%b: %[1]s, %%j: %[2]s):
-      %%better = "stablehlo.compare"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction %[3]s>} : (%[1]s, %[1]s) -> tensor<i1>
-      %%nan = "stablehlo.compare"(%%a, %%a) {comparison_direction = #stablehlo<comparison_direction NE>} : (%[1]s, %[1]s) -> tensor<i1>
-      %%wins = "stablehlo.or"(%%better, %%nan) : (tensor<i1>, tensor<i1>) -> tensor<i1>
-      %%tie = "stablehlo.compare"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction EQ>} : (%[1]s, %[1]s) -> tensor<i1>
-      %%earlier = "stablehlo.compare"(%%i, %%j) {comparison_direction = #stablehlo<comparison_direction LT>} : (%[2]s, %[2]s) -> tensor<i1>
-      %%first = "stablehlo.and"(%%tie, %%earlier) : (tensor<i1>, tensor<i1>) -> tensor<i1>
-      %%takes = "stablehlo.or"(%%wins, %%first) : (tensor<i1>, tensor<i1>) -> tensor<i1>
-      %%value = "stablehlo.select"(%%wins, %%a, %%b) : (tensor<i1>, %[1]s, %[1]s) -> %[1]s
-      %%index = "stablehlo.select"(%%takes, %%i, %%j) : (tensor<i1>, %[2]s, %[2]s) -> %[2]s
-      "stablehlo.return"(%%value, %%index) : (%[1]s, %[2]s) -> ()
-`, v, i, better)
+	truth := hlo.Type{DType: array.Bool}
+	region := w.Region([]hlo.Type{v, i, v, i}, func(in []hlo.Ref) []hlo.Ref {
+		a, at, b, bt := in[0], in[1], in[2], in[3]
+		wins := w.Op("or", "", truth, w.Compare(better, a, b), w.Compare("NE", a, a))
+		first := w.Op("and", "", truth, w.Compare("EQ", a, b), w.Compare("LT", at, bt))
+		takes := w.Op("or", "", truth, wins, first)
+		return []hlo.Ref{w.Op("select", "", v, wins, a, b), w.Op("select", "", i, takes, at, bt)}
+	})
 	results := []hlo.Type{{DType: x.DType, Shape: out.Shape}, hloType(out)}
-	refs := w.OpN("reduce", "dimensions = "+hlo.Ints([]int{dim}), region, results,
+	refs := w.OpN("reduce", "dimensions = "+hlo.Ints([]int{dim}), []string{region}, results,
 		x, index, w.Constant(v, worst), w.Constant(i, 0))
 	return refs[1:]
 }

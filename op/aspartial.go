@@ -54,12 +54,9 @@ func (o asPartial) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if o.idempotent() {
 		return in
 	}
-	if o.Kind != "sum" {
-		return w.Unsupported("as_partial of "+o.Kind, hloTypes(out)...)
-	}
 	at := emitPartStarts(w, o, 1, 0, 1)[0]
-	first := w.Op("compare", "comparison_direction = #stablehlo<comparison_direction EQ>", hlo.Type{DType: array.Bool}, at, w.Constant(hlo.Type{DType: array.I32}, 0))
-	return []hlo.Ref{w.Op("select", "", hloType(out[0]), first, in[0], w.Constant(hloType(out[0]), 0))}
+	first := w.Compare("EQ", at, w.Constant(at.Type, 0))
+	return []hlo.Ref{w.Op("select", "", hloType(out[0]), first, in[0], w.Constant(hloType(out[0]), neutralOf(o.Kind, out[0].DType)))}
 }
 
 func (asPartial) Samples() []Sample {

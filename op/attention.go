@@ -276,8 +276,16 @@ func (o attention) scale(q array.Shape) float64 {
 	return 1 / math.Sqrt(float64(q[3]))
 }
 
+// Emit takes cuDNN's kernel where there is one for it; else queries go block by block, so that the scores of one block are all
+// that is held.
 func (o attention) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+	if o.Zigzag != 0 { // blocks and fused kernels take rows in the order of their positions
+		return emitByParts(o, w, in, out)
+	}
+	if o.fused(w, in) {
+		return o.emitFused(w, in, out)
+	}
+	return o.emitBlocks(w, in, out)
 }
 
 func (attention) Samples() []Sample {

@@ -147,8 +147,15 @@ func runAttentionGrad[T floats](env *Env, o attentionGrad, in, out []array.Array
 	backSpans(env, f, a, rows, rows, g)
 }
 
+// Emit is by cuDNN or by blocks, as attention's own.
 func (o attentionGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+	if o.Zigzag != 0 {
+		return emitByParts(o, w, in, out)
+	}
+	if !o.LSEGrad && o.forward().fused(w, in[:3]) {
+		return o.emitFused(w, in, out)
+	}
+	return o.emitBlocks(w, in, out)
 }
 
 func (attentionGrad) Samples() []Sample {

@@ -105,8 +105,8 @@ func gradArrays[T floats](o attentionGrad, in, out []array.Array) kernel.Attenti
 	return g
 }
 
-func (o attentionGradStep) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o attentionGradStep) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (attentionGradStep) Samples() []Sample {

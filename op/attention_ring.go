@@ -76,12 +76,10 @@ func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	out, lse := nothingYet(q, in[2])
 	step := attentionStep{Causal: o.Causal, Scale: o.scale(at.In[0].Shape), Window: o.Window, Segments: o.Segments, Queries: r.queries}
 	for i := range r.steps {
+		keys := r.next(i)
 		if step.Keys = r.keys(i); r.seen(i) {
-			y := ir.Apply(step, slices.Concat([]*Tensor{q, r.travels[0], r.travels[1]}, r.segments(), []*Tensor{out, lse})...)
+			y := ir.Apply(step, slices.Concat([]*Tensor{q, keys[0], keys[1]}, r.segments(keys), []*Tensor{out, lse})...)
 			out, lse = y[0], y[1]
-		}
-		if i < r.steps-1 {
-			r.pass(r.travels, 1, i+1)
 		}
 	}
 	return []*Tensor{Cast(out, q.DType()), lse}
@@ -109,18 +107,18 @@ func (o attentionGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	step := attentionGradStep{Causal: o.Causal, Scale: f.scale(at.In[0].Shape), Window: o.Window, Segments: o.Segments,
 		LSEGrad: o.LSEGrad, Queries: r.queries}
 	for i := range r.steps {
+		keys := r.next(i)
 		if step.Keys = r.keys(i); r.seen(i) {
-			operands := slices.Concat([]*Tensor{q, r.travels[0], r.travels[1]}, in[3:n], r.segments(), []*Tensor{dq}, grads)
+			operands := slices.Concat([]*Tensor{q, keys[0], keys[1]}, in[3:n], r.segments(keys), []*Tensor{dq}, grads)
 			y := ir.Apply(step, operands...)
-			dq, grads = y[0], []*Tensor{y[1], y[2]}
+			dq, grads = y[0], y[1:]
 		}
 		if i < r.steps-1 {
-			r.pass(r.travels, 1, i+1)
-			r.pass(grads, 1, i+1)
+			grads = r.pass(grads, 1, i+1)
 		}
 	}
 	if home := len(r.parts) - r.steps + 1; home < len(r.parts) {
-		r.pass(grads, home, 0)
+		grads = r.pass(grads, home, 0)
 	}
 	return []*Tensor{Cast(dq, q.DType()), Cast(grads[0], k.DType()), Cast(grads[1], v.DType())}
 }
@@ -184,12 +182,22 @@ func newAttentionRing(o attention, at *Place, in []*Tensor, extras int) *attenti
 	return r
 }
 
-// segments is the numbers of queries and of the keys that the device has.
-func (r *attentionRing) segments() []*Tensor {
+// next is the keys and values of a step. Those of the step after it are on their way before anything is computed, so that
+// they can travel meanwhile.
+func (r *attentionRing) next(step int) []*Tensor {
+	keys := r.travels
+	if step < r.steps-1 {
+		r.travels = r.pass(keys, 1, step+1)
+	}
+	return keys
+}
+
+// segments is the numbers of queries and of keys.
+func (r *attentionRing) segments(keys []*Tensor) []*Tensor {
 	if !r.o.Segments {
 		return nil
 	}
-	return []*Tensor{r.stays[0], r.travels[2]}
+	return []*Tensor{r.stays[0], keys[2]}
 }
 
 // partsOf is how axes cut a dim.
@@ -224,17 +232,19 @@ func (r *attentionRing) keys(step int) []int { return r.at(r.from(r.me, step)) }
 // seen reports whether the device's queries see any of them.
 func (r *attentionRing) seen(step int) bool { return r.o.seesAny(r.queries, r.keys(step)) }
 
-// pass hands what travels on by some places. The device then has what it is to have at a step.
-func (r *attentionRing) pass(travels []*Tensor, by, step int) {
-	for i, x := range travels {
+// pass hands arrays on by some places. What the device then has is what it is to have at a step.
+func (r *attentionRing) pass(xs []*Tensor, by, step int) []*Tensor {
+	var out []*Tensor
+	for _, x := range xs {
 		if x.Err() != nil {
-			return
+			return xs
 		}
 		var shape []int
 		if r.seq%len(r.parts) != 0 {
 			shape = slices.Clone(x.Shape())
 			shape[1] = r.parts[r.from(r.me, step)].Size
 		}
-		travels[i] = RingShift(x, r.mesh, r.axes, by, shape)
+		out = append(out, RingShift(x, r.mesh, r.axes, by, shape))
 	}
+	return out
 }

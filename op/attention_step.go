@@ -112,8 +112,8 @@ func runAttentionStep[T floats](env *Env, o attentionStep, in, out []array.Array
 	attendSpans(env, o.forward(), a, o.Queries, o.Keys, array.Data[T](out[0]), array.Data[T](out[1]))
 }
 
-func (o attentionStep) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o attentionStep) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (attentionStep) Samples() []Sample {

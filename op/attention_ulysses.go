@@ -60,19 +60,19 @@ func (u ulysses) attend(o attention, in []*Tensor) []*Tensor {
 	return []*Tensor{u.toSequence(y[0], 1, 2), u.toSequence(y[1], 2, 1)}
 }
 
-// attendBack is its gradient.
+// attendBack is its gradient. All that it needs of the result is one number a row, its product with the gradient, which
+// counts as a gradient of lse: the result itself is not sent, and zeros stand for it.
 func (u ulysses) attendBack(o attentionGrad, in []*Tensor) []*Tensor {
-	var operands []*Tensor
-	for i, x := range in[:o.fixed()] {
-		if i == 4 || i == 6 { // lse and its gradient
-			operands = append(operands, u.toHeads(x, 2, 1))
-			continue
-		}
-		operands = append(operands, u.toHeads(x, 1, 2))
+	q, k, v, out, lse, dout, extras := in[0], in[1], in[2], in[3], in[4], in[5], in[o.fixed():]
+	delta := Neg(Transpose(Sum(Mul(wide(dout), wide(out)), -1), 0, 2, 1))
+	if o.LSEGrad {
+		delta = Add(delta, wide(in[6]))
 	}
-	y := ir.Apply(o, append(operands, u.whole(in[o.fixed():])...)...)
+	dy := u.toHeads(dout, 1, 2)
+	operands := []*Tensor{u.toHeads(q, 1, 2), u.toHeads(k, 1, 2), u.toHeads(v, 1, 2), ZerosLike(dy), u.toHeads(lse, 2, 1), dy, u.toHeads(delta, 2, 1)}
+	o.LSEGrad = true
 	var grads []*Tensor
-	for _, dx := range y {
+	for _, dx := range ir.Apply(o, append(operands, u.whole(extras)...)...) {
 		grads = append(grads, u.toSequence(dx, 1, 2))
 	}
 	return grads

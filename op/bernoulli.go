@@ -73,8 +73,14 @@ func (o bernoulli) Eval(env *Env, in, out []array.Array) {
 	})
 }
 
-func (bernoulli) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
-	return emitDraw(w, "bernoulli", out)
+func (o bernoulli) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitDraw(w, Key{o.Seed, o.Stream}, in, o.part(), out[0], func(d drawing) [4]hlo.Ref {
+		draws := d.uniform32()
+		for i, u := range draws {
+			draws[i] = w.Compare("LT", u, w.Constant(u.Type, o.Probability))
+		}
+		return draws
+	})
 }
 
 func (bernoulli) Samples() []Sample {

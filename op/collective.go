@@ -208,16 +208,31 @@ func ring(n int, bytes float64) float64 {
 
 // neutral fills an array with the element that changes nothing under a reduction.
 func neutral(env *Env, kind mesh.Reduce, a array.Array) {
-	o := full{DType: a.DType(), Shape: a.Shape()}
-	switch kind {
-	case mesh.Max:
-		o.Value = lowest(a.DType())
-	case mesh.Min:
-		o.Value = highest(a.DType())
-	case mesh.Prod, mesh.All:
-		o.Value = 1
-	}
+	o := full{DType: a.DType(), Shape: a.Shape(), Value: neutralOf(kind.String(), a.DType())}
 	o.Eval(env, nil, []array.Array{a})
+}
+
+// neutralOf is the element that changes nothing under a reduction.
+func neutralOf(kind string, d array.DType) float64 {
+	switch kind {
+	case "max":
+		return lowest(d)
+	case "min":
+		return highest(d)
+	case "prod", "all":
+		return 1
+	}
+	return 0
+}
+
+// even is sizes, or nil where they are all equal: what the dialect's collectives want.
+func even(sizes []int) []int {
+	for _, n := range sizes {
+		if n != sizes[0] {
+			return sizes
+		}
+	}
+	return nil
 }
 
 // wantReduce checks that a reduction is known and can combine elements of a type.

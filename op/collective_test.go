@@ -206,7 +206,7 @@ func TestCollectiveEmit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := hlo.NewWriter()
+	w := hlo.NewWriter(hlo.Config{})
 	refs := op.EmitFunc(w, f, []hlo.Ref{w.Param(hlo.Type{DType: array.F32, Shape: array.Shape{4, 4}})})
 	if w.Err() != nil {
 		t.Fatal(w.Err())

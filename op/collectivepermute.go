@@ -176,7 +176,7 @@ func (o collectivePermute) Eval(env *Env, in, out []array.Array) {
 }
 
 func (o collectivePermute) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	if o.Shape != nil {
+	if o.Shape != nil && !in[0].Shape.Equal(o.Shape) {
 		return w.Unsupported("collective_permute of uneven parts", hloTypes(out)...)
 	}
 	m, source, err := o.sources()
@@ -195,7 +195,7 @@ func emitPairs(w *hlo.Writer, pairs [][2]int, x hlo.Ref, out Type) hlo.Ref {
 	for i, p := range pairs {
 		words[i] = fmt.Sprintf("[%d, %d]", p[0], p[1])
 	}
-	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>, %s", strings.Join(words, ", "), len(words), w.Channel())
+	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>%s", strings.Join(words, ", "), len(words), w.Channel())
 	return w.Op("collective_permute", attrs, hloType(out), x)
 }
 

@@ -86,6 +86,5 @@ func emitComparison(w *hlo.Writer, direction string, in []hlo.Ref, out Type) []h
 
 // emitCompare writes a comparison of operands of one type; direction is EQ, NE, GE, GT, LE or LT.
 func emitCompare(w *hlo.Writer, direction string, x, y hlo.Ref) hlo.Ref {
-	attrs := "comparison_direction = #stablehlo<comparison_direction " + direction + ">"
-	return w.Op("compare", attrs, hlo.Type{DType: array.Bool, Shape: x.Shape}, x, y)
+	return w.Compare(direction, x, y)
 }

@@ -19,8 +19,18 @@ func decomposed(o Composite, in []Type) *ir.Func {
 	return f
 }
 
-// emitByParts writes a composite as its definition.
-func emitByParts(o Composite, w *hlo.Writer, in []hlo.Ref) []hlo.Ref {
+// emitByParts writes a composite as its definition, in float32 where operands are 16-bit floats: what it is on them is what
+// Run makes it, rounded once.
+func emitByParts(o Composite, w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	args := make([]hlo.Ref, len(in))
+	for i, r := range in {
+		args[i] = w.Convert(r, r.DType.Compute())
+	}
+	return narrowTo(w, emitAsIs(o, w, args), out)
+}
+
+// emitAsIs writes a composite as its definition on its operands' own dtypes.
+func emitAsIs(o Composite, w *hlo.Writer, in []hlo.Ref) []hlo.Ref {
 	types := make([]Type, len(in))
 	for i, r := range in {
 		types[i] = Type{DType: r.DType, Shape: r.Shape}
@@ -28,27 +38,15 @@ func emitByParts(o Composite, w *hlo.Writer, in []hlo.Ref) []hlo.Ref {
 	return EmitFunc(w, decomposed(o, types), in)
 }
 
+// narrowTo gives results the dtypes that they should have.
+func narrowTo(w *hlo.Writer, refs []hlo.Ref, out []Type) []hlo.Ref {
+	for i, t := range out {
+		refs[i] = w.Convert(refs[i], t.DType)
+	}
+	return refs
+}
+
 // EmitFunc writes a program with refs for its parameters and returns those of its results.
 func EmitFunc(w *hlo.Writer, f *ir.Func, in []hlo.Ref) []hlo.Ref {
-	refs := make([]hlo.Ref, f.NumValues())
-	for i, p := range f.Params() {
-		refs[p.ID()] = in[i]
-	}
-	for _, n := range f.Nodes() {
-		args, types := make([]hlo.Ref, len(n.In())), make([]Type, len(n.Out()))
-		for i, v := range n.In() {
-			args[i] = refs[v.ID()]
-		}
-		for i, v := range n.Out() {
-			types[i] = v.Type()
-		}
-		for i, r := range n.Op().(Op).Emit(w, args, types) {
-			refs[n.Out()[i].ID()] = r
-		}
-	}
-	out := make([]hlo.Ref, len(f.Results()))
-	for i, v := range f.Results() {
-		out[i] = refs[v.ID()]
-	}
-	return out
+	return emitFuncs(w, []*ir.Func{f}, in)
 }

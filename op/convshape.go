@@ -229,9 +229,9 @@ func (c hloConv) emit(w *hlo.Writer, x, kernel hlo.Ref, out Type) hlo.Ref {
 	n := len(c.stride)
 	reversal := strings.Join(slices.Repeat([]string{fmt.Sprint(c.reversed)}, n), ", ")
 	attrs := fmt.Sprintf("window_strides = %s, padding = %s, lhs_dilation = %s, rhs_dilation = %s, window_reversal = array<i1: %s>, "+
-		"dimension_numbers = #stablehlo.conv<%sx%s->%s>, feature_group_count = %d : i64, batch_group_count = %d : i64",
+		"dimension_numbers = #stablehlo.conv<%sx%s->%s>, feature_group_count = %d : i64, batch_group_count = %d : i64, %s",
 		hlo.Ints(c.stride), hloPadding(c.low, c.high), hlo.Ints(c.dilateIn), hlo.Ints(c.dilateKernel), reversal,
-		convLayout(c.layout[0], n), convLayout(c.layout[1], n), convLayout(c.layout[2], n), max(c.featureGroups, 1), max(c.batchGroups, 1))
+		convLayout(c.layout[0], n), convLayout(c.layout[1], n), convLayout(c.layout[2], n), max(c.featureGroups, 1), max(c.batchGroups, 1), hlo.Precision(x.DType))
 	return w.Op("convolution", attrs, hloType(out), x, kernel)
 }
 

@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
@@ -222,8 +223,37 @@ func rowView(a array.Array, n, i int) array.Array {
 	return array.View(a.DType(), array.Shape{n}, a.Bytes()[i*size:(i+1)*size])
 }
 
-func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+// Emit reads the logits three times, as they are: everything of their size is part of a reduction, and nothing of it is kept.
+func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	x := w.Convert(in[0], in[0].DType.Compute())
+	last := len(x.Shape) - 1
+	row := hlo.Type{DType: x.DType, Shape: x.Shape[:last]}
+	over := func(binary string, y hlo.Ref, init float64) hlo.Ref {
+		return w.Reduce(binary, y, init, []int{last}, row)
+	}
+	top := over("maximum", x, math.Inf(-1))
+	z := w.Op("subtract", "", x.Type, x, w.Broadcast(top, x.Shape, upTo(last)))
+	logSum := w.Op("log", "", row, over("add", w.Op("exponential", "", x.Type, z), 0))
+	picked := over("add", w.Op("select", "", x.Type, emitHot(w, in[1], x.Shape, 0), z, w.Constant(x.Type, 0)), 0)
+	part := func(y hlo.Ref, by float64) hlo.Ref { return w.Op("multiply", "", row, y, w.Constant(row, by)) }
+	loss := w.Op("subtract", "", row, logSum, part(picked, 1-o.LabelSmoothing))
+	if o.LabelSmoothing != 0 {
+		loss = w.Op("subtract", "", row, loss, part(over("add", z, 0), o.LabelSmoothing/float64(x.Shape[last])))
+	}
+	counts := w.Compare("NE", in[1], w.Constant(in[1].Type, float64(o.IgnoreIndex)))
+	loss = w.Op("select", "", row, counts, loss, w.Constant(row, 0))
+	total := hlo.Type{DType: x.DType}
+	if o.Reduction == "sum" {
+		loss = w.Reduce("add", loss, 0, upTo(last), total)
+	}
+	return []hlo.Ref{loss, w.Op("add", "", row, logSum, top), w.Reduce("add", w.Convert(counts, x.DType), 0, upTo(last), total)}
+}
+
+// emitHot is true where the class, counted from offset, is a row's label.
+func emitHot(w *hlo.Writer, labels hlo.Ref, shape array.Shape, offset int) hlo.Ref {
+	t := hlo.Type{DType: array.I32, Shape: shape}
+	labels = rowPart{offset: offset}.emitLocal(w, w.Convert(labels, array.I32))
+	return w.Compare("EQ", w.Broadcast(labels, shape, upTo(len(shape)-1)), emitIota(w, t, len(shape)-1))
 }
 
 func (crossEntropy) Samples() []Sample {

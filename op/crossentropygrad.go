@@ -126,8 +126,24 @@ func evalCrossEntropyGrad[T floats](env *Env, o crossEntropyGrad, in []array.Arr
 	})
 }
 
-func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+// Emit is one pass over the logits, element by element: the softmax is made anew from lse, and nothing wide is kept.
+func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	x := w.Convert(in[0], in[0].DType.Compute())
+	last := len(x.Shape) - 1
+	rows := func(y hlo.Ref) hlo.Ref { return w.Broadcast(y, x.Shape, upTo(len(y.Shape))) }
+	lse, dloss := w.Convert(in[2], x.DType), w.Convert(in[3], x.DType)
+	row := hlo.Type{DType: x.DType, Shape: x.Shape[:last]}
+	if len(dloss.Shape) < last {
+		dloss = w.Broadcast(dloss, row.Shape, nil)
+	}
+	counts := w.Compare("NE", in[1], w.Constant(in[1].Type, float64(o.IgnoreIndex)))
+	dloss = w.Op("select", "", row, counts, dloss, w.Constant(row, 0))
+	p := w.Op("exponential", "", x.Type, w.Op("subtract", "", x.Type, x, rows(lse)))
+	even := o.LabelSmoothing / float64(o.classes(x.Shape[last]))
+	target := w.Op("select", "", x.Type, emitHot(w, in[1], x.Shape, o.Offset),
+		w.Constant(x.Type, 1-o.LabelSmoothing+even), w.Constant(x.Type, even))
+	d := w.Op("multiply", "", x.Type, w.Op("subtract", "", x.Type, p, target), rows(dloss))
+	return []hlo.Ref{w.Convert(d, out[0].DType)}
 }
 
 func (crossEntropyGrad) Samples() []Sample {

@@ -126,8 +126,8 @@ func evalCrossEntropyPart[T floats](env *Env, o crossEntropyPart, logits array.A
 	})
 }
 
-func (o crossEntropyPart) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o crossEntropyPart) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (crossEntropyPart) Samples() []Sample {

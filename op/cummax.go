@@ -137,8 +137,7 @@ func emitRunning(w *hlo.Writer, binary string, worst float64, x hlo.Ref, dim int
 	win := window{size: ones(rank), stride: ones(rank), low: make([]int, rank), high: make([]int, rank)}
 	win.size[dim], win.low[dim] = n, n-1
 	best := emitWindow(w, binary, worst, x, win, out[0])
-	truth := hlo.Type{DType: array.Bool, Shape: x.Shape}
-	isBest := w.Op("compare", "comparison_direction = #stablehlo<comparison_direction EQ>", truth, x, best)
+	isBest := w.Compare("EQ", x, best)
 	place := w.Op("iota", fmt.Sprintf("iota_dimension = %d : i64", dim), hloType(out[1]))
 	where := w.Op("select", "", hloType(out[1]), isBest, place, w.Constant(hloType(out[1]), 0))
 	return []hlo.Ref{best, emitWindow(w, "maximum", 0, where, win, out[1])}

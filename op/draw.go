@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -139,10 +138,6 @@ func drawFloats[T floats](env *Env, out array.Array, p drawPart, key uint64, fil
 	env.split(len(dst), func(lo, hi int) {
 		p.fill(lo, hi, func(lo, hi int, index uint64) { fill(dst[lo:hi], key, index) })
 	})
-}
-
-func emitDraw(w *hlo.Writer, name string, out []Type) []hlo.Ref {
-	return w.Unsupported(name, hloTypes(out)...)
 }
 
 // stepArg is a sample of the step operand.

@@ -83,7 +83,9 @@ func dropOver[T floats, B bits](env *Env, in, out []array.Array, scale float64) 
 	})
 }
 
-func (o dropout) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o dropout) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (dropout) Samples() []Sample {
 	return []Sample{

@@ -236,13 +236,17 @@ func permuteInto(env *Env, dst, src array.Array, perm []int) {
 	transpose{Perm: perm}.Eval(env, []array.Array{src}, []array.Array{dst})
 }
 
+// Emit has the operands in that order which gives the result's.
 func (o einsum) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	e, _ := parseEinsum(o.Equation, 2)
 	c := o.classify(in[0].Shape, in[1].Shape)
 	at := func(word, of string) []int { return permOf(of, word) }
-	result := c.batch + c.left + c.right
+	result, x, y := c.batch+c.left+c.right, 0, 1
+	if swapped := c.batch + c.right + c.left; result != e.out && swapped == e.out {
+		result, x, y = swapped, 1, 0
+	}
 	t := hlo.Type{DType: out[0].DType, Shape: permuted(out[0].Shape, e.out, result)}
-	z := w.Dot(in[0], in[1], at(c.batch, e.in[0]), at(c.batch, e.in[1]), at(c.sum, e.in[0]), at(c.sum, e.in[1]), t)
+	z := w.Dot(in[x], in[y], at(c.batch, e.in[x]), at(c.batch, e.in[y]), at(c.sum, e.in[x]), at(c.sum, e.in[y]), t)
 	if result == e.out {
 		return []hlo.Ref{z}
 	}

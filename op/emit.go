@@ -19,3 +19,9 @@ func emitBroadcast(w *hlo.Writer, x hlo.Ref, out Type) hlo.Ref {
 	}
 	return w.Broadcast(x, out.Shape, dims)
 }
+
+// emitFold reduces x along dims; 16-bit floats in float32, so that no digits are lost on the way.
+func emitFold(w *hlo.Writer, binary string, x hlo.Ref, init float64, dims []int, out Type) hlo.Ref {
+	x = w.Convert(x, x.DType.Compute())
+	return w.Convert(w.Reduce(binary, x, init, dims, hlo.Type{DType: x.DType, Shape: out.Shape}), out.DType)
+}

@@ -24,6 +24,7 @@ func (erf) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Erf[float32], kernel.Erf[float64])
 }
 
-func (erf) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
-	return w.Unsupported("erf", hloTypes(out)...)
+func (erf) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	y := emitErf(w, w.Convert(in[0], in[0].DType.Compute()))
+	return []hlo.Ref{w.Convert(y, out[0].DType)}
 }

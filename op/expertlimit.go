@@ -99,8 +99,8 @@ func limitChoices[T int32 | int64](dst []T, choices []int, keep func(e int) bool
 	}
 }
 
-func (o expertLimit) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o expertLimit) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (expertLimit) Samples() []Sample {

@@ -135,7 +135,9 @@ func runExperts[T floats](env *Env, o experts, in []array.Array, out array.Array
 	})
 }
 
-func (o experts) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o experts) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (experts) Samples() []Sample {
 	return []Sample{

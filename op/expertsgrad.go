@@ -79,8 +79,8 @@ func runExpertsGrad[T floats](env *Env, o expertsGrad, in, out []array.Array) {
 	})
 }
 
-func (o expertsGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o expertsGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (expertsGrad) Samples() []Sample {

@@ -129,16 +129,21 @@ func emitAddRows(w *hlo.Writer, x, index, src hlo.Ref, dim int) hlo.Ref {
 	return emitScatter(w, x, index, src, dims)
 }
 
+// emitScatter adds elements of src into x where dims say; 16-bit floats in float32, in which many may be added.
 func emitScatter(w *hlo.Writer, x, index, src hlo.Ref, dims string) hlo.Ref {
-	region := fmt.Sprintf("    ^bb0(%%a: %[1]s, %%b: %[1]s):\n      %%r = \"stablehlo.add\"(%%a, %%b) : (%[1]s, %[1]s) -> %[1]s\n"+
-		"      \"stablehlo.return\"(%%r) : (%[1]s) -> ()\n", hlo.Type{DType: x.DType})
+	d := x.DType.Compute()
+	wide, add := w.Convert(x, d), w.Convert(src, d)
 	attrs := "scatter_dimension_numbers = #stablehlo.scatter<" + dims + ">, indices_are_sorted = false, unique_indices = false"
-	return w.OpN("scatter", attrs, region, []hlo.Type{x.Type}, x, index, src)[0]
+	y := w.OpN("scatter", attrs, []string{w.Binary("add", d)}, []hlo.Type{wide.Type}, wide, index, add)[0]
+	return w.Convert(y, x.DType)
 }
 
 // emitPoints writes, for each element of index, the whole position that it stands for: its own in every dim but one.
 func emitPoints(w *hlo.Writer, index hlo.Ref, dim int) hlo.Ref {
 	rank := len(index.Shape)
+	if index.DType == array.U8 { // too small for other dims
+		index = w.Convert(index, array.I32)
+	}
 	column := hlo.Type{DType: index.DType, Shape: append(index.Shape.Clone(), 1)}
 	columns := make([]hlo.Ref, rank)
 	for d := range rank {

@@ -61,7 +61,9 @@ func (o gelu) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.GELU[float32], kernel.GELU[float64])
 }
 
-func (o gelu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o gelu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (gelu) Samples() []Sample {
 	return []Sample{
@@ -100,7 +102,9 @@ func (o geluGrad) Eval(env *Env, in, out []array.Array) {
 	mapBinary(env, in, out, kernel.GELUGrad[float32], kernel.GELUGrad[float64])
 }
 
-func (o geluGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o geluGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (geluGrad) Samples() []Sample {
 	return []Sample{

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/mesh"
 )
@@ -163,10 +162,6 @@ func evalGroupedMatMul[T floats](env *Env, o groupedMatMul, in []array.Array, sp
 	})
 }
 
-func (o groupedMatMul) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
-}
-
 // groupSizes is a sample operand of sizes below n.
 func groupSizes(n, groups int) Arg { return i32Below(n, groups) }
 
@@ -268,10 +263,6 @@ func evalGroupedGradW[T floats](env *Env, in []array.Array, spans []span, w []T,
 			}.Run(env.Pool)
 		}
 	})
-}
-
-func (o groupedMatMulGradW) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
 }
 
 func (groupedMatMulGradW) Samples() []Sample {

@@ -139,8 +139,8 @@ func evalLayerNorm[T floats](env *Env, o layerNorm, in, out []array.Array) {
 	})
 }
 
-func (o layerNorm) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o layerNorm) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (layerNorm) Samples() []Sample {

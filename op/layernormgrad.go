@@ -125,8 +125,8 @@ func sumRowBlocks[T floats](env *Env, rows, n int, dst [][]T, add func(i int, ac
 	})
 }
 
-func (o layerNormGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o layerNormGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (layerNormGrad) Samples() []Sample {

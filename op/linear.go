@@ -131,7 +131,8 @@ func evalLinear[T floats](env *Env, o linear, in []array.Array, y []T, at func(a
 	}.Run(env.Pool)
 }
 
-func (o linear) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+// Emit keeps 16-bit floats: a product and its bias become one call, which adds in float32.
+func (o linear) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitAsIs(o, w, in) }
 
 func (linear) Samples() []Sample {
 	return []Sample{

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
 )
@@ -356,11 +355,6 @@ func typesOfValues(vs []*Tensor) []Type {
 		ts[i] = v.Type()
 	}
 	return ts
-}
-
-// Emit has no form of its own for a program within a program.
-func (o localMap) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
-	return w.Unsupported(o.Name(), hloTypes(out)...)
 }
 
 func (localMap) Samples() []Sample {

@@ -50,8 +50,8 @@ func (o logSoftmax) Eval(env *Env, in, out []array.Array) {
 
 func logSoftmaxLine[T floats](dst []T, src [][]T) { kernel.LogSoftmaxRow(dst, src[0]) }
 
-func (o logSoftmax) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o logSoftmax) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (logSoftmax) Samples() []Sample {
@@ -108,8 +108,8 @@ func logSoftmaxGradLine[T floats](dst []T, src [][]T) {
 	}
 }
 
-func (o logSoftmaxGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o logSoftmaxGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (logSoftmaxGrad) Samples() []Sample {

@@ -80,8 +80,8 @@ func logSumExpOver[T floats](env *Env, in, out array.Array, dims []int) {
 	})
 }
 
-func (o logSumExp) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o logSumExp) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (logSumExp) Samples() []Sample {

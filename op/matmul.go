@@ -245,12 +245,20 @@ func runProduct[T floats](env *Env, p product, c []T, at func(array.Array, int, 
 }
 
 func (o matmul) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	rank := len(out[0].Shape)
-	batch := out[0].Shape[:rank-2]
-	var lead []int
-	for i := range batch {
-		lead = append(lead, i)
+	return []hlo.Ref{o.emitSum(w, in[0], in[1], out[0])}
+}
+
+// emitSum writes the product. A matrix that a whole batch shares is not repeated: the batch is only more rows.
+func (o matmul) emitSum(w *hlo.Writer, x, y hlo.Ref, out Type) hlo.Ref {
+	rank := len(out.Shape)
+	if len(y.Shape) == 2 && !o.TransX {
+		ky := 0
+		if o.TransY {
+			ky = 1
+		}
+		return w.Dot(x, y, nil, nil, []int{len(x.Shape) - 1}, []int{ky}, hloType(out))
 	}
+	batch, lead := out.Shape[:rank-2], upTo(rank-2)
 	side := func(x hlo.Ref) hlo.Ref {
 		shape := append(batch.Clone(), x.Shape[len(x.Shape)-2:]...)
 		return emitBroadcast(w, x, Type{DType: x.DType, Shape: shape})
@@ -262,7 +270,7 @@ func (o matmul) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if o.TransY {
 		ky = rank - 1
 	}
-	return []hlo.Ref{w.Dot(side(in[0]), side(in[1]), lead, lead, []int{kx}, []int{ky}, hloType(out[0]))}
+	return w.Dot(side(x), side(y), lead, lead, []int{kx}, []int{ky}, hloType(out))
 }
 
 func (matmul) Samples() []Sample {

@@ -130,10 +130,10 @@ func placeMax[T floats](env *Env, s *poolShape, dx, x, dy []T) {
 func (o maxPool2DGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	s, _ := newPoolShape(Type{DType: in[0].DType, Shape: in[0].Shape}, o.Kernel, o.Stride, o.Padding)
 	win, scalar := s.window(), hlo.Type{DType: in[0].DType}
-	regions := fmt.Sprintf("    ^bb0(%%a: %[1]s, %%b: %[1]s):\n"+
-		"      %%r = \"stablehlo.compare\"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction GE>} : (%[1]s, %[1]s) -> tensor<i1>\n"+
-		"      \"stablehlo.return\"(%%r) : (tensor<i1>) -> ()\n    }, {\n    ^bb0(%%a: %[1]s, %%b: %[1]s):\n"+
-		"      %%r = \"stablehlo.add\"(%%a, %%b) : (%[1]s, %[1]s) -> %[1]s\n      \"stablehlo.return\"(%%r) : (%[1]s) -> ()\n", scalar)
+	first := w.Region([]hlo.Type{scalar, scalar}, func(in []hlo.Ref) []hlo.Ref {
+		return []hlo.Ref{w.Compare("GE", in[0], in[1])}
+	})
+	regions := []string{first, w.Binary("add", scalar.DType)}
 	attrs := fmt.Sprintf("window_dimensions = %s, window_strides = %s, padding = %s",
 		hlo.Ints(win.size), hlo.Ints(win.stride), hloPadding(win.low, win.high))
 	return w.OpN("select_and_scatter", attrs, regions, hloTypes(out), in[0], in[1], w.Constant(scalar, 0))

@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
@@ -60,8 +61,20 @@ func pickMax[T floats](env *Env, s *poolShape, y, x, v []T) {
 	})
 }
 
-func (maxPool2DPick) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
-	return w.Unsupported("max_pool2d_pick", hloTypes(out)...)
+// Emit carries the elements of v along with the largest of x.
+func (o maxPool2DPick) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	s, _ := newPoolShape(Type{DType: in[0].DType, Shape: in[0].Shape}, o.Kernel, o.Stride, o.Padding)
+	win, scalar, truth := s.window(), hlo.Type{DType: in[0].DType}, hlo.Type{DType: array.Bool}
+	region := w.Region([]hlo.Type{scalar, scalar, scalar, scalar}, func(in []hlo.Ref) []hlo.Ref {
+		best, kept, x, v := in[0], in[1], in[2], in[3]
+		isNaN := w.Op("and", "", truth, w.Compare("NE", x, x), w.Compare("EQ", best, best))
+		better := w.Op("or", "", truth, w.Compare("GT", x, best), isNaN)
+		return []hlo.Ref{w.Op("select", "", scalar, better, x, best), w.Op("select", "", scalar, better, v, kept)}
+	})
+	attrs := fmt.Sprintf("window_dimensions = %s, window_strides = %s, padding = %s",
+		hlo.Ints(win.size), hlo.Ints(win.stride), hloPadding(win.low, win.high))
+	types := []hlo.Type{hloType(out[0]), hloType(out[0])}
+	return w.OpN("reduce_window", attrs, []string{region}, types, in[0], in[1], w.Constant(scalar, math.Inf(-1)), w.Constant(scalar, 0))[1:]
 }
 
 func (maxPool2DPick) Samples() []Sample {

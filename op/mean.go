@@ -54,9 +54,9 @@ func divideAll[T floats](xs []T, by T) {
 }
 
 func (o mean) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	t := hloType(out[0])
-	total := w.Reduce("add", in[0], 0, o.Dims, t)
-	return []hlo.Ref{w.Op("divide", "", t, total, w.Constant(t, float64(o.Count)))}
+	t := Type{DType: out[0].DType.Compute(), Shape: out[0].Shape}
+	total := emitFold(w, "add", in[0], 0, o.Dims, t)
+	return []hlo.Ref{w.Convert(emitDivide(w, total, float64(o.Count)), out[0].DType)}
 }
 
 func (mean) Samples() []Sample {

@@ -61,7 +61,15 @@ func (o moeSort) Eval(_ *Env, in, out []array.Array) {
 	}
 }
 
-func (o moeSort) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+// Emit counts in 32 bits: there are not more ids.
+func (o moeSort) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	order := emitSort(w, in[0], sort{})[1]
+	t := hlo.Type{DType: array.I32, Shape: array.Shape{in[0].Shape[0], o.Experts}}
+	ids := w.Broadcast(w.Convert(in[0], array.I32), t.Shape, []int{0})
+	hits := w.Convert(w.Compare("EQ", ids, emitIota(w, t, 1)), array.I32)
+	counts := w.Reduce("add", hits, 0, []int{0}, hlo.Type{DType: array.I32, Shape: out[1].Shape})
+	return []hlo.Ref{order, w.Convert(counts, array.I64)}
+}
 
 func (moeSort) Samples() []Sample {
 	return []Sample{{Op: moeSort{Experts: 5}, In: []Arg{i32Below(5, 23)}}, {Op: moeSort{Experts: 3}, In: []Arg{i32Below(1, 4)}}}

@@ -94,7 +94,9 @@ func sumBlocks[T floats](env *Env, n int, newLeaf func() func(lo, hi int) T) T {
 	return kernel.Tree(parts)
 }
 
-func (o mseLoss) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o mseLoss) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (mseLoss) Samples() []Sample {
 	return []Sample{{In: []Arg{f32(5, 7), f32(5, 7)}}, {In: []Arg{f32(150, 140), f32(150, 140)}}}

@@ -1,6 +1,8 @@
 package op
 
 import (
+	"math"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
@@ -51,8 +53,21 @@ func (o normal) Eval(env *Env, in, out []array.Array) {
 		func() { drawFloats(env, out[0], o.part(), key, kernel.NormalAt[float64]) })
 }
 
-func (normal) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
-	return emitDraw(w, "normal", out)
+func (o normal) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitDraw(w, Key{o.Seed, o.Stream}, in, o.part(), out[0], func(d drawing) [4]hlo.Ref {
+		z := d.uniform64()
+		for i := 0; i < 4; i += 2 {
+			t := z[i].Type
+			rest := w.Op("subtract", "", t, w.Constant(t, 1), z[i])
+			r := w.Op("sqrt", "", t, d.op("multiply", w.Op("log", "", t, rest), w.Constant(t, -2)))
+			angle := d.op("multiply", z[i+1], w.Constant(t, 2*math.Pi))
+			z[i], z[i+1] = d.op("multiply", r, w.Op("cosine", "", t, angle)), d.op("multiply", r, w.Op("sine", "", t, angle))
+		}
+		for i := range z {
+			z[i] = w.Convert(z[i], o.DType.Compute())
+		}
+		return z
+	})
 }
 
 func (normal) Samples() []Sample {

@@ -69,7 +69,7 @@ func prodFold[T floats]() folding[T] {
 }
 
 func (o prod) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return []hlo.Ref{w.Reduce("multiply", in[0], 1, o.Dims, hloType(out[0]))}
+	return []hlo.Ref{emitFold(w, "multiply", in[0], 1, o.Dims, out[0])}
 }
 
 func (prod) Samples() []Sample {

@@ -127,9 +127,10 @@ func (o putAlongDim) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	rank := len(in[0].Shape)
 	dims := fmt.Sprintf("inserted_window_dims = %[1]s, scatter_dims_to_operand_dims = %[1]s, index_vector_dim = %[2]d",
 		dimList(upTo(rank)), rank)
-	region := fmt.Sprintf("    ^bb0(%%a: %[1]s, %%b: %[1]s):\n      \"stablehlo.return\"(%%b) : (%[1]s) -> ()\n", hlo.Type{DType: in[0].DType})
+	scalar := hlo.Type{DType: in[0].DType}
+	region := w.Region([]hlo.Type{scalar, scalar}, func(in []hlo.Ref) []hlo.Ref { return in[1:] })
 	attrs := "scatter_dimension_numbers = #stablehlo.scatter<" + dims + ">, indices_are_sorted = false, unique_indices = false"
-	return w.OpN("scatter", attrs, region, []hlo.Type{in[0].Type}, in[0], emitPoints(w, in[1], o.Dim), in[2])[:1]
+	return w.OpN("scatter", attrs, []string{region}, []hlo.Type{in[0].Type}, in[0], emitPoints(w, in[1], o.Dim), in[2])[:1]
 }
 
 func (putAlongDim) Samples() []Sample {

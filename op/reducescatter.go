@@ -65,7 +65,7 @@ func (o reduceScatter) Eval(env *Env, in, out []array.Array) {
 }
 
 func (o reduceScatter) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	if o.Sizes != nil {
+	if even(o.Sizes) != nil {
 		return w.Unsupported("reduce_scatter into uneven parts", hloTypes(out)...)
 	}
 	attrs := fmt.Sprintf("scatter_dimension = %d : i64, %s", o.Dim, emitGroups(w, o))

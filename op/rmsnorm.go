@@ -75,7 +75,9 @@ func evalRMSNorm[T floats](env *Env, o rmsNorm, in, out []array.Array) {
 	})
 }
 
-func (o rmsNorm) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o rmsNorm) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (rmsNorm) Samples() []Sample {
 	return []Sample{
@@ -142,8 +144,8 @@ func evalRMSNormGrad[T floats](env *Env, in, out []array.Array) {
 	})
 }
 
-func (o rmsNormGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o rmsNormGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (rmsNormGrad) Samples() []Sample {

@@ -270,7 +270,99 @@ func (o rope) table(in []*Tensor) (cos, sin *Tensor) {
 	return MulScalar(Cos(angles), o.factor()), MulScalar(Sin(angles), sign*o.factor())
 }
 
-func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref { return emitByParts(o, w, in) }
+// Emit turns in float32 by a table of cosines and sines that all layers share: it depends on positions only.
+func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	x := w.Convert(in[0], out[0].DType.Compute())
+	cos, sin := o.emitTable(w, in, x)
+	dim, last := o.dim(x.Shape), len(x.Shape)-1
+	half := dim / 2
+	a, b := emitNarrow(w, x, 3, span{0, half}), emitNarrow(w, x, 3, span{half, dim})
+	pairs := x.Shape.Clone()
+	if o.Style == interleaved {
+		last, pairs[3] = last+1, half
+		split := w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: append(pairs.Clone(), 2)}, emitNarrow(w, x, 3, span{0, dim}))
+		a, b = emitNarrow(w, split, 4, span{0, 1}), emitNarrow(w, split, 4, span{1, 2})
+	}
+	cos, sin = emitTurn(w, cos, a.Shape), emitTurn(w, sin, a.Shape)
+	mul := func(x, y hlo.Ref) hlo.Ref { return w.Op("multiply", "", x.Type, x, y) }
+	first := w.Op("subtract", "", a.Type, mul(a, cos), mul(b, sin))
+	second := w.Op("add", "", a.Type, mul(b, cos), mul(a, sin))
+	both := withDim(Type{DType: a.DType, Shape: a.Shape}, last, 2*a.Shape[last])
+	y := emitJoin(w, []hlo.Ref{first, second}, last, both)
+	if o.Style == interleaved {
+		pairs[3] = dim
+		y = w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: pairs}, y)
+	}
+	if dim < x.Shape[3] {
+		whole := Type{DType: x.DType, Shape: x.Shape}
+		y = emitJoin(w, []hlo.Ref{y, emitNarrow(w, x, 3, span{dim, x.Shape[3]})}, 3, whole)
+	}
+	return []hlo.Ref{w.Convert(y, out[0].DType)}
+}
+
+// emitTurn repeats a table [batch or 1, seq, pairs] over a shape [batch, seq, heads, pairs …].
+func emitTurn(w *hlo.Writer, table hlo.Ref, shape array.Shape) hlo.Ref {
+	if table.Shape[0] == 1 {
+		flat := w.Op("reshape", "", hlo.Type{DType: table.DType, Shape: table.Shape[1:]}, table)
+		return w.Broadcast(flat, shape, []int{1, 3})
+	}
+	return w.Broadcast(table, shape, []int{0, 1, 3})
+}
+
+// emitTable writes the cosines and sines [batch or 1, seq, pairs], in f64 as far positions need it. A barrier keeps them from being
+// computed anew for every element that they turn.
+func (o rope) emitTable(w *hlo.Writer, in []hlo.Ref, x hlo.Ref) (cos, sin hlo.Ref) {
+	freqs := o.freqs(x.Shape)
+	at, key := o.emitPositions(w, in, x.Shape)
+	t := hlo.Type{DType: array.F64, Shape: append(at.Shape.Clone(), len(freqs))}
+	if key != "" {
+		key = fmt.Sprintf("rope %s %v %v %g", key, t, freqs, o.factor())
+	}
+	table := func(name, op string) hlo.Ref {
+		make := func() hlo.Ref {
+			angles := w.Op("multiply", "", t, w.Broadcast(at, t.Shape, []int{0, 1}), w.Broadcast(w.List(array.F64, freqs), t.Shape, []int{2}))
+			y := w.Op(op, "", t, angles)
+			if f := o.factor(); f != 1 {
+				y = w.Op("multiply", "", t, y, w.Constant(t, f))
+			}
+			y = w.Convert(y, x.DType)
+			return w.Op("optimization_barrier", "", y.Type, y)
+		}
+		if key == "" {
+			return make()
+		}
+		return w.Once(name+key+x.DType.String(), make)
+	}
+	cos, sin = table("cos ", "cosine"), table("sin ", "sine")
+	if o.Inverse {
+		sin = w.Op("negate", "", sin.Type, sin)
+	}
+	return cos, sin
+}
+
+// emitPositions writes the positions [batch or 1, seq] in f64, and a word that is the same for the same positions: empty where they
+// are data.
+func (o rope) emitPositions(w *hlo.Writer, in []hlo.Ref, x array.Shape) (at hlo.Ref, key string) {
+	t := hlo.Type{DType: array.F64, Shape: array.Shape{1, x[1]}}
+	if o.Positions {
+		if len(in[1].Shape) == 2 {
+			t.Shape[0] = x[0]
+		}
+		at = w.Convert(w.Op("reshape", "", hlo.Type{DType: in[1].DType, Shape: t.Shape}, in[1]), array.F64)
+	} else {
+		at = emitIota(w, t, 1)
+	}
+	if o.Offset != 0 {
+		at = w.Op("add", "", t, at, w.Constant(t, float64(o.Offset)))
+	}
+	if o.DynamicOffset {
+		at = w.Op("add", "", t, at, w.Broadcast(w.Convert(in[len(in)-1], array.F64), t.Shape, nil))
+	}
+	if o.Positions || o.DynamicOffset {
+		return at, ""
+	}
+	return at, fmt.Sprint(o.Offset)
+}
 
 func (rope) Samples() []Sample {
 	x, scalar := f32(2, 5, 3, 8), Arg{Type: Type{DType: array.I64}, High: 9}

@@ -115,7 +115,9 @@ func evalSGD[T floats](env *Env, o sgd, in, out []array.Array) {
 	})
 }
 
-func (o sgd) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o sgd) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (sgd) Samples() []Sample {
 	args := []Arg{f32(5, 7), f32(5, 7), f32In(0.01, 0.1), f32In(0.5, 1), f32(5, 7)}

@@ -51,10 +51,10 @@ func (o shardPad) Eval(env *Env, in, out []array.Array) {
 }
 
 func (o shardPad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	if o.Sizes != nil || o.Kind != "sum" {
-		return w.Unsupported("shard_pad of uneven parts or other reductions than sum", hloTypes(out)...)
+	if even(o.Sizes) != nil {
+		return w.Unsupported("shard_pad of uneven parts", hloTypes(out)...)
 	}
-	refs := append([]hlo.Ref{w.Constant(hloType(out[0]), 0), in[0]}, emitPartStarts(w, o, len(out[0].Shape), o.Dim, in[0].Shape[o.Dim])...)
+	refs := append([]hlo.Ref{w.Constant(hloType(out[0]), neutralOf(o.Kind, out[0].DType)), in[0]}, emitPartStarts(w, o, len(out[0].Shape), o.Dim, in[0].Shape[o.Dim])...)
 	return []hlo.Ref{w.Op("dynamic_update_slice", "", hloType(out[0]), refs...)}
 }
 

@@ -55,7 +55,7 @@ func partStart(env *Env, o Collective, size int, sizes []int) int {
 }
 
 func (o shardSlice) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	if o.Sizes != nil {
+	if even(o.Sizes) != nil {
 		return w.Unsupported("shard_slice of uneven parts", hloTypes(out)...)
 	}
 	attrs := "slice_sizes = " + hlo.Ints(out[0].Shape)

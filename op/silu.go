@@ -25,7 +25,9 @@ func (silu) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.SiLU[float32], kernel.SiLU[float64])
 }
 
-func (o silu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o silu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 // siluGrad is the gradient of silu: of x and dy.
 type siluGrad struct{ slope }
@@ -41,4 +43,6 @@ func (siluGrad) Eval(env *Env, in, out []array.Array) {
 	mapBinary(env, in, out, kernel.SiLUGrad[float32], kernel.SiLUGrad[float64])
 }
 
-func (o siluGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o siluGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}

@@ -60,7 +60,9 @@ func softmaxLines[T floats](env *Env, dim int, in, out []array.Array, f func(dst
 	eachLine(env, linesOf(out[0].Shape(), dim), array.Data[T](out[0]), src, f)
 }
 
-func (o softmax) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o softmax) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (softmax) Samples() []Sample {
 	return []Sample{
@@ -111,8 +113,8 @@ func (o softmaxGrad) Eval(env *Env, in, out []array.Array) {
 
 func softmaxGradLine[T floats](dst []T, src [][]T) { kernel.SoftmaxGradRow(dst, src[0], src[1]) }
 
-func (o softmaxGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o softmaxGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (softmaxGrad) Samples() []Sample {

@@ -218,17 +218,24 @@ func emitSort(w *hlo.Writer, x hlo.Ref, o sort) []hlo.Ref {
 	if o.Descending {
 		direction = "GT"
 	}
-	compare := ""
-	if x.DType.IsFloat() {
-		compare = ", compare_type = #stablehlo<comparison_type TOTALORDER>"
-	}
 	places := hlo.Type{DType: array.I64, Shape: x.Shape}
-	index := w.Op("iota", fmt.Sprintf("iota_dimension = %d : i64", o.Dim), places)
-	region := fmt.Sprintf("    ^bb0(%%a: %[1]s, %%b: %[1]s, %%i: tensor<i64>, %%j: tensor<i64>):\n"+
-		"      %%r = \"stablehlo.compare\"(%%a, %%b) {comparison_direction = #stablehlo<comparison_direction %[2]s>%[3]s} : (%[1]s, %[1]s) -> tensor<i1>\n"+
-		"      \"stablehlo.return\"(%%r) : (tensor<i1>) -> ()\n", hlo.Type{DType: x.DType}, direction, compare)
+	v, i, truth := hlo.Type{DType: x.DType}, hlo.Type{DType: array.I64}, hlo.Type{DType: array.Bool}
+	region := w.Region([]hlo.Type{v, v, i, i}, func(in []hlo.Ref) []hlo.Ref {
+		if !x.DType.IsFloat() {
+			return []hlo.Ref{w.Compare(direction, in[0], in[1])}
+		}
+		attrs := "comparison_direction = #stablehlo<comparison_direction " + direction + ">, compare_type = #stablehlo<comparison_type TOTALORDER>"
+		return []hlo.Ref{w.Op("compare", attrs, truth, emitSortKey(w, in[0]), emitSortKey(w, in[1]))}
+	})
 	attrs := fmt.Sprintf("dimension = %d : i64, is_stable = true", o.Dim)
-	return w.OpN("sort", attrs, region, []hlo.Type{x.Type, places}, x, index)
+	return w.OpN("sort", attrs, []string{region}, []hlo.Type{x.Type, places}, x, emitIota(w, places, o.Dim))
+}
+
+// emitSortKey makes both zeros alike, and all NaNs alike and above the rest, in the total order of floats.
+func emitSortKey(w *hlo.Writer, x hlo.Ref) hlo.Ref {
+	zero := w.Constant(x.Type, 0)
+	x = w.Op("select", "", x.Type, w.Compare("EQ", x, zero), zero, x)
+	return w.Op("select", "", x.Type, w.Compare("NE", x, x), w.Constant(x.Type, math.NaN()), x)
 }
 
 func (sort) Samples() []Sample {

@@ -71,7 +71,7 @@ func sumFold[T floats](env *Env) func(dst, x []T, g group) {
 }
 
 func (o sum) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	return []hlo.Ref{w.Reduce("add", in[0], 0, o.Dims, hloType(out[0]))}
+	return []hlo.Ref{emitFold(w, "add", in[0], 0, o.Dims, out[0])}
 }
 
 func (sum) Samples() []Sample {

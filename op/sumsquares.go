@@ -43,8 +43,8 @@ func evalSumSquares[T floats](env *Env, in, out array.Array) {
 	array.Data[T](out)[0] = sumBlocks(env, len(x), func() func(lo, hi int) T { return leaf })
 }
 
-func (o sumSquares) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o sumSquares) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }
 
 func (sumSquares) Samples() []Sample {

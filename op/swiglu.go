@@ -29,7 +29,9 @@ func (swiglu) Eval(env *Env, in, out []array.Array) {
 	mapBinary(env, in, out, kernel.SwiGLU[float32], kernel.SwiGLU[float64])
 }
 
-func (o swiglu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o swiglu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 // swigluGrad is the gradients of swiglu: of gate, up and dy.
 type swigluGrad struct{}
@@ -65,6 +67,6 @@ func swigluGradOver[T floats](env *Env, in, out []array.Array) {
 	})
 }
 
-func (o swigluGrad) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
-	return emitByParts(o, w, in)
+func (o swigluGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
 }

@@ -51,15 +51,21 @@ func (o uniform) Eval(env *Env, in, out []array.Array) {
 		func() { drawFloats(env, out[0], o.part(), key, kernel.UniformAt[float64]) })
 }
 
-// below keeps draws that will be stored in 16 bits from being rounded up to 1.
-func (o uniform) below(fill func(dst []float32, key, start uint64)) func(dst []float32, key, start uint64) {
-	var top float32
+// top is the largest draw that is not rounded up to 1 when it is stored in 16 bits; 0 where nothing is.
+func (o uniform) top() float64 {
 	switch o.DType {
 	case array.BF16:
-		top = 1 - 1.0/(1<<8)
+		return 1 - 1.0/(1<<8)
 	case array.F16:
-		top = 1 - 1.0/(1<<11)
-	default:
+		return 1 - 1.0/(1<<11)
+	}
+	return 0
+}
+
+// below keeps draws that will be stored in 16 bits from being rounded up to 1.
+func (o uniform) below(fill func(dst []float32, key, start uint64)) func(dst []float32, key, start uint64) {
+	top := float32(o.top())
+	if top == 0 {
 		return fill
 	}
 	return func(dst []float32, key, start uint64) {
@@ -70,8 +76,19 @@ func (o uniform) below(fill func(dst []float32, key, start uint64)) func(dst []f
 	}
 }
 
-func (uniform) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
-	return emitDraw(w, "uniform", out)
+func (o uniform) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitDraw(w, Key{o.Seed, o.Stream}, in, o.part(), out[0], func(d drawing) [4]hlo.Ref {
+		if o.DType == array.F64 {
+			return d.uniform64()
+		}
+		draws := d.uniform32()
+		if top := o.top(); top != 0 {
+			for i, u := range draws {
+				draws[i] = d.op("minimum", u, w.Constant(u.Type, top))
+			}
+		}
+		return draws
+	})
 }
 
 func (uniform) Samples() []Sample {

@@ -120,7 +120,9 @@ func squaredDistance[T floats](line []T, mean T) float64 {
 	return total
 }
 
-func (o variance) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o variance) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (variance) Samples() []Sample {
 	samples := reductionSamples(f32, func(dims ...int) Op { return variance{Dims: dims} })

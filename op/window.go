@@ -13,12 +13,9 @@ type window struct{ size, stride, low, high []int }
 
 // emitWindow reduces each position of the window with a binary op of the dialect.
 func emitWindow(w *hlo.Writer, binary string, init float64, x hlo.Ref, win window, out Type) hlo.Ref {
-	scalar := hlo.Type{DType: x.DType}
-	region := fmt.Sprintf("    ^bb0(%%a: %[1]s, %%b: %[1]s):\n      %%r = \"stablehlo.%[2]s\"(%%a, %%b) : (%[1]s, %[1]s) -> %[1]s\n"+
-		"      \"stablehlo.return\"(%%r) : (%[1]s) -> ()\n", scalar, binary)
 	attrs := fmt.Sprintf("window_dimensions = %s, window_strides = %s, padding = %s",
 		hlo.Ints(win.size), hlo.Ints(win.stride), hloPadding(win.low, win.high))
-	return w.OpN("reduce_window", attrs, region, []hlo.Type{hloType(out)}, x, w.Constant(scalar, init))[0]
+	return w.OpN("reduce_window", attrs, []string{w.Binary(binary, x.DType)}, []hlo.Type{hloType(out)}, x, w.Constant(hlo.Type{DType: x.DType}, init))[0]
 }
 
 // hloPadding is the attribute that gives each dim's padding on both sides.

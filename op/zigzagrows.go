@@ -81,7 +81,9 @@ func (o zigzag) Eval(env *Env, in, out []array.Array) {
 	copyRows(env, out[0], in[0], order, g)
 }
 
-func (o zigzag) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return emitByParts(o, w, in) }
+func (o zigzag) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	return emitByParts(o, w, in, out)
+}
 
 func (zigzag) Samples() []Sample {
 	return []Sample{

@@ -73,13 +73,17 @@ func (c *benchGemmCmd) Run() error {
 
 type benchStepCmd struct {
 	output
-	Model   string `help:"Model family." default:"gpt2" enum:"gpt2"`
+	backendFlags
+	Model   string `help:"Model family: gpt2, or llama with RMSNorm, SwiGLU, RoPE and an untied head." default:"gpt2" enum:"gpt2,llama"`
 	Layers  int    `default:"4" help:"Blocks."`
 	Dim     int    `default:"256" help:"Width."`
 	Heads   int    `default:"4" help:"Attention heads."`
 	Seq     int    `default:"256" help:"Tokens in a sequence."`
 	Batch   int    `default:"8" help:"Sequences in a step."`
 	Vocab   int    `default:"8192" help:"Size of the vocabulary."`
+	FFN     int    `name:"ffn" help:"Width of llama's feed-forward layers; 0 means 8/3 of --dim."`
+	KVHeads int    `name:"kv-heads" help:"Heads of llama's keys and values; 0 means --heads."`
+	BF16    bool   `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
 	Threads int    `help:"Threads; 0 means all cores."`
 	Runs    int    `help:"Measured steps." default:"9"`
 	Eager   bool   `help:"Run op by op in place of compiled."`
@@ -92,32 +96,39 @@ func (benchStepCmd) Help() string {
 
 Examples:
   galley bench step --threads 2 --json
-  galley bench step --layers 4 --dim 256 --heads 4 --seq 256 --batch 8 --vocab 8192 --profile`
+  galley bench step --layers 4 --dim 256 --heads 4 --seq 256 --batch 8 --vocab 8192 --profile
+  galley bench step --backend xla --model llama --bf16 --vocab 32000 --layers 16 --dim 2048 --heads 16 --ffn 5632 --batch 8 --seq 2048`
 }
 
 func (c *benchStepCmd) Run() error {
 	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq, "batch": c.Batch, "vocab": c.Vocab, "runs": c.Runs})
 	if err == nil {
-		err = natural(map[string]int{"threads": c.Threads})
+		err = natural(map[string]int{"threads": c.Threads, "ffn": c.FFN, "kv-heads": c.KVHeads})
 	}
 	if err == nil && c.Dim%c.Heads != 0 {
 		err = fmt.Errorf("--dim=%d: want a multiple of --heads=%d", c.Dim, c.Heads)
 	}
-	if err == nil {
+	if err == nil && c.Backend == "cpu" {
 		err = fits(fmt.Sprintf("--layers=%d --dim=%d --vocab=%d", c.Layers, c.Dim, c.Vocab), c.bytes())
 	}
 	if err != nil {
 		return err
 	}
-	mode := galley.Static
-	if c.Eager {
-		mode = galley.Eager
+	config := bench.StepConfig{
+		Model: c.Model, Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab, FFN: c.FFN, KVHeads: c.KVHeads,
+		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile,
 	}
-	r, err := bench.Step(bench.StepConfig{
-		Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab,
-		Threads: c.Threads, Runs: c.Runs, Mode: mode, Profile: c.Profile,
-	})
-	if err != nil {
+	if c.Eager {
+		config.Mode = galley.Eager
+	}
+	if c.BF16 {
+		config.Compute = array.BF16
+	}
+	if config.Backend, err = c.open(); err != nil {
+		return err
+	}
+	r, err := bench.Step(config)
+	if err = closed(config.Backend, err); err != nil {
 		return err
 	}
 	return c.print(r)

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/check"
 )
 
@@ -42,15 +43,17 @@ func verdict(r *check.Report, err error) error {
 
 type checkOpsCmd struct {
 	place
+	backendFlags
 }
 
 // Help is what galley check ops --help adds.
 func (checkOpsCmd) Help() string {
 	return `DIR holds ops.json, a list of cases, and ops.safetensors, their tensors. The relative error of the norm may be 1e-9 in f64
-and 2e-5 in f32. The last line counts: N passed, M failed. The exit code is 1 if any failed.
+and 2e-5 in f32. With --backend xla every case is compiled, and in bf16 it may be off by 2e-2 from f64. The last line counts: N passed, M failed. The exit code is 1 if any failed.
 
-Example:
-  galley check ops fixtures`
+Examples:
+  galley check ops fixtures
+  galley check ops fixtures --backend xla`
 }
 
 func (c *checkOpsCmd) Run() error {
@@ -59,7 +62,12 @@ func (c *checkOpsCmd) Run() error {
 	}
 	d := c.device()
 	defer d.Close()
-	return verdict(check.Ops(os.Stdout, c.Dir, check.OpsConfig{Device: d, Verbose: c.Verbose}))
+	b, err := c.open()
+	if err != nil {
+		return err
+	}
+	err = verdict(check.Ops(os.Stdout, c.Dir, check.OpsConfig{Device: d, Backend: b, Verbose: c.Verbose}))
+	return closed(b, err)
 }
 
 type checkBurgersCmd struct {
@@ -87,6 +95,8 @@ func (c *checkBurgersCmd) Run() error {
 type checkModelCmd struct {
 	place
 	strategyFlags
+	backendFlags
+	BF16  bool `name:"bf16" help:"Compute products in bf16, with f32 parameters; losses and norms may then be off by 2e-2."`
 	Eager bool `help:"Run op by op in place of compiled."`
 }
 
@@ -101,7 +111,8 @@ The exit code is 1 if any differs.
 Examples:
   galley check model fixtures/llama
   galley check model fixtures/mixtral --eager -v
-  galley check model fixtures/llama --mesh dp=2,tp=2,pp=2 --schedule zbh1 --micro 4 --zero 1`
+  galley check model fixtures/llama --mesh dp=2,tp=2,pp=2 --schedule zbh1 --micro 4 --zero 1
+  galley check model fixtures/llama --backend xla --bf16`
 }
 
 func (c *checkModelCmd) Run() error {
@@ -121,7 +132,14 @@ func (c *checkModelCmd) Run() error {
 	if c.Eager {
 		mode = galley.Eager
 	}
-	return verdict(check.Model(os.Stdout, c.Dir, check.ModelConfig{Device: d, Mode: mode, Verbose: c.Verbose, Strategy: s}))
+	config := check.ModelConfig{Device: d, Mode: mode, Verbose: c.Verbose, Strategy: s}
+	if c.BF16 {
+		config.DTypes = []array.DType{array.BF16}
+	}
+	if config.Backend, err = c.open(); err != nil {
+		return err
+	}
+	return closed(config.Backend, verdict(check.Model(os.Stdout, c.Dir, config)))
 }
 
 type checkSpmdCmd struct {

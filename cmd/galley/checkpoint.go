@@ -48,11 +48,11 @@ func (f checkpointFlags) checkpoints(t *galley.Trainer) (*saver, error) {
 	return &saver{c, f.Every}, nil
 }
 
-// after saves if it is time. sample is the number of the next sample.
-func (s *saver) after(ctx context.Context, t *galley.Trainer, sample int64) error {
-	if s.c == nil || t.Steps()%s.every != 0 {
-		return nil
-	}
+// due reports whether it is time for a checkpoint.
+func (s *saver) due(t *galley.Trainer) bool { return s.c != nil && t.Steps()%s.every == 0 }
+
+// save begins one. sample is the number of the next sample.
+func (s *saver) save(ctx context.Context, t *galley.Trainer, sample int64) error {
 	return t.Save(context.WithoutCancel(ctx), s.c, sample)
 }
 

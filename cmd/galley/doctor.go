@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/bench"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/xla"
 )
 
 // doctorCmd says what this machine offers.
@@ -83,28 +83,12 @@ func memory() string {
 	return gigabytes(total) + " in all, " + gigabytes(memoryOf("MemAvailable")) + " available"
 }
 
-// plugins lists the accelerator plugins in the usual places. Running them is not part of this version.
+// plugins says what accelerator there is, or what is missing.
 func plugins() string {
-	var found []string
-	for _, pattern := range pluginPlaces() {
-		matches, _ := filepath.Glob(pattern)
-		found = append(found, matches...)
+	b, err := galley.XLA(galley.XLAConfig{})
+	if err != nil {
+		return err.Error() + "; the CPU needs none"
 	}
-	if len(found) == 0 {
-		return "none found: set GALLEY_PLUGIN to a PJRT plugin's path; the CPU needs none"
-	}
-	return strings.Join(found, " ") + " (found; this version runs on the CPU)"
-}
-
-func pluginPlaces() []string {
-	home, _ := os.UserHomeDir()
-	places := []string{
-		filepath.Join(home, ".local/lib/go-xla/*.so"), filepath.Join(home, ".local/lib/go-xla/nvidia/*.so"),
-		"/usr/local/lib/go-xla/*.so", "/usr/local/lib/go-xla/nvidia/*.so",
-		"/usr/local/lib/python3*/*-packages/jax_plugins/*/*.so",
-	}
-	if p := os.Getenv("GALLEY_PLUGIN"); p != "" {
-		places = append([]string{p}, places...)
-	}
-	return places
+	defer b.Close()
+	return fmt.Sprintf("%s, by %s", b.Name(), xla.Find()[0])
 }

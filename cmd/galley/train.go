@@ -19,6 +19,7 @@ import (
 
 // trainCmd trains a language model to predict the next token of a text.
 type trainCmd struct {
+	backendFlags
 	Model     string  `help:"Hugging Face directory of a model to go on with; without it a new small one is made." type:"existingdir" placeholder:"DIR"`
 	Data      string  `help:"Text file; without it the first chapters of Moby-Dick." type:"existingfile" placeholder:"FILE"`
 	Tokenizer string  `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
@@ -32,6 +33,7 @@ type trainCmd struct {
 	Seed      uint64  `help:"Seed of the first weights and of the order of the text." default:"1"`
 	Threads   int     `help:"Threads; 0 means all cores."`
 	Eager     bool    `help:"Run op by op in place of compiled."`
+	BF16      bool    `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
 	Layers    int     `help:"Blocks of a new model." default:"4"`
 	Dim       int     `help:"Width of a new model." default:"128"`
 	Heads     int     `help:"Attention heads of a new model." default:"4"`
@@ -51,6 +53,7 @@ func (trainCmd) Help() string {
   galley generate out --prompt "Call me"                then use it
   galley train --mesh dp=2,tp=2,pp=2 --zero 1 --micro 4 on eight devices of this process: the same losses
   galley train --checkpoint run --every 50              can be killed: run it again and it goes on
+  galley train --backend xla --bf16 --dim 768           on an accelerator
 Ctrl-C ends training early; the model is then saved and used as after all steps.`
 }
 
@@ -61,10 +64,14 @@ func (c *trainCmd) Run() error {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	t := &training{trainCmd: c, d: d}
-	return t.run()
+	var err error
+	if t.b, err = c.open(); err != nil {
+		return err
+	}
+	return closed(t.b, t.run())
 }
 
-// run is the whole command.
+// run is everything between the first check and the last word.
 func (t *training) run() error {
 	if err := t.prepare(); err != nil {
 		return err
@@ -113,6 +120,7 @@ func (c *trainCmd) validateDevices() error {
 type training struct {
 	*trainCmd
 	d          *galley.Device
+	b          galley.Backend // nil is d
 	tokenizer  tokenizer
 	model      models.Model
 	text, eval *data.Sampler
@@ -251,33 +259,81 @@ func (t *training) train() error {
 	defer c.close()
 	p := newProgress(t.Steps-trainer.Steps(), t.Batch*t.Seq)
 	defer p.finish()
-	for step := trainer.Steps(); step < t.Steps; step++ {
-		if ctx.Err() != nil {
-			p.finish()
-			fmt.Printf("stopped after %d steps\n", step)
-			break
-		}
-		m, err := trainer.Step(t.text.Batch(step))
-		if err != nil {
-			return err
-		}
-		if t.LogLosses {
-			p.finish()
-			fmt.Printf("step %d loss %.17g norm %.17g\n", step, m.Loss, m.GradNorm)
-		}
-		p.step(m.Loss)
-		if err := c.after(ctx, trainer, int64(step+1)*int64(t.Batch)); err != nil {
-			return err
-		}
-	}
+	stopped, err := t.steps(ctx, trainer, c, p)
 	p.finish()
-	if err := c.wait(); err != nil {
+	if err == nil {
+		err = c.wait()
+	}
+	if err == nil {
+		err = trainer.Sync(t.d.NewSession())
+	}
+	if err == nil {
+		err = trainer.Close()
+	}
+	if err != nil {
 		return err
 	}
-	if err := trainer.Sync(); err != nil {
-		return err
+	if stopped {
+		fmt.Printf("stopped after %d steps\n", trainer.Steps())
+		return nil
 	}
 	return t.evaluate()
+}
+
+// steps trains until all steps are done or somebody interrupts. A step's loss is read when the next has started, so that a
+// backend never waits for the host.
+func (t *training) steps(ctx context.Context, trainer *galley.Trainer, c *saver, p *progress) (stopped bool, err error) {
+	var last *galley.Pending
+	settle := func() error {
+		if last == nil {
+			return nil
+		}
+		m, err := last.Wait()
+		last = nil
+		if err == nil {
+			t.tell(m, p)
+		}
+		return err
+	}
+	for trainer.Steps() < t.Steps {
+		if ctx.Err() != nil {
+			return true, settle()
+		}
+		next, err := trainer.Start(t.text.Batch(trainer.Steps()))
+		if err != nil {
+			return false, err
+		}
+		if err := settle(); err != nil {
+			return false, err
+		}
+		last = next
+		if c.due(trainer) {
+			if err := settle(); err != nil {
+				return false, err
+			}
+			if err := c.save(ctx, trainer, int64(trainer.Steps())*int64(t.Batch)); err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, settle()
+}
+
+// tell reports a step.
+func (t *training) tell(m galley.Metrics, p *progress) {
+	if t.LogLosses {
+		p.finish()
+		fmt.Printf("step %d loss %.17g norm %.17g\n", m.Step, m.Loss, m.GradNorm)
+	}
+	p.step(m.Loss)
+}
+
+// compute is the dtype of products, where it is not the parameters'.
+func (t *training) compute() array.DType {
+	if t.BF16 {
+		return array.BF16
+	}
+	return array.Invalid
 }
 
 // newTrainer plans the training and, on many devices, says what it needs.
@@ -304,7 +360,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		}
 	}
 	trainer, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: t.d, Params: t.model.Params(), Mode: mode, Strategy: s, Watch: t.watch,
+		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s, Watch: t.watch,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},

@@ -67,7 +67,7 @@ func Hybrid(c StepConfig, s galley.Strategy) (HybridResult, error) {
 	for _, list := range [][]float64{a, b, ratios} {
 		slices.Sort(list)
 	}
-	r := c.result(d, model, Timing{MedianMS: 1}, 0, 0)
+	r := c.result(model, Timing{MedianMS: 1}, 0, 0)
 	n := len(a) / 2
 	return HybridResult{Model: r.Model, Strategy: s.String(), Devices: s.Devices(), OneMS: a[n], ManyMS: b[n], Ratio: ratios[n],
 		OneBytes: one.Memory().Peak(), ManyBytes: plan.Peak().Peak()}, nil

@@ -2,20 +2,32 @@ package bench
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
 )
 
-// StepConfig is a training step of a GPT-2: learned positions, tanh-GELU, tied head, AdamW.
+// StepConfig is a training step of a GPT-2 (learned positions, tanh-GELU, tied head) or a llama (RMSNorm, SwiGLU, RoPE,
+// untied head) with AdamW.
 type StepConfig struct {
+	// Model is gpt2 or llama; empty means gpt2.
+	Model                                 string
 	Layers, Dim, Heads, Seq, Batch, Vocab int
-	Threads, Runs                         int
-	Mode                                  galley.Mode
+	// FFN is the width of llama's feed-forward layers, KVHeads its heads of keys and values; 0 means 8/3 of Dim, and Heads.
+	FFN, KVHeads  int
+	Threads, Runs int
+	Mode          galley.Mode
+	// Compute is the dtype of products, where it is not f32.
+	Compute array.DType
+	// Backend runs the step; nil is the host.
+	Backend galley.Backend
 	// Profile adds the time of each op to the result.
 	Profile bool
 }
@@ -33,6 +45,15 @@ type StepResult struct {
 	// PeakBytes is the planned memory of the step, which is what it allocates: parameters, optimizer, activations.
 	PeakBytes int     `json:"peak_bytes"`
 	Loss      float64 `json:"loss"`
+	// Backend is what computed; InitS is the time from nothing until the parameters are there, FirstS that to the end of the
+	// first step, compilation included, and HostMS what a step costs the caller.
+	Backend string  `json:"backend,omitempty"`
+	InitS   float64 `json:"init_s,omitempty"`
+	FirstS  float64 `json:"first_step_s,omitempty"`
+	HostMS  float64 `json:"host_ms,omitempty"`
+	// WaitedMS is the median of steps of which each is waited for before the next starts, its loss read; the times above are
+	// those of a training loop, which reads a loss when the next step has started.
+	WaitedMS float64 `json:"waited_ms,omitempty"`
 	// Ops is the time of each op in all measured and warm-up steps, the longest first, where it was asked for.
 	Ops []OpTime `json:"ops,omitempty"`
 }
@@ -47,8 +68,12 @@ type OpTime struct {
 
 // String is the result in a line.
 func (r StepResult) String() string {
-	line := fmt.Sprintf("%s, %.2fM parameters, threads=%d: best %.1f ms, median %.1f ms, %.0f tokens/s, %.1f GFLOP/s, peak %.1f MB, loss %.4f",
-		r.Model, float64(r.Params)/1e6, r.Threads, r.BestMS, r.MedianMS, r.TokensPerSecond, r.GFLOPS, float64(r.PeakBytes)/1e6, r.Loss)
+	where := fmt.Sprintf("threads=%d", r.Threads)
+	if r.Backend != "" {
+		where = fmt.Sprintf("%s, first step after %.1f s, host %.2f ms", r.Backend, r.FirstS, r.HostMS)
+	}
+	line := fmt.Sprintf("%s, %.2fM parameters, %s: best %.1f ms, median %.1f ms, %.0f tokens/s, %.1f GFLOP/s, peak %.1f MB, loss %.4f",
+		r.Model, float64(r.Params)/1e6, where, r.BestMS, r.MedianMS, r.TokensPerSecond, r.GFLOPS, float64(r.PeakBytes)/1e6, r.Loss)
 	for _, o := range r.Ops {
 		line += fmt.Sprintf("\n%5.1f%%  %9.2f ms  %6d calls  %s", 100*o.Share, o.MS, o.Calls, o.Op)
 	}
@@ -57,48 +82,131 @@ func (r StepResult) String() string {
 
 // Step times whole training steps.
 func Step(c StepConfig) (StepResult, error) {
+	start := time.Now()
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
-	model, err := models.New(models.Config{
-		Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads, Positions: c.Seq, Tied: true,
-	}, nn.Config{Scope: d.NewSession(), Seed: 1})
-	if err != nil {
-		return StepResult{}, err
-	}
 	times := profile{}
-	t, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: d, Params: model.Params(), Mode: c.Mode, Observe: times.observer(c.Profile),
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return model.Loss(batch[0], batch[1]) },
+	config := galley.TrainerConfig{
+		Device: d, Backend: c.Backend, Compute: c.Compute, Mode: c.Mode, Observe: times.observer(c.Profile), SkipNorm: c.Backend != nil,
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 3e-4},
-	})
+	}
+	model, err := c.model(d, &config)
 	if err != nil {
 		return StepResult{}, err
 	}
+	t, err := galley.NewTrainer(config)
+	if err != nil {
+		return StepResult{}, err
+	}
+	ready := time.Since(start)
 	ids, labels := tokens(c, 1), tokens(c, 2)
 	var last galley.Metrics
-	timing, err := measure(2, c.Runs, func() (err error) { last, err = t.Step(ids, labels); return err })
+	step := func() (err error) { last, err = t.Step(ids, labels); return err }
+	if err := step(); err != nil {
+		return StepResult{}, err
+	}
+	first := time.Since(start)
+	timing, err := measure(2, c.Runs, step)
 	if err != nil {
 		return StepResult{}, err
 	}
-	r := c.result(d, model, timing, t.Memory().Peak(), last.Loss)
-	r.Ops = times.sorted()
-	return r, nil
+	r := c.result(model, timing, t.Memory().Peak(), last.Loss)
+	r.Threads, r.Ops = d.Threads(), times.sorted()
+	if c.Backend != nil {
+		r.Backend, r.InitS, r.FirstS, r.WaitedMS = c.Backend.Name(), ready.Seconds(), first.Seconds(), timing.MedianMS
+		if timing, r.HostMS, err = measureAhead(t, 3, c.Runs, ids, labels); err != nil {
+			return StepResult{}, err
+		}
+		r.set(c, timing)
+	}
+	return r, t.Close()
 }
 
-func (c StepConfig) result(d *galley.Device, model models.Model, timing Timing, peak int, loss float64) StepResult {
+// model makes the model, its values on the host or, for a backend, as a program that makes them there.
+func (c StepConfig) model(d *galley.Device, t *galley.TrainerConfig) (models.Model, error) {
+	shape := models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads, Positions: c.Seq, Tied: true}
+	if c.Model == "llama" {
+		shape.Family, shape.Tied, shape.Intermediate, shape.KVHeads, shape.NormEps = "llama", false, c.FFN, c.KVHeads, 1e-5
+		if c.FFN == 0 {
+			shape.Intermediate = (c.Dim*8/3 + 15) / 16 * 16
+		}
+	}
+	var scope op.Scope = d.NewSession()
+	b := ir.NewBuilder("init")
+	if c.Backend != nil {
+		scope = b
+	}
+	model, err := models.New(shape, nn.Config{Scope: scope, Seed: 1, Frozen: c.Backend != nil})
+	if err != nil {
+		return nil, err
+	}
+	t.Params = model.Params()
+	t.Loss = func(batch []*op.Tensor) *op.Tensor { return model.Loss(batch[0], batch[1]) }
+	if c.Backend != nil {
+		t.Init, err = b.Build(nn.Values(model.Params())...)
+	}
+	return model, err
+}
+
+// measureAhead times steps as a training loop runs them: each starts before the loss of the one before it is read. host is
+// how long the caller is busy with a step.
+func measureAhead(t *galley.Trainer, warm, runs int, batch ...array.Array) (timing Timing, host float64, err error) {
+	var steps, hosts []float64
+	var before *galley.Pending
+	last := time.Now()
+	for i := range warm + runs + 1 {
+		start := time.Now()
+		p, err := t.Start(batch...)
+		if err != nil {
+			return Timing{}, 0, err
+		}
+		took := time.Since(start)
+		if before != nil {
+			if _, err := before.Wait(); err != nil {
+				return Timing{}, 0, err
+			}
+			if i > warm {
+				steps, hosts = append(steps, milliseconds(time.Since(last))), append(hosts, milliseconds(took))
+			}
+			last = time.Now()
+		}
+		before = p
+	}
+	if _, err := before.Wait(); err != nil {
+		return Timing{}, 0, err
+	}
+	slices.Sort(hosts)
+	return timingOf(steps), hosts[len(hosts)/2], nil
+}
+
+func (c StepConfig) result(model models.Model, timing Timing, peak int, loss float64) StepResult {
 	params := 0
 	for _, p := range model.Params() {
 		params += p.Type.Shape.Len()
 	}
-	toks := float64(c.Batch * c.Seq)
-	matrices := float64(c.Layers*12*c.Dim*c.Dim + c.Vocab*c.Dim)
-	gflop := (6*matrices*toks + 12*float64(c.Layers*c.Dim*c.Seq)*toks) / 1e9
-	return StepResult{
-		Model:  fmt.Sprintf("gpt2 L%d d%d h%d S%d B%d V%d", c.Layers, c.Dim, c.Heads, c.Seq, c.Batch, c.Vocab),
-		Params: params, Threads: d.Threads(), Timing: timing,
-		TokensPerSecond: toks / timing.MedianMS * 1e3, MatmulGFLOP: gflop, GFLOPS: gflop / timing.MedianMS * 1e3,
-		PeakBytes: peak, Loss: loss,
+	r := StepResult{
+		Model:  fmt.Sprintf("%s L%d d%d h%d S%d B%d V%d", model.Config().Family, c.Layers, c.Dim, c.Heads, c.Seq, c.Batch, c.Vocab),
+		Params: params, MatmulGFLOP: c.gflop(float64(params)), PeakBytes: peak, Loss: loss,
 	}
+	r.set(c, timing)
+	return r
+}
+
+// set fills in a timing and the speeds that follow from it.
+func (r *StepResult) set(c StepConfig, timing Timing) {
+	r.Timing = timing
+	r.TokensPerSecond, r.GFLOPS = float64(c.Batch*c.Seq)/timing.MedianMS*1e3, r.MatmulGFLOP/timing.MedianMS*1e3
+}
+
+// gflop is the work of the matrix products of a step. Llama's attention counts the half that causality leaves, and every
+// parameter but the embedding's is in a product.
+func (c StepConfig) gflop(params float64) float64 {
+	toks := float64(c.Batch * c.Seq)
+	if c.Model == "llama" {
+		return (6*(params-float64(c.Vocab*c.Dim)) + 6*float64(c.Layers*c.Dim*c.Seq)) * toks / 1e9
+	}
+	matrices := float64(c.Layers*12*c.Dim*c.Dim + c.Vocab*c.Dim)
+	return (6*matrices*toks + 12*float64(c.Layers*c.Dim*c.Seq)*toks) / 1e9
 }
 
 // tokens is a batch of random ids, spread evenly by a multiplicative hash.

@@ -25,8 +25,15 @@ func measure(warm, runs int, f func() error) (Timing, error) {
 		if err := f(); err != nil {
 			return Timing{}, err
 		}
-		ms[i] = float64(time.Since(start)) / float64(time.Millisecond)
+		ms[i] = milliseconds(time.Since(start))
 	}
+	return timingOf(ms), nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// timingOf sorts measurements.
+func timingOf(ms []float64) Timing {
 	slices.Sort(ms)
-	return Timing{BestMS: ms[0], MedianMS: ms[len(ms)/2], Runs: runs}, nil
+	return Timing{BestMS: ms[0], MedianMS: ms[len(ms)/2], Runs: len(ms)}
 }

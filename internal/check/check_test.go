@@ -104,3 +104,17 @@ func TestCutShort(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestOpsOnBackend: the host behind the interface of chips passes what an accelerator has to pass, 16 bits included.
+func TestOpsOnBackend(t *testing.T) {
+	d := galley.CPU(galley.Config{})
+	defer d.Close()
+	var out strings.Builder
+	r, err := check.Ops(&out, "testdata", check.OpsConfig{Device: d, Backend: d.Backend()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Failed() != 0 || r.Passed() != 106 {
+		t.Error(out.String())
+	}
+}

@@ -17,6 +17,9 @@ import (
 // OpsConfig says how ops are checked.
 type OpsConfig struct {
 	Device *galley.Device
+	// Backend, where set, runs the cases in place of Device, compiled, in f64, f32 and bf16; Device then computes what
+	// bf16 is compared with.
+	Backend galley.Backend
 	// Verbose prints the cases that pass, too.
 	Verbose bool
 }
@@ -60,9 +63,9 @@ func Ops(w io.Writer, dir string, c OpsConfig) (*Report, error) {
 	}
 	defer file.Close()
 	r := &Report{w: w, verbose: c.Verbose}
-	for _, oc := range cases {
-		faults, note := oc.check(c.Device, file)
-		r.add(fmt.Sprintf("%s (%s %s)", oc.ID, oc.Op, oc.Attrs), faults, note)
+	for i, v := range checkAll(cases, c, file) {
+		oc := cases[i]
+		r.add(fmt.Sprintf("%s (%s %s)", oc.ID, oc.Op, oc.Attrs), v.faults, v.note)
 	}
 	r.last()
 	return r, nil
@@ -163,7 +166,8 @@ func (oc *opCase) compute(in, aux []*op.Tensor) []*op.Tensor {
 	}
 	var ys, cts, xs []*op.Tensor
 	for i, ct := range oc.Cotangents {
-		ys, cts = append(ys, outs[ct.Index]), append(cts, aux[i])
+		y := outs[ct.Index]
+		ys, cts = append(ys, y), append(cts, op.Cast(aux[i], y.DType())) // a loss of 16-bit logits is f32
 	}
 	for _, g := range oc.Grads {
 		xs = append(xs, in[g.Index])

@@ -6,18 +6,14 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
 
 // Options say how a program is compiled.
-type Options struct {
-	// Donate lists parameters whose arrays a run may overwrite with results: the caller gives them up.
-	Donate []int
-	// Observe, where set, is told how long each node took.
-	Observe func(n *ir.Node, took time.Duration)
-}
+type Options = backend.Options
 
 // Executable is a program with its memory planned. One run at a time uses its arena.
 type Executable struct {
@@ -31,7 +27,7 @@ type Executable struct {
 
 // Compile plans f's memory on d. Captured tensors are bound now.
 func (d *Device) Compile(f *ir.Func, o Options) (*Executable, error) {
-	donated, err := o.donated(f)
+	donated, err := donatedOf(f, o)
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +36,8 @@ func (d *Device) Compile(f *ir.Func, o Options) (*Executable, error) {
 	return e, nil
 }
 
-// donated is, for each parameter of f, whether its memory is given up.
-func (o Options) donated(f *ir.Func) ([]bool, error) {
+// donatedOf is, for each parameter of f, whether its memory is given up.
+func donatedOf(f *ir.Func, o Options) ([]bool, error) {
 	donated := make([]bool, len(f.Params()))
 	for _, i := range o.Donate {
 		if i < 0 || i >= len(f.Params())-len(f.Captures()) {
@@ -53,16 +49,7 @@ func (o Options) donated(f *ir.Func) ([]bool, error) {
 }
 
 // Memory is what a run needs, in bytes.
-type Memory struct {
-	// Arena holds all that lives only within a run.
-	Arena int
-	// Params and Results are the caller's arrays and the new ones that a run returns; a result in donated memory
-	// is counted with the params only.
-	Params, Results int
-}
-
-// Peak is the sum of all parts.
-func (m Memory) Peak() int { return m.Arena + m.Params + m.Results }
+type Memory = backend.Memory
 
 // Memory is the program's planned memory: what its runs allocate.
 func (e *Executable) Memory() Memory {

@@ -9,7 +9,7 @@ import (
 
 // NewPlan is an executable without a device and without memory: RunOver brings both.
 func NewPlan(f *ir.Func, o Options) (*Executable, error) {
-	donated, err := o.donated(f)
+	donated, err := donatedOf(f, o)
 	if err != nil {
 		return nil, err
 	}

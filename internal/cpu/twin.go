@@ -13,7 +13,7 @@ func (e *Executable) Twin(d *Device) *Executable {
 
 // MemoryOf is what runs of a program would need, without taking any of it.
 func MemoryOf(f *ir.Func, o Options) (Memory, error) {
-	donated, err := o.donated(f)
+	donated, err := donatedOf(f, o)
 	if err != nil {
 		return Memory{}, err
 	}

@@ -2,14 +2,12 @@ package hlo
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
 )
 
-// Groups is the attributes of a collective among these groups of devices, all of one size: who talks to whom, and that
-// the numbers are devices of the whole program.
+// Groups is the attribute that says who talks to whom: groups of devices, all of one size.
 func Groups(groups [][]int) string {
 	rows := make([]string, len(groups))
 	for i, g := range groups {
@@ -22,34 +20,50 @@ func Groups(groups [][]int) string {
 	return fmt.Sprintf("replica_groups = dense<[%s]> : tensor<%dx%dxi64>", strings.Join(rows, ", "), len(groups), size)
 }
 
-// Channel is the attribute by which the devices' parts of one collective find each other.
+// replicated reports whether the devices are replicas, not partitions.
+func (w *Writer) replicated() bool { return w.config.Replicas > 1 }
+
+// Channel is the attribute by which the devices' parts of one collective find each other, with a comma before it. It also
+// says that they are partitions, so replicas have none.
 func (w *Writer) Channel() string {
+	if w.replicated() {
+		return ""
+	}
 	w.channels++
-	return fmt.Sprintf("channel_handle = #stablehlo.channel_handle<handle = %d, type = 1>", w.channels)
+	return fmt.Sprintf(", channel_handle = #stablehlo.channel_handle<handle = %d, type = 1>", w.channels)
+}
+
+// Global is Channel for collectives that must also say that the numbers in groups are devices of the whole program.
+func (w *Writer) Global() string {
+	channel := w.Channel()
+	if channel == "" {
+		return ""
+	}
+	return channel + ", use_global_device_ids"
 }
 
 // Combine writes a collective that folds elements with a binary op of the dialect.
 func (w *Writer) Combine(name, attrs, binary string, x Ref, out Type) Ref {
-	s := Type{DType: x.DType}
-	region := fmt.Sprintf("    ^bb0(%%a: %s, %%b: %s):\n      %%r = \"stablehlo.%s\"(%%a, %%b) : (%s, %s) -> %s\n"+
-		"      \"stablehlo.return\"(%%r) : (%s) -> ()\n", s, s, binary, s, s, s, s)
-	return w.OpN(name, attrs, region, []Type{out}, x)[0]
+	return w.OpN(name, attrs, []string{w.Binary(binary, x.DType)}, []Type{out}, x)[0]
 }
 
 // PerDevice is the entry of a table that belongs to the device that runs the program: an i32 scalar.
 func (w *Writer) PerDevice(table []int) Ref {
-	id := fmt.Sprintf("%%%d", w.next)
-	w.next++
-	fmt.Fprintf(&w.body, "    %s = \"stablehlo.partition_id\"() : () -> (tensor<ui32>)\n", id)
-	at := Ref{Type{DType: array.I32}, fmt.Sprintf("%%%d", w.next)}
-	w.next++
-	fmt.Fprintf(&w.body, "    %s = \"stablehlo.convert\"(%s) : (tensor<ui32>) -> (tensor<i32>)\n", at.id, id)
-	words := make([]string, len(table))
+	id := w.Once("device", func() Ref {
+		name := "partition_id"
+		if w.replicated() {
+			name = "replica_id"
+		}
+		id := w.write(name, "", nil, []string{"tensor<ui32>"}, nil)[0]
+		w.indent()
+		at := Ref{Type{DType: array.I32}, w.name(1)[0]}
+		fmt.Fprintf(w.body, " = \"stablehlo.convert\"(%s) : (tensor<ui32>) -> (tensor<i32>)\n", id)
+		return at
+	})
+	xs := make([]float64, len(table))
 	for i, x := range table {
-		words[i] = strconv.Itoa(x)
+		xs[i] = float64(x)
 	}
-	all := Type{array.I32, array.Shape{len(table)}}
-	values := w.Op("constant", fmt.Sprintf("value = dense<[%s]> : %s", strings.Join(words, ", "), all), all)
-	one := w.Op("dynamic_slice", "slice_sizes = "+Ints([]int{1}), Type{array.I32, array.Shape{1}}, values, at)
+	one := w.Op("dynamic_slice", "slice_sizes = "+Ints([]int{1}), Type{array.I32, array.Shape{1}}, w.List(array.I32, xs), id)
 	return w.Op("reshape", "", Type{DType: array.I32}, one)
 }

@@ -2,12 +2,30 @@ package hlo
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
 )
+
+// Target is the kind of device that a program is written for.
+type Target string
+
+// Any is a device of which nothing is known: plain StableHLO. CUDA has cuDNN's fused attention as well.
+const (
+	Any  Target = ""
+	CUDA Target = "cuda"
+)
+
+// Config says for what a program is written; the zero value is one device of any kind.
+type Config struct {
+	Target Target
+	// Replicas or Partitions is how many devices run the program; the other is 1, and 0 means 1. Collectives and numbers
+	// of devices are written for whichever is more.
+	Replicas, Partitions int
+	// Scores is how many of attention's scores may be held at once where no kernel does without them; 0 means 64 million.
+	Scores int
+}
 
 // Type is a tensor's type.
 type Type struct {
@@ -39,18 +57,42 @@ type Ref struct {
 	id string
 }
 
+// param is a parameter and the attributes that say what becomes of its memory.
+type param struct {
+	Ref
+	attrs string
+}
+
 // Writer collects the text of one function. The first error sticks.
 type Writer struct {
-	body   strings.Builder
-	params []Ref
+	config Config
+	body   *strings.Builder
+	params []param
 	next   int
+	// depth is how many regions the writer is in.
+	depth int
 	// channels counts the collectives.
 	channels int
-	err      error
+	// once is the values that are written a single time in this region, by what they are.
+	once map[string]Ref
+	err  error
 }
 
 // NewWriter starts a function.
-func NewWriter() *Writer { return &Writer{} }
+func NewWriter(c Config) *Writer {
+	return &Writer{config: c, body: &strings.Builder{}, once: map[string]Ref{}}
+}
+
+// Target is what the program is written for.
+func (w *Writer) Target() Target { return w.config.Target }
+
+// Scores is how many of attention's scores may be held at once.
+func (w *Writer) Scores() int {
+	if w.config.Scores > 0 {
+		return w.config.Scores
+	}
+	return 1 << 26
+}
 
 // Err is why the program cannot be written: an op that has no lowering.
 func (w *Writer) Err() error { return w.err }
@@ -70,120 +112,113 @@ func (w *Writer) Unsupported(op string, out ...Type) []Ref {
 // Param adds a parameter.
 func (w *Writer) Param(t Type) Ref {
 	r := Ref{Type: t, id: fmt.Sprintf("%%arg%d", len(w.params))}
-	w.params = append(w.params, r)
+	w.params = append(w.params, param{Ref: r})
 	return r
+}
+
+// Donate gives the memory of parameter i to result, or where that is negative to whatever has a use for it.
+func (w *Writer) Donate(i, result int) {
+	w.params[i].attrs = " {jax.buffer_donor = true}"
+	if result >= 0 {
+		w.params[i].attrs = fmt.Sprintf(" {tf.aliasing_output = %d : i32}", result)
+	}
 }
 
 // Op writes one op of the stablehlo dialect with one result. attrs is MLIR text: `dimensions = array<i64: 0>`.
 func (w *Writer) Op(name, attrs string, out Type, in ...Ref) Ref {
-	return w.OpN(name, attrs, "", []Type{out}, in...)[0]
+	return w.OpN(name, attrs, nil, []Type{out}, in...)[0]
 }
 
-// OpN writes an op with any number of results and, where it is not empty, a region's text.
-func (w *Writer) OpN(name, attrs, region string, out []Type, in ...Ref) []Ref {
-	id := fmt.Sprintf("%%%d", w.next)
-	w.next++
-	refs := make([]Ref, len(out))
-	ids, results := id, make([]string, len(out))
+// OpN writes an op with any number of results and regions, which Region has written.
+func (w *Writer) OpN(name, attrs string, regions []string, out []Type, in ...Ref) []Ref {
+	types := make([]string, len(out))
 	for i, t := range out {
-		refs[i] = Ref{Type: t, id: id}
-		results[i] = t.String()
-		if len(out) > 1 {
-			refs[i].id = fmt.Sprintf("%s#%d", id, i)
-		}
+		types[i] = t.String()
 	}
-	if len(out) > 1 {
-		ids = fmt.Sprintf("%s:%d", id, len(out))
+	ids := w.write(name, attrs, regions, types, in)
+	refs := make([]Ref, len(out))
+	for i, t := range out {
+		refs[i] = Ref{Type: t, id: ids[i]}
+	}
+	return refs
+}
+
+// write adds a line, or several where there are regions, and gives the names of the results.
+func (w *Writer) write(name, attrs string, regions, out []string, in []Ref) []string {
+	w.indent()
+	var ids []string
+	if len(out) > 0 {
+		ids = w.name(len(out))
+		fmt.Fprintf(w.body, " = ")
 	}
 	operands, types := make([]string, len(in)), make([]string, len(in))
 	for i, r := range in {
 		operands[i], types[i] = r.id, r.Type.String()
 	}
-	fmt.Fprintf(&w.body, "    %s = \"stablehlo.%s\"(%s)", ids, name, strings.Join(operands, ", "))
-	if region != "" {
-		fmt.Fprintf(&w.body, " ({\n%s    })", region)
+	fmt.Fprintf(w.body, "\"stablehlo.%s\"(%s)", name, strings.Join(operands, ", "))
+	if len(regions) > 0 {
+		fmt.Fprintf(w.body, " (%s)", strings.Join(regions, ", "))
 	}
 	if attrs != "" {
-		fmt.Fprintf(&w.body, " {%s}", attrs)
+		fmt.Fprintf(w.body, " {%s}", attrs)
 	}
-	fmt.Fprintf(&w.body, " : (%s) -> (%s)\n", strings.Join(types, ", "), strings.Join(results, ", "))
-	return refs
+	fmt.Fprintf(w.body, " : (%s) -> (%s)\n", strings.Join(types, ", "), strings.Join(out, ", "))
+	return ids
 }
 
-// Constant writes one number, repeated over the whole of t.
-func (w *Writer) Constant(t Type, x float64) Ref {
-	return w.Op("constant", fmt.Sprintf("value = dense<%s> : %s", literal(t.DType, x), t), t)
-}
-
-func literal(d array.DType, x float64) string {
-	switch {
-	case d == array.Bool:
-		return strconv.FormatBool(x != 0)
-	case d.IsInt():
-		return strconv.FormatInt(int64(x), 10)
-	case d == array.F64 && (math.IsInf(x, 0) || x != x):
-		return fmt.Sprintf("0x%016X", math.Float64bits(x))
-	case d == array.F32 && (math.IsInf(x, 0) || x != x):
-		return fmt.Sprintf("0x%08X", math.Float32bits(float32(x)))
-	case d == array.BF16 && (math.IsInf(x, 0) || x != x):
-		return fmt.Sprintf("0x%04X", uint16(array.ToBFloat16(float32(x))))
-	case d == array.F16 && (math.IsInf(x, 0) || x != x):
-		return fmt.Sprintf("0x%04X", uint16(array.ToFloat16(float32(x))))
+// name writes the names of n new values and returns how each is used.
+func (w *Writer) name(n int) []string {
+	id := fmt.Sprintf("%%%d", w.next)
+	w.next++
+	w.body.WriteString(id)
+	if n == 1 {
+		return []string{id}
 	}
-	return strconv.FormatFloat(x, 'e', -1, 64)
-}
-
-// Broadcast repeats x to shape: dim i of x becomes dim dims[i] of the result.
-func (w *Writer) Broadcast(x Ref, shape array.Shape, dims []int) Ref {
-	return w.Op("broadcast_in_dim", "broadcast_dimensions = "+Ints(dims), Type{x.DType, shape}, x)
-}
-
-// Reduce folds x along dims with a binary op of the dialect (add, maximum …), starting from init.
-func (w *Writer) Reduce(binary string, x Ref, init float64, dims []int, out Type) Ref {
-	scalar := Type{DType: x.DType}
-	start := w.Constant(scalar, init)
-	region := fmt.Sprintf("    ^bb0(%%a: %s, %%b: %s):\n      %%r = \"stablehlo.%s\"(%%a, %%b) : (%s, %s) -> %s\n"+
-		"      \"stablehlo.return\"(%%r) : (%s) -> ()\n", scalar, scalar, binary, scalar, scalar, scalar, scalar)
-	return w.OpN("reduce", "dimensions = "+Ints(dims), region, []Type{out}, x, start)[0]
-}
-
-// Ints is an MLIR array attribute.
-func Ints(xs []int) string {
-	if len(xs) == 0 {
-		return "array<i64>"
+	fmt.Fprintf(w.body, ":%d", n)
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%s#%d", id, i)
 	}
-	words := make([]string, len(xs))
-	for i, x := range xs {
-		words[i] = strconv.Itoa(x)
+	return ids
+}
+
+func (w *Writer) indent() { w.body.WriteString(strings.Repeat("  ", w.depth+2)) }
+
+// Once is what f writes, written when it is first asked for by this key.
+func (w *Writer) Once(key string, f func() Ref) Ref {
+	if r, ok := w.once[key]; ok {
+		return r
 	}
-	return "array<i64: " + strings.Join(words, ", ") + ">"
+	r := f()
+	w.once[key] = r
+	return r
 }
 
 // Module closes the function and prints the whole program.
 func (w *Writer) Module(name string, results ...Ref) string {
 	params, ids, types := make([]string, len(w.params)), make([]string, len(results)), make([]string, len(results))
 	for i, p := range w.params {
-		params[i] = fmt.Sprintf("%s: %s", p.id, p.Type)
+		params[i] = fmt.Sprintf("%s: %s%s", p.id, p.Type, p.attrs)
 	}
 	for i, r := range results {
 		ids[i], types[i] = r.id, r.Type.String()
 	}
-	return fmt.Sprintf("module @%s {\n  func.func public @main(%s) -> (%s) {\n%s    \"func.return\"(%s) : (%s) -> ()\n  }\n}\n",
-		name, strings.Join(params, ", "), strings.Join(types, ", "), w.body.String(),
-		strings.Join(ids, ", "), strings.Join(types, ", "))
+	return fmt.Sprintf("module @%s attributes {mhlo.num_partitions = %d : i32, mhlo.num_replicas = %d : i32} {\n"+
+		"  func.func public @main(%s) -> (%s) {\n%s    \"func.return\"(%s) : (%s) -> ()\n  }\n}\n",
+		symbol(name), max(1, w.config.Partitions), max(1, w.config.Replicas), strings.Join(params, ", "), strings.Join(types, ", "),
+		w.body.String(), strings.Join(ids, ", "), strings.Join(types, ", "))
 }
 
-// Dot writes a general product: batch dims pair up, contracting dims are summed over.
-func (w *Writer) Dot(x, y Ref, batchX, batchY, sumX, sumY []int, out Type) Ref {
-	attrs := fmt.Sprintf("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = %s, rhs_batching_dimensions = %s, "+
-		"lhs_contracting_dimensions = %s, rhs_contracting_dimensions = %s>", list(batchX), list(batchY), list(sumX), list(sumY))
-	return w.Op("dot_general", attrs, out, x, y)
-}
-
-func list(xs []int) string {
-	words := make([]string, len(xs))
-	for i, x := range xs {
-		words[i] = strconv.Itoa(x)
+// symbol is a name with only such characters as MLIR takes without quotes.
+func symbol(name string) string {
+	clean := func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '_'
 	}
-	return "[" + strings.Join(words, ", ") + "]"
+	if name = strings.Map(clean, name); name == "" || name[0] >= '0' && name[0] <= '9' {
+		return "_" + name
+	}
+	return name
 }

@@ -44,6 +44,16 @@ func run(b golden.Block, f *ir.Func) (*ir.Func, error) {
 		}
 		return pass.Grad(f, wrt)
 	}
+	switch b.Command {
+	case "autocast":
+		dtype, err := array.ParseDType(b.Args[0])
+		if err != nil {
+			return nil, err
+		}
+		return pass.Autocast(f, dtype)
+	case "join":
+		return pass.Join(f)
+	}
 	for _, p := range pass.Passes() {
 		if p.Name == b.Command {
 			return p.Run(f)

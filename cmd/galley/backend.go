@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/galley-ml/galley"
+)
+
+// backendFlags choose what computes.
+type backendFlags struct {
+	Backend string   `help:"What computes: cpu, or xla for an accelerator." default:"cpu" enum:"cpu,xla"`
+	Plugin  string   `help:"Path of a PJRT plugin; without it GALLEY_PLUGIN, or the first one found." type:"path" placeholder:"FILE"`
+	XLAFlag []string `name:"xla-flag" help:"A flag of XLA's own, such as --xla-flag=--xla_gpu_autotune_level=4; may be given more than once." sep:"none" placeholder:"FLAG"`
+	DumpHLO string   `name:"dump-hlo" help:"Directory to write the StableHLO of every compiled program to." type:"path" placeholder:"DIR"`
+}
+
+// open is the accelerator, or nil for the host.
+func (f backendFlags) open() (galley.Backend, error) {
+	if f.Backend == "cpu" {
+		if f.Plugin != "" || len(f.XLAFlag) > 0 {
+			return nil, fmt.Errorf("--plugin, --xla-flag: they are for --backend=xla")
+		}
+		return nil, nil
+	}
+	c := galley.XLAConfig{Plugin: f.Plugin, Flags: f.XLAFlag}
+	if f.DumpHLO != "" {
+		if err := os.MkdirAll(f.DumpHLO, 0o755); err != nil {
+			return nil, err
+		}
+		c.Dump = func(name, text string) {
+			path := filepath.Join(f.DumpHLO, name+".mlir")
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				fmt.Fprintln(os.Stderr, "galley: --dump-hlo:", err)
+			}
+		}
+	}
+	return galley.XLA(c)
+}
+
+// closed ends the use of a backend; the first thing that went wrong is the error.
+func closed(b galley.Backend, err error) error {
+	if b == nil {
+		return err
+	}
+	if e := b.Close(); err == nil {
+		err = e
+	}
+	return err
+}

@@ -1,0 +1,224 @@
+package hlo
+
+import (
+	"fmt"
+	"slices"
+)
+
+// rule checks the types of one operation.
+type rule func(o *Operation) error
+
+// rules is every operation that a program may have.
+var rules map[string]rule
+
+func init() {
+	rules = map[string]rule{
+		"constant": constantRule, "iota": iotaRule, "convert": convertRule, "compare": compareRule, "select": selectRule,
+		"clamp": clampRule, "is_finite": finiteRule, "optimization_barrier": allSame,
+		"broadcast_in_dim": broadcastRule, "reshape": reshapeRule, "transpose": transposeRule, "slice": sliceRule, "pad": padRule,
+		"concatenate": concatenateRule, "reverse": reverseRule, "dynamic_slice": dynamicSliceRule,
+		"dynamic_update_slice": dynamicUpdateRule, "reduce": reduceRule, "reduce_window": windowRule,
+		"select_and_scatter": selectScatterRule, "sort": allSame, "while": allSame, "dot_general": dotRule,
+		"convolution": convRule, "gather": gatherRule, "scatter": scatterRule, "custom_call": customRule,
+		"case": caseRule, "partition_id": deviceRule, "replica_id": deviceRule, "all_reduce": allSame, "all_gather": allGatherRule,
+		"reduce_scatter": reduceScatterRule, "all_to_all": allToAllRule, "collective_permute": allSame,
+	}
+	for _, name := range []string{"ceil", "cosine", "exponential", "exponential_minus_one", "floor", "log", "log_plus_one", "logistic",
+		"round_nearest_even", "rsqrt", "sine", "sqrt", "tanh"} {
+		rules[name] = elementRule(1, "f64", "f32", "bf16", "f16")
+	}
+	for _, name := range []string{"abs", "sign"} {
+		rules[name] = elementRule(1, "f64", "f32", "bf16", "f16", "i64", "i32")
+	}
+	rules["negate"] = elementRule(1, elems[:len(elems)-1]...)
+	rules["not"] = elementRule(1, "i64", "i32", "ui32", "ui8", "i1")
+	for _, name := range []string{"add", "maximum", "minimum", "multiply"} {
+		rules[name] = elementRule(2, elems...)
+	}
+	for _, name := range []string{"subtract", "divide", "remainder", "power"} {
+		rules[name] = elementRule(2, elems[:len(elems)-1]...)
+	}
+	for _, name := range []string{"and", "or", "xor"} {
+		rules[name] = elementRule(2, "i64", "i32", "ui32", "ui8", "i1")
+	}
+	for _, name := range []string{"shift_left", "shift_right_logical"} {
+		rules[name] = elementRule(2, "i64", "i32", "ui32", "ui8")
+	}
+}
+
+// elementRule is for n operands and a result of one type, whose elements are among these.
+func elementRule(n int, elems ...string) rule {
+	return func(o *Operation) error {
+		if err := counts(o, n, 1); err != nil {
+			return err
+		}
+		if !slices.Contains(elems, o.Out[0].Elem) {
+			return fmt.Errorf("got %v: want elements of %v", o.Out[0], elems)
+		}
+		for _, t := range o.In {
+			if !t.Equal(o.Out[0]) {
+				return fmt.Errorf("got operands %s for %v: want that type", typeWords(o.In), o.Out[0])
+			}
+		}
+		return nil
+	}
+}
+
+// counts checks the numbers of operands and results; a negative one is any.
+func counts(o *Operation, in, out int) error {
+	if in >= 0 && len(o.In) != in || out >= 0 && len(o.Out) != out {
+		return fmt.Errorf("got %d operands and %d results: want %d and %d", len(o.In), len(o.Out), in, out)
+	}
+	return nil
+}
+
+// gives checks the only result against what it should be.
+func gives(o *Operation, elem string, shape []int) error {
+	if want := (TensorType{elem, shape}); !o.Out[0].Equal(want) {
+		return fmt.Errorf("got %v of %s: want %v", o.Out[0], typeWords(o.In), want)
+	}
+	return nil
+}
+
+func allSame(o *Operation) error {
+	if len(o.In) == 0 {
+		return fmt.Errorf("got no operands")
+	}
+	return sameTypes("results", o.Out, o.In)
+}
+
+func constantRule(o *Operation) error {
+	a, ok := o.Attr("value").(DenseAttr)
+	if err := counts(o, 0, 1); err != nil || !ok {
+		return fmt.Errorf("want a dense value and no operands: got %v: %v", o.Attr("value"), err)
+	}
+	return gives(o, a.Type.Elem, a.Type.Shape)
+}
+
+func iotaRule(o *Operation) error {
+	if err := counts(o, 0, 1); err != nil {
+		return err
+	}
+	_, err := dimOf(o, "iota_dimension", o.Out[0])
+	return err
+}
+
+// dimOf is an attribute that names a dim of a type.
+func dimOf(o *Operation, name string, t TensorType) (int, error) {
+	d, err := IntsOf(o.Attr(name))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(d) != 1 || d[0] < 0 || d[0] >= len(t.Shape) {
+		return 0, fmt.Errorf("%s is %v: want a dim of %v", name, d, t)
+	}
+	return d[0], nil
+}
+
+// numbers is an attribute of n numbers.
+func numbers(o *Operation, name string, n int) ([]int, error) {
+	xs, err := IntsOf(o.Attr(name))
+	if err == nil && len(xs) != n {
+		err = fmt.Errorf("got %d numbers: want %d", len(xs), n)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return xs, nil
+}
+
+func convertRule(o *Operation) error {
+	if err := counts(o, 1, 1); err != nil {
+		return err
+	}
+	return gives(o, o.Out[0].Elem, o.In[0].Shape)
+}
+
+func compareRule(o *Operation) error {
+	if err := counts(o, 2, 1); err != nil {
+		return err
+	}
+	a, ok := o.Attr("comparison_direction").(EnumAttr)
+	if !ok || !slices.Contains([]string{"EQ", "NE", "LT", "LE", "GT", "GE"}, a.Value) {
+		return fmt.Errorf("comparison_direction is %v", o.Attr("comparison_direction"))
+	}
+	if !o.In[0].Equal(o.In[1]) {
+		return fmt.Errorf("got %s: want one type", typeWords(o.In))
+	}
+	return gives(o, "i1", o.In[0].Shape)
+}
+
+func selectRule(o *Operation) error {
+	if err := counts(o, 3, 1); err != nil {
+		return err
+	}
+	p := o.In[0]
+	if p.Elem != "i1" || len(p.Shape) > 0 && !slices.Equal(p.Shape, o.Out[0].Shape) || !o.In[1].Equal(o.Out[0]) || !o.In[2].Equal(o.Out[0]) {
+		return fmt.Errorf("got %s for %v", typeWords(o.In), o.Out[0])
+	}
+	return nil
+}
+
+func clampRule(o *Operation) error {
+	if err := counts(o, 3, 1); err != nil {
+		return err
+	}
+	for _, t := range o.In {
+		if t.Elem != o.Out[0].Elem || len(t.Shape) > 0 && !t.Equal(o.Out[0]) {
+			return fmt.Errorf("got %s for %v", typeWords(o.In), o.Out[0])
+		}
+	}
+	return gives(o, o.In[1].Elem, o.In[1].Shape)
+}
+
+func finiteRule(o *Operation) error {
+	if err := counts(o, 1, 1); err != nil {
+		return err
+	}
+	return gives(o, "i1", o.In[0].Shape)
+}
+
+func caseRule(o *Operation) error {
+	if err := counts(o, 1, -1); err != nil {
+		return err
+	}
+	return sameTypes("branch's number", o.In, []TensorType{{Elem: "i32"}})
+}
+
+func deviceRule(o *Operation) error {
+	if err := counts(o, 0, 1); err != nil {
+		return err
+	}
+	return gives(o, "ui32", nil)
+}
+
+// customRule checks that there is a layout for every operand and result.
+func customRule(o *Operation) error {
+	for name, types := range map[string][]TensorType{"operand_layouts": o.In, "result_layouts": o.Out} {
+		layouts, ok := o.Attr(name).(ListAttr)
+		if !ok || len(layouts) != len(types) {
+			return fmt.Errorf("%s: want %d layouts", name, len(types))
+		}
+		for i, l := range layouts {
+			perm, err := IntsOf(l)
+			if err != nil || !isPermutation(perm, len(types[i].Shape)) {
+				return fmt.Errorf("%s: %v is no layout of %v", name, l, types[i])
+			}
+		}
+	}
+	if _, ok := o.Attr("call_target_name").(TextAttr); !ok {
+		return fmt.Errorf("call_target_name is missing")
+	}
+	return nil
+}
+
+func isPermutation(perm []int, n int) bool {
+	seen := make([]bool, n)
+	for _, d := range perm {
+		if d < 0 || d >= n || seen[d] {
+			return false
+		}
+		seen[d] = true
+	}
+	return len(perm) == n
+}

@@ -1,0 +1,128 @@
+package hlo
+
+import (
+	"fmt"
+	"strings"
+)
+
+// scanner reads text piece by piece. Its methods panic with a syntaxError, which Parse returns.
+type scanner struct {
+	text string
+	at   int
+	// lines is the line breaks before counted.
+	lines, counted int
+}
+
+type syntaxError struct{ error }
+
+// fail says what was wanted and what is there, with the line.
+func (s *scanner) fail(want string) {
+	rest := s.text[s.at:]
+	if i := strings.IndexByte(rest, '\n'); i >= 0 {
+		rest = rest[:i]
+	}
+	if len(rest) > 30 {
+		rest = rest[:30] + "…"
+	}
+	panic(syntaxError{fmt.Errorf("stablehlo: line %d: got %q: want %s", s.line(), rest, want)})
+}
+
+// line is where the scanner stands; it never goes back to an earlier line.
+func (s *scanner) line() int {
+	s.lines += strings.Count(s.text[s.counted:max(s.at, s.counted)], "\n")
+	s.counted = max(s.at, s.counted)
+	return 1 + s.lines
+}
+
+func (s *scanner) space() {
+	for s.at < len(s.text) && strings.IndexByte(" \t\r\n", s.text[s.at]) >= 0 {
+		s.at++
+	}
+}
+
+// peek reports whether word comes next.
+func (s *scanner) peek(word string) bool {
+	s.space()
+	return strings.HasPrefix(s.text[s.at:], word)
+}
+
+// accept takes word if it comes next.
+func (s *scanner) accept(word string) bool {
+	if !s.peek(word) {
+		return false
+	}
+	s.at += len(word)
+	return true
+}
+
+func (s *scanner) want(word string) {
+	if !s.accept(word) {
+		s.fail(word)
+	}
+}
+
+// run takes characters for which ok holds: at least one.
+func (s *scanner) run(what string, ok func(c byte) bool) string {
+	s.space()
+	start := s.at
+	for s.at < len(s.text) && ok(s.text[s.at]) {
+		s.at++
+	}
+	if s.at == start {
+		s.fail(what)
+	}
+	return s.text[start:s.at]
+}
+
+func isName(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.' || c == '$'
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func (s *scanner) name() string { return s.run("a name", isName) }
+
+// quoted takes a string and gives what is between the quotes.
+func (s *scanner) quoted() string {
+	s.want(`"`)
+	end := strings.IndexByte(s.text[s.at:], '"')
+	if end < 0 {
+		s.fail(`a closing "`)
+	}
+	text := s.text[s.at : s.at+end]
+	s.at += end + 1
+	return text
+}
+
+// value takes the name of a value: %3, %arg0 or %3#1.
+func (s *scanner) value() string {
+	s.want("%")
+	name := "%" + s.name()
+	if strings.HasPrefix(s.text[s.at:], "#") {
+		s.at++
+		name += "#" + s.run("a number", isDigit)
+	}
+	return name
+}
+
+// number takes an integer, a float, or the bits of one.
+func (s *scanner) number() string {
+	return s.run("a number", func(c byte) bool {
+		return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' || strings.IndexByte("+-.x", c) >= 0
+	})
+}
+
+// list calls item for what stands between open and end, separated by commas.
+func (s *scanner) list(open, end string, item func()) {
+	s.want(open)
+	if s.accept(end) {
+		return
+	}
+	for {
+		item()
+		if s.accept(end) {
+			return
+		}
+		s.want(",")
+	}
+}

@@ -1,0 +1,94 @@
+package pass
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// Join turns products that share a side and differ in a parameter into one: queries, keys and values; gate and up. Their
+// parameters are joined in the program, so whoever owns them sees no change. Run it before the gradient is taken: then the
+// backward pass has one product in place of several, too, and no sum of their results.
+func Join(f *ir.Func) (*ir.Func, error) {
+	groups := joinGroups(f)
+	done := map[*ir.Node][]*ir.Value{}
+	env := map[*ir.Value]*ir.Value{}
+	b := ir.NewBuilder(f.Name())
+	args := b.ParamsOf(f)
+	for i, p := range f.Params() {
+		env[p] = args[i]
+	}
+	results := f.Replay(b, args, func(n *ir.Node, in []*ir.Value) []*ir.Value {
+		if out, ok := done[n]; ok {
+			return out
+		}
+		g := groups[n]
+		if g == nil {
+			return b.Apply(n.Op(), in)
+		}
+		for i, out := range g.apply(b, in, env) {
+			done[g.nodes[i]] = []*ir.Value{out}
+		}
+		return done[n]
+	})
+	return b.Build(results...)
+}
+
+// joinGroup is nodes that become one.
+type joinGroup struct {
+	nodes                []*ir.Node
+	operand, dim, result int
+}
+
+// joinGroups finds nodes with the same op and operands but for a parameter, by their first.
+func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
+	numbers := map[*ir.Value]int{}
+	byKey, first := map[string]*joinGroup{}, map[*ir.Node]*joinGroup{}
+	var order []*joinGroup
+	for _, n := range f.Nodes() {
+		j, ok := n.Op().(op.Joiner)
+		if !ok {
+			continue
+		}
+		operand, dim, result, ok := j.Join(typesOf(n.In()))
+		if !ok || n.In()[operand].Node() != nil {
+			continue
+		}
+		rest := append([]*ir.Value{}, n.In()[:operand]...)
+		key := fmt.Sprint(nodeKey(n, append(rest, n.In()[operand+1:]...), numbers), n.In()[operand].DType())
+		g := byKey[key]
+		if g == nil {
+			g = &joinGroup{operand: operand, dim: dim, result: result}
+			byKey[key] = g
+			order = append(order, g)
+		}
+		g.nodes = append(g.nodes, n)
+	}
+	for _, g := range order {
+		if len(g.nodes) > 1 {
+			first[g.nodes[0]] = g
+		}
+	}
+	return first
+}
+
+func typesOf(values []*ir.Value) []ir.Type {
+	types := make([]ir.Type, len(values))
+	for i, v := range values {
+		types[i] = v.Type()
+	}
+	return types
+}
+
+// apply is the results of all nodes of the group, from one.
+func (g *joinGroup) apply(b *ir.Builder, in []*ir.Value, env map[*ir.Value]*ir.Value) []*ir.Value {
+	parts, sizes := make([]*ir.Value, len(g.nodes)), make([]int, len(g.nodes))
+	for i, n := range g.nodes {
+		parts[i] = env[n.In()[g.operand]]
+		sizes[i] = n.Out()[0].Dim(g.result)
+	}
+	joined := append([]*ir.Value{}, in...)
+	joined[g.operand] = op.Concat(parts, g.dim)
+	return op.Split(b.Apply(g.nodes[0].Op(), joined)[0], g.result, sizes...)
+}

@@ -1,0 +1,115 @@
+package xla
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Config says which plugin runs programs, and how it compiles them. The zero value is the first plugin found.
+type Config struct {
+	// Plugin is the path of a PJRT plugin; empty means GALLEY_PLUGIN, else the first of Find.
+	Plugin string
+	// Flags are XLA's own, such as --xla_gpu_enable_cublaslt=true. They count from the first Open of a process on.
+	Flags []string
+	// Options are the plugin's own, such as memory_fraction: a string, int64, float32 or bool each.
+	Options map[string]any
+	// Dump, where set, is told the StableHLO of every program before it is compiled.
+	Dump func(name, text string)
+}
+
+// pluginEnv names the environment variable that holds a plugin's path.
+const pluginEnv = "GALLEY_PLUGIN"
+
+// Find is the plugins in the usual places, the one that Open would take first. An environment variable counts even if
+// nothing is there: whoever opens it says so.
+func Find() []string {
+	var found []string
+	if p := os.Getenv(pluginEnv); p != "" {
+		found = append(found, p)
+	}
+	for _, pattern := range places() {
+		matches, _ := filepath.Glob(pattern)
+		found = append(found, matches...)
+	}
+	return found
+}
+
+// places is where installers put plugins: JAX's and libtpu's wheels in any Python of the machine, and go-xla's own.
+func places() []string {
+	home, _ := os.UserHomeDir()
+	roots := []string{"/usr/local/lib", "/usr/lib", "/opt/*/.venv/lib", "/opt/*/lib", filepath.Join(home, ".local/lib"), filepath.Join(home, ".pyenv/versions/*/lib")}
+	if v := os.Getenv("VIRTUAL_ENV"); v != "" {
+		roots = append([]string{filepath.Join(v, "lib")}, roots...)
+	}
+	var list []string
+	for _, root := range roots {
+		for _, packages := range []string{"python3*/site-packages", "python3*/dist-packages", "python3/dist-packages"} {
+			list = append(list, filepath.Join(root, packages, "jax_plugins/*/*_plugin.so"), filepath.Join(root, packages, "libtpu/libtpu.so"))
+		}
+	}
+	for _, root := range []string{filepath.Join(home, ".local/lib/go-xla"), "/usr/local/lib/go-xla"} {
+		list = append(list, filepath.Join(root, "*.so"), filepath.Join(root, "nvidia/*.so"))
+	}
+	return list
+}
+
+// plugin is the path that c asks for, in full.
+func (c Config) plugin() (string, error) {
+	path := c.Plugin
+	if path == "" {
+		all := Find()
+		if len(all) == 0 {
+			return "", fmt.Errorf("xla: no PJRT plugin found: install one (pip install jax[cuda13]) or set %s to its path", pluginEnv)
+		}
+		path = all[0]
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("xla: plugin: %w", err)
+	case info.IsDir():
+		return "", fmt.Errorf("xla: plugin: %s is a directory: want the path of a .so file", path)
+	}
+	return filepath.Abs(path)
+}
+
+// libraries is the vendor's libraries that come in wheels beside a plugin, in an order in which each finds what it needs.
+// The dynamic linker does not look there by itself.
+func libraries(plugin string) []string {
+	packages := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
+	var list []string
+	for _, name := range []string{
+		"libcudart", "libnvJitLink", "libnvrtc", "libcublasLt", "libcublas", "libcufft", "libcusparse", "libcusolver", "libcupti",
+		"libnccl", "libnvshmem_host", "libcudnn",
+	} {
+		matches, _ := filepath.Glob(filepath.Join(packages, "nvidia/*/lib", name+".so*"))
+		list = append(list, matches...)
+	}
+	return list
+}
+
+// toolkit is the directory with CUDA's own tools beside a plugin, or nothing.
+func toolkit(plugin string) string {
+	packages := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
+	matches, _ := filepath.Glob(filepath.Join(packages, "nvidia/*/bin/ptxas"))
+	if len(matches) == 0 {
+		return ""
+	}
+	return filepath.Dir(filepath.Dir(matches[0]))
+}
+
+// environment is the variables that a plugin reads once, when it is first used.
+func (c Config) environment(plugin string) map[string]string {
+	flags := strings.Fields(os.Getenv("XLA_FLAGS"))
+	flags = append(flags, c.Flags...)
+	if dir := toolkit(plugin); dir != "" && !strings.Contains(strings.Join(flags, " "), "xla_gpu_cuda_data_dir") {
+		flags = append(flags, "--xla_gpu_cuda_data_dir="+dir)
+	}
+	env := map[string]string{"XLA_FLAGS": strings.Join(flags, " ")}
+	if os.Getenv("TF_CPP_MIN_LOG_LEVEL") == "" {
+		env["TF_CPP_MIN_LOG_LEVEL"] = "2" // warnings come back as errors where they matter
+	}
+	return env
+}

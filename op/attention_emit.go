@@ -1,0 +1,169 @@
+package op
+
+import (
+	"math"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+)
+
+// attentionEmit writes one block of attention. Scores are [b g s r t], in the compute dtype; products take 16-bit floats as they
+// are, so that matrix units multiply them, and give the compute dtype.
+type attentionEmit struct {
+	w       *hlo.Writer
+	o       attention
+	q, k, v hlo.Ref // q is [b s g r d]
+	extras  []hlo.Ref
+	scores  hlo.Type
+	rows    hlo.Type // one number for each query: [b g s r]
+}
+
+func newAttentionEmit(w *hlo.Writer, o attention, q, k, v hlo.Ref, extras []hlo.Ref) *attentionEmit {
+	e := &attentionEmit{w: w, o: o, k: k, v: v, extras: extras}
+	e.q = e.split(q)
+	s := e.q.Shape
+	e.rows = hlo.Type{DType: q.DType.Compute(), Shape: array.Shape{s[0], s[2], s[1], s[3]}}
+	e.scores = hlo.Type{DType: e.rows.DType, Shape: append(e.rows.Shape.Clone(), k.Shape[1])}
+	return e
+}
+
+// split is x [b s h d] as [b s g r d].
+func (e *attentionEmit) split(x hlo.Ref) hlo.Ref {
+	s, groups := x.Shape, e.k.Shape[2]
+	return e.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: array.Shape{s[0], s[1], groups, s[2] / max(1, groups), s[3]}}, x)
+}
+
+// permuted is x with its dims in another order.
+func (e *attentionEmit) permuted(x hlo.Ref, perm ...int) hlo.Ref {
+	shape := make(array.Shape, len(perm))
+	for i, d := range perm {
+		shape[i] = x.Shape[d]
+	}
+	return e.w.Op("transpose", "permutation = "+hlo.Ints(perm), hlo.Type{DType: x.DType, Shape: shape}, x)
+}
+
+// dot multiplies with batch dims b and g, summing over the given dims; the result is in the compute dtype.
+func (e *attentionEmit) dot(x, y hlo.Ref, gx, gy int, sumX, sumY []int) hlo.Ref {
+	shape := array.Shape{x.Shape[0], x.Shape[gx]}
+	for _, side := range []struct {
+		shape array.Shape
+		used  []int
+	}{{x.Shape, append([]int{0, gx}, sumX...)}, {y.Shape, append([]int{0, gy}, sumY...)}} {
+		for d, n := range side.shape {
+			if !slices.Contains(side.used, d) {
+				shape = append(shape, n)
+			}
+		}
+	}
+	return e.w.Dot(x, y, []int{0, gx}, []int{0, gy}, sumX, sumY, hlo.Type{DType: e.scores.DType, Shape: shape})
+}
+
+// bin is an op on tensors, the second repeated along the scores' last dim if it lacks it.
+func (e *attentionEmit) bin(name string, x, y hlo.Ref) hlo.Ref {
+	if len(y.Shape) < len(x.Shape) {
+		y = e.w.Broadcast(y, x.Shape, upTo(len(y.Shape)))
+	}
+	return e.w.Op(name, "", x.Type, x, y)
+}
+
+// masked is the scaled scores, -Inf where a key is hidden.
+func (e *attentionEmit) masked() hlo.Ref {
+	w := e.w
+	s := e.dot(e.q, e.k, 2, 2, []int{4}, []int{3})
+	s = e.bin("multiply", s, w.Constant(hlo.Type{DType: s.DType}, e.o.scale(array.Shape{0, 0, 0, e.q.Shape[4]})))
+	if mask, ok := e.mask(); ok {
+		s = w.Op("select", "", s.Type, mask, s, w.Constant(s.Type, math.Inf(-1)))
+	}
+	return s
+}
+
+// mask is true where a query sees a key; false is that all are seen.
+func (e *attentionEmit) mask() (mask hlo.Ref, some bool) {
+	w, shape := e.w, e.scores.Shape
+	both := func(m hlo.Ref, dims ...int) {
+		m = w.Broadcast(m, shape, dims)
+		if some {
+			m = w.Op("and", "", m.Type, mask, m)
+		}
+		mask, some = m, true
+	}
+	if e.o.Causal || e.o.Window > 0 {
+		t := hlo.Type{DType: array.I32, Shape: array.Shape{shape[2], shape[4]}}
+		at := w.Op("add", "", t, emitIota(w, t, 0), w.Constant(t, float64(e.o.Offset)))
+		if e.o.DynamicOffset {
+			start := w.Convert(e.extras[len(e.extras)-1], array.I32)
+			at = w.Op("add", "", t, at, w.Broadcast(start, t.Shape, nil))
+		}
+		key := emitIota(w, t, 1)
+		both(w.Compare("LE", key, at), 2, 4)
+		if e.o.Window > 0 {
+			both(w.Compare("GT", key, w.Op("subtract", "", t, at, w.Constant(t, float64(e.o.Window)))), 2, 4)
+		}
+	}
+	if e.o.Segments {
+		t := array.Shape{shape[0], shape[2], shape[4]}
+		both(w.Compare("EQ", w.Broadcast(e.extras[0], t, []int{0, 1}), w.Broadcast(e.extras[1], t, []int{0, 2})), 0, 2, 4)
+	}
+	return mask, some
+}
+
+// finite is rows with another number in place of -Inf.
+func (e *attentionEmit) finite(x hlo.Ref, instead float64) hlo.Ref {
+	hidden := e.w.Compare("EQ", x, e.w.Constant(x.Type, math.Inf(-1)))
+	return e.w.Op("select", "", x.Type, hidden, e.w.Constant(x.Type, instead), x)
+}
+
+// forward is the result [b s h e] and lse [b h s].
+func (e *attentionEmit) forward() (y, lse hlo.Ref) {
+	w, s := e.w, e.masked()
+	top := e.finite(w.Reduce("maximum", s, math.Inf(-1), []int{4}, e.rows), 0)
+	p := w.Op("exponential", "", s.Type, e.bin("subtract", s, top))
+	sum := w.Reduce("add", p, 0, []int{4}, e.rows)
+	empty := w.Compare("EQ", sum, w.Constant(sum.Type, 0))
+	safe := w.Op("select", "", sum.Type, empty, w.Constant(sum.Type, 1), sum)
+	out := e.dot(w.Convert(p, e.v.DType), e.v, 1, 2, []int{4}, []int{1}) // [b g s r e], divided afterwards: there is less of it
+	out = e.permuted(e.bin("divide", out, safe), 0, 2, 1, 3, 4)
+	o := out.Shape
+	y = w.Op("reshape", "", hlo.Type{DType: out.DType, Shape: array.Shape{o[0], o[1], o[2] * o[3], o[4]}}, out)
+	lse = w.Op("add", "", sum.Type, w.Op("log", "", sum.Type, safe), top)
+	lse = w.Op("select", "", lse.Type, empty, w.Constant(lse.Type, math.Inf(-1)), lse)
+	return y, e.joinRows(lse)
+}
+
+// joinRows is rows as [b h s]; splitRows the reverse.
+func (e *attentionEmit) joinRows(x hlo.Ref) hlo.Ref {
+	x = e.permuted(x, 0, 1, 3, 2)
+	s := x.Shape
+	return e.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: array.Shape{s[0], s[1] * s[2], s[3]}}, x)
+}
+
+func (e *attentionEmit) splitRows(x hlo.Ref) hlo.Ref {
+	r := e.rows.Shape
+	x = e.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: array.Shape{r[0], r[1], r[3], r[2]}}, x)
+	return e.permuted(e.w.Convert(x, e.rows.DType), 0, 1, 3, 2)
+}
+
+// backward is the gradients of q, k and v from the result, lse, the gradient of the first and, unless it is nil, of the second.
+func (e *attentionEmit) backward(y, lse, dy hlo.Ref, dlse *hlo.Ref) (dq, dk, dv hlo.Ref) {
+	w, d := e.w, e.scores.DType
+	rows := e.finite(e.splitRows(lse), 0)
+	s := e.masked()
+	p := w.Op("exponential", "", s.Type, e.bin("subtract", s, rows))
+	dout := e.split(dy)
+	product := w.Op("multiply", "", hlo.Type{DType: d, Shape: dout.Shape}, w.Convert(dout, d), w.Convert(e.split(y), d))
+	delta := e.permuted(w.Reduce("add", product, 0, []int{4}, hlo.Type{DType: d, Shape: dout.Shape[:4]}), 0, 2, 1, 3)
+	if dlse != nil {
+		delta = w.Op("subtract", "", delta.Type, delta, e.splitRows(*dlse))
+	}
+	dp := e.dot(dout, e.v, 2, 2, []int{4}, []int{3})
+	ds := w.Op("multiply", "", s.Type, p, e.bin("subtract", dp, delta))
+	ds = e.bin("multiply", ds, w.Constant(hlo.Type{DType: d}, e.o.scale(array.Shape{0, 0, 0, e.q.Shape[4]})))
+	ds, p = w.Convert(ds, e.q.DType), w.Convert(p, e.v.DType)
+	dq = e.permuted(e.dot(ds, e.k, 1, 2, []int{4}, []int{1}), 0, 2, 1, 3, 4)
+	q := e.q.Shape
+	dq = w.Op("reshape", "", hlo.Type{DType: d, Shape: array.Shape{q[0], q[1], q[2] * q[3], q[4]}}, dq)
+	dk = e.permuted(e.dot(ds, e.q, 1, 2, []int{2, 3}, []int{1, 3}), 0, 2, 1, 3)
+	dv = e.permuted(e.dot(p, w.Convert(dout, p.DType), 1, 2, []int{2, 3}, []int{1, 3}), 0, 2, 1, 3)
+	return dq, dk, dv
+}

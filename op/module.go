@@ -1,0 +1,148 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// ModuleConfig says how a program becomes a StableHLO module; the zero value is for one device of any kind, and keeps its
+// operands.
+type ModuleConfig struct {
+	hlo.Config
+	// Donate is the parameters whose memory the program may use.
+	Donate []Donation
+}
+
+// Donation gives a parameter's memory to a result of its type; a negative Result leaves the choice to the compiler.
+type Donation struct{ Param, Result int }
+
+// Module is a program for one device, with its collectives, as StableHLO text whose function is called main: parameters and
+// results are those of f, in order.
+func Module(f *ir.Func, c ModuleConfig) (string, error) { return SPMD([]*ir.Func{f}, c) }
+
+// SPMD is one module that every device runs, of the programs of the devices 0, 1 and so on; one program is that of all. They must be
+// alike but for what ops know of their part: where it begins. Such an op is written once for each of its forms, and the device
+// chooses.
+func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
+	f := fs[0]
+	for i, g := range fs[1:] {
+		if err := alike(f, g); err != nil {
+			return "", fmt.Errorf("programs of devices 0 and %d: %w: a module for both needs equal parts", i+1, err)
+		}
+	}
+	w := hlo.NewWriter(c.Config)
+	params := make([]hlo.Ref, len(f.Params()))
+	for i, p := range f.Params() {
+		params[i] = w.Param(hloType(p.Type()))
+	}
+	for _, d := range c.Donate {
+		if err := d.check(f); err != nil {
+			return "", err
+		}
+		w.Donate(d.Param, d.Result)
+	}
+	results := emitFuncs(w, fs, params)
+	if err := w.Err(); err != nil {
+		return "", err
+	}
+	return w.Module(f.Name(), results...), nil
+}
+
+// alike checks that programs have the same values, of the same types and from the same kinds of op.
+func alike(f, g *ir.Func) error {
+	if len(f.Nodes()) != len(g.Nodes()) || len(f.Params()) != len(g.Params()) || f.NumValues() != g.NumValues() {
+		return fmt.Errorf("%d ops and %d", len(f.Nodes()), len(g.Nodes()))
+	}
+	same := func(a, b []*Tensor) bool {
+		for i := range a {
+			if a[i].ID() != b[i].ID() || !a[i].Type().Equal(b[i].Type()) {
+				return false
+			}
+		}
+		return len(a) == len(b)
+	}
+	if !same(f.Params(), g.Params()) || !same(f.Results(), g.Results()) {
+		return fmt.Errorf("their parameters or results differ")
+	}
+	for i, n := range f.Nodes() {
+		m := g.Nodes()[i]
+		if n.Op().Name() != m.Op().Name() || !same(n.In(), m.In()) || !same(n.Out(), m.Out()) {
+			return fmt.Errorf("%s and %s at op %d", ir.FormatOp(n.Op()), ir.FormatOp(m.Op()), i)
+		}
+	}
+	return nil
+}
+
+// emitFuncs writes programs that are alike, with refs for their parameters, and returns those of their results.
+func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref) []hlo.Ref {
+	f := fs[0]
+	refs := make([]hlo.Ref, f.NumValues())
+	for i, p := range f.Params() {
+		refs[p.ID()] = in[i]
+	}
+	for k, n := range f.Nodes() {
+		args, types := make([]hlo.Ref, len(n.In())), make([]Type, len(n.Out()))
+		for i, v := range n.In() {
+			args[i] = refs[v.ID()]
+		}
+		for i, v := range n.Out() {
+			types[i] = v.Type()
+		}
+		forms, table := formsOf(fs, k)
+		for i, r := range emitForms(w, forms, table, args, types) {
+			refs[n.Out()[i].ID()] = r
+		}
+	}
+	out := make([]hlo.Ref, len(f.Results()))
+	for i, v := range f.Results() {
+		out[i] = refs[v.ID()]
+	}
+	return out
+}
+
+// formsOf is the different ops that devices have at node k, and which of them each device has.
+func formsOf(fs []*ir.Func, k int) (forms []Op, table []int) {
+	var texts []string
+	for _, f := range fs {
+		o := f.Nodes()[k].Op()
+		text := ""
+		if len(fs) > 1 {
+			text = ir.FormatOp(o)
+		}
+		at := slices.Index(texts, text)
+		if at < 0 {
+			at = len(texts)
+			texts, forms = append(texts, text), append(forms, o.(Op))
+		}
+		table = append(table, at)
+	}
+	return forms, table
+}
+
+// emitForms writes an op, or where it has several forms a choice among them.
+func emitForms(w *hlo.Writer, forms []Op, table []int, in []hlo.Ref, out []Type) []hlo.Ref {
+	if len(forms) == 1 {
+		return forms[0].Emit(w, in, out)
+	}
+	branches := make([]string, len(forms))
+	for i, o := range forms {
+		branches[i] = w.Region(nil, func([]hlo.Ref) []hlo.Ref { return o.Emit(w, in, out) })
+	}
+	return w.OpN("case", "", branches, hloTypes(out), w.PerDevice(table))
+}
+
+func (d Donation) check(f *ir.Func) error {
+	if d.Param < 0 || d.Param >= len(f.Params()) || d.Result >= len(f.Results()) {
+		return fmt.Errorf("donation: parameter %d to result %d: the program has %d and %d", d.Param, d.Result, len(f.Params()), len(f.Results()))
+	}
+	if d.Result < 0 {
+		return nil
+	}
+	if p, r := f.Params()[d.Param].Type(), f.Results()[d.Result].Type(); !p.Equal(r) {
+		return fmt.Errorf("donation: parameter %d is %v and result %d is %v: want one type", d.Param, p, d.Result, r)
+	}
+	return nil
+}

@@ -1,6 +1,8 @@
 package galley_test
 
 import (
+	"flag"
+	"math"
 	"testing"
 
 	"github.com/galley-ml/galley"
@@ -8,26 +10,50 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// TestLongSequences: four devices that share a sequence need a quarter of the memory each, within a tenth.
+var long = flag.Bool("long", false, "also run tests that take a minute: go test . -run LongSequence -args -long")
+
+// TestLongSequences: four devices that share a sequence of 32k tokens need a quarter of the memory each, within a tenth.
 func TestLongSequences(t *testing.T) {
 	t.Parallel()
 	c := models.Config{Family: "llama", Vocab: 256, Hidden: 64, Intermediate: 176, Layers: 2, Heads: 4, KVHeads: 4, InitStd: 0.02}
-	for _, seq := range []int{4 << 10, 32 << 10} {
-		for _, x := range []galley.Strategy{{CP: 4}, {CP: 4, Context: "ulysses"}, {CP: 4, Recompute: "full"}, {CP: 4, Zero: 3}} {
-			t.Run(name(&x), func(t *testing.T) {
-				memory := func(s galley.Strategy) int {
-					tr, err := tryTrial(t, c, array.F32, &s, array.Shape{1, seq + 1})
-					if err != nil {
-						t.Fatal(err)
-					}
-					p := tr.planned(t).Peak()
-					t.Logf("%v: %+v", s, p)
-					return p.Peak()
-				}
-				one := memory(galley.Strategy{Recompute: x.Recompute})
-				part := memory(x)
-				t.Logf("seq %d: one device %.1f MB, each of four %.1f MB: %.3f", seq, float64(one)/1e6, float64(part)/1e6, float64(part)/float64(one))
-			})
+	batch := array.Shape{1, 32<<10 + 1}
+	peak := func(s galley.Strategy) float64 {
+		x, err := tryTrial(t, c, array.F32, &s, batch)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return float64(x.planned(t).Peak().Peak())
+	}
+	for _, s := range []galley.Strategy{{CP: 4}, {CP: 4, Context: "ulysses"}, {CP: 4, Recompute: "full"}, {CP: 4, Recompute: "selective"}, {CP: 4, Zero: 3}} {
+		one, part := peak(galley.Strategy{Recompute: s.Recompute}), peak(s)
+		if ratio := part / one; math.Abs(4*ratio-1) > 0.1 {
+			t.Errorf("%v: one device needs %.1f MB, each of four %.1f MB: %.3f of it", s, one/1e6, part/1e6, ratio)
+		}
+	}
+}
+
+// TestLongSequenceTrains takes steps on a long sequence that four devices share: the losses of one device.
+func TestLongSequenceTrains(t *testing.T) {
+	t.Parallel()
+	c := models.Config{Family: "llama", Vocab: 64, Hidden: 8, Intermediate: 16, Layers: 1, Heads: 4, KVHeads: 4, InitStd: 0.1}
+	seq, steps := 4<<10, 2
+	if testing.Short() {
+		seq = 1 << 10
+	}
+	if *long {
+		seq = 32 << 10
+	}
+	batch := array.Shape{1, seq + 1}
+	var want []float64
+	for _, s := range []*galley.Strategy{nil, {CP: 4}, {CP: 4, Context: "ulysses"}} {
+		x, err := tryTrial(t, c, array.F32, s, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := x.train(t, steps)
+		if s == nil {
+			want = got
+		}
+		sameCurve(t, got, want, 2e-5)
 	}
 }

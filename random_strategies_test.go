@@ -43,9 +43,9 @@ func draw(r *rand.Rand) (models.Config, galley.Strategy, array.Shape) {
 // device.
 func TestRandomStrategies(t *testing.T) {
 	t.Parallel()
-	ran, n := 0, 40
+	ran, n := 0, 24
 	if testing.Short() {
-		n = 10
+		n = 6
 	}
 	if *long {
 		n = 400

@@ -17,6 +17,7 @@ type checkCmd struct {
 	Burgers    checkBurgersCmd    `cmd:"" help:"A physics-informed network with second derivatives in its loss."`
 	Spmd       checkSpmdCmd       `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
 	Shardy     checkShardyCmd     `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
+	Runs       checkRunsCmd       `cmd:"" help:"Predicted step times and memory against published training runs."`
 }
 
 // place is what all checks take.
@@ -162,4 +163,23 @@ func (c *checkShardyCmd) Run() error {
 		d = check.Verbose
 	}
 	return verdict(check.Shardy(os.Stdout, c.File, d))
+}
+
+type checkRunsCmd struct {
+	File    string `arg:"" help:"File with the runs." type:"existingfile"`
+	Verbose bool   `short:"v" help:"Print every row."`
+}
+
+// Help is what galley check runs --help adds.
+func (checkRunsCmd) Help() string {
+	return `FILE is a JSON list of runs: model, cluster, strategy and what was measured. Every row that says enough is predicted; for the
+others it prints why not. Constants that are fitted to whole runs never see the source that they are reported on. tau and regret
+compare strategies of one model, cluster and batch with each other.
+
+Example:
+  galley check runs published_runs.json`
+}
+
+func (c *checkRunsCmd) Run() error {
+	return verdict(check.Runs(os.Stdout, c.File, check.RunsConfig{Verbose: c.Verbose}))
 }

@@ -24,7 +24,9 @@ bench: # Galley beside PyTorch and OpenBLAS in one run
 
 fuzz: # each parser for FUZZTIME
 	go test ./internal/ir -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
+	go test ./internal/pipeline -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
 	go test ./internal/safetensors -run '^$$' -fuzz FuzzOpen -fuzztime $${FUZZTIME:-60s}
+	go test ./internal/checkpoint -run '^$$' -fuzz FuzzManifest -fuzztime $${FUZZTIME:-60s}
 	go test ./mesh -run '^$$' -fuzz FuzzRule -fuzztime $${FUZZTIME:-60s}
 	go test ./mesh -run '^$$' -fuzz FuzzMesh -fuzztime $${FUZZTIME:-60s}
 	go test ./mesh -run '^$$' -fuzz FuzzSpec -fuzztime $${FUZZTIME:-60s}

@@ -170,3 +170,43 @@ func TestCaptured(t *testing.T) {
 	}
 	same(t, [][]array.Array{{got}}, [][]array.Array{{want}}, 1e-12)
 }
+
+// TestTogetherEagerly: ops that devices compute together do so op by op as well, gradients included.
+func TestTogetherEagerly(t *testing.T) {
+	m, w, s := parseMesh(t, "dp=2,tp=2"), world(t, 4), device(t).NewSession()
+	labels := array.FromSlice([]int32{1, 6, 0, 3}, 4)
+	for name, c := range map[string]struct {
+		shape []int
+		split int
+		f     func(x *galley.Tensor, tensor func(array.Array) *galley.Tensor) *galley.Tensor
+	}{
+		"cross-entropy": {[]int{4, 7}, 1, func(x *galley.Tensor, tensor func(array.Array) *galley.Tensor) *galley.Tensor {
+			return op.CrossEntropy(x, tensor(labels), op.CrossEntropyConfig{LabelSmoothing: 0.1})
+		}},
+		"attention": {[]int{2, 6, 2, 4}, 1, func(x *galley.Tensor, _ func(array.Array) *galley.Tensor) *galley.Tensor {
+			return op.Sum(op.Square(op.Attention(x, op.MulScalar(x, 0.5), op.Sin(x), op.AttentionConfig{Causal: true})))
+		}},
+		"norm": {[]int{4, 6}, 1, func(x *galley.Tensor, _ func(array.Array) *galley.Tensor) *galley.Tensor {
+			return op.Sum(op.Square(op.LayerNorm(x, nil, nil, 1e-5)))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := wave(c.shape...)
+			whole := s.Tensor(a).Track()
+			parts := galley.ShardTensor(w.Tensor(a), m, mesh.Shard(0), mesh.Shard(c.split)).Track()
+			both := func(x *galley.Tensor, tensor func(array.Array) *galley.Tensor) []array.Array {
+				y := c.f(x, tensor)
+				var list []array.Array
+				for _, v := range append(op.Grad([]*op.Tensor{y}, nil, []*op.Tensor{x}), y) {
+					got, err := galley.Read(v)
+					if err != nil {
+						t.Fatal(err)
+					}
+					list = append(list, got)
+				}
+				return list
+			}
+			same(t, [][]array.Array{both(parts, w.Tensor)}, [][]array.Array{both(whole, s.Tensor)}, 1e-12)
+		})
+	}
+}

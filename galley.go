@@ -57,8 +57,10 @@ type Options = cpu.Options
 // Compile optimises a program and plans its memory.
 func Compile(d *Device, p *Program, o Options) (e *Executable, err error) {
 	defer recoverBug(p.Name(), &err)
-	p, err = pass.Optimize(p)
-	if err != nil {
+	if p, err = pass.Optimize(p); err != nil {
+		return nil, err
+	}
+	if p, err = pass.Fuse(p); err != nil {
 		return nil, err
 	}
 	return d.Compile(p, o)

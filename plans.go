@@ -13,6 +13,15 @@ const (
 	tensorAxis = "tp"
 )
 
+// batchRows is how a batch is cut: its examples by dp and by ep, whose devices share experts, and their sequences by cp. Of
+// the rows whose axes a mesh has, the first counts.
+var batchRows = []planRow{
+	{"batch*", "@[dp.ep,cp]"}, {"batch*", "@[dp.ep,?]"}, {"batch*", "@[dp,cp]"}, {"batch*", "@[dp,?]"},
+	{"batch*", "@[ep,cp]"}, {"batch*", "@[ep,?]"}, {"batch*", "@[?,cp]"},
+	{"*.experts.gate_up_proj", "@[ep,_,_]"},
+	{"*.experts.down_proj", "@[ep,_,_]"},
+}
+
 // namedPlan is annotations with one name; those that need an axis which a mesh lacks are left out, all but Needs.
 type namedPlan struct {
 	name  string
@@ -26,9 +35,8 @@ type planRow struct{ pattern, sharding string }
 // GPT-2: what is cut first is the output of a block's first products and the input of its last.
 var plans = []namedPlan{
 	{"none", "", nil},
-	{"data", dataAxis, []planRow{{"batch*", "@[dp,?]"}}},
-	{"megatron", tensorAxis, []planRow{
-		{"batch*", "@[dp,?]"},
+	{"data", dataAxis, batchRows},
+	{"megatron", tensorAxis, append(slices.Clip(batchRows), []planRow{
 		{"*.embed_tokens.weight", "@[tp,_]"},
 		{"lm_head.weight", "@[tp,_]"},
 		{"*.[qkv]_proj.weight", "@[tp,_]"},
@@ -48,7 +56,7 @@ var plans = []namedPlan{
 		{"*.mlp.c_fc.weight", "@[_,tp]"},
 		{"*.mlp.c_fc.bias", "@[tp]"},
 		{"*.mlp.c_proj.weight", "@[tp,_]"},
-	}},
+	}...)},
 }
 
 // Plans is the names of the built-in sets of annotations.
@@ -62,7 +70,7 @@ func Plans() []string {
 
 // PlanAnnotations is a built-in set of annotations for a training step of one of the models' families:
 //
-//	data      the batch by axis dp
+//	data      the batch by axis dp, its sequences by cp, experts by ep, which then cuts the batch, too
 //	megatron  also the heads, the inner width and the vocabulary by axis tp: column, row and vocabulary parallel
 //	none      nothing
 //

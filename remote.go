@@ -245,9 +245,13 @@ func (t *Trainer) remoteStep(batch []array.Array) (backend.Executable, error) {
 	return exe, nil
 }
 
-// Sync brings the parameters that a backend has trained back to where Params' values are: tensors of s.
+// Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params' values are:
+// tensors of s. Otherwise they are there.
 func (t *Trainer) Sync(s *Session) error {
-	if t.remote == nil {
+	switch {
+	case t.many != nil:
+		return t.syncMany(s)
+	case t.remote == nil:
 		return nil
 	}
 	for i, p := range t.c.Params {
@@ -260,9 +264,12 @@ func (t *Trainer) Sync(s *Session) error {
 	return nil
 }
 
-// Close gives back what the trainer holds on a backend.
+// Close gives back what the trainer holds on a backend, or ends the devices of a strategy.
 func (t *Trainer) Close() error {
-	if t.remote == nil {
+	switch {
+	case t.many != nil:
+		return t.closeMany()
+	case t.remote == nil:
 		return nil
 	}
 	for _, b := range t.remote.state {

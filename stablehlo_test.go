@@ -29,7 +29,6 @@ func TestStableHLOSteps(t *testing.T) {
 		{"mixtral", experts, "", "", nil},
 		{"data", smallLlama(), "dp=4", "data", nil},
 		{"both", smallLlama(), "dp=2,tp=2", "megatron", nil},
-		{"sequence", smallLlama(), "dp=2,sp=2", "none", []string{"batch*=@[dp,sp]"}},
 		{"experts", experts, "dp=2,tp=2", "megatron", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 	}
 	for _, p := range c.Params {
 		for i := range c.Optimizer.Slots() {
-			in = append(in, b.Param(fmt.Sprintf("%s.slot%d", p.Name, i), p.Type))
+			in = append(in, b.Param(slotName(p.Name, i), p.Type))
 		}
 	}
 	in = append(in, b.Param("lr", c.scalarType()), b.Param("count", c.scalarType()))
@@ -51,6 +51,9 @@ func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 	}
 	return b.Build(c.step(in)...)
 }
+
+// slotName is what the optimizer's memory of a parameter is called.
+func slotName(param string, slot int) string { return fmt.Sprintf("%s.slot%d", param, slot) }
 
 // scalarType is the type in which the optimizer computes: f64 for f64 parameters, else f32.
 func (c TrainerConfig) scalarType() Type {

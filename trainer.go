@@ -55,6 +55,12 @@ type TrainerConfig struct {
 	SkipNorm bool
 	// Observe, where set, is told how long each op of a compiled step took.
 	Observe func(op string, took time.Duration)
+	// Strategy, where set, spreads the step over in-process devices; the trainer then owns the parameters, and Sync brings
+	// them back. Annotations say how parameters lie that the built-in plan does not know.
+	Strategy    *Strategy
+	Annotations []Annotation
+	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
+	Watch func(Span)
 }
 
 // Trainer trains parameters step by step.
@@ -63,9 +69,13 @@ type Trainer struct {
 	session *Session
 	slots   []array.Array
 	step    int
+	// skipped is how many of the steps changed nothing, since their gradients overflowed.
+	skipped int
 	// exes is the compiled steps by the types of their batches; last is the one that ran last.
 	exes map[string]*Executable
 	last *Executable
+	// many is the step on many devices, where a strategy is given.
+	many *manyDevices
 	// remote is what lies on a backend; nil without one.
 	remote *remote
 }
@@ -83,11 +93,19 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 		return nil, fmt.Errorf("trainer: want a device")
 	}
 	t := &Trainer{c: c, session: c.Device.NewSession(), exes: map[string]*Executable{}}
+	if c.Strategy != nil {
+		if t.many, err = newManyDevices(c); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range c.Params {
 		if p.Value == nil {
 			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
 		}
 		for range c.Optimizer.Slots() {
+			if t.many != nil {
+				break // its devices have them
+			}
 			t.slots = append(t.slots, array.New(p.Type.DType, p.Type.Shape...))
 		}
 	}
@@ -103,6 +121,8 @@ type Metrics struct {
 	// GradNorm is the norm of all gradients, before clipping.
 	GradNorm float64
 	LR       float64
+	// Skipped is a step in f16 whose gradients overflowed: it changed nothing but the scale of the loss.
+	Skipped bool
 }
 
 // DivergedError is a step whose loss or gradients are not finite numbers.
@@ -120,11 +140,14 @@ func (t *Trainer) Step(batch ...array.Array) (m Metrics, err error) {
 		return t.stepRemote(batch)
 	}
 	m = Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}
+	if t.many != nil {
+		return t.stepMany(m, batch)
+	}
 	params, err := t.params()
 	if err != nil {
 		return m, err
 	}
-	args := slices.Concat(params, t.slots, []array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1))}, batch)
+	args := slices.Concat(params, t.slots, []array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1 - t.skipped))}, batch)
 	results, err := t.run(args)
 	if err != nil {
 		return m, err

@@ -188,17 +188,67 @@ func (s *settler) whole() {
 // reuse gives each axis to the first factor that has it. An op's iteration space is split like a tensor: were one
 // axis on two factors, only their diagonal blocks would be computed.
 func (s *settler) reuse() {
-	var used Axes
 	for f := range s.a {
-		s.a[f] = slices.DeleteFunc(s.a[f], func(x Sub) bool { return s.m.Extent(x) == 1 && s.m.Overlap(x, used) })
+		s.a[f] = slices.DeleteFunc(s.a[f], func(x Sub) bool { return s.m.Extent(x) == 1 && s.reused(f, x, s.a[f][:0]) })
 		for i, axis := range s.a[f] {
-			if s.m.Overlap(axis, used) {
+			if s.reused(f, axis, s.a[f][:i]) {
 				s.keep(Reuse, f, -1, i)
 				break
 			}
-			used = append(used, axis)
 		}
 	}
+}
+
+// reused reports whether an axis splits the factor already, or one before it with which it cannot be shared.
+func (s *settler) reused(f int, axis Sub, before Axes) bool {
+	if s.m.Overlap(axis, before) {
+		return true
+	}
+	for g := range f {
+		if s.m.Overlap(axis, s.a[g]) && !(slices.Contains(s.a[g], axis) && s.p.Shares(f, g)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Exchanges reports whether devices exchange anything inside the op under an assignment: a joint factor is split, and if it is
+// shared, by an axis that splits another factor as well. Otherwise the op's own rule does as well.
+func (p *Parsed) Exchanges(m *Mesh, a Assignment) bool {
+	for f, axes := range a {
+		if !p.Factors[f].Joint || m.Count(axes) == 1 {
+			continue
+		}
+		if !p.Factors[f].Shared || p.sharesAny(m, a, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharesAny reports whether an axis of a factor splits another one, too.
+func (p *Parsed) sharesAny(m *Mesh, a Assignment, f int) bool {
+	for g := range a {
+		for _, x := range a[f] {
+			if g != f && m.Extent(x) > 1 && m.Overlap(x, a[g]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Shares reports whether one axis may split both factors: one of them is shared, and no tensor has both.
+func (p *Parsed) Shares(f, g int) bool {
+	if !p.Factors[f].Shared && !p.Factors[g].Shared {
+		return false
+	}
+	for t := range p.NumTensors() {
+		if p.Has(t, f) && p.Has(t, g) {
+			return false
+		}
+	}
+	return true
 }
 
 // mean keeps means right: the mean of the means of unequal parts is not the mean.

@@ -69,7 +69,7 @@ func FuzzPlacements(f *testing.F) {
 }
 
 func FuzzRule(f *testing.F) {
-	for _, s := range []string{"mk,kn->mn", "(ab)c->abc; b=4", "ab*->ab*", "a,->a; a:max", "~", ")->(", "(ab)->(ba)", "aa->a", "ab->(ab)"} {
+	for _, s := range []string{"mk,kn->mn", "(ab)c->abc; b=4", "ab*->ab*", "a,->a; a:max", "~", ")->(", "(ab)->(ba)", "aa->a", "ab->(ab)", "ab+->a", "ab->E&b"} {
 		f.Add(s)
 	}
 	m := must(Parse("x=2,y=3"))

@@ -3,7 +3,7 @@ package mesh
 import "fmt"
 
 // Specs is how each operand must lie for the op to run under an assignment, and how each result then lies. A result
-// that lacks a split factor is partial over its axes, by the factor's reduction. An illegal assignment is an error.
+// that lacks a split factor is partial over its axes, by the factor's reduction, unless the factor is joint. An illegal assignment is an error.
 func (p *Parsed) Specs(m *Mesh, a Assignment) (in, out []Spec, err error) {
 	if len(a) != len(p.Factors) {
 		return nil, nil, fmt.Errorf("assignment: got %d factors, want %d", len(a), len(p.Factors))
@@ -45,11 +45,13 @@ func (p *Parsed) Spec(m *Mesh, t int, a Assignment) Spec {
 func (p *Parsed) pending(m *Mesh, t int, a Assignment) []Pending {
 	var s Spec
 	for f, axes := range a {
-		if p.Has(t, f) {
+		if p.Has(t, f) || p.Factors[f].Joint {
 			continue
 		}
 		for _, x := range axes {
-			s.Partial = append(s.Partial, Pending{x, p.Factors[f].Reduce})
+			if !p.gathered(m, t, x, a) {
+				s.Partial = append(s.Partial, Pending{x, p.Factors[f].Reduce})
+			}
 		}
 	}
 	s.sortPartial()
@@ -64,6 +66,17 @@ func (p *Parsed) pending(m *Mesh, t int, a Assignment) []Pending {
 		joined = append(joined, x)
 	}
 	return joined
+}
+
+// gathered reports whether what devices along an axis have comes together inside the op in one of them for each part of a
+// tensor: it splits a shared factor that the tensor has.
+func (p *Parsed) gathered(m *Mesh, t int, x Sub, a Assignment) bool {
+	for f, axes := range a {
+		if p.Factors[f].Shared && p.Has(t, f) && m.Overlap(x, axes) {
+			return true
+		}
+	}
+	return false
 }
 
 // Ranges is the part of each factor that falls to a device.

@@ -49,8 +49,12 @@ func (p *Parsed) count(t, factor int) int {
 	return n
 }
 
-// Reduced reports whether no result has the factor.
+// Reduced reports whether no result has the factor, so that results are partial where it is split. Along a joint factor
+// they are complete.
 func (p *Parsed) Reduced(factor int) bool {
+	if p.Factors[factor].Joint {
+		return false
+	}
 	for t := len(p.In); t < p.NumTensors(); t++ {
 		if p.Has(t, factor) {
 			return false

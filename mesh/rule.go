@@ -14,6 +14,10 @@ import (
 //	a.c,b.->abc          broadcasting: a dot is a dim of size one that carries no factor
 //	(ab)c->abc; b=4      a split dim: the compound dim is factor a (major) times factor b of size 4
 //	ab*->ab*             a starred factor must be whole on every device (sorting along b)
+//	ab+->a               a joint factor: the devices that share b exchange what they need inside the op (a log-sum-exp
+//	                     along b), so that a result without b is complete
+//	am,ek&->ak           a shared joint factor: an axis that splits it may also split a factor of other tensors, whose rows
+//	                     then travel to where e is (tokens and the experts that they go to)
 //	~                    nothing is known: every operand and result must be whole
 type Rule string
 
@@ -25,6 +29,10 @@ type Factor struct {
 	Name byte
 	// Whole means that no axis may split the factor.
 	Whole bool
+	// Joint means that devices compute together along the factor: what they need of each other they exchange inside the op.
+	Joint bool
+	// Shared means that axes of a joint factor may also split factors of tensors that do not have it.
+	Shared bool
 	// Size is the number of positions along the factor; 0 until it is written or inferred from shapes.
 	Size int
 	// Reduce is how the parts of a result that lacks the factor combine.
@@ -97,6 +105,10 @@ func (p *Parsed) parseDims(word string) (Dims, error) {
 			open = false
 		case c == '*' && i > 0 && isFactor(word[i-1]):
 			p.factor(word[i-1]).Whole = true
+		case c == '+' && i > 0 && isFactor(word[i-1]):
+			p.factor(word[i-1]).Joint = true
+		case c == '&' && i > 0 && isFactor(word[i-1]):
+			p.factor(word[i-1]).Joint, p.factor(word[i-1]).Shared = true, true
 		case isFactor(c):
 			p.factor(c)
 			if open {

@@ -34,3 +34,54 @@ func TestRuleBind(t *testing.T) {
 		}
 	}
 }
+
+// TestJointFactor: along a joint factor results are complete, along others they are partial.
+func TestJointFactor(t *testing.T) {
+	m, err := Parse("x=2,y=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Rule("ab+,a->,a").Bind([][]int{{4, 6}, {4}}, [][]int{{}, {4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, out, err := p.Specs(m, Assignment{On("x"), On("y")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out[0].String() + " " + out[1].String(); got != "@[]+{x} @[x]" {
+		t.Errorf("results lie as %s: want @[]+{x} @[x]", got)
+	}
+	if !p.Factors[1].Joint || p.Reduced(1) {
+		t.Error("b is not joint")
+	}
+}
+
+// TestSharedFactor: an axis may split a shared factor and one of other tensors; along it the first one's tensors are complete.
+func TestSharedFactor(t *testing.T) {
+	m, err := Parse("x=2,y=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Rule("am,E&m,ao->E&m").Bind([][]int{{8, 3}, {4, 3}, {8, 5}}, [][]int{{4, 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := make(Assignment, len(p.Factors))
+	a[p.Index('a')], a[p.Index('E')] = Axes{{Axis: "x"}, {Axis: "y"}}, On("y")
+	_, out, err := p.Specs(m, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out[0].String(); got != "@[y,_]+{x}" || !p.Exchanges(m, a) {
+		t.Errorf("the result lies as %s: want @[y,_]+{x}", got)
+	}
+	a[p.Index('a')] = On("x")
+	if p.Exchanges(m, a) {
+		t.Error("nothing is shared, and yet exchanged")
+	}
+	a[p.Index('m')] = On("y")
+	if len(p.Check(m, a)) == 0 {
+		t.Error("one axis splits two dims of a tensor")
+	}
+}

@@ -74,26 +74,26 @@ type decoder struct {
 	norm      layer
 	// head is nil where the embedding is tied to it.
 	head *nn.Linear
+	// layout is how Loss lays out sequences, and sequence how the stream that passes lies.
+	layout   Layout
+	sequence nn.Sequence
 }
 
 type layer interface {
 	Forward(x *op.Tensor) *op.Tensor
 }
 
-type attention interface {
-	Forward(x *op.Tensor, c *nn.KVCache) *op.Tensor
-}
-
 // block is one layer of a transformer: what it adds to the stream that passes through.
 type block struct {
 	attentionNorm layer
-	attention     attention
+	attention     nn.Attender
 	mlpNorm       layer
 	mlp           layer
 }
 
-func (b block) forward(x *op.Tensor, c *nn.KVCache) *op.Tensor {
-	x = op.Add(x, b.attention.Forward(b.attentionNorm.Forward(x), c))
+func (b block) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
+	x = op.Mark(x, name)
+	x = op.Mark(op.Add(x, b.attention.Forward(b.attentionNorm.Forward(x), c)), nn.MidMark(name))
 	return op.Add(x, b.mlp.Forward(b.mlpNorm.Forward(x)))
 }
 
@@ -103,6 +103,7 @@ func (m *decoder) Params() []*nn.Param { return m.params }
 func (m *decoder) Forward(ids *op.Tensor) *op.Tensor { return m.logits(m.hidden(ids, nil)) }
 
 func (m *decoder) Loss(ids, labels *op.Tensor) *op.Tensor {
+	m, ids, labels = m.ordered(ids, labels)
 	return op.CrossEntropy(m.Forward(ids), labels, op.CrossEntropyConfig{})
 }
 
@@ -126,9 +127,9 @@ func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 		x = m.addPositions(x, c)
 	}
 	for i, b := range m.blocks {
-		x = b.forward(x, c.layer(i))
+		x = b.forward(nn.LayerMark(i), x, c.layer(i))
 	}
-	return m.norm.Forward(x)
+	return m.norm.Forward(op.Mark(x, nn.HeadMark))
 }
 
 // addPositions adds the learned vectors of the positions that x holds, which follow those in c.
@@ -143,6 +144,9 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 	start := c.Len()
 	if start+seq > m.config.Positions {
 		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has n_positions %d", start+seq, m.config.Family, m.config.Positions))
+	}
+	if m.layout.Parts > 1 && c == nil { // each device looks up the positions that it has
+		return op.Add(x, op.Embedding(op.ZigzagPositions(x.Scope(), m.sequence.Parts(seq), seq), table))
 	}
 	return op.Add(x, op.Narrow(table, 0, start, start+seq))
 }

@@ -14,6 +14,8 @@ type Heads struct {
 	Window int
 	// RoPE is how queries and keys turn by position, but for the position itself; nil is not at all.
 	RoPE *op.RoPEConfig
+	// Sequence is how a sequence that devices share is met and ordered; the zero value leaves it as it is.
+	Sequence Sequence
 }
 
 // split is x [batch, seq, heads·dim] as [batch, seq, heads, dim].
@@ -26,12 +28,22 @@ func (h Heads) split(x *op.Tensor, heads int) *op.Tensor {
 
 // attend is causal attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined again.
 func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
+	if q.Err() != nil {
+		return q
+	}
+	zigzag := 0
+	if c == nil {
+		zigzag = h.Sequence.Parts(q.Dim(1))
+	}
 	if h.RoPE != nil {
 		rope := *h.RoPE
 		rope.Offset, rope.Start = c.position()
+		if zigzag > 0 {
+			rope.Positions = op.ZigzagPositions(q.Scope(), zigzag, q.Dim(1))
+		}
 		q, k = op.RoPE(q, rope), op.RoPE(k, rope)
 	}
-	config := op.AttentionConfig{Causal: true, Scale: h.Scale, Window: h.Window}
+	config := op.AttentionConfig{Causal: true, Scale: h.Scale, Window: h.Window, Context: h.Sequence.Context, Zigzag: zigzag}
 	if c != nil {
 		k, v = c.extend(k, v, &config)
 	}
@@ -68,6 +80,13 @@ func (a *Attention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	return a.O.Forward(a.Heads.attend(q, k, v, c))
 }
 
+// Over is the same layer for sequences that lie so.
+func (a *Attention) Over(s Sequence) Attender {
+	b := *a
+	b.Heads.Sequence = s
+	return &b
+}
+
 // FusedAttention is causal self-attention with one matrix for queries, keys and values, as GPT-2 has it.
 type FusedAttention struct {
 	QKV, Proj *Conv1D
@@ -84,4 +103,11 @@ func (a *FusedAttention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	parts := op.Split(qkv, -1, h.Queries*h.Dim, h.Keys*h.Dim, h.Keys*h.Dim)
 	q, k, v := h.split(parts[0], h.Queries), h.split(parts[1], h.Keys), h.split(parts[2], h.Keys)
 	return a.Proj.Forward(h.attend(q, k, v, c))
+}
+
+// Over is as Attention's.
+func (a *FusedAttention) Over(s Sequence) Attender {
+	b := *a
+	b.Heads.Sequence = s
+	return &b
 }

@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"math"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/op"
 )
@@ -15,9 +17,16 @@ type MoEConfig struct {
 	// RawWeights combines the chosen experts by the router's probabilities as they are; otherwise these are made to
 	// sum to 1.
 	RawWeights bool
+	// Fused computes the experts as one op, which devices that share them can compute together: tokens travel to their
+	// experts. It keeps no inner values, so that gradients compute them again. Act must be nil.
+	Fused bool
+	// Capacity, where it is not 0, limits how many tokens an expert computes to that many times its even share; of those
+	// beyond, later ones lose the expert. It needs Fused.
+	Capacity float64
 }
 
-// MoE is a mixture of experts: for each token a router chooses some of several gated MLPs. No token is dropped.
+// MoE is a mixture of experts: for each token a router chooses some of several gated MLPs. No token is dropped unless
+// Capacity says so.
 type MoE struct {
 	Router *Linear
 	// GateUp [experts, 2·intermediate, hidden] and Down [experts, hidden, intermediate] are all experts' matrices; the
@@ -42,6 +51,9 @@ func (m *MoE) Forward(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x
 	}
+	if m.Config.Fused && m.Config.Act == nil {
+		return m.fused(x)
+	}
 	shape := x.Shape()
 	tokens := op.Reshape(x, shape[:max(0, len(shape)-1)].Len(), x.Dim(-1))
 	weights, experts := m.route(tokens)
@@ -56,7 +68,22 @@ func (m *MoE) Forward(x *op.Tensor) *op.Tensor {
 	return op.Reshape(op.IndexAdd(op.ZerosLike(tokens), 0, rows, y), shape...)
 }
 
-// route chooses experts [tokens, perToken] and by how much each counts.
+// fused is Forward as one op, on x as it lies.
+func (m *MoE) fused(x *op.Tensor) *op.Tensor {
+	weights, experts := m.route(x)
+	if experts.Err() != nil {
+		return experts
+	}
+	c := m.Config
+	if c.Capacity > 0 {
+		even := float64(experts.Shape().Len()) / float64(c.Experts)
+		experts = op.LimitChoices(experts, c.Experts, int(math.Ceil(c.Capacity*even)))
+	}
+	gateUp := op.Reshape(m.GateUp.Value, c.Experts, 2, c.Intermediate, c.Hidden)
+	return op.Experts(x, experts, weights, gateUp, m.Down.Value)
+}
+
+// route chooses experts [..., perToken] and by how much each counts.
 func (m *MoE) route(tokens *op.Tensor) (weights, experts *op.Tensor) {
 	logits := m.Router.Forward(tokens)
 	if logits.Err() != nil {
@@ -69,7 +96,7 @@ func (m *MoE) route(tokens *op.Tensor) (weights, experts *op.Tensor) {
 		return weights, weights
 	}
 	if !m.Config.RawWeights {
-		weights = op.Div(weights, op.Reshape(op.Sum(weights, -1), weights.Dim(0), 1))
+		weights = op.Div(weights, op.Unsqueeze(op.Sum(weights, -1), -1))
 	}
 	return op.Cast(weights, tokens.DType()), experts
 }

@@ -27,6 +27,20 @@ func (add) Eval(env *Env, in, out []array.Array) {
 	}.run(env, in, out)
 }
 
+// Fuse is a linear layer where a bias is added to a product with one matrix of weights. 16-bit floats would be rounded once
+// in place of twice, so they are left as they are.
+func (add) Fuse(in []*Tensor) *Tensor {
+	y, bias := in[0], in[1]
+	if y.Node() == nil || y.DType().IsHalf() || len(bias.Shape()) != 1 || bias.Dim(0) != y.Dim(-1) {
+		return nil
+	}
+	o, ok := y.Node().Op().(matmul)
+	if !ok || o.TransX || len(y.Node().In()[1].Shape()) != 2 {
+		return nil
+	}
+	return apply1(linear{TransW: !o.TransY}, y.Node().In()[0], y.Node().In()[1], bias)
+}
+
 func addInt[T integer](x, y T) T { return x + y }
 
 func (add) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

@@ -26,6 +26,12 @@ type AttentionConfig struct {
 	// QuerySegments [batch, seqQ] and KeySegments [batch, seqK] number packed sequences: a query sees only keys of
 	// its own number.
 	QuerySegments, KeySegments *Tensor
+	// Context says how devices that share the sequence attend: ContextRing, ContextUlysses, or empty for whatever costs
+	// least. It changes no number.
+	Context string
+	// Zigzag, where it is not 0, says that the rows of queries, keys and results are not in the order of their positions
+	// but in ZigzagOrder(Zigzag, seq), so that as many devices have equal work under a causal mask.
+	Zigzag int
 }
 
 // Attention is softmax(scale·qkᵀ)·v of q [batch, seqQ, heads, dim], k [batch, seqK, kvHeads, dim] and v [batch, seqK,
@@ -38,7 +44,7 @@ func Attention(q, k, v *Tensor, c AttentionConfig) *Tensor {
 // AttentionLSE is Attention and, as [batch, heads, seqQ], the logarithm of each query's sum of exponentials: what
 // attentions over parts of the keys are joined by. It is -Inf for a query that sees no key.
 func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
-	o := attention{Causal: c.Causal, Scale: c.Scale, Window: c.Window, Offset: c.Offset,
+	o := attention{Causal: c.Causal, Scale: c.Scale, Window: c.Window, Offset: c.Offset, Context: c.Context, Zigzag: c.Zigzag,
 		Segments: c.QuerySegments != nil || c.KeySegments != nil, DynamicOffset: c.Start != nil}
 	in := []*Tensor{q, k, v}
 	if o.Segments {
@@ -64,6 +70,8 @@ type attention struct {
 	Offset        int
 	Segments      bool
 	DynamicOffset bool
+	Context       string
+	Zigzag        int
 }
 
 func (attention) Name() string       { return "attention" }
@@ -85,6 +93,9 @@ func (o attention) Infer(in []Type) ([]Type, error) {
 		return nil, fmt.Errorf("window %d: want 0 for none or more", o.Window)
 	}
 	if err := o.inferExtras(q, k, in[3:]); err != nil {
+		return nil, err
+	}
+	if err := o.checkSequence(q, k); err != nil {
 		return nil, err
 	}
 	return []Type{
@@ -141,7 +152,7 @@ func (o attention) inferExtras(q, k array.Shape, in []Type) error {
 
 func (o attention) VJP(in, out, dout []*Tensor) []*Tensor {
 	g := attentionGrad{Causal: o.Causal, Scale: o.Scale, Window: o.Window, Offset: o.Offset,
-		Segments: o.Segments, DynamicOffset: o.DynamicOffset, LSEGrad: dout[1] != nil}
+		Segments: o.Segments, DynamicOffset: o.DynamicOffset, LSEGrad: dout[1] != nil, Context: o.Context, Zigzag: o.Zigzag}
 	d := dout[0]
 	if d == nil {
 		d = ZerosLike(out[0])
@@ -155,21 +166,21 @@ func (o attention) VJP(in, out, dout []*Tensor) []*Tensor {
 	return grads
 }
 
-// attentionWords is the dims of q, k, v, out, lse and the further operands in a rule; t is those of the sequence of
-// keys, e those of a value.
+// attentionWords is the dims of q, k, v, out, lse and the further operands in a rule; s and t are those of the sequences
+// of queries and keys, e those of a value.
 type attentionWords struct{ q, k, v, out, lse, extras, notes string }
 
-func (o attention) words(q, k array.Shape, t, e string) attentionWords {
+func (o attention) words(q, k array.Shape, s, t, e string) attentionWords {
 	heads, notes := "g", ""
 	if q[2] != k[2] {
 		heads, notes = "(gr)", fmt.Sprintf("; r=%d", q[2]/max(1, k[2]))
 	}
 	w := attentionWords{
-		q: "bs" + heads + "d*", k: "b" + t + "gd*", v: "b" + t + "g" + e,
-		out: "bs" + heads + e, lse: "b" + heads + "s", notes: notes,
+		q: "b" + s + heads + "d*", k: "b" + t + "gd*", v: "b" + t + "g" + e,
+		out: "b" + s + heads + e, lse: "b" + heads + s, notes: notes,
 	}
 	if o.Segments {
-		w.extras += ",bs,b" + t
+		w.extras += ",b" + s + ",b" + t
 	}
 	if o.DynamicOffset {
 		w.extras += ","
@@ -179,7 +190,7 @@ func (o attention) words(q, k array.Shape, t, e string) attentionWords {
 
 // Rule keeps keys whole, since the softmax goes over them, and values, since lse is no sum over their parts.
 func (o attention) Rule(in []Type) mesh.Rule {
-	w := o.words(in[0].Shape, in[1].Shape, "t*", "e*")
+	w := o.words(in[0].Shape, in[1].Shape, o.seq(), "t*", "e*")
 	return mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)
 }
 
@@ -226,7 +237,19 @@ func (o attention) Eval(env *Env, in, out []array.Array) {
 
 func runAttention[T floats](env *Env, o attention, in, out []array.Array) {
 	a := attentionKernel[T](o, in[:3], in[3:])
-	a.Forward(env.Pool, array.Data[T](out[0]), array.Data[T](out[1]))
+	y, lse := array.Data[T](out[0]), array.Data[T](out[1])
+	if o.Zigzag == 0 {
+		a.Forward(env.Pool, y, lse)
+		return
+	}
+	attendNothing(y, lse)
+	rows := o.zigzagRows(a.SeqQ)
+	attendSpans(env, o, a, rows, rows, y, lse)
+}
+
+// zigzagRows is the positions of the rows of a whole sequence.
+func (o attention) zigzagRows(seq int) []int {
+	return stretches(o.Zigzag, seq, mesh.Range{Size: seq})
 }
 
 // attentionKernel is the attention of q, k and v with the further operands that o says.
@@ -256,6 +279,9 @@ func (o attention) scale(q array.Shape) float64 {
 // Emit takes cuDNN's kernel where there is one for it; else queries go block by block, so that the scores of one block are all
 // that is held.
 func (o attention) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	if o.Zigzag != 0 { // blocks and fused kernels take rows in the order of their positions
+		return emitByParts(o, w, in, out)
+	}
 	if o.fused(w, in) {
 		return o.emitFused(w, in, out)
 	}
@@ -270,7 +296,19 @@ func (attention) Samples() []Sample {
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(5, 7, 4, 2)}, Sample{Op: o, In: o.sample(6, 6, 2, 2)})
 	}
+	for _, o := range []attention{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, Context: ContextRing}, {Causal: true, Context: ContextUlysses},
+		{Segments: true, Context: ContextUlysses}} {
+		samples = append(samples, Sample{Op: o, In: o.sample(12, o.alike(12), 8, 4)})
+	}
 	return append(samples, Sample{Op: attention{Causal: true}, In: attention{}.sample(70, 70, 3, 1)})
+}
+
+// alike is what sample makes so many keys of.
+func (o attention) alike(n int) int {
+	if o.Segments {
+		return n - 9
+	}
+	return n
 }
 
 // sample is operands for o, with so many keys that every query sees one of its segment: a sum over lse is finite.

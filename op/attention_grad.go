@@ -5,7 +5,6 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
-	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -20,6 +19,8 @@ type attentionGrad struct {
 	Segments      bool
 	DynamicOffset bool
 	LSEGrad       bool
+	Context       string
+	Zigzag        int
 }
 
 func (attentionGrad) Name() string       { return "attention_grad" }
@@ -28,7 +29,7 @@ func (attentionGrad) NumResults(int) int { return 3 }
 // forward is the op that this is the gradient of.
 func (o attentionGrad) forward() attention {
 	return attention{Causal: o.Causal, Scale: o.Scale, Window: o.Window, Offset: o.Offset,
-		Segments: o.Segments, DynamicOffset: o.DynamicOffset}
+		Segments: o.Segments, DynamicOffset: o.DynamicOffset, Context: o.Context, Zigzag: o.Zigzag}
 }
 
 // fixed is how many operands come before attention's further ones.
@@ -61,9 +62,15 @@ func (o attentionGrad) Infer(in []Type) ([]Type, error) {
 }
 
 func (o attentionGrad) Decompose(in []*Tensor) []*Tensor {
+	at, key := o.forward().places(in[0], in[1], in[o.fixed():])
+	return o.decomposeAt(in, at, key)
+}
+
+// decomposeAt is the definition for queries and keys at some positions.
+func (o attentionGrad) decomposeAt(in []*Tensor, at, key *Tensor) []*Tensor {
 	q, k, v, out, lse, dout := wide(in[0]), wide(in[1]), wide(in[2]), wide(in[3]), wide(in[4]), wide(in[5])
 	f, groups := o.forward(), k.Dim(2)
-	s, rows := f.scores(q, k, in[o.fixed():]), headRows(lse, groups)
+	s, rows := f.scoresAt(q, k, in[o.fixed():], at, key), headRows(lse, groups)
 	weights := Exp(Sub(s, Where(Equal(rows, hiddenScore(rows)), Const(rows, 0), rows)))
 	delta := Transpose(Sum(Mul(dout, out), -1))
 	if o.LSEGrad {
@@ -84,16 +91,25 @@ func (o attentionGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(
 // splits the keys, since lse is known. They are sums over the parts of values, too, unless lse has a gradient of its
 // own, which must count once.
 func (o attentionGrad) Rule(in []Type) mesh.Rule {
-	e := "e"
+	e, t := "e", "t"
 	if o.LSEGrad {
 		e = "e*"
 	}
-	w := o.forward().words(in[0].Shape, in[1].Shape, "t", e)
+	s := o.forward().seq()
+	if s != "s" {
+		t = "t*"
+	}
+	w := o.forward().words(in[0].Shape, in[1].Shape, s, t, e)
+	return mesh.Rule(o.operands(w) + "->" + w.q + "," + w.k + "," + w.v + w.notes)
+}
+
+// operands is their dims in a rule.
+func (o attentionGrad) operands(w attentionWords) string {
 	text := w.q + "," + w.k + "," + w.v + "," + w.out + "," + w.lse + "," + w.out
 	if o.LSEGrad {
 		text += "," + w.lse
 	}
-	return mesh.Rule(text + w.extras + "->" + w.q + "," + w.k + "," + w.v + w.notes)
+	return text + w.extras
 }
 
 func (o attentionGrad) Localize(at *Place) (Op, error) {
@@ -102,9 +118,13 @@ func (o attentionGrad) Localize(at *Place) (Op, error) {
 }
 
 func (o attentionGrad) Work(in, out []Type) Work {
-	q, k, v := in[0].Shape, in[1].Shape, in[2].Shape
-	products := 3*q[3] + 2*v[3] // scores, dq and dk; dweights and dv
-	return Work{Flops: o.forward().pairs(q, k) * float64(2*products+2*softmaxFlops), Bytes: moved(in, out)}
+	return Work{Flops: o.forward().pairs(in[0].Shape, in[1].Shape) * o.pairFlops(in), Bytes: moved(in, out)}
+}
+
+// pairFlops is what a pair of a query and a key costs.
+func (o attentionGrad) pairFlops(in []Type) float64 {
+	products := 3*in[0].Shape[3] + 2*in[2].Shape[3] // scores, dq and dk; dweights and dv
+	return float64(2*products + 2*softmaxFlops)
 }
 
 func (o attentionGrad) Eval(env *Env, in, out []array.Array) {
@@ -114,18 +134,24 @@ func (o attentionGrad) Eval(env *Env, in, out []array.Array) {
 }
 
 func runAttentionGrad[T floats](env *Env, o attentionGrad, in, out []array.Array) {
-	g := kernel.AttentionGrad[T]{
-		Out: array.Data[T](in[3]), LSE: array.Data[T](in[4]), DOut: array.Data[T](in[5]),
-		DQ: array.Data[T](out[0]), DK: array.Data[T](out[1]), DV: array.Data[T](out[2]),
+	g, f := gradArrays[T](o, in, out), o.forward()
+	a := attentionKernel[T](f, in[:3], in[o.fixed():])
+	if o.Zigzag == 0 {
+		a.Backward(env.Pool, g)
+		return
 	}
-	if o.LSEGrad {
-		g.DLSE = array.Data[T](in[6])
+	for _, y := range out {
+		clear(y.Bytes())
 	}
-	attentionKernel[T](o.forward(), in[:3], in[o.fixed():]).Backward(env.Pool, g)
+	rows := f.zigzagRows(a.SeqQ)
+	backSpans(env, f, a, rows, rows, g)
 }
 
 // Emit is by cuDNN or by blocks, as attention's own.
 func (o attentionGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	if o.Zigzag != 0 {
+		return emitByParts(o, w, in, out)
+	}
 	if !o.LSEGrad && o.forward().fused(w, in[:3]) {
 		return o.emitFused(w, in, out)
 	}
@@ -139,6 +165,10 @@ func (attentionGrad) Samples() []Sample {
 		{Causal: true, DynamicOffset: true, Segments: true, LSEGrad: true},
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(5, 7, 4, 2)}, Sample{Op: o, In: o.sample(6, 6, 2, 2)})
+	}
+	for _, o := range []attentionGrad{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, LSEGrad: true, Context: ContextRing},
+		{Causal: true, LSEGrad: true, Context: ContextUlysses}, {Segments: true, Context: ContextUlysses}} {
+		samples = append(samples, Sample{Op: o, In: o.sample(12, o.forward().alike(12), 8, 4)})
 	}
 	return samples
 }

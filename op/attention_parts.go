@@ -22,15 +22,34 @@ func hiddenScore(x *Tensor) *Tensor { return Const(x, math.Inf(-1)) }
 
 // scores is scale·qkᵀ, -Inf where the mask hides a key.
 func (o attention) scores(q, k *Tensor, extras []*Tensor) *Tensor {
+	at, key := o.places(q, k, extras)
+	return o.scoresAt(q, k, extras, at, key)
+}
+
+// scoresAt is scores for queries and keys at some positions.
+func (o attention) scoresAt(q, k *Tensor, extras []*Tensor, at, key *Tensor) *Tensor {
 	s := MulScalar(Einsum("bsgrd,btgd->bgrst", splitHeads(q, k.Dim(2)), k), o.scale(q.Shape()))
-	if mask := o.mask(q, k, extras); mask != nil {
+	if mask := o.mask(q, k, extras, at, key); mask != nil {
 		s = Where(mask, s, hiddenScore(s))
 	}
 	return s
 }
 
+// places is the positions of queries and keys.
+func (o attention) places(q, k *Tensor, extras []*Tensor) (at, key *Tensor) {
+	if o.Zigzag > 0 {
+		at = stretchPositions(q.Scope(), o.zigzagRows(q.Dim(1)))
+		return at, at
+	}
+	at = AddScalar(Iota(q.Scope(), array.I64, array.Shape{q.Dim(1)}, 0), float64(o.Offset))
+	if o.DynamicOffset {
+		at = Add(at, Cast(extras[len(extras)-1], array.I64))
+	}
+	return at, Iota(q.Scope(), array.I64, array.Shape{k.Dim(1)}, 0)
+}
+
 // mask is true where a query sees a key, as something that broadcasts against scores; nil is everywhere.
-func (o attention) mask(q, k *Tensor, extras []*Tensor) *Tensor {
+func (o attention) mask(q, k *Tensor, extras []*Tensor, at, key *Tensor) *Tensor {
 	var mask *Tensor
 	both := func(m *Tensor) {
 		if mask == nil {
@@ -40,11 +59,7 @@ func (o attention) mask(q, k *Tensor, extras []*Tensor) *Tensor {
 		}
 	}
 	if o.Causal || o.Window > 0 {
-		at := AddScalar(Iota(q.Scope(), array.I64, array.Shape{q.Dim(1), 1}, 0), float64(o.Offset))
-		if o.DynamicOffset {
-			at = Add(at, Cast(extras[len(extras)-1], array.I64))
-		}
-		key := Iota(q.Scope(), array.I64, array.Shape{1, k.Dim(1)}, 1)
+		at, key := Unsqueeze(at, 1), Unsqueeze(key, 0)
 		both(LessEqual(key, at))
 		if o.Window > 0 {
 			both(Greater(key, AddScalar(at, -float64(o.Window))))

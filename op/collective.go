@@ -115,6 +115,15 @@ func must(o Op, err error) {
 	}
 }
 
+// Members is the group of a device in a collective.
+func Members(o Collective, device int) ([]int, error) {
+	t, err := newTeam(o.Over())
+	if err != nil {
+		return nil, err
+	}
+	return t.mesh.GroupOf(device, t.axes)
+}
+
 // position is the device's place in a group; a group of one may be nil.
 func position(g *comm.Group) int {
 	if g == nil {

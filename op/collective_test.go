@@ -49,9 +49,12 @@ func collectives(t *testing.T) map[string]onMesh {
 			sizes := []int{2, 2, 0}
 			return op.AllToAll(v, m, x, op.Exchange{Split: 1, Concat: 0, Sizes: sizes, Own: sizes[id], Parts: uneven})
 		}},
-		"shard_slice":        {fixedShape(5, 4), func(v *op.Tensor, id int) *op.Tensor { return op.ShardSlice(v, m, x, 0, uneven, uneven[id]) }},
-		"shard_pad":          {part, func(v *op.Tensor, _ int) *op.Tensor { return op.ShardPad(v, m, x, mesh.Sum, 0, uneven) }},
-		"as_partial":         {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor { return op.AsPartial(v, m, x, mesh.Sum) }},
+		"shard_slice": {fixedShape(5, 4), func(v *op.Tensor, id int) *op.Tensor { return op.ShardSlice(v, m, x, 0, uneven, uneven[id]) }},
+		"shard_pad":   {part, func(v *op.Tensor, _ int) *op.Tensor { return op.ShardPad(v, m, x, mesh.Sum, 0, uneven) }},
+		"as_partial":  {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor { return op.AsPartial(v, m, x, mesh.Sum) }},
+		"ring_shift": {part, func(v *op.Tensor, id int) *op.Tensor {
+			return op.RingShift(v, m, x, 1, []int{uneven[(id+2)%3], 4})
+		}},
 		"collective_permute": {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor { return op.CollectivePermute(v, m, dim, whole, nil) }},
 	}
 }

@@ -182,12 +182,21 @@ func (o collectivePermute) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.R
 	m, source, err := o.sources()
 	must(o, err)
 	ids := m.Devices()
-	words := make([]string, len(source))
+	pairs := make([][2]int, len(source))
 	for t, s := range source {
-		words[t] = fmt.Sprintf("[%d, %d]", ids[s], ids[t])
+		pairs[t] = [2]int{ids[s], ids[t]}
+	}
+	return []hlo.Ref{emitPairs(w, pairs, in[0], out[0])}
+}
+
+// emitPairs writes an exchange in which each first device of a pair sends what it has to the second.
+func emitPairs(w *hlo.Writer, pairs [][2]int, x hlo.Ref, out Type) hlo.Ref {
+	words := make([]string, len(pairs))
+	for i, p := range pairs {
+		words[i] = fmt.Sprintf("[%d, %d]", p[0], p[1])
 	}
 	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>%s", strings.Join(words, ", "), len(words), w.Channel())
-	return []hlo.Ref{w.Op("collective_permute", attrs, hloType(out[0]), in[0])}
+	return w.Op("collective_permute", attrs, hloType(out), x)
 }
 
 func (collectivePermute) Samples() []Sample {

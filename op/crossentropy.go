@@ -94,7 +94,7 @@ func inferLabels(in []Type, n int) error {
 func (o crossEntropy) Decompose(in []*Tensor) []*Tensor {
 	x, labels := wide(in[0]), in[1]
 	last := len(x.Shape()) - 1
-	shift := shiftAlong(x, last)
+	shift := alone(x, last).shift(x, last)
 	z := Sub(x, shift)
 	logSum := Log(Sum(Exp(z), last))
 	lse := Add(logSum, Reshape(shift, labels.Shape()...))

@@ -39,6 +39,16 @@ func (div) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "divide", in, out[0])
 }
 
+// Quotient is what a value is the quotient of, and whether it is one.
+func Quotient(x *Tensor) (numerator, denominator *Tensor, ok bool) {
+	if n := x.Node(); n != nil {
+		if _, ok := n.Op().(div); ok {
+			return n.In()[0], n.In()[1], true
+		}
+	}
+	return nil, nil, false
+}
+
 func (div) Samples() []Sample {
 	return []Sample{
 		{In: []Arg{f32(5, 7), f32In(0.5, 2, 5, 7)}},

@@ -189,6 +189,10 @@ func (o einsum) classify(x, y array.Shape) contraction {
 func (o einsum) Eval(env *Env, in, out []array.Array) {
 	e, _ := parseEinsum(o.Equation, 2)
 	c := o.classify(in[0].Shape(), in[1].Shape())
+	if c.left != c.right && c.batch+c.right+c.left == e.out { // the other way round nothing is moved afterwards
+		e.in[0], e.in[1], in = e.in[1], e.in[0], []array.Array{in[1], in[0]}
+		c.left, c.right, c.m, c.n = c.right, c.left, c.n, c.m
+	}
 	x, transX := arrange(env, in[0], e.in[0], c.batch+c.left+c.sum, c.batch+c.sum+c.left)
 	y, transY := arrange(env, in[1], e.in[1], c.batch+c.sum+c.right, c.batch+c.right+c.sum)
 	result := c.batch + c.left + c.right

@@ -16,7 +16,10 @@ import (
 
 // notLowered are the ops without StableHLO, with the reason.
 var notLowered = map[string]string{
-	"transfer": "messages between meshes are not part of one program there",
+	"transfer":                "messages between meshes are not part of one program there",
+	"all_to_all_experts":      "how many rows go where is known at run time only",
+	"all_to_all_experts_grad": "how many rows go where is known at run time only",
+	"ring_shift":              "of uneven parts: the dialect's collectives take equal ones",
 }
 
 // emitted is a module of one op on operands of these types, parsed back; nil where the op has no StableHLO.

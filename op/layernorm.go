@@ -61,11 +61,13 @@ func statOf(x Type) Type {
 	return Type{DType: x.DType.Compute(), Shape: x.Shape[:len(x.Shape)-1].Clone()}
 }
 
-func (o layerNorm) Decompose(in []*Tensor) []*Tensor {
+func (o layerNorm) Decompose(in []*Tensor) []*Tensor { return o.define(alone(in[0], -1), in) }
+
+func (o layerNorm) define(j joint, in []*Tensor) []*Tensor {
 	x, gamma, beta := wide(in[0]), wide(in[1]), wide(in[2])
-	mean := meanLast(x)
+	mean := j.mean(Sum(x, -1))
 	centred := Sub(x, lastOf(mean, x))
-	rstd := Rsqrt(AddScalar(meanLast(Square(centred)), o.Eps))
+	rstd := Rsqrt(AddScalar(j.mean(Sum(Square(centred), -1)), o.Eps))
 	y := Add(Mul(Mul(centred, lastOf(rstd, x)), gamma), beta)
 	return []*Tensor{Cast(y, in[0].DType()), mean, rstd}
 }
@@ -112,6 +114,11 @@ func (layerNorm) Rule(in []Type) mesh.Rule {
 	last := word[len(lead):]
 	return mesh.Rule(word + "," + last + "," + last + "->" + word + "," + lead + "," + lead)
 }
+
+// Together and Cooperate let devices share the last dim.
+func (o layerNorm) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+
+func (o layerNorm) Cooperate(at *Place, in []*Tensor) []*Tensor { return o.define(at.lastJoint(), in) }
 
 func (layerNorm) Work(in, out []Type) Work {
 	return Work{Flops: 8 * float64(in[0].Shape.Len()), Bytes: moved(in, out)}

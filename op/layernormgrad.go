@@ -43,11 +43,15 @@ func inferNormGrad(in []Type, n int) error {
 	return nil
 }
 
-func (layerNormGrad) Decompose(in []*Tensor) []*Tensor {
+func (o layerNormGrad) Decompose(in []*Tensor) []*Tensor { return o.define(alone(in[0], -1), in) }
+
+func (layerNormGrad) define(j joint, in []*Tensor) []*Tensor {
 	x, gamma, dy := wide(in[0]), wide(in[1]), wide(in[2])
 	rstd := lastOf(wide(in[4]), x)
 	h, g := Mul(Sub(x, lastOf(wide(in[3]), x)), rstd), Mul(dy, gamma)
-	dx := Mul(rstd, Sub(Sub(g, lastOf(meanLast(g), x)), Mul(h, lastOf(meanLast(Mul(g, h)), x))))
+	sums := j.sums(Sum(g, -1), Sum(Mul(g, h), -1))
+	mean := func(i int) *Tensor { return lastOf(MulScalar(sums[i], 1/float64(j.total)), x) }
+	dx := Mul(rstd, Sub(Sub(g, mean(0)), Mul(h, mean(1))))
 	dgamma, dbeta := SumTo(Mul(dy, h), gamma.Shape()), SumTo(dy, gamma.Shape())
 	return []*Tensor{Cast(dx, in[0].DType()), Cast(dgamma, in[1].DType()), Cast(dbeta, in[1].DType())}
 }
@@ -58,6 +62,13 @@ func (layerNormGrad) Rule(in []Type) mesh.Rule {
 	word, lead := lastWhole(in[0].Shape)
 	last := word[len(lead):]
 	return mesh.Rule(word + "," + last + "," + word + "," + lead + "," + lead + "->" + word + "," + last + "," + last)
+}
+
+// Together and Cooperate let devices share the last dim.
+func (o layerNormGrad) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+
+func (o layerNormGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
+	return o.define(at.lastJoint(), in)
 }
 
 func (layerNormGrad) Work(in, out []Type) Work {

@@ -23,7 +23,7 @@ func addBias(y, b *Tensor) *Tensor {
 	return Add(y, b)
 }
 
-// FusedLinear is Linear as one op, for where the summed dim is whole: the product is added to the bias in place.
+// FusedLinear is Linear as one op: the bias is added to a part of the product while that is in the cache.
 func FusedLinear(x, w, b *Tensor) *Tensor { return apply1(linear{}, x, w, b) }
 
 // FusedLinearT is FusedLinear with the weights stored as [in, out].
@@ -117,21 +117,17 @@ func evalLinear[T floats](env *Env, o linear, in []array.Array, y []T, at func(a
 	if len(y) == 0 {
 		return
 	}
-	bias, rows := array.Data[T](widen(env, in[2])), len(y)/n
-	env.rows(rows, n, func(lo, hi int) {
-		if o.Elsewhere {
-			clear(y[lo*n : hi*n])
-		} else {
-			kernel.BroadcastRows(y[lo*n:hi*n], bias, hi-lo)
-		}
-	})
+	var bias []T
+	if !o.Elsewhere {
+		bias = array.Data[T](widen(env, in[2]))
+	}
 	ldw, trans := k, kernel.Transpose
 	if o.TransW {
 		ldw, trans = n, kernel.NoTrans
 	}
 	kernel.Gemm[T]{
-		M: rows, N: n, K: k, A: at(in[0], 0, k, kernel.NoTrans), B: at(in[1], 0, ldw, trans),
-		C: y, Update: kernel.Accumulate,
+		M: len(y) / n, N: n, K: k, A: at(in[0], 0, k, kernel.NoTrans), B: at(in[1], 0, ldw, trans),
+		C: y, Bias: bias,
 	}.Run(env.Pool)
 }
 

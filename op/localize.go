@@ -116,6 +116,12 @@ func (at *Place) Starts(result int) []int {
 // OutShape is the shape of the device's part of a result.
 func (at *Place) OutShape(result int) array.Shape { return at.LocalOut[result].Shape }
 
+// along is the device's place along axes.
+func (at *Place) along(axes mesh.Axes) int {
+	i, _ := at.mesh.Index(at.device)
+	return along(at.mesh, i, axes)
+}
+
 // First reports whether the device is the first along the axes that split a dim of an operand: the one that brings
 // what must count once in a sum.
 func (at *Place) First(operand, dim int) (bool, error) {

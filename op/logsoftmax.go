@@ -19,11 +19,20 @@ func (logSoftmax) InPlace() []int { return []int{0} }
 
 func (o logSoftmax) Infer(in []Type) ([]Type, error) { return inferAlong(in, 1, o.Dim) }
 
-func (o logSoftmax) Decompose(in []*Tensor) []*Tensor {
+func (o logSoftmax) Decompose(in []*Tensor) []*Tensor { return o.define(alone(in[0], o.Dim), in) }
+
+func (o logSoftmax) define(j joint, in []*Tensor) []*Tensor {
 	x := wide(in[0])
-	z := Sub(x, shiftAlong(x, o.Dim))
-	y := Sub(z, keepDims(Log(Sum(Exp(z), o.Dim)), z, []int{o.Dim}))
+	z := Sub(x, j.shift(x, o.Dim))
+	y := Sub(z, keepDims(Log(j.sum(Sum(Exp(z), o.Dim))), z, []int{o.Dim}))
 	return []*Tensor{Cast(y, in[0].DType())}
+}
+
+// Together and Cooperate let devices share the dim.
+func (o logSoftmax) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+
+func (o logSoftmax) Cooperate(at *Place, in []*Tensor) []*Tensor {
+	return o.define(at.joint(0, o.Dim), in)
 }
 
 func (o logSoftmax) VJP(_, y, dy []*Tensor) []*Tensor {
@@ -60,10 +69,18 @@ func (logSoftmaxGrad) InPlace() []int { return []int{1} }
 
 func (o logSoftmaxGrad) Infer(in []Type) ([]Type, error) { return inferAlong(in, 2, o.Dim) }
 
-func (o logSoftmaxGrad) Decompose(in []*Tensor) []*Tensor {
+func (o logSoftmaxGrad) Decompose(in []*Tensor) []*Tensor { return o.define(alone(in[0], o.Dim), in) }
+
+func (o logSoftmaxGrad) define(j joint, in []*Tensor) []*Tensor {
 	y, dy := wide(in[0]), wide(in[1])
-	total := keepDims(Sum(dy, o.Dim), dy, []int{o.Dim})
-	return []*Tensor{Cast(Sub(dy, Mul(Exp(y), total)), in[0].DType())}
+	return []*Tensor{Cast(Sub(dy, Mul(Exp(y), j.sumOver(dy, o.Dim))), in[0].DType())}
+}
+
+// Together and Cooperate let devices share the dim.
+func (o logSoftmaxGrad) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+
+func (o logSoftmaxGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
+	return o.define(at.joint(0, o.Dim), in)
 }
 
 func (o logSoftmaxGrad) VJP(in, _, d []*Tensor) []*Tensor { return vjpByParts(o, in, d) }

@@ -45,11 +45,20 @@ func withinRange(x *Tensor) *Tensor {
 	return Minimum(Maximum(x, Const(x, -limit)), Const(x, limit))
 }
 
-func (o logSumExp) Decompose(in []*Tensor) []*Tensor {
+func (o logSumExp) Decompose(in []*Tensor) []*Tensor { return o.define(alone(in[0], o.Dims...), in) }
+
+func (o logSumExp) define(j joint, in []*Tensor) []*Tensor {
 	x := in[0]
-	m := withinRange(StopGradient(AMax(x, o.Dims...)))
-	sum := Sum(Exp(Sub(x, keepDims(m, x, o.Dims))), o.Dims...)
+	m := withinRange(StopGradient(j.max(AMax(x, o.Dims...))))
+	sum := j.sum(Sum(Exp(Sub(x, keepDims(m, x, o.Dims))), o.Dims...))
 	return []*Tensor{Add(Log(sum), m)}
+}
+
+// Together and Cooperate let devices share the dims.
+func (o logSumExp) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+
+func (o logSumExp) Cooperate(at *Place, in []*Tensor) []*Tensor {
+	return o.define(at.joint(0, o.Dims...), in)
 }
 
 func (o logSumExp) Rule(in []Type) mesh.Rule { return wholeReduceRule(len(in[0].Shape), o.Dims) }

@@ -30,9 +30,11 @@ func (rmsNorm) Infer(in []Type) ([]Type, error) {
 	return []Type{in[0], statOf(in[0])}, nil
 }
 
-func (o rmsNorm) Decompose(in []*Tensor) []*Tensor {
+func (o rmsNorm) Decompose(in []*Tensor) []*Tensor { return o.define(alone(in[0], -1), in) }
+
+func (o rmsNorm) define(j joint, in []*Tensor) []*Tensor {
 	x, gamma := wide(in[0]), wide(in[1])
-	rstd := Rsqrt(AddScalar(meanLast(Square(x)), o.Eps))
+	rstd := Rsqrt(AddScalar(j.mean(Sum(Square(x), -1)), o.Eps))
 	return []*Tensor{Cast(Mul(Mul(x, lastOf(rstd, x)), gamma), in[0].DType()), rstd}
 }
 
@@ -49,6 +51,11 @@ func (rmsNorm) Rule(in []Type) mesh.Rule {
 	word, lead := lastWhole(in[0].Shape)
 	return mesh.Rule(word + "," + word[len(lead):] + "->" + word + "," + lead)
 }
+
+// Together and Cooperate let devices share the last dim.
+func (o rmsNorm) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+
+func (o rmsNorm) Cooperate(at *Place, in []*Tensor) []*Tensor { return o.define(at.lastJoint(), in) }
 
 func (rmsNorm) Work(in, out []Type) Work {
 	return Work{Flops: 4 * float64(in[0].Shape.Len()), Bytes: moved(in, out)}
@@ -94,11 +101,13 @@ func (rmsNormGrad) Infer(in []Type) ([]Type, error) {
 	return []Type{in[0], in[1]}, nil
 }
 
-func (rmsNormGrad) Decompose(in []*Tensor) []*Tensor {
+func (o rmsNormGrad) Decompose(in []*Tensor) []*Tensor { return o.define(alone(in[0], -1), in) }
+
+func (rmsNormGrad) define(j joint, in []*Tensor) []*Tensor {
 	x, gamma, dy := wide(in[0]), wide(in[1]), wide(in[2])
 	rstd := lastOf(wide(in[3]), x)
 	h, g := Mul(x, rstd), Mul(dy, gamma)
-	dx := Mul(rstd, Sub(g, Mul(h, lastOf(meanLast(Mul(g, h)), x))))
+	dx := Mul(rstd, Sub(g, Mul(h, lastOf(j.mean(Sum(Mul(g, h), -1)), x))))
 	return []*Tensor{Cast(dx, in[0].DType()), Cast(SumTo(Mul(dy, h), gamma.Shape()), in[1].DType())}
 }
 
@@ -108,6 +117,13 @@ func (rmsNormGrad) Rule(in []Type) mesh.Rule {
 	word, lead := lastWhole(in[0].Shape)
 	last := word[len(lead):]
 	return mesh.Rule(word + "," + last + "," + word + "," + lead + "->" + word + "," + last)
+}
+
+// Together and Cooperate let devices share the last dim.
+func (o rmsNormGrad) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+
+func (o rmsNormGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
+	return o.define(at.lastJoint(), in)
 }
 
 func (rmsNormGrad) Work(in, out []Type) Work {

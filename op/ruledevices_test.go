@@ -1,12 +1,15 @@
 package op_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
@@ -26,6 +29,25 @@ type ruleCase struct {
 	operands      []array.Array
 	want          []array.Array
 	skipsBadIndex bool
+	// together is the op where devices compute it together, else nil.
+	together op.Cooperator
+}
+
+// newTogetherCase is a case under the rule of devices that compute together, nil where there is none.
+func newTogetherCase(d evaluator, o op.Op, operands []array.Array) (*ruleCase, error) {
+	var types []op.Type
+	for _, a := range operands {
+		types = append(types, ir.TypeOf(a))
+	}
+	how := op.TogetherOf(o, types)
+	if how.Rule == "" {
+		return nil, nil
+	}
+	c, err := newRuleCase(d, o, operands, how.Rule)
+	if err == nil {
+		c.together = o.(op.Cooperator)
+	}
+	return c, err
 }
 
 func newRuleCase(d evaluator, o op.Op, operands []array.Array, r mesh.Rule) (*ruleCase, error) {
@@ -79,6 +101,10 @@ func (c *ruleCase) checkAll(m *mesh.Mesh) (int, error) {
 	for _, parts := range axisParts(m) {
 		list = append(list, assignments(c.rule, m, parts)...)
 	}
+	if c.together != nil {
+		list = append(list, c.sharing(m, list)...)
+		list = slices.DeleteFunc(list, func(a mesh.Assignment) bool { return !c.exchanges(a) })
+	}
 	for _, a := range list {
 		if err := c.check(m, a); err != nil {
 			return len(list), fmt.Errorf("%s%v on %s: %w", ir.FormatOp(c.op), c.in, m, err)
@@ -110,15 +136,13 @@ func (c *ruleCase) check(m *mesh.Mesh, a mesh.Assignment) error {
 	if err != nil {
 		return err
 	}
-	held := map[int][]array.Array{}
-	for _, id := range m.Devices() {
-		at, err := op.NewPlace(c.rule, m, a, id, c.in, c.out)
-		if err != nil {
-			return err
-		}
-		if held[id], err = c.runOn(at, m, inSpecs, id); err != nil {
-			return fmt.Errorf("%s: %w", c.rule.Text(a), err)
-		}
+	run := c.runAll
+	if c.together != nil {
+		run = c.runTogether
+	}
+	held, err := run(m, a, inSpecs)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.rule.Text(a), err)
 	}
 	for r, spec := range outSpecs {
 		if err := c.compare(m, r, spec, held); err != nil {
@@ -126,6 +150,85 @@ func (c *ruleCase) check(m *mesh.Mesh, a mesh.Assignment) error {
 		}
 	}
 	return nil
+}
+
+// sharing is assignments in which a shared factor has axes of another one, too.
+func (c *ruleCase) sharing(m *mesh.Mesh, list []mesh.Assignment) []mesh.Assignment {
+	var more []mesh.Assignment
+	for f, factor := range c.rule.Factors {
+		for _, a := range list {
+			for g := range a {
+				for i := range a[g] {
+					b := a.Clone()
+					b[f] = append(slices.Clone(a[f]), a[g][:i+1]...)
+					if factor.Shared && g != f && len(c.rule.Check(m, b)) == 0 {
+						more = append(more, b)
+					}
+				}
+			}
+		}
+	}
+	return more
+}
+
+// exchanges reports whether an assignment splits a factor along which devices work together.
+func (c *ruleCase) exchanges(a mesh.Assignment) bool {
+	for f, axes := range a {
+		if c.rule.Factors[f].Joint && len(axes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// runAll runs the op on every device, one after the other.
+func (c *ruleCase) runAll(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spec) ([][]array.Array, error) {
+	held := make([][]array.Array, m.Size())
+	for i, id := range m.Devices() {
+		at, err := op.NewPlace(c.rule, m, a, id, c.in, c.out)
+		if err != nil {
+			return nil, err
+		}
+		if held[i], err = c.runOn(at, m, specs, id); err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+// runTogether runs the op on all devices at once, which exchange what they need.
+func (c *ruleCase) runTogether(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spec) ([][]array.Array, error) {
+	world, err := comm.NewWorld(m.Size())
+	if err != nil {
+		return nil, err
+	}
+	held := make([][]array.Array, m.Size())
+	return held, world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+		d := cpu.NewDevice(cpu.Config{Threads: 1})
+		defer d.Close()
+		at, err := op.NewPlace(c.rule, m, a, r.ID(), c.in, c.out)
+		if err != nil {
+			return err
+		}
+		s := d.In(r).NewSession()
+		parts := make([]*op.Tensor, len(c.operands))
+		for i, x := range c.operands {
+			part, err := piece(m, specs[i], x, r.ID())
+			if err != nil {
+				return err
+			}
+			parts[i] = s.Tensor(part)
+		}
+		out, err := op.Cooperate(c.together, at, parts)
+		for _, y := range out {
+			if err == nil {
+				var got array.Array
+				got, err = cpu.Read(y)
+				held[r.ID()] = append(held[r.ID()], got)
+			}
+		}
+		return err
+	})
 }
 
 func (c *ruleCase) runOn(at *op.Place, m *mesh.Mesh, specs []mesh.Spec, id int) ([]array.Array, error) {
@@ -143,12 +246,12 @@ func (c *ruleCase) runOn(at *op.Place, m *mesh.Mesh, specs []mesh.Spec, id int) 
 }
 
 // compare combines a partial result and compares each device's part with that of the whole result.
-func (c *ruleCase) compare(m *mesh.Mesh, r int, spec mesh.Spec, held map[int][]array.Array) error {
+func (c *ruleCase) compare(m *mesh.Mesh, r int, spec mesh.Spec, held [][]array.Array) error {
 	parts := map[int]array.Array{}
 	for _, id := range m.Devices() {
 		parts[id] = held[id][r]
 	}
-	exact := !c.loose()
+	exact := !c.loose() && c.together == nil
 	for _, p := range spec.Partial {
 		groups, err := m.GroupsOver(mesh.Axes{p.Sub})
 		if err != nil {
@@ -165,7 +268,7 @@ func (c *ruleCase) compare(m *mesh.Mesh, r int, spec mesh.Spec, held map[int][]a
 			return err
 		}
 		got := parts[id]
-		if exact && string(got.Bytes()) != string(want.Bytes()) || !exact && relative(got, want) > tolerance(got.DType()) {
+		if exact && string(got.Bytes()) != string(want.Bytes()) || !exact && relative(got, want, c.want[r]) > tolerance(got.DType()) {
 			return fmt.Errorf("device %d holds %v, want %v", id, got, want)
 		}
 	}
@@ -181,8 +284,8 @@ func (c *ruleCase) loose() bool {
 // differ: attention cuts the keys by what its queries see together.
 var blockedSums = map[string]bool{"attention": true, "attention_grad": true}
 
-// relative is the largest difference in terms of the largest number.
-func relative(got, want array.Array) float64 {
+// relative is the largest difference of two parts in terms of the largest number of the whole.
+func relative(got, want, whole array.Array) float64 {
 	diff, top := 0.0, 1e-300
 	for i := range want.Len() {
 		g, w := got.At(i), want.At(i)
@@ -194,8 +297,8 @@ func relative(got, want array.Array) float64 {
 			return math.Inf(1)
 		}
 	}
-	for i := range want.Len() {
-		if w := math.Abs(want.At(i)); !math.IsInf(w, 0) {
+	for i := range whole.Len() {
+		if w := math.Abs(whole.At(i)); !math.IsInf(w, 0) {
 			top = max(top, w)
 		}
 	}

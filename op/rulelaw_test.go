@@ -47,6 +47,37 @@ func TestRuleLaw(t *testing.T) {
 	t.Logf("%d pairs of an op and an assignment", pairs)
 }
 
+// TestTogetherLaw is the rule law for ops that devices compute together: under every assignment that splits a joint factor
+// they hold what one device computes.
+func TestTogetherLaw(t *testing.T) {
+	d, meshes, dtypes := device(t, 1), parseMeshes(t, lawMeshes), []array.DType{array.F64, array.F32}
+	if testing.Short() {
+		meshes, dtypes = parseMeshes(t, []string{"x=3"}), dtypes[:1]
+	}
+	pairs := 0
+	law(t, func(t *testing.T, o op.Op, args []op.Arg) {
+		for _, v := range togetherVariants(o, args) {
+			for _, dtype := range dtypes {
+				c, err := newTogetherCase(d, o, fillAll(v, dtype, 37))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range meshes {
+					if c == nil {
+						break
+					}
+					n, err := c.checkAll(m)
+					if pairs += n; err != nil {
+						t.Error(err)
+						break
+					}
+				}
+			}
+		}
+	})
+	t.Logf("%d pairs of an op and an assignment", pairs)
+}
+
 // reasonsForWhole is the samples in which a factor may be split by chance.
 var reasonsForWhole = map[string]string{
 	"concat/2": "what is joined is empty but for one operand",
@@ -182,6 +213,28 @@ func variants(o op.Op, args []op.Arg) [][]op.Arg {
 	}
 	if len(even) > 0 {
 		add(even)
+	}
+	return list
+}
+
+// togetherVariants is a sample's operands, and the same with few elements, and with even parts, along joint factors.
+func togetherVariants(o op.Op, args []op.Arg) [][]op.Arg {
+	how := op.TogetherOf(o, argTypes(args))
+	if how.Rule == "" {
+		return nil
+	}
+	list := [][]op.Arg{args}
+	p, _, err := bind(o, argTypes(args), how.Rule)
+	if err != nil {
+		return list
+	}
+	for _, f := range p.Factors {
+		for _, n := range []int{2, 12} {
+			v := resized(p, args, map[byte]int{f.Name: n})
+			if _, _, err := bind(o, argTypes(v), ""); f.Joint && err == nil {
+				list = append(list, v)
+			}
+		}
 	}
 	return list
 }

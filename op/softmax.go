@@ -19,16 +19,19 @@ func (softmax) InPlace() []int { return []int{0} }
 
 func (o softmax) Infer(in []Type) ([]Type, error) { return inferAlong(in, 1, o.Dim) }
 
-func (o softmax) Decompose(in []*Tensor) []*Tensor {
+func (o softmax) Decompose(in []*Tensor) []*Tensor { return o.define(alone(in[0], o.Dim), in) }
+
+func (o softmax) define(j joint, in []*Tensor) []*Tensor {
 	x := wide(in[0])
-	e := Exp(Sub(x, shiftAlong(x, o.Dim)))
-	return []*Tensor{Cast(Div(e, keepDims(Sum(e, o.Dim), e, []int{o.Dim})), in[0].DType())}
+	e := Exp(Sub(x, j.shift(x, o.Dim)))
+	return []*Tensor{Cast(Div(e, j.sumOver(e, o.Dim)), in[0].DType())}
 }
 
-// shiftAlong is the largest element along dim. It keeps exp from overflowing and has no part in the gradient:
-// what is computed with it does not depend on it.
-func shiftAlong(x *Tensor, dim int) *Tensor {
-	return keepDims(StopGradient(AMax(x, dim)), x, []int{dim})
+// Together and Cooperate let devices share the dim.
+func (o softmax) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+
+func (o softmax) Cooperate(at *Place, in []*Tensor) []*Tensor {
+	return o.define(at.joint(0, o.Dim), in)
 }
 
 func (o softmax) VJP(_, y, dy []*Tensor) []*Tensor {
@@ -78,10 +81,18 @@ func (softmaxGrad) InPlace() []int  { return []int{1} }
 
 func (o softmaxGrad) Infer(in []Type) ([]Type, error) { return inferAlong(in, 2, o.Dim) }
 
-func (o softmaxGrad) Decompose(in []*Tensor) []*Tensor {
+func (o softmaxGrad) Decompose(in []*Tensor) []*Tensor { return o.define(alone(in[0], o.Dim), in) }
+
+func (o softmaxGrad) define(j joint, in []*Tensor) []*Tensor {
 	y, dy := wide(in[0]), wide(in[1])
-	dot := keepDims(Sum(Mul(y, dy), o.Dim), y, []int{o.Dim})
-	return []*Tensor{Cast(Mul(y, Sub(dy, dot)), in[0].DType())}
+	return []*Tensor{Cast(Mul(y, Sub(dy, j.sumOver(Mul(y, dy), o.Dim))), in[0].DType())}
+}
+
+// Together and Cooperate let devices share the dim.
+func (o softmaxGrad) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+
+func (o softmaxGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
+	return o.define(at.joint(0, o.Dim), in)
 }
 
 func (o softmaxGrad) VJP(in, _, d []*Tensor) []*Tensor { return vjpByParts(o, in, d) }

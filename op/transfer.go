@@ -80,6 +80,31 @@ func layoutOf(meshText, specText string, shape []int) (*mesh.Layout, error) {
 	return s.Layout(m, shape)
 }
 
+// Messenger is a collective that is made of messages between single devices.
+type Messenger interface {
+	// Messages is the devices that a device sends to and those that it receives from, in order.
+	Messages(device int) (to, from []int, err error)
+}
+
+// Messages is who gets something of a device and from whom it gets something.
+func (o transfer) Messages(device int) (to, from []int, err error) {
+	source, target, err := o.layouts()
+	if err != nil {
+		return nil, nil, err
+	}
+	moves, err := mesh.Intersect(source, target)
+	for _, m := range moves {
+		switch {
+		case m.Local():
+		case m.From == device:
+			to = append(to, m.To)
+		case m.To == device:
+			from = append(from, m.From)
+		}
+	}
+	return to, from, err
+}
+
 // Work takes the result for what comes from others, which is the most that it can be.
 func (o transfer) Work(in, out []Type) Work {
 	w := Work{Bytes: moved(in, out)}

@@ -15,6 +15,7 @@ import (
 type benchCmd struct {
 	Gemm      benchGemmCmd      `cmd:"" help:"Time a product of two square matrices."`
 	Step      benchStepCmd      `cmd:"" help:"Time a whole training step of a GPT-2."`
+	Hybrid    benchHybridCmd    `cmd:"" help:"Time a training step on many in-process devices beside the same on one."`
 	Attention benchAttentionCmd `cmd:"" help:"Time attention with its gradient, and show its memory, by length."`
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/galley-ml/galley/internal/pipeline"
 
 	"github.com/galley-ml/galley"
 )
@@ -16,6 +18,7 @@ type commands struct {
 	Train    trainCmd    `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
 	Generate generateCmd `cmd:"" help:"Continue a text with a model."`
 	Dump     dumpCmd     `cmd:"" help:"Print the program of a training step after a pass."`
+	Trace    traceCmd    `cmd:"" help:"Train for some steps and write the timeline of every device."`
 	Explain  explainCmd  `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
 	Bench    benchCmd    `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
 	Check    checkCmd    `cmd:"" help:"Compare with results recorded by other frameworks."`
@@ -35,7 +38,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
-	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(),
+	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{"schedules": strings.Join(pipeline.Names(), ", ")},
 		kong.Description("Automatic-parallel training and serving of large models.\n\n"+
 			"  galley train                                  train a small model on a book, two minutes\n"+
 			"  galley train --model DIR --data FILE          train a Hugging Face model on a text\n"+

@@ -8,6 +8,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		os.Exit(run(os.Args[1:]))
+	}
 	testscript.Main(m, map[string]func(){"galley": func() { os.Exit(run(os.Args[1:])) }})
 }
 
@@ -20,6 +23,14 @@ func TestExitCodes(t *testing.T) {
 	} {
 		if got := run(args); got != want {
 			t.Errorf("galley %v: exit code %d, want %d", args, got, want)
+		}
+	}
+	for _, args := range [][]string{
+		{"train", "--mesh", "dp=2,ep=4"}, {"train", "--mesh", "xp=2"}, {"train", "--zero", "5"}, {"train", "--mesh", "pp=64", "--batch", "64"}, {"train", "--batch", "2", "--micro", "3"},
+		{"train", "--mesh", "pp=2", "--schedule", "none.txt"}, {"train", "--offload", "optimizer:nowhere"}, {"check", "strategies", "testdata"},
+	} {
+		if got := run(args); got != exitUsage {
+			t.Errorf("galley %v: exit code %d, want %d", args, got, exitUsage)
 		}
 	}
 	if got := report(errFailed); got != exitFailed {

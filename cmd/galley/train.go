@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -38,6 +39,9 @@ type trainCmd struct {
 	Heads     int     `help:"Attention heads of a new model." default:"4"`
 	Prompt    string  `help:"Text to continue at the end." default:"Call me "`
 	Tokens    int     `help:"Tokens to generate at the end; 0 is none." default:"300"`
+
+	strategyFlags   `group:"Devices"`
+	checkpointFlags `group:"Checkpoints"`
 }
 
 // Help is what galley train --help adds.
@@ -47,6 +51,8 @@ func (trainCmd) Help() string {
   galley train --steps 2000 --dim 256 --save out        larger and longer, kept
   galley train --model out --data notes.txt --lr 3e-4   go on with it on another text
   galley generate out --prompt "Call me"                then use it
+  galley train --mesh dp=2,tp=2,pp=2 --zero 1 --micro 4 on eight devices of this process: the same losses
+  galley train --checkpoint run --every 50              can be killed: run it again and it goes on
   galley train --backend xla --bf16 --dim 768           on an accelerator
 Ctrl-C ends training early; the model is then saved and used as after all steps.`
 }
@@ -90,10 +96,22 @@ func (c *trainCmd) validate() error {
 	if err == nil && c.Model == "" && c.Dim%(2*c.Heads) != 0 {
 		err = fmt.Errorf("--dim=%d: want a multiple of %d: --heads=%d of an even width", c.Dim, 2*c.Heads, c.Heads)
 	}
+	if err == nil {
+		err = c.validateDevices()
+	}
 	if err == nil && c.Save != "" {
 		if e := writable(c.Save); e != nil {
 			err = fmt.Errorf("--save: %w", e)
 		}
+	}
+	return err
+}
+
+// validateDevices checks how the step is spread over devices, as far as that can be without a model.
+func (c *trainCmd) validateDevices() error {
+	s, err := c.strategy()
+	if err == nil && s != nil && c.Eager {
+		return fmt.Errorf("--eager: op by op is on one device: got %v: want none of its flags", s)
 	}
 	return err
 }
@@ -106,6 +124,8 @@ type training struct {
 	tokenizer  tokenizer
 	model      models.Model
 	text, eval *data.Sampler
+	// watch, where set, is told what devices do.
+	watch func(galley.Span)
 }
 
 // prepare finds what is wrong before anything takes time.
@@ -225,26 +245,25 @@ func (t *training) introduce(source string, tokens int) {
 }
 
 func (t *training) train() error {
-	mode := galley.Static
-	if t.Eager {
-		mode = galley.Eager
-	}
-	trainer, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(t.model, batch[0]) },
-		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
-		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
-		ClipNorm:  t.Clip,
-	})
+	trainer, err := t.newTrainer()
 	if err != nil {
 		return err
 	}
+	defer trainer.Close()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	p := newProgress(t.Steps, t.Batch*t.Seq)
+	c, err := t.checkpoints(trainer)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	p := newProgress(t.Steps-trainer.Steps(), t.Batch*t.Seq)
 	defer p.finish()
-	stopped, err := t.steps(ctx, trainer, p.step)
+	stopped, err := t.steps(ctx, trainer, c, p)
 	p.finish()
+	if err == nil {
+		err = c.wait()
+	}
 	if err == nil {
 		err = trainer.Sync(t.d.NewSession())
 	}
@@ -263,7 +282,7 @@ func (t *training) train() error {
 
 // steps trains until all steps are done or somebody interrupts. A step's loss is read when the next has started, so that a
 // backend never waits for the host.
-func (t *training) steps(ctx context.Context, trainer *galley.Trainer, tell func(loss float64)) (stopped bool, err error) {
+func (t *training) steps(ctx context.Context, trainer *galley.Trainer, c *saver, p *progress) (stopped bool, err error) {
 	var last *galley.Pending
 	settle := func() error {
 		if last == nil {
@@ -272,15 +291,15 @@ func (t *training) steps(ctx context.Context, trainer *galley.Trainer, tell func
 		m, err := last.Wait()
 		last = nil
 		if err == nil {
-			tell(m.Loss)
+			t.tell(m, p)
 		}
 		return err
 	}
-	for step := range t.Steps {
+	for trainer.Steps() < t.Steps {
 		if ctx.Err() != nil {
 			return true, settle()
 		}
-		next, err := trainer.Start(t.text.Batch(step))
+		next, err := trainer.Start(t.text.Batch(trainer.Steps()))
 		if err != nil {
 			return false, err
 		}
@@ -288,8 +307,25 @@ func (t *training) steps(ctx context.Context, trainer *galley.Trainer, tell func
 			return false, err
 		}
 		last = next
+		if c.due(trainer) {
+			if err := settle(); err != nil {
+				return false, err
+			}
+			if err := c.save(ctx, trainer, int64(trainer.Steps())*int64(t.Batch)); err != nil {
+				return false, err
+			}
+		}
 	}
 	return false, settle()
+}
+
+// tell reports a step.
+func (t *training) tell(m galley.Metrics, p *progress) {
+	if t.LogLosses {
+		p.finish()
+		fmt.Printf("step %d loss %.17g norm %.17g\n", m.Step, m.Loss, m.GradNorm)
+	}
+	p.step(m.Loss)
 }
 
 // compute is the dtype of products, where it is not the parameters'.
@@ -298,6 +334,47 @@ func (t *training) compute() array.DType {
 		return array.BF16
 	}
 	return array.Invalid
+}
+
+// newTrainer plans the training and, on many devices, says what it needs.
+func (t *training) newTrainer() (*galley.Trainer, error) {
+	mode := galley.Static
+	if t.Eager {
+		mode = galley.Eager
+	}
+	s, err := t.strategy()
+	if err != nil {
+		return nil, err
+	}
+	if s == nil && t.watch != nil {
+		s = &galley.Strategy{}
+	}
+	model := t.model
+	if s != nil {
+		var notes []string
+		if model, notes, err = s.Arrange(t.model, t.Seq); err != nil {
+			return nil, err
+		}
+		for _, n := range notes {
+			fmt.Println(n)
+		}
+	}
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s, Watch: t.watch,
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
+		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
+		ClipNorm:  t.Clip,
+	})
+	if err != nil || s == nil {
+		return trainer, err
+	}
+	p, err := trainer.Plan(ir.Type{DType: array.I32, Shape: array.Shape{t.Batch, t.Seq + 1}})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Println(p)
+	return trainer, nil
 }
 
 // nextToken is the loss of windows of seq+1 tokens: each predicts the next.

@@ -36,6 +36,9 @@ func (r *Report) add(name string, faults []string, note string) {
 	}
 }
 
+// note prints something worth knowing that is no case.
+func (r *Report) note(text string) { fmt.Fprintln(r.w, "note:", text) }
+
 // last prints the line that ends every check.
 func (r *Report) last() { fmt.Fprintf(r.w, "%d passed, %d failed\n", r.passed, r.failed) }
 

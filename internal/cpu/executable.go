@@ -98,15 +98,9 @@ func (e *Executable) run(env *op.Env, args, into []array.Array) ([]array.Array, 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := &run{e: e, env: env, params: all, results: given}
-	for _, n := range e.f.Nodes() {
-		start := e.now()
-		if err := r.node(n); err != nil {
-			return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
-		}
-		if e.watch != nil {
-			e.watch(n, time.Since(start))
-		}
+	r := &run{e: e, env: env, arena: e.arena, params: all, results: given, watch: e.watch}
+	if err := r.all(); err != nil {
+		return nil, err
 	}
 	return r.collect(), nil
 }
@@ -135,14 +129,6 @@ func (e *Executable) bind(args []array.Array) ([]array.Array, error) {
 	return all, nil
 }
 
-// now is the time, if somebody watches.
-func (e *Executable) now() (t time.Time) {
-	if e.watch != nil {
-		t = time.Now()
-	}
-	return t
-}
-
 // given is the caller's memory for results by their places.
 func (e *Executable) given(into []array.Array) (map[*place][]byte, error) {
 	memory := map[*place][]byte{}
@@ -167,8 +153,27 @@ func (e *Executable) given(into []array.Array) (map[*place][]byte, error) {
 type run struct {
 	e       *Executable
 	env     *op.Env
+	arena   []byte
 	params  []array.Array
 	results map[*place][]byte
+	watch   func(n *ir.Node, took time.Duration)
+}
+
+// all runs every node.
+func (r *run) all() error {
+	for _, n := range r.e.f.Nodes() {
+		var start time.Time
+		if r.watch != nil {
+			start = time.Now()
+		}
+		if err := r.node(n); err != nil {
+			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+		}
+		if r.watch != nil {
+			r.watch(n, time.Since(start))
+		}
+	}
+	return nil
 }
 
 func (r *run) node(n *ir.Node) (err error) {
@@ -205,7 +210,7 @@ func (r *run) bytes(at *place) []byte {
 		}
 		return b
 	}
-	return r.e.arena[at.offset : at.offset+at.bytes]
+	return r.arena[at.offset : at.offset+at.bytes]
 }
 
 // collect reads the results; one that is a parameter's own memory is copied unless it was donated.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
@@ -19,8 +20,9 @@ type Config struct {
 
 // Device is the host as a place to compute: its threads.
 type Device struct {
-	pool *kernel.Pool
-	comm comm.Comm
+	pool  *kernel.Pool
+	comm  comm.Comm
+	watch func(n *ir.Node, took time.Duration)
 }
 
 // NewDevice starts the threads; Close ends them.
@@ -28,6 +30,11 @@ func NewDevice(c Config) *Device { return &Device{pool: kernel.NewPool(c.Threads
 
 // In is the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may be collectives.
 func (d *Device) In(c comm.Comm) *Device { return &Device{pool: d.pool, comm: c} }
+
+// Watched is the same device, which tells f how long each node took of programs that RunOver runs on it.
+func (d *Device) Watched(f func(n *ir.Node, took time.Duration)) *Device {
+	return &Device{pool: d.pool, comm: d.comm, watch: f}
+}
 
 // Close ends the device's threads.
 func (d *Device) Close() { d.pool.Close() }

@@ -13,6 +13,8 @@ type AttentionGrad[T Float] struct {
 	Out, LSE   []T
 	DOut, DLSE []T
 	DQ, DK, DV []T
+	// Update says whether DQ, DK and DV are added to.
+	Update Update
 }
 
 // Backward computes g.DQ, g.DK and g.DV. Weights are computed again from LSE,
@@ -25,9 +27,11 @@ type AttentionGrad[T Float] struct {
 // block is computed once.
 func (a *Attention[T]) Backward(p *Pool, g AttentionGrad[T]) {
 	if a.Batch*a.Heads*a.SeqQ*a.SeqK == 0 {
-		clear(g.DQ)
-		clear(g.DK)
-		clear(g.DV)
+		if g.Update == Overwrite {
+			clear(g.DQ)
+			clear(g.DK)
+			clear(g.DV)
+		}
 		return
 	}
 	pairs, blocks := a.Batch*a.KVHeads, a.queryBlocks()
@@ -64,8 +68,9 @@ type attentionJob[T Float] struct {
 
 // prepare computes delta and clears DQ for some positions of all batches.
 func (j *attentionJob[T]) prepare(lo, hi int) {
-	n := j.Heads * j.Dim
-	clear(j.DQ[lo*n : hi*n])
+	if n := j.Heads * j.Dim; j.Update == Overwrite {
+		clear(j.DQ[lo*n : hi*n])
+	}
 	for r := lo * j.Heads; r < hi*j.Heads; r++ {
 		b, s, h := r/j.Heads/j.SeqQ, r/j.Heads%j.SeqQ, r%j.Heads
 		at := (b*j.Heads+h)*j.SeqQ + s
@@ -126,7 +131,7 @@ func (j *attentionJob[T]) newUnit(pair int) *flashUnit[T] {
 // run computes key block n.
 func (u *flashUnit[T]) run(n int) {
 	keys := keySpan{n * u.keys, min((n+1)*u.keys, u.SeqK)}
-	for k := keys.lo; k < keys.hi; k++ {
+	for k := keys.lo; k < keys.hi && u.Update == Overwrite; k++ {
 		clear(u.keyRows(u.DK, u.b, u.g, k, u.Dim)[:u.Dim])
 		clear(u.keyRows(u.DV, u.b, u.g, k, u.DimV)[:u.DimV])
 	}
@@ -191,8 +196,11 @@ func (u *flashUnit[T]) compute(first, count int, see keySpan) {
 
 // addKeys adds alpha·weightsᵀ·x to rows of DK or DV.
 func (u *flashUnit[T]) addKeys(dst, weights, x []T, rows, n, width int, alpha T) {
-	Gemm[T]{M: n, N: width, K: rows, Alpha: alpha, C: dst, LDC: u.KVHeads * width, Update: Accumulate,
-		A: Dense(weights, n, Transpose), B: Dense(x, width, NoTrans)}.Run(nil)
+	ld := u.KVHeads * width
+	for i := 0; i < n; i += stripTaskRows { // so few at a time that nothing is packed
+		Gemm[T]{M: min(stripTaskRows, n-i), N: width, K: rows, Alpha: alpha, C: dst[i*ld:], LDC: ld, Update: Accumulate,
+			A: Dense(weights[i:], n, Transpose), B: Dense(x, width, NoTrans)}.Run(nil)
+	}
 }
 
 // rowAt is where lse and delta hold row i of the block at position first.

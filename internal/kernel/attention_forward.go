@@ -29,6 +29,26 @@ func (a *Attention[T]) Forward(p *Pool, out, lse []T) {
 	})
 }
 
+// Resume goes on where Forward, or another Resume, over other keys ended: out
+// and lse hold what the rows have so far, zeros and -Inf at first, and then the
+// same over all keys.
+func (a *Attention[T]) Resume(p *Pool, out, lse []T) {
+	if a.Batch*a.Heads*a.SeqQ*a.SeqK == 0 {
+		return
+	}
+	if a.small() {
+		p = nil
+	}
+	blocks := a.queryBlocks()
+	p.Run(a.Batch*a.KVHeads*blocks, func(t int) {
+		f := a.newRows(t/blocks, blocks-1-t%blocks)
+		f.load(out, lse)
+		f.run(keySpan{0, a.SeqK})
+		f.store(out, lse)
+		f.free()
+	})
+}
+
 // forwardSplit is Forward where rows are few and keys many, as in generation:
 // each task takes some of the keys, and the parts are joined in order.
 func (a *Attention[T]) forwardSplit(p *Pool, out, lse []T, splits int) {
@@ -169,6 +189,21 @@ func (f *flashRows[T]) join(g *flashRows[T]) {
 		factor := expOf(top - f.max[i])
 		f.sum[i] += factor * g.sum[i]
 		Axpy(f.out[i*f.DimV:(i+1)*f.DimV], factor, g.out[i*f.DimV:(i+1)*f.DimV])
+	}
+}
+
+// load makes rows go on from what was stored of them: one key whose weight is
+// all that they have seen.
+func (f *flashRows[T]) load(out, lse []T) {
+	f.gather(f.out, out, f.b, f.g, f.first, f.count, f.DimV)
+	f.started = true
+	group := f.group()
+	for i := range f.rows {
+		h := f.g*group + i%group
+		f.max[i] = lse[(f.b*f.Heads+h)*f.SeqQ+f.first+i/group]
+		if !math.IsInf(float64(f.max[i]), -1) {
+			f.sum[i] = 1
+		}
 	}
 }
 

@@ -63,6 +63,9 @@ type Gemm[T Float] struct {
 	Alpha T
 	// Update tells whether the product replaces C or is added to it.
 	Update Update
+	// Bias, where it is not nil, is N elements that are added to every row of C
+	// in the end.
+	Bias []T
 }
 
 // Run computes the product on p, which may be nil. It panics when the sizes do
@@ -90,7 +93,7 @@ func (g *Gemm[T]) product(size int) gemmProduct {
 		m: g.M, n: g.N, k: g.K,
 		a: g.A.view(g.M, g.K, size), b: g.B.view(g.K, g.N, size),
 		c: unsafe.Pointer(unsafe.SliceData(g.C)), ldc: ldc,
-		alpha: scaleBits(g.Alpha), update: g.Update,
+		alpha: scaleBits(g.Alpha), update: g.Update, bias: unsafe.Pointer(unsafe.SliceData(g.Bias)),
 	}
 }
 
@@ -115,6 +118,9 @@ func (g *Gemm[T]) check(ldc, batch int, stride [3]int) {
 	g.A.check("A", g.M, g.K, last*stride[0])
 	g.B.check("B", g.K, g.N, last*stride[1])
 	checkExtent("C", g.M, g.N, ldc, len(g.C), last*stride[2])
+	if g.Bias != nil && len(g.Bias) != g.N {
+		panic(fmt.Sprintf("kernel: gemm of %d columns with a bias of %d", g.N, len(g.Bias)))
+	}
 }
 
 // check panics unless the operand holds a matrix whose op is rows by cols.

@@ -119,12 +119,20 @@ func kernelsOf[T Float](set *gemmSet) *gemmKernels {
 type gemmPanels struct{ p, k, lo, hi, width, n int }
 
 // spreadPanels is how many panels are packed at once: enough to read the
-// source in long runs, few enough to write to places that collide in the cache.
-const spreadPanels = 8
+// source in long runs, which the processor then fetches ahead.
+const spreadPanels = 32
+
+// panelStride returns the elements from one panel to the next. The line between
+// them keeps panels, whose size is often a power of two, from colliding in the
+// cache when several are written at once.
+func (ks *gemmKernels) panelStride(width, k int) int {
+	line := cacheLine / ks.size
+	return (ceilDiv(width*k, line) + 1) * line
+}
 
 // packPanels writes panels of v to dst one after the other.
 func (ks *gemmKernels) packPanels(dst unsafe.Pointer, v *gemmView, spread gemmSpread, g gemmPanels) {
-	step := g.k * g.width
+	step := ks.panelStride(g.width, g.k)
 	for q := g.lo; q < g.hi; {
 		at := unsafe.Add(dst, (q-g.lo)*step*ks.size)
 		full := min(g.hi, g.n/g.width, q+spreadPanels) - q

@@ -7,7 +7,8 @@ import (
 
 // packedJob is a product in progress on packed operands: a block of B, kc by
 // nc, is packed by all threads together; then they share out the rows of C,
-// and each packs its rows of A for itself and computes their tiles.
+// and each packs its rows of A for itself and computes their tiles. Where there
+// is only a block of rows, A is packed by all, too, and they share out columns.
 type packedJob struct {
 	gemmProduct
 	ks *gemmKernels
@@ -18,6 +19,7 @@ type packedJob struct {
 	panels       []rowPanels
 	group, parts int // panels of B to a task, and tasks to a set of rows
 	packed       *gemmBuffer
+	packedA      *gemmBuffer // nil where each thread packs its own rows
 
 	packTask, tileTask func(int)
 }
@@ -36,8 +38,13 @@ func runPacked(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 	j.gemmProduct, j.ks, j.at = *pr, ks, pr.a.transposed()
 	kc := blockSize(pr.k, ks.kc, 4)
 	nc := blockSize(pr.n, ks.nc, ks.nr)
-	j.packed = newGemmBuffer(kc * nc * ks.size)
-	j.splitRows(p.Threads())
+	j.packed = newGemmBuffer(nc / ks.nr * ks.panelStride(ks.nr, kc) * ks.size)
+	if p.Threads() > 1 && pr.m <= ks.mc {
+		j.packedA = newGemmBuffer(ceilDiv(pr.m, ks.mr) * ks.panelStride(ks.mr, kc) * ks.size)
+		j.panels = append(j.panels[:0], rowPanels{0, ceilDiv(pr.m, ks.mr)})
+	} else {
+		j.splitRows(p.Threads())
+	}
 	for j.j = 0; j.j < pr.n; j.j += nc {
 		j.nb = min(nc, pr.n-j.j)
 		for j.p = 0; j.p < pr.k; j.p += kc {
@@ -46,7 +53,10 @@ func runPacked(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 		}
 	}
 	j.packed.free()
-	j.gemmProduct, j.at, j.packed = gemmProduct{}, gemmView{}, nil
+	if j.packedA != nil {
+		j.packedA.free()
+	}
+	j.gemmProduct, j.at, j.packed, j.packedA = gemmProduct{}, gemmView{}, nil, nil
 	packedJobs.Put(j)
 }
 
@@ -82,7 +92,15 @@ func (j *packedJob) runBlock(p *Pool) {
 		return
 	}
 	j.group = max(1, columns/(4*threads))
-	p.Run(ceilDiv(columns, j.group), j.packTask)
+	j.parts = ceilDiv(columns, j.group)
+	if j.packedA != nil {
+		p.Run(j.parts+ceilDiv(j.panels[0].hi, panelsToPack), j.packTask)
+		j.group = max(1, columns/(8*threads))
+		j.parts = ceilDiv(columns, j.group)
+		p.Run(j.parts, j.tileTask)
+		return
+	}
+	p.Run(j.parts, j.packTask)
 	// With few rows the columns are split too, at the price of packing the
 	// same rows of A more than once.
 	j.parts = min(columns, max(1, ceilDiv(3*threads, len(j.panels))))
@@ -91,9 +109,18 @@ func (j *packedJob) runBlock(p *Pool) {
 	p.Run(len(j.panels)*j.parts, j.tileTask)
 }
 
-// packGroup packs a group of panels of B. Columns are counted from the block.
+// panelsToPack is how many panels of A a task packs for all threads.
+const panelsToPack = 4
+
+// packGroup packs a group of panels of B, or after all of those of A. Columns
+// are counted from the block.
 func (j *packedJob) packGroup(t int) {
 	ks := j.ks
+	if t >= j.parts {
+		lo := (t - j.parts) * panelsToPack
+		j.packRows(j.panelA(lo), rowPanels{lo, min(lo+panelsToPack, j.panels[0].hi)})
+		return
+	}
 	b := j.b
 	b.ptr = b.at(0, j.j)
 	lo, hi := t*j.group, min((t+1)*j.group, ceilDiv(j.nb, ks.nr))
@@ -101,22 +128,43 @@ func (j *packedJob) packGroup(t int) {
 }
 
 func (j *packedJob) panelB(q int) unsafe.Pointer {
-	return unsafe.Add(j.packed.ptr, q*j.ks.nr*j.kb*j.ks.size)
+	return unsafe.Add(j.packed.ptr, q*j.ks.panelStride(j.ks.nr, j.kb)*j.ks.size)
 }
 
-// computeRows packs a range of rows of A and computes their part of C.
+// panelA is the place of a panel of A that all threads share.
+func (j *packedJob) panelA(q int) unsafe.Pointer {
+	return unsafe.Add(j.packedA.ptr, q*j.ks.panelStride(j.ks.mr, j.kb)*j.ks.size)
+}
+
+func (j *packedJob) packRows(dst unsafe.Pointer, rows rowPanels) {
+	ks := j.ks
+	ks.packPanels(dst, &j.at, ks.spreadA[j.at.format], gemmPanels{j.p, j.kb, rows.lo, rows.hi, ks.mr, j.m})
+}
+
+// computeRows packs a range of rows of A, unless all are packed, and computes
+// their part of C.
 func (j *packedJob) computeRows(t int) {
 	ks := j.ks
 	rows := j.panels[t/j.parts]
-	panel := ks.mr * j.kb * ks.size
-	packed := (rows.hi - rows.lo) * panel
-	buf := newGemmBuffer(packed + cacheLine + ks.mr*ks.nr*ks.size)
-	totals := unsafe.Add(buf.ptr, (packed+cacheLine-1)&^(cacheLine-1))
-	ks.packPanels(buf.ptr, &j.at, ks.spreadA[j.at.format], gemmPanels{j.p, j.kb, rows.lo, rows.hi, ks.mr, j.m})
+	packed := (rows.hi - rows.lo) * ks.panelStride(ks.mr, j.kb) * ks.size
+	if j.packedA != nil {
+		packed = 0
+	}
+	buf := newGemmBuffer(packed + ks.mr*ks.nr*ks.size)
+	a, totals := buf.ptr, unsafe.Add(buf.ptr, packed)
+	if j.packedA != nil {
+		a = j.panelA(0)
+	} else {
+		j.packRows(a, rows)
+	}
 	first := t % j.parts * j.group
 	last := min(first+j.group, ceilDiv(j.nb, ks.nr))
 	for q := first; q < last; q++ {
-		j.computePanel(buf.ptr, totals, rows, q)
+		j.computePanel(a, totals, rows, q)
+	}
+	if j.p+j.kb == j.k {
+		row, col := rows.lo*ks.mr, j.j+first*ks.nr
+		j.addBias(ks, row, min(rows.hi*ks.mr, j.m)-row, col, min(j.j+last*ks.nr, j.n)-col)
 	}
 	buf.free()
 }
@@ -126,7 +174,7 @@ func (j *packedJob) computeRows(t int) {
 func (j *packedJob) computePanel(a, totals unsafe.Pointer, rows rowPanels, q int) {
 	ks := j.ks
 	b, next := j.panelB(q), j.panelB(q+1)
-	stepA, stepNext := ks.mr*j.kb*ks.size, nextBytes*j.kb
+	stepA, stepNext := ks.panelStride(ks.mr, j.kb)*ks.size, nextBytes*j.kb
 	ahead := ks.nr * j.kb * ks.size
 	if (q+1)*ks.nr >= j.nb {
 		ahead = 0

@@ -10,6 +10,7 @@ type gemmProduct struct {
 	ldc     int
 	alpha   uint64
 	update  Update
+	bias    unsafe.Pointer // nil for none
 }
 
 // The limits between the ways to compute a product, in elements of M, or of N
@@ -36,6 +37,7 @@ func (pr *gemmProduct) work() int { return pr.m * pr.n * pr.k }
 func (pr *gemmProduct) run(ks *gemmKernels, p *Pool) {
 	if pr.k == 0 {
 		pr.scaleOnly(ks)
+		pr.addBias(ks, 0, pr.m, 0, pr.n)
 		return
 	}
 	if !pr.parallel(p) {
@@ -52,7 +54,29 @@ func (pr *gemmProduct) run(ks *gemmKernels, p *Pool) {
 		runStrips(pr, ks, p)
 	default:
 		runPacked(pr, ks, p)
+		return // with the bias, while the rows are in the cache
 	}
+	pr.addBias(ks, 0, pr.m, 0, pr.n)
+}
+
+// addBias adds the bias, if there is one, to part of C.
+func (pr *gemmProduct) addBias(ks *gemmKernels, row, rows, col, cols int) {
+	if pr.bias == nil {
+		return
+	}
+	for i := row; i < row+rows; i++ {
+		c, bias := pr.cAt(i, col, ks.size), unsafe.Add(pr.bias, col*ks.size)
+		if ks.size == 4 {
+			addTo[float32](c, bias, cols)
+		} else {
+			addTo[float64](c, bias, cols)
+		}
+	}
+}
+
+func addTo[T Float](dst, x unsafe.Pointer, n int) {
+	d := unsafe.Slice((*T)(dst), n)
+	Add(d, d, unsafe.Slice((*T)(x), n))
 }
 
 // scaleOnly is the product of no terms.

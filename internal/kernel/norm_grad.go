@@ -30,6 +30,9 @@ func RMSNormGradRow[T Float](dx, dgammaAcc, x, gamma, dy []T, rstd T) {
 // normSums adds dy[i]*h[i] to dgamma and returns the sums of g and of g*h, with
 // h and g as in LayerNormGradRow, in the order of Sum.
 func normSums[T Float](dgamma, x, gamma, dy []T, mean, rstd T) (sumG, sumGH T) {
+	if len(x) <= SumBlock {
+		return normSumsLeaf(dgamma, x, gamma, dy, mean, rstd)
+	}
 	// Two sums of one pass, so the tree is walked with the leaves' second
 	// results put aside.
 	var aside [64]T

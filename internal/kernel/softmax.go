@@ -61,6 +61,19 @@ func logSumExp[T Float](x []T) (m T, logSum float64) {
 	return m, math.Log(float64(expSum(x, m)))
 }
 
+// MaxExpSum returns the largest of x and the sum of exp(x[i]-max); the sum is 1
+// when max is infinite, as LogSumExpRow has it, and 0 without elements.
+func MaxExpSum[T Float](x []T) (m, sum T) {
+	m = MaxOf(x)
+	switch {
+	case len(x) == 0:
+		return m, 0
+	case math.IsInf(float64(m), 0):
+		return m, 1
+	}
+	return m, expSum(x, m)
+}
+
 // expSum returns the sum of exp(x[i]-shift) in the order of Sum.
 func expSum[T Float](x []T, shift T) T {
 	return tree(len(x), func(lo, hi int) T {

@@ -112,11 +112,3 @@ func Axpy[T Float](dst []T, a T, x []T) {
 		dst[i] += a * x[i]
 	}
 }
-
-// BroadcastRows sets dst[i*len(row)+j] = row[j] for i < rows.
-func BroadcastRows[T Float](dst, row []T, rows int) {
-	n := len(row)
-	for i := range rows {
-		copy(dst[i*n:(i+1)*n], row)
-	}
-}

@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"testing"
 )
@@ -108,14 +107,6 @@ func TestGradSpecialValues(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestBroadcastRows(t *testing.T) {
-	dst := make([]float64, 6)
-	BroadcastRows(dst, []float64{1, 2, 3}, 2)
-	if fmt.Sprint(dst) != "[1 2 3 1 2 3]" {
-		t.Error(dst)
-	}
 }
 
 func BenchmarkBinary(b *testing.B) {

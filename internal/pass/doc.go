@@ -3,4 +3,5 @@
 //
 //	f, err := pass.Grad(f, []int{0})     // results of f, then the gradient of its first result
 //	f, err = pass.Optimize(f)            // folded, merged, pruned
+//	f, err = pass.Fuse(f)                // ops joined, for one device
 package pass

@@ -145,22 +145,5 @@ func fold(by mesh.Reduce, a, b float64) float64 {
 
 // copyBox copies a box of src to a box of dst of the same size.
 func copyBox(dst array.Array, to mesh.Box, src array.Array, from mesh.Box) {
-	size, last := dst.DType().Size(), len(to.Size)-1
-	if last < 0 {
-		copy(dst.Bytes(), src.Bytes())
-		return
-	}
-	var walk func(d, i, j int)
-	ds, ss := dst.Shape().Strides(), src.Shape().Strides()
-	walk = func(d, i, j int) {
-		if d == last {
-			i, j = i+to.Start[d], j+from.Start[d]
-			copy(dst.Bytes()[i*size:(i+to.Size[d])*size], src.Bytes()[j*size:(j+to.Size[d])*size])
-			return
-		}
-		for k := range to.Size[d] {
-			walk(d+1, i+(to.Start[d]+k)*ds[d], j+(from.Start[d]+k)*ss[d])
-		}
-	}
-	walk(0, 0, 0)
+	array.CopyBox(dst, to.Start, src, from.Start, to.Size)
 }

@@ -177,6 +177,7 @@ func (g *Graph) rule(o op.Op, in, out []ir.Type) (*Spread, error) {
 		}
 		key = append(key, '|')
 	}
+	key = append(key, op.TogetherOf(o, in).Rule...)
 	if _, ok := o.(op.Follower); ok {
 		key = append(key, ir.FormatOp(o)...)
 	}

@@ -16,6 +16,8 @@ type Config struct {
 	Mesh *mesh.Mesh
 	// Values is annotations by value ID: of parameters, mostly. Those inside a program may also be op.Constrain.
 	Values map[int]mesh.Sharding
+	// Meshes is where annotated values lie, by ID; those that it lacks lie on Mesh.
+	Meshes map[int]*mesh.Mesh
 	// Results is how results should be returned, by their number; the zero Sharding says nothing.
 	Results []mesh.Sharding
 	// Strategy and Reach say how far inference goes; the zero values are all the way.
@@ -112,7 +114,11 @@ func (p *program) annotate(v *ir.Value) error {
 		return nil
 	}
 	p.asked[v.ID()] = "asked: " + s.String()
-	return p.g.Annotate(v.ID(), p.c.Mesh, s)
+	at := p.c.Mesh
+	if m := p.c.Meshes[v.ID()]; m != nil {
+		at = m
+	}
+	return p.g.Annotate(v.ID(), at, s)
 }
 
 func (p *program) node(n *ir.Node) error {

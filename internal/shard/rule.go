@@ -78,6 +78,11 @@ func SpreadOf(o op.Op, in, out []ir.Type, r Reach) (*Spread, error) {
 		return nil, err
 	}
 	s := spreadRule(p)
+	if how := op.TogetherOf(o, in); how.Rule != "" && r == Wide {
+		if s, err = spreadTogether(how.Rule, p, in, out); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Name(), err)
+		}
+	}
 	if f, ok := o.(op.Follower); ok && r == Wide {
 		rule, moves := f.Follow(in, out)
 		if s, err = followRule(rule, moves, slices.Concat(shapes(in), shapes(out)), len(in)); err != nil {
@@ -105,6 +110,27 @@ func spreadRule(p *mesh.Parsed) *Spread {
 		s.Dims = append(s.Dims, factorNumbers(p, p.Tensor(t)))
 	}
 	return s
+}
+
+// spreadTogether is the rule of an op that devices can compute together: what the op alone can split costs nothing to
+// split here either, what it cannot is exchanged.
+func spreadTogether(rule mesh.Rule, alone *mesh.Parsed, in, out []ir.Type) (*Spread, error) {
+	p, err := rule.Bind(shapes(in), shapes(out))
+	if err != nil {
+		return nil, err
+	}
+	s := spreadRule(p)
+	for f, x := range p.Factors {
+		i := alone.Index(x.Name)
+		if !x.Joint || i >= 0 && !alone.Factors[i].Whole {
+			continue
+		}
+		s.Factors[f].Kind = Whole
+		if s.shared(f) {
+			s.Factors[f].Kind = Move
+		}
+	}
+	return s, nil
 }
 
 func factorNumbers(p *mesh.Parsed, dims mesh.Dims) [][]int {

@@ -62,6 +62,35 @@ func Choose(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*
 	if err != nil {
 		return nil, err
 	}
+	if joint, err := together(o, m, in, out, have, want); joint != nil || err != nil {
+		return joint, err
+	}
+	return chooseUnder(p, o, m, in, out, have, want)
+}
+
+// together is how devices compute an op together; nil where nothing that is asked for would make them.
+func together(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
+	how := op.TogetherOf(o, in)
+	if how.Rule == "" {
+		return nil, nil
+	}
+	p, err := how.Rule.Bind(shapes(in), shapes(out))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Name(), err)
+	}
+	s, err := chooseUnder(p, o, m, in, out, have, want)
+	if err != nil {
+		return nil, err
+	}
+	if !p.Exchanges(m, s.Assign) {
+		return nil, nil
+	}
+	return s, nil
+}
+
+// chooseUnder is Choose under one rule.
+func chooseUnder(p *mesh.Parsed, o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
+	var err error
 	c := &chooser{o: o, m: m, p: p, types: slices.Concat(in, out), wants: make([]mesh.Projection, p.NumTensors()), given: make([]*mesh.Spec, p.NumTensors())}
 	for i, s := range have {
 		if c.wants[i], err = p.Project(m, i, s); err != nil {

@@ -106,7 +106,7 @@ func (s *sums) step(n *ir.Node) (*Step, error) {
 	}
 	have, want := make([]mesh.Spec, len(in)), make([]mesh.Spec, len(out))
 	key := append(append(make([]byte, 0, 256), o.Name()...), o.Rule(in)...)
-	key = fmt.Appendf(key, "%p", m)
+	key = fmt.Appendf(append(key, op.TogetherOf(o, in).Rule...), "%p", m)
 	for i, v := range operands {
 		have[i] = s.r.Specs[v]
 		if p := s.partial[v]; len(p) > 0 {

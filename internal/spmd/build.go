@@ -59,21 +59,36 @@ func (b *builder) step(s step) error {
 	}
 	out := make([]*ir.Value, len(s.after))
 	if v, ok := newView(s.how.mesh, b.device); ok {
-		local, ok := b.ops[s.how]
-		if !ok {
-			var err error
-			if local, err = s.how.local(v); err != nil {
-				return &ir.Error{Pos: s.node.Pos(), Op: s.node.Op().Name(), Err: err}
-			}
-			b.ops[s.how] = local
+		var err error
+		if out, err = b.apply(s.how, v, in); err != nil {
+			return &ir.Error{Pos: s.node.Pos(), Op: s.node.Op().Name(), Err: err}
 		}
-		out = b.b.Apply(local, in)
 	}
 	for i, v := range s.node.Out() {
 		b.add(v, op.Lie{Mesh: s.how.mesh, Spec: s.how.give[i]}, out[i])
 		b.convert(v, s.after[i])
 	}
 	return b.b.Err()
+}
+
+// apply runs an op on the device's parts, alone or together with others.
+func (b *builder) apply(d *decision, v view, in []*ir.Value) ([]*ir.Value, error) {
+	if d.together != nil {
+		at, err := d.place(v.device)
+		if err != nil {
+			return nil, err
+		}
+		return op.Cooperate(d.together, at, in)
+	}
+	local, ok := b.ops[d]
+	if !ok {
+		var err error
+		if local, err = d.local(v); err != nil {
+			return nil, err
+		}
+		b.ops[d] = local
+	}
+	return b.b.Apply(local, in), nil
 }
 
 // convert is a version of a value, made if it is not there yet.

@@ -19,8 +19,11 @@ type decision struct {
 	in, out []ir.Type
 	// need is how operands must lie, give how results then lie.
 	need, give []mesh.Spec
-	// time is all that it takes, moved the bytes that are sent for it.
+	// time is all that it takes, moved the bytes that are sent before and after it.
 	time, moved float64
+	// together is the op where devices compute it together, else nil; exchanged is the bytes that they then send inside.
+	together  op.Cooperator
+	exchanged float64
 }
 
 // decide finds the cheapest way to run a node, given how its operands lie and how its results must: the assignment that
@@ -38,12 +41,8 @@ func (p *planner) decide(n *ir.Node) (*decision, error) {
 	}
 	in, out := typesOf(n.In()), typesOf(n.Out())
 	o := n.Op().(op.Op)
-	rule, err := o.Rule(in).Bind(shapesOf(in), shapesOf(out))
-	if err != nil {
-		return nil, &ir.Error{Pos: n.Pos(), Op: o.Name(), Err: err}
-	}
-	c := &choice{p: p, m: m, base: decision{op: o, mesh: m, rule: rule, in: in, out: out}, have: have, want: want}
-	best, err := c.best()
+	c := &choice{p: p, m: m, base: decision{op: o, mesh: m, in: in, out: out}, have: have, want: want}
+	best, err := c.decide()
 	if err != nil {
 		return nil, &ir.Error{Pos: n.Pos(), Op: o.Name(), Err: err}
 	}
@@ -105,6 +104,25 @@ type choice struct {
 	seen       []mesh.Assignment
 }
 
+// decide is the cheapest way, alone or together.
+func (c *choice) decide() (*decision, error) {
+	best, err := c.under(c.base.op.Rule(c.base.in))
+	if err != nil || best.moved == 0 {
+		return best, err
+	}
+	return c.orTogether(best)
+}
+
+// under is the cheapest way under a rule, nil if there is none.
+func (c *choice) under(r mesh.Rule) (*decision, error) {
+	var err error
+	if c.base.rule, err = r.Bind(shapesOf(c.base.in), shapesOf(c.base.out)); err != nil {
+		return nil, err
+	}
+	c.found, c.seen = nil, nil
+	return c.best()
+}
+
 func (c *choice) best() (*decision, error) {
 	rule := c.base.rule
 	wants := make([]mesh.Projection, rule.NumTensors())
@@ -118,7 +136,7 @@ func (c *choice) best() (*decision, error) {
 		return nil, err
 	}
 	// Where nobody disagrees there is nothing to choose.
-	if _, conflicts := rule.Resolve(c.m, wants); c.found.moved > 0 && len(conflicts) > 0 {
+	if _, conflicts := rule.Resolve(c.m, wants); !c.free() && len(conflicts) > 0 {
 		if err := c.tryMixes(append(wants, c.refilled()...)); err != nil {
 			return nil, err
 		}
@@ -129,12 +147,15 @@ func (c *choice) best() (*decision, error) {
 // tryOrders tries the assignments of tensors that are listened to in some order.
 func (c *choice) tryOrders(wants []mesh.Projection) error {
 	for _, order := range c.orders() {
-		if err := c.tryBoth(c.resolve(wants, order)); err != nil || c.found.moved == 0 {
+		if err := c.tryBoth(c.resolve(wants, order)); err != nil || c.free() {
 			return err
 		}
 	}
 	return nil
 }
+
+// free reports whether a way was found that moves nothing.
+func (c *choice) free() bool { return c.found != nil && c.found.moved == 0 }
 
 // tryBoth tries an assignment with sums passed through and with sums combined before.
 func (c *choice) tryBoth(a mesh.Assignment) error {
@@ -180,7 +201,7 @@ func (c *choice) resolve(wants []mesh.Projection, order []int) mesh.Assignment {
 		}
 		axes := make([]mesh.Axes, len(w.Axes))
 		for f, list := range w.Axes {
-			if !overlapsOther(m, taken, f, list) && (m.HasPrefix(list, taken[f]) || m.HasPrefix(taken[f], list)) {
+			if !c.overlapsOther(taken, f, list) && (m.HasPrefix(list, taken[f]) || m.HasPrefix(taken[f], list)) {
 				axes[f] = list
 				if m.Count(list) > m.Count(taken[f]) {
 					taken[f] = list
@@ -210,14 +231,14 @@ func (c *choice) grantPending(taken []mesh.Axes, w mesh.Projection) {
 	}
 }
 
-// overlapsOther reports whether axes split another factor already.
-func overlapsOther(m *mesh.Mesh, taken []mesh.Axes, factor int, list mesh.Axes) bool {
+// overlapsOther reports whether axes split another factor already that cannot share them.
+func (c *choice) overlapsOther(taken []mesh.Axes, factor int, list mesh.Axes) bool {
 	for f, axes := range taken {
-		if f == factor {
+		if f == factor || c.base.rule.Shares(f, factor) {
 			continue
 		}
 		for _, s := range list {
-			if m.Extent(s) > 1 && m.Overlap(s, axes) {
+			if c.m.Extent(s) > 1 && c.m.Overlap(s, axes) {
 				return true
 			}
 		}
@@ -237,6 +258,9 @@ const (
 func (c *choice) try(a mesh.Assignment, pass passing) error {
 	d := c.base
 	d.assign = a
+	if d.together != nil && !d.rule.Exchanges(c.m, a) {
+		return nil
+	}
 	var err error
 	if d.need, d.give, err = d.rule.Specs(c.m, a); err != nil {
 		return err
@@ -258,7 +282,11 @@ func (c *choice) try(a mesh.Assignment, pass passing) error {
 		}
 		d.time, d.moved = d.time+cost.Time, d.moved+cost.Bytes
 	}
-	d.time += c.computing(&d)
+	time, err := c.computing(&d)
+	if err != nil {
+		return err
+	}
+	d.time += time
 	if c.found == nil || d.time < c.found.time {
 		c.found = &d
 	}
@@ -266,17 +294,20 @@ func (c *choice) try(a mesh.Assignment, pass passing) error {
 }
 
 // computing is the time of the op itself on the first device, which has the largest parts.
-func (c *choice) computing(d *decision) float64 {
+func (c *choice) computing(d *decision) (float64, error) {
+	if d.together != nil {
+		return c.exchanging(d)
+	}
 	at, err := op.NewPlace(d.rule, c.m, d.assign, c.m.Devices()[0], d.in, d.out)
 	if err != nil {
-		return 0
+		return 0, nil
 	}
 	local, err := op.Localize(d.op, at)
 	if err != nil {
-		return 0 // building will say what is wrong
+		return 0, nil // building will say what is wrong
 	}
 	w := local.Work(at.LocalIn, at.LocalOut)
-	return c.p.config.Prices.compute(w.Flops, w.Bytes)
+	return c.p.config.Prices.compute(w.Flops, w.Bytes), nil
 }
 
 // pass lets sums that operands hold pass through the op and reports whether there are any.

@@ -90,18 +90,38 @@ func (a attributes) at(v view) (string, error) {
 	if text, ok := a.seen[string(key)]; ok {
 		return text, nil
 	}
-	local, err := a.d.local(v)
+	text, err := a.d.text(v)
 	if err != nil {
 		return "", err
 	}
-	text := ir.FormatOp(local)
 	a.seen[string(key)] = text
 	return text, nil
 }
 
-// local is the op that a device runs.
+// text is what a device runs in the op's stead.
+func (d *decision) text(v view) (string, error) {
+	if d.together != nil {
+		f, err := d.program(v.device)
+		if err != nil {
+			return "", err
+		}
+		return f.String(), nil
+	}
+	local, err := d.local(v)
+	if err != nil {
+		return "", err
+	}
+	return ir.FormatOp(local), nil
+}
+
+// place is a device's share.
+func (d *decision) place(device int) (*op.Place, error) {
+	return op.NewPlace(d.rule, d.mesh, d.assign, device, d.in, d.out)
+}
+
+// local is the op that a device runs alone.
 func (d *decision) local(v view) (op.Op, error) {
-	at, err := op.NewPlace(d.rule, v.m, d.assign, v.device, d.in, d.out)
+	at, err := d.place(v.device)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +169,7 @@ func (p *planner) findFeatures() []feature {
 		for i, t := range d.out {
 			f.spec(d.mesh, t.Shape, d.give[i])
 		}
-		if _, ok := d.op.(op.Localizer); ok {
+		if _, ok := d.op.(op.Localizer); ok || d.together != nil {
 			f.list = append(f.list, attributes{d: d, axes: slices.Concat(d.assign...), seen: map[string]string{}})
 		}
 	}

@@ -24,6 +24,9 @@ func (c *choice) tryMixes(wants []mesh.Projection) error {
 		for f, list := range options {
 			a[f] = list[i%len(list)]
 			i /= len(list)
+			if c.base.rule.Factors[f].Shared {
+				continue
+			}
 			clash = clash || !c.apart(used, a[f])
 			used = append(used, a[f]...)
 		}

@@ -133,6 +133,9 @@ func (p *planner) node(n *ir.Node) error {
 			return err
 		}
 	}
+	if err := p.recordTogether(n, d); err != nil {
+		return err
+	}
 	for i, v := range n.Out() {
 		given := op.Lie{Mesh: d.mesh, Spec: d.give[i]}
 		p.versions[v.ID()] = []op.Lie{given}

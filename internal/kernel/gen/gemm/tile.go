@@ -44,7 +44,7 @@ func (t target) tile() {
 	ANDQ(Imm(unroll-1), k)
 	JZ(LabelRef("finish"))
 	Label("single")
-	t.term(a, b, 0)
+	t.term(a, b, 0, func(int) {})
 	ADDQ(I32(rows*t.size), a)
 	ADDQ(I32(vectors*t.bytes()), b)
 	DECQ(k)
@@ -57,46 +57,65 @@ func (t target) tile() {
 const chainTurns = 64 / unroll
 
 // chains generates the loop after the first, in which float32 sums are moved to
-// memory at the end of each chain. The first loop made a turn for each row.
+// memory in the last turn of each chain. The first loop made a turn for each row.
 func (t target) chains(l tileLoop) {
 	rows, _ := t.tileShape()
-	left := GP64()
+	left, totals, begun := GP64(), GP64(), GP64()
 	MOVQ(U32(uint32(chainTurns-rows)), left)
-	totals, begun := GP64(), GP64()
 	Load(Param("totals"), totals)
 	XORQ(begun, begun)
 	TESTQ(l.turns, l.turns)
 	JZ(LabelRef("rest"))
 	Label("other")
-	t.turn(l)
-	DECQ(l.turns)
-	JZ(LabelRef("chainsDone"))
 	DECQ(left)
+	JZ(LabelRef("chainEnd"))
+	Label("within")
+	t.turn(l, nil)
+	DECQ(l.turns)
 	JNZ(LabelRef("other"))
+	JMP(LabelRef("chainsDone"))
+	Label("chainEnd")
 	MOVQ(U32(chainTurns), left)
+	CMPQ(l.turns, Imm(1)) // what comes last stays in the registers
+	JE(LabelRef("within"))
+	DECQ(l.turns)
 	TESTQ(begun, begun)
-	JZ(LabelRef("chainFirst"))
-	t.eachSum(func(sum reg.VecPhysical, m Mem) { t.add(m, sum, sum) }, totals)
-	Label("chainFirst")
+	JNZ(LabelRef("chainNext"))
 	MOVQ(U32(1), begun)
-	t.eachSum(func(sum reg.VecPhysical, m Mem) { t.move(sum, m); t.zero(sum) }, totals)
+	t.turn(l, func(sum reg.VecPhysical, i int) {
+		t.move(sum, t.total(totals, i))
+		t.zero(sum)
+	})
+	JMP(LabelRef("other"))
+	Label("chainNext")
+	t.turn(l, func(sum reg.VecPhysical, i int) {
+		t.add(t.total(totals, i), sum, sum)
+		t.move(sum, t.total(totals, i))
+		t.zero(sum)
+	})
 	JMP(LabelRef("other"))
 	Label("chainsDone")
 	TESTQ(begun, begun)
 	JZ(LabelRef("rest"))
-	t.eachSum(func(sum reg.VecPhysical, m Mem) { t.add(m, sum, sum) }, totals)
-}
-
-// eachSum calls f with every register of the tile and its place in memory.
-func (t target) eachSum(f func(sum reg.VecPhysical, m Mem), totals reg.Register) {
-	rows, vectors := t.tileShape()
-	for i := range rows * vectors {
-		f(t.vec(i), Mem{Base: totals, Disp: i * t.bytes()})
+	for i := range t.sums() {
+		t.add(t.total(totals, i), t.vec(i), t.vec(i))
 	}
 }
 
-// term adds one term to every element of the tile.
-func (t target) term(a, b reg.Register, u int) {
+// sums is how many registers hold the sums of a tile, and total the place of
+// one of them in memory.
+func (t target) sums() int {
+	rows, vectors := t.tileShape()
+	return rows * vectors
+}
+
+func (t target) total(totals reg.Register, i int) Mem {
+	return Mem{Base: totals, Disp: i * t.bytes()}
+}
+
+// term adds one term to every element of the tile. Each row is followed by what
+// then makes of it.
+func (t target) term(a, b reg.Register, u int, then func(row int)) {
 	rows, vectors := t.tileShape()
 	rowB := func(j int) reg.VecPhysical { return t.vec(rows*vectors + j) }
 	spare := 16 - (rows+1)*vectors
@@ -112,6 +131,7 @@ func (t target) term(a, b reg.Register, u int) {
 		for j := range vectors {
 			t.fma(rowB(j), f, t.vec(i*vectors+j))
 		}
+		then(i)
 	}
 }
 
@@ -139,7 +159,7 @@ func (t target) turns(label string, l tileLoop) {
 		PREFETCHT1(Mem{Base: p, Disp: vectors*t.bytes() - 1})
 		ADDQ(l.ldc, p)
 	}
-	t.turn(l)
+	t.turn(l, nil)
 	DECQ(l.turns)
 	if l.c == nil {
 		JNZ(LabelRef(label))
@@ -151,12 +171,21 @@ func (t target) turns(label string, l tileLoop) {
 }
 
 // turn generates one turn of a loop: unroll terms, and a line of what is next.
-func (t target) turn(l tileLoop) {
+// If a chain ends with it, end is what to do with each sum after its last term,
+// while the multiply-adds of the rows below go on.
+func (t target) turn(l tileLoop, end func(sum reg.VecPhysical, i int)) {
 	rows, vectors := t.tileShape()
 	PREFETCHT1(Mem{Base: l.next})
 	ADDQ(Imm(64), l.next)
 	for u := range unroll {
-		t.term(l.a, l.b, u)
+		t.term(l.a, l.b, u, func(row int) {
+			if end == nil || u+1 < unroll {
+				return
+			}
+			for i := row * vectors; i < (row+1)*vectors; i++ {
+				end(t.vec(i), i)
+			}
+		})
 	}
 	ADDQ(I32(unroll*rows*t.size), l.a)
 	ADDQ(I32(unroll*vectors*t.bytes()), l.b)

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/pipeline"
+)
+
+// strategyFlags are what a step is spread over devices by; train and check model share them.
+type strategyFlags struct {
+	Mesh      string `help:"Degrees of data, tensor, pipeline, context and expert parallelism: dp=2,tp=2,pp=2. Their product is the number of devices, which live in this process; ep folds into dp." placeholder:"AXES"`
+	Zero      int    `help:"What the data axes split besides: 1 the optimizer's memory, 2 gradients, too, 3 parameters, too." default:"0"`
+	Schedule  string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
+	VPP       int    `name:"vpp" help:"Stages of each pipeline rank in interleaved schedules."`
+	Micro     int    `help:"Micro-batches of a step; 0 means as many as pp."`
+	CP        string `name:"cp" help:"How attention is computed over split sequences: ring or ulysses." enum:"ring,ulysses" default:"ring"`
+	SP        bool   `name:"sp" help:"Split what lies between layers over the tensor axis, too: sequence parallel."`
+	Recompute string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`
+	AMP       string `name:"amp" help:"Compute in bf16 or f16, with f32 weights in the optimizer." enum:"off,bf16,f16" default:"off"`
+	Offload   string `help:"What leaves the devices between updates: none, optimizer (to the host's memory), or optimizer:DIR (to files)." default:"none"`
+}
+
+// strategy is what the flags say, or nil where they ask for one device as it is.
+func (f strategyFlags) strategy() (*galley.Strategy, error) {
+	s, err := galley.ParseStrategy(f.Mesh)
+	if err != nil {
+		return nil, fmt.Errorf("--mesh: %w", err)
+	}
+	s.Zero, s.VPP, s.Micro, s.Sequence = f.Zero, f.VPP, f.Micro, f.SP
+	s.Context, s.Recompute, s.AMP, s.Offload = f.CP, f.Recompute, f.AMP, f.Offload
+	if s.Schedule, err = f.schedule(); err != nil {
+		return nil, err
+	}
+	plain := galley.Strategy{Schedule: s.Schedule, Context: "ring", Recompute: "none", AMP: "off", Offload: "none"}
+	if s.String() == plain.String() && f.Micro == 0 {
+		return nil, s.Check()
+	}
+	return &s, s.Check()
+}
+
+// schedule is a schedule's name, or the text of the file that is called so.
+func (f strategyFlags) schedule() (string, error) {
+	for _, name := range pipeline.Names() {
+		if f.Schedule == name {
+			return name, nil
+		}
+	}
+	text, err := os.ReadFile(f.Schedule)
+	if err != nil {
+		return "", fmt.Errorf("--schedule=%s: neither a file nor one of %s", f.Schedule, strings.Join(pipeline.Names(), ", "))
+	}
+	p, err := pipeline.Parse(string(text))
+	if err == nil {
+		_, err = pipeline.Check(p)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--schedule=%s: %w", f.Schedule, err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,115 @@
+package galley_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/op"
+)
+
+func smallMixtral() models.Config {
+	c := smallLlama()
+	c.Family, c.Experts, c.ExpertsPerToken = "mixtral", 4, 2
+	return c
+}
+
+// TestExpertParallel: training steps on devices that share experts and split tokens are those of one device. Tokens travel;
+// no expert does, and no token is gathered.
+func TestExpertParallel(t *testing.T) {
+	uneven := smallMixtral()
+	uneven.Experts = 5
+	for _, c := range []struct {
+		name   string
+		config models.Config
+		mesh   string
+		batch  int
+		tokens string
+		layout models.Layout
+	}{
+		{"ep2", smallMixtral(), "ep=2", 2, "@[ep,_]", models.Layout{}},
+		{"ep4", smallMixtral(), "ep=4", 4, "@[ep,_]", models.Layout{}},
+		{"ep4 uneven tokens and experts", uneven, "ep=4", 6, "@[ep,_]", models.Layout{}},
+		{"dp2 ep2", smallMixtral(), "dp=2,ep=2", 4, "@[dp.ep,_]", models.Layout{}},
+		{"ep by sequence", smallMixtral(), "ep=2", 2, "@[_,ep]", models.Layout{Parts: 2}},
+		{"ep2 cp2", smallMixtral(), "ep=2,cp=2", 2, "@[ep,cp]", models.Layout{Parts: 2, Context: op.ContextRing}},
+		{"ep2 cp2 zigzag", smallMixtral(), "ep=2,cp=2", 2, "@[ep,cp]", models.Layout{Parts: 2, Order: models.Zigzag}},
+		{"dp2 ep2 tp2", smallMixtral(), "dp=2,ep=2,tp=2", 4, "@[dp.ep,_]", models.Layout{}},
+		{"capacity", smallMixtral(), "dp=2,ep=2", 4, "@[dp.ep,_]", models.Layout{Capacity: 0.75}},
+		{"same tokens everywhere", smallMixtral(), "dp=2,ep=2", 4, "@[dp,_]", models.Layout{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.layout.Experts = 2
+			p, args := stepOf(t, c.config, array.F64, c.batch, 8)
+			if c.layout.Capacity > 0 {
+				p = arrangedStep(t, c.config, models.Layout{Experts: 1, Capacity: c.layout.Capacity}, c.batch, 8)
+			}
+			one, err := galley.Compile(device(t), p, galley.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := train(t, p, args, 2, one.Run)
+			q, m := arrangedStep(t, c.config, c.layout, c.batch, 8), parseMesh(t, c.mesh)
+			plan := "none"
+			if _, ok := m.Axis("tp"); ok {
+				plan = "megatron"
+			}
+			d := distribute(t, q, m, plan, "batch*="+c.tokens, "*.experts.*_proj=@[ep,_,_]")
+			e, err := d.Compile(world(t, m.Size()), galley.DistributedOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, train(t, q, args, 2, e.Run), want, 1e-10)
+			wantExperts(t, d, strings.Contains(c.tokens, "ep"))
+		})
+	}
+}
+
+// wantExperts checks what the experts send.
+func wantExperts(t *testing.T, d *galley.Distributed, travels bool) {
+	t.Helper()
+	exchanges := 0
+	for _, x := range d.Inserted() {
+		if !strings.Contains(x.Axes, "ep") || !strings.HasPrefix(x.Op, "experts") {
+			continue
+		}
+		switch {
+		case x.Kind == "all_to_all" && x.Asked:
+			exchanges++
+		case x.Kind == "all_reduce" && !travels:
+		default:
+			t.Errorf("got %v (%s → %s)", x, x.From, x.To)
+		}
+	}
+	if travels && exchanges != 4 { // two layers, there and back
+		t.Errorf("got %d exchanges, want 4", exchanges)
+	}
+}
+
+// TestPlannedBatch: a plan cuts the batch by all axes that a mesh has for it.
+func TestPlannedBatch(t *testing.T) {
+	p := arrangedStep(t, smallMixtral(), models.Layout{Experts: 2}, 4, 8)
+	for _, c := range []struct{ mesh, batch, experts string }{
+		{"dp=2,ep=2,cp=2,tp=2", "@[dp.ep,cp]", "@[ep,_,_]"}, {"dp=2,ep=2,tp=2", "@[dp.ep,?]", "@[ep,_,_]"},
+		{"dp=2,cp=2,tp=2", "@[dp,cp]", "@[tp,_,_]"}, {"ep=2,tp=2", "@[ep,?]", "@[ep,_,_]"}, {"cp=2,tp=2", "@[?,cp]", "@[tp,_,_]"},
+		{"dp=2,tp=2", "@[dp,?]", "@[tp,_,_]"},
+	} {
+		list, err := galley.PlanAnnotations("megatron", p, parseMesh(t, c.mesh))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := func(pattern string) string {
+			for _, a := range list {
+				if a.Pattern == pattern {
+					return a.Sharding.String()
+				}
+			}
+			return "none"
+		}
+		if batch, experts := first("batch*"), first("*.experts.down_proj"); batch != c.batch || experts != c.experts {
+			t.Errorf("%s: batch %s and experts %s, want %s and %s", c.mesh, batch, experts, c.batch, c.experts)
+		}
+	}
+}

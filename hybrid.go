@@ -1,0 +1,308 @@
+package galley
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// hybrid turns a trainer's config and a strategy into a step on many devices.
+type hybrid struct {
+	c        TrainerConfig
+	s        Strategy
+	meshes   []*mesh.Mesh
+	schedule *pipeline.Schedule
+}
+
+func newHybrid(c TrainerConfig, s Strategy) (*hybrid, error) {
+	s, err := s.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	h := &hybrid{c: c, s: s}
+	if h.meshes, err = s.meshes(); err != nil {
+		return nil, err
+	}
+	if h.schedule, err = s.pipeline(); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// pipeline is the schedule: a text, or one by name.
+func (s Strategy) pipeline() (*pipeline.Schedule, error) {
+	if s.ownSchedule() {
+		p, err := pipeline.Parse(s.Schedule)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.Ranks) != s.PP || p.Micros != s.Micro {
+			return nil, fmt.Errorf("schedule: it has %d ranks and %d micro-batches: got pp=%d and micro=%d: want pp=%[1]d and micro=%[2]d", len(p.Ranks), p.Micros, s.PP, s.Micro)
+		}
+		return p, nil
+	}
+	name := s.Schedule
+	if s.PP == 1 {
+		name = "1f1b" // there is nobody to take turns with
+	}
+	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
+}
+
+// rows is how a batch is cut into micro-batches: as evenly as it goes, the larger ones first.
+func (h *hybrid) rows(batch int) ([]int, error) {
+	n := h.s.Micro
+	if batch < n {
+		return nil, fmt.Errorf("strategy: a batch of %d rows cannot be cut into %d micro-batches: want micro=%d or a batch of %d", batch, n, batch, n)
+	}
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = batch / n
+		if i < batch%n {
+			rows[i]++
+		}
+	}
+	return rows, nil
+}
+
+// newStep plans the step for batches of these types, whose first dims are cut.
+func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
+	if len(batch) == 0 || len(batch[0].Shape) == 0 {
+		return nil, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
+	}
+	rows, err := h.rows(batch[0].Shape[0])
+	if err != nil {
+		return nil, err
+	}
+	c := step.Config{Meshes: h.meshes, Schedule: h.schedule, Marks: h.marks}
+	var sizes []int
+	for _, n := range rows {
+		if !slices.Contains(sizes, n) {
+			f, err := h.forward(batch, n)
+			if err != nil {
+				return nil, err
+			}
+			sizes, c.Forwards = append(sizes, n), append(c.Forwards, f)
+		}
+		c.Variant = append(c.Variant, slices.Index(sizes, n))
+	}
+	if c.Cuts, err = h.cuts(c.Forwards[0]); err != nil {
+		return nil, err
+	}
+	if c.Weights, err = h.weights(c.Forwards[0]); err != nil {
+		return nil, err
+	}
+	for _, t := range batch {
+		c.Batch = append(c.Batch, h.batchSharding(t))
+	}
+	if err := h.recompute(&c); err != nil {
+		return nil, err
+	}
+	c.Update = h.update()
+	c.SumType = func(w int) Type {
+		return Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape}
+	}
+	if c.Offload, err = h.s.offload(); err != nil {
+		return nil, err
+	}
+	return step.New(c)
+}
+
+// forward traces the loss of a micro-batch: the sum of losses and what it is divided by, so that a step's loss is the mean
+// over the batch, however it is cut.
+func (h *hybrid) forward(batch []Type, rows int) (*Program, error) {
+	b := ir.NewBuilder("forward")
+	var params, in []*Tensor
+	for _, p := range h.c.Params {
+		params = append(params, b.Param(p.Name, h.computed(p.Type)))
+	}
+	for i, t := range batch {
+		shape := append(array.Shape{rows}, t.Shape[1:]...)
+		in = append(in, b.Param(fmt.Sprintf("batch%d", i), Type{DType: t.DType, Shape: shape}))
+	}
+	loss := checkedLoss(h.c.lossOf(params, in), params)
+	if loss.Err() != nil {
+		return nil, loss.Err()
+	}
+	sum, count, ok := op.Quotient(loss)
+	if !ok || len(sum.Shape())+len(count.Shape()) > 0 || dependsOn(count, params) {
+		count = op.Const(loss, float64(rows))
+		sum = op.Mul(loss, count)
+	}
+	f, err := b.Build(sum, count)
+	if err != nil {
+		return nil, err
+	}
+	return pass.Optimize(f)
+}
+
+// cuts is the marks at which stages begin.
+func (h *hybrid) cuts(f *Program) ([]string, error) {
+	stages := h.schedule.Stages
+	var layers []string
+	for _, n := range f.Nodes() {
+		if label, ok := op.Marked(n); ok {
+			if _, ok := nn.LayerOf(label); ok {
+				layers = append(layers, label)
+			}
+		}
+	}
+	if stages == 1 {
+		return nil, nil
+	}
+	counts := h.s.Layers
+	if counts == nil {
+		if len(layers) < stages {
+			return nil, tooFewLayers(len(layers), stages)
+		}
+		counts = evenly(len(layers), stages)
+	}
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	if len(counts) != stages || total != len(layers) {
+		return nil, fmt.Errorf("strategy: layers of stages are %v: want %d numbers with the sum %d", counts, stages, len(layers))
+	}
+	var cuts []string
+	at := 0
+	for _, n := range counts[:stages-1] {
+		at += n
+		if at >= len(layers) {
+			return nil, fmt.Errorf("strategy: layers of stages are %v: want the last one to have some", counts)
+		}
+		cuts = append(cuts, layers[at])
+	}
+	return cuts, nil
+}
+
+func tooFewLayers(layers, stages int) error {
+	if layers == 0 {
+		return fmt.Errorf("strategy: the loss has no layers to make %d stages of: want pp=1, or op.Mark(x, nn.LayerMark(i)) where layer i begins", stages)
+	}
+	return fmt.Errorf("strategy: %d layers cannot make %d stages: want pp·vpp of %d or less", layers, stages, layers)
+}
+
+// evenly is n things in k groups; the first and the last, which have the embedding and the head besides, are not the larger ones.
+func evenly(n, k int) []int {
+	list := slices.Repeat([]int{n / k}, k)
+	for i := range n % k {
+		list[(i+1)%k]++
+	}
+	return list
+}
+
+// dataAxes is the axes along which devices see different data, those that a mesh has.
+func (h *hybrid) dataAxes(names ...string) mesh.Axes {
+	var axes mesh.Axes
+	for _, name := range names {
+		if a, ok := h.meshes[0].Axis(name); ok && a.Size > 1 {
+			axes = append(axes, mesh.On(name)...)
+		}
+	}
+	return axes
+}
+
+// marks is how the stream between layers lies: batches by the data axes, sequences by the context axis and, with sequence
+// parallelism, the tensor axis.
+func (h *hybrid) marks(label string) (mesh.Sharding, bool) {
+	if !nn.IsStream(label) {
+		return mesh.Sharding{}, false
+	}
+	sequence := []string{contextAxis}
+	if h.s.Sequence {
+		sequence = append(sequence, tensorAxis)
+	}
+	return mesh.Closed(mesh.Split(h.dataAxes(dataAxis, expertAxis), h.dataAxes(sequence...), nil)), true
+}
+
+func (h *hybrid) batchSharding(t Type) mesh.Sharding {
+	s := mesh.Whole(len(t.Shape))
+	s.Dims[0] = h.dataAxes(dataAxis, expertAxis)
+	return mesh.Closed(s)
+}
+
+// recompute turns the strategy's word into policies for the layers of each stage.
+func (h *hybrid) recompute(c *step.Config) error {
+	policy, err := h.s.recompute()
+	if err != nil {
+		return err
+	}
+	first := 0 // the layer with which a stage begins
+	starts := []int{0}
+	for _, cut := range c.Cuts {
+		first, _ = nn.LayerOf(cut)
+		starts = append(starts, first)
+	}
+	c.Between = func(mark string) bool { _, ok := nn.LayerOf(mark); return ok || mark == nn.HeadMark }
+	c.Recompute = func(mark string) stage.Recompute {
+		layer, ok := nn.LayerOf(mark)
+		if !ok {
+			return policyOutside(policy(0))
+		}
+		at := 0
+		for _, s := range starts {
+			if s <= layer {
+				at = layer - s
+			}
+		}
+		return policy(at)
+	}
+	return nil
+}
+
+// policyOutside is the policy before the first layer and after the last: the head's logits are not worth computing twice.
+func policyOutside(p stage.Recompute) stage.Recompute {
+	if p == stage.RecomputeFull {
+		return stage.RecomputeSelective
+	}
+	return p
+}
+
+// update traces the optimizer.
+func (h *hybrid) update() step.Update {
+	scalar := h.c.scalarType()
+	return step.Update{
+		Slots: func(w int) []Type {
+			return slices.Repeat([]Type{h.c.Params[w].Type}, h.masters()+h.c.Optimizer.Slots())
+		},
+		Scalars: []Type{scalar, scalar},
+		Trace:   h.traceUpdate,
+	}
+}
+
+func (h *hybrid) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
+	dtype := in.Scalars[0].DType()
+	s := optim.Step{LR: in.Scalars[0], Count: in.Scalars[1], Scale: op.Cast(in.Scale, dtype)}
+	if h.c.ClipNorm > 0 {
+		s.Scale = op.Mul(s.Scale, op.Cast(optim.ClipScale(in.Norm, h.c.ClipNorm), dtype))
+	}
+	for k := range in.Index {
+		p, slots := in.Weights[k], in.Slots[k]
+		if h.masters() > 0 {
+			p, slots = slots[0], slots[1:]
+		}
+		next, kept := h.c.Optimizer.Update(p, in.Grads[k], slots, s)
+		if h.s.AMP == "f16" { // gradients that overflowed are no step
+			ok := op.IsFinite(in.Norm)
+			next = op.Where(ok, next, p)
+			for i := range kept {
+				kept[i] = op.Where(ok, kept[i], slots[i])
+			}
+		}
+		if h.masters() > 0 {
+			kept, next = append([]*Tensor{next}, kept...), op.Cast(next, in.Weights[k].DType())
+		}
+		out.Weights, out.Slots = append(out.Weights, next), append(out.Slots, kept)
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+package galley
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// weights is how the parameters lie: the tensor and expert axes by the built-in plan, the data axes by the stage of ZeRO.
+func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
+	var list []step.Weight
+	for _, p := range h.c.Params {
+		use, err := h.use(p.Name, p.Type)
+		if err != nil {
+			return nil, err
+		}
+		w := step.Weight{Name: p.Name, Type: h.computed(p.Type), Use: use, Rest: use, Sum: use, Slot: use}
+		split := h.zero(use, p.Type)
+		if h.s.Zero >= 1 {
+			w.Slot = split
+		}
+		if h.s.Zero >= 2 {
+			w.Sum = split
+		}
+		if h.s.Zero >= 3 {
+			w.Rest = split
+		}
+		list = append(list, w)
+	}
+	if h.s.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return h.meshes[0].Overlap(mesh.On(expertAxis)[0], w.Use.Used()) }) {
+		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", h.s.EP, h.s.DP)
+	}
+	return list, nil
+}
+
+// use is how a parameter lies in computation.
+func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
+	spec := mesh.Whole(len(t.Shape))
+	for _, a := range h.c.Annotations {
+		if a.matches(name) && known(h.meshes[0], a.Sharding.Spec.Used()) {
+			return a.Sharding.Spec, nil
+		}
+	}
+	for _, r := range hybridPlan {
+		a, err := ParseAnnotation(r.pattern + "=" + r.sharding)
+		if err != nil {
+			return spec, err
+		}
+		if !a.matches(name) || len(a.Sharding.Spec.Dims) != len(t.Shape) {
+			continue
+		}
+		for d, axes := range a.Sharding.Spec.Dims {
+			for _, x := range axes {
+				if got, ok := h.meshes[0].Axis(x.Axis); ok && got.Size > 1 {
+					spec.Dims[d] = append(spec.Dims[d], x)
+				}
+			}
+		}
+		return spec, nil
+	}
+	return spec, nil
+}
+
+// hybridPlan is the megatron plan with experts by their own axis first.
+var hybridPlan = append([]planRow{
+	{"*.experts.gate_up_proj", "@[ep.tp,_,_]"},
+	{"*.experts.down_proj", "@[ep.tp,_,_]"},
+}, plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows...)
+
+// zero splits what lies as use besides by the data axes that leave it whole: the dim of which a device has most.
+func (h *hybrid) zero(use mesh.Spec, t Type) mesh.Spec {
+	m := h.meshes[0]
+	var axes mesh.Axes
+	for _, x := range h.dataAxes(dataAxis, expertAxis, contextAxis) {
+		if !m.Overlap(x, use.Used()) {
+			axes = append(axes, x)
+		}
+	}
+	best, most := -1, 0
+	for d, n := range t.Shape {
+		if local := n / max(1, m.Count(use.Dims[d])); local > most {
+			best, most = d, local
+		}
+	}
+	if best < 0 || len(axes) == 0 || most < 2 {
+		return use
+	}
+	split := use.Clone()
+	split.Dims[best] = append(slices.Clone(split.Dims[best]), axes...)
+	return split
+}

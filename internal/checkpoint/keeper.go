@@ -1,0 +1,185 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// Config says where checkpoints are kept, and how many.
+type Config struct {
+	// Dir is made if need be. One Keeper at a time writes to it.
+	Dir string
+	// Keep is how many good checkpoints stay, the newest; 0 means 3, less than 0 all. With 1 there is none to fall back
+	// to when that one goes bad.
+	Keep int
+	// Writers is how many files are written side by side; 0 means 2.
+	Writers int
+	// Log is told of saves and removals; nil is told nothing.
+	Log *slog.Logger
+
+	files files // nil means the disk
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Dir == "" {
+		return c, errors.New("checkpoint: no directory: want Config.Dir")
+	}
+	if c.Keep == 0 {
+		c.Keep = 3
+	}
+	if c.Writers <= 0 {
+		c.Writers = 2
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.files == nil {
+		c.files = disk{}
+	}
+	return c, nil
+}
+
+// health is what is known of a checkpoint on disk.
+type health uint8
+
+const (
+	unknown health = iota
+	good
+	bad
+)
+
+// kept is a checkpoint on disk.
+type kept struct {
+	name   name
+	health health
+}
+
+// Keeper writes the checkpoints of a run, one at a time, and removes old ones. Its methods may be called concurrently.
+type Keeper struct {
+	c    Config
+	lock *os.File
+	// turn holds a token while a save runs, or while someone looks at the fields below.
+	turn    chan struct{}
+	kept    []kept // newest first
+	err     error  // of the last save, until someone is told
+	closed  bool
+	buffers []array.Array
+
+	step, done, total atomic.Int64
+}
+
+// NewKeeper opens a directory for writing and removes what killed processes left there half-written.
+func NewKeeper(c Config) (*Keeper, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.files.MkdirAll(c.Dir); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	k := &Keeper{c: c, turn: make(chan struct{}, 1)}
+	if k.lock, err = lock(c.Dir); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := k.adopt(); err != nil {
+		k.lock.Close()
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	return k, nil
+}
+
+// adopt takes stock of the directory. Only a lock's holder may call it: others' temporaries are in use.
+func (k *Keeper) adopt() error {
+	names, temps, err := list(k.c.Dir)
+	if err != nil {
+		return err
+	}
+	for _, t := range temps {
+		k.c.Log.Info("checkpoint: removing what was left half-written", "path", filepath.Join(k.c.Dir, t))
+		if err := k.c.files.RemoveAll(filepath.Join(k.c.Dir, t)); err != nil {
+			return err
+		}
+	}
+	for _, n := range names {
+		k.kept = append(k.kept, kept{name: n})
+	}
+	return nil
+}
+
+// acquire waits until no save runs.
+func (k *Keeper) acquire(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	select {
+	case k.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("checkpoint: waiting for the save of step %d: %w", k.step.Load(), ctx.Err())
+	}
+}
+
+func (k *Keeper) release() { <-k.turn }
+
+// told is the error of the last save, once.
+func (k *Keeper) told() error {
+	err := k.err
+	k.err = nil
+	return err
+}
+
+// Wait waits for a save that runs and returns its error, unless someone was told of it before.
+func (k *Keeper) Wait(ctx context.Context) error {
+	if err := k.acquire(ctx); err != nil {
+		return err
+	}
+	defer k.release()
+	return k.told()
+}
+
+// Close waits for a save that runs and lets go of the directory. The error is as Wait's.
+func (k *Keeper) Close() error {
+	k.turn <- struct{}{}
+	defer k.release()
+	if k.closed {
+		return nil
+	}
+	k.closed, k.buffers = true, nil
+	return errors.Join(k.told(), k.lock.Close())
+}
+
+// Progress is how far a save is.
+type Progress struct {
+	// Step is that of the last save that began; 0 before the first.
+	Step int64
+	// Done and Total are bytes of tensors; they are equal when all is written, though perhaps not yet on the disk.
+	Done, Total int64
+}
+
+// Progress is how far the last save is. It never waits.
+func (k *Keeper) Progress() Progress {
+	p := Progress{Step: k.step.Load(), Done: k.done.Load(), Total: k.total.Load()}
+	p.Done = min(p.Done, p.Total) // headers are written, too, and are no progress
+	return p
+}
+
+// Steps is the steps of the checkpoints in the directory, newest first, whether good or not.
+func (k *Keeper) Steps(ctx context.Context) ([]int64, error) {
+	if err := k.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer k.release()
+	var steps []int64
+	for _, e := range k.kept {
+		steps = append(steps, e.name.step)
+	}
+	return slices.Compact(steps), nil
+}

@@ -1,0 +1,34 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+const lockName = ".lock"
+
+// lock makes a directory one Keeper's. The system lets go of it when the process ends, however it ends.
+func lock(dir string) (*os.File, error) {
+	path := filepath.Join(dir, lockName)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		text, _ := os.ReadFile(path)
+		f.Close()
+		return nil, fmt.Errorf("%s: another keeper writes to it%s: close it first, or choose another directory", dir, strings.TrimRight(string(text), "\n"))
+	}
+	// Elsewhere, as on some network file systems, there are no locks: the names of temporaries still do not clash.
+	if f.Truncate(0) == nil {
+		fmt.Fprintf(f, " (process %d)\n", os.Getpid())
+	}
+	return f, nil
+}

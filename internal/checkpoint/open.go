@@ -1,0 +1,127 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Verify says when checksums are compared.
+type Verify uint8
+
+// VerifyAtOpen reads every file once before anything else, so that a good checkpoint is known to be good.
+// VerifyAtRead leaves that to the first read from each file: opening costs little, and a bad file is an error then.
+const (
+	VerifyAtOpen Verify = iota
+	VerifyAtRead
+)
+
+// OpenConfig says how a checkpoint is opened. The zero value is the safe one.
+type OpenConfig struct {
+	Verify Verify
+}
+
+// Open opens the newest good checkpoint of a directory, or the one that the directory is. Bad ones are skipped, and the
+// Reader names them; where none is good, the error is a *NoneError.
+func Open(dir string, c OpenConfig) (*Reader, error) {
+	if _, err := os.Stat(filepath.Join(dir, manifestName)); err == nil {
+		return openOne(dir, c.Verify)
+	}
+	return open(dir, "", c, func(name) bool { return true })
+}
+
+// OpenStep opens the checkpoint of one step of a directory.
+func OpenStep(dir string, step int64, c OpenConfig) (*Reader, error) {
+	return open(dir, fmt.Sprintf("step %d", step), c, func(n name) bool { return n.step == step })
+}
+
+// open tries checkpoints, newest first. A Keeper may remove old ones meanwhile; it does so only when a newer one is
+// there, so if none was good and the list has changed, it is worth another look.
+func open(dir, what string, c OpenConfig, wanted func(name) bool) (*Reader, error) {
+	names, err := listWanted(dir, wanted)
+	for {
+		if err != nil {
+			return nil, err
+		}
+		r, skipped := openFirst(dir, names, c.Verify)
+		if r != nil {
+			r.skipped = skipped
+			return r, nil
+		}
+		before := names
+		if names, err = listWanted(dir, wanted); err == nil && slices.Equal(names, before) {
+			return nil, &NoneError{Dir: dir, What: what, Skipped: skipped}
+		}
+	}
+}
+
+// listWanted is the checkpoints among which to choose, newest first; none where there is no directory.
+func listWanted(dir string, wanted func(name) bool) ([]name, error) {
+	names, _, err := list(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	return slices.DeleteFunc(names, func(n name) bool { return !wanted(n) }), nil
+}
+
+func openFirst(dir string, names []name, v Verify) (*Reader, []*CorruptError) {
+	var skipped []*CorruptError
+	for _, n := range names {
+		path := filepath.Join(dir, n.String())
+		r, err := openOne(path, v)
+		if err == nil && r.manifest.Step != n.step {
+			r.Close()
+			err = &CorruptError{path, manifestName, fmt.Errorf("step: got %d, want %d", r.manifest.Step, n.step)}
+		}
+		if err == nil {
+			return r, skipped
+		}
+		if bad, ok := errors.AsType[*CorruptError](err); ok {
+			skipped = append(skipped, bad)
+		}
+	}
+	return nil, skipped
+}
+
+// maxManifest bounds what a manifest's size may make us allocate.
+const maxManifest = 1 << 30
+
+// openOne opens the checkpoint that a directory is. Every error is a *CorruptError.
+func openOne(path string, v Verify) (*Reader, error) {
+	text, err := readManifest(filepath.Join(path, manifestName))
+	if err != nil {
+		return nil, &CorruptError{path, manifestName, err}
+	}
+	m, err := parseManifest(text)
+	if err != nil {
+		return nil, &CorruptError{path, manifestName, err}
+	}
+	r := newReader(path, m)
+	if err := r.openFiles(); err != nil {
+		r.Close()
+		return nil, err
+	}
+	if v == VerifyAtOpen {
+		if err := r.verifyAll(); err != nil {
+			r.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func readManifest(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("missing: %w", fs.ErrNotExist)
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular() || info.Size() > maxManifest:
+		return nil, fmt.Errorf("got %v of %d bytes, want a file of at most %d", info.Mode().Type(), info.Size(), maxManifest)
+	}
+	return os.ReadFile(path)
+}

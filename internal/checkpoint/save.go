@@ -1,0 +1,173 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/galley-ml/galley/internal/safetensors"
+)
+
+// Save copies a state and writes it in the background. When it returns, the caller may change the state's memory.
+//
+// It waits for the save before it, as long as ctx lets it, and if that failed returns its error and starts nothing: call
+// it again to try again. A state that is wrong in itself is refused at once. So is a step before one that is there and
+// good: to go back to an earlier step, Rewind; to start anew, choose another directory. A step that is there is replaced.
+func (k *Keeper) Save(ctx context.Context, s State) error {
+	p, err := newPlan(s)
+	if err != nil {
+		return fmt.Errorf("checkpoint: step %d: %w", s.Step, err)
+	}
+	if err := k.acquire(ctx); err != nil {
+		return err
+	}
+	if err := k.begin(p); err != nil {
+		k.release()
+		return err
+	}
+	go func() {
+		defer k.release()
+		if err := k.write(p); err != nil {
+			k.err = &SaveError{Step: p.manifest.Step, Dir: k.c.Dir, Err: err}
+			k.c.Log.Error("checkpoint: not saved", "step", p.manifest.Step, "error", err)
+		}
+	}()
+	return nil
+}
+
+// begin does what a save does before the caller goes on.
+func (k *Keeper) begin(p *plan) error {
+	if k.closed {
+		return fmt.Errorf("checkpoint: step %d: the keeper of %s is closed", p.manifest.Step, k.c.Dir)
+	}
+	if err := k.told(); err != nil {
+		return err
+	}
+	for i := range k.kept {
+		n := k.kept[i].name
+		if n.step > p.manifest.Step && k.examine(i) == good {
+			return fmt.Errorf("checkpoint: step %d: %s already holds %v: resume from that, rewind to an earlier step, or choose another directory",
+				p.manifest.Step, k.c.Dir, n)
+		}
+	}
+	var err error
+	if k.buffers, err = p.snapshot(k.buffers); err != nil {
+		return fmt.Errorf("checkpoint: step %d: %w", p.manifest.Step, err)
+	}
+	k.step.Store(p.manifest.Step)
+	k.done.Store(0)
+	k.total.Store(p.bytes)
+	return nil
+}
+
+// write puts a checkpoint in place and removes those it supersedes.
+func (k *Keeper) write(p *plan) error {
+	n := k.freeName(p.manifest.Step)
+	temp := filepath.Join(k.c.Dir, n.temporary())
+	err := k.fill(temp, p)
+	if err == nil {
+		err = k.c.files.Rename(temp, filepath.Join(k.c.Dir, n.String()))
+	}
+	if err != nil {
+		return errors.Join(err, k.c.files.RemoveAll(temp))
+	}
+	k.insert(kept{n, good})
+	if err := k.c.files.SyncDir(k.c.Dir); err != nil {
+		return err
+	}
+	k.c.Log.Info("checkpoint: saved", "step", n.step, "path", filepath.Join(k.c.Dir, n.String()), "bytes", p.bytes)
+	return k.prune(n)
+}
+
+// fill makes a directory with all of a checkpoint in it, on the disk when it returns. The manifest comes last: where it
+// is, everything is.
+func (k *Keeper) fill(dir string, p *plan) error {
+	if err := k.c.files.Mkdir(dir); err != nil {
+		return err
+	}
+	if err := k.fillFiles(dir, p); err != nil {
+		return err
+	}
+	text, err := p.manifest.encode()
+	if err != nil {
+		return err
+	}
+	write := func(f file) error { _, err := f.Write(text); return err }
+	if err := k.create(filepath.Join(dir, manifestName), write); err != nil {
+		return err
+	}
+	return k.c.files.SyncDir(dir)
+}
+
+// fillFiles writes the data files, several side by side, and notes their sizes and checksums in the manifest. After an
+// error the others stop.
+func (k *Keeper) fillFiles(dir string, p *plan) error {
+	var (
+		wg     sync.WaitGroup
+		next   atomic.Int64
+		failed atomic.Bool
+		errs   = make([]error, len(p.files))
+	)
+	for range min(k.c.Writers, len(p.files)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(p.files) && !failed.Load(); i = int(next.Add(1)) - 1 {
+				if errs[i] = k.fillFile(dir, p, i, &failed); errs[i] != nil {
+					failed.Store(true)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return firstError(errs)
+}
+
+var errStopped = errors.New("stopped: another file failed")
+
+// firstError is the first of errs that is a cause and not a consequence.
+func firstError(errs []error) error {
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, errStopped) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *Keeper) fillFile(dir string, p *plan, i int, failed *atomic.Bool) error {
+	entry := &p.manifest.Files[i]
+	meta := map[string]string{
+		"format": formatName, "step": strconv.FormatInt(p.manifest.Step, 10), "device": strconv.Itoa(entry.Device),
+	}
+	return k.create(filepath.Join(dir, entry.Name), func(f file) error {
+		m := &meter{w: f}
+		m.tell = func(n int) error {
+			k.done.Add(int64(n))
+			if failed.Load() {
+				return errStopped
+			}
+			return nil
+		}
+		if err := safetensors.Encode(m, p.named(i), meta); err != nil {
+			return err
+		}
+		entry.Bytes, entry.Checksum = m.bytes, checksum(m.crc)
+		return nil
+	})
+}
+
+// create writes a file through to the disk.
+func (k *Keeper) create(path string, write func(file) error) error {
+	f, err := k.c.files.Create(path)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,90 @@
+package pipeline
+
+// flow says what actions need of each other. Everything that one action makes and another needs has a cell: one makes
+// it, one needs it. There are four kinds for each stage and micro-batch: the stage's input, the gradient of its output,
+// and the same two while they are on their way, in lowered schedules.
+type flow struct {
+	s       *Schedule
+	lowered bool
+}
+
+const none = -1
+
+// cells is how many cells there are.
+func (f flow) cells() int {
+	if f.lowered {
+		return 4 * f.s.Stages * f.s.Micros
+	}
+	return 2 * f.s.Stages * f.s.Micros
+}
+
+func (f flow) cell(group, stage, micro int) int {
+	return (group*f.s.Stages+stage)*f.s.Micros + micro
+}
+
+// stageOf is the stage that needs a cell.
+func (f flow) stageOf(cell int) int { return cell / f.s.Micros % f.s.Stages }
+
+// needs is the cell that must be made before the action can begin, or none. What an action needs of earlier ones of its
+// own stage, such as a weight gradient of its input gradient, is a matter of order.
+func (f flow) needs(a Action) int {
+	switch a.Kind {
+	case Forward:
+		if a.Stage > 0 {
+			return f.cell(0, a.Stage, a.Micro)
+		}
+	case Backward, Input:
+		return f.cell(1, a.Stage, a.Micro)
+	case RecvForward:
+		return f.cell(2, a.Stage, a.Micro)
+	case RecvBackward:
+		return f.cell(3, a.Stage, a.Micro)
+	}
+	return none
+}
+
+// makes is the cell that the action makes, or none. The last stage's forward makes the gradient that its backward
+// needs. A result that a send must carry first makes nothing by itself.
+func (f flow) makes(a Action) int {
+	switch a.Kind {
+	case Forward:
+		if a.Stage == f.s.Stages-1 {
+			return f.cell(1, a.Stage, a.Micro)
+		}
+		if !f.lowered || !f.crosses(a.Stage) {
+			return f.cell(0, a.Stage+1, a.Micro)
+		}
+	case Backward, Input:
+		if a.Stage > 0 && (!f.lowered || !f.crosses(a.Stage-1)) {
+			return f.cell(1, a.Stage-1, a.Micro)
+		}
+	case SendForward:
+		return f.cell(2, a.Stage+1, a.Micro)
+	case RecvForward:
+		return f.cell(0, a.Stage, a.Micro)
+	case SendBackward:
+		return f.cell(3, a.Stage-1, a.Micro)
+	case RecvBackward:
+		return f.cell(1, a.Stage, a.Micro)
+	}
+	return none
+}
+
+// crosses says whether stages i and i+1 are on different ranks.
+func (f flow) crosses(i int) bool { return f.s.Place[i] != f.s.Place[i+1] }
+
+// carried is the boundary over which the action's result goes to another rank, or none: boundary i lies between
+// stages i and i+1.
+func (f flow) carried(a Action) int {
+	i := none
+	switch a.Kind {
+	case Forward, SendForward:
+		i = a.Stage
+	case Backward, Input, SendBackward:
+		i = a.Stage - 1
+	}
+	if i < 0 || i >= f.s.Stages-1 || a.Kind.Computes() && f.lowered || !f.crosses(i) {
+		return none
+	}
+	return i
+}

@@ -1,0 +1,113 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/offload"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// Weight is a trained tensor and how it lies on the mesh of a stage. ZeRO is nothing but this: stage 1 splits Slot over the
+// data axis, stage 2 Sum, too, and stage 3 Rest.
+type Weight struct {
+	Name string
+	Type ir.Type
+	// Use is how it lies in computation, Rest between steps, Slot how the optimizer's memory of it lies and Sum how its
+	// gradients are summed over micro-batches; axes that leave sums pending are found and need not be said.
+	Use, Rest, Sum, Slot mesh.Spec
+}
+
+// Config is what a step is made of.
+type Config struct {
+	// Forwards take the weights and then one micro-batch. They return two numbers; the loss is the quotient of their sums over all
+	// micro-batches. They differ in the size of the micro-batch only, and Variant is which of them each micro-batch takes.
+	Forwards []*ir.Func
+	Variant  []int
+	Weights  []Weight
+	// Batch is how the other parameters lie.
+	Batch []mesh.Sharding
+	// Marks is how marked values should lie; nil asks for nothing.
+	Marks func(label string) (mesh.Sharding, bool)
+	// Meshes is the devices of each rank of the pipeline: meshes of one shape on different devices.
+	Meshes []*mesh.Mesh
+	// Schedule is the order of the pipeline, and Cuts the mark with which every stage but the first begins.
+	Schedule *pipeline.Schedule
+	Cuts     []string
+	// Between says which marks stand between layers; Recompute is asked with the last of them before a node.
+	Between   func(mark string) bool
+	Recompute func(layer string) stage.Recompute
+	// SumType is the type in which a weight's gradients are summed; nil is its own.
+	SumType func(weight int) ir.Type
+	// Update makes the next weights.
+	Update Update
+	// Offload, where set, keeps the optimizer's slots of a device outside of its memory; they are brought in for the update.
+	Offload func(device int, types []ir.Type) (offload.Store, error)
+	Prices  spmd.Prices
+}
+
+// Update is the end of a step, traced on the whole tensors.
+type Update struct {
+	// Slots is the types of what the optimizer keeps for a weight.
+	Slots func(weight int) []ir.Type
+	// Scalars is the types of the numbers that a step is given.
+	Scalars []ir.Type
+	// Trace makes the next weights and slots of those that are at home on one rank of the pipeline.
+	Trace func(in UpdateIn) UpdateOut
+}
+
+// UpdateIn is what an update of some weights is made of.
+type UpdateIn struct {
+	// Index is the numbers of the weights; the other lists go along with it.
+	Index          []int
+	Weights, Grads []*op.Tensor
+	Slots          [][]*op.Tensor
+	Scalars        []*op.Tensor
+	// Scale makes of Grads those of the loss. Norm is that of all weights' gradients after it.
+	Scale, Norm *op.Tensor
+}
+
+// UpdateOut is the next weights and slots.
+type UpdateOut struct {
+	Weights []*op.Tensor
+	Slots   [][]*op.Tensor
+}
+
+func (c Config) check() error {
+	for _, f := range c.Forwards {
+		if len(f.Results()) != 2 {
+			return fmt.Errorf("step: forward program returns %d values: want a sum of losses and what they are divided by", len(f.Results()))
+		}
+		if len(f.Params()) != len(c.Weights)+len(c.Batch) {
+			return fmt.Errorf("step: forward program has %d parameters: want %d weights and %d of a batch", len(f.Params()), len(c.Weights), len(c.Batch))
+		}
+	}
+	switch {
+	case len(c.Schedule.Ranks) != len(c.Meshes):
+		return fmt.Errorf("step: schedule has %d ranks: got meshes for %d", len(c.Schedule.Ranks), len(c.Meshes))
+	case c.Schedule.Stages != len(c.Cuts)+1:
+		return fmt.Errorf("step: schedule has %d stages: got %d cuts", c.Schedule.Stages, len(c.Cuts))
+	case c.Schedule.Micros != len(c.Variant):
+		return fmt.Errorf("step: schedule has %d micro-batches: got %d", c.Schedule.Micros, len(c.Variant))
+	}
+	_, err := pipeline.Check(c.Schedule)
+	return err
+}
+
+// cuts is the nodes of a program at which stages begin.
+func (c Config) cuts(f *ir.Func) ([]int, error) {
+	var list []int
+	for _, want := range c.Cuts {
+		at := slices.IndexFunc(f.Nodes(), func(n *ir.Node) bool { label, ok := op.Marked(n); return ok && label == want })
+		if at < 0 {
+			return nil, fmt.Errorf("stages: no value of %s is marked %q", f.Name(), want)
+		}
+		list = append(list, at)
+	}
+	return list, nil
+}

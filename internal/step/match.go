@@ -1,0 +1,256 @@
+package step
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// event is one thing that a device may have to wait for.
+type event struct {
+	kind eventKind
+	// group is whom a collective meets, what its signature: all members must bring the same.
+	group, what string
+	size        int
+	// key names a message: both ends have the same.
+	key message
+	at  where
+}
+
+type eventKind uint8
+
+const (
+	meeting eventKind = iota
+	sent
+	received
+	settled // a message that was sent has been received
+)
+
+// message is one message: its ends, and its number between them.
+type message struct{ from, to, tag int }
+
+// where is an event's place, for what is said of it.
+type where struct {
+	instruction string
+	pos         ir.Pos
+	text        string
+}
+
+func (w where) String() string {
+	if w.pos != "" {
+		return fmt.Sprintf("%s: %s: %s", w.instruction, w.pos, w.text)
+	}
+	return w.instruction + ": " + w.text
+}
+
+// events is what a device may wait for, in order.
+func (t *tape) events() ([]event, error) {
+	var list []event
+	counts := map[message]int{}
+	for i := range t.code {
+		for _, in := range t.code {
+			if in.kind == send && in.until == i && i > 0 {
+				list = append(list, event{kind: settled, key: message{t.device, in.peer, in.tag}, at: where{in.name(), "", "send"}})
+			}
+		}
+		in := t.code[i]
+		switch in.kind {
+		case send:
+			list = append(list, event{kind: sent, key: message{t.device, in.peer, in.tag}, at: where{in.name(), "", "send"}})
+		case receive:
+			list = append(list, event{kind: received, key: message{in.peer, t.device, in.tag}, at: where{in.name(), "", "receive"}})
+		case call:
+			more, err := t.collectives(in, counts)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, more...)
+		}
+	}
+	return list, nil
+}
+
+// collectives is those of a program.
+func (t *tape) collectives(in instruction, counts map[message]int) ([]event, error) {
+	var list []event
+	for _, n := range in.exe.Func().Nodes() {
+		c, ok := n.Op().(op.Collective)
+		if !ok {
+			continue
+		}
+		at := where{in.name(), n.Pos(), n.Op().Name()}
+		if m, ok := n.Op().(op.Messenger); ok {
+			more, err := t.messages(m, at, counts)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, more...)
+			continue
+		}
+		members, err := op.Members(c, t.device)
+		if err != nil {
+			return nil, err
+		}
+		if len(members) > 1 {
+			meshText, axes := c.Over()
+			what := fmt.Sprintf("%s over %s of mesh %s, %v", c.Name(), axes, meshText, n.Out()[0].DType())
+			list = append(list, event{kind: meeting, group: fmt.Sprint(members), size: len(members), what: what, at: at})
+		}
+	}
+	return list, nil
+}
+
+// messages is those of a move between meshes: what is sent first, then what is received.
+func (t *tape) messages(m op.Messenger, at where, counts map[message]int) ([]event, error) {
+	to, from, err := m.Messages(t.device)
+	if err != nil {
+		return nil, err
+	}
+	var list []event
+	next := func(kind eventKind, k message) {
+		counts[k]++
+		k.tag = -counts[k] // those of stages are not negative
+		list = append(list, event{kind: kind, key: k, at: at})
+	}
+	for _, peer := range to {
+		next(sent, message{from: t.device, to: peer})
+	}
+	for _, peer := range from {
+		next(received, message{from: peer, to: t.device})
+	}
+	return list, nil
+}
+
+func (in instruction) name() string {
+	if in.action.Stage < 0 {
+		return "update"
+	}
+	return in.action.String()
+}
+
+// match runs the tapes of all devices against each other without computing: every collective must meet its like, every
+// message its other end, and nobody may wait for ever.
+func (s *Step) match() error {
+	m := &matcher{meetings: map[string]*gathering{}, posted: map[message]int{}, taken: map[message]int{}, waiting: map[waiting]int{}}
+	for _, t := range s.tapes {
+		var list []event
+		if t != nil {
+			var err error
+			if list, err = t.events(); err != nil {
+				return err
+			}
+		}
+		m.events = append(m.events, list)
+	}
+	m.at = make([]int, len(m.events))
+	for d := range m.events {
+		m.ready = append(m.ready, d)
+	}
+	for len(m.ready) > 0 {
+		d := m.ready[0]
+		m.ready = m.ready[1:]
+		if err := m.run(d); err != nil {
+			return err
+		}
+	}
+	return m.stuck()
+}
+
+type matcher struct {
+	events   [][]event
+	at       []int
+	ready    []int
+	meetings map[string]*gathering
+	// posted and taken count messages; waiting is who waits for one to be posted or taken.
+	posted, taken map[message]int
+	waiting       map[waiting]int
+}
+
+type waiting struct {
+	kind eventKind
+	key  message
+}
+
+// gathering is the members that have come to a collective.
+type gathering struct {
+	devices []int
+	first   event
+}
+
+// run lets a device go on until it has to wait.
+func (m *matcher) run(d int) error {
+	for m.at[d] < len(m.events[d]) {
+		e := m.events[d][m.at[d]]
+		switch e.kind {
+		case meeting:
+			return m.meet(d, e)
+		case sent:
+			m.posted[e.key]++
+			m.wake(received, e.key)
+		case received:
+			if m.posted[e.key] == 0 {
+				m.waiting[waiting{received, e.key}] = d
+				return nil
+			}
+			m.posted[e.key]--
+			m.taken[e.key]++
+			m.wake(settled, e.key)
+		case settled:
+			if m.taken[e.key] == 0 {
+				m.waiting[waiting{settled, e.key}] = d
+				return nil
+			}
+		}
+		m.at[d]++
+	}
+	return nil
+}
+
+func (m *matcher) wake(kind eventKind, key message) {
+	k := waiting{kind, key}
+	if d, ok := m.waiting[k]; ok {
+		delete(m.waiting, k)
+		m.ready = append(m.ready, d)
+	}
+}
+
+// meet brings a device to its group's next collective.
+func (m *matcher) meet(d int, e event) error {
+	g := m.meetings[e.group]
+	if g == nil {
+		g = &gathering{first: e}
+		m.meetings[e.group] = g
+	}
+	if e.what != g.first.what {
+		return fmt.Errorf("step: devices %d and %d do not meet: %s (%s) against %s (%s)", g.devices[0], d, g.first.what, g.first.at, e.what, e.at)
+	}
+	g.devices = append(g.devices, d)
+	if len(g.devices) < e.size {
+		return nil
+	}
+	delete(m.meetings, e.group)
+	for _, member := range g.devices {
+		m.at[member]++
+		m.ready = append(m.ready, member)
+	}
+	return nil
+}
+
+// stuck is an error if somebody waits for ever.
+func (m *matcher) stuck() error {
+	var left []string
+	for d, list := range m.events {
+		if m.at[d] < len(list) {
+			left = append(left, fmt.Sprintf("device %d at %s", d, list[m.at[d]].at))
+		}
+	}
+	if left == nil {
+		return nil
+	}
+	if len(left) > 4 {
+		left = append(left[:4], "…")
+	}
+	return fmt.Errorf("step: deadlock: nobody can go on: %s", strings.Join(left, "; "))
+}

@@ -1,0 +1,335 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/shard"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// section is a stage on its mesh: its joint program with a Spec for every value, and the parts that a schedule calls.
+type section struct {
+	*stage.Stage
+	number, rank int
+	mesh         *mesh.Mesh
+	// types, specs and meshes are by value of the joint program.
+	types  []ir.Type
+	specs  []mesh.Spec
+	meshes []*mesh.Mesh
+	// parts is what the schedule calls: forward and backward, or forward and the two halves of backward.
+	parts map[partKey]*part
+	// sums is how the sums of gradients lie. sumOf and gradOf are, by value of the joint program, the weight whose next sum
+	// or whose gradient it is.
+	sums          []mesh.Spec
+	sumOf, gradOf map[int]int
+}
+
+// partKey names a part. The first backward pass of a step leaves its gradients where later ones add theirs.
+type partKey struct {
+	kind pipeline.Kind
+	turn turn
+}
+
+type turn uint8
+
+const (
+	later turn = iota
+	first
+)
+
+// part is a piece of a stage's joint program, partitioned.
+type part struct {
+	program *spmd.Program
+	// params and results are values of the joint program by ID.
+	params, results []int
+}
+
+// newSection infers how a stage's values lie and partitions its parts. in is how what comes from the stage before lies, sums
+// how the sums of gradients do where that is decided already.
+func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*section, error) {
+	rank := c.Schedule.Place[number]
+	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{}, types: typesOf(s.Joint)}
+	x.sumOf, x.gradOf = map[int]int{}, map[int]int{}
+	for j := range x.Weights {
+		next := s.Joint.Results()[x.sumResult(j)]
+		x.sumOf[next.ID()], x.gradOf[next.Node().In()[1].ID()] = j, j
+	}
+	asked := x.asked(c, in)
+	first, err := shard.Infer(s.Joint, shard.Config{Mesh: x.mesh, Values: asked})
+	if err != nil {
+		return nil, fmt.Errorf("stage %d: %w", number, err)
+	}
+	// Gradients come as the values lie whose gradients they are.
+	for i, g := range x.outGrads() {
+		asked[g] = mesh.Closed(first.Specs[s.Joint.Results()[i].ID()].With())
+	}
+	second, err := shard.Infer(s.Joint, shard.Config{Mesh: x.mesh, Values: asked})
+	if err != nil {
+		return nil, fmt.Errorf("stage %d: %w", number, err)
+	}
+	x.specs, x.meshes = second.Specs, second.Meshes
+	if err := x.placeSums(c, sums); err != nil {
+		return nil, fmt.Errorf("stage %d: %w", number, err)
+	}
+	if err := x.cut(c); err != nil {
+		return nil, fmt.Errorf("stage %d: %w", number, err)
+	}
+	return x, nil
+}
+
+// asked is the annotations of the joint program's values.
+func (x *section) asked(c *Config, in []mesh.Spec) map[int]mesh.Sharding {
+	asked := map[int]mesh.Sharding{}
+	for j, w := range x.Weights {
+		asked[j] = mesh.Closed(c.Weights[w].Rest)
+		asked[x.sumParam(j)] = mesh.Closed(c.Weights[w].Sum)
+	}
+	for j, b := range x.Batch {
+		asked[len(x.Weights)+j] = c.Batch[b-len(c.Weights)]
+	}
+	for j, s := range in {
+		asked[len(x.Weights)+len(x.Batch)+j] = mesh.Closed(s)
+	}
+	if c.Marks == nil {
+		return asked
+	}
+	for _, n := range x.Joint.Nodes() {
+		if label, ok := op.Marked(n); ok {
+			if s, ok := c.Marks(label); ok && len(s.Spec.Dims) == len(n.Out()[0].Shape()) {
+				asked[n.Out()[0].ID()] = s
+			}
+		}
+	}
+	return asked
+}
+
+// inParam is the joint program's parameter for what comes in, sumParam that of a sum of gradients.
+func (x *section) inParam(j int) int { return len(x.Weights) + len(x.Batch) + j }
+func (x *section) sumParam(j int) int {
+	return len(x.Weights) + len(x.Batch) + len(x.In) + x.NumGrads() + j
+}
+
+// sumResult is the result that is the next value of a sum, inGradResult that which is a gradient of what came in.
+func (x *section) sumResult(j int) int { return len(x.Out) + x.NumInGrads() + j }
+
+// last reports whether the stage computes the loss.
+func (x *section) last(c *Config) bool { return x.number == c.Schedule.Stages-1 }
+
+// outGrads is the parameters that are gradients of results, by the results' numbers; the weight of a loss is none.
+func (x *section) outGrads() map[int]int {
+	grads := map[int]int{}
+	next := x.inParam(len(x.In))
+	for i := range x.Out {
+		v := x.Joint.Results()[i]
+		if x.isLoss() || !v.DType().IsFloat() {
+			continue
+		}
+		grads[i] = next
+		next++
+	}
+	return grads
+}
+
+// isLoss reports whether the stage's parameter for gradients is the weight of the loss.
+func (x *section) isLoss() bool {
+	return x.NumGrads() == 1 && x.Joint.Params()[x.inParam(len(x.In))].Name() == "weight"
+}
+
+// inGrads is, for each float among In, the number of its gradient among the results.
+func (x *section) inGrads() map[int]int {
+	grads, next := map[int]int{}, len(x.Out)
+	for j := range x.In {
+		if x.Joint.Params()[x.inParam(j)].DType().IsFloat() {
+			grads[j] = next
+			next++
+		}
+	}
+	return grads
+}
+
+// placeSums leaves the sums of gradients pending where the gradients are, so that they are combined once a step and not once
+// a micro-batch. What they are split by besides is combined at once.
+func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
+	if x.sums = sums; sums != nil {
+		for j := range x.Weights {
+			x.specs[x.sumParam(j)], x.specs[x.Joint.Results()[x.sumResult(j)].ID()] = sums[j], sums[j]
+		}
+		return nil
+	}
+	p, err := spmd.Partition(x.Joint, x.specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: x.meshes})
+	if err != nil {
+		return err
+	}
+	node := map[*ir.Node]int{}
+	for i, n := range x.Joint.Nodes() {
+		node[n] = i
+	}
+	for j, w := range x.Weights {
+		spec := c.Weights[w].Sum.With()
+		next := x.Joint.Results()[x.sumResult(j)]
+		if g := next.Node().In()[1].Node(); g != nil {
+			_, give := p.How(node[g])
+			spec = spec.With(pendingBeside(x.mesh, give[next.Node().In()[1].Index()].Partial, spec.Used())...)
+		}
+		x.sums = append(x.sums, spec)
+		x.specs[x.sumParam(j)], x.specs[next.ID()] = spec, spec
+	}
+	return nil
+}
+
+// pendingBeside is the sums that are pending along axes which nothing is split by.
+func pendingBeside(m *mesh.Mesh, list []mesh.Pending, used mesh.Axes) []mesh.Pending {
+	var left []mesh.Pending
+	for _, q := range list {
+		if q.Reduce == mesh.Sum && !m.Overlap(q.Sub, used) {
+			left = append(left, q)
+		}
+	}
+	return left
+}
+
+// cut parts the joint program as the schedule needs it.
+func (x *section) cut(c *Config) error {
+	if err := x.cutTurn(c, x.Joint, later, x.specs); err != nil {
+		return err
+	}
+	// In the first turn there is nothing to add gradients to: they are the sums.
+	specs := slices.Clone(x.specs)
+	results := slices.Clone(x.Joint.Results())
+	for j := range x.Weights {
+		g := results[x.sumResult(j)].Node().In()[1]
+		results[x.sumResult(j)], specs[g.ID()] = g, x.sums[j]
+	}
+	joint, err := returning(x.Joint, results)
+	if err != nil {
+		return err
+	}
+	return x.cutTurn(c, joint, first, specs)
+}
+
+// returning is a program with other results of its own values; they keep their IDs.
+func returning(f *ir.Func, results []*ir.Value) (*ir.Func, error) {
+	b := ir.NewBuilder(f.Name())
+	env := make([]*ir.Value, f.NumValues())
+	for i, v := range b.ParamsOf(f) {
+		env[i] = v
+	}
+	for _, n := range f.Nodes() {
+		in := make([]*ir.Value, len(n.In()))
+		for i, v := range n.In() {
+			in[i] = env[v.ID()]
+		}
+		restore := b.At(n.Pos())
+		for i, v := range b.Apply(n.Op(), in) {
+			env[n.Out()[i].ID()] = v
+		}
+		restore()
+	}
+	own := make([]*ir.Value, len(results))
+	for i, v := range results {
+		own[i] = env[v.ID()]
+	}
+	return b.Build(own...)
+}
+
+// cutTurn parts the joint program of one turn.
+func (x *section) cutTurn(c *Config, joint *ir.Func, t turn, specs []mesh.Spec) error {
+	var outs, grads []int
+	for i := range x.Out {
+		outs = append(outs, i)
+	}
+	keep := stage.NewKeep(joint, len(x.Weights), c.Between, c.Recompute)
+	name := func(what string) string { return fmt.Sprintf("stage%d.%s", x.number, what) }
+	f, b, err := stage.Cut(joint, [2]string{name("forward"), name("backward")}, outs, keep)
+	if err != nil {
+		return err
+	}
+	add := func(kind pipeline.Kind, p *stage.Part, via []int) error {
+		out, err := x.partition(c, kind, p, via, specs)
+		x.parts[partKey{kind, t}] = out
+		return err
+	}
+	if t == later {
+		if err := add(pipeline.Forward, f, nil); err != nil {
+			return err
+		}
+	}
+	if err := add(pipeline.Backward, b, nil); err != nil || !c.Schedule.Splits() {
+		return err
+	}
+	for i := range x.NumInGrads() {
+		grads = append(grads, i)
+	}
+	all := func(n *ir.Node) bool { _, view := n.Op().(op.Aliaser); return !view }
+	in, w, err := stage.Cut(b.Func, [2]string{name("input"), name("weight")}, grads, all)
+	if err != nil {
+		return err
+	}
+	if err := add(pipeline.Weight, w, b.Values); err != nil {
+		return err
+	}
+	return add(pipeline.Input, in, b.Values)
+}
+
+// partition lays a part on the devices. via, where set, translates its values to those of the joint program.
+func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []int, all []mesh.Spec) (*part, error) {
+	joint := func(id int) int {
+		if via != nil {
+			return via[id]
+		}
+		return id
+	}
+	specs, meshes := make([]mesh.Spec, p.Func.NumValues()), make([]*mesh.Mesh, p.Func.NumValues())
+	for own, id := range p.Values {
+		specs[own], meshes[own] = all[joint(id)], x.meshes[joint(id)]
+	}
+	back := map[int]mesh.Spec{} // gradients of what came in go back as it came
+	for j, r := range x.inGrads() {
+		back[x.Joint.Results()[r].ID()] = x.specs[x.inParam(j)].With()
+	}
+	out := &part{}
+	results := make([]mesh.Spec, len(p.Results))
+	for i, id := range p.Results {
+		id = joint(id)
+		results[i] = all[id]
+		if s, ok := back[id]; ok && kind != pipeline.Forward {
+			results[i] = s
+		}
+		out.results = append(out.results, id)
+	}
+	for _, id := range p.Params {
+		out.params = append(out.params, joint(id))
+	}
+	var err error
+	out.program, err = spmd.Partition(p.Func, specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: meshes, Results: results})
+	return out, err
+}
+
+// outSpecs is how what the stage hands on lies.
+func (x *section) outSpecs() []mesh.Spec {
+	list := make([]mesh.Spec, len(x.Out))
+	for i := range x.Out {
+		list[i] = x.specs[x.Joint.Results()[i].ID()].With()
+	}
+	return slices.Clip(list)
+}
+
+// typesOf is the types of a program's values.
+func typesOf(f *ir.Func) []ir.Type {
+	types := make([]ir.Type, 0, f.NumValues())
+	for _, v := range f.Params() {
+		types = append(types, v.Type())
+	}
+	for _, n := range f.Nodes() {
+		for _, v := range n.Out() {
+			types = append(types, v.Type())
+		}
+	}
+	return types
+}

@@ -1,0 +1,168 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/runtime"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Tensor names a piece of the state that lives from step to step: a weight, or one of the optimizer's slots of it.
+type Tensor struct {
+	Weight int
+	// Slot is -1 for the weight itself.
+	Slot int
+}
+
+// Tensors is all of the state: the weights, then their slots.
+func (s *Step) Tensors() []Tensor {
+	var list []Tensor
+	for i := range s.c.Weights {
+		list = append(list, Tensor{i, -1})
+	}
+	for i := range s.c.Weights {
+		for k := range s.c.Update.Slots(i) {
+			list = append(list, Tensor{i, k})
+		}
+	}
+	return list
+}
+
+// Name is what a tensor of the state is called: its weight's name, or that and the number of the slot.
+func (s *Step) Name(t Tensor) string {
+	if t.Slot < 0 {
+		return s.c.Weights[t.Weight].Name
+	}
+	return fmt.Sprintf("%s.slot%d", s.c.Weights[t.Weight].Name, t.Slot)
+}
+
+// Type is the whole tensor's type.
+func (s *Step) Type(t Tensor) ir.Type {
+	if t.Slot < 0 {
+		return s.c.Weights[t.Weight].Type
+	}
+	return s.c.Update.Slots(t.Weight)[t.Slot]
+}
+
+func (t Tensor) key() bufferKey {
+	if t.Slot < 0 {
+		return bufferKey{kind: weightBuffer, stage: t.Weight}
+	}
+	return bufferKey{kind: slotBuffer, stage: t.Weight, value: t.Slot}
+}
+
+// Layouts is where a tensor lies: on the mesh of its home, and of a weight's copies.
+func (s *Step) Layouts(t Tensor) ([]*mesh.Layout, error) {
+	w, h := s.c.Weights[t.Weight], s.update.homes[t.Weight]
+	ranks, spec := []int{h.rank}, w.Slot
+	if t.Slot < 0 {
+		ranks, spec = append(ranks, h.others...), w.Rest
+	}
+	var list []*mesh.Layout
+	for _, rank := range ranks {
+		l, err := spec.Layout(s.c.Meshes[rank], s.Type(t).Shape)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// part is the number of a device's part of a tensor among its buffers.
+func (r *Runner) part(device int, t Tensor) (int, bool) {
+	key := t.key()
+	for i := range r.tapes[device].buffers {
+		if r.tapes[device].buffers[i].key == key {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// fetch is a device's part of a tensor: shared where the device has it, a copy where it is kept elsewhere.
+func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
+	i, ok := r.part(device, t)
+	m := r.memory[device]
+	if k := slices.Index(m.away, i); ok && k >= 0 {
+		a := array.New(m.arrays[i].DType(), m.arrays[i].Shape()...)
+		return a, m.store.Get(k, a)
+	}
+	if !ok {
+		return array.Array{}, fmt.Errorf("%s: device %d has no part of it", r.Name(t), device)
+	}
+	return m.arrays[i], nil
+}
+
+// Parts is what devices hold of a tensor at its home, by device, shared with them: it must not be read while a step runs.
+func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
+	layouts, err := r.Layouts(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	parts := map[int]array.Array{}
+	for id := range layouts[0].Boxes() {
+		if parts[id], err = r.fetch(id, t); err != nil {
+			return nil, nil, err
+		}
+	}
+	return layouts[0], parts, nil
+}
+
+// Read is a whole tensor, put together.
+func (r *Runner) Read(t Tensor) (array.Array, error) {
+	l, parts, err := r.Parts(t)
+	if err != nil {
+		return array.Array{}, err
+	}
+	return runtime.Gather(l, parts)
+}
+
+// Load fills a tensor on every device that holds some of it. read writes a box of the whole tensor to dst.
+func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) error {
+	layouts, err := r.Layouts(t)
+	if err != nil {
+		return err
+	}
+	for _, l := range layouts {
+		for id, box := range l.Boxes() {
+			if box.Empty() {
+				continue
+			}
+			part, err := r.fetch(id, t)
+			if err == nil {
+				err = read(box, part)
+			}
+			if err == nil {
+				err = r.keep(id, t, part)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", r.Name(t), err)
+			}
+		}
+	}
+	return nil
+}
+
+// keep puts a part that is kept elsewhere there.
+func (r *Runner) keep(device int, t Tensor, part array.Array) error {
+	i, _ := r.part(device, t)
+	if k := slices.Index(r.memory[device].away, i); k >= 0 {
+		return r.memory[device].store.Put(k, part)
+	}
+	return nil
+}
+
+// Write fills a tensor with a whole array.
+func (r *Runner) Write(t Tensor, a array.Array) error {
+	if want := r.Type(t); !ir.TypeOf(a).Equal(want) {
+		return fmt.Errorf("%s: got %v, want %v", r.Name(t), ir.TypeOf(a), want)
+	}
+	return r.Load(t, func(box mesh.Box, dst array.Array) error {
+		array.CopyBox(dst, make([]int, len(box.Size)), a, box.Start, box.Size)
+		return nil
+	})
+}

@@ -1,0 +1,371 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// tape is what one device does in a step: instructions in order, and the memory that passes between them.
+type tape struct {
+	device, rank int
+	code         []instruction
+	buffers      []buffer
+	// slab is the bytes of all buffers that live within a step only.
+	slab int
+}
+
+// instruction is one thing that a device does: it runs a program, or it is one end of a message.
+type instruction struct {
+	// action is what of the schedule it is for; the update's is of kind update.
+	action pipeline.Action
+	kind   instructionKind
+	exe    *cpu.Executable
+	args   []int // buffers
+	out    []int
+	arena  int
+	// peer and tag are those of a message, whose buffer is args[0] or out[0]; a send is over before instruction until.
+	peer, tag, until int
+	// loads bring parts of the batch in before a run.
+	loads []load
+	// away is the buffers that are brought in from a store before a run and go back after it.
+	away []int
+	// copies are made after a run: from a buffer of its own to the one that could not be written while it ran.
+	copies [][2]int
+}
+
+type instructionKind uint8
+
+const (
+	call instructionKind = iota
+	send
+	receive
+)
+
+// load is a part of the batch.
+type load struct {
+	buffer, batch int
+	box           mesh.Box
+}
+
+// buffer is a tensor that passes between instructions. Those of state live on from step to step.
+type buffer struct {
+	key         bufferKey
+	t           ir.Type
+	first, last int
+	// held is when the last message that carries it has arrived.
+	held   int
+	offset int
+	// away is state that is kept elsewhere and brought in for the update.
+	away bool
+}
+
+func (b buffer) persistent() bool { return b.key.kind != dynamic && b.key.kind != scratch && !b.away }
+
+// bufferKey names a buffer: a value of a stage's joint program for a micro-batch, or a piece of state.
+type bufferKey struct {
+	kind bufferKind
+	// stage and micro are of a dynamic value, a sum or a number; stage is the weight of what belongs to a weight.
+	stage, micro, value int
+}
+
+type bufferKind uint8
+
+const (
+	dynamic bufferKind = iota
+	scratch
+	weightBuffer // stage: weight
+	slotBuffer   // stage: weight, value: slot
+	sumBuffer    // stage, value: weight
+	scalarBuffer // value: which
+	seedBuffer
+	reportBuffer // value: which
+)
+
+// taper writes the tape of one device.
+type taper struct {
+	s    *Step
+	t    *tape
+	mesh *mesh.Mesh
+	at   map[bufferKey]int
+	// begun is the stages whose gradients have something to be added to.
+	begun []bool
+}
+
+func (s *Step) newTape(device, rank int) (*tape, error) {
+	w := &taper{s: s, t: &tape{device: device, rank: rank}, mesh: s.c.Meshes[rank], at: map[bufferKey]int{}, begun: make([]bool, s.c.Schedule.Stages)}
+	if err := w.state(); err != nil {
+		return nil, err
+	}
+	for _, a := range s.lowered.Ranks[rank] {
+		if err := w.action(a); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.update(); err != nil {
+		return nil, err
+	}
+	w.t.pack()
+	return w.t, nil
+}
+
+// buffer is the buffer of a key, made where it is new.
+func (w *taper) buffer(k bufferKey, t ir.Type) int {
+	if i, ok := w.at[k]; ok {
+		return i
+	}
+	now := len(w.t.code)
+	w.t.buffers = append(w.t.buffers, buffer{key: k, t: t, first: now, last: now})
+	w.at[k] = len(w.t.buffers) - 1
+	return w.at[k]
+}
+
+// use notes that the next instruction uses a buffer.
+func (w *taper) use(i int) int {
+	b := &w.t.buffers[i]
+	b.last = max(b.last, len(w.t.code))
+	return i
+}
+
+// local is the type of the device's part of a tensor.
+func (w *taper) local(t ir.Type, s mesh.Spec) (ir.Type, error) {
+	l, err := s.Layout(w.mesh, t.Shape)
+	if err != nil {
+		return ir.Type{}, err
+	}
+	shape, _ := l.LocalShape(w.t.device)
+	return ir.Type{DType: t.DType, Shape: shape}, nil
+}
+
+// state makes the buffers of what lives from step to step.
+func (w *taper) state() error {
+	var err error
+	add := func(k bufferKey, t ir.Type, s mesh.Spec) {
+		var local ir.Type
+		if local, err = w.local(t, s); err == nil {
+			w.buffer(k, local)
+		}
+	}
+	for i, weight := range w.s.c.Weights {
+		h := w.s.update.homes[i]
+		if h.rank == w.t.rank || slices.Contains(h.others, w.t.rank) {
+			add(bufferKey{kind: weightBuffer, stage: i}, weight.Type, weight.Rest)
+		}
+		if h.rank == w.t.rank {
+			for k, t := range w.s.c.Update.Slots(i) {
+				add(bufferKey{kind: slotBuffer, stage: i, value: k}, t, weight.Slot)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, x := range w.s.sections[0] {
+		for j, weight := range x.Weights {
+			if x.rank == w.t.rank {
+				add(bufferKey{kind: sumBuffer, stage: x.number, value: weight}, x.Joint.Params()[x.sumParam(j)].Type(), x.sums[j])
+			}
+		}
+	}
+	return err
+}
+
+// section is the stage of an action, for its micro-batch's size.
+func (w *taper) section(stage, micro int) *section {
+	return w.s.sections[w.s.c.Variant[micro]][stage]
+}
+
+func (w *taper) action(a pipeline.Action) error {
+	switch {
+	case a.Kind.Computes():
+		return w.compute(a)
+	case a.Kind.Sends():
+		return w.send(a)
+	}
+	return w.receive(a)
+}
+
+// key is the buffer of a value of a stage's joint program. What a stage of the same rank handed on is taken from it.
+func (w *taper) key(x *section, micro, value int) bufferKey {
+	weights, batch := len(x.Weights), len(x.Batch)
+	switch {
+	case value < weights:
+		return bufferKey{kind: weightBuffer, stage: x.Weights[value]}
+	case value >= x.sumParam(0) && value < len(x.Joint.Params()):
+		return bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[value-x.sumParam(0)]}
+	case x.isLoss() && value == x.inParam(len(x.In)):
+		return bufferKey{kind: seedBuffer}
+	case value >= weights+batch && value < weights+batch+len(x.In):
+		if from, ok := w.neighbour(x, micro, -1); ok {
+			return w.key(from, micro, from.Joint.Results()[value-weights-batch].ID())
+		}
+	}
+	if j, ok := x.sumOf[value]; ok {
+		return bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
+	}
+	for i, g := range x.outGrads() {
+		if value != g {
+			continue
+		}
+		if to, ok := w.neighbour(x, micro, 1); ok {
+			return w.key(to, micro, to.Joint.Results()[to.inGrads()[i]].ID())
+		}
+	}
+	return bufferKey{kind: dynamic, stage: x.number, micro: micro, value: value}
+}
+
+// neighbour is the stage before or after, if it is on the same rank.
+func (w *taper) neighbour(x *section, micro, step int) (*section, bool) {
+	n := x.number + step
+	if n < 0 || n >= w.s.c.Schedule.Stages || w.s.c.Schedule.Place[n] != x.rank {
+		return nil, false
+	}
+	return w.section(n, micro), true
+}
+
+func (w *taper) compute(a pipeline.Action) error {
+	x := w.section(a.Stage, a.Micro)
+	key := partKey{kind: a.Kind}
+	if sums := a.Kind == pipeline.Backward || a.Kind == pipeline.Weight; !w.begun[a.Stage] && (sums || a.Kind == pipeline.Input) {
+		key.turn = first
+		w.begun[a.Stage] = sums
+	}
+	p := x.parts[key]
+	e, err := w.s.compiled(p.program, w.t.device, p.donated(x))
+	if err != nil {
+		return err
+	}
+	in := instruction{action: a, kind: call, exe: e, arena: -1}
+	for k, value := range p.params {
+		key := w.key(x, a.Micro, value)
+		_, here := w.at[key]
+		i := w.use(w.buffer(key, e.Func().Params()[k].Type()))
+		in.args = append(in.args, i)
+		if b := value - len(x.Weights); !here && b >= 0 && b < len(x.Batch) {
+			l, err := w.load(x, value, i)
+			if err != nil {
+				return err
+			}
+			in.loads = append(in.loads, l)
+		}
+	}
+	for k, value := range p.results {
+		to := w.key(x, a.Micro, value)
+		if j, ok := x.gradOf[value]; ok && key.turn == first && a.Kind != pipeline.Input {
+			to = bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
+		}
+		if err := w.result(&in, k, to); err != nil {
+			return fmt.Errorf("step: device %d: %v: value %d: %w", w.t.device, a, value, err)
+		}
+	}
+	w.call(in)
+	return nil
+}
+
+// load is the device's part of what a stage needs of the batch.
+func (w *taper) load(x *section, value, buffer int) (load, error) {
+	l, err := x.specs[value].Layout(w.mesh, x.types[value].Shape)
+	if err != nil {
+		return load{}, err
+	}
+	box, _ := l.Box(w.t.device)
+	return load{buffer: buffer, batch: x.Batch[value-len(x.Weights)] - len(w.s.c.Weights), box: box}, nil
+}
+
+// result gives a result its memory: that of its key, or one of its own where a parameter is there that is read until later.
+func (w *taper) result(in *instruction, k int, key bufferKey) error {
+	t := in.exe.Func().Results()[k].Type()
+	i := w.use(w.buffer(key, t))
+	if got := w.t.buffers[i].t; !got.Equal(t) {
+		return fmt.Errorf("got %v, want %v", t, got)
+	}
+	if p := slices.Index(in.args, i); p >= 0 && !in.exe.MayShare(k, p) && !in.exe.Returns(k, p) {
+		own := w.use(w.buffer(bufferKey{kind: scratch, micro: 1 + k, value: len(w.t.code)}, t))
+		in.copies = append(in.copies, [2]int{own, i})
+		i = own
+	}
+	in.out = append(in.out, i)
+	return nil
+}
+
+// call appends a run of a program, with the memory that it needs while it runs.
+func (w *taper) call(in instruction) {
+	if n := in.exe.Memory().Arena; n > 0 {
+		in.arena = w.use(w.buffer(bufferKey{kind: scratch, value: len(w.t.code)}, bytesType(n)))
+	}
+	w.t.code = append(w.t.code, in)
+}
+
+// donated is the parameters of a part that its results overwrite: the sums of gradients.
+func (p *part) donated(x *section) []int {
+	var list []int
+	for k, value := range p.params {
+		if value >= x.sumParam(0) && value < len(x.Joint.Params()) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// update appends the end of the step.
+func (w *taper) update() error {
+	p := w.s.updateProgram
+	params, results := p.ParamsOf(w.t.device), p.ResultsOf(w.t.device)
+	var donated []int
+	for k, i := range params {
+		if kind := w.s.update.roles[i].kind; kind == roleWeight || kind == roleSlot {
+			donated = append(donated, k)
+		}
+	}
+	e, err := w.s.compiled(p, w.t.device, donated)
+	if err != nil {
+		return err
+	}
+	in := instruction{action: pipeline.Action{Stage: -1}, kind: call, exe: e, arena: -1}
+	for k, i := range params {
+		in.args = append(in.args, w.use(w.buffer(w.role(w.s.update.roles[i]), e.Func().Params()[k].Type())))
+	}
+	for k, i := range results {
+		if err := w.result(&in, k, w.role(w.s.update.results[i])); err != nil {
+			return fmt.Errorf("step: device %d: update: result %d: %w", w.t.device, i, err)
+		}
+	}
+	if w.s.c.Offload != nil {
+		for i := range w.t.buffers {
+			if b := &w.t.buffers[i]; b.key.kind == slotBuffer {
+				b.away, b.first = true, len(w.t.code)
+				in.away = append(in.away, i)
+			}
+		}
+	}
+	w.call(in)
+	return nil
+}
+
+// role is the buffer of a parameter or result of the update.
+func (w *taper) role(r role) bufferKey {
+	switch r.kind {
+	case roleWeight:
+		return bufferKey{kind: weightBuffer, stage: r.weight}
+	case roleSlot:
+		return bufferKey{kind: slotBuffer, stage: r.weight, value: r.index}
+	case roleSum:
+		return bufferKey{kind: sumBuffer, stage: r.stage, value: r.weight}
+	case roleScalar:
+		return bufferKey{kind: scalarBuffer, value: r.index}
+	case roleScale:
+		return bufferKey{kind: seedBuffer}
+	case roleReport:
+		return bufferKey{kind: reportBuffer, value: r.index}
+	}
+	x := w.section(w.s.c.Schedule.Stages-1, r.index)
+	out := 0
+	if r.kind == roleCount {
+		out = 1
+	}
+	return w.key(x, r.index, x.Joint.Results()[out].ID())
+}

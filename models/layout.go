@@ -1,0 +1,118 @@
+package models
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Layout is how the sequences of a batch and the experts lie while a model is trained on several devices that share them.
+// It changes no number; the zero value is for sequences that are whole.
+type Layout struct {
+	// Parts is how many devices share a sequence.
+	Parts int
+	// Context is how attention meets a shared sequence: op.ContextRing, op.ContextUlysses, or empty for whatever costs
+	// least.
+	Context string
+	// Experts is how many devices share the experts of a mixture; from 1 on, tokens travel to their experts, and the inner
+	// values of these are computed again for gradients.
+	Experts int
+	// Capacity, where it is not 0 and Experts are shared, limits how many tokens an expert computes to that many times its
+	// even share: unlike the rest it changes numbers, though not by how many devices there are.
+	Capacity float64
+	// Order is in which order the rows of a sequence are while Loss computes.
+	Order Order
+	// Given says in which order Loss is given ids and labels. Where that is not Order, Loss puts them in order, for which
+	// devices exchange them.
+	Given Order
+}
+
+// Order is an order of the rows of a sequence.
+type Order uint8
+
+// The orders.
+const (
+	// InOrder: as they are.
+	InOrder Order = iota
+	// Zigzag: as op.ZigzagOrder has them, so that all parts have equal work under a causal mask.
+	Zigzag
+)
+
+// Fit is the layout that a model of a shape can be trained under on sequences of a length, with the reason for each thing
+// that it cannot have. heads is how many devices share the heads otherwise, at least 1.
+func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
+	var reasons []string
+	queries, keys, parts := c.Heads, c.KVHeads, max(1, l.Parts)
+	if keys == 0 {
+		keys = queries
+	}
+	if l.Context == op.ContextUlysses && (queries%(heads*parts) != 0 || keys%(heads*parts) != 0) {
+		reasons = append(reasons, fmt.Sprintf("%s of %d devices: %d heads of queries and %d of keys, shared by %d: want multiples of %d: using %s",
+			l.Context, parts, queries, keys, heads, heads*parts, op.ContextRing))
+		l.Context = op.ContextRing
+	}
+	if l.Context == op.ContextUlysses && l.Given == InOrder {
+		l.Order = InOrder // every device has whole sequences: nothing is left to balance
+	}
+	if l.Order == Zigzag && !op.ZigzagFits(parts, seq) {
+		reasons = append(reasons, fmt.Sprintf("zigzag of %d devices: sequence of %d: want a multiple of %d: leaving it in order", parts, seq, 2*parts))
+		l.Order, l.Given = InOrder, InOrder
+	}
+	return l, reasons
+}
+
+// Arrange is the same model, with the same parameters, for sequences that lie so.
+func Arrange(m Model, l Layout) (Model, error) {
+	d, ok := m.(*decoder)
+	if !ok {
+		return nil, fmt.Errorf("models: arrange %T: want a model of this package", m)
+	}
+	if contexts := []string{"", op.ContextRing, op.ContextUlysses}; !slices.Contains(contexts, l.Context) {
+		return nil, fmt.Errorf("models: context %q: want %s or %s", l.Context, op.ContextRing, op.ContextUlysses)
+	}
+	if l.Given == Zigzag && l.Order != Zigzag {
+		return nil, fmt.Errorf("models: sequences are given in zigzag order: want that order in the model, too")
+	}
+	if l.Capacity < 0 || l.Capacity > 0 && l.Experts == 0 {
+		return nil, fmt.Errorf("models: capacity %v of experts that %d devices share: want 0, or more and 1 or more devices", l.Capacity, l.Experts)
+	}
+	if l.Parts < 0 || l.Experts < 0 {
+		return nil, fmt.Errorf("models: %d devices that share a sequence and %d that share experts: want 0 or more", l.Parts, l.Experts)
+	}
+	d = d.over(nn.Sequence{Context: l.Context})
+	d.layout = l
+	for i := range d.blocks {
+		if e, ok := d.blocks[i].mlp.(*nn.MoE); ok && l.Experts > 0 {
+			shared := *e
+			shared.Config.Fused, shared.Config.Capacity = true, l.Capacity
+			d.blocks[i].mlp = &shared
+		}
+	}
+	return d, nil
+}
+
+// over is the model for a stream that lies so.
+func (m *decoder) over(s nn.Sequence) *decoder {
+	d := *m
+	d.sequence = s
+	d.blocks = slices.Clone(m.blocks)
+	for i := range d.blocks {
+		d.blocks[i].attention = d.blocks[i].attention.Over(s)
+	}
+	return &d
+}
+
+// ordered is the model, ids and labels in the order in which Loss computes.
+func (m *decoder) ordered(ids, labels *op.Tensor) (*decoder, *op.Tensor, *op.Tensor) {
+	if m.layout.Order != Zigzag || ids.Err() != nil || labels.Err() != nil || len(ids.Shape()) != 2 {
+		return m, ids, labels
+	}
+	d := m.over(nn.Sequence{Context: m.layout.Context, Zigzag: m.layout.Parts})
+	parts := d.sequence.Parts(ids.Dim(1))
+	if parts == 0 || m.layout.Given == Zigzag {
+		return d, ids, labels
+	}
+	return d, op.ZigzagRows(ids, 1, parts), op.ZigzagRows(labels, 1, parts)
+}

@@ -1,0 +1,28 @@
+package nn
+
+import "github.com/galley-ml/galley/op"
+
+// Sequence is how a sequence that devices share is met and ordered. It changes no number, only who computes what.
+type Sequence struct {
+	// Context is how attention meets it: op.ContextRing, op.ContextUlysses, or empty for whatever costs least.
+	Context string
+	// Zigzag, where it is not 0, is how many parts the sequence has whose rows are in op.ZigzagOrder. A sequence that it
+	// does not fit is in its own order.
+	Zigzag int
+}
+
+// Parts is how many parts a sequence of a length has in zigzag order; 0 is that it is in its own order.
+func (s Sequence) Parts(seq int) int {
+	if !op.ZigzagFits(s.Zigzag, seq) {
+		return 0
+	}
+	return s.Zigzag
+}
+
+// Attender is a layer of attention.
+type Attender interface {
+	// Forward attends within x [batch, seq, width], and to what c holds; a nil c holds nothing.
+	Forward(x *op.Tensor, c *KVCache) *op.Tensor
+	// Over is the same layer, with the same parameters, for sequences that lie so.
+	Over(s Sequence) Attender
+}

@@ -1,0 +1,133 @@
+package op
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// attentionSpan is one stretch of queries against one stretch of keys, where positions come in several: the kernels know
+// of one offset between queries and keys only.
+type attentionSpan[T floats] struct {
+	kernel.Attention[T]
+	whole *kernel.Attention[T]
+	// batch, query and key are where the span begins.
+	batch, query, key int
+}
+
+// eachSpan calls f for the pairs of stretches that see each other, in order.
+func eachSpan[T floats](o attention, a *kernel.Attention[T], queries, keys []int, f func(x *attentionSpan[T])) {
+	if len(queries) == 2 && len(keys) == 2 {
+		if o.sees(queries[0], queries[1], keys[0], keys[1]) {
+			x := &attentionSpan[T]{Attention: *a, whole: a}
+			x.Mask.Offset = queries[0] - keys[0]
+			f(x)
+		}
+		return
+	}
+	for b := range a.Batch {
+		query := 0
+		for i := 0; i < len(queries); i += 2 {
+			key := 0
+			for j := 0; j < len(keys); j += 2 {
+				if o.sees(queries[i], queries[i+1], keys[j], keys[j+1]) {
+					f(newSpan(a, b, [2]int{query, queries[i+1]}, [2]int{key, keys[j+1]}, queries[i]-keys[j]))
+				}
+				key += keys[j+1]
+			}
+			query += queries[i+1]
+		}
+	}
+}
+
+func newSpan[T floats](a *kernel.Attention[T], b int, q, k [2]int, offset int) *attentionSpan[T] {
+	x := &attentionSpan[T]{Attention: *a, whole: a, batch: b, query: q[0], key: k[0]}
+	x.Batch, x.SeqQ, x.SeqK, x.Mask.Offset = 1, q[1], k[1], offset
+	x.Q, x.K, x.V = x.rows(a.Q, a.Dim), x.keyRows(a.K, a.Dim), x.keyRows(a.V, a.DimV)
+	if m := &x.Mask; m.SegmentsQ != nil {
+		m.SegmentsQ, m.SegmentsK = m.SegmentsQ[b*a.SeqQ+q[0]:][:q[1]], m.SegmentsK[b*a.SeqK+k[0]:][:k[1]]
+	}
+	return x
+}
+
+// rows is the span's part of something that the queries have, width elements for each head.
+func (x *attentionSpan[T]) rows(src []T, width int) []T {
+	n := x.Heads * width
+	return src[(x.batch*x.whole.SeqQ+x.query)*n:][:x.Batch*x.SeqQ*n]
+}
+
+// keyRows is the span's part of something that the keys have.
+func (x *attentionSpan[T]) keyRows(src []T, width int) []T {
+	n := x.KVHeads * width
+	return src[(x.batch*x.whole.SeqK+x.key)*n:][:x.Batch*x.SeqK*n]
+}
+
+// isWhole reports whether the span has all queries.
+func (x *attentionSpan[T]) isWhole() bool {
+	return x.Batch == x.whole.Batch && x.SeqQ == x.whole.SeqQ
+}
+
+// stats is the span's part of [batch, heads, seqQ] numbers, a copy unless it is all of them.
+func (x *attentionSpan[T]) stats(src []T) []T {
+	if src == nil || x.isWhole() {
+		return src
+	}
+	part := make([]T, x.Heads*x.SeqQ)
+	for h := range x.Heads {
+		copy(part[h*x.SeqQ:(h+1)*x.SeqQ], src[(x.batch*x.Heads+h)*x.whole.SeqQ+x.query:])
+	}
+	return part
+}
+
+// putStats writes what stats gave back.
+func (x *attentionSpan[T]) putStats(dst, part []T) {
+	if x.isWhole() {
+		return
+	}
+	for h := range x.Heads {
+		copy(dst[(x.batch*x.Heads+h)*x.whole.SeqQ+x.query:], part[h*x.SeqQ:(h+1)*x.SeqQ])
+	}
+}
+
+// attendSpans goes on with out and lse over keys at some positions.
+func attendSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries, keys []int, out, lse []T) {
+	eachSpan(o, a, queries, keys, func(x *attentionSpan[T]) {
+		stats := x.stats(lse)
+		x.Resume(env.Pool, x.rows(out, x.DimV), stats)
+		x.putStats(lse, stats)
+	})
+}
+
+// attendNothing is out and lse before any key.
+func attendNothing[T floats](out, lse []T) {
+	clear(out)
+	for i := range lse {
+		lse[i] = T(math.Inf(-1))
+	}
+}
+
+// backSpans adds to the gradients what queries and keys at some positions give.
+func backSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries, keys []int, g kernel.AttentionGrad[T]) {
+	g.Update = kernel.Accumulate
+	eachSpan(o, a, queries, keys, func(x *attentionSpan[T]) {
+		part := g
+		part.Out, part.DOut = x.rows(g.Out, x.DimV), x.rows(g.DOut, x.DimV)
+		part.LSE, part.DLSE = x.stats(g.LSE), x.stats(g.DLSE)
+		part.DQ, part.DK, part.DV = x.rows(g.DQ, x.Dim), x.keyRows(g.DK, x.Dim), x.keyRows(g.DV, x.DimV)
+		x.Backward(env.Pool, part)
+	})
+}
+
+// spanPairs is how many pairs of a query and a key the mask leaves.
+func (o attention) spanPairs(q, k array.Shape, queries, keys []int) float64 {
+	n := 0.0
+	for i := 0; i < len(queries); i += 2 {
+		for j := 0; j < len(keys); j += 2 {
+			part := o
+			part.Zigzag, part.DynamicOffset, part.Offset = 0, false, queries[i]-keys[j]
+			n += part.pairs(array.Shape{q[0], queries[i+1], q[2]}, array.Shape{k[0], keys[j+1]})
+		}
+	}
+	return n
+}

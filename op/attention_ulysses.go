@@ -1,0 +1,79 @@
+package op
+
+import "github.com/galley-ml/galley/internal/ir"
+
+// ulysses is the devices that share a sequence, on their way to share the heads instead.
+type ulysses struct {
+	joint
+	parts []int
+	me    int
+}
+
+// newUlysses reports whether the devices of a place can share the heads of its keys; dim 1 of those is the sequence.
+func newUlysses(at *Place) (ulysses, bool) {
+	u := ulysses{joint: at.joint(1, 1)}
+	for _, p := range partsOf(u.mesh, at.In[1].Shape[1], u.axes) {
+		u.parts = append(u.parts, p.Size)
+	}
+	u.me = at.along(u.axes)
+	return u, at.LocalIn[1].Shape[2]%len(u.parts) == 0
+}
+
+// sizes is the sizes of the parts of the sequence, nil where they are equal.
+func (u ulysses) sizes() []int {
+	if u.total%len(u.parts) == 0 {
+		return nil
+	}
+	return u.parts
+}
+
+// toHeads makes the sequence, a dim, whole and splits the heads, another.
+func (u ulysses) toHeads(x *Tensor, seq, heads int) *Tensor {
+	return AllToAll(x, u.mesh, u.axes, Exchange{Split: heads, Concat: seq, Parts: u.sizes()})
+}
+
+// toSequence is the way back.
+func (u ulysses) toSequence(x *Tensor, seq, heads int) *Tensor {
+	e := Exchange{Split: seq, Concat: heads, Sizes: u.sizes()}
+	if e.Sizes != nil {
+		e.Own = u.parts[u.me]
+	}
+	return AllToAll(x, u.mesh, u.axes, e)
+}
+
+// whole joins what has no heads: the numbers of segments.
+func (u ulysses) whole(xs []*Tensor) []*Tensor {
+	var out []*Tensor
+	for _, x := range xs {
+		out = append(out, AllGather(x, u.mesh, u.axes, 1, u.sizes()))
+	}
+	return out
+}
+
+// attend is an attention of whole sequences on some of the heads.
+func (u ulysses) attend(o attention, in []*Tensor) []*Tensor {
+	var operands []*Tensor
+	for _, x := range in[:3] {
+		operands = append(operands, u.toHeads(x, 1, 2))
+	}
+	y := ir.Apply(o, append(operands, u.whole(in[3:])...)...)
+	return []*Tensor{u.toSequence(y[0], 1, 2), u.toSequence(y[1], 2, 1)}
+}
+
+// attendBack is its gradient. All that it needs of the result is one number a row, its product with the gradient, which
+// counts as a gradient of lse: the result itself is not sent, and zeros stand for it.
+func (u ulysses) attendBack(o attentionGrad, in []*Tensor) []*Tensor {
+	q, k, v, out, lse, dout, extras := in[0], in[1], in[2], in[3], in[4], in[5], in[o.fixed():]
+	delta := Neg(Transpose(Sum(Mul(wide(dout), wide(out)), -1), 0, 2, 1))
+	if o.LSEGrad {
+		delta = Add(delta, wide(in[6]))
+	}
+	dy := u.toHeads(dout, 1, 2)
+	operands := []*Tensor{u.toHeads(q, 1, 2), u.toHeads(k, 1, 2), u.toHeads(v, 1, 2), ZerosLike(dy), u.toHeads(lse, 2, 1), dy, u.toHeads(delta, 2, 1)}
+	o.LSEGrad = true
+	var grads []*Tensor
+	for _, dx := range ir.Apply(o, append(operands, u.whole(extras)...)...) {
+		grads = append(grads, u.toSequence(dx, 1, 2))
+	}
+	return grads
+}

@@ -1,0 +1,28 @@
+package op
+
+import "github.com/galley-ml/galley/internal/ir"
+
+// Mark is x under a name that plans can speak of: where a stage may begin, what recomputing starts from, how the values
+// between layers should lie. It costs nothing.
+func Mark(x *Tensor, name string) *Tensor { return apply1(mark{Label: name}, x) }
+
+type mark struct {
+	identity
+	Label string
+}
+
+func (mark) Name() string { return "mark" }
+
+// Marked is the name that a node gives to its result, and whether it gives one.
+func Marked(n *ir.Node) (string, bool) {
+	m, ok := n.Op().(mark)
+	return m.Label, ok
+}
+
+// VJP names the gradient after the value: layers.0 has layers.0.grad.
+func (o mark) VJP(_, _, dy []*Tensor) []*Tensor { return []*Tensor{Mark(dy[0], o.Label+".grad")} }
+
+// Fold keeps the op: its name is what it is for.
+func (mark) Fold([]*Tensor) *Tensor { return nil }
+
+func (mark) Samples() []Sample { return []Sample{{Op: mark{Label: "layers.0"}, In: []Arg{f32(5, 7)}}} }

@@ -1,0 +1,85 @@
+package galley
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/step"
+)
+
+// Span is something that a device of a strategy has done: work of the schedule, a collective, the wait for a message.
+type Span = step.Span
+
+// The kinds of spans.
+const (
+	SpanWork     = step.Work
+	SpanExchange = step.Exchange
+	SpanMessage  = step.Message
+)
+
+// DeviceMemory is what a device needs for a step, by part, in bytes.
+type DeviceMemory = step.Memory
+
+// StepPlan is what is known of a training step on many devices before it runs.
+type StepPlan struct {
+	Strategy Strategy
+	// Stages is the layers of each stage, Memory what each device takes, to the byte.
+	Stages int
+	Memory []DeviceMemory
+}
+
+// Plan plans the step for batches of these types: nothing runs and no memory is taken. Whatever is wrong with the strategy
+// for this model, and every collective that would not meet its like, is found here.
+func (t *Trainer) Plan(batch ...Type) (p *StepPlan, err error) {
+	defer recoverBug("plan of the training step", &err)
+	if t.many == nil {
+		return nil, errors.New("plan: the trainer has no strategy")
+	}
+	s, err := t.many.planned(batch)
+	if err != nil {
+		return nil, err
+	}
+	p = &StepPlan{Strategy: t.many.h.s, Stages: t.many.h.schedule.Stages}
+	for d := range s.Devices() {
+		p.Memory = append(p.Memory, s.Memory(d))
+	}
+	return p, nil
+}
+
+// Taken is the bytes that each device of a strategy has taken, which is what Plan said; nil before the first step.
+func (t *Trainer) Taken() []int {
+	if t.many == nil || t.many.runner == nil {
+		return nil
+	}
+	list := make([]int, t.many.runner.Devices())
+	for d := range list {
+		list[d] = t.many.runner.Taken(d)
+	}
+	return list
+}
+
+// Peak is the largest device's memory.
+func (p *StepPlan) Peak() DeviceMemory {
+	var most DeviceMemory
+	for _, m := range p.Memory {
+		if m.Peak() > most.Peak() {
+			most = m
+		}
+	}
+	return most
+}
+
+// String is the plan in one line.
+func (p *StepPlan) String() string {
+	m := p.Peak()
+	var parts []string
+	for _, x := range []struct {
+		name  string
+		bytes int
+	}{{"parameters", m.Weights}, {"gradients", m.Sums}, {"optimizer", m.Slots}, {"step", m.Step}} {
+		parts = append(parts, fmt.Sprintf("%s %s", x.name, bytesText(float64(x.bytes))))
+	}
+	return fmt.Sprintf("%d device(s), %s: each takes at most %d bytes (%s: %s)",
+		len(p.Memory), p.Strategy, m.Peak(), bytesText(float64(m.Peak())), strings.Join(parts, ", "))
+}

@@ -22,6 +22,8 @@ type hybrid struct {
 	s        Strategy
 	meshes   []*mesh.Mesh
 	schedule *pipeline.Schedule
+	// planned is what a plan of layers came to in the last program that was traced.
+	planned *planned
 }
 
 func newHybrid(c TrainerConfig, s Strategy) (*hybrid, error) {
@@ -133,13 +135,12 @@ func (h *hybrid) forward(batch []Type, rows int) (*Program, error) {
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
-	sum, count, ok := op.Quotient(loss)
-	if !ok || len(sum.Shape())+len(count.Shape()) > 0 || dependsOn(count, params) {
-		count = op.Const(loss, float64(rows))
-		sum = op.Mul(loss, count)
-	}
+	sum, count := meanParts(loss, params, rows)
 	f, err := b.Build(sum, count)
 	if err != nil {
+		return nil, err
+	}
+	if f, err = h.shaped(f); err != nil {
 		return nil, err
 	}
 	return pass.Optimize(f)
@@ -158,6 +159,9 @@ func (h *hybrid) cuts(f *Program) ([]string, error) {
 	}
 	if stages == 1 {
 		return nil, nil
+	}
+	if h.planned != nil && h.planned.cuts != nil {
+		return h.planned.cuts, nil
 	}
 	counts := h.s.Layers
 	if counts == nil {
@@ -216,7 +220,7 @@ func (h *hybrid) dataAxes(names ...string) mesh.Axes {
 // parallelism, the tensor axis.
 func (h *hybrid) marks(label string) (mesh.Sharding, bool) {
 	if !nn.IsStream(label) {
-		return mesh.Sharding{}, false
+		return h.planned.marksOf(h.meshes[0], label)
 	}
 	sequence := []string{contextAxis}
 	if h.s.Sequence {

@@ -40,7 +40,15 @@ func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
 	spec := mesh.Whole(len(t.Shape))
 	for _, a := range h.c.Annotations {
 		if a.matches(name) && known(h.meshes[0], a.Sharding.Spec.Used()) {
+			if err := a.Sharding.Spec.Check(h.meshes[0], len(t.Shape)); err != nil {
+				return spec, fmt.Errorf("annotation %s: parameter %q is %v: %w", a, name, t, err)
+			}
 			return a.Sharding.Spec, nil
+		}
+	}
+	if h.planned != nil {
+		if s, ok := h.planned.specs[name]; ok {
+			return onlyAxes(h.meshes[0], s), nil
 		}
 	}
 	for _, r := range hybridPlan {

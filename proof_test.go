@@ -57,7 +57,7 @@ func tryTrial(t *testing.T, c models.Config, dtype array.DType, s *galley.Strate
 	if err != nil {
 		return nil, err
 	}
-	t.Cleanup(tr.Close)
+	t.Cleanup(func() { tr.Close() })
 	return &trial{Trainer: tr, model: m, vocab: c.Vocab, batch: batch}, nil
 }
 

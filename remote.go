@@ -246,8 +246,14 @@ func (t *Trainer) remoteStep(batch []array.Array) (backend.Executable, error) {
 }
 
 // Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params' values are:
-// tensors of s. Otherwise they are there.
+// tensors of s, or of the trainer's own session where s is nil. Otherwise they are there.
 func (t *Trainer) Sync(s *Session) error {
+	if s == nil {
+		s = t.session
+	}
+	if s == nil {
+		return fmt.Errorf("trainer: parameters are on %s: want a session to bring them back to", t.remote.b.Name())
+	}
 	switch {
 	case t.many != nil:
 		return t.syncMany(s)

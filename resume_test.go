@@ -48,7 +48,7 @@ func TestResumeElsewhere(t *testing.T) {
 // firstWeight is the model's first parameter, brought back from its devices.
 func firstWeight(t *testing.T, x *trial) []float64 {
 	t.Helper()
-	if err := x.Sync(); err != nil {
+	if err := x.Sync(nil); err != nil {
 		t.Fatal(err)
 	}
 	a, err := galley.Read(x.model.Params()[0].Value)

@@ -24,6 +24,12 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 	if c.Schedule == nil {
 		c.Schedule = optim.Constant{LR: 1e-3}
 	}
+	if c.Parallel != nil {
+		c.Annotations = slices.Concat(c.Annotations, c.Parallel.Annotations)
+		if c.Strategy == nil {
+			c.Strategy = c.Parallel.Strategy
+		}
+	}
 	return c, nil
 }
 

@@ -59,6 +59,8 @@ type TrainerConfig struct {
 	// them back. Annotations say how parameters lie that the built-in plan does not know.
 	Strategy    *Strategy
 	Annotations []Annotation
+	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
+	Parallel *Parallel
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
 	Watch func(Span)
 }

@@ -18,6 +18,9 @@ type manyDevices struct {
 	types  string
 	runner *step.Runner
 	scale  lossScale
+	// forward is the devices of forward passes, copies the parameters there until training begins.
+	forward *step.ForwardRunner
+	copies  *weightCopies
 	// plan is the step that was planned last, for batches of planTypes.
 	plan      *step.Step
 	planTypes string
@@ -219,6 +222,9 @@ func (t *Trainer) closeMany() error {
 	if t.many.runner != nil {
 		t.many.runner.Close()
 		t.many.runner = nil
+	}
+	if t.many.forward != nil {
+		t.many.forward.Close()
 	}
 	return t.closeSaved()
 }

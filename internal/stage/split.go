@@ -44,6 +44,20 @@ type Config struct {
 
 // Split makes the joint programs of all stages. What depends on no weight is computed in every stage that needs it.
 func Split(f *ir.Func, c Config) ([]*Stage, error) {
+	s, err := newSplitter(f, c)
+	if err != nil {
+		return nil, err
+	}
+	stages := make([]*Stage, len(c.Cuts)+1)
+	for i := range stages {
+		if stages[i], err = s.stage(i); err != nil {
+			return nil, err
+		}
+	}
+	return stages, nil
+}
+
+func newSplitter(f *ir.Func, c Config) (*splitter, error) {
 	if c.Sum == nil {
 		c.Sum = func(weight int) ir.Type { return f.Params()[weight].Type() }
 	}
@@ -55,14 +69,7 @@ func Split(f *ir.Func, c Config) ([]*Stage, error) {
 	}
 	s := &splitter{f: f, c: c}
 	s.place()
-	stages := make([]*Stage, len(c.Cuts)+1)
-	for i := range stages {
-		var err error
-		if stages[i], err = s.stage(i); err != nil {
-			return nil, err
-		}
-	}
-	return stages, nil
+	return s, nil
 }
 
 type splitter struct {
@@ -118,7 +125,21 @@ func (s *splitter) crossing(k int) []*ir.Value {
 
 // stage builds the joint program of stage k.
 func (s *splitter) stage(k int) (*Stage, error) {
-	b := &stageBuilder{s: s, k: k, b: ir.NewBuilder(fmt.Sprintf("stage%d", k)), env: make([]*ir.Value, s.f.NumValues()), out: &Stage{}}
+	b, in, results := s.half(k, fmt.Sprintf("stage%d", k))
+	results = append(results, b.backward(in, results)...)
+	joint, err := b.b.Build(results...)
+	if err != nil {
+		return nil, err
+	}
+	if b.out.Joint, err = pass.Optimize(joint); err != nil {
+		return nil, err
+	}
+	return b.out, nil
+}
+
+// half builds the forward half of stage k: in is what comes from the stage before.
+func (s *splitter) half(k int, name string) (b *stageBuilder, in, results []*ir.Value) {
+	b = &stageBuilder{s: s, k: k, b: ir.NewBuilder(name), env: make([]*ir.Value, s.f.NumValues()), out: &Stage{}}
 	in, out := s.crossing(k-1), s.crossing(k)
 	if k == len(s.c.Cuts) {
 		out = s.f.Results()
@@ -130,19 +151,11 @@ func (s *splitter) stage(k int) (*Stage, error) {
 			b.emit(n)
 		}
 	}
-	results := b.values(out)
+	results = b.values(out)
 	for _, v := range out {
 		b.out.Out = append(b.out.Out, v.ID())
 	}
-	results = append(results, b.backward(in, results)...)
-	joint, err := b.b.Build(results...)
-	if err != nil {
-		return nil, err
-	}
-	if b.out.Joint, err = pass.Optimize(joint); err != nil {
-		return nil, err
-	}
-	return b.out, nil
+	return b, in, results
 }
 
 // stageBuilder builds one joint program.

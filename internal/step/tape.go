@@ -92,12 +92,12 @@ type taper struct {
 	t    *tape
 	mesh *mesh.Mesh
 	at   map[bufferKey]int
-	// begun is the stages whose gradients have something to be added to.
-	begun []bool
+	// first is, for each stage, the micro-batch whose gradients of weights come first: there is nothing to add them to.
+	first []int
 }
 
 func (s *Step) newTape(device, rank int) (*tape, error) {
-	w := &taper{s: s, t: &tape{device: device, rank: rank}, mesh: s.c.Meshes[rank], at: map[bufferKey]int{}, begun: make([]bool, s.c.Schedule.Stages)}
+	w := &taper{s: s, t: &tape{device: device, rank: rank}, mesh: s.c.Meshes[rank], at: map[bufferKey]int{}, first: firstMicros(s.lowered, rank)}
 	if err := w.state(); err != nil {
 		return nil, err
 	}
@@ -111,6 +111,17 @@ func (s *Step) newTape(device, rank int) (*tape, error) {
 	}
 	w.t.pack()
 	return w.t, nil
+}
+
+// firstMicros is, by stage, the micro-batch with which a rank begins to sum gradients.
+func firstMicros(s *pipeline.Schedule, rank int) []int {
+	list := slices.Repeat([]int{-1}, s.Stages)
+	for _, a := range s.Ranks[rank] {
+		if (a.Kind == pipeline.Backward || a.Kind == pipeline.Weight) && list[a.Stage] < 0 {
+			list[a.Stage] = a.Micro
+		}
+	}
+	return list
 }
 
 // buffer is the buffer of a key, made where it is new.
@@ -230,9 +241,8 @@ func (w *taper) neighbour(x *section, micro, step int) (*section, bool) {
 func (w *taper) compute(a pipeline.Action) error {
 	x := w.section(a.Stage, a.Micro)
 	key := partKey{kind: a.Kind}
-	if sums := a.Kind == pipeline.Backward || a.Kind == pipeline.Weight; !w.begun[a.Stage] && (sums || a.Kind == pipeline.Input) {
+	if a.Kind != pipeline.Forward && w.first[a.Stage] == a.Micro {
 		key.turn = first
-		w.begun[a.Stage] = sums
 	}
 	p := x.parts[key]
 	e, err := w.s.compiled(p.program, w.t.device, p.donated(x))

@@ -1,0 +1,129 @@
+package galley
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/galley-ml/galley/internal/step"
+)
+
+// Cost is what a training step takes, known before anything runs.
+type Cost struct {
+	Strategy string
+	Devices  []DeviceCost
+	// Time is how long a step will take, where somebody can tell: see EngineConfig.Estimate.
+	Time time.Duration
+}
+
+// DeviceCost is one device's share.
+type DeviceCost struct {
+	// Weights, Slots and Sums are bytes that live from step to step: the parameters, the optimizer's memory, the gradients.
+	Weights, Slots, Sums int
+	// Step is the bytes that a step needs besides at once: activations, messages, what ops compute with.
+	Step int
+	// Flops counts a multiply-add as two.
+	Flops float64
+	// Sent is the bytes that leave for other devices, in so many collectives and messages between stages.
+	Sent                  float64
+	Collectives, Messages int
+}
+
+// Memory is all bytes of a device at once: what training then takes, to the byte.
+func (d DeviceCost) Memory() int { return d.Weights + d.Slots + d.Sums + d.Step }
+
+// Memory is that of the device that needs most.
+func (c *Cost) Memory() int {
+	most := 0
+	for _, d := range c.Devices {
+		most = max(most, d.Memory())
+	}
+	return most
+}
+
+// Flops and Sent are those of all devices.
+func (c *Cost) Flops() (sum float64) {
+	for _, d := range c.Devices {
+		sum += d.Flops
+	}
+	return sum
+}
+
+// Sent is the bytes that pass between devices.
+func (c *Cost) Sent() (sum float64) {
+	for _, d := range c.Devices {
+		sum += d.Sent
+	}
+	return sum
+}
+
+// Write prints a line for each device; equal ones share a line.
+func (c *Cost) Write(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %s at most on a device, %.3g flops and %s between devices a step", c.Strategy, bytesText(float64(c.Memory())), c.Flops(), bytesText(c.Sent()))
+	if c.Time > 0 {
+		fmt.Fprintf(w, ", %v", c.Time)
+	}
+	fmt.Fprint(w, "\n\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "DEVICES\tWEIGHTS\tOPTIMIZER\tGRADIENTS\tSTEP\tMEMORY\tFLOPS\tSENT\tCOLLECTIVES\tMESSAGES")
+	for i := 0; i < len(c.Devices); {
+		j := i
+		for j+1 < len(c.Devices) && c.Devices[j+1] == c.Devices[i] {
+			j++
+		}
+		name, d := fmt.Sprint(i), c.Devices[i]
+		if j > i {
+			name = fmt.Sprintf("%d-%d", i, j)
+		}
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%.4g\t%.0f\t%d\t%d\n", name, d.Weights, d.Slots, d.Sums, d.Step, d.Memory(), d.Flops, d.Sent, d.Collectives, d.Messages)
+		i = j + 1
+	}
+	return t.Flush()
+}
+
+// Cost plans a step for batches of these types and tells what it takes. Nothing runs, and no memory for tensors is taken.
+func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
+	defer recoverBug("cost of a step", &err)
+	if t.many == nil {
+		return t.costOfOne(batch)
+	}
+	s, err := t.many.planned(batch)
+	if err != nil {
+		return nil, err
+	}
+	return costOf(t.many.h.s.String(), s), nil
+}
+
+func costOf(name string, s *step.Step) *Cost {
+	c := &Cost{Strategy: name}
+	for i := range s.Devices() {
+		m, l := s.Memory(i), s.Load(i)
+		c.Devices = append(c.Devices, DeviceCost{
+			Weights: m.Weights, Slots: m.Slots, Sums: m.Sums, Step: m.Step,
+			Flops: l.Flops, Sent: l.Sent, Collectives: l.Collectives, Messages: l.Messages,
+		})
+	}
+	return c
+}
+
+// costOfOne is that of a trainer without a strategy.
+func (t *Trainer) costOfOne(batch []Type) (*Cost, error) {
+	key := fmt.Sprint(batch)
+	e := t.exes[key]
+	if e == nil {
+		var err error
+		if e, err = t.compile(batch); err != nil {
+			return nil, err
+		}
+		t.exes[key] = e
+	}
+	var d DeviceCost
+	for _, p := range t.c.Params {
+		d.Weights += p.Type.Bytes()
+		d.Slots += p.Type.Bytes() * t.c.Optimizer.Slots()
+	}
+	d.Step = e.Memory().Peak() - d.Weights - d.Slots
+	d.Flops = step.LoadOf(e.Func()).Flops
+	return &Cost{Strategy: Strategy{}.String(), Devices: []DeviceCost{d}}, nil
+}

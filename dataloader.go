@@ -1,0 +1,73 @@
+package galley
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/mesh"
+)
+
+// ShardDims is the mesh axis that splits the rows of a batch: one for all of its tensors, or one for each. An empty name, or
+// none at all, copies the tensor to every device.
+type ShardDims []string
+
+// ShardedLoader is a loader whose batches lie on meshes. As a Loader it still gives whole ones, which ToStatic and Engine split
+// by their strategy.
+type ShardedLoader struct {
+	Loader
+	world  *World
+	meshes []*mesh.Mesh
+	dims   ShardDims
+}
+
+// ShardDataLoader lays the batches of a loader on meshes: all on one, or each tensor of a batch on its own, such as inputs where
+// a pipeline begins and labels where it ends.
+func ShardDataLoader(w *World, l Loader, meshes []*mesh.Mesh, dims ShardDims) (*ShardedLoader, error) {
+	if len(meshes) == 0 {
+		return nil, fmt.Errorf("shard data loader: want a mesh for all tensors of a batch, or one for each")
+	}
+	if len(dims) > 1 && len(meshes) > 1 && len(dims) != len(meshes) {
+		return nil, fmt.Errorf("shard data loader: %d meshes and %d axes: want one axis, or as many as meshes", len(meshes), len(dims))
+	}
+	s := &ShardedLoader{Loader: l, world: w, meshes: meshes, dims: dims}
+	for i := range max(len(meshes), len(dims)) {
+		m, axis := s.at(i)
+		if _, ok := m.Axis(axis); axis != "" && !ok {
+			return nil, fmt.Errorf("shard data loader: mesh %v has no axis %q: want one of its axes, or none", m, axis)
+		}
+	}
+	return s, nil
+}
+
+// at is the mesh of tensor i of a batch and the axis that splits it.
+func (s *ShardedLoader) at(i int) (m *mesh.Mesh, axis string) {
+	m = s.meshes[min(i, len(s.meshes)-1)]
+	if len(s.dims) > 0 {
+		axis = s.dims[min(i, len(s.dims)-1)]
+	}
+	return m, axis
+}
+
+// Tensors is batch i as eager tensors on the meshes.
+func (s *ShardedLoader) Tensors(i int) ([]*Tensor, error) {
+	batch, err := s.Batch(i)
+	if err != nil {
+		return nil, err
+	}
+	if n := max(len(s.meshes), len(s.dims)); n > 1 && n != len(batch) {
+		return nil, fmt.Errorf("shard data loader: %d meshes and %d axes for a batch of %d tensors: want one, or one for each", len(s.meshes), len(s.dims), len(batch))
+	}
+	var out []*Tensor
+	for k, a := range batch {
+		m, axis := s.at(k)
+		spec := mesh.Whole(len(a.Shape()))
+		if axis != "" && len(spec.Dims) > 0 {
+			spec.Dims[0] = mesh.On(axis)
+		}
+		x := Lay(s.world.Tensor(a), m, spec)
+		if x.Err() != nil {
+			return nil, fmt.Errorf("shard data loader: batch %d: tensor %d: %w", i, k, x.Err())
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}

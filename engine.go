@@ -1,0 +1,199 @@
+package galley
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/optim"
+)
+
+// EngineConfig says what an engine trains and how.
+type EngineConfig struct {
+	// Model is what is trained; one that Parallelize made brings its plan, its optimizer and its strategy.
+	Model Model
+	// Loss is what is made small; nil is the model's own, if it is a LossModel.
+	Loss Loss
+	// Optimizer's zero value is AdamW with its defaults.
+	Optimizer optim.Optimizer
+	// Schedule is the learning rate; nil is the optimizer's, or a constant 1e-3.
+	Schedule optim.Schedule
+	// ClipNorm limits the norm of all gradients together; 0 does not.
+	ClipNorm float64
+	// Metrics are computed by Evaluate, besides the loss.
+	Metrics []Metric
+	// Strategy spreads training, evaluation and prediction over devices; nil is one.
+	Strategy *Strategy
+	// Annotations say how parameters lie that neither a plan nor the built-in one knows.
+	Annotations []Annotation
+	// Mode is how a step runs on one device.
+	Mode Mode
+	// Callbacks are told what every Fit does.
+	Callbacks []Callback
+	// Estimate, where set, tells Cost how long a step takes.
+	Estimate func(c *Cost) time.Duration
+}
+
+// Engine trains a model, evaluates it and predicts with it, all on the same devices.
+type Engine struct {
+	config  EngineConfig
+	trainer *Trainer
+	eval    *evaluation
+	predict *Forward
+	// sample is how many samples have been trained on.
+	sample int64
+}
+
+// NewEngine makes an engine. Close ends its devices.
+func NewEngine(c EngineConfig) (*Engine, error) {
+	model, t, err := modelConfig("engine", c.Model, c.Loss, c.Optimizer, c.Strategy)
+	if err != nil {
+		return nil, err
+	}
+	if _, own := ownLoss(model); c.Loss == nil && !own {
+		return nil, fmt.Errorf("engine: want a loss, such as galley.CrossEntropy")
+	}
+	if c.Schedule != nil {
+		t.Schedule = c.Schedule
+	}
+	if c.ClipNorm != 0 {
+		t.ClipNorm = c.ClipNorm
+	}
+	t.Annotations, t.Mode = append(t.Annotations, c.Annotations...), c.Mode
+	e := &Engine{config: c}
+	if e.trainer, err = NewTrainer(t); err != nil {
+		return nil, err
+	}
+	e.eval = newEvaluation(e.trainer, model, c.Loss, c.Metrics)
+	e.predict = e.trainer.NewForward(func(batch []*Tensor) []*Tensor { return model.Forward(batch...) })
+	return e, nil
+}
+
+// Trainer is what trains the model.
+func (e *Engine) Trainer() *Trainer { return e.trainer }
+
+// Params is the model's parameters, with the values that training has given them.
+func (e *Engine) Params() ([]*nn.Param, error) { return e.config.Model.Params(), e.trainer.Sync(nil) }
+
+// Close ends the devices.
+func (e *Engine) Close() { e.trainer.Close() }
+
+// DataLoader deals out a dataset in batches that the strategy can cut.
+func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error) {
+	if e.trainer.many != nil && c.Batch > 0 {
+		if _, err := e.trainer.many.h.rows(c.Batch); err != nil {
+			return nil, err
+		}
+	}
+	return data.NewLoader(d, c)
+}
+
+// Prepare plans and compiles training steps for batches of these types, and tells what they take. Nothing runs. A Fit that
+// follows begins at once.
+func (e *Engine) Prepare(batch ...Type) (*Cost, error) {
+	c, err := e.trainer.Cost(batch...)
+	if err != nil {
+		return nil, err
+	}
+	if e.config.Estimate != nil {
+		c.Time = e.config.Estimate(c)
+	}
+	return c, nil
+}
+
+// Cost is what a training step on batches of these types takes: memory to the byte, operations, communication and, where the
+// engine has an Estimate, time.
+func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(batch...) }
+
+// Run does with one batch what a phase says.
+func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r Result, err error) {
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
+	switch phase {
+	case Training:
+		r.Metrics, err = e.step(batch)
+		r.Loss = r.Metrics.Loss
+	case Evaluating:
+		r.Loss, err = e.eval.batch(ctx, batch)
+	case Predicting:
+		r.Outputs, err = e.predict.Run(ctx, batch...)
+	default:
+		err = fmt.Errorf("engine: phase %d: want Training, Evaluating or Predicting", phase)
+	}
+	return r, err
+}
+
+// step trains on one batch and counts its rows.
+func (e *Engine) step(batch []array.Array) (Metrics, error) {
+	m, err := e.trainer.Step(batch...)
+	if err == nil && len(batch) > 0 && len(batch[0].Shape()) > 0 {
+		e.sample += int64(batch[0].Shape()[0])
+	}
+	return m, err
+}
+
+// Evaluate is the loss and the metrics over the first batches of a loader; 0 takes all of an epoch.
+func (e *Engine) Evaluate(ctx context.Context, l Loader, batches int) (Evaluation, error) {
+	n, err := countOf("evaluate", l, batches)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	e.eval.sums = nil
+	for i := range n {
+		b, err := l.Batch(i)
+		if err != nil {
+			return Evaluation{}, fmt.Errorf("evaluate: batch %d: %w", i, err)
+		}
+		if err := e.eval.add(ctx, b); err != nil {
+			return Evaluation{}, fmt.Errorf("evaluate: batch %d: %w", i, err)
+		}
+	}
+	return e.eval.result(e.trainer.Steps()), nil
+}
+
+// Predict is what the model answers to each of the first batches of a loader; 0 takes all of an epoch. Labels are not looked at.
+func (e *Engine) Predict(ctx context.Context, l Loader, batches int) iter.Seq2[[]array.Array, error] {
+	return func(yield func([]array.Array, error) bool) {
+		n, err := countOf("predict", l, batches)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for i := range n {
+			out, err := e.predictBatch(ctx, l, i)
+			if !yield(out, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (e *Engine) predictBatch(ctx context.Context, l Loader, i int) ([]array.Array, error) {
+	b, err := l.Batch(i)
+	if err != nil {
+		return nil, fmt.Errorf("predict: batch %d: %w", i, err)
+	}
+	out, err := e.predict.Run(ctx, b[:inputsOf(e.config.Model, len(b))]...)
+	if err != nil {
+		return nil, fmt.Errorf("predict: batch %d: %w", i, err)
+	}
+	return out, nil
+}
+
+// countOf is how many batches of a loader to take.
+func countOf(who string, l Loader, batches int) (int, error) {
+	switch {
+	case l == nil || l.Len() == 0:
+		return 0, fmt.Errorf("%s: loader has no batches: make one with data.NewLoader or data.Tokens", who)
+	case batches < 0:
+		return 0, fmt.Errorf("%s: %d batches: want 0 for all, or more", who, batches)
+	case batches == 0:
+		return l.Len(), nil
+	}
+	return batches, nil
+}

@@ -1,0 +1,286 @@
+package galley_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+func newEngine(t *testing.T, s *galley.Strategy, calls ...galley.Callback) *galley.Engine {
+	t.Helper()
+	perplexity := galley.Metric{Name: "perplexity", Finish: math.Exp, Compute: func(outputs, labels []*galley.Tensor) (sum, count *galley.Tensor) {
+		ones := op.Cast(op.GreaterEqual(labels[0], op.ZerosLike(labels[0])), outputs[0].DType())
+		return op.Mul(galley.CrossEntropy(outputs, labels), op.Sum(ones)), op.Sum(ones)
+	}}
+	e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(smallModel(t, device(t))), Loss: galley.CrossEntropy, Optimizer: optim.AdamW{WeightDecay: 0.1},
+		Schedule: optim.Constant{LR: 1e-2}, ClipNorm: 1, Metrics: []galley.Metric{galley.Accuracy(), perplexity}, Strategy: s, Callbacks: calls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+var engineStrategies = []*galley.Strategy{nil, {DP: 2, TP: 2, PP: 2, Micro: 4}, {DP: 3, Micro: 2, Zero: 3}, {CP: 2}, {PP: 2, Schedule: "zbv", Micro: 4, Recompute: "full"}}
+
+func TestEngineFit(t *testing.T) {
+	wantLosses, wantEval, wantLogits := plain(t)
+	var want galley.Evaluation
+	for _, s := range engineStrategies {
+		t.Run(fmt.Sprint(s), func(t *testing.T) {
+			e := newEngine(t, s)
+			h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: apiSteps})
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, "losses", h.Losses(), wantLosses)
+			r, err := e.Run(t.Context(), galley.Evaluating, batchOf(t, windows(t), 9)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, "evaluation", []float64{r.Loss}, []float64{wantEval})
+			got, err := e.Evaluate(t.Context(), windows(t), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want.Values == nil {
+				want = got
+			}
+			near(t, "metrics", values(got), values(want))
+			if a, err := got.Value("accuracy"); err != nil || a <= 0 || a >= 1 || math.Abs(got.Values[1].Value-math.Exp(got.Loss)) > 1e-9 {
+				t.Errorf("evaluation is %+v, %v", got, err)
+			}
+			for out, err := range e.Predict(t.Context(), offset{windows(t), 9}, 1) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				near(t, "logits", out[0].Float64s(), wantLogits.Float64s())
+			}
+		})
+	}
+}
+
+func values(e galley.Evaluation) []float64 {
+	list := []float64{e.Loss}
+	for _, v := range e.Values {
+		list = append(list, v.Value)
+	}
+	return list
+}
+
+// offset is a loader that begins later.
+type offset struct {
+	galley.Loader
+	first int
+}
+
+func (o offset) Batch(i int) ([]array.Array, error) { return o.Loader.Batch(o.first + i) }
+
+// recorder notes what it is told.
+type recorder struct {
+	galley.CallbackBase
+	told []string
+}
+
+func (r *recorder) note(what string, p *galley.Progress) error {
+	r.told = append(r.told, fmt.Sprintf("%s%d", what, p.Step))
+	return nil
+}
+
+func (r *recorder) OnBegin(p *galley.Progress) error      { return r.note("begin", p) }
+func (r *recorder) OnEpochBegin(p *galley.Progress) error { return r.note("epoch", p) }
+func (r *recorder) OnStep(p *galley.Progress) error       { return r.note("step", p) }
+func (r *recorder) OnEvaluate(p *galley.Progress) error   { return r.note("evaluate", p) }
+func (r *recorder) OnSave(p *galley.Progress) error       { return r.note("save", p) }
+func (r *recorder) OnEpochEnd(p *galley.Progress) error   { return r.note("end-epoch", p) }
+func (r *recorder) OnEnd(p *galley.Progress) error        { return r.note("end", p) }
+
+func TestCallbacks(t *testing.T) {
+	r := &recorder{}
+	var log bytes.Buffer
+	e := newEngine(t, nil, r)
+	h, err := e.Fit(t.Context(), short{windows(t), 2}, galley.FitConfig{Epochs: 2, Valid: windows(t), ValidBatches: 1, SaveDir: t.TempDir(), SaveEvery: 3, Log: &log, LogEvery: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "begin0 epoch0 step1 step2 evaluate2 end-epoch2 epoch2 step3 save3 step4 evaluate4 save4 end-epoch4 end4"
+	if got := strings.Join(r.told, " "); got != want {
+		t.Errorf("told\n%s\nwant\n%s", got, want)
+	}
+	if len(h.Steps) != 4 || len(h.Evaluations) != 2 || h.Evaluations[1].Step != 4 {
+		t.Errorf("history is %+v", h)
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 7 || !strings.HasPrefix(lines[0], "step 1/4  epoch 1/2  loss ") || !strings.Contains(lines[2], "evaluation  loss") || !strings.Contains(lines[2], "accuracy") {
+		t.Errorf("log is\n%s", log.String())
+	}
+	// A second fit goes on.
+	if h, err = e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1}); err != nil || h.Steps[0].Step != 4 {
+		t.Errorf("second fit: %+v, %v", h, err)
+	}
+}
+
+// short is a loader of fewer batches.
+type short struct {
+	galley.Loader
+	n int
+}
+
+func (s short) Len() int { return s.n }
+
+func TestEarlyStop(t *testing.T) {
+	e := newEngine(t, nil)
+	h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 20, Valid: windows(t), ValidEvery: 1, ValidBatches: 1, Callbacks: []galley.Callback{&galley.EarlyStop{Patience: 1, MinDelta: 100}}})
+	if err != nil || len(h.Steps) != 3 {
+		t.Errorf("took %d steps, %v: want 3: one that is best and two that are not better", len(h.Steps), err)
+	}
+	_, err = e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1, Valid: windows(t), Callbacks: []galley.Callback{&galley.EarlyStop{Metric: "bleu"}}})
+	if err == nil || !strings.Contains(err.Error(), `no metric "bleu": want one of [loss accuracy perplexity]`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// canceller cancels a fit after a step.
+type canceller struct {
+	galley.CallbackBase
+	after  int
+	cancel context.CancelFunc
+}
+
+func (c *canceller) OnStep(p *galley.Progress) error {
+	if p.Step == c.after {
+		c.cancel()
+	}
+	return nil
+}
+
+// TestResume cancels a fit and goes on under other strategies: together the losses are those of a fit that was left alone.
+func TestResume(t *testing.T) {
+	h, err := newEngine(t, nil).Fit(t.Context(), windows(t), galley.FitConfig{Steps: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, dir := h.Losses(), t.TempDir()
+	var got []float64
+	for i, s := range []*galley.Strategy{nil, {DP: 2, PP: 2, Zero: 1}, {TP: 2}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := newEngine(t, s)
+		h, err := e.Fit(ctx, windows(t), galley.FitConfig{Steps: 6, SaveDir: dir, Resume: true, Callbacks: []galley.Callback{&canceller{after: 2 * (i + 1), cancel: cancel}}})
+		if i < 2 && !errors.Is(err, context.Canceled) || i == 2 && err != nil {
+			t.Fatalf("run %d: %v", i, err)
+		}
+		got = append(got, h.Losses()...)
+		cancel()
+	}
+	near(t, "losses", got, want)
+	// Load and evaluate under yet another strategy, without a step.
+	var losses []float64
+	for _, s := range []*galley.Strategy{nil, {DP: 2, PP: 2, Micro: 4}} {
+		e := newEngine(t, s)
+		r, err := e.Load(dir)
+		if err != nil || r.Step != 6 || r.Sample != 48 {
+			t.Fatalf("loaded %+v, %v", r, err)
+		}
+		v, err := e.Evaluate(t.Context(), windows(t), 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses = append(losses, v.Loss)
+	}
+	near(t, "evaluation", losses[1:], losses[:1])
+	if slices.Contains(want, losses[0]) {
+		t.Error("a checkpoint loaded nothing")
+	}
+}
+
+func TestEngineSave(t *testing.T) {
+	dir := t.TempDir()
+	e := newEngine(t, &galley.Strategy{DP: 2})
+	if _, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Save(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	want, err := e.Params()
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := newEngine(t, nil)
+	if _, err := two.Load(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := two.Params()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		x, y := read(t, want[i].Value), read(t, got[i].Value)
+		near(t, want[i].Name, y.Float64s(), x.Float64s())
+	}
+}
+
+func read(t *testing.T, x *galley.Tensor) array.Array {
+	t.Helper()
+	a, err := galley.Read(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestPrepare(t *testing.T) {
+	e := newEngine(t, &galley.Strategy{DP: 2, TP: 2, PP: 2})
+	c, err := e.Prepare(typesOf(batchOf(t, windows(t), 0))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Trainer().Steps() != 0 || len(c.Devices) != 8 || c.Memory() == 0 || c.Flops() == 0 || c.Sent() == 0 {
+		t.Errorf("cost is %+v", c)
+	}
+	var out bytes.Buffer
+	if err := c.Write(&out); err != nil || !strings.Contains(out.String(), "0-3") || !strings.Contains(out.String(), "4-7") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+func TestEngineRefuses(t *testing.T) {
+	if _, err := galley.NewEngine(galley.EngineConfig{}); err == nil || !strings.Contains(err.Error(), "engine: model has no parameters") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := galley.NewEngine(galley.EngineConfig{Model: net(device(t).NewSession())}); err == nil || !strings.Contains(err.Error(), "want a loss") {
+		t.Errorf("got %v", err)
+	}
+	e := newEngine(t, &galley.Strategy{Micro: 4})
+	for want, c := range map[string]galley.FitConfig{
+		"leave one of them out": {Steps: 1, Epochs: 1}, "need SaveDir": {Resume: true}, "Keep is -1: want 0 or more": {Keep: -1},
+	} {
+		if _, err := e.Fit(t.Context(), windows(t), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if _, err := e.Fit(t.Context(), nil, galley.FitConfig{}); err == nil || !strings.Contains(err.Error(), "data.NewLoader") {
+		t.Errorf("got %v", err)
+	}
+	ds, err := data.Rows(array.New(array.I32, 6, 4), array.New(array.I32, 6, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.DataLoader(ds, data.LoaderConfig{Batch: 3}); err == nil || !strings.Contains(err.Error(), "want micro=3 or a batch of 4") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := e.DataLoader(ds, data.LoaderConfig{Batch: 6}); err != nil {
+		t.Error(err)
+	}
+}

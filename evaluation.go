@@ -1,0 +1,133 @@
+package galley
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Metric is a number that tells how good a model is: the quotient of two sums over all batches. It is computed where the model
+// is, so that only two numbers leave the devices.
+type Metric struct {
+	Name string
+	// Compute is a batch's share: a sum, and what it is divided by, both scalars.
+	Compute func(outputs, labels []*Tensor) (sum, count *Tensor)
+	// Finish, where set, is applied to the quotient at the end.
+	Finish func(x float64) float64
+}
+
+// Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does not count.
+func Accuracy() Metric {
+	return Metric{Name: "accuracy", Compute: func(outputs, labels []*Tensor) (*Tensor, *Tensor) {
+		logits := outputs[0]
+		best, label, count := op.ArgMax(logits, -1), labels[0], logits.DType().Compute()
+		right := op.Cast(op.Equal(op.Cast(best, label.DType()), label), count)
+		counts := op.Cast(op.GreaterEqual(label, op.ZerosLike(label)), count)
+		return op.Sum(op.Mul(right, counts)), op.Sum(counts)
+	}}
+}
+
+// evaluation is a model's loss and metrics, summed over batches.
+type evaluation struct {
+	forward *Forward
+	metrics []Metric
+	sums    []float64
+}
+
+func newEvaluation(t *Trainer, model Model, loss Loss, metrics []Metric) *evaluation {
+	return &evaluation{metrics: metrics, forward: t.NewForward(func(batch []*Tensor) []*Tensor {
+		n := inputsOf(model, len(batch))
+		params := nn.Values(model.Params())
+		var outputs []*Tensor
+		var l *Tensor
+		if loss != nil || len(metrics) > 0 {
+			outputs = model.Forward(batch[:n]...)
+		}
+		if loss != nil {
+			l = loss(outputs, batch[n:])
+		} else {
+			l = lossOfModel(model, nil)(batch)
+		}
+		if l == nil || l.Err() != nil || len(l.Shape()) > 0 {
+			return []*Tensor{checkedLoss(l, params)}
+		}
+		sum, count := meanParts(l, params, batch[0].Dim(0))
+		list := []*Tensor{sum, count}
+		for _, m := range metrics {
+			s, c := m.Compute(outputs, batch[n:])
+			list = append(list, s, c)
+		}
+		return list
+	})}
+}
+
+// add evaluates one more batch.
+func (e *evaluation) add(ctx context.Context, batch []array.Array) (err error) {
+	defer recoverBug("evaluation", &err)
+	sums, err := e.forward.sums(ctx, batch)
+	if err != nil {
+		return err
+	}
+	if e.sums == nil {
+		e.sums = make([]float64, len(sums))
+	}
+	for i, x := range sums {
+		e.sums[i] += x
+	}
+	return nil
+}
+
+// batch is the loss of one batch.
+func (e *evaluation) batch(ctx context.Context, batch []array.Array) (float64, error) {
+	e.sums = nil
+	if err := e.add(ctx, batch); err != nil {
+		return 0, err
+	}
+	return e.sums[0] / e.sums[1], nil
+}
+
+// Evaluation is how good a model is on some batches.
+type Evaluation struct {
+	// Step is how many training steps came before.
+	Step int
+	Loss float64
+	// Values is the metrics, in their order.
+	Values []MetricValue
+}
+
+// MetricValue is a metric and what it came to.
+type MetricValue struct {
+	Name  string
+	Value float64
+}
+
+// Value is the loss or a metric by name.
+func (e Evaluation) Value(name string) (float64, error) {
+	if name == "" || name == "loss" {
+		return e.Loss, nil
+	}
+	names := []string{"loss"}
+	for _, v := range e.Values {
+		if v.Name == name {
+			return v.Value, nil
+		}
+		names = append(names, v.Name)
+	}
+	return 0, fmt.Errorf("evaluation: no metric %q: want one of %v", name, names)
+}
+
+// result is the quotients of all sums so far.
+func (e *evaluation) result(step int) Evaluation {
+	out := Evaluation{Step: step, Loss: e.sums[0] / e.sums[1]}
+	for i, m := range e.metrics {
+		x := e.sums[2+2*i] / e.sums[3+2*i]
+		if m.Finish != nil {
+			x = m.Finish(x)
+		}
+		out.Values = append(out.Values, MetricValue{m.Name, x})
+	}
+	return out
+}

@@ -1,0 +1,49 @@
+package galley
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+)
+
+// forwardPasses is what happens to the program of the loss before its gradient is taken.
+func (c TrainerConfig) forwardPasses() []func(*Program) (*Program, error) {
+	var list []func(*Program) (*Program, error)
+	if c.Backend != nil {
+		// One large product feeds an accelerator better than three; the host's caches gain nothing.
+		list = append(list, pass.Join)
+	}
+	if c.Compute != array.Invalid {
+		list = append(list, func(p *Program) (*Program, error) { return pass.Autocast(p, c.Compute) })
+	}
+	return list
+}
+
+// rewrittenLoss traces the loss by itself, passes it through and applies the result to the tensors, eager or traced.
+func (c TrainerConfig) rewrittenLoss(passes []func(*Program) (*Program, error), params, batch []*Tensor) *Tensor {
+	args := slices.Concat(params, batch)
+	b := ir.NewBuilder("loss")
+	in := make([]*Tensor, len(args))
+	for i, a := range args {
+		if a.Err() != nil {
+			return a
+		}
+		in[i] = b.Param(a.Name(), a.Type())
+	}
+	loss := c.plainLoss(in[:len(params)], in[len(params):])
+	if loss == nil || loss.Err() != nil {
+		return loss
+	}
+	p, err := b.Build(loss)
+	for _, rewrite := range passes {
+		if err == nil {
+			p, err = rewrite(p)
+		}
+	}
+	if err != nil {
+		return ir.Invalid(args[0].Scope(), err)
+	}
+	return p.Replay(args[0].Scope(), append(args, p.Captures()...), nil)[0]
+}

@@ -1,0 +1,300 @@
+package galley
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// planMark begins the marks that a plan puts into a program: a hook's number follows, or a cut's.
+const (
+	planMark = "plan."
+	cutMark  = "plan.cut."
+)
+
+// planned is a plan applied to a traced program.
+type planned struct {
+	program *Program
+	// cuts is the marks with which stages begin.
+	cuts []string
+	// specs is how weights lie, by name, and shardings how marked values do, by the hooks' numbers.
+	specs     map[string]mesh.Spec
+	shardings []mesh.Sharding
+}
+
+// apply marks where a plan says something of a program, and finds what its sides of weights are there.
+func (p *Parallel) apply(f *Program) (*planned, error) {
+	a := &planner{f: f, plan: p}
+	a.read()
+	out := &planned{specs: map[string]mesh.Spec{}}
+	for _, s := range p.splits {
+		if err := a.split(s, out.specs); err != nil {
+			return nil, err
+		}
+	}
+	marks := make([]spot, 0, len(p.hooks))
+	for i, h := range p.hooks {
+		s, err := a.spot(h.layer, h.at)
+		if err != nil {
+			return nil, err
+		}
+		sharding, err := h.of(s.value)
+		if err != nil {
+			return nil, err
+		}
+		s.label = planMark + strconv.Itoa(i)
+		marks, out.shardings = append(marks, s), append(out.shardings, sharding)
+	}
+	cuts, err := a.cuts()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range cuts {
+		out.cuts = append(out.cuts, c.label)
+		if c.value != nil {
+			marks = append(marks, c)
+		}
+	}
+	out.program, err = rewriteMarks(f, marks)
+	return out, err
+}
+
+// planner finds layers in a program: the nodes from the first to the last that read a parameter below a layer's name.
+type planner struct {
+	f    *Program
+	plan *Parallel
+	// readers is, by node, the names of the parameters that it reads.
+	readers [][]string
+}
+
+func (a *planner) read() {
+	names := map[*ir.Value]string{}
+	for _, v := range a.f.Params() {
+		names[v] = v.Name()
+	}
+	for _, n := range a.f.Nodes() {
+		var list []string
+		for _, v := range n.In() {
+			if name := names[v]; name != "" && !strings.HasPrefix(name, "batch") {
+				list = append(list, name)
+			}
+		}
+		a.readers = append(a.readers, list)
+	}
+}
+
+// span is the first and the last node of a layer.
+func (a *planner) span(layer string) (first, last int, err error) {
+	first = -1
+	for i, names := range a.readers {
+		if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, layer+".") }) {
+			if first < 0 {
+				first = i
+			}
+			last = i
+		}
+	}
+	if first < 0 {
+		return 0, 0, fmt.Errorf("parallelize: layer %q: the model does not use it: leave it out of the plan", layer)
+	}
+	return first, last, nil
+}
+
+// spot is a value that gets a mark, and the nodes that take the marked value in its place.
+type spot struct {
+	value       *ir.Value
+	label       string
+	first, last int
+	made        map[*ir.Value]*ir.Value
+}
+
+// marked is v with the mark, which is made once.
+func (s *spot) marked(v *ir.Value) *ir.Value {
+	if s.made == nil {
+		s.made = map[*ir.Value]*ir.Value{}
+	}
+	if s.made[v] == nil {
+		s.made[v] = op.Mark(v, s.label)
+	}
+	return s.made[v]
+}
+
+// of is the sharding that a hook asks for a value: what it says, or rows by the data axes and sequences by the context's.
+func (h hook) of(v *ir.Value) (mesh.Sharding, error) {
+	rank := len(v.Shape())
+	if h.sharding.Spec.Dims == nil {
+		s := mesh.Whole(rank)
+		s.Dims[0] = append(mesh.On(dataAxis), mesh.On(expertAxis)...)
+		if rank > 2 {
+			s.Dims[1] = mesh.On(contextAxis)
+		}
+		return mesh.Closed(s), nil
+	}
+	if got := len(h.sharding.Spec.Dims); got != rank {
+		return mesh.Sharding{}, fmt.Errorf("parallelize: layer %q: %s speaks of %d dims: the value there is %v: want %d", h.layer, h.sharding, got, v.Type(), rank)
+	}
+	return h.sharding, nil
+}
+
+func (a *planner) spot(layer string, at hookSide) (spot, error) {
+	first, last, err := a.span(layer)
+	if err != nil {
+		return spot{}, err
+	}
+	if at == atOutput {
+		return spot{value: a.f.Nodes()[last].Out()[0], first: last + 1, last: len(a.f.Nodes())}, nil
+	}
+	for _, v := range a.f.Nodes()[first].In() {
+		if v.Node() != nil || strings.HasPrefix(v.Name(), "batch") {
+			return spot{value: v, first: first, last: last}, nil
+		}
+	}
+	return spot{}, fmt.Errorf("parallelize: layer %q has no input: its first op reads parameters only", layer)
+}
+
+// split finds a side of a weight where it is first used.
+func (a *planner) split(s weightSplit, specs map[string]mesh.Spec) error {
+	if _, said := specs[s.weight]; said {
+		return nil
+	}
+	at := slices.IndexFunc(a.readers, func(names []string) bool { return slices.Contains(names, s.weight) })
+	if at < 0 {
+		return nil // it lies as it likes
+	}
+	n := a.f.Nodes()[at]
+	k := slices.IndexFunc(n.In(), func(v *ir.Value) bool { return v.Name() == s.weight })
+	var types []Type
+	for _, v := range n.In() {
+		types = append(types, v.Type())
+	}
+	rule, err := n.Op().(op.Op).Rule(types).Parse()
+	if err != nil {
+		return err
+	}
+	if len(rule.In) == 0 {
+		return fmt.Errorf("parallelize: %s: %s does not say how it can be split: annotate %q by ParallelPlan.Annotations", n.Pos(), n.Op().Name(), s.weight)
+	}
+	spec := mesh.Whole(2)
+	for d, factors := range rule.In[k] {
+		inResult := slices.ContainsFunc(rule.Out[0], func(out []byte) bool { return slices.Equal(out, factors) })
+		if inResult == (s.side == columns) && spec.IsWhole() {
+			spec.Dims[d] = mesh.On(s.axis)
+		}
+	}
+	specs[s.weight] = spec
+	if s.bias != "" {
+		specs[s.bias] = mesh.Split(mesh.On(s.axis))
+	}
+	return nil
+}
+
+// cuts is where stages begin, in order. A layer's mark that the model has there is taken; otherwise the value gets one.
+func (a *planner) cuts() ([]spot, error) {
+	var list []spot
+	for i, p := range a.plan.points {
+		first, last, err := a.span(p.Layer)
+		if err != nil {
+			return nil, err
+		}
+		c, ok := a.markNear(first, last, p.At)
+		if !ok {
+			side := atOutput
+			if p.At == Beginning {
+				side = atInput
+			}
+			if c, err = a.spot(p.Layer, side); err != nil {
+				return nil, err
+			}
+			c.label, c.last = cutMark+strconv.Itoa(i), len(a.f.Nodes())
+		}
+		list = append(list, c)
+	}
+	slices.SortStableFunc(list, func(x, y spot) int { return cmp.Compare(x.first, y.first) })
+	for i := range list[:max(0, len(list)-1)] {
+		if list[i].first == list[i+1].first {
+			return nil, fmt.Errorf("parallelize: two split points are at one place, %s: want one", a.f.Nodes()[list[i].first].Pos())
+		}
+	}
+	return list, nil
+}
+
+// markNear is the mark of a layer's begin next to a layer, with no other parameter read in between.
+func (a *planner) markNear(first, last int, at SplitAt) (spot, bool) {
+	i, step := last+1, 1
+	if at == Beginning {
+		i, step = first-1, -1
+	}
+	for ; i >= 0 && i < len(a.readers) && len(a.readers[i]) == 0; i += step {
+		if label, ok := op.Marked(a.f.Nodes()[i]); ok {
+			if _, layer := nn.LayerOf(label); layer {
+				return spot{label: label, first: i}, true
+			}
+		}
+	}
+	return spot{}, false
+}
+
+// rewriteMarks is a program with marks put in.
+func rewriteMarks(f *Program, marks []spot) (*Program, error) {
+	at := -1
+	return f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+		at++
+		in = slices.Clone(in)
+		for i, v := range n.In() {
+			for k := range marks {
+				m := &marks[k]
+				if m.value == v && m.first <= at && at <= m.last {
+					in[i] = m.marked(in[i])
+				}
+			}
+		}
+		return b.Apply(n.Op(), in)
+	})
+}
+
+// marksOf is the sharding that a mark of a plan asks for, or of its gradient; axes that the devices lack are left out.
+func (p *planned) marksOf(m *mesh.Mesh, label string) (mesh.Sharding, bool) {
+	if p == nil {
+		return mesh.Sharding{}, false
+	}
+	number, ok := strings.CutPrefix(strings.TrimSuffix(label, ".grad"), planMark)
+	i, err := strconv.Atoi(number)
+	if !ok || err != nil || i >= len(p.shardings) {
+		return mesh.Sharding{}, false
+	}
+	s := p.shardings[i]
+	return mesh.Sharding{Spec: onlyAxes(m, s.Spec), Freedom: s.Freedom}, true
+}
+
+// onlyAxes is a Spec without the axes that a mesh lacks.
+func onlyAxes(m *mesh.Mesh, s mesh.Spec) mesh.Spec {
+	out := mesh.Whole(len(s.Dims))
+	for d, axes := range s.Dims {
+		for _, x := range axes {
+			if a, ok := m.Axis(x.Axis); ok && a.Size > 1 {
+				out.Dims[d] = append(out.Dims[d], x)
+			}
+		}
+	}
+	return out
+}
+
+// shaped is a traced program with what the plan asks put in; without a plan it is the program.
+func (h *hybrid) shaped(f *Program) (*Program, error) {
+	if h.c.Parallel == nil {
+		return f, nil
+	}
+	p, err := h.c.Parallel.apply(f)
+	if err != nil {
+		return nil, err
+	}
+	h.planned = p
+	return p.program, nil
+}

@@ -1,0 +1,138 @@
+package galley_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// megatron is the plan that people write for a transformer.
+func megatron() []galley.LayerPlan {
+	return []galley.LayerPlan{
+		galley.On("model.embed_tokens", galley.RowWise{}),
+		galley.On("*.self_attn.[qkv]_proj", galley.ColWise{}),
+		galley.On("*.self_attn.o_proj", galley.RowWise{}),
+		galley.On("*.mlp.gate_proj", galley.ColWise{}), galley.On("*.mlp.up_proj", galley.ColWise{}),
+		galley.On("*.mlp.down_proj", galley.RowWise{}),
+	}
+}
+
+func TestParallelize(t *testing.T) {
+	sequence := append(megatron(),
+		galley.On("model.embed_tokens", galley.SequenceParallelBegin{}),
+		galley.On("*.self_attn", galley.SequenceParallelDisable{}), galley.On("*.mlp", galley.SequenceParallelDisable{}),
+		galley.On("model.norm", galley.SequenceParallelEnd{}))
+	for name, p := range map[string]galley.ParallelPlan{
+		"tp2":       {Strategy: galley.Strategy{TP: 2}, Layers: megatron()},
+		"dp2 tp2":   {Strategy: galley.Strategy{DP: 2, TP: 2, Zero: 1}, Layers: megatron()},
+		"one":       {Layers: megatron()},
+		"sequence":  {Strategy: galley.Strategy{TP: 2}, Layers: sequence},
+		"gathered":  {Strategy: galley.Strategy{TP: 2, DP: 2}, Layers: []galley.LayerPlan{galley.On("*.up_proj", galley.ColWise{Gather: true}), galley.On("model.embed_tokens", galley.ColWise{})}},
+		"prepared":  {Strategy: galley.Strategy{TP: 2, DP: 2}, Layers: []galley.LayerPlan{galley.On("*.mlp", galley.PrepareInput{Sharding: "@[dp,_,tp]"}, galley.PrepareOutput{Sharding: "@[dp,tp,_]"}), galley.On("*.input_layernorm", galley.SequenceParallelEnable{})}},
+		"annotated": {Strategy: galley.Strategy{TP: 2}, Annotations: annotations(t, "*.q_proj.weight=@[_,tp]")},
+		"split": {Strategy: galley.Strategy{PP: 3, TP: 2, Micro: 4}, Layers: megatron(),
+			Split: []galley.SplitPoint{{Layer: "model.layers.2"}, {Layer: "model.layers.1", At: galley.Beginning}}},
+		"split inside": {Strategy: galley.Strategy{PP: 2}, Split: []galley.SplitPoint{{Layer: "model.layers.1.self_attn"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model, err := galley.Parallelize(galley.Language(smallModel(t, device(t))), adamW(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := galley.ToStatic(model, windows(t), galley.CrossEntropy, model.Optimizer, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			checkStatic(t, d)
+		})
+	}
+}
+
+func annotations(t *testing.T, texts ...string) (list []galley.Annotation) {
+	t.Helper()
+	for _, text := range texts {
+		a, err := galley.ParseAnnotation(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// TestParallelizeOwnModel plans a network of one's own, without marks: weights are split and its stages cut by layers' names.
+func TestParallelizeOwnModel(t *testing.T) {
+	build := func(d *galley.Device) galley.Model {
+		in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 5, DType: array.F64})
+		up, down, head := nn.NewLinear(in.At("up"), 6, 10), nn.NewConv1D(in.At("down"), 10, 6), nn.NewLinear(in.At("head"), 6, 3)
+		return galley.ModelFunc(in.Params(), func(x []*galley.Tensor) []*galley.Tensor {
+			return []*galley.Tensor{head.Forward(op.Add(x[0], down.Forward(op.Tanh(up.Forward(x[0])))))}
+		})
+	}
+	x, y := array.New(array.F64, 8, 6), array.New(array.F64, 8, 3)
+	for i := range x.Len() {
+		x.Set(i, float64(i*i%13)/7-1)
+	}
+	for i := range y.Len() {
+		y.Set(i, float64(i%5)/3)
+	}
+	losses := func(p *galley.ParallelPlan) (list []float64) {
+		model := build(device(t))
+		if p != nil {
+			var err error
+			if model, err = galley.Parallelize(model, nil, *p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d, err := galley.ToStatic(model, nil, galley.MeanSquares, optim.SGD{Momentum: 0.9}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		for range 4 {
+			r, err := d.Run(t.Context(), x, y)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, r.Loss, r.Metrics.GradNorm)
+		}
+		return list
+	}
+	want := losses(nil)
+	plan := []galley.LayerPlan{galley.On("up", galley.ColWise{}), galley.On("down", galley.RowWise{})}
+	for _, p := range []galley.ParallelPlan{
+		{Strategy: galley.Strategy{TP: 2}, Layers: plan}, {Strategy: galley.Strategy{TP: 3, DP: 2, Zero: 3}, Layers: plan},
+		{Strategy: galley.Strategy{PP: 3, Micro: 4}, Split: []galley.SplitPoint{{Layer: "up"}, {Layer: "head", At: galley.Beginning}}},
+	} {
+		near(t, p.Strategy.String(), losses(&p), want)
+	}
+}
+
+func TestParallelizeRefuses(t *testing.T) {
+	model := galley.Language(smallModel(t, device(t)))
+	for _, c := range []struct {
+		p    galley.ParallelPlan
+		want string
+	}{
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.attention.q_proj", galley.ColWise{})}}, "matches no layer: want one like model.layers.0.self_attn.q_proj"},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.q_proj[", galley.ColWise{})}}, "syntax error"},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.mlp", galley.ColWise{})}}, "no weight of its own"},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("model.norm", galley.ColWise{})}}, "want a matrix"},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.q_proj", galley.ColWise{Axis: "mp"})}}, "want tp"},
+		{galley.ParallelPlan{Annotations: annotations(t, "wte.weight=@[tp,_]")}, "matches no parameter"},
+		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 2}, Split: []galley.SplitPoint{{Layer: "layers.1"}}}, `no such layer: want one like`},
+		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 4}, Split: []galley.SplitPoint{{Layer: "model.layers.1"}}}, "want 3 split points"},
+		{galley.ParallelPlan{Strategy: galley.Strategy{DP: 3, EP: 2}}, "does not divide"},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.mlp", galley.PrepareInput{Sharding: "@[dp"})}}, "layer \"model.layers.0.mlp\""},
+	} {
+		if _, err := galley.Parallelize(model, nil, c.p); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}

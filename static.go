@@ -1,0 +1,172 @@
+package galley
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/optim"
+)
+
+// Phase is what a DistModel does with a batch.
+type Phase uint8
+
+// Training changes the parameters and tells the loss; evaluating only tells the loss; predicting tells what the model answers.
+const (
+	Training Phase = iota
+	Evaluating
+	Predicting
+)
+
+func (p Phase) String() string { return [...]string{"training", "evaluating", "predicting"}[p] }
+
+// DistModel is a model compiled for the devices of a strategy, one program for each phase.
+type DistModel struct {
+	model   Model
+	trainer *Trainer
+	phase   Phase
+	trains  bool
+	eval    *evaluation
+	predict *Forward
+}
+
+// ToStatic compiles a model, written as for one device, for the devices of a strategy; nil is one device. The loader's first batch
+// tells the types: nothing is taken from it. A nil loss is the model's own, if it is a LossModel;
+// without any it only predicts, and without an optimizer it does not train.
+// Layers that Parallelize planned lie as planned. Close ends the devices.
+func ToStatic(model Model, loader Loader, loss Loss, optimizer optim.Optimizer, s *Strategy) (*DistModel, error) {
+	model, c, err := modelConfig("to static", model, loss, optimizer, s)
+	if err != nil {
+		return nil, err
+	}
+	_, own := ownLoss(model)
+	own = own || loss != nil
+	d := &DistModel{model: model, trains: own && c.Optimizer != nil}
+	if d.trainer, err = NewTrainer(c); err != nil {
+		return nil, err
+	}
+	d.predict = d.trainer.NewForward(func(batch []*Tensor) []*Tensor { return model.Forward(batch...) })
+	if own {
+		d.eval = newEvaluation(d.trainer, model, loss, nil)
+	}
+	d.phase = Predicting
+	if d.trains {
+		d.phase = Training
+	} else if own {
+		d.phase = Evaluating
+	}
+	if loader == nil {
+		return d, nil
+	}
+	if err := d.compile(loader); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// compile plans the first phase for the loader's batches, so that mistakes are told before anything runs.
+func (d *DistModel) compile(loader Loader) error {
+	batch, err := loader.Batch(0)
+	if err != nil {
+		return fmt.Errorf("to static: first batch: %w", err)
+	}
+	if !d.trains {
+		return nil
+	}
+	if d.trainer.many != nil {
+		return d.trainer.start(batch)
+	}
+	_, err = d.trainer.compiled(batch)
+	return err
+}
+
+// modelConfig is a model as its strategy trains it, and a trainer's config for it.
+func modelConfig(who string, model Model, loss Loss, optimizer optim.Optimizer, s *Strategy) (Model, TrainerConfig, error) {
+	device, err := deviceOf(who, model)
+	if err != nil {
+		return nil, TrainerConfig{}, err
+	}
+	c := TrainerConfig{Device: device, Params: model.Params(), Strategy: s, Loss: noLoss}
+	if p, ok := model.(*Parallel); ok {
+		c.Parallel = p
+		if s == nil {
+			c.Strategy = p.Strategy
+		}
+		if optimizer == nil {
+			optimizer = p.Optimizer
+		}
+	}
+	if optimizer != nil {
+		if err := optimizerOf(optimizer).configure(&c); err != nil {
+			return nil, c, err
+		}
+	}
+	model = under(model, c.Strategy)
+	if _, own := ownLoss(model); own || loss != nil {
+		c.Loss = lossOfModel(model, loss)
+	}
+	return model, c, nil
+}
+
+// noLoss stands for the loss of a model that does not train.
+func noLoss([]*Tensor) *Tensor { return nil }
+
+// Train, Eval and Predict say what Run does from now on.
+func (d *DistModel) Train() error {
+	if !d.trains {
+		return fmt.Errorf("static model: it cannot train: give ToStatic a loss and an optimizer")
+	}
+	d.phase = Training
+	return nil
+}
+
+// Eval lets Run tell the loss and change nothing.
+func (d *DistModel) Eval() error {
+	if d.eval == nil {
+		return fmt.Errorf("static model: it cannot be evaluated: give ToStatic a loss")
+	}
+	d.phase = Evaluating
+	return nil
+}
+
+// Predict lets Run tell what the model answers; batches have inputs only.
+func (d *DistModel) Predict() { d.phase = Predicting }
+
+// Phase is what Run does.
+func (d *DistModel) Phase() Phase { return d.phase }
+
+// Result is what Run tells of a batch: the loss, or what the model answers where it predicts.
+type Result struct {
+	Loss float64
+	// Metrics is of a training step, Outputs of a prediction.
+	Metrics Metrics
+	Outputs []array.Array
+}
+
+// Run does with one batch what the phase says.
+func (d *DistModel) Run(ctx context.Context, batch ...array.Array) (r Result, err error) {
+	if err := ctx.Err(); err != nil {
+		return r, err
+	}
+	switch d.phase {
+	case Training:
+		r.Metrics, err = d.trainer.Step(batch...)
+		r.Loss = r.Metrics.Loss
+	case Evaluating:
+		r.Loss, err = d.eval.batch(ctx, batch)
+	case Predicting:
+		r.Outputs, err = d.predict.Run(ctx, batch...)
+	}
+	return r, err
+}
+
+// Params is the model's parameters, with the values that training has given them.
+func (d *DistModel) Params() ([]*nn.Param, error) { return d.model.Params(), d.trainer.Sync(nil) }
+
+// Trainer is what trains the model.
+func (d *DistModel) Trainer() *Trainer { return d.trainer }
+
+// Close ends the devices.
+func (d *DistModel) Close() { d.trainer.Close() }

@@ -30,7 +30,7 @@ func (e *Estimator) Exact(s Strategy) (Estimate, error) {
 		if n == 0 {
 			out.Parts.Bubble = e.closed(&s, t, micros, busiest)
 		} else {
-			span, err := e.simulate(&s, t, n)
+			span, err := e.simulateHeld(&s, t, n, &out)
 			if err != nil {
 				return Estimate{}, err
 			}
@@ -42,6 +42,49 @@ func (e *Estimator) Exact(s Strategy) (Estimate, error) {
 	out.Low, out.High = out.Step*(1-spread), out.Step*(1+spread)
 	out.MFU = e.w.Model.FlopsPerToken(e.w.Seq) * e.w.Tokens() / (out.Step * e.peak())
 	return out, nil
+}
+
+// simulateHeld is simulate with what ranks hold: where chunks are of unlike length, the most that is held at a time may be more than
+// their number says.
+func (e *Estimator) simulateHeld(s *Strategy, t *stages, n int, out *Estimate) (float64, error) {
+	g, err := e.order(scheduleKey{s.schedule(), s.PP, s.VPP, n})
+	if err != nil {
+		return 0, err
+	}
+	sim := e.simulators.Get().(*simulation)
+	defer e.simulators.Put(sim)
+	sim.costs(e, t)
+	kept := make([]float64, s.PP) // of one micro-batch
+	for c := range t.chunks {
+		bytes := e.chunkActivations(s, &t.chunks[c]) * (1 - s.Offload.Activations)
+		sim.c.Activation = append(sim.c.Activation, bytes)
+		kept[rankOf(s, c)] += bytes
+	}
+	line, err := sim.Run(g.schedule, &sim.c)
+	sim.c.Activation = sim.c.Activation[:0]
+	if err != nil {
+		return 0, err
+	}
+	for r := range out.Stages {
+		if more := line.PeakBytes[r] - out.Stages[r].InFlight*kept[r]; more > 1e-9*line.PeakBytes[r] {
+			out.hold(r, more)
+		}
+	}
+	return line.Makespan, nil
+}
+
+// hold adds to the activations of a rank.
+func (out *Estimate) hold(rank int, bytes float64) {
+	st := &out.Stages[rank]
+	slack := st.Memory.Slack / st.Memory.Allocated()
+	st.Memory.Activations += bytes
+	st.Memory.Slack += slack * bytes
+	if st.Memory.Total() > st.Limit {
+		out.Fits = false
+	}
+	if st.Memory.Total() > out.Memory.Total() {
+		out.Memory = st.Memory
+	}
 }
 
 // The most pairs of chunk and micro-batch that Exact simulates in full, and in rounds.

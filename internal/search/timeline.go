@@ -64,7 +64,11 @@ func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error
 			out.Tail = append(out.Tail, x)
 		}
 	}
-	for r, st := range est.Stages {
+	least, err := e.Least(s) // as if chunks were alike: what they hold beyond that, the timeline says
+	if err != nil {
+		return nil, err
+	}
+	for r, st := range least.Stages {
 		out.Held = append(out.Held, st.Memory.Total()-st.InFlight*kept[r])
 	}
 	return out, nil

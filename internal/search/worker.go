@@ -116,12 +116,10 @@ func (w *worker) share(x plan.Strategy, f family) {
 func (w *worker) relieve(first Plan, f family) {
 	x := first.Strategy
 	lines := w.s.space.reliefs(x)
-	if first.Estimate.Fits {
-		if p, ok := w.settle(first, f); ok {
-			w.longer(first, p, lines[0], f)
-		}
+	if first.Estimate.Fits && w.descend(x, first, lines[0], 0, f) {
 		return
 	}
+	first.Estimate.Fits = false
 	deepest := -1 // whether computing all again, with as much offloaded as goes together with it, is enough: not asked yet
 	for i, line := range lines {
 		at, p := 0, first
@@ -149,8 +147,28 @@ func (w *worker) relieve(first Plan, f family) {
 				continue
 			}
 		}
-		if settled, ok := w.settle(p, f); ok {
+		w.descend(x, p, line, at, f)
+	}
+}
+
+// descend settles a strategy with the relief at a place of a line, or where the simulated schedule holds more than was thought, with
+// the next that fits; it reports whether any does, or whether none is fast enough.
+func (w *worker) descend(x plan.Strategy, p Plan, line []relief, at int, f family) bool {
+	for {
+		settled, ok := w.settle(p, f)
+		if !ok {
+			return true
+		}
+		if settled.Estimate.Fits {
 			w.longer(p, settled, line[at:], f)
+			return true
+		}
+		for ok = false; !ok; {
+			if at++; at >= len(line) {
+				return false
+			}
+			p, ok = w.least(x, line[at])
+			ok = ok && p.Estimate.Fits
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestCostIsTrue(t *testing.T) {
 		family string
 		s      Strategy
 	}{
-		{"llama", Strategy{DP: 2}}, {"llama", Strategy{TP: 2}}, {"llama", Strategy{PP: 2, Micro: 4}}, {"llama", Strategy{DP: 2, TP: 2, PP: 2, Zero: 1}}, {"llama", Strategy{DP: 2, Zero: 3, Recompute: "full"}},
+		{"llama", Strategy{DP: 2}}, {"llama", Strategy{TP: 2}}, {"llama", Strategy{PP: 2, Micro: 4}}, {"llama", Strategy{DP: 2, TP: 2, PP: 2, Zero: 1}}, {"llama", Strategy{DP: 2, Zero: 3, Recompute: "full"}}, {"llama", Strategy{DP: 2, TP: 2, Zero: 3, Overlap: true}},
 		{"llama", Strategy{DP: 2, AMP: "bf16"}}, {"llama", Strategy{PP: 2, AMP: "f16"}}, {"llama", Strategy{DP: 2, Zero: 1, Offload: "optimizer"}}, {"llama", Strategy{CP: 2}}, {"llama", Strategy{CP: 2, TP: 2, Context: "ulysses"}},
 		{"mixtral", Strategy{DP: 2, EP: 2}}, {"mixtral", Strategy{EP: 2, TP: 2, PP: 2}}, {"gpt2", Strategy{TP: 2, PP: 2, Sequence: true}},
 	} {

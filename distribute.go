@@ -68,7 +68,7 @@ type DistributeConfig struct {
 	Params, Results map[int]mesh.Sharding
 	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is returned as the
 	// parameter lies. StepNext is that of a training step.
-	Next   map[int]int
+	Next map[int]int
 	// Choice is what decides about the rest.
 	Choice Choice
 	Strict Strictness

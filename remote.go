@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/op"
 )
@@ -34,6 +35,11 @@ type remote struct {
 func newRemoteTrainer(c TrainerConfig) (t *Trainer, err error) {
 	if c.Mode == Eager {
 		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode, Static)
+	}
+	switch c.Recompute {
+	case "", "none", "selective", "full":
+	default:
+		return nil, fmt.Errorf("trainer: recompute is %q: want none, selective or full", c.Recompute)
 	}
 	r := &remote{b: c.Backend, exes: map[string]backend.Executable{}}
 	if err := r.placeParams(c); err != nil {
@@ -216,6 +222,11 @@ func (t *Trainer) stepRemote(batch []array.Array) (Metrics, error) {
 	return p.Wait()
 }
 
+// recomputes is the policy of a step on a backend.
+func (c TrainerConfig) recomputes() stage.Recompute {
+	return map[string]stage.Recompute{"selective": stage.RecomputeSelective, "full": stage.RecomputeFull}[c.Recompute]
+}
+
 // remoteStep is the compiled step for batches of these types.
 func (t *Trainer) remoteStep(batch []array.Array) (backend.Executable, error) {
 	var types []Type
@@ -229,6 +240,9 @@ func (t *Trainer) remoteStep(batch []array.Array) (backend.Executable, error) {
 	p, err := TraceStep(t.c, types...)
 	if err == nil {
 		p, err = pass.Optimize(p)
+	}
+	if err == nil {
+		p, err = recomputed(p, len(t.c.Params), t.c.recomputes())
 	}
 	if err != nil {
 		return nil, err

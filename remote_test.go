@@ -2,6 +2,7 @@ package galley_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/galley-ml/galley"
@@ -92,5 +93,58 @@ func TestTrainerComputesInBF16(t *testing.T) {
 		if same {
 			t.Errorf("%v: nothing was computed in bf16", mode)
 		}
+	}
+}
+
+// TestRecomputeOnBackend: computing again changes no loss and saves memory.
+func TestRecomputeOnBackend(t *testing.T) {
+	d := galley.CPU(galley.Config{Threads: 2})
+	defer d.Close()
+	want, _ := tinyCurve(t, d, galley.TrainerConfig{Backend: d.Backend()}, 3)
+	for _, policy := range []string{"selective", "full"} {
+		got, _ := tinyCurve(t, d, galley.TrainerConfig{Backend: d.Backend(), Recompute: policy}, 3)
+		for i := range want {
+			if got[i] != want[i] {
+				t.Errorf("%s: losses %v, want %v", policy, got, want)
+			}
+		}
+	}
+	if _, err := galley.NewTrainer(galley.TrainerConfig{Backend: d.Backend(), Recompute: "half", Params: []*nn.Param{{}}, Loss: func([]*op.Tensor) *op.Tensor { return nil }}); err == nil || !strings.Contains(err.Error(), `recompute is "half"`) {
+		t.Errorf("got %v, want an error that names the word", err)
+	}
+}
+
+// TestSameLossesOnAccelerator: the same program gives the same losses on the host and on an accelerator.
+func TestSameLossesOnAccelerator(t *testing.T) {
+	b, err := galley.XLA(galley.XLAConfig{})
+	if err != nil {
+		t.Skipf("no accelerator: %v", err)
+	}
+	defer b.Close()
+	d := galley.CPU(galley.Config{})
+	defer d.Close()
+	for _, c := range []struct {
+		name  string
+		c     galley.TrainerConfig
+		limit float64
+	}{
+		{"f32", galley.TrainerConfig{}, 1e-4},
+		{"bf16", galley.TrainerConfig{Compute: array.BF16}, 2e-2},
+		{"selective", galley.TrainerConfig{Recompute: "selective"}, 1e-4},
+		{"full", galley.TrainerConfig{Recompute: "full"}, 1e-4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want, _ := tinyCurve(t, d, galley.TrainerConfig{Compute: c.c.Compute}, 20)
+			c.c.Backend = b
+			got, _ := tinyCurve(t, d, c.c, 20)
+			worst := 0.0
+			for i := range want {
+				worst = max(worst, math.Abs(got[i]-want[i]))
+			}
+			t.Logf("20 losses from %.4f to %.4f, largest difference %.2g", want[0], want[19], worst)
+			if !(worst <= c.limit) {
+				t.Errorf("losses %v, want %v", got, want)
+			}
+		})
 	}
 }

@@ -51,6 +51,9 @@ type TrainerConfig struct {
 	Backend Backend
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
+	// Recompute is what the backward pass on a Backend computes again in place of keeping it: none, which empty means too,
+	// selective for all but products and attention, or full for all within a layer.
+	Recompute string
 	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients less.
 	SkipNorm bool
 	// Observe, where set, is told how long each op of a compiled step took.

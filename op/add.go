@@ -1,6 +1,8 @@
 package op
 
 import (
+	"slices"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
@@ -42,5 +44,14 @@ func (add) Fuse(in []*Tensor) *Tensor {
 func addInt[T integer](x, y T) T { return x + y }
 
 func (add) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+	if w.Target() == hlo.CUDA && in[0].Shape.Equal(in[1].Shape) && w.IsProduct(in[0]) != w.IsProduct(in[1]) {
+		// The product would add in place, to a copy of the other side where that is needed again: a pass more over both.
+		in = slices.Clone(in)
+		for i, x := range in {
+			if w.IsProduct(x) {
+				in[i] = w.Op("optimization_barrier", "", x.Type, x)
+			}
+		}
+	}
 	return emitBinary(w, "add", in, out[0])
 }

@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
@@ -223,30 +224,59 @@ func rowView(a array.Array, n, i int) array.Array {
 	return array.View(a.DType(), array.Shape{n}, a.Bytes()[i*size:(i+1)*size])
 }
 
-// Emit reads the logits three times, as they are: everything of their size is part of a reduction, and nothing of it is kept.
+// Emit reads the logits once, as they are, and again for the mean that label smoothing needs: nothing of their size is kept.
 func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x := w.Convert(in[0], in[0].DType.Compute())
 	last := len(x.Shape) - 1
 	row := hlo.Type{DType: x.DType, Shape: x.Shape[:last]}
-	over := func(binary string, y hlo.Ref, init float64) hlo.Ref {
-		return w.Reduce(binary, y, init, []int{last}, row)
-	}
-	top := over("maximum", x, math.Inf(-1))
-	z := w.Op("subtract", "", x.Type, x, w.Broadcast(top, x.Shape, upTo(last)))
-	logSum := w.Op("log", "", row, over("add", w.Op("exponential", "", x.Type, z), 0))
-	picked := over("add", w.Op("select", "", x.Type, emitHot(w, in[1], x.Shape, 0), z, w.Constant(x.Type, 0)), 0)
+	top, total := emitSoftmaxSums(w, x, last)
+	logSum := w.Op("log", "", row, total)
+	picked := w.Op("subtract", "", row, emitPicked(w, in[0], in[1], row), top)
 	part := func(y hlo.Ref, by float64) hlo.Ref { return w.Op("multiply", "", row, y, w.Constant(row, by)) }
 	loss := w.Op("subtract", "", row, logSum, part(picked, 1-o.LabelSmoothing))
 	if o.LabelSmoothing != 0 {
-		loss = w.Op("subtract", "", row, loss, part(over("add", z, 0), o.LabelSmoothing/float64(x.Shape[last])))
+		z := w.Op("subtract", "", x.Type, x, w.Broadcast(top, x.Shape, upTo(last)))
+		sum := w.Reduce("add", z, 0, []int{last}, row)
+		loss = w.Op("subtract", "", row, loss, part(sum, o.LabelSmoothing/float64(x.Shape[last])))
 	}
 	counts := w.Compare("NE", in[1], w.Constant(in[1].Type, float64(o.IgnoreIndex)))
 	loss = w.Op("select", "", row, counts, loss, w.Constant(row, 0))
-	total := hlo.Type{DType: x.DType}
+	one := hlo.Type{DType: x.DType}
 	if o.Reduction == "sum" {
-		loss = w.Reduce("add", loss, 0, upTo(last), total)
+		loss = w.Reduce("add", loss, 0, upTo(last), one)
 	}
-	return []hlo.Ref{loss, w.Op("add", "", row, logSum, top), w.Reduce("add", w.Convert(counts, x.DType), 0, upTo(last), total)}
+	return []hlo.Ref{loss, w.Op("add", "", row, logSum, top), w.Reduce("add", w.Convert(counts, x.DType), 0, upTo(last), one)}
+}
+
+// emitSoftmaxSums is the largest element along a dim and the sum of exponentials less it, in one pass: sums over parts are
+// brought to the larger of their largest elements.
+func emitSoftmaxSums(w *hlo.Writer, x hlo.Ref, dim int) (top, sum hlo.Ref) {
+	one := hlo.Type{DType: x.DType}
+	row := hlo.Type{DType: x.DType, Shape: slices.Delete(x.Shape.Clone(), dim, dim+1)}
+	region := w.Region([]hlo.Type{one, one, one, one}, func(in []hlo.Ref) []hlo.Ref {
+		top := w.Op("maximum", "", one, in[0], in[2])
+		at := func(i int) hlo.Ref {
+			return w.Op("multiply", "", one, in[i+1], w.Op("exponential", "", one, w.Op("subtract", "", one, in[i], top)))
+		}
+		return []hlo.Ref{top, w.Op("add", "", one, at(0), at(2))}
+	})
+	// Less than any logit, but a number: the difference of two infinities is none.
+	least := w.Constant(one, -math.MaxFloat32)
+	if x.DType == array.F64 {
+		least = w.Constant(one, -math.MaxFloat64)
+	}
+	r := w.OpN("reduce", "dimensions = "+hlo.Ints([]int{dim}), []string{region}, []hlo.Type{row, row},
+		x, w.Constant(x.Type, 1), least, w.Constant(one, 0))
+	return r[0], r[1]
+}
+
+// emitPicked is each row's element of its label; a label of no class takes some other, which does not count.
+func emitPicked(w *hlo.Writer, x, labels hlo.Ref, row hlo.Type) hlo.Ref {
+	last := len(x.Shape) - 1
+	shape := append(x.Shape[:last].Clone(), 1)
+	index := w.Op("reshape", "", hlo.Type{DType: labels.DType, Shape: shape}, labels)
+	y := emitTakeAlong(w, x, index, last, Type{DType: x.DType, Shape: shape})
+	return w.Convert(w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: row.Shape}, y), row.DType)
 }
 
 // emitHot is true where the class, counted from offset, is a row's label.

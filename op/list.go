@@ -90,7 +90,7 @@ func All() []Op {
 		logSoftmax{},
 		logSumExp{},
 		log{},
-		mark{},
+		mark{}, barrier{},
 		matmul{},
 		maximum{},
 		maxPool2DGrad{},
@@ -156,6 +156,7 @@ func All() []Op {
 		triu{},
 		uniform{},
 		variance{},
+		waitFor{},
 		where{},
 		zigzag{},
 	}

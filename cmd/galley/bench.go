@@ -84,6 +84,7 @@ type benchStepCmd struct {
 	FFN     int    `name:"ffn" help:"Width of llama's feed-forward layers; 0 means 8/3 of --dim."`
 	KVHeads int    `name:"kv-heads" help:"Heads of llama's keys and values; 0 means --heads."`
 	BF16    bool   `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
+	Again   string `name:"recompute" help:"What the backward pass on an accelerator computes again: none, selective or full." default:"none" enum:"none,selective,full"`
 	Threads int    `help:"Threads; 0 means all cores."`
 	Runs    int    `help:"Measured steps." default:"9"`
 	Eager   bool   `help:"Run op by op in place of compiled."`
@@ -116,7 +117,7 @@ func (c *benchStepCmd) Run() error {
 	}
 	config := bench.StepConfig{
 		Model: c.Model, Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab, FFN: c.FFN, KVHeads: c.KVHeads,
-		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile,
+		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Recompute: c.Again,
 	}
 	if c.Eager {
 		config.Mode = galley.Eager

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
-	"github.com/galley-ml/galley/internal/planfile"
 	"github.com/galley-ml/galley/internal/search"
 )
 
@@ -55,8 +53,8 @@ func (r *planReport) whatIf(c search.Config, text string) error {
 
 func (r *planReport) write(w io.Writer) error {
 	m := r.workload.Model
-	fmt.Fprintf(w, "%s: %.4g billion parameters, %d sequences of %d tokens in a step\n", m.Name, m.Params()/1e9, r.workload.Batch, r.workload.Seq)
-	fmt.Fprintf(w, "on %s: %d devices\n\n", strings.ReplaceAll(r.cluster.String(), "\n", "\n   "), r.cluster.Size())
+	fmt.Fprintf(w, "%s: %.4g billion parameters, %s of %d tokens in a step\n", m.Name, m.Params()/1e9, plural(r.workload.Batch, "sequence"), r.workload.Seq)
+	fmt.Fprintf(w, "on %s: %s\n\n", summary(r.cluster), plural(r.cluster.Size(), "device"))
 	r.table(w)
 	r.reasons(w)
 	r.mapped(w)
@@ -116,7 +114,10 @@ func (r *planReport) mapped(w io.Writer) {
 	fmt.Fprintf(w, "\nranks are mapped to devices: %s of a step on the links and the slowest device, in the order of devices %s\n",
 		search.Seconds(m.Seconds), search.Seconds(m.Identity))
 	if r.answer.Cluster != r.cluster {
-		fmt.Fprintf(w, "hosts in the order of stages: %s\n", r.answer.Cluster)
+		fmt.Fprintf(w, "hosts in the order of stages: %s\n", summary(r.answer.Cluster))
+	}
+	if n := r.answer.Idle; n > 0 {
+		fmt.Fprintf(w, "%d devices stay idle: with them a step would take longer\n", n)
 	}
 }
 
@@ -128,6 +129,29 @@ func (r *planReport) proof() string {
 		return fmt.Sprintf("plan 1 is at most %.1f%% from the best under the cost model: %s", 100*a.Gap(), what)
 	}
 	return "plan 1 is the best under the cost model: " + what
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// summary is a cluster in one line, also where that cannot say it all.
+func summary(c *cluster.Cluster) string {
+	text := c.String()
+	if !strings.Contains(text, "\n") {
+		return text
+	}
+	var parts []string
+	for _, g := range c.Groups {
+		parts = append(parts, fmt.Sprintf("%dx%d %s", g.Hosts, g.Devices, g.Device.Name))
+	}
+	if c.Name != "" {
+		return c.Name + ", " + strings.Join(parts, " + ")
+	}
+	return strings.Join(parts, " + ")
 }
 
 func one(n int) int { return max(1, n) }
@@ -221,116 +245,4 @@ func writeStages(w io.Writer, p search.Plan) {
 		i = j
 	}
 	t.Flush()
-}
-
-// writeComparison shows two plans side by side.
-func writeComparison(w io.Writer, names [2]string, files [2]*planfile.File) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	a, b := files[0], files[1]
-	row := func(name, x, y string) {
-		mark := ""
-		if x != y {
-			mark = "differs"
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", name, x, y, mark)
-	}
-	fmt.Fprintf(t, "\t%s\t%s\t\n", names[0], names[1])
-	row("model", a.Workload.Model.Name, b.Workload.Model.Name)
-	row("batch × tokens", fmt.Sprintf("%d × %d", a.Workload.Batch, a.Workload.Seq), fmt.Sprintf("%d × %d", b.Workload.Batch, b.Workload.Seq))
-	row("cluster", firstLine(a.Cluster), firstLine(b.Cluster))
-	row("strategy", a.Strategy.String(), b.Strategy.String())
-	row("step", search.Seconds(a.Predicted.Step), search.Seconds(b.Predicted.Step))
-	row("tokens/s", fmt.Sprintf("%.4g", a.Predicted.TokensPerSecond), fmt.Sprintf("%.4g", b.Predicted.TokensPerSecond))
-	row("MFU", fmt.Sprintf("%.1f%%", 100*a.Predicted.MFU), fmt.Sprintf("%.1f%%", 100*b.Predicted.MFU))
-	ea, eb := a.Predicted.Estimate(), b.Predicted.Estimate()
-	x, y := search.TimeParts(ea.Parts), search.TimeParts(eb.Parts)
-	for i := range x {
-		if x[i].Value > 0 || y[i].Value > 0 {
-			row("  "+x[i].Name, search.Seconds(x[i].Value), search.Seconds(y[i].Value))
-		}
-	}
-	x, y = search.MemoryParts(ea.Memory), search.MemoryParts(eb.Memory)
-	row("memory", fmt.Sprintf("%.1f GB", ea.Memory.Total()/1e9), fmt.Sprintf("%.1f GB", eb.Memory.Total()/1e9))
-	for i := range x {
-		if x[i].Value > 0 || y[i].Value > 0 {
-			row("  "+x[i].Name, fmt.Sprintf("%.1f GB", x[i].Value/1e9), fmt.Sprintf("%.1f GB", y[i].Value/1e9))
-		}
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%s against %s: %s\n", names[1], names[0], search.Why(search.Plan{Strategy: a.Strategy, Estimate: ea}, search.Plan{Strategy: b.Strategy, Estimate: eb}))
-	return err
-}
-
-func firstLine(s string) string {
-	line, rest, _ := strings.Cut(s, "\n")
-	if rest != "" {
-		line += " …"
-	}
-	return line
-}
-
-// writeJSON prints all of it for machines.
-func (r *planReport) writeJSON(w io.Writer) error {
-	type row struct {
-		Strategy plan.Strategy `json:"strategy"`
-		Text     string        `json:"text"`
-		Stages   []int         `json:"stages"`
-		Step     float64       `json:"step_seconds"`
-		Low      float64       `json:"low_seconds"`
-		High     float64       `json:"high_seconds"`
-		Tokens   float64       `json:"tokens_per_second"`
-		MFU      float64       `json:"mfu"`
-		Parts    plan.Parts    `json:"parts_seconds"`
-		Memory   plan.Memory   `json:"memory_bytes"`
-		Why      string        `json:"why,omitempty"`
-	}
-	of := func(p search.Plan, why string) row {
-		e := p.Estimate
-		return row{p.Strategy, p.Strategy.String(), planfile.Stages(r.workload.Model.Layers, p.Strategy), e.Step, e.Low, e.High, r.workload.Tokens() / e.Step, e.MFU, e.Parts, e.Memory, why}
-	}
-	type question struct {
-		Text string `json:"text"`
-		Plan *row   `json:"plan,omitempty"`
-		Why  string `json:"why"`
-	}
-	out := struct {
-		Workload plan.Workload `json:"workload"`
-		Cluster  string        `json:"cluster"`
-		Devices  int           `json:"devices"`
-		Plans    []row         `json:"plans"`
-		WhatIf   []question    `json:"what_if,omitempty"`
-		Mapping  []int         `json:"mapping,omitempty"`
-		Bound    float64       `json:"bound_seconds"`
-		Gap      float64       `json:"gap"`
-		Cells    int           `json:"divisions"`
-		Visited  int           `json:"visited"`
-		Priced   int           `json:"priced"`
-		Seconds  float64       `json:"search_seconds"`
-	}{
-		Workload: r.workload, Cluster: r.cluster.String(), Devices: r.cluster.Size(), Bound: r.answer.Bound, Gap: r.answer.Gap(),
-		Cells: r.answer.Cells, Visited: r.answer.Visited, Priced: r.answer.Priced, Seconds: r.took.Seconds(),
-	}
-	for i, p := range r.answer.Plans {
-		why := ""
-		if i > 0 {
-			why = search.Why(r.answer.Plans[0], p)
-		}
-		out.Plans = append(out.Plans, of(p, why))
-	}
-	for _, q := range r.asked {
-		x := question{Text: q.text, Why: q.why}
-		if q.plan != nil {
-			p := of(*q.plan, "")
-			x.Plan = &p
-		}
-		out.WhatIf = append(out.WhatIf, x)
-	}
-	if m := r.answer.Mapping; m != nil {
-		out.Mapping = m.Devices
-	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
 }

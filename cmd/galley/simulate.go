@@ -44,7 +44,11 @@ func (c *simulateCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	cal, err := readCalibration(c.Calibration, hw, f.Workload)
+	whole, err := f.Hardware() // idle devices included: it is what the plan was priced for
+	if err != nil {
+		return err
+	}
+	cal, err := readCalibration(c.Calibration, whole, f.Workload)
 	if err != nil {
 		return err
 	}
@@ -88,6 +92,9 @@ func (c *simulateCmd) print(s *search.Simulated, f *planfile.File) error {
 		if peak+s.Held[r] > worst {
 			worst, rank = peak+s.Held[r], r
 		}
+	}
+	if limit := s.Plan.Estimate.Stages[rank].Limit; worst > limit {
+		fmt.Printf("rank %d has %.1f GB: it would run out of memory\n", rank, limit/1e9)
 	}
 	e := f.Predicted.Estimate()
 	fmt.Printf("memory %.1f GB on rank %d, %.1f GB predicted\n", worst/1e9, rank, e.Memory.Total()/1e9)

@@ -26,8 +26,9 @@ type StepConfig struct {
 	Mode          galley.Mode
 	// Compute is the dtype of products, where it is not f32.
 	Compute array.DType
-	// Backend runs the step; nil is the host.
-	Backend galley.Backend
+	// Backend runs the step; nil is the host. Recompute is its policy: none, selective or full.
+	Backend   galley.Backend
+	Recompute string
 	// Profile adds the time of each op to the result.
 	Profile bool
 }
@@ -87,7 +88,7 @@ func Step(c StepConfig) (StepResult, error) {
 	defer d.Close()
 	times := profile{}
 	config := galley.TrainerConfig{
-		Device: d, Backend: c.Backend, Compute: c.Compute, Mode: c.Mode, Observe: times.observer(c.Profile), SkipNorm: c.Backend != nil,
+		Device: d, Backend: c.Backend, Recompute: c.Recompute, Compute: c.Compute, Mode: c.Mode, Observe: times.observer(c.Profile), SkipNorm: c.Backend != nil,
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 3e-4},
 	}
 	model, err := c.model(d, &config)

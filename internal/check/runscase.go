@@ -128,6 +128,27 @@ func (c *runCase) readStrategy() error {
 	if r.VPP == nil && s.PP > 1 {
 		c.assumed = append(c.assumed, "vpp 1")
 	}
+	if err := c.readBatch(); err != nil {
+		return err
+	}
+	s.SP = r.SP != nil && *r.SP
+	if r.Offload {
+		s.Offload.Activations = 1
+	}
+	if r.Recompute == nil {
+		return notGiven("recomputation")
+	}
+	if err := c.readRecompute(*r.Recompute); err != nil {
+		return err
+	}
+	c.readZero()
+	c.readPartition()
+	return nil
+}
+
+// readBatch wants whole micro-batches.
+func (c *runCase) readBatch() error {
+	r, s := &c.row.Strategy, &c.strategy
 	switch {
 	case r.Batch == nil || *r.Batch < 1:
 		return notGiven("global batch")
@@ -135,10 +156,17 @@ func (c *runCase) readStrategy() error {
 		return notGiven("micro-batch")
 	case *r.Micro < 1 || *r.Micro != math.Trunc(*r.Micro) || *r.Batch != math.Trunc(*r.Batch):
 		return fmt.Errorf("a batch that is no whole number: micro-batch %g, global batch %g", *r.Micro, *r.Batch)
-	case r.Recompute == nil:
-		return notGiven("recomputation")
 	}
 	s.Micro, c.workload.Batch = int(*r.Micro), int(*r.Batch)
+	if s.Micros(c.workload.Batch) == 0 {
+		return fmt.Errorf("batch %d is not a multiple of dp %d times micro-batch %d", c.workload.Batch, s.DP, s.Micro)
+	}
+	return nil
+}
+
+// readZero assumes what was usual where a row does not say.
+func (c *runCase) readZero() {
+	r, s := &c.row.Strategy, &c.strategy
 	s.Zero = value(r.Zero)
 	if r.Zero == nil {
 		if strings.Contains(strings.ToLower(c.row.Framework), "deepspeed") { // what pipelines under DeepSpeed ran with
@@ -146,21 +174,9 @@ func (c *runCase) readStrategy() error {
 		}
 		c.assumed = append(c.assumed, fmt.Sprintf("zero %d", s.Zero))
 	}
-	s.SP = r.SP != nil && *r.SP
-	if r.Offload {
-		s.Offload.Activations = 1
-	}
-	if err := c.readRecompute(*r.Recompute); err != nil {
-		return err
-	}
-	c.readPartition()
 	if s.Shard > 0 && (s.DP*s.CP)%s.Shard != 0 {
 		s.Shard = 0
 	}
-	if s.Micros(c.workload.Batch) == 0 {
-		return fmt.Errorf("batch %d is not a multiple of dp %d times micro-batch %d", c.workload.Batch, s.DP, s.Micro)
-	}
-	return nil
 }
 
 // readRecompute knows the names that frameworks use.

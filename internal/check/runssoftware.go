@@ -39,9 +39,9 @@ func runSoftware(r *runRow) plan.Software {
 			s.Eager, s.Elementwise, s.Issue = 1, 1.2, eagerIssue/2
 		}
 	case strings.Contains(f, "internevo"):
-		s = plan.Software{Bucket: 25e6, Issue: eagerIssue} // tensor by tensor
+		s = plan.Software{Bucket: 25e6 / float64(max(1, value(r.Strategy.TP))), Issue: eagerIssue} // tensor by tensor
 	case classicMegatron(f):
-		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 8, Issue: eagerIssue}
+		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 12, Issue: eagerIssue}
 		if strings.Contains(f, "deepspeed") {
 			s.CommBuffer = 1e9 // two buckets of its default size
 			if value(r.Strategy.Zero) == 3 && r.Model.Hidden != nil {

@@ -12,7 +12,8 @@ import (
 //go:embed presets.json
 var presetFile []byte
 
-// presetDevice is a line of the table. Bandwidths are in 1e9 bytes, rates in 1e12 operations a second.
+// presetDevice is a line of the table. Bandwidths are in 1e9 bytes, rates in 1e12 operations a second. Memory is in 1e9 bytes, as it is
+// sold; devices report up to 7% more, which stays in reserve.
 type presetDevice struct {
 	Name      string             `json:"name"`
 	Memory    float64            `json:"memory_gb"`

@@ -25,6 +25,28 @@ func deepspeed(j *job) string {
 		"bf16":                           map[string]any{"enabled": j.w.Precision == "" || j.w.Precision == "bf16"},
 		"fp16":                           map[string]any{"enabled": j.w.Precision == "fp16"},
 	}
+	deepspeedModel(j, c, zero)
+	if j.m.MoE() && s.EP > 1 {
+		j.note("experts over %d devices: ep_size of deepspeed.moe.layer.MoE in the model", s.EP)
+	}
+	switch s.Recompute.Mode {
+	case plan.Full, plan.Selective:
+		c["activation_checkpointing"] = map[string]any{
+			"partition_activations": s.TP > 1, "cpu_checkpointing": s.Offload.Activations > 0, "number_checkpoints": j.m.Layers / s.PP,
+		}
+		if s.Recompute.Layers > 0 {
+			j.note("recompute %d layers of each stage: wrap those of the model in deepspeed.checkpointing.checkpoint", s.Recompute.Layers)
+		}
+	}
+	if len(j.notes) > 0 {
+		c["_notes"] = j.notes
+	}
+	return jsonText(c)
+}
+
+// deepspeedModel is what splits the model itself.
+func deepspeedModel(j *job, c, zero map[string]any) {
+	s := &j.s
 	if s.TP > 1 {
 		c["tensor_parallel"] = map[string]any{"autotp_size": s.TP}
 		if s.PP > 1 || s.SP {
@@ -50,20 +72,4 @@ func deepspeed(j *job) string {
 			j.note("stages of %v layers: give PipelineModule a partition of your own", j.chunks())
 		}
 	}
-	if j.m.MoE() && s.EP > 1 {
-		j.note("experts over %d devices: ep_size of deepspeed.moe.layer.MoE in the model", s.EP)
-	}
-	switch s.Recompute.Mode {
-	case plan.Full, plan.Selective:
-		c["activation_checkpointing"] = map[string]any{
-			"partition_activations": s.TP > 1, "cpu_checkpointing": s.Offload.Activations > 0, "number_checkpoints": j.m.Layers / s.PP,
-		}
-		if s.Recompute.Layers > 0 {
-			j.note("recompute %d layers of each stage: wrap those of the model in deepspeed.checkpointing.checkpoint", s.Recompute.Layers)
-		}
-	}
-	if len(j.notes) > 0 {
-		c["_notes"] = j.notes
-	}
-	return jsonText(c)
 }

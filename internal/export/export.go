@@ -110,10 +110,3 @@ func (j *job) even() bool {
 	c := j.chunks()
 	return slices.Min(c) == slices.Max(c)
 }
-
-func (j *job) kvHeads() int {
-	if j.m.KVHeads == 0 {
-		return j.m.Heads
-	}
-	return j.m.KVHeads
-}

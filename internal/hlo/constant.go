@@ -125,8 +125,13 @@ func Ints(xs []int) string {
 func (w *Writer) Dot(x, y Ref, batchX, batchY, sumX, sumY []int, out Type) Ref {
 	attrs := fmt.Sprintf("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = %s, rhs_batching_dimensions = %s, "+
 		"lhs_contracting_dimensions = %s, rhs_contracting_dimensions = %s>", list(batchX), list(batchY), list(sumX), list(sumY))
-	return w.Op("dot_general", attrs+", precision_config = "+precision(x.DType), out, x, y)
+	r := w.Op("dot_general", attrs+", precision_config = "+precision(x.DType), out, x, y)
+	w.products[r.id] = true
+	return r
 }
+
+// IsProduct reports whether x is what Dot wrote.
+func (w *Writer) IsProduct(x Ref) bool { return w.products[x.id] }
 
 // Precision is the attribute of products of numbers of a dtype.
 func Precision(d array.DType) string { return "precision_config = " + precision(d) }

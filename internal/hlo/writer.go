@@ -75,12 +75,14 @@ type Writer struct {
 	channels int
 	// once is the values that are written a single time in this region, by what they are.
 	once map[string]Ref
-	err  error
+	// products is the names of what Dot wrote.
+	products map[string]bool
+	err      error
 }
 
 // NewWriter starts a function.
 func NewWriter(c Config) *Writer {
-	return &Writer{config: c, body: &strings.Builder{}, once: map[string]Ref{}}
+	return &Writer{config: c, body: &strings.Builder{}, once: map[string]Ref{}, products: map[string]bool{}}
 }
 
 // Target is what the program is written for.

@@ -31,9 +31,9 @@ func ExampleEstimator_Estimate() {
 			return
 		}
 		got, err := e.Estimate(s)
-		fmt.Printf("%s: %.0f s, MFU %.0f%%, %.0f GB of 80, %v\n", s, got.Step, 100*got.MFU, got.Memory.Total()/1e9, err)
+		fmt.Printf("%s: %.0f s, MFU %.0f%%, %.0f GiB of 80, %v\n", s, got.Step, 100*got.MFU, got.Memory.Total()/(1<<30), err)
 	}
 	// Output:
-	// dp=2 tp=8 pp=4 micro=1 zero=1 sp: 22 s, MFU 37%, 53 GB of 80, <nil>
-	// dp=64 tp=1 pp=1 micro=1 zero=3 recompute=full: 20 s, MFU 39%, 43 GB of 80, <nil>
+	// dp=2 tp=8 pp=4 micro=1 zero=1 sp: 22 s, MFU 37%, 50 GiB of 80, <nil>
+	// dp=64 tp=1 pp=1 micro=1 zero=3 recompute=full: 20 s, MFU 39%, 40 GiB of 80, <nil>
 }

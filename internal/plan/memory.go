@@ -169,7 +169,7 @@ const (
 // chunkActivations is what a chunk keeps of one micro-batch.
 func (e *Estimator) chunkActivations(s *Strategy, w *work) float64 {
 	total := 0.0
-	share := s.Recompute.share(w.layers / s.VPP)
+	share := s.Recompute.share(w.layers / max(1, w.chunks))
 	for _, moe := range [...]bool{false, true} {
 		n := float64(w.layers - w.moe)
 		if moe {

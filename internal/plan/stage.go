@@ -8,6 +8,7 @@ import (
 
 // work is what a chunk of layers, or all chunks of a pipeline rank, do with one micro-batch.
 type work struct {
+	chunks                 int
 	layers, moe            int
 	forward, input, weight float64 // computation
 	again                  float64 // recomputation
@@ -21,7 +22,7 @@ type work struct {
 }
 
 func (w *work) add(v *work) {
-	w.layers, w.moe = w.layers+v.layers, w.moe+v.moe
+	w.chunks, w.layers, w.moe = w.chunks+v.chunks, w.layers+v.layers, w.moe+v.moe
 	w.forward, w.input, w.weight, w.again = w.forward+v.forward, w.input+v.input, w.weight+v.weight, w.again+v.again
 	w.tp, w.cp, w.ep, w.tpAgain = w.tp+v.tp, w.cp+v.cp, w.ep+v.ep, w.tpAgain+v.tpAgain
 	w.gather, w.sends, w.fixed = w.gather+v.gather, w.sends+v.sends, w.fixed+v.fixed
@@ -67,7 +68,7 @@ func (e *Estimator) split(s *Strategy) (*stages, error) {
 	for c, n := range layers {
 		w := &t.chunks[c]
 		r := &t.ranks[rankOf(s, c)]
-		w.layers = n
+		w.chunks, w.layers = 1, n
 		w.moe = n - max(0, min(n, dense-first))
 		w.embedding, w.head = c == 0, c == len(layers)-1
 		first += n

@@ -30,8 +30,12 @@ func (f *File) check() error {
 
 func (f *File) checkStrategy(c *cluster.Cluster) error {
 	s := f.Strategy
-	if n := s.World(); n != c.Size() {
-		return fmt.Errorf("strategy: %s takes %d devices, the cluster has %d", s, n, c.Size())
+	used, err := f.Ordered() // a mixed cluster may leave devices idle
+	if err != nil {
+		return fmt.Errorf("layout: %w", err)
+	}
+	if n := s.World(); n != used.Size() || n > c.Size() {
+		return fmt.Errorf("strategy: %s takes %d devices, the cluster has %d", s, n, used.Size())
 	}
 	if s.Micros(f.Workload.Batch) == 0 {
 		return fmt.Errorf("strategy: %s: a batch of %d does not divide into micro-batches of %d on %d replicas", s, f.Workload.Batch, s.Micro, max(1, s.DP))
@@ -56,8 +60,8 @@ func (f *File) checkMapping(c *cluster.Cluster) error {
 	if len(f.Mapping) == 0 {
 		return nil
 	}
-	if len(f.Mapping) != c.Size() {
-		return fmt.Errorf("mapping: got %d ranks, want %d", len(f.Mapping), c.Size())
+	if len(f.Mapping) != f.Strategy.World() {
+		return fmt.Errorf("mapping: got %d ranks, want %d", len(f.Mapping), f.Strategy.World())
 	}
 	used := make([]bool, c.Size())
 	for r, d := range f.Mapping {

@@ -17,17 +17,29 @@ type arrangement struct {
 // mostClasses is up to how many types of hosts every order of them is tried; beyond, the fastest come first or last.
 const mostClasses = 3
 
-// arrangements is the orders in which types of hosts may follow each other along a pipeline, as given first. A cluster with
-// wires stays as it is: they name hosts by number.
+// arrangements is the orders in which types of hosts may follow each other along a pipeline, as given first: of all types, and of some,
+// since slow hosts may hold up more than they do. A cluster with wires stays as it is: they name hosts by number.
 func arrangements(c *cluster.Cluster) []arrangement {
 	list := []arrangement{{cluster: c}}
 	if len(c.Groups) < 2 || len(c.Wires) > 0 {
 		return list
 	}
 	classes := classesOf(c)
-	for _, order := range orders(c, classes) {
-		if a := arrange(c, classes, order); !a.cluster.Equal(c) {
-			list = append(list, a)
+	for some := 1<<len(classes) - 1; some > 0; some-- {
+		var of []int
+		for k := range classes {
+			if some>>k&1 == 1 {
+				of = append(of, k)
+			}
+		}
+		if len(classes) > mostClasses && len(of) < len(classes)-1 {
+			continue // too many to try
+		}
+		for _, order := range orders(c, classes, of) {
+			a := arrange(c, classes, order)
+			if !a.cluster.Equal(c) && a.cluster.Check() == nil {
+				list = append(list, a)
+			}
 		}
 	}
 	return list
@@ -52,13 +64,10 @@ func classesOf(c *cluster.Cluster) [][]int {
 	return classes
 }
 
-// orders is the orders of classes that are tried.
-func orders(c *cluster.Cluster, classes [][]int) [][]int {
-	first := make([]int, len(classes))
-	for i := range first {
-		first[i] = i
-	}
-	if len(classes) > mostClasses {
+// orders is the orders of some classes that are tried.
+func orders(c *cluster.Cluster, classes [][]int, of []int) [][]int {
+	first := slices.Clone(of)
+	if len(of) > mostClasses {
 		rate := func(k int) float64 { r, _ := c.Groups[classes[k][0]].Device.Rate("bf16"); return r.Peak }
 		slices.SortStableFunc(first, func(a, b int) int { return cmp.Compare(rate(b), rate(a)) })
 		last := slices.Clone(first)

@@ -10,8 +10,10 @@ import (
 // Answer is the plans for a workload on a cluster, and where they run.
 type Answer struct {
 	Result
-	// Cluster is the hardware in the order that ranks are laid out on it: as it was given, unless types of hosts are mixed.
+	// Cluster is the hardware in the order that ranks are laid out on it: as it was given, unless types of hosts are mixed. Then some may
+	// also be left out, because they would hold up the others: Idle is how many devices that is.
 	Cluster *cluster.Cluster
+	Idle    int
 	// Mapping is the device, as the cluster was given, of each rank of the first plan; nil where rank i runs on device i.
 	Mapping *Mapping
 	// Misfit says what is missing where no plan fits.
@@ -74,7 +76,12 @@ func (a *Answer) finish(c Config, cal plan.Calibration, taken arrangement) error
 	if c.Cluster.Uniform() {
 		return nil
 	}
-	floor, err := a.Estimator.Floor(a.Plans[0].Strategy)
+	a.Idle = c.Cluster.Size() - a.Cluster.Size()
+	all, err := plan.NewEstimator(c.Workload, c.Cluster, cal)
+	if err != nil {
+		return err
+	}
+	floor, err := all.Floor(a.Plans[0].Strategy)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ const largest = "2048x8 H100-SXM ib=400G"
 // The layout that Llama 3 405B was trained with on 16,384 devices is a plan of the space; what it loses to the best is said, and
 // what is said adds up.
 func TestPublishedLayout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two searches over 16,384 devices")
+	}
 	best := find(t, "llama-3-405b", largest, 2048, 8192, "").Plans[0]
 	published := find(t, "llama-3-405b", largest, 2048, 8192, "tp=8 pp=16 cp=1 dp=128").Plans[0]
 	t.Logf("best %.2f s: %s", best.Estimate.Step, best.Strategy)
@@ -72,6 +75,29 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// What a caller cannot run is not in the space, and the first plan is the best of what is left.
+func TestAllow(t *testing.T) {
+	w, c := workload(t, "llama-3-8b", 64, 4096), hardware(t, "2x8 H100-SXM ib=400G")
+	e, err := plan.NewEstimator(w, c, plan.Default(c, w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := Config{Workload: w, Cluster: c, Pricer: e, Allow: func(s plan.Strategy) bool { return s.PP > 1 && s.Schedule == "1f1b" && s.Shard == 0 }}
+	r, err := Search(config)
+	if err != nil || len(r.Plans) == 0 {
+		t.Fatal(r, err)
+	}
+	for _, p := range r.Plans {
+		if !config.Allow(p.Strategy) {
+			t.Errorf("%s is not allowed", p.Strategy)
+		}
+	}
+	pinned := find(t, "llama-3-8b", "2x8 H100-SXM ib=400G", 64, 4096, "schedule=1f1b shard=0 pp=2")
+	if r.Plans[0].Estimate.Step > pinned.Plans[0].Estimate.Step {
+		t.Errorf("%s is not as fast as %s", r.Plans[0].Strategy, pinned.Plans[0].Strategy)
+	}
+}
+
 // With a limit on cells the gap says how much may be left.
 func TestLimit(t *testing.T) {
 	w, c := workload(t, "llama-3-8b", 512, 8192), hardware(t, "8x8 H100-SXM ib=400G")
@@ -106,6 +132,9 @@ func TestMisfit(t *testing.T) {
 	if m.Changes[0] != "8 hosts in place of 1" {
 		t.Fatalf("changes %q", m.Changes)
 	}
+	if testing.Short() {
+		return
+	}
 	find(t, "llama-3-405b", "8x8 H100-SXM ib=400G", 64, 8192, "") // fails if it does not fit
 }
 
@@ -116,7 +145,9 @@ func benchmarkFind(b *testing.B, model, on string, batch, seq int) {
 	}
 }
 
-func BenchmarkLlama8B(b *testing.B) { benchmarkFind(b, "llama-3-8b", "8x8 H100-SXM ib=400G", 512, 8192) }
+func BenchmarkLlama8B(b *testing.B) {
+	benchmarkFind(b, "llama-3-8b", "8x8 H100-SXM ib=400G", 512, 8192)
+}
 
 func BenchmarkLlama405B(b *testing.B) { benchmarkFind(b, "llama-3-405b", largest, 2048, 8192) }
 

@@ -27,28 +27,43 @@ const maxTries = 200_000
 func Map(c *cluster.Cluster, t *Traffic, starts ...[]int) Mapping {
 	r := newRoads(c)
 	load := make([]float64, c.NumHosts())
-	identity := make([]int, t.Ranks)
+	identity := make([]int, c.Size())
 	for i := range identity {
 		identity[i] = i
 	}
-	m := Mapping{Devices: identity, Identity: r.price(t, identity, load)}
+	m := Mapping{Devices: identity[:t.Ranks], Identity: r.price(t, identity, load)}
 	m.Seconds, m.Greedy = m.Identity, m.Identity
 	if c.Uniform() {
 		return m
 	}
 	for _, start := range append(starts, r.nest(t), identity) {
-		if len(start) != t.Ranks {
+		if len(start) < t.Ranks {
 			continue
 		}
-		got := Mapping{Devices: append([]int(nil), start...), Identity: m.Identity}
+		got := Mapping{Devices: withIdle(start, c.Size()), Identity: m.Identity}
 		got.Greedy = r.price(t, got.Devices, load)
-		got.Seconds = got.Greedy
 		r.swap(t, &got, load)
 		if got.Seconds < m.Seconds*(1-1e-9) {
 			m = got
 		}
 	}
+	m.Devices = m.Devices[:t.Ranks]
 	return m
+}
+
+// withIdle is a list of devices with those that it lacks at its end.
+func withIdle(devices []int, n int) []int {
+	used := make([]bool, n)
+	for _, d := range devices {
+		used[d] = true
+	}
+	list := slices.Clone(devices)
+	for d := range n {
+		if !used[d] {
+			list = append(list, d)
+		}
+	}
+	return list
 }
 
 // nest grows groups from the inside out: each level joins blocks of devices that are near each other.
@@ -64,7 +79,7 @@ func (r *roads) nest(t *Traffic) []int {
 	for _, b := range r.byWork(t, blocks) {
 		devices = append(devices, b...)
 	}
-	return devices[:min(len(devices), t.Ranks)]
+	return devices
 }
 
 // byWork orders the outermost blocks so that those that compute the most are on the fastest devices; blocks that compute alike keep
@@ -76,15 +91,19 @@ func (r *roads) byWork(t *Traffic, blocks [][]int) [][]int {
 		}
 		return blocks
 	}
-	size := t.Ranks / len(blocks)
-	stages := make([]int, len(blocks))
+	// Where some devices are idle there are more blocks than stages: the slowest are left over.
+	size := 1
+	for _, n := range t.Nest[:len(t.Nest)-1] {
+		size *= n
+	}
+	stages := make([]int, t.Ranks/size)
 	for i := range stages {
 		stages[i] = i
 	}
 	slices.SortStableFunc(stages, func(a, b int) int { return cmp.Compare(t.Work[b*size], t.Work[a*size]) })
 	blocks = slices.Clone(blocks)
 	slices.SortStableFunc(blocks, func(a, b []int) int { return cmp.Compare(r.speed[b[0]], r.speed[a[0]]) })
-	placed := make([][]int, len(blocks))
+	placed := slices.Clone(blocks)
 	for i, stage := range stages {
 		placed[stage] = blocks[i]
 	}
@@ -136,7 +155,7 @@ func (r *roads) swap(t *Traffic, m *Mapping, load []float64) {
 	worst, all := r.weigh(t, m.Devices, load)
 	for better := true; better; {
 		better = false
-		for i := range m.Devices {
+		for i := range t.Ranks { // a device beyond the ranks is idle, and free to be taken
 			for j := i + 1; j < len(m.Devices); j++ {
 				a, b := m.Devices[i], m.Devices[j]
 				if r.host[a] == r.host[b] && !r.wired {

@@ -137,6 +137,9 @@ func (c Config) thriftiest(stop func(p Plan) bool) {
 				}
 				line := lines[len(lines)-1]
 				x.Recompute, x.Offload = line[len(line)-1].recompute, line[len(line)-1].offload
+				if c.Allow != nil && !c.Allow(x) {
+					continue
+				}
 				if e, err := c.Pricer.Least(x); err == nil && stop(Plan{x, e}) {
 					return
 				}

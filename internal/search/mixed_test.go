@@ -35,6 +35,9 @@ type alike struct{ Pricer }
 // On a mixed cluster the plan beats the best one with equal stages, under simulation of the whole schedule, and its mapping
 // beats the order in which devices happen to be numbered.
 func TestMixed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("six searches")
+	}
 	w, c := workload(t, "llama-2-7b", 128, 4096), hardware(t, mixed)
 	cal := plan.Default(c, w)
 	a, err := Find(Config{Workload: w, Cluster: c, Workers: 2, Top: 1}, cal)
@@ -119,5 +122,22 @@ func TestMap(t *testing.T) {
 	}
 	if u := hardware(t, "2x8 H100-SXM ib=400G"); Map(u, &Traffic{Ranks: 16, Nest: []int{16}}).Devices[5] != 5 {
 		t.Error("a cluster of equal hosts is mapped otherwise than in order")
+	}
+}
+
+// Hosts that would hold up the others stay idle, and the bound still counts them.
+func TestIdle(t *testing.T) {
+	w, c := workload(t, "llama-2-7b", 48, 4096), hardware(t, "1x4 T4-16GB eth=10G nics=1 + 1x8 A100 ib=200G")
+	a, err := Find(Config{Workload: w, Cluster: c, Workers: 2, Top: 1}, plan.Published())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Idle != 4 || len(a.Mapping.Devices) != 8 || a.Gap() <= 0 {
+		t.Fatalf("%d idle, %d mapped, gap %v: %s", a.Idle, len(a.Mapping.Devices), a.Gap(), a.Plans[0].Strategy)
+	}
+	for r, d := range a.Mapping.Devices {
+		if name := c.DeviceAt(d).Name; name != "A100-SXM-80GB" {
+			t.Errorf("rank %d runs on %s", r, name)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package search
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,9 +16,12 @@ type Pin struct {
 	want plan.Strategy
 }
 
+// betweenWords is a comma or semicolon that separates words; in layers=8,7 it does not.
+var betweenWords = regexp.MustCompile(`[,;]+\s*([a-z]|$)`)
+
 // ParsePin reads part of a strategy, in the words of plan.ParseStrategy.
 func ParsePin(text string) (Pin, error) {
-	text = strings.ReplaceAll(strings.ReplaceAll(text, ";", " "), ",", " ")
+	text = betweenWords.ReplaceAllString(text, " $1")
 	p := Pin{text: strings.Join(strings.Fields(text), " ")}
 	var err error
 	if p.want, err = plan.ParseStrategy(p.text); err != nil {

@@ -26,6 +26,8 @@ type Config struct {
 	Cluster  *cluster.Cluster
 	// Pin is what must hold of every strategy.
 	Pin Pin
+	// Allow, if not nil, says whether a strategy can be run: what it refuses is not in the space. It is asked from many goroutines.
+	Allow func(s plan.Strategy) bool
 	// Top is how many plans to return, each of another division of the devices; 0 is 5.
 	Top int
 	// Workers is how many goroutines search; 0 is 1.

@@ -14,17 +14,31 @@ type Loader interface {
 	Loads(s plan.Strategy, rank int) (layers []float64, embedding, head float64, err error)
 }
 
-// cuts is the ways in which a strategy's layers are cut into stages: as even as it goes (nil), and balanced.
+// mostEven is up to how many chunks a rank an even cut is tried beside the balanced one.
+const mostEven = 4
+
+// cuts is the ways in which a strategy's layers are cut into stages: balanced, and with few chunks a rank also as even as it goes, which
+// is nil.
 func (w *worker) cuts(s plan.Strategy) [][]int {
 	even := [][]int{nil}
+	if pin := w.s.c.Pin; pin.has("layers") {
+		if len(pin.want.Layers) != max(1, s.PP)*max(1, s.VPP) {
+			return nil
+		}
+		return [][]int{pin.want.Layers}
+	}
 	l, ok := w.p.(Loader)
 	if !ok || s.PP == 1 {
 		return even
 	}
-	if balanced := Balance(l, s); balanced != nil && !slices.Equal(balanced, evenly(w.s.c.Workload.Model.Layers, s.PP*s.VPP)) {
-		return append(even, balanced)
+	balanced := Balance(l, s)
+	switch {
+	case balanced == nil || slices.Equal(balanced, evenly(w.s.c.Workload.Model.Layers, s.PP*s.VPP)):
+		return even
+	case s.VPP > mostEven: // chunks are short: the two differ in a layer here and there
+		return [][]int{balanced}
 	}
-	return even
+	return append(even, balanced)
 }
 
 // Balance cuts a strategy's layers so that its slowest chunk is as fast as it can be, the embedding and the head included, each
@@ -104,7 +118,7 @@ func levelled(chunks int, l rankLoad) []int {
 	best := math.Inf(1)
 	for _, end := range []float64{0, l.embedding, l.head} {
 		for n := max(1, layers/chunks-int(end/one)-1); n <= ceil(layers, chunks)+1; n++ {
-			if t := end + float64(n)*one; t < best && room(chunks, one, t, extra) >= layers {
+			if t := end + float64(n)*one; t < best && places(chunks, one, t, extra) >= layers {
 				best = t
 			}
 		}
@@ -181,8 +195,8 @@ func (l rankLoad) fill(sizes []int, t float64) bool {
 	return at == 0
 }
 
-// room is how many layers all chunks hold if none takes longer than t; none where an end alone takes longer.
-func room(chunks int, one, t float64, extra func(c int) float64) int {
+// places is how many layers all chunks hold if none takes longer than t; none where an end alone takes longer.
+func places(chunks int, one, t float64, extra func(c int) float64) int {
 	first, last := most(t, extra(0), one), most(t, extra(chunks-1), one)
 	if first < 1 || last < 1 {
 		return 0

@@ -33,7 +33,6 @@ type Phase struct {
 type roads struct {
 	c      *cluster.Cluster
 	host   []int
-	class  []int // of devices: those of one class have the same ways to all others
 	speed  []float64
 	card   []float64 // bytes a second out of a host
 	within []float64 // bytes a second between two devices of a host
@@ -53,7 +52,7 @@ func newRoads(c *cluster.Cluster) *roads {
 			speed = rate.Peak
 		}
 		fastest = math.Max(fastest, speed)
-		r.host, r.speed, r.class = append(r.host, at.Host), append(r.speed, speed), append(r.class, at.Group)
+		r.host, r.speed = append(r.host, at.Host), append(r.speed, speed)
 		r.card[at.Host] = float64(g.NICs) * g.NIC.Bandwidth
 		r.within[at.Host] = g.Fabric.Bandwidth
 	}

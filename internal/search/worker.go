@@ -19,6 +19,9 @@ type worker struct {
 // least is a lower bound of what a strategy costs, with its memory; ok is false where the cost model says that it cannot be.
 func (w *worker) least(x plan.Strategy, r relief) (Plan, bool) {
 	x.Recompute, x.Offload = r.recompute, r.offload
+	if allow := w.s.c.Allow; allow != nil && !allow(x) {
+		return Plan{}, false
+	}
 	w.priced++
 	e, err := w.p.Least(x)
 	return Plan{x, e}, err == nil && !math.IsInf(e.Step, 1) // no way between some devices
@@ -65,7 +68,7 @@ func (w *worker) visit(c cell) error {
 // usual tries a cell with the state of the optimizer, or all state, sharded, and with nothing or everything computed again.
 func (w *worker) usual(x plan.Strategy, f family) {
 	orders := w.s.space.orders(x)
-	if len(orders) == 0 {
+	if len(orders) == 0 || w.s.c.Pin.has("layers") {
 		return
 	}
 	o := orders[len(orders)-1]
@@ -119,26 +122,68 @@ func (w *worker) relieve(first Plan, f family) {
 		}
 		return
 	}
-	if !w.hopeful(x, lines) {
-		return
-	}
+	deepest := -1 // whether computing all again, with as much offloaded as goes together with it, is enough: not asked yet
 	for i, line := range lines {
-		if i > 0 {
+		at, p := 0, first
+		switch {
+		case i == 0:
+		case !room(first.Estimate, x, line[0]):
+			p.Estimate.Fits = false // it need not be asked
+		default:
 			var ok bool
-			if first, ok = w.least(x, line[0]); !ok || first.Estimate.Step > w.s.limit(f) {
+			if p, ok = w.least(x, line[0]); !ok || p.Estimate.Step > w.s.limit(f) {
 				continue
 			}
 		}
-		at := 0
-		if !first.Estimate.Fits {
-			if first, at = w.along(x, line); at == 0 {
+		if !p.Estimate.Fits {
+			if len(line) == 1 {
+				continue
+			}
+			if deepest < 0 {
+				deepest = w.enough(x, lines)
+			}
+			if deepest == 0 {
+				continue
+			}
+			if p, at = w.along(x, line); at == 0 {
 				continue
 			}
 		}
-		if p, ok := w.settle(first, f); ok {
-			w.longer(first, p, line[at:], f)
+		if settled, ok := w.settle(p, f); ok {
+			w.longer(p, settled, line[at:], f)
 		}
 	}
+}
+
+// room reports whether a strategy that was priced without relief has room with something offloaded: what lies in the host's memory
+// is gone from the device's, with its share of slack. Where it was priced otherwise, it may.
+func room(e plan.Estimate, x plan.Strategy, r relief) bool {
+	if x.Offload != (plan.Offload{}) || x.Recompute != (plan.Recompute{}) {
+		return true
+	}
+	for i := range e.Stages {
+		m := &e.Stages[i].Memory
+		gone := r.offload.Optimizer*m.Optimizer + r.offload.Activations*m.Activations
+		if m.Total()-(1+m.Slack/m.Allocated())*gone > e.Stages[i].Limit*(1+1e-12) {
+			return false
+		}
+	}
+	return true
+}
+
+// enough is 1 if a strategy fits with everything computed again and as much offloaded as goes together with that, else 0.
+func (w *worker) enough(x plan.Strategy, lines [][]relief) int {
+	for i := len(lines) - 1; i >= 0; i-- {
+		line := lines[i]
+		if len(line) == 1 {
+			continue
+		}
+		if p, ok := w.least(x, line[len(line)-1]); ok && p.Estimate.Fits {
+			return 1
+		}
+		return 0
+	}
+	return 0
 }
 
 // longer tries what is computed again although there is room: where communication is much slower than computing, longer passes
@@ -169,21 +214,6 @@ func hopeless(e plan.Estimate) bool {
 		slack := m.Slack / m.Allocated()
 		if m.Total()-(1+slack)*(m.Optimizer+m.Activations) > e.Stages[i].Limit*(1+1e-12) {
 			return true
-		}
-	}
-	return false
-}
-
-// hopeful reports whether a strategy fits with all relief there is: all offloaded, or as much as goes together with computing
-// everything again.
-func (w *worker) hopeful(x plan.Strategy, lines [][]relief) bool {
-	for i := len(lines) - 1; i >= 0; i-- {
-		line := lines[i]
-		if p, ok := w.least(x, line[len(line)-1]); ok && p.Estimate.Fits {
-			return true
-		}
-		if len(line) > 1 {
-			return false
 		}
 	}
 	return false

@@ -84,6 +84,9 @@ func TestFindBeatsAnnotations(t *testing.T) {
 		{"dp=8", 3, 256, 16, 128},
 		{"tp=8", 2, 2048, 1, 1024},
 	} {
+		if testing.Short() && test.mesh != "dp=8" {
+			continue
+		}
 		m, err := mesh.Parse(test.mesh)
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 // device, so that neither it nor the caller waits.
 type Device struct {
 	engine
-	client *pjrt.Client
+	pjrt   *pjrt.Client
 	target hlo.Target
 	name   string
 	dump   func(name, text string)
@@ -81,7 +81,7 @@ func newDevice(api handle, client *pjrt.Client, dump func(name, text string)) (*
 	if len(devices) == 0 {
 		return nil, fmt.Errorf("xla: plugin %s has no device", client.Plugin().Path())
 	}
-	d := &Device{engine: newEngine(api, client, devices[0]), client: client, name: client.Platform(), dump: dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*program{}}
+	d := &Device{engine: newEngine(api, client, devices[0]), pjrt: client, name: client.Platform(), dump: dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*program{}}
 	if info, err := devices[0].GetDescription(); err == nil {
 		d.name = info.DebugString()
 	}
@@ -136,7 +136,7 @@ func (d *Device) Close() error {
 			first = fmt.Errorf("xla: close: %w", brief(err))
 		}
 	}
-	if err := d.client.Destroy(); err != nil && first == nil {
+	if err := d.pjrt.Destroy(); err != nil && first == nil {
 		first = fmt.Errorf("xla: close: %w", brief(err))
 	}
 	return first

@@ -80,7 +80,7 @@ func (d *Device) compile(name, text string) (*pjrt.LoadedExecutable, error) {
 		if d.dump != nil {
 			d.dump(name, text)
 		}
-		if p.exe, p.err = d.client.Compile().WithStableHLO([]byte(text)).Done(); p.err != nil {
+		if p.exe, p.err = d.pjrt.Compile().WithStableHLO([]byte(text)).Done(); p.err != nil {
 			p.err = fmt.Errorf("compile %s for %s: %w", name, d.name, brief(p.err))
 		}
 	})

@@ -41,6 +41,8 @@ type Row struct {
 	// Devices is how many took part, Bytes the most that one of them took in f32, which was predicted to the byte.
 	Devices, Bytes int
 	Faults         []string
+	// Notes is what of the strategy the model cannot have, and what was done instead.
+	Notes []string
 }
 
 // Table is rows and how many of them hold.
@@ -77,6 +79,9 @@ func (t *Table) add(r Row) {
 	t.Rows = append(t.Rows, r)
 	if len(r.Faults) == 0 {
 		fmt.Fprintln(t.w, r)
+	}
+	for _, n := range r.Notes {
+		t.note(n)
 	}
 	t.Report.add(r.Name, r.Faults, "")
 }
@@ -186,7 +191,7 @@ func (m *strategyCheck) train(s *galley.Strategy, layers int, dtype array.DType,
 	if err != nil {
 		return nil, err
 	}
-	t, err := m.trainer(model, s)
+	t, notes, err := m.trainer(model, s)
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +208,7 @@ func (m *strategyCheck) train(s *galley.Strategy, layers int, dtype array.DType,
 	if s == nil {
 		return losses, nil
 	}
+	r.Notes = notes
 	return losses, r.measure(t, ir.Type{DType: m.ids.DType(), Shape: shape[1:]})
 }
 
@@ -217,20 +223,20 @@ func (m *strategyCheck) model(layers int, dtype array.DType) (models.Model, erro
 	return models.New(deep, c)
 }
 
-func (m *strategyCheck) trainer(model models.Model, s *galley.Strategy) (*galley.Trainer, error) {
+func (m *strategyCheck) trainer(model models.Model, s *galley.Strategy) (t *galley.Trainer, notes []string, err error) {
 	o, arranged := m.ref.Optimizer, model
 	if s != nil {
-		var err error
-		if arranged, _, err = s.Arrange(model, m.ids.Shape()[2]-1); err != nil {
-			return nil, err
+		if arranged, notes, err = s.Arrange(model, m.ids.Shape()[2]-1); err != nil {
+			return nil, nil, err
 		}
 	}
-	return galley.NewTrainer(galley.TrainerConfig{
+	t, err = galley.NewTrainer(galley.TrainerConfig{
 		Device: m.c.Device, Params: model.Params(), Strategy: s, ClipNorm: o.ClipNorm,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(arranged, batch[0]) },
 		Optimizer: optim.AdamW{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay},
 		Schedule:  optim.Constant{LR: o.LR},
 	})
+	return t, notes, err
 }
 
 // measure compares what devices were said to need with what they took.
@@ -258,7 +264,7 @@ func (t *Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString(tableHead)
 	for _, r := range t.Rows {
-		result := "holds"
+		result := strings.Join(append([]string{"holds"}, r.Notes...), "; ")
 		if len(r.Faults) > 0 {
 			result = "**fails**: " + r.Faults[0]
 		}

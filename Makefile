@@ -23,7 +23,10 @@ bench: # Galley beside PyTorch and OpenBLAS in one run
 	bash bench/cpu.sh
 
 fuzz: # each parser for FUZZTIME
+	go test ./internal/hlo -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
 	go test ./internal/ir -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
+	go test ./internal/planfile -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
+	go test ./internal/search -run '^$$' -fuzz FuzzParsePin -fuzztime $${FUZZTIME:-60s}
 	go test ./internal/pipeline -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
 	go test ./internal/safetensors -run '^$$' -fuzz FuzzOpen -fuzztime $${FUZZTIME:-60s}
 	go test ./internal/checkpoint -run '^$$' -fuzz FuzzManifest -fuzztime $${FUZZTIME:-60s}

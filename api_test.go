@@ -160,7 +160,7 @@ func TestEvaluateFirst(t *testing.T) {
 			}
 			got = append(got, r.Loss)
 		}
-		for _, rows := range []int{8, 3, 8} {
+		for _, rows := range []int{8, 3, 8, 1} {
 			if err := d.Eval(); err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestEvaluateFirst(t *testing.T) {
 			want = got
 		}
 		near(t, "losses", got, want)
-		if got[0] != got[2] || got[0] == got[4] {
+		if got[0] != got[2] || got[4] != got[0] || got[5] == got[0] {
 			t.Errorf("losses %v: want evaluation to change nothing and training something", got)
 		}
 	}
@@ -203,5 +203,29 @@ func TestToStaticRefuses(t *testing.T) {
 	}
 	if err := d.Train(); err == nil || !strings.Contains(err.Error(), "give ToStatic a loss and an optimizer") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestBatchesWithoutLabels(t *testing.T) {
+	ids := batchOf(t, windows(t), 0)[0]
+	for _, loss := range []galley.Loss{galley.CrossEntropy, galley.MeanSquares, nil} {
+		for _, s := range []*galley.Strategy{nil, {DP: 2}} {
+			d, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), nil, loss, adamW(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			for _, phase := range []func() error{d.Train, d.Eval} {
+				if err := phase(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := d.Run(t.Context(), ids); err == nil || !strings.Contains(err.Error(), "batches are inputs, then labels") {
+					t.Errorf("%v: got %v", d.Phase(), err)
+				}
+				if _, err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "batch: got none") {
+					t.Errorf("got %v", err)
+				}
+			}
+		}
 	}
 }

@@ -14,12 +14,12 @@ import (
 // pass; change the package, or the policy together with ARCHITECTURE.md.
 const floors = `
 array internal/kernel internal/trace
-mesh internal/comm internal/hlo internal/safetensors internal/golden
+mesh internal/comm internal/hlo internal/safetensors internal/golden internal/cluster
 internal/ir internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/shard internal/spmd internal/pipeline internal/backend
-internal/plan internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/elastic internal/stage
-internal/runtime
+internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/elastic internal/stage
+internal/runtime internal/search internal/planfile internal/export
 internal/step
 nn optim data
 models

@@ -62,7 +62,7 @@ func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error 
 }
 
 func (t *Trainer) wholeState() ([]checkpoint.Tensor, error) {
-	params, err := t.params()
+	params, memory, err := t.state()
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (t *Trainer) wholeState() ([]checkpoint.Tensor, error) {
 	for i, p := range t.c.Params {
 		list = append(list, checkpoint.Whole(p.Name, params[i]))
 		for k := range slots {
-			list = append(list, checkpoint.Whole(slotName(p.Name, k), t.slots[i*slots+k]))
+			list = append(list, checkpoint.Whole(slotName(p.Name, k), memory[i*slots+k]))
 		}
 	}
 	return list, nil
@@ -174,7 +174,9 @@ func (t *Trainer) take(r *checkpoint.Reader) error {
 			if err != nil {
 				return err
 			}
-			t.put(i, k, a)
+			if err := t.put(i, k, a); err != nil {
+				return err
+			}
 		}
 	}
 	meta := r.Meta()
@@ -198,10 +200,16 @@ func (t *Trainer) take(r *checkpoint.Reader) error {
 }
 
 // put sets a parameter, or one of its slots.
-func (t *Trainer) put(param, slot int, a array.Array) {
-	if slot >= 0 {
-		t.slots[param*t.c.Optimizer.Slots()+slot] = a
-		return
+func (t *Trainer) put(param, slot int, a array.Array) error {
+	switch at := param*t.c.Optimizer.Slots() + slot; {
+	case t.remote != nil && slot >= 0:
+		return t.remote.replace(len(t.c.Params)+at, a)
+	case t.remote != nil:
+		return t.remote.replace(param, a)
+	case slot >= 0:
+		t.slots[at] = a
+	default:
+		t.c.Params[param].Value = t.session.Tensor(a).Track()
 	}
-	t.c.Params[param].Value = t.session.Tensor(a).Track()
+	return nil
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/internal/step"
 )
 
-// Cost is what a training step takes, known before anything runs.
+// Cost is what a training step, or a forward pass, takes, known before it runs.
 type Cost struct {
-	Strategy string
+	Strategy Strategy
 	Devices  []DeviceCost
-	// Time is how long a step will take, where somebody can tell: see EngineConfig.Estimate.
+	// Time is how long a step should take, where somebody can tell: see EngineConfig.Estimate.
 	Time time.Duration
 }
 
@@ -62,7 +62,7 @@ func (c *Cost) Sent() (sum float64) {
 func (c *Cost) Write(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s at most on a device, %.3g flops and %s between devices a step", c.Strategy, bytesText(float64(c.Memory())), c.Flops(), bytesText(c.Sent()))
 	if c.Time > 0 {
-		fmt.Fprintf(w, ", %v", c.Time)
+		fmt.Fprintf(w, ", which should take %v", c.Time.Round(time.Microsecond))
 	}
 	fmt.Fprint(w, "\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -85,6 +85,9 @@ func (c *Cost) Write(w io.Writer) error {
 // Cost plans a step for batches of these types and tells what it takes. Nothing runs, and no memory for tensors is taken.
 func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
 	defer recoverBug("cost of a step", &err)
+	if t.remote != nil {
+		return nil, fmt.Errorf("cost: %s plans its own memory: see Memory after the first step", t.remote.b.Name())
+	}
 	if t.many == nil {
 		return t.costOfOne(batch)
 	}
@@ -92,11 +95,11 @@ func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return costOf(t.many.h.s.String(), s), nil
+	return costOf(t.many.h.s, s), nil
 }
 
-func costOf(name string, s *step.Step) *Cost {
-	c := &Cost{Strategy: name}
+func costOf(under Strategy, s *step.Step) *Cost {
+	c := &Cost{Strategy: under}
 	for i := range s.Devices() {
 		m, l := s.Memory(i), s.Load(i)
 		c.Devices = append(c.Devices, DeviceCost{
@@ -125,5 +128,47 @@ func (t *Trainer) costOfOne(batch []Type) (*Cost, error) {
 	}
 	d.Step = e.Memory().Peak() - d.Weights - d.Slots
 	d.Flops = step.LoadOf(e.Func()).Flops
-	return &Cost{Strategy: Strategy{}.String(), Devices: []DeviceCost{d}}, nil
+	return &Cost{Devices: []DeviceCost{d}}, nil
+}
+
+// Cost compiles the pass for batches of these types and tells what it takes. Nothing runs.
+func (f *Forward) Cost(batch ...Type) (c *Cost, err error) {
+	defer recoverBug("cost of a forward pass", &err)
+	if len(batch) == 0 {
+		return nil, fmt.Errorf("forward: want the types of a batch")
+	}
+	if f.t.remote != nil {
+		return nil, fmt.Errorf("cost: %s plans its own memory", f.t.remote.b.Name())
+	}
+	if f.t.many == nil {
+		return f.costOfOne(batch)
+	}
+	m, err := f.planned(batch)
+	if err != nil {
+		return nil, err
+	}
+	c = &Cost{Strategy: f.t.many.h.s, Devices: make([]DeviceCost, f.t.many.h.s.Devices())}
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		for _, v := range m.variant {
+			memory, l := m.programs[v].Memory(i), m.programs[v].Load(i)
+			d.Weights, d.Step = memory.Weights, max(d.Step, memory.Step)
+			d.Flops, d.Sent = d.Flops+l.Flops, d.Sent+l.Sent
+			d.Collectives, d.Messages = d.Collectives+l.Collectives, d.Messages+l.Messages
+		}
+	}
+	return c, nil
+}
+
+func (f *Forward) costOfOne(batch []Type) (*Cost, error) {
+	e, err := f.compiled(batch)
+	if err != nil {
+		return nil, err
+	}
+	var d DeviceCost
+	for _, p := range f.t.c.Params {
+		d.Weights += p.Type.Bytes()
+	}
+	d.Step, d.Flops = e.Memory().Peak()-d.Weights, step.LoadOf(e.Func()).Flops
+	return &Cost{Devices: []DeviceCost{d}}, nil
 }

@@ -68,7 +68,9 @@ type DistributeConfig struct {
 	Params, Results map[int]mesh.Sharding
 	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is returned as the
 	// parameter lies. StepNext is that of a training step.
-	Next   map[int]int
+	Next map[int]int
+	// Choice is what decides about the rest.
+	Choice Choice
 	Strict Strictness
 	Prices Prices
 }
@@ -89,6 +91,7 @@ type Distributed struct {
 	f        *ir.Func
 	inferred *shard.Result
 	program  *spmd.Program
+	search   *SearchReport
 }
 
 // Distribute infers how every value of a program lies and makes the programs of the devices. The program is optimised
@@ -200,6 +203,9 @@ func someNames(p *Program) string {
 }
 
 func (d *Distributed) infer(asked map[int]mesh.Sharding) (err error) {
+	if d.config.Choice == Searched {
+		return d.find(asked)
+	}
 	results := make([]mesh.Sharding, len(d.f.Results()))
 	for i, s := range d.config.Results {
 		results[i] = s
@@ -211,6 +217,9 @@ func (d *Distributed) infer(asked map[int]mesh.Sharding) (err error) {
 func (d *Distributed) partition() (err error) {
 	asked := d.constrained()
 	results := make([]mesh.Spec, len(d.f.Results()))
+	if d.search != nil {
+		copy(results, d.inferred.Results)
+	}
 	for i := range d.config.Results {
 		asked[d.f.Results()[i].ID()] = true
 		results[i] = d.inferred.Results[i]

@@ -2,6 +2,7 @@ package galley
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -32,9 +33,13 @@ type EngineConfig struct {
 	Annotations []Annotation
 	// Mode is how a step runs on one device.
 	Mode Mode
+	// Backend, where set, runs everything in place of the host, such as XLA on a GPU. It is one device: it takes no Strategy.
+	Backend Backend
+	// Compute, where it is a 16-bit dtype, is what products compute in.
+	Compute array.DType
 	// Callbacks are told what every Fit does.
 	Callbacks []Callback
-	// Estimate, where set, tells Cost how long a step takes.
+	// Estimate, where set, tells Cost how long a step takes: Price, for language models on a machine that was calibrated.
 	Estimate func(c *Cost) time.Duration
 }
 
@@ -63,7 +68,10 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	if c.ClipNorm != 0 {
 		t.ClipNorm = c.ClipNorm
 	}
-	t.Annotations, t.Mode = append(t.Annotations, c.Annotations...), c.Mode
+	if c.Backend != nil && t.Strategy != nil {
+		return nil, fmt.Errorf("engine: %s is one device and the strategy is %v: leave one of them out", c.Backend.Name(), *t.Strategy)
+	}
+	t.Annotations, t.Mode, t.Backend, t.Compute = append(t.Annotations, c.Annotations...), c.Mode, c.Backend, c.Compute
 	e := &Engine{config: c}
 	if e.trainer, err = NewTrainer(t); err != nil {
 		return nil, err
@@ -77,10 +85,14 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 func (e *Engine) Trainer() *Trainer { return e.trainer }
 
 // Params is the model's parameters, with the values that training has given them.
-func (e *Engine) Params() ([]*nn.Param, error) { return e.config.Model.Params(), e.trainer.Sync(nil) }
+func (e *Engine) Params() ([]*nn.Param, error) {
+	return e.config.Model.Params(), e.trainer.Sync(e.trainer.c.Device.NewSession())
+}
 
-// Close ends the devices.
-func (e *Engine) Close() { e.trainer.Close() }
+// Close ends the devices and frees what forward passes hold.
+func (e *Engine) Close() error {
+	return errors.Join(e.eval.forward.Close(), e.predict.Close(), e.trainer.Close())
+}
 
 // DataLoader deals out a dataset in batches that the strategy can cut.
 func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error) {
@@ -92,26 +104,31 @@ func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error)
 	return data.NewLoader(d, c)
 }
 
-// Prepare plans and compiles training steps for batches of these types, and tells what they take. Nothing runs. A Fit that
-// follows begins at once.
-func (e *Engine) Prepare(batch ...Type) (*Cost, error) {
-	c, err := e.trainer.Cost(batch...)
-	if err != nil {
-		return nil, err
+// Prepare plans and compiles what a phase does with batches of these types, and tells what it takes. Nothing runs; what follows
+// begins at once.
+func (e *Engine) Prepare(phase Phase, batch ...Type) (*Cost, error) {
+	cost := map[Phase]func(...Type) (*Cost, error){Training: e.trainer.Cost, Evaluating: e.eval.forward.Cost, Predicting: e.predict.Cost}[phase]
+	if cost == nil {
+		return nil, e.noPhase(phase)
 	}
-	if e.config.Estimate != nil {
+	c, err := cost(batch...)
+	if err == nil && e.config.Estimate != nil {
 		c.Time = e.config.Estimate(c)
 	}
-	return c, nil
+	return c, err
+}
+
+func (e *Engine) noPhase(p Phase) error {
+	return fmt.Errorf("engine: phase %d: want Training, Evaluating or Predicting", p)
 }
 
 // Cost is what a training step on batches of these types takes: memory to the byte, operations, communication and, where the
 // engine has an Estimate, time.
-func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(batch...) }
+func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(Training, batch...) }
 
 // Run does with one batch what a phase says.
 func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r Result, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := checkBatch(ctx, batch); err != nil {
 		return r, err
 	}
 	switch phase {
@@ -123,7 +140,7 @@ func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r 
 	case Predicting:
 		r.Outputs, err = e.predict.Run(ctx, batch...)
 	default:
-		err = fmt.Errorf("engine: phase %d: want Training, Evaluating or Predicting", phase)
+		err = e.noPhase(phase)
 	}
 	return r, err
 }

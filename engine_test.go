@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
@@ -28,7 +30,11 @@ func newEngine(t *testing.T, s *galley.Strategy, calls ...galley.Callback) *gall
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.Close)
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return e
 }
 
@@ -68,6 +74,75 @@ func TestEngineFit(t *testing.T) {
 				near(t, "logits", out[0].Float64s(), wantLogits.Float64s())
 			}
 		})
+	}
+}
+
+// TestEngineOnBackend runs everything behind the interface of chips, and goes on there from a checkpoint of the host.
+func TestEngineOnBackend(t *testing.T) {
+	wantLosses, wantEval, wantLogits := plain(t)
+	dir := t.TempDir()
+	if _, err := newEngine(t, nil).Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1, SaveDir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	d := device(t)
+	c := galley.EngineConfig{Model: galley.Language(smallModel(t, d)), Optimizer: adamW(), Backend: d.Backend(), Metrics: []galley.Metric{galley.Accuracy()}}
+	e, err := galley.NewEngine(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: apiSteps, SaveDir: dir, Resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "losses", h.Losses(), wantLosses[1:])
+	batch := batchOf(t, windows(t), 9)
+	r, err := e.Run(t.Context(), galley.Evaluating, batch...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "evaluation", []float64{r.Loss}, []float64{wantEval})
+	if r, err = e.Run(t.Context(), galley.Predicting, batch[0]); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "logits", r.Outputs[0].Float64s(), wantLogits.Float64s())
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	two := newEngine(t, &galley.Strategy{DP: 2})
+	if r, err := two.Load(dir); err != nil || r.Step != apiSteps {
+		t.Fatalf("loaded %+v, %v", r, err)
+	}
+	if r, err = two.Run(t.Context(), galley.Evaluating, batch...); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "evaluation of the checkpoint", []float64{r.Loss}, []float64{wantEval})
+	c.Strategy = &galley.Strategy{DP: 2}
+	if _, err := galley.NewEngine(c); err == nil || !strings.Contains(err.Error(), "leave one of them out") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestEagerEngine runs op by op on one device: the numbers are the same.
+func TestEagerEngine(t *testing.T) {
+	var want []float64
+	for _, mode := range []galley.Mode{galley.Static, galley.Eager} {
+		e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(smallModel(t, device(t))), Mode: mode, Optimizer: adamW(), Metrics: []galley.Metric{galley.Accuracy()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 2, Valid: windows(t), ValidBatches: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := e.Run(t.Context(), galley.Predicting, batchOf(t, windows(t), 0)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.Concat(h.Losses(), values(h.Evaluations[0]), r.Outputs[0].Float64s())
+		if want == nil {
+			want = got
+		}
+		near(t, mode.String(), got, want)
 	}
 }
 
@@ -171,7 +246,7 @@ func TestResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, dir := h.Losses(), t.TempDir()
+	want, dir := h.Losses(), filepath.Join(t.TempDir(), "new")
 	var got []float64
 	for i, s := range []*galley.Strategy{nil, {DP: 2, PP: 2, Zero: 1}, {TP: 2}} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -241,17 +316,47 @@ func read(t *testing.T, x *galley.Tensor) array.Array {
 }
 
 func TestPrepare(t *testing.T) {
-	e := newEngine(t, &galley.Strategy{DP: 2, TP: 2, PP: 2})
-	c, err := e.Prepare(typesOf(batchOf(t, windows(t), 0))...)
+	d := device(t)
+	m := smallModel(t, d)
+	e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(m), Strategy: &galley.Strategy{DP: 2, TP: 2, PP: 2}, Estimate: func(c *galley.Cost) time.Duration {
+		took, err := galley.Price(galley.AutoConfig{Model: m.Config(), Batch: 8, Seq: 12}, c.Strategy)
+		if err != nil {
+			t.Error(err)
+		}
+		return took
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Trainer().Steps() != 0 || len(c.Devices) != 8 || c.Memory() == 0 || c.Flops() == 0 || c.Sent() == 0 {
+	defer e.Close()
+	types := typesOf(batchOf(t, windows(t), 0))
+	c, err := e.Prepare(galley.Training, types...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Trainer().Steps() != 0 || len(c.Devices) != 8 || c.Memory() == 0 || c.Time <= 0 || c.Flops() == 0 || c.Sent() == 0 {
 		t.Errorf("cost is %+v", c)
 	}
 	var out bytes.Buffer
 	if err := c.Write(&out); err != nil || !strings.Contains(out.String(), "0-3") || !strings.Contains(out.String(), "4-7") {
 		t.Errorf("%v\n%s", err, out.String())
+	}
+	// A forward pass keeps nothing: it needs less, and about a third of the work.
+	f, err := e.Prepare(galley.Evaluating, types...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if share := f.Flops() / c.Flops(); f.Memory() >= c.Memory() || f.Devices[0].Weights != c.Devices[0].Weights || share < 0.28 || share > 0.38 || f.Devices[0].Messages != 2 {
+		t.Errorf("a forward pass costs %+v, a step %+v", f, c)
+	}
+	if f, err = e.Prepare(galley.Predicting, types[0]); err != nil || len(f.Devices) != 8 {
+		t.Errorf("predicting costs %+v, %v", f, err)
+	}
+	if _, err := galley.Price(galley.AutoConfig{Model: m.Config(), Batch: 8, Seq: 12}, galley.Strategy{DP: 3}); err == nil || !strings.Contains(err.Error(), "want a multiple of 3") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := e.Prepare(7); err == nil || !strings.Contains(err.Error(), "phase 7: want Training") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -22,6 +22,9 @@ type Metric struct {
 // Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does not count.
 func Accuracy() Metric {
 	return Metric{Name: "accuracy", Compute: func(outputs, labels []*Tensor) (*Tensor, *Tensor) {
+		if bad := unpaired("accuracy", outputs, labels); bad != nil {
+			return bad, bad
+		}
 		logits := outputs[0]
 		best, label, count := op.ArgMax(logits, -1), labels[0], logits.DType().Compute()
 		right := op.Cast(op.Equal(op.Cast(best, label.DType()), label), count)

@@ -2,12 +2,15 @@ package galley
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -16,15 +19,25 @@ import (
 type Forward struct {
 	t *Trainer
 	f func(batch []*Tensor) []*Tensor
-	// one and many are the compiled programs by the types of their batches, without and with a strategy.
-	one  map[string]*Executable
-	many map[string]*manyForward
+	// one, remote and many are the compiled programs by the types of their batches: without a strategy, on a backend, with one.
+	one    map[string]*Executable
+	remote map[string]backend.Executable
+	many   map[string]*manyForward
 }
 
 // NewForward makes a forward pass of f, which computes with the trainer's parameters. It is compiled when the first batch of
 // each size is run.
 func (t *Trainer) NewForward(f func(batch []*Tensor) []*Tensor) *Forward {
-	return &Forward{t: t, f: f, one: map[string]*Executable{}, many: map[string]*manyForward{}}
+	return &Forward{t: t, f: f, one: map[string]*Executable{}, remote: map[string]backend.Executable{}, many: map[string]*manyForward{}}
+}
+
+// Close gives back what the pass holds on a backend.
+func (f *Forward) Close() (err error) {
+	for _, e := range f.remote {
+		err = errors.Join(err, e.Close())
+	}
+	clear(f.remote)
+	return err
 }
 
 // Run is f of a batch. Under a strategy the batch is cut into micro-batches, so results must have a row for each of the batch's.
@@ -84,41 +97,98 @@ func (f *Forward) sums(ctx context.Context, batch []array.Array) ([]float64, err
 
 // parts is f of every micro-batch, and how many rows each has.
 func (f *Forward) parts(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
-	if err := ctx.Err(); err != nil {
+	if err := checkBatch(ctx, batch); err != nil {
 		return nil, nil, err
-	}
-	if len(batch) == 0 {
-		return nil, nil, fmt.Errorf("forward: want a batch")
 	}
 	if f.t.many != nil {
 		return f.runMany(ctx, batch)
 	}
 	run := f.runStatic
-	if f.t.c.Mode == Eager {
+	switch {
+	case f.t.remote != nil:
+		run = f.runRemote
+	case f.t.c.Mode == Eager:
 		run = f.runEager
 	}
 	out, err := run(batch)
 	return [][]array.Array{out}, []int{0}, err
 }
 
-func (f *Forward) runStatic(batch []array.Array) ([]array.Array, error) {
-	key, types := typesKey(batch)
-	e := f.one[key]
-	if e == nil {
-		p, err := f.t.c.traceForward("forward", types, f.f)
-		if err != nil {
-			return nil, err
-		}
-		if e, err = Compile(f.t.c.Device, p, Options{}); err != nil {
-			return nil, err
-		}
+// compiled is the program for batches of these types, on one device.
+func (f *Forward) compiled(types []Type) (*Executable, error) {
+	key := fmt.Sprint(types)
+	if e := f.one[key]; e != nil {
+		return e, nil
+	}
+	p, err := f.t.c.traceForward("forward", types, f.f)
+	if err != nil {
+		return nil, err
+	}
+	e, err := Compile(f.t.c.Device, p, Options{})
+	if err == nil {
 		f.one[key] = e
+	}
+	return e, err
+}
+
+func (f *Forward) runStatic(batch []array.Array) ([]array.Array, error) {
+	e, err := f.compiled(typesOf(batch))
+	if err != nil {
+		return nil, err
 	}
 	params, err := f.t.params()
 	if err != nil {
 		return nil, err
 	}
 	return e.Run(slices.Concat(params, batch))
+}
+
+// runRemote runs on a backend, where the parameters are.
+func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
+	e, err := f.compiledRemote(typesOf(batch))
+	if err != nil {
+		return nil, err
+	}
+	args := slices.Clone(f.t.remote.state[:len(f.t.c.Params)])
+	for _, a := range batch {
+		b, err := f.t.remote.b.Put(a)
+		if err != nil {
+			return nil, err
+		}
+		defer b.Free() // after the run, which goes first
+		args = append(args, b)
+	}
+	results, err := e.Run(args)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]array.Array, len(results))
+	for i, b := range results {
+		defer b.Free()
+		if out[i], err = b.Read(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (f *Forward) compiledRemote(types []Type) (backend.Executable, error) {
+	key := fmt.Sprint(types)
+	if e := f.remote[key]; e != nil {
+		return e, nil
+	}
+	p, err := f.t.c.traceForward("forward", types, f.f)
+	if err == nil {
+		p, err = pass.Optimize(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := f.t.remote.b.Compile(p, Options{})
+	if err == nil {
+		f.remote[key] = e
+	}
+	return e, err
 }
 
 func (f *Forward) runEager(batch []array.Array) ([]array.Array, error) {
@@ -161,7 +231,13 @@ func (c TrainerConfig) traceWith(name string, types, batch []Type, f func([]*Ten
 		in = append(in, b.Param(fmt.Sprintf("batch%d", i), t))
 	}
 	defer nn.Bind(c.Params, params)()
-	return b.Build(f(in)...)
+	p, err := b.Build(f(in)...)
+	for _, rewrite := range c.forwardPasses() {
+		if err == nil {
+			p, err = rewrite(p)
+		}
+	}
+	return p, err
 }
 
 // meanParts is a loss as a sum and what it is divided by, so that the mean over a batch does not depend on how it is cut.
@@ -174,11 +250,11 @@ func meanParts(loss *Tensor, params []*Tensor, rows int) (sum, count *Tensor) {
 	return sum, count
 }
 
-// typesKey is a batch's types, and a text that tells them from others.
-func typesKey(batch []array.Array) (string, []Type) {
+// typesOf is a batch's types.
+func typesOf(batch []array.Array) []Type {
 	var types []Type
 	for _, a := range batch {
 		types = append(types, ir.TypeOf(a))
 	}
-	return fmt.Sprint(types), types
+	return types
 }

@@ -21,14 +21,9 @@ type manyForward struct {
 
 // runMany runs a batch micro-batch by micro-batch.
 func (f *Forward) runMany(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
-	key, types := typesKey(batch)
-	m := f.many[key]
-	if m == nil {
-		var err error
-		if m, err = f.t.many.h.newForward(types, f.f); err != nil {
-			return nil, nil, err
-		}
-		f.many[key] = m
+	m, err := f.planned(typesOf(batch))
+	if err != nil {
+		return nil, nil, err
 	}
 	weights, err := f.t.restingWeights()
 	if err != nil {
@@ -51,6 +46,19 @@ func (f *Forward) runMany(ctx context.Context, batch []array.Array) ([][]array.A
 		parts = append(parts, out)
 	}
 	return parts, m.rows, nil
+}
+
+// planned is the pass for batches of these types.
+func (f *Forward) planned(types []Type) (*manyForward, error) {
+	key := fmt.Sprint(types)
+	if m := f.many[key]; m != nil {
+		return m, nil
+	}
+	m, err := f.t.many.h.newForward(types, f.f)
+	if err == nil {
+		f.many[key] = m
+	}
+	return m, err
 }
 
 // newForward plans a forward pass for batches of these types. A batch of fewer rows than a step has micro-batches makes fewer.

@@ -4,6 +4,7 @@ go 1.26.8
 
 require (
 	github.com/alecthomas/kong v1.16.1
+	github.com/goccy/go-yaml v1.19.2
 	github.com/gomlx/go-xla v0.4.5
 	github.com/google/go-cmp v0.7.0
 	github.com/rogpeppe/go-internal v1.16.0

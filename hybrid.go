@@ -85,7 +85,7 @@ func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := step.Config{Meshes: h.meshes, Schedule: h.schedule, Marks: h.marks}
+	c := step.Config{Meshes: h.meshes, Overlap: h.overlap(), Threads: h.c.Device.Threads() / h.s.Devices(), Schedule: h.schedule, Marks: h.marks}
 	var sizes []int
 	for _, n := range rows {
 		if !slices.Contains(sizes, n) {
@@ -203,6 +203,13 @@ func evenly(n, k int) []int {
 		list[(i+1)%k]++
 	}
 	return list
+}
+
+func (h *hybrid) overlap() step.Overlap {
+	if h.s.Overlap {
+		return step.Overlapped
+	}
+	return step.InTurn
 }
 
 // dataAxes is the axes along which devices see different data, those that a mesh has.

@@ -1,6 +1,7 @@
 package galley
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
@@ -27,11 +28,29 @@ type Loss func(outputs, labels []*Tensor) *Tensor
 
 // CrossEntropy is the mean cross-entropy of the first output, as logits, and the first labels; a label of -100 does not count.
 func CrossEntropy(outputs, labels []*Tensor) *Tensor {
+	if bad := unpaired("cross-entropy", outputs, labels); bad != nil {
+		return bad
+	}
 	return op.CrossEntropy(outputs[0], labels[0], op.CrossEntropyConfig{})
 }
 
 // MeanSquares is the mean of squared differences of the first output and the first labels.
-func MeanSquares(outputs, labels []*Tensor) *Tensor { return op.MSELoss(outputs[0], labels[0], "mean") }
+func MeanSquares(outputs, labels []*Tensor) *Tensor {
+	if bad := unpaired("mean squares", outputs, labels); bad != nil {
+		return bad
+	}
+	return op.MSELoss(outputs[0], labels[0], "mean")
+}
+
+// unpaired is an invalid tensor where there is no output or no labels to compare it with; otherwise nil.
+func unpaired(who string, outputs, labels []*Tensor) *Tensor {
+	all := append(outputs[:len(outputs):len(outputs)], labels...)
+	if len(outputs) > 0 && len(labels) > 0 || len(all) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("model gave %d outputs and the batch has %d labels: want one of each or more: batches are inputs, then labels", len(outputs), len(labels))
+	return ir.Invalid(all[0].Scope(), &ir.Error{Op: who, Err: err})
+}
 
 // ModelFunc is a model of parameters and a function that computes with them.
 func ModelFunc(params []*nn.Param, forward func(inputs []*Tensor) []*Tensor) Model {
@@ -69,9 +88,8 @@ func (l *language) Forward(in ...*Tensor) []*Tensor {
 }
 
 func (l *language) Loss(in, labels []*Tensor) *Tensor {
-	if len(labels) == 0 {
-		err := fmt.Errorf("batch has no labels: want ids and labels, as data.Tokens makes them")
-		return ir.Invalid(in[0].Scope(), &ir.Error{Op: "language model", Err: err})
+	if bad := unpaired("language model", in, labels); bad != nil {
+		return bad
 	}
 	return l.arranged(in[0], func(m models.Model) *Tensor { return m.Loss(in[0], labels[0]) })[0]
 }
@@ -125,7 +143,15 @@ func inputsOf(m Model, n int) int {
 	if i, ok := m.(Inputs); ok && i.Inputs() > 0 {
 		return min(i.Inputs(), n)
 	}
-	return max(1, n-1)
+	return min(max(1, n-1), n)
+}
+
+// checkBatch refuses to begin without one.
+func checkBatch(ctx context.Context, batch []array.Array) error {
+	if len(batch) == 0 {
+		return fmt.Errorf("batch: got none: want inputs, then labels")
+	}
+	return ctx.Err()
 }
 
 // lossOfModel is a trainer's loss.

@@ -66,27 +66,36 @@ func (p *Parallel) apply(f *Program) (*planned, error) {
 	return out, err
 }
 
-// planner finds layers in a program: the nodes from the first to the last that read a parameter below a layer's name.
+// planner finds layers in a program: the nodes from the first to the last that compute with a parameter below a layer's name.
 type planner struct {
 	f    *Program
 	plan *Parallel
-	// readers is, by node, the names of the parameters that it reads.
+	// fixed is, by value, whether parameters and constants alone decide it, and from which parameters it comes.
+	fixed []bool
+	from  [][]string
+	// readers is, by node, the names of the parameters that it computes with; one that only makes them ready has none.
 	readers [][]string
 }
 
 func (a *planner) read() {
-	names := map[*ir.Value]string{}
-	for _, v := range a.f.Params() {
-		names[v] = v.Name()
+	a.fixed, a.from = make([]bool, a.f.NumValues()), make([][]string, a.f.NumValues())
+	for _, v := range a.f.Params()[:len(a.plan.Params())] {
+		a.fixed[v.ID()], a.from[v.ID()] = true, []string{v.Name()}
 	}
 	for _, n := range a.f.Nodes() {
-		var list []string
+		fixed, names := true, []string(nil)
 		for _, v := range n.In() {
-			if name := names[v]; name != "" && !strings.HasPrefix(name, "batch") {
-				list = append(list, name)
-			}
+			fixed = fixed && a.fixed[v.ID()]
+			names = append(names, a.from[v.ID()]...)
 		}
-		a.readers = append(a.readers, list)
+		if !fixed {
+			a.readers = append(a.readers, names)
+			continue
+		}
+		a.readers = append(a.readers, nil)
+		for _, v := range n.Out() {
+			a.fixed[v.ID()], a.from[v.ID()] = true, names
+		}
 	}
 }
 
@@ -152,11 +161,11 @@ func (a *planner) spot(layer string, at hookSide) (spot, error) {
 		return spot{value: a.f.Nodes()[last].Out()[0], first: last + 1, last: len(a.f.Nodes())}, nil
 	}
 	for _, v := range a.f.Nodes()[first].In() {
-		if v.Node() != nil || strings.HasPrefix(v.Name(), "batch") {
+		if !a.fixed[v.ID()] {
 			return spot{value: v, first: first, last: last}, nil
 		}
 	}
-	return spot{}, fmt.Errorf("parallelize: layer %q has no input: its first op reads parameters only", layer)
+	return spot{}, fmt.Errorf("parallelize: layer %q has no input", layer)
 }
 
 // split finds a side of a weight where it is first used.
@@ -169,30 +178,71 @@ func (a *planner) split(s weightSplit, specs map[string]mesh.Spec) error {
 		return nil // it lies as it likes
 	}
 	n := a.f.Nodes()[at]
-	k := slices.IndexFunc(n.In(), func(v *ir.Value) bool { return v.Name() == s.weight })
-	var types []Type
-	for _, v := range n.In() {
-		types = append(types, v.Type())
-	}
-	rule, err := n.Op().(op.Op).Rule(types).Parse()
+	k := slices.IndexFunc(n.In(), func(v *ir.Value) bool { return slices.Contains(a.from[v.ID()], s.weight) })
+	dims, err := a.dims(n.In()[k])
 	if err != nil {
 		return err
 	}
-	if len(rule.In) == 0 {
-		return fmt.Errorf("parallelize: %s: %s does not say how it can be split: annotate %q by ParallelPlan.Annotations", n.Pos(), n.Op().Name(), s.weight)
+	rule, err := ruleOf(n)
+	if err != nil {
+		return err
 	}
 	spec := mesh.Whole(2)
-	for d, factors := range rule.In[k] {
-		inResult := slices.ContainsFunc(rule.Out[0], func(out []byte) bool { return slices.Equal(out, factors) })
+	for d, own := range dims {
+		if own < 0 || len(rule.In[k][own]) == 0 {
+			continue
+		}
+		inResult := slices.ContainsFunc(rule.Out[0], func(out []byte) bool { return slices.Equal(out, rule.In[k][own]) })
 		if inResult == (s.side == columns) && spec.IsWhole() {
 			spec.Dims[d] = mesh.On(s.axis)
 		}
+	}
+	if spec.IsWhole() {
+		return fmt.Errorf("parallelize: %s: %s does not split %q so: annotate it by ParallelPlan.Annotations", n.Pos(), n.Op().Name(), s.weight)
 	}
 	specs[s.weight] = spec
 	if s.bias != "" {
 		specs[s.bias] = mesh.Split(mesh.On(s.axis))
 	}
 	return nil
+}
+
+// ruleOf is a node's sharding rule.
+func ruleOf(n *ir.Node) (*mesh.Parsed, error) {
+	var types []Type
+	for _, v := range n.In() {
+		types = append(types, v.Type())
+	}
+	rule, err := n.Op().(op.Op).Rule(types).Parse()
+	if err == nil && len(rule.In) != len(n.In()) {
+		err = fmt.Errorf("parallelize: %s: %s does not say how it can be split: annotate its weight by ParallelPlan.Annotations", n.Pos(), n.Op().Name())
+	}
+	return rule, err
+}
+
+// dims is where the dims of a parameter are in what is made of it alone, by transposing or casting it; -1 where they are gone.
+func (a *planner) dims(v *ir.Value) ([]int, error) {
+	n := v.Node()
+	if n == nil {
+		return []int{0, 1}, nil
+	}
+	if len(n.In()) != 1 {
+		return nil, fmt.Errorf("parallelize: %s: a weight is made of several parameters: annotate them by ParallelPlan.Annotations", n.Pos())
+	}
+	dims, err := a.dims(n.In()[0])
+	if err != nil {
+		return nil, err
+	}
+	rule, err := ruleOf(n)
+	if err != nil {
+		return nil, err
+	}
+	for d, own := range dims {
+		if own >= 0 {
+			dims[d] = slices.IndexFunc(rule.Out[v.Index()], func(out []byte) bool { return len(out) > 0 && slices.Equal(out, rule.In[0][own]) })
+		}
+	}
+	return dims, nil
 }
 
 // cuts is where stages begin, in order. A layer's mark that the model has there is taken; otherwise the value gets one.

@@ -71,8 +71,11 @@ func TestParallelizeOwnModel(t *testing.T) {
 	build := func(d *galley.Device) galley.Model {
 		in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 5, DType: array.F64})
 		up, down, head := nn.NewLinear(in.At("up"), 6, 10), nn.NewConv1D(in.At("down"), 10, 6), nn.NewLinear(in.At("head"), 6, 3)
+		// A weight that is turned before it is used, with a name that looks like a batch's.
+		turned := in.At("batch0").Param("weight", array.Shape{6, 6}, nn.Normal(0.3))
 		return galley.ModelFunc(in.Params(), func(x []*galley.Tensor) []*galley.Tensor {
-			return []*galley.Tensor{head.Forward(op.Add(x[0], down.Forward(op.Tanh(up.Forward(x[0])))))}
+			h := op.Add(x[0], down.Forward(op.Tanh(up.Forward(x[0]))))
+			return []*galley.Tensor{head.Forward(op.MatMul(h, op.Transpose(turned.Value, 1, 0)))}
 		})
 	}
 	x, y := array.New(array.F64, 8, 6), array.New(array.F64, 8, 3)
@@ -105,10 +108,11 @@ func TestParallelizeOwnModel(t *testing.T) {
 		return list
 	}
 	want := losses(nil)
-	plan := []galley.LayerPlan{galley.On("up", galley.ColWise{}), galley.On("down", galley.RowWise{})}
+	plan := []galley.LayerPlan{galley.On("up", galley.ColWise{}), galley.On("down", galley.RowWise{}), galley.On("batch0", galley.RowWise{}, galley.PrepareInput{Sharding: "@[dp,tp]"})}
 	for _, p := range []galley.ParallelPlan{
 		{Strategy: galley.Strategy{TP: 2}, Layers: plan}, {Strategy: galley.Strategy{TP: 3, DP: 2, Zero: 3}, Layers: plan},
 		{Strategy: galley.Strategy{PP: 3, Micro: 4}, Split: []galley.SplitPoint{{Layer: "up"}, {Layer: "head", At: galley.Beginning}}},
+		{Strategy: galley.Strategy{PP: 2, Micro: 2}, Split: []galley.SplitPoint{{Layer: "batch0", At: galley.Beginning}}},
 	} {
 		near(t, p.Strategy.String(), losses(&p), want)
 	}

@@ -230,7 +230,7 @@ func (p *PipelineLayer) Stages() []int {
 
 // TrainBatch trains on one batch, an input and its labels, cut into micro-batches as the strategy says.
 func (p *PipelineLayer) TrainBatch(ctx context.Context, batch ...array.Array) (Metrics, error) {
-	if err := ctx.Err(); err != nil {
+	if err := checkBatch(ctx, batch); err != nil {
 		return Metrics{}, err
 	}
 	return p.trainer.Step(batch...)
@@ -245,4 +245,4 @@ func (p *PipelineLayer) EvalBatch(ctx context.Context, batch ...array.Array) (fl
 func (p *PipelineLayer) Trainer() *Trainer { return p.trainer }
 
 // Close ends the devices.
-func (p *PipelineLayer) Close() { p.trainer.Close() }
+func (p *PipelineLayer) Close() error { return p.trainer.Close() }

@@ -16,9 +16,10 @@ import (
 // trial is a small model in training.
 type trial struct {
 	*galley.Trainer
-	model models.Model
-	vocab int
-	batch array.Shape
+	device *galley.Device
+	model  models.Model
+	vocab  int
+	batch  array.Shape
 }
 
 // tiny is a model that trains in no time.
@@ -57,8 +58,12 @@ func tryTrial(t *testing.T, c models.Config, dtype array.DType, s *galley.Strate
 	if err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { tr.Close() })
-	return &trial{Trainer: tr, model: m, vocab: c.Vocab, batch: batch}, nil
+	t.Cleanup(func() {
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &trial{Trainer: tr, device: d, model: m, vocab: c.Vocab, batch: batch}, nil
 }
 
 // windows is the batch of a step.

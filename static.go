@@ -19,7 +19,12 @@ const (
 	Predicting
 )
 
-func (p Phase) String() string { return [...]string{"training", "evaluating", "predicting"}[p] }
+func (p Phase) String() string {
+	if p > Predicting {
+		return fmt.Sprintf("phase %d", uint8(p))
+	}
+	return [...]string{"training", "evaluating", "predicting"}[p]
+}
 
 // DistModel is a model compiled for the devices of a strategy, one program for each phase.
 type DistModel struct {
@@ -147,7 +152,7 @@ type Result struct {
 
 // Run does with one batch what the phase says.
 func (d *DistModel) Run(ctx context.Context, batch ...array.Array) (r Result, err error) {
-	if err := ctx.Err(); err != nil {
+	if err := checkBatch(ctx, batch); err != nil {
 		return r, err
 	}
 	switch d.phase {
@@ -163,10 +168,12 @@ func (d *DistModel) Run(ctx context.Context, batch ...array.Array) (r Result, er
 }
 
 // Params is the model's parameters, with the values that training has given them.
-func (d *DistModel) Params() ([]*nn.Param, error) { return d.model.Params(), d.trainer.Sync(nil) }
+func (d *DistModel) Params() ([]*nn.Param, error) {
+	return d.model.Params(), d.trainer.Sync(d.trainer.c.Device.NewSession())
+}
 
 // Trainer is what trains the model.
 func (d *DistModel) Trainer() *Trainer { return d.trainer }
 
 // Close ends the devices.
-func (d *DistModel) Close() { d.trainer.Close() }
+func (d *DistModel) Close() error { return d.trainer.Close() }

@@ -36,6 +36,9 @@ type Strategy struct {
 	Recompute string
 	// AMP computes in bf16 or f16 with f32 weights in the optimizer; off, the default, in the parameters' own dtype.
 	AMP string
+	// Overlap lets devices compute while they exchange: collectives are waited for when their results are used, and weights that
+	// ZeRO splits are gathered ahead of their turn. The numbers are the same.
+	Overlap bool
 	// Offload is what leaves the devices between updates: none, the default, or optimizer: its memory is kept by the host;
 	// optimizer:DIR keeps it in files.
 	Offload string
@@ -92,6 +95,7 @@ func (s Strategy) String() string {
 	add(s.Micro > 1, fmt.Sprintf("×%d", s.Micro))
 	add(s.CP > 1, s.Context)
 	add(s.Sequence, "sp")
+	add(s.Overlap, "overlap")
 	add(s.Recompute != "" && s.Recompute != "none", "recompute "+s.Recompute)
 	add(s.AMP != "" && s.AMP != "off", s.AMP)
 	add(s.Offload != "" && s.Offload != "none", "offload "+s.Offload)

@@ -225,6 +225,7 @@ func (t *Trainer) closeMany() error {
 	}
 	if t.many.forward != nil {
 		t.many.forward.Close()
+		t.many.forward = nil
 	}
 	return t.closeSaved()
 }

@@ -20,7 +20,11 @@ type allGather struct {
 	Dim        int
 	// Sizes is the sizes of the parts where they are not equal.
 	Sizes []int
+	// Async only starts the exchange; Wait ends it.
+	Async bool
 }
+
+func (o allGather) Started() Op { o.Async = true; return o }
 
 func (allGather) Name() string             { return "all_gather" }
 func (o allGather) Over() (string, string) { return o.Mesh, o.Axes }
@@ -56,8 +60,7 @@ func (o allGather) Eval(env *Env, in, out []array.Array) {
 		copyBytes(env, out[0], in[0])
 		return
 	}
-	_, err := g.AllGather(out[0], in[0], o.Dim)
-	must(o, err)
+	env.finish(o, o.Async, out[0], g.StartAllGather(out[0], in[0], o.Dim))
 }
 
 func (o allGather) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

@@ -14,11 +14,30 @@ func AllReduce(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce) *Tensor 
 type allReduce struct {
 	collective
 	Mesh, Axes, Kind string
+	// Async only starts the exchange; Wait ends it.
+	Async bool
 }
+
+func (o allReduce) Started() Op { o.Async = true; return o }
 
 func (allReduce) Name() string             { return "all_reduce" }
 func (o allReduce) Over() (string, string) { return o.Mesh, o.Axes }
-func (allReduce) InPlace() []int           { return []int{0} }
+
+// InPlace is no: with an exchange under way, its source and its result are two things.
+func (o allReduce) InPlace() []int {
+	if o.Async {
+		return nil
+	}
+	return []int{0}
+}
+
+// Elementwise is a collective that does the same to every element alone: several can travel as one.
+type Elementwise interface {
+	Collective
+	EachElement()
+}
+
+func (allReduce) EachElement() {}
 
 func (o allReduce) Infer(in []Type) ([]Type, error) {
 	if _, err := wantTeam(in, o.Mesh, o.Axes); err != nil {
@@ -63,8 +82,7 @@ func (o allReduce) Eval(env *Env, in, out []array.Array) {
 		copyBytes(env, out[0], in[0])
 		return
 	}
-	_, err := g.AllReduce(out[0], in[0], commReduce(o.Kind))
-	must(o, err)
+	env.finish(o, o.Async, out[0], g.StartAllReduce(out[0], in[0], commReduce(o.Kind)))
 }
 
 func (o allReduce) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

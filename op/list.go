@@ -156,6 +156,7 @@ func All() []Op {
 		triu{},
 		uniform{},
 		variance{},
+		waitFor{},
 		where{},
 		zigzag{},
 	}

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -56,21 +57,32 @@ func alike(f, g *ir.Func) error {
 	if len(f.Nodes()) != len(g.Nodes()) || len(f.Params()) != len(g.Params()) || f.NumValues() != g.NumValues() {
 		return fmt.Errorf("%d ops and %d", len(f.Nodes()), len(g.Nodes()))
 	}
-	same := func(a, b []*Tensor) bool {
-		for i := range a {
-			if a[i].ID() != b[i].ID() || !a[i].Type().Equal(b[i].Type()) {
-				return false
-			}
-		}
-		return len(a) == len(b)
-	}
-	if !same(f.Params(), g.Params()) || !same(f.Results(), g.Results()) {
-		return fmt.Errorf("their parameters or results differ")
+	if err := sameValues(f.Params(), g.Params()); err != nil {
+		return fmt.Errorf("parameters: %w", err)
 	}
 	for i, n := range f.Nodes() {
 		m := g.Nodes()[i]
-		if n.Op().Name() != m.Op().Name() || !same(n.In(), m.In()) || !same(n.Out(), m.Out()) {
+		if n.Op().Name() != m.Op().Name() {
 			return fmt.Errorf("%s and %s at op %d", ir.FormatOp(n.Op()), ir.FormatOp(m.Op()), i)
+		}
+		if err := errors.Join(sameValues(n.In(), m.In()), sameValues(n.Out(), m.Out())); err != nil {
+			return fmt.Errorf("%s at op %d: %w", n.Op().Name(), i, err)
+		}
+	}
+	if err := sameValues(f.Results(), g.Results()); err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	return nil
+}
+
+// sameValues checks that values have the same numbers and types.
+func sameValues(xs, ys []*Tensor) error {
+	if len(xs) != len(ys) {
+		return fmt.Errorf("%d values and %d", len(xs), len(ys))
+	}
+	for i, x := range xs {
+		if y := ys[i]; x.ID() != y.ID() || !x.Type().Equal(y.Type()) {
+			return fmt.Errorf("%%%d is %v and %%%d is %v", x.ID(), x.Type(), y.ID(), y.Type())
 		}
 	}
 	return nil

@@ -54,6 +54,8 @@ type Env struct {
 	// Comm is the device's end of the world, by which collectives reach their peers; nil is a device alone.
 	Comm comm.Comm
 
+	// pending is the exchanges that were started and not waited for, by where their results go.
+	pending map[*byte]*comm.Pending
 	// groups is the groups that collectives have asked for, by mesh and axes.
 	groups map[string]*comm.Group
 }

@@ -22,7 +22,11 @@ type reduceScatter struct {
 	// Sizes is the sizes of the parts where they are not equal, Own that of the device.
 	Sizes []int
 	Own   int
+	// Async only starts the exchange; Wait ends it.
+	Async bool
 }
+
+func (o reduceScatter) Started() Op { o.Async = true; return o }
 
 func (reduceScatter) Name() string             { return "reduce_scatter" }
 func (o reduceScatter) Over() (string, string) { return o.Mesh, o.Axes }
@@ -60,8 +64,7 @@ func (o reduceScatter) Eval(env *Env, in, out []array.Array) {
 		return
 	}
 	sizes := equalParts(g.Size(), in[0].Shape()[o.Dim], o.Sizes)
-	_, err := g.ReduceScatter(out[0], in[0], commReduce(o.Kind), o.Dim, sizes)
-	must(o, err)
+	env.finish(o, o.Async, out[0], g.StartReduceScatter(out[0], in[0], commReduce(o.Kind), o.Dim, sizes))
 }
 
 func (o reduceScatter) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

@@ -30,6 +30,7 @@ Examples:
   galley explain                                              a small llama on 2×2, cut as Megatron does
   galley explain --model llama-dir --seq 2048 --mesh dp=4,tp=8
   galley explain --plan data --mesh dp=8                      the batch alone
+  galley explain --plan auto --mesh dp=2,tp=4 --dim 512 --seq 256   as a search finds it, with how far from the best it may be
   galley explain --plan none --shard 'batch*=@[dp,?]' --shard '*.mlp.*_proj.weight=@[dp,_]'
   galley explain --strict                                     exit code 2 if anything was not asked for`
 }
@@ -76,6 +77,9 @@ func (c *explainCmd) print(d *galley.Distributed) error {
 	}
 	if err := e.Write(os.Stdout); err != nil {
 		return err
+	}
+	if r := d.Search(); r != nil {
+		fmt.Println(r)
 	}
 	fmt.Printf("memory of device %d: %s, of which %s are parameters, optimizer state and batch\n", device, bytesText(m.Peak()), bytesText(m.Params))
 	return nil

@@ -11,18 +11,22 @@ import (
 	"github.com/galley-ml/galley/internal/pipeline"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/export"
 )
 
 // commands is the command line: one struct a command, in its own file.
 type commands struct {
-	Train    trainCmd    `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
-	Generate generateCmd `cmd:"" help:"Continue a text with a model."`
-	Dump     dumpCmd     `cmd:"" help:"Print the program of a training step after a pass."`
-	Trace    traceCmd    `cmd:"" help:"Train for some steps and write the timeline of every device."`
-	Explain  explainCmd  `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
-	Bench    benchCmd    `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
-	Check    checkCmd    `cmd:"" help:"Compare with results recorded by other frameworks."`
-	Doctor   doctorCmd   `cmd:"" help:"Say what this machine offers, and what is missing."`
+	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
+	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
+	Plan      planCmd      `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
+	Simulate  simulateCmd  `cmd:"" help:"Draw a step of a plan: a trace, a picture of the pipeline, memory over time."`
+	Calibrate calibrateCmd `cmd:"" help:"Measure this machine for the planner."`
+	Dump      dumpCmd      `cmd:"" help:"Print the program of a training step after a pass."`
+	Trace     traceCmd     `cmd:"" help:"Train for some steps and write the timeline of every device."`
+	Explain   explainCmd   `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
+	Bench     benchCmd     `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
+	Check     checkCmd     `cmd:"" help:"Compare with results recorded by other frameworks."`
+	Doctor    doctorCmd    `cmd:"" help:"Say what this machine offers, and what is missing."`
 }
 
 // Exit codes: 1 when a check fails or Galley has a bug, 2 for what the user can mend.
@@ -38,12 +42,15 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
-	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{"schedules": strings.Join(pipeline.Names(), ", ")},
+	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{
+		"systems": strings.Join(export.Systems(), ", "), "schedules": strings.Join(pipeline.Names(), ", "),
+	},
 		kong.Description("Automatic-parallel training and serving of large models.\n\n"+
 			"  galley train                                  train a small model on a book, two minutes\n"+
 			"  galley train --model DIR --data FILE          train a Hugging Face model on a text\n"+
 			"  galley generate DIR --prompt 'Call me'        continue a text\n"+
 			"  galley explain --mesh dp=2,tp=4               what devices exchange in a step, and why\n"+
+			"  galley plan llama-3-8b '8x8 H100-SXM ib=400G'  the best way to train it there, and why\n"+
 			"  galley check ops DIR                          ops against PyTorch's results\n"+
 			"  galley bench step --threads 2 --json          a training step, timed"))
 	if err != nil {

@@ -79,7 +79,7 @@ func (c stepFlags) program() (*galley.Program, error) {
 // meshFlags say how the step's tensors should lie.
 type meshFlags struct {
 	Mesh  string   `help:"Devices, as axes with their sizes." default:"dp=2,tp=2"`
-	Plan  string   `help:"Built-in annotations: megatron, data or none." default:"megatron" enum:"megatron,data,none"`
+	Plan  string   `help:"Built-in annotations: megatron, data or none; auto searches for the cheapest." default:"megatron" enum:"megatron,data,none,auto"`
 	Shard []string `help:"How parameters should lie whose names match; before --plan, the first match counts. May be repeated." sep:"none" placeholder:"PATTERN=@[AXES]"`
 }
 
@@ -96,6 +96,10 @@ func (c meshFlags) distribute(p *galley.Program) (*galley.Distributed, error) {
 			return nil, fmt.Errorf("--shard: %w", err)
 		}
 		config.Annotations = append(config.Annotations, a)
+	}
+	if c.Plan == "auto" {
+		config.Choice = galley.Searched
+		return galley.Distribute(p, config)
 	}
 	rest, err := galley.PlanAnnotations(c.Plan, p, m)
 	if err != nil {

@@ -18,6 +18,7 @@ type strategyFlags struct {
 	Micro     int    `help:"Micro-batches of a step; 0 means as many as pp."`
 	CP        string `name:"cp" help:"How attention is computed over split sequences: ring or ulysses." enum:"ring,ulysses" default:"ring"`
 	SP        bool   `name:"sp" help:"Split what lies between layers over the tensor axis, too: sequence parallel."`
+	Overlap   bool   `help:"Compute while devices exchange: collectives are waited for when their results are used."`
 	Recompute string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`
 	AMP       string `name:"amp" help:"Compute in bf16 or f16, with f32 weights in the optimizer." enum:"off,bf16,f16" default:"off"`
 	Offload   string `help:"What leaves the devices between updates: none, optimizer (to the host's memory), or optimizer:DIR (to files)." default:"none"`
@@ -29,7 +30,7 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--mesh: %w", err)
 	}
-	s.Zero, s.VPP, s.Micro, s.Sequence = f.Zero, f.VPP, f.Micro, f.SP
+	s.Zero, s.VPP, s.Micro, s.Sequence, s.Overlap = f.Zero, f.VPP, f.Micro, f.SP, f.Overlap
 	s.Context, s.Recompute, s.AMP, s.Offload = f.CP, f.Recompute, f.AMP, f.Offload
 	if s.Schedule, err = f.schedule(); err != nil {
 		return nil, err

@@ -40,6 +40,10 @@ type trainCmd struct {
 	Prompt    string  `help:"Text to continue at the end." default:"Call me "`
 	Tokens    int     `help:"Tokens to generate at the end; 0 is none." default:"300"`
 
+	Devices     int    `help:"In-process devices; without --mesh or --plan, the planner chooses how to use them." group:"Devices"`
+	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
+	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
+
 	strategyFlags   `group:"Devices"`
 	checkpointFlags `group:"Checkpoints"`
 }
@@ -52,6 +56,7 @@ func (trainCmd) Help() string {
   galley train --model out --data notes.txt --lr 3e-4   go on with it on another text
   galley generate out --prompt "Call me"                then use it
   galley train --mesh dp=2,tp=2,pp=2 --zero 1 --micro 4 on eight devices of this process: the same losses
+  galley train --devices 8                              the planner chooses how, and says why
   galley train --checkpoint run --every 50              can be killed: run it again and it goes on
   galley train --backend xla --bf16 --dim 768           on an accelerator
 Ctrl-C ends training early; the model is then saved and used as after all steps.`
@@ -336,13 +341,51 @@ func (t *training) compute() array.DType {
 	return array.Invalid
 }
 
+// chooseStrategy is that of the flags, of a plan, or of the planner for a number of devices.
+func (t *training) chooseStrategy() (*galley.Strategy, error) {
+	run := galley.AutoConfig{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: t.Devices, AMP: t.AMP}
+	given := t.Mesh != ""
+	switch {
+	case t.Plan != "" && given:
+		return nil, fmt.Errorf("--plan=%s and --mesh=%s: want one of them", t.Plan, t.Mesh)
+	case t.Plan != "":
+		s, err := galley.PlanFile(t.Plan, run)
+		s.AMP = t.AMP
+		return &s, err
+	case t.Devices > 0 && !given:
+		return t.auto(run)
+	}
+	s, err := t.strategy()
+	if err == nil && t.Devices > 0 && s.Devices() != t.Devices {
+		err = fmt.Errorf("--mesh=%s takes %d devices: --devices=%d", t.Mesh, s.Devices(), t.Devices)
+	}
+	return s, err
+}
+
+// auto asks the planner, and says what it chose.
+func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
+	if t.Calibration != "" {
+		text, err := os.ReadFile(t.Calibration)
+		if err != nil {
+			return nil, fmt.Errorf("--calibration: %w", err)
+		}
+		run.Calibration = text
+	}
+	p, err := galley.Auto(run)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Println(p)
+	return &p.Strategy, nil
+}
+
 // newTrainer plans the training and, on many devices, says what it needs.
 func (t *training) newTrainer() (*galley.Trainer, error) {
 	mode := galley.Static
 	if t.Eager {
 		mode = galley.Eager
 	}
-	s, err := t.strategy()
+	s, err := t.chooseStrategy()
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func continueOn(s *galley.Strategy, train galley.Loader, fit galley.FitConfig) e
 	}
 	defer e.Close()
 	tokens := galley.Type{DType: array.I32, Shape: array.Shape{batch, seq}}
-	cost, err := e.Prepare(tokens, tokens) // inputs and labels
+	cost, err := e.Prepare(galley.Training, tokens, tokens) // inputs and labels
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func dataMixes() []galley.Strategy {
 	return []galley.Strategy{
 		{}, {Micro: 4}, {Micro: 3},
 		{DP: 2}, {DP: 8}, {DP: 3}, {DP: 4, Micro: 2}, {DP: 2, Micro: 3},
-		{TP: 2}, {TP: 4}, {TP: 3}, {DP: 2, TP: 2}, {DP: 2, TP: 4, Micro: 2},
+		{TP: 2}, {TP: 4}, {TP: 3}, {TP: 8}, {DP: 2, TP: 2}, {DP: 2, TP: 4, Micro: 2},
 		{TP: 2, Sequence: true}, {TP: 4, Sequence: true}, {DP: 2, TP: 2, Sequence: true, Micro: 2},
 	}
 }
@@ -110,7 +110,7 @@ func memoryMixes(dir string) (list []galley.Strategy) {
 // expertMixes split experts.
 func expertMixes(experts int) []galley.Strategy {
 	list := []galley.Strategy{{EP: 2}, {DP: 4, EP: 2}, {EP: 2, Micro: 4}, {EP: 2, TP: 2}, {EP: 2, TP: 2, Sequence: true}, {EP: 2, PP: 2, Micro: 2},
-		{EP: 2, CP: 2}, {EP: 2, Zero: 1}, {DP: 4, EP: 2, Zero: 2}, {DP: 4, EP: 2, Zero: 3}, {EP: 2, Recompute: "full"}, {EP: 2, PP: 2, Micro: 4, Schedule: "zbh1"},
+		{EP: 2, CP: 2}, {EP: 3}, {EP: 2, Zero: 1}, {DP: 4, EP: 2, Zero: 2}, {DP: 4, EP: 2, Zero: 3}, {EP: 2, Recompute: "full"}, {EP: 2, PP: 2, Micro: 4, Schedule: "zbh1"},
 		{DP: 2, TP: 2, PP: 2, CP: 2, EP: 2, Micro: 2}}
 	if experts >= 4 {
 		list = append(list, galley.Strategy{EP: 4}, galley.Strategy{EP: 4, Micro: 2, Zero: 3})

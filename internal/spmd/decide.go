@@ -171,7 +171,8 @@ func (c *choice) tryBoth(a mesh.Assignment) error {
 	return nil
 }
 
-// orders is whom to listen to first: operands, results, the largest.
+// orders is whom to listen to first: operands, results, the largest; or to one side alone, so that the other is resharded as a
+// whole: sums that operands hold then pass and are combined once, on the way to the result.
 func (c *choice) orders() [][]int {
 	n := c.base.rule.NumTensors()
 	var operands, results []int
@@ -185,7 +186,7 @@ func (c *choice) orders() [][]int {
 	largest := slices.Concat(operands, results)
 	size := func(t int) int { return slices.Concat(c.base.in, c.base.out)[t].Shape.Len() }
 	slices.SortStableFunc(largest, func(s, t int) int { return size(t) - size(s) })
-	return [][]int{slices.Concat(results, operands), slices.Concat(operands, results), largest}
+	return [][]int{slices.Concat(results, operands), slices.Concat(operands, results), largest, operands, results}
 }
 
 // resolve is the assignment if tensors are listened to in an order: what a later one wants of an axis that an earlier one

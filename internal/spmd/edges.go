@@ -145,7 +145,7 @@ func (p *problem) reductions(s state, add func(edge)) {
 		}
 		for d := range s.dims {
 			for _, run := range p.runs(all) {
-				next := s.pending(run, 0).with(d, appended(s.dims[d], run))
+				next := s.pending(p.atomsOf(run), 0).with(d, appended(s.dims[d], run))
 				add(edge{kind: ReduceScatter, tokens: run, dim: d, reduce: by, next: next})
 			}
 		}
@@ -161,6 +161,15 @@ func (p *problem) pendingKinds(s state) []uint8 {
 		}
 	}
 	return kinds
+}
+
+// atomsOf is the atoms that tokens are made of: where a dim is split unevenly its tokens may be products of several.
+func (p *problem) atomsOf(tokens []uint8) []uint8 {
+	var list []uint8
+	for _, t := range tokens {
+		list = append(list, p.tokens[t].atoms...)
+	}
+	return list
 }
 
 // runs is the longest lists of neighbours in the target's dims that are made of the given atoms.

@@ -49,7 +49,20 @@ type Config struct {
 	// Offload, where set, keeps the optimizer's slots of a device outside of its memory; they are brought in for the update.
 	Offload func(device int, types []ir.Type) (offload.Store, error)
 	Prices  spmd.Prices
+	// Overlap is whether devices compute while they exchange.
+	Overlap Overlap
+	// Threads is how many threads each device has; 0 means 1.
+	Threads int
 }
+
+// Overlap is how collectives and computing go together.
+type Overlap uint8
+
+// Each collective ends before the next op begins, or when its result is used.
+const (
+	InTurn Overlap = iota
+	Overlapped
+)
 
 // Update is the end of a step, traced on the whole tensors.
 type Update struct {

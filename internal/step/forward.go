@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/internal/stage"
@@ -53,7 +54,62 @@ func NewForward(c Config, f *ir.Func) (*Forward, error) {
 		}
 		p.sections, in = append(p.sections, x), x.outSpecs()
 	}
-	return p, nil
+	for _, m := range c.Meshes {
+		for _, id := range m.Devices() {
+			if err := p.tape(id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, p.step.match()
+}
+
+// tape writes what a device does: its stages in order, and the messages between them. It has no buffers: what a stage takes and
+// makes lives from its instructions to the next ones.
+func (p *Forward) tape(device int) error {
+	t := &tape{device: device}
+	message := func(kind instructionKind, k, other, i int) {
+		a := pipeline.Action{Stage: k, Kind: pipeline.SendForward}
+		from := k
+		if kind == receive {
+			a.Kind, from = pipeline.RecvForward, other
+		}
+		t.code = append(t.code, instruction{action: a, kind: kind, args: []int{i}, peer: p.peer(device, k, other), tag: i*len(p.sections) + from})
+	}
+	for k, x := range p.sections {
+		if _, here := x.mesh.Index(device); !here {
+			continue
+		}
+		e, err := p.step.compiled(x.program, device, nil)
+		if err != nil {
+			return err
+		}
+		for i := range x.In {
+			if !p.shares(k, k-1) {
+				message(receive, k, k-1, i)
+			}
+		}
+		t.code = append(t.code, instruction{action: pipeline.Action{Stage: k, Kind: pipeline.Forward}, kind: call, exe: e})
+		for i := range x.Out {
+			if k+1 < len(p.sections) && !p.shares(k, k+1) {
+				message(send, k, k+1, i)
+			}
+		}
+	}
+	for len(p.step.tapes) <= device {
+		p.step.tapes = append(p.step.tapes, nil)
+	}
+	p.step.tapes[device] = t
+	return nil
+}
+
+// shares reports whether two stages are on the same devices.
+func (p *Forward) shares(a, b int) bool { return p.sections[a].rank == p.sections[b].rank }
+
+// peer is the device at a device's place of another stage's mesh.
+func (p *Forward) peer(device, stage, other int) int {
+	place, _ := p.sections[stage].mesh.Index(device)
+	return p.sections[other].mesh.Devices()[place]
 }
 
 // section infers how a stage's values lie and partitions it. in is how what comes from the stage before lies.
@@ -100,27 +156,49 @@ func (x *forwardSection) outSpecs() []mesh.Spec {
 	return list
 }
 
-// Memory is what a device needs at most at once, besides the weights: what one stage takes, makes and needs in between.
-func (p *Forward) Memory(device int) (int, error) {
-	most := 0
-	for _, x := range p.sections {
-		if _, here := x.mesh.Index(device); !here {
+// Memory is what a device needs: the weights that it reads and, in Step, what one stage takes, makes and needs in between at most.
+func (p *Forward) Memory(device int) Memory {
+	var m Memory
+	read := map[int]bool{}
+	for _, in := range p.step.tapes[device].code {
+		if in.kind != call {
 			continue
 		}
-		e, err := p.step.compiled(x.program, device, nil)
-		if err != nil {
-			return 0, err
+		x, n := p.sections[in.action.Stage], in.exe.Memory().Arena
+		for j, v := range in.exe.Func().Params() {
+			size := aligned(v.Type().Bytes())
+			switch {
+			case j >= len(x.Weights):
+				n += size
+			case !read[x.Weights[j]]:
+				read[x.Weights[j]] = true
+				m.Weights += size
+			}
 		}
-		n := e.Memory().Arena
-		for _, v := range e.Func().Params()[len(x.Weights):] {
+		for _, v := range in.exe.Func().Results() {
 			n += aligned(v.Type().Bytes())
 		}
-		for _, v := range e.Func().Results() {
-			n += aligned(v.Type().Bytes())
-		}
-		most = max(most, n)
+		m.Step = max(m.Step, n)
 	}
-	return most, nil
+	return m
+}
+
+// Load is what a device does for one micro-batch.
+func (p *Forward) Load(device int) Load {
+	var l Load
+	for _, in := range p.step.tapes[device].code {
+		if in.kind != call {
+			continue
+		}
+		l.add(in.exe.Func())
+		if k := in.action.Stage; k+1 < len(p.sections) && !p.shares(k, k+1) {
+			for _, v := range in.exe.Func().Results() {
+				l.Sent += float64(v.Type().Bytes())
+				l.Messages++
+			}
+		}
+	}
+	return l
 }
 
 func aligned(n int) int { return (n + array.Alignment - 1) &^ (array.Alignment - 1) }

@@ -9,7 +9,6 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
-	"github.com/galley-ml/galley/mesh"
 )
 
 // ForwardRunner is devices that forward programs run on.
@@ -46,38 +45,19 @@ func (r *ForwardRunner) Run(ctx context.Context, p *Forward, weights Weights, ba
 		}
 	}
 	out := make([][]array.Array, len(r.devices))
-	walks, err := r.walks(p, weights, batch)
-	if err != nil {
-		return nil, err
-	}
-	err = r.world.Run(ctx, func(_ context.Context, rank *comm.Rank) error {
+	err := r.world.Run(ctx, func(_ context.Context, rank *comm.Rank) error {
+		w := &walk{p: p, id: rank.ID(), device: r.devices[rank.ID()].In(rank), weights: weights, batch: batch}
 		var err error
-		out[rank.ID()], err = walks[rank.ID()].all(rank)
+		if w.group, err = rank.Group(nil); err != nil {
+			return err
+		}
+		out[rank.ID()], err = w.all()
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return p.gather(out)
-}
-
-// walks compiles what each device runs, before any of them does.
-func (r *ForwardRunner) walks(p *Forward, weights Weights, batch []array.Array) ([]*walk, error) {
-	list := make([]*walk, len(r.devices))
-	for id := range list {
-		w := &walk{p: p, id: id, device: r.devices[id], weights: weights, batch: batch, exes: make([]*cpu.Executable, len(p.sections))}
-		for k, x := range p.sections {
-			if _, here := x.mesh.Index(id); !here {
-				continue
-			}
-			var err error
-			if w.exes[k], err = p.step.compiled(x.program, id, nil); err != nil {
-				return nil, err
-			}
-		}
-		list[id] = w
-	}
-	return list, nil
 }
 
 // gather puts the last stage's results together.
@@ -110,32 +90,32 @@ type walk struct {
 	device  *cpu.Device
 	weights Weights
 	batch   []array.Array
-	// exes is by stage; nil where the device has no part in it.
-	exes  []*cpu.Executable
-	group *comm.Group
-	sends []*comm.Pending
+	group   *comm.Group
+	sends   []*comm.Pending
 }
 
-// all runs the device's stages in order and returns the results of the last stage, if that is one of them.
-func (w *walk) all(rank *comm.Rank) (out []array.Array, err error) {
-	w.device = w.device.In(rank)
-	if w.group, err = rank.Group(nil); err != nil {
-		return nil, err
-	}
-	for k, x := range w.p.sections {
-		if w.exes[k] == nil {
-			continue
-		}
-		if k > 0 && w.exes[k-1] == nil {
-			if out, err = w.receive(k); err != nil {
+// all plays the device's tape and returns what its last stage makes.
+func (w *walk) all() ([]array.Array, error) {
+	var in, out []array.Array // what the next stage takes where it is received, and what the last one made
+	for _, step := range w.p.step.tapes[w.id].code {
+		switch step.kind {
+		case receive:
+			a, err := w.receive(step)
+			if err != nil {
 				return nil, err
 			}
-		}
-		if out, err = w.stage(k, out); err != nil {
-			return nil, fmt.Errorf("stage %d: %w", k, err)
-		}
-		if k+1 < len(w.p.sections) && w.exes[k+1] == nil {
-			w.send(k, x, out)
+			in = append(in, a)
+		case call:
+			if in == nil {
+				in = out
+			}
+			var err error
+			if out, err = w.stage(step, in); err != nil {
+				return nil, fmt.Errorf("stage %d: %w", step.action.Stage, err)
+			}
+			in = nil
+		case send:
+			w.sends = append(w.sends, w.group.StartSend(out[step.args[0]], step.peer, step.tag))
 		}
 	}
 	for _, s := range w.sends {
@@ -146,9 +126,24 @@ func (w *walk) all(rank *comm.Rank) (out []array.Array, err error) {
 	return out, nil
 }
 
-// stage runs stage k on what comes from the one before.
-func (w *walk) stage(k int, in []array.Array) ([]array.Array, error) {
-	x, e := w.p.sections[k], w.exes[k]
+// receive is a value of the stage before.
+func (w *walk) receive(step instruction) (array.Array, error) {
+	x := w.p.sections[step.action.Stage]
+	value := len(x.Weights) + len(x.Batch) + step.args[0]
+	v := x.Joint.Params()[value]
+	l, err := x.specs[value].Layout(x.mesh, v.Shape())
+	if err != nil {
+		return array.Array{}, err
+	}
+	shape, _ := l.LocalShape(w.id)
+	a := array.New(v.DType(), shape...)
+	_, err = w.group.StartRecv(a, step.peer, step.tag).Wait()
+	return a, err
+}
+
+// stage runs a stage on what comes from the one before.
+func (w *walk) stage(step instruction, in []array.Array) ([]array.Array, error) {
+	x, e := w.p.sections[step.action.Stage], step.exe
 	var args []array.Array
 	for _, weight := range x.Weights {
 		a, err := w.weights(w.id, weight)
@@ -164,7 +159,9 @@ func (w *walk) stage(k int, in []array.Array) ([]array.Array, error) {
 		}
 		args = append(args, a)
 	}
-	args = append(args, in...)
+	if len(x.In) > 0 {
+		args = append(args, in...)
+	}
 	var out []array.Array
 	for _, v := range e.Func().Results() {
 		out = append(out, array.New(v.DType(), v.Shape()...))
@@ -183,34 +180,4 @@ func (w *walk) load(x *forwardSection, value int, a array.Array) (array.Array, e
 	part := array.New(a.DType(), box.Size...)
 	array.CopyBox(part, make([]int, len(box.Size)), a, box.Start, box.Size)
 	return part, nil
-}
-
-// peer is the device at the same place of another stage's mesh.
-func (w *walk) peer(from, to *mesh.Mesh) int {
-	place, _ := from.Index(w.id)
-	return to.Devices()[place]
-}
-
-func (w *walk) tag(stage, i int) int { return i*len(w.p.sections) + stage }
-
-func (w *walk) send(k int, x *forwardSection, out []array.Array) {
-	to := w.peer(x.mesh, w.p.sections[k+1].mesh)
-	for i, a := range out {
-		w.sends = append(w.sends, w.group.StartSend(a, to, w.tag(k, i)))
-	}
-}
-
-// receive is what stage k takes of the one before.
-func (w *walk) receive(k int) ([]array.Array, error) {
-	x := w.p.sections[k]
-	from := w.peer(x.mesh, w.p.sections[k-1].mesh)
-	var in []array.Array
-	for i, v := range w.exes[k].Func().Params()[len(x.Weights)+len(x.Batch):] {
-		a := array.New(v.DType(), v.Shape()...)
-		if _, err := w.group.StartRecv(a, from, w.tag(k-1, i)).Wait(); err != nil {
-			return nil, err
-		}
-		in = append(in, a)
-	}
-	return in, nil
 }

@@ -77,7 +77,7 @@ func (t *tape) collectives(in instruction, counts map[message]int) ([]event, err
 	var list []event
 	for _, n := range in.exe.Func().Nodes() {
 		c, ok := n.Op().(op.Collective)
-		if !ok {
+		if _, waits := n.Op().(op.Waiter); !ok || waits {
 			continue
 		}
 		at := where{in.name(), n.Pos(), n.Op().Name()}

@@ -65,7 +65,7 @@ func (s *Step) Start() (*Runner, error) {
 			r.Close()
 			return nil, err
 		}
-		r.devices, r.memory = append(r.devices, cpu.NewDevice(cpu.Config{Threads: 1})), append(r.memory, m)
+		r.devices, r.memory = append(r.devices, cpu.NewDevice(cpu.Config{Threads: max(1, s.c.Threads)})), append(r.memory, m)
 	}
 	return r, nil
 }

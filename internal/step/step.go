@@ -112,6 +112,14 @@ func (s *Step) compiled(p *spmd.Program, device int, donated []int) (*cpu.Execut
 	k := exeKey{f, fmt.Sprint(donated)}
 	e := s.exes[k]
 	if e == nil {
+		if f, err = bucket(f); err != nil {
+			return nil, err
+		}
+		if s.c.Overlap == Overlapped {
+			if f, err = overlap(f); err != nil {
+				return nil, err
+			}
+		}
 		if e, err = cpu.NewPlan(f, cpu.Options{Donate: donated}); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,176 @@
+package galley
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/internal/planfile"
+	"github.com/galley-ml/galley/internal/search"
+	"github.com/galley-ml/galley/models"
+)
+
+// AutoConfig is a training run for which a strategy is wanted.
+type AutoConfig struct {
+	Model models.Config
+	// Batch and Seq are the sequences of a step and the tokens of each.
+	Batch, Seq int
+	// Devices is how many in-process devices there are.
+	Devices int
+	// Calibration is a file of galley calibrate as text; empty takes what such machines usually do.
+	Calibration []byte
+	// AMP is as in Strategy.
+	AMP string
+}
+
+// AutoPlan is the strategy that a planner chose, and why.
+type AutoPlan struct {
+	Strategy Strategy
+	// Step is the seconds that it should take, between Low and High.
+	Step, Low, High float64
+	// Reasons is a line for each of the next best ones: what it loses.
+	Reasons []string
+}
+
+// String says what was chosen and why.
+func (p *AutoPlan) String() string {
+	text := fmt.Sprintf("chose %s: a step should take %s (%s to %s)", p.Strategy, search.Seconds(p.Step), search.Seconds(p.Low), search.Seconds(p.High))
+	for _, r := range p.Reasons {
+		text += "\n  " + r
+	}
+	return text
+}
+
+// Auto plans a run on this machine: the best strategy under the cost model, and what others would lose.
+func Auto(c AutoConfig) (*AutoPlan, error) {
+	w, err := c.workload()
+	if err != nil {
+		return nil, err
+	}
+	hw := cluster.Local(cluster.LocalConfig{Devices: c.Devices})
+	cal := plan.Default(hw, w)
+	if len(c.Calibration) > 0 {
+		if cal, err = plan.ParseCalibration(c.Calibration); err != nil {
+			return nil, err
+		}
+	}
+	a, err := search.Find(search.Config{Workload: w, Cluster: hw, Top: 20, Workers: min(runtime.GOMAXPROCS(0), 8)}, cal)
+	if err != nil {
+		return nil, err
+	}
+	if a.Misfit != nil {
+		return nil, a.Misfit
+	}
+	return chosen(w, a.Plans, c.AMP)
+}
+
+// chosen is the first plan that can run here, with what the next ones lose to it.
+func chosen(w plan.Workload, plans []search.Plan, amp string) (*AutoPlan, error) {
+	var out *AutoPlan
+	var best search.Plan
+	var refused error
+	for _, p := range plans {
+		s, err := strategyOf(p.Strategy, w)
+		if err != nil {
+			refused = err
+			continue
+		}
+		s.AMP = amp
+		if out == nil {
+			e := p.Estimate
+			out, best = &AutoPlan{Strategy: s, Step: e.Step, Low: e.Low, High: e.High}, p
+		} else if len(out.Reasons) < 3 {
+			out.Reasons = append(out.Reasons, fmt.Sprintf("%s: %s", s, search.Why(best, p)))
+		}
+	}
+	if out == nil {
+		return nil, fmt.Errorf("auto: none of %d plans can run in this process: %w", len(plans), refused)
+	}
+	return out, nil
+}
+
+// workload is the run as the planner sees it.
+func (c AutoConfig) workload() (plan.Workload, error) {
+	w := plan.Workload{Model: planModel(c.Model), Batch: c.Batch, Seq: c.Seq, Precision: "fp32"}
+	if c.AMP == "bf16" || c.AMP == "f16" {
+		w.Precision = map[string]string{"bf16": "bf16", "f16": "fp16"}[c.AMP]
+	}
+	return w, w.Check()
+}
+
+// planModel is a model's shape as the planner sees it.
+func planModel(c models.Config) plan.Model {
+	m := plan.Model{
+		Name: c.Family, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, FFN: c.Intermediate,
+		Vocab: c.Vocab, Tied: c.Tied, Gated: true, Bias: c.AttentionBias && c.MLPBias, QKVBias: c.Family == "qwen2", Window: c.Window,
+	}
+	if c.Family == "gpt2" {
+		m.Gated, m.LayerNorm, m.Bias, m.Positions = false, true, true, c.Positions
+		if m.FFN == 0 {
+			m.FFN = 4 * c.Hidden
+		}
+	}
+	if c.Experts > 0 {
+		m.Experts = plan.Experts{Count: c.Experts, TopK: c.ExpertsPerToken, FFN: c.Intermediate}
+	}
+	return m
+}
+
+// strategyOf is a planned strategy as a trainer takes it, or the reason why it cannot.
+func strategyOf(p plan.Strategy, w plan.Workload) (Strategy, error) {
+	text, err := p.Recompute.MarshalText()
+	if err != nil {
+		return Strategy{}, err
+	}
+	s := Strategy{DP: p.DP, TP: p.TP, PP: p.PP, CP: p.CP, EP: p.EP, Zero: p.Zero, Schedule: p.Schedule, VPP: p.VPP,
+		Micro: p.Micros(w.Batch), Sequence: p.SP, Context: p.CPKind, Recompute: string(text), Layers: p.Layers}
+	switch {
+	case p.CPKind == "gather":
+		s.Context = "ring"
+	case p.Offload.Activations > 0:
+		return s, fmt.Errorf("strategy %v: activations are not offloaded here", p)
+	case p.Shard > 0 && p.Shard != p.DP && p.Zero > 0:
+		return s, fmt.Errorf("strategy %v: zero within groups is not run here", p)
+	case p.EP > 1 && p.DP%p.EP != 0:
+		return s, fmt.Errorf("strategy %v: experts fold into the data axis here: want ep to divide dp", p)
+	}
+	if p.Offload.Optimizer > 0 {
+		s.Offload = "optimizer"
+	}
+	if s.Schedule == "" && s.VPP > 1 {
+		s.Schedule = "interleaved"
+	}
+	return s, s.Check()
+}
+
+// PlanFile is the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or sequence is
+// refused, as is one for another number of devices, where that is not 0.
+func PlanFile(path string, c AutoConfig) (Strategy, error) {
+	f, err := planfile.Load(path)
+	if err != nil {
+		return Strategy{}, err
+	}
+	w, err := c.workload()
+	if err != nil {
+		return Strategy{}, err
+	}
+	m := w.Model
+	m.Name = f.Workload.Model.Name // a name is only a name
+	switch have := f.Workload; {
+	case have.Model != m:
+		return Strategy{}, fmt.Errorf("%s: it is for another model: the plan's is %+v, this is %+v: make a new one with galley plan", path, have.Model, m)
+	case have.Batch != w.Batch || have.Seq != w.Seq:
+		return Strategy{}, fmt.Errorf("%s: it is for %d sequences of %d tokens: this run has %d of %d: make a new one with galley plan, or use those", path, have.Batch, have.Seq, w.Batch, w.Seq)
+	case c.Devices > 0 && f.Strategy.World() != c.Devices:
+		return Strategy{}, fmt.Errorf("%s: it is for %d devices: this run has %d", path, f.Strategy.World(), c.Devices)
+	}
+	s, err := strategyOf(f.Strategy, f.Workload)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(f.Stages) > 1 && s.Layers == nil {
+		s.Layers = f.Stages
+	}
+	return s, nil
+}

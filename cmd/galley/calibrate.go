@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/galley-ml/galley/internal/bench"
+)
+
+// calibrateCmd measures this machine for the planner.
+type calibrateCmd struct {
+	Devices int    `help:"In-process devices that share the machine." default:"1"`
+	Threads int    `help:"Threads; 0 means all cores."`
+	Output  string `short:"o" help:"File to write; - is standard output." default:"-"`
+	Verbose bool   `short:"v" help:"Print every measurement."`
+}
+
+// Help is what galley calibrate --help adds.
+func (calibrateCmd) Help() string {
+	return `Measures products by size, memory, attention, the cost of starting an op and collectives between in-process devices, in a few
+seconds, and writes a calibration (YAML) that prices strategies on this machine: level 1, micro-benchmarks.
+
+Example:
+  galley calibrate --devices 8 -o here.yaml`
+}
+
+func (c *calibrateCmd) Run() error {
+	err := positive(map[string]int{"devices": c.Devices})
+	if err == nil {
+		err = natural(map[string]int{"threads": c.Threads})
+	}
+	if err != nil {
+		return err
+	}
+	cfg := bench.CalibrateConfig{Devices: c.Devices, Threads: c.Threads}
+	if c.Verbose {
+		cfg.Log = os.Stderr
+	}
+	cal, err := bench.Calibrate(cfg)
+	if err != nil {
+		return err
+	}
+	text := cal.YAML()
+	if c.Output == "-" {
+		_, err = os.Stdout.Write(text)
+		return err
+	}
+	if err := os.WriteFile(c.Output, text, 0o644); err != nil {
+		return err
+	}
+	fmt.Println("wrote", c.Output)
+	return nil
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/export"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/internal/planfile"
+	"github.com/galley-ml/galley/internal/search"
+)
+
+// planCmd searches the best way to spread a training run over a cluster.
+type planCmd struct {
+	Model   string `arg:"" optional:"" help:"Preset, Hugging Face config.json, or a directory that has one."`
+	Cluster string `arg:"" optional:"" help:"One line like '8x8 H100-SXM ib=400G', or a YAML file."`
+
+	Batch       int      `help:"Sequences in a step; 0 is about four million tokens." default:"0"`
+	Seq         int      `help:"Tokens in a sequence." default:"4096"`
+	Precision   string   `help:"Format of products: bf16, fp16, fp32, tf32, fp8, mxfp8 or nvfp4." default:"bf16"`
+	Top         int      `help:"Plans to show, each of another division of the devices." default:"5"`
+	Explain     bool     `help:"Show the time, memory and stages of every plan in parts."`
+	Pin         string   `help:"What must hold of every plan, in the same words." placeholder:"WORDS"`
+	WhatIf      []string `help:"The best plan in which something holds, against the best: 'tp=4' or 'pp=2 zero=1'. May be repeated." placeholder:"WORDS" sep:"none"`
+	Compare     string   `help:"Say how two plan files differ; the second is the next argument." placeholder:"FILE FILE"`
+	Calibration string   `help:"File of galley calibrate; without it, what is known of such devices." placeholder:"FILE"`
+	Output      string   `short:"o" help:"Write the best plan as a file, for galley simulate and galley train." placeholder:"FILE"`
+	Export      string   `help:"Print the best plan as the flags or config of another system: ${systems}." placeholder:"SYSTEM"`
+	JSON        bool     `name:"json" help:"Print JSON."`
+}
+
+// Help is what galley plan --help adds.
+func (planCmd) Help() string {
+	return `The search covers data, tensor, sequence, context, expert and pipeline parallelism, chunks and schedules, ZeRO over all replicas or
+those of a host, micro-batches, recomputation layer by layer, and state in the hosts' memory. On clusters of equal hosts the first plan
+is the best there is under the cost model: every other division of the devices was priced, or has a bound above it. On mixed clusters
+the gap is printed.
+
+A row is the best plan of one division: seconds of a step with the interval that they should lie in, the part of the peak that the
+model's own operations make up, the memory of the device that needs the most, communication that nothing hides, and waiting. Below it
+stands what each plan loses to the first.
+
+Presets: ` + strings.Join(plan.ModelPresets(), ", ") + `.
+
+Examples:
+  galley plan llama-3-8b '8x8 H100-SXM ib=400G'
+  galley plan llama-3-405b '2048x8 H100-SXM ib=400G' --seq 8192 --batch 2048 --what-if 'tp=8 pp=16'
+  galley plan ./my-model cluster.yaml -o plan.yaml           any config.json of the Hub, a cluster in YAML
+  galley plan mixtral-8x7b '4x8 A100 ib=200G' --export megatron
+  galley plan --compare a.yaml b.yaml`
+}
+
+func (c *planCmd) Run() error {
+	if c.Compare != "" {
+		return c.compare()
+	}
+	r, err := c.request()
+	if err != nil {
+		return err
+	}
+	cal, err := readCalibration(c.Calibration, r.Cluster, r.Workload)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	a, err := search.Find(r, cal)
+	if err != nil {
+		return err
+	}
+	if a.Misfit != nil {
+		return a.Misfit
+	}
+	report := &planReport{workload: r.Workload, cluster: r.Cluster, answer: a, took: time.Since(start), explain: c.Explain, calibration: cal}
+	for _, text := range c.WhatIf {
+		if err := report.whatIf(r, text); err != nil {
+			return err
+		}
+	}
+	if err := c.write(r, a); err != nil {
+		return err
+	}
+	switch {
+	case c.JSON:
+		return report.writeJSON(os.Stdout)
+	case c.Export != "":
+		return c.export(r, a)
+	}
+	return report.write(os.Stdout)
+}
+
+// request is what the flags ask for.
+func (c *planCmd) request() (search.Config, error) {
+	if c.Model == "" || c.Cluster == "" {
+		return search.Config{}, errors.New("want a model and a cluster: galley plan llama-3-8b '8x8 H100-SXM ib=400G'")
+	}
+	if err := positive(map[string]int{"seq": c.Seq, "top": c.Top}); err != nil {
+		return search.Config{}, err
+	}
+	if err := natural(map[string]int{"batch": c.Batch}); err != nil {
+		return search.Config{}, err
+	}
+	if c.Export != "" && !export.Knows(c.Export) {
+		return search.Config{}, fmt.Errorf("--export=%s: want one of %s", c.Export, strings.Join(export.Systems(), ", "))
+	}
+	m, err := readModel(c.Model)
+	if err != nil {
+		return search.Config{}, err
+	}
+	hw, err := readCluster(c.Cluster)
+	if err != nil {
+		return search.Config{}, err
+	}
+	w := plan.Workload{Model: m, Batch: c.Batch, Seq: c.Seq, Precision: c.Precision}
+	if w.Batch == 0 {
+		w.Batch = usualBatch(hw.Size(), c.Seq)
+	}
+	pin, err := search.ParsePin(c.Pin)
+	if err != nil {
+		return search.Config{}, fmt.Errorf("--pin: %w", err)
+	}
+	return search.Config{Workload: w, Cluster: hw, Pin: pin, Top: c.Top, Workers: min(runtime.GOMAXPROCS(0), 8)}, w.Check()
+}
+
+// usualBatch is about four million tokens, and no fewer sequences than an eighth of the devices, as a power of two.
+func usualBatch(devices, seq int) int {
+	batch := 1
+	for batch*seq < 1<<22 || batch*8 < devices {
+		batch *= 2
+	}
+	return batch
+}
+
+// readModel finds a model by path, or else by name.
+func readModel(name string) (plan.Model, error) {
+	path := name
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		path = filepath.Join(name, "config.json")
+	} else if err != nil && !strings.HasSuffix(name, ".json") {
+		return plan.ModelPreset(name)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return plan.Model{}, fmt.Errorf("model: %w", err)
+	}
+	return plan.ParseModel(filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "config.json"), "/")), text)
+}
+
+// readCluster reads a file, or else the text itself.
+func readCluster(text string) (*cluster.Cluster, error) {
+	ext := filepath.Ext(text)
+	if _, err := os.Stat(text); err != nil && ext != ".yaml" && ext != ".yml" {
+		return cluster.Parse(text)
+	}
+	content, err := os.ReadFile(text)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	c, err := cluster.Parse(string(content))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", text, err)
+	}
+	return c, nil
+}
+
+// readCalibration reads a file, or else takes what is known of the cluster's devices.
+func readCalibration(path string, c *cluster.Cluster, w plan.Workload) (plan.Calibration, error) {
+	if path == "" {
+		return plan.Default(c, w), nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return plan.Calibration{}, fmt.Errorf("--calibration: %w", err)
+	}
+	cal, err := plan.ParseCalibration(text)
+	if err != nil {
+		return plan.Calibration{}, fmt.Errorf("--calibration: %s: %w", path, err)
+	}
+	return cal, nil
+}
+
+// write saves the best plan where that is asked for.
+func (c *planCmd) write(r search.Config, a *search.Answer) error {
+	if c.Output == "" {
+		return nil
+	}
+	return planOf(r, a).Save(c.Output)
+}
+
+// planOf is the file of the best plan.
+func planOf(r search.Config, a *search.Answer) *planfile.File {
+	f := planfile.New(r.Workload, r.Cluster, a.Plans[0].Strategy, a.Plans[0].Estimate)
+	if a.Cluster != r.Cluster {
+		f.Layout = a.Cluster.String()
+	}
+	if a.Mapping != nil && !slices.IsSorted(a.Mapping.Devices) {
+		f.Mapping = a.Mapping.Devices
+	}
+	return f
+}
+
+func (c *planCmd) export(r search.Config, a *search.Answer) error {
+	text, err := export.Write(c.Export, r.Workload, a.Plans[0].Strategy, a.Cluster)
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.WriteString(text)
+	return err
+}
+
+// compare says how two files differ.
+func (c *planCmd) compare() error {
+	if c.Model == "" || c.Cluster != "" {
+		return errors.New("--compare: want two files: galley plan --compare a.yaml b.yaml")
+	}
+	a, err := planfile.Load(c.Compare)
+	if err != nil {
+		return err
+	}
+	b, err := planfile.Load(c.Model)
+	if err != nil {
+		return err
+	}
+	return writeComparison(os.Stdout, [2]string{c.Compare, c.Model}, [2]*planfile.File{a, b})
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/internal/search"
+)
+
+// planReport is what galley plan prints.
+type planReport struct {
+	workload plan.Workload
+	cluster  *cluster.Cluster
+	answer   *search.Answer
+	took     time.Duration
+	explain  bool
+	asked    []whatIf
+	// calibration is what prices came from.
+	calibration plan.Calibration
+}
+
+// whatIf is a question and the best plan of those that it allows; none where nothing fits.
+type whatIf struct {
+	text string
+	plan *search.Plan
+	why  string
+}
+
+// whatIf searches again with something pinned.
+func (r *planReport) whatIf(c search.Config, text string) error {
+	pin, err := search.ParsePin(text)
+	if err != nil {
+		return fmt.Errorf("--what-if: %w", err)
+	}
+	c.Pin, c.Top = pin, 1
+	a, err := search.Find(c, r.calibration)
+	if err != nil {
+		return fmt.Errorf("--what-if: %w", err)
+	}
+	if a.Misfit != nil {
+		r.asked = append(r.asked, whatIf{text: text, why: strings.TrimPrefix(a.Misfit.Error(), "plan: ")})
+		return nil
+	}
+	p := a.Plans[0]
+	r.asked = append(r.asked, whatIf{text, &p, search.Why(r.answer.Plans[0], p)})
+	return nil
+}
+
+func (r *planReport) write(w io.Writer) error {
+	m := r.workload.Model
+	fmt.Fprintf(w, "%s: %.4g billion parameters, %s of %d tokens in a step\n", m.Name, m.Params()/1e9, plural(r.workload.Batch, "sequence"), r.workload.Seq)
+	fmt.Fprintf(w, "on %s: %s\n\n", summary(r.cluster), plural(r.cluster.Size(), "device"))
+	r.table(w)
+	r.reasons(w)
+	r.mapped(w)
+	plans := r.answer.Plans[:1]
+	if r.explain {
+		plans = r.answer.Plans
+	}
+	for i, p := range plans {
+		if r.explain {
+			fmt.Fprintf(w, "\nplan %d: %s\n", i+1, p.Strategy)
+			writeTime(w, p.Estimate)
+		}
+		writeMemory(w, p.Estimate)
+		if r.explain {
+			writeStages(w, p)
+		}
+	}
+	for _, q := range r.asked {
+		fmt.Fprintf(w, "\nwhat if %s:\n", q.text)
+		if q.plan != nil {
+			fmt.Fprintf(w, "  %s: %s\n", interval(q.plan.Estimate), q.plan.Strategy)
+		}
+		fmt.Fprintf(w, "  %s\n", q.why)
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", r.proof())
+	return err
+}
+
+// table is one row a plan.
+func (r *planReport) table(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PLAN\tDP\tTP\tCP\tEP\tPP\tSCHEDULE\tMICRO\tZERO\tRELIEF\tSTEP\tMFU\tMEMORY\tEXPOSED\tBUBBLE")
+	for i, p := range r.answer.Plans {
+		s, e := p.Strategy, p.Estimate
+		fmt.Fprintf(t, "%d\t%d\t%s\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%s\t%.1f%%\t%.1f GB\t%.1f%%\t%.1f%%\n", i+1, one(s.DP), tensor(s), one(s.CP), one(s.EP), one(s.PP),
+			schedule(s), one(s.Micro), zero(s), relief(s), interval(e), 100*e.MFU, e.Memory.Total()/1e9, 100*e.Parts.Communication()/e.Step, 100*e.Parts.Bubble/e.Step)
+	}
+	t.Flush()
+}
+
+// reasons is what each plan loses to the first.
+func (r *planReport) reasons(w io.Writer) {
+	if len(r.answer.Plans) > 1 {
+		fmt.Fprintln(w, "\nagainst plan 1:")
+	}
+	for i, p := range r.answer.Plans[1:] {
+		fmt.Fprintf(w, "  %d  %s\n", i+2, search.Why(r.answer.Plans[0], p))
+	}
+}
+
+// mapped says where ranks run on a mixed cluster.
+func (r *planReport) mapped(w io.Writer) {
+	m := r.answer.Mapping
+	if m == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nranks are mapped to devices: %s of a step on the links and the slowest device, in the order of devices %s\n",
+		search.Seconds(m.Seconds), search.Seconds(m.Identity))
+	if r.answer.Cluster != r.cluster {
+		fmt.Fprintf(w, "hosts in the order of stages: %s\n", summary(r.answer.Cluster))
+	}
+	if n := r.answer.Idle; n > 0 {
+		fmt.Fprintf(w, "%d devices stay idle: with them a step would take longer\n", n)
+	}
+}
+
+// proof is how sure the first plan is.
+func (r *planReport) proof() string {
+	a := r.answer
+	what := fmt.Sprintf("%d divisions of the devices, %d looked into, %d strategies priced in %s", a.Cells, a.Visited, a.Priced, r.took.Round(time.Millisecond))
+	if a.Gap() > 1e-9 {
+		return fmt.Sprintf("plan 1 is at most %.1f%% from the best under the cost model: %s", 100*a.Gap(), what)
+	}
+	return "plan 1 is the best under the cost model: " + what
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// summary is a cluster in one line, also where that cannot say it all.
+func summary(c *cluster.Cluster) string {
+	text := c.String()
+	if !strings.Contains(text, "\n") {
+		return text
+	}
+	var parts []string
+	for _, g := range c.Groups {
+		parts = append(parts, fmt.Sprintf("%dx%d %s", g.Hosts, g.Devices, g.Device.Name))
+	}
+	if c.Name != "" {
+		return c.Name + ", " + strings.Join(parts, " + ")
+	}
+	return strings.Join(parts, " + ")
+}
+
+func one(n int) int { return max(1, n) }
+
+func tensor(s plan.Strategy) string {
+	if s.SP {
+		return fmt.Sprintf("%d+sp", one(s.TP))
+	}
+	return fmt.Sprint(one(s.TP))
+}
+
+func schedule(s plan.Strategy) string {
+	switch {
+	case one(s.PP) == 1:
+		return "-"
+	case one(s.VPP) > 1 && (s.Schedule == "" || s.Schedule == "interleaved"):
+		return fmt.Sprintf("interleaved×%d", s.VPP)
+	case s.Schedule == "":
+		return "1f1b"
+	}
+	return s.Schedule
+}
+
+func zero(s plan.Strategy) string {
+	if s.Zero > 0 && s.Shard > 0 {
+		return fmt.Sprintf("%d of %d", s.Zero, s.Shard)
+	}
+	return fmt.Sprint(s.Zero)
+}
+
+// relief is what is given up for memory.
+func relief(s plan.Strategy) string {
+	var words []string
+	if text, _ := s.Recompute.MarshalText(); s.Recompute.Mode != "" && s.Recompute.Mode != plan.None {
+		words = append(words, "recompute "+string(text))
+	}
+	if s.Offload.Optimizer > 0 {
+		words = append(words, fmt.Sprintf("offload %g%% optimizer", 100*s.Offload.Optimizer))
+	}
+	if s.Offload.Activations > 0 {
+		words = append(words, fmt.Sprintf("offload %g%% activations", 100*s.Offload.Activations))
+	}
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, ", ")
+}
+
+// interval is the time of a step with how far off it may be.
+func interval(e plan.Estimate) string {
+	return fmt.Sprintf("%s ±%.0f%%", search.Seconds(e.Step), 50*(e.High-e.Low)/e.Step)
+}
+
+func writeTime(w io.Writer, e plan.Estimate) {
+	fmt.Fprintf(w, "  time %s:", search.Seconds(e.Step))
+	for _, p := range search.TimeParts(e.Parts) {
+		if p.Value > 0 {
+			fmt.Fprintf(w, " %s %s,", p.Name, search.Seconds(p.Value))
+		}
+	}
+	fmt.Fprintf(w, " between %s and %s at calibration level %d\n", search.Seconds(e.Low), search.Seconds(e.High), e.Level)
+}
+
+func writeMemory(w io.Writer, e plan.Estimate) {
+	fmt.Fprintf(w, "\n  memory of the fullest device %.1f GB:", e.Memory.Total()/1e9)
+	var words []string
+	for _, p := range search.MemoryParts(e.Memory) {
+		if p.Value > 0 {
+			words = append(words, fmt.Sprintf("%s %.1f", p.Name, p.Value/1e9))
+		}
+	}
+	fmt.Fprintf(w, " %s\n", strings.Join(words, ", "))
+}
+
+// writeStages is a row for each rank of the pipeline; ranks that are alike are one row.
+func writeStages(w io.Writer, p search.Plan) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  STAGES\tLAYERS\tFORWARD\tBACKWARD\tIN FLIGHT\tMEMORY\tOF")
+	list := p.Estimate.Stages
+	for i := 0; i < len(list); {
+		j := i + 1
+		for j < len(list) && list[j] == list[i] {
+			j++
+		}
+		name := fmt.Sprint(i)
+		if j > i+1 {
+			name = fmt.Sprintf("%d-%d", i, j-1)
+		}
+		st := list[i]
+		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\t%.4g\t%.1f GB\t%.1f GB\n", name, st.Layers, search.Seconds(st.Forward), search.Seconds(st.Backward), st.InFlight, st.Memory.Total()/1e9, st.Limit/1e9)
+		i = j
+	}
+	t.Flush()
+}

@@ -1,0 +1,39 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+// TestCalibrate says that what is measured here reads back and prices strategies on this machine.
+func TestCalibrate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for seconds")
+	}
+	cal, err := Calibrate(CalibrateConfig{Devices: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := plan.ParseCalibration(cal.YAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hw, err := cluster.Parse(back.Cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := plan.Model{Name: "tiny", Layers: 4, Hidden: 128, Heads: 4, FFN: 512, Vocab: 1000}
+	e, err := plan.NewEstimator(plan.Workload{Model: m, Batch: 8, Seq: 64, Precision: "fp32"}, hw, back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Estimate(plan.Strategy{DP: 2, TP: 2, Micro: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !(got.Step > 0) || got.Level != 1 || !(got.Low < got.Step && got.Step < got.High) {
+		t.Errorf("got %+v, want a time of level 1 within its interval", got)
+	}
+}

@@ -1,0 +1,85 @@
+package check
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+// runPrecision is the format that a row's products run in.
+func runPrecision(s string) string {
+	s = strings.ToLower(s)
+	switch {
+	case strings.Contains(s, "nvfp4"), strings.Contains(s, "fp4"):
+		return "nvfp4"
+	case strings.Contains(s, "mx"):
+		return "mxfp8"
+	case strings.Contains(s, "fp8"):
+		return "fp8"
+	case strings.Contains(s, "fp16"):
+		return "fp16"
+	case strings.Contains(s, "fp32"):
+		return "fp32"
+	}
+	return "bf16"
+}
+
+// eagerIssue is a layer's forward pass as PyTorch starts it op by op: about 80 of them at about 10 µs.
+const eagerIssue = 0.8e-3
+
+// runSoftware is what a framework of its time does, as far as its name and the notes tell.
+func runSoftware(r *runRow) plan.Software {
+	f, notes := strings.ToLower(r.Framework), strings.ToLower(r.Notes)
+	var s plan.Software
+	switch {
+	case strings.Contains(f, "fsdp"), strings.Contains(f, "torchtitan"), strings.Contains(f, "composer"):
+		s = plan.Software{LogitBytes: 12, Eager: 1.15, Elementwise: 2.5, Issue: eagerIssue}
+		if strings.Contains(notes, "compile") || strings.Contains(f, "torchtitan") && !strings.Contains(notes, "eager") {
+			s.Eager, s.Elementwise, s.Issue = 1, 1.2, eagerIssue/2
+		}
+	case strings.Contains(f, "internevo"):
+		s = plan.Software{Bucket: 25e6 / float64(max(1, value(r.Strategy.TP))), Issue: eagerIssue} // tensor by tensor
+	case classicMegatron(f):
+		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 12, Issue: eagerIssue}
+		if strings.Contains(f, "deepspeed") {
+			s.CommBuffer = 1e9 // two buckets of its default size
+			if value(r.Strategy.Zero) == 3 && r.Model.Hidden != nil {
+				s.Bucket = float64(*r.Model.Hidden) * float64(*r.Model.Hidden) // tensor by tensor, a dozen in a layer
+			}
+		}
+		if strings.Contains(strings.ToLower(r.Precision), "fp16") {
+			s.GradBytes, s.ReduceBytes = 2, 2
+		}
+	case strings.Contains(f, "megatron"), strings.Contains(f, "nemo"):
+		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5}
+	}
+	if strings.Contains(notes, "flash") {
+		s.Unfused = false
+	}
+	if strings.Contains(notes, "no comm overlap") {
+		s.Sync, s.SyncSend, s.Serial, s.HideTP = true, true, true, 0
+	}
+	if strings.Contains(notes, "fp32_allreduce=true") {
+		s.ReduceBytes = 4
+	}
+	if strings.Contains(notes, "asynctp") {
+		s.HideTP = 0.5
+	}
+	if r.Strategy.Reduce == "PURE" {
+		s.ReduceBytes = 2
+	}
+	return s
+}
+
+// classicMegatron is Megatron before it had fused attention and overlapped communication, and what was built on it: releases
+// without a number, of the years to 2022.
+func classicMegatron(f string) bool {
+	if strings.Contains(f, "bridge") || strings.Contains(f, "nemo") || strings.Contains(f, "core") || release.MatchString(f) {
+		return false
+	}
+	return strings.Contains(f, "megatron") || strings.Contains(f, "deepspeed")
+}
+
+// release is the number of a Megatron with fused kernels: 0.14, r0.8, 23.07.
+var release = regexp.MustCompile(`megatron\S* (v|r)?(0\.\d+|2\d\.\d+)`)

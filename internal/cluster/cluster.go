@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Cluster is the hardware of a job. It is a value: nothing changes it after it was made, and it may be used from many goroutines.
+type Cluster struct {
+	// Name is what it is called; it may be empty.
+	Name string
+	// Groups are runs of equal hosts, in the order of their devices' numbers.
+	Groups []Group
+	// Tiers are the switches above the hosts, nearest first. No tier is one switch that never blocks.
+	Tiers []Tier
+	// Wires are further links between two devices or two hosts.
+	Wires []Wire
+}
+
+// Group is a number of equal hosts.
+type Group struct {
+	// Hosts is how many there are.
+	Hosts int
+	// Devices is how many devices each has.
+	Devices int
+	// Device is what they are.
+	Device Device
+	// Fabric joins the devices of a host.
+	Fabric Link
+	// NICs is how many network cards a host has; NIC is one of them. 0 NICs is a host that reaches no other.
+	NICs int
+	NIC  Link
+	// Bus joins a device to the host's own memory, for offloading.
+	Bus Link
+	// Memory is what a host has for its devices to offload to, in bytes.
+	Memory float64
+}
+
+// Link is a connection, one way of it.
+type Link struct {
+	// Kind is nvlink, pcie, xgmi, ici, ib, eth, roce, memory or whatever else it is called.
+	Kind string
+	// Bandwidth is bytes a second by the specification, for one device on a fabric or one network card.
+	Bandwidth float64
+	// Latency is seconds before the first byte arrives; 0 means what is usual for the kind.
+	Latency float64
+	// Efficiency is the part of Bandwidth that large messages reach; 0 means what is usual for the kind.
+	Efficiency float64
+	// Setup is seconds that a collective takes before it moves anything; 0 means what is usual for the kind.
+	Setup float64
+}
+
+// Tier is one level of switches above the hosts.
+type Tier struct {
+	Name string
+	// Hosts is how many hosts one switch joins; 0 is all of them.
+	Hosts int
+	// Over is how often the bandwidth of what it joins exceeds that of its way up or across; 0 and 1 mean that it never blocks.
+	Over float64
+	// Latency is seconds that passing it adds.
+	Latency float64
+}
+
+// Wire is a link between two devices or two hosts, by name: h3 is host 3, h3/d5 its device 5.
+type Wire struct {
+	From, To string
+	Link     Link
+}
+
+// Size is how many devices there are.
+func (c *Cluster) Size() int {
+	n := 0
+	for _, g := range c.Groups {
+		n += g.Hosts * g.Devices
+	}
+	return n
+}
+
+// NumHosts is how many hosts there are.
+func (c *Cluster) NumHosts() int {
+	n := 0
+	for _, g := range c.Groups {
+		n += g.Hosts
+	}
+	return n
+}
+
+// Uniform says whether all hosts are equal and nothing but switches joins them.
+func (c *Cluster) Uniform() bool { return len(c.Groups) == 1 && len(c.Wires) == 0 }
+
+// Place is where a device is.
+type Place struct {
+	// Group is the index of its group of hosts, Host its host's number in the cluster, Local its number in the host.
+	Group, Host, Local int
+}
+
+// At is the place of device i, which must be less than Size.
+func (c *Cluster) At(i int) Place {
+	host := 0
+	for gi, g := range c.Groups {
+		if n := g.Hosts * g.Devices; i >= n {
+			i -= n
+			host += g.Hosts
+			continue
+		}
+		return Place{Group: gi, Host: host + i/g.Devices, Local: i % g.Devices}
+	}
+	panic(fmt.Sprintf("cluster: no device %d among %d", i, c.Size()))
+}
+
+// DeviceAt is what device i is.
+func (c *Cluster) DeviceAt(i int) *Device { return &c.Groups[c.At(i).Group].Device }
+
+// Check says what is impossible about the cluster.
+func (c *Cluster) Check() error {
+	if len(c.Groups) == 0 {
+		return fmt.Errorf("cluster: no hosts: want at least one group, like 8x8 H100-SXM")
+	}
+	for i := range c.Groups {
+		if err := c.Groups[i].check(); err != nil {
+			return err
+		}
+	}
+	if c.NumHosts() > 1 {
+		for _, g := range c.Groups {
+			if g.NICs == 0 && len(c.Wires) == 0 {
+				return fmt.Errorf("cluster: %d hosts of %s have no way to each other: want a network, like ib=400G", c.NumHosts(), g.Device.Name)
+			}
+		}
+	}
+	for _, t := range c.Tiers {
+		if t.Hosts < 0 || bad(t.Over) || bad(t.Latency) {
+			return fmt.Errorf("cluster: tier %q: hosts, oversubscription and latency must be finite and not negative: got %d, %g, %g", t.Name, t.Hosts, t.Over, t.Latency)
+		}
+	}
+	return c.checkWires()
+}
+
+// The largest numbers that a cluster may have: above them a number is a typing mistake, and sums could overflow.
+const (
+	maxHosts   = 1 << 20
+	maxDevices = 1 << 12
+)
+
+func (g *Group) check() error {
+	switch {
+	case g.Hosts < 1 || g.Hosts > maxHosts || g.Devices < 1 || g.Devices > maxDevices:
+		return fmt.Errorf("cluster: %dx%d %s: want 1 to %d hosts of 1 to %d devices", g.Hosts, g.Devices, g.Device.Name, maxHosts, maxDevices)
+	case g.NICs < 0 || g.NICs > maxDevices:
+		return fmt.Errorf("cluster: %s: got %d network cards a host, want 0 to %d", g.Device.Name, g.NICs, maxDevices)
+	case g.Devices > 1 && !(g.Fabric.Bandwidth > 0):
+		return fmt.Errorf("cluster: %s: no bandwidth is known between the devices of a host: give one, like nvlink=450GB/s", g.Device.Name)
+	case g.NICs > 0 && !(g.NIC.Bandwidth > 0):
+		return fmt.Errorf("cluster: %s: network cards without bandwidth: give one, like ib=400G", g.Device.Name)
+	case bad(g.Memory):
+		return fmt.Errorf("cluster: %s: host memory must be finite and not negative: got %g", g.Device.Name, g.Memory)
+	}
+	for _, l := range []Link{g.Fabric, g.NIC, g.Bus} {
+		if err := l.check(g.Device.Name); err != nil {
+			return err
+		}
+	}
+	return g.Device.check()
+}
+
+func (l *Link) check(of string) error {
+	if bad(l.Bandwidth) || bad(l.Latency) || bad(l.Setup) || bad(l.Efficiency) || l.Efficiency > 1 {
+		return fmt.Errorf("cluster: %s: link %q: bandwidth %g, latency %g, setup %g must be finite and not negative, efficiency %g at most 1",
+			of, l.Kind, l.Bandwidth, l.Latency, l.Setup, l.Efficiency)
+	}
+	return nil
+}
+
+// bad is a number that no quantity of hardware can be.
+func bad(x float64) bool { return !(x >= 0 && x < 1e300) }
+
+// Equal says whether two clusters are the same.
+func (c *Cluster) Equal(d *Cluster) bool {
+	return c.Name == d.Name && slices.EqualFunc(c.Groups, d.Groups, Group.equal) && slices.Equal(c.Tiers, d.Tiers) && slices.Equal(c.Wires, d.Wires)
+}
+
+func (g Group) equal(h Group) bool {
+	return g.Hosts == h.Hosts && g.Devices == h.Devices && g.Device.equal(&h.Device) && g.Fabric == h.Fabric && g.NICs == h.NICs &&
+		g.NIC == h.NIC && g.Bus == h.Bus && g.Memory == h.Memory
+}

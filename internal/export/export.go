@@ -1,0 +1,112 @@
+package export
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+// job is what a writer knows.
+type job struct {
+	w plan.Workload
+	m plan.Model
+	s plan.Strategy
+	// hosts and devices of each, and micro-batches of a step.
+	hosts, devices, micros int
+	notes                  []string
+}
+
+// system is one target.
+type system struct {
+	name  string
+	write func(j *job) string
+	mark  string // of a comment
+}
+
+// systems in the order of Systems.
+var systems = []system{
+	{"megatron", megatron, "# "},
+	{"torchtitan", torchtitan, "# "},
+	{"paddle", paddle, ""},
+	{"deepspeed", deepspeed, ""},
+}
+
+// Systems lists the systems that Write knows.
+func Systems() []string {
+	var names []string
+	for _, s := range systems {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// Knows reports whether Write knows a system.
+func Knows(name string) bool { return slices.Contains(Systems(), name) }
+
+// Write is a strategy in a system's own words. JSON has no comments: there notes are a field.
+func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (string, error) {
+	i := slices.IndexFunc(systems, func(x system) bool { return x.name == name })
+	if i < 0 {
+		return "", fmt.Errorf("export: unknown system %q: want one of %s", name, strings.Join(Systems(), ", "))
+	}
+	for _, n := range []*int{&s.DP, &s.TP, &s.PP, &s.CP, &s.EP, &s.ETP, &s.VPP, &s.Micro} {
+		*n = max(1, *n)
+	}
+	j := &job{w: w, m: w.Model, s: s, hosts: c.NumHosts(), devices: c.Groups[0].Devices, micros: s.Micros(w.Batch)}
+	if j.micros == 0 {
+		return "", fmt.Errorf("export: a batch of %d does not divide into micro-batches of %d on %d replicas", w.Batch, s.Micro, s.DP)
+	}
+	if len(c.Groups) > 1 {
+		j.note("hosts differ: stages must run on hosts in the order %s", c)
+	}
+	text := systems[i].write(j)
+	if systems[i].mark == "" {
+		return text, nil
+	}
+	var b strings.Builder
+	for _, n := range j.notes {
+		fmt.Fprintf(&b, "%s%s\n", systems[i].mark, n)
+	}
+	return b.String() + text, nil
+}
+
+// note says what the system cannot do.
+func (j *job) note(format string, args ...any) {
+	j.notes = append(j.notes, fmt.Sprintf(format, args...))
+}
+
+// schedule is the strategy's, said or not.
+func (j *job) schedule() string {
+	switch {
+	case j.s.Schedule != "":
+		return j.s.Schedule
+	case j.s.VPP > 1:
+		return "interleaved"
+	}
+	return "1f1b"
+}
+
+// chunks is the layers of each chunk.
+func (j *job) chunks() []int {
+	if len(j.s.Layers) > 0 {
+		return j.s.Layers
+	}
+	n := j.s.PP * j.s.VPP
+	sizes := make([]int, n)
+	for i := range sizes {
+		sizes[i] = j.m.Layers / n
+		if i < j.m.Layers%n {
+			sizes[i]++
+		}
+	}
+	return sizes
+}
+
+// even reports whether all chunks are of one length.
+func (j *job) even() bool {
+	c := j.chunks()
+	return slices.Min(c) == slices.Max(c)
+}

@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Calibration is what the specification of the hardware does not say. The zero value is level 0: what is usual for machines of its
+// kind. Level 1 comes from micro-benchmarks, level 2 adds at most three constants fitted to whole runs.
+type Calibration struct {
+	Level int `yaml:"level" json:"level"`
+	// Source says where the numbers come from.
+	Source string `yaml:"source,omitempty" json:"source,omitempty"`
+	// Cluster is the machine that was measured, as cluster.Parse reads it; it may be empty.
+	Cluster string `yaml:"cluster,omitempty" json:"cluster,omitempty"`
+	// Devices are curves by the device's name; a device without one gets the usual curve.
+	Devices []Curve `yaml:"devices,omitempty" json:"devices,omitempty"`
+	// Constants are those fitted to whole runs.
+	Constants Constants `yaml:"constants,omitempty" json:"constants,omitzero"`
+	// Spread is half the width of the interval, as a part of the step; 0 means what is usual for the level.
+	Spread float64 `yaml:"spread,omitempty" json:"spread,omitempty"`
+}
+
+// Curve is how a device really computes.
+type Curve struct {
+	Device string `yaml:"device" json:"device"`
+	// Ceiling is the part of the peak that a large, well-shaped product reaches; 0 means the measured rate of the device, or 0.75.
+	Ceiling float64 `yaml:"ceiling,omitempty" json:"ceiling,omitempty"`
+	// Ramp is the length of the summed dim at which a product reaches half of the ceiling.
+	Ramp float64 `yaml:"ramp,omitempty" json:"ramp,omitempty"`
+	// Tile is the side of the largest square of a result that one unit computes.
+	Tile int `yaml:"tile,omitempty" json:"tile,omitempty"`
+	// Fused and FusedGrad are the part of the peak that fused attention reaches, forward and backward.
+	Fused     float64 `yaml:"fused,omitempty" json:"fused,omitempty"`
+	FusedGrad float64 `yaml:"fused_grad,omitempty" json:"fused_grad,omitempty"`
+	// Stream is the part of the memory bandwidth that element-wise ops reach.
+	Stream float64 `yaml:"stream,omitempty" json:"stream,omitempty"`
+	// Launch is seconds that starting any op takes.
+	Launch float64 `yaml:"launch,omitempty" json:"launch,omitempty"`
+	// Products are measured shapes, which go before the curve.
+	Products []Product `yaml:"products,omitempty" json:"products,omitempty"`
+	// Attention are measured shapes of fused attention, the same.
+	Attention []Attention `yaml:"attention,omitempty" json:"attention,omitempty"`
+}
+
+// Attention is the measured part of the peak of fused causal attention, by the operations that the mask leaves.
+type Attention struct {
+	Batch    int     `yaml:"batch" json:"batch"`
+	Seq      int     `yaml:"seq" json:"seq"`
+	Heads    int     `yaml:"heads" json:"heads"`
+	KVHeads  int     `yaml:"kv_heads" json:"kv_heads"`
+	Dim      int     `yaml:"dim" json:"dim"`
+	Value    int     `yaml:"value" json:"value"`
+	Forward  float64 `yaml:"forward" json:"forward"`
+	Backward float64 `yaml:"backward" json:"backward"`
+}
+
+// Product is the measured part of the peak of one product of shape M×K by K×N, or of each of several groups of that shape.
+type Product struct {
+	M          int     `yaml:"m" json:"m"`
+	N          int     `yaml:"n" json:"n"`
+	K          int     `yaml:"k" json:"k"`
+	Groups     int     `yaml:"groups,omitempty" json:"groups,omitempty"`
+	Efficiency float64 `yaml:"efficiency" json:"efficiency"`
+}
+
+// Constants multiply what the curves say. 0 means 1.
+type Constants struct {
+	// Compute multiplies the time of all computation, Communication that of all collectives.
+	Compute       float64 `yaml:"compute,omitempty" json:"compute,omitempty"`
+	Communication float64 `yaml:"communication,omitempty" json:"communication,omitempty"`
+	// Layer is seconds that every layer takes for every micro-batch besides: what a framework spends between kernels.
+	Layer float64 `yaml:"layer,omitempty" json:"layer,omitempty"`
+}
+
+func (c Constants) compute() float64       { return orOne(c.Compute) }
+func (c Constants) communication() float64 { return orOne(c.Communication) }
+
+func orOne(x float64) float64 {
+	if x == 0 {
+		return 1
+	}
+	return x
+}
+
+// spread is half the width of the interval.
+func (c *Calibration) spread() float64 {
+	if c.Spread > 0 {
+		return c.Spread
+	}
+	return [...]float64{0.35, 0.2, 0.12}[min(max(c.Level, 0), 2)]
+}
+
+// curve is the device's, with what is usual in place of zeros.
+func (c *Calibration) curve(device string) Curve {
+	found := Curve{Device: device}
+	for _, k := range c.Devices {
+		if k.Device == device {
+			found = k
+		}
+	}
+	for _, f := range []struct {
+		to    *float64
+		usual float64
+	}{{&found.Ramp, 256}, {&found.Fused, 0.5}, {&found.FusedGrad, 0.4}, {&found.Stream, 0.8}, {&found.Launch, 5e-6}} {
+		if *f.to == 0 {
+			*f.to = f.usual
+		}
+	}
+	if found.Tile == 0 {
+		found.Tile = 128
+	}
+	return found
+}
+
+// YAML writes the calibration as a file.
+func (c *Calibration) YAML() []byte {
+	out, err := yaml.MarshalWithOptions(c, yaml.UseLiteralStyleIfMultiline(true))
+	if err != nil {
+		panic("plan: " + err.Error())
+	}
+	return out
+}
+
+// ParseCalibration reads a calibration file. Mistakes are named with line and column.
+func ParseCalibration(text []byte) (Calibration, error) {
+	var c Calibration
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c); err != nil {
+		return Calibration{}, placedError("calibration", err)
+	}
+	return c, c.check()
+}
+
+// placedError is a YAML library's error in one line with its place.
+func placedError(noun string, err error) error {
+	var p interface {
+		error
+		GetToken() *token.Token
+		GetMessage() string
+	}
+	message, place := err.Error(), ""
+	if errors.As(err, &p) && p.GetToken() != nil && p.GetToken().Position != nil {
+		at := p.GetToken().Position
+		message, place = p.GetMessage(), fmt.Sprintf("line %d, column %d: ", at.Line, at.Column)
+	}
+	message, _, _ = strings.Cut(message, "\n")
+	return fmt.Errorf("%s: %s%s", noun, place, message)
+}
+
+func (c *Calibration) check() error {
+	if c.Level < 0 || c.Level > 2 {
+		return fmt.Errorf("calibration: level %d: want 0 to 2", c.Level)
+	}
+	for _, d := range c.Devices {
+		for _, x := range []float64{d.Ceiling, d.Fused, d.FusedGrad, d.Stream} {
+			if !(x >= 0 && x <= 1) {
+				return fmt.Errorf("calibration: %s: got %g where a part of a whole is wanted, 0 to 1", d.Device, x)
+			}
+		}
+		if !(d.Launch >= 0 && d.Launch < 1) || !(d.Ramp >= 0 && d.Ramp < 1e9) || d.Tile < 0 || d.Tile > 1<<20 {
+			return fmt.Errorf("calibration: %s: launch %g s, ramp %g and tile %d must be small and not negative", d.Device, d.Launch, d.Ramp, d.Tile)
+		}
+		for _, p := range d.Products {
+			if p.M < 1 || p.N < 1 || p.K < 1 || p.Groups < 0 || !(p.Efficiency > 0 && p.Efficiency <= 2) {
+				return fmt.Errorf("calibration: %s: product %+v: want sides of at least 1 and an efficiency above 0", d.Device, p)
+			}
+		}
+		for _, a := range d.Attention {
+			if a.Batch < 1 || a.Seq < 1 || a.Heads < 1 || a.KVHeads < 1 || !(a.Forward >= 0 && a.Forward <= 2) || !(a.Backward >= 0 && a.Backward <= 2) {
+				return fmt.Errorf("calibration: %s: attention %+v: want sides of at least 1", d.Device, a)
+			}
+		}
+	}
+	k := &c.Constants
+	for _, x := range []float64{k.Compute, k.Communication, k.Layer, c.Spread} {
+		if !(x >= 0 && x < 100) {
+			return fmt.Errorf("calibration: constant %g: want 0 to 100", x)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/galley-ml/galley/internal/cluster"
+)
+
+// Estimator prices strategies of one workload on one cluster. It may be used from many goroutines.
+type Estimator struct {
+	w       Workload
+	given   *cluster.Cluster
+	cluster *cluster.Cluster // with nothing left open
+	cal     Calibration
+	bytes   float64 // of an activation's element
+	pricers []*pricer
+
+	simulators sync.Pool
+
+	mu        sync.RWMutex
+	pieces    map[storedPiece]piece
+	layers    map[layerKey]*layerCost
+	schedules map[scheduleKey]*generated
+	traffic   map[trafficKey]*cluster.Traffic
+}
+
+// NewEstimator prepares to price strategies.
+func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, error) {
+	if err := w.Check(); err != nil {
+		return nil, err
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	e := &Estimator{
+		w: w, given: c, cluster: c.Filled(), cal: cal, bytes: float64(precisions[w.Precision].bytes),
+		pieces: map[storedPiece]piece{}, layers: map[layerKey]*layerCost{}, schedules: map[scheduleKey]*generated{}, traffic: map[trafficKey]*cluster.Traffic{},
+		simulators: sync.Pool{New: func() any { return new(simulation) }},
+	}
+	for i := range c.Groups {
+		p, ok := newPricer(&c.Groups[i].Device, &e.cal, &e.w)
+		if !ok {
+			return nil, fmt.Errorf("plan: %s has no rate for %s: got %v", c.Groups[i].Device.Name, w.Precision, c.Groups[i].Device.Rates)
+		}
+		e.pricers = append(e.pricers, p)
+	}
+	return e, nil
+}
+
+// Workload is what is priced.
+func (e *Estimator) Workload() Workload { return e.w }
+
+// Cluster is what it is priced on.
+func (e *Estimator) Cluster() *cluster.Cluster { return e.given }
+
+// Check says why a strategy cannot be run, or nil. Memory is not asked for.
+func (e *Estimator) Check(s Strategy) error {
+	s = s.normal()
+	m := &e.w.Model
+	bad := func(format string, args ...any) error { return fmt.Errorf("strategy: "+format, args...) }
+	if min(s.DP, s.TP, s.PP, s.CP, s.EP, s.ETP, s.VPP, s.Micro) < 1 {
+		return bad("%s: degrees must be at least 1", s)
+	}
+	if n := e.cluster.Size(); s.World() != n {
+		return bad("dp %d · tp %d · pp %d · cp %d is %d devices: the cluster has %d", s.DP, s.TP, s.PP, s.CP, s.World(), n)
+	}
+	switch {
+	case s.Micros(e.w.Batch) == 0:
+		return bad("batch %d is not a multiple of dp %d · micro %d", e.w.Batch, s.DP, s.Micro)
+	case m.Heads%s.TP != 0:
+		return bad("%d heads do not divide by tp %d", m.Heads, s.TP)
+	case s.PP*s.VPP > m.Layers:
+		return bad("pp %d · vpp %d is more than %d layers", s.PP, s.VPP, m.Layers)
+	case e.w.Seq%s.CP != 0:
+		return bad("sequences of %d tokens do not divide by cp %d", e.w.Seq, s.CP)
+	case s.Zero < 0 || s.Zero > 3:
+		return bad("zero %d: want 0 to 3", s.Zero)
+	case s.Shard > 0 && (s.DP*s.CP)%s.Shard != 0:
+		return bad("shard %d does not divide dp·cp %d", s.Shard, s.DP*s.CP)
+	case s.EP > 1 && !m.MoE():
+		return bad("ep %d: %s has no experts", s.EP, m.Name)
+	case m.MoE() && m.Experts.Count%s.EP != 0:
+		return bad("%d experts do not divide by ep %d", m.Experts.Count, s.EP)
+	case m.MoE() && (s.DP*s.CP*s.TP)%(s.EP*s.ETP) != 0:
+		return bad("ep %d · etp %d does not divide dp·cp·tp %d", s.EP, s.ETP, s.DP*s.CP*s.TP)
+	case s.CPKind != "" && s.CPKind != "ring" && s.CPKind != "ulysses" && s.CPKind != "gather":
+		return bad("cp_kind %q: want ring, ulysses or gather", s.CPKind)
+	}
+	if err := s.checkSchedule(); err != nil {
+		return err
+	}
+	return e.checkLayers(&s)
+}
+
+func (e *Estimator) checkLayers(s *Strategy) error {
+	if len(s.Layers) == 0 {
+		return nil
+	}
+	if len(s.Layers) != s.PP*s.VPP {
+		return fmt.Errorf("strategy: layers of %d chunks: want pp %d · vpp %d", len(s.Layers), s.PP, s.VPP)
+	}
+	sum := 0
+	for _, n := range s.Layers {
+		if n < 0 {
+			return fmt.Errorf("strategy: layers %v: want none below 0", s.Layers)
+		}
+		sum += n
+	}
+	if sum != e.w.Model.Layers {
+		return fmt.Errorf("strategy: layers %v are %d: the model has %d", s.Layers, sum, e.w.Model.Layers)
+	}
+	return nil
+}
+
+// chunks is how many layers each chunk has. What does not come out even goes to the first chunks but the last, which has the head.
+func (e *Estimator) chunks(s *Strategy) []int {
+	if len(s.Layers) > 0 {
+		return s.Layers
+	}
+	n := s.PP * s.VPP
+	out := make([]int, n)
+	base, rest := e.w.Model.Layers/n, e.w.Model.Layers%n
+	for i := range out {
+		out[i] = base
+		if i < rest {
+			out[i]++
+		}
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package plan
+
+// Floor is the seconds below which no step of a strategy's division of the devices is, whatever its schedule, sharding, stages and
+// relief of memory: what its layers and ends compute and exchange for all micro-batches, spread over the ranks of the pipeline so
+// that each is as busy as it is fast. It is what a search prunes by, and takes a microsecond.
+func (e *Estimator) Floor(s Strategy) (float64, error) {
+	s = s.normal()
+	speed := 0.0
+	for device := range e.pricers {
+		l, err := e.loads(&s, device, span{})
+		if err != nil {
+			return 0, err
+		}
+		if len(e.pricers) > 1 || !e.cluster.Uniform() {
+			l.exchange = [2]float64{} // it depends on where a rank lies
+		}
+		dense := e.w.Model.denseLayers()
+		busy := l.embedding + l.head + float64(dense)*l.layer(0) + float64(e.w.Model.Layers-dense)*l.layer(1)
+		g := &e.cluster.Groups[device]
+		speed += float64(g.Hosts*g.Devices) / busy
+	}
+	// All replicas and all ranks of their pipelines work side by side, each on tp·cp devices.
+	return float64(e.w.Batch) / float64(s.Micro) * float64(s.TP*s.CP) / speed, nil
+}
+
+// loads is what a layer without experts and one with them compute and exchange for one micro-batch, and what the embedding and the
+// head take.
+type loads struct {
+	compute, exchange [2]float64
+	embedding, head   float64
+}
+
+func (l *loads) layer(kind int) float64 { return l.compute[kind] + l.exchange[kind] }
+
+func (e *Estimator) loads(s *Strategy, device int, on span) (loads, error) {
+	var l loads
+	k := e.cal.Constants.compute()
+	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind, device: device, on: on}
+	dense := e.w.Model.denseLayers()
+	for i, n := range [2]int{dense, e.w.Model.Layers - dense} {
+		if n == 0 {
+			continue
+		}
+		key.moe = i == 1
+		c, err := e.layer(key)
+		if err != nil {
+			return l, err
+		}
+		l.compute[i] = k*(c.compute.forward+c.compute.input+c.compute.weight) + e.cal.Constants.Layer
+		l.exchange[i] = c.tpForward + c.tpBackward + c.cpForward + c.cpBackward + c.epForward + c.epBackward
+	}
+	first, last := work{embedding: true}, work{head: true}
+	if err := e.addEnds(s, &first, device); err != nil {
+		return l, err
+	}
+	if err := e.addEnds(s, &last, device); err != nil {
+		return l, err
+	}
+	l.embedding, l.head = first.busy(), last.busy()
+	return l, nil
+}
+
+// Kind is the number of the group of hosts whose devices set the pace of a pipeline rank.
+func (e *Estimator) Kind(s Strategy, rank int) int {
+	s = s.normal()
+	return e.slowest(&s, rank)
+}
+
+// Loads is what each layer of the model takes for one micro-batch on the devices of a pipeline rank, and what the embedding and the
+// head take there: what a cut into stages should balance.
+func (e *Estimator) Loads(s Strategy, rank int) (layers []float64, embedding, head float64, err error) {
+	s = s.normal()
+	l, err := e.loads(&s, e.slowest(&s, rank), e.spanOf(&s, rank))
+	layers = make([]float64, e.w.Model.Layers)
+	for i := range layers {
+		layers[i] = l.layer(index(i >= e.w.Model.denseLayers()))
+	}
+	return layers, l.embedding, l.head, err
+}
+
+// RankOf is the pipeline rank that holds a chunk of a strategy.
+func (s Strategy) RankOf(chunk int) int {
+	s = s.normal()
+	return rankOf(&s, chunk)
+}

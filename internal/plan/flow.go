@@ -1,0 +1,220 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/pipeline"
+)
+
+// schedule is the name of the strategy's schedule in package pipeline.
+func (s *Strategy) schedule() string {
+	switch name := strings.ToLower(s.Schedule); {
+	case name == "gpipe":
+		return "fthenb"
+	case name != "":
+		return name
+	case s.VPP > 1:
+		return "interleaved"
+	}
+	return "1f1b"
+}
+
+// checkSchedule says whether the schedule exists and can have that many chunks.
+func (s *Strategy) checkSchedule() error {
+	name := s.schedule()
+	if !slices.Contains(pipeline.Names(), name) {
+		return fmt.Errorf("strategy: schedule %q: want one of %s", s.Schedule, strings.Join(pipeline.Names(), ", "))
+	}
+	vee := name == "zbv" || name == "dualpipev"
+	switch {
+	case vee && s.VPP != 2:
+		return fmt.Errorf("strategy: schedule %s has 2 chunks a rank: got vpp %d", name, s.VPP)
+	case !vee && name != "interleaved" && s.VPP > 1:
+		return fmt.Errorf("strategy: schedule %s has 1 chunk a rank: got vpp %d; interleaved takes more", name, s.VPP)
+	}
+	return nil
+}
+
+// scheduleKey is what a generated schedule depends on.
+type scheduleKey struct {
+	name                  string
+	ranks, chunks, micros int
+}
+
+// generated is a schedule and how many micro-batches each rank holds at most, chunk by chunk.
+type generated struct {
+	schedule *pipeline.Schedule
+	live     []int
+}
+
+// order is a schedule, from the store where it has been asked for before.
+func (e *Estimator) order(k scheduleKey) (*generated, error) {
+	e.mu.RLock()
+	g, ok := e.schedules[k]
+	e.mu.RUnlock()
+	if ok {
+		return g, nil
+	}
+	chunks := k.chunks
+	if k.name == "1f1b" || k.name == "fthenb" || k.name == "zbh1" {
+		chunks = 1
+	}
+	s, err := pipeline.Generate(k.name, pipeline.Config{Ranks: k.ranks, Micros: k.micros, Chunks: chunks})
+	if err != nil {
+		return nil, err
+	}
+	r, err := pipeline.Check(s)
+	if err != nil {
+		return nil, err
+	}
+	g = &generated{s, r.Live}
+	e.mu.Lock()
+	e.schedules[k] = g
+	e.mu.Unlock()
+	return g, nil
+}
+
+// mostCells is how many pairs of chunk and micro-batch an estimate simulates; with more, what comes between warm-up and end is
+// the busiest rank's pace, and where even two rounds are more, the closed form has to do.
+const mostCells = 1536
+
+// shortened is how many micro-batches to simulate of micros: a few rounds and the same remainder.
+func shortened(s *Strategy, micros int) int {
+	rounds := 3
+	if micros <= rounds*s.PP || micros*s.PP*s.VPP <= mostCells/2 {
+		return micros
+	}
+	return (rounds-1)*s.PP + micros%s.PP
+}
+
+// flow is the passes of all micro-batches through the pipeline.
+func (e *Estimator) flow(s *Strategy, t *stages, micros int, out *Estimate) error {
+	slow := 0
+	for i := range t.ranks {
+		if t.ranks[i].busy() > t.ranks[slow].busy() {
+			slow = i
+		}
+	}
+	w := &t.ranks[slow].work
+	m := float64(micros)
+	p := &out.Parts
+	p.Compute = m * (w.forward + w.input + w.weight)
+	p.Recompute = m * w.again
+	p.TP, p.CP, p.EP = m*(w.tp+w.tpAgain), m*w.cp, m*w.ep
+	p.PP = m * w.sends
+	p.DP = m * w.gather
+	p.Fixed = m * w.fixed
+	if s.PP == 1 {
+		return nil
+	}
+	n := shortened(s, micros)
+	if n*s.PP*s.VPP > mostCells {
+		p.Bubble = e.closed(s, t, micros, w)
+		return nil
+	}
+	span, err := e.simulate(s, t, n)
+	if err != nil {
+		return err
+	}
+	p.Bubble = max(0, span-float64(n)*w.busy())
+	return nil
+}
+
+// simulate is how long n micro-batches take through the real schedule.
+func (e *Estimator) simulate(s *Strategy, t *stages, n int) (float64, error) {
+	g, err := e.order(scheduleKey{s.schedule(), s.PP, s.VPP, n})
+	if err != nil {
+		return 0, err
+	}
+	sim := e.simulators.Get().(*simulation)
+	defer e.simulators.Put(sim)
+	sim.costs(e, t)
+	line, err := sim.Run(g.schedule, &sim.c)
+	if err != nil {
+		return 0, err
+	}
+	return line.Makespan, nil
+}
+
+// simulation is a simulator with the memory for its costs.
+type simulation struct {
+	pipeline.Simulator
+	c pipeline.Costs
+}
+
+// costs are those of every chunk.
+func (m *simulation) costs(e *Estimator, t *stages) {
+	c := &m.c
+	c.Forward, c.Backward, c.Input, c.Weight = c.Forward[:0], c.Backward[:0], c.Input[:0], c.Weight[:0]
+	for i := range t.chunks {
+		w := &t.chunks[i]
+		f, b := w.forwardTime(), w.backwardTime()
+		c.Forward, c.Backward = append(c.Forward, f), append(c.Backward, b)
+		c.Input, c.Weight = append(c.Input, b-w.weight), append(c.Weight, w.weight)
+	}
+	c.Transfer = c.Transfer[:0]
+	if e.w.Software.SyncSend || len(t.sends) == 0 { // waited for, or none
+		return
+	}
+	for i := range t.chunks { // in the background
+		c.Transfer = append(c.Transfer, t.sends[i%len(t.sends)])
+	}
+}
+
+// closed is the closed form of the bubble for stages that are nearly alike.
+func (e *Estimator) closed(s *Strategy, t *stages, micros int, w *work) float64 {
+	sum, weight := 0.0, 0.0
+	for i := range t.ranks {
+		sum += t.ranks[i].busy()
+		weight += t.ranks[i].weight
+	}
+	fill := sum - w.busy()
+	switch s.schedule() {
+	case "interleaved":
+		fill /= float64(s.VPP)
+		if rest := micros % s.PP; rest != 0 {
+			fill += float64(s.VPP-1) * float64(s.PP-rest) * w.busy() / float64(s.VPP)
+		}
+	case "zbh1":
+		fill = max(0, fill-2*(weight-w.weight))
+	case "zbv":
+		fill = max(0, fill-3*(weight-w.weight)) / 2
+	case "dualpipev":
+		fill = max(0, fill-2*(weight-w.weight)) / 2
+	}
+	if !e.w.Software.SyncSend {
+		for _, send := range t.sends[:s.PP-1] {
+			fill += 2 * send
+		}
+	}
+	return fill
+}
+
+// Pipeline is the schedule of a strategy with all its micro-batches and what its actions cost, for simulation in full: times of one
+// micro-batch through each chunk, messages, and the bytes that a chunk keeps of it.
+func (e *Estimator) Pipeline(s Strategy) (*pipeline.Schedule, pipeline.Costs, error) {
+	s = s.normal()
+	if err := e.Check(s); err != nil {
+		return nil, pipeline.Costs{}, err
+	}
+	t, err := e.split(&s)
+	if err != nil {
+		return nil, pipeline.Costs{}, err
+	}
+	chunks := s.VPP
+	if name := s.schedule(); name == "1f1b" || name == "fthenb" || name == "zbh1" {
+		chunks = 1
+	}
+	order, err := pipeline.Generate(s.schedule(), pipeline.Config{Ranks: s.PP, Micros: s.Micros(e.w.Batch), Chunks: chunks})
+	if err != nil {
+		return nil, pipeline.Costs{}, err
+	}
+	var m simulation
+	m.costs(e, t)
+	for i := range t.chunks {
+		m.c.Activation = append(m.c.Activation, e.chunkActivations(&s, &t.chunks[i]))
+	}
+	return order, m.c, nil
+}

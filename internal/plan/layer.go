@@ -1,0 +1,190 @@
+package plan
+
+import "github.com/galley-ml/galley/internal/cluster"
+
+// layerKey is all that the cost of a layer depends on besides workload and cluster.
+type layerKey struct {
+	tp, cp, ep, etp, micro int
+	sp, moe                bool
+	cpKind                 string
+	device                 int
+	on                     span
+}
+
+// layerCost is one layer and one micro-batch on one device.
+type layerCost struct {
+	compute piece
+	core    float64 // the forward pass of attention alone
+	// Communication, forward and backward. tpAgain is what recomputing the forward pass repeats.
+	tpForward, tpBackward, tpAgain float64
+	cpForward, cpBackward          float64
+	epForward, epBackward          float64
+}
+
+// layer is the cost of a layer, from the store where it has been asked for before.
+func (e *Estimator) layer(k layerKey) (*layerCost, error) {
+	e.mu.RLock()
+	c, ok := e.layers[k]
+	e.mu.RUnlock()
+	if ok {
+		return c, nil
+	}
+	c, err := e.priceLayer(k)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.layers[k] = c
+	e.mu.Unlock()
+	return c, nil
+}
+
+// piece is the price of a piece on a device, from the store where it has been asked for before.
+func (e *Estimator) piece(device int, k pieceKey) (piece, error) {
+	key := storedPiece{device, k}
+	e.mu.RLock()
+	p, ok := e.pieces[key]
+	e.mu.RUnlock()
+	if ok {
+		return p, nil
+	}
+	p, err := e.pricers[device].program(&e.w, k)
+	if err != nil {
+		return piece{}, err
+	}
+	e.mu.Lock()
+	e.pieces[key] = p
+	e.mu.Unlock()
+	return p, nil
+}
+
+type storedPiece struct {
+	device int
+	pieceKey
+}
+
+func (e *Estimator) priceLayer(k layerKey) (*layerCost, error) {
+	rows := ceil(k.micro*e.w.Seq, k.cp)
+	outside := rows // of norms and additions
+	if k.sp {
+		outside = ceil(rows, k.tp)
+	}
+	c := &layerCost{}
+	add := func(times float64, key pieceKey) error {
+		p, err := e.piece(k.device, key)
+		c.compute = c.compute.plus(p.times(times))
+		return err
+	}
+	attention := pieceKey{tokens: rows, batch: k.micro, query: ceil(e.w.Seq, k.cp), keys: e.w.Seq, tp: k.tp}
+	core := attention
+	attention.kind, core.kind = attentionPiece, corePiece
+	cp, err := e.piece(k.device, core)
+	if err != nil {
+		return nil, err
+	}
+	c.core = cp.forward
+	steps := []struct {
+		times float64
+		key   pieceKey
+	}{
+		{2, pieceKey{kind: normPiece, tokens: outside}},
+		{2, pieceKey{kind: residualPiece, tokens: outside}},
+		{1, attention},
+	}
+	for _, s := range steps {
+		if err := add(s.times, s.key); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.addFeedForward(k, rows, outside, add); err != nil {
+		return nil, err
+	}
+	e.exchange(k, rows, outside, c)
+	return c, nil
+}
+
+// addFeedForward adds the feed-forward layer, or the router and the experts.
+func (e *Estimator) addFeedForward(k layerKey, rows, outside int, add func(float64, pieceKey) error) error {
+	if !k.moe {
+		return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: e.w.Model.FFN})
+	}
+	m := &e.w.Model.Experts
+	if err := add(1, pieceKey{kind: routerPiece, tokens: outside}); err != nil {
+		return err
+	}
+	tokens := outside * k.etp * m.TopK
+	if err := add(1, pieceKey{kind: expertPiece, tokens: tokens, tp: k.etp, local: max(1, m.Count/k.ep)}); err != nil {
+		return err
+	}
+	if m.Shared == 0 {
+		return nil
+	}
+	return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: m.Shared})
+}
+
+// exchange prices what a layer communicates.
+func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
+	h := float64(e.w.Model.Hidden)
+	whole := float64(rows) * h * e.bytes
+	time := func(kind cluster.Kind, bytes float64, a cluster.Axis) float64 {
+		return e.collective(kind, bytes, a, k.on)
+	}
+	blocks := 2.0 // attention and feed-forward layer
+	if k.moe && k.etp == 1 && e.w.Model.Experts.Shared == 0 {
+		blocks = 1
+	}
+	if tp := (cluster.Axis{Size: k.tp, Stride: 1}); k.tp > 1 {
+		if k.sp {
+			gather, scatter := time(cluster.AllGather, whole, tp), time(cluster.ReduceScatter, whole, tp)
+			c.tpForward = blocks * (gather + scatter)
+			c.tpBackward = blocks * (gather + scatter) // inputs gathered again hide under the products of weights
+			c.tpAgain = blocks * gather
+			if e.w.Software.Serial {
+				c.tpBackward += blocks * gather
+			}
+		} else {
+			one := time(cluster.AllReduce, whole, tp)
+			c.tpForward, c.tpBackward, c.tpAgain = blocks*one, blocks*one, blocks*one
+		}
+		shown := 1 - e.w.Software.HideTP
+		c.tpForward, c.tpBackward, c.tpAgain = c.tpForward*shown, c.tpBackward*shown, c.tpAgain*shown
+	}
+	if k.cp > 1 {
+		e.exchangeContext(k, rows, c, time)
+	}
+	if k.moe && k.ep > 1 {
+		bytes := float64(outside*e.w.Model.Experts.TopK) * h * e.bytes
+		one := time(cluster.AllToAll, bytes, cluster.Axis{Size: k.ep, Stride: k.etp}) * (1 - e.w.Software.HideEP)
+		c.epForward, c.epBackward = 2*one, 2*one
+	}
+}
+
+// exchangeContext prices keys and values that go round, or heads that change places.
+func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost, time func(cluster.Kind, float64, cluster.Axis) float64) {
+	m := &e.w.Model
+	a := cluster.Axis{Size: k.cp, Stride: k.tp}
+	kv := float64(rows) * float64(m.kvWidth()*2) / float64(k.tp) * e.bytes
+	switch k.cpKind {
+	case "ulysses":
+		one := time(cluster.AllToAll, float64(rows*m.queryWidth())/float64(k.tp)*e.bytes, a)
+		c.cpForward, c.cpBackward = 4*one, 4*one
+	case "gather":
+		one := time(cluster.AllGather, kv*float64(k.cp), a)
+		c.cpForward, c.cpBackward = one, one+time(cluster.ReduceScatter, kv*float64(k.cp), a)
+	default: // a ring hides under the attention of the part that has come before
+		ring := float64(k.cp-1) * time(cluster.SendRecv, kv, a)
+		c.cpForward, c.cpBackward = exposed(ring, c.core), exposed(2*ring, 2*c.core)
+		if e.w.Software.Serial {
+			c.cpForward, c.cpBackward = ring, 2*ring
+		}
+	}
+}
+
+// slowdown is how much both sides lose while communication runs beside computation: the coefficient that Galvatron measured on A100.
+const slowdown = 1.126
+
+// exposed is what communication adds to computation that it runs beside.
+func exposed(comm, compute float64) float64 {
+	both := min(comm, compute)
+	return max(0, comm-compute) + (slowdown-1)*both
+}

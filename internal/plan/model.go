@@ -1,0 +1,233 @@
+package plan
+
+import "fmt"
+
+// Model is the shape of a transformer.
+type Model struct {
+	Name    string `yaml:"name" json:"name"`
+	Layers  int    `yaml:"layers" json:"layers"`
+	Hidden  int    `yaml:"hidden" json:"hidden"`
+	Heads   int    `yaml:"heads" json:"heads"`
+	KVHeads int    `yaml:"kv_heads,omitempty" json:"kv_heads,omitempty"` // 0 means Heads
+	HeadDim int    `yaml:"head_dim,omitempty" json:"head_dim,omitempty"` // 0 means Hidden/Heads
+	FFN     int    `yaml:"ffn" json:"ffn"`
+	Vocab   int    `yaml:"vocab" json:"vocab"`
+	// Positions is how many rows a learned table of positions has; 0 is a model with rotary positions or none.
+	Positions int `yaml:"positions,omitempty" json:"positions,omitempty"`
+	// Tied means that the output layer is the embedding.
+	Tied bool `yaml:"tied,omitempty" json:"tied,omitempty"`
+	// Gated means SwiGLU: three matrices in place of two.
+	Gated bool `yaml:"gated,omitempty" json:"gated,omitempty"`
+	// LayerNorm has a mean and a bias; RMSNorm otherwise.
+	LayerNorm bool `yaml:"layer_norm,omitempty" json:"layer_norm,omitempty"`
+	// Bias means that products have one, QKVBias that only those of queries, keys and values do.
+	Bias    bool `yaml:"bias,omitempty" json:"bias,omitempty"`
+	QKVBias bool `yaml:"qkv_bias,omitempty" json:"qkv_bias,omitempty"`
+	// Window is how many keys a query sees; 0 is all before it.
+	Window int `yaml:"window,omitempty" json:"window,omitempty"`
+	// Experts, where there are any, take the place of the feed-forward layer.
+	Experts Experts `yaml:"experts,omitempty" json:"experts,omitzero"`
+	// Latent, where it has ranks, is multi-head latent attention.
+	Latent Latent `yaml:"latent,omitempty" json:"latent,omitzero"`
+}
+
+// Experts is a mixture of experts.
+type Experts struct {
+	Count int `yaml:"count,omitempty" json:"count,omitempty"`
+	TopK  int `yaml:"top_k,omitempty" json:"top_k,omitempty"`
+	// FFN is the width of one expert, Shared that of all experts that every token visits together.
+	FFN    int `yaml:"ffn,omitempty" json:"ffn,omitempty"`
+	Shared int `yaml:"shared,omitempty" json:"shared,omitempty"`
+	// Dense is how many layers, the first ones, have a plain feed-forward layer.
+	Dense int `yaml:"dense,omitempty" json:"dense,omitempty"`
+}
+
+// Latent is multi-head latent attention: queries, keys and values from low-rank projections.
+type Latent struct {
+	QRank  int `yaml:"q_rank,omitempty" json:"q_rank,omitempty"` // 0 is a full projection of queries
+	KVRank int `yaml:"kv_rank,omitempty" json:"kv_rank,omitempty"`
+	Nope   int `yaml:"nope,omitempty" json:"nope,omitempty"`
+	Rope   int `yaml:"rope,omitempty" json:"rope,omitempty"`
+	V      int `yaml:"v,omitempty" json:"v,omitempty"`
+}
+
+// MoE says whether there are experts.
+func (m *Model) MoE() bool { return m.Experts.Count > 0 }
+
+// MLA says whether attention is latent.
+func (m *Model) MLA() bool { return m.Latent.KVRank > 0 }
+
+// Check says what is impossible about the shape.
+func (m *Model) Check() error {
+	for _, d := range []struct {
+		name string
+		n    int
+	}{{"layers", m.Layers}, {"hidden", m.Hidden}, {"heads", m.Heads}, {"vocab", m.Vocab}} {
+		if d.n < 1 || d.n > 1<<30 {
+			return fmt.Errorf("model %s: %s: got %d, want at least 1", m.Name, d.name, d.n)
+		}
+	}
+	switch {
+	case m.FFN < 1 && !(m.MoE() && m.Experts.Dense == 0):
+		return fmt.Errorf("model %s: ffn: got %d, want at least 1", m.Name, m.FFN)
+	case m.HeadDim == 0 && m.Hidden%m.Heads != 0 && !m.MLA():
+		return fmt.Errorf("model %s: hidden %d is not a multiple of heads %d: give head_dim", m.Name, m.Hidden, m.Heads)
+	case m.KVHeads < 0 || m.KVHeads > m.Heads || m.Heads%m.kvHeads() != 0:
+		return fmt.Errorf("model %s: kv_heads: got %d, want a divisor of heads %d", m.Name, m.KVHeads, m.Heads)
+	case m.MoE() && (m.Experts.TopK < 1 || m.Experts.TopK > m.Experts.Count || m.Experts.FFN < 1 || m.Experts.Dense < 0 || m.Experts.Dense > m.Layers):
+		return fmt.Errorf("model %s: experts: got %d, top_k %d, ffn %d, dense layers %d: want top_k of 1 to the number of experts and a width",
+			m.Name, m.Experts.Count, m.Experts.TopK, m.Experts.FFN, m.Experts.Dense)
+	}
+	return nil
+}
+
+func (m *Model) kvHeads() int {
+	if m.KVHeads == 0 {
+		return m.Heads
+	}
+	return m.KVHeads
+}
+
+func (m *Model) headDim() int {
+	switch {
+	case m.MLA():
+		return m.Latent.Nope + m.Latent.Rope
+	case m.HeadDim > 0:
+		return m.HeadDim
+	}
+	return max(1, m.Hidden/m.Heads)
+}
+
+// valueDim is the length of a head's values.
+func (m *Model) valueDim() int {
+	if m.MLA() {
+		return m.Latent.V
+	}
+	return m.headDim()
+}
+
+// widths of all heads together: queries, and keys or values.
+func (m *Model) queryWidth() int { return m.Heads * m.headDim() }
+func (m *Model) kvWidth() int {
+	if m.MLA() {
+		return m.Heads * (m.Latent.Nope + m.Latent.Rope)
+	}
+	return m.kvHeads() * m.headDim()
+}
+
+// denseLayers and moeLayers add up to Layers.
+func (m *Model) denseLayers() int {
+	if !m.MoE() {
+		return m.Layers
+	}
+	return m.Experts.Dense
+}
+
+// params of a layer by how they are split.
+type layerParams struct {
+	split  float64 // over tensor parallelism
+	whole  float64 // on every device of a tensor-parallel group
+	expert float64 // over expert parallelism, all experts together
+}
+
+func (p layerParams) total() float64 { return p.split + p.whole + p.expert }
+
+// layer counts the parameters of a layer with or without experts.
+func (m *Model) layer(moe bool) layerParams {
+	h := float64(m.Hidden)
+	p := m.attention()
+	norms := 2 * h
+	if m.LayerNorm {
+		norms *= 2
+	}
+	p.whole += norms
+	mats := 2.0
+	if m.Gated {
+		mats = 3
+	}
+	if !moe {
+		p.split += mats * h * float64(m.FFN)
+		if m.Bias {
+			p.split += float64(m.FFN) * (mats - 1)
+			p.whole += h
+		}
+		return p
+	}
+	e := &m.Experts
+	p.whole += h * float64(e.Count)
+	p.expert = mats * h * float64(e.FFN) * float64(e.Count)
+	p.split += mats * h * float64(e.Shared)
+	return p
+}
+
+func (m *Model) attention() layerParams {
+	h, hq, hkv := float64(m.Hidden), float64(m.queryWidth()), float64(m.kvWidth())
+	if l := &m.Latent; m.MLA() {
+		a := float64(m.Heads)
+		nope, rope, v, q, kv := float64(l.Nope), float64(l.Rope), float64(l.V), float64(l.QRank), float64(l.KVRank)
+		p := layerParams{split: kv*a*(nope+v) + a*v*h, whole: h*kv + h*rope + kv}
+		if q > 0 {
+			p.split += q * a * (nope + rope)
+			p.whole += h*q + q
+		} else {
+			p.split += h * hq
+		}
+		return p
+	}
+	p := layerParams{split: h*hq + 2*h*hkv + hq*h}
+	if m.Bias || m.QKVBias {
+		p.split += hq + 2*hkv
+	}
+	if m.Bias {
+		p.whole += h
+	}
+	return p
+}
+
+// ends counts the embedding, the output layer and the last norm.
+func (m *Model) ends() (embedding, head, norm float64) {
+	h := float64(m.Hidden)
+	embedding = float64(m.Vocab) * h
+	if !m.Tied {
+		head = embedding
+	}
+	norm = h
+	if m.LayerNorm {
+		norm *= 2
+	}
+	return embedding + float64(m.Positions)*h, head, norm
+}
+
+// Params is how many parameters the model has.
+func (m *Model) Params() float64 {
+	e, h, n := m.ends()
+	dense := float64(m.denseLayers())
+	total := e + h + n + dense*m.layer(false).total()
+	if m.MoE() {
+		total += (float64(m.Layers) - dense) * m.layer(true).total()
+	}
+	return total
+}
+
+// FlopsPerToken is what papers count for MFU: three times the products of a forward pass, attention to all keys included, whatever
+// the mask leaves. It is a convention for reports, not the price of anything.
+func (m *Model) FlopsPerToken(seq int) float64 {
+	h := float64(m.Hidden)
+	attn := m.attention().split
+	if m.MLA() {
+		attn += h * float64(m.Latent.QRank+m.Latent.KVRank+m.Latent.Rope)
+	} else if m.Bias || m.QKVBias {
+		attn -= float64(m.queryWidth() + 2*m.kvWidth())
+	}
+	core := float64(seq) * float64(m.Heads) * float64(m.headDim()+m.valueDim()) // multiply-adds
+	mats := 2.0
+	if m.Gated {
+		mats = 3
+	}
+	dense := float64(m.denseLayers())
+	sum := float64(m.Layers)*(attn+core) + dense*mats*h*float64(m.FFN) + h*float64(m.Vocab)
+	if e := &m.Experts; m.MoE() {
+		sum += (float64(m.Layers) - dense) * h * (mats*float64(e.FFN*e.TopK+e.Shared) + float64(e.Count))
+	}
+	return 3 * 2 * sum
+}

@@ -1,0 +1,126 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/internal/cluster"
+)
+
+// tail is what follows the last backward pass on the rank where it takes longest: gradients reduced, parameters updated and gathered.
+func (e *Estimator) tail(s *Strategy, t *stages, out *Estimate) {
+	worst := Parts{}
+	for i := range t.ranks {
+		if i > 0 && t.ranks[i] == t.ranks[i-1] { // most are alike
+			continue
+		}
+		p := e.rankTail(s, &t.ranks[i])
+		if p.Sum() > worst.Sum() {
+			worst = p
+		}
+	}
+	out.Parts.DP += worst.DP
+	out.Parts.Optimizer += worst.Optimizer
+	out.Parts.Offload += worst.Offload
+}
+
+func (e *Estimator) rankTail(s *Strategy, r *rank) Parts {
+	var p Parts
+	dense := cluster.Axis{Size: s.DP * s.CP, Stride: s.TP}
+	p.DP = e.reduction(s, r, r.params, dense)
+	if r.experts > 0 {
+		p.DP += e.reduction(s, r, r.experts, e.expertAxis(s))
+	}
+	if e.w.Model.Tied && s.PP > 1 && r.embedding != r.head {
+		bytes := float64(e.w.Model.Vocab) * float64(e.w.Model.Hidden) / float64(s.TP) * e.w.Software.reduceBytes()
+		ends := cluster.Axis{Size: 2, Stride: (s.PP - 1) * s.TP * s.CP * s.DP}
+		p.DP += e.collective(cluster.AllReduce, bytes, ends, e.ends(s))
+	}
+	own := r.params/e.shards(s, dense.Size) + r.experts/e.shards(s, e.expertAxis(s).Size)
+	d := e.pricers[r.device]
+	moved := updateBytes + updatePasses*e.w.Software.gradBytes()
+	p.Optimizer = e.cal.Constants.compute() * own * (1 - s.Offload.Optimizer) * moved / (d.device.Bandwidth * d.curve.Stream)
+	p.Offload = e.offload(s, r, own)
+	return p
+}
+
+// ends is the devices that the embedding and its copy lie among.
+func (e *Estimator) ends(s *Strategy) span {
+	if e.cluster.Uniform() {
+		return span{}
+	}
+	return span{0, s.World()}
+}
+
+// What an update moves for each parameter: the float32 copy and both moments read and written, the 16-bit copy written; and how
+// often it passes over the gradient: zeroed, two norms, scaled, read.
+const (
+	updateBytes  = 6*4 + 2
+	updatePasses = 6
+)
+
+// offload is what moving state to the host and back adds: gradients go and parameters come, or activations of a micro-batch go and
+// come under its computation.
+func (e *Estimator) offload(s *Strategy, r *rank, own float64) float64 {
+	bus := e.cluster.Groups[r.device].Bus.Usual()
+	if bus.Bandwidth == 0 {
+		return 0
+	}
+	rate := bus.Bandwidth * bus.Efficiency
+	t := own * s.Offload.Optimizer * (e.w.Software.gradBytes() + e.bytes) / rate
+	if a := s.Offload.Activations; a > 0 {
+		bytes := a * e.chunkActivations(s, &r.work)
+		t += float64(s.Micros(e.w.Batch)) * exposed(2*bytes/rate, r.busy())
+	}
+	return t
+}
+
+// shards is over how many of d ranks the optimizer's state is spread.
+func (e *Estimator) shards(s *Strategy, d int) float64 {
+	if s.Zero == 0 {
+		return 1
+	}
+	if s.Shard > 0 {
+		return float64(min(d, s.Shard))
+	}
+	return float64(d)
+}
+
+// reduction is what reducing the gradients of n parameters adds to a step. With ZeRO they are scattered and the parameters
+// gathered; where it shards over fewer ranks than there are replicas, the parts are reduced between those groups.
+func (e *Estimator) reduction(s *Strategy, r *rank, n float64, a cluster.Axis) float64 {
+	if a.Size <= 1 || n == 0 {
+		return 0
+	}
+	backward := r.input + r.weight + r.again
+	wire := n * e.w.Software.reduceBytes()
+	if s.Zero == 0 {
+		return e.under(e.bucketed(cluster.AllReduce, wire, n, a, r.on), backward, r)
+	}
+	shard := a
+	t := 0.0
+	if s.Shard > 0 && s.Shard < a.Size {
+		shard.Size = s.Shard
+		across := cluster.Axis{Size: a.Size / s.Shard, Stride: a.Stride * s.Shard}
+		k := float64(s.Shard)
+		t = e.under(e.bucketed(cluster.AllReduce, wire/k, n/k, across, r.on), backward, r)
+	}
+	if s.Zero >= 3 {
+		return t // the rest is done layer by layer
+	}
+	t += e.under(e.bucketed(cluster.ReduceScatter, wire, n, shard, r.on), backward, r)
+	return t + e.under(e.bucketed(cluster.AllGather, n*e.bytes, n, shard, r.on), r.forward, r)
+}
+
+// bucketed is the time of a collective over n elements that is done in pieces.
+func (e *Estimator) bucketed(kind cluster.Kind, bytes, n float64, a cluster.Axis, on span) float64 {
+	pieces := math.Ceil(n / e.w.Software.bucket(a.Size))
+	return pieces * e.collective(kind, bytes/pieces, a, on)
+}
+
+// under is what is left of communication beside the computation of one micro-batch, of which the last layer's cannot be hidden.
+func (e *Estimator) under(comm, compute float64, r *rank) float64 {
+	if e.w.Software.Sync {
+		return comm
+	}
+	return max(comm/float64(max(1, r.layers)), exposed(comm, compute))
+}

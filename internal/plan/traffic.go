@@ -1,0 +1,44 @@
+package plan
+
+import "github.com/galley-ml/galley/internal/cluster"
+
+// span is the devices that a collective's groups are among. On a cluster of equal hosts it is the same everywhere, and zero.
+type span struct {
+	first, last int
+}
+
+// spanOf is the devices of a pipeline rank.
+func (e *Estimator) spanOf(s *Strategy, rank int) span {
+	if e.cluster.Uniform() {
+		return span{}
+	}
+	per := s.TP * s.CP * s.DP
+	return span{rank * per, (rank + 1) * per}
+}
+
+type trafficKey struct {
+	cluster.Axis
+	span
+}
+
+// collective is the time of a collective of all groups of an axis among some devices.
+func (e *Estimator) collective(k cluster.Kind, bytes float64, a cluster.Axis, on span) float64 {
+	if a.Size <= 1 || bytes <= 0 {
+		return 0
+	}
+	scale := e.cal.Constants.communication()
+	if on == (span{}) {
+		return scale * e.cluster.Collective(k, bytes, a).Seconds
+	}
+	key := trafficKey{a, on}
+	e.mu.RLock()
+	t, ok := e.traffic[key]
+	e.mu.RUnlock()
+	if !ok {
+		t = e.cluster.Traffic(a, on.first, on.last)
+		e.mu.Lock()
+		e.traffic[key] = t
+		e.mu.Unlock()
+	}
+	return scale * t.Cost(k, bytes).Seconds
+}

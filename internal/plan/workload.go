@@ -1,0 +1,107 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Workload is what is to be trained: a model, and what one step of it takes in.
+type Workload struct {
+	Model Model `yaml:"model" json:"model"`
+	// Batch is the sequences of one step on all devices together, Seq the tokens of each.
+	Batch int `yaml:"batch" json:"batch"`
+	Seq   int `yaml:"seq" json:"seq"`
+	// Precision is the format of products: bf16 (the default), fp16, fp32, fp8, mxfp8 or nvfp4. Formats below 16 bits are those of
+	// the layers' products only; everything else is bf16.
+	Precision string `yaml:"precision,omitempty" json:"precision,omitempty"`
+	// Software is how the program that trains it is built. The zero value is a modern one: fused attention and loss, collectives of
+	// data parallelism under the computation.
+	Software Software `yaml:"software,omitempty" json:"software,omitzero"`
+}
+
+// Software is how a training program is built, as far as time and memory show it.
+type Software struct {
+	// Unfused attention writes its scores to memory: programs before FlashAttention.
+	Unfused bool `yaml:"unfused,omitempty" json:"unfused,omitempty"`
+	// Dropout after attention, feed-forward layers and embeddings.
+	Dropout bool `yaml:"dropout,omitempty" json:"dropout,omitempty"`
+	// Sync reduces gradients after the last backward pass in place of under it.
+	Sync bool `yaml:"sync,omitempty" json:"sync,omitempty"`
+	// SyncSend waits for what pipeline stages send each other.
+	SyncSend bool `yaml:"sync_send,omitempty" json:"sync_send,omitempty"`
+	// Serial runs nothing beside computation, not even what every program hides: keys that go round, inputs gathered again.
+	Serial bool `yaml:"serial,omitempty" json:"serial,omitempty"`
+	// HideTP is the part of tensor-parallel communication that runs under products, 0 to 1.
+	HideTP float64 `yaml:"hide_tp,omitempty" json:"hide_tp,omitempty"`
+	// HideEP is the same of the exchange between experts.
+	HideEP float64 `yaml:"hide_ep,omitempty" json:"hide_ep,omitempty"`
+	// GradBytes is what an element of an accumulated gradient takes; 0 means 4.
+	GradBytes int `yaml:"grad_bytes,omitempty" json:"grad_bytes,omitempty"`
+	// ReduceBytes is what an element of a gradient takes on the wire; 0 means GradBytes.
+	ReduceBytes int `yaml:"reduce_bytes,omitempty" json:"reduce_bytes,omitempty"`
+	// Bucket is how many elements of gradients are reduced at once; 0 means what Megatron does: 40 million, or a million for each
+	// replica.
+	Bucket float64 `yaml:"bucket,omitempty" json:"bucket,omitempty"`
+	// LogitBytes is what the loss keeps of each logit at its peak: 12 where it is made of plain ops, 16-bit and float32 copies of both
+	// logits and gradients; 0 is a fused loss, with 16-bit copies alone.
+	LogitBytes int `yaml:"logit_bytes,omitempty" json:"logit_bytes,omitempty"`
+	// CommBuffer is how many elements of gradients lie in buffers of their own while they are reduced.
+	CommBuffer float64 `yaml:"comm_buffer,omitempty" json:"comm_buffer,omitempty"`
+	// Eager is how much more an eager framework keeps of a layer's activations than fused kernels would; 0 means 1.
+	Eager float64 `yaml:"eager,omitempty" json:"eager,omitempty"`
+	// Elementwise is how many times as many bytes as fused kernels the element-wise ops move; 0 means 1.
+	Elementwise float64 `yaml:"elementwise,omitempty" json:"elementwise,omitempty"`
+	// Issue is seconds that the host takes to start the ops of one layer's forward pass; the backward pass takes twice that. Devices
+	// that are done sooner wait. 0 is a program that is started as a whole.
+	Issue float64 `yaml:"issue,omitempty" json:"issue,omitempty"`
+	// FullHead means that logits are computed in full on every member of a tensor-parallel group.
+	FullHead bool `yaml:"full_head,omitempty" json:"full_head,omitempty"`
+}
+
+// precisions are the formats that a workload may name, each with the format whose rate its products run at and the bytes of what
+// is kept.
+var precisions = map[string]struct {
+	rate  string
+	bytes int
+}{
+	"": {"bf16", 2}, "bf16": {"bf16", 2}, "fp16": {"fp16", 2}, "fp32": {"fp32", 4}, "tf32": {"tf32", 4},
+	"fp8": {"fp8", 2}, "mxfp8": {"mxfp8", 2}, "nvfp4": {"nvfp4", 2},
+}
+
+// Check says what is impossible about the workload.
+func (w *Workload) Check() error {
+	if err := w.Model.Check(); err != nil {
+		return err
+	}
+	if w.Batch < 1 || w.Seq < 1 {
+		return fmt.Errorf("workload: got %d sequences of %d tokens, want at least 1", w.Batch, w.Seq)
+	}
+	if _, ok := precisions[w.Precision]; !ok {
+		return fmt.Errorf("workload: precision %q: want %s", w.Precision, strings.Join([]string{"bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"}, ", "))
+	}
+	return nil
+}
+
+// Tokens is how many tokens one step takes in.
+func (w *Workload) Tokens() float64 { return float64(w.Batch) * float64(w.Seq) }
+
+func (s *Software) gradBytes() float64 {
+	if s.GradBytes == 0 {
+		return 4
+	}
+	return float64(s.GradBytes)
+}
+
+func (s *Software) reduceBytes() float64 {
+	if s.ReduceBytes == 0 {
+		return s.gradBytes()
+	}
+	return float64(s.ReduceBytes)
+}
+
+func (s *Software) bucket(replicas int) float64 {
+	if s.Bucket > 0 {
+		return s.Bucket
+	}
+	return max(40e6, 1e6*float64(replicas))
+}

@@ -1,0 +1,87 @@
+package planfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/token"
+)
+
+// head explains a file to who opens it.
+const head = `# A plan of galley. Edit the strategy if you like; what it is for is fixed by the key.
+# galley plan --compare FILE FILE says how two differ, galley simulate FILE draws its step, galley train --plan FILE runs it.
+`
+
+// YAML is the file as text.
+func (f *File) YAML() ([]byte, error) {
+	text, err := yaml.MarshalWithOptions(f, yaml.Indent(2), yaml.UseLiteralStyleIfMultiline(true))
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	return append([]byte(head), text...), nil
+}
+
+// Save writes the file; one that is there is replaced, at once or not at all.
+func (f *File) Save(path string) error {
+	text, err := f.YAML()
+	if err != nil {
+		return err
+	}
+	t, err := os.CreateTemp(filepath.Dir(path), ".galley-*")
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	defer os.Remove(t.Name())
+	_, err = t.Write(text)
+	if err = errors.Join(err, t.Chmod(0o644), t.Close()); err == nil {
+		err = os.Rename(t.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	return nil
+}
+
+// Load reads a file and checks it.
+func Load(path string) (*File, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("plan: %w", err)
+	}
+	f, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("plan %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Parse reads the text of a file. Mistakes are named with line and column where they have one.
+func Parse(text []byte) (*File, error) {
+	f := &File{}
+	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(f); err != nil {
+		return nil, place(err)
+	}
+	return f, f.check()
+}
+
+// place is a mistake of the text in one line.
+func place(err error) error {
+	type placed interface {
+		error
+		GetToken() *token.Token
+		GetMessage() string
+	}
+	message := err.Error()
+	at := ""
+	if p, ok := errors.AsType[placed](err); ok && p.GetToken() != nil && p.GetToken().Position != nil {
+		pos := p.GetToken().Position
+		at, message = fmt.Sprintf("line %d, column %d: ", pos.Line, pos.Column), p.GetMessage()
+	}
+	message, _, _ = strings.Cut(message, "\n")
+	return fmt.Errorf("%s%s", at, message)
+}

@@ -1,0 +1,269 @@
+package search
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+// space is the strategies that are searched: every way to divide the devices, and what each division leaves to choose.
+type space struct {
+	w     plan.Workload
+	world int
+	// hosts is how many devices a host has, where all have the same number.
+	host int
+	pin  Pin
+	// offloads is what may lie in the hosts' memory.
+	offloads []plan.Offload
+	// lines is the reliefs by the layers of the longest chunk.
+	lines sync.Map
+}
+
+func newSpace(w plan.Workload, c *cluster.Cluster, pin Pin) *space {
+	s := &space{w: w, world: c.Size(), host: c.Groups[0].Devices, pin: pin, offloads: offloads}
+	for _, g := range c.Groups {
+		if g.Bus.Bandwidth == 0 {
+			s.offloads = offloads[:1] // no way to the host's memory is known
+		}
+	}
+	return s
+}
+
+// cells is the divisions of the devices, with the micro-batch: what decides how long computing takes.
+func (s *space) cells() []plan.Strategy {
+	var list []plan.Strategy
+	for _, tp := range divisors(s.world) {
+		if !s.tensor(tp) {
+			continue
+		}
+		for _, cp := range divisors(s.world / tp) {
+			if cp > 1 && (s.w.Seq%(2*cp) != 0 || s.w.Seq/cp < leastContext) {
+				continue
+			}
+			for _, pp := range divisors(s.world / tp / cp) {
+				if pp > s.w.Model.Layers {
+					break
+				}
+				list = append(list, s.batches(plan.Strategy{TP: tp, CP: cp, PP: pp, DP: s.world / tp / cp / pp})...)
+			}
+		}
+	}
+	return slices.DeleteFunc(list, func(c plan.Strategy) bool { return !s.allowsCell(c) })
+}
+
+// The space ends where no run goes: shorter parts of a sequence than leastContext keep no device busy, and a micro-batch of more
+// than mostTokens on a device is no faster than two.
+const (
+	leastContext = 1024
+	mostTokens   = 1 << 15
+)
+
+// tensor reports whether heads and widths come out even.
+func (s *space) tensor(tp int) bool {
+	m := &s.w.Model
+	kv := max(1, m.KVHeads)
+	if m.KVHeads == 0 {
+		kv = m.Heads
+	}
+	even := m.Heads%tp == 0 && m.Hidden%tp == 0 && (kv%tp == 0 || tp%kv == 0)
+	return even && m.FFN%tp == 0 && m.Experts.Shared%tp == 0
+}
+
+// batches is a division with every micro-batch, kind of exchange and spread of experts.
+func (s *space) batches(c plan.Strategy) []plan.Strategy {
+	if s.w.Batch%c.DP != 0 {
+		return nil
+	}
+	kinds := []string{""}
+	if c.CP > 1 {
+		kinds = []string{"ring", "gather"}
+		if (s.w.Model.Heads/c.TP)%c.CP == 0 {
+			kinds = append(kinds, "ulysses")
+		}
+	}
+	sequence := []bool{false}
+	if c.TP > 1 && s.w.Seq/c.CP%c.TP == 0 {
+		sequence = []bool{true, false}
+	}
+	var list []plan.Strategy
+	for _, micro := range divisors(s.w.Batch / c.DP) {
+		if micro > 1 && micro*s.w.Seq/c.CP > mostTokens {
+			break
+		}
+		for _, kind := range kinds {
+			for _, sp := range sequence {
+				for _, e := range s.experts(c) {
+					x := c
+					x.Micro, x.CPKind, x.SP, x.EP, x.ETP = micro, kind, sp, e.ep, e.etp
+					list = append(list, x)
+				}
+			}
+		}
+	}
+	return list
+}
+
+type spread struct{ ep, etp int }
+
+// experts is over how many devices experts, and each of them, may be spread.
+func (s *space) experts(c plan.Strategy) []spread {
+	if !s.w.Model.MoE() {
+		return []spread{{}}
+	}
+	var list []spread
+	for _, etp := range slices.Compact([]int{1, c.TP}) {
+		if s.w.Model.Experts.FFN%etp != 0 {
+			continue
+		}
+		for _, ep := range divisors(s.w.Model.Experts.Count) {
+			if c.DP*c.CP*c.TP%(ep*etp) == 0 {
+				list = append(list, spread{ep, etp})
+			}
+		}
+	}
+	return list
+}
+
+// allowsCell checks what the pin says of cells.
+func (s *space) allowsCell(c plan.Strategy) bool {
+	for _, key := range []string{"dp", "tp", "pp", "cp", "ep", "etp", "micro", "sp", "cp_kind"} {
+		if s.pin.has(key) && !s.pin.same(key, c) {
+			return false
+		}
+	}
+	return true
+}
+
+// order is how a pipeline runs.
+type order struct {
+	vpp      int
+	schedule string
+}
+
+// orders is the schedules of a cell: classic ones, those that split the backward pass, and chunks.
+func (s *space) orders(c plan.Strategy) []order {
+	if c.PP == 1 {
+		return s.allowedOrders(c, []order{{1, ""}})
+	}
+	list := []order{{1, "1f1b"}, {1, "zbh1"}}
+	if 2*c.PP <= s.w.Model.Layers {
+		list = append(list, order{2, "zbv"}, order{2, "dualpipev"})
+	}
+	for v := 2; v*c.PP <= s.w.Model.Layers; v++ {
+		// Where chunks differ in layers, the longest counts: only numbers that make it shorter are of interest.
+		if longest := ceil(s.w.Model.Layers, v*c.PP); v > 2 && longest == ceil(s.w.Model.Layers, (v-1)*c.PP) {
+			continue
+		}
+		list = append(list, order{v, "interleaved"})
+	}
+	return s.allowedOrders(c, list)
+}
+
+func (s *space) allowedOrders(c plan.Strategy, list []order) []order {
+	return slices.DeleteFunc(list, func(o order) bool {
+		c.VPP, c.Schedule = o.vpp, o.schedule
+		return s.pin.has("vpp") && !s.pin.same("vpp", c) || s.pin.has("schedule") && !s.pin.same("schedule", c)
+	})
+}
+
+// share is how state is sharded over data parallelism.
+type share struct{ zero, shard int }
+
+// shares is ZeRO's stages, over all replicas or over those of a host.
+func (s *space) shares(c plan.Strategy) []share {
+	list := []share{{0, 0}}
+	if c.DP*c.CP > 1 {
+		list = append(list, share{1, 0}, share{2, 0}, share{3, 0})
+		if d := s.host / (c.TP * c.CP); d > 1 && d < c.DP && c.DP%d == 0 {
+			list = append(list, share{1, d}, share{2, d}, share{3, d})
+		}
+	}
+	return slices.DeleteFunc(list, func(x share) bool {
+		if x.zero == 2 && c.PP > 1 && !s.pin.has("zero") {
+			return true // micro-batches in flight keep gradients whole: it is stage 1
+		}
+		c.Zero, c.Shard = x.zero, x.shard
+		return s.pin.has("zero") && !s.pin.same("zero", c) || s.pin.has("shard") && !s.pin.same("shard", c)
+	})
+}
+
+// reliefs is what may be given up for memory, the least first along each line: layers computed again, or activations in the
+// host's memory, and the optimizer's state there. Along a line time grows, and memory falls from its second entry on.
+func (s *space) reliefs(c plan.Strategy) [][]relief {
+	deepest := ceil(s.w.Model.Layers, c.PP*max(1, c.VPP))
+	if len(c.Layers) > 0 {
+		deepest = slices.Max(c.Layers)
+	}
+	if lines, ok := s.lines.Load(deepest); ok {
+		return lines.([][]relief)
+	}
+	lines := s.newReliefs(deepest)
+	s.lines.Store(deepest, lines)
+	return lines
+}
+
+func (s *space) newReliefs(deepest int) [][]relief {
+	modes := []plan.Recompute{{}}
+	if s.w.Software.Unfused {
+		modes = append(modes, plan.Recompute{Mode: plan.Selective})
+	}
+	for n := 1; n < deepest; n++ {
+		modes = append(modes, plan.Recompute{Mode: plan.Full, Layers: n})
+	}
+	modes = append(modes, plan.Recompute{Mode: plan.Full})
+	var lines [][]relief
+	for _, o := range s.offloads {
+		line := make([]relief, 0, len(modes))
+		for i, m := range modes {
+			if i > 0 && o.Activations > 0 {
+				break // what is not kept need not be computed again
+			}
+			if r := (relief{m, o}); s.allowsRelief(r) {
+				line = append(line, r)
+			}
+		}
+		if len(line) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+type relief struct {
+	recompute plan.Recompute
+	offload   plan.Offload
+}
+
+// offloads is the parts of state that are tried in the host's memory, the cheapest first.
+var offloads = []plan.Offload{
+	{}, {Optimizer: 0.5}, {Optimizer: 1}, {Activations: 0.5}, {Optimizer: 0.5, Activations: 0.5}, {Optimizer: 1, Activations: 0.5},
+	{Activations: 1}, {Optimizer: 0.5, Activations: 1}, {Optimizer: 1, Activations: 1},
+}
+
+func (s *space) allowsRelief(r relief) bool {
+	c := plan.Strategy{Recompute: r.recompute, Offload: r.offload}
+	for _, key := range []string{"recompute", "offload.optimizer", "offload.activations"} {
+		if s.pin.has(key) && !s.pin.same(key, c) {
+			return false
+		}
+	}
+	return true
+}
+
+func divisors(n int) []int {
+	var low, high []int
+	for d := 1; d*d <= n; d++ {
+		if n%d == 0 {
+			low = append(low, d)
+			if d*d < n {
+				high = append(high, n/d)
+			}
+		}
+	}
+	slices.Reverse(high)
+	return append(low, high...)
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }

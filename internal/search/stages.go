@@ -1,0 +1,220 @@
+package search
+
+import (
+	"math"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+// Loader says what layers take on the ranks of a pipeline. *plan.Estimator is one.
+type Loader interface {
+	// Kind is the type of device of a rank: ranks of one kind have the same loads.
+	Kind(s plan.Strategy, rank int) int
+	Loads(s plan.Strategy, rank int) (layers []float64, embedding, head float64, err error)
+}
+
+// mostEven is up to how many chunks a rank an even cut is tried beside the balanced one.
+const mostEven = 4
+
+// cuts is the ways in which a strategy's layers are cut into stages: balanced, and with few chunks a rank also as even as it goes, which
+// is nil.
+func (w *worker) cuts(s plan.Strategy) [][]int {
+	even := [][]int{nil}
+	if pin := w.s.c.Pin; pin.has("layers") {
+		if len(pin.want.Layers) != max(1, s.PP)*max(1, s.VPP) {
+			return nil
+		}
+		return [][]int{pin.want.Layers}
+	}
+	l, ok := w.p.(Loader)
+	if !ok || s.PP == 1 {
+		return even
+	}
+	balanced := Balance(l, s)
+	switch {
+	case balanced == nil || slices.Equal(balanced, evenly(w.s.c.Workload.Model.Layers, s.PP*s.VPP)):
+		return even
+	case s.VPP > mostEven: // chunks are short: the two differ in a layer here and there
+		return [][]int{balanced}
+	}
+	return append(even, balanced)
+}
+
+// Balance cuts a strategy's layers so that its slowest chunk is as fast as it can be, the embedding and the head included, each
+// chunk on the devices of its rank; nil where that is not known.
+func Balance(l Loader, s plan.Strategy) []int {
+	pp, chunks := max(1, s.PP), max(1, s.PP)*max(1, s.VPP)
+	loads := make([]rankLoad, pp)
+	kinds := 0
+	for r := range pp {
+		if r > 0 && l.Kind(s, r) == l.Kind(s, r-1) {
+			loads[r] = loads[r-1]
+			continue
+		}
+		layers, embedding, head, err := l.Loads(s, r)
+		if err != nil {
+			return nil
+		}
+		loads[r] = newRankLoad(layers, embedding, head)
+		kinds++
+	}
+	switch {
+	case kinds == 1 && loads[0].alike:
+		return levelled(chunks, loads[0])
+	case kinds == 1:
+		return filled(chunks, loads[0])
+	}
+	of := make([]*rankLoad, chunks)
+	for c := range of {
+		of[c] = &loads[s.RankOf(c)]
+	}
+	sizes, _ := Partition(chunks, len(loads[0].sums)-1, func(c, from, to int) float64 {
+		t := of[c].sums[to] - of[c].sums[from]
+		if c == 0 {
+			t += of[c].embedding
+		}
+		if c == chunks-1 {
+			t += of[c].head
+		}
+		return t
+	})
+	return sizes
+}
+
+// rankLoad is what layers take on a rank: sums[i] is those before layer i.
+type rankLoad struct {
+	sums            []float64
+	embedding, head float64
+	alike           bool // all layers take the same
+}
+
+func newRankLoad(layers []float64, embedding, head float64) rankLoad {
+	r := rankLoad{make([]float64, len(layers)+1), embedding, head, true}
+	for i, x := range layers {
+		r.sums[i+1] = r.sums[i] + x
+		r.alike = r.alike && x == layers[0]
+	}
+	return r
+}
+
+// levelled cuts layers that are all alike, on ranks that are: the time of the slowest chunk is that of some number of layers,
+// alone or with an end, and the smallest of these that leaves room for all layers is the answer.
+func levelled(chunks int, l rankLoad) []int {
+	layers := len(l.sums) - 1
+	one := l.sums[1]
+	if chunks == 1 || chunks > layers || one <= 0 {
+		return nil
+	}
+	extra := func(c int) float64 {
+		switch c {
+		case 0:
+			return l.embedding
+		case chunks - 1:
+			return l.head
+		}
+		return 0
+	}
+	best := math.Inf(1)
+	for _, end := range []float64{0, l.embedding, l.head} {
+		for n := max(1, layers/chunks-int(end/one)-1); n <= ceil(layers, chunks)+1; n++ {
+			if t := end + float64(n)*one; t < best && places(chunks, one, t, extra) >= layers {
+				best = t
+			}
+		}
+	}
+	if math.IsInf(best, 1) {
+		return nil
+	}
+	sizes := make([]int, chunks)
+	left := -layers
+	for c := range sizes {
+		sizes[c] = most(best, extra(c), one)
+		left += sizes[c]
+	}
+	for ; left > 0; left-- { // what is not needed goes from the chunk that takes longest
+		worst := -1
+		for c := range sizes {
+			if sizes[c] > 1 && (worst < 0 || extra(c)+float64(sizes[c])*one >= extra(worst)+float64(sizes[worst])*one) {
+				worst = c
+			}
+		}
+		sizes[worst]--
+	}
+	return sizes
+}
+
+// filled cuts layers that differ, on ranks that are alike: the time of the slowest chunk is halved in until the last chunks, each
+// filled as far as it goes, leave nothing over. The first chunks then have the least: they keep the most micro-batches.
+func filled(chunks int, l rankLoad) []int {
+	layers := len(l.sums) - 1
+	if chunks == 1 || chunks > layers {
+		return nil
+	}
+	sizes, best := make([]int, chunks), make([]int, chunks)
+	low, high := l.sums[layers]/float64(chunks), l.sums[layers]+l.embedding+l.head
+	if !l.fill(best, high) {
+		return nil
+	}
+	for range 40 {
+		mid := (low + high) / 2
+		if l.fill(sizes, mid) {
+			high = mid
+			copy(best, sizes)
+		} else {
+			low = mid
+		}
+		if high-low < 1e-9*high {
+			break
+		}
+	}
+	return best
+}
+
+// fill gives each chunk, the last one first, as many layers as take no longer than t, and leaves one for each chunk before it; it
+// reports whether all layers found a place.
+func (l rankLoad) fill(sizes []int, t float64) bool {
+	at := len(l.sums) - 1
+	for c := len(sizes) - 1; c >= 0; c-- {
+		room := t
+		if c == 0 {
+			room -= l.embedding
+		}
+		if c == len(sizes)-1 {
+			room -= l.head
+		}
+		from := at
+		for from > c && l.sums[at]-l.sums[from-1] <= room {
+			from--
+		}
+		if from == at {
+			return false
+		}
+		sizes[c], at = at-from, from
+	}
+	return at == 0
+}
+
+// places is how many layers all chunks hold if none takes longer than t; none where an end alone takes longer.
+func places(chunks int, one, t float64, extra func(c int) float64) int {
+	first, last := most(t, extra(0), one), most(t, extra(chunks-1), one)
+	if first < 1 || last < 1 {
+		return 0
+	}
+	return first + last + (chunks-2)*most(t, 0, one)
+}
+
+// most is how many layers fit beside an end into a time.
+func most(t, end, one float64) int { return int((t-end)/one + 1e-9) }
+
+// evenly is layers cut as even as it goes, the longer chunks first.
+func evenly(layers, chunks int) []int {
+	sizes := make([]int, chunks)
+	for i := range sizes {
+		sizes[i] = layers / chunks
+		if i < layers%chunks {
+			sizes[i]++
+		}
+	}
+	return sizes
+}

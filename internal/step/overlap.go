@@ -1,0 +1,98 @@
+package step
+
+import (
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// inFlight is how many gathers of weights are under way at once: enough for the next product's to be there when it is needed,
+// few enough that their memory does not matter.
+const inFlight = 2
+
+// overlap makes a device's program start its collectives as soon as their sources are there and wait for them when their results
+// are first used; what lies between is computed meanwhile. Collectives on parameters, which are there from the
+// beginning, are started some ahead of their turn: weights that ZeRO splits come before they are needed.
+//
+// All devices of a group start in the same order, since they run the same program but for sizes.
+func overlap(f *ir.Func) (*ir.Func, error) {
+	b := ir.NewBuilder(f.Name())
+	o := &overlapper{b: b, env: make([]*ir.Value, f.NumValues()), started: make([]*ir.Value, f.NumValues())}
+	for i, v := range b.ParamsOf(f) {
+		o.env[i] = v
+	}
+	for _, n := range f.Nodes() {
+		if _, ok := n.Op().(op.Starter); ok && n.In()[0].Node() == nil {
+			o.early = append(o.early, n)
+		}
+	}
+	for range inFlight {
+		o.startNext()
+	}
+	for _, n := range f.Nodes() {
+		o.node(n)
+	}
+	results := make([]*ir.Value, len(f.Results()))
+	for i, v := range f.Results() {
+		results[i] = o.value(v)
+	}
+	return b.Build(results...)
+}
+
+type overlapper struct {
+	b *ir.Builder
+	// env is the new program's values by the old one's IDs, started those that have to be waited for.
+	env, started []*ir.Value
+	// early is the collectives on parameters that have not been started, in order.
+	early []*ir.Node
+}
+
+func (o *overlapper) node(n *ir.Node) {
+	if _, ok := n.Op().(op.Starter); ok {
+		if n.In()[0].Node() != nil {
+			o.start(n)
+		}
+		return
+	}
+	in := make([]*ir.Value, len(n.In()))
+	for i, v := range n.In() {
+		in[i] = o.value(v)
+	}
+	defer o.b.At(n.Pos())()
+	for i, v := range o.b.Apply(n.Op(), in) {
+		o.env[n.Out()[i].ID()] = v
+	}
+}
+
+// start begins a collective.
+func (o *overlapper) start(n *ir.Node) {
+	source := o.value(n.In()[0])
+	defer o.b.At(n.Pos())()
+	o.started[n.Out()[0].ID()] = o.b.Apply(n.Op().(op.Starter).Started(), []*ir.Value{source})[0]
+}
+
+func (o *overlapper) startNext() {
+	if len(o.early) > 0 {
+		o.start(o.early[0])
+		o.early = o.early[1:]
+	}
+}
+
+// value is v in the new program, waited for if need be.
+func (o *overlapper) value(v *ir.Value) *ir.Value {
+	id := v.ID()
+	if o.env[id] != nil {
+		return o.env[id]
+	}
+	for o.started[id] == nil { // its turn has not come: those before it are needed later than it is
+		o.startNext()
+	}
+	n := v.Node()
+	source := o.value(n.In()[0])
+	restore := o.b.At(n.Pos())
+	o.env[id] = op.Wait(o.started[id], source)
+	restore()
+	if n.In()[0].Node() == nil {
+		o.startNext()
+	}
+	return o.env[id]
+}

@@ -1,6 +1,7 @@
 package galley
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"sync"
@@ -36,6 +37,9 @@ func newRemoteTrainer(c TrainerConfig) (t *Trainer, err error) {
 	if c.Mode == Eager {
 		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode, Static)
 	}
+	if c, err = c.onOneDevice(); err != nil {
+		return nil, err
+	}
 	switch c.Recompute {
 	case "", "none", "selective", "full":
 	default:
@@ -59,6 +63,32 @@ func newRemoteTrainer(c TrainerConfig) (t *Trainer, err error) {
 	}
 	r.state = append(r.state, slots...)
 	return &Trainer{c: c, remote: r}, nil
+}
+
+// onOneDevice takes over what a strategy says that a backend can do: how to compute, and what again. Anything else of a
+// strategy is a mistake.
+func (c TrainerConfig) onOneDevice() (TrainerConfig, error) {
+	s := c.Strategy
+	if s == nil {
+		return c, nil
+	}
+	rest := *s
+	rest.Recompute, rest.AMP, rest.Offload = "none", "off", cmp.Or(s.Offload, "none")
+	plain := Strategy{Schedule: s.Schedule, Context: s.Context, Recompute: "none", AMP: "off", Offload: "none"}
+	if rest.String() != plain.String() {
+		return c, fmt.Errorf("trainer: strategy %q: a backend trains on one device: leave out all but recompute and amp", rest.String())
+	}
+	if s.Recompute != "" {
+		c.Recompute = s.Recompute
+	}
+	switch s.AMP {
+	case "bf16":
+		c.Compute = array.BF16
+	case "f16":
+		return c, fmt.Errorf("trainer: amp is f16: a backend computes in bf16, which needs no scale of the loss")
+	}
+	c.Strategy = nil
+	return c, nil
 }
 
 // placeParams brings the parameters to the backend, or makes them there.

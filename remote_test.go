@@ -148,3 +148,18 @@ func TestSameLossesOnAccelerator(t *testing.T) {
 		})
 	}
 }
+
+// TestStrategyOnBackend: of a strategy a backend takes recompute and amp, and refuses the rest.
+func TestStrategyOnBackend(t *testing.T) {
+	d := galley.CPU(galley.Config{Threads: 2})
+	defer d.Close()
+	want, _ := tinyCurve(t, d, galley.TrainerConfig{Backend: d.Backend(), Compute: array.BF16}, 2)
+	got, _ := tinyCurve(t, d, galley.TrainerConfig{Backend: d.Backend(), Strategy: &galley.Strategy{AMP: "bf16", Recompute: "selective"}}, 2)
+	if got[1] != want[1] {
+		t.Errorf("losses %v, want %v", got, want)
+	}
+	_, err := galley.NewTrainer(galley.TrainerConfig{Backend: d.Backend(), Strategy: &galley.Strategy{DP: 2}, Params: []*nn.Param{{}}, Loss: func([]*op.Tensor) *op.Tensor { return nil }})
+	if err == nil || !strings.Contains(err.Error(), "one device") {
+		t.Errorf("got %v, want an error that says why", err)
+	}
+}

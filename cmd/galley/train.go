@@ -409,7 +409,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
 		ClipNorm:  t.Clip,
 	})
-	if err != nil || s == nil {
+	if err != nil || s == nil || t.b != nil {
 		return trainer, err
 	}
 	p, err := trainer.Plan(ir.Type{DType: array.I32, Shape: array.Shape{t.Batch, t.Seq + 1}})

@@ -20,6 +20,8 @@ type Buffer struct {
 	b    handle // valid after done, unless err is set
 	err  error
 	gone atomic.Bool // donated or freed
+	// by is the program that makes it, where one does: what goes wrong while it runs is told when the array is read.
+	by string
 }
 
 var errGone = errors.New("it was donated or freed")
@@ -56,6 +58,9 @@ func (b *Buffer) Read() (array.Array, error) {
 		return a, nil
 	}
 	if err := b.d.read(b.b, a); err != nil {
+		if b.by != "" {
+			return array.Array{}, fmt.Errorf("run %s on %s: %w", b.by, b.d.name, err)
+		}
 		return array.Array{}, fmt.Errorf("xla: copy of %v from %s: %w", b.t, b.d.name, err)
 	}
 	return a, nil

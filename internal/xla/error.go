@@ -24,8 +24,9 @@ func brief(err error) error {
 	}
 	text, _, _ = strings.Cut(text, "\n")
 	text = strings.TrimRight(strings.TrimSpace(text), ".:")
-	if code == "8" || strings.Contains(text, "RESOURCE_EXHAUSTED") {
-		return &OutOfMemoryError{strings.TrimPrefix(text, "RESOURCE_EXHAUSTED: ")}
+	text = strings.TrimPrefix(text, "RESOURCE_EXHAUSTED: ")
+	if what, ok := strings.CutPrefix(text, "Out of memory while trying to "); ok || code == "8" {
+		return &OutOfMemoryError{"cannot " + what}
 	}
 	return errors.New(text)
 }

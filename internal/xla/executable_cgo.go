@@ -102,6 +102,7 @@ func (e *Executable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	out := make([]backend.Buffer, len(results))
 	for i, v := range e.f.Results() {
 		results[i] = pending(e.d, v.Type())
+		results[i].by = e.f.Name()
 		out[i] = results[i]
 	}
 	return out, e.d.submit(func() { e.run(in, results) })

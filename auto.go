@@ -55,7 +55,8 @@ func Auto(c AutoConfig) (*AutoPlan, error) {
 			return nil, err
 		}
 	}
-	a, err := search.Find(search.Config{Workload: w, Cluster: hw, Top: 20, Workers: min(runtime.GOMAXPROCS(0), 8)}, cal)
+	a, err := search.Find(search.Config{Workload: w, Cluster: hw, Top: 4, Workers: min(runtime.GOMAXPROCS(0), 8),
+		Allow: func(s plan.Strategy) bool { return refusal(s) == nil }}, cal)
 	if err != nil {
 		return nil, err
 	}
@@ -117,23 +118,32 @@ func planModel(c models.Config) plan.Model {
 	return m
 }
 
+// refusal is why a planned strategy cannot run in this process; nil where it can.
+func refusal(p plan.Strategy) error {
+	switch {
+	case p.Offload.Activations > 0:
+		return fmt.Errorf("strategy %v: activations are not offloaded here", p)
+	case p.Shard > 0 && p.Shard != p.DP && p.Zero > 0:
+		return fmt.Errorf("strategy %v: zero within groups is not run here", p)
+	case p.EP > 1 && p.DP%p.EP != 0:
+		return fmt.Errorf("strategy %v: experts fold into the data axis here: want ep to divide dp", p)
+	}
+	return nil
+}
+
 // strategyOf is a planned strategy as a trainer takes it, or the reason why it cannot.
 func strategyOf(p plan.Strategy, w plan.Workload) (Strategy, error) {
+	if err := refusal(p); err != nil {
+		return Strategy{}, err
+	}
 	text, err := p.Recompute.MarshalText()
 	if err != nil {
 		return Strategy{}, err
 	}
 	s := Strategy{DP: p.DP, TP: p.TP, PP: p.PP, CP: p.CP, EP: p.EP, Zero: p.Zero, Schedule: p.Schedule, VPP: p.VPP,
 		Micro: p.Micros(w.Batch), Sequence: p.SP, Context: p.CPKind, Recompute: string(text), Layers: p.Layers}
-	switch {
-	case p.CPKind == "gather":
+	if p.CPKind == "gather" {
 		s.Context = "ring"
-	case p.Offload.Activations > 0:
-		return s, fmt.Errorf("strategy %v: activations are not offloaded here", p)
-	case p.Shard > 0 && p.Shard != p.DP && p.Zero > 0:
-		return s, fmt.Errorf("strategy %v: zero within groups is not run here", p)
-	case p.EP > 1 && p.DP%p.EP != 0:
-		return s, fmt.Errorf("strategy %v: experts fold into the data axis here: want ep to divide dp", p)
 	}
 	if p.Offload.Optimizer > 0 {
 		s.Offload = "optimizer"

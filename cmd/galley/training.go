@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+func (t *training) train() error {
+	trainer, err := t.newTrainer()
+	if err != nil {
+		return err
+	}
+	defer trainer.Close()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	c, err := t.checkpoints(trainer)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	p := newProgress(t.Steps-trainer.Steps(), t.Batch*t.Seq)
+	defer p.finish()
+	stopped, err := t.steps(ctx, trainer, c, p)
+	p.finish()
+	if err == nil {
+		err = c.wait()
+	}
+	if err == nil {
+		err = trainer.Sync(t.d.NewSession())
+	}
+	if err == nil {
+		err = trainer.Close()
+	}
+	if err != nil {
+		return err
+	}
+	if stopped {
+		fmt.Printf("stopped after %d steps\n", trainer.Steps())
+		return nil
+	}
+	return t.evaluate()
+}
+
+// steps trains until all steps are done or somebody interrupts. A step's loss is read when the next has started, so that a
+// backend never waits for the host.
+func (t *training) steps(ctx context.Context, trainer *galley.Trainer, c *saver, p *progress) (stopped bool, err error) {
+	var last *galley.Pending
+	settle := func() error {
+		if last == nil {
+			return nil
+		}
+		m, err := last.Wait()
+		last = nil
+		if err == nil {
+			t.tell(m, p)
+		}
+		return err
+	}
+	for trainer.Steps() < t.Steps {
+		if ctx.Err() != nil {
+			return true, settle()
+		}
+		next, err := trainer.Start(t.text.Batch(trainer.Steps()))
+		if err != nil {
+			return false, err
+		}
+		if err := settle(); err != nil {
+			return false, err
+		}
+		last = next
+		if c.due(trainer) {
+			if err := settle(); err != nil {
+				return false, err
+			}
+			if err := c.save(ctx, trainer, int64(trainer.Steps())*int64(t.Batch)); err != nil {
+				return false, err
+			}
+		}
+	}
+	return false, settle()
+}
+
+// tell reports a step.
+func (t *training) tell(m galley.Metrics, p *progress) {
+	if t.LogLosses {
+		p.finish()
+		fmt.Printf("step %d loss %.17g norm %.17g\n", m.Step, m.Loss, m.GradNorm)
+	}
+	p.step(m.Loss)
+}
+
+// compute is the dtype of products, where it is not the parameters'.
+func (t *training) compute() array.DType {
+	if t.BF16 {
+		return array.BF16
+	}
+	return array.Invalid
+}
+
+// chooseStrategy is that of the flags, of a plan, or of the planner for a number of devices.
+func (t *training) chooseStrategy() (*galley.Strategy, error) {
+	run := galley.AutoConfig{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: t.Devices, AMP: t.AMP}
+	given := t.Mesh != ""
+	switch {
+	case t.Plan != "" && given:
+		return nil, fmt.Errorf("--plan=%s and --mesh=%s: want one of them", t.Plan, t.Mesh)
+	case t.Plan != "":
+		s, err := galley.PlanFile(t.Plan, run)
+		s.AMP = t.AMP
+		return &s, err
+	case t.Devices > 0 && !given:
+		return t.auto(run)
+	}
+	s, err := t.strategy()
+	if err == nil && t.Devices > 0 && s.Devices() != t.Devices {
+		err = fmt.Errorf("--mesh=%s takes %d devices: --devices=%d", t.Mesh, s.Devices(), t.Devices)
+	}
+	return s, err
+}
+
+// auto asks the planner, and says what it chose.
+func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
+	if t.Calibration != "" {
+		text, err := os.ReadFile(t.Calibration)
+		if err != nil {
+			return nil, fmt.Errorf("--calibration: %w", err)
+		}
+		run.Calibration = text
+	}
+	p, err := galley.Auto(run)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Println(p)
+	return &p.Strategy, nil
+}
+
+// newTrainer plans the training and, on many devices, says what it needs.
+func (t *training) newTrainer() (*galley.Trainer, error) {
+	mode := galley.Static
+	if t.Eager {
+		mode = galley.Eager
+	}
+	s, err := t.chooseStrategy()
+	if err != nil {
+		return nil, err
+	}
+	if s == nil && t.watch != nil {
+		s = &galley.Strategy{}
+	}
+	model := t.model
+	if s != nil {
+		var notes []string
+		if model, notes, err = s.Arrange(t.model, t.Seq); err != nil {
+			return nil, err
+		}
+		for _, n := range notes {
+			fmt.Println(n)
+		}
+	}
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s, Watch: t.watch,
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
+		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
+		ClipNorm:  t.Clip,
+	})
+	if err != nil || s == nil || t.b != nil {
+		return trainer, err
+	}
+	p, err := trainer.Plan(ir.Type{DType: array.I32, Shape: array.Shape{t.Batch, t.Seq + 1}})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Println(p)
+	return trainer, nil
+}

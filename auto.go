@@ -154,6 +154,31 @@ func strategyOf(p plan.Strategy, w plan.Workload) (Strategy, error) {
 	return s, s.Check()
 }
 
+// sameShape is the first difference between a planned model and one that is to run; empty where there is none.
+func sameShape(a, b plan.Model) string {
+	for _, x := range []struct {
+		what         string
+		planned, got int
+	}{
+		{"layers", a.Layers, b.Layers}, {"hidden size", a.Hidden, b.Hidden}, {"heads", a.Heads, b.Heads},
+		{"key heads", orElse(a.KVHeads, a.Heads), orElse(b.KVHeads, b.Heads)},
+		{"head size", orElse(a.HeadDim, a.Hidden/max(1, a.Heads)), orElse(b.HeadDim, b.Hidden/max(1, b.Heads))},
+		{"inner size", a.FFN, b.FFN}, {"vocabulary", a.Vocab, b.Vocab}, {"experts", a.Experts.Count, b.Experts.Count},
+	} {
+		if x.planned != x.got {
+			return fmt.Sprintf("%s: the plan has %d, this has %d", x.what, x.planned, x.got)
+		}
+	}
+	return ""
+}
+
+func orElse(n, fallback int) int {
+	if n == 0 {
+		return fallback
+	}
+	return n
+}
+
 // PlanFile is the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or sequence is
 // refused, as is one for another number of devices, where that is not 0.
 func PlanFile(path string, c AutoConfig) (Strategy, error) {
@@ -165,11 +190,9 @@ func PlanFile(path string, c AutoConfig) (Strategy, error) {
 	if err != nil {
 		return Strategy{}, err
 	}
-	m := w.Model
-	m.Name = f.Workload.Model.Name // a name is only a name
 	switch have := f.Workload; {
-	case have.Model != m:
-		return Strategy{}, fmt.Errorf("%s: it is for another model: the plan's is %+v, this is %+v: make a new one with galley plan", path, have.Model, m)
+	case sameShape(have.Model, w.Model) != "":
+		return Strategy{}, fmt.Errorf("%s: it is for another model: %s: make a new one with galley plan", path, sameShape(have.Model, w.Model))
 	case have.Batch != w.Batch || have.Seq != w.Seq:
 		return Strategy{}, fmt.Errorf("%s: it is for %d sequences of %d tokens: this run has %d of %d: make a new one with galley plan, or use those", path, have.Batch, have.Seq, w.Batch, w.Seq)
 	case c.Devices > 0 && f.Strategy.World() != c.Devices:

@@ -168,7 +168,6 @@ type stageBuilder struct {
 	env  []*ir.Value
 	used []*ir.Value
 	sums []*ir.Value
-	seed []*ir.Value
 }
 
 // uses finds the parameters that the stage needs.

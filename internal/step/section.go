@@ -118,9 +118,6 @@ func (x *section) sumParam(j int) int {
 // sumResult is the result that is the next value of a sum, inGradResult that which is a gradient of what came in.
 func (x *section) sumResult(j int) int { return len(x.Out) + x.NumInGrads() + j }
 
-// last reports whether the stage computes the loss.
-func (x *section) last(c *Config) bool { return x.number == c.Schedule.Stages-1 }
-
 // outGrads is the parameters that are gradients of results, by the results' numbers; the weight of a loss is none.
 func (x *section) outGrads() map[int]int {
 	grads := map[int]int{}

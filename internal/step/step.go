@@ -21,7 +21,6 @@ type Step struct {
 	update        *updater
 	updateProgram *spmd.Program
 	tapes         []*tape // by device
-	devices       []*cpu.Device
 	exes          map[exeKey]*cpu.Executable
 }
 

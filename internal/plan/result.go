@@ -45,12 +45,6 @@ func (p *Parts) Sum() float64 {
 	return p.Compute + p.Recompute + p.Communication() + p.Bubble + p.Optimizer + p.Offload + p.Fixed
 }
 
-func (p *Parts) scale(x float64) {
-	for _, f := range []*float64{&p.Compute, &p.Recompute, &p.TP, &p.CP, &p.EP, &p.PP, &p.DP, &p.Bubble, &p.Optimizer, &p.Offload, &p.Fixed} {
-		*f *= x
-	}
-}
-
 // Memory is the bytes of one device by what they hold.
 type Memory struct {
 	Weights     float64 `json:"weights"`

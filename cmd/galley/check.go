@@ -18,6 +18,7 @@ type checkCmd struct {
 	Spmd       checkSpmdCmd       `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
 	Shardy     checkShardyCmd     `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
 	Runs       checkRunsCmd       `cmd:"" help:"Predicted step times and memory against published training runs."`
+	Planner    checkPlannerCmd    `cmd:"" help:"Predicted step times and memory of strategies against this machine's."`
 }
 
 // place is what all checks take.

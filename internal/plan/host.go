@@ -1,0 +1,216 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// Host is what a core of this machine does. In-process devices compute on one thread each and share the cores, so their step
+// is priced by the seconds of one core, whoever has it.
+type Host struct {
+	Cores int `yaml:"cores" json:"cores"`
+	// Crowd is how much longer work takes where all cores have some: they share memory, and often the clock.
+	Crowd float64 `yaml:"crowd" json:"crowd"`
+	// Start is the seconds of an op that does nothing.
+	Start float64 `yaml:"start" json:"start"`
+	// Rate is operations a second of dense ops that were not measured, Stream bytes a second of all others.
+	Rate   float64 `yaml:"rate" json:"rate"`
+	Stream float64 `yaml:"stream" json:"stream"`
+	// Meet is the seconds that each member spends on coming to a collective, Message those of both ends of a message, Touch the
+	// bytes a second that either reads and writes.
+	Meet    float64 `yaml:"meet" json:"meet"`
+	Message float64 `yaml:"message" json:"message"`
+	Touch   float64 `yaml:"touch" json:"touch"`
+	// Products is a grid of products, operations a second; Ops are other ops by name.
+	Products []HostProduct `yaml:"products,omitempty" json:"products,omitempty"`
+	Ops      []HostOp      `yaml:"ops,omitempty" json:"ops,omitempty"`
+}
+
+// HostProduct is the measured rate of M×K by K×N on one core.
+type HostProduct struct {
+	M    int     `yaml:"m" json:"m"`
+	N    int     `yaml:"n" json:"n"`
+	K    int     `yaml:"k" json:"k"`
+	Rate float64 `yaml:"rate" json:"rate"`
+}
+
+// HostOp is what an op was measured to take. A product has a factor: its time over that of the grid's.
+type HostOp struct {
+	Op     string      `yaml:"op" json:"op"`
+	Factor float64     `yaml:"factor,omitempty" json:"factor,omitempty"`
+	Points []HostPoint `yaml:"points,omitempty" json:"points,omitempty"`
+}
+
+// HostPoint is the seconds of an op of so much work: its operations and bytes together.
+type HostPoint struct {
+	Work    float64 `yaml:"work" json:"work"`
+	Seconds float64 `yaml:"seconds" json:"seconds"`
+}
+
+// ProductOf is the sides of the product that a node is, if it is one: each of batch products is m×k by k×n.
+func ProductOf(n *ir.Node) (batch, rows, columns, terms int, ok bool) {
+	o, isOp := n.Op().(op.Op)
+	if !isOp {
+		return 0, 0, 0, 0, false
+	}
+	in, out := types(n.In()), types(n.Out())
+	d, ok := contraction(o, in, out)
+	w := o.Work(in, out)
+	if !ok || d.flops() < 0.9*w.Flops || d.flops() > 1.1*w.Flops {
+		return 0, 0, 0, 0, false
+	}
+	return d.batch * d.groups, d.m, d.n, d.k, true
+}
+
+// WorkOf is a node's operations and bytes together: the size that an op's time is measured by. It is 0 where nothing is
+// computed or moved.
+func WorkOf(n *ir.Node) float64 {
+	o, ok := n.Op().(op.Op)
+	if !ok {
+		return 0
+	}
+	if _, free := o.(op.Aliaser); free {
+		return 0
+	}
+	w := o.Work(types(n.In()), types(n.Out()))
+	return w.Flops + w.Bytes
+}
+
+// Node is the seconds that one core takes for a node that is no collective.
+func (h *Host) Node(n *ir.Node) float64 {
+	work := WorkOf(n)
+	if work == 0 {
+		return 0
+	}
+	at := slices.IndexFunc(h.Ops, func(o HostOp) bool { return o.Op == n.Op().Name() })
+	if batch, m, cols, k, ok := ProductOf(n); ok && len(h.Products) > 0 {
+		t := h.Product(batch, m, cols, k)
+		if at >= 0 && h.Ops[at].Factor > 0 {
+			t *= h.Ops[at].Factor
+		}
+		return t + h.Start
+	}
+	if at >= 0 && len(h.Ops[at].Points) > 0 {
+		return math.Max(h.Start, between(h.Ops[at].Points, work))
+	}
+	w := n.Op().(op.Op).Work(types(n.In()), types(n.Out()))
+	if w.Flops > fusedIntensity*w.Bytes {
+		return h.Start + w.Flops/h.Rate
+	}
+	return h.Start + w.Bytes/h.Stream
+}
+
+// between is the time of so much work by the measured points around it, which come by work. Beyond the last, time grows with work;
+// below the first it shrinks with it.
+func between(points []HostPoint, work float64) float64 {
+	i := sort.Search(len(points), func(i int) bool { return points[i].Work >= work })
+	switch {
+	case i == 0:
+		return points[0].Seconds * work / points[0].Work
+	case i == len(points):
+		return points[i-1].Seconds * work / points[i-1].Work
+	}
+	a, b := points[i-1], points[i]
+	x := (work - a.Work) / (b.Work - a.Work)
+	return a.Seconds + x*(b.Seconds-a.Seconds)
+}
+
+// Product is the seconds of products of one shape: the rate is that between the grid's shapes around it, by logarithms of the
+// sides.
+func (h *Host) Product(batch, m, n, k int) float64 {
+	var axes [3][]int
+	rates := map[[3]int]float64{}
+	for _, p := range h.Products {
+		key := [3]int{p.M, p.N, p.K}
+		rates[key] = p.Rate
+		for i, side := range key {
+			if !slices.Contains(axes[i], side) {
+				axes[i] = append(axes[i], side)
+			}
+		}
+	}
+	var low, high [3]int
+	var part [3]float64
+	for i, side := range [3]int{m, n, k} {
+		slices.Sort(axes[i])
+		low[i], high[i], part[i] = around(axes[i], side)
+	}
+	logs, weights := 0.0, 0.0
+	for corner := range 8 {
+		key, w := low, 1.0
+		for i := range 3 {
+			if corner>>i&1 == 1 {
+				key[i] = high[i]
+				w *= part[i]
+			} else {
+				w *= 1 - part[i]
+			}
+		}
+		if r := rates[key]; r > 0 && w > 0 {
+			logs, weights = logs+w*math.Log(r), weights+w
+		}
+	}
+	rate := h.Rate
+	if weights > 0 {
+		rate = math.Exp(logs / weights)
+	}
+	return 2 * float64(batch) * float64(m) * float64(n) * float64(k) / rate
+}
+
+// around is the neighbours of a side on an axis and how far it lies between them.
+func around(axis []int, side int) (low, high int, part float64) {
+	i := sort.SearchInts(axis, side)
+	switch {
+	case i == 0:
+		return axis[0], axis[0], 0
+	case i == len(axis):
+		return axis[i-1], axis[i-1], 0
+	}
+	low, high = axis[i-1], axis[i]
+	return low, high, math.Log(float64(side)/float64(low)) / math.Log(float64(high)/float64(low))
+}
+
+// Exchange is the seconds that one of several members spends on a collective that reads and writes so many bytes of it.
+func (h *Host) Exchange(bytes float64) float64 { return h.Meet + bytes/h.Touch }
+
+// Deliver is the seconds that a message of so many bytes takes both ends together.
+func (h *Host) Deliver(bytes float64) float64 { return h.Message + 2*bytes/h.Touch }
+
+func (h *Host) check() error {
+	if h.Cores < 1 || h.Cores > 1<<16 || !(h.Crowd >= 1 && h.Crowd < 100) {
+		return fmt.Errorf("calibration: host: %d cores that slow each other down %g times: want 1 or more of both", h.Cores, h.Crowd)
+	}
+	for _, x := range []float64{h.Rate, h.Stream, h.Touch} {
+		if !(x > 0 && x < 1e18) {
+			return fmt.Errorf("calibration: host: rate %g: want more than 0", x)
+		}
+	}
+	for _, x := range []float64{h.Start, h.Meet, h.Message} {
+		if !(x >= 0 && x < 1) {
+			return fmt.Errorf("calibration: host: %g seconds to start: want 0 to 1", x)
+		}
+	}
+	for _, p := range h.Products {
+		if p.M < 1 || p.N < 1 || p.K < 1 || !(p.Rate > 0 && p.Rate < 1e18) {
+			return fmt.Errorf("calibration: host: product %+v: want sides of at least 1 and a rate above 0", p)
+		}
+	}
+	for _, o := range h.Ops {
+		last := 0.0
+		for _, p := range o.Points {
+			if !(p.Work > last && p.Seconds > 0 && p.Seconds < 1e6) {
+				return fmt.Errorf("calibration: host: %s: point %+v: want points by work, each of some seconds", o.Op, p)
+			}
+			last = p.Work
+		}
+		if !(o.Factor >= 0 && o.Factor < 1000) {
+			return fmt.Errorf("calibration: host: %s: factor %g: want 0 to 1000", o.Op, o.Factor)
+		}
+	}
+	return nil
+}

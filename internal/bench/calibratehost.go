@@ -2,8 +2,6 @@ package bench
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"maps"
 	"math"
 	"runtime"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/plan"
@@ -105,17 +102,13 @@ func (m *calibration) node(n *ir.Node) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var args []array.Array
-	for _, p := range f.Params() {
-		args = append(args, filled(p.Type()))
-	}
-	into, err := e.Run(args)
+	all, err := operands(e, f)
 	if err != nil {
 		return 0, err
 	}
 	for start, runs := time.Now(), 0; time.Since(start) < 4*time.Millisecond || runs < 5; runs++ {
-		cpu := CPUSeconds()
-		if _, err := e.RunInto(args, into); err != nil {
+		cpu, x := CPUSeconds(), all[runs%len(all)]
+		if _, err := e.RunInto(x.args, x.into); err != nil {
 			return 0, err
 		}
 		if worked := CPUSeconds() - cpu; worked > 1e-3 {
@@ -123,6 +116,35 @@ func (m *calibration) node(n *ir.Node) (float64, error) {
 		}
 	}
 	return best, nil
+}
+
+// operand is the arrays of one run.
+type operand struct{ args, into []array.Array }
+
+// operandBytes is what a training step walks through between two uses of a tensor, more than the caches next to a core hold.
+const operandBytes = 24 << 20
+
+// operands is arrays for several runs in turn, so that an op does not find its operands where the run before left them.
+func operands(e *cpu.Executable, f *ir.Func) (list []operand, err error) {
+	bytes := 1
+	for _, p := range f.Params() {
+		bytes += p.Type().Bytes()
+	}
+	for range min(max(1, operandBytes/bytes), 16) {
+		var x operand
+		for i, p := range f.Params() {
+			if len(list) > 0 {
+				x.args = append(x.args, list[0].args[i].Clone())
+			} else {
+				x.args = append(x.args, filled(p.Type()))
+			}
+		}
+		if x.into, err = e.Run(x.args); err != nil {
+			return nil, err
+		}
+		list = append(list, x)
+	}
+	return list, nil
 }
 
 // filled is an array of numbers between 1/4 and 1; integers, which are often indices, are 0.
@@ -152,7 +174,7 @@ func (m *calibration) ops(h *plan.Host) error {
 		}
 		for _, f := range programs {
 			for _, n := range f.Nodes() {
-				if _, ok := n.Op().(op.Collective); !ok && plan.WorkOf(n) > 0 {
+				if _, ok := n.Op().(op.Messenger); !ok && plan.WorkOf(n) > 0 {
 					nodes[n.Op().Name()] = append(nodes[n.Op().Name()], n)
 				}
 			}
@@ -193,7 +215,11 @@ func (m *calibration) op(h *plan.Host, name string, nodes []*ir.Node) (plan.Host
 	o := plan.HostOp{Op: name}
 	var factors []float64
 	for _, n := range nodes {
-		t, err := m.node(n)
+		measure := m.node
+		if _, ok := n.Op().(op.Collective); ok {
+			measure = exchange
+		}
+		t, err := measure(n)
 		if err != nil {
 			return o, err
 		}
@@ -242,69 +268,6 @@ func (m *calibration) programs(s hostStep) ([]*ir.Func, error) {
 	return t.Programs(batch, batch)
 }
 
-// communication measures collectives and messages by the processor time that they take all members together.
-func (m *calibration) communication(h *plan.Host) error {
-	const members, small, large = 4, 64, 1 << 20
-	reduce := func(elements int) func(*comm.Group) error {
-		x := make([]array.Array, members)
-		for i := range x {
-			x[i] = array.New(array.F32, elements)
-		}
-		return func(g *comm.Group) error {
-			_, err := g.AllReduce(x[g.Pos()], x[g.Pos()], comm.Sum)
-			return err
-		}
-	}
-	meet, err := together(members, 400, reduce(small))
-	if err != nil {
-		return err
-	}
-	long, err := together(members, 20, reduce(large))
-	if err != nil {
-		return err
-	}
-	h.Meet = round(meet / members)
-	h.Touch = round(members * 8 * large / math.Max(long-meet, long/2))
-	x := []array.Array{array.New(array.F32, small), array.New(array.F32, small)}
-	message, err := together(2, 400, func(g *comm.Group) error {
-		if g.Pos() == 0 {
-			_, err := g.StartSend(x[0], 1, 0).Wait()
-			return err
-		}
-		_, err := g.StartRecv(x[1], 0, 0).Wait()
-		return err
-	})
-	h.Message = round(message)
-	return err
-}
-
-// together is the processor's seconds that one call takes all members, the least of some bursts of calls.
-func together(members, calls int, call func(g *comm.Group) error) (float64, error) {
-	w, err := comm.NewWorld(members)
-	if err != nil {
-		return 0, err
-	}
-	best := math.Inf(1)
-	for range 4 {
-		start := CPUSeconds()
-		err := w.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
-			all, err := r.Group(nil)
-			for i := 0; i < calls && err == nil; i++ {
-				err = call(all)
-			}
-			return err
-		})
-		if err != nil {
-			return 0, err
-		}
-		best = math.Min(best, (CPUSeconds()-start)/float64(calls))
-	}
-	if best <= 0 {
-		return 0, fmt.Errorf("calibrate: %d collectives took no time", calls)
-	}
-	return best, nil
-}
-
 // crowd is how much longer a product and a sum take on every core at once than on one alone.
 func (m *calibration) crowd(cores int) (float64, error) {
 	if cores == 1 {
@@ -316,20 +279,20 @@ func (m *calibration) crowd(cores int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	times := make([][]float64, 2)
+	least := [2]float64{math.Inf(1), math.Inf(1)}
 	for range 5 {
 		for i, n := range []int{1, cores} {
 			t, err := atOnce(n, f)
 			if err != nil {
 				return 0, err
 			}
-			times[i] = append(times[i], t)
+			least[i] = math.Min(least[i], t)
 		}
 	}
-	return round(math.Min(2, math.Max(1, slices.Min(times[1])/slices.Min(times[0])))), nil
+	return round(math.Min(2, math.Max(1, least[1]/least[0]))), nil
 }
 
-// atOnce is the seconds of a hundred runs on each of so many cores.
+// atOnce is the processor's seconds of a hundred runs on each of so many cores: what other programs take does not count.
 func atOnce(n int, f *ir.Func) (float64, error) {
 	var ready, over sync.WaitGroup
 	begin := make(chan struct{})
@@ -358,7 +321,7 @@ func atOnce(n int, f *ir.Func) (float64, error) {
 		})
 	}
 	ready.Wait()
-	start := time.Now()
+	start := CPUSeconds()
 	close(begin)
 	over.Wait()
 	for _, err := range errs {
@@ -366,5 +329,5 @@ func atOnce(n int, f *ir.Func) (float64, error) {
 			return 0, err
 		}
 	}
-	return time.Since(start).Seconds(), nil
+	return (CPUSeconds() - start) / float64(n), nil
 }

@@ -22,7 +22,7 @@ type Host struct {
 	Rate   float64 `yaml:"rate" json:"rate"`
 	Stream float64 `yaml:"stream" json:"stream"`
 	// Meet is the seconds that each member spends on coming to a collective, Message those of both ends of a message, Touch the
-	// bytes a second that either reads and writes.
+	// bytes a second that either reads and writes where the collective was not measured by name.
 	Meet    float64 `yaml:"meet" json:"meet"`
 	Message float64 `yaml:"message" json:"message"`
 	Touch   float64 `yaml:"touch" json:"touch"`
@@ -81,11 +81,15 @@ func WorkOf(n *ir.Node) float64 {
 	return w.Flops + w.Bytes
 }
 
-// Node is the seconds that one core takes for a node that is no collective.
+// Node is the seconds that one core takes for a node; of a collective, for one member's part in it.
 func (h *Host) Node(n *ir.Node) float64 {
 	work := WorkOf(n)
 	if work == 0 {
 		return 0
+	}
+	least := h.Start
+	if _, ok := n.Op().(op.Collective); ok {
+		least = h.Meet
 	}
 	at := slices.IndexFunc(h.Ops, func(o HostOp) bool { return o.Op == n.Op().Name() })
 	if batch, m, cols, k, ok := ProductOf(n); ok && len(h.Products) > 0 {
@@ -96,9 +100,12 @@ func (h *Host) Node(n *ir.Node) float64 {
 		return t + h.Start
 	}
 	if at >= 0 && len(h.Ops[at].Points) > 0 {
-		return math.Max(h.Start, between(h.Ops[at].Points, work))
+		return math.Max(least, between(h.Ops[at].Points, work))
 	}
 	w := n.Op().(op.Op).Work(types(n.In()), types(n.Out()))
+	if w.Wire > 0 {
+		return least + w.Bytes/h.Touch
+	}
 	if w.Flops > fusedIntensity*w.Bytes {
 		return h.Start + w.Flops/h.Rate
 	}
@@ -175,8 +182,8 @@ func around(axis []int, side int) (low, high int, part float64) {
 	return low, high, math.Log(float64(side)/float64(low)) / math.Log(float64(high)/float64(low))
 }
 
-// Exchange is the seconds that one of several members spends on a collective that reads and writes so many bytes of it.
-func (h *Host) Exchange(bytes float64) float64 { return h.Meet + bytes/h.Touch }
+// Copy is the seconds that copying bytes takes.
+func (h *Host) Copy(bytes float64) float64 { return 2 * bytes / h.Touch }
 
 // Deliver is the seconds that a message of so many bytes takes both ends together.
 func (h *Host) Deliver(bytes float64) float64 { return h.Message + 2*bytes/h.Touch }

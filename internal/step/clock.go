@@ -8,12 +8,12 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Pricer says what one core takes, in seconds: for a node that is no collective, for one member's part in a collective of so many
-// bytes read and written, for a message, and for bytes that are copied.
+// Pricer says what one core takes, in seconds: for a node, of a collective for one member's part in it, for a message of so many bytes,
+// and for bytes that are copied.
 type Pricer interface {
 	Node(n *ir.Node) float64
-	Exchange(bytes float64) float64
 	Deliver(bytes float64) float64
+	Copy(bytes float64) float64
 }
 
 // Machine is the cores that in-process devices share.
@@ -133,10 +133,10 @@ func (t *tape) timedCall(in *instruction, p Pricer, prices map[*ir.Func][]float6
 		at += events
 	}
 	for _, c := range in.copies {
-		work += p.Exchange(2*float64(t.buffers[c[0]].t.Bytes())) - p.Exchange(0)
+		work += p.Copy(float64(t.buffers[c[0]].t.Bytes()))
 	}
 	for _, i := range in.away {
-		work += p.Exchange(4*float64(t.buffers[i].t.Bytes())) - p.Exchange(0) // in and out
+		work += 2 * p.Copy(float64(t.buffers[i].t.Bytes())) // in and out
 	}
 	return at, work
 }
@@ -145,16 +145,12 @@ func (t *tape) timedCall(in *instruction, p Pricer, prices map[*ir.Func][]float6
 func pricesOf(f *ir.Func, p Pricer) []float64 {
 	seconds := make([]float64, len(f.Nodes()))
 	for i, n := range f.Nodes() {
-		o, ok := n.Op().(op.Collective)
-		if !ok {
-			seconds[i] = p.Node(n)
+		if _, ok := n.Op().(op.Messenger); ok {
+			w := n.Op().(op.Op).Work(typesOfValues(n.In()), typesOfValues(n.Out()))
+			seconds[i] = p.Deliver(w.Bytes / 2)
 			continue
 		}
-		w := o.Work(typesOfValues(n.In()), typesOfValues(n.Out()))
-		seconds[i] = p.Exchange(w.Bytes)
-		if _, ok := n.Op().(op.Messenger); ok {
-			seconds[i] = p.Deliver(w.Bytes / 2)
-		}
+		seconds[i] = p.Node(n)
 	}
 	return seconds
 }

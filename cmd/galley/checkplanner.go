@@ -23,7 +23,7 @@ type checkPlannerCmd struct {
 
 // Help is what galley check planner --help adds.
 func (checkPlannerCmd) Help() string {
-	return `Predicts the step of a small GPT-2 under 35 strategies on one to eight devices of this process, then times them in turn. A prediction
+	return `Predicts the step of a small GPT-2 under 38 strategies on one to eight devices of this process, then times them in turn. A prediction
 prices the very programs that the devices run, node by node, with what galley calibrate measured of one core, and runs them against
 each other on the cores that they share. The exit code is 1 if predicted and measured times rank less alike than Kendall's tau 0.8, or a
 device takes another number of bytes than planned. Times of a machine that does other things, too, rank less well; its processor time

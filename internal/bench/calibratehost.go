@@ -122,7 +122,7 @@ func (m *calibration) node(n *ir.Node) (float64, error) {
 type operand struct{ args, into []array.Array }
 
 // operandBytes is what a training step walks through between two uses of a tensor, more than the caches next to a core hold.
-const operandBytes = 24 << 20
+const operandBytes = 64 << 20
 
 // operands is arrays for several runs in turn, so that an op does not find its operands where the run before left them.
 func operands(e *cpu.Executable, f *ir.Func) (list []operand, err error) {
@@ -158,11 +158,8 @@ func filled(t ir.Type) array.Array {
 	return a
 }
 
-// opSamples is how many sizes of an op are measured at most, each at least so many times the one before.
-const (
-	opSamples = 5
-	opSpacing = 1.9
-)
+// opSamples is how many sizes and shapes of an op are measured at most.
+const opSamples = 9
 
 // ops measures the ops of training steps one by one: whatever the programs of some models' devices are made of, in several sizes.
 func (m *calibration) ops(h *plan.Host) error {
@@ -174,7 +171,7 @@ func (m *calibration) ops(h *plan.Host) error {
 		}
 		for _, f := range programs {
 			for _, n := range f.Nodes() {
-				if _, ok := n.Op().(op.Messenger); !ok && plan.WorkOf(n) > 0 {
+				if _, ok := n.Op().(op.Messenger); !ok && sizeOf(n) > 0 {
 					nodes[n.Op().Name()] = append(nodes[n.Op().Name()], n)
 				}
 			}
@@ -191,12 +188,20 @@ func (m *calibration) ops(h *plan.Host) error {
 	return nil
 }
 
-// spread is some of the nodes, by work.
+// sizeOf is the operations and bytes of a node together.
+func sizeOf(n *ir.Node) float64 { w := plan.WorkOf(n); return w.Flops + w.Bytes }
+
+// spread is some of the nodes, by work: no two of nearly the same work, operations for each byte included.
 func spread(nodes []*ir.Node) []*ir.Node {
-	slices.SortStableFunc(nodes, func(a, b *ir.Node) int { return cmp.Compare(plan.WorkOf(a), plan.WorkOf(b)) })
+	slices.SortStableFunc(nodes, func(a, b *ir.Node) int { return cmp.Compare(sizeOf(a), sizeOf(b)) })
+	type cell struct{ size, intensity float64 }
+	seen := map[cell]bool{}
 	var all []*ir.Node
 	for _, n := range nodes {
-		if len(all) == 0 || plan.WorkOf(n) > opSpacing*plan.WorkOf(all[len(all)-1]) {
+		w := plan.WorkOf(n)
+		c := cell{math.Round(math.Log2(sizeOf(n))), math.Round(math.Log2(w.Flops/(w.Bytes+1) + 1))}
+		if !seen[c] {
+			seen[c] = true
 			all = append(all, n)
 		}
 	}
@@ -227,7 +232,8 @@ func (m *calibration) op(h *plan.Host, name string, nodes []*ir.Node) (plan.Host
 			factors = append(factors, (t-math.Min(h.Start, t/2))/h.Product(batch, rows, columns, terms))
 			continue
 		}
-		o.Points = append(o.Points, plan.HostPoint{Work: plan.WorkOf(n), Seconds: round(t)})
+		w := plan.WorkOf(n)
+		o.Points = append(o.Points, plan.HostPoint{Flops: round(w.Flops), Bytes: round(w.Bytes), Seconds: round(t)})
 	}
 	if factors != nil {
 		slices.Sort(factors)
@@ -243,13 +249,14 @@ type hostStep struct {
 	s galley.Strategy
 }
 
-// hostSteps are small and large models of both kinds, split in the ways that bring ops of their own.
+// hostSteps are small and large models, with short and long sequences, of both kinds, split in the ways that bring ops of their own.
 func hostSteps() []hostStep {
 	var list []hostStep
 	for _, model := range []string{"gpt2", "llama"} {
 		small := StepConfig{Model: model, Layers: 2, Dim: 64, Heads: 4, Seq: 64, Batch: 2, Vocab: 512}
 		large := StepConfig{Model: model, Layers: 2, Dim: 256, Heads: 8, Seq: 256, Batch: 4, Vocab: 4096}
-		for _, c := range []StepConfig{small, large} {
+		short := StepConfig{Model: model, Layers: 1, Dim: 128, Heads: 4, Seq: 32, Batch: 16, Vocab: 512}
+		for _, c := range []StepConfig{small, short, large} {
 			for _, s := range []galley.Strategy{{Micro: 2}, {TP: 2, Sequence: true}, {CP: 2}, {CP: 2, Context: "ulysses"}, {DP: 2, Zero: 3}} {
 				list = append(list, hostStep{c, s})
 			}

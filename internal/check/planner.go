@@ -236,14 +236,16 @@ func cmpFloat(a, b float64) int {
 	return 0
 }
 
-// PlannerStrategies are ways to train a model of 8 layers and 4 heads on one to eight devices.
+// PlannerStrategies are ways to train a model of 8 layers and 4 heads with 16 sequences on one to eight devices: of every kind of parallelism,
+// alone and together, some that use the cores well and some that let them wait or repeat work.
 func PlannerStrategies() []galley.Strategy {
 	return []galley.Strategy{
-		{}, {Micro: 4}, {Micro: 16}, {Recompute: "full"}, {Recompute: "selective"},
-		{DP: 2}, {DP: 4}, {DP: 8}, {DP: 2, Micro: 4}, {DP: 8, Zero: 1}, {DP: 4, Zero: 3, Micro: 2}, {DP: 8, Zero: 3, Recompute: "full"}, {DP: 2, Recompute: "full"},
-		{TP: 2}, {TP: 4}, {TP: 2, Sequence: true}, {TP: 4, Micro: 4}, {DP: 2, TP: 2}, {DP: 2, TP: 4, Micro: 2}, {TP: 4, Sequence: true, Micro: 8},
-		{PP: 2, Micro: 1}, {PP: 2, Micro: 2}, {PP: 2, Micro: 8}, {PP: 4, Micro: 4}, {PP: 8, Micro: 8}, {PP: 2, Micro: 4, Schedule: "fthenb"},
-		{PP: 4, Micro: 8, Schedule: "zbh1"}, {PP: 2, VPP: 2, Micro: 4, Schedule: "interleaved"}, {PP: 4, Micro: 4, Recompute: "full"},
-		{CP: 2}, {CP: 4}, {CP: 4, Context: "ulysses"}, {DP: 2, TP: 2, PP: 2, Micro: 4}, {DP: 2, PP: 2, CP: 2, Micro: 2}, {DP: 2, TP: 2, PP: 2, Micro: 2, Zero: 1, Recompute: "full"},
+		{}, {Micro: 4}, {Micro: 16}, {Recompute: "selective"}, {Recompute: "full"}, {Micro: 16, Recompute: "full"},
+		{DP: 2}, {DP: 8}, {DP: 4, Micro: 4}, {DP: 8, Zero: 1}, {DP: 4, Zero: 3, Micro: 2}, {DP: 8, Zero: 3, Recompute: "full"}, {DP: 2, Recompute: "full"},
+		{TP: 2}, {TP: 4}, {TP: 2, Sequence: true}, {TP: 4, Sequence: true, Micro: 8}, {TP: 4, Recompute: "full"}, {TP: 4, Micro: 16}, {DP: 2, TP: 2}, {DP: 2, TP: 4, Micro: 2},
+		{PP: 2, Micro: 1}, {PP: 2, Micro: 2}, {PP: 2, Micro: 8}, {PP: 4, Micro: 2}, {PP: 8, Micro: 8}, {PP: 4, Micro: 8, Schedule: "zbh1"},
+		{PP: 2, Micro: 4, Schedule: "fthenb"}, {PP: 2, VPP: 2, Micro: 4, Schedule: "interleaved"}, {PP: 2, Micro: 1, Recompute: "full"}, {PP: 4, Micro: 4, Recompute: "full"},
+		{CP: 2}, {CP: 4}, {CP: 4, Micro: 4}, {CP: 4, Context: "ulysses"},
+		{DP: 2, TP: 2, PP: 2, Micro: 4}, {DP: 2, PP: 2, CP: 2, Micro: 2}, {DP: 2, TP: 2, PP: 2, Micro: 2, Zero: 1, Recompute: "full"},
 	}
 }

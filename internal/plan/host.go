@@ -46,9 +46,10 @@ type HostOp struct {
 	Points []HostPoint `yaml:"points,omitempty" json:"points,omitempty"`
 }
 
-// HostPoint is the seconds of an op of so much work: its operations and bytes together.
+// HostPoint is the seconds of an op of so many operations and bytes.
 type HostPoint struct {
-	Work    float64 `yaml:"work" json:"work"`
+	Flops   float64 `yaml:"flops" json:"flops"`
+	Bytes   float64 `yaml:"bytes" json:"bytes"`
 	Seconds float64 `yaml:"seconds" json:"seconds"`
 }
 
@@ -67,24 +68,22 @@ func ProductOf(n *ir.Node) (batch, rows, columns, terms int, ok bool) {
 	return d.batch * d.groups, d.m, d.n, d.k, true
 }
 
-// WorkOf is a node's operations and bytes together: the size that an op's time is measured by. It is 0 where nothing is
-// computed or moved.
-func WorkOf(n *ir.Node) float64 {
+// WorkOf is a node's work; it is nothing where nothing is computed or moved.
+func WorkOf(n *ir.Node) op.Work {
 	o, ok := n.Op().(op.Op)
 	if !ok {
-		return 0
+		return op.Work{}
 	}
 	if _, free := o.(op.Aliaser); free {
-		return 0
+		return op.Work{}
 	}
-	w := o.Work(types(n.In()), types(n.Out()))
-	return w.Flops + w.Bytes
+	return o.Work(types(n.In()), types(n.Out()))
 }
 
 // Node is the seconds that one core takes for a node; of a collective, for one member's part in it.
 func (h *Host) Node(n *ir.Node) float64 {
-	work := WorkOf(n)
-	if work == 0 {
+	w := WorkOf(n)
+	if w.Flops+w.Bytes == 0 {
 		return 0
 	}
 	least := h.Start
@@ -100,9 +99,8 @@ func (h *Host) Node(n *ir.Node) float64 {
 		return t + h.Start
 	}
 	if at >= 0 && len(h.Ops[at].Points) > 0 {
-		return math.Max(least, between(h.Ops[at].Points, work))
+		return math.Max(least, amid(h.Ops[at].Points, w))
 	}
-	w := n.Op().(op.Op).Work(types(n.In()), types(n.Out()))
 	if w.Wire > 0 {
 		return least + w.Bytes/h.Touch
 	}
@@ -112,19 +110,26 @@ func (h *Host) Node(n *ir.Node) float64 {
 	return h.Start + w.Bytes/h.Stream
 }
 
-// between is the time of so much work by the measured points around it, which come by work. Beyond the last, time grows with work;
-// below the first it shrinks with it.
-func between(points []HostPoint, work float64) float64 {
-	i := sort.Search(len(points), func(i int) bool { return points[i].Work >= work })
-	switch {
-	case i == 0:
-		return points[0].Seconds * work / points[0].Work
-	case i == len(points):
-		return points[i-1].Seconds * work / points[i-1].Work
+// amid is the time of an op by the measured points around it: each says what its own time comes to for so much work, and those count most
+// that are near in size and, more so, in operations for each byte, by which an op's inner loops are long or short.
+func amid(points []HostPoint, w op.Work) float64 {
+	logs, weights := 0.0, 0.0
+	least := math.Inf(1)
+	for _, p := range points {
+		least = math.Min(least, p.distance(w))
 	}
-	a, b := points[i-1], points[i]
-	x := (work - a.Work) / (b.Work - a.Work)
-	return a.Seconds + x*(b.Seconds-a.Seconds)
+	for _, p := range points {
+		weight := math.Exp(-1.4 * (p.distance(w) - least))
+		logs += weight * math.Log(p.Seconds*(w.Flops+w.Bytes)/(p.Flops+p.Bytes))
+		weights += weight
+	}
+	return math.Exp(logs / weights)
+}
+
+// distance is how far work is from a point's, in doublings.
+func (p HostPoint) distance(w op.Work) float64 {
+	size := math.Abs(math.Log2((w.Flops + w.Bytes) / (p.Flops + p.Bytes)))
+	return size + 3*math.Abs(math.Log2((w.Flops/(w.Bytes+1)+1)/(p.Flops/(p.Bytes+1)+1)))
 }
 
 // Product is the seconds of products of one shape: the rate is that between the grid's shapes around it, by logarithms of the
@@ -208,12 +213,10 @@ func (h *Host) check() error {
 		}
 	}
 	for _, o := range h.Ops {
-		last := 0.0
 		for _, p := range o.Points {
-			if !(p.Work > last && p.Seconds > 0 && p.Seconds < 1e6) {
-				return fmt.Errorf("calibration: host: %s: point %+v: want points by work, each of some seconds", o.Op, p)
+			if !(p.Flops >= 0 && p.Bytes >= 0 && p.Flops+p.Bytes > 0 && p.Flops+p.Bytes < 1e18 && p.Seconds > 0 && p.Seconds < 1e6) {
+				return fmt.Errorf("calibration: host: %s: point %+v: want some work in some seconds", o.Op, p)
 			}
-			last = p.Work
 		}
 		if !(o.Factor >= 0 && o.Factor < 1000) {
 			return fmt.Errorf("calibration: host: %s: factor %g: want 0 to 1000", o.Op, o.Factor)

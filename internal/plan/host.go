@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -110,27 +111,46 @@ func (h *Host) Node(n *ir.Node) float64 {
 	return h.Start + w.Bytes/h.Stream
 }
 
-// amid is the time of an op by the measured points around it: each says what its own time comes to for so much work, and those count most
-// that are near in size and, more so, in operations for each byte, by which an op's inner loops are long or short.
+// amid is the time of an op by the measured points around it. Points of about as many operations for each byte, by which an op's inner
+// loops are long or short, are interpolated by work, and of several such lines those count most that are near.
 func amid(points []HostPoint, w op.Work) float64 {
-	logs, weights := 0.0, 0.0
-	least := math.Inf(1)
+	lines := map[float64][]HostPoint{}
+	var keys []float64
 	for _, p := range points {
-		least = math.Min(least, p.distance(w))
+		k := math.Round(intensity(p.Flops, p.Bytes))
+		if lines[k] == nil {
+			keys = append(keys, k)
+		}
+		lines[k] = append(lines[k], p)
 	}
-	for _, p := range points {
-		weight := math.Exp(-1.4 * (p.distance(w) - least))
-		logs += weight * math.Log(p.Seconds*(w.Flops+w.Bytes)/(p.Flops+p.Bytes))
+	slices.Sort(keys)
+	logs, weights := 0.0, 0.0
+	for _, k := range keys {
+		weight := math.Exp(-3 * math.Abs(intensity(w.Flops, w.Bytes)-k))
+		logs += weight * math.Log(between(lines[k], w.Flops+w.Bytes))
 		weights += weight
 	}
 	return math.Exp(logs / weights)
 }
 
-// distance is how far work is from a point's, in doublings.
-func (p HostPoint) distance(w op.Work) float64 {
-	size := math.Abs(math.Log2((w.Flops + w.Bytes) / (p.Flops + p.Bytes)))
-	return size + 3*math.Abs(math.Log2((w.Flops/(w.Bytes+1)+1)/(p.Flops/(p.Bytes+1)+1)))
+// intensity is the operations for each byte, by doublings.
+func intensity(flops, bytes float64) float64 { return math.Log2(flops/(bytes+1) + 1) }
+
+// between is the time of so much work on the line through points. Beyond both ends time goes with work.
+func between(points []HostPoint, work float64) float64 {
+	points = slices.SortedStableFunc(slices.Values(points), func(a, b HostPoint) int { return cmp.Compare(a.work(), b.work()) })
+	i := sort.Search(len(points), func(i int) bool { return points[i].work() >= work })
+	switch {
+	case i == 0:
+		return points[0].Seconds * work / points[0].work()
+	case i == len(points):
+		return points[i-1].Seconds * work / points[i-1].work()
+	}
+	a, b := points[i-1], points[i]
+	return a.Seconds + (work-a.work())/(b.work()-a.work())*(b.Seconds-a.Seconds)
 }
+
+func (p HostPoint) work() float64 { return p.Flops + p.Bytes }
 
 // Product is the seconds of products of one shape: the rate is that between the grid's shapes around it, by logarithms of the
 // sides.

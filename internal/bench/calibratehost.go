@@ -21,34 +21,27 @@ import (
 func (m *calibration) host() (*plan.Host, error) {
 	one := &calibration{CalibrateConfig: m.CalibrateConfig, device: galley.CPU(galley.Config{Threads: 1})}
 	defer one.device.Close()
-	h := &plan.Host{Cores: runtime.GOMAXPROCS(0), Crowd: 1}
-	var err error
-	nothing := oneNode(op.Neg, f32(1))
-	if h.Start, err = one.node(nothing); err != nil {
-		return nil, err
+	h := &plan.Host{Cores: runtime.GOMAXPROCS(0)}
+	for _, measure := range []func(*plan.Host) error{one.plain, one.grid, one.ops, communication, crowd} {
+		if err := measure(h); err != nil {
+			return nil, err
+		}
+	}
+	m.say("a core: an op %.2f µs, memory %.1f GB/s, a collective %.1f µs, %.1f µs to wake up and %.1f GB/s, a message %.1f µs; all cores at once take %.2f times as long",
+		1e6*h.Start, h.Stream/1e9, 1e6*h.Meet, 1e6*h.Wake, h.Touch/1e9, 1e6*h.Message, h.Crowd)
+	return h, nil
+}
+
+// plain measures an op that does nothing and one that does nothing but move memory.
+func (m *calibration) plain(h *plan.Host) error {
+	start, err := m.node(oneNode(op.Neg, f32(1)))
+	if err != nil {
+		return err
 	}
 	n := 1 << 21
-	stream, err := one.node(oneNode(func(x *op.Tensor) *op.Tensor { return op.Add(x, x) }, f32(n)))
-	if err != nil {
-		return nil, err
-	}
-	h.Stream = round(8 * float64(n) / stream)
-	if err := one.grid(h); err != nil {
-		return nil, err
-	}
-	if err := one.ops(h); err != nil {
-		return nil, err
-	}
-	if err := one.communication(h); err != nil {
-		return nil, err
-	}
-	h.Start = round(h.Start)
-	if h.Crowd, err = one.crowd(h.Cores); err != nil {
-		return nil, err
-	}
-	m.say("a core: an op %.2f µs, memory %.1f GB/s, a collective %.1f µs and %.1f GB/s, a message %.1f µs; all cores at once take %.2f times as long",
-		1e6*h.Start, h.Stream/1e9, 1e6*h.Meet, h.Touch/1e9, 1e6*h.Message, h.Crowd)
-	return h, nil
+	stream, err := m.node(oneNode(func(x *op.Tensor) *op.Tensor { return op.Add(x, x) }, f32(n)))
+	h.Start, h.Stream = round(start), round(8*float64(n)/stream)
+	return err
 }
 
 // oneNode is a program of one op on a parameter.
@@ -106,7 +99,7 @@ func (m *calibration) node(n *ir.Node) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for start, runs := time.Now(), 0; time.Since(start) < 4*time.Millisecond || runs < 5; runs++ {
+	for start, runs := time.Now(), 0; time.Since(start) < 8*time.Millisecond || runs < 6; runs++ {
 		cpu, x := CPUSeconds(), all[runs%len(all)]
 		if _, err := e.RunInto(x.args, x.into); err != nil {
 			return 0, err
@@ -276,27 +269,28 @@ func (m *calibration) programs(s hostStep) ([]*ir.Func, error) {
 }
 
 // crowd is how much longer a product and a sum take on every core at once than on one alone.
-func (m *calibration) crowd(cores int) (float64, error) {
-	if cores == 1 {
-		return 1, nil
+func crowd(h *plan.Host) error {
+	if h.Crowd = 1; h.Cores == 1 {
+		return nil
 	}
 	b := ir.NewBuilder("crowd")
 	x := b.Param("x", f32(256, 256))
 	f, err := b.Build(op.Add(op.MatMul(x, x), op.MatMul(op.Exp(x), x)))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	least := [2]float64{math.Inf(1), math.Inf(1)}
 	for range 5 {
-		for i, n := range []int{1, cores} {
+		for i, n := range []int{1, h.Cores} {
 			t, err := atOnce(n, f)
 			if err != nil {
-				return 0, err
+				return err
 			}
 			least[i] = math.Min(least[i], t)
 		}
 	}
-	return round(math.Min(2, math.Max(1, least[1]/least[0]))), nil
+	h.Crowd = round(math.Min(2, math.Max(1, least[1]/least[0])))
+	return nil
 }
 
 // atOnce is the processor's seconds of a hundred runs on each of so many cores: what other programs take does not count.

@@ -26,7 +26,9 @@ type Host struct {
 	// bytes a second that either reads and writes where the collective was not measured by name.
 	Meet    float64 `yaml:"meet" json:"meet"`
 	Message float64 `yaml:"message" json:"message"`
-	Touch   float64 `yaml:"touch" json:"touch"`
+	// Wake is what either costs a device besides that waits for others and goes on.
+	Wake  float64 `yaml:"wake" json:"wake"`
+	Touch float64 `yaml:"touch" json:"touch"`
 	// Products is a grid of products, operations a second; Ops are other ops by name.
 	Products []HostProduct `yaml:"products,omitempty" json:"products,omitempty"`
 	Ops      []HostOp      `yaml:"ops,omitempty" json:"ops,omitempty"`
@@ -87,9 +89,9 @@ func (h *Host) Node(n *ir.Node) float64 {
 	if w.Flops+w.Bytes == 0 {
 		return 0
 	}
-	least := h.Start
-	if _, ok := n.Op().(op.Collective); ok {
-		least = h.Meet
+	least, wake := h.Start, 0.0
+	if w.Wire > 0 {
+		least, wake = h.Meet, h.Wake
 	}
 	at := slices.IndexFunc(h.Ops, func(o HostOp) bool { return o.Op == n.Op().Name() })
 	if batch, m, cols, k, ok := ProductOf(n); ok && len(h.Products) > 0 {
@@ -100,10 +102,10 @@ func (h *Host) Node(n *ir.Node) float64 {
 		return t + h.Start
 	}
 	if at >= 0 && len(h.Ops[at].Points) > 0 {
-		return math.Max(least, amid(h.Ops[at].Points, w))
+		return wake + math.Max(least, amid(h.Ops[at].Points, w))
 	}
 	if w.Wire > 0 {
-		return least + w.Bytes/h.Touch
+		return wake + least + w.Bytes/h.Touch
 	}
 	if w.Flops > fusedIntensity*w.Bytes {
 		return h.Start + w.Flops/h.Rate
@@ -211,7 +213,7 @@ func around(axis []int, side int) (low, high int, part float64) {
 func (h *Host) Copy(bytes float64) float64 { return 2 * bytes / h.Touch }
 
 // Deliver is the seconds that a message of so many bytes takes both ends together.
-func (h *Host) Deliver(bytes float64) float64 { return h.Message + 2*bytes/h.Touch }
+func (h *Host) Deliver(bytes float64) float64 { return h.Message + h.Wake + 2*bytes/h.Touch }
 
 func (h *Host) check() error {
 	if h.Cores < 1 || h.Cores > 1<<16 || !(h.Crowd >= 1 && h.Crowd < 100) {
@@ -222,7 +224,7 @@ func (h *Host) check() error {
 			return fmt.Errorf("calibration: host: rate %g: want more than 0", x)
 		}
 	}
-	for _, x := range []float64{h.Start, h.Meet, h.Message} {
+	for _, x := range []float64{h.Start, h.Meet, h.Message, h.Wake} {
 		if !(x >= 0 && x < 1) {
 			return fmt.Errorf("calibration: host: %g seconds to start: want 0 to 1", x)
 		}

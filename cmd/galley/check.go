@@ -21,6 +21,7 @@ type checkCmd struct {
 	Shardy     checkShardyCmd     `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
 	Self       checkSelfCmd       `cmd:"" help:"Predicted step times and memory against this machine's own devices."`
 	Runs       checkRunsCmd       `cmd:"" help:"Predicted step times and memory against published training runs."`
+	Planner    checkPlannerCmd    `cmd:"" help:"Predicted step times and memory of strategies against this machine's."`
 }
 
 // place is what all checks take.

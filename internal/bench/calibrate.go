@@ -47,8 +47,12 @@ func Calibrate(c CalibrateConfig) (plan.Calibration, error) {
 			return plan.Calibration{}, err
 		}
 	}
+	host, err := m.host()
+	if err != nil {
+		return plan.Calibration{}, err
+	}
 	return plan.Calibration{
-		Level: 1, Source: fmt.Sprintf("measured, %d threads", m.device.Threads()), Cluster: string(hw.YAML()), Devices: []plan.Curve{curve},
+		Host: host, Level: 1, Source: fmt.Sprintf("measured, %d threads", m.device.Threads()), Cluster: string(hw.YAML()), Devices: []plan.Curve{curve},
 	}, nil
 }
 

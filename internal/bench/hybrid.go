@@ -8,7 +8,6 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/models"
-	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
 )
@@ -74,9 +73,7 @@ func Hybrid(c StepConfig, s galley.Strategy) (HybridResult, error) {
 }
 
 func (c StepConfig) trainer(d *galley.Device, s *galley.Strategy) (*galley.Trainer, models.Model, error) {
-	model, err := models.New(models.Config{
-		Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads, Positions: c.Seq, Tied: true,
-	}, nn.Config{Scope: d.NewSession(), Seed: 1})
+	model, err := c.model(d, &galley.TrainerConfig{})
 	if err != nil {
 		return nil, nil, err
 	}

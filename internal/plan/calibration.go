@@ -20,6 +20,8 @@ type Calibration struct {
 	Cluster string `yaml:"cluster,omitempty" json:"cluster,omitempty"`
 	// Devices are curves by the device's name; a device without one gets the usual curve.
 	Devices []Curve `yaml:"devices,omitempty" json:"devices,omitempty"`
+	// Host is what a core of the measured machine does, for devices that share its cores; nil where that was not measured.
+	Host *Host `yaml:"host,omitempty" json:"host,omitempty"`
 	// Constants are those fitted to whole runs.
 	Constants Constants `yaml:"constants,omitempty" json:"constants,omitzero"`
 	// Spread is half the width of the interval, as a part of the step; 0 means what is usual for the level.
@@ -174,6 +176,11 @@ func (c *Calibration) check() error {
 			if a.Batch < 1 || a.Seq < 1 || a.Heads < 1 || a.KVHeads < 1 || !(a.Forward >= 0 && a.Forward <= 2) || !(a.Backward >= 0 && a.Backward <= 2) {
 				return fmt.Errorf("calibration: %s: attention %+v: want sides of at least 1", d.Device, a)
 			}
+		}
+	}
+	if c.Host != nil {
+		if err := c.Host.check(); err != nil {
+			return err
 		}
 	}
 	k := &c.Constants

@@ -17,6 +17,9 @@ type event struct {
 	// key names a message: both ends have the same.
 	key message
 	at  where
+	// work is the seconds that the device computes before it, load those that its own part in it takes; both are 0 unless
+	// they are asked for.
+	work, load float64
 }
 
 type eventKind uint8
@@ -26,6 +29,7 @@ const (
 	sent
 	received
 	settled // a message that was sent has been received
+	ended   // the tape is over
 )
 
 // message is one message: its ends, and its number between them.

@@ -1,0 +1,49 @@
+package galley
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/internal/step"
+)
+
+// Forecast is how long a step on in-process devices should take, and what of it the cores work and wait.
+type Forecast = step.Forecast
+
+// Forecast prices the very programs that the step's devices run, node by node, by a file of galley calibrate as text, and runs them
+// against each other with a clock: devices of one process share its cores. Nothing runs, and no memory is taken.
+func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err error) {
+	defer recoverBug("forecast of the training step", &err)
+	cal, err := plan.ParseCalibration(calibration)
+	if err != nil {
+		return f, err
+	}
+	switch {
+	case t.many == nil:
+		return f, errors.New("forecast: the trainer has no strategy")
+	case cal.Host == nil:
+		return f, errors.New("forecast: the calibration says nothing of this machine's cores: want one that galley calibrate measured")
+	}
+	s, err := t.many.planned(batch)
+	if err != nil {
+		return f, err
+	}
+	if f, err = s.Forecast(step.Machine{Cores: cal.Host.Cores, Crowd: cal.Host.Crowd, Prices: cal.Host}); err != nil {
+		return f, fmt.Errorf("%s: %w", t.many.h.s, err)
+	}
+	return f, nil
+}
+
+// Programs is the programs that the devices of a strategy run in a step, each once, in the order in which they come.
+func (t *Trainer) Programs(batch ...Type) (list []*Program, err error) {
+	defer recoverBug("plan of the training step", &err)
+	if t.many == nil {
+		return nil, errors.New("programs: the trainer has no strategy")
+	}
+	s, err := t.many.planned(batch)
+	if err != nil {
+		return nil, err
+	}
+	return s.Programs(), nil
+}

@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// exchange is the processor's seconds of one member's part in a collective, which all devices of its mesh run.
+func exchange(n *ir.Node) (float64, error) {
+	text, _ := n.Op().(op.Collective).Over()
+	over, err := mesh.Parse(text)
+	if err != nil {
+		return 0, err
+	}
+	b := ir.NewBuilder("node")
+	var params []*ir.Value
+	bytes := 1
+	for _, v := range n.In() {
+		params = append(params, b.Param("", v.Type()))
+		bytes += v.Type().Bytes()
+	}
+	f, err := b.Build(b.Apply(n.Op(), params)...)
+	if err != nil {
+		return 0, err
+	}
+	e, err := cpu.NewPlan(f, cpu.Options{})
+	if err != nil {
+		return 0, err
+	}
+	ids := over.Devices()
+	members := make([]*member, slices.Max(ids)+1)
+	for _, id := range ids {
+		members[id] = newMember(e)
+		defer members[id].device.Close()
+	}
+	calls := min(max(8, (8<<20)/bytes), 200)
+	t, err := together(len(members), calls, func(r *comm.Rank, _ *comm.Group) error {
+		x := members[r.ID()]
+		if x == nil {
+			return nil
+		}
+		return e.RunOver(x.device.In(r), x.arena, x.args, x.results)
+	})
+	return t / float64(len(ids)), err
+}
+
+// member is a device of a collective with its memory.
+type member struct {
+	device        *cpu.Device
+	arena         []byte
+	args, results []array.Array
+}
+
+func newMember(e *cpu.Executable) *member {
+	x := &member{device: cpu.NewDevice(cpu.Config{Threads: 1}), arena: array.New(array.U8, e.Memory().Arena).Bytes()}
+	for _, p := range e.Func().Params() {
+		x.args = append(x.args, filled(p.Type()))
+	}
+	for _, r := range e.Func().Results() {
+		x.results = append(x.results, array.New(r.DType(), r.Shape()...))
+	}
+	return x
+}
+
+// communication measures collectives and messages by the processor time that they take all members together.
+func communication(h *plan.Host) error {
+	const members, small, large = 4, 64, 1 << 20
+	reduce := func(elements int) func(*comm.Rank, *comm.Group) error {
+		x := make([]array.Array, members)
+		for i := range x {
+			x[i] = array.New(array.F32, elements)
+		}
+		return func(_ *comm.Rank, g *comm.Group) error {
+			_, err := g.AllReduce(x[g.Pos()], x[g.Pos()], comm.Sum)
+			return err
+		}
+	}
+	meet, err := together(members, 200, reduce(small))
+	if err != nil {
+		return err
+	}
+	long, err := together(members, 20, reduce(large))
+	if err != nil {
+		return err
+	}
+	woken, err := wake(members, meet, reduce(small))
+	if err != nil {
+		return err
+	}
+	h.Meet, h.Wake = round(meet/members), round(woken)
+	h.Touch = round(members * 8 * large / math.Max(long-meet, long/2))
+	x := []array.Array{array.New(array.F32, small), array.New(array.F32, small)}
+	message, err := together(2, 200, func(_ *comm.Rank, g *comm.Group) error {
+		if g.Pos() == 0 {
+			_, err := g.StartSend(x[0], 1, 0).Wait()
+			return err
+		}
+		_, err := g.StartRecv(x[1], 0, 0).Wait()
+		return err
+	})
+	h.Message = round(message)
+	return err
+}
+
+// wake is the processor's seconds that a collective takes each member besides where it computes something between two of them, as devices do:
+// who waits has to be woken, and finds other things in the caches. It is the middle one of several measurements.
+func wake(members int, meet float64, call func(r *comm.Rank, g *comm.Group) error) (float64, error) {
+	own := make([][]float32, members)
+	for i := range own {
+		own[i] = make([]float32, 1<<16)
+	}
+	compute := func(r *comm.Rank, _ *comm.Group) error {
+		for i, x := range own[r.ID()] {
+			own[r.ID()][i] = 0.5*x + 1
+		}
+		return nil
+	}
+	var list []float64
+	for range 7 {
+		alone, err := together(members, 60, compute)
+		if err != nil {
+			return 0, err
+		}
+		both, err := together(members, 60, func(r *comm.Rank, g *comm.Group) error {
+			compute(r, g)
+			return call(r, g)
+		})
+		if err != nil {
+			return 0, err
+		}
+		list = append(list, (both-alone-meet)/float64(members))
+	}
+	slices.Sort(list)
+	return math.Max(0, list[len(list)/2]), nil
+}
+
+// together is the processor's seconds that one call takes all members, the least of some bursts of calls.
+func together(members, calls int, call func(r *comm.Rank, g *comm.Group) error) (float64, error) {
+	w, err := comm.NewWorld(members)
+	if err != nil {
+		return 0, err
+	}
+	best := math.Inf(1)
+	for range 3 {
+		start := CPUSeconds()
+		err := w.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+			all, err := r.Group(nil)
+			for i := 0; i < calls && err == nil; i++ {
+				err = call(r, all)
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		best = math.Min(best, (CPUSeconds()-start)/float64(calls))
+	}
+	if best <= 0 {
+		return 0, fmt.Errorf("calibrate: %d collectives took no time", calls)
+	}
+	return best, nil
+}

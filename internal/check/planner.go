@@ -1,0 +1,251 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// PlannerConfig is a model whose step is predicted and timed under many strategies.
+type PlannerConfig struct {
+	Device *galley.Device
+	// Calibration is a file of galley calibrate as text, of this machine.
+	Calibration []byte
+	Model       models.Config
+	Batch, Seq  int
+	// Rounds is how often each strategy is timed; 0 is 5.
+	Rounds int
+	// Strategies are those to compare; nil is PlannerStrategies.
+	Strategies []galley.Strategy
+	// CPU is the processor time that the process has taken so far, in seconds; nil leaves it out.
+	CPU func() float64
+}
+
+// Guess is a strategy with what was predicted of its step and what it took.
+type Guess struct {
+	Strategy galley.Strategy
+	// Predicted and Measured are seconds of a step, the latter the median of all rounds; Work and CPU are the processor's seconds in it.
+	Predicted, Measured float64
+	Work, CPU           float64
+	// Planned and Taken are bytes of each device.
+	Planned, Taken []int
+	walls, cpus    []float64
+	trainer        *galley.Trainer
+}
+
+// Exact reports whether every device took the bytes that were planned.
+func (g *Guess) Exact() bool { return slices.Equal(g.Planned, g.Taken) }
+
+// Guesses is predictions beside measurements.
+type Guesses struct {
+	List []*Guess
+}
+
+// wantTau is how well predicted and measured times must rank alike.
+const wantTau = 0.8
+
+// Planner predicts the step of every strategy before any runs, then times them in rounds, one step of each after the other, so that
+// whatever else the machine does hits all alike.
+func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
+	if c.Strategies == nil {
+		c.Strategies = PlannerStrategies()
+	}
+	if c.Rounds == 0 {
+		c.Rounds = 5
+	}
+	g := &Guesses{}
+	for _, s := range c.Strategies {
+		x, err := c.guess(s)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s, err)
+		}
+		defer x.trainer.Close()
+		g.List = append(g.List, x)
+	}
+	for round := range c.Rounds + 1 {
+		for _, x := range g.List {
+			if err := c.time(x, round); err != nil {
+				return nil, fmt.Errorf("%s: %w", x.Strategy, err)
+			}
+		}
+	}
+	for _, x := range g.List {
+		x.Measured, x.CPU, x.Taken = median(x.walls), median(x.cpus), x.trainer.Taken()
+	}
+	_, err := io.WriteString(w, g.String())
+	return g, err
+}
+
+// guess plans a strategy's step and predicts it.
+func (c *PlannerConfig) guess(s galley.Strategy) (*Guess, error) {
+	model, err := models.New(c.Model, nn.Config{Scope: c.Device.NewSession(), Seed: 1})
+	if err != nil {
+		return nil, err
+	}
+	arranged, _, err := s.Arrange(model, c.Seq)
+	if err != nil {
+		return nil, err
+	}
+	t, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: c.Device, Params: model.Params(), Strategy: &s, ClipNorm: 1,
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return arranged.Loss(batch[0], batch[1]) },
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-4},
+	})
+	if err != nil {
+		return nil, err
+	}
+	x := &Guess{Strategy: s, trainer: t}
+	batch := galley.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq}}
+	p, err := t.Plan(batch, batch)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range p.Memory {
+		x.Planned = append(x.Planned, m.Peak())
+	}
+	f, err := t.Forecast(c.Calibration, batch, batch)
+	x.Predicted, x.Work = f.Seconds, f.Work
+	return x, err
+}
+
+// time takes one step; that of the first round is a warm-up.
+func (c *PlannerConfig) time(x *Guess, round int) error {
+	ids, labels := c.tokens(uint32(2*round+1)), c.tokens(uint32(2*round+2))
+	cpu, start := c.cpu(), time.Now()
+	if _, err := x.trainer.Step(ids, labels); err != nil {
+		return err
+	}
+	if round > 0 {
+		x.walls, x.cpus = append(x.walls, time.Since(start).Seconds()), append(x.cpus, c.cpu()-cpu)
+	}
+	return nil
+}
+
+func (c *PlannerConfig) cpu() float64 {
+	if c.CPU == nil {
+		return 0
+	}
+	return c.CPU()
+}
+
+// tokens is a batch of ids, spread by a multiplicative hash.
+func (c *PlannerConfig) tokens(seed uint32) array.Array {
+	a := array.New(array.I32, c.Batch, c.Seq)
+	for i := range a.Len() {
+		h := (uint32(i) + seed*7919) * 2654435761
+		array.Data[int32](a)[i] = int32(uint64(h) * uint64(c.Model.Vocab) >> 32)
+	}
+	return a
+}
+
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)/2]
+}
+
+// Tau is Kendall's rank correlation of predicted and measured times, WorkTau that of processor time: what is left of it where other
+// programs take the cores.
+func (g *Guesses) Tau() float64 {
+	return tauOf(g.List, func(x *Guess) (float64, float64) { return x.Predicted, x.Measured })
+}
+
+// WorkTau is that of the processor's seconds.
+func (g *Guesses) WorkTau() float64 {
+	return tauOf(g.List, func(x *Guess) (float64, float64) { return x.Work, x.CPU })
+}
+
+// tauOf counts pairs that both numbers rank alike less those that they rank otherwise, of all pairs.
+func tauOf(list []*Guess, both func(*Guess) (float64, float64)) float64 {
+	agree, pairs := 0, 0
+	for i, a := range list {
+		for _, b := range list[:i] {
+			p, m := both(a)
+			q, n := both(b)
+			pairs++
+			switch d := (p - q) * (m - n); {
+			case d > 0:
+				agree++
+			case d < 0:
+				agree--
+			}
+		}
+	}
+	return float64(agree) / math.Max(1, float64(pairs))
+}
+
+// Ratio is the median of predicted over measured times.
+func (g *Guesses) Ratio() float64 {
+	var list []float64
+	for _, x := range g.List {
+		list = append(list, x.Predicted/x.Measured)
+	}
+	return median(list)
+}
+
+// Exact is how many strategies took the memory that was planned, to the byte.
+func (g *Guesses) Exact() int {
+	n := 0
+	for _, x := range g.List {
+		if x.Exact() {
+			n++
+		}
+	}
+	return n
+}
+
+// Holds reports whether times rank alike and memory is exact.
+func (g *Guesses) Holds() bool { return g.Tau() >= wantTau && g.Exact() == len(g.List) }
+
+// String is the table, the shortest prediction first, and what comes of it.
+func (g *Guesses) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-42s %9s %9s %6s %9s %9s %11s %11s\n", "strategy", "predicted", "measured", "ratio", "work", "CPU", "planned", "taken")
+	list := slices.Clone(g.List)
+	slices.SortStableFunc(list, func(a, b *Guess) int { return cmpFloat(a.Predicted, b.Predicted) })
+	for _, x := range list {
+		fmt.Fprintf(&b, "%-42s %7.1fms %7.1fms %6.2f %7.1fms %7.1fms %11d %11d\n", x.Strategy, 1e3*x.Predicted, 1e3*x.Measured, x.Predicted/x.Measured,
+			1e3*x.Work, 1e3*x.CPU, slices.Max(x.Planned), slices.Max(x.Taken))
+	}
+	fmt.Fprintf(&b, "work and processor time: Kendall tau %.3f\n", g.WorkTau())
+	fmt.Fprintf(&b, "Kendall tau %.3f over %d strategies (want ≥ %g)\n", g.Tau(), len(g.List), wantTau)
+	fmt.Fprintf(&b, "median predicted/measured %.2f\n", g.Ratio())
+	fmt.Fprintf(&b, "memory exact %d of %d\n", g.Exact(), len(g.List))
+	return b.String()
+}
+
+func cmpFloat(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// PlannerStrategies are ways to train a model of 8 layers and 4 heads with 16 sequences on one to eight devices: of every kind of parallelism,
+// alone and together, some that use the cores well and some that let them wait or repeat work.
+func PlannerStrategies() []galley.Strategy {
+	return []galley.Strategy{
+		{}, {Micro: 4}, {Micro: 16}, {Recompute: "selective"}, {Recompute: "full"}, {Micro: 16, Recompute: "full"},
+		{DP: 2}, {DP: 8}, {DP: 4, Micro: 4}, {DP: 8, Zero: 1}, {DP: 4, Zero: 3, Micro: 2}, {DP: 8, Zero: 3, Recompute: "full"}, {DP: 2, Recompute: "full"},
+		{TP: 2}, {TP: 4}, {TP: 2, Sequence: true}, {TP: 4, Sequence: true, Micro: 8}, {TP: 4, Recompute: "full"}, {TP: 4, Micro: 16}, {DP: 2, TP: 2}, {DP: 2, TP: 4, Micro: 2},
+		{PP: 2, Micro: 1}, {PP: 2, Micro: 2}, {PP: 2, Micro: 8}, {PP: 4, Micro: 2}, {PP: 8, Micro: 8}, {PP: 4, Micro: 8, Schedule: "zbh1"},
+		{PP: 2, Micro: 4, Schedule: "fthenb"}, {PP: 2, VPP: 2, Micro: 4, Schedule: "interleaved"}, {PP: 2, Micro: 1, Recompute: "full"}, {PP: 4, Micro: 4, Recompute: "full"},
+		{CP: 2}, {CP: 4}, {CP: 4, Micro: 4}, {CP: 4, Context: "ulysses"},
+		{DP: 2, TP: 2, PP: 2, Micro: 4}, {DP: 2, PP: 2, CP: 2, Micro: 2}, {DP: 2, TP: 2, PP: 2, Micro: 2, Zero: 1, Recompute: "full"},
+	}
+}

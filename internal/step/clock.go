@@ -1,0 +1,329 @@
+package step
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// Pricer says what one core takes, in seconds: for a node, of a collective for one member's part in it, for a message of so many bytes,
+// and for bytes that are copied.
+type Pricer interface {
+	Node(n *ir.Node) float64
+	Deliver(bytes float64) float64
+	Copy(bytes float64) float64
+}
+
+// Machine is the cores that in-process devices share.
+type Machine struct {
+	// Cores is how many devices compute at once at most, Crowd how much longer each takes where all cores are busy.
+	Cores int
+	Crowd float64
+	// Slice is the seconds after which another device that is ready has its turn; 0 is what Go's scheduler gives, 10 ms.
+	Slice  float64
+	Prices Pricer
+}
+
+// Forecast is a step's time.
+type Forecast struct {
+	// Seconds is from the start of the step to its end, Work the cores' seconds that devices compute and communicate, Waiting
+	// those in which a core has nothing to do.
+	Seconds, Work, Waiting float64
+}
+
+// Forecast is how long the step should take where devices share cores: the tapes are run against each other as match runs
+// them, with a clock.
+func (s *Step) Forecast(m Machine) (Forecast, error) {
+	if m.Cores < 1 || m.Crowd < 1 {
+		return Forecast{}, fmt.Errorf("forecast: %d cores that slow each other down %g times: want 1 or more of both", m.Cores, m.Crowd)
+	}
+	if m.Slice == 0 {
+		m.Slice = 10e-3
+	}
+	c := &clock{m: m, posted: map[message]bool{}, taken: map[message]bool{}, waiting: map[waiting]int{}, meetings: map[string][]int{}}
+	prices := map[*ir.Func][]float64{}
+	for d, t := range s.tapes {
+		p := &racer{device: d}
+		if t != nil {
+			var err error
+			if p.events, err = t.timed(m.Prices, prices); err != nil {
+				return Forecast{}, err
+			}
+			p.left = p.events[0].work
+		}
+		c.racers = append(c.racers, p)
+		c.ready = append(c.ready, p)
+	}
+	return c.run()
+}
+
+// Programs is the programs that devices run, each once, in the order in which they come.
+func (s *Step) Programs() []*ir.Func {
+	var list []*ir.Func
+	seen := map[*ir.Func]bool{}
+	for _, t := range s.tapes {
+		if t == nil {
+			continue
+		}
+		for _, in := range t.code {
+			if in.kind == call && !seen[in.exe.Func()] {
+				seen[in.exe.Func()] = true
+				list = append(list, in.exe.Func())
+			}
+		}
+	}
+	return list
+}
+
+// timed is the device's events with what lies between them in seconds; prices keeps those of programs that were priced.
+func (t *tape) timed(p Pricer, prices map[*ir.Func][]float64) ([]event, error) {
+	list, err := t.events()
+	if err != nil {
+		return nil, err
+	}
+	at, work := 0, 0.0
+	settle := func() {
+		for at < len(list) && list[at].kind == settled {
+			list[at].work, work = work, 0
+			at++
+		}
+	}
+	for i := range t.code {
+		settle()
+		switch in := &t.code[i]; in.kind {
+		case send:
+			list[at].work, work = work, 0
+			at++
+		case receive:
+			list[at].work, list[at].load, work = work, p.Deliver(float64(t.buffers[in.out[0]].t.Bytes())), 0
+			at++
+		case call:
+			at, work = t.timedCall(in, p, prices, list, at, work)
+		}
+	}
+	settle()
+	if at != len(list) {
+		return nil, fmt.Errorf("forecast: device %d has %d events, %d of them timed", t.device, len(list), at)
+	}
+	return append(list, event{kind: ended, work: work}), nil
+}
+
+// timedCall times the events of a program and the copies around it.
+func (t *tape) timedCall(in *instruction, p Pricer, prices map[*ir.Func][]float64, list []event, at int, work float64) (int, float64) {
+	f := in.exe.Func()
+	seconds := prices[f]
+	if seconds == nil {
+		seconds = pricesOf(f, p)
+		prices[f] = seconds
+	}
+	for i, n := range f.Nodes() {
+		events := t.eventsOf(n)
+		if events == 0 {
+			work += seconds[i]
+			continue
+		}
+		for k := range events {
+			list[at+k].work, work = work, 0
+			if list[at+k].kind != sent {
+				list[at+k].load = seconds[i]
+			}
+		}
+		at += events
+	}
+	for _, c := range in.copies {
+		work += p.Copy(float64(t.buffers[c[0]].t.Bytes()))
+	}
+	for _, i := range in.away {
+		work += 2 * p.Copy(float64(t.buffers[i].t.Bytes())) // in and out
+	}
+	return at, work
+}
+
+// pricesOf is the seconds of each node. A move between meshes is priced as a message for each end.
+func pricesOf(f *ir.Func, p Pricer) []float64 {
+	seconds := make([]float64, len(f.Nodes()))
+	for i, n := range f.Nodes() {
+		if _, ok := n.Op().(op.Messenger); ok {
+			w := n.Op().(op.Op).Work(typesOfValues(n.In()), typesOfValues(n.Out()))
+			seconds[i] = p.Deliver(w.Bytes / 2)
+			continue
+		}
+		seconds[i] = p.Node(n)
+	}
+	return seconds
+}
+
+func typesOfValues(vs []*ir.Value) []ir.Type {
+	list := make([]ir.Type, len(vs))
+	for i, v := range vs {
+		list[i] = v.Type()
+	}
+	return list
+}
+
+// eventsOf is how many events a node is: those that collectives lists for it.
+func (t *tape) eventsOf(n *ir.Node) int {
+	c, ok := n.Op().(op.Collective)
+	if !ok {
+		return 0
+	}
+	if m, ok := n.Op().(op.Messenger); ok {
+		to, from, err := m.Messages(t.device)
+		if err != nil {
+			return 0
+		}
+		return len(to) + len(from)
+	}
+	if members, err := op.Members(c, t.device); err != nil || len(members) < 2 {
+		return 0
+	}
+	return 1
+}
+
+// racer is a device on its way through its tape: left is the seconds that it computes until its next event.
+type racer struct {
+	device      int
+	events      []event
+	at          int
+	left, slice float64
+	// over says that the event at hand has happened, and left is the device's part in it.
+	over bool
+}
+
+// clock runs devices on cores.
+type clock struct {
+	m        Machine
+	racers   []*racer
+	ready    []*racer // first come, first served
+	running  []*racer
+	now      float64
+	work     float64
+	posted   map[message]bool
+	taken    map[message]bool
+	waiting  map[waiting]int
+	meetings map[string][]int
+}
+
+func (c *clock) run() (Forecast, error) {
+	for {
+		for len(c.running) < c.m.Cores && len(c.ready) > 0 {
+			p := c.ready[0]
+			c.ready = c.ready[1:]
+			p.slice = c.m.Slice
+			c.running = append(c.running, p)
+		}
+		if len(c.running) == 0 {
+			break
+		}
+		c.advance()
+	}
+	for _, p := range c.racers {
+		if p.at < len(p.events) {
+			return Forecast{}, fmt.Errorf("forecast: device %d waits for ever at %s", p.device, p.events[p.at].at)
+		}
+	}
+	return Forecast{Seconds: c.now, Work: c.work, Waiting: c.now*float64(c.m.Cores) - c.work}, nil
+}
+
+// advance lets time pass until a device that runs comes to an event or to the end of its slice.
+func (c *clock) advance() {
+	slow := 1.0
+	if c.m.Cores > 1 {
+		slow += (c.m.Crowd - 1) * float64(len(c.running)-1) / float64(c.m.Cores-1)
+	}
+	least := math.Inf(1)
+	for _, p := range c.running {
+		least = math.Min(least, math.Min(p.left, p.slice))
+	}
+	c.now += least * slow
+	c.work += least * slow * float64(len(c.running))
+	was := c.running
+	c.running = nil
+	for _, p := range was {
+		p.left -= least
+		p.slice -= least
+		switch {
+		case p.left > 1e-12 && p.slice > 1e-12:
+			c.running = append(c.running, p)
+		case p.left > 1e-12:
+			c.ready = append(c.ready, p)
+		default:
+			c.arrive(p)
+		}
+	}
+}
+
+// arrive takes a device past its events until it has something to compute or has to wait.
+func (c *clock) arrive(p *racer) {
+	for p.at < len(p.events) {
+		e := &p.events[p.at]
+		if !p.over {
+			if !c.happens(p, e) {
+				return
+			}
+			if p.over = true; e.load > 0 {
+				p.left = e.load
+				c.ready = append(c.ready, p)
+				return
+			}
+		}
+		if e.kind == received {
+			c.taken[e.key] = true
+			c.wake(waiting{settled, e.key})
+		}
+		p.over = false
+		if p.at++; p.at < len(p.events) && p.events[p.at].work > 0 {
+			p.left = p.events[p.at].work
+			c.ready = append(c.ready, p)
+			return
+		}
+	}
+}
+
+// happens reports whether an event does not keep the device any longer; if it does, somebody will wake it.
+func (c *clock) happens(p *racer, e *event) bool {
+	switch e.kind {
+	case meeting:
+		return c.meet(p, e)
+	case sent:
+		c.posted[e.key] = true
+		c.wake(waiting{received, e.key})
+	case received:
+		if !c.posted[e.key] {
+			c.waiting[waiting{received, e.key}] = p.device
+			return false
+		}
+	case settled:
+		if !c.taken[e.key] {
+			c.waiting[waiting{settled, e.key}] = p.device
+			return false
+		}
+	}
+	return true
+}
+
+// meet is the last one to come to a collective; the others go on with it.
+func (c *clock) meet(p *racer, e *event) bool {
+	came := append(c.meetings[e.group], p.device)
+	if len(came) < e.size {
+		c.meetings[e.group] = came
+		return false
+	}
+	delete(c.meetings, e.group)
+	for _, d := range came[:len(came)-1] {
+		q := c.racers[d]
+		q.over, q.left = true, q.events[q.at].load
+		c.ready = append(c.ready, q)
+	}
+	return true
+}
+
+func (c *clock) wake(k waiting) {
+	if d, ok := c.waiting[k]; ok {
+		delete(c.waiting, k)
+		c.racers[d].left = 0
+		c.ready = append(c.ready, c.racers[d])
+	}
+}

@@ -6,9 +6,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/bench"
 	"github.com/galley-ml/galley/internal/check"
-	"github.com/galley-ml/galley/internal/plan"
 )
 
 // checkCmd groups the checks.
@@ -19,7 +17,6 @@ type checkCmd struct {
 	Burgers    checkBurgersCmd    `cmd:"" help:"A physics-informed network with second derivatives in its loss."`
 	Spmd       checkSpmdCmd       `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
 	Shardy     checkShardyCmd     `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
-	Self       checkSelfCmd       `cmd:"" help:"Predicted step times and memory against this machine's own devices."`
 	Runs       checkRunsCmd       `cmd:"" help:"Predicted step times and memory against published training runs."`
 	Planner    checkPlannerCmd    `cmd:"" help:"Predicted step times and memory of strategies against this machine's."`
 }
@@ -167,46 +164,6 @@ func (c *checkShardyCmd) Run() error {
 		d = check.Verbose
 	}
 	return verdict(check.Shardy(os.Stdout, c.File, d))
-}
-
-type checkSelfCmd struct {
-	Calibration string `help:"File of galley calibrate --devices 8; without it the machine is measured first." type:"existingfile"`
-	Runs        int    `help:"Steps of each strategy." default:"7"`
-	Threads     int    `help:"Threads; 0 means all cores."`
-}
-
-// Help is what galley check self --help adds.
-func (checkSelfCmd) Help() string {
-	return `Lays the training step of a small model over 1 to 8 in-process devices in 30 ways, predicts the time of each from micro-benchmarks
-of this machine, and runs it. The exit code is 1 if the two rank less than alike (Kendall's tau below 0.8) or a peak of memory is not
-the predicted one. Times mean something only where nothing else runs.
-
-Example:
-  galley check self`
-}
-
-func (c *checkSelfCmd) Run() error {
-	if err := natural(map[string]int{"threads": c.Threads, "runs": c.Runs}); err != nil {
-		return err
-	}
-	cal, err := c.calibration()
-	if err != nil {
-		return err
-	}
-	d := galley.CPU(galley.Config{Threads: c.Threads})
-	defer d.Close()
-	return verdict(check.Self(os.Stdout, check.SelfConfig{Calibration: cal, Host: d, Runs: c.Runs}))
-}
-
-func (c *checkSelfCmd) calibration() (plan.Calibration, error) {
-	if c.Calibration == "" {
-		return bench.Calibrate(bench.CalibrateConfig{Devices: 8, Threads: c.Threads})
-	}
-	text, err := os.ReadFile(c.Calibration)
-	if err != nil {
-		return plan.Calibration{}, err
-	}
-	return plan.ParseCalibration(text)
 }
 
 type checkRunsCmd struct {

@@ -97,6 +97,7 @@ func (c *checkBurgersCmd) Run() error {
 type checkModelCmd struct {
 	place
 	strategyFlags
+	Plan string `help:"File of galley plan to train by, in place of --mesh." type:"existingfile" placeholder:"FILE"`
 	backendFlags
 	BF16  bool `name:"bf16" help:"Compute products in bf16, with f32 parameters; losses and norms may then be off by 2e-2."`
 	Eager bool `help:"Run op by op in place of compiled."`
@@ -134,7 +135,7 @@ func (c *checkModelCmd) Run() error {
 	if c.Eager {
 		mode = galley.Eager
 	}
-	config := check.ModelConfig{Device: d, Mode: mode, Verbose: c.Verbose, Strategy: s}
+	config := check.ModelConfig{Device: d, Mode: mode, Verbose: c.Verbose, Strategy: s, Plan: c.Plan}
 	if c.BF16 {
 		config.DTypes = []array.DType{array.BF16}
 	}

@@ -24,6 +24,8 @@ type ModelConfig struct {
 	Mode   galley.Mode
 	// Strategy, where set, is how training is spread over devices.
 	Strategy *galley.Strategy
+	// Plan, where set, is a file of galley plan that says so.
+	Plan string
 	// Backend, where set, computes logits, gradients and training in place of Device, which goes on to generate.
 	Backend galley.Backend
 	// DTypes to run in; none means f32 and f64. bf16 is f32 parameters with products in bf16.
@@ -241,6 +243,14 @@ func maxDifference(got, want array.Array) float64 {
 // train repeats the recorded steps.
 func (m *modelCheck) train() error {
 	o := m.ref.Optimizer
+	if m.c.Plan != "" {
+		ids := m.ids.Shape()
+		s, err := galley.PlanFile(m.c.Plan, galley.AutoConfig{Model: m.model.Config(), Batch: ids[1], Seq: ids[2] - 1})
+		if err != nil {
+			return err
+		}
+		m.c.Strategy = &s
+	}
 	if m.half() {
 		m.limit = halfTolerance
 	}

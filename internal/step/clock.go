@@ -42,6 +42,9 @@ func (s *Step) Forecast(m Machine) (Forecast, error) {
 	if m.Slice == 0 {
 		m.Slice = 10e-3
 	}
+	if n := min(s.c.Threads, m.Cores); n > 1 {
+		m.Prices = threaded{m.Prices, float64(n) / m.Crowd}
+	}
 	c := &clock{m: m, posted: map[message]bool{}, taken: map[message]bool{}, waiting: map[waiting]int{}, meetings: map[string][]int{}}
 	prices := map[*ir.Func][]float64{}
 	for d, t := range s.tapes {
@@ -57,6 +60,26 @@ func (s *Step) Forecast(m Machine) (Forecast, error) {
 		c.ready = append(c.ready, p)
 	}
 	return c.run()
+}
+
+// threaded is the prices of a device with several threads: kernels share what has enough elements among them.
+type threaded struct {
+	Pricer
+	speedup float64
+}
+
+// sharedElements is from where kernels share work: two of the pieces that they cut it into.
+const sharedElements = 1 << 14
+
+func (p threaded) Node(n *ir.Node) float64 {
+	most := 0
+	for _, t := range append(typesOfValues(n.In()), typesOfValues(n.Out())...) {
+		most = max(most, t.Shape.Len())
+	}
+	if most <= sharedElements {
+		return p.Pricer.Node(n)
+	}
+	return p.Pricer.Node(n) / p.speedup
 }
 
 // Programs is the programs that devices run, each once, in the order in which they come.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/galley-ml/galley/internal/strict"
 	"strconv"
 	"strings"
 
@@ -57,8 +58,7 @@ type (
 // ParseYAML reads a cluster file. Mistakes are named with line and column.
 func ParseYAML(text []byte) (*Cluster, error) {
 	var f clusterFile
-	d := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
-	if err := d.Decode(&f); err != nil {
+	if err := strict.YAML(text, &f); err != nil {
 		return nil, yamlError(err)
 	}
 	r := reader{text: text}

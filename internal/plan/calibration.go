@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"github.com/galley-ml/galley/internal/strict"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -132,7 +132,7 @@ func (c *Calibration) YAML() []byte {
 // ParseCalibration reads a calibration file. Mistakes are named with line and column.
 func ParseCalibration(text []byte) (Calibration, error) {
 	var c Calibration
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&c); err != nil {
+	if err := strict.YAML(text, &c); err != nil {
 		return Calibration{}, placedError("calibration", err)
 	}
 	return c, c.check()

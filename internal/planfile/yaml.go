@@ -1,9 +1,9 @@
 package planfile
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"github.com/galley-ml/galley/internal/strict"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +63,7 @@ func Load(path string) (*File, error) {
 // Parse reads the text of a file. Mistakes are named with line and column where they have one.
 func Parse(text []byte) (*File, error) {
 	f := &File{}
-	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(f); err != nil {
+	if err := strict.YAML(text, f); err != nil {
 		return nil, place(err)
 	}
 	return f, f.check()

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/galley-ml/galley/internal/strict"
 	"strconv"
 	"strings"
 
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/token"
 )

@@ -3,9 +3,9 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"github.com/galley-ml/galley/internal/strict"
 	"strings"
 
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/token"
 )

@@ -3,11 +3,11 @@ package planfile
 import (
 	"errors"
 	"fmt"
-	"github.com/galley-ml/galley/internal/strict"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/token"
 )

@@ -21,6 +21,9 @@ type Type = op.Type
 // Program is a traced function: an immutable value that prints and parses.
 type Program = ir.Func
 
+// Node is an op in a program.
+type Node = ir.Node
+
 // Config says what of the host to use.
 type Config = cpu.Config
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
@@ -137,12 +136,4 @@ func dependsOn(y *Tensor, xs []*Tensor) bool {
 		}
 	}
 	return false
-}
-
-// observeNodes is what the backend calls for Observe: nodes are told by their ops' names.
-func (c TrainerConfig) observeNodes() func(*ir.Node, time.Duration) {
-	if c.Observe == nil {
-		return nil
-	}
-	return func(n *ir.Node, took time.Duration) { c.Observe(n.Op().Name(), took) }
 }

@@ -56,8 +56,8 @@ type TrainerConfig struct {
 	Recompute string
 	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients less.
 	SkipNorm bool
-	// Observe, where set, is told how long each op of a compiled step took.
-	Observe func(op string, took time.Duration)
+	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many goroutines.
+	Observe func(n *Node, took time.Duration)
 	// Strategy, where set, spreads the step over in-process devices; the trainer then owns the parameters, and Sync brings
 	// them back. Annotations say how parameters lie that the built-in plan does not know.
 	Strategy    *Strategy
@@ -229,7 +229,7 @@ func (t *Trainer) compile(batch []Type) (*Executable, error) {
 	for i := range donate {
 		donate[i] = i
 	}
-	return Compile(t.c.Device, p, Options{Donate: donate, Observe: t.c.observeNodes()})
+	return Compile(t.c.Device, p, Options{Donate: donate, Observe: t.c.Observe})
 }
 
 func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {

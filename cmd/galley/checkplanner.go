@@ -18,7 +18,7 @@ type checkPlannerCmd struct {
 	Seq         int    `default:"128" help:"Tokens in a sequence."`
 	Batch       int    `default:"16" help:"Sequences in a step; at least 16, which some strategies split it into."`
 	Vocab       int    `default:"1024" help:"Size of the vocabulary."`
-	Rounds      int    `default:"7" help:"Measured steps of each strategy."`
+	Rounds      int    `default:"3" help:"Turns of each strategy, of three measured steps."`
 }
 
 // Help is what galley check planner --help adds.

@@ -8,69 +8,8 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
-	"github.com/galley-ml/galley/internal/cpu"
-	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/plan"
-	"github.com/galley-ml/galley/mesh"
-	"github.com/galley-ml/galley/op"
 )
-
-// exchange is the processor's seconds of one member's part in a collective, which all devices of its mesh run.
-func exchange(n *ir.Node) (float64, error) {
-	text, _ := n.Op().(op.Collective).Over()
-	over, err := mesh.Parse(text)
-	if err != nil {
-		return 0, err
-	}
-	b := ir.NewBuilder("node")
-	var params []*ir.Value
-	bytes := 1
-	for _, v := range n.In() {
-		params = append(params, b.Param("", v.Type()))
-		bytes += v.Type().Bytes()
-	}
-	f, err := b.Build(b.Apply(n.Op(), params)...)
-	if err != nil {
-		return 0, err
-	}
-	e, err := cpu.NewPlan(f, cpu.Options{})
-	if err != nil {
-		return 0, err
-	}
-	ids := over.Devices()
-	members := make([]*member, slices.Max(ids)+1)
-	for _, id := range ids {
-		members[id] = newMember(e)
-		defer members[id].device.Close()
-	}
-	calls := min(max(8, (8<<20)/bytes), 200)
-	t, err := together(len(members), calls, func(r *comm.Rank, _ *comm.Group) error {
-		x := members[r.ID()]
-		if x == nil {
-			return nil
-		}
-		return e.RunOver(x.device.In(r), x.arena, x.args, x.results)
-	})
-	return t / float64(len(ids)), err
-}
-
-// member is a device of a collective with its memory.
-type member struct {
-	device        *cpu.Device
-	arena         []byte
-	args, results []array.Array
-}
-
-func newMember(e *cpu.Executable) *member {
-	x := &member{device: cpu.NewDevice(cpu.Config{Threads: 1}), arena: array.New(array.U8, e.Memory().Arena).Bytes()}
-	for _, p := range e.Func().Params() {
-		x.args = append(x.args, filled(p.Type()))
-	}
-	for _, r := range e.Func().Results() {
-		x.results = append(x.results, array.New(r.DType(), r.Shape()...))
-	}
-	return x
-}
 
 // communication measures collectives and messages by the processor time that they take all members together.
 func communication(h *plan.Host) error {

@@ -1,11 +1,8 @@
 package bench
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +19,7 @@ func (m *calibration) host() (*plan.Host, error) {
 	one := &calibration{CalibrateConfig: m.CalibrateConfig, device: galley.CPU(galley.Config{Threads: 1})}
 	defer one.device.Close()
 	h := &plan.Host{Cores: runtime.GOMAXPROCS(0)}
-	for _, measure := range []func(*plan.Host) error{one.plain, one.grid, one.ops, communication, crowd} {
+	for _, measure := range []func(*plan.Host) error{one.plain, one.grid, communication, crowd, one.ops} {
 		if err := measure(h); err != nil {
 			return nil, err
 		}
@@ -149,123 +146,6 @@ func filled(t ir.Type) array.Array {
 		}
 	}
 	return a
-}
-
-// opSamples is how many sizes and shapes of an op are measured at most.
-const opSamples = 9
-
-// ops measures the ops of training steps one by one: whatever the programs of some models' devices are made of, in several sizes.
-func (m *calibration) ops(h *plan.Host) error {
-	nodes := map[string][]*ir.Node{}
-	for _, s := range hostSteps() {
-		programs, err := m.programs(s)
-		if err != nil {
-			return err
-		}
-		for _, f := range programs {
-			for _, n := range f.Nodes() {
-				if _, ok := n.Op().(op.Messenger); !ok && sizeOf(n) > 0 {
-					nodes[n.Op().Name()] = append(nodes[n.Op().Name()], n)
-				}
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(nodes)) {
-		o, err := m.op(h, name, spread(nodes[name]))
-		if err != nil {
-			m.say("%s: not measured: %v", name, err)
-			continue
-		}
-		h.Ops = append(h.Ops, o)
-	}
-	return nil
-}
-
-// sizeOf is the operations and bytes of a node together.
-func sizeOf(n *ir.Node) float64 { w := plan.WorkOf(n); return w.Flops + w.Bytes }
-
-// spread is some of the nodes, by work: no two of nearly the same work, operations for each byte included.
-func spread(nodes []*ir.Node) []*ir.Node {
-	slices.SortStableFunc(nodes, func(a, b *ir.Node) int { return cmp.Compare(sizeOf(a), sizeOf(b)) })
-	type cell struct{ size, intensity float64 }
-	seen := map[cell]bool{}
-	var all []*ir.Node
-	for _, n := range nodes {
-		w := plan.WorkOf(n)
-		c := cell{math.Round(math.Log2(sizeOf(n))), math.Round(math.Log2(w.Flops/(w.Bytes+1) + 1))}
-		if !seen[c] {
-			seen[c] = true
-			all = append(all, n)
-		}
-	}
-	if len(all) <= opSamples {
-		return all
-	}
-	var some []*ir.Node
-	for i := range opSamples {
-		some = append(some, all[i*(len(all)-1)/(opSamples-1)])
-	}
-	return some
-}
-
-// op measures an op's nodes: a product's against the grid, any other's by work.
-func (m *calibration) op(h *plan.Host, name string, nodes []*ir.Node) (plan.HostOp, error) {
-	o := plan.HostOp{Op: name}
-	var factors []float64
-	for _, n := range nodes {
-		measure := m.node
-		if _, ok := n.Op().(op.Collective); ok {
-			measure = exchange
-		}
-		t, err := measure(n)
-		if err != nil {
-			return o, err
-		}
-		if batch, rows, columns, terms, ok := plan.ProductOf(n); ok {
-			factors = append(factors, (t-math.Min(h.Start, t/2))/h.Product(batch, rows, columns, terms))
-			continue
-		}
-		w := plan.WorkOf(n)
-		o.Points = append(o.Points, plan.HostPoint{Flops: round(w.Flops), Bytes: round(w.Bytes), Seconds: round(t)})
-	}
-	if factors != nil {
-		slices.Sort(factors)
-		o.Factor = round(factors[len(factors)/2])
-	}
-	m.say("%s: %v %v", name, o.Factor, o.Points)
-	return o, nil
-}
-
-// hostStep is a model and a way to split it whose programs' ops are measured. It is not run.
-type hostStep struct {
-	StepConfig
-	s galley.Strategy
-}
-
-// hostSteps are small and large models, with short and long sequences, of both kinds, split in the ways that bring ops of their own.
-func hostSteps() []hostStep {
-	var list []hostStep
-	for _, model := range []string{"gpt2", "llama"} {
-		small := StepConfig{Model: model, Layers: 2, Dim: 64, Heads: 4, Seq: 64, Batch: 2, Vocab: 512}
-		large := StepConfig{Model: model, Layers: 2, Dim: 256, Heads: 8, Seq: 256, Batch: 4, Vocab: 4096}
-		short := StepConfig{Model: model, Layers: 1, Dim: 128, Heads: 4, Seq: 32, Batch: 16, Vocab: 512}
-		for _, c := range []StepConfig{small, short, large} {
-			for _, s := range []galley.Strategy{{Micro: 2}, {TP: 2, Sequence: true}, {CP: 2}, {CP: 2, Context: "ulysses"}, {DP: 2, Zero: 3}} {
-				list = append(list, hostStep{c, s})
-			}
-		}
-	}
-	return list
-}
-
-func (m *calibration) programs(s hostStep) ([]*ir.Func, error) {
-	t, _, err := s.trainer(m.device, &s.s)
-	if err != nil {
-		return nil, err
-	}
-	defer t.Close()
-	batch := galley.Type{DType: array.I32, Shape: array.Shape{s.Batch, s.Seq}}
-	return t.Programs(batch, batch)
 }
 
 // crowd is how much longer a product and a sum take on every core at once than on one alone.

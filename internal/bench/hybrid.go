@@ -84,7 +84,7 @@ func (c StepConfig) trainer(d *galley.Device, s *galley.Strategy) (*galley.Train
 		}
 	}
 	t, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: d, Params: model.Params(), Strategy: s,
+		Device: d, Params: model.Params(), Strategy: s, Observe: c.observe,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return arranged.Loss(batch[0], batch[1]) },
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 3e-4}, ClipNorm: 1,
 	})

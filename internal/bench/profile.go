@@ -5,17 +5,20 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/galley-ml/galley"
 )
 
 // profile adds up the time of each op.
 type profile map[string]*OpTime
 
 // observer is what a trainer calls for each op; nil if nobody asked.
-func (p profile) observer(asked bool) func(op string, took time.Duration) {
+func (p profile) observer(asked bool) func(n *galley.Node, took time.Duration) {
 	if !asked {
 		return nil
 	}
-	return func(op string, took time.Duration) {
+	return func(n *galley.Node, took time.Duration) {
+		op := n.Op().Name()
 		o := p[op]
 		if o == nil {
 			o = &OpTime{Op: op}

@@ -31,6 +31,8 @@ type StepConfig struct {
 	Recompute string
 	// Profile adds the time of each op to the result.
 	Profile bool
+	// observe, where set, is told how long each node of a trainer took.
+	observe func(n *galley.Node, took time.Duration)
 }
 
 // StepResult is how long a step takes and what it needs.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ type PlannerConfig struct {
 	Calibration []byte
 	Model       models.Config
 	Batch, Seq  int
-	// Rounds is how often each strategy is timed; 0 is 5.
+	// Rounds is how often each strategy has its turn of three timed steps; 0 is 5.
 	Rounds int
 	// Strategies are those to compare; nil is PlannerStrategies.
 	Strategies []galley.Strategy
@@ -40,7 +41,6 @@ type Guess struct {
 	// Planned and Taken are bytes of each device.
 	Planned, Taken []int
 	walls, cpus    []float64
-	trainer        *galley.Trainer
 }
 
 // Exact reports whether every device took the bytes that were planned.
@@ -54,7 +54,7 @@ type Guesses struct {
 // wantTau is how well predicted and measured times must rank alike.
 const wantTau = 0.8
 
-// Planner predicts the step of every strategy before any runs, then times them in rounds, one step of each after the other, so that
+// Planner predicts the step of every strategy before any runs, then times them in rounds, some steps of each after the other, so that
 // whatever else the machine does hits all alike.
 func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 	if c.Strategies == nil {
@@ -69,18 +69,17 @@ func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s, err)
 		}
-		defer x.trainer.Close()
 		g.List = append(g.List, x)
 	}
-	for round := range c.Rounds + 1 {
+	for range c.Rounds {
 		for _, x := range g.List {
-			if err := c.time(x, round); err != nil {
+			if err := c.time(x); err != nil {
 				return nil, fmt.Errorf("%s: %w", x.Strategy, err)
 			}
 		}
 	}
 	for _, x := range g.List {
-		x.Measured, x.CPU, x.Taken = median(x.walls), median(x.cpus), x.trainer.Taken()
+		x.Measured, x.CPU = median(x.walls), median(x.cpus)
 	}
 	_, err := io.WriteString(w, g.String())
 	return g, err
@@ -88,23 +87,12 @@ func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 
 // guess plans a strategy's step and predicts it.
 func (c *PlannerConfig) guess(s galley.Strategy) (*Guess, error) {
-	model, err := models.New(c.Model, nn.Config{Scope: c.Device.NewSession(), Seed: 1})
+	t, err := c.trainer(s)
 	if err != nil {
 		return nil, err
 	}
-	arranged, _, err := s.Arrange(model, c.Seq)
-	if err != nil {
-		return nil, err
-	}
-	t, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: c.Device, Params: model.Params(), Strategy: &s, ClipNorm: 1,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return arranged.Loss(batch[0], batch[1]) },
-		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-4},
-	})
-	if err != nil {
-		return nil, err
-	}
-	x := &Guess{Strategy: s, trainer: t}
+	defer t.Close()
+	x := &Guess{Strategy: s}
 	batch := galley.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq}}
 	p, err := t.Plan(batch, batch)
 	if err != nil {
@@ -118,16 +106,46 @@ func (c *PlannerConfig) guess(s galley.Strategy) (*Guess, error) {
 	return x, err
 }
 
-// time takes one step; that of the first round is a warm-up.
-func (c *PlannerConfig) time(x *Guess, round int) error {
-	ids, labels := c.tokens(uint32(2*round+1)), c.tokens(uint32(2*round+2))
-	cpu, start := c.cpu(), time.Now()
-	if _, err := x.trainer.Step(ids, labels); err != nil {
+func (c *PlannerConfig) trainer(s galley.Strategy) (*galley.Trainer, error) {
+	model, err := models.New(c.Model, nn.Config{Scope: c.Device.NewSession(), Seed: 1})
+	if err != nil {
+		return nil, err
+	}
+	arranged, _, err := s.Arrange(model, c.Seq)
+	if err != nil {
+		return nil, err
+	}
+	return galley.NewTrainer(galley.TrainerConfig{
+		Device: c.Device, Params: model.Params(), Strategy: &s, ClipNorm: 1,
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return arranged.Loss(batch[0], batch[1]) },
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-4},
+	})
+}
+
+// timedSteps is how many steps of a strategy a round times, after one that plans and warms up.
+const timedSteps = 3
+
+// time takes the steps of one round, with nothing else of ours in memory: a collector would look through it.
+func (c *PlannerConfig) time(x *Guess) error {
+	t, err := c.trainer(x.Strategy)
+	if err != nil {
 		return err
 	}
-	if round > 0 {
-		x.walls, x.cpus = append(x.walls, time.Since(start).Seconds()), append(x.cpus, c.cpu()-cpu)
+	defer t.Close()
+	for i := range timedSteps + 1 {
+		if i == 1 {
+			runtime.GC()
+		}
+		ids, labels := c.tokens(uint32(2*i+1)), c.tokens(uint32(2*i+2))
+		cpu, start := c.cpu(), time.Now()
+		if _, err := t.Step(ids, labels); err != nil {
+			return err
+		}
+		if i > 0 {
+			x.walls, x.cpus = append(x.walls, time.Since(start).Seconds()), append(x.cpus, c.cpu()-cpu)
+		}
 	}
+	x.Taken = t.Taken()
 	return nil
 }
 

@@ -56,7 +56,6 @@ func TestPlannerForecast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.trainer.Close()
 		if x.Predicted*float64(cores) < x.Work*0.999 || x.Predicted <= 0 {
 			t.Errorf("%s on %d cores: %g s of work in %g s", s, cores, x.Work, x.Predicted)
 		}

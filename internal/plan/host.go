@@ -1,11 +1,9 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
@@ -42,11 +40,25 @@ type HostProduct struct {
 	Rate float64 `yaml:"rate" json:"rate"`
 }
 
-// HostOp is what an op was measured to take. A product has a factor: its time over that of the grid's.
+// HostOp is what an op was measured to take in training steps: on one thread, and on all of them where kernels share the work.
 type HostOp struct {
-	Op     string      `yaml:"op" json:"op"`
-	Factor float64     `yaml:"factor,omitempty" json:"factor,omitempty"`
-	Points []HostPoint `yaml:"points,omitempty" json:"points,omitempty"`
+	Op  string    `yaml:"op" json:"op"`
+	One HostTimes `yaml:"one,omitempty" json:"one,omitzero"`
+	All HostTimes `yaml:"all,omitempty" json:"all,omitzero"`
+}
+
+// HostTimes is measurements of an op: factors where it is a product, points where it is not.
+type HostTimes struct {
+	Factors []HostFactor `yaml:"factors,omitempty" json:"factors,omitempty"`
+	Points  []HostPoint  `yaml:"points,omitempty" json:"points,omitempty"`
+}
+
+// HostFactor is a product's time over that of the grid's product of the same sides.
+type HostFactor struct {
+	M      int     `yaml:"m" json:"m"`
+	N      int     `yaml:"n" json:"n"`
+	K      int     `yaml:"k" json:"k"`
+	Factor float64 `yaml:"factor" json:"factor"`
 }
 
 // HostPoint is the seconds of an op of so many operations and bytes.
@@ -83,130 +95,66 @@ func WorkOf(n *ir.Node) op.Work {
 	return o.Work(types(n.In()), types(n.Out()))
 }
 
-// Node is the seconds that one core takes for a node; of a collective, for one member's part in it.
-func (h *Host) Node(n *ir.Node) float64 {
+// Node is the seconds that a device of so many threads takes for a node; of a collective, for one member's part in it.
+func (h *Host) Node(n *ir.Node, threads int) float64 {
 	w := WorkOf(n)
 	if w.Flops+w.Bytes == 0 {
 		return 0
 	}
-	least, wake := h.Start, 0.0
-	if w.Wire > 0 {
-		least, wake = h.Meet, h.Wake
+	var o HostOp
+	if at := slices.IndexFunc(h.Ops, func(o HostOp) bool { return o.Op == n.Op().Name() }); at >= 0 {
+		o = h.Ops[at]
 	}
-	at := slices.IndexFunc(h.Ops, func(o HostOp) bool { return o.Op == n.Op().Name() })
+	one, ok := h.measured(n, w, o.One)
+	if !ok {
+		one = h.usual(w)
+	}
+	if threads = min(threads, h.Cores); threads < 2 {
+		return one
+	}
+	all, ok := h.measured(n, w, o.All)
+	if !ok {
+		all = one * h.sharing(n)
+	}
+	return one * math.Pow(all/one, math.Log(float64(threads))/math.Log(float64(h.Cores)))
+}
+
+// measured is a node's seconds by measurements of its op, if there are any.
+func (h *Host) measured(n *ir.Node, w op.Work, t HostTimes) (seconds float64, ok bool) {
 	if batch, m, cols, k, ok := ProductOf(n); ok && len(h.Products) > 0 {
-		t := h.Product(batch, m, cols, k)
-		if at >= 0 && h.Ops[at].Factor > 0 {
-			t *= h.Ops[at].Factor
-		}
-		return t + h.Start
+		return h.Start + h.Product(batch, m, cols, k)*factorAt(t.Factors, m, cols, k), len(t.Factors) > 0
 	}
-	if at >= 0 && len(h.Ops[at].Points) > 0 {
-		return wake + math.Max(least, amid(h.Ops[at].Points, w))
+	if len(t.Points) == 0 {
+		return 0, false
 	}
 	if w.Wire > 0 {
-		return wake + least + w.Bytes/h.Touch
+		return h.Wake + math.Max(h.Meet, amid(t.Points, w)), true
 	}
-	if w.Flops > fusedIntensity*w.Bytes {
+	return math.Max(h.Start, amid(t.Points, w)), true
+}
+
+// usual is the seconds of work of which nothing more is known.
+func (h *Host) usual(w op.Work) float64 {
+	switch {
+	case w.Wire > 0:
+		return h.Wake + h.Meet + w.Bytes/h.Touch
+	case w.Flops > fusedIntensity*w.Bytes:
 		return h.Start + w.Flops/h.Rate
 	}
 	return h.Start + w.Bytes/h.Stream
 }
 
-// amid is the time of an op by the measured points around it. Points of about as many operations for each byte, by which an op's inner
-// loops are long or short, are interpolated by work, and of several such lines those count most that are near.
-func amid(points []HostPoint, w op.Work) float64 {
-	lines := map[float64][]HostPoint{}
-	var keys []float64
-	for _, p := range points {
-		k := math.Round(intensity(p.Flops, p.Bytes))
-		if lines[k] == nil {
-			keys = append(keys, k)
-		}
-		lines[k] = append(lines[k], p)
-	}
-	slices.Sort(keys)
-	logs, weights := 0.0, 0.0
-	for _, k := range keys {
-		weight := math.Exp(-3 * math.Abs(intensity(w.Flops, w.Bytes)-k))
-		logs += weight * math.Log(between(lines[k], w.Flops+w.Bytes))
-		weights += weight
-	}
-	return math.Exp(logs / weights)
-}
+// sharedElements is from where kernels share work: two of the pieces that they cut it into.
+const sharedElements = 1 << 14
 
-// intensity is the operations for each byte, by doublings.
-func intensity(flops, bytes float64) float64 { return math.Log2(flops/(bytes+1) + 1) }
-
-// between is the time of so much work on the line through points. Beyond both ends time goes with work.
-func between(points []HostPoint, work float64) float64 {
-	points = slices.SortedStableFunc(slices.Values(points), func(a, b HostPoint) int { return cmp.Compare(a.work(), b.work()) })
-	i := sort.Search(len(points), func(i int) bool { return points[i].work() >= work })
-	switch {
-	case i == 0:
-		return points[0].Seconds * work / points[0].work()
-	case i == len(points):
-		return points[i-1].Seconds * work / points[i-1].work()
-	}
-	a, b := points[i-1], points[i]
-	return a.Seconds + (work-a.work())/(b.work()-a.work())*(b.Seconds-a.Seconds)
-}
-
-func (p HostPoint) work() float64 { return p.Flops + p.Bytes }
-
-// Product is the seconds of products of one shape: the rate is that between the grid's shapes around it, by logarithms of the
-// sides.
-func (h *Host) Product(batch, m, n, k int) float64 {
-	var axes [3][]int
-	rates := map[[3]int]float64{}
-	for _, p := range h.Products {
-		key := [3]int{p.M, p.N, p.K}
-		rates[key] = p.Rate
-		for i, side := range key {
-			if !slices.Contains(axes[i], side) {
-				axes[i] = append(axes[i], side)
-			}
+// sharing is what is left of a node's time where all threads take part, if it has enough elements for them.
+func (h *Host) sharing(n *ir.Node) float64 {
+	for _, t := range append(types(n.In()), types(n.Out())...) {
+		if t.Shape.Len() > sharedElements {
+			return h.Crowd / float64(h.Cores)
 		}
 	}
-	var low, high [3]int
-	var part [3]float64
-	for i, side := range [3]int{m, n, k} {
-		slices.Sort(axes[i])
-		low[i], high[i], part[i] = around(axes[i], side)
-	}
-	logs, weights := 0.0, 0.0
-	for corner := range 8 {
-		key, w := low, 1.0
-		for i := range 3 {
-			if corner>>i&1 == 1 {
-				key[i] = high[i]
-				w *= part[i]
-			} else {
-				w *= 1 - part[i]
-			}
-		}
-		if r := rates[key]; r > 0 && w > 0 {
-			logs, weights = logs+w*math.Log(r), weights+w
-		}
-	}
-	rate := h.Rate
-	if weights > 0 {
-		rate = math.Exp(logs / weights)
-	}
-	return 2 * float64(batch) * float64(m) * float64(n) * float64(k) / rate
-}
-
-// around is the neighbours of a side on an axis and how far it lies between them.
-func around(axis []int, side int) (low, high int, part float64) {
-	i := sort.SearchInts(axis, side)
-	switch {
-	case i == 0:
-		return axis[0], axis[0], 0
-	case i == len(axis):
-		return axis[i-1], axis[i-1], 0
-	}
-	low, high = axis[i-1], axis[i]
-	return low, high, math.Log(float64(side)/float64(low)) / math.Log(float64(high)/float64(low))
+	return 1
 }
 
 // Copy is the seconds that copying bytes takes.
@@ -235,13 +183,15 @@ func (h *Host) check() error {
 		}
 	}
 	for _, o := range h.Ops {
-		for _, p := range o.Points {
+		for _, f := range append(slices.Clone(o.One.Factors), o.All.Factors...) {
+			if f.M < 1 || f.N < 1 || f.K < 1 || !(f.Factor > 0 && f.Factor < 1000) {
+				return fmt.Errorf("calibration: host: %s: factor %+v: want sides of at least 1 and a factor between 0 and 1000", o.Op, f)
+			}
+		}
+		for _, p := range append(slices.Clone(o.One.Points), o.All.Points...) {
 			if !(p.Flops >= 0 && p.Bytes >= 0 && p.Flops+p.Bytes > 0 && p.Flops+p.Bytes < 1e18 && p.Seconds > 0 && p.Seconds < 1e6) {
 				return fmt.Errorf("calibration: host: %s: point %+v: want some work in some seconds", o.Op, p)
 			}
-		}
-		if !(o.Factor >= 0 && o.Factor < 1000) {
-			return fmt.Errorf("calibration: host: %s: factor %g: want 0 to 1000", o.Op, o.Factor)
 		}
 	}
 	return nil

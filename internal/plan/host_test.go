@@ -19,7 +19,10 @@ func testHost() *Host {
 			}
 		}
 	}
-	h.Ops = []HostOp{{Op: "matmul", Factor: 2}, {Op: "exp", Points: []HostPoint{{Flops: 1e3, Bytes: 8e3, Seconds: 1e-5}, {Flops: 1e6, Bytes: 8e6, Seconds: 2e-3}}}}
+	h.Ops = []HostOp{
+		{Op: "matmul", One: HostTimes{Factors: []HostFactor{{M: 256, N: 256, K: 16, Factor: 2}}}},
+		{Op: "exp", One: HostTimes{Points: []HostPoint{{Flops: 1e3, Bytes: 8e3, Seconds: 1e-5}, {Flops: 1e6, Bytes: 8e6, Seconds: 2e-3}}}},
+	}
 	return h
 }
 
@@ -34,11 +37,11 @@ func TestHostNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []float64{2*2*256*16*256/(1e8*(256+16+256)) + 1e-6, 1e-6 + 2*4*4096/1e10, 0} {
-		if got := h.Node(f.Nodes()[i]); math.Abs(got-want) > 1e-9*want {
+		if got := h.Node(f.Nodes()[i], 1); math.Abs(got-want) > 1e-9*want {
 			t.Errorf("%s: got %g s, want %g", f.Nodes()[i].Op().Name(), got, want)
 		}
 	}
-	points := h.Ops[1].Points
+	points := h.Ops[1].One.Points
 	last := 0.0
 	for n := 500.0; n < 1e7; n *= 1.7 {
 		got := amid(points, op.Work{Flops: n, Bytes: 8 * n})
@@ -64,7 +67,7 @@ func TestHostFile(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(h *Host){
 		"cores": func(h *Host) { h.Cores = 0 }, "rate": func(h *Host) { h.Touch = 0 }, "seconds": func(h *Host) { h.Meet = -1 },
-		"product": func(h *Host) { h.Products[0].K = 0 }, "point": func(h *Host) { h.Ops[1].Points[0].Seconds = math.NaN() }, "factor": func(h *Host) { h.Ops[0].Factor = -1 },
+		"product": func(h *Host) { h.Products[0].K = 0 }, "point": func(h *Host) { h.Ops[1].One.Points[0].Seconds = math.NaN() }, "factor": func(h *Host) { h.Ops[0].One.Factors[0].Factor = -1 },
 	} {
 		h := testHost()
 		spoil(h)

@@ -8,10 +8,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Pricer says what one core takes, in seconds: for a node, of a collective for one member's part in it, for a message of so many bytes,
-// and for bytes that are copied.
+// Pricer says what it takes, in seconds: a device of so many threads for a node, of a collective for one member's part in it, and one core
+// for a message of so many bytes and for bytes that are copied.
 type Pricer interface {
-	Node(n *ir.Node) float64
+	Node(n *ir.Node, threads int) float64
 	Deliver(bytes float64) float64
 	Copy(bytes float64) float64
 }
@@ -42,16 +42,14 @@ func (s *Step) Forecast(m Machine) (Forecast, error) {
 	if m.Slice == 0 {
 		m.Slice = 10e-3
 	}
-	if n := min(s.c.Threads, m.Cores); n > 1 {
-		m.Prices = threaded{m.Prices, float64(n) / m.Crowd}
-	}
-	c := &clock{m: m, posted: map[message]bool{}, taken: map[message]bool{}, waiting: map[waiting]int{}, meetings: map[string][]int{}}
+	threads := max(1, min(s.c.Threads, m.Cores))
+	c := &clock{m: m, threads: float64(threads), posted: map[message]bool{}, taken: map[message]bool{}, waiting: map[waiting]int{}, meetings: map[string][]int{}}
 	prices := map[*ir.Func][]float64{}
 	for d, t := range s.tapes {
 		p := &racer{device: d}
 		if t != nil {
 			var err error
-			if p.events, err = t.timed(m.Prices, prices); err != nil {
+			if p.events, err = t.timed(pricing{m.Prices, threads}, prices); err != nil {
 				return Forecast{}, err
 			}
 			p.left = p.events[0].work
@@ -60,26 +58,6 @@ func (s *Step) Forecast(m Machine) (Forecast, error) {
 		c.ready = append(c.ready, p)
 	}
 	return c.run()
-}
-
-// threaded is the prices of a device with several threads: kernels share what has enough elements among them.
-type threaded struct {
-	Pricer
-	speedup float64
-}
-
-// sharedElements is from where kernels share work: two of the pieces that they cut it into.
-const sharedElements = 1 << 14
-
-func (p threaded) Node(n *ir.Node) float64 {
-	most := 0
-	for _, t := range append(typesOfValues(n.In()), typesOfValues(n.Out())...) {
-		most = max(most, t.Shape.Len())
-	}
-	if most <= sharedElements {
-		return p.Pricer.Node(n)
-	}
-	return p.Pricer.Node(n) / p.speedup
 }
 
 // Programs is the programs that devices run, each once, in the order in which they come.
@@ -100,8 +78,14 @@ func (s *Step) Programs() []*ir.Func {
 	return list
 }
 
+// pricing is the prices of devices of so many threads.
+type pricing struct {
+	Pricer
+	threads int
+}
+
 // timed is the device's events with what lies between them in seconds; prices keeps those of programs that were priced.
-func (t *tape) timed(p Pricer, prices map[*ir.Func][]float64) ([]event, error) {
+func (t *tape) timed(p pricing, prices map[*ir.Func][]float64) ([]event, error) {
 	list, err := t.events()
 	if err != nil {
 		return nil, err
@@ -134,7 +118,7 @@ func (t *tape) timed(p Pricer, prices map[*ir.Func][]float64) ([]event, error) {
 }
 
 // timedCall times the events of a program and the copies around it.
-func (t *tape) timedCall(in *instruction, p Pricer, prices map[*ir.Func][]float64, list []event, at int, work float64) (int, float64) {
+func (t *tape) timedCall(in *instruction, p pricing, prices map[*ir.Func][]float64, list []event, at int, work float64) (int, float64) {
 	f := in.exe.Func()
 	seconds := prices[f]
 	if seconds == nil {
@@ -165,7 +149,7 @@ func (t *tape) timedCall(in *instruction, p Pricer, prices map[*ir.Func][]float6
 }
 
 // pricesOf is the seconds of each node. A move between meshes is priced as a message for each end.
-func pricesOf(f *ir.Func, p Pricer) []float64 {
+func pricesOf(f *ir.Func, p pricing) []float64 {
 	seconds := make([]float64, len(f.Nodes()))
 	for i, n := range f.Nodes() {
 		if _, ok := n.Op().(op.Messenger); ok {
@@ -173,7 +157,7 @@ func pricesOf(f *ir.Func, p Pricer) []float64 {
 			seconds[i] = p.Deliver(w.Bytes / 2)
 			continue
 		}
-		seconds[i] = p.Node(n)
+		seconds[i] = p.Node(n, p.threads)
 	}
 	return seconds
 }
@@ -223,6 +207,7 @@ type clock struct {
 	running  []*racer
 	now      float64
 	work     float64
+	threads  float64 // of each device
 	posted   map[message]bool
 	taken    map[message]bool
 	waiting  map[waiting]int
@@ -261,7 +246,7 @@ func (c *clock) advance() {
 		least = math.Min(least, math.Min(p.left, p.slice))
 	}
 	c.now += least * slow
-	c.work += least * slow * float64(len(c.running))
+	c.work += least * slow * float64(len(c.running)) * c.threads
 	was := c.running
 	c.running = nil
 	for _, p := range was {

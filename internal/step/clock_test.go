@@ -10,9 +10,9 @@ import (
 // flat prices everything alike.
 type flat struct{}
 
-func (flat) Node(*ir.Node) float64   { return 1e-3 }
-func (flat) Deliver(float64) float64 { return 1e-3 }
-func (flat) Copy(float64) float64    { return 0 }
+func (flat) Node(*ir.Node, int) float64 { return 1e-3 }
+func (flat) Deliver(float64) float64    { return 1e-3 }
+func (flat) Copy(float64) float64       { return 0 }
 
 // TestForecast holds the clock to what must be so on any machine: one core does all the work one after the other, more cores are never
 // slower and never faster than their number, and a crowd slows things down by at most what is said.

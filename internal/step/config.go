@@ -3,6 +3,7 @@ package step
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
@@ -53,6 +54,8 @@ type Config struct {
 	Overlap Overlap
 	// Threads is how many threads each device has; 0 means 1.
 	Threads int
+	// Observe, where set, is told by all devices how long each node took.
+	Observe func(n *ir.Node, took time.Duration)
 }
 
 // Overlap is how collectives and computing go together.

@@ -248,13 +248,16 @@ func (p *player) tell(in *instruction, i int, start time.Time) {
 	p.r.watch(s)
 }
 
-// watched is the device that reports its collectives.
+// watched is the device that reports its nodes to the step's observer, and its collectives to whoever watches.
 func (p *player) watched(d *cpu.Device) *cpu.Device {
-	if p.r.watch == nil {
+	if p.r.watch == nil && p.r.c.Observe == nil {
 		return d
 	}
 	return d.Watched(func(n *ir.Node, took time.Duration) {
-		if _, ok := n.Op().(op.Collective); ok {
+		if p.r.c.Observe != nil {
+			p.r.c.Observe(n, took)
+		}
+		if _, ok := n.Op().(op.Collective); ok && p.r.watch != nil {
 			end := time.Now()
 			p.r.watch(Span{Device: p.t.device, Kind: Exchange, Name: n.Op().Name(), Start: end.Add(-took), End: end})
 		}

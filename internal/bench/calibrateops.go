@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/op"
+)
+
+// hostStep is a model and a way to split it. Its nodes are timed where they stand in the step, with what lies in the caches there.
+type hostStep struct {
+	StepConfig
+	s galley.Strategy
+}
+
+// hostSteps are small and large models, with short and long sequences, of both kinds, split in the ways that bring ops of their own: on one device
+// that has all threads, or on devices of one thread each.
+func hostSteps(all bool) []hostStep {
+	ways := []galley.Strategy{{DP: 2, Micro: 2}, {DP: 2, Zero: 3}, {TP: 2}, {TP: 2, Sequence: true}, {TP: 4, Micro: 2}, {CP: 2}, {CP: 2, Context: "ulysses"}}
+	if all {
+		ways = []galley.Strategy{{}, {Micro: 4}}
+	}
+	var list []hostStep
+	for _, model := range []string{"gpt2", "llama"} {
+		small := StepConfig{Model: model, Layers: 3, Dim: 64, Heads: 4, Seq: 64, Batch: 4, Vocab: 512}
+		short := StepConfig{Model: model, Layers: 3, Dim: 128, Heads: 4, Seq: 32, Batch: 32, Vocab: 512}
+		large := StepConfig{Model: model, Layers: 3, Dim: 256, Heads: 8, Seq: 256, Batch: 8, Vocab: 2048}
+		for _, c := range []StepConfig{small, short, large} {
+			for _, s := range ways {
+				list = append(list, hostStep{c, s})
+			}
+		}
+	}
+	return list
+}
+
+// ops measures the ops of training steps in place.
+func (m *calibration) ops(h *plan.Host) error {
+	byName := map[string]*plan.HostOp{}
+	for _, all := range []bool{false, true} {
+		d := m.device
+		if all {
+			d = galley.CPU(galley.Config{Threads: h.Cores})
+			defer d.Close()
+		}
+		seen := map[string][]timed{}
+		for _, s := range hostSteps(all) {
+			if err := s.watch(d, h, seen); err != nil {
+				return fmt.Errorf("calibrate: %s: %w", s.s, err)
+			}
+		}
+		for name, list := range seen {
+			if byName[name] == nil {
+				byName[name] = &plan.HostOp{Op: name}
+			}
+			if times := timesOf(list); all {
+				byName[name].All = times
+			} else {
+				byName[name].One = times
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		h.Ops = append(h.Ops, *byName[name])
+		m.say("%+v", *byName[name])
+	}
+	return nil
+}
+
+// timed is a node with its seconds; a product's are told as a factor of the grid's.
+type timed struct {
+	work    op.Work
+	sides   [3]int
+	seconds float64
+}
+
+// watchedSteps is how many steps are watched, after one that is not.
+const watchedSteps = 3
+
+// watch takes steps and adds what each node took to seen. The lowest of a collective's times are those of members that came last, who did not wait.
+func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed) error {
+	var mu sync.Mutex
+	took, on := map[*galley.Node][]float64{}, false
+	s.observe = func(n *galley.Node, d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		if on {
+			took[n] = append(took[n], d.Seconds())
+		}
+	}
+	t, _, err := s.trainer(d, &s.s)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	for i := range watchedSteps + 1 {
+		on = i > 0
+		if _, err := t.Step(tokens(s.StepConfig, uint32(2*i+1)), tokens(s.StepConfig, uint32(2*i+2))); err != nil {
+			return err
+		}
+	}
+	for n, list := range took {
+		if _, ok := n.Op().(op.Messenger); ok || plan.WorkOf(n) == (op.Work{}) {
+			continue
+		}
+		slices.Sort(list)
+		seen[n.Op().Name()] = append(seen[n.Op().Name()], s.timed(h, n, list))
+	}
+	return nil
+}
+
+// timed is a node's part of a core's time by the sorted times that it took.
+func (s hostStep) timed(h *plan.Host, n *galley.Node, list []float64) timed {
+	x := timed{work: plan.WorkOf(n), seconds: list[len(list)/2]}
+	if c, ok := n.Op().(op.Collective); ok {
+		members, err := op.Members(c, 0)
+		if err != nil || len(members) < 2 {
+			members = make([]int, s.s.Devices())
+		}
+		count := len(members)
+		x.seconds = list[len(list)/(2*count)] * float64(min(h.Cores, count)) / float64(count)
+		return x
+	}
+	if batch, rows, columns, terms, ok := plan.ProductOf(n); ok {
+		x.sides = [3]int{rows, columns, terms}
+		x.seconds = (x.seconds - math.Min(h.Start, x.seconds/2)) / h.Product(batch, rows, columns, terms)
+	}
+	return x
+}
+
+// cell is a kind of size: those in one are alike.
+type cell struct {
+	sides           [3]int
+	size, intensity float64
+}
+
+func (t timed) cell() cell {
+	if t.sides != [3]int{} {
+		var c cell
+		for i, side := range t.sides {
+			c.sides[i] = int(math.Round(math.Log2(float64(side))))
+		}
+		return c
+	}
+	return cell{size: math.Round(2 * math.Log2(t.work.Flops+t.work.Bytes)), intensity: math.Round(math.Log2(t.work.Flops/(t.work.Bytes+1) + 1))}
+}
+
+// timesOf is one measurement for each kind of size: the middle one of those in it.
+func timesOf(list []timed) plan.HostTimes {
+	cells := map[cell][]timed{}
+	for _, t := range list {
+		cells[t.cell()] = append(cells[t.cell()], t)
+	}
+	var some []timed
+	for _, c := range cells {
+		slices.SortFunc(c, func(a, b timed) int { return cmp.Compare(a.seconds, b.seconds) })
+		some = append(some, c[len(c)/2])
+	}
+	slices.SortFunc(some, func(a, b timed) int {
+		return cmp.Or(slices.Compare(a.sides[:], b.sides[:]), cmp.Compare(a.work.Flops+a.work.Bytes, b.work.Flops+b.work.Bytes), cmp.Compare(a.work.Flops, b.work.Flops))
+	})
+	var times plan.HostTimes
+	for _, t := range some {
+		if t.sides != [3]int{} {
+			times.Factors = append(times.Factors, plan.HostFactor{M: t.sides[0], N: t.sides[1], K: t.sides[2], Factor: round(t.seconds)})
+			continue
+		}
+		times.Points = append(times.Points, plan.HostPoint{Flops: round(t.work.Flops), Bytes: round(t.work.Bytes), Seconds: round(t.seconds)})
+	}
+	return times
+}

@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/galley-ml/galley/op"
+)
+
+// factorAt is a product's factor by the measured ones: those count most whose sides are near, by doublings. It is 1 where none is known.
+func factorAt(list []HostFactor, m, n, k int) float64 {
+	logs, weights := 0.0, 0.0
+	for _, f := range list {
+		far := 0.0
+		for _, side := range [][2]int{{m, f.M}, {n, f.N}, {k, f.K}} {
+			far += math.Abs(math.Log2(float64(side[0]) / float64(side[1])))
+		}
+		weight := math.Exp(-2 * far)
+		logs, weights = logs+weight*math.Log(f.Factor), weights+weight
+	}
+	if weights == 0 {
+		return 1
+	}
+	return math.Exp(logs / weights)
+}
+
+// amid is the time of an op by the measured points around it. Points of about as many operations for each byte, by which an op's inner
+// loops are long or short, are a line along which time goes with work; between two lines it goes, by logarithms, from one to the other.
+func amid(points []HostPoint, w op.Work) float64 {
+	lines := map[float64][]HostPoint{}
+	for _, p := range points {
+		k := math.Round(intensity(p.Flops, p.Bytes))
+		lines[k] = append(lines[k], p)
+	}
+	at := intensity(w.Flops, w.Bytes)
+	low, high := math.Inf(-1), math.Inf(1)
+	for k, line := range lines {
+		if x := middle(line); x <= at {
+			low = math.Max(low, k)
+		} else {
+			high = math.Min(high, k)
+		}
+	}
+	switch {
+	case math.IsInf(low, -1):
+		return between(lines[high], w.Flops+w.Bytes)
+	case math.IsInf(high, 1):
+		return between(lines[low], w.Flops+w.Bytes)
+	}
+	a, b := middle(lines[low]), middle(lines[high])
+	part := (at - a) / (b - a)
+	return math.Pow(between(lines[low], w.Flops+w.Bytes), 1-part) * math.Pow(between(lines[high], w.Flops+w.Bytes), part)
+}
+
+// middle is the mean intensity of a line's points.
+func middle(line []HostPoint) float64 {
+	sum := 0.0
+	for _, p := range line {
+		sum += intensity(p.Flops, p.Bytes)
+	}
+	return sum / float64(len(line))
+}
+
+// intensity is the operations for each byte, by doublings.
+func intensity(flops, bytes float64) float64 { return math.Log2(flops/(bytes+1) + 1) }
+
+// between is the time of so much work on the line through points. Beyond both ends time goes with work.
+func between(points []HostPoint, work float64) float64 {
+	points = slices.SortedStableFunc(slices.Values(points), func(a, b HostPoint) int { return cmp.Compare(a.work(), b.work()) })
+	i := sort.Search(len(points), func(i int) bool { return points[i].work() >= work })
+	switch {
+	case i == 0:
+		return points[0].Seconds * work / points[0].work()
+	case i == len(points):
+		return points[i-1].Seconds * work / points[i-1].work()
+	}
+	a, b := points[i-1], points[i]
+	return a.Seconds + (work-a.work())/(b.work()-a.work())*(b.Seconds-a.Seconds)
+}
+
+func (p HostPoint) work() float64 { return p.Flops + p.Bytes }
+
+// Product is the seconds of products of one shape: the rate is that between the grid's shapes around it, by logarithms of the
+// sides.
+func (h *Host) Product(batch, m, n, k int) float64 {
+	var axes [3][]int
+	rates := map[[3]int]float64{}
+	for _, p := range h.Products {
+		key := [3]int{p.M, p.N, p.K}
+		rates[key] = p.Rate
+		for i, side := range key {
+			if !slices.Contains(axes[i], side) {
+				axes[i] = append(axes[i], side)
+			}
+		}
+	}
+	var low, high [3]int
+	var part [3]float64
+	for i, side := range [3]int{m, n, k} {
+		slices.Sort(axes[i])
+		low[i], high[i], part[i] = around(axes[i], side)
+	}
+	logs, weights := 0.0, 0.0
+	for corner := range 8 {
+		key, w := low, 1.0
+		for i := range 3 {
+			if corner>>i&1 == 1 {
+				key[i] = high[i]
+				w *= part[i]
+			} else {
+				w *= 1 - part[i]
+			}
+		}
+		if r := rates[key]; r > 0 && w > 0 {
+			logs, weights = logs+w*math.Log(r), weights+w
+		}
+	}
+	rate := h.Rate
+	if weights > 0 {
+		rate = math.Exp(logs / weights)
+	}
+	return 2 * float64(batch) * float64(m) * float64(n) * float64(k) / rate
+}
+
+// around is the neighbours of a side on an axis and how far it lies between them.
+func around(axis []int, side int) (low, high int, part float64) {
+	i := sort.SearchInts(axis, side)
+	switch {
+	case i == 0:
+		return axis[0], axis[0], 0
+	case i == len(axis):
+		return axis[i-1], axis[i-1], 0
+	}
+	low, high = axis[i-1], axis[i]
+	return low, high, math.Log(float64(side)/float64(low)) / math.Log(float64(high)/float64(low))
+}

@@ -31,6 +31,7 @@ func (c *runCase) readCluster() error {
 	if r.PerNode != nil && *r.PerNode > 0 {
 		g.Devices = min(*r.PerNode, *r.GPUs)
 	}
+	c.evenHosts(&g, *r.GPUs)
 	g.Hosts = *r.GPUs / g.Devices
 	if *r.GPUs > g.Devices {
 		c.network(&g)
@@ -45,6 +46,19 @@ func (c *runCase) readCluster() error {
 		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "cluster: "))
 	}
 	return nil
+}
+
+// evenHosts leaves devices of large hosts idle where that makes hosts alike: 256 devices are 4 times 64 of racks of 72.
+func (c *runCase) evenHosts(g *cluster.Group, devices int) {
+	for n := g.Devices; 4*n >= 3*g.Devices; n-- {
+		if devices%n == 0 {
+			if n < g.Devices {
+				c.assume("%d of %d devices in a host", n, g.Devices)
+			}
+			g.Devices = n
+			return
+		}
+	}
 }
 
 // usualHost is how many devices a host has where a row does not say.

@@ -28,17 +28,17 @@ type fitKey struct {
 
 func (c *runCase) fitKey() fitKey {
 	device, _, _ := strings.Cut(c.row.Cluster.GPU, "-")
-	s := &c.workload.Software
+	f := strings.ToLower(c.row.Framework)
 	style := "modern"
 	switch {
-	case s.Unfused:
+	case c.workload.Software.Unfused:
 		style = "classic"
-	case c.strategy.Zero == 3:
+	case c.strategy.Zero == 3 && !modernMegatron(f):
 		style = "sharded"
 	}
 	d := &c.cluster.Groups[0].Device
 	rate, _ := d.Rate("fp16")
-	return fitKey{device, style, plan.Measured(d.Name), rate.Measured > 0, strings.Contains(strings.ToLower(c.row.Framework), "megatron")}
+	return fitKey{device, style, plan.Measured(d.Name), rate.Measured > 0, modernMegatron(f) || strings.Contains(f, "megatron")}
 }
 
 func (t *runTable) observations() []runObservation {

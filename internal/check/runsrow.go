@@ -41,6 +41,8 @@ type runModel struct {
 	VDim     *int    `json:"v_head_dim"`
 	Tied     bool    `json:"tied"`
 	Position *int    `json:"positions"`
+	// Attention is MLA where it is latent.
+	Attention string `json:"attention"`
 }
 
 type runMoE struct {
@@ -109,6 +111,8 @@ type runMeasured struct {
 	Step      *float64 `json:"step_time_s"`
 	Tokens    *float64 `json:"tokens_per_s"`
 	PerGPU    *float64 `json:"tokens_per_s_per_gpu"`
+	TFLOPS    *float64 `json:"tflops_per_gpu"`
+	Kind      string   `json:"tflops_kind"`
 	Memory    *float64 `json:"peak_mem_gb"`
 	Unit      string   `json:"peak_mem_unit"`
 	OOM       *bool    `json:"oom"`

@@ -51,8 +51,11 @@ func runSoftware(r *runRow) plan.Software {
 		if strings.Contains(strings.ToLower(r.Precision), "fp16") {
 			s.GradBytes, s.ReduceBytes = 2, 2
 		}
-	case strings.Contains(f, "megatron"), strings.Contains(f, "nemo"):
-		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5}
+	case modernMegatron(f):
+		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5, OncePerHost: strings.Contains(f, "bridge")}
+		if strings.Contains(f, "nemo megatron") && r.Strategy.Recompute != nil && *r.Strategy.Recompute == "selective" {
+			s.Unfused, s.Dropout = true, true // computing attention again was what it had before fused attention
+		}
 	}
 	if strings.Contains(notes, "flash") {
 		s.Unfused = false
@@ -75,10 +78,12 @@ func runSoftware(r *runRow) plan.Software {
 // classicMegatron is Megatron before it had fused attention and overlapped communication, and what was built on it: releases
 // without a number, of the years to 2022.
 func classicMegatron(f string) bool {
-	if strings.Contains(f, "bridge") || strings.Contains(f, "nemo") || strings.Contains(f, "core") || release.MatchString(f) {
-		return false
-	}
-	return strings.Contains(f, "megatron") || strings.Contains(f, "deepspeed")
+	return !modernMegatron(f) && (strings.Contains(f, "megatron") || strings.Contains(f, "deepspeed"))
+}
+
+// modernMegatron is Megatron since it has a core with fused kernels, and what is built on that.
+func modernMegatron(f string) bool {
+	return strings.Contains(f, "bridge") || strings.Contains(f, "nemo") || strings.Contains(f, "core") || release.MatchString(f)
 }
 
 // release is the number of a Megatron with fused kernels: 0.14, r0.8, 23.07.

@@ -129,7 +129,7 @@ func (c *runCase) readStrategy() error {
 		}
 		*f.to = *f.from
 	}
-	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1, value(r.VPP)), int(r.Shard)
+	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1, value(r.VPP)), max(int(r.Shard), value(r.FSDP))
 	s.SP = r.SP != nil && *r.SP
 	c.usualParallel()
 	if err := c.readBatch(); err != nil {
@@ -158,7 +158,7 @@ func (c *runCase) readBatch() error {
 	if r.Batch == nil || *r.Batch < 1 || s.DP < 1 {
 		return notGiven("global batch")
 	}
-	if r.Micro == nil {
+	if r.Micro = c.wholeBatch(); r.Micro == nil {
 		n := float64(c.usualMicro())
 		r.Micro = &n
 	}

@@ -70,7 +70,12 @@ func (c *runCase) network(g *cluster.Group) {
 		g.NIC, g.NICs = cluster.Link{Kind: "ib", Bandwidth: *r.Inter * 1e9}, g.Devices
 		return
 	}
-	c.assumed = append(c.assumed, "network")
+	if strings.Contains(strings.ToLower(c.row.Cluster.Note), "omni-path") { // known by its name: 100 Gb/s
+		c.assume("a card of 12.5 GB/s for each device")
+		g.NIC, g.NICs = cluster.Link{Kind: "opa", Bandwidth: 12.5e9}, g.Devices
+		return
+	}
+	c.assume("network")
 	hosts := g.Hosts
 	g.Hosts = 2
 	*g = g.Connected()
@@ -130,7 +135,10 @@ func (c *runCase) readNodes() error {
 			g.Devices = *n.GPUs
 		}
 		if n.Intra > 0 {
-			g.Fabric.Bandwidth = n.Intra / 8 * 1e9
+			g.Fabric.Bandwidth = n.Intra / 8 * 1e9 // of two devices, in a mesh or not
+			if g.Fabric.Kind == "nvmesh" {
+				g.Fabric.Kind = "nvlink"
+			}
 		}
 		g.NICs, g.NIC = 1, cluster.Link{Kind: "eth", Bandwidth: n.Inter / 8 * 1e9}
 		out.Groups = append(out.Groups, g)

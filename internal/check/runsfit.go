@@ -31,6 +31,8 @@ func (c *runCase) fitKey() fitKey {
 	f := strings.ToLower(c.row.Framework)
 	style := "modern"
 	switch {
+	case strings.Contains(f, "maxtext"):
+		style = "compiled"
 	case c.workload.Software.Unfused:
 		style = "classic"
 	case c.strategy.Zero == 3 && !modernMegatron(f):
@@ -92,8 +94,8 @@ func (t *runTable) hold(i int, s *runSource, obs []runObservation) {
 	s.held = score(s.cases)
 }
 
-// neighbours are the rows whose constants may serve, nearest first: the same device and style, the same device, then rows on other
-// devices. Where a device's own micro-benchmarks are known they tell more than runs on devices that have none.
+// neighbours are the rows whose constants may serve, nearest first: the same device and style, the same device, then the same style on
+// other devices; rows that share neither say nothing. Where a device's own micro-benchmarks are known they tell more than runs on devices that have none.
 func neighbours(k fitKey) []func(o *runObservation) bool {
 	near := []func(o *runObservation) bool{
 		func(o *runObservation) bool { return o.key == k },
@@ -102,7 +104,7 @@ func neighbours(k fitKey) []func(o *runObservation) bool {
 	if k.measured {
 		return append(near, func(o *runObservation) bool { return o.key.megatron && o.key.ceiling })
 	}
-	return append(near, func(o *runObservation) bool { return o.key.style == k.style }, func(*runObservation) bool { return true })
+	return append(near, func(o *runObservation) bool { return o.key.style == k.style })
 }
 
 // stored is the constants that are kept for the device, where the source is none of those that they were fitted to.

@@ -44,6 +44,16 @@ func (c *runCase) usualMicro() int {
 	return micro
 }
 
+// wholeBatch is the micro-batch of a program that takes a replica's batch at once, whatever a row says: MaxText gives sequences of a chip,
+// of which a replica may have many.
+func (c *runCase) wholeBatch() *float64 {
+	if !strings.Contains(strings.ToLower(c.row.Framework), "maxtext") {
+		return c.row.Strategy.Micro
+	}
+	n := *c.row.Strategy.Batch / float64(c.strategy.DP)
+	return &n
+}
+
 // noted is a number that notes name as what the framework does by default.
 var noted = regexp.MustCompile(`default (\d+)`)
 

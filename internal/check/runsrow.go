@@ -91,6 +91,7 @@ type runStrategy struct {
 	Schedule  string   `json:"schedule"`
 	Partition []int    `json:"layer_partition"`
 	Shard     anyCount `json:"zero1_group"`
+	FSDP      *int     `json:"ici_fsdp"`
 	Reduce    string   `json:"fsdp_mixed_precision"`
 	Offload   bool     `json:"activation_cpu_offload"`
 }

@@ -39,7 +39,8 @@ func runSoftware(r *runRow) plan.Software {
 			s.Eager, s.Elementwise, s.Issue = 1, 1.2, eagerIssue/2
 		}
 	case strings.Contains(f, "internevo"):
-		s = plan.Software{Bucket: 25e6 / float64(max(1, value(r.Strategy.TP))), Issue: eagerIssue} // tensor by tensor
+		// Parameters are sent tensor by tensor, gradients in large buckets as they are.
+		s = plan.Software{GatherBucket: 25e6 / float64(max(1, value(r.Strategy.TP))), ReduceBytes: 2, Issue: eagerIssue}
 	case classicMegatron(f):
 		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 12, Issue: eagerIssue}
 		if strings.Contains(f, "deepspeed") {

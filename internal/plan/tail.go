@@ -113,7 +113,11 @@ func (e *Estimator) reduction(s *Strategy, r *rank, n float64, a cluster.Axis) f
 
 // bucketed is the time of a collective over n elements that is done in pieces.
 func (e *Estimator) bucketed(kind cluster.Kind, bytes, n float64, a cluster.Axis, on span) float64 {
-	pieces := math.Ceil(n / e.w.Software.bucket(a.Size))
+	size := e.w.Software.bucket(a.Size)
+	if kind == cluster.AllGather {
+		size = e.w.Software.gatherBucket(a.Size)
+	}
+	pieces := math.Ceil(n / size)
 	return pieces * e.collective(kind, bytes/pieces, a, on)
 }
 

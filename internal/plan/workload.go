@@ -44,6 +44,8 @@ type Software struct {
 	// Bucket is how many elements of gradients are reduced at once; 0 means what Megatron does: 40 million, or a million for each
 	// replica.
 	Bucket float64 `yaml:"bucket,omitempty" json:"bucket,omitempty"`
+	// GatherBucket is how many elements of parameters are gathered at once after an update; 0 means as many as of gradients.
+	GatherBucket float64 `yaml:"gather_bucket,omitempty" json:"gather_bucket,omitempty"`
 	// LogitBytes is what the loss keeps of each logit at its peak: 12 where it is made of plain ops, 16-bit and float32 copies of both
 	// logits and gradients; 0 is a fused loss, with 16-bit copies alone.
 	LogitBytes int `yaml:"logit_bytes,omitempty" json:"logit_bytes,omitempty"`
@@ -99,6 +101,13 @@ func (s *Software) reduceBytes() float64 {
 		return s.gradBytes()
 	}
 	return float64(s.ReduceBytes)
+}
+
+func (s *Software) gatherBucket(replicas int) float64 {
+	if s.GatherBucket > 0 {
+		return s.GatherBucket
+	}
+	return s.bucket(replicas)
 }
 
 func (s *Software) bucket(replicas int) float64 {

@@ -19,7 +19,8 @@ type runObservation struct {
 // fitKey is what rows should share with those that their constants come from.
 type fitKey struct {
 	device string // A100, H100: the first word of the name
-	style  string // classic, modern, sharded
+	style  string // classic, modern, sharded, compiled
+	short  bool   // products in 8 bits or less: how much of their peak is reached is another question
 	// measured says that micro-benchmarks of this very device are known.
 	measured bool
 	// ceiling says that at least the best rate of its products has been measured, megatron that the framework is one.
@@ -40,7 +41,8 @@ func (c *runCase) fitKey() fitKey {
 	}
 	d := &c.cluster.Groups[0].Device
 	rate, _ := d.Rate("fp16")
-	return fitKey{device, style, plan.Measured(d.Name), rate.Measured > 0, modernMegatron(f) || strings.Contains(f, "megatron")}
+	short := slices.Contains([]string{"fp8", "mxfp8", "nvfp4"}, c.workload.Precision)
+	return fitKey{device, style, short, plan.Measured(d.Name), rate.Measured > 0, modernMegatron(f) || strings.Contains(f, "megatron")}
 }
 
 func (t *runTable) observations() []runObservation {
@@ -99,12 +101,12 @@ func (t *runTable) hold(i int, s *runSource, obs []runObservation) {
 func neighbours(k fitKey) []func(o *runObservation) bool {
 	near := []func(o *runObservation) bool{
 		func(o *runObservation) bool { return o.key == k },
-		func(o *runObservation) bool { return o.key.device == k.device },
+		func(o *runObservation) bool { return o.key.device == k.device && o.key.short == k.short },
 	}
 	if k.measured {
-		return append(near, func(o *runObservation) bool { return o.key.megatron && o.key.ceiling })
+		return append(near, func(o *runObservation) bool { return o.key.megatron && o.key.ceiling && o.key.short == k.short })
 	}
-	return append(near, func(o *runObservation) bool { return o.key.style == k.style })
+	return append(near, func(o *runObservation) bool { return o.key.style == k.style && o.key.short == k.short })
 }
 
 // stored is the constants that are kept for the device, where the source is none of those that they were fitted to.

@@ -28,19 +28,22 @@ func runPrecision(s string) string {
 // eagerIssue is a layer's forward pass as PyTorch starts it op by op: about 80 of them at about 10 µs.
 const eagerIssue = 0.8e-3
 
+// eagerBytes is how many times the bytes of fused kernels element-wise ops of eager PyTorch move.
+const eagerBytes = 2.5
+
 // runSoftware is what a framework of its time does, as far as its name and the notes tell.
 func runSoftware(r *runRow) plan.Software {
 	f, notes := strings.ToLower(r.Framework), strings.ToLower(r.Notes)
 	var s plan.Software
 	switch {
 	case strings.Contains(f, "fsdp"), strings.Contains(f, "torchtitan"), strings.Contains(f, "composer"):
-		s = plan.Software{LogitBytes: 12, Eager: 1.15, Elementwise: 2.5, Issue: eagerIssue}
+		s = plan.Software{LogitBytes: 12, Eager: 1.15, Elementwise: eagerBytes, Issue: eagerIssue}
 		if strings.Contains(notes, "compile") || strings.Contains(f, "torchtitan") && !strings.Contains(notes, "eager") {
 			s.Eager, s.Elementwise, s.Issue = 1, 1.2, eagerIssue/2
 		}
 	case strings.Contains(f, "internevo"):
 		// Parameters are sent tensor by tensor, gradients in large buckets as they are.
-		s = plan.Software{GatherBucket: 25e6 / float64(max(1, value(r.Strategy.TP))), ReduceBytes: 2, Issue: eagerIssue}
+		s = plan.Software{GatherBucket: 25e6 / float64(max(1, value(r.Strategy.TP))), ReduceBytes: 2, Elementwise: eagerBytes, Issue: eagerIssue}
 	case classicMegatron(f):
 		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 12, Issue: eagerIssue}
 		if strings.Contains(f, "deepspeed") {
@@ -52,8 +55,10 @@ func runSoftware(r *runRow) plan.Software {
 		if strings.Contains(strings.ToLower(r.Precision), "fp16") {
 			s.GradBytes, s.ReduceBytes = 2, 2
 		}
+	case strings.Contains(f, "maxtext"):
+		s = plan.Software{HideTP: 0.5} // its compiler cuts products up to run beside their collectives
 	case modernMegatron(f):
-		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5, OncePerHost: strings.Contains(f, "bridge")}
+		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5, ScaleOnce: true, OncePerHost: strings.Contains(f, "bridge")}
 		if strings.Contains(f, "nemo megatron") && r.Strategy.Recompute != nil && *r.Strategy.Recompute == "selective" {
 			s.Unfused, s.Dropout = true, true // computing attention again was what it had before fused attention
 		}

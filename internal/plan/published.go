@@ -19,6 +19,8 @@ var published = sync.OnceValue(func() Calibration {
 	var file map[string]struct {
 		Source    string
 		Stream    float64
+		Fused     float64
+		FusedGrad float64 `json:"fused_grad"`
 		Products  [][5]float64
 		Attention [][8]float64
 	}
@@ -32,7 +34,7 @@ var published = sync.OnceValue(func() Calibration {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		k := Curve{Device: n, Stream: file[n].Stream}
+		k := Curve{Device: n, Stream: file[n].Stream, Fused: file[n].Fused, FusedGrad: file[n].FusedGrad}
 		for _, p := range file[n].Products {
 			k.Products = append(k.Products, Product{M: int(p[0]), N: int(p[1]), K: int(p[2]), Groups: int(p[3]), Efficiency: p[4]})
 		}

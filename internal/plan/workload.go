@@ -37,6 +37,8 @@ type Software struct {
 	HideEP float64 `yaml:"hide_ep,omitempty" json:"hide_ep,omitempty"`
 	// OncePerHost sends a token to a host once, however many of its experts are there, as DeepEP does.
 	OncePerHost bool `yaml:"once_per_host,omitempty" json:"once_per_host,omitempty"`
+	// ScaleOnce keeps the short copy of an operand for all products that read it; otherwise each makes its own.
+	ScaleOnce bool `yaml:"scale_once,omitempty" json:"scale_once,omitempty"`
 	// GradBytes is what an element of an accumulated gradient takes; 0 means 4.
 	GradBytes int `yaml:"grad_bytes,omitempty" json:"grad_bytes,omitempty"`
 	// ReduceBytes is what an element of a gradient takes on the wire; 0 means GradBytes.

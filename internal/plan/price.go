@@ -47,6 +47,7 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 	}
 	p.dense = p.curve.Ceiling > 0 && len(p.measured) >= levelProducts
 	p.level()
+	p.sustain()
 	if b, ok := d.Rate("bf16"); ok && precisions[w.Precision].bytes == 2 && b.Peak < p.peak {
 		p.plain = b.Peak
 	}
@@ -171,6 +172,21 @@ func (p *pricer) level() {
 	p.ceiling *= middle
 	if len(grouped) > 0 {
 		p.grouped = grouped[len(grouped)/2] / middle
+	}
+}
+
+// sustain brings a few products that were measured on a device at its boost clock down to the rate that it is known to keep up: the best
+// of them is the ceiling.
+func (p *pricer) sustain() {
+	best := 0.0
+	for _, e := range p.measured {
+		best = math.Max(best, e)
+	}
+	if p.curve.Ceiling > 0 || len(p.measured) >= levelProducts || best <= p.ceiling {
+		return
+	}
+	for d := range p.measured {
+		p.measured[d] *= p.ceiling / best
 	}
 }
 

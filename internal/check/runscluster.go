@@ -67,10 +67,10 @@ const usualHost = 8
 // network gives hosts the row's network, or that of hosts known to have the device, or a usual one.
 func (c *runCase) network(g *cluster.Group) {
 	if r := &c.row.Cluster; r.Inter != nil && *r.Inter > 0 {
-		g.NIC, g.NICs = cluster.Link{Kind: "ib", Bandwidth: *r.Inter * 1e9}, g.Devices
+		g.NIC, g.NICs = cluster.Link{Kind: networkKind(r.Note), Bandwidth: *r.Inter * 1e9}, g.Devices
 		return
 	}
-	if strings.Contains(strings.ToLower(c.row.Cluster.Note), "omni-path") { // known by its name: 100 Gb/s
+	if networkKind(c.row.Cluster.Note) == "opa" { // known by its name: 100 Gb/s
 		c.assume("a card of 12.5 GB/s for each device")
 		g.NIC, g.NICs = cluster.Link{Kind: "opa", Bandwidth: 12.5e9}, g.Devices
 		return
@@ -83,6 +83,18 @@ func (c *runCase) network(g *cluster.Group) {
 	if g.NICs == 0 {
 		g.NIC, g.NICs = cluster.Link{Kind: "ib", Bandwidth: 25e9}, g.Devices
 	}
+}
+
+// networkKind is the kind of network that a note names; that of machines built for training is InfiniBand, that of rented ones, unless
+// they have GPUDirect, Ethernet.
+func networkKind(note string) string {
+	note = strings.ToLower(note)
+	for _, k := range []struct{ word, kind string }{{"omni-path", "opa"}, {"roce", "roce"}, {"ethernet", "eth"}, {"g4dn", "eth"}, {"p3.", "eth"}, {"g5.", "eth"}} {
+		if strings.Contains(note, k.word) {
+			return k.kind
+		}
+	}
+	return "ib"
 }
 
 // device is the preset of a name as people write it: A100-SXM4-80GB and A100 80GB are A100-SXM-80GB.

@@ -23,8 +23,11 @@ type fitKey struct {
 	short  bool   // products in 8 bits or less: how much of their peak is reached is another question
 	// measured says that micro-benchmarks of this very device are known.
 	measured bool
-	// ceiling says that at least the best rate of its products has been measured, megatron that the framework is one.
-	ceiling, megatron bool
+	// ceiling says that at least the best rate of its products has been measured, fabric is what joins devices, megatron that the
+	// framework is one.
+	ceiling  bool
+	fabric   string
+	megatron bool
 }
 
 func (c *runCase) fitKey() fitKey {
@@ -41,8 +44,7 @@ func (c *runCase) fitKey() fitKey {
 	}
 	d := &c.cluster.Groups[0].Device
 	rate, _ := d.Rate("fp16")
-	short := slices.Contains([]string{"fp8", "mxfp8", "nvfp4"}, c.workload.Precision)
-	return fitKey{device, style, short, plan.Measured(d.Name), rate.Measured > 0, modernMegatron(f) || strings.Contains(f, "megatron")}
+	return fitKey{device, style, c.workload.Short(), plan.Measured(d.Name), rate.Measured > 0, c.cluster.Groups[0].Fabric.Kind, modernMegatron(f) || strings.Contains(f, "megatron")}
 }
 
 func (t *runTable) observations() []runObservation {
@@ -104,14 +106,16 @@ func neighbours(k fitKey) []func(o *runObservation) bool {
 		func(o *runObservation) bool { return o.key.device == k.device && o.key.short == k.short },
 	}
 	if k.measured {
-		return append(near, func(o *runObservation) bool { return o.key.megatron && o.key.ceiling && o.key.short == k.short })
+		return append(near, func(o *runObservation) bool {
+			return o.key.megatron && o.key.ceiling && o.key.fabric == k.fabric && o.key.short == k.short
+		})
 	}
 	return append(near, func(o *runObservation) bool { return o.key.style == k.style && o.key.short == k.short })
 }
 
 // stored is the constants that are kept for the device, where the source is none of those that they were fitted to.
 func stored(c *runCase) fitted {
-	f, ok := plan.StoredFit(c.cluster.Groups[0].Device.Name, c.workload.Software, c.origin)
+	f, ok := plan.StoredFit(c.cluster.Groups[0].Device.Name, c.workload, c.origin)
 	if !ok {
 		return fitted{}
 	}

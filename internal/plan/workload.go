@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -86,6 +87,11 @@ func (w *Workload) Check() error {
 		return fmt.Errorf("workload: precision %q: want %s", w.Precision, strings.Join([]string{"bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"}, ", "))
 	}
 	return nil
+}
+
+// Short says whether products run in 8 bits or less.
+func (w *Workload) Short() bool {
+	return slices.Contains([]string{"fp8", "mxfp8", "nvfp4"}, w.Precision)
 }
 
 // Tokens is how many tokens one step takes in.

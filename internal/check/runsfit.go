@@ -98,11 +98,15 @@ func (t *runTable) hold(i int, s *runSource, obs []runObservation) {
 	s.held = score(s.cases)
 }
 
-// neighbours are the rows whose constants may serve, nearest first: the same device and style, the same device, then the same style on
-// other devices; rows that share neither say nothing. Where a device's own micro-benchmarks are known they tell more than runs on devices that have none.
+// neighbours are the rows whose constants may serve, nearest first: the same device and style, the same device with attention fused or
+// not as here, the same device, then the same style on other devices; rows that share neither say nothing. Where a device's own
+// micro-benchmarks are known they tell more than runs on devices that have none.
 func neighbours(k fitKey) []func(o *runObservation) bool {
 	near := []func(o *runObservation) bool{
 		func(o *runObservation) bool { return o.key == k },
+		func(o *runObservation) bool {
+			return o.key.device == k.device && o.key.short == k.short && (o.key.style == "classic") == (k.style == "classic")
+		},
 		func(o *runObservation) bool { return o.key.device == k.device && o.key.short == k.short },
 	}
 	if k.measured {

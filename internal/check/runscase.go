@@ -124,10 +124,12 @@ func (c *runCase) readStrategy() error {
 		to   *int
 		name string
 	}{{r.DP, &s.DP, "data parallelism"}, {r.TP, &s.TP, "tensor parallelism"}, {r.PP, &s.PP, "pipeline parallelism"}} {
-		if f.from == nil {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+		if missing := f.from == nil; missing && !c.divides(f.to) {
 			return notGiven(f.name)
 		}
-		*f.to = *f.from
 	}
 	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1, value(r.VPP)), max(int(r.Shard), value(r.FSDP))
 	s.SP = r.SP != nil && *r.SP
@@ -140,9 +142,7 @@ func (c *runCase) readStrategy() error {
 	}
 	c.free = r.Recompute == nil
 	if r.Recompute != nil {
-		if err := c.readRecompute(*r.Recompute); err != nil {
-			return err
-		}
+		c.readRecompute(*r.Recompute)
 	}
 	c.readZero()
 	c.readPartition()
@@ -152,22 +152,19 @@ func (c *runCase) readStrategy() error {
 // readBatch wants whole micro-batches.
 func (c *runCase) readBatch() error {
 	r, s := &c.row.Strategy, &c.strategy
-	if r.Batch == nil {
-		r.Batch = c.usualBatch()
+	batch := r.Batch
+	if batch == nil {
+		batch = c.usualBatch()
 	}
-	if r.Batch == nil || *r.Batch < 1 || s.DP < 1 {
+	if batch == nil || *batch < 1 || s.DP < 1 {
 		return notGiven("global batch")
 	}
-	if r.Micro = c.wholeBatch(); r.Micro == nil {
-		n := float64(c.usualMicro())
-		r.Micro = &n
+	micro := c.usualMicro(int(*batch) / s.DP)
+	if micro < 1 || micro != math.Trunc(micro) || *batch != math.Trunc(*batch) {
+		return fmt.Errorf("a batch that is no whole number: micro-batch %g, global batch %g", micro, *batch)
 	}
-	switch {
-	case *r.Micro < 1 || *r.Micro != math.Trunc(*r.Micro) || *r.Batch != math.Trunc(*r.Batch):
-		return fmt.Errorf("a batch that is no whole number: micro-batch %g, global batch %g", *r.Micro, *r.Batch)
-	}
-	s.Micro, c.workload.Batch = int(*r.Micro), int(*r.Batch)
-	if s.Micros(c.workload.Batch) == 0 {
+	s.Micro, c.workload.Batch = int(micro), int(*batch)
+	if s.Micros(c.workload.Batch) == 0 && !c.roundBatch() {
 		return fmt.Errorf("batch %d is not a multiple of dp %d times micro-batch %d", c.workload.Batch, s.DP, s.Micro)
 	}
 	return nil
@@ -190,7 +187,7 @@ func (c *runCase) readZero() {
 }
 
 // readRecompute knows the names that frameworks use.
-func (c *runCase) readRecompute(name string) error {
+func (c *runCase) readRecompute(name string) {
 	s := &c.strategy
 	switch n := strings.ToLower(name); {
 	case n == "none" || n == "false" || n == "off" || n == "":
@@ -202,10 +199,10 @@ func (c *runCase) readRecompute(name string) error {
 	// Every other layer, or of every layer every other product: half of the forward pass either way.
 	case strings.HasPrefix(n, "selective-"), strings.HasPrefix(n, "partial"):
 		s.Recompute = plan.Recompute{Mode: plan.Full, Layers: max(1, c.workload.Model.Layers/s.PP/s.VPP/2)}
-	default:
-		return fmt.Errorf("recomputation %q not known", name)
+	default: // a name that nobody else uses says that something is recomputed
+		c.free = true
+		c.assume("recomputation %q is what fits", name)
 	}
-	return nil
 }
 
 // readPartition reads borders of stages among pseudo-layers: some before the transformer's layers, some after.

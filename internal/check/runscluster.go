@@ -14,7 +14,11 @@ func (c *runCase) readCluster() error {
 	if len(r.Nodes) > 0 {
 		return c.readNodes()
 	}
-	if r.GPUs == nil || *r.GPUs < 1 {
+	if r.GPUs == nil {
+		n := c.strategy.World()
+		r.GPUs = &n
+	}
+	if *r.GPUs < 1 {
 		return notGiven("number of devices")
 	}
 	if n := c.strategy.World(); n != *r.GPUs {

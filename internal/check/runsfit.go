@@ -35,7 +35,7 @@ func (c *runCase) fitKey() fitKey {
 	f := strings.ToLower(c.row.Framework)
 	style := "modern"
 	switch {
-	case strings.Contains(f, "maxtext"):
+	case compiledWhole(f):
 		style = "compiled"
 	case c.workload.Software.Unfused:
 		style = "classic"

@@ -32,26 +32,52 @@ func (c *runCase) nameModel() {
 	}
 }
 
-// usualMicro is the micro-batch of a row that gives none: one sequence, but torchtitan cuts a replica's batch into as many as the
-// pipeline has stages.
-func (c *runCase) usualMicro() int {
-	r, f := &c.row.Strategy, strings.ToLower(c.row.Framework)
-	micro := 1
-	if perReplica := int(*r.Batch) / c.strategy.DP; strings.Contains(f, "torchtitan") {
-		micro = max(1, perReplica/c.strategy.PP)
+// divides sets a degree of parallelism that a row does not give to what the others leave of its devices, where only one is missing.
+func (c *runCase) divides(degree *int) bool {
+	r := &c.row.Strategy
+	missing, others := 0, max(1, value(r.CP))
+	for _, d := range []*int{r.DP, r.TP, r.PP} {
+		if d == nil {
+			missing++
+		} else {
+			others *= max(1, *d)
+		}
 	}
-	c.assume("micro-batch %d", micro)
-	return micro
+	n := value(c.row.Cluster.GPUs)
+	if missing != 1 || n < 1 || n%others != 0 {
+		return false
+	}
+	*degree = n / others
+	c.assume("a degree of parallelism from the others")
+	return true
 }
 
-// wholeBatch is the micro-batch of a program that takes a replica's batch at once, whatever a row says: MaxText gives sequences of a chip,
-// of which a replica may have many.
-func (c *runCase) wholeBatch() *float64 {
-	if !strings.Contains(strings.ToLower(c.row.Framework), "maxtext") {
-		return c.row.Strategy.Micro
+// usualMicro is the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText takes them at once: what its rows
+// say is of a chip. Where a row gives none it is one sequence, but torchtitan cuts into as many parts as the pipeline has stages.
+func (c *runCase) usualMicro(perReplica int) float64 {
+	f, micro := strings.ToLower(c.row.Framework), 1
+	switch given := c.row.Strategy.Micro; {
+	case strings.Contains(f, "maxtext"):
+		return float64(perReplica)
+	case given != nil:
+		return *given
+	case strings.Contains(f, "torchtitan"):
+		micro = max(1, perReplica/max(1, c.strategy.PP))
 	}
-	n := *c.row.Strategy.Batch / float64(c.strategy.DP)
-	return &n
+	c.assume("micro-batch %d", micro)
+	return float64(micro)
+}
+
+// roundBatch takes the nearest batch that comes out even, if it is near.
+func (c *runCase) roundBatch() bool {
+	batch, unit := c.workload.Batch, c.strategy.DP*c.strategy.Micro
+	near := (batch + unit/2) / unit * unit
+	if near == 0 || 20*max(near-batch, batch-near) > batch {
+		return false
+	}
+	c.workload.Batch = near
+	c.assume("batch %d for %d", near, batch)
+	return true
 }
 
 // noted is a number that notes name as what the framework does by default.
@@ -99,8 +125,8 @@ func (c *runCase) relieve(e *plan.Estimator) error {
 	if c.workload.Software.Unfused {
 		tries = append(tries, plan.Recompute{Mode: plan.Selective})
 	}
-	chunk := (c.workload.Model.Layers + s.PP*s.VPP - 1) / (s.PP * s.VPP)
-	for n := 1; n < chunk; n++ {
+	chunk := c.workload.Model.Layers / max(1, s.PP*s.VPP)
+	for n := 1; n <= chunk; n += 1 + chunk/64 {
 		tries = append(tries, plan.Recompute{Mode: plan.Full, Layers: n})
 	}
 	for _, s.Recompute = range append(tries, plan.Recompute{Mode: plan.Full}) {
@@ -118,13 +144,22 @@ func (c *runCase) relieve(e *plan.Estimator) error {
 	return nil
 }
 
-// rated is the step of a row that gives operations a second in place of a time, counted as papers count a model's own.
+// rated is the step of a row that gives operations a second in place of a time, counted as papers count them: a model's own, or those that
+// the hardware does, which full recomputation makes a third more.
 func (c *runCase) rated() float64 {
-	m := &c.row.Measured
-	if m.TFLOPS == nil || *m.TFLOPS <= 0 || !strings.HasPrefix(m.Kind, "model") {
+	m, w := &c.row.Measured, &c.workload
+	if m.TFLOPS == nil || *m.TFLOPS <= 0 {
+		return 0
+	}
+	flops := w.Model.FlopsPerToken(w.Seq) * w.Tokens()
+	switch {
+	case strings.HasPrefix(m.Kind, "hardware"):
+		if c.strategy.Recompute.Mode == plan.Full {
+			flops *= 4.0 / 3
+		}
+	case !strings.HasPrefix(m.Kind, "model"):
 		return 0
 	}
 	c.assume("time from TFLOP/s, attention to all keys counted")
-	w := &c.workload
-	return w.Model.FlopsPerToken(w.Seq) * w.Tokens() / (*m.TFLOPS * 1e12 * float64(c.cluster.Size()))
+	return flops / (*m.TFLOPS * 1e12 * float64(c.cluster.Size()))
 }

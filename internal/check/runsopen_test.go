@@ -96,16 +96,32 @@ func TestRunsHosts(t *testing.T) {
 
 // TestRunsMicro says how torchtitan and MaxText cut a batch where a row does not say, or says it of a chip.
 func TestRunsMicro(t *testing.T) {
-	batch := 256.0
 	chip := 1.0
-	for framework, want := range map[string]float64{"torchtitan (FSDP2)": 4, "Megatron-Bridge": 1} {
-		c := &runCase{row: &runRow{Framework: framework, Strategy: runStrategy{Batch: &batch}}, strategy: plan.Strategy{DP: 8, PP: 8}}
-		if got := c.usualMicro(); float64(got) != want {
-			t.Errorf("%s: %d, want %g", framework, got, want)
+	for _, k := range []struct {
+		framework string
+		given     *float64
+		want      float64
+	}{{"torchtitan (FSDP2)", nil, 4}, {"Megatron-Bridge", nil, 1}, {"MaxText", &chip, 32}, {"torchtitan (FSDP2)", &chip, 1}} {
+		c := &runCase{row: &runRow{Framework: k.framework, Strategy: runStrategy{Micro: k.given}}, strategy: plan.Strategy{DP: 8, PP: 8}}
+		if got := c.usualMicro(32); got != k.want {
+			t.Errorf("%s: %g, want %g", k.framework, got, k.want)
 		}
 	}
-	c := &runCase{row: &runRow{Framework: "MaxText", Strategy: runStrategy{Batch: &batch, Micro: &chip}}, strategy: plan.Strategy{DP: 16, TP: 16}}
-	if got := c.wholeBatch(); *got != 16 {
-		t.Errorf("MaxText: %g, want 16", *got)
+}
+
+// TestRunsDerived says what is worked out from the rest of a row, and what is not.
+func TestRunsDerived(t *testing.T) {
+	const bridge = "Megatron-Bridge 26.02"
+	c := openRow(t, sixtyFour, `{"tp": 4, "pp": 8, "micro_batch": 1, "global_batch": 129}`, bridge)
+	if c.strategy.DP != 2 || c.workload.Batch != 130 {
+		t.Errorf("dp %d and batch %d, want 2 and 130", c.strategy.DP, c.workload.Batch)
+	}
+	two := runRow{Cluster: runCluster{GPUs: number("64")}, Strategy: runStrategy{TP: number("4")}}
+	if (&runCase{row: &two}).divides(new(int)) {
+		t.Error("two degrees cannot be worked out")
+	}
+	far := &runCase{row: &two, strategy: plan.Strategy{DP: 64, Micro: 1}}
+	if far.workload.Batch = 96; far.roundBatch() {
+		t.Error("a batch of 96 is not nearly one of 64 or 128")
 	}
 }

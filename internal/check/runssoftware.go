@@ -55,7 +55,7 @@ func runSoftware(r *runRow) plan.Software {
 		if strings.Contains(strings.ToLower(r.Precision), "fp16") {
 			s.GradBytes, s.ReduceBytes = 2, 2
 		}
-	case strings.Contains(f, "maxtext"):
+	case compiledWhole(f):
 		s = plan.Software{HideTP: 0.5} // its compiler cuts products up to run beside their collectives
 	case modernMegatron(f):
 		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5, ScaleOnce: true, OncePerHost: strings.Contains(f, "bridge")}
@@ -85,6 +85,11 @@ func runSoftware(r *runRow) plan.Software {
 // without a number, of the years to 2022.
 func classicMegatron(f string) bool {
 	return !modernMegatron(f) && (strings.Contains(f, "megatron") || strings.Contains(f, "deepspeed"))
+}
+
+// compiledWhole is a framework whose compiler sees the whole step.
+func compiledWhole(f string) bool {
+	return strings.Contains(f, "maxtext") || strings.Contains(f, "pax") || strings.Contains(f, "jax")
 }
 
 // modernMegatron is Megatron since it has a core with fused kernels, and what is built on that.

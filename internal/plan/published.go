@@ -9,8 +9,8 @@ import (
 
 // benchmarkFile holds published micro-benchmarks by device: products as [m, n, k, groups, part of the peak], attention as [batch,
 // sequence, heads, key heads, head, value, forward, backward], parts of the peak by the operations of attention to all keys. SimuMax
-// measured A100-PCIe and B200 (configs/system of its repository), LLMCompass the products of A100-SXM; stream is the part of the memory
-// bandwidth that copies reach.
+// measured A100-PCIe and B200 (configs/system of its repository), LLMCompass the products of A100-SXM; fused is the
+// part of the peak that fused attention of any shape reaches.
 //
 //go:embed benchmarks.json
 var benchmarkFile []byte
@@ -18,7 +18,6 @@ var benchmarkFile []byte
 var published = sync.OnceValue(func() Calibration {
 	var file map[string]struct {
 		Source    string
-		Stream    float64
 		Fused     float64
 		FusedGrad float64 `json:"fused_grad"`
 		Products  [][5]float64
@@ -34,7 +33,7 @@ var published = sync.OnceValue(func() Calibration {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		k := Curve{Device: n, Stream: file[n].Stream, Fused: file[n].Fused, FusedGrad: file[n].FusedGrad}
+		k := Curve{Device: n, Fused: file[n].Fused, FusedGrad: file[n].FusedGrad}
 		for _, p := range file[n].Products {
 			k.Products = append(k.Products, Product{M: int(p[0]), N: int(p[1]), K: int(p[2]), Groups: int(p[3]), Efficiency: p[4]})
 		}

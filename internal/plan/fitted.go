@@ -40,7 +40,7 @@ var fits = []Fitted{
 	{"GB200", false, true, Constants{1.06, 0.88, 0.7e-3}, 0.42, []string{"mbridge"}},
 	{"GB300", false, true, Constants{0.94, 0.95, 0.7e-3}, 0.39, []string{"mbridge"}},
 	{"V100", true, false, Constants{1, 0.95, 0.2e-3}, 0.15, []string{"megatron2020", "bigscience"}},
-	{"T4", true, false, Constants{1.4, 1.4, 1.4e-3}, 0.38, []string{"amp"}},
+	{"T4", true, false, Constants{1.31, 1.3, 1.4e-3}, 0.38, []string{"amp"}},
 	{"TPU", false, false, Constants{0.92, 1.03, 0}, 0.15, []string{"maxtext"}},
 }
 

@@ -119,6 +119,9 @@ func (c *runCase) estimate(cal plan.Calibration) error {
 	if err != nil {
 		return err
 	}
+	if c.free {
+		return c.relieve(e)
+	}
 	c.got, err = e.Estimate(c.strategy)
 	return err
 }

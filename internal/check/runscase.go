@@ -19,6 +19,7 @@ type runCase struct {
 	step     float64 // measured seconds; 0 where the row has none
 	memory   float64 // measured bytes; 0 where the row has none
 	assumed  []string
+	free     bool // recomputation is not given, and not yet chosen
 	got      plan.Estimate
 }
 
@@ -41,6 +42,7 @@ func newRunCase(r *runRow) (*runCase, error) {
 func notGiven(what string) error { return fmt.Errorf("%s not given", what) }
 
 func (c *runCase) readModel() error {
+	c.nameModel()
 	m := &c.row.Model
 	w := &c.workload.Model
 	for _, f := range []struct {
@@ -61,6 +63,9 @@ func (c *runCase) readModel() error {
 	}
 	if m.MoE != nil && m.MoE.Experts > 0 {
 		c.readExperts()
+	}
+	if m.KVRank == nil && m.Attention == "MLA" {
+		return notGiven("ranks of latent attention")
 	}
 	if m.KVRank != nil {
 		w.Latent = plan.Latent{QRank: value(m.QRank), KVRank: *m.KVRank, Nope: value(m.Nope), Rope: value(m.Rope), V: value(m.VDim)}
@@ -119,27 +124,25 @@ func (c *runCase) readStrategy() error {
 		to   *int
 		name string
 	}{{r.DP, &s.DP, "data parallelism"}, {r.TP, &s.TP, "tensor parallelism"}, {r.PP, &s.PP, "pipeline parallelism"}} {
-		if f.from == nil {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+		if missing := f.from == nil; missing && !c.divides(f.to) {
 			return notGiven(f.name)
 		}
-		*f.to = *f.from
 	}
-	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1, value(r.VPP)), int(r.Shard)
-	if r.VPP == nil && s.PP > 1 {
-		c.assumed = append(c.assumed, "vpp 1")
-	}
+	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1, value(r.VPP)), max(int(r.Shard), value(r.FSDP))
+	s.SP = r.SP != nil && *r.SP
+	c.usualParallel()
 	if err := c.readBatch(); err != nil {
 		return err
 	}
-	s.SP = r.SP != nil && *r.SP
 	if r.Offload {
 		s.Offload.Activations = 1
 	}
-	if r.Recompute == nil {
-		return notGiven("recomputation")
-	}
-	if err := c.readRecompute(*r.Recompute); err != nil {
-		return err
+	c.free = r.Recompute == nil
+	if r.Recompute != nil {
+		c.readRecompute(*r.Recompute)
 	}
 	c.readZero()
 	c.readPartition()
@@ -149,16 +152,19 @@ func (c *runCase) readStrategy() error {
 // readBatch wants whole micro-batches.
 func (c *runCase) readBatch() error {
 	r, s := &c.row.Strategy, &c.strategy
-	switch {
-	case r.Batch == nil || *r.Batch < 1:
-		return notGiven("global batch")
-	case r.Micro == nil || *r.Micro <= 0:
-		return notGiven("micro-batch")
-	case *r.Micro < 1 || *r.Micro != math.Trunc(*r.Micro) || *r.Batch != math.Trunc(*r.Batch):
-		return fmt.Errorf("a batch that is no whole number: micro-batch %g, global batch %g", *r.Micro, *r.Batch)
+	batch := r.Batch
+	if batch == nil {
+		batch = c.usualBatch()
 	}
-	s.Micro, c.workload.Batch = int(*r.Micro), int(*r.Batch)
-	if s.Micros(c.workload.Batch) == 0 {
+	if batch == nil || *batch < 1 || s.DP < 1 {
+		return notGiven("global batch")
+	}
+	micro := c.usualMicro(int(*batch) / s.DP)
+	if micro < 1 || micro != math.Trunc(micro) || *batch != math.Trunc(*batch) {
+		return fmt.Errorf("a batch that is no whole number: micro-batch %g, global batch %g", micro, *batch)
+	}
+	s.Micro, c.workload.Batch = int(micro), int(*batch)
+	if s.Micros(c.workload.Batch) == 0 && !c.roundBatch() {
 		return fmt.Errorf("batch %d is not a multiple of dp %d times micro-batch %d", c.workload.Batch, s.DP, s.Micro)
 	}
 	return nil
@@ -167,8 +173,9 @@ func (c *runCase) readBatch() error {
 // readZero assumes what was usual where a row does not say.
 func (c *runCase) readZero() {
 	r, s := &c.row.Strategy, &c.strategy
-	s.Zero = value(r.Zero)
-	if r.Zero == nil {
+	if r.Zero != nil {
+		s.Zero = *r.Zero
+	} else {
 		if strings.Contains(strings.ToLower(c.row.Framework), "deepspeed") { // what pipelines under DeepSpeed ran with
 			s.Zero = 1
 		}
@@ -180,21 +187,22 @@ func (c *runCase) readZero() {
 }
 
 // readRecompute knows the names that frameworks use.
-func (c *runCase) readRecompute(name string) error {
+func (c *runCase) readRecompute(name string) {
 	s := &c.strategy
 	switch n := strings.ToLower(name); {
 	case n == "none" || n == "false" || n == "off" || n == "":
-	case n == "full" || n == "true" || n == "uniform" || n == "block":
+	// Keeping one product of many, on the host or not, saves little of the rest.
+	case n == "full" || n == "true" || n == "uniform" || n == "block" || strings.HasSuffix(n, "_proj_offloaded"):
 		s.Recompute.Mode = plan.Full
 	case n == "selective" || n == "minimal":
 		s.Recompute.Mode = plan.Selective
 	// Every other layer, or of every layer every other product: half of the forward pass either way.
 	case strings.HasPrefix(n, "selective-"), strings.HasPrefix(n, "partial"):
 		s.Recompute = plan.Recompute{Mode: plan.Full, Layers: max(1, c.workload.Model.Layers/s.PP/s.VPP/2)}
-	default:
-		return fmt.Errorf("recomputation %q not known", name)
+	default: // a name that nobody else uses says that something is recomputed
+		c.free = true
+		c.assume("recomputation %q is what fits", name)
 	}
-	return nil
 }
 
 // readPartition reads borders of stages among pseudo-layers: some before the transformer's layers, some after.
@@ -225,6 +233,8 @@ func (c *runCase) readMeasured() error {
 		c.step = tokens / *m.Tokens
 	case m.PerGPU != nil && *m.PerGPU > 0:
 		c.step = tokens / (*m.PerGPU * float64(c.cluster.Size()))
+	default:
+		c.step = c.rated()
 	}
 	if m.Memory != nil && *m.Memory > 0 {
 		c.memory = *m.Memory * 1e9

@@ -14,7 +14,11 @@ func (c *runCase) readCluster() error {
 	if len(r.Nodes) > 0 {
 		return c.readNodes()
 	}
-	if r.GPUs == nil || *r.GPUs < 1 {
+	if r.GPUs == nil {
+		n := c.strategy.World()
+		r.GPUs = &n
+	}
+	if *r.GPUs < 1 {
 		return notGiven("number of devices")
 	}
 	if n := c.strategy.World(); n != *r.GPUs {
@@ -31,6 +35,7 @@ func (c *runCase) readCluster() error {
 	if r.PerNode != nil && *r.PerNode > 0 {
 		g.Devices = min(*r.PerNode, *r.GPUs)
 	}
+	c.evenHosts(&g, *r.GPUs)
 	g.Hosts = *r.GPUs / g.Devices
 	if *r.GPUs > g.Devices {
 		c.network(&g)
@@ -47,16 +52,34 @@ func (c *runCase) readCluster() error {
 	return nil
 }
 
+// evenHosts leaves devices of large hosts idle where that makes hosts alike: 256 devices are 4 times 64 of racks of 72.
+func (c *runCase) evenHosts(g *cluster.Group, devices int) {
+	for n := g.Devices; 4*n >= 3*g.Devices; n-- {
+		if devices%n == 0 {
+			if n < g.Devices {
+				c.assume("%d of %d devices in a host", n, g.Devices)
+			}
+			g.Devices = n
+			return
+		}
+	}
+}
+
 // usualHost is how many devices a host has where a row does not say.
 const usualHost = 8
 
 // network gives hosts the row's network, or that of hosts known to have the device, or a usual one.
 func (c *runCase) network(g *cluster.Group) {
 	if r := &c.row.Cluster; r.Inter != nil && *r.Inter > 0 {
-		g.NIC, g.NICs = cluster.Link{Kind: "ib", Bandwidth: *r.Inter * 1e9}, g.Devices
+		g.NIC, g.NICs = cluster.Link{Kind: networkKind(r.Note), Bandwidth: *r.Inter * 1e9}, g.Devices
 		return
 	}
-	c.assumed = append(c.assumed, "network")
+	if networkKind(c.row.Cluster.Note) == "opa" { // known by its name: 100 Gb/s
+		c.assume("a card of 12.5 GB/s for each device")
+		g.NIC, g.NICs = cluster.Link{Kind: "opa", Bandwidth: 12.5e9}, g.Devices
+		return
+	}
+	c.assume("network")
 	hosts := g.Hosts
 	g.Hosts = 2
 	*g = g.Connected()
@@ -64,6 +87,18 @@ func (c *runCase) network(g *cluster.Group) {
 	if g.NICs == 0 {
 		g.NIC, g.NICs = cluster.Link{Kind: "ib", Bandwidth: 25e9}, g.Devices
 	}
+}
+
+// networkKind is the kind of network that a note names; that of machines built for training is InfiniBand, that of rented ones, unless
+// they have GPUDirect, Ethernet.
+func networkKind(note string) string {
+	note = strings.ToLower(note)
+	for _, k := range []struct{ word, kind string }{{"omni-path", "opa"}, {"roce", "roce"}, {"ethernet", "eth"}, {"g4dn", "eth"}, {"p3.", "eth"}, {"g5.", "eth"}} {
+		if strings.Contains(note, k.word) {
+			return k.kind
+		}
+	}
+	return "ib"
 }
 
 // device is the preset of a name as people write it: A100-SXM4-80GB and A100 80GB are A100-SXM-80GB.
@@ -116,7 +151,10 @@ func (c *runCase) readNodes() error {
 			g.Devices = *n.GPUs
 		}
 		if n.Intra > 0 {
-			g.Fabric.Bandwidth = n.Intra / 8 * 1e9
+			g.Fabric.Bandwidth = n.Intra / 8 * 1e9 // of two devices, in a mesh or not
+			if g.Fabric.Kind == "nvmesh" {
+				g.Fabric.Kind = "nvlink"
+			}
 		}
 		g.NICs, g.NIC = 1, cluster.Link{Kind: "eth", Bandwidth: n.Inter / 8 * 1e9}
 		out.Groups = append(out.Groups, g)

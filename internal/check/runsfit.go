@@ -19,26 +19,32 @@ type runObservation struct {
 // fitKey is what rows should share with those that their constants come from.
 type fitKey struct {
 	device string // A100, H100: the first word of the name
-	style  string // classic, modern, sharded
+	style  string // classic, modern, sharded, compiled
+	short  bool   // products in 8 bits or less: how much of their peak is reached is another question
 	// measured says that micro-benchmarks of this very device are known.
 	measured bool
-	// ceiling says that at least the best rate of its products has been measured, megatron that the framework is one.
-	ceiling, megatron bool
+	// ceiling says that at least the best rate of its products has been measured, fabric is what joins devices, megatron that the
+	// framework is one.
+	ceiling  bool
+	fabric   string
+	megatron bool
 }
 
 func (c *runCase) fitKey() fitKey {
 	device, _, _ := strings.Cut(c.row.Cluster.GPU, "-")
-	s := &c.workload.Software
+	f := strings.ToLower(c.row.Framework)
 	style := "modern"
 	switch {
-	case s.Unfused:
+	case compiledWhole(f):
+		style = "compiled"
+	case c.workload.Software.Unfused:
 		style = "classic"
-	case c.strategy.Zero == 3:
+	case c.strategy.Zero == 3 && !modernMegatron(f):
 		style = "sharded"
 	}
 	d := &c.cluster.Groups[0].Device
 	rate, _ := d.Rate("fp16")
-	return fitKey{device, style, plan.Measured(d.Name), rate.Measured > 0, strings.Contains(strings.ToLower(c.row.Framework), "megatron")}
+	return fitKey{device, style, c.workload.Short(), plan.Measured(d.Name), rate.Measured > 0, c.cluster.Groups[0].Fabric.Kind, modernMegatron(f) || strings.Contains(f, "megatron")}
 }
 
 func (t *runTable) observations() []runObservation {
@@ -92,22 +98,28 @@ func (t *runTable) hold(i int, s *runSource, obs []runObservation) {
 	s.held = score(s.cases)
 }
 
-// neighbours are the rows whose constants may serve, nearest first: the same device and style, the same device, then rows on other
-// devices. Where a device's own micro-benchmarks are known they tell more than runs on devices that have none.
+// neighbours are the rows whose constants may serve, nearest first: the same device and style, the same device with attention fused or
+// not as here, the same device, then the same style on other devices; rows that share neither say nothing. Where a device's own
+// micro-benchmarks are known they tell more than runs on devices that have none.
 func neighbours(k fitKey) []func(o *runObservation) bool {
 	near := []func(o *runObservation) bool{
 		func(o *runObservation) bool { return o.key == k },
-		func(o *runObservation) bool { return o.key.device == k.device },
+		func(o *runObservation) bool {
+			return o.key.device == k.device && o.key.short == k.short && (o.key.style == "classic") == (k.style == "classic")
+		},
+		func(o *runObservation) bool { return o.key.device == k.device && o.key.short == k.short },
 	}
 	if k.measured {
-		return append(near, func(o *runObservation) bool { return o.key.megatron && o.key.ceiling })
+		return append(near, func(o *runObservation) bool {
+			return o.key.megatron && o.key.ceiling && o.key.fabric == k.fabric && o.key.short == k.short
+		})
 	}
-	return append(near, func(o *runObservation) bool { return o.key.style == k.style }, func(*runObservation) bool { return true })
+	return append(near, func(o *runObservation) bool { return o.key.style == k.style && o.key.short == k.short })
 }
 
 // stored is the constants that are kept for the device, where the source is none of those that they were fitted to.
 func stored(c *runCase) fitted {
-	f, ok := plan.StoredFit(c.cluster.Groups[0].Device.Name, c.workload.Software, c.origin)
+	f, ok := plan.StoredFit(c.cluster.Groups[0].Device.Name, c.workload, c.origin)
 	if !ok {
 		return fitted{}
 	}

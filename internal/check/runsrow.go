@@ -41,6 +41,8 @@ type runModel struct {
 	VDim     *int    `json:"v_head_dim"`
 	Tied     bool    `json:"tied"`
 	Position *int    `json:"positions"`
+	// Attention is MLA where it is latent.
+	Attention string `json:"attention"`
 }
 
 type runMoE struct {
@@ -89,6 +91,7 @@ type runStrategy struct {
 	Schedule  string   `json:"schedule"`
 	Partition []int    `json:"layer_partition"`
 	Shard     anyCount `json:"zero1_group"`
+	FSDP      *int     `json:"ici_fsdp"`
 	Reduce    string   `json:"fsdp_mixed_precision"`
 	Offload   bool     `json:"activation_cpu_offload"`
 }
@@ -109,6 +112,8 @@ type runMeasured struct {
 	Step      *float64 `json:"step_time_s"`
 	Tokens    *float64 `json:"tokens_per_s"`
 	PerGPU    *float64 `json:"tokens_per_s_per_gpu"`
+	TFLOPS    *float64 `json:"tflops_per_gpu"`
+	Kind      string   `json:"tflops_kind"`
 	Memory    *float64 `json:"peak_mem_gb"`
 	Unit      string   `json:"peak_mem_unit"`
 	OOM       *bool    `json:"oom"`

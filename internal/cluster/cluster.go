@@ -38,7 +38,7 @@ type Group struct {
 
 // Link is a connection, one way of it.
 type Link struct {
-	// Kind is nvlink, pcie, xgmi, ici, ib, eth, roce, memory or whatever else it is called.
+	// Kind is nvlink, nvmesh (wires in place of switches), pcie, xgmi, ici, ib, eth, roce, memory or whatever else it is called.
 	Kind string
 	// Bandwidth is bytes a second by the specification, for one device on a fabric or one network card.
 	Bandwidth float64

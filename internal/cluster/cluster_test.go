@@ -158,3 +158,21 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestMesh says what wires in place of switches leave to a group: NCCL's own times of 64 MiB on two and eight of eight V100, and half of a
+// host of four.
+func TestMesh(t *testing.T) {
+	c, err := Parse("1x8 V100-SXM2-32GB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]float64{2: 2998.7e-6, 8: 912.2e-6} {
+		if got := c.Collective(AllReduce, 64<<20, Axis{n, 1}).Seconds; math.Abs(got/want-1) > 0.25 {
+			t.Errorf("%d devices: %.0f µs, measured %.0f", n, 1e6*got, 1e6*want)
+		}
+	}
+	pair, all := Link{Kind: "nvmesh", Bandwidth: 150, Efficiency: 1}.inside(2, 4), Link{Kind: "nvlink", Bandwidth: 150, Efficiency: 1}.inside(2, 4)
+	if pair != 50 || all != 150 {
+		t.Errorf("two of four have %g in a mesh and %g behind a switch, want 50 and 150", pair, all)
+	}
+}

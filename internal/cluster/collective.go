@@ -69,7 +69,7 @@ func (c *Cluster) shape(a Axis) shape {
 			s.local = local
 		}
 		f := g.Fabric.usual()
-		s.inner = math.Min(s.inner, f.Bandwidth*f.Efficiency)
+		s.inner = math.Min(s.inner, f.inside(local, g.Devices))
 		s.innerLat, s.innerSetup = math.Max(s.innerLat, f.Latency), math.Max(s.innerSetup, f.Setup)
 		s.nvls = s.nvls && f.Kind == "nvlink" && f.Bandwidth >= nvlsBandwidth
 		n := g.NIC.usual()

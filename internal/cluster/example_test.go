@@ -31,7 +31,7 @@ func ExampleCluster_TrafficOn() {
 		fmt.Printf("%v: %.1f ms\n", g, 1e3*t.Seconds)
 	}
 	// Output:
-	// [0 1 2 3]: 1.4 ms
+	// [0 1 2 3]: 1.2 ms
 	// [4 5 6 7]: 12.8 ms
 	// [0 4]: 106.8 ms
 }

@@ -14,6 +14,7 @@ type habit struct {
 // give them to 6%), SimAI's tables of 2 to 128 hosts (9 µs a hop, 0.94 of the card), Calculon and SimuMax for the rest.
 var habits = []habit{
 	{"nvlink", 0.72, 2e-6, 30e-6},
+	{"nvmesh", 0.86, 2e-6, 30e-6},
 	{"xgmi", 0.70, 3e-6, 35e-6},
 	{"pcie", 0.75, 5e-6, 30e-6},
 	{"ici", 0.85, 1e-6, 5e-6},
@@ -47,6 +48,16 @@ func (l Link) usual() Link {
 		l.Setup = h.setup
 	}
 	return l
+}
+
+// inside is the bandwidth that a member of a group of n among the devices of a host has. In a mesh, wires go from each device to each
+// other one, and a group has only those between its members: on DGX-1V, 22 of 150 GB/s for two devices, 84 for four and 129 for eight.
+func (l Link) inside(n, devices int) float64 {
+	b := l.Bandwidth * l.Efficiency
+	if l.Kind == "nvmesh" && n < devices {
+		b *= float64(max(1, n-1)) / float64(devices-1)
+	}
+	return b
 }
 
 // Filled is the cluster with what is usual for each link's kind written into it: the same costs, found faster.

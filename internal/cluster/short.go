@@ -122,7 +122,7 @@ func describesDevice(options []string) bool {
 
 var (
 	networks = []string{"ib", "roce", "eth", "opa"}
-	fabrics  = []string{"nvlink", "pcie", "xgmi", "ici", "memory"}
+	fabrics  = []string{"nvlink", "nvmesh", "pcie", "xgmi", "ici", "memory"}
 )
 
 // option applies one word like ib=400G.

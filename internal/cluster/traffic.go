@@ -103,7 +103,7 @@ func (c *Cluster) shapeOn(g []int, leaving []int) (shape, bool) {
 		p := c.hostGroup(h)
 		f, n := p.Fabric.usual(), p.NIC.usual()
 		if counts[i] > 1 {
-			s.inner = math.Min(s.inner, f.Bandwidth*f.Efficiency)
+			s.inner = math.Min(s.inner, f.inside(counts[i], p.Devices))
 			s.innerLat, s.innerSetup = math.Max(s.innerLat, f.Latency), math.Max(s.innerSetup, f.Setup)
 			s.nvls = s.nvls && f.Kind == "nvlink" && f.Bandwidth >= nvlsBandwidth
 		}

@@ -34,6 +34,6 @@ func ExampleEstimator_Estimate() {
 		fmt.Printf("%s: %.0f s, MFU %.0f%%, %.0f GiB of 80, %v\n", s, got.Step, 100*got.MFU, got.Memory.Total()/(1<<30), err)
 	}
 	// Output:
-	// dp=2 tp=8 pp=4 micro=1 zero=1 sp: 22 s, MFU 37%, 50 GiB of 80, <nil>
-	// dp=64 tp=1 pp=1 micro=1 zero=3 recompute=full: 20 s, MFU 39%, 40 GiB of 80, <nil>
+	// dp=2 tp=8 pp=4 micro=1 zero=1 sp: 22 s, MFU 36%, 50 GiB of 80, <nil>
+	// dp=64 tp=1 pp=1 micro=1 zero=3 recompute=full: 20 s, MFU 40%, 40 GiB of 80, <nil>
 }

@@ -37,7 +37,7 @@ func Fit(obs []Observation) Constants {
 			for n := 0.7; n <= 2.5; n *= 1.08 {
 				k := Constants{Compute: c, Communication: n, Layer: layer}
 				// Away from nothing costs a little: with few runs, only a clear gain moves a constant.
-				loss := fitLoss(obs, k) + 0.01*math.Abs(math.Log(n)) + 0.01*math.Abs(math.Log(c)) + 2*layer
+				loss := fitLoss(obs, k) + 0.03*math.Abs(math.Log(n)) + 0.01*math.Abs(math.Log(c)) + 2*layer
 				if loss < best {
 					best, found = loss, k
 				}

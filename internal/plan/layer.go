@@ -1,6 +1,10 @@
 package plan
 
-import "github.com/galley-ml/galley/internal/cluster"
+import (
+	"math"
+
+	"github.com/galley-ml/galley/internal/cluster"
+)
 
 // layerKey is all that the cost of a layer depends on besides workload and cluster.
 type layerKey struct {
@@ -154,9 +158,22 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 	}
 	if k.moe && k.ep > 1 {
 		bytes := float64(outside*e.w.Model.Experts.TopK) * h * e.bytes
-		one := time(cluster.AllToAll, bytes, cluster.Axis{Size: k.ep, Stride: k.etp}) * (1 - e.w.Software.HideEP)
+		one := e.dispatch(cluster.Axis{Size: k.ep, Stride: k.etp}, bytes, time) * (1 - e.w.Software.HideEP)
 		c.epForward, c.epBackward = 2*one, 2*one
 	}
+}
+
+// dispatch is the time that tokens take to their experts or back. Where a token goes to a host once, however many of its experts are
+// there, fewer copies leave the host: with top k of experts over h hosts, h(1−(1−1/h)ᵏ) in place of k; all are handed out inside.
+func (e *Estimator) dispatch(a cluster.Axis, bytes float64, time func(cluster.Kind, float64, cluster.Axis) float64) float64 {
+	if !e.w.Software.OncePerHost || !e.cluster.Uniform() {
+		return time(cluster.AllToAll, bytes, a)
+	}
+	local := min(a.Size, max(1, e.cluster.Groups[0].Devices/a.Stride))
+	hosts, top := float64(a.Size)/float64(local), float64(e.w.Model.Experts.TopK)
+	copies := hosts * (1 - math.Pow(1-1/hosts, top))
+	inside := time(cluster.AllToAll, bytes, cluster.Axis{Size: local, Stride: a.Stride})
+	return max(inside, time(cluster.AllToAll, bytes*min(1, copies/top), a))
 }
 
 // exchangeContext prices keys and values that go round, or heads that change places.

@@ -19,7 +19,7 @@ func TestParams(t *testing.T) {
 			t.Errorf("%s: %.0f parameters, want %.0f", name, got, want)
 		}
 	}
-	for name, billions := range map[string]float64{"gpt3-175b": 174.6, "deepseek-v3": 671, "qwen3-30b-a3b": 30.5, "qwen3-235b-a22b": 235.1, "mixtral-8x22b": 140.6} {
+	for name, billions := range map[string]float64{"gpt3-175b": 174.6, "deepseek-v3": 671, "qwen3-30b-a3b": 30.5, "qwen3-235b-a22b": 235.1, "mixtral-8x22b": 140.6, "kimi-k2": 1026.4} {
 		m := mustModel(t, name)
 		if got := m.Params() / 1e9; math.Abs(got-billions) > 0.005*billions {
 			t.Errorf("%s: %.1f billion parameters, want %.1f", name, got, billions)

@@ -80,28 +80,34 @@ func (p *pricer) program(w *Workload, k pieceKey) (piece, error) {
 // sum prices the nodes of a program whose results are its forward result, the gradients of inputs, and those of parameters.
 func (p *pricer) sum(f *ir.Func, inputs int) piece {
 	r := f.Results()
-	seen := make(map[*ir.Node]bool, len(f.Nodes()))
+	done := reached{make(map[*ir.Node]bool, len(f.Nodes())), map[*ir.Value]bool{}}
 	var out piece
-	out.forward = p.reach(r[:1], seen)
-	out.input = p.reach(r[1:1+inputs], seen)
-	out.weight = p.reach(r[1+inputs:], seen)
+	out.forward = p.reach(r[:1], done)
+	out.input = p.reach(r[1:1+inputs], done)
+	out.weight = p.reach(r[1+inputs:], done)
 	return out
 }
 
+// reached is the nodes that have been counted, and the values that have short copies.
+type reached struct {
+	nodes map[*ir.Node]bool
+	short map[*ir.Value]bool
+}
+
 // reach prices what results need and nobody has counted.
-func (p *pricer) reach(results []*ir.Value, seen map[*ir.Node]bool) float64 {
+func (p *pricer) reach(results []*ir.Value, done reached) float64 {
 	total := 0.0
 	var visit func(v *ir.Value)
 	visit = func(v *ir.Value) {
 		n := v.Node()
-		if n == nil || seen[n] {
+		if n == nil || done.nodes[n] {
 			return
 		}
-		seen[n] = true
+		done.nodes[n] = true
 		for _, in := range n.In() {
 			visit(in)
 		}
-		total += p.node(n)
+		total += p.node(n, done.short)
 	}
 	for _, v := range results {
 		visit(v)

@@ -63,6 +63,11 @@ var models = []Model{
 		Experts: Experts{Count: 256, TopK: 8, FFN: 2048, Shared: 2048, Dense: 3},
 		Latent:  Latent{QRank: 1536, KVRank: 512, Nope: 128, Rope: 64, V: 128},
 	},
+	{
+		Name: "kimi-k2", Layers: 61, Hidden: 7168, Heads: 64, FFN: 18432, Vocab: 163840, Gated: true,
+		Experts: Experts{Count: 384, TopK: 8, FFN: 2048, Shared: 2048, Dense: 1},
+		Latent:  Latent{QRank: 1536, KVRank: 512, Nope: 128, Rope: 64, V: 128},
+	},
 }
 
 func tied(m Model) Model { m.Tied = true; return m }

@@ -18,6 +18,7 @@ type pricer struct {
 	peak, plain float64
 	ceiling     float64
 	elementwise float64
+	scaleOnce   bool
 	// measured is the part of the peak of products that were measured, each group's own shape.
 	measured map[dims]float64
 	// grouped is the part that products in groups reach of what one does; 0 means 1.
@@ -31,7 +32,7 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 	if !ok {
 		return nil, false
 	}
-	p := &pricer{device: d, curve: cal.curve(d.Name), peak: r.Peak, plain: r.Peak, elementwise: orOne(w.Software.Elementwise)}
+	p := &pricer{device: d, curve: cal.curve(d.Name), peak: r.Peak, plain: r.Peak, elementwise: orOne(w.Software.Elementwise), scaleOnce: w.Software.ScaleOnce}
 	p.ceiling = p.curve.Ceiling
 	if p.ceiling == 0 {
 		p.ceiling = 0.75
@@ -46,14 +47,15 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 	}
 	p.dense = p.curve.Ceiling > 0 && len(p.measured) >= levelProducts
 	p.level()
+	p.sustain()
 	if b, ok := d.Rate("bf16"); ok && precisions[w.Precision].bytes == 2 && b.Peak < p.peak {
 		p.plain = b.Peak
 	}
 	return p, true
 }
 
-// node is the time of one node of a program, from its op's Work on its types.
-func (p *pricer) node(n *ir.Node) float64 {
+// node is the time of one node of a program, from its op's Work on its types. short is the values that have short copies already.
+func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	o, ok := n.Op().(op.Op)
 	if !ok {
 		return 0
@@ -68,7 +70,7 @@ func (p *pricer) node(n *ir.Node) float64 {
 	}
 	stream := w.Bytes / (p.device.Bandwidth * p.curve.Stream)
 	if d, ok := contraction(o, in, out); ok && d.flops() > 0.9*w.Flops && d.flops() < 1.1*w.Flops {
-		return math.Max(w.Flops/(p.peak*p.efficiency(d)*alignment(in, out)), stream) + p.curve.Launch + p.scaling(in)
+		return math.Max(w.Flops/(p.peak*p.efficiency(d)*alignment(in, out)), stream) + p.curve.Launch + p.scaling(n.In(), short)
 	}
 	if w.Flops > fusedIntensity*w.Bytes {
 		return math.Max(w.Flops/(p.plain*p.fused(in)), stream) + p.curve.Launch
@@ -78,11 +80,19 @@ func (p *pricer) node(n *ir.Node) float64 {
 
 // scaling is what products in 8 bits or less take before they start: each operand is read for its largest element, read again and
 // written in the short format.
-func (p *pricer) scaling(in []ir.Type) float64 {
+func (p *pricer) scaling(in []*ir.Value, short map[*ir.Value]bool) float64 {
 	if p.peak <= p.plain {
 		return 0
 	}
-	return 2.5*float64(moves(in))/(p.device.Bandwidth*p.curve.Stream) + 2*p.curve.Launch
+	total := 0.0
+	for _, v := range in {
+		if p.scaleOnce && short[v] {
+			continue
+		}
+		short[v] = true
+		total += 2.5*float64(v.Type().Bytes())/(p.device.Bandwidth*p.curve.Stream) + p.curve.Launch
+	}
+	return total
 }
 
 // fusedIntensity is from how many operations a byte on an op must be many products in one, as fused attention is: element-wise ops
@@ -162,6 +172,21 @@ func (p *pricer) level() {
 	p.ceiling *= middle
 	if len(grouped) > 0 {
 		p.grouped = grouped[len(grouped)/2] / middle
+	}
+}
+
+// sustain brings a few products that were measured on a device at its boost clock down to the rate that it is known to keep up: the best
+// of them is the ceiling.
+func (p *pricer) sustain() {
+	best := 0.0
+	for _, e := range p.measured {
+		best = math.Max(best, e)
+	}
+	if p.curve.Ceiling > 0 || len(p.measured) >= levelProducts || best <= p.ceiling {
+		return
+	}
+	for d := range p.measured {
+		p.measured[d] *= p.ceiling / best
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 
 // benchmarkFile holds published micro-benchmarks by device: products as [m, n, k, groups, part of the peak], attention as [batch,
 // sequence, heads, key heads, head, value, forward, backward], parts of the peak by the operations of attention to all keys. SimuMax
-// measured A100-PCIe and B200 (configs/system of its repository), LLMCompass the products of A100-SXM.
+// measured A100-PCIe and B200 (configs/system of its repository), LLMCompass the products of A100-SXM; fused is the
+// part of the peak that fused attention of any shape reaches.
 //
 //go:embed benchmarks.json
 var benchmarkFile []byte
@@ -17,6 +18,8 @@ var benchmarkFile []byte
 var published = sync.OnceValue(func() Calibration {
 	var file map[string]struct {
 		Source    string
+		Fused     float64
+		FusedGrad float64 `json:"fused_grad"`
 		Products  [][5]float64
 		Attention [][8]float64
 	}
@@ -30,7 +33,7 @@ var published = sync.OnceValue(func() Calibration {
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		k := Curve{Device: n}
+		k := Curve{Device: n, Fused: file[n].Fused, FusedGrad: file[n].FusedGrad}
 		for _, p := range file[n].Products {
 			k.Products = append(k.Products, Product{M: int(p[0]), N: int(p[1]), K: int(p[2]), Groups: int(p[3]), Efficiency: p[4]})
 		}

@@ -161,9 +161,15 @@ func (e *Estimator) load(s *Strategy, w *work, r *rank) error {
 	if err := e.addEnds(s, w, r.device); err != nil {
 		return err
 	}
-	passes := 3 + s.Recompute.share(w.layers)
-	w.fixed = max(w.fixed, float64(w.layers)*passes*e.w.Software.Issue-w.busy()+w.fixed)
+	w.fixed = max(w.fixed, e.issue(s, w)-w.busy()+w.fixed)
 	return nil
+}
+
+// issue is what the host takes to start a chunk's ops for one micro-batch: three passes of a layer, or four where it is recomputed. The
+// embedding with what comes before it and the head with the loss are about half as many ops as a layer each.
+func (e *Estimator) issue(s *Strategy, w *work) float64 {
+	layers := float64(w.layers) * (3 + s.Recompute.share(w.layers))
+	return (layers + 1.5*float64(index(w.embedding)+index(w.head))) * e.w.Software.Issue
 }
 
 func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {

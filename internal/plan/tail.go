@@ -31,7 +31,7 @@ func (e *Estimator) rankTail(s *Strategy, r *rank) Parts {
 		p.DP += e.reduction(s, r, r.experts, e.expertAxis(s))
 	}
 	if e.w.Model.Tied && s.PP > 1 && r.embedding != r.head {
-		bytes := float64(e.w.Model.Vocab) * float64(e.w.Model.Hidden) / float64(s.TP) * e.w.Software.reduceBytes()
+		bytes := float64(e.w.Model.Vocab) * float64(e.w.Model.Hidden) / float64(s.TP) * e.w.Software.gradBytes() // as it was accumulated
 		ends := cluster.Axis{Size: 2, Stride: (s.PP - 1) * s.TP * s.CP * s.DP}
 		p.DP += e.collective(cluster.AllReduce, bytes, ends, e.ends(s))
 	}
@@ -113,7 +113,11 @@ func (e *Estimator) reduction(s *Strategy, r *rank, n float64, a cluster.Axis) f
 
 // bucketed is the time of a collective over n elements that is done in pieces.
 func (e *Estimator) bucketed(kind cluster.Kind, bytes, n float64, a cluster.Axis, on span) float64 {
-	pieces := math.Ceil(n / e.w.Software.bucket(a.Size))
+	size := e.w.Software.bucket(a.Size)
+	if kind == cluster.AllGather {
+		size = e.w.Software.gatherBucket(a.Size)
+	}
+	pieces := math.Ceil(n / size)
 	return pieces * e.collective(kind, bytes/pieces, a, on)
 }
 

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -35,6 +36,10 @@ type Software struct {
 	HideTP float64 `yaml:"hide_tp,omitempty" json:"hide_tp,omitempty"`
 	// HideEP is the same of the exchange between experts.
 	HideEP float64 `yaml:"hide_ep,omitempty" json:"hide_ep,omitempty"`
+	// OncePerHost sends a token to a host once, however many of its experts are there, as DeepEP does.
+	OncePerHost bool `yaml:"once_per_host,omitempty" json:"once_per_host,omitempty"`
+	// ScaleOnce keeps the short copy of an operand for all products that read it; otherwise each makes its own.
+	ScaleOnce bool `yaml:"scale_once,omitempty" json:"scale_once,omitempty"`
 	// GradBytes is what an element of an accumulated gradient takes; 0 means 4.
 	GradBytes int `yaml:"grad_bytes,omitempty" json:"grad_bytes,omitempty"`
 	// ReduceBytes is what an element of a gradient takes on the wire; 0 means GradBytes.
@@ -42,6 +47,8 @@ type Software struct {
 	// Bucket is how many elements of gradients are reduced at once; 0 means what Megatron does: 40 million, or a million for each
 	// replica.
 	Bucket float64 `yaml:"bucket,omitempty" json:"bucket,omitempty"`
+	// GatherBucket is how many elements of parameters are gathered at once after an update; 0 means as many as of gradients.
+	GatherBucket float64 `yaml:"gather_bucket,omitempty" json:"gather_bucket,omitempty"`
 	// LogitBytes is what the loss keeps of each logit at its peak: 12 where it is made of plain ops, 16-bit and float32 copies of both
 	// logits and gradients; 0 is a fused loss, with 16-bit copies alone.
 	LogitBytes int `yaml:"logit_bytes,omitempty" json:"logit_bytes,omitempty"`
@@ -82,6 +89,11 @@ func (w *Workload) Check() error {
 	return nil
 }
 
+// Short says whether products run in 8 bits or less.
+func (w *Workload) Short() bool {
+	return slices.Contains([]string{"fp8", "mxfp8", "nvfp4"}, w.Precision)
+}
+
 // Tokens is how many tokens one step takes in.
 func (w *Workload) Tokens() float64 { return float64(w.Batch) * float64(w.Seq) }
 
@@ -97,6 +109,13 @@ func (s *Software) reduceBytes() float64 {
 		return s.gradBytes()
 	}
 	return float64(s.ReduceBytes)
+}
+
+func (s *Software) gatherBucket(replicas int) float64 {
+	if s.GatherBucket > 0 {
+		return s.GatherBucket
+	}
+	return s.bucket(replicas)
 }
 
 func (s *Software) bucket(replicas int) float64 {

@@ -1,6 +1,10 @@
 package check
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/galley-ml/galley/internal/cluster"
+)
 
 // memoryKind is what a source's figure counts.
 type memoryKind int
@@ -37,18 +41,55 @@ func (m *runMeasured) bytes() float64 {
 
 // predictedMemory is in the source's own terms. nvidia-smi shows the devices of one host, and is run where a job is started: on the first.
 func (c *runCase) predictedMemory() float64 {
-	m := &c.got.Memory
-	switch c.row.Measured.kind() {
-	case allocatedMemory:
-		return m.Allocated()
-	case reservedMemory:
-		return m.Allocated() + m.Slack
+	kind := c.row.Measured.kind()
+	if kind == allocatedMemory {
+		return c.got.Memory.Allocated()
 	}
-	host, s, most := c.cluster.Groups[0].Devices, &c.strategy, 0.0
+	host, per, most := c.cluster.Groups[0].Devices, c.stageDevices(), 0.0
 	for i := range c.got.Stages {
-		if i*s.TP*s.CP*s.DP < host {
-			most = max(most, c.got.Stages[i].Memory.Total())
+		m := &c.got.Stages[i].Memory
+		switch room := c.room(i); {
+		case kind == reservedMemory:
+			most = max(most, min(m.Reserved(), max(room-m.Context, m.Allocated()+m.Slack)))
+		case i*per < host:
+			most = max(most, min(m.Reserved()+m.Context, max(room, m.Total())))
 		}
 	}
 	return most
+}
+
+// stageDevices is how many devices one pipeline stage has.
+func (c *runCase) stageDevices() int { return c.strategy.TP * c.strategy.CP * c.strategy.DP }
+
+// fits is the verdict on a run: whether it can begin and every stage's devices have the memory.
+func (c *runCase) fits() bool {
+	for i := range c.got.Stages {
+		if c.got.Stages[i].Memory.Total() > c.room(i) {
+			return false
+		}
+	}
+	return !c.broken
+}
+
+// room is the least memory that a device of a stage reports.
+func (c *runCase) room(stage int) float64 {
+	per := c.stageDevices()
+	first, last := c.cluster.At(stage*per).Group, c.cluster.At((stage+1)*per-1).Group
+	least := reported(&c.cluster.Groups[first].Device)
+	for g := first + 1; g <= last; g++ {
+		least = min(least, reported(&c.cluster.Groups[g].Device))
+	}
+	return least
+}
+
+// reported is the bytes that a device says it has: gigabytes are sold that are GiB, of which the driver keeps a hundredth; devices whose
+// error correction takes its bits from the memory itself lose a sixteenth.
+func reported(d *cluster.Device) float64 {
+	bytes := d.Memory / 1e9 * (1 << 30) * 0.99
+	for _, name := range []string{"T4", "A10-", "A40", "L4", "L40"} {
+		if strings.HasPrefix(d.Name, name) {
+			return bytes * 15 / 16
+		}
+	}
+	return bytes
 }

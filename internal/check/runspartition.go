@@ -9,8 +9,8 @@ func (c *runCase) readPartition() {
 	switch p := c.row.Strategy.Partition; {
 	case len(p) == s.PP+1 && p[len(p)-1] >= layers:
 		c.readBorders(p)
-	case strings.Contains(strings.ToLower(c.row.Framework), "internevo") && s.VPP == 1 && layers%s.PP != 0:
-		for i := range s.PP { // its partition_uniform gives the last stages one more
+	case strings.Contains(strings.ToLower(c.row.Framework), "internevo") && s.VPP == 1 && s.PP > 1 && layers > s.PP:
+		for i := range s.PP { // its partition_uniform gives what is left over to the last stages
 			s.Layers = append(s.Layers, layers/s.PP+index(i >= s.PP-layers%s.PP))
 		}
 	}

@@ -31,7 +31,7 @@ func score(cases []*runCase) runScore {
 	var errs []float64
 	for _, c := range cases {
 		if oom, said := c.row.Measured.failed(); said {
-			s.oom[index(oom)][index(c.broken || !c.got.Fits)]++
+			s.oom[index(oom)][index(!c.fits())]++
 		}
 		if c.memory > 0 {
 			e := math.Abs(c.predictedMemory()/c.memory - 1)

@@ -95,6 +95,20 @@ func (e *Estimator) again(s *Strategy, moe bool) float64 {
 	return 0
 }
 
+// passBytes is the bytes that the forward pass of a layer works in which keeps nothing: the larger of attention and feed-forward layer.
+func (e *Estimator) passBytes(s *Strategy, moe bool) float64 {
+	m := &e.w.Model
+	tokens, t := float64(s.Micro*e.w.Seq)/float64(s.CP), float64(s.TP)
+	attention := (e.bytes*float64(2*m.queryWidth()+2*m.kvWidth()) + e.coreActivations(s)) / t
+	width := e.mlpBytes() * float64(m.FFN) / t
+	if moe {
+		x := &m.Experts
+		width = e.mlpBytes() * (float64(x.Shared)/t + float64(x.FFN*x.TopK))
+	}
+	ends := 2 * e.bytes * float64(m.Hidden) // what goes in and comes out, whole for the products
+	return min(tokens*(ends+max(attention, width)), e.layerActivations(s, moe))
+}
+
 // chunkActivations is what a chunk keeps of one micro-batch.
 func (e *Estimator) chunkActivations(s *Strategy, w *work) float64 {
 	total := 0.0

@@ -89,14 +89,14 @@ func (e *Estimator) rankMemory(s *Strategy, r *rank, flight float64) Memory {
 	m.Activations = flight * e.chunkActivations(s, &r.work) * (1 - s.Offload.Activations)
 	m.Logits = e.logits(s, &r.work)
 	again := e.again(s, r.moe > 0)
-	idle := min(again, m.Logits) // what the layers before the loss worked in: logits are larger than any of its blocks
-	if again == 0 {
-		idle = e.layerActivations(s, r.moe > 0)
+	idle, stuck := e.layerActivations(s, r.moe > 0), 0.0
+	if again > 0 { // what the layers before the loss worked in: logits fit in none of its blocks
+		idle, stuck = 0, min(e.passBytes(s, r.moe > 0), m.Logits)
 	}
 	m.Activations += again
 	m.Logits = max(0, m.Logits-again) // the loss is done when layers are computed again
 	m.Buffers = e.buffers(s, &r.work, shards) + min(e.w.Software.CommBuffer, r.params)*e.bytes
 	m.Context = e.context()
-	e.reserve(s, r, &m, idle, owned)
+	e.reserve(s, r, &m, idle, stuck, owned)
 	return m
 }

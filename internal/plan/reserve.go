@@ -1,21 +1,21 @@
 package plan
 
-// What a device holds besides what is allocated. A bare driver context took 1,113 MiB on V100 (BigScience's measurement); communicators
-// and workspaces take about as much again and a half, seen as what nvidia-smi shows above the allocator's own account in two sources,
-// whichever of them is left out. fragmentShare is what blocks of unlike size lose: with the blocks of one layer, the difference
-// between reserved and allocated memory in 43 measured runs.
+// What a device holds besides what is allocated: contextBytes the driver and communicators inside a host, networkBytes the buffers of
+// those between hosts, fragmentShare of the allocated memory what blocks of unlike size lose. With the blocks of one layer at work the
+// share is the difference between reserved and allocated memory in SimuMax's 43 runs; networkBytes is what nvidia-smi shows of runs
+// over several hosts and not of others, 1.1 to 1.6 GB by source.
 const (
-	driverBytes       = 1.15e9
-	communicatorBytes = 1.45e9
-	fragmentShare     = 0.025
+	contextBytes  = 1.5e9
+	networkBytes  = 1.2e9
+	fragmentShare = 0.025
 )
 
 // context is what the driver and the communication library take.
 func (e *Estimator) context() float64 {
-	if e.cluster.Size() == 1 {
-		return driverBytes
+	if g := &e.cluster.Groups[0]; e.cluster.Size() == g.Devices {
+		return contextBytes
 	}
-	return driverBytes + communicatorBytes
+	return contextBytes + networkBytes
 }
 
 // buffers are gathered parameters of ZeRO-3 with their gradients, or gradients of one layer before they are added to those of
@@ -55,9 +55,9 @@ func (e *Estimator) root(s *Strategy, w *work) float64 {
 }
 
 // reserve adds what the update of owned parameters takes, where it is more than the passes before it took, and what the allocator keeps
-// besides: fragments, and blocks that nothing needs at the moment, as long as the device has room for them. idle is blocks of a layer
-// that are not in use when memory is at its peak.
-func (e *Estimator) reserve(s *Strategy, r *rank, m *Memory, idle, owned float64) {
+// besides: fragments, and blocks that nothing needs at the moment. Blocks of a layer that are not in use when memory is at its peak are
+// idle, or stuck where its result, which is kept, lies among them.
+func (e *Estimator) reserve(s *Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
 	soft := &e.w.Software
 	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)
 	working := m.Activations + m.Logits
@@ -65,9 +65,8 @@ func (e *Estimator) reserve(s *Strategy, r *rank, m *Memory, idle, owned float64
 	reserved := max(working, pieces) + m.Buffers + block + idle + float64(soft.NormBytes)*e.largest(s, &r.work)
 	used := max(passes, pieces, block)
 	m.Buffers += used - passes
-	m.Slack = fragmentShare * m.Allocated()
-	limit := e.cluster.Groups[r.device].Device.Memory
-	m.Slack += max(0, min(reserved-used, (1-1e-6)*limit-m.Total()))
+	m.Slack = fragmentShare*m.Allocated() + stuck
+	m.Cache = reserved - used
 }
 
 // largest is the elements of the largest tensor of parameters on a device.

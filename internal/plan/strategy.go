@@ -48,13 +48,13 @@ type Offload struct {
 
 // Recompute is which activations are computed again in the backward pass.
 type Recompute struct {
-	// Mode is none (or empty), selective (the attention core), products (every other product of a layer and all that is none) or full.
+	// Mode is none (or empty), selective (the attention core) or full. Runs of others may have Products, which no plan asks for.
 	Mode string
 	// Layers, with mode full, is how many layers of each chunk; 0 is all.
 	Layers int
 }
 
-// The modes of Recompute.
+// The modes of Recompute. Products is torchtitan's selective mode: every other product of each layer, and all that is no product.
 const (
 	None      = "none"
 	Selective = "selective"
@@ -62,7 +62,7 @@ const (
 	Full      = "full"
 )
 
-// MarshalText writes none, selective, products, full or full:3.
+// MarshalText writes none, selective, full or full:3.
 func (r Recompute) MarshalText() ([]byte, error) {
 	switch {
 	case r.Mode == "":
@@ -77,8 +77,8 @@ func (r Recompute) MarshalText() ([]byte, error) {
 func (r *Recompute) UnmarshalText(text []byte) error {
 	mode, count, has := strings.Cut(string(text), ":")
 	*r = Recompute{Mode: mode}
-	if mode != None && mode != Selective && mode != Products && mode != Full && mode != "" {
-		return fmt.Errorf("recompute %q: want none, selective, products, full or full:LAYERS", text)
+	if mode != None && mode != Selective && mode != Full && mode != "" {
+		return fmt.Errorf("recompute %q: want none, selective, full or full:LAYERS", text)
 	}
 	if mode == None {
 		r.Mode = ""
@@ -88,7 +88,7 @@ func (r *Recompute) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 1 || mode != Full {
-		return fmt.Errorf("recompute %q: want none, selective, products, full or full:LAYERS", text)
+		return fmt.Errorf("recompute %q: want none, selective, full or full:LAYERS", text)
 	}
 	r.Layers = n
 	return nil

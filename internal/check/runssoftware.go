@@ -112,17 +112,18 @@ func internEvo(r *runRow) plan.Software {
 	return s
 }
 
-// deepSpeed adds what ZeRO's first stages allocate (deepspeed/runtime): two buckets of the default size; for fp16 the norm of gradients
-// in double precision, tensor by tensor; for bf16 float32 sums beside the gradients of all parameters. Without ZeRO, fp16 gradients
-// are copied to float32 one by one and then to one block.
+// deepSpeed adds what ZeRO's first stages allocate (deepspeed/runtime). For fp16: all gradients once more in the buckets that are reduced, for
+// the allocator does not reuse what a collective may still read; and the norm of gradients in double precision, tensor by tensor. For bf16:
+// float32 sums beside the gradients of all parameters, and two buckets of the default size to gather. Without ZeRO, fp16 gradients are
+// copied to float32 one by one and then to one block.
 func deepSpeed(r *runRow, s *plan.Software) {
-	s.CommBuffer = 1e9
 	if value(r.Strategy.Zero) == 3 && r.Model.Hidden != nil {
 		s.Bucket = float64(*r.Model.Hidden) * float64(*r.Model.Hidden) // tensor by tensor, a dozen in a layer
 	}
+	s.CommBuffer = 1e12
 	switch {
 	case s.GradBytes != 2:
-		s.KeepGrads = true
+		s.CommBuffer, s.KeepGrads = 1e9, true
 	case r.Strategy.Zero != nil && *r.Strategy.Zero == 0:
 		s.UpdatePieces, s.UpdateBlock = 4, 4
 	default:

@@ -95,7 +95,7 @@ func (e *Estimator) rankMemory(s *Strategy, r *rank, flight float64) Memory {
 	}
 	m.Activations += again
 	m.Logits = max(0, m.Logits-again) // the loss is done when layers are computed again
-	m.Buffers = e.buffers(s, &r.work, shards) + min(e.w.Software.CommBuffer, r.params)*e.bytes
+	m.Buffers = e.buffers(s, &r.work, shards)
 	m.Context = e.context()
 	e.reserve(s, r, &m, idle, stuck, owned)
 	return m

@@ -3,10 +3,10 @@ package plan
 // What a device holds besides what is allocated: contextBytes the driver and communicators inside a host, networkBytes the buffers of
 // those between hosts, fragmentShare of the allocated memory what blocks of unlike size lose. With the blocks of one layer at work the
 // share is the difference between reserved and allocated memory in SimuMax's 43 runs; networkBytes is what nvidia-smi shows of runs
-// over several hosts and not of others, 1.1 to 1.6 GB by source.
+// over several hosts and not of others: 1.0, 1.4 and 1.6 GB in three sources.
 const (
 	contextBytes  = 1.5e9
-	networkBytes  = 1.2e9
+	networkBytes  = 1.3e9
 	fragmentShare = 0.025
 )
 
@@ -54,12 +54,12 @@ func (e *Estimator) root(s *Strategy, w *work) float64 {
 	return (2*unit + grads) * e.bytes / float64(s.TP)
 }
 
-// reserve adds what the update of owned parameters takes, where it is more than the passes before it took, and what the allocator keeps
+// reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes before it took, and what the allocator keeps
 // besides: fragments, and blocks that nothing needs at the moment. Blocks of a layer that are not in use when memory is at its peak are
 // idle, or stuck where its result, which is kept, lies among them.
 func (e *Estimator) reserve(s *Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
 	soft := &e.w.Software
-	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)
+	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)+min(soft.CommBuffer, r.params)*e.bytes
 	working := m.Activations + m.Logits
 	passes := working + m.Buffers
 	reserved := max(working, pieces) + m.Buffers + block + idle + float64(soft.NormBytes)*e.largest(s, &r.work)

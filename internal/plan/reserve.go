@@ -39,19 +39,18 @@ func (e *Estimator) buffers(s *Strategy, w *work, shards float64) float64 {
 	return unit*(e.bytes+soft.reduceBytes()) + e.root(s, w)
 }
 
-// root is the embedding and the head where they are one unit of ZeRO-3 that stays gathered through the step: the parameters, the
-// buffer that they were gathered in, which layers' parameters use after them, and the head's gradient.
+// root is the embedding and the head where they are one unit of ZeRO-3 that stays gathered through the step: the parameters, and the
+// buffer that they were gathered in, which layers' parameters use after them. Their gradients come when the logits are gone.
 func (e *Estimator) root(s *Strategy, w *work) float64 {
 	embedding, head, norm := e.w.Model.ends()
-	unit, grads := 0.0, 0.0
+	unit := 0.0
 	if w.embedding {
 		unit += embedding
 	}
 	if w.head {
 		unit += head + norm
-		grads = max(head, float64(e.w.Model.Vocab)*float64(e.w.Model.Hidden))
 	}
-	return (2*unit + grads) * e.bytes / float64(s.TP)
+	return 2 * unit * e.bytes / float64(s.TP)
 }
 
 // reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes before it took, and what the allocator keeps

@@ -115,12 +115,14 @@ func internEvo(r *runRow) plan.Software {
 // deepSpeed adds what ZeRO's first stages allocate (deepspeed/runtime). For fp16: all gradients once more in the buckets that are reduced, for
 // the allocator does not reuse what a collective may still read; and the norm of gradients in double precision, tensor by tensor. For bf16:
 // float32 sums beside the gradients of all parameters, and two buckets of the default size to gather. Without ZeRO, fp16 gradients are
-// copied to float32 one by one and then to one block.
+// copied to float32 one by one and then to one block. The last stage of its pipeline holds float32 logits as the stage's output until the
+// buffer is used again, two micro-batches later; Megatron's loss works in a copy of them, which becomes their gradient.
 func deepSpeed(r *runRow, s *plan.Software) {
 	if value(r.Strategy.Zero) == 3 && r.Model.Hidden != nil {
 		s.Bucket = float64(*r.Model.Hidden) * float64(*r.Model.Hidden) // tensor by tensor, a dozen in a layer
 	}
 	s.CommBuffer = 1e12
+	s.LogitBytes, s.HeldLogits = 10, 4
 	switch {
 	case s.GradBytes != 2:
 		s.CommBuffer, s.KeepGrads = 1e9, true

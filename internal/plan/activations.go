@@ -138,8 +138,12 @@ func (e *Estimator) logits(s *Strategy, w *work) float64 {
 	if e.w.Software.FullHead {
 		elements *= float64(s.TP)
 	}
+	bytes := 2 * e.bytes
 	if b := e.w.Software.LogitBytes; b > 0 {
-		return elements * float64(b)
+		bytes = float64(b)
 	}
-	return elements * 2 * e.bytes
+	if s.Micros(e.w.Batch) > 1 {
+		bytes += float64(e.w.Software.HeldLogits)
+	}
+	return elements * bytes
 }

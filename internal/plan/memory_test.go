@@ -69,3 +69,18 @@ func TestKeepGrads(t *testing.T) {
 	near(t, "gradients", at(Software{KeepGrads: true}).Buffers, plain.Weights, 1)
 	near(t, "inputs", at(Software{KeepGathered: true}).Activations-plain.Activations, 32*2048*4*4096, 1)
 }
+
+// TestHeldLogits says that what a pipeline holds of logits until the next micro-batch counts only where there is one, and that buckets
+// of gradients lie where logits were if those are large.
+func TestHeldLogits(t *testing.T) {
+	at := func(batch, micro int) Memory {
+		e := estimator(t, "gpt3-1.3b", "2 A100", batch, 1024, Software{LogitBytes: 10, HeldLogits: 4, CommBuffer: 1e12})
+		return estimate(t, e, Strategy{DP: 2, Micro: micro}).Memory
+	}
+	alone, few, many := at(4, 2), at(8, 2), at(64, 16)
+	near(t, "held", few.Logits/alone.Logits, 1.4, 1e-9)
+	m := mustModel(t, "gpt3-1.3b")
+	layer := many.Activations / float64(m.Layers)
+	near(t, "large logits: a layer is kept", many.Cache, layer, 1)
+	near(t, "small ones: buckets of 16 bits besides", few.Cache, layer/8+few.Weights, 1)
+}

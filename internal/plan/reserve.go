@@ -53,19 +53,23 @@ func (e *Estimator) root(s *Strategy, w *work) float64 {
 	return 2 * unit * e.bytes / float64(s.TP)
 }
 
-// reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes before it took, and what the allocator keeps
-// besides: fragments, and blocks that nothing needs at the moment. Blocks of a layer that are not in use when memory is at its peak are
-// idle, or stuck where its result, which is kept, lies among them.
+// reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes before took, and what the
+// allocator keeps besides: fragments, and blocks that nothing needs at the moment. Blocks of a layer that are not in use when memory is at
+// its peak are idle, or stuck where its result, which is kept, lies among them.
 func (e *Estimator) reserve(s *Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
 	soft := &e.w.Software
 	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)+min(soft.CommBuffer, r.params)*e.bytes
 	working := m.Activations + m.Logits
 	passes := working + m.Buffers
-	reserved := max(working, pieces) + m.Buffers + block + idle + float64(soft.NormBytes)*e.largest(s, &r.work)
 	used := max(passes, pieces, block)
+	apart := block + float64(soft.NormBytes)*e.largest(s, &r.work)
+	if e.logits(s, &r.work) > 2*apart { // each of its parts fits in a tensor of logits
+		apart = 0
+	}
+	reserved := max(working, pieces) + m.Buffers + apart + idle
 	m.Buffers += used - passes
 	m.Slack = fragmentShare*m.Allocated() + stuck
-	m.Cache = reserved - used
+	m.Cache = max(0, reserved-used)
 }
 
 // largest is the elements of the largest tensor of parameters on a device.

@@ -45,6 +45,8 @@ type Software struct {
 	// LogitBytes is what the loss keeps of each logit at its peak: 12 where it is made of plain ops, 16-bit and float32 copies of both
 	// logits and gradients; 0 is a fused loss, with 16-bit copies alone.
 	LogitBytes int `yaml:"logit_bytes,omitempty" json:"logit_bytes,omitempty"`
+	// HeldLogits is the bytes of each logit that stay until the next micro-batch's are made, where there is another.
+	HeldLogits int `yaml:"held_logits,omitempty" json:"held_logits,omitempty"`
 	// CommBuffer is how many elements of gradients, all of them at most, lie in buffers of their own when they are reduced after the
 	// passes.
 	CommBuffer float64 `yaml:"comm_buffer,omitempty" json:"comm_buffer,omitempty"`

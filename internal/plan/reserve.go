@@ -3,10 +3,10 @@ package plan
 // What a device holds besides what is allocated: contextBytes the driver and communicators inside a host, networkBytes the buffers of
 // those between hosts, fragmentShare of the allocated memory what blocks of unlike size lose. With the blocks of one layer at work the
 // share is the difference between reserved and allocated memory in SimuMax's 43 runs; networkBytes is what nvidia-smi shows of runs
-// over several hosts and not of others: 1.0, 1.4 and 1.6 GB in three sources.
+// over several hosts and not of others: 1.4 GB by BigScience's runs, 1.6 by InternEvo's.
 const (
 	contextBytes  = 1.5e9
-	networkBytes  = 1.3e9
+	networkBytes  = 1.5e9
 	fragmentShare = 0.025
 )
 

@@ -20,7 +20,9 @@ type runCase struct {
 	memory   float64 // measured bytes; 0 where the row has none
 	assumed  []string
 	free     bool // recomputation is not given, and not yet chosen
-	got      plan.Estimate
+	// broken says that the run could not begin, however much memory there is.
+	broken bool
+	got    plan.Estimate
 }
 
 // newRunCase reads a row; the error is why it cannot be predicted.
@@ -196,30 +198,13 @@ func (c *runCase) readRecompute(name string) {
 		s.Recompute.Mode = plan.Full
 	case n == "selective" || n == "minimal":
 		s.Recompute.Mode = plan.Selective
-	// Every other layer, or of every layer every other product: half of the forward pass either way.
-	case strings.HasPrefix(n, "selective-"), strings.HasPrefix(n, "partial"):
+	case n == "selective-op": // torchtitan's name
+		s.Recompute.Mode = plan.Products
+	case strings.HasPrefix(n, "selective-"), strings.HasPrefix(n, "partial"): // every other layer
 		s.Recompute = plan.Recompute{Mode: plan.Full, Layers: max(1, c.workload.Model.Layers/s.PP/s.VPP/2)}
 	default: // a name that nobody else uses says that something is recomputed
 		c.free = true
 		c.assume("recomputation %q is what fits", name)
-	}
-}
-
-// readPartition reads borders of stages among pseudo-layers: some before the transformer's layers, some after.
-func (c *runCase) readPartition() {
-	p, s := c.row.Strategy.Partition, &c.strategy
-	layers := c.workload.Model.Layers
-	if len(p) != s.PP+1 || p[len(p)-1] < layers {
-		return
-	}
-	before := (p[len(p)-1] - layers) / 3 // of six pseudo-layers, two come before
-	if p[len(p)-1] == layers {
-		before = 0
-	}
-	clip := func(x int) int { return max(0, min(layers, x-before)) }
-	s.Layers = nil
-	for i := range s.PP {
-		s.Layers = append(s.Layers, clip(p[i+1])-clip(p[i]))
 	}
 }
 
@@ -236,12 +221,7 @@ func (c *runCase) readMeasured() error {
 	default:
 		c.step = c.rated()
 	}
-	if m.Memory != nil && *m.Memory > 0 {
-		c.memory = *m.Memory * 1e9
-		if strings.Contains(m.Unit, "GiB") || m.Unit == "" {
-			c.memory = *m.Memory * (1 << 30)
-		}
-	}
+	c.memory = m.bytes()
 	_, said := m.failed()
 	if c.step == 0 && c.memory == 0 && !said {
 		return notGiven("step time, throughput and memory")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 )
 
 // runScore is how well a set of predictions agrees with measurements.
@@ -32,7 +31,7 @@ func score(cases []*runCase) runScore {
 	var errs []float64
 	for _, c := range cases {
 		if oom, said := c.row.Measured.failed(); said {
-			s.oom[index(oom)][index(!c.got.Fits)]++
+			s.oom[index(oom)][index(!c.fits())]++
 		}
 		if c.memory > 0 {
 			e := math.Abs(c.predictedMemory()/c.memory - 1)
@@ -71,19 +70,6 @@ func index(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// predictedMemory is in the source's own terms: what the framework allocated, or all that the device reports.
-func (c *runCase) predictedMemory() float64 {
-	unit := strings.ToLower(c.row.Measured.Unit)
-	m := &c.got.Memory
-	switch {
-	case strings.Contains(unit, "alloc"):
-		return m.Allocated()
-	case strings.Contains(unit, "smi"), unit == "gb":
-		return m.Total()
-	}
-	return m.Allocated() + m.Slack // what a framework reserved
 }
 
 // contest is what rows must share for their strategies to compete: all but the strategy.

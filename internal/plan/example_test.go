@@ -35,5 +35,5 @@ func ExampleEstimator_Estimate() {
 	}
 	// Output:
 	// dp=2 tp=8 pp=4 micro=1 zero=1 sp: 22 s, MFU 36%, 50 GiB of 80, <nil>
-	// dp=64 tp=1 pp=1 micro=1 zero=3 recompute=full: 20 s, MFU 40%, 40 GiB of 80, <nil>
+	// dp=64 tp=1 pp=1 micro=1 zero=3 recompute=full: 20 s, MFU 40%, 42 GiB of 80, <nil>
 }

@@ -58,12 +58,17 @@ type Memory struct {
 	Context float64 `json:"context"`
 	// Slack is what an allocator loses to fragments.
 	Slack float64 `json:"slack"`
+	// Cache is blocks that an allocator keeps from earlier in the step. It gives them back where memory runs short: they are not needed.
+	Cache float64 `json:"cache"`
 }
 
-// Allocated is what a framework reports as its peak of allocated memory: all but Context and Slack.
+// Allocated is what a framework reports as its peak of allocated memory: all but Context, Slack and Cache.
 func (m *Memory) Allocated() float64 {
 	return m.Weights + m.Gradients + m.Optimizer + m.Activations + m.Logits + m.Buffers
 }
+
+// Reserved is what its allocator has taken by then, if the device has room for that.
+func (m *Memory) Reserved() float64 { return m.Allocated() + m.Slack + m.Cache }
 
 // Total is what the device must have.
 func (m *Memory) Total() float64 { return m.Allocated() + m.Context + m.Slack }

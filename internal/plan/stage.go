@@ -182,7 +182,7 @@ func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {
 	w.cp += n * (c.cpForward + c.cpBackward)
 	w.ep += n * (c.epForward + c.epBackward)
 	switch s.Recompute.Mode {
-	case Full:
+	case Full, Products:
 		share := s.Recompute.share(w.layers)
 		w.again += n * share * c.compute.forward * k
 		w.tpAgain += n * share * c.tpAgain
@@ -195,9 +195,13 @@ func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {
 	}
 }
 
-// share is the part of a chunk's layers that is recomputed as a whole.
+// share is the part of the forward pass of a chunk's layers that is computed again.
 func (r Recompute) share(layers int) float64 {
-	if r.Mode != Full {
+	switch r.Mode {
+	case Full:
+	case Products:
+		return 0.5
+	default:
 		return 0
 	}
 	if r.Layers == 0 || layers == 0 {

@@ -48,16 +48,17 @@ type Offload struct {
 
 // Recompute is which activations are computed again in the backward pass.
 type Recompute struct {
-	// Mode is none (or empty), selective (the attention core) or full.
+	// Mode is none (or empty), selective (the attention core) or full. Runs of others may have Products, which no plan asks for.
 	Mode string
 	// Layers, with mode full, is how many layers of each chunk; 0 is all.
 	Layers int
 }
 
-// The modes of Recompute.
+// The modes of Recompute. Products is torchtitan's selective mode: every other product of each layer, and all that is no product.
 const (
 	None      = "none"
 	Selective = "selective"
+	Products  = "products"
 	Full      = "full"
 )
 

@@ -52,8 +52,27 @@ type Software struct {
 	// LogitBytes is what the loss keeps of each logit at its peak: 12 where it is made of plain ops, 16-bit and float32 copies of both
 	// logits and gradients; 0 is a fused loss, with 16-bit copies alone.
 	LogitBytes int `yaml:"logit_bytes,omitempty" json:"logit_bytes,omitempty"`
-	// CommBuffer is how many elements of gradients lie in buffers of their own while they are reduced.
+	// HeldLogits is the bytes of each logit that stay until the next micro-batch's are made, where there is another.
+	HeldLogits int `yaml:"held_logits,omitempty" json:"held_logits,omitempty"`
+	// CommBuffer is how many elements of gradients, all of them at most, lie in buffers of their own when they are reduced after the
+	// passes.
 	CommBuffer float64 `yaml:"comm_buffer,omitempty" json:"comm_buffer,omitempty"`
+	// KeepGrads means that 16-bit gradients of all parameters lie beside their float32 sums, not those of one layer.
+	KeepGrads bool `yaml:"keep_grads,omitempty" json:"keep_grads,omitempty"`
+	// KeepGathered means that with sequence parallelism products keep their inputs as gathered, in place of gathering them again.
+	KeepGathered bool `yaml:"keep_gathered,omitempty" json:"keep_gathered,omitempty"`
+	// RootUnit means that embedding and head are one unit of ZeRO-3, gathered through the whole step.
+	RootUnit bool `yaml:"root_unit,omitempty" json:"root_unit,omitempty"`
+	// StageGathered means that with pipelines ZeRO-3 gathers a stage's parameters once a step, and sums its gradients whole until the last
+	// micro-batch.
+	StageGathered bool `yaml:"stage_gathered,omitempty" json:"stage_gathered,omitempty"`
+	// UpdatePieces and UpdateBlock are bytes that the update takes for each parameter that a device updates besides its states,
+	// gradients in float32 and what the optimizer computes with: tensor by tensor, where activations were, and in blocks of all tensors
+	// together, which fit in nothing that is free.
+	UpdatePieces int `yaml:"update_pieces,omitempty" json:"update_pieces,omitempty"`
+	UpdateBlock  int `yaml:"update_block,omitempty" json:"update_block,omitempty"`
+	// NormBytes is what an element of the largest tensor takes while the norm of gradients is computed.
+	NormBytes int `yaml:"norm_bytes,omitempty" json:"norm_bytes,omitempty"`
 	// Eager is how much more an eager framework keeps of a layer's activations than fused kernels would; 0 means 1.
 	Eager float64 `yaml:"eager,omitempty" json:"eager,omitempty"`
 	// Elementwise is how many times as many bytes as fused kernels the element-wise ops move; 0 means 1.

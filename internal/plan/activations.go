@@ -1,0 +1,149 @@
+package plan
+
+// layerActivations is the bytes that one layer keeps of one micro-batch until its backward pass, by the published accounting: what
+// tensor parallelism leaves whole (norms and their results, masks of dropout) and what it splits.
+func (e *Estimator) layerActivations(s *Strategy, moe bool) float64 {
+	m, soft := &e.w.Model, &e.w.Software
+	tokens := float64(s.Micro*e.w.Seq) / float64(s.CP)
+	t := float64(s.TP)
+	h, half := float64(m.Hidden), e.bytes
+	whole := 4 * half * h // two norms' inputs and results
+	if soft.Dropout {
+		whole += 2 * h
+	}
+	split := half * float64(2*m.queryWidth()+2*m.kvWidth())
+	if m.MLA() {
+		l := &m.Latent
+		whole += half * float64(l.QRank+l.KVRank+l.Rope)
+		split = half * float64(m.Heads) * float64(3*(l.Nope+l.Rope)+l.V)
+	}
+	split += e.coreActivations(s)
+	width, routed := float64(m.FFN), 0.0
+	if moe {
+		x := &m.Experts
+		width = float64(x.Shared)
+		routed = float64(x.TopK)*(e.mlpBytes()*float64(x.FFN)/float64(s.ETP)*float64(s.ETP)+2*half*h) + 4*float64(x.Count)
+	}
+	split += e.mlpBytes() * width
+	if s.SP {
+		whole /= t
+		routed /= t
+		if soft.KeepGathered && t > 1 {
+			whole += 2 * half * h
+		}
+	}
+	return tokens * (whole + split/t + routed) * orOne(soft.Eager)
+}
+
+// mlpBytes is what a feed-forward layer keeps for each of its columns and tokens.
+func (e *Estimator) mlpBytes() float64 {
+	if e.w.Model.Gated {
+		return 3 * e.bytes // gate, up and their product
+	}
+	return 2 * e.bytes
+}
+
+// coreActivations is the bytes that attention itself keeps for a token.
+func (e *Estimator) coreActivations(s *Strategy) float64 {
+	m, soft := &e.w.Model, &e.w.Software
+	a := float64(m.Heads)
+	switch {
+	case !soft.Unfused:
+		return 4 * a // the logarithms of the sums
+	case s.Recompute.Mode == Selective:
+		return 0
+	case soft.Dropout:
+		return 5 * a * float64(e.w.Seq) // softmax, mask, what is left
+	}
+	return 2 * a * float64(e.w.Seq)
+}
+
+// inputActivations is the bytes that a layer keeps which is recomputed as a whole.
+func (e *Estimator) inputActivations(s *Strategy) float64 {
+	b := e.bytes * float64(s.Micro*e.w.Seq) / float64(s.CP) * float64(e.w.Model.Hidden)
+	if s.SP {
+		b /= float64(s.TP)
+	}
+	return b
+}
+
+// productActivations is the bytes that a layer keeps of which every other product is computed again: its input, the results of the
+// products of queries, values and the gate (or the first of two), and of attention. A framework that starts op by op keeps the last
+// product's result as well, which nothing needs; a compiler drops it.
+func (e *Estimator) productActivations(s *Strategy, moe bool) float64 {
+	m := &e.w.Model
+	input := e.inputActivations(s)
+	if moe || m.MLA() { // no order of products is known
+		return input + (e.layerActivations(s, moe)-input)/2
+	}
+	tokens := float64(s.Micro*e.w.Seq) / float64(s.CP)
+	columns := e.bytes*float64(2*m.queryWidth()+m.kvWidth()+m.FFN) + 4*float64(m.Heads)
+	if m.Gated && e.w.Software.Eager > 1 {
+		input *= 2
+	}
+	return input + tokens*columns/float64(s.TP)
+}
+
+// again is the bytes of the layer that is being computed again.
+func (e *Estimator) again(s *Strategy, moe bool) float64 {
+	switch s.Recompute.Mode {
+	case Full:
+		return e.layerActivations(s, moe)
+	case Products:
+		return max(0, e.layerActivations(s, moe)-e.productActivations(s, moe))
+	}
+	return 0
+}
+
+// passBytes is the bytes that the forward pass of a layer works in which keeps nothing: the larger of attention and feed-forward layer.
+func (e *Estimator) passBytes(s *Strategy, moe bool) float64 {
+	m := &e.w.Model
+	tokens, t := float64(s.Micro*e.w.Seq)/float64(s.CP), float64(s.TP)
+	attention := (e.bytes*float64(2*m.queryWidth()+2*m.kvWidth()) + e.coreActivations(s)) / t
+	width := e.mlpBytes() * float64(m.FFN) / t
+	if moe {
+		x := &m.Experts
+		width = e.mlpBytes() * (float64(x.Shared)/t + float64(x.FFN*x.TopK))
+	}
+	ends := 2 * e.bytes * float64(m.Hidden) // what goes in and comes out, whole for the products
+	return min(tokens*(ends+max(attention, width)), e.layerActivations(s, moe))
+}
+
+// chunkActivations is what a chunk keeps of one micro-batch.
+func (e *Estimator) chunkActivations(s *Strategy, w *work) float64 {
+	total := 0.0
+	share := s.Recompute.share(w.layers / max(1, w.chunks))
+	for _, moe := range [...]bool{false, true} {
+		n := float64(w.layers - w.moe)
+		if moe {
+			n = float64(w.moe)
+		}
+		switch {
+		case n == 0:
+		case s.Recompute.Mode == Products:
+			total += n * e.productActivations(s, moe)
+		default:
+			total += n * ((1-share)*e.layerActivations(s, moe) + share*e.inputActivations(s))
+		}
+	}
+	return total
+}
+
+// logits is what the loss keeps: a 16-bit copy and its gradient; where it is not fused, float32 copies besides.
+func (e *Estimator) logits(s *Strategy, w *work) float64 {
+	if !w.head {
+		return 0
+	}
+	elements := float64(ceil(s.Micro*e.w.Seq, s.CP)) * float64(e.w.Model.Vocab) / float64(s.TP)
+	if e.w.Software.FullHead {
+		elements *= float64(s.TP)
+	}
+	bytes := 2 * e.bytes
+	if b := e.w.Software.LogitBytes; b > 0 {
+		bytes = float64(b)
+	}
+	if s.Micros(e.w.Batch) > 1 {
+		bytes += float64(e.w.Software.HeldLogits)
+	}
+	return elements * bytes
+}

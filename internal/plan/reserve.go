@@ -1,0 +1,85 @@
+package plan
+
+// What a device holds besides what is allocated: contextBytes the driver and communicators inside a host, networkBytes the buffers of
+// those between hosts, fragmentShare of the allocated memory what blocks of unlike size lose. With the blocks of one layer at work the
+// share is the difference between reserved and allocated memory in SimuMax's 43 runs; networkBytes is what nvidia-smi shows of runs
+// over several hosts and not of others: 1.4 GB by BigScience's runs, 1.6 by InternEvo's.
+const (
+	contextBytes  = 1.5e9
+	networkBytes  = 1.5e9
+	fragmentShare = 0.025
+)
+
+// context is what the driver and the communication library take.
+func (e *Estimator) context() float64 {
+	if g := &e.cluster.Groups[0]; e.cluster.Size() == g.Devices {
+		return contextBytes
+	}
+	return contextBytes + networkBytes
+}
+
+// buffers are gathered parameters of ZeRO-3 with their gradients, or gradients of one layer before they are added to those of
+// earlier micro-batches in float32.
+func (e *Estimator) buffers(s *Strategy, w *work, shards float64) float64 {
+	soft := &e.w.Software
+	p := e.w.Model.layer(w.moe > 0)
+	unit := p.split/float64(s.TP) + p.whole
+	switch {
+	case s.Zero < 3 && soft.KeepGrads && soft.gradBytes() > e.bytes:
+		return w.params * e.bytes
+	case s.Zero < 3 && soft.gradBytes() > e.bytes:
+		return unit * e.bytes
+	case s.Zero < 3, shards <= 1: // nothing to gather
+		return 0
+	case s.PP > 1 && soft.StageGathered:
+		return w.params * (e.bytes + soft.reduceBytes())
+	}
+	unit += p.expert / float64(s.EP*s.ETP)
+	if !soft.RootUnit {
+		return unit * (2*e.bytes + soft.reduceBytes())
+	}
+	return unit*(e.bytes+soft.reduceBytes()) + e.root(s, w)
+}
+
+// root is the embedding and the head where they are one unit of ZeRO-3 that stays gathered through the step: the parameters, and the
+// buffer that they were gathered in, which layers' parameters use after them. Their gradients come when the logits are gone.
+func (e *Estimator) root(s *Strategy, w *work) float64 {
+	embedding, head, norm := e.w.Model.ends()
+	unit := 0.0
+	if w.embedding {
+		unit += embedding
+	}
+	if w.head {
+		unit += head + norm
+	}
+	return 2 * unit * e.bytes / float64(s.TP)
+}
+
+// reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes before took, and what the
+// allocator keeps besides: fragments, and blocks that nothing needs at the moment. Blocks of a layer that are not in use when memory is at
+// its peak are idle, or stuck where its result, which is kept, lies among them.
+func (e *Estimator) reserve(s *Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
+	soft := &e.w.Software
+	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)+min(soft.CommBuffer, r.params)*e.bytes
+	working := m.Activations + m.Logits
+	passes := working + m.Buffers
+	used := max(passes, pieces, block)
+	apart := block + float64(soft.NormBytes)*e.largest(s, &r.work)
+	if e.logits(s, &r.work) > 2*apart { // each of its parts fits in a tensor of logits
+		apart = 0
+	}
+	reserved := max(working, pieces) + m.Buffers + apart + idle
+	m.Buffers += used - passes
+	m.Slack = fragmentShare*m.Allocated() + stuck
+	m.Cache = max(0, reserved-used)
+}
+
+// largest is the elements of the largest tensor of parameters on a device.
+func (e *Estimator) largest(s *Strategy, w *work) float64 {
+	m := &e.w.Model
+	n := float64(max(m.FFN, m.queryWidth()+2*m.kvWidth()))
+	if w.embedding || w.head {
+		n = max(n, float64(m.Vocab))
+	}
+	return n * float64(m.Hidden) / float64(s.TP)
+}

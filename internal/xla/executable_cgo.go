@@ -43,7 +43,7 @@ func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, err
 			e.kept = append(e.kept, int64(i))
 		}
 	}
-	text, err := op.Module(f, op.ModuleConfig{Config: hlo.Config{Target: d.target}, Donate: pairDonated(f, o.Donate)})
+	text, err := op.Module(f, op.ModuleConfig{Config: hlo.Config{Target: d.target}, Donate: op.Donations(f, o.Donate)})
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
 	}

@@ -1,0 +1,57 @@
+package galley
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// columns asks, with sequence parallelism, that a product with a weight which the tensor axis splits has a result split by its
+// columns. Nothing else says whether the axis is the sequence's within a layer, too: weights would then be gathered, and
+// attention share a sequence in a ring.
+func (s *together) columns(p *Program, asked map[int]mesh.Sharding) {
+	if !s.h.s.Sequence || len(p.Params()) < len(s.weights) {
+		return
+	}
+	weight := make([]int, p.NumValues()) // which weight a value is, counted from 1
+	for i := range s.weights {
+		weight[p.Params()[i].ID()] = i + 1
+	}
+	for _, n := range p.Nodes() {
+		if in, out := n.In(), n.Out(); len(in) == 1 && len(out) == 1 && in[0].Shape().Equal(out[0].Shape()) {
+			weight[out[0].ID()] = weight[in[0].ID()]
+			continue
+		}
+		for k, v := range n.In() {
+			if w := weight[v.ID()]; w > 0 && len(n.Out()[0].Shape()) == 3 {
+				if d := columnOf(n, k, s.weights[w-1].Use); d == 2 {
+					axes := s.h.dataAxes
+					asked[n.Out()[0].ID()] = mesh.Closed(mesh.Split(axes(dataAxis, expertAxis), axes(contextAxis), axes(tensorAxis)))
+				}
+			}
+		}
+	}
+}
+
+// columnOf is the dim of a node's result that goes along with the dim of its operand k that the tensor axis splits; -1 is none.
+func columnOf(n *ir.Node, k int, use mesh.Spec) int {
+	split := slices.IndexFunc(use.Dims, func(a mesh.Axes) bool {
+		return slices.ContainsFunc(a, func(x mesh.Sub) bool { return x.Axis == tensorAxis })
+	})
+	var in []ir.Type
+	for _, v := range n.In() {
+		in = append(in, v.Type())
+	}
+	o, ok := n.Op().(op.Op)
+	if split < 0 || !ok {
+		return -1
+	}
+	rule, err := o.Rule(in).Parse()
+	if err != nil || k >= len(rule.In) || split >= len(rule.In[k]) || len(rule.In[k][split]) != 1 {
+		return -1
+	}
+	factor := rule.In[k][split][0]
+	return slices.IndexFunc(rule.Out[0], func(dim []byte) bool { return len(dim) == 1 && dim[0] == factor })
+}

@@ -2,6 +2,7 @@ package xla
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +16,34 @@ type Config struct {
 	Flags []string
 	// Options are the plugin's own, such as memory_fraction: a string, int64, float32 or bool each.
 	Options map[string]any
+	// Mock, where it is more than 1, is how many devices CUDA's plugin pretends to have, on as many hosts: programs for all of them
+	// compile, and run on the first alone, whose collectives bring nothing. It is for looking at programs and their speed.
+	Mock int
+	// Partitions has devices that share a program run it as its partitions; they are its replicas otherwise.
+	Partitions bool
 	// Dump, where set, is told the StableHLO of every program before it is compiled.
 	Dump func(name, text string)
+}
+
+// options is what the plugin's client is made with.
+func (c Config) options() map[string]any {
+	all := maps.Clone(c.Options)
+	if c.Mock > 1 {
+		if all == nil {
+			all = map[string]any{}
+		}
+		all["enable_mock_nccl"], all["num_nodes"], all["mock_gpu_topology"] = true, int64(c.Mock), fmt.Sprintf("%dx1x1", c.Mock)
+	}
+	return all
+}
+
+// overrides is XLA's flags that every program is compiled with. Hosts share the search for the fastest kernels: those that are
+// mocked would never answer.
+func (c Config) overrides() map[string]bool {
+	if c.Mock > 1 {
+		return map[string]bool{"xla_gpu_shard_autotuning": false}
+	}
+	return nil
 }
 
 // pluginEnv names the environment variable that holds a plugin's path.

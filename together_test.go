@@ -27,6 +27,7 @@ type togetherRun struct {
 	strategy *galley.Strategy
 	init     *galley.Program
 	layers   int // 0 is two
+	family   string
 }
 
 const togetherBatch, togetherSeq = 4, 8
@@ -64,7 +65,14 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 }
 
 func (r togetherRun) config() models.Config {
-	return models.Config{Family: "llama", Vocab: 24, Hidden: 16, Intermediate: 24, Layers: cmp.Or(r.layers, 2), Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2}
+	c := models.Config{Family: cmp.Or(r.family, "llama"), Vocab: 24, Hidden: 16, Intermediate: 24, Layers: cmp.Or(r.layers, 2), Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2}
+	switch r.family {
+	case "gpt2":
+		c.KVHeads, c.Positions = 0, 16
+	case "mixtral":
+		c.Experts, c.ExpertsPerToken, c.Tied = 4, 2, false
+	}
+	return c
 }
 
 func togetherIDs(step int) array.Array {
@@ -141,6 +149,15 @@ func sameParams(t *testing.T, tr *galley.Trainer, m, host models.Model) {
 				t.Fatalf("%s, element %d: got %v, want %v", p.Name, k, got.At(k), want.At(k))
 			}
 		}
+	}
+}
+
+// TestTogetherFamilies: so do models with learned positions and with experts, which tensor parallelism splits.
+func TestTogetherFamilies(t *testing.T) {
+	for _, family := range []string{"gpt2", "mixtral"} {
+		one, _ := togetherRun{family: family}.trainer(t)
+		tr, _ := togetherRun{family: family, backend: backendtest.Interpreter(4), strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
+		sameNumbers(t, trainFor(t, tr, 2), trainFor(t, one, 2), 1e-10)
 	}
 }
 

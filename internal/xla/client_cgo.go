@@ -24,6 +24,7 @@ type client struct {
 	target    hlo.Target
 	dump      func(name, text string)
 	overrides map[string]bool
+	cache     *cache
 	// all is the devices, partitions whether a program that they share has them as partitions.
 	all        []*Device
 	partitions bool
@@ -95,6 +96,9 @@ func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 	if len(c.all) == 0 || !c.all[0].here {
 		return nil, fmt.Errorf("xla: plugin %s has no device", p.Plugin().Path())
 	}
+	if c.cache, err = newCache(config.Cache, config.maker(p.Plugin().Path(), c.all[0].name+p.PlatformVersion())); err != nil {
+		return nil, err
+	}
 	if p.Platform() == "cuda" {
 		c.target = hlo.CUDA
 	}
@@ -131,13 +135,27 @@ func (c *client) compile(name, text string, on []*Device) (*program, error) {
 		if c.dump != nil {
 			c.dump(name, text)
 		}
-		if p.exe, p.err = c.engine.compile(text, opts); p.err != nil {
+		if p.exe, p.err = c.build(key, text, opts); p.err != nil {
 			p.err = fmt.Errorf("compile %s for %s: %w", name, describe(on), p.err)
 			return
 		}
 		p.memory = c.engine.memory(p.exe)
 	})
 	return p, p.err
+}
+
+// build is a program from the cache, or compiled and then kept there.
+func (c *client) build(key [sha256.Size]byte, text string, opts []byte) (handle, error) {
+	if data := c.cache.get(key); data != nil {
+		if exe := c.deserialize(data); exe != nil {
+			return exe, nil
+		}
+	}
+	exe, err := c.engine.compile(text, opts)
+	if err == nil && c.cache != nil {
+		c.cache.put(key, c.serialize(exe))
+	}
+	return exe, err
 }
 
 // describe names devices in a few words.

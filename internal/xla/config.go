@@ -21,6 +21,8 @@ type Config struct {
 	Mock int
 	// Partitions has devices that share a program run it as its partitions; they are its replicas otherwise.
 	Partitions bool
+	// Cache, where set, is a directory in which compiled programs are kept for the next process. What is there is trusted: it runs.
+	Cache string
 	// Dump, where set, is told the StableHLO of every program before it is compiled.
 	Dump func(name, text string)
 }
@@ -44,6 +46,15 @@ func (c Config) overrides() map[string]bool {
 		return map[string]bool{"xla_gpu_shard_autotuning": false}
 	}
 	return nil
+}
+
+// maker is all that decides what a program's text is compiled to: the plugin's file, what it says of itself, its options and flags.
+func (c Config) maker(plugin, says string) string {
+	file := ""
+	if info, err := os.Stat(plugin); err == nil {
+		file = fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+	}
+	return fmt.Sprintf("%s %s %s %v %s", plugin, file, says, c.options(), os.Getenv("XLA_FLAGS"))
 }
 
 // pluginEnv names the environment variable that holds a plugin's path.

@@ -15,8 +15,8 @@ typedef void *(*galley_fn)(void *args);
 
 enum {
 	ERROR_DESTROY = 0, ERROR_MESSAGE = 1, EVENT_DESTROY = 5, EVENT_AWAIT = 8, CLIENT_DEVICES = 15, COMPILE = 20, BUFFER_FROM_HOST = 22,
-	DESCRIPTION_ID = 23, DESCRIPTION_TEXT = 27, DEVICE_DESCRIPTION = 29, IS_ADDRESSABLE = 30, EXECUTABLE_DESTROY = 40, LOADED_DESTROY = 50,
-	GET_EXECUTABLE = 51, EXECUTE = 55, BUFFER_DESTROY = 58, TO_HOST = 70, MEMORY_STATS = 96
+	DESCRIPTION_ID = 23, DESCRIPTION_TEXT = 27, DEVICE_DESCRIPTION = 29, IS_ADDRESSABLE = 30, EXECUTABLE_DESTROY = 40, SERIALIZE = 49, LOADED_DESTROY = 50,
+	GET_EXECUTABLE = 51, EXECUTE = 55, DESERIALIZE = 56, BUFFER_DESTROY = 58, TO_HOST = 70, MEMORY_STATS = 96
 };
 
 static void *galley_call(const void *api, int function, void *args) {
@@ -124,6 +124,30 @@ static char *galley_memory(const void *api, void *loaded, int64_t out[4]) {
 	error = galley_call(api, MEMORY_STATS, &a);
 	galley_destroy(api, EXECUTABLE_DESTROY, g.exe);
 	out[0] = a.arguments; out[1] = a.results; out[2] = a.aliased; out[3] = a.rest;
+	return galley_text(api, error);
+}
+
+// galley_serialize is a compiled program as bytes, which the caller frees.
+static char *galley_serialize(const void *api, void *loaded, void **data, size_t *bytes) {
+	struct { size_t size; void *extensions; void *loaded; void *exe; } g = {sizeof g, NULL, loaded, NULL};
+	void *error = galley_call(api, GET_EXECUTABLE, &g);
+	if (error != NULL) return galley_text(api, error);
+	struct { size_t size; void *extensions; const void *exe; const char *data; size_t bytes; void *holder; void (*release)(void *); } a = {sizeof a, NULL, g.exe};
+	error = galley_call(api, SERIALIZE, &a);
+	if (error == NULL) {
+		*data = malloc(a.bytes); *bytes = a.bytes;
+		memcpy(*data, a.data, a.bytes);
+		a.release(a.holder);
+	}
+	galley_destroy(api, EXECUTABLE_DESTROY, g.exe);
+	return galley_text(api, error);
+}
+
+static char *galley_deserialize(const void *api, void *client, const char *data, size_t bytes, void **exe) {
+	struct { size_t size; void *extensions; void *client; const char *data; size_t bytes; void *exe; const char *options; size_t options_size; } a =
+		{sizeof a, NULL, client, data, bytes, NULL, NULL, 0};
+	void *error = galley_call(api, DESERIALIZE, &a);
+	*exe = a.exe;
 	return galley_text(api, error);
 }
 
@@ -254,6 +278,26 @@ func (e engine) compile(text string, options []byte) (handle, error) {
 	var exe handle
 	err := failure(C.galley_compile(e.api, e.client, code, C.size_t(len(text)), (*C.char)(opts), C.size_t(len(options)), &exe))
 	return exe, err
+}
+
+// serialize is a compiled program as bytes, where the plugin can.
+func (e engine) serialize(exe handle) []byte {
+	var data handle
+	var n C.size_t
+	if failure(C.galley_serialize(e.api, exe, &data, &n)) != nil {
+		return nil
+	}
+	defer C.free(data)
+	return C.GoBytes(data, C.int(n))
+}
+
+// deserialize is a program from its bytes; nil where the plugin does not take them.
+func (e engine) deserialize(data []byte) handle {
+	var exe handle
+	if failure(C.galley_deserialize(e.api, e.client, (*C.char)(unsafe.Pointer(unsafe.SliceData(data))), C.size_t(len(data)), &exe)) != nil {
+		return nil
+	}
+	return exe
 }
 
 // memory is what a program needs; a plugin that does not tell is no error.

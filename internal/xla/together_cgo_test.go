@@ -3,12 +3,15 @@
 package xla
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
@@ -17,16 +20,21 @@ import (
 )
 
 // fake is a plugin that returns arguments as results, compiled with the interface's own header.
-func fake(t *testing.T, c Config) backend.Backend {
+func fake(t *testing.T) string {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/gomlx/go-xla").Output()
 	if err != nil {
 		t.Skipf("no module directory: %v", err)
 	}
-	c.Plugin = filepath.Join(t.TempDir(), "plugin.so")
-	if text, err := exec.Command("gcc", "-shared", "-fPIC", "-I", filepath.Join(strings.TrimSpace(string(dir)), "pjrt"), "-o", c.Plugin, "testdata/plugin.c").CombinedOutput(); err != nil {
+	path := filepath.Join(t.TempDir(), "plugin.so")
+	if text, err := exec.Command("gcc", "-shared", "-fPIC", "-I", filepath.Join(strings.TrimSpace(string(dir)), "pjrt"), "-o", path, "testdata/plugin.c").CombinedOutput(); err != nil {
 		t.Skipf("no C compiler: %v\n%s", err, text)
 	}
+	return path
+}
+
+func openFake(t *testing.T, c Config) backend.Backend {
+	t.Helper()
 	b, err := Open(c)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +57,7 @@ func pair(t *testing.T, name string) *ir.Func {
 // TestTogetherCalls: several devices are called as the interface's header says. Each gets its own arguments, has its own
 // results, and gives up what is donated; nothing is left when the client closes.
 func TestTogetherCalls(t *testing.T) {
-	b := fake(t, Config{})
+	b := openFake(t, Config{Plugin: fake(t)})
 	devices := b.(backend.Group).Devices()
 	if len(devices) != 4 || devices[0] != b {
 		t.Fatalf("got %d devices, want four, the backend first", len(devices))
@@ -113,7 +121,7 @@ func TestTogetherCalls(t *testing.T) {
 
 // TestCompileOptions: the plugin gets the devices' numbers, and its whole message comes back.
 func TestCompileOptions(t *testing.T) {
-	b := fake(t, Config{})
+	b := openFake(t, Config{Plugin: fake(t)})
 	defer b.Close()
 	f := pair(t, "refuse")
 	for _, c := range []struct {
@@ -137,7 +145,7 @@ func TestCompileOptions(t *testing.T) {
 
 // TestMockedDevices: a program for devices that are not there compiles, and runs on the one that is.
 func TestMockedDevices(t *testing.T) {
-	b := fake(t, Config{Mock: 8})
+	b := openFake(t, Config{Plugin: fake(t), Mock: 8})
 	f := pair(t, "pair")
 	devices := b.(backend.Group).Devices()
 	if len(devices) != 8 {
@@ -174,4 +182,61 @@ func TestMockedDevices(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestCache: a program that another process compiled is taken from the cache, unless the file is damaged, the plugin does not
+// take it, or it is of another plugin.
+func TestCache(t *testing.T) {
+	c := Config{Plugin: fake(t), Cache: t.TempDir()}
+	f := pair(t, "pair")
+	// compiles reports whether the program is compiled, and not taken from the cache.
+	compiles := func() bool {
+		t.Helper()
+		b := openFake(t, c)
+		defer b.Close()
+		exe, err := b.(backend.Group).Together([]*ir.Func{f, f}, backend.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return exe.Memory().Arena == 7
+	}
+	if !compiles() || compiles() {
+		t.Fatal("want the first to be compiled and the next to be taken from the cache")
+	}
+	files, err := filepath.Glob(filepath.Join(c.Cache, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("got files %v, want one", files)
+	}
+	whole, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := (&cache{dir: t.TempDir()}).written(t, "no program of this plugin")
+	for name, text := range map[string][]byte{
+		"damaged": append(bytes.Clone(whole[:len(whole)-1]), '9'), "cut": whole[:20], "empty": nil, "other": []byte("a letter"), "refused": refused,
+	} {
+		if err := os.WriteFile(files[0], text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if !compiles() || compiles() {
+			t.Errorf("%s: want it to be compiled again, and kept", name)
+		}
+	}
+	if err := os.Chtimes(c.Plugin, time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if !compiles() {
+		t.Error("the plugin has changed: want it to be compiled again")
+	}
+}
+
+// written is a file of the cache that holds text.
+func (c *cache) written(t *testing.T, text string) []byte {
+	t.Helper()
+	c.put([32]byte{}, []byte(text))
+	file, err := os.ReadFile(c.path([32]byte{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

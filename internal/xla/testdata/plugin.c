@@ -14,8 +14,9 @@ struct PJRT_Event { int x; };
 struct PJRT_Device { int id; };
 struct PJRT_DeviceDescription { int id; };
 struct PJRT_Client { int devices, here; };
-struct PJRT_LoadedExecutable { int devices; };
-struct PJRT_Executable { int x; };
+struct PJRT_LoadedExecutable { int devices, old; };
+struct PJRT_Executable { int devices, old; };
+struct PJRT_SerializedExecutable { char text[20]; };
 struct PJRT_Buffer { PJRT_Device *device; size_t bytes; int gone; char *data; };
 
 static PJRT_Device devices[MOST];
@@ -86,11 +87,31 @@ DEFINE(PJRT_Client_Compile) {
 	return NULL;
 }
 DEFINE(PJRT_LoadedExecutable_Destroy) { ARGS(PJRT_LoadedExecutable_Destroy); free(a->executable); return NULL; }
-DEFINE(PJRT_LoadedExecutable_GetExecutable) { ARGS(PJRT_LoadedExecutable_GetExecutable); a->executable = calloc(1, sizeof *a->executable); return NULL; }
+DEFINE(PJRT_LoadedExecutable_GetExecutable) {
+	ARGS(PJRT_LoadedExecutable_GetExecutable);
+	a->executable = calloc(1, sizeof *a->executable);
+	a->executable->devices = a->loaded_executable->devices; a->executable->old = a->loaded_executable->old;
+	return NULL;
+}
 DEFINE(PJRT_Executable_Destroy) { ARGS(PJRT_Executable_Destroy); free(a->executable); return NULL; }
 DEFINE(PJRT_Executable_GetCompiledMemoryStats) {
 	ARGS(PJRT_Executable_GetCompiledMemoryStats);
-	a->argument_size_in_bytes = 100; a->output_size_in_bytes = 70; a->alias_size_in_bytes = 20; a->temp_size_in_bytes = 7;
+	a->argument_size_in_bytes = 100; a->output_size_in_bytes = 70; a->alias_size_in_bytes = 20; a->temp_size_in_bytes = a->executable->old ? 8 : 7;
+	return NULL;
+}
+static void release(PJRT_SerializedExecutable *x) { free(x); }
+DEFINE(PJRT_Executable_Serialize) {
+	ARGS(PJRT_Executable_Serialize);
+	PJRT_SerializedExecutable *x = a->serialized_executable = calloc(1, sizeof *x);
+	a->serialized_bytes = x->text; a->serialized_executable_deleter = release;
+	a->serialized_bytes_size = sprintf(x->text, "fake %d", a->executable->devices);
+	return NULL;
+}
+DEFINE(PJRT_Executable_DeserializeAndLoad) {
+	ARGS(PJRT_Executable_DeserializeAndLoad);
+	if (a->serialized_executable_size < 6 || memcmp(a->serialized_executable, "fake ", 5)) return fail("it is no program");
+	a->loaded_executable = calloc(1, sizeof *a->loaded_executable);
+	a->loaded_executable->devices = a->serialized_executable[5] - '0'; a->loaded_executable->old = 1;
 	return NULL;
 }
 
@@ -157,6 +178,6 @@ const PJRT_Api *GetPjrtApi(void) {
 	USE(PJRT_DeviceDescription_ProcessIndex); USE(PJRT_DeviceDescription_DebugString); USE(PJRT_Client_Compile);
 	USE(PJRT_LoadedExecutable_Destroy); USE(PJRT_LoadedExecutable_GetExecutable); USE(PJRT_Executable_Destroy);
 	USE(PJRT_Executable_GetCompiledMemoryStats); USE(PJRT_Client_BufferFromHostBuffer); USE(PJRT_Buffer_Destroy);
-	USE(PJRT_Buffer_ToHostBuffer); USE(PJRT_LoadedExecutable_Execute);
+	USE(PJRT_Buffer_ToHostBuffer); USE(PJRT_LoadedExecutable_Execute); USE(PJRT_Executable_Serialize); USE(PJRT_Executable_DeserializeAndLoad);
 	return &api;
 }

@@ -3,6 +3,7 @@ package galley
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/galley-ml/galley/array"
@@ -52,20 +53,13 @@ func (r *remote) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
 func (r *remote) call(exe backend.Executable, state [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
 	given := make([][]backend.Buffer, len(in))
 	for k, a := range in {
-		var spec mesh.Spec
-		if r.together != nil {
-			if spec = mesh.Whole(len(a.Shape())); k >= whole {
-				spec = r.together.h.batchSharding(ir.TypeOf(a)).Spec
-			}
-		}
-		list, err := r.put(a, spec)
-		if err != nil {
+		var err error
+		if given[k], err = r.put(a, r.inputSpec(a, k < whole)); err != nil {
 			return nil, err
 		}
-		for _, b := range list {
+		for _, b := range given[k] {
 			defer b.Free() // after the run, which goes first
 		}
-		given[k] = list
 	}
 	var args []backend.Buffer
 	for i := range r.devices() {
@@ -80,11 +74,16 @@ func (r *remote) call(exe backend.Executable, state [][]backend.Buffer, in []arr
 	if err != nil {
 		return nil, err
 	}
-	results, n := make([][]backend.Buffer, r.devices()), len(out)/r.devices()
-	for i := range results {
-		results[i] = out[i*n : (i+1)*n : (i+1)*n]
+	n := len(out) / r.devices()
+	return slices.Collect(slices.Chunk(out, max(n, 1))), nil
+}
+
+// inputSpec is how an array lies that a run is given.
+func (r *remote) inputSpec(a array.Array, whole bool) mesh.Spec {
+	if r.together == nil || whole {
+		return mesh.Whole(len(a.Shape()))
 	}
-	return results, nil
+	return r.together.h.batchSharding(ir.TypeOf(a)).Spec
 }
 
 // placeParams brings the parameters to the backend, or makes them there.

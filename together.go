@@ -32,22 +32,8 @@ type lies struct {
 // newTogether checks that the devices of a backend can train by c's strategy.
 func newTogether(c TrainerConfig) (*together, error) {
 	s := c.Strategy
-	fail := func(what, fix string) (*together, error) {
+	if what, fix := c.apart(); what != "" {
 		return nil, fmt.Errorf("trainer: strategy %q: a backend's devices run one program: %s: %s", s, what, fix)
-	}
-	switch {
-	case s.PP > 1:
-		return fail("they have no stages of their own", "want pp=1")
-	case s.Micro > 1:
-		return fail("it takes the batch at once", "want micro=1, and recompute for less memory")
-	case s.EP > 1:
-		return fail("how many tokens travel to experts only a run knows", "want ep=1, and tp to split experts")
-	case s.Overlap:
-		return fail("its compiler decides what overlaps", "leave overlap out")
-	case s.Offload != "" && s.Offload != "none":
-		return fail("its state stays on them", "want offload none, and zero for less memory")
-	case c.Parallel != nil:
-		return fail("a plan of layers is for in-process devices", "want a strategy and annotations")
 	}
 	group, ok := c.Backend.(backend.Group)
 	n := 1
@@ -58,14 +44,33 @@ func newTogether(c TrainerConfig) (*together, error) {
 		return nil, fmt.Errorf("trainer: strategy %q takes %d devices: %s has %d: want a smaller degree", s, s.Devices(), c.Backend.Name(), n)
 	}
 	h, err := newHybrid(c, *s)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = h.s.idle()
 	}
-	if err := h.s.idle(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	weights, err := h.weights(nil)
 	return &together{h, group, weights}, err
+}
+
+// apart is what of a strategy makes the devices' programs different ones, or none of theirs, and what to ask for instead.
+func (c TrainerConfig) apart() (what, fix string) {
+	switch s := c.Strategy; {
+	case s.PP > 1:
+		return "they have no stages of their own", "want pp=1"
+	case s.Micro > 1:
+		return "it takes the batch at once", "want micro=1, and recompute for less memory"
+	case s.EP > 1:
+		return "how many tokens travel to experts only a run knows", "want ep=1, and tp to split experts"
+	case s.Overlap:
+		return "its compiler decides what overlaps", "leave overlap out"
+	case s.Offload != "none":
+		return "its state stays on them", "want offload none, and zero for less memory"
+	case c.Parallel != nil:
+		return "a plan of layers is for in-process devices", "want a strategy and annotations"
+	}
+	return "", ""
 }
 
 // mesh is the devices: they are numbered as the group has them.

@@ -27,7 +27,9 @@ type togetherRun struct {
 	strategy *galley.Strategy
 	init     *galley.Program
 	layers   int // 0 is two
+	hidden   int // 0 is 16
 	family   string
+	half     bool // f32 parameters and bf16 products
 }
 
 const togetherBatch, togetherSeq = 4, 8
@@ -45,7 +47,11 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 	t.Helper()
 	d := galley.CPU(galley.Config{Threads: 1})
 	t.Cleanup(d.Close)
-	m, err := models.New(r.config(), nn.Config{Scope: d.NewSession(), Seed: 3, DType: array.F64})
+	dtype, compute := array.F64, array.Invalid
+	if r.half {
+		dtype, compute = array.F32, array.BF16
+	}
+	m, err := models.New(r.config(), nn.Config{Scope: d.NewSession(), Seed: 3, DType: dtype})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +61,7 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 			t.Fatal(err)
 		}
 	}
-	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Backend: r.backend, Strategy: r.strategy, Init: r.init,
+	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Backend: r.backend, Strategy: r.strategy, Init: r.init, Compute: compute,
 		ClipNorm: 1, Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2},
 		Loss: func(b []*op.Tensor) *op.Tensor {
 			n := b[0].Dim(1)
@@ -65,7 +71,7 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 }
 
 func (r togetherRun) config() models.Config {
-	c := models.Config{Family: cmp.Or(r.family, "llama"), Vocab: 24, Hidden: 16, Intermediate: 24, Layers: cmp.Or(r.layers, 2), Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2}
+	c := models.Config{Family: cmp.Or(r.family, "llama"), Vocab: 24, Hidden: cmp.Or(r.hidden, 16), Intermediate: 24, Layers: cmp.Or(r.layers, 2), Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2}
 	switch r.family {
 	case "gpt2":
 		c.KVHeads, c.Positions = 0, 16
@@ -158,6 +164,19 @@ func TestTogetherFamilies(t *testing.T) {
 		one, _ := togetherRun{family: family}.trainer(t)
 		tr, _ := togetherRun{family: family, backend: backendtest.Interpreter(4), strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
 		sameNumbers(t, trainFor(t, tr, 2), trainFor(t, one, 2), 1e-10)
+	}
+}
+
+// TestTogetherFused: attention in bf16 that trades sequences for heads is the accelerator's own kernel, forward and backward.
+func TestTogetherFused(t *testing.T) {
+	one, _ := togetherRun{hidden: 32, half: true}.trainer(t)
+	k := &moduleKeeper{Backend: backendtest.Interpreter(4)}
+	tr, _ := togetherRun{hidden: 32, half: true, backend: k, strategy: &galley.Strategy{DP: 2, CP: 2, Context: "ulysses", AMP: "bf16"}}.trainer(t)
+	sameNumbers(t, trainFor(t, tr, 2), trainFor(t, one, 2), 5e-2)
+	for _, call := range []string{`"__cudnn$fmhaSoftmax"`, `"__cudnn$fmhaSoftmaxBackward"`} {
+		if n := strings.Count(k.text, call); n != 2 {
+			t.Errorf("%s is called %d times: want once for each of two layers", call, n)
+		}
 	}
 }
 

@@ -39,11 +39,14 @@ func (c Config) options() map[string]any {
 	return all
 }
 
-// overrides is XLA's flags that every program is compiled with. Hosts share the search for the fastest kernels: those that are
-// mocked would never answer.
+// sharedSearch is XLA's flag by which hosts share the search for the fastest kernels.
+const sharedSearch = "xla_gpu_shard_autotuning"
+
+// overrides is XLA's flags that every program is compiled with, unless the caller has set them. Hosts that are mocked would never
+// answer what they are asked to search.
 func (c Config) overrides() map[string]bool {
-	if c.Mock > 1 {
-		return map[string]bool{"xla_gpu_shard_autotuning": false}
+	if c.Mock > 1 && !strings.Contains(strings.Join(c.Flags, " "), sharedSearch) {
+		return map[string]bool{sharedSearch: false}
 	}
 	return nil
 }

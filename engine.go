@@ -33,7 +33,7 @@ type EngineConfig struct {
 	Annotations []Annotation
 	// Mode is how a step runs on one device.
 	Mode Mode
-	// Backend, where set, runs everything in place of the host, such as XLA on a GPU. It is one device: it takes no Strategy.
+	// Backend, where set, runs everything in place of the host, such as XLA on GPUs: on one, or as Strategy says on several.
 	Backend Backend
 	// Compute, where it is a 16-bit dtype, is what products compute in.
 	Compute array.DType
@@ -67,9 +67,6 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	}
 	if c.ClipNorm != 0 {
 		t.ClipNorm = c.ClipNorm
-	}
-	if c.Backend != nil && t.Strategy != nil {
-		return nil, fmt.Errorf("engine: %s is one device and the strategy is %v: leave one of them out", c.Backend.Name(), *t.Strategy)
 	}
 	t.Annotations, t.Mode, t.Backend, t.Compute = append(t.Annotations, c.Annotations...), c.Mode, c.Backend, c.Compute
 	e := &Engine{config: c}

@@ -117,7 +117,7 @@ func TestEngineOnBackend(t *testing.T) {
 	}
 	near(t, "evaluation of the checkpoint", []float64{r.Loss}, []float64{wantEval})
 	c.Strategy = &galley.Strategy{DP: 2}
-	if _, err := galley.NewEngine(c); err == nil || !strings.Contains(err.Error(), "leave one of them out") {
+	if _, err := galley.NewEngine(c); err == nil || !strings.Contains(err.Error(), "takes 2 devices") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -149,18 +149,19 @@ func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := slices.Clone(f.t.remote.state[:len(f.t.c.Params)])
-	for _, a := range batch {
-		b, err := f.t.remote.b.Put(a)
-		if err != nil {
-			return nil, err
-		}
-		defer b.Free() // after the run, which goes first
-		args = append(args, b)
+	params := make([][]backend.Buffer, len(f.t.remote.state))
+	for i, list := range f.t.remote.state {
+		params[i] = list[:len(f.t.c.Params)]
 	}
-	results, err := e.Run(args)
+	all, err := f.t.remote.call(e, params, batch, 0)
 	if err != nil {
 		return nil, err
+	}
+	results := all[0] // they are whole on every device
+	for _, list := range all[1:] {
+		for _, b := range list {
+			b.Free()
+		}
 	}
 	out := make([]array.Array, len(results))
 	for i, b := range results {
@@ -184,7 +185,11 @@ func (f *Forward) compiledRemote(types []Type) (backend.Executable, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := f.t.remote.b.Compile(p, Options{})
+	var at lies
+	if s := f.t.remote.together; s != nil {
+		at = s.forwardLies(types, p)
+	}
+	e, err := f.t.remote.compile(p, at, nil)
 	if err == nil {
 		f.remote[key] = e
 	}

@@ -11,8 +11,9 @@ import (
 // forwardPasses is what happens to the program of the loss before its gradient is taken.
 func (c TrainerConfig) forwardPasses() []func(*Program) (*Program, error) {
 	var list []func(*Program) (*Program, error)
-	if c.Backend != nil {
-		// One large product feeds an accelerator better than three; the host's caches gain nothing.
+	if c.Backend != nil && (c.Strategy == nil || c.Strategy.TP <= 1) {
+		// One large product feeds an accelerator better than three; the host's caches gain nothing. Weights that are split
+		// would have to be brought together to be joined.
 		list = append(list, pass.Join)
 	}
 	if c.Compute != array.Invalid {

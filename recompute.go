@@ -1,6 +1,8 @@
 package galley
 
 import (
+	"slices"
+
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/nn"
@@ -8,9 +10,10 @@ import (
 )
 
 // recomputed is a training step whose backward pass computes again what the policy does not keep. Its first parameters are
-// the weights, its first result is the loss.
-func recomputed(p *Program, weights int, policy stage.Recompute) (*Program, error) {
-	if policy == stage.RecomputeNone {
+// the weights, its first result is the loss. Weights that are gathered for use are gathered again: they are not kept from one
+// pass to the other.
+func recomputed(p *Program, weights int, policy stage.Recompute, gathered []bool) (*Program, error) {
+	if policy == stage.RecomputeNone && !slices.Contains(gathered, true) {
 		return p, nil
 	}
 	between := func(mark string) bool { _, ok := nn.LayerOf(mark); return ok || mark == nn.HeadMark }
@@ -33,7 +36,7 @@ func recomputed(p *Program, weights int, policy stage.Recompute) (*Program, erro
 	// A compiler would find that the forward pass has computed the same, and keep it after all. What weights alone decide may
 	// be kept: it is the same for all of the batch.
 	replay(b, backward, values, func(v *ir.Value) *ir.Value {
-		if v.Node() == nil {
+		if v.Node() == nil && !(v.ID() < len(gathered) && gathered[v.ID()]) {
 			return v
 		}
 		return op.Barrier(v)

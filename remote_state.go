@@ -1,15 +1,238 @@
 package galley
 
-import "github.com/galley-ml/galley/array"
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
 
-// state is the parameters and the optimizer's slots of a trainer of one device, from wherever they are.
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// devices is how many devices the state lies on.
+func (r *remote) devices() int {
+	if r.together == nil {
+		return 1
+	}
+	return r.together.mesh().Size()
+}
+
+// spec is how a tensor of the state lies; on one device that says nothing.
+func (r *remote) spec(i int) mesh.Spec {
+	if r.together == nil {
+		return mesh.Spec{}
+	}
+	return r.together.state(i)
+}
+
+// compile makes a program on whole tensors ready for the devices.
+func (r *remote) compile(p *Program, at lies, donate []int) (backend.Executable, error) {
+	if r.together == nil {
+		return r.b.Compile(p, Options{Donate: donate})
+	}
+	return r.together.compile(p, at, donate)
+}
+
+// put brings an array to the devices, as spec says: one buffer for each.
+func (r *remote) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
+	if r.together != nil {
+		return r.together.put(a, spec)
+	}
+	b, err := r.b.Put(a)
+	return []backend.Buffer{b}, err
+}
+
+// call runs a program on state, by device, and on arrays that are brought there for it: the first whole of them to every device,
+// the others as batches lie. Its results are by device.
+func (r *remote) call(exe backend.Executable, state [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
+	given := make([][]backend.Buffer, len(in))
+	for k, a := range in {
+		var err error
+		if given[k], err = r.put(a, r.inputSpec(a, k < whole)); err != nil {
+			return nil, err
+		}
+		for _, b := range given[k] {
+			defer b.Free() // after the run, which goes first
+		}
+	}
+	var args []backend.Buffer
+	for i := range r.devices() {
+		if state != nil {
+			args = append(args, state[i]...)
+		}
+		for _, list := range given {
+			args = append(args, list[i])
+		}
+	}
+	out, err := exe.Run(args)
+	if err != nil {
+		return nil, err
+	}
+	n := len(out) / r.devices()
+	return slices.Collect(slices.Chunk(out, max(n, 1))), nil
+}
+
+// inputSpec is how an array lies that a run is given.
+func (r *remote) inputSpec(a array.Array, whole bool) mesh.Spec {
+	if r.together == nil || whole {
+		return mesh.Whole(len(a.Shape()))
+	}
+	return r.together.h.batchSharding(ir.TypeOf(a)).Spec
+}
+
+// placeParams brings the parameters to the backend, or makes them there.
+func (r *remote) placeParams(c TrainerConfig) error {
+	r.state = make([][]backend.Buffer, r.devices())
+	if c.Init != nil {
+		return r.makeParams(c)
+	}
+	for i, p := range c.Params {
+		if p.Value == nil {
+			return fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
+		}
+		a, err := cpu.Read(p.Value)
+		if err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		list, err := r.put(a, r.spec(i))
+		if err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		r.keep(list)
+	}
+	return nil
+}
+
+// keep adds a tensor to the state.
+func (r *remote) keep(list []backend.Buffer) {
+	for i, b := range list {
+		r.state[i] = append(r.state[i], b)
+	}
+}
+
+// makeParams runs the program of first values, a part for each parameter, compiled side by side: a whole model's would keep
+// one compiler busy for longer than the training step.
+func (r *remote) makeParams(c TrainerConfig) error {
+	n := len(c.Init.Results())
+	if n != len(c.Params) {
+		return fmt.Errorf("trainer: the program of first values has %d results: want %d, one for each parameter", n, len(c.Params))
+	}
+	made, errs := make([][]backend.Buffer, n), make([]error, n)
+	slots := make(chan struct{}, runtime.NumCPU())
+	var wait sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			made[i], errs[i] = r.makeParam(c.Init, i)
+		})
+	}
+	wait.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return err
+		}
+		r.keep(made[i])
+	}
+	return nil
+}
+
+// makeParam is one result of a program without parameters.
+func (r *remote) makeParam(p *Program, i int) ([]backend.Buffer, error) {
+	b := ir.NewBuilder(p.Name())
+	one, err := b.Build(p.Replay(b, b.ParamsOf(p), nil)[i])
+	if err == nil {
+		one, err = pass.Prune(one)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.make(one, []mesh.Spec{r.spec(i)})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]backend.Buffer, len(out))
+	for d := range out {
+		list[d] = out[d][0]
+	}
+	return list, nil
+}
+
+// makeSlots adds the optimizer's memory to the state.
+func (r *remote) makeSlots(c TrainerConfig) error {
+	b := ir.NewBuilder("slots")
+	var zeros []*Tensor
+	var specs []mesh.Spec
+	for _, p := range c.Params {
+		for range c.Optimizer.Slots() {
+			specs = append(specs, r.spec(len(c.Params)+len(zeros)))
+			zeros = append(zeros, op.Full(b, p.Type.DType, p.Type.Shape, 0))
+		}
+	}
+	p, err := b.Build(zeros...)
+	if err != nil || len(zeros) == 0 {
+		return err
+	}
+	out, err := r.make(p, specs)
+	for i, list := range out {
+		r.state[i] = append(r.state[i], list...)
+	}
+	return err
+}
+
+// make runs a program without parameters once.
+func (r *remote) make(p *Program, specs []mesh.Spec) ([][]backend.Buffer, error) {
+	exe, err := r.compile(p, lies{results: specs}, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer exe.Close()
+	return r.call(exe, nil, nil, 0)
+}
+
+// read is a tensor of the state, of a type.
+func (r *remote) read(t Type, i int) (array.Array, error) {
+	if r.together == nil {
+		return r.state[0][i].Read()
+	}
+	list := make([]backend.Buffer, len(r.state))
+	for d := range list {
+		list[d] = r.state[d][i]
+	}
+	return r.together.read(t, r.spec(i), list)
+}
+
+// replace puts an array in the place of one of the state's.
+func (r *remote) replace(i int, a array.Array) error {
+	list, err := r.put(a, r.spec(i))
+	if err != nil {
+		return err
+	}
+	for d, b := range list {
+		r.state[d][i].Free()
+		r.state[d][i] = b
+	}
+	return nil
+}
+
+// state is the parameters and the optimizer's slots of a trainer of one program, from wherever they are.
 func (t *Trainer) state() (params, slots []array.Array, err error) {
 	if t.remote == nil {
 		params, err = t.params()
 		return params, t.slots, err
 	}
-	for _, b := range t.remote.state {
-		a, err := b.Read()
+	for i := range t.remote.state[0] {
+		p := t.c.Params[i%len(t.c.Params)]
+		if n := len(t.c.Params); i >= n {
+			p = t.c.Params[(i-n)/t.c.Optimizer.Slots()]
+		}
+		a, err := t.remote.read(p.Type, i)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -17,15 +240,4 @@ func (t *Trainer) state() (params, slots []array.Array, err error) {
 	}
 	n := len(t.c.Params)
 	return params[:n], params[n:], nil
-}
-
-// replace puts an array in the place of one of the state's.
-func (r *remote) replace(i int, a array.Array) error {
-	b, err := r.b.Put(a)
-	if err != nil {
-		return err
-	}
-	r.state[i].Free()
-	r.state[i] = b
-	return nil
 }

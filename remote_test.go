@@ -149,7 +149,7 @@ func TestSameLossesOnAccelerator(t *testing.T) {
 	}
 }
 
-// TestStrategyOnBackend: of a strategy a backend takes recompute and amp, and refuses the rest.
+// TestStrategyOnBackend: of a strategy a backend of one device takes recompute and amp, and refuses the rest.
 func TestStrategyOnBackend(t *testing.T) {
 	d := galley.CPU(galley.Config{Threads: 2})
 	defer d.Close()
@@ -159,7 +159,7 @@ func TestStrategyOnBackend(t *testing.T) {
 		t.Errorf("losses %v, want %v", got, want)
 	}
 	_, err := galley.NewTrainer(galley.TrainerConfig{Backend: d.Backend(), Strategy: &galley.Strategy{DP: 2}, Params: []*nn.Param{{}}, Loss: func([]*op.Tensor) *op.Tensor { return nil }})
-	if err == nil || !strings.Contains(err.Error(), "one device") {
+	if err == nil || !strings.Contains(err.Error(), "takes 2 devices") {
 		t.Errorf("got %v, want an error that says why", err)
 	}
 }

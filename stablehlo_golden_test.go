@@ -27,7 +27,7 @@ func TestStableHLOGolden(t *testing.T) {
 			}
 			locals = append(locals, local)
 		}
-		text, err := op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Partitions: m.Size(), Target: hlo.CUDA}})
+		text, err := op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Replicas: m.Size(), Target: hlo.CUDA}})
 		parseModule(t, text, err)
 		return text
 	})

@@ -91,7 +91,7 @@ func interpretMany(t *testing.T, d *galley.Distributed, m *mesh.Mesh) runner {
 		}
 		locals = append(locals, p)
 	}
-	text, err := op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Partitions: m.Size()}})
+	text, err := op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Replicas: m.Size()}})
 	module := parseModule(t, text, err)
 	return func(args []array.Array) ([]array.Array, error) {
 		parts := make([][]array.Array, m.Size())

@@ -41,6 +41,11 @@ func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 		return nil, err
 	}
 	b := ir.NewBuilder("train_step")
+	return b.Build(c.step(c.stepParams(b, batch))...)
+}
+
+// stepParams is the parameters of a training step's program.
+func (c TrainerConfig) stepParams(b *ir.Builder, batch []Type) []*Tensor {
 	var in []*Tensor
 	for _, p := range c.Params {
 		in = append(in, b.Param(p.Name, p.Type))
@@ -54,7 +59,7 @@ func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 	for i, t := range batch {
 		in = append(in, b.Param(fmt.Sprintf("batch%d", i), t))
 	}
-	return b.Build(c.step(in)...)
+	return in
 }
 
 // slotName is what the optimizer's memory of a parameter is called.
@@ -70,16 +75,27 @@ func (c TrainerConfig) scalarType() Type {
 
 // step is a training step as a function of tensors, eager or traced; see TraceStep for what goes in and out.
 func (c TrainerConfig) step(in []*Tensor) []*Tensor {
-	n, slots := len(c.Params), c.Optimizer.Slots()
-	params, in := in[:n], in[n:]
-	state, in := in[:n*slots], in[n*slots:]
-	loss := checkedLoss(c.lossOf(params, in[2:]), params)
-	grads := op.GradOnce([]*Tensor{loss}, nil, params)
+	params, rest, batch := c.stepParts(in)
+	loss := checkedLoss(c.lossOf(params, batch), params)
+	return c.update(loss, params, op.GradOnce([]*Tensor{loss}, nil, params), rest)
+}
+
+// stepParts is what goes into a step: the parameters, the slots with the learning rate and the step's number, the batch.
+func (c TrainerConfig) stepParts(in []*Tensor) (params, rest, batch []*Tensor) {
+	n := len(c.Params)
+	last := n + n*c.Optimizer.Slots() + 2
+	return in[:n], in[n:last], in[last:]
+}
+
+// update is the end of a step, and what a step returns. rest is as stepParts says.
+func (c TrainerConfig) update(loss *Tensor, params, grads, rest []*Tensor) []*Tensor {
+	slots := c.Optimizer.Slots()
+	state, numbers := rest[:len(rest)-2], rest[len(rest)-2:]
 	norm := op.Const(loss, 0)
 	if !c.SkipNorm || c.ClipNorm > 0 {
 		norm = optim.GlobalNorm(grads)
 	}
-	s := optim.Step{LR: in[0], Count: in[1], Scale: op.Const(norm, 1)}
+	s := optim.Step{LR: numbers[0], Count: numbers[1], Scale: op.Const(norm, 1)}
 	if c.ClipNorm > 0 {
 		s.Scale = optim.ClipScale(norm, c.ClipNorm)
 	}

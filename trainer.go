@@ -58,8 +58,8 @@ type TrainerConfig struct {
 	SkipNorm bool
 	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many goroutines.
 	Observe func(n *Node, took time.Duration)
-	// Strategy, where set, spreads the step over in-process devices; the trainer then owns the parameters, and Sync brings
-	// them back. Annotations say how parameters lie that the built-in plan does not know.
+	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; the trainer then
+	// owns the parameters, and Sync brings them back. Annotations say how parameters lie that the built-in plan does not know.
 	Strategy    *Strategy
 	Annotations []Annotation
 	// Parallel, where set, is a plan of layers; its strategy counts where none is given.

@@ -61,16 +61,22 @@ func (u ulysses) attend(o attention, in []*Tensor) []*Tensor {
 }
 
 // attendBack is its gradient. All that it needs of the result is one number a row, its product with the gradient, which
-// counts as a gradient of lse: the result itself is not sent, and zeros stand for it.
+// counts as a gradient of lse: the result itself is not sent, and zeros stand for it. In 16 bits it is sent: there accelerators have a
+// kernel, which finds that number itself.
 func (u ulysses) attendBack(o attentionGrad, in []*Tensor) []*Tensor {
 	q, k, v, out, lse, dout, extras := in[0], in[1], in[2], in[3], in[4], in[5], in[o.fixed():]
-	delta := Neg(Transpose(Sum(Mul(wide(dout), wide(out)), -1), 0, 2, 1))
-	if o.LSEGrad {
-		delta = Add(delta, wide(in[6]))
-	}
 	dy := u.toHeads(dout, 1, 2)
-	operands := []*Tensor{u.toHeads(q, 1, 2), u.toHeads(k, 1, 2), u.toHeads(v, 1, 2), ZerosLike(dy), u.toHeads(lse, 2, 1), dy, u.toHeads(delta, 2, 1)}
-	o.LSEGrad = true
+	operands := []*Tensor{u.toHeads(q, 1, 2), u.toHeads(k, 1, 2), u.toHeads(v, 1, 2), nil, u.toHeads(lse, 2, 1), dy}
+	if q.DType().IsHalf() && !o.LSEGrad {
+		operands[3] = u.toHeads(out, 1, 2)
+	} else {
+		delta := Neg(Transpose(Sum(Mul(wide(dout), wide(out)), -1), 0, 2, 1))
+		if o.LSEGrad {
+			delta = Add(delta, wide(in[6]))
+		}
+		operands[3], o.LSEGrad = ZerosLike(dy), true
+		operands = append(operands, u.toHeads(delta, 2, 1))
+	}
 	var grads []*Tensor
 	for _, dx := range ir.Apply(o, append(operands, u.whole(extras)...)...) {
 		grads = append(grads, u.toSequence(dx, 1, 2))

@@ -20,6 +20,23 @@ type ModuleConfig struct {
 // Donation gives a parameter's memory to a result of its type; a negative Result leaves the choice to the compiler.
 type Donation struct{ Param, Result int }
 
+// Donations gives the memory of each of the parameters of f to the first result of its type that no earlier one took, or where
+// none is left to whatever the compiler finds for it.
+func Donations(f *ir.Func, params []int) []Donation {
+	taken := make([]bool, len(f.Results()))
+	pairs := make([]Donation, len(params))
+	for k, i := range params {
+		pairs[k] = Donation{Param: i, Result: -1}
+		for r, v := range f.Results() {
+			if !taken[r] && v.Type().Equal(f.Params()[i].Type()) {
+				pairs[k].Result, taken[r] = r, true
+				break
+			}
+		}
+	}
+	return pairs
+}
+
 // Module is a program for one device, with its collectives, as StableHLO text whose function is called main: parameters and
 // results are those of f, in order.
 func Module(f *ir.Func, c ModuleConfig) (string, error) { return SPMD([]*ir.Func{f}, c) }
@@ -30,8 +47,11 @@ func Module(f *ir.Func, c ModuleConfig) (string, error) { return SPMD([]*ir.Func
 func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
 	f := fs[0]
 	for i, g := range fs[1:] {
+		if g == f {
+			continue
+		}
 		if err := alike(f, g); err != nil {
-			return "", fmt.Errorf("programs of devices 0 and %d: %w: a module for both needs equal parts", i+1, err)
+			return "", &DifferError{i + 1, err}
 		}
 	}
 	w := hlo.NewWriter(c.Config)
@@ -51,6 +71,18 @@ func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
 	}
 	return w.Module(f.Name(), results...), nil
 }
+
+// DifferError is programs of devices that no one module stands for: those of device 0 and of another.
+type DifferError struct {
+	Device int
+	Err    error
+}
+
+func (e *DifferError) Error() string {
+	return fmt.Sprintf("programs of devices 0 and %d: %v: a module for both needs equal parts", e.Device, e.Err)
+}
+
+func (e *DifferError) Unwrap() error { return e.Err }
 
 // alike checks that programs have the same values, of the same types and from the same kinds of op.
 func alike(f, g *ir.Func) error {

@@ -10,21 +10,37 @@ import (
 
 // backendFlags choose what computes.
 type backendFlags struct {
-	Backend string   `help:"What computes: cpu, or xla for an accelerator." default:"cpu" enum:"cpu,xla"`
-	Plugin  string   `help:"Path of a PJRT plugin; without it GALLEY_PLUGIN, or the first one found." type:"path" placeholder:"FILE"`
-	XLAFlag []string `name:"xla-flag" help:"A flag of XLA's own, such as --xla-flag=--xla_gpu_autotune_level=4; may be given more than once." sep:"none" placeholder:"FLAG"`
-	DumpHLO string   `name:"dump-hlo" help:"Directory to write the StableHLO of every compiled program to." type:"path" placeholder:"DIR"`
+	Backend string `help:"What computes: cpu, or xla for an accelerator." default:"cpu" enum:"cpu,xla"`
+	pluginFlags
+}
+
+// pluginFlags choose an accelerator, and how programs are compiled for it.
+type pluginFlags struct {
+	Plugin       string   `help:"Path of a PJRT plugin; without it GALLEY_PLUGIN, or the first one found." type:"path" placeholder:"FILE"`
+	XLAFlag      []string `name:"xla-flag" help:"A flag of XLA's own, such as --xla-flag=--xla_gpu_autotune_level=4; may be given more than once." sep:"none" placeholder:"FLAG"`
+	DumpHLO      string   `name:"dump-hlo" help:"Directory to write the StableHLO of every compiled program to." type:"path" placeholder:"DIR"`
+	CompileCache string   `help:"Directory to keep compiled programs in: the next run with the same plugin and flags starts with them." type:"path" placeholder:"DIR"`
+
+	MockDevices int  `help:"Have CUDA's plugin pretend that it has this many devices: programs for all of them compile, and run on the first, whose collectives bring nothing. Losses then mean nothing." placeholder:"N"`
+	Partitions  bool `help:"Compile programs of several devices for partitions in place of replicas." hidden:""`
 }
 
 // open is the accelerator, or nil for the host.
 func (f backendFlags) open() (galley.Backend, error) {
 	if f.Backend == "cpu" {
-		if f.Plugin != "" || len(f.XLAFlag) > 0 {
-			return nil, fmt.Errorf("--plugin, --xla-flag: they are for --backend=xla")
+		if f.Plugin != "" || len(f.XLAFlag) > 0 || f.MockDevices > 0 || f.CompileCache != "" {
+			return nil, fmt.Errorf("--plugin, --xla-flag, --mock-devices, --compile-cache: they are for --backend=xla")
 		}
 		return nil, nil
 	}
-	c := galley.XLAConfig{Plugin: f.Plugin, Flags: f.XLAFlag}
+	return f.pluginFlags.open()
+}
+
+func (f pluginFlags) open() (galley.Backend, error) {
+	if f.MockDevices < 0 || f.MockDevices == 1 {
+		return nil, fmt.Errorf("--mock-devices=%d: want 2 or more", f.MockDevices)
+	}
+	c := galley.XLAConfig{Plugin: f.Plugin, Flags: f.XLAFlag, Mock: f.MockDevices, Partitions: f.Partitions, Cache: f.CompileCache}
 	if f.DumpHLO != "" {
 		if err := os.MkdirAll(f.DumpHLO, 0o755); err != nil {
 			return nil, err

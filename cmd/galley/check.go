@@ -17,6 +17,7 @@ type checkCmd struct {
 	Burgers    checkBurgersCmd    `cmd:"" help:"A physics-informed network with second derivatives in its loss."`
 	Spmd       checkSpmdCmd       `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
 	Shardy     checkShardyCmd     `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
+	Devices    checkDevicesCmd    `cmd:"" help:"A training that several devices of an accelerator run as one program."`
 	Runs       checkRunsCmd       `cmd:"" help:"Predicted step times and memory against published training runs."`
 	Planner    checkPlannerCmd    `cmd:"" help:"Predicted step times and memory of strategies against this machine's."`
 }

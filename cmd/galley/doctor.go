@@ -8,6 +8,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/bench"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/xla"
@@ -90,5 +91,9 @@ func plugins() string {
 		return err.Error() + "; the CPU needs none"
 	}
 	defer b.Close()
-	return fmt.Sprintf("%s, by %s", b.Name(), xla.Find()[0])
+	name := b.Name()
+	if g, ok := b.(backend.Group); ok && len(g.Devices()) > 1 {
+		name = fmt.Sprintf("%d devices, the first is %s", len(g.Devices()), name)
+	}
+	return fmt.Sprintf("%s, by %s", name, xla.Find()[0])
 }

@@ -106,7 +106,7 @@ func (c *dumpCmd) spmd(d *galley.Distributed) (string, error) {
 			return "", err
 		}
 	}
-	return op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Target: c.target(), Partitions: len(locals)}})
+	return op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Target: c.target(), Replicas: len(locals)}})
 }
 
 // reasons is a line for each decision, if they are asked for.

@@ -11,7 +11,7 @@ import (
 
 // strategyFlags are what a step is spread over devices by; train and check model share them.
 type strategyFlags struct {
-	Mesh      string `help:"Degrees of data, tensor, pipeline, context and expert parallelism: dp=2,tp=2,pp=2. Their product is the number of devices, which live in this process; ep folds into dp." placeholder:"AXES"`
+	Mesh      string `help:"Degrees of data, tensor, pipeline, context and expert parallelism: dp=2,tp=2,pp=2. Their product is the number of devices, which live in this process or, with --backend, are the accelerator's; ep folds into dp." placeholder:"AXES"`
 	Zero      int    `help:"What the data axes split besides: 1 the optimizer's memory, 2 gradients, too, 3 parameters, too." default:"0"`
 	Schedule  string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
 	VPP       int    `name:"vpp" help:"Stages of each pipeline rank in interleaved schedules."`

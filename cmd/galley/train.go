@@ -35,7 +35,7 @@ type trainCmd struct {
 	Prompt    string  `help:"Text to continue at the end." default:"Call me "`
 	Tokens    int     `help:"Tokens to generate at the end; 0 is none." default:"300"`
 
-	Devices     int    `help:"In-process devices; without --mesh or --plan, the planner chooses how to use them." group:"Devices"`
+	Devices     int    `help:"Devices of this process, or with --backend of the accelerator; without --mesh or --plan, the planner chooses how to use those of this process." group:"Devices"`
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
 
@@ -54,6 +54,7 @@ func (trainCmd) Help() string {
   galley train --devices 8                              the planner chooses how, and says why
   galley train --checkpoint run --every 50              can be killed: run it again and it goes on
   galley train --backend xla --bf16 --dim 768           on an accelerator
+  galley train --backend xla --mesh dp=4,tp=2 --zero 1  on eight of its devices, as one program
 Ctrl-C ends training early; the model is then saved and used as after all steps.`
 }
 

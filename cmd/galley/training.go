@@ -116,11 +116,13 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 		s, err := galley.PlanFile(t.Plan, run)
 		s.AMP = t.AMP
 		return &s, err
+	case t.b != nil && t.Devices > 1 && !given:
+		return nil, fmt.Errorf("--devices=%d: the planner is for in-process devices: say how %s is used: --mesh dp=%[1]d", t.Devices, t.b.Name())
 	case t.Devices > 0 && !given:
 		return t.auto(run)
 	}
 	s, err := t.strategy()
-	if err == nil && t.Devices > 0 && s.Devices() != t.Devices {
+	if err == nil && t.Devices > 0 && s != nil && s.Devices() != t.Devices {
 		err = fmt.Errorf("--mesh=%s takes %d devices: --devices=%d", t.Mesh, s.Devices(), t.Devices)
 	}
 	return s, err

@@ -1,4 +1,5 @@
-// Package backend says what a chip must provide to run Galley's programs: ten methods on three types.
+// Package backend says what a chip must provide to run Galley's programs: ten methods on three types, and two more, of Group,
+// where several devices run one program.
 //
 // A Backend compiles a local program once; its Executable then takes and returns Buffers, which stay on the device
 // between runs. What was donated is gone after a run, and its memory holds a result.

@@ -53,6 +53,9 @@ func (b *Buffer) Read() (array.Array, error) {
 	if b.err != nil {
 		return array.Array{}, b.err
 	}
+	if !b.d.here {
+		return array.Array{}, fmt.Errorf("xla: buffer %v: device %d is mocked: it holds nothing", b.t, b.d.id)
+	}
 	a := array.New(b.t.DType, b.t.Shape...)
 	if a.Len() == 0 {
 		return a, nil

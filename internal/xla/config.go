@@ -2,6 +2,7 @@ package xla
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +16,48 @@ type Config struct {
 	Flags []string
 	// Options are the plugin's own, such as memory_fraction: a string, int64, float32 or bool each.
 	Options map[string]any
+	// Mock, where it is more than 1, is how many devices CUDA's plugin pretends to have, on as many hosts: programs for all of them
+	// compile, and run on the first alone, whose collectives bring nothing. It is for looking at programs and their speed.
+	Mock int
+	// Partitions has devices that share a program run it as its partitions; they are its replicas otherwise.
+	Partitions bool
+	// Cache, where set, is a directory in which compiled programs are kept for the next process. What is there is trusted: it runs.
+	Cache string
 	// Dump, where set, is told the StableHLO of every program before it is compiled.
 	Dump func(name, text string)
+}
+
+// options is what the plugin's client is made with.
+func (c Config) options() map[string]any {
+	all := maps.Clone(c.Options)
+	if c.Mock > 1 {
+		if all == nil {
+			all = map[string]any{}
+		}
+		all["enable_mock_nccl"], all["num_nodes"], all["mock_gpu_topology"] = true, int64(c.Mock), fmt.Sprintf("%dx1x1", c.Mock)
+	}
+	return all
+}
+
+// sharedSearch is XLA's flag by which hosts share the search for the fastest kernels.
+const sharedSearch = "xla_gpu_shard_autotuning"
+
+// overrides is XLA's flags that every program is compiled with, unless the caller has set them. Hosts that are mocked would never
+// answer what they are asked to search.
+func (c Config) overrides() map[string]bool {
+	if c.Mock > 1 && !strings.Contains(strings.Join(c.Flags, " "), sharedSearch) {
+		return map[string]bool{sharedSearch: false}
+	}
+	return nil
+}
+
+// maker is all that decides what a program's text is compiled to: the plugin's file, what it says of itself, its options and flags.
+func (c Config) maker(plugin, says string) string {
+	file := ""
+	if info, err := os.Stat(plugin); err == nil {
+		file = fmt.Sprint(info.Size(), info.ModTime().UnixNano())
+	}
+	return fmt.Sprintf("%s %s %s %v %s", plugin, file, says, c.options(), os.Getenv("XLA_FLAGS"))
 }
 
 // pluginEnv names the environment variable that holds a plugin's path.

@@ -1,7 +1,6 @@
 package xla
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 )
@@ -13,6 +12,11 @@ func (e *OutOfMemoryError) Error() string {
 	return "out of device memory: " + e.What + ": use a smaller batch, or recompute in the backward pass"
 }
 
+// PluginError is what a plugin says is wrong: its first line, and all of it.
+type PluginError struct{ Line, Full string }
+
+func (e *PluginError) Error() string { return e.Line }
+
 var pjrtCode = regexp.MustCompile(`PJRT error \(code=(\d+)\): `)
 
 // brief is the plugin's error in one line, without the stacks that plugins add.
@@ -22,11 +26,12 @@ func brief(err error) error {
 	if at := pjrtCode.FindStringSubmatchIndex(text); at != nil {
 		code, text = text[at[2]:at[3]], text[at[1]:]
 	}
+	full := text
 	text, _, _ = strings.Cut(text, "\n")
 	text = strings.TrimRight(strings.TrimSpace(text), ".:")
 	text = strings.TrimPrefix(text, "RESOURCE_EXHAUSTED: ")
 	if what, ok := strings.CutPrefix(text, "Out of memory while trying to "); ok || code == "8" {
 		return &OutOfMemoryError{"cannot " + what}
 	}
-	return errors.New(text)
+	return &PluginError{text, full}
 }

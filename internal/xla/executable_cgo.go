@@ -3,10 +3,7 @@
 package xla
 
 import (
-	"crypto/sha256"
 	"fmt"
-
-	"github.com/gomlx/go-xla/pjrt"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
@@ -17,19 +14,23 @@ import (
 
 // Executable is a compiled program with the tensors that its trace captured.
 type Executable struct {
-	d        *Device
-	f        *ir.Func
-	p        *pjrt.LoadedExecutable
-	donated  []bool
-	captured []*Buffer
+	c *client
+	// on is the devices that run it, f the first one's program.
+	on      []*Device
+	f       *ir.Func
+	p       *program
+	donated []bool
+	// captured is by device.
+	captured [][]*Buffer
 	// given and kept are the numbers of the parameters that are donated and of those that are not.
 	given, kept []int64
 }
 
-// Compile writes f as StableHLO and has the plugin compile it, unless it has seen the same text before. Captured tensors
-// are bound now.
-func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, error) {
-	e := &Executable{d: d, f: f, donated: make([]bool, len(f.Params()))}
+// newExecutable writes the programs of devices as one module and has the plugin compile it, unless it has seen the same text
+// before. Captured tensors are bound now.
+func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable, error) {
+	f, c := fs[0], on[0].client
+	e := &Executable{c: c, on: on, f: f, donated: make([]bool, len(f.Params())), captured: make([][]*Buffer, len(on))}
 	for _, i := range o.Donate {
 		if own := len(f.Params()) - len(f.Captures()); i < 0 || i >= own {
 			return nil, fmt.Errorf("compile %s: donated parameter %d: it has %d", f.Name(), i, own)
@@ -43,48 +44,36 @@ func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, err
 			e.kept = append(e.kept, int64(i))
 		}
 	}
-	text, err := op.Module(f, op.ModuleConfig{Config: hlo.Config{Target: d.target}, Donate: pairDonated(f, o.Donate)})
+	config := hlo.Config{Target: c.target, Replicas: len(on)}
+	if c.partitions {
+		config.Replicas, config.Partitions = 1, len(on)
+	}
+	text, err := op.SPMD(fs, op.ModuleConfig{Config: config, Donate: op.Donations(f, o.Donate)})
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
 	}
-	if e.p, err = d.compile(f.Name(), text); err != nil {
+	if e.p, err = c.compile(f.Name(), text, on); err != nil {
 		return nil, err
 	}
-	for _, src := range f.Captures() {
-		a, ok := src.Store().(array.Array)
-		if !ok {
-			return nil, fmt.Errorf("compile %s: captured tensor %v has no data on the host", f.Name(), src.Type())
-		}
-		b, err := d.Put(a)
-		if err != nil {
-			return nil, err
-		}
-		e.captured = append(e.captured, b.(*Buffer))
-	}
-	return e, nil
+	return e, e.capture()
 }
 
-func (d *Device) compile(name, text string) (*pjrt.LoadedExecutable, error) {
-	key := sha256.Sum256([]byte(text))
-	d.mu.Lock()
-	p, closed := d.programs[key], d.closed
-	if p == nil {
-		p = &program{}
-		d.programs[key] = p
-	}
-	d.mu.Unlock()
-	if closed {
-		return nil, fmt.Errorf("xla: %s is closed", d.name)
-	}
-	p.once.Do(func() {
-		if d.dump != nil {
-			d.dump(name, text)
+// capture brings the tensors that the trace captured to the devices.
+func (e *Executable) capture() error {
+	for _, src := range e.f.Captures() {
+		a, ok := src.Store().(array.Array)
+		if !ok {
+			return fmt.Errorf("compile %s: captured tensor %v has no data on the host", e.f.Name(), src.Type())
 		}
-		if p.exe, p.err = d.pjrt.Compile().WithStableHLO([]byte(text)).Done(); p.err != nil {
-			p.err = fmt.Errorf("compile %s for %s: %w", name, d.name, brief(p.err))
+		for i, d := range e.on {
+			b, err := d.Put(a)
+			if err != nil {
+				return err
+			}
+			e.captured[i] = append(e.captured[i], b.(*Buffer))
 		}
-	})
-	return p.exe, p.err
+	}
+	return nil
 }
 
 // Run starts the program and returns at once; the results can be given to the next run right away.
@@ -93,81 +82,105 @@ func (e *Executable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, b := range in {
-		if e.donated[i] && b.gone.Swap(true) {
-			return nil, fmt.Errorf("run %s: argument %d: it is donated twice", e.f.Name(), i)
+	params := len(e.f.Params())
+	for k, b := range in {
+		if e.donated[k%params] && b.gone.Swap(true) {
+			return nil, fmt.Errorf("run %s: argument %d: it is donated twice", e.f.Name(), k)
 		}
 	}
-	results := make([]*Buffer, len(e.f.Results()))
-	out := make([]backend.Buffer, len(results))
-	for i, v := range e.f.Results() {
-		results[i] = pending(e.d, v.Type())
-		results[i].by = e.f.Name()
-		out[i] = results[i]
+	var results []*Buffer
+	var out []backend.Buffer
+	for _, d := range e.on {
+		for _, v := range e.f.Results() {
+			b := pending(d, v.Type())
+			b.by = e.f.Name()
+			results, out = append(results, b), append(out, b)
+		}
 	}
-	return out, e.d.submit(func() { e.run(in, results) })
+	return out, e.c.submit(func() { e.run(in, results) })
 }
 
-// bind checks the arguments and adds the captured tensors.
+// bind checks the arguments and adds the captured tensors: all of the first device, then those of the next.
 func (e *Executable) bind(args []backend.Buffer) ([]*Buffer, error) {
 	params := e.f.Params()
-	if own := len(params) - len(e.captured); len(args) != own {
-		return nil, fmt.Errorf("run %s: want %d arguments: got %d", e.f.Name(), own, len(args))
+	own := len(params) - len(e.f.Captures())
+	if len(args) != own*len(e.on) {
+		return nil, fmt.Errorf("run %s: want %d arguments: got %d", e.f.Name(), own*len(e.on), len(args))
 	}
-	in := make([]*Buffer, 0, len(params))
-	for i, a := range args {
-		b, ok := a.(*Buffer)
-		switch {
-		case !ok || b.d != e.d:
-			return nil, fmt.Errorf("run %s: argument %d %q: it lies on another backend", e.f.Name(), i, params[i].Name())
-		case b.gone.Load():
-			return nil, fmt.Errorf("run %s: argument %d %q: %w", e.f.Name(), i, params[i].Name(), errGone)
-		case !b.t.Equal(params[i].Type()):
-			return nil, fmt.Errorf("run %s: argument %d %q: got %v, want %v", e.f.Name(), i, params[i].Name(), b.t, params[i].Type())
+	in := make([]*Buffer, 0, len(params)*len(e.on))
+	for i, d := range e.on {
+		for k, a := range args[i*own : (i+1)*own] {
+			b, ok := a.(*Buffer)
+			switch {
+			case !ok || b.d != d:
+				return nil, fmt.Errorf("run %s: argument %d %q: it lies elsewhere: want it on %s", e.f.Name(), k, params[k].Name(), d.name)
+			case b.gone.Load():
+				return nil, fmt.Errorf("run %s: argument %d %q: %w", e.f.Name(), k, params[k].Name(), errGone)
+			case !b.t.Equal(params[k].Type()):
+				return nil, fmt.Errorf("run %s: argument %d %q: got %v, want %v", e.f.Name(), k, params[k].Name(), b.t, params[k].Type())
+			}
+			in = append(in, b)
 		}
-		in = append(in, b)
+		in = append(in, e.captured[i]...)
 	}
-	return append(in, e.captured...), nil
+	return in, nil
 }
 
-// run starts the program on the device's goroutine. An argument that could not be made is what is wrong with the results, too.
+// run starts the program on the client's goroutine. An argument that could not be made is what is wrong with the results, too.
 func (e *Executable) run(in, results []*Buffer) {
 	out, err := e.execute(in)
-	for i, r := range results {
-		if err != nil {
+	for _, r := range results {
+		switch {
+		case err != nil:
 			r.set(nil, err)
-		} else {
-			r.set(out[i], nil)
+		case !r.d.here:
+			r.set(nil, nil)
+		default:
+			r.set(out[0], nil)
+			out = out[1:]
 		}
 	}
 }
 
+// execute starts the program on the devices that are here.
 func (e *Executable) execute(in []*Buffer) ([]handle, error) {
-	args := make([]handle, len(in))
-	for i, b := range in {
+	l := launch{exe: e.p.exe, kept: e.kept, donated: e.given}
+	for _, b := range in {
 		<-b.done
 		if b.err != nil {
 			return nil, b.err
 		}
-		args[i] = b.b
+		if b.d.here {
+			l.args = append(l.args, b.b)
+		}
 	}
-	out := make([]handle, len(e.f.Results()))
-	if err := e.d.engine.execute(executableHandle(e.p), args, e.kept, e.given, out); err != nil {
-		return nil, fmt.Errorf("run %s on %s: %w", e.f.Name(), e.d.name, err)
+	for _, d := range e.on {
+		if d.here {
+			l.devices++
+		}
 	}
-	return out, nil
+	if len(e.on) == 1 {
+		l.on = e.on[0].device
+	} else {
+		e.c.launches++ // this goroutine's alone
+		l.number = e.c.launches
+	}
+	l.results = make([]handle, l.devices*len(e.f.Results()))
+	if err := e.c.engine.execute(l); err != nil {
+		return nil, fmt.Errorf("run %s on %s: %w", e.f.Name(), describe(e.on), err)
+	}
+	return l.results, nil
 }
 
-// Memory is what the plugin planned.
-func (e *Executable) Memory() backend.Memory {
-	m := e.p.OnDeviceMemoryUsageStats
-	return backend.Memory{Arena: int(m.Temporary), Params: int(m.Inputs), Results: int(m.Outputs - m.Aliases)}
-}
+// Memory is what the plugin planned for each device.
+func (e *Executable) Memory() backend.Memory { return e.p.memory }
 
 // Close gives the captured tensors back; the program stays for the next that is equal.
 func (e *Executable) Close() error {
-	for _, b := range e.captured {
-		b.Free()
+	for _, list := range e.captured {
+		for _, b := range list {
+			b.Free()
+		}
 	}
 	return nil
 }

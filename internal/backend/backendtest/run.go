@@ -27,6 +27,9 @@ func Run(t *testing.T, open func(t *testing.T) backend.Backend) {
 		{"results may be arguments", passThrough},
 		{"memory is told", memory},
 		{"mistakes are errors", mistakes},
+		{"devices run a program together", together},
+		{"devices donate alike", togetherDonates},
+		{"mistakes with several devices are errors", togetherMistakes},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			b := open(t)

@@ -1,0 +1,238 @@
+package galley
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/shard"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// together is how a training run lies on several devices of a backend, which run each of its programs together.
+type together struct {
+	h       *hybrid
+	group   backend.Group
+	weights []step.Weight
+}
+
+// lies is how the parameters and the results of a program lie on the devices.
+type lies struct {
+	params  []mesh.Sharding
+	results []mesh.Spec
+}
+
+// newTogether checks that the devices of a backend can train by c's strategy.
+func newTogether(c TrainerConfig) (*together, error) {
+	s := c.Strategy
+	if what, fix := c.apart(); what != "" {
+		return nil, fmt.Errorf("trainer: strategy %q: a backend's devices run one program: %s: %s", s, what, fix)
+	}
+	group, ok := c.Backend.(backend.Group)
+	n := 1
+	if ok {
+		n = len(group.Devices())
+	}
+	if s.Devices() > n {
+		return nil, fmt.Errorf("trainer: strategy %q takes %d devices: %s has %d: want a smaller degree", s, s.Devices(), c.Backend.Name(), n)
+	}
+	h, err := newHybrid(c, *s)
+	if err == nil {
+		err = h.s.idle()
+	}
+	if err != nil {
+		return nil, err
+	}
+	weights, err := h.weights(nil)
+	return &together{h, group, weights}, err
+}
+
+// apart is what of a strategy makes the devices' programs different ones, or none of theirs, and what to ask for instead.
+func (c TrainerConfig) apart() (what, fix string) {
+	switch s := c.Strategy; {
+	case s.PP > 1:
+		return "they have no stages of their own", "want pp=1"
+	case s.Micro > 1:
+		return "it takes the batch at once", "want micro=1, and recompute for less memory"
+	case s.EP > 1:
+		return "how many tokens travel to experts only a run knows", "want ep=1, and tp to split experts"
+	case s.Overlap:
+		return "its compiler decides what overlaps", "leave overlap out"
+	case s.Offload != "none":
+		return "its state stays on them", "want offload none, and zero for less memory"
+	case c.Parallel != nil:
+		return "a plan of layers is for in-process devices", "want a strategy and annotations"
+	}
+	return "", ""
+}
+
+// mesh is the devices: they are numbered as the group has them.
+func (s *together) mesh() *mesh.Mesh { return s.h.meshes[0] }
+
+// state is how a tensor of the state lies: parameters come first, then their slots.
+func (s *together) state(i int) mesh.Spec {
+	if i < len(s.weights) {
+		return s.weights[i].Rest
+	}
+	return s.weights[(i-len(s.weights))/s.h.c.Optimizer.Slots()].Slot
+}
+
+// step is the program of a training step and how what goes in and out lies. Weights come together for use where they rest apart,
+// gradients where the optimizer's memory of them lies.
+func (s *together) step(batch []Type) (*Program, lies, error) {
+	c, b := s.h.c, ir.NewBuilder("train_step")
+	params, rest, in := c.stepParts(c.stepParams(b, batch))
+	used, own, gathered := slices.Clone(params), slices.Clone(params), make([]bool, len(params))
+	for i, w := range s.weights {
+		if gathered[i] = !w.Use.Equal(w.Rest); gathered[i] {
+			used[i] = s.at(params[i], w.Use)
+		}
+		if !w.Slot.Equal(w.Rest) {
+			own[i] = s.at(params[i], w.Slot)
+		}
+	}
+	loss := checkedLoss(c.lossOf(used, in), used)
+	grads := op.GradOnce([]*Tensor{loss}, nil, used)
+	for i, w := range s.weights {
+		grads[i] = s.at(grads[i], w.Slot)
+	}
+	p, err := b.Build(c.update(loss, own, grads, rest)...)
+	if err == nil {
+		p, err = pass.Optimize(p)
+	}
+	if err == nil {
+		p, err = recomputed(p, len(params), c.recomputes(), gathered)
+	}
+	return p, s.stepLies(batch), err
+}
+
+// at is x, which is to lie so.
+func (s *together) at(x *Tensor, spec mesh.Spec) *Tensor {
+	return op.Constrain(x, s.mesh(), mesh.Closed(spec))
+}
+
+func (s *together) stepLies(batch []Type) lies {
+	scalar := mesh.Whole(0)
+	l := lies{results: []mesh.Spec{scalar, scalar}}
+	for i := range len(s.weights) * (1 + s.h.c.Optimizer.Slots()) {
+		l.params, l.results = append(l.params, mesh.Closed(s.state(i))), append(l.results, s.state(i))
+	}
+	l.params = append(l.params, mesh.Closed(scalar), mesh.Closed(scalar))
+	for _, t := range batch {
+		l.params = append(l.params, s.h.batchSharding(t))
+	}
+	return l
+}
+
+// forwardLies is that of a program of the parameters and a batch, whose results every device has.
+func (s *together) forwardLies(batch []Type, p *Program) lies {
+	var l lies
+	for _, w := range s.weights {
+		l.params = append(l.params, mesh.Closed(w.Rest))
+	}
+	for _, t := range batch {
+		l.params = append(l.params, s.h.batchSharding(t))
+	}
+	for _, v := range p.Results() {
+		l.results = append(l.results, mesh.Whole(len(v.Shape())))
+	}
+	return l
+}
+
+// compile makes one program for all devices of a program on whole tensors.
+func (s *together) compile(p *Program, l lies, donate []int) (backend.Executable, error) {
+	if len(p.Captures()) > 0 {
+		return nil, fmt.Errorf("compile %s: it reads a tensor %v that is neither a parameter nor of the batch: several devices have no copies of it: pass it with the batch", p.Name(), p.Captures()[0].Type())
+	}
+	laid, err := s.partition(p, l)
+	if err != nil {
+		return nil, err
+	}
+	locals := make([]*ir.Func, s.mesh().Size())
+	for device := range locals {
+		if locals[device], err = laid.Local(device); err != nil {
+			return nil, err
+		}
+	}
+	exe, err := s.group.Together(locals, Options{Donate: donate})
+	return exe, s.explain(err)
+}
+
+// explain says what to do about programs that differ between devices.
+func (s *together) explain(err error) error {
+	if _, ok := errors.AsType[*op.DifferError](err); !ok {
+		return err
+	}
+	if s.h.s.CP > 1 && s.h.s.Context == "ring" {
+		return fmt.Errorf("%w: causal attention in a ring is not the same on every device: want context ulysses", err)
+	}
+	return fmt.Errorf("%w: want a batch and sizes that %s divides", err, s.h.s)
+}
+
+// partition decides how every value of a program lies.
+func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
+	asked := map[int]mesh.Sharding{}
+	for i, x := range l.params {
+		asked[p.Params()[i].ID()] = x
+	}
+	for _, n := range p.Nodes() {
+		if label, ok := op.Marked(n); ok {
+			if x, ok := s.h.marks(label); ok && len(x.Spec.Dims) == len(n.Out()[0].Shape()) {
+				asked[n.Out()[0].ID()] = x
+			}
+		}
+	}
+	s.columns(p, asked)
+	c := shard.Config{Mesh: s.mesh(), Values: asked}
+	if len(l.params) == 0 { // nothing else says anything
+		for _, x := range l.results {
+			c.Results = append(c.Results, mesh.Closed(x))
+		}
+	}
+	r, err := shard.Infer(p, c)
+	if err != nil {
+		return nil, err
+	}
+	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
+}
+
+// put cuts an array and brings every device its part.
+func (s *together) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
+	l, err := spec.Layout(s.mesh(), a.Shape())
+	if err != nil {
+		return nil, err
+	}
+	list := make([]backend.Buffer, s.mesh().Size())
+	for device, box := range l.Boxes() {
+		part := array.New(a.DType(), box.Size...)
+		array.CopyBox(part, make([]int, len(box.Size)), a, box.Start, box.Size)
+		if list[device], err = s.group.Devices()[device].Put(part); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// read puts an array together from what the devices have. Copies are equal: one of each is enough.
+func (s *together) read(t Type, spec mesh.Spec, list []backend.Buffer) (array.Array, error) {
+	l, err := spec.Layout(s.mesh(), t.Shape)
+	if err != nil {
+		return array.Array{}, err
+	}
+	whole := array.New(t.DType, t.Shape...)
+	for _, p := range l.Pieces() {
+		part, err := list[p.Devices[0]].Read()
+		if err != nil {
+			return array.Array{}, err
+		}
+		array.CopyBox(whole, p.Box.Start, part, make([]int, len(p.Box.Size)), p.Box.Size)
+	}
+	return whole, nil
+}

@@ -1,0 +1,312 @@
+package galley_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/backend/backendtest"
+	"github.com/galley-ml/galley/internal/golden"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// togetherRun is a training of a small model, on a backend of several devices or on the host.
+type togetherRun struct {
+	backend  galley.Backend
+	strategy *galley.Strategy
+	init     *galley.Program
+	layers   int // 0 is two
+	hidden   int // 0 is 16
+	family   string
+	half     bool // f32 parameters and bf16 products
+}
+
+const togetherBatch, togetherSeq = 4, 8
+
+func (r togetherRun) trainer(t *testing.T) (*galley.Trainer, models.Model) {
+	t.Helper()
+	tr, m, err := r.make(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr, m
+}
+
+func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
+	t.Helper()
+	d := galley.CPU(galley.Config{Threads: 1})
+	t.Cleanup(d.Close)
+	dtype, compute := array.F64, array.Invalid
+	if r.half {
+		dtype, compute = array.F32, array.BF16
+	}
+	m, err := models.New(r.config(), nn.Config{Scope: d.NewSession(), Seed: 3, DType: dtype})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arranged := m
+	if r.strategy != nil {
+		if arranged, _, err = r.strategy.Arrange(m, togetherSeq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Backend: r.backend, Strategy: r.strategy, Init: r.init, Compute: compute,
+		ClipNorm: 1, Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2},
+		Loss: func(b []*op.Tensor) *op.Tensor {
+			n := b[0].Dim(1)
+			return arranged.Loss(op.Narrow(b[0], 1, 0, n-1), op.Narrow(b[0], 1, 1, n))
+		}})
+	return tr, m, err
+}
+
+func (r togetherRun) config() models.Config {
+	c := models.Config{Family: cmp.Or(r.family, "llama"), Vocab: 24, Hidden: cmp.Or(r.hidden, 16), Intermediate: 24, Layers: cmp.Or(r.layers, 2), Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2}
+	switch r.family {
+	case "gpt2":
+		c.KVHeads, c.Positions = 0, 16
+	case "mixtral":
+		c.Experts, c.ExpertsPerToken, c.Tied = 4, 2, false
+	}
+	return c
+}
+
+func togetherIDs(step int) array.Array {
+	ids := array.New(array.I32, togetherBatch, togetherSeq+1)
+	for k := range ids.Len() {
+		ids.Set(k, float64((k*7+step*13+k*k%11)%24))
+	}
+	return ids
+}
+
+func trainFor(t *testing.T, tr *galley.Trainer, steps int) []float64 {
+	t.Helper()
+	var out []float64
+	for range steps {
+		m, err := tr.Step(togetherIDs(tr.Steps()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, m.Loss, m.GradNorm)
+	}
+	return out
+}
+
+func sameNumbers(t *testing.T, got, want []float64, limit float64) {
+	t.Helper()
+	for i := range want {
+		if !(math.Abs(got[i]-want[i]) <= limit) {
+			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+	}
+}
+
+// TestTogether: a training step that the devices of a backend run as one program has the losses and norms of one device, however
+// it is spread, and the parameters that come back are its own.
+func TestTogether(t *testing.T) {
+	one, host := togetherRun{}.trainer(t)
+	want := trainFor(t, one, 3)
+	for _, s := range []galley.Strategy{
+		{DP: 2}, {TP: 2}, {DP: 2, TP: 2}, {DP: 4}, {DP: 2, Zero: 1}, {DP: 2, Zero: 2}, {DP: 2, Zero: 3}, {DP: 2, TP: 2, Zero: 3},
+		{TP: 2, Sequence: true}, {DP: 2, TP: 2, Sequence: true, Zero: 1}, {CP: 2, Context: "ulysses"}, {DP: 2, CP: 2, Context: "ulysses", Zero: 2},
+		{CP: 2, TP: 2, Sequence: true, Context: "ulysses"}, {CP: 2}, {DP: 2, CP: 2, Context: "ring"},
+		{DP: 2, Recompute: "selective"}, {DP: 2, TP: 2, Zero: 3, Recompute: "full"}, {DP: 2, Zero: 3, Recompute: "selective"},
+	} {
+		t.Run(fmt.Sprint(s), func(t *testing.T) {
+			tr, m := togetherRun{backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
+			sameNumbers(t, trainFor(t, tr, 3), want, 1e-10)
+			sameParams(t, tr, m, host)
+			if err := tr.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// sameParams brings a trainer's parameters back and compares them with those of a model on the host.
+func sameParams(t *testing.T, tr *galley.Trainer, m, host models.Model) {
+	t.Helper()
+	d := galley.CPU(galley.Config{Threads: 1})
+	t.Cleanup(d.Close)
+	if err := tr.Sync(d.NewSession()); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range m.Params() {
+		got, err := galley.Read(p.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := galley.Read(host.Params()[i].Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range want.Len() {
+			if !(math.Abs(got.At(k)-want.At(k)) <= 1e-8) {
+				t.Fatalf("%s, element %d: got %v, want %v", p.Name, k, got.At(k), want.At(k))
+			}
+		}
+	}
+}
+
+// TestTogetherFamilies: so do models with learned positions and with experts, which tensor parallelism splits.
+func TestTogetherFamilies(t *testing.T) {
+	for _, family := range []string{"gpt2", "mixtral"} {
+		one, _ := togetherRun{family: family}.trainer(t)
+		tr, _ := togetherRun{family: family, backend: backendtest.Interpreter(4), strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
+		sameNumbers(t, trainFor(t, tr, 2), trainFor(t, one, 2), 1e-10)
+	}
+}
+
+// TestTogetherFused: attention in bf16 that trades sequences for heads is the accelerator's own kernel, forward and backward.
+func TestTogetherFused(t *testing.T) {
+	one, _ := togetherRun{hidden: 32, half: true}.trainer(t)
+	k := &moduleKeeper{Backend: backendtest.Interpreter(4)}
+	tr, _ := togetherRun{hidden: 32, half: true, backend: k, strategy: &galley.Strategy{DP: 2, CP: 2, Context: "ulysses", AMP: "bf16"}}.trainer(t)
+	sameNumbers(t, trainFor(t, tr, 2), trainFor(t, one, 2), 5e-2)
+	for _, call := range []string{`"__cudnn$fmhaSoftmax"`, `"__cudnn$fmhaSoftmaxBackward"`} {
+		if n := strings.Count(k.text, call); n != 2 {
+			t.Errorf("%s is called %d times: want once for each of two layers", call, n)
+		}
+	}
+}
+
+// TestTogetherFirstValues: parameters that the devices make for themselves, each its part, are those of the host.
+func TestTogetherFirstValues(t *testing.T) {
+	one, _ := togetherRun{}.trainer(t)
+	want := trainFor(t, one, 2)
+	b := ir.NewBuilder("init")
+	m, err := models.New(togetherRun{}.config(), nn.Config{Scope: b, Seed: 3, DType: array.F64, Frozen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	init, err := b.Build(nn.Values(m.Params())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []galley.Strategy{{DP: 2, TP: 2}, {DP: 2, Zero: 3}} {
+		tr, _ := togetherRun{backend: backendtest.Interpreter(4), strategy: &s, init: init}.trainer(t)
+		sameNumbers(t, trainFor(t, tr, 2), want, 1e-10)
+	}
+}
+
+// TestTogetherCheckpoints: a run goes on from a checkpoint that another strategy, or one device, has written.
+func TestTogetherCheckpoints(t *testing.T) {
+	one, _ := togetherRun{}.trainer(t)
+	want := trainFor(t, one, 4)
+	dir := t.TempDir()
+	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := togetherRun{backend: backendtest.Interpreter(4), strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
+	trainFor(t, first, 2)
+	if err := first.Save(context.Background(), c, 8); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*galley.Strategy{nil, {DP: 4, Zero: 3}, {TP: 2}} {
+		r := togetherRun{strategy: s}
+		if s != nil {
+			r.backend = backendtest.Interpreter(4)
+		}
+		tr, _ := r.trainer(t)
+		if _, err := tr.Resume(dir); err != nil {
+			t.Fatal(err)
+		}
+		sameNumbers(t, trainFor(t, tr, 2), want[4:], 1e-10)
+	}
+}
+
+// TestTogetherForward: a forward pass on several devices is that of one.
+func TestTogetherForward(t *testing.T) {
+	logits := func(r togetherRun) array.Array {
+		tr, m := r.trainer(t)
+		f := tr.NewForward(func(b []*op.Tensor) []*op.Tensor { return []*op.Tensor{m.Forward(op.Narrow(b[0], 1, 0, togetherSeq))} })
+		out, err := f.Run(context.Background(), togetherIDs(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[0]
+	}
+	want := logits(togetherRun{})
+	for _, s := range []galley.Strategy{{DP: 2, TP: 2}, {DP: 2, Zero: 3}} {
+		got := logits(togetherRun{backend: backendtest.Interpreter(4), strategy: &s})
+		for i := range want.Len() {
+			if !(math.Abs(got.At(i)-want.At(i)) <= 1e-10) {
+				t.Fatalf("%v: element %d: got %v, want %v", s, i, got.At(i), want.At(i))
+			}
+		}
+	}
+}
+
+// TestTogetherMistakes: what the devices of a backend cannot do is said before anything runs, with what can be done.
+func TestTogetherMistakes(t *testing.T) {
+	for _, c := range []struct {
+		s    galley.Strategy
+		want string
+	}{
+		{galley.Strategy{DP: 8}, `strategy "dp8" takes 8 devices: interpreter 0 has 4: want a smaller degree`},
+		{galley.Strategy{PP: 2}, "want pp=1"}, {galley.Strategy{DP: 2, Micro: 2}, "want micro=1"}, {galley.Strategy{DP: 2, EP: 2}, "want ep=1"},
+		{galley.Strategy{DP: 2, Overlap: true}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: "optimizer"}, "want offload none"},
+		{galley.Strategy{TP: 2, Zero: 1}, "zero=1 splits over"}, {galley.Strategy{DP: 2, AMP: "f16"}, "amp is f16"},
+		{galley.Strategy{DP: 3}, "want a batch and sizes that dp3 divides"},
+		{galley.Strategy{CP: 3}, "want context ulysses"},
+	} {
+		t.Run(fmt.Sprint(c.s), func(t *testing.T) {
+			tr, _, err := togetherRun{backend: backendtest.Interpreter(4), strategy: &c.s}.make(t)
+			if err == nil {
+				_, err = tr.Step(togetherIDs(0))
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want one line with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// moduleKeeper keeps the text of the last program that devices run together.
+type moduleKeeper struct {
+	galley.Backend
+	text string
+}
+
+func (r *moduleKeeper) Devices() []backend.Backend { return r.Backend.(backend.Group).Devices() }
+
+func (r *moduleKeeper) Together(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
+	var err error
+	r.text, err = op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA}, Donate: op.Donations(fs[0], o.Donate)})
+	if err != nil {
+		return nil, err
+	}
+	return r.Backend.(backend.Group).Together(fs, o)
+}
+
+// TestTogetherGolden: the module that devices share for a whole training step is the one in testdata.
+func TestTogetherGolden(t *testing.T) {
+	golden.Run(t, "testdata/together/*.txt", func(t *testing.T, b golden.Block) string {
+		s, err := galley.ParseStrategy(b.Args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Sscanf(b.Args[1], "zero=%d", &s.Zero); err != nil {
+			t.Fatal(err)
+		}
+		r := &moduleKeeper{Backend: backendtest.Interpreter(4)}
+		tr, _ := togetherRun{backend: r, strategy: &s, layers: 1}.trainer(t)
+		trainFor(t, tr, 1)
+		parseModule(t, r.text, nil)
+		return r.text
+	})
+}

@@ -125,6 +125,7 @@ func TestMistakes(t *testing.T) {
 		{snippet("%c = arith.addi %r, %pid#1 : tensor<4xi32>"), "value %pid#1 is not defined"},
 		{snippet("%c = arith.addi %r, %pid : tensor<4xi32>"), "value %pid is i32: want tensor<4xi32>"},
 		{snippet("%c = arith.addf %r, %r : tensor<4xi32>"), "arith.addf: got tensor<4xi32>: not a type it takes"},
+		{snippet("%1a = arith.addi %r, %r : tensor<4xi32>"), "line 8, column 2: got value %1a"},
 		{snippet("%r = arith.addi %r, %r : tensor<4xi32>"), "value %r is defined twice"},
 		{snippet("%c:2 = arith.addi %r, %r : tensor<4xi32>"), "got 2 names: want 1"},
 		{snippet("%c = arith.constant dense<1> : tensor<3xi32>"), "want a power of two"},

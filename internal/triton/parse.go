@@ -83,8 +83,7 @@ func (p *parser) module() *kernel {
 func (p *parser) param(n int) *value {
 	p.space()
 	at := p.at
-	p.want("%")
-	name := p.name()
+	name := p.value()
 	p.want(":")
 	t := p.typ()
 	if _, ok := dtypes[t.elem]; !t.pointer || !ok || t.lanes > 0 {
@@ -133,8 +132,7 @@ func (p *parser) define(at int, name string, values ...*value) {
 func (p *parser) use() use {
 	p.space()
 	at := p.at
-	p.want("%")
-	name, which := p.name(), 0
+	name, which := p.value(), 0
 	full := "%" + name
 	if p.accept("#") {
 		which = p.int()
@@ -190,10 +188,10 @@ func (p *parser) block(end string, want []typ) ([]*operation, []*value) {
 
 // results takes what stands before an operation: the name of its results and how many there are.
 func (p *parser) results() (name string, count int) {
-	if !p.accept("%") {
+	if !p.peek("%") {
 		return "", 0
 	}
-	name, count = p.name(), 1
+	name, count = p.value(), 1
 	if p.accept(":") {
 		if count = p.int(); count == 0 {
 			p.fail("some results")

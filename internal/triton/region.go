@@ -12,16 +12,7 @@ type loop struct {
 
 // readFor reads %i = %lo to %hi step %s iter_args(%x = %x0) -> (T) : i32 { … }; what is carried may be left out.
 func readFor(p *parser, o *operation) []typ {
-	p.space()
-	at := p.at
-	p.want("%")
-	index := p.name()
-	p.want("=")
-	bounds := []use{p.use()}
-	for _, word := range []string{"to", "step"} {
-		p.wantKeyword(word)
-		bounds = append(bounds, p.use())
-	}
+	index, bounds := p.value(), p.bounds()
 	names, starts, types := p.carried(o)
 	p.want(":")
 	t := p.typ()
@@ -29,9 +20,9 @@ func readFor(p *parser, o *operation) []typ {
 		p.failAt(o.at, "%s: got bounds of %v: want i32", o.name, t)
 	}
 	p.take(o, t, bounds...)
-	l := &loop{index: p.newValue(at, t)}
+	l := &loop{index: p.newValue(o.at, t)}
 	p.open()
-	p.define(at, index, l.index)
+	p.define(o.at, index, l.index)
 	for i, u := range starts {
 		p.take(o, types[i], u)
 		l.carried = append(l.carried, p.newValue(u.at, types[i]))
@@ -48,14 +39,24 @@ func readFor(p *parser, o *operation) []typ {
 	return types
 }
 
+// bounds takes = %lo to %hi step %s.
+func (p *parser) bounds() []use {
+	p.want("=")
+	bounds := []use{p.use()}
+	for _, word := range []string{"to", "step"} {
+		p.wantKeyword(word)
+		bounds = append(bounds, p.use())
+	}
+	return bounds
+}
+
 // carried takes iter_args(%x = %x0, …) -> (T, …).
 func (p *parser) carried(o *operation) (names []string, starts []use, types []typ) {
 	if !p.keyword("iter_args") {
 		return nil, nil, nil
 	}
 	p.list("(", ")", func() {
-		p.want("%")
-		names = append(names, p.name())
+		names = append(names, p.value())
 		p.want("=")
 		starts = append(starts, p.use())
 	})
@@ -137,8 +138,7 @@ func (p *parser) region(f *fold, scalar typ) {
 	p.list("(", ")", func() {
 		p.space()
 		at := p.at
-		p.want("%")
-		name := p.name()
+		name := p.value()
 		p.want(":")
 		if t := p.typ(); t != scalar || len(params) == 2 {
 			p.failAt(at, "parameter %%%s of %v: want two of %v", name, t, scalar)

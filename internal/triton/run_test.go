@@ -44,7 +44,7 @@ func near(t *testing.T, what string, got array.Array, want []float64) {
 	t.Helper()
 	bound := 1e-5
 	if got.DType() == array.BF16 {
-		bound = 1.0 / 128
+		bound = 1.0 / 256
 	}
 	for i, w := range want {
 		if g := got.At(i); !(math.Abs(g-w) <= bound*max(1, math.Abs(w))) {

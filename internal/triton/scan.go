@@ -97,6 +97,17 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func (s *scanner) name() string { return s.run("a name", isName) }
 
+// value takes the name of a value without its sign: a number, or what begins with none.
+func (s *scanner) value() string {
+	s.want("%")
+	at := s.at
+	name := s.name()
+	if isDigit(name[0]) && strings.Trim(name, "0123456789") != "" {
+		s.failAt(at, "got value %%%s: want a number, or a letter first", name)
+	}
+	return name
+}
+
 // number takes an integer, a float, the bits of one, or a truth value.
 func (s *scanner) number() string {
 	return s.run("a number", func(c byte) bool { return isName(c) || c == '+' || c == '-' })

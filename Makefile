@@ -24,6 +24,7 @@ bench: # Galley beside PyTorch and OpenBLAS in one run
 
 fuzz: # each parser for FUZZTIME
 	go test ./internal/hlo -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
+	go test ./internal/triton -run '^$$' -fuzz FuzzRun -fuzztime $${FUZZTIME:-60s}
 	go test ./internal/ir -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
 	go test ./internal/planfile -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
 	go test ./internal/search -run '^$$' -fuzz FuzzParsePin -fuzztime $${FUZZTIME:-60s}

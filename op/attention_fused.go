@@ -83,8 +83,8 @@ func (c fusedCall) emit(w *hlo.Writer, in []hlo.Ref, heads []Type, further ...hl
 	}
 	// The kernel's scratch memory, whose size the compiler finds.
 	types, layouts = append(types, hlo.Type{DType: array.U8, Shape: array.Shape{0}}), append(layouts, rowMajor(array.Shape{0}))
-	attrs := fmt.Sprintf(`call_target_name = "%s", has_side_effect = false, backend_config = "%s", api_version = 2 : i32, operand_layouts = [%s], result_layouts = [%s]`,
-		c.target, strings.ReplaceAll(c.config(in[0], in[1]), `"`, `\22`), operandLayouts(in), strings.Join(layouts, ", "))
+	attrs := fmt.Sprintf(`call_target_name = "%s", has_side_effect = false, backend_config = %s, api_version = 2 : i32, operand_layouts = [%s], result_layouts = [%s]`,
+		c.target, hlo.Quote(c.config(in[0], in[1])), operandLayouts(in), strings.Join(layouts, ", "))
 	r := w.OpN("custom_call", attrs, nil, types, in...)
 	for i, t := range heads {
 		r[i] = w.Op("transpose", "permutation = "+hlo.Ints([]int{0, 2, 1, 3}), hloType(t), r[i])

@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -17,8 +18,10 @@ type Attr interface{ String() string }
 type (
 	// NumberAttr is a number with its type, or true or false, which have none.
 	NumberAttr struct{ Word, Type string }
-	// TextAttr is a string, escaped as in the text.
+	// TextAttr is a string, escaped as in the text; Quote makes one.
 	TextAttr string
+	// DictAttr is attributes by name: {grid_x = 64 : i32, name = "k"}.
+	DictAttr []NamedAttr
 	// ListAttr is attributes in brackets.
 	ListAttr []Attr
 	// ArrayAttr is numbers of one type: array<i64: 1, 2>.
@@ -51,6 +54,46 @@ func (a NumberAttr) String() string {
 }
 
 func (a TextAttr) String() string { return `"` + string(a) + `"` }
+
+// Quote escapes a text as MLIR's strings want it.
+func Quote(text string) TextAttr {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c < ' ' || c == '"' || c == '\\' {
+			fmt.Fprintf(&b, "\\%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return TextAttr(b.String())
+}
+
+// Text is the string without its escapes.
+func (a TextAttr) Text() string {
+	var b strings.Builder
+	for rest := string(a); rest != ""; {
+		n := 1
+		if rest[0] == '\\' {
+			n = max(1, escape(rest))
+		}
+		switch n {
+		case 3:
+			c, _ := strconv.ParseUint(rest[1:3], 16, 8)
+			b.WriteByte(byte(c))
+		case 2:
+			b.WriteByte(map[byte]byte{'n': '\n', 't': '\t', '"': '"', '\\': '\\'}[rest[1]])
+		default:
+			b.WriteByte(rest[0])
+		}
+		rest = rest[n:]
+	}
+	return b.String()
+}
+
+func (a DictAttr) String() string { return "{" + attrWords(a) + "}" }
+
+// Field is the attribute of a name, or nil.
+func (a DictAttr) Field(name string) Attr { return StructAttr{Fields: a}.Field(name) }
 
 func (a ListAttr) String() string {
 	words := make([]string, len(a))

@@ -188,6 +188,8 @@ func (s *parser) attr() Attr {
 		a := ListAttr{}
 		s.list("[", "]", func() { a = append(a, s.attr()) })
 		return a
+	case s.peek("{"):
+		return DictAttr(s.attrs())
 	case s.accept("array<"):
 		return s.array()
 	case s.accept("dense<"):

@@ -27,6 +27,8 @@ func TestParseMistakes(t *testing.T) {
 		{module(`%0 = "stablehlo.abs"(%a) {x = #stablehlo.dot<a [1]>} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "want ="},
 		{module(`%0 = "stablehlo.abs"(%a) : (tensor<99999999999x99999xf32>) -> (tensor<2x3xf32>)`), "want fewer elements"},
 		{module() + "x", "want the end"},
+		{module(`%0 = "stablehlo.abs"(%a) {x = "a`, `b"} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "line 3: got \"a\": want a closing"},
+		{module(`%0 = "stablehlo.abs"(%a) {x = "\2"} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "want an escape"},
 		{module(`%0 = "stablehlo.abs"(%a) {x = ` + strings.Repeat("[", 99) + `} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "levels"},
 	} {
 		if _, err := hlo.Parse(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -79,6 +81,47 @@ func TestVerifyMistakes(t *testing.T) {
 	}
 }
 
+// kernelCall is a call of a kernel.
+const kernelCall = `%0 = "stablehlo.custom_call"(%a) {call_target_name = "__gpu$xla.gpu.triton", api_version = 4 : i32, ` +
+	`backend_config = {grid_x = 64 : i32, grid_y = 1 : i32, grid_z = 1 : i32, ir = "module { \22tt.reduce\22 }\0A", name = "k", num_stages = 1 : i32, num_warps = 4 : i32}, ` +
+	`operand_layouts = [dense<[1, 0]> : tensor<2xindex>], result_layouts = [dense<[1, 0]> : tensor<2xindex>]} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`
+
+func TestKernelCall(t *testing.T) {
+	for _, c := range []struct{ old, new, want string }{
+		{"", "", ""},
+		{"api_version = 4", "api_version = 2", "api_version is 2 : i32: want 4 : i32"},
+		{"grid_y = 1 : i32, ", "", "backend_config: grid_y is <nil>: want an i32"},
+		{"grid_x = 64 : i32", "grid_x = 64 : i64", "grid_x is 64 : i64"},
+		{"grid_x = 64", "grid_x = 0", "grid_x is 0 : i32"},
+		{"num_warps = 4", "num_warps = 3", "power of two of warps"},
+		{`name = "k"`, "name = 1 : i32", "name is 1 : i32: want a text"},
+		{"{grid_x", `"s", x = {grid_x`, `backend_config is "s": want a dictionary`},
+		{"operand_layouts = [dense<[1, 0]>", "operand_layouts = [dense<[0, 1]>", "rows one after the other"},
+	} {
+		text := module(strings.Replace(kernelCall, c.old, c.new, 1))
+		p, err := hlo.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.String() != text {
+			t.Errorf("got\n%s\nwant\n%s", p, text)
+		}
+		if err := p.Verify(); err == nil != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	text := "a \"b\"\n\t\\é\x00"
+	if q := hlo.Quote(text); q.Text() != text || strings.ContainsAny(string(q), "\"\n") {
+		t.Errorf("got %s for %q", q, q.Text())
+	}
+	if got := hlo.TextAttr(`\n\t\"\\\22\0a`).Text(); got != "\n\t\"\\\"\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestLiterals(t *testing.T) {
 	w := hlo.NewWriter(hlo.Config{})
 	var refs []hlo.Ref
@@ -98,6 +141,7 @@ func TestLiterals(t *testing.T) {
 
 // FuzzParse: what parses prints as text that parses to the same, and neither that nor verifying it panics.
 func FuzzParse(f *testing.F) {
+	f.Add(module(`%0 = "stablehlo.custom_call"(%a) {backend_config = {a = 1 : i32, b = "\22\0A\\"}, y = {}} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`))
 	f.Add(module(`%0 = "stablehlo.abs"(%a) {x = [1 : i64, "s"], y} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`))
 	paths, _ := filepath.Glob("../../op/testdata/stablehlo/*.txt")
 	for _, path := range paths {

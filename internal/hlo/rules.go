@@ -192,26 +192,6 @@ func deviceRule(o *Operation) error {
 	return gives(o, "ui32", nil)
 }
 
-// customRule checks that there is a layout for every operand and result.
-func customRule(o *Operation) error {
-	for name, types := range map[string][]TensorType{"operand_layouts": o.In, "result_layouts": o.Out} {
-		layouts, ok := o.Attr(name).(ListAttr)
-		if !ok || len(layouts) != len(types) {
-			return fmt.Errorf("%s: want %d layouts", name, len(types))
-		}
-		for i, l := range layouts {
-			perm, err := IntsOf(l)
-			if err != nil || !isPermutation(perm, len(types[i].Shape)) {
-				return fmt.Errorf("%s: %v is no layout of %v", name, l, types[i])
-			}
-		}
-	}
-	if _, ok := o.Attr("call_target_name").(TextAttr); !ok {
-		return fmt.Errorf("call_target_name is missing")
-	}
-	return nil
-}
-
 func isPermutation(perm []int, n int) bool {
 	seen := make([]bool, n)
 	for _, d := range perm {

@@ -82,16 +82,38 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func (s *scanner) name() string { return s.run("a name", isName) }
 
-// quoted takes a string and gives what is between the quotes.
+// quoted takes a string and gives what is between the quotes, escapes and all. A string ends on its line.
 func (s *scanner) quoted() string {
 	s.want(`"`)
-	end := strings.IndexByte(s.text[s.at:], '"')
-	if end < 0 {
+	start := s.at
+	for s.at < len(s.text) && s.text[s.at] != '"' && s.text[s.at] != '\n' {
+		n := 1
+		if s.text[s.at] == '\\' {
+			if n = escape(s.text[s.at:]); n == 0 {
+				s.fail(`an escape: \", \\, \n, \t or two hex digits`)
+			}
+		}
+		s.at += n
+	}
+	text := s.text[start:s.at]
+	if s.at == len(s.text) || s.text[s.at] == '\n' {
+		s.at = start
 		s.fail(`a closing "`)
 	}
-	text := s.text[s.at : s.at+end]
-	s.at += end + 1
+	s.at++
 	return text
+}
+
+// escape is the length of the escape that a text begins with; 0 if it is none.
+func escape(text string) int {
+	isHex := func(c byte) bool { return isDigit(c) || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F' }
+	switch {
+	case len(text) > 1 && strings.IndexByte(`"\nt`, text[1]) >= 0:
+		return 2
+	case len(text) > 2 && isHex(text[1]) && isHex(text[2]):
+		return 3
+	}
+	return 0
 }
 
 // value takes the name of a value: %3, %arg0 or %3#1.

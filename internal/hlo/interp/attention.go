@@ -3,7 +3,6 @@ package interp
 import (
 	"encoding/json"
 	"math"
-	"strings"
 
 	"github.com/galley-ml/galley/internal/hlo"
 )
@@ -20,11 +19,14 @@ type fused struct {
 
 func customCall(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	target, _ := o.Attr("call_target_name").(hlo.TextAttr)
+	if target == hlo.KernelTarget {
+		return kernelCall(o, in)
+	}
 	text, _ := o.Attr("backend_config").(hlo.TextAttr)
 	var config struct {
 		Attention fused `json:"cudnn_fmha_backend_config"`
 	}
-	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), `\22`, `"`)), &config); err != nil || len(in) < 3 {
+	if err := json.Unmarshal([]byte(text.Text()), &config); err != nil || len(in) < 3 {
 		fail("custom call of %s with %d operands: %v", target, len(in), err)
 	}
 	f := config.Attention

@@ -1,0 +1,60 @@
+package hlo
+
+import (
+	"fmt"
+	"slices"
+)
+
+// KernelTarget is the custom call that runs a kernel which it carries as text in Triton's IR.
+const KernelTarget = "__gpu$xla.gpu.triton"
+
+// customRule checks that there is a layout for every operand and result.
+func customRule(o *Operation) error {
+	target, ok := o.Attr("call_target_name").(TextAttr)
+	if !ok {
+		return fmt.Errorf("call_target_name is missing")
+	}
+	for name, types := range map[string][]TensorType{"operand_layouts": o.In, "result_layouts": o.Out} {
+		layouts, ok := o.Attr(name).(ListAttr)
+		if !ok || len(layouts) != len(types) {
+			return fmt.Errorf("%s: want %d layouts", name, len(types))
+		}
+		for i, l := range layouts {
+			perm, err := IntsOf(l)
+			if err != nil || !isPermutation(perm, len(types[i].Shape)) {
+				return fmt.Errorf("%s: %v is no layout of %v", name, l, types[i])
+			}
+			if target == KernelTarget && !slices.IsSortedFunc(perm, func(a, b int) int { return b - a }) {
+				return fmt.Errorf("%s: got %v for %v: a kernel wants rows one after the other", name, l, types[i])
+			}
+		}
+	}
+	if target == KernelTarget {
+		return kernelRule(o)
+	}
+	return nil
+}
+
+// kernelRule checks what a kernel's call says of it.
+func kernelRule(o *Operation) error {
+	if v, ok := o.Attr("api_version").(NumberAttr); !ok || v != (NumberAttr{"4", "i32"}) {
+		return fmt.Errorf("api_version is %v: want 4 : i32", o.Attr("api_version"))
+	}
+	config, ok := o.Attr("backend_config").(DictAttr)
+	if !ok {
+		return fmt.Errorf("backend_config is %v: want a dictionary", o.Attr("backend_config"))
+	}
+	for _, name := range []string{"name", "ir"} {
+		if text, ok := config.Field(name).(TextAttr); !ok || text == "" {
+			return fmt.Errorf("backend_config: %s is %v: want a text", name, config.Field(name))
+		}
+	}
+	for _, name := range []string{"grid_x", "grid_y", "grid_z", "num_stages", "num_warps"} {
+		a, _ := config.Field(name).(NumberAttr)
+		n, err := IntsOf(a)
+		if err != nil || a.Type != "i32" || n[0] < 1 || name == "num_warps" && n[0]&(n[0]-1) != 0 {
+			return fmt.Errorf("backend_config: %s is %v: want an i32 from 1, and a power of two of warps", name, config.Field(name))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package interp
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/triton"
+)
+
+// kernelCall runs a kernel that the call carries. It points to the operands, which it must leave as they are, then to the results.
+func kernelCall(o *hlo.Operation, in []tensor) []tensor {
+	config := o.Attr("backend_config").(hlo.DictAttr)
+	var grid [3]int
+	for i, name := range []string{"grid_x", "grid_y", "grid_z"} {
+		n, err := hlo.IntsOf(config.Field(name))
+		if err != nil {
+			fail("%s: %s: %v", o.Name, name, err)
+		}
+		grid[i] = n[0]
+	}
+	args := make([]array.Array, 0, len(in)+len(o.Out))
+	for i, t := range in {
+		if dtypeOf(t.Elem) == array.Invalid {
+			fail("%s: operand %d is %v: no kernel takes it", o.Name, i, t.TensorType)
+		}
+		args = append(args, t.array())
+	}
+	for i, t := range o.Out {
+		if dtypeOf(t.Elem) == array.Invalid {
+			fail("%s: result %d is %v: no kernel gives it", o.Name, i, t)
+		}
+		args = append(args, fresh(t))
+	}
+	if err := triton.Run(config.Field("ir").(hlo.TextAttr).Text(), grid, args); err != nil {
+		fail("%s: %v", o.Name, err)
+	}
+	for i, t := range in {
+		if !bytes.Equal(args[i].Bytes(), t.array().Bytes()) {
+			fail("%s: the kernel writes to operand %d: want only results", o.Name, i)
+		}
+	}
+	out := make([]tensor, len(o.Out))
+	for i := range out {
+		out[i] = fromArray(args[len(in)+i])
+	}
+	return out
+}
+
+// fresh is an array that nobody has written to, as a device would hand it out: no zeros that a kernel could rely on.
+func fresh(t hlo.TensorType) array.Array {
+	a := array.New(dtypeOf(t.Elem), t.Shape...)
+	for i := range a.Len() {
+		if isFloat(t.Elem) {
+			a.Set(i, math.NaN())
+		} else {
+			a.Set(i, -77)
+		}
+	}
+	return a
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/triton"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -229,8 +230,7 @@ func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x := w.Convert(in[0], in[0].DType.Compute())
 	last := len(x.Shape) - 1
 	row := hlo.Type{DType: x.DType, Shape: x.Shape[:last]}
-	top, total := emitSoftmaxSums(w, x, last)
-	logSum := w.Op("log", "", row, total)
+	top, logSum := emitLogSum(w, in[0], x, row)
 	picked := w.Op("subtract", "", row, emitPicked(w, in[0], in[1], row), top)
 	part := func(y hlo.Ref, by float64) hlo.Ref { return w.Op("multiply", "", row, y, w.Constant(row, by)) }
 	loss := w.Op("subtract", "", row, logSum, part(picked, 1-o.LabelSmoothing))
@@ -246,6 +246,17 @@ func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 		loss = w.Reduce("add", loss, 0, upTo(last), one)
 	}
 	return []hlo.Ref{loss, w.Op("add", "", row, logSum, top), w.Reduce("add", w.Convert(counts, x.DType), 0, upTo(last), one)}
+}
+
+// emitLogSum is a number of each row of logits and the logarithm of the sum of exponentials less it. x is the logits in wide numbers.
+func emitLogSum(w *hlo.Writer, logits, x hlo.Ref, row hlo.Type) (top, logSum hlo.Ref) {
+	last := len(x.Shape) - 1
+	if n := row.Shape.Len(); w.Target() == hlo.CUDA && logits.DType.IsHalf() && n > 0 && x.Shape[last] > 0 {
+		k := triton.LogSumExp(logits.DType, n, x.Shape[last])
+		return emitKernel(w, k, []hlo.Ref{logits}, row)[0], w.Constant(row, 0)
+	}
+	top, sum := emitSoftmaxSums(w, x, last)
+	return top, w.Op("log", "", row, sum)
 }
 
 // emitSoftmaxSums is the largest element along a dim and the sum of exponentials less it, in one pass: sums over parts are

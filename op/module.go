@@ -127,16 +127,16 @@ func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref) []hlo.Ref {
 	for i, p := range f.Params() {
 		refs[p.ID()] = in[i]
 	}
+	joint, written := pairs(w, f)
 	for k, n := range f.Nodes() {
-		args, types := make([]hlo.Ref, len(n.In())), make([]Type, len(n.Out()))
-		for i, v := range n.In() {
-			args[i] = refs[v.ID()]
+		if p, ok := joint[n]; ok {
+			p.emit(w, refs)
 		}
-		for i, v := range n.Out() {
-			types[i] = v.Type()
+		if _, ok := joint[n]; ok || written[n] {
+			continue
 		}
 		forms, table := formsOf(fs, k)
-		for i, r := range emitForms(w, forms, table, args, types) {
+		for i, r := range emitForms(w, forms, table, refsOf(refs, n.In()), typesOfValues(n.Out())) {
 			refs[n.Out()[i].ID()] = r
 		}
 	}

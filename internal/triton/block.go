@@ -1,0 +1,109 @@
+package triton
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+)
+
+var negativeInfinity = math.Inf(-1)
+
+// Block is numbers that a program holds at once: those of a row, or a part of it. Its size is a power of two; what lies behind the row's end
+// is not read or written.
+type Block struct {
+	k     *Kernel
+	size  int
+	width int
+	index Value
+	mask  Value // of no type where all numbers are the row's
+}
+
+// Row is a block for all numbers of a row.
+func (k *Kernel) Row(width int) *Block {
+	b := k.block(1<<bits.Len(uint(width-1)), width)
+	if b.size != width {
+		b.mask = b.within(b.index)
+	}
+	return b
+}
+
+func (k *Kernel) block(size, width int) *Block {
+	b := &Block{k: k, size: size, width: width}
+	b.index = k.emit(b.of("i32"), fmt.Sprintf("tt.make_range {end = %d : i32, start = 0 : i32} : %s", size, b.of("i32")))
+	return b
+}
+
+// Part is a block for some of a row's numbers: as many as size says, a power of two, from any place on.
+func (k *Kernel) Part(size, width int) *Block { return k.block(size, width) }
+
+// From is the block's numbers from place i of a row on.
+func (b *Block) From(i Value) *Block {
+	moved := *b
+	moved.index = b.k.Calc("addi", b.Spread(i), b.index)
+	moved.mask = moved.within(moved.index)
+	return &moved
+}
+
+// Index is the place in the row of each number of the block.
+func (b *Block) Index() Value { return b.index }
+
+func (b *Block) of(element string) string { return fmt.Sprintf("tensor<%dx%s>", b.size, element) }
+
+// within is which places lie in the row.
+func (b *Block) within(index Value) Value {
+	end := b.k.emit(index.typ, fmt.Sprintf("arith.constant dense<%d> : %s", b.width, index.typ))
+	return b.k.emit(b.of("i1"), "arith.cmpi slt, %s, %s : "+index.typ, index, end)
+}
+
+// Spread is a number in every place.
+func (b *Block) Spread(x Value) Value {
+	return b.k.emit(b.of(x.typ), "tt.splat %s : "+x.typ+" -> "+b.of(x.typ), x)
+}
+
+// Fill is a float in every place.
+func (b *Block) Fill(x float64) Value {
+	return b.k.emit(b.of("f32"), "arith.constant dense<"+float(x)+"> : "+b.of("f32"))
+}
+
+// pointers is where the block's numbers lie in a row that begins at p, and the type of one.
+func (b *Block) pointers(p Value) (at Value, element string) {
+	s := b.Spread(p)
+	return b.k.emit(s.typ, "tt.addptr %s, %s : "+s.typ+", "+b.index.typ, s, b.index), strings.TrimSuffix(strings.TrimPrefix(p.typ, "!tt.ptr<"), ">")
+}
+
+// Load is the block's numbers of the row at p, as f32; other is what stands behind the row's end.
+func (b *Block) Load(p Value, other float64) Value {
+	at, element := b.pointers(p)
+	var x Value
+	if b.mask.typ == "" {
+		x = b.k.emit(b.of(element), "tt.load %s : "+at.typ, at)
+	} else {
+		text := float(other)
+		if other == negativeInfinity {
+			text = map[string]string{"f32": "0xFF800000", "bf16": "0xFF80", "f16": "0xFC00"}[element]
+		}
+		rest := b.k.emit(b.of(element), "arith.constant dense<"+text+"> : "+b.of(element))
+		x = b.k.emit(b.of(element), "tt.load %s, %s, %s : "+at.typ, at, b.mask, rest)
+	}
+	if element == "f32" {
+		return x
+	}
+	return b.k.emit(b.of("f32"), "arith.extf %s : "+x.typ+" to "+b.of("f32"), x)
+}
+
+// Store writes the block's numbers, which are f32, to the row at p, and returns them as they are written.
+func (b *Block) Store(p, x Value) Value {
+	at, element := b.pointers(p)
+	y := x
+	if element != "f32" {
+		y = b.k.emit(b.of(element), "arith.truncf %s : "+x.typ+" to "+b.of(element), x)
+		x = b.k.emit(b.of("f32"), "arith.extf %s : "+y.typ+" to "+b.of("f32"), y)
+	}
+	if b.mask.typ == "" {
+		b.k.body.WriteString(fill("tt.store %s, %s : "+at.typ+" ", []Value{at, y}))
+	} else {
+		b.k.body.WriteString(fill("tt.store %s, %s, %s : "+at.typ+" ", []Value{at, y, b.mask}))
+	}
+	return x
+}

@@ -1,0 +1,145 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/triton"
+)
+
+// pair is a sum and a norm beside it that one kernel computes, where XLA's would read their rows again: a norm of the sum, or a norm's
+// gradient that is added to another.
+type pair struct{ add, norm *ir.Node }
+
+// pairs is the pairs of a program by the nodes at which their kernels are called, and their other nodes.
+func pairs(w *hlo.Writer, f *ir.Func) (at map[*ir.Node]pair, other map[*ir.Node]bool) {
+	at, other = map[*ir.Node]pair{}, map[*ir.Node]bool{}
+	if w.Target() != hlo.CUDA {
+		return at, other
+	}
+	s := newScopeOf(f)
+	taken := map[*ir.Node]bool{}
+	for _, n := range f.Nodes() {
+		p, ok := s.pairOf(n)
+		if !ok || taken[p.add] || taken[p.norm] {
+			continue
+		}
+		if here, there, ok := s.call(p); ok {
+			at[here], other[there], taken[here], taken[there] = p, true, true, true
+		}
+	}
+	return at, other
+}
+
+// scopeOf is where a program's values are made, how often they are used, and where first.
+type scopeOf struct {
+	at    map[*ir.Node]int
+	uses  map[*Tensor]int
+	first map[*Tensor]int
+}
+
+func newScopeOf(f *ir.Func) scopeOf {
+	s := scopeOf{map[*ir.Node]int{}, map[*Tensor]int{}, map[*Tensor]int{}}
+	use := func(v *Tensor, i int) {
+		if s.uses[v]++; s.uses[v] == 1 {
+			s.first[v] = i
+		}
+	}
+	for i, n := range f.Nodes() {
+		s.at[n] = i
+		for _, v := range n.In() {
+			use(v, i)
+		}
+	}
+	for _, v := range f.Results() {
+		use(v, len(f.Nodes()))
+	}
+	return s
+}
+
+// call is the node at which a pair's kernel is called: the earlier one if all that it reads is there by then, else the later one if nothing reads what
+// the earlier one makes before that.
+func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
+	here, other = p.add, p.norm
+	if s.at[other] < s.at[here] {
+		here, other = other, here
+	}
+	early, late := true, true
+	for _, v := range other.In() {
+		early = early && (v.Node() == nil || v.Node() == here || s.at[v.Node()] < s.at[here])
+	}
+	for _, v := range here.Out() {
+		late = late && (s.uses[v] == 0 || s.first[v] >= s.at[other])
+	}
+	if early {
+		return here, other, true
+	}
+	return other, here, late
+}
+
+// pairOf is a norm with the sum that it is of, or a sum with the norm's gradient that nothing else uses.
+func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
+	if _, ok := n.Op().(rmsNorm); ok && kernelRows(n.In()[0], n.In()[1]) {
+		sum := n.In()[0].Node()
+		return pair{add: sum, norm: n}, sum != nil && plainSum(sum)
+	}
+	if !plainSum(n) {
+		return pair{}, false
+	}
+	for _, x := range n.In() {
+		g := x.Node()
+		if g == nil || s.uses[x] != 1 || x != g.Out()[0] {
+			continue
+		}
+		if _, ok := g.Op().(rmsNormGrad); ok && kernelRows(g.In()[0], g.In()[1]) {
+			return pair{add: n, norm: g}, true
+		}
+	}
+	return pair{}, false
+}
+
+// plainSum reports whether a node adds two arrays of one type.
+func plainSum(n *ir.Node) bool {
+	_, ok := n.Op().(add)
+	return ok && n.In()[0].Type().Equal(n.In()[1].Type())
+}
+
+// kernelRows reports whether there are kernels for rows of such numbers.
+func kernelRows(x, gamma *Tensor) bool {
+	return x.DType().IsHalf() && triton.Supports(gamma.DType()) && triton.Holds(x.Dim(-1)) && x.Shape().Len() > 0
+}
+
+// emit writes the kernel and sets the refs of both nodes' results.
+func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
+	get := func(v *Tensor) hlo.Ref { return refs[v.ID()] }
+	x := p.norm.In()[0]
+	width := x.Dim(-1)
+	rows := x.Shape().Len() / width
+	if o, ok := p.norm.Op().(rmsNorm); ok {
+		k := triton.AddRMSNorm(x.DType(), p.norm.In()[1].DType(), rows, width, o.Eps)
+		in := []hlo.Ref{get(p.add.In()[0]), get(p.add.In()[1]), get(p.norm.In()[1])}
+		r := emitKernel(w, k, in, hloType(x.Type()), hloType(x.Type()), hloType(p.norm.Out()[1].Type()))
+		refs[x.ID()], refs[p.norm.Out()[0].ID()], refs[p.norm.Out()[1].ID()] = r[0], r[1], r[2]
+		return
+	}
+	other := p.add.In()[0]
+	if other == p.norm.Out()[0] {
+		other = p.add.In()[1]
+	}
+	gamma := p.norm.In()[1]
+	in := append(refsOf(refs, p.norm.In()), get(other))
+	in[2], in[3] = w.Convert(in[2], x.DType()), w.Convert(in[3], array.F32)
+	sums := hlo.Type{DType: array.F32, Shape: array.Shape{triton.GradSums(rows), width}}
+	r := emitKernel(w, triton.RMSNormGrad(x.DType(), gamma.DType(), rows, width), in, hloType(x.Type()), sums)
+	refs[p.add.Out()[0].ID()] = r[0]
+	sum := w.Reduce("add", r[1], 0, []int{0}, hlo.Type{DType: array.F32, Shape: array.Shape{width}})
+	refs[p.norm.Out()[1].ID()] = w.Convert(sum, gamma.DType())
+}
+
+func refsOf(refs []hlo.Ref, vs []*Tensor) []hlo.Ref {
+	list := make([]hlo.Ref, len(vs))
+	for i, v := range vs {
+		list[i] = refs[v.ID()]
+	}
+	return list
+}

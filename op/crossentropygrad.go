@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/triton"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -138,8 +139,13 @@ func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Re
 	}
 	counts := w.Compare("NE", in[1], w.Constant(in[1].Type, float64(o.IgnoreIndex)))
 	dloss = w.Op("select", "", row, counts, dloss, w.Constant(row, 0))
-	p := w.Op("exponential", "", x.Type, w.Op("subtract", "", x.Type, x, rows(lse)))
 	even := o.LabelSmoothing / float64(o.classes(x.Shape[last]))
+	if n := row.Shape.Len(); w.Target() == hlo.CUDA && in[0].DType.IsHalf() && in[0].DType == out[0].DType && n > 0 && x.Shape[last] > 0 {
+		labels := rowPart{offset: o.Offset}.emitLocal(w, w.Convert(in[1], array.I32))
+		k := triton.SoftmaxGrad(in[0].DType, n, x.Shape[last], 1-o.LabelSmoothing+even, even)
+		return emitKernel(w, k, []hlo.Ref{in[0], labels, lse, dloss}, hloType(out[0]))
+	}
+	p := w.Op("exponential", "", x.Type, w.Op("subtract", "", x.Type, x, rows(lse)))
 	target := w.Op("select", "", x.Type, emitHot(w, in[1], x.Shape, o.Offset),
 		w.Constant(x.Type, 1-o.LabelSmoothing+even), w.Constant(x.Type, even))
 	d := w.Op("multiply", "", x.Type, w.Op("subtract", "", x.Type, p, target), rows(dloss))

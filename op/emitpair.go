@@ -129,7 +129,7 @@ func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
 	gamma := p.norm.In()[1]
 	in := append(refsOf(refs, p.norm.In()), get(other))
 	in[2], in[3] = w.Convert(in[2], x.DType()), w.Convert(in[3], array.F32)
-	sums := hlo.Type{DType: array.F32, Shape: array.Shape{triton.GradSums(rows), width}}
+	sums := hlo.Type{DType: array.F32, Shape: array.Shape{triton.GradSums(rows, width), width}}
 	r := emitKernel(w, triton.RMSNormGrad(x.DType(), gamma.DType(), rows, width), in, hloType(x.Type()), sums)
 	refs[p.add.Out()[0].ID()] = r[0]
 	sum := w.Reduce("add", r[1], 0, []int{0}, hlo.Type{DType: array.F32, Shape: array.Shape{width}})

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestEmitPairs: a block's norms go with the sums beside them, and the loss's sums are one kernel, on CUDA and in 16 bits alone.
+// TestEmitPairs: a block's norms go with the sums beside them, and the loss's sums and gradient are a kernel each, on CUDA and in 16 bits alone.
 func TestEmitPairs(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -18,8 +18,8 @@ func TestEmitPairs(t *testing.T) {
 		target  hlo.Target
 		kernels map[string]int
 	}{
-		{"cuda", array.BF16, hlo.CUDA, map[string]int{"add_rms_norm": 1, "rms_norm_grad": 1, "log_sum_exp": 1}},
-		{"f16", array.F16, hlo.CUDA, map[string]int{"add_rms_norm": 1, "rms_norm_grad": 1, "log_sum_exp": 1}},
+		{"cuda", array.BF16, hlo.CUDA, map[string]int{"add_rms_norm": 1, "rms_norm_grad": 1, "log_sum_exp": 1, "softmax_grad": 1}},
+		{"f16", array.F16, hlo.CUDA, map[string]int{"add_rms_norm": 1, "rms_norm_grad": 1, "log_sum_exp": 1, "softmax_grad": 1}},
 		{"f32", array.F32, hlo.CUDA, nil},
 		{"any", array.BF16, hlo.Any, nil},
 	} {
@@ -37,7 +37,7 @@ func TestEmitPairs(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := checkProgram(t, f, randoms(f.Params()), hlo.Config{Target: c.target})
-			for _, k := range []string{"add_rms_norm", "rms_norm_grad", "log_sum_exp"} {
+			for _, k := range []string{"add_rms_norm", "rms_norm_grad", "log_sum_exp", "softmax_grad"} {
 				if got := strings.Count(text, `name = "`+k+`"`); got != c.kernels[k] {
 					t.Errorf("%d calls of %s, want %d", got, k, c.kernels[k])
 				}

@@ -45,8 +45,15 @@ func (b *Block) From(i Value) *Block {
 	return &moved
 }
 
-// Index is the place in the row of each number of the block.
-func (b *Block) Index() Value { return b.index }
+// Equal is which of the block's places in the row are those of i.
+func (b *Block) Equal(i Value) Value {
+	return b.k.emit(b.of("i1"), "arith.cmpi eq, %s, %s : "+b.index.typ, b.index, i)
+}
+
+// Select is x where which is true, else y.
+func (b *Block) Select(which, x, y Value) Value {
+	return b.k.emit(x.typ, "arith.select %s, %s, %s : "+which.typ+", "+x.typ, which, x, y)
+}
 
 func (b *Block) of(element string) string { return fmt.Sprintf("tensor<%dx%s>", b.size, element) }
 

@@ -130,7 +130,14 @@ func (k *Kernel) For(from, to, step Value, carried []Value, body func(i Value, c
 		out[n] = Value{fmt.Sprintf("%s#%d", id, n), c.typ}
 		inits, types = append(inits, inner[n].id+" = "+c.id), append(types, c.typ)
 	}
-	fmt.Fprintf(&k.body, "%s:%d = scf.for %s = %s to %s step %s iter_args(%s) -> (%s) : i32 { ", id, len(carried), i.id, from.id, to.id, step.id, strings.Join(inits, ", "), strings.Join(types, ", "))
+	head := fmt.Sprintf("scf.for %s = %s to %s step %s", i.id, from.id, to.id, step.id)
+	if len(carried) == 0 {
+		k.body.WriteString(head + " : i32 { ")
+		body(i, nil)
+		k.body.WriteString("} ")
+		return nil
+	}
+	fmt.Fprintf(&k.body, "%s:%d = %s iter_args(%s) -> (%s) : i32 { ", id, len(carried), head, strings.Join(inits, ", "), strings.Join(types, ", "))
 	var last []string
 	for _, v := range body(i, inner) {
 		last = append(last, v.id)

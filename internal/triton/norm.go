@@ -25,18 +25,20 @@ func AddRMSNorm(d, g array.DType, rows, width int, eps float64) *Kernel {
 	return k
 }
 
-// gradPrograms is how many programs share the rows of a gradient: enough for every unit of a large device to have several.
-const gradPrograms = 1024
+// gradWarps is how many warps share the rows of a gradient: 32 for each of a large device's 132 units, half of what they hold.
+const gradWarps = 132 * 32
 
 // GradSums is how many sums for gamma RMSNormGrad writes.
-func GradSums(rows int) int { return min(rows, gradPrograms) }
+func GradSums(rows, width int) int { return min(rows, gradWarps/gradEach(width)) }
+
+func gradEach(width int) int { return warps(width, 256, 4) }
 
 // RMSNormGrad is the gradient of rows divided by their root mean square, added to another gradient. Its arrays: x of type d, gamma of
 // type g, the result's gradient of type d, 1 / root mean square of each row as f32, what to add, of type d; then x's gradient, of type d, and
 // f32 sums for gamma's, GradSums rows of them.
 func RMSNormGrad(d, g array.DType, rows, width int) *Kernel {
 	k := New("rms_norm_grad")
-	k.Programs, k.Warps = GradSums(rows), warps(width, 512, 4)
+	k.Programs, k.Warps = GradSums(rows, width), gradEach(width)
 	x, gamma, dy, rstd, rest, dx, sums := k.Pointer(d), k.Pointer(g), k.Pointer(d), k.Pointer(array.F32), k.Pointer(d), k.Pointer(d), k.Pointer(array.F32)
 	program, row := k.Program(), k.Row(width)
 	scale, share := row.Load(gamma, 0), k.Float(1/float64(width))

@@ -66,10 +66,34 @@ func TestLogSumExp(t *testing.T) {
 	}
 }
 
+// TestSoftmaxGrad: a label in a row's first part, in its last, and in none.
+func TestSoftmaxGrad(t *testing.T) {
+	const rows, hot, even = 3, 0.9, 0.01
+	for _, n := range []int{50, lsePart + 11} {
+		r := rand.New(rand.NewPCG(7, 8))
+		x, labels, lse, dloss, dx := random(r, array.BF16, rows, n), array.New(array.I32, rows), random(r, array.F32, rows), random(r, array.F32, rows), blank(array.BF16, rows, n)
+		for i, label := range []int{3, n - 1, -100} {
+			labels.Set(i, float64(label))
+		}
+		mustRun(t, SoftmaxGrad(array.BF16, rows, n, hot, even), x, labels, lse, dloss, dx)
+		want := make([]float64, rows*n)
+		for i := range rows {
+			for c := range n {
+				target := even
+				if float64(c) == labels.At(i) {
+					target = hot
+				}
+				want[i*n+c] = (math.Exp(x.At(i*n+c)-lse.At(i)) - target) * dloss.At(i)
+			}
+		}
+		near(t, "gradient", dx, want)
+	}
+}
+
 // TestRMSNormGrad: fewer rows than programs, and more.
 func TestRMSNormGrad(t *testing.T) {
-	for _, c := range []struct{ rows, n int }{{7, 13}, {2*gradPrograms + 3, 4}, {5, 16}} {
-		rows, n, programs := c.rows, c.n, GradSums(c.rows)
+	for _, c := range []struct{ rows, n int }{{7, 13}, {gradWarps + 3, 4}, {5, 16}} {
+		rows, n, programs := c.rows, c.n, GradSums(c.rows, c.n)
 		r := rand.New(rand.NewPCG(3, 4))
 		x, gamma, dy := random(r, array.BF16, rows, n), random(r, array.F32, n), random(r, array.BF16, rows, n)
 		rstd, rest := random(r, array.F32, rows), random(r, array.BF16, rows, n)

@@ -66,6 +66,7 @@ func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
 	}
 	early, late := true, true
 	for _, v := range other.In() {
+		v = unmarked(v)
 		early = early && (v.Node() == nil || v.Node() == here || s.at[v.Node()] < s.at[here])
 	}
 	for _, v := range here.Out() {
@@ -80,7 +81,7 @@ func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
 // pairOf is a norm with the sum that it is of, or a sum with the norm's gradient that nothing else uses.
 func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
 	if _, ok := n.Op().(rmsNorm); ok && kernelRows(n.In()[0], n.In()[1]) {
-		sum := n.In()[0].Node()
+		sum := unmarked(n.In()[0]).Node()
 		return pair{add: sum, norm: n}, sum != nil && plainSum(sum)
 	}
 	if !plainSum(n) {
@@ -96,6 +97,17 @@ func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
 		}
 	}
 	return pair{}, false
+}
+
+// unmarked is the value that a mark, or several, stand on.
+func unmarked(v *Tensor) *Tensor {
+	for v.Node() != nil {
+		if _, ok := v.Node().Op().(mark); !ok {
+			break
+		}
+		v = v.Node().In()[0]
+	}
+	return v
 }
 
 // plainSum reports whether a node adds two arrays of one type.
@@ -119,7 +131,7 @@ func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
 		k := triton.AddRMSNorm(x.DType(), p.norm.In()[1].DType(), rows, width, o.Eps)
 		in := []hlo.Ref{get(p.add.In()[0]), get(p.add.In()[1]), get(p.norm.In()[1])}
 		r := emitKernel(w, k, in, hloType(x.Type()), hloType(x.Type()), hloType(p.norm.Out()[1].Type()))
-		refs[x.ID()], refs[p.norm.Out()[0].ID()], refs[p.norm.Out()[1].ID()] = r[0], r[1], r[2]
+		refs[p.add.Out()[0].ID()], refs[p.norm.Out()[0].ID()], refs[p.norm.Out()[1].ID()] = r[0], r[1], r[2]
 		return
 	}
 	other := p.add.In()[0]

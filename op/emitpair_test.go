@@ -29,7 +29,7 @@ func TestEmitPairs(t *testing.T) {
 			y := b.Param("y", op.Type{DType: c.dtype, Shape: array.Shape{2, 5, 12}})
 			gamma := b.Param("gamma", op.Type{DType: array.F32, Shape: array.Shape{12}})
 			labels := op.Full(b, array.I32, array.Shape{2, 5}, 3)
-			sum := op.Add(x, y)
+			sum := op.Mark(op.Add(x, y), "mid")
 			out := op.Add(sum, op.Exp(op.RMSNorm(sum, gamma, 1e-5)))
 			loss := op.CrossEntropy(out, labels, op.CrossEntropyConfig{})
 			f, err := b.Build(append(op.Grad([]*op.Tensor{loss}, nil, []*op.Tensor{x, gamma}), loss)...)

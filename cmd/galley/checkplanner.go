@@ -18,19 +18,21 @@ type checkPlannerCmd struct {
 	Seq         int    `default:"128" help:"Tokens in a sequence."`
 	Batch       int    `default:"16" help:"Sequences in a step; at least 16, which some strategies split it into."`
 	Vocab       int    `default:"1024" help:"Size of the vocabulary."`
+	Threads     int    `help:"Threads that devices share; 0 is all cores, 1 is one for each device."`
 	Rounds      int    `default:"3" help:"Turns of each strategy, of three measured steps."`
 }
 
 // Help is what galley check planner --help adds.
 func (checkPlannerCmd) Help() string {
 	return `Predicts the step of a small GPT-2 under 38 strategies on one to eight devices of this process, then times them in turn. A prediction
-prices the very programs that the devices run, node by node, with what galley calibrate measured of one core, and runs them against
-each other on the cores that they share. The exit code is 1 if predicted and measured times rank less alike than Kendall's tau 0.8, or a
-device takes another number of bytes than planned. Times of a machine that does other things, too, rank less well; its processor time
-is compared besides.
+prices the very programs that the devices run, node by node, with what galley calibrate measured of this machine's cores, and runs them
+against each other on the cores that they share. The exit code is 1 if predicted and measured times rank less alike than Kendall's tau 0.8,
+or a device takes another number of bytes than planned. What the first half of the measured steps and the second rank alike is printed, too:
+where a machine does not agree with itself, no prediction can. Processor time is compared besides.
 
 Examples:
   galley check planner
+  galley check planner --threads 1 --rounds 5     devices of one thread each
   galley calibrate --devices 8 -o here.yaml && galley check planner --calibration here.yaml`
 }
 
@@ -45,7 +47,7 @@ func (c *checkPlannerCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	d := galley.CPU(galley.Config{})
+	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	g, err := check.Planner(os.Stdout, check.PlannerConfig{
 		Device: d, Calibration: text, Batch: c.Batch, Seq: c.Seq, Rounds: c.Rounds, CPU: bench.CPUSeconds,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
@@ -47,8 +48,54 @@ func communication(h *plan.Host) error {
 		_, err := g.StartRecv(x[1], 0, 0).Wait()
 		return err
 	})
+	if err != nil {
+		return err
+	}
 	h.Message = round(message)
+	idle, err := idleFor(h)
+	h.Idle = round(idle)
 	return err
+}
+
+// idleFor is after how long a core begins that had nothing to do: two members compute in turn, each when the other has sent its result.
+func idleFor(h *plan.Host) (float64, error) {
+	if h.Cores < 2 {
+		return 0, nil
+	}
+	const turns, work = 40, 1 << 17
+	w, err := comm.NewWorld(2)
+	if err != nil {
+		return 0, err
+	}
+	own := [2][]float32{make([]float32, work), make([]float32, work)}
+	var list []float64
+	for range 7 {
+		var computed [2]time.Duration
+		start := time.Now()
+		err := w.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+			g, err := r.Group(nil)
+			x := array.New(array.F32, 1)
+			for i := 0; i < turns && err == nil; i++ {
+				if i%2 == r.ID() {
+					begin := time.Now()
+					for k, v := range own[r.ID()] {
+						own[r.ID()][k] = 0.5*v + 1
+					}
+					computed[r.ID()] += time.Since(begin)
+					_, err = g.StartSend(x, 1-r.ID(), 0).Wait()
+				} else {
+					_, err = g.StartRecv(x, 1-r.ID(), 0).Wait()
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		list = append(list, (time.Since(start)-computed[0]-computed[1]).Seconds()/turns-h.Message)
+	}
+	slices.Sort(list)
+	return math.Max(0, list[len(list)/2]), nil
 }
 
 // wake is the processor's seconds that a collective takes each member besides where it computes something between two of them, as devices do:

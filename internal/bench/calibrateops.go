@@ -18,58 +18,52 @@ import (
 type hostStep struct {
 	StepConfig
 	s galley.Strategy
+	// all says that one device has all threads; otherwise each has one.
+	all bool
 }
 
-// hostSteps are small and large models, with short and long sequences, of both kinds, split in the ways that bring ops of their own: on one device
-// that has all threads, or on devices of one thread each.
-func hostSteps(all bool) []hostStep {
-	ways := []galley.Strategy{{DP: 2, Micro: 2}, {DP: 2, Zero: 3}, {TP: 2}, {TP: 2, Sequence: true}, {TP: 4, Micro: 2}, {CP: 2}, {CP: 2, Context: "ulysses"}}
-	if all {
-		ways = []galley.Strategy{{}, {Micro: 4}}
-	}
+// hostSteps are small and large models, with short and long sequences, of both kinds, split in the ways that bring ops of their own.
+func hostSteps() []hostStep {
 	var list []hostStep
 	for _, model := range []string{"gpt2", "llama"} {
 		small := StepConfig{Model: model, Layers: 3, Dim: 64, Heads: 4, Seq: 64, Batch: 4, Vocab: 512}
 		short := StepConfig{Model: model, Layers: 3, Dim: 128, Heads: 4, Seq: 32, Batch: 32, Vocab: 512}
 		large := StepConfig{Model: model, Layers: 3, Dim: 256, Heads: 8, Seq: 256, Batch: 8, Vocab: 2048}
 		for _, c := range []StepConfig{small, short, large} {
-			for _, s := range ways {
-				list = append(list, hostStep{c, s})
+			for _, s := range []galley.Strategy{{DP: 2, Micro: 2}, {DP: 2, Zero: 3}, {TP: 2}, {TP: 2, Sequence: true}, {TP: 4, Micro: 2}, {CP: 2}, {CP: 2, Context: "ulysses"}} {
+				list = append(list, hostStep{StepConfig: c, s: s})
+			}
+			for _, s := range []galley.Strategy{{}, {Micro: 4}} {
+				list = append(list, hostStep{StepConfig: c, s: s, all: true})
 			}
 		}
 	}
 	return list
 }
 
+// hostPasses is how often all steps are watched: other programs, and other machines on the same hardware, come and go.
+const hostPasses = 2
+
 // ops measures the ops of training steps in place.
 func (m *calibration) ops(h *plan.Host) error {
-	byName := map[string]*plan.HostOp{}
-	for _, all := range []bool{false, true} {
-		d := m.device
-		if all {
-			d = galley.CPU(galley.Config{Threads: h.Cores})
-			defer d.Close()
-		}
-		seen := map[string][]timed{}
-		for _, s := range hostSteps(all) {
+	whole := galley.CPU(galley.Config{Threads: h.Cores})
+	defer whole.Close()
+	one, all := map[string][]timed{}, map[string][]timed{}
+	for range hostPasses {
+		for _, s := range hostSteps() {
+			d, seen := m.device, one
+			if s.all {
+				d, seen = whole, all
+			}
 			if err := s.watch(d, h, seen); err != nil {
 				return fmt.Errorf("calibrate: %s: %w", s.s, err)
 			}
 		}
-		for name, list := range seen {
-			if byName[name] == nil {
-				byName[name] = &plan.HostOp{Op: name}
-			}
-			if times := timesOf(list); all {
-				byName[name].All = times
-			} else {
-				byName[name].One = times
-			}
-		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		h.Ops = append(h.Ops, *byName[name])
-		m.say("%+v", *byName[name])
+	for _, name := range slices.Sorted(maps.Keys(one)) {
+		o := plan.HostOp{Op: name, One: timesOf(one[name]), All: timesOf(all[name])}
+		h.Ops = append(h.Ops, o)
+		m.say("%+v", o)
 	}
 	return nil
 }
@@ -82,7 +76,7 @@ type timed struct {
 }
 
 // watchedSteps is how many steps are watched, after one that is not.
-const watchedSteps = 3
+const watchedSteps = 2
 
 // watch takes steps and adds what each node took to seen. The lowest of a collective's times are those of members that came last, who did not wait.
 func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed) error {
@@ -116,9 +110,9 @@ func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed)
 	return nil
 }
 
-// timed is a node's part of a core's time by the sorted times that it took.
+// timed is a node's part of a core's time by the sorted times that it took, less what other cores slowed it down.
 func (s hostStep) timed(h *plan.Host, n *galley.Node, list []float64) timed {
-	x := timed{work: plan.WorkOf(n), seconds: list[len(list)/2]}
+	x := timed{work: plan.WorkOf(n), seconds: list[len(list)/2] / h.Slowed(min(s.s.Devices(), h.Cores))}
 	if c, ok := n.Op().(op.Collective); ok {
 		members, err := op.Members(c, 0)
 		if err != nil || len(members) < 2 {
@@ -152,7 +146,7 @@ func (t timed) cell() cell {
 	return cell{size: math.Round(2 * math.Log2(t.work.Flops+t.work.Bytes)), intensity: math.Round(math.Log2(t.work.Flops/(t.work.Bytes+1) + 1))}
 }
 
-// timesOf is one measurement for each kind of size: the middle one of those in it.
+// timesOf is one measurement for each kind of size: of those in it one of the shorter ones, for whatever else runs makes them longer.
 func timesOf(list []timed) plan.HostTimes {
 	cells := map[cell][]timed{}
 	for _, t := range list {
@@ -161,7 +155,7 @@ func timesOf(list []timed) plan.HostTimes {
 	var some []timed
 	for _, c := range cells {
 		slices.SortFunc(c, func(a, b timed) int { return cmp.Compare(a.seconds, b.seconds) })
-		some = append(some, c[len(c)/2])
+		some = append(some, c[len(c)*2/5])
 	}
 	slices.SortFunc(some, func(a, b timed) int {
 		return cmp.Or(slices.Compare(a.sides[:], b.sides[:]), cmp.Compare(a.work.Flops+a.work.Bytes, b.work.Flops+b.work.Bytes), cmp.Compare(a.work.Flops, b.work.Flops))

@@ -204,6 +204,14 @@ func tauOf(list []*Guess, both func(*Guess) (float64, float64)) float64 {
 	return float64(agree) / math.Max(1, float64(pairs))
 }
 
+// SelfTau is how well the machine agrees with itself: tau of the medians of the first half of the measured steps with those of the second.
+func (g *Guesses) SelfTau() float64 {
+	return tauOf(g.List, func(x *Guess) (float64, float64) {
+		half := len(x.walls) / 2
+		return median(x.walls[:half]), median(x.walls[half:])
+	})
+}
+
 // Ratio is the median of predicted over measured times.
 func (g *Guesses) Ratio() float64 {
 	var list []float64
@@ -239,6 +247,7 @@ func (g *Guesses) String() string {
 	}
 	fmt.Fprintf(&b, "work and processor time: Kendall tau %.3f\n", g.WorkTau())
 	fmt.Fprintf(&b, "Kendall tau %.3f over %d strategies (want ≥ %g)\n", g.Tau(), len(g.List), wantTau)
+	fmt.Fprintf(&b, "measured steps among themselves: Kendall tau %.3f\n", g.SelfTau())
 	fmt.Fprintf(&b, "median predicted/measured %.2f\n", g.Ratio())
 	fmt.Fprintf(&b, "memory exact %d of %d\n", g.Exact(), len(g.List))
 	return b.String()

@@ -25,7 +25,9 @@ type Host struct {
 	Meet    float64 `yaml:"meet" json:"meet"`
 	Message float64 `yaml:"message" json:"message"`
 	// Wake is what either costs a device besides that waits for others and goes on.
-	Wake  float64 `yaml:"wake" json:"wake"`
+	Wake float64 `yaml:"wake" json:"wake"`
+	// Idle is after how many seconds a core that had nothing to do begins with what comes: nobody works meanwhile.
+	Idle  float64 `yaml:"idle,omitempty" json:"idle,omitempty"`
 	Touch float64 `yaml:"touch" json:"touch"`
 	// Products is a grid of products, operations a second; Ops are other ops by name.
 	Products []HostProduct `yaml:"products,omitempty" json:"products,omitempty"`
@@ -144,6 +146,14 @@ func (h *Host) usual(w op.Work) float64 {
 	return h.Start + w.Bytes/h.Stream
 }
 
+// Slowed is how much longer work takes on each of so many busy cores than on one alone.
+func (h *Host) Slowed(busy int) float64 {
+	if h.Cores < 2 {
+		return 1
+	}
+	return 1 + (h.Crowd-1)*float64(busy-1)/float64(h.Cores-1)
+}
+
 // sharedElements is from where kernels share work: two of the pieces that they cut it into.
 const sharedElements = 1 << 14
 
@@ -172,7 +182,7 @@ func (h *Host) check() error {
 			return fmt.Errorf("calibration: host: rate %g: want more than 0", x)
 		}
 	}
-	for _, x := range []float64{h.Start, h.Meet, h.Message, h.Wake} {
+	for _, x := range []float64{h.Start, h.Meet, h.Message, h.Wake, h.Idle} {
 		if !(x >= 0 && x < 1) {
 			return fmt.Errorf("calibration: host: %g seconds to start: want 0 to 1", x)
 		}

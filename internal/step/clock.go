@@ -21,6 +21,8 @@ type Machine struct {
 	// Cores is how many devices compute at once at most, Crowd how much longer each takes where all cores are busy.
 	Cores int
 	Crowd float64
+	// Latency is the seconds after which a core that has had nothing to do begins with what comes.
+	Latency float64
 	// Slice is the seconds after which another device that is ready has its turn; 0 is what Go's scheduler gives, 10 ms.
 	Slice  float64
 	Prices Pricer
@@ -195,6 +197,8 @@ type racer struct {
 	events      []event
 	at          int
 	left, slice float64
+	// delay is until its core has woken up.
+	delay float64
 	// over says that the event at hand has happened, and left is the device's part in it.
 	over bool
 }
@@ -210,6 +214,7 @@ type clock struct {
 	threads  float64 // of each device
 	posted   map[message]bool
 	taken    map[message]bool
+	idle     []float64 // since when cores have nothing to do
 	waiting  map[waiting]int
 	meetings map[string][]int
 }
@@ -219,8 +224,11 @@ func (c *clock) run() (Forecast, error) {
 		for len(c.running) < c.m.Cores && len(c.ready) > 0 {
 			p := c.ready[0]
 			c.ready = c.ready[1:]
-			p.slice = c.m.Slice
+			p.slice, p.delay = c.m.Slice, c.wakeCore()
 			c.running = append(c.running, p)
+		}
+		for len(c.idle) < c.m.Cores-len(c.running) {
+			c.idle = append(c.idle, c.now)
 		}
 		if len(c.running) == 0 {
 			break
@@ -235,31 +243,70 @@ func (c *clock) run() (Forecast, error) {
 	return Forecast{Seconds: c.now, Work: c.work, Waiting: c.now*float64(c.m.Cores) - c.work}, nil
 }
 
+// awake is how long a core without work looks for some before it sleeps.
+const awake = 10e-6
+
+// wakeCore takes the core that has been idle for the shortest time and says how long it takes to begin.
+func (c *clock) wakeCore() float64 {
+	n := len(c.idle)
+	if n == 0 {
+		return 0
+	}
+	since := c.idle[n-1]
+	c.idle = c.idle[:n-1]
+	if c.now-since < awake {
+		return 0
+	}
+	return c.m.Latency
+}
+
 // advance lets time pass until a device that runs comes to an event or to the end of its slice.
 func (c *clock) advance() {
-	slow := 1.0
-	if c.m.Cores > 1 {
-		slow += (c.m.Crowd - 1) * float64(len(c.running)-1) / float64(c.m.Cores-1)
-	}
-	least := math.Inf(1)
+	busy, delay := 0, math.Inf(1)
 	for _, p := range c.running {
-		least = math.Min(least, math.Min(p.left, p.slice))
+		if p.delay > 0 {
+			delay = math.Min(delay, p.delay)
+		} else {
+			busy++
+		}
+	}
+	slow := 1.0
+	if c.m.Cores > 1 && busy > 0 {
+		slow += (c.m.Crowd - 1) * float64(busy-1) / float64(c.m.Cores-1)
+	}
+	least := delay / slow
+	for _, p := range c.running {
+		if p.delay == 0 {
+			least = math.Min(least, math.Min(p.left, p.slice))
+		}
 	}
 	c.now += least * slow
-	c.work += least * slow * float64(len(c.running)) * c.threads
+	c.work += least * slow * float64(busy) * c.threads
 	was := c.running
 	c.running = nil
 	for _, p := range was {
-		p.left -= least
-		p.slice -= least
-		switch {
-		case p.left > 1e-12 && p.slice > 1e-12:
-			c.running = append(c.running, p)
-		case p.left > 1e-12:
-			c.ready = append(c.ready, p)
-		default:
-			c.arrive(p)
+		c.pass(p, least, least*slow)
+	}
+}
+
+// pass lets a device compute for so many of its seconds, or wait for its core for so long.
+func (c *clock) pass(p *racer, seconds, wall float64) {
+	if p.delay > 0 {
+		if p.delay -= wall; p.delay < 1e-12 {
+			p.delay = 0
 		}
+		c.running = append(c.running, p)
+		return
+	}
+	p.left -= seconds
+	p.slice -= seconds
+	switch {
+	case p.left > 1e-12 && p.slice > 1e-12:
+		c.running = append(c.running, p)
+	case p.left > 1e-12:
+		c.ready = append(c.ready, p)
+	default:
+		c.arrive(p)
 	}
 }
 

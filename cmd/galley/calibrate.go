@@ -17,8 +17,9 @@ type calibrateCmd struct {
 
 // Help is what galley calibrate --help adds.
 func (calibrateCmd) Help() string {
-	return `Measures products by size, memory, attention, the cost of starting an op and collectives between in-process devices, and every op of
-training steps on one core, in half a minute, and writes a calibration (YAML) that prices strategies on this machine: level 1, micro-benchmarks.
+	return `Measures products by size, memory, attention, the cost of starting an op and of communication between in-process devices, and every op where it
+stands in training steps of small models, in about a minute, and writes a calibration (YAML) that prices strategies on this machine: level 1,
+micro-benchmarks.
 
 Example:
   galley calibrate --devices 8 -o here.yaml`
@@ -32,9 +33,9 @@ func (c *calibrateCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	cfg := bench.CalibrateConfig{Devices: c.Devices, Threads: c.Threads}
+	cfg := bench.CalibrateConfig{Devices: c.Devices, Threads: c.Threads, Tell: telling()}
 	if c.Verbose {
-		cfg.Log = os.Stderr
+		cfg.Log, cfg.Tell = os.Stderr, nil
 	}
 	cal, err := bench.Calibrate(cfg)
 	if err != nil {

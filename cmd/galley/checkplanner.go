@@ -50,7 +50,7 @@ func (c *checkPlannerCmd) Run() error {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	g, err := check.Planner(os.Stdout, check.PlannerConfig{
-		Device: d, Calibration: text, Batch: c.Batch, Seq: c.Seq, Rounds: c.Rounds, CPU: bench.CPUSeconds,
+		Device: d, Calibration: text, Batch: c.Batch, Seq: c.Seq, Rounds: c.Rounds, CPU: bench.CPUSeconds, Tell: telling(),
 		Model: models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads, Positions: c.Seq, Tied: true},
 	})
 	if err != nil {
@@ -66,6 +66,6 @@ func (c *checkPlannerCmd) calibration() ([]byte, error) {
 	if c.Calibration != "" {
 		return os.ReadFile(c.Calibration)
 	}
-	cal, err := bench.Calibrate(bench.CalibrateConfig{Devices: 8})
+	cal, err := bench.Calibrate(bench.CalibrateConfig{Devices: 8, Tell: telling()})
 	return cal.YAML(), err
 }

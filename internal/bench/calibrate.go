@@ -21,8 +21,9 @@ type CalibrateConfig struct {
 	Devices int
 	// Threads is how many threads compute; 0 is all cores.
 	Threads int
-	// Log, if not nil, is told each result.
-	Log io.Writer
+	// Log, if not nil, is told each result, Tell how far the measurements are.
+	Log  io.Writer
+	Tell func(what string, done, all int)
 }
 
 // calibration is measurements under way.
@@ -59,6 +60,12 @@ func Calibrate(c CalibrateConfig) (plan.Calibration, error) {
 func (m *calibration) say(format string, args ...any) {
 	if m.Log != nil {
 		fmt.Fprintf(m.Log, format+"\n", args...)
+	}
+}
+
+func (m *calibration) tell(what string, done, all int) {
+	if m.Tell != nil {
+		m.Tell(what, done, all)
 	}
 }
 
@@ -144,6 +151,7 @@ func (m *calibration) products(c *plan.Curve) ([]float64, error) {
 	for _, rows := range sides {
 		for _, n := range sides {
 			for _, k := range sides {
+				m.tell("products on all threads", len(rates), len(sides)*len(sides)*len(sides))
 				t, err := m.time(15e-3, []op.Type{f32(rows, k), f32(k, n)}, func(in []*op.Tensor) *op.Tensor { return op.MatMul(in[0], in[1]) })
 				if err != nil {
 					return nil, err

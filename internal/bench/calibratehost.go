@@ -58,6 +58,7 @@ func (m *calibration) grid(h *plan.Host) error {
 	for _, rows := range hostSides {
 		for _, n := range hostSides {
 			for _, k := range hostSides {
+				m.tell("products on one thread", len(h.Products), len(hostSides)*len(hostSides)*len(hostSides))
 				b := ir.NewBuilder("product")
 				p, err := b.Build(op.MatMul(b.Param("x", f32(rows, k)), b.Param("y", f32(k, n))))
 				if err != nil {

@@ -49,8 +49,10 @@ func (m *calibration) ops(h *plan.Host) error {
 	whole := galley.CPU(galley.Config{Threads: h.Cores})
 	defer whole.Close()
 	one, all := map[string][]timed{}, map[string][]timed{}
-	for range hostPasses {
-		for _, s := range hostSteps() {
+	steps := hostSteps()
+	for pass := range hostPasses {
+		for i, s := range steps {
+			m.tell("ops in training steps", pass*len(steps)+i, hostPasses*len(steps))
 			d, seen := m.device, one
 			if s.all {
 				d, seen = whole, all

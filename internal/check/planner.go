@@ -30,6 +30,14 @@ type PlannerConfig struct {
 	Strategies []galley.Strategy
 	// CPU is the processor time that the process has taken so far, in seconds; nil leaves it out.
 	CPU func() float64
+	// Tell, where set, is told how far it is.
+	Tell func(what string, done, all int)
+}
+
+func (c *PlannerConfig) tell(what string, done, all int) {
+	if c.Tell != nil {
+		c.Tell(what, done, all)
+	}
 }
 
 // Guess is a strategy with what was predicted of its step and what it took.
@@ -64,15 +72,17 @@ func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 		c.Rounds = 5
 	}
 	g := &Guesses{}
-	for _, s := range c.Strategies {
+	for i, s := range c.Strategies {
+		c.tell("predicting", i, len(c.Strategies))
 		x, err := c.guess(s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s, err)
 		}
 		g.List = append(g.List, x)
 	}
-	for range c.Rounds {
-		for _, x := range g.List {
+	for round := range c.Rounds {
+		for i, x := range g.List {
+			c.tell("measuring", round*len(g.List)+i, c.Rounds*len(g.List))
 			if err := c.time(x); err != nil {
 				return nil, fmt.Errorf("%s: %w", x.Strategy, err)
 			}

@@ -19,6 +19,9 @@ func (e *PluginError) Error() string { return e.Line }
 
 var pjrtCode = regexp.MustCompile(`PJRT error \(code=(\d+)\): `)
 
+// exhausted is how plugins begin to say that memory is not enough.
+const exhausted = "Out of memory while trying to "
+
 // brief is the plugin's error in one line, without the stacks that plugins add.
 func brief(err error) error {
 	text := err.Error()
@@ -27,10 +30,17 @@ func brief(err error) error {
 		code, text = text[at[2]:at[3]], text[at[1]:]
 	}
 	full := text
-	text, _, _ = strings.Cut(text, "\n")
-	text = strings.TrimRight(strings.TrimSpace(text), ".:")
+	if at := strings.Index(text, exhausted); at > 0 { // somewhere in a list of what failed
+		text = text[at:]
+	}
+	text, rest, _ := strings.Cut(text, "\n")
+	if strings.HasSuffix(strings.TrimSpace(text), ":") { // what it announces is on the next line
+		next, _, _ := strings.Cut(strings.TrimSpace(rest), "\n")
+		text += " " + next
+	}
+	text = strings.TrimRight(strings.TrimSpace(text), ".: ")
 	text = strings.TrimPrefix(text, "RESOURCE_EXHAUSTED: ")
-	if what, ok := strings.CutPrefix(text, "Out of memory while trying to "); ok || code == "8" {
+	if what, ok := strings.CutPrefix(text, exhausted); ok || code == "8" {
 		return &OutOfMemoryError{"cannot " + what}
 	}
 	return &PluginError{text, full}

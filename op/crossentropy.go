@@ -251,7 +251,7 @@ func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 // emitLogSum is a number of each row of logits and the logarithm of the sum of exponentials less it. x is the logits in wide numbers.
 func emitLogSum(w *hlo.Writer, logits, x hlo.Ref, row hlo.Type) (top, logSum hlo.Ref) {
 	last := len(x.Shape) - 1
-	if n := row.Shape.Len(); w.Target() == hlo.CUDA && logits.DType.IsHalf() && n > 0 && x.Shape[last] > 0 {
+	if n := row.Shape.Len(); w.Kernels() && logits.DType.IsHalf() && n > 0 && x.Shape[last] > 0 {
 		k := triton.LogSumExp(logits.DType, n, x.Shape[last])
 		return emitKernel(w, k, []hlo.Ref{logits}, row)[0], w.Constant(row, 0)
 	}

@@ -140,7 +140,7 @@ func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Re
 	counts := w.Compare("NE", in[1], w.Constant(in[1].Type, float64(o.IgnoreIndex)))
 	dloss = w.Op("select", "", row, counts, dloss, w.Constant(row, 0))
 	even := o.LabelSmoothing / float64(o.classes(x.Shape[last]))
-	if n := row.Shape.Len(); w.Target() == hlo.CUDA && in[0].DType.IsHalf() && in[0].DType == out[0].DType && n > 0 && x.Shape[last] > 0 {
+	if n := row.Shape.Len(); w.Kernels() && in[0].DType.IsHalf() && in[0].DType == out[0].DType && n > 0 && x.Shape[last] > 0 {
 		labels := rowPart{offset: o.Offset}.emitLocal(w, w.Convert(in[1], array.I32))
 		k := triton.SoftmaxGrad(in[0].DType, n, x.Shape[last], 1-o.LabelSmoothing+even, even)
 		return emitKernel(w, k, []hlo.Ref{in[0], labels, lse, dloss}, hloType(out[0]))

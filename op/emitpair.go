@@ -14,7 +14,7 @@ type pair struct{ add, norm *ir.Node }
 // pairs is the pairs of a program by the nodes at which their kernels are called, and their other nodes.
 func pairs(w *hlo.Writer, f *ir.Func) (at map[*ir.Node]pair, other map[*ir.Node]bool) {
 	at, other = map[*ir.Node]pair{}, map[*ir.Node]bool{}
-	if w.Target() != hlo.CUDA {
+	if !w.Kernels() {
 		return at, other
 	}
 	s := newScopeOf(f)

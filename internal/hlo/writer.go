@@ -20,6 +20,8 @@ const (
 // Config says for what a program is written; the zero value is one device of any kind.
 type Config struct {
 	Target Target
+	// Plain leaves out the kernels of our own that the target could run.
+	Plain bool
 	// Replicas or Partitions is how many devices run the program; the other is 1, and 0 means 1. Collectives and numbers
 	// of devices are written for whichever is more.
 	Replicas, Partitions int
@@ -87,6 +89,9 @@ func NewWriter(c Config) *Writer {
 
 // Target is what the program is written for.
 func (w *Writer) Target() Target { return w.config.Target }
+
+// Kernels reports whether the program may carry kernels of our own.
+func (w *Writer) Kernels() bool { return w.config.Target == CUDA && !w.config.Plain }
 
 // Scores is how many of attention's scores may be held at once.
 func (w *Writer) Scores() int {

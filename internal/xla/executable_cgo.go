@@ -3,7 +3,9 @@
 package xla
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
@@ -48,14 +50,27 @@ func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable,
 	if c.partitions {
 		config.Replicas, config.Partitions = 1, len(on)
 	}
-	text, err := op.SPMD(fs, op.ModuleConfig{Config: config, Donate: op.Donations(f, o.Donate)})
-	if err != nil {
-		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
-	}
-	if e.p, err = c.compile(f.Name(), text, on); err != nil {
+	var err error
+	if e.p, err = c.lower(fs, on, op.ModuleConfig{Config: config, Donate: op.Donations(f, o.Donate)}); err != nil {
 		return nil, err
 	}
 	return e, e.capture()
+}
+
+// lower writes programs as one module and compiles it. A plugin of another release may read Triton's IR otherwise than ours is written: what it
+// refuses for that is compiled again without kernels of our own, and runs somewhat slower.
+func (c *client) lower(fs []*ir.Func, on []*Device, config op.ModuleConfig) (*program, error) {
+	text, err := op.SPMD(fs, config)
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", fs[0].Name(), err)
+	}
+	p, err := c.compile(fs[0].Name(), text, on)
+	fault, ok := errors.AsType[*PluginError](err)
+	if ok && !config.Plain && strings.Contains(text, hlo.KernelTarget) && strings.Contains(strings.ToLower(fault.Full), "triton") {
+		config.Plain = true
+		return c.lower(fs, on, config)
+	}
+	return p, err
 }
 
 // capture brings the tensors that the trace captured to the devices.

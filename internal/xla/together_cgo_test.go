@@ -15,6 +15,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -239,4 +240,27 @@ func (c *cache) written(t *testing.T, text string) []byte {
 		t.Fatal(err)
 	}
 	return file
+}
+
+// TestOtherTriton: a plugin that cannot read our kernels gets the program without them.
+func TestOtherTriton(t *testing.T) {
+	var texts []string
+	b := openFake(t, Config{Plugin: fake(t), Dump: func(_, text string) { texts = append(texts, text) }})
+	b.(*Device).client.target = hlo.CUDA
+	builder := ir.NewBuilder("norm")
+	x := builder.Param("x", ir.Type{DType: array.BF16, Shape: array.Shape{2, 8}})
+	gamma := builder.Param("gamma", ir.Type{DType: array.F32, Shape: array.Shape{8}})
+	f, err := builder.Build(op.RMSNorm(op.Add(x, x), gamma, 1e-5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Compile(f, backend.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(texts) != 2 || !strings.Contains(texts[0], hlo.KernelTarget) || strings.Contains(texts[1], hlo.KernelTarget) {
+		t.Errorf("got %d modules, want one with kernels and one without", len(texts))
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
 }

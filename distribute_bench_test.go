@@ -53,12 +53,11 @@ func BenchmarkDistribute(b *testing.B) {
 }
 
 // TestDistributeCost: a hundred layers on 4,096 devices take the memory of one program, and devices share theirs. The time is
-// the benchmark's to tell; what is checked here is that it has not become another order.
+// the benchmark's to tell.
 func TestDistributeCost(t *testing.T) {
 	p := hundredLayers(t)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
 	d := distribute(t, p, parseMesh(t, "pp=8,dp=16,cp=4,tp=8"), "megatron", "batch*=@[dp,cp]")
 	seen := map[*galley.Program]bool{}
 	for _, id := range []int{0, 1, 7, 8, 31, 32, 511, 2048, 4095} {
@@ -68,12 +67,11 @@ func TestDistributeCost(t *testing.T) {
 		}
 		seen[local] = true
 	}
-	took := time.Since(start)
 	runtime.ReadMemStats(&after)
 	allocated := float64(after.TotalAlloc-before.TotalAlloc) / 1e6
-	t.Logf("%d nodes: %v, %.0f MB, %d programs", len(d.Program().Nodes()), took.Round(time.Millisecond), allocated, len(seen))
-	if allocated > 500 || took > 20*time.Second {
-		t.Errorf("took %v and %.0f MB, want a second and at most 500 MB", took, allocated)
+	t.Logf("%d nodes: %.0f MB, %d programs", len(d.Program().Nodes()), allocated, len(seen))
+	if allocated > 500 {
+		t.Errorf("%.0f MB, want at most 500", allocated)
 	}
 }
 

@@ -175,14 +175,13 @@ func BenchmarkPartition(b *testing.B) {
 	}
 }
 
-// TestLargeStep: planning for 4,096 devices is cheap, since they share programs.
+// TestLargeStep: planning for 4,096 devices is cheap, since they share programs. The time is the benchmark's to tell.
 func TestLargeStep(t *testing.T) {
 	s := sizes{layers: 100, batch: 512, seq: 2048, dim: 8192, heads: 64, ffn: 28672, vocab: 32000}
 	f := s.step(t, array.BF16)
 	m := parseMesh(t, "dp=16,fsdp=8,tp=8,cp=4")
 	var before, after goruntime.MemStats
 	goruntime.ReadMemStats(&before)
-	start := time.Now()
 	r := s.inferred(t, f, m, "@[dp.fsdp,_]")
 	p, err := spmd.Partition(f, r.Specs, m, spmd.Config{Results: r.Results})
 	if err != nil {
@@ -197,11 +196,9 @@ func TestLargeStep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	took := time.Since(start)
 	goruntime.ReadMemStats(&after)
-	// The goal is one second; the rest is for machines that are busy with other tests.
-	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 5*time.Second || mb > 500 || len(classes) > 8 {
-		t.Errorf("took %v, %d MB, %d different programs", took, mb, len(classes))
+	if mb := (after.TotalAlloc - before.TotalAlloc) >> 20; mb > 500 || len(classes) > 8 {
+		t.Errorf("%d MB, %d different programs", mb, len(classes))
 	}
 	perLayer := 0
 	for _, x := range p.Inserted() {

@@ -14,7 +14,7 @@ test:
 	go test -tags noasm ./internal/kernel ./op
 
 race:
-	go test -race ./...
+	go test -race -timeout 60m ./...
 
 golden: # rewrite expected outputs; read the diff before you commit it
 	go test ./... -update

@@ -226,6 +226,21 @@ func (o attention) pairs(q, k array.Shape) float64 {
 // softmaxFlops is what an element of the scores costs besides products: scale, shift, exponential, sum.
 const softmaxFlops = 4
 
+// Attender is an op whose time goes into products of queries with keys, and of what comes of them with values.
+type Attender interface {
+	Op
+	// Attends is how many queries and keys a sequence has, and the width of a head.
+	Attends(in []Type) (queries, keys, dim int)
+}
+
+func attends(in []Type) (queries, keys, dim int) {
+	return in[0].Shape[1], in[1].Shape[1], in[0].Shape[3]
+}
+
+// Attends is those of the operands.
+func (attention) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
+
+// Work counts the pairs that the mask leaves.
 func (o attention) Work(in, out []Type) Work {
 	q, k, v := in[0].Shape, in[1].Shape, in[2].Shape
 	return Work{Flops: o.pairs(q, k) * float64(2*(q[3]+v[3])+softmaxFlops), Bytes: moved(in, out)}

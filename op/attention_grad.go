@@ -117,6 +117,9 @@ func (o attentionGrad) Localize(at *Place) (Op, error) {
 	return o, nil
 }
 
+// Attends is those of the operands.
+func (attentionGrad) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
+
 func (o attentionGrad) Work(in, out []Type) Work {
 	return Work{Flops: o.forward().pairs(in[0].Shape, in[1].Shape) * o.pairFlops(in), Bytes: moved(in, out)}
 }

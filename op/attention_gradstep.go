@@ -73,6 +73,9 @@ func (o attentionGradStep) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(strings.ReplaceAll(text, "(gr)", "(gr*)"))
 }
 
+// Attends is those of the operands.
+func (attentionGradStep) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
+
 func (o attentionGradStep) Work(in, out []Type) Work {
 	pairs := o.whole().forward().spanPairs(in[0].Shape, in[1].Shape, o.Queries, o.Keys)
 	return Work{Flops: pairs * o.whole().pairFlops(in), Bytes: moved(in, out)}

@@ -95,6 +95,9 @@ func (o attentionStep) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "," + w.out + "," + w.lse + "->" + w.out + "," + w.lse + w.notes)
 }
 
+// Attends is those of the operands.
+func (attentionStep) Attends(in []Type) (queries, keys, dim int) { return attends(in) }
+
 func (o attentionStep) Work(in, out []Type) Work {
 	q, k, v := in[0].Shape, in[1].Shape, in[2].Shape
 	return Work{Flops: o.forward().spanPairs(q, k, o.Queries, o.Keys) * float64(2*(q[3]+v[3])+softmaxFlops), Bytes: moved(in, out)}

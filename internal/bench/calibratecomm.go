@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/galley-ml/galley/array"
@@ -69,7 +68,7 @@ func idleFor(h *plan.Host) (float64, error) {
 	}
 	own := [2][]float32{make([]float32, work), make([]float32, work)}
 	var list []float64
-	for range 7 {
+	for range 15 {
 		var computed [2]time.Duration
 		start := time.Now()
 		err := w.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
@@ -94,8 +93,7 @@ func idleFor(h *plan.Host) (float64, error) {
 		}
 		list = append(list, (time.Since(start)-computed[0]-computed[1]).Seconds()/turns-h.Message)
 	}
-	slices.Sort(list)
-	return math.Max(0, list[len(list)/2]), nil
+	return math.Max(0, middle(list)), nil
 }
 
 // wake is the processor's seconds that a collective takes each member besides where it computes something between two of them, as devices do:
@@ -112,7 +110,7 @@ func wake(members int, meet float64, call func(r *comm.Rank, g *comm.Group) erro
 		return nil
 	}
 	var list []float64
-	for range 7 {
+	for range 15 {
 		alone, err := together(members, 60, compute)
 		if err != nil {
 			return 0, err
@@ -126,8 +124,7 @@ func wake(members int, meet float64, call func(r *comm.Rank, g *comm.Group) erro
 		}
 		list = append(list, (both-alone-meet)/float64(members))
 	}
-	slices.Sort(list)
-	return math.Max(0, list[len(list)/2]), nil
+	return math.Max(0, middle(list)), nil
 }
 
 // together is the processor's seconds that one call takes all members, the least of some bursts of calls.

@@ -3,6 +3,7 @@ package bench
 import (
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,28 +55,51 @@ func oneNode(f func(x *op.Tensor) *op.Tensor, t op.Type) *ir.Node {
 // hostSides are those of the grid of products: what is left of tokens, heads and widths on one device is often small.
 var hostSides = [...]int{16, 64, 256, 1024}
 
+// gridSweeps is how often the grid is measured: a neighbour on the same hardware is there for a while, not for all sweeps.
+const gridSweeps = 3
+
 func (m *calibration) grid(h *plan.Host) error {
-	for _, rows := range hostSides {
-		for _, n := range hostSides {
-			for _, k := range hostSides {
-				m.tell("products on one thread", len(h.Products), len(hostSides)*len(hostSides)*len(hostSides))
-				b := ir.NewBuilder("product")
-				p, err := b.Build(op.MatMul(b.Param("x", f32(rows, k)), b.Param("y", f32(k, n))))
-				if err != nil {
-					return err
-				}
-				t, err := m.node(p.Nodes()[0])
-				if err != nil {
-					return err
-				}
-				rate := round(2 * float64(rows) * float64(n) * float64(k) / math.Max(t-h.Start, t/4))
-				h.Rate = math.Max(h.Rate, rate)
-				h.Products = append(h.Products, plan.HostProduct{M: rows, N: n, K: k, Rate: rate})
+	sides := gridOf(hostSides[:])
+	took := make([][]float64, len(sides))
+	for sweep := range gridSweeps {
+		for i, s := range sides {
+			m.tell("products on one thread", sweep*len(sides)+i, gridSweeps*len(sides))
+			b := ir.NewBuilder("product")
+			p, err := b.Build(op.MatMul(b.Param("x", f32(s.M, s.K)), b.Param("y", f32(s.K, s.N))))
+			if err != nil {
+				return err
 			}
+			t, err := m.node(p.Nodes()[0])
+			if err != nil {
+				return err
+			}
+			took[i] = append(took[i], t)
 		}
+	}
+	for i, s := range sides {
+		t := middle(took[i])
+		rate := round(2 * float64(s.M) * float64(s.N) * float64(s.K) / math.Max(t-h.Start, t/4))
+		h.Rate = math.Max(h.Rate, rate)
+		h.Products = append(h.Products, plan.HostProduct{M: s.M, N: s.N, K: s.K, Rate: rate})
 	}
 	return nil
 }
+
+// gridOf is all products of some sides.
+func gridOf(sides []int) []plan.Sides {
+	var list []plan.Sides
+	for _, m := range sides {
+		for _, n := range sides {
+			for _, k := range sides {
+				list = append(list, plan.Sides{M: m, N: n, K: k})
+			}
+		}
+	}
+	return list
+}
+
+// middle is the median.
+func middle(list []float64) float64 { return slices.Sorted(slices.Values(list))[len(list)/2] }
 
 // node is the best seconds of a node alone, as a program's run sees them: the op with its operands at hand.
 func (m *calibration) node(n *ir.Node) (float64, error) {
@@ -97,7 +121,7 @@ func (m *calibration) node(n *ir.Node) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for start, runs := time.Now(), 0; time.Since(start) < 8*time.Millisecond || runs < 6; runs++ {
+	for start, runs := time.Now(), 0; time.Since(start) < 5*time.Millisecond || runs < 6; runs++ {
 		cpu, x := CPUSeconds(), all[runs%len(all)]
 		if _, err := e.RunInto(x.args, x.into); err != nil {
 			return 0, err
@@ -160,21 +184,26 @@ func crowd(h *plan.Host) error {
 	if err != nil {
 		return err
 	}
-	least := [2]float64{math.Inf(1), math.Inf(1)}
-	for range 5 {
-		for i, n := range []int{1, h.Cores} {
-			t, err := atOnce(n, f)
-			if err != nil {
-				return err
-			}
-			least[i] = math.Min(least[i], t)
+	var ratios []float64
+	for range crowdPairs {
+		alone, err := atOnce(1, f)
+		if err != nil {
+			return err
 		}
+		together, err := atOnce(h.Cores, f)
+		if err != nil {
+			return err
+		}
+		ratios = append(ratios, together/alone)
 	}
-	h.Crowd = round(math.Min(2, math.Max(1, least[1]/least[0])))
+	h.Crowd = round(math.Min(2, math.Max(1, middle(ratios))))
 	return nil
 }
 
-// atOnce is the processor's seconds of a hundred runs on each of so many cores: what other programs take does not count.
+// crowdPairs is how often one core alone is compared with all: on shared hardware the answer of a moment is not that of the next.
+const crowdPairs = 31
+
+// atOnce is the processor's seconds of some runs on each of so many cores: what other programs take does not count.
 func atOnce(n int, f *ir.Func) (float64, error) {
 	var ready, over sync.WaitGroup
 	begin := make(chan struct{})
@@ -195,7 +224,7 @@ func atOnce(n int, f *ir.Func) (float64, error) {
 		over.Go(func() {
 			ready.Done()
 			<-begin
-			for range 100 {
+			for range 16 {
 				if _, errs[i] = e.RunInto(args, into); errs[i] != nil {
 					return
 				}

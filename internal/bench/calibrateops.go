@@ -42,7 +42,7 @@ func hostSteps() []hostStep {
 }
 
 // hostPasses is how often all steps are watched: other programs, and other machines on the same hardware, come and go.
-const hostPasses = 2
+const hostPasses = 3
 
 // ops measures the ops of training steps in place.
 func (m *calibration) ops(h *plan.Host) error {
@@ -70,10 +70,10 @@ func (m *calibration) ops(h *plan.Host) error {
 	return nil
 }
 
-// timed is a node with its seconds; a product's are told as a factor of the grid's.
+// timed is a node with its seconds; where it is products they are told as a factor of the grid's.
 type timed struct {
 	work    op.Work
-	sides   [3]int
+	sides   plan.Sides
 	seconds float64
 }
 
@@ -124,26 +124,23 @@ func (s hostStep) timed(h *plan.Host, n *galley.Node, list []float64) timed {
 		x.seconds = list[len(list)/(2*count)] * float64(min(h.Cores, count)) / float64(count)
 		return x
 	}
-	if batch, rows, columns, terms, ok := plan.ProductOf(n); ok {
-		x.sides = [3]int{rows, columns, terms}
-		x.seconds = (x.seconds - math.Min(h.Start, x.seconds/2)) / h.Product(batch, rows, columns, terms)
+	if sides, count, ok := plan.ProductsOf(n); ok {
+		x.sides = sides
+		x.seconds = (x.seconds - math.Min(h.Start, x.seconds/2)) / (count * h.Product(sides))
 	}
 	return x
 }
 
 // cell is a kind of size: those in one are alike.
 type cell struct {
-	sides           [3]int
+	sides           plan.Sides
 	size, intensity float64
 }
 
 func (t timed) cell() cell {
-	if t.sides != [3]int{} {
-		var c cell
-		for i, side := range t.sides {
-			c.sides[i] = int(math.Round(math.Log2(float64(side))))
-		}
-		return c
+	if t.sides != (plan.Sides{}) {
+		doublings := func(side int) int { return int(math.Round(math.Log2(float64(side)))) }
+		return cell{sides: plan.Sides{M: doublings(t.sides.M), N: doublings(t.sides.N), K: doublings(t.sides.K)}}
 	}
 	return cell{size: math.Round(2 * math.Log2(t.work.Flops+t.work.Bytes)), intensity: math.Round(math.Log2(t.work.Flops/(t.work.Bytes+1) + 1))}
 }
@@ -160,12 +157,12 @@ func timesOf(list []timed) plan.HostTimes {
 		some = append(some, c[len(c)*2/5])
 	}
 	slices.SortFunc(some, func(a, b timed) int {
-		return cmp.Or(slices.Compare(a.sides[:], b.sides[:]), cmp.Compare(a.work.Flops+a.work.Bytes, b.work.Flops+b.work.Bytes), cmp.Compare(a.work.Flops, b.work.Flops))
+		return cmp.Or(cmp.Compare(a.sides.M, b.sides.M), cmp.Compare(a.sides.N, b.sides.N), cmp.Compare(a.sides.K, b.sides.K), cmp.Compare(a.work.Flops+a.work.Bytes, b.work.Flops+b.work.Bytes), cmp.Compare(a.work.Flops, b.work.Flops))
 	})
 	var times plan.HostTimes
 	for _, t := range some {
-		if t.sides != [3]int{} {
-			times.Factors = append(times.Factors, plan.HostFactor{M: t.sides[0], N: t.sides[1], K: t.sides[2], Factor: round(t.seconds)})
+		if t.sides != (plan.Sides{}) {
+			times.Factors = append(times.Factors, plan.HostFactor{M: t.sides.M, N: t.sides.N, K: t.sides.K, Factor: round(t.seconds)})
 			continue
 		}
 		times.Points = append(times.Points, plan.HostPoint{Flops: round(t.work.Flops), Bytes: round(t.work.Bytes), Seconds: round(t.seconds)})

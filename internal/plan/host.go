@@ -49,13 +49,13 @@ type HostOp struct {
 	All HostTimes `yaml:"all,omitempty" json:"all,omitzero"`
 }
 
-// HostTimes is measurements of an op: factors where it is a product, points where it is not.
+// HostTimes is measurements of an op: factors where its time goes with products, points where it does not.
 type HostTimes struct {
 	Factors []HostFactor `yaml:"factors,omitempty" json:"factors,omitempty"`
 	Points  []HostPoint  `yaml:"points,omitempty" json:"points,omitempty"`
 }
 
-// HostFactor is a product's time over that of the grid's product of the same sides.
+// HostFactor is the time of a product, or of attention, over that of the grid's products of the same sides.
 type HostFactor struct {
 	M      int     `yaml:"m" json:"m"`
 	N      int     `yaml:"n" json:"n"`
@@ -70,19 +70,28 @@ type HostPoint struct {
 	Seconds float64 `yaml:"seconds" json:"seconds"`
 }
 
-// ProductOf is the sides of the product that a node is, if it is one: each of batch products is m×k by k×n.
-func ProductOf(n *ir.Node) (batch, rows, columns, terms int, ok bool) {
+// Sides are those of a product, M×K by K×N.
+type Sides struct{ M, N, K int }
+
+// ProductsOf is the products that a node's time goes with, if there are any, and how many of them its operations are: attention is products of queries
+// with keys, fewer where a mask leaves some out.
+func ProductsOf(n *ir.Node) (s Sides, count float64, ok bool) {
 	o, isOp := n.Op().(op.Op)
 	if !isOp {
-		return 0, 0, 0, 0, false
+		return s, 0, false
 	}
 	in, out := types(n.In()), types(n.Out())
-	d, ok := contraction(o, in, out)
 	w := o.Work(in, out)
-	if !ok || d.flops() < 0.9*w.Flops || d.flops() > 1.1*w.Flops {
-		return 0, 0, 0, 0, false
+	if a, isAttention := o.(op.Attender); isAttention {
+		s.M, s.N, s.K = a.Attends(in)
+		each := 2 * float64(s.M) * float64(s.N) * float64(s.K)
+		return s, w.Flops / each, each > 0
 	}
-	return d.batch * d.groups, d.m, d.n, d.k, true
+	d, ok := contraction(o, in, out)
+	if !ok || d.flops() < 0.9*w.Flops || d.flops() > 1.1*w.Flops {
+		return s, 0, false
+	}
+	return Sides{d.m, d.n, d.k}, float64(d.batch * d.groups), true
 }
 
 // WorkOf is a node's work; it is nothing where nothing is computed or moved.
@@ -123,8 +132,8 @@ func (h *Host) Node(n *ir.Node, threads int) float64 {
 
 // measured is a node's seconds by measurements of its op, if there are any.
 func (h *Host) measured(n *ir.Node, w op.Work, t HostTimes) (seconds float64, ok bool) {
-	if batch, m, cols, k, ok := ProductOf(n); ok && len(h.Products) > 0 {
-		return h.Start + h.Product(batch, m, cols, k)*factorAt(t.Factors, m, cols, k), len(t.Factors) > 0
+	if s, count, ok := ProductsOf(n); ok && len(h.Products) > 0 {
+		return h.Start + count*h.Product(s)*factorAt(t.Factors, s), len(t.Factors) > 0
 	}
 	if len(t.Points) == 0 {
 		return 0, false

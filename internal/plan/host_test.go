@@ -50,7 +50,7 @@ func TestHostNode(t *testing.T) {
 		}
 		last = got
 	}
-	if got := h.Product(1, 64, 64, 64); !(got > 2*64*64*64/(1e8*768) && got < 2*64*64*64/(1e8*48)) {
+	if got := h.Product(Sides{64, 64, 64}); !(got > 2*64*64*64/(1e8*768) && got < 2*64*64*64/(1e8*48)) {
 		t.Errorf("a product between measured ones: got %g s, want a rate between theirs", got)
 	}
 }

@@ -10,11 +10,11 @@ import (
 )
 
 // factorAt is a product's factor by the measured ones: those count most whose sides are near, by doublings. It is 1 where none is known.
-func factorAt(list []HostFactor, m, n, k int) float64 {
+func factorAt(list []HostFactor, s Sides) float64 {
 	logs, weights := 0.0, 0.0
 	for _, f := range list {
 		far := 0.0
-		for _, side := range [][2]int{{m, f.M}, {n, f.N}, {k, f.K}} {
+		for _, side := range [][2]int{{s.M, f.M}, {s.N, f.N}, {s.K, f.K}} {
 			far += math.Abs(math.Log2(float64(side[0]) / float64(side[1])))
 		}
 		weight := math.Exp(-2 * far)
@@ -82,9 +82,9 @@ func between(points []HostPoint, work float64) float64 {
 
 func (p HostPoint) work() float64 { return p.Flops + p.Bytes }
 
-// Product is the seconds of products of one shape: the rate is that between the grid's shapes around it, by logarithms of the
+// Product is the seconds of one product: the rate is that between the grid's shapes around it, by logarithms of the
 // sides.
-func (h *Host) Product(batch, m, n, k int) float64 {
+func (h *Host) Product(s Sides) float64 {
 	var axes [3][]int
 	rates := map[[3]int]float64{}
 	for _, p := range h.Products {
@@ -98,7 +98,7 @@ func (h *Host) Product(batch, m, n, k int) float64 {
 	}
 	var low, high [3]int
 	var part [3]float64
-	for i, side := range [3]int{m, n, k} {
+	for i, side := range [3]int{s.M, s.N, s.K} {
 		slices.Sort(axes[i])
 		low[i], high[i], part[i] = around(axes[i], side)
 	}
@@ -121,7 +121,7 @@ func (h *Host) Product(batch, m, n, k int) float64 {
 	if weights > 0 {
 		rate = math.Exp(logs / weights)
 	}
-	return 2 * float64(batch) * float64(m) * float64(n) * float64(k) / rate
+	return 2 * float64(s.M) * float64(s.N) * float64(s.K) / rate
 }
 
 // around is the neighbours of a side on an axis and how far it lies between them.

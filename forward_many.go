@@ -99,7 +99,7 @@ func (h *hybrid) planForward(batch []Type, rows int, f func([]*Tensor) []*Tensor
 	if p, err = pass.Optimize(p); err != nil {
 		return nil, err
 	}
-	c := step.Config{Meshes: h.meshes, Schedule: h.schedule, Marks: h.marks}
+	c := step.Config{Meshes: h.meshes, Schedule: h.schedule, Marks: h.marks, Columns: h.columns()}
 	if c.Cuts, err = h.cuts(p); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
@@ -85,7 +86,7 @@ func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := step.Config{Meshes: h.meshes, Overlap: h.overlap(), Observe: h.c.Observe, Threads: h.c.Device.Threads() / h.s.Devices(), Schedule: h.schedule, Marks: h.marks}
+	c := step.Config{Meshes: h.meshes, Overlap: h.overlap(), Observe: h.c.Observe, Threads: h.c.Device.Threads() / h.s.Devices(), Schedule: h.schedule, Marks: h.marks, Columns: h.columns()}
 	var sizes []int
 	for _, n := range rows {
 		if !slices.Contains(sizes, n) {
@@ -234,6 +235,15 @@ func (h *hybrid) marks(label string) (mesh.Sharding, bool) {
 		sequence = append(sequence, tensorAxis)
 	}
 	return mesh.Closed(mesh.Split(h.dataAxes(dataAxis, expertAxis), h.dataAxes(sequence...), nil)), true
+}
+
+// columns is how sequences lie within a layer: where the tensor axis splits them between layers, it splits heads and widths within.
+func (h *hybrid) columns() shard.Columns {
+	if !h.s.Sequence {
+		return shard.Columns{}
+	}
+	axes := h.dataAxes
+	return shard.Columns{Axis: tensorAxis, Split: mesh.Closed(mesh.Split(axes(dataAxis, expertAxis), axes(contextAxis), axes(tensorAxis)))}
 }
 
 func (h *hybrid) batchSharding(t Type) mesh.Sharding {

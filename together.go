@@ -189,7 +189,7 @@ func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
 			}
 		}
 	}
-	s.columns(p, asked)
+	s.h.columns().Ask(p, s.uses(), asked)
 	c := shard.Config{Mesh: s.mesh(), Values: asked}
 	if len(l.params) == 0 { // nothing else says anything
 		for _, x := range l.results {
@@ -201,6 +201,15 @@ func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
 		return nil, err
 	}
 	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
+}
+
+// uses is how the weights lie in computation.
+func (s *together) uses() []mesh.Spec {
+	list := make([]mesh.Spec, len(s.weights))
+	for i, w := range s.weights {
+		list[i] = w.Use
+	}
+	return list
 }
 
 // put cuts an array and brings every device its part.

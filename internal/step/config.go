@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
 	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/mesh"
@@ -35,6 +36,8 @@ type Config struct {
 	Batch []mesh.Sharding
 	// Marks is how marked values should lie; nil asks for nothing.
 	Marks func(label string) (mesh.Sharding, bool)
+	// Columns is how sequences lie within a layer where that must be said.
+	Columns shard.Columns
 	// Meshes is the devices of each rank of the pipeline: meshes of one shape on different devices.
 	Meshes []*mesh.Mesh
 	// Schedule is the order of the pipeline, and Cuts the mark with which every stage but the first begins.
@@ -126,4 +129,13 @@ func (c Config) cuts(f *ir.Func) ([]int, error) {
 		list = append(list, at)
 	}
 	return list, nil
+}
+
+// uses is how some of the weights lie in computation.
+func (c *Config) uses(which []int) []mesh.Spec {
+	list := make([]mesh.Spec, len(which))
+	for i, w := range which {
+		list[i] = c.Weights[w].Use
+	}
+	return list
 }

@@ -19,7 +19,7 @@ type checkPlannerCmd struct {
 	Batch       int    `default:"16" help:"Sequences in a step; at least 16, which some strategies split it into."`
 	Vocab       int    `default:"1024" help:"Size of the vocabulary."`
 	Threads     int    `help:"Threads that devices share; 0 is all cores, 1 is one for each device."`
-	Rounds      int    `default:"3" help:"Turns of each strategy, of three measured steps."`
+	Rounds      int    `help:"Turns of each strategy, of three measured steps; 0 is as many as it takes until every other one ranks strategies as the rest do, 16 at most."`
 }
 
 // Help is what galley check planner --help adds.
@@ -27,8 +27,8 @@ func (checkPlannerCmd) Help() string {
 	return `Predicts the step of a small GPT-2 under 38 strategies on one to eight devices of this process, then times them in turn. A prediction
 prices the very programs that the devices run, node by node, with what galley calibrate measured of this machine's cores, and runs them
 against each other on the cores that they share. The exit code is 1 if predicted and measured times rank less alike than Kendall's tau 0.8,
-or a device takes another number of bytes than planned. What the first half of the measured steps and the second rank alike is printed, too:
-where a machine does not agree with itself, no prediction can. Processor time is compared besides.
+or a device takes another number of bytes than planned. How alike every other round and the rest rank the strategies is printed, too: where a
+machine does not agree with itself, no prediction can. It takes 5 to 15 minutes. Processor time is compared besides.
 
 Examples:
   galley check planner
@@ -37,8 +37,11 @@ Examples:
 }
 
 func (c *checkPlannerCmd) Run() error {
-	if err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq, "batch": c.Batch, "vocab": c.Vocab, "rounds": c.Rounds}); err != nil {
+	if err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq, "batch": c.Batch, "vocab": c.Vocab}); err != nil {
 		return err
+	}
+	if c.Rounds < 0 {
+		return fmt.Errorf("--rounds=%d: want 0 or more", c.Rounds)
 	}
 	if c.Dim%c.Heads != 0 {
 		return fmt.Errorf("--dim=%d: want a multiple of --heads=%d", c.Dim, c.Heads)

@@ -24,7 +24,7 @@ type PlannerConfig struct {
 	Calibration []byte
 	Model       models.Config
 	Batch, Seq  int
-	// Rounds is how often each strategy has its turn of three timed steps; 0 is 5.
+	// Rounds is how often each strategy has its turn of three timed steps; 0 is until the machine agrees with itself.
 	Rounds int
 	// Strategies are those to compare; nil is PlannerStrategies.
 	Strategies []galley.Strategy
@@ -68,9 +68,6 @@ func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 	if c.Strategies == nil {
 		c.Strategies = PlannerStrategies()
 	}
-	if c.Rounds == 0 {
-		c.Rounds = 5
-	}
 	g := &Guesses{}
 	for i, s := range c.Strategies {
 		c.tell("predicting", i, len(c.Strategies))
@@ -80,19 +77,40 @@ func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 		}
 		g.List = append(g.List, x)
 	}
-	for round := range c.Rounds {
+	if err := c.measure(g); err != nil {
+		return nil, err
+	}
+	_, err := io.WriteString(w, g.String())
+	return g, err
+}
+
+// Where the number of rounds is not given there are at least so many and at most so many, until every other round ranks strategies as the rest do.
+const (
+	leastRounds, mostRounds = 4, 16
+	wantSelfTau             = 0.85
+)
+
+// measure times the strategies round by round.
+func (c *PlannerConfig) measure(g *Guesses) error {
+	all := c.Rounds
+	if all == 0 {
+		all = mostRounds
+	}
+	for round := range all {
+		if c.Rounds == 0 && round >= leastRounds && g.SelfTau() >= wantSelfTau {
+			break
+		}
 		for i, x := range g.List {
-			c.tell("measuring", round*len(g.List)+i, c.Rounds*len(g.List))
+			c.tell("measuring", round*len(g.List)+i, all*len(g.List))
 			if err := c.time(x); err != nil {
-				return nil, fmt.Errorf("%s: %w", x.Strategy, err)
+				return fmt.Errorf("%s: %w", x.Strategy, err)
 			}
 		}
 	}
 	for _, x := range g.List {
 		x.Measured, x.CPU = median(x.walls), median(x.cpus)
 	}
-	_, err := io.WriteString(w, g.String())
-	return g, err
+	return nil
 }
 
 // guess plans a strategy's step and predicts it.
@@ -214,12 +232,24 @@ func tauOf(list []*Guess, both func(*Guess) (float64, float64)) float64 {
 	return float64(agree) / math.Max(1, float64(pairs))
 }
 
-// SelfTau is how well the machine agrees with itself: tau of the medians of the first half of the measured steps with those of the second.
+// SelfTau is how well the machine agrees with itself: tau of the medians of every other round with those of the rest.
 func (g *Guesses) SelfTau() float64 {
 	return tauOf(g.List, func(x *Guess) (float64, float64) {
-		half := len(x.walls) / 2
-		return median(x.walls[:half]), median(x.walls[half:])
+		var half [2][]float64
+		for i, t := range x.walls {
+			round := i / timedSteps
+			half[round%2] = append(half[round%2], t)
+		}
+		return median(half[0]), median(half[1])
 	})
+}
+
+// Rounds is how many turns each strategy had.
+func (g *Guesses) Rounds() int {
+	if len(g.List) == 0 {
+		return 0
+	}
+	return len(g.List[0].walls) / timedSteps
 }
 
 // Ratio is the median of predicted over measured times.
@@ -257,7 +287,7 @@ func (g *Guesses) String() string {
 	}
 	fmt.Fprintf(&b, "work and processor time: Kendall tau %.3f\n", g.WorkTau())
 	fmt.Fprintf(&b, "Kendall tau %.3f over %d strategies (want ≥ %g)\n", g.Tau(), len(g.List), wantTau)
-	fmt.Fprintf(&b, "measured steps among themselves: Kendall tau %.3f\n", g.SelfTau())
+	fmt.Fprintf(&b, "%d rounds; every other one with the rest: Kendall tau %.3f\n", g.Rounds(), g.SelfTau())
 	fmt.Fprintf(&b, "median predicted/measured %.2f\n", g.Ratio())
 	fmt.Fprintf(&b, "memory exact %d of %d\n", g.Exact(), len(g.List))
 	return b.String()

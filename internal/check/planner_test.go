@@ -98,3 +98,25 @@ func TestTauOf(t *testing.T) {
 		}
 	}
 }
+
+// TestPlannerRounds says when enough rounds are measured: not before the machine agrees with itself.
+func TestPlannerRounds(t *testing.T) {
+	g := &Guesses{List: []*Guess{{walls: []float64{1, 1, 1, 1, 1, 1}}, {walls: []float64{2, 2, 2, 3, 3, 3}}, {walls: []float64{3, 3, 3, 2, 2, 2}}}}
+	if got := g.SelfTau(); got > 0.34 || got < 0.33 {
+		t.Errorf("two of three pairs in one order: tau %v, want 1/3", got)
+	}
+	if g.Rounds() != 2 {
+		t.Errorf("got %d rounds, want 2", g.Rounds())
+	}
+	c := tinyPlanner(1, galley.Strategy{}, galley.Strategy{DP: 2})
+	c.Rounds = 0
+	c.Device = galley.CPU(galley.Config{Threads: 1})
+	defer c.Device.Close()
+	g, err := Planner(&bytes.Buffer{}, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := g.Rounds(); n < leastRounds || n > mostRounds || n < mostRounds && g.SelfTau() < wantSelfTau {
+		t.Errorf("stopped after %d rounds, tau %v", n, g.SelfTau())
+	}
+}

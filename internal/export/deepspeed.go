@@ -55,7 +55,7 @@ func deepspeedState(j *job) map[string]any {
 	switch x := s.Offload.Optimizer; {
 	case x == 0:
 	case stage == 0:
-		j.note("optimizer's state offloaded by %g%%: left out: DeepSpeed offloads from stage 1", 100*x)
+		j.leaveOut("optimizer", x, "DeepSpeed offloads from stage 1")
 	case stage < 3:
 		zero["offload_optimizer"] = map[string]any{"device": "cpu", "pin_memory": true}
 		if x < 1 {
@@ -83,7 +83,7 @@ func deepspeedTensor(j *job, c map[string]any) {
 			j.note("sequence parallelism beside tensor parallelism: left out: DeepSpeed's AutoTP has none")
 		}
 		if s.Zero == 3 {
-			j.note("zero 3 with tensor parallelism: refused before DeepSpeed 0.19.4: pin zero=2 there")
+			j.note("zero 3 with tensor parallelism: DeepSpeed 0.19.2 refuses it: pin zero=2 there")
 		}
 	}
 }
@@ -102,7 +102,7 @@ func deepspeedSequence(j *job, c map[string]any) {
 	}
 	switch {
 	case s.PP > 1:
-		j.note("cp %d with a pipeline: PipelineModule's own mpu has no parts of sequences: pin cp=1", s.CP)
+		j.refuse("cp %d with a pipeline: DeepSpeed's PipelineModule takes each part of a sequence for a replica: pin cp=1", s.CP)
 	case s.TP == 1:
 		c["sequence_parallel_size"], c["data_parallel_size"] = s.CP, s.DP
 	}
@@ -139,7 +139,7 @@ func deepspeedRecompute(j *job, c map[string]any) {
 		j.note("recompute selective: wrap attention's core in the model in deepspeed.checkpointing.checkpoint")
 	}
 	if offload > 0 {
-		j.note("activations offloaded by %g%%: left out: DeepSpeed offloads what it recomputes from (cpu_checkpointing)", 100*offload)
+		j.leaveOut("activations", offload, "DeepSpeed offloads what it recomputes from (cpu_checkpointing)")
 	}
 }
 

@@ -16,6 +16,7 @@ type job struct {
 	s plan.Strategy
 	// hosts and devices of each, and micro-batches of a step.
 	hosts, devices, micros int
+	mixed                  bool // hosts differ
 	// notes is what is said beside the text, faults why there can be none.
 	notes, faults []string
 }
@@ -61,8 +62,12 @@ func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (s
 	if j.micros == 0 {
 		return "", fmt.Errorf("export: a batch of %d does not divide into micro-batches of %d on %d replicas", w.Batch, s.Micro, s.DP)
 	}
+	if s.World() != c.Size() { // launchers take the rest for replicas
+		return "", fmt.Errorf("export: the plan takes %d devices, the cluster %s has %d: make one for it with galley plan", s.World(), c, c.Size())
+	}
 	if len(c.Groups) > 1 {
-		j.note("hosts differ: stages must run on hosts in the order %s", c)
+		j.mixed = true
+		j.note("hosts differ: stages must run on hosts in the order %s, each with its own number of processes", c)
 	}
 	text := systems[i].write(j)
 	if len(j.faults) > 0 {
@@ -86,6 +91,12 @@ func (j *job) note(format string, args ...any) {
 // refuse says what the system cannot do at all, and the nearest that it can.
 func (j *job) refuse(format string, args ...any) {
 	j.faults = append(j.faults, fmt.Sprintf(format, args...))
+}
+
+// leaveOut says that a relief of memory has no word in the system, so that the plan may not fit without.
+func (j *job) leaveOut(what string, part float64, why string) {
+	name := map[string]string{"activations": "activations", "optimizer": "optimizer's state"}[what]
+	j.note("%s offloaded by %g%%: left out, it may not fit: %s: pin offload.%s=0", name, 100*part, why, what)
 }
 
 // precision is the format of products, said or not.

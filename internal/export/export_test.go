@@ -2,6 +2,7 @@ package export_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,11 +30,22 @@ func try(t *testing.T, system, model, strategy, precision string, batch int) (st
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Parse("8x8 H100-SXM ib=400G")
+	c := hosts(t, s.World())
+	return export.Write(system, plan.Workload{Model: m, Batch: batch, Seq: 8192, Precision: precision}, s, c)
+}
+
+// hosts is a cluster of so many devices, eight to a host where that comes out.
+func hosts(t *testing.T, devices int) *cluster.Cluster {
+	t.Helper()
+	line := fmt.Sprintf("1x%d H100-SXM", devices)
+	if devices%8 == 0 {
+		line = fmt.Sprintf("%dx8 H100-SXM ib=400G", devices/8)
+	}
+	c, err := cluster.Parse(line)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return export.Write(system, plan.Workload{Model: m, Batch: batch, Seq: 8192, Precision: precision}, s, c)
+	return c
 }
 
 // Each system gets every part of a strategy in its own words, and what it has no word for is said.
@@ -111,12 +123,30 @@ func TestRefuses(t *testing.T) {
 		{"paddle", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro=1 sp", "", 20, "a multiple of pp 4: pin vpp=1"},
 		{"paddle", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=3 micro=1 sp", "", 128, "80 layers with vpp 3"},
 		{"paddle", "llama-3-70b", "dp=2 tp=1 pp=1 cp=3 cp_kind=ulysses micro=1", "", 128, "a divisor of 64 heads"},
+		{"deepspeed", "llama-3-70b", "dp=2 tp=1 pp=4 cp=2 micro=1", "", 128, "cp 2 with a pipeline"},
 		{"deepspeed", "llama-3-70b", "dp=2 tp=1 pp=1 cp=3 cp_kind=ulysses micro=1", "", 128, "a divisor of 64 heads"},
 	} {
 		_, err := try(t, x.system, x.model, x.strategy, x.precision, x.batch)
 		if err == nil || !strings.Contains(err.Error(), x.want) || !strings.HasPrefix(err.Error(), "export: "+x.system+" cannot run ") {
 			t.Errorf("%s of %s: got %v, want %q", x.system, x.strategy, err, x.want)
 		}
+	}
+}
+
+// A V puts other chunks on a rank than a loop: on hosts that differ that is another plan.
+func TestMixedHosts(t *testing.T) {
+	m, _ := plan.ModelPreset("llama-2-7b")
+	s, _ := plan.ParseStrategy("dp=4 tp=1 pp=2 vpp=2 micro=1 schedule=zbv layers=12,4,4,12")
+	c, err := cluster.Parse("1x4 A100 ib=200G + 1x4 V100-SXM2-32GB ib=100G")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := plan.Workload{Model: m, Batch: 64, Seq: 4096}
+	if _, err := export.Write("megatron", w, s, c); err == nil || !strings.Contains(err.Error(), "pin schedule=interleaved") {
+		t.Error(err)
+	}
+	if text, err := export.Write("torchtitan", w, s, c); err != nil || !strings.Contains(text, "# hosts differ") {
+		t.Error(text, err)
 	}
 }
 
@@ -147,6 +177,15 @@ func TestPrecisions(t *testing.T) {
 				t.Errorf("%s of %s: %v, want %q in\n%s", system, precision, err, want[i], text)
 			}
 		}
+	}
+}
+
+// Launchers would take idle devices for more replicas.
+func TestOtherCluster(t *testing.T) {
+	m, _ := plan.ModelPreset("llama-3-8b")
+	_, err := export.Write("megatron", plan.Workload{Model: m, Batch: 64, Seq: 8192}, plan.Strategy{DP: 8, Micro: 1}, hosts(t, 16))
+	if err == nil || !strings.Contains(err.Error(), "takes 8 devices, the cluster") {
+		t.Error(err)
 	}
 }
 

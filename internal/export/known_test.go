@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/export"
 	"github.com/galley-ml/galley/internal/plan"
 )
@@ -30,7 +29,7 @@ var known = map[string]string{
 		num-experts moe-layer-freq moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-router-topk moe-grouped-gemm moe-token-dispatcher-type
 		expert-model-parallel-size expert-tensor-parallel-size q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim`,
 	// pytorch/torchtitan 6404b932421f5ce382e7dac5ad381b2c17b1373c, torchtitan/config/job_config.py; expert_tensor_parallel_degree and
-	// pipeline_parallel_expert_parallel_overlap came after it, before TOML went
+	// pipeline_parallel_expert_parallel_overlap are of a later one, from before TOML went, whose commit is not known
 	"torchtitan": `model.name model.flavor training.seq_len training.local_batch_size training.global_batch_size training.enable_cpu_offload
 		training.mixed_precision_param parallelism.data_parallel_replicate_degree parallelism.data_parallel_shard_degree
 		parallelism.fsdp_reshard_after_forward parallelism.tensor_parallel_degree parallelism.context_parallel_degree
@@ -40,7 +39,7 @@ var known = map[string]string{
 		parallelism.module_fqns_per_model_part parallelism.pipeline_parallel_expert_parallel_overlap
 		parallelism.expert_parallel_degree parallelism.expert_tensor_parallel_degree activation_checkpoint.mode activation_checkpoint.selective_ac_option`,
 	// PaddlePaddle/PaddleNLP 5ee2e807e8bf37c70b0c8521d3c33739bf621a48, llm/run_pretrain.py, and paddlenlp/trainer/training_args.py of
-	// early 2025; expert_parallel_degree is of 00b572eca997a75cedd90196dfcc062b80196dd4, llm/config/deepseek-v3/pretrain_argument.json
+	// early 2025, whose commit is not known; expert_parallel_degree is of 00b572eca997a75cedd90196dfcc062b80196dd4, llm/config/deepseek-v3/pretrain_argument.json
 	"paddle": `max_seq_length per_device_train_batch_size gradient_accumulation_steps tensor_parallel_degree sequence_parallel
 		sep_parallel_degree context_parallel_degree pipeline_parallel_degree virtual_pp_degree sharding sharding_parallel_degree offload_optim
 		recompute recompute_granularity no_recompute_layers expert_parallel_degree use_flash_attention bf16 fp16 fp16_opt_level amp_master_grad`,
@@ -123,11 +122,7 @@ func writeSpread(t *testing.T, system string, i int) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.Parse(fmt.Sprintf("%dx8 H100-SXM ib=400G", max(1, s.World()/8)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return export.Write(system, plan.Workload{Model: m, Batch: x.batch, Seq: x.seq, Precision: x.precision}, s, c)
+	return export.Write(system, plan.Workload{Model: m, Batch: x.batch, Seq: x.seq, Precision: x.precision}, s, hosts(t, s.World()))
 }
 
 // Every name that is written is one of the system's, and the spread of plans writes all of them.

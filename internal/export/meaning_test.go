@@ -91,6 +91,11 @@ func megatronMeans(w said, s plan.Strategy, m plan.Model, batch int) {
 		}
 		w.want("shards", dp*cp/w.n("num-distributed-optimizer-instances", 1), want)
 	}
+	megatronNeeds(w, tp*cp > 1)
+}
+
+// megatronNeeds is which flags must not stand alone.
+func megatronNeeds(w said, ordered bool) {
 	for _, x := range []struct{ name, needs string }{
 		{"use-megatron-fsdp", "ckpt-format"}, {"optimizer-cpu-offload", "use-precision-aware-optimizer"}, {"use-precision-aware-optimizer", "use-distributed-optimizer"},
 		{"overlap-param-gather", "overlap-grad-reduce"}, {"moe-grouped-gemm", "bf16"}, {"recompute-method", "recompute-num-layers"},
@@ -99,7 +104,7 @@ func megatronMeans(w said, s plan.Strategy, m plan.Model, batch int) {
 			w.t.Errorf("--%s without --%s", x.name, x.needs)
 		}
 	}
-	if env := strings.Contains(w.text, "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun"); env != (tp*cp > 1 && !w.has("use-megatron-fsdp")) {
+	if env := strings.Contains(w.text, "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun"); env != (ordered && !w.has("use-megatron-fsdp")) {
 		w.t.Errorf("CUDA_DEVICE_MAX_CONNECTIONS=1: %v in\n%s", env, w.text)
 	}
 }

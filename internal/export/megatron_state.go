@@ -15,6 +15,9 @@ func megatronPipeline(j *job, f *flags) {
 	if name := j.schedule(); name != "1f1b" && name != "interleaved" {
 		j.note("schedule %s: Megatron has 1f1b and interleaved: expect its bubble and memory in place of the predicted ones", name)
 	}
+	if j.mixed && s.VPP > 1 && j.schedule() != "interleaved" {
+		j.refuse("schedule %s on hosts that differ: Megatron deals chunks to ranks in a loop, not in a V, so that they come to other hosts: pin schedule=interleaved", j.schedule())
+	}
 	switch {
 	case !j.even():
 		f.add("pipeline-model-parallel-layout", "'"+layout(j.chunks())+"'")
@@ -103,7 +106,7 @@ func megatronOffload(j *job, f *flags) {
 		f.add("cpu-offloading-num-layers", n)
 		j.note("activations offloaded by %g%%: Megatron takes whole layers, here %d of %d", 100*x, n, j.m.Layers)
 	default:
-		j.note("activations offloaded by %g%%: left out: --cpu-offloading-num-layers takes no pipeline and no recomputation; later versions have "+
-			"--fine-grained-activation-offloading with --offload-modules", 100*x)
+		j.leaveOut("activations", x, "--cpu-offloading-num-layers takes no pipeline and no recomputation; later versions have "+
+			"--fine-grained-activation-offloading with --offload-modules")
 	}
 }

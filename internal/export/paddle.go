@@ -95,7 +95,7 @@ func paddleState(j *job, f *flags) {
 		j.note("optimizer's state offloaded by %g%%: Paddle offloads all of it between steps and brings it back for each", 100*x)
 	}
 	if s.Offload.Activations > 0 {
-		j.note("activations offloaded by %g%%: left out: no argument for it", 100*s.Offload.Activations)
+		j.leaveOut("activations", s.Offload.Activations, "PaddleNLP has no argument for it")
 	}
 }
 

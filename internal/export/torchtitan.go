@@ -119,13 +119,13 @@ func titanPrecision(j *job, shard int) string {
 func titanOffload(j *job, shard int) string {
 	s := &j.s
 	if s.Offload.Activations > 0 {
-		j.note("activations offloaded by %g%%: left out: torchtitan's config has no word for it", 100*s.Offload.Activations)
+		j.leaveOut("activations", s.Offload.Activations, "torchtitan's config has no word for it")
 	}
 	switch {
 	case s.Offload.Optimizer == 0:
 		return ""
 	case shard*s.CP == 1:
-		j.note("optimizer's state offloaded by %g%%: left out: torchtitan offloads what it shards", 100*s.Offload.Optimizer)
+		j.leaveOut("optimizer", s.Offload.Optimizer, "torchtitan offloads what it shards")
 		return ""
 	}
 	j.note("optimizer's state offloaded by %g%%: torchtitan offloads all of it, and parameters and gradients", 100*s.Offload.Optimizer)

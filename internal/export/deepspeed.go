@@ -1,42 +1,34 @@
 package export
 
-import "github.com/galley-ml/galley/internal/plan"
+import (
+	"cmp"
+	"encoding/json"
+
+	"github.com/galley-ml/galley/internal/plan"
+)
 
 // deepspeed is a JSON config of DeepSpeed.
 func deepspeed(j *job) string {
 	s := &j.s
-	zero := map[string]any{"stage": s.Zero, "overlap_comm": true, "contiguous_gradients": true}
-	if s.Zero > 0 && s.Shard > 0 && s.Shard < s.DP {
-		j.note("state sharded over %d of %d replicas", s.Shard, s.DP)
-		if s.Zero == 3 {
-			zero["mics_shard_size"] = s.Shard
-		} else {
-			j.note("DeepSpeed shards zero %d over all replicas; only stage 3 has smaller groups (MiCS)", s.Zero)
-		}
-	}
-	if s.Offload.Optimizer > 0 && s.Zero > 0 {
-		zero["offload_optimizer"] = map[string]any{"device": "cpu", "pin_memory": true, "ratio": s.Offload.Optimizer}
-	}
 	c := map[string]any{
 		"train_batch_size":               j.w.Batch,
 		"train_micro_batch_size_per_gpu": s.Micro,
 		"gradient_accumulation_steps":    j.micros,
-		"zero_optimization":              zero,
-		"bf16":                           map[string]any{"enabled": j.w.Precision == "" || j.w.Precision == "bf16"},
-		"fp16":                           map[string]any{"enabled": j.w.Precision == "fp16"},
+		"zero_optimization":              deepspeedState(j),
+		"bf16":                           map[string]any{"enabled": j.precision() != "fp16" && j.precision() != "fp32"},
+		"fp16":                           map[string]any{"enabled": j.precision() == "fp16"},
 	}
-	deepspeedModel(j, c, zero)
+	switch j.precision() {
+	case "bf16", "fp16", "fp32":
+	default:
+		j.note("precision %s: DeepSpeed has bf16, fp16 and fp32: this is bf16", j.precision())
+	}
+	deepspeedTensor(j, c)
+	deepspeedSequence(j, c)
+	deepspeedPipeline(j)
+	deepspeedRecompute(j, c)
 	if j.m.MoE() && s.EP > 1 {
 		j.note("experts over %d devices: ep_size of deepspeed.moe.layer.MoE in the model", s.EP)
-	}
-	switch s.Recompute.Mode {
-	case plan.Full, plan.Selective:
-		c["activation_checkpointing"] = map[string]any{
-			"partition_activations": s.TP > 1, "cpu_checkpointing": s.Offload.Activations > 0, "number_checkpoints": j.m.Layers / s.PP,
-		}
-		if s.Recompute.Layers > 0 {
-			j.note("recompute %d layers of each stage: wrap those of the model in deepspeed.checkpointing.checkpoint", s.Recompute.Layers)
-		}
 	}
 	if len(j.notes) > 0 {
 		c["_notes"] = j.notes
@@ -44,32 +36,118 @@ func deepspeed(j *job) string {
 	return jsonText(c)
 }
 
-// deepspeedModel is what splits the model itself.
-func deepspeedModel(j *job, c, zero map[string]any) {
+func deepspeedState(j *job) map[string]any {
 	s := &j.s
-	if s.TP > 1 {
+	stage := s.Zero
+	if s.PP > 1 && s.Zero > 1 {
+		stage = 1
+		j.note("zero %d with a pipeline: DeepSpeed allows stage 1 there", s.Zero)
+	}
+	zero := map[string]any{"stage": stage, "overlap_comm": true, "contiguous_gradients": true}
+	if n := j.sharded(); s.Zero > 0 && n < s.DP*s.CP {
+		if stage == 3 {
+			zero["mics_shard_size"] = n
+			j.note("state over %d of %d ranks: build the model under deepspeed.zero.MiCS_Init", n, s.DP*s.CP)
+		} else {
+			j.note("state over %d of %d ranks: DeepSpeed shards stage %d over all; only stage 3 has smaller groups (MiCS)", n, s.DP*s.CP, stage)
+		}
+	}
+	switch x := s.Offload.Optimizer; {
+	case x == 0:
+	case stage == 0:
+		j.leaveOut("optimizer", x, "DeepSpeed offloads from stage 1")
+	case stage < 3:
+		zero["offload_optimizer"] = map[string]any{"device": "cpu", "pin_memory": true}
+		if x < 1 {
+			j.note("optimizer's state offloaded by %g%%: DeepSpeed offloads all of it at stage %d: parts are for stage 3", 100*x, stage)
+		}
+	default:
+		zero["offload_optimizer"] = map[string]any{"device": "cpu", "pin_memory": true, "ratio": x}
+	}
+	return zero
+}
+
+// deepspeedTensor is what splits layers.
+func deepspeedTensor(j *job, c map[string]any) {
+	s := &j.s
+	switch {
+	case s.TP == 1:
+	case s.PP > 1 || s.CP > 1:
+		j.note("tensor parallelism of %d with a pipeline or parts of sequences is the model's own (Megatron-DeepSpeed), with an mpu that knows the replicas", s.TP)
+	default:
 		c["tensor_parallel"] = map[string]any{"autotp_size": s.TP}
-		if s.PP > 1 || s.SP {
-			j.note("tensor parallelism of %d with sequence or pipeline parallelism is the model's own (Megatron-DeepSpeed)", s.TP)
+		// Without an mpu DeepSpeed takes every device for a replica when it checks the batch.
+		delete(c, "train_batch_size")
+		j.note("a batch of %d: DeepSpeed counts one for each of the %d ranks of tensor parallelism: they must read the same sequences", j.w.Batch, s.TP)
+		if s.SP {
+			j.note("sequence parallelism beside tensor parallelism: left out: DeepSpeed's AutoTP has none")
+		}
+		if s.Zero == 3 {
+			j.note("zero 3 with tensor parallelism: DeepSpeed 0.19.2 refuses it: pin zero=2 there")
 		}
 	}
-	if s.CP > 1 {
-		c["sequence_parallel_size"] = s.CP
-		if s.CPKind != "ulysses" {
-			j.note("context parallelism of %d by %s: DeepSpeed has Ulysses", s.CP, s.CPKind)
-		}
+}
+
+// deepspeedSequence is parts of sequences, for which DeepSpeed makes a mesh of all devices.
+func deepspeedSequence(j *job, c map[string]any) {
+	s := &j.s
+	if s.CP == 1 {
+		return
 	}
-	if s.PP > 1 {
-		c["pipeline"] = map[string]any{"stages": s.PP, "partition": "parameters"}
-		if j.schedule() != "1f1b" {
-			j.note("schedule %s: DeepSpeed has 1f1b: expect its bubble in place of the predicted one", j.schedule())
-		}
-		if s.Zero > 1 {
-			j.note("zero %d with a pipeline: DeepSpeed allows stage 1 there", s.Zero)
-			zero["stage"] = 1
-		}
-		if !j.even() {
-			j.note("stages of %v layers: give PipelineModule a partition of your own", j.chunks())
-		}
+	if j.m.Heads%s.CP != 0 {
+		j.refuse("cp %d: DeepSpeed's Ulysses wants a divisor of %d heads: pin cp to one", s.CP, j.m.Heads)
 	}
+	if s.CPKind != "ulysses" {
+		j.note("context parallelism of %d by %s: DeepSpeed has Ulysses", s.CP, cmp.Or(s.CPKind, "ring"))
+	}
+	switch {
+	case s.PP > 1:
+		j.refuse("cp %d with a pipeline: DeepSpeed's PipelineModule takes each part of a sequence for a replica: pin cp=1", s.CP)
+	case s.TP == 1:
+		c["sequence_parallel_size"], c["data_parallel_size"] = s.CP, s.DP
+	}
+}
+
+// deepspeedPipeline says what only the model's own code can: DeepSpeed reads no stages from its config.
+func deepspeedPipeline(j *job) {
+	s := &j.s
+	if s.PP == 1 {
+		return
+	}
+	j.note("a pipeline: PipelineModule(num_stages=%d) in the model", s.PP)
+	if j.schedule() != "1f1b" {
+		j.note("schedule %s: DeepSpeed has 1f1b, with one chunk a rank: expect its bubble in place of the predicted one", j.schedule())
+	}
+	if !j.even() {
+		j.note("stages of %v layers: give PipelineModule a partition of your own", j.chunks())
+	}
+}
+
+func deepspeedRecompute(j *job, c map[string]any) {
+	s := &j.s
+	offload := s.Offload.Activations
+	switch s.Recompute.Mode {
+	case plan.Full:
+		c["activation_checkpointing"] = map[string]any{"partition_activations": false, "cpu_checkpointing": offload > 0, "number_checkpoints": j.m.Layers / s.PP}
+		if s.PP > 1 && s.Recompute.Layers == 0 {
+			c["pipeline"] = map[string]any{"activation_checkpoint_interval": 1}
+			return
+		}
+		j.note("recompute %s: wrap the layers of the model in deepspeed.checkpointing.checkpoint", map[bool]string{true: "all layers", false: "some layers of each stage"}[s.Recompute.Layers == 0])
+		return
+	case plan.Selective:
+		j.note("recompute selective: wrap attention's core in the model in deepspeed.checkpointing.checkpoint")
+	}
+	if offload > 0 {
+		j.leaveOut("activations", offload, "DeepSpeed offloads what it recomputes from (cpu_checkpointing)")
+	}
+}
+
+// jsonText is a config with its keys in order.
+func jsonText(c any) string {
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil { // numbers and words only
+		panic("export: " + err.Error())
+	}
+	return string(text) + "\n"
 }

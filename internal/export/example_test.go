@@ -22,6 +22,7 @@ func ExampleWrite() {
 	// seq_len = 8192
 	// local_batch_size = 1
 	// global_batch_size = 64
+	// mixed_precision_param = "bfloat16"
 	//
 	// [parallelism]
 	// data_parallel_replicate_degree = 1

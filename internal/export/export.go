@@ -16,7 +16,9 @@ type job struct {
 	s plan.Strategy
 	// hosts and devices of each, and micro-batches of a step.
 	hosts, devices, micros int
-	notes                  []string
+	mixed                  bool // hosts differ
+	// notes is what is said beside the text, faults why there can be none.
+	notes, faults []string
 }
 
 // system is one target.
@@ -30,7 +32,7 @@ type system struct {
 var systems = []system{
 	{"megatron", megatron, "# "},
 	{"torchtitan", torchtitan, "# "},
-	{"paddle", paddle, ""},
+	{"paddle", paddle, "# "},
 	{"deepspeed", deepspeed, ""},
 }
 
@@ -46,7 +48,8 @@ func Systems() []string {
 // Knows reports whether Write knows a system.
 func Knows(name string) bool { return slices.Contains(Systems(), name) }
 
-// Write is a strategy in a system's own words. JSON has no comments: there notes are a field.
+// Write is a strategy in a system's own words. JSON has no comments: there notes are a field. A strategy that the system would refuse
+// however it is written is an error with the nearest that it takes.
 func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (string, error) {
 	i := slices.IndexFunc(systems, func(x system) bool { return x.name == name })
 	if i < 0 {
@@ -59,10 +62,17 @@ func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (s
 	if j.micros == 0 {
 		return "", fmt.Errorf("export: a batch of %d does not divide into micro-batches of %d on %d replicas", w.Batch, s.Micro, s.DP)
 	}
+	if s.World() != c.Size() { // launchers take the rest for replicas
+		return "", fmt.Errorf("export: the plan takes %d devices, the cluster %s has %d: make one for it with galley plan", s.World(), c, c.Size())
+	}
 	if len(c.Groups) > 1 {
-		j.note("hosts differ: stages must run on hosts in the order %s", c)
+		j.mixed = true
+		j.note("hosts differ: stages must run on hosts in the order %s, each with its own number of processes", c)
 	}
 	text := systems[i].write(j)
+	if len(j.faults) > 0 {
+		return "", fmt.Errorf("export: %s cannot run %s: %s", name, s, strings.Join(j.faults, "; "))
+	}
 	if systems[i].mark == "" {
 		return text, nil
 	}
@@ -73,9 +83,53 @@ func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (s
 	return b.String() + text, nil
 }
 
-// note says what the system cannot do.
+// note says what the system does in another way.
 func (j *job) note(format string, args ...any) {
 	j.notes = append(j.notes, fmt.Sprintf(format, args...))
+}
+
+// refuse says what the system cannot do at all, and the nearest that it can.
+func (j *job) refuse(format string, args ...any) {
+	j.faults = append(j.faults, fmt.Sprintf(format, args...))
+}
+
+// leaveOut says that a relief of memory has no word in the system, so that the plan may not fit without.
+func (j *job) leaveOut(what string, part float64, why string) {
+	name := map[string]string{"activations": "activations", "optimizer": "optimizer's state"}[what]
+	j.note("%s offloaded by %g%%: left out, it may not fit: %s: pin offload.%s=0", name, 100*part, why, what)
+}
+
+// precision is the format of products, said or not.
+func (j *job) precision() string {
+	if j.w.Precision == "" {
+		return "bf16"
+	}
+	return j.w.Precision
+}
+
+// recomputes reports whether the backward pass computes anything again.
+func (j *job) recomputes() bool {
+	return j.s.Recompute.Mode == plan.Full || j.s.Recompute.Mode == plan.Selective
+}
+
+// sharded is over how many ranks the state lies: replicas and parts of their sequences together.
+func (j *job) sharded() int {
+	switch {
+	case j.s.Zero == 0:
+		return 1
+	case j.s.Shard > 0:
+		return j.s.Shard
+	}
+	return j.s.DP * j.s.CP
+}
+
+// shards is over how many replicas the state lies where a system cuts it by whole replicas: the fewest that make up sharded.
+func (j *job) shards() int {
+	n := 1
+	for n < j.s.DP && (j.s.DP%n != 0 || n*j.s.CP < j.sharded()) {
+		n++
+	}
+	return n
 }
 
 // schedule is the strategy's, said or not.

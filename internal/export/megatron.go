@@ -1,9 +1,9 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/galley-ml/galley/internal/plan"
 )
@@ -11,50 +11,42 @@ import (
 // megatron is flags of Megatron-LM's pretrain_gpt.py.
 func megatron(j *job) string {
 	f := &flags{}
-	m, s := &j.m, &j.s
-	f.add("num-layers", m.Layers)
-	f.add("hidden-size", m.Hidden)
-	f.add("num-attention-heads", m.Heads)
-	if m.KVHeads > 0 && m.KVHeads != m.Heads {
-		f.on("group-query-attention")
-		f.add("num-query-groups", m.KVHeads)
-	}
-	if m.HeadDim > 0 {
-		f.add("kv-channels", m.HeadDim)
-	}
-	f.add("ffn-hidden-size", m.FFN)
-	f.add("seq-length", j.w.Seq)
-	f.add("max-position-embeddings", max(m.Positions, j.w.Seq))
 	megatronModel(j, f)
-	f.add("tensor-model-parallel-size", s.TP)
-	if s.SP {
-		f.on("sequence-parallel")
-	}
-	f.add("context-parallel-size", s.CP)
-	if s.CP > 1 {
-		kind := map[string]string{"": "p2p", "ring": "p2p", "gather": "all_gather", "ulysses": "a2a"}[s.CPKind]
-		f.add("cp-comm-type", kind)
-	}
+	megatronExperts(j, f)
+	megatronTensor(j, f)
 	megatronPipeline(j, f)
-	f.add("micro-batch-size", s.Micro)
+	f.add("micro-batch-size", j.s.Micro)
 	f.add("global-batch-size", j.w.Batch)
 	megatronState(j, f)
-	switch j.w.Precision {
-	case "", "bf16":
-		f.on("bf16")
-	case "fp16":
-		f.on("fp16")
-	case "fp8", "mxfp8":
-		f.on("bf16")
-		f.add("fp8-format", "hybrid")
-	default:
-		j.note("precision %s: choose the flags by hand", j.w.Precision)
+	megatronRecompute(j, f)
+	megatronPrecision(j, f)
+	j.note("add data, tokenizer, learning rate and what else a plan does not know (rotary base, router); a trial runs with "+
+		"--mock-data --tokenizer-type NullTokenizer --vocab-size %d --train-iters 10 --lr 1e-4", j.m.Vocab)
+	return fmt.Sprintf("%storchrun --nnodes %d --nproc-per-node %d pretrain_gpt.py \\\n%s\n", megatronEnv(j), j.hosts, j.devices, f.text())
+}
+
+// megatronEnv is what Megatron asks of the environment before Blackwell: one queue, so that exchanges start in order. Its FSDP
+// asks for the opposite.
+func megatronEnv(j *job) string {
+	if j.s.Zero < 2 && j.s.TP*j.s.CP > 1 {
+		return "CUDA_DEVICE_MAX_CONNECTIONS=1 "
 	}
-	return fmt.Sprintf("torchrun --nnodes %d --nproc-per-node %d pretrain_gpt.py \\\n%s\n", j.hosts, j.devices, f.text())
+	return ""
 }
 
 func megatronModel(j *job, f *flags) {
-	m, s := &j.m, &j.s
+	m := &j.m
+	f.add("num-layers", m.Layers)
+	f.add("hidden-size", m.Hidden)
+	f.add("ffn-hidden-size", cmp.Or(m.FFN, m.Experts.FFN))
+	megatronAttention(j, f)
+	f.add("seq-length", j.w.Seq)
+	f.add("max-position-embeddings", max(m.Positions, j.w.Seq))
+	if m.Positions == 0 {
+		f.add("position-embedding-type", "rope")
+	} else if m.Positions < j.w.Seq {
+		j.note("sequences of %d: the model's table of positions has %d rows, here it grows", j.w.Seq, m.Positions)
+	}
 	if m.Gated {
 		f.on("swiglu")
 	}
@@ -67,121 +59,122 @@ func megatronModel(j *job, f *flags) {
 	if m.QKVBias {
 		f.on("add-qkv-bias")
 	}
-	if m.Positions == 0 {
-		f.add("position-embedding-type", "rope")
-	}
 	if !m.Tied {
 		f.on("untie-embeddings-and-output-weights")
 	}
-	if m.MLA() {
-		f.on("multi-latent-attention")
-		f.add("kv-lora-rank", m.Latent.KVRank)
-		if m.Latent.QRank > 0 {
-			f.add("q-lora-rank", m.Latent.QRank)
-		}
-		f.add("qk-head-dim", m.Latent.Nope)
-		f.add("qk-pos-emb-head-dim", m.Latent.Rope)
-		f.add("v-head-dim", m.Latent.V)
+	if !j.w.Software.Dropout {
+		f.add("attention-dropout", 0)
+		f.add("hidden-dropout", 0)
 	}
-	if !m.MoE() {
+}
+
+func megatronAttention(j *job, f *flags) {
+	m := &j.m
+	f.add("num-attention-heads", m.Heads)
+	groups := m.Heads
+	if m.KVHeads > 0 && m.KVHeads != m.Heads && !m.MLA() {
+		groups = m.KVHeads
+		f.on("group-query-attention")
+		f.add("num-query-groups", groups)
+	}
+	if groups%j.s.TP != 0 {
+		j.refuse("tp %d: Megatron wants a divisor of the %d heads of keys: pin tp to one", j.s.TP, groups)
+	}
+	if m.HeadDim > 0 {
+		f.add("kv-channels", m.HeadDim)
+	}
+	if m.Window > 0 && m.Window < j.w.Seq {
+		f.add("window-size", fmt.Sprintf("%d,0", m.Window-1)) // keys before the query's own
+	}
+	if l := &m.Latent; m.MLA() {
+		f.on("multi-latent-attention")
+		f.on("qk-layernorm") // of the low-rank projections
+		f.add("kv-lora-rank", l.KVRank)
+		if l.QRank > 0 {
+			f.add("q-lora-rank", l.QRank)
+		}
+		f.add("qk-head-dim", l.Nope)
+		f.add("qk-pos-emb-head-dim", l.Rope)
+		f.add("v-head-dim", l.V)
+	}
+}
+
+func megatronExperts(j *job, f *flags) {
+	e, s := &j.m.Experts, &j.s
+	if !j.m.MoE() {
 		return
 	}
-	f.add("num-experts", m.Experts.Count)
-	f.add("moe-router-topk", m.Experts.TopK)
-	f.add("moe-ffn-hidden-size", m.Experts.FFN)
-	if m.Experts.Shared > 0 {
-		f.add("moe-shared-expert-intermediate-size", m.Experts.Shared)
+	f.add("num-experts", e.Count)
+	f.add("moe-router-topk", e.TopK)
+	f.add("moe-ffn-hidden-size", e.FFN)
+	if e.Shared > 0 {
+		f.add("moe-shared-expert-intermediate-size", e.Shared)
 	}
-	if d := m.Experts.Dense; d > 0 {
-		f.add("moe-layer-freq", fmt.Sprintf("'([0]*%d+[1]*%d)'", d, m.Layers-d))
+	if e.Dense > 0 {
+		f.add("moe-layer-freq", fmt.Sprintf("'([0]*%d+[1]*%d)'", e.Dense, j.m.Layers-e.Dense))
 	}
 	f.add("expert-model-parallel-size", s.EP)
 	f.add("expert-tensor-parallel-size", s.ETP)
 	f.add("moe-token-dispatcher-type", "alltoall")
-	f.on("moe-grouped-gemm")
+	if p := j.precision(); p != "fp16" && p != "fp32" && p != "tf32" { // grouped products are for bfloat16
+		f.on("moe-grouped-gemm")
+	} else if p == "fp16" && s.EP > 1 {
+		j.refuse("fp16 with ep %d: Megatron spreads experts in bf16 only: plan with --precision bf16 or pin ep=1", s.EP)
+	}
 }
 
-func megatronPipeline(j *job, f *flags) {
+func megatronTensor(j *job, f *flags) {
 	s := &j.s
-	f.add("pipeline-model-parallel-size", s.PP)
-	if s.PP == 1 {
+	f.add("tensor-model-parallel-size", s.TP)
+	switch {
+	case s.TP > 1 && s.SP:
+		f.on("sequence-parallel")
+	case s.TP > 1 && j.m.MoE():
+		f.on("sequence-parallel")
+		j.note("tensor without sequence parallelism: Megatron trains experts with both only")
+	}
+	f.add("context-parallel-size", s.CP)
+	if s.CP == 1 {
 		return
 	}
-	switch j.schedule() {
-	case "1f1b", "interleaved":
-	default:
-		j.note("schedule %s: Megatron has 1f1b and interleaved: expect its bubble in place of the predicted one", j.schedule())
+	f.add("cp-comm-type", map[string]string{"": "p2p", "ring": "p2p", "gather": "all_gather", "ulysses": "a2a"}[s.CPKind])
+	if j.w.Seq%(2*s.CP) != 0 {
+		j.refuse("sequences of %d with cp %d: Megatron wants a multiple of %d: pin another cp", j.w.Seq, s.CP, 2*s.CP)
 	}
-	if j.even() {
-		if s.VPP > 1 {
-			f.add("num-layers-per-virtual-pipeline-stage", j.m.Layers/(s.PP*s.VPP))
-		}
-		return
-	}
-	f.add("pipeline-model-parallel-layout", "'"+layout(j.chunks())+"'")
 }
 
-// layout is the stages in Megatron's letters: E embedding, t a layer, L the loss, | between stages.
-func layout(chunks []int) string {
-	parts := make([]string, len(chunks))
-	for i, n := range chunks {
-		parts[i] = strings.Repeat("t", n)
-		if n > 3 {
-			parts[i] = fmt.Sprintf("t*%d", n)
-		}
-	}
-	parts[0] = "E" + parts[0]
-	parts[len(parts)-1] += "L"
-	return strings.Join(parts, "|")
-}
-
-func megatronState(j *job, f *flags) {
-	s := &j.s
-	f.on("overlap-grad-reduce")
-	switch s.Zero {
-	case 1:
-		f.on("use-distributed-optimizer")
-		f.on("overlap-param-gather")
-	case 2, 3:
-		f.on("use-megatron-fsdp")
-		f.add("data-parallel-sharding-strategy", []string{2: "optim_grads", 3: "optim_grads_params"}[s.Zero])
-		f.on("use-distributed-optimizer")
-		if s.PP > 1 {
-			j.note("zero %d with a pipeline: Megatron-FSDP is meant for pp 1; zero 1 is --use-distributed-optimizer", s.Zero)
-		}
-	}
-	if s.Zero > 0 && s.Shard > 0 && s.Shard < s.DP*s.CP {
-		f.add("num-distributed-optimizer-instances", s.DP*s.CP/s.Shard)
-	}
-	switch s.Recompute.Mode {
+func megatronRecompute(j *job, f *flags) {
+	switch r := j.s.Recompute; r.Mode {
 	case plan.Full:
 		f.add("recompute-granularity", "full")
 		f.add("recompute-method", "block")
-		n := s.Recompute.Layers
+		n := r.Layers
 		if n == 0 {
 			n = slices.Max(j.chunks())
 		}
 		f.add("recompute-num-layers", n)
 	case plan.Selective:
 		f.add("recompute-granularity", "selective")
-	}
-	if s.Offload.Optimizer > 0 {
-		f.on("optimizer-cpu-offload")
-		f.add("optimizer-offload-fraction", fmt.Sprintf("%g", s.Offload.Optimizer))
-	}
-	if s.Offload.Activations > 0 {
-		f.on("fine-grained-activation-offloading")
-		j.note("activations offloaded by %g%%: choose the modules with --offload-modules", 100*s.Offload.Activations)
+		f.add("recompute-modules", "core_attn")
 	}
 }
 
-// flags is a command line under way.
-type flags struct{ list []string }
-
-func (f *flags) add(name string, value any) {
-	f.list = append(f.list, fmt.Sprintf("--%s %v", name, value))
+func megatronPrecision(j *job, f *flags) {
+	switch p := j.precision(); p {
+	case "bf16", "fp16":
+		f.on(p)
+	case "fp32": // what no flag means
+	case "fp8":
+		f.on("bf16")
+		f.add("fp8-format", "hybrid")
+	case "mxfp8":
+		f.on("bf16")
+		f.add("fp8-format", "e4m3")
+		f.add("fp8-recipe", "mxfp8")
+	case "nvfp4":
+		f.on("bf16")
+		f.add("fp4-format", "e2m1")
+	default:
+		j.note("precision %s: Megatron has no flag for it, this is fp32: PyTorch's own switch is torch.backends.cuda.matmul.allow_tf32", p)
+	}
 }
-
-func (f *flags) on(name string) { f.list = append(f.list, "--"+name) }
-
-func (f *flags) text() string { return "  " + strings.Join(f.list, " \\\n  ") }

@@ -1,97 +1,138 @@
 package export
 
 import (
-	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// paddle is the JSON of arguments that PaddleNLP's run_pretrain.py takes.
+// paddle is flags of PaddleNLP's run_pretrain.py. They stand behind a JSON file of the arguments that a plan does not know, and
+// overrule it; the file itself could not have them with notes, since PaddleNLP refuses fields that it does not know.
 func paddle(j *job) string {
-	s := &j.s
-	c := map[string]any{
-		"max_seq_length":              j.w.Seq,
-		"per_device_train_batch_size": s.Micro,
-		"gradient_accumulation_steps": j.micros,
-		"tensor_parallel_degree":      s.TP,
-		"pipeline_parallel_degree":    s.PP,
-		"virtual_pp_degree":           s.VPP,
-		"sequence_parallel":           s.SP,
-		"sep_parallel_degree":         1,
-		"context_parallel_degree":     1,
-		"use_flash_attention":         !j.w.Software.Unfused,
-		"bf16":                        j.w.Precision == "" || j.w.Precision == "bf16",
-		"fp16":                        j.w.Precision == "fp16",
-	}
-	if s.CPKind == "ulysses" {
-		c["sep_parallel_degree"] = s.CP
-	} else {
-		c["context_parallel_degree"] = s.CP
-	}
-	paddleState(j, c)
-	paddlePipeline(j, c)
+	f, s := &flags{}, &j.s
+	f.add("max_seq_length", j.w.Seq)
+	f.add("per_device_train_batch_size", s.Micro)
+	f.add("gradient_accumulation_steps", j.micros)
+	f.add("tensor_parallel_degree", s.TP)
+	f.add("sequence_parallel", s.SP && s.TP > 1)
+	paddleContext(j, f)
+	paddlePipeline(j, f)
+	paddleState(j, f)
+	paddleRecompute(j, f)
 	if j.m.MoE() && s.EP > 1 {
-		c["expert_parallel_degree"] = s.EP
+		f.add("expert_parallel_degree", s.EP)
+		j.note("experts over %d devices: expert_parallel_degree is in PaddleNLP since DeepSeek-V3; before, use_expert_parallel takes all replicas", s.EP)
+		if s.ETP > 1 {
+			j.note("each expert over %d devices: PaddleNLP keeps experts whole", s.ETP)
+		}
 	}
-	if s.Offload.Activations > 0 {
-		j.note("activations offloaded by %g%%: no argument for it", 100*s.Offload.Activations)
-	}
-	if len(j.notes) > 0 {
-		c["_notes"] = j.notes
-	}
-	return jsonText(c)
+	f.add("use_flash_attention", !j.w.Software.Unfused)
+	paddlePrecision(j, f)
+	j.note("pretrain_argument.json is one of llm/config with the model, tokenizer, data and learning rate")
+	return fmt.Sprintf("python -m paddle.distributed.launch --nnodes %d --nproc_per_node %d run_pretrain.py pretrain_argument.json \\\n%s\n", j.hosts, j.devices, f.text())
 }
 
-func paddleState(j *job, c map[string]any) {
+func paddleContext(j *job, f *flags) {
 	s := &j.s
-	degree := s.DP
-	if s.Shard > 0 {
-		degree = s.Shard
+	sep, ring := 1, s.CP
+	if s.CPKind == "ulysses" {
+		sep, ring = s.CP, 1
 	}
-	if s.Zero > 0 {
-		stage := []string{1: "stage1", 2: "stage2", 3: "stage3"}[s.Zero]
-		if s.PP > 1 && s.Zero > 1 {
-			j.note("zero %d with a pipeline: Paddle has stage1 there", s.Zero)
-			stage = "stage1"
-		}
-		if s.Offload.Optimizer > 0 {
-			stage += " offload"
-		}
-		c["sharding"], c["sharding_parallel_degree"] = stage, degree
+	f.add("sep_parallel_degree", sep)
+	f.add("context_parallel_degree", ring)
+	if j.m.Heads%sep != 0 {
+		j.refuse("cp %d by ulysses: Paddle wants a divisor of %d heads: pin cp to one or cp_kind=ring", s.CP, j.m.Heads)
 	}
-	switch s.Recompute.Mode {
-	case plan.Full:
-		c["recompute"], c["recompute_granularity"] = true, "full"
-		if s.Recompute.Layers > 0 {
-			j.note("recompute %d layers of each chunk: give the others in no_recompute_layers", s.Recompute.Layers)
-		}
-	case plan.Selective:
-		c["recompute"], c["recompute_granularity"] = true, "core_attn"
-	default:
-		c["recompute"] = false
+	if s.CP > 1 && s.CPKind == "gather" {
+		j.note("context parallelism by gather: PaddleNLP passes keys and values round a ring")
 	}
 }
 
-func paddlePipeline(j *job, c map[string]any) {
-	if j.s.PP == 1 {
+func paddlePipeline(j *job, f *flags) {
+	s := &j.s
+	f.add("pipeline_parallel_degree", s.PP)
+	f.add("virtual_pp_degree", s.VPP)
+	if s.PP == 1 {
 		return
 	}
-	mode := map[string]string{"1f1b": "1F1B", "interleaved": "VPP", "fthenb": "FThenB", "zbh1": "ZBH1", "zbv": "ZBVPP"}[j.schedule()]
-	if mode == "" {
-		j.note("schedule %s: Paddle has 1F1B, VPP, FThenB, ZBH1 and ZBVPP: VPP is the nearest", j.schedule())
-		mode = "VPP"
+	if name := j.schedule(); name != "1f1b" && name != "interleaved" {
+		j.note("schedule %s: PaddleNLP has 1f1b and interleaved: expect its bubble and memory in place of the predicted ones", name)
 	}
-	c["pipeline_schedule_mode"] = mode
-	if !j.even() {
-		j.note("stages of %v layers: cut them with SegmentLayers or split points by hand", j.chunks())
+	switch {
+	case s.VPP > 1 && s.PP == 2:
+		j.refuse("vpp %d with pp 2: Paddle interleaves from pp 3: pin vpp=1", s.VPP)
+	case s.VPP > 1 && j.micros%s.PP != 0:
+		j.refuse("%d micro-batches with vpp %d: Paddle wants a multiple of pp %d: pin vpp=1", j.micros, s.VPP, s.PP)
+	case s.VPP > 1 && j.m.Layers%(s.PP*s.VPP) != 0:
+		j.refuse("%d layers with vpp %d: Paddle wants a multiple of pp·vpp = %d: pin vpp=1", j.m.Layers, s.VPP, s.PP*s.VPP)
+	case !j.even():
+		j.note("stages of %v layers: PaddleNLP cuts them evenly: give the model's PipelineLayer a seg_method of your own", j.chunks())
 	}
 }
 
-// jsonText is a config with its keys in order.
-func jsonText(c any) string {
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil { // numbers and words only
-		panic("export: " + err.Error())
+// paddleState is sharding, which Paddle does over replicas alone.
+func paddleState(j *job, f *flags) {
+	s := &j.s
+	degree := j.shards()
+	if s.Zero > 0 && s.CP > 1 {
+		j.note("state over %d ranks: Paddle shards over replicas, not over parts of a sequence: here over %d", j.sharded(), degree)
 	}
-	return string(text) + "\n"
+	if s.Zero > 0 && degree > 1 {
+		stage := s.Zero
+		if s.PP > 1 && s.Zero > 1 {
+			j.note("zero %d with a pipeline: Paddle has stage1 there", s.Zero)
+			stage = 1
+		}
+		f.add("sharding", fmt.Sprintf("stage%d", stage))
+		f.add("sharding_parallel_degree", degree)
+	} else {
+		f.add("sharding", `""`) // over what the JSON file says
+		f.add("sharding_parallel_degree", 1)
+	}
+	if x := s.Offload.Optimizer; x > 0 {
+		f.add("offload_optim", true)
+		j.note("optimizer's state offloaded by %g%%: Paddle offloads all of it between steps and brings it back for each", 100*x)
+	}
+	if s.Offload.Activations > 0 {
+		j.leaveOut("activations", s.Offload.Activations, "PaddleNLP has no argument for it")
+	}
+}
+
+func paddleRecompute(j *job, f *flags) {
+	r := j.s.Recompute
+	f.add("recompute", j.recomputes())
+	switch {
+	case r.Mode == plan.Selective:
+		f.add("recompute_granularity", "core_attn")
+	case r.Mode == plan.Full:
+		f.add("recompute_granularity", "full")
+		if r.Layers == 0 || r.Layers >= j.m.Layers {
+			return
+		}
+		if j.s.PP > 1 {
+			j.note("recompute %d layers of each chunk: PaddleNLP recomputes all layers of a pipeline", r.Layers)
+			return
+		}
+		var rest []string
+		for i := r.Layers; i < j.m.Layers; i++ {
+			rest = append(rest, fmt.Sprint(i))
+		}
+		f.add("no_recompute_layers", strings.Join(rest, " "))
+	}
+}
+
+// paddlePrecision keeps parameters in half precision with a copy and gradients in float32, as plans have it.
+func paddlePrecision(j *job, f *flags) {
+	p := j.precision()
+	if p != "bf16" && p != "fp16" && p != "fp32" {
+		j.note("precision %s: PaddleNLP's trainer has bf16, fp16 and fp32: this is bf16", p)
+		p = "bf16"
+	}
+	f.add("bf16", p == "bf16")
+	f.add("fp16", p == "fp16")
+	if p != "fp32" {
+		f.add("fp16_opt_level", "O2")
+		f.add("amp_master_grad", true)
+	}
 }

@@ -22,50 +22,41 @@ func torchtitan(j *job) string {
 	}
 	name, flavor := titanModel(j)
 	section("model", fmt.Sprintf("name = %q", name), fmt.Sprintf("flavor = %q", flavor))
-	section("training", fmt.Sprintf("seq_len = %d", j.w.Seq), fmt.Sprintf("local_batch_size = %d", s.Micro*titanLocal(j)), fmt.Sprintf("global_batch_size = %d", j.w.Batch),
-		on(s.Offload.Optimizer > 0, "enable_cpu_offload = true"))
 	replicate, shard := titanData(j)
+	section("training", fmt.Sprintf("seq_len = %d", j.w.Seq), fmt.Sprintf("local_batch_size = %d", s.Micro*titanLocal(j)),
+		fmt.Sprintf("global_batch_size = %d", j.w.Batch), titanPrecision(j, shard), titanOffload(j, shard))
 	rows := []string{
 		fmt.Sprintf("data_parallel_replicate_degree = %d", replicate), fmt.Sprintf("data_parallel_shard_degree = %d", shard),
 		fmt.Sprintf("fsdp_reshard_after_forward = %q", map[bool]string{true: "always", false: "never"}[s.Zero == 3]),
-		fmt.Sprintf("tensor_parallel_degree = %d", s.TP), fmt.Sprintf("context_parallel_degree = %d", s.CP),
-		on(s.CP > 1, fmt.Sprintf("context_parallel_rotate_method = %q", map[bool]string{true: "alltoall", false: "allgather"}[s.CPKind != "gather"])),
-		fmt.Sprintf("pipeline_parallel_degree = %d", s.PP),
+		fmt.Sprintf("tensor_parallel_degree = %d", s.TP),
 	}
+	rows = append(rows, titanContext(j)...)
 	rows = append(rows, titanPipeline(j)...)
-	if j.m.MoE() {
-		rows = append(rows, fmt.Sprintf("expert_parallel_degree = %d", s.EP), fmt.Sprintf("expert_tensor_parallel_degree = %d", s.ETP))
-	}
+	rows = append(rows, titanExperts(j, shard)...)
 	section("parallelism", rows...)
 	section("activation_checkpoint", titanRecompute(j)...)
-	if s.Offload.Activations > 0 {
-		j.note("activations offloaded by %g%%: torchtitan's config has no word for it", 100*s.Offload.Activations)
-	}
 	if s.TP > 1 && !s.SP {
 		j.note("tensor parallelism without sequence parallelism: torchtitan always has both")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func on(is bool, row string) string {
-	if is {
-		return row
-	}
-	return ""
+// flavors are the shapes that torchtitan knows, by the names of ours.
+var flavors = map[string][2]string{
+	"llama-3-8b": {"llama3", "8B"}, "llama-3-70b": {"llama3", "70B"}, "llama-3-405b": {"llama3", "405B"},
+	"deepseek-v3": {"deepseek_v3", "671B"},
+	"qwen3-8b":    {"qwen3", "8B"}, "qwen3-32b": {"qwen3", "32B"},
+	"qwen3-30b-a3b": {"qwen3", "30B-A3B"}, "qwen3-235b-a22b": {"qwen3", "235B-A22B"},
 }
 
-// titanModel guesses torchtitan's name of a preset.
 func titanModel(j *job) (name, flavor string) {
-	for _, p := range []struct{ prefix, name string }{{"llama-3", "llama3"}, {"deepseek-v3", "deepseek_v3"}, {"qwen3", "qwen3"}} {
-		if strings.HasPrefix(j.m.Name, p.prefix) {
-			size := j.m.Name[strings.LastIndex(j.m.Name, "-")+1:]
-			if p.name == "deepseek_v3" {
-				size = "671b"
-			}
-			return p.name, strings.ToUpper(size)
+	if known, ok := flavors[j.m.Name]; ok {
+		if known[0] == "qwen3" && j.s.PP > 1 {
+			j.note("qwen3 with a pipeline: torchtitan's TrainSpec of qwen3 has pipelining_fn = None: give it pipeline_llm")
 		}
+		return known[0], known[1]
 	}
-	j.note("model %s: torchtitan has no flavor of that name: define one with its shape", j.m.Name)
+	j.note("model %s: torchtitan has no flavor of that name: define one with its shape and name it here", j.m.Name)
 	return "llama3", j.m.Name
 }
 
@@ -77,52 +68,111 @@ func titanLocal(j *job) int {
 	return j.micros
 }
 
-// titanData is replicas and shards: what it calls hybrid sharding.
+// titanData is replicas and shards: what it calls hybrid sharding. Its shards are cut over the ranks of context parallelism, too.
 func titanData(j *job) (replicate, shard int) {
 	s := &j.s
-	switch {
-	case s.Zero == 0:
-		return s.DP, 1
-	case s.Shard > 0 && s.Shard < s.DP && s.DP%s.Shard == 0:
-		return s.DP / s.Shard, s.Shard
+	if s.Zero == 0 {
+		return titanReplicas(j)
 	}
 	if s.Zero == 1 {
 		j.note("zero 1: torchtitan shards gradients and parameters, too; they stay gathered after the forward pass")
 	}
-	return 1, s.DP
+	want := j.sharded()
+	shard = j.shards()
+	if shard*s.CP != want {
+		j.note("state over %d ranks: torchtitan shards over all %d of context parallelism: here over %d", want, s.CP, shard*s.CP)
+	}
+	return s.DP / shard, shard
 }
 
-func titanPipeline(j *job) []string {
+// titanReplicas is data parallelism without shards.
+func titanReplicas(j *job) (replicate, shard int) {
 	s := &j.s
-	if s.PP == 1 {
+	switch {
+	case s.CP > 1:
+		j.note("zero 0: torchtitan shards over the %d ranks of context parallelism", s.CP)
+	case s.DP > 1 && s.TP*s.PP*s.EP > 1:
+		j.note("zero 0: torchtitan replicates only where nothing else is parallel: here parameters are sharded and stay gathered after the forward pass")
+		return 1, s.DP
+	}
+	return s.DP, 1
+}
+
+func titanPrecision(j *job, shard int) string {
+	switch p := j.precision(); p {
+	case "fp32":
+		return `mixed_precision_param = "float32"`
+	case "bf16":
+	case "fp8":
+		j.note(`precision fp8: add converters = ["quantize.linear.float8"] to [model]`)
+	case "mxfp8":
+		j.note(`precision mxfp8: add converters = ["quantize.linear.mx"] to [model]`)
+	default:
+		j.note("precision %s: torchtitan has bfloat16 and float32: this is bfloat16", p)
+	}
+	if s := &j.s; s.DP*s.CP == 1 || shard*s.CP == 1 && s.TP*s.PP > 1 {
+		j.note(`no shards: torchtitan casts parameters where it shards them: they stay float32 here; dtype = "bfloat16" has no float32 copy`)
+	}
+	return `mixed_precision_param = "bfloat16"`
+}
+
+func titanOffload(j *job, shard int) string {
+	s := &j.s
+	if s.Offload.Activations > 0 {
+		j.leaveOut("activations", s.Offload.Activations, "torchtitan's config has no word for it")
+	}
+	switch {
+	case s.Offload.Optimizer == 0:
+		return ""
+	case shard*s.CP == 1:
+		j.leaveOut("optimizer", s.Offload.Optimizer, "torchtitan offloads what it shards")
+		return ""
+	}
+	j.note("optimizer's state offloaded by %g%%: torchtitan offloads all of it, and parameters and gradients", 100*s.Offload.Optimizer)
+	return "enable_cpu_offload = true"
+}
+
+func titanContext(j *job) []string {
+	s := &j.s
+	rows := []string{fmt.Sprintf("context_parallel_degree = %d", s.CP)}
+	if unit := 2 * s.CP * s.TP; s.TP*s.CP > 1 && j.w.Seq%unit != 0 {
+		j.refuse("sequences of %d: torchtitan wants a multiple of 2·cp·tp = %d: pin another cp or tp", j.w.Seq, unit)
+	}
+	if s.CP == 1 {
+		return rows
+	}
+	method := "alltoall"
+	switch s.CPKind {
+	case "gather":
+		method = "allgather"
+	case "ulysses":
+		j.note("context parallelism by ulysses: torchtitan passes keys and values round a ring")
+	}
+	return append(rows, fmt.Sprintf("context_parallel_rotate_method = %q", method))
+}
+
+// titanExperts is expert parallelism, which takes all of context parallelism, all or nothing of tensor parallelism, and shards.
+func titanExperts(j *job, shard int) []string {
+	s := &j.s
+	if !j.m.MoE() {
 		return nil
 	}
-	name := map[string]string{"1f1b": "1F1B", "interleaved": "Interleaved1F1B", "fthenb": "GPipe", "zbv": "ZBVZeroBubble", "dualpipev": "DualPipeV", "zbh1": "InterleavedZeroBubble"}[j.schedule()]
-	if j.schedule() == "zbh1" {
-		j.note("schedule zbh1: InterleavedZeroBubble with one stage a rank is the nearest")
-	}
-	rows := []string{fmt.Sprintf("pipeline_parallel_schedule = %q", name), fmt.Sprintf("pipeline_parallel_microbatch_size = %d", s.Micro)}
-	if j.even() {
-		return append(rows, fmt.Sprintf("pipeline_parallel_layers_per_stage = %d", j.m.Layers/(s.PP*s.VPP)))
-	}
-	var parts []string
-	layer := 0
-	chunks := j.chunks()
-	for i, n := range chunks {
-		var names []string
-		if i == 0 {
-			names = append(names, `"tok_embeddings"`)
+	tp := s.TP
+	switch {
+	case s.EP == 1:
+		if s.TP > 1 && s.ETP != s.TP {
+			j.note("experts whole on %d ranks of tensor parallelism: torchtitan splits them as it does the rest where ep is 1", s.TP)
 		}
-		for range n {
-			names = append(names, fmt.Sprintf("\"layers.%d\"", layer))
-			layer++
-		}
-		if i == len(chunks)-1 {
-			names = append(names, `"norm"`, `"output"`)
-		}
-		parts = append(parts, "  ["+strings.Join(names, ", ")+"]")
+		return []string{"expert_parallel_degree = 1"}
+	case s.ETP == s.TP:
+		tp = 1
+	case s.ETP != 1:
+		j.refuse("etp %d with tp %d: torchtitan has etp 1 or tp: pin etp", s.ETP, s.TP)
 	}
-	return append(rows, "module_fqns_per_model_part = [\n"+strings.Join(parts, ",\n")+"\n]")
+	if unit := s.CP * tp; s.EP%unit != 0 || shard*unit%s.EP != 0 {
+		j.refuse("ep %d: torchtitan wants a multiple of %d that divides %d (cp, shards and, with etp 1, tp): pin ep to one", s.EP, unit, shard*unit)
+	}
+	return []string{fmt.Sprintf("expert_parallel_degree = %d", s.EP), fmt.Sprintf("expert_tensor_parallel_degree = %d", s.ETP)}
 }
 
 func titanRecompute(j *job) []string {
@@ -136,7 +186,7 @@ func titanRecompute(j *job) []string {
 		j.note("recompute %d layers of each stage: torchtitan takes every n-th layer, here n = %d", r.Layers, every)
 		return []string{`mode = "selective"`, fmt.Sprintf("selective_ac_option = %q", fmt.Sprint(every))}
 	case r.Mode == plan.Selective:
-		return []string{`mode = "selective"`, `selective_ac_option = "op"`}
+		j.note("recompute selective: torchtitan's attention is fused and keeps no scores; its own selective mode recomputes products")
 	}
 	return []string{`mode = "none"`}
 }

@@ -54,6 +54,26 @@ func (o concat) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }
 
+// Fold is what was cut into all these pieces, or the only operand.
+func (o concat) Fold(in []*Tensor) *Tensor {
+	n := in[0].Node()
+	if len(in) == 1 {
+		return in[0]
+	}
+	if n == nil || len(in) != len(n.Out()) {
+		return nil
+	}
+	if s, ok := n.Op().(split); !ok || s.Dim != o.Dim {
+		return nil
+	}
+	for i, x := range in {
+		if x != n.Out()[i] {
+			return nil
+		}
+	}
+	return n.In()[0]
+}
+
 // sameExcept reports whether two shapes agree in all dims but one.
 func sameExcept(a, b array.Shape, dim int) bool {
 	if len(a) != len(b) {

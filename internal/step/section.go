@@ -163,32 +163,13 @@ func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 	if err != nil {
 		return err
 	}
-	node := map[*ir.Node]int{}
-	for i, n := range x.Joint.Nodes() {
-		node[n] = i
-	}
 	for j, w := range x.Weights {
-		spec := c.Weights[w].Sum.With()
 		next := x.Joint.Results()[x.sumResult(j)]
-		if g := next.Node().In()[1].Node(); g != nil {
-			_, give := p.How(node[g])
-			spec = spec.With(pendingBeside(x.mesh, give[next.Node().In()[1].Index()].Partial, spec.Used())...)
-		}
+		spec := p.Uncombined(next.Node().In()[1], c.Weights[w].Sum.With())
 		x.sums = append(x.sums, spec)
 		x.specs[x.sumParam(j)], x.specs[next.ID()] = spec, spec
 	}
 	return nil
-}
-
-// pendingBeside is the sums that are pending along axes which nothing is split by.
-func pendingBeside(m *mesh.Mesh, list []mesh.Pending, used mesh.Axes) []mesh.Pending {
-	var left []mesh.Pending
-	for _, q := range list {
-		if q.Reduce == mesh.Sum && !m.Overlap(q.Sub, used) {
-			left = append(left, q)
-		}
-	}
-	return left
 }
 
 // cut parts the joint program as the schedule needs it.

@@ -158,17 +158,30 @@ func checkedLoss(loss *Tensor, params []*Tensor) *Tensor {
 
 // dependsOn reports whether y was computed from any of xs.
 func dependsOn(y *Tensor, xs []*Tensor) bool {
-	seen, todo := map[*ir.Node]bool{}, []*Tensor{y}
+	seen, todo := map[*Tensor]bool{}, []*Tensor{y}
 	for len(todo) > 0 {
 		v := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		if slices.Contains(xs, v) {
 			return true
 		}
-		if n := v.Node(); n != nil && !seen[n] {
-			seen[n] = true
-			todo = append(todo, n.In()...)
+		if v.Node() != nil && !seen[v] {
+			seen[v] = true
+			todo = append(todo, sources(v)...)
 		}
 	}
 	return false
+}
+
+// sources is the operands that a result of a node is computed from.
+func sources(v *Tensor) []*Tensor {
+	o, ok := v.Node().Op().(op.Sourced)
+	if !ok {
+		return v.Node().In()
+	}
+	var list []*Tensor
+	for _, i := range o.Sources(v.Index()) {
+		list = append(list, v.Node().In()[i])
+	}
+	return list
 }

@@ -13,7 +13,6 @@ if ! check --mesh dp=8; then
 	export TF_CPP_MIN_LOG_LEVEL=0
 	check --mesh dp=8 --xla-flag=--xla_gpu_autotune_level=0
 	check --mesh dp=8 --xla-flag=--xla_gpu_shard_autotuning=false
-	check --mesh dp=8 --partitions
 	exit 1
 fi
 check --mesh dp=8 --zero 3 --amp bf16

@@ -114,20 +114,24 @@ func (t *Trainer) startParts(numbers, batch []array.Array) ([][]backend.Buffer, 
 		return nil, err
 	}
 	for i, part := range parts {
-		if sums, err = r.call(part, beside(r.state, len(t.c.Params), sums), micros[i], 0); err != nil {
+		if sums, err = r.spend(part, len(t.c.Params), sums, micros[i], 0); err != nil {
 			return nil, err
 		}
 	}
-	return r.call(update, beside(r.state, len(r.state[0]), sums), numbers, len(numbers))
+	return r.spend(update, len(r.state[0]), sums, numbers, len(numbers))
 }
 
-// beside is, by device, the first n tensors of the state and then the sums.
-func beside(state [][]backend.Buffer, n int, sums [][]backend.Buffer) [][]backend.Buffer {
-	list := make([][]backend.Buffer, len(state))
-	for d := range state {
-		list[d] = append(state[d][:n:n], sums[d]...)
+// spend calls a program on the first n tensors of the state and on the sums, which are then gone.
+func (r *remote) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
+	list := make([][]backend.Buffer, len(r.state))
+	for d := range r.state {
+		list[d] = append(r.state[d][:n:n], sums[d]...)
 	}
-	return list
+	out, err := r.call(exe, list, in, whole)
+	if err != nil {
+		free(sums)
+	}
+	return out, err
 }
 
 // partStep is the compiled program for micro-batches of these types.

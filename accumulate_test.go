@@ -14,6 +14,9 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
+// losses is the numbers that a micro-batch adds to the sums besides gradients.
+const losses = 2
+
 // TestTogetherAccumulates: a step that the devices of a backend take in micro-batches, one device or several, has the losses, norms
 // and parameters of one device that takes the batch at once, however it is spread and cut.
 func TestTogetherAccumulates(t *testing.T) {
@@ -47,6 +50,19 @@ func TestAccumulateHalf(t *testing.T) {
 		got := run(s)
 		sameNumbers(t, got[:1], want[:1], 1e-5)
 		sameNumbers(t, got[:3], want[:3], 2e-3)
+	}
+}
+
+// TestAccumulateExchanges: without ZeRO 2 gradients are exchanged once a step, those too that are cast to f32 or cut out of a product of
+// joined weights: a micro-batch combines nothing but its loss and what that is divided by.
+func TestAccumulateExchanges(t *testing.T) {
+	k := &moduleKeeper{Backend: backendtest.Interpreter(4), all: map[string]string{}}
+	tr, m := togetherRun{half: true, backend: k, strategy: &galley.Strategy{DP: 2, Micro: 2, AMP: "bf16"}}.trainer(t)
+	trainFor(t, tr, 1)
+	for name, want := range map[string]int{"train_part": losses, "train_update": len(m.Params())} {
+		if got := strings.Count(k.all[name], `"stablehlo.all_reduce"`); got != want {
+			t.Errorf("%s: %d sums over devices: want %d", name, got, want)
+		}
 	}
 }
 

@@ -158,11 +158,7 @@ func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
 		return nil, err
 	}
 	results := all[0] // they are whole on every device
-	for _, list := range all[1:] {
-		for _, b := range list {
-			b.Free()
-		}
-	}
+	free(all[1:])
 	out := make([]array.Array, len(results))
 	for i, b := range results {
 		defer b.Free()

@@ -228,6 +228,15 @@ func (t *Trainer) Sync(s *Session) error {
 	return nil
 }
 
+// free gives buffers back, by device.
+func free(lists [][]backend.Buffer) {
+	for _, list := range lists {
+		for _, b := range list {
+			b.Free()
+		}
+	}
+}
+
 // Close gives back what the trainer holds on a backend, or ends the devices of a strategy.
 func (t *Trainer) Close() error {
 	switch {
@@ -236,11 +245,7 @@ func (t *Trainer) Close() error {
 	case t.remote == nil:
 		return nil
 	}
-	for _, list := range t.remote.state {
-		for _, b := range list {
-			b.Free()
-		}
-	}
+	free(t.remote.state)
 	t.remote.state = nil
 	for _, exe := range t.remote.exes {
 		if err := exe.Close(); err != nil {

@@ -28,6 +28,8 @@ type together struct {
 type lies struct {
 	params  []mesh.Sharding
 	results []mesh.Spec
+	// inner is how values within the program have to lie, by ID.
+	inner map[int]mesh.Spec
 }
 
 // newTogether checks that the devices of a backend can train by c's strategy.
@@ -193,6 +195,9 @@ func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
 	r, err := shard.Infer(p, c)
 	if err != nil {
 		return nil, err
+	}
+	for id, spec := range l.inner {
+		r.Specs[id] = spec
 	}
 	for i, x := range l.params {
 		if len(x.Spec.Partial) > 0 {

@@ -3,6 +3,7 @@ package galley
 import (
 	"slices"
 
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -39,31 +40,36 @@ func (s *together) updated(params, grads []*Tensor) (own, there []*Tensor) {
 // have them: ZeRO 2 and 3 split them, so that devices exchange them for each micro-batch and keep little; otherwise every
 // device sums its own, and they are exchanged once a step. The first program decides for all.
 func (s *together) partLies(p *Program, batch []Type) (lies, error) {
-	if s.sums == nil {
-		for _, w := range s.weights {
-			s.sums = append(s.sums, w.Sum.With())
-		}
-		laid, err := s.partition(p, s.partLiesAs(batch))
-		if err != nil {
-			s.sums = nil
-			return lies{}, err
-		}
-		for i, next := range p.Results()[losses:] {
-			if n := next.Node(); n != nil { // what is never used has no gradient
-				s.sums[i] = laid.Uncombined(n.In()[1], s.sums[i])
-			}
+	var grads []*ir.Value
+	var sums []mesh.Spec
+	for i, w := range s.weights {
+		sums = append(sums, w.Sum)
+		if n := p.Results()[losses+i].Node(); n != nil {
+			grads = append(grads, n.In()[1])
+		} else { // the sum of a weight that is never used stays as it is
+			grads = append(grads, p.Results()[losses+i])
 		}
 	}
-	return s.partLiesAs(batch), nil
+	laid, err := s.partition(p, s.partLiesAs(sums, batch))
+	if err != nil {
+		return lies{}, err
+	}
+	lie, inner := laid.Uncombined(grads, sums)
+	if s.sums == nil {
+		s.sums = lie
+	}
+	l := s.partLiesAs(s.sums, batch)
+	l.inner = inner
+	return l, nil
 }
 
-func (s *together) partLiesAs(batch []Type) lies {
+func (s *together) partLiesAs(sums []mesh.Spec, batch []Type) lies {
 	var l lies
 	for _, w := range s.weights {
 		l.params = append(l.params, mesh.Closed(w.Rest))
 	}
-	l = l.withSums(s.sums)
-	l.results = append(slices.Repeat([]mesh.Spec{mesh.Whole(0)}, losses), s.sums...)
+	l = l.withSums(sums)
+	l.results = append(slices.Repeat([]mesh.Spec{mesh.Whole(0)}, losses), sums...)
 	for _, t := range batch {
 		l.params = append(l.params, s.h.batchSharding(t))
 	}

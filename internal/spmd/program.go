@@ -95,23 +95,6 @@ func (p *Program) ParamSpec(i int) mesh.Spec { return p.Param(i).Spec }
 // ResultSpec is the Spec of a result, on whatever mesh.
 func (p *Program) ResultSpec(i int) mesh.Spec { return p.Result(i).Spec }
 
-// Uncombined is spec with the sums besides that the op which makes v leaves pending along axes that spec does not split by: v can lie
-// so before anything is exchanged.
-func (p *Program) Uncombined(v *ir.Value, spec mesh.Spec) mesh.Spec {
-	at := slices.IndexFunc(p.steps, func(s step) bool { return s.node == v.Node() })
-	if at < 0 {
-		return spec
-	}
-	how, used := p.steps[at].how, spec.Used()
-	pending := slices.Clone(spec.Partial)
-	for _, q := range how.give[v.Index()].Partial {
-		if q.Reduce == mesh.Sum && !how.mesh.Overlap(q.Sub, used) {
-			pending = append(pending, q)
-		}
-	}
-	return spec.With(pending...)
-}
-
 // How is how a node of the program, by its number, runs: how its operands must lie and how its results then do.
 func (p *Program) How(node int) (need, give []mesh.Spec) {
 	d := p.steps[node].how

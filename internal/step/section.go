@@ -153,21 +153,25 @@ func (x *section) inGrads() map[int]int {
 // placeSums leaves the sums of gradients pending where the gradients are, so that they are combined once a step and not once
 // a micro-batch. What they are split by besides is combined at once.
 func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
-	if x.sums = sums; sums != nil {
-		for j := range x.Weights {
-			x.specs[x.sumParam(j)], x.specs[x.Joint.Results()[x.sumResult(j)].ID()] = sums[j], sums[j]
-		}
-		return nil
-	}
 	p, err := spmd.Partition(x.Joint, x.specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: x.meshes})
 	if err != nil {
 		return err
 	}
+	var grads []*ir.Value
+	var specs []mesh.Spec
 	for j, w := range x.Weights {
-		next := x.Joint.Results()[x.sumResult(j)]
-		spec := p.Uncombined(next.Node().In()[1], c.Weights[w].Sum.With())
-		x.sums = append(x.sums, spec)
-		x.specs[x.sumParam(j)], x.specs[next.ID()] = spec, spec
+		grads = append(grads, x.Joint.Results()[x.sumResult(j)].Node().In()[1])
+		specs = append(specs, c.Weights[w].Sum)
+	}
+	lie, inner := p.Uncombined(grads, specs)
+	if x.sums = sums; sums == nil {
+		x.sums = lie
+	}
+	for j, spec := range x.sums {
+		x.specs[x.sumParam(j)], x.specs[x.Joint.Results()[x.sumResult(j)].ID()] = spec, spec
+	}
+	for id, spec := range inner {
+		x.specs[id] = spec
 	}
 	return nil
 }

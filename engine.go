@@ -93,8 +93,8 @@ func (e *Engine) Close() error {
 
 // DataLoader deals out a dataset in batches that the strategy can cut.
 func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error) {
-	if e.trainer.many != nil && c.Batch > 0 {
-		if _, err := e.trainer.many.h.rows(c.Batch); err != nil {
+	if c.Batch > 0 {
+		if _, err := microRows(c.Batch, e.trainer.micro()); err != nil {
 			return nil, err
 		}
 	}

@@ -158,11 +158,7 @@ func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
 		return nil, err
 	}
 	results := all[0] // they are whole on every device
-	for _, list := range all[1:] {
-		for _, b := range list {
-			b.Free()
-		}
-	}
+	free(all[1:])
 	out := make([]array.Array, len(results))
 	for i, b := range results {
 		defer b.Free()
@@ -228,13 +224,11 @@ func (c TrainerConfig) traceForward(name string, batch []Type, f func([]*Tensor)
 // traceWith is traceForward with parameters of other types.
 func (c TrainerConfig) traceWith(name string, types, batch []Type, f func([]*Tensor) []*Tensor) (*Program, error) {
 	b := ir.NewBuilder(name)
-	var params, in []*Tensor
+	var params []*Tensor
 	for i, p := range c.Params {
 		params = append(params, b.Param(p.Name, types[i]))
 	}
-	for i, t := range batch {
-		in = append(in, b.Param(fmt.Sprintf("batch%d", i), t))
-	}
+	in := batchParams(b, batch)
 	defer nn.Bind(c.Params, params)()
 	p, err := b.Build(f(in)...)
 	for _, rewrite := range c.forwardPasses() {

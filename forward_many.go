@@ -121,34 +121,6 @@ func (h *hybrid) paramTypes() []Type {
 	return list
 }
 
-// spread is n rows in k groups, the larger ones first.
-func spread(n, k int) []int {
-	rows := make([]int, k)
-	for i := range rows {
-		rows[i] = n / k
-		if i < n%k {
-			rows[i]++
-		}
-	}
-	return rows
-}
-
-// cutRows cuts a batch.
-func cutRows(batch []array.Array, rows []int) ([][]array.Array, error) {
-	parts := make([][]array.Array, len(rows))
-	at := 0
-	for m, n := range rows {
-		for _, a := range batch {
-			if len(a.Shape()) == 0 || a.Shape()[0] != batch[0].Shape()[0] {
-				return nil, fmt.Errorf("batch: tensors of shapes %v and %v: want as many rows", batch[0].Shape(), a.Shape())
-			}
-			parts[m] = append(parts[m], a.Rows(at, at+n))
-		}
-		at += n
-	}
-	return parts, nil
-}
-
 // forwardRunner is the devices that forward passes run on, started when they are first needed.
 func (t *Trainer) forwardRunner() (*step.ForwardRunner, error) {
 	if t.many.forward == nil {

@@ -61,28 +61,12 @@ func (s Strategy) pipeline() (*pipeline.Schedule, error) {
 	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
 }
 
-// rows is how a batch is cut into micro-batches: as evenly as it goes, the larger ones first.
-func (h *hybrid) rows(batch int) ([]int, error) {
-	n := h.s.Micro
-	if batch < n {
-		return nil, fmt.Errorf("strategy: a batch of %d rows cannot be cut into %d micro-batches: want micro=%d or a batch of %d", batch, n, batch, n)
-	}
-	rows := make([]int, n)
-	for i := range rows {
-		rows[i] = batch / n
-		if i < batch%n {
-			rows[i]++
-		}
-	}
-	return rows, nil
-}
-
 // newStep plans the step for batches of these types, whose first dims are cut.
 func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
 	if len(batch) == 0 || len(batch[0].Shape) == 0 {
 		return nil, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
 	}
-	rows, err := h.rows(batch[0].Shape[0])
+	rows, err := microRows(batch[0].Shape[0], h.s.Micro)
 	if err != nil {
 		return nil, err
 	}

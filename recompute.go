@@ -10,9 +10,9 @@ import (
 )
 
 // recomputed is a training step whose backward pass computes again what the policy does not keep. Its first parameters are
-// the weights, its first result is the loss. Weights that are gathered for use are gathered again: they are not kept from one
-// pass to the other.
-func recomputed(p *Program, weights int, policy stage.Recompute, gathered []bool) (*Program, error) {
+// the weights, its first results, as many as losses says, those of the forward pass. Weights that are gathered for use are gathered
+// again: they are not kept from one pass to the other.
+func recomputed(p *Program, weights, losses int, policy stage.Recompute, gathered []bool) (*Program, error) {
 	if policy == stage.RecomputeNone && !slices.Contains(gathered, true) {
 		return p, nil
 	}
@@ -23,7 +23,11 @@ func recomputed(p *Program, weights int, policy stage.Recompute, gathered []bool
 		}
 		return policyOutside(policy)
 	})
-	forward, backward, err := stage.Cut(p, [2]string{"forward", "backward"}, []int{0}, keep)
+	early := make([]int, losses)
+	for i := range early {
+		early[i] = i
+	}
+	forward, backward, err := stage.Cut(p, [2]string{"forward", "backward"}, early, keep)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,11 @@
 package galley
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/cpu"
-	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/internal/xla"
@@ -28,6 +26,8 @@ type remote struct {
 	b Backend
 	// together is how tensors lie on several devices; nil is whole on one.
 	together *together
+	// micro is how many micro-batches a batch is cut into.
+	micro int
 	// state is by device.
 	state  [][]backend.Buffer
 	exes   map[string]backend.Executable
@@ -39,7 +39,7 @@ func newRemoteTrainer(c TrainerConfig) (t *Trainer, err error) {
 		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode, Static)
 	}
 	r := &remote{b: c.Backend, exes: map[string]backend.Executable{}}
-	if c, err = c.onBackend(); err != nil {
+	if c, r.micro, err = c.onBackend(); err != nil {
 		return nil, err
 	}
 	switch c.Recompute {
@@ -59,27 +59,30 @@ func newRemoteTrainer(c TrainerConfig) (t *Trainer, err error) {
 	return t, r.makeSlots(c)
 }
 
-// onBackend takes over what a strategy says of how to compute, and what again. What is left is nil, or for several devices.
-func (c TrainerConfig) onBackend() (TrainerConfig, error) {
+// onBackend takes over what a strategy says of how to compute, what again, and how batches are cut. What is left is nil, or for
+// several devices.
+func (c TrainerConfig) onBackend() (TrainerConfig, int, error) {
 	if c.Strategy == nil {
-		return c, nil
+		return c, 1, nil
 	}
-	s := *c.Strategy
-	if s.Recompute != "" {
-		c.Recompute = s.Recompute
+	if c.Strategy.Recompute != "" {
+		c.Recompute = c.Strategy.Recompute
+	}
+	s, err := c.Strategy.withDefaults()
+	if err != nil {
+		return c, 1, err
 	}
 	switch s.AMP {
 	case "bf16":
 		c.Compute = array.BF16
 	case "f16":
-		return c, fmt.Errorf("trainer: amp is f16: a backend computes in bf16, which needs no scale of the loss")
+		return c, 1, fmt.Errorf("trainer: amp is f16: a backend computes in bf16, which needs no scale of the loss")
 	}
-	s.Recompute, s.AMP, s.Offload = "none", "off", cmp.Or(s.Offload, "none")
-	plain := Strategy{Schedule: s.Schedule, Context: s.Context, Recompute: "none", AMP: "off", Offload: "none"}
-	if c.Strategy = &s; s.String() == plain.String() {
+	s.Recompute, s.AMP = "none", "off"
+	if c.Strategy = &s; s.String() == (Strategy{Micro: s.Micro}).String() {
 		c.Strategy = nil
 	}
-	return c, nil
+	return c, s.Micro, nil
 }
 
 // Pending is a step that was started.
@@ -97,12 +100,11 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 		return &Pending{m: m}, err
 	}
 	m := Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}
-	exe, err := t.remoteStep(batch)
-	if err != nil {
-		return nil, err
+	r, start := t.remote, t.startWhole
+	if r.micro > 1 {
+		start = t.startParts
 	}
-	r := t.remote
-	results, err := r.call(exe, r.state, append([]array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1))}, batch...), 2)
+	results, err := start([]array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1))}, batch)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +122,15 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 		p.norm = nil
 	}
 	return p, nil
+}
+
+// startWhole starts the step as one program. Its results are by device.
+func (t *Trainer) startWhole(numbers, batch []array.Array) ([][]backend.Buffer, error) {
+	exe, err := t.remoteStep(typesOf(batch))
+	if err != nil {
+		return nil, err
+	}
+	return t.remote.call(exe, t.remote.state, append(numbers, batch...), len(numbers))
 }
 
 // Wait is the step's metrics, when it is done.
@@ -162,29 +173,19 @@ func (c TrainerConfig) recomputes() stage.Recompute {
 }
 
 // remoteStep is the compiled step for batches of these types.
-func (t *Trainer) remoteStep(batch []array.Array) (backend.Executable, error) {
-	var types []Type
-	for _, a := range batch {
-		types = append(types, ir.TypeOf(a))
-	}
-	key := fmt.Sprint(types)
-	if exe, ok := t.remote.exes[key]; ok {
-		return exe, nil
-	}
-	p, at, err := t.remoteProgram(types)
-	if err != nil {
-		return nil, err
-	}
-	donate := make([]int, len(t.remote.state[0]))
-	for i := range donate {
-		donate[i] = i
-	}
-	exe, err := t.remote.compile(p, at, donate)
-	if err != nil {
-		return nil, err
-	}
-	t.remote.exes[key], t.remote.memory = exe, exe.Memory()
-	return exe, nil
+func (t *Trainer) remoteStep(types []Type) (backend.Executable, error) {
+	r := t.remote
+	return r.compiled(fmt.Sprint(types), func() (backend.Executable, error) {
+		p, at, err := t.remoteProgram(types)
+		if err != nil {
+			return nil, err
+		}
+		exe, err := r.compile(p, at, upTo(0, len(r.state[0])))
+		if err == nil {
+			r.memory = exe.Memory()
+		}
+		return exe, err
+	})
 }
 
 // remoteProgram is the step's program, and how what goes in and out lies on several devices.
@@ -197,7 +198,7 @@ func (t *Trainer) remoteProgram(batch []Type) (*Program, lies, error) {
 		p, err = pass.Optimize(p)
 	}
 	if err == nil {
-		p, err = recomputed(p, len(t.c.Params), t.c.recomputes(), nil)
+		p, err = recomputed(p, len(t.c.Params), 1, t.c.recomputes(), nil)
 	}
 	return p, lies{}, err
 }
@@ -227,6 +228,15 @@ func (t *Trainer) Sync(s *Session) error {
 	return nil
 }
 
+// free gives buffers back, by device.
+func free(lists [][]backend.Buffer) {
+	for _, list := range lists {
+		for _, b := range list {
+			b.Free()
+		}
+	}
+}
+
 // Close gives back what the trainer holds on a backend, or ends the devices of a strategy.
 func (t *Trainer) Close() error {
 	switch {
@@ -235,11 +245,7 @@ func (t *Trainer) Close() error {
 	case t.remote == nil:
 		return nil
 	}
-	for _, list := range t.remote.state {
-		for _, b := range list {
-			b.Free()
-		}
-	}
+	free(t.remote.state)
 	t.remote.state = nil
 	for _, exe := range t.remote.exes {
 		if err := exe.Close(); err != nil {

@@ -132,6 +132,7 @@ func TestSameLossesOnAccelerator(t *testing.T) {
 		{"bf16", galley.TrainerConfig{Compute: array.BF16}, 2e-2},
 		{"selective", galley.TrainerConfig{Recompute: "selective"}, 1e-4},
 		{"full", galley.TrainerConfig{Recompute: "full"}, 1e-4},
+		{"micro", galley.TrainerConfig{Strategy: &galley.Strategy{Micro: 2}}, 1e-4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, _ := tinyCurve(t, d, galley.TrainerConfig{Compute: c.c.Compute}, 20)

@@ -46,20 +46,32 @@ func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 
 // stepParams is the parameters of a training step's program.
 func (c TrainerConfig) stepParams(b *ir.Builder, batch []Type) []*Tensor {
-	var in []*Tensor
+	in := append(c.weightParams(b), c.slotParams(b)...)
+	in = append(in, b.Param("lr", c.scalarType()), b.Param("count", c.scalarType()))
+	return append(in, batchParams(b, batch)...)
+}
+
+func (c TrainerConfig) weightParams(b *ir.Builder) (list []*Tensor) {
 	for _, p := range c.Params {
-		in = append(in, b.Param(p.Name, p.Type))
+		list = append(list, b.Param(p.Name, p.Type))
 	}
+	return list
+}
+
+func (c TrainerConfig) slotParams(b *ir.Builder) (list []*Tensor) {
 	for _, p := range c.Params {
 		for i := range c.Optimizer.Slots() {
-			in = append(in, b.Param(slotName(p.Name, i), p.Type))
+			list = append(list, b.Param(slotName(p.Name, i), p.Type))
 		}
 	}
-	in = append(in, b.Param("lr", c.scalarType()), b.Param("count", c.scalarType()))
+	return list
+}
+
+func batchParams(b *ir.Builder, batch []Type) (list []*Tensor) {
 	for i, t := range batch {
-		in = append(in, b.Param(fmt.Sprintf("batch%d", i), t))
+		list = append(list, b.Param(fmt.Sprintf("batch%d", i), t))
 	}
-	return in
+	return list
 }
 
 // slotName is what the optimizer's memory of a parameter is called.
@@ -77,7 +89,7 @@ func (c TrainerConfig) scalarType() Type {
 func (c TrainerConfig) step(in []*Tensor) []*Tensor {
 	params, rest, batch := c.stepParts(in)
 	loss := checkedLoss(c.lossOf(params, batch), params)
-	return c.update(loss, params, op.GradOnce([]*Tensor{loss}, nil, params), rest)
+	return c.update(loss, params, op.GradOnce([]*Tensor{loss}, nil, params), rest, nil)
 }
 
 // stepParts is what goes into a step: the parameters, the slots with the learning rate and the step's number, the batch.
@@ -87,17 +99,24 @@ func (c TrainerConfig) stepParts(in []*Tensor) (params, rest, batch []*Tensor) {
 	return in[:n], in[n:last], in[last:]
 }
 
-// update is the end of a step, and what a step returns. rest is as stepParts says.
-func (c TrainerConfig) update(loss *Tensor, params, grads, rest []*Tensor) []*Tensor {
+// update is the end of a step, and what a step returns. rest is as stepParts says; scale, where it is not nil, makes of grads those
+// of the loss.
+func (c TrainerConfig) update(loss *Tensor, params, grads, rest []*Tensor, scale *Tensor) []*Tensor {
 	slots := c.Optimizer.Slots()
 	state, numbers := rest[:len(rest)-2], rest[len(rest)-2:]
 	norm := op.Const(loss, 0)
 	if !c.SkipNorm || c.ClipNorm > 0 {
 		norm = optim.GlobalNorm(grads)
+		if scale != nil {
+			norm = op.Mul(norm, op.Cast(scale, norm.DType()))
+		}
 	}
 	s := optim.Step{LR: numbers[0], Count: numbers[1], Scale: op.Const(norm, 1)}
 	if c.ClipNorm > 0 {
 		s.Scale = optim.ClipScale(norm, c.ClipNorm)
+	}
+	if scale != nil {
+		s.Scale = op.Mul(s.Scale, op.Cast(scale, norm.DType()))
 	}
 	next, nextState := []*Tensor{loss, norm}, []*Tensor(nil)
 	for i, p := range params {
@@ -139,17 +158,30 @@ func checkedLoss(loss *Tensor, params []*Tensor) *Tensor {
 
 // dependsOn reports whether y was computed from any of xs.
 func dependsOn(y *Tensor, xs []*Tensor) bool {
-	seen, todo := map[*ir.Node]bool{}, []*Tensor{y}
+	seen, todo := map[*Tensor]bool{}, []*Tensor{y}
 	for len(todo) > 0 {
 		v := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		if slices.Contains(xs, v) {
 			return true
 		}
-		if n := v.Node(); n != nil && !seen[n] {
-			seen[n] = true
-			todo = append(todo, n.In()...)
+		if v.Node() != nil && !seen[v] {
+			seen[v] = true
+			todo = append(todo, sources(v)...)
 		}
 	}
 	return false
+}
+
+// sources is the operands that a result of a node is computed from.
+func sources(v *Tensor) []*Tensor {
+	o, ok := v.Node().Op().(op.Sourced)
+	if !ok {
+		return v.Node().In()
+	}
+	var list []*Tensor
+	for _, i := range o.Sources(v.Index()) {
+		list = append(list, v.Node().In()[i])
+	}
+	return list
 }

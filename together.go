@@ -3,7 +3,6 @@ package galley
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
@@ -21,12 +20,16 @@ type together struct {
 	h       *hybrid
 	group   backend.Group
 	weights []step.Weight
+	// sums is how gradients lie between micro-batches; nil until a program decides it.
+	sums []mesh.Spec
 }
 
 // lies is how the parameters and the results of a program lie on the devices.
 type lies struct {
 	params  []mesh.Sharding
 	results []mesh.Spec
+	// inner is how values within the program have to lie, by ID.
+	inner map[int]mesh.Spec
 }
 
 // newTogether checks that the devices of a backend can train by c's strategy.
@@ -51,7 +54,7 @@ func newTogether(c TrainerConfig) (*together, error) {
 		return nil, err
 	}
 	weights, err := h.weights(nil)
-	return &together{h, group, weights}, err
+	return &together{h: h, group: group, weights: weights}, err
 }
 
 // apart is what of a strategy makes the devices' programs different ones, or none of theirs, and what to ask for instead.
@@ -59,8 +62,6 @@ func (c TrainerConfig) apart() (what, fix string) {
 	switch s := c.Strategy; {
 	case s.PP > 1:
 		return "they have no stages of their own", "want pp=1"
-	case s.Micro > 1:
-		return "it takes the batch at once", "want micro=1, and recompute for less memory"
 	case s.EP > 1:
 		return "how many tokens travel to experts only a run knows", "want ep=1, and tp to split experts"
 	case s.Overlap:
@@ -89,26 +90,15 @@ func (s *together) state(i int) mesh.Spec {
 func (s *together) step(batch []Type) (*Program, lies, error) {
 	c, b := s.h.c, ir.NewBuilder("train_step")
 	params, rest, in := c.stepParts(c.stepParams(b, batch))
-	used, own, gathered := slices.Clone(params), slices.Clone(params), make([]bool, len(params))
-	for i, w := range s.weights {
-		if gathered[i] = !w.Use.Equal(w.Rest); gathered[i] {
-			used[i] = s.at(params[i], w.Use)
-		}
-		if !w.Slot.Equal(w.Rest) {
-			own[i] = s.at(params[i], w.Slot)
-		}
-	}
+	used, gathered := s.used(params)
 	loss := checkedLoss(c.lossOf(used, in), used)
-	grads := op.GradOnce([]*Tensor{loss}, nil, used)
-	for i, w := range s.weights {
-		grads[i] = s.at(grads[i], w.Slot)
-	}
-	p, err := b.Build(c.update(loss, own, grads, rest)...)
+	own, grads := s.updated(params, op.GradOnce([]*Tensor{loss}, nil, used))
+	p, err := b.Build(c.update(loss, own, grads, rest, nil)...)
 	if err == nil {
 		p, err = pass.Optimize(p)
 	}
 	if err == nil {
-		p, err = recomputed(p, len(params), c.recomputes(), gathered)
+		p, err = recomputed(p, len(params), 1, c.recomputes(), gathered)
 	}
 	return p, s.stepLies(batch), err
 }
@@ -119,14 +109,19 @@ func (s *together) at(x *Tensor, spec mesh.Spec) *Tensor {
 }
 
 func (s *together) stepLies(batch []Type) lies {
-	scalar := mesh.Whole(0)
-	l := lies{results: []mesh.Spec{scalar, scalar}}
-	for i := range len(s.weights) * (1 + s.h.c.Optimizer.Slots()) {
-		l.params, l.results = append(l.params, mesh.Closed(s.state(i))), append(l.results, s.state(i))
-	}
-	l.params = append(l.params, mesh.Closed(scalar), mesh.Closed(scalar))
+	l, scalar := s.stateLies(), mesh.Closed(mesh.Whole(0))
+	l.params = append(l.params, scalar, scalar)
 	for _, t := range batch {
 		l.params = append(l.params, s.h.batchSharding(t))
+	}
+	return l
+}
+
+// stateLies is the part of it that is the state, and what a step tells of itself.
+func (s *together) stateLies() lies {
+	l := lies{results: []mesh.Spec{mesh.Whole(0), mesh.Whole(0)}}
+	for i := range len(s.weights) * (1 + s.h.c.Optimizer.Slots()) {
+		l.params, l.results = append(l.params, mesh.Closed(s.state(i))), append(l.results, s.state(i))
 	}
 	return l
 }
@@ -180,6 +175,7 @@ func (s *together) explain(err error) error {
 func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
 	asked := map[int]mesh.Sharding{}
 	for i, x := range l.params {
+		x.Spec = x.Spec.With() // inference speaks of how dims are split
 		asked[p.Params()[i].ID()] = x
 	}
 	for _, n := range p.Nodes() {
@@ -199,6 +195,19 @@ func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
 	r, err := shard.Infer(p, c)
 	if err != nil {
 		return nil, err
+	}
+	for id, spec := range l.inner {
+		r.Specs[id] = spec
+	}
+	for i, x := range l.params {
+		if len(x.Spec.Partial) > 0 {
+			r.Specs[p.Params()[i].ID()] = x.Spec
+		}
+	}
+	for i, spec := range l.results {
+		if len(spec.Partial) > 0 {
+			r.Specs[p.Results()[i].ID()] = spec
+		}
 	}
 	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
 }

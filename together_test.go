@@ -258,11 +258,13 @@ func TestTogetherMistakes(t *testing.T) {
 		want string
 	}{
 		{galley.Strategy{DP: 8}, `strategy "dp8" takes 8 devices: interpreter 0 has 4: want a smaller degree`},
-		{galley.Strategy{PP: 2}, "want pp=1"}, {galley.Strategy{DP: 2, Micro: 2}, "want micro=1"}, {galley.Strategy{DP: 2, EP: 2}, "want ep=1"},
+		{galley.Strategy{PP: 2}, "want pp=1"}, {galley.Strategy{DP: 2, EP: 2}, "want ep=1"},
 		{galley.Strategy{DP: 2, Overlap: true}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: "optimizer"}, "want offload none"},
 		{galley.Strategy{TP: 2, Zero: 1}, "zero=1 splits over"}, {galley.Strategy{DP: 2, AMP: "f16"}, "amp is f16"},
 		{galley.Strategy{DP: 3}, "want a batch and sizes that dp3 divides"},
 		{galley.Strategy{CP: 3}, "want context ulysses"},
+		{galley.Strategy{Micro: 8}, "a batch of 4 rows cannot be cut into 8 micro-batches: want micro=4 or a batch of 8"},
+		{galley.Strategy{DP: 2, Micro: 8}, "want micro=4 or a batch of 8"}, {galley.Strategy{DP: 2, Micro: 4}, "want a batch and sizes that dp2 ×4 divides"},
 	} {
 		t.Run(fmt.Sprint(c.s), func(t *testing.T) {
 			tr, _, err := togetherRun{backend: backendtest.Interpreter(4), strategy: &c.s}.make(t)
@@ -276,10 +278,11 @@ func TestTogetherMistakes(t *testing.T) {
 	}
 }
 
-// moduleKeeper keeps the text of the last program that devices run together.
+// moduleKeeper keeps the texts of the programs that devices run together.
 type moduleKeeper struct {
 	galley.Backend
-	text string
+	text string // of the last
+	all  map[string]string
 }
 
 func (r *moduleKeeper) Devices() []backend.Backend { return r.Backend.(backend.Group).Devices() }
@@ -289,6 +292,9 @@ func (r *moduleKeeper) Together(fs []*ir.Func, o backend.Options) (backend.Execu
 	r.text, err = op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA}, Donate: op.Donations(fs[0], o.Donate)})
 	if err != nil {
 		return nil, err
+	}
+	if r.all != nil {
+		r.all[fs[0].Name()] = r.text
 	}
 	return r.Backend.(backend.Group).Together(fs, o)
 }

@@ -225,11 +225,7 @@ func (t *Trainer) compile(batch []Type) (*Executable, error) {
 	if err != nil {
 		return nil, err
 	}
-	donate := make([]int, len(t.c.Params)+len(t.slots))
-	for i := range donate {
-		donate[i] = i
-	}
-	return Compile(t.c.Device, p, Options{Donate: donate, Observe: t.c.Observe})
+	return Compile(t.c.Device, p, Options{Donate: upTo(0, len(t.c.Params)+len(t.slots)), Observe: t.c.Observe})
 }
 
 func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {
@@ -254,6 +250,17 @@ func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {
 
 // Steps is how many steps have been taken.
 func (t *Trainer) Steps() int { return t.step }
+
+// micro is how many micro-batches a step takes.
+func (t *Trainer) micro() int {
+	switch {
+	case t.remote != nil:
+		return t.remote.micro
+	case t.many != nil:
+		return t.many.h.s.Micro
+	}
+	return 1
+}
 
 // Memory is what the last compiled step needs; zero before the first step and in eager mode.
 func (t *Trainer) Memory() cpu.Memory {

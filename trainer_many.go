@@ -41,7 +41,7 @@ func (t *Trainer) stepMany(m Metrics, batch []array.Array) (Metrics, error) {
 	if err := t.start(batch); err != nil {
 		return m, err
 	}
-	parts, err := t.many.h.micros(batch)
+	parts, err := cutMicros(batch, t.many.h.s.Micro)
 	if err != nil {
 		return m, err
 	}
@@ -73,26 +73,6 @@ func (d *manyDevices) weight(batch []array.Array) float64 {
 		return 1
 	}
 	return d.scale.scale / float64(batch[0].Len())
-}
-
-// micros cuts a batch into micro-batches.
-func (h *hybrid) micros(batch []array.Array) ([][]array.Array, error) {
-	rows, err := h.rows(batch[0].Shape()[0])
-	if err != nil {
-		return nil, err
-	}
-	parts := make([][]array.Array, len(rows))
-	at := 0
-	for m, n := range rows {
-		for _, a := range batch {
-			if a.Shape()[0] != batch[0].Shape()[0] {
-				return nil, fmt.Errorf("batch: tensors of %d and %d rows: want as many", batch[0].Shape()[0], a.Shape()[0])
-			}
-			parts[m] = append(parts[m], a.Rows(at, at+n))
-		}
-		at += n
-	}
-	return parts, nil
 }
 
 // start plans the step for batches of these types and moves the state there.

@@ -67,7 +67,7 @@ func (o allGather) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if even(o.Sizes) != nil {
 		return w.Unsupported("all_gather of uneven parts", hloTypes(out)...)
 	}
-	return []hlo.Ref{w.Op("all_gather", fmt.Sprintf("all_gather_dim = %d : i64, %s", o.Dim, emitGroups(w, o)), hloType(out[0]), in[0])}
+	return []hlo.Ref{w.Op("all_gather", fmt.Sprintf("all_gather_dim = %d : i64, %s", o.Dim, emitGroups(o)), hloType(out[0]), in[0])}
 }
 
 func (allGather) Samples() []Sample {

@@ -86,12 +86,12 @@ func (o allReduce) Eval(env *Env, in, out []array.Array) {
 }
 
 func (o allReduce) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	y := w.Combine("all_reduce", emitGroups(w, o), hloReduce(o.Kind), in[0], hloType(out[0]))
+	y := w.Combine("all_reduce", emitGroups(o), hloReduce(o.Kind), in[0], hloType(out[0]))
 	return []hlo.Ref{emitMean(w, o.Kind, teamSize(o.Mesh, o.Axes), y)}
 }
 
 // emitGroups writes who talks to whom.
-func emitGroups(w *hlo.Writer, o Collective) string {
+func emitGroups(o Collective) string {
 	t, err := newTeam(o.Over())
 	if err != nil {
 		panic("op: " + o.Name() + ": " + err.Error())
@@ -100,7 +100,7 @@ func emitGroups(w *hlo.Writer, o Collective) string {
 	if err != nil {
 		panic("op: " + o.Name() + ": " + err.Error())
 	}
-	return hlo.Groups(groups) + w.Global()
+	return hlo.Groups(groups)
 }
 
 // hloReduce is the dialect's binary op of a reduction; a mean is a sum first.

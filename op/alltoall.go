@@ -83,8 +83,8 @@ func (o allToAll) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 		panic("op: all_to_all: " + err.Error())
 	}
 	groups, _ := t.mesh.GroupsOver(t.axes)
-	attrs := fmt.Sprintf("split_dimension = %d : i64, concat_dimension = %d : i64, split_count = %d : i64, %s%s",
-		o.Split, o.Concat, t.mesh.Count(t.axes), hlo.Groups(groups), w.Channel())
+	attrs := fmt.Sprintf("split_dimension = %d : i64, concat_dimension = %d : i64, split_count = %d : i64, %s",
+		o.Split, o.Concat, t.mesh.Count(t.axes), hlo.Groups(groups))
 	return []hlo.Ref{w.Op("all_to_all", attrs, hloType(out[0]), in[0])}
 }
 

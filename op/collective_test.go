@@ -206,14 +206,14 @@ func TestCollectiveEmit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := hlo.NewWriter(hlo.Config{})
+	w := hlo.NewWriter(hlo.Config{Replicas: 4})
 	refs := op.EmitFunc(w, f, []hlo.Ref{w.Param(hlo.Type{DType: array.F32, Shape: array.Shape{4, 4}})})
 	if w.Err() != nil {
 		t.Fatal(w.Err())
 	}
 	text := w.Module("main", refs...)
 	for _, want := range []string{`"stablehlo.all_reduce"`, "dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>", `"stablehlo.reduce_scatter"`,
-		"scatter_dimension = 0", `"stablehlo.all_to_all"`, "split_count = 2", `"stablehlo.partition_id"`, "use_global_device_ids"} {
+		"scatter_dimension = 0", `"stablehlo.all_to_all"`, "split_count = 2", `"stablehlo.replica_id"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in\n%s", want, text)
 		}

@@ -195,7 +195,7 @@ func emitPairs(w *hlo.Writer, pairs [][2]int, x hlo.Ref, out Type) hlo.Ref {
 	for i, p := range pairs {
 		words[i] = fmt.Sprintf("[%d, %d]", p[0], p[1])
 	}
-	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>%s", strings.Join(words, ", "), len(words), w.Channel())
+	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>", strings.Join(words, ", "), len(words))
 	return w.Op("collective_permute", attrs, hloType(out), x)
 }
 

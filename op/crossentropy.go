@@ -60,6 +60,14 @@ type crossEntropy struct {
 func (crossEntropy) Name() string { return "cross_entropy" }
 func (crossEntropy) halfNative()  {}
 
+// Sources says that labels alone tell how many rows count: it can be what a sum over many batches is divided by.
+func (crossEntropy) Sources(result int) []int {
+	if result == 2 {
+		return []int{1}
+	}
+	return []int{0, 1}
+}
+
 func (o crossEntropy) Infer(in []Type) ([]Type, error) {
 	if err := inferLabels(in, 2); err != nil {
 		return nil, err

@@ -98,6 +98,12 @@ type Multilinear interface {
 	Linear() [][]int
 }
 
+// Sourced is an op some of whose results are computed from some of the operands only. Sources is the operands that a result, by
+// its number, is computed from.
+type Sourced interface {
+	Sources(result int) []int
+}
+
 // Follower is an op some of whose dims should lie alike although it cannot run with them split: what is cut from a dim should
 // lie as the dim does. Follow is the rule by which inference goes in place of Rule; there dims of different sizes may share a
 // factor. moves names the factors along which only elements near the borders would have to change places; starred ones need

@@ -71,7 +71,7 @@ func (o reduceScatter) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if even(o.Sizes) != nil {
 		return w.Unsupported("reduce_scatter into uneven parts", hloTypes(out)...)
 	}
-	attrs := fmt.Sprintf("scatter_dimension = %d : i64, %s", o.Dim, emitGroups(w, o))
+	attrs := fmt.Sprintf("scatter_dimension = %d : i64, %s", o.Dim, emitGroups(o))
 	y := w.Combine("reduce_scatter", attrs, hloReduce(o.Kind), in[0], hloType(out[0]))
 	return []hlo.Ref{emitMean(w, o.Kind, teamSize(o.Mesh, o.Axes), y)}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestStableHLO: programs and the text that XLA gets of them. A command is stablehlo with target=cuda, replicas=n, partitions=n, scores=n
+// TestStableHLO: programs and the text that XLA gets of them. A command is stablehlo with target=cuda, replicas=n, scores=n
 // and donate=parameter:result in any number.
 func TestStableHLO(t *testing.T) {
 	golden.Run(t, "testdata/stablehlo/*.txt", func(t *testing.T, b golden.Block) string {
@@ -53,8 +53,6 @@ func moduleConfig(t *testing.T, args []string) op.ModuleConfig {
 			c.Target = hlo.Target(value)
 		case "replicas":
 			c.Replicas = number(value)
-		case "partitions":
-			c.Partitions = number(value)
 		case "scores":
 			c.Scores = number(value)
 		case "donate":

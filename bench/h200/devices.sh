@@ -13,11 +13,11 @@ if ! check --mesh dp=8; then
 	export TF_CPP_MIN_LOG_LEVEL=0
 	check --mesh dp=8 --xla-flag=--xla_gpu_autotune_level=0
 	check --mesh dp=8 --xla-flag=--xla_gpu_shard_autotuning=false
-	check --mesh dp=8 --partitions
 	exit 1
 fi
 check --mesh dp=8 --zero 3 --amp bf16
 check --mesh dp=2,tp=4 --sp --amp bf16
+check --mesh dp=4,tp=2 --zero 2 --amp bf16 --micro 2
 check --mesh dp=2,tp=2,cp=2 --cp ulysses --zero 1 --amp bf16
 check --mesh dp=2,cp=4 --amp bf16
 check --mesh dp=8 --zero 1 --amp bf16 --vocab 32000 --layers 16 --dim 2048 --heads 16 --ffn 5632 --batch 64 --seq 2048 --steps 11

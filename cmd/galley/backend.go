@@ -21,8 +21,7 @@ type pluginFlags struct {
 	DumpHLO      string   `name:"dump-hlo" help:"Directory to write the StableHLO of every compiled program to." type:"path" placeholder:"DIR"`
 	CompileCache string   `help:"Directory to keep compiled programs in: the next run with the same plugin and flags starts with them." type:"path" placeholder:"DIR"`
 
-	MockDevices int  `help:"Have CUDA's plugin pretend that it has this many devices: programs for all of them compile, and run on the first, whose collectives bring nothing. Losses then mean nothing." placeholder:"N"`
-	Partitions  bool `help:"Compile programs of several devices for partitions in place of replicas." hidden:""`
+	MockDevices int `help:"Have CUDA's plugin pretend that it has this many devices: programs for all of them compile, and run on the first, whose collectives bring nothing. Losses then mean nothing." placeholder:"N"`
 }
 
 // open is the accelerator, or nil for the host.
@@ -40,7 +39,7 @@ func (f pluginFlags) open() (galley.Backend, error) {
 	if f.MockDevices < 0 || f.MockDevices == 1 {
 		return nil, fmt.Errorf("--mock-devices=%d: want 2 or more", f.MockDevices)
 	}
-	c := galley.XLAConfig{Plugin: f.Plugin, Flags: f.XLAFlag, Mock: f.MockDevices, Partitions: f.Partitions, Cache: f.CompileCache}
+	c := galley.XLAConfig{Plugin: f.Plugin, Flags: f.XLAFlag, Mock: f.MockDevices, Cache: f.CompileCache}
 	if f.DumpHLO != "" {
 		if err := os.MkdirAll(f.DumpHLO, 0o755); err != nil {
 			return nil, err

@@ -85,6 +85,7 @@ type benchStepCmd struct {
 	KVHeads int    `name:"kv-heads" help:"Heads of llama's keys and values; 0 means --heads."`
 	BF16    bool   `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
 	Again   string `name:"recompute" help:"What the backward pass on an accelerator computes again: none, selective or full." default:"none" enum:"none,selective,full"`
+	Micro   int    `help:"Micro-batches of a step on an accelerator: gradients are summed over as many parts of the batch." default:"1"`
 	Threads int    `help:"Threads; 0 means all cores."`
 	Runs    int    `help:"Measured steps." default:"9"`
 	Eager   bool   `help:"Run op by op in place of compiled."`
@@ -98,16 +99,20 @@ func (benchStepCmd) Help() string {
 Examples:
   galley bench step --threads 2 --json
   galley bench step --layers 4 --dim 256 --heads 4 --seq 256 --batch 8 --vocab 8192 --profile
-  galley bench step --backend xla --model llama --bf16 --vocab 32000 --layers 16 --dim 2048 --heads 16 --ffn 5632 --batch 8 --seq 2048`
+  galley bench step --backend xla --model llama --bf16 --vocab 32000 --layers 16 --dim 2048 --heads 16 --ffn 5632 --batch 8 --seq 2048
+  … --batch 32 --micro 4                                                        the same in four parts of eight sequences`
 }
 
 func (c *benchStepCmd) Run() error {
-	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq, "batch": c.Batch, "vocab": c.Vocab, "runs": c.Runs})
+	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq, "batch": c.Batch, "vocab": c.Vocab, "runs": c.Runs, "micro": c.Micro})
 	if err == nil {
 		err = natural(map[string]int{"threads": c.Threads, "ffn": c.FFN, "kv-heads": c.KVHeads})
 	}
 	if err == nil && c.Dim%c.Heads != 0 {
 		err = fmt.Errorf("--dim=%d: want a multiple of --heads=%d", c.Dim, c.Heads)
+	}
+	if err == nil && c.Backend == "cpu" && c.Micro > 1 {
+		err = fmt.Errorf("--micro=%d: it is for --backend=xla: galley bench hybrid has it for this process", c.Micro)
 	}
 	if err == nil && c.Backend == "cpu" {
 		err = fits(fmt.Sprintf("--layers=%d --dim=%d --vocab=%d", c.Layers, c.Dim, c.Vocab), c.bytes())
@@ -117,7 +122,7 @@ func (c *benchStepCmd) Run() error {
 	}
 	config := bench.StepConfig{
 		Model: c.Model, Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab, FFN: c.FFN, KVHeads: c.KVHeads,
-		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Recompute: c.Again,
+		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Recompute: c.Again, Micro: c.Micro,
 	}
 	if c.Eager {
 		config.Mode = galley.Eager

@@ -15,7 +15,7 @@ type strategyFlags struct {
 	Zero      int    `help:"What the data axes split besides: 1 the optimizer's memory, 2 gradients, too, 3 parameters, too." default:"0"`
 	Schedule  string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
 	VPP       int    `name:"vpp" help:"Stages of each pipeline rank in interleaved schedules."`
-	Micro     int    `help:"Micro-batches of a step; 0 means as many as pp."`
+	Micro     int    `help:"Micro-batches of a step: gradients are summed over as many parts of the batch; 0 means as many as pp."`
 	CP        string `name:"cp" help:"How attention is computed over split sequences: ring or ulysses." enum:"ring,ulysses" default:"ring"`
 	SP        bool   `name:"sp" help:"Split what lies between layers over the tensor axis, too: sequence parallel."`
 	Overlap   bool   `help:"Compute while devices exchange: collectives are waited for when their results are used."`

@@ -54,6 +54,7 @@ func (trainCmd) Help() string {
   galley train --devices 8                              the planner chooses how, and says why
   galley train --checkpoint run --every 50              can be killed: run it again and it goes on
   galley train --backend xla --bf16 --dim 768           on an accelerator
+  galley train --backend xla --batch 64 --micro 4       … which takes a batch in four parts, for less memory
   galley train --backend xla --mesh dp=4,tp=2 --zero 1  on eight of its devices, as one program
 Ctrl-C ends training early; the model is then saved and used as after all steps.`
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"math"
 	"testing"
 
 	"github.com/galley-ml/galley"
@@ -20,6 +21,25 @@ func TestStepEagerEqualsStatic(t *testing.T) {
 	}
 	if static.Loss != eager.Loss || static.PeakBytes == 0 {
 		t.Errorf("static %v\neager %v", static, eager)
+	}
+}
+
+// TestStepInMicroBatches: a step that a backend takes in parts has the loss of one that it takes at once.
+func TestStepInMicroBatches(t *testing.T) {
+	d := galley.CPU(galley.Config{Threads: 2})
+	defer d.Close()
+	c := StepConfig{Layers: 2, Dim: 32, Heads: 2, Seq: 16, Batch: 4, Vocab: 64, Threads: 2, Runs: 3, Backend: d.Backend()}
+	whole, err := Step(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Micro = 4
+	parts, err := Step(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(whole.Loss-parts.Loss) > 1e-4 || parts.PeakBytes >= whole.PeakBytes {
+		t.Errorf("at once %v\nin parts %v", whole, parts)
 	}
 }
 

@@ -29,6 +29,8 @@ type StepConfig struct {
 	// Backend runs the step; nil is the host. Recompute is its policy: none, selective or full.
 	Backend   galley.Backend
 	Recompute string
+	// Micro is how many micro-batches a step on a Backend takes; 0 means one.
+	Micro int
 	// Profile adds the time of each op to the result.
 	Profile bool
 	// observe, where set, is told how long each node of a trainer took.
@@ -92,6 +94,9 @@ func Step(c StepConfig) (StepResult, error) {
 	config := galley.TrainerConfig{
 		Device: d, Backend: c.Backend, Recompute: c.Recompute, Compute: c.Compute, Mode: c.Mode, Observe: times.observer(c.Profile), SkipNorm: c.Backend != nil,
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 3e-4},
+	}
+	if c.Micro > 1 {
+		config.Strategy = &galley.Strategy{Micro: c.Micro}
 	}
 	model, err := c.model(d, &config)
 	if err != nil {

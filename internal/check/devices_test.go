@@ -21,6 +21,11 @@ func TestDevices(t *testing.T) {
 	if err != nil || r.Passed() != 5 || r.Failed() != 0 {
 		t.Errorf("got %v\n%s", err, &out)
 	}
+	c.Strategy.Micro = 2
+	out.Reset()
+	if r, err = Devices(&out, c); err != nil || r.Passed() != 5 || r.Failed() != 0 {
+		t.Errorf("in micro-batches: got %v\n%s", err, &out)
+	}
 	c.Strategy.DP = 4
 	out.Reset()
 	if r, err = Devices(&out, c); err != nil || r.Failed() != 1 || !strings.Contains(out.String(), "takes 8 devices: interpreter 0 has 4") {

@@ -20,28 +20,6 @@ func Groups(groups [][]int) string {
 	return fmt.Sprintf("replica_groups = dense<[%s]> : tensor<%dx%dxi64>", strings.Join(rows, ", "), len(groups), size)
 }
 
-// replicated reports whether the devices are replicas, not partitions.
-func (w *Writer) replicated() bool { return w.config.Replicas > 1 }
-
-// Channel is the attribute by which the devices' parts of one collective find each other, with a comma before it. It also
-// says that they are partitions, so replicas have none.
-func (w *Writer) Channel() string {
-	if w.replicated() {
-		return ""
-	}
-	w.channels++
-	return fmt.Sprintf(", channel_handle = #stablehlo.channel_handle<handle = %d, type = 1>", w.channels)
-}
-
-// Global is Channel for collectives that must also say that the numbers in groups are devices of the whole program.
-func (w *Writer) Global() string {
-	channel := w.Channel()
-	if channel == "" {
-		return ""
-	}
-	return channel + ", use_global_device_ids"
-}
-
 // Combine writes a collective that folds elements with a binary op of the dialect.
 func (w *Writer) Combine(name, attrs, binary string, x Ref, out Type) Ref {
 	return w.OpN(name, attrs, []string{w.Binary(binary, x.DType)}, []Type{out}, x)[0]
@@ -50,11 +28,7 @@ func (w *Writer) Combine(name, attrs, binary string, x Ref, out Type) Ref {
 // PerDevice is the entry of a table that belongs to the device that runs the program: an i32 scalar.
 func (w *Writer) PerDevice(table []int) Ref {
 	id := w.Once("device", func() Ref {
-		name := "partition_id"
-		if w.replicated() {
-			name = "replica_id"
-		}
-		id := w.write(name, "", nil, []string{"tensor<ui32>"}, nil)[0]
+		id := w.write("replica_id", "", nil, []string{"tensor<ui32>"}, nil)[0]
 		w.indent()
 		at := Ref{Type{DType: array.I32}, w.name(1)[0]}
 		fmt.Fprintf(w.body, " = \"stablehlo.convert\"(%s) : (tensor<ui32>) -> (tensor<i32>)\n", id)

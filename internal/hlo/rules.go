@@ -20,7 +20,7 @@ func init() {
 		"dynamic_update_slice": dynamicUpdateRule, "reduce": reduceRule, "reduce_window": windowRule,
 		"select_and_scatter": selectScatterRule, "sort": allSame, "while": allSame, "dot_general": dotRule,
 		"convolution": convRule, "gather": gatherRule, "scatter": scatterRule, "custom_call": customRule,
-		"case": caseRule, "partition_id": deviceRule, "replica_id": deviceRule, "all_reduce": allSame, "all_gather": allGatherRule,
+		"case": caseRule, "replica_id": deviceRule, "all_reduce": allSame, "all_gather": allGatherRule,
 		"reduce_scatter": reduceScatterRule, "all_to_all": allToAllRule, "collective_permute": allSame,
 	}
 	for _, name := range []string{"ceil", "cosine", "exponential", "exponential_minus_one", "floor", "log", "log_plus_one", "logistic",

@@ -22,9 +22,8 @@ type Config struct {
 	Target Target
 	// Plain leaves out the kernels of our own that the target could run.
 	Plain bool
-	// Replicas or Partitions is how many devices run the program; the other is 1, and 0 means 1. Collectives and numbers
-	// of devices are written for whichever is more.
-	Replicas, Partitions int
+	// Replicas is how many devices run the program; 0 means 1.
+	Replicas int
 	// Scores is how many of attention's scores may be held at once where no kernel does without them; 0 means 64 million.
 	Scores int
 }
@@ -73,8 +72,6 @@ type Writer struct {
 	next   int
 	// depth is how many regions the writer is in.
 	depth int
-	// channels counts the collectives.
-	channels int
 	// once is the values that are written a single time in this region, by what they are.
 	once map[string]Ref
 	// products is the names of what Dot wrote.
@@ -210,9 +207,9 @@ func (w *Writer) Module(name string, results ...Ref) string {
 	for i, r := range results {
 		ids[i], types[i] = r.id, r.Type.String()
 	}
-	return fmt.Sprintf("module @%s attributes {mhlo.num_partitions = %d : i32, mhlo.num_replicas = %d : i32} {\n"+
+	return fmt.Sprintf("module @%s attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = %d : i32} {\n"+
 		"  func.func public @main(%s) -> (%s) {\n%s    \"func.return\"(%s) : (%s) -> ()\n  }\n}\n",
-		symbol(name), max(1, w.config.Partitions), max(1, w.config.Replicas), strings.Join(params, ", "), strings.Join(types, ", "),
+		symbol(name), max(1, w.config.Replicas), strings.Join(params, ", "), strings.Join(types, ", "),
 		w.body.String(), strings.Join(ids, ", "), strings.Join(types, ", "))
 }
 

@@ -154,42 +154,27 @@ func (x *section) inGrads() map[int]int {
 // placeSums leaves the sums of gradients pending where the gradients are, so that they are combined once a step and not once
 // a micro-batch. What they are split by besides is combined at once.
 func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
-	if x.sums = sums; sums != nil {
-		for j := range x.Weights {
-			x.specs[x.sumParam(j)], x.specs[x.Joint.Results()[x.sumResult(j)].ID()] = sums[j], sums[j]
-		}
-		return nil
-	}
 	p, err := spmd.Partition(x.Joint, x.specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: x.meshes})
 	if err != nil {
 		return err
 	}
-	node := map[*ir.Node]int{}
-	for i, n := range x.Joint.Nodes() {
-		node[n] = i
-	}
+	var grads []*ir.Value
+	var specs []mesh.Spec
 	for j, w := range x.Weights {
-		spec := c.Weights[w].Sum.With()
-		next := x.Joint.Results()[x.sumResult(j)]
-		if g := next.Node().In()[1].Node(); g != nil {
-			_, give := p.How(node[g])
-			spec = spec.With(pendingBeside(x.mesh, give[next.Node().In()[1].Index()].Partial, spec.Used())...)
-		}
-		x.sums = append(x.sums, spec)
-		x.specs[x.sumParam(j)], x.specs[next.ID()] = spec, spec
+		grads = append(grads, x.Joint.Results()[x.sumResult(j)].Node().In()[1])
+		specs = append(specs, c.Weights[w].Sum)
+	}
+	lie, inner := p.Uncombined(grads, specs)
+	if x.sums = sums; sums == nil {
+		x.sums = lie
+	}
+	for j, spec := range x.sums {
+		x.specs[x.sumParam(j)], x.specs[x.Joint.Results()[x.sumResult(j)].ID()] = spec, spec
+	}
+	for id, spec := range inner {
+		x.specs[id] = spec
 	}
 	return nil
-}
-
-// pendingBeside is the sums that are pending along axes which nothing is split by.
-func pendingBeside(m *mesh.Mesh, list []mesh.Pending, used mesh.Axes) []mesh.Pending {
-	var left []mesh.Pending
-	for _, q := range list {
-		if q.Reduce == mesh.Sum && !m.Overlap(q.Sub, used) {
-			left = append(left, q)
-		}
-	}
-	return left
 }
 
 // cut parts the joint program as the schedule needs it.

@@ -25,9 +25,7 @@ type client struct {
 	dump      func(name, text string)
 	overrides map[string]bool
 	cache     *cache
-	// all is the devices, partitions whether a program that they share has them as partitions.
-	all        []*Device
-	partitions bool
+	all       []*Device
 
 	queue chan func()
 	idle  sync.WaitGroup
@@ -83,7 +81,7 @@ func Open(c Config) (backend.Backend, error) {
 // newClient finds the devices that can be used, or where some are mocked all.
 func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 	c := &client{engine: newEngine(api, p), pjrt: p, dump: config.Dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*program{}}
-	c.overrides, c.partitions = config.overrides(), config.Partitions
+	c.overrides = config.overrides()
 	places, err := c.places()
 	if err != nil {
 		return nil, fmt.Errorf("xla: plugin %s: devices: %w", p.Plugin().Path(), err)
@@ -112,7 +110,7 @@ func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 
 // compile is a program for devices, compiled unless the same text was before.
 func (c *client) compile(name, text string, on []*Device) (*program, error) {
-	o := options{partitions: c.partitions, overrides: c.overrides}
+	o := options{overrides: c.overrides}
 	for _, d := range on {
 		o.devices = append(o.devices, d.id)
 	}

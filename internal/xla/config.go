@@ -19,8 +19,6 @@ type Config struct {
 	// Mock, where it is more than 1, is how many devices CUDA's plugin pretends to have, on as many hosts: programs for all of them
 	// compile, and run on the first alone, whose collectives bring nothing. It is for looking at programs and their speed.
 	Mock int
-	// Partitions has devices that share a program run it as its partitions; they are its replicas otherwise.
-	Partitions bool
 	// Cache, where set, is a directory in which compiled programs are kept for the next process. What is there is trusted: it runs.
 	Cache string
 	// Dump, where set, is told the StableHLO of every program before it is compiled.

@@ -47,9 +47,6 @@ func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable,
 		}
 	}
 	config := hlo.Config{Target: c.target, Replicas: len(on)}
-	if c.partitions {
-		config.Replicas, config.Partitions = 1, len(on)
-	}
 	var err error
 	if e.p, err = c.lower(fs, on, op.ModuleConfig{Config: config, Donate: op.Donations(f, o.Donate)}); err != nil {
 		return nil, err

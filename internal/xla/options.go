@@ -10,8 +10,6 @@ import (
 type options struct {
 	// devices is the plugin's numbers of the devices that run the program together; one can be moved to any.
 	devices []int
-	// partitions makes them partitions of one program, not replicas. XLA's own partitioner stays off: programs are partitioned.
-	partitions bool
 	// overrides is flags of XLA's own for this program, by name.
 	overrides map[string]bool
 }
@@ -19,15 +17,12 @@ type options struct {
 // bytes is the options as a CompileOptionsProto.
 func (o options) bytes() []byte {
 	many := len(o.devices) > 1
-	replicas, partitions := max(1, len(o.devices)), 1
-	if o.partitions {
-		replicas, partitions = partitions, replicas
-	}
 	var build, out wire
 	build = build.number(1, -1) // device_ordinal: none
-	build = build.number(4, int64(replicas)).number(5, int64(partitions))
+	// They are replicas, and there is one partition: XLA's own partitioner stays off, programs are partitioned.
+	build = build.number(4, int64(max(1, len(o.devices)))).number(5, 1)
 	if many {
-		build = build.bytes(9, o.assignment(replicas, partitions))
+		build = build.bytes(9, o.assignment())
 	}
 	out = out.bytes(3, build)
 	if !many {
@@ -43,17 +38,13 @@ func (o options) bytes() []byte {
 	return out
 }
 
-// assignment is the devices as a DeviceAssignmentProto: a list of replicas for each partition.
-func (o options) assignment(replicas, partitions int) wire {
-	w := wire(nil).number(1, int64(replicas)).number(2, int64(partitions))
-	for p := range partitions {
-		var ids []byte
-		for r := range replicas {
-			ids = binary.AppendUvarint(ids, uint64(o.devices[r*partitions+p]))
-		}
-		w = w.bytes(3, wire(nil).bytes(1, ids))
+// assignment is the devices as a DeviceAssignmentProto: a list of replicas for the one partition.
+func (o options) assignment() wire {
+	var ids []byte
+	for _, id := range o.devices {
+		ids = binary.AppendUvarint(ids, uint64(id))
 	}
-	return w
+	return wire(nil).number(1, int64(len(o.devices))).number(2, 1).bytes(3, wire(nil).bytes(1, ids))
 }
 
 // wire is a message of protocol buffers as it is sent: fields by their numbers.

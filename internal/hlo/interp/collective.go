@@ -13,7 +13,7 @@ var collectives map[string]collective
 
 func init() {
 	collectives = map[string]collective{
-		"partition_id": deviceID, "replica_id": deviceID, "all_reduce": allReduce, "all_gather": allGather,
+		"replica_id": deviceID, "all_reduce": allReduce, "all_gather": allGather,
 		"reduce_scatter": reduceScatter, "all_to_all": allToAll, "collective_permute": permute,
 	}
 }

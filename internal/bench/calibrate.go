@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +22,8 @@ type CalibrateConfig struct {
 	Devices int
 	// Threads is how many threads compute; 0 is all cores.
 	Threads int
+	// Passes is how often what others on the same hardware may disturb is measured; 0 is 3.
+	Passes int
 	// Log, if not nil, is told each result, Tell how far the measurements are.
 	Log  io.Writer
 	Tell func(what string, done, all int)
@@ -35,7 +38,7 @@ type calibration struct {
 // Calibrate measures this machine: products by size, memory, attention, what an op costs that does nothing, and collectives between
 // its devices. The result holds the machine as a cluster, too.
 func Calibrate(c CalibrateConfig) (plan.Calibration, error) {
-	c.Devices = max(1, c.Devices)
+	c.Devices, c.Passes = max(1, c.Devices), cmp.Or(c.Passes, 3)
 	m := &calibration{CalibrateConfig: c, device: galley.CPU(galley.Config{Threads: c.Threads})}
 	defer m.device.Close()
 	hw := cluster.Local(cluster.LocalConfig{Devices: c.Devices})

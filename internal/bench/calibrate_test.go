@@ -12,7 +12,7 @@ func TestCalibrate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for seconds")
 	}
-	cal, err := Calibrate(CalibrateConfig{Devices: 4})
+	cal, err := Calibrate(CalibrateConfig{Devices: 4, Passes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,15 +55,13 @@ func oneNode(f func(x *op.Tensor) *op.Tensor, t op.Type) *ir.Node {
 // hostSides are those of the grid of products: what is left of tokens, heads and widths on one device is often small.
 var hostSides = [...]int{16, 64, 256, 1024}
 
-// gridSweeps is how often the grid is measured: a neighbour on the same hardware is there for a while, not for all sweeps.
-const gridSweeps = 3
-
+// grid measures in sweeps: a neighbour on the same hardware is there for a while, not for all of them.
 func (m *calibration) grid(h *plan.Host) error {
 	sides := gridOf(hostSides[:])
 	took := make([][]float64, len(sides))
-	for sweep := range gridSweeps {
+	for sweep := range m.Passes {
 		for i, s := range sides {
-			m.tell("products on one thread", sweep*len(sides)+i, gridSweeps*len(sides))
+			m.tell("products on one thread", sweep*len(sides)+i, m.Passes*len(sides))
 			b := ir.NewBuilder("product")
 			p, err := b.Build(op.MatMul(b.Param("x", f32(s.M, s.K)), b.Param("y", f32(s.K, s.N))))
 			if err != nil {

@@ -33,7 +33,8 @@ func hostSteps() []hostStep {
 			for _, s := range []galley.Strategy{{DP: 2, Micro: 2}, {DP: 2, Zero: 3}, {TP: 2}, {TP: 2, Sequence: true}, {TP: 4, Micro: 2}, {CP: 2}, {CP: 2, Context: "ulysses"}} {
 				list = append(list, hostStep{StepConfig: c, s: s})
 			}
-			for _, s := range []galley.Strategy{{}, {Micro: 4}} {
+			// With all threads it matters how much there is to share: a whole batch, a part, one sequence.
+			for _, s := range []galley.Strategy{{}, {Micro: 4}, {Micro: c.Batch}} {
 				list = append(list, hostStep{StepConfig: c, s: s, all: true})
 			}
 		}
@@ -41,18 +42,15 @@ func hostSteps() []hostStep {
 	return list
 }
 
-// hostPasses is how often all steps are watched: other programs, and other machines on the same hardware, come and go.
-const hostPasses = 3
-
 // ops measures the ops of training steps in place.
 func (m *calibration) ops(h *plan.Host) error {
 	whole := galley.CPU(galley.Config{Threads: h.Cores})
 	defer whole.Close()
 	one, all := map[string][]timed{}, map[string][]timed{}
 	steps := hostSteps()
-	for pass := range hostPasses {
+	for pass := range m.Passes {
 		for i, s := range steps {
-			m.tell("ops in training steps", pass*len(steps)+i, hostPasses*len(steps))
+			m.tell("ops in training steps", pass*len(steps)+i, m.Passes*len(steps))
 			d, seen := m.device, one
 			if s.all {
 				d, seen = whole, all
@@ -74,6 +72,7 @@ func (m *calibration) ops(h *plan.Host) error {
 type timed struct {
 	work    op.Work
 	sides   plan.Sides
+	count   float64
 	seconds float64
 }
 
@@ -106,26 +105,34 @@ func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed)
 		if _, ok := n.Op().(op.Messenger); ok || plan.WorkOf(n) == (op.Work{}) {
 			continue
 		}
-		slices.Sort(list)
-		seen[n.Op().Name()] = append(seen[n.Op().Name()], s.timed(h, n, list))
+		name := n.Op().Name()
+		if c, ok := n.Op().(op.Collective); ok {
+			seen[name] = append(seen[name], s.exchange(h, n, c, list))
+			continue
+		}
+		for _, t := range list {
+			seen[name] = append(seen[name], s.timed(h, n, t))
+		}
 	}
 	return nil
 }
 
-// timed is a node's part of a core's time by the sorted times that it took, less what other cores slowed it down.
-func (s hostStep) timed(h *plan.Host, n *galley.Node, list []float64) timed {
-	x := timed{work: plan.WorkOf(n), seconds: list[len(list)/2] / h.Slowed(min(s.s.Devices(), h.Cores))}
-	if c, ok := n.Op().(op.Collective); ok {
-		members, err := op.Members(c, 0)
-		if err != nil || len(members) < 2 {
-			members = make([]int, s.s.Devices())
-		}
-		count := len(members)
-		x.seconds = list[len(list)/(2*count)] * float64(min(h.Cores, count)) / float64(count)
-		return x
+// exchange is a member's part of a core's time in a collective by all times that it took.
+func (s hostStep) exchange(h *plan.Host, n *galley.Node, c op.Collective, list []float64) timed {
+	members, err := op.Members(c, 0)
+	if err != nil || len(members) < 2 {
+		members = make([]int, s.s.Devices())
 	}
+	count := len(members)
+	slices.Sort(list)
+	return timed{work: plan.WorkOf(n), seconds: list[len(list)/(2*count)] * float64(min(h.Cores, count)) / float64(count)}
+}
+
+// timed is a node's part of a core's time by a time that it took, less what other cores slowed it down.
+func (s hostStep) timed(h *plan.Host, n *galley.Node, took float64) timed {
+	x := timed{work: plan.WorkOf(n), seconds: took / h.Slowed(min(s.s.Devices(), h.Cores))}
 	if sides, count, ok := plan.ProductsOf(n); ok {
-		x.sides = sides
+		x.sides, x.count = sides, count
 		x.seconds = (x.seconds - math.Min(h.Start, x.seconds/2)) / (count * h.Product(sides))
 	}
 	return x
@@ -133,19 +140,34 @@ func (s hostStep) timed(h *plan.Host, n *galley.Node, list []float64) timed {
 
 // cell is a kind of size: those in one are alike.
 type cell struct {
-	sides           plan.Sides
-	size, intensity float64
+	sides                  plan.Sides
+	count, size, intensity float64
 }
 
 func (t timed) cell() cell {
 	if t.sides != (plan.Sides{}) {
 		doublings := func(side int) int { return int(math.Round(math.Log2(float64(side)))) }
-		return cell{sides: plan.Sides{M: doublings(t.sides.M), N: doublings(t.sides.N), K: doublings(t.sides.K)}}
+		return cell{sides: plan.Sides{M: doublings(t.sides.M), N: doublings(t.sides.N), K: doublings(t.sides.K)}, count: math.Round(math.Log2(t.count))}
 	}
 	return cell{size: math.Round(2 * math.Log2(t.work.Flops+t.work.Bytes)), intensity: math.Round(math.Log2(t.work.Flops/(t.work.Bytes+1) + 1))}
 }
 
-// timesOf is one measurement for each kind of size: of those in it one of the shorter ones, for whatever else runs makes them longer.
+// meanOf is the work of the middle one of sorted measurements of about the same work, with the seconds that one of them takes on average.
+func meanOf(list []timed) timed {
+	x, sum, work := list[len(list)/2], 0.0, 0.0
+	for _, t := range list {
+		sum += t.seconds
+		work += t.work.Flops + t.work.Bytes
+	}
+	x.seconds = sum / float64(len(list))
+	if own := x.work.Flops + x.work.Bytes; x.sides == (plan.Sides{}) && work > 0 {
+		x.seconds *= own * float64(len(list)) / work
+	}
+	return x
+}
+
+// timesOf is one measurement for each kind of size: the mean of those in it, since a step takes the sum of its nodes' times. The longest tenth is
+// left out: a neighbour who comes once in a while is no part of most steps.
 func timesOf(list []timed) plan.HostTimes {
 	cells := map[cell][]timed{}
 	for _, t := range list {
@@ -154,15 +176,15 @@ func timesOf(list []timed) plan.HostTimes {
 	var some []timed
 	for _, c := range cells {
 		slices.SortFunc(c, func(a, b timed) int { return cmp.Compare(a.seconds, b.seconds) })
-		some = append(some, c[len(c)*2/5])
+		some = append(some, meanOf(c[:len(c)-len(c)/10]))
 	}
 	slices.SortFunc(some, func(a, b timed) int {
-		return cmp.Or(cmp.Compare(a.sides.M, b.sides.M), cmp.Compare(a.sides.N, b.sides.N), cmp.Compare(a.sides.K, b.sides.K), cmp.Compare(a.work.Flops+a.work.Bytes, b.work.Flops+b.work.Bytes), cmp.Compare(a.work.Flops, b.work.Flops))
+		return cmp.Or(cmp.Compare(a.sides.M, b.sides.M), cmp.Compare(a.sides.N, b.sides.N), cmp.Compare(a.sides.K, b.sides.K), cmp.Compare(a.count, b.count), cmp.Compare(a.work.Flops+a.work.Bytes, b.work.Flops+b.work.Bytes), cmp.Compare(a.work.Flops, b.work.Flops))
 	})
 	var times plan.HostTimes
 	for _, t := range some {
 		if t.sides != (plan.Sides{}) {
-			times.Factors = append(times.Factors, plan.HostFactor{M: t.sides.M, N: t.sides.N, K: t.sides.K, Factor: round(t.seconds)})
+			times.Factors = append(times.Factors, plan.HostFactor{M: t.sides.M, N: t.sides.N, K: t.sides.K, Count: round(t.count), Factor: round(t.seconds)})
 			continue
 		}
 		times.Points = append(times.Points, plan.HostPoint{Flops: round(t.work.Flops), Bytes: round(t.work.Bytes), Seconds: round(t.seconds)})

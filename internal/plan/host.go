@@ -57,9 +57,11 @@ type HostTimes struct {
 
 // HostFactor is the time of a product, or of attention, over that of the grid's products of the same sides.
 type HostFactor struct {
-	M      int     `yaml:"m" json:"m"`
-	N      int     `yaml:"n" json:"n"`
-	K      int     `yaml:"k" json:"k"`
+	M int `yaml:"m" json:"m"`
+	N int `yaml:"n" json:"n"`
+	K int `yaml:"k" json:"k"`
+	// Count is how many products there were: the more, the better threads share them.
+	Count  float64 `yaml:"count,omitempty" json:"count,omitempty"`
 	Factor float64 `yaml:"factor" json:"factor"`
 }
 
@@ -133,7 +135,7 @@ func (h *Host) Node(n *ir.Node, threads int) float64 {
 // measured is a node's seconds by measurements of its op, if there are any.
 func (h *Host) measured(n *ir.Node, w op.Work, t HostTimes) (seconds float64, ok bool) {
 	if s, count, ok := ProductsOf(n); ok && len(h.Products) > 0 {
-		return h.Start + count*h.Product(s)*factorAt(t.Factors, s), len(t.Factors) > 0
+		return h.Start + count*h.Product(s)*factorAt(t.Factors, s, count), len(t.Factors) > 0
 	}
 	if len(t.Points) == 0 {
 		return 0, false

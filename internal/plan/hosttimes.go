@@ -9,13 +9,16 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// factorAt is a product's factor by the measured ones: those count most whose sides are near, by doublings. It is 1 where none is known.
-func factorAt(list []HostFactor, s Sides) float64 {
+// factorAt is the factor of so many products by the measured ones: those count most whose sides, and number, are near, by doublings. It is 1 where none
+// is known.
+func factorAt(list []HostFactor, s Sides, count float64) float64 {
 	logs, weights := 0.0, 0.0
 	for _, f := range list {
 		far := 0.0
-		for _, side := range [][2]int{{s.M, f.M}, {s.N, f.N}, {s.K, f.K}} {
-			far += math.Abs(math.Log2(float64(side[0]) / float64(side[1])))
+		for _, side := range [][2]float64{{float64(s.M), float64(f.M)}, {float64(s.N), float64(f.N)}, {float64(s.K), float64(f.K)}, {count, f.Count}} {
+			if side[0] > 0 && side[1] > 0 {
+				far += math.Abs(math.Log2(side[0] / side[1]))
+			}
 		}
 		weight := math.Exp(-2 * far)
 		logs, weights = logs+weight*math.Log(f.Factor), weights+weight

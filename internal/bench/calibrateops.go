@@ -132,7 +132,9 @@ func (s hostStep) exchange(h *plan.Host, n *galley.Node, c op.Collective, list [
 func (s hostStep) timed(h *plan.Host, n *galley.Node, took float64) timed {
 	x := timed{work: plan.WorkOf(n), seconds: took / h.Slowed(min(s.s.Devices(), h.Cores))}
 	if sides, count, ok := plan.ProductsOf(n); ok {
-		x.sides, x.count = sides, count
+		if x.sides = sides; s.all { // one thread does one after the other, however many there are
+			x.count = count
+		}
 		x.seconds = (x.seconds - math.Min(h.Start, x.seconds/2)) / (count * h.Product(sides))
 	}
 	return x
@@ -147,7 +149,7 @@ type cell struct {
 func (t timed) cell() cell {
 	if t.sides != (plan.Sides{}) {
 		doublings := func(side int) int { return int(math.Round(math.Log2(float64(side)))) }
-		return cell{sides: plan.Sides{M: doublings(t.sides.M), N: doublings(t.sides.N), K: doublings(t.sides.K)}, count: math.Round(math.Log2(t.count))}
+		return cell{sides: plan.Sides{M: doublings(t.sides.M), N: doublings(t.sides.N), K: doublings(t.sides.K)}, count: math.Round(math.Log2(t.count + 1))}
 	}
 	return cell{size: math.Round(2 * math.Log2(t.work.Flops+t.work.Bytes)), intensity: math.Round(math.Log2(t.work.Flops/(t.work.Bytes+1) + 1))}
 }

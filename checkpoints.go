@@ -203,9 +203,9 @@ func (t *Trainer) take(r *checkpoint.Reader) error {
 func (t *Trainer) put(param, slot int, a array.Array) error {
 	switch at := param*t.c.Optimizer.Slots() + slot; {
 	case t.remote != nil && slot >= 0:
-		return t.remote.replace(len(t.c.Params)+at, a)
+		return t.remote.replace(t.c, len(t.c.Params)+at, a)
 	case t.remote != nil:
-		return t.remote.replace(param, a)
+		return t.remote.replace(t.c, param, a)
 	case slot >= 0:
 		t.slots[at] = a
 	default:

@@ -151,7 +151,7 @@ func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
 	}
 	params := make([][]backend.Buffer, len(f.t.remote.state))
 	for i, list := range f.t.remote.state {
-		params[i] = list[:len(f.t.c.Params)]
+		params[i] = list[:len(f.t.remote.c.Params)]
 	}
 	all, err := f.t.remote.call(e, params, batch, 0)
 	if err != nil {
@@ -170,11 +170,12 @@ func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
 }
 
 func (f *Forward) compiledRemote(types []Type) (backend.Executable, error) {
-	key := fmt.Sprint(types)
+	r := f.t.remote
+	key := fmt.Sprint(types, r.joined != nil)
 	if e := f.remote[key]; e != nil {
 		return e, nil
 	}
-	p, err := f.t.c.traceForward("forward", types, f.f)
+	p, err := r.c.traceForward("forward", types, r.sees(f.t.c, f.f))
 	if err == nil {
 		p, err = pass.Optimize(p)
 	}
@@ -182,10 +183,10 @@ func (f *Forward) compiledRemote(types []Type) (backend.Executable, error) {
 		return nil, err
 	}
 	var at lies
-	if s := f.t.remote.together; s != nil {
+	if s := r.together; s != nil {
 		at = s.forwardLies(types, p)
 	}
-	e, err := f.t.remote.compile(p, at, nil)
+	e, err := r.compile(p, at, nil)
 	if err == nil {
 		f.remote[key] = e
 	}

@@ -14,7 +14,7 @@ func (c TrainerConfig) forwardPasses() []func(*Program) (*Program, error) {
 	if c.Backend != nil && (c.Strategy == nil || c.Strategy.TP <= 1) {
 		// One large product feeds an accelerator better than three; the host's caches gain nothing. Weights that are split
 		// would have to be brought together to be joined.
-		list = append(list, pass.Join)
+		list = append(list, pass.Join, pass.Fold)
 	}
 	if c.Compute != array.Invalid {
 		list = append(list, func(p *Program) (*Program, error) { return pass.Autocast(p, c.Compute) })

@@ -28,6 +28,14 @@ type remote struct {
 	together *together
 	// micro is how many micro-batches a batch is cut into.
 	micro int
+	// c is the trainer's config, with tensors of the state in place of parameters where these are joined.
+	c      TrainerConfig
+	joined *joined
+	laid   bool
+	// copied is which of the parameters have copies in the type of computation, behind the owned part of the state; stale is whether these are to be made.
+	copied []int
+	owned  int
+	stale  bool
 	// state is by device.
 	state  [][]backend.Buffer
 	exes   map[string]backend.Executable
@@ -52,11 +60,17 @@ func newRemoteTrainer(c TrainerConfig) (t *Trainer, err error) {
 			return nil, err
 		}
 	}
+	r.c = c
 	t = &Trainer{c: c, remote: r}
 	if err := r.placeParams(c); err != nil {
 		return nil, err
 	}
-	return t, r.makeSlots(c)
+	if err := r.makeSlots(c); err != nil {
+		return nil, err
+	}
+	r.owned = len(r.state[0])
+	r.c.settle = r.together == nil && r.micro == 1 && c.Compute.IsHalf()
+	return t, nil
 }
 
 // onBackend takes over what a strategy says of how to compute, what again, and how batches are cut. What is left is nil, or for
@@ -126,7 +140,13 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 
 // startWhole starts the step as one program. Its results are by device.
 func (t *Trainer) startWhole(numbers, batch []array.Array) ([][]backend.Buffer, error) {
+	if err := t.lay(typesOf(batch)); err != nil {
+		return nil, err
+	}
 	exe, err := t.remoteStep(typesOf(batch))
+	if err == nil {
+		err = t.remote.refresh()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +200,7 @@ func (t *Trainer) remoteStep(types []Type) (backend.Executable, error) {
 		if err != nil {
 			return nil, err
 		}
-		exe, err := r.compile(p, at, upTo(0, len(r.state[0])))
+		exe, err := r.compile(p, at, upTo(0, r.owned+len(r.copied)))
 		if err == nil {
 			r.memory = exe.Memory()
 		}
@@ -193,12 +213,17 @@ func (t *Trainer) remoteProgram(batch []Type) (*Program, lies, error) {
 	if t.remote.together != nil {
 		return t.remote.together.step(batch)
 	}
-	p, err := TraceStep(t.c, batch...)
+	r := t.remote
+	p, err := TraceStep(r.c, batch...)
 	if err == nil {
 		p, err = pass.Optimize(p)
 	}
+	if err == nil && r.c.settle {
+		r.stale = true
+		p, r.copied, err = withCopies(p, len(r.c.Params), r.owned, r.c.Compute)
+	}
 	if err == nil {
-		p, err = recomputed(p, len(t.c.Params), 1, t.c.recomputes(), nil)
+		p, err = recomputed(p, len(r.c.Params), 1, r.c.recomputes(), nil)
 	}
 	return p, lies{}, err
 }
@@ -219,7 +244,7 @@ func (t *Trainer) Sync(s *Session) error {
 		return nil
 	}
 	for i, p := range t.c.Params {
-		a, err := t.remote.read(p.Type, i)
+		a, err := t.remote.read(t.c, i)
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
 		}

@@ -196,28 +196,43 @@ func (r *remote) make(p *Program, specs []mesh.Spec) ([][]backend.Buffer, error)
 	return r.call(exe, nil, nil, 0)
 }
 
-// read is a tensor of the state, of a type.
-func (r *remote) read(t Type, i int) (array.Array, error) {
+// read is a parameter or a slot of the model, by its number.
+func (r *remote) read(c TrainerConfig, i int) (array.Array, error) {
+	at, start, size := r.part(c, i)
 	if r.together == nil {
-		return r.state[0][i].Read()
+		a, err := r.state[0][at].Read()
+		if err != nil {
+			return a, err
+		}
+		return cutOut(a, start, size), nil
 	}
 	list := make([]backend.Buffer, len(r.state))
 	for d := range list {
-		list[d] = r.state[d][i]
+		list[d] = r.state[d][at]
 	}
-	return r.together.read(t, r.spec(i), list)
+	return r.together.read(Type{DType: list[0].Type().DType, Shape: size}, r.spec(at), list)
 }
 
-// replace puts an array in the place of one of the state's.
-func (r *remote) replace(i int, a array.Array) error {
-	list, err := r.put(a, r.spec(i))
+// replace puts an array in the place of a parameter or a slot.
+func (r *remote) replace(c TrainerConfig, i int, a array.Array) error {
+	at, start, size := r.part(c, i)
+	if r.together == nil && !r.state[0][at].Type().Shape.Equal(size) {
+		whole, err := r.state[0][at].Read()
+		if err != nil {
+			return err
+		}
+		array.CopyBox(whole, start, a, make([]int, len(size)), size)
+		a = whole
+	}
+	list, err := r.put(a, r.spec(at))
 	if err != nil {
 		return err
 	}
 	for d, b := range list {
-		r.state[d][i].Free()
-		r.state[d][i] = b
+		r.state[d][at].Free()
+		r.state[d][at] = b
 	}
+	r.stale = true
 	return nil
 }
 
@@ -227,17 +242,13 @@ func (t *Trainer) state() (params, slots []array.Array, err error) {
 		params, err = t.params()
 		return params, t.slots, err
 	}
-	for i := range t.remote.state[0] {
-		p := t.c.Params[i%len(t.c.Params)]
-		if n := len(t.c.Params); i >= n {
-			p = t.c.Params[(i-n)/t.c.Optimizer.Slots()]
-		}
-		a, err := t.remote.read(p.Type, i)
+	n := len(t.c.Params)
+	for i := range n * (1 + t.c.Optimizer.Slots()) {
+		a, err := t.remote.read(t.c, i)
 		if err != nil {
 			return nil, nil, err
 		}
 		params = append(params, a)
 	}
-	n := len(t.c.Params)
 	return params[:n], params[n:], nil
 }

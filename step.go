@@ -89,7 +89,11 @@ func (c TrainerConfig) scalarType() Type {
 func (c TrainerConfig) step(in []*Tensor) []*Tensor {
 	params, rest, batch := c.stepParts(in)
 	loss := checkedLoss(c.lossOf(params, batch), params)
-	return c.update(loss, params, op.GradOnce([]*Tensor{loss}, nil, params), rest, nil)
+	grads := op.GradOnce([]*Tensor{loss}, nil, params)
+	if c.settle {
+		grads = settled(grads)
+	}
+	return c.update(loss, params, grads, rest, nil)
 }
 
 // stepParts is what goes into a step: the parameters, the slots with the learning rate and the step's number, the batch.

@@ -30,6 +30,8 @@ type togetherRun struct {
 	hidden   int // 0 is 16
 	family   string
 	half     bool // f32 parameters and bf16 products
+	// optimizer is AdamW where it is nil.
+	optimizer optim.Optimizer
 }
 
 const togetherBatch, togetherSeq = 4, 8
@@ -61,8 +63,11 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 			t.Fatal(err)
 		}
 	}
+	if r.optimizer == nil {
+		r.optimizer = optim.AdamW{WeightDecay: 0.1}
+	}
 	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Backend: r.backend, Strategy: r.strategy, Init: r.init, Compute: compute,
-		ClipNorm: 1, Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2},
+		ClipNorm: 1, Optimizer: r.optimizer, Schedule: optim.Constant{LR: 1e-2},
 		Loss: func(b []*op.Tensor) *op.Tensor {
 			n := b[0].Dim(1)
 			return arranged.Loss(op.Narrow(b[0], 1, 0, n-1), op.Narrow(b[0], 1, 1, n))

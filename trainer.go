@@ -49,6 +49,8 @@ type TrainerConfig struct {
 	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it: Sync brings
 	// the parameters back.
 	Backend Backend
+	// settle is whether the update waits for all gradients.
+	settle bool
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
 	// Recompute is what the backward pass on a Backend computes again in place of keeping it: none, which empty means too,

@@ -90,7 +90,7 @@ func All() []Op {
 		logSoftmax{},
 		logSumExp{},
 		log{},
-		mark{}, barrier{},
+		mark{}, barrier{}, await{},
 		matmul{},
 		maximum{},
 		maxPool2DGrad{},

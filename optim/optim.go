@@ -13,6 +13,12 @@ type Optimizer interface {
 	Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (next *op.Tensor, nextSlots []*op.Tensor)
 }
 
+// Elementwise is an optimizer that updates every element of a parameter by itself, so that parameters may be updated as one.
+type Elementwise interface {
+	Optimizer
+	EachElement()
+}
+
 // Step is what changes from step to step, as scalars, so that a compiled program needs no change. All are f32.
 type Step struct {
 	// LR is the learning rate.

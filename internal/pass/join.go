@@ -25,7 +25,11 @@ func Join(f *ir.Func) (*ir.Func, error) {
 		}
 		g := groups[n]
 		if g == nil {
-			return b.Apply(n.Op(), in)
+			out := b.Apply(n.Op(), in)
+			for i, v := range n.Out() {
+				env[v] = out[i]
+			}
+			return out
 		}
 		for i, out := range g.apply(b, in, env) {
 			done[g.nodes[i]] = []*ir.Value{out}
@@ -52,7 +56,7 @@ func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 			continue
 		}
 		operand, dim, result, ok := j.Join(typesOf(n.In()))
-		if !ok || n.In()[operand].Node() != nil {
+		if !ok || !isWeight(n.In()[operand]) {
 			continue
 		}
 		rest := append([]*ir.Value{}, n.In()[:operand]...)
@@ -71,6 +75,46 @@ func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 		}
 	}
 	return first
+}
+
+// isWeight reports whether a value is a parameter, or a piece that one is cut into before anything is computed.
+func isWeight(v *ir.Value) bool {
+	n := v.Node()
+	return n == nil || n.Op().Name() == "split" && n.In()[0].Node() == nil
+}
+
+// Joined is the parameters that Join would join, by their numbers, in groups.
+type Joined struct {
+	Params []int
+	Dim    int
+}
+
+// JoinedParams is those groups whose parameters are in no other, in order.
+func JoinedParams(f *ir.Func) []Joined {
+	number := map[*ir.Value]int{}
+	for i, p := range f.Params() {
+		number[p] = i
+	}
+	var list []Joined
+	taken := map[int]bool{}
+	groups := joinGroups(f)
+	for _, n := range f.Nodes() {
+		g := groups[n]
+		if g == nil {
+			continue
+		}
+		j, fresh := Joined{Dim: g.dim}, true
+		for _, of := range g.nodes {
+			i, ok := number[of.In()[g.operand]]
+			fresh = fresh && ok && !taken[i]
+			j.Params = append(j.Params, i)
+			taken[i] = true
+		}
+		if fresh {
+			list = append(list, j)
+		}
+	}
+	return list
 }
 
 func typesOf(values []*ir.Value) []ir.Type {

@@ -1,0 +1,249 @@
+package galley
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// joined is how a model's parameters, and the optimizer's memory of them, lie on one device of a backend: those that one product takes lie as
+// one tensor, which the step then need not put together, nor cut its gradient.
+type joined struct {
+	// tensors are made of parameters, one after the other along a dim.
+	tensors []pass.Joined
+	// at is by parameter: its tensor, and where it begins in it.
+	at []partOf
+}
+
+type partOf struct{ tensor, start int }
+
+// add adds a tensor. types are those of all parameters.
+func (j *joined) add(t pass.Joined, types []Type) {
+	start := 0
+	for _, i := range t.Params {
+		for len(j.at) <= i {
+			j.at = append(j.at, partOf{})
+		}
+		j.at[i] = partOf{len(j.tensors), start}
+		if len(t.Params) > 1 {
+			start += types[i].Shape[t.Dim]
+		}
+	}
+	j.tensors = append(j.tensors, t)
+}
+
+// joinedBy is the layout that a program of the loss asks for: every tensor stands where its first parameter stood.
+func joinedBy(f *Program, types []Type) *joined {
+	groups, other := map[int]pass.Joined{}, map[int]bool{}
+	for _, g := range pass.JoinedParams(f) {
+		if g.Params[len(g.Params)-1] >= len(types) {
+			continue
+		}
+		groups[g.Params[0]] = g
+		for _, i := range g.Params[1:] {
+			other[i] = true
+		}
+	}
+	j := &joined{}
+	for i := range types {
+		if g, ok := groups[i]; ok {
+			j.add(g, types)
+		} else if !other[i] {
+			j.add(pass.Joined{Params: []int{i}}, types)
+		}
+	}
+	return j
+}
+
+// config is c with the tensors in the place of the parameters. The loss sees the parameters, cut out of them.
+func (j *joined) config(c TrainerConfig) TrainerConfig {
+	laid := c
+	laid.Params = nil
+	for _, t := range j.tensors {
+		laid.Params = append(laid.Params, j.param(c.Params, t))
+	}
+	laid.Loss = func(batch []*Tensor) *Tensor {
+		defer nn.Bind(c.Params, j.cut(c.Params, laid.Params))()
+		return c.Loss(batch)
+	}
+	return laid
+}
+
+// param is the tensor as a parameter without a value.
+func (j *joined) param(params []*nn.Param, t pass.Joined) *nn.Param {
+	first := params[t.Params[0]]
+	if len(t.Params) == 1 {
+		return &nn.Param{Name: first.Name, Type: first.Type}
+	}
+	var names []string
+	shape := first.Type.Shape.Clone()
+	shape[t.Dim] = 0
+	for _, i := range t.Params {
+		names = append(names, params[i].Name)
+		shape[t.Dim] += params[i].Type.Shape[t.Dim]
+	}
+	return &nn.Param{Name: strings.Join(names, "+"), Type: Type{DType: first.Type.DType, Shape: shape}}
+}
+
+// cut is the values of the model's parameters by those of the tensors.
+func (j *joined) cut(params, tensors []*nn.Param) []*Tensor {
+	values := make([]*Tensor, len(params))
+	for k, t := range j.tensors {
+		if len(t.Params) == 1 {
+			values[t.Params[0]] = tensors[k].Value
+			continue
+		}
+		var sizes []int
+		for _, i := range t.Params {
+			sizes = append(sizes, params[i].Type.Shape[t.Dim])
+		}
+		for n, piece := range op.Split(tensors[k].Value, t.Dim, sizes...) {
+			values[t.Params[n]] = piece
+		}
+	}
+	return values
+}
+
+// sees is a function of the model as one of the tensors.
+func (r *remote) sees(c TrainerConfig, f func([]*Tensor) []*Tensor) func([]*Tensor) []*Tensor {
+	if r.joined == nil {
+		return f
+	}
+	return func(in []*Tensor) []*Tensor {
+		defer nn.Bind(c.Params, r.joined.cut(c.Params, r.c.Params))()
+		return f(in)
+	}
+}
+
+// lay decides how the state lies by the loss of batches of these types, the first time, and brings it there. An optimizer that looks at more
+// than an element must see parameters as they are.
+func (t *Trainer) lay(batch []Type) error {
+	r := t.remote
+	if r.laid || r.together != nil || r.micro > 1 {
+		return nil
+	}
+	r.laid = true
+	if _, ok := t.c.Optimizer.(optim.Elementwise); !ok {
+		return nil
+	}
+	plain := t.c
+	plain.Backend, plain.Compute = nil, array.Invalid // nothing is joined yet
+	p, err := plain.traceForward("loss", batch, func(in []*Tensor) []*Tensor { return []*Tensor{t.c.Loss(in)} })
+	if err != nil {
+		return err
+	}
+	var types []Type
+	for _, x := range t.c.Params {
+		types = append(types, x.Type)
+	}
+	j := joinedBy(p, types)
+	if len(j.tensors) == len(types) {
+		return nil
+	}
+	if err := r.join(j, t.c); err != nil {
+		return err
+	}
+	r.c, r.owned = j.config(r.c), len(r.state[0])
+	return nil
+}
+
+// join puts together what lies together from now on: the parameters, then the optimizer's slots.
+func (r *remote) join(j *joined, c TrainerConfig) error {
+	n, slots := len(c.Params), c.Optimizer.Slots()
+	old := r.state[0]
+	next := make([]backend.Buffer, 0, len(j.tensors)*(1+slots))
+	for s := range 1 + slots {
+		for k, t := range j.tensors {
+			var parts []backend.Buffer
+			for _, i := range t.Params {
+				at := i
+				if s > 0 {
+					at = n + i*slots + s - 1
+				}
+				parts = append(parts, old[at])
+			}
+			b, err := r.concat(parts, t.Dim)
+			if err != nil {
+				return fmt.Errorf("%s: %w", j.param(c.Params, j.tensors[k]).Name, err)
+			}
+			next = append(next, b)
+		}
+	}
+	// Slots lie by tensor, as a step has them, not by their number.
+	ordered := append([]backend.Buffer{}, next[:len(j.tensors)]...)
+	for k := range j.tensors {
+		for s := range slots {
+			ordered = append(ordered, next[(1+s)*len(j.tensors)+k])
+		}
+	}
+	r.joined, r.state[0] = j, ordered
+	return nil
+}
+
+// concat is buffers put together on the device, which are then gone.
+func (r *remote) concat(parts []backend.Buffer, dim int) (backend.Buffer, error) {
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	b := ir.NewBuilder("concat")
+	var in []*Tensor
+	for _, x := range parts {
+		in = append(in, b.Param("x", x.Type()))
+	}
+	p, err := b.Build(op.Concat(in, dim))
+	if err != nil {
+		return nil, err
+	}
+	exe, err := r.compiled(p.String(), func() (backend.Executable, error) { return r.compile(p, lies{}, nil) })
+	if err != nil {
+		return nil, err
+	}
+	out, err := exe.Run(parts)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range parts {
+		x.Free()
+	}
+	return out[0], nil
+}
+
+// part is where parameter or slot i of the model lies: the number of its tensor in the state, and its box in it.
+func (r *remote) part(c TrainerConfig, i int) (tensor int, start, size []int) {
+	n, slots := len(c.Params), c.Optimizer.Slots()
+	param, slot := i, -1
+	if i >= n {
+		param, slot = (i-n)/slots, (i-n)%slots
+	}
+	size = c.Params[param].Type.Shape
+	start = make([]int, len(size))
+	if r.joined == nil {
+		return i, start, size
+	}
+	at := r.joined.at[param]
+	if t := r.joined.tensors[at.tensor]; len(t.Params) > 1 {
+		start[t.Dim] = at.start
+	}
+	tensor = at.tensor
+	if slot >= 0 {
+		tensor = len(r.joined.tensors) + at.tensor*slots + slot
+	}
+	return tensor, start, size
+}
+
+// cutOut is a box of an array, or the array where it is all of it.
+func cutOut(a array.Array, start, size []int) array.Array {
+	if a.Shape().Equal(size) {
+		return a
+	}
+	part := array.New(a.DType(), size...)
+	array.CopyBox(part, make([]int, len(size)), a, start, size)
+	return part
+}

@@ -47,6 +47,7 @@ func (m *calibration) ops(h *plan.Host) error {
 	whole := galley.CPU(galley.Config{Threads: h.Cores})
 	defer whole.Close()
 	one, all := map[string][]timed{}, map[string][]timed{}
+	var spreads []float64
 	steps := hostSteps()
 	for pass := range m.Passes {
 		for i, s := range steps {
@@ -55,11 +56,14 @@ func (m *calibration) ops(h *plan.Host) error {
 			if s.all {
 				d, seen = whole, all
 			}
-			if err := s.watch(d, h, seen); err != nil {
+			list, err := s.watch(d, h, seen)
+			if err != nil {
 				return fmt.Errorf("calibrate: %s: %w", s.s, err)
 			}
+			spreads = append(spreads, list...)
 		}
 	}
+	h.Spread = round(math.Min(1, middle(spreads)))
 	for _, name := range slices.Sorted(maps.Keys(one)) {
 		o := plan.HostOp{Op: name, One: timesOf(one[name]), All: timesOf(all[name])}
 		h.Ops = append(h.Ops, o)
@@ -79,8 +83,8 @@ type timed struct {
 // watchedSteps is how many steps are watched, after one that is not.
 const watchedSteps = 2
 
-// watch takes steps and adds what each node took to seen. The lowest of a collective's times are those of members that came last, who did not wait.
-func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed) error {
+// watch takes steps and adds what each node took to seen; it returns how much the times of single nodes differ. The lowest of a collective's times are those of members that came last, who did not wait.
+func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed) (spreads []float64, err error) {
 	var mu sync.Mutex
 	took, on := map[*galley.Node][]float64{}, false
 	s.observe = func(n *galley.Node, d time.Duration) {
@@ -92,13 +96,13 @@ func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed)
 	}
 	t, _, err := s.trainer(d, &s.s)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer t.Close()
 	for i := range watchedSteps + 1 {
 		on = i > 0
 		if _, err := t.Step(tokens(s.StepConfig, uint32(2*i+1)), tokens(s.StepConfig, uint32(2*i+2))); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for n, list := range took {
@@ -113,8 +117,21 @@ func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed)
 		for _, t := range list {
 			seen[name] = append(seen[name], s.timed(h, n, t))
 		}
+		if len(list) >= 4 {
+			spreads = append(spreads, spread(list))
+		}
 	}
-	return nil
+	return spreads, nil
+}
+
+// spread is how far times lie from the middle one, as a part of it: that of a bell with as many within its middle half.
+func spread(list []float64) float64 {
+	m := middle(list)
+	far := make([]float64, len(list))
+	for i, x := range list {
+		far[i] = math.Abs(x - m)
+	}
+	return 1.48 * middle(far) / m
 }
 
 // exchange is a member's part of a core's time in a collective by all times that it took.
@@ -169,7 +186,7 @@ func meanOf(list []timed) timed {
 }
 
 // timesOf is one measurement for each kind of size: the mean of those in it, since a step takes the sum of its nodes' times. The longest tenth is
-// left out: a neighbour who comes once in a while is no part of most steps.
+// left out: a neighbour who comes once in a while is no part of most steps. Of collectives it is one of the shorter ones, whose members waited least.
 func timesOf(list []timed) plan.HostTimes {
 	cells := map[cell][]timed{}
 	for _, t := range list {
@@ -178,6 +195,10 @@ func timesOf(list []timed) plan.HostTimes {
 	var some []timed
 	for _, c := range cells {
 		slices.SortFunc(c, func(a, b timed) int { return cmp.Compare(a.seconds, b.seconds) })
+		if c[0].work.Wire > 0 { // some members did wait
+			some = append(some, c[len(c)*2/5])
+			continue
+		}
 		some = append(some, meanOf(c[:len(c)-len(c)/10]))
 	}
 	slices.SortFunc(some, func(a, b timed) int {

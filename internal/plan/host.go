@@ -27,8 +27,10 @@ type Host struct {
 	// Wake is what either costs a device besides that waits for others and goes on.
 	Wake float64 `yaml:"wake" json:"wake"`
 	// Idle is after how many seconds a core that had nothing to do begins with what comes: nobody works meanwhile.
-	Idle  float64 `yaml:"idle,omitempty" json:"idle,omitempty"`
-	Touch float64 `yaml:"touch" json:"touch"`
+	Idle float64 `yaml:"idle,omitempty" json:"idle,omitempty"`
+	// Spread is how much the time of an op differs from one time to the next, as a part of it.
+	Spread float64 `yaml:"spread,omitempty" json:"spread,omitempty"`
+	Touch  float64 `yaml:"touch" json:"touch"`
 	// Products is a grid of products, operations a second; Ops are other ops by name.
 	Products []HostProduct `yaml:"products,omitempty" json:"products,omitempty"`
 	Ops      []HostOp      `yaml:"ops,omitempty" json:"ops,omitempty"`
@@ -197,6 +199,9 @@ func (h *Host) check() error {
 		if !(x >= 0 && x < 1) {
 			return fmt.Errorf("calibration: host: %g seconds to start: want 0 to 1", x)
 		}
+	}
+	if !(h.Spread >= 0 && h.Spread <= 1) {
+		return fmt.Errorf("calibration: host: spread %g: want 0 to 1", h.Spread)
 	}
 	for _, p := range h.Products {
 		if p.M < 1 || p.N < 1 || p.K < 1 || !(p.Rate > 0 && p.Rate < 1e18) {

@@ -23,6 +23,9 @@ type Machine struct {
 	Crowd float64
 	// Latency is the seconds after which a core that has had nothing to do begins with what comes.
 	Latency float64
+	// Spread is how much the time of an op differs from one time to the next, as a part of it: devices with the same work do not come to a
+	// collective at the same time.
+	Spread float64
 	// Slice is the seconds after which another device that is ready has its turn; 0 is what Go's scheduler gives, 10 ms.
 	Slice  float64
 	Prices Pricer
@@ -51,7 +54,7 @@ func (s *Step) Forecast(m Machine) (Forecast, error) {
 		p := &racer{device: d}
 		if t != nil {
 			var err error
-			if p.events, err = t.timed(pricing{m.Prices, threads}, prices); err != nil {
+			if p.events, err = t.timed(&pricing{Pricer: m.Prices, threads: threads, spread: m.Spread, drawn: uint64(d+1) << 32}, prices); err != nil {
 				return Forecast{}, err
 			}
 			p.left = p.events[0].work
@@ -80,14 +83,32 @@ func (s *Step) Programs() []*ir.Func {
 	return list
 }
 
-// pricing is the prices of devices of so many threads.
+// pricing is the prices of a device of so many threads.
 type pricing struct {
 	Pricer
 	threads int
+	spread  float64
+	drawn   uint64 // numbers what is drawn, so that a forecast is the same each time
+}
+
+// around is seconds, or somewhat less or more: on average it is the same.
+func (p *pricing) around(seconds float64) float64 {
+	if p.spread == 0 || seconds == 0 {
+		return seconds
+	}
+	sum := 0.0
+	for range 4 { // four uniform numbers make a bell
+		p.drawn++
+		h := p.drawn * 0x9e3779b97f4a7c15
+		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+		h = (h ^ h>>27) * 0x94d049bb133111eb
+		sum += float64((h^h>>31)>>11) / (1 << 53)
+	}
+	return seconds * math.Max(0.1, 1+p.spread*(sum-2)*math.Sqrt(3))
 }
 
 // timed is the device's events with what lies between them in seconds; prices keeps those of programs that were priced.
-func (t *tape) timed(p pricing, prices map[*ir.Func][]float64) ([]event, error) {
+func (t *tape) timed(p *pricing, prices map[*ir.Func][]float64) ([]event, error) {
 	list, err := t.events()
 	if err != nil {
 		return nil, err
@@ -120,7 +141,7 @@ func (t *tape) timed(p pricing, prices map[*ir.Func][]float64) ([]event, error) 
 }
 
 // timedCall times the events of a program and the copies around it.
-func (t *tape) timedCall(in *instruction, p pricing, prices map[*ir.Func][]float64, list []event, at int, work float64) (int, float64) {
+func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]float64, list []event, at int, work float64) (int, float64) {
 	f := in.exe.Func()
 	seconds := prices[f]
 	if seconds == nil {
@@ -130,13 +151,13 @@ func (t *tape) timedCall(in *instruction, p pricing, prices map[*ir.Func][]float
 	for i, n := range f.Nodes() {
 		events := t.eventsOf(n)
 		if events == 0 {
-			work += seconds[i]
+			work += p.around(seconds[i])
 			continue
 		}
 		for k := range events {
 			list[at+k].work, work = work, 0
 			if list[at+k].kind != sent {
-				list[at+k].load = seconds[i]
+				list[at+k].load = p.around(seconds[i])
 			}
 		}
 		at += events
@@ -151,7 +172,7 @@ func (t *tape) timedCall(in *instruction, p pricing, prices map[*ir.Func][]float
 }
 
 // pricesOf is the seconds of each node. A move between meshes is priced as a message for each end.
-func pricesOf(f *ir.Func, p pricing) []float64 {
+func pricesOf(f *ir.Func, p *pricing) []float64 {
 	seconds := make([]float64, len(f.Nodes()))
 	for i, n := range f.Nodes() {
 		if _, ok := n.Op().(op.Messenger); ok {

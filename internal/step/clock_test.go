@@ -69,3 +69,29 @@ func TestForecastShares(t *testing.T) {
 		t.Error("want a machine without cores refused")
 	}
 }
+
+// TestForecastSpread says that ops whose times differ make devices wait for each other, though their work stays about the same, and that a forecast does not
+// depend on when it is made.
+func TestForecastSpread(t *testing.T) {
+	s, err := New(sample{ranks: 1, dp: 4, micros: 8, schedule: "1f1b", zero: 2}.config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(spread float64) Forecast {
+		f, err := s.Forecast(Machine{Cores: 4, Crowd: 1, Spread: spread, Prices: flat{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	even, uneven := get(0), get(0.3)
+	if math.Abs(uneven.Work-even.Work) > 0.1*even.Work {
+		t.Errorf("work: got %g s, want about %g", uneven.Work, even.Work)
+	}
+	if uneven.Waiting < even.Waiting+0.02*even.Work {
+		t.Errorf("waiting: got %g s of %g, want more than the %g of equal times", uneven.Waiting, uneven.Work, even.Waiting)
+	}
+	if again := get(0.3); again != uneven {
+		t.Errorf("got %+v, then %+v", uneven, again)
+	}
+}

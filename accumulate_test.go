@@ -29,12 +29,7 @@ func TestTogetherAccumulates(t *testing.T) {
 		{DP: 2, Zero: 3, Micro: 2, Recompute: "full"}, {DP: 2, Zero: 1, Micro: 2, Recompute: "selective"}, {DP: 2, CP: 2, Context: "ulysses", Zero: 2, Micro: 2},
 	} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
-			tr, m := togetherRun{backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
-			sameNumbers(t, trainFor(t, tr, 3), want, 1e-10)
-			sameParams(t, tr, m, host)
-			if err := tr.Close(); err != nil {
-				t.Error(err)
-			}
+			trainsAlike(t, s, want, host)
 		})
 	}
 }

@@ -23,11 +23,7 @@ func recomputed(p *Program, weights, losses int, policy stage.Recompute, gathere
 		}
 		return policyOutside(policy)
 	})
-	early := make([]int, losses)
-	for i := range early {
-		early[i] = i
-	}
-	forward, backward, err := stage.Cut(p, [2]string{"forward", "backward"}, early, keep)
+	forward, backward, err := stage.Cut(p, [2]string{"forward", "backward"}, upTo(0, losses), keep)
 	if err != nil {
 		return nil, err
 	}

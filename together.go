@@ -185,7 +185,7 @@ func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
 			}
 		}
 	}
-	s.h.columns().Ask(p, s.uses(), asked)
+	s.h.columns().Ask(p, step.Uses(s.weights, upTo(0, len(s.weights))), asked)
 	c := shard.Config{Mesh: s.mesh(), Values: asked}
 	if len(l.params) == 0 { // nothing else says anything
 		for _, x := range l.results {
@@ -196,29 +196,25 @@ func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.pend(p, r.Specs)
+	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
+}
+
+// pend adds to how values lie what inference does not speak of: sums that are still to be combined.
+func (l lies) pend(p *Program, specs []mesh.Spec) {
 	for id, spec := range l.inner {
-		r.Specs[id] = spec
+		specs[id] = spec
 	}
 	for i, x := range l.params {
 		if len(x.Spec.Partial) > 0 {
-			r.Specs[p.Params()[i].ID()] = x.Spec
+			specs[p.Params()[i].ID()] = x.Spec
 		}
 	}
 	for i, spec := range l.results {
 		if len(spec.Partial) > 0 {
-			r.Specs[p.Results()[i].ID()] = spec
+			specs[p.Results()[i].ID()] = spec
 		}
 	}
-	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
-}
-
-// uses is how the weights lie in computation.
-func (s *together) uses() []mesh.Spec {
-	list := make([]mesh.Spec, len(s.weights))
-	for i, w := range s.weights {
-		list[i] = w.Use
-	}
-	return list
 }
 
 // put cuts an array and brings every device its part.

@@ -128,13 +128,19 @@ func TestTogether(t *testing.T) {
 		{DP: 2, Recompute: "selective"}, {DP: 2, TP: 2, Zero: 3, Recompute: "full"}, {DP: 2, Zero: 3, Recompute: "selective"},
 	} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
-			tr, m := togetherRun{backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
-			sameNumbers(t, trainFor(t, tr, 3), want, 1e-10)
-			sameParams(t, tr, m, host)
-			if err := tr.Close(); err != nil {
-				t.Error(err)
-			}
+			trainsAlike(t, s, want, host)
 		})
+	}
+}
+
+// trainsAlike trains by a strategy on devices of a backend, and compares numbers and parameters with those of a model on the host.
+func trainsAlike(t *testing.T, s galley.Strategy, want []float64, host models.Model) {
+	t.Helper()
+	tr, m := togetherRun{backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
+	sameNumbers(t, trainFor(t, tr, 3), want, 1e-10)
+	sameParams(t, tr, m, host)
+	if err := tr.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

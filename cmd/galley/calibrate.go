@@ -18,7 +18,7 @@ type calibrateCmd struct {
 // Help is what galley calibrate --help adds.
 func (calibrateCmd) Help() string {
 	return `Measures products by size, memory, attention, the cost of starting an op and of communication between in-process devices, and every op where it
-stands in training steps of small models, in about a minute, and writes a calibration (YAML) that prices strategies on this machine: level 1,
+stands in training steps of small models, in a minute and a half, and writes a calibration (YAML) that prices strategies on this machine: level 1,
 micro-benchmarks.
 
 Example:

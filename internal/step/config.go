@@ -131,11 +131,11 @@ func (c Config) cuts(f *ir.Func) ([]int, error) {
 	return list, nil
 }
 
-// uses is how some of the weights lie in computation.
-func (c *Config) uses(which []int) []mesh.Spec {
+// Uses is how weights lie in computation: those of some numbers.
+func Uses(weights []Weight, which []int) []mesh.Spec {
 	list := make([]mesh.Spec, len(which))
 	for i, w := range which {
-		list[i] = c.Weights[w].Use
+		list[i] = weights[w].Use
 	}
 	return list
 }

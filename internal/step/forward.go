@@ -128,7 +128,7 @@ func (p *Forward) section(s *stage.Stage, number int, in []mesh.Spec) (*forwardS
 
 func (x *forwardSection) asked(c *Config, in []mesh.Spec) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
-	c.Columns.Ask(x.Joint, c.uses(x.Weights), asked)
+	c.Columns.Ask(x.Joint, Uses(c.Weights, x.Weights), asked)
 	for j, w := range x.Weights {
 		asked[j] = mesh.Closed(c.Weights[w].Rest)
 	}

@@ -86,7 +86,7 @@ func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*s
 // asked is the annotations of the joint program's values.
 func (x *section) asked(c *Config, in []mesh.Spec) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
-	c.Columns.Ask(x.Joint, c.uses(x.Weights), asked)
+	c.Columns.Ask(x.Joint, Uses(c.Weights, x.Weights), asked)
 	for j, w := range x.Weights {
 		asked[j] = mesh.Closed(c.Weights[w].Rest)
 		asked[x.sumParam(j)] = mesh.Closed(c.Weights[w].Sum)

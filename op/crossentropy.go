@@ -236,24 +236,38 @@ func rowView(a array.Array, n, i int) array.Array {
 // Emit reads the logits once, as they are, and again for the mean that label smoothing needs: nothing of their size is kept.
 func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x := w.Convert(in[0], in[0].DType.Compute())
-	last := len(x.Shape) - 1
-	row := hlo.Type{DType: x.DType, Shape: x.Shape[:last]}
+	row := hlo.Type{DType: x.DType, Shape: x.Shape[:len(x.Shape)-1]}
 	top, logSum := emitLogSum(w, in[0], x, row)
-	picked := w.Op("subtract", "", row, emitPicked(w, in[0], in[1], row), top)
+	loss := o.emitLoss(w, in[0], in[1], top, logSum)
+	return []hlo.Ref{loss, w.Op("add", "", row, logSum, top), o.emitCount(w, in[1], x.DType)}
+}
+
+// emitLoss is the loss by a number of each row of logits and the logarithm of the sum of exponentials less it.
+func (o crossEntropy) emitLoss(w *hlo.Writer, logits, labels, top, logSum hlo.Ref) hlo.Ref {
+	row, last := top.Type, len(logits.Shape)-1
+	picked := w.Op("subtract", "", row, emitPicked(w, logits, labels, row), top)
 	part := func(y hlo.Ref, by float64) hlo.Ref { return w.Op("multiply", "", row, y, w.Constant(row, by)) }
 	loss := w.Op("subtract", "", row, logSum, part(picked, 1-o.LabelSmoothing))
 	if o.LabelSmoothing != 0 {
+		x := w.Convert(logits, row.DType)
 		z := w.Op("subtract", "", x.Type, x, w.Broadcast(top, x.Shape, upTo(last)))
 		sum := w.Reduce("add", z, 0, []int{last}, row)
 		loss = w.Op("subtract", "", row, loss, part(sum, o.LabelSmoothing/float64(x.Shape[last])))
 	}
-	counts := w.Compare("NE", in[1], w.Constant(in[1].Type, float64(o.IgnoreIndex)))
-	loss = w.Op("select", "", row, counts, loss, w.Constant(row, 0))
-	one := hlo.Type{DType: x.DType}
+	loss = w.Op("select", "", row, o.emitCounts(w, labels), loss, w.Constant(row, 0))
 	if o.Reduction == "sum" {
-		loss = w.Reduce("add", loss, 0, upTo(last), one)
+		loss = w.Reduce("add", loss, 0, upTo(last), hlo.Type{DType: row.DType})
 	}
-	return []hlo.Ref{loss, w.Op("add", "", row, logSum, top), w.Reduce("add", w.Convert(counts, x.DType), 0, upTo(last), one)}
+	return loss
+}
+
+// emitCounts is which labels count, emitCount how many.
+func (o crossEntropy) emitCounts(w *hlo.Writer, labels hlo.Ref) hlo.Ref {
+	return w.Compare("NE", labels, w.Constant(labels.Type, float64(o.IgnoreIndex)))
+}
+
+func (o crossEntropy) emitCount(w *hlo.Writer, labels hlo.Ref, d array.DType) hlo.Ref {
+	return w.Reduce("add", w.Convert(o.emitCounts(w, labels), d), 0, upTo(len(labels.Shape)), hlo.Type{DType: d})
 }
 
 // emitLogSum is a number of each row of logits and the logarithm of the sum of exponentials less it. x is the logits in wide numbers.

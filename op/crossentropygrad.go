@@ -132,24 +132,39 @@ func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Re
 	x := w.Convert(in[0], in[0].DType.Compute())
 	last := len(x.Shape) - 1
 	rows := func(y hlo.Ref) hlo.Ref { return w.Broadcast(y, x.Shape, upTo(len(y.Shape))) }
-	lse, dloss := w.Convert(in[2], x.DType), w.Convert(in[3], x.DType)
-	row := hlo.Type{DType: x.DType, Shape: x.Shape[:last]}
-	if len(dloss.Shape) < last {
-		dloss = w.Broadcast(dloss, row.Shape, nil)
-	}
-	counts := w.Compare("NE", in[1], w.Constant(in[1].Type, float64(o.IgnoreIndex)))
-	dloss = w.Op("select", "", row, counts, dloss, w.Constant(row, 0))
-	even := o.LabelSmoothing / float64(o.classes(x.Shape[last]))
-	if n := row.Shape.Len(); w.Kernels() && in[0].DType.IsHalf() && in[0].DType == out[0].DType && n > 0 && x.Shape[last] > 0 {
-		labels := rowPart{offset: o.Offset}.emitLocal(w, w.Convert(in[1], array.I32))
-		k := triton.SoftmaxGrad(in[0].DType, n, x.Shape[last], 1-o.LabelSmoothing+even, even)
-		return emitKernel(w, k, []hlo.Ref{in[0], labels, lse, dloss}, hloType(out[0]))
+	lse, dloss := w.Convert(in[2], x.DType), o.emitRows(w, in)
+	target := o.target(x.Shape[last])
+	if n := dloss.Shape.Len(); w.Kernels() && in[0].DType.IsHalf() && in[0].DType == out[0].DType && n > 0 && x.Shape[last] > 0 {
+		k := triton.SoftmaxGrad(in[0].DType, n, x.Shape[last], target)
+		return emitKernel(w, k, []hlo.Ref{in[0], o.emitLabels(w, in[1]), lse, dloss}, hloType(out[0]))
 	}
 	p := w.Op("exponential", "", x.Type, w.Op("subtract", "", x.Type, x, rows(lse)))
-	target := w.Op("select", "", x.Type, emitHot(w, in[1], x.Shape, o.Offset),
-		w.Constant(x.Type, 1-o.LabelSmoothing+even), w.Constant(x.Type, even))
-	d := w.Op("multiply", "", x.Type, w.Op("subtract", "", x.Type, p, target), rows(dloss))
+	want := w.Op("select", "", x.Type, emitHot(w, in[1], x.Shape, o.Offset),
+		w.Constant(x.Type, target.Hot), w.Constant(x.Type, target.Even))
+	d := w.Op("multiply", "", x.Type, w.Op("subtract", "", x.Type, p, want), rows(dloss))
 	return []hlo.Ref{w.Convert(d, out[0].DType)}
+}
+
+// target is what the softmax of so many classes, of which there may be more elsewhere, should be.
+func (o crossEntropyGrad) target(classes int) triton.Target {
+	even := o.LabelSmoothing / float64(o.classes(classes))
+	return triton.Target{Hot: 1 - o.LabelSmoothing + even, Even: even}
+}
+
+// emitRows is the gradient of each row's loss, 0 where its label does not count.
+func (o crossEntropyGrad) emitRows(w *hlo.Writer, in []hlo.Ref) hlo.Ref {
+	row := hlo.Type{DType: in[0].DType.Compute(), Shape: in[1].Shape}
+	dloss := w.Convert(in[3], row.DType)
+	if len(dloss.Shape) < len(row.Shape) {
+		dloss = w.Broadcast(dloss, row.Shape, nil)
+	}
+	counts := crossEntropy{IgnoreIndex: o.IgnoreIndex}.emitCounts(w, in[1])
+	return w.Op("select", "", row, counts, dloss, w.Constant(row, 0))
+}
+
+// emitLabels is the labels as i32, counted from the part's first class.
+func (o crossEntropyGrad) emitLabels(w *hlo.Writer, labels hlo.Ref) hlo.Ref {
+	return rowPart{offset: o.Offset}.emitLocal(w, w.Convert(labels, array.I32))
 }
 
 func (crossEntropyGrad) Samples() []Sample {

@@ -7,54 +7,18 @@ import (
 	"github.com/galley-ml/galley/internal/triton"
 )
 
-// pair is a sum and a norm beside it that one kernel computes, where XLA's would read their rows again: a norm of the sum, or a norm's
-// gradient that is added to another.
+// pair is a sum and a norm beside it that one kernel computes: a norm of the sum, or a norm's gradient that is added to another.
 type pair struct{ add, norm *ir.Node }
 
-// pairs is the pairs of a program by the nodes at which their kernels are called, and their other nodes.
-func pairs(w *hlo.Writer, f *ir.Func) (at map[*ir.Node]pair, other map[*ir.Node]bool) {
-	at, other = map[*ir.Node]pair{}, map[*ir.Node]bool{}
-	if !w.Kernels() {
-		return at, other
+// addPair adds the pair that a node is the later part of.
+func (k kernels) addPair(s scopeOf, n *ir.Node) {
+	p, ok := s.pairOf(n)
+	if !ok || k.taken[p.add] || k.taken[p.norm] {
+		return
 	}
-	s := newScopeOf(f)
-	taken := map[*ir.Node]bool{}
-	for _, n := range f.Nodes() {
-		p, ok := s.pairOf(n)
-		if !ok || taken[p.add] || taken[p.norm] {
-			continue
-		}
-		if here, there, ok := s.call(p); ok {
-			at[here], other[there], taken[here], taken[there] = p, true, true, true
-		}
+	if here, there, ok := s.call(p); ok {
+		k.at[here], k.other[there], k.taken[here], k.taken[there] = p, true, true, true
 	}
-	return at, other
-}
-
-// scopeOf is where a program's values are made, how often they are used, and where first.
-type scopeOf struct {
-	at    map[*ir.Node]int
-	uses  map[*Tensor]int
-	first map[*Tensor]int
-}
-
-func newScopeOf(f *ir.Func) scopeOf {
-	s := scopeOf{map[*ir.Node]int{}, map[*Tensor]int{}, map[*Tensor]int{}}
-	use := func(v *Tensor, i int) {
-		if s.uses[v]++; s.uses[v] == 1 {
-			s.first[v] = i
-		}
-	}
-	for i, n := range f.Nodes() {
-		s.at[n] = i
-		for _, v := range n.In() {
-			use(v, i)
-		}
-	}
-	for _, v := range f.Results() {
-		use(v, len(f.Nodes()))
-	}
-	return s
 }
 
 // call is the node at which a pair's kernel is called: the earlier one if all that it reads is there by then, else the later one if nothing reads what
@@ -99,17 +63,6 @@ func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
 	return pair{}, false
 }
 
-// unmarked is the value that a mark, or several, stand on.
-func unmarked(v *Tensor) *Tensor {
-	for v.Node() != nil {
-		if _, ok := v.Node().Op().(mark); !ok {
-			break
-		}
-		v = v.Node().In()[0]
-	}
-	return v
-}
-
 // plainSum reports whether a node adds two arrays of one type.
 func plainSum(n *ir.Node) bool {
 	_, ok := n.Op().(add)
@@ -146,12 +99,4 @@ func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
 	refs[p.add.Out()[0].ID()] = r[0]
 	sum := w.Reduce("add", r[1], 0, []int{0}, hlo.Type{DType: array.F32, Shape: array.Shape{width}})
 	refs[p.norm.Out()[1].ID()] = w.Convert(sum, gamma.DType())
-}
-
-func refsOf(refs []hlo.Ref, vs []*Tensor) []hlo.Ref {
-	list := make([]hlo.Ref, len(vs))
-	for i, v := range vs {
-		list[i] = refs[v.ID()]
-	}
-	return list
 }

@@ -127,19 +127,17 @@ func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref) []hlo.Ref {
 	for i, p := range f.Params() {
 		refs[p.ID()] = in[i]
 	}
-	joint, written := pairs(w, f)
-	for k, n := range f.Nodes() {
-		if p, ok := joint[n]; ok {
-			p.emit(w, refs)
-		}
-		if _, ok := joint[n]; ok || written[n] {
-			continue
+	own := kernelsOf(w, f)
+	own.each(f, func(k int, n *ir.Node) {
+		if j, ok := own.at[n]; ok {
+			j.emit(w, refs)
+			return
 		}
 		forms, table := formsOf(fs, k)
 		for i, r := range emitForms(w, forms, table, refsOf(refs, n.In()), typesOfValues(n.Out())) {
 			refs[n.Out()[i].ID()] = r
 		}
-	}
+	})
 	out := make([]hlo.Ref, len(f.Results()))
 	for i, v := range f.Results() {
 		out[i] = refs[v.ID()]

@@ -17,6 +17,7 @@ type Block struct {
 	width int
 	index Value
 	mask  Value // of no type where all numbers are the row's
+	evict string
 }
 
 // Row is a block for all numbers of a row.
@@ -43,6 +44,18 @@ func (b *Block) From(i Value) *Block {
 	moved.index = b.k.Calc("addi", b.Spread(i), b.index)
 	moved.mask = moved.within(moved.index)
 	return &moved
+}
+
+// Keep is the block as one whose numbers the cache shall hold until they are read again.
+func (b *Block) Keep() *Block { return b.evicted("last") }
+
+// Drop is the block as one whose numbers the cache need not hold.
+func (b *Block) Drop() *Block { return b.evicted("first") }
+
+func (b *Block) evicted(when string) *Block {
+	other := *b
+	other.evict = " evictionPolicy = evict_" + when
+	return &other
 }
 
 // Equal is which of the block's places in the row are those of i.
@@ -84,14 +97,14 @@ func (b *Block) Load(p Value, other float64) Value {
 	at, element := b.pointers(p)
 	var x Value
 	if b.mask.typ == "" {
-		x = b.k.emit(b.of(element), "tt.load %s : "+at.typ, at)
+		x = b.k.emit(b.of(element), "tt.load %s"+b.evict+" : "+at.typ, at)
 	} else {
 		text := float(other)
 		if other == negativeInfinity {
 			text = map[string]string{"f32": "0xFF800000", "bf16": "0xFF80", "f16": "0xFC00"}[element]
 		}
 		rest := b.k.emit(b.of(element), "arith.constant dense<"+text+"> : "+b.of(element))
-		x = b.k.emit(b.of(element), "tt.load %s, %s, %s : "+at.typ, at, b.mask, rest)
+		x = b.k.emit(b.of(element), "tt.load %s, %s, %s"+b.evict+" : "+at.typ, at, b.mask, rest)
 	}
 	if element == "f32" {
 		return x
@@ -108,9 +121,9 @@ func (b *Block) Store(p, x Value) Value {
 		x = b.k.emit(b.of("f32"), "arith.extf %s : "+y.typ+" to "+b.of("f32"), y)
 	}
 	if b.mask.typ == "" {
-		b.k.body.WriteString(fill("tt.store %s, %s : "+at.typ+" ", []Value{at, y}))
+		b.k.body.WriteString(fill("tt.store %s, %s"+b.evict+" : "+at.typ+" ", []Value{at, y}))
 	} else {
-		b.k.body.WriteString(fill("tt.store %s, %s, %s : "+at.typ+" ", []Value{at, y, b.mask}))
+		b.k.body.WriteString(fill("tt.store %s, %s, %s"+b.evict+" : "+at.typ+" ", []Value{at, y, b.mask}))
 	}
 	return x
 }

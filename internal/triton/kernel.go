@@ -80,7 +80,7 @@ func float(x float64) string {
 	return text
 }
 
-// Calc is an op on equal types that gives the same type: addf, subf, mulf, maxnumf of numbers, addi, muli of integers.
+// Calc is an op on equal types that gives the same type: addf, subf, mulf, divf, maxnumf of numbers, addi, muli, divsi, remsi of integers.
 func (k *Kernel) Calc(op string, x, y Value) Value {
 	return k.emit(x.typ, "arith."+op+" %s, %s : "+x.typ, x, y)
 }

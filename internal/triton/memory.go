@@ -82,8 +82,14 @@ func readAddPtr(p *parser, o *operation) []typ {
 	return []typ{t}
 }
 
-// access takes the end of a load or a store, the type of its pointers, and checks them.
+// access takes the end of a load or a store, how long the cache shall hold it and the type of its pointers, and checks them.
 func (p *parser) access(o *operation, pointers use) typ {
+	if p.keyword("evictionPolicy") {
+		p.want("=")
+		if word := p.name(); !slices.Contains([]string{"evict_normal", "evict_first", "evict_last"}, word) {
+			p.failAt(o.at, "%s: %s: unknown policy of the cache", o.name, word)
+		}
+	}
 	if p.peek("{") {
 		p.attrs()
 	}

@@ -54,7 +54,7 @@ var snippets = []struct {
 	{"%zero = arith.constant 0 : i32 %one = arith.constant 1 : i32 %three = arith.constant 3 : i32 " +
 		"scf.for %n = %one to %three step %one : i32 { %p1 = tt.addptr %i, %n : !tt.ptr<i32>, i32 tt.store %p1, %n : !tt.ptr<i32> }", nil, []float64{-1, 1, 2, -1}},
 	{"%c = arith.constant dense<2> : tensor<4xi32> %t = arith.cmpi ne, %r, %c : tensor<4xi32> %nine = arith.constant dense<9> : tensor<4xi32> " +
-		"%v = tt.load %ip, %t, %nine : tensor<4x!tt.ptr<i32>> tt.store %ip, %v : tensor<4x!tt.ptr<i32>>", nil, []float64{-1, -1, 9, -1}},
+		"%v = tt.load %ip, %t, %nine evictionPolicy = evict_last : tensor<4x!tt.ptr<i32>> tt.store %ip, %v evictionPolicy = evict_first : tensor<4x!tt.ptr<i32>>", nil, []float64{-1, -1, 9, -1}},
 	{`%m = "tt.reduce"(%r) <{axis = 0 : i32}> ({ ^bb0(%x: i32, %y: i32): %z = arith.addi %x, %y : i32 tt.reduce.return %z : i32 }) : (tensor<4xi32>) -> i32 ` +
 		"%t = arith.constant true %p = arith.constant 1 : i32 %s = arith.select %t, %m, %p : i32 tt.store %i, %s, %t : !tt.ptr<i32>", nil, []float64{6, -1, -1, -1}},
 	{"%v = arith.constant 9007199254740993 : i64 tt.store %l, %v : !tt.ptr<i64> %w = tt.load %l : !tt.ptr<i64> %two = arith.constant 2 : i64 %m = arith.remsi %w, %two : i64 " +
@@ -139,6 +139,7 @@ func TestMistakes(t *testing.T) {
 		{snippet("%c = arith.cmpi ult, %r, %r : tensor<4xi32>"), "ult: unknown comparison"},
 		{snippet("%c = tt.splat %pid : i32 -> tensor<4xi64>"), "got i32 to tensor<4xi64>"},
 		{snippet("%c = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<4xi32>"), "want a tensor of that many i32"},
+		{snippet("%c = tt.load %ip evictionPolicy = evict_soon : tensor<4x!tt.ptr<i32>>"), "tt.load: evict_soon: unknown policy of the cache"},
 		{snippet("%c = tt.load %r : tensor<4xi32>"), "tt.load: got tensor<4xi32>: want pointers"},
 		{snippet("tt.store %fp, %r : tensor<4x!tt.ptr<f32>>"), "value %r is tensor<4xi32>: want tensor<4xf32>"},
 		{snippet("%p = tt.addptr %ip, %r : tensor<4x!tt.ptr<i32>>, tensor<4xi32> %v = tt.load %p : tensor<4x!tt.ptr<i32>>"), "tt.load: program [0 0 0]: lane 2: index 4 of argument 1: want 0 to 3"},

@@ -66,27 +66,51 @@ func TestLogSumExp(t *testing.T) {
 	}
 }
 
-// TestSoftmaxGrad: a label in a row's first part, in its last, and in none.
+// TestSoftmaxGrad: a label in a row's first part, in its last, and in none; by itself, and with the sums that it needs.
 func TestSoftmaxGrad(t *testing.T) {
-	const rows, hot, even = 3, 0.9, 0.01
-	for _, n := range []int{50, lsePart + 11} {
+	const rows = 3
+	target := Target{Hot: 0.9, Even: 0.01}
+	for _, n := range []int{50, lsePart + 11, 2*lossPart + 3} {
 		r := rand.New(rand.NewPCG(7, 8))
-		x, labels, lse, dloss, dx := random(r, array.BF16, rows, n), array.New(array.I32, rows), random(r, array.F32, rows), random(r, array.F32, rows), blank(array.BF16, rows, n)
+		x, labels, lse, dloss := random(r, array.BF16, rows, n), array.New(array.I32, rows), blank(array.F32, rows), random(r, array.F32, rows)
 		for i, label := range []int{3, n - 1, -100} {
 			labels.Set(i, float64(label))
 		}
-		mustRun(t, SoftmaxGrad(array.BF16, rows, n, hot, even), x, labels, lse, dloss, dx)
-		want := make([]float64, rows*n)
+		sums, want := make([]float64, rows), make([]float64, rows*n)
 		for i := range rows {
 			for c := range n {
-				target := even
+				sums[i] += math.Exp(x.At(i*n + c))
+			}
+			sums[i] = math.Log(sums[i])
+			for c := range n {
+				should := target.Even
 				if float64(c) == labels.At(i) {
-					target = hot
+					should = target.Hot
 				}
-				want[i*n+c] = (math.Exp(x.At(i*n+c)-lse.At(i)) - target) * dloss.At(i)
+				want[i*n+c] = (math.Exp(x.At(i*n+c)-sums[i]) - should) * dloss.At(i)
 			}
 		}
-		near(t, "gradient", dx, want)
+		both, alone := blank(array.BF16, rows, n), blank(array.BF16, rows, n)
+		mustRun(t, CrossEntropy(array.BF16, rows, n, target), x, labels, dloss, lse, both)
+		near(t, "log-sum-exp", lse, sums)
+		near(t, "gradient beside its sums", both, want)
+		mustRun(t, SoftmaxGrad(array.BF16, rows, n, target), x, labels, lse, dloss, alone)
+		near(t, "gradient", alone, want)
+	}
+}
+
+// TestSwiGLU: rows of whole parts, and others.
+func TestSwiGLU(t *testing.T) {
+	const rows = 3
+	for _, n := range []int{1, 300, gatePart, 2 * gatePart, 2*gatePart + 7} {
+		x, y := random(rand.New(rand.NewPCG(9, 1)), array.BF16, rows, 2*n), blank(array.BF16, rows, n)
+		mustRun(t, SwiGLU(array.BF16, rows, n), x, y)
+		want := make([]float64, rows*n)
+		for i := range want {
+			gate, up := x.At(i/n*2*n+i%n), x.At(i/n*2*n+n+i%n)
+			want[i] = gate / (1 + math.Exp(-gate)) * up
+		}
+		near(t, "result", y, want)
 	}
 }
 
@@ -145,7 +169,8 @@ func TestAddRMSNorm(t *testing.T) {
 
 // FuzzRun: no text makes reading or running it panic.
 func FuzzRun(f *testing.F) {
-	for _, k := range []*Kernel{LogSumExp(array.BF16, 2, 100), RMSNormGrad(array.BF16, array.F32, 7, 13), AddRMSNorm(array.F16, array.BF16, 2, 16, 1e-5)} {
+	for _, k := range []*Kernel{LogSumExp(array.BF16, 2, 100), RMSNormGrad(array.BF16, array.F32, 7, 13), AddRMSNorm(array.F16, array.BF16, 2, 16, 1e-5),
+		CrossEntropy(array.BF16, 2, 9, Target{Hot: 1}), SwiGLU(array.BF16, 2, 3)} {
 		f.Add(k.Text())
 	}
 	for _, c := range snippets {

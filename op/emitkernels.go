@@ -1,0 +1,106 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// byKernel is nodes that one kernel of our own computes, where XLA's would read their rows again.
+type byKernel interface {
+	// emit writes the kernel and sets the refs of the nodes' results.
+	emit(w *hlo.Writer, refs []hlo.Ref)
+}
+
+// kernels is how a program is written with kernels of our own.
+type kernels struct {
+	// at is what stands in the place of a node.
+	at map[*ir.Node]byKernel
+	// other is nodes that a kernel at another node computes.
+	other map[*ir.Node]bool
+	// late is nodes, in order, that wait for the kernel at a node behind them.
+	late map[*ir.Node][]int
+	// taken is all of these.
+	taken map[*ir.Node]bool
+}
+
+// kernelsOf finds the nodes of a program that kernels compute.
+func kernelsOf(w *hlo.Writer, f *ir.Func) kernels {
+	k := kernels{map[*ir.Node]byKernel{}, map[*ir.Node]bool{}, map[*ir.Node][]int{}, map[*ir.Node]bool{}}
+	if !w.Kernels() {
+		return k
+	}
+	s := newScopeOf(f)
+	for _, n := range f.Nodes() {
+		k.addLoss(s, n)
+	}
+	for _, n := range f.Nodes() {
+		k.addPair(s, n)
+		k.addGated(n)
+	}
+	return k
+}
+
+// each calls write for the nodes that are to be written, by their numbers, in the order of writing.
+func (k kernels) each(f *ir.Func, write func(i int, n *ir.Node)) {
+	waiting := map[int]bool{}
+	for _, list := range k.late {
+		for _, i := range list {
+			waiting[i] = true
+		}
+	}
+	for i, n := range f.Nodes() {
+		if waiting[i] || k.other[n] {
+			continue
+		}
+		write(i, n)
+		for _, j := range k.late[n] {
+			write(j, f.Nodes()[j])
+		}
+	}
+}
+
+// scopeOf is a program's nodes, where they stand, how often values are used, and where first.
+type scopeOf struct {
+	nodes []*ir.Node
+	at    map[*ir.Node]int
+	uses  map[*Tensor]int
+	first map[*Tensor]int
+}
+
+func newScopeOf(f *ir.Func) scopeOf {
+	s := scopeOf{f.Nodes(), map[*ir.Node]int{}, map[*Tensor]int{}, map[*Tensor]int{}}
+	use := func(v *Tensor, i int) {
+		if s.uses[v]++; s.uses[v] == 1 {
+			s.first[v] = i
+		}
+	}
+	for i, n := range s.nodes {
+		s.at[n] = i
+		for _, v := range n.In() {
+			use(v, i)
+		}
+	}
+	for _, v := range f.Results() {
+		use(v, len(s.nodes))
+	}
+	return s
+}
+
+// unmarked is the value that a mark, or several, stand on.
+func unmarked(v *Tensor) *Tensor {
+	for v.Node() != nil {
+		if _, ok := v.Node().Op().(mark); !ok {
+			break
+		}
+		v = v.Node().In()[0]
+	}
+	return v
+}
+
+func refsOf(refs []hlo.Ref, vs []*Tensor) []hlo.Ref {
+	list := make([]hlo.Ref, len(vs))
+	for i, v := range vs {
+		list[i] = refs[v.ID()]
+	}
+	return list
+}

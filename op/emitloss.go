@@ -1,0 +1,85 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/triton"
+)
+
+// lossOf is a loss and the gradient of its logits, which one kernel computes where the loss's own gradient is known before the loss: the logits are
+// read from memory once.
+type lossOf struct{ loss, grad *ir.Node }
+
+// labelCount stands where the loss was: what is known of it without the logits, which the gradient may need.
+type labelCount struct{ loss *ir.Node }
+
+// addLoss adds a gradient of logits and the loss that it is of, unless it needs the loss's value.
+func (k kernels) addLoss(s scopeOf, n *ir.Node) {
+	l, ok := lossPair(n)
+	if !ok || k.taken[l.loss] {
+		return
+	}
+	made := map[*Tensor]bool{l.loss.Out()[0]: true, l.loss.Out()[1]: true}
+	var late []int
+	for i := s.at[l.loss] + 1; i < s.at[n]; i++ {
+		if m := s.nodes[i]; usesAny(m.In(), made) {
+			late = append(late, i)
+			for _, v := range m.Out() {
+				made[v] = true
+			}
+		}
+	}
+	if usesAny([]*Tensor{n.In()[0], n.In()[1], n.In()[3]}, made) {
+		return
+	}
+	k.at[l.loss], k.at[n], k.late[n] = labelCount{l.loss}, l, late
+	k.taken[l.loss], k.taken[n] = true, true
+	for _, i := range late {
+		k.taken[s.nodes[i]] = true
+	}
+}
+
+func usesAny(in []*Tensor, made map[*Tensor]bool) bool {
+	for _, v := range in {
+		if made[v] {
+			return true
+		}
+	}
+	return false
+}
+
+// lossPair is a gradient of 16-bit logits of all classes with its loss.
+func lossPair(n *ir.Node) (l lossOf, ok bool) {
+	g, ok := n.Op().(crossEntropyGrad)
+	if !ok || g.Total != 0 || g.Offset != 0 {
+		return l, false
+	}
+	l = lossOf{n.In()[2].Node(), n}
+	if l.loss == nil {
+		return l, false
+	}
+	o, ok := l.loss.Op().(crossEntropy)
+	if !ok || n.In()[2] != l.loss.Out()[1] || o.IgnoreIndex != g.IgnoreIndex || o.LabelSmoothing != g.LabelSmoothing {
+		return l, false
+	}
+	x := n.In()[0]
+	same := unmarked(x) == unmarked(l.loss.In()[0]) && unmarked(n.In()[1]) == unmarked(l.loss.In()[1])
+	return l, same && x.DType().IsHalf() && n.Out()[0].DType() == x.DType() && x.Shape().Len() > 0
+}
+
+func (c labelCount) emit(w *hlo.Writer, refs []hlo.Ref) {
+	o := c.loss.Op().(crossEntropy)
+	refs[c.loss.Out()[2].ID()] = o.emitCount(w, refs[c.loss.In()[1].ID()], c.loss.Out()[2].DType())
+}
+
+func (l lossOf) emit(w *hlo.Writer, refs []hlo.Ref) {
+	in := refsOf(refs, l.grad.In())
+	g := l.grad.Op().(crossEntropyGrad)
+	rows, width := rowsOf(in[0].Shape)
+	lse := hloType(l.loss.Out()[1].Type())
+	k := triton.CrossEntropy(in[0].DType, rows, width, g.target(width))
+	r := emitKernel(w, k, []hlo.Ref{in[0], g.emitLabels(w, in[1]), g.emitRows(w, in)}, lse, hloType(l.grad.Out()[0].Type()))
+	top := r[0]
+	loss := l.loss.Op().(crossEntropy).emitLoss(w, in[0], in[1], top, w.Constant(top.Type, 0))
+	refs[l.loss.Out()[0].ID()], refs[l.loss.Out()[1].ID()], refs[l.grad.Out()[0].ID()] = loss, top, r[1]
+}

@@ -3,12 +3,14 @@ package galley_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/backend/backendtest"
+	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
@@ -110,4 +112,21 @@ func TestJoinedOptimizer(t *testing.T) {
 	want, _ := togetherRun{optimizer: wholeNorm{}}.trainer(t)
 	got, _ := togetherRun{optimizer: wholeNorm{}, backend: backendtest.Interpreter(1)}.trainer(t)
 	sameNumbers(t, trainFor(t, got, 3), trainFor(t, want, 3), 1e-10)
+}
+
+// TestStepKernels: a step in 16 bits on CUDA reads logits once for the loss and its gradient, and gates where the product left them.
+func TestStepKernels(t *testing.T) {
+	k := keeper(backendtest.Interpreter(1))
+	tr, _ := togetherRun{backend: k, half: true}.trainer(t)
+	trainFor(t, tr, 1)
+	text, err := op.Module(k.programs["train_step"], op.ModuleConfig{Config: hlo.Config{Target: hlo.CUDA}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const layers = 2
+	for name, want := range map[string]int{"cross_entropy": 1, "log_sum_exp": 0, "softmax_grad": 0, "swiglu": layers, "rms_norm_grad": 2 * layers} {
+		if got := strings.Count(text, `name = "`+name+`"`); got != want {
+			t.Errorf("%d calls of %s, want %d", got, name, want)
+		}
+	}
 }

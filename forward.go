@@ -103,11 +103,11 @@ func (f *Forward) parts(ctx context.Context, batch []array.Array) ([][]array.Arr
 	if f.t.many != nil {
 		return f.runMany(ctx, batch)
 	}
+	if f.t.remote != nil {
+		return f.runRemotely(batch)
+	}
 	run := f.runStatic
-	switch {
-	case f.t.remote != nil:
-		run = f.runRemote
-	case f.t.c.Mode == Eager:
+	if f.t.c.Mode == Eager {
 		run = f.runEager
 	}
 	out, err := run(batch)
@@ -141,6 +141,39 @@ func (f *Forward) runStatic(batch []array.Array) ([]array.Array, error) {
 		return nil, err
 	}
 	return e.Run(slices.Concat(params, batch))
+}
+
+// runRemotely runs on a backend, in as many micro-batches as training takes, or as there can be.
+func (f *Forward) runRemotely(batch []array.Array) (parts [][]array.Array, rows []int, err error) {
+	micros, err := f.t.remote.micros(batch)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range micros {
+		out, err := f.runRemote(m)
+		if err != nil {
+			return nil, nil, err
+		}
+		parts, rows = append(parts, out), append(rows, m[0].Shape()[0])
+	}
+	return parts, rows, nil
+}
+
+// micros cuts a batch of any size into micro-batches, at most as many as a step has. Those that several devices share are equal, so that each device has
+// as many rows.
+func (r *remote) micros(batch []array.Array) ([][]array.Array, error) {
+	if r.micro == 1 || len(batch[0].Shape()) == 0 {
+		return [][]array.Array{batch}, nil
+	}
+	rows := batch[0].Shape()[0]
+	n := max(1, min(rows, r.micro))
+	if s := r.together; s != nil {
+		each := s.mesh().Count(s.h.batchSharding(ir.TypeOf(batch[0])).Spec.Dims[0])
+		for n > 1 && rows%(n*each) != 0 {
+			n--
+		}
+	}
+	return cutRows(batch, spread(rows, n))
 }
 
 // runRemote runs on a backend, where the parameters are.

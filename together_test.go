@@ -240,7 +240,7 @@ func TestTogetherCheckpoints(t *testing.T) {
 	}
 }
 
-// TestTogetherForward: a forward pass on several devices is that of one.
+// TestTogetherForward: a forward pass on several devices, or in micro-batches, is that of one.
 func TestTogetherForward(t *testing.T) {
 	logits := func(r togetherRun) array.Array {
 		tr, m := r.trainer(t)
@@ -252,13 +252,23 @@ func TestTogetherForward(t *testing.T) {
 		return out[0]
 	}
 	want := logits(togetherRun{})
-	for _, s := range []galley.Strategy{{DP: 2, TP: 2}, {DP: 2, Zero: 3}} {
-		got := logits(togetherRun{backend: backendtest.Interpreter(4), strategy: &s})
+	k := keeper(backendtest.Interpreter(1))
+	for _, r := range []togetherRun{
+		{backend: backendtest.Interpreter(4), strategy: &galley.Strategy{DP: 2, TP: 2}},
+		{backend: backendtest.Interpreter(2), strategy: &galley.Strategy{DP: 2, Zero: 3}},
+		{backend: backendtest.Interpreter(2), strategy: &galley.Strategy{DP: 2, Micro: 2}},
+		{backend: k, strategy: &galley.Strategy{Micro: 3}},
+	} {
+		got := logits(r)
 		for i := range want.Len() {
 			if !(math.Abs(got.At(i)-want.At(i)) <= 1e-10) {
-				t.Fatalf("%v: element %d: got %v, want %v", s, i, got.At(i), want.At(i))
+				t.Fatalf("%v: element %d: got %v, want %v", r.strategy, i, got.At(i), want.At(i))
 			}
 		}
+	}
+	p := k.programs["forward"]
+	if rows := p.Params()[len(p.Params())-1].Dim(0); rows == togetherBatch {
+		t.Errorf("with micro-batches a pass takes all %d rows at once", rows)
 	}
 }
 

@@ -173,6 +173,9 @@ func (r *remote) micros(batch []array.Array) ([][]array.Array, error) {
 			n--
 		}
 	}
+	if n == 1 {
+		return [][]array.Array{batch}, nil
+	}
 	return cutRows(batch, spread(rows, n))
 }
 

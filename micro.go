@@ -45,7 +45,7 @@ func cutRows(batch []array.Array, rows []int) ([][]array.Array, error) {
 	for m, n := range rows {
 		for _, a := range batch {
 			if len(a.Shape()) == 0 || a.Shape()[0] != batch[0].Shape()[0] {
-				return nil, fmt.Errorf("batch: tensors of shapes %v and %v: want as many rows", batch[0].Shape(), a.Shape())
+				return nil, fmt.Errorf("batch: tensors of shapes %v and %v: want as many rows, or no micro-batches", batch[0].Shape(), a.Shape())
 			}
 			parts[m] = append(parts[m], a.Rows(at, at+n))
 		}

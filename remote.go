@@ -32,8 +32,9 @@ type remote struct {
 	c      TrainerConfig
 	joined *joined
 	laid   bool
-	// copied is which of the parameters have copies in the type of computation, behind the owned part of the state; stale is whether these are to be made.
+	// copied is which of the state's weights have copies in the type of computation, behind the owned part of it, as the first step chose them; stale is whether these are to be made.
 	copied []int
+	chosen bool
 	owned  int
 	stale  bool
 	// state is by device.
@@ -69,7 +70,6 @@ func newRemoteTrainer(c TrainerConfig) (t *Trainer, err error) {
 		return nil, err
 	}
 	r.owned = len(r.state[0])
-	r.c.settle = r.together == nil && r.micro == 1 && c.Compute.IsHalf()
 	return t, nil
 }
 
@@ -214,18 +214,29 @@ func (t *Trainer) remoteProgram(batch []Type) (*Program, lies, error) {
 		return t.remote.together.step(batch)
 	}
 	r := t.remote
-	p, err := TraceStep(r.c, batch...)
-	if err == nil {
-		p, err = pass.Optimize(p)
+	p, err := r.traced(batch)
+	if err == nil && !r.chosen && r.c.Compute.IsHalf() {
+		// The first step chooses the weights that have copies, for all. Their update waits for all gradients, so it is traced again.
+		r.chosen, r.copied = true, roundedWeights(p, len(r.c.Params), r.c.Compute)
+		if r.stale, r.c.settle = true, len(r.copied) > 0; r.c.settle {
+			p, err = r.traced(batch)
+		}
 	}
-	if err == nil && r.c.settle {
-		r.stale = true
-		p, r.copied, err = withCopies(p, len(r.c.Params), r.owned, r.c.Compute)
+	if err == nil && len(r.copied) > 0 {
+		p, err = withCopies(p, r.copied, r.owned, r.c.Compute)
 	}
 	if err == nil {
 		p, err = recomputed(p, len(r.c.Params), 1, r.c.recomputes(), nil)
 	}
 	return p, lies{}, err
+}
+
+func (r *remote) traced(batch []Type) (*Program, error) {
+	p, err := TraceStep(r.c, batch...)
+	if err != nil {
+		return nil, err
+	}
+	return pass.Optimize(p)
 }
 
 // Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params' values are:
@@ -243,8 +254,9 @@ func (t *Trainer) Sync(s *Session) error {
 	case t.remote == nil:
 		return nil
 	}
+	r := t.reader()
 	for i, p := range t.c.Params {
-		a, err := t.remote.read(t.c, i)
+		a, err := r.read(i)
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
 		}

@@ -1,6 +1,8 @@
 package galley
 
 import (
+	"slices"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/ir"
@@ -10,19 +12,10 @@ import (
 // withCopies is a step whose products take the weights in 16 bits from the state, where the update writes them beside the new weights:
 // a step need not read the weights first to round them. which is the weights, by their numbers, that have such copies; these come
 // behind the rest of the state, whose length is given, and behind all other results.
-func withCopies(p *Program, weights, state int, d array.DType) (q *Program, which []int, err error) {
-	rounded := roundedWeights(p, weights, d)
-	for i := range weights {
-		if rounded[i] {
-			which = append(which, i)
-		}
-	}
-	if len(which) == 0 || len(p.Captures()) > 0 {
-		return p, nil, nil
-	}
+func withCopies(p *Program, which []int, state int, d array.DType) (*Program, error) {
 	b := ir.NewBuilder(p.Name())
 	args, copies := make([]*Tensor, 0, len(p.Params())), map[int]*Tensor{}
-	for k, v := range p.Params() {
+	for k, v := range p.Params()[:len(p.Params())-len(p.Captures())] {
 		if k == state {
 			for _, i := range which {
 				w := p.Params()[i]
@@ -31,8 +24,9 @@ func withCopies(p *Program, weights, state int, d array.DType) (q *Program, whic
 		}
 		args = append(args, b.Param(v.Name(), v.Type()))
 	}
+	args = append(args, p.Captures()...)
 	results := p.Replay(b, args, func(n *ir.Node, in []*Tensor) []*Tensor {
-		if i, ok := roundedBy(n, weights, d); ok {
+		if i, ok := roundedBy(n, d); ok && copies[i] != nil {
 			return []*Tensor{copies[i]}
 		}
 		return b.Apply(n.Op(), in)
@@ -40,26 +34,27 @@ func withCopies(p *Program, weights, state int, d array.DType) (q *Program, whic
 	for _, i := range which {
 		results = append(results, op.Cast(results[2+i], d))
 	}
-	q, err = b.Build(results...)
-	return q, which, err
+	return b.Build(results...)
 }
 
-// roundedBy is the weight that a node rounds to d, if it does.
-func roundedBy(n *ir.Node, weights int, d array.DType) (weight int, ok bool) {
+// roundedBy is the parameter that a node rounds to d, if it does.
+func roundedBy(n *ir.Node, d array.DType) (param int, ok bool) {
 	if n.Op().Name() != "cast" || n.Out()[0].DType() != d {
 		return 0, false
 	}
 	v := n.In()[0]
-	return v.ID(), v.Node() == nil && v.ID() < weights
+	return v.ID(), v.Node() == nil
 }
 
-func roundedWeights(p *Program, weights int, d array.DType) []bool {
-	list := make([]bool, weights)
+// roundedWeights is which of the weights a step rounds to d.
+func roundedWeights(p *Program, weights int, d array.DType) []int {
+	var list []int
 	for _, n := range p.Nodes() {
-		if i, ok := roundedBy(n, weights, d); ok {
-			list[i] = true
+		if i, ok := roundedBy(n, d); ok && i < weights && !slices.Contains(list, i) {
+			list = append(list, i)
 		}
 	}
+	slices.Sort(list)
 	return list
 }
 
@@ -68,38 +63,32 @@ func (r *remote) refresh() error {
 	if !r.stale {
 		return nil
 	}
-	state := r.state[0]
-	for _, b := range state[r.owned:] {
-		b.Free()
+	drop := func() {
+		for _, b := range r.state[0][r.owned:] {
+			b.Free()
+		}
+		r.state[0] = r.state[0][:r.owned]
 	}
-	state = state[:r.owned]
+	drop()
 	for _, i := range r.copied {
-		b, err := r.rounded(state[i])
+		b, err := r.rounded(r.state[0][i])
 		if err != nil {
+			drop()
 			return err
 		}
-		state = append(state, b)
+		r.state[0] = append(r.state[0], b)
 	}
-	r.state[0], r.stale = state, false
+	r.stale = false
 	return nil
 }
 
 // rounded is a copy of a tensor in the type of computation.
 func (r *remote) rounded(x backend.Buffer) (backend.Buffer, error) {
-	b := ir.NewBuilder("round")
-	p, err := b.Build(op.Cast(b.Param("x", x.Type()), r.c.Compute))
+	run, err := r.once("round", []backend.Buffer{x}, func(in []*Tensor) *Tensor { return op.Cast(in[0], r.c.Compute) })
 	if err != nil {
 		return nil, err
 	}
-	exe, err := r.compiled(p.String(), func() (backend.Executable, error) { return r.compile(p, lies{}, nil) })
-	if err != nil {
-		return nil, err
-	}
-	out, err := exe.Run([]backend.Buffer{x})
-	if err != nil {
-		return nil, err
-	}
-	return out[0], nil
+	return run()
 }
 
 // settled is gradients none of which is there before all are, so that the update of a weight's copy, in its place, comes behind whatever reads it. What

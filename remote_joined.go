@@ -42,10 +42,7 @@ func (j *joined) add(t pass.Joined, types []Type) {
 // joinedBy is the layout that a program of the loss asks for: every tensor stands where its first parameter stood.
 func joinedBy(f *Program, types []Type) *joined {
 	groups, other := map[int]pass.Joined{}, map[int]bool{}
-	for _, g := range pass.JoinedParams(f) {
-		if g.Params[len(g.Params)-1] >= len(types) {
-			continue
-		}
+	for _, g := range pass.JoinedParams(f, len(types)) {
 		groups[g.Params[0]] = g
 		for _, i := range g.Params[1:] {
 			other[i] = true
@@ -126,16 +123,12 @@ func (r *remote) sees(c TrainerConfig, f func([]*Tensor) []*Tensor) func([]*Tens
 // than an element must see parameters as they are.
 func (t *Trainer) lay(batch []Type) error {
 	r := t.remote
-	if r.laid || r.together != nil || r.micro > 1 {
-		return nil
-	}
-	r.laid = true
-	if _, ok := t.c.Optimizer.(optim.Elementwise); !ok {
+	if r.laid || r.together != nil || r.micro > 1 || !optim.EachElement(t.c.Optimizer) {
 		return nil
 	}
 	plain := t.c
 	plain.Backend, plain.Compute = nil, array.Invalid // nothing is joined yet
-	p, err := plain.traceForward("loss", batch, func(in []*Tensor) []*Tensor { return []*Tensor{t.c.Loss(in)} })
+	p, err := plain.traceForward("loss", batch, func(in []*Tensor) []*Tensor { return []*Tensor{checkedLoss(t.c.Loss(in), in)} })
 	if err != nil {
 		return err
 	}
@@ -143,61 +136,93 @@ func (t *Trainer) lay(batch []Type) error {
 	for _, x := range t.c.Params {
 		types = append(types, x.Type)
 	}
-	j := joinedBy(p, types)
-	if len(j.tensors) == len(types) {
-		return nil
+	if j := joinedBy(p, types); len(j.tensors) < len(types) {
+		if err := r.join(j, t.c); err != nil {
+			return err
+		}
+		r.c, r.owned = j.config(r.c), len(r.state[0])
 	}
-	if err := r.join(j, t.c); err != nil {
-		return err
-	}
-	r.c, r.owned = j.config(r.c), len(r.state[0])
+	r.laid = true
 	return nil
 }
 
-// join puts together what lies together from now on: the parameters, then the optimizer's slots.
+// join puts together what lies together from now on: the parameters, then the optimizer's slots, tensor by tensor. All programs are there before the first
+// runs, so that one that cannot be compiled leaves the state as it was; parts go as soon as they are put together, so that no second state is needed.
 func (r *remote) join(j *joined, c TrainerConfig) error {
-	n, slots := len(c.Params), c.Optimizer.Slots()
-	old := r.state[0]
-	next := make([]backend.Buffer, 0, len(j.tensors)*(1+slots))
-	for s := range 1 + slots {
-		for k, t := range j.tensors {
-			var parts []backend.Buffer
-			for _, i := range t.Params {
-				at := i
-				if s > 0 {
-					at = n + i*slots + s - 1
-				}
-				parts = append(parts, old[at])
-			}
-			b, err := r.concat(parts, t.Dim)
-			if err != nil {
-				return fmt.Errorf("%s: %w", j.param(c.Params, j.tensors[k]).Name, err)
-			}
-			next = append(next, b)
+	var runs []func() (backend.Buffer, error)
+	for _, parts := range j.parts(r.state[0], len(c.Params), c.Optimizer.Slots()) {
+		run, err := r.concat(parts)
+		if err != nil {
+			return fmt.Errorf("%s: %w", j.param(c.Params, parts.of).Name, err)
+		}
+		runs = append(runs, run)
+	}
+	next := make([]backend.Buffer, len(runs))
+	for i, run := range runs {
+		var err error
+		if next[i], err = run(); err != nil {
+			return err
 		}
 	}
-	// Slots lie by tensor, as a step has them, not by their number.
-	ordered := append([]backend.Buffer{}, next[:len(j.tensors)]...)
-	for k := range j.tensors {
-		for s := range slots {
-			ordered = append(ordered, next[(1+s)*len(j.tensors)+k])
-		}
-	}
-	r.joined, r.state[0] = j, ordered
+	r.joined, r.state[0] = j, next
 	return nil
 }
 
-// concat is buffers put together on the device, which are then gone.
-func (r *remote) concat(parts []backend.Buffer, dim int) (backend.Buffer, error) {
-	if len(parts) == 1 {
-		return parts[0], nil
+// tensorParts is the buffers of which a tensor is made.
+type tensorParts struct {
+	of   pass.Joined
+	list []backend.Buffer
+}
+
+// parts is what the state's tensors are made of: those of the parameters, then all slots of the first tensor, and so on.
+func (j *joined) parts(state []backend.Buffer, params, slots int) []tensorParts {
+	var all []tensorParts
+	add := func(t pass.Joined, at func(param int) int) {
+		p := tensorParts{of: t}
+		for _, i := range t.Params {
+			p.list = append(p.list, state[at(i)])
+		}
+		all = append(all, p)
 	}
-	b := ir.NewBuilder("concat")
+	for _, t := range j.tensors {
+		add(t, func(i int) int { return i })
+	}
+	for _, t := range j.tensors {
+		for s := range slots {
+			add(t, func(i int) int { return params + i*slots + s })
+		}
+	}
+	return all
+}
+
+// concat is a run that puts buffers together on the device; then they are gone.
+func (r *remote) concat(p tensorParts) (func() (backend.Buffer, error), error) {
+	if len(p.list) == 1 {
+		return func() (backend.Buffer, error) { return p.list[0], nil }, nil
+	}
+	run, err := r.once("concat", p.list, func(in []*Tensor) *Tensor { return op.Concat(in, p.of.Dim) })
+	if err != nil {
+		return nil, err
+	}
+	return func() (backend.Buffer, error) {
+		b, err := run()
+		if err == nil {
+			for _, x := range p.list {
+				x.Free()
+			}
+		}
+		return b, err
+	}, nil
+}
+
+// once is a run of a function of buffers on the device.
+func (r *remote) once(name string, args []backend.Buffer, f func(in []*Tensor) *Tensor) (func() (backend.Buffer, error), error) {
+	b := ir.NewBuilder(name)
 	var in []*Tensor
-	for _, x := range parts {
+	for _, x := range args {
 		in = append(in, b.Param("x", x.Type()))
 	}
-	p, err := b.Build(op.Concat(in, dim))
+	p, err := b.Build(f(in))
 	if err != nil {
 		return nil, err
 	}
@@ -205,14 +230,13 @@ func (r *remote) concat(parts []backend.Buffer, dim int) (backend.Buffer, error)
 	if err != nil {
 		return nil, err
 	}
-	out, err := exe.Run(parts)
-	if err != nil {
-		return nil, err
-	}
-	for _, x := range parts {
-		x.Free()
-	}
-	return out[0], nil
+	return func() (backend.Buffer, error) {
+		out, err := exe.Run(args)
+		if err != nil {
+			return nil, err
+		}
+		return out[0], nil
+	}, nil
 }
 
 // part is where parameter or slot i of the model lies: the number of its tensor in the state, and its box in it.

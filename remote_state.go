@@ -196,21 +196,41 @@ func (r *remote) make(p *Program, specs []mesh.Spec) ([][]backend.Buffer, error)
 	return r.call(exe, nil, nil, 0)
 }
 
-// read is a parameter or a slot of the model, by its number.
-func (r *remote) read(c TrainerConfig, i int) (array.Array, error) {
-	at, start, size := r.part(c, i)
-	if r.together == nil {
-		a, err := r.state[0][at].Read()
-		if err != nil {
-			return a, err
+// reader reads the state by the numbers of the model's parameters and slots. What lies joined is fetched once for all that is read of it.
+type reader struct {
+	*remote
+	c       TrainerConfig
+	fetched map[int]array.Array
+	left    map[int]int // bytes that are yet to be read
+}
+
+func (t *Trainer) reader() *reader {
+	return &reader{t.remote, t.c, map[int]array.Array{}, map[int]int{}}
+}
+
+// read is a parameter or a slot of the model, by its number; each is read once.
+func (r *reader) read(i int) (array.Array, error) {
+	at, start, size := r.part(r.c, i)
+	if r.together != nil {
+		list := make([]backend.Buffer, len(r.state))
+		for d := range list {
+			list[d] = r.state[d][at]
 		}
-		return cutOut(a, start, size), nil
+		return r.together.read(Type{DType: list[0].Type().DType, Shape: size}, r.spec(at), list)
 	}
-	list := make([]backend.Buffer, len(r.state))
-	for d := range list {
-		list[d] = r.state[d][at]
+	whole, ok := r.fetched[at]
+	if !ok {
+		var err error
+		if whole, err = r.state[0][at].Read(); err != nil {
+			return whole, err
+		}
+		r.fetched[at], r.left[at] = whole, len(whole.Bytes())
 	}
-	return r.together.read(Type{DType: list[0].Type().DType, Shape: size}, r.spec(at), list)
+	part := cutOut(whole, start, size)
+	if r.left[at] -= len(part.Bytes()); r.left[at] <= 0 {
+		delete(r.fetched, at)
+	}
+	return part, nil
 }
 
 // replace puts an array in the place of a parameter or a slot.
@@ -242,9 +262,9 @@ func (t *Trainer) state() (params, slots []array.Array, err error) {
 		params, err = t.params()
 		return params, t.slots, err
 	}
-	n := len(t.c.Params)
+	n, r := len(t.c.Params), t.reader()
 	for i := range n * (1 + t.c.Optimizer.Slots()) {
-		a, err := t.remote.read(t.c, i)
+		a, err := r.read(i)
 		if err != nil {
 			return nil, nil, err
 		}

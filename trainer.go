@@ -49,8 +49,6 @@ type TrainerConfig struct {
 	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it: Sync brings
 	// the parameters back.
 	Backend Backend
-	// settle is whether the update waits for all gradients.
-	settle bool
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
 	// Recompute is what the backward pass on a Backend computes again in place of keeping it: none, which empty means too,
@@ -68,6 +66,9 @@ type TrainerConfig struct {
 	Parallel *Parallel
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
 	Watch func(Span)
+
+	// settle is whether the update waits for all gradients: it may then write over what these were computed from.
+	settle bool
 }
 
 // Trainer trains parameters step by step.

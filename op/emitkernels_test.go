@@ -65,3 +65,29 @@ func kernelProgram(t *testing.T, d array.DType, square bool) *ir.Func {
 	}
 	return f
 }
+
+// TestEmitTwoLosses: where values depend on two losses, one of them goes with its gradient and none waits for another.
+func TestEmitTwoLosses(t *testing.T) {
+	for name, of := range map[string]func(a, b *op.Tensor) *op.Tensor{
+		"sum":     func(a, b *op.Tensor) *op.Tensor { return op.Add(a, op.MulScalar(b, 0.3)) },
+		"product": op.Mul,
+		"only":    func(a, b *op.Tensor) *op.Tensor { return op.Mul(op.StopGradient(a), b) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := ir.NewBuilder("heads")
+			x := b.Param("x", op.Type{DType: array.BF16, Shape: array.Shape{5, 12}})
+			v := b.Param("v", op.Type{DType: array.BF16, Shape: array.Shape{12, 12}})
+			w := b.Param("w", op.Type{DType: array.BF16, Shape: array.Shape{12, 12}})
+			labels := op.Full(b, array.I32, array.Shape{5}, 3)
+			loss := func(w *op.Tensor) *op.Tensor {
+				return op.CrossEntropy(op.MatMul(x, w), labels, op.CrossEntropyConfig{})
+			}
+			both := of(loss(v), loss(w))
+			f, err := b.Build(append(op.Grad([]*op.Tensor{both}, nil, []*op.Tensor{x, v, w}), op.Exp(both))...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkProgram(t, f, randoms(f.Params()), hlo.Config{Target: hlo.CUDA})
+		})
+	}
+}

@@ -13,20 +13,26 @@ type lossOf struct{ loss, grad *ir.Node }
 // labelCount stands where the loss was: what is known of it without the logits, which the gradient may need.
 type labelCount struct{ loss *ir.Node }
 
-// addLoss adds a gradient of logits and the loss that it is of, unless it needs the loss's value.
+// addLoss adds a gradient of logits and the loss that it is of, unless it needs the loss's value. What else needs that is written behind the gradient; of several
+// losses on which the same values depend only the first is moved, so that none waits for another.
 func (k kernels) addLoss(s scopeOf, n *ir.Node) {
 	l, ok := lossPair(n)
-	if !ok || k.taken[l.loss] {
+	if !ok || k.taken[l.loss] || k.taken[n] {
 		return
 	}
 	made := map[*Tensor]bool{l.loss.Out()[0]: true, l.loss.Out()[1]: true}
 	var late []int
 	for i := s.at[l.loss] + 1; i < s.at[n]; i++ {
-		if m := s.nodes[i]; usesAny(m.In(), made) {
-			late = append(late, i)
-			for _, v := range m.Out() {
-				made[v] = true
-			}
+		m := s.nodes[i]
+		if !usesAny(m.In(), made) {
+			continue
+		}
+		if k.taken[m] {
+			return
+		}
+		late = append(late, i)
+		for _, v := range m.Out() {
+			made[v] = true
 		}
 	}
 	if usesAny([]*Tensor{n.In()[0], n.In()[1], n.In()[3]}, made) {
@@ -36,6 +42,7 @@ func (k kernels) addLoss(s scopeOf, n *ir.Node) {
 	k.taken[l.loss], k.taken[n] = true, true
 	for _, i := range late {
 		k.taken[s.nodes[i]] = true
+		s.at[s.nodes[i]] = s.at[n] // that is where they stand now
 	}
 }
 

@@ -5,9 +5,6 @@ import "github.com/galley-ml/galley/op"
 // Adam is Adam with weight decay as a part of the gradient. [Kingma and Ba 2015]
 type Adam AdamW
 
-// EachElement says that elements know nothing of each other.
-func (Adam) EachElement() {}
-
 // Slots is two: the first and second moment.
 func (Adam) Slots() int { return 2 }
 

@@ -12,9 +12,6 @@ type AdamW struct {
 	WeightDecay float64
 }
 
-// EachElement says that elements know nothing of each other.
-func (AdamW) EachElement() {}
-
 // Slots is two: the first and second moment.
 func (AdamW) Slots() int { return 2 }
 

@@ -13,10 +13,14 @@ type Optimizer interface {
 	Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (next *op.Tensor, nextSlots []*op.Tensor)
 }
 
-// Elementwise is an optimizer that updates every element of a parameter by itself, so that parameters may be updated as one.
-type Elementwise interface {
-	Optimizer
-	EachElement()
+// EachElement reports whether an optimizer updates every element of a parameter by itself, so that parameters may be updated as one. It knows those of this
+// package: one that has another inside may look at more.
+func EachElement(o Optimizer) bool {
+	switch o.(type) {
+	case SGD, *SGD, Adam, *Adam, AdamW, *AdamW:
+		return true
+	}
+	return false
 }
 
 // Step is what changes from step to step, as scalars, so that a compiled program needs no change. All are f32.

@@ -10,9 +10,6 @@ type SGD struct {
 	Nesterov bool
 }
 
-// EachElement says that elements know nothing of each other.
-func (SGD) EachElement() {}
-
 // Slots is one, the velocity, or none without momentum.
 func (s SGD) Slots() int {
 	if s.Momentum == 0 {

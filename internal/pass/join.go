@@ -50,7 +50,9 @@ func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 	numbers := map[*ir.Value]int{}
 	byKey, first := map[string]*joinGroup{}, map[*ir.Node]*joinGroup{}
 	var order []*joinGroup
-	for _, n := range f.Nodes() {
+	at := map[*ir.Node]int{}
+	for i, n := range f.Nodes() {
+		at[n] = i
 		j, ok := n.Op().(op.Joiner)
 		if !ok {
 			continue
@@ -66,6 +68,9 @@ func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 			g = &joinGroup{operand: operand, dim: dim, result: result}
 			byKey[key] = g
 			order = append(order, g)
+		}
+		if cut := n.In()[operand].Node(); cut != nil && len(g.nodes) > 0 && at[cut] > at[g.nodes[0]] {
+			continue // its weight is not there yet where the group is computed
 		}
 		g.nodes = append(g.nodes, n)
 	}
@@ -89,10 +94,10 @@ type Joined struct {
 	Dim    int
 }
 
-// JoinedParams is those groups whose parameters are in no other, in order.
-func JoinedParams(f *ir.Func) []Joined {
+// JoinedParams is those groups that are made of the first so many parameters alone, which are in no other group.
+func JoinedParams(f *ir.Func, weights int) []Joined {
 	number := map[*ir.Value]int{}
-	for i, p := range f.Params() {
+	for i, p := range f.Params()[:weights] {
 		number[p] = i
 	}
 	var list []Joined
@@ -106,9 +111,10 @@ func JoinedParams(f *ir.Func) []Joined {
 		j, fresh := Joined{Dim: g.dim}, true
 		for _, of := range g.nodes {
 			i, ok := number[of.In()[g.operand]]
-			fresh = fresh && ok && !taken[i]
-			j.Params = append(j.Params, i)
-			taken[i] = true
+			if fresh = fresh && ok && !taken[i]; ok {
+				j.Params = append(j.Params, i)
+				taken[i] = true
+			}
 		}
 		if fresh {
 			list = append(list, j)

@@ -128,7 +128,13 @@ func (t *Trainer) lay(batch []Type) error {
 	}
 	plain := t.c
 	plain.Backend, plain.Compute = nil, array.Invalid // nothing is joined yet
-	p, err := plain.traceForward("loss", batch, func(in []*Tensor) []*Tensor { return []*Tensor{checkedLoss(t.c.Loss(in), in)} })
+	p, err := plain.traceForward("loss", batch, func(in []*Tensor) []*Tensor {
+		var params []*Tensor
+		for _, x := range t.c.Params {
+			params = append(params, x.Value)
+		}
+		return []*Tensor{checkedLoss(t.c.Loss(in), params)}
+	})
 	if err != nil {
 		return err
 	}

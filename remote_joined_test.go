@@ -190,8 +190,8 @@ func stepRows(t *testing.T, tr *galley.Trainer, rows ...int) []float64 {
 	return losses
 }
 
-// TestJoinedKinds: tensors that are not trained may stand among those that one product takes, weights may be cut late, and batches of another size may use
-// other weights.
+// TestJoinedKinds: tensors that are not trained may stand among those that one product takes, weights may be cut late, the loss
+// need not look at the batch, and batches of another size may use other weights.
 func TestJoinedKinds(t *testing.T) {
 	frozen := galley.CPU(galley.Config{Threads: 1}).NewSession().Tensor(array.FromSlice(make([]float32, 16), 4, 4))
 	for name, f := range map[string]func(x, w1, w2 *op.Tensor) []*op.Tensor{
@@ -201,6 +201,7 @@ func TestJoinedKinds(t *testing.T) {
 		"cut late": func(x, w1, w2 *op.Tensor) []*op.Tensor {
 			return append(products(x, w1), products(x, op.Chunk(w2, 1, 2)...)...)
 		},
+		"no batch":      func(_, w1, w2 *op.Tensor) []*op.Tensor { return products(w1, w2) },
 		"more for many": func(x, w1, w2 *op.Tensor) []*op.Tensor { return products(x, []*op.Tensor{w1, w2}[:1+x.Dim(0)/5]...) },
 	} {
 		for _, compute := range []array.DType{array.Invalid, array.BF16} {

@@ -16,13 +16,13 @@ type Pin struct {
 	want plan.Strategy
 }
 
-// betweenWords is a comma or semicolon that separates words; in layers=8,7 it does not.
-var betweenWords = regexp.MustCompile(`[,;]+\s*([a-z]|$)`)
+// betweenWords are commas that separate words; in layers=8,7 they do not.
+var betweenWords = regexp.MustCompile(`(?: ?,)+ ?([a-z]|$)`)
 
 // ParsePin reads part of a strategy, in the words of plan.ParseStrategy.
 func ParsePin(text string) (Pin, error) {
-	text = betweenWords.ReplaceAllString(text, " $1")
-	p := Pin{text: strings.Join(strings.Fields(text), " ")}
+	text = strings.Join(strings.Fields(strings.ReplaceAll(text, ";", " ")), " ")
+	p := Pin{text: strings.TrimSpace(betweenWords.ReplaceAllString(text, " $1"))}
 	var err error
 	if p.want, err = plan.ParseStrategy(p.text); err != nil {
 		return Pin{}, err

@@ -10,7 +10,7 @@ import (
 func TestPin(t *testing.T) {
 	s := plan.Strategy{DP: 4, TP: 2, PP: 2, VPP: 2, Micro: 1, Zero: 1, SP: true, Recompute: plan.Recompute{Mode: plan.Full, Layers: 3}, Layers: []int{8, 8, 9, 7}}
 	for text, want := range map[string]bool{
-		"": true, "tp=2": true, "tp=2 pp=2, cp=1": true, "tp=4": false, "sp": true, "sp=false": false, "schedule=interleaved": true, "schedule=1f1b": false,
+		"": true, "; ,;": true, "tp=2": true, "tp=2 ; pp=2,;": true, "tp=2 pp=2, cp=1": true, "tp=4": false, "sp": true, "sp=false": false, "schedule=interleaved": true, "schedule=1f1b": false,
 		"recompute=full:3": true, "recompute=none": false, "zero=1 shard=0": true, "layers=8,8,9,7": true, "offload.optimizer=0": true, "offload.optimizer=1": false,
 	} {
 		p, err := ParsePin(text)
@@ -39,7 +39,7 @@ func TestPinnedSearch(t *testing.T) {
 }
 
 func FuzzParsePin(f *testing.F) {
-	for _, text := range []string{"", "tp=4 pp=2", "recompute=full:2,zero=3", "layers=1,2", "sp=x", "tp=9999999999999999999"} {
+	for _, text := range []string{"", "tp=4 pp=2", "recompute=full:2,zero=3", "layers=1,2", "sp=x", "tp=9999999999999999999", "; ;", "schedule=a,\u0085,", "tp=2;7"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

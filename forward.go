@@ -185,11 +185,15 @@ func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	params := make([][]backend.Buffer, len(f.t.remote.state))
-	for i, list := range f.t.remote.state {
-		params[i] = list[:len(f.t.remote.c.Params)]
+	r := f.t.remote
+	if err := r.halve(); err != nil {
+		return nil, err
 	}
-	all, err := f.t.remote.call(e, params, batch, 0)
+	params := make([][]backend.Buffer, len(r.state))
+	for i, list := range r.state {
+		params[i] = slices.Concat(list[:len(r.c.Params)], list[r.owned:])
+	}
+	all, err := r.call(e, params, batch, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -207,13 +211,16 @@ func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
 
 func (f *Forward) compiledRemote(types []Type) (backend.Executable, error) {
 	r := f.t.remote
-	key := fmt.Sprint(types, r.joined != nil)
+	key := fmt.Sprint(types, r.joined != nil, r.halved)
 	if e := f.remote[key]; e != nil {
 		return e, nil
 	}
 	p, err := r.c.traceForward("forward", types, r.sees(f.t.c, f.f))
 	if err == nil {
 		p, err = pass.Optimize(p)
+	}
+	if err == nil && len(r.halved) > 0 {
+		p, err = onHalves(p, r.halved, len(r.c.Params), -1)
 	}
 	if err != nil {
 		return nil, err

@@ -32,11 +32,10 @@ type remote struct {
 	c      TrainerConfig
 	joined *joined
 	laid   bool
-	// copied is which of the state's weights have copies in the type of computation, behind the owned part of it, as the first step chose them; stale is whether these are to be made.
-	copied []int
+	// halved is which of the state's weights lie as halves, as the first step chose them: the rounded ones behind the owned part of the state.
+	halved []int
 	chosen bool
 	owned  int
-	stale  bool
 	// state is by device.
 	state  [][]backend.Buffer
 	exes   map[string]backend.Executable
@@ -99,6 +98,9 @@ func (c TrainerConfig) onBackend() (TrainerConfig, int, error) {
 	return c, s.Micro, nil
 }
 
+// stepMetrics is how many of a step's results come before the state: the loss and the gradient's norm.
+const stepMetrics = 2
+
 // Pending is a step that was started.
 type Pending struct {
 	m          Metrics
@@ -123,7 +125,7 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 		return nil, err
 	}
 	for i, list := range results {
-		r.state[i] = list[2:]
+		r.state[i] = list[stepMetrics:]
 		if i > 0 { // the first device tells
 			list[0].Free()
 			list[1].Free()
@@ -145,7 +147,7 @@ func (t *Trainer) startWhole(numbers, batch []array.Array) ([][]backend.Buffer, 
 	}
 	exe, err := t.remoteStep(typesOf(batch))
 	if err == nil {
-		err = t.remote.refresh()
+		err = t.remote.halve()
 	}
 	if err != nil {
 		return nil, err
@@ -200,7 +202,7 @@ func (t *Trainer) remoteStep(types []Type) (backend.Executable, error) {
 		if err != nil {
 			return nil, err
 		}
-		exe, err := r.compile(p, at, upTo(0, r.owned+len(r.copied)))
+		exe, err := r.compile(p, at, upTo(0, r.owned+len(r.halved)))
 		if err == nil {
 			r.memory = exe.Memory()
 		}
@@ -215,15 +217,15 @@ func (t *Trainer) remoteProgram(batch []Type) (*Program, lies, error) {
 	}
 	r := t.remote
 	p, err := r.traced(batch)
-	if err == nil && !r.chosen && r.c.Compute.IsHalf() {
-		// The first step chooses the weights that have copies, for all. Their update waits for all gradients, so it is traced again.
-		r.chosen, r.copied = true, roundedWeights(p, len(r.c.Params), r.c.Compute)
-		if r.stale, r.c.settle = true, len(r.copied) > 0; r.c.settle {
+	if err == nil && !r.chosen && r.c.Compute == array.BF16 {
+		// The first step chooses the weights that lie as halves, for all. Their update waits for all gradients, so it is traced again.
+		r.chosen, r.halved = true, roundedWeights(p, len(r.c.Params))
+		if r.c.settle = len(r.halved) > 0; r.c.settle {
 			p, err = r.traced(batch)
 		}
 	}
-	if err == nil && len(r.copied) > 0 {
-		p, err = withCopies(p, r.copied, r.owned, r.c.Compute)
+	if err == nil && len(r.halved) > 0 {
+		p, err = onHalves(p, r.halved, r.owned, stepMetrics)
 	}
 	if err == nil {
 		p, err = recomputed(p, len(r.c.Params), 1, r.c.recomputes(), nil)

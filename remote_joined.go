@@ -206,29 +206,30 @@ func (r *remote) concat(p tensorParts) (func() (backend.Buffer, error), error) {
 	if len(p.list) == 1 {
 		return func() (backend.Buffer, error) { return p.list[0], nil }, nil
 	}
-	run, err := r.once("concat", p.list, func(in []*Tensor) *Tensor { return op.Concat(in, p.of.Dim) })
+	run, err := r.once("concat", p.list, func(in []*Tensor) []*Tensor { return []*Tensor{op.Concat(in, p.of.Dim)} })
 	if err != nil {
 		return nil, err
 	}
 	return func() (backend.Buffer, error) {
-		b, err := run()
-		if err == nil {
-			for _, x := range p.list {
-				x.Free()
-			}
+		out, err := run()
+		if err != nil {
+			return nil, err
 		}
-		return b, err
+		for _, x := range p.list {
+			x.Free()
+		}
+		return out[0], nil
 	}, nil
 }
 
 // once is a run of a function of buffers on the device.
-func (r *remote) once(name string, args []backend.Buffer, f func(in []*Tensor) *Tensor) (func() (backend.Buffer, error), error) {
+func (r *remote) once(name string, args []backend.Buffer, f func(in []*Tensor) []*Tensor) (func() ([]backend.Buffer, error), error) {
 	b := ir.NewBuilder(name)
 	var in []*Tensor
 	for _, x := range args {
 		in = append(in, b.Param("x", x.Type()))
 	}
-	p, err := b.Build(f(in))
+	p, err := b.Build(f(in)...)
 	if err != nil {
 		return nil, err
 	}
@@ -236,13 +237,7 @@ func (r *remote) once(name string, args []backend.Buffer, f func(in []*Tensor) *
 	if err != nil {
 		return nil, err
 	}
-	return func() (backend.Buffer, error) {
-		out, err := exe.Run(args)
-		if err != nil {
-			return nil, err
-		}
-		return out[0], nil
-	}, nil
+	return func() ([]backend.Buffer, error) { return exe.Run(args) }, nil
 }
 
 // part is where parameter or slot i of the model lies: the number of its tensor in the state, and its box in it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,8 +52,8 @@ func TestJoinedState(t *testing.T) {
 	sameParams(t, got, gotModel, wantModel)
 }
 
-// TestRoundedState: with products in 16 bits the state holds rounded weights, which the update writes; the step rounds none.
-func TestRoundedState(t *testing.T) {
+// TestHalvedState: with products in 16 bits the state holds weights as halves, of which products take the rounded one; the step rounds none.
+func TestHalvedState(t *testing.T) {
 	for _, policy := range []string{"none", "full"} {
 		k := keeper(backendtest.Interpreter(1))
 		got, _ := togetherRun{backend: k, half: true, strategy: &galley.Strategy{Recompute: policy}}.trainer(t)
@@ -66,6 +67,78 @@ func TestRoundedState(t *testing.T) {
 				t.Errorf("%s: the step rounds a weight: %v", policy, n)
 			}
 		}
+	}
+}
+
+// TestHalvesKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that lie as halves, as in whole ones.
+func TestHalvesKeepAllBits(t *testing.T) {
+	f := func(x, w1, w2 *op.Tensor) []*op.Tensor { return products(x, w1, w2) }
+	after := func(b galley.Backend) (params []float64) {
+		c := galley.TrainerConfig{Compute: array.BF16, Optimizer: optim.SGD{}, Schedule: optim.Constant{LR: 1e-5}}
+		tr, list := joinLoss(t, b, c, f)
+		stepRows(t, tr, slices.Repeat([]int{3}, 20)...)
+		if err := tr.Sync(galley.CPU(galley.Config{Threads: 1}).NewSession()); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list {
+			a, err := galley.Read(p.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			params = append(params, a.Float64s()...)
+		}
+		return params
+	}
+	k := keeper(backendtest.Interpreter(1))
+	want, got := after(nil), after(k)
+	for i, x := range want {
+		first := float64(float32(float64((i%16*7+i/16*3)%11)/11 - 0.4))
+		if moved, wantMoved := got[i]-first, x-first; math.Abs(moved-wantMoved) > 0.05*math.Abs(wantMoved)+1e-7 {
+			t.Errorf("element %d moved by %.4g, want %.4g", i, moved, wantMoved)
+		}
+	}
+	if n := strings.Count(k.programs["train_step"].String(), "= from_halves"); n != 1 {
+		t.Errorf("%d weights lie as halves, want the joined one", n)
+	}
+}
+
+// TestHalvedForward: a forward pass takes weights as they lie: whole before the first step, as halves behind it, whole again when a checkpoint brought them.
+func TestHalvedForward(t *testing.T) {
+	dir := t.TempDir()
+	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	k := keeper(backendtest.Interpreter(1))
+	tr, m := togetherRun{backend: k, half: true}.trainer(t)
+	f := tr.NewForward(func(b []*op.Tensor) []*op.Tensor { return []*op.Tensor{m.Loss(b[0], b[0])} })
+	loss := func() float64 {
+		out, err := f.Run(t.Context(), togetherIDs(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out[0].At(0)
+	}
+	before := loss()
+	if strings.Contains(k.programs["forward"].String(), "from_halves") {
+		t.Error("weights lie as halves before the first step")
+	}
+	if err := tr.Save(t.Context(), c, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	trainFor(t, tr, 2)
+	if after := loss(); after == before || !strings.Contains(k.programs["forward"].String(), ".upper") {
+		t.Errorf("loss %v after steps, %v before: want the halves of new weights", after, before)
+	}
+	if _, err := tr.Resume(dir); err != nil {
+		t.Fatal(err)
+	}
+	if again := loss(); again != before {
+		t.Errorf("loss %v after the checkpoint, want %v", again, before)
 	}
 }
 
@@ -136,8 +209,8 @@ func TestStepKernels(t *testing.T) {
 	}
 }
 
-// joinLoss is a trainer of weights w1 and w2 whose loss is of products that f makes of the batch and them, on a backend or, where that is nil, on the host.
-func joinLoss(t *testing.T, b galley.Backend, c galley.TrainerConfig, f func(x, w1, w2 *op.Tensor) []*op.Tensor) *galley.Trainer {
+// joinLoss is a trainer of weights w1 and w2, and these, whose loss is of products that f makes of the batch and them, on a backend or, where that is nil, on the host.
+func joinLoss(t *testing.T, b galley.Backend, c galley.TrainerConfig, f func(x, w1, w2 *op.Tensor) []*op.Tensor) (*galley.Trainer, []*nn.Param) {
 	t.Helper()
 	d := galley.CPU(galley.Config{Threads: 1})
 	t.Cleanup(func() { d.Close() })
@@ -169,7 +242,7 @@ func joinLoss(t *testing.T, b galley.Backend, c galley.TrainerConfig, f func(x, 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { tr.Close() })
-	return tr
+	return tr, params
 }
 
 // stepRows takes steps of batches of so many rows and returns their losses.
@@ -207,8 +280,10 @@ func TestJoinedKinds(t *testing.T) {
 		for _, compute := range []array.DType{array.Invalid, array.BF16} {
 			t.Run(fmt.Sprint(name, " ", compute), func(t *testing.T) {
 				c := galley.TrainerConfig{Compute: compute}
-				want := stepRows(t, joinLoss(t, nil, c, f), 3, 6, 3, 6)
-				got := stepRows(t, joinLoss(t, backendtest.Interpreter(1), c, f), 3, 6, 3, 6)
+				host, _ := joinLoss(t, nil, c, f)
+				want := stepRows(t, host, 3, 6, 3, 6)
+				chip, _ := joinLoss(t, backendtest.Interpreter(1), c, f)
+				got := stepRows(t, chip, 3, 6, 3, 6)
 				bound := 1e-6
 				if compute.IsHalf() {
 					bound = 2e-2
@@ -254,7 +329,7 @@ func (f *failingOnce) Compile(p *ir.Func, o backend.Options) (backend.Executable
 // TestJoinFails: a program that cannot be compiled leaves the state as it was, and the next step trains.
 func TestJoinFails(t *testing.T) {
 	want, _ := togetherRun{half: true}.trainer(t)
-	for name, n := range map[string]int{"concat": 2, "train_step": 1, "round": 2} {
+	for name, n := range map[string]int{"concat": 2, "train_step": 1, "halves": 2} {
 		tr, _ := togetherRun{half: true, backend: &failingOnce{backendtest.Interpreter(1), name, n}}.trainer(t)
 		if _, err := tr.Step(togetherIDs(0)); err == nil || !strings.Contains(err.Error(), "out of memory") {
 			t.Fatalf("%s: got %v, want the backend's error", name, err)

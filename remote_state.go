@@ -221,7 +221,7 @@ func (r *reader) read(i int) (array.Array, error) {
 	whole, ok := r.fetched[at]
 	if !ok {
 		var err error
-		if whole, err = r.state[0][at].Read(); err != nil {
+		if whole, err = r.fetch(at); err != nil {
 			return whole, err
 		}
 		r.fetched[at], r.left[at] = whole, len(whole.Bytes())
@@ -237,7 +237,7 @@ func (r *reader) read(i int) (array.Array, error) {
 func (r *remote) replace(c TrainerConfig, i int, a array.Array) error {
 	at, start, size := r.part(c, i)
 	if r.together == nil && !r.state[0][at].Type().Shape.Equal(size) {
-		whole, err := r.state[0][at].Read()
+		whole, err := r.fetch(at)
 		if err != nil {
 			return err
 		}
@@ -252,7 +252,6 @@ func (r *remote) replace(c TrainerConfig, i int, a array.Array) error {
 		r.state[d][at].Free()
 		r.state[d][at] = b
 	}
-	r.stale = true
 	return nil
 }
 

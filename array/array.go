@@ -14,7 +14,7 @@ type Float16 uint16
 
 // Elem is a Go type that an Array can hold.
 type Elem interface {
-	float64 | float32 | BFloat16 | Float16 | int64 | int32 | uint8 | bool
+	float64 | float32 | BFloat16 | Float16 | int64 | int32 | int16 | uint8 | bool
 }
 
 // Alignment is the byte boundary at which New starts an array's memory: one cache line, one AVX-512 register.
@@ -74,6 +74,8 @@ func dtypeOf(v any) DType {
 		return I64
 	case int32:
 		return I32
+	case int16:
+		return I16
 	case uint8:
 		return U8
 	case bool:
@@ -163,6 +165,8 @@ func (a Array) elem(i int) any {
 		return Data[int64](a)[i]
 	case I32:
 		return Data[int32](a)[i]
+	case I16:
+		return Data[int16](a)[i]
 	case U8:
 		return Data[uint8](a)[i]
 	case Bool:

@@ -20,6 +20,8 @@ func (a Array) At(i int) float64 {
 		return float64(Data[int64](a)[i])
 	case I32:
 		return float64(Data[int32](a)[i])
+	case I16:
+		return float64(Data[int16](a)[i])
 	case U8:
 		return float64(Data[uint8](a)[i])
 	case Bool:
@@ -47,6 +49,8 @@ func (a Array) Set(i int, x float64) {
 		Data[int64](a)[i] = int64(x)
 	case I32:
 		Data[int32](a)[i] = int32(int64(x))
+	case I16:
+		Data[int16](a)[i] = int16(int64(x))
 	case U8:
 		Data[uint8](a)[i] = uint8(int64(x))
 	case Bool:

@@ -5,7 +5,7 @@ import "fmt"
 // DType is the type of an Array's elements.
 type DType uint8
 
-// The element types. BF16 and F16 are storage types: arithmetic on them happens in float32.
+// The element types. BF16 and F16 are storage types: arithmetic on them happens in float32, and on I16 in 32-bit integers.
 const (
 	Invalid DType = iota
 	F64
@@ -14,6 +14,7 @@ const (
 	F16
 	I64
 	I32
+	I16
 	U8
 	Bool
 )
@@ -29,12 +30,13 @@ var dtypes = [...]struct {
 	F16:     {"f16", 2},
 	I64:     {"i64", 8},
 	I32:     {"i32", 4},
+	I16:     {"i16", 2},
 	U8:      {"u8", 1},
 	Bool:    {"bool", 1},
 }
 
 // DTypes lists every valid element type.
-func DTypes() []DType { return []DType{F64, F32, BF16, F16, I64, I32, U8, Bool} }
+func DTypes() []DType { return []DType{F64, F32, BF16, F16, I64, I32, I16, U8, Bool} }
 
 // Size is the number of bytes of one element.
 func (d DType) Size() int { return dtypes[d].size }
@@ -45,16 +47,19 @@ func (d DType) String() string { return dtypes[d].name }
 // IsFloat reports whether d holds real numbers, which are the ones that have gradients.
 func (d DType) IsFloat() bool { return d == F64 || d == F32 || d == BF16 || d == F16 }
 
-// IsHalf reports whether d is stored in 16 bits and computed in float32.
+// IsHalf reports whether d is a float stored in 16 bits and computed in float32.
 func (d DType) IsHalf() bool { return d == BF16 || d == F16 }
 
 // IsInt reports whether d holds integers (Bool does not).
-func (d DType) IsInt() bool { return d == I64 || d == I32 || d == U8 }
+func (d DType) IsInt() bool { return d == I64 || d == I32 || d == I16 || d == U8 }
 
 // Compute is the type in which arithmetic on d happens.
 func (d DType) Compute() DType {
-	if d.IsHalf() {
+	switch d {
+	case BF16, F16:
 		return F32
+	case I16:
+		return I32
 	}
 	return d
 }

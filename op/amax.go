@@ -87,6 +87,8 @@ func lowest(d array.DType) float64 {
 		return math.MinInt64
 	case array.I32:
 		return math.MinInt32
+	case array.I16:
+		return math.MinInt16
 	case array.U8:
 		return 0
 	}
@@ -100,6 +102,8 @@ func highest(d array.DType) float64 {
 		return math.MaxInt64 - 1023
 	case array.I32:
 		return math.MaxInt32
+	case array.I16:
+		return math.MaxInt16
 	case array.U8:
 		return math.MaxUint8
 	}

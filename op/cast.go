@@ -92,6 +92,8 @@ func castFrom(dst, src array.Array, lo, hi int) {
 		castTo(dst, array.Data[int64](src)[lo:hi], lo)
 	case array.I32:
 		castTo(dst, array.Data[int32](src)[lo:hi], lo)
+	case array.I16:
+		castTo(dst, array.Data[int16](src)[lo:hi], lo)
 	case array.U8:
 		castTo(dst, array.Data[uint8](src)[lo:hi], lo)
 	case array.Bool:
@@ -106,7 +108,7 @@ func castFrom(dst, src array.Array, lo, hi int) {
 }
 
 type number interface {
-	float64 | float32 | int64 | int32 | uint8
+	float64 | float32 | int64 | int32 | int16 | uint8
 }
 
 // castTo writes xs as elements of dst's type from element lo on.
@@ -120,6 +122,8 @@ func castTo[T number](dst array.Array, xs []T, lo int) {
 		convert(array.Data[int64](dst)[lo:], xs)
 	case array.I32:
 		convert(array.Data[int32](dst)[lo:], xs)
+	case array.I16:
+		convert(array.Data[int16](dst)[lo:], xs)
 	case array.U8:
 		convert(array.Data[uint8](dst)[lo:], xs)
 	case array.Bool:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/galley-ml/galley/array"
@@ -478,9 +479,15 @@ func distance(got, want array.Array) float64 {
 	return math.Sqrt(diff) / max(math.Sqrt(norm), 1e-6)
 }
 
+// onBits reports whether an op is one of the bits of f32 numbers, and takes no others.
+func onBits(o op.Op) bool { return slices.Contains([]string{"halves", "from_halves"}, o.Name()) }
+
 // TestHalf: on 16-bit floats an op is what it is on the same numbers in f32, rounded.
 func TestHalf(t *testing.T) {
 	law(t, func(t *testing.T, o op.Op, args []op.Arg) {
+		if onBits(o) {
+			return
+		}
 		for _, dtype := range []array.DType{array.BF16, array.F16} {
 			d := device(t, 1)
 			in := fillAll(args, dtype, 31)

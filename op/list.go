@@ -90,7 +90,7 @@ func All() []Op {
 		logSoftmax{},
 		logSumExp{},
 		log{},
-		mark{}, barrier{}, await{},
+		mark{}, barrier{}, await{}, halves{}, fromHalves{},
 		matmul{},
 		maximum{},
 		maxPool2DGrad{},

@@ -30,6 +30,9 @@ func TestRuleLaw(t *testing.T) {
 	law(t, func(t *testing.T, o op.Op, args []op.Arg) {
 		for _, v := range variants(o, args) {
 			for _, dtype := range dtypes {
+				if dtype == array.F64 && onBits(o) {
+					continue
+				}
 				c, err := newRuleCase(d, o, fillAll(v, dtype, 37), "")
 				if err != nil {
 					t.Fatal(err)

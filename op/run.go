@@ -1,17 +1,19 @@
 package op
 
 import (
+	"slices"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// halfNative is an op whose Eval takes 16-bit floats itself. The others see them as float32.
+// halfNative is an op whose Eval takes 16-bit numbers itself. The others see floats as float32 and integers as int32.
 type halfNative interface{ halfNative() }
 
-// Run evaluates o on the CPU. It is how a backend calls Eval: 16-bit floats are widened to float32 for ops that
-// do not read them themselves, and results narrowed, so that sums are always kept in float32.
+// Run evaluates o on the CPU. It is how a backend calls Eval: 16-bit numbers are widened to 32 bits for ops that
+// do not read them themselves, and results narrowed, so that sums are always kept in 32 bits.
 func Run(env *Env, o Op, in, out []array.Array) {
-	if _, ok := o.(halfNative); ok || !anyHalf(in) && !anyHalf(out) {
+	if _, ok := o.(halfNative); ok || !slices.ContainsFunc(in, isNarrow) && !slices.ContainsFunc(out, isNarrow) {
 		o.Eval(env, in, out)
 		return
 	}
@@ -21,33 +23,27 @@ func Run(env *Env, o Op, in, out []array.Array) {
 	}
 	for i, a := range out {
 		wideOut[i] = a
-		if a.DType().IsHalf() {
-			wideOut[i] = array.New(array.F32, a.Shape()...)
+		if isNarrow(a) {
+			wideOut[i] = array.New(a.DType().Compute(), a.Shape()...)
 		}
 	}
 	o.Eval(env, wideIn, wideOut)
 	for i, a := range out {
-		if a.DType().IsHalf() {
+		if isNarrow(a) {
 			castInto(env, a, wideOut[i])
 		}
 	}
 }
 
-func anyHalf(as []array.Array) bool {
-	for _, a := range as {
-		if a.DType().IsHalf() {
-			return true
-		}
-	}
-	return false
-}
+// isNarrow reports whether a's numbers are stored in fewer bits than they are computed in.
+func isNarrow(a array.Array) bool { return a.DType().Compute() != a.DType() }
 
-// widen is a as float32 if it is 16-bit, else a itself.
+// widen is a in 32 bits if it is stored in 16, else a itself.
 func widen(env *Env, a array.Array) array.Array {
-	if !a.DType().IsHalf() {
+	if !isNarrow(a) {
 		return a
 	}
-	w := array.New(array.F32, a.Shape()...)
+	w := array.New(a.DType().Compute(), a.Shape()...)
 	castInto(env, w, a)
 	return w
 }

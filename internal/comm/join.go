@@ -19,7 +19,7 @@ func floatJoin[T kernel.Float](by Reduce) func(dst, x, y []T) {
 }
 
 // integer is the integer element types; sums and products wrap around as Go's do.
-type integer interface{ int64 | int32 | uint8 }
+type integer interface{ int64 | int32 | int16 | uint8 }
 
 // intJoin is floatJoin for integers.
 func intJoin[T integer](by Reduce) func(dst, x, y []T) {

@@ -64,6 +64,8 @@ func (r *reduction) do(mem *scratch, lo, hi int) {
 		reduceWide(r, mem, lo, hi, intJoin[int64](r.by), nil)
 	case array.I32:
 		reduceWide(r, mem, lo, hi, intJoin[int32](r.by), nil)
+	case array.I16:
+		reduceWide(r, mem, lo, hi, intJoin[int16](r.by), nil)
 	case array.U8:
 		reduceWide(r, mem, lo, hi, intJoin[uint8](r.by), nil)
 	case array.Bool:

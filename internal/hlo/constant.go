@@ -108,6 +108,11 @@ func (w *Writer) Convert(x Ref, d array.DType) Ref {
 	return w.Op("convert", "", Type{d, x.Shape}, x)
 }
 
+// Bits is the bits of x's elements as elements of another dtype of their size.
+func (w *Writer) Bits(x Ref, d array.DType) Ref {
+	return w.Op("bitcast_convert", "", Type{d, x.Shape}, x)
+}
+
 // Ints is an MLIR array attribute.
 func Ints(xs []int) string {
 	if len(xs) == 0 {

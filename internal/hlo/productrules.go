@@ -159,7 +159,7 @@ func newPicking(o *Operation, attr string, names [3]string, index TensorType) (p
 		return p, err
 	}
 	p.vector = vector[0]
-	if p.vector < 0 || p.vector > len(index.Shape) || !slices.Contains([]string{"i64", "i32", "ui32", "ui8"}, index.Elem) {
+	if p.vector < 0 || p.vector > len(index.Shape) || !slices.Contains([]string{"i64", "i32", "i16", "ui32", "ui8"}, index.Elem) {
 		return p, fmt.Errorf("got index %v with vectors along dim %d", index, p.vector)
 	}
 	size := 1

@@ -13,7 +13,7 @@ var rules map[string]rule
 
 func init() {
 	rules = map[string]rule{
-		"constant": constantRule, "iota": iotaRule, "convert": convertRule, "compare": compareRule, "select": selectRule,
+		"constant": constantRule, "iota": iotaRule, "convert": convertRule, "bitcast_convert": bitsRule, "compare": compareRule, "select": selectRule,
 		"clamp": clampRule, "is_finite": finiteRule, "optimization_barrier": allSame,
 		"broadcast_in_dim": broadcastRule, "reshape": reshapeRule, "transpose": transposeRule, "slice": sliceRule, "pad": padRule,
 		"concatenate": concatenateRule, "reverse": reverseRule, "dynamic_slice": dynamicSliceRule,
@@ -28,10 +28,10 @@ func init() {
 		rules[name] = elementRule(1, "f64", "f32", "bf16", "f16")
 	}
 	for _, name := range []string{"abs", "sign"} {
-		rules[name] = elementRule(1, "f64", "f32", "bf16", "f16", "i64", "i32")
+		rules[name] = elementRule(1, "f64", "f32", "bf16", "f16", "i64", "i32", "i16")
 	}
 	rules["negate"] = elementRule(1, elems[:len(elems)-1]...)
-	rules["not"] = elementRule(1, "i64", "i32", "ui32", "ui8", "i1")
+	rules["not"] = elementRule(1, "i64", "i32", "i16", "ui32", "ui8", "i1")
 	for _, name := range []string{"add", "maximum", "minimum", "multiply"} {
 		rules[name] = elementRule(2, elems...)
 	}
@@ -39,10 +39,10 @@ func init() {
 		rules[name] = elementRule(2, elems[:len(elems)-1]...)
 	}
 	for _, name := range []string{"and", "or", "xor"} {
-		rules[name] = elementRule(2, "i64", "i32", "ui32", "ui8", "i1")
+		rules[name] = elementRule(2, "i64", "i32", "i16", "ui32", "ui8", "i1")
 	}
 	for _, name := range []string{"shift_left", "shift_right_logical"} {
-		rules[name] = elementRule(2, "i64", "i32", "ui32", "ui8")
+		rules[name] = elementRule(2, "i64", "i32", "i16", "ui32", "ui8")
 	}
 }
 
@@ -132,6 +132,17 @@ func convertRule(o *Operation) error {
 		return err
 	}
 	return gives(o, o.Out[0].Elem, o.In[0].Shape)
+}
+
+// bitsRule knows bits of elements of one size; the dialect also cuts elements into smaller ones.
+func bitsRule(o *Operation) error {
+	if err := convertRule(o); err != nil {
+		return err
+	}
+	if a, b := elemBits[o.In[0].Elem], elemBits[o.Out[0].Elem]; a != b {
+		return fmt.Errorf("got %v for %v: want elements of one size", o.In[0], o.Out[0])
+	}
+	return nil
 }
 
 func compareRule(o *Operation) error {

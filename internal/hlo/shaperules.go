@@ -146,7 +146,7 @@ func wantStarts(starts []TensorType, t TensorType) error {
 		return fmt.Errorf("got %d starts for %v", len(starts), t)
 	}
 	for _, s := range starts {
-		if len(s.Shape) != 0 || !s.Equal(starts[0]) || !slices.Contains([]string{"i64", "i32", "ui32", "ui8"}, s.Elem) {
+		if len(s.Shape) != 0 || !s.Equal(starts[0]) || !slices.Contains([]string{"i64", "i32", "i16", "ui32", "ui8"}, s.Elem) {
 			return fmt.Errorf("got starts %s: want integer scalars of one type", typeWords(starts))
 		}
 	}

@@ -46,7 +46,10 @@ func (v *verifier) define(name string, t TensorType) error {
 	return nil
 }
 
-var elems = []string{"f64", "f32", "bf16", "f16", "i64", "i32", "ui32", "ui8", "i1"}
+var elems = []string{"f64", "f32", "bf16", "f16", "i64", "i32", "i16", "ui32", "ui8", "i1"}
+
+// elemBits is the size of elements.
+var elemBits = map[string]int{"f64": 64, "f32": 32, "bf16": 16, "f16": 16, "i64": 64, "i32": 32, "i16": 16, "ui32": 32, "ui8": 8, "i1": 1}
 
 func (v *verifier) operation(o *Operation, results []TensorType, last bool) error {
 	for i, name := range o.Operands {

@@ -36,7 +36,7 @@ type Type struct {
 
 var dtypeNames = map[array.DType]string{
 	array.F64: "f64", array.F32: "f32", array.BF16: "bf16", array.F16: "f16",
-	array.I64: "i64", array.I32: "i32", array.U8: "ui8", array.Bool: "i1",
+	array.I64: "i64", array.I32: "i32", array.I16: "i16", array.U8: "ui8", array.Bool: "i1",
 }
 
 // String prints the type as MLIR does: tensor<2x3xf32>.

@@ -21,7 +21,7 @@ var formats = [...]format{
 	{"F8_E5M2", 8, array.Invalid},
 	{"F8_E4M3", 8, array.Invalid},
 	{"F8_E8M0", 8, array.Invalid},
-	{"I16", 16, array.Invalid},
+	{"I16", 16, array.I16},
 	{"U16", 16, array.Invalid},
 	{"F16", 16, array.F16},
 	{"BF16", 16, array.BF16},

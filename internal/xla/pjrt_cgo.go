@@ -337,6 +337,8 @@ func typeNumber(d array.DType) int {
 	switch d {
 	case array.Bool:
 		return 1
+	case array.I16:
+		return 3
 	case array.I32:
 		return 4
 	case array.I64:

@@ -48,7 +48,7 @@ func named(t *testing.T, b backend.Backend) {
 }
 
 func roundTrip(t *testing.T, b backend.Backend) {
-	for _, dtype := range []array.DType{array.F64, array.F32, array.BF16, array.F16, array.I64, array.I32, array.U8, array.Bool} {
+	for _, dtype := range array.DTypes() {
 		for _, shape := range []array.Shape{nil, {3}, {2, 5}, {0, 4}} {
 			a := array.New(dtype, shape...)
 			for i := range a.Bytes() {

@@ -3,6 +3,7 @@ package interp
 import (
 	"math"
 
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
@@ -94,8 +95,11 @@ func shiftRight(in []tensor) tensor {
 	out := newTensor(in[0].TensorType)
 	for i, x := range in[0].i {
 		bits := uint64(x)
-		if out.Elem == "i32" {
+		switch out.Elem {
+		case "i32":
 			bits = uint64(uint32(x))
+		case "i16":
+			bits = uint64(uint16(x))
 		}
 		out.i[i] = wrap(out.Elem, int64(bits>>uint64(in[1].i[i])))
 	}
@@ -164,6 +168,12 @@ func convert(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 		}
 	}
 	return []tensor{out}
+}
+
+// bitcast reads elements' bits as those of another type.
+func bitcast(_ *machine, o *hlo.Operation, in []tensor) []tensor {
+	a := in[0].array()
+	return []tensor{fromArray(array.View(dtypeOf(o.Out[0].Elem), a.Shape(), a.Bytes()))}
 }
 
 func selectOp(_ *machine, _ *hlo.Operation, in []tensor) []tensor {

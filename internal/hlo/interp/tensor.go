@@ -69,6 +69,8 @@ func wrap(elem string, x int64) int64 {
 		return int64(int32(x))
 	case "ui32":
 		return int64(uint32(x))
+	case "i16":
+		return int64(int16(x))
 	case "ui8":
 		return int64(uint8(x))
 	case "i1":
@@ -79,7 +81,7 @@ func wrap(elem string, x int64) int64 {
 
 var elemOf = map[array.DType]string{
 	array.F64: "f64", array.F32: "f32", array.BF16: "bf16", array.F16: "f16",
-	array.I64: "i64", array.I32: "i32", array.U8: "ui8", array.Bool: "i1",
+	array.I64: "i64", array.I32: "i32", array.I16: "i16", array.U8: "ui8", array.Bool: "i1",
 }
 
 func dtypeOf(elem string) array.DType {
@@ -122,6 +124,8 @@ func (t tensor) array() array.Array {
 			array.Data[int64](a)[i] = t.i[i]
 		case array.I32:
 			array.Data[int32](a)[i] = int32(t.i[i])
+		case array.I16:
+			array.Data[int16](a)[i] = int16(t.i[i])
 		case array.U8:
 			array.Data[uint8](a)[i] = uint8(t.i[i])
 		case array.Bool:

@@ -1,0 +1,21 @@
+package kernel
+
+import "math"
+
+// F32sToHalves takes float32s apart into bfloat16s, which are src rounded, and the 16 bits that lie between these and src. Of numbers half way between
+// two bfloat16s, those that are rounded towards zero have no such bits: they are taken for the next number towards zero.
+func F32sToHalves(upper []uint16, lower []int16, src []float32) {
+	F32sToBF16(upper, src)
+	lower = lower[:len(src)]
+	for i, x := range src {
+		lower[i] = int16(min(int32(math.Float32bits(x)-uint32(upper[i])<<16), math.MaxInt16))
+	}
+}
+
+// HalvesToF32s puts together what F32sToHalves took apart.
+func HalvesToF32s(dst []float32, upper []uint16, lower []int16) {
+	lower = lower[:len(dst)]
+	for i, u := range upper[:len(dst)] {
+		dst[i] = math.Float32frombits(uint32(u)<<16 + uint32(int32(lower[i])))
+	}
+}

@@ -1,0 +1,135 @@
+package galley
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/op"
+)
+
+// Weights that products take in 16 bits lie in the state as halves: rounded, as products take them, and the bits that are missing in that, which only the
+// update reads. A step so need not round weights, nor does the state hold 16 bits of them twice.
+
+// onHalves is a program whose first parameters are weights as one on halves of those in which: the bits that rounding leaves out are in the weight's place, and
+// the rounded weights come behind the first owned parameters. The results from updated on, if it is not negative, are new weights: their halves lie alike, the
+// rounded ones behind all other results.
+func onHalves(p *Program, which []int, owned, updated int) (*Program, error) {
+	b := ir.NewBuilder(p.Name())
+	params, upper := p.Params()[:len(p.Params())-len(p.Captures())], map[int]*Tensor{}
+	var args []*Tensor
+	for k, v := range params[:owned] {
+		name, t := v.Name(), v.Type()
+		if slices.Contains(which, k) {
+			name, t.DType = name+".lower", array.I16
+		}
+		args = append(args, b.Param(name, t))
+	}
+	for _, i := range which {
+		upper[i] = b.Param(params[i].Name()+".upper", Type{DType: array.BF16, Shape: params[i].Shape()})
+		args[i] = op.FromHalves(upper[i], args[i])
+	}
+	for _, v := range params[owned:] {
+		args = append(args, b.Param(v.Name(), v.Type()))
+	}
+	args = append(args, p.Captures()...)
+	results := p.Replay(b, args, func(n *ir.Node, in []*Tensor) []*Tensor {
+		if i, ok := roundedBy(n); ok && upper[i] != nil {
+			return []*Tensor{upper[i]}
+		}
+		return b.Apply(n.Op(), in)
+	})
+	if updated >= 0 {
+		for _, i := range which {
+			upper, lower := op.Halves(results[updated+i])
+			results[updated+i] = lower
+			results = append(results, upper)
+		}
+	}
+	return b.Build(results...)
+}
+
+// roundedBy is the parameter that a node rounds, if it does.
+func roundedBy(n *ir.Node) (param int, ok bool) {
+	if n.Op().Name() != "cast" || n.Out()[0].DType() != array.BF16 {
+		return 0, false
+	}
+	v := n.In()[0]
+	return v.ID(), v.Node() == nil && v.DType() == array.F32
+}
+
+// roundedWeights is which of the weights a step rounds.
+func roundedWeights(p *Program, weights int) []int {
+	var list []int
+	for _, n := range p.Nodes() {
+		if i, ok := roundedBy(n); ok && i < weights && !slices.Contains(list, i) {
+			list = append(list, i)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// halve takes weights apart that are whole yet, or again, as a checkpoint brought them.
+func (r *remote) halve() error {
+	for k, i := range r.halved {
+		w := r.state[0][i]
+		if w.Type().DType == array.I16 {
+			continue
+		}
+		run, err := r.once("halves", []backend.Buffer{w}, func(in []*Tensor) []*Tensor {
+			upper, lower := op.Halves(in[0])
+			return []*Tensor{upper, lower}
+		})
+		if err != nil {
+			return err
+		}
+		parts, err := run()
+		if err != nil {
+			return err
+		}
+		if at := r.owned + k; at < len(r.state[0]) {
+			r.state[0][at].Free()
+			r.state[0][at] = parts[0]
+		} else {
+			r.state[0] = append(r.state[0], parts[0])
+		}
+		r.state[0][i] = parts[1]
+		w.Free()
+	}
+	return nil
+}
+
+// fetch reads a tensor of the state of one device, from its halves where it lies so.
+func (r *remote) fetch(i int) (array.Array, error) {
+	a, err := r.state[0][i].Read()
+	if err != nil || a.DType() != array.I16 {
+		return a, err
+	}
+	upper, err := r.state[0][r.owned+slices.Index(r.halved, i)].Read()
+	if err != nil {
+		return a, err
+	}
+	whole := array.New(array.F32, a.Shape()...)
+	kernel.HalvesToF32s(array.Data[float32](whole), array.Raw[uint16](upper), array.Data[int16](a))
+	return whole, nil
+}
+
+// settled is gradients none of which is there before all are, so that the update of a weight's copy, in its place, comes behind whatever reads it. What
+// rounds a gradient up is left to the update, which reads less then.
+func settled(grads []*Tensor) []*Tensor {
+	short := make([]*Tensor, len(grads))
+	for i, g := range grads {
+		short[i] = g
+		if n := g.Node(); n != nil && n.Op().Name() == "cast" && n.In()[0].DType().IsHalf() {
+			short[i] = n.In()[0]
+		}
+	}
+	all := make([]*Tensor, len(grads))
+	for i, g := range op.Await(short...) {
+		all[i] = op.Cast(g, grads[i].DType())
+	}
+	return all
+}

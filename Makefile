@@ -22,19 +22,8 @@ golden: # rewrite expected outputs; read the diff before you commit it
 bench: # Galley beside PyTorch and OpenBLAS in one run
 	bash bench/cpu.sh
 
-fuzz: # each parser for FUZZTIME
-	go test ./internal/hlo -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
-	go test ./internal/triton -run '^$$' -fuzz FuzzRun -fuzztime $${FUZZTIME:-60s}
-	go test ./internal/ir -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
-	go test ./internal/planfile -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
-	go test ./internal/search -run '^$$' -fuzz FuzzParsePin -fuzztime $${FUZZTIME:-60s}
-	go test ./internal/pipeline -run '^$$' -fuzz FuzzParse -fuzztime $${FUZZTIME:-60s}
-	go test ./internal/safetensors -run '^$$' -fuzz FuzzOpen -fuzztime $${FUZZTIME:-60s}
-	go test ./internal/checkpoint -run '^$$' -fuzz FuzzManifest -fuzztime $${FUZZTIME:-60s}
-	go test ./mesh -run '^$$' -fuzz FuzzRule -fuzztime $${FUZZTIME:-60s}
-	go test ./mesh -run '^$$' -fuzz FuzzMesh -fuzztime $${FUZZTIME:-60s}
-	go test ./mesh -run '^$$' -fuzz FuzzSpec -fuzztime $${FUZZTIME:-60s}
-	go test ./mesh -run '^$$' -fuzz FuzzPlacements -fuzztime $${FUZZTIME:-60s}
-	go test ./data -run '^$$' -fuzz FuzzParseTokenizer -fuzztime $${FUZZTIME:-60s}
-	go test ./data -run '^$$' -fuzz FuzzRoundTrip -fuzztime $${FUZZTIME:-60s}
-	go test ./models -run '^$$' -fuzz FuzzParseConfig -fuzztime $${FUZZTIME:-60s}
+fuzz: # each fuzz function there is, for FUZZTIME
+	@set -e; grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file _ name; do \
+		echo "== $$(dirname $$file) $${name#func }"; \
+		go test $$(dirname $$file) -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $${FUZZTIME:-60s}; \
+	done

@@ -181,12 +181,15 @@ func (r *remote) micros(batch []array.Array) ([][]array.Array, error) {
 
 // runRemote runs on a backend, where the parameters are.
 func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
-	e, err := f.compiledRemote(typesOf(batch))
-	if err != nil {
+	r := f.t.remote
+	if err := r.open(); err != nil {
 		return nil, err
 	}
-	r := f.t.remote
-	if err := r.halve(); err != nil {
+	e, err := f.compiledRemote(typesOf(batch))
+	if err == nil {
+		err = r.halve()
+	}
+	if err != nil {
 		return nil, err
 	}
 	params := make([][]backend.Buffer, len(r.state))

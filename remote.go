@@ -117,6 +117,9 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	}
 	m := Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}
 	r, start := t.remote, t.startWhole
+	if err := r.open(); err != nil {
+		return nil, err
+	}
 	if r.micro > 1 {
 		start = t.startParts
 	}
@@ -263,6 +266,14 @@ func (t *Trainer) Sync(s *Session) error {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
 		p.Value = s.Tensor(a).Track()
+	}
+	return nil
+}
+
+// open is an error once the trainer is closed.
+func (r *remote) open() error {
+	if r.state == nil {
+		return fmt.Errorf("trainer: its state on %s was given back by Close", r.b.Name())
 	}
 	return nil
 }

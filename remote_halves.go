@@ -11,7 +11,8 @@ import (
 )
 
 // Weights that products take in 16 bits lie in the state as halves: rounded, as products take them, and the bits that are missing in that, which only the
-// update reads. A step so need not round weights, nor does the state hold 16 bits of them twice.
+// update reads. A step so need not round weights, nor does the state hold 16 bits of them twice. This is for f32 weights and products in bf16, which has
+// the upper half of f32's bits.
 
 // onHalves is a program whose first parameters are weights as one on halves of those in which: the bits that rounding leaves out are in the weight's place, and
 // the rounded weights come behind the first owned parameters. The results from updated on, if it is not negative, are new weights: their halves lie alike, the
@@ -105,10 +106,11 @@ func (r *remote) halve() error {
 // fetch reads a tensor of the state of one device, from its halves where it lies so.
 func (r *remote) fetch(i int) (array.Array, error) {
 	a, err := r.state[0][i].Read()
-	if err != nil || a.DType() != array.I16 {
+	k := slices.Index(r.halved, i)
+	if err != nil || k < 0 || a.DType() != array.I16 {
 		return a, err
 	}
-	upper, err := r.state[0][r.owned+slices.Index(r.halved, i)].Read()
+	upper, err := r.state[0][r.owned+k].Read()
 	if err != nil {
 		return a, err
 	}
@@ -117,7 +119,7 @@ func (r *remote) fetch(i int) (array.Array, error) {
 	return whole, nil
 }
 
-// settled is gradients none of which is there before all are, so that the update of a weight's copy, in its place, comes behind whatever reads it. What
+// settled is gradients none of which is there before all are, so that the update of a rounded weight, in its place, comes behind whatever reads it. What
 // rounds a gradient up is left to the update, which reads less then.
 func settled(grads []*Tensor) []*Tensor {
 	short := make([]*Tensor, len(grads))

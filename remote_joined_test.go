@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -52,97 +51,7 @@ func TestJoinedState(t *testing.T) {
 	sameParams(t, got, gotModel, wantModel)
 }
 
-// TestHalvedState: with products in 16 bits the state holds weights as halves, of which products take the rounded one; the step rounds none.
-func TestHalvedState(t *testing.T) {
-	for _, policy := range []string{"none", "full"} {
-		k := keeper(backendtest.Interpreter(1))
-		got, _ := togetherRun{backend: k, half: true, strategy: &galley.Strategy{Recompute: policy}}.trainer(t)
-		want, _ := togetherRun{half: true}.trainer(t)
-		a, b := trainFor(t, got, 4), trainFor(t, want, 4)
-		for i := 0; i < len(a); i += 2 { // losses; norms of so small a model differ more
-			sameNumbers(t, a[i:i+1], b[i:i+1], 2e-2)
-		}
-		for _, n := range k.programs["train_step"].Nodes() {
-			if n.Op().Name() == "cast" && n.In()[0].Node() == nil && len(n.In()[0].Shape()) == 2 && n.Out()[0].DType() == array.BF16 {
-				t.Errorf("%s: the step rounds a weight: %v", policy, n)
-			}
-		}
-	}
-}
-
-// TestHalvesKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that lie as halves, as in whole ones.
-func TestHalvesKeepAllBits(t *testing.T) {
-	f := func(x, w1, w2 *op.Tensor) []*op.Tensor { return products(x, w1, w2) }
-	after := func(b galley.Backend) (params []float64) {
-		c := galley.TrainerConfig{Compute: array.BF16, Optimizer: optim.SGD{}, Schedule: optim.Constant{LR: 1e-5}}
-		tr, list := joinLoss(t, b, c, f)
-		stepRows(t, tr, slices.Repeat([]int{3}, 20)...)
-		if err := tr.Sync(galley.CPU(galley.Config{Threads: 1}).NewSession()); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range list {
-			a, err := galley.Read(p.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			params = append(params, a.Float64s()...)
-		}
-		return params
-	}
-	k := keeper(backendtest.Interpreter(1))
-	want, got := after(nil), after(k)
-	for i, x := range want {
-		first := float64(float32(float64((i%16*7+i/16*3)%11)/11 - 0.4))
-		if moved, wantMoved := got[i]-first, x-first; math.Abs(moved-wantMoved) > 0.05*math.Abs(wantMoved)+1e-7 {
-			t.Errorf("element %d moved by %.4g, want %.4g", i, moved, wantMoved)
-		}
-	}
-	if n := strings.Count(k.programs["train_step"].String(), "= from_halves"); n != 1 {
-		t.Errorf("%d weights lie as halves, want the joined one", n)
-	}
-}
-
-// TestHalvedForward: a forward pass takes weights as they lie: whole before the first step, as halves behind it, whole again when a checkpoint brought them.
-func TestHalvedForward(t *testing.T) {
-	dir := t.TempDir()
-	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	k := keeper(backendtest.Interpreter(1))
-	tr, m := togetherRun{backend: k, half: true}.trainer(t)
-	f := tr.NewForward(func(b []*op.Tensor) []*op.Tensor { return []*op.Tensor{m.Loss(b[0], b[0])} })
-	loss := func() float64 {
-		out, err := f.Run(t.Context(), togetherIDs(0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out[0].At(0)
-	}
-	before := loss()
-	if strings.Contains(k.programs["forward"].String(), "from_halves") {
-		t.Error("weights lie as halves before the first step")
-	}
-	if err := tr.Save(t.Context(), c, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	trainFor(t, tr, 2)
-	if after := loss(); after == before || !strings.Contains(k.programs["forward"].String(), ".upper") {
-		t.Errorf("loss %v after steps, %v before: want the halves of new weights", after, before)
-	}
-	if _, err := tr.Resume(dir); err != nil {
-		t.Fatal(err)
-	}
-	if again := loss(); again != before {
-		t.Errorf("loss %v after the checkpoint, want %v", again, before)
-	}
-}
-
-// TestJoinedCheckpoint: what a checkpoint brings back is trained on, the rounded copies of weights too.
+// TestJoinedCheckpoint: what a checkpoint brings back is trained on, halves of weights too.
 func TestJoinedCheckpoint(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		t.Run(fmt.Sprint(half), func(t *testing.T) {

@@ -38,12 +38,13 @@ func (halves) Eval(env *Env, in, out []array.Array) {
 	env.split(len(x), func(lo, hi int) { kernel.F32sToHalves(upper[lo:hi], lower[lo:hi], x[lo:hi]) })
 }
 
-// Emit reads the rounded numbers' bits as such: rounded and widened again, XLA may take numbers for what they were.
+// Emit reads the rounded numbers' bits as such: rounded and widened again, XLA may take numbers for what they were. Should it compute in twice, for
+// upper and for lower, and not alike, the clamp keeps what they make near both.
 func (halves) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	upper := w.Convert(in[0], array.BF16)
 	bits := hlo.Type{DType: array.I32, Shape: in[0].Shape}
 	between := w.Op("subtract", "", bits, w.Bits(in[0], array.I32), emitUpperBits(w, upper))
-	between = w.Op("minimum", "", bits, between, w.Constant(bits, math.MaxInt16))
+	between = w.Op("clamp", "", bits, w.Constant(bits, math.MinInt16), between, w.Constant(bits, math.MaxInt16))
 	return []hlo.Ref{upper, w.Convert(between, array.I16)}
 }
 

@@ -8,7 +8,8 @@ func F32sToHalves(upper []uint16, lower []int16, src []float32) {
 	F32sToBF16(upper, src)
 	lower = lower[:len(src)]
 	for i, x := range src {
-		lower[i] = int16(min(int32(math.Float32bits(x)-uint32(upper[i])<<16), math.MaxInt16))
+		between := int32(math.Float32bits(x) - uint32(upper[i])<<16)
+		lower[i] = int16(max(math.MinInt16, min(between, math.MaxInt16)))
 	}
 }
 

@@ -181,15 +181,19 @@ func (r *remote) micros(batch []array.Array) ([][]array.Array, error) {
 
 // runRemote runs on a backend, where the parameters are.
 func (f *Forward) runRemote(batch []array.Array) ([]array.Array, error) {
+	r := f.t.remote
+	if err := r.open(); err != nil {
+		return nil, err
+	}
 	e, err := f.compiledRemote(typesOf(batch))
 	if err != nil {
 		return nil, err
 	}
-	params := make([][]backend.Buffer, len(f.t.remote.state))
-	for i, list := range f.t.remote.state {
-		params[i] = list[:len(f.t.remote.c.Params)]
+	params := make([][]backend.Buffer, len(r.state))
+	for i, list := range r.state {
+		params[i] = list[:len(r.c.Params)]
 	}
-	all, err := f.t.remote.call(e, params, batch, 0)
+	all, err := r.call(e, params, batch, 0)
 	if err != nil {
 		return nil, err
 	}

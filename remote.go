@@ -115,6 +115,9 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	}
 	m := Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}
 	r, start := t.remote, t.startWhole
+	if err := r.open(); err != nil {
+		return nil, err
+	}
 	if r.micro > 1 {
 		start = t.startParts
 	}
@@ -254,13 +257,24 @@ func (t *Trainer) Sync(s *Session) error {
 	case t.remote == nil:
 		return nil
 	}
-	r := t.reader()
+	r, err := t.reader()
+	if err != nil {
+		return err
+	}
 	for i, p := range t.c.Params {
 		a, err := r.read(i)
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
 		p.Value = s.Tensor(a).Track()
+	}
+	return nil
+}
+
+// open is an error where there is no state any more.
+func (r *remote) open() error {
+	if r.state == nil {
+		return fmt.Errorf("trainer: it has no state on %s any more: it was closed, or lost it when a step failed: make another and Resume", r.b.Name())
 	}
 	return nil
 }

@@ -259,7 +259,10 @@ func (t *Trainer) Sync(s *Session) error {
 	case t.remote == nil:
 		return nil
 	}
-	r := t.reader()
+	r, err := t.reader()
+	if err != nil {
+		return err
+	}
 	for i, p := range t.c.Params {
 		a, err := r.read(i)
 		if err != nil {
@@ -270,10 +273,10 @@ func (t *Trainer) Sync(s *Session) error {
 	return nil
 }
 
-// open is an error once the trainer is closed.
+// open is an error where there is no state any more.
 func (r *remote) open() error {
 	if r.state == nil {
-		return fmt.Errorf("trainer: its state on %s was given back by Close", r.b.Name())
+		return fmt.Errorf("trainer: it has no state on %s any more: it was closed, or lost it when a step failed: make another and Resume", r.b.Name())
 	}
 	return nil
 }

@@ -153,10 +153,12 @@ func (t *Trainer) lay(batch []Type) error {
 }
 
 // join puts together what lies together from now on: the parameters, then the optimizer's slots, tensor by tensor. All programs are there before the first
-// runs, so that one that cannot be compiled leaves the state as it was; parts go as soon as they are put together, so that no second state is needed.
+// runs, so that one that cannot be compiled leaves the state as it was; parts go as soon as they are put together, so that no second state is needed. A run
+// that fails midway ends the trainer's state, therefore.
 func (r *remote) join(j *joined, c TrainerConfig) error {
 	var runs []func() (backend.Buffer, error)
-	for _, parts := range j.parts(r.state[0], len(c.Params), c.Optimizer.Slots()) {
+	all := j.parts(r.state[0], len(c.Params), c.Optimizer.Slots())
+	for _, parts := range all {
 		run, err := r.concat(parts)
 		if err != nil {
 			return fmt.Errorf("%s: %w", j.param(c.Params, parts.of).Name, err)
@@ -167,7 +169,12 @@ func (r *remote) join(j *joined, c TrainerConfig) error {
 	for i, run := range runs {
 		var err error
 		if next[i], err = run(); err != nil {
-			return err
+			for _, parts := range all[i:] {
+				free([][]backend.Buffer{parts.list})
+			}
+			free([][]backend.Buffer{next[:i]})
+			r.state = nil
+			return fmt.Errorf("%s: %w", j.param(c.Params, all[i].of).Name, err)
 		}
 	}
 	r.joined, r.state[0] = j, next

@@ -204,8 +204,8 @@ type reader struct {
 	left    map[int]int // bytes that are yet to be read
 }
 
-func (t *Trainer) reader() *reader {
-	return &reader{t.remote, t.c, map[int]array.Array{}, map[int]int{}}
+func (t *Trainer) reader() (*reader, error) {
+	return &reader{t.remote, t.c, map[int]array.Array{}, map[int]int{}}, t.remote.open()
 }
 
 // read is a parameter or a slot of the model, by its number; each is read once.
@@ -235,6 +235,9 @@ func (r *reader) read(i int) (array.Array, error) {
 
 // replace puts an array in the place of a parameter or a slot.
 func (r *remote) replace(c TrainerConfig, i int, a array.Array) error {
+	if err := r.open(); err != nil {
+		return err
+	}
 	at, start, size := r.part(c, i)
 	if r.together == nil && !r.state[0][at].Type().Shape.Equal(size) {
 		whole, err := r.fetch(at)
@@ -261,7 +264,11 @@ func (t *Trainer) state() (params, slots []array.Array, err error) {
 		params, err = t.params()
 		return params, t.slots, err
 	}
-	n, r := len(t.c.Params), t.reader()
+	n := len(t.c.Params)
+	r, err := t.reader()
+	if err != nil {
+		return nil, nil, err
+	}
 	for i := range n * (1 + t.c.Optimizer.Slots()) {
 		a, err := r.read(i)
 		if err != nil {

@@ -128,7 +128,7 @@ func TestNoState(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(b.live) > 0 {
-				t.Errorf("%d buffers are left", len(b.live))
+				t.Errorf("%d buffers of %d bytes are left", len(b.live), b.bytes())
 			}
 			for name, run := range map[string]func() error{
 				"step":    func() error { _, err := tr.Step(togetherIDs(0)); return err },

@@ -1,5 +1,5 @@
 # Baseline: decoder-only transformer training step on one GPU, PyTorch eager / compile.
-import torch, torch.nn as nn, torch.nn.functional as F, time, sys, json
+import torch, torch.nn as nn, torch.nn.functional as F, time, os, sys, json
 torch.set_float32_matmul_precision('high')
 class RMS(nn.Module):
     def __init__(s,d): super().__init__(); s.w=nn.Parameter(torch.ones(d))
@@ -56,6 +56,7 @@ def bench(name,cfg,B,T,compile,steps=20):
     print(json.dumps(dict(name=name,compile=compile,params=n,B=B,T=T,ms=round(t*1e3,2),ahead_ms=round(ahead[len(ahead)//2]*1e3,2),tok_s=round(B*T/t),tflops=round(fl/t/1e12,1),peak_gb=round(torch.cuda.max_memory_allocated()/2**30,1),loss=round(l.item(),4))),flush=True)
 small=dict(V=50304,L=12,d=768,h=12,kv=12,f=2048)
 big=dict(V=32000,L=16,d=2048,h=16,kv=16,f=5632)
+which=os.environ.get('ONLY','ab')
 for c in ((False,True) if 'eager' in sys.argv else (True,)):
-    bench('a',small,32,1024,c); torch.cuda.empty_cache()
-    bench('b',big,8,2048,c); torch.cuda.empty_cache()
+    if 'a' in which: bench('a',small,32,1024,c); torch.cuda.empty_cache()
+    if 'b' in which: bench('b',big,8,2048,c); torch.cuda.empty_cache()

@@ -14,7 +14,7 @@ import (
 // pass; change the package, or the policy together with ARCHITECTURE.md.
 const floors = `
 array internal/kernel internal/trace internal/strict
-mesh internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton
+mesh internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx
 internal/ir internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/shard internal/spmd internal/pipeline internal/backend

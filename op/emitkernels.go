@@ -21,11 +21,13 @@ type kernels struct {
 	late map[*ir.Node][]int
 	// taken is all of these.
 	taken map[*ir.Node]bool
+	// least is the share of the device's units that a kernel of a product must keep at work; 0 is for no such kernels.
+	least float64
 }
 
-// kernelsOf finds the nodes of a program that kernels compute.
-func kernelsOf(w *hlo.Writer, f *ir.Func) kernels {
-	k := kernels{map[*ir.Node]byKernel{}, map[*ir.Node]bool{}, map[*ir.Node][]int{}, map[*ir.Node]bool{}}
+// kernelsOf finds the nodes of a program that kernels compute. Alone is that no device has another program, with other positions.
+func kernelsOf(w *hlo.Writer, f *ir.Func, alone bool) kernels {
+	k := kernels{map[*ir.Node]byKernel{}, map[*ir.Node]bool{}, map[*ir.Node][]int{}, map[*ir.Node]bool{}, w.Products()}
 	if !w.Kernels() {
 		return k
 	}
@@ -35,7 +37,11 @@ func kernelsOf(w *hlo.Writer, f *ir.Func) kernels {
 	}
 	for _, n := range f.Nodes() {
 		k.addPair(s, n)
-		k.addGated(n)
+		k.addGated(s, n)
+		k.addGatedGradient(s, n)
+		if alone {
+			k.addTurned(s, n)
+		}
 	}
 	return k
 }

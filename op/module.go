@@ -127,7 +127,7 @@ func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref) []hlo.Ref {
 	for i, p := range f.Params() {
 		refs[p.ID()] = in[i]
 	}
-	own := kernelsOf(w, f)
+	own := kernelsOf(w, f, len(fs) == 1)
 	own.each(f, func(k int, n *ir.Node) {
 		if j, ok := own.at[n]; ok {
 			j.emit(w, refs)

@@ -8,6 +8,15 @@ import (
 // KernelTarget is the custom call that runs a kernel which it carries as text in Triton's IR.
 const KernelTarget = "__gpu$xla.gpu.triton"
 
+// PTXTarget is the custom call that runs a kernel which it carries as text in PTX.
+const PTXTarget = "__gpu$xla.gpu.ptx"
+
+// PTXConfig is what such a call says of its kernel.
+func PTXConfig(name, text string, blocks, threads, shared int) string {
+	return fmt.Sprintf(`{block_x = %d : i32, block_y = 1 : i32, block_z = 1 : i32, grid_x = %d : i32, grid_y = 1 : i32, grid_z = 1 : i32, kernel_data = %s, kernel_type = "ptx", name = "%s", shared_mem_bytes = %d : i32}`,
+		threads, blocks, Quote(text), name, shared)
+}
+
 // customRule checks that there is a layout for every operand and result.
 func customRule(o *Operation) error {
 	target, ok := o.Attr("call_target_name").(TextAttr)
@@ -24,19 +33,22 @@ func customRule(o *Operation) error {
 			if err != nil || !isPermutation(perm, len(types[i].Shape)) {
 				return fmt.Errorf("%s: %v is no layout of %v", name, l, types[i])
 			}
-			if target == KernelTarget && !slices.IsSortedFunc(perm, func(a, b int) int { return b - a }) {
+			if (target == KernelTarget || target == PTXTarget) && !slices.IsSortedFunc(perm, func(a, b int) int { return b - a }) {
 				return fmt.Errorf("%s: got %v for %v: a kernel wants rows one after the other", name, l, types[i])
 			}
 		}
 	}
-	if target == KernelTarget {
-		return kernelRule(o)
+	switch target {
+	case KernelTarget:
+		return kernelRule(o, []string{"name", "ir"}, []string{"grid_x", "grid_y", "grid_z", "num_stages", "num_warps"})
+	case PTXTarget:
+		return kernelRule(o, []string{"name", "kernel_data", "kernel_type"}, []string{"block_x", "block_y", "block_z", "grid_x", "grid_y", "grid_z", "shared_mem_bytes"})
 	}
 	return nil
 }
 
 // kernelRule checks what a kernel's call says of it.
-func kernelRule(o *Operation) error {
+func kernelRule(o *Operation, texts, numbers []string) error {
 	if v, ok := o.Attr("api_version").(NumberAttr); !ok || v != (NumberAttr{"4", "i32"}) {
 		return fmt.Errorf("api_version is %v: want 4 : i32", o.Attr("api_version"))
 	}
@@ -44,12 +56,12 @@ func kernelRule(o *Operation) error {
 	if !ok {
 		return fmt.Errorf("backend_config is %v: want a dictionary", o.Attr("backend_config"))
 	}
-	for _, name := range []string{"name", "ir"} {
+	for _, name := range texts {
 		if text, ok := config.Field(name).(TextAttr); !ok || text == "" {
 			return fmt.Errorf("backend_config: %s is %v: want a text", name, config.Field(name))
 		}
 	}
-	for _, name := range []string{"grid_x", "grid_y", "grid_z", "num_stages", "num_warps"} {
+	for _, name := range numbers {
 		a, _ := config.Field(name).(NumberAttr)
 		n, err := IntsOf(a)
 		if err != nil || a.Type != "i32" || n[0] < 1 || name == "num_warps" && n[0]&(n[0]-1) != 0 {

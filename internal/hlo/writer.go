@@ -22,6 +22,9 @@ type Config struct {
 	Target Target
 	// Plain leaves out the kernels of our own that the target could run.
 	Plain bool
+	// Products is the least share of a device's units that kernels of our own, which compute products with what follows them, must keep at work to be
+	// called, from 0 to 1; 0 is for devices for which they are not made.
+	Products float64
 	// Replicas is how many devices run the program; 0 means 1.
 	Replicas int
 	// Scores is how many of attention's scores may be held at once where no kernel does without them; 0 means 64 million.
@@ -89,6 +92,14 @@ func (w *Writer) Target() Target { return w.config.Target }
 
 // Kernels reports whether the program may carry kernels of our own.
 func (w *Writer) Kernels() bool { return w.config.Target == CUDA && !w.config.Plain }
+
+// Products is the least share of the device's units that kernels of products must keep at work; 0 if there are to be none.
+func (w *Writer) Products() float64 {
+	if !w.Kernels() {
+		return 0
+	}
+	return w.config.Products
+}
 
 // Scores is how many of attention's scores may be held at once.
 func (w *Writer) Scores() int {

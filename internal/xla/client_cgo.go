@@ -20,8 +20,10 @@ import (
 // of the devices, so that neither they nor the caller wait.
 type client struct {
 	engine
-	pjrt      *pjrt.Client
-	target    hlo.Target
+	pjrt   *pjrt.Client
+	target hlo.Target
+	// products is the least share of the devices' units that kernels of products must keep at work; 0 if they are not for these.
+	products  func() float64
 	dump      func(name, text string)
 	overrides map[string]bool
 	cache     *cache
@@ -78,6 +80,13 @@ func Open(c Config) (backend.Backend, error) {
 	return newClient(api, p, c)
 }
 
+// hopper is the compute capability of the devices for which kernels of products are made, and were found to be faster than cuBLAS's with what follows them.
+const hopper = "9.0"
+
+// leastShare is the share of the units that such a kernel must keep at work. Where it would keep fewer, cuBLAS, which has kernels of smaller tiles, finds
+// work for the others.
+const leastShare = 0.8
+
 // newClient finds the devices that can be used, or where some are mocked all.
 func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 	c := &client{engine: newEngine(api, p), pjrt: p, dump: config.Dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*program{}}
@@ -97,8 +106,15 @@ func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 	if c.cache, err = newCache(config.Cache, config.maker(p.Plugin().Path(), c.all[0].name+p.PlatformVersion())); err != nil {
 		return nil, err
 	}
+	c.products = func() float64 { return 0 }
 	if p.Platform() == "cuda" {
 		c.target = hlo.CUDA
+		c.products = sync.OnceValue(func() float64 {
+			if c.attribute(c.all[0].device, "compute_capability") == hopper && c.runsPTX() {
+				return leastShare
+			}
+			return 0
+		})
 	}
 	c.idle.Go(func() {
 		for job := range c.queue {

@@ -46,7 +46,7 @@ func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable,
 			e.kept = append(e.kept, int64(i))
 		}
 	}
-	config := hlo.Config{Target: c.target, Replicas: len(on)}
+	config := hlo.Config{Target: c.target, Products: c.products(), Replicas: len(on)}
 	var err error
 	if e.p, err = c.lower(fs, on, op.ModuleConfig{Config: config, Donate: op.Donations(f, o.Donate)}); err != nil {
 		return nil, err
@@ -54,8 +54,8 @@ func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable,
 	return e, e.capture()
 }
 
-// lower writes programs as one module and compiles it. A plugin of another release may read Triton's IR otherwise than ours is written: what it
-// refuses for that is compiled again without kernels of our own, and runs somewhat slower.
+// lower writes programs as one module and compiles it. A plugin of another release may read kernels otherwise than ours are written: what it refuses
+// for that is compiled again without kernels of our own, first without those of products, and runs somewhat slower.
 func (c *client) lower(fs []*ir.Func, on []*Device, config op.ModuleConfig) (*program, error) {
 	text, err := op.SPMD(fs, config)
 	if err != nil {
@@ -63,6 +63,10 @@ func (c *client) lower(fs []*ir.Func, on []*Device, config op.ModuleConfig) (*pr
 	}
 	p, err := c.compile(fs[0].Name(), text, on)
 	fault, ok := errors.AsType[*PluginError](err)
+	if ok && config.Products > 0 && strings.Contains(text, hlo.PTXTarget) {
+		config.Products = 0
+		return c.lower(fs, on, config)
+	}
 	if ok && !config.Plain && strings.Contains(text, hlo.KernelTarget) && strings.Contains(strings.ToLower(fault.Full), "triton") {
 		config.Plain = true
 		return c.lower(fs, on, config)

@@ -15,7 +15,7 @@ typedef void *(*galley_fn)(void *args);
 
 enum {
 	ERROR_DESTROY = 0, ERROR_MESSAGE = 1, EVENT_DESTROY = 5, EVENT_AWAIT = 8, CLIENT_DEVICES = 15, COMPILE = 20, BUFFER_FROM_HOST = 22,
-	DESCRIPTION_ID = 23, DESCRIPTION_TEXT = 27, DEVICE_DESCRIPTION = 29, IS_ADDRESSABLE = 30, EXECUTABLE_DESTROY = 40, SERIALIZE = 49, LOADED_DESTROY = 50,
+	DESCRIPTION_ID = 23, ATTRIBUTES = 25, DESCRIPTION_TEXT = 27, DEVICE_DESCRIPTION = 29, IS_ADDRESSABLE = 30, EXECUTABLE_DESTROY = 40, SERIALIZE = 49, LOADED_DESTROY = 50,
 	GET_EXECUTABLE = 51, EXECUTE = 55, DESERIALIZE = 56, BUFFER_DESTROY = 58, TO_HOST = 70, MEMORY_STATS = 96
 };
 
@@ -99,6 +99,22 @@ static char *galley_describe(const void *api, void *device, int *id, bool *here,
 	struct { size_t size; void *extensions; void *description; const char *text; size_t length; } t = {sizeof t, NULL, d.description, NULL, 0};
 	if ((error = galley_call(api, DESCRIPTION_TEXT, &t)) != NULL) return galley_text(api, error);
 	*id = i.id; *here = h.here; *text = t.text; *length = t.length;
+	return NULL;
+}
+
+// galley_attribute is the text that a device has as an attribute, of length 0 where it has none.
+static char *galley_attribute(const void *api, void *device, const char *name, const char **text, size_t *length) {
+	struct named { size_t size; void *extensions; const char *name; size_t name_size; int type; const char *value; size_t value_size; };
+	struct { size_t size; void *extensions; void *device; void *description; } d = {sizeof d, NULL, device, NULL};
+	void *error = galley_call(api, DEVICE_DESCRIPTION, &d);
+	if (error != NULL) return galley_text(api, error);
+	struct { size_t size; void *extensions; void *description; size_t count; const struct named *list; } a = {sizeof a, NULL, d.description, 0, NULL};
+	if ((error = galley_call(api, ATTRIBUTES, &a)) != NULL) return galley_text(api, error);
+	*length = 0;
+	for (size_t i = 0; i < a.count; i++) {
+		const struct named *v = &a.list[i];
+		if (v->type == 0 && v->name_size == strlen(name) && memcmp(v->name, name, v->name_size) == 0) { *text = v->value; *length = v->value_size; }
+	}
 	return NULL;
 }
 
@@ -268,6 +284,18 @@ func (e engine) places() ([]place, error) {
 		all = append(all, place{device, int(id), bool(here), C.GoStringN(text, C.int(length))})
 	}
 	return all, nil
+}
+
+// attribute is a text that the plugin has for a device, empty where it has none.
+func (e engine) attribute(device handle, name string) string {
+	key := C.CString(name)
+	defer C.free(unsafe.Pointer(key))
+	var text *C.char
+	var length C.size_t
+	if failure(C.galley_attribute(e.api, device, key, &text, &length)) != nil || length == 0 {
+		return ""
+	}
+	return C.GoStringN(text, C.int(length))
 }
 
 // compile is a program from its text; options is a CompileOptionsProto.

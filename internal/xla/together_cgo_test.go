@@ -264,3 +264,33 @@ func TestOtherTriton(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOtherProducts: a plugin that refuses kernels of products gets the program without these first.
+func TestOtherProducts(t *testing.T) {
+	var texts []string
+	b := openFake(t, Config{Plugin: fake(t), Dump: func(_, text string) { texts = append(texts, text) }})
+	c := b.(*Device).client
+	if c.runsPTX() {
+		t.Error("a plugin without kernels is said to run them")
+	}
+	c.target, c.products = hlo.CUDA, func() float64 { return 1e-9 }
+	builder := ir.NewBuilder("gated")
+	x := builder.Param("x", ir.Type{DType: array.BF16, Shape: array.Shape{256, 256}})
+	w := builder.Param("w", ir.Type{DType: array.BF16, Shape: array.Shape{512, 256}})
+	halves := op.Chunk(op.MatMulT(x, w, false, true), -1, 2)
+	f, err := builder.Build(op.SwiGLU(halves[0], halves[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Compile(f, backend.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct{ products, kernels bool }{{true, false}, {false, true}, {false, false}} {
+		if len(texts) != 3 || strings.Contains(texts[i], hlo.PTXTarget) != want.products || strings.Contains(texts[i], hlo.KernelTarget) != want.kernels {
+			t.Fatalf("got %d modules, want one with the product in a kernel, one with a kernel behind it, and one without any", len(texts))
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -19,7 +19,7 @@ type fused struct {
 
 func customCall(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	target, _ := o.Attr("call_target_name").(hlo.TextAttr)
-	if target == hlo.KernelTarget {
+	if target == hlo.KernelTarget || target == hlo.PTXTarget {
 		return kernelCall(o, in)
 	}
 	text, _ := o.Attr("backend_config").(hlo.TextAttr)

@@ -2,24 +2,18 @@ package interp
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ptx"
 	"github.com/galley-ml/galley/internal/triton"
 )
 
 // kernelCall runs a kernel that the call carries. It points to the operands, which it must leave as they are, then to the results.
 func kernelCall(o *hlo.Operation, in []tensor) []tensor {
 	config := o.Attr("backend_config").(hlo.DictAttr)
-	var grid [3]int
-	for i, name := range []string{"grid_x", "grid_y", "grid_z"} {
-		n, err := hlo.IntsOf(config.Field(name))
-		if err != nil {
-			fail("%s: %s: %v", o.Name, name, err)
-		}
-		grid[i] = n[0]
-	}
 	args := make([]array.Array, 0, len(in)+len(o.Out))
 	for i, t := range in {
 		if dtypeOf(t.Elem) == array.Invalid {
@@ -33,7 +27,11 @@ func kernelCall(o *hlo.Operation, in []tensor) []tensor {
 		}
 		args = append(args, fresh(t))
 	}
-	if err := triton.Run(config.Field("ir").(hlo.TextAttr).Text(), grid, args); err != nil {
+	run := runTriton
+	if o.Attr("call_target_name").(hlo.TextAttr) == hlo.PTXTarget {
+		run = runPTX
+	}
+	if err := run(config, args); err != nil {
 		fail("%s: %v", o.Name, err)
 	}
 	for i, t := range in {
@@ -46,6 +44,32 @@ func kernelCall(o *hlo.Operation, in []tensor) []tensor {
 		out[i] = fromArray(args[len(in)+i])
 	}
 	return out
+}
+
+func runTriton(config hlo.DictAttr, args []array.Array) error {
+	var grid [3]int
+	for i, name := range []string{"grid_x", "grid_y", "grid_z"} {
+		n, err := hlo.IntsOf(config.Field(name))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		grid[i] = n[0]
+	}
+	return triton.Run(config.Field("ir").(hlo.TextAttr).Text(), grid, args)
+}
+
+// runPTX runs a kernel whose last array is memory for itself.
+func runPTX(config hlo.DictAttr, args []array.Array) error {
+	text := func(name string) string { return config.Field(name).(hlo.TextAttr).Text() }
+	k := ptx.Kernel{Name: text("name"), Text: text("kernel_data"), Scratch: len(args[len(args)-1].Bytes())}
+	for name, to := range map[string]*int{"grid_x": &k.Blocks, "block_x": &k.Threads, "shared_mem_bytes": &k.Shared} {
+		n, err := hlo.IntsOf(config.Field(name))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		*to = n[0]
+	}
+	return ptx.Run(k, args[:len(args)-1])
 }
 
 // fresh is an array that nobody has written to, as a device would hand it out: no zeros that a kernel could rely on.

@@ -73,9 +73,10 @@ DEFINE(PJRT_Client_Compile) {
 	if (a->program->struct_size < PJRT_Program_STRUCT_SIZE) return fail("PJRT_Program is too small");
 	if (a->program->format_size != 4 || memcmp(a->program->format, "mlir", 4)) return fail("format");
 	char *code = strndup(a->program->code, a->program->code_size), *at = strstr(code, "mhlo.num_replicas = ");
-	int triton = strstr(code, "gpu.triton") != NULL, refuse = strstr(code, "@refuse") != NULL, replicas = at == NULL ? 0 : atoi(at + strlen("mhlo.num_replicas = "));
+	int triton = strstr(code, "gpu.triton") != NULL, ptx = strstr(code, "gpu.ptx") != NULL, refuse = strstr(code, "@refuse") != NULL, replicas = at == NULL ? 0 : atoi(at + strlen("mhlo.num_replicas = "));
 	free(code);
 	if (triton) return fail("INTERNAL: Failed to parse Triton module");
+	if (ptx) return fail("INTERNAL: no kernels in PTX");
 	if (refuse) {
 		char text[900] = "INTERNAL: it is refused\noptions ";
 		size_t n = strlen(text);

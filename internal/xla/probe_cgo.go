@@ -1,0 +1,40 @@
+//go:build cgo && linux
+
+package xla
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ptx"
+)
+
+// probe is a module that runs ptx.Probe.
+func probe() string {
+	k := ptx.Probe()
+	return fmt.Sprintf(`module @probe {
+  func.func public @main() -> tensor<1xi32> {
+    %%0 = "stablehlo.custom_call"() {call_target_name = "%s", has_side_effect = false, backend_config = %s, api_version = 4 : i32, operand_layouts = [], result_layouts = [dense<[0]> : tensor<1xindex>]} : () -> tensor<1xi32>
+    "func.return"(%%0) : (tensor<1xi32>) -> ()
+  }
+}
+`, hlo.PTXTarget, hlo.PTXConfig(k.Name, k.Text, k.Blocks, k.Threads, k.Shared))
+}
+
+// runsPTX reports whether kernels in PTX run on the first device. A driver that is older than the language they are written in would say so only when a
+// step runs, whose parameters are given up by then.
+func (c *client) runsPTX() bool {
+	exe, err := c.engine.compile(probe(), options{overrides: c.overrides}.bytes())
+	if err != nil {
+		return false
+	}
+	defer c.destroyProgram(exe)
+	l := launch{exe: exe, on: c.all[0].device, devices: 1, results: make([]handle, 1)}
+	if c.engine.execute(l) != nil {
+		return false
+	}
+	defer c.destroy(l.results[0])
+	got := array.New(array.I32, 1)
+	return c.engine.read(l.results[0], got) == nil && got.At(0) == 7
+}

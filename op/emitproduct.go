@@ -35,7 +35,7 @@ func (s scopeOf) kernelProduct(cut *ir.Node) *ir.Node {
 // weighted is the product of rows with weights, in bf16, that a node is.
 func weighted(n *ir.Node) (matmul, bool) {
 	m, ok := n.Op().(matmul)
-	if !ok || m.TransX || len(n.In()[1].Shape()) != 2 {
+	if !ok || m.TransX || len(n.In()[1].Shape()) != 2 || n.In()[0].Dim(-1) == 0 {
 		return m, false
 	}
 	for _, v := range slices.Concat(n.Out(), n.In()) {

@@ -97,3 +97,18 @@ func (c productCase) program(t *testing.T) *ir.Func {
 	}
 	return f
 }
+
+// TestEmitNoDepth: a product of no depth is zeros, and no kernel's.
+func TestEmitNoDepth(t *testing.T) {
+	b := ir.NewBuilder("empty")
+	x := b.Param("x", op.Type{DType: array.BF16, Shape: array.Shape{256, 0}})
+	w := b.Param("w", op.Type{DType: array.BF16, Shape: array.Shape{512, 0}})
+	halves := op.Chunk(op.MatMulT(x, w, false, true), -1, 2)
+	f, err := b.Build(op.SwiGLU(halves[0], halves[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := checkProgram(t, f, randoms(f.Params()), hlo.Config{Target: hlo.CUDA, Products: 1e-9}); strings.Contains(text, hlo.PTXTarget) {
+		t.Error("a kernel multiplies nothing")
+	}
+}

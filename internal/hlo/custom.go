@@ -64,8 +64,12 @@ func kernelRule(o *Operation, texts, numbers []string) error {
 	for _, name := range numbers {
 		a, _ := config.Field(name).(NumberAttr)
 		n, err := IntsOf(a)
-		if err != nil || a.Type != "i32" || n[0] < 1 || name == "num_warps" && n[0]&(n[0]-1) != 0 {
-			return fmt.Errorf("backend_config: %s is %v: want an i32 from 1, and a power of two of warps", name, config.Field(name))
+		least := 1
+		if name == "shared_mem_bytes" {
+			least = 0
+		}
+		if err != nil || a.Type != "i32" || n[0] < least || name == "num_warps" && n[0]&(n[0]-1) != 0 {
+			return fmt.Errorf("backend_config: %s is %v: want an i32 from %d, and a power of two of warps", name, config.Field(name), least)
 		}
 	}
 	return nil

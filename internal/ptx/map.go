@@ -2,7 +2,7 @@ package ptx
 
 import "fmt"
 
-// tensorMap describes rows of numbers in memory that are fetched and stored in boxes of 64 columns, for the unit that copies them.
+// tensorMap describes rows of numbers in memory that are fetched in boxes of 64 columns, for the unit that copies them.
 type tensorMap struct {
 	param, rows, cols, boxRows int
 }

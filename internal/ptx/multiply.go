@@ -22,9 +22,7 @@ type grouped struct {
 func (p *product) multiply(plan plan) {
 	p.do("setmaxnreg.inc.sync.aligned.u32", 232)
 	g := p.grouped()
-	if plan.setup != nil {
-		plan.setup()
-	}
+	plan.setup()
 	sums := make([]reg, tileCols/2)
 	for i := range sums {
 		sums[i] = p.reg("f")

@@ -9,8 +9,8 @@ const (
 	tileRows, tileCols, tileDepth = 128, 256, 64
 	groupRows                     = 64
 	threads                       = 384
-	// units is those of a large device; tiles are handed out to them in turn, so that fewer would do, too.
-	units = 132
+	// Units is those of a large device; tiles are handed out to them in turn, so that fewer would do, too.
+	Units = 132
 	// squareSide is how many pairs of tiles, one below the other, are computed side by side.
 	squareSide = 8
 	// slots is how many parts of both sides a ring holds.
@@ -35,7 +35,7 @@ func fits(rows, cols, depth int) bool {
 
 // share is the share of a large device's units that are at work, on the average, when all tiles of a product are handed out to them.
 func share(rows, cols int) float64 {
-	const pairs = units / 2
+	const pairs = Units / 2
 	tiles := rows / (2 * tileRows) * (cols / tileCols)
 	return float64(tiles) / float64((tiles+pairs-1)/pairs*pairs)
 }
@@ -99,7 +99,7 @@ func (p *product) kernel(plan plan) Kernel {
 	p.meet()
 	text := p.entry(plan.name, plan.arrays+1, fmt.Sprintf(".maxntid %d, 1, 1\n.minnctapersm 1\n.explicitcluster\n.reqnctapercluster 2, 1, 1", threads))
 	maps := len(p.maps) * mapBytes
-	return Kernel{Name: plan.name, Text: text, Blocks: units, Threads: threads, Shared: mapsAt + maps, Scratch: units * maps}
+	return Kernel{Name: plan.name, Text: text, Blocks: Units, Threads: threads, Shared: mapsAt + maps, Scratch: Units * maps}
 }
 
 // begin sets up the ring's barriers and the maps.
@@ -157,7 +157,7 @@ func (p *product) each(body func(row, col reg)) {
 	pair := p.u32("mad.lo.u32", p.u32("div.u32", tile, high*across), high, p.u32("rem.u32", in, high))
 	row := p.u32("mul.lo.u32", p.u32("mad.lo.u32", pair, 2, p.rank), tileRows)
 	body(row, p.u32("div.u32", in, high))
-	p.do("add.u32", tile, tile, units/2)
+	p.do("add.u32", tile, tile, Units/2)
 	p.do("bra", again)
 	p.mark(done)
 }

@@ -99,7 +99,7 @@ func (c call) inTurn() call {
 	return c
 }
 
-var nextTile = regexp.MustCompile(fmt.Sprintf(`(add\.u32 %%r\d+, %%r\d+, )%d;`, units/2))
+var nextTile = regexp.MustCompile(fmt.Sprintf(`(add\.u32 %%r\d+, %%r\d+, )%d;`, Units/2))
 
 func TestRun(t *testing.T) {
 	for _, c := range []struct {
@@ -144,7 +144,7 @@ func TestRunRounds(t *testing.T) {
 		t.Skip("67 tiles take longer")
 	}
 	const rows = 256
-	c := GatedProduct{Rows: rows * (units/2 + 1), Depth: 256, Width: 128}.call()
+	c := GatedProduct{Rows: rows * (Units/2 + 1), Depth: 256, Width: 128}.call()
 	got := c.fresh()
 	if err := Run(c.Kernel, got); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestRunRounds(t *testing.T) {
 			t.Fatalf("number %d was not written", i)
 		}
 	}
-	for _, first := range []int{0, 7 * rows, units / 2 * rows} {
+	for _, first := range []int{0, 7 * rows, Units / 2 * rows} {
 		part := func(list []array.Array) (out []array.Array) {
 			for i, a := range list {
 				if i != 1 {

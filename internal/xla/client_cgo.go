@@ -80,13 +80,6 @@ func Open(c Config) (backend.Backend, error) {
 	return newClient(api, p, c)
 }
 
-// hopper is the compute capability of the devices for which kernels of products are made, and were found to be faster than cuBLAS's with what follows them.
-const hopper = "9.0"
-
-// leastShare is the share of the units that such a kernel must keep at work. Where it would keep fewer, cuBLAS, which has kernels of smaller tiles, finds
-// work for the others.
-const leastShare = 0.8
-
 // newClient finds the devices that can be used, or where some are mocked all.
 func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 	c := &client{engine: newEngine(api, p), pjrt: p, dump: config.Dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*program{}}
@@ -110,7 +103,7 @@ func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 	if p.Platform() == "cuda" {
 		c.target = hlo.CUDA
 		c.products = sync.OnceValue(func() float64 {
-			if c.attribute(c.all[0].device, "compute_capability") == hopper && c.runsPTX() {
+			if c.hopper() && c.runsPTX() {
 				return leastShare
 			}
 			return 0
@@ -122,6 +115,16 @@ func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 		}
 	})
 	return c.all[0], nil
+}
+
+// opened is an error if the client is closed.
+func (c *client) opened() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("xla: %s is closed", c.all[0].name)
+	}
+	return nil
 }
 
 // compile is a program for devices, compiled unless the same text was before.

@@ -46,6 +46,9 @@ func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable,
 			e.kept = append(e.kept, int64(i))
 		}
 	}
+	if err := c.opened(); err != nil {
+		return nil, err
+	}
 	config := hlo.Config{Target: c.target, Products: c.products(), Replicas: len(on)}
 	var err error
 	if e.p, err = c.lower(fs, on, op.ModuleConfig{Config: config, Donate: op.Donations(f, o.Donate)}); err != nil {

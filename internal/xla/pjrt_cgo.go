@@ -102,18 +102,21 @@ static char *galley_describe(const void *api, void *device, int *id, bool *here,
 	return NULL;
 }
 
-// galley_attribute is the text that a device has as an attribute, of length 0 where it has none.
-static char *galley_attribute(const void *api, void *device, const char *name, const char **text, size_t *length) {
-	struct named { size_t size; void *extensions; const char *name; size_t name_size; int type; const char *value; size_t value_size; };
+// galley_attribute is the text, or the number, that a device has as an attribute: of length 0, or 0, where it has none.
+static char *galley_attribute(const void *api, void *device, const char *name, const char **text, size_t *length, int64_t *number) {
+	enum { TEXT = 0, NUMBER = 1 };
+	struct named { size_t size; void *extensions; const char *name; size_t name_size; int type; union { const char *text; int64_t number; } value; size_t value_size; };
 	struct { size_t size; void *extensions; void *device; void *description; } d = {sizeof d, NULL, device, NULL};
 	void *error = galley_call(api, DEVICE_DESCRIPTION, &d);
 	if (error != NULL) return galley_text(api, error);
 	struct { size_t size; void *extensions; void *description; size_t count; const struct named *list; } a = {sizeof a, NULL, d.description, 0, NULL};
 	if ((error = galley_call(api, ATTRIBUTES, &a)) != NULL) return galley_text(api, error);
-	*length = 0;
+	*length = 0, *number = 0;
 	for (size_t i = 0; i < a.count; i++) {
 		const struct named *v = &a.list[i];
-		if (v->type == 0 && v->name_size == strlen(name) && memcmp(v->name, name, v->name_size) == 0) { *text = v->value; *length = v->value_size; }
+		if (v->name_size != strlen(name) || memcmp(v->name, name, v->name_size) != 0) continue;
+		if (v->type == TEXT) { *text = v->value.text; *length = v->value_size; }
+		if (v->type == NUMBER) *number = v->value.number;
 	}
 	return NULL;
 }
@@ -286,16 +289,20 @@ func (e engine) places() ([]place, error) {
 	return all, nil
 }
 
-// attribute is a text that the plugin has for a device, empty where it has none.
-func (e engine) attribute(device handle, name string) string {
+// attribute is a text or a number that the plugin has for a device, empty and 0 where it has none.
+func (e engine) attribute(device handle, name string) (text string, number int) {
 	key := C.CString(name)
 	defer C.free(unsafe.Pointer(key))
-	var text *C.char
+	var start *C.char
 	var length C.size_t
-	if failure(C.galley_attribute(e.api, device, key, &text, &length)) != nil || length == 0 {
-		return ""
+	var n C.int64_t
+	if failure(C.galley_attribute(e.api, device, key, &start, &length, &n)) != nil {
+		return "", 0
 	}
-	return C.GoStringN(text, C.int(length))
+	if length > 0 {
+		text = C.GoStringN(start, C.int(length))
+	}
+	return text, int(n)
 }
 
 // compile is a program from its text; options is a CompileOptionsProto.

@@ -10,12 +10,24 @@ import (
 	"github.com/galley-ml/galley/internal/ptx"
 )
 
+// leastShare is the share of the units that a kernel of a product must keep at work. Where it would keep fewer, cuBLAS, which has kernels of smaller tiles,
+// finds work for the others.
+const leastShare = 0.8
+
+// hopper reports whether the first device is one of those for which kernels of products are made: of compute capability 9.0, with all its units, as on fewer the
+// last tiles would be taken in a round of their own. A plugin that does not say how many there are is taken to have all.
+func (c *client) hopper() bool {
+	capability, _ := c.attribute(c.all[0].device, "compute_capability")
+	_, units := c.attribute(c.all[0].device, "core_count")
+	return capability == "9.0" && (units == 0 || units >= ptx.Units)
+}
+
 // probe is a module that runs ptx.Probe.
 func probe() string {
 	k := ptx.Probe()
 	return fmt.Sprintf(`module @probe {
-  func.func public @main() -> tensor<1xi32> {
-    %%0 = "stablehlo.custom_call"() {call_target_name = "%s", has_side_effect = false, backend_config = %s, api_version = 4 : i32, operand_layouts = [], result_layouts = [dense<[0]> : tensor<1xindex>]} : () -> tensor<1xi32>
+  func.func public @main() -> (tensor<1xi32>) {
+    %%0 = "stablehlo.custom_call"() {call_target_name = "%s", has_side_effect = false, backend_config = %s, api_version = 4 : i32, operand_layouts = [], result_layouts = [dense<[0]> : tensor<1xindex>]} : () -> (tensor<1xi32>)
     "func.return"(%%0) : (tensor<1xi32>) -> ()
   }
 }

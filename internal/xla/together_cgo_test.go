@@ -265,6 +265,28 @@ func TestOtherTriton(t *testing.T) {
 	}
 }
 
+// TestAttributes: what a plugin says of a device is read as the interface's header has it.
+func TestAttributes(t *testing.T) {
+	b := openFake(t, Config{Plugin: fake(t)})
+	defer b.Close()
+	c := b.(*Device).client
+	for name, want := range map[string]struct {
+		text   string
+		number int
+	}{"compute_capability": {"9.0", 0}, "core_count": {"", 114}, "core": {"", 0}, "": {"", 0}} {
+		if text, number := c.attribute(c.all[0].device, name); text != want.text || number != want.number {
+			t.Errorf("%q: got %q and %d, want %q and %d", name, text, number, want.text, want.number)
+		}
+	}
+}
+
+// TestProbe: the module that tries kernels is one that can be read.
+func TestProbe(t *testing.T) {
+	if _, err := hlo.Parse(probe()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOtherProducts: a plugin that refuses kernels of products gets the program without these first.
 func TestOtherProducts(t *testing.T) {
 	var texts []string
@@ -272,6 +294,9 @@ func TestOtherProducts(t *testing.T) {
 	c := b.(*Device).client
 	if c.runsPTX() {
 		t.Error("a plugin without kernels is said to run them")
+	}
+	if c.hopper() {
+		t.Error("kernels for 132 units are said to be for 114")
 	}
 	c.target, c.products = hlo.CUDA, func() float64 { return 1e-9 }
 	builder := ir.NewBuilder("gated")
@@ -292,5 +317,12 @@ func TestOtherProducts(t *testing.T) {
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
+	}
+	c.products = func() float64 {
+		t.Error("a client that is closed is asked for its devices")
+		return 0
+	}
+	if _, err := b.Compile(f, backend.Options{}); err == nil || !strings.Contains(err.Error(), "is closed") {
+		t.Errorf("got %v, want an error that says that it is closed", err)
 	}
 }

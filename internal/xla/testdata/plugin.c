@@ -64,6 +64,16 @@ DEFINE(PJRT_Device_LocalHardwareId) { a->local_hardware_id = a->device->id; retu
 DEFINE(PJRT_Device_GetDescription) { ARGS(PJRT_Device_GetDescription); a->device_description = &descriptions[a->device->id - 10]; return NULL; }
 DEFINE(PJRT_Device_IsAddressable) { ARGS(PJRT_Device_IsAddressable); a->is_addressable = a->device->id - 10 < client.here; return NULL; }
 DEFINE(PJRT_DeviceDescription_Id) { ARGS(PJRT_DeviceDescription_Id); a->id = a->device_description->id; return NULL; }
+static PJRT_NamedValue attributes[] = {
+	{.name = "compute_capability", .name_size = 18, .type = PJRT_NamedValue_kString, .string_value = "9.0", .value_size = 3},
+	{.name = "core_count", .name_size = 10, .type = PJRT_NamedValue_kInt64, .int64_value = 114, .value_size = 1},
+};
+DEFINE(PJRT_DeviceDescription_Attributes) {
+	ARGS(PJRT_DeviceDescription_Attributes);
+	a->num_attributes = sizeof attributes / sizeof *attributes;
+	a->attributes = attributes;
+	return NULL;
+}
 DEFINE(PJRT_DeviceDescription_ProcessIndex) { a->process_index = 0; return NULL; }
 DEFINE(PJRT_DeviceDescription_DebugString) { ARGS(PJRT_DeviceDescription_DebugString); a->debug_string = "fake:0"; a->debug_string_size = 6; return NULL; }
 
@@ -177,7 +187,7 @@ const PJRT_Api *GetPjrtApi(void) {
 	USE(PJRT_Event_Destroy); USE(PJRT_Event_Await); USE(PJRT_Client_Create); USE(PJRT_Client_Destroy); USE(PJRT_Client_PlatformName);
 	USE(PJRT_Client_PlatformVersion); USE(PJRT_Client_ProcessIndex); USE(PJRT_Client_Devices); USE(PJRT_Client_AddressableDevices);
 	USE(PJRT_Device_LocalHardwareId); USE(PJRT_Device_GetDescription); USE(PJRT_Device_IsAddressable); USE(PJRT_DeviceDescription_Id);
-	USE(PJRT_DeviceDescription_ProcessIndex); USE(PJRT_DeviceDescription_DebugString); USE(PJRT_Client_Compile);
+	USE(PJRT_DeviceDescription_ProcessIndex); USE(PJRT_DeviceDescription_DebugString); USE(PJRT_DeviceDescription_Attributes); USE(PJRT_Client_Compile);
 	USE(PJRT_LoadedExecutable_Destroy); USE(PJRT_LoadedExecutable_GetExecutable); USE(PJRT_Executable_Destroy);
 	USE(PJRT_Executable_GetCompiledMemoryStats); USE(PJRT_Client_BufferFromHostBuffer); USE(PJRT_Buffer_Destroy);
 	USE(PJRT_Buffer_ToHostBuffer); USE(PJRT_LoadedExecutable_Execute); USE(PJRT_Executable_Serialize); USE(PJRT_Executable_DeserializeAndLoad);

@@ -78,6 +78,9 @@ func (t *Trainer) wholeState() ([]checkpoint.Tensor, error) {
 }
 
 func (t *Trainer) shardedState() ([]checkpoint.Tensor, error) {
+	if t.trained.lost != nil {
+		return nil, t.trained.lost
+	}
 	if t.many.runner == nil {
 		return nil, errors.New("checkpoint: the trainer has taken no step: its state is that which it was given")
 	}
@@ -184,7 +187,11 @@ func (t *Trainer) take(r *checkpoint.Reader) error {
 	if n, err := meta.Int(skippedScalar); err == nil {
 		t.skipped = int(n)
 	}
+	t.trained.lost = nil
 	if t.many == nil {
+		if t.remote != nil {
+			t.changed()
+		}
 		return r.Close()
 	}
 	if x, err := meta.Float(scaleScalar); err == nil && t.many.scale.scale > 1 && x > 1 {
@@ -196,6 +203,7 @@ func (t *Trainer) take(r *checkpoint.Reader) error {
 		t.many.runner = nil
 	}
 	t.many.saved = r
+	t.changed()
 	return nil
 }
 

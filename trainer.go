@@ -46,8 +46,8 @@ type TrainerConfig struct {
 	// Compute, where it is a 16-bit dtype, is what products compute in; parameters and the optimizer stay as they are, and
 	// norms, sums and the loss compute in f32. The zero value computes in the parameters' own dtype.
 	Compute array.DType
-	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it: Sync brings
-	// the parameters back.
+	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it; Params' values are
+	// brought back when somebody reads them.
 	Backend Backend
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
@@ -58,8 +58,8 @@ type TrainerConfig struct {
 	SkipNorm bool
 	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many goroutines.
 	Observe func(n *Node, took time.Duration)
-	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; the trainer then
-	// owns the parameters, and Sync brings them back. Annotations say how parameters lie that the built-in plan does not know.
+	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; Params' values
+	// are then brought back when somebody reads them. Annotations say how parameters lie that the built-in plan does not know.
 	Strategy    *Strategy
 	Annotations []Annotation
 	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
@@ -86,6 +86,8 @@ type Trainer struct {
 	many *manyDevices
 	// remote is what lies on a backend; nil without one.
 	remote *remote
+	// trained is the parameters' values where they lie on either.
+	trained trained
 }
 
 // NewTrainer starts at step 0 with the optimizer's memory at zero.

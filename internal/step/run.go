@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/galley-ml/galley/array"
@@ -20,6 +21,8 @@ type Runner struct {
 	devices []*cpu.Device
 	memory  []*memory
 	watch   func(Span)
+	// updating is set from a device's update on, until all have ended theirs.
+	updating atomic.Bool
 }
 
 // Span is something that a device has done.
@@ -147,8 +150,12 @@ func (r *Runner) Run(ctx context.Context, in Input) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	r.updating.Store(false)
 	return r.report()
 }
+
+// Torn reports whether a step ended with an error after a device had begun its update: weights may be of two steps.
+func (r *Runner) Torn() bool { return r.updating.Load() }
 
 func (r *Runner) check(in Input) error {
 	if len(in.Batch) != r.c.Schedule.Micros {
@@ -266,6 +273,9 @@ func (p *player) watched(d *cpu.Device) *cpu.Device {
 
 func (p *player) call(in *instruction) error {
 	var arena []byte
+	if in.action.Stage < 0 {
+		p.r.updating.Store(true)
+	}
 	if in.arena >= 0 {
 		arena = p.m.arrays[in.arena].Bytes()
 	}

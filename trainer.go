@@ -64,6 +64,10 @@ type TrainerConfig struct {
 	Annotations []Annotation
 	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
 	Parallel *Parallel
+	// Facts and Seed are what makes this run what it is, besides optimizer, schedule and clipping: checkpoints keep them, and
+	// Resume refuses one of another run.
+	Facts []Fact
+	Seed  uint64
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
 	Watch func(Span)
 
@@ -86,6 +90,8 @@ type Trainer struct {
 	many *manyDevices
 	// remote is what lies on a backend; nil without one.
 	remote *remote
+	// described is what the loader of a fit says of itself.
+	described []Fact
 	// trained is the parameters' values where they lie on either.
 	trained trained
 }
@@ -140,7 +146,7 @@ type DivergedError struct{ Metrics Metrics }
 
 func (e *DivergedError) Error() string {
 	return fmt.Sprintf("step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
-		e.Metrics.Step, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
+		e.Metrics.Step+1, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
 }
 
 // Step trains on one batch.

@@ -154,14 +154,14 @@ func (k *Keeper) Wait(ctx context.Context) error {
 	return k.told()
 }
 
-// Failed is the error of the last save, unless it still runs or someone was told of it before. It never waits.
-func (k *Keeper) Failed() error {
+// Outcome is whether no save runs, and the error of the last one, unless someone was told of it before. It never waits.
+func (k *Keeper) Outcome() (done bool, err error) {
 	select {
 	case k.turn <- struct{}{}:
 		defer k.release()
-		return k.told()
+		return true, k.told()
 	default:
-		return nil
+		return false, nil
 	}
 }
 

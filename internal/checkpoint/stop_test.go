@@ -101,8 +101,8 @@ func TestRemovedByOthers(t *testing.T) {
 	}
 }
 
-// TestFailed tells of a failed save without waiting, once, and the next save is not in its way.
-func TestFailed(t *testing.T) {
+// TestOutcome tells of a failed save without waiting, once, and the next save is not in its way.
+func TestOutcome(t *testing.T) {
 	d := &full{room: 10}
 	k := newKeeper(t, Config{Dir: t.TempDir(), files: d})
 	if err := k.Save(t.Context(), sample(1)); err != nil {
@@ -110,13 +110,13 @@ func TestFailed(t *testing.T) {
 	}
 	var err error
 	for err == nil {
-		err = k.Failed()
+		_, err = k.Outcome()
 	}
 	wantError(t, err, "save of step 1")
 	d.room = 1 << 20
 	save(t, k, sample(2))
-	if err := k.Failed(); err != nil {
-		t.Error(err)
+	if done, err := k.Outcome(); !done || err != nil {
+		t.Error(done, err)
 	}
 }
 

@@ -37,7 +37,9 @@ func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
 func (c *Checkpoints) Wait(ctx context.Context) error { return c.keeper.Wait(ctx) }
 
 // Rewind removes the checkpoints of all steps after one, so that a run can go on from there.
-func (c *Checkpoints) Rewind(ctx context.Context, step int64) error { return c.keeper.Rewind(ctx, step) }
+func (c *Checkpoints) Rewind(ctx context.Context, step int64) error {
+	return c.keeper.Rewind(ctx, step)
+}
 
 // Steps is the steps of the checkpoints in the directory, newest first.
 func (c *Checkpoints) Steps(ctx context.Context) ([]int64, error) { return c.keeper.Steps(ctx) }
@@ -64,7 +66,9 @@ const (
 // Save begins a checkpoint of the state after the last step: it copies what training goes on to change, and writes in the
 // background. sample is the global number of the next sample, which Resume returns. The error may be an earlier one's. A
 // state that is not finite is refused.
-func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error { return t.save(ctx, c, sample) }
+func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error {
+	return t.save(ctx, c, sample)
+}
 
 // save is Save with further numbers.
 func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64, scalars ...checkpoint.Scalar) error {

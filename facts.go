@@ -123,4 +123,3 @@ func (t *Trainer) sameRun(r *checkpoint.Reader, changed []string) error {
 
 // allChanged stands for every fact.
 const allChanged = "all"
-

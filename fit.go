@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/galley-ml/galley/data"
 )
 
 // FitConfig says how long to train, and what happens on the way. The zero value is one epoch in silence.
@@ -28,6 +30,9 @@ type FitConfig struct {
 	From int64
 	// Changed is what may be other than in the run that wrote the checkpoint, by the names of facts.
 	Changed []string
+	// Prefetch is how many batches are made ahead of the step, in another goroutine, one at a time and never during an evaluation; 0
+	// means 2, less than 0 none.
+	Prefetch int
 	// Log, where set, gets a line every LogEvery steps; 0 means 10.
 	Log      io.Writer
 	LogEvery int
@@ -45,6 +50,7 @@ type fit struct {
 	saver *Saver
 	// ahead is how far the number of a batch is ahead of its step's.
 	ahead int
+	next  *data.Ahead
 	p     Progress
 }
 
@@ -108,7 +114,11 @@ func (f *fit) run(ctx context.Context) (err error) {
 		p.Steps = start + max(f.c.Epochs, 1)*n
 	}
 	p.Step, p.Epochs = f.e.trainer.Steps(), (p.Steps+n-1)/n
-	defer func() { err = f.end(ctx, err) }()
+	f.next = data.NewAhead(f.train.Batch, data.AheadConfig{First: p.Step + f.ahead, Count: max(p.Steps-p.Step, 0), Depth: f.c.Prefetch})
+	defer func() {
+		f.next.Close()
+		err = f.end(ctx, err)
+	}()
 	if err := f.tell(Callback.OnBegin); err != nil {
 		return err
 	}
@@ -132,11 +142,13 @@ func (f *fit) step(ctx context.Context) error {
 			return err
 		}
 	}
-	batch, err := f.train.Batch(p.Step + f.ahead)
+	batch, waited, err := f.next.Next()
 	if err != nil {
 		return fmt.Errorf("fit: batch %d: %w", p.Step, err)
 	}
-	if p.Metrics, err = f.e.step(batch); err != nil {
+	p.Metrics, err = f.e.step(batch)
+	p.Metrics.Wait = waited
+	if err != nil {
 		return err
 	}
 	p.Step = f.e.trainer.Steps()
@@ -169,7 +181,8 @@ func (f *fit) evaluate(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if f.p.Evaluation, err = f.e.Evaluate(ctx, f.c.Valid, f.c.ValidBatches); err != nil {
+	f.next.Alone(func() { f.p.Evaluation, err = f.e.Evaluate(ctx, f.c.Valid, f.c.ValidBatches) })
+	if err != nil {
 		return err
 	}
 	f.p.History.Evaluations = append(f.p.History.Evaluations, f.p.Evaluation)

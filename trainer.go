@@ -56,6 +56,8 @@ type TrainerConfig struct {
 	Recompute string
 	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients less.
 	SkipNorm bool
+	// DetectNaN ends a step at the first op that makes a NaN, with its name and line. It reads every result once more.
+	DetectNaN bool
 	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many goroutines.
 	Observe func(n *Node, took time.Duration)
 	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; Params' values
@@ -103,10 +105,16 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 		return nil, err
 	}
 	if c.Backend != nil {
+		if c.DetectNaN {
+			return nil, fmt.Errorf("trainer: DetectNaN looks at every op: %s runs whole programs: train without a backend", c.Backend.Name())
+		}
 		return newRemoteTrainer(c)
 	}
 	if c.Device == nil {
 		return nil, fmt.Errorf("trainer: want a device")
+	}
+	if c.DetectNaN {
+		c.Device = c.Device.DetectNaN()
 	}
 	t := &Trainer{c: c, session: c.Device.NewSession(), exes: map[string]*Executable{}}
 	if c.Strategy != nil {
@@ -139,6 +147,8 @@ type Metrics struct {
 	LR       float64
 	// Skipped is a step in f16 whose gradients overflowed: it changed nothing but the scale of the loss.
 	Skipped bool
+	// Wait is how long a fit waited for the batch: data that is slower than the step.
+	Wait time.Duration
 }
 
 // DivergedError is a step whose loss or gradients are not finite numbers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
@@ -18,7 +19,9 @@ type manyDevices struct {
 	h      *hybrid
 	types  string
 	runner *step.Runner
-	scale  lossScale
+	// started is the runner, for whoever asks from another goroutine what it does.
+	started atomic.Pointer[step.Runner]
+	scale   lossScale
 	// forward is the devices of forward passes, copies the parameters there until training begins.
 	forward *step.ForwardRunner
 	copies  *weightCopies
@@ -107,6 +110,7 @@ func (t *Trainer) start(batch []array.Array) error {
 		t.many.runner.Close()
 	}
 	t.many.runner, t.many.types = r, key
+	t.many.started.Store(r)
 	return nil
 }
 

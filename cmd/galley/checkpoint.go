@@ -153,6 +153,14 @@ func (s *saver) save(ctx context.Context) error {
 	return err
 }
 
+// evaluated tells of the loss on held-out text after the last step; the state with the least so far is saved.
+func (s *saver) evaluated(loss float64) error {
+	if s.c == nil || !s.s.Evaluated(loss) {
+		return nil
+	}
+	return s.save(context.Background())
+}
+
 // finish writes the last state and waits for it. One that has diverged is not worth it.
 func (s *saver) finish(ctx context.Context, ended error) error {
 	if s.c == nil {

@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // strategyAxes are the axes that a strategy can split parameters by; those of one device split nothing.
-var strategyAxes = []string{dataAxis, expertAxis, contextAxis, tensorAxis}
+var strategyAxes = []string{strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis, strategy.TensorAxis}
 
 // checkAnnotations says which annotation asks for nothing that there is: a mistake in a name would else train as if it were
 // not there.

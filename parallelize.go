@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // ParallelPlan says by the names of layers how a model is spread over devices. What it does not name lies by the built-in plan.
@@ -263,7 +264,7 @@ type weightSplit struct {
 
 func (b *planBuilder) split(layer string, s side, axis string) error {
 	if axis == "" {
-		axis = tensorAxis
+		axis = strategy.TensorAxis
 	}
 	if !slices.Contains(strategyAxes, axis) {
 		return fmt.Errorf("axis %q: want tp, or dp, cp, ep", axis)
@@ -326,11 +327,11 @@ func (b *planBuilder) points(plan ParallelPlan) error {
 	if len(plan.Split) == 0 {
 		return nil
 	}
-	s, err := plan.Strategy.withDefaults()
+	s, err := plan.Strategy.WithDefaults()
 	if err != nil {
 		return err
 	}
-	p, err := s.pipeline()
+	p, err := s.Pipeline()
 	if err != nil {
 		return err
 	}

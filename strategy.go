@@ -20,8 +20,8 @@ type Strategy struct {
 	DP, TP, PP, CP, EP int
 	// Zero splits over the data axes: 1 the optimizer's memory, 2 the sums of gradients, too, 3 the parameters, too.
 	Zero int
-	// Schedule is the name of a pipeline schedule, or the text of one; empty is 1f1b. VPP is how many stages a device has in
-	// interleaved ones; 0 means 1, or what the schedule needs.
+	// Schedule is the name of a pipeline schedule, or the text of one; empty is 1f1b, or interleaved where VPP is more than
+	// 1. VPP is how many stages a device has in interleaved ones; 0 means what the schedule has.
 	Schedule string
 	VPP      int
 	// Micro is how many micro-batches a step has: gradients are summed over them. 0 means PP, or what a schedule's text has.
@@ -149,7 +149,6 @@ func (s Strategy) withDefaults() (Strategy, error) {
 	}{
 		{"context", &s.Context, []string{"ring", "ulysses"}},
 		{"amp", &s.AMP, []string{"off", "bf16", "f16"}},
-		{"schedule", &s.Schedule, []string{"1f1b"}},
 		{"recompute", &s.Recompute, []string{"none", "selective", "full"}},
 		{"offload", &s.Offload, []string{"none", "optimizer"}},
 	} {
@@ -157,11 +156,24 @@ func (s Strategy) withDefaults() (Strategy, error) {
 			*w.at = w.words[0]
 		}
 		word, _, _ := strings.Cut(*w.at, ":")
-		if w.name != "schedule" && !slices.Contains(w.words, word) {
+		if !slices.Contains(w.words, word) {
 			return s, fmt.Errorf("strategy: %s is %q: want %s", w.name, *w.at, strings.Join(w.words, ", "))
 		}
 	}
-	return s, nil
+	return s, s.spellSchedule()
+}
+
+// spellSchedule makes the schedule's name that of its class, where it is not a schedule's text.
+func (s *Strategy) spellSchedule() error {
+	if s.ownSchedule() {
+		return nil
+	}
+	class, err := pipeline.Choose(s.Schedule, s.VPP)
+	if err != nil {
+		return fmt.Errorf("strategy: %w", err)
+	}
+	s.Schedule = class.Name
+	return nil
 }
 
 // maxDevices is how many devices a process can have: each is a goroutine with memory of its own.

@@ -24,7 +24,7 @@ internal/step
 nn optim data
 models
 .
-internal/check internal/bench internal/serve internal/ui
+internal/check internal/check/random internal/bench internal/serve internal/ui
 cmd/galley examples
 `
 

@@ -16,13 +16,13 @@ type Optimizer struct {
 	// ClipNorm limits the norm of all gradients together; 0 does not.
 	ClipNorm float64
 	// Sharding splits its memory, and more, over the devices that share the work on a batch; nil leaves that to the strategy.
-	Sharding Sharding
+	Sharding ShardingStage
 	// Accumulate is how many micro-batches' gradients are summed before an update; 0 leaves that to the strategy.
 	Accumulate int
 }
 
-// Sharding is a stage of ZeRO: ShardingStage1, ShardingStage2 or ShardingStage3.
-type Sharding interface {
+// ShardingStage is one of ZeRO's: ShardingStage1, ShardingStage2 or ShardingStage3.
+type ShardingStage interface {
 	zero() int
 	axis() string
 }
@@ -47,7 +47,7 @@ func (s ShardingStage2) axis() string { return s.Axis }
 func (s ShardingStage3) axis() string { return s.Axis }
 
 // ShardOptimizer is an optimizer whose memory is split over devices, by stages of ZeRO.
-func ShardOptimizer(o optim.Optimizer, s Sharding) (*Optimizer, error) {
+func ShardOptimizer(o optim.Optimizer, s ShardingStage) (*Optimizer, error) {
 	if o == nil {
 		return nil, fmt.Errorf("shard optimizer: want an optimizer: optim.AdamW{} has useful defaults")
 	}

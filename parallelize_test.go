@@ -70,7 +70,7 @@ func annotations(t *testing.T, texts ...string) (list []galley.Annotation) {
 func TestParallelizeOwnModel(t *testing.T) {
 	build := func(d *galley.Device) galley.Model {
 		in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 5, DType: array.F64})
-		up, down, head := nn.NewLinear(in.At("up"), 6, 10), nn.NewConv1D(in.At("down"), 10, 6), nn.NewLinear(in.At("head"), 6, 3)
+		up, down, head := nn.NewLinear(in.At("up"), 6, 10), nn.NewDense(in.At("down"), 10, 6), nn.NewLinear(in.At("head"), 6, 3)
 		// A weight that is turned before it is used, with a name that looks like a batch's.
 		turned := in.At("batch0").Param("weight", array.Shape{6, 6}, nn.Normal(0.3))
 		return galley.ModelFunc(in.Params(), func(x []*galley.Tensor) []*galley.Tensor {

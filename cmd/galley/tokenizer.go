@@ -42,7 +42,7 @@ func (t tokenizer) note(dir string, vocab int) {
 }
 
 // prompt is the tokens of --prompt.
-func (t tokenizer) prompt(text string, vocab int) ([]int, error) {
+func (t tokenizer) prompt(text string, vocab int) ([]int32, error) {
 	ids := t.Encode(text)
 	if len(ids) == 0 {
 		return nil, fmt.Errorf("--prompt=%q: it has no tokens: want at least one", text)
@@ -50,11 +50,7 @@ func (t tokenizer) prompt(text string, vocab int) ([]int, error) {
 	if err := inVocabulary(ids, vocab); err != nil {
 		return nil, fmt.Errorf("--prompt: %w", err)
 	}
-	start := make([]int, len(ids))
-	for i, id := range ids {
-		start[i] = int(id)
-	}
-	return start, nil
+	return ids, nil
 }
 
 func inVocabulary(ids []int32, vocab int) error {

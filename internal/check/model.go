@@ -59,8 +59,8 @@ type modelReference struct {
 	Losses    []float64 `json:"losses"`
 	ClipNorms []float64 `json:"clip_norms"`
 	Greedy    *struct {
-		Prompt []int `json:"prompt"`
-		Tokens []int `json:"tokens"`
+		Prompt []int32 `json:"prompt"`
+		Tokens []int32 `json:"tokens"`
 	} `json:"greedy_after_training"`
 }
 

@@ -18,6 +18,7 @@ mesh internal/comm internal/hlo internal/safetensors internal/golden internal/cl
 internal/ir internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/shard internal/spmd internal/pipeline internal/backend
+strategy
 internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/elastic internal/stage
 internal/runtime internal/search internal/planfile internal/export
 internal/step

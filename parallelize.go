@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // ParallelPlan says by the names of layers how a model is spread over devices. What it does not name lies by the built-in plan.
@@ -265,9 +266,9 @@ type weightSplit struct {
 
 func (b *planBuilder) split(layer string, s side, axis string) error {
 	if axis == "" {
-		axis = tensorAxis
+		axis = strategy.TensorAxis
 	}
-	if !slices.Contains([]string{dataAxis, tensorAxis, contextAxis, expertAxis}, axis) {
+	if !slices.Contains([]string{strategy.DataAxis, strategy.TensorAxis, strategy.ContextAxis, strategy.ExpertAxis}, axis) {
 		return fmt.Errorf("axis %q: want tp, or dp, cp, ep", axis)
 	}
 	w := weightSplit{weight: layer + ".weight", side: s, axis: axis}
@@ -328,11 +329,11 @@ func (b *planBuilder) points(plan ParallelPlan) error {
 	if len(plan.Split) == 0 {
 		return nil
 	}
-	s, err := plan.Strategy.withDefaults()
+	s, err := plan.Strategy.WithDefaults()
 	if err != nil {
 		return err
 	}
-	p, err := s.pipeline()
+	p, err := s.Pipeline()
 	if err != nil {
 		return err
 	}

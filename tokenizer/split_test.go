@@ -1,4 +1,4 @@
-package data
+package tokenizer
 
 import (
 	"strings"
@@ -13,14 +13,14 @@ const (
 	qwen2Pattern  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+` + spaceRun
 )
 
-func pieces(t testing.TB, expr string, keep keep, text string) []string {
+func pieces(t testing.TB, s matchSplit, expr, text string) []string {
 	t.Helper()
-	p, err := newPattern(expr)
-	if err != nil {
+	var err error
+	if s.matcher, err = newPattern(expr); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	split{pattern: p, keep: keep}.cut(text, func(s string) { got = append(got, s) })
+	s.split(aligned{text: text}, func(a aligned) { got = append(got, a.text) })
 	return got
 }
 
@@ -43,23 +43,47 @@ func TestPatterns(t *testing.T) {
 		{"no lookahead", `\d+`, "a12b٣", "a|12|b|٣"},
 		{"empty matches", `x*`, "axxé", "a|xx|é"},
 	} {
-		got := pieces(t, test.expr, keepAll, test.text)
+		got := pieces(t, matchSplit{}, test.expr, test.text)
 		if diff := cmp.Diff(strings.Split(test.want, "|"), got); diff != "" {
 			t.Errorf("%s: %q (-want +got):\n%s", test.name, test.text, diff)
 		}
 	}
 }
 
-func TestKeep(t *testing.T) {
-	for keep, want := range map[keep]string{keepAll: "a- -b- -c", keepMatches: " - ", keepRest: "a-b-c"} {
-		if got := strings.Join(pieces(t, `\s`, keep, "a b c"), "-"); got != want {
-			t.Errorf("%d: got %q, want %q", keep, got, want)
+func TestBehaviors(t *testing.T) {
+	for _, test := range []struct {
+		split matchSplit
+		want  string
+	}{
+		{matchSplit{behavior: isolated}, "a|.|.|b|.|c"},
+		{matchSplit{behavior: removed}, "a|b|c"},
+		{matchSplit{behavior: removed, invert: true}, ".|.|."},
+		{matchSplit{behavior: mergedWithPrevious}, "a.|.|b.|c"},
+		{matchSplit{behavior: mergedWithNext}, "a|.|.b|.c"},
+		{matchSplit{behavior: contiguous}, "a|..|b|.|c"},
+	} {
+		if got := strings.Join(pieces(t, test.split, `\.`, "a..b.c"), "|"); got != test.want {
+			t.Errorf("%+v: got %q, want %q", test.split, got, test.want)
+		}
+	}
+}
+
+// TestBacktracking has what Go's regexp cannot say.
+func TestBacktracking(t *testing.T) {
+	for _, test := range []struct{ expr, text, want string }{
+		{`a(?!b)`, "ab日ac", "ab日|a|c"},
+		{`(?<=a)b`, "abcb", "a|b|cb"},
+		{`^a`, "aa", "a|a"},
+		{`\bword`, "sword word", "sword |word"},
+	} {
+		if got := strings.Join(pieces(t, matchSplit{}, test.expr, test.text), "|"); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.expr, got, test.want)
 		}
 	}
 }
 
 func TestPatternErrors(t *testing.T) {
-	for _, expr := range []string{`a(?!b)`, `(?<=a)b`, `a++`, `^a`, `\bword`, `[a[bc]]`, `[a&&b]`, `[^\S]`, `(`} {
+	for _, expr := range []string{`(`, `[a`, `a{2,1}`} {
 		_, err := newPattern(expr)
 		if err == nil || !strings.Contains(err.Error(), "regular expression") {
 			t.Errorf("%s: got %v, want an error with the expression", expr, err)
@@ -77,11 +101,11 @@ func TestSplitsLoseNothing(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			text := rapid.StringOf(rapid.SampledFrom([]rune(" \n\r\t'sLl1é½日.\u00a0\u0301🙂"))).Draw(t, "text")
 			var joined strings.Builder
-			split{pattern: p}.cut(text, func(s string) {
-				if s == "" {
+			matchSplit{matcher: p}.split(aligned{text: text}, func(a aligned) {
+				if a.text == "" {
 					t.Fatal("empty piece")
 				}
-				joined.WriteString(s)
+				joined.WriteString(a.text)
 			})
 			if joined.String() != text {
 				t.Fatalf("got %q, want %q", joined.String(), text)

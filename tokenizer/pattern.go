@@ -1,4 +1,4 @@
-package data
+package tokenizer
 
 import (
 	"errors"
@@ -7,58 +7,36 @@ import (
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dlclark/regexp2"
 )
-
-// split is one step that cuts text into pieces.
-type split struct {
-	prefixSpace bool     // first puts a space before text that has none there
-	pattern     *pattern // nil cuts nothing
-	keep        keep
-}
-
-// keep is which pieces of a split go on.
-type keep uint8
-
-const (
-	keepAll keep = iota
-	keepMatches
-	keepRest // what is between matches
-)
-
-func (s split) cut(text string, piece func(string)) {
-	if s.prefixSpace && text[0] != ' ' {
-		text = " " + text
-	}
-	if s.pattern == nil {
-		piece(text)
-		return
-	}
-	for text != "" {
-		begin, end := s.pattern.find(text)
-		if begin > 0 && s.keep != keepMatches {
-			piece(text[:begin])
-		}
-		if end > begin && s.keep != keepRest {
-			piece(text[begin:end])
-		}
-		text = text[end:]
-	}
-}
 
 // gpt2Pattern is what a ByteLevel step cuts by.
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` + spaceRun
 
-// spaceRun ends the patterns of all these tokenizers: a run of white space leaves its last character to the word
-// that follows. Go's regexp has no lookahead; here it takes all of the run, and find gives the last one back.
+// spaceRun ends the patterns of most tokenizers: a run of white space leaves its last character to the word that
+// follows. Go's regexp has no lookahead; here it takes all of the run, and find gives the last one back.
 const spaceRun = `|\s+(?!\S)|\s+`
 
-// pattern is a regular expression written for Oniguruma.
+// pattern is a regular expression written for Oniguruma that Go's regexp can run, in linear time.
 type pattern struct {
 	re  *regexp.Regexp
 	run int // the group that stands for spaceRun; 0 for none
 }
 
-func newPattern(expr string) (*pattern, error) {
+// newPattern reads a regular expression: by Go's regexp where that can say the same, else by a backtracking one.
+func newPattern(expr string) (matcher, error) {
+	if p, err := newLinear(expr); err == nil {
+		return p, nil
+	}
+	re, err := regexp2.Compile(expr, regexp2.None)
+	if err != nil {
+		return nil, fmt.Errorf("regular expression %q is not supported: %w", expr, err)
+	}
+	return backtracking{re}, nil
+}
+
+func newLinear(expr string) (*pattern, error) {
 	body, found := strings.CutSuffix(expr, spaceRun)
 	translated, err := translate(body)
 	if err != nil {
@@ -69,16 +47,27 @@ func newPattern(expr string) (*pattern, error) {
 	}
 	re, err := regexp.Compile(translated)
 	if err != nil {
-		return nil, fmt.Errorf("regular expression %q is not supported: %w", expr, err)
+		return nil, err
 	}
 	if anchored(translated) {
-		return nil, fmt.Errorf("regular expression %q is not supported: it looks at what precedes a match", expr)
+		return nil, errors.New("it looks at what precedes a match")
 	}
 	p := &pattern{re: re}
 	if found {
 		p.run = re.NumSubexp()
 	}
 	return p, nil
+}
+
+func (p *pattern) each(text string, match func(begin, end int)) {
+	for at := 0; at < len(text); {
+		begin, end := p.find(text[at:])
+		if begin == end {
+			return
+		}
+		match(at+begin, at+end)
+		at += end
+	}
 }
 
 // find is the first match in text that is not empty, or the end of text twice.
@@ -104,6 +93,24 @@ func (p *pattern) find(text string) (begin, end int) {
 	return len(text), len(text)
 }
 
+// backtracking is a regular expression with lookaround, anchors or sets within sets.
+type backtracking struct{ re *regexp2.Regexp }
+
+func (b backtracking) each(text string, match func(begin, end int)) {
+	places := make([]int, 0, len(text)+1) // the byte of each character: regexp2 counts characters
+	for i := range text {
+		places = append(places, i)
+	}
+	places = append(places, len(text))
+	m, err := b.re.FindStringMatch(text)
+	for m != nil && err == nil { // err: only a time limit, and none is set
+		if m.Length > 0 {
+			match(places[m.Index], places[m.Index+m.Length])
+		}
+		m, err = b.re.FindNextMatch(m)
+	}
+}
+
 // classes are what \s, \d and \w hold in Oniguruma; Go's hold ASCII alone.
 var classes = map[byte]string{
 	's': `\t-\r\x{85}\p{Z}`,
@@ -122,12 +129,12 @@ func translate(expr string) (string, error) {
 			i++
 			text, err := translateEscape(expr[i], inClass)
 			if err != nil {
-				return "", fmt.Errorf("regular expression %q is not supported: %w", expr, err)
+				return "", err
 			}
 			b.WriteString(text)
 			continue
 		case inClass && (c == '[' || strings.HasPrefix(expr[i:], "&&")):
-			return "", fmt.Errorf("regular expression %q is not supported: sets within sets", expr)
+			return "", errors.New("sets within sets")
 		case c == '[':
 			inClass = true
 		case c == ']':

@@ -40,12 +40,14 @@ func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
 func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
 	spec := mesh.Whole(len(t.Shape))
 	for _, a := range h.c.Annotations {
-		if a.matches(name) && known(h.meshes[0], a.Sharding.Spec.Used()) {
-			if err := a.Sharding.Spec.Check(h.meshes[0], len(t.Shape)); err != nil {
-				return spec, fmt.Errorf("annotation %s: parameter %q is %v: %w", a, name, t, err)
-			}
-			return a.Sharding.Spec, nil
+		if !a.matches(name) {
+			continue
 		}
+		asked := onlyAxes(h.meshes[0], a.Sharding.Spec)
+		if err := asked.Check(h.meshes[0], len(t.Shape)); err != nil {
+			return spec, fmt.Errorf("annotation %s: parameter %q is %v: %w", a, name, t, err)
+		}
+		return asked, nil
 	}
 	if h.planned != nil {
 		if s, ok := h.planned.specs[name]; ok {

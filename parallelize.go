@@ -164,10 +164,8 @@ func Parallelize(model Model, optimizer optim.Optimizer, plan ParallelPlan) (*Pa
 	}
 	b := &planBuilder{out: &Parallel{Model: model, Optimizer: optimizer, Strategy: &plan.Strategy, Annotations: plan.Annotations}}
 	b.index(model.Params())
-	for _, a := range plan.Annotations {
-		if !slices.ContainsFunc(model.Params(), func(p *nn.Param) bool { return a.matches(p.Name) }) {
-			return nil, fmt.Errorf("parallelize: annotation %s matches no parameter: want one like %s", a, someOf(b.params))
-		}
+	if err := checkAnnotations(plan.Annotations, model.Params()); err != nil {
+		return nil, fmt.Errorf("parallelize: %w", err)
 	}
 	for _, row := range plan.Layers {
 		layers, err := b.match(row.Pattern)
@@ -268,7 +266,7 @@ func (b *planBuilder) split(layer string, s side, axis string) error {
 	if axis == "" {
 		axis = strategy.TensorAxis
 	}
-	if !slices.Contains([]string{strategy.DataAxis, strategy.TensorAxis, strategy.ContextAxis, strategy.ExpertAxis}, axis) {
+	if !slices.Contains(strategyAxes, axis) {
 		return fmt.Errorf("axis %q: want tp, or dp, cp, ep", axis)
 	}
 	w := weightSplit{weight: layer + ".weight", side: s, axis: axis}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // Config says for what a schedule is generated.
@@ -71,7 +73,7 @@ func resolve(name string, c Config) (generator, Config, error) {
 	i := slices.IndexFunc(generators, func(g generator) bool { return g.name == name })
 	if i < 0 {
 		return generator{}, c, fmt.Errorf("schedule %q: unknown: want %s; did you mean %s?",
-			name, strings.Join(Names(), ", "), nearest(name, Names()))
+			name, strings.Join(Names(), ", "), strict.Nearest(name, Names()))
 	}
 	g := generators[i]
 	if c.Ranks < 0 || c.Micros < 0 || c.Chunks < 0 {
@@ -111,37 +113,4 @@ func Vee(ranks int) []int {
 		place[i], place[2*ranks-1-i] = i, i
 	}
 	return place
-}
-
-// nearest is the choice with the fewest edits from s.
-func nearest(s string, choices []string) string {
-	best, fewest := "", 1<<30
-	for _, c := range choices {
-		if d := edits(strings.ToLower(s), c); d < fewest {
-			best, fewest = c, d
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			next := min(row[j+1], row[j]) + 1
-			if a[i] == b[j] {
-				next = min(next, diagonal)
-			} else {
-				next = min(next, diagonal+1)
-			}
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }

@@ -42,7 +42,7 @@ func (l *FusedGatedMLP) Forward(x *op.Tensor) *op.Tensor {
 	return l.Down.Forward(gated(l.Act, parts[0], parts[1]))
 }
 
-// Projection is a product with weights, and perhaps a bias: a Linear or a Conv1D.
+// Projection is a product with weights, and perhaps a bias: a Linear or a Dense.
 type Projection interface {
 	Forward(x *op.Tensor) *op.Tensor
 }

@@ -9,5 +9,5 @@ func (stopGradient) Name() string                    { return "stop_gradient" }
 func (stopGradient) VJP(_, _, _ []*Tensor) []*Tensor { return []*Tensor{nil} }
 func (stopGradient) NoGradient() string              { return "stopping the gradient is what it is for" }
 
-// Fold keeps it: a gradient may yet be taken of the program, as a pipeline's stages do.
+// Fold keeps it: passes run before gradients are taken, too.
 func (stopGradient) Fold([]*Tensor) *Tensor { return nil }

@@ -31,5 +31,5 @@ func (identity) Samples() []Sample                    { return oneSample(f32(5, 
 
 func (identity) Emit(_ *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref { return in }
 
-// Fold drops the name: it mattered only while gradients were taken.
+// Fold drops the name: gradients pass it either way.
 func (identity) Fold(in []*Tensor) *Tensor { return in[0] }

@@ -8,3 +8,6 @@ type stopGradient struct{ identity }
 func (stopGradient) Name() string                    { return "stop_gradient" }
 func (stopGradient) VJP(_, _, _ []*Tensor) []*Tensor { return []*Tensor{nil} }
 func (stopGradient) NoGradient() string              { return "stopping the gradient is what it is for" }
+
+// Fold keeps it: passes run before gradients are taken, too.
+func (stopGradient) Fold([]*Tensor) *Tensor { return nil }

@@ -28,6 +28,9 @@ func usesOf(f *ir.Func) (uses [][]use, returned []bool) {
 	return uses, returned
 }
 
+// unused reports whether nothing reads a value.
+func (p *planner) unused(v *ir.Value) bool { return len(p.uses[v.ID()]) == 0 && !p.returned[v.ID()] }
+
 // later reports whether a value that an op gives as sums that are pending may stay so, although it is to lie without
 // them: its one use is in an op that is linear in it, so that sums of sums are combined once, further on. With several
 // uses each might combine its own. Where a user wrote down how the value lies, it lies so.

@@ -139,6 +139,10 @@ func (p *planner) node(n *ir.Node) error {
 	for i, v := range n.Out() {
 		given := op.Lie{Mesh: d.mesh, Spec: d.give[i]}
 		p.versions[v.ID()] = []op.Lie{given}
+		if p.unused(v) { // nobody sees how it lies
+			s.after[i] = convert{from: given, to: given}
+			continue
+		}
 		if p.later(n, v, given.Spec) {
 			p.now[v.ID()], s.after[i] = given.Spec, convert{from: given, to: given}
 			continue

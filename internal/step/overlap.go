@@ -1,6 +1,8 @@
 package step
 
 import (
+	"slices"
+
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -20,8 +22,9 @@ func overlap(f *ir.Func) (*ir.Func, error) {
 	for i, v := range b.ParamsOf(f) {
 		o.env[i] = v
 	}
+	o.unused = unused(f)
 	for _, n := range f.Nodes() {
-		if _, ok := n.Op().(op.Starter); ok && n.In()[0].Node() == nil {
+		if o.starts(n) && n.In()[0].Node() == nil {
 			o.early = append(o.early, n)
 		}
 	}
@@ -44,10 +47,33 @@ type overlapper struct {
 	env, started []*ir.Value
 	// early is the collectives on parameters that have not been started, in order.
 	early []*ir.Node
+	// unused is the values of the old program that nothing reads.
+	unused []bool
+}
+
+// starts reports whether a node is a collective that is started and waited for. One whose result nothing reads would never be
+// waited for, and its memory would be taken again while others still write to it: it is done in turn.
+func (o *overlapper) starts(n *ir.Node) bool {
+	_, ok := n.Op().(op.Starter)
+	return ok && !o.unused[n.Out()[0].ID()]
+}
+
+// unused is, by ID, the values that nothing reads and nobody is given.
+func unused(f *ir.Func) []bool {
+	list := slices.Repeat([]bool{true}, f.NumValues())
+	for _, n := range f.Nodes() {
+		for _, v := range n.In() {
+			list[v.ID()] = false
+		}
+	}
+	for _, v := range f.Results() {
+		list[v.ID()] = false
+	}
+	return list
 }
 
 func (o *overlapper) node(n *ir.Node) {
-	if _, ok := n.Op().(op.Starter); ok {
+	if o.starts(n) {
 		if n.In()[0].Node() != nil {
 			o.start(n)
 		}

@@ -1,2 +1,3 @@
-// Package strict reads YAML that people write: unknown keys are mistakes, and no text makes it panic.
+// Package strict reads what people write: files of bounded size, and YAML of bounded depth in which unknown keys, fractions where
+// whole numbers belong and further documents are mistakes. No text makes it panic, and none takes more than moments.
 package strict

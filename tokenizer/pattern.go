@@ -3,8 +3,6 @@ package tokenizer
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
 
@@ -15,16 +13,16 @@ import (
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` + spaceRun
 
 // spaceRun ends the patterns of most tokenizers: a run of white space leaves its last character to the word that
-// follows. Go's regexp has no lookahead; here it takes all of the run, and find gives the last one back.
+// follows. Without lookahead: matchAt takes all of the run and gives the last one back.
 const spaceRun = `|\s+(?!\S)|\s+`
 
-// pattern is a regular expression written for Oniguruma that Go's regexp can run, in linear time.
+// pattern is a regular expression written for Oniguruma that has a dfa.
 type pattern struct {
-	re  *regexp.Regexp
-	run int // the group that stands for spaceRun; 0 for none
+	dfa   *dfa
+	space *dfa // the white space of spaceRun; nil for none
 }
 
-// newPattern reads a regular expression: by Go's regexp where that can say the same, else by a backtracking one.
+// newPattern reads a regular expression: as a dfa where that can say the same, else for a library that backtracks.
 func newPattern(expr string) (matcher, error) {
 	if p, err := newLinear(expr); err == nil {
 		return p, nil
@@ -42,55 +40,42 @@ func newLinear(expr string) (*pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found {
-		translated += `|([` + classes['s'] + `]+)`
-	}
-	re, err := regexp.Compile(translated)
-	if err != nil {
+	p := &pattern{}
+	if p.dfa, err = newDFA(translated); err != nil {
 		return nil, err
 	}
-	if anchored(translated) {
-		return nil, errors.New("it looks at what precedes a match")
-	}
-	p := &pattern{re: re}
 	if found {
-		p.run = re.NumSubexp()
+		p.space, err = newDFA(`[` + classes['s'] + `]+`)
 	}
-	return p, nil
+	return p, err
 }
 
 func (p *pattern) each(text string, match func(begin, end int)) {
 	for at := 0; at < len(text); {
-		begin, end := p.find(text[at:])
-		if begin == end {
-			return
+		n := p.matchAt(text[at:])
+		if n == 0 {
+			_, n = utf8.DecodeRuneInString(text[at:])
+		} else {
+			match(at, at+n)
 		}
-		match(at+begin, at+end)
-		at += end
+		at += n
 	}
 }
 
-// find is the first match in text that is not empty, or the end of text twice.
-func (p *pattern) find(text string) (begin, end int) {
-	for at := 0; at < len(text); {
-		m := p.re.FindStringSubmatchIndex(text[at:])
-		if m == nil {
-			break
-		}
-		begin, end = at+m[0], at+m[1]
-		if begin == end {
-			_, n := utf8.DecodeRuneInString(text[end:])
-			at = end + max(n, 1)
-			continue
-		}
-		if p.run > 0 && m[2*p.run] >= 0 && end < len(text) {
-			if _, n := utf8.DecodeLastRuneInString(text[begin:end]); n < end-begin {
-				end -= n
-			}
-		}
-		return begin, end
+// matchAt is the length of the match at the beginning of text; 0 is none.
+func (p *pattern) matchAt(text string) int {
+	n := p.dfa.match(text)
+	if n > 0 || p.space == nil {
+		return n
 	}
-	return len(text), len(text)
+	n = p.space.match(text)
+	if n == 0 || n == len(text) {
+		return n
+	}
+	if _, last := utf8.DecodeLastRuneInString(text[:n]); last < n {
+		n -= last
+	}
+	return n
 }
 
 // backtracking is a regular expression with lookaround, anchors or sets within sets.
@@ -118,7 +103,7 @@ var classes = map[byte]string{
 	'w': `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}`,
 }
 
-// translate writes an expression of Oniguruma for Go's regexp, which reports what it lacks itself.
+// translate writes an expression of Oniguruma in Go's syntax, whose parser reports what it lacks itself.
 func translate(expr string) (string, error) {
 	var b strings.Builder
 	inClass := false
@@ -159,23 +144,4 @@ func translateEscape(c byte, inClass bool) (string, error) {
 		return "", errors.New(escape + " within a set")
 	}
 	return `[^` + class + `]`, nil
-}
-
-// anchored reports whether a match depends on text before it, which find has cut off.
-func anchored(expr string) bool {
-	re, err := syntax.Parse(expr, syntax.Perl)
-	return err == nil && anyAnchor(re)
-}
-
-func anyAnchor(re *syntax.Regexp) bool {
-	switch re.Op {
-	case syntax.OpBeginLine, syntax.OpBeginText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
-		return true
-	}
-	for _, sub := range re.Sub {
-		if anyAnchor(sub) {
-			return true
-		}
-	}
-	return false
 }

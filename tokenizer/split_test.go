@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -88,6 +89,30 @@ func TestPatternErrors(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "regular expression") {
 			t.Errorf("%s: got %v, want an error with the expression", expr, err)
 		}
+	}
+}
+
+// TestDFAIsRegexp compares matches with those of Go's regexp on random text.
+func TestDFAIsRegexp(t *testing.T) {
+	for _, expr := range []string{
+		strings.TrimSuffix(llama3Pattern, spaceRun), strings.TrimSuffix(gpt2Pattern, spaceRun), `a*?b|a+`, `(?i:k|ſ)x?`,
+		`[^a-c]{2,3}|.`, `(a|ab)(c|bcd)?`, `\p{Lu}+[\p{Ll}\p{M}]*|\p{P}{1,2}`, `x*`, `é|日+`,
+	} {
+		translated, err := translate(expr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := newDFA(translated)
+		if err != nil {
+			t.Fatal(expr, err)
+		}
+		re := regexp.MustCompile(`^(?:` + translated + `)`)
+		rapid.Check(t, func(t *rapid.T) {
+			text := rapid.StringOf(rapid.SampledFrom([]rune("abcdxK\u212aſks' \nL1é½日.\u0301🙂\uFFFD"))).Draw(t, "text")
+			if got, want := d.match(text), len(re.FindString(text)); got != want {
+				t.Fatalf("%s: %q: got %d, want %d", expr, text, got, want)
+			}
+		})
 	}
 }
 

@@ -80,6 +80,9 @@ func report(err error) int {
 		return exitFailed
 	}
 	fmt.Fprintln(os.Stderr, "galley:", err)
+	if s, ok := errors.AsType[*stoppedError](err); ok {
+		return s.code()
+	}
 	if _, ok := errors.AsType[*galley.BugError](err); ok {
 		return exitFailed
 	}

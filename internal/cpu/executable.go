@@ -98,7 +98,7 @@ func (e *Executable) run(env *op.Env, args, into []array.Array) ([]array.Array, 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := &run{e: e, env: env, arena: e.arena, params: all, results: given, watch: e.watch}
+	r := &run{e: e, env: env, arena: e.arena, params: all, results: given, watch: e.watch, device: e.device}
 	if err := r.all(); err != nil {
 		return nil, err
 	}
@@ -157,11 +157,19 @@ type run struct {
 	params  []array.Array
 	results map[*place][]byte
 	watch   func(n *ir.Node, took time.Duration)
+	device  *Device
 }
 
 // all runs every node.
 func (r *run) all() error {
+	defer r.device.at.Store(nil)
+	if r.device.detect {
+		if err := r.givenNaN(); err != nil {
+			return err
+		}
+	}
 	for _, n := range r.e.f.Nodes() {
+		r.device.at.Store(n)
 		var start time.Time
 		if r.watch != nil {
 			start = time.Now()
@@ -189,6 +197,9 @@ func (r *run) node(n *ir.Node) (err error) {
 		out[i] = r.array(v)
 	}
 	op.Run(r.env, n.Op().(op.Op), in, out)
+	if r.device.detect {
+		return made(out)
+	}
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Arra
 	if err != nil {
 		return err
 	}
-	r := &run{e: e, env: d.env(), arena: arena, params: all, results: given, watch: d.watch}
+	r := &run{e: e, env: d.env(), arena: arena, params: all, results: given, watch: d.watch, device: d}
 	if err := r.all(); err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (b *Builder) own(op Op, v *Value) *Value {
 		return v
 	case v.scope == Scope(b):
 		return v
-	case v.store == nil:
+	case v.store == nil && v.later == nil:
 		b.fail(op, errors.New("operand belongs to another trace"))
 		return v
 	}

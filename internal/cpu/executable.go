@@ -27,12 +27,11 @@ type Executable struct {
 
 // Compile plans f's memory on d. Captured tensors are bound now.
 func (d *Device) Compile(f *ir.Func, o Options) (*Executable, error) {
-	donated, err := donatedOf(f, o)
+	e, err := NewPlan(f, o)
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{f: f, device: d, plan: planMemory(f, donated), watch: o.Observe}
-	e.arena = array.New(array.U8, e.plan.arena).Bytes()
+	e.device, e.arena = d, array.New(array.U8, e.plan.arena).Bytes()
 	return e, nil
 }
 

@@ -13,7 +13,11 @@ func NewPlan(f *ir.Func, o Options) (*Executable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Executable{f: f, plan: planMemory(f, donated), watch: o.Observe}, nil
+	p, err := planMemory(f, donated)
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
+	}
+	return &Executable{f: f, plan: p, watch: o.Observe}, nil
 }
 
 // RunOver is Run on a device of a world in memory that the caller lends: Memory().Arena bytes, and an array for every result.

@@ -86,7 +86,7 @@ func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), err)
 	}
-	outTypes, err := o.Infer(types)
+	outTypes, err := ir.Infer(o, types)
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err})
 	}
@@ -115,6 +115,9 @@ func (d *Device) Compute(o op.Op, in []array.Array, types []ir.Type) (out []arra
 	defer recoverIndex(&err)
 	out = make([]array.Array, len(types))
 	for i, t := range types {
+		if t.Bytes() >= array.MaxBytes {
+			return nil, fmt.Errorf("result %d is %v: got %d bytes, want fewer than %d", i, t, t.Bytes(), array.MaxBytes)
+		}
 		out[i] = array.New(t.DType, t.Shape...)
 	}
 	op.Run(d.env(), o, in, out)

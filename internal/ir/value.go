@@ -95,8 +95,13 @@ func scopeOf(in []*Value) Scope {
 	return eager
 }
 
-// Leaf makes a value that a scope already knows: data that an eager session was given.
-func Leaf(s Scope, t Type, store any) *Value { return &Value{typ: t, scope: s, store: store} }
+// Leaf makes a value that a scope already knows: data that an eager session was given. It is invalid if t is.
+func Leaf(s Scope, t Type, store any) *Value {
+	if err := t.check(); err != nil {
+		return Invalid(s, &Error{Pos: Caller(), Op: "tensor", Err: err})
+	}
+	return &Value{typ: t, scope: s, store: store}
+}
 
 // Later is a leaf whose data fetch brings when somebody first looks at it: state that lies on other devices.
 func Later(s Scope, t Type, fetch func() (any, error)) *Value {
@@ -114,7 +119,7 @@ const fewResults = 16
 func InvalidResults(s Scope, op Op, operands int, err error) []*Value {
 	count := fewResults
 	if c, ok := op.(interface{ NumResults(operands int) int }); ok {
-		count = c.NumResults(operands)
+		count = max(1, c.NumResults(operands)) // one carries the error where attributes ask for no result
 	}
 	out := make([]*Value, count)
 	for i := range out {

@@ -95,9 +95,9 @@ func (l *Logger) OnEvaluate(p *Progress) error {
 	return err
 }
 
-// OnSave writes where.
+// OnSave writes where the checkpoint lies.
 func (l *Logger) OnSave(p *Progress) error {
-	_, err := fmt.Fprintf(l.W, "step %d/%d  saved\n", p.Step, p.Steps)
+	_, err := fmt.Fprintf(l.W, "step %d/%d  saved to %s\n", p.Step, p.Steps, p.Saved)
 	return err
 }
 

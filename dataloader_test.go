@@ -134,7 +134,7 @@ func TestShardRefuses(t *testing.T) {
 }
 
 func TestShardOptimizer(t *testing.T) {
-	for i, stage := range []galley.Sharding{galley.ShardingStage1{Axis: "dp"}, galley.ShardingStage2{}, galley.ShardingStage3{}} {
+	for i, stage := range []galley.ShardingStage{galley.ShardingStage1{Axis: "dp"}, galley.ShardingStage2{}, galley.ShardingStage3{}} {
 		o, err := galley.ShardOptimizer(adamW(), stage)
 		if err != nil {
 			t.Fatal(err)

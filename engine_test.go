@@ -185,7 +185,10 @@ func TestCallbacks(t *testing.T) {
 	r := &recorder{}
 	var log bytes.Buffer
 	e := newEngine(t, nil, r)
-	h, err := e.Fit(t.Context(), short{windows(t), 2}, galley.FitConfig{Epochs: 2, Valid: windows(t), ValidBatches: 1, SaveDir: t.TempDir(), SaveEvery: 3, Log: &log, LogEvery: 2})
+	dir := t.TempDir()
+	h, err := e.Fit(t.Context(), short{windows(t), 2}, galley.FitConfig{
+		Epochs: 2, Valid: windows(t), ValidBatches: 1, SaveDir: dir, SaveEvery: 3, Log: &log, LogEvery: 2,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,6 +202,9 @@ func TestCallbacks(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	if len(lines) != 7 || !strings.HasPrefix(lines[0], "step 1/4  epoch 1/2  loss ") || !strings.Contains(lines[2], "evaluation  loss") || !strings.Contains(lines[2], "accuracy") {
 		t.Errorf("log is\n%s", log.String())
+	}
+	if want := "step 3/4  saved to " + dir; !slices.Contains(lines, want) {
+		t.Errorf("log is\n%swant %q in it", log.String(), want)
 	}
 	// A second fit goes on.
 	if h, err = e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1}); err != nil || h.Steps[0].Step != 4 {

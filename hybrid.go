@@ -14,6 +14,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // hybrid turns a trainer's config and a strategy into a step on many devices.
@@ -27,37 +28,18 @@ type hybrid struct {
 }
 
 func newHybrid(c TrainerConfig, s Strategy) (*hybrid, error) {
-	s, err := s.withDefaults()
+	s, err := s.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
 	h := &hybrid{c: c, s: s}
-	if h.meshes, err = s.meshes(); err != nil {
+	if h.meshes, err = s.Meshes(); err != nil {
 		return nil, err
 	}
-	if h.schedule, err = s.pipeline(); err != nil {
+	if h.schedule, err = s.Pipeline(); err != nil {
 		return nil, err
 	}
 	return h, nil
-}
-
-// pipeline is the schedule: a text, or one by name.
-func (s Strategy) pipeline() (*pipeline.Schedule, error) {
-	if s.ownSchedule() {
-		p, err := pipeline.Parse(s.Schedule)
-		if err != nil {
-			return nil, err
-		}
-		if len(p.Ranks) != s.PP || p.Micros != s.Micro {
-			return nil, fmt.Errorf("schedule: it has %d ranks and %d micro-batches: got pp=%d and micro=%d: want pp=%[1]d and micro=%[2]d", len(p.Ranks), p.Micros, s.PP, s.Micro)
-		}
-		return p, nil
-	}
-	name := s.Schedule
-	if s.PP == 1 {
-		name = "1f1b" // there is nobody to take turns with
-	}
-	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
 }
 
 // newStep plans the step for batches of these types, whose rows are cut.
@@ -98,7 +80,7 @@ func (h *hybrid) plan(c *step.Config, batch int) (err error) {
 	c.SumType = func(w int) Type {
 		return Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape}
 	}
-	c.Offload, err = h.s.offload()
+	c.Offload, err = offloadOf(h.s)
 	return err
 }
 
@@ -224,11 +206,11 @@ func (h *hybrid) marks(label string) (mesh.Sharding, bool) {
 	if !nn.IsStream(label) {
 		return h.planned.marksOf(h.meshes[0], label)
 	}
-	sequence := []string{contextAxis}
+	sequence := []string{strategy.ContextAxis}
 	if h.s.Sequence {
-		sequence = append(sequence, tensorAxis)
+		sequence = append(sequence, strategy.TensorAxis)
 	}
-	return mesh.Closed(mesh.Split(h.dataAxes(dataAxis, expertAxis), h.dataAxes(sequence...), nil)), true
+	return mesh.Closed(mesh.Split(h.dataAxes(strategy.DataAxis, strategy.ExpertAxis), h.dataAxes(sequence...), nil)), true
 }
 
 // columns is how sequences lie within a layer: where the tensor axis splits them between layers, it splits heads and widths within.
@@ -237,7 +219,7 @@ func (h *hybrid) columns() shard.Columns {
 		return shard.Columns{}
 	}
 	axes := h.dataAxes
-	return shard.Columns{Axis: tensorAxis, Split: mesh.Closed(mesh.Split(axes(dataAxis, expertAxis), axes(contextAxis), axes(tensorAxis)))}
+	return shard.Columns{Axis: strategy.TensorAxis, Split: mesh.Closed(mesh.Split(axes(strategy.DataAxis, strategy.ExpertAxis), axes(strategy.ContextAxis), axes(strategy.TensorAxis)))}
 }
 
 // batchShardings is how the parameters of a program lie that are no weights: n of the batch, and then what every device has whole.
@@ -257,13 +239,13 @@ func (h *hybrid) batchSharding(t Type) mesh.Sharding {
 	if len(t.Shape) == 0 {
 		return mesh.Closed(s) // a scalar is the same for all rows
 	}
-	s.Dims[0] = h.dataAxes(dataAxis, expertAxis)
+	s.Dims[0] = h.dataAxes(strategy.DataAxis, strategy.ExpertAxis)
 	return mesh.Closed(s)
 }
 
 // recompute turns the strategy's word into policies for the layers of each stage.
 func (h *hybrid) recompute(c *step.Config) error {
-	policy, err := h.s.recompute()
+	policy, err := recomputeOf(h.s)
 	if err != nil {
 		return err
 	}
@@ -288,6 +270,18 @@ func (h *hybrid) recompute(c *step.Config) error {
 		return policy(at)
 	}
 	return nil
+}
+
+// recomputeOf is what each layer computes again, by its number within its stage.
+func recomputeOf(s Strategy) (func(layer int) stage.Recompute, error) {
+	word, limit, err := s.Recomputed()
+	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective, "full": stage.RecomputeFull}[word]
+	return func(layer int) stage.Recompute {
+		if limit >= 0 && layer >= limit {
+			return stage.RecomputeNone
+		}
+		return policy
+	}, err
 }
 
 // policyOutside is the policy before the first layer and after the last: the head's logits are not worth computing twice.

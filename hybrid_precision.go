@@ -41,8 +41,8 @@ func (h *hybrid) masters() int {
 	return 1
 }
 
-// offload is where the optimizer's memory is kept; nil is on the devices.
-func (s Strategy) offload() (func(device int, types []ir.Type) (offload.Store, error), error) {
+// offloadOf is where the optimizer's memory is kept; nil is on the devices.
+func offloadOf(s Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {
 	word, dir, disk := strings.Cut(s.Offload, ":")
 	switch {
 	case word == "none":

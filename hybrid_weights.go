@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // weights is how the parameters lie: the tensor and expert axes by the built-in plan, the data axes by the stage of ZeRO.
@@ -29,7 +30,7 @@ func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
 		}
 		list = append(list, w)
 	}
-	if h.s.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return h.meshes[0].Overlap(mesh.On(expertAxis)[0], w.Use.Used()) }) {
+	if h.s.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return h.meshes[0].Overlap(mesh.On(strategy.ExpertAxis)[0], w.Use.Used()) }) {
 		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", h.s.EP, h.s.DP)
 	}
 	return list, nil
@@ -39,12 +40,14 @@ func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
 func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
 	spec := mesh.Whole(len(t.Shape))
 	for _, a := range h.c.Annotations {
-		if a.matches(name) && known(h.meshes[0], a.Sharding.Spec.Used()) {
-			if err := a.Sharding.Spec.Check(h.meshes[0], len(t.Shape)); err != nil {
-				return spec, fmt.Errorf("annotation %s: parameter %q is %v: %w", a, name, t, err)
-			}
-			return a.Sharding.Spec, nil
+		if !a.matches(name) {
+			continue
 		}
+		asked := onlyAxes(h.meshes[0], a.Sharding.Spec)
+		if err := asked.Check(h.meshes[0], len(t.Shape)); err != nil {
+			return spec, fmt.Errorf("annotation %s: parameter %q is %v: %w", a, name, t, err)
+		}
+		return asked, nil
 	}
 	if h.planned != nil {
 		if s, ok := h.planned.specs[name]; ok {
@@ -81,7 +84,7 @@ var hybridPlan = append([]planRow{
 func (h *hybrid) zero(use mesh.Spec, t Type) mesh.Spec {
 	m := h.meshes[0]
 	var axes mesh.Axes
-	for _, x := range h.dataAxes(dataAxis, expertAxis, contextAxis) {
+	for _, x := range h.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis) {
 		if !m.Overlap(x, use.Used()) {
 			axes = append(axes, x)
 		}

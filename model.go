@@ -99,7 +99,7 @@ func (l *language) arranged(ids *Tensor, f func(models.Model) *Tensor) []*Tensor
 	m := l.model
 	if l.strategy != nil && ids.Err() == nil && len(ids.Shape()) == 2 {
 		var err error
-		if m, _, err = l.strategy.Arrange(m, ids.Dim(1)); err != nil {
+		if m, _, err = Arrange(m, *l.strategy, ids.Dim(1)); err != nil {
 			return []*Tensor{ir.Invalid(ids.Scope(), &ir.Error{Op: "language model", Err: err})}
 		}
 	}

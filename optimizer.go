@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // Optimizer is an optimizer and what goes along with it in training. It stands wherever an optim.Optimizer is asked for;
@@ -16,13 +17,13 @@ type Optimizer struct {
 	// ClipNorm limits the norm of all gradients together; 0 does not.
 	ClipNorm float64
 	// Sharding splits its memory, and more, over the devices that share the work on a batch; nil leaves that to the strategy.
-	Sharding Sharding
+	Sharding ShardingStage
 	// Accumulate is how many micro-batches' gradients are summed before an update; 0 leaves that to the strategy.
 	Accumulate int
 }
 
-// Sharding is a stage of ZeRO: ShardingStage1, ShardingStage2 or ShardingStage3.
-type Sharding interface {
+// ShardingStage is one of ZeRO's: ShardingStage1, ShardingStage2 or ShardingStage3.
+type ShardingStage interface {
 	zero() int
 	axis() string
 }
@@ -47,15 +48,15 @@ func (s ShardingStage2) axis() string { return s.Axis }
 func (s ShardingStage3) axis() string { return s.Axis }
 
 // ShardOptimizer is an optimizer whose memory is split over devices, by stages of ZeRO.
-func ShardOptimizer(o optim.Optimizer, s Sharding) (*Optimizer, error) {
+func ShardOptimizer(o optim.Optimizer, s ShardingStage) (*Optimizer, error) {
 	if o == nil {
 		return nil, fmt.Errorf("shard optimizer: want an optimizer: optim.AdamW{} has useful defaults")
 	}
 	if s == nil {
 		return nil, fmt.Errorf("shard optimizer: want ShardingStage1, ShardingStage2 or ShardingStage3")
 	}
-	if a := s.axis(); a != "" && a != dataAxis {
-		return nil, fmt.Errorf("shard optimizer: stage %d over axis %q: want %q: state is split over the axes that split batches", s.zero(), a, dataAxis)
+	if a := s.axis(); a != "" && a != strategy.DataAxis {
+		return nil, fmt.Errorf("shard optimizer: stage %d over axis %q: want %q: state is split over the axes that split batches", s.zero(), a, strategy.DataAxis)
 	}
 	out := optimizerOf(o)
 	out.Sharding = s
@@ -85,7 +86,7 @@ func (o Optimizer) strategy(s *Strategy) (*Strategy, error) {
 			return nil, fmt.Errorf("strategy: zero is %d and the optimizer is sharded by stage %d: leave one of them out", out.Zero, want)
 		}
 		if o.Sharding.axis() != "" && max(out.DP, out.EP) <= 1 {
-			return nil, fmt.Errorf("strategy: the optimizer is sharded over axis %s, which has one device: set DP to 2 or more, or leave out the sharding", dataAxis)
+			return nil, fmt.Errorf("strategy: the optimizer is sharded over axis %s, which has one device: set DP to 2 or more, or leave out the sharding", strategy.DataAxis)
 		}
 		out.Zero = want
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // ParallelPlan says by the names of layers how a model is spread over devices. What it does not name lies by the built-in plan.
@@ -163,10 +164,8 @@ func Parallelize(model Model, optimizer optim.Optimizer, plan ParallelPlan) (*Pa
 	}
 	b := &planBuilder{out: &Parallel{Model: model, Optimizer: optimizer, Strategy: &plan.Strategy, Annotations: plan.Annotations}}
 	b.index(model.Params())
-	for _, a := range plan.Annotations {
-		if !slices.ContainsFunc(model.Params(), func(p *nn.Param) bool { return a.matches(p.Name) }) {
-			return nil, fmt.Errorf("parallelize: annotation %s matches no parameter: want one like %s", a, someOf(b.params))
-		}
+	if err := checkAnnotations(plan.Annotations, model.Params()); err != nil {
+		return nil, fmt.Errorf("parallelize: %w", err)
 	}
 	for _, row := range plan.Layers {
 		layers, err := b.match(row.Pattern)
@@ -265,9 +264,9 @@ type weightSplit struct {
 
 func (b *planBuilder) split(layer string, s side, axis string) error {
 	if axis == "" {
-		axis = tensorAxis
+		axis = strategy.TensorAxis
 	}
-	if !slices.Contains([]string{dataAxis, tensorAxis, contextAxis, expertAxis}, axis) {
+	if !slices.Contains(strategyAxes, axis) {
 		return fmt.Errorf("axis %q: want tp, or dp, cp, ep", axis)
 	}
 	w := weightSplit{weight: layer + ".weight", side: s, axis: axis}
@@ -328,11 +327,11 @@ func (b *planBuilder) points(plan ParallelPlan) error {
 	if len(plan.Split) == 0 {
 		return nil
 	}
-	s, err := plan.Strategy.withDefaults()
+	s, err := plan.Strategy.WithDefaults()
 	if err != nil {
 		return err
 	}
-	p, err := s.pipeline()
+	p, err := s.Pipeline()
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // TestSides holds columns and rows to the dims that they mean in each kind of layer: they are read off the ops, not off the layers.
 func TestSides(t *testing.T) {
 	in := nn.NewInit(nn.Config{})
-	table, linear, conv := nn.NewEmbedding(in.At("table"), 10, 6), nn.NewLinear(in.At("linear"), 6, 8), nn.NewConv1D(in.At("conv"), 8, 6)
+	table, linear, conv := nn.NewEmbedding(in.At("table"), 10, 6), nn.NewLinear(in.At("linear"), 6, 8), nn.NewDense(in.At("conv"), 8, 6)
 	turned := in.At("turned").Param("weight", array.Shape{4, 6}, nn.Normal(1))
 	model := ModelFunc(in.Params(), func(x []*Tensor) []*Tensor {
 		h := conv.Forward(op.Tanh(linear.Forward(table.Forward(x[0]))))

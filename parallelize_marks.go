@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // planMark begins the marks that a plan puts into a program: a hook's number follows, or a cut's.
@@ -140,9 +141,9 @@ func (h hook) of(v *ir.Value) (mesh.Sharding, error) {
 	rank := len(v.Shape())
 	if h.sharding.Spec.Dims == nil {
 		s := mesh.Whole(rank)
-		s.Dims[0] = append(mesh.On(dataAxis), mesh.On(expertAxis)...)
+		s.Dims[0] = append(mesh.On(strategy.DataAxis), mesh.On(strategy.ExpertAxis)...)
 		if rank > 2 {
-			s.Dims[1] = mesh.On(contextAxis)
+			s.Dims[1] = mesh.On(strategy.ContextAxis)
 		}
 		return mesh.Closed(s), nil
 	}

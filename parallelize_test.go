@@ -70,7 +70,7 @@ func annotations(t *testing.T, texts ...string) (list []galley.Annotation) {
 func TestParallelizeOwnModel(t *testing.T) {
 	build := func(d *galley.Device) galley.Model {
 		in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 5, DType: array.F64})
-		up, down, head := nn.NewLinear(in.At("up"), 6, 10), nn.NewConv1D(in.At("down"), 10, 6), nn.NewLinear(in.At("head"), 6, 3)
+		up, down, head := nn.NewLinear(in.At("up"), 6, 10), nn.NewDense(in.At("down"), 10, 6), nn.NewLinear(in.At("head"), 6, 3)
 		// A weight that is turned before it is used, with a name that looks like a batch's.
 		turned := in.At("batch0").Param("weight", array.Shape{6, 6}, nn.Normal(0.3))
 		return galley.ModelFunc(in.Params(), func(x []*galley.Tensor) []*galley.Tensor {
@@ -130,6 +130,10 @@ func TestParallelizeRefuses(t *testing.T) {
 		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("model.norm", galley.ColWise{})}}, "want a matrix"},
 		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.q_proj", galley.ColWise{Axis: "mp"})}}, "want tp"},
 		{galley.ParallelPlan{Annotations: annotations(t, "wte.weight=@[tp,_]")}, "matches no parameter"},
+		{
+			galley.ParallelPlan{Strategy: galley.Strategy{TP: 2}, Annotations: annotations(t, "*.q_proj.weight=@[tp]")},
+			`annotation *.q_proj.weight=@[tp]: parameter "model.layers.0.self_attn.q_proj.weight" is f64[16,16]`,
+		},
 		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 2}, Split: []galley.SplitPoint{{Layer: "layers.1"}}}, `no such layer: want one like`},
 		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 4}, Split: []galley.SplitPoint{{Layer: "model.layers.1"}}}, "want 3 split points"},
 		{galley.ParallelPlan{Strategy: galley.Strategy{DP: 3, EP: 2}}, "does not divide"},

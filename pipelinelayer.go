@@ -153,11 +153,11 @@ func (p *PipelineLayer) strategy() (*Strategy, error) {
 		return nil, nil
 	}
 	s := *c.Strategy
-	full, err := s.withDefaults()
+	full, err := s.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	schedule, err := full.pipeline()
+	schedule, err := full.Pipeline()
 	if err != nil {
 		return nil, err
 	}

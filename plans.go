@@ -5,12 +5,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/mesh"
-)
-
-// The axes that built-in plans use.
-const (
-	dataAxis   = "dp"
-	tensorAxis = "tp"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // batchRows is how a batch is cut: its examples by dp and by ep, whose devices share experts, and their sequences by cp. Of
@@ -35,8 +30,8 @@ type planRow struct{ pattern, sharding string }
 // GPT-2: what is cut first is the output of a block's first products and the input of its last.
 var plans = []namedPlan{
 	{"none", "", nil},
-	{"data", dataAxis, batchRows},
-	{"megatron", tensorAxis, append(slices.Clip(batchRows), []planRow{
+	{"data", strategy.DataAxis, batchRows},
+	{"megatron", strategy.TensorAxis, append(slices.Clip(batchRows), []planRow{
 		{"*.embed_tokens.weight", "@[tp,_]"},
 		{"lm_head.weight", "@[tp,_]"},
 		{"*.[qkv]_proj.weight", "@[tp,_]"},

@@ -10,7 +10,7 @@ import (
 
 // Price is how long a step of a run should take under a strategy on this machine, by the cost model that Auto plans with.
 func Price(c AutoConfig, s Strategy) (time.Duration, error) {
-	s, err := s.withDefaults()
+	s, err := s.WithDefaults()
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ func Price(c AutoConfig, s Strategy) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	p, err := s.priced(c.Batch)
+	p, err := priced(s, c.Batch)
 	if err != nil {
 		return 0, err
 	}
@@ -39,13 +39,13 @@ func Price(c AutoConfig, s Strategy) (time.Duration, error) {
 }
 
 // priced is a strategy as the planner sees it: the other way of strategyOf.
-func (s Strategy) priced(batch int) (plan.Strategy, error) {
+func priced(s Strategy, batch int) (plan.Strategy, error) {
 	p := plan.Strategy{DP: s.DP, TP: s.TP, PP: s.PP, CP: s.CP, EP: s.EP, Zero: s.Zero, Schedule: s.Schedule, VPP: s.VPP,
 		Micro: batch / (s.Micro * s.DP), SP: s.Sequence, CPKind: s.Context, Layers: s.Layers}
 	if p.Micro*s.Micro*s.DP != batch {
 		return p, fmt.Errorf("price: a batch of %d is not the same for %d micro-batches on %d devices each: want a multiple of %d", batch, s.Micro, s.DP, s.Micro*s.DP)
 	}
-	if s.scheduleName() != s.Schedule {
+	if s.OwnSchedule() {
 		return p, fmt.Errorf("price: own schedules are not priced: want the name of one")
 	}
 	if s.Offload != "none" {
@@ -53,6 +53,8 @@ func (s Strategy) priced(batch int) (plan.Strategy, error) {
 	}
 	if s.PP == 1 {
 		p.Schedule = ""
+	} else if p.VPP == 0 {
+		p.VPP = p.Class().Each()
 	}
 	return p, p.Recompute.UnmarshalText([]byte(s.Recompute))
 }

@@ -45,7 +45,7 @@ func tryTrial(t *testing.T, c models.Config, dtype array.DType, s *galley.Strate
 	}
 	arranged := m
 	if s != nil {
-		if arranged, _, err = s.Arrange(m, batch[1]-1); err != nil {
+		if arranged, _, err = galley.Arrange(m, *s, batch[1]-1); err != nil {
 			return nil, err
 		}
 	}

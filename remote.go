@@ -83,7 +83,7 @@ func (c TrainerConfig) onBackend() (TrainerConfig, int, error) {
 	if c.Strategy.Recompute != "" {
 		c.Recompute = c.Strategy.Recompute
 	}
-	s, err := c.Strategy.withDefaults()
+	s, err := c.Strategy.WithDefaults()
 	if err != nil {
 		return c, 1, err
 	}

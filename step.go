@@ -29,6 +29,9 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 			c.Strategy = c.Parallel.Strategy
 		}
 	}
+	if err := checkAnnotations(c.Annotations, c.Params); err != nil {
+		return c, fmt.Errorf("trainer: %w", err)
+	}
 	return c, nil
 }
 

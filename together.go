@@ -48,7 +48,7 @@ func newTogether(c TrainerConfig) (*together, error) {
 	}
 	h, err := newHybrid(c, *s)
 	if err == nil {
-		err = h.s.idle()
+		err = h.s.Idle()
 	}
 	if err != nil {
 		return nil, err

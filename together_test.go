@@ -59,7 +59,7 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 	}
 	arranged := m
 	if r.strategy != nil {
-		if arranged, _, err = r.strategy.Arrange(m, togetherSeq); err != nil {
+		if arranged, _, err = galley.Arrange(m, *r.strategy, togetherSeq); err != nil {
 			t.Fatal(err)
 		}
 	}

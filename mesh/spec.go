@@ -12,7 +12,7 @@ import (
 //	@[dp.tp,_]         dim 0 is split by dp, and each piece by tp
 //	@[tp:(1)2,tp:(2)2] dim 0 is split by the major part of tp, dim 1 by the part below it
 //	@[_,_]+{tp}        every device along tp holds a term of the sum
-//	@[_]+{dp,tp:max}   the value is the sum over dp and the maximum over tp
+//	@[_]+{dp,tp:max}   the value is the sum over dp of the maxima over tp: see Reduce.Before
 //
 // Axes that are not named hold copies.
 type Spec struct {

@@ -72,12 +72,12 @@ func (c Config) Limit() int {
 }
 
 // StopTokens is the eos_token_id of config.json, which may be one number, a list or absent.
-func (c Config) StopTokens() []int {
-	var one int
+func (c Config) StopTokens() []int32 {
+	var one int32
 	if json.Unmarshal(c.Other["eos_token_id"], &one) == nil {
-		return []int{one}
+		return []int32{one}
 	}
-	var many []int
+	var many []int32
 	if json.Unmarshal(c.Other["eos_token_id"], &many) != nil {
 		return nil
 	}

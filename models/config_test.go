@@ -49,7 +49,7 @@ func TestConfigForms(t *testing.T) {
 	if older.DType != array.BF16 || older.Rope.Type != "llama3" || older.Rope.Theta != 500000 || !older.Tied {
 		t.Errorf("got %+v", older)
 	}
-	if got := older.StopTokens(); !cmp.Equal(got, []int{128001, 128008}) {
+	if got := older.StopTokens(); !cmp.Equal(got, []int32{128001, 128008}) {
 		t.Errorf("stop tokens: got %v", got)
 	}
 }

@@ -25,7 +25,7 @@ type GenerateConfig struct {
 	// Seed decides the draws.
 	Seed uint64
 	// Stop ends generation after any of these tokens.
-	Stop []int
+	Stop []int32
 }
 
 func (c GenerateConfig) validate() error {
@@ -42,21 +42,21 @@ func (c GenerateConfig) validate() error {
 	return nil
 }
 
-// Generate continues prompt, one token at a time, with the values that m's parameters have at the start. It ends after
+// Generate continues prompt, tokens as a tokenizer encodes them, one at a time, with the values that m's parameters have at the start. It ends after
 // an error.
-func Generate(m Model, prompt []int, c GenerateConfig) iter.Seq2[int, error] {
-	return func(yield func(int, error) bool) {
+func Generate(m Model, prompt []int32, c GenerateConfig) iter.Seq2[int32, error] {
+	return func(yield func(int32, error) bool) {
 		g, err := newGenerator(m, prompt, c)
 		next := prompt
 		for i := 0; err == nil && i < c.Tokens; i++ {
-			var token int
+			var token int32
 			if token, err = g.step(next); err != nil {
 				break
 			}
 			if !yield(token, nil) || slices.Contains(c.Stop, token) {
 				return
 			}
-			next = []int{token}
+			next = []int32{token}
 		}
 		if err != nil {
 			yield(0, fmt.Errorf("generate: %w", err))
@@ -72,7 +72,7 @@ type generator struct {
 	draws  *rand.Rand
 }
 
-func newGenerator(m Model, prompt []int, c GenerateConfig) (*generator, error) {
+func newGenerator(m Model, prompt []int32, c GenerateConfig) (*generator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func newGenerator(m Model, prompt []int, c GenerateConfig) (*generator, error) {
 	}
 	vocab := m.Config().Vocab
 	for _, id := range prompt {
-		if id < 0 || id >= vocab {
+		if id < 0 || int(id) >= vocab {
 			return nil, fmt.Errorf("prompt: token %d: the vocabulary has %d", id, vocab)
 		}
 	}
@@ -101,16 +101,13 @@ func newGenerator(m Model, prompt []int, c GenerateConfig) (*generator, error) {
 }
 
 // step feeds tokens and chooses the one after them.
-func (g *generator) step(tokens []int) (int, error) {
-	ids := make([]int32, len(tokens))
-	for i, t := range tokens {
-		ids[i] = int32(t)
-	}
-	logits, err := cpu.Read(g.model.Decode(g.host.Tensor(array.FromSlice(ids, 1, len(ids))), g.cache))
+func (g *generator) step(tokens []int32) (int32, error) {
+	logits, err := cpu.Read(g.model.Decode(g.host.Tensor(array.FromSlice(tokens, 1, len(tokens))), g.cache))
 	if err != nil {
 		return 0, err
 	}
-	return g.choose(logits.Float64s())
+	token, err := g.choose(logits.Float64s())
+	return int32(token), err
 }
 
 // choose picks a token by its logits.

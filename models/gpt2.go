@@ -35,14 +35,14 @@ func gpt2Block(c Config, in *nn.Init, i int, act nn.Activation) block {
 	var b block
 	b.attentionNorm = nn.NewLayerNorm(in.At("ln_1"), c.Hidden, c.NormEps)
 	b.attention = &nn.FusedAttention{
-		QKV:   nn.NewConv1D(in.At("attn").At("c_attn"), c.Hidden, 3*c.Hidden),
-		Proj:  nn.NewConv1D(residual("attn"), c.Hidden, c.Hidden),
+		QKV:   nn.NewDense(in.At("attn").At("c_attn"), c.Hidden, 3*c.Hidden),
+		Proj:  nn.NewDense(residual("attn"), c.Hidden, c.Hidden),
 		Heads: nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Scale: gpt2Scale(c, i)},
 	}
 	b.mlpNorm = nn.NewLayerNorm(in.At("ln_2"), c.Hidden, c.NormEps)
 	b.mlp = &nn.MLP{
-		FC:   nn.NewConv1D(in.At("mlp").At("c_fc"), c.Hidden, c.Intermediate),
-		Proj: nn.NewConv1D(residual("mlp"), c.Intermediate, c.Hidden),
+		FC:   nn.NewDense(in.At("mlp").At("c_fc"), c.Hidden, c.Intermediate),
+		Proj: nn.NewDense(residual("mlp"), c.Intermediate, c.Hidden),
 		Act:  act,
 	}
 	return b

@@ -2,6 +2,7 @@ package models
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,16 +29,12 @@ func livelyModel(t *testing.T, family string, s op.Scope) Model {
 	return smallModel(t, family, more, nn.Config{Scope: s, Seed: 5})
 }
 
-func tokens(s *cpu.Session, ids ...int) *op.Tensor {
-	xs := make([]int32, len(ids))
-	for i, id := range ids {
-		xs[i] = int32(id)
-	}
-	return s.Tensor(array.FromSlice(xs, 1, len(xs)))
+func tokens(s *cpu.Session, ids ...int32) *op.Tensor {
+	return s.Tensor(array.FromSlice(ids, 1, len(ids)))
 }
 
 // likeliest is the token after ids without a cache.
-func likeliest(t *testing.T, m Model, s *cpu.Session, ids []int) int {
+func likeliest(t *testing.T, m Model, s *cpu.Session, ids []int32) int32 {
 	logits := read(t, m.Forward(tokens(s, ids...))).Float64s()
 	vocab := m.Config().Vocab
 	last, best := logits[len(logits)-vocab:], 0
@@ -46,7 +43,7 @@ func likeliest(t *testing.T, m Model, s *cpu.Session, ids []int) int {
 			best = i
 		}
 	}
-	return best
+	return int32(best)
 }
 
 func TestGenerateGreedy(t *testing.T) {
@@ -54,7 +51,7 @@ func TestGenerateGreedy(t *testing.T) {
 		t.Run(family, func(t *testing.T) {
 			s := newSession(t)
 			m := livelyModel(t, family, s)
-			ids := []int{3, 1, 4, 1, 5, 9, 2}
+			ids := []int32{3, 1, 4, 1, 5, 9, 2}
 			for got, err := range Generate(m, ids, GenerateConfig{Tokens: 12}) {
 				if err != nil {
 					t.Fatal(err)
@@ -76,7 +73,7 @@ func TestDecodeParts(t *testing.T) {
 	for _, family := range Families() {
 		s := newSession(t)
 		m := livelyModel(t, family, s)
-		ids := []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}
+		ids := []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}
 		whole := read(t, m.Decode(tokens(s, ids...), NewCache(m, 20)))
 		c := NewCache(m, 20)
 		m.Decode(tokens(s, ids[:4]...), c)
@@ -106,8 +103,8 @@ func testFixedCache(t *testing.T, family string) {
 		state = append(state, array.New(ty.DType, ty.Shape...))
 	}
 	c := NewCache(m, 12)
-	for i, id := range []int{3, 1, 4, 1, 5, 9, 2, 6, 5, 3} {
-		args := append([]array.Array{array.FromSlice([]int32{int32(id)}, 1, 1), array.Scalar(int32(i))}, state...)
+	for i, id := range []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3} {
+		args := append([]array.Array{array.FromSlice([]int32{id}, 1, 1), array.Scalar(int32(i))}, state...)
 		out, err := step.Run(args)
 		if err != nil {
 			t.Fatal(err)
@@ -189,9 +186,9 @@ func testTraced(t *testing.T, family string) {
 func TestGenerateSampling(t *testing.T) {
 	s := newSession(t)
 	m := livelyModel(t, "llama", s)
-	collect := func(c GenerateConfig) (ids []int) {
+	collect := func(c GenerateConfig) (ids []int32) {
 		c.Tokens = 16
-		for id, err := range Generate(m, []int{3}, c) {
+		for id, err := range Generate(m, []int32{3}, c) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,26 +196,18 @@ func TestGenerateSampling(t *testing.T) {
 		}
 		return ids
 	}
-	same := func(a, b []int) bool {
-		for i := range a {
-			if a[i] != b[i] {
-				return false
-			}
-		}
-		return len(a) == len(b)
-	}
 	greedy := collect(GenerateConfig{})
-	if got := collect(GenerateConfig{Temperature: 1, TopK: 1}); !same(got, greedy) {
+	if got := collect(GenerateConfig{Temperature: 1, TopK: 1}); !slices.Equal(got, greedy) {
 		t.Errorf("top-k 1: got %v, want %v", got, greedy)
 	}
-	if got := collect(GenerateConfig{Temperature: 1, TopP: 1e-9}); !same(got, greedy) {
+	if got := collect(GenerateConfig{Temperature: 1, TopP: 1e-9}); !slices.Equal(got, greedy) {
 		t.Errorf("top-p 0: got %v, want %v", got, greedy)
 	}
 	a, b := collect(GenerateConfig{Temperature: 3, Seed: 1}), collect(GenerateConfig{Temperature: 3, Seed: 1})
-	if !same(a, b) {
+	if !slices.Equal(a, b) {
 		t.Errorf("the same seed gives %v and %v", a, b)
 	}
-	if other := collect(GenerateConfig{Temperature: 3, Seed: 2}); same(a, other) {
+	if other := collect(GenerateConfig{Temperature: 3, Seed: 2}); slices.Equal(a, other) {
 		t.Errorf("another seed gives the same %v", a)
 	}
 	if got := collect(GenerateConfig{Stop: greedy[2:3]}); len(got) > 3 {
@@ -228,7 +217,7 @@ func TestGenerateSampling(t *testing.T) {
 
 // TestDraw compares how often tokens are drawn with their probabilities.
 func TestDraw(t *testing.T) {
-	g, err := newGenerator(livelyModel(t, "llama", newSession(t)), []int{1}, GenerateConfig{Temperature: 2, TopK: 3, Seed: 9})
+	g, err := newGenerator(livelyModel(t, "llama", newSession(t)), []int32{1}, GenerateConfig{Temperature: 2, TopK: 3, Seed: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,16 +238,16 @@ func TestGenerateErrors(t *testing.T) {
 	s := newSession(t)
 	m := livelyModel(t, "gpt2", s)
 	for _, test := range []struct {
-		prompt []int
+		prompt []int32
 		config GenerateConfig
 		want   string
 	}{
 		{nil, GenerateConfig{Tokens: 1}, "prompt: it is empty"},
-		{[]int{40}, GenerateConfig{Tokens: 1}, "token 40: the vocabulary has 40"},
-		{[]int{-1}, GenerateConfig{Tokens: 1}, "token -1"},
-		{[]int{1}, GenerateConfig{Tokens: 1, Temperature: -1}, "temperature: got -1"},
-		{[]int{1}, GenerateConfig{Tokens: 1, TopP: 2}, "top-p: got 2"},
-		{[]int{1}, GenerateConfig{Tokens: 40}, "n_positions 32"},
+		{[]int32{40}, GenerateConfig{Tokens: 1}, "token 40: the vocabulary has 40"},
+		{[]int32{-1}, GenerateConfig{Tokens: 1}, "token -1"},
+		{[]int32{1}, GenerateConfig{Tokens: 1, Temperature: -1}, "temperature: got -1"},
+		{[]int32{1}, GenerateConfig{Tokens: 1, TopP: 2}, "top-p: got 2"},
+		{[]int32{1}, GenerateConfig{Tokens: 40}, "n_positions 32"},
 	} {
 		var last error
 		for _, err := range Generate(m, test.prompt, test.config) {

@@ -25,7 +25,7 @@ type training struct {
 		WeightDecay float64    `json:"weight_decay"`
 		ClipNorm    float64    `json:"clip_norm"`
 	} `json:"optimizer"`
-	Greedy struct{ Prompt, Tokens []int } `json:"greedy_after_training"`
+	Greedy struct{ Prompt, Tokens []int32 } `json:"greedy_after_training"`
 }
 
 // lossTolerance is wide for float32: Adam divides a gradient by its own size, so that where one is zero but for rounding,

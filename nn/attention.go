@@ -89,7 +89,7 @@ func (a *Attention) Over(s Sequence) Attender {
 
 // FusedAttention is causal self-attention with one matrix for queries, keys and values, as GPT-2 has it.
 type FusedAttention struct {
-	QKV, Proj *Conv1D
+	QKV, Proj *Dense
 	Heads     Heads
 }
 

@@ -27,7 +27,7 @@ func gated(act Activation, gate, up *op.Tensor) *op.Tensor {
 
 // MLP is proj(act(fc(x))), with weights as GPT-2 has them.
 type MLP struct {
-	FC, Proj *Conv1D
+	FC, Proj *Dense
 	Act      Activation
 }
 

@@ -137,7 +137,7 @@ func TestMistakes(t *testing.T) {
 	heads := nn.Heads{Queries: 2, Keys: 1, Dim: 4, RoPE: &op.RoPEConfig{}}
 	lin := func(name string, to int) *nn.Linear { return nn.NewLinear(in.At(name), 8, to) }
 	attention := &nn.Attention{Q: lin("q", 8), K: lin("k", 4), V: lin("v", 4), O: lin("o", 8), Heads: heads}
-	fused := &nn.FusedAttention{QKV: nn.NewConv1D(in.At("qkv"), 8, 24), Proj: nn.NewConv1D(in.At("proj"), 8, 8),
+	fused := &nn.FusedAttention{QKV: nn.NewDense(in.At("qkv"), 8, 24), Proj: nn.NewDense(in.At("proj"), 8, 8),
 		Heads: nn.Heads{Queries: 2, Keys: 2, Dim: 4}}
 	for name, y := range map[string]*op.Tensor{
 		"attention":       attention.Forward(bad, nil),

@@ -4,9 +4,7 @@
 //
 // The functions take and return Tensors, which are eager or traced; the code is the same.
 //
-//	func layer(x, w, b *op.Tensor) *op.Tensor {
-//		return op.GELU(op.Add(op.MatMul(x, w), b))
-//	}
+// The package's example has a layer in them.
 //
 // Adding an op is one file and one line in list.go; the laws then test it without being told more.
 package op

@@ -82,7 +82,7 @@ func (c *generateCmd) validate() error {
 }
 
 // speak prints a prompt and what the model makes of it, token by token.
-func speak(model models.Model, t tokenizer, prompt string, c models.GenerateConfig) error {
+func speak(model models.Model, t textTokenizer, prompt string, c models.GenerateConfig) error {
 	ids, err := t.prompt(prompt, model.Config().Vocab)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func speak(model models.Model, t tokenizer, prompt string, c models.GenerateConf
 		}
 		n++
 		if !slices.Contains(c.Stop, id) {
-			fmt.Print(t.Decode([]int32{int32(id)}))
+			fmt.Print(t.Decode([]int32{id}))
 		}
 	}
 	fmt.Printf("\n\n%d tokens, %.0f tokens/s\n", n, float64(n)/time.Since(began).Seconds())

@@ -161,7 +161,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	model := t.model
 	if s != nil {
 		var notes []string
-		if model, notes, err = s.Arrange(t.model, t.Seq); err != nil {
+		if model, notes, err = galley.Arrange(t.model, *s, t.Seq); err != nil {
 			return nil, err
 		}
 		for _, n := range notes {

@@ -94,16 +94,13 @@ func speak(d *galley.Device, dir string) error {
 	if err != nil {
 		return err
 	}
-	prompt := []int{}
-	for _, id := range (data.Bytes{}).Encode("It was the best") {
-		prompt = append(prompt, int(id))
-	}
+	prompt := data.Bytes{}.Encode("It was the best")
 	var out []int32
 	for id, err := range models.Generate(m, prompt, models.GenerateConfig{Tokens: 40}) {
 		if err != nil {
 			return err
 		}
-		out = append(out, int32(id))
+		out = append(out, id)
 	}
 	fmt.Printf("It was the best%s\n", data.Bytes{}.Decode(out))
 	return nil

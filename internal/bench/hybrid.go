@@ -79,7 +79,7 @@ func (c StepConfig) trainer(d *galley.Device, s *galley.Strategy) (*galley.Train
 	}
 	arranged := model
 	if s != nil {
-		if arranged, _, err = s.Arrange(model, c.Seq); err != nil {
+		if arranged, _, err = galley.Arrange(model, *s, c.Seq); err != nil {
 			return nil, nil, err
 		}
 	}

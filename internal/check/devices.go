@@ -143,7 +143,7 @@ func (d *devicesCheck) newTrainer(b galley.Backend) (*galley.Trainer, error) {
 		if c.Init, err = make.Build(nn.Values(m.Params())...); err != nil {
 			return nil, err
 		}
-		if m, _, err = d.Strategy.Arrange(m, d.Seq); err != nil {
+		if m, _, err = galley.Arrange(m, d.Strategy, d.Seq); err != nil {
 			return nil, err
 		}
 	}

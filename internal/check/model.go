@@ -59,8 +59,8 @@ type modelReference struct {
 	Losses    []float64 `json:"losses"`
 	ClipNorms []float64 `json:"clip_norms"`
 	Greedy    *struct {
-		Prompt []int `json:"prompt"`
-		Tokens []int `json:"tokens"`
+		Prompt []int32 `json:"prompt"`
+		Tokens []int32 `json:"tokens"`
 	} `json:"greedy_after_training"`
 }
 
@@ -258,7 +258,7 @@ func (m *modelCheck) train() error {
 	if m.c.Strategy != nil {
 		var notes []string
 		var err error
-		if model, notes, err = m.c.Strategy.Arrange(m.model, m.ids.Shape()[2]-1); err != nil {
+		if model, notes, err = galley.Arrange(m.model, *m.c.Strategy, m.ids.Shape()[2]-1); err != nil {
 			return err
 		}
 		for _, n := range notes {

@@ -139,7 +139,7 @@ func (c *PlannerConfig) trainer(s galley.Strategy) (*galley.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	arranged, _, err := s.Arrange(model, c.Seq)
+	arranged, _, err := galley.Arrange(model, s, c.Seq)
 	if err != nil {
 		return nil, err
 	}

@@ -226,7 +226,7 @@ func (m *strategyCheck) model(layers int, dtype array.DType) (models.Model, erro
 func (m *strategyCheck) trainer(model models.Model, s *galley.Strategy) (t *galley.Trainer, notes []string, err error) {
 	o, arranged := m.ref.Optimizer, model
 	if s != nil {
-		if arranged, notes, err = s.Arrange(model, m.ids.Shape()[2]-1); err != nil {
+		if arranged, notes, err = galley.Arrange(model, *s, m.ids.Shape()[2]-1); err != nil {
 			return nil, nil, err
 		}
 	}

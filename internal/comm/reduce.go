@@ -1,6 +1,7 @@
 package comm
 
 import (
+	"fmt"
 	"math/bits"
 
 	"github.com/galley-ml/galley/array"
@@ -16,6 +17,21 @@ type reduction struct {
 	ins  []array.Array
 	at   region // where in the inputs
 	outs []array.Array
+}
+
+// Combine is arrays of one type combined as an all-reduce of a group that holds them does it, to the bit.
+func Combine(by Reduce, parts []array.Array) (array.Array, error) {
+	first := parts[0]
+	for _, x := range parts {
+		if !by.Takes(x.DType()) || x.DType() != first.DType() || !x.Shape().Equal(first.Shape()) {
+			return array.Array{}, fmt.Errorf("combine: %v of %v%v and %v%v: want one type that it takes",
+				by, first.DType(), first.Shape(), x.DType(), x.Shape())
+		}
+	}
+	out := array.New(first.DType(), first.Shape()...)
+	r := &reduction{by: by, ins: parts, outs: []array.Array{out}, at: region{span: max(out.Len(), 1)}}
+	r.do(&scratch{}, 0, out.Len())
+	return out, nil
 }
 
 // region is a part of an array cut along one dim: its element i is the array's element i/span*stride + off + i%span.

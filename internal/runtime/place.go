@@ -102,10 +102,11 @@ func (s *Session) move(x *ir.Value, to op.Lie) (*Shards, error) {
 		}
 		from = combined
 	}
-	if len(to.Spec.Partial) > 0 {
-		return nil, fmt.Errorf("mesh %v: a tensor of another mesh cannot become partial: reshard it to %v first", to.Mesh, to.Spec.With())
+	moved, err := s.moveAcross(x.Type(), from, op.Lie{Mesh: to.Mesh, Spec: to.Spec.With()})
+	if err != nil {
+		return nil, err
 	}
-	return s.moveAcross(x.Type(), from, to)
+	return s.moveWithin(x, moved, to) // copies become terms where terms are wanted
 }
 
 func (s *Session) scatter(a array.Array, to op.Lie) (*Shards, error) {

@@ -1,9 +1,12 @@
 package runtime
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -54,93 +57,88 @@ func fill(a array.Array, by mesh.Reduce) {
 // Gather puts a whole array together from what the devices of a layout hold, combining along partial axes. Copies must
 // be equal, bit by bit.
 func Gather(l *mesh.Layout, parts map[int]array.Array) (array.Array, error) {
-	var whole array.Array
+	for id, box := range l.Boxes() {
+		if part, ok := parts[id]; !ok || !part.Shape().Equal(box.Size) {
+			return array.Array{}, fmt.Errorf("gather: device %d: got a part of shape %v, want %v", id, part.Shape(), box.Size)
+		}
+	}
+	if err := checkCopies(l, parts); err != nil {
+		return array.Array{}, err
+	}
+	whole := array.New(parts[l.Mesh().Devices()[0]].DType(), l.Shape()...)
+	levels := levelsOf(l.Spec())
 	for _, p := range l.Pieces() {
-		for _, id := range p.Devices {
-			if part, ok := parts[id]; !ok || !part.Shape().Equal(p.Box.Size) {
-				return array.Array{}, fmt.Errorf("gather: device %d: got a part of shape %v, want %v", id, part.Shape(), p.Box.Size)
-			}
-		}
-		if !whole.IsValid() {
-			whole = array.New(parts[p.Devices[0]].DType(), l.Shape()...)
-		}
-		part, err := combine(l, p, parts)
+		part, err := combine(l.Mesh(), levels, p.Devices[0], parts)
 		if err != nil {
-			return array.Array{}, err
+			return array.Array{}, fmt.Errorf("gather: %w", err)
 		}
 		copyBox(whole, p.Box, part, mesh.Box{Start: make([]int, len(p.Box.Size)), Size: p.Box.Size})
-	}
-	if !whole.IsValid() { // nothing but empty parts
-		for _, id := range l.Mesh().Devices() {
-			return array.New(parts[id].DType(), l.Shape()...), nil
-		}
 	}
 	return whole, nil
 }
 
-// combine is one piece, its terms combined; it checks that copies agree.
-func combine(l *mesh.Layout, p mesh.Piece, parts map[int]array.Array) (array.Array, error) {
-	spec := l.Spec()
-	seen := map[string]int{}
-	var total array.Array
-	count := 0
-	for _, id := range p.Devices {
-		key, err := termKey(l, spec, id)
-		if err != nil {
+// checkCopies reports devices that should hold the same and do not.
+func checkCopies(l *mesh.Layout, parts map[int]array.Array) error {
+	for _, group := range l.Replicas() {
+		for _, id := range group[1:] {
+			if !bytes.Equal(parts[group[0]].Bytes(), parts[id].Bytes()) {
+				box, _ := l.Box(id)
+				return fmt.Errorf("gather: devices %d and %d hold different copies of %v", group[0], id, box)
+			}
+		}
+	}
+	return nil
+}
+
+// level is the axes along which values are pending in one way.
+type level struct {
+	by   mesh.Reduce
+	axes mesh.Axes
+}
+
+// levelsOf is what is pending in a Spec, what is combined first in front.
+func levelsOf(s mesh.Spec) []level {
+	var levels []level
+	for _, p := range s.Partial {
+		i := slices.IndexFunc(levels, func(l level) bool { return l.by == p.Reduce })
+		if i < 0 {
+			i, levels = len(levels), append(levels, level{by: p.Reduce})
+		}
+		levels[i].axes = append(levels[i].axes, p.Sub)
+	}
+	slices.SortStableFunc(levels, func(a, b level) int {
+		switch {
+		case a.by.Before(b.by):
+			return -1
+		case b.by.Before(a.by):
+			return 1
+		}
+		return 0
+	})
+	return levels
+}
+
+// combine is what the device and those along the axes of all levels hold, combined: the last level is the outermost.
+func combine(m *mesh.Mesh, levels []level, device int, parts map[int]array.Array) (array.Array, error) {
+	if len(levels) == 0 {
+		return parts[device], nil
+	}
+	last := len(levels) - 1
+	group, err := m.GroupOf(device, levels[last].axes)
+	if err != nil {
+		return array.Array{}, err
+	}
+	terms := make([]array.Array, len(group))
+	for i, id := range group {
+		if terms[i], err = combine(m, levels[:last], id, parts); err != nil {
 			return array.Array{}, err
 		}
-		if twin, ok := seen[key]; ok {
-			if string(parts[twin].Bytes()) != string(parts[id].Bytes()) {
-				return array.Array{}, fmt.Errorf("gather: devices %d and %d hold different copies of %v", twin, id, p.Box)
-			}
-			continue
-		}
-		seen[key] = id
-		count++
-		if !total.IsValid() {
-			total = parts[id].Clone()
-			continue
-		}
-		for i := range total.Len() {
-			total.Set(i, fold(spec.Partial[0].Reduce, total.At(i), parts[id].At(i)))
-		}
 	}
-	if len(spec.Partial) > 0 && spec.Partial[0].Reduce == mesh.Mean {
-		for i := range total.Len() {
-			total.Set(i, total.At(i)/float64(count))
-		}
-	}
-	return total, nil
-}
-
-// termKey tells apart the terms of a piece: the device's position along the partial axes.
-func termKey(l *mesh.Layout, spec mesh.Spec, id int) (string, error) {
-	var axes mesh.Axes
-	for _, p := range spec.Partial {
-		axes = append(axes, p.Sub)
-	}
-	g, err := l.Mesh().GroupOf(id, axes)
+	by, err := comm.ParseReduce(levels[last].by.String())
 	if err != nil {
-		return "", err
+		return array.Array{}, err
 	}
-	for i, member := range g {
-		if member == id {
-			return fmt.Sprint(i), nil
-		}
-	}
-	return "", nil
-}
-
-func fold(by mesh.Reduce, a, b float64) float64 {
-	switch by {
-	case mesh.Max, mesh.Any:
-		return max(a, b)
-	case mesh.Min, mesh.All:
-		return min(a, b)
-	case mesh.Prod:
-		return a * b
-	}
-	return a + b
+	return comm.Combine(by, terms)
 }
 
 // copyBox copies a box of src to a box of dst of the same size.

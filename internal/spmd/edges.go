@@ -126,18 +126,22 @@ func (p *problem) exchanges(s state, add func(edge)) {
 
 // reductions combines what is pending and should not be: at once, or cutting a dim on the way.
 func (p *problem) reductions(s state, add func(edge)) {
-	for _, kind := range p.pendingKinds(s) {
+	kinds := p.pendingKinds(s)
+	for _, kind := range kinds {
+		if slices.ContainsFunc(kinds, func(k uint8) bool { return reduceOf(k).Before(reduceOf(kind)) }) {
+			continue
+		}
 		var all, unwanted []uint8
 		wanted := p.wanted()
 		for a, mark := range s.partial {
-			if mark == kind && p.to.partial[a] != kind {
+			if mark == kind && (p.to.partial[a] != kind || p.hides(s, kind)) {
 				all = append(all, uint8(a))
 				if p.tokens[a].mask&wanted == 0 {
 					unwanted = append(unwanted, uint8(a))
 				}
 			}
 		}
-		by := mesh.Reduce(kind - 1)
+		by := reduceOf(kind)
 		for _, atoms := range [][]uint8{all, unwanted} {
 			if len(atoms) > 0 {
 				add(edge{kind: AllReduce, tokens: atoms, reduce: by, next: s.pending(atoms, 0)})
@@ -152,15 +156,29 @@ func (p *problem) reductions(s state, add func(edge)) {
 	}
 }
 
-// pendingKinds is the reductions, each once, that a state has and the target has not.
+// reduceOf is the reduction of a mark.
+func reduceOf(mark uint8) mesh.Reduce { return mesh.Reduce(mark - 1) }
+
+// pendingKinds is the reductions, each once, that have to be combined on the way to the target.
 func (p *problem) pendingKinds(s state) []uint8 {
 	var kinds []uint8
 	for a, mark := range s.partial {
-		if mark != 0 && p.to.partial[a] != mark && !slices.Contains(kinds, mark) {
+		if mark != 0 && !slices.Contains(kinds, mark) && (p.to.partial[a] != mark || p.hides(s, mark)) {
 			kinds = append(kinds, mark)
 		}
 	}
 	return kinds
+}
+
+// hides reports whether something has to be combined that a reduction which is pending lies within: the sum of maxima is
+// had only from the maxima.
+func (p *problem) hides(s state, inner uint8) bool {
+	for a, mark := range s.partial {
+		if mark != 0 && mark != p.to.partial[a] && reduceOf(inner).Before(reduceOf(mark)) {
+			return true
+		}
+	}
+	return false
 }
 
 // atomsOf is the atoms that tokens are made of: where a dim is split unevenly its tokens may be products of several.
@@ -199,7 +217,7 @@ func (p *problem) runs(atoms []uint8) [][]uint8 {
 func (p *problem) partials(s state, add func(edge)) {
 	used := p.used(s)
 	for a, kind := range p.to.partial {
-		if kind == 0 || s.partial[a] == kind || kind == 1+uint8(mesh.Prod) && p.sums(s) {
+		if kind == 0 || s.partial[a] == kind {
 			continue
 		}
 		atom := []uint8{uint8(a)}
@@ -213,11 +231,6 @@ func (p *problem) partials(s state, add func(edge)) {
 			}
 		}
 	}
-}
-
-// sums reports whether sums are pending. The ones that fill up a product would be added up in them.
-func (p *problem) sums(s state) bool {
-	return slices.Contains(s.partial, 1+uint8(mesh.Sum)) || slices.Contains(s.partial, 1+uint8(mesh.Mean))
 }
 
 // onlyPending reports whether nothing but one kind of reduction is pending. What changes nothing under one may change

@@ -53,9 +53,6 @@ func (r *Router) find(t ir.Type, from, to mesh.Spec) ([]Move, error) {
 			return nil, fmt.Errorf("reshard of %v: %w", t, err)
 		}
 	}
-	if mixed(to) {
-		return nil, fmt.Errorf("reshard of %v to %s: it mixes products with other reductions: want one of them combined", t, to)
-	}
 	best, err := r.search(newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, asWritten), from, to)
 	if err != nil {
 		return nil, fmt.Errorf("reshard of %v from %s to %s: %w", t, from, to, err)
@@ -109,17 +106,6 @@ func (r *Router) orExchange(moves []Move, t ir.Type, from, to mesh.Spec) ([]Move
 		return []Move{x}, nil
 	}
 	return moves, nil
-}
-
-// mixed reports whether a Spec has products pending beside something else: their order would matter.
-func mixed(s mesh.Spec) bool {
-	products := 0
-	for _, p := range s.Partial {
-		if p.Reduce == mesh.Prod {
-			products++
-		}
-	}
-	return products > 0 && products < len(s.Partial)
 }
 
 // maxStates bounds the search, beyond which the plain way is taken, and maxFine the parts into which axes are cut.

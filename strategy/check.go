@@ -1,0 +1,76 @@
+package strategy
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/pipeline"
+)
+
+// Pipeline is the schedule: a text, or one by name.
+func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
+	if s.OwnSchedule() {
+		p, err := pipeline.Parse(s.Schedule)
+		if err != nil {
+			return nil, err
+		}
+		if len(p.Ranks) != s.PP || p.Micros != s.Micro {
+			return nil, fmt.Errorf("schedule: it has %d ranks and %d micro-batches: got pp=%d and micro=%d: want pp=%[1]d and micro=%[2]d", len(p.Ranks), p.Micros, s.PP, s.Micro)
+		}
+		return p, nil
+	}
+	name := s.Schedule
+	if s.PP == 1 {
+		name = pipeline.Default(1).Name // there is nobody to take turns with
+	}
+	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
+}
+
+// Recomputed is what layers compute again, none, selective or full, and how many layers of each stage do, the first ones:
+// -1 is all of them.
+func (s Strategy) Recomputed() (policy string, layers int, err error) {
+	policy, count, limited := strings.Cut(s.Recompute, ":")
+	if !limited {
+		return policy, -1, nil
+	}
+	if layers, err = strconv.Atoi(count); err != nil || layers < 0 || policy == "none" {
+		return "", 0, fmt.Errorf("strategy: recompute is %q: want none, selective, full, or selective:N or full:N for a number N of layers", s.Recompute)
+	}
+	return policy, layers, nil
+}
+
+// Idle is an error where something is asked for that needs an axis which is not there: it would change nothing.
+func (s Strategy) Idle() error {
+	switch {
+	case s.Zero > 0 && s.DP*s.CP == 1:
+		return fmt.Errorf("strategy: zero=%d splits over the devices of dp, ep and cp: there is one: want dp=2 or more, or zero=0", s.Zero)
+	case s.Sequence && s.TP == 1:
+		return errors.New("strategy: sequence parallel splits over the devices of tp: there is one: want tp=2 or more, or none of it")
+	case s.VPP > 1 && s.PP == 1:
+		return fmt.Errorf("strategy: vpp=%d is stages of each device of pp: there is one: want pp=2 or more, or vpp=1", s.VPP)
+	}
+	return nil
+}
+
+// Check reports what is wrong with the strategy by itself, before a model is known: degrees that do not divide, a schedule
+// that deadlocks.
+func (s Strategy) Check() error {
+	s, err := s.WithDefaults()
+	if err != nil {
+		return err
+	}
+	if err := s.Idle(); err != nil {
+		return err
+	}
+	if _, _, err := s.Recomputed(); err != nil {
+		return err
+	}
+	p, err := s.Pipeline()
+	if err != nil {
+		return err
+	}
+	_, err = pipeline.Check(p)
+	return err
+}

@@ -52,7 +52,7 @@ func (h *hybrid) newStep(batch []Type) (*step.Step, *cutting, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c := step.Config{Meshes: h.meshes, Overlap: h.overlap(), Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads() / h.s.Devices(), Schedule: h.schedule, Marks: h.marks, Columns: h.columns()}
+	c := step.Config{Meshes: h.meshes, Overlap: h.overlap(), Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads(), Schedule: h.schedule, Marks: h.marks, Columns: h.columns()}
 	cut, err := h.forwards(&c, batch, micros)
 	if err != nil {
 		return nil, nil, err

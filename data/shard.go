@@ -222,9 +222,12 @@ func (s *Shard) Documents() int { return len(s.begins) - 1 }
 // Len is the number of tokens.
 func (s *Shard) Len() int { return int(s.begins[len(s.begins)-1]) }
 
+// DocumentLen is the number of tokens of document i.
+func (s *Shard) DocumentLen(i int) int { return int(s.begins[i+1] - s.begins[i]) }
+
 // Document is the tokens of document i.
 func (s *Shard) Document(i int) []int32 {
-	ids := make([]int32, s.begins[i+1]-s.begins[i])
+	ids := make([]int32, s.DocumentLen(i))
 	s.Read(ids, int(s.begins[i]))
 	return ids
 }

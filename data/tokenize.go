@@ -119,8 +119,7 @@ type tokenizing struct {
 	now      TokenizeStats
 	shard    *ShardWriter
 
-	mu      sync.Mutex // skipped is counted by the reader, all else by the writer
-	skipped int
+	skipped int // by the reader; the writer looks when the reader has ended
 }
 
 // encoded is a document on its way from a worker to the writer.

@@ -14,7 +14,8 @@ import (
 type CheckpointConfig struct {
 	// Dir is made if need be. One process at a time writes to it.
 	Dir string
-	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated stays besides.
+	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated
+	// stays besides.
 	Keep int
 	// KeepEvery, where set, lets those of all steps stay that it divides.
 	KeepEvery int
@@ -26,7 +27,8 @@ type Checkpoints struct{ keeper *checkpoint.Keeper }
 
 // OpenCheckpoints makes the directory ready for writing.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
-	k, err := checkpoint.NewKeeper(checkpoint.Config{Dir: c.Dir, Keep: c.Keep, KeepEvery: int64(c.KeepEvery), KeepBest: scoreScalar, Finite: true})
+	k, err := checkpoint.NewKeeper(checkpoint.Config{Dir: c.Dir, Keep: c.Keep,
+		KeepEvery: int64(c.KeepEvery), KeepBest: scoreScalar, Finite: true})
 	if err != nil {
 		return nil, err
 	}
@@ -57,23 +59,27 @@ const (
 	bestScalar  = "best_valid_loss"
 )
 
-// The random streams. Random numbers are keyed by seed and counter, so these are all there is to know of them.
+// The random streams. Random numbers are keyed by seed and counter, so these are all there is to know of
+// them.
 const (
 	dataStream = "data" // samples that were dealt
 	stepStream = "step" // steps that were taken
 )
 
-// Save begins a checkpoint of the state after the last step: it copies what training goes on to change, and writes in the
-// background. sample is the global number of the next sample, which Resume returns. The error may be an earlier one's. A
-// state that is not finite is refused.
+// Save begins a checkpoint of the state after the last step: it copies what training goes on to change, and
+// writes in the background. sample is the global number of the next sample, which Resume returns. The error
+// may be an earlier one's. A state that is not finite is refused.
 func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error {
 	return t.save(ctx, c, sample)
 }
 
 // save is Save with further numbers.
-func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64, scalars ...checkpoint.Scalar) error {
-	state := checkpoint.State{Meta: checkpoint.Meta{Step: int64(t.step), Sample: sample, Seed: t.c.Seed, Scalars: scalars,
-		RNG: []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)}, {Name: stepStream, Value: uint64(t.step)}}}}
+func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64,
+	scalars ...checkpoint.Scalar) error {
+	state := checkpoint.State{Meta: checkpoint.Meta{Step: int64(t.step), Sample: sample, Seed: t.c.Seed,
+		Scalars: scalars,
+		RNG: []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)}, {Name: stepStream,
+			Value: uint64(t.step)}}}}
 	var err error
 	if t.many == nil {
 		state.Tensors, err = t.wholeState()
@@ -147,7 +153,8 @@ type Resumed struct {
 type ResumeConfig struct {
 	// Step, where set, is that of the checkpoint.
 	Step int64
-	// Changed is the names of facts that may be others than those of the checkpoint's run; "all" stands for every one.
+	// Changed is the names of facts that may be others than those of the checkpoint's run; "all" stands for
+	// every one.
 	Changed []string
 }
 
@@ -167,7 +174,8 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: t.changes(r), Best: math.NaN()}
+	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: t.changes(r),
+		Best: math.NaN()}
 	if x, err := r.Meta().Float(bestScalar); err == nil {
 		out.Best = x
 	}

@@ -293,7 +293,8 @@ func free(lists [][]backend.Buffer) {
 	}
 }
 
-// Close gives back what the trainer holds on a backend, or ends the devices of a strategy. Params' values are brought back first.
+// Close gives back what the trainer holds on a backend, or ends the devices of a strategy. Params' values are
+// brought back first.
 func (t *Trainer) Close() error {
 	switch {
 	case t.many != nil:

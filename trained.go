@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// trained is what a trainer tells of parameters that lie on other devices: their values are those after its last step, which
-// are brought here when somebody looks at them.
+// trained is what a trainer tells of parameters that lie on other devices: their values are those after its
+// last step, which are brought here when somebody looks at them.
 type trained struct {
 	// version is how often the state has changed; a value of an earlier one cannot be had any more.
 	version int
@@ -77,7 +77,8 @@ func (t *Trainer) paramReader() func(i int) (array.Array, error) {
 	}
 }
 
-// readMany reads a parameter from the devices of a strategy or, before their first step, from the checkpoint that they go on from.
+// readMany reads a parameter from the devices of a strategy or, before their first step, from the checkpoint
+// that they go on from.
 func (t *Trainer) readMany(i int) (array.Array, error) {
 	switch {
 	case t.many.runner != nil:

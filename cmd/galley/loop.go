@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -54,7 +55,7 @@ func (t *training) train() error {
 		return err
 	}
 	defer l.log.close()
-	defer l.watch(t.Watchdog)()
+	defer l.watch(t.Watchdog, os.Stderr)()
 	return l.run()
 }
 

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +10,7 @@ import (
 
 // watch says where a step hangs that takes longer than limit, and than twenty of the longest so far. stop
 // ends it.
-func (l *loop) watch(limit time.Duration) (stop func()) {
+func (l *loop) watch(limit time.Duration, w io.Writer) (stop func()) {
 	if limit <= 0 {
 		return func() {}
 	}
@@ -33,7 +33,7 @@ func (l *loop) watch(limit time.Duration) (stop func()) {
 			if wait := max(limit, 20*time.Duration(l.longest.Load())); !told && len(doing) > 0 &&
 				time.Since(since) >= wait {
 				told = true
-				fmt.Fprintf(os.Stderr, "galley: step %d has not moved for %v%s\n", last+1,
+				fmt.Fprintf(w, "galley: step %d has not moved for %v%s\n", last+1,
 					time.Since(since).Round(time.Second), l.busy())
 			}
 		}

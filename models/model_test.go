@@ -231,7 +231,7 @@ func TestGenerateErrors(t *testing.T) {
 		{[]int32{-1}, GenerateConfig{Tokens: 1}, "token -1"},
 		{[]int32{1}, GenerateConfig{Tokens: 1, Temperature: -1}, "temperature: got -1"},
 		{[]int32{1}, GenerateConfig{Tokens: 1, TopP: 2}, "top-p: got 2"},
-		{[]int32{1}, GenerateConfig{Tokens: 40}, "positions for 32"},
+		{[]int32{1}, GenerateConfig{Tokens: 40}, "n_positions 32"},
 	} {
 		var last error
 		for _, err := range Generate(m, test.prompt, test.config) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/step"
@@ -97,7 +98,11 @@ func (t *Trainer) start(batch []array.Array) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.Start()
+	w, err := inproc.New(s.Devices())
+	if err != nil {
+		return err
+	}
+	r, err := s.Start(w)
 	if err != nil {
 		return err
 	}

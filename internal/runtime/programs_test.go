@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/galley-ml/galley/array"
@@ -12,6 +13,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/runtime"
+	"github.com/galley-ml/galley/internal/seed"
 	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/mesh"
@@ -30,8 +32,8 @@ var worlds = [][]string{
 	{"x=2,y=2,z=2"}, {"x=2", "y=3@[1,2,3]"},
 }
 
-// TestPrograms: random programs, annotated at random, compute on meshes what they compute on one device, eagerly and as one
-// static program, results and gradients.
+// TestPrograms: random programs, annotated at random, compute on meshes what they compute on one device, eagerly, as one
+// static program, and some as a search lays them, results and gradients.
 func TestPrograms(t *testing.T) {
 	n := *programs
 	if testing.Short() {
@@ -51,13 +53,13 @@ func TestPrograms(t *testing.T) {
 }
 
 // tryProgram runs one program in all ways; a panic is an error like any other.
-func tryProgram(seed uint64) (err error) {
+func tryProgram(number uint64) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()
-	c := newCase(seed)
+	c := newCase(number)
 	want, err := c.alone()
 	if err != nil {
 		return fmt.Errorf("one device: %w", err)
@@ -81,6 +83,15 @@ func tryProgram(seed uint64) (err error) {
 	}
 	if err != nil {
 		return fmt.Errorf("static: %w", err)
+	}
+	if len(c.meshes) > 1 || c.meshes[0].Size() > 4 || number%10 != 0 {
+		return nil
+	}
+	if got, err = c.searched(s); err == nil {
+		err = c.compare(got, want)
+	}
+	if err != nil {
+		return fmt.Errorf("searched: %w", err)
 	}
 	return nil
 }
@@ -212,21 +223,44 @@ func (c *program) eager(s *runtime.Session) ([]array.Array, error) {
 }
 
 func (c *program) static(s *runtime.Session) ([]array.Array, error) {
-	f, lies, err := c.trace(false)
+	f, given, meshes, err := c.annotated()
 	if err != nil {
 		return nil, err
 	}
-	config := shard.Config{Mesh: c.meshes[0], Values: map[int]mesh.Sharding{}, Meshes: map[int]*mesh.Mesh{}}
+	r, err := shard.Infer(f, shard.Config{Mesh: c.meshes[0], Values: given, Meshes: meshes})
+	if err != nil {
+		return nil, err
+	}
+	return c.partitioned(s, f, r.Specs, r.Meshes)
+}
+
+// searched is static with whatever a search finds where annotations say nothing.
+func (c *program) searched(s *runtime.Session) ([]array.Array, error) {
+	f, given, _, err := c.annotated()
+	if err != nil {
+		return nil, err
+	}
+	r, err := seed.Find(f, seed.Config{Mesh: c.meshes[0], Given: given, Rounds: 5})
+	if err != nil {
+		return nil, err
+	}
+	return c.partitioned(s, f, r.Specs, slices.Repeat(c.meshes, f.NumValues()))
+}
+
+// annotated is the program with annotations by value.
+func (c *program) annotated() (*ir.Func, map[int]mesh.Sharding, map[int]*mesh.Mesh, error) {
+	f, lies, err := c.trace(false)
+	given, meshes := map[int]mesh.Sharding{}, map[int]*mesh.Mesh{}
 	for i, at := range lies {
-		if v := f.Params()[i]; at.mesh != nil {
-			config.Values[v.ID()], config.Meshes[v.ID()] = at.sharding, at.mesh
+		if err == nil && at.mesh != nil {
+			given[f.Params()[i].ID()], meshes[f.Params()[i].ID()] = at.sharding, at.mesh
 		}
 	}
-	r, err := shard.Infer(f, config)
-	if err != nil {
-		return nil, err
-	}
-	p, err := spmd.Partition(f, r.Specs, c.meshes[0], spmd.Config{Meshes: r.Meshes, Results: c.returned(f, r.Meshes)})
+	return f, given, meshes, err
+}
+
+func (c *program) partitioned(s *runtime.Session, f *ir.Func, specs []mesh.Spec, meshes []*mesh.Mesh) ([]array.Array, error) {
+	p, err := spmd.Partition(f, specs, c.meshes[0], spmd.Config{Meshes: meshes, Results: c.returned(f, meshes)})
 	if err != nil {
 		return nil, err
 	}

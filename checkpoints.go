@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
@@ -13,8 +14,10 @@ import (
 type CheckpointConfig struct {
 	// Dir is made if need be. One process at a time writes to it.
 	Dir string
-	// Keep is how many stay, the newest; 0 means 3, less than 0 all.
+	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated stays besides.
 	Keep int
+	// KeepEvery, where set, lets those of all steps stay that it divides.
+	KeepEvery int
 }
 
 // Checkpoints is a directory of checkpoints of one run. They are written in the background, under temporary names until they
@@ -23,7 +26,7 @@ type Checkpoints struct{ keeper *checkpoint.Keeper }
 
 // OpenCheckpoints makes the directory ready for writing.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
-	k, err := checkpoint.NewKeeper(checkpoint.Config{Dir: c.Dir, Keep: c.Keep})
+	k, err := checkpoint.NewKeeper(checkpoint.Config{Dir: c.Dir, Keep: c.Keep, KeepEvery: int64(c.KeepEvery), KeepBest: scoreScalar, Finite: true})
 	if err != nil {
 		return nil, err
 	}
@@ -33,6 +36,14 @@ func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
 // Wait returns when the last checkpoint is on disk, with its error if it is not.
 func (c *Checkpoints) Wait(ctx context.Context) error { return c.keeper.Wait(ctx) }
 
+// Rewind removes the checkpoints of all steps after one, so that a run can go on from there.
+func (c *Checkpoints) Rewind(ctx context.Context, step int64) error {
+	return c.keeper.Rewind(ctx, step)
+}
+
+// Steps is the steps of the checkpoints in the directory, newest first.
+func (c *Checkpoints) Steps(ctx context.Context) ([]int64, error) { return c.keeper.Steps(ctx) }
+
 // Close waits and gives the directory up.
 func (c *Checkpoints) Close() error { return c.keeper.Close() }
 
@@ -41,12 +52,28 @@ const (
 	skippedScalar = "skipped_steps"
 	scaleScalar   = "loss_scale"
 	goodScalar    = "loss_scale_good_steps"
+	// scoreScalar is the loss of an evaluation after the step, bestScalar the least of all so far.
+	scoreScalar = "valid_loss"
+	bestScalar  = "best_valid_loss"
+)
+
+// The random streams. Random numbers are keyed by seed and counter, so these are all there is to know of them.
+const (
+	dataStream = "data" // samples that were dealt
+	stepStream = "step" // steps that were taken
 )
 
 // Save begins a checkpoint of the state after the last step: it copies what training goes on to change, and writes in the
-// background. sample is the global number of the next sample, which Resume returns. The error may be an earlier one's.
+// background. sample is the global number of the next sample, which Resume returns. The error may be an earlier one's. A
+// state that is not finite is refused.
 func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error {
-	state := checkpoint.State{Meta: checkpoint.Meta{Step: int64(t.step), Sample: sample}}
+	return t.save(ctx, c, sample)
+}
+
+// save is Save with further numbers.
+func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64, scalars ...checkpoint.Scalar) error {
+	state := checkpoint.State{Meta: checkpoint.Meta{Step: int64(t.step), Sample: sample, Seed: t.c.Seed, Scalars: scalars,
+		RNG: []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)}, {Name: stepStream, Value: uint64(t.step)}}}}
 	var err error
 	if t.many == nil {
 		state.Tensors, err = t.wholeState()
@@ -58,6 +85,7 @@ func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error 
 		return err
 	}
 	state.Scalars = append(state.Scalars, checkpoint.Int(skippedScalar, int64(t.skipped)))
+	state.Scalars = append(state.Scalars, t.saveFacts()...)
 	return c.keeper.Save(ctx, state)
 }
 
@@ -78,6 +106,9 @@ func (t *Trainer) wholeState() ([]checkpoint.Tensor, error) {
 }
 
 func (t *Trainer) shardedState() ([]checkpoint.Tensor, error) {
+	if t.trained.lost != nil {
+		return nil, t.trained.lost
+	}
 	if t.many.runner == nil {
 		return nil, errors.New("checkpoint: the trainer has taken no step: its state is that which it was given")
 	}
@@ -106,6 +137,18 @@ type Resumed struct {
 	Step, Sample int64
 	// Skipped names newer checkpoints that were torn or corrupt, and why.
 	Skipped []error
+	// Changed is what was allowed to differ from the checkpoint's run, and does.
+	Changed []Difference
+	// Best is the least loss of all evaluations of the run so far; NaN where there was none.
+	Best float64
+}
+
+// ResumeConfig says which checkpoint a run goes on from. The zero value is the newest good one.
+type ResumeConfig struct {
+	// Step, where set, is that of the checkpoint.
+	Step int64
+	// Changed is the names of facts that may be others than those of the checkpoint's run; "all" stands for every one.
+	Changed []string
 }
 
 // ErrNoCheckpoint is a directory without any: a fresh start is right.
@@ -113,23 +156,45 @@ var ErrNoCheckpoint = errors.New("no checkpoint")
 
 // Resume brings the trainer to the newest good checkpoint in dir, whatever strategy and number of devices wrote it. It
 // wraps ErrNoCheckpoint where there is none at all.
-func (t *Trainer) Resume(dir string) (*Resumed, error) {
-	r, err := checkpoint.Open(dir, checkpoint.OpenConfig{})
+func (t *Trainer) Resume(dir string) (*Resumed, error) { return t.ResumeFrom(dir, ResumeConfig{}) }
+
+// ResumeFrom is Resume from a checkpoint of choice. One whose facts are others is an *OtherRunError.
+func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
+	r, err := openCheckpoint(dir, c.Step)
 	if none, ok := errors.AsType[*checkpoint.NoneError](err); ok && len(none.Skipped) == 0 {
 		return nil, fmt.Errorf("%w: %w", ErrNoCheckpoint, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample}
+	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: t.changes(r), Best: math.NaN()}
+	if x, err := r.Meta().Float(bestScalar); err == nil {
+		out.Best = x
+	}
 	for _, e := range r.Skipped() {
 		out.Skipped = append(out.Skipped, e)
+	}
+	if err := t.fitting(r); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("checkpoint %s: %w", r.Path(), err)
+	}
+	if err := t.sameRun(r, c.Changed); err != nil {
+		r.Close()
+		return nil, err
 	}
 	if err := t.take(r); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("checkpoint %s: %w", r.Path(), err)
 	}
 	return out, nil
+}
+
+// openCheckpoint opens the checkpoint of a step, or the newest for 0.
+func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
+	if step > 0 {
+		return checkpoint.OpenStep(dir, step, checkpoint.OpenConfig{})
+	}
+	return checkpoint.Open(dir, checkpoint.OpenConfig{})
 }
 
 // surplus is an error if a checkpoint has tensors that the trainer does not: a longer model's would else be taken for its own.
@@ -149,34 +214,51 @@ func (t *Trainer) surplus(r *checkpoint.Reader) error {
 	return nil
 }
 
-// take checks that a checkpoint is of this model and reads it, or keeps it to be read when the step is planned.
-func (t *Trainer) take(r *checkpoint.Reader) error {
-	if err := t.surplus(r); err != nil {
-		return err
-	}
+// stateNames calls f with every parameter and slot, -1 for the parameter itself, and its name in checkpoints.
+func (t *Trainer) stateNames(f func(param, slot int, name string) error) error {
 	for i, p := range t.c.Params {
 		for k := -1; k < t.c.Optimizer.Slots(); k++ {
 			name := p.Name
 			if k >= 0 {
 				name = slotName(p.Name, k)
 			}
-			got, ok := r.Type(name)
-			if !ok {
-				return fmt.Errorf("it has no %s: it is of another model or optimizer", name)
+			if err := f(i, k, name); err != nil {
+				return err
 			}
-			if !got.Equal(p.Type) {
-				return fmt.Errorf("%s: got %v, want %v: it is of another model", name, got, p.Type)
-			}
-			if t.many != nil {
-				continue
-			}
+		}
+	}
+	return nil
+}
+
+// fitting checks that a checkpoint is of this model and optimizer.
+func (t *Trainer) fitting(r *checkpoint.Reader) error {
+	if err := t.surplus(r); err != nil {
+		return err
+	}
+	return t.stateNames(func(i, _ int, name string) error {
+		got, ok := r.Type(name)
+		if !ok {
+			return fmt.Errorf("it has no %s: it is of another model or optimizer", name)
+		}
+		if want := t.c.Params[i].Type; !got.Equal(want) {
+			return fmt.Errorf("%s: got %v, want %v: it is of another model", name, got, want)
+		}
+		return nil
+	})
+}
+
+// take reads a checkpoint, or keeps it to be read when the step is planned.
+func (t *Trainer) take(r *checkpoint.Reader) error {
+	if t.many == nil {
+		err := t.stateNames(func(i, k int, name string) error {
 			a, err := r.ReadWhole(name)
 			if err != nil {
 				return err
 			}
-			if err := t.put(i, k, a); err != nil {
-				return err
-			}
+			return t.put(i, k, a)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	meta := r.Meta()
@@ -184,7 +266,11 @@ func (t *Trainer) take(r *checkpoint.Reader) error {
 	if n, err := meta.Int(skippedScalar); err == nil {
 		t.skipped = int(n)
 	}
+	t.trained.lost = nil
 	if t.many == nil {
+		if t.remote != nil {
+			t.changed()
+		}
 		return r.Close()
 	}
 	if x, err := meta.Float(scaleScalar); err == nil && t.many.scale.scale > 1 && x > 1 {
@@ -196,6 +282,7 @@ func (t *Trainer) take(r *checkpoint.Reader) error {
 		t.many.runner = nil
 	}
 	t.many.saved = r
+	t.changed()
 	return nil
 }
 

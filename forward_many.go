@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/nn"
@@ -124,11 +125,11 @@ func (h *hybrid) paramTypes() []Type {
 // forwardRunner is the devices that forward passes run on, started when they are first needed.
 func (t *Trainer) forwardRunner() (*step.ForwardRunner, error) {
 	if t.many.forward == nil {
-		r, err := step.StartForward(t.many.h.s.Devices())
+		w, err := inproc.New(t.many.h.s.Devices())
 		if err != nil {
 			return nil, err
 		}
-		t.many.forward = r
+		t.many.forward = step.StartForward(w)
 	}
 	return t.many.forward, nil
 }

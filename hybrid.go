@@ -52,7 +52,7 @@ func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := step.Config{Meshes: h.meshes, Overlap: h.overlap(), Observe: h.c.Observe, Threads: h.c.Device.Threads() / h.s.Devices(), Schedule: h.schedule, Marks: h.marks, Columns: h.columns()}
+	c := step.Config{Meshes: h.meshes, Overlap: h.overlap(), Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads(), Schedule: h.schedule, Marks: h.marks, Columns: h.columns()}
 	var sizes []int
 	for _, n := range rows {
 		if !slices.Contains(sizes, n) {

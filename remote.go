@@ -135,6 +135,7 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 		}
 	}
 	t.step++
+	t.changed()
 	p = &Pending{m: m, loss: results[0][0], norm: results[0][1]}
 	if t.c.SkipNorm && t.c.ClipNorm == 0 {
 		p.norm.Free()
@@ -290,7 +291,7 @@ func free(lists [][]backend.Buffer) {
 	}
 }
 
-// Close gives back what the trainer holds on a backend, or ends the devices of a strategy.
+// Close gives back what the trainer holds on a backend, or ends the devices of a strategy. Params' values are brought back first.
 func (t *Trainer) Close() error {
 	switch {
 	case t.many != nil:
@@ -298,6 +299,7 @@ func (t *Trainer) Close() error {
 	case t.remote == nil:
 		return nil
 	}
+	back := t.bringBack()
 	free(t.remote.state)
 	t.remote.state = nil
 	for _, exe := range t.remote.exes {
@@ -305,5 +307,5 @@ func (t *Trainer) Close() error {
 			return err
 		}
 	}
-	return nil
+	return back
 }

@@ -46,8 +46,8 @@ type TrainerConfig struct {
 	// Compute, where it is a 16-bit dtype, is what products compute in; parameters and the optimizer stay as they are, and
 	// norms, sums and the loss compute in f32. The zero value computes in the parameters' own dtype.
 	Compute array.DType
-	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it: Sync brings
-	// the parameters back.
+	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it; Params' values are
+	// brought back when somebody reads them.
 	Backend Backend
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
@@ -56,14 +56,20 @@ type TrainerConfig struct {
 	Recompute string
 	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients less.
 	SkipNorm bool
+	// DetectNaN ends a step at the first op that makes a NaN, with its name and line. It reads every result once more.
+	DetectNaN bool
 	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many goroutines.
 	Observe func(n *Node, took time.Duration)
-	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; the trainer then
-	// owns the parameters, and Sync brings them back. Annotations say how parameters lie that the built-in plan does not know.
+	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; Params' values
+	// are then brought back when somebody reads them. Annotations say how parameters lie that the built-in plan does not know.
 	Strategy    *Strategy
 	Annotations []Annotation
 	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
 	Parallel *Parallel
+	// Facts and Seed are what makes this run what it is, besides optimizer, schedule and clipping: checkpoints keep them, and
+	// Resume refuses one of another run.
+	Facts []Fact
+	Seed  uint64
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
 	Watch func(Span)
 
@@ -86,6 +92,10 @@ type Trainer struct {
 	many *manyDevices
 	// remote is what lies on a backend; nil without one.
 	remote *remote
+	// described is what the loader of a fit says of itself.
+	described []Fact
+	// trained is the parameters' values where they lie on either.
+	trained trained
 }
 
 // NewTrainer starts at step 0 with the optimizer's memory at zero.
@@ -95,10 +105,16 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 		return nil, err
 	}
 	if c.Backend != nil {
+		if c.DetectNaN {
+			return nil, fmt.Errorf("trainer: DetectNaN looks at every op: %s runs whole programs: train without a backend", c.Backend.Name())
+		}
 		return newRemoteTrainer(c)
 	}
 	if c.Device == nil {
 		return nil, fmt.Errorf("trainer: want a device")
+	}
+	if c.DetectNaN {
+		c.Device = c.Device.DetectNaN()
 	}
 	t := &Trainer{c: c, session: c.Device.NewSession(), exes: map[string]*Executable{}}
 	if c.Strategy != nil {
@@ -131,6 +147,8 @@ type Metrics struct {
 	LR       float64
 	// Skipped is a step in f16 whose gradients overflowed: it changed nothing but the scale of the loss.
 	Skipped bool
+	// Wait is how long a fit waited for the batch: data that is slower than the step.
+	Wait time.Duration
 }
 
 // DivergedError is a step whose loss or gradients are not finite numbers.
@@ -138,7 +156,7 @@ type DivergedError struct{ Metrics Metrics }
 
 func (e *DivergedError) Error() string {
 	return fmt.Sprintf("step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
-		e.Metrics.Step, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
+		e.Metrics.Step+1, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
 }
 
 // Step trains on one batch.

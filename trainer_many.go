@@ -2,10 +2,13 @@ package galley
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/step"
@@ -17,7 +20,9 @@ type manyDevices struct {
 	h      *hybrid
 	types  string
 	runner *step.Runner
-	scale  lossScale
+	// started is the runner, for whoever asks from another goroutine what it does.
+	started atomic.Pointer[step.Runner]
+	scale   lossScale
 	// forward is the devices of forward passes, copies the parameters there until training begins.
 	forward *step.ForwardRunner
 	copies  *weightCopies
@@ -38,6 +43,9 @@ func newManyDevices(c TrainerConfig) (*manyDevices, error) {
 
 // stepMany is one step on many devices.
 func (t *Trainer) stepMany(m Metrics, batch []array.Array) (Metrics, error) {
+	if t.trained.lost != nil {
+		return m, t.trained.lost
+	}
 	if err := t.start(batch); err != nil {
 		return m, err
 	}
@@ -49,10 +57,11 @@ func (t *Trainer) stepMany(m Metrics, batch []array.Array) (Metrics, error) {
 		Batch: parts, Scalars: []float64{m.LR, float64(t.step + 1 - t.skipped)}, Weight: t.many.weight(batch),
 	})
 	if err != nil {
-		return m, err
+		return m, t.tearing(err)
 	}
 	m.Loss, m.GradNorm = r.Loss, r.Norm
 	t.step++
+	t.changed()
 	if t.many.h.s.AMP == "f16" && !bad(m.Loss) && t.many.scale.scale > 1 {
 		m.Skipped = bad(m.GradNorm)
 		t.many.scale = t.many.scale.next(m.Skipped)
@@ -89,7 +98,11 @@ func (t *Trainer) start(batch []array.Array) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.Start()
+	w, err := inproc.New(s.Devices())
+	if err != nil {
+		return err
+	}
+	r, err := s.Start(w)
 	if err != nil {
 		return err
 	}
@@ -102,6 +115,7 @@ func (t *Trainer) start(batch []array.Array) error {
 		t.many.runner.Close()
 	}
 	t.many.runner, t.many.types = r, key
+	t.many.started.Store(r)
 	return nil
 }
 
@@ -184,11 +198,14 @@ func castSource(dtype array.DType, read reading) reading {
 
 // syncMany brings the parameters back from the devices of a strategy.
 func (t *Trainer) syncMany(s *Session) error {
-	if t.many.runner == nil {
+	if t.trained.lost != nil {
+		return t.trained.lost
+	}
+	if t.many.runner == nil && t.many.saved == nil {
 		return nil
 	}
 	for i, p := range t.c.Params {
-		a, err := t.many.runner.Read(t.many.h.precise(i))
+		a, err := t.readMany(i)
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
@@ -199,6 +216,7 @@ func (t *Trainer) syncMany(s *Session) error {
 
 // closeMany ends the devices of a strategy.
 func (t *Trainer) closeMany() error {
+	back := t.bringBack()
 	if t.many.runner != nil {
 		t.many.runner.Close()
 		t.many.runner = nil
@@ -207,7 +225,8 @@ func (t *Trainer) closeMany() error {
 		t.many.forward.Close()
 		t.many.forward = nil
 	}
-	return t.closeSaved()
+	t.trained.lost = errClosed
+	return errors.Join(back, t.closeSaved())
 }
 
 func (t *Trainer) closeSaved() error {

@@ -1,0 +1,67 @@
+package inproc
+
+import "github.com/galley-ml/galley/internal/comm"
+
+// laneKey names a sequence of meetings: those of a group, or the messages from one member to another with one tag.
+type laneKey struct {
+	group         string
+	from, to, tag int // from is -1 for collectives of the whole group
+}
+
+// lane is a sequence of meetings of the same ranks. Each member goes through them in order, so they become complete in
+// order.
+type lane struct {
+	key   laneKey
+	ranks []int // by slot: the group, or sender and receiver
+	came  []int // by slot: to how many meetings it has come
+	base  int   // sequence number of open[0]
+	open  []*meeting
+}
+
+// lane finds the lane of a call and the caller's slot in it.
+func (s *run) lane(c *comm.Call) (*lane, int) {
+	g := c.Group
+	name, slot, ranks := g.String(), g.Pos(), g.Ranks()
+	key := laneKey{group: name, from: -1}
+	switch c.Kind {
+	case comm.Send:
+		key = laneKey{name, slot, c.Root, c.Tag}
+		slot, ranks = 0, []int{ranks[slot], ranks[c.Root]}
+	case comm.Recv:
+		key = laneKey{name, c.Root, slot, c.Tag}
+		slot, ranks = 1, []int{ranks[c.Root], ranks[slot]}
+	}
+	l, ok := s.lanes[key]
+	if !ok {
+		l = &lane{key: key, ranks: ranks, came: make([]int, len(ranks))}
+		s.lanes[key] = l
+	}
+	return l, slot
+}
+
+// next is the meeting that the member of a slot comes to now.
+func (l *lane) next(slot int) *meeting {
+	i := l.came[slot] - l.base
+	l.came[slot]++
+	if i == len(l.open) {
+		l.open = append(l.open, newMeeting(l, l.base+i))
+	}
+	return l.open[i]
+}
+
+// close takes the first meeting, now complete, from the open ones. A program may use any number of tags, so a lane of
+// messages that has none under way is forgotten.
+func (s *run) close(l *lane, m *meeting) {
+	if l.open[0] != m {
+		panic("inproc: meetings became complete out of order")
+	}
+	l.open[0] = nil
+	l.open = l.open[1:]
+	l.base++
+	if len(l.open) == 0 {
+		if l.key.from >= 0 {
+			delete(s.lanes, l.key)
+		}
+		l.open = nil
+	}
+}

@@ -1,0 +1,193 @@
+package inproc
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+// run is the state of one run of a world: who is where. One lock guards it; no array is touched under it.
+type run struct {
+	world   *ranks
+	errs    []error        // what the workers returned, by rank; to be read when all have
+	helpers sync.WaitGroup // goroutines that do a meeting's work in the background
+	over    chan struct{}  // closed when the workers of all processes have returned
+
+	mu       sync.Mutex
+	cancels  []context.CancelCauseFunc // of the processes that have begun it
+	left     int                       // how many of them are through
+	err      error                     // the first failure; no meeting becomes complete after it
+	stop     chan struct{}
+	lanes    map[laneKey]*lane
+	waiting  []*meeting // by rank: what it waits for; stale once that is complete, when it leads nowhere
+	finished []bool
+}
+
+func newRun(w *ranks) *run {
+	n := w.Size()
+	return &run{
+		world: w, errs: make([]error, n), over: make(chan struct{}), stop: make(chan struct{}), lanes: map[laneKey]*lane{},
+		waiting: make([]*meeting, n), finished: make([]bool, n),
+	}
+}
+
+// enterProcess adds a process, whose workers' context cancel ends, and says how many there are.
+func (s *run) enterProcess(cancel context.CancelCauseFunc) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancels = append(s.cancels, cancel)
+	if s.err != nil {
+		cancel(s.err)
+	}
+	return len(s.cancels)
+}
+
+// leave says that the workers of a process have returned, and waits for those of the others.
+func (s *run) leave() {
+	s.mu.Lock()
+	s.left++
+	last := s.left == s.world.processes
+	s.mu.Unlock()
+	if last {
+		s.helpers.Wait()
+		close(s.over)
+	}
+	<-s.over
+}
+
+// fail ends the run unless it has failed already.
+func (s *run) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failLocked(err)
+}
+
+func (s *run) failLocked(err error) error {
+	if s.err == nil {
+		s.err = err
+		close(s.stop)
+		for _, cancel := range s.cancels {
+			cancel(err)
+		}
+	}
+	return s.err
+}
+
+// finish records that a rank's worker is over. Whoever has come to a meeting that lacks the rank would wait forever.
+func (s *run) finish(rank int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finished[rank], s.waiting[rank] = true, nil
+	if err != nil {
+		s.failLocked(&comm.PeerError{Rank: rank, Err: err})
+		return
+	}
+	var left []comm.Side
+	for _, l := range s.lanes {
+		for _, m := range l.open {
+			if m.Lacks(rank) {
+				left = append(left, m.Side(m.FirstBut(-1)))
+			}
+		}
+	}
+	if left != nil {
+		slices.SortFunc(left, func(a, b comm.Side) int { return cmp.Or(a.Rank-b.Rank, strings.Compare(a.Call, b.Call)) })
+		s.failLocked(&comm.DeadlockError{Sides: append(left, comm.Side{Rank: rank})})
+	}
+}
+
+// visit is a member's place in a meeting.
+type visit struct {
+	m    *meeting
+	slot int
+	last bool // the member completed the meeting, so it has to begin the work
+}
+
+// enter brings a member to its next meeting.
+func (s *run) enter(rank int, c *comm.Call) (visit, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return visit{}, s.err
+	}
+	if s.finished[rank] {
+		return visit{}, fmt.Errorf("rank %d: %v after its worker returned", rank, c)
+	}
+	s.waiting[rank] = nil
+	l, slot := s.lane(c)
+	m := l.next(slot)
+	m.Calls[slot] = c
+	if err := m.Agree(slot); err != nil {
+		return visit{}, s.failLocked(err)
+	}
+	m.missing-- // only now: a meeting that lacks nobody is always brought to its end
+	if m.missing == 0 {
+		s.close(l, m)
+		return visit{m, slot, true}, nil
+	}
+	for other, r := range l.ranks {
+		if m.Calls[other] == nil && s.finished[r] {
+			return visit{}, s.failLocked(&comm.DeadlockError{Sides: []comm.Side{m.Side(slot), {Rank: r}}})
+		}
+	}
+	return visit{m: m, slot: slot}, nil
+}
+
+// wait returns when the meeting's work is done: nobody then reads the member's array. A meeting that is complete is
+// always brought to its end, even in a failed run; one that is not has touched no array, and can be left.
+func (s *run) wait(rank int, v visit) (comm.Result, error) {
+	m := v.m
+	if err := s.await(rank, m); err != nil {
+		return comm.Result{}, err
+	}
+	s.work(m)
+	<-m.done
+	if m.err != nil {
+		return comm.Result{}, m.err
+	}
+	return m.plan.Results[v.slot], nil
+}
+
+// await returns when all members have come and the work is cut up.
+func (s *run) await(rank int, m *meeting) error {
+	stop, err := s.block(rank, m)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-m.ready:
+		return nil
+	case <-stop:
+	}
+	s.mu.Lock()
+	left := m.missing > 0
+	s.mu.Unlock()
+	if left {
+		return s.err
+	}
+	<-m.ready
+	return nil
+}
+
+// block records what the rank waits for and looks for the deadlock that this may close. It returns what ends the wait
+// early: nil, which never does, for a meeting that is complete.
+func (s *run) block(rank int, m *meeting) (stop <-chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.missing == 0 {
+		return nil, nil
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.waiting[rank] = m
+	if ring := s.ring(rank); ring != nil {
+		return nil, s.failLocked(s.deadlock(ring))
+	}
+	return s.stop, nil
+}

@@ -37,7 +37,9 @@ func (m *annotated) Forward(in ...*galley.Tensor) []*galley.Tensor {
 	return []*galley.Tensor{op.MatMul(h, m.lay(m.down.Value, 0))}
 }
 
-func squares(out, labels []*galley.Tensor) *galley.Tensor { return op.MSELoss(out[0], labels[0], "mean") }
+func squares(out, labels []*galley.Tensor) *galley.Tensor {
+	return op.MSELoss(out[0], labels[0], "mean")
+}
 
 type fixed struct{ batch []array.Array }
 
@@ -70,7 +72,12 @@ func trainAnnotated(t *testing.T, text string, s *galley.Strategy) (losses []flo
 		}
 		losses = append(losses, r.Loss)
 	}
-	return losses, nil
+	d.Predict()
+	r, err := d.Run(t.Context(), annotatedBatch().batch[0])
+	if err != nil {
+		return nil, err
+	}
+	return append(losses, r.Outputs[0].Float64s()...), nil
 }
 
 // TestAnnotatedModels: what a model asks of its own tensors is honoured on the devices of a strategy, and refused with its line
@@ -92,7 +99,8 @@ func TestAnnotatedModels(t *testing.T) {
 		{"dp=2", &galley.Strategy{DP: 2}, ""},
 		{"tp=2", &galley.Strategy{TP: 2}, ""},
 		{"x=2", &galley.Strategy{DP: 2}, ""},
-		{"x=2@[1,0]", &galley.Strategy{DP: 2, TP: 2}, ""},
+		{"x=2@[1,0]", &galley.Strategy{DP: 2}, ""},
+		{"x=2@[1,0]", &galley.Strategy{DP: 2, TP: 2}, "annotated_test.go:"},
 	} {
 		t.Run(fmt.Sprint(c.mesh, c.s), func(t *testing.T) {
 			losses, err := trainAnnotated(t, c.mesh, c.s)

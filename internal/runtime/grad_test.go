@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
@@ -15,10 +16,11 @@ import (
 func TestMistakesInGradients(t *testing.T) {
 	host := cpu.NewDevice(cpu.Config{Threads: 1})
 	defer host.Close()
-	s, err := runtime.NewSession(host, 2)
+	w, err := inproc.New(2)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := runtime.NewSession(host, w)
 	defer s.Close()
 	x := s.Tensor(array.New(array.F64, 3)).Track()
 	y := op.Where(op.Greater(x, op.Const(x, 0)), x, op.Tanh(x))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
@@ -66,10 +67,11 @@ func tryProgram(number uint64) (err error) {
 	}
 	host := cpu.NewDevice(cpu.Config{Threads: 1})
 	defer host.Close()
-	s, err := runtime.NewSession(host, 8)
+	w, err := inproc.New(8)
 	if err != nil {
 		return err
 	}
+	s := runtime.NewSession(host, w)
 	defer s.Close()
 	got, err := c.eager(s)
 	if err == nil {

@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 )
@@ -37,6 +40,9 @@ func (c *generateCmd) Run() error {
 	if err := c.validate(); err != nil {
 		return err
 	}
+	if err := notCheckpoints(c.Dir); err != nil {
+		return err
+	}
 	config, err := models.ReadConfig(c.Dir)
 	if err != nil {
 		return err
@@ -65,6 +71,22 @@ func (c *generateCmd) Run() error {
 	return speak(model, t, c.Prompt, models.GenerateConfig{
 		Tokens: c.Tokens, Temperature: c.Temperature, TopK: c.TopK, TopP: c.TopP, Seed: c.Seed, Stop: config.StopTokens(),
 	})
+}
+
+// notCheckpoints says what to do with a directory that holds the states of a run in place of a model.
+func notCheckpoints(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
+		return nil
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "step-*", "manifest.json"))
+	if own, e := filepath.Glob(filepath.Join(dir, "manifest.json")); e == nil {
+		found = append(found, own...)
+	}
+	if err != nil || len(found) == 0 {
+		return nil // whoever reads the model says what is missing
+	}
+	return fmt.Errorf("%s: it holds checkpoints of galley train, want a model: run galley train with the same --checkpoint and --save DIR, then galley generate DIR",
+		strict.Name(dir))
 }
 
 func (c *generateCmd) validate() error {

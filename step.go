@@ -174,21 +174,8 @@ func dependsOn(y *Tensor, xs []*Tensor) bool {
 		}
 		if v.Node() != nil && !seen[v] {
 			seen[v] = true
-			todo = append(todo, sources(v)...)
+			todo = append(todo, op.Sources(v)...)
 		}
 	}
 	return false
-}
-
-// sources is the operands that a result of a node is computed from.
-func sources(v *Tensor) []*Tensor {
-	o, ok := v.Node().Op().(op.Sourced)
-	if !ok {
-		return v.Node().In()
-	}
-	var list []*Tensor
-	for _, i := range o.Sources(v.Index()) {
-		list = append(list, v.Node().In()[i])
-	}
-	return list
 }

@@ -3,20 +3,18 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/galley-ml/galley"
-	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 )
 
 // generateCmd continues a text.
 type generateCmd struct {
-	Dir         string  `arg:"" help:"Hugging Face directory of the model." type:"existingdir"`
+	Dir string `arg:"" help:"Hugging Face directory of the model, or directory of a run's checkpoints." type:"existingdir"`
+	checkpointChoice
 	Prompt      string  `help:"Text to continue." default:"Call me "`
 	Tokenizer   string  `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
 	Tokens      int     `help:"Tokens to generate." default:"200"`
@@ -40,14 +38,16 @@ func (c *generateCmd) Run() error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	if err := notCheckpoints(c.Dir); err != nil {
-		return err
-	}
-	config, err := models.ReadConfig(c.Dir)
+	m, err := openModelDir(c.Dir, c.checkpointChoice)
 	if err != nil {
 		return err
 	}
-	t, err := openTokenizer(c.Tokenizer, c.Dir)
+	defer m.close()
+	config, err := m.config()
+	if err != nil {
+		return err
+	}
+	t, err := openTokenizer(c.Tokenizer, m.dir)
 	if err != nil {
 		return err
 	}
@@ -63,30 +63,14 @@ func (c *generateCmd) Run() error {
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
-	model, err := models.Load(c.Dir, nn.Config{Scope: d.NewSession()})
+	model, err := m.load(nn.Config{Scope: d.NewSession()})
 	if err != nil {
 		return err
 	}
-	t.note(c.Dir, config.Vocab)
+	t.note(m.dir, config.Vocab)
 	return speak(model, t, c.Prompt, models.GenerateConfig{
 		Tokens: c.Tokens, Temperature: c.Temperature, TopK: c.TopK, TopP: c.TopP, Seed: c.Seed, Stop: config.StopTokens(),
 	})
-}
-
-// notCheckpoints says what to do with a directory that holds the states of a run in place of a model.
-func notCheckpoints(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, "config.json")); err == nil {
-		return nil
-	}
-	found, err := filepath.Glob(filepath.Join(dir, "step-*", "manifest.json"))
-	if own, e := filepath.Glob(filepath.Join(dir, "manifest.json")); e == nil {
-		found = append(found, own...)
-	}
-	if err != nil || len(found) == 0 {
-		return nil // whoever reads the model says what is missing
-	}
-	return fmt.Errorf("%s: it holds checkpoints of galley train, want a model: run galley train with the same --checkpoint and --save DIR, then galley generate DIR",
-		strict.Name(dir))
 }
 
 func (c *generateCmd) validate() error {

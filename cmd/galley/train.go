@@ -242,7 +242,7 @@ func (t *training) read(vocab int) (source string, tokens int, err error) {
 	if len(ids) <= t.Seq {
 		return "", 0, fmt.Errorf("%s: text is shorter than a window: got %d tokens, want more than --seq=%d", source, len(ids), t.Seq)
 	}
-	train, held, err := data.Split(ids, 0.95)
+	train, held, err := data.Split(ids, heldFrom)
 	if err != nil {
 		return "", 0, err
 	}
@@ -288,6 +288,9 @@ func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
 	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
 }
 
+// heldFrom is the share of a text that is trained on; the rest is held out.
+const heldFrom = 0.95
+
 // evalBatches is how many batches of held-out text are read.
 const evalBatches = 4
 
@@ -308,7 +311,7 @@ func (t *training) kept() {
 	case t.Save != "":
 		fmt.Printf("the model is in %s: galley generate %[1]s continues texts with it\n", t.Save)
 	case t.Checkpoint != "":
-		fmt.Printf("the state is in %s; the model itself is kept by --save DIR\n", t.Checkpoint)
+		fmt.Printf("the state is in %s: galley generate %[1]s continues texts with it, --save DIR writes the model\n", t.Checkpoint)
 	default:
 		fmt.Println("the model was not kept: --save DIR writes it for galley generate, --checkpoint DIR the state of the run")
 	}

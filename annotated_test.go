@@ -115,3 +115,26 @@ func TestAnnotatedModels(t *testing.T) {
 		})
 	}
 }
+
+// TestAnnotatedParametersRestSo: a parameter that the model lays on the strategy's own mesh rests there as it asks, with its
+// gradients and the optimizer's memory: each device has its share, and nothing is moved to get there.
+func TestAnnotatedParametersRestSo(t *testing.T) {
+	cost := func(text string) galley.DeviceCost {
+		d, err := galley.ToStatic(newAnnotated(t, device(t).NewSession(), text), annotatedBatch(), squares, adamW(), &galley.Strategy{TP: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		batch := annotatedBatch().batch
+		c, err := d.Trainer().Cost(galley.Type{DType: array.F64, Shape: batch[0].Shape()}, galley.Type{DType: array.F64, Shape: batch[1].Shape()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Devices[0]
+	}
+	whole, own := cost(""), cost("tp=2")
+	if 2*own.Weights != whole.Weights || 2*own.Slots != whole.Slots || own.Collectives > 3 {
+		t.Errorf("a device holds %d and %d bytes with %d collectives, want half of %d and %d, and at most 3",
+			own.Weights, own.Slots, own.Collectives, whole.Weights, whole.Slots)
+	}
+}

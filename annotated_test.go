@@ -138,3 +138,21 @@ func TestAnnotatedParametersRestSo(t *testing.T) {
 			own.Weights, own.Slots, own.Collectives, whole.Weights, whole.Slots)
 	}
 }
+
+// TestParametersOnMeshes: parameters that lie on a mesh already, all of them or one, are refused by name: a strategy places
+// whole ones.
+func TestParametersOnMeshes(t *testing.T) {
+	w := world(t, 2)
+	for _, s := range []*galley.Strategy{nil, {DP: 2}} {
+		all, one := newAnnotated(t, w, ""), newAnnotated(t, device(t).NewSession(), "")
+		for _, p := range all.Params() {
+			p.Value = galley.ShardTensor(p.Value, parseMesh(t, "x=2"), mesh.Shard(0)).Detach().Track()
+		}
+		one.down.Value = all.down.Value
+		for name, m := range map[string]*annotated{"up": all, "down": one} {
+			if _, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), s); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
+				t.Errorf("%v: got %v, want an error about parameter %s", s, err, name)
+			}
+		}
+	}
+}

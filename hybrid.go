@@ -25,6 +25,8 @@ type hybrid struct {
 	schedule *pipeline.Schedule
 	// planned is what a plan of layers came to in the last program that was traced.
 	planned *planned
+	// laid is how parameters lie by what the model itself asks of them, in the first program that was traced.
+	laid map[string]mesh.Spec
 }
 
 func newHybrid(c TrainerConfig, s Strategy) (*hybrid, error) {
@@ -315,7 +317,7 @@ func (h *hybrid) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
 		if h.masters() > 0 {
 			p, slots = slots[0], slots[1:]
 		}
-		next, kept := h.c.Optimizer.Update(p, in.Grads[k], slots, s)
+		next, kept := h.c.updated(in.Index[k], p, in.Grads[k], slots, s)
 		if h.s.AMP == "f16" { // gradients that overflowed are no step
 			ok := op.IsFinite(in.Norm)
 			next = op.Where(ok, next, p)

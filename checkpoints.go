@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
@@ -36,67 +35,19 @@ func (c *Checkpoints) Wait(ctx context.Context) error { return c.keeper.Wait(ctx
 // Close waits and gives the directory up.
 func (c *Checkpoints) Close() error { return c.keeper.Close() }
 
-// names of what checkpoints hold beside tensors.
-const (
-	skippedScalar = "skipped_steps"
-	scaleScalar   = "loss_scale"
-	goodScalar    = "loss_scale_good_steps"
-)
+// skippedScalar is the name of what checkpoints hold beside tensors: how many steps changed nothing.
+const skippedScalar = "skipped_steps"
 
 // Save begins a checkpoint of the state after the last step: it copies what training goes on to change, and writes in the
 // background. sample is the global number of the next sample, which Resume returns. The error may be an earlier one's.
 func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error {
-	state := checkpoint.State{Meta: checkpoint.Meta{Step: int64(t.step), Sample: sample}}
-	var err error
-	if t.many == nil {
-		state.Tensors, err = t.wholeState()
-	} else {
-		state.Tensors, err = t.shardedState()
-		state.Scalars = append(state.Scalars, checkpoint.Float(scaleScalar, t.many.scale.scale), checkpoint.Int(goodScalar, int64(t.many.scale.good)))
-	}
+	state, err := t.exec.Save()
 	if err != nil {
 		return err
 	}
+	state.Meta.Step, state.Meta.Sample = int64(t.step), sample
 	state.Scalars = append(state.Scalars, checkpoint.Int(skippedScalar, int64(t.skipped)))
 	return c.keeper.Save(ctx, state)
-}
-
-func (t *Trainer) wholeState() ([]checkpoint.Tensor, error) {
-	params, memory, err := t.state()
-	if err != nil {
-		return nil, err
-	}
-	var list []checkpoint.Tensor
-	slots := t.c.Optimizer.Slots()
-	for i, p := range t.c.Params {
-		list = append(list, checkpoint.Whole(p.Name, params[i]))
-		for k := range slots {
-			list = append(list, checkpoint.Whole(slotName(p.Name, k), memory[i*slots+k]))
-		}
-	}
-	return list, nil
-}
-
-func (t *Trainer) shardedState() ([]checkpoint.Tensor, error) {
-	if t.many.runner == nil {
-		return nil, errors.New("checkpoint: the trainer has taken no step: its state is that which it was given")
-	}
-	var list []checkpoint.Tensor
-	for _, x := range t.many.runner.Tensors() {
-		if x.Slot < t.many.h.masters()-1 { // what the precise value is rounded to
-			continue
-		}
-		l, parts, err := t.many.runner.Parts(x)
-		if err != nil {
-			return nil, err
-		}
-		s, err := checkpoint.Sharded(t.many.h.savedName(x), l, parts)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, s)
-	}
-	return list, nil
 }
 
 // Resumed is where a run goes on.
@@ -132,84 +83,40 @@ func (t *Trainer) Resume(dir string) (*Resumed, error) {
 	return out, nil
 }
 
-// surplus is an error if a checkpoint has tensors that the trainer does not: a longer model's would else be taken for its own.
-func (t *Trainer) surplus(r *checkpoint.Reader) error {
-	known := map[string]bool{}
-	for _, p := range t.c.Params {
-		known[p.Name] = true
-		for k := range t.c.Optimizer.Slots() {
-			known[slotName(p.Name, k)] = true
+// take checks that a checkpoint is of this model and hands it to the executor.
+func (t *Trainer) take(r *checkpoint.Reader) error {
+	if err := t.matches(r); err != nil {
+		return err
+	}
+	meta := r.Meta()
+	if err := t.exec.Load(r); err != nil {
+		return err
+	}
+	t.step = int(meta.Step)
+	if n, err := meta.Int(skippedScalar); err == nil {
+		t.skipped = int(n)
+	}
+	return nil
+}
+
+// matches is an error where a checkpoint has other tensors than the trainer: a longer model's would else be taken for its own.
+func (t *Trainer) matches(r *checkpoint.Reader) error {
+	c, known := t.c.executor(), map[string]bool{}
+	for _, x := range c.State() {
+		name, want := c.Name(x), c.Params[x.Param].Type
+		known[name] = true
+		got, ok := r.Type(name)
+		if !ok {
+			return fmt.Errorf("it has no %s: it is of another model or optimizer", name)
+		}
+		if !got.Equal(want) {
+			return fmt.Errorf("%s: got %v, want %v: it is of another model", name, got, want)
 		}
 	}
 	for _, x := range r.Tensors() {
 		if !known[x.Name] {
 			return fmt.Errorf("it has %s, which the model or its optimizer does not: it is of another", x.Name)
 		}
-	}
-	return nil
-}
-
-// take checks that a checkpoint is of this model and reads it, or keeps it to be read when the step is planned.
-func (t *Trainer) take(r *checkpoint.Reader) error {
-	if err := t.surplus(r); err != nil {
-		return err
-	}
-	for i, p := range t.c.Params {
-		for k := -1; k < t.c.Optimizer.Slots(); k++ {
-			name := p.Name
-			if k >= 0 {
-				name = slotName(p.Name, k)
-			}
-			got, ok := r.Type(name)
-			if !ok {
-				return fmt.Errorf("it has no %s: it is of another model or optimizer", name)
-			}
-			if !got.Equal(p.Type) {
-				return fmt.Errorf("%s: got %v, want %v: it is of another model", name, got, p.Type)
-			}
-			if t.many != nil {
-				continue
-			}
-			a, err := r.ReadWhole(name)
-			if err != nil {
-				return err
-			}
-			if err := t.put(i, k, a); err != nil {
-				return err
-			}
-		}
-	}
-	meta := r.Meta()
-	t.step = int(meta.Step)
-	if n, err := meta.Int(skippedScalar); err == nil {
-		t.skipped = int(n)
-	}
-	if t.many == nil {
-		return r.Close()
-	}
-	if x, err := meta.Float(scaleScalar); err == nil && t.many.scale.scale > 1 && x > 1 {
-		good, _ := meta.Int(goodScalar)
-		t.many.scale = lossScale{x, int(good)}
-	}
-	if t.many.runner != nil {
-		t.many.runner.Close()
-		t.many.runner = nil
-	}
-	t.many.saved = r
-	return nil
-}
-
-// put sets a parameter, or one of its slots.
-func (t *Trainer) put(param, slot int, a array.Array) error {
-	switch at := param*t.c.Optimizer.Slots() + slot; {
-	case t.remote != nil && slot >= 0:
-		return t.remote.replace(t.c, len(t.c.Params)+at, a)
-	case t.remote != nil:
-		return t.remote.replace(t.c, param, a)
-	case slot >= 0:
-		t.slots[at] = a
-	default:
-		t.c.Params[param].Value = t.session.Tensor(a).Track()
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -55,9 +56,9 @@ func newEvaluation(t *Trainer, model Model, loss Loss, metrics []Metric) *evalua
 			l = lossOfModel(model, nil)(batch)
 		}
 		if l == nil || l.Err() != nil || len(l.Shape()) > 0 {
-			return []*Tensor{checkedLoss(l, params)}
+			return []*Tensor{executor.CheckedLoss(l, params)}
 		}
-		sum, count := meanParts(l, params, batch[0].Dim(0))
+		sum, count := executor.MeanParts(l, params, batch[0].Dim(0))
 		list := []*Tensor{sum, count}
 		for _, m := range metrics {
 			s, c := m.Compute(outputs, batch[n:])

@@ -1,4 +1,4 @@
-package galley
+package accelerator
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/op"
@@ -21,47 +22,47 @@ const losses = 2
 
 // sumTypes is the types of what is summed over micro-batches, as in-process devices sum it: gradients are those of the sum of losses,
 // since what that is to be divided by, the labels that count, is known at the end.
-func (c TrainerConfig) sumTypes() []Type {
-	types := []Type{c.scalarType(), c.scalarType()}
+func sumTypes(c executor.Config) []ir.Type {
+	types := []ir.Type{c.ScalarType(), c.ScalarType()}
 	for _, p := range c.Params {
-		types = append(types, Type{DType: p.Type.DType.Compute(), Shape: p.Type.Shape})
+		types = append(types, ir.Type{DType: p.Type.DType.Compute(), Shape: p.Type.Shape})
 	}
 	return types
 }
 
-func (c TrainerConfig) sumParams(b *ir.Builder) []*Tensor {
+func sumParams(c executor.Config, b *ir.Builder) []*op.Tensor {
 	names := []string{"loss.sum", "loss.count"}
 	for _, p := range c.Params {
 		names = append(names, p.Name+".sum")
 	}
-	list := make([]*Tensor, len(names))
-	for i, t := range c.sumTypes() {
+	list := make([]*op.Tensor, len(names))
+	for i, t := range sumTypes(c) {
 		list[i] = b.Param(names[i], t)
 	}
 	return list
 }
 
 // sumsProgram makes zeros.
-func (c TrainerConfig) sumsProgram() (*Program, error) {
+func sumsProgram(c executor.Config) (*ir.Func, error) {
 	b := ir.NewBuilder("train_sums")
-	var zeros []*Tensor
-	for _, t := range c.sumTypes() {
+	var zeros []*op.Tensor
+	for _, t := range sumTypes(c) {
 		zeros = append(zeros, op.Full(b, t.DType, t.Shape, 0))
 	}
 	return b.Build(zeros...)
 }
 
 // partProgram adds a micro-batch to the sums: it takes the weights, the sums and a micro-batch of these types and returns the next sums.
-func (t *Trainer) partProgram(batch []Type) (*Program, error) {
-	c, b := t.c, ir.NewBuilder("train_part")
-	params, sums, in := c.weightParams(b), c.sumParams(b), batchParams(b, batch)
-	used, gathered := t.remote.together.used(params)
-	loss := checkedLoss(c.lossOf(used, in), used)
+func (r *Executor) partProgram(batch []ir.Type) (*ir.Func, error) {
+	c, b := r.model, ir.NewBuilder("train_part")
+	params, sums, in := c.WeightParams(b), sumParams(c, b), executor.BatchParams(b, batch)
+	used, gathered := r.group.used(params)
+	loss := executor.CheckedLoss(c.LossOf(used, in), used)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
-	sum, count := meanParts(loss, used, batch[0].Shape[0])
-	next := []*Tensor{sum, count}
+	sum, count := executor.MeanParts(loss, used, batch[0].Shape[0])
+	next := []*op.Tensor{sum, count}
 	next = append(next, op.GradOnce(next[:1], nil, used)...)
 	for i, x := range next {
 		next[i] = op.Add(sums[i], op.Cast(x, sums[i].DType()))
@@ -71,20 +72,20 @@ func (t *Trainer) partProgram(batch []Type) (*Program, error) {
 		p, err = pass.Optimize(p)
 	}
 	if err == nil {
-		p, err = recomputed(p, len(params), losses, c.recomputes(), gathered)
+		p, err = executor.Recomputed(p, len(params), losses, policy(c), gathered)
 	}
 	return p, err
 }
 
 // updateProgram ends a step: it takes the weights, the slots, the sums, the learning rate and the step's number and returns what a
 // step does.
-func (t *Trainer) updateProgram() (*Program, error) {
-	c, b, together := t.c, ir.NewBuilder("train_update"), t.remote.together
-	params, slots, sums := c.weightParams(b), c.slotParams(b), c.sumParams(b)
-	rest := append(slots, b.Param("lr", c.scalarType()), b.Param("count", c.scalarType()))
+func (r *Executor) updateProgram() (*ir.Func, error) {
+	c, b := r.model, ir.NewBuilder("train_update")
+	params, slots, sums := c.WeightParams(b), c.SlotParams(b), sumParams(c, b)
+	rest := append(slots, b.Param("lr", c.ScalarType()), b.Param("count", c.ScalarType()))
 	loss, scale := op.Div(sums[0], sums[1]), op.Reciprocal(sums[1])
-	own, grads := together.updated(params, sums[losses:])
-	p, err := b.Build(c.update(loss, own, grads, rest, scale)...)
+	own, grads := r.group.updated(params, sums[losses:])
+	p, err := b.Build(c.Update(loss, own, grads, rest, scale)...)
 	if err != nil {
 		return nil, err
 	}
@@ -92,37 +93,53 @@ func (t *Trainer) updateProgram() (*Program, error) {
 }
 
 // startParts starts the programs of a step on a batch that is cut into micro-batches. Its results are those of a step, by device.
-func (t *Trainer) startParts(numbers, batch []array.Array) ([][]backend.Buffer, error) {
-	r := t.remote
-	micros, err := cutMicros(batch, r.micro)
+func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer, error) {
+	micros, err := executor.CutMicros(batch, r.micro)
 	if err != nil {
 		return nil, err
 	}
-	// All programs are there before the first runs: what goes wrong with one leaves the state as it was.
-	parts := make([]backend.Executable, len(micros))
-	for i, micro := range micros {
-		if parts[i], err = t.partStep(typesOf(micro)); err != nil {
+	s, err := r.microSteps(executor.TypesOf(batch))
+	if err != nil {
+		return nil, err
+	}
+	sums, err := r.call(s.zeros, nil, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i, part := range s.parts {
+		if sums, err = r.spend(part, len(r.model.Params), sums, micros[i], 0); err != nil {
 			return nil, err
 		}
 	}
-	zeros, update, err := t.ends()
+	return r.spend(s.update, len(r.state[0]), sums, numbers, len(numbers))
+}
+
+// microSteps is the programs of a step on micro-batches, a part for each of these.
+type microSteps struct {
+	zeros, update backend.Executable
+	parts         []backend.Executable
+}
+
+// microSteps compiles the programs of a step on batches of these types. All are there before the first runs: what goes wrong with
+// one leaves the state as it was.
+func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
+	micros, err := executor.MicroTypes(batch, r.micro)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	sums, err := r.call(zeros, nil, nil, 0)
-	if err != nil {
-		return nil, err
-	}
-	for i, part := range parts {
-		if sums, err = r.spend(part, len(t.c.Params), sums, micros[i], 0); err != nil {
-			return nil, err
+	for _, micro := range micros {
+		part, err := r.partStep(micro)
+		if err != nil {
+			return s, err
 		}
+		s.parts = append(s.parts, part)
 	}
-	return r.spend(update, len(r.state[0]), sums, numbers, len(numbers))
+	s.zeros, s.update, err = r.ends()
+	return s, err
 }
 
 // spend calls a program on the first n tensors of the state and on the sums, which are then gone.
-func (r *remote) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
+func (r *Executor) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
 	list := make([][]backend.Buffer, len(r.state))
 	for d := range r.state {
 		list[d] = append(r.state[d][:n:n], sums[d]...)
@@ -135,20 +152,20 @@ func (r *remote) spend(exe backend.Executable, n int, sums [][]backend.Buffer, i
 }
 
 // partStep is the compiled program for micro-batches of these types.
-func (t *Trainer) partStep(types []Type) (backend.Executable, error) {
-	r, n := t.remote, len(t.c.Params)
+func (r *Executor) partStep(types []ir.Type) (backend.Executable, error) {
+	n := len(r.model.Params)
 	return r.compiled(fmt.Sprint("part ", types), func() (backend.Executable, error) {
-		p, err := t.partProgram(types)
+		p, err := r.partProgram(types)
 		if err != nil {
 			return nil, err
 		}
-		var at lies
-		if r.together != nil {
-			if at, err = r.together.partLies(p, types); err != nil {
+		var at layouts
+		if r.group != nil {
+			if at, err = r.group.partLayouts(p, types); err != nil {
 				return nil, err
 			}
 		}
-		exe, err := r.compile(p, at, upTo(n, n+losses+n))
+		exe, err := r.compile(p, at, executor.UpTo(n, n+losses+n))
 		if err == nil {
 			m := exe.Memory()
 			for _, slot := range r.state[0][n:] {
@@ -160,25 +177,24 @@ func (t *Trainer) partStep(types []Type) (backend.Executable, error) {
 	})
 }
 
-// ends is the compiled programs before and behind those of micro-batches.
-func (t *Trainer) ends() (zeros, update backend.Executable, err error) {
-	r := t.remote
+// ends compiles the programs before and after those of micro-batches.
+func (r *Executor) ends() (zeros, update backend.Executable, err error) {
 	zeros, err = r.compiled("sums", func() (backend.Executable, error) {
-		p, err := t.c.sumsProgram()
+		p, err := sumsProgram(r.model)
 		if err != nil {
 			return nil, err
 		}
-		return r.compile(p, lies{results: r.together.zeroSpecs()}, nil)
+		return r.compile(p, layouts{results: r.group.zeroSpecs()}, nil)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	update, err = r.compiled("update", func() (backend.Executable, error) {
-		p, err := t.updateProgram()
+		p, err := r.updateProgram()
 		if err != nil {
 			return nil, err
 		}
-		exe, err := r.compile(p, r.together.updateLies(), upTo(0, len(r.state[0])+losses+len(t.c.Params)))
+		exe, err := r.compile(p, r.group.updateLayouts(), executor.UpTo(0, len(r.state[0])+losses+len(r.model.Params)))
 		if err == nil {
 			r.needs(exe.Memory())
 		}
@@ -188,7 +204,7 @@ func (t *Trainer) ends() (zeros, update backend.Executable, err error) {
 }
 
 // compiled is the executable that is kept under a name, or made now.
-func (r *remote) compiled(name string, make func() (backend.Executable, error)) (backend.Executable, error) {
+func (r *Executor) compiled(name string, make func() (backend.Executable, error)) (backend.Executable, error) {
 	if exe, ok := r.exes[name]; ok {
 		return exe, nil
 	}
@@ -201,17 +217,8 @@ func (r *remote) compiled(name string, make func() (backend.Executable, error)) 
 }
 
 // needs notes what a program of a step needs: the step needs as much as the largest.
-func (r *remote) needs(m cpu.Memory) {
+func (r *Executor) needs(m cpu.Memory) {
 	if m.Peak() > r.memory.Peak() {
 		r.memory = m
 	}
-}
-
-// upTo is the numbers from lo up to hi, without hi.
-func upTo(lo, hi int) []int {
-	list := make([]int, hi-lo)
-	for i := range list {
-		list[i] = lo + i
-	}
-	return list
 }

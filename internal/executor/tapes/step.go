@@ -1,0 +1,182 @@
+package tapes
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// planner turns a config and its strategy into a step on many devices.
+type planner struct {
+	c executor.Config
+	*layout.Layout
+}
+
+// newStep plans the step for batches of these types, whose first dims are cut.
+func (h *planner) newStep(batch []ir.Type) (*step.Step, error) {
+	if len(batch) == 0 || len(batch[0].Shape) == 0 {
+		return nil, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
+	}
+	rows, err := executor.MicroRows(batch[0].Shape[0], h.Strategy.Micro)
+	if err != nil {
+		return nil, err
+	}
+	c := step.Config{
+		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, Columns: h.Columns(),
+		Overlap: h.overlap(), Observe: h.c.Observe, Threads: h.c.Device.Threads() / h.Strategy.Devices(),
+	}
+	var sizes []int
+	for _, n := range rows {
+		if !slices.Contains(sizes, n) {
+			f, err := h.forward(batch, n)
+			if err != nil {
+				return nil, err
+			}
+			sizes, c.Forwards = append(sizes, n), append(c.Forwards, f)
+		}
+		c.Variant = append(c.Variant, slices.Index(sizes, n))
+	}
+	if c.Cuts, err = h.Cuts(c.Forwards[0]); err != nil {
+		return nil, err
+	}
+	if c.Weights, err = h.Weights(); err != nil {
+		return nil, err
+	}
+	for _, t := range batch {
+		c.Batch = append(c.Batch, h.Batch(t))
+	}
+	if err := h.recompute(&c); err != nil {
+		return nil, err
+	}
+	c.Update = h.update()
+	c.SumType = func(w int) ir.Type {
+		return ir.Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape}
+	}
+	if c.Offload, err = offloadOf(h.Strategy); err != nil {
+		return nil, err
+	}
+	return step.New(c)
+}
+
+// forward traces the loss of a micro-batch: the sum of losses and what it is divided by, so that a step's loss is the mean
+// over the batch, however it is cut.
+func (h *planner) forward(batch []ir.Type, rows int) (*ir.Func, error) {
+	b := ir.NewBuilder("forward")
+	var params, in []*op.Tensor
+	for _, p := range h.c.Params {
+		params = append(params, b.Param(p.Name, h.Computed(p.Type)))
+	}
+	for i, t := range batch {
+		in = append(in, b.Param(fmt.Sprintf("batch%d", i), executor.WithRows(t, rows)))
+	}
+	loss := executor.CheckedLoss(h.c.LossOf(params, in), params)
+	if loss.Err() != nil {
+		return nil, loss.Err()
+	}
+	sum, count := executor.MeanParts(loss, params, rows)
+	f, err := b.Build(sum, count)
+	if err != nil {
+		return nil, err
+	}
+	if f, err = h.Apply(f); err != nil {
+		return nil, err
+	}
+	return pass.Optimize(f)
+}
+
+func (h *planner) overlap() step.Overlap {
+	if h.Strategy.Overlap {
+		return step.Overlapped
+	}
+	return step.InTurn
+}
+
+// recompute turns the strategy's word into policies for the layers of each stage.
+func (h *planner) recompute(c *step.Config) error {
+	policy, err := recomputeOf(h.Strategy)
+	if err != nil {
+		return err
+	}
+	first := 0 // the layer with which a stage begins
+	starts := []int{0}
+	for _, cut := range c.Cuts {
+		first, _ = nn.LayerOf(cut)
+		starts = append(starts, first)
+	}
+	c.Between = executor.BetweenLayers
+	c.Recompute = func(mark string) stage.Recompute {
+		layer, ok := nn.LayerOf(mark)
+		if !ok {
+			return executor.PolicyOutside(policy(0))
+		}
+		at := 0
+		for _, s := range starts {
+			if s <= layer {
+				at = layer - s
+			}
+		}
+		return policy(at)
+	}
+	return nil
+}
+
+// recomputeOf is what each layer computes again, by its number within its stage.
+func recomputeOf(s strategy.Strategy) (func(layer int) stage.Recompute, error) {
+	word, limit, err := s.Recomputed()
+	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective, "full": stage.RecomputeFull}[word]
+	return func(layer int) stage.Recompute {
+		if limit >= 0 && layer >= limit {
+			return stage.RecomputeNone
+		}
+		return policy
+	}, err
+}
+
+// update traces the optimizer.
+func (h *planner) update() step.Update {
+	scalar := h.c.ScalarType()
+	return step.Update{
+		Slots: func(w int) []ir.Type {
+			return slices.Repeat([]ir.Type{h.c.Params[w].Type}, h.Masters()+h.c.Optimizer.Slots())
+		},
+		Scalars: []ir.Type{scalar, scalar},
+		Trace:   h.traceUpdate,
+	}
+}
+
+func (h *planner) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
+	dtype := in.Scalars[0].DType()
+	s := optim.Step{LR: in.Scalars[0], Count: in.Scalars[1], Scale: op.Cast(in.Scale, dtype)}
+	if h.c.ClipNorm > 0 {
+		s.Scale = op.Mul(s.Scale, op.Cast(optim.ClipScale(in.Norm, h.c.ClipNorm), dtype))
+	}
+	for k := range in.Index {
+		p, slots := in.Weights[k], in.Slots[k]
+		if h.Masters() > 0 {
+			p, slots = slots[0], slots[1:]
+		}
+		next, kept := h.c.Optimizer.Update(p, in.Grads[k], slots, s)
+		if h.Strategy.AMP == "f16" { // gradients that overflowed are no step
+			ok := op.IsFinite(in.Norm)
+			next = op.Where(ok, next, p)
+			for i := range kept {
+				kept[i] = op.Where(ok, kept[i], slots[i])
+			}
+		}
+		if h.Masters() > 0 {
+			kept, next = append([]*op.Tensor{next}, kept...), op.Cast(next, in.Weights[k].DType())
+		}
+		out.Weights, out.Slots = append(out.Weights, next), append(out.Slots, kept)
+	}
+	return out
+}

@@ -148,9 +148,6 @@ func strategyOf(p plan.Strategy, w plan.Workload) (Strategy, error) {
 	if p.Offload.Optimizer > 0 {
 		s.Offload = "optimizer"
 	}
-	if s.Schedule == "" && s.VPP > 1 {
-		s.Schedule = "interleaved"
-	}
 	return s, s.Check()
 }
 

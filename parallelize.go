@@ -2,10 +2,8 @@ package galley
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/galley-ml/galley/internal/layout"
-	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 )
 
@@ -160,10 +158,8 @@ func Parallelize(model Model, optimizer optim.Optimizer, plan ParallelPlan) (*Pa
 		return nil, err
 	}
 	b := layout.NewBuilder(model.Params())
-	for _, a := range plan.Annotations {
-		if !slices.ContainsFunc(model.Params(), func(p *nn.Param) bool { return a.Matches(p.Name) }) {
-			return nil, fmt.Errorf("parallelize: annotation %s matches no parameter: want one like %s", a, b.Names())
-		}
+	if err := layout.CheckAnnotations(plan.Annotations, model.Params()); err != nil {
+		return nil, fmt.Errorf("parallelize: %w", err)
 	}
 	for _, row := range plan.Layers {
 		layers, err := b.Match(row.Pattern)

@@ -130,6 +130,10 @@ func TestParallelizeRefuses(t *testing.T) {
 		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("model.norm", galley.ColWise{})}}, "want a matrix"},
 		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.q_proj", galley.ColWise{Axis: "mp"})}}, "want tp"},
 		{galley.ParallelPlan{Annotations: annotations(t, "wte.weight=@[tp,_]")}, "matches no parameter"},
+		{
+			galley.ParallelPlan{Strategy: galley.Strategy{TP: 2}, Annotations: annotations(t, "*.q_proj.weight=@[tp]")},
+			`annotation *.q_proj.weight=@[tp]: parameter "model.layers.0.self_attn.q_proj.weight" is f64[16,16]`,
+		},
 		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 2}, Split: []galley.SplitPoint{{Layer: "layers.1"}}}, `no such layer: want one like`},
 		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 4}, Split: []galley.SplitPoint{{Layer: "model.layers.1"}}}, "want 3 split points"},
 		{galley.ParallelPlan{Strategy: galley.Strategy{DP: 3, EP: 2}}, "does not divide"},

@@ -53,6 +53,8 @@ func priced(s Strategy, batch int) (plan.Strategy, error) {
 	}
 	if s.PP == 1 {
 		p.Schedule = ""
+	} else if p.VPP == 0 {
+		p.VPP = p.Class().Each()
 	}
 	return p, p.Recompute.UnmarshalText([]byte(s.Recompute))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor/accelerator"
 	"github.com/galley-ml/galley/internal/executor/local"
 	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
@@ -90,6 +91,9 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 		if c.Strategy == nil {
 			c.Strategy = c.Parallel.Strategy
 		}
+	}
+	if err := layout.CheckAnnotations(c.Annotations, c.Params); err != nil {
+		return c, fmt.Errorf("trainer: %w", err)
 	}
 	return c, nil
 }

@@ -23,7 +23,7 @@ func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 	}
 	name := s.Schedule
 	if s.PP == 1 {
-		name = "1f1b" // there is nobody to take turns with
+		name = pipeline.Default(1).Name // there is nobody to take turns with
 	}
 	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
 }

@@ -45,7 +45,6 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	}{
 		{"context", &s.Context, []string{"ring", "ulysses"}},
 		{"amp", &s.AMP, []string{"off", "bf16", "f16"}},
-		{"schedule", &s.Schedule, []string{"1f1b"}},
 		{"recompute", &s.Recompute, []string{"none", "selective", "full"}},
 		{"offload", &s.Offload, []string{"none", "optimizer"}},
 	} {
@@ -53,11 +52,24 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 			*w.at = w.words[0]
 		}
 		word, _, _ := strings.Cut(*w.at, ":")
-		if w.name != "schedule" && !slices.Contains(w.words, word) {
+		if !slices.Contains(w.words, word) {
 			return s, fmt.Errorf("strategy: %s is %q: want %s", w.name, *w.at, strings.Join(w.words, ", "))
 		}
 	}
-	return s, nil
+	return s, s.spellSchedule()
+}
+
+// spellSchedule makes the schedule's name that of its class, where it is not a schedule's text.
+func (s *Strategy) spellSchedule() error {
+	if s.OwnSchedule() {
+		return nil
+	}
+	class, err := pipeline.Choose(s.Schedule, s.VPP)
+	if err != nil {
+		return fmt.Errorf("strategy: %w", err)
+	}
+	s.Schedule = class.Name
+	return nil
 }
 
 // maxDevices is how many devices a process can have: each is a goroutine with memory of its own.

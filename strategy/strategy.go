@@ -15,8 +15,8 @@ type Strategy struct {
 	DP, TP, PP, CP, EP int
 	// Zero splits over the data axes: 1 the optimizer's memory, 2 the sums of gradients, too, 3 the parameters, too.
 	Zero int
-	// Schedule is the name of a pipeline schedule, or the text of one; empty is 1f1b. VPP is how many stages a device has in
-	// interleaved ones; 0 means 1, or what the schedule needs.
+	// Schedule is the name of a pipeline schedule, or the text of one; empty is 1f1b, or interleaved where VPP is more than
+	// 1. VPP is how many stages a device has in interleaved ones; 0 means what the schedule has.
 	Schedule string
 	VPP      int
 	// Micro is how many micro-batches a step has: gradients are summed over them. 0 means PP, or what a schedule's text has.

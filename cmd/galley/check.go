@@ -14,6 +14,7 @@ type checkCmd struct {
 	Ops        checkOpsCmd        `cmd:"" help:"Every op of DIR/ops.json: results, gradients, Hessian products, eager and traced, in f64 and f32."`
 	Model      checkModelCmd      `cmd:"" help:"A Hugging Face model with recorded logits, gradients, losses and continuation."`
 	Strategies checkStrategiesCmd `cmd:"" help:"A recorded training run, split over devices in every way: the same losses."`
+	Tokenizer  checkTokenizerCmd  `cmd:"" help:"A tokenizer.json with recorded ids, offsets and decoded texts."`
 	Burgers    checkBurgersCmd    `cmd:"" help:"A physics-informed network with second derivatives in its loss."`
 	Spmd       checkSpmdCmd       `cmd:"" help:"How ops are sharded, against recorded facts about Paddle's rules."`
 	Shardy     checkShardyCmd     `cmd:"" help:"Sharding inference against a file of facts from Shardy's tests: rules, propagation, reshards."`
@@ -93,6 +94,24 @@ func (c *checkBurgersCmd) Run() error {
 	d := c.device()
 	defer d.Close()
 	return verdict(check.Burgers(os.Stdout, c.Dir, d))
+}
+
+type checkTokenizerCmd struct {
+	Dir     string `arg:"" help:"Directory with tokenizer.json and cases.json." type:"existingdir"`
+	Verbose bool   `short:"v" help:"Print the cases that pass, too."`
+}
+
+// Help is what galley check tokenizer --help adds.
+func (checkTokenizerCmd) Help() string {
+	return `DIR holds a Hugging Face tokenizer.json and cases.json: a list of texts with their ids, with offsets in characters
+and the decoded text where they were recorded. All must be equal. The exit code is 1 if any differs.
+
+Example:
+  galley check tokenizer tokenizer/testdata/unigram`
+}
+
+func (c *checkTokenizerCmd) Run() error {
+	return verdict(check.Tokenizer(os.Stdout, c.Dir, check.TokenizerConfig{Verbose: c.Verbose}))
 }
 
 type checkModelCmd struct {

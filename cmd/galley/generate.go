@@ -82,7 +82,7 @@ func (c *generateCmd) validate() error {
 }
 
 // speak prints a prompt and what the model makes of it, token by token.
-func speak(model models.Model, t tokenizer, prompt string, c models.GenerateConfig) error {
+func speak(model models.Model, t textTokenizer, prompt string, c models.GenerateConfig) error {
 	ids, err := t.prompt(prompt, model.Config().Vocab)
 	if err != nil {
 		return err

@@ -164,15 +164,14 @@ func tensor(s plan.Strategy) string {
 }
 
 func schedule(s plan.Strategy) string {
+	class := s.Class()
 	switch {
 	case one(s.PP) == 1:
 		return "-"
-	case one(s.VPP) > 1 && (s.Schedule == "" || s.Schedule == "interleaved"):
-		return fmt.Sprintf("interleaved×%d", s.VPP)
-	case s.Schedule == "":
-		return "1f1b"
+	case class.Chunks == 0 && one(s.VPP) > 1:
+		return fmt.Sprintf("%s×%d", class.Name, s.VPP)
 	}
-	return s.Schedule
+	return class.Name
 }
 
 func zero(s plan.Strategy) string {

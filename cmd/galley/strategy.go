@@ -44,10 +44,8 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 
 // schedule is a schedule's name, or the text of the file that is called so.
 func (f strategyFlags) schedule() (string, error) {
-	for _, name := range pipeline.Names() {
-		if f.Schedule == name {
-			return name, nil
-		}
+	if class, err := pipeline.Lookup(f.Schedule); err == nil {
+		return class.Name, nil
 	}
 	text, err := os.ReadFile(f.Schedule)
 	if err != nil {

@@ -6,17 +6,18 @@ import (
 	"path/filepath"
 
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/tokenizer"
 )
 
-// tokenizer is what a command reads text with, and the file that it came from.
-type tokenizer struct {
+// textTokenizer is what a command reads text with, and the file that it came from.
+type textTokenizer struct {
 	data.Tokenizer
 	// text is that of tokenizer.json; nil for bytes.
 	text []byte
 }
 
 // openTokenizer reads the tokenizer that was named, else that in the model's directory, else takes bytes.
-func openTokenizer(path, dir string) (tokenizer, error) {
+func openTokenizer(path, dir string) (textTokenizer, error) {
 	if path == "" && dir != "" {
 		path = filepath.Join(dir, "tokenizer.json")
 		if _, err := os.Stat(path); os.IsNotExist(err) {
@@ -24,25 +25,25 @@ func openTokenizer(path, dir string) (tokenizer, error) {
 		}
 	}
 	if path == "" {
-		return tokenizer{Tokenizer: data.Bytes{}}, nil
+		return textTokenizer{Tokenizer: data.Bytes{}}, nil
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return tokenizer{}, err
+		return textTokenizer{}, err
 	}
-	t, err := data.LoadTokenizer(path)
-	return tokenizer{Tokenizer: t, text: text}, err
+	t, err := tokenizer.Load(path)
+	return textTokenizer{Tokenizer: t, text: text}, err
 }
 
 // note says so where a model of another vocabulary is fed bytes for want of a tokenizer.
-func (t tokenizer) note(dir string, vocab int) {
+func (t textTokenizer) note(dir string, vocab int) {
 	if dir != "" && t.text == nil && vocab != t.VocabSize() {
 		fmt.Fprintf(os.Stderr, "galley: note: %s has no tokenizer.json: text is read as bytes; --tokenizer names another\n", dir)
 	}
 }
 
 // prompt is the tokens of --prompt.
-func (t tokenizer) prompt(text string, vocab int) ([]int32, error) {
+func (t textTokenizer) prompt(text string, vocab int) ([]int32, error) {
 	ids := t.Encode(text)
 	if len(ids) == 0 {
 		return nil, fmt.Errorf("--prompt=%q: it has no tokens: want at least one", text)

@@ -123,7 +123,7 @@ type training struct {
 	*trainCmd
 	d          *galley.Device
 	b          galley.Backend // nil is d
-	tokenizer  tokenizer
+	tokenizer  textTokenizer
 	model      models.Model
 	text, eval *data.Sampler
 	// watch, where set, is told what devices do.

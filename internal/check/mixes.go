@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/models"
 )
 
@@ -20,15 +21,13 @@ type mix struct {
 // deepLayers is how many layers the new models have.
 const deepLayers = 8
 
-// schedules are the pipeline schedules with what each needs beside its name.
-var schedules = []galley.Strategy{
-	{Schedule: "fthenb"}, {Schedule: "1f1b"}, {Schedule: "interleaved", VPP: 2}, {Schedule: "zbh1"}, {Schedule: "zbv"}, {Schedule: "dualpipev"},
-}
-
 // under is a strategy for every schedule.
 func under(s galley.Strategy) (list []galley.Strategy) {
-	for _, p := range schedules {
-		s.Schedule, s.VPP = p.Schedule, p.VPP
+	for _, class := range pipeline.Classes() {
+		s.Schedule, s.VPP = class.Name, 0
+		if class.Chunks == 0 {
+			s.VPP = class.Each()
+		}
 		list = append(list, s)
 	}
 	return list
@@ -36,11 +35,11 @@ func under(s galley.Strategy) (list []galley.Strategy) {
 
 // stages is how many stages a strategy's pipeline has.
 func stages(s galley.Strategy) int {
-	n := max(1, s.PP)
-	if slices.Contains([]string{"zbv", "dualpipev"}, s.Schedule) {
-		return 2 * n
+	chunks := max(1, s.VPP)
+	if class, err := pipeline.Choose(s.Schedule, s.VPP); err == nil && class.Vee {
+		chunks = class.Chunks
 	}
-	return n * max(1, s.VPP)
+	return max(1, s.PP) * chunks
 }
 
 // mixes is the rows for a model: those that it has the layers and the experts for.
@@ -129,7 +128,7 @@ func deepMixes() []galley.Strategy {
 func (m mix) label(family string) string {
 	s := m.Strategy
 	if s.PP > 1 && s.Schedule == "" {
-		s.Schedule = "1f1b"
+		s.Schedule = pipeline.Default(s.VPP).Name
 	}
 	if s.CP > 1 && s.Context == "" {
 		s.Context = "ring"

@@ -115,8 +115,8 @@ func deepspeedPipeline(j *job) {
 		return
 	}
 	j.note("a pipeline: PipelineModule(num_stages=%d) in the model", s.PP)
-	if j.schedule() != "1f1b" {
-		j.note("schedule %s: DeepSpeed has 1f1b, with one chunk a rank: expect its bubble in place of the predicted one", j.schedule())
+	if name := j.otherSchedule("1f1b"); name != "" {
+		j.note("schedule %s: DeepSpeed has 1f1b, with one chunk a rank: expect its bubble in place of the predicted one", name)
 	}
 	if !j.even() {
 		j.note("stages of %v layers: give PipelineModule a partition of your own", j.chunks())

@@ -132,15 +132,13 @@ func (j *job) shards() int {
 	return n
 }
 
-// schedule is the strategy's, said or not.
-func (j *job) schedule() string {
-	switch {
-	case j.s.Schedule != "":
-		return j.s.Schedule
-	case j.s.VPP > 1:
-		return "interleaved"
+// otherSchedule is the name of the strategy's schedule where it is none of those that a system offers, else empty.
+func (j *job) otherSchedule(offers ...string) string {
+	name := j.s.Class().Name
+	if slices.Contains(offers, name) {
+		return ""
 	}
-	return "1f1b"
+	return name
 }
 
 // chunks is the layers of each chunk.

@@ -12,11 +12,12 @@ func megatronPipeline(j *job, f *flags) {
 	if s.PP == 1 {
 		return
 	}
-	if name := j.schedule(); name != "1f1b" && name != "interleaved" {
+	if name := j.otherSchedule("1f1b", "interleaved"); name != "" {
 		j.note("schedule %s: Megatron has 1f1b and interleaved: expect its bubble and memory in place of the predicted ones", name)
 	}
-	if j.mixed && s.VPP > 1 && j.schedule() != "interleaved" {
-		j.refuse("schedule %s on hosts that differ: Megatron deals chunks to ranks in a loop, not in a V, so that they come to other hosts: pin schedule=interleaved", j.schedule())
+	if class := s.Class(); j.mixed && class.Vee {
+		j.refuse("schedule %s on hosts that differ: Megatron deals chunks to ranks in a loop, not in a V, so that they "+
+			"come to other hosts: pin schedule=interleaved", class.Name)
 	}
 	switch {
 	case !j.even():

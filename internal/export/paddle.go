@@ -56,7 +56,7 @@ func paddlePipeline(j *job, f *flags) {
 	if s.PP == 1 {
 		return
 	}
-	if name := j.schedule(); name != "1f1b" && name != "interleaved" {
+	if name := j.otherSchedule("1f1b", "interleaved"); name != "" {
 		j.note("schedule %s: PaddleNLP has 1f1b and interleaved: expect its bubble and memory in place of the predicted ones", name)
 	}
 	switch {

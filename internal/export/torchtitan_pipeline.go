@@ -3,12 +3,9 @@ package export
 import (
 	"fmt"
 	"strings"
-)
 
-// titanSchedules are torchtitan's names of schedules.
-var titanSchedules = map[string]string{
-	"1f1b": "1F1B", "interleaved": "Interleaved1F1B", "fthenb": "GPipe", "zbv": "ZBVZeroBubble", "dualpipev": "DualPipeV",
-}
+	"github.com/galley-ml/galley/internal/pipeline"
+)
 
 func titanPipeline(j *job) []string {
 	s := &j.s
@@ -16,17 +13,17 @@ func titanPipeline(j *job) []string {
 	if s.PP == 1 {
 		return rows
 	}
-	name, ok := titanSchedules[j.schedule()]
-	if !ok {
-		name = "1F1B"
-		if s.VPP > 1 {
-			name = "Interleaved1F1B"
-		}
-		j.note("schedule %s: torchtitan has no such one: %s is the nearest: expect its bubble in place of the predicted one", j.schedule(), name)
+	class := s.Class()
+	if class.Torch == "" {
+		nearest := pipeline.Default(s.VPP)
+		j.note("schedule %s: torchtitan has no such one: %s is the nearest: expect its bubble in place of the predicted one",
+			class.Name, nearest.Torch)
+		class = nearest
 	}
-	titanMicros(j, name)
-	rows = append(rows, fmt.Sprintf("pipeline_parallel_schedule = %q", name), fmt.Sprintf("pipeline_parallel_microbatch_size = %d", s.Micro))
-	if name == "DualPipeV" && s.EP > 1 && j.recomputes() {
+	titanMicros(j, class)
+	rows = append(rows, fmt.Sprintf("pipeline_parallel_schedule = %q", class.Torch),
+		fmt.Sprintf("pipeline_parallel_microbatch_size = %d", s.Micro))
+	if class.Pairs && s.EP > 1 && j.recomputes() {
 		rows = append(rows, "pipeline_parallel_expert_parallel_overlap = false")
 		j.note("dualpipev with recomputation: torchtitan overlaps experts' exchange only without: overlap is off")
 	}
@@ -39,14 +36,14 @@ func titanPipeline(j *job) []string {
 }
 
 // titanMicros checks what PyTorch asks of the number of micro-batches.
-func titanMicros(j *job, schedule string) {
+func titanMicros(j *job, class *pipeline.Class) {
 	pp := j.s.PP
-	switch schedule {
-	case "Interleaved1F1B":
+	switch {
+	case class.Chunks == 0:
 		if rounds := max(1, j.micros/pp); j.micros%rounds != 0 {
 			j.refuse("%d micro-batches: torchtitan's Interleaved1F1B wants a multiple of its %d rounds of pp %d: plan another batch or pin vpp=1", j.micros, rounds, pp)
 		}
-	case "DualPipeV":
+	case class.Pairs:
 		if j.micros < 2*pp {
 			j.refuse("%d micro-batches: torchtitan's DualPipeV wants at least 2·pp = %d: pin schedule=zbv", j.micros, 2*pp)
 		}

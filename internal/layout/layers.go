@@ -116,7 +116,7 @@ func (b *Builder) Split(layer string, s Side, axis string) error {
 	if axis == "" {
 		axis = strategy.TensorAxis
 	}
-	if !slices.Contains([]string{strategy.DataAxis, strategy.TensorAxis, strategy.ContextAxis, strategy.ExpertAxis}, axis) {
+	if !slices.Contains(strategyAxes, axis) {
 		return fmt.Errorf("axis %q: want tp, or dp, cp, ep", axis)
 	}
 	w := weightSplit{weight: layer + ".weight", side: s, axis: axis}
@@ -181,6 +181,3 @@ func (b *Builder) Point(layer string, before bool) error {
 	b.out.points = append(b.out.points, point{layer, before})
 	return nil
 }
-
-// Names is the first of the parameters' names, for messages.
-func (b *Builder) Names() string { return someOf(b.params) }

@@ -41,12 +41,14 @@ func (l *Layout) Weights() ([]step.Weight, error) {
 func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 	spec := mesh.Whole(len(t.Shape))
 	for _, a := range l.Annotations {
-		if a.Matches(name) && known(l.Meshes[0], a.Sharding.Spec.Used()) {
-			if err := a.Sharding.Spec.Check(l.Meshes[0], len(t.Shape)); err != nil {
-				return spec, fmt.Errorf("annotation %s: parameter %q is %v: %w", a, name, t, err)
-			}
-			return a.Sharding.Spec, nil
+		if !a.Matches(name) {
+			continue
 		}
+		asked := onlyAxes(l.Meshes[0], a.Sharding.Spec)
+		if err := asked.Check(l.Meshes[0], len(t.Shape)); err != nil {
+			return spec, fmt.Errorf("annotation %s: parameter %q is %v: %w", a, name, t, err)
+		}
+		return asked, nil
 	}
 	if l.applied != nil {
 		if s, ok := l.applied.specs[name]; ok {

@@ -15,39 +15,57 @@ import "fmt"
 //
 // Elsewhere there is no closed form, and the error says so: Simulate.
 func Bubble(name string, c Config, costs Costs) (float64, error) {
-	_, c, err := resolve(name, c)
+	class, err := Lookup(name)
 	if err != nil {
 		return 0, err
 	}
-	t, err := alike(name, costs)
+	if c, err = class.resolve(c); err != nil {
+		return 0, err
+	}
+	t, err := alike(class.Name, costs)
 	if err != nil {
 		return 0, err
+	}
+	return class.idle(c, t)
+}
+
+func plainIdle(c Config, t times) (float64, error) { return float64(c.Ranks-1) * (t.f + t.b), nil }
+
+func interleavedIdle(c Config, t times) (float64, error) {
+	p, m := float64(c.Ranks), float64(c.Micros)
+	return ((p - 1) + float64(c.Chunks-1)*max(p-m, 0)) * (t.f + t.b), nil
+}
+
+func zeroBubbleH1Idle(c Config, t times) (float64, error) {
+	if t.w > t.f && t.w > t.i {
+		return 0, noForm("zbh1", "weight gradients take longer than anything else")
 	}
 	p, m := float64(c.Ranks), float64(c.Micros)
-	switch name {
-	case "fthenb", "1f1b":
-		return (p - 1) * (t.f + t.b), nil
-	case "interleaved":
-		return ((p - 1) + float64(c.Chunks-1)*max(p-m, 0)) * (t.f + t.b), nil
-	case "zbh1":
-		if t.w > t.f && t.w > t.i {
-			return 0, noForm(name, "weight gradients take longer than anything else")
-		}
-		return (p-1)*(t.f+t.i) - (min(m, p)-1)*min(t.f, t.w), nil
-	}
-	if t.f != t.i || t.i != t.w || t.b != t.i+t.w {
-		return 0, noForm(name, "forward, input and weight gradients do not take equally long")
-	}
-	if c.Micros < 2*c.Ranks && c.Ranks > 1 {
-		return 0, noForm(name, fmt.Sprintf("%d micro-batches are fewer than two for each of %d ranks", c.Micros, c.Ranks))
-	}
-	if name == "zbv" || c.Ranks == 1 {
-		return 0, nil
+	return (p-1)*(t.f+t.i) - (min(m, p)-1)*min(t.f, t.w), nil
+}
+
+func zeroBubbleVIdle(c Config, t times) (float64, error) { return 0, veeForm("zbv", c, t) }
+
+func dualPipeVIdle(c Config, t times) (float64, error) {
+	if err := veeForm("dualpipev", c, t); err != nil || c.Ranks == 1 {
+		return 0, err
 	}
 	if t.pair < 2*t.f {
-		return 0, noForm(name, "a joined pair takes less than two forwards")
+		return 0, noForm("dualpipev", "a joined pair takes less than two forwards")
 	}
+	p := float64(c.Ranks)
 	return (p-1)*(t.pair+t.b-3*t.w) - (p-2)*(t.f+t.b-t.pair), nil
+}
+
+// veeForm says whether V shapes have closed forms for these times.
+func veeForm(name string, c Config, t times) error {
+	if t.f != t.i || t.i != t.w || t.b != t.i+t.w {
+		return noForm(name, "forward, input and weight gradients do not take equally long")
+	}
+	if c.Micros < 2*c.Ranks && c.Ranks > 1 {
+		return noForm(name, fmt.Sprintf("%d micro-batches are fewer than two for each of %d ranks", c.Micros, c.Ranks))
+	}
+	return nil
 }
 
 func noForm(name, why string) error {

@@ -37,13 +37,13 @@ func row(t *testing.T, name string, ranks, micros int) (*Schedule, *Timeline) {
 func TestPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| schedule | what it does | chunks a rank | bubble | at p=4, m=8 | step | micro-batches held |\n|---|---|---|---|---|---|---|\n")
-	for _, g := range generators {
-		s, line := row(t, g.name, 4, 8)
+	for _, g := range classes {
+		s, line := row(t, g.Name, 4, 8)
 		held := 0
 		for _, n := range line.PeakLive {
 			held = max(held, n)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %d | %s | %.4g | %.4g | %.4g |\n", g.name, g.about, s.Chunks(), g.form, line.LongestIdle(), line.Makespan, float64(held)/float64(s.Chunks()))
+		fmt.Fprintf(&b, "| `%s` | %s | %d | %s | %.4g | %.4g | %.4g |\n", g.Name, g.About, s.Chunks(), g.Bubble, line.LongestIdle(), line.Makespan, float64(held)/float64(s.Chunks()))
 	}
 	golden.Section(t, "../../docs/pipelines.md", "schedules", b.String())
 

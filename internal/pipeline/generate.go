@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -12,87 +11,49 @@ type Config struct {
 	Ranks int
 	// Micros is how many micro-batches make a step; zero means one.
 	Micros int
-	// Chunks is how many stages each rank holds. Zero is what the schedule has: two for V shapes, else one, and two for
-	// interleaved.
+	// Chunks is how many stages each rank holds. Zero is what the class has, and two where it leaves that open.
 	Chunks int
-}
-
-// generator is one way to order a pipeline. chunks is how many a rank holds; zero leaves it to Config.
-type generator struct {
-	name, about string
-	form        string // the closed form of its bubble, for people: F, B and W are of all chunks of a rank
-	chunks      int
-	build       func(c Config) *Schedule
-}
-
-// generators in the order of Names.
-var generators = []generator{
-	{"fthenb", "all forwards, then all backwards", "(p-1)(F+B)", 1, forwardThenBackward},
-	{"1f1b", "one forward, one backward: as fast, with less memory", "(p-1)(F+B)", 1, oneForwardOneBackward},
-	{"interleaved", "1f1b over several chunks a rank", "(p-1)(F+B)/v", 0, interleaved},
-	{"zbh1", "1f1b with weight gradients moved into the bubbles", "(p-1)(F+B-2W)", 1, zeroBubbleH1},
-	{"zbv", "zero bubble on a V: down the ranks and up again", "0 if F = B-W = W", 2, zeroBubbleV},
-	{"dualpipev", "forwards and backwards in pairs on a V", "(p-1)(F&B+B-3W)/2", 2, dualPipeV},
-}
-
-// Names lists the schedules that Generate knows.
-func Names() []string {
-	names := make([]string, len(generators))
-	for i, g := range generators {
-		names[i] = g.name
-	}
-	return names
-}
-
-// About is one line on a schedule of Names.
-func About(name string) string {
-	for _, g := range generators {
-		if g.name == name {
-			return g.about
-		}
-	}
-	return ""
 }
 
 // Generate makes the schedule of that name. Every number of ranks, micro-batches and chunks that the schedule can
 // have is valid; its result passes Check.
 func Generate(name string, c Config) (*Schedule, error) {
-	g, c, err := resolve(name, c)
+	class, err := Lookup(name)
 	if err != nil {
 		return nil, err
 	}
-	s := g.build(c)
-	s.Name = name
+	return class.Generate(c)
+}
+
+// Generate makes the class's schedule.
+func (c *Class) Generate(g Config) (*Schedule, error) {
+	g, err := c.resolve(g)
+	if err != nil {
+		return nil, err
+	}
+	s := c.build(g)
+	s.Name = c.Name
 	return s, nil
 }
 
-// resolve finds the generator and fills in the zero values of c.
-func resolve(name string, c Config) (generator, Config, error) {
-	i := slices.IndexFunc(generators, func(g generator) bool { return g.name == name })
-	if i < 0 {
-		return generator{}, c, fmt.Errorf("schedule %q: unknown: want %s; did you mean %s?",
-			name, strings.Join(Names(), ", "), nearest(name, Names()))
+// resolve fills in the zero values of g and checks the others.
+func (c *Class) resolve(g Config) (Config, error) {
+	if g.Ranks < 0 || g.Micros < 0 || g.Chunks < 0 {
+		return g, fmt.Errorf("schedule %s: %d ranks, %d micro-batches, %d chunks: none can be negative",
+			c.Name, g.Ranks, g.Micros, g.Chunks)
 	}
-	g := generators[i]
-	if c.Ranks < 0 || c.Micros < 0 || c.Chunks < 0 {
-		return g, c, fmt.Errorf("schedule %s: %d ranks, %d micro-batches, %d chunks: none can be negative", name, c.Ranks, c.Micros, c.Chunks)
+	g.Ranks, g.Micros = max(g.Ranks, 1), max(g.Micros, 1)
+	if g.Chunks == 0 {
+		g.Chunks = c.Each()
 	}
-	c.Ranks, c.Micros = max(c.Ranks, 1), max(c.Micros, 1)
-	switch {
-	case c.Chunks == 0 && g.chunks == 0:
-		c.Chunks = 2
-	case c.Chunks == 0:
-		c.Chunks = g.chunks
-	case g.chunks == 2 && c.Chunks != 2:
-		return g, c, fmt.Errorf("schedule %s: %d chunks a rank: a V has 2", name, c.Chunks)
-	case g.chunks == 1 && c.Chunks != 1:
-		return g, c, fmt.Errorf("schedule %s: %d chunks a rank: it has 1; interleaved takes any, zbv and dualpipev 2", name, c.Chunks)
+	if err := c.Check(g.Chunks); err != nil {
+		return g, err
 	}
-	if c.Ranks*c.Chunks > mostStages || c.Micros > mostMicros || c.Ranks*c.Chunks*c.Micros > mostCells {
-		return g, c, fmt.Errorf("schedule %s: %d stages of %d micro-batches: want at most %d stages and a product of at most %d",
-			name, c.Ranks*c.Chunks, c.Micros, mostStages, mostCells)
+	if g.Ranks*g.Chunks > mostStages || g.Micros > mostMicros || g.Ranks*g.Chunks*g.Micros > mostCells {
+		return g, fmt.Errorf("schedule %s: %d stages of %d micro-batches: want at most %d stages and a product of at most %d",
+			c.Name, g.Ranks*g.Chunks, g.Micros, mostStages, mostCells)
 	}
-	return g, c, nil
+	return g, nil
 }
 
 // Cyclic places stage i on rank i modulo ranks.

@@ -18,18 +18,18 @@ func every(t *testing.T, f func(t *testing.T, s *Schedule, c Config)) {
 // sweep calls f with each schedule of up to so many ranks and, for each number of them, micro-batches.
 func sweep(t *testing.T, most int, micros func(ranks int) int, f func(t *testing.T, s *Schedule, c Config)) {
 	t.Helper()
-	for _, g := range generators {
-		chunks := []int{g.chunks}
-		if g.chunks == 0 {
+	for _, g := range classes {
+		chunks := []int{g.Chunks}
+		if g.Chunks == 0 {
 			chunks = []int{1, 2, 3, 4}
 		}
 		for ranks := 1; ranks <= most; ranks++ {
 			for m := 1; m <= micros(ranks); m++ {
 				for _, v := range chunks {
 					c := Config{Ranks: ranks, Micros: m, Chunks: v}
-					s, err := Generate(g.name, c)
+					s, err := Generate(g.Name, c)
 					if err != nil {
-						t.Fatalf("%s %+v: %v", g.name, c, err)
+						t.Fatalf("%s %+v: %v", g.Name, c, err)
 					}
 					f(t, s, c)
 				}

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -135,6 +136,30 @@ func TestImpossible(t *testing.T) {
 		}
 		if _, err = e.Estimate(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", line, err, want)
+		}
+	}
+}
+
+// TestScheduleSpellings says that a schedule is the same in any letters: its ranks, its bubble and its memory.
+func TestScheduleSpellings(t *testing.T) {
+	e := estimator(t, "llama-3-8b", "2x8 H100 ib=400G", 64, 8192, Software{})
+	for _, c := range pipeline.Classes() {
+		s := Strategy{DP: 4, PP: 4, VPP: c.Each(), Micro: 1, Schedule: c.Name}
+		want := estimate(t, e, s)
+		for _, name := range []string{strings.ToUpper(c.Name), c.Torch} {
+			x := s
+			x.Schedule = name
+			if name == "" {
+				continue
+			}
+			if got := estimate(t, e, x); !reflect.DeepEqual(got, want) || !x.Equal(s) || x.String() != s.String() {
+				t.Errorf("%s: got %+v, want %+v as of %s", name, got, want, c.Name)
+			}
+			for chunk := range s.PP * s.VPP {
+				if got, want := x.RankOf(chunk), s.RankOf(chunk); got != want {
+					t.Errorf("%s: chunk %d is on rank %d, want %d", name, chunk, got, want)
+				}
+			}
 		}
 	}
 }

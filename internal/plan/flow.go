@@ -2,44 +2,34 @@ package plan
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
-// schedule is the name of the strategy's schedule in package pipeline.
-func (s *Strategy) schedule() string {
-	switch name := strings.ToLower(s.Schedule); {
-	case name == "gpipe":
-		return "fthenb"
-	case name != "":
-		return name
-	case s.VPP > 1:
-		return "interleaved"
+// Class is the class of the strategy's schedule. An unknown name, which Check refuses, counts as none.
+func (s *Strategy) Class() *pipeline.Class {
+	c, err := pipeline.Choose(s.Schedule, s.VPP)
+	if err != nil {
+		return pipeline.Default(s.VPP)
 	}
-	return "1f1b"
+	return c
 }
 
 // checkSchedule says whether the schedule exists and can have that many chunks.
 func (s *Strategy) checkSchedule() error {
-	name := s.schedule()
-	if !slices.Contains(pipeline.Names(), name) {
-		return fmt.Errorf("strategy: schedule %q: want one of %s", s.Schedule, strings.Join(pipeline.Names(), ", "))
+	c, err := pipeline.Choose(s.Schedule, s.VPP)
+	if err == nil {
+		err = c.Check(s.VPP)
 	}
-	vee := name == "zbv" || name == "dualpipev"
-	switch {
-	case vee && s.VPP != 2:
-		return fmt.Errorf("strategy: schedule %s has 2 chunks a rank: got vpp %d", name, s.VPP)
-	case !vee && name != "interleaved" && s.VPP > 1:
-		return fmt.Errorf("strategy: schedule %s has 1 chunk a rank: got vpp %d; interleaved takes more", name, s.VPP)
+	if err != nil {
+		return fmt.Errorf("strategy: %w", err)
 	}
 	return nil
 }
 
 // scheduleKey is what a generated schedule depends on.
 type scheduleKey struct {
-	name                  string
+	class                 *pipeline.Class
 	ranks, chunks, micros int
 }
 
@@ -57,11 +47,7 @@ func (e *Estimator) order(k scheduleKey) (*generated, error) {
 	if ok {
 		return g, nil
 	}
-	chunks := k.chunks
-	if k.name == "1f1b" || k.name == "fthenb" || k.name == "zbh1" {
-		chunks = 1
-	}
-	s, err := pipeline.Generate(k.name, pipeline.Config{Ranks: k.ranks, Micros: k.micros, Chunks: chunks})
+	s, err := k.class.Generate(pipeline.Config{Ranks: k.ranks, Micros: k.micros, Chunks: k.chunks})
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +110,7 @@ func (e *Estimator) flow(s *Strategy, t *stages, micros int, out *Estimate) erro
 
 // simulate is how long n micro-batches take through the real schedule.
 func (e *Estimator) simulate(s *Strategy, t *stages, n int) (float64, error) {
-	g, err := e.order(scheduleKey{s.schedule(), s.PP, s.VPP, n})
+	g, err := e.order(scheduleKey{s.Class(), s.PP, s.VPP, n})
 	if err != nil {
 		return 0, err
 	}
@@ -170,20 +156,8 @@ func (e *Estimator) closed(s *Strategy, t *stages, micros int, w *work) float64 
 		sum += t.ranks[i].busy()
 		weight += t.ranks[i].weight
 	}
-	fill := sum - w.busy()
-	switch s.schedule() {
-	case "interleaved":
-		fill /= float64(s.VPP)
-		if rest := micros % s.PP; rest != 0 {
-			fill += float64(s.VPP-1) * float64(s.PP-rest) * w.busy() / float64(s.VPP)
-		}
-	case "zbh1":
-		fill = max(0, fill-2*(weight-w.weight))
-	case "zbv":
-		fill = max(0, fill-3*(weight-w.weight)) / 2
-	case "dualpipev":
-		fill = max(0, fill-2*(weight-w.weight)) / 2
-	}
+	load := pipeline.Load{Busiest: w.busy(), Others: sum - w.busy(), Weights: weight - w.weight}
+	fill := s.Class().Fill(pipeline.Config{Ranks: s.PP, Micros: micros, Chunks: s.VPP}, load)
 	if !e.w.Software.SyncSend {
 		for _, send := range t.sends[:s.PP-1] {
 			fill += 2 * send
@@ -203,11 +177,7 @@ func (e *Estimator) Pipeline(s Strategy) (*pipeline.Schedule, pipeline.Costs, er
 	if err != nil {
 		return nil, pipeline.Costs{}, err
 	}
-	chunks := s.VPP
-	if name := s.schedule(); name == "1f1b" || name == "fthenb" || name == "zbh1" {
-		chunks = 1
-	}
-	order, err := pipeline.Generate(s.schedule(), pipeline.Config{Ranks: s.PP, Micros: s.Micros(e.w.Batch), Chunks: chunks})
+	order, err := s.Class().Generate(pipeline.Config{Ranks: s.PP, Micros: s.Micros(e.w.Batch), Chunks: s.VPP})
 	if err != nil {
 		return nil, pipeline.Costs{}, err
 	}

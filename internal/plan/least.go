@@ -47,7 +47,7 @@ func (e *Estimator) Exact(s Strategy) (Estimate, error) {
 // simulateHeld is simulate with what ranks hold: where chunks are of unlike length, the most that is held at a time may be more than
 // their number says.
 func (e *Estimator) simulateHeld(s *Strategy, t *stages, n int, out *Estimate) (float64, error) {
-	g, err := e.order(scheduleKey{s.schedule(), s.PP, s.VPP, n})
+	g, err := e.order(scheduleKey{s.Class(), s.PP, s.VPP, n})
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +144,7 @@ func (e *Estimator) idle(s *Strategy, t *stages, micros int) float64 {
 	if n == 0 {
 		return e.closed(s, t, micros, busiest)
 	}
-	whole := s.schedule() == "1f1b" || s.schedule() == "interleaved" || s.schedule() == "fthenb"
+	whole := !s.Class().Split
 	least, before := 0.0, 0.0
 	for c := range s.PP { // the first chunk of each rank
 		w := &t.chunks[c]

@@ -1,5 +1,7 @@
 package plan
 
+import "github.com/galley-ml/galley/internal/pipeline"
+
 // stateBytes are the bytes of a device for n parameters over which data parallelism of degree d shards by ZeRO's stage.
 func (e *Estimator) stateBytes(n, d float64, s *Strategy) Memory {
 	grad := e.w.Software.gradBytes()
@@ -28,23 +30,18 @@ func (e *Estimator) stateBytes(n, d float64, s *Strategy) Memory {
 
 // inFlight is how many micro-batches' activations of all of its chunks a rank holds at most.
 func (e *Estimator) inFlight(s *Strategy, rank, micros int) (float64, error) {
-	p, v, m := float64(s.PP), float64(s.VPP), float64(micros)
-	i := float64(rank)
-	switch {
-	case s.PP == 1:
+	if s.PP == 1 {
 		return 1, nil
-	case s.schedule() == "fthenb":
-		return m, nil
-	case s.schedule() == "1f1b":
-		return min(m, p-i), nil
-	case s.schedule() == "interleaved": // warm-up chunks and the one at work
-		return min(m, (2*(p-i-1)+(v-1)*p+1)/v), nil
 	}
-	g, err := e.order(scheduleKey{s.schedule(), s.PP, s.VPP, min(micros, 3*s.PP)})
+	class := s.Class()
+	if n, ok := class.Held(pipeline.Config{Ranks: s.PP, Micros: micros, Chunks: s.VPP}, rank); ok {
+		return n, nil
+	}
+	g, err := e.order(scheduleKey{class, s.PP, s.VPP, min(micros, 3*s.PP)})
 	if err != nil {
 		return 0, err
 	}
-	return float64(g.live[rank]) / v, nil
+	return float64(g.live[rank]) / float64(s.VPP), nil
 }
 
 // memory fills in what every rank needs.

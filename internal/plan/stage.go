@@ -107,14 +107,8 @@ func index(b bool) int {
 	return 0
 }
 
-// rankOf is the pipeline rank that holds a chunk: V-shaped schedules turn back at the end.
-func rankOf(s *Strategy, chunk int) int {
-	turn, at := chunk/s.PP, chunk%s.PP
-	if turn%2 == 1 && (s.Schedule == "zbv" || s.Schedule == "dualpipev") {
-		return s.PP - 1 - at
-	}
-	return at
-}
+// rankOf is the pipeline rank that holds a chunk.
+func rankOf(s *Strategy, chunk int) int { return s.Class().Rank(chunk, s.PP) }
 
 // slowest is the group of hosts with the slowest device among those of a pipeline rank.
 func (e *Estimator) slowest(s *Strategy, stage int) int {

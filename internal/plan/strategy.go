@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/galley-ml/galley/internal/pipeline"
 )
 
 // Strategy is one way to spread a workload over devices. Ranks are laid out with tensor parallelism innermost, then context, data
@@ -19,7 +21,7 @@ type Strategy struct {
 	ETP int `yaml:"etp,omitempty" json:"etp,omitempty"`
 	// VPP is how many chunks of layers a pipeline rank has.
 	VPP int `yaml:"vpp,omitempty" json:"vpp,omitempty"`
-	// Schedule is a name of package pipeline; empty means 1f1b, or interleaved where VPP is more than 1.
+	// Schedule is a name that pipeline.Lookup knows; empty means 1f1b, or interleaved where VPP is more than 1.
 	Schedule string `yaml:"schedule,omitempty" json:"schedule,omitempty"`
 	// Micro is the sequences of one micro-batch on one replica.
 	Micro int `yaml:"micro" json:"micro"`
@@ -94,8 +96,13 @@ func (r *Recompute) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// normal is the strategy with its zeros read.
+// normal is the strategy with its zeros read and its schedule spelled as package pipeline does.
 func (s Strategy) normal() Strategy {
+	if s.Schedule != "" {
+		if class, err := pipeline.Lookup(s.Schedule); err == nil {
+			s.Schedule = class.Name
+		}
+	}
 	for _, n := range []*int{&s.DP, &s.TP, &s.PP, &s.CP, &s.EP, &s.ETP, &s.VPP, &s.Micro} {
 		if *n == 0 {
 			*n = 1

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/plan"
 )
 
@@ -26,6 +27,9 @@ func ParsePin(text string) (Pin, error) {
 	var err error
 	if p.want, err = plan.ParseStrategy(p.text); err != nil {
 		return Pin{}, err
+	}
+	if _, err := pipeline.Choose(p.want.Schedule, p.want.VPP); err != nil {
+		return Pin{}, fmt.Errorf("strategy: %w", err)
 	}
 	for _, w := range strings.Fields(p.text) {
 		key, _, _ := strings.Cut(w, "=")
@@ -75,7 +79,7 @@ func (p Pin) same(key string, s plan.Strategy) bool {
 	case "sp":
 		return w.SP == s.SP
 	case "schedule":
-		return w.Schedule == scheduleOf(s)
+		return w.Class() == s.Class()
 	case "cp_kind":
 		return w.CPKind == s.CPKind || w.CPKind == "ring" && s.CPKind == ""
 	case "recompute":
@@ -86,15 +90,4 @@ func (p Pin) same(key string, s plan.Strategy) bool {
 		return w.Offload.Activations == s.Offload.Activations
 	}
 	return slices.Equal(w.Layers, s.Layers)
-}
-
-// scheduleOf is the schedule of a strategy, said or not.
-func scheduleOf(s plan.Strategy) string {
-	switch {
-	case s.Schedule != "":
-		return s.Schedule
-	case s.VPP > 1:
-		return "interleaved"
-	}
-	return "1f1b"
 }

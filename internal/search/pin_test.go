@@ -11,6 +11,7 @@ func TestPin(t *testing.T) {
 	s := plan.Strategy{DP: 4, TP: 2, PP: 2, VPP: 2, Micro: 1, Zero: 1, SP: true, Recompute: plan.Recompute{Mode: plan.Full, Layers: 3}, Layers: []int{8, 8, 9, 7}}
 	for text, want := range map[string]bool{
 		"": true, "; ,;": true, "tp=2": true, "tp=2 ; pp=2,;": true, "tp=2 pp=2, cp=1": true, "tp=4": false, "sp": true, "sp=false": false, "schedule=interleaved": true, "schedule=1f1b": false,
+		"schedule=Interleaved1F1B": true, "schedule=INTERLEAVED": true,
 		"recompute=full:3": true, "recompute=none": false, "zero=1 shard=0": true, "layers=8,8,9,7": true, "offload.optimizer=0": true, "offload.optimizer=1": false,
 	} {
 		p, err := ParsePin(text)
@@ -20,7 +21,8 @@ func TestPin(t *testing.T) {
 			t.Errorf("%q allows %s: %v, want %v", text, s, !want, want)
 		}
 	}
-	for text, want := range map[string]string{"tp": `"tp"`, "tp=2 tp=4": "tp is said twice", "speed=9": "want dp, tp, pp", "recompute=some": "want none, selective"} {
+	for text, want := range map[string]string{"tp": `"tp"`, "tp=2 tp=4": "tp is said twice", "speed=9": "want dp, tp, pp", "recompute=some": "want none, selective",
+		"schedule=sideways": "want one of"} {
 		if _, err := ParsePin(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/plan"
 )
 
@@ -147,18 +148,30 @@ func (s *space) orders(c plan.Strategy) []order {
 	if c.PP == 1 {
 		return s.allowedOrders(c, []order{{1, ""}})
 	}
-	list := []order{{1, "1f1b"}, {1, "zbh1"}}
-	if 2*c.PP <= s.w.Model.Layers {
-		list = append(list, order{2, "zbv"}, order{2, "dualpipev"})
-	}
-	for v := 2; v*c.PP <= s.w.Model.Layers; v++ {
-		// Where chunks differ in layers, the longest counts: only numbers that make it shorter are of interest.
-		if longest := ceil(s.w.Model.Layers, v*c.PP); v > 2 && longest == ceil(s.w.Model.Layers, (v-1)*c.PP) {
-			continue
+	var list, open []order
+	for _, class := range pipeline.Classes() {
+		switch {
+		case class.Worse != "":
+		case class.Chunks == 0:
+			for _, v := range s.chunks(c) {
+				open = append(open, order{v, class.Name})
+			}
+		case class.Chunks*c.PP <= s.w.Model.Layers:
+			list = append(list, order{class.Chunks, class.Name})
 		}
-		list = append(list, order{v, "interleaved"})
 	}
-	return s.allowedOrders(c, list)
+	return s.allowedOrders(c, append(list, open...))
+}
+
+// chunks is how many chunks a rank may have where the schedule leaves it open. Where chunks differ in layers, the longest
+// counts: only numbers that make it shorter are of interest.
+func (s *space) chunks(c plan.Strategy) (list []int) {
+	for v := 2; v*c.PP <= s.w.Model.Layers; v++ {
+		if v == 2 || ceil(s.w.Model.Layers, v*c.PP) < ceil(s.w.Model.Layers, (v-1)*c.PP) {
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 func (s *space) allowedOrders(c plan.Strategy, list []order) []order {

@@ -1,4 +1,4 @@
-package data
+package tokenizer
 
 import (
 	"slices"
@@ -36,9 +36,21 @@ func TestMergeIsNaiveMerge(t *testing.T) {
 		}
 		ids := rapid.SliceOf(rapid.Int32Range(0, 3)).Draw(t, "word")
 		want := naiveMerge(merges, ids)
-		m := merger{ids: slices.Clone(ids)}
-		if got := m.merge(merges, nil); !slices.Equal(got, want) {
-			t.Fatalf("%v: got %v, want %v", ids, got, want)
+		var m merger
+		for _, id := range ids {
+			m.add(id, 1)
+		}
+		var got []int32
+		end := int32(0)
+		for _, tok := range m.merge(merges, nil) {
+			got = append(got, tok.id)
+			if tok.begin != end {
+				t.Fatalf("token at %d: want %d", tok.begin, end)
+			}
+			end = tok.end
+		}
+		if !slices.Equal(got, want) || int(end) != len(ids) {
+			t.Fatalf("%v: got %v to %d, want %v", ids, got, end, want)
 		}
 	})
 }

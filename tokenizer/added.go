@@ -1,4 +1,4 @@
-package data
+package tokenizer
 
 import (
 	"slices"
@@ -15,6 +15,7 @@ type addedToken struct {
 	LStrip     bool   `json:"lstrip"`      // takes the white space before it along
 	RStrip     bool   `json:"rstrip"`      // takes the white space after it along
 	Normalized bool   `json:"normalized"`  // is looked for in normalized text
+	Special    bool   `json:"special"`
 }
 
 // addedTokens are tokens by their first byte, longest first.
@@ -35,8 +36,19 @@ func newAddedTokens(tokens []addedToken) addedTokens {
 
 // cut calls token and plain for the tokens of text and the stretches between them. Of tokens that overlap, the
 // first and then the longest counts.
-func (a addedTokens) cut(text string, token func(id int32), plain func(string)) {
+func (a addedTokens) cut(text aligned, token func(id int32, at aligned), plain func(aligned)) {
 	done := 0
+	if len(a) > 0 {
+		done = a.cutTokens(text, token, plain)
+	}
+	if done < len(text.text) {
+		plain(text.slice(done, len(text.text)))
+	}
+}
+
+// cutTokens is where the last token ends.
+func (a addedTokens) cutTokens(all aligned, token func(id int32, at aligned), plain func(aligned)) (done int) {
+	text := all.text
 	for i := 0; i < len(text); {
 		t, ok := a.at(text[i:])
 		if !ok {
@@ -56,14 +68,12 @@ func (a addedTokens) cut(text string, token func(id int32), plain func(string)) 
 			i = end
 		}
 		if begin > done {
-			plain(text[done:begin])
+			plain(all.slice(done, begin))
 		}
-		token(t.ID)
+		token(t.ID, all.slice(begin, end))
 		done = end
 	}
-	if done < len(text) {
-		plain(text[done:])
-	}
+	return done
 }
 
 func (a addedTokens) at(text string) (addedToken, bool) {

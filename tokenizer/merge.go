@@ -1,4 +1,4 @@
-package data
+package tokenizer
 
 // pair is two neighbouring symbols.
 type pair struct{ left, right int32 }
@@ -10,12 +10,20 @@ type merge struct{ rank, id int32 }
 // heap, so that a word of n bytes takes n·log n steps, however long. It is kept between words for its memory.
 type merger struct {
 	ids        []int32 // -1 where a symbol went into the one before it
+	sizes      []int32 // bytes of each symbol
 	prev, next []int32 // positions; -1 at the ends
 	queue      heap
 }
 
-// merge merges m.ids and appends what remains to out.
-func (m *merger) merge(merges map[pair]merge, out []int32) []int32 {
+// reset makes room for the symbols of another word, which add then appends.
+func (m *merger) reset() { m.ids, m.sizes = m.ids[:0], m.sizes[:0] }
+
+func (m *merger) add(id, size int32) {
+	m.ids, m.sizes = append(m.ids, id), append(m.sizes, size)
+}
+
+// merge merges the symbols and appends what remains to out.
+func (m *merger) merge(merges map[pair]merge, out []token) []token {
 	n := len(m.ids)
 	m.prev, m.next, m.queue = m.prev[:0], m.next[:0], m.queue[:0]
 	for i := range n {
@@ -32,9 +40,11 @@ func (m *merger) merge(merges map[pair]merge, out []int32) []int32 {
 		rank, at := m.queue.pop()
 		m.apply(merges, rank, at)
 	}
-	for _, id := range m.ids {
+	at := int32(0)
+	for i, id := range m.ids {
 		if id >= 0 {
-			out = append(out, id)
+			out = append(out, token{id, at, at + m.sizes[i]})
+			at += m.sizes[i]
 		}
 	}
 	return out
@@ -61,6 +71,7 @@ func (m *merger) apply(merges map[pair]merge, rank, at int32) {
 		return
 	}
 	m.ids[at], m.ids[right] = to.id, -1
+	m.sizes[at] += m.sizes[right]
 	m.next[at] = m.next[right]
 	if after := m.next[at]; after >= 0 {
 		m.prev[after] = at

@@ -1,4 +1,4 @@
-package data
+package tokenizer
 
 import (
 	"errors"
@@ -66,7 +66,7 @@ func TestParseVariants(t *testing.T) {
 		{"NFC", "normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"}]}`, "ab", []int32{3}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b, err := ParseTokenizer(tiny(test.field, test.value))
+			b, err := Parse(tiny(test.field, test.value))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestParseVariants(t *testing.T) {
 }
 
 func TestNormalizedBytes(t *testing.T) {
-	b, err := ParseTokenizer(tiny("normalizer", `{"type":"NFC"}`,
+	b, err := Parse(tiny("normalizer", `{"type":"NFC"}`,
 		"model", `{"type":"BPE","vocab":{"Ã":0,"©":1,"e":2,"Ã©":3},"merges":["Ã ©"]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +89,8 @@ func TestNormalizedBytes(t *testing.T) {
 }
 
 func TestByteFallback(t *testing.T) {
-	b, err := ParseTokenizer(tiny("model",
-		`{"type":"BPE","byte_fallback":true,"vocab":{"a":0,"<0xC4>":1,"<0xA0>":2,"<0x62>":3},"merges":[]}`))
+	b, err := Parse(tiny("decoder", `{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"ByteLevel"}]}`,
+		"model", `{"type":"BPE","byte_fallback":true,"vocab":{"a":0,"<0xC4>":1,"<0xA0>":2,"<0x62>":3},"merges":[]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestByteFallback(t *testing.T) {
 }
 
 func TestAddedTokens(t *testing.T) {
-	b, err := ParseTokenizer(tiny("added_tokens", `[
+	b, err := Parse(tiny("added_tokens", `[
 		{"id":10,"content":"<x>"}, {"id":11,"content":"<x>>"}, {"id":12,"content":"<l>","lstrip":true},
 		{"id":13,"content":"<r>","rstrip":true}, {"id":14,"content":"w","single_word":true},
 		{"id":15,"content":"<n>","normalized":true}, {"id":99,"content":"b"}, {"id":16,"content":""}]`))
@@ -137,30 +137,35 @@ func TestAddedTokens(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for _, test := range []struct{ field, value, want string }{
-		{"normalizer", `{"type":"Lowercase"}`, `normalizer: type "Lowercase"`},
-		{"normalizer", `{"type":"Sequence","normalizers":[{"type":"NFKC"}]}`, `normalizer: type "NFKC"`},
-		{"pre_tokenizer", `null`, "pre_tokenizer: got none"},
-		{"pre_tokenizer", `{"type":"Metaspace"}`, `pre_tokenizer: type "Metaspace"`},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[]}`, "pre_tokenizer: empty"},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"ByteLevel"},{"type":"ByteLevel"}]}`, "place 1 of 2"},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated","pattern":{"Regex":"(?=a)"}},{"type":"ByteLevel"}]}`, "Split: pattern: regular expression"},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"Isolated"},{"type":"ByteLevel"}]}`, "Split: pattern"},
-		{"pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"Split","behavior":"MergedWithNext","pattern":{"String":"a"}},{"type":"ByteLevel"}]}`, `behavior "MergedWithNext"`},
-		{"post_processor", `{"type":"BertProcessing"}`, `post_processor: type "BertProcessing"`},
-		{"post_processor", `{"type":"TemplateProcessing"}`, "post_processor: TemplateProcessing: single"},
+		{"normalizer", `{"type":"Upper"}`, `normalizer: type "Upper"`},
+		{"normalizer", `{"type":"Sequence","normalizers":[{"type":"Roman"}]}`, `normalizer: type "Roman"`},
+		{"normalizer", `{"type":"Precompiled","precompiled_charsmap":"!"}`, "normalizer: precompiled_charsmap"},
+		{"normalizer", `{"type":"Precompiled","precompiled_charsmap":"AQAAAA=="}`, "precompiled_charsmap: trie"},
+		{"normalizer", `{"type":"Replace","content":"x"}`, "normalizer: pattern"},
+		{"pre_tokenizer", `{"type":"Metaspace","replacement":"ab"}`, `Metaspace: replacement: got "ab"`},
+		{"pre_tokenizer", `{"type":"Metaspace","prepend_scheme":"often"}`, `prepend_scheme: got "often"`},
+		{"pre_tokenizer", `{"type":"Words"}`, `pre_tokenizer: type "Words"`},
+		{"pre_tokenizer", `{"type":"Split","behavior":"Isolated","pattern":{"Regex":"("}}`, "Split: pattern: regular expression"},
+		{"pre_tokenizer", `{"type":"Split","behavior":"Isolated"}`, "Split: pattern"},
+		{"pre_tokenizer", `{"type":"Split","behavior":"Merged","pattern":{"String":"a"}}`, `behavior "Merged"`},
+		{"pre_tokenizer", `{"type":"FixedLength"}`, "FixedLength: length: got 0"},
+		{"post_processor", `{"type":"BertProcessing"}`, "post_processor: BertProcessing: cls"},
+		{"post_processor", `{"type":"Around"}`, `post_processor: type "Around"`},
+		{"post_processor", `{"type":"TemplateProcessing"}`, "post_processor: TemplateProcessing: special_tokens"},
 		{"post_processor", `{"type":"TemplateProcessing","single":[],"special_tokens":{}}`, "got 0 sequences"},
 		{"post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{}}`, `"x" is not among`},
-		{"decoder", `null`, "decoder: got none"},
-		{"decoder", `{"type":"WordPiece"}`, `decoder: type "WordPiece"`},
+		{"decoder", `{"type":"Words"}`, `decoder: type "Words"`},
+		{"decoder", `{"type":"Strip","content":"ab"}`, "decoder: Strip"},
 		{"model", `null`, "no model"},
-		{"model", `{"type":"Unigram","vocab":[["a",0]]}`, "model"},
-		{"model", `{"type":"WordPiece","vocab":{"a":0}}`, `model: type: got "WordPiece"`},
+		{"model", `{"type":"Unigram","vocab":[["a"]]}`, "model"},
+		{"model", `{"type":"Unigram","unk_id":1,"vocab":[["a",0]]}`, "model: unk_id: got 1"},
+		{"model", `{"type":"Unigram","vocab":[["a",0],["a",1]]}`, `token "a" is there twice`},
+		{"model", `{"type":"WordPiece","vocab":{"a":0}}`, `model: unk_token: "[UNK]"`},
+		{"model", `{"type":"Words","vocab":{"a":0}}`, `model: type: got "Words"`},
 		{"model", `{"type":"BPE","vocab":{}}`, "model: no vocab"},
 		{"model", `{"type":"BPE","vocab":{"a":-1}}`, `token "a": id: got -1`},
 		{"model", `{"type":"BPE","vocab":{"b":1,"a":1}}`, `"a" and "b": both have id 1`},
 		{"model", `{"type":"BPE","vocab":{"a":0},"dropout":0.1}`, "model: dropout: got 0.1"},
-		{"model", `{"type":"BPE","vocab":{"a":0},"end_of_word_suffix":"</w>"}`, "end_of_word_suffix"},
-		{"model", `{"type":"BPE","vocab":{"a":0},"continuing_subword_prefix":"##"}`, "continuing_subword_prefix"},
 		{"model", `{"type":"BPE","vocab":{"a":0},"merges":["a a"]}`, `merges: 0: "a" and "a"`},
 		{"model", `{"type":"BPE","vocab":{"a":0},"merges":["a"]}`, "want two tokens"},
 		{"model", `{"type":"BPE","vocab":{"a":0},"merges":[["a","b","c"]]}`, "want two tokens"},
@@ -168,7 +173,7 @@ func TestParseErrors(t *testing.T) {
 		{"added_tokens", `[{"id":0,"content":"x"}]`, `added_tokens: tokens "a" and "x": both have id 0`},
 		{"added_tokens", `[{"id":-5,"content":"x"}]`, "added_tokens: token"},
 	} {
-		_, err := ParseTokenizer(tiny(test.field, test.value))
+		_, err := Parse(tiny(test.field, test.value))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %q in it", test.value, err, test.want)
 		}
@@ -177,23 +182,23 @@ func TestParseErrors(t *testing.T) {
 
 func TestLoadErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokenizer.json")
-	if _, err := LoadTokenizer(path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Load(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: got %v", err)
 	}
 	if err := os.WriteFile(path, []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadTokenizer(path); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("cut file: got %v, want an error that names it", err)
 	}
 }
 
-func FuzzParseTokenizer(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add(tiny())
 	f.Add(tiny("added_tokens", `[{"id":10,"content":"<x>","lstrip":true}]`))
 	f.Add([]byte(`{"model":{}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		b, err := ParseTokenizer(text)
+		b, err := Parse(text)
 		if err != nil {
 			return
 		}

@@ -1,0 +1,73 @@
+package check
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/galley-ml/galley/tokenizer"
+)
+
+// tokenizerCase is an entry of cases.json: a text and what Hugging Face's tokenizers makes of it.
+type tokenizerCase struct {
+	Text    string   `json:"text"`
+	IDs     []int32  `json:"ids"`
+	Offsets [][2]int `json:"offsets"` // in characters; absent: not recorded
+	Decoded *string  `json:"decoded"` // special tokens included; absent: not recorded
+}
+
+// TokenizerConfig is how Tokenizer runs.
+type TokenizerConfig struct {
+	// Verbose prints the cases that pass, too.
+	Verbose bool
+}
+
+// Tokenizer compares dir/tokenizer.json with the ids, offsets and decoded texts of dir/cases.json.
+func Tokenizer(w io.Writer, dir string, config TokenizerConfig) (*Report, error) {
+	t, err := tokenizer.Load(filepath.Join(dir, "tokenizer.json"))
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "cases.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var cases []tokenizerCase
+	if err := json.Unmarshal(text, &cases); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r := &Report{w: w, verbose: config.Verbose}
+	for i, c := range cases {
+		r.add(fmt.Sprintf("%d %.40q", i, c.Text), c.faults(t), fmt.Sprintf("%d tokens", len(c.IDs)))
+	}
+	r.last()
+	return r, nil
+}
+
+// faults are the differences between what t gives for a case and what was recorded.
+func (c tokenizerCase) faults(t *tokenizer.Tokenizer) (faults []string) {
+	fault := func(what string, got, want any) {
+		faults = append(faults, fmt.Sprintf("%s: got %v, want %v", what, got, want))
+	}
+	if got := t.Encode(c.Text); !slices.Equal(got, c.IDs) {
+		fault("ids", got, c.IDs)
+	}
+	e := t.EncodeOffsets(c.Text)
+	if !slices.Equal(e.IDs, c.IDs) {
+		fault("ids with offsets", e.IDs, c.IDs)
+	}
+	if c.Offsets != nil && !slices.Equal(e.Offsets, c.Offsets) {
+		fault("offsets", e.Offsets, c.Offsets)
+	}
+	if c.Decoded == nil {
+		return faults
+	}
+	if got := t.Decode(c.IDs); got != *c.Decoded {
+		fault("decoded", fmt.Sprintf("%q", got), fmt.Sprintf("%q", *c.Decoded))
+	}
+	return faults
+}

@@ -1,0 +1,187 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Class is one way to order a pipeline, with all that anyone needs to know of it: nobody else compares names. Classes
+// are read, never written.
+type Class struct {
+	// Name is how Lookup's result, tables and files spell it.
+	Name string
+	// Torch is PyTorch's name of the same schedule, which Lookup reads, too; empty where it has none.
+	Torch string
+	// About is one line for people, Bubble the closed form of its bubble: F, B and W are of all chunks of a rank.
+	About, Bubble string
+	// Chunks is how many stages each rank holds; zero leaves it to Config.
+	Chunks int
+	// Vee places stages down the ranks and up again; else stage i is on rank i modulo ranks.
+	Vee bool
+	// Split says that backward passes are split into input and weight gradients, all of them or some.
+	Split bool
+	// Pairs says that forwards and backwards are joined in pairs, which may overlap.
+	Pairs bool
+	// Worse names a class that is never slower and never holds more; empty where there is none. A search leaves it out.
+	Worse string
+
+	build func(c Config) *Schedule
+	// idle is the closed form behind Bubble, for stages that are alike.
+	idle func(c Config, t times) (float64, error)
+	// fill is the bubble of stages that are nearly alike.
+	fill func(c Config, l Load) float64
+	// held is how many micro-batches of all its chunks a rank holds at most; nil where only the schedule itself says.
+	held func(c Config, rank int) float64
+}
+
+// classes in the order of Names.
+var classes = []Class{
+	{
+		Name: "fthenb", Torch: "GPipe", About: "all forwards, then all backwards", Bubble: "(p-1)(F+B)",
+		Chunks: 1, Worse: "1f1b", build: forwardThenBackward, idle: plainIdle, fill: plainFill,
+		held: func(c Config, _ int) float64 { return float64(c.Micros) },
+	},
+	{
+		Name: "1f1b", Torch: "1F1B", About: "one forward, one backward: as fast, with less memory", Bubble: "(p-1)(F+B)",
+		Chunks: 1, build: oneForwardOneBackward, idle: plainIdle, fill: plainFill,
+		held: func(c Config, rank int) float64 { return float64(min(c.Micros, c.Ranks-rank)) },
+	},
+	{
+		Name: "interleaved", Torch: "Interleaved1F1B", About: "1f1b over several chunks a rank", Bubble: "(p-1)(F+B)/v",
+		build: interleaved, idle: interleavedIdle, fill: interleavedFill, held: interleavedHeld,
+	},
+	{
+		Name: "zbh1", About: "1f1b with weight gradients moved into the bubbles", Bubble: "(p-1)(F+B-2W)",
+		Chunks: 1, Split: true, build: zeroBubbleH1, idle: zeroBubbleH1Idle,
+		fill: func(_ Config, l Load) float64 { return max(0, l.Others-2*l.Weights) },
+	},
+	{
+		Name: "zbv", Torch: "ZBVZeroBubble", About: "zero bubble on a V: down the ranks and up again", Bubble: "0 if F = B-W = W",
+		Chunks: 2, Vee: true, Split: true, build: zeroBubbleV, idle: zeroBubbleVIdle,
+		fill: func(_ Config, l Load) float64 { return max(0, l.Others-3*l.Weights) / 2 },
+	},
+	{
+		Name: "dualpipev", Torch: "DualPipeV", About: "forwards and backwards in pairs on a V", Bubble: "(p-1)(F&B+B-3W)/2",
+		Chunks: 2, Vee: true, Split: true, Pairs: true, build: dualPipeV, idle: dualPipeVIdle,
+		fill: func(_ Config, l Load) float64 { return max(0, l.Others-2*l.Weights) / 2 },
+	},
+}
+
+// Classes lists all of them.
+func Classes() []*Class {
+	list := make([]*Class, len(classes))
+	for i := range classes {
+		list[i] = &classes[i]
+	}
+	return list
+}
+
+// Names lists the schedules that Generate knows.
+func Names() []string {
+	names := make([]string, len(classes))
+	for i := range classes {
+		names[i] = classes[i].Name
+	}
+	return names
+}
+
+// Lookup finds a class by its name or PyTorch's, in letters of either case.
+func Lookup(name string) (*Class, error) {
+	for i := range classes { // as it is spelled first: a search asks millions of times
+		if classes[i].Name == name {
+			return &classes[i], nil
+		}
+	}
+	for i := range classes {
+		if c := &classes[i]; strings.EqualFold(name, c.Name) || c.Torch != "" && strings.EqualFold(name, c.Torch) {
+			return c, nil
+		}
+	}
+	names := Names()
+	return nil, fmt.Errorf("schedule %q: unknown: want one of %s; did you mean %s?",
+		name, strings.Join(names, ", "), nearest(name, names))
+}
+
+// Choose is Lookup where a name may be left out: then it is 1f1b, or interleaved for more than one chunk a rank.
+func Choose(name string, chunks int) (*Class, error) {
+	if name != "" {
+		return Lookup(name)
+	}
+	return Default(chunks), nil
+}
+
+// Default is the class that is meant where none is named.
+func Default(chunks int) *Class {
+	i := slices.IndexFunc(classes, func(c Class) bool {
+		return !c.Split && c.Worse == "" && (c.Chunks == 1) == (chunks <= 1)
+	})
+	return &classes[i]
+}
+
+// Each is how many chunks a rank holds if nothing is said.
+func (c *Class) Each() int {
+	if c.Chunks == 0 {
+		return 2
+	}
+	return c.Chunks
+}
+
+// Check says whether a rank can hold so many chunks.
+func (c *Class) Check(chunks int) error {
+	switch {
+	case c.Chunks == 0 || c.Chunks == chunks:
+		return nil
+	case c.Vee:
+		return fmt.Errorf("schedule %s: %d chunks a rank: a V has %d chunks", c.Name, chunks, c.Chunks)
+	}
+	return fmt.Errorf("schedule %s: %d chunks a rank: it has %d; interleaved takes any, zbv and dualpipev 2",
+		c.Name, chunks, c.Chunks)
+}
+
+// Rank is the rank that holds a stage.
+func (c *Class) Rank(stage, ranks int) int {
+	if turn := stage / ranks; c.Vee && turn%2 == 1 {
+		return ranks - 1 - stage%ranks
+	}
+	return stage % ranks
+}
+
+// Held is how many micro-batches, each of all its chunks, a rank holds at most. It reports false where no closed form
+// says: Check counts them.
+func (c *Class) Held(g Config, rank int) (float64, bool) {
+	if c.held == nil {
+		return 0, false
+	}
+	return c.held(g, rank), true
+}
+
+// Load is what the busiest rank of a pipeline and all others do for one micro-batch, in seconds.
+type Load struct {
+	Busiest float64
+	Others  float64 // the sum over the other ranks
+	Weights float64 // the part of Others that is weight gradients
+}
+
+// Fill is about how long the busiest rank waits in a step where stages are nearly alike and messages take no time.
+func (c *Class) Fill(g Config, l Load) float64 { return c.fill(g, l) }
+
+func plainFill(_ Config, l Load) float64 { return l.Others }
+
+func interleavedFill(g Config, l Load) float64 {
+	chunks := float64(g.Chunks)
+	fill := l.Others / chunks
+	if rest := g.Micros % g.Ranks; rest != 0 {
+		fill += float64(g.Chunks-1) * float64(g.Ranks-rest) * l.Busiest / chunks
+	}
+	return fill
+}
+
+// interleavedHeld is the chunks of the warm-up and the one at work, in groups of as many micro-batches as ranks.
+func interleavedHeld(g Config, rank int) float64 {
+	if g.Chunks == 1 {
+		return float64(min(g.Micros, g.Ranks-rank))
+	}
+	warm := 2*(g.Ranks-rank-1) + (g.Chunks-1)*g.Ranks
+	return min(float64(g.Micros), float64(warm+1)/float64(g.Chunks))
+}

@@ -1,0 +1,72 @@
+package tokenizer
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// bertSplit cuts at white space, which it leaves out, and around each punctuation mark.
+type bertSplit struct{}
+
+func (bertSplit) split(a aligned, piece func(aligned)) {
+	spaces := matchSplit{matcher: runeClass(unicode.IsSpace), behavior: removed}
+	marks := matchSplit{matcher: runeClass(isPunctuation)}
+	spaces.split(a, func(word aligned) { marks.split(word, piece) })
+}
+
+// lengthSplit cuts into pieces of so many characters.
+type lengthSplit int
+
+func (n lengthSplit) split(a aligned, piece func(aligned)) {
+	begin, count := 0, 0
+	for i := 0; i < len(a.text); {
+		_, size := utf8.DecodeRuneInString(a.text[i:])
+		i += size
+		if count++; count == int(n) || i == len(a.text) {
+			piece(a.slice(begin, i))
+			begin, count = i, 0
+		}
+	}
+}
+
+// scriptSplit cuts where the script changes. Spaces, marks and digits take the script of what is before them;
+// Hiragana and Katakana count as Han, as SentencePiece has it.
+type scriptSplit struct{}
+
+func (scriptSplit) split(a aligned, piece func(aligned)) {
+	begin, last := 0, ""
+	for i, r := range a.text {
+		s := scriptOf(r)
+		if s == "" {
+			continue
+		}
+		if last != "" && s != last {
+			piece(a.slice(begin, i))
+			begin = i
+		}
+		last = s
+	}
+	if begin < len(a.text) {
+		piece(a.slice(begin, len(a.text)))
+	}
+}
+
+// scriptOf is a character's script, "" where it goes with any.
+func scriptOf(r rune) string {
+	switch {
+	case r == ' ':
+		return ""
+	case r == 0x30fc, unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
+		return "Han"
+	case unicode.In(r, unicode.Latin):
+		return "Latin"
+	case unicode.In(r, unicode.Inherited):
+		return ""
+	}
+	for name, table := range unicode.Scripts { // a character has one script, so the order does not matter
+		if unicode.Is(table, r) {
+			return name
+		}
+	}
+	return "Common"
+}

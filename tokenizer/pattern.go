@@ -1,0 +1,147 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dlclark/regexp2"
+)
+
+// gpt2Pattern is what a ByteLevel step cuts by.
+const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` + spaceRun
+
+// spaceRun ends the patterns of most tokenizers: a run of white space leaves its last character to the word that
+// follows. Without lookahead: matchAt takes all of the run and gives the last one back.
+const spaceRun = `|\s+(?!\S)|\s+`
+
+// pattern is a regular expression written for Oniguruma that has a dfa.
+type pattern struct {
+	dfa   *dfa
+	space *dfa // the white space of spaceRun; nil for none
+}
+
+// newPattern reads a regular expression: as a dfa where that can say the same, else for a library that backtracks.
+func newPattern(expr string) (matcher, error) {
+	if p, err := newLinear(expr); err == nil {
+		return p, nil
+	}
+	re, err := regexp2.Compile(expr, regexp2.None)
+	if err != nil {
+		return nil, fmt.Errorf("regular expression %q is not supported: %w", expr, err)
+	}
+	return backtracking{re}, nil
+}
+
+func newLinear(expr string) (*pattern, error) {
+	body, found := strings.CutSuffix(expr, spaceRun)
+	translated, err := translate(body)
+	if err != nil {
+		return nil, err
+	}
+	p := &pattern{}
+	if p.dfa, err = newDFA(translated); err != nil {
+		return nil, err
+	}
+	if found {
+		p.space, err = newDFA(`[` + classes['s'] + `]+`)
+	}
+	return p, err
+}
+
+func (p *pattern) each(text string, match func(begin, end int)) {
+	for at := 0; at < len(text); {
+		n := p.matchAt(text[at:])
+		if n == 0 {
+			_, n = utf8.DecodeRuneInString(text[at:])
+		} else {
+			match(at, at+n)
+		}
+		at += n
+	}
+}
+
+// matchAt is the length of the match at the beginning of text; 0 is none.
+func (p *pattern) matchAt(text string) int {
+	n := p.dfa.match(text)
+	if n > 0 || p.space == nil {
+		return n
+	}
+	n = p.space.match(text)
+	if n == 0 || n == len(text) {
+		return n
+	}
+	if _, last := utf8.DecodeLastRuneInString(text[:n]); last < n {
+		n -= last
+	}
+	return n
+}
+
+// backtracking is a regular expression with lookaround, anchors or sets within sets.
+type backtracking struct{ re *regexp2.Regexp }
+
+func (b backtracking) each(text string, match func(begin, end int)) {
+	places := make([]int, 0, len(text)+1) // the byte of each character: regexp2 counts characters
+	for i := range text {
+		places = append(places, i)
+	}
+	places = append(places, len(text))
+	m, err := b.re.FindStringMatch(text)
+	for m != nil && err == nil { // err: only a time limit, and none is set
+		if m.Length > 0 {
+			match(places[m.Index], places[m.Index+m.Length])
+		}
+		m, err = b.re.FindNextMatch(m)
+	}
+}
+
+// classes are what \s, \d and \w hold in Oniguruma; Go's hold ASCII alone.
+var classes = map[byte]string{
+	's': `\t-\r\x{85}\p{Z}`,
+	'd': `\p{Nd}`,
+	'w': `\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}`,
+}
+
+// translate writes an expression of Oniguruma in Go's syntax, whose parser reports what it lacks itself.
+func translate(expr string) (string, error) {
+	var b strings.Builder
+	inClass := false
+	for i := 0; i < len(expr); i++ {
+		c := expr[i]
+		switch {
+		case c == '\\' && i+1 < len(expr):
+			i++
+			text, err := translateEscape(expr[i], inClass)
+			if err != nil {
+				return "", err
+			}
+			b.WriteString(text)
+			continue
+		case inClass && (c == '[' || strings.HasPrefix(expr[i:], "&&")):
+			return "", errors.New("sets within sets")
+		case c == '[':
+			inClass = true
+		case c == ']':
+			inClass = false
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), nil
+}
+
+func translateEscape(c byte, inClass bool) (string, error) {
+	escape := string([]byte{'\\', c})
+	class, ok := classes[c|0x20] // the capital letter is the complement
+	switch {
+	case !ok:
+		return escape, nil
+	case c&0x20 != 0 && inClass:
+		return class, nil
+	case c&0x20 != 0:
+		return `[` + class + `]`, nil
+	case inClass:
+		return "", errors.New(escape + " within a set")
+	}
+	return `[^` + class + `]`, nil
+}

@@ -1,0 +1,203 @@
+package tokenizer
+
+import (
+	"sync"
+	"unicode/utf8"
+)
+
+// Tokenizer maps text to token ids and back, as a tokenizer.json says. Its methods may be called concurrently.
+type Tokenizer struct {
+	normalizers sequence
+	// Added tokens are looked for in the text itself, or in normalized text.
+	literal, normal addedTokens
+	splitters       []splitter
+	byteLetters     bool // the model sees letters in place of bytes
+	model           model
+	processors      []processor
+	decoders        []decoder
+
+	ids     map[string]int32 // of the vocabulary and of added tokens
+	tokens  map[int32]string
+	special map[int32]bool
+	size    int
+
+	encoders *sync.Pool
+}
+
+// Encoding is a text as tokens.
+type Encoding struct {
+	// IDs are the tokens.
+	IDs []int32
+	// Offsets are, for each token, the characters of the text that it stands for, from the first up to before the
+	// last; tokens that stand for none have two zeros.
+	Offsets [][2]int
+	// TypeIDs are 1 for the second text of a pair where the file says so, else 0.
+	TypeIDs []int32
+	// Special marks the tokens that post-processors have added.
+	Special []bool
+}
+
+// Encode is the ids of text, with the tokens that the file's post-processor puts around it.
+func (t *Tokenizer) Encode(text string) []int32 {
+	e := t.encoders.Get().(*encoder)
+	defer t.encoders.Put(e)
+	ids := e.ids(t, text)
+	if len(t.processors) == 0 {
+		return ids
+	}
+	return t.process(Encoding{IDs: ids}, nil).IDs
+}
+
+// EncodeOffsets is the tokens of text with their places in it.
+func (t *Tokenizer) EncodeOffsets(text string) Encoding {
+	return t.process(t.encoding(text), nil)
+}
+
+// EncodePair is the tokens of two texts, as question and answer, put together by the file's post-processor.
+func (t *Tokenizer) EncodePair(first, second string) Encoding {
+	b := t.encoding(second)
+	return t.process(t.encoding(first), &b)
+}
+
+// WithoutSpecial is the same tokenizer without post-processors: nothing is put around a text.
+func (t *Tokenizer) WithoutSpecial() *Tokenizer {
+	plain := *t
+	plain.processors = nil
+	return &plain
+}
+
+func (t *Tokenizer) encoding(text string) Encoding {
+	e := newEncoder()
+	e.tracked = true
+	e.ids(t, text)
+	return Encoding{IDs: e.out, Offsets: characters(text, e.places), TypeIDs: make([]int32, len(e.out)),
+		Special: make([]bool, len(e.out))}
+}
+
+// ID is the id of a token as the file writes it, such as <|endoftext|>.
+func (t *Tokenizer) ID(token string) (int32, bool) {
+	id, ok := t.ids[token]
+	return id, ok
+}
+
+// Token is the text of a token as the file writes it.
+func (t *Tokenizer) Token(id int32) (string, bool) {
+	token, ok := t.tokens[id]
+	return token, ok
+}
+
+// IsSpecial reports whether the file marks a token as special, such as one that ends a text.
+func (t *Tokenizer) IsSpecial(id int32) bool { return t.special[id] }
+
+// VocabSize is one more than the largest id: the rows of an embedding.
+func (t *Tokenizer) VocabSize() int { return t.size }
+
+// encoder holds what one call of Encode needs, and keeps for the next one.
+type encoder struct {
+	out     []int32
+	places  []span // of the tokens in the original
+	tracked bool   // places are asked for
+
+	words map[string][]token // pieces seen before: most of a text is few words
+	buf   []token
+	work  work
+}
+
+// Longer pieces, and pieces beyond the limit, are tokenized anew each time.
+const (
+	longestKept = 256
+	mostKept    = 1 << 16
+)
+
+func newEncoder() *encoder { return &encoder{words: map[string][]token{}} }
+
+// ids is the tokens of text without those of post-processors. The encoder keeps no reference to them.
+func (e *encoder) ids(t *Tokenizer, text string) []int32 {
+	e.out, e.places = nil, nil
+	whole := aligned{text: text, first: true}
+	if e.tracked {
+		whole.from = characterSpans(text)
+	}
+	t.literal.cut(whole, e.added, func(rest aligned) {
+		t.normal.cut(t.normalizers.apply(rest), e.added, func(plain aligned) { e.split(t, plain, t.splitters) })
+	})
+	return e.out
+}
+
+// characterSpans has for each byte the bytes of its character.
+func characterSpans(text string) []span {
+	from := make([]span, len(text))
+	for i := 0; i < len(text); {
+		_, size := utf8.DecodeRuneInString(text[i:])
+		for j := range size {
+			from[i+j] = span{i, i + size}
+		}
+		i += size
+	}
+	return from
+}
+
+// characters turns spans of bytes into spans of characters.
+func characters(text string, spans []span) [][2]int {
+	index := make([]int, len(text)+1)
+	n := 0
+	for i := range text {
+		index[i] = n
+		n++
+	}
+	index[len(text)] = n
+	out := make([][2]int, len(spans))
+	for i, s := range spans {
+		out[i] = [2]int{index[s.begin], index[s.end]}
+	}
+	return out
+}
+
+func (e *encoder) added(id int32, at aligned) {
+	e.out = append(e.out, id)
+	if e.tracked {
+		e.places = append(e.places, at.origin(0, len(at.text)))
+	}
+}
+
+// split cuts text by each of splitters in turn and encodes the pieces.
+func (e *encoder) split(t *Tokenizer, a aligned, splitters []splitter) {
+	if a.text == "" {
+		return
+	}
+	if len(splitters) == 0 {
+		e.word(t, a)
+		return
+	}
+	splitters[0].split(a, func(piece aligned) { e.split(t, piece, splitters[1:]) })
+}
+
+func (e *encoder) word(t *Tokenizer, a aligned) {
+	if e.tracked && t.byteLetters {
+		a = letters(a)
+	}
+	tokens, ok := e.words[a.text]
+	if !ok {
+		tokens = e.newWord(t, a.text)
+	}
+	for _, tok := range tokens {
+		e.out = append(e.out, tok.id)
+		if e.tracked {
+			e.places = append(e.places, a.origin(int(tok.begin), int(tok.end)))
+		}
+	}
+}
+
+func (e *encoder) newWord(t *Tokenizer, word string) []token {
+	text := word
+	if t.byteLetters && !e.tracked {
+		text = toLetters(word)
+	}
+	e.buf = t.model.tokenize(e.buf[:0], text, &e.work)
+	if len(word) > longestKept || len(e.words) >= mostKept {
+		return e.buf
+	}
+	kept := append([]token(nil), e.buf...)
+	e.words[string([]byte(word))] = kept // a copy: the map must not hold on to the whole text
+	return kept
+}

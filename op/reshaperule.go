@@ -21,6 +21,7 @@ func reshapeRule(in, out array.Shape) mesh.Rule {
 	}
 	m.in.drain()
 	m.out.drain()
+	m.ones()
 	return mesh.Rule(m.in.text() + "->" + m.out.text() + m.notes())
 }
 
@@ -122,6 +123,25 @@ func (m *reshapeMatch) name(size int) string {
 	m.used++
 	m.sizes = append(m.sizes, size)
 	return string(letters[m.used-1])
+}
+
+// ones matches the dims of size one that stand at the same place of both shapes: whoever splits one leaves devices without
+// elements, but need not move anything.
+func (m *reshapeMatch) ones() {
+	n, k := 1, 1 // elements before dim i and dim j
+	for i, j := 0, 0; i < len(m.in.shape) && j < len(m.out.shape); {
+		a, b := m.in.shape[i], m.out.shape[j]
+		switch {
+		case n == k && a == 1 && b == 1:
+			f := m.name(1)
+			m.in.words[i], m.out.words[j] = f, f
+			i, j = i+1, j+1
+		case n < k || n == k && (a == 1 || b != 1):
+			n, i = n*a, i+1
+		default:
+			k, j = k*b, j+1
+		}
+	}
 }
 
 // step matches the next factor, or gives up on the dims up to where both sides have eaten as much.

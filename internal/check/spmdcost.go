@@ -18,12 +18,18 @@ import (
 // Our step is legal by construction. The recorded answer is taken to be.
 func (c *spmdCase) better(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Tensor) (string, bool) {
 	ours, theirs := &bill{m: m}, &bill{m: m}
+	pending := c.pendingOf(m, b, results)
 	side := func(vs []*op.Tensor, want []*spmdTensor, isGiven bool) {
 		for i, v := range vs {
 			if v == nil || v.Node() == nil && !f.reads(v) {
 				continue
 			}
 			t := transition{v.Type(), f.given[v], f.specs[v], recorded(m, want, i, f.specs[v])}
+			for _, p := range pending[v] {
+				if !m.Overlap(p.Sub, t.theirs.Used()) {
+					t.theirs = t.theirs.With(append(slices.Clone(t.theirs.Partial), p)...)
+				}
+			}
 			t.enter(ours, theirs, isGiven)
 		}
 	}
@@ -47,6 +53,26 @@ func (c *spmdCase) better(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Ten
 		return text, true
 	}
 	return text, !backward && (ours.moved+ours.there)*slack < theirs.moved+theirs.there
+}
+
+// pendingOf is, for each result of which a case does not state what is pending, what the recorded operands leave pending: an
+// answer that splits a sum further has to pay for it. It is nil where operands are not stated.
+func (c *spmdCase) pendingOf(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) map[*op.Tensor][]mesh.Pending {
+	if c.Direction != "forward" || len(c.WantIn) != len(c.Inputs) || slices.ContainsFunc(c.WantIn, (*spmdTensor).absent) {
+		return nil
+	}
+	f := newFlow(m, results)
+	from := &spmdBuild{spmdCase: &spmdCase{Inputs: c.WantIn, Direction: c.Direction}, builder: b.builder, params: b.params}
+	if f.forward(from, results) != nil {
+		return nil
+	}
+	pending := map[*op.Tensor][]mesh.Pending{}
+	for i, t := range c.WantOut {
+		if t != nil && t.Partial == nil && i < len(results) && results[i] != nil {
+			pending[results[i]] = f.specs[results[i]].Partial
+		}
+	}
+	return pending
 }
 
 // recordedIn is what is recorded of operands, or, where a case states only results, what our own rule asks for these.

@@ -199,10 +199,13 @@ func (f *flow) extend(r *op.Tensor, hint mesh.Spec) error {
 	}
 	a := step.Assign.Clone()
 	for i, axes := range back.Assign {
-		if len(a[i]) > 0 || len(axes) == 0 {
+		if len(a[i]) > 0 {
 			continue
 		}
-		if a[i] = axes; len(step.Rule.Check(f.m, a)) > 0 || overlaps(f.m, axes, step) {
+		for n := len(axes); n > 0; n-- { // as much of it as can be granted
+			if a[i] = axes[:n]; len(step.Rule.Check(f.m, a)) == 0 && !overlaps(f.m, axes[:n], step) {
+				break
+			}
 			a[i] = nil
 		}
 	}

@@ -32,7 +32,22 @@ func (c *chooser) cheapest() (mesh.Assignment, []mesh.Conflict) {
 		try(c.majors(a, left))
 	}
 	try(c.majors(best, conflicts))
+	for a := range c.p.Mixes(c.m, asked, c.p.Undivided(c.m, asked)) {
+		if c.ways(a) >= c.ways(best) { // fewer bytes are no good if devices compute the same for it
+			try(a, c.ungranted(asked, a))
+		}
+	}
 	return best, conflicts
+}
+
+// ways is into how many parts an assignment cuts the work.
+func (c *chooser) ways(a mesh.Assignment) int { return c.m.Count(slices.Concat(a...)) }
+
+// ungranted is what tensors ask for beside an assignment.
+func (c *chooser) ungranted(asked []mesh.Projection, a mesh.Assignment) []mesh.Conflict {
+	given := mesh.Projection{Axes: a, Rest: make([]mesh.Axes, len(a))}
+	_, left := c.p.Resolve(c.m, append([]mesh.Projection{given}, asked...))
+	return left
 }
 
 func cloneWants(list []mesh.Projection) []mesh.Projection {

@@ -53,21 +53,51 @@ func (r *Router) find(t ir.Type, from, to mesh.Spec) ([]Move, error) {
 			return nil, fmt.Errorf("reshard of %v: %w", t, err)
 		}
 	}
-	best, err := r.search(newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, asWritten), from, to)
-	if err != nil {
-		return nil, fmt.Errorf("reshard of %v from %s to %s: %w", t, from, to, err)
+	if mid, apart := r.between(from, to); apart {
+		return r.through(t, from, mid, to)
 	}
+	best := r.search(newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, asWritten))
 	if total(best).Collectives > 1 || slices.ContainsFunc(best, func(m Move) bool { return m.Kind == AllGather }) {
 		// Cutting axes further may help where their sizes differ.
 		p := newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, byDivisors)
 		if p.atoms > maxFine {
 			return r.orExchange(best, t, from, to)
 		}
-		if finer, err := r.search(p, from, to); err == nil && total(finer).Time < total(best).Time {
+		if finer := r.search(p); total(finer).Time < total(best).Time {
 			best = finer
 		}
 	}
 	return r.orExchange(best, t, from, to)
+}
+
+// between is a Spec on the way where the two cut an axis in ways that do not go together, as thirds and as halves: from
+// without such axes; apart is whether there are any.
+func (r *Router) between(from, to mesh.Spec) (mid mesh.Spec, apart bool) {
+	mid = from.Clone()
+	for _, a := range r.m.Axes() {
+		if chained(a, from, to) {
+			continue
+		}
+		apart = true
+		mid.Partial = slices.DeleteFunc(mid.Partial, func(p mesh.Pending) bool { return p.Axis == a.Name })
+		for d := range mid.Dims {
+			mid.Dims[d] = slices.DeleteFunc(mid.Dims[d], func(s mesh.Sub) bool { return s.Axis == a.Name })
+		}
+	}
+	return mid, apart
+}
+
+// through is the moves to a Spec and from there on, or single messages.
+func (r *Router) through(t ir.Type, from, mid, to mesh.Spec) ([]Move, error) {
+	first, _, err := r.Reshard(t, from, mid)
+	if err != nil {
+		return nil, err
+	}
+	second, _, err := r.Reshard(t, mid, to)
+	if err != nil {
+		return nil, err
+	}
+	return r.orExchange(slices.Concat(first, second), t, from, to)
 }
 
 // orExchange is the moves, or single messages as the two layouts overlap, where the moves send something more than once
@@ -115,10 +145,7 @@ const (
 )
 
 // search is the A* algorithm over states.
-func (r *Router) search(p *problem, from, to mesh.Spec) ([]Move, error) {
-	if len(p.tokens) > 60 || !p.fits(from, to) {
-		return nil, fmt.Errorf("they cut an axis in ways that do not go together")
-	}
+func (r *Router) search(p *problem) []Move {
 	start := &visit{at: p.from}
 	open := queue{start}
 	closed := map[string]bool{}
@@ -126,7 +153,7 @@ func (r *Router) search(p *problem, from, to mesh.Spec) ([]Move, error) {
 	for n := 1; len(open) > 0 && n < maxStates; n++ {
 		v := heap.Pop(&open).(*visit)
 		if v.at.equal(p.to) {
-			return p.path(v), nil
+			return p.path(v)
 		}
 		if key := v.at.key(); closed[key] {
 			continue
@@ -139,7 +166,7 @@ func (r *Router) search(p *problem, from, to mesh.Spec) ([]Move, error) {
 			}
 		}
 	}
-	return p.path(limit), nil
+	return p.path(limit)
 }
 
 // least is a bound on the time from a state to the target: what is not there must be sent, and what is in a wrong place

@@ -93,19 +93,6 @@ func (p *problem) all() []uint8 {
 	return list
 }
 
-// fits reports whether the partial axes of both Specs are products of atoms. They are not if the Specs cut one axis in
-// ways that do not go together.
-func (p *problem) fits(specs ...mesh.Spec) bool {
-	for _, s := range specs {
-		for _, x := range s.Partial {
-			if p.m.Extent(x.Sub) > 1 && p.tokens[p.token(x.Sub)].atoms == nil {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // fineness is how far axes are cut.
 type fineness int
 
@@ -127,6 +114,25 @@ func (b *bounds) insert(x int) {
 		return
 	}
 	b.at = slices.Insert(b.at, i, x)
+}
+
+// chained reports whether all cuts of an axis go together: each divides the next.
+func chained(a mesh.Axis, specs ...mesh.Spec) bool {
+	var at []int
+	for _, s := range specs {
+		for _, x := range s.Used() {
+			if x.Axis == a.Name && x.Size != 0 {
+				at = append(at, x.Pre, x.Pre*x.Size)
+			}
+		}
+	}
+	slices.Sort(at)
+	for i := 1; i < len(at); i++ {
+		if at[i]%at[i-1] != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // boundaries is the cuts of all axes that the Specs use.

@@ -1,0 +1,126 @@
+package mesh
+
+import (
+	"iter"
+	"slices"
+)
+
+// maxMixes bounds how many assignments are tried beyond the obvious.
+const maxMixes = 256
+
+// Mixes is the legal assignments that give each factor something that one of the tensors wants of it, the beginning of that,
+// what two of them want together, or nothing; none if that is too many. The axes of lost, which no tensor can have where it
+// wants them, may go on with another factor. Some may come twice.
+func (p *Parsed) Mixes(m *Mesh, wants []Projection, lost Axes) iter.Seq[Assignment] {
+	return func(yield func(Assignment) bool) {
+		options := p.options(m, wants, lost)
+		mixes := 1
+		for _, list := range options {
+			if mixes *= len(list); mixes > maxMixes {
+				return
+			}
+		}
+		for i := range mixes {
+			if a, ok := p.mix(m, options, i); ok && !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// mix is the assignment of a number, and whether its factors leave each other their axes.
+func (p *Parsed) mix(m *Mesh, options [][]Axes, i int) (Assignment, bool) {
+	a, used := make([]Axes, len(options)), Axes{}
+	for f, list := range options {
+		a[f] = list[i%len(list)]
+		i /= len(list)
+		if p.Factors[f].Shared {
+			continue
+		}
+		if !m.apart(used, a[f]) {
+			return nil, false
+		}
+		used = append(used, a[f]...)
+	}
+	legal, _ := p.Resolve(m, []Projection{{Axes: a, Rest: make([]Axes, len(a))}})
+	return legal, true
+}
+
+// options is what each factor may be split by.
+func (p *Parsed) options(m *Mesh, wants []Projection, lost Axes) [][]Axes {
+	options := make([][]Axes, len(p.Factors))
+	for f := range options {
+		options[f] = []Axes{nil}
+		if p.Factors[f].Whole {
+			continue
+		}
+		offer := func(list Axes) {
+			if !slices.ContainsFunc(options[f], list.Equal) {
+				options[f] = append(options[f], list)
+			}
+		}
+		for _, w := range wants {
+			if len(w.Axes) > 0 {
+				for n := range w.Axes[f] {
+					offer(w.Axes[f][:n+1])
+				}
+			}
+		}
+		for _, list := range slices.Clone(options[f]) {
+			for _, w := range wants {
+				if len(list) > 0 && len(w.Axes) > 0 && len(w.Axes[f]) > 0 && m.apart(list, w.Axes[f]) {
+					offer(append(slices.Clip(list), w.Axes[f]...))
+				}
+			}
+			if len(lost) > 0 {
+				offer(append(slices.Clip(list), lost...))
+			}
+		}
+	}
+	return options
+}
+
+// apart reports whether two lists share nothing.
+func (m *Mesh) apart(a, b Axes) bool {
+	return !slices.ContainsFunc(b, func(s Sub) bool { return m.Overlap(s, a) })
+}
+
+// Undivided is the axes that split dims but no factor, since they do not divide what they would split, and nothing else.
+func (p *Parsed) Undivided(m *Mesh, wants []Projection) Axes {
+	var rest Axes
+	for _, w := range wants {
+		rest = append(rest, slices.Concat(w.Rest...)...)
+	}
+	return p.unused(m, wants, rest)
+}
+
+// Homeless is the axes that split dims which must be whole, and nothing else.
+func (p *Parsed) Homeless(m *Mesh, wants []Projection) Axes {
+	var whole Axes
+	for _, w := range wants {
+		for f, list := range w.Axes {
+			if p.Factors[f].Whole {
+				whole = append(whole, list...)
+			}
+		}
+	}
+	return p.unused(m, wants, whole)
+}
+
+// unused is those of a list, each once, that nobody wants for a factor that may be split.
+func (p *Parsed) unused(m *Mesh, wants []Projection, list Axes) Axes {
+	var out, used Axes
+	for _, w := range wants {
+		for f, axes := range w.Axes {
+			if !p.Factors[f].Whole {
+				used = append(used, axes...)
+			}
+		}
+	}
+	for _, s := range list {
+		if !m.Overlap(s, used) && !m.Overlap(s, out) {
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -37,6 +37,10 @@ type Callback interface {
 	OnEnd(p *Progress) error
 }
 
+// SaveFailer may be implemented by a Callback: it is told at once of a checkpoint that could not be written. Training goes on,
+// and the next try is with the state after a later step.
+type SaveFailer interface{ OnSaveFailed(p *Progress, err error) }
+
 // CallbackBase does nothing.
 type CallbackBase struct{}
 
@@ -53,6 +57,8 @@ func (CallbackBase) OnEnd(*Progress) error        { return nil }
 type History struct {
 	Steps       []Metrics
 	Evaluations []Evaluation
+	// SaveErrors is why checkpoints could not be written.
+	SaveErrors []error
 }
 
 // Losses is the losses of all steps.
@@ -99,6 +105,11 @@ func (l *Logger) OnEvaluate(p *Progress) error {
 func (l *Logger) OnSave(p *Progress) error {
 	_, err := fmt.Fprintf(l.W, "step %d/%d  saved to %s\n", p.Step, p.Steps, p.Saved)
 	return err
+}
+
+// OnSaveFailed writes why.
+func (l *Logger) OnSaveFailed(p *Progress, err error) {
+	fmt.Fprintf(l.W, "step %d/%d  not saved, going on: %v\n", p.Step, p.Steps, err)
 }
 
 // EarlyStop ends a fit when evaluations no longer get better.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
@@ -12,8 +14,10 @@ import (
 type CheckpointConfig struct {
 	// Dir is made if need be. One process at a time writes to it.
 	Dir string
-	// Keep is how many stay, the newest; 0 means 3, less than 0 all.
+	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated stays besides.
 	Keep int
+	// KeepEvery, where set, lets those of all steps stay that it divides.
+	KeepEvery int
 }
 
 // Checkpoints is a directory of checkpoints of one run. They are written in the background, under temporary names until they
@@ -22,7 +26,7 @@ type Checkpoints struct{ keeper *checkpoint.Keeper }
 
 // OpenCheckpoints makes the directory ready for writing.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
-	k, err := checkpoint.NewKeeper(checkpoint.Config{Dir: c.Dir, Keep: c.Keep})
+	k, err := checkpoint.NewKeeper(checkpoint.Config{Dir: c.Dir, Keep: c.Keep, KeepEvery: int64(c.KeepEvery), KeepBest: scoreScalar, Finite: true})
 	if err != nil {
 		return nil, err
 	}
@@ -32,20 +36,50 @@ func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
 // Wait returns when the last checkpoint is on disk, with its error if it is not.
 func (c *Checkpoints) Wait(ctx context.Context) error { return c.keeper.Wait(ctx) }
 
+// Rewind removes the checkpoints of all steps after one, so that a run can go on from there.
+func (c *Checkpoints) Rewind(ctx context.Context, step int64) error {
+	return c.keeper.Rewind(ctx, step)
+}
+
+// Steps is the steps of the checkpoints in the directory, newest first.
+func (c *Checkpoints) Steps(ctx context.Context) ([]int64, error) { return c.keeper.Steps(ctx) }
+
 // Close waits and gives the directory up.
 func (c *Checkpoints) Close() error { return c.keeper.Close() }
 
-// skippedScalar is the name of what checkpoints hold beside tensors: how many steps changed nothing.
-const skippedScalar = "skipped_steps"
+// names of what checkpoints hold beside tensors.
+const (
+	skippedScalar = "skipped_steps"
+	// scoreScalar is the loss of an evaluation after the step, bestScalar the least of all so far.
+	scoreScalar = "valid_loss"
+	bestScalar  = "best_valid_loss"
+)
+
+// The random streams. Random numbers are keyed by seed and counter, so these are all there is to know of them.
+const (
+	dataStream = "data" // samples that were dealt
+	stepStream = "step" // steps that were taken
+)
 
 // Save begins a checkpoint of the state after the last step: it copies what training goes on to change, and writes in the
-// background. sample is the global number of the next sample, which Resume returns. The error may be an earlier one's.
+// background. sample is the global number of the next sample, which Resume returns. The error may be an earlier one's. A
+// state that is not finite is refused.
 func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error {
+	return t.save(ctx, c, sample)
+}
+
+// save is Save with further numbers.
+func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64, scalars ...checkpoint.Scalar) error {
+	if t.trained.lost != nil {
+		return t.trained.lost
+	}
 	state, err := t.exec.Save()
 	if err != nil {
 		return err
 	}
-	state.Meta.Step, state.Meta.Sample = int64(t.step), sample
+	state.Step, state.Sample, state.Seed = int64(t.step), sample, t.c.Seed
+	state.RNG = []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)}, {Name: stepStream, Value: uint64(t.step)}}
+	state.Scalars = slices.Concat(state.Scalars, scalars, t.saveFacts())
 	state.Scalars = append(state.Scalars, checkpoint.Int(skippedScalar, int64(t.skipped)))
 	return c.keeper.Save(ctx, state)
 }
@@ -57,6 +91,18 @@ type Resumed struct {
 	Step, Sample int64
 	// Skipped names newer checkpoints that were torn or corrupt, and why.
 	Skipped []error
+	// Changed is what was allowed to differ from the checkpoint's run, and does.
+	Changed []Difference
+	// Best is the least loss of all evaluations of the run so far; NaN where there was none.
+	Best float64
+}
+
+// ResumeConfig says which checkpoint a run goes on from. The zero value is the newest good one.
+type ResumeConfig struct {
+	// Step, where set, is that of the checkpoint.
+	Step int64
+	// Changed is the names of facts that may be others than those of the checkpoint's run; "all" stands for every one.
+	Changed []string
 }
 
 // ErrNoCheckpoint is a directory without any: a fresh start is right.
@@ -64,17 +110,31 @@ var ErrNoCheckpoint = errors.New("no checkpoint")
 
 // Resume brings the trainer to the newest good checkpoint in dir, whatever strategy and number of devices wrote it. It
 // wraps ErrNoCheckpoint where there is none at all.
-func (t *Trainer) Resume(dir string) (*Resumed, error) {
-	r, err := checkpoint.Open(dir, checkpoint.OpenConfig{})
+func (t *Trainer) Resume(dir string) (*Resumed, error) { return t.ResumeFrom(dir, ResumeConfig{}) }
+
+// ResumeFrom is Resume from a checkpoint of choice. One whose facts are others is an *OtherRunError.
+func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
+	r, err := openCheckpoint(dir, c.Step)
 	if none, ok := errors.AsType[*checkpoint.NoneError](err); ok && len(none.Skipped) == 0 {
 		return nil, fmt.Errorf("%w: %w", ErrNoCheckpoint, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample}
+	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: t.changes(r), Best: math.NaN()}
+	if x, err := r.Meta().Float(bestScalar); err == nil {
+		out.Best = x
+	}
 	for _, e := range r.Skipped() {
 		out.Skipped = append(out.Skipped, e)
+	}
+	if err := t.fitting(r); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("checkpoint %s: %w", r.Path(), err)
+	}
+	if err := t.sameRun(r, c.Changed); err != nil {
+		r.Close()
+		return nil, err
 	}
 	if err := t.take(r); err != nil {
 		r.Close()
@@ -83,24 +143,16 @@ func (t *Trainer) Resume(dir string) (*Resumed, error) {
 	return out, nil
 }
 
-// take checks that a checkpoint is of this model and hands it to the executor.
-func (t *Trainer) take(r *checkpoint.Reader) error {
-	if err := t.matches(r); err != nil {
-		return err
+// openCheckpoint opens the checkpoint of a step, or the newest for 0.
+func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
+	if step > 0 {
+		return checkpoint.OpenStep(dir, step, checkpoint.OpenConfig{})
 	}
-	meta := r.Meta()
-	if err := t.exec.Load(r); err != nil {
-		return err
-	}
-	t.step = int(meta.Step)
-	if n, err := meta.Int(skippedScalar); err == nil {
-		t.skipped = int(n)
-	}
-	return nil
+	return checkpoint.Open(dir, checkpoint.OpenConfig{})
 }
 
-// matches is an error where a checkpoint has other tensors than the trainer: a longer model's would else be taken for its own.
-func (t *Trainer) matches(r *checkpoint.Reader) error {
+// fitting is an error where a checkpoint has other tensors than the trainer: a longer model's would else be taken for its own.
+func (t *Trainer) fitting(r *checkpoint.Reader) error {
 	c, known := t.c.executor(), map[string]bool{}
 	for _, x := range c.State() {
 		name, want := c.Name(x), c.Params[x.Param].Type
@@ -117,6 +169,23 @@ func (t *Trainer) matches(r *checkpoint.Reader) error {
 		if !known[x.Name] {
 			return fmt.Errorf("it has %s, which the model or its optimizer does not: it is of another", x.Name)
 		}
+	}
+	return nil
+}
+
+// take hands a checkpoint to the executor, which reads it now or when the step is planned.
+func (t *Trainer) take(r *checkpoint.Reader) error {
+	meta := r.Meta()
+	if err := t.exec.Load(r); err != nil {
+		return err
+	}
+	t.step = int(meta.Step)
+	if n, err := meta.Int(skippedScalar); err == nil {
+		t.skipped = int(n)
+	}
+	t.trained.lost = nil
+	if t.exec.Away() {
+		t.changed()
 	}
 	return nil
 }

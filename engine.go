@@ -70,6 +70,9 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 		t.ClipNorm = c.ClipNorm
 	}
 	t.Annotations, t.Mode, t.Backend, t.Compute = append(t.Annotations, c.Annotations...), c.Mode, c.Backend, c.Compute
+	if l, ok := model.(*language); ok {
+		t.Facts = append(t.Facts, l.model.Config().Fact())
+	}
 	e := &Engine{config: c}
 	if e.trainer, err = NewTrainer(t); err != nil {
 		return nil, err

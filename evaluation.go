@@ -68,6 +68,42 @@ func newEvaluation(t *Trainer, model Model, loss Loss, metrics []Metric) *evalua
 	})}
 }
 
+// Evaluator is the mean of a trainer's loss over batches, computed where training keeps the parameters.
+type Evaluator struct{ e evaluation }
+
+// NewEvaluator makes an evaluator that has seen no batch. Close gives back what it holds.
+func (t *Trainer) NewEvaluator() *Evaluator {
+	return &Evaluator{evaluation{forward: t.NewForward(func(batch []*Tensor) []*Tensor {
+		params := nn.Values(t.c.Params)
+		l := t.c.Loss(batch)
+		if l == nil || l.Err() != nil || len(l.Shape()) > 0 {
+			return []*Tensor{executor.CheckedLoss(l, params)}
+		}
+		sum, count := executor.MeanParts(l, params, batch[0].Dim(0))
+		return []*Tensor{sum, count}
+	})}}
+}
+
+// Mean is the loss over the batches that next gives, until it gives none.
+func (v *Evaluator) Mean(ctx context.Context, next func(i int) []array.Array) (float64, error) {
+	v.e.sums = nil
+	for i := 0; ; i++ {
+		batch := next(i)
+		switch {
+		case batch == nil && i == 0:
+			return 0, fmt.Errorf("evaluate: no batches")
+		case batch == nil:
+			return v.e.sums[0] / v.e.sums[1], nil
+		}
+		if err := v.e.add(ctx, batch); err != nil {
+			return 0, fmt.Errorf("evaluate: batch %d: %w", i, err)
+		}
+	}
+}
+
+// Close gives back what the evaluator holds on a backend.
+func (v *Evaluator) Close() error { return v.e.forward.Close() }
+
 // add evaluates one more batch.
 func (e *evaluation) add(ctx context.Context, batch []array.Array) (err error) {
 	defer recoverBug("evaluation", &err)

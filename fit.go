@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/galley-ml/galley/data"
 )
 
 // FitConfig says how long to train, and what happens on the way. The zero value is one epoch in silence.
@@ -16,13 +18,21 @@ type FitConfig struct {
 	// means all.
 	Valid                    Loader
 	ValidEvery, ValidBatches int
-	// SaveDir, where set, gets a checkpoint every SaveEvery steps, 0 means after each epoch, and at the end, also where the
-	// context is cancelled. The newest Keep stay; 0 means 3.
-	SaveDir         string
-	SaveEvery, Keep int
+	// SaveDir, where set, gets a checkpoint every SaveEvery steps, 0 means after each epoch, and at the end, however it comes. The
+	// newest Keep stay, 0 means 3; so do those of steps that KeepEvery divides, where set, and the one with the least loss of Valid.
+	// One that cannot be written is told of and tried again; it does not end training.
+	SaveDir                    string
+	SaveEvery, Keep, KeepEvery int
 	// Resume goes on from the newest good checkpoint of SaveDir, under this or any other strategy; where there is none yet,
 	// training begins. Epochs and Steps then count from the very first step.
 	Resume bool
+	// From, where set, is the step of the checkpoint to resume from; later ones are removed.
+	From int64
+	// Changed is what may be other than in the run that wrote the checkpoint, by the names of facts.
+	Changed []string
+	// Prefetch is how many batches are made ahead of the step, in another goroutine, one at a time and never during an evaluation; 0
+	// means 2, less than 0 none.
+	Prefetch int
 	// Log, where set, gets a line every LogEvery steps; 0 means 10.
 	Log      io.Writer
 	LogEvery int
@@ -36,7 +46,11 @@ type fit struct {
 	c     FitConfig
 	train Loader
 	calls []Callback
-	saver saver
+	dir   *Checkpoints
+	saver *Saver
+	// ahead is how far the number of a batch is ahead of its step's.
+	ahead int
+	next  *data.Ahead
 	p     Progress
 }
 
@@ -68,7 +82,8 @@ func (f *fit) check() error {
 	for _, x := range []struct {
 		name string
 		n    int
-	}{{"Epochs", c.Epochs}, {"Steps", c.Steps}, {"ValidEvery", c.ValidEvery}, {"ValidBatches", c.ValidBatches}, {"SaveEvery", c.SaveEvery}, {"Keep", c.Keep}, {"LogEvery", c.LogEvery}} {
+	}{{"Epochs", c.Epochs}, {"Steps", c.Steps}, {"ValidEvery", c.ValidEvery}, {"ValidBatches", c.ValidBatches}, {"SaveEvery", c.SaveEvery}, {"Keep", c.Keep}, {"KeepEvery", c.KeepEvery},
+		{"From", int(c.From)}, {"LogEvery", c.LogEvery}} {
 		if x.n < 0 {
 			return fmt.Errorf("fit: %s is %d: want 0 or more", x.name, x.n)
 		}
@@ -76,8 +91,11 @@ func (f *fit) check() error {
 	if c.Epochs > 0 && c.Steps > 0 {
 		return fmt.Errorf("fit: both Epochs and Steps say how long to train: leave one of them out")
 	}
-	if c.SaveDir == "" && (c.Resume || c.SaveEvery > 0) {
-		return fmt.Errorf("fit: Resume and SaveEvery need SaveDir: say where checkpoints are")
+	if c.SaveDir == "" && (c.Resume || c.SaveEvery > 0 || c.KeepEvery > 0) {
+		return fmt.Errorf("fit: Resume, SaveEvery and KeepEvery need SaveDir: say where checkpoints are")
+	}
+	if !c.Resume && (c.From > 0 || len(c.Changed) > 0) {
+		return fmt.Errorf("fit: From and Changed are for Resume")
 	}
 	return nil
 }
@@ -96,13 +114,17 @@ func (f *fit) run(ctx context.Context) (err error) {
 		p.Steps = start + max(f.c.Epochs, 1)*n
 	}
 	p.Step, p.Epochs = f.e.trainer.Steps(), (p.Steps+n-1)/n
-	defer func() { err = f.end(err) }()
+	f.next = data.NewAhead(f.train.Batch, data.AheadConfig{First: p.Step + f.ahead, Count: max(p.Steps-p.Step, 0), Depth: f.c.Prefetch})
+	defer func() {
+		f.next.Close()
+		err = f.end(ctx, err)
+	}()
 	if err := f.tell(Callback.OnBegin); err != nil {
 		return err
 	}
 	for p.Step < p.Steps {
 		if err := f.step(ctx); err != nil {
-			return f.stopped(ctx, err)
+			return err
 		}
 	}
 	return nil
@@ -120,11 +142,13 @@ func (f *fit) step(ctx context.Context) error {
 			return err
 		}
 	}
-	batch, err := f.train.Batch(p.Step)
+	batch, waited, err := f.next.Next()
 	if err != nil {
 		return fmt.Errorf("fit: batch %d: %w", p.Step, err)
 	}
-	if p.Metrics, err = f.e.step(batch); err != nil {
+	p.Metrics, err = f.e.step(batch)
+	p.Metrics.Wait = waited
+	if err != nil {
 		return err
 	}
 	p.Step = f.e.trainer.Steps()
@@ -135,10 +159,8 @@ func (f *fit) step(ctx context.Context) error {
 	if err := f.evaluate(ctx); err != nil {
 		return err
 	}
-	if f.due(f.c.SaveEvery) {
-		if err := f.save(ctx); err != nil {
-			return err
-		}
+	if err := f.save(ctx); err != nil {
+		return err
 	}
 	if p.Step%n == 0 {
 		return f.tell(Callback.OnEpochEnd)
@@ -159,10 +181,16 @@ func (f *fit) evaluate(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if f.p.Evaluation, err = f.e.Evaluate(ctx, f.c.Valid, f.c.ValidBatches); err != nil {
+	f.next.Alone(func() { f.p.Evaluation, err = f.e.Evaluate(ctx, f.c.Valid, f.c.ValidBatches) })
+	if err != nil {
 		return err
 	}
 	f.p.History.Evaluations = append(f.p.History.Evaluations, f.p.Evaluation)
+	if f.saver != nil && f.saver.Evaluated(f.p.Evaluation.Loss) {
+		if err := f.told(f.saver.Save(ctx, f.e.sample)); err != nil {
+			return err
+		}
+	}
 	return f.tell(Callback.OnEvaluate)
 }
 
@@ -176,18 +204,16 @@ func (f *fit) tell(method func(Callback, *Progress) error) error {
 	return nil
 }
 
-// end tells callbacks of the end. What ended the fit matters more than what they say.
-func (f *fit) end(err error) error {
-	if !errors.Is(err, ErrStop) {
-		f.p.Err = err
+// end saves what is to be kept and tells callbacks of the end. What ended the fit comes first.
+func (f *fit) end(ctx context.Context, err error) error {
+	saved := f.finish(ctx, err)
+	if errors.Is(err, ErrStop) {
+		err = nil
 	}
+	f.p.Err = err
 	told := f.tell(Callback.OnEnd)
-	closed := f.saver.close()
-	if err == nil || errors.Is(err, ErrStop) {
-		if errors.Is(told, ErrStop) {
-			told = nil
-		}
-		return errors.Join(told, closed)
+	if err != nil || errors.Is(told, ErrStop) {
+		told = nil
 	}
-	return err
+	return errors.Join(err, saved, told)
 }

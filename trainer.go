@@ -1,6 +1,7 @@
 package galley
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -53,8 +54,8 @@ type TrainerConfig struct {
 	// Compute, where it is a 16-bit dtype, is what products compute in; parameters and the optimizer stay as they are, and
 	// norms, sums and the loss compute in f32. The zero value computes in the parameters' own dtype.
 	Compute array.DType
-	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it: Sync brings
-	// the parameters back.
+	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it; Params' values are
+	// brought back when somebody reads them.
 	Backend Backend
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
@@ -63,14 +64,20 @@ type TrainerConfig struct {
 	Recompute string
 	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients less.
 	SkipNorm bool
+	// DetectNaN ends a step at the first op that makes a NaN, with its name and line. It reads every result once more.
+	DetectNaN bool
 	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many goroutines.
 	Observe func(n *Node, took time.Duration)
-	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; the trainer then
-	// owns the parameters, and Sync brings them back. Annotations say how parameters lie that the built-in plan does not know.
+	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; Params' values
+	// are then brought back when somebody reads them. Annotations say how parameters lie that the built-in plan does not know.
 	Strategy    *Strategy
 	Annotations []Annotation
 	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
 	Parallel *Parallel
+	// Facts and Seed are what makes this run what it is, besides optimizer, schedule and clipping: checkpoints keep them, and
+	// Resume refuses one of another run.
+	Facts []Fact
+	Seed  uint64
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
 	Watch func(Span)
 }
@@ -102,7 +109,7 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 func (c TrainerConfig) executor() executor.Config {
 	out := executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
-		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Recompute: c.Recompute, SkipNorm: c.SkipNorm,
+		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Recompute: c.Recompute, SkipNorm: c.SkipNorm, DetectNaN: c.DetectNaN,
 		Observe: c.Observe, Watch: c.Watch, Strategy: c.Strategy, Annotations: c.Annotations,
 	}
 	if c.Parallel != nil {
@@ -131,6 +138,10 @@ type Trainer struct {
 	exec executor.Executor
 	// step is how many steps were taken, skipped how many of them changed nothing, since their gradients overflowed.
 	step, skipped int
+	// described is what the loader of a fit says of itself.
+	described []Fact
+	// trained is the parameters' values where they lie on devices of the executor.
+	trained trained
 }
 
 // NewTrainer starts at step 0 with the optimizer's memory at zero.
@@ -168,6 +179,8 @@ type Metrics struct {
 	LR       float64
 	// Skipped is a step in f16 whose gradients overflowed: it changed nothing but the scale of the loss.
 	Skipped bool
+	// Wait is how long a fit waited for the batch: data that is slower than the step.
+	Wait time.Duration
 }
 
 // DivergedError is a step whose loss or gradients are not finite numbers.
@@ -175,7 +188,7 @@ type DivergedError struct{ Metrics Metrics }
 
 func (e *DivergedError) Error() string {
 	return fmt.Sprintf("step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
-		e.Metrics.Step, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
+		e.Metrics.Step+1, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
 }
 
 // Step trains on one batch.
@@ -198,12 +211,18 @@ type Pending struct {
 // meanwhile. Without a backend the step is done when Start returns.
 func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	defer recoverBug(fmt.Sprintf("training step %d", t.step), &err)
+	if t.trained.lost != nil {
+		return nil, t.trained.lost
+	}
 	p = &Pending{m: Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}}
 	p.running, err = t.exec.Step(executor.Input{LR: p.m.LR, Count: float64(t.step + 1 - t.skipped), Batch: batch})
 	if err != nil {
-		return nil, err
+		return nil, t.tearing(err)
 	}
 	t.step++
+	if t.exec.Away() {
+		t.changed()
+	}
 	if r, done := p.running.(executor.Result); done && r.Skipped {
 		t.skipped++
 	}
@@ -248,18 +267,32 @@ func (t *Trainer) Sync(s *Session) error {
 	if s == nil {
 		return fmt.Errorf("trainer: parameters are on %s: want a session to bring them back to", t.c.Backend.Name())
 	}
+	if t.trained.lost != nil {
+		return t.trained.lost
+	}
 	if !t.exec.Away() {
 		return nil
 	}
-	values, err := t.exec.Read(t.c.executor().Parameters()...)
+	read, err := t.exec.Reader()
 	if err != nil {
 		return err
 	}
 	for i, p := range t.c.Params {
-		p.Value = s.Tensor(values[i]).Track()
+		a, err := read(executor.Tensor{Param: i, Slot: -1})
+		if err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		p.Value = s.Tensor(a).Track()
 	}
 	return nil
 }
 
-// Close gives back what the trainer holds on devices.
-func (t *Trainer) Close() error { return t.exec.Close() }
+// Close gives back what the trainer holds on devices. Params' values are brought back first.
+func (t *Trainer) Close() error {
+	if !t.exec.Away() {
+		return t.exec.Close()
+	}
+	back := t.bringBack()
+	t.trained.lost = errClosed
+	return errors.Join(back, t.exec.Close())
+}

@@ -2,6 +2,7 @@ package array
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 )
@@ -27,10 +28,29 @@ type Array struct {
 	data  []byte
 }
 
-// New makes an array of zeros.
+// MaxBytes is more than the memory of any machine: an array must be smaller.
+const MaxBytes = 1 << 47
+
+// New makes an array of zeros. It panics, as make does, if there is no such dtype, a dim is negative or the array
+// would have MaxBytes or more.
 func New(dtype DType, shape ...int) Array {
-	n := Shape(shape).Len() * dtype.Size()
-	return Array{dtype: dtype, shape: shape, data: alignedBytes(n)}
+	n := bytesOfType("new", dtype, shape)
+	if n >= MaxBytes {
+		panic(fmt.Sprintf("array: new %v%v: got %d bytes, want fewer than %d", dtype, Shape(shape), n, MaxBytes))
+	}
+	return Array{dtype: dtype, shape: Shape(shape).Clone(), data: alignedBytes(n)}
+}
+
+// bytesOfType is the memory that the elements take. All constructors go through it: kernels trust that an array's
+// shape and memory agree.
+func bytesOfType(what string, dtype DType, shape Shape) int {
+	if !dtype.IsValid() {
+		panic(fmt.Sprintf("array: %s %v: no such dtype: %d", what, shape, dtype))
+	}
+	if !shape.Valid() {
+		panic(fmt.Sprintf("array: %s %v%v: want dims that are not negative and a product that fits", what, dtype, shape))
+	}
+	return shape.Len() * dtype.Size()
 }
 
 func alignedBytes(n int) []byte {
@@ -42,9 +62,9 @@ func alignedBytes(n int) []byte {
 	return raw[skip : skip+n : skip+n]
 }
 
-// View makes an array over data, which it shares. It panics if data has the wrong length.
+// View makes an array over data, which it shares, as it does shape. It panics if data has the wrong length.
 func View(dtype DType, shape Shape, data []byte) Array {
-	if want := shape.Len() * dtype.Size(); len(data) != want {
+	if want := bytesOfType("view of", dtype, shape); len(data) != want {
 		panic(fmt.Sprintf("array: view of %v%v: got %d bytes, want %d", dtype, shape, len(data), want))
 	}
 	return Array{dtype: dtype, shape: shape, data: data}
@@ -54,7 +74,7 @@ func View(dtype DType, shape Shape, data []byte) Array {
 func FromSlice[T Elem](data []T, shape ...int) Array {
 	var zero T
 	d := dtypeOf(zero)
-	return View(d, shape, bytesOf(data))
+	return View(d, slices.Clone(shape), bytesOf(data))
 }
 
 // Scalar makes an array of one element and no dims.
@@ -119,7 +139,7 @@ func (a Array) Bytes() []byte { return a.data }
 func (a Array) IsValid() bool { return a.dtype != Invalid }
 
 // Reshape is the same memory under another shape of equal length.
-func (a Array) Reshape(shape ...int) Array { return View(a.dtype, shape, a.data) }
+func (a Array) Reshape(shape ...int) Array { return View(a.dtype, slices.Clone(shape), a.data) }
 
 // Rows is the part of a with first indices lo to hi, shared.
 func (a Array) Rows(lo, hi int) Array {

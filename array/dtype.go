@@ -38,6 +38,9 @@ var dtypes = [...]struct {
 // DTypes lists every valid element type.
 func DTypes() []DType { return []DType{F64, F32, BF16, F16, I64, I32, I16, U8, Bool} }
 
+// IsValid reports whether d is one of DTypes.
+func (d DType) IsValid() bool { return d > Invalid && int(d) < len(dtypes) }
+
 // Size is the number of bytes of one element.
 func (d DType) Size() int { return dtypes[d].size }
 

@@ -2,6 +2,7 @@ package array
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,14 +20,22 @@ func (s Shape) Len() int {
 	return n
 }
 
-// Valid reports whether every dim is non-negative and the number of elements fits an int.
+// maxLen is the most elements that a shape may have: their bytes fit an int, whatever the dtype.
+const maxLen = math.MaxInt / 16
+
+// Valid reports whether every dim is non-negative and the product of the dims, those of size 0 left out, is small
+// enough that no number of elements, stride or number of bytes of such an array overflows.
 func (s Shape) Valid() bool {
-	n := 1
+	n := uint64(1)
 	for _, d := range s {
-		if d < 0 || (d > 0 && n > math.MaxInt/16/d) {
+		if d < 0 {
 			return false
 		}
-		n *= max(d, 1)
+		high, low := bits.Mul64(n, uint64(max(d, 1)))
+		if high != 0 || low > maxLen {
+			return false
+		}
+		n = low
 	}
 	return true
 }

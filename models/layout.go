@@ -83,12 +83,8 @@ func Arrange(m Model, l Layout) (Model, error) {
 	}
 	d = d.over(nn.Sequence{Context: l.Context})
 	d.layout = l
-	for i := range d.blocks {
-		if e, ok := d.blocks[i].mlp.(*nn.MoE); ok && l.Experts > 0 {
-			shared := *e
-			shared.Config.Fused, shared.Config.Capacity = true, l.Capacity
-			d.blocks[i].mlp = &shared
-		}
+	for i, b := range d.blocks {
+		d.blocks[i] = b.shared(l)
 	}
 	return d, nil
 }
@@ -98,8 +94,8 @@ func (m *decoder) over(s nn.Sequence) *decoder {
 	d := *m
 	d.sequence = s
 	d.blocks = slices.Clone(m.blocks)
-	for i := range d.blocks {
-		d.blocks[i].attention = d.blocks[i].attention.Over(s)
+	for i, b := range d.blocks {
+		d.blocks[i] = b.over(s)
 	}
 	return &d
 }

@@ -33,11 +33,11 @@ func New(c Config, in nn.Config) (Model, error) {
 		return nil, err
 	}
 	init := nn.NewInit(in)
-	build := buildLlama
-	if c.Family == "gpt2" {
-		build = buildGPT2
+	f, err := familyOf(c.Family)
+	if err != nil {
+		return nil, err
 	}
-	m, err := build(c, init.WithNormal(c.InitStd))
+	m, err := f.build(f, c, init.WithNormal(c.InitStd))
 	if err != nil {
 		return nil, err
 	}
@@ -67,34 +67,31 @@ func Freeze(m Model) (Model, error) {
 type decoder struct {
 	config Config
 	params []*nn.Param
-	embed  *nn.Embedding
-	// positions are learned ones; nil where attention turns by position.
-	positions *nn.Embedding
-	blocks    []block
-	norm      layer
-	// head is nil where the embedding is tied to it.
-	head *nn.Linear
+	stem   stem
+	blocks []block
+	// norm follows the last block; nil is none.
+	norm layer
+	head head
 	// layout is how Loss lays out sequences, and sequence how the stream that passes lies.
 	layout   Layout
 	sequence nn.Sequence
 }
 
-type layer interface {
-	Forward(x *op.Tensor) *op.Tensor
+// stem is what makes the stream of tokens.
+type stem struct {
+	tokens *nn.Embedding
+	// positions are learned ones; nil where attention turns by position.
+	positions *nn.Embedding
+	// scale multiplies the tokens' vectors; 0 means 1.
+	scale float64
 }
 
-// block is one layer of a transformer: what it adds to the stream that passes through.
-type block struct {
-	attentionNorm layer
-	attention     nn.Attender
-	mlpNorm       layer
-	mlp           layer
-}
-
-func (b block) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
-	x = op.Mark(x, name)
-	x = op.Mark(op.Add(x, b.attention.Forward(b.attentionNorm.Forward(x), c)), nn.MidMark(name))
-	return op.Add(x, b.mlp.Forward(b.mlpNorm.Forward(x)))
+// head is what makes logits of the stream.
+type head struct {
+	// linear is nil where the table of tokens is tied to it.
+	linear *nn.Linear
+	// cap bounds the logits x as cap·tanh(x/cap); 0 is not at all.
+	cap float64
 }
 
 func (m *decoder) Config() Config      { return m.config }
@@ -108,10 +105,16 @@ func (m *decoder) Loss(ids, labels *op.Tensor) *op.Tensor {
 }
 
 func (m *decoder) logits(x *op.Tensor) *op.Tensor {
-	if m.head == nil {
-		return m.embed.Logits(x)
+	y := x
+	if m.head.linear == nil {
+		y = m.stem.tokens.Logits(x)
+	} else {
+		y = m.head.linear.Forward(x)
 	}
-	return m.head.Forward(x)
+	if m.head.cap != 0 {
+		y = op.MulScalar(op.Tanh(op.MulScalar(y, 1/m.head.cap)), m.head.cap)
+	}
+	return y
 }
 
 // hidden is the stream after the last norm.
@@ -122,14 +125,17 @@ func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 	if len(ids.Shape()) != 2 {
 		return invalid(ids, fmt.Errorf("ids: got shape %v, want [batch, seq]", ids.Shape()))
 	}
-	x := m.embed.Forward(ids)
-	if m.positions != nil {
+	x := m.stem.tokens.Forward(ids)
+	if m.stem.scale != 0 {
+		x = op.MulScalar(x, m.stem.scale)
+	}
+	if m.stem.positions != nil {
 		x = m.addPositions(x, c)
 	}
 	for i, b := range m.blocks {
 		x = b.forward(nn.LayerMark(i), x, c.layer(i))
 	}
-	return m.norm.Forward(op.Mark(x, nn.HeadMark))
+	return through(m.norm, op.Mark(x, nn.HeadMark))
 }
 
 // addPositions adds the learned vectors of the positions that x holds, which follow those in c.
@@ -137,13 +143,13 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 	if x.Err() != nil {
 		return x
 	}
-	seq, table := x.Dim(1), m.positions.Weight.Value
+	seq, table := x.Dim(1), m.stem.positions.Weight.Value
 	if c != nil && c.start != nil {
 		return op.Add(x, op.DynamicSlice(table, c.start, []int{0}, []int{seq}))
 	}
 	start := c.Len()
 	if start+seq > m.config.Positions {
-		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has n_positions %d", start+seq, m.config.Family, m.config.Positions))
+		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has positions for %d", start+seq, m.config.Family, m.config.Positions))
 	}
 	if m.layout.Parts > 1 && c == nil { // each device looks up the positions that it has
 		return op.Add(x, op.Embedding(op.ZigzagPositions(x.Scope(), m.sequence.Parts(seq), seq), table))

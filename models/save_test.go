@@ -191,7 +191,7 @@ func TestLoadForms(t *testing.T) {
 
 // stackExperts puts experts together under the names that parameters have in memory.
 func stackExperts(ts []safetensors.Named) []safetensors.Named {
-	c := Config{Experts: 2}
+	c := Config{Family: "mixtral", Experts: 2}
 	byName := map[string]array.Array{}
 	for _, n := range ts {
 		byName[strings.Replace(n.Name, ".block_sparse_moe.gate.", ".mlp.gate.", 1)] = n.Array

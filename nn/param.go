@@ -17,6 +17,8 @@ type Param struct {
 	// Value is what layers compute with: an eager tensor, or a traced one while a program is built (see Bind). It is
 	// nil in a model made without a scope until one is bound.
 	Value *op.Tensor
+	// Fixed is a parameter that a checkpoint holds and training leaves as it is.
+	Fixed bool
 }
 
 // Config says how parameters get their first values.

@@ -49,7 +49,9 @@ func (o concat) Infer(in []Type) ([]Type, error) {
 		if !sameExcept(in[0].Shape, t.Shape, o.Dim) {
 			return nil, fmt.Errorf("cannot join %v and %v along dim %d: other dims differ", in[0], t, o.Dim)
 		}
-		shape[o.Dim] += t.Shape[o.Dim]
+		if shape[o.Dim] += t.Shape[o.Dim]; !shape.Valid() {
+			return nil, fmt.Errorf("joined along dim %d: %d operands like %v are too large", o.Dim, len(in), t)
+		}
 	}
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
@@ -21,9 +22,12 @@ func Conv2D(x, kernel, bias *Tensor, c ConvConfig) *Tensor { return convolve(x, 
 func Conv3D(x, kernel, bias *Tensor, c ConvConfig) *Tensor { return convolve(x, kernel, bias, c, 3) }
 
 func convolve(x, kernel, bias *Tensor, c ConvConfig, spatial int) *Tensor {
+	if len(c.OutputPadding) > 0 {
+		return refuse(x, "conv", "output padding %v: want none: only a transposed convolution has it", c.OutputPadding)
+	}
 	y := apply1(conv{
 		Stride: perDim(c.Stride, spatial, 1), Padding: perDim(c.Padding, spatial, 0), Dilation: perDim(c.Dilation, spatial, 1),
-		Groups: max(c.Groups, 1),
+		Groups: cmp.Or(c.Groups, 1),
 	}, x, kernel)
 	return addChannels(y, bias)
 }

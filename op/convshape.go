@@ -3,6 +3,7 @@ package op
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -19,6 +20,9 @@ type ConvConfig struct {
 	Padding []int
 	// Dilation is how far apart the kernel's elements are; nil is 1.
 	Dilation []int
+	// OutputPadding, of a transposed convolution only, is how much longer the result is at its end: less than the stride;
+	// nil is 0. It chooses among the sizes that the convolution takes to the size of the operand.
+	OutputPadding []int
 	// Groups is the number of parts into which the channels are divided, each convolved alone; 0 is 1.
 	Groups int
 }
@@ -34,6 +38,10 @@ func perDim(list []int, n, usual int) []int {
 	return list
 }
 
+// maxWindow is the largest number that says how a window moves, and the largest dim that one moves over: products of
+// two of them do not overflow.
+const maxWindow = math.MaxInt32
+
 // convShape is the sizes of one convolution over three dims; over fewer, the first have size one.
 type convShape struct {
 	spatial                              int
@@ -45,23 +53,20 @@ type convShape struct {
 // newConvShape checks the attributes that the three ops of a convolution share.
 func newConvShape(stride, pad, dilate []int, groups int) (*convShape, error) {
 	s := &convShape{spatial: len(stride), groups: max(groups, 1)}
+	if groups < 0 || groups > maxWindow {
+		return nil, fmt.Errorf("groups %d: want 0 or 1 for one, or more up to %d", groups, maxWindow)
+	}
 	if s.spatial < 1 || s.spatial > 3 || len(pad) != s.spatial || len(dilate) != s.spatial {
 		return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want one number for each of 1, 2 or 3 dims", stride, pad, dilate)
 	}
 	for d := range s.spatial {
-		if stride[d] < 1 || dilate[d] < 1 || pad[d] < 0 {
-			return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want positive strides and dilations", stride, pad, dilate)
+		if stride[d] < 1 || dilate[d] < 1 || pad[d] < 0 || max(stride[d], dilate[d], pad[d]) > maxWindow {
+			return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want positive strides and dilations, and none over %d",
+				stride, pad, dilate, maxWindow)
 		}
 	}
-	s.stride, s.pad, s.dilate = s.three(stride, 1), s.three(pad, 0), s.three(dilate, 1)
+	s.stride, s.pad, s.dilate = three(stride, 1), three(pad, 0), three(dilate, 1)
 	return s, nil
-}
-
-// three is the last sizes of a list, preceded by missing where there are fewer dims.
-func (s *convShape) three(list []int, missing int) [3]int {
-	out := [3]int{missing, missing, missing}
-	copy(out[3-s.spatial:], list[len(list)-s.spatial:])
-	return out
 }
 
 // setInput takes sizes from the input's shape; setKernel and setOutput from the others'.
@@ -69,7 +74,7 @@ func (s *convShape) setInput(n, channels int, size []int) error {
 	if channels%s.groups != 0 {
 		return fmt.Errorf("%d input channels do not divide into %d groups", channels, s.groups)
 	}
-	s.n, s.cin, s.in = n, channels/s.groups, s.three(size, 1)
+	s.n, s.cin, s.in = n, channels/s.groups, three(size[len(size)-s.spatial:], 1)
 	return nil
 }
 
@@ -77,13 +82,16 @@ func (s *convShape) setKernel(channels int, size []int) error {
 	if channels%s.groups != 0 {
 		return fmt.Errorf("%d output channels do not divide into %d groups", channels, s.groups)
 	}
-	s.cout, s.kernel = channels/s.groups, s.three(size, 1)
+	s.cout, s.kernel = channels/s.groups, three(size[len(size)-s.spatial:], 1)
 	return nil
 }
 
 // setOutput derives the output's size.
 func (s *convShape) setOutput() error {
 	for d := range s.out {
+		if s.in[d] < 0 || max(s.in[d], s.kernel[d]) > maxWindow {
+			return fmt.Errorf("kernel %v on input %v: want dims between 0 and %d", s.kernel, s.in, maxWindow)
+		}
 		reach := s.dilate[d]*(s.kernel[d]-1) + 1
 		room := s.in[d] + 2*s.pad[d] - reach
 		if s.in[d] == 0 && s.pad[d] == 0 && s.kernel[d] == 1 { // a part that has nothing of the image

@@ -77,7 +77,7 @@ func (p drawPart) check() error {
 	}
 	ok := len(p.whole) == len(p.shape) && len(p.start) == len(p.shape) && p.whole.Valid()
 	for d := range p.shape {
-		ok = ok && p.start[d] >= 0 && p.start[d]+p.shape[d] <= p.whole[d]
+		ok = ok && p.start[d] >= 0 && p.shape[d] >= 0 && p.start[d] <= p.whole[d]-p.shape[d]
 	}
 	if !ok {
 		return fmt.Errorf("%v from %v on is no part of %v", p.shape, p.start, p.whole)

@@ -67,7 +67,7 @@ func (o dynamicUpdateSlice) partFits(x array.Shape) bool {
 		return false
 	}
 	for i, d := range o.Dims {
-		if o.Offset[i] < 0 || o.Offset[i]+x[d] > o.Total[i] {
+		if o.Offset[i] < 0 || o.Total[i] < x[d] || o.Offset[i] > o.Total[i]-x[d] {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -10,8 +11,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Einsum is a product of one or two tensors by index letters: "bthd,bshd->bhts". A letter that the result lacks is
-// summed over. Each letter stands at most once in an operand.
+// Einsum is a product of tensors by index letters: "bthd,bshd->bhts". A letter that the result lacks is summed over.
+// Each letter stands at most once in an operand. Of more than two operands, those two are multiplied first whose product
+// is smallest.
 func Einsum(equation string, in ...*Tensor) *Tensor {
 	equation = strings.ReplaceAll(equation, " ", "")
 	e, err := parseEinsum(equation, len(in))
@@ -22,10 +24,60 @@ func Einsum(equation string, in ...*Tensor) *Tensor {
 	for i, x := range in { // an index of one operand only is summed before the product
 		in[i], e.in[i] = sumAlone(x, e, i)
 	}
+	for len(in) > 2 {
+		in = e.multiply(in)
+	}
 	if len(in) == 1 {
 		return permuteTo(in[0], e.in[0], e.out)
 	}
 	return apply1(einsum{Equation: e.in[0] + "," + e.in[1] + "->" + e.out}, in...)
+}
+
+// multiply puts the product of the two operands whose product is smallest in the place of the first of them.
+func (e *einsumIndex) multiply(in []*Tensor) []*Tensor {
+	first, second, least := 0, 1, math.Inf(1)
+	for i := range in {
+		for j := i + 1; j < len(in); j++ {
+			if n := e.productSize(in, i, j); n < least {
+				first, second, least = i, j, n
+			}
+		}
+	}
+	word := e.productWord(first, second)
+	in[first] = apply1(einsum{Equation: e.in[first] + "," + e.in[second] + "->" + word}, in[first], in[second])
+	e.in[first] = word
+	e.in = slices.Delete(e.in, second, second+1)
+	return slices.Delete(in, second, second+1)
+}
+
+// productWord is the letters of the product of two operands: those that the result or another operand has.
+func (e *einsumIndex) productWord(i, j int) string {
+	elsewhere, word := e.out, ""
+	for k, other := range e.in {
+		if k != i && k != j {
+			elsewhere += other
+		}
+	}
+	for _, c := range e.in[i] + e.in[j] {
+		if strings.ContainsRune(elsewhere, c) && !strings.ContainsRune(word, c) {
+			word += string(c)
+		}
+	}
+	return word
+}
+
+// productSize is the elements of the product of two operands.
+func (e *einsumIndex) productSize(in []*Tensor, i, j int) float64 {
+	size := 1.0
+	for _, c := range e.productWord(i, j) {
+		d := strings.IndexRune(e.in[i], c)
+		from := in[i]
+		if d < 0 {
+			d, from = strings.IndexRune(e.in[j], c), in[j]
+		}
+		size *= float64(from.Dim(d))
+	}
+	return size
 }
 
 // einsumIndex is an equation in its parts.
@@ -37,8 +89,8 @@ type einsumIndex struct {
 func parseEinsum(equation string, operands int) (*einsumIndex, error) {
 	lhs, out, ok := strings.Cut(equation, "->")
 	e := &einsumIndex{in: strings.Split(lhs, ","), out: out}
-	if !ok || len(e.in) != operands || operands < 1 || operands > 2 {
-		return nil, fmt.Errorf("equation %q does not fit %d operands: want a,b->c with one or two", equation, operands)
+	if !ok || len(e.in) != operands || operands < 1 {
+		return nil, fmt.Errorf("equation %q does not fit %d operands: want a,b->c with a word for each", equation, operands)
 	}
 	for _, word := range append([]string{out}, e.in...) {
 		for i := range len(word) {
@@ -67,8 +119,10 @@ func sumAlone(x *Tensor, e *einsumIndex, i int) (*Tensor, string) {
 	kept := ""
 	for d, c := range e.in[i] {
 		other := e.out
-		if len(e.in) == 2 {
-			other += e.in[1-i]
+		for k, word := range e.in {
+			if k != i {
+				other += word
+			}
 		}
 		if strings.ContainsRune(other, c) {
 			kept += string(c)
@@ -111,11 +165,11 @@ func (o einsum) Linear() [][]int {
 func (einsum) halfNative() {}
 
 func (o einsum) Infer(in []Type) ([]Type, error) {
-	if err := wantFloats(in, 2); err != nil {
-		return nil, err
-	}
 	e, err := parseEinsum(o.Equation, len(in))
 	if err != nil {
+		return nil, err
+	}
+	if err := wantFloats(in, 2); err != nil {
 		return nil, err
 	}
 	var sizes [256]int

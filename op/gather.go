@@ -70,6 +70,9 @@ func addRows[T floats](env *Env, dst, src []T, idx []int, g group) {
 
 // addRowsInto is addRows on arrays.
 func addRowsInto(env *Env, dst, src array.Array, idx []int, g group) {
+	if src.Len() == 0 {
+		return
+	}
 	float(dst,
 		func() { addRows(env, array.Data[float32](dst), array.Data[float32](src), idx, g) },
 		func() { addRows(env, array.Data[float64](dst), array.Data[float64](src), idx, g) })

@@ -1,11 +1,5 @@
 package op
 
-import (
-	"fmt"
-
-	"github.com/galley-ml/galley/internal/ir"
-)
-
 // GatherND is the slices of x at the places that the last dim of index names: with k numbers each, they are places in the
 // first k dims of x, and the result has index's other dims, then x's.
 func GatherND(x, index *Tensor) *Tensor {
@@ -37,7 +31,7 @@ func scatterND(x, index, updates *Tensor, write func(x, at, source *Tensor) *Ten
 	}
 	want := append(append([]int{}, p.lead...), p.rest...)
 	if !updates.Shape().Equal(want) {
-		return ir.Invalid(x.Scope(), fmt.Errorf("scatter_nd: updates %v: want %v", updates.Type(), want))
+		return refuse(x, "scatter_nd", "updates %v: want %v", updates.Type(), want)
 	}
 	source := Reshape(updates, append([]int{p.at.Dim(0)}, p.rest...)...)
 	return Reshape(write(p.rows, p.at, source), x.Shape()...)
@@ -61,7 +55,7 @@ func places(x, index *Tensor) (*ndPlaces, *Tensor) {
 	}
 	last := len(index.Shape()) - 1
 	if last < 0 || index.Dim(last) < 1 || index.Dim(last) > len(x.Shape()) {
-		return nil, ir.Invalid(x.Scope(), fmt.Errorf("gather_nd: index %v: want between 1 and %d numbers in its last dim", index.Type(), len(x.Shape())))
+		return nil, refuse(x, "gather_nd", "index %v: want between 1 and %d numbers in its last dim", index.Type(), len(x.Shape()))
 	}
 	k := index.Dim(last)
 	p := &ndPlaces{lead: index.Shape()[:last].Clone(), rest: x.Shape()[k:].Clone()}

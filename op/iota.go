@@ -43,6 +43,9 @@ func (o iotaOp) Localize(at *Place) (Op, error) {
 }
 
 func (o iotaOp) Eval(env *Env, _, out []array.Array) {
+	if out[0].Len() == 0 {
+		return
+	}
 	count := make([]int64, o.Shape[o.Dim])
 	for i := range count {
 		count[i] = int64(o.Offset + i)

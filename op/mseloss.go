@@ -21,14 +21,14 @@ func MSELoss(x, y *Tensor, reduction string) *Tensor {
 	case "none":
 		return Square(Sub(x, y))
 	case "sum":
-		return total()
+		return Cast(total(), x.DType())
 	case "", "mean":
-		return MulScalar(total(), 1/float64(shape.Len()))
+		return Cast(MulScalar(total(), 1/float64(shape.Len())), x.DType())
 	}
 	return apply1(mseLoss{Reduction: reduction}, x, y)
 }
 
-// mseLoss is the sum of squared differences. The other reductions are made around it, so that sums over parts of
+// mseLoss is the sum of squared differences, that of 16-bit floats in float32. The other reductions are made around it, so that sums over parts of
 // the elements add up.
 type mseLoss struct{ Reduction string }
 
@@ -44,16 +44,16 @@ func (o mseLoss) Infer(in []Type) ([]Type, error) {
 	if !in[0].Shape.Equal(in[1].Shape) {
 		return nil, fmt.Errorf("cannot compare %v with %v", in[0], in[1])
 	}
-	return []Type{{DType: in[0].DType}}, nil
+	return []Type{{DType: in[0].DType.Compute()}}, nil
 }
 
 func (mseLoss) Decompose(in []*Tensor) []*Tensor {
-	return []*Tensor{Cast(Sum(Square(Sub(wide(in[0]), wide(in[1])))), in[0].DType())}
+	return []*Tensor{Sum(Square(Sub(wide(in[0]), wide(in[1]))))}
 }
 
 func (mseLoss) VJP(in, _, dout []*Tensor) []*Tensor {
-	dx := Mul(Sub(in[0], in[1]), MulScalar(dout[0], 2))
-	return []*Tensor{dx, Neg(dx)}
+	dx := Mul(Sub(wide(in[0]), wide(in[1])), MulScalar(dout[0], 2))
+	return []*Tensor{Cast(dx, in[0].DType()), Cast(Neg(dx), in[1].DType())}
 }
 
 func (mseLoss) Rule(in []Type) mesh.Rule {

@@ -54,6 +54,9 @@ func (o pad) Infer(in []Type) ([]Type, error) {
 		if o.Low[d] < 0 || o.High[d] < 0 || o.Interior[d] < 0 {
 			return nil, fmt.Errorf("padding of dim %d of %v is negative: %d, %d and %d", d, in[0], o.Low[d], o.High[d], o.Interior[d])
 		}
+		if between := (array.Shape{n, o.Interior[d]}); !between.Valid() || !(array.Shape{o.Low[d]}).Valid() || !(array.Shape{o.High[d]}).Valid() {
+			return nil, fmt.Errorf("padding of dim %d of %v is too large: %d, %d and %d", d, in[0], o.Low[d], o.High[d], o.Interior[d])
+		}
 		shape[d] = o.Low[d] + n + max(n-1, 0)*o.Interior[d] + o.High[d]
 	}
 	if !shape.Valid() {

@@ -21,7 +21,7 @@ func (at *Place) localRows(t, dim, total int) (offset, all int) {
 
 // fits reports whether the rows of a part are among all.
 func (p rowPart) fits() bool {
-	return p.offset >= 0 && p.total >= 0 && (p.total == 0 && p.offset == 0 || p.offset+p.rows <= p.total)
+	return p.offset >= 0 && p.total >= 0 && (p.total == 0 && p.offset == 0 || p.rows <= p.total && p.offset <= p.total-p.rows)
 }
 
 // read is the rows that the elements of a name, as they are numbered in the part; -1 is one that lies elsewhere. It

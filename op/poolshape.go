@@ -8,60 +8,81 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// PoolConfig says how a pooling window moves. A list of one number holds for both dims.
+// PoolConfig says how a pooling window moves. A list of one number holds for all dims.
 type PoolConfig struct {
-	// Kernel is the window's height and width.
+	// Kernel is the window's size.
 	Kernel []int
 	// Stride is how far the window moves at a time; nil is the window's size.
 	Stride []int
-	// Padding is how far the window may reach beyond each edge; nil is 0.
+	// Padding is how far the window may reach beyond each edge, at most half its size; nil is 0.
 	Padding []int
 }
 
-// lists is the configuration with two numbers each.
-func (c PoolConfig) lists() (kernel, stride, pad []int) {
-	kernel = perDim(c.Kernel, 2, 0)
+// lists is the configuration with a number for each of so many dims.
+func (c PoolConfig) lists(spatial int) (kernel, stride, pad []int) {
+	kernel = perDim(c.Kernel, spatial, 0)
 	if stride = kernel; len(c.Stride) > 0 {
-		stride = perDim(c.Stride, 2, 0)
+		stride = perDim(c.Stride, spatial, 0)
 	}
-	return kernel, stride, perDim(c.Padding, 2, 0)
+	return kernel, stride, perDim(c.Padding, spatial, 0)
 }
 
-// poolShape is the sizes of one pooling.
+// poolShape is the sizes of one pooling over three dims; over fewer, the first have size one.
 type poolShape struct {
+	spatial                      int
 	lead                         array.Shape // batch and channels
-	in, out, kernel, stride, pad [2]int
+	in, out, kernel, stride, pad [3]int
 }
 
 func newPoolShape(x Type, kernel, stride, pad []int) (*poolShape, error) {
-	if !x.DType.IsFloat() || len(x.Shape) != 4 {
-		return nil, fmt.Errorf("want floats of batch, channels, height and width: got %v", x)
+	n := len(kernel)
+	if n < 1 || n > 3 || len(stride) != n || len(pad) != n {
+		return nil, fmt.Errorf("kernel %v, stride %v and padding %v: want one number for each of 1, 2 or 3 dims", kernel, stride, pad)
 	}
-	if len(kernel) != 2 || len(stride) != 2 || len(pad) != 2 {
-		return nil, fmt.Errorf("kernel %v, stride %v and padding %v: want two numbers each", kernel, stride, pad)
+	if !x.DType.IsFloat() || len(x.Shape) != n+2 {
+		return nil, fmt.Errorf("want floats of batch, channels and %d more dims: got %v", n, x)
 	}
-	s := &poolShape{lead: x.Shape[:2], in: [2]int(x.Shape[2:]), kernel: [2]int(kernel), stride: [2]int(stride), pad: [2]int(pad)}
-	for d := range 2 {
-		if kernel[d] < 1 || stride[d] < 1 || pad[d] < 0 || 2*pad[d] > kernel[d] {
-			return nil, fmt.Errorf("kernel %v, stride %v and padding %v: want positive kernels and strides and padding of at most half the kernel", kernel, stride, pad)
+	s := &poolShape{spatial: n, lead: x.Shape[:2], in: three(x.Shape[2:], 1), out: three(nil, 1),
+		kernel: three(kernel, 1), stride: three(stride, 1), pad: three(pad, 0)}
+	for d := 3 - n; d < 3; d++ {
+		if s.kernel[d] < 1 || s.stride[d] < 1 || s.pad[d] < 0 || s.pad[d] > s.kernel[d]/2 ||
+			max(s.kernel[d], s.stride[d], s.in[d]) > maxWindow {
+			return nil, fmt.Errorf("kernel %v, stride %v and padding %v: want kernels and strides from 1 to %d and padding "+
+				"of at most half the kernel", kernel, stride, pad, maxWindow)
 		}
-		room := s.in[d] + 2*pad[d] - kernel[d]
-		if room < 0 {
+		room := s.in[d] + 2*s.pad[d] - s.kernel[d]
+		switch {
+		case s.in[d] == 0 && s.pad[d] == 0 && s.stride[d] == s.kernel[d]: // a part that has nothing of the image
+			s.out[d] = 0
+		case room < 0 || s.in[d] == 0:
 			return nil, fmt.Errorf("kernel %v does not fit %v padded by %v", kernel, x, pad)
+		default:
+			s.out[d] = room/s.stride[d] + 1
 		}
-		s.out[d] = room/stride[d] + 1
 	}
 	return s, nil
 }
 
-func (s *poolShape) inputShape() array.Shape  { return append(s.lead.Clone(), s.in[:]...) }
-func (s *poolShape) outputShape() array.Shape { return append(s.lead.Clone(), s.out[:]...) }
+// three is a list of at most three numbers, preceded by missing where there are fewer.
+func three(list []int, missing int) [3]int {
+	out := [3]int{missing, missing, missing}
+	copy(out[3-len(list):], list)
+	return out
+}
+
+func (s *poolShape) inputShape() array.Shape  { return append(s.lead.Clone(), s.in[3-s.spatial:]...) }
+func (s *poolShape) outputShape() array.Shape { return append(s.lead.Clone(), s.out[3-s.spatial:]...) }
+
+// size, places and count are the elements of one channel of the input, of the output, and of a window.
+func (s *poolShape) size() int   { return s.in[0] * s.in[1] * s.in[2] }
+func (s *poolShape) places() int { return s.out[0] * s.out[1] * s.out[2] }
+func (s *poolShape) count() int  { return s.kernel[0] * s.kernel[1] * s.kernel[2] }
 
 // rule leaves batch and channels free, and dims along which windows lie side by side. In its two sides, x stands for
 // what has the shape of the input and y for that of the output.
 func (s *poolShape) rule(in, out string) mesh.Rule {
-	x, y := "nc", "nc"
-	for d := range 2 {
+	x, y := "nC", "nC"
+	for d := 3 - s.spatial; d < 3; d++ {
 		i, o := letters[d:d+1], letters[4+d:5+d]
 		if s.pad[d] == 0 && s.stride[d] == s.kernel[d] && s.in[d] == s.out[d]*s.kernel[d] {
 			x, y = x+"("+o+i+"*)", y+o
@@ -82,30 +103,50 @@ func poolRule(x Type, kernel, stride, pad []int, in, out string) mesh.Rule {
 	return s.rule(in, out)
 }
 
+func poolWork(kernel []int, in, out []Type, y Type) Work {
+	return Work{Flops: float64(y.Shape.Len()) * float64(array.Shape(kernel).Len()), Bytes: moved(in, out)}
+}
+
 // planes runs f for each image and channel.
 func (s *poolShape) planes(env *Env, f func(plane int)) {
-	env.rows(s.lead.Len(), s.in[0]*s.in[1], func(lo, hi int) {
+	env.rows(s.lead.Len(), s.size(), func(lo, hi int) {
 		for p := lo; p < hi; p++ {
 			f(p)
 		}
 	})
 }
 
-// windows calls f for each output of a plane with the part of its window that is not padding.
-func (s *poolShape) windows(f func(at, top, bottom, left, right int)) {
-	for oy := range s.out[0] {
-		top := oy*s.stride[0] - s.pad[0]
-		bottom := min(top+s.kernel[0], s.in[0])
-		for ox := range s.out[1] {
-			left := ox*s.stride[1] - s.pad[1]
-			right := min(left+s.kernel[1], s.in[1])
-			f(oy*s.out[1]+ox, max(top, 0), bottom, max(left, 0), right)
+// reach is the part of the window of output o along dim d that is not padding.
+func (s *poolShape) reach(d, o int) span {
+	first := o*s.stride[d] - s.pad[d]
+	return span{max(first, 0), min(first+s.kernel[d], s.in[d])}
+}
+
+// windows calls f for each output of a plane with what its window covers along each dim.
+func (s *poolShape) windows(f func(at int, cover [3]span)) {
+	at := 0
+	for oz := range s.out[0] {
+		for oy := range s.out[1] {
+			for ox := range s.out[2] {
+				f(at, [3]span{s.reach(0, oz), s.reach(1, oy), s.reach(2, ox)})
+				at++
+			}
+		}
+	}
+}
+
+// lines calls f for each line of a window with where its elements are in the plane.
+func (s *poolShape) lines(cover [3]span, f func(lo, hi int)) {
+	for z := cover[0].start; z < cover[0].end; z++ {
+		for y := cover[1].start; y < cover[1].end; y++ {
+			line := (z*s.in[1] + y) * s.in[2]
+			f(line+cover[2].start, line+cover[2].end)
 		}
 	}
 }
 
 // window is the pooling for the writer.
 func (s *poolShape) window() window {
-	with := func(first int, of [2]int) []int { return []int{first, first, of[0], of[1]} }
+	with := func(first int, of [3]int) []int { return append([]int{first, first}, of[3-s.spatial:]...) }
 	return window{size: with(1, s.kernel), stride: with(1, s.stride), low: with(0, s.pad), high: with(0, s.pad)}
 }

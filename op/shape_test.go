@@ -222,8 +222,8 @@ func TestShapeMistakes(t *testing.T) {
 		"conv: want batch, channels and 1 more":       op.Conv1D(image, kernel, nil, op.ConvConfig{}),
 		"conv: stride [0 0]":                          op.Conv2D(image, kernel, nil, op.ConvConfig{Stride: []int{0}}),
 		"does not fit the input":                      op.Conv2D(image, kernel, nil, op.ConvConfig{Dilation: []int{3}}),
-		"max_pool2d: kernel [0 0]":                    op.MaxPool2D(image, op.PoolConfig{}),
-		"avg_pool2d: kernel [9 9] does not fit":       op.AvgPool2D(image, op.PoolConfig{Kernel: []int{9}}),
+		"max_pool: kernel [0 0]":                      op.MaxPool2D(image, op.PoolConfig{}),
+		"avg_pool: kernel [9 9] does not fit":         op.AvgPool2D(image, op.PoolConfig{Kernel: []int{9}}),
 	} {
 		if got.Err() == nil || !strings.Contains(got.Err().Error(), want) {
 			t.Errorf("got %v, want %q", got.Err(), want)

@@ -15,11 +15,14 @@ func Split(x *Tensor, dim int, sizes ...int) []*Tensor {
 	return ir.Apply(split{Dim: normDim(len(x.Shape()), dim), Sizes: sizes}, x)
 }
 
-// Chunk cuts x along dim into n pieces of equal size.
+// Chunk cuts x along dim into n pieces of equal size, at least one.
 func Chunk(x *Tensor, dim, n int) []*Tensor {
-	sizes := make([]int, max(n, 0))
+	if n < 1 && x.Err() == nil {
+		return []*Tensor{refuse(x, "chunk", "%d pieces: want at least 1", n)}
+	}
+	sizes := make([]int, max(n, 1))
 	for i := range sizes {
-		sizes[i] = x.Dim(dim) / n
+		sizes[i] = x.Dim(dim) / len(sizes)
 	}
 	return Split(x, dim, sizes...)
 }
@@ -50,8 +53,8 @@ func (o split) Infer(in []Type) ([]Type, error) {
 		shape[o.Dim] = n
 		out[i] = Type{DType: in[0].DType, Shape: shape}
 		total += n
-		if n < 0 {
-			return nil, fmt.Errorf("size %d of a piece is negative", n)
+		if n < 0 || n > in[0].Shape[o.Dim] {
+			return nil, fmt.Errorf("size %d of a piece of dim %d of %v: want from 0 to %d", n, o.Dim, in[0], in[0].Shape[o.Dim])
 		}
 	}
 	if total != in[0].Shape[o.Dim] || len(out) == 0 {

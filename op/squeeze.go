@@ -53,7 +53,12 @@ func Flatten(x *Tensor, first, last int) *Tensor {
 
 // misplaced is the result of naming dims that x does not have.
 func misplaced(x *Tensor, name string, dims ...int) *Tensor {
-	return ir.Apply(mistake{name: name, err: fmt.Errorf("dims %v do not fit %v", dims, x.Type())}, x)[0]
+	return refuse(x, name, "dims %v do not fit %v", dims, x.Type())
+}
+
+// refuse is the result of a function of several ops that was called with arguments that cannot be.
+func refuse(x *Tensor, name, format string, args ...any) *Tensor {
+	return ir.Apply(mistake{name: name, err: fmt.Errorf(format, args...)}, x)[0]
 }
 
 // mistake stands for a function of several ops that was called with arguments that cannot be: applied, it fails

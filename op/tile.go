@@ -34,10 +34,10 @@ func (o tile) Infer(in []Type) ([]Type, error) {
 	}
 	shape := in[0].Shape.Clone()
 	for d, r := range o.Reps {
+		if !(array.Shape{shape[d], r}).Valid() {
+			return nil, fmt.Errorf("repetitions %v of %v: the result is too large", o.Reps, in[0])
+		}
 		shape[d] *= r
-	}
-	if !shape.Valid() {
-		return nil, fmt.Errorf("shape %v is not valid", shape)
 	}
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }

@@ -2,16 +2,23 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Transpose reorders dims: dim i of the result is dim perm[i] of x. Without perm the last two are exchanged.
+// Transpose reorders dims: dim i of the result is dim perm[i] of x, a negative one counted from the last. Without perm
+// the last two are exchanged.
 func Transpose(x *Tensor, perm ...int) *Tensor {
+	rank := len(x.Shape())
 	if len(perm) == 0 {
-		perm = swapLast(len(x.Shape()))
+		perm = swapLast(rank)
+	}
+	perm = slices.Clone(perm)
+	for i, d := range perm {
+		perm[i] = normDim(rank, d)
 	}
 	return apply1(transpose{Perm: perm}, x)
 }

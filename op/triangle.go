@@ -26,10 +26,16 @@ func (triangle) Infer(in []Type) ([]Type, error) {
 
 func (triangle) Rule(in []Type) mesh.Rule { return sameRule(len(in[0].Shape), 1, 1) }
 
+// farDiagonal is farther than any matrix reaches.
+const farDiagonal = math.MaxInt / 4
+
+// near is a diagonal that can be counted with: one beyond all matrices is as far as farDiagonal.
+func near(diagonal int) int { return min(max(diagonal, -farDiagonal), farDiagonal) }
+
 // localDiagonal is where a diagonal runs in a part: it depends on the part's first row and column.
 func localDiagonal(at *Place, diagonal int) int {
 	rank := len(at.In[0].Shape)
-	return diagonal + at.InRange(0, rank-2).Start - at.InRange(0, rank-1).Start
+	return near(diagonal) + at.InRange(0, rank-2).Start - at.InRange(0, rank-1).Start
 }
 
 // keepColumns copies, of each row of each matrix, the columns from lo(row) to before hi(row), and clears the rest.
@@ -59,7 +65,7 @@ func emitTriangle(w *hlo.Writer, direction string, diagonal int, x hlo.Ref) []hl
 	rank := len(x.Shape)
 	index := hlo.Type{DType: array.I64, Shape: x.Shape}
 	row, col := emitIota(w, index, rank-2), emitIota(w, index, rank-1)
-	keep := emitCompare(w, direction, w.Op("subtract", "", index, col, row), w.Constant(index, float64(diagonal)))
+	keep := emitCompare(w, direction, w.Op("subtract", "", index, col, row), w.Constant(index, float64(near(diagonal))))
 	return []hlo.Ref{w.Op("select", "", x.Type, keep, x, w.Constant(x.Type, 0))}
 }
 

@@ -23,7 +23,7 @@ func (o tril) Localize(at *Place) (Op, error) {
 }
 
 func (o tril) Eval(env *Env, in, out []array.Array) {
-	keepColumns(env, in, out, func(int) int { return 0 }, func(row int) int { return row + o.Diagonal + 1 })
+	keepColumns(env, in, out, func(int) int { return 0 }, func(row int) int { return row + near(o.Diagonal) + 1 })
 }
 
 func (o tril) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {

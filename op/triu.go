@@ -24,7 +24,7 @@ func (o triu) Localize(at *Place) (Op, error) {
 
 func (o triu) Eval(env *Env, in, out []array.Array) {
 	shape := out[0].Shape()
-	keepColumns(env, in, out, func(row int) int { return row + o.Diagonal }, func(int) int { return shape[len(shape)-1] })
+	keepColumns(env, in, out, func(row int) int { return row + near(o.Diagonal) }, func(int) int { return shape[len(shape)-1] })
 }
 
 func (o triu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {

@@ -1,6 +1,6 @@
 package op
 
-// Unbind is the slices of x along dim, each without that dim.
+// Unbind is the slices of x along dim, each without that dim: none where the dim has size 0.
 func Unbind(x *Tensor, dim int) []*Tensor {
 	if x.Err() != nil {
 		return []*Tensor{x}
@@ -8,6 +8,9 @@ func Unbind(x *Tensor, dim int) []*Tensor {
 	d := normDim(len(x.Shape()), dim)
 	if d < 0 || d >= len(x.Shape()) {
 		return []*Tensor{misplaced(x, "unbind", dim)}
+	}
+	if x.Dim(d) == 0 {
+		return nil
 	}
 	var parts []*Tensor
 	for _, p := range Chunk(x, d, x.Dim(d)) {

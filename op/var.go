@@ -51,14 +51,14 @@ func (o variance) deviation(x *Tensor) *Tensor {
 }
 
 func (o variance) VJP(in, _, dy []*Tensor) []*Tensor {
-	x := in[0]
+	x := wide(in[0])
 	slope := MulScalar(o.deviation(x), 2/o.degrees(x.Shape()))
-	return []*Tensor{Mul(slope, keepDims(dy[0], x, o.Dims))}
+	return []*Tensor{Cast(Mul(slope, keepDims(wide(dy[0]), x, o.Dims)), in[0].DType())}
 }
 
 func (o variance) Decompose(in []*Tensor) []*Tensor {
-	squares := Sum(Square(o.deviation(in[0])), o.Dims...)
-	return []*Tensor{Div(squares, Const(in[0], o.degrees(in[0].Shape())))}
+	squares := Sum(Square(o.deviation(wide(in[0]))), o.Dims...)
+	return []*Tensor{Cast(Div(squares, Const(squares, o.degrees(in[0].Shape()))), in[0].DType())}
 }
 
 func (o variance) Rule(in []Type) mesh.Rule { return wholeReduceRule(len(in[0].Shape), o.Dims) }

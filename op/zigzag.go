@@ -22,7 +22,7 @@ func ZigzagOrder(parts, seq int) []int {
 }
 
 // ZigzagFits reports whether a sequence can be put in the zigzag order of so many parts.
-func ZigzagFits(parts, seq int) bool { return parts > 0 && seq > 0 && seq%(2*parts) == 0 }
+func ZigzagFits(parts, seq int) bool { return parts > 0 && seq > 0 && seq%2 == 0 && seq/2%parts == 0 }
 
 // zigzagAt is the position of row i.
 func zigzagAt(parts, seq, i int) int {

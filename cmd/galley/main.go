@@ -24,6 +24,7 @@ type commands struct {
 	Dump      dumpCmd      `cmd:"" help:"Print the program of a training step after a pass."`
 	Trace     traceCmd     `cmd:"" help:"Train for some steps and write the timeline of every device."`
 	Explain   explainCmd   `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
+	Tokenizer tokenizerCmd `cmd:"" help:"Make a tokenizer."`
 	Bench     benchCmd     `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
 	Check     checkCmd     `cmd:"" help:"Compare with results recorded by other frameworks."`
 	Doctor    doctorCmd    `cmd:"" help:"Say what this machine offers, and what is missing."`
@@ -80,6 +81,9 @@ func report(err error) int {
 		return exitFailed
 	}
 	fmt.Fprintln(os.Stderr, "galley:", err)
+	if s, ok := errors.AsType[*stoppedError](err); ok {
+		return s.code()
+	}
 	if _, ok := errors.AsType[*galley.BugError](err); ok {
 		return exitFailed
 	}

@@ -7,48 +7,56 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/galley-ml/galley"
 )
 
 // progress shows how a run goes: a bar on a terminal, a line now and then elsewhere.
 type progress struct {
-	steps, done, tokensPerStep int
-	start, shown               time.Time
-	bar                        *progressbar.ProgressBar
-	smooth                     float64
-	finished                   bool
+	// first is how many steps were taken before, of steps in all.
+	first, steps, done, tokensPerStep int
+	start, shown                      time.Time
+	bar                               *progressbar.ProgressBar
+	finished                          bool
 }
 
 // quiet is the time between lines where there is no terminal.
 const quiet = 5 * time.Second
 
-func newProgress(steps, tokensPerStep int) *progress {
-	p := &progress{steps: steps, tokensPerStep: tokensPerStep, start: time.Now(), shown: time.Now()}
+func newProgress(first, steps, tokensPerStep int) *progress {
+	p := &progress{first: first, steps: steps, tokensPerStep: tokensPerStep, start: time.Now(), shown: time.Now()}
 	if term.IsTerminal(int(os.Stdout.Fd())) {
-		p.bar = progressbar.NewOptions(steps, progressbar.OptionSetWidth(24), progressbar.OptionThrottle(100*time.Millisecond),
+		p.bar = progressbar.NewOptions(steps-first, progressbar.OptionSetWidth(24), progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionSetPredictTime(true), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetWriter(os.Stdout))
 	}
 	return p
 }
 
-// step counts one step and shows it.
-func (p *progress) step(loss float64) {
-	if p.done == 0 {
-		p.smooth = loss
-	}
-	p.smooth += (loss - p.smooth) / 10
+// seconds is how long the steps have taken.
+func (p *progress) seconds() float64 { return time.Since(p.start).Seconds() }
+
+// step shows a step: its own loss, and its number of all, counted from 1.
+func (p *progress) step(m galley.Metrics) {
 	p.done++
-	elapsed := time.Since(p.start)
+	at, elapsed := m.Step+1, time.Since(p.start)
 	rate := float64(p.done*p.tokensPerStep) / elapsed.Seconds()
+	wait := ""
+	if m.Wait >= slowData {
+		wait = fmt.Sprintf("  data late by %v", m.Wait.Round(time.Millisecond))
+	}
 	switch {
 	case p.bar != nil:
-		p.bar.Describe(fmt.Sprintf("step %d/%d  loss %.3f  %.0f tokens/s", p.done, p.steps, p.smooth, rate))
+		p.bar.Describe(fmt.Sprintf("step %d/%d  loss %.3f  %.0f tokens/s%s", at, p.steps, m.Loss, rate, wait))
 		_ = p.bar.Add(1) // a bar that cannot be drawn is no reason to stop training
-	case p.done == 1 || p.done == p.steps || time.Since(p.shown) >= quiet:
+	case p.done == 1 || at == p.steps || time.Since(p.shown) >= quiet:
 		p.shown = time.Now()
-		left := time.Duration(float64(elapsed) / float64(p.done) * float64(p.steps-p.done))
-		fmt.Printf("step %d/%d  loss %.4f  %.0f tokens/s  %s left\n", p.done, p.steps, p.smooth, rate, left.Round(time.Second))
+		left := time.Duration(float64(elapsed) / float64(p.done) * float64(p.steps-at))
+		fmt.Printf("step %d/%d  loss %.4f  %.0f tokens/s  %s left%s\n", at, p.steps, m.Loss, rate, left.Round(time.Second), wait)
 	}
 }
+
+// slowData is a wait for a batch that is worth a word.
+const slowData = 10 * time.Millisecond
 
 // finish leaves the last state on a line of its own.
 func (p *progress) finish() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -39,14 +40,15 @@ func (c *traceCmd) Run() error {
 	w := &timeline{w: trace.NewWriter(file), start: time.Now()}
 	c.Tokens = 0
 	t := &training{trainCmd: &c.trainCmd, d: d, watch: w.span}
-	if err := t.run(); err != nil {
-		return err
+	ended := t.run()
+	if _, stopped := errors.AsType[*stoppedError](ended); ended != nil && !stopped {
+		return ended
 	}
 	if err := w.w.Close(); err != nil {
 		return fmt.Errorf("%s: %w", c.Out, err)
 	}
 	fmt.Printf("wrote %s: open it at ui.perfetto.dev\n", c.Out)
-	return file.Close()
+	return errors.Join(ended, file.Close())
 }
 
 // timeline puts spans of devices on tracks.

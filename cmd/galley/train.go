@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"time"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/data"
@@ -35,6 +36,11 @@ type trainCmd struct {
 	Prompt    string  `help:"Text to continue at the end." default:"Call me "`
 	Tokens    int     `help:"Tokens to generate at the end; 0 is none." default:"300"`
 
+	ValidEvery int           `help:"Steps between evaluations on held-out text; 0 is one at the end. The checkpoint with the least loss is kept." placeholder:"STEPS"`
+	Log        []string      `help:"File to log every step to, by its name's end: .jsonl or .csv; may be given more than once." sep:"none" type:"path" placeholder:"FILE"`
+	DetectNaN  bool          `name:"detect-nan" help:"End at the first op that makes a NaN, with its name and line; slower."`
+	Watchdog   time.Duration `help:"Say which device is at which op where a step does not move for so long; 0 never does." default:"5m"`
+
 	Devices     int    `help:"Devices of this process, or with --backend of the accelerator; without --mesh or --plan, the planner chooses how to use those of this process." group:"Devices"`
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
@@ -53,10 +59,13 @@ func (trainCmd) Help() string {
   galley train --mesh dp=2,tp=2,pp=2 --zero 1 --micro 4 on eight devices of this process: the same losses
   galley train --devices 8                              the planner chooses how, and says why
   galley train --checkpoint run --every 50              can be killed: run it again and it goes on
+  galley train --checkpoint run --valid-every 50 --log run.jsonl   … with the best checkpoint kept, and a log
+  galley train --checkpoint run --from 200 --rewind     go back to step 200
   galley train --backend xla --bf16 --dim 768           on an accelerator
   galley train --backend xla --batch 64 --micro 4       … which takes a batch in four parts, for less memory
   galley train --backend xla --mesh dp=4,tp=2 --zero 1  on eight of its devices, as one program
-Ctrl-C ends training early; the model is then saved and used as after all steps.`
+Ctrl-C, SIGTERM and SIGHUP end training after the step that is being taken; the last state and the model are then saved, and the
+exit code tells the signal. A second one ends it at once.`
 }
 
 func (c *trainCmd) Run() error {
@@ -84,13 +93,24 @@ func (t *training) run() error {
 	if err := t.save(); err != nil {
 		return err
 	}
+	if t.stopped != nil {
+		return t.stopped
+	}
 	return t.speak()
 }
 
 func (c *trainCmd) validate() error {
 	err := positive(map[string]int{"steps": c.Steps, "batch": c.Batch, "seq": c.Seq, "layers": c.Layers, "dim": c.Dim, "heads": c.Heads})
 	if err == nil {
-		err = natural(map[string]int{"threads": c.Threads, "tokens": c.Tokens})
+		err = natural(map[string]int{"threads": c.Threads, "tokens": c.Tokens, "valid-every": c.ValidEvery})
+	}
+	if err == nil {
+		err = c.validateCheckpoints()
+	}
+	for _, path := range c.Log {
+		if _, e := logFormat(path); err == nil {
+			err = e
+		}
 	}
 	if err == nil {
 		err = between(0, math.Inf(1), map[string]float64{"lr": c.LR, "decay": c.Decay, "clip": c.Clip})
@@ -128,6 +148,8 @@ type training struct {
 	text, eval *data.Sampler
 	// watch, where set, is told what devices do.
 	watch func(galley.Span)
+	// stopped is set where a signal has ended training.
+	stopped *stoppedError
 }
 
 // prepare finds what is wrong before anything takes time.
@@ -254,23 +276,6 @@ func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
 
 // evalBatches is how many batches of held-out text are read.
 const evalBatches = 4
-
-func (t *training) evaluate() error {
-	if t.eval == nil {
-		return nil
-	}
-	s := t.d.NewSession()
-	total := 0.0
-	for i := range evalBatches {
-		loss, err := galley.Read(nextToken(t.model, s.Tensor(t.eval.Batch(i))))
-		if err != nil {
-			return err
-		}
-		total += loss.At(0) / evalBatches
-	}
-	fmt.Printf("loss on held-out text %.4f\n", total)
-	return nil
-}
 
 func (t *training) save() error {
 	if t.Save == "" {

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"hash/crc32"
 	"os"
-	"os/signal"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
@@ -12,90 +11,6 @@ import (
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
 )
-
-func (t *training) train() error {
-	trainer, err := t.newTrainer()
-	if err != nil {
-		return err
-	}
-	defer trainer.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	c, err := t.checkpoints(trainer)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	p := newProgress(t.Steps-trainer.Steps(), t.Batch*t.Seq)
-	defer p.finish()
-	stopped, err := t.steps(ctx, trainer, c, p)
-	p.finish()
-	if err == nil {
-		err = c.wait()
-	}
-	if err == nil {
-		err = trainer.Sync(t.d.NewSession())
-	}
-	if err == nil {
-		err = trainer.Close()
-	}
-	if err != nil {
-		return err
-	}
-	if stopped {
-		fmt.Printf("stopped after %d steps\n", trainer.Steps())
-		return nil
-	}
-	return t.evaluate()
-}
-
-// steps trains until all steps are done or somebody interrupts. A step's loss is read when the next has started, so that a
-// backend never waits for the host.
-func (t *training) steps(ctx context.Context, trainer *galley.Trainer, c *saver, p *progress) (stopped bool, err error) {
-	var last *galley.Pending
-	settle := func() error {
-		if last == nil {
-			return nil
-		}
-		m, err := last.Wait()
-		last = nil
-		if err == nil {
-			t.tell(m, p)
-		}
-		return err
-	}
-	for trainer.Steps() < t.Steps {
-		if ctx.Err() != nil {
-			return true, settle()
-		}
-		next, err := trainer.Start(t.text.Batch(trainer.Steps()))
-		if err != nil {
-			return false, err
-		}
-		if err := settle(); err != nil {
-			return false, err
-		}
-		last = next
-		if c.due(trainer) {
-			if err := settle(); err != nil {
-				return false, err
-			}
-			if err := c.save(ctx, trainer, int64(trainer.Steps())*int64(t.Batch)); err != nil {
-				return false, err
-			}
-		}
-	}
-	return false, settle()
-}
-
-// tell reports a step.
-func (t *training) tell(m galley.Metrics, p *progress) {
-	if t.LogLosses {
-		p.finish()
-		fmt.Printf("step %d loss %.17g norm %.17g\n", m.Step, m.Loss, m.GradNorm)
-	}
-	p.step(m.Loss)
-}
 
 // compute is the dtype of products, where it is not the parameters'.
 func (t *training) compute() array.DType {
@@ -173,7 +88,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
-		ClipNorm:  t.Clip,
+		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),
 	})
 	if err != nil || s == nil || t.b != nil {
 		return trainer, err
@@ -184,4 +99,13 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	}
 	fmt.Println(p)
 	return trainer, nil
+}
+
+// facts is what makes the run what it is, for its checkpoints.
+func (t *training) facts() []galley.Fact {
+	tokens := "bytes"
+	if t.tokenizer.text != nil {
+		tokens = fmt.Sprintf("hash %08x", crc32.ChecksumIEEE(t.tokenizer.text))
+	}
+	return append(t.text.Facts(), t.model.Config().Fact(), galley.Fact{Name: "tokenizer", Value: tokens})
 }

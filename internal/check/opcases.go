@@ -47,6 +47,7 @@ type opAttrs struct {
 	Stride         dims     `json:"stride"`
 	Padding        dims     `json:"padding"`
 	Dilation       dims     `json:"dilation"`
+	OutputPadding  dims     `json:"output_padding"`
 	Groups         int      `json:"groups"`
 	Kernel         dims     `json:"kernel"`
 	Min            *float64 `json:"min"`

@@ -98,8 +98,18 @@ func (a opAttrs) indexCases() map[string]tensors {
 		"einsum":         func(in []*op.Tensor) []*op.Tensor { return one(op.Einsum(a.Equation, in...)) },
 		"conv1d":         a.conv(op.Conv1D),
 		"conv2d":         a.conv(op.Conv2D),
-		"max_pool2d":     lift1(func(x *op.Tensor) *op.Tensor { return op.MaxPool2D(x, a.pool()) }),
-		"avg_pool2d":     lift1(func(x *op.Tensor) *op.Tensor { return op.AvgPool2D(x, a.pool()) }),
+		"conv3d":         a.conv(op.Conv3D),
+
+		"conv_transpose1d": a.conv(op.ConvTranspose1D),
+		"conv_transpose2d": a.conv(op.ConvTranspose2D),
+		"conv_transpose3d": a.conv(op.ConvTranspose3D),
+
+		"max_pool1d": a.pool(op.MaxPool1D),
+		"max_pool2d": a.pool(op.MaxPool2D),
+		"max_pool3d": a.pool(op.MaxPool3D),
+		"avg_pool1d": a.pool(op.AvgPool1D),
+		"avg_pool2d": a.pool(op.AvgPool2D),
+		"avg_pool3d": a.pool(op.AvgPool3D),
 	}
 }
 
@@ -109,12 +119,15 @@ func (a opAttrs) conv(f func(x, w, bias *op.Tensor, c op.ConvConfig) *op.Tensor)
 		if len(in) == 3 {
 			bias = in[2]
 		}
-		return one(f(in[0], in[1], bias, op.ConvConfig{Stride: a.Stride, Padding: a.Padding, Dilation: a.Dilation, Groups: a.Groups}))
+		return one(f(in[0], in[1], bias, op.ConvConfig{
+			Stride: a.Stride, Padding: a.Padding, Dilation: a.Dilation, OutputPadding: a.OutputPadding, Groups: a.Groups}))
 	}
 }
 
-func (a opAttrs) pool() op.PoolConfig {
-	return op.PoolConfig{Kernel: a.Kernel, Stride: a.Stride, Padding: a.Padding}
+func (a opAttrs) pool(f func(x *op.Tensor, c op.PoolConfig) *op.Tensor) tensors {
+	return lift1(func(x *op.Tensor) *op.Tensor {
+		return f(x, op.PoolConfig{Kernel: a.Kernel, Stride: a.Stride, Padding: a.Padding})
+	})
 }
 
 func (a opAttrs) layerCases() map[string]tensors {

@@ -25,6 +25,40 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
+// UnreadableError is a checkpoint that the system does not let us read now: no permission, no descriptors left, a disk that fails.
+// It may be a good one. So nothing older is taken in its place, and nothing is removed.
+type UnreadableError struct {
+	// Path is the checkpoint's directory, File the file in it.
+	Path, File string
+	Err        error
+}
+
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("checkpoint: %s: %s: cannot be read: %v: mend that, or move the checkpoint away", e.Path, e.File, e.Err)
+}
+
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
+// badFile is why a file of a checkpoint cannot be used: what the system refuses is not what is corrupt.
+func badFile(path, file string, err error) error {
+	errno, ok := errors.AsType[syscall.Errno](err)
+	switch {
+	case !ok, errno == syscall.ENOENT, errno == syscall.ENOTDIR, errno == syscall.EISDIR:
+		return &CorruptError{path, file, err}
+	}
+	return &UnreadableError{path, file, err}
+}
+
+// NotFiniteError is a state with a number that is no number, or infinite: nothing good can come of it.
+type NotFiniteError struct {
+	Step   int64
+	Tensor string
+}
+
+func (e *NotFiniteError) Error() string {
+	return fmt.Sprintf("checkpoint: step %d: %s has numbers that are not finite: training diverged: it is not saved", e.Step, e.Tensor)
+}
+
 // NoneError says that a directory has no good checkpoint, or not the one that was asked for. Without Skipped nothing was
 // ever saved there, and a fresh start is right; with it a run's work is at stake.
 type NoneError struct {
@@ -56,6 +90,8 @@ type SaveError struct {
 	Step int64
 	Dir  string
 	Err  error
+	// Saved is set where the checkpoint is there, and only what it supersedes could not be removed.
+	Saved bool
 }
 
 func (e *SaveError) Error() string {
@@ -66,7 +102,11 @@ func (e *SaveError) Error() string {
 	case errors.Is(e.Err, syscall.EROFS), errors.Is(e.Err, syscall.EACCES):
 		hint = ": make the directory writable or choose another"
 	}
-	return fmt.Sprintf("checkpoint: save of step %d to %s: %v%s", e.Step, e.Dir, e.Err, hint)
+	what := "save of step %d to %s"
+	if e.Saved {
+		what = "step %d is saved to %s, but older ones cannot be removed"
+	}
+	return fmt.Sprintf("checkpoint: "+what+": %v%s", e.Step, e.Dir, e.Err, hint)
 }
 
 func (e *SaveError) Unwrap() error { return e.Err }

@@ -60,8 +60,9 @@ func missing(path string) ([]string, error) {
 	}
 }
 
+// Create makes a file that its owner alone can read: it holds a run's state.
 func (disk) Create(path string) (file, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
 // SyncDir makes what was created and renamed in a directory last through a power cut. Some network file systems have

@@ -20,6 +20,12 @@ type Config struct {
 	// Keep is how many good checkpoints stay, the newest; 0 means 3, less than 0 all. With 1 there is none to fall back
 	// to when that one goes bad.
 	Keep int
+	// KeepEvery, where set, lets the checkpoints of all steps stay that it divides, besides the newest.
+	KeepEvery int64
+	// KeepBest, where set, is a number among the scalars: the checkpoint in which it is lowest stays, too.
+	KeepBest string
+	// Finite refuses states with numbers that are not finite.
+	Finite bool
 	// Writers is how many files are written side by side; 0 means 2.
 	Writers int
 	// Log is told of saves and removals; nil is told nothing.
@@ -60,6 +66,9 @@ const (
 type kept struct {
 	name   name
 	health health
+	// score is what KeepBest compares; it is NaN where there is none, and scored is whether that is known.
+	score  float64
+	scored bool
 }
 
 // Keeper writes the checkpoints of a run, one at a time, and removes old ones. Its methods may be called concurrently.
@@ -143,6 +152,17 @@ func (k *Keeper) Wait(ctx context.Context) error {
 	}
 	defer k.release()
 	return k.told()
+}
+
+// Outcome is whether no save runs, and the error of the last one, unless someone was told of it before. It never waits.
+func (k *Keeper) Outcome() (done bool, err error) {
+	select {
+	case k.turn <- struct{}{}:
+		defer k.release()
+		return true, k.told()
+	default:
+		return false, nil
+	}
 }
 
 // Close waits for a save that runs and lets go of the directory. The error is as Wait's.

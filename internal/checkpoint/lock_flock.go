@@ -16,7 +16,7 @@ const lockName = ".lock"
 // lock makes a directory one Keeper's. The system lets go of it when the process ends, however it ends.
 func lock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

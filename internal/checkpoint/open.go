@@ -1,9 +1,11 @@
 package checkpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +27,8 @@ type OpenConfig struct {
 }
 
 // Open opens the newest good checkpoint of a directory, or the one that the directory is. Bad ones are skipped, and the
-// Reader names them; where none is good, the error is a *NoneError.
+// Reader names them; where none is good, the error is a *NoneError. One that the system does not let us read ends it with
+// an *UnreadableError.
 func Open(dir string, c OpenConfig) (*Reader, error) {
 	if _, err := os.Stat(filepath.Join(dir, manifestName)); err == nil {
 		return openOne(dir, c.Verify)
@@ -46,7 +49,10 @@ func open(dir, what string, c OpenConfig, wanted func(name) bool) (*Reader, erro
 		if err != nil {
 			return nil, err
 		}
-		r, skipped := openFirst(dir, names, c.Verify)
+		r, skipped, err := openFirst(dir, names, c.Verify)
+		if err != nil {
+			return nil, err
+		}
 		if r != nil {
 			r.skipped = skipped
 			return r, nil
@@ -67,7 +73,8 @@ func listWanted(dir string, wanted func(name) bool) ([]name, error) {
 	return slices.DeleteFunc(names, func(n name) bool { return !wanted(n) }), nil
 }
 
-func openFirst(dir string, names []name, v Verify) (*Reader, []*CorruptError) {
+// openFirst opens the first good one of a list, nil where none is.
+func openFirst(dir string, names []name, v Verify) (*Reader, []*CorruptError, error) {
 	var skipped []*CorruptError
 	for _, n := range names {
 		path := filepath.Join(dir, n.String())
@@ -77,27 +84,70 @@ func openFirst(dir string, names []name, v Verify) (*Reader, []*CorruptError) {
 			err = &CorruptError{path, manifestName, fmt.Errorf("step: got %d, want %d", r.manifest.Step, n.step)}
 		}
 		if err == nil {
-			return r, skipped
+			return r, skipped, nil
 		}
-		if bad, ok := errors.AsType[*CorruptError](err); ok {
-			skipped = append(skipped, bad)
+		bad, ok := errors.AsType[*CorruptError](err)
+		if !ok {
+			return nil, nil, err
+		}
+		skipped = append(skipped, bad)
+	}
+	return nil, skipped, nil
+}
+
+// OpenBest opens the good checkpoint of a directory in which the number of a name is lowest.
+func OpenBest(dir, scalar string, c OpenConfig) (*Reader, error) {
+	names, err := listWanted(dir, func(name) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	scores := map[name]float64{}
+	for _, n := range names {
+		m, err := openManifest(filepath.Join(dir, n.String()))
+		if _, cannot := errors.AsType[*UnreadableError](err); cannot {
+			return nil, err
+		}
+		if err != nil {
+			continue
+		}
+		if x, err := m.meta().Float(scalar); err == nil && !math.IsNaN(x) {
+			scores[n] = x
 		}
 	}
-	return nil, skipped
+	names = slices.DeleteFunc(names, func(n name) bool { _, ok := scores[n]; return !ok })
+	slices.SortStableFunc(names, func(a, b name) int { return cmp.Compare(scores[a], scores[b]) })
+	r, skipped, err := openFirst(dir, names, c.Verify)
+	if err == nil && r == nil {
+		err = &NoneError{Dir: dir, What: "checkpoint with " + scalar, Skipped: skipped}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.skipped = skipped
+	return r, nil
 }
 
 // maxManifest bounds what a manifest's size may make us allocate.
 const maxManifest = 1 << 30
 
-// openOne opens the checkpoint that a directory is. Every error is a *CorruptError.
-func openOne(path string, v Verify) (*Reader, error) {
+// openManifest reads what a checkpoint says of itself.
+func openManifest(path string) (*manifest, error) {
 	text, err := readManifest(filepath.Join(path, manifestName))
 	if err != nil {
-		return nil, &CorruptError{path, manifestName, err}
+		return nil, badFile(path, manifestName, err)
 	}
 	m, err := parseManifest(text)
 	if err != nil {
 		return nil, &CorruptError{path, manifestName, err}
+	}
+	return m, nil
+}
+
+// openOne opens the checkpoint that a directory is. Every error is a *CorruptError or an *UnreadableError.
+func openOne(path string, v Verify) (*Reader, error) {
+	m, err := openManifest(path)
+	if err != nil {
+		return nil, err
 	}
 	r := newReader(path, m)
 	if err := r.openFiles(); err != nil {

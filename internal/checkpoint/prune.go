@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"math"
 	"path/filepath"
 	"slices"
 )
@@ -23,38 +25,79 @@ func (k *Keeper) insert(e kept) {
 	k.kept = slices.Insert(k.kept, i, e)
 }
 
-// examine reads a checkpoint that an earlier process left, once, to know whether it counts.
-func (k *Keeper) examine(i int) health {
+// examine reads a checkpoint that an earlier process left, once, to know whether it counts. The error is of one that cannot be
+// read now.
+func (k *Keeper) examine(i int) (health, error) {
 	e := &k.kept[i]
-	if e.health == unknown {
-		e.health = good
-		r, err := openOne(filepath.Join(k.c.Dir, e.name.String()), VerifyAtOpen)
-		if err != nil {
-			e.health = bad
-			k.c.Log.Warn("checkpoint: bad", "error", err)
-			return bad
-		}
-		r.Close()
+	if e.health != unknown {
+		return e.health, nil
 	}
-	return e.health
+	r, err := openOne(filepath.Join(k.c.Dir, e.name.String()), VerifyAtOpen)
+	if _, cannot := errors.AsType[*UnreadableError](err); cannot {
+		return unknown, err
+	}
+	if e.health = good; err != nil {
+		e.health = bad
+		k.c.Log.Warn("checkpoint: bad", "error", err)
+		return bad, nil
+	}
+	return good, r.Close()
+}
+
+// score is the number that is compared by KeepBest; NaN where there is none.
+func (m *manifest) score(name string) float64 {
+	x, err := m.meta().Float(name)
+	if name == "" || err != nil {
+		return math.NaN()
+	}
+	return x
+}
+
+// best is which checkpoint KeepBest wants to stay; -1 is none.
+func (k *Keeper) best() int {
+	at := -1
+	if k.c.KeepBest == "" {
+		return at
+	}
+	for i := range k.kept {
+		e := &k.kept[i]
+		if !e.scored {
+			e.score, e.scored = math.NaN(), true
+			if m, err := openManifest(filepath.Join(k.c.Dir, e.name.String())); err == nil {
+				e.score = m.score(k.c.KeepBest)
+			}
+		}
+		if e.health != bad && !math.IsNaN(e.score) && (at < 0 || e.score <= k.kept[at].score) {
+			at = i
+		}
+	}
+	return at
 }
 
 // prune removes the checkpoint that the new one replaces, and whatever is older than the last good ones to be kept. A bad
-// one counts for nothing, and goes only when enough good ones are newer: what ails it may pass.
+// one counts for nothing, and goes only when enough good ones are newer: what ails it may pass. Where one cannot be read,
+// nothing is removed.
 func (k *Keeper) prune(saved name) error {
-	found := 0
-	return k.remove(func(i int) bool {
-		n := k.kept[i].name
-		switch {
-		case n.step == saved.step && n.attempt < saved.attempt:
-			return true
-		case k.c.Keep > 0 && found >= k.c.Keep:
-			return true
-		case k.examine(i) == good:
-			found++
+	found, best := 0, k.best()
+	unwanted := make([]bool, len(k.kept))
+	for i, e := range k.kept {
+		pinned := i == best || k.c.KeepEvery > 0 && e.name.step%k.c.KeepEvery == 0
+		switch full := k.c.Keep > 0 && found >= k.c.Keep; {
+		case e.name.step == saved.step && e.name.attempt < saved.attempt:
+			unwanted[i] = true
+		case full:
+			unwanted[i] = !pinned
+		default:
+			h, err := k.examine(i)
+			if err != nil {
+				return err
+			}
+			if h == good {
+				found++
+			}
 		}
-		return false
-	})
+	}
+	return k.remove(func(i int) bool { return unwanted[i] })
 }
 
 // Rewind removes the checkpoints of all steps after one, good or not, so that a run can go on from there.
@@ -80,12 +123,18 @@ func (k *Keeper) remove(unwanted func(i int) bool) error {
 			continue
 		}
 		temp := filepath.Join(k.c.Dir, e.name.temporary())
-		if err := k.c.files.Rename(filepath.Join(k.c.Dir, e.name.String()), temp); err != nil {
+		err := k.c.files.Rename(filepath.Join(k.c.Dir, e.name.String()), temp)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // somebody else has removed it: that is what was wanted
+		}
+		if err != nil {
 			errs, rest = append(errs, err), append(rest, e)
 			continue
 		}
 		k.c.Log.Info("checkpoint: removing", "step", e.name.step)
-		errs = append(errs, k.c.files.RemoveAll(temp))
+		if err := k.c.files.RemoveAll(temp); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	k.kept = rest
 	return errors.Join(errs...)

@@ -89,7 +89,7 @@ func (s *source) open() error {
 	return err
 }
 
-func (s *source) corrupt(err error) error { return &CorruptError{s.path, s.entry.Name, err} }
+func (s *source) corrupt(err error) error { return badFile(s.path, s.entry.Name, err) }
 
 // compare reads the whole file for its checksum.
 func (s *source) compare() error {

@@ -31,8 +31,8 @@ func (k *Keeper) Save(ctx context.Context, s State) error {
 	}
 	go func() {
 		defer k.release()
-		if err := k.write(p); err != nil {
-			k.err = &SaveError{Step: p.manifest.Step, Dir: k.c.Dir, Err: err}
+		if saved, err := k.write(p); err != nil {
+			k.err = &SaveError{Step: p.manifest.Step, Dir: k.c.Dir, Err: err, Saved: saved}
 			k.c.Log.Error("checkpoint: not saved", "step", p.manifest.Step, "error", err)
 		}
 	}()
@@ -49,7 +49,14 @@ func (k *Keeper) begin(p *plan) error {
 	}
 	for i := range k.kept {
 		n := k.kept[i].name
-		if n.step > p.manifest.Step && k.examine(i) == good {
+		if n.step <= p.manifest.Step {
+			continue
+		}
+		h, err := k.examine(i)
+		if err != nil {
+			return err
+		}
+		if h == good {
 			return fmt.Errorf("checkpoint: step %d: %s already holds %v: resume from that, rewind to an earlier step, or choose another directory",
 				p.manifest.Step, k.c.Dir, n)
 		}
@@ -58,29 +65,34 @@ func (k *Keeper) begin(p *plan) error {
 	if k.buffers, err = p.snapshot(k.buffers); err != nil {
 		return fmt.Errorf("checkpoint: step %d: %w", p.manifest.Step, err)
 	}
+	if k.c.Finite {
+		if err := p.finite(); err != nil {
+			return err
+		}
+	}
 	k.step.Store(p.manifest.Step)
 	k.done.Store(0)
 	k.total.Store(p.bytes)
 	return nil
 }
 
-// write puts a checkpoint in place and removes those it supersedes.
-func (k *Keeper) write(p *plan) error {
+// write puts a checkpoint in place and removes those it supersedes; saved is whether it is there.
+func (k *Keeper) write(p *plan) (saved bool, err error) {
 	n := k.freeName(p.manifest.Step)
 	temp := filepath.Join(k.c.Dir, n.temporary())
-	err := k.fill(temp, p)
+	err = k.fill(temp, p)
 	if err == nil {
 		err = k.c.files.Rename(temp, filepath.Join(k.c.Dir, n.String()))
 	}
 	if err != nil {
-		return errors.Join(err, k.c.files.RemoveAll(temp))
+		return false, errors.Join(err, k.c.files.RemoveAll(temp))
 	}
-	k.insert(kept{n, good})
+	k.insert(kept{name: n, health: good, score: p.manifest.score(k.c.KeepBest), scored: true})
 	if err := k.c.files.SyncDir(k.c.Dir); err != nil {
-		return err
+		return false, err
 	}
 	k.c.Log.Info("checkpoint: saved", "step", n.step, "path", filepath.Join(k.c.Dir, n.String()), "bytes", p.bytes)
-	return k.prune(n)
+	return true, k.prune(n)
 }
 
 // fill makes a directory with all of a checkpoint in it, on the disk when it returns. The manifest comes last: where it

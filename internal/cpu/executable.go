@@ -27,12 +27,11 @@ type Executable struct {
 
 // Compile plans f's memory on d. Captured tensors are bound now.
 func (d *Device) Compile(f *ir.Func, o Options) (*Executable, error) {
-	donated, err := donatedOf(f, o)
+	e, err := NewPlan(f, o)
 	if err != nil {
 		return nil, err
 	}
-	e := &Executable{f: f, device: d, plan: planMemory(f, donated), watch: o.Observe}
-	e.arena = array.New(array.U8, e.plan.arena).Bytes()
+	e.device, e.arena = d, array.New(array.U8, e.plan.arena).Bytes()
 	return e, nil
 }
 
@@ -98,7 +97,7 @@ func (e *Executable) run(env *op.Env, args, into []array.Array) ([]array.Array, 
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := &run{e: e, env: env, arena: e.arena, params: all, results: given, watch: e.watch}
+	r := &run{e: e, env: env, arena: e.arena, params: all, results: given, watch: e.watch, device: e.device}
 	if err := r.all(); err != nil {
 		return nil, err
 	}
@@ -157,11 +156,19 @@ type run struct {
 	params  []array.Array
 	results map[*place][]byte
 	watch   func(n *ir.Node, took time.Duration)
+	device  *Device
 }
 
 // all runs every node.
 func (r *run) all() error {
+	defer r.device.at.Store(nil)
+	if r.device.detect {
+		if err := r.givenNaN(); err != nil {
+			return err
+		}
+	}
 	for _, n := range r.e.f.Nodes() {
+		r.device.at.Store(n)
 		var start time.Time
 		if r.watch != nil {
 			start = time.Now()
@@ -189,6 +196,9 @@ func (r *run) node(n *ir.Node) (err error) {
 		out[i] = r.array(v)
 	}
 	op.Run(r.env, n.Op().(op.Op), in, out)
+	if r.device.detect {
+		return made(out)
+	}
 	return nil
 }
 

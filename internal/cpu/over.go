@@ -13,7 +13,11 @@ func NewPlan(f *ir.Func, o Options) (*Executable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Executable{f: f, plan: planMemory(f, donated), watch: o.Observe}, nil
+	p, err := planMemory(f, donated)
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
+	}
+	return &Executable{f: f, plan: p, watch: o.Observe}, nil
 }
 
 // RunOver is Run on a device of a world in memory that the caller lends: Memory().Arena bytes, and an array for every result.
@@ -31,7 +35,7 @@ func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Arra
 	if err != nil {
 		return err
 	}
-	r := &run{e: e, env: d.env(), arena: arena, params: all, results: given, watch: d.watch}
+	r := &run{e: e, env: d.env(), arena: arena, params: all, results: given, watch: d.watch, device: d}
 	if err := r.all(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/galley-ml/galley/array"
@@ -46,8 +47,9 @@ type planner struct {
 	plan
 }
 
-// planMemory decides where every value lives. donated[i] allows param i's memory to become a result's.
-func planMemory(f *ir.Func, donated []bool) *plan {
+// planMemory decides where every value lives. donated[i] allows param i's memory to become a result's. It refuses what
+// no memory holds, so that no offset overflows.
+func planMemory(f *ir.Func, donated []bool) (*plan, error) {
 	p := &planner{f: f, donated: donated, lastUse: lastUses(f)}
 	p.places = make([]*place, f.NumValues())
 	p.taken = slices.Repeat([]int{-1}, len(f.Params()))
@@ -57,9 +59,13 @@ func planMemory(f *ir.Func, donated []bool) *plan {
 	for i, n := range f.Nodes() {
 		p.node(i, n)
 	}
+	for id, at := range p.places {
+		if at != nil && at.bytes >= array.MaxBytes {
+			return nil, fmt.Errorf("value %%%d: got %d bytes, want fewer than %d", id, at.bytes, array.MaxBytes)
+		}
+	}
 	p.results()
-	p.pack()
-	return &p.plan
+	return &p.plan, p.pack()
 }
 
 // lastUses is, for each value, the last node that reads it; len(nodes) for results, -1 if nothing does.
@@ -137,7 +143,7 @@ func (p *planner) results() {
 
 // pack lays the arena out: the largest places first, each at the lowest offset where no place alive at the same
 // time lies. [Pisarchyk and Lee 2020, greedy by size]
-func (p *planner) pack() {
+func (p *planner) pack() error {
 	var todo []*place
 	seen := map[*place]bool{}
 	for _, at := range p.places {
@@ -151,9 +157,13 @@ func (p *planner) pack() {
 	for _, at := range todo {
 		at.offset = gap(laid, at)
 		p.arena = max(p.arena, at.offset+aligned(at.bytes))
+		if p.arena >= array.MaxBytes {
+			return fmt.Errorf("values that live at once: got %d bytes, want fewer than %d", p.arena, array.MaxBytes)
+		}
 		i, _ := slices.BinarySearchFunc(laid, at, func(a, b *place) int { return a.offset - b.offset })
 		laid = slices.Insert(laid, i, at)
 	}
+	return nil
 }
 
 // gap is the lowest offset at which at fits among the places that are alive with it.

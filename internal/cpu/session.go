@@ -23,17 +23,28 @@ type Device struct {
 	pool  *kernel.Pool
 	comm  comm.Comm
 	watch func(n *ir.Node, took time.Duration)
+	// at is the node of a compiled program that is being computed.
+	at *atomic.Pointer[ir.Node]
+	// detect ends a computation at the first op that makes a NaN.
+	detect bool
 }
 
 // NewDevice starts the threads; Close ends them.
-func NewDevice(c Config) *Device { return &Device{pool: kernel.NewPool(c.Threads)} }
+func NewDevice(c Config) *Device {
+	return &Device{pool: kernel.NewPool(c.Threads), at: new(atomic.Pointer[ir.Node])}
+}
+
+// Doing is the node of a compiled program that the device is computing, nil between programs: what a run that does not move hangs at.
+func (d *Device) Doing() *ir.Node { return d.at.Load() }
 
 // In is the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may be collectives.
-func (d *Device) In(c comm.Comm) *Device { return &Device{pool: d.pool, comm: c} }
+func (d *Device) In(c comm.Comm) *Device {
+	return &Device{pool: d.pool, comm: c, at: d.at, detect: d.detect}
+}
 
 // Watched is the same device, which tells f how long each node took of programs that RunOver runs on it.
 func (d *Device) Watched(f func(n *ir.Node, took time.Duration)) *Device {
-	return &Device{pool: d.pool, comm: d.comm, watch: f}
+	return &Device{pool: d.pool, comm: d.comm, watch: f, at: d.at, detect: d.detect}
 }
 
 // Close ends the device's threads.
@@ -75,11 +86,14 @@ func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), err)
 	}
-	outTypes, err := o.Infer(types)
+	outTypes, err := ir.Infer(o, types)
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err})
 	}
 	results, err := s.device.Compute(o.(op.Op), arrays, outTypes)
+	if err == nil && s.device.detect {
+		err = madeNaN(arrays, results)
+	}
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: err})
 	}
@@ -101,6 +115,9 @@ func (d *Device) Compute(o op.Op, in []array.Array, types []ir.Type) (out []arra
 	defer recoverIndex(&err)
 	out = make([]array.Array, len(types))
 	for i, t := range types {
+		if t.Bytes() >= array.MaxBytes {
+			return nil, fmt.Errorf("result %d is %v: got %d bytes, want fewer than %d", i, t, t.Bytes(), array.MaxBytes)
+		}
 		out[i] = array.New(t.DType, t.Shape...)
 	}
 	op.Run(d.env(), o, in, out)

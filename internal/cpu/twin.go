@@ -13,9 +13,9 @@ func (e *Executable) Twin(d *Device) *Executable {
 
 // MemoryOf is what runs of a program would need, without taking any of it.
 func MemoryOf(f *ir.Func, o Options) (Memory, error) {
-	donated, err := donatedOf(f, o)
+	e, err := NewPlan(f, o)
 	if err != nil {
 		return Memory{}, err
 	}
-	return (&Executable{f: f, plan: planMemory(f, donated)}).Memory(), nil
+	return e.Memory(), nil
 }

@@ -53,6 +53,8 @@ type Config struct {
 	Recompute string
 	// SkipNorm leaves the gradients' norm out where nothing clips.
 	SkipNorm bool
+	// DetectNaN ends a step at the first op that makes a NaN.
+	DetectNaN bool
 	// Observe, where set, is told how long each node of a compiled step took, Watch what devices of a strategy do.
 	Observe func(n *ir.Node, took time.Duration)
 	Watch   func(step.Span)

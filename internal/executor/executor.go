@@ -2,12 +2,14 @@ package executor
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -19,8 +21,8 @@ type Executor interface {
 	Start(batch ...ir.Type) error
 	// Step begins a step. What fails before it has begun leaves the state as it was.
 	Step(in Input) (Running, error)
-	// Read is tensors of the state, each whole.
-	Read(list ...Tensor) ([]array.Array, error)
+	// Reader reads tensors of the state as it is now, each whole and once.
+	Reader() (Reader, error)
 	// Load takes the state of a checkpoint, which is checked to be of this config, and closes it when it is read.
 	Load(r *checkpoint.Reader) error
 	// Save is the state as a checkpoint keeps it, shared with the devices until the next step.
@@ -29,11 +31,22 @@ type Executor interface {
 	Away() bool
 	// Memory is what the last compiled step needs, and the bytes that each device of a strategy has taken.
 	Memory() (compiled cpu.Memory, taken []int)
+	// Doing is what each device is at in the step that runs. It may be called from another goroutine.
+	Doing() []step.Doing
 	// Forward makes a forward pass of f, which computes with the parameters where they are.
 	Forward(f Func) Forward
 	// Close gives back all that the executor holds.
 	Close() error
 }
+
+// Reader reads a tensor of the state.
+type Reader = func(t Tensor) (array.Array, error)
+
+// TornError is a step that failed while it changed the state: that is of two steps now.
+type TornError struct{ Err error }
+
+func (e *TornError) Error() string { return e.Err.Error() }
+func (e *TornError) Unwrap() error { return e.Err }
 
 // Func is a function of a batch that computes with the parameters.
 type Func = func(batch []*op.Tensor) []*op.Tensor
@@ -91,23 +104,20 @@ func (c Config) Name(t Tensor) string {
 	return SlotName(c.Params[t.Param].Name, t.Slot)
 }
 
-// Parameters is the parameters as tensors of the state.
-func (c Config) Parameters() []Tensor {
-	list := make([]Tensor, len(c.Params))
-	for i := range list {
-		list[i] = Tensor{i, -1}
-	}
-	return list
-}
-
 // SaveWhole is the state of an executor that reads every tensor whole.
 func (c Config) SaveWhole(e Executor) (s checkpoint.State, err error) {
-	list := c.State()
-	arrays, err := e.Read(list...)
-	for i, a := range arrays {
-		s.Tensors = append(s.Tensors, checkpoint.Whole(c.Name(list[i]), a))
+	read, err := e.Reader()
+	if err != nil {
+		return s, err
 	}
-	return s, err
+	for _, t := range c.State() {
+		a, err := read(t)
+		if err != nil {
+			return s, fmt.Errorf("%s: %w", c.Name(t), err)
+		}
+		s.Tensors = append(s.Tensors, checkpoint.Whole(c.Name(t), a))
+	}
+	return s, nil
 }
 
 // LoadWhole hands every tensor of a checkpoint to put, whole, and closes it.

@@ -25,6 +25,9 @@ func NewBuilder(name string) *Builder {
 
 // Param adds a parameter.
 func (b *Builder) Param(name string, t Type) *Value {
+	if err := t.check(); err != nil && b.err == nil {
+		b.err = &Error{Pos: b.here(), Op: fmt.Sprintf("parameter %q", name), Err: err}
+	}
 	v := &Value{typ: t, scope: b, name: name, tracked: true}
 	b.params = append(b.params, v)
 	return v
@@ -57,7 +60,7 @@ func (b *Builder) Apply(op Op, in []*Value) []*Value {
 	if b.err != nil {
 		return b.inert(op, types)
 	}
-	out, err := op.Infer(types)
+	out, err := Infer(op, types)
 	if err != nil {
 		b.fail(op, err)
 		return b.inert(op, types)
@@ -100,7 +103,7 @@ func (b *Builder) own(op Op, v *Value) *Value {
 		return v
 	case v.scope == Scope(b):
 		return v
-	case v.store == nil:
+	case v.store == nil && v.later == nil:
 		b.fail(op, errors.New("operand belongs to another trace"))
 		return v
 	}

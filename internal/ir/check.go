@@ -49,7 +49,7 @@ func checkNode(n *Node, defined []*Value) error {
 		}
 		types[i] = v.typ
 	}
-	want, err := n.op.Infer(types)
+	want, err := Infer(n.op, types)
 	if err != nil {
 		return fmt.Errorf("%s: %w", n.op.Name(), err)
 	}

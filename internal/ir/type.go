@@ -22,6 +22,17 @@ func (t Type) Equal(u Type) bool { return t.DType == u.DType && t.Shape.Equal(u.
 // String prints the type as programs do: f32[64,512].
 func (t Type) String() string { return t.DType.String() + t.Shape.String() }
 
+// check is an error where no value of this type can exist.
+func (t Type) check() error {
+	if !t.DType.IsValid() {
+		return fmt.Errorf("%v: no such dtype", t)
+	}
+	if !t.Shape.Valid() {
+		return fmt.Errorf("%v: want dims that are not negative and a product that fits", t)
+	}
+	return nil
+}
+
 // TypeOf is the type of a host array.
 func TypeOf(a array.Array) Type { return Type{DType: a.DType(), Shape: a.Shape()} }
 
@@ -40,6 +51,21 @@ type Op interface {
 	Name() string
 	// Infer checks the operands and says what the results are.
 	Infer(in []Type) ([]Type, error)
+}
+
+// Infer is op's own Infer with what holds for every op besides: a result whose size overflows is an error. Every scope
+// asks it, so that no op runs on memory that is smaller than its type says.
+func Infer(op Op, in []Type) ([]Type, error) {
+	out, err := op.Infer(in)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range out {
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("result %d of %s is %w", i, typeList(in), err)
+		}
+	}
+	return out, nil
 }
 
 // Error is a user's mistake with the place where it was made.

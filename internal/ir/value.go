@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/galley-ml/galley/array"
 )
@@ -25,6 +26,24 @@ type Value struct {
 	// differentiated.
 	tracked bool
 	err     error
+	// later is data that is brought here when somebody first looks.
+	later *later
+}
+
+// later is shared by all values that are the same data.
+type later struct {
+	once  sync.Once
+	fetch func() (any, error)
+	store any
+	err   error
+}
+
+func (l *later) get() (any, error) {
+	l.once.Do(func() {
+		l.store, l.err = l.fetch()
+		l.fetch = nil // what it holds on to is not needed again
+	})
+	return l.store, l.err
 }
 
 // Node is one application of an op.
@@ -76,8 +95,18 @@ func scopeOf(in []*Value) Scope {
 	return eager
 }
 
-// Leaf makes a value that a scope already knows: data that an eager session was given.
-func Leaf(s Scope, t Type, store any) *Value { return &Value{typ: t, scope: s, store: store} }
+// Leaf makes a value that a scope already knows: data that an eager session was given. It is invalid if t is.
+func Leaf(s Scope, t Type, store any) *Value {
+	if err := t.check(); err != nil {
+		return Invalid(s, &Error{Pos: Caller(), Op: "tensor", Err: err})
+	}
+	return &Value{typ: t, scope: s, store: store}
+}
+
+// Later is a leaf whose data fetch brings when somebody first looks at it: state that lies on other devices.
+func Later(s Scope, t Type, fetch func() (any, error)) *Value {
+	return &Value{typ: t, scope: s, later: &later{fetch: fetch}}
+}
 
 // Invalid makes a value that carries an error in place of data.
 func Invalid(s Scope, err error) *Value { return &Value{scope: s, err: err} }
@@ -90,7 +119,7 @@ const fewResults = 16
 func InvalidResults(s Scope, op Op, operands int, err error) []*Value {
 	count := fewResults
 	if c, ok := op.(interface{ NumResults(operands int) int }); ok {
-		count = c.NumResults(operands)
+		count = max(1, c.NumResults(operands)) // one carries the error where attributes ask for no result
 	}
 	out := make([]*Value, count)
 	for i := range out {
@@ -110,15 +139,15 @@ func Record(op Op, in, out []*Value, seq int) {
 // Detach is the same data without the memory of how it was made. A traced value is returned as it is: there
 // the gradient is cut by an op.
 func (v *Value) Detach() *Value {
-	if v.node == nil && !v.tracked || v.store == nil {
+	if v.node == nil && !v.tracked || v.store == nil && v.later == nil {
 		return v
 	}
-	return &Value{typ: v.typ, scope: v.scope, store: v.store, name: v.name}
+	return &Value{typ: v.typ, scope: v.scope, store: v.store, later: v.later, name: v.name}
 }
 
 // Track is a leaf with v's data that remembers what is computed from it, so that gradients can reach it.
 func (v *Value) Track() *Value {
-	return &Value{typ: v.typ, scope: v.scope, store: v.store, name: v.name, tracked: true, err: v.err}
+	return &Value{typ: v.typ, scope: v.scope, store: v.store, later: v.later, name: v.name, tracked: true, err: v.err}
 }
 
 // Tracked reports whether results computed from v are remembered.
@@ -161,18 +190,30 @@ func (v *Value) Node() *Node { return v.node }
 func (v *Value) Index() int { return v.index }
 
 // Store is what an eager scope keeps for v; nil for a traced value.
-func (v *Value) Store() any { return v.store }
+func (v *Value) Store() any {
+	if v.later != nil {
+		store, _ := v.later.get()
+		return store
+	}
+	return v.store
+}
 
 // Err is why v is invalid; nil for a good one.
-func (v *Value) Err() error { return v.err }
+func (v *Value) Err() error {
+	if v.later != nil && v.err == nil {
+		_, err := v.later.get()
+		return err
+	}
+	return v.err
+}
 
 // String names v in its program.
 func (v *Value) String() string {
-	if v.err != nil {
-		return "invalid: " + v.err.Error()
+	if err := v.Err(); err != nil {
+		return "invalid: " + err.Error()
 	}
-	if v.store != nil {
-		return fmt.Sprint(v.store)
+	if store := v.Store(); store != nil {
+		return fmt.Sprint(store)
 	}
 	return fmt.Sprintf("%%%d: %v", v.id, v.typ)
 }

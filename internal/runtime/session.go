@@ -110,7 +110,7 @@ func (s *Session) apply(o op.Op, in []*ir.Value) (out []*ir.Value, tracked bool,
 		types[i] = v.Type()
 		tracked = tracked || v.Tracked() && v.DType().IsFloat()
 	}
-	outTypes, err := o.Infer(types)
+	outTypes, err := ir.Infer(o, types)
 	if err != nil {
 		return nil, false, err
 	}

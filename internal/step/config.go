@@ -57,6 +57,8 @@ type Config struct {
 	Overlap Overlap
 	// Threads is how many threads each device has; 0 means 1.
 	Threads int
+	// DetectNaN ends a step at the first op that makes a NaN.
+	DetectNaN bool
 	// Observe, where set, is told by all devices how long each node took.
 	Observe func(n *ir.Node, took time.Duration)
 }

@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/galley-ml/galley/array"
@@ -20,6 +21,30 @@ type Runner struct {
 	devices []*cpu.Device
 	memory  []*memory
 	watch   func(Span)
+	// updating is set from a device's update on, until all have ended theirs.
+	updating atomic.Bool
+	// at is the instruction that each device is at.
+	at []atomic.Pointer[instruction]
+}
+
+// Doing is what a device is at in a step.
+type Doing struct {
+	Device int
+	// Name is what of the schedule it is; Node, where set, the op of it that is being computed, a collective perhaps.
+	Name string
+	Node *ir.Node
+}
+
+// Doing is what the devices are at that have not ended their step: what a run that does not move hangs at. It may be called
+// while a step runs.
+func (r *Runner) Doing() []Doing {
+	var list []Doing
+	for i := range r.at {
+		if in := r.at[i].Load(); in != nil {
+			list = append(list, Doing{i, in.name(), r.devices[i].Doing()})
+		}
+	}
+	return list
 }
 
 // Span is something that a device has done.
@@ -65,8 +90,13 @@ func (s *Step) Start() (*Runner, error) {
 			r.Close()
 			return nil, err
 		}
-		r.devices, r.memory = append(r.devices, cpu.NewDevice(cpu.Config{Threads: max(1, s.c.Threads)})), append(r.memory, m)
+		d := cpu.NewDevice(cpu.Config{Threads: max(1, s.c.Threads)})
+		if s.c.DetectNaN {
+			d = d.DetectNaN()
+		}
+		r.devices, r.memory = append(r.devices, d), append(r.memory, m)
 	}
+	r.at = make([]atomic.Pointer[instruction], len(s.tapes))
 	return r, nil
 }
 
@@ -147,8 +177,12 @@ func (r *Runner) Run(ctx context.Context, in Input) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	r.updating.Store(false)
 	return r.report()
 }
+
+// Torn reports whether a step ended with an error after a device had begun its update: weights may be of two steps.
+func (r *Runner) Torn() bool { return r.updating.Load() }
 
 func (r *Runner) check(in Input) error {
 	if len(in.Batch) != r.c.Schedule.Micros {
@@ -180,6 +214,7 @@ func (r *Runner) device(rank *comm.Rank, in Input) error {
 	if p.world, err = rank.Group(nil); err != nil {
 		return err
 	}
+	defer r.at[rank.ID()].Store(nil)
 	for i := range t.code {
 		if err := p.play(i); err != nil {
 			return fmt.Errorf("%s: %w", t.code[i].name(), err)
@@ -223,6 +258,7 @@ func (p *player) play(i int) error {
 	}
 	start := time.Now()
 	in := &p.t.code[i]
+	p.r.at[p.t.device].Store(in)
 	var err error
 	switch in.kind {
 	case send:
@@ -266,6 +302,9 @@ func (p *player) watched(d *cpu.Device) *cpu.Device {
 
 func (p *player) call(in *instruction) error {
 	var arena []byte
+	if in.action.Stage < 0 {
+		p.r.updating.Store(true)
+	}
 	if in.arena >= 0 {
 		arena = p.m.arrays[in.arena].Bytes()
 	}

@@ -1,2 +1,3 @@
-// Package strict reads YAML that people write: unknown keys are mistakes, and no text makes it panic.
+// Package strict reads what people write: YAML, in which unknown keys are mistakes and no text makes it panic, and words,
+// with the nearest to a mistyped one.
 package strict

@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/strategy"
 )
 
@@ -39,6 +40,9 @@ type Executor struct {
 func New(c executor.Config) (r *Executor, err error) {
 	if c.Mode == executor.Eager {
 		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode, executor.Static)
+	}
+	if c.DetectNaN {
+		return nil, fmt.Errorf("trainer: DetectNaN looks at every op: %s runs whole programs: train without a backend", c.Backend.Name())
 	}
 	r = &Executor{b: c.Backend, exes: map[string]backend.Executable{}}
 	if c, r.micro, err = onBackend(c); err != nil {
@@ -246,6 +250,9 @@ func (r *Executor) Away() bool { return true }
 
 // Memory is what the largest program of a step needs, as the backend tells.
 func (r *Executor) Memory() (compiled cpu.Memory, taken []int) { return r.memory, nil }
+
+// Doing is not told by backends.
+func (r *Executor) Doing() []step.Doing { return nil }
 
 // Close gives back what lies on the backend.
 func (r *Executor) Close() error {

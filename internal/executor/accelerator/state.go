@@ -252,20 +252,10 @@ func (r *Executor) replace(i int, a array.Array) error {
 	return nil
 }
 
-// Read is tensors of the state, cut out of what is fused.
-func (r *Executor) Read(list ...executor.Tensor) ([]array.Array, error) {
-	if err := r.open(); err != nil {
-		return nil, err
-	}
+// Reader reads the state, cut out of what is fused.
+func (r *Executor) Reader() (executor.Reader, error) {
 	from := &reader{r, map[int]array.Array{}, map[int]int{}}
-	out := make([]array.Array, len(list))
-	for i, t := range list {
-		var err error
-		if out[i], err = from.read(r.number(t)); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.model.Name(t), err)
-		}
-	}
-	return out, nil
+	return func(t executor.Tensor) (array.Array, error) { return from.read(r.number(t)) }, r.open()
 }
 
 // number is where a tensor of the state is among the model's parameters and slots.

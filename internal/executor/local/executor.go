@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -24,6 +25,9 @@ type Executor struct {
 
 // New begins with the optimizer's slots at zero.
 func New(c executor.Config) (*Executor, error) {
+	if c.DetectNaN {
+		c.Device = c.Device.DetectNaN()
+	}
 	e := &Executor{c: c, session: c.Device.NewSession(), exes: map[string]*cpu.Executable{}}
 	for _, p := range c.Params {
 		if p.Value == nil {
@@ -138,17 +142,8 @@ func (e *Executor) params() ([]array.Array, error) {
 	return out, nil
 }
 
-// Read is tensors of the state.
-func (e *Executor) Read(list ...executor.Tensor) ([]array.Array, error) {
-	out := make([]array.Array, len(list))
-	for i, t := range list {
-		var err error
-		if out[i], err = e.read(t); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
+// Reader reads the state.
+func (e *Executor) Reader() (executor.Reader, error) { return e.read, nil }
 
 func (e *Executor) read(t executor.Tensor) (array.Array, error) {
 	if t.Slot < 0 {
@@ -181,6 +176,14 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 		compiled = e.last.Memory()
 	}
 	return compiled, nil
+}
+
+// Doing is the op that the device is at.
+func (e *Executor) Doing() []step.Doing {
+	if n := e.c.Device.Doing(); n != nil {
+		return []step.Doing{{Node: n}}
+	}
+	return nil
 }
 
 // Close has nothing to give back.

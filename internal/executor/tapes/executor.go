@@ -3,6 +3,7 @@ package tapes
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
@@ -17,7 +18,9 @@ type Executor struct {
 	h      *planner
 	types  string
 	runner *step.Runner
-	scale  lossScale
+	// started is the runner, for whoever asks from another goroutine what it does.
+	started atomic.Pointer[step.Runner]
+	scale   lossScale
 	// forward is the devices of forward passes, copies the parameters there until training begins.
 	forward *step.ForwardRunner
 	copies  *weightCopies
@@ -55,6 +58,9 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 		Batch: parts, Scalars: []float64{in.LR, in.Count}, Weight: e.weight(in.Batch),
 	})
 	if err != nil {
+		if e.runner.Torn() {
+			err = &executor.TornError{Err: err}
+		}
 		return nil, err
 	}
 	out := executor.Result{Loss: r.Loss, Norm: r.Norm}
@@ -96,6 +102,7 @@ func (e *Executor) Start(types ...ir.Type) error {
 		e.runner.Close()
 	}
 	e.runner, e.types = r, key
+	e.started.Store(r)
 	return nil
 }
 
@@ -138,8 +145,16 @@ func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
 	return compiled, taken
 }
 
-// Away is true once training has begun.
-func (e *Executor) Away() bool { return e.runner != nil }
+// Away is true once training has begun, or is to go on from a checkpoint.
+func (e *Executor) Away() bool { return e.runner != nil || e.saved != nil }
+
+// Doing is what the devices are at.
+func (e *Executor) Doing() []step.Doing {
+	if r := e.started.Load(); r != nil {
+		return r.Doing()
+	}
+	return nil
+}
 
 // Close ends the devices.
 func (e *Executor) Close() error {

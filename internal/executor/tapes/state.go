@@ -2,7 +2,6 @@ package tapes
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
@@ -90,19 +89,17 @@ func (h *planner) savedName(x step.Tensor) string {
 	return executor.SlotName(h.c.Params[x.Weight].Name, x.Slot-h.Masters())
 }
 
-// Read is tensors of the state, put together from the devices.
-func (e *Executor) Read(list ...executor.Tensor) ([]array.Array, error) {
-	if e.runner == nil {
-		return nil, errNotStarted
-	}
-	out := make([]array.Array, len(list))
-	for i, t := range list {
-		var err error
-		if out[i], err = e.runner.Read(e.h.precise(t)); err != nil {
-			return nil, fmt.Errorf("parameter %q: %w", e.h.c.Params[t.Param].Name, err)
+// Reader reads the state from the devices or, before their first step, from the checkpoint that they go on from.
+func (e *Executor) Reader() (executor.Reader, error) {
+	return func(t executor.Tensor) (array.Array, error) {
+		switch {
+		case e.runner != nil:
+			return e.runner.Read(e.h.precise(t))
+		case e.saved != nil:
+			return e.saved.ReadWhole(e.h.c.Name(t))
 		}
-	}
-	return out, nil
+		return array.Array{}, errNotStarted
+	}, nil
 }
 
 var errNotStarted = errors.New("checkpoint: the trainer has taken no step: its state is that which it was given")

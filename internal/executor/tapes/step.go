@@ -33,7 +33,8 @@ func (h *planner) newStep(batch []ir.Type) (*step.Step, error) {
 	}
 	c := step.Config{
 		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, Columns: h.Columns(),
-		Overlap: h.overlap(), Observe: h.c.Observe, Threads: h.c.Device.Threads() / h.Strategy.Devices(),
+		Overlap: h.overlap(), Observe: h.c.Observe, DetectNaN: h.c.DetectNaN,
+		Threads: h.c.Device.Threads() / h.Strategy.Devices(),
 	}
 	var sizes []int
 	for _, n := range rows {

@@ -9,14 +9,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// maxPool2DPick is the elements of v where x has each window's largest: what max_pool2d is of x itself, and the
+// maxPoolPick is the elements of v where x has each window's largest: what max_pool is of x itself, and the
 // transpose of its gradient.
-type maxPool2DPick struct{ Kernel, Stride, Padding []int }
+type maxPoolPick struct{ Kernel, Stride, Padding []int }
 
-func (maxPool2DPick) Name() string    { return "max_pool2d_pick" }
-func (maxPool2DPick) Linear() [][]int { return [][]int{{1}} }
+func (maxPoolPick) Name() string    { return "max_pool_pick" }
+func (maxPoolPick) Linear() [][]int { return [][]int{{1}} }
 
-func (o maxPool2DPick) Infer(in []Type) ([]Type, error) {
+func (o maxPoolPick) Infer(in []Type) ([]Type, error) {
 	if err := wantFloats(in, 2); err != nil {
 		return nil, err
 	}
@@ -30,17 +30,17 @@ func (o maxPool2DPick) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: s.outputShape()}}, nil
 }
 
-func (o maxPool2DPick) VJP(in, _, dy []*Tensor) []*Tensor {
-	return []*Tensor{nil, apply1(maxPool2DGrad(o), in[0], dy[0])}
+func (o maxPoolPick) VJP(in, _, dy []*Tensor) []*Tensor {
+	return []*Tensor{nil, apply1(maxPoolGrad(o), in[0], dy[0])}
 }
 
-func (o maxPool2DPick) Rule(in []Type) mesh.Rule {
+func (o maxPoolPick) Rule(in []Type) mesh.Rule {
 	return poolRule(in[0], o.Kernel, o.Stride, o.Padding, "x,x", "y")
 }
 
-func (o maxPool2DPick) Work(in, out []Type) Work { return poolWork(o.Kernel, in, out, out[0]) }
+func (o maxPoolPick) Work(in, out []Type) Work { return poolWork(o.Kernel, in, out, out[0]) }
 
-func (o maxPool2DPick) Eval(env *Env, in, out []array.Array) {
+func (o maxPoolPick) Eval(env *Env, in, out []array.Array) {
 	s, _ := newPoolShape(typesOf(in)[0], o.Kernel, o.Stride, o.Padding)
 	float(out[0],
 		func() {
@@ -52,17 +52,15 @@ func (o maxPool2DPick) Eval(env *Env, in, out []array.Array) {
 }
 
 func pickMax[T floats](env *Env, s *poolShape, y, x, v []T) {
-	size, places := s.in[0]*s.in[1], s.out[0]*s.out[1]
+	size, places := s.size(), s.places()
 	s.planes(env, func(p int) {
 		from, of, to := x[p*size:(p+1)*size], v[p*size:(p+1)*size], y[p*places:(p+1)*places]
-		s.windows(func(at, top, bottom, left, right int) {
-			to[at] = of[firstMax(from, s.in[1], top, bottom, left, right)]
-		})
+		s.windows(func(at int, cover [3]span) { to[at] = of[firstMax(s, from, cover)] })
 	})
 }
 
 // Emit carries the elements of v along with the largest of x.
-func (o maxPool2DPick) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
+func (o maxPoolPick) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	s, _ := newPoolShape(Type{DType: in[0].DType, Shape: in[0].Shape}, o.Kernel, o.Stride, o.Padding)
 	win, scalar, truth := s.window(), hlo.Type{DType: in[0].DType}, hlo.Type{DType: array.Bool}
 	region := w.Region([]hlo.Type{scalar, scalar, scalar, scalar}, func(in []hlo.Ref) []hlo.Ref {
@@ -77,8 +75,8 @@ func (o maxPool2DPick) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return w.OpN("reduce_window", attrs, []string{region}, types, in[0], in[1], w.Constant(scalar, math.Inf(-1)), w.Constant(scalar, 0))[1:]
 }
 
-func (maxPool2DPick) Samples() []Sample {
+func (maxPoolPick) Samples() []Sample {
 	return []Sample{
-		{Op: maxPool2DPick{[]int{2, 2}, []int{2, 2}, []int{0, 0}}, In: []Arg{f32(2, 3, 8, 6), f32(2, 3, 8, 6)}},
+		{Op: maxPoolPick{[]int{2, 2}, []int{2, 2}, []int{0, 0}}, In: []Arg{f32(2, 3, 8, 6), f32(2, 3, 8, 6)}},
 	}
 }

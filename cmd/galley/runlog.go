@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/galley-ml/galley"
+)
+
+// runLog is the files of --log.
+type runLog struct {
+	files []*os.File
+	logs  []*galley.RunLog
+}
+
+// logFormat is that of a file by its name.
+func logFormat(path string) (string, error) {
+	switch f := strings.TrimPrefix(filepath.Ext(path), "."); f {
+	case "jsonl", "csv":
+		return f, nil
+	}
+	return "", fmt.Errorf("--log=%s: want a name that ends in .jsonl or .csv", path)
+}
+
+// openLogs opens the files of --log for a run that goes on after some steps. What they tell of later ones, which are taken again, is
+// cut off; a run that begins writes over nothing.
+func openLogs(paths []string, steps int) (*runLog, error) {
+	l := &runLog{}
+	for _, path := range paths {
+		if err := l.open(path, steps); err != nil {
+			l.close()
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func (l *runLog) open(path string, steps int) error {
+	format, err := logFormat(path)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err == nil && steps == 0 {
+		return fmt.Errorf("--log=%s: it is there, and this run begins anew: remove it or choose another name", path)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return fmt.Errorf("--log: %w", err)
+	}
+	l.files = append(l.files, f)
+	end, err := logEnd(f, format, steps)
+	if err == nil {
+		err = f.Truncate(end)
+	}
+	if err == nil {
+		_, err = f.Seek(end, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("--log: %w", err)
+	}
+	log, err := galley.NewRunLog(f, format, end > 0)
+	l.logs = append(l.logs, log)
+	return err
+}
+
+// logEnd is where a log's rows of the first steps end.
+func logEnd(f *os.File, format string, steps int) (end int64, err error) {
+	r := bufio.NewReader(f)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return end, nil // the end, or a line that was never finished
+		}
+		if step, ok := rowStep(line, format); ok && step > steps || !ok && !(format == "csv" && end == 0) {
+			return end, nil
+		}
+		end += int64(len(line))
+	}
+}
+
+// rowStep is the step that a line of a log tells of.
+func rowStep(line, format string) (int, bool) {
+	if format == "csv" {
+		first, _, _ := strings.Cut(line, ",")
+		n, err := strconv.Atoi(first)
+		return n, err == nil
+	}
+	var row struct{ Step int }
+	err := json.Unmarshal([]byte(line), &row)
+	return row.Step, err == nil
+}
+
+// write adds a row to all logs.
+func (l *runLog) write(r galley.LogRow) error {
+	for i, log := range l.logs {
+		if err := log.Write(r); err != nil {
+			return fmt.Errorf("--log=%s: %w", l.files[i].Name(), err)
+		}
+	}
+	return nil
+}
+
+func (l *runLog) close() {
+	var errs []error
+	for _, f := range l.files {
+		errs = append(errs, f.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintln(os.Stderr, "galley: --log:", err)
+	}
+}

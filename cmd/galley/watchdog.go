@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// watch says where a step hangs that takes longer than limit, and than twenty of the longest so far. stop ends it.
+func (l *loop) watch(limit time.Duration) (stop func()) {
+	if limit <= 0 {
+		return func() {}
+	}
+	end := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(max(limit/4, time.Millisecond))
+		defer tick.Stop()
+		last, since, told := l.done.Load(), time.Now(), false
+		var before []string
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+			doing := l.trainer.Doing()
+			if n := l.done.Load(); n != last || !slices.Equal(doing, before) {
+				last, since, told, before = n, time.Now(), false, doing
+			}
+			if wait := max(limit, 20*time.Duration(l.longest.Load())); !told && len(doing) > 0 && time.Since(since) >= wait {
+				told = true
+				fmt.Fprintf(os.Stderr, "galley: step %d has not moved for %v%s\n", last+1, time.Since(since).Round(time.Second), l.busy())
+			}
+		}
+	}()
+	return func() { close(end) }
+}
+
+// busyLines is how many devices are told of at most.
+const busyLines = 16
+
+// busy is what the devices do, as the end of a sentence.
+func (l *loop) busy() string {
+	doing := l.trainer.Doing()
+	if len(doing) == 0 {
+		return ""
+	}
+	if n := len(doing); n > busyLines {
+		doing = append(doing[:busyLines:busyLines], fmt.Sprintf("and %d more", n-busyLines))
+	}
+	return ": " + strings.Join(doing, "; ")
+}

@@ -1,0 +1,110 @@
+package data
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// AheadConfig says what an Ahead makes.
+type AheadConfig struct {
+	// First is the number of the first batch, Count how many there are.
+	First, Count int
+	// Depth is how many may wait to be asked for; 0 means 2, less than 0 makes each when it is asked for.
+	Depth int
+}
+
+// Ahead makes batches in another goroutine before they are asked for, so that reading data goes on while a step is computed.
+type Ahead struct {
+	make func(i int) ([]array.Array, error)
+	next int
+	c    AheadConfig
+	// made is the batches that wait; nil where none are made ahead.
+	made chan aheadBatch
+	done chan struct{}
+	end  sync.Once
+	busy sync.Mutex
+	wait sync.WaitGroup
+}
+
+type aheadBatch struct {
+	batch []array.Array
+	err   error
+	panic any
+}
+
+// NewAhead begins to make batches. Close ends it.
+func NewAhead(batch func(i int) ([]array.Array, error), c AheadConfig) *Ahead {
+	a := &Ahead{make: batch, next: c.First, c: c, done: make(chan struct{})}
+	if c.Depth == 0 {
+		c.Depth = 2
+	}
+	if c.Depth > 0 {
+		a.made = make(chan aheadBatch, c.Depth-1) // one more is in the goroutine's hand
+		a.wait.Go(a.run)
+	}
+	return a
+}
+
+// run makes batches until one fails.
+func (a *Ahead) run() {
+	defer close(a.made)
+	for i := range a.c.Count {
+		select {
+		case <-a.done:
+			return
+		default:
+		}
+		b := a.one(a.c.First + i)
+		select {
+		case a.made <- b:
+		case <-a.done:
+			return
+		}
+		if b.err != nil || b.panic != nil {
+			return
+		}
+	}
+}
+
+// one makes a batch. A panic of the dataset is kept for whoever asks for the batch.
+func (a *Ahead) one(i int) (b aheadBatch) {
+	a.busy.Lock()
+	defer a.busy.Unlock()
+	defer func() { b.panic = recover() }()
+	b.batch, b.err = a.make(i)
+	return b
+}
+
+// Next is the next batch, and how long it was waited for.
+func (a *Ahead) Next() (batch []array.Array, waited time.Duration, err error) {
+	start := time.Now()
+	if a.made == nil {
+		batch, err = a.make(a.next)
+		a.next++
+		return batch, time.Since(start), err
+	}
+	b, ok := <-a.made
+	if !ok {
+		return nil, 0, errors.New("no more batches")
+	}
+	if b.panic != nil {
+		panic(b.panic)
+	}
+	return b.batch, time.Since(start), b.err
+}
+
+// Alone runs f while no batch is being made: f may read the same data.
+func (a *Ahead) Alone(f func()) {
+	a.busy.Lock()
+	defer a.busy.Unlock()
+	f()
+}
+
+// Close ends the goroutine and waits for it.
+func (a *Ahead) Close() {
+	a.end.Do(func() { close(a.done) })
+	a.wait.Wait()
+}

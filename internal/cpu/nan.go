@@ -1,0 +1,68 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// NaNError is a result that is no number, of an op whose operands all are.
+type NaNError struct {
+	Type    ir.Type
+	Element int
+}
+
+func (e *NaNError) Error() string {
+	return fmt.Sprintf("it is the first to make NaN: element %d of its result %v", e.Element, e.Type)
+}
+
+// DetectNaN is the same device, which ends a computation at the first op that makes a NaN.
+func (d *Device) DetectNaN() *Device {
+	return &Device{pool: d.pool, comm: d.comm, watch: d.watch, at: d.at, detect: true}
+}
+
+// givenNaN is an error where a program is given NaN: no op of it is the first to make one.
+func (r *run) givenNaN() error {
+	for i, p := range r.e.f.Params() {
+		if at := firstNaN(r.params[i]); at >= 0 {
+			return fmt.Errorf("run %s: argument %d %q is given with NaN: element %d of %v", r.e.f.Name(), i, p.Name(), at, p.Type())
+		}
+	}
+	return nil
+}
+
+// made is an error where a node's results have NaN. All that ran before has none.
+func made(out []array.Array) error {
+	for _, a := range out {
+		if at := firstNaN(a); at >= 0 {
+			return &NaNError{ir.TypeOf(a), at}
+		}
+	}
+	return nil
+}
+
+// madeNaN is made where operands may have NaN: then it was not this op.
+func madeNaN(in, out []array.Array) error {
+	if slices.ContainsFunc(in, func(a array.Array) bool { return firstNaN(a) >= 0 }) {
+		return nil
+	}
+	return made(out)
+}
+
+// firstNaN is the first element that is no number; -1 is none.
+func firstNaN(a array.Array) int {
+	switch a.DType() {
+	case array.F32:
+		return slices.IndexFunc(array.Data[float32](a), func(x float32) bool { return x != x })
+	case array.F64:
+		return slices.IndexFunc(array.Data[float64](a), math.IsNaN)
+	case array.BF16:
+		return slices.IndexFunc(array.Data[array.BFloat16](a), func(x array.BFloat16) bool { return x&0x7fff > 0x7f80 })
+	case array.F16:
+		return slices.IndexFunc(array.Data[array.Float16](a), func(x array.Float16) bool { return x&0x7fff > 0x7c00 })
+	}
+	return -1
+}

@@ -1,0 +1,21 @@
+package models
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/data"
+)
+
+// Fact is the model's shape in a line: what the checkpoints of a run keep of it.
+func (c Config) Fact() data.Fact {
+	c.DType = array.Invalid // of the file that it was read from
+	h := fnv.New64a()
+	if text, err := json.Marshal(c); err == nil {
+		h.Write(text)
+	}
+	return data.Fact{Name: "model", Value: fmt.Sprintf("%s of %d layers, %d wide, %d heads, vocabulary %d, hash %016x",
+		c.Family, c.Layers, c.Hidden, c.Heads, c.Vocab, h.Sum64())}
+}

@@ -1,0 +1,107 @@
+package galley
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// LogRow is a line of a run's log. Step counts from 1. What a row does not tell is NaN.
+type LogRow struct {
+	Step                     int
+	Loss, GradNorm, LR       float64
+	ValidLoss                float64
+	Tokens                   int64
+	Seconds, DataWaitSeconds float64
+}
+
+// NewLogRow is a row of a step: what its metrics say.
+func NewLogRow(m Metrics) LogRow {
+	nan := math.NaN()
+	return LogRow{Step: m.Step + 1, Loss: m.Loss, GradNorm: m.GradNorm, LR: m.LR, ValidLoss: nan, Seconds: nan, DataWaitSeconds: m.Wait.Seconds()}
+}
+
+// RunLog writes what a run tells as JSONL or CSV: a row for every step, and one for every evaluation. It is a Callback.
+type RunLog struct {
+	CallbackBase
+	w       io.Writer
+	columns bool // CSV
+	headed  bool
+}
+
+// NewRunLog makes a log of a format, jsonl or csv. A log that goes on has its head already.
+func NewRunLog(w io.Writer, format string, goesOn bool) (*RunLog, error) {
+	if format != "jsonl" && format != "csv" {
+		return nil, fmt.Errorf("log: format %q: want jsonl or csv", format)
+	}
+	return &RunLog{w: w, columns: format == "csv", headed: goesOn}, nil
+}
+
+// logColumns is the names of what a row tells, in the order of its values.
+var logColumns = []string{"step", "loss", "grad_norm", "lr", "valid_loss", "tokens", "seconds", "data_wait_seconds"}
+
+func (r LogRow) values() []float64 {
+	return []float64{float64(r.Step), r.Loss, r.GradNorm, r.LR, r.ValidLoss, float64(r.Tokens), r.Seconds, r.DataWaitSeconds}
+}
+
+// Write adds a row, in one write, so that a run that is killed leaves whole lines.
+func (l *RunLog) Write(r LogRow) error {
+	if l.columns {
+		return l.writeColumns(r)
+	}
+	line := []byte{'{'}
+	for i, x := range r.values() {
+		if math.IsNaN(x) || i > 0 && logColumns[i] == "tokens" && x == 0 {
+			continue
+		}
+		if len(line) > 1 {
+			line = append(line, ',')
+		}
+		line = strconv.AppendQuote(line, logColumns[i])
+		line = append(append(line, ':'), jsonNumber(x)...)
+	}
+	_, err := l.w.Write(append(line, "}\n"...))
+	return err
+}
+
+// jsonNumber is a number as JSON has it; infinities, which it has not, are texts.
+func jsonNumber(x float64) []byte {
+	b, err := json.Marshal(x)
+	if err != nil {
+		b = strconv.AppendQuote(nil, strconv.FormatFloat(x, 'g', -1, 64))
+	}
+	return b
+}
+
+func (l *RunLog) writeColumns(r LogRow) error {
+	w := csv.NewWriter(l.w) // it writes what it has when it is flushed
+	if !l.headed {
+		l.headed = true
+		if err := w.Write(logColumns); err != nil {
+			return err
+		}
+	}
+	row := make([]string, len(logColumns))
+	for i, x := range r.values() {
+		if !math.IsNaN(x) {
+			row[i] = strconv.FormatFloat(x, 'g', -1, 64)
+		}
+	}
+	if err := w.Write(row); err != nil {
+		return err
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// OnStep writes a row for the step.
+func (l *RunLog) OnStep(p *Progress) error { return l.Write(NewLogRow(p.Metrics)) }
+
+// OnEvaluate writes a row for the evaluation.
+func (l *RunLog) OnEvaluate(p *Progress) error {
+	nan := math.NaN()
+	return l.Write(LogRow{Step: p.Step, Loss: nan, GradNorm: nan, LR: nan, ValidLoss: p.Evaluation.Loss, Seconds: nan, DataWaitSeconds: nan})
+}

@@ -110,7 +110,7 @@ func (c TrainerConfig) executor() executor.Config {
 	out := executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
 		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Recompute: c.Recompute, SkipNorm: c.SkipNorm, DetectNaN: c.DetectNaN,
-		Observe: c.Observe, Watch: c.Watch, Strategy: c.Strategy, Annotations: c.Annotations,
+		Observe: c.Observe, Watch: c.Watch, World: newWorld, Strategy: c.Strategy, Annotations: c.Annotations,
 	}
 	if c.Parallel != nil {
 		out.Layers = c.Parallel.layers

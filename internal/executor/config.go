@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
@@ -58,6 +59,8 @@ type Config struct {
 	// Observe, where set, is told how long each node of a compiled step took, Watch what devices of a strategy do.
 	Observe func(n *ir.Node, took time.Duration)
 	Watch   func(step.Span)
+	// World makes the world in which the devices of a strategy meet.
+	World func(devices int) (comm.World, error)
 	// Strategy, where set, spreads the step over devices; Annotations and Layers say how parameters and layers lie there.
 	Strategy    *strategy.Strategy
 	Annotations []mesh.Annotation

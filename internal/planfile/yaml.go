@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/token"
 )
 
 // head explains a file to who opens it.
@@ -49,7 +47,7 @@ func (f *File) Save(path string) error {
 
 // Load reads a file and checks it.
 func Load(path string) (*File, error) {
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Config)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
@@ -64,24 +62,7 @@ func Load(path string) (*File, error) {
 func Parse(text []byte) (*File, error) {
 	f := &File{}
 	if err := strict.YAML(text, f); err != nil {
-		return nil, place(err)
+		return nil, err
 	}
 	return f, f.check()
-}
-
-// place is a mistake of the text in one line.
-func place(err error) error {
-	type placed interface {
-		error
-		GetToken() *token.Token
-		GetMessage() string
-	}
-	message := err.Error()
-	at := ""
-	if p, ok := errors.AsType[placed](err); ok && p.GetToken() != nil && p.GetToken().Position != nil {
-		pos := p.GetToken().Position
-		at, message = fmt.Sprintf("line %d, column %d: ", pos.Line, pos.Column), p.GetMessage()
-	}
-	message, _, _ = strings.Cut(message, "\n")
-	return fmt.Errorf("%s%s", at, message)
 }

@@ -89,7 +89,11 @@ func (e *Executor) Start(types ...ir.Type) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.Start()
+	w, err := e.h.c.World(s.Devices())
+	if err != nil {
+		return err
+	}
+	r, err := s.Start(w)
 	if err != nil {
 		return err
 	}

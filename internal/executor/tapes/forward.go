@@ -163,11 +163,11 @@ func (h *planner) paramTypes() []ir.Type {
 // forwardRunner is the devices that forward passes run on, started when they are first needed.
 func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 	if e.forward == nil {
-		r, err := step.StartForward(e.h.Strategy.Devices())
+		w, err := e.h.c.World(e.h.Strategy.Devices())
 		if err != nil {
 			return nil, err
 		}
-		e.forward = r
+		e.forward = step.StartForward(w)
 	}
 	return e.forward, nil
 }

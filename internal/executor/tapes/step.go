@@ -34,7 +34,7 @@ func (h *planner) newStep(batch []ir.Type) (*step.Step, error) {
 	c := step.Config{
 		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, Columns: h.Columns(),
 		Overlap: h.overlap(), Observe: h.c.Observe, DetectNaN: h.c.DetectNaN,
-		Threads: h.c.Device.Threads() / h.Strategy.Devices(),
+		Threads: h.c.Device.Threads(),
 	}
 	var sizes []int
 	for _, n := range rows {

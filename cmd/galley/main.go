@@ -24,6 +24,7 @@ type commands struct {
 	Dump      dumpCmd      `cmd:"" help:"Print the program of a training step after a pass."`
 	Trace     traceCmd     `cmd:"" help:"Train for some steps and write the timeline of every device."`
 	Explain   explainCmd   `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
+	Data      dataCmd      `cmd:"" help:"Prepare data: token shards from texts."`
 	Tokenizer tokenizerCmd `cmd:"" help:"Make a tokenizer."`
 	Bench     benchCmd     `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
 	Check     checkCmd     `cmd:"" help:"Compare with results recorded by other frameworks."`

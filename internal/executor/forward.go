@@ -33,12 +33,22 @@ func (c Config) TraceWith(name string, types, batch []ir.Type, f func([]*op.Tens
 	return p, err
 }
 
-// MeanParts is a loss as a sum and what it is divided by, so that the mean over a batch does not depend on how it is cut.
-func MeanParts(loss *op.Tensor, params []*op.Tensor, rows int) (sum, count *op.Tensor) {
+// LossForms is a loss in two forms, each as a sum and what it is divided by: the quotient that it is, so that both can be summed over
+// a batch before it is known what all of it comes to, or the loss and how many rows it is of. The last form is always right.
+func LossForms(loss *op.Tensor, params []*op.Tensor, rows int) []*op.Tensor {
+	count := op.Const(loss, float64(rows))
+	forms := []*op.Tensor{op.Mul(loss, count), count}
 	sum, count, ok := op.Quotient(loss)
 	if !ok || len(sum.Shape())+len(count.Shape()) > 0 || dependsOn(count, params) {
-		count = op.Const(loss, float64(rows))
-		sum = op.Mul(loss, count)
+		return forms
 	}
-	return sum, count
+	return append([]*op.Tensor{sum, count}, forms...)
+}
+
+// FormIndex is the results of a program that are the forms of a loss.
+func FormIndex(forms []*op.Tensor) (list [][]int) {
+	for i := 0; i < len(forms); i += 2 {
+		list = append(list, []int{i, i + 1})
+	}
+	return list
 }

@@ -27,54 +27,34 @@ func Spread(n, k int) []int {
 	return rows
 }
 
-// CutMicros cuts a batch into n micro-batches.
-func CutMicros(batch []array.Array, n int) ([][]array.Array, error) {
-	if len(batch) == 0 || len(batch[0].Shape()) == 0 {
-		return nil, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", TypesOf(batch))
-	}
-	rows, err := MicroRows(batch[0].Shape()[0], n)
-	if err != nil {
-		return nil, err
-	}
-	return CutRows(batch, rows)
-}
-
-// MicroTypes is the types of each of n micro-batches of a batch.
-func MicroTypes(batch []ir.Type, n int) ([][]ir.Type, error) {
-	if len(batch) == 0 || len(batch[0].Shape) == 0 {
-		return nil, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
-	}
-	rows, err := MicroRows(batch[0].Shape[0], n)
-	if err != nil {
-		return nil, err
-	}
-	list := make([][]ir.Type, n)
-	for m := range list {
-		for _, t := range batch {
-			list[m] = append(list[m], WithRows(t, rows[m]))
+// RowsIn is how many rows a batch of these types has: scalars have none, they are the same for all rows.
+func RowsIn(batch []ir.Type) (int, error) {
+	for _, t := range batch {
+		if len(t.Shape) > 0 {
+			return t.Shape[0], nil
 		}
 	}
-	return list, nil
+	return 0, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
 }
 
-// WithRows is a type of so many rows.
-func WithRows(t ir.Type, rows int) ir.Type {
-	if len(t.Shape) == 0 {
-		return t
-	}
-	return ir.Type{DType: t.DType, Shape: append(array.Shape{rows}, t.Shape[1:]...)}
-}
-
-// CutRows cuts a batch.
+// CutRows cuts a batch. Scalars go to every part.
 func CutRows(batch []array.Array, rows []int) ([][]array.Array, error) {
+	all, err := RowsIn(TypesOf(batch))
+	if err != nil {
+		return nil, err
+	}
 	parts := make([][]array.Array, len(rows))
 	at := 0
 	for m, n := range rows {
 		for _, a := range batch {
-			if len(a.Shape()) == 0 || a.Shape()[0] != batch[0].Shape()[0] {
-				return nil, fmt.Errorf("batch: tensors of shapes %v and %v: want as many rows, or no micro-batches", batch[0].Shape(), a.Shape())
+			switch s := a.Shape(); {
+			case len(s) == 0 || len(rows) == 1:
+				parts[m] = append(parts[m], a)
+			case s[0] != all:
+				return nil, fmt.Errorf("batch: tensors of %d rows and of shape %v: want as many rows, or no micro-batches", all, s)
+			default:
+				parts[m] = append(parts[m], a.Rows(at, at+n))
 			}
-			parts[m] = append(parts[m], a.Rows(at, at+n))
 		}
 		at += n
 	}

@@ -151,23 +151,10 @@ func dependsOn(y *op.Tensor, xs []*op.Tensor) bool {
 		}
 		if v.Node() != nil && !seen[v] {
 			seen[v] = true
-			todo = append(todo, sources(v)...)
+			todo = append(todo, op.Sources(v)...)
 		}
 	}
 	return false
-}
-
-// sources is the operands that a result of a node is computed from.
-func sources(v *op.Tensor) []*op.Tensor {
-	o, ok := v.Node().Op().(op.Sourced)
-	if !ok {
-		return v.Node().In()
-	}
-	var list []*op.Tensor
-	for _, i := range o.Sources(v.Index()) {
-		list = append(list, v.Node().In()[i])
-	}
-	return list
 }
 
 // barrier is gradients none of which is there before all are, so that an update that writes over a weight comes after whatever

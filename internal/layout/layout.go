@@ -156,9 +156,24 @@ func (l *Layout) Columns() shard.Columns {
 	return shard.Columns{Axis: strategy.TensorAxis, Split: mesh.Closed(mesh.Split(axes(strategy.DataAxis, strategy.ExpertAxis), axes(strategy.ContextAxis), axes(strategy.TensorAxis)))}
 }
 
+// Inputs is how the parameters of a program lie that are no weights: n of the batch, and then what every device has whole.
+func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
+	for i, v := range f.Params()[len(l.Params):] {
+		if i < n {
+			list = append(list, l.Batch(v.Type()))
+		} else {
+			list = append(list, mesh.Closed(mesh.Whole(len(v.Shape()))))
+		}
+	}
+	return list
+}
+
 // Batch is how a tensor of a batch lies: its rows by the data axes.
 func (l *Layout) Batch(t ir.Type) mesh.Sharding {
 	s := mesh.Whole(len(t.Shape))
+	if len(t.Shape) == 0 {
+		return mesh.Closed(s) // a scalar is the same for all rows
+	}
 	s.Dims[0] = l.dataAxes(strategy.DataAxis, strategy.ExpertAxis)
 	return mesh.Closed(s)
 }

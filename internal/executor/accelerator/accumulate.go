@@ -2,6 +2,7 @@ package accelerator
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
@@ -52,17 +53,58 @@ func sumsProgram(c executor.Config) (*ir.Func, error) {
 	return b.Build(zeros...)
 }
 
-// partProgram adds a micro-batch to the sums: it takes the weights, the sums and a micro-batch of these types and returns the next sums.
-func (r *Executor) partProgram(batch []ir.Type) (*ir.Func, error) {
-	c, b := r.model, ir.NewBuilder("train_part")
-	params, sums, in := c.WeightParams(b), sumParams(c, b), executor.BatchParams(b, batch)
-	used, gathered := r.group.used(params)
-	loss := executor.CheckedLoss(c.LossOf(used, in), used)
+// cutLoss is the loss of a batch as programs of its micro-batches.
+type cutLoss struct {
+	programs []*ir.Func
+	variant  []int
+	cut      *executor.Cutting
+}
+
+// cutLoss is the loss of batches of these types.
+func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
+	key := fmt.Sprint(batch)
+	if l := r.losses[key]; l != nil {
+		return l, nil
+	}
+	rows, err := executor.RowsIn(batch)
+	if err != nil {
+		return nil, err
+	}
+	micros, err := executor.MicroRows(rows, r.micro)
+	if err != nil {
+		return nil, err
+	}
+	b := ir.NewBuilder("loss")
+	params := r.model.WeightParams(b)
+	loss := executor.CheckedLoss(r.model.LossOf(params, executor.BatchParams(b, batch)), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
-	sum, count := executor.MeanParts(loss, used, batch[0].Shape[0])
-	next := []*op.Tensor{sum, count}
+	forms := executor.LossForms(loss, params, rows)
+	f, err := b.Build(forms...)
+	if err != nil {
+		return nil, err
+	}
+	l := &cutLoss{}
+	l.programs, l.variant, l.cut, err = executor.CutProgram(f, len(params), batch, micros, executor.FormIndex(forms)...)
+	if err != nil {
+		return nil, err
+	}
+	r.losses[key] = l
+	return l, nil
+}
+
+// partProgram adds a micro-batch to the sums: it takes the weights, the sums and what the loss takes besides weights, and returns
+// the next sums.
+func (r *Executor) partProgram(loss *ir.Func) (*ir.Func, error) {
+	c, b := r.model, ir.NewBuilder("train_part")
+	params, sums := c.WeightParams(b), sumParams(c, b)
+	var in []*op.Tensor
+	for _, v := range loss.Params()[len(params):] {
+		in = append(in, b.Param(v.Name(), v.Type()))
+	}
+	used, gathered := r.group.used(params)
+	next := loss.Replay(b, slices.Concat(used, in), nil)
 	next = append(next, op.GradOnce(next[:1], nil, used)...)
 	for i, x := range next {
 		next[i] = op.Add(sums[i], op.Cast(x, sums[i].DType()))
@@ -94,11 +136,11 @@ func (r *Executor) updateProgram() (*ir.Func, error) {
 
 // startParts starts the programs of a step on a batch that is cut into micro-batches. Its results are those of a step, by device.
 func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer, error) {
-	micros, err := executor.CutMicros(batch, r.micro)
+	s, err := r.microSteps(executor.TypesOf(batch))
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.microSteps(executor.TypesOf(batch))
+	micros, err := s.cut.Micros(batch)
 	if err != nil {
 		return nil, err
 	}
@@ -118,17 +160,19 @@ func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer,
 type microSteps struct {
 	zeros, update backend.Executable
 	parts         []backend.Executable
+	cut           *executor.Cutting
 }
 
 // microSteps compiles the programs of a step on batches of these types. All are there before the first runs: what goes wrong with
 // one leaves the state as it was.
 func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
-	micros, err := executor.MicroTypes(batch, r.micro)
+	loss, err := r.cutLoss(batch)
 	if err != nil {
 		return s, err
 	}
-	for _, micro := range micros {
-		part, err := r.partStep(micro)
+	s.cut = loss.cut
+	for _, variant := range loss.variant {
+		part, err := r.partStep(loss.programs[variant])
 		if err != nil {
 			return s, err
 		}
@@ -151,11 +195,15 @@ func (r *Executor) spend(exe backend.Executable, n int, sums [][]backend.Buffer,
 	return out, err
 }
 
-// partStep is the compiled program for micro-batches of these types.
-func (r *Executor) partStep(types []ir.Type) (backend.Executable, error) {
+// partStep is the compiled program for a kind of micro-batches, whose loss is given.
+func (r *Executor) partStep(loss *ir.Func) (backend.Executable, error) {
 	n := len(r.model.Params)
-	return r.compiled(fmt.Sprint("part ", types), func() (backend.Executable, error) {
-		p, err := r.partProgram(types)
+	var types []ir.Type
+	for _, v := range loss.Params()[n:] {
+		types = append(types, v.Type())
+	}
+	return r.compiled(fmt.Sprint("part ", loss), func() (backend.Executable, error) {
+		p, err := r.partProgram(loss)
 		if err != nil {
 			return nil, err
 		}

@@ -31,8 +31,10 @@ type Executor struct {
 	chosen bool
 	owned  int
 	// state is by device.
-	state  [][]backend.Buffer
-	exes   map[string]backend.Executable
+	state [][]backend.Buffer
+	exes  map[string]backend.Executable
+	// losses is the loss as programs of micro-batches, by the types of batches.
+	losses map[string]*cutLoss
 	memory cpu.Memory
 }
 
@@ -44,7 +46,7 @@ func New(c executor.Config) (r *Executor, err error) {
 	if c.DetectNaN {
 		return nil, fmt.Errorf("trainer: DetectNaN looks at every op: %s runs whole programs: train without a backend", c.Backend.Name())
 	}
-	r = &Executor{b: c.Backend, exes: map[string]backend.Executable{}}
+	r = &Executor{b: c.Backend, exes: map[string]backend.Executable{}, losses: map[string]*cutLoss{}}
 	if c, r.micro, err = onBackend(c); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ type Executor struct {
 	h      *planner
 	types  string
 	runner *step.Runner
+	// cut is how the runner's batches become micro-batches.
+	cut *executor.Cutting
 	// started is the runner, for whoever asks from another goroutine what it does.
 	started atomic.Pointer[step.Runner]
 	scale   lossScale
@@ -26,6 +28,7 @@ type Executor struct {
 	copies  *weightCopies
 	// plan is the step that was planned last, for batches of planTypes.
 	plan      *step.Step
+	planCut   *executor.Cutting
 	planTypes string
 	// saved is a checkpoint that the state is to be read from when the first step is planned.
 	saved *checkpoint.Reader
@@ -50,7 +53,7 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	if err := e.Start(executor.TypesOf(in.Batch)...); err != nil {
 		return nil, err
 	}
-	parts, err := executor.CutMicros(in.Batch, e.h.Strategy.Micro)
+	parts, err := e.cut.Micros(in.Batch)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +79,15 @@ func (e *Executor) weight(batch []array.Array) float64 {
 	if e.scale.scale == 1 {
 		return 1
 	}
-	return e.scale.scale / float64(batch[0].Len())
+	return e.scale.scale / float64(largest(batch))
+}
+
+// largest is how many elements the largest tensor of a batch has.
+func largest(batch []array.Array) (n int) {
+	for _, a := range batch {
+		n = max(n, a.Len())
+	}
+	return n
 }
 
 // Start plans the step for batches of these types and moves the state there.
@@ -105,7 +116,7 @@ func (e *Executor) Start(types ...ir.Type) error {
 	if e.runner != nil {
 		e.runner.Close()
 	}
-	e.runner, e.types = r, key
+	e.runner, e.cut, e.types = r, e.planCut, key
 	e.started.Store(r)
 	return nil
 }
@@ -113,11 +124,11 @@ func (e *Executor) Start(types ...ir.Type) error {
 // planned is the step for batches of these types.
 func (e *Executor) planned(types []ir.Type) (*step.Step, error) {
 	if key := fmt.Sprint(types); e.plan == nil || e.planTypes != key {
-		s, err := e.h.newStep(types)
+		s, cut, err := e.h.newStep(types)
 		if err != nil {
 			return nil, err
 		}
-		e.plan, e.planTypes = s, key
+		e.plan, e.planCut, e.planTypes = s, cut, key
 	}
 	return e.plan, nil
 }

@@ -31,9 +31,9 @@ func (e *Executor) Forward(f executor.Func) executor.Forward {
 // Close has nothing to give back: the devices are the executor's.
 func (f *forward) Close() error { return nil }
 
-// microForwards is the programs for batches of one size: one for each size of micro-batch.
+// microForwards is the programs for batches of one size: one for each kind of micro-batch.
 type microForwards struct {
-	rows     []int
+	cut      *executor.Cutting
 	variant  []int
 	programs []*step.Forward
 }
@@ -52,7 +52,7 @@ func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array
 	if err != nil {
 		return nil, nil, err
 	}
-	micros, err := executor.CutRows(batch, m.rows)
+	micros, err := m.cut.Micros(batch)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,7 +64,7 @@ func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array
 		}
 		parts = append(parts, out)
 	}
-	return parts, m.rows, nil
+	return parts, m.cut.Rows, nil
 }
 
 // programs is the pass for batches of these types.
@@ -101,38 +101,36 @@ func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 }
 
 // newForward plans a forward pass for batches of these types. A batch of fewer rows than a step has micro-batches makes fewer.
-func (h *planner) newForward(batch []ir.Type, f func([]*op.Tensor) []*op.Tensor) (*microForwards, error) {
-	if len(batch[0].Shape) == 0 {
-		return nil, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
+func (h *planner) newForward(batch []ir.Type, f executor.Func) (*microForwards, error) {
+	rows, err := executor.RowsIn(batch)
+	if err != nil {
+		return nil, err
 	}
-	rows := batch[0].Shape[0]
-	m := &microForwards{rows: executor.Spread(rows, max(1, min(rows, h.Strategy.Micro)))}
-	var sizes []int
-	for _, n := range m.rows {
-		at := slices.Index(sizes, n)
-		if at < 0 {
-			p, err := h.planForward(batch, n, f)
-			if err != nil {
-				return nil, err
-			}
-			at, sizes, m.programs = len(sizes), append(sizes, n), append(m.programs, p)
+	p, err := h.c.TraceWith("forward", h.paramTypes(), batch, func(in []*op.Tensor) []*op.Tensor { return f(h.halved(in)) })
+	if err != nil {
+		return nil, err
+	}
+	m := &microForwards{}
+	micros := executor.Spread(rows, max(1, min(rows, h.Strategy.Micro)))
+	list, variant, cut, err := executor.CutProgram(p, len(h.c.Params), batch, micros, executor.UpTo(0, len(p.Results())))
+	if err != nil {
+		return nil, err
+	}
+	m.cut, m.variant = cut, variant
+	for _, p := range list {
+		planned, err := h.planForward(p, len(batch))
+		if err != nil {
+			return nil, err
 		}
-		m.variant = append(m.variant, at)
+		m.programs = append(m.programs, planned)
 	}
 	return m, nil
 }
 
 // planForward plans a micro-batch.
-func (h *planner) planForward(batch []ir.Type, rows int, f func([]*op.Tensor) []*op.Tensor) (*step.Forward, error) {
-	var micro []ir.Type
-	for _, t := range batch {
-		micro = append(micro, executor.WithRows(t, rows))
-	}
-	p, err := h.c.TraceWith("forward", h.paramTypes(), micro, f)
+func (h *planner) planForward(p *ir.Func, batch int) (*step.Forward, error) {
+	p, err := h.Apply(p)
 	if err != nil {
-		return nil, err
-	}
-	if p, err = h.Apply(p); err != nil {
 		return nil, err
 	}
 	if p, err = pass.Optimize(p); err != nil {
@@ -145,9 +143,7 @@ func (h *planner) planForward(batch []ir.Type, rows int, f func([]*op.Tensor) []
 	if c.Weights, err = h.Weights(); err != nil {
 		return nil, err
 	}
-	for _, t := range batch {
-		c.Batch = append(c.Batch, h.Batch(t))
-	}
+	c.Batch = h.Inputs(p, batch)
 	return step.NewForward(c, p)
 }
 

@@ -7,8 +7,18 @@ import (
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
+	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
 )
+
+// halved is a batch as computation takes it: with mixed precision its floats are as short as the parameters.
+func (h *planner) halved(batch []*op.Tensor) []*op.Tensor {
+	list := make([]*op.Tensor, len(batch))
+	for i, x := range batch {
+		list[i] = op.Cast(x, h.Computed(x.Type()).DType)
+	}
+	return list
+}
 
 // offloadOf is where the optimizer's memory is kept; nil is on the devices.
 func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {

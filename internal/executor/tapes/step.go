@@ -1,7 +1,6 @@
 package tapes
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/executor"
@@ -22,77 +21,88 @@ type planner struct {
 	*layout.Layout
 }
 
-// newStep plans the step for batches of these types, whose first dims are cut.
-func (h *planner) newStep(batch []ir.Type) (*step.Step, error) {
-	if len(batch) == 0 || len(batch[0].Shape) == 0 {
-		return nil, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
-	}
-	rows, err := executor.MicroRows(batch[0].Shape[0], h.Strategy.Micro)
+// newStep plans the step for batches of these types, whose rows are cut.
+func (h *planner) newStep(batch []ir.Type) (*step.Step, *executor.Cutting, error) {
+	rows, err := executor.RowsIn(batch)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	micros, err := executor.MicroRows(rows, h.Strategy.Micro)
+	if err != nil {
+		return nil, nil, err
 	}
 	c := step.Config{
-		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, Columns: h.Columns(),
-		Overlap: h.overlap(), Observe: h.c.Observe, DetectNaN: h.c.DetectNaN,
-		Threads: h.c.Device.Threads(),
+		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, Columns: h.Columns(), Overlap: h.overlap(),
+		Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads(),
 	}
-	var sizes []int
-	for _, n := range rows {
-		if !slices.Contains(sizes, n) {
-			f, err := h.forward(batch, n)
-			if err != nil {
-				return nil, err
-			}
-			sizes, c.Forwards = append(sizes, n), append(c.Forwards, f)
-		}
-		c.Variant = append(c.Variant, slices.Index(sizes, n))
+	cut, err := h.forwards(&c, batch, micros)
+	if err != nil {
+		return nil, nil, err
 	}
+	if err := h.plan(&c, len(batch)); err != nil {
+		return nil, nil, err
+	}
+	s, err := step.New(c)
+	return s, cut, err
+}
+
+// plan says how what a step's programs take lies, and what the step does besides.
+func (h *planner) plan(c *step.Config, batch int) (err error) {
 	if c.Cuts, err = h.Cuts(c.Forwards[0]); err != nil {
-		return nil, err
+		return err
 	}
 	if c.Weights, err = h.Weights(); err != nil {
-		return nil, err
+		return err
 	}
-	for _, t := range batch {
-		c.Batch = append(c.Batch, h.Batch(t))
-	}
-	if err := h.recompute(&c); err != nil {
-		return nil, err
+	c.Batch = h.Inputs(c.Forwards[0], batch)
+	if err := h.recompute(c); err != nil {
+		return err
 	}
 	c.Update = h.update()
 	c.SumType = func(w int) ir.Type {
 		return ir.Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape}
 	}
-	if c.Offload, err = offloadOf(h.Strategy); err != nil {
-		return nil, err
-	}
-	return step.New(c)
+	c.Offload, err = offloadOf(h.Strategy)
+	return err
 }
 
-// forward traces the loss of a micro-batch: the sum of losses and what it is divided by, so that a step's loss is the mean
-// over the batch, however it is cut.
-func (h *planner) forward(batch []ir.Type, rows int) (*ir.Func, error) {
+// forwards traces the loss of a batch and makes of it programs of micro-batches: the sum of losses and what it is divided by, so
+// that a step's loss is that of the whole batch, however it is cut.
+func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*executor.Cutting, error) {
 	b := ir.NewBuilder("forward")
-	var params, in []*op.Tensor
+	var params []*op.Tensor
 	for _, p := range h.c.Params {
 		params = append(params, b.Param(p.Name, h.Computed(p.Type)))
 	}
-	for i, t := range batch {
-		in = append(in, b.Param(fmt.Sprintf("batch%d", i), executor.WithRows(t, rows)))
-	}
-	loss := executor.CheckedLoss(h.c.LossOf(params, in), params)
+	in := executor.BatchParams(b, batch)
+	loss := executor.CheckedLoss(h.c.LossOf(params, h.halved(in)), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
-	sum, count := executor.MeanParts(loss, params, rows)
-	f, err := b.Build(sum, count)
+	rows, err := executor.RowsIn(batch)
 	if err != nil {
 		return nil, err
 	}
-	if f, err = h.Apply(f); err != nil {
+	forms := executor.LossForms(loss, params, rows)
+	f, err := b.Build(forms...)
+	if err != nil {
 		return nil, err
 	}
-	return pass.Optimize(f)
+	list, variant, cut, err := executor.CutProgram(f, len(params), batch, micros, executor.FormIndex(forms)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range list {
+		if f, err = h.Apply(f); err == nil {
+			f, err = pass.Optimize(f)
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.Forwards = append(c.Forwards, f)
+	}
+	c.Variant = variant
+	return cut, nil
 }
 
 func (h *planner) overlap() step.Overlap {

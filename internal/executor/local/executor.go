@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/op"
 )
@@ -96,6 +97,9 @@ func (e *Executor) compiled(batch []ir.Type) (*cpu.Executable, error) {
 		return exe, nil
 	}
 	p, err := e.c.TraceStep(batch)
+	if err == nil {
+		err = layout.CheckConstraints(p)
+	}
 	if err != nil {
 		return nil, err
 	}

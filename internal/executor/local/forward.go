@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -41,6 +42,9 @@ func (f *forward) compiled(types []ir.Type) (*cpu.Executable, error) {
 		return e, nil
 	}
 	p, err := f.e.c.TraceForward("forward", types, f.f)
+	if err == nil {
+		err = layout.CheckConstraints(p)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -103,10 +103,18 @@ func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale 
 	}
 	next, nextState := []*op.Tensor{loss, norm}, []*op.Tensor(nil)
 	for i, p := range params {
-		q, kept := c.Optimizer.Update(p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
+		q, kept := c.Updated(i, p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
 		next, nextState = append(next, q), append(nextState, kept...)
 	}
 	return append(next, nextState...)
+}
+
+// Updated is parameter i after a step, and its slots: as they are where training leaves it alone.
+func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.Step) (*op.Tensor, []*op.Tensor) {
+	if c.Params[i].Fixed {
+		return p, slots
+	}
+	return c.Optimizer.Update(p, grad, slots, s)
 }
 
 // LossOf is the loss as a function of parameters and a batch, after the passes that the config asks for.
@@ -163,7 +171,11 @@ func barrier(grads []*op.Tensor) []*op.Tensor {
 	short := make([]*op.Tensor, len(grads))
 	for i, g := range grads {
 		short[i] = g
-		if n := g.Node(); n != nil && n.Op().Name() == "cast" && n.In()[0].DType().IsHalf() {
+		n := g.Node()
+		if n == nil {
+			continue
+		}
+		if _, casts := op.CastsTo(n.Op()); casts && n.In()[0].DType().IsHalf() {
 			short[i] = n.In()[0]
 		}
 	}

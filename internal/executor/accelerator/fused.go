@@ -2,6 +2,7 @@ package accelerator
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
@@ -41,9 +42,12 @@ func (j *fused) add(t pass.Joined, types []ir.Type) {
 }
 
 // fusedBy is the layout that a program of the loss asks for: every tensor stands where its first parameter stood.
-func fusedBy(f *ir.Func, types []ir.Type) *fused {
+func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
 	groups, other := map[int]pass.Joined{}, map[int]bool{}
 	for _, g := range pass.JoinedParams(f, len(types)) {
+		if slices.ContainsFunc(g.Params, fixed) {
+			continue // training leaves a part of it alone
+		}
 		groups[g.Params[0]] = g
 		for _, i := range g.Params[1:] {
 			other[i] = true
@@ -78,7 +82,7 @@ func (j *fused) config(c executor.Config) executor.Config {
 func (j *fused) param(params []*nn.Param, t pass.Joined) *nn.Param {
 	first := params[t.Params[0]]
 	if len(t.Params) == 1 {
-		return &nn.Param{Name: first.Name, Type: first.Type}
+		return &nn.Param{Name: first.Name, Type: first.Type, Fixed: first.Fixed}
 	}
 	var names []string
 	shape := first.Type.Shape.Clone()
@@ -142,7 +146,7 @@ func (r *Executor) lay(batch []ir.Type) error {
 	for _, x := range r.model.Params {
 		types = append(types, x.Type)
 	}
-	if j := fusedBy(p, types); len(j.tensors) < len(types) {
+	if j := fusedBy(p, types, func(i int) bool { return r.model.Params[i].Fixed }); len(j.tensors) < len(types) {
 		if err := r.join(j, r.model); err != nil {
 			return err
 		}

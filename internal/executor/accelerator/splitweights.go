@@ -54,7 +54,7 @@ func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
 
 // roundedBy is the parameter that a node rounds, if it does.
 func roundedBy(n *ir.Node) (param int, ok bool) {
-	if n.Op().Name() != "cast" || n.Out()[0].DType() != array.BF16 {
+	if to, casts := op.CastsTo(n.Op()); !casts || to != array.BF16 {
 		return 0, false
 	}
 	v := n.In()[0]

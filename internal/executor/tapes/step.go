@@ -176,7 +176,7 @@ func (h *planner) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
 		if h.Masters() > 0 {
 			p, slots = slots[0], slots[1:]
 		}
-		next, kept := h.c.Optimizer.Update(p, in.Grads[k], slots, s)
+		next, kept := h.c.Updated(in.Index[k], p, in.Grads[k], slots, s)
 		if h.Strategy.AMP == "f16" { // gradients that overflowed are no step
 			ok := op.IsFinite(in.Norm)
 			next = op.Where(ok, next, p)

@@ -32,6 +32,8 @@ type Layout struct {
 	Schedule *pipeline.Schedule
 	// applied is what Layers came to in the last program that was traced.
 	applied *applied
+	// laid is how parameters lie by what the model itself asks of them, in the first program that was traced.
+	laid map[string]mesh.Spec
 }
 
 // New is the layout of a run.

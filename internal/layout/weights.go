@@ -7,11 +7,16 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Weights is how the parameters lie: the tensor and expert axes by the built-in plan, the data axes by the stage of ZeRO.
-func (l *Layout) Weights() ([]step.Weight, error) {
+// Weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by the stage of ZeRO. A
+// nil program is for parameters that lie as before.
+func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
+	if l.laid == nil && f != nil {
+		l.laid = l.ownSpecs(f)
+	}
 	var list []step.Weight
 	for _, p := range l.Params {
 		use, err := l.use(p.Name, p.Type)
@@ -55,6 +60,9 @@ func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 			return onlyAxes(l.Meshes[0], s), nil
 		}
 	}
+	if s, ok := l.laid[name]; ok {
+		return s, nil
+	}
 	for _, r := range hybridPlan {
 		a, err := mesh.ParseAnnotation(r.pattern + "=" + r.sharding)
 		if err != nil {
@@ -73,6 +81,23 @@ func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 		return spec, nil
 	}
 	return spec, nil
+}
+
+// ownSpecs is what a model asks of its parameters on the strategy's meshes: they rest so, and need not be moved in each step.
+func (l *Layout) ownSpecs(f *ir.Func) map[string]mesh.Spec {
+	specs := map[string]mesh.Spec{}
+	for _, n := range f.Nodes() {
+		c, ok := n.Op().(op.Constrainer)
+		if !ok || n.In()[0].Node() != nil {
+			continue
+		}
+		m, s, err := c.Constraint()
+		name := n.In()[0].Name()
+		if _, known := specs[name]; !known && err == nil && len(s.Spec.Partial) == 0 && slices.ContainsFunc(l.Meshes, m.Equal) {
+			specs[name] = onlyAxes(m, s.Spec)
+		}
+	}
+	return specs
 }
 
 // hybridPlan is the megatron plan with experts by their own axis first.

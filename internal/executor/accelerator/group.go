@@ -58,7 +58,7 @@ func newGroup(c executor.Config) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	weights, err := l.Weights()
+	weights, err := l.Weights(nil)
 	return &group{Layout: l, c: c, devices: devices, weights: weights}, err
 }
 

@@ -140,7 +140,7 @@ func (h *planner) planForward(p *ir.Func, batch int) (*step.Forward, error) {
 	if c.Cuts, err = h.Cuts(p); err != nil {
 		return nil, err
 	}
-	if c.Weights, err = h.Weights(); err != nil {
+	if c.Weights, err = h.Weights(p); err != nil {
 		return nil, err
 	}
 	c.Batch = h.Inputs(p, batch)
@@ -208,7 +208,7 @@ func (w *weightCopies) part(device, weight int) (array.Array, error) {
 // copyWeights cuts the parameters, or what a checkpoint holds of them, as they will rest on the devices.
 func (e *Executor) copyWeights() (*weightCopies, error) {
 	h := e.h
-	list, err := h.Weights()
+	list, err := h.Weights(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (h *planner) plan(c *step.Config, batch int) (err error) {
 	if c.Cuts, err = h.Cuts(c.Forwards[0]); err != nil {
 		return err
 	}
-	if c.Weights, err = h.Weights(); err != nil {
+	if c.Weights, err = h.Weights(c.Forwards[0]); err != nil {
 		return err
 	}
 	c.Batch = h.Inputs(c.Forwards[0], batch)

@@ -59,6 +59,59 @@ func TestFloors(t *testing.T) {
 	}
 }
 
+// TestRootComposes: the façade imports what it re-exports or composes, and none of the floors' inner workings.
+func TestRootComposes(t *testing.T) {
+	allowed := map[string]bool{}
+	for _, p := range strings.Fields(`array data mesh models nn op optim strategy internal/backend internal/checkpoint
+		internal/cluster internal/comm internal/comm/inproc internal/cpu internal/executor internal/executor/accelerator
+		internal/executor/local internal/executor/tapes internal/ir internal/layout internal/pass internal/plan
+		internal/planfile internal/runtime internal/search internal/seed internal/shard internal/spmd internal/step
+		internal/xla`) {
+		allowed[p] = true
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range file.Imports {
+			name, _ := strconv.Unquote(spec.Path.Value)
+			if rel, ours := strings.CutPrefix(name, module+"/"); ours {
+				used[rel] = true
+				if !allowed[rel] {
+					t.Errorf("%s: imports %s: the façade neither re-exports nor composes it", path, name)
+				}
+			}
+		}
+	}
+	for p := range allowed {
+		if !used[p] {
+			t.Errorf("the façade no longer imports %s: take it off the list", p)
+		}
+	}
+}
+
+// TestFloorsExist: every package that has a floor is there.
+func TestFloorsExist(t *testing.T) {
+	for _, pkg := range strings.Fields(floors) {
+		list, err := filepath.Glob(filepath.Join(pkg, "*.go"))
+		if pkg == "examples" {
+			list, err = filepath.Glob("examples/*/*.go")
+		}
+		if err != nil || len(list) == 0 {
+			t.Errorf("package %s has a floor and no files", pkg)
+		}
+	}
+}
+
 // floorOf is the floor of a package's directory; whatever lies below examples is an example.
 func floorOf(floor map[string]int, dir string) (int, bool) {
 	for d := dir; ; d = filepath.Dir(d) {

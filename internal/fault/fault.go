@@ -1,4 +1,5 @@
-package galley
+// Package fault tells the framework's own mistakes from its users'.
+package fault
 
 import (
 	"fmt"
@@ -8,21 +9,21 @@ import (
 	"strings"
 )
 
-// BugError is a fault of Galley's own, caught where it left the framework.
-type BugError struct {
+// Error is a fault of Galley's own, caught where it left the framework.
+type Error struct {
 	// What went wrong, and where it was.
 	What any
 	// Report is the file that holds the stack.
 	Report string
 }
 
-func (e *BugError) Error() string {
+func (e *Error) Error() string {
 	return fmt.Sprintf("bug in galley: %v: please report it with %s", e.What, e.Report)
 }
 
-// recoverBug turns a panic into an error and keeps the stack in a file: the one recover of the framework's own bugs.
+// Recover turns a panic into an error and keeps the stack in a file: the one recover of the framework's own bugs.
 // A panic in a function that the user passed in is the user's, and goes on.
-func recoverBug(name string, err *error) {
+func Recover(name string, err *error) {
 	what := recover()
 	if what == nil {
 		return
@@ -30,7 +31,7 @@ func recoverBug(name string, err *error) {
 	if !ours() {
 		panic(what)
 	}
-	bug := &BugError{What: fmt.Sprintf("%s: %v", name, what), Report: "standard error"}
+	bug := &Error{What: fmt.Sprintf("%s: %v", name, what), Report: "standard error"}
 	stack := fmt.Sprintf("%v\n\n%s", what, debug.Stack())
 	if f, ferr := os.CreateTemp("", "galley-bug-*.txt"); ferr == nil {
 		defer f.Close()
@@ -53,7 +54,7 @@ func ours() bool {
 		switch {
 		case f.Function == "runtime.gopanic":
 			panicked = true
-		case f.Function == module+".recoverBug":
+		case f.Function == module+"/internal/fault.Recover":
 			panicked = false // it passed on a panic from deeper down
 		case panicked && !standard(f.Function):
 			return strings.HasPrefix(f.Function, module+".") || strings.HasPrefix(f.Function, module+"/")

@@ -1,10 +1,11 @@
-package galley
+package distribute
 
 import (
 	"fmt"
 
 	"github.com/galley-ml/galley/internal/seed"
 	"github.com/galley-ml/galley/internal/shard"
+	"github.com/galley-ml/galley/internal/units"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -29,14 +30,14 @@ type SearchReport struct {
 
 // String is the report in one line.
 func (r *SearchReport) String() string {
-	return fmt.Sprintf("searched %d variables with %d labels: %s, at most %.1f%% from the best", r.Variables, r.Labels, timeText(r.Seconds), 100*(r.Seconds-r.Bound)/r.Seconds)
+	return fmt.Sprintf("searched %d variables with %d labels: %s, at most %.1f%% from the best", r.Variables, r.Labels, units.Seconds(r.Seconds), 100*(r.Seconds-r.Bound)/r.Seconds)
 }
 
 // Search is how the search went; nil where nothing was searched.
-func (d *Distributed) Search() *SearchReport { return d.search }
+func (d *Program) Search() *SearchReport { return d.search }
 
 // find takes the place of inference: the search says how every value lies.
-func (d *Distributed) find(asked map[int]mesh.Sharding) error {
+func (d *Program) find(asked map[int]mesh.Sharding) error {
 	r, err := seed.Find(d.f, seed.Config{Mesh: d.config.Mesh, Prices: d.config.Prices, Next: d.config.Next, Given: asked})
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package galley
+package distribute
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/pass"
@@ -16,12 +17,6 @@ import (
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
 )
-
-// Annotation asks how the parameters should lie whose names match a pattern.
-type Annotation = mesh.Annotation
-
-// ParseAnnotation reads *.up_proj.weight=@[tp,_].
-func ParseAnnotation(text string) (Annotation, error) { return mesh.ParseAnnotation(text) }
 
 // Prices say what communication and computing cost; Link is one axis' share of them.
 type (
@@ -38,12 +33,12 @@ const (
 	ForbidUnasked = spmd.Forbid
 )
 
-// DistributeConfig says how a program's tensors should lie. What it leaves out is inferred.
-type DistributeConfig struct {
+// Config says how a program's tensors should lie. What it leaves out is inferred.
+type Config struct {
 	// Mesh is the devices, for values of which nothing else is said.
 	Mesh *mesh.Mesh
 	// Annotations ask by name; the first that matches a parameter counts. One that matches none is a mistake.
-	Annotations []Annotation
+	Annotations []mesh.Annotation
 	// Params and Results ask by number. Params come before Annotations.
 	Params, Results map[int]mesh.Sharding
 	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is returned as the
@@ -57,7 +52,7 @@ type DistributeConfig struct {
 
 // StepNext is which parameter each result of a program of TraceStep becomes: the loss and the norm none, the others each
 // that which it is the next value of.
-func StepNext(p *Program) map[int]int {
+func StepNext(p *ir.Func) map[int]int {
 	next := map[int]int{}
 	for i := 2; i < len(p.Results()); i++ {
 		next[i] = i - 2
@@ -65,19 +60,19 @@ func StepNext(p *Program) map[int]int {
 	return next
 }
 
-// Distributed is a program of which every value has its place on a mesh, and every device its own program.
-type Distributed struct {
-	config   DistributeConfig
+// Program is a program of which every value has its place on a mesh, and every device its own program.
+type Program struct {
+	config   Config
 	f        *ir.Func
 	inferred *shard.Result
 	program  *spmd.Program
 	search   *SearchReport
 }
 
-// Distribute infers how every value of a program lies and makes the programs of the devices. The program is optimised
+// New infers how every value of a program lies and makes the programs of the devices. The program is optimised
 // first; parameters and results keep their numbers.
-func Distribute(p *Program, c DistributeConfig) (d *Distributed, err error) {
-	defer recoverBug(p.Name(), &err)
+func New(p *ir.Func, c Config) (d *Program, err error) {
+	defer fault.Recover(p.Name(), &err)
 	if c.Mesh == nil {
 		return nil, fmt.Errorf("distribute %s: want a mesh", p.Name())
 	}
@@ -88,7 +83,7 @@ func Distribute(p *Program, c DistributeConfig) (d *Distributed, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("distribute %s: %w", p.Name(), err)
 	}
-	d = &Distributed{config: c, f: p}
+	d = &Program{config: c, f: p}
 	if err = d.infer(asked); err != nil {
 		return nil, err
 	}
@@ -102,11 +97,11 @@ func Distribute(p *Program, c DistributeConfig) (d *Distributed, err error) {
 }
 
 // values is the annotations of parameters, by value.
-func (c DistributeConfig) values(p *Program) (map[int]mesh.Sharding, error) {
+func (c Config) values(p *ir.Func) (map[int]mesh.Sharding, error) {
 	asked := c.captured(p)
 	used := make([]bool, len(c.Annotations))
 	for i, v := range p.Params() {
-		if k := slices.IndexFunc(c.Annotations, func(a Annotation) bool { return a.Matches(v.Name()) }); k >= 0 {
+		if k := slices.IndexFunc(c.Annotations, func(a mesh.Annotation) bool { return a.Matches(v.Name()) }); k >= 0 {
 			used[k] = true
 			asked[v.ID()] = c.Annotations[k].Sharding
 		}
@@ -128,7 +123,7 @@ func (c DistributeConfig) values(p *Program) (map[int]mesh.Sharding, error) {
 }
 
 // captured is how the eager tensors lie that the trace met: they stay there.
-func (c DistributeConfig) captured(p *Program) map[int]mesh.Sharding {
+func (c Config) captured(p *ir.Func) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
 	own := len(p.Params()) - len(p.Captures())
 	for i, x := range p.Captures() {
@@ -139,7 +134,7 @@ func (c DistributeConfig) captured(p *Program) map[int]mesh.Sharding {
 	return asked
 }
 
-func (c DistributeConfig) checkResults(p *Program) error {
+func (c Config) checkResults(p *ir.Func) error {
 	for _, i := range slices.Sorted(maps.Keys(c.Results)) {
 		if i < 0 || i >= len(p.Results()) {
 			return fmt.Errorf("sharding of result %d: it has %d", i, len(p.Results()))
@@ -158,7 +153,7 @@ func (c DistributeConfig) checkResults(p *Program) error {
 }
 
 // someNames is the first of a program's parameters, for messages.
-func someNames(p *Program) string {
+func someNames(p *ir.Func) string {
 	var names []string
 	for _, v := range p.Params() {
 		if len(names) == 4 {
@@ -169,7 +164,7 @@ func someNames(p *Program) string {
 	return strings.Join(names, ", ")
 }
 
-func (d *Distributed) infer(asked map[int]mesh.Sharding) (err error) {
+func (d *Program) infer(asked map[int]mesh.Sharding) (err error) {
 	if d.config.Choice == Searched {
 		return d.find(asked)
 	}
@@ -181,7 +176,7 @@ func (d *Distributed) infer(asked map[int]mesh.Sharding) (err error) {
 	return err
 }
 
-func (d *Distributed) partition() (err error) {
+func (d *Program) partition() (err error) {
 	asked := d.constrained()
 	results := make([]mesh.Spec, len(d.f.Results()))
 	if d.search != nil {
@@ -204,7 +199,7 @@ func (d *Distributed) partition() (err error) {
 }
 
 // constrained is, by value, whether a constraint is what it lies so for.
-func (d *Distributed) constrained() []bool {
+func (d *Program) constrained() []bool {
 	asked := make([]bool, d.f.NumValues())
 	for _, n := range d.f.Nodes() {
 		if _, ok := n.Op().(op.Constrainer); !ok {
@@ -218,47 +213,44 @@ func (d *Distributed) constrained() []bool {
 }
 
 // Program is the program that was distributed, after optimisation: values are numbered as in it.
-func (d *Distributed) Program() *Program { return d.f }
+func (d *Program) Program() *ir.Func { return d.f }
 
 // Mesh is the devices.
-func (d *Distributed) Mesh() *mesh.Mesh { return d.config.Mesh }
+func (d *Program) Mesh() *mesh.Mesh { return d.config.Mesh }
 
 // Specs is how every value lies, by its ID.
-func (d *Distributed) Specs() []mesh.Spec { return d.inferred.Specs }
+func (d *Program) Specs() []mesh.Spec { return d.inferred.Specs }
 
 // Meshes is where every value lies, by its ID.
-func (d *Distributed) Meshes() []*mesh.Mesh { return d.inferred.Meshes }
+func (d *Program) Meshes() []*mesh.Mesh { return d.inferred.Meshes }
 
 // Reasons is, by ID, why every value lies so: what was asked, then what was inferred, in order.
-func (d *Distributed) Reasons() [][]string { return d.inferred.Reasons }
+func (d *Program) Reasons() [][]string { return d.inferred.Reasons }
 
 // Param and Result are how a parameter is taken and how a result is returned.
-func (d *Distributed) Param(i int) (*mesh.Mesh, mesh.Spec) {
+func (d *Program) Param(i int) (*mesh.Mesh, mesh.Spec) {
 	at := d.program.Param(i)
 	return at.Mesh, at.Spec
 }
 
 // Result is how a result is returned.
-func (d *Distributed) Result(i int) (*mesh.Mesh, mesh.Spec) {
+func (d *Program) Result(i int) (*mesh.Mesh, mesh.Spec) {
 	at := d.program.Result(i)
 	return at.Mesh, at.Spec
 }
 
 // Local is the program of one device; devices whose programs are equal share it.
-func (d *Distributed) Local(device int) (p *Program, err error) {
-	defer recoverBug(d.f.Name(), &err)
+func (d *Program) Local(device int) (p *ir.Func, err error) {
+	defer fault.Recover(d.f.Name(), &err)
 	return d.program.Local(device)
 }
 
-// Memory is what one device needs.
-type Memory = cpu.Memory
-
 // Memory plans the memory of one device's program, without taking it. What Next names is updated in its place.
-func (d *Distributed) Memory(device int) (m Memory, err error) {
-	defer recoverBug(d.f.Name(), &err)
+func (d *Program) Memory(device int) (m cpu.Memory, err error) {
+	defer fault.Recover(d.f.Name(), &err)
 	local, err := d.program.Local(device)
 	if err != nil {
-		return Memory{}, err
+		return m, err
 	}
 	var donated []int
 	given := slices.Collect(maps.Values(d.config.Next))
@@ -267,18 +259,18 @@ func (d *Distributed) Memory(device int) (m Memory, err error) {
 			donated = append(donated, k)
 		}
 	}
-	return cpu.MemoryOf(local, Options{Donate: donated})
+	return cpu.MemoryOf(local, cpu.Options{Donate: donated})
 }
 
-// DistributedExecutable is a distributed program, compiled for the devices of a world.
-type DistributedExecutable = runtime.Executable
+// Executable is a distributed program, compiled for the devices of a world.
+type Executable = runtime.Executable
 
-// DistributedOptions say how a distributed program is compiled.
-type DistributedOptions = runtime.CompileConfig
+// Options say how a distributed program is compiled.
+type Options = runtime.CompileConfig
 
 // Compile plans the memory of every device once; devices with equal programs share the plan.
-func (d *Distributed) Compile(w *World, o DistributedOptions) (e *DistributedExecutable, err error) {
-	defer recoverBug(d.f.Name(), &err)
+func (d *Program) Compile(w *runtime.Session, o Options) (e *Executable, err error) {
+	defer fault.Recover(d.f.Name(), &err)
 	return w.Compile(d.program, o)
 }
 
@@ -292,6 +284,6 @@ func Plans() []string { return layout.Plans() }
 //	none      nothing
 //
 // Axes that the mesh lacks are left out, as is what the program has no parameters for.
-func PlanAnnotations(name string, p *Program, m *mesh.Mesh) ([]Annotation, error) {
+func PlanAnnotations(name string, p *ir.Func, m *mesh.Mesh) ([]mesh.Annotation, error) {
 	return layout.Plan(name, p, m)
 }

@@ -1,4 +1,4 @@
-package galley
+package distribute
 
 import (
 	"fmt"
@@ -9,9 +9,10 @@ import (
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/internal/units"
 )
 
-// Communication is one move of data between devices that Distribute put into a program.
+// Communication is one move of data between devices that New put into a program.
 type Communication struct {
 	// Line is the source line that it is for, Op the op there.
 	Line string `json:"line"`
@@ -39,7 +40,7 @@ func (c Communication) String() string {
 }
 
 // Inserted is every communication, in program order.
-func (d *Distributed) Inserted() []Communication {
+func (d *Program) Inserted() []Communication {
 	names := map[int]string{}
 	types := d.types()
 	for _, p := range d.f.Params() {
@@ -52,7 +53,7 @@ func (d *Distributed) Inserted() []Communication {
 	return list
 }
 
-func communication(x spmd.Inserted, t Type, name string) Communication {
+func communication(x spmd.Inserted, t ir.Type, name string) Communication {
 	c := Communication{
 		Line: string(x.Pos), Op: x.Op, Kind: x.Move.Kind.String(), Axes: x.Move.Axes.String(),
 		Tensor: t.String(), From: x.Move.Before.String(), To: x.Move.After.String(),
@@ -68,8 +69,8 @@ func communication(x spmd.Inserted, t Type, name string) Communication {
 }
 
 // types is every value's type, by its ID.
-func (d *Distributed) types() []Type {
-	types := make([]Type, d.f.NumValues())
+func (d *Program) types() []ir.Type {
+	types := make([]ir.Type, d.f.NumValues())
 	for _, p := range d.f.Params() {
 		types[p.ID()] = p.Type()
 	}
@@ -82,7 +83,7 @@ func (d *Distributed) types() []Type {
 }
 
 // Unasked is the communication that nobody asked for.
-func (d *Distributed) Unasked() []Communication {
+func (d *Program) Unasked() []Communication {
 	return slices.DeleteFunc(d.Inserted(), func(c Communication) bool { return c.Asked })
 }
 
@@ -122,7 +123,7 @@ type Explanation struct {
 }
 
 // Explain lists what the devices exchange.
-func (d *Distributed) Explain() *Explanation {
+func (d *Program) Explain() *Explanation {
 	e := &Explanation{Program: d.f.Name(), Mesh: d.config.Mesh.String(), Devices: len(d.program.Devices()), All: Total{Kind: "all"}}
 	at, totals := map[Communication]int{}, map[[2]string]int{}
 	for _, c := range d.Inserted() {
@@ -197,14 +198,14 @@ func (e *Explanation) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LINE\tKIND\tAXES\tTIMES\tBYTES\tTIME\tASKED\tTENSOR\tREASON")
 	for _, c := range e.Lines {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.Line, c.Kind, axesText(c.Axes), c.Count, bytesText(c.Bytes), timeText(c.Seconds), yes(c.Asked), c.Tensor, c.Reason)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.Line, c.Kind, axesText(c.Axes), c.Count, units.Bytes(c.Bytes), units.Seconds(c.Seconds), yes(c.Asked), c.Tensor, c.Reason)
 	}
 	fmt.Fprintln(t)
 	fmt.Fprintln(t, "TOTAL\tKIND\tAXES\tTIMES\tBYTES\tTIME")
 	for _, s := range e.Totals {
-		fmt.Fprintf(t, "\t%s\t%s\t%d\t%s\t%s\n", s.Kind, axesText(s.Axes), s.Count, bytesText(s.Bytes), timeText(s.Seconds))
+		fmt.Fprintf(t, "\t%s\t%s\t%d\t%s\t%s\n", s.Kind, axesText(s.Axes), s.Count, units.Bytes(s.Bytes), units.Seconds(s.Seconds))
 	}
-	fmt.Fprintf(t, "\tall\t\t%d\t%s\t%s\n", e.All.Count, bytesText(e.All.Bytes), timeText(e.All.Seconds))
+	fmt.Fprintf(t, "\tall\t\t%d\t%s\t%s\n", e.All.Count, units.Bytes(e.All.Bytes), units.Seconds(e.All.Seconds))
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -227,30 +228,8 @@ func axesText(axes string) string {
 	return axes
 }
 
-func bytesText(x float64) string {
-	for _, u := range []struct {
-		size float64
-		name string
-	}{{1e12, "TB"}, {1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
-		if x >= u.size {
-			return fmt.Sprintf("%.2f %s", x/u.size, u.name)
-		}
-	}
-	return fmt.Sprintf("%.0f B", x)
-}
-
-func timeText(s float64) string {
-	switch {
-	case s >= 1:
-		return fmt.Sprintf("%.2f s", s)
-	case s >= 1e-3:
-		return fmt.Sprintf("%.2f ms", s*1e3)
-	}
-	return fmt.Sprintf("%.1f µs", s*1e6)
-}
-
 // String is the program with how every value lies: %2 = matmul %0 %1 : f32[64,512]@[dp,_]  # model.go:42.
-func (d *Distributed) String() string {
+func (d *Program) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "func %s on %s(", d.f.Name(), d.config.Mesh)
 	for i, p := range d.f.Params() {
@@ -288,7 +267,7 @@ func (d *Distributed) String() string {
 }
 
 // placed is a value's type and how it lies, with its mesh where that is not the program's.
-func (d *Distributed) placed(v *ir.Value) string {
+func (d *Program) placed(v *ir.Value) string {
 	text := v.Type().String() + d.inferred.Specs[v.ID()].String()
 	if m := d.inferred.Meshes[v.ID()]; !m.Equal(d.config.Mesh) {
 		text += " on " + m.String()

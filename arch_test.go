@@ -26,7 +26,8 @@ internal/step
 nn optim data
 models
 .
-internal/check internal/check/random internal/bench internal/serve internal/ui
+internal/check/report
+internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench internal/serve internal/ui
 cmd/galley examples
 `
 

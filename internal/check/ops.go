@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/galley-ml/galley"
@@ -12,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/check/report"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -50,7 +50,7 @@ func (x *indexed) UnmarshalJSON(b []byte) error {
 
 // Ops runs every case of a directory with ops.json and ops.safetensors, eagerly and traced, in f64 and f32.
 func Ops(w io.Writer, dir string, c OpsConfig) (*report.Report, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "ops.json"))
+	text, err := strict.ReadFile(filepath.Join(dir, "ops.json"), strict.Data)
 	if err != nil {
 		return nil, err
 	}

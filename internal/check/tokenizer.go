@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/check/report"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/tokenizer"
 )
 
@@ -33,7 +33,7 @@ func Tokenizer(w io.Writer, dir string, config TokenizerConfig) (*report.Report,
 		return nil, err
 	}
 	path := filepath.Join(dir, "cases.json")
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
 		return nil, err
 	}

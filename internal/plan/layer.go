@@ -105,9 +105,12 @@ func (w *Workload) attention(k layerKey, rows int) pieceKey {
 // pieces is what a layer computes on a device that has so many rows of products, and so many outside of them.
 func (w *Workload) pieces(k layerKey, rows, outside int) []repeated {
 	list := []repeated{
-		{2, pieceKey{kind: normPiece, tokens: outside}},
-		{2, pieceKey{kind: residualPiece, tokens: outside}},
+		{w.Model.blocks(), pieceKey{kind: normPiece, tokens: outside}},
+		{w.Model.blocks(), pieceKey{kind: residualPiece, tokens: outside}},
 		{1, w.attention(k, rows)},
+	}
+	if !k.moe && w.Model.FFN == 0 {
+		return list
 	}
 	if !k.moe {
 		return append(list, repeated{1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: w.Model.FFN}})
@@ -128,7 +131,7 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 	time := func(kind cluster.Kind, bytes float64, a cluster.Axis) float64 {
 		return e.collective(kind, bytes, a, k.on)
 	}
-	blocks := 2.0 // attention and feed-forward layer
+	blocks := e.w.Model.blocks() // attention and feed-forward layer
 	if k.moe && k.etp == 1 && e.w.Model.Experts.Shared == 0 {
 		blocks = 1
 	}

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/galley-ml/galley/internal/check/report"
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // Detail is how much a check prints.
@@ -50,7 +50,7 @@ type shardyVerdict struct {
 // Shardy compares sharding inference with facts read out of Shardy's own tests: rules of ops, propagation through programs,
 // and what follows from them. It prints, by section, what agrees, each case that differs, and what is counted apart and why.
 func Shardy(w io.Writer, path string, d Detail) (*report.Report, error) {
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/galley-ml/galley/internal/check/report"
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // SpmdConfig says what a check of sharding vectors prints.
@@ -26,7 +26,7 @@ type SpmdConfig struct {
 //     as ill formed, or the shapes are none that the op accepts;
 //   - failed otherwise.
 func Spmd(w io.Writer, file string, c SpmdConfig) (*report.Report, error) {
-	data, err := os.ReadFile(file)
+	data, err := strict.ReadFile(file, strict.Data)
 	if err != nil {
 		return nil, err
 	}

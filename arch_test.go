@@ -28,7 +28,8 @@ models internal/layout
 internal/executor
 internal/executor/local internal/executor/tapes internal/executor/accelerator distribute
 .
-internal/check internal/check/random internal/bench
+internal/check/report
+internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench
 cmd/galley examples
 `
 

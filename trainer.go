@@ -41,7 +41,7 @@ func XLA(c XLAConfig) (Backend, error) { return xla.Open(c) }
 // TrainerConfig says what is trained and how.
 type TrainerConfig struct {
 	Device *Device
-	// Params are changed by training; the trainer owns their memory while it is used.
+	// Params are changed by training, but for those that nn.Freeze has marked; the trainer owns their memory while it is used.
 	Params []*nn.Param
 	// Loss is the number to make small, a scalar, computed from one batch.
 	Loss func(batch []*Tensor) *Tensor
@@ -101,6 +101,9 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 		}
 	}
 	if err := layout.CheckAnnotations(c.Annotations, c.Params); err != nil {
+		return c, fmt.Errorf("trainer: %w", err)
+	}
+	if err := optim.Check(c.Optimizer, nn.Names(c.Params)); err != nil {
 		return c, fmt.Errorf("trainer: %w", err)
 	}
 	return c, nil

@@ -54,8 +54,8 @@ func (a Annotation) check(params []string) error {
 	return nil
 }
 
-// checkConstraints says which line of a traced program asks for other devices than the one that there is: it would else be as if
-// nothing had been asked.
+// checkConstraints says which line of a traced program asks for other devices than the one that there is: it
+// would else be as if nothing had been asked.
 func checkConstraints(p *Program) error {
 	for _, n := range p.Nodes() {
 		c, ok := n.Op().(op.Constrainer)
@@ -64,7 +64,7 @@ func checkConstraints(p *Program) error {
 		}
 		m, _, err := c.Constraint()
 		if err == nil && (m.Size() > 1 || m.Devices()[0] != 0) {
-			err = fmt.Errorf("mesh %v: got one device, want a Strategy of its devices, or Distribute for a program as it is annotated", m)
+			err = fmt.Errorf("mesh %v: got one device, want a Strategy of them, or galley.Distribute", m)
 		}
 		if err != nil {
 			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by the stage of ZeRO. A
-// nil program is for parameters that lie as before.
+// weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by
+// the stage of ZeRO. A nil program is for parameters that lie as before.
 func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
 	if h.laid == nil && f != nil {
 		h.laid = h.ownSpecs(f)
@@ -82,7 +82,8 @@ func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
 	return spec, nil
 }
 
-// ownSpecs is what a model asks of its parameters on the strategy's meshes: they rest so, and need not be moved in each step.
+// ownSpecs is what a model asks of its parameters on the strategy's meshes: they rest so, and need not be
+// moved in each step.
 func (h *hybrid) ownSpecs(f *Program) map[string]mesh.Spec {
 	specs := map[string]mesh.Spec{}
 	for _, n := range f.Nodes() {
@@ -92,7 +93,10 @@ func (h *hybrid) ownSpecs(f *Program) map[string]mesh.Spec {
 		}
 		m, s, err := c.Constraint()
 		name := n.In()[0].Name()
-		if _, known := specs[name]; !known && err == nil && len(s.Spec.Partial) == 0 && slices.ContainsFunc(h.meshes, m.Equal) {
+		if _, known := specs[name]; known || err != nil || len(s.Spec.Partial) > 0 {
+			continue
+		}
+		if slices.ContainsFunc(h.meshes, m.Equal) {
 			specs[name] = onlyAxes(m, s.Spec)
 		}
 	}

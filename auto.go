@@ -31,6 +31,12 @@ type AutoPlan struct {
 	Step, Low, High float64
 	// Reasons is a line for each of the next best ones: what it loses.
 	Reasons []string
+	// Alone is the seconds that one device with all of the machine's cores should take; 0 where it does not fit.
+	Alone float64
+	// Uncalibrated means that nothing was measured here: the seconds are what such machines usually take.
+	Uncalibrated bool
+	// Devices is how many were asked for.
+	Devices int
 }
 
 // String says what was chosen and why.
@@ -38,6 +44,14 @@ func (p *AutoPlan) String() string {
 	text := fmt.Sprintf("chose %s: a step should take %s (%s to %s)", p.Strategy, search.Seconds(p.Step), search.Seconds(p.Low), search.Seconds(p.High))
 	for _, r := range p.Reasons {
 		text += "\n  " + r
+	}
+	if p.Devices > 1 && p.Alone > 0 && p.Alone < p.Step {
+		text += fmt.Sprintf("\none device with all cores should be faster: %s a step: the devices of a process share its cores",
+			search.Seconds(p.Alone))
+	}
+	if p.Uncalibrated {
+		text += fmt.Sprintf("\nthese times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures this one "+
+			"for --calibration here.yaml", p.Devices)
 	}
 	return text
 }
@@ -48,22 +62,34 @@ func Auto(c AutoConfig) (*AutoPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	hw := cluster.Local(cluster.LocalConfig{Devices: c.Devices})
-	cal := plan.Default(hw, w)
-	if len(c.Calibration) > 0 {
-		if cal, err = plan.ParseCalibration(c.Calibration); err != nil {
-			return nil, err
+	find := func(devices int) (*search.Answer, error) {
+		hw := cluster.Local(cluster.LocalConfig{Devices: devices})
+		cal := plan.Default(hw, w)
+		if len(c.Calibration) > 0 {
+			if cal, err = plan.ParseCalibration(c.Calibration); err != nil {
+				return nil, err
+			}
 		}
+		return search.Find(search.Config{
+			Workload: w, Cluster: hw, Top: 4, Workers: min(runtime.GOMAXPROCS(0), 8), Allow: func(s plan.Strategy) bool { return refusal(s) == nil },
+		}, cal)
 	}
-	a, err := search.Find(search.Config{Workload: w, Cluster: hw, Top: 4, Workers: min(runtime.GOMAXPROCS(0), 8),
-		Allow: func(s plan.Strategy) bool { return refusal(s) == nil }}, cal)
+	a, err := find(c.Devices)
 	if err != nil {
 		return nil, err
 	}
 	if a.Misfit != nil {
 		return nil, a.Misfit
 	}
-	return chosen(w, a.Plans, c.AMP)
+	p, err := chosen(w, a.Plans, c.AMP)
+	if err != nil {
+		return nil, err
+	}
+	p.Uncalibrated, p.Devices = len(c.Calibration) == 0, max(1, c.Devices)
+	if one, err := find(1); err == nil && one.Misfit == nil {
+		p.Alone = one.Plans[0].Estimate.Step
+	}
+	return p, nil
 }
 
 // chosen is the first plan that can run here, with what the next ones lose to it.

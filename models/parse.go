@@ -2,11 +2,11 @@ package models
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 const configName = "config.json"
@@ -14,7 +14,7 @@ const configName = "config.json"
 // ReadConfig reads the config.json of a Hugging Face directory.
 func ReadConfig(dir string) (Config, error) {
 	path := filepath.Join(dir, configName)
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Config)
 	if err != nil {
 		return Config{}, fmt.Errorf("models: %w", err)
 	}

@@ -1,6 +1,7 @@
 package galley
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -119,29 +120,24 @@ func chosen(w plan.Workload, plans []search.Plan, amp string) (*AutoPlan, error)
 
 // workload is the run as the planner sees it.
 func (c AutoConfig) workload() (plan.Workload, error) {
-	w := plan.Workload{Model: planModel(c.Model), Batch: c.Batch, Seq: c.Seq, Precision: "fp32"}
+	m, err := planModel(c.Model)
+	if err != nil {
+		return plan.Workload{}, err
+	}
+	w := plan.Workload{Model: m, Batch: c.Batch, Seq: c.Seq, Precision: "fp32"}
 	if c.AMP == "bf16" || c.AMP == "f16" {
 		w.Precision = map[string]string{"bf16": "bf16", "f16": "fp16"}[c.AMP]
 	}
 	return w, w.Check()
 }
 
-// planModel is a model's shape as the planner sees it.
-func planModel(c models.Config) plan.Model {
-	m := plan.Model{
-		Name: c.Family, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, FFN: c.Intermediate,
-		Vocab: c.Vocab, Tied: c.Tied, Gated: true, Bias: c.AttentionBias && c.MLPBias, QKVBias: c.Family == "qwen2", Window: c.Window,
+// planModel is a model's shape as the planner sees it: what its config.json says.
+func planModel(c models.Config) (plan.Model, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return plan.Model{}, err
 	}
-	if c.Family == "gpt2" {
-		m.Gated, m.LayerNorm, m.Bias, m.Positions = false, true, true, c.Positions
-		if m.FFN == 0 {
-			m.FFN = 4 * c.Hidden
-		}
-	}
-	if c.Experts > 0 {
-		m.Experts = plan.Experts{Count: c.Experts, TopK: c.ExpertsPerToken, FFN: c.Intermediate}
-	}
-	return m
+	return plan.ParseModel(c.Family, text)
 }
 
 // refusal is why a planned strategy cannot run in this process; nil where it can.

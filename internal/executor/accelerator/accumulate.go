@@ -1,0 +1,272 @@
+package accelerator
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/op"
+)
+
+// On a backend a step of several micro-batches is three programs: train_sums makes zeros, train_part adds the loss and the gradients of a
+// micro-batch to them, and train_update ends the step. The first micro-batch is added to zeros, and the last one leaves its gradients
+// to the update, so that all run one program: one without the sums before it, or with the update behind it, would be compiled besides,
+// which takes as long as all else, and save a pass over the gradients.
+
+// losses is how many of the sums come before those of gradients: the sum of losses and what it is to be divided by.
+const losses = 2
+
+// sumTypes is the types of what is summed over micro-batches, as in-process devices sum it: gradients are those of the sum of losses,
+// since what that is to be divided by, the labels that count, is known at the end.
+func sumTypes(c executor.Config) []ir.Type {
+	types := []ir.Type{c.ScalarType(), c.ScalarType()}
+	for _, p := range c.Params {
+		types = append(types, ir.Type{DType: p.Type.DType.Compute(), Shape: p.Type.Shape})
+	}
+	return types
+}
+
+func sumParams(c executor.Config, b *ir.Builder) []*op.Tensor {
+	names := []string{"loss.sum", "loss.count"}
+	for _, p := range c.Params {
+		names = append(names, p.Name+".sum")
+	}
+	list := make([]*op.Tensor, len(names))
+	for i, t := range sumTypes(c) {
+		list[i] = b.Param(names[i], t)
+	}
+	return list
+}
+
+// sumsProgram makes zeros.
+func sumsProgram(c executor.Config) (*ir.Func, error) {
+	b := ir.NewBuilder("train_sums")
+	var zeros []*op.Tensor
+	for _, t := range sumTypes(c) {
+		zeros = append(zeros, op.Full(b, t.DType, t.Shape, 0))
+	}
+	return b.Build(zeros...)
+}
+
+// cutLoss is the loss of a batch as programs of its micro-batches.
+type cutLoss struct {
+	programs []*ir.Func
+	variant  []int
+	cut      *executor.Cutting
+}
+
+// cutLoss is the loss of batches of these types.
+func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
+	key := fmt.Sprint(batch)
+	if l := r.losses[key]; l != nil {
+		return l, nil
+	}
+	rows, err := executor.RowsIn(batch)
+	if err != nil {
+		return nil, err
+	}
+	micros, err := executor.MicroRows(rows, r.micro)
+	if err != nil {
+		return nil, err
+	}
+	b := ir.NewBuilder("loss")
+	params := r.model.WeightParams(b)
+	loss := executor.CheckedLoss(r.model.LossOf(params, executor.BatchParams(b, batch)), params)
+	if loss.Err() != nil {
+		return nil, loss.Err()
+	}
+	forms := executor.LossForms(loss, params, rows)
+	f, err := b.Build(forms...)
+	if err != nil {
+		return nil, err
+	}
+	l := &cutLoss{}
+	l.programs, l.variant, l.cut, err = executor.CutProgram(f, len(params), batch, micros, executor.FormIndex(forms)...)
+	if err != nil {
+		return nil, err
+	}
+	r.losses[key] = l
+	return l, nil
+}
+
+// partProgram adds a micro-batch to the sums: it takes the weights, the sums and what the loss takes besides weights, and returns
+// the next sums.
+func (r *Executor) partProgram(loss *ir.Func) (*ir.Func, error) {
+	c, b := r.model, ir.NewBuilder("train_part")
+	params, sums := c.WeightParams(b), sumParams(c, b)
+	var in []*op.Tensor
+	for _, v := range loss.Params()[len(params):] {
+		in = append(in, b.Param(v.Name(), v.Type()))
+	}
+	used, gathered := r.group.used(params)
+	next := loss.Replay(b, slices.Concat(used, in), nil)
+	next = append(next, op.GradOnce(next[:1], nil, used)...)
+	for i, x := range next {
+		next[i] = op.Add(sums[i], op.Cast(x, sums[i].DType()))
+	}
+	p, err := b.Build(next...)
+	if err == nil {
+		p, err = pass.Optimize(p)
+	}
+	if err == nil {
+		p, err = executor.Recomputed(p, len(params), losses, policy(c), gathered)
+	}
+	return p, err
+}
+
+// updateProgram ends a step: it takes the weights, the slots, the sums, the learning rate and the step's number and returns what a
+// step does.
+func (r *Executor) updateProgram() (*ir.Func, error) {
+	c, b := r.model, ir.NewBuilder("train_update")
+	params, slots, sums := c.WeightParams(b), c.SlotParams(b), sumParams(c, b)
+	rest := append(slots, b.Param("lr", c.ScalarType()), b.Param("count", c.ScalarType()))
+	loss, scale := op.Div(sums[0], sums[1]), op.Reciprocal(sums[1])
+	own, grads := r.group.updated(params, sums[losses:])
+	p, err := b.Build(c.Update(loss, own, grads, rest, scale)...)
+	if err != nil {
+		return nil, err
+	}
+	return pass.Optimize(p)
+}
+
+// startParts starts the programs of a step on a batch that is cut into micro-batches. Its results are those of a step, by device.
+func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer, error) {
+	s, err := r.microSteps(executor.TypesOf(batch))
+	if err != nil {
+		return nil, err
+	}
+	micros, err := s.cut.Micros(batch)
+	if err != nil {
+		return nil, err
+	}
+	sums, err := r.call(s.zeros, nil, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i, part := range s.parts {
+		if sums, err = r.spend(part, len(r.model.Params), sums, micros[i], 0); err != nil {
+			return nil, err
+		}
+	}
+	return r.spend(s.update, len(r.state[0]), sums, numbers, len(numbers))
+}
+
+// microSteps is the programs of a step on micro-batches, a part for each of these.
+type microSteps struct {
+	zeros, update backend.Executable
+	parts         []backend.Executable
+	cut           *executor.Cutting
+}
+
+// microSteps compiles the programs of a step on batches of these types. All are there before the first runs: what goes wrong with
+// one leaves the state as it was.
+func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
+	loss, err := r.cutLoss(batch)
+	if err != nil {
+		return s, err
+	}
+	s.cut = loss.cut
+	for _, variant := range loss.variant {
+		part, err := r.partStep(loss.programs[variant])
+		if err != nil {
+			return s, err
+		}
+		s.parts = append(s.parts, part)
+	}
+	s.zeros, s.update, err = r.ends()
+	return s, err
+}
+
+// spend calls a program on the first n tensors of the state and on the sums, which are then gone.
+func (r *Executor) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
+	list := make([][]backend.Buffer, len(r.state))
+	for d := range r.state {
+		list[d] = append(r.state[d][:n:n], sums[d]...)
+	}
+	out, err := r.call(exe, list, in, whole)
+	if err != nil {
+		free(sums)
+	}
+	return out, err
+}
+
+// partStep is the compiled program for a kind of micro-batches, whose loss is given.
+func (r *Executor) partStep(loss *ir.Func) (backend.Executable, error) {
+	n := len(r.model.Params)
+	var types []ir.Type
+	for _, v := range loss.Params()[n:] {
+		types = append(types, v.Type())
+	}
+	return r.compiled(fmt.Sprint("part ", loss), func() (backend.Executable, error) {
+		p, err := r.partProgram(loss)
+		if err != nil {
+			return nil, err
+		}
+		var at layouts
+		if r.group != nil {
+			if at, err = r.group.partLayouts(p, types); err != nil {
+				return nil, err
+			}
+		}
+		exe, err := r.compile(p, at, executor.UpTo(n, n+losses+n))
+		if err == nil {
+			m := exe.Memory()
+			for _, slot := range r.state[0][n:] {
+				m.Params += slot.Type().Bytes() // it lies there meanwhile
+			}
+			r.needs(m)
+		}
+		return exe, err
+	})
+}
+
+// ends compiles the programs before and after those of micro-batches.
+func (r *Executor) ends() (zeros, update backend.Executable, err error) {
+	zeros, err = r.compiled("sums", func() (backend.Executable, error) {
+		p, err := sumsProgram(r.model)
+		if err != nil {
+			return nil, err
+		}
+		return r.compile(p, layouts{results: r.group.zeroSpecs()}, nil)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	update, err = r.compiled("update", func() (backend.Executable, error) {
+		p, err := r.updateProgram()
+		if err != nil {
+			return nil, err
+		}
+		exe, err := r.compile(p, r.group.updateLayouts(), executor.UpTo(0, len(r.state[0])+losses+len(r.model.Params)))
+		if err == nil {
+			r.needs(exe.Memory())
+		}
+		return exe, err
+	})
+	return zeros, update, err
+}
+
+// compiled is the executable that is kept under a name, or made now.
+func (r *Executor) compiled(name string, make func() (backend.Executable, error)) (backend.Executable, error) {
+	if exe, ok := r.exes[name]; ok {
+		return exe, nil
+	}
+	exe, err := make()
+	if err != nil {
+		return nil, err
+	}
+	r.exes[name] = exe
+	return exe, nil
+}
+
+// needs notes what a program of a step needs: the step needs as much as the largest.
+func (r *Executor) needs(m cpu.Memory) {
+	if m.Peak() > r.memory.Peak() {
+		r.memory = m
+	}
+}

@@ -1,0 +1,257 @@
+package accelerator
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/shard"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// group is how a training run lies on a device group of a backend, which runs each of its programs in SPMD execution: one
+// program for all, each device on its own part.
+type group struct {
+	*layout.Layout
+	c       executor.Config
+	devices backend.Group
+	weights []step.Weight
+	// sums is how gradients lie between micro-batches; nil until a program decides it.
+	sums []mesh.Spec
+}
+
+// layouts is how the parameters and the results of a program lie on the devices.
+type layouts struct {
+	params  []mesh.Sharding
+	results []mesh.Spec
+	// inner is how values within the program have to lie, by ID.
+	inner map[int]mesh.Spec
+}
+
+// newGroup checks that the devices of a backend can train by c's strategy.
+func newGroup(c executor.Config) (*group, error) {
+	s := c.Strategy
+	if what, fix := unsupported(c); what != "" {
+		return nil, fmt.Errorf("trainer: strategy %q: a backend's devices run one program: %s: %s", s, what, fix)
+	}
+	devices, ok := c.Backend.(backend.Group)
+	n := 1
+	if ok {
+		n = len(devices.Devices())
+	}
+	if s.Devices() > n {
+		return nil, fmt.Errorf("trainer: strategy %q takes %d devices: %s has %d: want a smaller degree", s, s.Devices(), c.Backend.Name(), n)
+	}
+	l, err := c.Layout()
+	if err == nil {
+		err = l.Strategy.Idle()
+	}
+	if err != nil {
+		return nil, err
+	}
+	weights, err := l.Weights(nil)
+	return &group{Layout: l, c: c, devices: devices, weights: weights}, err
+}
+
+// unsupported is what of a strategy makes the devices' programs different ones, or none of theirs, and what to ask for instead.
+func unsupported(c executor.Config) (what, fix string) {
+	switch s := c.Strategy; {
+	case s.PP > 1:
+		return "they have no stages of their own", "want pp=1"
+	case s.EP > 1:
+		return "how many tokens travel to experts only a run knows", "want ep=1, and tp to split experts"
+	case s.Overlap:
+		return "its compiler decides what overlaps", "leave overlap out"
+	case s.Offload != "none":
+		return "its state stays on them", "want offload none, and zero for less memory"
+	case c.Layers != nil:
+		return "a plan of layers is for in-process devices", "want a strategy and annotations"
+	}
+	return "", ""
+}
+
+// mesh is the devices: they are numbered as the group has them.
+func (s *group) mesh() *mesh.Mesh { return s.Meshes[0] }
+
+// state is how a tensor of the state lies: parameters come first, then their slots.
+func (s *group) state(i int) mesh.Spec {
+	if i < len(s.weights) {
+		return s.weights[i].Rest
+	}
+	return s.weights[(i-len(s.weights))/s.c.Optimizer.Slots()].Slot
+}
+
+// step is the program of a training step and how what goes in and out lies. Weights come together for use where they rest apart,
+// gradients where the optimizer's memory of them lies.
+func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
+	c, b := s.c, ir.NewBuilder("train_step")
+	params, rest, in := c.StepParts(c.StepParams(b, batch))
+	used, gathered := s.used(params)
+	loss := executor.CheckedLoss(c.LossOf(used, in), used)
+	own, grads := s.updated(params, op.GradOnce([]*op.Tensor{loss}, nil, used))
+	p, err := b.Build(c.Update(loss, own, grads, rest, nil)...)
+	if err == nil {
+		p, err = pass.Optimize(p)
+	}
+	if err == nil {
+		p, err = executor.Recomputed(p, len(params), 1, policy(c), gathered)
+	}
+	return p, s.stepLayouts(batch), err
+}
+
+// at is x, which is to lie so.
+func (s *group) at(x *op.Tensor, spec mesh.Spec) *op.Tensor {
+	return op.Constrain(x, s.mesh(), mesh.Closed(spec))
+}
+
+func (s *group) stepLayouts(batch []ir.Type) layouts {
+	l, scalar := s.stateLayouts(), mesh.Closed(mesh.Whole(0))
+	l.params = append(l.params, scalar, scalar)
+	for _, t := range batch {
+		l.params = append(l.params, s.Batch(t))
+	}
+	return l
+}
+
+// stateLayouts is the part of it that is the state, and what a step tells of itself.
+func (s *group) stateLayouts() layouts {
+	l := layouts{results: []mesh.Spec{mesh.Whole(0), mesh.Whole(0)}}
+	for i := range len(s.weights) * (1 + s.c.Optimizer.Slots()) {
+		l.params, l.results = append(l.params, mesh.Closed(s.state(i))), append(l.results, s.state(i))
+	}
+	return l
+}
+
+// forwardLayouts is that of a program of the parameters and a batch, whose results every device has.
+func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
+	var l layouts
+	for _, w := range s.weights {
+		l.params = append(l.params, mesh.Closed(w.Rest))
+	}
+	for _, t := range batch {
+		l.params = append(l.params, s.Batch(t))
+	}
+	for _, v := range p.Results() {
+		l.results = append(l.results, mesh.Whole(len(v.Shape())))
+	}
+	return l
+}
+
+// compile makes one program for all devices of a program on whole tensors.
+func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable, error) {
+	if len(p.Captures()) > 0 {
+		return nil, fmt.Errorf("compile %s: it reads a tensor %v that is neither a parameter nor of the batch: several devices have no copies of it: pass it with the batch", p.Name(), p.Captures()[0].Type())
+	}
+	laid, err := s.partition(p, l)
+	if err != nil {
+		return nil, err
+	}
+	locals := make([]*ir.Func, s.mesh().Size())
+	for device := range locals {
+		if locals[device], err = laid.Local(device); err != nil {
+			return nil, err
+		}
+	}
+	exe, err := s.devices.Together(locals, cpu.Options{Donate: donate})
+	return exe, s.explain(err)
+}
+
+// explain says what to do about programs that differ between devices.
+func (s *group) explain(err error) error {
+	if _, ok := errors.AsType[*op.DifferError](err); !ok {
+		return err
+	}
+	if s.Strategy.CP > 1 && s.Strategy.Context == "ring" {
+		return fmt.Errorf("%w: causal attention in a ring is not the same on every device: want context ulysses", err)
+	}
+	return fmt.Errorf("%w: want a batch and sizes that %s divides", err, s.Strategy)
+}
+
+// partition decides how every value of a program lies.
+func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
+	asked := map[int]mesh.Sharding{}
+	for i, x := range l.params {
+		x.Spec = x.Spec.With() // inference speaks of how dims are split
+		asked[p.Params()[i].ID()] = x
+	}
+	for _, n := range p.Nodes() {
+		if label, ok := op.Marked(n); ok {
+			if x, ok := s.Mark(label); ok && len(x.Spec.Dims) == len(n.Out()[0].Shape()) {
+				asked[n.Out()[0].ID()] = x
+			}
+		}
+	}
+	s.Columns().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
+	c := shard.Config{Mesh: s.mesh(), Values: asked}
+	if len(l.params) == 0 { // nothing else says anything
+		for _, x := range l.results {
+			c.Results = append(c.Results, mesh.Closed(x))
+		}
+	}
+	r, err := shard.Infer(p, c)
+	if err != nil {
+		return nil, err
+	}
+	l.pend(p, r.Specs)
+	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
+}
+
+// pend adds to how values lie what inference does not speak of: sums that are still to be combined.
+func (l layouts) pend(p *ir.Func, specs []mesh.Spec) {
+	for id, spec := range l.inner {
+		specs[id] = spec
+	}
+	for i, x := range l.params {
+		if len(x.Spec.Partial) > 0 {
+			specs[p.Params()[i].ID()] = x.Spec
+		}
+	}
+	for i, spec := range l.results {
+		if len(spec.Partial) > 0 {
+			specs[p.Results()[i].ID()] = spec
+		}
+	}
+}
+
+// put cuts an array and brings every device its part.
+func (s *group) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
+	l, err := spec.Layout(s.mesh(), a.Shape())
+	if err != nil {
+		return nil, err
+	}
+	list := make([]backend.Buffer, s.mesh().Size())
+	for device, box := range l.Boxes() {
+		part := array.New(a.DType(), box.Size...)
+		array.CopyBox(part, make([]int, len(box.Size)), a, box.Start, box.Size)
+		if list[device], err = s.devices.Devices()[device].Put(part); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// read puts an array together from what the devices have. Copies are equal: one of each is enough.
+func (s *group) read(t ir.Type, spec mesh.Spec, list []backend.Buffer) (array.Array, error) {
+	l, err := spec.Layout(s.mesh(), t.Shape)
+	if err != nil {
+		return array.Array{}, err
+	}
+	whole := array.New(t.DType, t.Shape...)
+	for _, p := range l.Pieces() {
+		part, err := list[p.Devices[0]].Read()
+		if err != nil {
+			return array.Array{}, err
+		}
+		array.CopyBox(whole, p.Box.Start, part, make([]int, len(p.Box.Size)), p.Box.Size)
+	}
+	return whole, nil
+}

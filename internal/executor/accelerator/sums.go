@@ -1,0 +1,113 @@
+package accelerator
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// used is the weights as computation takes them, and which of them come together for it; on one device they are as they are.
+func (s *group) used(params []*op.Tensor) (used []*op.Tensor, gathered []bool) {
+	if s == nil {
+		return params, nil
+	}
+	used, gathered = slices.Clone(params), make([]bool, len(params))
+	for i, w := range s.weights {
+		if gathered[i] = !w.Use.Equal(w.Rest); gathered[i] {
+			used[i] = s.at(params[i], w.Use)
+		}
+	}
+	return used, gathered
+}
+
+// updated is the weights and their gradients where the optimizer's memory of them lies.
+func (s *group) updated(params, grads []*op.Tensor) (own, there []*op.Tensor) {
+	if s == nil {
+		return params, grads
+	}
+	own, there = slices.Clone(params), slices.Clone(grads)
+	for i, w := range s.weights {
+		if !w.Slot.Equal(w.Rest) {
+			own[i] = s.at(params[i], w.Slot)
+		}
+		there[i] = s.at(grads[i], w.Slot)
+	}
+	return own, there
+}
+
+// partLayouts is how what goes in and out of the program of a micro-batch lies. Gradients lie between micro-batches as in-process devices
+// have them: ZeRO 2 and 3 split them, so that devices exchange them for each micro-batch and keep little; otherwise every
+// device sums its own, and they are exchanged once a step. The first program decides for all.
+func (s *group) partLayouts(p *ir.Func, batch []ir.Type) (layouts, error) {
+	var grads []*ir.Value
+	var sums []mesh.Spec
+	for i, w := range s.weights {
+		sums = append(sums, w.Sum)
+		if n := p.Results()[losses+i].Node(); n != nil {
+			grads = append(grads, n.In()[1])
+		} else { // the sum of a weight that is never used stays as it is
+			grads = append(grads, p.Results()[losses+i])
+		}
+	}
+	laid, err := s.partition(p, s.partLayoutsAs(sums, batch))
+	if err != nil {
+		return layouts{}, err
+	}
+	lie, inner := laid.Uncombined(grads, sums)
+	if s.sums == nil {
+		s.sums = lie
+	}
+	l := s.partLayoutsAs(s.sums, batch)
+	l.inner = inner
+	return l, nil
+}
+
+func (s *group) partLayoutsAs(sums []mesh.Spec, batch []ir.Type) layouts {
+	var l layouts
+	for _, w := range s.weights {
+		l.params = append(l.params, mesh.Closed(w.Rest))
+	}
+	l = l.withSums(sums)
+	l.results = append(slices.Repeat([]mesh.Spec{mesh.Whole(0)}, losses), sums...)
+	for _, t := range batch {
+		l.params = append(l.params, s.Batch(t))
+	}
+	return l
+}
+
+// withSums adds parameters for the sums.
+func (l layouts) withSums(sums []mesh.Spec) layouts {
+	for range losses {
+		l.params = append(l.params, mesh.Closed(mesh.Whole(0)))
+	}
+	for _, spec := range sums {
+		l.params = append(l.params, mesh.Closed(spec))
+	}
+	return l
+}
+
+// zeroSpecs is how the sums begin. Zeros that are still to be combined are zeros.
+func (s *group) zeroSpecs() []mesh.Spec {
+	if s == nil {
+		return nil
+	}
+	specs := slices.Repeat([]mesh.Spec{mesh.Whole(0)}, losses)
+	for _, sum := range s.sums {
+		specs = append(specs, sum.With())
+	}
+	return specs
+}
+
+// updateLayouts is how what goes in and out of the end of a step lies.
+func (s *group) updateLayouts() layouts {
+	if s == nil {
+		return layouts{}
+	}
+	l := s.stateLayouts()
+	scalar := mesh.Closed(mesh.Whole(0))
+	l = l.withSums(s.sums)
+	l.params = append(l.params, scalar, scalar)
+	return l
+}

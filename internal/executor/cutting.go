@@ -1,0 +1,126 @@
+package executor
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/op"
+)
+
+// Cutting is how a batch becomes micro-batches.
+type Cutting struct {
+	Rows []int
+	// shared is what all micro-batches are given besides, the tensors that a program captured; given, where it is not nil, computes
+	// more of it from the whole batch and them.
+	shared []array.Array
+	given  *cpu.Executable
+}
+
+// Micros cuts a batch.
+func (c *Cutting) Micros(batch []array.Array) ([][]array.Array, error) {
+	parts, err := CutRows(batch, c.Rows)
+	if err != nil {
+		return nil, err
+	}
+	more := c.shared
+	if c.given != nil {
+		known, err := c.given.Run(slices.Concat(batch, c.shared))
+		if err != nil {
+			return nil, err
+		}
+		more = slices.Concat(c.shared, known)
+	}
+	for m := range parts {
+		parts[m] = append(parts[m], more...)
+	}
+	return parts, nil
+}
+
+// CutProgram is a program of weights and a whole batch as programs of its micro-batches, one for each kind of them, and which of
+// them each takes. Results without rows add up over micro-batches; forms are lists of results, of which the first is taken that does.
+func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, forms ...[]int) (list []*ir.Func, variant []int, c *Cutting, err error) {
+	c = &Cutting{Rows: rows}
+	for _, x := range f.Captures() {
+		a, err := cpu.Read(x)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		c.shared = append(c.shared, a)
+	}
+	all, err := RowsIn(batch)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cut := make([]bool, len(f.Params()))
+	for i, t := range batch {
+		cut[weights+i] = len(rows) > 1 && len(t.Shape) > 0
+	}
+	var r *stage.Rows
+	for _, form := range forms {
+		g, err := returning(f, form)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		r = stage.NewRows(g, stage.RowsConfig{Weights: weights, Cut: cut, Rows: all})
+		if r.Check() == nil {
+			break
+		}
+	}
+	if err := r.Check(); err != nil {
+		return nil, nil, nil, fmt.Errorf("%w: want micro=1, or a loss that is a mean or a sum over rows", err)
+	}
+	if list, variant, err = parts(r, rows); err != nil {
+		return nil, nil, nil, err
+	}
+	c.given, err = compileGiven(r)
+	return list, variant, c, err
+}
+
+// returning is a program of some of another's results.
+func returning(f *ir.Func, results []int) (*ir.Func, error) {
+	b := ir.NewBuilder(f.Name())
+	all := f.Replay(b, b.ParamsOf(f), nil)
+	var own []*op.Tensor
+	for _, i := range results {
+		own = append(own, all[i])
+	}
+	g, err := b.Build(own...)
+	if err != nil {
+		return nil, err
+	}
+	return pass.Prune(g)
+}
+
+// parts is the programs of micro-batches: one for each size, or one for each where it matters which rows they are.
+func parts(r *stage.Rows, rows []int) (list []*ir.Func, variant []int, err error) {
+	start, sizes := 0, map[int]int{}
+	for _, n := range rows {
+		at, ok := sizes[n]
+		if !ok {
+			p, moves, err := r.Part(start, n)
+			if err != nil {
+				return nil, nil, err
+			}
+			at, list = len(list), append(list, p)
+			if !moves {
+				sizes[n] = at
+			}
+		}
+		variant, start = append(variant, at), start+n
+	}
+	return list, variant, nil
+}
+
+// compileGiven compiles what is computed from the whole batch; it is nil where nothing is.
+func compileGiven(r *stage.Rows) (*cpu.Executable, error) {
+	f, err := r.Given()
+	if f == nil || err != nil {
+		return nil, err
+	}
+	return Compile(cpu.NewDevice(cpu.Config{Threads: 1}), f, cpu.Options{})
+}

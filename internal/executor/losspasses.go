@@ -1,0 +1,51 @@
+package executor
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/op"
+)
+
+// forwardPasses is what happens to the program of the loss before its gradient is taken.
+func (c Config) forwardPasses() []func(*ir.Func) (*ir.Func, error) {
+	var list []func(*ir.Func) (*ir.Func, error)
+	if c.Backend != nil && (c.Strategy == nil || c.Strategy.TP <= 1) {
+		// One large product feeds an accelerator better than three; the host's caches gain nothing. Weights that are split
+		// would have to be brought together to be joined.
+		list = append(list, pass.Join, pass.Fold)
+	}
+	if c.Compute != array.Invalid {
+		list = append(list, func(p *ir.Func) (*ir.Func, error) { return pass.Autocast(p, c.Compute) })
+	}
+	return list
+}
+
+// rewrittenLoss traces the loss by itself, passes it through and applies the result to the tensors, eager or traced.
+func (c Config) rewrittenLoss(passes []func(*ir.Func) (*ir.Func, error), params, batch []*op.Tensor) *op.Tensor {
+	args := slices.Concat(params, batch)
+	b := ir.NewBuilder("loss")
+	in := make([]*op.Tensor, len(args))
+	for i, a := range args {
+		if a.Err() != nil {
+			return a
+		}
+		in[i] = b.Param(a.Name(), a.Type())
+	}
+	loss := c.plainLoss(in[:len(params)], in[len(params):])
+	if loss == nil || loss.Err() != nil {
+		return loss
+	}
+	p, err := b.Build(loss)
+	for _, rewrite := range passes {
+		if err == nil {
+			p, err = rewrite(p)
+		}
+	}
+	if err != nil {
+		return ir.Invalid(args[0].Scope(), err)
+	}
+	return p.Replay(args[0].Scope(), append(args, p.Captures()...), nil)[0]
+}

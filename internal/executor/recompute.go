@@ -1,0 +1,74 @@
+package executor
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Recomputed is a training step whose backward pass computes again what the policy does not keep. Its first parameters are
+// the weights, its first results, as many as losses says, those of the forward pass. Weights that are gathered for use are gathered
+// again: they are not kept from one pass to the other.
+func Recomputed(p *ir.Func, weights, losses int, policy stage.Recompute, gathered []bool) (*ir.Func, error) {
+	if policy == stage.RecomputeNone && !slices.Contains(gathered, true) {
+		return p, nil
+	}
+	keep := stage.NewKeep(p, weights, BetweenLayers, func(mark string) stage.Recompute {
+		if _, ok := nn.LayerOf(mark); ok {
+			return policy
+		}
+		return PolicyOutside(policy)
+	})
+	forward, backward, err := stage.Cut(p, [2]string{"forward", "backward"}, UpTo(0, losses), keep)
+	if err != nil {
+		return nil, err
+	}
+	b := ir.NewBuilder(p.Name())
+	values := make([]*ir.Value, p.NumValues())
+	for i, v := range b.ParamsOf(p) {
+		values[i] = v
+	}
+	replay(b, forward, values, func(v *ir.Value) *ir.Value { return v })
+	// A compiler would find that the forward pass has computed the same, and keep it after all. What weights alone decide may
+	// be kept: it is the same for all of the batch.
+	replay(b, backward, values, func(v *ir.Value) *ir.Value {
+		if v.Node() == nil && !(v.ID() < len(gathered) && gathered[v.ID()]) {
+			return v
+		}
+		return op.Barrier(v)
+	})
+	results := make([]*ir.Value, len(p.Results()))
+	for i, v := range p.Results() {
+		results[i] = values[v.ID()]
+	}
+	return b.Build(results...)
+}
+
+// replay adds a part of a program to b. values is what the whole program's values are there, by ID; seen is how the part sees
+// those that it is given.
+func replay(b *ir.Builder, part *stage.Part, values []*ir.Value, seen func(*ir.Value) *ir.Value) {
+	args := make([]*ir.Value, len(part.Params))
+	for i, id := range part.Params {
+		args[i] = seen(values[id])
+	}
+	for i, v := range part.Func.Replay(b, args, nil) {
+		values[part.Results[i]] = v
+	}
+}
+
+// PolicyOutside is the policy before the first layer and after the last: the head's logits are not worth computing twice.
+func PolicyOutside(p stage.Recompute) stage.Recompute {
+	if p == stage.RecomputeFull {
+		return stage.RecomputeSelective
+	}
+	return p
+}
+
+// BetweenLayers reports whether a mark stands where a layer begins, or behind the last.
+func BetweenLayers(mark string) bool {
+	_, ok := nn.LayerOf(mark)
+	return ok || mark == nn.HeadMark
+}

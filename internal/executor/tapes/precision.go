@@ -1,0 +1,70 @@
+package tapes
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/offload"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// halved is a batch as computation takes it: with mixed precision its floats are as short as the parameters.
+func (h *planner) halved(batch []*op.Tensor) []*op.Tensor {
+	list := make([]*op.Tensor, len(batch))
+	for i, x := range batch {
+		list[i] = op.Cast(x, h.Computed(x.Type()).DType)
+	}
+	return list
+}
+
+// offloadOf is where the optimizer's memory is kept; nil is on the devices.
+func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {
+	word, dir, disk := strings.Cut(s.Offload, ":")
+	switch {
+	case word == "none":
+		return nil, nil
+	case !disk:
+		return func(_ int, types []ir.Type) (offload.Store, error) { return offload.NewHost(types) }, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("strategy: offload is %q: no directory can be made: %w", s.Offload, err)
+	}
+	return func(_ int, types []ir.Type) (offload.Store, error) {
+		return offload.NewDisk(offload.DiskConfig{Dir: dir, Types: types})
+	}, nil
+}
+
+// Loss scaling keeps small gradients of f16 from vanishing: losses are multiplied by a power of two, which is halved when
+// gradients overflow, below 1 too, and doubled after many steps that did not.
+const (
+	firstLossScale = 1 << 16
+	lossScaleAfter = 2000
+	// leastLossScale is far below what any gradient needs that is a number at all.
+	leastLossScale = 0x1p-40
+)
+
+type lossScale struct {
+	scale float64
+	good  int
+}
+
+func newLossScale(amp string) lossScale {
+	if amp == "f16" {
+		return lossScale{scale: firstLossScale}
+	}
+	return lossScale{scale: 1}
+}
+
+// next is the scale after a step whose gradients overflowed or did not.
+func (l lossScale) next(overflowed bool) lossScale {
+	switch {
+	case overflowed:
+		return lossScale{scale: max(l.scale/2, leastLossScale)}
+	case l.good+1 == lossScaleAfter:
+		return lossScale{scale: l.scale * 2}
+	}
+	return lossScale{l.scale, l.good + 1}
+}

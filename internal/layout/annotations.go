@@ -1,0 +1,75 @@
+package layout
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// strategyAxes are the axes that a strategy can split parameters by; those of one device split nothing.
+var strategyAxes = []string{strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis, strategy.TensorAxis}
+
+// CheckAnnotations says which annotation asks for nothing that there is: a mistake in a name would else train as if it were
+// not there.
+func CheckAnnotations(list []mesh.Annotation, params []*nn.Param) error {
+	names := make([]string, len(params))
+	for i, p := range params {
+		names[i] = p.Name
+	}
+	for _, a := range list {
+		if err := check(a, names); err != nil {
+			return fmt.Errorf("annotation %s: %w", a, err)
+		}
+		for _, p := range params {
+			if got, want := len(a.Sharding.Spec.Dims), len(p.Type.Shape); a.Matches(p.Name) && got != want {
+				return fmt.Errorf("annotation %s: parameter %q is %v: got %d dims, want %d", a, p.Name, p.Type, got, want)
+			}
+		}
+	}
+	return nil
+}
+
+// check is CheckAnnotations for one of them, as far as names go.
+func check(a mesh.Annotation, params []string) error {
+	if _, err := path.Match(a.Pattern, ""); err != nil {
+		return fmt.Errorf("pattern %q: %w", a.Pattern, err)
+	}
+	if !slices.ContainsFunc(params, a.Matches) {
+		return fmt.Errorf("it matches no parameter: want one like %s", someOf(params))
+	}
+	if len(a.Sharding.Spec.Partial) > 0 {
+		return fmt.Errorf("a parameter is split or whole: got sums that are pending")
+	}
+	for _, x := range a.Sharding.Spec.Used() {
+		if !slices.Contains(strategyAxes, x.Axis) {
+			return fmt.Errorf("axis %s: want one of a strategy's: %s", x.Axis, strings.Join(strategyAxes, ", "))
+		}
+	}
+	return nil
+}
+
+// CheckConstraints says which line of a traced program asks for other devices than the one that there is: it would else be as if
+// nothing had been asked.
+func CheckConstraints(p *ir.Func) error {
+	for _, n := range p.Nodes() {
+		c, ok := n.Op().(op.Constrainer)
+		if !ok {
+			continue
+		}
+		m, _, err := c.Constraint()
+		if err == nil && (m.Size() > 1 || m.Devices()[0] != 0) {
+			err = fmt.Errorf("mesh %v: got one device, want a Strategy of its devices, or Distribute for a program as it is annotated", m)
+		}
+		if err != nil {
+			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+		}
+	}
+	return nil
+}

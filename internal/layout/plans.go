@@ -1,0 +1,104 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// batchRows is how a batch is cut: its examples by dp and by ep, whose devices share experts, and their sequences by cp. Of
+// the rows whose axes a mesh has, the first counts.
+var batchRows = []planRow{
+	{"batch*", "@[dp.ep,cp]"}, {"batch*", "@[dp.ep,?]"}, {"batch*", "@[dp,cp]"}, {"batch*", "@[dp,?]"},
+	{"batch*", "@[ep,cp]"}, {"batch*", "@[ep,?]"}, {"batch*", "@[?,cp]"},
+	{"*.experts.gate_up_proj", "@[ep,_,_]"},
+	{"*.experts.down_proj", "@[ep,_,_]"},
+}
+
+// namedPlan is annotations with one name; those that need an axis which a mesh lacks are left out, all but Needs.
+type namedPlan struct {
+	name  string
+	needs string
+	rows  []planRow
+}
+
+type planRow struct{ pattern, sharding string }
+
+// plans is the built-in sets of annotations. A linear layer's weight is [out, in] in llama's families and [in, out] in
+// GPT-2: what is cut first is the output of a block's first products and the input of its last.
+var plans = []namedPlan{
+	{"none", "", nil},
+	{"data", strategy.DataAxis, batchRows},
+	{"megatron", strategy.TensorAxis, append(slices.Clip(batchRows), []planRow{
+		{"*.embed_tokens.weight", "@[tp,_]"},
+		{"lm_head.weight", "@[tp,_]"},
+		{"*.[qkv]_proj.weight", "@[tp,_]"},
+		{"*.[qkv]_proj.bias", "@[tp]"},
+		{"*.o_proj.weight", "@[_,tp]"},
+		{"*.mlp.gate_proj.weight", "@[tp,_]"},
+		{"*.mlp.gate_proj.bias", "@[tp]"},
+		{"*.mlp.up_proj.weight", "@[tp,_]"},
+		{"*.mlp.up_proj.bias", "@[tp]"},
+		{"*.mlp.down_proj.weight", "@[_,tp]"},
+		{"*.experts.gate_up_proj", "@[tp,_,_]"},
+		{"*.experts.down_proj", "@[tp,_,_]"},
+		{"*.wte.weight", "@[tp,_]"},
+		{"*.attn.c_attn.weight", "@[_,tp]"},
+		{"*.attn.c_attn.bias", "@[tp]"},
+		{"*.attn.c_proj.weight", "@[tp,_]"},
+		{"*.mlp.c_fc.weight", "@[_,tp]"},
+		{"*.mlp.c_fc.bias", "@[tp]"},
+		{"*.mlp.c_proj.weight", "@[tp,_]"},
+	}...)},
+}
+
+// Plans is the names of the built-in sets of annotations.
+func Plans() []string {
+	var names []string
+	for _, p := range plans {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Plan is a built-in set of annotations for a training step of one of the models' families:
+//
+//	data      the batch by axis dp, its sequences by cp, experts by ep, which then cuts the batch, too
+//	megatron  also the heads, the inner width and the vocabulary by axis tp: column, row and vocabulary parallel
+//	none      nothing
+//
+// Axes that the mesh lacks are left out, as is what the program has no parameters for.
+func Plan(name string, p *ir.Func, m *mesh.Mesh) ([]mesh.Annotation, error) {
+	i := slices.IndexFunc(plans, func(x namedPlan) bool { return x.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("plan %q: want one of %v", name, Plans())
+	}
+	if _, ok := m.Axis(plans[i].needs); plans[i].needs != "" && !ok {
+		return nil, fmt.Errorf("plan %s: mesh %v has no axis %s", name, m, plans[i].needs)
+	}
+	var list []mesh.Annotation
+	for _, r := range plans[i].rows {
+		s, err := mesh.ParseSharding(r.sharding)
+		if err != nil {
+			return nil, err
+		}
+		a := mesh.Annotation{Pattern: r.pattern, Sharding: s}
+		if MatchesAny(a, p) && known(m, s.Spec.Used()) {
+			list = append(list, a)
+		}
+	}
+	return list, nil
+}
+
+// known reports whether a mesh has all axes.
+func known(m *mesh.Mesh, axes mesh.Axes) bool {
+	return !slices.ContainsFunc(axes, func(s mesh.Sub) bool { _, ok := m.Axis(s.Axis); return !ok })
+}
+
+// MatchesAny reports whether a program has a parameter that an annotation is for.
+func MatchesAny(a mesh.Annotation, p *ir.Func) bool {
+	return slices.ContainsFunc(p.Params(), func(v *ir.Value) bool { return a.Matches(v.Name()) })
+}

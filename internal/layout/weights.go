@@ -1,0 +1,130 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// Weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by the stage of ZeRO. A
+// nil program is for parameters that lie as before.
+func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
+	if l.laid == nil && f != nil {
+		l.laid = l.ownSpecs(f)
+	}
+	var list []step.Weight
+	for _, p := range l.Params {
+		use, err := l.use(p.Name, p.Type)
+		if err != nil {
+			return nil, err
+		}
+		w := step.Weight{Name: p.Name, Type: l.Computed(p.Type), Use: use, Rest: use, Sum: use, Slot: use}
+		split := l.zero(use, p.Type)
+		if l.Strategy.Zero >= 1 {
+			w.Slot = split
+		}
+		if l.Strategy.Zero >= 2 {
+			w.Sum = split
+		}
+		if l.Strategy.Zero >= 3 {
+			w.Rest = split
+		}
+		list = append(list, w)
+	}
+	if l.Strategy.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return l.Meshes[0].Overlap(mesh.On(strategy.ExpertAxis)[0], w.Use.Used()) }) {
+		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", l.Strategy.EP, l.Strategy.DP)
+	}
+	return list, nil
+}
+
+// use is how a parameter lies in computation.
+func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
+	spec := mesh.Whole(len(t.Shape))
+	for _, a := range l.Annotations {
+		if !a.Matches(name) {
+			continue
+		}
+		asked := onlyAxes(l.Meshes[0], a.Sharding.Spec)
+		if err := asked.Check(l.Meshes[0], len(t.Shape)); err != nil {
+			return spec, fmt.Errorf("annotation %s: parameter %q is %v: %w", a, name, t, err)
+		}
+		return asked, nil
+	}
+	if l.applied != nil {
+		if s, ok := l.applied.specs[name]; ok {
+			return onlyAxes(l.Meshes[0], s), nil
+		}
+	}
+	if s, ok := l.laid[name]; ok {
+		return s, nil
+	}
+	for _, r := range hybridPlan {
+		a, err := mesh.ParseAnnotation(r.pattern + "=" + r.sharding)
+		if err != nil {
+			return spec, err
+		}
+		if !a.Matches(name) || len(a.Sharding.Spec.Dims) != len(t.Shape) {
+			continue
+		}
+		for d, axes := range a.Sharding.Spec.Dims {
+			for _, x := range axes {
+				if got, ok := l.Meshes[0].Axis(x.Axis); ok && got.Size > 1 {
+					spec.Dims[d] = append(spec.Dims[d], x)
+				}
+			}
+		}
+		return spec, nil
+	}
+	return spec, nil
+}
+
+// ownSpecs is what a model asks of its parameters on the strategy's meshes: they rest so, and need not be moved in each step.
+func (l *Layout) ownSpecs(f *ir.Func) map[string]mesh.Spec {
+	specs := map[string]mesh.Spec{}
+	for _, n := range f.Nodes() {
+		c, ok := n.Op().(op.Constrainer)
+		if !ok || n.In()[0].Node() != nil {
+			continue
+		}
+		m, s, err := c.Constraint()
+		name := n.In()[0].Name()
+		if _, known := specs[name]; !known && err == nil && len(s.Spec.Partial) == 0 && slices.ContainsFunc(l.Meshes, m.Equal) {
+			specs[name] = onlyAxes(m, s.Spec)
+		}
+	}
+	return specs
+}
+
+// hybridPlan is the megatron plan with experts by their own axis first.
+var hybridPlan = append([]planRow{
+	{"*.experts.gate_up_proj", "@[ep.tp,_,_]"},
+	{"*.experts.down_proj", "@[ep.tp,_,_]"},
+}, plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows...)
+
+// zero splits what lies as use besides by the data axes that leave it whole: the dim of which a device has most.
+func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
+	m := l.Meshes[0]
+	var axes mesh.Axes
+	for _, x := range l.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis) {
+		if !m.Overlap(x, use.Used()) {
+			axes = append(axes, x)
+		}
+	}
+	best, most := -1, 0
+	for d, n := range t.Shape {
+		if local := n / max(1, m.Count(use.Dims[d])); local > most {
+			best, most = d, local
+		}
+	}
+	if best < 0 || len(axes) == 0 || most < 2 {
+		return use
+	}
+	split := use.Clone()
+	split.Dims[best] = append(slices.Clone(split.Dims[best]), axes...)
+	return split
+}

@@ -55,14 +55,17 @@ func (c *spmdCase) better(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Ten
 	return text, !backward && (ours.moved+ours.there)*slack < theirs.moved+theirs.there
 }
 
-// pendingOf is, for each result of which a case does not state what is pending, what the recorded operands leave pending: an
-// answer that splits a sum further has to pay for it. It is nil where operands are not stated.
+// pendingOf is, for each result of which a case does not state what is pending, what the recorded operands
+// leave pending: an answer that splits a sum further has to pay for it. It is nil where operands are not
+// stated.
 func (c *spmdCase) pendingOf(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) map[*op.Tensor][]mesh.Pending {
-	if c.Direction != "forward" || len(c.WantIn) != len(c.Inputs) || slices.ContainsFunc(c.WantIn, (*spmdTensor).absent) {
+	stated := len(c.WantIn) == len(c.Inputs) && !slices.ContainsFunc(c.WantIn, (*spmdTensor).absent)
+	if c.Direction != "forward" || !stated {
 		return nil
 	}
 	f := newFlow(m, results)
-	from := &spmdBuild{spmdCase: &spmdCase{Inputs: c.WantIn, Direction: c.Direction}, builder: b.builder, params: b.params}
+	given := &spmdCase{Inputs: c.WantIn, Direction: c.Direction}
+	from := &spmdBuild{spmdCase: given, builder: b.builder, params: b.params}
 	if f.forward(from, results) != nil {
 		return nil
 	}

@@ -192,7 +192,7 @@ func TestCallbacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "begin0 epoch0 step1 step2 evaluate2 end-epoch2 epoch2 step3 save3 step4 evaluate4 save4 end-epoch4 end4"
+	want := "begin0 epoch0 step1 step2 save2 evaluate2 end-epoch2 epoch2 step3 save3 step4 evaluate4 end-epoch4 save4 end4"
 	if got := strings.Join(r.told, " "); got != want {
 		t.Errorf("told\n%s\nwant\n%s", got, want)
 	}
@@ -200,7 +200,8 @@ func TestCallbacks(t *testing.T) {
 		t.Errorf("history is %+v", h)
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 7 || !strings.HasPrefix(lines[0], "step 1/4  epoch 1/2  loss ") || !strings.Contains(lines[2], "evaluation  loss") || !strings.Contains(lines[2], "accuracy") {
+	if len(lines) != 8 || !strings.HasPrefix(lines[0], "step 1/4  epoch 1/2  loss ") ||
+		!strings.Contains(lines[3], "evaluation  loss") || !strings.Contains(lines[3], "accuracy") {
 		t.Errorf("log is\n%s", log.String())
 	}
 	if want := "step 3/4  saved to " + dir; !slices.Contains(lines, want) {

@@ -23,16 +23,36 @@ func device(t *testing.T) *galley.Device {
 	return d
 }
 
-// families are small models of every kind.
-func families() []models.Config {
+// families are small models of every kind that reads tokens.
+func families(t testing.TB) []models.Config {
+	t.Helper()
+	const latent = `, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 4, "q_lora_rank": 8,
+		"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "first_k_dense_replace": 1`
+	more := map[string]string{
+		"mixtral":      `, "num_local_experts": 4, "num_key_value_heads": 2`,
+		"qwen3_moe":    `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16`,
+		"ernie4_5_moe": `, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 16`,
+		"deepseek_v2":  latent, "deepseek_v3": latent + `, "n_group": 2, "topk_group": 1`,
+		"mamba2": `, "state_size": 4, "n_groups": 2, "head_dim": 8, "num_heads": 8, "chunk_size": 4`,
+		"phi3":   `, "pad_token_id": 0`,
+	}
 	var out []models.Config
 	for _, family := range models.Families() {
-		c := models.Config{Family: family, Vocab: 64, Hidden: 32, Intermediate: 48, Layers: 2, Heads: 4, Positions: 32}
-		if family != "gpt2" {
-			c.KVHeads = 2
+		if family == "vit" { // images
+			continue
 		}
-		if family == "mixtral" {
-			c.Experts, c.ExpertsPerToken = 4, 2
+		text := `{"model_type": "` + family + `", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48,
+			"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 8,
+			"max_position_embeddings": 32`
+		switch family {
+		case "gpt2":
+			text = `{"model_type": "gpt2", "vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32`
+		case "mamba2", "rwkv", "bert":
+			text = strings.NewReplacer(`"num_key_value_heads": 4, `, "", `"head_dim": 8,`, "").Replace(text)
+		}
+		c, err := models.ParseConfig([]byte(text + more[family] + "}"))
+		if err != nil {
+			t.Fatalf("%s: %v", family, err)
 		}
 		out = append(out, c)
 	}
@@ -78,7 +98,7 @@ func curve(t *testing.T, d *galley.Device, c models.Config, mode galley.Mode, dt
 // TestEagerEqualsStatic: dynamic is static, to the bit, for every family and dtype.
 func TestEagerEqualsStatic(t *testing.T) {
 	d := device(t)
-	for _, c := range families() {
+	for _, c := range families(t) {
 		for _, dtype := range []array.DType{array.F32, array.F64, array.BF16} {
 			t.Run(fmt.Sprintf("%s/%v", c.Family, dtype), func(t *testing.T) {
 				eager, static := curve(t, d, c, galley.Eager, dtype), curve(t, d, c, galley.Static, dtype)
@@ -158,7 +178,7 @@ func TestUserPanics(t *testing.T) {
 func TestThreadsDoNotMatter(t *testing.T) {
 	one := galley.CPU(galley.Config{Threads: 1})
 	defer one.Close()
-	for _, c := range families() {
+	for _, c := range families(t) {
 		a, b := curve(t, one, c, galley.Static, array.F32), curve(t, device(t), c, galley.Static, array.F32)
 		for i := range a {
 			if a[i] != b[i] {
@@ -234,7 +254,7 @@ func TestBatchesOfTwoSizes(t *testing.T) {
 func TestTokenOutOfRange(t *testing.T) {
 	d := device(t)
 	for _, mode := range []galley.Mode{galley.Eager, galley.Static} {
-		m, err := models.New(families()[0], nn.Config{Scope: d.NewSession()})
+		m, err := models.New(families(t)[0], nn.Config{Scope: d.NewSession()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package galley
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
@@ -51,17 +52,57 @@ func (c TrainerConfig) sumsProgram() (*Program, error) {
 	return b.Build(zeros...)
 }
 
-// partProgram adds a micro-batch to the sums: it takes the weights, the sums and a micro-batch of these types and returns the next sums.
-func (t *Trainer) partProgram(batch []Type) (*Program, error) {
-	c, b := t.c, ir.NewBuilder("train_part")
-	params, sums, in := c.weightParams(b), c.sumParams(b), batchParams(b, batch)
-	used, gathered := t.remote.together.used(params)
-	loss := checkedLoss(c.lossOf(used, in), used)
+// cutLoss is the loss of a batch as programs of its micro-batches.
+type cutLoss struct {
+	programs []*Program
+	variant  []int
+	cut      *cutting
+}
+
+// cutLoss is the loss of batches of these types.
+func (t *Trainer) cutLoss(batch []Type) (*cutLoss, error) {
+	key := fmt.Sprint(batch)
+	if l := t.remote.losses[key]; l != nil {
+		return l, nil
+	}
+	rows, err := rowsIn(batch)
+	if err != nil {
+		return nil, err
+	}
+	micros, err := microRows(rows, t.remote.micro)
+	if err != nil {
+		return nil, err
+	}
+	b := ir.NewBuilder("loss")
+	params := t.c.weightParams(b)
+	loss := checkedLoss(t.c.lossOf(params, batchParams(b, batch)), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
-	sum, count := meanParts(loss, used, batch[0].Shape[0])
-	next := []*Tensor{sum, count}
+	forms := lossForms(loss, params, rows)
+	f, err := b.Build(forms...)
+	if err != nil {
+		return nil, err
+	}
+	l := &cutLoss{}
+	if l.programs, l.variant, l.cut, err = cutProgram(f, len(params), batch, micros, formIndex(forms)...); err != nil {
+		return nil, err
+	}
+	t.remote.losses[key] = l
+	return l, nil
+}
+
+// partProgram adds a micro-batch to the sums: it takes the weights, the sums and what the loss takes besides weights, and returns
+// the next sums.
+func (t *Trainer) partProgram(loss *Program) (*Program, error) {
+	c, b := t.c, ir.NewBuilder("train_part")
+	params, sums := c.weightParams(b), c.sumParams(b)
+	var in []*Tensor
+	for _, v := range loss.Params()[len(params):] {
+		in = append(in, b.Param(v.Name(), v.Type()))
+	}
+	used, gathered := t.remote.together.used(params)
+	next := loss.Replay(b, slices.Concat(used, in), nil)
 	next = append(next, op.GradOnce(next[:1], nil, used)...)
 	for i, x := range next {
 		next[i] = op.Add(sums[i], op.Cast(x, sums[i].DType()))
@@ -94,14 +135,18 @@ func (t *Trainer) updateProgram() (*Program, error) {
 // startParts starts the programs of a step on a batch that is cut into micro-batches. Its results are those of a step, by device.
 func (t *Trainer) startParts(numbers, batch []array.Array) ([][]backend.Buffer, error) {
 	r := t.remote
-	micros, err := cutMicros(batch, r.micro)
+	loss, err := t.cutLoss(typesOf(batch))
+	if err != nil {
+		return nil, err
+	}
+	micros, err := loss.cut.micros(batch)
 	if err != nil {
 		return nil, err
 	}
 	// All programs are there before the first runs: what goes wrong with one leaves the state as it was.
 	parts := make([]backend.Executable, len(micros))
-	for i, micro := range micros {
-		if parts[i], err = t.partStep(typesOf(micro)); err != nil {
+	for i := range micros {
+		if parts[i], err = t.partStep(loss, loss.variant[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -134,11 +179,16 @@ func (r *remote) spend(exe backend.Executable, n int, sums [][]backend.Buffer, i
 	return out, err
 }
 
-// partStep is the compiled program for micro-batches of these types.
-func (t *Trainer) partStep(types []Type) (backend.Executable, error) {
+// partStep is the compiled program for a kind of micro-batches.
+func (t *Trainer) partStep(loss *cutLoss, variant int) (backend.Executable, error) {
 	r, n := t.remote, len(t.c.Params)
-	return r.compiled(fmt.Sprint("part ", types), func() (backend.Executable, error) {
-		p, err := t.partProgram(types)
+	f := loss.programs[variant]
+	var types []Type
+	for _, v := range f.Params()[n:] {
+		types = append(types, v.Type())
+	}
+	return r.compiled(fmt.Sprint("part ", f), func() (backend.Executable, error) {
+		p, err := t.partProgram(f)
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 const floors = `
 array tokenizer internal/kernel internal/trace internal/strict
 mesh internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx
-internal/ir internal/comm/commtest internal/hlo/interp
+internal/ir internal/comm/inproc internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/shard internal/spmd internal/pipeline internal/backend
 strategy
@@ -92,6 +92,30 @@ func checkImports(t *testing.T, path string, floor map[string]int) {
 		}
 		if f, ok := floorOf(floor, rel); !ok || f >= own {
 			t.Errorf("%s: imports %s, which is not on a lower floor", path, name)
+		}
+	}
+}
+
+// TestWorldsAreGiven: what runs on a world is handed one; it never makes its own.
+func TestWorldsAreGiven(t *testing.T) {
+	for _, dir := range []string{"internal/step", "internal/runtime", "internal/spmd", "internal/cpu", "op"} {
+		files, err := filepath.Glob(dir + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range f.Imports {
+				if strings.HasSuffix(strings.Trim(i.Path.Value, `"`), "comm/inproc") {
+					t.Errorf("%s: it makes a world: want one as an argument", path)
+				}
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/mesh"
@@ -16,7 +17,13 @@ import (
 type World = runtime.Session
 
 // NewWorld makes n devices in this process; Close ends them.
-func NewWorld(host *Device, n int) (*World, error) { return runtime.NewSession(host, n) }
+func NewWorld(host *Device, n int) (*World, error) {
+	w, err := inproc.New(n)
+	if err != nil {
+		return nil, err
+	}
+	return runtime.NewSession(host, w), nil
+}
 
 // specOf is placements as a Spec for a tensor; too few placements replicate along the remaining axes.
 func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {

@@ -57,14 +57,23 @@ func newEvaluation(t *Trainer, model Model, loss Loss, metrics []Metric) *evalua
 		if l == nil || l.Err() != nil || len(l.Shape()) > 0 {
 			return []*Tensor{checkedLoss(l, params)}
 		}
-		sum, count := meanParts(l, params, batch[0].Dim(0))
-		list := []*Tensor{sum, count}
+		list := lossForms(l, params, rowCount(batch))[:2]
 		for _, m := range metrics {
 			s, c := m.Compute(outputs, batch[n:])
 			list = append(list, s, c)
 		}
 		return list
 	})}
+}
+
+// rowCount is how many rows a batch has; one of scalars is a row.
+func rowCount(batch []*Tensor) int {
+	for _, x := range batch {
+		if len(x.Shape()) > 0 {
+			return x.Dim(0)
+		}
+	}
+	return 1
 }
 
 // Evaluator is the mean of a trainer's loss over batches, computed where training keeps the parameters.
@@ -78,8 +87,7 @@ func (t *Trainer) NewEvaluator() *Evaluator {
 		if l == nil || l.Err() != nil || len(l.Shape()) > 0 {
 			return []*Tensor{checkedLoss(l, params)}
 		}
-		sum, count := meanParts(l, params, batch[0].Dim(0))
-		return []*Tensor{sum, count}
+		return lossForms(l, params, rowCount(batch))[:2]
 	})}}
 }
 

@@ -121,6 +121,9 @@ func (f *Forward) compiled(types []Type) (*Executable, error) {
 		return e, nil
 	}
 	p, err := f.t.c.traceForward("forward", types, f.f)
+	if err == nil {
+		err = checkConstraints(p)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -286,14 +289,24 @@ func (c TrainerConfig) traceWith(name string, types, batch []Type, f func([]*Ten
 	return p, err
 }
 
-// meanParts is a loss as a sum and what it is divided by, so that the mean over a batch does not depend on how it is cut.
-func meanParts(loss *Tensor, params []*Tensor, rows int) (sum, count *Tensor) {
+// lossForms is a loss in two forms, each as a sum and what it is divided by: the quotient that it is, so that both can be summed over a
+// batch before it is known what all of it comes to, or the loss and how many rows it is of. The last form is always right.
+func lossForms(loss *Tensor, params []*Tensor, rows int) []*Tensor {
+	count := op.Const(loss, float64(rows))
+	forms := []*Tensor{op.Mul(loss, count), count}
 	sum, count, ok := op.Quotient(loss)
 	if !ok || len(sum.Shape())+len(count.Shape()) > 0 || dependsOn(count, params) {
-		count = op.Const(loss, float64(rows))
-		sum = op.Mul(loss, count)
+		return forms
 	}
-	return sum, count
+	return append([]*Tensor{sum, count}, forms...)
+}
+
+// formIndex is the results of a program that are the forms of a loss.
+func formIndex(forms []*Tensor) (list [][]int) {
+	for i := 0; i < len(forms); i += 2 {
+		list = append(list, []int{i, i + 1})
+	}
+	return list
 }
 
 // typesOf is a batch's types.

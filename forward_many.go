@@ -7,14 +7,15 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/nn"
 )
 
-// manyForward is a forward pass on the devices of a strategy, for batches of one size: a program for each size of micro-batch.
+// manyForward is a forward pass on the devices of a strategy, for batches of one size: a program for each kind of micro-batch.
 type manyForward struct {
-	rows     []int
+	cut      *cutting
 	variant  []int
 	programs []*step.Forward
 }
@@ -33,7 +34,7 @@ func (f *Forward) runMany(ctx context.Context, batch []array.Array) ([][]array.A
 	if err != nil {
 		return nil, nil, err
 	}
-	micros, err := cutRows(batch, m.rows)
+	micros, err := m.cut.micros(batch)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,7 +46,7 @@ func (f *Forward) runMany(ctx context.Context, batch []array.Array) ([][]array.A
 		}
 		parts = append(parts, out)
 	}
-	return parts, m.rows, nil
+	return parts, m.cut.rows, nil
 }
 
 // planned is the pass for batches of these types.
@@ -63,37 +64,34 @@ func (f *Forward) planned(types []Type) (*manyForward, error) {
 
 // newForward plans a forward pass for batches of these types. A batch of fewer rows than a step has micro-batches makes fewer.
 func (h *hybrid) newForward(batch []Type, f func([]*Tensor) []*Tensor) (*manyForward, error) {
-	if len(batch[0].Shape) == 0 {
-		return nil, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
+	rows, err := rowsIn(batch)
+	if err != nil {
+		return nil, err
 	}
-	rows := batch[0].Shape[0]
-	m := &manyForward{rows: spread(rows, max(1, min(rows, h.s.Micro)))}
-	var sizes []int
-	for _, n := range m.rows {
-		at := slices.Index(sizes, n)
-		if at < 0 {
-			p, err := h.planForward(batch, n, f)
-			if err != nil {
-				return nil, err
-			}
-			at, sizes, m.programs = len(sizes), append(sizes, n), append(m.programs, p)
+	p, err := h.c.traceWith("forward", h.paramTypes(), batch, func(in []*Tensor) []*Tensor { return f(h.halved(in)) })
+	if err != nil {
+		return nil, err
+	}
+	m := &manyForward{}
+	list, variant, cut, err := cutProgram(p, len(h.c.Params), batch, spread(rows, max(1, min(rows, h.s.Micro))), upTo(0, len(p.Results())))
+	if err != nil {
+		return nil, err
+	}
+	m.cut, m.variant = cut, variant
+	for _, p := range list {
+		planned, err := h.planForward(p, len(batch))
+		if err != nil {
+			return nil, err
 		}
-		m.variant = append(m.variant, at)
+		m.programs = append(m.programs, planned)
 	}
 	return m, nil
 }
 
 // planForward plans a micro-batch.
-func (h *hybrid) planForward(batch []Type, rows int, f func([]*Tensor) []*Tensor) (*step.Forward, error) {
-	var micro []Type
-	for _, t := range batch {
-		micro = append(micro, Type{DType: t.DType, Shape: append(array.Shape{rows}, t.Shape[1:]...)})
-	}
-	p, err := h.c.traceWith("forward", h.paramTypes(), micro, f)
+func (h *hybrid) planForward(p *Program, batch int) (*step.Forward, error) {
+	p, err := h.shaped(p)
 	if err != nil {
-		return nil, err
-	}
-	if p, err = h.shaped(p); err != nil {
 		return nil, err
 	}
 	if p, err = pass.Optimize(p); err != nil {
@@ -106,9 +104,7 @@ func (h *hybrid) planForward(batch []Type, rows int, f func([]*Tensor) []*Tensor
 	if c.Weights, err = h.weights(p); err != nil {
 		return nil, err
 	}
-	for _, t := range batch {
-		c.Batch = append(c.Batch, h.batchSharding(t))
-	}
+	c.Batch = h.batchShardings(p, batch)
 	return step.NewForward(c, p)
 }
 
@@ -124,11 +120,11 @@ func (h *hybrid) paramTypes() []Type {
 // forwardRunner is the devices that forward passes run on, started when they are first needed.
 func (t *Trainer) forwardRunner() (*step.ForwardRunner, error) {
 	if t.many.forward == nil {
-		r, err := step.StartForward(t.many.h.s.Devices())
+		w, err := inproc.New(t.many.h.s.Devices())
 		if err != nil {
 			return nil, err
 		}
-		t.many.forward = r
+		t.many.forward = step.StartForward(w)
 	}
 	return t.many.forward, nil
 }

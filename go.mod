@@ -8,9 +8,9 @@ require (
 	github.com/goccy/go-yaml v1.19.2
 	github.com/gomlx/go-xla v0.4.5
 	github.com/google/go-cmp v0.7.0
+	github.com/klauspost/compress v1.18.6
 	github.com/rivo/uniseg v0.4.7
 	github.com/rogpeppe/go-internal v1.16.0
-	github.com/schollz/progressbar/v3 v3.19.1
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.44.0
 	golang.org/x/text v0.38.0
@@ -21,7 +21,6 @@ require (
 require (
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/gomlx/compute v0.1.6 // indirect
-	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	golang.org/x/exp v0.0.0-20260410095643-746e56fc9e2f // indirect
 	golang.org/x/tools v0.45.0 // indirect

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/pipeline"
@@ -43,74 +42,85 @@ func newHybrid(c TrainerConfig, s Strategy) (*hybrid, error) {
 	return h, nil
 }
 
-// newStep plans the step for batches of these types, whose first dims are cut.
-func (h *hybrid) newStep(batch []Type) (*step.Step, error) {
-	if len(batch) == 0 || len(batch[0].Shape) == 0 {
-		return nil, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
-	}
-	rows, err := microRows(batch[0].Shape[0], h.s.Micro)
+// newStep plans the step for batches of these types, whose rows are cut.
+func (h *hybrid) newStep(batch []Type) (*step.Step, *cutting, error) {
+	rows, err := rowsIn(batch)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c := step.Config{Meshes: h.meshes, Overlap: h.overlap(), Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads() / h.s.Devices(), Schedule: h.schedule, Marks: h.marks, Columns: h.columns()}
-	var sizes []int
-	for _, n := range rows {
-		if !slices.Contains(sizes, n) {
-			f, err := h.forward(batch, n)
-			if err != nil {
-				return nil, err
-			}
-			sizes, c.Forwards = append(sizes, n), append(c.Forwards, f)
-		}
-		c.Variant = append(c.Variant, slices.Index(sizes, n))
+	micros, err := microRows(rows, h.s.Micro)
+	if err != nil {
+		return nil, nil, err
 	}
+	c := step.Config{Meshes: h.meshes, Overlap: h.overlap(), Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads(), Schedule: h.schedule, Marks: h.marks, Columns: h.columns()}
+	cut, err := h.forwards(&c, batch, micros)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := h.plan(&c, len(batch)); err != nil {
+		return nil, nil, err
+	}
+	s, err := step.New(c)
+	return s, cut, err
+}
+
+// plan says how what a step's programs take lies, and what the step does besides.
+func (h *hybrid) plan(c *step.Config, batch int) (err error) {
 	if c.Cuts, err = h.cuts(c.Forwards[0]); err != nil {
-		return nil, err
+		return err
 	}
 	if c.Weights, err = h.weights(c.Forwards[0]); err != nil {
-		return nil, err
+		return err
 	}
-	for _, t := range batch {
-		c.Batch = append(c.Batch, h.batchSharding(t))
-	}
-	if err := h.recompute(&c); err != nil {
-		return nil, err
+	c.Batch = h.batchShardings(c.Forwards[0], batch)
+	if err := h.recompute(c); err != nil {
+		return err
 	}
 	c.Update = h.update()
 	c.SumType = func(w int) Type {
 		return Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape}
 	}
-	if c.Offload, err = offloadOf(h.s); err != nil {
-		return nil, err
-	}
-	return step.New(c)
+	c.Offload, err = offloadOf(h.s)
+	return err
 }
 
-// forward traces the loss of a micro-batch: the sum of losses and what it is divided by, so that a step's loss is the mean
-// over the batch, however it is cut.
-func (h *hybrid) forward(batch []Type, rows int) (*Program, error) {
+// forwards traces the loss of a batch and makes of it programs of micro-batches: the sum of losses and what it is divided by, so
+// that a step's loss is that of the whole batch, however it is cut.
+func (h *hybrid) forwards(c *step.Config, batch []Type, micros []int) (*cutting, error) {
 	b := ir.NewBuilder("forward")
-	var params, in []*Tensor
+	var params []*Tensor
 	for _, p := range h.c.Params {
 		params = append(params, b.Param(p.Name, h.computed(p.Type)))
 	}
-	for i, t := range batch {
-		shape := append(array.Shape{rows}, t.Shape[1:]...)
-		in = append(in, b.Param(fmt.Sprintf("batch%d", i), Type{DType: t.DType, Shape: shape}))
-	}
-	loss := checkedLoss(h.c.lossOf(params, in), params)
+	in := batchParams(b, batch)
+	loss := checkedLoss(h.c.lossOf(params, h.halved(in)), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
-	sum, count := meanParts(loss, params, rows)
-	f, err := b.Build(sum, count)
+	rows, err := rowsIn(batch)
 	if err != nil {
 		return nil, err
 	}
-	if f, err = h.shaped(f); err != nil {
+	forms := lossForms(loss, params, rows)
+	f, err := b.Build(forms...)
+	if err != nil {
 		return nil, err
 	}
-	return pass.Optimize(f)
+	list, variant, cut, err := cutProgram(f, len(params), batch, micros, formIndex(forms)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range list {
+		if f, err = h.shaped(f); err == nil {
+			f, err = pass.Optimize(f)
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.Forwards = append(c.Forwards, f)
+	}
+	c.Variant = variant
+	return cut, nil
 }
 
 // cuts is the marks at which stages begin.
@@ -212,8 +222,23 @@ func (h *hybrid) columns() shard.Columns {
 	return shard.Columns{Axis: strategy.TensorAxis, Split: mesh.Closed(mesh.Split(axes(strategy.DataAxis, strategy.ExpertAxis), axes(strategy.ContextAxis), axes(strategy.TensorAxis)))}
 }
 
+// batchShardings is how the parameters of a program lie that are no weights: n of the batch, and then what every device has whole.
+func (h *hybrid) batchShardings(f *Program, n int) (list []mesh.Sharding) {
+	for i, v := range f.Params()[len(h.c.Params):] {
+		if i < n {
+			list = append(list, h.batchSharding(v.Type()))
+		} else {
+			list = append(list, mesh.Closed(mesh.Whole(len(v.Shape()))))
+		}
+	}
+	return list
+}
+
 func (h *hybrid) batchSharding(t Type) mesh.Sharding {
 	s := mesh.Whole(len(t.Shape))
+	if len(t.Shape) == 0 {
+		return mesh.Closed(s) // a scalar is the same for all rows
+	}
 	s.Dims[0] = h.dataAxes(strategy.DataAxis, strategy.ExpertAxis)
 	return mesh.Closed(s)
 }
@@ -290,7 +315,7 @@ func (h *hybrid) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
 		if h.masters() > 0 {
 			p, slots = slots[0], slots[1:]
 		}
-		next, kept := h.c.Optimizer.Update(p, in.Grads[k], slots, s)
+		next, kept := h.c.updated(in.Index[k], p, in.Grads[k], slots, s)
 		if h.s.AMP == "f16" { // gradients that overflowed are no step
 			ok := op.IsFinite(in.Norm)
 			next = op.Where(ok, next, p)

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
+	"github.com/galley-ml/galley/op"
 )
 
 // computed is the type in which a parameter of a type enters computation.
@@ -20,6 +21,15 @@ func (h *hybrid) computed(t Type) Type {
 		dtype = array.F16
 	}
 	return Type{DType: dtype, Shape: t.Shape}
+}
+
+// halved is a batch as computation takes it: with mixed precision its floats are as short as the parameters.
+func (h *hybrid) halved(batch []*Tensor) []*Tensor {
+	list := make([]*Tensor, len(batch))
+	for i, x := range batch {
+		list[i] = op.Cast(x, h.computed(x.Type()).DType)
+	}
+	return list
 }
 
 // masters is how many slots of a parameter hold its own value: with mixed precision, in which the optimizer has the precise

@@ -37,8 +37,10 @@ type remote struct {
 	chosen bool
 	owned  int
 	// state is by device.
-	state  [][]backend.Buffer
-	exes   map[string]backend.Executable
+	state [][]backend.Buffer
+	exes  map[string]backend.Executable
+	// losses is the loss as programs of micro-batches, by the types of batches.
+	losses map[string]*cutLoss
 	memory cpu.Memory
 }
 
@@ -46,7 +48,7 @@ func newRemoteTrainer(c TrainerConfig) (t *Trainer, err error) {
 	if c.Mode == Eager {
 		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode, Static)
 	}
-	r := &remote{b: c.Backend, exes: map[string]backend.Executable{}}
+	r := &remote{b: c.Backend, exes: map[string]backend.Executable{}, losses: map[string]*cutLoss{}}
 	if c, r.micro, err = c.onBackend(); err != nil {
 		return nil, err
 	}

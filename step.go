@@ -127,10 +127,18 @@ func (c TrainerConfig) update(loss *Tensor, params, grads, rest []*Tensor, scale
 	}
 	next, nextState := []*Tensor{loss, norm}, []*Tensor(nil)
 	for i, p := range params {
-		q, kept := c.Optimizer.Update(p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
+		q, kept := c.updated(i, p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
 		next, nextState = append(next, q), append(nextState, kept...)
 	}
 	return append(next, nextState...)
+}
+
+// updated is parameter i after a step, and its slots: as they are where training leaves it alone.
+func (c TrainerConfig) updated(i int, p, grad *Tensor, slots []*Tensor, s optim.Step) (*Tensor, []*Tensor) {
+	if c.Params[i].Fixed {
+		return p, slots
+	}
+	return c.Optimizer.Update(p, grad, slots, s)
 }
 
 func (c TrainerConfig) lossOf(params, batch []*Tensor) *Tensor {
@@ -174,21 +182,8 @@ func dependsOn(y *Tensor, xs []*Tensor) bool {
 		}
 		if v.Node() != nil && !seen[v] {
 			seen[v] = true
-			todo = append(todo, sources(v)...)
+			todo = append(todo, op.Sources(v)...)
 		}
 	}
 	return false
-}
-
-// sources is the operands that a result of a node is computed from.
-func sources(v *Tensor) []*Tensor {
-	o, ok := v.Node().Op().(op.Sourced)
-	if !ok {
-		return v.Node().In()
-	}
-	var list []*Tensor
-	for _, i := range o.Sources(v.Index()) {
-		list = append(list, v.Node().In()[i])
-	}
-	return list
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/step"
@@ -19,6 +20,8 @@ type manyDevices struct {
 	h      *hybrid
 	types  string
 	runner *step.Runner
+	// cut is how the runner's batches become micro-batches.
+	cut *cutting
 	// started is the runner, for whoever asks from another goroutine what it does.
 	started atomic.Pointer[step.Runner]
 	scale   lossScale
@@ -27,6 +30,7 @@ type manyDevices struct {
 	copies  *weightCopies
 	// plan is the step that was planned last, for batches of planTypes.
 	plan      *step.Step
+	planCut   *cutting
 	planTypes string
 	// saved is a checkpoint that the state is to be read from when the first step is planned.
 	saved *checkpoint.Reader
@@ -48,7 +52,7 @@ func (t *Trainer) stepMany(m Metrics, batch []array.Array) (Metrics, error) {
 	if err := t.start(batch); err != nil {
 		return m, err
 	}
-	parts, err := cutMicros(batch, t.many.h.s.Micro)
+	parts, err := t.many.cut.micros(batch)
 	if err != nil {
 		return m, err
 	}
@@ -80,7 +84,15 @@ func (d *manyDevices) weight(batch []array.Array) float64 {
 	if d.scale.scale == 1 {
 		return 1
 	}
-	return d.scale.scale / float64(batch[0].Len())
+	return d.scale.scale / float64(largest(batch))
+}
+
+// largest is how many elements the largest tensor of a batch has.
+func largest(batch []array.Array) (n int) {
+	for _, a := range batch {
+		n = max(n, a.Len())
+	}
+	return n
 }
 
 // start plans the step for batches of these types and moves the state there.
@@ -97,7 +109,11 @@ func (t *Trainer) start(batch []array.Array) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.Start()
+	w, err := inproc.New(s.Devices())
+	if err != nil {
+		return err
+	}
+	r, err := s.Start(w)
 	if err != nil {
 		return err
 	}
@@ -109,7 +125,7 @@ func (t *Trainer) start(batch []array.Array) error {
 	if t.many.runner != nil {
 		t.many.runner.Close()
 	}
-	t.many.runner, t.many.types = r, key
+	t.many.runner, t.many.cut, t.many.types = r, t.many.planCut, key
 	t.many.started.Store(r)
 	return nil
 }
@@ -117,11 +133,11 @@ func (t *Trainer) start(batch []array.Array) error {
 // planned is the step for batches of these types.
 func (d *manyDevices) planned(types []Type) (*step.Step, error) {
 	if key := fmt.Sprint(types); d.plan == nil || d.planTypes != key {
-		s, err := d.h.newStep(types)
+		s, cut, err := d.h.newStep(types)
 		if err != nil {
 			return nil, err
 		}
-		d.plan, d.planTypes = s, key
+		d.plan, d.planCut, d.planTypes = s, cut, key
 	}
 	return d.plan, nil
 }

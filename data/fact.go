@@ -1,6 +1,7 @@
 package data
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -28,16 +29,36 @@ func orderFact(o Order, seed uint64) Fact {
 
 // Facts is what the sampler's batches depend on.
 func (s *Sampler) Facts() []Fact {
-	h := fnv.New64a()
-	var b [4]byte
-	for _, id := range s.ids {
-		b[0], b[1], b[2], b[3] = byte(id), byte(id>>8), byte(id>>16), byte(id>>24)
-		h.Write(b[:])
-	}
 	return []Fact{
-		{"data", fmt.Sprintf("%d tokens, hash %016x", len(s.ids), h.Sum64())},
-		{"batch", strconv.Itoa(s.config.Batch)}, {"seq", strconv.Itoa(s.config.Seq)}, orderFact(s.config.Order, s.config.Seed),
+		{"data", fmt.Sprintf("%d tokens, hash %016x", s.tokens.Len(), hashTokens(s.tokens))},
+		{"batch", strconv.Itoa(s.config.Batch)}, {"seq", strconv.Itoa(s.config.Seq)},
+		orderFact(s.config.Order, s.config.Seed),
 	}
+}
+
+// Blocks of tokens that a hash looks at: all of them, or so many that lie evenly in a longer source.
+const (
+	hashBlock  = 1 << 16
+	hashBlocks = 1 << 10
+)
+
+func hashTokens(t TokenSource) uint64 {
+	h := fnv.New64a()
+	n := (t.Len() + hashBlock - 1) / hashBlock
+	ids, b := make([]int32, hashBlock), make([]byte, 4*hashBlock)
+	for i := range min(n, hashBlocks) {
+		at := i * hashBlock
+		if n > hashBlocks {
+			at = i * (n / hashBlocks) * hashBlock
+		}
+		block := ids[:min(hashBlock, t.Len()-at)]
+		t.Read(block, at)
+		for k, id := range block {
+			binary.LittleEndian.PutUint32(b[4*k:], uint32(id))
+		}
+		h.Write(b[:4*len(block)])
+	}
+	return h.Sum64()
 }
 
 // Facts is what the loader's batches depend on.

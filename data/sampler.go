@@ -29,13 +29,34 @@ const (
 // Every epoch deals each window once. Batches follow on without regard to epochs: one may hold the end of an epoch
 // and the beginning of the next.
 type Sampler struct {
-	ids     []int32
+	tokens  TokenSource
 	windows int
 	config  SamplerConfig
 }
 
+// TokenSource is a long run of tokens, in memory or on disk.
+type TokenSource interface {
+	Len() int
+	// Read fills ids with the tokens from number at on, all of which there are.
+	Read(ids []int32, at int)
+}
+
+// InMemory is tokens as a source.
+type InMemory []int32
+
+// Len is the number of tokens.
+func (t InMemory) Len() int { return len(t) }
+
+// Read copies tokens.
+func (t InMemory) Read(ids []int32, at int) { copy(ids, t[at:]) }
+
 // NewSampler makes a sampler of ids, which it shares.
 func NewSampler(ids []int32, config SamplerConfig) (*Sampler, error) {
+	return NewSamplerOf(InMemory(ids), config)
+}
+
+// NewSamplerOf makes a sampler of the tokens of a source, such as a Shard.
+func NewSamplerOf(tokens TokenSource, config SamplerConfig) (*Sampler, error) {
 	switch {
 	case config.Batch < 1:
 		return nil, fmt.Errorf("sampler: batch: got %d, want at least 1", config.Batch)
@@ -43,13 +64,13 @@ func NewSampler(ids []int32, config SamplerConfig) (*Sampler, error) {
 		return nil, fmt.Errorf("sampler: seq: got %d, want at least 1", config.Seq)
 	case config.Order > Sequential:
 		return nil, fmt.Errorf("sampler: order: got %d, want Shuffled or Sequential", config.Order)
-	case len(ids)-1 < config.Seq:
+	case tokens.Len()-1 < config.Seq:
 		return nil, fmt.Errorf("sampler: text is shorter than a window: got %d tokens, want at least %d+1",
-			len(ids), config.Seq)
+			tokens.Len(), config.Seq)
 	case !array.Shape{config.Batch, config.Seq + 1}.Valid():
 		return nil, fmt.Errorf("sampler: batch is too large: got [%d,%d+1]", config.Batch, config.Seq)
 	}
-	return &Sampler{ids: ids, windows: (len(ids) - 1) / config.Seq, config: config}, nil
+	return &Sampler{tokens: tokens, windows: (tokens.Len() - 1) / config.Seq, config: config}, nil
 }
 
 // Windows is the number of windows in an epoch.
@@ -66,7 +87,7 @@ func (s *Sampler) From(sample int64) array.Array {
 	rows := array.Data[int32](a)
 	for i := range s.config.Batch {
 		begin := s.window(uint64(sample)+uint64(i)) * s.config.Seq
-		copy(rows[i*width:(i+1)*width], s.ids[begin:])
+		s.tokens.Read(rows[i*width:(i+1)*width], begin)
 	}
 	return a
 }

@@ -3,7 +3,6 @@ package models
 import (
 	"fmt"
 
-	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -27,11 +26,15 @@ func NewCache(m Model, limit int) *Cache {
 
 // CacheTypes is the values that FixedCache takes: the keys and the values of each layer in turn.
 func CacheTypes(m Model, batch, limit int) []op.Type {
-	c := m.Config()
-	t := op.Type{DType: m.Params()[0].Type.DType, Shape: array.Shape{batch, limit, c.KVHeads, c.HeadDim}}
-	types := make([]op.Type, 2*c.Layers)
-	for i := range types {
-		types[i] = t
+	d, ok := m.(*decoder)
+	if !ok {
+		return nil
+	}
+	var types []op.Type
+	for _, b := range d.blocks {
+		for _, shape := range b.cache(batch, limit) {
+			types = append(types, op.Type{DType: m.Params()[0].Type.DType, Shape: shape})
+		}
 	}
 	return types
 }
@@ -78,8 +81,15 @@ func (m *decoder) Decode(ids *op.Tensor, c *Cache) *op.Tensor {
 	if len(c.layers) != len(m.blocks) {
 		return invalid(ids, fmt.Errorf("cache of %d layers: the model has %d", len(c.layers), len(m.blocks)))
 	}
+	if f, err := familyOf(m.config.Family); err != nil || f.encoder || m.config.Task == Classify {
+		return invalid(ids, fmt.Errorf("%s sees whole sequences: it continues none", m.config.Family))
+	}
 	if n := c.length + ids.Dim(1); n > c.limit || ids.Dim(1) == 0 {
 		return invalid(ids, fmt.Errorf("cache for %d tokens: %d and then ids %v", c.limit, c.length, ids.Type()))
+	}
+	if n := m.config.Rope.fixedUpTo(); n > 0 && c.start != nil && c.limit > n {
+		return invalid(ids, fmt.Errorf("cache of a fixed size for %d tokens: rope type %s is another beyond %d: want no more",
+			c.limit, m.config.Rope.Type, n))
 	}
 	x := m.hidden(ids, c)
 	if x.Err() != nil {

@@ -6,12 +6,13 @@ import (
 	"math"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/nn"
 )
 
 // Config is the shape of a model, in one form for every family. The zero value of a field that config.json may leave
 // out means the family's default.
 type Config struct {
-	// Family is the model_type: llama, mistral, qwen2, qwen3, gpt2 or mixtral.
+	// Family is the model_type, one of Families.
 	Family string
 	// DType is what the checkpoint holds; Invalid where it does not say.
 	DType array.DType
@@ -32,14 +33,29 @@ type Config struct {
 	Tied bool
 	// AttentionBias and MLPBias add biases where the family lets the configuration choose.
 	AttentionBias, MLPBias bool
-	// Rope is how positions turn queries and keys; GPT-2 has none.
-	Rope Rope
+	// Rope is how positions turn queries and keys; GPT-2 has none. RopeLocal, where it has a type, takes its place in
+	// layers with a window, as in Gemma 3.
+	Rope, RopeLocal Rope
+	// QueryScalar is what the root of divides the scores; 0 means the size of a head.
+	QueryScalar float64
+	// ScoreCap and LogitCap bound scores and logits x as cap·tanh(x/cap); 0 is not at all.
+	ScoreCap, LogitCap float64
 	// Window is how many positions, its own included, a token sees in the layers that WindowLayers marks; 0 is all.
 	Window       int
 	WindowLayers []bool
 
-	// Experts and ExpertsPerToken are for mixtral.
+	// Experts and ExpertsPerToken are for families with a mixture of experts, which Mixture says more of.
 	Experts, ExpertsPerToken int
+	Mixture                  Mixture
+	// Latent is the sizes of DeepSeek's attention.
+	Latent Latent
+	// Recurrence is the sizes of Mamba's layers.
+	Recurrence Recurrence
+
+	// Task is what the model's head does; the zero value is Predict.
+	Task Task
+	// Labels is how many classes there are where Task is Classify, and TokenTypes how many kinds of tokens BERT tells apart.
+	Labels, TokenTypes int
 
 	// UnscaledAttention leaves out the division by the root of HeadDim, ScaleByLayer divides by the layer's number:
 	// GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
@@ -51,8 +67,55 @@ type Config struct {
 	Other map[string]json.RawMessage
 }
 
+// Mixture is how a mixture of experts differs from Mixtral's.
+type Mixture struct {
+	// Width is an expert's inner size; 0 means Intermediate.
+	Width int
+	// Shared is how many experts of that size every token visits.
+	Shared int
+	// Dense marks the layers that have a plain MLP; nil is none.
+	Dense []bool
+	// Routing is how experts are chosen.
+	Routing nn.Routing
+}
+
+// Latent is the sizes of multi-head latent attention.
+type Latent struct {
+	// QRank is the length of compressed queries; 0 is that they are not.
+	QRank int
+	// KVRank is the length of what keys and values are made from.
+	KVRank int
+	// Plain and Turned are the sizes of a head's two parts, of which the second turns by position; Value that of values.
+	Plain, Turned, Value int
+}
+
+// Task is what a model's head does.
+type Task uint8
+
+// The tasks.
+const (
+	// Predict gives a distribution over tokens for every position.
+	Predict Task = iota
+	// Classify gives one over labels for every sequence.
+	Classify
+)
+
+// Recurrence is the sizes of a state-space layer.
+type Recurrence struct {
+	// States is how many numbers of state an element has, Groups how many sets of heads share what writes and reads them.
+	States, Groups int
+	// Kernel is how many positions, its own included, the short convolution sees.
+	Kernel int
+	// Chunk is how many positions are computed at once.
+	Chunk int
+	// MinStep and MaxStep bound the steps; MaxStep may be infinite.
+	MinStep, MaxStep float64
+	// Bias and ConvBias are those of the projections and of the convolution.
+	Bias, ConvBias bool
+}
+
 // Dropout is the probabilities that a checkpoint was trained with.
-type Dropout struct{ Embedding, Residual, Attention float64 }
+type Dropout struct{ Embedding, Residual, Attention, Classifier float64 }
 
 // WindowOf is the window of a layer; 0 is none.
 func (c Config) WindowOf(layer int) int {
@@ -60,6 +123,45 @@ func (c Config) WindowOf(layer int) int {
 		return c.Window
 	}
 	return 0
+}
+
+// ropeOf is how a layer turns queries and keys.
+func (c Config) ropeOf(layer int) Rope {
+	if c.RopeLocal.Type != "" && c.WindowOf(layer) > 0 {
+		return c.RopeLocal
+	}
+	return c.Rope
+}
+
+// denseAt reports whether a layer has a plain MLP.
+func (c Config) denseAt(layer int) bool {
+	return c.Experts == 0 || layer < len(c.Mixture.Dense) && c.Mixture.Dense[layer]
+}
+
+// expertWidth is an expert's inner size.
+func (c Config) expertWidth() int {
+	if c.Mixture.Width > 0 {
+		return c.Mixture.Width
+	}
+	return c.Intermediate
+}
+
+// WithLayers is the same shape with so many layers: the first ones, repeated where there are not enough.
+func (c Config) WithLayers(n int) Config {
+	c.WindowLayers, c.Mixture.Dense = cycled(c.WindowLayers, n), cycled(c.Mixture.Dense, n)
+	c.Layers = n
+	return c
+}
+
+func cycled(list []bool, n int) []bool {
+	if len(list) == 0 || n < 0 {
+		return list
+	}
+	out := make([]bool, n)
+	for i := range out {
+		out[i] = list[i%len(list)]
+	}
+	return out
 }
 
 // Limit is the longest sequence that the model can see: Positions where it learns a vector for each, as GPT-2 does, and 0
@@ -84,6 +186,25 @@ func (c Config) StopTokens() []int32 {
 	return many
 }
 
+// padToken is the id whose vector looking up does not train, and whether there is one: the pad_token_id of config.json,
+// counted from the end where it is negative, or the family's.
+func (c Config) padToken() (id int, ok bool) {
+	f, err := familyOf(c.Family)
+	if err != nil || f.pad == unpadded {
+		return 0, false
+	}
+	id = f.pad
+	if text, given := c.Other["pad_token_id"]; given {
+		if string(text) == "null" || json.Unmarshal(text, &id) != nil {
+			return 0, false
+		}
+		if id < 0 {
+			id += c.Vocab
+		}
+	}
+	return id, id >= 0 && id < c.Vocab
+}
+
 // withDefaults fills in what may be left out.
 func (c Config) withDefaults() (Config, error) {
 	f, err := familyOf(c.Family)
@@ -102,15 +223,13 @@ func (c Config) withDefaults() (Config, error) {
 	fill(&c.Activation, f.activation)
 	fill(&c.NormEps, f.eps)
 	fill(&c.InitStd, 0.02)
-	if f.learnedPositions {
-		fill(&c.Intermediate, 4*c.Hidden)
-	} else {
+	if f.rotary {
 		fill(&c.Rope.Type, "default")
 		fill(&c.Rope.Theta, f.theta)
+		fill(&c.Rope.Positions, c.ropePositions())
 	}
-	if f.experts {
-		fill(&c.Experts, 8)
-		fill(&c.ExpertsPerToken, 2)
+	if f.fill != nil {
+		f.fill(f, &c)
 	}
 	return c, c.validate(f)
 }
@@ -156,19 +275,37 @@ func (c Config) validate(f *family) error {
 	return c.validateParts(f)
 }
 
+// ropePositions is what Rope keeps of Positions: nothing where it does not depend on it.
+func (c Config) ropePositions() int {
+	if c.Rope.Type == "dynamic" || c.Rope.Type == "longrope" {
+		return c.Positions
+	}
+	return 0
+}
+
 // validateParts checks what only some families have.
 func (c Config) validateParts(f *family) error {
-	if f.learnedPositions {
-		if c.KVHeads != c.Heads || c.HeadDim*c.Heads != c.Hidden {
-			return fmt.Errorf("%s: want n_embd %d in n_head %d equal heads: got %d heads of keys, head_dim %d",
-				c.Family, c.Hidden, c.Heads, c.KVHeads, c.HeadDim)
+	if f.rotary {
+		for _, r := range []Rope{c.Rope, c.RopeLocal} {
+			if r.Type == "" {
+				continue
+			}
+			if err := r.validate(f.turnedDim(c)); err != nil {
+				return err
+			}
 		}
-	} else if err := c.Rope.validate(c.HeadDim); err != nil {
+	}
+	if f.check != nil {
+		if err := f.check(c); err != nil {
+			return err
+		}
+	}
+	if err := c.validateMixture(f); err != nil {
 		return err
 	}
-	if f.experts && (c.Experts < 1 || c.Experts > 1<<16 || c.ExpertsPerToken < 1 || c.ExpertsPerToken > c.Experts) {
-		return fmt.Errorf("num_experts_per_tok %d, num_local_experts %d: want 1 or more, and no more per token than there are",
-			c.ExpertsPerToken, c.Experts)
+	if !(c.QueryScalar >= 0) || !(c.ScoreCap >= 0) || !(c.LogitCap >= 0) {
+		return fmt.Errorf("query_pre_attn_scalar %v, attn_logit_softcapping %v, final_logit_softcapping %v: want no negative numbers",
+			c.QueryScalar, c.ScoreCap, c.LogitCap)
 	}
 	if c.Window < 0 || c.Window > math.MaxInt32 || c.Window == 0 && len(c.WindowLayers) > 0 {
 		return fmt.Errorf("sliding_window: got %d, want at least 1", c.Window)
@@ -177,12 +314,33 @@ func (c Config) validateParts(f *family) error {
 		return fmt.Errorf("layer_types: got %d, want one for each of %d layers", n, c.Layers)
 	}
 	for _, s := range []array.Shape{
-		{c.Vocab, c.Hidden}, {max(c.Experts, 1), 2 * c.Intermediate, c.Hidden}, {c.Heads, c.HeadDim, c.Hidden},
-		{c.Positions, c.Hidden},
+		{c.Vocab, c.Hidden}, {max(c.Experts, 1), 2 * max(c.Intermediate, c.Mixture.Width), c.Hidden},
+		{c.Heads, c.HeadDim, c.Hidden}, {c.Positions, c.Hidden},
 	} {
 		if !s.Valid() {
 			return fmt.Errorf("a tensor of shape %v is too large", s)
 		}
+	}
+	return nil
+}
+
+// validateMixture checks experts and how they are chosen.
+func (c Config) validateMixture(f *family) error {
+	m, r := c.Mixture, c.Mixture.Routing
+	switch {
+	case !f.experts:
+		return nil
+	case c.Experts < 1 || c.Experts > 1<<16 || c.ExpertsPerToken < 1 || c.ExpertsPerToken > c.Experts:
+		return fmt.Errorf("%s %d, %s %d: want 1 or more, and no more per token than there are",
+			f.keys.perToken, c.ExpertsPerToken, f.keys.experts, c.Experts)
+	case m.Width < 0 || m.Width > maxSize || m.Shared < 0 || m.Shared > 1<<10:
+		return fmt.Errorf("moe_intermediate_size %d, %d shared experts: want 0 or more", m.Width, m.Shared)
+	case len(m.Dense) > 0 && len(m.Dense) != c.Layers:
+		return fmt.Errorf("%d layers with or without experts: want %d", len(m.Dense), c.Layers)
+	case r.Groups > 1 && (c.Experts%r.Groups != 0 || r.TopGroups < 1 || r.TopGroups > r.Groups ||
+		c.Experts/r.Groups < r.GroupBest || c.ExpertsPerToken > c.Experts/r.Groups*r.TopGroups):
+		return fmt.Errorf("%d experts in n_group %d, of which topk_group %d: want equal groups of %d or more, with %d experts in those",
+			c.Experts, r.Groups, r.TopGroups, r.GroupBest, c.ExpertsPerToken)
 	}
 	return nil
 }

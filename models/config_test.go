@@ -59,6 +59,9 @@ func small(family, more string) string {
 	if family == "gpt2" {
 		return `{"model_type": "gpt2", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4` + more + `}`
 	}
+	if family == "mamba2" {
+		return `{"model_type": "mamba2", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
+	}
 	return `{"model_type": "` + family + `", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 24,
 		"num_hidden_layers": 3, "num_attention_heads": 4` + more + `}`
 }
@@ -115,7 +118,7 @@ func TestConfigKeys(t *testing.T) {
 		{"gpt2", `, "scale_attn_weights": false`, func(c Config) any { return c.UnscaledAttention }, true},
 		{"gpt2", `, "scale_attn_by_inverse_layer_idx": true`, func(c Config) any { return c.ScaleByLayer }, true},
 		{"gpt2", `, "tie_word_embeddings": false`, func(c Config) any { return c.Tied }, false},
-		{"gpt2", `, "resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3`, func(c Config) any { return c.Dropout }, Dropout{0.2, 0.1, 0.3}},
+		{"gpt2", `, "resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3`, func(c Config) any { return c.Dropout }, Dropout{Embedding: 0.2, Residual: 0.1, Attention: 0.3}},
 		{"gpt2", `, "task_specific_params": {"text-generation": {"do_sample": true}}, "summary_type": "cls_index"`,
 			func(c Config) any { return len(c.Other) }, 2},
 	} {
@@ -131,9 +134,11 @@ func TestConfigErrors(t *testing.T) {
 		{"{\n\"a\": 1,\n}", "line 3"},
 		{`[1]`, "want an object"},
 		{`null`, "want an object"},
-		{`{}`, `model_type: got "", want one of gpt2, llama`},
+		{`{}`, `model_type: got "", want one of `},
 		{`{"model_type": 3}`, `key "model_type": got 3, want a string`},
-		{`{"model_type": "gemma"}`, `got "gemma"`},
+		{`{"model_type": "lama"}`, `got "lama", want one of `},
+		{`{"model_type": "lama"}`, `the nearest is llama`},
+		{small("llama", `, "architectures": ["LlamaForTokenClassification"]`), `want LlamaForCausalLM`},
 		{`{"model_type": "llama"}`, `key "vocab_size": missing`},
 		{small("llama", `, "vocab_size": -5`), `key "vocab_size": got -5, want at least 1`},
 		{small("llama", `, "vocab_size": "many"`), `key "vocab_size": got "many", want a number`},
@@ -141,16 +146,20 @@ func TestConfigErrors(t *testing.T) {
 		{small("llama", `, "hidden_size": 1e300`), `want a whole number`},
 		{small("llama", `, "hidden_size": 18`), "hidden_size 18 is not a multiple of num_attention_heads 4"},
 		{small("llama", `, "num_key_value_heads": 3`), "num_attention_heads 4 is not a multiple of num_key_value_heads 3"},
-		{small("llama", `, "head_dim": 3`), "head_dim: got 3, want an even number"},
+		{small("llama", `, "head_dim": 3`), "head_dim 3, partial_rotary_factor 1: 3 elements turn: want an even number"},
 		{small("llama", `, "num_hidden_layers": 1000000000`), "num_hidden_layers: got 1000000000"},
 		{small("llama", `, "hidden_act": "mish"`), `hidden_act: activation "mish": not supported`},
 		{small("llama", `, "rms_norm_eps": 0`), `key "rms_norm_eps": got 0`},
 		{small("llama", `, "tie_word_embeddings": "yes"`), `key "tie_word_embeddings": got "yes", want true or false`},
 		{small("llama", `, "xyz": 3`), `key "xyz": not supported: it may change the model`},
 		{small("llama", `, "quantization_config": {"bits": 4}`), `key "quantization_config": not supported`},
-		{small("llama", `, "rope_scaling": {"type": "dynamic", "factor": 2}`), `"dynamic" is not supported`},
-		{small("llama", `, "rope_parameters": {"rope_type": "yarn", "factor": 2}`), `"yarn" is not supported`},
-		{small("llama", `, "rope_parameters": {"rope_type": "longrope"}`), `"longrope" is not supported`},
+		{small("llama", `, "rope_scaling": {"type": "dynamic"}`), "rope type dynamic: factor: got 0"},
+		{small("llama", `, "rope_parameters": {"rope_type": "yarn", "factor": -1}`), "rope type yarn: factor: got -1"},
+		{small("llama", `, "rope_parameters": {"rope_type": "yar", "factor": 2}`), `"yar" is not supported: want default, linear`},
+		{small("llama", `, "rope_parameters": {"rope_type": "yar", "factor": 2}`), "the nearest is yarn"},
+		{small("llama", `, "rope_parameters": {"rope_type": "longrope"}`), "got 0 in short_factor, 0 in long_factor: want 2"},
+		{small("llama", `, "rope_parameters": {"rope_type": "yarn", "factor": 2, "gamma": 3}`), `key "gamma": not supported`},
+		{small("llama", `, "partial_rotary_factor": 0.3`), "1 elements turn"},
 		{small("llama", `, "rope_scaling": {"type": "linear"}`), "factor: got 0"},
 		{small("llama", `, "rope_scaling": {"rope_type": "llama3", "factor": 8}`), "low_freq_factor"},
 		{small("llama", `, "rope_scaling": [1]`), `key "rope_scaling": want an object`},
@@ -186,8 +195,8 @@ func TestReadConfigNamesFile(t *testing.T) {
 
 // TestLlama3Frequencies compares with transformers' inverse frequencies of Llama 3.2 1B.
 func TestLlama3Frequencies(t *testing.T) {
-	got := parse(t, newerLlama).Rope.Frequencies(64)
-	plain := Rope{Type: "default", Theta: 500000}.Frequencies(64)
+	got := parse(t, newerLlama).Rope.Frequencies(64, 0)
+	plain := Rope{Type: "default", Theta: 500000}.Frequencies(64, 0)
 	if got[0] != 1 || got[5] != plain[5] {
 		t.Errorf("high frequencies: got %v, want them as they are", got[:6])
 	}

@@ -4,61 +4,92 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/galley-ml/galley/internal/strict"
+	"github.com/galley-ml/galley/nn"
 )
 
-// family is what models of one model_type have in common beyond their configuration.
+// family is what models of one model_type have in common beyond their configuration. Each has a file of names, which
+// says how its config.json and its weights are called, and uses layers of its own or another family's.
 type family struct {
 	name         string
 	architecture string
+	// classifier is the architecture with a head that classifies sequences; empty where there is none.
+	classifier string
 	// base is what the names of all but the head begin with; a checkpoint of the base model leaves it out.
 	base string
-	keys keys
+	// embedding is the table of tokens, below base.
+	embedding string
+	keys      keys
 	// What config.json means when it leaves a key out.
 	eps, theta float64
 	positions  int
 	activation string
 	tied       bool
 	window     int
+	// pad is the pad_token_id, whose vector is not trained by looking it up; noPad is none, and unpadded that the
+	// family looks padding up like any token.
+	pad int
 
 	learnedPositions bool
-	experts          bool
-	qkvBias          bool
-	qkNorm           bool
+	// encoder is a family that sees whole sequences and so continues none, recurrent one that goes along them in order:
+	// neither has any use for sequences in zigzag order.
+	encoder   bool
+	recurrent bool
+	rotary    bool
+	experts   bool
+	qkvBias   bool
+	qkNorm    bool
+
+	// read takes the family's own keys from config.json, write puts them back.
+	read  func(r *reader, f *family, c *Config)
+	write func(c Config, f *family, m map[string]any)
+	// fill sets defaults that depend on other sizes, check says what is impossible; nil is nothing more.
+	fill  func(f *family, c *Config)
+	check func(c Config) error
+	// headDim is how many elements of a head may turn by position; nil is all.
+	headDim func(c Config) int
+	build   func(f *family, c Config, in *nn.Init) (*decoder, error)
+	// stored is how checkpoints call parameters that they do not call as the model does.
+	stored storedNames
+}
+
+// Special values of family.pad.
+const (
+	noPad    = -1
+	unpadded = -2
+)
+
+// turnedDim is how long the part of a head is that may turn.
+func (f *family) turnedDim(c Config) int {
+	if f.headDim != nil {
+		return f.headDim(c)
+	}
+	return c.HeadDim
 }
 
 // keys is what a family's config.json calls the sizes.
-type keys struct{ hidden, intermediate, layers, heads, positions, eps, activation string }
+type keys struct {
+	hidden, intermediate, layers, heads, positions, eps, activation string
+	experts, perToken                                               string
+}
 
 func llamaKeys() keys {
 	return keys{
 		hidden: "hidden_size", intermediate: "intermediate_size", layers: "num_hidden_layers",
 		heads: "num_attention_heads", positions: "max_position_embeddings", eps: "rms_norm_eps", activation: "hidden_act",
+		experts: "num_local_experts", perToken: "num_experts_per_tok",
 	}
 }
 
-func gpt2Keys() keys {
-	return keys{
-		hidden: "n_embd", intermediate: "n_inner", layers: "n_layer", heads: "n_head", positions: "n_positions",
-		eps: "layer_norm_epsilon", activation: "activation_function",
-	}
-}
-
+// families is all that there are, by name.
 func families() []family {
-	like := func(f family) family {
-		f.base, f.keys, f.activation = "model.", llamaKeys(), "silu"
-		return f
-	}
-	return []family{
-		{
-			name: "gpt2", architecture: "GPT2LMHeadModel", base: "transformer.", keys: gpt2Keys(), eps: 1e-5,
-			positions: 1024, activation: "gelu_new", tied: true, learnedPositions: true,
-		},
-		like(family{name: "llama", architecture: "LlamaForCausalLM", eps: 1e-6, theta: 1e4, positions: 2048}),
-		like(family{name: "mistral", architecture: "MistralForCausalLM", eps: 1e-6, theta: 1e4, positions: 131072, window: 4096}),
-		like(family{name: "mixtral", architecture: "MixtralForCausalLM", eps: 1e-5, theta: 1e6, positions: 131072, experts: true}),
-		like(family{name: "qwen2", architecture: "Qwen2ForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768, qkvBias: true}),
-		like(family{name: "qwen3", architecture: "Qwen3ForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768, qkNorm: true}),
-	}
+	all := slices.Concat(
+		[]family{gpt2Family(), bertFamily(), mamba2Family()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
+		ernieFamilies(), deepseekFamilies(), olmoFamilies(), phiFamilies(),
+	)
+	slices.SortFunc(all, func(a, b family) int { return strings.Compare(a.name, b.name) })
+	return all
 }
 
 // Families lists the model types that can be built.
@@ -74,7 +105,12 @@ func familyOf(name string) (*family, error) {
 	all := families()
 	i := slices.IndexFunc(all, func(f family) bool { return f.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("model_type: got %q, want one of %s", name, strings.Join(Families(), ", "))
+		return nil, fmt.Errorf("model_type: got %q, want one of %s", name, listed(name, Families()))
 	}
 	return &all[i], nil
+}
+
+// listed is the words that a wrong one might have been, and the nearest.
+func listed(wrong string, words []string) string {
+	return strings.Join(words, ", ") + "; the nearest is " + strict.Nearest(wrong, words)
 }

@@ -7,42 +7,42 @@ import (
 )
 
 // buildGPT2 makes GPT-2: learned positions, LayerNorm, one matrix for queries, keys and values.
-func buildGPT2(c Config, in *nn.Init) (*decoder, error) {
+func buildGPT2(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {
 		return nil, err
 	}
 	base := in.At("transformer")
-	m := &decoder{
-		embed:     nn.NewEmbedding(base.At("wte"), c.Vocab, c.Hidden),
+	m := &decoder{stem: stem{
+		tokens:    nn.NewEmbedding(base.At("wte"), c.Vocab, c.Hidden),
 		positions: nn.NewEmbedding(base.At("wpe"), c.Positions, c.Hidden),
-	}
+	}}
 	for i := range c.Layers {
 		m.blocks = append(m.blocks, gpt2Block(c, base.At("h").Index(i), i, act))
 	}
 	m.norm = nn.NewLayerNorm(base.At("ln_f"), c.Hidden, c.NormEps)
 	if !c.Tied {
-		m.head = nn.NewLinearNoBias(in.At("lm_head"), c.Hidden, c.Vocab)
+		m.head.linear = nn.NewLinearNoBias(in.At("lm_head"), c.Hidden, c.Vocab)
 	}
 	return m, nil
 }
 
 func gpt2Block(c Config, in *nn.Init, i int, act nn.Activation) block {
 	// What each block adds to the stream begins smaller, so that the sum of all has the size of one. [Radford et al. 2019]
-	residual := func(name string) *nn.Init {
+	last := func(name string) *nn.Init {
 		return in.At(name).At("c_proj").WithNormal(c.InitStd / math.Sqrt(2*float64(c.Layers)))
 	}
-	var b block
+	var b residual
 	b.attentionNorm = nn.NewLayerNorm(in.At("ln_1"), c.Hidden, c.NormEps)
 	b.attention = &nn.FusedAttention{
 		QKV:   nn.NewDense(in.At("attn").At("c_attn"), c.Hidden, 3*c.Hidden),
-		Proj:  nn.NewDense(residual("attn"), c.Hidden, c.Hidden),
+		Proj:  nn.NewDense(last("attn"), c.Hidden, c.Hidden),
 		Heads: nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Scale: gpt2Scale(c, i)},
 	}
 	b.mlpNorm = nn.NewLayerNorm(in.At("ln_2"), c.Hidden, c.NormEps)
 	b.mlp = &nn.MLP{
 		FC:   nn.NewDense(in.At("mlp").At("c_fc"), c.Hidden, c.Intermediate),
-		Proj: nn.NewDense(residual("mlp"), c.Intermediate, c.Hidden),
+		Proj: nn.NewDense(last("mlp"), c.Intermediate, c.Hidden),
 		Act:  act,
 	}
 	return b

@@ -44,6 +44,9 @@ const (
 // that it cannot have. heads is how many devices share the heads otherwise, at least 1.
 func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 	var reasons []string
+	if f, err := familyOf(c.Family); err == nil && (f.encoder || f.recurrent) {
+		l.Order, l.Given = InOrder, InOrder // there is no work to balance
+	}
 	queries, keys, parts := c.Heads, c.KVHeads, max(1, l.Parts)
 	if keys == 0 {
 		keys = queries
@@ -83,12 +86,8 @@ func Arrange(m Model, l Layout) (Model, error) {
 	}
 	d = d.over(nn.Sequence{Context: l.Context})
 	d.layout = l
-	for i := range d.blocks {
-		if e, ok := d.blocks[i].mlp.(*nn.MoE); ok && l.Experts > 0 {
-			shared := *e
-			shared.Config.Fused, shared.Config.Capacity = true, l.Capacity
-			d.blocks[i].mlp = &shared
-		}
+	for i, b := range d.blocks {
+		d.blocks[i] = b.shared(l)
 	}
 	return d, nil
 }
@@ -98,8 +97,8 @@ func (m *decoder) over(s nn.Sequence) *decoder {
 	d := *m
 	d.sequence = s
 	d.blocks = slices.Clone(m.blocks)
-	for i := range d.blocks {
-		d.blocks[i].attention = d.blocks[i].attention.Over(s)
+	for i, b := range d.blocks {
+		d.blocks[i] = b.over(s)
 	}
 	return &d
 }

@@ -4,46 +4,63 @@ import (
 	"math"
 
 	"github.com/galley-ml/galley/nn"
-	"github.com/galley-ml/galley/op"
 )
 
-// buildLlama makes llama and what differs from it in details only: mistral, qwen2, qwen3 and mixtral.
-func buildLlama(c Config, in *nn.Init) (*decoder, error) {
-	f, err := familyOf(c.Family)
+// buildLlama makes llama and what differs from it in details only: mistral, mixtral and qwen.
+func buildLlama(f *family, c Config, in *nn.Init) (*decoder, error) {
+	b, err := newLlamaBuilder(f, c)
 	if err != nil {
 		return nil, err
 	}
-	act, err := gateOf(c.Activation)
-	if err != nil {
-		return nil, err
-	}
-	b := llamaBuilder{Config: c, family: f, act: act, rope: c.Rope.config(c.HeadDim)}
-	base := in.At("model")
-	m := &decoder{embed: nn.NewEmbedding(base.At("embed_tokens"), c.Vocab, c.Hidden)}
-	for i := range c.Layers {
-		m.blocks = append(m.blocks, b.block(base.At("layers").Index(i), i))
-	}
-	m.norm = nn.NewRMSNorm(base.At("norm"), c.Hidden, c.NormEps)
-	if !c.Tied {
-		m.head = nn.NewLinearNoBias(in.At("lm_head"), c.Hidden, c.Vocab)
-	}
-	return m, nil
+	return b.model(in, b.block), nil
 }
 
+// llamaBuilder makes the parts that Llama and its relatives have in common.
 type llamaBuilder struct {
 	Config
-	family *family
-	act    nn.Activation
-	rope   *op.RoPEConfig
+	family  *family
+	act     nn.Activation
+	newNorm func(in *nn.Init, width int, eps float64) *nn.RMSNorm
+}
+
+func newLlamaBuilder(f *family, c Config) (llamaBuilder, error) {
+	act, err := gateOf(c.Activation)
+	return llamaBuilder{Config: c, family: f, act: act, newNorm: nn.NewRMSNorm}, err
+}
+
+func (b llamaBuilder) norm(in *nn.Init, width int) *nn.RMSNorm {
+	return b.newNorm(in, width, b.NormEps)
+}
+
+// model is the embedding, the blocks, the last norm and the head.
+func (b llamaBuilder) model(in *nn.Init, block func(in *nn.Init, i int) block) *decoder {
+	base := in.At("model")
+	m := &decoder{}
+	m.stem.tokens = b.tokens(base.At("embed_tokens"))
+	for i := range b.Layers {
+		m.blocks = append(m.blocks, block(base.At("layers").Index(i), i))
+	}
+	m.norm = b.norm(base.At("norm"), b.Hidden)
+	if !b.Tied {
+		m.head.linear = nn.NewLinearNoBias(in.At("lm_head"), b.Hidden, b.Vocab)
+	}
+	return m
+}
+
+// tokens is the table of tokens.
+func (c Config) tokens(in *nn.Init) *nn.Embedding {
+	table := nn.NewEmbedding(in, c.Vocab, c.Hidden)
+	if pad, ok := c.padToken(); ok {
+		table.Still = &pad
+	}
+	return table
 }
 
 // block makes the parts in the order in which transformers lists their parameters.
 func (b llamaBuilder) block(in *nn.Init, i int) block {
-	var out block
-	out.attention = b.attention(in.At("self_attn"), i)
-	out.mlp = b.mlp(in.At("mlp"))
-	out.attentionNorm = nn.NewRMSNorm(in.At("input_layernorm"), b.Hidden, b.NormEps)
-	out.mlpNorm = nn.NewRMSNorm(in.At("post_attention_layernorm"), b.Hidden, b.NormEps)
+	out := residual{attention: b.attention(in.At("self_attn"), i), mlp: b.mlp(in.At("mlp"), i)}
+	out.attentionNorm = b.norm(in.At("input_layernorm"), b.Hidden)
+	out.mlpNorm = b.norm(in.At("post_attention_layernorm"), b.Hidden)
 	return out
 }
 
@@ -57,38 +74,60 @@ func (b llamaBuilder) attention(in *nn.Init, i int) *nn.Attention {
 	}
 	queries, keys := b.Heads*b.HeadDim, b.KVHeads*b.HeadDim
 	a := &nn.Attention{
-		Q: qkv(in.At("q_proj"), b.Hidden, queries),
-		K: qkv(in.At("k_proj"), b.Hidden, keys),
-		V: qkv(in.At("v_proj"), b.Hidden, keys),
-		O: out(in.At("o_proj"), queries, b.Hidden),
-		Heads: nn.Heads{
-			Queries: b.Heads, Keys: b.KVHeads, Dim: b.HeadDim, Scale: 1 / math.Sqrt(float64(b.HeadDim)),
-			Window: b.WindowOf(i), RoPE: b.rope,
-		},
+		Q:     qkv(in.At("q_proj"), b.Hidden, queries),
+		K:     qkv(in.At("k_proj"), b.Hidden, keys),
+		V:     qkv(in.At("v_proj"), b.Hidden, keys),
+		O:     out(in.At("o_proj"), queries, b.Hidden),
+		Heads: b.heads(i),
 	}
 	if b.family.qkNorm {
-		a.QNorm = nn.NewRMSNorm(in.At("q_norm"), b.HeadDim, b.NormEps)
-		a.KNorm = nn.NewRMSNorm(in.At("k_norm"), b.HeadDim, b.NormEps)
+		a.QNorm = b.norm(in.At("q_norm"), b.HeadDim)
+		a.KNorm = b.norm(in.At("k_norm"), b.HeadDim)
 	}
 	return a
 }
 
-func (b llamaBuilder) mlp(in *nn.Init) layer {
-	if b.family.experts {
-		return nn.NewMoE(in, nn.MoEConfig{
-			Hidden: b.Hidden, Intermediate: b.Intermediate, Experts: b.Experts, PerToken: b.ExpertsPerToken, Act: b.act,
-		})
+// heads is what the attention of a layer does between its projections.
+func (c Config) heads(i int) nn.Heads {
+	return nn.Heads{
+		Queries: c.Heads, Keys: c.KVHeads, Dim: c.HeadDim, Scale: 1 / math.Sqrt(c.queryScalar()), Cap: c.ScoreCap,
+		Window: c.WindowOf(i), RoPE: c.ropeOf(i).config(c.HeadDim),
 	}
+}
+
+func (c Config) queryScalar() float64 {
+	if c.QueryScalar != 0 {
+		return c.QueryScalar
+	}
+	return float64(c.HeadDim)
+}
+
+func (b llamaBuilder) mlp(in *nn.Init, i int) layer {
+	if !b.denseAt(i) {
+		return b.mixture(in)
+	}
+	return b.gated(in, b.Intermediate)
+}
+
+// gated is a plain gated MLP of an inner size.
+func (b llamaBuilder) gated(in *nn.Init, width int) *nn.GatedMLP {
 	project := linearNoBias
 	if b.MLPBias {
 		project = linear
 	}
 	return &nn.GatedMLP{
-		Gate: project(in.At("gate_proj"), b.Hidden, b.Intermediate),
-		Up:   project(in.At("up_proj"), b.Hidden, b.Intermediate),
-		Down: project(in.At("down_proj"), b.Intermediate, b.Hidden),
+		Gate: project(in.At("gate_proj"), b.Hidden, width),
+		Up:   project(in.At("up_proj"), b.Hidden, width),
+		Down: project(in.At("down_proj"), width, b.Hidden),
 		Act:  b.act,
 	}
+}
+
+func (b llamaBuilder) mixture(in *nn.Init) *nn.MoE {
+	return nn.NewMoE(in, nn.MoEConfig{
+		Hidden: b.Hidden, Intermediate: b.expertWidth(), Experts: b.Experts, PerToken: b.ExpertsPerToken, Act: b.act,
+		Routing: b.Mixture.Routing,
+	})
 }
 
 // linear and linearNoBias have one type, so that a builder can choose.

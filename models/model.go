@@ -8,15 +8,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Model is a language model. Ids are integers of shape [batch, seq].
+// Model is a language model, or one that classifies sequences. Ids are integers of shape [batch, seq].
 type Model interface {
 	// Config is the model's shape.
 	Config() Config
 	// Params is the parameters in transformers' order; weights that are tied appear once.
 	Params() []*nn.Param
-	// Forward is the logits [batch, seq, vocab] of each position's next token.
+	// Forward is the logits [batch, seq, vocab] of each position's next token, or of the token itself in an encoder;
+	// [batch, labels] where the model classifies.
 	Forward(ids *op.Tensor) *op.Tensor
-	// Loss is the mean cross-entropy of labels, the ids of the next tokens; a label of -100 does not count.
+	// Loss is the mean cross-entropy of labels, the ids of those tokens; a label of -100 does not count. Where the model
+	// classifies, labels are classes [batch], or numbers: [batch] for a single label, else [batch, labels] from 0 to 1.
 	Loss(ids, labels *op.Tensor) *op.Tensor
 	// Decode is the logits [batch, vocab] after the last of ids, which continue the sequence that c holds; it
 	// extends c. All calls with one c have the same batch.
@@ -33,11 +35,11 @@ func New(c Config, in nn.Config) (Model, error) {
 		return nil, err
 	}
 	init := nn.NewInit(in)
-	build := buildLlama
-	if c.Family == "gpt2" {
-		build = buildGPT2
+	f, err := familyOf(c.Family)
+	if err != nil {
+		return nil, err
 	}
-	m, err := build(c, init.WithNormal(c.InitStd))
+	m, err := f.build(f, c, init.WithNormal(c.InitStd))
 	if err != nil {
 		return nil, err
 	}
@@ -67,34 +69,39 @@ func Freeze(m Model) (Model, error) {
 type decoder struct {
 	config Config
 	params []*nn.Param
-	embed  *nn.Embedding
-	// positions are learned ones; nil where attention turns by position.
-	positions *nn.Embedding
-	blocks    []block
-	norm      layer
-	// head is nil where the embedding is tied to it.
-	head *nn.Linear
+	stem   stem
+	blocks []block
+	// norm follows the last block; nil is none.
+	norm layer
+	head head
 	// layout is how Loss lays out sequences, and sequence how the stream that passes lies.
 	layout   Layout
 	sequence nn.Sequence
 }
 
-type layer interface {
-	Forward(x *op.Tensor) *op.Tensor
+// stem is what makes the stream of tokens.
+type stem struct {
+	tokens *nn.Embedding
+	// positions are learned ones; nil where attention turns by position.
+	positions *nn.Embedding
+	// types are the kinds of tokens, of which all are the first; nil where there are none.
+	types *nn.Embedding
+	// norm follows the sum of all; nil is none.
+	norm layer
+	// scale multiplies the tokens' vectors; 0 means 1.
+	scale float64
 }
 
-// block is one layer of a transformer: what it adds to the stream that passes through.
-type block struct {
-	attentionNorm layer
-	attention     nn.Attender
-	mlpNorm       layer
-	mlp           layer
-}
-
-func (b block) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
-	x = op.Mark(x, name)
-	x = op.Mark(op.Add(x, b.attention.Forward(b.attentionNorm.Forward(x), c)), nn.MidMark(name))
-	return op.Add(x, b.mlp.Forward(b.mlpNorm.Forward(x)))
+// head is what makes logits of the stream.
+type head struct {
+	// before makes of the stream what is multiplied; nil leaves it as it is.
+	before layer
+	// linear is nil where the table of tokens is tied to it.
+	linear *nn.Linear
+	// bias is added beside a tied table; nil is none.
+	bias *nn.Param
+	// cap bounds the logits x as cap·tanh(x/cap); 0 is not at all.
+	cap float64
 }
 
 func (m *decoder) Config() Config      { return m.config }
@@ -103,15 +110,28 @@ func (m *decoder) Params() []*nn.Param { return m.params }
 func (m *decoder) Forward(ids *op.Tensor) *op.Tensor { return m.logits(m.hidden(ids, nil)) }
 
 func (m *decoder) Loss(ids, labels *op.Tensor) *op.Tensor {
+	if m.config.Task == Classify {
+		return m.classLoss(m.Forward(ids), labels)
+	}
 	m, ids, labels = m.ordered(ids, labels)
 	return op.CrossEntropy(m.Forward(ids), labels, op.CrossEntropyConfig{})
 }
 
 func (m *decoder) logits(x *op.Tensor) *op.Tensor {
-	if m.head == nil {
-		return m.embed.Logits(x)
+	x = through(m.head.before, x)
+	var y *op.Tensor
+	if m.head.linear == nil {
+		y = m.stem.tokens.Logits(x)
+	} else {
+		y = m.head.linear.Forward(x)
 	}
-	return m.head.Forward(x)
+	if m.head.bias != nil {
+		y = op.Add(y, m.head.bias.Value)
+	}
+	if m.head.cap != 0 {
+		y = op.MulScalar(op.Tanh(op.MulScalar(y, 1/m.head.cap)), m.head.cap)
+	}
+	return y
 }
 
 // hidden is the stream after the last norm.
@@ -122,14 +142,21 @@ func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 	if len(ids.Shape()) != 2 {
 		return invalid(ids, fmt.Errorf("ids: got shape %v, want [batch, seq]", ids.Shape()))
 	}
-	x := m.embed.Forward(ids)
-	if m.positions != nil {
+	x := m.stem.tokens.Forward(ids)
+	if m.stem.scale != 0 {
+		x = op.MulScalar(x, m.stem.scale)
+	}
+	if m.stem.positions != nil {
 		x = m.addPositions(x, c)
 	}
+	if m.stem.types != nil {
+		x = op.Add(x, op.Narrow(m.stem.types.Weight.Value, 0, 0, 1))
+	}
+	x = through(m.stem.norm, x)
 	for i, b := range m.blocks {
 		x = b.forward(nn.LayerMark(i), x, c.layer(i))
 	}
-	return m.norm.Forward(op.Mark(x, nn.HeadMark))
+	return through(m.norm, op.Mark(x, nn.HeadMark))
 }
 
 // addPositions adds the learned vectors of the positions that x holds, which follow those in c.
@@ -137,18 +164,27 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 	if x.Err() != nil {
 		return x
 	}
-	seq, table := x.Dim(1), m.positions.Weight.Value
+	seq, table := x.Dim(1), m.stem.positions.Weight.Value
 	if c != nil && c.start != nil {
 		return op.Add(x, op.DynamicSlice(table, c.start, []int{0}, []int{seq}))
 	}
 	start := c.Len()
 	if start+seq > m.config.Positions {
-		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has n_positions %d", start+seq, m.config.Family, m.config.Positions))
+		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has %s %d", start+seq, m.config.Family, m.positionsKey(), m.config.Positions))
 	}
 	if m.layout.Parts > 1 && c == nil { // each device looks up the positions that it has
 		return op.Add(x, op.Embedding(op.ZigzagPositions(x.Scope(), m.sequence.Parts(seq), seq), table))
 	}
 	return op.Add(x, op.Narrow(table, 0, start, start+seq))
+}
+
+// positionsKey is what config.json calls the number of positions.
+func (m *decoder) positionsKey() string {
+	f, err := familyOf(m.config.Family)
+	if err != nil {
+		return "positions"
+	}
+	return f.keys.positions
 }
 
 // invalid is a tensor that carries an error on.

@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
@@ -10,6 +11,34 @@ import (
 
 const headName = "lm_head.weight"
 
+// storedNames is how a family's checkpoints call what they do not call as the model does.
+type storedNames struct {
+	// gate, up and down are the matrices of one expert, and mlp the module that they belong to, below a layer; empty
+	// means mlp.
+	mlp, gate, up, down string
+	// buffers are endings of tensors that are no parameters: tables that the program computes itself.
+	buffers []string
+	// heads are further names of the tied table of tokens; empty means lm_head.weight.
+	heads []string
+	// ignored, where not nil, reports further tensors that transformers leaves out.
+	ignored func(c Config, name string) bool
+}
+
+// plainExperts are the names that all families but Mixtral's have.
+func plainExperts() storedNames {
+	return storedNames{gate: "gate_proj", up: "up_proj", down: "down_proj", buffers: rotaryBuffers()}
+}
+
+func rotaryBuffers() []string { return []string{"rotary_emb.inv_freq"} }
+
+// tableNames are the names under which a checkpoint may hold the table of tokens a second time where it is tied.
+func (s storedNames) tableNames() []string {
+	if len(s.heads) == 0 {
+		return []string{headName}
+	}
+	return s.heads
+}
+
 // aliases are the names under which a parameter may be stored as it is, the likeliest first.
 func aliases(c Config, name string) []string {
 	f, err := familyOf(c.Family)
@@ -17,42 +46,49 @@ func aliases(c Config, name string) []string {
 		return nil
 	}
 	names := []string{name}
-	if f.experts && strings.HasSuffix(name, ".mlp.gate.weight") {
-		names = append(names, strings.Replace(name, ".mlp.gate.", ".block_sparse_moe.gate.", 1))
+	if other := f.stored.router(name); other != name {
+		names = append(names, other)
 	}
 	for _, n := range names {
-		if short, ok := strings.CutPrefix(n, f.base); ok {
+		if short, ok := strings.CutPrefix(n, f.base); ok && f.base != "" {
 			names = append(names, short)
 		}
 	}
-	if c.Tied && name == embeddingName(f) {
-		names = append(names, headName)
+	if c.Tied && name == f.base+f.embedding {
+		names = append(names, f.stored.tableNames()...)
 	}
 	return names
 }
 
-func embeddingName(f *family) string {
-	if f.learnedPositions {
-		return f.base + "wte.weight"
+// router is a router's name as checkpoints have it.
+func (s storedNames) router(name string) string {
+	if s.mlp == "" || !strings.HasSuffix(name, ".mlp.gate.weight") {
+		return name
 	}
-	return f.base + "embed_tokens.weight"
+	return strings.Replace(name, ".mlp.gate.", "."+s.mlp+".gate.", 1)
 }
 
-// expertParts are the matrices that Mixtral's checkpoints store in place of a stacked parameter, in the order of its
-// bytes: for gate_up_proj each expert's w1 (gate) and w3 (up), for down_proj each w2. It is nil for other parameters.
+// expertParts are the matrices that checkpoints store in place of a stacked parameter, in the order of its bytes: for
+// gate_up_proj each expert's gate and up, for down_proj each down. It is nil for other parameters.
 func expertParts(c Config, name string) []string {
+	f, err := familyOf(c.Family)
 	at, which, ok := strings.Cut(name, ".mlp.experts.")
-	if !ok {
+	if err != nil || !ok {
 		return nil
 	}
-	matrices := []string{"w1", "w3"}
+	s := f.stored
+	matrices := []string{s.gate, s.up}
 	if which == "down_proj" {
-		matrices = []string{"w2"}
+		matrices = []string{s.down}
+	}
+	mlp := s.mlp
+	if mlp == "" {
+		mlp = "mlp"
 	}
 	var parts []string
 	for e := range c.Experts {
 		for _, w := range matrices {
-			parts = append(parts, fmt.Sprintf("%s.block_sparse_moe.experts.%d.%s.weight", at, e, w))
+			parts = append(parts, fmt.Sprintf("%s.%s.experts.%d.%s.weight", at, mlp, e, w))
 		}
 	}
 	return parts
@@ -69,26 +105,25 @@ func stored(c Config, name string, a array.Array) []safetensors.Named {
 		}
 		return named
 	}
-	if c.Experts > 0 {
-		name = strings.Replace(name, ".mlp.gate.", ".block_sparse_moe.gate.", 1)
+	if f, err := familyOf(c.Family); err == nil {
+		name = f.stored.router(name)
 	}
 	return []safetensors.Named{{Name: name, Array: a}}
 }
 
-// isBuffer reports whether checkpoints may hold a tensor of this name that is not a parameter: a table that the
-// program computes itself, or the second name of tied weights.
+// isBuffer reports whether checkpoints may hold a tensor of this name that is not a parameter.
 func isBuffer(c Config, name string) bool {
-	if c.Tied && name == headName {
+	f, err := familyOf(c.Family)
+	if err != nil {
+		return false
+	}
+	if c.Tied && slices.Contains(f.stored.tableNames(), name) {
 		return true
 	}
-	suffixes := []string{"rotary_emb.inv_freq"}
-	if c.Family == "gpt2" {
-		suffixes = []string{".attn.bias", ".attn.masked_bias"}
-	}
-	for _, s := range suffixes {
+	for _, s := range f.stored.buffers {
 		if strings.HasSuffix(name, s) {
 			return true
 		}
 	}
-	return false
+	return f.stored.ignored != nil && f.stored.ignored(c, name)
 }

@@ -39,14 +39,10 @@ func ParseConfig(text []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	r.take("architectures")
+	r.architecture(f, &c)
 	r.take("transformers_version")
 	r.common(f, &c)
-	if f.learnedPositions {
-		r.gpt2(&c)
-	} else {
-		r.llama(f, &c)
-	}
+	f.read(r, f, &c)
 	c.Other = r.rest()
 	if r.err != nil {
 		return Config{}, r.err
@@ -72,39 +68,57 @@ func (r *reader) common(f *family, c *Config) {
 	}
 }
 
-func (r *reader) gpt2(c *Config) {
-	c.Intermediate = r.count("n_inner", 4*c.Hidden)
-	c.UnscaledAttention = !r.bool("scale_attn_weights", true)
-	c.ScaleByLayer = r.bool("scale_attn_by_inverse_layer_idx", false)
-	c.Dropout = Dropout{
-		Embedding: r.probability("embd_pdrop"),
-		Residual:  r.probability("resid_pdrop"),
-		Attention: r.probability("attn_pdrop"),
+// architecture reads which head the model has, and refuses what the family cannot have.
+func (r *reader) architecture(f *family, c *Config) {
+	for _, name := range get(r, "architectures", "a list of strings", []string(nil)) {
+		switch {
+		case f.classifier != "" && plainName(name) == plainName(f.classifier):
+			c.Task = Classify
+		case !f.builds(name):
+			r.fail("architectures", "got %q, want %s", name, strings.TrimSuffix(f.architecture+" or "+f.classifier, " or "))
+		}
 	}
 }
 
-func (r *reader) llama(f *family, c *Config) {
-	c.Intermediate = r.size("intermediate_size")
+// plainName is an architecture without what versions spell differently.
+func plainName(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
+
+// builds reports whether an architecture is the family's: with its head, or without any.
+func (f *family) builds(architecture string) bool {
+	whole := plainName(f.architecture)
+	stem := whole
+	for _, head := range []string{"forcausallm", "formaskedlm", "lmheadmodel"} {
+		stem = strings.TrimSuffix(stem, head)
+	}
+	got := plainName(architecture)
+	return got == whole || got == stem+"model"
+}
+
+// attention reads the sizes of heads.
+func (r *reader) attention(c *Config) {
 	c.KVHeads = r.count("num_key_value_heads", 0)
 	c.HeadDim = r.count("head_dim", 0)
 	c.Dropout.Attention = r.probability("attention_dropout")
-	if f.name == "llama" || f.qkNorm {
-		c.AttentionBias = r.bool("attention_bias", false)
+}
+
+// layerTypes reads which layers have a window; byDefault says so where there is no list.
+func (r *reader) layerTypes(c *Config, byDefault func(layer int) bool) []bool {
+	types := get(r, "layer_types", "a list of strings", []string(nil))
+	if types != nil && len(types) != c.Layers {
+		r.fail("layer_types", "got %d, want one for each of %d layers", len(types), c.Layers)
 	}
-	if f.name == "llama" {
-		c.MLPBias = r.bool("mlp_bias", false)
+	if c.Layers > maxLayers || r.err != nil {
+		return nil
 	}
-	if f.experts {
-		c.Experts = r.count("num_local_experts", 8)
-		c.ExpertsPerToken = r.count("num_experts_per_tok", 2)
+	layers := make([]bool, c.Layers)
+	for i := range layers {
+		if types != nil {
+			layers[i] = r.layerType(types[i])
+		} else {
+			layers[i] = byDefault(i)
+		}
 	}
-	switch f.name {
-	case "mistral", "mixtral":
-		r.windowEverywhere(f, c)
-	case "qwen2", "qwen3":
-		r.windowByLayer(c)
-	}
-	r.rope(f, c)
+	return layers
 }
 
 // windowEverywhere reads the window of families in which it holds in every layer. A key that is left out means the
@@ -123,97 +137,12 @@ func (r *reader) windowEverywhere(f *family, c *Config) {
 	}
 }
 
-// windowByLayer reads qwen's window: a list of layers, or all from max_window_layers up.
-func (r *reader) windowByLayer(c *Config) {
-	window := r.count("sliding_window", 4096)
-	use := r.bool("use_sliding_window", false)
-	first := r.int("max_window_layers", 28)
-	types := get(r, "layer_types", "a list of strings", []string(nil))
-	if types != nil && len(types) != c.Layers {
-		r.fail("layer_types", "got %d, want one for each of %d layers", len(types), c.Layers)
-	}
-	if c.Layers > maxLayers || r.err != nil {
-		return
-	}
-	layers, any := make([]bool, c.Layers), false
-	for i := range layers {
-		layers[i] = use && i >= first
-		if types != nil {
-			layers[i] = r.layerType(types[i])
-		}
-		any = any || layers[i]
-	}
-	if any && !use {
-		r.fail("layer_types", "got sliding_attention, want use_sliding_window with it")
-	}
-	if any {
-		c.Window, c.WindowLayers = window, layers
-	}
-}
-
 // layerType reports whether a layer has a window.
 func (r *reader) layerType(name string) bool {
 	if name != "full_attention" && name != "sliding_attention" {
 		r.fail("layer_types", "got %q, want full_attention or sliding_attention", name)
 	}
 	return name == "sliding_attention"
-}
-
-// rope reads rope_parameters, or rope_scaling and rope_theta beside it.
-func (r *reader) rope(f *family, c *Config) {
-	theta := r.float("rope_theta", f.theta)
-	original := r.count("original_max_position_embeddings", c.Positions)
-	key := "rope_parameters"
-	if r.has("rope_scaling") {
-		if r.has(key) {
-			r.take("rope_scaling") // the older name beside the newer one says the same
-		} else {
-			key = "rope_scaling"
-		}
-	}
-	c.Rope = Rope{Type: "default", Theta: theta}
-	v := r.take(key)
-	if v == nil {
-		return
-	}
-	in, err := newReader(v)
-	if err != nil {
-		r.fail(key, "%v", err)
-		return
-	}
-	c.Rope = in.ropeObject(theta, original)
-	in.rest()
-	if in.err != nil {
-		r.fail(key, "%v", in.err)
-	}
-}
-
-func (r *reader) ropeObject(theta float64, original int) Rope {
-	rope := Rope{Type: r.string("rope_type", ""), Theta: r.float("rope_theta", theta)}
-	if older := r.string("type", "default"); rope.Type == "" {
-		rope.Type = older
-	}
-	if part := r.float("partial_rotary_factor", 1); part != 1 {
-		r.fail("partial_rotary_factor", "not supported: got %v, want 1", part)
-	}
-	switch rope.Type {
-	case "default":
-		// Some files carry the other types' numbers beside; transformers does not look at them either.
-		for _, key := range []string{"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"} {
-			r.take(key)
-		}
-	case "linear":
-		rope.Factor = r.float("factor", 0)
-		r.take("original_max_position_embeddings")
-	case "llama3":
-		rope.Factor = r.float("factor", 0)
-		rope.LowFreqFactor = r.float("low_freq_factor", 0)
-		rope.HighFreqFactor = r.float("high_freq_factor", 0)
-		rope.OriginalPositions = r.count("original_max_position_embeddings", original)
-	default:
-		r.fail("rope_type", "%q is not supported: want default, linear or llama3", rope.Type)
-	}
-	return rope
 }
 
 // dtype reads the dtype of the weights under either name.

@@ -35,6 +35,9 @@ func TestSaveLoad(t *testing.T) {
 		"gpt2":    `, "resid_pdrop": 0.1`,
 	}
 	for _, family := range Families() {
+		if _, ok := more[family]; !ok {
+			more[family] = livelyKeys()[family]
+		}
 		for _, dtype := range []array.DType{array.F32, array.BF16} {
 			t.Run(family+" "+dtype.String(), func(t *testing.T) {
 				s := newSession(t)
@@ -191,7 +194,7 @@ func TestLoadForms(t *testing.T) {
 
 // stackExperts puts experts together under the names that parameters have in memory.
 func stackExperts(ts []safetensors.Named) []safetensors.Named {
-	c := Config{Experts: 2}
+	c := Config{Family: "mixtral", Experts: 2}
 	byName := map[string]array.Array{}
 	for _, n := range ts {
 		byName[strings.Replace(n.Name, ".block_sparse_moe.gate.", ".mlp.gate.", 1)] = n.Array

@@ -1,6 +1,9 @@
 package nn
 
-import "github.com/galley-ml/galley/op"
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/op"
+)
 
 // Heads is what an attention does between its projections.
 type Heads struct {
@@ -10,40 +13,69 @@ type Heads struct {
 	Dim int
 	// Scale multiplies the scores; 0 means 1/√Dim.
 	Scale float64
+	// Cap bounds the scores as op.AttentionConfig says; 0 is not at all.
+	Cap float64
+	// Mask is which tokens a token sees; the zero value is Causal.
+	Mask Mask
 	// Window is how many tokens, its own included, a token sees; 0 is all before it.
 	Window int
-	// RoPE is how queries and keys turn by position, but for the position itself; nil is not at all.
-	RoPE *op.RoPEConfig
+	// RoPE is how queries and keys of a sequence of a length turn by position, but for the position itself; nil is not
+	// at all.
+	RoPE func(length int) op.RoPEConfig
 	// Sequence is how a sequence that devices share is met and ordered; the zero value leaves it as it is.
 	Sequence Sequence
 }
 
-// split is x [batch, seq, heads·dim] as [batch, seq, heads, dim].
-func (h Heads) split(x *op.Tensor, heads int) *op.Tensor {
+// Mask is which tokens a token sees.
+type Mask uint8
+
+// The masks.
+const (
+	// Causal: itself and those before it.
+	Causal Mask = iota
+	// Everywhere: all of its sequence.
+	Everywhere
+)
+
+// SplitHeads is x [batch, seq, heads·dim] as [batch, seq, heads, dim].
+func SplitHeads(x *op.Tensor, heads int) *op.Tensor {
 	if x.Err() != nil {
 		return x
 	}
-	return op.Reshape(x, x.Dim(0), x.Dim(1), heads, h.Dim)
+	return op.Reshape(x, x.Dim(0), x.Dim(1), heads, x.Dim(2)/max(1, heads))
 }
 
-// attend is causal attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined again.
+// zigzag is in how many parts the rows of a sequence are ordered; 0 is that they are in their own order.
+func (h Heads) zigzag(x *op.Tensor, c *KVCache) int {
+	if c != nil {
+		return 0
+	}
+	return h.Sequence.Parts(x.Dim(1))
+}
+
+// turn is x [batch, seq, heads, dim] turned by the positions of its rows, which follow those in c.
+func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
+	if h.RoPE == nil || x.Err() != nil {
+		return x
+	}
+	offset, start := c.position()
+	rope := h.RoPE(offset + x.Dim(1))
+	rope.Offset, rope.Start = offset, start
+	if parts := h.zigzag(x, c); parts > 0 {
+		rope.Positions = op.ZigzagPositions(x.Scope(), parts, x.Dim(1))
+	}
+	return op.RoPE(x, rope)
+}
+
+// attend is attention of queries, keys and values, each [batch, seq, heads, dim], with heads joined again.
 func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	if q.Err() != nil {
 		return q
 	}
-	zigzag := 0
-	if c == nil {
-		zigzag = h.Sequence.Parts(q.Dim(1))
+	config := op.AttentionConfig{
+		Causal: h.Mask == Causal, Scale: h.Scale, Cap: h.Cap, Window: h.Window,
+		Context: h.Sequence.Context, Zigzag: h.zigzag(q, c),
 	}
-	if h.RoPE != nil {
-		rope := *h.RoPE
-		rope.Offset, rope.Start = c.position()
-		if zigzag > 0 {
-			rope.Positions = op.ZigzagPositions(q.Scope(), zigzag, q.Dim(1))
-		}
-		q, k = op.RoPE(q, rope), op.RoPE(k, rope)
-	}
-	config := op.AttentionConfig{Causal: true, Scale: h.Scale, Window: h.Window, Context: h.Sequence.Context, Zigzag: zigzag}
 	if c != nil {
 		k, v = c.extend(k, v, &config)
 	}
@@ -54,30 +86,44 @@ func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	if y.Err() != nil {
 		return y
 	}
-	return op.Reshape(y, y.Dim(0), y.Dim(1), h.Queries*h.Dim)
+	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
 }
 
-// Attention is causal self-attention with a matrix each for queries, keys and values.
+// cache is the shapes of cached keys and values.
+func (h Heads) cache(batch, limit, valueDim int) [2]array.Shape {
+	return [2]array.Shape{{batch, limit, h.Keys, h.Dim}, {batch, limit, h.Keys, valueDim}}
+}
+
+// Attention is self-attention with a matrix each for queries, keys and values.
 type Attention struct {
 	Q, K, V, O *Linear
 	// QNorm and KNorm, where not nil, normalise each head's queries and keys.
 	QNorm, KNorm *RMSNorm
+	// QWide and KWide, where not nil, normalise those of all heads together.
+	QWide, KWide *RMSNorm
 	Heads        Heads
 }
 
 // Forward attends within x [batch, seq, width], and to what c holds, which then holds x's keys and values too. A nil
 // c is empty and keeps nothing.
 func (a *Attention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
-	q := a.Heads.split(a.Q.Forward(x), a.Heads.Queries)
-	k := a.Heads.split(a.K.Forward(x), a.Heads.Keys)
-	v := a.Heads.split(a.V.Forward(x), a.Heads.Keys)
-	if a.QNorm != nil {
-		q = a.QNorm.Forward(q)
+	q := normed(a.QNorm, SplitHeads(normed(a.QWide, a.Q.Forward(x)), a.Heads.Queries))
+	k := normed(a.KNorm, SplitHeads(normed(a.KWide, a.K.Forward(x)), a.Heads.Keys))
+	v := SplitHeads(a.V.Forward(x), a.Heads.Keys)
+	return a.O.Forward(a.Heads.attend(a.Heads.turn(q, c), a.Heads.turn(k, c), v, c))
+}
+
+// Cache is as Attender has it.
+func (a *Attention) Cache(batch, limit int) [2]array.Shape {
+	return a.Heads.cache(batch, limit, a.Heads.Dim)
+}
+
+// normed is x where there is no norm.
+func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
+	if n == nil {
+		return x
 	}
-	if a.KNorm != nil {
-		k = a.KNorm.Forward(k)
-	}
-	return a.O.Forward(a.Heads.attend(q, k, v, c))
+	return n.Forward(x)
 }
 
 // Over is the same layer for sequences that lie so.
@@ -87,9 +133,9 @@ func (a *Attention) Over(s Sequence) Attender {
 	return &b
 }
 
-// FusedAttention is causal self-attention with one matrix for queries, keys and values, as GPT-2 has it.
+// FusedAttention is self-attention with one matrix for queries, keys and values.
 type FusedAttention struct {
-	QKV, Proj *Dense
+	QKV, Proj Projection
 	Heads     Heads
 }
 
@@ -101,8 +147,8 @@ func (a *FusedAttention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 		return qkv
 	}
 	parts := op.Split(qkv, -1, h.Queries*h.Dim, h.Keys*h.Dim, h.Keys*h.Dim)
-	q, k, v := h.split(parts[0], h.Queries), h.split(parts[1], h.Keys), h.split(parts[2], h.Keys)
-	return a.Proj.Forward(h.attend(q, k, v, c))
+	q, k, v := SplitHeads(parts[0], h.Queries), SplitHeads(parts[1], h.Keys), SplitHeads(parts[2], h.Keys)
+	return a.Proj.Forward(h.attend(h.turn(q, c), h.turn(k, c), v, c))
 }
 
 // Over is as Attention's.
@@ -110,4 +156,9 @@ func (a *FusedAttention) Over(s Sequence) Attender {
 	b := *a
 	b.Heads.Sequence = s
 	return &b
+}
+
+// Cache is as Attender has it.
+func (a *FusedAttention) Cache(batch, limit int) [2]array.Shape {
+	return a.Heads.cache(batch, limit, a.Heads.Dim)
 }

@@ -6,7 +6,11 @@ import (
 )
 
 // Embedding is a table of vectors that are looked up by number.
-type Embedding struct{ Weight *Param }
+type Embedding struct {
+	Weight *Param
+	// Still, where not nil, is the number of a vector that looking it up does not train: that of padding.
+	Still *int
+}
 
 // NewEmbedding makes a table of count vectors.
 func NewEmbedding(in *Init, count, width int) *Embedding {
@@ -18,7 +22,14 @@ func NewEmbedding(in *Init, count, width int) *Embedding {
 }
 
 // Forward is the vector of each of ids, as a new last dim.
-func (e *Embedding) Forward(ids *op.Tensor) *op.Tensor { return op.Embedding(ids, e.Weight.Value) }
+func (e *Embedding) Forward(ids *op.Tensor) *op.Tensor {
+	x := op.Embedding(ids, e.Weight.Value)
+	if e.Still == nil || x.Err() != nil {
+		return x
+	}
+	still := op.Unsqueeze(op.Equal(ids, op.Const(ids, float64(*e.Still))), -1)
+	return op.Where(still, op.StopGradient(x), x)
+}
 
 // Logits is x times every vector of the table: the table as an output head.
 func (e *Embedding) Logits(x *op.Tensor) *op.Tensor {

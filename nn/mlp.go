@@ -25,9 +25,31 @@ func gated(act Activation, gate, up *op.Tensor) *op.Tensor {
 	return op.Mul(act(gate), up)
 }
 
-// MLP is proj(act(fc(x))), with weights as GPT-2 has them.
+// FusedGatedMLP is GatedMLP with one matrix for gate and up, the gates first.
+type FusedGatedMLP struct {
+	GateUp, Down *Linear
+	// Act is as GatedMLP's.
+	Act Activation
+}
+
+// Forward applies the layer to the last dim of x.
+func (l *FusedGatedMLP) Forward(x *op.Tensor) *op.Tensor {
+	h := l.GateUp.Forward(x)
+	if h.Err() != nil {
+		return h
+	}
+	parts := op.Chunk(h, -1, 2)
+	return l.Down.Forward(gated(l.Act, parts[0], parts[1]))
+}
+
+// Projection is a product with weights, and perhaps a bias: a Linear or a Dense.
+type Projection interface {
+	Forward(x *op.Tensor) *op.Tensor
+}
+
+// MLP is proj(act(fc(x))).
 type MLP struct {
-	FC, Proj *Dense
+	FC, Proj Projection
 	Act      Activation
 }
 

@@ -14,9 +14,8 @@ type MoEConfig struct {
 	Experts, PerToken int
 	// Act is nil for SiLU.
 	Act Activation
-	// RawWeights combines the chosen experts by the router's probabilities as they are; otherwise these are made to
-	// sum to 1.
-	RawWeights bool
+	// Routing is how experts are chosen, and how much each counts.
+	Routing Routing
 	// Fused computes the experts as one op, which devices that share them can compute together: tokens travel to their
 	// experts. It keeps no inner values, so that gradients compute them again. Act must be nil.
 	Fused bool
@@ -29,10 +28,15 @@ type MoEConfig struct {
 // Capacity says so.
 type MoE struct {
 	Router *Linear
+	// Bias [experts], where not nil, is added to the router's scores to choose experts, not to weigh them. Training
+	// leaves it as it is.
+	Bias *Param
 	// GateUp [experts, 2·intermediate, hidden] and Down [experts, hidden, intermediate] are all experts' matrices; the
 	// first half of GateUp's rows are the gates.
 	GateUp, Down *Param
-	Config       MoEConfig
+	// Shared, where not nil, computes every token besides.
+	Shared *GatedMLP
+	Config MoEConfig
 }
 
 // NewMoE makes a layer.
@@ -48,6 +52,15 @@ func NewMoE(in *Init, c MoEConfig) *MoE {
 
 // Forward applies the layer to the last dim of x.
 func (m *MoE) Forward(x *op.Tensor) *op.Tensor {
+	y := m.routed(x)
+	if m.Shared == nil {
+		return y
+	}
+	return op.Add(y, m.Shared.Forward(x))
+}
+
+// routed is the experts that the router chooses.
+func (m *MoE) routed(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x
 	}
@@ -68,7 +81,7 @@ func (m *MoE) Forward(x *op.Tensor) *op.Tensor {
 	return op.Reshape(op.IndexAdd(op.ZerosLike(tokens), 0, rows, y), shape...)
 }
 
-// fused is Forward as one op, on x as it lies.
+// fused is routed as one op, on x as it lies.
 func (m *MoE) fused(x *op.Tensor) *op.Tensor {
 	weights, experts := m.route(x)
 	if experts.Err() != nil {
@@ -81,24 +94,6 @@ func (m *MoE) fused(x *op.Tensor) *op.Tensor {
 	}
 	gateUp := op.Reshape(m.GateUp.Value, c.Experts, 2, c.Intermediate, c.Hidden)
 	return op.Experts(x, experts, weights, gateUp, m.Down.Value)
-}
-
-// route chooses experts [..., perToken] and by how much each counts.
-func (m *MoE) route(tokens *op.Tensor) (weights, experts *op.Tensor) {
-	logits := m.Router.Forward(tokens)
-	if logits.Err() != nil {
-		return logits, logits
-	}
-	// The sums of probabilities are kept in float32 whatever the model's dtype, as transformers does.
-	probs := op.Softmax(op.Cast(logits, logits.DType().Compute()), -1)
-	weights, experts = op.TopK(probs, m.Config.PerToken, -1)
-	if weights.Err() != nil {
-		return weights, weights
-	}
-	if !m.Config.RawWeights {
-		weights = op.Div(weights, op.Unsqueeze(op.Sum(weights, -1), -1))
-	}
-	return op.Cast(weights, tokens.DType()), experts
 }
 
 // compute is the experts' MLPs on rows that are sorted by expert, counts rows for each.

@@ -93,7 +93,7 @@ func TestFrozen(t *testing.T) {
 func TestMoE(t *testing.T) {
 	s := newSession(t)
 	for _, raw := range []bool{false, true} {
-		c := nn.MoEConfig{Hidden: 6, Intermediate: 10, Experts: 5, PerToken: 2, RawWeights: raw}
+		c := nn.MoEConfig{Hidden: 6, Intermediate: 10, Experts: 5, PerToken: 2, Routing: nn.Routing{RawWeights: raw}}
 		m := nn.NewMoE(nn.NewInit(nn.Config{Scope: s, Seed: 3}).WithNormal(0.7), c)
 		for _, shape := range []array.Shape{{2, 7, 6}, {3, 6}, {0, 6}} {
 			x := op.Normal(s, op.Key{Seed: 1}, array.F32, shape)
@@ -114,7 +114,7 @@ func TestMoE(t *testing.T) {
 func dense(m *nn.MoE, x *op.Tensor) *op.Tensor {
 	probs := op.Softmax(m.Router.Forward(x), -1)
 	top, which := op.TopK(probs, m.Config.PerToken, -1)
-	if !m.Config.RawWeights {
+	if !m.Config.Routing.RawWeights {
 		top = op.Div(top, op.Reshape(op.Sum(top, -1), x.Dim(0), 1))
 	}
 	y := op.ZerosLike(x)
@@ -134,7 +134,7 @@ func TestMistakes(t *testing.T) {
 	s := newSession(t)
 	in := nn.NewInit(nn.Config{Scope: s})
 	bad := op.MatMul(s.Tensor(array.New(array.F32, 2, 3)), s.Tensor(array.New(array.F32, 2, 3)))
-	heads := nn.Heads{Queries: 2, Keys: 1, Dim: 4, RoPE: &op.RoPEConfig{}}
+	heads := nn.Heads{Queries: 2, Keys: 1, Dim: 4, RoPE: func(int) op.RoPEConfig { return op.RoPEConfig{} }}
 	lin := func(name string, to int) *nn.Linear { return nn.NewLinear(in.At(name), 8, to) }
 	attention := &nn.Attention{Q: lin("q", 8), K: lin("k", 4), V: lin("v", 4), O: lin("o", 8), Heads: heads}
 	fused := &nn.FusedAttention{QKV: nn.NewDense(in.At("qkv"), 8, 24), Proj: nn.NewDense(in.At("proj"), 8, 8),

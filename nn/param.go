@@ -17,6 +17,8 @@ type Param struct {
 	// Value is what layers compute with: an eager tensor, or a traced one while a program is built (see Bind). It is
 	// nil in a model made without a scope until one is bound.
 	Value *op.Tensor
+	// Fixed is a parameter that a checkpoint holds and training leaves as it is.
+	Fixed bool
 }
 
 // Config says how parameters get their first values.
@@ -106,6 +108,13 @@ func (in *Init) Param(name string, shape array.Shape, first Initializer) *Param 
 	if in.err == nil {
 		in.err = in.fill(p, first)
 	}
+	return p
+}
+
+// Fixed makes a parameter that training leaves as it is.
+func (in *Init) Fixed(name string, shape array.Shape, first Initializer) *Param {
+	p := in.Param(name, shape, first)
+	p.Fixed = true
 	return p
 }
 

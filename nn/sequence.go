@@ -1,6 +1,9 @@
 package nn
 
-import "github.com/galley-ml/galley/op"
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/op"
+)
 
 // Sequence is how a sequence that devices share is met and ordered. It changes no number, only who computes what.
 type Sequence struct {
@@ -23,6 +26,8 @@ func (s Sequence) Parts(seq int) int {
 type Attender interface {
 	// Forward attends within x [batch, seq, width], and to what c holds; a nil c holds nothing.
 	Forward(x *op.Tensor, c *KVCache) *op.Tensor
+	// Cache is the shapes of the keys and values that a cache for up to limit tokens holds.
+	Cache(batch, limit int) [2]array.Shape
 	// Over is the same layer, with the same parameters, for sequences that lie so.
 	Over(s Sequence) Attender
 }

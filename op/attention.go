@@ -17,6 +17,8 @@ type AttentionConfig struct {
 	Causal bool
 	// Scale multiplies the scores; 0 means 1/√dim.
 	Scale float64
+	// Cap, where it is not 0, bounds the scores s smoothly, as Cap·tanh(s/Cap), before any key is hidden.
+	Cap float64
 	// Window, where it is not 0, leaves that many keys, the last of them at the query's own position.
 	Window int
 	// Offset is the position of the first query among the keys, and Start, an integer scalar, is added to it. With
@@ -44,7 +46,8 @@ func Attention(q, k, v *Tensor, c AttentionConfig) *Tensor {
 // AttentionLSE is Attention and, as [batch, heads, seqQ], the logarithm of each query's sum of exponentials: what
 // attentions over parts of the keys are joined by. It is -Inf for a query that sees no key.
 func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
-	o := attention{Causal: c.Causal, Scale: c.Scale, Window: c.Window, Offset: c.Offset, Context: c.Context, Zigzag: c.Zigzag,
+	o := attention{Causal: c.Causal, Scale: c.Scale, Cap: c.Cap, Window: c.Window, Offset: c.Offset,
+		Context: c.Context, Zigzag: c.Zigzag,
 		Segments: c.QuerySegments != nil || c.KeySegments != nil, DynamicOffset: c.Start != nil}
 	in := []*Tensor{q, k, v}
 	if o.Segments {
@@ -66,6 +69,7 @@ func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
 type attention struct {
 	Causal        bool
 	Scale         float64
+	Cap           float64
 	Window        int
 	Offset        int
 	Segments      bool
@@ -91,6 +95,9 @@ func (o attention) Infer(in []Type) ([]Type, error) {
 	}
 	if o.Window < 0 {
 		return nil, fmt.Errorf("window %d: want 0 for none or more", o.Window)
+	}
+	if !(o.Cap >= 0) || math.IsInf(o.Cap, 1) {
+		return nil, fmt.Errorf("cap %v: want 0 for none or a positive number", o.Cap)
 	}
 	if err := o.inferExtras(q, k, in[3:]); err != nil {
 		return nil, err
@@ -151,7 +158,7 @@ func (o attention) inferExtras(q, k array.Shape, in []Type) error {
 }
 
 func (o attention) VJP(in, out, dout []*Tensor) []*Tensor {
-	g := attentionGrad{Causal: o.Causal, Scale: o.Scale, Window: o.Window, Offset: o.Offset,
+	g := attentionGrad{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Offset: o.Offset,
 		Segments: o.Segments, DynamicOffset: o.DynamicOffset, LSEGrad: dout[1] != nil, Context: o.Context, Zigzag: o.Zigzag}
 	d := dout[0]
 	if d == nil {
@@ -279,7 +286,7 @@ func attentionKernel[T floats](o attention, qkv, extras []array.Array) *kernel.A
 	}
 	return &kernel.Attention[T]{
 		Batch: q[0], SeqQ: q[1], SeqK: k[1], Heads: q[2], KVHeads: k[2], Dim: q[3], DimV: v[3],
-		Scale: T(o.scale(q)), Mask: mask,
+		Scale: T(o.scale(q)), Cap: T(o.Cap), Mask: mask,
 		Q: array.Data[T](qkv[0]), K: array.Data[T](qkv[1]), V: array.Data[T](qkv[2]),
 	}
 }
@@ -307,12 +314,13 @@ func (attention) Samples() []Sample {
 	var samples []Sample
 	for _, o := range []attention{
 		{}, {Causal: true}, {Causal: true, Scale: 0.3}, {Window: 3}, {Causal: true, Offset: 2},
-		{Segments: true}, {Causal: true, DynamicOffset: true, Segments: true},
+		{Segments: true}, {Causal: true, DynamicOffset: true, Segments: true}, {Causal: true, Cap: 0.7},
+		{Window: 2, Cap: 1.5, Scale: 0.9},
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(5, 7, 4, 2)}, Sample{Op: o, In: o.sample(6, 6, 2, 2)})
 	}
 	for _, o := range []attention{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, Context: ContextRing}, {Causal: true, Context: ContextUlysses},
-		{Segments: true, Context: ContextUlysses}} {
+		{Segments: true, Context: ContextUlysses}, {Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
 		samples = append(samples, Sample{Op: o, In: o.sample(12, o.alike(12), 8, 4)})
 	}
 	return append(samples, Sample{Op: attention{Causal: true}, In: attention{}.sample(70, 70, 3, 1)})

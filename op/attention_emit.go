@@ -67,11 +67,34 @@ func (e *attentionEmit) bin(name string, x, y hlo.Ref) hlo.Ref {
 	return e.w.Op(name, "", x.Type, x, y)
 }
 
-// masked is the scaled scores, -Inf where a key is hidden.
-func (e *attentionEmit) masked() hlo.Ref {
-	w := e.w
+// raw is the scaled scores, over the cap where there is one: what tanh is taken of.
+func (e *attentionEmit) raw() hlo.Ref {
 	s := e.dot(e.q, e.k, 2, 2, []int{4}, []int{3})
-	s = e.bin("multiply", s, w.Constant(hlo.Type{DType: s.DType}, e.o.scale(array.Shape{0, 0, 0, e.q.Shape[4]})))
+	scale := e.o.scale(array.Shape{0, 0, 0, e.q.Shape[4]})
+	if e.o.Cap != 0 {
+		scale /= e.o.Cap
+	}
+	return e.times(s, scale)
+}
+
+// times is x times a number.
+func (e *attentionEmit) times(x hlo.Ref, by float64) hlo.Ref {
+	return e.bin("multiply", x, e.w.Constant(hlo.Type{DType: x.DType}, by))
+}
+
+// slope is ds times the derivative of the capped scores.
+func (e *attentionEmit) slope(ds hlo.Ref) hlo.Ref {
+	t := e.w.Op("tanh", "", e.scores, e.raw())
+	square := e.w.Op("multiply", "", t.Type, t, t)
+	return e.w.Op("multiply", "", ds.Type, ds, e.w.Op("subtract", "", t.Type, e.w.Constant(t.Type, 1), square))
+}
+
+// masked is the scaled scores within the cap, -Inf where a key is hidden.
+func (e *attentionEmit) masked() hlo.Ref {
+	w, s := e.w, e.raw()
+	if e.o.Cap != 0 {
+		s = e.times(w.Op("tanh", "", s.Type, s), e.o.Cap)
+	}
 	if mask, ok := e.mask(); ok {
 		s = w.Op("select", "", s.Type, mask, s, w.Constant(s.Type, math.Inf(-1)))
 	}
@@ -158,7 +181,10 @@ func (e *attentionEmit) backward(y, lse, dy hlo.Ref, dlse *hlo.Ref) (dq, dk, dv 
 	}
 	dp := e.dot(dout, e.v, 2, 2, []int{4}, []int{3})
 	ds := w.Op("multiply", "", s.Type, p, e.bin("subtract", dp, delta))
-	ds = e.bin("multiply", ds, w.Constant(hlo.Type{DType: d}, e.o.scale(array.Shape{0, 0, 0, e.q.Shape[4]})))
+	ds = e.times(ds, e.o.scale(array.Shape{0, 0, 0, e.q.Shape[4]}))
+	if e.o.Cap != 0 {
+		ds = e.slope(ds)
+	}
 	ds, p = w.Convert(ds, e.q.DType), w.Convert(p, e.v.DType)
 	dq = e.permuted(e.dot(ds, e.k, 1, 2, []int{4}, []int{1}), 0, 2, 1, 3, 4)
 	q := e.q.Shape

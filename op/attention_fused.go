@@ -23,7 +23,7 @@ func (o attention) fused(w *hlo.Writer, in []hlo.Ref) bool {
 	return w.Target() == hlo.CUDA && in[0].DType.IsHalf() && len(in) == 3 &&
 		q[1] == k[1] && q[1] > 0 && q[1]%fusedSeqUnit == 0 && q[0] > 0 && k[2] > 0 &&
 		q[3] == v[3] && q[3] > 0 && q[3] <= fusedDimMax && q[3]%fusedDimUnit == 0 &&
-		o.Offset == 0 && (o.Window == 0 || o.Causal)
+		o.Offset == 0 && o.Cap == 0 && (o.Window == 0 || o.Causal)
 }
 
 // emitFused calls the kernel that gives the result as [batch heads seq dim], lying in memory as [batch seq heads dim], and

@@ -14,6 +14,7 @@ import (
 type attentionGrad struct {
 	Causal        bool
 	Scale         float64
+	Cap           float64
 	Window        int
 	Offset        int
 	Segments      bool
@@ -28,7 +29,7 @@ func (attentionGrad) NumResults(int) int { return 3 }
 
 // forward is the op that this is the gradient of.
 func (o attentionGrad) forward() attention {
-	return attention{Causal: o.Causal, Scale: o.Scale, Window: o.Window, Offset: o.Offset,
+	return attention{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Offset: o.Offset,
 		Segments: o.Segments, DynamicOffset: o.DynamicOffset, Context: o.Context, Zigzag: o.Zigzag}
 }
 
@@ -79,6 +80,9 @@ func (o attentionGrad) decomposeAt(in []*Tensor, at, key *Tensor) []*Tensor {
 	dout = splitHeads(dout, groups)
 	dweights := Einsum("bsgre,btge->bgrst", dout, v)
 	ds := MulScalar(Mul(weights, Sub(dweights, headRows(delta, groups))), f.scale(q.Shape()))
+	if o.Cap != 0 {
+		ds = Mul(ds, f.capSlope(q, k))
+	}
 	dq := Reshape(Einsum("bgrst,btgd->bsgrd", ds, k), q.Shape()...)
 	dk := Einsum("bgrst,bsgrd->btgd", ds, splitHeads(q, groups))
 	dv := Einsum("bgrst,bsgre->btge", weights, dout)
@@ -165,12 +169,12 @@ func (attentionGrad) Samples() []Sample {
 	var samples []Sample
 	for _, o := range []attentionGrad{
 		{}, {Causal: true, LSEGrad: true}, {Window: 3}, {Causal: true, Offset: -2}, {Segments: true},
-		{Causal: true, DynamicOffset: true, Segments: true, LSEGrad: true},
+		{Causal: true, DynamicOffset: true, Segments: true, LSEGrad: true}, {Causal: true, Cap: 0.7}, {Cap: 1.5, LSEGrad: true},
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(5, 7, 4, 2)}, Sample{Op: o, In: o.sample(6, 6, 2, 2)})
 	}
 	for _, o := range []attentionGrad{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, LSEGrad: true, Context: ContextRing},
-		{Causal: true, LSEGrad: true, Context: ContextUlysses}, {Segments: true, Context: ContextUlysses}} {
+		{Causal: true, LSEGrad: true, Context: ContextUlysses}, {Segments: true, Context: ContextUlysses}, {Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
 		samples = append(samples, Sample{Op: o, In: o.sample(12, o.forward().alike(12), 8, 4)})
 	}
 	return samples

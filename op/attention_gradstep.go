@@ -15,6 +15,7 @@ import (
 type attentionGradStep struct {
 	Causal        bool
 	Scale         float64
+	Cap           float64
 	Window        int
 	Segments      bool
 	LSEGrad       bool
@@ -31,7 +32,7 @@ func (o attentionGradStep) InPlace() []int {
 
 // whole is the gradient whose step this is.
 func (o attentionGradStep) whole() attentionGrad {
-	return attentionGrad{Causal: o.Causal, Scale: o.Scale, Window: o.Window, Segments: o.Segments, LSEGrad: o.LSEGrad}
+	return attentionGrad{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Segments: o.Segments, LSEGrad: o.LSEGrad}
 }
 
 // fixed is how many operands come before the gradients.
@@ -116,7 +117,7 @@ func (attentionGradStep) Samples() []Sample {
 	var samples []Sample
 	for _, o := range []attentionGradStep{
 		{Queries: []int{0, 6}, Keys: []int{0, 5}},
-		{Causal: true, LSEGrad: true, Queries: []int{4, 2, 8, 4}, Keys: []int{2, 3, 9, 2}},
+		{Causal: true, Cap: 1.1, LSEGrad: true, Queries: []int{4, 2, 8, 4}, Keys: []int{2, 3, 9, 2}},
 		{Window: 3, Segments: true, Queries: []int{6, 6}, Keys: []int{4, 2, 9, 3}},
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(4, 2)})

@@ -20,7 +20,7 @@ func headRows(x *Tensor, groups int) *Tensor {
 
 func hiddenScore(x *Tensor) *Tensor { return Const(x, math.Inf(-1)) }
 
-// scores is scale·qkᵀ, -Inf where the mask hides a key.
+// scores is scale·qkᵀ, within the cap, -Inf where the mask hides a key.
 func (o attention) scores(q, k *Tensor, extras []*Tensor) *Tensor {
 	at, key := o.places(q, k, extras)
 	return o.scoresAt(q, k, extras, at, key)
@@ -28,11 +28,25 @@ func (o attention) scores(q, k *Tensor, extras []*Tensor) *Tensor {
 
 // scoresAt is scores for queries and keys at some positions.
 func (o attention) scoresAt(q, k *Tensor, extras []*Tensor, at, key *Tensor) *Tensor {
-	s := MulScalar(Einsum("bsgrd,btgd->bgrst", splitHeads(q, k.Dim(2)), k), o.scale(q.Shape()))
+	s := o.rawScores(q, k)
+	if o.Cap != 0 {
+		s = MulScalar(Tanh(MulScalar(s, 1/o.Cap)), o.Cap)
+	}
 	if mask := o.mask(q, k, extras, at, key); mask != nil {
 		s = Where(mask, s, hiddenScore(s))
 	}
 	return s
+}
+
+// rawScores is scale·qkᵀ.
+func (o attention) rawScores(q, k *Tensor) *Tensor {
+	return MulScalar(Einsum("bsgrd,btgd->bgrst", splitHeads(q, k.Dim(2)), k), o.scale(q.Shape()))
+}
+
+// capSlope is the derivative of the capped scores by the raw ones: 1 - tanh².
+func (o attention) capSlope(q, k *Tensor) *Tensor {
+	t := Tanh(MulScalar(o.rawScores(q, k), 1/o.Cap))
+	return Sub(Const(t, 1), Square(t))
 }
 
 // places is the positions of queries and keys.

@@ -74,7 +74,7 @@ func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	r := newAttentionRing(o, at, in, 3)
 	q := in[0]
 	out, lse := nothingYet(q, in[2])
-	step := attentionStep{Causal: o.Causal, Scale: o.scale(at.In[0].Shape), Window: o.Window, Segments: o.Segments, Queries: r.queries}
+	step := attentionStep{Causal: o.Causal, Scale: o.scale(at.In[0].Shape), Cap: o.Cap, Window: o.Window, Segments: o.Segments, Queries: r.queries}
 	for i := range r.steps {
 		keys := r.next(i)
 		if step.Keys = r.keys(i); r.seen(i) {
@@ -104,7 +104,7 @@ func (o attentionGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	r := newAttentionRing(f, at, in, n)
 	q, k, v := in[0], in[1], in[2]
 	dq, grads := zerosWide(q), []*Tensor{zerosWide(k), zerosWide(v)}
-	step := attentionGradStep{Causal: o.Causal, Scale: f.scale(at.In[0].Shape), Window: o.Window, Segments: o.Segments,
+	step := attentionGradStep{Causal: o.Causal, Scale: f.scale(at.In[0].Shape), Cap: o.Cap, Window: o.Window, Segments: o.Segments,
 		LSEGrad: o.LSEGrad, Queries: r.queries}
 	for i := range r.steps {
 		keys := r.next(i)

@@ -15,6 +15,7 @@ import (
 type attentionStep struct {
 	Causal        bool
 	Scale         float64
+	Cap           float64
 	Window        int
 	Segments      bool
 	Queries, Keys []int
@@ -26,7 +27,7 @@ func (o attentionStep) InPlace() []int   { return []int{o.fixed(), o.fixed() + 1
 
 // forward is the attention whose step this is.
 func (o attentionStep) forward() attention {
-	return attention{Causal: o.Causal, Scale: o.Scale, Window: o.Window, Segments: o.Segments}
+	return attention{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Segments: o.Segments}
 }
 
 // fixed is how many operands come before out and lse.
@@ -123,7 +124,7 @@ func (attentionStep) Samples() []Sample {
 	var samples []Sample
 	for _, o := range []attentionStep{
 		{Queries: []int{0, 6}, Keys: []int{0, 5}},
-		{Causal: true, Queries: []int{4, 2, 8, 4}, Keys: []int{2, 3, 9, 2}},
+		{Causal: true, Cap: 1.1, Queries: []int{4, 2, 8, 4}, Keys: []int{2, 3, 9, 2}},
 		{Window: 3, Segments: true, Queries: []int{6, 6}, Keys: []int{4, 2, 9, 3}},
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(4, 2)})

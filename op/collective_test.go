@@ -10,6 +10,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
@@ -63,12 +64,12 @@ func collectives(t *testing.T) map[string]onMesh {
 func TestTransposes(t *testing.T) {
 	for name, c := range collectives(t) {
 		t.Run(name, func(t *testing.T) {
-			world, err := comm.NewWorld(3)
+			world, err := inproc.New(3)
 			if err != nil {
 				t.Fatal(err)
 			}
 			forward, backward := make([]float64, 3), make([]float64, 3)
-			err = world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+			err = world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 				d := cpu.NewDevice(cpu.Config{Threads: 1})
 				defer d.Close()
 				s := d.In(r).NewSession()
@@ -123,9 +124,9 @@ func TestReducedGradients(t *testing.T) {
 	m, _ := mesh.Parse("x=3")
 	terms := []float64{2, 3, 3}
 	for kind, want := range map[mesh.Reduce][]float64{mesh.Max: {0, 1.5, 1.5}, mesh.Min: {3, 0, 0}, mesh.Prod: {27, 18, 18}} {
-		world, _ := comm.NewWorld(3)
+		world, _ := inproc.New(3)
 		got := make([]float64, 3)
-		err := world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+		err := world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 			d := cpu.NewDevice(cpu.Config{Threads: 1})
 			defer d.Close()
 			s := d.In(r).NewSession()
@@ -160,8 +161,8 @@ func TestCollectiveAlone(t *testing.T) {
 		}()
 		op.AllReduce(device(t, 1).NewSession().Tensor(array.New(array.F32, 2)), m, mesh.On("x"), mesh.Sum)
 	}()
-	world, _ := comm.NewWorld(2)
-	err := world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+	world, _ := inproc.New(2)
+	err := world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 		d := cpu.NewDevice(cpu.Config{Threads: 1})
 		defer d.Close()
 		x := d.In(r).NewSession().Tensor(array.New(array.F32, 2+r.ID()))

@@ -11,6 +11,9 @@ import (
 // Identity is x under a new name: a place for gradients to stop, at no cost.
 func Identity(x *Tensor) *Tensor { return apply1(identity{}, x) }
 
+// IdentityOp is Identity's op, for programs of one node that only move their operand.
+func IdentityOp() Op { return identity{} }
+
 type identity struct{ mover }
 
 func (identity) Name() string    { return "identity" }

@@ -49,6 +49,23 @@ func NewPlace(p *mesh.Parsed, m *mesh.Mesh, a mesh.Assignment, device int, in, o
 		LocalIn: withShapes(in, localIn), LocalOut: withShapes(out, localOut)}, nil
 }
 
+// NewPart is the place of whoever computes a part of each factor alone, without a mesh: the rows of a micro-batch.
+func NewPart(p *mesh.Parsed, ranges []mesh.Range, in, out []Type) *Place {
+	at := &Place{Rule: p, Assign: make(mesh.Assignment, len(p.Factors)), Ranges: ranges, In: in, Out: out}
+	for t := range p.NumTensors() {
+		local := Type{DType: at.whole(t).DType, Shape: make(array.Shape, len(p.Tensor(t)))}
+		for d := range local.Shape {
+			local.Shape[d] = at.Range(t, d).Size
+		}
+		if t < len(in) {
+			at.LocalIn = append(at.LocalIn, local)
+		} else {
+			at.LocalOut = append(at.LocalOut, local)
+		}
+	}
+	return at
+}
+
 func withShapes(ts []Type, shapes [][]int) []Type {
 	out := make([]Type, len(ts))
 	for i, t := range ts {

@@ -104,6 +104,19 @@ type Sourced interface {
 	Sources(result int) []int
 }
 
+// Sources is the operands that a node's result is computed from.
+func Sources(v *Tensor) []*Tensor {
+	o, ok := v.Node().Op().(Sourced)
+	if !ok {
+		return v.Node().In()
+	}
+	var list []*Tensor
+	for _, i := range o.Sources(v.Index()) {
+		list = append(list, v.Node().In()[i])
+	}
+	return list
+}
+
 // Follower is an op some of whose dims should lie alike although it cannot run with them split: what is cut from a dim should
 // lie as the dim does. Follow is the rule by which inference goes in place of Rule; there dims of different sizes may share a
 // factor. moves names the factors along which only elements near the borders would have to change places; starred ones need

@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
@@ -198,12 +199,12 @@ func (c *ruleCase) runAll(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spec) ([
 
 // runTogether runs the op on all devices at once, which exchange what they need.
 func (c *ruleCase) runTogether(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spec) ([][]array.Array, error) {
-	world, err := comm.NewWorld(m.Size())
+	world, err := inproc.New(m.Size())
 	if err != nil {
 		return nil, err
 	}
 	held := make([][]array.Array, m.Size())
-	return held, world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+	return held, world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 		d := cpu.NewDevice(cpu.Config{Threads: 1})
 		defer d.Close()
 		at, err := op.NewPlace(c.rule, m, a, r.ID(), c.in, c.out)

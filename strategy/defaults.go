@@ -56,7 +56,8 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 			return s, fmt.Errorf("strategy: %s is %q: want %s", w.name, *w.at, strings.Join(w.words, ", "))
 		}
 	}
-	return s, s.spellSchedule()
+	err := s.spellSchedule()
+	return s, err
 }
 
 // spellSchedule makes the schedule's name that of its class, where it is not a schedule's text.

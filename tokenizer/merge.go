@@ -12,7 +12,7 @@ type merger struct {
 	ids        []int32 // -1 where a symbol went into the one before it
 	sizes      []int32 // bytes of each symbol
 	prev, next []int32 // positions; -1 at the ends
-	queue      heap
+	queue      mergeQueue
 }
 
 // reset makes room for the symbols of another word, which add then appends.
@@ -80,10 +80,10 @@ func (m *merger) apply(merges map[pair]merge, rank, at int32) {
 	m.offer(merges, at)
 }
 
-// heap holds a rank and a position in one number each, the lowest on top. container/heap would allocate for each.
-type heap []uint64
+// mergeQueue is a heap that holds a rank and a position in one number each, the lowest on top. container/heap would allocate for each.
+type mergeQueue []uint64
 
-func (h *heap) push(rank, at int32) {
+func (h *mergeQueue) push(rank, at int32) {
 	q := append(*h, uint64(rank)<<32|uint64(at))
 	for i := len(q) - 1; i > 0; {
 		parent := (i - 1) / 2
@@ -96,7 +96,7 @@ func (h *heap) push(rank, at int32) {
 	*h = q
 }
 
-func (h *heap) pop() (rank, at int32) {
+func (h *mergeQueue) pop() (rank, at int32) {
 	q := *h
 	top := q[0]
 	last := len(q) - 1

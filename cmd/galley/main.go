@@ -18,12 +18,16 @@ import (
 type commands struct {
 	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
 	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
+	Eval      evalCmd      `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
+	Export    exportCmd    `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
 	Plan      planCmd      `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
 	Simulate  simulateCmd  `cmd:"" help:"Draw a step of a plan: a trace, a picture of the pipeline, memory over time."`
 	Calibrate calibrateCmd `cmd:"" help:"Measure this machine for the planner."`
 	Dump      dumpCmd      `cmd:"" help:"Print the program of a training step after a pass."`
 	Trace     traceCmd     `cmd:"" help:"Train for some steps and write the timeline of every device."`
 	Explain   explainCmd   `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
+	Data      dataCmd      `cmd:"" help:"Prepare data: token shards from texts."`
+	Tokenizer tokenizerCmd `cmd:"" help:"Make a tokenizer."`
 	Bench     benchCmd     `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
 	Check     checkCmd     `cmd:"" help:"Compare with results recorded by other frameworks."`
 	Doctor    doctorCmd    `cmd:"" help:"Say what this machine offers, and what is missing."`

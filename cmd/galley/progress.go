@@ -5,9 +5,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
 	"github.com/galley-ml/galley"
 )
 
@@ -16,7 +13,7 @@ type progress struct {
 	// first is how many steps were taken before, of steps in all.
 	first, steps, done, tokensPerStep int
 	start, shown                      time.Time
-	bar                               *progressbar.ProgressBar
+	bar                               *bar // nil without a terminal
 	finished                          bool
 }
 
@@ -24,12 +21,10 @@ type progress struct {
 const quiet = 5 * time.Second
 
 func newProgress(first, steps, tokensPerStep int) *progress {
-	p := &progress{first: first, steps: steps, tokensPerStep: tokensPerStep, start: time.Now(), shown: time.Now()}
-	if term.IsTerminal(int(os.Stdout.Fd())) {
-		p.bar = progressbar.NewOptions(steps-first, progressbar.OptionSetWidth(24), progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionSetElapsedTime(true), progressbar.OptionSetWriter(os.Stdout))
+	now := time.Now()
+	return &progress{
+		first: first, steps: steps, tokensPerStep: tokensPerStep, start: now, shown: now, bar: newBar(os.Stdout, steps-first),
 	}
-	return p
 }
 
 // seconds is how long the steps have taken.
@@ -46,8 +41,7 @@ func (p *progress) step(m galley.Metrics) {
 	}
 	switch {
 	case p.bar != nil:
-		p.bar.Describe(fmt.Sprintf("step %d/%d  loss %.3f  %.0f tokens/s%s", at, p.steps, m.Loss, rate, wait))
-		_ = p.bar.Add(1) // a bar that cannot be drawn is no reason to stop training
+		p.bar.set(p.done, fmt.Sprintf("step %d/%d  loss %.3f  %.0f tokens/s%s", at, p.steps, m.Loss, rate, wait))
 	case p.done == 1 || at == p.steps || time.Since(p.shown) >= quiet:
 		p.shown = time.Now()
 		left := time.Duration(float64(elapsed) / float64(p.done) * float64(p.steps-at))
@@ -61,7 +55,6 @@ const slowData = 10 * time.Millisecond
 // finish leaves the last state on a line of its own.
 func (p *progress) finish() {
 	if p.bar != nil && !p.finished {
-		_ = p.bar.Exit()
 		fmt.Println()
 	}
 	p.finished = true

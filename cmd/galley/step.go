@@ -54,8 +54,7 @@ func (c stepFlags) config() (models.Config, error) {
 		}
 	}
 	if c.Layers > 0 {
-		config.Layers = c.Layers
-		config.WindowLayers = config.WindowLayers[:min(c.Layers, len(config.WindowLayers))]
+		config = config.WithLayers(c.Layers)
 	}
 	return config, longEnough(config, c.Seq)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/op"
 )
@@ -213,12 +214,12 @@ func (m *calibration) fabric() (cluster.Link, error) {
 
 // allReduce is the best seconds of an all-reduce of that many float32.
 func (m *calibration) allReduce(elements int) (float64, error) {
-	w, err := comm.NewWorld(m.Devices)
+	w, err := inproc.New(m.Devices)
 	if err != nil {
 		return 0, err
 	}
 	best := math.Inf(1)
-	err = w.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+	err = w.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 		all, err := r.Group(nil)
 		if err != nil {
 			return err

@@ -8,18 +8,19 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/plan"
 )
 
 // communication measures collectives and messages by the processor time that they take all members together.
 func communication(h *plan.Host) error {
 	const members, small, large = 4, 64, 1 << 20
-	reduce := func(elements int) func(*comm.Rank, *comm.Group) error {
+	reduce := func(elements int) func(comm.Comm, *comm.Group) error {
 		x := make([]array.Array, members)
 		for i := range x {
 			x[i] = array.New(array.F32, elements)
 		}
-		return func(_ *comm.Rank, g *comm.Group) error {
+		return func(_ comm.Comm, g *comm.Group) error {
 			_, err := g.AllReduce(x[g.Pos()], x[g.Pos()], comm.Sum)
 			return err
 		}
@@ -39,7 +40,7 @@ func communication(h *plan.Host) error {
 	h.Meet, h.Wake = round(meet/members), round(woken)
 	h.Touch = round(members * 8 * large / math.Max(long-meet, long/2))
 	x := []array.Array{array.New(array.F32, small), array.New(array.F32, small)}
-	message, err := together(2, 200, func(_ *comm.Rank, g *comm.Group) error {
+	message, err := together(2, 200, func(_ comm.Comm, g *comm.Group) error {
 		if g.Pos() == 0 {
 			_, err := g.StartSend(x[0], 1, 0).Wait()
 			return err
@@ -62,7 +63,7 @@ func idleFor(h *plan.Host) (float64, error) {
 		return 0, nil
 	}
 	const turns, work = 40, 1 << 17
-	w, err := comm.NewWorld(2)
+	w, err := inproc.New(2)
 	if err != nil {
 		return 0, err
 	}
@@ -71,7 +72,7 @@ func idleFor(h *plan.Host) (float64, error) {
 	for range 15 {
 		var computed [2]time.Duration
 		start := time.Now()
-		err := w.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+		err := w.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 			g, err := r.Group(nil)
 			x := array.New(array.F32, 1)
 			for i := 0; i < turns && err == nil; i++ {
@@ -98,12 +99,12 @@ func idleFor(h *plan.Host) (float64, error) {
 
 // wake is the processor's seconds that a collective takes each member besides where it computes something between two of them, as devices do:
 // who waits has to be woken, and finds other things in the caches. It is the middle one of several measurements.
-func wake(members int, meet float64, call func(r *comm.Rank, g *comm.Group) error) (float64, error) {
+func wake(members int, meet float64, call func(r comm.Comm, g *comm.Group) error) (float64, error) {
 	own := make([][]float32, members)
 	for i := range own {
 		own[i] = make([]float32, 1<<16)
 	}
-	compute := func(r *comm.Rank, _ *comm.Group) error {
+	compute := func(r comm.Comm, _ *comm.Group) error {
 		for i, x := range own[r.ID()] {
 			own[r.ID()][i] = 0.5*x + 1
 		}
@@ -115,7 +116,7 @@ func wake(members int, meet float64, call func(r *comm.Rank, g *comm.Group) erro
 		if err != nil {
 			return 0, err
 		}
-		both, err := together(members, 60, func(r *comm.Rank, g *comm.Group) error {
+		both, err := together(members, 60, func(r comm.Comm, g *comm.Group) error {
 			compute(r, g)
 			return call(r, g)
 		})
@@ -128,15 +129,15 @@ func wake(members int, meet float64, call func(r *comm.Rank, g *comm.Group) erro
 }
 
 // together is the processor's seconds that one call takes all members, the least of some bursts of calls.
-func together(members, calls int, call func(r *comm.Rank, g *comm.Group) error) (float64, error) {
-	w, err := comm.NewWorld(members)
+func together(members, calls int, call func(r comm.Comm, g *comm.Group) error) (float64, error) {
+	w, err := inproc.New(members)
 	if err != nil {
 		return 0, err
 	}
 	best := math.Inf(1)
 	for range 3 {
 		start := CPUSeconds()
-		err := w.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+		err := w.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 			all, err := r.Group(nil)
 			for i := 0; i < calls && err == nil; i++ {
 				err = call(r, all)

@@ -113,7 +113,7 @@ type modelCheck struct {
 	file  *safetensors.File
 	r     *Report
 	model models.Model
-	ids   array.Array
+	batches
 	// exact is the gradient norms of the f64 run.
 	exact []float64
 	// dtype is that of the parameters, compute that of products where it is another, limit the error allowed.
@@ -132,11 +132,8 @@ func (m *modelCheck) run(dtype array.DType) (err error) {
 	if dtype.IsHalf() {
 		m.dtype, m.compute, m.limit = array.F32, dtype, halfTolerance
 	}
-	if m.ids, err = m.file.Read("ids"); err != nil {
+	if m.batches, err = readBatches(m.file, len(m.ref.Losses)); err != nil {
 		return err
-	}
-	if s := m.ids.Shape(); len(s) != 3 || s[0] < len(m.ref.Losses) || s[2] < 2 {
-		return fmt.Errorf("reference.safetensors: ids are %v: want [steps, batch, seq+1] for %d steps", s, len(m.ref.Losses))
 	}
 	s := m.c.Device.NewSession()
 	if m.model, err = models.Load(m.dir, nn.Config{Scope: s, DType: m.dtype}); err != nil {
@@ -154,18 +151,6 @@ func (m *modelCheck) run(dtype array.DType) (err error) {
 		return nil // words may differ where two were nearly as likely
 	}
 	return m.greedy()
-}
-
-// batch is the token ids of one step, [batch, seq+1].
-func (m *modelCheck) batch(step int) array.Array {
-	s := m.ids.Shape()
-	return m.ids.Rows(step, step+1).Reshape(s[1], s[2])
-}
-
-// nextToken is the loss of a batch of windows: each token predicts the next.
-func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
-	n := windows.Dim(1)
-	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
 }
 
 // first compares logits, loss and gradients before any update.
@@ -187,6 +172,9 @@ func (m *modelCheck) gradients(params []*nn.Param, grads []array.Array) error {
 	seen := map[string]bool{}
 	for i, p := range params {
 		g := grads[i]
+		if p.Fixed {
+			continue
+		}
 		seen[p.Name] = true
 		want, ok := m.ref.GradNorms[p.Name]
 		if !ok {
@@ -244,8 +232,8 @@ func maxDifference(got, want array.Array) float64 {
 func (m *modelCheck) train() error {
 	o := m.ref.Optimizer
 	if m.c.Plan != "" {
-		ids := m.ids.Shape()
-		s, err := galley.PlanFile(m.c.Plan, galley.AutoConfig{Model: m.model.Config(), Batch: ids[1], Seq: ids[2] - 1})
+		in := m.inputs.Shape()
+		s, err := galley.PlanFile(m.c.Plan, galley.AutoConfig{Model: m.model.Config(), Batch: in[1], Seq: in[2]})
 		if err != nil {
 			return err
 		}
@@ -258,7 +246,7 @@ func (m *modelCheck) train() error {
 	if m.c.Strategy != nil {
 		var notes []string
 		var err error
-		if model, notes, err = galley.Arrange(m.model, *m.c.Strategy, m.ids.Shape()[2]-1); err != nil {
+		if model, notes, err = galley.Arrange(m.model, *m.c.Strategy, m.seq()); err != nil {
 			return err
 		}
 		for _, n := range notes {
@@ -267,7 +255,7 @@ func (m *modelCheck) train() error {
 	}
 	t, err := galley.NewTrainer(galley.TrainerConfig{
 		Device: m.c.Device, Backend: m.c.Backend, Compute: m.compute, Params: m.model.Params(), Mode: m.c.Mode,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return model.Loss(batch[0], batch[1]) },
 		Optimizer: optim.AdamW{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay},
 		Schedule:  optim.Constant{LR: o.LR}, ClipNorm: o.ClipNorm, Strategy: m.c.Strategy,
 	})
@@ -276,7 +264,7 @@ func (m *modelCheck) train() error {
 	}
 	defer t.Close()
 	for i, want := range m.ref.Losses {
-		got, err := t.Step(m.batch(i))
+		got, err := t.Step(m.at(i)...)
 		if err != nil {
 			return err
 		}

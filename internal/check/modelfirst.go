@@ -14,7 +14,8 @@ func (m *modelCheck) compute0(s *galley.Session) (logits, loss array.Array, grad
 		all, err = m.firstOn(m.c.Backend)
 	} else {
 		values := nn.Values(m.model.Params())
-		all, err = readAll(m.firstOf(values, s.Tensor(m.batch(0))))
+		batch := m.at(0)
+		all, err = readAll(m.firstOf(values, s.Tensor(batch[0]), s.Tensor(batch[1])))
 	}
 	if err != nil {
 		return array.Array{}, array.Array{}, nil, err
@@ -23,9 +24,9 @@ func (m *modelCheck) compute0(s *galley.Session) (logits, loss array.Array, grad
 }
 
 // firstOf is the same as tensors.
-func (m *modelCheck) firstOf(params []*op.Tensor, windows *op.Tensor) []*op.Tensor {
-	logits := m.model.Forward(op.Narrow(windows, 1, 0, windows.Dim(1)-1))
-	loss := nextToken(m.model, windows)
+func (m *modelCheck) firstOf(params []*op.Tensor, inputs, labels *op.Tensor) []*op.Tensor {
+	logits := m.model.Forward(inputs)
+	loss := m.model.Loss(inputs, labels)
 	return append([]*op.Tensor{logits, loss}, op.GradOnce([]*op.Tensor{loss}, nil, params)...)
 }
 
@@ -35,9 +36,9 @@ func (m *modelCheck) firstOn(b galley.Backend) ([]array.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	return executeOn(b, append(args, m.batch(0)), func(in []*op.Tensor) []*op.Tensor {
+	return executeOn(b, append(args, m.at(0)...), func(in []*op.Tensor) []*op.Tensor {
 		defer nn.Bind(params, in[:len(params)])()
-		return m.firstOf(in[:len(params)], in[len(params)])
+		return m.firstOf(in[:len(params)], in[len(params)], in[len(params)+1])
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -22,7 +22,7 @@ func carryOut(from, to *mesh.Layout, parts held) (held, error) {
 	if err != nil {
 		return nil, err
 	}
-	world, err := comm.NewWorld(slices.Max(m.Devices()) + 1)
+	world, err := inproc.New(slices.Max(m.Devices()) + 1)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/galley-ml/galley"
@@ -106,7 +105,7 @@ type strategyCheck struct {
 	dir    string
 	config models.Config
 	ref    modelReference
-	ids    array.Array
+	batches
 	// one is the losses of one device, by layers of the model and dtype.
 	one map[string][]float64
 }
@@ -125,11 +124,8 @@ func newStrategyCheck(dir string, c StrategiesConfig) (*strategyCheck, error) {
 	if m.config, err = models.ReadConfig(dir); err != nil {
 		return nil, err
 	}
-	if m.ids, err = file.Read("ids"); err != nil {
-		return nil, err
-	}
-	if s := m.ids.Shape(); len(s) != 3 || s[0] < len(m.ref.Losses) || s[2] < 2 || len(m.ref.Losses) == 0 {
-		return nil, fmt.Errorf("%s: ids are %v and losses %d: want [steps, batch, seq+1] for one step and more", filepath.Join(dir, "reference.safetensors"), s, len(m.ref.Losses))
+	if m.batches, err = readBatches(file, len(m.ref.Losses)); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return m, nil
 }
@@ -196,10 +192,9 @@ func (m *strategyCheck) train(s *galley.Strategy, layers int, dtype array.DType,
 		return nil, err
 	}
 	defer t.Close()
-	shape := m.ids.Shape()
 	var losses []float64
 	for i := range m.ref.Losses {
-		got, err := t.Step(m.ids.Rows(i, i+1).Reshape(shape[1:]...))
+		got, err := t.Step(m.at(i)...)
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +204,7 @@ func (m *strategyCheck) train(s *galley.Strategy, layers int, dtype array.DType,
 		return losses, nil
 	}
 	r.Notes = notes
-	return losses, r.measure(t, ir.Type{DType: m.ids.DType(), Shape: shape[1:]})
+	return losses, r.measure(t, m.types())
 }
 
 // model is the recorded one, or a new one of more layers.
@@ -218,21 +213,19 @@ func (m *strategyCheck) model(layers int, dtype array.DType) (models.Model, erro
 	if layers == 0 {
 		return models.Load(m.dir, c)
 	}
-	deep := m.config
-	deep.Layers = layers
-	return models.New(deep, c)
+	return models.New(m.config.WithLayers(layers), c)
 }
 
 func (m *strategyCheck) trainer(model models.Model, s *galley.Strategy) (t *galley.Trainer, notes []string, err error) {
 	o, arranged := m.ref.Optimizer, model
 	if s != nil {
-		if arranged, notes, err = galley.Arrange(model, *s, m.ids.Shape()[2]-1); err != nil {
+		if arranged, notes, err = galley.Arrange(model, *s, m.seq()); err != nil {
 			return nil, nil, err
 		}
 	}
 	t, err = galley.NewTrainer(galley.TrainerConfig{
 		Device: m.c.Device, Params: model.Params(), Strategy: s, ClipNorm: o.ClipNorm,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(arranged, batch[0]) },
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return arranged.Loss(batch[0], batch[1]) },
 		Optimizer: optim.AdamW{Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps, WeightDecay: o.WeightDecay},
 		Schedule:  optim.Constant{LR: o.LR},
 	})
@@ -240,8 +233,8 @@ func (m *strategyCheck) trainer(model models.Model, s *galley.Strategy) (t *gall
 }
 
 // measure compares what devices were said to need with what they took.
-func (r *Row) measure(t *galley.Trainer, batch ir.Type) error {
-	p, err := t.Plan(batch)
+func (r *Row) measure(t *galley.Trainer, batch []ir.Type) error {
+	p, err := t.Plan(batch...)
 	if err != nil {
 		return err
 	}

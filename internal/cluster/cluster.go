@@ -3,6 +3,8 @@ package cluster
 import (
 	"fmt"
 	"slices"
+
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // Cluster is the hardware of a job. It is a value: nothing changes it after it was made, and it may be used from many goroutines.
@@ -113,6 +115,9 @@ func (c *Cluster) DeviceAt(i int) *Device { return &c.Groups[c.At(i).Group].Devi
 
 // Check says what is impossible about the cluster.
 func (c *Cluster) Check() error {
+	if err := strict.CheckName("cluster: name", c.Name); err != nil {
+		return err
+	}
 	if len(c.Groups) == 0 {
 		return fmt.Errorf("cluster: no hosts: want at least one group, like 8x8 H100-SXM")
 	}
@@ -129,6 +134,9 @@ func (c *Cluster) Check() error {
 		}
 	}
 	for _, t := range c.Tiers {
+		if err := strict.CheckName("cluster: tier", t.Name); err != nil {
+			return err
+		}
 		if t.Hosts < 0 || bad(t.Over) || bad(t.Latency) {
 			return fmt.Errorf("cluster: tier %q: hosts, oversubscription and latency must be finite and not negative: got %d, %g, %g", t.Name, t.Hosts, t.Over, t.Latency)
 		}

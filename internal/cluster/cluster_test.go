@@ -176,3 +176,35 @@ func TestMesh(t *testing.T) {
 		t.Errorf("two of four have %g in a mesh and %g behind a switch, want 50 and 150", pair, all)
 	}
 }
+
+// TestLocal: this machine has a name in a line, and what such a line gives can be written down.
+func TestLocal(t *testing.T) {
+	c, err := Parse("8 Local")
+	if err != nil || c.Size() != 8 {
+		t.Fatalf("%v, %v", c, err)
+	}
+	if back, err := Parse(c.String()); err != nil || !back.Equal(c) {
+		t.Errorf("%s reads as %v, %v", c, back, err)
+	}
+	for text, want := range map[string]string{"2x4 local": "it is this machine alone", "0 Local": "want 1 to", "5000 Local": "want 1 to"} {
+		if c, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v, want %q", text, c, err, want)
+		}
+	}
+}
+
+// TestHostileNames: what a terminal would obey is no name.
+func TestHostileNames(t *testing.T) {
+	for _, text := range []string{
+		"name: \"a\\e[2J\"\nhosts: [{count: 1, devices: 8, device: H100-SXM}]",
+		"hosts: [{count: 1, devices: 1, device: \"x\\e[31m\", memory: 80GB, bandwidth: 2TB/s, rates: {bf16: 300T}}]",
+		"hosts: [{count: 2, devices: 8, device: H100-SXM}]\ntiers: [{name: \"x\\u202e\"}]",
+	} {
+		if c, err := Parse(text); err == nil || strings.ContainsRune(err.Error(), '\x1b') || !strings.Contains(err.Error(), "without control characters") {
+			t.Errorf("%q: %v, %v", text, c, err)
+		}
+	}
+	if _, err := Parse("hosts: [{count: 1.9, devices: 8, device: H100-SXM}]"); err == nil || !strings.Contains(err.Error(), "column 17: got 1.9, want a whole number") {
+		t.Errorf("count 1.9: %v", err)
+	}
+}

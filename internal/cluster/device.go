@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // Device is one type of accelerator or processor.
@@ -55,6 +57,9 @@ func (d *Device) Rate(format string) (r Rate, ok bool) {
 }
 
 func (d *Device) check() error {
+	if err := strict.CheckName("cluster: device", d.Name); err != nil {
+		return err
+	}
 	switch {
 	case d.Name == "" || strings.ContainsAny(d.Name, "\n+"):
 		return fmt.Errorf("cluster: device name %q: want one line without +", d.Name)

@@ -10,9 +10,11 @@ import (
 //
 //	64x8 H100-SXM ib=400G
 //	16 DGX-H100 leaf=8 over=7
+//	8 Local
 //	2x4 V100-SXM2-16GB eth=10G nics=1 + 1x4 T4 eth=50G nics=1
 //
-// The numbers are hosts and devices a host; one number alone is devices of one host. Options after the name:
+// The numbers are hosts and devices a host; one number alone is devices of one host. Local is this machine, whose cores and
+// memory in-process devices share. Options after the name:
 //
 //	ib= roce= eth= opa=      one network card, 400G is 400 Gb/s
 //	nics=                    cards a host; one for each device unless said
@@ -86,6 +88,14 @@ func counts(s string) (hosts, devices int, err error) {
 
 // named is the group of a device's or a whole host's name. hosts is 0 where one number was given: devices of one host, or hosts.
 func named(name string, hosts, devices int, options []string) (g Group, over float64, err error) {
+	if strings.EqualFold(name, "local") {
+		if hosts > 1 {
+			return Group{}, 0, fmt.Errorf("%dx%d %s: it is this machine alone: want a number of devices, like 8 Local", hosts, devices, name)
+		}
+		g := Local(LocalConfig{Devices: devices}).Groups[0]
+		g.Devices = devices
+		return g, 0, nil
+	}
 	if h, ok := findHost(name); ok {
 		g, err := Preset(h.Device)
 		if err != nil {

@@ -2,14 +2,12 @@ package cluster
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/token"
 )
 
 // The file as it is written. Quantities are text with a unit; what a preset knows may be left out.
@@ -59,7 +57,7 @@ type (
 func ParseYAML(text []byte) (*Cluster, error) {
 	var f clusterFile
 	if err := strict.YAML(text, &f); err != nil {
-		return nil, yamlError(err)
+		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	r := reader{text: text}
 	c := &Cluster{Name: f.Name}
@@ -78,27 +76,6 @@ func ParseYAML(text []byte) (*Cluster, error) {
 		return nil, r.err
 	}
 	return c, c.Check()
-}
-
-// placed is what the YAML library's errors can tell.
-type placed interface {
-	error
-	GetToken() *token.Token
-	GetMessage() string
-}
-
-// yamlError is one line with the place.
-func yamlError(err error) error {
-	if p, ok := errors.AsType[placed](err); ok && p.GetToken() != nil && p.GetToken().Position != nil {
-		at := p.GetToken().Position
-		return fmt.Errorf("cluster: line %d, column %d: %s", at.Line, at.Column, firstLine(p.GetMessage()))
-	}
-	return fmt.Errorf("cluster: %s", firstLine(err.Error()))
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }
 
 // reader turns the file's text into numbers; the first mistake stays.

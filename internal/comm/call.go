@@ -55,8 +55,8 @@ func (c *Call) splits() bool {
 	return false
 }
 
-// allocate makes the result's memory where the member alone can say its type, so that members do this side by side.
-func (c *Call) allocate() {
+// Allocate makes the result's memory where the member alone can say its type, so that members do this side by side.
+func (c *Call) Allocate() {
 	if c.Dst.IsValid() || !c.Kind.reduces() {
 		return
 	}

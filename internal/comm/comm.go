@@ -2,7 +2,7 @@ package comm
 
 import "github.com/galley-ml/galley/array"
 
-// Comm is one rank's end of a world. Rank is the in-process one; whatever passes commtest.Run can take its place.
+// Comm is one rank's end of a world, for the time of one run. Whatever passes commtest.Run is one.
 // A Comm is driven by one goroutine: the order of its calls is what matches them with those of its peers.
 type Comm interface {
 	// ID is the rank's index in the world.
@@ -38,8 +38,8 @@ type Pending struct {
 // NewPending makes a Pending for implementations of Comm; wait is called at most once.
 func NewPending(wait func() (Result, error)) *Pending { return &Pending{wait: wait} }
 
-// failed is a collective that never began.
-func failed(err error) *Pending { return &Pending{err: err} }
+// Failed is a collective that never began.
+func Failed(err error) *Pending { return &Pending{err: err} }
 
 // Wait returns the member's result once no peer needs its arrays any more. Later calls return the same.
 func (p *Pending) Wait() (array.Array, error) {

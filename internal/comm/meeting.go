@@ -1,47 +1,35 @@
 package comm
 
-import (
-	"fmt"
-	"runtime/debug"
-	"sync/atomic"
-)
+import "fmt"
 
-// meeting is one collective: its members' calls and, once all are there, its work.
-type meeting struct {
-	lane    *lane
-	seq     int
-	calls   []*Call // by slot; nil until the member comes
-	missing int     // how many are nil
-
-	ready   chan struct{} // closed when pieces and results stand
-	pieces  []piece
-	results []Result
-	taken   atomic.Int64
-	left    atomic.Int64
-	done    chan struct{} // closed when every piece is done
-	err     error         // to be read after done
+// Meeting is one collective as far as its members have come to it: what every implementation of a world brings together.
+type Meeting struct {
+	// Ranks is the members by slot: the group in its order, or the sender and the receiver of a message.
+	Ranks []int
+	// Calls is their calls by slot; nil until a member comes.
+	Calls []*Call
+	// Seq is the meeting's number among those of its members.
+	Seq int
 }
 
-func newMeeting(l *lane, seq int) *meeting {
-	return &meeting{
-		lane: l, seq: seq, calls: make([]*Call, len(l.ranks)), missing: len(l.ranks),
-		ready: make(chan struct{}), done: make(chan struct{}),
-	}
+// NewMeeting is a meeting to which nobody has come.
+func NewMeeting(ranks []int, seq int) Meeting {
+	return Meeting{Ranks: ranks, Calls: make([]*Call, len(ranks)), Seq: seq}
 }
 
-// lacks reports whether the meeting waits for the rank.
-func (m *meeting) lacks(rank int) bool {
-	for slot, r := range m.lane.ranks {
-		if r == rank && m.calls[slot] == nil {
+// Lacks reports whether the meeting waits for the rank.
+func (m *Meeting) Lacks(rank int) bool {
+	for slot, r := range m.Ranks {
+		if r == rank && m.Calls[slot] == nil {
 			return true
 		}
 	}
 	return false
 }
 
-// firstBut is the first slot that has come, other than the given one; -1 if there is none.
-func (m *meeting) firstBut(slot int) int {
-	for i, c := range m.calls {
+// FirstBut is the first slot that has come, other than the given one; -1 if there is none.
+func (m *Meeting) FirstBut(slot int) int {
+	for i, c := range m.Calls {
 		if c != nil && i != slot {
 			return i
 		}
@@ -49,81 +37,36 @@ func (m *meeting) firstBut(slot int) int {
 	return -1
 }
 
-// absent are the ranks that have not come.
-func (m *meeting) absent() []int {
+// Absent are the ranks that have not come.
+func (m *Meeting) Absent() []int {
 	var ranks []int
-	for slot, r := range m.lane.ranks {
-		if m.calls[slot] == nil {
+	for slot, r := range m.Ranks {
+		if m.Calls[slot] == nil {
 			ranks = append(ranks, r)
 		}
 	}
 	return ranks
 }
 
-// side is what errors say of the member of a slot.
-func (m *meeting) side(slot int) Side {
-	return Side{Rank: m.lane.ranks[slot], Call: m.calls[slot].text(fmt.Sprintf(" #%d", m.seq)), Waits: m.absent()}
+// Side is what errors say of the member of a slot.
+func (m *Meeting) Side(slot int) Side {
+	return Side{Rank: m.Ranks[slot], Call: m.Calls[slot].text(fmt.Sprintf(" #%d", m.Seq)), Waits: m.Absent()}
 }
 
-func (m *meeting) mismatch(what string, later, earlier int) error {
-	e := &MismatchError{What: what, Sides: [2]Side{m.side(later), m.side(earlier)}}
+// Agree is an error where the member of a slot does something else than one that came before it.
+func (m *Meeting) Agree(slot int) error {
+	first := m.FirstBut(slot)
+	if first < 0 {
+		return nil
+	}
+	if what := disagreement(m.Calls[first], m.Calls[slot]); what != "" {
+		return m.mismatch(what+" differ", slot, first)
+	}
+	return nil
+}
+
+func (m *Meeting) mismatch(what string, later, earlier int) error {
+	e := &MismatchError{What: what, Sides: [2]Side{m.Side(later), m.Side(earlier)}}
 	e.Sides[0].Waits, e.Sides[1].Waits = nil, nil
 	return e
-}
-
-// inlineBytes is how much work the last member to come does at once: less than waking others for it would take.
-const inlineBytes = 64 << 10
-
-// begin turns the calls of a complete meeting into work.
-func (s *run) begin(m *meeting) {
-	p := newPlan(m)
-	if err := p.safely(); err != nil {
-		m.err = err
-		s.fail(err)
-		p.pieces = nil
-	}
-	m.pieces, m.results = p.pieces, p.results
-	m.left.Store(int64(len(m.pieces)))
-	if m.err == nil {
-		s.world.count(m)
-	}
-	switch {
-	case len(m.pieces) == 0:
-		close(m.done)
-	case p.bytes <= inlineBytes:
-		s.work(m)
-	default:
-		s.helpers.Go(func() { s.work(m) })
-	}
-	close(m.ready)
-}
-
-// work does pieces of the meeting until none is left to take. Any member may do any piece: what a piece computes does
-// not depend on who does it.
-func (s *run) work(m *meeting) {
-	i := int(m.taken.Add(1)) - 1
-	if i >= len(m.pieces) {
-		return
-	}
-	mem := s.world.scratch.Get().(*scratch)
-	for ; i < len(m.pieces); i = int(m.taken.Add(1)) - 1 {
-		s.do(m, m.pieces[i], mem)
-	}
-	s.world.scratch.Put(mem)
-}
-
-// do does one piece. A panic in it is a bug of ours; it must not leave the other members waiting.
-func (s *run) do(m *meeting, p piece, mem *scratch) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.fail(fmt.Errorf("collective: %v: %w", m.calls[0], &PanicError{Value: v, Stack: debug.Stack()}))
-			s.mu.Lock()
-			m.err = s.err
-			s.mu.Unlock()
-		}
-		if m.left.Add(-1) == 0 {
-			close(m.done)
-		}
-	}()
-	p.job.do(mem, p.lo, p.hi)
 }

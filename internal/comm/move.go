@@ -45,7 +45,7 @@ func (m *move) add(l loop) {
 }
 
 // do copies the box's bytes lo to hi.
-func (m *move) do(_ *scratch, lo, hi int) {
+func (m *move) do(_ *Scratch, lo, hi int) {
 	for lo < hi {
 		at, skip := lo/m.run, lo%m.run
 		if skip > 0 || hi-lo < m.run || len(m.loops) == 0 {

@@ -2,8 +2,6 @@ package comm
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"testing"
 
 	"github.com/galley-ml/galley/array"
@@ -35,25 +33,4 @@ func TestMovePieces(t *testing.T) {
 			t.Fatalf("got %v, want %v", cut, whole)
 		}
 	})
-}
-
-// TestPanicInPlan: a bug of ours ends the collective for all members.
-func TestPanicInPlan(t *testing.T) {
-	w, err := NewWorld(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = w.Run(t.Context(), func(_ context.Context, r *Rank) error {
-		g, err := r.Group(nil)
-		if err != nil {
-			return err
-		}
-		// A hand-made call that Check would refuse: the plan indexes its sizes.
-		_, err = r.Start(&Call{Kind: AllToAll, Group: g, In: array.New(array.F32, 2)}).Wait()
-		return err
-	})
-	var bug *PanicError
-	if !errors.As(err, &bug) {
-		t.Errorf("got %v, want a panic", err)
-	}
 }

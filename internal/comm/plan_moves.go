@@ -1,7 +1,7 @@
 package comm
 
 // gather joins all members' arrays on one.
-func (p *plan) gather(slot int) {
+func (p *Plan) gather(slot int) {
 	dim := p.calls[slot].Dim
 	counts := make([]int, len(p.calls))
 	total := 0
@@ -10,7 +10,7 @@ func (p *plan) gather(slot int) {
 		total += counts[i]
 	}
 	out := p.result(slot, typeOf(p.calls[slot].In).with(dim, total))
-	p.results[slot].Counts = counts
+	p.Results[slot].Counts = counts
 	if p.err != nil {
 		return
 	}
@@ -22,7 +22,7 @@ func (p *plan) gather(slot int) {
 }
 
 // exchange joins on one member the parts that all cut for it.
-func (p *plan) exchange(slot int) {
+func (p *Plan) exchange(slot int) {
 	split, concat := p.calls[slot].Dim, p.calls[slot].Concat
 	boxes := make([]typ, len(p.calls))
 	counts := make([]int, len(p.calls))
@@ -33,7 +33,7 @@ func (p *plan) exchange(slot int) {
 		total += counts[i]
 	}
 	out := p.result(slot, boxes[slot].with(concat, total))
-	p.results[slot].Counts = counts
+	p.Results[slot].Counts = counts
 	if p.err != nil {
 		return
 	}
@@ -44,12 +44,12 @@ func (p *plan) exchange(slot int) {
 	}
 }
 
-func (p *plan) broadcast() {
+func (p *Plan) broadcast() {
 	root := p.calls[0].Root
 	x := p.calls[root].In
 	for slot, c := range p.calls {
 		if slot == root && !c.Dst.IsValid() {
-			p.results[slot].Array = x
+			p.Results[slot].Array = x
 			continue
 		}
 		out := p.result(slot, typeOf(x))
@@ -60,7 +60,7 @@ func (p *plan) broadcast() {
 	}
 }
 
-func (p *plan) scatter() {
+func (p *Plan) scatter() {
 	root := p.calls[p.calls[0].Root]
 	off := 0
 	for slot, size := range root.Sizes {
@@ -73,7 +73,7 @@ func (p *plan) scatter() {
 	}
 }
 
-func (p *plan) permute() {
+func (p *Plan) permute() {
 	source := make([]int, len(p.calls))
 	for i := range source {
 		source[i] = -1
@@ -94,7 +94,7 @@ func (p *plan) permute() {
 }
 
 // message carries one array from slot 0 to slot 1; their types have been compared.
-func (p *plan) message() {
+func (p *Plan) message() {
 	p.whole(p.result(1, typeOf(p.calls[0].In)), p.calls[0].In)
 }
 

@@ -30,7 +30,7 @@ func Combine(by Reduce, parts []array.Array) (array.Array, error) {
 	}
 	out := array.New(first.DType(), first.Shape()...)
 	r := &reduction{by: by, ins: parts, outs: []array.Array{out}, at: region{span: max(out.Len(), 1)}}
-	r.do(&scratch{}, 0, out.Len())
+	r.do(&Scratch{}, 0, out.Len())
 	return out, nil
 }
 
@@ -53,11 +53,11 @@ func (r region) contiguous(lo, hi int) (from int, ok bool) {
 	return lo/r.span*r.stride + r.off + in, in+hi-lo <= r.span
 }
 
-// scratch is one goroutine's memory for partial results.
-type scratch struct{ mem array.Array }
+// Scratch is one goroutine's memory for partial results.
+type Scratch struct{ mem array.Array }
 
 // slots is n blocks of elements of type C.
-func slots[C array.Elem](s *scratch, dtype array.DType, n int) []C {
+func slots[C array.Elem](s *Scratch, dtype array.DType, n int) []C {
 	size := n * blockLen * dtype.Size()
 	if !s.mem.IsValid() || s.mem.Len() < size {
 		s.mem = array.New(array.U8, size)
@@ -66,7 +66,7 @@ func slots[C array.Elem](s *scratch, dtype array.DType, n int) []C {
 }
 
 // do combines elements lo to hi.
-func (r *reduction) do(mem *scratch, lo, hi int) {
+func (r *reduction) do(mem *Scratch, lo, hi int) {
 	switch dtype := r.ins[0].DType(); dtype {
 	case array.F64:
 		reduceWide(r, mem, lo, hi, floatJoin[float64](r.by), r.mean64())
@@ -135,7 +135,7 @@ func (t *tree[C]) combine(dst []C, from, to, depth, lo, hi int) []C {
 
 // reduceWide combines elements that are computed in their own type. The last join writes to the first output; that may
 // be an input's memory, since by then the block's other elements have been read.
-func reduceWide[C array.Elem](r *reduction, mem *scratch, lo, hi int, join func(dst, x, y []C), finish func([]C)) {
+func reduceWide[C array.Elem](r *reduction, mem *Scratch, lo, hi int, join func(dst, x, y []C), finish func([]C)) {
 	ins, outs := dataOf[C](r.ins), dataOf[C](r.outs)
 	t := tree[C]{join: join, mem: slots[C](mem, r.ins[0].DType(), treeDepth(len(ins)))}
 	t.load = func(slot []C, member, lo, hi int) []C {
@@ -168,7 +168,7 @@ type halfFormat struct {
 }
 
 // reduceHalf combines 16-bit floats in float32 and rounds once.
-func reduceHalf(r *reduction, mem *scratch, lo, hi int, format halfFormat) {
+func reduceHalf(r *reduction, mem *Scratch, lo, hi int, format halfFormat) {
 	ins, outs := rawOf(r.ins), rawOf(r.outs)
 	t := tree[float32]{join: floatJoin[float32](r.by), mem: slots[float32](mem, array.F32, treeDepth(len(ins)))}
 	t.load = func(slot []float32, member, lo, hi int) []float32 {

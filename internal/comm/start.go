@@ -10,7 +10,7 @@ import (
 func (g *Group) start(c *Call) *Pending {
 	c.Group = g
 	if err := c.Check(); err != nil {
-		return failed(err)
+		return Failed(err)
 	}
 	return g.comm.Start(c)
 }
@@ -45,7 +45,7 @@ func (g *Group) StartAllGather(dst, x array.Array, dim int) *Pending {
 func (g *Group) StartReduceScatter(dst, x array.Array, by Reduce, dim int, sizes []int) *Pending {
 	sizes, err := g.equal(ReduceScatter, x, dim, sizes)
 	if err != nil {
-		return failed(err)
+		return Failed(err)
 	}
 	return g.start(&Call{Kind: ReduceScatter, In: x, Dst: dst, Reduce: by, Dim: dim, Sizes: sizes})
 }
@@ -54,7 +54,7 @@ func (g *Group) StartReduceScatter(dst, x array.Array, by Reduce, dim int, sizes
 func (g *Group) StartAllToAll(dst, x array.Array, split int, sizes []int, concat int) *Pending {
 	sizes, err := g.equal(AllToAll, x, split, sizes)
 	if err != nil {
-		return failed(err)
+		return Failed(err)
 	}
 	return g.start(&Call{Kind: AllToAll, In: x, Dst: dst, Dim: split, Concat: concat, Sizes: sizes})
 }
@@ -84,7 +84,7 @@ func (g *Group) StartScatter(dst, x array.Array, dim int, sizes []int, root int)
 	if g.pos == root {
 		var err error
 		if sizes, err = g.equal(Scatter, x, dim, sizes); err != nil {
-			return failed(err)
+			return Failed(err)
 		}
 	}
 	return g.start(&Call{Kind: Scatter, In: x, Dst: dst, Dim: dim, Sizes: sizes, Root: root})

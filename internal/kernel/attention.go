@@ -14,8 +14,10 @@ type Attention[T Float] struct {
 	Heads, KVHeads    int
 	Dim, DimV         int
 	Scale             T
-	Mask              AttentionMask
-	Q, K, V           []T
+	// Cap, where it is not zero, bounds the scores s as Cap·tanh(s/Cap).
+	Cap     T
+	Mask    AttentionMask
+	Q, K, V []T
 }
 
 // AttentionMask says which keys a query sees. A row without any gives zeros.
@@ -136,6 +138,20 @@ func (a *Attention[T]) keyRows(src []T, b, g, first, width int) []T {
 func (a *Attention[T]) scores(dst, rows, keys []T, m, n, width int, alpha T) {
 	Gemm[T]{M: m, N: n, K: width, Alpha: alpha, C: dst,
 		A: Dense(rows, width, NoTrans), B: Dense(keys, a.KVHeads*width, Transpose)}.Run(nil)
+}
+
+// capped bounds raw scores and, where slopes is not nil, stores the derivative
+// of each there.
+func (a *Attention[T]) capped(scores, slopes []T) {
+	if a.Cap == 0 {
+		return
+	}
+	MulScalar(scores, scores, 1/a.Cap)
+	Tanh(scores, scores)
+	for i := range slopes {
+		slopes[i] = 1 - scores[i]*scores[i]
+	}
+	MulScalar(scores, scores, a.Cap)
 }
 
 // hideSegments sets the scores of keys outside the query's segment to -Inf.

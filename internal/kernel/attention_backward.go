@@ -116,15 +116,21 @@ type flashUnit[T Float] struct {
 	pair, b, g        int
 	q, dout, dq       []T
 	weights, dweights []T
+	slopes            []T // of capped scores; empty where there is no cap
 	mem               scratch[T]
 }
 
 func (j *attentionJob[T]) newUnit(pair int) *flashUnit[T] {
 	rows := j.positions() * j.group()
 	u := &flashUnit[T]{attentionJob: j, pair: pair, b: pair / j.KVHeads, g: pair % j.KVHeads}
-	u.mem = newScratch[T](rows * (2*j.Dim + j.DimV + 2*j.keys))
+	slopes := 0
+	if j.Cap != 0 {
+		slopes = rows * j.keys
+	}
+	u.mem = newScratch[T](rows*(2*j.Dim+j.DimV+2*j.keys) + slopes)
 	u.q, u.dq, u.dout = u.mem.cut(rows*j.Dim), u.mem.cut(rows*j.Dim), u.mem.cut(rows*j.DimV)
 	u.weights, u.dweights = u.mem.cut(rows*j.keys), u.mem.cut(rows*j.keys)
+	u.slopes = u.mem.cut(slopes)
 	return u
 }
 
@@ -180,6 +186,8 @@ func (u *flashUnit[T]) compute(first, count int, see keySpan) {
 	u.gather(u.dout, u.DOut, u.b, u.g, first, count, u.DimV)
 	k := u.keyRows(u.K, u.b, u.g, see.lo, u.Dim)
 	u.scores(u.weights, u.q, k, rows, n, u.Dim, u.Scale)
+	slopes := u.slopes[:min(len(u.slopes), rows*n)]
+	u.capped(u.weights[:rows*n], slopes)
 	u.scores(u.dweights, u.dout, u.keyRows(u.V, u.b, u.g, see.lo, u.DimV), rows, n, u.DimV, 1)
 	for i := range rows {
 		u.weigh(i, u.weights[i*n:(i+1)*n], see, first+i/u.group())
@@ -189,6 +197,7 @@ func (u *flashUnit[T]) compute(first, count int, see keySpan) {
 		at := u.rowAt(i, first)
 		softmaxGradBy(u.dweights[i*n:(i+1)*n], u.weights[i*n:(i+1)*n], u.delta[at])
 	}
+	Mul(u.dweights[:len(slopes)], u.dweights[:len(slopes)], slopes)
 	u.addKeys(u.keyRows(u.DK, u.b, u.g, see.lo, u.Dim), u.dweights, u.q, rows, n, u.Dim, u.Scale)
 	Gemm[T]{M: rows, N: u.Dim, K: n, Alpha: u.Scale, C: u.dq,
 		A: Dense(u.dweights, n, NoTrans), B: Dense(k, u.KVHeads*u.Dim, NoTrans)}.Run(nil)

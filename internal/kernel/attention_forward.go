@@ -123,6 +123,7 @@ func (f *flashRows[T]) block(keys keySpan) {
 	}
 	n := keys.len()
 	f.Attention.scores(f.scores, f.q, f.keyRows(f.K, f.b, f.g, keys.lo, f.Dim), f.rows, n, f.Dim, f.Scale)
+	f.capped(f.scores[:f.rows*n], nil)
 	group := f.group()
 	for i := range f.rows {
 		f.absorb(i, f.scores[i*n:(i+1)*n], keys, f.first+i/group)

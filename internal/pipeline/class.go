@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // Class is one way to order a pipeline, with all that anyone needs to know of it: nobody else compares names. Classes
@@ -100,7 +102,7 @@ func Lookup(name string) (*Class, error) {
 	}
 	names := Names()
 	return nil, fmt.Errorf("schedule %q: unknown: want one of %s; did you mean %s?",
-		name, strings.Join(names, ", "), nearest(name, names))
+		name, strings.Join(names, ", "), strict.Nearest(name, names))
 }
 
 // Choose is Lookup where a name may be left out: then it is 1f1b, or interleaved for more than one chunk a rank.

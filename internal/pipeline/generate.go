@@ -1,9 +1,6 @@
 package pipeline
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Config says for what a schedule is generated.
 type Config struct {
@@ -72,37 +69,4 @@ func Vee(ranks int) []int {
 		place[i], place[2*ranks-1-i] = i, i
 	}
 	return place
-}
-
-// nearest is the choice with the fewest edits from s.
-func nearest(s string, choices []string) string {
-	best, fewest := "", 1<<30
-	for _, c := range choices {
-		if d := edits(strings.ToLower(s), c); d < fewest {
-			best, fewest = c, d
-		}
-	}
-	return best
-}
-
-// edits is the Levenshtein distance.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			next := min(row[j+1], row[j]) + 1
-			if a[i] == b[j] {
-				next = min(next, diagonal)
-			} else {
-				next = min(next, diagonal+1)
-			}
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // most bounds what a text may ask for: numbers of stages, of micro-batches, and their product.
@@ -113,7 +115,7 @@ func (p *parser) parseLine() error {
 		return p.actions(ws)
 	default:
 		return p.errorf(head, "unknown word %q: want %s, or actions such as 0F0",
-			head.text, nearest(head.text, []string{"schedule", "place", "micros"}))
+			head.text, strict.Nearest(head.text, []string{"schedule", "place", "micros"}))
 	}
 }
 

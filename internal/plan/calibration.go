@@ -1,13 +1,10 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/token"
 )
 
 // Calibration is what the specification of the hardware does not say. The zero value is level 0: what is usual for machines of its
@@ -133,25 +130,9 @@ func (c *Calibration) YAML() []byte {
 func ParseCalibration(text []byte) (Calibration, error) {
 	var c Calibration
 	if err := strict.YAML(text, &c); err != nil {
-		return Calibration{}, placedError("calibration", err)
+		return Calibration{}, fmt.Errorf("calibration: %w", err)
 	}
 	return c, c.check()
-}
-
-// placedError is a YAML library's error in one line with its place.
-func placedError(noun string, err error) error {
-	var p interface {
-		error
-		GetToken() *token.Token
-		GetMessage() string
-	}
-	message, place := err.Error(), ""
-	if errors.As(err, &p) && p.GetToken() != nil && p.GetToken().Position != nil {
-		at := p.GetToken().Position
-		message, place = p.GetMessage(), fmt.Sprintf("line %d, column %d: ", at.Line, at.Column)
-	}
-	message, _, _ = strings.Cut(message, "\n")
-	return fmt.Errorf("%s: %s%s", noun, place, message)
 }
 
 func (c *Calibration) check() error {

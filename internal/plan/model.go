@@ -1,6 +1,10 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/strict"
+)
 
 // Model is the shape of a transformer.
 type Model struct {
@@ -59,15 +63,18 @@ func (m *Model) MLA() bool { return m.Latent.KVRank > 0 }
 
 // Check says what is impossible about the shape.
 func (m *Model) Check() error {
-	for _, d := range []struct {
-		name string
-		n    int
-	}{{"layers", m.Layers}, {"hidden", m.Hidden}, {"heads", m.Heads}, {"vocab", m.Vocab}} {
-		if d.n < 1 || d.n > 1<<30 {
-			return fmt.Errorf("model %s: %s: got %d, want at least 1", m.Name, d.name, d.n)
-		}
+	if err := strict.CheckName("model", m.Name); err != nil {
+		return err
+	}
+	if err := m.checkSizes(); err != nil {
+		return fmt.Errorf("model %s: %w", m.Name, err)
 	}
 	switch {
+	case m.Positions == 0 && !m.MLA() && m.headDim()%2 != 0:
+		return fmt.Errorf("model %s: head_dim: got %d, want an even number for rotary positions", m.Name, m.headDim())
+	case m.MLA() && (m.Latent.Nope < 1 || m.Latent.Rope < 2 || m.Latent.Rope%2 != 0 || m.Latent.V < 1):
+		return fmt.Errorf("model %s: latent attention: got heads of %d, %d turned and values of %d: want at least 1, an even number and 1",
+			m.Name, m.Latent.Nope, m.Latent.Rope, m.Latent.V)
 	case m.FFN < 1 && !(m.MoE() && m.Experts.Dense == 0):
 		return fmt.Errorf("model %s: ffn: got %d, want at least 1", m.Name, m.FFN)
 	case m.HeadDim == 0 && m.Hidden%m.Heads != 0 && !m.MLA():
@@ -77,6 +84,38 @@ func (m *Model) Check() error {
 	case m.MoE() && (m.Experts.TopK < 1 || m.Experts.TopK > m.Experts.Count || m.Experts.FFN < 1 || m.Experts.Dense < 0 || m.Experts.Dense > m.Layers):
 		return fmt.Errorf("model %s: experts: got %d, top_k %d, ffn %d, dense layers %d: want top_k of 1 to the number of experts and a width",
 			m.Name, m.Experts.Count, m.Experts.TopK, m.Experts.FFN, m.Experts.Dense)
+	}
+	return nil
+}
+
+// The largest sizes that are believable: beyond them a number is a mistake, and a price would take for ever or overflow.
+const (
+	maxLayers = 1 << 14
+	maxSize   = 1 << 26
+	maxVocab  = 1 << 30
+	maxBatch  = 1 << 24
+)
+
+// checkSizes says which number is out of its range.
+func (m *Model) checkSizes() error {
+	e, l := &m.Experts, &m.Latent
+	for _, d := range []struct {
+		name         string
+		n, low, high int
+	}{
+		{"layers", m.Layers, 1, maxLayers}, {"hidden", m.Hidden, 1, maxSize}, {"heads", m.Heads, 1, maxSize}, {"vocab", m.Vocab, 1, maxVocab},
+		{"kv_heads", m.KVHeads, 0, maxSize}, {"head_dim", m.HeadDim, 0, maxSize}, {"ffn", m.FFN, 0, maxSize}, {"positions", m.Positions, 0, maxVocab},
+		{"window", m.Window, 0, maxVocab}, {"experts", e.Count, 0, 1 << 16}, {"experts' top_k", e.TopK, 0, 1 << 16},
+		{"experts' ffn", e.FFN, 0, maxSize}, {"experts' shared", e.Shared, 0, maxSize}, {"experts' dense", e.Dense, 0, maxLayers},
+		{"latent q_rank", l.QRank, 0, maxSize}, {"latent kv_rank", l.KVRank, 0, maxSize}, {"latent nope", l.Nope, 0, maxSize},
+		{"latent rope", l.Rope, 0, maxSize}, {"latent v", l.V, 0, maxSize},
+	} {
+		if d.n < d.low || d.n > d.high {
+			return fmt.Errorf("%s: got %d, want %d to %d", d.name, d.n, d.low, d.high)
+		}
+	}
+	if width := float64(m.Heads) * float64(m.headDim()+m.valueDim()); width > maxSize*64 {
+		return fmt.Errorf("heads: %d of %d are wider than any model", m.Heads, m.headDim())
 	}
 	return nil
 }

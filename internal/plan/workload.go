@@ -99,8 +99,8 @@ func (w *Workload) Check() error {
 	if err := w.Model.Check(); err != nil {
 		return err
 	}
-	if w.Batch < 1 || w.Seq < 1 {
-		return fmt.Errorf("workload: got %d sequences of %d tokens, want at least 1", w.Batch, w.Seq)
+	if w.Batch < 1 || w.Seq < 1 || w.Batch > maxBatch || w.Seq > maxBatch {
+		return fmt.Errorf("workload: got %d sequences of %d tokens, want 1 to %d of each", w.Batch, w.Seq, maxBatch)
 	}
 	if _, ok := precisions[w.Precision]; !ok {
 		return fmt.Errorf("workload: precision %q: want %s", w.Precision, strings.Join([]string{"bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4"}, ", "))

@@ -3,13 +3,12 @@ package planfile
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/token"
 )
 
 // head explains a file to who opens it.
@@ -32,13 +31,15 @@ func (f *File) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	t, err := os.CreateTemp(filepath.Dir(path), ".galley-*")
+	// Not os.CreateTemp, whose files nobody else may read: that is up to the umask.
+	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".galley-%016x", rand.Uint64()))
+	t, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
 	defer os.Remove(t.Name())
 	_, err = t.Write(text)
-	if err = errors.Join(err, t.Chmod(0o644), t.Close()); err == nil {
+	if err = errors.Join(err, t.Close()); err == nil {
 		err = os.Rename(t.Name(), path)
 	}
 	if err != nil {
@@ -49,7 +50,7 @@ func (f *File) Save(path string) error {
 
 // Load reads a file and checks it.
 func Load(path string) (*File, error) {
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Config)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
@@ -64,24 +65,7 @@ func Load(path string) (*File, error) {
 func Parse(text []byte) (*File, error) {
 	f := &File{}
 	if err := strict.YAML(text, f); err != nil {
-		return nil, place(err)
+		return nil, err
 	}
 	return f, f.check()
-}
-
-// place is a mistake of the text in one line.
-func place(err error) error {
-	type placed interface {
-		error
-		GetToken() *token.Token
-		GetMessage() string
-	}
-	message := err.Error()
-	at := ""
-	if p, ok := errors.AsType[placed](err); ok && p.GetToken() != nil && p.GetToken().Position != nil {
-		pos := p.GetToken().Position
-		at, message = fmt.Sprintf("line %d, column %d: ", pos.Line, pos.Column), p.GetMessage()
-	}
-	message, _, _ = strings.Cut(message, "\n")
-	return fmt.Errorf("%s%s", at, message)
 }

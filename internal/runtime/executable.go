@@ -16,7 +16,7 @@ import (
 type Executable struct {
 	s       *Session
 	p       *spmd.Program
-	exes    []*cpu.Executable // by device; nil where the program has no part
+	exes    []*cpu.Executable // by device; nil where the program has no part, or another process has it
 	donated []bool            // by parameter
 }
 
@@ -41,6 +41,9 @@ func (s *Session) Compile(p *spmd.Program, c CompileConfig) (*Executable, error)
 	for _, id := range p.Devices() {
 		if id >= len(s.threads) {
 			return nil, fmt.Errorf("compile %s: device %d: the world has %d", f.Name(), id, len(s.threads))
+		}
+		if s.threads[id] == nil {
+			continue
 		}
 		local, err := p.Local(id)
 		if err != nil {
@@ -77,7 +80,8 @@ func (e *Executable) Memory(device int) cpu.Memory {
 	return e.exes[device].Memory()
 }
 
-// Run computes the results for whole arrays, those of the parameters without the captured ones.
+// Run computes the results for whole arrays, those of the parameters without the captured ones. It is a collective of
+// processes, as Read is.
 func (e *Executable) Run(args []array.Array) ([]array.Array, error) {
 	values := make([]*op.Tensor, len(args))
 	for i, a := range args {
@@ -104,7 +108,7 @@ func (e *Executable) RunSharded(args []*op.Tensor) ([]*op.Tensor, error) {
 		return nil, err
 	}
 	results := make([][]array.Array, e.s.world.Size())
-	err = e.s.world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+	err = e.s.world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 		exe := e.exes[r.ID()]
 		if exe == nil {
 			return nil
@@ -183,7 +187,7 @@ func (e *Executable) collect(results [][]array.Array) []*op.Tensor {
 	for i := range shards {
 		shards[i] = &Shards{Lie: e.p.Result(i), Parts: map[int]array.Array{}}
 	}
-	for _, id := range e.p.Devices() {
+	for _, id := range e.s.local(e.p.Devices()) {
 		for k, i := range e.p.ResultsOf(id) {
 			shards[i].Parts[id] = results[id][k]
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
@@ -95,10 +96,11 @@ func TestReadPending(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := runtime.NewSession(host, m.Size())
+		w, err := inproc.New(m.Size())
 		if err != nil {
 			t.Fatal(err)
 		}
+		s := runtime.NewSession(host, w)
 		defer s.Close()
 		for _, spec := range pendingSpecs(m, allKinds) {
 			terms, parts := scalars(t, m, spec)

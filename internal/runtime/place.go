@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -53,6 +54,9 @@ func (s *Session) compile(program *spmd.Program, out []mesh.Spec) (*placedOp, er
 		if id >= len(s.threads) {
 			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", m, id, len(s.threads))
 		}
+		if s.threads[id] == nil {
+			continue
+		}
 		local, err := program.Local(id)
 		if err != nil {
 			return nil, err
@@ -75,12 +79,6 @@ func placeKey(o op.Op, m *mesh.Mesh, in []ir.Type, have, out []mesh.Spec) string
 		fmt.Fprintf(&b, " %v", s)
 	}
 	return b.String()
-}
-
-// identity is the op of a move within a mesh: only where its result lies differs.
-func identity() op.Op {
-	o, _ := op.Lookup("identity")
-	return o.(op.Op)
 }
 
 // move brings a tensor to where it is wanted.
@@ -114,15 +112,26 @@ func (s *Session) scatter(a array.Array, to op.Lie) (*Shards, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts, err := Scatter(l, a)
-	return &Shards{Lie: to, Parts: parts}, err
+	out := &Shards{Lie: to, Parts: map[int]array.Array{}}
+	for id, box := range l.Boxes() {
+		if id >= s.world.Size() {
+			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", to.Mesh, id, s.world.Size())
+		}
+		if !comm.IsLocal(s.world, id) {
+			continue
+		}
+		if out.Parts[id], err = cutPart(l, a, id, box); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func (s *Session) moveWithin(x *ir.Value, from *Shards, to op.Lie) (*Shards, error) {
 	if from.Spec.Equal(to.Spec) {
 		return from, nil
 	}
-	p, err := s.place(identity(), from.Mesh, []ir.Type{x.Type()}, []mesh.Spec{from.Spec}, []mesh.Spec{to.Spec})
+	p, err := s.place(op.IdentityOp(), from.Mesh, []ir.Type{x.Type()}, []mesh.Spec{from.Spec}, []mesh.Spec{to.Spec})
 	if err != nil {
 		return nil, err
 	}
@@ -131,33 +140,4 @@ func (s *Session) moveWithin(x *ir.Value, from *Shards, to op.Lie) (*Shards, err
 		return nil, err
 	}
 	return out[0].(*Shards), nil
-}
-
-// moveAcross copies each box once from a device that has it. The meshes are of one process, so a copy is all it takes.
-func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Lie) (*Shards, error) {
-	source, err := from.layout(t.Shape)
-	if err != nil {
-		return nil, err
-	}
-	target, err := to.Spec.Layout(to.Mesh, t.Shape)
-	if err != nil {
-		return nil, err
-	}
-	transfers, err := mesh.Intersect(source, target)
-	if err != nil {
-		return nil, err
-	}
-	out := &Shards{Lie: to, Parts: map[int]array.Array{}}
-	for id, box := range target.Boxes() {
-		if id >= s.world.Size() {
-			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", to.Mesh, id, s.world.Size())
-		}
-		out.Parts[id] = array.New(t.DType, box.Size...)
-	}
-	for _, tr := range transfers {
-		src, _ := source.Box(tr.From)
-		dst, _ := target.Box(tr.To)
-		copyBox(out.Parts[tr.To], tr.Box.Within(dst), from.Parts[tr.From], tr.Box.Within(src))
-	}
-	return out, nil
 }

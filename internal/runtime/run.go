@@ -11,9 +11,9 @@ import (
 	"github.com/galley-ml/galley/internal/spmd"
 )
 
-// Locals runs one program for each device of a list, each on a goroutine of its own, and returns each device's results.
-// A device is the rank of its number in the world.
-func Locals(ctx context.Context, world *comm.World, devices []int, program func(id int) (*ir.Func, []array.Array, error)) (map[int][]array.Array, error) {
+// Locals runs one program for each device of a list, each on a goroutine of its own, and returns the results of those that
+// live in this process. A device is the rank of its number in the world.
+func Locals(ctx context.Context, world comm.World, devices []int, program func(id int) (*ir.Func, []array.Array, error)) (map[int][]array.Array, error) {
 	results := make([][]array.Array, world.Size())
 	mine := make([]bool, world.Size())
 	for _, id := range devices {
@@ -22,7 +22,7 @@ func Locals(ctx context.Context, world *comm.World, devices []int, program func(
 		}
 		mine[id] = true
 	}
-	err := world.Run(ctx, func(_ context.Context, r *comm.Rank) error {
+	err := world.Run(ctx, func(_ context.Context, r comm.Comm) error {
 		if !mine[r.ID()] {
 			return nil
 		}
@@ -35,13 +35,15 @@ func Locals(ctx context.Context, world *comm.World, devices []int, program func(
 	}
 	all := map[int][]array.Array{}
 	for _, id := range devices {
-		all[id] = results[id]
+		if comm.IsLocal(world, id) {
+			all[id] = results[id]
+		}
 	}
 	return all, nil
 }
 
 // one runs the program of a rank.
-func one(r *comm.Rank, program func(id int) (*ir.Func, []array.Array, error)) ([]array.Array, error) {
+func one(r comm.Comm, program func(id int) (*ir.Func, []array.Array, error)) ([]array.Array, error) {
 	f, args, err := program(r.ID())
 	if err != nil {
 		return nil, err
@@ -56,7 +58,7 @@ func one(r *comm.Rank, program func(id int) (*ir.Func, []array.Array, error)) ([
 }
 
 // Run runs a partitioned program on whole arrays: those of its parameters, the captured ones included or left to it.
-func Run(ctx context.Context, world *comm.World, p *spmd.Program, args []array.Array) ([]array.Array, error) {
+func Run(ctx context.Context, world comm.World, p *spmd.Program, args []array.Array) ([]array.Array, error) {
 	args, err := withCaptures(p, args)
 	if err != nil {
 		return nil, err
@@ -87,7 +89,7 @@ func Run(ctx context.Context, world *comm.World, p *spmd.Program, args []array.A
 	if err != nil {
 		return nil, err
 	}
-	return gatherAll(p, results)
+	return gatherAll(ctx, world, p, results)
 }
 
 // withCaptures adds the arrays that the trace captured.
@@ -113,15 +115,15 @@ func withCaptures(p *spmd.Program, args []array.Array) ([]array.Array, error) {
 	return args, nil
 }
 
-// gatherAll puts the results together.
-func gatherAll(p *spmd.Program, results map[int][]array.Array) ([]array.Array, error) {
+// gatherAll puts the results together, in every process.
+func gatherAll(ctx context.Context, world comm.World, p *spmd.Program, results map[int][]array.Array) ([]array.Array, error) {
 	parts := make([]map[int]array.Array, len(p.Global().Results()))
 	for i := range parts {
 		parts[i] = map[int]array.Array{}
 	}
-	for _, id := range p.Devices() {
+	for id, list := range results {
 		for k, i := range p.ResultsOf(id) {
-			parts[i][id] = results[id][k]
+			parts[i][id] = list[k]
 		}
 	}
 	out := make([]array.Array, len(parts))
@@ -130,7 +132,7 @@ func gatherAll(p *spmd.Program, results map[int][]array.Array) ([]array.Array, e
 		if err != nil {
 			return nil, err
 		}
-		if out[i], err = Gather(l, parts[i]); err != nil {
+		if out[i], err = AllGather(ctx, world, l, v.DType(), parts[i]); err != nil {
 			return nil, fmt.Errorf("result %d: %w", i, err)
 		}
 	}

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 
@@ -15,20 +16,29 @@ import (
 func Scatter(l *mesh.Layout, a array.Array) (map[int]array.Array, error) {
 	parts := map[int]array.Array{}
 	for id, box := range l.Boxes() {
-		first, err := isFirst(l, id)
+		part, err := cutPart(l, a, id, box)
 		if err != nil {
 			return nil, err
-		}
-		part := array.New(a.DType(), box.Size...)
-		copyBox(part, mesh.Box{Start: make([]int, len(box.Size)), Size: box.Size}, a, box)
-		for _, p := range l.Spec().Partial {
-			if !first[p.Sub] && (p.Reduce == mesh.Sum || p.Reduce == mesh.Prod) {
-				fill(part, p.Reduce)
-			}
 		}
 		parts[id] = part
 	}
 	return parts, nil
+}
+
+// cutPart is what one device of a layout holds of a whole array.
+func cutPart(l *mesh.Layout, a array.Array, id int, box mesh.Box) (array.Array, error) {
+	first, err := isFirst(l, id)
+	if err != nil {
+		return array.Array{}, err
+	}
+	part := array.New(a.DType(), box.Size...)
+	copyBox(part, mesh.Box{Start: make([]int, len(box.Size)), Size: box.Size}, a, box)
+	for _, p := range l.Spec().Partial {
+		if !first[p.Sub] && (p.Reduce == mesh.Sum || p.Reduce == mesh.Prod) {
+			fill(part, p.Reduce)
+		}
+	}
+	return part, nil
 }
 
 // isFirst is, for each partial axis, whether a device is the first along it.
@@ -75,6 +85,25 @@ func Gather(l *mesh.Layout, parts map[int]array.Array) (array.Array, error) {
 		copyBox(whole, p.Box, part, mesh.Box{Start: make([]int, len(p.Box.Size)), Size: p.Box.Size})
 	}
 	return whole, nil
+}
+
+// AllGather is Gather in every process of a world, where parts are what this one's devices hold: a collective of processes.
+func AllGather(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DType, parts map[int]array.Array) (array.Array, error) {
+	var list []comm.Part
+	held := map[int]array.Array{}
+	for id, box := range l.Boxes() {
+		held[len(list)] = parts[id]
+		list = append(list, comm.Part{Rank: id, DType: dtype, Shape: box.Size})
+	}
+	all, err := comm.Share(ctx, w, list, held)
+	if err != nil {
+		return array.Array{}, err
+	}
+	byDevice := make(map[int]array.Array, len(list))
+	for i, p := range list {
+		byDevice[p.Rank] = all[i]
+	}
+	return Gather(l, byDevice)
 }
 
 // checkCopies reports devices that should hold the same and do not.

@@ -18,40 +18,50 @@ import (
 // device, or lies on a mesh; an op on tensors of a mesh infers how it is split, moves what lies elsewhere, and runs on
 // every device at once. Partial sums stay so until an op needs the sum.
 type Session struct {
-	world   *comm.World
+	world   comm.World
 	host    *cpu.Device
 	seq     atomic.Int64
-	threads []*cpu.Device // one for each device
+	threads []*cpu.Device // by device; nil for those of other processes
 	ops     map[string]*placedOp
 }
 
-// NewSession makes a scope on n devices of this process, which share the host's threads.
-func NewSession(host *cpu.Device, n int) (*Session, error) {
-	w, err := comm.NewWorld(n)
-	if err != nil {
-		return nil, err
+// NewSession makes a scope on the devices of a world, which is the session's from then on: Close closes it.
+func NewSession(host *cpu.Device, w comm.World) *Session {
+	s := &Session{world: w, host: host, ops: map[string]*placedOp{}, threads: make([]*cpu.Device, w.Size())}
+	for _, id := range comm.Local(w) {
+		s.threads[id] = cpu.NewDevice(cpu.Config{Threads: 1})
 	}
-	s := &Session{world: w, host: host, ops: map[string]*placedOp{}}
-	for range n {
-		s.threads = append(s.threads, cpu.NewDevice(cpu.Config{Threads: 1}))
-	}
-	return s, nil
+	return s
 }
 
-// Close ends the devices' threads.
+// Close ends the devices' threads, and the world.
 func (s *Session) Close() {
 	for _, d := range s.threads {
-		d.Close()
+		if d != nil {
+			d.Close()
+		}
 	}
+	s.world.Close()
 }
 
 // World is the devices' world, for its statistics.
-func (s *Session) World() *comm.World { return s.world }
+func (s *Session) World() comm.World { return s.world }
+
+// local is those of a mesh's devices that live in this process.
+func (s *Session) local(devices []int) []int {
+	var list []int
+	for _, id := range devices {
+		if comm.IsLocal(s.world, id) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
 
 // Tensor is a's data as an eager tensor, shared: a must not be changed afterwards.
 func (s *Session) Tensor(a array.Array) *op.Tensor { return ir.Leaf(s, ir.TypeOf(a), a) }
 
-// Sharded is a tensor of a type from what each device of a mesh holds.
+// Sharded is a tensor of a type from what each device of a mesh holds, those of this process.
 func (s *Session) Sharded(t ir.Type, lie op.Lie, parts map[int]array.Array) (*op.Tensor, error) {
 	l, err := lie.Spec.Layout(lie.Mesh, t.Shape)
 	if err != nil {
@@ -61,17 +71,21 @@ func (s *Session) Sharded(t ir.Type, lie op.Lie, parts map[int]array.Array) (*op
 		if id >= s.world.Size() {
 			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", lie.Mesh, id, s.world.Size())
 		}
-		if got := parts[id]; !got.IsValid() || got.DType() != t.DType || !got.Shape().Equal(box.Size) {
+		if got := parts[id]; comm.IsLocal(s.world, id) && (!got.IsValid() || got.DType() != t.DType || !got.Shape().Equal(box.Size)) {
 			return nil, fmt.Errorf("part of device %d: got %v, want %v%v", id, ir.TypeOf(got), t.DType, array.Shape(box.Size))
 		}
 	}
 	return ir.Leaf(s, t, &Shards{Lie: lie, Parts: parts}), nil
 }
 
-// Read is the whole of an eager tensor, wherever it lies.
+// Read is the whole of an eager tensor, wherever it lies. Of one that lies on a mesh it is a collective of processes.
 func Read(x *op.Tensor) (array.Array, error) {
 	if s, ok := ShardsOf(x); ok && x.Err() == nil {
-		return s.whole(x.Type())
+		l, err := s.layout(x.Shape())
+		if err != nil {
+			return array.Array{}, err
+		}
+		return AllGather(context.Background(), x.Scope().(*Session).world, l, x.DType(), s.Parts)
 	}
 	return cpu.Read(x)
 }
@@ -201,7 +215,7 @@ func plainStores(arrays []array.Array) []any {
 // run executes a placed op on the operands' parts.
 func (s *Session) run(p *placedOp, in []*ir.Value) ([]any, error) {
 	results := make([][]array.Array, s.world.Size())
-	err := s.world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+	err := s.world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 		e := p.exes[r.ID()]
 		if e == nil {
 			return nil
@@ -220,7 +234,7 @@ func (s *Session) run(p *placedOp, in []*ir.Value) ([]any, error) {
 	stores := make([]any, len(p.out))
 	for i, spec := range p.out {
 		sh := &Shards{Lie: op.Lie{Mesh: p.mesh, Spec: spec}, Parts: map[int]array.Array{}}
-		for _, id := range p.mesh.Devices() {
+		for _, id := range s.local(p.mesh.Devices()) {
 			sh.Parts[id] = results[id][i]
 		}
 		stores[i] = sh

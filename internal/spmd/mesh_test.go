@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -57,7 +57,7 @@ func acrossRun(t *testing.T, shape []int, from, to op.Lie) {
 		t.Fatal(err)
 	}
 	devices := union(from.Mesh, to.Mesh)
-	world, _ := comm.NewWorld(devices[len(devices)-1] + 1)
+	world, _ := inproc.New(devices[len(devices)-1] + 1)
 	results, err := runtime.Locals(context.Background(), world, devices, func(id int) (*ir.Func, []array.Array, error) {
 		part, ok := parts[id]
 		if !ok {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
@@ -44,7 +44,7 @@ func agreesWith(t rapid.TB, f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c spmd.
 	if err != nil {
 		t.Fatalf("%v\n%v", err, f)
 	}
-	world, err := comm.NewWorld(m.Size())
+	world, err := inproc.New(m.Size())
 	if err != nil {
 		t.Fatal(err)
 	}

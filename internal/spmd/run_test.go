@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -147,7 +147,7 @@ func farthest(got, want array.Array) float64 {
 }
 
 func carryOut(m *mesh.Mesh, shape []int, before, after *mesh.Layout, moves []spmd.Move, parts map[int]array.Array) (map[int]array.Array, error) {
-	world, err := comm.NewWorld(m.Size())
+	world, err := inproc.New(m.Size())
 	if err != nil {
 		return nil, err
 	}

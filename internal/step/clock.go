@@ -47,7 +47,7 @@ func (s *Step) Forecast(m Machine) (Forecast, error) {
 	if m.Slice == 0 {
 		m.Slice = 10e-3
 	}
-	threads := max(1, min(s.c.Threads, m.Cores))
+	threads := max(1, min(s.c.Threads/len(s.tapes), m.Cores))
 	c := &clock{m: m, threads: float64(threads), posted: map[message]bool{}, taken: map[message]bool{}, waiting: map[waiting]int{}, meetings: map[string][]int{}}
 	prices := map[*ir.Func][]float64{}
 	for d, t := range s.tapes {

@@ -55,7 +55,7 @@ type Config struct {
 	Prices  spmd.Prices
 	// Overlap is whether devices compute while they exchange.
 	Overlap Overlap
-	// Threads is how many threads each device has; 0 means 1.
+	// Threads is how many threads the devices of a process share; each has at least one.
 	Threads int
 	// DetectNaN ends a step at the first op that makes a NaN.
 	DetectNaN bool

@@ -13,31 +13,31 @@ import (
 
 // ForwardRunner is devices that forward programs run on.
 type ForwardRunner struct {
-	world   *comm.World
-	devices []*cpu.Device
+	world   comm.World
+	devices []*cpu.Device // by device; nil for those of other processes
 }
 
-// StartForward starts a thread for every one of n devices.
-func StartForward(n int) (*ForwardRunner, error) {
-	w, err := comm.NewWorld(n)
-	if err != nil {
-		return nil, err
+// StartForward starts a thread for every device of a world that lives in this process. The world is the runner's from then
+// on: Close closes it.
+func StartForward(w comm.World) *ForwardRunner {
+	r := &ForwardRunner{world: w, devices: make([]*cpu.Device, w.Size())}
+	for _, id := range comm.Local(w) {
+		r.devices[id] = cpu.NewDevice(cpu.Config{Threads: 1})
 	}
-	r := &ForwardRunner{world: w}
-	for range n {
-		r.devices = append(r.devices, cpu.NewDevice(cpu.Config{Threads: 1}))
-	}
-	return r, nil
+	return r
 }
 
-// Close ends the devices.
+// Close ends the devices and the world.
 func (r *ForwardRunner) Close() {
 	for _, d := range r.devices {
-		d.Close()
+		if d != nil {
+			d.Close()
+		}
 	}
+	r.world.Close()
 }
 
-// Run is the program's results for one micro-batch, put together from all devices.
+// Run is the program's results for one micro-batch, put together from all devices in every process.
 func (r *ForwardRunner) Run(ctx context.Context, p *Forward, weights Weights, batch []array.Array) ([]array.Array, error) {
 	for i, a := range batch {
 		if want := p.f.Params()[len(p.step.c.Weights)+i].Type(); !ir.TypeOf(a).Equal(want) {
@@ -45,7 +45,7 @@ func (r *ForwardRunner) Run(ctx context.Context, p *Forward, weights Weights, ba
 		}
 	}
 	out := make([][]array.Array, len(r.devices))
-	err := r.world.Run(ctx, func(_ context.Context, rank *comm.Rank) error {
+	err := r.world.Run(ctx, func(_ context.Context, rank comm.Comm) error {
 		w := &walk{p: p, id: rank.ID(), device: r.devices[rank.ID()].In(rank), weights: weights, batch: batch}
 		var err error
 		if w.group, err = rank.Group(nil); err != nil {
@@ -57,11 +57,11 @@ func (r *ForwardRunner) Run(ctx context.Context, p *Forward, weights Weights, ba
 	if err != nil {
 		return nil, err
 	}
-	return p.gather(out)
+	return p.gather(ctx, r.world, out)
 }
 
 // gather puts the last stage's results together.
-func (p *Forward) gather(out [][]array.Array) ([]array.Array, error) {
+func (p *Forward) gather(ctx context.Context, world comm.World, out [][]array.Array) ([]array.Array, error) {
 	x := p.sections[len(p.sections)-1]
 	specs := x.outSpecs()
 	var list []array.Array
@@ -72,9 +72,11 @@ func (p *Forward) gather(out [][]array.Array) ([]array.Array, error) {
 		}
 		parts := map[int]array.Array{}
 		for _, id := range x.mesh.Devices() {
-			parts[id] = out[id][i]
+			if comm.IsLocal(world, id) {
+				parts[id] = out[id][i]
+			}
 		}
-		a, err := runtime.Gather(l, parts)
+		a, err := runtime.AllGather(ctx, world, l, v.DType(), parts)
 		if err != nil {
 			return nil, err
 		}

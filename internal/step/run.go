@@ -3,6 +3,8 @@ package step
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,8 +19,8 @@ import (
 // Runner is a step with memory and devices.
 type Runner struct {
 	*Step
-	world   *comm.World
-	devices []*cpu.Device
+	world   comm.World
+	devices []*cpu.Device // by device, as memory is; nil for those of other processes
 	memory  []*memory
 	watch   func(Span)
 	// updating is set from a device's update on, until all have ended theirs.
@@ -77,47 +79,59 @@ type memory struct {
 	away  []int
 }
 
-// Start takes the memory of a step, which is what Memory says, and starts a thread for every device.
-func (s *Step) Start() (*Runner, error) {
-	w, err := comm.NewWorld(len(s.tapes))
-	if err != nil {
-		return nil, err
+// Start takes the memory of a step for the devices that live in this process, which is what Memory says, and starts their
+// threads. The world, one rank a device, is the runner's from then on: Close closes it.
+func (s *Step) Start(w comm.World) (*Runner, error) {
+	n := len(s.tapes)
+	r := &Runner{Step: s, world: w, devices: make([]*cpu.Device, n), memory: make([]*memory, n)}
+	if w.Size() != n {
+		r.Close()
+		return nil, fmt.Errorf("step: a world of %d ranks: want one for each of %d devices", w.Size(), n)
 	}
-	r := &Runner{Step: s, world: w}
-	for _, t := range s.tapes {
-		m, err := s.allocate(t)
+	local := comm.Local(w)
+	for _, id := range local {
+		m, err := s.allocate(s.tapes[id])
 		if err != nil {
 			r.Close()
 			return nil, err
 		}
-		d := cpu.NewDevice(cpu.Config{Threads: max(1, s.c.Threads)})
+		d := cpu.NewDevice(cpu.Config{Threads: max(1, s.c.Threads/len(local))})
 		if s.c.DetectNaN {
 			d = d.DetectNaN()
 		}
-		r.devices, r.memory = append(r.devices, d), append(r.memory, m)
+		r.devices[id], r.memory[id] = d, m
 	}
 	r.at = make([]atomic.Pointer[instruction], len(s.tapes))
 	return r, nil
 }
 
-// Close ends the devices and gives back what is kept outside of them.
+// Close ends the devices and the world, and gives back what is kept outside of them.
 func (r *Runner) Close() {
 	for i, d := range r.devices {
+		if d == nil {
+			continue
+		}
 		d.Close()
 		if s := r.memory[i].store; s != nil {
 			s.Close()
 		}
 	}
+	r.world.Close()
 }
 
 // Watch tells f of every instruction that is run, from many goroutines.
 func (r *Runner) Watch(f func(Span)) { r.watch = f }
 
 // World is the devices' world, for its statistics.
-func (r *Runner) World() *comm.World { return r.world }
+func (r *Runner) World() comm.World { return r.world }
 
-// Taken is the bytes that a device has taken.
-func (r *Runner) Taken(device int) int { return r.memory[device].taken }
+// Taken is the bytes that a device has taken in this process.
+func (r *Runner) Taken(device int) int {
+	if r.memory[device] == nil {
+		return 0
+	}
+	return r.memory[device].taken
+}
 
 func (s *Step) allocate(t *tape) (*memory, error) {
 	block := array.New(array.U8, t.memory().Peak()).Bytes() // state lies behind what lives within a step
@@ -173,12 +187,18 @@ func (r *Runner) Run(ctx context.Context, in Input) (Report, error) {
 	if err := r.check(in); err != nil {
 		return Report{}, err
 	}
-	err := r.world.Run(ctx, func(ctx context.Context, rank *comm.Rank) error { return r.device(rank, in) })
+	told := &telling{}
+	err := r.world.Run(ctx, func(ctx context.Context, rank comm.Comm) error {
+		if err := r.device(rank, in); err != nil {
+			return err
+		}
+		return r.report(rank, told)
+	})
 	if err != nil {
 		return Report{}, err
 	}
 	r.updating.Store(false)
-	return r.report()
+	return told.Report, nil
 }
 
 // Torn reports whether a step ended with an error after a device had begun its update: weights may be of two steps.
@@ -200,7 +220,7 @@ func (r *Runner) check(in Input) error {
 }
 
 // device runs one device's tape.
-func (r *Runner) device(rank *comm.Rank, in Input) error {
+func (r *Runner) device(rank comm.Comm, in Input) error {
 	t, m := r.tapes[rank.ID()], r.memory[rank.ID()]
 	if t == nil {
 		return nil
@@ -352,14 +372,43 @@ func (p *player) settle(i int) error {
 	return nil
 }
 
-// report reads the numbers that the update leaves on the first rank.
-func (r *Runner) report() (Report, error) {
+// telling is the report of a run, told by the first of this process's devices that has it.
+type telling struct {
+	sync.Mutex
+	Report
+}
+
+// report reads the numbers that the update leaves on the first rank of the pipeline. Other processes are sent them.
+func (r *Runner) report(rank comm.Comm, told *telling) error {
 	first := r.c.Meshes[0].Devices()[0]
-	var out [2]float64
-	for i := range r.tapes[first].buffers {
-		if k := r.tapes[first].buffers[i].key; k.kind == reportBuffer {
-			out[k.value] = r.memory[first].arrays[i].At(0)
+	numbers := array.New(array.F64, 2)
+	if rank.ID() == first {
+		for i := range r.tapes[first].buffers {
+			if k := r.tapes[first].buffers[i].key; k.kind == reportBuffer {
+				numbers.Set(k.value, r.memory[first].arrays[i].At(0))
+			}
 		}
 	}
-	return Report{Loss: out[0], Norm: out[1]}, nil
+	leaders := comm.Leaders(r.world)
+	if len(leaders) > 1 {
+		if !slices.Contains(leaders, first) {
+			leaders = append([]int{first}, leaders...)
+		}
+		if !slices.Contains(leaders, rank.ID()) {
+			return nil
+		}
+		g, err := rank.Group(leaders)
+		if err != nil {
+			return err
+		}
+		if numbers, err = g.Broadcast(array.Array{}, numbers, slices.Index(leaders, first)); err != nil {
+			return err
+		}
+	} else if rank.ID() != first {
+		return nil
+	}
+	told.Lock()
+	defer told.Unlock()
+	told.Report = Report{Loss: numbers.At(0), Norm: numbers.At(1)}
+	return nil
 }

@@ -1,10 +1,12 @@
 package step
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/mesh"
@@ -97,7 +99,8 @@ func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
 	return m.arrays[i], nil
 }
 
-// Parts is what devices hold of a tensor at its home, by device, shared with them: it must not be read while a step runs.
+// Parts is what the devices of this process hold of a tensor at its home, by device, shared with them: it must not be read
+// while a step runs.
 func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
 	layouts, err := r.Layouts(t)
 	if err != nil {
@@ -105,6 +108,9 @@ func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
 	}
 	parts := map[int]array.Array{}
 	for id := range layouts[0].Boxes() {
+		if !comm.IsLocal(r.world, id) {
+			continue
+		}
 		if parts[id], err = r.fetch(id, t); err != nil {
 			return nil, nil, err
 		}
@@ -112,16 +118,16 @@ func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
 	return layouts[0], parts, nil
 }
 
-// Read is a whole tensor, put together.
+// Read is a whole tensor, put together in every process: a collective of processes.
 func (r *Runner) Read(t Tensor) (array.Array, error) {
 	l, parts, err := r.Parts(t)
 	if err != nil {
 		return array.Array{}, err
 	}
-	return runtime.Gather(l, parts)
+	return runtime.AllGather(context.Background(), r.world, l, r.Type(t).DType, parts)
 }
 
-// Load fills a tensor on every device that holds some of it. read writes a box of the whole tensor to dst.
+// Load fills a tensor on every device of this process that holds some of it. read writes a box of the whole tensor to dst.
 func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) error {
 	layouts, err := r.Layouts(t)
 	if err != nil {
@@ -129,7 +135,7 @@ func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) 
 	}
 	for _, l := range layouts {
 		for id, box := range l.Boxes() {
-			if box.Empty() {
+			if box.Empty() || !comm.IsLocal(r.world, id) {
 				continue
 			}
 			part, err := r.fetch(id, t)

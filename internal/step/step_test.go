@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/stage"
@@ -127,11 +129,36 @@ func (x sample) deep(t testing.TB, ranks int) *Step {
 	return s
 }
 
-func train(t *testing.T, s *Step, micros int) (losses []float64) {
+func train(t *testing.T, s *Step, micros int) []float64 {
 	t.Helper()
-	r, err := s.Start()
+	w, err := inproc.New(s.Devices())
 	if err != nil {
 		t.Fatal(err)
+	}
+	got, err := trainOn(w, s, micros)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := range s.Devices() {
+		if want := s.Memory(d).Peak(); got.taken[d] != want {
+			t.Errorf("device %d took %d bytes, predicted were %d", d, got.taken[d], want)
+		}
+	}
+	return got.losses
+}
+
+// trained is what a few steps leave behind.
+type trained struct {
+	losses, norms []float64
+	state         [][]byte // of Tensors
+	taken         []int    // by device
+}
+
+// trainOn takes four steps on the devices of a world that live in this process.
+func trainOn(w comm.World, s *Step, micros int) (*trained, error) {
+	r, err := s.Start(w)
+	if err != nil {
+		return nil, err
 	}
 	defer r.Close()
 	wave := func(seed int) array.Array {
@@ -143,26 +170,32 @@ func train(t *testing.T, s *Step, micros int) (losses []float64) {
 	}
 	for i := range 2 {
 		if err := r.Write(Tensor{i, -1}, wave(100+i)); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
 	var batch [][]array.Array
 	for m := range micros {
 		batch = append(batch, []array.Array{wave(m)})
 	}
+	out := &trained{}
 	for range 4 {
 		report, err := r.Run(context.Background(), Input{Batch: batch, Scalars: []float64{0.01}, Weight: 2})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		losses = append(losses, report.Loss)
+		out.losses, out.norms = append(out.losses, report.Loss), append(out.norms, report.Norm)
+	}
+	for _, x := range r.Tensors() {
+		a, err := r.Read(x)
+		if err != nil {
+			return nil, err
+		}
+		out.state = append(out.state, a.Bytes())
 	}
 	for d := range s.Devices() {
-		if got, want := r.Taken(d), s.Memory(d).Peak(); got != want {
-			t.Errorf("device %d took %d bytes, predicted were %d", d, got, want)
-		}
+		out.taken = append(out.taken, r.Taken(d))
 	}
-	return losses
+	return out, nil
 }
 
 // TestPack: buffers that are alive at the same time never share memory, and what they need together is not less than what is

@@ -5,11 +5,11 @@
 //
 //	func TestConformance(t *testing.T) {
 //		commtest.Run(t, func(n int, body func(comm.Comm) error) error {
-//			w, err := comm.NewWorld(n)
+//			w, err := inproc.New(n)
 //			if err != nil {
 //				return err
 //			}
-//			return w.Run(t.Context(), func(_ context.Context, r *comm.Rank) error { return body(r) })
+//			return w.Run(t.Context(), func(_ context.Context, c comm.Comm) error { return body(c) })
 //		})
 //	}
 package commtest

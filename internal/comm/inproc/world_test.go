@@ -1,21 +1,23 @@
-package comm_test
+package inproc_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/comm/commtest"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"pgregory.net/rapid"
 )
 
 // inProcess runs body on n ranks of a new world.
 func inProcess(n int, body func(comm.Comm) error) error {
-	w, err := comm.NewWorld(n)
+	w, err := inproc.New(n)
 	if err != nil {
 		return err
 	}
-	return w.Run(context.Background(), func(_ context.Context, r *comm.Rank) error { return body(r) })
+	return w.Run(context.Background(), func(_ context.Context, r comm.Comm) error { return body(r) })
 }
 
 func TestConformance(t *testing.T) { commtest.Run(t, inProcess) }
@@ -29,4 +31,17 @@ func TestRandomPrograms(t *testing.T) {
 			t.Fatalf("%v\n%v", err, p)
 		}
 	})
+}
+
+// TestPanicInPlan: a bug of ours ends the collective for all members.
+func TestPanicInPlan(t *testing.T) {
+	err := runAll(t, t.Context(), 2, func(c comm.Comm, g *comm.Group) error {
+		// A hand-made call that Check would refuse: the plan indexes its sizes.
+		_, err := c.Start(&comm.Call{Kind: comm.AllToAll, Group: g, In: f32(2)}).Wait()
+		return err
+	})
+	var bug *comm.PanicError
+	if !errors.As(err, &bug) {
+		t.Errorf("got %v, want a panic", err)
+	}
 }

@@ -1,6 +1,10 @@
-package comm
+package inproc
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
 
 // A rank that waits in a meeting needs all members that have not come. A rank has one goroutine, so one that waits
 // itself cannot come before its own meeting is complete. Hence ranks are stuck exactly if the graph of who needs whom has
@@ -20,8 +24,8 @@ func (s *run) ring(rank int) []int {
 		}
 		seen[r] = true
 		path = append(path, r)
-		for slot, next := range m.lane.ranks {
-			if m.calls[slot] == nil && (next == rank || visit(next)) {
+		for slot, next := range m.Ranks {
+			if m.Calls[slot] == nil && (next == rank || visit(next)) {
 				return true
 			}
 		}
@@ -36,7 +40,7 @@ func (s *run) ring(rank int) []int {
 
 // deadlock is the error of a ring: its ranks, then the others that wait.
 func (s *run) deadlock(ring []int) error {
-	e := &DeadlockError{}
+	e := &comm.DeadlockError{}
 	for _, r := range ring {
 		e.Sides = append(e.Sides, s.waitingSide(r))
 	}
@@ -48,12 +52,12 @@ func (s *run) deadlock(ring []int) error {
 	return e
 }
 
-func (s *run) waitingSide(rank int) Side {
+func (s *run) waitingSide(rank int) comm.Side {
 	m := s.waiting[rank]
-	for slot, r := range m.lane.ranks {
-		if r == rank && m.calls[slot] != nil {
-			return m.side(slot)
+	for slot, r := range m.Ranks {
+		if r == rank && m.Calls[slot] != nil {
+			return m.Side(slot)
 		}
 	}
-	return Side{Rank: rank}
+	return comm.Side{Rank: rank}
 }

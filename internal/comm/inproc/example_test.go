@@ -1,4 +1,4 @@
-package comm_test
+package inproc_test
 
 import (
 	"context"
@@ -6,16 +6,17 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 )
 
 func Example() {
-	world, err := comm.NewWorld(4)
+	world, err := inproc.New(4)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	sums := make([]array.Array, 4)
-	err = world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+	err = world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 		pair, err := r.Group([]int{r.ID() &^ 1, r.ID() | 1})
 		if err != nil {
 			return err
@@ -33,13 +34,13 @@ func Example() {
 
 // A rank that does something else than its peers is an error on all of them.
 func ExampleMismatchError() {
-	world, err := comm.NewWorld(2)
+	world, err := inproc.New(2)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	started := make(chan struct{})
-	err = world.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+	err = world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 		all, err := r.Group(nil)
 		if err != nil {
 			return err

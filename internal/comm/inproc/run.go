@@ -1,4 +1,4 @@
-package comm
+package inproc
 
 import (
 	"cmp"
@@ -7,27 +7,57 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/galley-ml/galley/internal/comm"
 )
 
-// run is the state of one World.Run: who is where. One lock guards it; no array is touched under it.
+// run is the state of one run of a world: who is where. One lock guards it; no array is touched under it.
 type run struct {
-	world   *World
-	cancel  context.CancelCauseFunc
+	world   *ranks
+	errs    []error        // what the workers returned, by rank; to be read when all have
 	helpers sync.WaitGroup // goroutines that do a meeting's work in the background
+	over    chan struct{}  // closed when the workers of all processes have returned
 
 	mu       sync.Mutex
-	err      error // the first failure; no meeting becomes complete after it
+	cancels  []context.CancelCauseFunc // of the processes that have begun it
+	left     int                       // how many of them are through
+	err      error                     // the first failure; no meeting becomes complete after it
 	stop     chan struct{}
 	lanes    map[laneKey]*lane
 	waiting  []*meeting // by rank: what it waits for; stale once that is complete, when it leads nowhere
 	finished []bool
 }
 
-func newRun(w *World, cancel context.CancelCauseFunc) *run {
+func newRun(w *ranks) *run {
+	n := w.Size()
 	return &run{
-		world: w, cancel: cancel, stop: make(chan struct{}), lanes: map[laneKey]*lane{},
-		waiting: make([]*meeting, w.size), finished: make([]bool, w.size),
+		world: w, errs: make([]error, n), over: make(chan struct{}), stop: make(chan struct{}), lanes: map[laneKey]*lane{},
+		waiting: make([]*meeting, n), finished: make([]bool, n),
 	}
+}
+
+// enterProcess adds a process, whose workers' context cancel ends, and says how many there are.
+func (s *run) enterProcess(cancel context.CancelCauseFunc) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cancels = append(s.cancels, cancel)
+	if s.err != nil {
+		cancel(s.err)
+	}
+	return len(s.cancels)
+}
+
+// leave says that the workers of a process have returned, and waits for those of the others.
+func (s *run) leave() {
+	s.mu.Lock()
+	s.left++
+	last := s.left == s.world.processes
+	s.mu.Unlock()
+	if last {
+		s.helpers.Wait()
+		close(s.over)
+	}
+	<-s.over
 }
 
 // fail ends the run unless it has failed already.
@@ -41,7 +71,9 @@ func (s *run) failLocked(err error) error {
 	if s.err == nil {
 		s.err = err
 		close(s.stop)
-		s.cancel(err)
+		for _, cancel := range s.cancels {
+			cancel(err)
+		}
 	}
 	return s.err
 }
@@ -52,20 +84,20 @@ func (s *run) finish(rank int, err error) {
 	defer s.mu.Unlock()
 	s.finished[rank], s.waiting[rank] = true, nil
 	if err != nil {
-		s.failLocked(&PeerError{Rank: rank, Err: err})
+		s.failLocked(&comm.PeerError{Rank: rank, Err: err})
 		return
 	}
-	var left []Side
+	var left []comm.Side
 	for _, l := range s.lanes {
 		for _, m := range l.open {
-			if m.lacks(rank) {
-				left = append(left, m.side(m.firstBut(-1)))
+			if m.Lacks(rank) {
+				left = append(left, m.Side(m.FirstBut(-1)))
 			}
 		}
 	}
 	if left != nil {
-		slices.SortFunc(left, func(a, b Side) int { return cmp.Or(a.Rank-b.Rank, strings.Compare(a.Call, b.Call)) })
-		s.failLocked(&DeadlockError{Sides: append(left, Side{Rank: rank})})
+		slices.SortFunc(left, func(a, b comm.Side) int { return cmp.Or(a.Rank-b.Rank, strings.Compare(a.Call, b.Call)) })
+		s.failLocked(&comm.DeadlockError{Sides: append(left, comm.Side{Rank: rank})})
 	}
 }
 
@@ -77,7 +109,7 @@ type visit struct {
 }
 
 // enter brings a member to its next meeting.
-func (s *run) enter(rank int, c *Call) (visit, error) {
+func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -89,11 +121,9 @@ func (s *run) enter(rank int, c *Call) (visit, error) {
 	s.waiting[rank] = nil
 	l, slot := s.lane(c)
 	m := l.next(slot)
-	m.calls[slot] = c
-	if first := m.firstBut(slot); first >= 0 {
-		if what := disagreement(m.calls[first], c); what != "" {
-			return visit{}, s.failLocked(m.mismatch(what+" differ", slot, first))
-		}
+	m.Calls[slot] = c
+	if err := m.Agree(slot); err != nil {
+		return visit{}, s.failLocked(err)
 	}
 	m.missing-- // only now: a meeting that lacks nobody is always brought to its end
 	if m.missing == 0 {
@@ -101,8 +131,8 @@ func (s *run) enter(rank int, c *Call) (visit, error) {
 		return visit{m, slot, true}, nil
 	}
 	for other, r := range l.ranks {
-		if m.calls[other] == nil && s.finished[r] {
-			return visit{}, s.failLocked(&DeadlockError{Sides: []Side{m.side(slot), {Rank: r}}})
+		if m.Calls[other] == nil && s.finished[r] {
+			return visit{}, s.failLocked(&comm.DeadlockError{Sides: []comm.Side{m.Side(slot), {Rank: r}}})
 		}
 	}
 	return visit{m: m, slot: slot}, nil
@@ -110,17 +140,17 @@ func (s *run) enter(rank int, c *Call) (visit, error) {
 
 // wait returns when the meeting's work is done: nobody then reads the member's array. A meeting that is complete is
 // always brought to its end, even in a failed run; one that is not has touched no array, and can be left.
-func (s *run) wait(rank int, v visit) (Result, error) {
+func (s *run) wait(rank int, v visit) (comm.Result, error) {
 	m := v.m
 	if err := s.await(rank, m); err != nil {
-		return Result{}, err
+		return comm.Result{}, err
 	}
 	s.work(m)
 	<-m.done
 	if m.err != nil {
-		return Result{}, m.err
+		return comm.Result{}, m.err
 	}
-	return m.results[v.slot], nil
+	return m.plan.Results[v.slot], nil
 }
 
 // await returns when all members have come and the work is cut up.

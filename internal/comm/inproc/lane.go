@@ -1,4 +1,6 @@
-package comm
+package inproc
+
+import "github.com/galley-ml/galley/internal/comm"
 
 // laneKey names a sequence of meetings: those of a group, or the messages from one member to another with one tag.
 type laneKey struct {
@@ -17,16 +19,17 @@ type lane struct {
 }
 
 // lane finds the lane of a call and the caller's slot in it.
-func (s *run) lane(c *Call) (*lane, int) {
+func (s *run) lane(c *comm.Call) (*lane, int) {
 	g := c.Group
-	key, slot, ranks := laneKey{group: g.key, from: -1}, g.pos, g.ranks
+	name, slot, ranks := g.String(), g.Pos(), g.Ranks()
+	key := laneKey{group: name, from: -1}
 	switch c.Kind {
-	case Send:
-		key = laneKey{g.key, g.pos, c.Root, c.Tag}
-		slot, ranks = 0, []int{g.ranks[g.pos], g.ranks[c.Root]}
-	case Recv:
-		key = laneKey{g.key, c.Root, g.pos, c.Tag}
-		slot, ranks = 1, []int{g.ranks[c.Root], g.ranks[g.pos]}
+	case comm.Send:
+		key = laneKey{name, slot, c.Root, c.Tag}
+		slot, ranks = 0, []int{ranks[slot], ranks[c.Root]}
+	case comm.Recv:
+		key = laneKey{name, c.Root, slot, c.Tag}
+		slot, ranks = 1, []int{ranks[c.Root], ranks[slot]}
 	}
 	l, ok := s.lanes[key]
 	if !ok {
@@ -50,7 +53,7 @@ func (l *lane) next(slot int) *meeting {
 // messages that has none under way is forgotten.
 func (s *run) close(l *lane, m *meeting) {
 	if l.open[0] != m {
-		panic("comm: meetings became complete out of order")
+		panic("inproc: meetings became complete out of order")
 	}
 	l.open[0] = nil
 	l.open = l.open[1:]

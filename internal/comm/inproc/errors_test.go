@@ -1,4 +1,4 @@
-package comm_test
+package inproc_test
 
 import (
 	"context"
@@ -11,21 +11,22 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 )
 
 // body is what one rank does with the group of all ranks.
-type body func(r *comm.Rank, all *comm.Group) error
+type body func(r comm.Comm, all *comm.Group) error
 
 // runAll runs body on n ranks. A hang is a failed test, not a killed one.
 func runAll(t *testing.T, ctx context.Context, n int, f body) error {
 	t.Helper()
-	w, err := comm.NewWorld(n)
+	w, err := inproc.New(n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- w.Run(ctx, func(_ context.Context, r *comm.Rank) error {
+		done <- w.Run(ctx, func(_ context.Context, r comm.Comm) error {
 			g, err := r.Group(nil)
 			if err != nil {
 				return err
@@ -94,7 +95,7 @@ func TestMismatch(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			err := runAll(t, context.Background(), 2, func(r *comm.Rank, g *comm.Group) error {
+			err := runAll(t, context.Background(), 2, func(r comm.Comm, g *comm.Group) error {
 				if r.ID() == 0 {
 					return wait(test.a(g))
 				}
@@ -114,7 +115,7 @@ func TestMismatch(t *testing.T) {
 // TestMismatchText pins the words of the error.
 func TestMismatchText(t *testing.T) {
 	first := make(chan struct{})
-	err := runAll(t, context.Background(), 3, func(r *comm.Rank, g *comm.Group) error {
+	err := runAll(t, context.Background(), 3, func(r comm.Comm, g *comm.Group) error {
 		for range 7 {
 			if err := g.Barrier(); err != nil {
 				return err
@@ -144,7 +145,7 @@ func TestDeadlock(t *testing.T) {
 		f    body
 		want []string
 	}{
-		{"opposite order of groups", 2, func(r *comm.Rank, g *comm.Group) error {
+		{"opposite order of groups", 2, func(r comm.Comm, g *comm.Group) error {
 			back, err := r.Group([]int{1, 0})
 			if err != nil {
 				return err
@@ -157,46 +158,46 @@ func TestDeadlock(t *testing.T) {
 			"rank 0 is in barrier #0 of group [1 0] and waits for rank 1",
 			"rank 1 is in barrier #0 of group [0 1] and waits for rank 0",
 		}},
-		{"two sends", 2, func(r *comm.Rank, g *comm.Group) error { return g.Send(f32(2), 1-r.ID(), 3) }, []string{
+		{"two sends", 2, func(r comm.Comm, g *comm.Group) error { return g.Send(f32(2), 1-r.ID(), 3) }, []string{
 			"rank 0 is in send #0 f32[2] to 1 tag 3 of group [0 1] and waits for rank 1",
 			"rank 1 is in send #0 f32[2] to 0 tag 3 of group [0 1] and waits for rank 0",
 		}},
-		{"tags", 2, func(r *comm.Rank, g *comm.Group) error {
+		{"tags", 2, func(r comm.Comm, g *comm.Group) error {
 			if r.ID() == 0 {
 				return g.Send(f32(2), 1, 1)
 			}
 			return wait(g.StartRecv(f32(2), 0, 2))
 		}, []string{"send #0 f32[2] to 1 tag 1", "recv #0 f32[2] from 0 tag 2"}},
-		{"one elsewhere", 4, func(r *comm.Rank, g *comm.Group) error {
+		{"one elsewhere", 4, func(r comm.Comm, g *comm.Group) error {
 			if r.ID() == 3 {
 				return wait(g.StartRecv(f32(2), 0, 0))
 			}
 			return wait(g.StartAllReduce(none, f32(2), comm.Sum))
 		}, []string{"rank 3 is in recv #0", "waits for rank 0", "rank 0 is in all_reduce #0 f32[2] sum of group [0 1 2 3]"}},
-		{"different groups", 3, func(r *comm.Rank, _ *comm.Group) error {
+		{"different groups", 3, func(r comm.Comm, _ *comm.Group) error {
 			pair, err := r.Group([][]int{{0, 1}, {1, 2}, {2, 0}}[r.ID()])
 			if err != nil {
 				return err
 			}
 			return pair.Barrier()
 		}, []string{"group [0 1] and waits for rank 1", "group [1 2] and waits for rank 2", "group [2 0] and waits for rank 0"}},
-		{"oneself", 1, func(r *comm.Rank, g *comm.Group) error { return g.Send(f32(2), 0, 0) },
+		{"oneself", 1, func(r comm.Comm, g *comm.Group) error { return g.Send(f32(2), 0, 0) },
 			[]string{"rank 0 is in send #0", "waits for rank 0"}},
-		{"finished before", 2, func(r *comm.Rank, g *comm.Group) error {
+		{"finished before", 2, func(r comm.Comm, g *comm.Group) error {
 			if r.ID() == 0 {
 				return nil
 			}
 			time.Sleep(10 * time.Millisecond)
 			return g.Barrier()
 		}, []string{"rank 1 is in barrier #0 of group [0 1] and waits for rank 0; rank 0 has finished"}},
-		{"finished after", 3, func(r *comm.Rank, g *comm.Group) error {
+		{"finished after", 3, func(r comm.Comm, g *comm.Group) error {
 			if r.ID() == 0 {
 				time.Sleep(10 * time.Millisecond)
 				return nil
 			}
 			return g.Barrier()
 		}, []string{"rank 1 is in barrier #0", "rank 0 has finished"}},
-		{"never waited for", 2, func(r *comm.Rank, g *comm.Group) error {
+		{"never waited for", 2, func(r comm.Comm, g *comm.Group) error {
 			if r.ID() == 0 {
 				g.StartAllReduce(none, f32(2), comm.Sum)
 			}
@@ -222,7 +223,7 @@ func TestDeadlock(t *testing.T) {
 // TestPartialDeadlock finds two stuck ranks while a third is busy.
 func TestPartialDeadlock(t *testing.T) {
 	stuck := make(chan struct{})
-	err := runAll(t, context.Background(), 3, func(r *comm.Rank, g *comm.Group) error {
+	err := runAll(t, context.Background(), 3, func(r comm.Comm, g *comm.Group) error {
 		if r.ID() == 2 {
 			<-stuck
 			return nil
@@ -249,7 +250,7 @@ func TestPeerError(t *testing.T) {
 	for name, f := range fail {
 		t.Run(name, func(t *testing.T) {
 			seen := make([]error, 3)
-			err := runAll(t, context.Background(), 3, func(r *comm.Rank, g *comm.Group) error {
+			err := runAll(t, context.Background(), 3, func(r comm.Comm, g *comm.Group) error {
 				if r.ID() == 2 {
 					return f()
 				}
@@ -272,7 +273,7 @@ func TestPeerError(t *testing.T) {
 // TestOwnErrors keeps what several ranks report by themselves.
 func TestOwnErrors(t *testing.T) {
 	a, b := errors.New("a"), errors.New("b")
-	err := runAll(t, context.Background(), 2, func(r *comm.Rank, g *comm.Group) error {
+	err := runAll(t, context.Background(), 2, func(r comm.Comm, g *comm.Group) error {
 		return []error{a, b}[r.ID()]
 	})
 	if !errors.Is(err, a) || !errors.Is(err, b) {
@@ -289,7 +290,7 @@ func TestCancel(t *testing.T) {
 		} else {
 			time.AfterFunc(when, func() { cancel(cause) })
 		}
-		err := runAll(t, ctx, 3, func(r *comm.Rank, g *comm.Group) error {
+		err := runAll(t, ctx, 3, func(r comm.Comm, g *comm.Group) error {
 			if r.ID() == 0 {
 				<-ctx.Done() // keeps the others waiting
 				return ctx.Err()
@@ -304,12 +305,12 @@ func TestCancel(t *testing.T) {
 
 // TestWorkerContext: a worker that computes learns of a failure from its context.
 func TestWorkerContext(t *testing.T) {
-	w, err := comm.NewWorld(2)
+	w, err := inproc.New(2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	boom := errors.New("boom")
-	err = w.Run(context.Background(), func(ctx context.Context, r *comm.Rank) error {
+	err = w.Run(context.Background(), func(ctx context.Context, r comm.Comm) error {
 		if r.ID() == 0 {
 			return boom
 		}

@@ -1,4 +1,4 @@
-package comm_test
+package inproc_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/comm/commtest"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 	"pgregory.net/rapid"
 )
 
@@ -17,7 +18,7 @@ import (
 // reads it.
 func TestOperandIsFree(t *testing.T) {
 	const n, k = 200_000, 4
-	err := runAll(t, context.Background(), k, func(r *comm.Rank, g *comm.Group) error {
+	err := runAll(t, context.Background(), k, func(r comm.Comm, g *comm.Group) error {
 		x, dst := f32(n), f32(n)
 		for step := range 10 {
 			data := array.Data[float32](x)
@@ -46,7 +47,7 @@ func TestOperandIsFree(t *testing.T) {
 // TestBackground starts large work on all ranks and lets only one wait, which must not need the others.
 func TestBackground(t *testing.T) {
 	over := make(chan struct{})
-	err := runAll(t, context.Background(), 3, func(r *comm.Rank, g *comm.Group) error {
+	err := runAll(t, context.Background(), 3, func(r comm.Comm, g *comm.Group) error {
 		p := g.StartAllReduce(none, f32(1<<20), comm.Sum)
 		if r.ID() == 0 {
 			defer close(over)
@@ -63,7 +64,7 @@ func TestBackground(t *testing.T) {
 // TestNeverWaited: a collective that all ranks start ends by itself, before Run returns.
 func TestNeverWaited(t *testing.T) {
 	dst := make([]array.Array, 2)
-	err := runAll(t, context.Background(), 2, func(r *comm.Rank, g *comm.Group) error {
+	err := runAll(t, context.Background(), 2, func(r comm.Comm, g *comm.Group) error {
 		x := f32(1 << 18)
 		for i := range x.Len() {
 			array.Data[float32](x)[i] = 1
@@ -79,7 +80,7 @@ func TestNeverWaited(t *testing.T) {
 
 // TestWaitTwice: a Pending keeps its result.
 func TestWaitTwice(t *testing.T) {
-	err := runAll(t, context.Background(), 2, func(r *comm.Rank, g *comm.Group) error {
+	err := runAll(t, context.Background(), 2, func(r comm.Comm, g *comm.Group) error {
 		p := g.StartAllGather(none, f32(1+r.ID()), 0)
 		a, err := p.Wait()
 		b, again := p.Wait()
@@ -95,7 +96,7 @@ func TestWaitTwice(t *testing.T) {
 
 // TestManyTags: lanes of messages do not pile up. What is seen is that sequences start anew.
 func TestManyTags(t *testing.T) {
-	err := runAll(t, context.Background(), 2, func(r *comm.Rank, g *comm.Group) error {
+	err := runAll(t, context.Background(), 2, func(r comm.Comm, g *comm.Group) error {
 		for i := range 1000 {
 			if r.ID() == 0 {
 				if err := g.Send(array.Scalar(int32(i)), 1, i%7); err != nil {
@@ -114,11 +115,11 @@ func TestManyTags(t *testing.T) {
 
 // TestRunsAreIndependent overlaps two runs of one world and one after a failure; the statistics add up.
 func TestRunsAreIndependent(t *testing.T) {
-	w, err := comm.NewWorld(2)
+	w, err := inproc.New(2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	barrier := func(_ context.Context, r *comm.Rank) error {
+	barrier := func(_ context.Context, r comm.Comm) error {
 		g, err := r.Group(nil)
 		if err != nil {
 			return err
@@ -127,14 +128,14 @@ func TestRunsAreIndependent(t *testing.T) {
 	}
 	other := make(chan error)
 	go func() { other <- w.Run(context.Background(), barrier) }()
-	bad := w.Run(context.Background(), func(context.Context, *comm.Rank) error { return errors.New("bad") })
+	bad := w.Run(context.Background(), func(context.Context, comm.Comm) error { return errors.New("bad") })
 	if err := errors.Join(<-other, w.Run(context.Background(), barrier)); err != nil || bad == nil {
 		t.Errorf("got %v and %v, want none and one", err, bad)
 	}
 	if got := w.Stats(1).Of(comm.Barrier).Calls; got != 2 {
 		t.Errorf("barriers: got %d, want 2", got)
 	}
-	if _, err := comm.NewWorld(0); err == nil {
+	if _, err := inproc.New(0); err == nil {
 		t.Error("world of 0: got no error")
 	}
 }
@@ -164,7 +165,7 @@ func TestWrongPrograms(t *testing.T) {
 		n := rapid.IntRange(2, 6).Draw(rt, "ranks")
 		p := commtest.RandomProgram(rapid.Uint64().Draw(rt, "seed"), n, 15)
 		rank, a := rapid.IntRange(0, n-1).Draw(rt, "rank"), astray{at: rapid.IntRange(0, 8).Draw(rt, "at")}
-		err := runAll(t, context.Background(), n, func(r *comm.Rank, _ *comm.Group) error {
+		err := runAll(t, context.Background(), n, func(r comm.Comm, _ *comm.Group) error {
 			if r.ID() != rank {
 				return p.Run(r)
 			}
@@ -183,7 +184,7 @@ func TestCancelledPrograms(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rng.IntN(500))*time.Microsecond)
 		p := commtest.RandomProgram(seed, 4, 40)
-		_ = runAll(t, ctx, 4, func(r *comm.Rank, _ *comm.Group) error { return p.Run(r) })
+		_ = runAll(t, ctx, 4, func(r comm.Comm, _ *comm.Group) error { return p.Run(r) })
 		cancel()
 	}
 }

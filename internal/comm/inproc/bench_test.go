@@ -1,4 +1,4 @@
-package comm_test
+package inproc_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/comm/inproc"
 )
 
 // collective is what a benchmark repeats on each rank.
@@ -14,14 +15,14 @@ type collective func(g *comm.Group, dst, x array.Array) error
 
 // benchmark repeats a collective on n ranks; bytes is the size of each member's operand.
 func benchmark(b *testing.B, n int, dst, x func() array.Array, f collective) {
-	w, err := comm.NewWorld(n)
+	w, err := inproc.New(n)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(x().Bytes())))
 	b.ReportAllocs()
 	b.ResetTimer()
-	err = w.Run(context.Background(), func(_ context.Context, r *comm.Rank) error {
+	err = w.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
 		g, err := r.Group(nil)
 		if err != nil {
 			return err

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// bar is the one line of a terminal that says how far work is. It is drawn over itself and never wraps.
+type bar struct {
+	file         *os.File
+	all          int
+	start, shown time.Time
+}
+
+// The bar's time between drawings, and its own columns beside the text.
+const (
+	redraw   = 100 * time.Millisecond
+	barWidth = 24
+)
+
+// newBar is a bar for work of so many parts; nil where the file is no terminal.
+func newBar(file *os.File, all int) *bar {
+	if !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return &bar{file: file, all: all, start: time.Now()}
+}
+
+// set says that so many parts are done.
+func (b *bar) set(done int, text string) {
+	if done < b.all && time.Since(b.shown) < redraw {
+		return
+	}
+	b.shown = time.Now()
+	columns, _, err := term.GetSize(int(b.file.Fd()))
+	if err != nil || columns < 1 {
+		columns = 80
+	}
+	// A line that cannot be drawn is no reason to stop work: errors are not looked at.
+	fmt.Fprintf(b.file, "\r\x1b[K%s", barLine(text, done, b.all, columns, time.Since(b.start)))
+}
+
+// clear takes the line away.
+func (b *bar) clear() { fmt.Fprint(b.file, "\r\x1b[K") }
+
+// barLine is the text, then the time that is left and a bar where there is room for them: fewer columns than the terminal has,
+// so that the next one is drawn over it.
+func barLine(text string, done, all, columns int, elapsed time.Duration) string {
+	if room := []rune(text); len(room) >= columns {
+		return string(room[:max(0, columns-1)])
+	}
+	done = min(max(done, 0), all)
+	if done > 0 {
+		left := time.Duration(float64(elapsed) / float64(done) * float64(all-done)).Round(time.Second)
+		if timed := fmt.Sprintf("%s  %s left", text, left); len([]rune(timed)) < columns {
+			text = timed
+		}
+	}
+	if all > 0 && len([]rune(text))+barWidth+4 < columns {
+		full := barWidth * done / all
+		text += "  [" + strings.Repeat("#", full) + strings.Repeat(".", barWidth-full) + "]"
+	}
+	return text
+}

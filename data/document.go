@@ -1,0 +1,184 @@
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Document is one text of a corpus.
+type Document struct {
+	// Text is what the document says.
+	Text string
+	// Place is the file that it came from and, where a file has many, the line.
+	Place string
+}
+
+// DocumentsConfig says how files are read.
+type DocumentsConfig struct {
+	// Field is the field of a JSON line that holds its text; "" means "text".
+	Field string
+	// Skip, if set, is told of a line that cannot be read, which is then left out. Without it such a line is an error.
+	Skip func(error)
+}
+
+// longestLine bounds a JSON line: a file without line ends would otherwise be read into memory whole.
+const longestLine = 1 << 30
+
+// Documents are the documents of files and, in the order of their names, of the files below directories. A file whose
+// name ends in .jsonl or .ndjson has one a line, any other is one. Files that end in .gz or .zst are unpacked. The
+// first error ends the sequence.
+func Documents(paths []string, config DocumentsConfig) iter.Seq2[Document, error] {
+	if config.Field == "" {
+		config.Field = "text"
+	}
+	return func(yield func(Document, error) bool) {
+		files, err := filesOf(paths)
+		if err != nil {
+			yield(Document{}, err)
+			return
+		}
+		for _, path := range files {
+			if !readFile(path, config, yield) {
+				return
+			}
+		}
+	}
+}
+
+// filesOf are the regular files of paths, those of a directory sorted by name. Hidden ones are left out.
+func filesOf(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if name != path && strings.HasPrefix(d.Name(), ".") {
+				if d.IsDir() {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			if !d.IsDir() {
+				files = append(files, name)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("data: %w", err)
+		}
+	}
+	for _, f := range files {
+		if info, err := os.Stat(f); err != nil || !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("data: %s: it is no regular file", f)
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("data: no files in %q", paths)
+	}
+	return files, nil
+}
+
+// readFile yields the documents of a file, and reports whether more are wanted.
+func readFile(path string, config DocumentsConfig, yield func(Document, error) bool) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		yield(Document{}, fmt.Errorf("data: %w", err))
+		return false
+	}
+	defer f.Close()
+	r, name, err := unpack(f, path)
+	if err != nil {
+		yield(Document{}, fmt.Errorf("data: %s: %w", path, err))
+		return false
+	}
+	defer r.Close()
+	if slices.Contains([]string{".jsonl", ".ndjson"}, filepath.Ext(name)) {
+		return readLines(r, path, config, yield)
+	}
+	text, err := io.ReadAll(r)
+	if err == nil && !utf8.Valid(text) {
+		err = errors.New("it is not UTF-8 text")
+	}
+	if err != nil {
+		yield(Document{}, fmt.Errorf("data: %s: %w", path, err))
+		return false
+	}
+	return yield(Document{Text: string(text), Place: path}, nil)
+}
+
+// unpack is what a file holds, and its name without the ending of the compression.
+func unpack(f io.Reader, path string) (io.ReadCloser, string, error) {
+	switch filepath.Ext(path) {
+	case ".gz":
+		r, err := gzip.NewReader(f)
+		return r, strings.TrimSuffix(path, ".gz"), err
+	case ".zst":
+		r, err := zstd.NewReader(f)
+		if err != nil {
+			return nil, "", err
+		}
+		return r.IOReadCloser(), strings.TrimSuffix(path, ".zst"), nil
+	}
+	return io.NopCloser(f), path, nil
+}
+
+func readLines(r io.Reader, path string, config DocumentsConfig, yield func(Document, error) bool) bool {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 1<<16), longestLine)
+	for n := 1; lines.Scan(); n++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		d := Document{Place: fmt.Sprintf("%s:%d", path, n)}
+		text, err := textOf(lines.Bytes(), config.Field)
+		if err != nil {
+			err = fmt.Errorf("data: %s: %w", d.Place, err)
+			if config.Skip == nil {
+				yield(d, err)
+				return false
+			}
+			config.Skip(err)
+			continue
+		}
+		d.Text = text
+		if !yield(d, nil) {
+			return false
+		}
+	}
+	if err := lines.Err(); err != nil {
+		yield(Document{}, fmt.Errorf("data: %s: %w", path, err))
+		return false
+	}
+	return true
+}
+
+// textOf is the text of a JSON line.
+func textOf(line []byte, field string) (string, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(line, &fields); err != nil {
+		return "", err
+	}
+	raw, ok := fields[field]
+	if !ok {
+		return "", fmt.Errorf("it has no field %q", field)
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", fmt.Errorf("field %q: %w", field, err)
+	}
+	return text, nil
+}

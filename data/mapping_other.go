@@ -1,0 +1,15 @@
+//go:build !unix
+
+package data
+
+import "os"
+
+// mapping is a file in memory.
+type mapping struct{ bytes []byte }
+
+func openMapping(path string) (mapping, error) {
+	b, err := os.ReadFile(path)
+	return mapping{b}, err
+}
+
+func (mapping) close() error { return nil }

@@ -1,0 +1,68 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/safetensors"
+)
+
+// batches is what each step of a recorded training saw, with the step as first dim.
+type batches struct{ inputs, labels array.Array }
+
+// readBatches reads inputs and labels, or windows of ids in which each token predicts the next.
+func readBatches(file *safetensors.File, steps int) (b batches, err error) {
+	if _, _, ok := file.Type("inputs"); ok {
+		if b.inputs, err = file.Read("inputs"); err == nil {
+			b.labels, err = file.Read("labels")
+		}
+	} else {
+		b, err = readWindows(file)
+	}
+	if err != nil {
+		return b, err
+	}
+	in, out := b.inputs.Shape(), b.labels.Shape()
+	if steps < 1 || len(in) < 3 || len(out) < 2 || in[0] < steps || out[0] < steps || in[1] != out[1] {
+		return b, fmt.Errorf("reference.safetensors: inputs are %v, labels %v and losses %d: want [steps, batch, ...] for "+
+			"one step and more", in, out, steps)
+	}
+	return b, nil
+}
+
+func readWindows(file *safetensors.File) (b batches, err error) {
+	ids, err := file.Read("ids")
+	if err != nil {
+		return b, err
+	}
+	s := ids.Shape()
+	if len(s) != 3 || s[2] < 2 || ids.DType() != array.I32 {
+		return b, fmt.Errorf("reference.safetensors: ids are %v%v: want i32 [steps, batch, seq+1]", ids.DType(), s)
+	}
+	var in, out []int32
+	seq := s[2] - 1
+	for rest := array.Data[int32](ids); len(rest) > 0; rest = rest[s[2]:] {
+		in, out = append(in, rest[:seq]...), append(out, rest[1:s[2]]...)
+	}
+	return batches{array.FromSlice(in, s[0], s[1], seq), array.FromSlice(out, s[0], s[1], seq)}, nil
+}
+
+// seq is the length of a sequence.
+func (b batches) seq() int { return b.inputs.Shape()[2] }
+
+// at is the inputs and labels of one step.
+func (b batches) at(step int) (parts []array.Array) {
+	for _, a := range []array.Array{b.inputs, b.labels} {
+		parts = append(parts, a.Rows(step, step+1).Reshape(a.Shape()[1:]...))
+	}
+	return parts
+}
+
+// types is those of a step's inputs and labels.
+func (b batches) types() (types []ir.Type) {
+	for _, a := range []array.Array{b.inputs, b.labels} {
+		types = append(types, ir.Type{DType: a.DType(), Shape: a.Shape()[1:]})
+	}
+	return types
+}

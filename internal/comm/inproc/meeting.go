@@ -1,0 +1,82 @@
+package inproc
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+// meeting is one collective: its members' calls and, once all are there, its work.
+type meeting struct {
+	comm.Meeting
+	missing int // how many have not come
+
+	ready chan struct{} // closed when the plan stands
+	plan  *comm.Plan
+	taken atomic.Int64
+	left  atomic.Int64
+	done  chan struct{} // closed when every piece is done
+	err   error         // to be read after done
+}
+
+func newMeeting(l *lane, seq int) *meeting {
+	return &meeting{
+		Meeting: comm.NewMeeting(l.ranks, seq), missing: len(l.ranks), ready: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// inlineBytes is how much work the last member to come does at once: less than waking others for it would take.
+const inlineBytes = 64 << 10
+
+// begin turns the calls of a complete meeting into work.
+func (s *run) begin(m *meeting) {
+	if m.plan, m.err = comm.NewPlan(&m.Meeting); m.err != nil {
+		s.fail(m.err)
+		m.plan.Pieces = nil
+	}
+	m.left.Store(int64(len(m.plan.Pieces)))
+	if m.err == nil {
+		s.world.count(m)
+	}
+	switch {
+	case len(m.plan.Pieces) == 0:
+		close(m.done)
+	case m.plan.Bytes <= inlineBytes:
+		s.work(m)
+	default:
+		s.helpers.Go(func() { s.work(m) })
+	}
+	close(m.ready)
+}
+
+// work does pieces of the meeting until none is left to take. Any member may do any piece.
+func (s *run) work(m *meeting) {
+	pieces := m.plan.Pieces
+	i := int(m.taken.Add(1)) - 1
+	if i >= len(pieces) {
+		return
+	}
+	mem := s.world.scratch.Get().(*comm.Scratch)
+	for ; i < len(pieces); i = int(m.taken.Add(1)) - 1 {
+		s.do(m, pieces[i], mem)
+	}
+	s.world.scratch.Put(mem)
+}
+
+// do does one piece. A panic in it is a bug of ours; it must not leave the other members waiting.
+func (s *run) do(m *meeting, p comm.Piece, mem *comm.Scratch) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.fail(fmt.Errorf("collective: %v: %w", m.Calls[0], &comm.PanicError{Value: v, Stack: debug.Stack()}))
+			s.mu.Lock()
+			m.err = s.err
+			s.mu.Unlock()
+		}
+		if m.left.Add(-1) == 0 {
+			close(m.done)
+		}
+	}()
+	p.Do(mem)
+}

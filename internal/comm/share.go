@@ -1,0 +1,58 @@
+package comm
+
+import (
+	"context"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// Part is an array that one rank holds.
+type Part struct {
+	Rank  int
+	DType array.DType
+	Shape array.Shape
+}
+
+// Share gives every process all of the parts: held are the arrays of those that live here, by their number. It is a
+// collective of processes: all of them call it with the same list. Where there is one process nothing moves.
+func Share(ctx context.Context, w World, parts []Part, held map[int]array.Array) (map[int]array.Array, error) {
+	leaders := Leaders(w)
+	all := make(map[int]array.Array, len(parts))
+	for i, p := range parts {
+		if IsLocal(w, p.Rank) {
+			all[i] = held[i]
+		} else {
+			all[i] = array.New(p.DType, p.Shape...)
+		}
+	}
+	if len(leaders) < 2 {
+		return all, nil
+	}
+	return all, w.Run(ctx, func(_ context.Context, c Comm) error { return share(c, w, leaders, parts, all) })
+}
+
+// share sends what the rank holds to the leaders of the other processes, and receives what they hold if it leads its own.
+func share(c Comm, w World, leaders []int, parts []Part, all map[int]array.Array) error {
+	world, err := c.Group(nil)
+	if err != nil {
+		return err
+	}
+	var pending []*Pending
+	for i, p := range parts {
+		for _, leader := range leaders {
+			switch {
+			case w.Owner(leader) == w.Owner(p.Rank):
+			case c.ID() == p.Rank:
+				pending = append(pending, world.StartSend(all[i], leader, i))
+			case c.ID() == leader:
+				pending = append(pending, world.StartRecv(all[i], p.Rank, i))
+			}
+		}
+	}
+	for _, p := range pending {
+		if _, err := p.Wait(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package models
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+type layer interface {
+	Forward(x *op.Tensor) *op.Tensor
+}
+
+// block is one layer of a model: from the stream that enters it to the one that leaves it.
+type block interface {
+	// forward marks the stream where the layer of a name begins, and within.
+	forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor
+	// over is the same layer for sequences that lie so.
+	over(s nn.Sequence) block
+	// shared is the same layer with experts as a layout has them.
+	shared(l Layout) block
+	// cache is the shapes of what decoding keeps of the layer, for up to limit tokens.
+	cache(batch, limit int) [2]array.Shape
+}
+
+// residual is one layer of a transformer: what it adds to the stream that passes through. Norms that are nil leave their
+// operand as it is.
+type residual struct {
+	attentionNorm layer
+	attention     nn.Attender
+	attentionPost layer
+	mlpNorm       layer
+	mlp           layer
+	mlpPost       layer
+}
+
+func (b residual) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
+	x = op.Mark(x, name)
+	y := through(b.attentionPost, b.attention.Forward(through(b.attentionNorm, x), c))
+	x = op.Mark(op.Add(x, y), nn.MidMark(name))
+	return op.Add(x, through(b.mlpPost, b.mlp.Forward(through(b.mlpNorm, x))))
+}
+
+func (b residual) over(s nn.Sequence) block {
+	b.attention = b.attention.Over(s)
+	return b
+}
+
+func (b residual) cache(batch, limit int) [2]array.Shape { return b.attention.Cache(batch, limit) }
+
+func (b residual) shared(l Layout) block {
+	if e, ok := b.mlp.(*nn.MoE); ok && l.Experts > 0 {
+		e := *e
+		e.Config.Fused, e.Config.Capacity = true, l.Capacity
+		b.mlp = &e
+	}
+	return b
+}
+
+// through is what a layer makes of x, which may be none.
+func through(l layer, x *op.Tensor) *op.Tensor {
+	if l == nil {
+		return x
+	}
+	return l.Forward(x)
+}

@@ -1,0 +1,90 @@
+package models
+
+// like is what a family has that is built of Llama's layers, unless it says otherwise.
+func like(f family) family {
+	f.base, f.embedding, f.activation, f.rotary = "model.", "embed_tokens.weight", "silu", true
+	if f.keys == (keys{}) {
+		f.keys = llamaKeys()
+	}
+	if f.build == nil {
+		f.build = buildLlama
+	}
+	if f.stored.gate == "" {
+		f.stored = plainExperts()
+	}
+	return f
+}
+
+func llamaFamilies() []family {
+	return []family{
+		like(family{
+			name: "llama", architecture: "LlamaForCausalLM", eps: 1e-6, theta: 1e4, positions: 2048, pad: noPad,
+			read: readLlama, write: writeLlama,
+		}),
+		like(family{
+			name: "mistral", architecture: "MistralForCausalLM", eps: 1e-6, theta: 1e4, positions: 131072, window: 4096,
+			pad: noPad, read: readMistral, write: writeMistral,
+		}),
+		like(family{
+			name: "mixtral", architecture: "MixtralForCausalLM", eps: 1e-5, theta: 1e6, positions: 131072, experts: true,
+			pad: noPad, read: readMistral, write: writeMistral, fill: fillMixtral,
+			stored: storedNames{mlp: "block_sparse_moe", gate: "w1", up: "w3", down: "w2", buffers: rotaryBuffers()},
+		}),
+	}
+}
+
+// transformer reads what all families like Llama have.
+func (r *reader) transformer(f *family, c *Config) {
+	c.Intermediate = r.size("intermediate_size")
+	r.attention(c)
+	r.rope(f, c)
+}
+
+func readLlama(r *reader, f *family, c *Config) {
+	r.transformer(f, c)
+	c.AttentionBias = r.bool("attention_bias", false)
+	c.MLPBias = r.bool("mlp_bias", false)
+}
+
+func readMistral(r *reader, f *family, c *Config) {
+	r.transformer(f, c)
+	if f.experts {
+		c.Experts = r.count("num_local_experts", 8)
+		c.ExpertsPerToken = r.count("num_experts_per_tok", 2)
+	}
+	r.windowEverywhere(f, c)
+}
+
+func fillMixtral(_ *family, c *Config) {
+	fill(&c.Experts, 8)
+	fill(&c.ExpertsPerToken, 2)
+}
+
+// writeTransformer is what all families like Llama have in config.json.
+func writeTransformer(c Config, m map[string]any) {
+	m["num_key_value_heads"] = c.KVHeads
+	m["attention_dropout"] = number(c.Dropout.Attention)
+	m["head_dim"] = c.HeadDim
+	m["rope_parameters"] = c.Rope.written()
+}
+
+func writeLlama(c Config, _ *family, m map[string]any) {
+	writeTransformer(c, m)
+	m["attention_bias"], m["mlp_bias"] = c.AttentionBias, c.MLPBias
+}
+
+func writeMistral(c Config, f *family, m map[string]any) {
+	writeTransformer(c, m)
+	m["sliding_window"] = orNull(c.Window)
+	if f.experts {
+		m["num_local_experts"], m["num_experts_per_tok"] = c.Experts, c.ExpertsPerToken
+	}
+}
+
+// orNull is a number, null where it is 0.
+func orNull[T int | float64 | number](x T) any {
+	if x == 0 {
+		return nil
+	}
+	return x
+}

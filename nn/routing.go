@@ -1,0 +1,98 @@
+package nn
+
+import "github.com/galley-ml/galley/op"
+
+// Routing is how a mixture chooses experts by a router's scores. The zero value is Mixtral's: of the probabilities
+// that a softmax gives, the largest, divided by their sum.
+type Routing struct {
+	// Sigmoid scores every expert for itself, in place of a softmax over all.
+	Sigmoid bool
+	// Groups, where it is more than 1, parts the experts into so many groups of neighbours, of which a token chooses
+	// from TopGroups only: those whose GroupBest best scores have the largest sum.
+	Groups, TopGroups, GroupBest int
+	// RawWeights combines the chosen experts by their scores as they are; otherwise these are made to sum to 1.
+	RawWeights bool
+	// SumFloor is the least that weights are divided by, SumShift what is added to their sum before.
+	SumFloor, SumShift float64
+	// Scale multiplies the weights; 0 means 1.
+	Scale float64
+}
+
+// route chooses experts [..., perToken] and by how much each counts.
+func (m *MoE) route(tokens *op.Tensor) (weights, experts *op.Tensor) {
+	logits := m.Router.Forward(tokens)
+	if logits.Err() != nil {
+		return logits, logits
+	}
+	// The sums of scores are kept in float32 whatever the model's dtype, as transformers does.
+	logits = op.Cast(logits, logits.DType().Compute())
+	r := m.Config.Routing
+	scores := op.Softmax(logits, -1)
+	if r.Sigmoid {
+		scores = op.Sigmoid(logits)
+	}
+	weights, experts = m.choose(scores)
+	if weights.Err() != nil {
+		return weights, weights
+	}
+	return op.Cast(r.weigh(weights), tokens.DType()), experts
+}
+
+// choose is the chosen experts and their scores.
+func (m *MoE) choose(scores *op.Tensor) (weights, experts *op.Tensor) {
+	r := m.Config.Routing
+	if m.Bias == nil && r.Groups <= 1 {
+		return op.TopK(scores, m.Config.PerToken, -1)
+	}
+	ranks := op.StopGradient(scores)
+	if m.Bias != nil {
+		bias := op.Reshape(m.Bias.Value, m.Config.Experts)
+		ranks = op.Add(ranks, op.StopGradient(op.Cast(bias, scores.DType())))
+	}
+	if r.Groups > 1 {
+		ranks = r.limit(ranks)
+	}
+	_, experts = op.TopK(ranks, m.Config.PerToken, -1)
+	if experts.Err() != nil {
+		return experts, experts
+	}
+	return op.TakeAlongDim(scores, experts, -1), experts
+}
+
+// limit is ranks with 0 outside the best groups, as transformers has it.
+func (r Routing) limit(ranks *op.Tensor) *op.Tensor {
+	if ranks.Err() != nil {
+		return ranks
+	}
+	shape := ranks.Shape()
+	n := len(shape) - 1
+	grouped := op.Reshape(ranks, append(shape[:n:n], r.Groups, shape[n]/r.Groups)...)
+	best, _ := op.TopK(grouped, r.GroupBest, -1)
+	if best.Err() != nil {
+		return best
+	}
+	_, groups := op.TopK(op.Sum(best, -1), r.TopGroups, -1)
+	if groups.Err() != nil {
+		return groups
+	}
+	chosen := op.Sum(op.Cast(op.OneHot(groups, r.Groups), ranks.DType()), -2)
+	return op.Reshape(op.Mul(grouped, op.Unsqueeze(chosen, -1)), shape...)
+}
+
+// weigh is how much each chosen expert counts.
+func (r Routing) weigh(weights *op.Tensor) *op.Tensor {
+	if !r.RawWeights {
+		sum := op.Unsqueeze(op.Sum(weights, -1), -1)
+		if r.SumShift != 0 {
+			sum = op.AddScalar(sum, r.SumShift)
+		}
+		if r.SumFloor != 0 {
+			sum = op.Maximum(sum, op.Const(sum, r.SumFloor))
+		}
+		weights = op.Div(weights, sum)
+	}
+	if r.Scale != 0 && r.Scale != 1 {
+		weights = op.MulScalar(weights, r.Scale)
+	}
+	return weights
+}

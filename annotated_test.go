@@ -22,10 +22,13 @@ func newAnnotated(t *testing.T, s op.Scope, text string) *annotated {
 	t.Helper()
 	in := nn.NewInit(nn.Config{Scope: s, DType: array.F64, Seed: 3})
 	m := &annotated{lay: func(x *galley.Tensor, _ int) *galley.Tensor { return x }}
-	m.up, m.down = in.Param("up", array.Shape{4, 8}, nn.Normal(0.3)), in.Param("down", array.Shape{8, 2}, nn.Normal(0.3))
+	m.up = in.Param("up", array.Shape{4, 8}, nn.Normal(0.3))
+	m.down = in.Param("down", array.Shape{8, 2}, nn.Normal(0.3))
 	if text != "" {
 		at := parseMesh(t, text)
-		m.lay = func(x *galley.Tensor, dim int) *galley.Tensor { return galley.ShardTensor(x, at, mesh.Shard(dim)) }
+		m.lay = func(x *galley.Tensor, dim int) *galley.Tensor {
+			return galley.ShardTensor(x, at, mesh.Shard(dim))
+		}
 	}
 	return m
 }
@@ -60,7 +63,8 @@ func annotatedBatch() fixed {
 
 func trainAnnotated(t *testing.T, text string, s *galley.Strategy) (losses []float64, err error) {
 	t.Helper()
-	d, err := galley.ToStatic(newAnnotated(t, device(t).NewSession(), text), annotatedBatch(), squares, adamW(), s)
+	m := newAnnotated(t, device(t).NewSession(), text)
+	d, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), s)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +84,8 @@ func trainAnnotated(t *testing.T, text string, s *galley.Strategy) (losses []flo
 	return append(losses, r.Outputs[0].Float64s()...), nil
 }
 
-// TestAnnotatedModels: what a model asks of its own tensors is honoured on the devices of a strategy, and refused with its line
-// where there are no such devices.
+// TestAnnotatedModels: what a model asks of its own tensors is honoured on the devices of a strategy, and
+// refused with its line where there are no such devices.
 func TestAnnotatedModels(t *testing.T) {
 	want, err := trainAnnotated(t, "", nil)
 	if err != nil {
@@ -116,17 +120,20 @@ func TestAnnotatedModels(t *testing.T) {
 	}
 }
 
-// TestAnnotatedParametersRestSo: a parameter that the model lays on the strategy's own mesh rests there as it asks, with its
-// gradients and the optimizer's memory: each device has its share, and nothing is moved to get there.
+// TestAnnotatedParametersRestSo: a parameter that the model lays on the strategy's own mesh rests there as it
+// asks, with its gradients and the optimizer's memory: each device has its share, and nothing is moved to get
+// there.
 func TestAnnotatedParametersRestSo(t *testing.T) {
 	cost := func(text string) galley.DeviceCost {
-		d, err := galley.ToStatic(newAnnotated(t, device(t).NewSession(), text), annotatedBatch(), squares, adamW(), &galley.Strategy{TP: 2})
+		m := newAnnotated(t, device(t).NewSession(), text)
+		d, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), &galley.Strategy{TP: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
+		f64 := func(a array.Array) galley.Type { return galley.Type{DType: array.F64, Shape: a.Shape()} }
 		batch := annotatedBatch().batch
-		c, err := d.Trainer().Cost(galley.Type{DType: array.F64, Shape: batch[0].Shape()}, galley.Type{DType: array.F64, Shape: batch[1].Shape()})
+		c, err := d.Trainer().Cost(f64(batch[0]), f64(batch[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,8 +146,8 @@ func TestAnnotatedParametersRestSo(t *testing.T) {
 	}
 }
 
-// TestParametersOnMeshes: parameters that lie on a mesh already, all of them or one, are refused by name: a strategy places
-// whole ones.
+// TestParametersOnMeshes: parameters that lie on a mesh already, all of them or one, are refused by name: a
+// strategy places whole ones.
 func TestParametersOnMeshes(t *testing.T) {
 	w := world(t, 2)
 	for _, s := range []*galley.Strategy{nil, {DP: 2}} {
@@ -150,7 +157,8 @@ func TestParametersOnMeshes(t *testing.T) {
 		}
 		one.down.Value = all.down.Value
 		for name, m := range map[string]*annotated{"up": all, "down": one} {
-			if _, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), s); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
+			_, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), s)
+			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
 				t.Errorf("%v: got %v, want an error about parameter %s", s, err, name)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor/accelerator"
 	"github.com/galley-ml/galley/internal/executor/local"
 	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/nn"
@@ -40,7 +41,7 @@ func XLA(c XLAConfig) (Backend, error) { return xla.Open(c) }
 // TrainerConfig says what is trained and how.
 type TrainerConfig struct {
 	Device *Device
-	// Params are changed by training; the trainer owns their memory while it is used.
+	// Params are changed by training, but for those that nn.Freeze has marked; the trainer owns their memory while it is used.
 	Params []*nn.Param
 	// Loss is the number to make small, a scalar, computed from one batch.
 	Loss func(batch []*Tensor) *Tensor
@@ -54,8 +55,8 @@ type TrainerConfig struct {
 	// Compute, where it is a 16-bit dtype, is what products compute in; parameters and the optimizer stay as they are, and
 	// norms, sums and the loss compute in f32. The zero value computes in the parameters' own dtype.
 	Compute array.DType
-	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it; Params' values are
-	// brought back when somebody reads them.
+	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it;
+	// Params' values are brought back when somebody reads them.
 	Backend Backend
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
@@ -64,18 +65,20 @@ type TrainerConfig struct {
 	Recompute string
 	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients less.
 	SkipNorm bool
-	// DetectNaN ends a step at the first op that makes a NaN, with its name and line. It reads every result once more.
+	// DetectNaN ends a step at the first op that makes a NaN, with its name and line. It reads every result
+	// once more.
 	DetectNaN bool
 	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many goroutines.
 	Observe func(n *Node, took time.Duration)
-	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; Params' values
-	// are then brought back when somebody reads them. Annotations say how parameters lie that the built-in plan does not know.
+	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one
+	// program; Params' values are then brought back when somebody reads them. Annotations say how parameters
+	// lie that the built-in plan does not know.
 	Strategy    *Strategy
 	Annotations []Annotation
 	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
 	Parallel *Parallel
-	// Facts and Seed are what makes this run what it is, besides optimizer, schedule and clipping: checkpoints keep them, and
-	// Resume refuses one of another run.
+	// Facts and Seed are what makes this run what it is, besides optimizer, schedule and clipping:
+	// checkpoints keep them, and Resume refuses one of another run.
 	Facts []Fact
 	Seed  uint64
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
@@ -100,6 +103,9 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 		}
 	}
 	if err := layout.CheckAnnotations(c.Annotations, c.Params); err != nil {
+		return c, fmt.Errorf("trainer: %w", err)
+	}
+	if err := optim.Check(c.Optimizer, nn.Names(c.Params)); err != nil {
 		return c, fmt.Errorf("trainer: %w", err)
 	}
 	return c, nil
@@ -161,7 +167,7 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 // optimizer's slots, the learning rate, the step's number and the batch; its results the loss, the gradients' norm, the
 // next parameters and slots. The model needs no values: shapes are enough.
 func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
-	defer recoverBug("trace of the training step", &err)
+	defer fault.Recover("trace of the training step", &err)
 	if c, err = c.withDefaults(); err != nil {
 		return nil, err
 	}
@@ -214,7 +220,7 @@ type Pending struct {
 // Start begins a step on a backend and returns before it is done, so that the next one can be prepared, or started,
 // meanwhile. Without a backend the step is done when Start returns.
 func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
-	defer recoverBug(fmt.Sprintf("training step %d", t.step), &err)
+	defer fault.Recover(fmt.Sprintf("training step %d", t.step), &err)
 	if t.trained.lost != nil {
 		return nil, t.trained.lost
 	}

@@ -8,9 +8,9 @@ import (
 // maxMixes bounds how many assignments are tried beyond the obvious.
 const maxMixes = 256
 
-// Mixes is the legal assignments that give each factor something that one of the tensors wants of it, the beginning of that,
-// what two of them want together, or nothing; none if that is too many. The axes of lost, which no tensor can have where it
-// wants them, may go on with another factor. Some may come twice.
+// Mixes is the legal assignments that give each factor something that one of the tensors wants of it, the
+// beginning of that, what two of them want together, or nothing; none if that is too many. The axes of lost,
+// which no tensor can have where it wants them, may go on with another factor. Some may come twice.
 func (p *Parsed) Mixes(m *Mesh, wants []Projection, lost Axes) iter.Seq[Assignment] {
 	return func(yield func(Assignment) bool) {
 		options := p.options(m, wants, lost)
@@ -85,7 +85,8 @@ func (m *Mesh) apart(a, b Axes) bool {
 	return !slices.ContainsFunc(b, func(s Sub) bool { return m.Overlap(s, a) })
 }
 
-// Undivided is the axes that split dims but no factor, since they do not divide what they would split, and nothing else.
+// Undivided is the axes that split dims but no factor, since they do not divide what they would split, and
+// nothing else.
 func (p *Parsed) Undivided(m *Mesh, wants []Projection) Axes {
 	var rest Axes
 	for _, w := range wants {

@@ -179,8 +179,8 @@ func (w *walk) visit(n *ir.Node) {
 	}
 }
 
-// vjp is the adjoints of n's operands. A mistake goes on to all of them: an op that asks for the type of what has none might
-// see no gradient in it.
+// vjp is the adjoints of n's operands. A mistake goes on to all of them: an op that asks for the type of what
+// has none might see no gradient in it.
 func (w *walk) vjp(n *ir.Node, dout []*Tensor) []*Tensor {
 	if i := slices.IndexFunc(dout, func(d *Tensor) bool { return d != nil && d.Err() != nil }); i >= 0 {
 		return slices.Repeat(dout[i:i+1], len(n.In()))

@@ -432,8 +432,9 @@ func TestInPlace(t *testing.T) {
 	})
 }
 
-// TestSameOperandTwice: a compiled op that may overwrite an operand does not where the same value is another operand, too, and is
-// read after that. Operands of one type are made one value for it, which nothing else needs.
+// TestSameOperandTwice: a compiled op that may overwrite an operand does not where the same value is another
+// operand, too, and is read after that. Operands of one type are made one value for it, which nothing else
+// needs.
 func TestSameOperandTwice(t *testing.T) {
 	law(t, func(t *testing.T, o op.Op, args []op.Arg) {
 		ip, ok := o.(op.InPlacer)

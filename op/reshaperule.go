@@ -125,8 +125,8 @@ func (m *reshapeMatch) name(size int) string {
 	return string(letters[m.used-1])
 }
 
-// ones matches the dims of size one that stand at the same place of both shapes: whoever splits one leaves devices without
-// elements, but need not move anything.
+// ones matches the dims of size one that stand at the same place of both shapes: whoever splits one leaves
+// devices without elements, but need not move anything.
 func (m *reshapeMatch) ones() {
 	n, k := 1, 1 // elements before dim i and dim j
 	for i, j := 0, 0; i < len(m.in.shape) && j < len(m.out.shape); {

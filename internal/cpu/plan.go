@@ -130,8 +130,8 @@ func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value, taken []*place) b
 	return true
 }
 
-// readsOnce reports whether whatever a node computes of an element of x, however often it is an operand, is done when the same
-// element of v is written: x is one operand, or the op goes element by element.
+// readsOnce reports whether whatever a node computes of an element of x, however often it is an operand, is
+// done when the same element of v is written: x is one operand, or the op goes element by element.
 func readsOnce(n *ir.Node, x, v *ir.Value) bool {
 	var in []ir.Type
 	var shapes, results [][]int

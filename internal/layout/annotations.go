@@ -55,8 +55,8 @@ func check(a mesh.Annotation, params []string) error {
 	return nil
 }
 
-// CheckConstraints says which line of a traced program asks for other devices than the one that there is: it would else be as if
-// nothing had been asked.
+// CheckConstraints says which line of a traced program asks for other devices than the one that there is: it
+// would else be as if nothing had been asked.
 func CheckConstraints(p *ir.Func) error {
 	for _, n := range p.Nodes() {
 		c, ok := n.Op().(op.Constrainer)

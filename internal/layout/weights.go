@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by the stage of ZeRO. A
-// nil program is for parameters that lie as before.
+// Weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by
+// the stage of ZeRO. A nil program is for parameters that lie as before.
 func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 	if l.laid == nil && f != nil {
 		l.laid = l.ownSpecs(f)
@@ -83,7 +83,8 @@ func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 	return spec, nil
 }
 
-// ownSpecs is what a model asks of its parameters on the strategy's meshes: they rest so, and need not be moved in each step.
+// ownSpecs is what a model asks of its parameters on the strategy's meshes: they rest so, and need not be
+// moved in each step.
 func (l *Layout) ownSpecs(f *ir.Func) map[string]mesh.Spec {
 	specs := map[string]mesh.Spec{}
 	for _, n := range f.Nodes() {
@@ -93,7 +94,10 @@ func (l *Layout) ownSpecs(f *ir.Func) map[string]mesh.Spec {
 		}
 		m, s, err := c.Constraint()
 		name := n.In()[0].Name()
-		if _, known := specs[name]; !known && err == nil && len(s.Spec.Partial) == 0 && slices.ContainsFunc(l.Meshes, m.Equal) {
+		if _, known := specs[name]; known || err != nil || len(s.Spec.Partial) > 0 {
+			continue
+		}
+		if slices.ContainsFunc(l.Meshes, m.Equal) {
 			specs[name] = onlyAxes(m, s.Spec)
 		}
 	}

@@ -23,15 +23,16 @@ func pendingSpecs(m *mesh.Mesh, kinds []mesh.Reduce) []mesh.Spec {
 	for _, a := range m.Axes() {
 		for _, s := range list {
 			for _, k := range kinds {
-				list = append(list, s.With(append(s.Clone().Partial, mesh.Pending{Sub: mesh.Sub{Axis: a.Name}, Reduce: k})...))
+				p := mesh.Pending{Sub: mesh.Sub{Axis: a.Name}, Reduce: k}
+				list = append(list, s.With(append(s.Clone().Partial, p)...))
 			}
 		}
 	}
 	return list
 }
 
-// valueOf is what a Spec means: terms is one number for each device of a mesh, in its order; those along the axis of the
-// innermost reduction are combined first. It is written anew here, over coordinates.
+// valueOf is what a Spec means: terms is one number for each device of a mesh, in its order; those along the
+// axis of the innermost reduction are combined first. It is written anew here, over coordinates.
 func valueOf(t *testing.T, m *mesh.Mesh, s mesh.Spec, terms []float64) float64 {
 	t.Helper()
 	place := map[mesh.Reduce]int{mesh.Prod: 0, mesh.Min: 1, mesh.Max: 2, mesh.Sum: 3, mesh.Mean: 3}
@@ -86,8 +87,8 @@ func scalars(t *testing.T, m *mesh.Mesh, s mesh.Spec) ([]float64, map[int]array.
 	return terms, parts
 }
 
-// TestReadPending: a tensor that is pending along one, two and three axes, in any ways, reads as what its Spec means, eagerly,
-// after a move that combines it, and as the result of a static program.
+// TestReadPending: a tensor that is pending along one, two and three axes, in any ways, reads as what its
+// Spec means, eagerly, after a move that combines it, and as the result of a static program.
 func TestReadPending(t *testing.T) {
 	host := cpu.NewDevice(cpu.Config{Threads: 1})
 	defer host.Close()

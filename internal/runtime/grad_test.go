@@ -25,7 +25,8 @@ func TestMistakesInGradients(t *testing.T) {
 	x := s.Tensor(array.New(array.F64, 3)).Track()
 	y := op.Where(op.Greater(x, op.Const(x, 0)), x, op.Tanh(x))
 	mistake := errors.New("no gradient here")
-	if g := op.Grad([]*op.Tensor{y}, []*op.Tensor{ir.Invalid(s, mistake)}, []*op.Tensor{x})[0]; !errors.Is(g.Err(), mistake) {
+	g := op.Grad([]*op.Tensor{y}, []*op.Tensor{ir.Invalid(s, mistake)}, []*op.Tensor{x})[0]
+	if !errors.Is(g.Err(), mistake) {
 		t.Errorf("got a gradient, %v, want the mistake", g.Err())
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// gen writes a random program by calling ops. All that it draws depends on shapes alone, so the same numbers give the same
-// program eagerly, traced with annotations, and traced without.
+// gen writes a random program by calling ops. All that it draws depends on shapes alone, so the same numbers
+// give the same program eagerly, traced with annotations, and traced without.
 type gen struct {
 	rng    *rand.Rand
 	dtype  array.DType
@@ -166,7 +166,8 @@ func (g *gen) meet(it, y item) item {
 	return item{g.lay(y.x, at), it.at}
 }
 
-// apart is a tensor of which no two elements are equal but by chance: what orders elements would else depend on rounding.
+// apart is a tensor of which no two elements are equal but by chance: what orders elements would else depend
+// on rounding.
 func (g *gen) apart(it item) item {
 	y := g.meet(it, g.fresh(it.x.Shape()))
 	return item{op.Add(it.x, y.x), at(it, y)}

@@ -16,12 +16,14 @@ func (g *gen) layers() {
 		v := g.meet(q, g.meet(k, g.fresh(array.Shape{batch, seq, heads, dim})))
 		k = g.meet(v, k)
 		q = g.meet(k, q)
-		g.keep(at(q, k, v), op.Attention(q.x, k.x, v.x, op.AttentionConfig{Causal: g.rng.IntN(2) == 0}))
+		c := op.AttentionConfig{Causal: g.rng.IntN(2) == 0}
+		g.keep(at(q, k, v), op.Attention(q.x, k.x, v.x, c))
 	case 1:
 		in, out := n(4), n(4)
 		x := g.fresh(array.Shape{n(3), in, 3 + n(3), 3 + n(3)})
 		w := g.meet(x, g.fresh(array.Shape{out, in, 3, 2}))
-		g.keep(at(x, w), op.Conv2D(x.x, w.x, nil, op.ConvConfig{Stride: []int{n(2)}, Padding: []int{g.rng.IntN(2)}}))
+		c := op.ConvConfig{Stride: []int{n(2)}, Padding: []int{g.rng.IntN(2)}}
+		g.keep(at(x, w), op.Conv2D(x.x, w.x, nil, c))
 	case 2:
 		rows, classes := n(6), 1+n(5)
 		x := g.fresh(array.Shape{rows, classes})
@@ -97,6 +99,7 @@ func (g *gen) shapes() {
 		if g.dtype == array.F32 {
 			other = array.F64
 		}
-		g.keep(it.at, op.Cast(op.Cast(op.Tanh(x), array.F64), g.dtype), op.Cast(op.Cast(op.Greater(x, op.Const(x, 0)), other), g.dtype))
+		positive := op.Cast(op.Greater(x, op.Const(x, 0)), other)
+		g.keep(it.at, op.Cast(op.Cast(op.Tanh(x), array.F64), g.dtype), op.Cast(positive, g.dtype))
 	}
 }

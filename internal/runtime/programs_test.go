@@ -29,12 +29,13 @@ var (
 // worlds is the meshes of one program: one alone, parts of one, and meshes that share devices or do not.
 var worlds = [][]string{
 	{"x=2"}, {"x=4"}, {"x=2,y=2"}, {"x=3"}, {"x=6"}, {"x=2,y=3"},
-	{"x=2,y=2", "y=2@[1,2]"}, {"x=2@[0,1]", "y=2@[2,3]"}, {"x=3@[0,1,2]", "x=2,y=2"}, {"x=4", "y=4@[3,2,1,0]", "z=2@[0,2]"},
+	{"x=2,y=2", "y=2@[1,2]"}, {"x=2@[0,1]", "y=2@[2,3]"}, {"x=3@[0,1,2]", "x=2,y=2"},
+	{"x=4", "y=4@[3,2,1,0]", "z=2@[0,2]"},
 	{"x=2,y=2,z=2"}, {"x=2", "y=3@[1,2,3]"},
 }
 
-// TestPrograms: random programs, annotated at random, compute on meshes what they compute on one device, eagerly, as one
-// static program, and some as a search lays them, results and gradients.
+// TestPrograms: random programs, annotated at random, compute on meshes what they compute on one device,
+// eagerly, as one static program, and some as a search lays them, results and gradients.
 func TestPrograms(t *testing.T) {
 	n := *programs
 	if testing.Short() {
@@ -138,7 +139,8 @@ func (c *program) arg(i int, shape array.Shape) array.Array {
 	return c.args[i]
 }
 
-// trace is the program with its gradients, and the annotations of its parameters; plain leaves annotations out.
+// trace is the program with its gradients, and the annotations of its parameters; plain leaves annotations
+// out.
 func (c *program) trace(plain bool) (*ir.Func, []lie, error) {
 	b, g := ir.NewBuilder("main"), c.gen()
 	var lies []lie
@@ -261,8 +263,11 @@ func (c *program) annotated() (*ir.Func, map[int]mesh.Sharding, map[int]*mesh.Me
 	return f, given, meshes, err
 }
 
-func (c *program) partitioned(s *runtime.Session, f *ir.Func, specs []mesh.Spec, meshes []*mesh.Mesh) ([]array.Array, error) {
-	p, err := spmd.Partition(f, specs, c.meshes[0], spmd.Config{Meshes: meshes, Results: c.returned(f, meshes)})
+func (c *program) partitioned(
+	s *runtime.Session, f *ir.Func, specs []mesh.Spec, meshes []*mesh.Mesh,
+) ([]array.Array, error) {
+	config := spmd.Config{Meshes: meshes, Results: c.returned(f, meshes)}
+	p, err := spmd.Partition(f, specs, c.meshes[0], config)
 	if err != nil {
 		return nil, err
 	}
@@ -296,11 +301,12 @@ func (c *program) compare(got, want []array.Array) error {
 	}
 	for i, w := range want {
 		if !got[i].Shape().Equal(w.Shape()) || got[i].DType() != w.DType() {
-			return fmt.Errorf("result %d: got %v%v, want %v%v", i, got[i].DType(), got[i].Shape(), w.DType(), w.Shape())
+			return fmt.Errorf("result %d: got %v, want %v", i, ir.TypeOf(got[i]), ir.TypeOf(w))
 		}
 		for k := range w.Len() {
 			x, y := got[i].At(k), w.At(k)
-			if e := math.Abs(x - y); !(e <= tolerance*max(1, math.Abs(y))) && !(math.IsNaN(x) && math.IsNaN(y)) {
+			both := math.IsNaN(x) && math.IsNaN(y)
+			if e := math.Abs(x - y); !both && !(e <= tolerance*max(1, math.Abs(y))) {
 				return fmt.Errorf("result %d of %d: element %d: got %v, want %v", i, len(want), k, x, y)
 			}
 		}

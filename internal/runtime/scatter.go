@@ -69,7 +69,7 @@ func fill(a array.Array, by mesh.Reduce) {
 func Gather(l *mesh.Layout, parts map[int]array.Array) (array.Array, error) {
 	for id, box := range l.Boxes() {
 		if part, ok := parts[id]; !ok || !part.Shape().Equal(box.Size) {
-			return array.Array{}, fmt.Errorf("gather: device %d: got a part of shape %v, want %v", id, part.Shape(), box.Size)
+			return array.Array{}, fmt.Errorf("gather: device %d: got a part of %v, want %v", id, part.Shape(), box.Size)
 		}
 	}
 	if err := checkCopies(l, parts); err != nil {
@@ -147,7 +147,8 @@ func levelsOf(s mesh.Spec) []level {
 	return levels
 }
 
-// combine is what the device and those along the axes of all levels hold, combined: the last level is the outermost.
+// combine is what the device and those along the axes of all levels hold, combined: the last level is the
+// outermost.
 func combine(m *mesh.Mesh, levels []level, device int, parts map[int]array.Array) (array.Array, error) {
 	if len(levels) == 0 {
 		return parts[device], nil

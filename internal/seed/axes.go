@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// newLabeler lists the axes that ops may be split by: those of more than one position, cut where annotations cut them.
+// newLabeler lists the axes that ops may be split by: those of more than one position, cut where annotations
+// cut them.
 func newLabeler(f *ir.Func, c Config) (*labeler, error) {
 	l := &labeler{mesh: c.Mesh, prices: c.Prices}
 	cuts := map[string][]int{}

@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// constraintOn is what a node asks of its result, and whether it asks for anything. Only one mesh is searched.
+// constraintOn is what a node asks of its result, and whether it asks for anything. Only one mesh is
+// searched.
 func constraintOn(m *mesh.Mesh, n *ir.Node) (mesh.Sharding, bool, error) {
 	c, ok := n.Op().(op.Constrainer)
 	if !ok {
@@ -16,7 +17,7 @@ func constraintOn(m *mesh.Mesh, n *ir.Node) (mesh.Sharding, bool, error) {
 	}
 	at, s, err := c.Constraint()
 	if err == nil && !at.Equal(m) {
-		err = fmt.Errorf("it asks for mesh %v: a search is for one mesh, %v: have shardings inferred instead", at, m)
+		err = fmt.Errorf("mesh %v: a search is for one mesh, %v: have shardings inferred instead", at, m)
 	}
 	if err != nil {
 		return s, true, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
@@ -33,8 +34,8 @@ func constrained(v *ir.Value) bool {
 	return ok
 }
 
-// asked is the ways to run a node that asks how its result lies: as the operand then lies, too. Terms of a sum are made of
-// the whole, so that nothing is pending that nobody asked for.
+// asked is the ways to run a node that asks how its result lies: as the operand then lies, too. Terms of a
+// sum are made of the whole, so that nothing is pending that nobody asked for.
 func (l *labeler) asked(n *ir.Node, s mesh.Sharding) []label {
 	var labels []label
 	for _, spec := range l.param(n.Out()[0].Type(), s) {

@@ -41,11 +41,12 @@ func chain(t *testing.T, constrain func(x *op.Tensor) *op.Tensor) *ir.Func {
 
 func typeOf(shape ...int) ir.Type { return ir.Type{DType: array.F32, Shape: shape} }
 
-// TestGiven: annotations of parameters stay, whether their axes divide, are parts of axes, or have terms pending; and one of two
-// parameters that are else alike may have one.
+// TestGiven: annotations of parameters stay, whether their axes divide, are parts of axes, or have terms
+// pending; and one of two parameters that are else alike may have one.
 func TestGiven(t *testing.T) {
 	for _, c := range []struct{ mesh, given string }{
-		{"x=4", "@[x,_]"}, {"x=4", "@[_,x:(1)2]"}, {"x=4,y=2", "@[x:(2)2.y,_]"}, {"x=2,y=2", "@[_,_]+{x,y:max}"}, {"x=6", "@[x:(1)3,x:(3)2]"},
+		{"x=4", "@[x,_]"}, {"x=4", "@[_,x:(1)2]"}, {"x=4,y=2", "@[x:(2)2.y,_]"},
+		{"x=2,y=2", "@[_,_]+{x,y:max}"}, {"x=6", "@[x:(1)3,x:(3)2]"},
 		{"x=4", "@[x:(2)2?,?]"}, {"x=2,y=2", "@[?,?]-{x}"},
 	} {
 		m, s := parse(t, c.mesh, c.given)
@@ -61,13 +62,15 @@ func TestGiven(t *testing.T) {
 				t.Errorf("%s %s: lies as %v", c.mesh, c.given, got)
 			}
 		}
-		if !got.With(s.Spec.Partial...).Equal(got) || len(s.Replicated) > 0 && m.Overlap(s.Replicated[0], got.Used()) {
+		copied := len(s.Replicated) > 0 && m.Overlap(s.Replicated[0], got.Used())
+		if !got.With(s.Spec.Partial...).Equal(got) || copied {
 			t.Errorf("%s %s: lies as %v", c.mesh, c.given, got)
 		}
 	}
 }
 
-// TestConstraint: what is asked of values inside a program stays, too; what asks for another mesh is an error with its line.
+// TestConstraint: what is asked of values inside a program stays, too; what asks for another mesh is an error
+// with its line.
 func TestConstraint(t *testing.T) {
 	m, s := parse(t, "x=4", "@[x:(1)2,_]")
 	ask := func(at *mesh.Mesh) func(x *op.Tensor) *op.Tensor {
@@ -84,16 +87,18 @@ func TestConstraint(t *testing.T) {
 		}
 	}
 	other, _ := parse(t, "x=4@[4,5,6,7]", "@[]")
-	if _, err := Find(chain(t, ask(other)), Config{Mesh: m}); err == nil || !strings.Contains(err.Error(), "given_test.go") {
+	_, err = Find(chain(t, ask(other)), Config{Mesh: m})
+	if err == nil || !strings.Contains(err.Error(), "given_test.go") {
 		t.Errorf("a constraint on another mesh: %v", err)
 	}
 }
 
-// TestSymmetry: what stands for a way costs what the way does; on four dims and three axes that is a few dozen pairs for
-// thousands.
+// TestSymmetry: what stands for a way costs what the way does; on four dims and three axes that is a few
+// dozen pairs for thousands.
 func TestSymmetry(t *testing.T) {
 	m, open := parse(t, "x=2,y=2,z=2", "@[?,?,?,?]")
-	l, router := &labeler{mesh: m, axes: mesh.On("x", "y", "z")}, spmd.NewRouter(m, spmd.Prices{})
+	l := &labeler{mesh: m, axes: mesh.On("x", "y", "z")}
+	router := spmd.NewRouter(m, spmd.Prices{})
 	alike, rng := newSymmetry(m, spmd.Prices{}), rand.New(rand.NewPCG(1, 1))
 	pairs := map[string]bool{}
 	for _, shape := range [][]int{{8, 16, 8, 24}, {8, 6, 16, 2}} {

@@ -139,8 +139,8 @@ func (l *labeler) computing(o op.Op, rule *mesh.Parsed, assign mesh.Assignment, 
 	return l.prices.Compute(local.Work(at.LocalIn, at.LocalOut)), true
 }
 
-// param is the ways in which a value that nothing computes may lie: those that an annotation allows, which is taken as it is
-// and extended only where it leaves dims open.
+// param is the ways in which a value that nothing computes may lie: those that an annotation allows, which is
+// taken as it is and extended only where it leaves dims open.
 func (l *labeler) param(t ir.Type, given mesh.Sharding) []mesh.Spec {
 	axes := l.mesh.Free(append(given.Spec.Used(), given.Replicated...))
 	if len(given.Spec.Used()) == 0 && len(given.Replicated) == 0 {

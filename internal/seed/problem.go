@@ -34,8 +34,8 @@ func newProblem(f *ir.Func, c Config) (*problem, error) {
 	p := &problem{
 		f: f, c: c, classes: classify(f, c.Given), users: usersOf(f), lab: lab,
 		routes: &routes{
-			router: spmd.NewRouter(c.Mesh, c.Prices), alike: newSymmetry(c.Mesh, c.Prices), specs: newNumbers(), types: newNumbers(),
-			memo: map[[3]int]float64{}, alikes: map[[3]int]float64{},
+			router: spmd.NewRouter(c.Mesh, c.Prices), alike: newSymmetry(c.Mesh, c.Prices),
+			specs: newNumbers(), types: newNumbers(), memo: map[[3]int]float64{}, alikes: map[[3]int]float64{},
 		},
 		held: map[int][]float64{},
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// symmetry knows what costs the same: axes of one size and price by any name, and dims that all axes divide in any order.
+// symmetry knows what costs the same: axes of one size and price by any name, and dims that all axes divide
+// in any order.
 type symmetry struct {
 	mesh  *mesh.Mesh
 	alike map[string][]string // of an axis: all that are like it, in mesh order
@@ -52,7 +53,8 @@ func (s symmetry) canonical(shape []int, from, to mesh.Spec) (mesh.Spec, mesh.Sp
 	return from.With(from.Partial...), to.With(to.Partial...)
 }
 
-// sortDims orders the dims that are divided by whatever axes the Specs have: those that more axes split come first.
+// sortDims orders the dims that are divided by whatever axes the Specs have: those that more axes split come
+// first.
 func (s symmetry) sortDims(shape []int, from, to mesh.Spec) (mesh.Spec, mesh.Spec) {
 	all := 1
 	for _, a := range s.mesh.Axes() {
@@ -68,7 +70,8 @@ func (s symmetry) sortDims(shape []int, from, to mesh.Spec) (mesh.Spec, mesh.Spe
 	slices.SortStableFunc(order, func(d, e int) int {
 		return cmp.Or(
 			cmp.Compare(len(from.Dims[e]), len(from.Dims[d])), cmp.Compare(len(to.Dims[e]), len(to.Dims[d])),
-			cmp.Compare(from.Dims[d].String(), from.Dims[e].String()), cmp.Compare(to.Dims[d].String(), to.Dims[e].String()))
+			cmp.Compare(from.Dims[d].String(), from.Dims[e].String()),
+			cmp.Compare(to.Dims[d].String(), to.Dims[e].String()))
 	})
 	a, b := slices.Clone(from.Dims), slices.Clone(to.Dims)
 	for i, d := range even {

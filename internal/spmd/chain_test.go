@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// randomLie is a Spec for tensors of a rank in which each axis, whole or cut into parts anyhow, holds copies, splits a dim
-// at any place among those that do, or is pending in one of the ways.
+// randomLie is a Spec for tensors of a rank in which each axis, whole or cut into parts anyhow, holds copies,
+// splits a dim at any place among those that do, or is pending in one of the ways.
 func randomLie(rng *rand.Rand, m *mesh.Mesh, rank int, kinds []mesh.Reduce) mesh.Spec {
 	s := mesh.Whole(rank)
 	for _, a := range m.Axes() {
@@ -41,8 +41,8 @@ func randomCuts(rng *rand.Rand, m *mesh.Mesh, a mesh.Axis) mesh.Axes {
 	return list
 }
 
-// TestChains: from any Spec to any Spec and on to the next, whatever parts of axes they name, nothing is refused and nothing
-// changes.
+// TestChains: from any Spec to any Spec and on to the next, whatever parts of axes they name, nothing is
+// refused and nothing changes.
 func TestChains(t *testing.T) {
 	chains := 150
 	if *long {

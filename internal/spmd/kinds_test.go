@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// kindSpecs is every Spec of a vector in which each axis holds copies, splits it, or is pending in one of the ways.
+// kindSpecs is every Spec of a vector in which each axis holds copies, splits it, or is pending in one of the
+// ways.
 func kindSpecs(m *mesh.Mesh, kinds []mesh.Reduce) []mesh.Spec {
 	list := []mesh.Spec{mesh.Whole(1)}
 	for _, a := range m.Axes() {
@@ -17,7 +18,8 @@ func kindSpecs(m *mesh.Mesh, kinds []mesh.Reduce) []mesh.Spec {
 			cut.Dims[0] = append(cut.Dims[0], mesh.Sub{Axis: a.Name})
 			next = append(next, s, cut)
 			for _, k := range kinds {
-				next = append(next, s.With(append(s.Clone().Partial, mesh.Pending{Sub: mesh.Sub{Axis: a.Name}, Reduce: k})...))
+				p := mesh.Pending{Sub: mesh.Sub{Axis: a.Name}, Reduce: k}
+				next = append(next, s.With(append(s.Clone().Partial, p)...))
 			}
 		}
 		list = next
@@ -25,8 +27,8 @@ func kindSpecs(m *mesh.Mesh, kinds []mesh.Reduce) []mesh.Spec {
 	return list
 }
 
-// TestKinds: whatever is pending along one, two and three axes, in ways that differ, comes to the same value by any moves
-// to any other Spec. On three axes some pairs are drawn; -long takes all.
+// TestKinds: whatever is pending along one, two and three axes, in ways that differ, comes to the same value
+// by any moves to any other Spec. On three axes some pairs are drawn; -long takes all.
 func TestKinds(t *testing.T) {
 	kinds := []mesh.Reduce{mesh.Sum, mesh.Mean, mesh.Max, mesh.Min, mesh.Prod}
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -71,8 +71,8 @@ func (r *Router) find(t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	return r.orExchange(best, t, from, to)
 }
 
-// between is a Spec on the way where the two cut an axis in ways that do not go together, as thirds and as halves: from
-// without such axes; apart is whether there are any.
+// between is a Spec on the way where the two cut an axis in ways that do not go together, as thirds and as
+// halves: from without such axes; apart is whether there are any.
 func (r *Router) between(from, to mesh.Spec) (mid mesh.Spec, apart bool) {
 	mid = from.Clone()
 	for _, a := range r.m.Axes() {

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// infer is how the values of a stage's program lie. What users wrote may name meshes of their own, of the stage's devices;
-// what goes in and out lies on the stage's mesh, or is whole.
+// infer is how the values of a stage's program lie. What users wrote may name meshes of their own, of the
+// stage's devices; what goes in and out lies on the stage's mesh, or is whole.
 func infer(f *ir.Func, m *mesh.Mesh, asked map[int]mesh.Sharding) (*shard.Result, error) {
 	if err := checkDevices(f, m); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func checkDevices(f *ir.Func, m *mesh.Mesh) error {
 		}
 		at, _, err := c.Constraint()
 		if err == nil && !slices.Equal(slices.Sorted(slices.Values(at.Devices())), have) {
-			err = fmt.Errorf("mesh %v: got devices %v, want those of the strategy there, %v", at, at.Devices(), have)
+			err = fmt.Errorf("mesh %v: got devices %v, want the strategy's there, %v", at, at.Devices(), have)
 		}
 		if err != nil {
 			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}

@@ -86,7 +86,10 @@ func (a opAttrs) shapeCases() map[string]tensors {
 
 // both is a function with two results: values and where they were.
 func both(f func(x *op.Tensor) (values, indices *op.Tensor)) tensors {
-	return func(in []*op.Tensor) []*op.Tensor { return pair(f(in[0])) }
+	return func(in []*op.Tensor) []*op.Tensor {
+		values, indices := f(in[0])
+		return []*op.Tensor{values, indices}
+	}
 }
 
 func (a opAttrs) indexCases() map[string]tensors {

@@ -9,8 +9,23 @@ import (
 )
 
 // Clamp is each element brought between low and high; an infinite bound is none. NaN stays. The gradient passes
-// where the element was not outside.
-func Clamp(x *Tensor, low, high float64) *Tensor { return apply1(clamp{Low: low, High: high}, x) }
+// where the element was not outside. Integers are brought between the integers that lie within the bounds.
+func Clamp(x *Tensor, low, high float64) *Tensor {
+	if x.Err() != nil || !x.DType().IsInt() {
+		return apply1(clamp{Low: low, High: high}, x)
+	}
+	low, high = math.Ceil(low), math.Floor(high)
+	if !(low <= high) {
+		return refuse(x, "clamp", "bounds are out of order: got low %g and high %g", low, high)
+	}
+	if low > lowest(x.DType()) {
+		x = Maximum(x, Const(x, low))
+	}
+	if high < highest(x.DType()) {
+		x = Minimum(x, Const(x, high))
+	}
+	return x
+}
 
 type clamp struct {
 	unary

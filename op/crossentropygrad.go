@@ -62,10 +62,9 @@ func (o crossEntropyGrad) Decompose(in []*Tensor) []*Tensor {
 	counts := crossEntropy{IgnoreIndex: o.IgnoreIndex}.counts(in[1])
 	uniform := o.LabelSmoothing / float64(o.classes(x.Dim(-1)))
 	target := AddScalar(MulScalar(Cast(hot, x.DType()), 1-o.LabelSmoothing), uniform)
-	if len(dloss.Shape()) > 0 {
-		dloss = lastOf(dloss, x)
-	}
-	d := Mul(Sub(Exp(Sub(x, lastOf(wide(in[2]), x))), target), dloss)
+	// A mean over no rows has an infinite slope: it must not meet the zeros of rows that do not count.
+	dloss = Where(counts, dloss, Const(dloss, 0))
+	d := Mul(Sub(Exp(Sub(x, lastOf(wide(in[2]), x))), target), lastOf(dloss, x))
 	return []*Tensor{Cast(Where(lastOf(counts, x), d, Const(d, 0)), in[0].DType())}
 }
 

@@ -1,6 +1,7 @@
 package op_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -88,4 +89,38 @@ func TestPooling1DAnd3D(t *testing.T) {
 	wants(t, "max 3d", op.MaxPool3D(cube, op.PoolConfig{Kernel: []int{2}}), "f32[1,1,1,1,2]{13 15}")
 	wants(t, "avg 3d", op.AvgPool3D(cube, op.PoolConfig{Kernel: []int{2, 1, 2}}), "f32[1,1,1,2,2]{4.5 6.5 8.5 10.5}")
 	refused(t, "does not fit", op.MaxPool1D(s.Tensor(array.New(array.F32, 1, 1, 0)), op.PoolConfig{Kernel: []int{2}, Padding: []int{1}}))
+}
+
+// TestSumsOfIntegers: sums and products of integers are exact, and i64 where many add up.
+func TestSumsOfIntegers(t *testing.T) {
+	s := shapeSession(t)
+	x := s.Tensor(array.FromSlice([]int32{1 << 30, 1 << 30, 1 << 30, -5, 2, 3}, 2, 3))
+	wants(t, "sum", op.Sum(x, 1), "i64[2]{3221225472 0}")
+	wants(t, "prod", op.Prod(op.Clamp(x, -5, 1<<20), 1), "i64[2]{1152921504606846976 -30}")
+	wants(t, "count", op.Sum(op.Greater(x, op.Const(x, 0))), "i64[]{5}")
+	wants(t, "clamp", op.Clamp(x, -2.5, 2.5), "i32[2,3]{2 2 2 -2 2 2}")
+	y := s.Tensor(array.FromSlice([]int64{1, 2, 3, 4, 5, 6}, 2, 3))
+	wants(t, "matmul", op.MatMulT(y, y, false, true), "i64[2,2]{14 32 32 77}")
+	wants(t, "matmul of columns", op.MatMulT(y, y, true, false), "i64[3,3]{17 22 27 22 29 36 27 36 45}")
+	refused(t, "out of order", op.Clamp(x, 2.2, 2.8))
+}
+
+// TestGradientsAtTheEdge: what has a finite answer has it, also beside what has none.
+func TestGradientsAtTheEdge(t *testing.T) {
+	s := shapeSession(t)
+	inf := float32(math.Inf(1))
+	grad := func(f func(x *op.Tensor) *op.Tensor, x *op.Tensor) *op.Tensor {
+		x = x.Track()
+		return op.Grad([]*op.Tensor{f(x)}, nil, []*op.Tensor{x})[0]
+	}
+	sumExp := func(x *op.Tensor) *op.Tensor { return op.LogSumExp(x) }
+	wants(t, "logsumexp at +Inf", grad(sumExp, vector(s, 1, inf, 2)), "f32[3]{0 NaN 0}")
+	wants(t, "logsumexp at -Inf", grad(sumExp, vector(s, -inf, -inf)), "f32[2]{0 0}")
+	wants(t, "norm of zeros", grad(func(x *op.Tensor) *op.Tensor { return op.Norm(x, 2) }, vector[float32](s, 0, 0)), "f32[2]{0 0}")
+	labels := vector[int32](s, -100, -100)
+	loss := func(x *op.Tensor) *op.Tensor { return op.CrossEntropy(x, labels, op.CrossEntropyConfig{}) }
+	product := func(x *op.Tensor) *op.Tensor { return op.Sum(op.Grad([]*op.Tensor{loss(x)}, nil, []*op.Tensor{x})[0]) }
+	wants(t, "loss of no rows", loss(ramp(s, 2, 3)), "f32[]{NaN}")
+	wants(t, "its gradient", grad(loss, ramp(s, 2, 3)), "f32[2,3]{0 0 0 0 0 0}")
+	wants(t, "its Hessian product", grad(product, ramp(s, 2, 3)), "f32[2,3]{0 0 0 0 0 0}")
 }

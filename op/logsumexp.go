@@ -27,9 +27,13 @@ func (o logSumExp) Infer(in []Type) ([]Type, error) {
 
 func (o logSumExp) VJP(in, y, dy []*Tensor) []*Tensor {
 	x := in[0]
-	weight := Exp(Sub(x, keepDims(withinRange(y[0]), x, o.Dims)))
+	weight := Exp(Sub(x, keepDims(aboveLowest(y[0]), x, o.Dims)))
 	return []*Tensor{Mul(weight, keepDims(dy[0], x, o.Dims))}
 }
+
+// aboveLowest brings -Inf, the result where no element is above it, within range: no element of such a row has weight. A
+// result of +Inf stays: infinite elements have no weight that is known, and get NaN, as they do in PyTorch.
+func aboveLowest(y *Tensor) *Tensor { return Maximum(y, withinRange(Const(y, math.Inf(-1)))) }
 
 // withinRange brings infinities within the dtype's range, so that their differences are numbers.
 func withinRange(x *Tensor) *Tensor {

@@ -56,7 +56,7 @@ func (o matmul) dims(x, y array.Shape) (m, k, k2, n int) {
 }
 
 func (o matmul) Infer(in []Type) ([]Type, error) {
-	if err := wantFloats(in, 2); err != nil {
+	if err := wantSums(in, 2); err != nil {
 		return nil, err
 	}
 	x, y := in[0].Shape, in[1].Shape
@@ -197,11 +197,39 @@ func (p product) run(env *Env) {
 		runProduct(env, p, array.Data[float64](p.out), operand64)
 	case array.F32:
 		runProduct(env, p, array.Data[float32](p.out), operand32)
+	case array.I64:
+		intProduct[int64](env, p)
+	case array.I32:
+		intProduct[int32](env, p)
 	default: // 16-bit floats: accumulate in float32, round once
 		wide := array.New(array.F32, p.out.Shape()...)
 		runProduct(env, p, array.Data[float32](wide), operand32)
 		castInto(env, p.out, wide)
 	}
+}
+
+// intProduct adds up products of integers, which wrap.
+func intProduct[T integer](env *Env, p product) {
+	x, y, z := array.Data[T](p.x), array.Data[T](p.y), array.Data[T](p.out)
+	rowX, stepX, rowY, stepY := p.k, 1, p.n, 1
+	if p.transX {
+		rowX, stepX = 1, p.m
+	}
+	if p.transY {
+		rowY, stepY = 1, p.k
+	}
+	env.rows(p.count*p.m, p.n*p.k, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			i, row := r/p.m, z[r*p.n:][:p.n]
+			a, b := p.xs.at(i)*p.m*p.k+r%p.m*rowX, p.ys.at(i)*p.k*p.n
+			clear(row)
+			for l := range p.k {
+				for j := range row {
+					row[j] += x[a+l*stepX] * y[b+l*rowY+j*stepY]
+				}
+			}
+		}
+	})
 }
 
 func operand64(a array.Array, from, ld int, t kernel.Trans) kernel.Operand[float64] {
@@ -281,5 +309,6 @@ func (matmul) Samples() []Sample {
 		{Op: matmul{TransY: true}, In: []Arg{f32(2, 5, 7), f32(6, 7)}},
 		{Op: matmul{TransX: true}, In: []Arg{f32(2, 7, 5), f32(2, 7, 6)}},
 		{Op: matmul{TransX: true, TransY: true}, In: []Arg{f32(7, 5), f32(6, 7)}},
+		{Op: matmul{TransY: true}, In: []Arg{i32Below(9, 3, 5, 6), i32Below(9, 3, 7, 6)}},
 	}
 }

@@ -53,12 +53,12 @@ func (o maxPool) Eval(env *Env, in, out []array.Array) {
 	maxPoolPick(o).Eval(env, []array.Array{in[0], in[0]}, out)
 }
 
-// firstMax is where the first largest element of a window is; NaN counts as the largest.
+// firstMax is where the first largest element of a window is; NaN is larger than all, and the last one is taken.
 func firstMax[T floats](s *poolShape, x []T, cover [3]span) int {
 	best := -1
 	s.lines(cover, func(lo, hi int) {
 		for at := lo; at < hi; at++ {
-			if v := x[at]; best < 0 || v > x[best] || v != v && x[best] == x[best] {
+			if v := x[at]; best < 0 || v > x[best] || v != v {
 				best = at
 			}
 		}

@@ -65,8 +65,7 @@ func (o maxPoolPick) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	win, scalar, truth := s.window(), hlo.Type{DType: in[0].DType}, hlo.Type{DType: array.Bool}
 	region := w.Region([]hlo.Type{scalar, scalar, scalar, scalar}, func(in []hlo.Ref) []hlo.Ref {
 		best, kept, x, v := in[0], in[1], in[2], in[3]
-		isNaN := w.Op("and", "", truth, w.Compare("NE", x, x), w.Compare("EQ", best, best))
-		better := w.Op("or", "", truth, w.Compare("GT", x, best), isNaN)
+		better := w.Op("or", "", truth, w.Compare("GT", x, best), w.Compare("NE", x, x))
 		return []hlo.Ref{w.Op("select", "", scalar, better, x, best), w.Op("select", "", scalar, better, v, kept)}
 	})
 	attrs := fmt.Sprintf("window_dimensions = %s, window_strides = %s, padding = %s",

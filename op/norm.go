@@ -3,8 +3,8 @@ package op
 import "math"
 
 // Norm is (Σ |x|^p)^(1/p) over dims, which are dropped; no dims means all. With p infinite it is the largest |x|, with
-// p = 0 the number of elements that are not zero. The gradient of the root at zero is infinite, as it is. Powers of 16-bit
-// floats are kept in float32.
+// p = 0 the number of elements that are not zero. Where all elements are zero the gradient is zero, though the root's is
+// infinite. Powers of 16-bit floats are kept in float32.
 func Norm(x *Tensor, p float64, dims ...int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -23,7 +23,13 @@ func normOf(x *Tensor, p float64, dims []int) *Tensor {
 	case p == 1:
 		return Sum(Abs(x), dims...)
 	case p == 2:
-		return Sqrt(Sum(Square(x), dims...))
+		return root(Sum(Square(x), dims...), Sqrt)
 	}
-	return Pow(Sum(Pow(Abs(x), p), dims...), 1/p)
+	return root(Sum(Pow(Abs(x), p), dims...), func(s *Tensor) *Tensor { return Pow(s, 1/p) })
+}
+
+// root is f of sums of powers, and 0 with a gradient of 0 where a sum is 0.
+func root(sums *Tensor, f func(s *Tensor) *Tensor) *Tensor {
+	zero := Equal(sums, Const(sums, 0))
+	return Where(zero, Const(sums, 0), f(Where(zero, Const(sums, 1), sums)))
 }

@@ -36,6 +36,17 @@ func wantFloats(in []Type, n int) error {
 	return nil
 }
 
+// wantSums checks that there are n operands of one dtype, floats or integers that have sums and products of their own.
+func wantSums(in []Type, n int) error {
+	if err := wantSame(in, n); err != nil {
+		return err
+	}
+	if d := in[0].DType; !d.IsFloat() && d != array.I32 && d != array.I64 {
+		return fmt.Errorf("want floats, i32 or i64: got %v", in[0])
+	}
+	return nil
+}
+
 // wantSame checks that there are n operands, all of one dtype.
 func wantSame(in []Type, n int) error {
 	if len(in) != n {

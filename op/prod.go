@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Prod is the product over dims, which are dropped; no dims means all.
+// Prod is the product over dims, which are dropped; no dims means all. That of integers is i64.
 func Prod(x *Tensor, dims ...int) *Tensor {
-	return apply1(prod{Dims: normDims(len(x.Shape()), dims)}, x)
+	return apply1(prod{Dims: normDims(len(x.Shape()), dims)}, counted(x))
 }
 
 type prod struct{ Dims []int }
@@ -17,7 +17,7 @@ type prod struct{ Dims []int }
 func (prod) Name() string { return "prod" }
 
 func (o prod) Infer(in []Type) ([]Type, error) {
-	if err := wantFloats(in, 1); err != nil {
+	if err := wantSums(in, 1); err != nil {
 		return nil, err
 	}
 	return inferReduced(in, o.Dims, in[0].DType)
@@ -52,6 +52,9 @@ func (o prod) Rule(in []Type) mesh.Rule { return reduceRule(len(in[0].Shape), o.
 func (prod) Work(in, out []Type) Work   { return onePass(in, out) }
 
 func (o prod) Eval(env *Env, in, out []array.Array) {
+	if foldInts(env, in[0], out[0], o.Dims, foldOf(1, mulInt[int64]), foldOf(1, mulInt[int32])) {
+		return
+	}
 	float(out[0],
 		func() { prodFold[float32]().run(env, in[0], out[0], o.Dims) },
 		func() { prodFold[float64]().run(env, in[0], out[0], o.Dims) })
@@ -73,7 +76,7 @@ func (o prod) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 }
 
 func (prod) Samples() []Sample {
-	return reductionSamples(func(shape ...int) Arg { return f32In(0.5, 1.5, shape...) }, func(dims ...int) Op {
-		return prod{Dims: dims}
-	})
+	of := func(dims ...int) Op { return prod{Dims: dims} }
+	samples := reductionSamples(func(shape ...int) Arg { return f32In(0.5, 1.5, shape...) }, of)
+	return append(samples, Sample{Op: of(1), In: []Arg{i32Below(3, 5, 7, 6)}})
 }

@@ -7,9 +7,18 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Sum is the sum over dims, which are dropped; no dims means all.
+// Sum is the sum over dims, which are dropped; no dims means all. That of integers and of truth values, which counts those
+// that hold, is i64.
 func Sum(x *Tensor, dims ...int) *Tensor {
-	return apply1(sum{Dims: normDims(len(x.Shape()), dims)}, x)
+	return apply1(sum{Dims: normDims(len(x.Shape()), dims)}, counted(x))
+}
+
+// counted is x, its integers and truth values as i64, so that many of them add up.
+func counted(x *Tensor) *Tensor {
+	if x.Err() != nil || x.DType().IsFloat() {
+		return x
+	}
+	return Cast(x, array.I64)
 }
 
 type sum struct{ Dims []int }
@@ -18,7 +27,7 @@ func (sum) Name() string    { return "sum" }
 func (sum) Linear() [][]int { return [][]int{{0}} }
 
 func (o sum) Infer(in []Type) ([]Type, error) {
-	if err := wantFloats(in, 1); err != nil {
+	if err := wantSums(in, 1); err != nil {
 		return nil, err
 	}
 	shape, err := reducedShape(in[0], o.Dims)
@@ -36,10 +45,26 @@ func (sum) Work(in, out []Type) Work {
 }
 
 func (o sum) Eval(env *Env, in, out []array.Array) {
+	if foldInts(env, in[0], out[0], o.Dims, foldOf(0, addInt[int64]), foldOf(0, addInt[int32])) {
+		return
+	}
 	gs := groups(in[0].Shape(), o.Dims)
 	float(out[0],
 		func() { foldGroups(array.Data[float32](out[0]), array.Data[float32](in[0]), gs, sumFold[float32](env)) },
 		func() { foldGroups(array.Data[float64](out[0]), array.Data[float64](in[0]), gs, sumFold[float64](env)) })
+}
+
+// foldInts reduces integers, and reports whether the operand holds such.
+func foldInts(env *Env, in, out array.Array, dims []int, i64 folding[int64], i32 folding[int32]) bool {
+	switch in.DType() {
+	case array.I64:
+		i64.run(env, in, out, dims)
+	case array.I32:
+		i32.run(env, in, out, dims)
+	default:
+		return false
+	}
+	return true
 }
 
 // columnBlock is how many columns one task sums: wide enough for full cache lines.
@@ -80,5 +105,6 @@ func (sum) Samples() []Sample {
 		{Op: sum{Dims: []int{1, 2}}, In: []Arg{f32(5, 7, 6)}},
 		{Op: sum{Dims: []int{0, 2}}, In: []Arg{f32(5, 7, 6)}},
 		{Op: sum{Dims: []int{0, 1, 2}}, In: []Arg{f32(5, 7, 6)}},
+		{Op: sum{Dims: []int{0, 2}}, In: []Arg{i32Below(9, 5, 7, 6)}},
 	}
 }

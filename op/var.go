@@ -42,7 +42,7 @@ func (o variance) degrees(shape array.Shape) float64 {
 	if o.Unbiased {
 		n--
 	}
-	return float64(n)
+	return float64(max(n, 0)) // a sample of one or none has no variance: NaN
 }
 
 // deviation is the distance of each element from the mean.

@@ -23,6 +23,21 @@ func TestOps(t *testing.T) {
 	}
 }
 
+// TestRandomOps is a sample of the random cases that testdata/record_ops.py records: dims of size 0 and 1, NaN and
+// infinities, integers and truth values among them.
+func TestRandomOps(t *testing.T) {
+	d := galley.CPU(galley.Config{})
+	defer d.Close()
+	var out strings.Builder
+	r, err := check.Ops(&out, filepath.Join("testdata", "random"), check.OpsConfig{Device: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Failed() != 0 || r.Passed() != 794 {
+		t.Error(out.String())
+	}
+}
+
 func TestBurgers(t *testing.T) {
 	d := galley.CPU(galley.Config{})
 	defer d.Close()

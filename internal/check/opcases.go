@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/galley-ml/galley/op"
 )
@@ -48,6 +50,11 @@ type opAttrs struct {
 	Padding        dims     `json:"padding"`
 	Dilation       dims     `json:"dilation"`
 	OutputPadding  dims     `json:"output_padding"`
+	P              real     `json:"p"`
+	NumGroups      int      `json:"num_groups"`
+	Beta           float64  `json:"beta"`
+	Delta          float64  `json:"delta"`
+	LogTarget      bool     `json:"log_target"`
 	Groups         int      `json:"groups"`
 	Kernel         dims     `json:"kernel"`
 	Min            *float64 `json:"min"`
@@ -68,6 +75,16 @@ func (d *dims) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	return json.Unmarshal(b, (*[]int)(d))
+}
+
+// real is a number that may be written as "inf" or "-inf", which JSON has no number for.
+type real float64
+
+// UnmarshalJSON reads either form.
+func (n *real) UnmarshalJSON(b []byte) error {
+	f, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	*n = real(f)
+	return err
 }
 
 // first is the only number of a list that holds one; else otherwise.
@@ -98,7 +115,7 @@ func opBuilder(name string, text json.RawMessage) (tensors, error) {
 	if !slices.Contains(layouts, a.Layout) {
 		return nil, fmt.Errorf("op %s: layout %q: want one of %q", name, a.Layout, layouts[1:])
 	}
-	for _, table := range []map[string]tensors{unaryCases(), binaryCases(), a.elementCases(), a.reductionCases(), a.shapeCases(), a.indexCases(), a.layerCases()} {
+	for _, table := range []map[string]tensors{unaryCases(), binaryCases(), a.elementCases(), a.reductionCases(), a.shapeCases(), a.indexCases(), a.layerCases(), a.lossCases()} {
 		if f, ok := table[name]; ok {
 			return f, nil
 		}

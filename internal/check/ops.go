@@ -84,7 +84,7 @@ func (oc *opCase) check(d *galley.Device, file *safetensors.File) (faults []stri
 			switch {
 			case err != nil:
 				faults = append(faults, fmt.Sprintf("%v %s: %v", dtype, mode, err))
-			case e.err > opTolerance[dtype] || e.err != e.err:
+			case e.err > opTolerance[dtype]:
 				faults = append(faults, fmt.Sprintf("%v %s: %s: relative error %.3g, want ≤ %.0e", dtype, mode, e.what, e.err, opTolerance[dtype]))
 			default:
 				worst[dtype] = max(worst[dtype], e.err)
@@ -202,8 +202,8 @@ func (oc *opCase) compare(file *safetensors.File, results []array.Array) (worstE
 		if !results[i].Shape().Equal(want.Shape()) {
 			return worst, fmt.Errorf("%s: got shape %v, want %v", name, results[i].Shape(), want.Shape())
 		}
-		if e := relativeError(results[i], want); e > worst.err || e != e {
-			worst = worstError{name, e}
+		if e, at := caseError(results[i], want); e > worst.err {
+			worst = worstError{name + at, e}
 		}
 	}
 	return worst, nil

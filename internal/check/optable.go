@@ -38,9 +38,12 @@ func (a opAttrs) reductionCases() map[string]tensors {
 	} {
 		table[name] = lift1(func(x *op.Tensor) *op.Tensor { return a.keep(f(x, a.Dim...), x) })
 	}
+	table["norm"] = lift1(func(x *op.Tensor) *op.Tensor { return a.keep(op.Norm(x, float64(a.P), a.Dim...), x) })
 	table["argmax"] = lift1(func(x *op.Tensor) *op.Tensor { return a.keep(op.ArgMax(x, a.Dim.first(-1)), x) })
 	table["argmin"] = lift1(func(x *op.Tensor) *op.Tensor { return a.keep(op.ArgMin(x, a.Dim.first(-1)), x) })
 	table["cumsum"] = lift1(func(x *op.Tensor) *op.Tensor { return op.CumSum(x, a.Dim.first(-1)) })
+	table["cummax"] = both(func(x *op.Tensor) (*op.Tensor, *op.Tensor) { return op.CumMax(x, a.Dim.first(-1)) })
+	table["cummin"] = both(func(x *op.Tensor) (*op.Tensor, *op.Tensor) { return op.CumMin(x, a.Dim.first(-1)) })
 	return table
 }
 
@@ -71,18 +74,21 @@ func (a opAttrs) shapeCases() map[string]tensors {
 		"pad":       lift1(func(x *op.Tensor) *op.Tensor { return op.Pad(x, a.Low, a.High, a.Value) }),
 		"flip":      lift1(func(x *op.Tensor) *op.Tensor { return op.Flip(x, a.Dim...) }),
 		"roll":      lift1(func(x *op.Tensor) *op.Tensor { return op.Roll(x, a.Shift, a.Dim) }),
-		"sort": func(in []*op.Tensor) []*op.Tensor {
-			sort := op.Sort
+		"sort": both(func(x *op.Tensor) (*op.Tensor, *op.Tensor) {
 			if a.Descending {
-				sort = op.SortDescending
+				return op.SortDescending(x, a.Dim.first(-1))
 			}
-			values, indices := sort(in[0], a.Dim.first(-1))
-			return []*op.Tensor{values, indices}
-		},
-		"topk": func(in []*op.Tensor) []*op.Tensor {
-			values, indices := op.TopK(in[0], a.K, a.Dim.first(-1))
-			return []*op.Tensor{values, indices}
-		},
+			return op.Sort(x, a.Dim.first(-1))
+		}),
+		"topk": both(func(x *op.Tensor) (*op.Tensor, *op.Tensor) { return op.TopK(x, a.K, a.Dim.first(-1)) }),
+	}
+}
+
+// both is a function with two results: values and where they were.
+func both(f func(x *op.Tensor) (values, indices *op.Tensor)) tensors {
+	return func(in []*op.Tensor) []*op.Tensor {
+		values, indices := f(in[0])
+		return []*op.Tensor{values, indices}
 	}
 }
 
@@ -136,14 +142,46 @@ func (a opAttrs) layerCases() map[string]tensors {
 		"log_softmax": lift1(func(x *op.Tensor) *op.Tensor { return op.LogSoftmax(x, a.Dim.first(-1)) }),
 		"layer_norm":  func(in []*op.Tensor) []*op.Tensor { return one(op.LayerNorm(in[0], in[1], in[2], a.Eps)) },
 		"rms_norm":    lift2(func(x, g *op.Tensor) *op.Tensor { return op.RMSNorm(x, g, a.Eps) }),
-		"mse_loss":    lift2(func(x, y *op.Tensor) *op.Tensor { return op.MSELoss(x, y, a.Reduction) }),
-		"cross_entropy": lift2(func(x, labels *op.Tensor) *op.Tensor {
-			return op.CrossEntropy(x, op.Cast(labels, array.I32), a.crossEntropy())
-		}),
+		"group_norm": func(in []*op.Tensor) []*op.Tensor {
+			return one(op.GroupNorm(in[0], a.NumGroups, in[1], in[2], a.Eps))
+		},
+		"instance_norm": func(in []*op.Tensor) []*op.Tensor { return one(op.InstanceNorm(in[0], in[1], in[2], a.Eps)) },
+		"batch_norm": func(in []*op.Tensor) []*op.Tensor {
+			y, _, _ := op.BatchNorm(in[0], in[1], in[2], a.Eps)
+			return one(y)
+		},
+		"batch_norm_inference": func(in []*op.Tensor) []*op.Tensor {
+			return one(op.BatchNormInference(in[0], in[1], in[2], in[3], in[4], a.Eps))
+		},
 		"attention": func(in []*op.Tensor) []*op.Tensor {
 			return one(op.Attention(in[0], in[1], in[2], op.AttentionConfig{Causal: a.Causal, Scale: a.Scale, Window: a.Window}))
 		},
 		"rope": lift1(func(x *op.Tensor) *op.Tensor { return op.RoPE(x, op.RoPEConfig{Theta: a.Theta, Style: a.Style}) }),
+	}
+}
+
+func (a opAttrs) lossCases() map[string]tensors {
+	return map[string]tensors{
+		"mse_loss":       lift2(func(x, y *op.Tensor) *op.Tensor { return op.MSELoss(x, y, a.Reduction) }),
+		"l1_loss":        lift2(func(x, y *op.Tensor) *op.Tensor { return op.L1Loss(x, y, a.Reduction) }),
+		"huber_loss":     lift2(func(x, y *op.Tensor) *op.Tensor { return op.HuberLoss(x, y, a.Delta, a.Reduction) }),
+		"smooth_l1_loss": lift2(func(x, y *op.Tensor) *op.Tensor { return op.SmoothL1Loss(x, y, a.Beta, a.Reduction) }),
+		"binary_cross_entropy": lift2(func(p, y *op.Tensor) *op.Tensor {
+			return op.BCELoss(p, y, a.Reduction)
+		}),
+		"binary_cross_entropy_with_logits": lift2(func(x, y *op.Tensor) *op.Tensor {
+			return op.BCEWithLogitsLoss(x, y, a.Reduction)
+		}),
+		"kl_div": lift2(func(x, y *op.Tensor) *op.Tensor {
+			if a.LogTarget {
+				return op.KLDivLogLoss(x, y, a.Reduction)
+			}
+			return op.KLDivLoss(x, y, a.Reduction)
+		}),
+		"nll_loss": lift2(func(x, labels *op.Tensor) *op.Tensor { return op.NLLLoss(x, labels, a.crossEntropy()) }),
+		"cross_entropy": lift2(func(x, labels *op.Tensor) *op.Tensor {
+			return op.CrossEntropy(x, op.Cast(labels, array.I32), a.crossEntropy())
+		}),
 	}
 }
 

@@ -37,6 +37,12 @@ func dotGeneral(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 		for i, d := range freeY {
 			b += index[len(batchX)+len(freeX)+i] * strideY[d]
 		}
+		if out.i != nil {
+			for i := range offX {
+				out.i[n] = wrap(out.Elem, out.i[n]+x.i[a+offX[i]]*y.i[b+offY[i]])
+			}
+			return
+		}
 		sum := 0.0
 		for i := range offX {
 			sum += x.f[a+offX[i]] * y.f[b+offY[i]]

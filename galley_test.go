@@ -47,7 +47,11 @@ func families(t testing.TB) []models.Config {
 		switch family {
 		case "gpt2":
 			text = `{"model_type": "gpt2", "vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32`
-		case "mamba2", "rwkv", "bert":
+		case "mamba2":
+			text = `{"model_type": "mamba2", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2`
+		case "rwkv":
+			text = `{"model_type": "rwkv", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2`
+		case "bert", "deepseek_v2", "deepseek_v3":
 			text = strings.NewReplacer(`"num_key_value_heads": 4, `, "", `"head_dim": 8,`, "").Replace(text)
 		}
 		c, err := models.ParseConfig([]byte(text + more[family] + "}"))

@@ -24,23 +24,38 @@ type Device struct {
 	Load   step.Load
 }
 
-// PlanOne is the plan of a program on one device, which is given the parameters and so many slots of each.
-func (c Config) PlanOne(e *cpu.Executable, slots int) *Plan {
-	d := Device{Load: step.LoadOf(e.Func())}
+// PlanOne is the plan of a program on one device, which is given the parameters and so many slots of each. Nothing is
+// compiled, and no memory is taken.
+func (c Config) PlanOne(p *ir.Func, slots int, o cpu.Options) (*Plan, error) {
+	p, err := Optimize(p)
+	if err != nil {
+		return nil, err
+	}
+	memory, err := cpu.MemoryOf(p, o)
+	if err != nil {
+		return nil, err
+	}
+	d := Device{Load: step.LoadOf(p)}
 	for _, p := range c.Params {
 		d.Memory.Weights += p.Type.Bytes()
 		d.Memory.Slots += p.Type.Bytes() * slots
 	}
-	d.Memory.Step = e.Memory().Peak() - d.Memory.Weights - d.Memory.Slots
-	return &Plan{Stages: 1, Devices: []Device{d}}
+	d.Memory.Step = memory.Peak() - d.Memory.Weights - d.Memory.Slots
+	return &Plan{Stages: 1, Devices: []Device{d}}, nil
 }
 
-// Compile optimises a program and plans its memory on a device.
-func Compile(d *cpu.Device, p *ir.Func, o cpu.Options) (*cpu.Executable, error) {
+// Optimize is what is done to every program of one device before it is compiled.
+func Optimize(p *ir.Func) (*ir.Func, error) {
 	p, err := pass.Optimize(p)
-	if err == nil {
-		p, err = pass.Fuse(p)
+	if err != nil {
+		return nil, err
 	}
+	return pass.Fuse(p)
+}
+
+// Compile optimises a program and takes the memory that it needs on a device.
+func Compile(d *cpu.Device, p *ir.Func, o cpu.Options) (*cpu.Executable, error) {
+	p, err := Optimize(p)
 	if err != nil {
 		return nil, err
 	}

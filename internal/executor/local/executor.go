@@ -41,13 +41,13 @@ func New(c executor.Config) (*Executor, error) {
 	return e, nil
 }
 
-// Plan compiles the step for batches of these types.
+// Plan is what the step takes on batches of these types.
 func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
-	exe, err := e.compiled(batch)
+	p, err := e.program(batch)
 	if err != nil {
 		return nil, err
 	}
-	return e.c.PlanOne(exe, e.c.Optimizer.Slots()), nil
+	return e.c.PlanOne(p, e.c.Optimizer.Slots(), e.options())
 }
 
 // Start compiles the step; in eager mode there is nothing to do.
@@ -96,19 +96,29 @@ func (e *Executor) compiled(batch []ir.Type) (*cpu.Executable, error) {
 	if exe, ok := e.exes[key]; ok {
 		return exe, nil
 	}
-	p, err := e.c.TraceStep(batch)
-	if err == nil {
-		err = layout.CheckConstraints(p)
-	}
+	p, err := e.program(batch)
 	if err != nil {
 		return nil, err
 	}
-	o := cpu.Options{Donate: executor.UpTo(0, len(e.c.Params)+len(e.slots)), Observe: e.c.Observe}
-	exe, err := executor.Compile(e.c.Device, p, o)
+	exe, err := executor.Compile(e.c.Device, p, e.options())
 	if err == nil {
 		e.exes[key] = exe
 	}
 	return exe, err
+}
+
+// program is the step for batches of these types, traced and checked.
+func (e *Executor) program(batch []ir.Type) (*ir.Func, error) {
+	p, err := e.c.TraceStep(batch)
+	if err == nil {
+		err = layout.CheckConstraints(p)
+	}
+	return p, err
+}
+
+// options is how the step is compiled: parameters and slots become results.
+func (e *Executor) options() cpu.Options {
+	return cpu.Options{Donate: executor.UpTo(0, len(e.c.Params)+len(e.slots)), Observe: e.c.Observe}
 }
 
 func (e *Executor) runEager(args []array.Array) ([]array.Array, error) {

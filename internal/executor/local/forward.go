@@ -41,10 +41,7 @@ func (f *forward) compiled(types []ir.Type) (*cpu.Executable, error) {
 	if e := f.exes[key]; e != nil {
 		return e, nil
 	}
-	p, err := f.e.c.TraceForward("forward", types, f.f)
-	if err == nil {
-		err = layout.CheckConstraints(p)
-	}
+	p, err := f.program(types)
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +76,22 @@ func (f *forward) runEager(batch []array.Array) ([]array.Array, error) {
 	return readAll(f.f(in))
 }
 
-// Plan compiles the pass for batches of these types.
+// Plan is what the pass takes on batches of these types.
 func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
-	exe, err := f.compiled(batch)
+	p, err := f.program(batch)
 	if err != nil {
 		return nil, err
 	}
-	return f.e.c.PlanOne(exe, 0), nil
+	return f.e.c.PlanOne(p, 0, cpu.Options{})
+}
+
+// program is the pass for batches of these types, traced and checked.
+func (f *forward) program(types []ir.Type) (*ir.Func, error) {
+	p, err := f.e.c.TraceForward("forward", types, f.f)
+	if err == nil {
+		err = layout.CheckConstraints(p)
+	}
+	return p, err
 }
 
 // Close has nothing to give back.

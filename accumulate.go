@@ -74,8 +74,8 @@ func (t *Trainer) cutLoss(batch []Type) (*cutLoss, error) {
 		return nil, err
 	}
 	b := ir.NewBuilder("loss")
-	params := t.c.weightParams(b)
-	loss := checkedLoss(t.c.lossOf(params, batchParams(b, batch)), params)
+	number, params := &stepNumber{b: b}, t.c.weightParams(b)
+	loss := checkedLoss(t.c.lossOf(params, batchParams(b, batch), number.tensor), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
@@ -85,7 +85,7 @@ func (t *Trainer) cutLoss(batch []Type) (*cutLoss, error) {
 		return nil, err
 	}
 	l := &cutLoss{}
-	if l.programs, l.variant, l.cut, err = cutProgram(f, len(params), batch, micros, formIndex(forms)...); err != nil {
+	if l.programs, l.variant, l.cut, err = cutProgram(f, len(params), batch, micros, number, formIndex(forms)...); err != nil {
 		return nil, err
 	}
 	t.remote.losses[key] = l
@@ -139,7 +139,7 @@ func (t *Trainer) startParts(numbers, batch []array.Array) ([][]backend.Buffer, 
 	if err != nil {
 		return nil, err
 	}
-	micros, err := loss.cut.micros(batch)
+	micros, err := loss.cut.micros(batch, t.step+1-t.skipped)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (f *Forward) runMany(ctx context.Context, batch []array.Array) ([][]array.A
 	if err != nil {
 		return nil, nil, err
 	}
-	micros, err := m.cut.micros(batch)
+	micros, err := m.cut.micros(batch, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +73,7 @@ func (h *hybrid) newForward(batch []Type, f func([]*Tensor) []*Tensor) (*manyFor
 		return nil, err
 	}
 	m := &manyForward{}
-	list, variant, cut, err := cutProgram(p, len(h.c.Params), batch, spread(rows, max(1, min(rows, h.s.Micro))), upTo(0, len(p.Results())))
+	list, variant, cut, err := cutProgram(p, len(h.c.Params), batch, spread(rows, max(1, min(rows, h.s.Micro))), nil, upTo(0, len(p.Results())))
 	if err != nil {
 		return nil, err
 	}

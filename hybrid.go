@@ -92,8 +92,8 @@ func (h *hybrid) forwards(c *step.Config, batch []Type, micros []int) (*cutting,
 	for _, p := range h.c.Params {
 		params = append(params, b.Param(p.Name, h.computed(p.Type)))
 	}
-	in := batchParams(b, batch)
-	loss := checkedLoss(h.c.lossOf(params, h.halved(in)), params)
+	in, number := batchParams(b, batch), &stepNumber{b: b}
+	loss := checkedLoss(h.c.lossOf(params, h.halved(in), number.tensor), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
@@ -106,7 +106,7 @@ func (h *hybrid) forwards(c *step.Config, batch []Type, micros []int) (*cutting,
 	if err != nil {
 		return nil, err
 	}
-	list, variant, cut, err := cutProgram(f, len(params), batch, micros, formIndex(forms)...)
+	list, variant, cut, err := cutProgram(f, len(params), batch, micros, number, formIndex(forms)...)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (c TrainerConfig) forwardPasses() []func(*Program) (*Program, error) {
 }
 
 // rewrittenLoss traces the loss by itself, passes it through and applies the result to the tensors, eager or traced.
-func (c TrainerConfig) rewrittenLoss(passes []func(*Program) (*Program, error), params, batch []*Tensor) *Tensor {
+func (c TrainerConfig) rewrittenLoss(passes []func(*Program) (*Program, error), params, batch []*Tensor, step func() *Tensor) *Tensor {
 	args := slices.Concat(params, batch)
 	b := ir.NewBuilder("loss")
 	in := make([]*Tensor, len(args))
@@ -33,9 +33,13 @@ func (c TrainerConfig) rewrittenLoss(passes []func(*Program) (*Program, error), 
 		}
 		in[i] = b.Param(a.Name(), a.Type())
 	}
-	loss := c.plainLoss(in[:len(params)], in[len(params):])
+	number := &stepNumber{b: b}
+	loss := c.plainLoss(in[:len(params)], in[len(params):], number.tensor)
 	if loss == nil || loss.Err() != nil {
 		return loss
+	}
+	if number.x != nil {
+		args = append(args, step())
 	}
 	p, err := b.Build(loss)
 	for _, rewrite := range passes {

@@ -72,10 +72,28 @@ type cutting struct {
 	// more of it from the whole batch and them.
 	shared []array.Array
 	given  *Executable
+	// numbered is whether the first of shared is the number of the step.
+	numbered bool
 }
 
-// micros cuts a batch.
-func (c *cutting) micros(batch []array.Array) ([][]array.Array, error) {
+// stepNumber is the number of a step as a parameter of a program, which it has after those of the batch if it asks for it.
+type stepNumber struct {
+	b *ir.Builder
+	x *Tensor
+}
+
+func (n *stepNumber) tensor() *Tensor {
+	if n.x == nil {
+		n.x = n.b.Param("step", Type{DType: array.I64})
+	}
+	return n.x
+}
+
+// micros cuts a batch of a step.
+func (c *cutting) micros(batch []array.Array, step int) ([][]array.Array, error) {
+	if c.numbered {
+		c.shared[0] = array.Scalar(int64(step))
+	}
 	parts, err := cutRows(batch, c.rows)
 	if err != nil {
 		return nil, err
@@ -95,9 +113,12 @@ func (c *cutting) micros(batch []array.Array) ([][]array.Array, error) {
 }
 
 // cutProgram is a program of weights and a whole batch as programs of its micro-batches, one for each kind of them, and which of
-// them each takes. Results without rows add up over micro-batches; forms are lists of results, of which the first is taken that does.
-func cutProgram(f *Program, weights int, batch []Type, rows []int, forms ...[]int) (list []*Program, variant []int, c *cutting, err error) {
+// them each takes; number is that of the step, nil where there are none. Results without rows add up over micro-batches; forms are lists of results, of which the first is taken that does.
+func cutProgram(f *Program, weights int, batch []Type, rows []int, number *stepNumber, forms ...[]int) (list []*Program, variant []int, c *cutting, err error) {
 	c = &cutting{rows: rows}
+	if number != nil && number.x != nil {
+		c.numbered, c.shared = true, append(c.shared, array.Array{})
+	}
 	for _, x := range f.Captures() {
 		a, err := cpu.Read(x)
 		if err != nil {

@@ -77,7 +77,7 @@ func (j *joined) config(c TrainerConfig) TrainerConfig {
 func (j *joined) param(params []*nn.Param, t pass.Joined) *nn.Param {
 	first := params[t.Params[0]]
 	if len(t.Params) == 1 {
-		return &nn.Param{Name: first.Name, Type: first.Type}
+		return first.Like(first.Name, first.Type)
 	}
 	var names []string
 	shape := first.Type.Shape.Clone()
@@ -86,7 +86,7 @@ func (j *joined) param(params []*nn.Param, t pass.Joined) *nn.Param {
 		names = append(names, params[i].Name)
 		shape[t.Dim] += params[i].Type.Shape[t.Dim]
 	}
-	return &nn.Param{Name: strings.Join(names, "+"), Type: Type{DType: first.Type.DType, Shape: shape}}
+	return first.Like(strings.Join(names, "+"), Type{DType: first.Type.DType, Shape: shape})
 }
 
 // cut is the values of the model's parameters by those of the tensors.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
@@ -91,7 +92,7 @@ func (c TrainerConfig) scalarType() Type {
 // step is a training step as a function of tensors, eager or traced; see TraceStep for what goes in and out.
 func (c TrainerConfig) step(in []*Tensor) []*Tensor {
 	params, rest, batch := c.stepParts(in)
-	loss := checkedLoss(c.lossOf(params, batch), params)
+	loss := checkedLoss(c.lossOf(params, batch, stepOf(rest)), params)
 	grads := op.GradOnce([]*Tensor{loss}, nil, params)
 	if c.settle {
 		grads = settled(grads)
@@ -133,14 +134,21 @@ func (c TrainerConfig) update(loss *Tensor, params, grads, rest []*Tensor, scale
 	return append(next, nextState...)
 }
 
-func (c TrainerConfig) lossOf(params, batch []*Tensor) *Tensor {
-	if passes := c.forwardPasses(); len(passes) > 0 {
-		return c.rewrittenLoss(passes, params, batch)
-	}
-	return c.plainLoss(params, batch)
+// stepOf is the number of a step, where it is asked for, by what stepParts says.
+func stepOf(rest []*Tensor) func() *Tensor {
+	return sync.OnceValue(func() *Tensor { return op.Cast(rest[len(rest)-1], array.I64) })
 }
 
-func (c TrainerConfig) plainLoss(params, batch []*Tensor) *Tensor {
+// lossOf is the loss while the model trains: step is the number of the step, where it is asked for.
+func (c TrainerConfig) lossOf(params, batch []*Tensor, step func() *Tensor) *Tensor {
+	if passes := c.forwardPasses(); len(passes) > 0 {
+		return c.rewrittenLoss(passes, params, batch, step)
+	}
+	return c.plainLoss(params, batch, step)
+}
+
+func (c TrainerConfig) plainLoss(params, batch []*Tensor, step func() *Tensor) *Tensor {
+	defer nn.Train(c.Params, step)()
 	defer nn.Bind(c.Params, params)()
 	return c.Loss(batch)
 }

@@ -91,7 +91,7 @@ func (s *together) step(batch []Type) (*Program, lies, error) {
 	c, b := s.h.c, ir.NewBuilder("train_step")
 	params, rest, in := c.stepParts(c.stepParams(b, batch))
 	used, gathered := s.used(params)
-	loss := checkedLoss(c.lossOf(used, in), used)
+	loss := checkedLoss(c.lossOf(used, in, stepOf(rest)), used)
 	own, grads := s.updated(params, op.GradOnce([]*Tensor{loss}, nil, used))
 	p, err := b.Build(c.update(loss, own, grads, rest, nil)...)
 	if err == nil {

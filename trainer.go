@@ -116,6 +116,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	if c.DetectNaN {
 		c.Device = c.Device.DetectNaN()
 	}
+	if c.Strategy != nil && c.Mode == Eager {
+		return nil, fmt.Errorf("trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes", c.Mode, c.Strategy, Static)
+	}
 	t := &Trainer{c: c, session: c.Device.NewSession(), exes: map[string]*Executable{}}
 	if c.Strategy != nil {
 		if t.many, err = newManyDevices(c); err != nil {

@@ -52,7 +52,7 @@ func (t *Trainer) stepMany(m Metrics, batch []array.Array) (Metrics, error) {
 	if err := t.start(batch); err != nil {
 		return m, err
 	}
-	parts, err := t.many.cut.micros(batch)
+	parts, err := t.many.cut.micros(batch, t.step+1-t.skipped)
 	if err != nil {
 		return m, err
 	}

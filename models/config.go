@@ -54,7 +54,7 @@ type Config struct {
 	// GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
 	UnscaledAttention, ScaleByLayer bool
 
-	// Dropout is kept for Save; models compute without.
+	// Dropout is what is cleared while a trainer trains the model; otherwise nothing is.
 	Dropout Dropout
 	// Other is the keys of config.json that do not change what the model computes, kept for Save.
 	Other map[string]json.RawMessage
@@ -82,7 +82,7 @@ type Latent struct {
 	Plain, Turned, Value int
 }
 
-// Dropout is the probabilities that a checkpoint was trained with.
+// Dropout is probabilities: of elements of the embedded tokens, of what a block adds to the stream, of attention weights.
 type Dropout struct{ Embedding, Residual, Attention float64 }
 
 // WindowOf is the window of a layer; 0 is none.

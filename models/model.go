@@ -84,6 +84,8 @@ type stem struct {
 	positions *nn.Embedding
 	// scale multiplies the tokens' vectors; 0 means 1.
 	scale float64
+	// drop follows; nil is none.
+	drop layer
 }
 
 // head is what makes logits of the stream.
@@ -132,6 +134,7 @@ func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 	if m.stem.positions != nil {
 		x = m.addPositions(x, c)
 	}
+	x = through(m.stem.drop, x)
 	for i, b := range m.blocks {
 		x = b.forward(nn.LayerMark(i), x, c.layer(i))
 	}

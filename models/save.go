@@ -3,10 +3,7 @@ package models
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/galley-ml/galley/array"
@@ -27,8 +24,10 @@ type SaveConfig struct {
 
 const defaultShard = 5_000_000_000
 
-// Save writes a model as a Hugging Face directory. Every file takes its place by a rename, config.json last; after an
-// error no part of a file is left, nor a directory that was not there before.
+// Save writes a model as a Hugging Face directory, of which there is the old one or the new one at any moment: it is written beside
+// the old one, with what else lies there, and takes its place by one rename. Where the system cannot do that (a mount point, the
+// working directory, a parent that cannot be written), files take their places one by one, config.json last. After an error
+// nothing is left of the new one, nor a directory that was not there before.
 func Save(dir string, m Model, c SaveConfig) error {
 	if c.ShardBytes == 0 {
 		c.ShardBytes = defaultShard
@@ -53,65 +52,25 @@ func Save(dir string, m Model, c SaveConfig) error {
 	if err != nil {
 		return fmt.Errorf("models: save %s: %w", dir, err)
 	}
-	beside := []file{{configName, text}}
+	files := map[string][]byte{configName: text}
 	if c.Tokenizer != nil {
-		beside = []file{{tokenizerName, c.Tokenizer}, {configName, text}}
+		files[tokenizerName] = c.Tokenizer
 	}
-	made := missing(dir)
-	err = os.MkdirAll(dir, 0o777)
-	if err == nil {
-		err = writeAll(dir, beside, tensors, c.ShardBytes)
-	}
-	if err != nil {
-		for _, d := range made {
-			os.Remove(d) // only if it is empty
+	err = replaceDir(dir, func(fresh string) error {
+		for name, text := range files {
+			if err := writeFile(filepath.Join(fresh, name), text); err != nil {
+				return err
+			}
 		}
+		return safetensors.WriteDir(fresh, tensors, c.ShardBytes, map[string]string{"format": "pt"})
+	})
+	if err != nil {
 		return fmt.Errorf("models: save: %w", err)
 	}
 	return nil
 }
 
-// missing is the directories that making dir makes, the deepest first.
-func missing(dir string) []string {
-	var made []string
-	for {
-		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir {
-			return made
-		}
-		made = append(made, dir)
-		dir = filepath.Dir(dir)
-	}
-}
-
 const tokenizerName = "tokenizer.json"
-
-// file is a small file that stands beside the weights.
-type file struct {
-	name string
-	text []byte
-}
-
-// writeAll has the small files whole on disk before the weights change.
-func writeAll(dir string, beside []file, tensors []safetensors.Named, limit int64) error {
-	staged := make([]string, len(beside))
-	for i, f := range beside {
-		name, err := stage(dir, f)
-		if err != nil {
-			return err
-		}
-		defer os.Remove(name)
-		staged[i] = name
-	}
-	if err := safetensors.WriteDir(dir, tensors, limit, map[string]string{"format": "pt"}); err != nil {
-		return err
-	}
-	for i, f := range beside {
-		if err := os.Rename(staged[i], filepath.Join(dir, f.name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func indented(config Config) ([]byte, error) {
 	text, err := json.Marshal(config)
@@ -124,24 +83,4 @@ func indented(config Config) ([]byte, error) {
 	}
 	b.WriteByte('\n')
 	return b.Bytes(), nil
-}
-
-// stage writes a file under another name in dir and returns that name.
-func stage(dir string, what file) (name string, err error) {
-	f, err := os.CreateTemp(dir, "."+what.name+".*")
-	if err != nil {
-		return "", err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(what.text)
-	for _, step := range []func() error{f.Sync, func() error { return f.Chmod(0o644) }, f.Close} {
-		if e := step(); err == nil {
-			err = e
-		}
-	}
-	return f.Name(), err
 }

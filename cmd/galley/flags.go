@@ -43,15 +43,6 @@ func between(low, high float64, flags map[string]float64) error {
 	return nil
 }
 
-// fits compares what a command is going to need with what the machine has to give: the system ends a process that
-// takes more, without a word. Where the machine does not say, all fits.
-func fits(what string, bytes float64) error {
-	if free := memoryOf("MemAvailable"); free > 0 && bytes > free {
-		return fmt.Errorf("%s: it needs at least %s of memory: %s are available", what, gigabytes(bytes), gigabytes(free))
-	}
-	return nil
-}
-
 // memoryOf is a number of Linux's list of memory, in bytes; 0 if there is none.
 func memoryOf(key string) float64 {
 	kb, err := strconv.ParseFloat(strings.TrimSuffix(field("/proc/meminfo", key), " kB"), 64)

@@ -13,7 +13,8 @@ import (
 
 // generateCmd continues a text.
 type generateCmd struct {
-	Dir         string  `arg:"" help:"Hugging Face directory of the model." type:"existingdir"`
+	Dir string `arg:"" help:"Hugging Face directory of the model, or directory of a run's checkpoints." type:"existingdir"`
+	checkpointChoice
 	Prompt      string  `help:"Text to continue." default:"Call me "`
 	Tokenizer   string  `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
 	Tokens      int     `help:"Tokens to generate." default:"200"`
@@ -37,11 +38,16 @@ func (c *generateCmd) Run() error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	config, err := models.ReadConfig(c.Dir)
+	m, err := openModelDir(c.Dir, c.checkpointChoice)
 	if err != nil {
 		return err
 	}
-	t, err := openTokenizer(c.Tokenizer, c.Dir)
+	defer m.close()
+	config, err := m.config()
+	if err != nil {
+		return err
+	}
+	t, err := openTokenizer(c.Tokenizer, m.dir)
 	if err != nil {
 		return err
 	}
@@ -57,11 +63,11 @@ func (c *generateCmd) Run() error {
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
-	model, err := models.Load(c.Dir, nn.Config{Scope: d.NewSession()})
+	model, err := m.load(nn.Config{Scope: d.NewSession()})
 	if err != nil {
 		return err
 	}
-	t.note(c.Dir, config.Vocab)
+	t.note(m.dir, config.Vocab)
 	return speak(model, t, c.Prompt, models.GenerateConfig{
 		Tokens: c.Tokens, Temperature: c.Temperature, TopK: c.TopK, TopP: c.TopP, Seed: c.Seed, Stop: config.StopTokens(),
 	})

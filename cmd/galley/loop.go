@@ -44,6 +44,11 @@ func (t *training) train() error {
 		return err
 	}
 	defer l.c.close()
+	if t.Checkpoint != "" {
+		if err := t.keepModel(); err != nil {
+			return err
+		}
+	}
 	if l.log, err = openLogs(t.Log, trainer.Steps()); err != nil {
 		return err
 	}

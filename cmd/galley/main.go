@@ -18,6 +18,8 @@ import (
 type commands struct {
 	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
 	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
+	Eval      evalCmd      `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
+	Export    exportCmd    `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
 	Plan      planCmd      `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
 	Simulate  simulateCmd  `cmd:"" help:"Draw a step of a plan: a trace, a picture of the pipeline, memory over time."`
 	Calibrate calibrateCmd `cmd:"" help:"Measure this machine for the planner."`

@@ -228,7 +228,7 @@ func (t *training) read(vocab int) (source string, tokens int, err error) {
 	if len(ids) <= t.Seq {
 		return "", 0, fmt.Errorf("%s: text is shorter than a window: got %d tokens, want more than --seq=%d", source, len(ids), t.Seq)
 	}
-	train, held, err := data.Split(ids, 0.95)
+	train, held, err := data.Split(ids, heldFrom)
 	if err != nil {
 		return "", 0, err
 	}
@@ -273,6 +273,9 @@ func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
 	n := windows.Dim(1)
 	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
 }
+
+// heldFrom is the share of a text that is trained on; the rest is held out.
+const heldFrom = 0.95
 
 // evalBatches is how many batches of held-out text are read.
 const evalBatches = 4

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
 )
@@ -62,10 +63,6 @@ func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
 
 // newTrainer plans the training and, on many devices, says what it needs.
 func (t *training) newTrainer() (*galley.Trainer, error) {
-	mode := galley.Static
-	if t.Eager {
-		mode = galley.Eager
-	}
 	s, err := t.chooseStrategy()
 	if err != nil {
 		return nil, err
@@ -83,14 +80,11 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 			fmt.Println(n)
 		}
 	}
-	trainer, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s, Watch: t.watch,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
-		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
-		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
-		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),
-	})
-	if err != nil || s == nil || t.b != nil {
+	trainer, err := galley.NewTrainer(t.trainerConfig(s, model))
+	if err != nil || t.b != nil {
+		return trainer, err
+	}
+	if err := t.fitsPlan(trainer); err != nil || s == nil {
 		return trainer, err
 	}
 	p, err := trainer.Plan(ir.Type{DType: array.I32, Shape: array.Shape{t.Batch, t.Seq + 1}})
@@ -99,6 +93,21 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	}
 	fmt.Println(p)
 	return trainer, nil
+}
+
+// trainerConfig is what is trained and how.
+func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.TrainerConfig {
+	mode := galley.Static
+	if t.Eager {
+		mode = galley.Eager
+	}
+	return galley.TrainerConfig{
+		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s, Watch: t.watch,
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
+		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
+		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),
+	}
 }
 
 // facts is what makes the run what it is, for its checkpoints.

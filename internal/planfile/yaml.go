@@ -3,6 +3,7 @@ package planfile
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
@@ -30,13 +31,15 @@ func (f *File) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	t, err := os.CreateTemp(filepath.Dir(path), ".galley-*")
+	// Not os.CreateTemp, whose files nobody else may read: that is up to the umask.
+	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".galley-%016x", rand.Uint64()))
+	t, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return fmt.Errorf("plan: %w", err)
 	}
 	defer os.Remove(t.Name())
 	_, err = t.Write(text)
-	if err = errors.Join(err, t.Chmod(0o644), t.Close()); err == nil {
+	if err = errors.Join(err, t.Close()); err == nil {
 		err = os.Rename(t.Name(), path)
 	}
 	if err != nil {

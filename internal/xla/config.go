@@ -77,9 +77,13 @@ func Find() []string {
 
 // places is where installers put plugins: JAX's and libtpu's wheels in any Python of the machine, and go-xla's own.
 func places() []string {
-	home, _ := os.UserHomeDir()
-	roots := []string{"/usr/local/lib", "/usr/lib", "/opt/*/.venv/lib", "/opt/*/lib", filepath.Join(home, ".local/lib"), filepath.Join(home, ".pyenv/versions/*/lib")}
-	if v := os.Getenv("VIRTUAL_ENV"); v != "" {
+	roots, own := []string{"/usr/local/lib", "/usr/lib", "/opt/*/.venv/lib", "/opt/*/lib"}, []string{"/usr/local/lib/go-xla"}
+	// Without a home, or with one that is no full path, nothing in the working directory is taken for a plugin.
+	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
+		roots = append(roots, filepath.Join(home, ".local/lib"), filepath.Join(home, ".pyenv/versions/*/lib"))
+		own = append([]string{filepath.Join(home, ".local/lib/go-xla")}, own...)
+	}
+	if v := os.Getenv("VIRTUAL_ENV"); filepath.IsAbs(v) {
 		roots = append([]string{filepath.Join(v, "lib")}, roots...)
 	}
 	var list []string
@@ -88,7 +92,7 @@ func places() []string {
 			list = append(list, filepath.Join(root, packages, "jax_plugins/*/*_plugin.so"), filepath.Join(root, packages, "libtpu/libtpu.so"))
 		}
 	}
-	for _, root := range []string{filepath.Join(home, ".local/lib/go-xla"), "/usr/local/lib/go-xla"} {
+	for _, root := range own {
 		list = append(list, filepath.Join(root, "*.so"), filepath.Join(root, "nvidia/*.so"))
 	}
 	return list

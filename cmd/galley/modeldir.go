@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// checkpointChoice says which checkpoint of a run is meant.
+type checkpointChoice struct {
+	From int64 `help:"Take the checkpoint of this step in place of the newest." placeholder:"STEP"`
+	Best bool  `help:"Take the checkpoint with the least loss on held-out text (train --valid-every)."`
+}
+
+// modelDir is where a model comes from: a Hugging Face directory, or a checkpoint of a run, which keeps its config and tokenizer beside
+// its checkpoints.
+type modelDir struct {
+	// dir holds config.json and perhaps tokenizer.json.
+	dir string
+	r   *checkpoint.Reader // nil for a Hugging Face directory
+}
+
+// keptModel is the directory of a run in which its config and tokenizer are.
+const keptModel = "model"
+
+// openModelDir finds a model. Close ends its use.
+func openModelDir(path string, c checkpointChoice) (*modelDir, error) {
+	if !isRun(path) {
+		if c.From > 0 || c.Best {
+			return nil, fmt.Errorf("--from, --best: %s has no checkpoints: they are for those of galley train --checkpoint", path)
+		}
+		return &modelDir{dir: path}, nil
+	}
+	r, err := openChosen(path, c)
+	if err != nil {
+		return nil, err
+	}
+	run := path
+	if r.Path() == filepath.Clean(path) {
+		run = filepath.Dir(r.Path()) // the checkpoint itself was named
+	}
+	return &modelDir{dir: filepath.Join(run, keptModel), r: r}, nil
+}
+
+// isRun reports whether a directory is one of checkpoints, or a checkpoint, and not a Hugging Face directory.
+func isRun(path string) bool {
+	if _, err := os.Stat(filepath.Join(path, "config.json")); err == nil {
+		return false
+	}
+	if _, err := os.Stat(filepath.Join(path, "manifest.json")); err == nil {
+		return true
+	}
+	steps, _ := filepath.Glob(filepath.Join(path, "step-*"))
+	return len(steps) > 0
+}
+
+func openChosen(path string, c checkpointChoice) (*checkpoint.Reader, error) {
+	switch {
+	case c.From < 0:
+		return nil, fmt.Errorf("--from=%d: want the step of a checkpoint", c.From)
+	case c.From > 0 && c.Best:
+		return nil, fmt.Errorf("--from=%d and --best: want one of them", c.From)
+	case c.From > 0:
+		return checkpoint.OpenStep(path, c.From, checkpoint.OpenConfig{})
+	case c.Best:
+		return checkpoint.OpenBest(path, "valid_loss", checkpoint.OpenConfig{})
+	}
+	return checkpoint.Open(path, checkpoint.OpenConfig{})
+}
+
+// config is the model's shape.
+func (m *modelDir) config() (models.Config, error) {
+	config, err := models.ReadConfig(m.dir)
+	if m.r != nil && errors.Is(err, fs.ErrNotExist) {
+		return config, fmt.Errorf("%s: its run kept no config: %w: give the model's Hugging Face directory with --model", m.r.Path(), err)
+	}
+	return config, err
+}
+
+// load reads the model.
+func (m *modelDir) load(c nn.Config) (models.Model, error) {
+	if m.r == nil {
+		return models.Load(m.dir, c)
+	}
+	config, err := m.config()
+	if err != nil {
+		return nil, err
+	}
+	host, ok := c.Scope.(models.Host)
+	if !ok {
+		return nil, fmt.Errorf("%s: weights cannot be put into a %T", m.r.Path(), c.Scope)
+	}
+	c.Load = func(name string, t op.Type) (*op.Tensor, error) {
+		got, ok := m.r.Type(name)
+		if !ok || !got.Shape.Equal(t.Shape) {
+			return nil, fmt.Errorf("%s: %s: got %v, want %v: it is of another model", m.r.Path(), name, got, t)
+		}
+		a, err := m.r.ReadWhole(name)
+		if err != nil {
+			return nil, err
+		}
+		x := host.Tensor(a)
+		if a.DType() != t.DType {
+			x = op.Cast(x, t.DType)
+		}
+		return x, nil
+	}
+	return models.New(config, c)
+}
+
+// name is what the model is called in what is printed.
+func (m *modelDir) name() string {
+	if m.r != nil {
+		return m.r.Path()
+	}
+	return m.dir
+}
+
+func (m *modelDir) close() {
+	if m.r != nil {
+		m.r.Close()
+	}
+}
+
+// keepModel writes what an export needs besides checkpoints into a run's directory, unless it is there: Resume has checked that it is
+// the same.
+func (t *training) keepModel() error {
+	dir := filepath.Join(t.Checkpoint, keptModel)
+	text, err := json.MarshalIndent(t.model.Config(), "", "  ")
+	if err == nil {
+		err = os.MkdirAll(dir, 0o777)
+	}
+	if err == nil {
+		err = writeOnce(filepath.Join(dir, "config.json"), append(text, '\n'))
+	}
+	if err == nil && t.tokenizer.text != nil {
+		err = writeOnce(filepath.Join(dir, "tokenizer.json"), t.tokenizer.text)
+	}
+	if err != nil {
+		return fmt.Errorf("--checkpoint: %w", err)
+	}
+	return nil
+}
+
+// writeOnce writes a file that is not there yet, whole or not at all.
+func writeOnce(path string, text []byte) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	temp := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := os.WriteFile(temp, text, 0o666); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
 )
 
@@ -47,6 +49,25 @@ func (a Annotation) check(params []string) error {
 	for _, x := range a.Sharding.Spec.Used() {
 		if !slices.Contains(strategyAxes, x.Axis) {
 			return fmt.Errorf("axis %s: want one of a strategy's: %s", x.Axis, strings.Join(strategyAxes, ", "))
+		}
+	}
+	return nil
+}
+
+// checkConstraints says which line of a traced program asks for other devices than the one that there is: it would else be as if
+// nothing had been asked.
+func checkConstraints(p *Program) error {
+	for _, n := range p.Nodes() {
+		c, ok := n.Op().(op.Constrainer)
+		if !ok {
+			continue
+		}
+		m, _, err := c.Constraint()
+		if err == nil && (m.Size() > 1 || m.Devices()[0] != 0) {
+			err = fmt.Errorf("mesh %v: got one device, want a Strategy of its devices, or Distribute for a program as it is annotated", m)
+		}
+		if err != nil {
+			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
 		}
 	}
 	return nil

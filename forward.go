@@ -121,6 +121,9 @@ func (f *Forward) compiled(types []Type) (*Executable, error) {
 		return e, nil
 	}
 	p, err := f.t.c.traceForward("forward", types, f.f)
+	if err == nil {
+		err = checkConstraints(p)
+	}
 	if err != nil {
 		return nil, err
 	}

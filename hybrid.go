@@ -315,7 +315,7 @@ func (h *hybrid) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
 		if h.masters() > 0 {
 			p, slots = slots[0], slots[1:]
 		}
-		next, kept := h.c.Optimizer.Update(p, in.Grads[k], slots, s)
+		next, kept := h.c.updated(in.Index[k], p, in.Grads[k], slots, s)
 		if h.s.AMP == "f16" { // gradients that overflowed are no step
 			ok := op.IsFinite(in.Norm)
 			next = op.Where(ok, next, p)

@@ -128,10 +128,18 @@ func (c TrainerConfig) update(loss *Tensor, params, grads, rest []*Tensor, scale
 	}
 	next, nextState := []*Tensor{loss, norm}, []*Tensor(nil)
 	for i, p := range params {
-		q, kept := c.Optimizer.Update(p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
+		q, kept := c.updated(i, p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
 		next, nextState = append(next, q), append(nextState, kept...)
 	}
 	return append(next, nextState...)
+}
+
+// updated is parameter i after a step, and its slots: as they are where training leaves it alone.
+func (c TrainerConfig) updated(i int, p, grad *Tensor, slots []*Tensor, s optim.Step) (*Tensor, []*Tensor) {
+	if c.Params[i].Fixed {
+		return p, slots
+	}
+	return c.Optimizer.Update(p, grad, slots, s)
 }
 
 // stepOf is the number of a step, where it is asked for, by what stepParts says.

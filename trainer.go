@@ -246,6 +246,9 @@ func (t *Trainer) compiled(batch []array.Array) (*Executable, error) {
 
 func (t *Trainer) compile(batch []Type) (*Executable, error) {
 	p, err := TraceStep(t.c, batch...)
+	if err == nil {
+		err = checkConstraints(p)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -49,6 +49,13 @@ type Config struct {
 	Mixture                  Mixture
 	// Latent is the sizes of DeepSeek's attention.
 	Latent Latent
+	// Recurrence is the sizes of Mamba's layers.
+	Recurrence Recurrence
+
+	// Task is what the model's head does; the zero value is Predict.
+	Task Task
+	// Labels is how many classes there are where Task is Classify, and TokenTypes how many kinds of tokens BERT tells apart.
+	Labels, TokenTypes int
 
 	// UnscaledAttention leaves out the division by the root of HeadDim, ScaleByLayer divides by the layer's number:
 	// GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
@@ -82,8 +89,34 @@ type Latent struct {
 	Plain, Turned, Value int
 }
 
-// Dropout is probabilities: of elements of the embedded tokens, of what a block adds to the stream, of attention weights.
-type Dropout struct{ Embedding, Residual, Attention float64 }
+// Task is what a model's head does.
+type Task uint8
+
+// The tasks.
+const (
+	// Predict gives a distribution over tokens for every position.
+	Predict Task = iota
+	// Classify gives one over labels for every sequence.
+	Classify
+)
+
+// Recurrence is the sizes of a state-space layer.
+type Recurrence struct {
+	// States is how many numbers of state an element has, Groups how many sets of heads share what writes and reads them.
+	States, Groups int
+	// Kernel is how many positions, its own included, the short convolution sees.
+	Kernel int
+	// Chunk is how many positions are computed at once.
+	Chunk int
+	// MinStep and MaxStep bound the steps; MaxStep may be infinite.
+	MinStep, MaxStep float64
+	// Bias and ConvBias are those of the projections and of the convolution.
+	Bias, ConvBias bool
+}
+
+// Dropout is probabilities: of elements of the embedded tokens, of what a block adds to the stream, of attention weights, of
+// what a classifier sees.
+type Dropout struct{ Embedding, Residual, Attention, Classifier float64 }
 
 // WindowOf is the window of a layer; 0 is none.
 func (c Config) WindowOf(layer int) int {

@@ -59,6 +59,9 @@ func small(family, more string) string {
 	if family == "gpt2" {
 		return `{"model_type": "gpt2", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4` + more + `}`
 	}
+	if family == "mamba2" {
+		return `{"model_type": "mamba2", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
+	}
 	return `{"model_type": "` + family + `", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 24,
 		"num_hidden_layers": 3, "num_attention_heads": 4` + more + `}`
 }
@@ -115,7 +118,7 @@ func TestConfigKeys(t *testing.T) {
 		{"gpt2", `, "scale_attn_weights": false`, func(c Config) any { return c.UnscaledAttention }, true},
 		{"gpt2", `, "scale_attn_by_inverse_layer_idx": true`, func(c Config) any { return c.ScaleByLayer }, true},
 		{"gpt2", `, "tie_word_embeddings": false`, func(c Config) any { return c.Tied }, false},
-		{"gpt2", `, "resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3`, func(c Config) any { return c.Dropout }, Dropout{0.2, 0.1, 0.3}},
+		{"gpt2", `, "resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3`, func(c Config) any { return c.Dropout }, Dropout{Embedding: 0.2, Residual: 0.1, Attention: 0.3}},
 		{"gpt2", `, "task_specific_params": {"text-generation": {"do_sample": true}}, "summary_type": "cls_index"`,
 			func(c Config) any { return len(c.Other) }, 2},
 	} {

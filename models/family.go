@@ -14,6 +14,8 @@ import (
 type family struct {
 	name         string
 	architecture string
+	// classifier is the architecture with a head that classifies sequences; empty where there is none.
+	classifier string
 	// base is what the names of all but the head begin with; a checkpoint of the base model leaves it out.
 	base string
 	// embedding is the table of tokens, below base.
@@ -30,10 +32,14 @@ type family struct {
 	pad int
 
 	learnedPositions bool
-	rotary           bool
-	experts          bool
-	qkvBias          bool
-	qkNorm           bool
+	// encoder is a family that sees whole sequences and so continues none, recurrent one that goes along them in order:
+	// neither has any use for sequences in zigzag order.
+	encoder   bool
+	recurrent bool
+	rotary    bool
+	experts   bool
+	qkvBias   bool
+	qkNorm    bool
 
 	// read takes the family's own keys from config.json, write puts them back.
 	read  func(r *reader, f *family, c *Config)
@@ -79,7 +85,8 @@ func llamaKeys() keys {
 // families is all that there are, by name.
 func families() []family {
 	all := slices.Concat(
-		[]family{gpt2Family()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
+		[]family{gpt2Family(), bertFamily(), mamba2Family()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
+		ernieFamilies(), deepseekFamilies(), olmoFamilies(), phiFamilies(),
 	)
 	slices.SortFunc(all, func(a, b family) int { return strings.Compare(a.name, b.name) })
 	return all

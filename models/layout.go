@@ -44,6 +44,9 @@ const (
 // that it cannot have. heads is how many devices share the heads otherwise, at least 1.
 func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 	var reasons []string
+	if f, err := familyOf(c.Family); err == nil && (f.encoder || f.recurrent) {
+		l.Order, l.Given = InOrder, InOrder // there is no work to balance
+	}
 	queries, keys, parts := c.Heads, c.KVHeads, max(1, l.Parts)
 	if keys == 0 {
 		keys = queries

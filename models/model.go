@@ -8,15 +8,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Model is a language model. Ids are integers of shape [batch, seq].
+// Model is a language model, or one that classifies sequences. Ids are integers of shape [batch, seq].
 type Model interface {
 	// Config is the model's shape.
 	Config() Config
 	// Params is the parameters in transformers' order; weights that are tied appear once.
 	Params() []*nn.Param
-	// Forward is the logits [batch, seq, vocab] of each position's next token.
+	// Forward is the logits [batch, seq, vocab] of each position's next token, or of the token itself in an encoder;
+	// [batch, labels] where the model classifies.
 	Forward(ids *op.Tensor) *op.Tensor
-	// Loss is the mean cross-entropy of labels, the ids of the next tokens; a label of -100 does not count.
+	// Loss is the mean cross-entropy of labels, the ids of those tokens; a label of -100 does not count. Where the model
+	// classifies, labels are classes [batch], or numbers: [batch] for a single label, else [batch, labels] from 0 to 1.
 	Loss(ids, labels *op.Tensor) *op.Tensor
 	// Decode is the logits [batch, vocab] after the last of ids, which continue the sequence that c holds; it
 	// extends c. All calls with one c have the same batch.
@@ -82,6 +84,10 @@ type stem struct {
 	tokens *nn.Embedding
 	// positions are learned ones; nil where attention turns by position.
 	positions *nn.Embedding
+	// types are the kinds of tokens, of which all are the first; nil where there are none.
+	types *nn.Embedding
+	// norm follows the sum of all; nil is none.
+	norm layer
 	// scale multiplies the tokens' vectors; 0 means 1.
 	scale float64
 	// drop follows; nil is none.
@@ -90,8 +96,12 @@ type stem struct {
 
 // head is what makes logits of the stream.
 type head struct {
+	// before makes of the stream what is multiplied; nil leaves it as it is.
+	before layer
 	// linear is nil where the table of tokens is tied to it.
 	linear *nn.Linear
+	// bias is added beside a tied table; nil is none.
+	bias *nn.Param
 	// cap bounds the logits x as cap·tanh(x/cap); 0 is not at all.
 	cap float64
 }
@@ -102,16 +112,23 @@ func (m *decoder) Params() []*nn.Param { return m.params }
 func (m *decoder) Forward(ids *op.Tensor) *op.Tensor { return m.logits(m.hidden(ids, nil)) }
 
 func (m *decoder) Loss(ids, labels *op.Tensor) *op.Tensor {
+	if m.config.Task == Classify {
+		return m.classLoss(m.Forward(ids), labels)
+	}
 	m, ids, labels = m.ordered(ids, labels)
 	return op.CrossEntropy(m.Forward(ids), labels, op.CrossEntropyConfig{})
 }
 
 func (m *decoder) logits(x *op.Tensor) *op.Tensor {
-	y := x
+	x = through(m.head.before, x)
+	var y *op.Tensor
 	if m.head.linear == nil {
 		y = m.stem.tokens.Logits(x)
 	} else {
 		y = m.head.linear.Forward(x)
+	}
+	if m.head.bias != nil {
+		y = op.Add(y, m.head.bias.Value)
 	}
 	if m.head.cap != 0 {
 		y = op.MulScalar(op.Tanh(op.MulScalar(y, 1/m.head.cap)), m.head.cap)
@@ -134,6 +151,10 @@ func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 	if m.stem.positions != nil {
 		x = m.addPositions(x, c)
 	}
+	if m.stem.types != nil {
+		x = op.Add(x, op.Narrow(m.stem.types.Weight.Value, 0, 0, 1))
+	}
+	x = through(m.stem.norm, x)
 	x = through(m.stem.drop, x)
 	for i, b := range m.blocks {
 		x = b.forward(nn.LayerMark(i), x, c.layer(i))
@@ -152,12 +173,21 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 	}
 	start := c.Len()
 	if start+seq > m.config.Positions {
-		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has positions for %d", start+seq, m.config.Family, m.config.Positions))
+		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has %s %d", start+seq, m.config.Family, m.positionsKey(), m.config.Positions))
 	}
 	if m.layout.Parts > 1 && c == nil { // each device looks up the positions that it has
 		return op.Add(x, op.Embedding(op.ZigzagPositions(x.Scope(), m.sequence.Parts(seq), seq), table))
 	}
 	return op.Add(x, op.Narrow(table, 0, start, start+seq))
+}
+
+// positionsKey is what config.json calls the number of positions.
+func (m *decoder) positionsKey() string {
+	f, err := familyOf(m.config.Family)
+	if err != nil {
+		return "positions"
+	}
+	return f.keys.positions
 }
 
 // invalid is a tensor that carries an error on.

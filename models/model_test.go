@@ -31,7 +31,7 @@ func likeliest(t *testing.T, m Model, s *cpu.Session, ids []int32) int32 {
 }
 
 func TestGenerateGreedy(t *testing.T) {
-	for _, family := range Families() {
+	for _, family := range decoders() {
 		t.Run(family, func(t *testing.T) {
 			s := newSession(t)
 			m := livelyModel(t, family, s)
@@ -54,7 +54,7 @@ func TestGenerateGreedy(t *testing.T) {
 
 // TestDecodeParts feeds a prompt in pieces of several tokens.
 func TestDecodeParts(t *testing.T) {
-	for _, family := range Families() {
+	for _, family := range decoders() {
 		s := newSession(t)
 		m := livelyModel(t, family, s)
 		ids := []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}
@@ -71,7 +71,7 @@ func TestDecodeParts(t *testing.T) {
 
 // TestFixedCache decodes with one compiled program for every step.
 func TestFixedCache(t *testing.T) {
-	for _, family := range Families() {
+	for _, family := range decoders() {
 		t.Run(family, func(t *testing.T) { testFixedCache(t, family) })
 	}
 }
@@ -122,7 +122,7 @@ func traceStep(t *testing.T, d *cpu.Device, m Model, limit int) *cpu.Executable 
 
 // TestTraced compiles loss and gradients of a model that has only shapes.
 func TestTraced(t *testing.T) {
-	for _, family := range Families() {
+	for _, family := range decoders() {
 		t.Run(family, func(t *testing.T) { testTraced(t, family) })
 	}
 }
@@ -231,7 +231,7 @@ func TestGenerateErrors(t *testing.T) {
 		{[]int32{-1}, GenerateConfig{Tokens: 1}, "token -1"},
 		{[]int32{1}, GenerateConfig{Tokens: 1, Temperature: -1}, "temperature: got -1"},
 		{[]int32{1}, GenerateConfig{Tokens: 1, TopP: 2}, "top-p: got 2"},
-		{[]int32{1}, GenerateConfig{Tokens: 40}, "positions for 32"},
+		{[]int32{1}, GenerateConfig{Tokens: 40}, "n_positions 32"},
 	} {
 		var last error
 		for _, err := range Generate(m, test.prompt, test.config) {
@@ -257,9 +257,9 @@ func TestForwardErrors(t *testing.T) {
 
 // TestHalf runs loss and gradients in bfloat16.
 func TestHalf(t *testing.T) {
-	for _, family := range Families() {
+	for _, family := range decoders() {
 		s := newSession(t)
-		m := smallModel(t, family, "", nn.Config{Scope: s, DType: array.BF16})
+		m := smallModel(t, family, livelyKeys()[family], nn.Config{Scope: s, DType: array.BF16})
 		loss := m.Loss(tokens(s, 1, 2, 3), tokens(s, 2, 3, 4))
 		if got := read(t, loss).At(0); math.Abs(got-math.Log(40)) > 0.5 {
 			t.Errorf("%s: loss %v, want about %v", family, got, math.Log(40))

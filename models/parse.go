@@ -39,7 +39,7 @@ func ParseConfig(text []byte) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	r.architecture(f)
+	r.architecture(f, &c)
 	r.take("transformers_version")
 	r.common(f, &c)
 	f.read(r, f, &c)
@@ -68,22 +68,29 @@ func (r *reader) common(f *family, c *Config) {
 	}
 }
 
-// architecture refuses another head on the family's layers.
-func (r *reader) architecture(f *family) {
-	names := get(r, "architectures", "a list of strings", []string(nil))
-	for _, name := range names {
-		if !f.builds(name) {
-			r.fail("architectures", "got %q, want %s", name, f.architecture)
+// architecture reads which head the model has, and refuses what the family cannot have.
+func (r *reader) architecture(f *family, c *Config) {
+	for _, name := range get(r, "architectures", "a list of strings", []string(nil)) {
+		switch {
+		case f.classifier != "" && plainName(name) == plainName(f.classifier):
+			c.Task = Classify
+		case !f.builds(name):
+			r.fail("architectures", "got %q, want %s", name, strings.TrimSuffix(f.architecture+" or "+f.classifier, " or "))
 		}
 	}
 }
 
-// builds reports whether an architecture is one of the family's: with its head, or without any.
+// plainName is an architecture without what versions spell differently.
+func plainName(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
+
+// builds reports whether an architecture is the family's: with its head, or without any.
 func (f *family) builds(architecture string) bool {
-	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "_", "")) }
-	whole := plain(f.architecture)
-	stem := strings.TrimSuffix(strings.TrimSuffix(whole, "forcausallm"), "lmheadmodel")
-	got := plain(architecture)
+	whole := plainName(f.architecture)
+	stem := whole
+	for _, head := range []string{"forcausallm", "formaskedlm", "lmheadmodel"} {
+		stem = strings.TrimSuffix(stem, head)
+	}
+	got := plainName(architecture)
 	return got == whole || got == stem+"model"
 }
 

@@ -103,6 +103,15 @@ func (r *reader) count(key string, def int) int {
 	return n
 }
 
+// natural is an int that must not be negative.
+func (r *reader) natural(key string, def int) int {
+	n := r.int(key, def)
+	if n < 0 {
+		r.fail(key, "got %d, want 0 or more", n)
+	}
+	return n
+}
+
 // probability is a number from 0 up to 1.
 func (r *reader) probability(key string) float64 {
 	p := r.float(key, 0)

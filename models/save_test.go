@@ -35,6 +35,9 @@ func TestSaveLoad(t *testing.T) {
 		"gpt2":    `, "resid_pdrop": 0.1`,
 	}
 	for _, family := range Families() {
+		if _, ok := more[family]; !ok {
+			more[family] = livelyKeys()[family]
+		}
 		for _, dtype := range []array.DType{array.F32, array.BF16} {
 			t.Run(family+" "+dtype.String(), func(t *testing.T) {
 				s := newSession(t)

@@ -117,6 +117,13 @@ func (in *Init) Param(name string, shape array.Shape, first Initializer) *Param 
 	return p
 }
 
+// Fixed makes a parameter that training leaves as it is.
+func (in *Init) Fixed(name string, shape array.Shape, first Initializer) *Param {
+	p := in.Param(name, shape, first)
+	p.Fixed = true
+	return p
+}
+
 func (in *Init) fill(p *Param, first Initializer) error {
 	if in.config.Load != nil {
 		v, err := in.config.Load(p.Name, p.Type)

@@ -58,8 +58,15 @@ func (o constrain) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{apply1(o, dy[0])}
 }
 
-// homeOf is the mesh that a traced value lies on, as far as its program says: that of the nearest constraint before it.
+// homeOf is the mesh that a value lies on: an eager one knows; a traced one as far as its program says: that of the nearest
+// constraint before it.
 func homeOf(x *Tensor) string {
+	if at, ok := LieOf(x); ok || x.Store() != nil {
+		if !ok {
+			return ""
+		}
+		return at.Mesh.String()
+	}
 	seen := map[*Tensor]bool{}
 	for next := []*Tensor{x}; len(next) > 0; {
 		var before []*Tensor

@@ -137,32 +137,55 @@ func (w *walk) explore(root *ir.Node) {
 
 func (w *walk) add(v, d *Tensor) {
 	if old := w.adjoints[v]; old != nil {
-		d = Add(old, d)
+		d = Add(old, beside(old, d))
 	}
 	w.adjoints[v] = d
 }
 
+// beside is y on the mesh of x: eager data that lies on no mesh may have been used on several.
+func beside(x, y *Tensor) *Tensor {
+	to, ok := LieOf(x)
+	from, moved := LieOf(y)
+	if !ok || !moved || from.Mesh.Equal(to.Mesh) {
+		return y
+	}
+	return Reshard(y, from, Lie{Mesh: to.Mesh, Spec: to.Spec.With()})
+}
+
 // visit passes the adjoints of n's results on to its operands.
 func (w *walk) visit(n *ir.Node) {
-	dout, any := make([]*Tensor, len(n.Out())), false
+	var first *Tensor
+	dout := make([]*Tensor, len(n.Out()))
 	for i, v := range n.Out() {
-		dout[i] = w.adjoints[v]
-		any = any || dout[i] != nil
+		if d := w.adjoints[v]; d != nil && first == nil {
+			first, dout[i] = d, d
+		} else if d != nil {
+			dout[i] = beside(first, d)
+		}
 		if !w.target[v] {
 			delete(w.adjoints, v)
 		}
 	}
-	if !any {
+	if first == nil {
 		return
 	}
 	if b, ok := n.Out()[0].Scope().(*ir.Builder); ok {
 		defer b.At(n.Pos())()
 	}
-	for i, d := range n.Op().(Op).VJP(w.views(n.In()), w.views(n.Out()), dout) {
+	for i, d := range w.vjp(n, dout) {
 		if v := n.In()[i]; d != nil && (w.target[v] || v.Node() != nil && w.reaches[v.Node()]) {
 			w.add(v, d)
 		}
 	}
+}
+
+// vjp is the adjoints of n's operands. A mistake goes on to all of them: an op that asks for the type of what has none might
+// see no gradient in it.
+func (w *walk) vjp(n *ir.Node, dout []*Tensor) []*Tensor {
+	if i := slices.IndexFunc(dout, func(d *Tensor) bool { return d != nil && d.Err() != nil }); i >= 0 {
+		return slices.Repeat(dout[i:i+1], len(n.In()))
+	}
+	return n.Op().(Op).VJP(w.views(n.In()), w.views(n.Out()), dout)
 }
 
 func (w *walk) views(vs []*Tensor) []*Tensor {

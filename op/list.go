@@ -139,6 +139,8 @@ func All() []Op {
 		split{},
 		sqrt{},
 		square{},
+		stateScanGrad{},
+		stateScan{},
 		stopGradient{},
 		sub{},
 		sumSquares{},

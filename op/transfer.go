@@ -16,6 +16,14 @@ type Lie struct {
 	Spec mesh.Spec
 }
 
+// LieOf is how an eager tensor lies, and whether it lies on a mesh at all: its data says so where it does.
+func LieOf(x *Tensor) (Lie, bool) {
+	if s, ok := x.Store().(interface{ Lies() Lie }); ok {
+		return s.Lies(), true
+	}
+	return Lie{}, false
+}
+
 // Transfer brings a tensor of a shape from one layout into another, on the same mesh or on different ones, by messages
 // between single devices: each gets what it lacks, once. A device outside of the first mesh holds an array without
 // elements, and outside of the second it gets one. own is the shape of the device's part afterwards.

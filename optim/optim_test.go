@@ -24,6 +24,18 @@ func TestSchedules(t *testing.T) {
 		{optim.Cosine{LR: 2, Final: 1, Warmup: 2, Steps: 12}, 7, 1.5},
 		{optim.Cosine{LR: 2, Warmup: 2, Steps: 12}, 2, 2},
 		{optim.Cosine{LR: 2, Final: 0.2, Warmup: 2, Steps: 12}, 500, 0.2},
+		{optim.WSD{LR: 2, Final: 1, Warmup: 2, Decay: 4, Steps: 12}, 0, 1},
+		{optim.WSD{LR: 2, Final: 1, Warmup: 2, Decay: 4, Steps: 12}, 7, 2},
+		{optim.WSD{LR: 2, Final: 1, Warmup: 2, Decay: 4, Steps: 12}, 10, 1.5},
+		{optim.WSD{LR: 2, Final: 1, Warmup: 2, Decay: 4, Steps: 12}, 99, 1},
+		{optim.CosineRestarts{LR: 2, Period: 4}, 2, 1},
+		{optim.CosineRestarts{LR: 2, Period: 4}, 4, 2},
+		{optim.CosineRestarts{LR: 2, Period: 4, Growth: 2}, 8, 1},
+		{optim.CosineRestarts{LR: 2, Period: 4, Growth: 2}, 12, 2},
+		{optim.InverseSqrt{LR: 2, Warmup: 4}, 1, 1},
+		{optim.InverseSqrt{LR: 2, Warmup: 4}, 3, 2},
+		{optim.InverseSqrt{LR: 2, Warmup: 4}, 15, 1},
+		{optim.InverseSqrt{LR: 2}, 3, 1},
 	} {
 		if got := c.s.At(c.step); math.Abs(got-c.want) > 1e-12 {
 			t.Errorf("%+v at %d: got %v, want %v", c.s, c.step, got, c.want)
@@ -66,6 +78,8 @@ func TestOptimizersConverge(t *testing.T) {
 		"nesterov": {optim.SGD{Momentum: 0.8, Nesterov: true}, 0.05},
 		"adam":     {optim.Adam{}, 0.3},
 		"adamw":    {optim.AdamW{}, 0.3},
+		"averaged": {optim.Averaged{Optimizer: optim.AdamW{}}, 0.3},
+		"groups":   {optim.Groups{Default: optim.SGD{}, Groups: []optim.Group{{Optimizer: optim.AdamW{}}}}, 0.1},
 	} {
 		if left := minimise(t, c.o, c.lr, 300); !(left < 1e-2) {
 			t.Errorf("%s is %v away after 300 steps", name, left)

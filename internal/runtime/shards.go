@@ -18,6 +18,9 @@ type Shards struct {
 // String says how the tensor lies.
 func (s *Shards) String() string { return fmt.Sprintf("%v on %v", s.Spec, s.Mesh) }
 
+// Lies is how the tensor lies, for op.LieOf.
+func (s *Shards) Lies() op.Lie { return s.Lie }
+
 // ShardsOf is how an eager tensor lies, and whether it lies on a mesh at all.
 func ShardsOf(x *op.Tensor) (*Shards, bool) {
 	s, ok := x.Store().(*Shards)

@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
 )
 
 // classes groups what repeats: nodes of one op, line and types whose neighbours, two steps far, are of one class, too; and
-// parameters of one type whose names differ in numbers only. Any grouping is sound: it only makes members lie alike.
+// parameters of one type, annotated alike, whose names differ in numbers only. Any grouping is sound: it only makes members lie alike.
 type classes struct {
 	// node and value are the class of each node and of each value, by number.
 	node, value []int
@@ -17,11 +18,15 @@ type classes struct {
 
 const classRounds = 2
 
-func classify(f *ir.Func) *classes {
+func classify(f *ir.Func, given map[int]mesh.Sharding) *classes {
 	c := &classes{node: make([]int, len(f.Nodes())), value: make([]int, f.NumValues())}
 	ids := newNumbers()
 	for _, v := range f.Params() {
-		c.value[v.ID()] = ids.of("param " + withoutNumbers(v.Name()) + " " + v.Type().String())
+		key := "param " + withoutNumbers(v.Name()) + " " + v.Type().String()
+		if s, ok := given[v.ID()]; ok {
+			key += " " + s.String()
+		}
+		c.value[v.ID()] = ids.of(key)
 	}
 	for i, n := range f.Nodes() {
 		c.node[i] = ids.of("node " + ir.FormatOp(n.Op()) + " " + string(n.Pos()) + fmt.Sprint(types(n.In()), types(n.Out())))

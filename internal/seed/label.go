@@ -19,18 +19,8 @@ type label struct {
 // labeler lists the ways to run ops on one mesh.
 type labeler struct {
 	mesh   *mesh.Mesh
-	axes   []mesh.Axis // those of more than one position
+	axes   mesh.Axes // those of more than one position, or parts of them
 	prices spmd.Prices
-}
-
-func newLabeler(m *mesh.Mesh, prices spmd.Prices) *labeler {
-	l := &labeler{mesh: m, prices: prices}
-	for _, a := range m.Axes() {
-		if a.Size > 1 {
-			l.axes = append(l.axes, a)
-		}
-	}
-	return l
 }
 
 // place is what one axis does to an op: it splits a factor, or it is that along which a group of operands is partial.
@@ -49,7 +39,7 @@ func (l *labeler) op(n *ir.Node) ([]label, error) {
 	}
 	options := make([][]place, len(l.axes))
 	for i, a := range l.axes {
-		options[i] = l.places(a, o, rule, in, out)
+		options[i] = l.places(l.mesh.Extent(a), o, rule, in, out)
 	}
 	var labels []label
 	at := map[string]int{}
@@ -69,11 +59,11 @@ func (l *labeler) op(n *ir.Node) ([]label, error) {
 	return labels, nil
 }
 
-// places is what an axis may do to an op.
-func (l *labeler) places(a mesh.Axis, o op.Op, rule *mesh.Parsed, in, out []ir.Type) []place {
+// places is what an axis of a size may do to an op.
+func (l *labeler) places(size int, o op.Op, rule *mesh.Parsed, in, out []ir.Type) []place {
 	list := []place{{factor: -1}}
 	for f, x := range rule.Factors {
-		if !x.Whole && x.Size >= a.Size {
+		if !x.Whole && x.Size >= size {
 			list = append(list, place{factor: f})
 		}
 	}
@@ -111,7 +101,7 @@ func (l *labeler) run(o op.Op, rule *mesh.Parsed, choice []place, in, out []ir.T
 	assign := make(mesh.Assignment, len(rule.Factors))
 	for i, c := range choice {
 		if c.factor >= 0 {
-			assign[c.factor] = append(assign[c.factor], mesh.Sub{Axis: l.axes[i].Name})
+			assign[c.factor] = append(assign[c.factor], l.axes[i])
 		}
 	}
 	if len(rule.Check(l.mesh, assign)) > 0 {
@@ -122,7 +112,7 @@ func (l *labeler) run(o op.Op, rule *mesh.Parsed, choice []place, in, out []ir.T
 		return label{}, false
 	}
 	for i, c := range choice {
-		q := mesh.Pending{Sub: mesh.Sub{Axis: l.axes[i].Name}}
+		q := mesh.Pending{Sub: l.axes[i]}
 		for _, j := range c.group {
 			need[j] = need[j].With(append(slices.Clone(need[j].Partial), q)...)
 		}
@@ -149,26 +139,31 @@ func (l *labeler) computing(o op.Op, rule *mesh.Parsed, assign mesh.Assignment, 
 	return l.prices.Compute(local.Work(at.LocalIn, at.LocalOut)), true
 }
 
-// param is the ways in which a value that nothing computes may lie.
-func (l *labeler) param(t ir.Type) []mesh.Spec {
-	options := make([][]int, len(l.axes))
-	for i, a := range l.axes {
+// param is the ways in which a value that nothing computes may lie: those that an annotation allows, which is taken as it is
+// and extended only where it leaves dims open.
+func (l *labeler) param(t ir.Type, given mesh.Sharding) []mesh.Spec {
+	axes := l.mesh.Free(append(given.Spec.Used(), given.Replicated...))
+	if len(given.Spec.Used()) == 0 && len(given.Replicated) == 0 {
+		axes = l.axes
+	}
+	options := make([][]int, len(axes))
+	for i, a := range axes {
 		options[i] = []int{-1}
 		for d, n := range t.Shape {
-			if n >= a.Size {
+			if given.Freedom[d].Open && n >= l.mesh.Extent(a) {
 				options[i] = append(options[i], d)
 			}
 		}
 	}
 	var specs []mesh.Spec
 	each(options, func(choice []int) {
-		s := mesh.Whole(len(t.Shape))
+		s := given.Spec.Clone()
 		for i, d := range choice {
 			if d >= 0 {
-				s.Dims[d] = append(s.Dims[d], mesh.Sub{Axis: l.axes[i].Name})
+				s.Dims[d] = append(s.Dims[d], axes[i])
 			}
 		}
-		specs = append(specs, s)
+		specs = append(specs, s.Simplify(l.mesh, t.Shape))
 	})
 	return specs
 }

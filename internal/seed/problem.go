@@ -2,7 +2,6 @@ package seed
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -28,10 +27,17 @@ type problem struct {
 }
 
 func newProblem(f *ir.Func, c Config) (*problem, error) {
+	lab, err := newLabeler(f, c)
+	if err != nil {
+		return nil, err
+	}
 	p := &problem{
-		f: f, c: c, classes: classify(f), users: usersOf(f), lab: newLabeler(c.Mesh, c.Prices),
-		routes: &routes{router: spmd.NewRouter(c.Mesh, c.Prices), specs: newNumbers(), types: newNumbers(), memo: map[[3]int]float64{}},
-		held:   map[int][]float64{},
+		f: f, c: c, classes: classify(f, c.Given), users: usersOf(f), lab: lab,
+		routes: &routes{
+			router: spmd.NewRouter(c.Mesh, c.Prices), alike: newSymmetry(c.Mesh, c.Prices), specs: newNumbers(), types: newNumbers(),
+			memo: map[[3]int]float64{}, alikes: map[[3]int]float64{},
+		},
+		held: map[int][]float64{},
 	}
 	if err := p.variables(); err != nil {
 		return nil, err
@@ -50,10 +56,14 @@ func (p *problem) variables() error {
 		class := p.classes.value[v.ID()]
 		if p.valueVar[class] < 0 {
 			x := next()
-			p.valueVar[class], p.specs[x] = x, p.allowed(v, p.lab.param(v.Type()))
-			if len(p.specs[x]) == 0 {
-				return fmt.Errorf("seeds of %s: parameter %q: no way to lie on %v is as %v asks", p.f.Name(), v.Name(), p.c.Mesh, p.c.Given[v.ID()])
+			given, ok := p.c.Given[v.ID()]
+			if !ok {
+				given = mesh.Open(mesh.Whole(len(v.Shape())))
 			}
+			if err := given.Check(p.c.Mesh, len(v.Shape())); err != nil {
+				return fmt.Errorf("seeds of %s: parameter %q: %w", p.f.Name(), v.Name(), err)
+			}
+			p.valueVar[class], p.specs[x] = x, p.lab.param(v.Type(), given)
 			unary = append(unary, make([]float64, len(p.specs[x])))
 			p.held[x] = make([]float64, len(p.specs[x]))
 		}
@@ -66,6 +76,9 @@ func (p *problem) variables() error {
 			labels, err := p.lab.op(n)
 			if err != nil {
 				return err
+			}
+			if s, ok, err := constraintOn(p.c.Mesh, n); ok && err == nil {
+				labels = p.lab.asked(n, s)
 			}
 			p.nodeVar[class], p.labels[x] = x, labels
 			unary = append(unary, make([]float64, len(labels)))
@@ -92,23 +105,6 @@ func (p *problem) variables() error {
 	return nil
 }
 
-// allowed is the Specs that an annotation lets a parameter have.
-func (p *problem) allowed(v *ir.Value, specs []mesh.Spec) []mesh.Spec {
-	given, ok := p.c.Given[v.ID()]
-	if !ok {
-		return specs
-	}
-	return slices.DeleteFunc(specs, func(s mesh.Spec) bool {
-		for d, axes := range given.Spec.Dims {
-			closed := !given.Freedom[d].Open
-			if closed && !axes.Equal(s.Dims[d]) || !closed && !p.c.Mesh.HasPrefix(s.Dims[d], axes) {
-				return true
-			}
-		}
-		return false
-	})
-}
-
 func none(n int) []int {
 	list := make([]int, n)
 	for i := range list {
@@ -126,7 +122,7 @@ func (p *problem) kept() []bool {
 	kept := make([]bool, p.classes.count)
 	for _, n := range p.f.Nodes() {
 		for _, v := range n.Out() {
-			if returned[v.ID()] > 0 || len(p.users[v.ID()]) != 1 {
+			if constrained(v) || returned[v.ID()] > 0 || len(p.users[v.ID()]) != 1 {
 				kept[p.classes.value[v.ID()]] = true
 			}
 		}
@@ -173,7 +169,9 @@ func (p *problem) candidates() {
 				offer(v, l.give[j])
 			}
 			for j, v := range n.In() {
-				offer(v, l.need[j])
+				if !constrained(v) {
+					offer(v, l.need[j])
+				}
 			}
 		}
 	}
@@ -276,6 +274,8 @@ type routes struct {
 	specs, types *numbers
 	list         []mesh.Spec
 	memo         map[[3]int]float64
+	alike        symmetry
+	alikes       map[[3]int]float64 // memo for Specs whose axes were renamed
 }
 
 // unreachable is the price of what cannot be: more than anything that can.
@@ -301,9 +301,15 @@ func (r *routes) between(id int, t ir.Type, from, to int) float64 {
 	if c, ok := r.memo[key]; ok {
 		return c
 	}
-	c := unreachable
-	if _, cost, err := r.router.Reshard(t, r.list[from], r.list[to]); err == nil {
-		c = cost.Time
+	a, b := r.alike.canonical(t.Shape, r.list[from], r.list[to])
+	same := [3]int{id, r.number(a), r.number(b)}
+	c, ok := r.alikes[same]
+	if !ok {
+		c = unreachable
+		if _, cost, err := r.router.Reshard(t, a, b); err == nil {
+			c = cost.Time
+		}
+		r.alikes[same] = c
 	}
 	r.memo[key] = c
 	return c

@@ -157,13 +157,10 @@ func describe(vs []*ir.Value) (types []ir.Type, ids []int) {
 func (p *program) result() *Result {
 	n := p.f.NumValues()
 	r := &Result{Reasons: make([][]string, n)}
+	r.Meshes = p.meshes()
 	for v := range n {
 		s := p.g.Sharding(v)
-		m := p.g.Mesh(v)
-		if m == nil {
-			m = p.c.Mesh
-		}
-		r.Specs, r.Meshes, r.Shardings = append(r.Specs, s.Spec), append(r.Meshes, m), append(r.Shardings, s)
+		r.Specs, r.Shardings = append(r.Specs, s.Spec), append(r.Shardings, s)
 		if p.asked[v] != "" {
 			r.Reasons[v] = append(r.Reasons[v], p.asked[v])
 		}

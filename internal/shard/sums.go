@@ -96,7 +96,7 @@ func (s *sums) step(n *ir.Node) (*Step, error) {
 	m := s.r.Meshes[n.Out()[0].ID()]
 	in, operands := describe(n.In())
 	out, results := describe(n.Out())
-	for _, v := range operands {
+	for _, v := range slices.Concat(operands, results) {
 		if x := s.r.Meshes[v]; x != m && (x == nil || m == nil || !x.Equal(m)) {
 			return nil, nil
 		}

@@ -56,11 +56,12 @@ func (r *Router) find(t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	if mid, apart := r.between(from, to); apart {
 		return r.through(t, from, mid, to)
 	}
-	best := r.search(newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, asWritten))
+	plain := newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, asWritten)
+	best := r.search(plain)
 	if total(best).Collectives > 1 || slices.ContainsFunc(best, func(m Move) bool { return m.Kind == AllGather }) {
 		// Cutting axes further may help where their sizes differ.
 		p := newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, byDivisors)
-		if p.atoms > maxFine {
+		if p.atoms > maxFine || p.atoms == plain.atoms {
 			return r.orExchange(best, t, from, to)
 		}
 		if finer := r.search(p); total(finer).Time < total(best).Time {

@@ -7,7 +7,6 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
-	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/mesh"
@@ -117,7 +116,7 @@ func (p *Forward) section(s *stage.Stage, number int, in []mesh.Spec) (*forwardS
 	c := &p.step.c
 	x := &forwardSection{Stage: s, rank: c.Schedule.Place[number]}
 	x.mesh = c.Meshes[x.rank]
-	lies, err := shard.Infer(s.Joint, shard.Config{Mesh: x.mesh, Values: x.asked(c, in)})
+	lies, err := infer(s.Joint, x.mesh, x.asked(c, in))
 	if err != nil {
 		return nil, err
 	}

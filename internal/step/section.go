@@ -6,7 +6,6 @@ import (
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
-	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/mesh"
@@ -61,7 +60,7 @@ func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*s
 		x.sumOf[next.ID()], x.gradOf[next.Node().In()[1].ID()] = j, j
 	}
 	asked := x.asked(c, in)
-	first, err := shard.Infer(s.Joint, shard.Config{Mesh: x.mesh, Values: asked})
+	first, err := infer(s.Joint, x.mesh, asked)
 	if err != nil {
 		return nil, fmt.Errorf("stage %d: %w", number, err)
 	}
@@ -69,7 +68,7 @@ func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*s
 	for i, g := range x.outGrads() {
 		asked[g] = mesh.Closed(first.Specs[s.Joint.Results()[i].ID()].With())
 	}
-	second, err := shard.Infer(s.Joint, shard.Config{Mesh: x.mesh, Values: asked})
+	second, err := infer(s.Joint, x.mesh, asked)
 	if err != nil {
 		return nil, fmt.Errorf("stage %d: %w", number, err)
 	}

@@ -104,7 +104,7 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 		x.Zero = r.IntN(4)
 	}
 	x.Schedule = pick(r, "fthenb", "1f1b", "interleaved", "zbh1", "zbv", "dualpipev")
-	x.VPP = 1
+
 	stages := x.PP
 	switch x.Schedule {
 	case "interleaved":
@@ -115,7 +115,7 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 		stages = 2 * x.PP
 	}
 	if x.PP == 1 || stages > s.Layers {
-		x.Schedule, x.VPP = "1f1b", 1
+		x.Schedule, x.VPP = "1f1b", 0
 	}
 	x.Micro = max(x.Micro, least(x))
 	s.Rows = max(s.Rows, x.Micro)

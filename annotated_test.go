@@ -1,0 +1,117 @@
+package galley_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// annotated is two products whose weights and activations say where they lie, where there is a mesh.
+type annotated struct {
+	up, down *nn.Param
+	lay      func(x *galley.Tensor, dim int) *galley.Tensor
+}
+
+func newAnnotated(t *testing.T, s op.Scope, text string) *annotated {
+	t.Helper()
+	in := nn.NewInit(nn.Config{Scope: s, DType: array.F64, Seed: 3})
+	m := &annotated{lay: func(x *galley.Tensor, _ int) *galley.Tensor { return x }}
+	m.up, m.down = in.Param("up", array.Shape{4, 8}, nn.Normal(0.3)), in.Param("down", array.Shape{8, 2}, nn.Normal(0.3))
+	if text != "" {
+		at := parseMesh(t, text)
+		m.lay = func(x *galley.Tensor, dim int) *galley.Tensor { return galley.ShardTensor(x, at, mesh.Shard(dim)) }
+	}
+	return m
+}
+
+func (m *annotated) Params() []*nn.Param { return []*nn.Param{m.up, m.down} }
+
+func (m *annotated) Forward(in ...*galley.Tensor) []*galley.Tensor {
+	h := m.lay(op.Tanh(op.MatMul(in[0], m.lay(m.up.Value, 1))), 1)
+	return []*galley.Tensor{op.MatMul(h, m.lay(m.down.Value, 0))}
+}
+
+func squares(out, labels []*galley.Tensor) *galley.Tensor {
+	return op.MSELoss(out[0], labels[0], "mean")
+}
+
+type fixed struct{ batch []array.Array }
+
+func (f fixed) Len() int { return 1 }
+
+func (f fixed) Batch(int) ([]array.Array, error) { return f.batch, nil }
+
+func annotatedBatch() fixed {
+	x, y := array.New(array.F64, 4, 4), array.New(array.F64, 4, 2)
+	for i := range x.Len() {
+		x.Set(i, float64(i%5)-2)
+	}
+	for i := range y.Len() {
+		y.Set(i, float64(i%3)-1)
+	}
+	return fixed{[]array.Array{x, y}}
+}
+
+func trainAnnotated(t *testing.T, text string, s *galley.Strategy) (losses []float64, err error) {
+	t.Helper()
+	d, err := galley.ToStatic(newAnnotated(t, device(t).NewSession(), text), annotatedBatch(), squares, adamW(), s)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	for range 3 {
+		r, err := d.Run(t.Context(), annotatedBatch().batch...)
+		if err != nil {
+			return nil, err
+		}
+		losses = append(losses, r.Loss)
+	}
+	d.Predict()
+	r, err := d.Run(t.Context(), annotatedBatch().batch[0])
+	if err != nil {
+		return nil, err
+	}
+	return append(losses, r.Outputs[0].Float64s()...), nil
+}
+
+// TestAnnotatedModels: what a model asks of its own tensors is honoured on the devices of a strategy, and refused with its line
+// where there are no such devices.
+func TestAnnotatedModels(t *testing.T) {
+	want, err := trainAnnotated(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		mesh string
+		s    *galley.Strategy
+		want string
+	}{
+		{"x=2", nil, "annotated_test.go:"},
+		{"x=2@[4,5]", &galley.Strategy{DP: 2}, "annotated_test.go:"},
+		{"x=4", &galley.Strategy{DP: 2}, "annotated_test.go:"},
+		{"x=1", nil, ""},
+		{"dp=2", &galley.Strategy{DP: 2}, ""},
+		{"tp=2", &galley.Strategy{TP: 2}, ""},
+		{"x=2", &galley.Strategy{DP: 2}, ""},
+		{"x=2@[1,0]", &galley.Strategy{DP: 2}, ""},
+		{"x=2@[1,0]", &galley.Strategy{DP: 2, TP: 2}, "annotated_test.go:"},
+	} {
+		t.Run(fmt.Sprint(c.mesh, c.s), func(t *testing.T) {
+			losses, err := trainAnnotated(t, c.mesh, c.s)
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want == "":
+				near(t, "losses", losses, want)
+			case err == nil || !strings.Contains(err.Error(), c.want):
+				t.Errorf("got %v, want an error with %s", err, c.want)
+			}
+		})
+	}
+}

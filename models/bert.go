@@ -1,0 +1,96 @@
+package models
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// buildBERT makes bert: an encoder with learned positions, norms after what each layer adds, and a head that predicts
+// masked tokens or classifies sequences.
+func buildBERT(_ *family, c Config, in *nn.Init) (*decoder, error) {
+	act, err := activationOf(c.Activation)
+	if err != nil {
+		return nil, err
+	}
+	base := in.At("bert")
+	table := base.At("embeddings")
+	m := &decoder{stem: stem{
+		tokens:    c.tokens(table.At("word_embeddings")),
+		positions: nn.NewEmbedding(table.At("position_embeddings"), c.Positions, c.Hidden),
+		types:     nn.NewEmbedding(table.At("token_type_embeddings"), c.TokenTypes, c.Hidden),
+		norm:      nn.NewLayerNorm(table.At("LayerNorm"), c.Hidden, c.NormEps),
+	}}
+	for i := range c.Layers {
+		m.blocks = append(m.blocks, bertBlock(c, base.At("encoder").At("layer").Index(i), act))
+	}
+	if c.Task == Classify {
+		m.head.before = pooler{nn.NewLinear(base.At("pooler").At("dense"), c.Hidden, c.Hidden)}
+		m.head.linear = nn.NewLinear(in.At("classifier"), c.Hidden, c.Labels)
+		return m, nil
+	}
+	predictions := in.At("cls").At("predictions")
+	m.head.bias = predictions.Param("bias", array.Shape{c.Vocab}, nn.Constant(0))
+	transform := predictions.At("transform")
+	m.head.before = bertTransform{
+		dense: nn.NewLinear(transform.At("dense"), c.Hidden, c.Hidden), act: act,
+		norm: nn.NewLayerNorm(transform.At("LayerNorm"), c.Hidden, c.NormEps),
+	}
+	if !c.Tied {
+		m.head.linear = nn.NewLinearNoBias(predictions.At("decoder"), c.Hidden, c.Vocab)
+	}
+	return m, nil
+}
+
+// bertTransform is what precedes the prediction of masked tokens.
+type bertTransform struct {
+	dense *nn.Linear
+	act   nn.Activation
+	norm  *nn.LayerNorm
+}
+
+// Forward applies the layer to the last dim of x.
+func (t bertTransform) Forward(x *op.Tensor) *op.Tensor {
+	return t.norm.Forward(t.act(t.dense.Forward(x)))
+}
+
+func bertBlock(c Config, in *nn.Init, act nn.Activation) block {
+	attention, out := in.At("attention"), in.At("output")
+	self := attention.At("self")
+	heads := nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Mask: nn.Everywhere}
+	var b postNorm
+	b.attention = &nn.Attention{
+		Q: nn.NewLinear(self.At("query"), c.Hidden, c.Hidden), K: nn.NewLinear(self.At("key"), c.Hidden, c.Hidden),
+		V: nn.NewLinear(self.At("value"), c.Hidden, c.Hidden), O: nn.NewLinear(attention.At("output").At("dense"), c.Hidden, c.Hidden),
+		Heads: heads,
+	}
+	b.attentionNorm = nn.NewLayerNorm(attention.At("output").At("LayerNorm"), c.Hidden, c.NormEps)
+	b.mlp = &nn.MLP{
+		FC:   nn.NewLinear(in.At("intermediate").At("dense"), c.Hidden, c.Intermediate),
+		Proj: nn.NewLinear(out.At("dense"), c.Intermediate, c.Hidden), Act: act,
+	}
+	b.mlpNorm = nn.NewLayerNorm(out.At("LayerNorm"), c.Hidden, c.NormEps)
+	return b
+}
+
+// postNorm is one layer of a transformer that normalises the stream after each sum.
+type postNorm struct {
+	attention     nn.Attender
+	attentionNorm layer
+	mlp           layer
+	mlpNorm       layer
+}
+
+func (b postNorm) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
+	x = op.Mark(x, name)
+	x = op.Mark(b.attentionNorm.Forward(op.Add(x, b.attention.Forward(x, c))), nn.MidMark(name))
+	return b.mlpNorm.Forward(op.Add(x, b.mlp.Forward(x)))
+}
+
+func (b postNorm) over(s nn.Sequence) block {
+	b.attention = b.attention.Over(s)
+	return b
+}
+
+func (b postNorm) shared(Layout) block                   { return b }
+func (b postNorm) cache(batch, limit int) [2]array.Shape { return b.attention.Cache(batch, limit) }

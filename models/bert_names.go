@@ -1,0 +1,63 @@
+package models
+
+import "encoding/json"
+
+func bertFamily() family {
+	keys := llamaKeys()
+	keys.eps = "layer_norm_eps"
+	return family{
+		name: "bert", architecture: "BertForMaskedLM", classifier: "BertForSequenceClassification", base: "bert.",
+		embedding: "embeddings.word_embeddings.weight", keys: keys, eps: 1e-12, positions: 512, activation: "gelu",
+		tied: true, pad: 0, learnedPositions: true, encoder: true,
+		read: readBERT, write: writeBERT, fill: fillBERT, check: checkGPT2, build: buildBERT,
+		stored: storedNames{
+			buffers: []string{".position_ids", "cls.predictions.decoder.bias"}, heads: []string{"cls.predictions.decoder.weight"},
+		},
+	}
+}
+
+func readBERT(r *reader, _ *family, c *Config) {
+	c.Intermediate = r.size("intermediate_size")
+	c.TokenTypes = r.count("type_vocab_size", 2)
+	c.Dropout = Dropout{
+		Residual: r.float("hidden_dropout_prob", 0.1), Attention: r.float("attention_probs_dropout_prob", 0.1),
+		Classifier: r.probability("classifier_dropout"),
+	}
+	r.oneOf("position_embedding_type", "absolute")
+	if r.bool("is_decoder", false) {
+		r.fail("is_decoder", "not supported: got true, want false")
+	}
+	if c.Task == Classify {
+		c.Labels = r.labels()
+	}
+}
+
+// labels is how many classes there are: those that have names, or num_labels.
+func (r *reader) labels() int {
+	var names map[string]json.RawMessage
+	if json.Unmarshal(r.raw["id2label"], &names) == nil && len(names) > 0 {
+		return len(names)
+	}
+	var n int
+	if json.Unmarshal(r.raw["num_labels"], &n) == nil && n > 0 {
+		return n
+	}
+	return 2
+}
+
+func fillBERT(_ *family, c *Config) {
+	fill(&c.Intermediate, 4*c.Hidden)
+	fill(&c.TokenTypes, 2)
+	if c.Task == Classify {
+		fill(&c.Labels, 2)
+	}
+}
+
+func writeBERT(c Config, _ *family, m map[string]any) {
+	m["type_vocab_size"] = c.TokenTypes
+	m["hidden_dropout_prob"], m["attention_probs_dropout_prob"] = number(c.Dropout.Residual), number(c.Dropout.Attention)
+	m["classifier_dropout"] = orNull(number(c.Dropout.Classifier))
+	if _, ok := m["id2label"]; !ok && c.Task == Classify {
+		m["num_labels"] = c.Labels
+	}
+}

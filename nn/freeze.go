@@ -1,0 +1,38 @@
+package nn
+
+import (
+	"fmt"
+	"path"
+)
+
+// Freeze keeps the parameters of some names as they are: training leaves them out. Patterns are as in optim.Group: *
+// stands for any text. A pattern that names none is an error.
+func Freeze(params []*Param, patterns ...string) error {
+	for _, pattern := range patterns {
+		found := false
+		for _, p := range params {
+			ok, err := path.Match(pattern, p.Name)
+			if err != nil {
+				return fmt.Errorf("freeze: pattern %q: %w", pattern, err)
+			}
+			if ok {
+				p.Fixed, found = true, true
+			}
+		}
+		if !found {
+			return fmt.Errorf("freeze: pattern %q names no parameter", pattern)
+		}
+	}
+	return nil
+}
+
+// Trainable is the parameters that training changes.
+func Trainable(params []*Param) []*Param {
+	var out []*Param
+	for _, p := range params {
+		if !p.Fixed {
+			out = append(out, p)
+		}
+	}
+	return out
+}

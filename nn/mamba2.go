@@ -1,0 +1,150 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/op"
+)
+
+// Mamba2Config is the shape of a Mamba-2 layer.
+type Mamba2Config struct {
+	// Hidden is the width of the stream; Heads times Dim is that of the layer itself.
+	Hidden, Heads, Dim int
+	// States is how many numbers of state each element of a head has; Groups sets of heads share what writes and reads them.
+	States, Groups int
+	// Kernel is how many positions, its own included, the short convolution sees.
+	Kernel int
+	// Chunk is as op.StateScan's.
+	Chunk int
+	// Eps is that of the norm.
+	Eps float64
+	// MinStep and MaxStep bound the steps; a MaxStep of 0 is no bound.
+	MinStep, MaxStep float64
+	// Act follows the convolution.
+	Act Activation
+}
+
+func (c Mamba2Config) width() int   { return c.Heads * c.Dim }
+func (c Mamba2Config) written() int { return c.Groups * c.States }
+func (c Mamba2Config) mixed() int   { return c.width() + 2*c.written() }
+
+// Mamba2 is a state-space layer [Dao and Gu 2024]: a short convolution, a scan along the sequence and a gated norm.
+type Mamba2 struct {
+	// In gives the gate, what is convolved (the elements of the heads, what is written, what reads) and the steps.
+	In, Out *Linear
+	// Conv is [channels, 1, kernel], ConvBias [channels] or nil.
+	Conv, ConvBias *Param
+	// StepBias, LogDecay and Skip have a number for each head.
+	StepBias, LogDecay, Skip *Param
+	Norm                     *RMSNorm
+	Config                   Mamba2Config
+}
+
+// NewMamba2 makes a layer with the names that transformers has. The projections have no biases, and the convolution has
+// one; the makers may add and remove them.
+func NewMamba2(in *Init, c Mamba2Config) *Mamba2 {
+	perHead := array.Shape{c.Heads}
+	m := &Mamba2{Config: c}
+	m.StepBias = in.Param("dt_bias", perHead, Constant(math.Log(math.Expm1(0.01))))
+	m.LogDecay = in.Param("A_log", perHead, func(s op.Scope, _ op.Key, t op.Type) *op.Tensor {
+		return op.Log(op.AddScalar(op.Cast(op.Iota(s, array.I64, t.Shape, 0), t.DType), 1))
+	})
+	m.Skip = in.Param("D", perHead, Constant(1))
+	conv := in.At("conv1d")
+	m.Conv = conv.Param("weight", array.Shape{c.mixed(), 1, c.Kernel}, Uniform(1/math.Sqrt(float64(c.Kernel))))
+	m.In = NewLinearNoBias(in.At("in_proj"), c.Hidden, c.width()+c.mixed()+c.Heads)
+	m.Norm = NewRMSNorm(in.At("norm"), c.width(), c.Eps)
+	m.Out = NewLinearNoBias(in.At("out_proj"), c.width(), c.Hidden)
+	return m
+}
+
+// Forward applies the layer to x [batch, seq, width], which follows what c has seen: its K is then the last inputs of
+// the convolution and its V the states. A nil c has seen nothing.
+func (m *Mamba2) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
+	all := m.In.Forward(x)
+	if all.Err() != nil {
+		return all
+	}
+	k := m.Config
+	parts := op.Split(all, -1, k.width(), k.mixed(), k.Heads)
+	gate, mixed, steps := parts[0], m.convolve(parts[1], c), parts[2]
+	if mixed.Err() != nil {
+		return mixed
+	}
+	inner := op.Split(mixed, -1, k.width(), k.written(), k.written())
+	values := SplitHeads(inner[0], k.Heads)
+	y := m.scan(values, m.steps(steps), SplitHeads(inner[1], k.Groups), SplitHeads(inner[2], k.Groups), c)
+	y = op.Add(y, op.Mul(values, op.Reshape(m.Skip.Value, k.Heads, 1)))
+	if y.Err() != nil {
+		return y
+	}
+	y = op.Reshape(y, y.Dim(0), y.Dim(1), k.width())
+	return m.Out.Forward(m.Norm.Forward(op.SwiGLU(gate, y)))
+}
+
+// convolve is act(conv(x)), each channel for itself over the last Kernel positions.
+func (m *Mamba2) convolve(x *op.Tensor, c *KVCache) *op.Tensor {
+	k, seq := m.Config.Kernel, x.Dim(1)
+	before := op.Full(x.Scope(), x.DType(), array.Shape{x.Dim(0), k - 1, x.Dim(2)}, 0)
+	if c != nil && c.K != nil {
+		before = c.K
+	}
+	all := op.Concat([]*op.Tensor{before, x}, 1)
+	if c != nil && all.Err() == nil {
+		c.K = op.Narrow(all, 1, seq, seq+k-1)
+	}
+	var y *op.Tensor
+	for i := range k {
+		tap := op.Reshape(op.Narrow(m.Conv.Value, 2, i, i+1), m.Config.mixed())
+		part := op.Mul(op.Narrow(all, 1, i, i+seq), tap)
+		if y == nil {
+			y = part
+		} else {
+			y = op.Add(y, part)
+		}
+	}
+	if m.ConvBias != nil {
+		y = op.Add(y, m.ConvBias.Value)
+	}
+	return m.Config.Act(y)
+}
+
+// steps is softplus(dt + bias) within its bounds.
+func (m *Mamba2) steps(dt *op.Tensor) *op.Tensor {
+	dt = op.Softplus(op.Add(dt, m.StepBias.Value))
+	if m.Config.MinStep > 0 {
+		dt = op.Maximum(dt, op.Const(dt, m.Config.MinStep))
+	}
+	if m.Config.MaxStep > 0 {
+		dt = op.Minimum(dt, op.Const(dt, m.Config.MaxStep))
+	}
+	return dt
+}
+
+// scan is the state-space model itself, steps included.
+func (m *Mamba2) scan(x, dt, b, c *op.Tensor, cache *KVCache) *op.Tensor {
+	if x.Err() != nil || dt.Err() != nil {
+		return op.Add(x, dt)
+	}
+	k := m.Config
+	first := op.Full(x.Scope(), x.DType(), array.Shape{x.Dim(0), k.Heads, k.Dim, k.States}, 0)
+	if cache != nil && cache.V != nil {
+		first = cache.V
+	}
+	decay := op.Mul(dt, op.Neg(op.Exp(m.LogDecay.Value)))
+	y, last := op.StateScan(op.Mul(x, op.Unsqueeze(dt, -1)), decay, b, c, first, k.Chunk)
+	if cache != nil {
+		cache.V = last
+	}
+	return y
+}
+
+// Over is as Attender has it: a sequence is met as it lies.
+func (m *Mamba2) Over(Sequence) Attender { return m }
+
+// Cache is as Attender has it: what Forward keeps, however many tokens there are.
+func (m *Mamba2) Cache(batch, _ int) [2]array.Shape {
+	k := m.Config
+	return [2]array.Shape{{batch, k.Kernel - 1, k.mixed()}, {batch, k.Heads, k.Dim, k.States}}
+}

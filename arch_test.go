@@ -1,6 +1,7 @@
 package galley_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -15,7 +16,7 @@ import (
 const floors = `
 array tokenizer internal/kernel internal/trace internal/strict
 mesh internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx
-internal/ir internal/comm/inproc internal/comm/commtest internal/hlo/interp
+internal/ir internal/comm/inproc internal/cuda internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/shard internal/spmd internal/pipeline internal/backend
 strategy
@@ -118,4 +119,59 @@ func TestWorldsAreGiven(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestOpsKnowThemselves: outside of op nothing compares an op's name. What a pass needs to know, it asks.
+func TestOpsKnowThemselves(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "op"+string(filepath.Separator)) {
+			return err
+		}
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BinaryExpr:
+				if (n.Op == token.EQL || n.Op == token.NEQ) && (isOpName(n.X) || isOpName(n.Y)) {
+					t.Errorf("%v: it compares the name of an op: want a question that the op answers", files.Position(n.Pos()))
+				}
+			case *ast.SwitchStmt:
+				if n.Tag != nil && isOpName(n.Tag) {
+					t.Errorf("%v: it switches on the name of an op: want a question that the op answers", files.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// isOpName reports whether an expression is x.Op().Name().
+func isOpName(e ast.Expr) bool {
+	name, ok := calls(e, "Name")
+	if !ok {
+		return false
+	}
+	_, ok = calls(name, "Op")
+	return ok
+}
+
+// calls is what a method of that name is called on.
+func calls(e ast.Expr, method string) (ast.Expr, bool) {
+	c, ok := e.(*ast.CallExpr)
+	if !ok {
+		return nil, false
+	}
+	s, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != method {
+		return nil, false
+	}
+	return s.X, true
 }

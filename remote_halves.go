@@ -54,7 +54,7 @@ func onHalves(p *Program, which []int, owned, updated int) (*Program, error) {
 
 // roundedBy is the parameter that a node rounds, if it does.
 func roundedBy(n *ir.Node) (param int, ok bool) {
-	if n.Op().Name() != "cast" || n.Out()[0].DType() != array.BF16 {
+	if to, casts := op.CastsTo(n.Op()); !casts || to != array.BF16 {
 		return 0, false
 	}
 	v := n.In()[0]
@@ -125,7 +125,11 @@ func settled(grads []*Tensor) []*Tensor {
 	short := make([]*Tensor, len(grads))
 	for i, g := range grads {
 		short[i] = g
-		if n := g.Node(); n != nil && n.Op().Name() == "cast" && n.In()[0].DType().IsHalf() {
+		n := g.Node()
+		if n == nil {
+			continue
+		}
+		if _, casts := op.CastsTo(n.Op()); casts && n.In()[0].DType().IsHalf() {
 			short[i] = n.In()[0]
 		}
 	}

@@ -304,8 +304,8 @@ func (o attention) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if o.Zigzag != 0 { // blocks and fused kernels take rows in the order of their positions
 		return emitByParts(o, w, in, out)
 	}
-	if o.fused(w, in) {
-		return o.emitFused(w, in, out)
+	if a, ok := o.fused(w, in); ok {
+		return a.Forward(w, in, hloType(out[0]), hloType(out[1]))
 	}
 	return o.emitBlocks(w, in, out)
 }

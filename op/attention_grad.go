@@ -159,8 +159,8 @@ func (o attentionGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if o.Zigzag != 0 {
 		return emitByParts(o, w, in, out)
 	}
-	if !o.LSEGrad && o.forward().fused(w, in[:3]) {
-		return o.emitFused(w, in, out)
+	if a, ok := o.forward().fused(w, in[:3]); ok && !o.LSEGrad {
+		return o.emitFused(w, a, in, out)
 	}
 	return o.emitBlocks(w, in, out)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/mesh"
 )
@@ -16,6 +17,12 @@ func Cast(x *Tensor, dtype array.DType) *Tensor {
 		return x
 	}
 	return apply1(cast{DType: dtype}, x)
+}
+
+// CastsTo is the dtype that an op converts its operand to, if that is what it does.
+func CastsTo(o ir.Op) (array.DType, bool) {
+	c, ok := o.(cast)
+	return c.DType, ok
 }
 
 type cast struct {

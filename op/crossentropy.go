@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/kernel"
@@ -275,7 +276,7 @@ func emitLogSum(w *hlo.Writer, logits, x hlo.Ref, row hlo.Type) (top, logSum hlo
 	last := len(x.Shape) - 1
 	if n := row.Shape.Len(); w.Kernels() && logits.DType.IsHalf() && n > 0 && x.Shape[last] > 0 {
 		k := triton.LogSumExp(logits.DType, n, x.Shape[last])
-		return emitKernel(w, k, []hlo.Ref{logits}, row)[0], w.Constant(row, 0)
+		return cuda.CallTriton(w, k, []hlo.Ref{logits}, row)[0], w.Constant(row, 0)
 	}
 	top, sum := emitSoftmaxSums(w, x, last)
 	return top, w.Op("log", "", row, sum)

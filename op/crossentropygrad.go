@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/triton"
@@ -136,7 +137,7 @@ func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Re
 	target := o.target(x.Shape[last])
 	if n := dloss.Shape.Len(); w.Kernels() && in[0].DType.IsHalf() && in[0].DType == out[0].DType && n > 0 && x.Shape[last] > 0 {
 		k := triton.SoftmaxGrad(in[0].DType, n, x.Shape[last], target)
-		return emitKernel(w, k, []hlo.Ref{in[0], o.emitLabels(w, in[1]), lse, dloss}, hloType(out[0]))
+		return cuda.CallTriton(w, k, []hlo.Ref{in[0], o.emitLabels(w, in[1]), lse, dloss}, hloType(out[0]))
 	}
 	p := w.Op("exponential", "", x.Type, w.Op("subtract", "", x.Type, x, rows(lse)))
 	want := w.Op("select", "", x.Type, emitHot(w, in[1], x.Shape, o.Offset),

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/triton"
@@ -41,5 +42,5 @@ func (g gated) emit(w *hlo.Writer, refs []hlo.Ref) {
 	out := g.node.Out()[0]
 	rows, width := rowsOf(out.Shape())
 	kernel := triton.SwiGLU(out.DType(), rows, width)
-	refs[out.ID()] = emitKernel(w, kernel, refsOf(refs, g.split.In()), hloType(out.Type()))[0]
+	refs[out.ID()] = cuda.CallTriton(w, kernel, refsOf(refs, g.split.In()), hloType(out.Type()))[0]
 }

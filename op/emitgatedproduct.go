@@ -1,6 +1,7 @@
 package op
 
 import (
+	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/ptx"
@@ -29,7 +30,7 @@ func (k kernels) addGatedProduct(s scopeOf, g gated) bool {
 
 func (p gatedProduct) emit(w *hlo.Writer, refs []hlo.Ref) {
 	both, out := p.product.Out()[0], p.node.Out()[0]
-	r := emitPTX(w, p.kernel.Kernel(), refsOf(refs, p.product.In()), hloType(both.Type()), hloType(out.Type()))
+	r := cuda.CallPTX(w, p.kernel.Kernel(), refsOf(refs, p.product.In()), hloType(both.Type()), hloType(out.Type()))
 	refs[both.ID()], refs[out.ID()] = r[0], r[1]
 }
 
@@ -80,5 +81,5 @@ func (s scopeOf) joinOf(n *ir.Node) *ir.Node {
 func (g gatedGradient) emit(w *hlo.Writer, refs []hlo.Ref) {
 	in := append(refsOf(refs, g.product.In()), refs[g.both.ID()])
 	out := g.join.Out()[0]
-	refs[out.ID()] = emitPTX(w, g.kernel.Kernel(), in, hloType(out.Type()))[0]
+	refs[out.ID()] = cuda.CallPTX(w, g.kernel.Kernel(), in, hloType(out.Type()))[0]
 }

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/triton"
@@ -85,7 +86,7 @@ func (l lossOf) emit(w *hlo.Writer, refs []hlo.Ref) {
 	rows, width := rowsOf(in[0].Shape)
 	lse := hloType(l.loss.Out()[1].Type())
 	k := triton.CrossEntropy(in[0].DType, rows, width, g.target(width))
-	r := emitKernel(w, k, []hlo.Ref{in[0], g.emitLabels(w, in[1]), g.emitRows(w, in)}, lse, hloType(l.grad.Out()[0].Type()))
+	r := cuda.CallTriton(w, k, []hlo.Ref{in[0], g.emitLabels(w, in[1]), g.emitRows(w, in)}, lse, hloType(l.grad.Out()[0].Type()))
 	top := r[0]
 	loss := l.loss.Op().(crossEntropy).emitLoss(w, in[0], in[1], top, w.Constant(top.Type, 0))
 	refs[l.loss.Out()[0].ID()], refs[l.loss.Out()[1].ID()], refs[l.grad.Out()[0].ID()] = loss, top, r[1]

@@ -2,6 +2,7 @@ package op
 
 import (
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/triton"
@@ -83,7 +84,7 @@ func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
 	if o, ok := p.norm.Op().(rmsNorm); ok {
 		k := triton.AddRMSNorm(x.DType(), p.norm.In()[1].DType(), rows, width, o.Eps)
 		in := []hlo.Ref{get(p.add.In()[0]), get(p.add.In()[1]), get(p.norm.In()[1])}
-		r := emitKernel(w, k, in, hloType(x.Type()), hloType(x.Type()), hloType(p.norm.Out()[1].Type()))
+		r := cuda.CallTriton(w, k, in, hloType(x.Type()), hloType(x.Type()), hloType(p.norm.Out()[1].Type()))
 		refs[p.add.Out()[0].ID()], refs[p.norm.Out()[0].ID()], refs[p.norm.Out()[1].ID()] = r[0], r[1], r[2]
 		return
 	}
@@ -95,7 +96,7 @@ func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
 	in := append(refsOf(refs, p.norm.In()), get(other))
 	in[2], in[3] = w.Convert(in[2], x.DType()), w.Convert(in[3], array.F32)
 	sums := hlo.Type{DType: array.F32, Shape: array.Shape{triton.GradSums(rows, width), width}}
-	r := emitKernel(w, triton.RMSNormGrad(x.DType(), gamma.DType(), rows, width), in, hloType(x.Type()), sums)
+	r := cuda.CallTriton(w, triton.RMSNormGrad(x.DType(), gamma.DType(), rows, width), in, hloType(x.Type()), sums)
 	refs[p.add.Out()[0].ID()] = r[0]
 	sum := w.Reduce("add", r[1], 0, []int{0}, hlo.Type{DType: array.F32, Shape: array.Shape{width}})
 	refs[p.norm.Out()[1].ID()] = w.Convert(sum, gamma.DType())

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/ptx"
@@ -80,7 +81,7 @@ func (t turnedProduct) emit(w *hlo.Writer, refs []hlo.Ref) {
 		types[i] = hloType(r.Type())
 	}
 	in := append(refsOf(refs, t.product.In()), cos, sin)
-	for i, r := range emitPTX(w, t.kernel.Kernel(), in, types...) {
+	for i, r := range cuda.CallPTX(w, t.kernel.Kernel(), in, types...) {
 		refs[t.results[i].ID()] = r
 	}
 }

@@ -33,6 +33,12 @@ type split struct {
 	Sizes []int
 }
 
+// Cuts reports whether an op cuts its operand into parts along a dim.
+func Cuts(o ir.Op) bool {
+	_, ok := o.(split)
+	return ok
+}
+
 func (split) Name() string    { return "split" }
 func (split) Linear() [][]int { return [][]int{{0}} }
 

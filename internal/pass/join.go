@@ -85,7 +85,7 @@ func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 // isWeight reports whether a value is a parameter, or a piece that one is cut into before anything is computed.
 func isWeight(v *ir.Value) bool {
 	n := v.Node()
-	return n == nil || n.Op().Name() == "split" && n.In()[0].Node() == nil
+	return n == nil || op.Cuts(n.Op()) && n.In()[0].Node() == nil
 }
 
 // Joined is the parameters that Join would join, by their numbers, in groups.

@@ -116,10 +116,7 @@ func (h *Host) Node(n *ir.Node, threads int) float64 {
 	if w.Flops+w.Bytes == 0 {
 		return 0
 	}
-	var o HostOp
-	if at := slices.IndexFunc(h.Ops, func(o HostOp) bool { return o.Op == n.Op().Name() }); at >= 0 {
-		o = h.Ops[at]
-	}
+	o := h.times(n.Op().Name())
 	one, ok := h.measured(n, w, o.One)
 	if !ok {
 		one = h.usual(w)
@@ -132,6 +129,16 @@ func (h *Host) Node(n *ir.Node, threads int) float64 {
 		all = one * h.sharing(n)
 	}
 	return one * math.Pow(all/one, math.Log(float64(threads))/math.Log(float64(h.Cores)))
+}
+
+// times is what was measured of an op, under the name that the file has it by; nothing where it was not measured.
+func (h *Host) times(name string) HostOp {
+	for _, o := range h.Ops {
+		if o.Op == name {
+			return o
+		}
+	}
+	return HostOp{}
 }
 
 // measured is a node's seconds by measurements of its op, if there are any.

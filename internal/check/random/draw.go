@@ -105,16 +105,17 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	}
 	x.Schedule = pick(r, "fthenb", "1f1b", "interleaved", "zbh1", "zbv", "dualpipev")
 
-	stages := x.PP
 	switch x.Schedule {
 	case "interleaved":
-		if 2*x.PP <= s.Layers {
-			x.VPP, stages = 2, 2*x.PP
+		if x.VPP = 2; 2*x.PP > s.Layers {
+			x.VPP = 1
 		}
 	case "zbv", "dualpipev":
-		stages = 2 * x.PP
+		if 2*x.PP > s.Layers {
+			x.Schedule = "1f1b"
+		}
 	}
-	if x.PP == 1 || stages > s.Layers {
+	if x.PP == 1 {
 		x.Schedule, x.VPP = "1f1b", 0
 	}
 	x.Micro = max(x.Micro, least(x))

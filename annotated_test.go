@@ -115,3 +115,44 @@ func TestAnnotatedModels(t *testing.T) {
 		})
 	}
 }
+
+// TestAnnotatedParametersRestSo: a parameter that the model lays on the strategy's own mesh rests there as it asks, with its
+// gradients and the optimizer's memory: each device has its share, and nothing is moved to get there.
+func TestAnnotatedParametersRestSo(t *testing.T) {
+	cost := func(text string) galley.DeviceCost {
+		d, err := galley.ToStatic(newAnnotated(t, device(t).NewSession(), text), annotatedBatch(), squares, adamW(), &galley.Strategy{TP: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		batch := annotatedBatch().batch
+		c, err := d.Trainer().Cost(galley.Type{DType: array.F64, Shape: batch[0].Shape()}, galley.Type{DType: array.F64, Shape: batch[1].Shape()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Devices[0]
+	}
+	whole, own := cost(""), cost("tp=2")
+	if 2*own.Weights != whole.Weights || 2*own.Slots != whole.Slots || own.Collectives > 3 {
+		t.Errorf("a device holds %d and %d bytes with %d collectives, want half of %d and %d, and at most 3",
+			own.Weights, own.Slots, own.Collectives, whole.Weights, whole.Slots)
+	}
+}
+
+// TestParametersOnMeshes: parameters that lie on a mesh already, all of them or one, are refused by name: a strategy places
+// whole ones.
+func TestParametersOnMeshes(t *testing.T) {
+	w := world(t, 2)
+	for _, s := range []*galley.Strategy{nil, {DP: 2}} {
+		all, one := newAnnotated(t, w, ""), newAnnotated(t, device(t).NewSession(), "")
+		for _, p := range all.Params() {
+			p.Value = galley.ShardTensor(p.Value, parseMesh(t, "x=2"), mesh.Shard(0)).Detach().Track()
+		}
+		one.down.Value = all.down.Value
+		for name, m := range map[string]*annotated{"up": all, "down": one} {
+			if _, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), s); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
+				t.Errorf("%v: got %v, want an error about parameter %s", s, err, name)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package galley
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 
@@ -31,6 +32,12 @@ type AutoPlan struct {
 	Step, Low, High float64
 	// Reasons is a line for each of the next best ones: what it loses.
 	Reasons []string
+	// Alone is the seconds that one device with all of the machine's cores should take; 0 where it does not fit.
+	Alone float64
+	// Uncalibrated means that nothing was measured here: the seconds are what such machines usually take.
+	Uncalibrated bool
+	// Devices is how many were asked for.
+	Devices int
 }
 
 // String says what was chosen and why.
@@ -38,6 +45,14 @@ func (p *AutoPlan) String() string {
 	text := fmt.Sprintf("chose %s: a step should take %s (%s to %s)", p.Strategy, search.Seconds(p.Step), search.Seconds(p.Low), search.Seconds(p.High))
 	for _, r := range p.Reasons {
 		text += "\n  " + r
+	}
+	if p.Devices > 1 && p.Alone > 0 && p.Alone < p.Step {
+		text += fmt.Sprintf("\none device with all cores should be faster: %s a step: the devices of a process share its cores",
+			search.Seconds(p.Alone))
+	}
+	if p.Uncalibrated {
+		text += fmt.Sprintf("\nthese times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures this one "+
+			"for --calibration here.yaml", p.Devices)
 	}
 	return text
 }
@@ -48,22 +63,34 @@ func Auto(c AutoConfig) (*AutoPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	hw := cluster.Local(cluster.LocalConfig{Devices: c.Devices})
-	cal := plan.Default(hw, w)
-	if len(c.Calibration) > 0 {
-		if cal, err = plan.ParseCalibration(c.Calibration); err != nil {
-			return nil, err
+	find := func(devices int) (*search.Answer, error) {
+		hw := cluster.Local(cluster.LocalConfig{Devices: devices})
+		cal := plan.Default(hw, w)
+		if len(c.Calibration) > 0 {
+			if cal, err = plan.ParseCalibration(c.Calibration); err != nil {
+				return nil, err
+			}
 		}
+		return search.Find(search.Config{
+			Workload: w, Cluster: hw, Top: 4, Workers: min(runtime.GOMAXPROCS(0), 8), Allow: func(s plan.Strategy) bool { return refusal(s) == nil },
+		}, cal)
 	}
-	a, err := search.Find(search.Config{Workload: w, Cluster: hw, Top: 4, Workers: min(runtime.GOMAXPROCS(0), 8),
-		Allow: func(s plan.Strategy) bool { return refusal(s) == nil }}, cal)
+	a, err := find(c.Devices)
 	if err != nil {
 		return nil, err
 	}
 	if a.Misfit != nil {
 		return nil, a.Misfit
 	}
-	return chosen(w, a.Plans, c.AMP)
+	p, err := chosen(w, a.Plans, c.AMP)
+	if err != nil {
+		return nil, err
+	}
+	p.Uncalibrated, p.Devices = len(c.Calibration) == 0, max(1, c.Devices)
+	if one, err := find(1); err == nil && one.Misfit == nil {
+		p.Alone = one.Plans[0].Estimate.Step
+	}
+	return p, nil
 }
 
 // chosen is the first plan that can run here, with what the next ones lose to it.
@@ -93,29 +120,24 @@ func chosen(w plan.Workload, plans []search.Plan, amp string) (*AutoPlan, error)
 
 // workload is the run as the planner sees it.
 func (c AutoConfig) workload() (plan.Workload, error) {
-	w := plan.Workload{Model: planModel(c.Model), Batch: c.Batch, Seq: c.Seq, Precision: "fp32"}
+	m, err := planModel(c.Model)
+	if err != nil {
+		return plan.Workload{}, err
+	}
+	w := plan.Workload{Model: m, Batch: c.Batch, Seq: c.Seq, Precision: "fp32"}
 	if c.AMP == "bf16" || c.AMP == "f16" {
 		w.Precision = map[string]string{"bf16": "bf16", "f16": "fp16"}[c.AMP]
 	}
 	return w, w.Check()
 }
 
-// planModel is a model's shape as the planner sees it.
-func planModel(c models.Config) plan.Model {
-	m := plan.Model{
-		Name: c.Family, Layers: c.Layers, Hidden: c.Hidden, Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, FFN: c.Intermediate,
-		Vocab: c.Vocab, Tied: c.Tied, Gated: true, Bias: c.AttentionBias && c.MLPBias, QKVBias: c.Family == "qwen2", Window: c.Window,
+// planModel is a model's shape as the planner sees it: what its config.json says.
+func planModel(c models.Config) (plan.Model, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return plan.Model{}, err
 	}
-	if c.Family == "gpt2" {
-		m.Gated, m.LayerNorm, m.Bias, m.Positions = false, true, true, c.Positions
-		if m.FFN == 0 {
-			m.FFN = 4 * c.Hidden
-		}
-	}
-	if c.Experts > 0 {
-		m.Experts = plan.Experts{Count: c.Experts, TopK: c.ExpertsPerToken, FFN: c.Intermediate}
-	}
-	return m
+	return plan.ParseModel(c.Family, text)
 }
 
 // refusal is why a planned strategy cannot run in this process; nil where it can.

@@ -25,6 +25,8 @@ type hybrid struct {
 	schedule *pipeline.Schedule
 	// planned is what a plan of layers came to in the last program that was traced.
 	planned *planned
+	// laid is how parameters lie by what the model itself asks of them, in the first program that was traced.
+	laid map[string]mesh.Spec
 }
 
 func newHybrid(c TrainerConfig, s Strategy) (*hybrid, error) {

@@ -6,11 +6,16 @@ import (
 
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
 )
 
-// weights is how the parameters lie: the tensor and expert axes by the built-in plan, the data axes by the stage of ZeRO.
+// weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by the stage of ZeRO. A
+// nil program is for parameters that lie as before.
 func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
+	if h.laid == nil && f != nil {
+		h.laid = h.ownSpecs(f)
+	}
 	var list []step.Weight
 	for _, p := range h.c.Params {
 		use, err := h.use(p.Name, p.Type)
@@ -70,6 +75,9 @@ func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
 			return onlyAxes(h.meshes[0], s), nil
 		}
 	}
+	if s, ok := h.laid[name]; ok {
+		return s, nil
+	}
 	for _, r := range hybridPlan {
 		a, err := ParseAnnotation(r.pattern + "=" + r.sharding)
 		if err != nil {
@@ -88,6 +96,23 @@ func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
 		return spec, nil
 	}
 	return spec, nil
+}
+
+// ownSpecs is what a model asks of its parameters on the strategy's meshes: they rest so, and need not be moved in each step.
+func (h *hybrid) ownSpecs(f *Program) map[string]mesh.Spec {
+	specs := map[string]mesh.Spec{}
+	for _, n := range f.Nodes() {
+		c, ok := n.Op().(op.Constrainer)
+		if !ok || n.In()[0].Node() != nil {
+			continue
+		}
+		m, s, err := c.Constraint()
+		name := n.In()[0].Name()
+		if _, known := specs[name]; !known && err == nil && len(s.Spec.Partial) == 0 && slices.ContainsFunc(h.meshes, m.Equal) {
+			specs[name] = onlyAxes(m, s.Spec)
+		}
+	}
+	return specs
 }
 
 // hybridPlan is the megatron plan with experts by their own axis first.

@@ -170,13 +170,18 @@ func deviceOf(who string, m Model) (*Device, error) {
 	if m == nil || len(m.Params()) == 0 {
 		return nil, fmt.Errorf("%s: model has no parameters: make its layers with one nn.Init and return its Params()", who)
 	}
+	var device *Device
 	for _, p := range m.Params() {
 		if p.Value == nil {
 			return nil, fmt.Errorf("%s: parameter %q has no value: make the model with nn.Config{Scope: device.NewSession()}", who, p.Name)
 		}
-		if s, ok := p.Value.Scope().(*cpu.Session); ok {
-			return s.Device(), nil
+		s, ok := p.Value.Scope().(*cpu.Session)
+		if !ok {
+			return nil, fmt.Errorf("%s: parameter %q lies on a mesh: a strategy places whole parameters itself: make the model with nn.Config{Scope: device.NewSession()}", who, p.Name)
+		}
+		if device == nil {
+			device = s.Device()
 		}
 	}
-	return nil, fmt.Errorf("%s: parameter %q lies on a mesh: a strategy places whole parameters itself: make the model with nn.Config{Scope: device.NewSession()}", who, m.Params()[0].Name)
+	return device, nil
 }

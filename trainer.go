@@ -158,6 +158,10 @@ type Metrics struct {
 type DivergedError struct{ Metrics Metrics }
 
 func (e *DivergedError) Error() string {
+	if e.Metrics.Step == 0 {
+		return fmt.Sprintf("step 1: loss is %v and gradient norm %v before any update: the first weights, the batch or the loss give them, "+
+			"not the learning rate: look there, or set DetectNaN (--detect-nan) to see the first op", e.Metrics.Loss, e.Metrics.GradNorm)
+	}
 	return fmt.Sprintf("step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
 		e.Metrics.Step+1, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
 }

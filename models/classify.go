@@ -10,11 +10,18 @@ type pooler struct{ dense *nn.Linear }
 
 // Forward is [batch, width] of x [batch, seq, width].
 func (p pooler) Forward(x *op.Tensor) *op.Tensor {
+	return op.Tanh(p.dense.Forward(firstToken{}.Forward(x)))
+}
+
+// firstToken is the vector of a sequence's first token.
+type firstToken struct{}
+
+// Forward is [batch, width] of x [batch, seq, width].
+func (firstToken) Forward(x *op.Tensor) *op.Tensor {
 	if x.Err() != nil {
 		return x
 	}
-	first := op.Reshape(op.Narrow(x, 1, 0, 1), x.Dim(0), x.Dim(2))
-	return op.Tanh(p.dense.Forward(first))
+	return op.Reshape(op.Narrow(x, 1, 0, 1), x.Dim(0), x.Dim(2))
 }
 
 // classLoss is what transformers takes by the kind of labels: the cross-entropy of classes, the squared error of one

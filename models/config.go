@@ -51,6 +51,8 @@ type Config struct {
 	Latent Latent
 	// Recurrence is the sizes of Mamba's layers.
 	Recurrence Recurrence
+	// Image is the sizes of what a vision model sees.
+	Image Image
 
 	// Task is what the model's head does; the zero value is Predict.
 	Task Task
@@ -87,6 +89,17 @@ type Latent struct {
 	KVRank int
 	// Plain and Turned are the sizes of a head's two parts, of which the second turns by position; Value that of values.
 	Plain, Turned, Value int
+}
+
+// Image is the sizes of an image and of the patches that it is cut into, as height and width.
+type Image struct {
+	Size, Patch [2]int
+	Channels    int
+}
+
+// patches is how many there are.
+func (i Image) patches() int {
+	return i.Size[0] / max(1, i.Patch[0]) * (i.Size[1] / max(1, i.Patch[1]))
 }
 
 // Task is what a model's head does.

@@ -62,6 +62,12 @@ func small(family, more string) string {
 	if family == "mamba2" {
 		return `{"model_type": "mamba2", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
 	}
+	if family == "rwkv" {
+		return `{"model_type": "rwkv", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
+	}
+	if family == "vit" {
+		return `{"model_type": "vit", "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4` + more + `}`
+	}
 	return `{"model_type": "` + family + `", "vocab_size": 40, "hidden_size": 16, "intermediate_size": 24,
 		"num_hidden_layers": 3, "num_attention_heads": 4` + more + `}`
 }

@@ -54,9 +54,9 @@ func (b llamaBuilder) latent(in *nn.Init, i int) *nn.LatentAttention {
 	return a
 }
 
-// latentScale is what deepseek_v3 multiplies the scores by where positions are stretched.
+// latentScale is what multiplies the scores where positions are stretched.
 func (b llamaBuilder) latentScale() float64 {
-	if b.family.name != "deepseek_v3" || b.Rope.Type == "default" || b.Rope.MScaleAll == 0 {
+	if b.Rope.Type == "default" || b.Rope.MScaleAll == 0 {
 		return 1
 	}
 	return math.Pow(mscale(b.Rope.Factor, b.Rope.MScaleAll), 2)

@@ -36,10 +36,12 @@ type family struct {
 	// neither has any use for sequences in zigzag order.
 	encoder   bool
 	recurrent bool
-	rotary    bool
-	experts   bool
-	qkvBias   bool
-	qkNorm    bool
+	// images is a family that sees pixels in place of tokens.
+	images  bool
+	rotary  bool
+	experts bool
+	qkvBias bool
+	qkNorm  bool
 
 	// read takes the family's own keys from config.json, write puts them back.
 	read  func(r *reader, f *family, c *Config)
@@ -85,7 +87,7 @@ func llamaKeys() keys {
 // families is all that there are, by name.
 func families() []family {
 	all := slices.Concat(
-		[]family{gpt2Family(), bertFamily(), mamba2Family()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
+		[]family{gpt2Family(), bertFamily(), mamba2Family(), rwkvFamily(), vitFamily()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
 		ernieFamilies(), deepseekFamilies(), olmoFamilies(), phiFamilies(),
 	)
 	slices.SortFunc(all, func(a, b family) int { return strings.Compare(a.name, b.name) })

@@ -28,7 +28,10 @@ func llamaFamilies() []family {
 		like(family{
 			name: "mixtral", architecture: "MixtralForCausalLM", eps: 1e-5, theta: 1e6, positions: 131072, experts: true,
 			pad: noPad, read: readMistral, write: writeMistral, fill: fillMixtral,
-			stored: storedNames{mlp: "block_sparse_moe", gate: "w1", up: "w3", down: "w2", buffers: rotaryBuffers()},
+			stored: storedNames{
+				mlp: "block_sparse_moe", gate: "w1", up: "w3", down: "w2", buffers: rotaryBuffers(),
+				renamed: []string{".mlp.gate.", ".block_sparse_moe.gate."},
+			},
 		}),
 	}
 }

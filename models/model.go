@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Model is a language model, or one that classifies sequences. Ids are integers of shape [batch, seq].
+// Model is a language model, or one that classifies sequences. Ids are integers of shape [batch, seq]; a vision model has
+// pixels [batch, channels, height, width] in their place.
 type Model interface {
 	// Config is the model's shape.
 	Config() Config
@@ -82,6 +83,8 @@ type decoder struct {
 // stem is what makes the stream of tokens.
 type stem struct {
 	tokens *nn.Embedding
+	// patches takes the place of all others where the model sees images.
+	patches *patches
 	// positions are learned ones; nil where attention turns by position.
 	positions *nn.Embedding
 	// types are the kinds of tokens, of which all are the first; nil where there are none.
@@ -141,25 +144,33 @@ func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 	if ids.Err() != nil {
 		return ids
 	}
-	if len(ids.Shape()) != 2 {
-		return invalid(ids, fmt.Errorf("ids: got shape %v, want [batch, seq]", ids.Shape()))
-	}
-	x := m.stem.tokens.Forward(ids)
-	if m.stem.scale != 0 {
-		x = op.MulScalar(x, m.stem.scale)
-	}
-	if m.stem.positions != nil {
-		x = m.addPositions(x, c)
-	}
-	if m.stem.types != nil {
-		x = op.Add(x, op.Narrow(m.stem.types.Weight.Value, 0, 0, 1))
-	}
-	x = through(m.stem.norm, x)
-	x = through(m.stem.drop, x)
+	x := through(m.stem.drop, m.begin(ids, c))
 	for i, b := range m.blocks {
 		x = b.forward(nn.LayerMark(i), x, c.layer(i))
 	}
 	return through(m.norm, op.Mark(x, nn.HeadMark))
+}
+
+// begin is the stream before the first layer.
+func (m *decoder) begin(ids *op.Tensor, c *Cache) *op.Tensor {
+	s := m.stem
+	if s.patches != nil {
+		return s.patches.forward(ids)
+	}
+	if len(ids.Shape()) != 2 {
+		return invalid(ids, fmt.Errorf("ids: got shape %v, want [batch, seq]", ids.Shape()))
+	}
+	x := s.tokens.Forward(ids)
+	if s.scale != 0 {
+		x = op.MulScalar(x, s.scale)
+	}
+	if s.positions != nil {
+		x = m.addPositions(x, c)
+	}
+	if s.types != nil {
+		x = op.Add(x, op.Narrow(s.types.Weight.Value, 0, 0, 1))
+	}
+	return through(s.norm, x)
 }
 
 // addPositions adds the learned vectors of the positions that x holds, which follow those in c.

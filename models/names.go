@@ -16,6 +16,8 @@ type storedNames struct {
 	// gate, up and down are the matrices of one expert, and mlp the module that they belong to, below a layer; empty
 	// means mlp.
 	mlp, gate, up, down string
+	// renamed are parts of names, as the model has them and as checkpoints do, in turn.
+	renamed []string
 	// buffers are endings of tensors that are no parameters: tables that the program computes itself.
 	buffers []string
 	// heads are further names of the tied table of tokens; empty means lm_head.weight.
@@ -46,7 +48,7 @@ func aliases(c Config, name string) []string {
 		return nil
 	}
 	names := []string{name}
-	if other := f.stored.router(name); other != name {
+	if other := f.stored.name(name); other != name {
 		names = append(names, other)
 	}
 	for _, n := range names {
@@ -60,13 +62,8 @@ func aliases(c Config, name string) []string {
 	return names
 }
 
-// router is a router's name as checkpoints have it.
-func (s storedNames) router(name string) string {
-	if s.mlp == "" || !strings.HasSuffix(name, ".mlp.gate.weight") {
-		return name
-	}
-	return strings.Replace(name, ".mlp.gate.", "."+s.mlp+".gate.", 1)
-}
+// name is a parameter's name as checkpoints have it.
+func (s storedNames) name(name string) string { return strings.NewReplacer(s.renamed...).Replace(name) }
 
 // expertParts are the matrices that checkpoints store in place of a stacked parameter, in the order of its bytes: for
 // gate_up_proj each expert's gate and up, for down_proj each down. It is nil for other parameters.
@@ -106,7 +103,7 @@ func stored(c Config, name string, a array.Array) []safetensors.Named {
 		return named
 	}
 	if f, err := familyOf(c.Family); err == nil {
-		name = f.stored.router(name)
+		name = f.stored.name(name)
 	}
 	return []safetensors.Named{{Name: name, Array: a}}
 }

@@ -2,11 +2,11 @@ package models
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 const configName = "config.json"
@@ -14,7 +14,7 @@ const configName = "config.json"
 // ReadConfig reads the config.json of a Hugging Face directory.
 func ReadConfig(dir string) (Config, error) {
 	path := filepath.Join(dir, configName)
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Config)
 	if err != nil {
 		return Config{}, fmt.Errorf("models: %w", err)
 	}
@@ -53,10 +53,14 @@ func ParseConfig(text []byte) (Config, error) {
 // common reads what all families have, under whatever name.
 func (r *reader) common(f *family, c *Config) {
 	c.DType = r.dtype()
-	c.Vocab = r.size("vocab_size")
+	if !f.images {
+		c.Vocab = r.size("vocab_size")
+	}
 	c.Hidden = r.size(f.keys.hidden)
 	c.Layers = r.size(f.keys.layers)
-	c.Heads = r.size(f.keys.heads)
+	if f.keys.heads != "" {
+		c.Heads = r.size(f.keys.heads)
+	}
 	c.Positions = r.count(f.keys.positions, f.positions)
 	c.Activation = r.string(f.keys.activation, f.activation)
 	c.Tied = r.bool("tie_word_embeddings", f.tied)
@@ -87,7 +91,7 @@ func plainName(s string) string { return strings.ToLower(strings.ReplaceAll(s, "
 func (f *family) builds(architecture string) bool {
 	whole := plainName(f.architecture)
 	stem := whole
-	for _, head := range []string{"forcausallm", "formaskedlm", "lmheadmodel"} {
+	for _, head := range []string{"forcausallm", "formaskedlm", "lmheadmodel", "forimageclassification"} {
 		stem = strings.TrimSuffix(stem, head)
 	}
 	got := plainName(architecture)

@@ -35,6 +35,7 @@ func (c Config) MarshalJSON() ([]byte, error) {
 		m["dtype"] = name
 	}
 	f.write(c, f, m)
+	delete(m, "") // sizes that the family's files do not have
 	return json.Marshal(m)
 }
 

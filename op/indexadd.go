@@ -100,6 +100,7 @@ func (o indexAdd) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 func (indexAdd) Samples() []Sample {
 	return []Sample{
 		{Op: indexAdd{Dim: 0}, In: []Arg{f32(5, 7), i32Below(5, 6), f32(6, 7)}},
+		{Op: indexAdd{Dim: 0}, In: []Arg{f32(5, 7), i32Below(5, 5), f32(5, 7)}},
 		{Op: indexAdd{Dim: 1}, In: []Arg{f32(5, 7, 3), i32Below(7, 4), f32(5, 4, 3)}},
 		{Op: indexAdd{Dim: 0, Offset: 4, Total: 15, Elsewhere: true}, In: []Arg{f32(7, 2), i32Below(15, 9), f32(9, 2)}},
 	}

@@ -432,6 +432,56 @@ func TestInPlace(t *testing.T) {
 	})
 }
 
+// TestSameOperandTwice: a compiled op that may overwrite an operand does not where the same value is another operand, too, and is
+// read after that. Operands of one type are made one value for it, which nothing else needs.
+func TestSameOperandTwice(t *testing.T) {
+	law(t, func(t *testing.T, o op.Op, args []op.Arg) {
+		ip, ok := o.(op.InPlacer)
+		if !ok || len(args) < 2 {
+			return
+		}
+		in := fillAll(args, array.F32, 29)
+		for _, over := range ip.InPlace() {
+			if over < 0 || over >= len(in) || !in[over].DType().IsFloat() {
+				continue
+			}
+			b := ir.NewBuilder("twice")
+			twice, values := slices.Clone(in), make([]*op.Tensor, len(in))
+			one := op.Neg(op.Neg(b.Param("one", ir.TypeOf(in[over]))))
+			for i, a := range in {
+				if values[i] = one; ir.TypeOf(a).Equal(ir.TypeOf(in[over])) {
+					twice[i] = in[over]
+					continue
+				}
+				values[i] = op.Identity(b.Param("", ir.TypeOf(a)))
+			}
+			f, err := b.Build(ir.Apply(o, values...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given := []array.Array{in[over]}
+			for i, a := range in {
+				if values[i] != one {
+					given = append(given, a)
+				}
+			}
+			d := device(t, 1)
+			want := evaluate(t, d, o, twice)
+			e, err := d.Compile(f, cpu.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := e.Run(given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range want {
+				same(t, fmt.Sprintf("result %d", i), got[i], want[i])
+			}
+		}
+	})
+}
+
 // TestComposite: a fused kernel computes what its definition says.
 func TestComposite(t *testing.T) {
 	law(t, func(t *testing.T, o op.Op, args []op.Arg) {

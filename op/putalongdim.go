@@ -137,5 +137,6 @@ func (putAlongDim) Samples() []Sample {
 	return []Sample{
 		{Op: putAlongDim{Dim: 1}, In: []Arg{f32(5, 7), i32Below(7, 5, 4), f32(5, 4)}},
 		{Op: putAlongDim{Dim: 0}, In: []Arg{f32(4, 7, 2), i32Below(4, 3, 5, 2), f32(3, 5, 2)}},
+		{Op: putAlongDim{Dim: 0}, In: []Arg{f32(4, 7), i32Below(4, 4, 7), f32(4, 7)}},
 	}
 }

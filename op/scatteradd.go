@@ -123,6 +123,7 @@ func (scatterAdd) Samples() []Sample {
 	return []Sample{
 		{Op: scatterAdd{Dim: 1}, In: []Arg{f32(5, 7), i32Below(7, 5, 9), f32(5, 9)}},
 		{Op: scatterAdd{Dim: 0}, In: []Arg{f32(4, 7), i32Below(4, 2, 7), f32(2, 7)}},
+		{Op: scatterAdd{Dim: 0}, In: []Arg{f32(4, 7), i32Below(4, 4, 7), f32(4, 7)}},
 		{Op: scatterAdd{Dim: 0, Offset: 4, Total: 15, Elsewhere: true}, In: []Arg{f32(7, 2), i32Below(15, 9, 2), f32(9, 2)}},
 	}
 }

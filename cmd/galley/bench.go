@@ -122,7 +122,7 @@ func (c *benchStepCmd) Run() error {
 	}
 	config := bench.StepConfig{
 		Model: c.Model, Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab, FFN: c.FFN, KVHeads: c.KVHeads,
-		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Recompute: c.Again, Micro: c.Micro,
+		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Recompute: c.Again, Micro: c.Micro, Tell: telling(),
 	}
 	if c.Eager {
 		config.Mode = galley.Eager

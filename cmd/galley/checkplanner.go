@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/bench"
 	"github.com/galley-ml/galley/internal/check"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
 )
 
@@ -67,7 +68,7 @@ func (c *checkPlannerCmd) Run() error {
 
 func (c *checkPlannerCmd) calibration() ([]byte, error) {
 	if c.Calibration != "" {
-		return os.ReadFile(c.Calibration)
+		return strict.ReadFile(c.Calibration, strict.Config)
 	}
 	cal, err := bench.Calibrate(bench.CalibrateConfig{Devices: 8, Tell: telling()})
 	return cal.YAML(), err

@@ -14,15 +14,26 @@ import (
 )
 
 // positive checks flags that must be at least one; the first bad one by name is the error.
-func positive(flags map[string]int) error { return atLeast(1, flags) }
+func positive(flags map[string]int) error { return inRange(1, flags) }
 
 // natural checks flags that must not be negative.
-func natural(flags map[string]int) error { return atLeast(0, flags) }
+func natural(flags map[string]int) error { return inRange(0, flags) }
 
-func atLeast(low int, flags map[string]int) error {
+// most is the largest numbers that flags may have, by name: beyond them they are mistakes, and a command would not end.
+var most = map[string]int{
+	"threads": 1 << 12, "devices": 1 << 12, "batch": 1 << 24, "seq": 1 << 24, "micro": 1 << 24, "layers": 1 << 14, "dim": 1 << 24,
+	"heads": 1 << 16, "kv-heads": 1 << 16, "head-dim": 1 << 16, "ffn": 1 << 26, "vocab": 1 << 30, "top": 1 << 16,
+}
+
+func inRange(low int, flags map[string]int) error {
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
-		if flags[name] < low {
-			return fmt.Errorf("--%s=%d: want at least %d", name, flags[name], low)
+		n := flags[name]
+		high, limited := most[name]
+		switch {
+		case n < low:
+			return fmt.Errorf("--%s=%d: want at least %d", name, n, low)
+		case limited && n > high:
+			return fmt.Errorf("--%s=%d: want %d to %d", name, n, low, high)
 		}
 	}
 	return nil

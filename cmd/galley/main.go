@@ -12,6 +12,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/export"
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // commands is the command line: one struct a command, in its own file.
@@ -31,6 +32,7 @@ type commands struct {
 	Bench     benchCmd     `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
 	Check     checkCmd     `cmd:"" help:"Compare with results recorded by other frameworks."`
 	Doctor    doctorCmd    `cmd:"" help:"Say what this machine offers, and what is missing."`
+	Version   versionCmd   `cmd:"" help:"Say which version this is."`
 }
 
 // Exit codes: 1 when a check fails or Galley has a bug, 2 for what the user can mend.
@@ -49,7 +51,7 @@ func run(args []string) int {
 	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{
 		"systems": strings.Join(export.Systems(), ", "), "schedules": strings.Join(pipeline.Names(), ", "),
 	},
-		kong.Description("Automatic-parallel training and serving of large models.\n\n"+
+		kong.Description("Automatic-parallel training of large models.\n\n"+
 			"  galley train                                  train a small model on a book, two minutes\n"+
 			"  galley train --model DIR --data FILE          train a Hugging Face model on a text\n"+
 			"  galley generate DIR --prompt 'Call me'        continue a text\n"+
@@ -60,9 +62,12 @@ func run(args []string) int {
 	if err != nil {
 		return report(err)
 	}
-	ctx, err := parser.Parse(args)
+	ctx, err := parser.Parse(spelled(args))
 	if err != nil {
-		return report(fmt.Errorf("%w: see %s --help", err, chosen(err)))
+		return report(fmt.Errorf("%w%s: see %s --help", err, hint(err), chosen(err)))
+	}
+	if err := repeated(ctx); err != nil {
+		return report(err)
 	}
 	return report(ctx.Run())
 }
@@ -83,7 +88,7 @@ func report(err error) int {
 	case errors.Is(err, errFailed):
 		return exitFailed
 	}
-	fmt.Fprintln(os.Stderr, "galley:", err)
+	fmt.Fprintln(os.Stderr, "galley:", strict.Line(err.Error()))
 	if s, ok := errors.AsType[*stoppedError](err); ok {
 		return s.code()
 	}

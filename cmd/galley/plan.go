@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,8 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/planfile"
 	"github.com/galley-ml/galley/internal/search"
+	"github.com/galley-ml/galley/internal/strict"
+	"github.com/galley-ml/galley/models"
 )
 
 // planCmd searches the best way to spread a training run over a cluster.
@@ -145,11 +148,29 @@ func readModel(name string) (plan.Model, error) {
 	} else if err != nil && !strings.HasSuffix(name, ".json") {
 		return plan.ModelPreset(name)
 	}
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Config)
 	if err != nil {
 		return plan.Model{}, fmt.Errorf("model: %w", err)
 	}
-	return plan.ParseModel(filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "config.json"), "/")), text)
+	return parseModel(filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "config.json"), "/")), text)
+}
+
+// parseModel reads the shape of a config.json. Of families that can be built, the reader of models decides what a file means: what
+// it refuses is refused here, and what it fills in is priced. The planner knows further families by their shapes alone.
+func parseModel(name string, text []byte) (plan.Model, error) {
+	var kind struct {
+		Type string `json:"model_type"`
+	}
+	if err := json.Unmarshal(text, &kind); err == nil && slices.Contains(models.Families(), kind.Type) {
+		c, err := models.ParseConfig(text)
+		if err == nil {
+			text, err = json.Marshal(c)
+		}
+		if err != nil {
+			return plan.Model{}, fmt.Errorf("model %s: config.json: %w", strict.Name(name), err)
+		}
+	}
+	return plan.ParseModel(name, text)
 }
 
 // readCluster reads a file, or else the text itself.
@@ -158,7 +179,7 @@ func readCluster(text string) (*cluster.Cluster, error) {
 	if _, err := os.Stat(text); err != nil && ext != ".yaml" && ext != ".yml" {
 		return cluster.Parse(text)
 	}
-	content, err := os.ReadFile(text)
+	content, err := strict.ReadFile(text, strict.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
@@ -174,7 +195,7 @@ func readCalibration(path string, c *cluster.Cluster, w plan.Workload) (plan.Cal
 	if path == "" {
 		return plan.Default(c, w), nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Config)
 	if err != nil {
 		return plan.Calibration{}, fmt.Errorf("--calibration: %w", err)
 	}

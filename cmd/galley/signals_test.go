@@ -7,16 +7,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// smallRun trains a small model for ever, or for so many steps.
+// smallRun trains a small model for ever, or for so many steps. Flags of args stand in place of its own.
 func smallRun(steps int, args ...string) []string {
-	return append([]string{"train", "--steps", fmt.Sprint(steps), "--dim", "16", "--layers", "1", "--heads", "2", "--batch", "2", "--seq", "8", "--tokens", "0",
-		"--threads", "1", "--log-losses"}, args...)
+	list := []string{"train", "--steps", fmt.Sprint(steps), "--log-losses"}
+	for _, f := range [][2]string{
+		{"--dim", "16"}, {"--layers", "1"}, {"--heads", "2"}, {"--batch", "2"}, {"--seq", "8"}, {"--tokens", "0"}, {"--threads", "1"},
+	} {
+		if !slices.Contains(args, f[0]) {
+			list = append(list, f[0], f[1])
+		}
+	}
+	return append(list, args...)
 }
 
 // until starts the command and returns once it has printed a line that begins so, with a channel of the rest.

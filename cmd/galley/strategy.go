@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // strategyFlags are what a step is spread over devices by; train and check model share them.
@@ -47,7 +47,7 @@ func (f strategyFlags) schedule() (string, error) {
 	if class, err := pipeline.Lookup(f.Schedule); err == nil {
 		return class.Name, nil
 	}
-	text, err := os.ReadFile(f.Schedule)
+	text, err := strict.ReadFile(f.Schedule, strict.Config)
 	if err != nil {
 		return "", fmt.Errorf("--schedule=%s: neither a file nor one of %s", f.Schedule, strings.Join(pipeline.Names(), ", "))
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/tokenizer"
 )
 
@@ -27,7 +28,7 @@ func openTokenizer(path, dir string) (textTokenizer, error) {
 	if path == "" {
 		return textTokenizer{Tokenizer: data.Bytes{}}, nil
 	}
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Tokenizer)
 	if err != nil {
 		return textTokenizer{}, err
 	}

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -16,25 +18,25 @@ import (
 // trainCmd trains a language model to predict the next token of a text.
 type trainCmd struct {
 	backendFlags
-	Model     string  `help:"Hugging Face directory of a model to go on with; without it a new small one is made." type:"existingdir" placeholder:"DIR"`
-	Data      string  `help:"Text file; without it the first chapters of Moby-Dick." type:"existingfile" placeholder:"FILE"`
-	Tokenizer string  `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
-	Save      string  `help:"Directory to write the trained model to, in Hugging Face's form; its weights are f32." type:"path" placeholder:"DIR"`
-	Steps     int     `help:"Training steps." default:"600"`
-	Batch     int     `help:"Sequences in a step." default:"16"`
-	Seq       int     `help:"Tokens in a sequence." default:"128"`
-	LR        float64 `help:"Highest learning rate; it warms up over a twentieth of the steps and falls along a cosine to a tenth." default:"0.003"`
-	Decay     float64 `help:"Weight decay." default:"0.1"`
-	Clip      float64 `help:"Limit of the gradients' norm; 0 is none." default:"1"`
-	Seed      uint64  `help:"Seed of the first weights and of the order of the text." default:"1"`
-	Threads   int     `help:"Threads; 0 means all cores."`
-	Eager     bool    `help:"Run op by op in place of compiled."`
-	BF16      bool    `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
-	Layers    int     `help:"Blocks of a new model." default:"4"`
-	Dim       int     `help:"Width of a new model." default:"128"`
-	Heads     int     `help:"Attention heads of a new model." default:"4"`
-	Prompt    string  `help:"Text to continue at the end." default:"Call me "`
-	Tokens    int     `help:"Tokens to generate at the end; 0 is none." default:"300"`
+	Model     string   `help:"Hugging Face directory of a model to go on with; without it a new small one is made." type:"existingdir" placeholder:"DIR"`
+	Data      []string `help:"Text file; without it the first chapters of Moby-Dick. May be repeated: the texts follow each other." sep:"none" type:"existingfile" placeholder:"FILE"`
+	Tokenizer string   `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
+	Save      string   `help:"Directory to write the trained model to, in Hugging Face's form; its weights are f32." type:"path" placeholder:"DIR"`
+	Steps     int      `help:"Training steps." default:"600"`
+	Batch     int      `help:"Sequences in a step." default:"16"`
+	Seq       int      `help:"Tokens in a sequence." default:"128"`
+	LR        float64  `help:"Highest learning rate; it warms up over a twentieth of the steps and falls along a cosine to a tenth." default:"0.003"`
+	Decay     float64  `help:"Weight decay." default:"0.1"`
+	Clip      float64  `help:"Limit of the gradients' norm; 0 is none." default:"1"`
+	Seed      uint64   `help:"Seed of the first weights and of the order of the text." default:"1"`
+	Threads   int      `help:"Threads; 0 means all cores."`
+	Eager     bool     `help:"Run op by op in place of compiled."`
+	BF16      bool     `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
+	Layers    int      `help:"Blocks of a new model." default:"4"`
+	Dim       int      `help:"Width of a new model." default:"128"`
+	Heads     int      `help:"Attention heads of a new model." default:"4"`
+	Prompt    string   `help:"Text to continue at the end." default:"Call me "`
+	Tokens    int      `help:"Tokens to generate at the end; 0 is none." default:"300"`
 
 	ValidEvery int           `help:"Steps between evaluations on held-out text; 0 is one at the end. The checkpoint with the least loss is kept." placeholder:"STEPS"`
 	Log        []string      `help:"File to log every step to, by its name's end: .jsonl or .csv; may be given more than once." sep:"none" type:"path" placeholder:"FILE"`
@@ -96,7 +98,11 @@ func (t *training) run() error {
 	if t.stopped != nil {
 		return t.stopped
 	}
-	return t.speak()
+	if err := t.speak(); err != nil {
+		return err
+	}
+	t.kept()
+	return nil
 }
 
 func (c *trainCmd) validate() error {
@@ -187,8 +193,17 @@ func (t *training) prepare() (err error) {
 	}
 	t.tokenizer.note(t.Model, config.Vocab)
 	t.introduce(source, tokens)
+	if t.Model != "" && t.Save == "" && t.Checkpoint == "" {
+		fmt.Fprintln(os.Stderr, "galley: note: the trained model will not be kept: --save DIR writes it")
+	}
+	if t.Model != "" && t.LR == newModelLR {
+		fmt.Fprintf(os.Stderr, "galley: note: --lr=%v is for new models: one that is trained already wants less, such as --lr 1e-4\n", t.LR)
+	}
 	return nil
 }
+
+// newModelLR is the default of --lr.
+const newModelLR = 0.003
 
 // longEnough checks that a model can see sequences of --seq tokens.
 func longEnough(c models.Config, seq int) error {
@@ -214,12 +229,11 @@ func parameters(c models.Config) float64 {
 // read cuts the text into windows to train on and, where it is long enough, some to hold out.
 func (t *training) read(vocab int) (source string, tokens int, err error) {
 	text, source := data.MobyDick(), "Moby-Dick"
-	if t.Data != "" {
-		b, err := os.ReadFile(t.Data)
-		if err != nil {
+	if len(t.Data) > 0 {
+		if text, err = readTexts(t.Data); err != nil {
 			return "", 0, err
 		}
-		text, source = string(b), t.Data
+		source = strict.Name(strings.Join(t.Data, " and "))
 	}
 	ids := t.tokenizer.Encode(text)
 	if err := inVocabulary(ids, vocab); err != nil {
@@ -289,6 +303,18 @@ func (t *training) save() error {
 	}
 	fmt.Printf("saved to %s\n", t.Save)
 	return nil
+}
+
+// kept says what remains of the run, and how more of it would.
+func (t *training) kept() {
+	switch {
+	case t.Save != "":
+		fmt.Printf("the model is in %s: galley generate %[1]s continues texts with it\n", t.Save)
+	case t.Checkpoint != "":
+		fmt.Printf("the state is in %s: galley generate %[1]s continues texts with it, --save DIR writes the model\n", t.Checkpoint)
+	default:
+		fmt.Println("the model was not kept: --save DIR writes it for galley generate, --checkpoint DIR the state of the run")
+	}
 }
 
 func (t *training) speak() error {

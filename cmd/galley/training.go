@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"hash/crc32"
-	"os"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
@@ -47,7 +47,7 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 // auto asks the planner, and says what it chose.
 func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
 	if t.Calibration != "" {
-		text, err := os.ReadFile(t.Calibration)
+		text, err := strict.ReadFile(t.Calibration, strict.Config)
 		if err != nil {
 			return nil, fmt.Errorf("--calibration: %w", err)
 		}

@@ -33,6 +33,8 @@ type StepConfig struct {
 	Micro int
 	// Profile adds the time of each op to the result.
 	Profile bool
+	// Tell, where set, is told how many of all steps have been taken, those that are not measured included.
+	Tell func(what string, done, all int)
 	// observe, where set, is told how long each node of a trainer took.
 	observe func(n *galley.Node, took time.Duration)
 }
@@ -85,6 +87,9 @@ func (r StepResult) String() string {
 	return line
 }
 
+// warmSteps is how many steps run before the measured ones, after the first, which compiles.
+const warmSteps = 2
+
 // Step times whole training steps.
 func Step(c StepConfig) (StepResult, error) {
 	start := time.Now()
@@ -109,12 +114,20 @@ func Step(c StepConfig) (StepResult, error) {
 	ready := time.Since(start)
 	ids, labels := tokens(c, 1), tokens(c, 2)
 	var last galley.Metrics
-	step := func() (err error) { last, err = t.Step(ids, labels); return err }
+	taken, all := 0, 1+warmSteps+c.Runs
+	step := func() (err error) {
+		if c.Tell != nil {
+			c.Tell("training steps", taken, all)
+		}
+		taken++
+		last, err = t.Step(ids, labels)
+		return err
+	}
 	if err := step(); err != nil {
 		return StepResult{}, err
 	}
 	first := time.Since(start)
-	timing, err := measure(2, c.Runs, step)
+	timing, err := measure(warmSteps, c.Runs, step)
 	if err != nil {
 		return StepResult{}, err
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
@@ -31,7 +31,7 @@ type burgersReference struct {
 // its loss, and gradients go through them.
 func Burgers(w io.Writer, dir string, d *galley.Device) (*Report, error) {
 	path := filepath.Join(dir, "burgers.json")
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -92,7 +92,7 @@ func Model(w io.Writer, dir string, c ModelConfig) (*Report, error) {
 // openReference reads what was recorded of a model's training.
 func openReference(dir string) (ref modelReference, file *safetensors.File, err error) {
 	path := filepath.Join(dir, "reference.json")
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
 		return ref, nil, err
 	}

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -49,7 +49,7 @@ func (x *indexed) UnmarshalJSON(b []byte) error {
 
 // Ops runs every case of a directory with ops.json and ops.safetensors, eagerly and traced, in f64 and f32.
 func Ops(w io.Writer, dir string, c OpsConfig) (*Report, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "ops.json"))
+	text, err := strict.ReadFile(filepath.Join(dir, "ops.json"), strict.Data)
 	if err != nil {
 		return nil, err
 	}

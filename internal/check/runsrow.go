@@ -3,9 +3,10 @@ package check
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
+
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // runRow is one published training run. A number that the source does not give is null, and so nil here.
@@ -132,7 +133,7 @@ func (m *runMeasured) failed() (oom, said bool) {
 
 // readRuns reads a list of rows, or an object that holds it under runs or rows.
 func readRuns(path string) ([]runRow, error) {
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
+
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // Detail is how much a check prints.
@@ -48,7 +49,7 @@ type shardyVerdict struct {
 // Shardy compares sharding inference with facts read out of Shardy's own tests: rules of ops, propagation through programs,
 // and what follows from them. It prints, by section, what agrees, each case that differs, and what is counted apart and why.
 func Shardy(w io.Writer, path string, d Detail) (*Report, error) {
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // SpmdConfig says what a check of sharding vectors prints.
@@ -24,7 +25,7 @@ type SpmdConfig struct {
 //     as ill formed, or the shapes are none that the op accepts;
 //   - failed otherwise.
 func Spmd(w io.Writer, file string, c SpmdConfig) (*Report, error) {
-	data, err := os.ReadFile(file)
+	data, err := strict.ReadFile(file, strict.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/tokenizer"
 )
 
@@ -32,7 +32,7 @@ func Tokenizer(w io.Writer, dir string, config TokenizerConfig) (*Report, error)
 		return nil, err
 	}
 	path := filepath.Join(dir, "cases.json")
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -115,6 +116,9 @@ func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value, taken []*place) b
 			return false // the same memory is read in another order
 		}
 	}
+	if !readsOnce(n, x, v) {
+		return false
+	}
 	if !at.owned || at.last > i || !x.Type().Equal(v.Type()) {
 		return false
 	}
@@ -123,6 +127,36 @@ func (p *planner) overwrite(i int, n *ir.Node, x, v *ir.Value, taken []*place) b
 	}
 	at.last = max(p.lastUse[v.ID()], i)
 	p.places[v.ID()] = at
+	return true
+}
+
+// readsOnce reports whether whatever a node computes of an element of x, however often it is an operand, is done when the same
+// element of v is written: x is one operand, or the op goes element by element.
+func readsOnce(n *ir.Node, x, v *ir.Value) bool {
+	var in []ir.Type
+	var shapes, results [][]int
+	times := 0
+	for _, y := range n.In() {
+		if in, shapes = append(in, y.Type()), append(shapes, y.Shape()); y == x {
+			times++
+		}
+	}
+	if times < 2 {
+		return true
+	}
+	for _, y := range n.Out() {
+		results = append(results, y.Shape())
+	}
+	rule, err := n.Op().(op.Op).Rule(in).Bind(shapes, results)
+	if err != nil || slices.ContainsFunc(rule.Factors, func(f mesh.Factor) bool { return f.Whole }) {
+		return false
+	}
+	to := rule.Tensor(len(in) + v.Index())
+	for i, y := range n.In() {
+		if y == x && !slices.EqualFunc(rule.Tensor(i), to, slices.Equal[[]byte]) {
+			return false
+		}
+	}
 	return true
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // hfConfig is what a transformer's config.json of the Hugging Face Hub may say about its shape.
@@ -35,6 +36,27 @@ type hfConfig struct {
 	Shared    int `json:"n_shared_experts"`
 	SharedFFN int `json:"shared_expert_intermediate_size"`
 	Dense     int `json:"first_k_dense_replace"`
+	// ERNIE's names.
+	Experts4   int   `json:"moe_num_experts"`
+	MoETopK    int   `json:"moe_k"`
+	Shared2    int   `json:"moe_num_shared_experts"`
+	MoEStart   int   `json:"moe_layer_start_index"`
+	MoEEnd     *int  `json:"moe_layer_end_index"`
+	MoEStep    int   `json:"moe_layer_interval"`
+	UseBias    bool  `json:"use_bias"`
+	DenseOnly  []int `json:"mlp_only_layers"`
+	SparseStep int   `json:"decoder_sparse_step"`
+	// Encoders'.
+	TokenTypes int            `json:"type_vocab_size"`
+	Image      int            `json:"image_size"`
+	Patch      int            `json:"patch_size"`
+	Labels     map[string]any `json:"id2label"`
+	// Recurrent models'.
+	NumHeads  int     `json:"num_heads"`
+	Expand    float64 `json:"expand"`
+	States    int     `json:"state_size"`
+	Groups    int     `json:"n_groups"`
+	AttnWidth int     `json:"attention_hidden_size"`
 	// Latent attention.
 	QRank  int `json:"q_lora_rank"`
 	KVRank int `json:"kv_lora_rank"`
@@ -61,9 +83,10 @@ func ParseModel(name string, text []byte) (Model, error) {
 		m.Window = c.Window
 	}
 	c.family(&m)
-	if n := first(c.Experts1, c.Experts2, c.Experts3); n > 0 {
+	if n := first(c.Experts1, c.Experts2, c.Experts3, c.Experts4); n > 0 {
 		width := first(c.ExpertFFN, c.FFN)
-		m.Experts = Experts{Count: n, TopK: c.TopK, FFN: width, Shared: first(c.SharedFFN, c.Shared*width), Dense: c.Dense}
+		m.Experts = Experts{Count: n, TopK: first(c.TopK, c.MoETopK), FFN: width,
+			Shared: first(c.SharedFFN, first(c.Shared, c.Shared2)*width), Dense: c.denseLayers()}
 	}
 	if m.MLA() {
 		m.KVHeads, m.HeadDim = 0, 0
@@ -85,9 +108,58 @@ func (c *hfConfig) family(m *Model) {
 		}
 	case "qwen2", "qwen2_moe":
 		m.QKVBias = true
-	case "gemma", "gemma2":
-		m.Tied = c.Tied == nil || *c.Tied
+	case "gemma", "gemma2", "gemma3_text":
+		m.Tied, m.HeadDim = c.Tied == nil || *c.Tied, first(m.HeadDim, 256)
+	case "ernie4_5", "ernie4_5_moe":
+		m.Tied, m.Bias = c.Tied == nil || *c.Tied, c.UseBias
+	case "bert", "vit":
+		c.encoder(m)
+	case "mamba2", "rwkv":
+		c.recurrent(m)
 	}
+}
+
+// encoder is a model that sees whole sequences. The kinds of tokens are rows of its table like positions.
+func (c *hfConfig) encoder(m *Model) {
+	m.Encoder, m.Gated, m.LayerNorm, m.Bias = true, false, true, true
+	m.FFN = first(m.FFN, 4*m.Hidden)
+	if c.Type == "bert" {
+		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)+first(c.TokenTypes, 2)
+		return
+	}
+	side := first(c.Image, 224) / first(c.Patch, 16)
+	m.Positions, m.Vocab = side*side+1, max(2, len(c.Labels))
+}
+
+// recurrent is a model whose layers go along the sequence with a state.
+func (c *hfConfig) recurrent(m *Model) {
+	if c.Type == "mamba2" {
+		m.Heads, m.HeadDim, m.FFN = first(c.NumHeads, 128), first(c.HeadDim, 64), 0
+		r := Recurrent{States: first(c.States, 128), Groups: first(c.Groups, 8)}
+		r.In = 2*m.Heads*m.HeadDim + 2*r.Groups*r.States + m.Heads
+		m.Recurrent = r
+		return
+	}
+	width := first(c.AttnWidth, m.Hidden)
+	m.Heads, m.HeadDim, m.FFN = width, 1, first(m.FFN, 4*m.Hidden)
+	m.Gated, m.LayerNorm = false, true
+	// Keys, values and what gates them, and the gate of the feed-forward layer.
+	m.Recurrent = Recurrent{In: 3*width + m.Hidden, States: 2, Groups: 1}
+}
+
+// denseLayers is how many layers have a plain feed-forward layer.
+func (c *hfConfig) denseLayers() int {
+	n, last := 0, c.Layers-1
+	if c.MoEEnd != nil && *c.MoEEnd >= 0 {
+		last = *c.MoEEnd
+	}
+	step := max(1, c.MoEStep, c.SparseStep)
+	for i := range c.Layers {
+		if i < max(c.Dense, c.MoEStart) || i > last || (i+1)%step != 0 || slices.Contains(c.DenseOnly, i) {
+			n++
+		}
+	}
+	return n
 }
 
 // first is the first number that is not 0.

@@ -91,8 +91,8 @@ func (e *Estimator) priceLayer(k layerKey) (*layerCost, error) {
 		times float64
 		key   pieceKey
 	}{
-		{2, pieceKey{kind: normPiece, tokens: outside}},
-		{2, pieceKey{kind: residualPiece, tokens: outside}},
+		{e.w.Model.blocks(), pieceKey{kind: normPiece, tokens: outside}},
+		{e.w.Model.blocks(), pieceKey{kind: residualPiece, tokens: outside}},
 		{1, attention},
 	}
 	for _, s := range steps {
@@ -109,6 +109,9 @@ func (e *Estimator) priceLayer(k layerKey) (*layerCost, error) {
 
 // addFeedForward adds the feed-forward layer, or the router and the experts.
 func (e *Estimator) addFeedForward(k layerKey, rows, outside int, add func(float64, pieceKey) error) error {
+	if !k.moe && e.w.Model.FFN == 0 {
+		return nil
+	}
 	if !k.moe {
 		return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: e.w.Model.FFN})
 	}
@@ -133,7 +136,7 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 	time := func(kind cluster.Kind, bytes float64, a cluster.Axis) float64 {
 		return e.collective(kind, bytes, a, k.on)
 	}
-	blocks := 2.0 // attention and feed-forward layer
+	blocks := e.w.Model.blocks() // attention and feed-forward layer
 	if k.moe && k.etp == 1 && e.w.Model.Experts.Shared == 0 {
 		blocks = 1
 	}

@@ -33,6 +33,19 @@ type Model struct {
 	Experts Experts `yaml:"experts,omitempty" json:"experts,omitzero"`
 	// Latent, where it has ranks, is multi-head latent attention.
 	Latent Latent `yaml:"latent,omitempty" json:"latent,omitzero"`
+	// Encoder means that queries see all keys.
+	Encoder bool `yaml:"encoder,omitempty" json:"encoder,omitempty"`
+	// Recurrent, where it has columns, is a scan along the sequence in place of attention.
+	Recurrent Recurrent `yaml:"recurrent,omitempty" json:"recurrent,omitzero"`
+}
+
+// Recurrent is a state-space layer: Heads of HeadDim elements, each with States numbers of state.
+type Recurrent struct {
+	// In is the columns of the product that all of the layer's values come from.
+	In     int `yaml:"in,omitempty" json:"in,omitempty"`
+	States int `yaml:"states,omitempty" json:"states,omitempty"`
+	// Groups is how many sets of heads share what writes and reads their states.
+	Groups int `yaml:"groups,omitempty" json:"groups,omitempty"`
 }
 
 // Experts is a mixture of experts.
@@ -61,6 +74,17 @@ func (m *Model) MoE() bool { return m.Experts.Count > 0 }
 // MLA says whether attention is latent.
 func (m *Model) MLA() bool { return m.Latent.KVRank > 0 }
 
+// Scans says whether layers go along the sequence with a state.
+func (m *Model) Scans() bool { return m.Recurrent.In > 0 }
+
+// blocks is how many parts of a layer add to the stream.
+func (m *Model) blocks() float64 {
+	if m.Scans() && m.FFN == 0 {
+		return 1
+	}
+	return 2
+}
+
 // Check says what is impossible about the shape.
 func (m *Model) Check() error {
 	if err := strict.CheckName("model", m.Name); err != nil {
@@ -70,15 +94,18 @@ func (m *Model) Check() error {
 		return fmt.Errorf("model %s: %w", m.Name, err)
 	}
 	switch {
-	case m.Positions == 0 && !m.MLA() && m.headDim()%2 != 0:
+	case m.Positions == 0 && !m.MLA() && !m.Scans() && m.headDim()%2 != 0:
 		return fmt.Errorf("model %s: head_dim: got %d, want an even number for rotary positions", m.Name, m.headDim())
 	case m.MLA() && (m.Latent.Nope < 1 || m.Latent.Rope < 2 || m.Latent.Rope%2 != 0 || m.Latent.V < 1):
 		return fmt.Errorf("model %s: latent attention: got heads of %d, %d turned and values of %d: want at least 1, an even number and 1",
 			m.Name, m.Latent.Nope, m.Latent.Rope, m.Latent.V)
-	case m.FFN < 1 && !(m.MoE() && m.Experts.Dense == 0):
+	case m.FFN < 1 && !(m.MoE() && m.Experts.Dense == 0) && !m.Scans():
 		return fmt.Errorf("model %s: ffn: got %d, want at least 1", m.Name, m.FFN)
 	case m.HeadDim == 0 && m.Hidden%m.Heads != 0 && !m.MLA():
 		return fmt.Errorf("model %s: hidden %d is not a multiple of heads %d: give head_dim", m.Name, m.Hidden, m.Heads)
+	case m.Scans() && (m.Recurrent.States < 1 || m.Recurrent.Groups < 1 || m.Heads%m.Recurrent.Groups != 0):
+		return fmt.Errorf("model %s: recurrent: got %d states, %d groups of %d heads: want 1 or more, and equal groups",
+			m.Name, m.Recurrent.States, m.Recurrent.Groups, m.Heads)
 	case m.KVHeads < 0 || m.KVHeads > m.Heads || m.Heads%m.kvHeads() != 0:
 		return fmt.Errorf("model %s: kv_heads: got %d, want a divisor of heads %d", m.Name, m.KVHeads, m.Heads)
 	case m.MoE() && (m.Experts.TopK < 1 || m.Experts.TopK > m.Experts.Count || m.Experts.FFN < 1 || m.Experts.Dense < 0 || m.Experts.Dense > m.Layers):
@@ -107,7 +134,8 @@ func (m *Model) checkSizes() error {
 		{"kv_heads", m.KVHeads, 0, maxSize}, {"head_dim", m.HeadDim, 0, maxSize}, {"ffn", m.FFN, 0, maxSize}, {"positions", m.Positions, 0, maxVocab},
 		{"window", m.Window, 0, maxVocab}, {"experts", e.Count, 0, 1 << 16}, {"experts' top_k", e.TopK, 0, 1 << 16},
 		{"experts' ffn", e.FFN, 0, maxSize}, {"experts' shared", e.Shared, 0, maxSize}, {"experts' dense", e.Dense, 0, maxLayers},
-		{"latent q_rank", l.QRank, 0, maxSize}, {"latent kv_rank", l.KVRank, 0, maxSize}, {"latent nope", l.Nope, 0, maxSize},
+		{"recurrent in", m.Recurrent.In, 0, maxSize}, {"recurrent states", m.Recurrent.States, 0, maxSize},
+		{"recurrent groups", m.Recurrent.Groups, 0, maxSize}, {"latent q_rank", l.QRank, 0, maxSize}, {"latent kv_rank", l.KVRank, 0, maxSize}, {"latent nope", l.Nope, 0, maxSize},
 		{"latent rope", l.Rope, 0, maxSize}, {"latent v", l.V, 0, maxSize},
 	} {
 		if d.n < d.low || d.n > d.high {
@@ -151,6 +179,9 @@ func (m *Model) kvWidth() int {
 	if m.MLA() {
 		return m.Heads * (m.Latent.Nope + m.Latent.Rope)
 	}
+	if m.Scans() {
+		return m.Recurrent.Groups * m.Recurrent.States
+	}
 	return m.kvHeads() * m.headDim()
 }
 
@@ -175,7 +206,7 @@ func (p layerParams) total() float64 { return p.split + p.whole + p.expert }
 func (m *Model) layer(moe bool) layerParams {
 	h := float64(m.Hidden)
 	p := m.attention()
-	norms := 2 * h
+	norms := m.blocks() * h
 	if m.LayerNorm {
 		norms *= 2
 	}
@@ -212,6 +243,9 @@ func (m *Model) attention() layerParams {
 			p.split += h * hq
 		}
 		return p
+	}
+	if m.Scans() {
+		return layerParams{split: h*float64(m.Recurrent.In) + hq*h}
 	}
 	p := layerParams{split: h*hq + 2*h*hkv + hq*h}
 	if m.Bias || m.QKVBias {
@@ -259,6 +293,9 @@ func (m *Model) FlopsPerToken(seq int) float64 {
 		attn -= float64(m.queryWidth() + 2*m.kvWidth())
 	}
 	core := float64(seq) * float64(m.Heads) * float64(m.headDim()+m.valueDim()) // multiply-adds
+	if m.Scans() {
+		core = 2.5 * float64(m.queryWidth()*m.Recurrent.States)
+	}
 	mats := 2.0
 	if m.Gated {
 		mats = 3

@@ -182,6 +182,9 @@ func (s *sketch) residual(k pieceKey) *ir.Value {
 
 func (s *sketch) attention(k pieceKey) *ir.Value {
 	m := &s.w.Model
+	if m.Scans() {
+		return s.recurrent(k)
+	}
 	x := s.input(k.tokens, m.Hidden)
 	heads, kv := ceil(m.Heads, k.tp), ceil(m.kvHeads(), k.tp)
 	d, dv := m.headDim(), m.valueDim()
@@ -204,6 +207,10 @@ func (s *sketch) attention(k pieceKey) *ir.Value {
 // core is attention alone.
 func (s *sketch) core(k pieceKey) *ir.Value {
 	m := &s.w.Model
+	if m.Scans() {
+		heads, groups := m.scanHeads(k.tp)
+		return s.scan(s.input(k.batch, k.keys, heads, m.headDim()), s.input(k.batch, k.keys, groups, m.Recurrent.States))
+	}
 	heads, kv := ceil(m.Heads, k.tp), ceil(m.kvHeads(), k.tp)
 	if m.MLA() {
 		kv = heads
@@ -238,12 +245,12 @@ func (s *sketch) scores(q, k, v *ir.Value) *ir.Value {
 	keys, query := k.Shape()[1], q.Shape()[1]
 	if !s.w.Software.Unfused {
 		// Balanced parts of a causal sequence see half of the keys on average.
-		return op.Attention(q, k, v, op.AttentionConfig{Causal: true, Window: s.w.Model.Window, Offset: (keys - query) / 2})
+		return op.Attention(q, k, v, op.AttentionConfig{Causal: !s.w.Model.Encoder, Window: s.w.Model.Window, Offset: (keys - query) / 2})
 	}
 	b, a, d := q.Shape()[0], q.Shape()[2], q.Shape()[3]
 	dv := v.Shape()[3]
 	if kv := k.Shape()[2]; kv != a {
-		return op.Attention(q, k, v, op.AttentionConfig{Causal: true, Offset: (keys - query) / 2})
+		return op.Attention(q, k, v, op.AttentionConfig{Causal: !s.w.Model.Encoder, Offset: (keys - query) / 2})
 	}
 	q, k, v = op.Reshape(q, b, a, query, d), op.Reshape(k, b, a, keys, d), op.Reshape(v, b, a, keys, dv)
 	p := op.Softmax(op.MatMulT(q, k, false, true), 3)

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // The names that Hugging Face's directories use.
@@ -40,7 +40,7 @@ func OpenDir(dir string) (*Dir, error) {
 		return nil, err
 	}
 	index := filepath.Join(dir, indexName)
-	text, err := os.ReadFile(index)
+	text, err := strict.ReadFile(index, 4*strict.Config)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("safetensors: %s: no weights: want %s or %s: %w", dir, singleName, indexName, fs.ErrNotExist)
 	}

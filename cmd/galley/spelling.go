@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// spelled is a command line in this command's own words: help and --version are what people try first.
+func spelled(args []string) []string {
+	if len(args) == 0 {
+		return args
+	}
+	switch args[0] {
+	case "help":
+		return append(args[1:len(args):len(args)], "--help")
+	case "--version", "-version", "-v", "-V":
+		return []string{"version"}
+	}
+	return args
+}
+
+// elsewhere is what flags of train are called in other frameworks.
+var elsewhere = map[string]string{
+	"learning-rate": "lr", "learning_rate": "lr", "batch-size": "batch", "batch_size": "batch", "epochs": "steps", "max-steps": "steps",
+	"num-steps": "steps", "iters": "steps", "seq-len": "seq", "seq-length": "seq", "seq_len": "seq", "context": "seq",
+	"block-size": "seq", "hidden-size": "dim", "hidden": "dim", "width": "dim", "num-layers": "layers", "depth": "layers",
+	"num-heads": "heads", "weight-decay": "decay", "weight_decay": "decay", "grad-clip": "clip", "max-grad-norm": "clip",
+	"output-dir": "save", "output": "save", "out": "save", "resume": "checkpoint", "dataset": "data", "nproc-per-node": "devices",
+	"gpus": "devices", "max-new-tokens": "tokens", "max-tokens": "tokens", "temp": "temperature",
+}
+
+// hint is this command's word for a flag that it does not know, where it has one.
+func hint(err error) string {
+	_, rest, ok := strings.Cut(err.Error(), "unknown flag --")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, ",")
+	word := elsewhere[strings.TrimSpace(name)]
+	p, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || word == "" || p.Context == nil {
+		return ""
+	}
+	for _, f := range p.Context.Flags() {
+		if f.Name == word {
+			return fmt.Sprintf(", here it is --%s", word)
+		}
+	}
+	return ""
+}
+
+// repeated refuses a flag that is given twice where one value counts.
+func repeated(ctx *kong.Context) error {
+	seen := map[*kong.Flag]bool{}
+	for _, p := range ctx.Path {
+		if p.Flag == nil || p.Flag.IsCumulative() || p.Flag.IsBool() {
+			continue
+		}
+		if seen[p.Flag] {
+			return fmt.Errorf("--%s: it is given twice: want one", p.Flag.Name)
+		}
+		seen[p.Flag] = true
+	}
+	return nil
+}

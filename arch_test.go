@@ -20,13 +20,15 @@ internal/ir internal/comm/inproc internal/cuda internal/comm/commtest internal/h
 op
 internal/pass internal/shard internal/spmd internal/pipeline internal/backend
 strategy
-internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/elastic internal/stage
+internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
 internal/runtime internal/search internal/planfile internal/export
 internal/step
 nn optim data
-models
+models internal/layout
+internal/executor
+internal/executor/local internal/executor/tapes internal/executor/accelerator
 .
-internal/check internal/check/random internal/bench internal/serve internal/ui
+internal/check internal/check/random internal/bench
 cmd/galley examples
 `
 

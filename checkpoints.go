@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
-	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
@@ -50,8 +50,6 @@ func (c *Checkpoints) Close() error { return c.keeper.Close() }
 // names of what checkpoints hold beside tensors.
 const (
 	skippedScalar = "skipped_steps"
-	scaleScalar   = "loss_scale"
-	goodScalar    = "loss_scale_good_steps"
 	// scoreScalar is the loss of an evaluation after the step, bestScalar the least of all so far.
 	scoreScalar = "valid_loss"
 	bestScalar  = "best_valid_loss"
@@ -72,62 +70,18 @@ func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error 
 
 // save is Save with further numbers.
 func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64, scalars ...checkpoint.Scalar) error {
-	state := checkpoint.State{Meta: checkpoint.Meta{Step: int64(t.step), Sample: sample, Seed: t.c.Seed, Scalars: scalars,
-		RNG: []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)}, {Name: stepStream, Value: uint64(t.step)}}}}
-	var err error
-	if t.many == nil {
-		state.Tensors, err = t.wholeState()
-	} else {
-		state.Tensors, err = t.shardedState()
-		state.Scalars = append(state.Scalars, checkpoint.Float(scaleScalar, t.many.scale.scale), checkpoint.Int(goodScalar, int64(t.many.scale.good)))
+	if t.trained.lost != nil {
+		return t.trained.lost
 	}
+	state, err := t.exec.Save()
 	if err != nil {
 		return err
 	}
+	state.Step, state.Sample, state.Seed = int64(t.step), sample, t.c.Seed
+	state.RNG = []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)}, {Name: stepStream, Value: uint64(t.step)}}
+	state.Scalars = slices.Concat(state.Scalars, scalars, t.saveFacts())
 	state.Scalars = append(state.Scalars, checkpoint.Int(skippedScalar, int64(t.skipped)))
-	state.Scalars = append(state.Scalars, t.saveFacts()...)
 	return c.keeper.Save(ctx, state)
-}
-
-func (t *Trainer) wholeState() ([]checkpoint.Tensor, error) {
-	params, memory, err := t.state()
-	if err != nil {
-		return nil, err
-	}
-	var list []checkpoint.Tensor
-	slots := t.c.Optimizer.Slots()
-	for i, p := range t.c.Params {
-		list = append(list, checkpoint.Whole(p.Name, params[i]))
-		for k := range slots {
-			list = append(list, checkpoint.Whole(slotName(p.Name, k), memory[i*slots+k]))
-		}
-	}
-	return list, nil
-}
-
-func (t *Trainer) shardedState() ([]checkpoint.Tensor, error) {
-	if t.trained.lost != nil {
-		return nil, t.trained.lost
-	}
-	if t.many.runner == nil {
-		return nil, errors.New("checkpoint: the trainer has taken no step: its state is that which it was given")
-	}
-	var list []checkpoint.Tensor
-	for _, x := range t.many.runner.Tensors() {
-		if x.Slot < t.many.h.masters()-1 { // what the precise value is rounded to
-			continue
-		}
-		l, parts, err := t.many.runner.Parts(x)
-		if err != nil {
-			return nil, err
-		}
-		s, err := checkpoint.Sharded(t.many.h.savedName(x), l, parts)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, s)
-	}
-	return list, nil
 }
 
 // Resumed is where a run goes on.
@@ -197,13 +151,18 @@ func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
 	return checkpoint.Open(dir, checkpoint.OpenConfig{})
 }
 
-// surplus is an error if a checkpoint has tensors that the trainer does not: a longer model's would else be taken for its own.
-func (t *Trainer) surplus(r *checkpoint.Reader) error {
-	known := map[string]bool{}
-	for _, p := range t.c.Params {
-		known[p.Name] = true
-		for k := range t.c.Optimizer.Slots() {
-			known[slotName(p.Name, k)] = true
+// fitting is an error where a checkpoint has other tensors than the trainer: a longer model's would else be taken for its own.
+func (t *Trainer) fitting(r *checkpoint.Reader) error {
+	c, known := t.c.executor(), map[string]bool{}
+	for _, x := range c.State() {
+		name, want := c.Name(x), c.Params[x.Param].Type
+		known[name] = true
+		got, ok := r.Type(name)
+		if !ok {
+			return fmt.Errorf("it has no %s: it is of another model or optimizer", name)
+		}
+		if !got.Equal(want) {
+			return fmt.Errorf("%s: got %v, want %v: it is of another model", name, got, want)
 		}
 	}
 	for _, x := range r.Tensors() {
@@ -214,89 +173,19 @@ func (t *Trainer) surplus(r *checkpoint.Reader) error {
 	return nil
 }
 
-// stateNames calls f with every parameter and slot, -1 for the parameter itself, and its name in checkpoints.
-func (t *Trainer) stateNames(f func(param, slot int, name string) error) error {
-	for i, p := range t.c.Params {
-		for k := -1; k < t.c.Optimizer.Slots(); k++ {
-			name := p.Name
-			if k >= 0 {
-				name = slotName(p.Name, k)
-			}
-			if err := f(i, k, name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// fitting checks that a checkpoint is of this model and optimizer.
-func (t *Trainer) fitting(r *checkpoint.Reader) error {
-	if err := t.surplus(r); err != nil {
+// take hands a checkpoint to the executor, which reads it now or when the step is planned.
+func (t *Trainer) take(r *checkpoint.Reader) error {
+	meta := r.Meta()
+	if err := t.exec.Load(r); err != nil {
 		return err
 	}
-	return t.stateNames(func(i, _ int, name string) error {
-		got, ok := r.Type(name)
-		if !ok {
-			return fmt.Errorf("it has no %s: it is of another model or optimizer", name)
-		}
-		if want := t.c.Params[i].Type; !got.Equal(want) {
-			return fmt.Errorf("%s: got %v, want %v: it is of another model", name, got, want)
-		}
-		return nil
-	})
-}
-
-// take reads a checkpoint, or keeps it to be read when the step is planned.
-func (t *Trainer) take(r *checkpoint.Reader) error {
-	if t.many == nil {
-		err := t.stateNames(func(i, k int, name string) error {
-			a, err := r.ReadWhole(name)
-			if err != nil {
-				return err
-			}
-			return t.put(i, k, a)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	meta := r.Meta()
 	t.step = int(meta.Step)
 	if n, err := meta.Int(skippedScalar); err == nil {
 		t.skipped = int(n)
 	}
 	t.trained.lost = nil
-	if t.many == nil {
-		if t.remote != nil {
-			t.changed()
-		}
-		return r.Close()
-	}
-	if x, err := meta.Float(scaleScalar); err == nil && t.many.scale.scale > 1 && x > 1 {
-		good, _ := meta.Int(goodScalar)
-		t.many.scale = lossScale{x, int(good)}
-	}
-	if t.many.runner != nil {
-		t.many.runner.Close()
-		t.many.runner = nil
-	}
-	t.many.saved = r
-	t.changed()
-	return nil
-}
-
-// put sets a parameter, or one of its slots.
-func (t *Trainer) put(param, slot int, a array.Array) error {
-	switch at := param*t.c.Optimizer.Slots() + slot; {
-	case t.remote != nil && slot >= 0:
-		return t.remote.replace(t.c, len(t.c.Params)+at, a)
-	case t.remote != nil:
-		return t.remote.replace(t.c, param, a)
-	case slot >= 0:
-		t.slots[at] = a
-	default:
-		t.c.Params[param].Value = t.session.Tensor(a).Track()
+	if t.exec.Away() {
+		t.changed()
 	}
 	return nil
 }

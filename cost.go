@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/internal/executor"
 )
 
 // Cost is what a training step, or a forward pass, takes, known before it runs.
@@ -85,23 +85,17 @@ func (c *Cost) Write(w io.Writer) error {
 // Cost plans a step for batches of these types and tells what it takes. Nothing runs, and no memory for tensors is taken.
 func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
 	defer recoverBug("cost of a step", &err)
-	if t.remote != nil {
-		return nil, fmt.Errorf("cost: %s plans its own memory: see Memory after the first step", t.remote.b.Name())
-	}
-	if t.many == nil {
-		return t.costOfOne(batch)
-	}
-	s, err := t.many.planned(batch)
-	if err != nil {
-		return nil, err
-	}
-	return costOf(t.many.h.s, s), nil
+	p, err := t.exec.Plan(batch...)
+	return costOf(p), err
 }
 
-func costOf(under Strategy, s *step.Step) *Cost {
-	c := &Cost{Strategy: under}
-	for i := range s.Devices() {
-		m, l := s.Memory(i), s.Load(i)
+func costOf(p *executor.Plan) *Cost {
+	if p == nil {
+		return nil
+	}
+	c := &Cost{Strategy: p.Strategy}
+	for _, d := range p.Devices {
+		m, l := d.Memory, d.Load
 		c.Devices = append(c.Devices, DeviceCost{
 			Weights: m.Weights, Slots: m.Slots, Sums: m.Sums, Step: m.Step,
 			Flops: l.Flops, Sent: l.Sent, Collectives: l.Collectives, Messages: l.Messages,
@@ -110,65 +104,12 @@ func costOf(under Strategy, s *step.Step) *Cost {
 	return c
 }
 
-// costOfOne is that of a trainer without a strategy.
-func (t *Trainer) costOfOne(batch []Type) (*Cost, error) {
-	key := fmt.Sprint(batch)
-	e := t.exes[key]
-	if e == nil {
-		var err error
-		if e, err = t.compile(batch); err != nil {
-			return nil, err
-		}
-		t.exes[key] = e
-	}
-	var d DeviceCost
-	for _, p := range t.c.Params {
-		d.Weights += p.Type.Bytes()
-		d.Slots += p.Type.Bytes() * t.c.Optimizer.Slots()
-	}
-	d.Step = e.Memory().Peak() - d.Weights - d.Slots
-	d.Flops = step.LoadOf(e.Func()).Flops
-	return &Cost{Devices: []DeviceCost{d}}, nil
-}
-
 // Cost compiles the pass for batches of these types and tells what it takes. Nothing runs.
 func (f *Forward) Cost(batch ...Type) (c *Cost, err error) {
 	defer recoverBug("cost of a forward pass", &err)
 	if len(batch) == 0 {
 		return nil, fmt.Errorf("forward: want the types of a batch")
 	}
-	if f.t.remote != nil {
-		return nil, fmt.Errorf("cost: %s plans its own memory", f.t.remote.b.Name())
-	}
-	if f.t.many == nil {
-		return f.costOfOne(batch)
-	}
-	m, err := f.planned(batch)
-	if err != nil {
-		return nil, err
-	}
-	c = &Cost{Strategy: f.t.many.h.s, Devices: make([]DeviceCost, f.t.many.h.s.Devices())}
-	for i := range c.Devices {
-		d := &c.Devices[i]
-		for _, v := range m.variant {
-			memory, l := m.programs[v].Memory(i), m.programs[v].Load(i)
-			d.Weights, d.Step = memory.Weights, max(d.Step, memory.Step)
-			d.Flops, d.Sent = d.Flops+l.Flops, d.Sent+l.Sent
-			d.Collectives, d.Messages = d.Collectives+l.Collectives, d.Messages+l.Messages
-		}
-	}
-	return c, nil
-}
-
-func (f *Forward) costOfOne(batch []Type) (*Cost, error) {
-	e, err := f.compiled(batch)
-	if err != nil {
-		return nil, err
-	}
-	var d DeviceCost
-	for _, p := range f.t.c.Params {
-		d.Weights += p.Type.Bytes()
-	}
-	d.Step, d.Flops = e.Memory().Peak()-d.Weights, step.LoadOf(e.Func()).Flops
-	return &Cost{Devices: []DeviceCost{d}}, nil
+	p, err := f.pass.Plan(batch...)
+	return costOf(p), err
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/executor/tapes"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -60,7 +61,7 @@ func checkCost(t *testing.T, family string, s *Strategy) {
 	if math.Abs(told.Loss-step.Loss) > 1e-5 {
 		t.Errorf("evaluated to %v, trained at %v", told.Loss, step.Loss)
 	}
-	runner := e.trainer.many.runner
+	runner := e.trainer.exec.(*tapes.Executor).Runner()
 	for i, x := range cost.Devices {
 		if got := runner.Taken(i); got != x.Memory() {
 			t.Errorf("device %d took %d bytes, told %d", i, got, x.Memory())

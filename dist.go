@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
@@ -16,9 +17,12 @@ import (
 // World is the scope of eager tensors on several devices of this process.
 type World = runtime.Session
 
+// newWorld is n devices of this process that meet in its memory: the one place that chooses the transport.
+func newWorld(n int) (comm.World, error) { return inproc.New(n) }
+
 // NewWorld makes n devices in this process; Close ends them.
 func NewWorld(host *Device, n int) (*World, error) {
-	w, err := inproc.New(n)
+	w, err := newWorld(n)
 	if err != nil {
 		return nil, err
 	}

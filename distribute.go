@@ -3,12 +3,12 @@ package galley
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/internal/shard"
@@ -18,30 +18,10 @@ import (
 )
 
 // Annotation asks how the parameters should lie whose names match a pattern.
-type Annotation struct {
-	// Pattern is as in path.Match: * stands for any text, [0-3] for one of four digits.
-	Pattern  string
-	Sharding mesh.Sharding
-}
-
-// String is the annotation as ParseAnnotation reads it.
-func (a Annotation) String() string { return a.Pattern + "=" + a.Sharding.String() }
+type Annotation = mesh.Annotation
 
 // ParseAnnotation reads *.up_proj.weight=@[tp,_].
-func ParseAnnotation(text string) (Annotation, error) {
-	pattern, sharding, ok := strings.Cut(text, "=")
-	if !ok {
-		return Annotation{}, fmt.Errorf("annotation %q: want PATTERN=@[AXES,…]", text)
-	}
-	if _, err := path.Match(pattern, ""); err != nil {
-		return Annotation{}, fmt.Errorf("annotation %q: pattern: %w", text, err)
-	}
-	s, err := mesh.ParseSharding(sharding)
-	if err != nil {
-		return Annotation{}, fmt.Errorf("annotation %q: %w", text, err)
-	}
-	return Annotation{pattern, s}, nil
-}
+func ParseAnnotation(text string) (Annotation, error) { return mesh.ParseAnnotation(text) }
 
 // Prices say what communication and computing cost; Link is one axis' share of them.
 type (
@@ -126,7 +106,7 @@ func (c DistributeConfig) values(p *Program) (map[int]mesh.Sharding, error) {
 	asked := c.captured(p)
 	used := make([]bool, len(c.Annotations))
 	for i, v := range p.Params() {
-		if k := slices.IndexFunc(c.Annotations, func(a Annotation) bool { return a.matches(v.Name()) }); k >= 0 {
+		if k := slices.IndexFunc(c.Annotations, func(a Annotation) bool { return a.Matches(v.Name()) }); k >= 0 {
 			used[k] = true
 			asked[v.ID()] = c.Annotations[k].Sharding
 		}
@@ -135,7 +115,7 @@ func (c DistributeConfig) values(p *Program) (map[int]mesh.Sharding, error) {
 		}
 	}
 	for k, a := range c.Annotations {
-		if !used[k] && !a.matchesAny(p) {
+		if !used[k] && !layout.MatchesAny(a, p) {
 			return nil, fmt.Errorf("annotation %s matches no parameter: they are called %s", a, someNames(p))
 		}
 	}
@@ -175,19 +155,6 @@ func (c DistributeConfig) checkResults(p *Program) error {
 		}
 	}
 	return nil
-}
-
-func (a Annotation) matches(name string) bool {
-	// Most names are told by their ends, and path.Match is slow to say no.
-	if !strings.HasSuffix(name, a.Pattern[strings.LastIndexAny(a.Pattern, `*?]\`)+1:]) {
-		return false
-	}
-	ok, err := path.Match(a.Pattern, name)
-	return ok && err == nil
-}
-
-func (a Annotation) matchesAny(p *Program) bool {
-	return slices.ContainsFunc(p.Params(), func(v *ir.Value) bool { return a.matches(v.Name()) })
 }
 
 // someNames is the first of a program's parameters, for messages.
@@ -313,4 +280,18 @@ type DistributedOptions = runtime.CompileConfig
 func (d *Distributed) Compile(w *World, o DistributedOptions) (e *DistributedExecutable, err error) {
 	defer recoverBug(d.f.Name(), &err)
 	return w.Compile(d.program, o)
+}
+
+// Plans is the names of the built-in sets of annotations.
+func Plans() []string { return layout.Plans() }
+
+// PlanAnnotations is a built-in set of annotations for a training step of one of the models' families:
+//
+//	data      the batch by axis dp, its sequences by cp, experts by ep, which then cuts the batch, too
+//	megatron  also the heads, the inner width and the vocabulary by axis tp: column, row and vocabulary parallel
+//	none      nothing
+//
+// Axes that the mesh lacks are left out, as is what the program has no parameters for.
+func PlanAnnotations(name string, p *Program, m *mesh.Mesh) ([]Annotation, error) {
+	return layout.Plan(name, p, m)
 }

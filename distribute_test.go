@@ -249,9 +249,9 @@ func TestDistributeMistakes(t *testing.T) {
 		want   string
 	}{
 		{galley.DistributeConfig{}, "want a mesh"},
-		{galley.DistributeConfig{Annotations: []galley.Annotation{{"*.wq", sharding("@[tp]")}}}, "annotation *.wq=@[tp] matches no parameter: they are called model.embed_tokens.weight"},
-		{galley.DistributeConfig{Annotations: []galley.Annotation{{"lm_head.weight", sharding("@[tp]")}}}, "lm_head.weight"},
-		{galley.DistributeConfig{Annotations: []galley.Annotation{{"lm_head.weight", sharding("@[xx,_]")}}}, "xx"},
+		{galley.DistributeConfig{Annotations: []galley.Annotation{{Pattern: "*.wq", Sharding: sharding("@[tp]")}}}, "annotation *.wq=@[tp] matches no parameter: they are called model.embed_tokens.weight"},
+		{galley.DistributeConfig{Annotations: []galley.Annotation{{Pattern: "lm_head.weight", Sharding: sharding("@[tp]")}}}, "lm_head.weight"},
+		{galley.DistributeConfig{Annotations: []galley.Annotation{{Pattern: "lm_head.weight", Sharding: sharding("@[xx,_]")}}}, "xx"},
 		{galley.DistributeConfig{Params: map[int]mesh.Sharding{999: sharding("@[tp]")}}, "sharding of parameter 999"},
 		{galley.DistributeConfig{Results: map[int]mesh.Sharding{-1: sharding("@[tp]")}}, "sharding of result -1"},
 		{galley.DistributeConfig{Next: map[int]int{0: 0}}, "result 0 becomes parameter 0: got"},

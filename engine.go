@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 )
@@ -96,8 +97,12 @@ func (e *Engine) Close() error {
 
 // DataLoader deals out a dataset in batches that the strategy can cut.
 func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error) {
-	if c.Batch > 0 {
-		if _, err := microRows(c.Batch, e.trainer.micro()); err != nil {
+	if s := e.trainer.c.Strategy; s != nil && c.Batch > 0 {
+		full, err := s.WithDefaults()
+		if err != nil {
+			return nil, err
+		}
+		if _, err := executor.MicroRows(c.Batch, full.Micro); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -55,9 +56,9 @@ func newEvaluation(t *Trainer, model Model, loss Loss, metrics []Metric) *evalua
 			l = lossOfModel(model, nil)(batch)
 		}
 		if l == nil || l.Err() != nil || len(l.Shape()) > 0 {
-			return []*Tensor{checkedLoss(l, params)}
+			return []*Tensor{executor.CheckedLoss(l, params)}
 		}
-		list := lossForms(l, params, rowCount(batch))[:2]
+		list := executor.LossForms(l, params, rowCount(batch))[:2]
 		for _, m := range metrics {
 			s, c := m.Compute(outputs, batch[n:])
 			list = append(list, s, c)
@@ -85,9 +86,9 @@ func (t *Trainer) NewEvaluator() *Evaluator {
 		params := nn.Values(t.c.Params)
 		l := t.c.Loss(batch)
 		if l == nil || l.Err() != nil || len(l.Shape()) > 0 {
-			return []*Tensor{checkedLoss(l, params)}
+			return []*Tensor{executor.CheckedLoss(l, params)}
 		}
-		return lossForms(l, params, rowCount(batch))[:2]
+		return executor.LossForms(l, params, rowCount(batch))[:2]
 	})}}
 }
 

@@ -19,18 +19,15 @@ func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err e
 	if err != nil {
 		return f, err
 	}
-	switch {
-	case t.many == nil:
-		return f, errors.New("forecast: the trainer has no strategy")
-	case cal.Host == nil:
+	if cal.Host == nil {
 		return f, errors.New("forecast: the calibration says nothing of this machine's cores: want one that galley calibrate measured")
 	}
-	s, err := t.many.planned(batch)
+	s, err := t.tapes("forecast", batch)
 	if err != nil {
 		return f, err
 	}
 	if f, err = s.Forecast(step.Machine{Cores: cal.Host.Cores, Crowd: cal.Host.Crowd, Latency: cal.Host.Idle, Spread: cal.Host.Spread, Prices: cal.Host}); err != nil {
-		return f, fmt.Errorf("%s: %w", t.many.h.s, err)
+		return f, fmt.Errorf("%s: %w", t.c.Strategy, err)
 	}
 	return f, nil
 }
@@ -38,10 +35,7 @@ func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err e
 // Programs is the programs that the devices of a strategy run in a step, each once, in the order in which they come.
 func (t *Trainer) Programs(batch ...Type) (list []*Program, err error) {
 	defer recoverBug("plan of the training step", &err)
-	if t.many == nil {
-		return nil, errors.New("programs: the trainer has no strategy")
-	}
-	s, err := t.many.planned(batch)
+	s, err := t.tapes("programs", batch)
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/op"
 )
@@ -60,13 +60,7 @@ type Options = cpu.Options
 // Compile optimises a program and plans its memory.
 func Compile(d *Device, p *Program, o Options) (e *Executable, err error) {
 	defer recoverBug(p.Name(), &err)
-	if p, err = pass.Optimize(p); err != nil {
-		return nil, err
-	}
-	if p, err = pass.Fuse(p); err != nil {
-		return nil, err
-	}
-	return d.Compile(p, o)
+	return executor.Compile(d, p, o)
 }
 
 // Parse reads a program's text.

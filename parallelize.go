@@ -2,14 +2,9 @@ package galley
 
 import (
 	"fmt"
-	"path"
-	"slices"
-	"strings"
 
-	"github.com/galley-ml/galley/mesh"
-	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/optim"
-	"github.com/galley-ml/galley/strategy"
 )
 
 // ParallelPlan says by the names of layers how a model is spread over devices. What it does not name lies by the built-in plan.
@@ -38,7 +33,7 @@ func On(pattern string, use ...Parallelism) LayerPlan { return LayerPlan{pattern
 // Parallelism is one thing that can be done with a layer: ColWise, RowWise, PrepareInput, PrepareOutput, SequenceParallelBegin,
 // SequenceParallelEnd, SequenceParallelEnable or SequenceParallelDisable.
 type Parallelism interface {
-	add(b *planBuilder, layer string) error
+	add(b *layout.Builder, layer string) error
 }
 
 // ColWise splits the dim of a layer's weight that its result has, and the bias with it: the columns of a linear layer, the
@@ -77,43 +72,45 @@ const (
 	sequenceWhole = "@[dp.ep,cp,_]"
 )
 
-func (c ColWise) add(b *planBuilder, layer string) error {
-	if err := b.split(layer, columns, c.Axis); err != nil || !c.Gather {
+func (c ColWise) add(b *layout.Builder, layer string) error {
+	if err := b.Split(layer, layout.Columns, c.Axis); err != nil || !c.Gather {
 		return err
 	}
-	return b.hook(layer, atOutput, "")
+	return b.Hook(layer, layout.Output, "")
 }
 
-func (r RowWise) add(b *planBuilder, layer string) error { return b.split(layer, rowsOf, r.Axis) }
-
-func (p PrepareInput) add(b *planBuilder, layer string) error {
-	return b.hook(layer, atInput, p.Sharding)
+func (r RowWise) add(b *layout.Builder, layer string) error {
+	return b.Split(layer, layout.Rows, r.Axis)
 }
 
-func (p PrepareOutput) add(b *planBuilder, layer string) error {
-	return b.hook(layer, atOutput, p.Sharding)
+func (p PrepareInput) add(b *layout.Builder, layer string) error {
+	return b.Hook(layer, layout.Input, p.Sharding)
 }
 
-func (SequenceParallelBegin) add(b *planBuilder, layer string) error {
-	return b.hook(layer, atOutput, sequenceSplit)
+func (p PrepareOutput) add(b *layout.Builder, layer string) error {
+	return b.Hook(layer, layout.Output, p.Sharding)
 }
 
-func (SequenceParallelEnd) add(b *planBuilder, layer string) error {
-	return b.hook(layer, atInput, sequenceWhole)
+func (SequenceParallelBegin) add(b *layout.Builder, layer string) error {
+	return b.Hook(layer, layout.Output, sequenceSplit)
 }
 
-func (SequenceParallelEnable) add(b *planBuilder, layer string) error {
-	if err := b.hook(layer, atInput, sequenceSplit); err != nil {
+func (SequenceParallelEnd) add(b *layout.Builder, layer string) error {
+	return b.Hook(layer, layout.Input, sequenceWhole)
+}
+
+func (SequenceParallelEnable) add(b *layout.Builder, layer string) error {
+	if err := b.Hook(layer, layout.Input, sequenceSplit); err != nil {
 		return err
 	}
-	return b.hook(layer, atOutput, sequenceWhole)
+	return b.Hook(layer, layout.Output, sequenceWhole)
 }
 
-func (SequenceParallelDisable) add(b *planBuilder, layer string) error {
-	if err := b.hook(layer, atInput, sequenceWhole); err != nil {
+func (SequenceParallelDisable) add(b *layout.Builder, layer string) error {
+	if err := b.Hook(layer, layout.Input, sequenceWhole); err != nil {
 		return err
 	}
-	return b.hook(layer, atOutput, sequenceSplit)
+	return b.Hook(layer, layout.Output, sequenceSplit)
 }
 
 // SplitPoint is where a stage of the pipeline ends, and the next begins.
@@ -140,9 +137,7 @@ type Parallel struct {
 	Strategy  *Strategy
 	// Annotations is what was asked for parameters by name.
 	Annotations []Annotation
-	splits      []weightSplit
-	hooks       []hook
-	points      []SplitPoint
+	layers      *layout.Layers
 }
 
 // Inputs is that of the model.
@@ -162,13 +157,12 @@ func Parallelize(model Model, optimizer optim.Optimizer, plan ParallelPlan) (*Pa
 	if err := plan.Strategy.Check(); err != nil {
 		return nil, err
 	}
-	b := &planBuilder{out: &Parallel{Model: model, Optimizer: optimizer, Strategy: &plan.Strategy, Annotations: plan.Annotations}}
-	b.index(model.Params())
-	if err := checkAnnotations(plan.Annotations, model.Params()); err != nil {
+	b := layout.NewBuilder(model.Params())
+	if err := layout.CheckAnnotations(plan.Annotations, model.Params()); err != nil {
 		return nil, fmt.Errorf("parallelize: %w", err)
 	}
 	for _, row := range plan.Layers {
-		layers, err := b.match(row.Pattern)
+		layers, err := b.Match(row.Pattern)
 		if err != nil {
 			return nil, fmt.Errorf("parallelize: %w", err)
 		}
@@ -180,150 +174,12 @@ func Parallelize(model Model, optimizer optim.Optimizer, plan ParallelPlan) (*Pa
 			}
 		}
 	}
-	return b.out, b.points(plan)
-}
-
-// planBuilder collects what a plan asks of layers.
-type planBuilder struct {
-	out *Parallel
-	// params and layers is their names, in the model's order.
-	params, layers []string
-	shapes         map[string][]int
-}
-
-// index finds the layers: whatever a parameter's name has before its dots.
-func (b *planBuilder) index(params []*nn.Param) {
-	b.shapes = map[string][]int{}
-	seen := map[string]bool{}
-	for _, p := range params {
-		b.params, b.shapes[p.Name] = append(b.params, p.Name), p.Type.Shape
-		for i, c := range p.Name {
-			if l := p.Name[:i]; c == '.' && !seen[l] {
-				seen[l] = true
-				b.layers = append(b.layers, l)
-			}
-		}
-	}
-}
-
-// match is the outermost layers whose names match.
-func (b *planBuilder) match(pattern string) ([]string, error) {
-	var list []string
-	for _, l := range b.layers {
-		ok, err := path.Match(pattern, l)
-		if err != nil {
-			return nil, fmt.Errorf("pattern %q: %w", pattern, err)
-		}
-		inside := slices.ContainsFunc(list, func(outer string) bool { return strings.HasPrefix(l, outer+".") })
-		if ok && !inside {
-			list = append(list, l)
-		}
-	}
-	if list == nil {
-		return nil, fmt.Errorf("pattern %q matches no layer: want one like %s", pattern, nearest(pattern, b.layers))
-	}
-	return list, nil
-}
-
-// nearest is the layers that share the last part of a pattern, or the first ones.
-func nearest(pattern string, names []string) string {
-	word := pattern[strings.LastIndexAny(pattern, ".*?]")+1:]
-	var like []string
-	for _, n := range names {
-		if word != "" && strings.Contains(n, word) {
-			like = append(like, n)
-		}
-	}
-	if like == nil {
-		like = names
-	}
-	return someOf(like)
-}
-
-func someOf(names []string) string {
-	if len(names) > 4 {
-		return strings.Join(names[:4], ", ") + ", …"
-	}
-	return strings.Join(names, ", ")
-}
-
-// side is a dim of a weight by what a layer does with it.
-type side uint8
-
-const (
-	columns side = iota // the result has it
-	rowsOf              // the result lacks it
-)
-
-// weightSplit asks for a side of a layer's weight to be split.
-type weightSplit struct {
-	weight, bias string // bias is empty where it stays whole
-	side         side
-	axis         string
-}
-
-func (b *planBuilder) split(layer string, s side, axis string) error {
-	if axis == "" {
-		axis = strategy.TensorAxis
-	}
-	if !slices.Contains(strategyAxes, axis) {
-		return fmt.Errorf("axis %q: want tp, or dp, cp, ep", axis)
-	}
-	w := weightSplit{weight: layer + ".weight", side: s, axis: axis}
-	shape, ok := b.shapes[w.weight]
-	if !ok {
-		return fmt.Errorf("it has no weight of its own: name its linear layers or embeddings: %s", nearest("*", b.within(layer)))
-	}
-	if len(shape) != 2 {
-		return fmt.Errorf("its weight has shape %v: want a matrix: annotate it by ParallelPlan.Annotations", shape)
-	}
-	if _, ok := b.shapes[layer+".bias"]; ok && s == columns {
-		w.bias = layer + ".bias"
-	}
-	b.out.splits = append(b.out.splits, w)
-	return nil
-}
-
-// within is the names of layers or else parameters within a layer.
-func (b *planBuilder) within(layer string) []string {
-	var list []string
-	for _, n := range append(slices.Clone(b.layers), b.params...) {
-		if strings.HasPrefix(n, layer+".") {
-			list = append(list, n)
-		}
-	}
-	return list
-}
-
-// hook asks how what goes into a layer or comes out of it lies.
-type hook struct {
-	layer string
-	at    hookSide
-	// sharding has no dims where only the batch and the context stay split.
-	sharding mesh.Sharding
-}
-
-type hookSide uint8
-
-const (
-	atInput hookSide = iota
-	atOutput
-)
-
-func (b *planBuilder) hook(layer string, at hookSide, text string) error {
-	h := hook{layer: layer, at: at}
-	if text != "" {
-		var err error
-		if h.sharding, err = mesh.ParseSharding(text); err != nil {
-			return err
-		}
-	}
-	b.out.hooks = append(b.out.hooks, h)
-	return nil
+	out := &Parallel{Model: model, Optimizer: optimizer, Strategy: &plan.Strategy, Annotations: plan.Annotations, layers: b.Layers()}
+	return out, plan.points(b)
 }
 
 // points checks where stages begin.
-func (b *planBuilder) points(plan ParallelPlan) error {
+func (plan ParallelPlan) points(b *layout.Builder) error {
 	if len(plan.Split) == 0 {
 		return nil
 	}
@@ -342,10 +198,9 @@ func (b *planBuilder) points(plan ParallelPlan) error {
 		return fmt.Errorf("parallelize: both Split and Strategy.Layers say where stages begin: leave one of them out")
 	}
 	for _, at := range plan.Split {
-		if !slices.Contains(b.layers, at.Layer) {
-			return fmt.Errorf("parallelize: split point at %q: no such layer: want one like %s", at.Layer, nearest(at.Layer, b.layers))
+		if err := b.Point(at.Layer, at.At == Beginning); err != nil {
+			return fmt.Errorf("parallelize: %w", err)
 		}
 	}
-	b.out.points = plan.Split
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
@@ -78,6 +79,7 @@ type PipelineLayer struct {
 	config  PipelineConfig
 	init    *nn.Init
 	layers  []pipelineLayer
+	counts  []int // the layers of each stage; nil is one stage
 	trainer *Trainer
 	eval    *evaluation
 }
@@ -166,22 +168,26 @@ func (p *PipelineLayer) strategy() (*Strategy, error) {
 	case n > len(p.layers):
 		return nil, fmt.Errorf("%d layers cannot make %d stages: want pp·vpp of %d or less", len(p.layers), n, len(p.layers))
 	case c.Boundaries == nil:
+		if p.counts = s.Layers; p.counts == nil {
+			p.counts = layout.Evenly(len(p.layers), n)
+		}
 		return &s, nil
 	case s.Layers != nil:
 		return nil, fmt.Errorf("both Boundaries and Strategy.Layers say where stages begin: leave one of them out")
 	case len(c.Boundaries) != n-1:
 		return nil, fmt.Errorf("boundaries %v make %d stages: the schedule has %d: want %d boundaries", c.Boundaries, len(c.Boundaries)+1, n, n-1)
 	}
-	s.Layers, err = p.counts()
+	p.counts, err = p.between(c.Boundaries)
+	s.Layers = p.counts
 	return &s, err
 }
 
-// counts is how many layers lie between boundaries.
-func (p *PipelineLayer) counts() (list []int, err error) {
+// between is how many layers lie between boundaries.
+func (p *PipelineLayer) between(boundaries []int) (list []int, err error) {
 	at := 0
-	for _, b := range append(slices.Clone(p.config.Boundaries), len(p.layers)) {
+	for _, b := range append(slices.Clone(boundaries), len(p.layers)) {
 		if b <= at || b > len(p.layers) {
-			return nil, fmt.Errorf("boundaries %v: want growing numbers of layers from 1 to %d", p.config.Boundaries, len(p.layers)-1)
+			return nil, fmt.Errorf("boundaries %v: want growing numbers of layers from 1 to %d", boundaries, len(p.layers)-1)
 		}
 		list, at = append(list, b-at), b
 	}
@@ -215,14 +221,7 @@ func (p *PipelineLayer) Forward(inputs ...*Tensor) []*Tensor {
 // Stages is the number of the first layer of each stage.
 func (p *PipelineLayer) Stages() []int {
 	list := []int{0}
-	if p.trainer.many == nil {
-		return list
-	}
-	counts := p.trainer.many.h.s.Layers
-	if counts == nil {
-		counts = evenly(len(p.layers), p.trainer.many.h.schedule.Stages)
-	}
-	for _, n := range counts[:len(counts)-1] {
+	for _, n := range p.counts[:max(0, len(p.counts)-1)] {
 		list = append(list, list[len(list)-1]+n)
 	}
 	return list

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 )
@@ -80,11 +81,7 @@ func (d *DistModel) compile(loader Loader) error {
 	if !d.trains {
 		return nil
 	}
-	if d.trainer.many != nil {
-		return d.trainer.start(batch)
-	}
-	_, err = d.trainer.compiled(batch)
-	return err
+	return d.trainer.exec.Start(executor.TypesOf(batch)...)
 }
 
 // modelConfig is a model as its strategy trains it, and a trainer's config for it.

@@ -1,7 +1,6 @@
 package galley
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -33,30 +32,27 @@ type StepPlan struct {
 // for this model, and every collective that would not meet its like, is found here.
 func (t *Trainer) Plan(batch ...Type) (p *StepPlan, err error) {
 	defer recoverBug("plan of the training step", &err)
-	if t.many == nil {
-		return nil, errors.New("plan: the trainer has no strategy")
-	}
-	s, err := t.many.planned(batch)
+	plan, err := t.exec.Plan(batch...)
 	if err != nil {
 		return nil, err
 	}
-	p = &StepPlan{Strategy: t.many.h.s, Stages: t.many.h.schedule.Stages}
-	for d := range s.Devices() {
-		p.Memory = append(p.Memory, s.Memory(d))
+	p = &StepPlan{Strategy: plan.Strategy, Stages: plan.Stages}
+	for _, d := range plan.Devices {
+		p.Memory = append(p.Memory, d.Memory)
 	}
 	return p, nil
 }
 
-// Taken is the bytes that each device of a strategy has taken, which is what Plan said; nil before the first step.
-func (t *Trainer) Taken() []int {
-	if t.many == nil || t.many.runner == nil {
-		return nil
+// tapes is the step of a strategy, for what reads its devices' programs.
+func (t *Trainer) tapes(who string, batch []Type) (*step.Step, error) {
+	p, err := t.exec.Plan(batch...)
+	if err != nil {
+		return nil, err
 	}
-	list := make([]int, t.many.runner.Devices())
-	for d := range list {
-		list[d] = t.many.runner.Taken(d)
+	if p.Step == nil {
+		return nil, fmt.Errorf("%s: the trainer has no strategy", who)
 	}
-	return list
+	return p.Step, nil
 }
 
 // Peak is the largest device's memory.

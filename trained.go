@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 )
 
@@ -27,7 +28,7 @@ func (t *Trainer) changing() { t.trained.version++ }
 func (t *Trainer) changed() {
 	t.changing()
 	version, step := t.trained.version, t.step
-	read := t.paramReader()
+	reader := sync.OnceValues(t.exec.Reader)
 	var mu sync.Mutex
 	t.trained.values = make([]*Tensor, len(t.c.Params))
 	for i, p := range t.c.Params {
@@ -40,7 +41,11 @@ func (t *Trainer) changed() {
 			if err := t.readable(version, step); err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 			}
-			a, err := read(i)
+			read, err := reader()
+			var a array.Array
+			if err == nil {
+				a, err = read(executor.Tensor{Param: i, Slot: -1})
+			}
 			if err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 			}
@@ -62,34 +67,8 @@ func (t *Trainer) readable(version, step int) error {
 	return nil
 }
 
-// paramReader reads parameters of the state, wherever they lie when it is called.
-func (t *Trainer) paramReader() func(i int) (array.Array, error) {
-	if t.many != nil {
-		return t.readMany
-	}
-	shared := sync.OnceValues(t.reader)
-	return func(i int) (array.Array, error) {
-		r, err := shared()
-		if err != nil {
-			return array.Array{}, err
-		}
-		return r.read(i)
-	}
-}
-
-// readMany reads a parameter from the devices of a strategy or, before their first step, from the checkpoint that they go on from.
-func (t *Trainer) readMany(i int) (array.Array, error) {
-	switch {
-	case t.many.runner != nil:
-		return t.many.runner.Read(t.many.h.precise(i))
-	case t.many.saved != nil:
-		return t.many.saved.ReadWhole(t.c.Params[i].Name)
-	}
-	return array.Array{}, errClosed
-}
-
 // errClosed is a trainer whose state was given up.
-var errClosed = errors.New("trainer: it is closed: make another and Resume")
+var errClosed = errors.New("trainer: it has no state any more: it was closed: make another and Resume")
 
 // bringBack reads all values that Params still have from this trainer, so that they outlive its devices.
 func (t *Trainer) bringBack() error {
@@ -106,9 +85,9 @@ func (t *Trainer) bringBack() error {
 	return errors.Join(errs...)
 }
 
-// tearing keeps why a step on many devices failed half-way.
+// tearing keeps why a step failed half-way.
 func (t *Trainer) tearing(err error) error {
-	if t.many.runner.Torn() {
+	if _, ok := errors.AsType[*executor.TornError](err); ok {
 		t.trained.lost = fmt.Errorf("trainer: step %d failed while it changed the parameters: they are lost: make another "+
 			"trainer and Resume: %w", t.step, err)
 	}

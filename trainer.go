@@ -1,33 +1,41 @@
 package galley
 
 import (
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/cpu"
-	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/executor/accelerator"
+	"github.com/galley-ml/galley/internal/executor/local"
+	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 )
 
-// Mode is how a training step runs.
-type Mode uint8
+// Mode is how a training step runs on one device.
+type Mode = executor.Mode
 
 // A step is traced and compiled once, or runs op by op. The numbers are the same.
 const (
-	Static Mode = iota
-	Eager
+	Static = executor.Static
+	Eager  = executor.Eager
 )
 
-func (m Mode) String() string {
-	if m == Eager {
-		return "eager"
-	}
-	return "static"
-}
+// Backend is a chip that runs whole programs.
+type Backend = backend.Backend
+
+// XLAConfig says which PJRT plugin runs programs; the zero value is the first that is found.
+type XLAConfig = xla.Config
+
+// XLA is the devices of a PJRT plugin: GPUs, TPUs. A program takes the first, or with a strategy as many as that needs. Close
+// gives them back.
+func XLA(c XLAConfig) (Backend, error) { return xla.Open(c) }
 
 // TrainerConfig says what is trained and how.
 type TrainerConfig struct {
@@ -72,29 +80,67 @@ type TrainerConfig struct {
 	Seed  uint64
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
 	Watch func(Span)
+}
 
-	// settle is whether the update waits for all gradients: it may then write over what these were computed from.
-	settle bool
+// withDefaults fills in what may be left out of a config and checks the rest.
+func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
+	if c.Loss == nil || len(c.Params) == 0 {
+		return c, fmt.Errorf("trainer: want parameters and a loss")
+	}
+	if c.Optimizer == nil {
+		c.Optimizer = optim.AdamW{}
+	}
+	if c.Schedule == nil {
+		c.Schedule = optim.Constant{LR: 1e-3}
+	}
+	if c.Parallel != nil {
+		c.Annotations = slices.Concat(c.Annotations, c.Parallel.Annotations)
+		if c.Strategy == nil {
+			c.Strategy = c.Parallel.Strategy
+		}
+	}
+	if err := layout.CheckAnnotations(c.Annotations, c.Params); err != nil {
+		return c, fmt.Errorf("trainer: %w", err)
+	}
+	return c, nil
+}
+
+// executor is the part of a config that executors know.
+func (c TrainerConfig) executor() executor.Config {
+	out := executor.Config{
+		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
+		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Recompute: c.Recompute, SkipNorm: c.SkipNorm, DetectNaN: c.DetectNaN,
+		Observe: c.Observe, Watch: c.Watch, World: newWorld, Strategy: c.Strategy, Annotations: c.Annotations,
+	}
+	if c.Parallel != nil {
+		out.Layers = c.Parallel.layers
+	}
+	return out
+}
+
+// newExecutor chooses what takes the steps: a backend, many in-process devices, or one.
+func newExecutor(c executor.Config) (executor.Executor, error) {
+	switch {
+	case c.Backend != nil:
+		return accelerator.New(c)
+	case c.Device == nil:
+		return nil, fmt.Errorf("trainer: want a device")
+	case c.Strategy != nil:
+		return tapes.New(c)
+	}
+	return local.New(c)
 }
 
 // Trainer trains parameters step by step.
 type Trainer struct {
-	c       TrainerConfig
-	session *Session
-	slots   []array.Array
-	step    int
-	// skipped is how many of the steps changed nothing, since their gradients overflowed.
-	skipped int
-	// exes is the compiled steps by the types of their batches; last is the one that ran last.
-	exes map[string]*Executable
-	last *Executable
-	// many is the step on many devices, where a strategy is given.
-	many *manyDevices
-	// remote is what lies on a backend; nil without one.
-	remote *remote
+	c TrainerConfig
+	// exec takes the steps and keeps the state.
+	exec executor.Executor
+	// step is how many steps were taken, skipped how many of them changed nothing, since their gradients overflowed.
+	step, skipped int
 	// described is what the loader of a fit says of itself.
 	described []Fact
-	// trained is the parameters' values where they lie on either.
+	// trained is the parameters' values where they lie on devices of the executor.
 	trained trained
 }
 
@@ -104,39 +150,25 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Backend != nil {
-		if c.DetectNaN {
-			return nil, fmt.Errorf("trainer: DetectNaN looks at every op: %s runs whole programs: train without a backend", c.Backend.Name())
-		}
-		return newRemoteTrainer(c)
-	}
-	if c.Device == nil {
-		return nil, fmt.Errorf("trainer: want a device")
-	}
-	if c.DetectNaN {
-		c.Device = c.Device.DetectNaN()
-	}
 	if c.Strategy != nil && c.Mode == Eager {
 		return nil, fmt.Errorf("trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes", c.Mode, c.Strategy, Static)
 	}
-	t := &Trainer{c: c, session: c.Device.NewSession(), exes: map[string]*Executable{}}
-	if c.Strategy != nil {
-		if t.many, err = newManyDevices(c); err != nil {
-			return nil, err
-		}
+	exec, err := newExecutor(c.executor())
+	if err != nil {
+		return nil, err
 	}
-	for _, p := range c.Params {
-		if p.Value == nil {
-			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
-		}
-		for range c.Optimizer.Slots() {
-			if t.many != nil {
-				break // its devices have them
-			}
-			t.slots = append(t.slots, array.New(p.Type.DType, p.Type.Shape...))
-		}
+	return &Trainer{c: c, exec: exec}, nil
+}
+
+// TraceStep is the program of a whole training step on batches of these types. Its parameters are the model's, the
+// optimizer's slots, the learning rate, the step's number and the batch; its results the loss, the gradients' norm, the
+// next parameters and slots. The model needs no values: shapes are enough.
+func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
+	defer recoverBug("trace of the training step", &err)
+	if c, err = c.withDefaults(); err != nil {
+		return nil, err
 	}
-	return t, nil
+	return c.executor().TraceStep(batch)
 }
 
 // Metrics is what one step tells.
@@ -167,139 +199,107 @@ func (e *DivergedError) Error() string {
 }
 
 // Step trains on one batch.
-func (t *Trainer) Step(batch ...array.Array) (m Metrics, err error) {
+func (t *Trainer) Step(batch ...array.Array) (Metrics, error) {
+	p, err := t.Start(batch...)
+	if err != nil {
+		return Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}, err
+	}
+	return p.Wait()
+}
+
+// Pending is a step that was started.
+type Pending struct {
+	m       Metrics
+	running executor.Running // nil once it is done
+	err     error
+}
+
+// Start begins a step on a backend and returns before it is done, so that the next one can be prepared, or started,
+// meanwhile. Without a backend the step is done when Start returns.
+func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	defer recoverBug(fmt.Sprintf("training step %d", t.step), &err)
-	if t.remote != nil {
-		return t.stepRemote(batch)
+	if t.trained.lost != nil {
+		return nil, t.trained.lost
 	}
-	m = Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}
-	if t.many != nil {
-		return t.stepMany(m, batch)
-	}
-	params, err := t.params()
+	p = &Pending{m: Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}}
+	p.running, err = t.exec.Step(executor.Input{LR: p.m.LR, Count: float64(t.step + 1 - t.skipped), Batch: batch})
 	if err != nil {
-		return m, err
+		return nil, t.tearing(err)
 	}
-	args := slices.Concat(params, t.slots, []array.Array{t.scalar(m.LR), t.scalar(float64(t.step + 1 - t.skipped))}, batch)
-	results, err := t.run(args)
-	if err != nil {
-		return m, err
-	}
-	m.Loss, m.GradNorm = results[0].At(0), results[1].At(0)
-	for i, p := range t.c.Params {
-		p.Value = t.session.Tensor(results[2+i]).Track()
-	}
-	t.slots = results[2+len(params):]
 	t.step++
-	if bad(m.Loss) || bad(m.GradNorm) {
-		return m, &DivergedError{m}
+	if t.exec.Away() {
+		t.changed()
 	}
-	return m, nil
+	if r, done := p.running.(executor.Result); done && r.Skipped {
+		t.skipped++
+	}
+	return p, nil
 }
 
-func bad(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
-
-func (t *Trainer) params() ([]array.Array, error) {
-	out := make([]array.Array, len(t.c.Params))
-	for i, p := range t.c.Params {
-		a, err := cpu.Read(p.Value)
-		if err != nil {
-			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
-		}
-		out[i] = a
+// Wait is the step's metrics, when it is done.
+func (p *Pending) Wait() (Metrics, error) {
+	if p.running == nil {
+		return p.m, p.err
 	}
-	return out, nil
-}
-
-func (t *Trainer) scalar(x float64) array.Array {
-	if t.c.scalarType().DType == array.F64 {
-		return array.Scalar(x)
+	r, err := p.running.Wait()
+	p.running, p.err = nil, err
+	p.m.Loss, p.m.GradNorm, p.m.Skipped = r.Loss, r.Norm, r.Skipped
+	if err == nil && !r.Skipped && (!executor.Finite(r.Loss) || !executor.Finite(r.Norm)) {
+		p.err = &DivergedError{p.m}
 	}
-	return array.Scalar(float32(x))
-}
-
-// run executes one step on arrays, in either mode.
-func (t *Trainer) run(args []array.Array) ([]array.Array, error) {
-	if t.c.Mode == Eager {
-		return t.runEager(args)
-	}
-	exe, err := t.compiled(args[len(t.c.Params)+len(t.slots)+2:])
-	if err != nil {
-		return nil, err
-	}
-	t.last = exe
-	return exe.Run(args)
-}
-
-// compiled is the step for batches of these types: a batch of another size is compiled once, too.
-func (t *Trainer) compiled(batch []array.Array) (*Executable, error) {
-	var types []Type
-	for _, a := range batch {
-		types = append(types, ir.TypeOf(a))
-	}
-	key := fmt.Sprint(types)
-	if exe, ok := t.exes[key]; ok {
-		return exe, nil
-	}
-	exe, err := t.compile(types)
-	if err == nil {
-		t.exes[key] = exe
-	}
-	return exe, err
-}
-
-func (t *Trainer) compile(batch []Type) (*Executable, error) {
-	p, err := TraceStep(t.c, batch...)
-	if err == nil {
-		err = checkConstraints(p)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return Compile(t.c.Device, p, Options{Donate: upTo(0, len(t.c.Params)+len(t.slots)), Observe: t.c.Observe})
-}
-
-func (t *Trainer) runEager(args []array.Array) ([]array.Array, error) {
-	in := make([]*Tensor, len(args))
-	for i, a := range args {
-		in[i] = t.session.Tensor(a)
-		if i < len(t.c.Params) {
-			in[i] = in[i].Track()
-		}
-	}
-	results := t.c.step(in)
-	out := make([]array.Array, len(results))
-	for i, r := range results {
-		a, err := cpu.Read(r)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = a
-	}
-	return out, nil
+	return p.m, p.err
 }
 
 // Steps is how many steps have been taken.
 func (t *Trainer) Steps() int { return t.step }
 
-// micro is how many micro-batches a step takes.
-func (t *Trainer) micro() int {
-	switch {
-	case t.remote != nil:
-		return t.remote.micro
-	case t.many != nil:
-		return t.many.h.s.Micro
-	}
-	return 1
+// Memory is what the last compiled step needs on one device or on a backend; zero before the first step and in eager mode.
+func (t *Trainer) Memory() Memory {
+	m, _ := t.exec.Memory()
+	return m
 }
 
-// Memory is what the last compiled step needs; zero before the first step and in eager mode.
-func (t *Trainer) Memory() cpu.Memory {
-	if t.remote != nil {
-		return t.remote.memory
+// Taken is the bytes that each device of a strategy has taken, which is what Plan said; nil before the first step.
+func (t *Trainer) Taken() []int {
+	_, taken := t.exec.Memory()
+	return taken
+}
+
+// Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params' values are:
+// tensors of s, or where s is nil of a new session of the trainer's device. Otherwise they are there.
+func (t *Trainer) Sync(s *Session) error {
+	if s == nil && t.c.Device != nil {
+		s = t.c.Device.NewSession()
 	}
-	if t.last == nil {
-		return cpu.Memory{}
+	if s == nil {
+		return fmt.Errorf("trainer: parameters are on %s: want a session to bring them back to", t.c.Backend.Name())
 	}
-	return t.last.Memory()
+	if t.trained.lost != nil {
+		return t.trained.lost
+	}
+	if !t.exec.Away() {
+		return nil
+	}
+	read, err := t.exec.Reader()
+	if err != nil {
+		return err
+	}
+	for i, p := range t.c.Params {
+		a, err := read(executor.Tensor{Param: i, Slot: -1})
+		if err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		p.Value = s.Tensor(a).Track()
+	}
+	return nil
+}
+
+// Close gives back what the trainer holds on devices. Params' values are brought back first.
+func (t *Trainer) Close() error {
+	if !t.exec.Away() {
+		return t.exec.Close()
+	}
+	back := t.bringBack()
+	t.trained.lost = errClosed
+	return errors.Join(back, t.exec.Close())
 }

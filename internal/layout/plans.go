@@ -1,9 +1,10 @@
-package galley
+package layout
 
 import (
 	"fmt"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/strategy"
 )
@@ -63,14 +64,14 @@ func Plans() []string {
 	return names
 }
 
-// PlanAnnotations is a built-in set of annotations for a training step of one of the models' families:
+// Plan is a built-in set of annotations for a training step of one of the models' families:
 //
 //	data      the batch by axis dp, its sequences by cp, experts by ep, which then cuts the batch, too
 //	megatron  also the heads, the inner width and the vocabulary by axis tp: column, row and vocabulary parallel
 //	none      nothing
 //
 // Axes that the mesh lacks are left out, as is what the program has no parameters for.
-func PlanAnnotations(name string, p *Program, m *mesh.Mesh) ([]Annotation, error) {
+func Plan(name string, p *ir.Func, m *mesh.Mesh) ([]mesh.Annotation, error) {
 	i := slices.IndexFunc(plans, func(x namedPlan) bool { return x.name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("plan %q: want one of %v", name, Plans())
@@ -78,14 +79,14 @@ func PlanAnnotations(name string, p *Program, m *mesh.Mesh) ([]Annotation, error
 	if _, ok := m.Axis(plans[i].needs); plans[i].needs != "" && !ok {
 		return nil, fmt.Errorf("plan %s: mesh %v has no axis %s", name, m, plans[i].needs)
 	}
-	var list []Annotation
+	var list []mesh.Annotation
 	for _, r := range plans[i].rows {
 		s, err := mesh.ParseSharding(r.sharding)
 		if err != nil {
 			return nil, err
 		}
-		a := Annotation{r.pattern, s}
-		if a.matchesAny(p) && known(m, s.Spec.Used()) {
+		a := mesh.Annotation{Pattern: r.pattern, Sharding: s}
+		if MatchesAny(a, p) && known(m, s.Spec.Used()) {
 			list = append(list, a)
 		}
 	}
@@ -95,4 +96,9 @@ func PlanAnnotations(name string, p *Program, m *mesh.Mesh) ([]Annotation, error
 // known reports whether a mesh has all axes.
 func known(m *mesh.Mesh, axes mesh.Axes) bool {
 	return !slices.ContainsFunc(axes, func(s mesh.Sub) bool { _, ok := m.Axis(s.Axis); return !ok })
+}
+
+// MatchesAny reports whether a program has a parameter that an annotation is for.
+func MatchesAny(a mesh.Annotation, p *ir.Func) bool {
+	return slices.ContainsFunc(p.Params(), func(v *ir.Value) bool { return a.Matches(v.Name()) })
 }

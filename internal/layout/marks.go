@@ -1,4 +1,4 @@
-package galley
+package layout
 
 import (
 	"cmp"
@@ -20,9 +20,9 @@ const (
 	cutMark  = "plan.cut."
 )
 
-// planned is a plan applied to a traced program.
-type planned struct {
-	program *Program
+// applied is a plan applied to a traced program.
+type applied struct {
+	program *ir.Func
 	// cuts is the marks with which stages begin.
 	cuts []string
 	// specs is how weights lie, by name, and shardings how marked values do, by the hooks' numbers.
@@ -31,10 +31,10 @@ type planned struct {
 }
 
 // apply marks where a plan says something of a program, and finds what its sides of weights are there.
-func (p *Parallel) apply(f *Program) (*planned, error) {
+func (p *Layers) apply(f *ir.Func) (*applied, error) {
 	a := &planner{f: f, plan: p}
 	a.read()
-	out := &planned{specs: map[string]mesh.Spec{}}
+	out := &applied{specs: map[string]mesh.Spec{}}
 	for _, s := range p.splits {
 		if err := a.split(s, out.specs); err != nil {
 			return nil, err
@@ -69,8 +69,8 @@ func (p *Parallel) apply(f *Program) (*planned, error) {
 
 // planner finds layers in a program: the nodes from the first to the last that compute with a parameter below a layer's name.
 type planner struct {
-	f    *Program
-	plan *Parallel
+	f    *ir.Func
+	plan *Layers
 	// fixed is, by value, whether parameters and constants alone decide it, and from which parameters it comes.
 	fixed []bool
 	from  [][]string
@@ -80,7 +80,7 @@ type planner struct {
 
 func (a *planner) read() {
 	a.fixed, a.from = make([]bool, a.f.NumValues()), make([][]string, a.f.NumValues())
-	for _, v := range a.f.Params()[:len(a.plan.Params())] {
+	for _, v := range a.f.Params()[:a.plan.params] {
 		a.fixed[v.ID()], a.from[v.ID()] = true, []string{v.Name()}
 	}
 	for _, n := range a.f.Nodes() {
@@ -153,12 +153,12 @@ func (h hook) of(v *ir.Value) (mesh.Sharding, error) {
 	return h.sharding, nil
 }
 
-func (a *planner) spot(layer string, at hookSide) (spot, error) {
+func (a *planner) spot(layer string, at HookSide) (spot, error) {
 	first, last, err := a.span(layer)
 	if err != nil {
 		return spot{}, err
 	}
-	if at == atOutput {
+	if at == Output {
 		return spot{value: a.f.Nodes()[last].Out()[0], first: last + 1, last: len(a.f.Nodes())}, nil
 	}
 	for _, v := range a.f.Nodes()[first].In() {
@@ -194,7 +194,7 @@ func (a *planner) split(s weightSplit, specs map[string]mesh.Spec) error {
 			continue
 		}
 		inResult := slices.ContainsFunc(rule.Out[0], func(out []byte) bool { return slices.Equal(out, rule.In[k][own]) })
-		if inResult == (s.side == columns) && spec.IsWhole() {
+		if inResult == (s.side == Columns) && spec.IsWhole() {
 			spec.Dims[d] = mesh.On(s.axis)
 		}
 	}
@@ -210,7 +210,7 @@ func (a *planner) split(s weightSplit, specs map[string]mesh.Spec) error {
 
 // ruleOf is a node's sharding rule.
 func ruleOf(n *ir.Node) (*mesh.Parsed, error) {
-	var types []Type
+	var types []ir.Type
 	for _, v := range n.In() {
 		types = append(types, v.Type())
 	}
@@ -250,17 +250,17 @@ func (a *planner) dims(v *ir.Value) ([]int, error) {
 func (a *planner) cuts() ([]spot, error) {
 	var list []spot
 	for i, p := range a.plan.points {
-		first, last, err := a.span(p.Layer)
+		first, last, err := a.span(p.layer)
 		if err != nil {
 			return nil, err
 		}
-		c, ok := a.markNear(first, last, p.At)
+		c, ok := a.markNear(first, last, p.before)
 		if !ok {
-			side := atOutput
-			if p.At == Beginning {
-				side = atInput
+			side := Output
+			if p.before {
+				side = Input
 			}
-			if c, err = a.spot(p.Layer, side); err != nil {
+			if c, err = a.spot(p.layer, side); err != nil {
 				return nil, err
 			}
 			c.label, c.last = cutMark+strconv.Itoa(i), len(a.f.Nodes())
@@ -277,9 +277,9 @@ func (a *planner) cuts() ([]spot, error) {
 }
 
 // markNear is the mark of a layer's begin next to a layer, with no other parameter read in between.
-func (a *planner) markNear(first, last int, at SplitAt) (spot, bool) {
+func (a *planner) markNear(first, last int, before bool) (spot, bool) {
 	i, step := last+1, 1
-	if at == Beginning {
+	if before {
 		i, step = first-1, -1
 	}
 	for ; i >= 0 && i < len(a.readers) && len(a.readers[i]) == 0; i += step {
@@ -293,7 +293,7 @@ func (a *planner) markNear(first, last int, at SplitAt) (spot, bool) {
 }
 
 // rewriteMarks is a program with marks put in.
-func rewriteMarks(f *Program, marks []spot) (*Program, error) {
+func rewriteMarks(f *ir.Func, marks []spot) (*ir.Func, error) {
 	at := -1
 	return f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		at++
@@ -311,7 +311,7 @@ func rewriteMarks(f *Program, marks []spot) (*Program, error) {
 }
 
 // marksOf is the sharding that a mark of a plan asks for, or of its gradient; axes that the devices lack are left out.
-func (p *planned) marksOf(m *mesh.Mesh, label string) (mesh.Sharding, bool) {
+func (p *applied) marksOf(m *mesh.Mesh, label string) (mesh.Sharding, bool) {
 	if p == nil {
 		return mesh.Sharding{}, false
 	}
@@ -335,17 +335,4 @@ func onlyAxes(m *mesh.Mesh, s mesh.Spec) mesh.Spec {
 		}
 	}
 	return out
-}
-
-// shaped is a traced program with what the plan asks put in; without a plan it is the program.
-func (h *hybrid) shaped(f *Program) (*Program, error) {
-	if h.c.Parallel == nil {
-		return f, nil
-	}
-	p, err := h.c.Parallel.apply(f)
-	if err != nil {
-		return nil, err
-	}
-	h.planned = p
-	return p.program, nil
 }

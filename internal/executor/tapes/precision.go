@@ -1,48 +1,27 @@
-package galley
+package tapes
 
 import (
 	"fmt"
 	"os"
 	"strings"
 
-	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
-// computed is the type in which a parameter of a type enters computation.
-func (h *hybrid) computed(t Type) Type {
-	if !t.DType.IsFloat() || h.s.AMP == "off" {
-		return t
-	}
-	dtype := array.BF16
-	if h.s.AMP == "f16" {
-		dtype = array.F16
-	}
-	return Type{DType: dtype, Shape: t.Shape}
-}
-
 // halved is a batch as computation takes it: with mixed precision its floats are as short as the parameters.
-func (h *hybrid) halved(batch []*Tensor) []*Tensor {
-	list := make([]*Tensor, len(batch))
+func (h *planner) halved(batch []*op.Tensor) []*op.Tensor {
+	list := make([]*op.Tensor, len(batch))
 	for i, x := range batch {
-		list[i] = op.Cast(x, h.computed(x.Type()).DType)
+		list[i] = op.Cast(x, h.Computed(x.Type()).DType)
 	}
 	return list
 }
 
-// masters is how many slots of a parameter hold its own value: with mixed precision, in which the optimizer has the precise
-// one, it is 1.
-func (h *hybrid) masters() int {
-	if h.s.AMP == "off" {
-		return 0
-	}
-	return 1
-}
-
 // offloadOf is where the optimizer's memory is kept; nil is on the devices.
-func offloadOf(s Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {
+func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {
 	word, dir, disk := strings.Cut(s.Offload, ":")
 	switch {
 	case word == "none":

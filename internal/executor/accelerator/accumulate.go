@@ -1,4 +1,4 @@
-package galley
+package accelerator
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/op"
@@ -22,31 +23,31 @@ const losses = 2
 
 // sumTypes is the types of what is summed over micro-batches, as in-process devices sum it: gradients are those of the sum of losses,
 // since what that is to be divided by, the labels that count, is known at the end.
-func (c TrainerConfig) sumTypes() []Type {
-	types := []Type{c.scalarType(), c.scalarType()}
+func sumTypes(c executor.Config) []ir.Type {
+	types := []ir.Type{c.ScalarType(), c.ScalarType()}
 	for _, p := range c.Params {
-		types = append(types, Type{DType: p.Type.DType.Compute(), Shape: p.Type.Shape})
+		types = append(types, ir.Type{DType: p.Type.DType.Compute(), Shape: p.Type.Shape})
 	}
 	return types
 }
 
-func (c TrainerConfig) sumParams(b *ir.Builder) []*Tensor {
+func sumParams(c executor.Config, b *ir.Builder) []*op.Tensor {
 	names := []string{"loss.sum", "loss.count"}
 	for _, p := range c.Params {
 		names = append(names, p.Name+".sum")
 	}
-	list := make([]*Tensor, len(names))
-	for i, t := range c.sumTypes() {
+	list := make([]*op.Tensor, len(names))
+	for i, t := range sumTypes(c) {
 		list[i] = b.Param(names[i], t)
 	}
 	return list
 }
 
 // sumsProgram makes zeros.
-func (c TrainerConfig) sumsProgram() (*Program, error) {
+func sumsProgram(c executor.Config) (*ir.Func, error) {
 	b := ir.NewBuilder("train_sums")
-	var zeros []*Tensor
-	for _, t := range c.sumTypes() {
+	var zeros []*op.Tensor
+	for _, t := range sumTypes(c) {
 		zeros = append(zeros, op.Full(b, t.DType, t.Shape, 0))
 	}
 	return b.Build(zeros...)
@@ -54,54 +55,55 @@ func (c TrainerConfig) sumsProgram() (*Program, error) {
 
 // cutLoss is the loss of a batch as programs of its micro-batches.
 type cutLoss struct {
-	programs []*Program
+	programs []*ir.Func
 	variant  []int
-	cut      *cutting
+	cut      *executor.Cutting
 }
 
 // cutLoss is the loss of batches of these types.
-func (t *Trainer) cutLoss(batch []Type) (*cutLoss, error) {
+func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
 	key := fmt.Sprint(batch)
-	if l := t.remote.losses[key]; l != nil {
+	if l := r.losses[key]; l != nil {
 		return l, nil
 	}
-	rows, err := rowsIn(batch)
+	rows, err := executor.RowsIn(batch)
 	if err != nil {
 		return nil, err
 	}
-	micros, err := microRows(rows, t.remote.micro)
+	micros, err := executor.MicroRows(rows, r.micro)
 	if err != nil {
 		return nil, err
 	}
 	b := ir.NewBuilder("loss")
-	number, params := &stepNumber{b: b}, t.c.weightParams(b)
-	loss := checkedLoss(t.c.lossOf(params, batchParams(b, batch), number.tensor), params)
+	number, params := executor.NewStepNumber(b), r.model.WeightParams(b)
+	loss := executor.CheckedLoss(r.model.LossOf(params, executor.BatchParams(b, batch), number.Tensor), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
-	forms := lossForms(loss, params, rows)
+	forms := executor.LossForms(loss, params, rows)
 	f, err := b.Build(forms...)
 	if err != nil {
 		return nil, err
 	}
 	l := &cutLoss{}
-	if l.programs, l.variant, l.cut, err = cutProgram(f, len(params), batch, micros, number, formIndex(forms)...); err != nil {
+	l.programs, l.variant, l.cut, err = executor.CutProgram(f, len(params), batch, micros, number, executor.FormIndex(forms)...)
+	if err != nil {
 		return nil, err
 	}
-	t.remote.losses[key] = l
+	r.losses[key] = l
 	return l, nil
 }
 
 // partProgram adds a micro-batch to the sums: it takes the weights, the sums and what the loss takes besides weights, and returns
 // the next sums.
-func (t *Trainer) partProgram(loss *Program) (*Program, error) {
-	c, b := t.c, ir.NewBuilder("train_part")
-	params, sums := c.weightParams(b), c.sumParams(b)
-	var in []*Tensor
+func (r *Executor) partProgram(loss *ir.Func) (*ir.Func, error) {
+	c, b := r.model, ir.NewBuilder("train_part")
+	params, sums := c.WeightParams(b), sumParams(c, b)
+	var in []*op.Tensor
 	for _, v := range loss.Params()[len(params):] {
 		in = append(in, b.Param(v.Name(), v.Type()))
 	}
-	used, gathered := t.remote.together.used(params)
+	used, gathered := r.group.used(params)
 	next := loss.Replay(b, slices.Concat(used, in), nil)
 	next = append(next, op.GradOnce(next[:1], nil, used)...)
 	for i, x := range next {
@@ -112,20 +114,20 @@ func (t *Trainer) partProgram(loss *Program) (*Program, error) {
 		p, err = pass.Optimize(p)
 	}
 	if err == nil {
-		p, err = recomputed(p, len(params), losses, c.recomputes(), gathered)
+		p, err = executor.Recomputed(p, len(params), losses, policy(c), gathered)
 	}
 	return p, err
 }
 
 // updateProgram ends a step: it takes the weights, the slots, the sums, the learning rate and the step's number and returns what a
 // step does.
-func (t *Trainer) updateProgram() (*Program, error) {
-	c, b, together := t.c, ir.NewBuilder("train_update"), t.remote.together
-	params, slots, sums := c.weightParams(b), c.slotParams(b), c.sumParams(b)
-	rest := append(slots, b.Param("lr", c.scalarType()), b.Param("count", c.scalarType()))
+func (r *Executor) updateProgram() (*ir.Func, error) {
+	c, b := r.model, ir.NewBuilder("train_update")
+	params, slots, sums := c.WeightParams(b), c.SlotParams(b), sumParams(c, b)
+	rest := append(slots, b.Param("lr", c.ScalarType()), b.Param("count", c.ScalarType()))
 	loss, scale := op.Div(sums[0], sums[1]), op.Reciprocal(sums[1])
-	own, grads := together.updated(params, sums[losses:])
-	p, err := b.Build(c.update(loss, own, grads, rest, scale)...)
+	own, grads := r.group.updated(params, sums[losses:])
+	p, err := b.Build(c.Update(loss, own, grads, rest, scale)...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,41 +135,55 @@ func (t *Trainer) updateProgram() (*Program, error) {
 }
 
 // startParts starts the programs of a step on a batch that is cut into micro-batches. Its results are those of a step, by device.
-func (t *Trainer) startParts(numbers, batch []array.Array) ([][]backend.Buffer, error) {
-	r := t.remote
-	loss, err := t.cutLoss(typesOf(batch))
+func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer, error) {
+	s, err := r.microSteps(executor.TypesOf(batch))
 	if err != nil {
 		return nil, err
 	}
-	micros, err := loss.cut.micros(batch, t.step+1-t.skipped)
+	micros, err := s.cut.Micros(batch, int(numbers[1].At(0)))
 	if err != nil {
 		return nil, err
 	}
-	// All programs are there before the first runs: what goes wrong with one leaves the state as it was.
-	parts := make([]backend.Executable, len(micros))
-	for i := range micros {
-		if parts[i], err = t.partStep(loss, loss.variant[i]); err != nil {
+	sums, err := r.call(s.zeros, nil, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	for i, part := range s.parts {
+		if sums, err = r.spend(part, len(r.model.Params), sums, micros[i], 0); err != nil {
 			return nil, err
 		}
 	}
-	zeros, update, err := t.ends()
+	return r.spend(s.update, len(r.state[0]), sums, numbers, len(numbers))
+}
+
+// microSteps is the programs of a step on micro-batches, a part for each of these.
+type microSteps struct {
+	zeros, update backend.Executable
+	parts         []backend.Executable
+	cut           *executor.Cutting
+}
+
+// microSteps compiles the programs of a step on batches of these types. All are there before the first runs: what goes wrong with
+// one leaves the state as it was.
+func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
+	loss, err := r.cutLoss(batch)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	sums, err := r.call(zeros, nil, nil, 0)
-	if err != nil {
-		return nil, err
-	}
-	for i, part := range parts {
-		if sums, err = r.spend(part, len(t.c.Params), sums, micros[i], 0); err != nil {
-			return nil, err
+	s.cut = loss.cut
+	for _, variant := range loss.variant {
+		part, err := r.partStep(loss.programs[variant])
+		if err != nil {
+			return s, err
 		}
+		s.parts = append(s.parts, part)
 	}
-	return r.spend(update, len(r.state[0]), sums, numbers, len(numbers))
+	s.zeros, s.update, err = r.ends()
+	return s, err
 }
 
 // spend calls a program on the first n tensors of the state and on the sums, which are then gone.
-func (r *remote) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
+func (r *Executor) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
 	list := make([][]backend.Buffer, len(r.state))
 	for d := range r.state {
 		list[d] = append(r.state[d][:n:n], sums[d]...)
@@ -179,26 +195,25 @@ func (r *remote) spend(exe backend.Executable, n int, sums [][]backend.Buffer, i
 	return out, err
 }
 
-// partStep is the compiled program for a kind of micro-batches.
-func (t *Trainer) partStep(loss *cutLoss, variant int) (backend.Executable, error) {
-	r, n := t.remote, len(t.c.Params)
-	f := loss.programs[variant]
-	var types []Type
-	for _, v := range f.Params()[n:] {
+// partStep is the compiled program for a kind of micro-batches, whose loss is given.
+func (r *Executor) partStep(loss *ir.Func) (backend.Executable, error) {
+	n := len(r.model.Params)
+	var types []ir.Type
+	for _, v := range loss.Params()[n:] {
 		types = append(types, v.Type())
 	}
-	return r.compiled(fmt.Sprint("part ", f), func() (backend.Executable, error) {
-		p, err := t.partProgram(f)
+	return r.compiled(fmt.Sprint("part ", loss), func() (backend.Executable, error) {
+		p, err := r.partProgram(loss)
 		if err != nil {
 			return nil, err
 		}
-		var at lies
-		if r.together != nil {
-			if at, err = r.together.partLies(p, types); err != nil {
+		var at layouts
+		if r.group != nil {
+			if at, err = r.group.partLayouts(p, types); err != nil {
 				return nil, err
 			}
 		}
-		exe, err := r.compile(p, at, upTo(n, n+losses+n))
+		exe, err := r.compile(p, at, executor.UpTo(n, n+losses+n))
 		if err == nil {
 			m := exe.Memory()
 			for _, slot := range r.state[0][n:] {
@@ -210,25 +225,24 @@ func (t *Trainer) partStep(loss *cutLoss, variant int) (backend.Executable, erro
 	})
 }
 
-// ends is the compiled programs before and behind those of micro-batches.
-func (t *Trainer) ends() (zeros, update backend.Executable, err error) {
-	r := t.remote
+// ends compiles the programs before and after those of micro-batches.
+func (r *Executor) ends() (zeros, update backend.Executable, err error) {
 	zeros, err = r.compiled("sums", func() (backend.Executable, error) {
-		p, err := t.c.sumsProgram()
+		p, err := sumsProgram(r.model)
 		if err != nil {
 			return nil, err
 		}
-		return r.compile(p, lies{results: r.together.zeroSpecs()}, nil)
+		return r.compile(p, layouts{results: r.group.zeroSpecs()}, nil)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	update, err = r.compiled("update", func() (backend.Executable, error) {
-		p, err := t.updateProgram()
+		p, err := r.updateProgram()
 		if err != nil {
 			return nil, err
 		}
-		exe, err := r.compile(p, r.together.updateLies(), upTo(0, len(r.state[0])+losses+len(t.c.Params)))
+		exe, err := r.compile(p, r.group.updateLayouts(), executor.UpTo(0, len(r.state[0])+losses+len(r.model.Params)))
 		if err == nil {
 			r.needs(exe.Memory())
 		}
@@ -238,7 +252,7 @@ func (t *Trainer) ends() (zeros, update backend.Executable, err error) {
 }
 
 // compiled is the executable that is kept under a name, or made now.
-func (r *remote) compiled(name string, make func() (backend.Executable, error)) (backend.Executable, error) {
+func (r *Executor) compiled(name string, make func() (backend.Executable, error)) (backend.Executable, error) {
 	if exe, ok := r.exes[name]; ok {
 		return exe, nil
 	}
@@ -251,17 +265,8 @@ func (r *remote) compiled(name string, make func() (backend.Executable, error)) 
 }
 
 // needs notes what a program of a step needs: the step needs as much as the largest.
-func (r *remote) needs(m cpu.Memory) {
+func (r *Executor) needs(m cpu.Memory) {
 	if m.Peak() > r.memory.Peak() {
 		r.memory = m
 	}
-}
-
-// upTo is the numbers from lo up to hi, without hi.
-func upTo(lo, hi int) []int {
-	list := make([]int, hi-lo)
-	for i := range list {
-		list[i] = lo + i
-	}
-	return list
 }

@@ -1,14 +1,15 @@
-package galley
+package accelerator
 
 import (
 	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
 )
 
 // used is the weights as computation takes them, and which of them come together for it; on one device they are as they are.
-func (s *together) used(params []*Tensor) (used []*Tensor, gathered []bool) {
+func (s *group) used(params []*op.Tensor) (used []*op.Tensor, gathered []bool) {
 	if s == nil {
 		return params, nil
 	}
@@ -22,7 +23,7 @@ func (s *together) used(params []*Tensor) (used []*Tensor, gathered []bool) {
 }
 
 // updated is the weights and their gradients where the optimizer's memory of them lies.
-func (s *together) updated(params, grads []*Tensor) (own, there []*Tensor) {
+func (s *group) updated(params, grads []*op.Tensor) (own, there []*op.Tensor) {
 	if s == nil {
 		return params, grads
 	}
@@ -36,10 +37,10 @@ func (s *together) updated(params, grads []*Tensor) (own, there []*Tensor) {
 	return own, there
 }
 
-// partLies is how what goes in and out of the program of a micro-batch lies. Gradients lie between micro-batches as in-process devices
+// partLayouts is how what goes in and out of the program of a micro-batch lies. Gradients lie between micro-batches as in-process devices
 // have them: ZeRO 2 and 3 split them, so that devices exchange them for each micro-batch and keep little; otherwise every
 // device sums its own, and they are exchanged once a step. The first program decides for all.
-func (s *together) partLies(p *Program, batch []Type) (lies, error) {
+func (s *group) partLayouts(p *ir.Func, batch []ir.Type) (layouts, error) {
 	var grads []*ir.Value
 	var sums []mesh.Spec
 	for i, w := range s.weights {
@@ -50,34 +51,34 @@ func (s *together) partLies(p *Program, batch []Type) (lies, error) {
 			grads = append(grads, p.Results()[losses+i])
 		}
 	}
-	laid, err := s.partition(p, s.partLiesAs(sums, batch))
+	laid, err := s.partition(p, s.partLayoutsAs(sums, batch))
 	if err != nil {
-		return lies{}, err
+		return layouts{}, err
 	}
 	lie, inner := laid.Uncombined(grads, sums)
 	if s.sums == nil {
 		s.sums = lie
 	}
-	l := s.partLiesAs(s.sums, batch)
+	l := s.partLayoutsAs(s.sums, batch)
 	l.inner = inner
 	return l, nil
 }
 
-func (s *together) partLiesAs(sums []mesh.Spec, batch []Type) lies {
-	var l lies
+func (s *group) partLayoutsAs(sums []mesh.Spec, batch []ir.Type) layouts {
+	var l layouts
 	for _, w := range s.weights {
 		l.params = append(l.params, mesh.Closed(w.Rest))
 	}
 	l = l.withSums(sums)
 	l.results = append(slices.Repeat([]mesh.Spec{mesh.Whole(0)}, losses), sums...)
 	for _, t := range batch {
-		l.params = append(l.params, s.h.batchSharding(t))
+		l.params = append(l.params, s.Batch(t))
 	}
 	return l
 }
 
 // withSums adds parameters for the sums.
-func (l lies) withSums(sums []mesh.Spec) lies {
+func (l layouts) withSums(sums []mesh.Spec) layouts {
 	for range losses {
 		l.params = append(l.params, mesh.Closed(mesh.Whole(0)))
 	}
@@ -88,7 +89,7 @@ func (l lies) withSums(sums []mesh.Spec) lies {
 }
 
 // zeroSpecs is how the sums begin. Zeros that are still to be combined are zeros.
-func (s *together) zeroSpecs() []mesh.Spec {
+func (s *group) zeroSpecs() []mesh.Spec {
 	if s == nil {
 		return nil
 	}
@@ -99,12 +100,12 @@ func (s *together) zeroSpecs() []mesh.Spec {
 	return specs
 }
 
-// updateLies is how what goes in and out of the end of a step lies.
-func (s *together) updateLies() lies {
+// updateLayouts is how what goes in and out of the end of a step lies.
+func (s *group) updateLayouts() layouts {
 	if s == nil {
-		return lies{}
+		return layouts{}
 	}
-	l := s.stateLies()
+	l := s.stateLayouts()
 	scalar := mesh.Closed(mesh.Whole(0))
 	l = l.withSums(s.sums)
 	l.params = append(l.params, scalar, scalar)

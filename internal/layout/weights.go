@@ -1,94 +1,95 @@
-package galley
+package layout
 
 import (
 	"fmt"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
 )
 
-// weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by the stage of ZeRO. A
+// Weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by the stage of ZeRO. A
 // nil program is for parameters that lie as before.
-func (h *hybrid) weights(f *Program) ([]step.Weight, error) {
-	if h.laid == nil && f != nil {
-		h.laid = h.ownSpecs(f)
+func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
+	if l.laid == nil && f != nil {
+		l.laid = l.ownSpecs(f)
 	}
 	var list []step.Weight
-	for _, p := range h.c.Params {
-		use, err := h.use(p.Name, p.Type)
+	for _, p := range l.Params {
+		use, err := l.use(p.Name, p.Type)
 		if err != nil {
 			return nil, err
 		}
-		w := step.Weight{Name: p.Name, Type: h.computed(p.Type), Use: use, Rest: use, Sum: use, Slot: use}
-		split := h.zero(use, p.Type)
-		if h.s.Zero >= 1 {
+		w := step.Weight{Name: p.Name, Type: l.Computed(p.Type), Use: use, Rest: use, Sum: use, Slot: use}
+		split := l.zero(use, p.Type)
+		if l.Strategy.Zero >= 1 {
 			w.Slot = split
 		}
-		if h.s.Zero >= 2 {
+		if l.Strategy.Zero >= 2 {
 			w.Sum = split
 		}
-		if h.s.Zero >= 3 {
+		if l.Strategy.Zero >= 3 {
 			w.Rest = split
 		}
 		list = append(list, w)
 	}
-	if h.s.TP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return h.meshes[0].Overlap(mesh.On(strategy.TensorAxis)[0], w.Use.Used()) }) {
-		return nil, h.unsplit()
+	if l.Strategy.TP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return l.Meshes[0].Overlap(mesh.On(strategy.TensorAxis)[0], w.Use.Used()) }) {
+		return nil, l.unsplit()
 	}
-	if h.s.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return h.meshes[0].Overlap(mesh.On(strategy.ExpertAxis)[0], w.Use.Used()) }) {
-		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", h.s.EP, h.s.DP)
+	if l.Strategy.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return l.Meshes[0].Overlap(mesh.On(strategy.ExpertAxis)[0], w.Use.Used()) }) {
+		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", l.Strategy.EP, l.Strategy.DP)
 	}
 	return list, nil
 }
 
 // unsplit is the error of a tensor axis that no parameter lies along: every device of it would compute the same.
-func (h *hybrid) unsplit() error {
-	name := h.c.Params[0].Name
-	for _, p := range h.c.Params {
+func (l *Layout) unsplit() error {
+	name := l.Params[0].Name
+	for _, p := range l.Params {
 		if len(p.Type.Shape) > 1 {
 			name = p.Name
 			break
 		}
 	}
 	return fmt.Errorf("strategy: tp=%d: no parameter is split over it, so that all of its devices would compute the same: the built-in plan "+
-		"knows none of the %d names: want tp=1, a plan of layers with Parallelize, or annotations such as \"%s=@[tp,_]\"", h.s.TP, len(h.c.Params), name)
+		"knows none of the %d names: want tp=1, a plan of layers with Parallelize, or annotations such as \"%s=@[tp,_]\"", l.Strategy.TP, len(l.Params), name)
 }
 
 // use is how a parameter lies in computation.
-func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
+func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 	spec := mesh.Whole(len(t.Shape))
-	for _, a := range h.c.Annotations {
-		if !a.matches(name) {
+	for _, a := range l.Annotations {
+		if !a.Matches(name) {
 			continue
 		}
-		asked := onlyAxes(h.meshes[0], a.Sharding.Spec)
-		if err := asked.Check(h.meshes[0], len(t.Shape)); err != nil {
+		asked := onlyAxes(l.Meshes[0], a.Sharding.Spec)
+		if err := asked.Check(l.Meshes[0], len(t.Shape)); err != nil {
 			return spec, fmt.Errorf("annotation %s: parameter %q is %v: %w", a, name, t, err)
 		}
 		return asked, nil
 	}
-	if h.planned != nil {
-		if s, ok := h.planned.specs[name]; ok {
-			return onlyAxes(h.meshes[0], s), nil
+	if l.applied != nil {
+		if s, ok := l.applied.specs[name]; ok {
+			return onlyAxes(l.Meshes[0], s), nil
 		}
 	}
-	if s, ok := h.laid[name]; ok {
+	if s, ok := l.laid[name]; ok {
 		return s, nil
 	}
 	for _, r := range hybridPlan {
-		a, err := ParseAnnotation(r.pattern + "=" + r.sharding)
+		a, err := mesh.ParseAnnotation(r.pattern + "=" + r.sharding)
 		if err != nil {
 			return spec, err
 		}
-		if !a.matches(name) || len(a.Sharding.Spec.Dims) != len(t.Shape) {
+		if !a.Matches(name) || len(a.Sharding.Spec.Dims) != len(t.Shape) {
 			continue
 		}
 		for d, axes := range a.Sharding.Spec.Dims {
 			for _, x := range axes {
-				if got, ok := h.meshes[0].Axis(x.Axis); ok && got.Size > 1 {
+				if got, ok := l.Meshes[0].Axis(x.Axis); ok && got.Size > 1 {
 					spec.Dims[d] = append(spec.Dims[d], x)
 				}
 			}
@@ -99,7 +100,7 @@ func (h *hybrid) use(name string, t Type) (mesh.Spec, error) {
 }
 
 // ownSpecs is what a model asks of its parameters on the strategy's meshes: they rest so, and need not be moved in each step.
-func (h *hybrid) ownSpecs(f *Program) map[string]mesh.Spec {
+func (l *Layout) ownSpecs(f *ir.Func) map[string]mesh.Spec {
 	specs := map[string]mesh.Spec{}
 	for _, n := range f.Nodes() {
 		c, ok := n.Op().(op.Constrainer)
@@ -108,7 +109,7 @@ func (h *hybrid) ownSpecs(f *Program) map[string]mesh.Spec {
 		}
 		m, s, err := c.Constraint()
 		name := n.In()[0].Name()
-		if _, known := specs[name]; !known && err == nil && len(s.Spec.Partial) == 0 && slices.ContainsFunc(h.meshes, m.Equal) {
+		if _, known := specs[name]; !known && err == nil && len(s.Spec.Partial) == 0 && slices.ContainsFunc(l.Meshes, m.Equal) {
 			specs[name] = onlyAxes(m, s.Spec)
 		}
 	}
@@ -122,10 +123,10 @@ var hybridPlan = append([]planRow{
 }, plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows...)
 
 // zero splits what lies as use besides by the data axes that leave it whole: the dim of which a device has most.
-func (h *hybrid) zero(use mesh.Spec, t Type) mesh.Spec {
-	m := h.meshes[0]
+func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
+	m := l.Meshes[0]
 	var axes mesh.Axes
-	for _, x := range h.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis) {
+	for _, x := range l.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis) {
 		if !m.Overlap(x, use.Used()) {
 			axes = append(axes, x)
 		}

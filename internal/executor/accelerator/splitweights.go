@@ -1,4 +1,4 @@
-package galley
+package accelerator
 
 import (
 	"slices"
@@ -14,13 +14,13 @@ import (
 // update reads. A step so need not round weights, nor does the state hold 16 bits of them twice. This is for f32 weights and products in bf16, which has
 // the upper half of f32's bits.
 
-// onHalves is a program whose first parameters are weights as one on halves of those in which: the bits that rounding leaves out are in the weight's place, and
+// onSplit is a program whose first parameters are weights as one on halves of those in which: the bits that rounding leaves out are in the weight's place, and
 // the rounded weights come behind the first owned parameters. The results from updated on, if it is not negative, are new weights: their halves lie alike, the
 // rounded ones behind all other results.
-func onHalves(p *Program, which []int, owned, updated int) (*Program, error) {
+func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
 	b := ir.NewBuilder(p.Name())
-	params, upper := p.Params()[:len(p.Params())-len(p.Captures())], map[int]*Tensor{}
-	var args []*Tensor
+	params, upper := p.Params()[:len(p.Params())-len(p.Captures())], map[int]*op.Tensor{}
+	var args []*op.Tensor
 	for k, v := range params[:owned] {
 		name, t := v.Name(), v.Type()
 		if slices.Contains(which, k) {
@@ -29,16 +29,16 @@ func onHalves(p *Program, which []int, owned, updated int) (*Program, error) {
 		args = append(args, b.Param(name, t))
 	}
 	for _, i := range which {
-		upper[i] = b.Param(params[i].Name()+".upper", Type{DType: array.BF16, Shape: params[i].Shape()})
+		upper[i] = b.Param(params[i].Name()+".upper", ir.Type{DType: array.BF16, Shape: params[i].Shape()})
 		args[i] = op.FromHalves(upper[i], args[i])
 	}
 	for _, v := range params[owned:] {
 		args = append(args, b.Param(v.Name(), v.Type()))
 	}
 	args = append(args, p.Captures()...)
-	results := p.Replay(b, args, func(n *ir.Node, in []*Tensor) []*Tensor {
+	results := p.Replay(b, args, func(n *ir.Node, in []*op.Tensor) []*op.Tensor {
 		if i, ok := roundedBy(n); ok && upper[i] != nil {
-			return []*Tensor{upper[i]}
+			return []*op.Tensor{upper[i]}
 		}
 		return b.Apply(n.Op(), in)
 	})
@@ -62,7 +62,7 @@ func roundedBy(n *ir.Node) (param int, ok bool) {
 }
 
 // roundedWeights is which of the weights a step rounds.
-func roundedWeights(p *Program, weights int) []int {
+func roundedWeights(p *ir.Func, weights int) []int {
 	var list []int
 	for _, n := range p.Nodes() {
 		if i, ok := roundedBy(n); ok && i < weights && !slices.Contains(list, i) {
@@ -73,16 +73,16 @@ func roundedWeights(p *Program, weights int) []int {
 	return list
 }
 
-// halve takes weights apart that are whole yet, or again, as a checkpoint brought them.
-func (r *remote) halve() error {
-	for k, i := range r.halved {
+// splitWeights takes weights apart that are whole yet, or again, as a checkpoint brought them.
+func (r *Executor) splitWeights() error {
+	for k, i := range r.split {
 		w := r.state[0][i]
 		if w.Type().DType == array.I16 {
 			continue
 		}
-		run, err := r.once("halves", []backend.Buffer{w}, func(in []*Tensor) []*Tensor {
+		run, err := r.once("halves", []backend.Buffer{w}, func(in []*op.Tensor) []*op.Tensor {
 			upper, lower := op.Halves(in[0])
-			return []*Tensor{upper, lower}
+			return []*op.Tensor{upper, lower}
 		})
 		if err != nil {
 			return err
@@ -104,9 +104,9 @@ func (r *remote) halve() error {
 }
 
 // fetch reads a tensor of the state of one device, from its halves where it lies so.
-func (r *remote) fetch(i int) (array.Array, error) {
+func (r *Executor) fetch(i int) (array.Array, error) {
 	a, err := r.state[0][i].Read()
-	k := slices.Index(r.halved, i)
+	k := slices.Index(r.split, i)
 	if err != nil || k < 0 || a.DType() != array.I16 {
 		return a, err
 	}
@@ -117,25 +117,4 @@ func (r *remote) fetch(i int) (array.Array, error) {
 	whole := array.New(array.F32, a.Shape()...)
 	kernel.HalvesToF32s(array.Data[float32](whole), array.Raw[uint16](upper), array.Data[int16](a))
 	return whole, nil
-}
-
-// settled is gradients none of which is there before all are, so that the update of a rounded weight, in its place, comes behind whatever reads it. What
-// rounds a gradient up is left to the update, which reads less then.
-func settled(grads []*Tensor) []*Tensor {
-	short := make([]*Tensor, len(grads))
-	for i, g := range grads {
-		short[i] = g
-		n := g.Node()
-		if n == nil {
-			continue
-		}
-		if _, casts := op.CastsTo(n.Op()); casts && n.In()[0].DType().IsHalf() {
-			short[i] = n.In()[0]
-		}
-	}
-	all := make([]*Tensor, len(grads))
-	for i, g := range op.Await(short...) {
-		all[i] = op.Cast(g, grads[i].DType())
-	}
-	return all
 }

@@ -1,4 +1,4 @@
-package galley
+package executor
 
 import (
 	"slices"
@@ -6,35 +6,36 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/op"
 )
 
 // forwardPasses is what happens to the program of the loss before its gradient is taken.
-func (c TrainerConfig) forwardPasses() []func(*Program) (*Program, error) {
-	var list []func(*Program) (*Program, error)
+func (c Config) forwardPasses() []func(*ir.Func) (*ir.Func, error) {
+	var list []func(*ir.Func) (*ir.Func, error)
 	if c.Backend != nil && (c.Strategy == nil || c.Strategy.TP <= 1) {
 		// One large product feeds an accelerator better than three; the host's caches gain nothing. Weights that are split
 		// would have to be brought together to be joined.
 		list = append(list, pass.Join, pass.Fold)
 	}
 	if c.Compute != array.Invalid {
-		list = append(list, func(p *Program) (*Program, error) { return pass.Autocast(p, c.Compute) })
+		list = append(list, func(p *ir.Func) (*ir.Func, error) { return pass.Autocast(p, c.Compute) })
 	}
 	return list
 }
 
 // rewrittenLoss traces the loss by itself, passes it through and applies the result to the tensors, eager or traced.
-func (c TrainerConfig) rewrittenLoss(passes []func(*Program) (*Program, error), params, batch []*Tensor, step func() *Tensor) *Tensor {
+func (c Config) rewrittenLoss(passes []func(*ir.Func) (*ir.Func, error), params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
 	args := slices.Concat(params, batch)
 	b := ir.NewBuilder("loss")
-	in := make([]*Tensor, len(args))
+	in := make([]*op.Tensor, len(args))
 	for i, a := range args {
 		if a.Err() != nil {
 			return a
 		}
 		in[i] = b.Param(a.Name(), a.Type())
 	}
-	number := &stepNumber{b: b}
-	loss := c.plainLoss(in[:len(params)], in[len(params):], number.tensor)
+	number := NewStepNumber(b)
+	loss := c.plainLoss(in[:len(params)], in[len(params):], number.Tensor)
 	if loss == nil || loss.Err() != nil {
 		return loss
 	}

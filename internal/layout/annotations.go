@@ -1,4 +1,4 @@
-package galley
+package layout
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
@@ -15,19 +16,19 @@ import (
 // strategyAxes are the axes that a strategy can split parameters by; those of one device split nothing.
 var strategyAxes = []string{strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis, strategy.TensorAxis}
 
-// checkAnnotations says which annotation asks for nothing that there is: a mistake in a name would else train as if it were
+// CheckAnnotations says which annotation asks for nothing that there is: a mistake in a name would else train as if it were
 // not there.
-func checkAnnotations(list []Annotation, params []*nn.Param) error {
+func CheckAnnotations(list []mesh.Annotation, params []*nn.Param) error {
 	names := make([]string, len(params))
 	for i, p := range params {
 		names[i] = p.Name
 	}
 	for _, a := range list {
-		if err := a.check(names); err != nil {
+		if err := check(a, names); err != nil {
 			return fmt.Errorf("annotation %s: %w", a, err)
 		}
 		for _, p := range params {
-			if got, want := len(a.Sharding.Spec.Dims), len(p.Type.Shape); a.matches(p.Name) && got != want {
+			if got, want := len(a.Sharding.Spec.Dims), len(p.Type.Shape); a.Matches(p.Name) && got != want {
 				return fmt.Errorf("annotation %s: parameter %q is %v: got %d dims, want %d", a, p.Name, p.Type, got, want)
 			}
 		}
@@ -35,12 +36,12 @@ func checkAnnotations(list []Annotation, params []*nn.Param) error {
 	return nil
 }
 
-// check is checkAnnotations for one of them, as far as names go.
-func (a Annotation) check(params []string) error {
+// check is CheckAnnotations for one of them, as far as names go.
+func check(a mesh.Annotation, params []string) error {
 	if _, err := path.Match(a.Pattern, ""); err != nil {
 		return fmt.Errorf("pattern %q: %w", a.Pattern, err)
 	}
-	if !slices.ContainsFunc(params, a.matches) {
+	if !slices.ContainsFunc(params, a.Matches) {
 		return fmt.Errorf("it matches no parameter: want one like %s", someOf(params))
 	}
 	if len(a.Sharding.Spec.Partial) > 0 {
@@ -54,9 +55,9 @@ func (a Annotation) check(params []string) error {
 	return nil
 }
 
-// checkConstraints says which line of a traced program asks for other devices than the one that there is: it would else be as if
+// CheckConstraints says which line of a traced program asks for other devices than the one that there is: it would else be as if
 // nothing had been asked.
-func checkConstraints(p *Program) error {
+func CheckConstraints(p *ir.Func) error {
 	for _, n := range p.Nodes() {
 		c, ok := n.Op().(op.Constrainer)
 		if !ok {

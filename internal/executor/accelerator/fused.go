@@ -1,11 +1,13 @@
-package galley
+package accelerator
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/nn"
@@ -13,9 +15,9 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// joined is how a model's parameters, and the optimizer's memory of them, lie on one device of a backend: those that one product takes lie as
+// fused is how a model's parameters, and the optimizer's memory of them, lie on one device of a backend: those that one product takes lie as
 // one tensor, which the step then need not put together, nor cut its gradient.
-type joined struct {
+type fused struct {
 	// tensors are made of parameters, one after the other along a dim.
 	tensors []pass.Joined
 	// at is by parameter: its tensor, and where it begins in it.
@@ -25,7 +27,7 @@ type joined struct {
 type partOf struct{ tensor, start int }
 
 // add adds a tensor. types are those of all parameters.
-func (j *joined) add(t pass.Joined, types []Type) {
+func (j *fused) add(t pass.Joined, types []ir.Type) {
 	start := 0
 	for _, i := range t.Params {
 		for len(j.at) <= i {
@@ -39,16 +41,19 @@ func (j *joined) add(t pass.Joined, types []Type) {
 	j.tensors = append(j.tensors, t)
 }
 
-// joinedBy is the layout that a program of the loss asks for: every tensor stands where its first parameter stood.
-func joinedBy(f *Program, types []Type) *joined {
+// fusedBy is the layout that a program of the loss asks for: every tensor stands where its first parameter stood.
+func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
 	groups, other := map[int]pass.Joined{}, map[int]bool{}
 	for _, g := range pass.JoinedParams(f, len(types)) {
+		if slices.ContainsFunc(g.Params, fixed) {
+			continue // training leaves a part of it alone
+		}
 		groups[g.Params[0]] = g
 		for _, i := range g.Params[1:] {
 			other[i] = true
 		}
 	}
-	j := &joined{}
+	j := &fused{}
 	for i := range types {
 		if g, ok := groups[i]; ok {
 			j.add(g, types)
@@ -60,13 +65,13 @@ func joinedBy(f *Program, types []Type) *joined {
 }
 
 // config is c with the tensors in the place of the parameters. The loss sees the parameters, cut out of them.
-func (j *joined) config(c TrainerConfig) TrainerConfig {
+func (j *fused) config(c executor.Config) executor.Config {
 	laid := c
 	laid.Params = nil
 	for _, t := range j.tensors {
 		laid.Params = append(laid.Params, j.param(c.Params, t))
 	}
-	laid.Loss = func(batch []*Tensor) *Tensor {
+	laid.Loss = func(batch []*op.Tensor) *op.Tensor {
 		defer nn.Bind(c.Params, j.cut(c.Params, laid.Params))()
 		return c.Loss(batch)
 	}
@@ -74,10 +79,12 @@ func (j *joined) config(c TrainerConfig) TrainerConfig {
 }
 
 // param is the tensor as a parameter without a value.
-func (j *joined) param(params []*nn.Param, t pass.Joined) *nn.Param {
+func (j *fused) param(params []*nn.Param, t pass.Joined) *nn.Param {
 	first := params[t.Params[0]]
 	if len(t.Params) == 1 {
-		return first.Like(first.Name, first.Type)
+		p := first.Like(first.Name, first.Type)
+		p.Fixed = first.Fixed
+		return p
 	}
 	var names []string
 	shape := first.Type.Shape.Clone()
@@ -86,12 +93,12 @@ func (j *joined) param(params []*nn.Param, t pass.Joined) *nn.Param {
 		names = append(names, params[i].Name)
 		shape[t.Dim] += params[i].Type.Shape[t.Dim]
 	}
-	return first.Like(strings.Join(names, "+"), Type{DType: first.Type.DType, Shape: shape})
+	return first.Like(strings.Join(names, "+"), ir.Type{DType: first.Type.DType, Shape: shape})
 }
 
 // cut is the values of the model's parameters by those of the tensors.
-func (j *joined) cut(params, tensors []*nn.Param) []*Tensor {
-	values := make([]*Tensor, len(params))
+func (j *fused) cut(params, tensors []*nn.Param) []*op.Tensor {
+	values := make([]*op.Tensor, len(params))
 	for k, t := range j.tensors {
 		if len(t.Params) == 1 {
 			values[t.Params[0]] = tensors[k].Value
@@ -109,41 +116,40 @@ func (j *joined) cut(params, tensors []*nn.Param) []*Tensor {
 }
 
 // sees is a function of the model as one of the tensors.
-func (r *remote) sees(c TrainerConfig, f func([]*Tensor) []*Tensor) func([]*Tensor) []*Tensor {
-	if r.joined == nil {
+func (r *Executor) sees(f executor.Func) executor.Func {
+	if r.fused == nil {
 		return f
 	}
-	return func(in []*Tensor) []*Tensor {
-		defer nn.Bind(c.Params, r.joined.cut(c.Params, r.c.Params))()
+	return func(in []*op.Tensor) []*op.Tensor {
+		defer nn.Bind(r.model.Params, r.fused.cut(r.model.Params, r.c.Params))()
 		return f(in)
 	}
 }
 
 // lay decides how the state lies by the loss of batches of these types, the first time, and brings it there. An optimizer that looks at more
 // than an element must see parameters as they are.
-func (t *Trainer) lay(batch []Type) error {
-	r := t.remote
-	if r.laid || r.together != nil || r.micro > 1 || !optim.EachElement(t.c.Optimizer) {
+func (r *Executor) lay(batch []ir.Type) error {
+	if r.laid || r.group != nil || r.micro > 1 || !optim.EachElement(r.model.Optimizer) {
 		return nil
 	}
-	plain := t.c
+	plain := r.model
 	plain.Backend, plain.Compute = nil, array.Invalid // nothing is joined yet
-	p, err := plain.traceForward("loss", batch, func(in []*Tensor) []*Tensor {
-		var params []*Tensor
-		for _, x := range t.c.Params {
+	p, err := plain.TraceForward("loss", batch, func(in []*op.Tensor) []*op.Tensor {
+		var params []*op.Tensor
+		for _, x := range r.model.Params {
 			params = append(params, x.Value)
 		}
-		return []*Tensor{checkedLoss(t.c.Loss(in), params)}
+		return []*op.Tensor{executor.CheckedLoss(r.model.Loss(in), params)}
 	})
 	if err != nil {
 		return err
 	}
-	var types []Type
-	for _, x := range t.c.Params {
+	var types []ir.Type
+	for _, x := range r.model.Params {
 		types = append(types, x.Type)
 	}
-	if j := joinedBy(p, types); len(j.tensors) < len(types) {
-		if err := r.join(j, t.c); err != nil {
+	if j := fusedBy(p, types, func(i int) bool { return r.model.Params[i].Fixed }); len(j.tensors) < len(types) {
+		if err := r.join(j, r.model); err != nil {
 			return err
 		}
 		r.c, r.owned = j.config(r.c), len(r.state[0])
@@ -152,10 +158,10 @@ func (t *Trainer) lay(batch []Type) error {
 	return nil
 }
 
-// join puts together what lies together from now on: the parameters, then the optimizer's slots, tensor by tensor. All programs are there before the first
+// join puts together what layouts together from now on: the parameters, then the optimizer's slots, tensor by tensor. All programs are there before the first
 // runs, so that one that cannot be compiled leaves the state as it was; parts go as soon as they are put together, so that no second state is needed. A run
 // that fails midway ends the trainer's state, therefore.
-func (r *remote) join(j *joined, c TrainerConfig) error {
+func (r *Executor) join(j *fused, c executor.Config) error {
 	var runs []func() (backend.Buffer, error)
 	all := j.parts(r.state[0], len(c.Params), c.Optimizer.Slots())
 	for _, parts := range all {
@@ -177,7 +183,7 @@ func (r *remote) join(j *joined, c TrainerConfig) error {
 			return fmt.Errorf("%s: %w", j.param(c.Params, all[i].of).Name, err)
 		}
 	}
-	r.joined, r.state[0] = j, next
+	r.fused, r.state[0] = j, next
 	return nil
 }
 
@@ -188,7 +194,7 @@ type tensorParts struct {
 }
 
 // parts is what the state's tensors are made of: those of the parameters, then all slots of the first tensor, and so on.
-func (j *joined) parts(state []backend.Buffer, params, slots int) []tensorParts {
+func (j *fused) parts(state []backend.Buffer, params, slots int) []tensorParts {
 	var all []tensorParts
 	add := func(t pass.Joined, at func(param int) int) {
 		p := tensorParts{of: t}
@@ -209,11 +215,11 @@ func (j *joined) parts(state []backend.Buffer, params, slots int) []tensorParts 
 }
 
 // concat is a run that puts buffers together on the device; then they are gone.
-func (r *remote) concat(p tensorParts) (func() (backend.Buffer, error), error) {
+func (r *Executor) concat(p tensorParts) (func() (backend.Buffer, error), error) {
 	if len(p.list) == 1 {
 		return func() (backend.Buffer, error) { return p.list[0], nil }, nil
 	}
-	run, err := r.once("concat", p.list, func(in []*Tensor) []*Tensor { return []*Tensor{op.Concat(in, p.of.Dim)} })
+	run, err := r.once("concat", p.list, func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Concat(in, p.of.Dim)} })
 	if err != nil {
 		return nil, err
 	}
@@ -230,9 +236,9 @@ func (r *remote) concat(p tensorParts) (func() (backend.Buffer, error), error) {
 }
 
 // once is a run of a function of buffers on the device.
-func (r *remote) once(name string, args []backend.Buffer, f func(in []*Tensor) []*Tensor) (func() ([]backend.Buffer, error), error) {
+func (r *Executor) once(name string, args []backend.Buffer, f func(in []*op.Tensor) []*op.Tensor) (func() ([]backend.Buffer, error), error) {
 	b := ir.NewBuilder(name)
-	var in []*Tensor
+	var in []*op.Tensor
 	for _, x := range args {
 		in = append(in, b.Param("x", x.Type()))
 	}
@@ -240,15 +246,16 @@ func (r *remote) once(name string, args []backend.Buffer, f func(in []*Tensor) [
 	if err != nil {
 		return nil, err
 	}
-	exe, err := r.compiled(p.String(), func() (backend.Executable, error) { return r.compile(p, lies{}, nil) })
+	exe, err := r.compiled(p.String(), func() (backend.Executable, error) { return r.compile(p, layouts{}, nil) })
 	if err != nil {
 		return nil, err
 	}
 	return func() ([]backend.Buffer, error) { return exe.Run(args) }, nil
 }
 
-// part is where parameter or slot i of the model lies: the number of its tensor in the state, and its box in it.
-func (r *remote) part(c TrainerConfig, i int) (tensor int, start, size []int) {
+// part is where parameter or slot i of the model layouts: the number of its tensor in the state, and its box in it.
+func (r *Executor) part(i int) (tensor int, start, size []int) {
+	c := r.model
 	n, slots := len(c.Params), c.Optimizer.Slots()
 	param, slot := i, -1
 	if i >= n {
@@ -256,16 +263,16 @@ func (r *remote) part(c TrainerConfig, i int) (tensor int, start, size []int) {
 	}
 	size = c.Params[param].Type.Shape
 	start = make([]int, len(size))
-	if r.joined == nil {
+	if r.fused == nil {
 		return i, start, size
 	}
-	at := r.joined.at[param]
-	if t := r.joined.tensors[at.tensor]; len(t.Params) > 1 {
+	at := r.fused.at[param]
+	if t := r.fused.tensors[at.tensor]; len(t.Params) > 1 {
 		start[t.Dim] = at.start
 	}
 	tensor = at.tensor
 	if slot >= 0 {
-		tensor = len(r.joined.tensors) + at.tensor*slots + slot
+		tensor = len(r.fused.tensors) + at.tensor*slots + slot
 	}
 	return tensor, start, size
 }

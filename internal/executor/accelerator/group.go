@@ -1,4 +1,4 @@
-package galley
+package accelerator
 
 import (
 	"errors"
@@ -6,7 +6,10 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -15,50 +18,52 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// together is how a training run lies on several devices of a backend, which run each of its programs together.
-type together struct {
-	h       *hybrid
-	group   backend.Group
+// group is how a training run lies on a device group of a backend, which runs each of its programs in SPMD execution: one
+// program for all, each device on its own part.
+type group struct {
+	*layout.Layout
+	c       executor.Config
+	devices backend.Group
 	weights []step.Weight
 	// sums is how gradients lie between micro-batches; nil until a program decides it.
 	sums []mesh.Spec
 }
 
-// lies is how the parameters and the results of a program lie on the devices.
-type lies struct {
+// layouts is how the parameters and the results of a program lie on the devices.
+type layouts struct {
 	params  []mesh.Sharding
 	results []mesh.Spec
 	// inner is how values within the program have to lie, by ID.
 	inner map[int]mesh.Spec
 }
 
-// newTogether checks that the devices of a backend can train by c's strategy.
-func newTogether(c TrainerConfig) (*together, error) {
+// newGroup checks that the devices of a backend can train by c's strategy.
+func newGroup(c executor.Config) (*group, error) {
 	s := c.Strategy
-	if what, fix := c.apart(); what != "" {
+	if what, fix := unsupported(c); what != "" {
 		return nil, fmt.Errorf("trainer: strategy %q: a backend's devices run one program: %s: %s", s, what, fix)
 	}
-	group, ok := c.Backend.(backend.Group)
+	devices, ok := c.Backend.(backend.Group)
 	n := 1
 	if ok {
-		n = len(group.Devices())
+		n = len(devices.Devices())
 	}
 	if s.Devices() > n {
 		return nil, fmt.Errorf("trainer: strategy %q takes %d devices: %s has %d: want a smaller degree", s, s.Devices(), c.Backend.Name(), n)
 	}
-	h, err := newHybrid(c, *s)
+	l, err := c.Layout()
 	if err == nil {
-		err = h.s.Idle()
+		err = l.Strategy.Idle()
 	}
 	if err != nil {
 		return nil, err
 	}
-	weights, err := h.weights(nil)
-	return &together{h: h, group: group, weights: weights}, err
+	weights, err := l.Weights(nil)
+	return &group{Layout: l, c: c, devices: devices, weights: weights}, err
 }
 
-// apart is what of a strategy makes the devices' programs different ones, or none of theirs, and what to ask for instead.
-func (c TrainerConfig) apart() (what, fix string) {
+// unsupported is what of a strategy makes the devices' programs different ones, or none of theirs, and what to ask for instead.
+func unsupported(c executor.Config) (what, fix string) {
 	switch s := c.Strategy; {
 	case s.PP > 1:
 		return "they have no stages of their own", "want pp=1"
@@ -68,72 +73,72 @@ func (c TrainerConfig) apart() (what, fix string) {
 		return "its compiler decides what overlaps", "leave overlap out"
 	case s.Offload != "none":
 		return "its state stays on them", "want offload none, and zero for less memory"
-	case c.Parallel != nil:
+	case c.Layers != nil:
 		return "a plan of layers is for in-process devices", "want a strategy and annotations"
 	}
 	return "", ""
 }
 
 // mesh is the devices: they are numbered as the group has them.
-func (s *together) mesh() *mesh.Mesh { return s.h.meshes[0] }
+func (s *group) mesh() *mesh.Mesh { return s.Meshes[0] }
 
 // state is how a tensor of the state lies: parameters come first, then their slots.
-func (s *together) state(i int) mesh.Spec {
+func (s *group) state(i int) mesh.Spec {
 	if i < len(s.weights) {
 		return s.weights[i].Rest
 	}
-	return s.weights[(i-len(s.weights))/s.h.c.Optimizer.Slots()].Slot
+	return s.weights[(i-len(s.weights))/s.c.Optimizer.Slots()].Slot
 }
 
 // step is the program of a training step and how what goes in and out lies. Weights come together for use where they rest apart,
 // gradients where the optimizer's memory of them lies.
-func (s *together) step(batch []Type) (*Program, lies, error) {
-	c, b := s.h.c, ir.NewBuilder("train_step")
-	params, rest, in := c.stepParts(c.stepParams(b, batch))
+func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
+	c, b := s.c, ir.NewBuilder("train_step")
+	params, rest, in := c.StepParts(c.StepParams(b, batch))
 	used, gathered := s.used(params)
-	loss := checkedLoss(c.lossOf(used, in, stepOf(rest)), used)
-	own, grads := s.updated(params, op.GradOnce([]*Tensor{loss}, nil, used))
-	p, err := b.Build(c.update(loss, own, grads, rest, nil)...)
+	loss := executor.CheckedLoss(c.LossOf(used, in, executor.StepOf(rest)), used)
+	own, grads := s.updated(params, op.GradOnce([]*op.Tensor{loss}, nil, used))
+	p, err := b.Build(c.Update(loss, own, grads, rest, nil)...)
 	if err == nil {
 		p, err = pass.Optimize(p)
 	}
 	if err == nil {
-		p, err = recomputed(p, len(params), 1, c.recomputes(), gathered)
+		p, err = executor.Recomputed(p, len(params), 1, policy(c), gathered)
 	}
-	return p, s.stepLies(batch), err
+	return p, s.stepLayouts(batch), err
 }
 
 // at is x, which is to lie so.
-func (s *together) at(x *Tensor, spec mesh.Spec) *Tensor {
+func (s *group) at(x *op.Tensor, spec mesh.Spec) *op.Tensor {
 	return op.Constrain(x, s.mesh(), mesh.Closed(spec))
 }
 
-func (s *together) stepLies(batch []Type) lies {
-	l, scalar := s.stateLies(), mesh.Closed(mesh.Whole(0))
+func (s *group) stepLayouts(batch []ir.Type) layouts {
+	l, scalar := s.stateLayouts(), mesh.Closed(mesh.Whole(0))
 	l.params = append(l.params, scalar, scalar)
 	for _, t := range batch {
-		l.params = append(l.params, s.h.batchSharding(t))
+		l.params = append(l.params, s.Batch(t))
 	}
 	return l
 }
 
-// stateLies is the part of it that is the state, and what a step tells of itself.
-func (s *together) stateLies() lies {
-	l := lies{results: []mesh.Spec{mesh.Whole(0), mesh.Whole(0)}}
-	for i := range len(s.weights) * (1 + s.h.c.Optimizer.Slots()) {
+// stateLayouts is the part of it that is the state, and what a step tells of itself.
+func (s *group) stateLayouts() layouts {
+	l := layouts{results: []mesh.Spec{mesh.Whole(0), mesh.Whole(0)}}
+	for i := range len(s.weights) * (1 + s.c.Optimizer.Slots()) {
 		l.params, l.results = append(l.params, mesh.Closed(s.state(i))), append(l.results, s.state(i))
 	}
 	return l
 }
 
-// forwardLies is that of a program of the parameters and a batch, whose results every device has.
-func (s *together) forwardLies(batch []Type, p *Program) lies {
-	var l lies
+// forwardLayouts is that of a program of the parameters and a batch, whose results every device has.
+func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
+	var l layouts
 	for _, w := range s.weights {
 		l.params = append(l.params, mesh.Closed(w.Rest))
 	}
 	for _, t := range batch {
-		l.params = append(l.params, s.h.batchSharding(t))
+		l.params = append(l.params, s.Batch(t))
 	}
 	for _, v := range p.Results() {
 		l.results = append(l.results, mesh.Whole(len(v.Shape())))
@@ -142,7 +147,7 @@ func (s *together) forwardLies(batch []Type, p *Program) lies {
 }
 
 // compile makes one program for all devices of a program on whole tensors.
-func (s *together) compile(p *Program, l lies, donate []int) (backend.Executable, error) {
+func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable, error) {
 	if len(p.Captures()) > 0 {
 		return nil, fmt.Errorf("compile %s: it reads a tensor %v that is neither a parameter nor of the batch: several devices have no copies of it: pass it with the batch", p.Name(), p.Captures()[0].Type())
 	}
@@ -156,23 +161,23 @@ func (s *together) compile(p *Program, l lies, donate []int) (backend.Executable
 			return nil, err
 		}
 	}
-	exe, err := s.group.Together(locals, Options{Donate: donate})
+	exe, err := s.devices.Together(locals, cpu.Options{Donate: donate})
 	return exe, s.explain(err)
 }
 
 // explain says what to do about programs that differ between devices.
-func (s *together) explain(err error) error {
+func (s *group) explain(err error) error {
 	if _, ok := errors.AsType[*op.DifferError](err); !ok {
 		return err
 	}
-	if s.h.s.CP > 1 && s.h.s.Context == "ring" {
+	if s.Strategy.CP > 1 && s.Strategy.Context == "ring" {
 		return fmt.Errorf("%w: causal attention in a ring is not the same on every device: want context ulysses", err)
 	}
-	return fmt.Errorf("%w: want a batch and sizes that %s divides", err, s.h.s)
+	return fmt.Errorf("%w: want a batch and sizes that %s divides", err, s.Strategy)
 }
 
 // partition decides how every value of a program lies.
-func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
+func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 	asked := map[int]mesh.Sharding{}
 	for i, x := range l.params {
 		x.Spec = x.Spec.With() // inference speaks of how dims are split
@@ -180,12 +185,12 @@ func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
 	}
 	for _, n := range p.Nodes() {
 		if label, ok := op.Marked(n); ok {
-			if x, ok := s.h.marks(label); ok && len(x.Spec.Dims) == len(n.Out()[0].Shape()) {
+			if x, ok := s.Mark(label); ok && len(x.Spec.Dims) == len(n.Out()[0].Shape()) {
 				asked[n.Out()[0].ID()] = x
 			}
 		}
 	}
-	s.h.columns().Ask(p, step.Uses(s.weights, upTo(0, len(s.weights))), asked)
+	s.Columns().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
 	c := shard.Config{Mesh: s.mesh(), Values: asked}
 	if len(l.params) == 0 { // nothing else says anything
 		for _, x := range l.results {
@@ -201,7 +206,7 @@ func (s *together) partition(p *Program, l lies) (*spmd.Program, error) {
 }
 
 // pend adds to how values lie what inference does not speak of: sums that are still to be combined.
-func (l lies) pend(p *Program, specs []mesh.Spec) {
+func (l layouts) pend(p *ir.Func, specs []mesh.Spec) {
 	for id, spec := range l.inner {
 		specs[id] = spec
 	}
@@ -218,7 +223,7 @@ func (l lies) pend(p *Program, specs []mesh.Spec) {
 }
 
 // put cuts an array and brings every device its part.
-func (s *together) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
+func (s *group) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
 	l, err := spec.Layout(s.mesh(), a.Shape())
 	if err != nil {
 		return nil, err
@@ -227,7 +232,7 @@ func (s *together) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) 
 	for device, box := range l.Boxes() {
 		part := array.New(a.DType(), box.Size...)
 		array.CopyBox(part, make([]int, len(box.Size)), a, box.Start, box.Size)
-		if list[device], err = s.group.Devices()[device].Put(part); err != nil {
+		if list[device], err = s.devices.Devices()[device].Put(part); err != nil {
 			return nil, err
 		}
 	}
@@ -235,7 +240,7 @@ func (s *together) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) 
 }
 
 // read puts an array together from what the devices have. Copies are equal: one of each is enough.
-func (s *together) read(t Type, spec mesh.Spec, list []backend.Buffer) (array.Array, error) {
+func (s *group) read(t ir.Type, spec mesh.Spec, list []backend.Buffer) (array.Array, error) {
 	l, err := spec.Layout(s.mesh(), t.Shape)
 	if err != nil {
 		return array.Array{}, err

@@ -1,4 +1,4 @@
-package galley
+package accelerator
 
 import (
 	"fmt"
@@ -8,7 +8,9 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/mesh"
@@ -16,33 +18,33 @@ import (
 )
 
 // devices is how many devices the state lies on.
-func (r *remote) devices() int {
-	if r.together == nil {
+func (r *Executor) devices() int {
+	if r.group == nil {
 		return 1
 	}
-	return r.together.mesh().Size()
+	return r.group.mesh().Size()
 }
 
 // spec is how a tensor of the state lies; on one device that says nothing.
-func (r *remote) spec(i int) mesh.Spec {
-	if r.together == nil {
+func (r *Executor) spec(i int) mesh.Spec {
+	if r.group == nil {
 		return mesh.Spec{}
 	}
-	return r.together.state(i)
+	return r.group.state(i)
 }
 
 // compile makes a program on whole tensors ready for the devices.
-func (r *remote) compile(p *Program, at lies, donate []int) (backend.Executable, error) {
-	if r.together == nil {
-		return r.b.Compile(p, Options{Donate: donate})
+func (r *Executor) compile(p *ir.Func, at layouts, donate []int) (backend.Executable, error) {
+	if r.group == nil {
+		return r.b.Compile(p, cpu.Options{Donate: donate})
 	}
-	return r.together.compile(p, at, donate)
+	return r.group.compile(p, at, donate)
 }
 
 // put brings an array to the devices, as spec says: one buffer for each.
-func (r *remote) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
-	if r.together != nil {
-		return r.together.put(a, spec)
+func (r *Executor) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
+	if r.group != nil {
+		return r.group.put(a, spec)
 	}
 	b, err := r.b.Put(a)
 	return []backend.Buffer{b}, err
@@ -50,7 +52,7 @@ func (r *remote) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
 
 // call runs a program on state, by device, and on arrays that are brought there for it: the first whole of them to every device,
 // the others as batches lie. Its results are by device.
-func (r *remote) call(exe backend.Executable, state [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
+func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
 	given := make([][]backend.Buffer, len(in))
 	for k, a := range in {
 		var err error
@@ -79,26 +81,23 @@ func (r *remote) call(exe backend.Executable, state [][]backend.Buffer, in []arr
 }
 
 // inputSpec is how an array lies that a run is given.
-func (r *remote) inputSpec(a array.Array, whole bool) mesh.Spec {
-	if r.together == nil || whole {
+func (r *Executor) inputSpec(a array.Array, whole bool) mesh.Spec {
+	if r.group == nil || whole {
 		return mesh.Whole(len(a.Shape()))
 	}
-	return r.together.h.batchSharding(ir.TypeOf(a)).Spec
+	return r.group.Batch(ir.TypeOf(a)).Spec
 }
 
 // placeParams brings the parameters to the backend, or makes them there.
-func (r *remote) placeParams(c TrainerConfig) error {
+func (r *Executor) placeParams(c executor.Config) error {
 	r.state = make([][]backend.Buffer, r.devices())
 	if c.Init != nil {
 		return r.makeParams(c)
 	}
 	for i, p := range c.Params {
-		if p.Value == nil {
-			return fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
-		}
-		a, err := cpu.Read(p.Value)
+		a, err := executor.Value(p)
 		if err != nil {
-			return fmt.Errorf("parameter %q: %w", p.Name, err)
+			return err
 		}
 		list, err := r.put(a, r.spec(i))
 		if err != nil {
@@ -110,7 +109,7 @@ func (r *remote) placeParams(c TrainerConfig) error {
 }
 
 // keep adds a tensor to the state.
-func (r *remote) keep(list []backend.Buffer) {
+func (r *Executor) keep(list []backend.Buffer) {
 	for i, b := range list {
 		r.state[i] = append(r.state[i], b)
 	}
@@ -118,7 +117,7 @@ func (r *remote) keep(list []backend.Buffer) {
 
 // makeParams runs the program of first values, a part for each parameter, compiled side by side: a whole model's would keep
 // one compiler busy for longer than the training step.
-func (r *remote) makeParams(c TrainerConfig) error {
+func (r *Executor) makeParams(c executor.Config) error {
 	n := len(c.Init.Results())
 	if n != len(c.Params) {
 		return fmt.Errorf("trainer: the program of first values has %d results: want %d, one for each parameter", n, len(c.Params))
@@ -144,7 +143,7 @@ func (r *remote) makeParams(c TrainerConfig) error {
 }
 
 // makeParam is one result of a program without parameters.
-func (r *remote) makeParam(p *Program, i int) ([]backend.Buffer, error) {
+func (r *Executor) makeParam(p *ir.Func, i int) ([]backend.Buffer, error) {
 	b := ir.NewBuilder(p.Name())
 	one, err := b.Build(p.Replay(b, b.ParamsOf(p), nil)[i])
 	if err == nil {
@@ -165,9 +164,9 @@ func (r *remote) makeParam(p *Program, i int) ([]backend.Buffer, error) {
 }
 
 // makeSlots adds the optimizer's memory to the state.
-func (r *remote) makeSlots(c TrainerConfig) error {
+func (r *Executor) makeSlots(c executor.Config) error {
 	b := ir.NewBuilder("slots")
-	var zeros []*Tensor
+	var zeros []*op.Tensor
 	var specs []mesh.Spec
 	for _, p := range c.Params {
 		for range c.Optimizer.Slots() {
@@ -187,8 +186,8 @@ func (r *remote) makeSlots(c TrainerConfig) error {
 }
 
 // make runs a program without parameters once.
-func (r *remote) make(p *Program, specs []mesh.Spec) ([][]backend.Buffer, error) {
-	exe, err := r.compile(p, lies{results: specs}, nil)
+func (r *Executor) make(p *ir.Func, specs []mesh.Spec) ([][]backend.Buffer, error) {
+	exe, err := r.compile(p, layouts{results: specs}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -196,27 +195,22 @@ func (r *remote) make(p *Program, specs []mesh.Spec) ([][]backend.Buffer, error)
 	return r.call(exe, nil, nil, 0)
 }
 
-// reader reads the state by the numbers of the model's parameters and slots. What lies joined is fetched once for all that is read of it.
+// reader reads the state by the numbers of the model's parameters and slots. What is fused is fetched once for all that is read of it.
 type reader struct {
-	*remote
-	c       TrainerConfig
+	*Executor
 	fetched map[int]array.Array
 	left    map[int]int // bytes that are yet to be read
 }
 
-func (t *Trainer) reader() (*reader, error) {
-	return &reader{t.remote, t.c, map[int]array.Array{}, map[int]int{}}, t.remote.open()
-}
-
 // read is a parameter or a slot of the model, by its number; each is read once.
 func (r *reader) read(i int) (array.Array, error) {
-	at, start, size := r.part(r.c, i)
-	if r.together != nil {
+	at, start, size := r.part(i)
+	if r.group != nil {
 		list := make([]backend.Buffer, len(r.state))
 		for d := range list {
 			list[d] = r.state[d][at]
 		}
-		return r.together.read(Type{DType: list[0].Type().DType, Shape: size}, r.spec(at), list)
+		return r.group.read(ir.Type{DType: list[0].Type().DType, Shape: size}, r.spec(at), list)
 	}
 	whole, ok := r.fetched[at]
 	if !ok {
@@ -234,12 +228,12 @@ func (r *reader) read(i int) (array.Array, error) {
 }
 
 // replace puts an array in the place of a parameter or a slot.
-func (r *remote) replace(c TrainerConfig, i int, a array.Array) error {
+func (r *Executor) replace(i int, a array.Array) error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	at, start, size := r.part(c, i)
-	if r.together == nil && !r.state[0][at].Type().Shape.Equal(size) {
+	at, start, size := r.part(i)
+	if r.group == nil && !r.state[0][at].Type().Shape.Equal(size) {
 		whole, err := r.fetch(at)
 		if err != nil {
 			return err
@@ -258,23 +252,24 @@ func (r *remote) replace(c TrainerConfig, i int, a array.Array) error {
 	return nil
 }
 
-// state is the parameters and the optimizer's slots of a trainer of one program, from wherever they are.
-func (t *Trainer) state() (params, slots []array.Array, err error) {
-	if t.remote == nil {
-		params, err = t.params()
-		return params, t.slots, err
+// Reader reads the state, cut out of what is fused.
+func (r *Executor) Reader() (executor.Reader, error) {
+	from := &reader{r, map[int]array.Array{}, map[int]int{}}
+	return func(t executor.Tensor) (array.Array, error) { return from.read(r.number(t)) }, r.open()
+}
+
+// number is where a tensor of the state is among the model's parameters and slots.
+func (r *Executor) number(t executor.Tensor) int {
+	if t.Slot < 0 {
+		return t.Param
 	}
-	n := len(t.c.Params)
-	r, err := t.reader()
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range n * (1 + t.c.Optimizer.Slots()) {
-		a, err := r.read(i)
-		if err != nil {
-			return nil, nil, err
-		}
-		params = append(params, a)
-	}
-	return params[:n], params[n:], nil
+	return len(r.model.Params) + t.Param*r.model.Optimizer.Slots() + t.Slot
+}
+
+// Save is the state, whole.
+func (r *Executor) Save() (checkpoint.State, error) { return r.model.SaveWhole(r) }
+
+// Load reads a checkpoint.
+func (r *Executor) Load(from *checkpoint.Reader) error {
+	return r.model.LoadWhole(from, func(t executor.Tensor, a array.Array) error { return r.replace(r.number(t), a) })
 }

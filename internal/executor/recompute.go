@@ -1,4 +1,4 @@
-package galley
+package executor
 
 import (
 	"slices"
@@ -9,21 +9,20 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// recomputed is a training step whose backward pass computes again what the policy does not keep. Its first parameters are
+// Recomputed is a training step whose backward pass computes again what the policy does not keep. Its first parameters are
 // the weights, its first results, as many as losses says, those of the forward pass. Weights that are gathered for use are gathered
 // again: they are not kept from one pass to the other.
-func recomputed(p *Program, weights, losses int, policy stage.Recompute, gathered []bool) (*Program, error) {
+func Recomputed(p *ir.Func, weights, losses int, policy stage.Recompute, gathered []bool) (*ir.Func, error) {
 	if policy == stage.RecomputeNone && !slices.Contains(gathered, true) {
 		return p, nil
 	}
-	between := func(mark string) bool { _, ok := nn.LayerOf(mark); return ok || mark == nn.HeadMark }
-	keep := stage.NewKeep(p, weights, between, func(mark string) stage.Recompute {
+	keep := stage.NewKeep(p, weights, BetweenLayers, func(mark string) stage.Recompute {
 		if _, ok := nn.LayerOf(mark); ok {
 			return policy
 		}
-		return policyOutside(policy)
+		return PolicyOutside(policy)
 	})
-	forward, backward, err := stage.Cut(p, [2]string{"forward", "backward"}, upTo(0, losses), keep)
+	forward, backward, err := stage.Cut(p, [2]string{"forward", "backward"}, UpTo(0, losses), keep)
 	if err != nil {
 		return nil, err
 	}
@@ -58,4 +57,18 @@ func replay(b *ir.Builder, part *stage.Part, values []*ir.Value, seen func(*ir.V
 	for i, v := range part.Func.Replay(b, args, nil) {
 		values[part.Results[i]] = v
 	}
+}
+
+// PolicyOutside is the policy before the first layer and after the last: the head's logits are not worth computing twice.
+func PolicyOutside(p stage.Recompute) stage.Recompute {
+	if p == stage.RecomputeFull {
+		return stage.RecomputeSelective
+	}
+	return p
+}
+
+// BetweenLayers reports whether a mark stands where a layer begins, or behind the last.
+func BetweenLayers(mark string) bool {
+	_, ok := nn.LayerOf(mark)
+	return ok || mark == nn.HeadMark
 }

@@ -1,0 +1,269 @@
+package accelerator
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// Executor runs steps on a backend: the parameters, then the optimizer's slots, stay there.
+type Executor struct {
+	b backend.Backend
+	// group is how tensors lie on several devices; nil is whole on one.
+	group *group
+	// micro is how many micro-batches a batch is cut into.
+	micro int
+	// model is the config as it was given; c has tensors of the state in place of parameters where these are fused.
+	model, c executor.Config
+	fused    *fused
+	laid     bool
+	// split is which of the state's weights are split master weights, as the first step chose them: their upper halves lie
+	// behind the owned part of the state.
+	split  []int
+	chosen bool
+	owned  int
+	// state is by device.
+	state [][]backend.Buffer
+	exes  map[string]backend.Executable
+	// losses is the loss as programs of micro-batches, by the types of batches.
+	losses map[string]*cutLoss
+	memory cpu.Memory
+}
+
+// New brings the parameters to the backend, or makes them there.
+func New(c executor.Config) (r *Executor, err error) {
+	if c.Mode == executor.Eager {
+		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode, executor.Static)
+	}
+	if c.DetectNaN {
+		return nil, fmt.Errorf("trainer: DetectNaN looks at every op: %s runs whole programs: train without a backend", c.Backend.Name())
+	}
+	r = &Executor{b: c.Backend, exes: map[string]backend.Executable{}, losses: map[string]*cutLoss{}}
+	if c, r.micro, err = onBackend(c); err != nil {
+		return nil, err
+	}
+	switch c.Recompute {
+	case "", "none", "selective", "full":
+	default:
+		return nil, fmt.Errorf("trainer: recompute is %q: want none, selective or full", c.Recompute)
+	}
+	if c.Strategy != nil {
+		if r.group, err = newGroup(c); err != nil {
+			return nil, err
+		}
+	}
+	r.model, r.c = c, c
+	if err := r.placeParams(c); err != nil {
+		return nil, err
+	}
+	if err := r.makeSlots(c); err != nil {
+		return nil, err
+	}
+	r.owned = len(r.state[0])
+	return r, nil
+}
+
+// onBackend takes over what a strategy says of how to compute, what again, and how batches are cut. What is left is nil, or for
+// several devices.
+func onBackend(c executor.Config) (executor.Config, int, error) {
+	if c.Strategy == nil {
+		return c, 1, nil
+	}
+	if c.Strategy.Recompute != "" {
+		c.Recompute = c.Strategy.Recompute
+	}
+	s, err := c.Strategy.WithDefaults()
+	if err != nil {
+		return c, 1, err
+	}
+	switch s.AMP {
+	case "bf16":
+		c.Compute = array.BF16
+	case "f16":
+		return c, 1, fmt.Errorf("trainer: amp is f16: a backend computes in bf16, which needs no scale of the loss")
+	}
+	s.Recompute, s.AMP = "none", "off"
+	if c.Strategy = &s; s.String() == (strategy.Strategy{Micro: s.Micro}).String() {
+		c.Strategy = nil
+	}
+	return c, s.Micro, nil
+}
+
+// Plan is refused: the backend's compiler plans memory.
+func (r *Executor) Plan(...ir.Type) (*executor.Plan, error) {
+	return nil, fmt.Errorf("plan: %s plans its own memory: see Memory after the first step", r.b.Name())
+}
+
+// Start compiles the programs of a step on batches of these types.
+func (r *Executor) Start(batch ...ir.Type) error {
+	if err := r.open(); err != nil {
+		return err
+	}
+	if r.micro > 1 {
+		_, err := r.microSteps(batch)
+		return err
+	}
+	_, err := r.wholeStep(batch)
+	return err
+}
+
+// Step begins a step and returns before it is done, so that the next one can be prepared, or begun, meanwhile.
+func (r *Executor) Step(in executor.Input) (executor.Running, error) {
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	start := r.startWhole
+	if r.micro > 1 {
+		start = r.startParts
+	}
+	results, err := start([]array.Array{r.c.Scalar(in.LR), r.c.Scalar(in.Count)}, in.Batch)
+	if err != nil {
+		return nil, err
+	}
+	for i, list := range results {
+		r.state[i] = list[executor.Metrics:]
+		if i > 0 { // the first device tells
+			list[0].Free()
+			list[1].Free()
+		}
+	}
+	p := &running{loss: results[0][0], norm: results[0][1]}
+	if r.c.SkipNorm && r.c.ClipNorm == 0 {
+		p.norm.Free()
+		p.norm = nil
+	}
+	return p, nil
+}
+
+// running is a step that was begun: its numbers, as they will be.
+type running struct{ loss, norm backend.Buffer }
+
+// Wait is the numbers, when they are there.
+func (p *running) Wait() (r executor.Result, err error) {
+	for _, of := range []struct {
+		b  backend.Buffer
+		to *float64
+	}{{p.loss, &r.Loss}, {p.norm, &r.Norm}} {
+		if of.b == nil {
+			continue
+		}
+		a, err := of.b.Read()
+		if err != nil {
+			return r, err
+		}
+		*of.to = a.At(0)
+		of.b.Free()
+	}
+	return r, nil
+}
+
+// startWhole starts the step as one program. Its results are by device.
+func (r *Executor) startWhole(numbers, batch []array.Array) ([][]backend.Buffer, error) {
+	exe, err := r.wholeStep(executor.TypesOf(batch))
+	if err == nil {
+		err = r.splitWeights()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.call(exe, r.state, append(numbers, batch...), len(numbers))
+}
+
+// policy is what a step computes again.
+func policy(c executor.Config) stage.Recompute {
+	return map[string]stage.Recompute{"selective": stage.RecomputeSelective, "full": stage.RecomputeFull}[c.Recompute]
+}
+
+// wholeStep is the compiled step for batches of these types.
+func (r *Executor) wholeStep(types []ir.Type) (backend.Executable, error) {
+	if err := r.lay(types); err != nil {
+		return nil, err
+	}
+	return r.compiled(fmt.Sprint(types), func() (backend.Executable, error) {
+		p, at, err := r.program(types)
+		if err != nil {
+			return nil, err
+		}
+		exe, err := r.compile(p, at, executor.UpTo(0, r.owned+len(r.split)))
+		if err == nil {
+			r.memory = exe.Memory()
+		}
+		return exe, err
+	})
+}
+
+// program is the step's program, and how what goes in and out lies on several devices.
+func (r *Executor) program(batch []ir.Type) (*ir.Func, layouts, error) {
+	if r.group != nil {
+		return r.group.step(batch)
+	}
+	p, err := r.traced(batch)
+	if err == nil && !r.chosen && r.c.Compute == array.BF16 {
+		// The first step chooses the split master weights, for all. Their update waits for all gradients, so it is traced again.
+		r.chosen, r.split = true, roundedWeights(p, len(r.c.Params))
+		if r.c.UpdateBarrier = len(r.split) > 0; r.c.UpdateBarrier {
+			p, err = r.traced(batch)
+		}
+	}
+	if err == nil && len(r.split) > 0 {
+		p, err = onSplit(p, r.split, r.owned, executor.Metrics)
+	}
+	if err == nil {
+		p, err = executor.Recomputed(p, len(r.c.Params), 1, policy(r.c), nil)
+	}
+	return p, layouts{}, err
+}
+
+func (r *Executor) traced(batch []ir.Type) (*ir.Func, error) {
+	p, err := r.c.TraceStep(batch)
+	if err != nil {
+		return nil, err
+	}
+	return pass.Optimize(p)
+}
+
+// open is an error where there is no state any more.
+func (r *Executor) open() error {
+	if r.state == nil {
+		return fmt.Errorf("trainer: it has no state on %s any more: it was closed, or lost it when a step failed: make another and Resume", r.b.Name())
+	}
+	return nil
+}
+
+// free gives buffers back, by device.
+func free(lists [][]backend.Buffer) {
+	for _, list := range lists {
+		for _, b := range list {
+			b.Free()
+		}
+	}
+}
+
+// Away is true: the state is on the backend from the start.
+func (r *Executor) Away() bool { return true }
+
+// Memory is what the largest program of a step needs, as the backend tells.
+func (r *Executor) Memory() (compiled cpu.Memory, taken []int) { return r.memory, nil }
+
+// Doing is not told by backends.
+func (r *Executor) Doing() []step.Doing { return nil }
+
+// Close gives back what lies on the backend.
+func (r *Executor) Close() error {
+	free(r.state)
+	r.state = nil
+	for _, exe := range r.exes {
+		if err := exe.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package executor
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// MicroRows is how many of a batch's rows each of n micro-batches has: as evenly as it goes, the larger ones first.
+func MicroRows(batch, n int) ([]int, error) {
+	if batch < n {
+		return nil, fmt.Errorf("strategy: a batch of %d rows cannot be cut into %d micro-batches: want micro=%d or a batch of %d", batch, n, batch, n)
+	}
+	return Spread(batch, n), nil
+}
+
+// Spread is n rows in k groups, the larger ones first.
+func Spread(n, k int) []int {
+	rows := make([]int, k)
+	for i := range rows {
+		rows[i] = n / k
+		if i < n%k {
+			rows[i]++
+		}
+	}
+	return rows
+}
+
+// RowsIn is how many rows a batch of these types has: scalars have none, they are the same for all rows.
+func RowsIn(batch []ir.Type) (int, error) {
+	for _, t := range batch {
+		if len(t.Shape) > 0 {
+			return t.Shape[0], nil
+		}
+	}
+	return 0, fmt.Errorf("strategy: batch is %v: want tensors whose first dim can be cut", batch)
+}
+
+// CutRows cuts a batch. Scalars go to every part.
+func CutRows(batch []array.Array, rows []int) ([][]array.Array, error) {
+	all, err := RowsIn(TypesOf(batch))
+	if err != nil {
+		return nil, err
+	}
+	parts := make([][]array.Array, len(rows))
+	at := 0
+	for m, n := range rows {
+		for _, a := range batch {
+			switch s := a.Shape(); {
+			case len(s) == 0 || len(rows) == 1:
+				parts[m] = append(parts[m], a)
+			case s[0] != all:
+				return nil, fmt.Errorf("batch: tensors of %d rows and of shape %v: want as many rows, or no micro-batches", all, s)
+			default:
+				parts[m] = append(parts[m], a.Rows(at, at+n))
+			}
+		}
+		at += n
+	}
+	return parts, nil
+}
+
+// TypesOf is a batch's types.
+func TypesOf(batch []array.Array) []ir.Type {
+	var types []ir.Type
+	for _, a := range batch {
+		types = append(types, ir.TypeOf(a))
+	}
+	return types
+}
+
+// UpTo is the numbers from lo up to hi, without hi.
+func UpTo(lo, hi int) []int {
+	list := make([]int, hi-lo)
+	for i := range list {
+		list[i] = lo + i
+	}
+	return list
+}

@@ -1,0 +1,48 @@
+package executor
+
+import (
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// Plan is what is known of a step, or of a forward pass, before it runs.
+type Plan struct {
+	// Strategy is complete; that of one device is the zero value.
+	Strategy strategy.Strategy
+	Stages   int
+	Devices  []Device
+	// Step is the tapes of the devices; nil on one device and for a forward pass.
+	Step *step.Step
+}
+
+// Device is one device's share: its memory to the byte, and what it does.
+type Device struct {
+	Memory step.Memory
+	Load   step.Load
+}
+
+// PlanOne is the plan of a program on one device, which is given the parameters and so many slots of each.
+func (c Config) PlanOne(e *cpu.Executable, slots int) *Plan {
+	d := Device{Load: step.LoadOf(e.Func())}
+	for _, p := range c.Params {
+		d.Memory.Weights += p.Type.Bytes()
+		d.Memory.Slots += p.Type.Bytes() * slots
+	}
+	d.Memory.Step = e.Memory().Peak() - d.Memory.Weights - d.Memory.Slots
+	return &Plan{Stages: 1, Devices: []Device{d}}
+}
+
+// Compile optimises a program and plans its memory on a device.
+func Compile(d *cpu.Device, p *ir.Func, o cpu.Options) (*cpu.Executable, error) {
+	p, err := pass.Optimize(p)
+	if err == nil {
+		p, err = pass.Fuse(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.Compile(p, o)
+}

@@ -1,0 +1,193 @@
+package tapes
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/step"
+)
+
+// Executor runs a step on many in-process devices, each by its tape.
+type Executor struct {
+	h      *planner
+	types  string
+	runner *step.Runner
+	// cut is how the runner's batches become micro-batches.
+	cut *executor.Cutting
+	// started is the runner, for whoever asks from another goroutine what it does.
+	started atomic.Pointer[step.Runner]
+	scale   lossScale
+	// forward is the devices of forward passes, copies the parameters there until training begins.
+	forward *step.ForwardRunner
+	copies  *weightCopies
+	// plan is the step that was planned last, for batches of planTypes.
+	plan      *step.Step
+	planCut   *executor.Cutting
+	planTypes string
+	// saved is a checkpoint that the state is to be read from when the first step is planned.
+	saved *checkpoint.Reader
+}
+
+// New plans nothing yet: the first batch tells the types.
+func New(c executor.Config) (*Executor, error) {
+	l, err := c.Layout()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range c.Params {
+		if p.Value == nil {
+			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
+		}
+	}
+	return &Executor{h: &planner{c, l}, scale: newLossScale(l.Strategy.AMP)}, nil
+}
+
+// Step takes one step.
+func (e *Executor) Step(in executor.Input) (executor.Running, error) {
+	if err := e.Start(executor.TypesOf(in.Batch)...); err != nil {
+		return nil, err
+	}
+	parts, err := e.cut.Micros(in.Batch, int(in.Count))
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.runner.Run(context.Background(), step.Input{
+		Batch: parts, Scalars: []float64{in.LR, in.Count}, Weight: e.weight(in.Batch),
+	})
+	if err != nil {
+		if e.runner.Torn() {
+			err = &executor.TornError{Err: err}
+		}
+		return nil, err
+	}
+	out := executor.Result{Loss: r.Loss, Norm: r.Norm}
+	if e.h.Strategy.AMP == "f16" && executor.Finite(out.Loss) && e.scale.scale > 1 {
+		out.Skipped = !executor.Finite(out.Norm)
+		e.scale = e.scale.next(out.Skipped)
+	}
+	return out, nil
+}
+
+// weight is what the sum of losses is multiplied with. A scale is meant for a mean, so it is spread over the batch.
+func (e *Executor) weight(batch []array.Array) float64 {
+	if e.scale.scale == 1 {
+		return 1
+	}
+	return e.scale.scale / float64(largest(batch))
+}
+
+// largest is how many elements the largest tensor of a batch has.
+func largest(batch []array.Array) (n int) {
+	for _, a := range batch {
+		n = max(n, a.Len())
+	}
+	return n
+}
+
+// Start plans the step for batches of these types and moves the state there.
+func (e *Executor) Start(types ...ir.Type) error {
+	key := fmt.Sprint(types)
+	if e.runner != nil && e.types == key {
+		return nil
+	}
+	s, err := e.planned(types)
+	if err != nil {
+		return err
+	}
+	w, err := e.h.c.World(s.Devices())
+	if err != nil {
+		return err
+	}
+	r, err := s.Start(w)
+	if err != nil {
+		return err
+	}
+	r.Watch(e.h.c.Watch)
+	if err := e.fill(r); err != nil {
+		r.Close()
+		return err
+	}
+	if e.runner != nil {
+		e.runner.Close()
+	}
+	e.runner, e.cut, e.types = r, e.planCut, key
+	e.started.Store(r)
+	return nil
+}
+
+// planned is the step for batches of these types.
+func (e *Executor) planned(types []ir.Type) (*step.Step, error) {
+	if key := fmt.Sprint(types); e.plan == nil || e.planTypes != key {
+		s, cut, err := e.h.newStep(types)
+		if err != nil {
+			return nil, err
+		}
+		e.plan, e.planCut, e.planTypes = s, cut, key
+	}
+	return e.plan, nil
+}
+
+// Plan is the step for batches of these types: every collective that would not meet its like is found here.
+func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
+	s, err := e.planned(batch)
+	if err != nil {
+		return nil, err
+	}
+	p := &executor.Plan{Strategy: e.h.Strategy, Stages: e.h.Schedule.Stages, Step: s}
+	for d := range s.Devices() {
+		p.Devices = append(p.Devices, executor.Device{Memory: s.Memory(d), Load: s.Load(d)})
+	}
+	return p, nil
+}
+
+// Runner is the devices, for their statistics; nil before the first step.
+func (e *Executor) Runner() *step.Runner { return e.runner }
+
+// Memory is the bytes that each device has taken; nil before the first step.
+func (e *Executor) Memory() (compiled cpu.Memory, taken []int) {
+	if e.runner == nil {
+		return compiled, nil
+	}
+	for d := range e.runner.Devices() {
+		taken = append(taken, e.runner.Taken(d))
+	}
+	return compiled, taken
+}
+
+// Away is true once training has begun, or is to go on from a checkpoint.
+func (e *Executor) Away() bool { return e.runner != nil || e.saved != nil }
+
+// Doing is what the devices are at.
+func (e *Executor) Doing() []step.Doing {
+	if r := e.started.Load(); r != nil {
+		return r.Doing()
+	}
+	return nil
+}
+
+// Close ends the devices.
+func (e *Executor) Close() error {
+	if e.runner != nil {
+		e.runner.Close()
+		e.runner = nil
+	}
+	if e.forward != nil {
+		e.forward.Close()
+		e.forward = nil
+	}
+	return e.closeSaved()
+}
+
+func (e *Executor) closeSaved() error {
+	if e.saved == nil {
+		return nil
+	}
+	defer func() { e.saved = nil }()
+	return e.saved.Close()
+}

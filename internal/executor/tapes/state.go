@@ -1,0 +1,148 @@
+package tapes
+
+import (
+	"errors"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// fill brings the state to a new runner: from the one before, from a checkpoint or from the parameters.
+func (e *Executor) fill(r *step.Runner) error {
+	for _, x := range r.Tensors() {
+		read := e.source(x)
+		if read == nil {
+			continue // it begins as zeros
+		}
+		if err := r.Load(x, read); err != nil {
+			return err
+		}
+	}
+	return e.closeSaved()
+}
+
+// reading writes a box of a whole tensor to an array.
+type reading = func(box mesh.Box, dst array.Array) error
+
+// source is where a tensor of the state comes from; nil is nowhere.
+func (e *Executor) source(x step.Tensor) reading {
+	h, master := e.h, x.Slot >= 0 && x.Slot < e.h.Masters()
+	switch {
+	case e.runner != nil:
+		return wholeSource(func() (array.Array, error) { return e.runner.Read(x) })
+	case e.saved != nil:
+		name, t1 := h.savedName(x), h.c.Params[x.Weight].Type
+		return castSource(t1.DType, func(box mesh.Box, dst array.Array) error { return e.saved.ReadInto(dst, name, box) })
+	case x.Slot < 0 || master:
+		return wholeSource(func() (array.Array, error) { return cpu.Read(h.c.Params[x.Weight].Value) })
+	}
+	return nil
+}
+
+// wholeSource reads boxes of an array that is made when it is first needed.
+func wholeSource(whole func() (array.Array, error)) reading {
+	var a array.Array
+	return func(box mesh.Box, dst array.Array) (err error) {
+		if !a.IsValid() {
+			if a, err = whole(); err != nil {
+				return err
+			}
+		}
+		return castSource(a.DType(), func(box mesh.Box, dst array.Array) error {
+			array.CopyBox(dst, make([]int, len(box.Size)), a, box.Start, box.Size)
+			return nil
+		})(box, dst)
+	}
+}
+
+// castSource reads boxes of a dtype into arrays of any.
+func castSource(dtype array.DType, read reading) reading {
+	return func(box mesh.Box, dst array.Array) error {
+		if dst.DType() == dtype {
+			return read(box, dst)
+		}
+		wide := array.New(dtype, dst.Shape()...)
+		if err := read(box, wide); err != nil {
+			return err
+		}
+		for i := range wide.Len() {
+			dst.Set(i, wide.At(i))
+		}
+		return nil
+	}
+}
+
+// precise is where a piece of the state is kept in its own precision: the copies of parameters in 16 bits are passed over.
+func (h *planner) precise(t executor.Tensor) step.Tensor {
+	return step.Tensor{Weight: t.Param, Slot: h.Masters() + t.Slot}
+}
+
+// savedName is what a tensor of the state is called in checkpoints, which do not depend on the strategy.
+func (h *planner) savedName(x step.Tensor) string {
+	if x.Slot < h.Masters() {
+		return h.c.Params[x.Weight].Name
+	}
+	return executor.SlotName(h.c.Params[x.Weight].Name, x.Slot-h.Masters())
+}
+
+// Reader reads the state from the devices or, before their first step, from the checkpoint that they go on from.
+func (e *Executor) Reader() (executor.Reader, error) {
+	return func(t executor.Tensor) (array.Array, error) {
+		switch {
+		case e.runner != nil:
+			return e.runner.Read(e.h.precise(t))
+		case e.saved != nil:
+			return e.saved.ReadWhole(e.h.c.Name(t))
+		}
+		return array.Array{}, errNotStarted
+	}, nil
+}
+
+var errNotStarted = errors.New("checkpoint: the trainer has taken no step: its state is that which it was given")
+
+// What checkpoints hold beside tensors: the scale of the loss, and after how many good steps it grows.
+const (
+	scaleScalar = "loss_scale"
+	goodScalar  = "loss_scale_good_steps"
+)
+
+// Save is what the devices hold of the state.
+func (e *Executor) Save() (s checkpoint.State, err error) {
+	if e.runner == nil {
+		return s, errNotStarted
+	}
+	for _, x := range e.runner.Tensors() {
+		if x.Slot < e.h.Masters()-1 { // what the precise value is rounded to
+			continue
+		}
+		l, parts, err := e.runner.Parts(x)
+		if err != nil {
+			return s, err
+		}
+		t, err := checkpoint.Sharded(e.h.savedName(x), l, parts)
+		if err != nil {
+			return s, err
+		}
+		s.Tensors = append(s.Tensors, t)
+	}
+	s.Scalars = append(s.Scalars, checkpoint.Float(scaleScalar, e.scale.scale), checkpoint.Int(goodScalar, int64(e.scale.good)))
+	return s, nil
+}
+
+// Load keeps a checkpoint to be read when the step is planned.
+func (e *Executor) Load(r *checkpoint.Reader) error {
+	if x, err := r.Meta().Float(scaleScalar); err == nil && e.scale.scale > 1 && x > 1 {
+		good, _ := r.Meta().Int(goodScalar)
+		e.scale = lossScale{x, int(good)}
+	}
+	if e.runner != nil {
+		e.runner.Close()
+		e.runner = nil
+	}
+	e.saved = r
+	return nil
+}

@@ -1,0 +1,193 @@
+package tapes
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// planner turns a config and its strategy into a step on many devices.
+type planner struct {
+	c executor.Config
+	*layout.Layout
+}
+
+// newStep plans the step for batches of these types, whose rows are cut.
+func (h *planner) newStep(batch []ir.Type) (*step.Step, *executor.Cutting, error) {
+	rows, err := executor.RowsIn(batch)
+	if err != nil {
+		return nil, nil, err
+	}
+	micros, err := executor.MicroRows(rows, h.Strategy.Micro)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := step.Config{
+		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, Columns: h.Columns(), Overlap: h.overlap(),
+		Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads(),
+	}
+	cut, err := h.forwards(&c, batch, micros)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := h.plan(&c, len(batch)); err != nil {
+		return nil, nil, err
+	}
+	s, err := step.New(c)
+	return s, cut, err
+}
+
+// plan says how what a step's programs take lies, and what the step does besides.
+func (h *planner) plan(c *step.Config, batch int) (err error) {
+	if c.Cuts, err = h.Cuts(c.Forwards[0]); err != nil {
+		return err
+	}
+	if c.Weights, err = h.Weights(c.Forwards[0]); err != nil {
+		return err
+	}
+	c.Batch = h.Inputs(c.Forwards[0], batch)
+	if err := h.recompute(c); err != nil {
+		return err
+	}
+	c.Update = h.update()
+	c.SumType = func(w int) ir.Type {
+		return ir.Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape}
+	}
+	c.Offload, err = offloadOf(h.Strategy)
+	return err
+}
+
+// forwards traces the loss of a batch and makes of it programs of micro-batches: the sum of losses and what it is divided by, so
+// that a step's loss is that of the whole batch, however it is cut.
+func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*executor.Cutting, error) {
+	b := ir.NewBuilder("forward")
+	var params []*op.Tensor
+	for _, p := range h.c.Params {
+		params = append(params, b.Param(p.Name, h.Computed(p.Type)))
+	}
+	in, number := executor.BatchParams(b, batch), executor.NewStepNumber(b)
+	loss := executor.CheckedLoss(h.c.LossOf(params, h.halved(in), number.Tensor), params)
+	if loss.Err() != nil {
+		return nil, loss.Err()
+	}
+	rows, err := executor.RowsIn(batch)
+	if err != nil {
+		return nil, err
+	}
+	forms := executor.LossForms(loss, params, rows)
+	f, err := b.Build(forms...)
+	if err != nil {
+		return nil, err
+	}
+	list, variant, cut, err := executor.CutProgram(f, len(params), batch, micros, number, executor.FormIndex(forms)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range list {
+		if f, err = h.Apply(f); err == nil {
+			f, err = pass.Optimize(f)
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.Forwards = append(c.Forwards, f)
+	}
+	c.Variant = variant
+	return cut, nil
+}
+
+func (h *planner) overlap() step.Overlap {
+	if h.Strategy.Overlap {
+		return step.Overlapped
+	}
+	return step.InTurn
+}
+
+// recompute turns the strategy's word into policies for the layers of each stage.
+func (h *planner) recompute(c *step.Config) error {
+	policy, err := recomputeOf(h.Strategy)
+	if err != nil {
+		return err
+	}
+	first := 0 // the layer with which a stage begins
+	starts := []int{0}
+	for _, cut := range c.Cuts {
+		first, _ = nn.LayerOf(cut)
+		starts = append(starts, first)
+	}
+	c.Between = executor.BetweenLayers
+	c.Recompute = func(mark string) stage.Recompute {
+		layer, ok := nn.LayerOf(mark)
+		if !ok {
+			return executor.PolicyOutside(policy(0))
+		}
+		at := 0
+		for _, s := range starts {
+			if s <= layer {
+				at = layer - s
+			}
+		}
+		return policy(at)
+	}
+	return nil
+}
+
+// recomputeOf is what each layer computes again, by its number within its stage.
+func recomputeOf(s strategy.Strategy) (func(layer int) stage.Recompute, error) {
+	word, limit, err := s.Recomputed()
+	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective, "full": stage.RecomputeFull}[word]
+	return func(layer int) stage.Recompute {
+		if limit >= 0 && layer >= limit {
+			return stage.RecomputeNone
+		}
+		return policy
+	}, err
+}
+
+// update traces the optimizer.
+func (h *planner) update() step.Update {
+	scalar := h.c.ScalarType()
+	return step.Update{
+		Slots: func(w int) []ir.Type {
+			return slices.Repeat([]ir.Type{h.c.Params[w].Type}, h.Masters()+h.c.Optimizer.Slots())
+		},
+		Scalars: []ir.Type{scalar, scalar},
+		Trace:   h.traceUpdate,
+	}
+}
+
+func (h *planner) traceUpdate(in step.UpdateIn) (out step.UpdateOut) {
+	dtype := in.Scalars[0].DType()
+	s := optim.Step{LR: in.Scalars[0], Count: in.Scalars[1], Scale: op.Cast(in.Scale, dtype)}
+	if h.c.ClipNorm > 0 {
+		s.Scale = op.Mul(s.Scale, op.Cast(optim.ClipScale(in.Norm, h.c.ClipNorm), dtype))
+	}
+	for k := range in.Index {
+		p, slots := in.Weights[k], in.Slots[k]
+		if h.Masters() > 0 {
+			p, slots = slots[0], slots[1:]
+		}
+		next, kept := h.c.Updated(in.Index[k], p, in.Grads[k], slots, s)
+		if h.Strategy.AMP == "f16" { // gradients that overflowed are no step
+			ok := op.IsFinite(in.Norm)
+			next = op.Where(ok, next, p)
+			for i := range kept {
+				kept[i] = op.Where(ok, kept[i], slots[i])
+			}
+		}
+		if h.Masters() > 0 {
+			kept, next = append([]*op.Tensor{next}, kept...), op.Cast(next, in.Weights[k].DType())
+		}
+		out.Weights, out.Slots = append(out.Weights, next), append(out.Slots, kept)
+	}
+	return out
+}

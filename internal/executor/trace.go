@@ -1,0 +1,198 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// TraceStep is the program of a whole training step on batches of these types. Its parameters are the model's, the
+// optimizer's slots, the learning rate, the step's number and the batch; its results the loss, the gradients' norm, the
+// next parameters and slots. The model needs no values: shapes are enough.
+func (c Config) TraceStep(batch []ir.Type) (*ir.Func, error) {
+	b := ir.NewBuilder("train_step")
+	return b.Build(c.Step(c.StepParams(b, batch))...)
+}
+
+// StepParams is the parameters of a training step's program.
+func (c Config) StepParams(b *ir.Builder, batch []ir.Type) []*op.Tensor {
+	in := append(c.WeightParams(b), c.SlotParams(b)...)
+	in = append(in, b.Param("lr", c.ScalarType()), b.Param("count", c.ScalarType()))
+	return append(in, BatchParams(b, batch)...)
+}
+
+// WeightParams adds a program's parameters for the model's.
+func (c Config) WeightParams(b *ir.Builder) (list []*op.Tensor) {
+	for _, p := range c.Params {
+		list = append(list, b.Param(p.Name, p.Type))
+	}
+	return list
+}
+
+// SlotParams adds those for the optimizer's slots.
+func (c Config) SlotParams(b *ir.Builder) (list []*op.Tensor) {
+	for _, p := range c.Params {
+		for i := range c.Optimizer.Slots() {
+			list = append(list, b.Param(SlotName(p.Name, i), p.Type))
+		}
+	}
+	return list
+}
+
+// BatchParams adds those for a batch.
+func BatchParams(b *ir.Builder, batch []ir.Type) (list []*op.Tensor) {
+	for i, t := range batch {
+		list = append(list, b.Param(fmt.Sprintf("batch%d", i), t))
+	}
+	return list
+}
+
+// SlotName is what the optimizer's memory of a parameter is called.
+func SlotName(param string, slot int) string { return fmt.Sprintf("%s.slot%d", param, slot) }
+
+// ScalarType is the type in which the optimizer computes: f64 for f64 parameters, else f32.
+func (c Config) ScalarType() ir.Type {
+	if c.Params[0].Type.DType == array.F64 {
+		return ir.Type{DType: array.F64}
+	}
+	return ir.Type{DType: array.F32}
+}
+
+// Step is a training step as a function of tensors, eager or traced; see TraceStep for what goes in and out.
+func (c Config) Step(in []*op.Tensor) []*op.Tensor {
+	params, rest, batch := c.StepParts(in)
+	loss := CheckedLoss(c.LossOf(params, batch, StepOf(rest)), params)
+	grads := op.GradOnce([]*op.Tensor{loss}, nil, params)
+	if c.UpdateBarrier {
+		grads = barrier(grads)
+	}
+	return c.Update(loss, params, grads, rest, nil)
+}
+
+// StepParts is what goes into a step: the parameters, the slots with the learning rate and the step's number, the batch.
+func (c Config) StepParts(in []*op.Tensor) (params, rest, batch []*op.Tensor) {
+	n := len(c.Params)
+	last := n + n*c.Optimizer.Slots() + 2
+	return in[:n], in[n:last], in[last:]
+}
+
+// Update is the end of a step, and what a step returns. rest is as StepParts says; scale, where it is not nil, makes of grads those
+// of the loss.
+func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale *op.Tensor) []*op.Tensor {
+	slots := c.Optimizer.Slots()
+	state, numbers := rest[:len(rest)-2], rest[len(rest)-2:]
+	norm := op.Const(loss, 0)
+	if !c.SkipNorm || c.ClipNorm > 0 {
+		norm = optim.GlobalNorm(grads)
+		if scale != nil {
+			norm = op.Mul(norm, op.Cast(scale, norm.DType()))
+		}
+	}
+	s := optim.Step{LR: numbers[0], Count: numbers[1], Scale: op.Const(norm, 1)}
+	if c.ClipNorm > 0 {
+		s.Scale = optim.ClipScale(norm, c.ClipNorm)
+	}
+	if scale != nil {
+		s.Scale = op.Mul(s.Scale, op.Cast(scale, norm.DType()))
+	}
+	next, nextState := []*op.Tensor{loss, norm}, []*op.Tensor(nil)
+	for i, p := range params {
+		q, kept := c.Updated(i, p.Detach(), grads[i], state[i*slots:(i+1)*slots], s)
+		next, nextState = append(next, q), append(nextState, kept...)
+	}
+	return append(next, nextState...)
+}
+
+// Updated is parameter i after a step, and its slots: as they are where training leaves it alone.
+func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.Step) (*op.Tensor, []*op.Tensor) {
+	if c.Params[i].Fixed {
+		return p, slots
+	}
+	return c.Optimizer.Update(p, grad, slots, s)
+}
+
+// StepOf is the number of a step, where it is asked for, by what StepParts says.
+func StepOf(rest []*op.Tensor) func() *op.Tensor {
+	return sync.OnceValue(func() *op.Tensor { return op.Cast(rest[len(rest)-1], array.I64) })
+}
+
+// LossOf is the loss as a function of parameters and a batch while the model trains, after the passes that the config asks for;
+// step is the number of the step, where it is asked for.
+func (c Config) LossOf(params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
+	if passes := c.forwardPasses(); len(passes) > 0 {
+		return c.rewrittenLoss(passes, params, batch, step)
+	}
+	return c.plainLoss(params, batch, step)
+}
+
+func (c Config) plainLoss(params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
+	defer nn.Train(c.Params, step)()
+	defer nn.Bind(c.Params, params)()
+	return c.Loss(batch)
+}
+
+// CheckedLoss is loss, or an invalid tensor where it cannot be what was meant.
+func CheckedLoss(loss *op.Tensor, params []*op.Tensor) *op.Tensor {
+	var err error
+	switch {
+	case loss == nil:
+		err = errors.New("loss: got nil, want a float scalar")
+	case loss.Err() != nil:
+		return loss
+	case len(loss.Shape()) > 0 || !loss.DType().IsFloat():
+		err = fmt.Errorf("loss: got %v, want a float scalar: reduce it with op.Mean or op.Sum", loss.Type())
+	case !dependsOn(loss, params):
+		err = errors.New("loss: it depends on no parameter: compute it inside Loss from the layers' Forward")
+	default:
+		return loss
+	}
+	return ir.Invalid(params[0].Scope(), &ir.Error{Op: "trainer", Err: err})
+}
+
+// dependsOn reports whether y was computed from any of xs.
+func dependsOn(y *op.Tensor, xs []*op.Tensor) bool {
+	seen, todo := map[*op.Tensor]bool{}, []*op.Tensor{y}
+	for len(todo) > 0 {
+		v := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if slices.Contains(xs, v) {
+			return true
+		}
+		if v.Node() != nil && !seen[v] {
+			seen[v] = true
+			todo = append(todo, op.Sources(v)...)
+		}
+	}
+	return false
+}
+
+// barrier is gradients none of which is there before all are, so that an update that writes over a weight comes after whatever
+// reads it. What widens a gradient is left to the update, which reads less then.
+func barrier(grads []*op.Tensor) []*op.Tensor {
+	short := make([]*op.Tensor, len(grads))
+	for i, g := range grads {
+		short[i] = g
+		n := g.Node()
+		if n == nil {
+			continue
+		}
+		if _, casts := op.CastsTo(n.Op()); casts && n.In()[0].DType().IsHalf() {
+			short[i] = n.In()[0]
+		}
+	}
+	all := make([]*op.Tensor, len(grads))
+	for i, g := range op.Await(short...) {
+		all[i] = op.Cast(g, grads[i].DType())
+	}
+	return all
+}
+
+// Metrics is how many of a step's results come before the state: the loss and the gradients' norm.
+const Metrics = 2

@@ -1,0 +1,202 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/shard"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// Config is what is laid out.
+type Config struct {
+	Params []*nn.Param
+	// Strategy is complete: its defaults are filled in.
+	Strategy strategy.Strategy
+	// Annotations ask for parameters by name; Layers, where set, for layers.
+	Annotations []mesh.Annotation
+	Layers      *Layers
+}
+
+// Layout is how a training run lies on the devices of a strategy: every annotation, whoever asked for it, is read here.
+type Layout struct {
+	Config
+	// Meshes is the devices of each rank of the pipeline, Schedule what they do in turn.
+	Meshes   []*mesh.Mesh
+	Schedule *pipeline.Schedule
+	// applied is what Layers came to in the last program that was traced.
+	applied *applied
+	// laid is how parameters lie by what the model itself asks of them, in the first program that was traced.
+	laid map[string]mesh.Spec
+}
+
+// New is the layout of a run.
+func New(c Config) (*Layout, error) {
+	s, err := c.Strategy.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c.Strategy = s
+	l := &Layout{Config: c}
+	if l.Meshes, err = s.Meshes(); err != nil {
+		return nil, err
+	}
+	if l.Schedule, err = s.Pipeline(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Apply is a traced program with what the plan of layers asks put in; without a plan it is the program.
+func (l *Layout) Apply(f *ir.Func) (*ir.Func, error) {
+	if l.Layers == nil {
+		return f, nil
+	}
+	a, err := l.Layers.apply(f)
+	if err != nil {
+		return nil, err
+	}
+	l.applied = a
+	return a.program, nil
+}
+
+// Cuts is the marks at which stages begin.
+func (l *Layout) Cuts(f *ir.Func) ([]string, error) {
+	stages := l.Schedule.Stages
+	var layers []string
+	for _, n := range f.Nodes() {
+		if label, ok := op.Marked(n); ok {
+			if _, ok := nn.LayerOf(label); ok {
+				layers = append(layers, label)
+			}
+		}
+	}
+	if stages == 1 {
+		return nil, nil
+	}
+	if l.applied != nil && l.applied.cuts != nil {
+		return l.applied.cuts, nil
+	}
+	counts := l.Strategy.Layers
+	if counts == nil {
+		if len(layers) < stages {
+			return nil, tooFewLayers(len(layers), stages)
+		}
+		counts = Evenly(len(layers), stages)
+	}
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	if len(counts) != stages || total != len(layers) {
+		return nil, fmt.Errorf("strategy: layers of stages are %v: want %d numbers with the sum %d", counts, stages, len(layers))
+	}
+	var cuts []string
+	at := 0
+	for _, n := range counts[:stages-1] {
+		at += n
+		if at >= len(layers) {
+			return nil, fmt.Errorf("strategy: layers of stages are %v: want the last one to have some", counts)
+		}
+		cuts = append(cuts, layers[at])
+	}
+	return cuts, nil
+}
+
+func tooFewLayers(layers, stages int) error {
+	if layers == 0 {
+		return fmt.Errorf("strategy: the loss has no layers to make %d stages of: want pp=1, or op.Mark(x, nn.LayerMark(i)) where layer i begins", stages)
+	}
+	return fmt.Errorf("strategy: %d layers cannot make %d stages: want pp·vpp of %d or less", layers, stages, layers)
+}
+
+// Evenly is n things in k groups; the first and the last, which have the embedding and the head besides, are not the larger ones.
+func Evenly(n, k int) []int {
+	list := slices.Repeat([]int{n / k}, k)
+	for i := range n % k {
+		list[(i+1)%k]++
+	}
+	return list
+}
+
+// dataAxes is the axes along which devices see different data, those that a mesh has.
+func (l *Layout) dataAxes(names ...string) mesh.Axes {
+	var axes mesh.Axes
+	for _, name := range names {
+		if a, ok := l.Meshes[0].Axis(name); ok && a.Size > 1 {
+			axes = append(axes, mesh.On(name)...)
+		}
+	}
+	return axes
+}
+
+// Mark is how a marked value lies; of the stream between layers, batches by the data axes, sequences by the context axis and, with sequence
+// parallelism, the tensor axis.
+func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
+	if !nn.IsStream(label) {
+		return l.applied.marksOf(l.Meshes[0], label)
+	}
+	sequence := []string{strategy.ContextAxis}
+	if l.Strategy.Sequence {
+		sequence = append(sequence, strategy.TensorAxis)
+	}
+	return mesh.Closed(mesh.Split(l.dataAxes(strategy.DataAxis, strategy.ExpertAxis), l.dataAxes(sequence...), nil)), true
+}
+
+// Columns is how sequences lie within a layer: where the tensor axis splits them between layers, it splits heads and widths within.
+func (l *Layout) Columns() shard.Columns {
+	if !l.Strategy.Sequence {
+		return shard.Columns{}
+	}
+	axes := l.dataAxes
+	return shard.Columns{Axis: strategy.TensorAxis, Split: mesh.Closed(mesh.Split(axes(strategy.DataAxis, strategy.ExpertAxis), axes(strategy.ContextAxis), axes(strategy.TensorAxis)))}
+}
+
+// Inputs is how the parameters of a program lie that are no weights: n of the batch, and then what every device has whole.
+func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
+	for i, v := range f.Params()[len(l.Params):] {
+		if i < n {
+			list = append(list, l.Batch(v.Type()))
+		} else {
+			list = append(list, mesh.Closed(mesh.Whole(len(v.Shape()))))
+		}
+	}
+	return list
+}
+
+// Batch is how a tensor of a batch lies: its rows by the data axes.
+func (l *Layout) Batch(t ir.Type) mesh.Sharding {
+	s := mesh.Whole(len(t.Shape))
+	if len(t.Shape) == 0 {
+		return mesh.Closed(s) // a scalar is the same for all rows
+	}
+	s.Dims[0] = l.dataAxes(strategy.DataAxis, strategy.ExpertAxis)
+	return mesh.Closed(s)
+}
+
+// Computed is the type in which a parameter of a type enters computation.
+func (l *Layout) Computed(t ir.Type) ir.Type {
+	if !t.DType.IsFloat() || l.Strategy.AMP == "off" {
+		return t
+	}
+	dtype := array.BF16
+	if l.Strategy.AMP == "f16" {
+		dtype = array.F16
+	}
+	return ir.Type{DType: dtype, Shape: t.Shape}
+}
+
+// Masters is how many slots of a parameter hold its own value: with mixed precision, in which the optimizer has the precise
+// one, it is 1.
+func (l *Layout) Masters() int {
+	if l.Strategy.AMP == "off" {
+		return 0
+	}
+	return 1
+}

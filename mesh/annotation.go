@@ -1,0 +1,43 @@
+package mesh
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Annotation asks how the parameters should lie whose names match a pattern.
+type Annotation struct {
+	// Pattern is as in path.Match: * stands for any text, [0-3] for one of four digits.
+	Pattern  string
+	Sharding Sharding
+}
+
+// String is the annotation as ParseAnnotation reads it.
+func (a Annotation) String() string { return a.Pattern + "=" + a.Sharding.String() }
+
+// ParseAnnotation reads *.up_proj.weight=@[tp,_].
+func ParseAnnotation(text string) (Annotation, error) {
+	pattern, sharding, ok := strings.Cut(text, "=")
+	if !ok {
+		return Annotation{}, fmt.Errorf("annotation %q: want PATTERN=@[AXES,…]", text)
+	}
+	if _, err := path.Match(pattern, ""); err != nil {
+		return Annotation{}, fmt.Errorf("annotation %q: pattern: %w", text, err)
+	}
+	s, err := ParseSharding(sharding)
+	if err != nil {
+		return Annotation{}, fmt.Errorf("annotation %q: %w", text, err)
+	}
+	return Annotation{pattern, s}, nil
+}
+
+// Matches reports whether a parameter is called so.
+func (a Annotation) Matches(name string) bool {
+	// Most names are told by their ends, and path.Match is slow to say no.
+	if !strings.HasSuffix(name, a.Pattern[strings.LastIndexAny(a.Pattern, `*?]\`)+1:]) {
+		return false
+	}
+	ok, err := path.Match(a.Pattern, name)
+	return ok && err == nil
+}

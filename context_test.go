@@ -8,6 +8,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -48,7 +49,7 @@ func distributeBatch(t testing.TB, p *galley.Program, m *mesh.Mesh, batch string
 	if _, ok := m.Axis("tp"); ok {
 		plan = "megatron"
 	}
-	return distribute(t, p, m, plan, "batch*="+batch)
+	return spreadOut(t, p, m, plan, "batch*="+batch)
 }
 
 // TestContextParallel: training steps on sequences that devices share are those of one device, and nothing of a sequence is
@@ -99,7 +100,7 @@ func contextParallel(t *testing.T, c models.Config, l models.Layout, meshText st
 		batch = "@[dp,cp]"
 	}
 	d := distributeBatch(t, q, m, batch)
-	e, err := d.Compile(world(t, m.Size()), galley.DistributedOptions{})
+	e, err := d.Compile(world(t, m.Size()), distribute.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/fault"
+	"github.com/galley-ml/galley/internal/units"
 )
 
 // Cost is what a training step, or a forward pass, takes, known before it runs.
@@ -60,7 +62,7 @@ func (c *Cost) Sent() (sum float64) {
 
 // Write prints a line for each device; equal ones share a line.
 func (c *Cost) Write(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s at most on a device, %.3g flops and %s between devices a step", c.Strategy, bytesText(float64(c.Memory())), c.Flops(), bytesText(c.Sent()))
+	fmt.Fprintf(w, "%s: %s at most on a device, %.3g flops and %s between devices a step", c.Strategy, units.Bytes(float64(c.Memory())), c.Flops(), units.Bytes(c.Sent()))
 	if c.Time > 0 {
 		fmt.Fprintf(w, ", which should take %v", c.Time.Round(time.Microsecond))
 	}
@@ -84,7 +86,7 @@ func (c *Cost) Write(w io.Writer) error {
 
 // Cost plans a step for batches of these types and tells what it takes. Nothing runs, and no memory for tensors is taken.
 func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
-	defer recoverBug("cost of a step", &err)
+	defer fault.Recover("cost of a step", &err)
 	p, err := t.exec.Plan(batch...)
 	return costOf(p), err
 }
@@ -106,7 +108,7 @@ func costOf(p *executor.Plan) *Cost {
 
 // Cost compiles the pass for batches of these types and tells what it takes. Nothing runs.
 func (f *Forward) Cost(batch ...Type) (c *Cost, err error) {
-	defer recoverBug("cost of a forward pass", &err)
+	defer fault.Recover("cost of a forward pass", &err)
 	if len(batch) == 0 {
 		return nil, fmt.Errorf("forward: want the types of a batch")
 	}

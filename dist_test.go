@@ -8,6 +8,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -264,7 +265,7 @@ func runStatic(t *testing.T, w *galley.World, m *mesh.Mesh, args []array.Array, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := d.Compile(w, galley.DistributedOptions{})
+	e, err := d.Compile(w, distribute.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

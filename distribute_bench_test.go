@@ -39,7 +39,7 @@ func BenchmarkDistribute(b *testing.B) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		d := distribute(b, p, m, "megatron", "batch*=@[dp,cp]")
+		d := spreadOut(b, p, m, "megatron", "batch*=@[dp,cp]")
 		took := time.Since(start)
 		if _, err := d.Local(0); err != nil {
 			b.Fatal(err)
@@ -58,7 +58,7 @@ func TestDistributeCost(t *testing.T) {
 	p := hundredLayers(t)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	d := distribute(t, p, parseMesh(t, "pp=8,dp=16,cp=4,tp=8"), "megatron", "batch*=@[dp,cp]")
+	d := spreadOut(t, p, parseMesh(t, "pp=8,dp=16,cp=4,tp=8"), "megatron", "batch*=@[dp,cp]")
 	seen := map[*galley.Program]bool{}
 	for _, id := range []int{0, 1, 7, 8, 31, 32, 511, 2048, 4095} {
 		local, err := d.Local(id)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -34,7 +35,7 @@ func TestStaticEqualsEager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := d.Compile(w, galley.DistributedOptions{})
+	e, err := d.Compile(w, distribute.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestStaticAcrossMeshes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := d.Compile(w, galley.DistributedOptions{})
+	e, err := d.Compile(w, distribute.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +104,8 @@ func TestStaticAcrossMeshes(t *testing.T) {
 func TestEagerLlama(t *testing.T) {
 	p, args := stepOf(t, smallLlama(), array.F64, 4, 6)
 	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
-	d := distribute(t, p, m, "megatron")
-	e, err := d.Compile(w, galley.DistributedOptions{})
+	d := spreadOut(t, p, m, "megatron")
+	e, err := d.Compile(w, distribute.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestCaptured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := d.Compile(w, galley.DistributedOptions{})
+	e, err := d.Compile(w, distribute.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

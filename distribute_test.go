@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -100,21 +101,21 @@ func same(t *testing.T, got, want [][]array.Array, tolerance float64) {
 	}
 }
 
-func distribute(t testing.TB, p *galley.Program, m *mesh.Mesh, plan string, extra ...string) *galley.Distributed {
+func spreadOut(t testing.TB, p *galley.Program, m *mesh.Mesh, plan string, extra ...string) *galley.Distributed {
 	t.Helper()
 	var list []galley.Annotation
 	for _, text := range extra {
-		a, err := galley.ParseAnnotation(text)
+		a, err := mesh.ParseAnnotation(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, a)
 	}
-	more, err := galley.PlanAnnotations(plan, p, m)
+	more, err := distribute.PlanAnnotations(plan, p, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Annotations: append(list, more...), Next: galley.StepNext(p)})
+	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Annotations: append(list, more...), Next: distribute.StepNext(p)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestDistributedSteps(t *testing.T) {
 			}
 			want := train(t, p, args, 3, one.Run)
 			m := parseMesh(t, c.mesh)
-			e, err := distribute(t, p, m, c.plan, c.extra...).Compile(world(t, m.Size()), galley.DistributedOptions{})
+			e, err := spreadOut(t, p, m, c.plan, c.extra...).Compile(world(t, m.Size()), distribute.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,13 +179,13 @@ func TestDistributedSteps(t *testing.T) {
 func TestStateStays(t *testing.T) {
 	p, args := stepOf(t, smallLlama(), array.F64, 4, 6)
 	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
-	d := distribute(t, p, m, "megatron")
+	d := spreadOut(t, p, m, "megatron")
 	keep := len(p.Results()) - 2
 	var donate []int
 	for i := range keep {
 		donate = append(donate, i)
 	}
-	e, err := d.Compile(w, galley.DistributedOptions{Donate: donate})
+	e, err := d.Compile(w, distribute.Options{Donate: donate})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,12 +278,12 @@ func TestStrict(t *testing.T) {
 		}
 		s := mesh.Closed(mesh.Split(nil, mesh.Axes{{Axis: "tp"}}))
 		_, err = galley.Distribute(p, galley.DistributeConfig{
-			Mesh: m, Params: map[int]mesh.Sharding{0: s, 1: mesh.Closed(mesh.Split(mesh.Axes{{Axis: "tp"}}, nil))}, Strict: galley.ForbidUnasked,
+			Mesh: m, Params: map[int]mesh.Sharding{0: s, 1: mesh.Closed(mesh.Split(mesh.Axes{{Axis: "tp"}}, nil))}, Strict: distribute.ForbidUnasked,
 		})
 		return err
 	}
 	err := product(func(x *galley.Tensor) *galley.Tensor { return x })
-	unasked, ok := errors.AsType[*galley.UnaskedError](err)
+	unasked, ok := errors.AsType[*distribute.UnaskedError](err)
 	if !ok || !strings.Contains(err.Error(), "distribute_test.go:") || !strings.Contains(err.Error(), "all_reduce") {
 		t.Errorf("got %v", err)
 	} else if len(unasked.List) != 1 {
@@ -296,7 +297,7 @@ func TestStrict(t *testing.T) {
 // TestSharedLocals: devices with equal programs share one.
 func TestSharedLocals(t *testing.T) {
 	p, _ := stepOf(t, smallLlama(), array.F32, 4, 6)
-	d := distribute(t, p, parseMesh(t, "dp=2,tp=2"), "megatron")
+	d := spreadOut(t, p, parseMesh(t, "dp=2,tp=2"), "megatron")
 	seen := map[*galley.Program]bool{}
 	for id := range 4 {
 		local, err := d.Local(id)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -114,7 +115,7 @@ func (v *Evaluator) Close() error { return v.e.forward.Close() }
 
 // add evaluates one more batch.
 func (e *evaluation) add(ctx context.Context, batch []array.Array) (err error) {
-	defer recoverBug("evaluation", &err)
+	defer fault.Recover("evaluation", &err)
 	sums, err := e.forward.sums(ctx, batch)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/op"
 )
@@ -56,8 +57,8 @@ func TestExpertParallel(t *testing.T) {
 			if _, ok := m.Axis("tp"); ok {
 				plan = "megatron"
 			}
-			d := distribute(t, q, m, plan, "batch*="+c.tokens, "*.experts.*_proj=@[ep,_,_]")
-			e, err := d.Compile(world(t, m.Size()), galley.DistributedOptions{})
+			d := spreadOut(t, q, m, plan, "batch*="+c.tokens, "*.experts.*_proj=@[ep,_,_]")
+			e, err := d.Compile(world(t, m.Size()), distribute.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,7 +97,7 @@ func TestPlannedBatch(t *testing.T) {
 		{"dp=2,cp=2,tp=2", "@[dp,cp]", "@[tp,_,_]"}, {"ep=2,tp=2", "@[ep,?]", "@[ep,_,_]"}, {"cp=2,tp=2", "@[?,cp]", "@[tp,_,_]"},
 		{"dp=2,tp=2", "@[dp,?]", "@[tp,_,_]"},
 	} {
-		list, err := galley.PlanAnnotations("megatron", p, parseMesh(t, c.mesh))
+		list, err := distribute.PlanAnnotations("megatron", p, parseMesh(t, c.mesh))
 		if err != nil {
 			t.Fatal(err)
 		}

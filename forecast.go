@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/step"
 )
@@ -14,7 +15,7 @@ type Forecast = step.Forecast
 // Forecast prices the very programs that the step's devices run, node by node, by a file of galley calibrate as text, and runs them
 // against each other with a clock: devices of one process share its cores. Nothing runs, and no memory is taken.
 func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err error) {
-	defer recoverBug("forecast of the training step", &err)
+	defer fault.Recover("forecast of the training step", &err)
 	cal, err := plan.ParseCalibration(calibration)
 	if err != nil {
 		return f, err
@@ -34,7 +35,7 @@ func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err e
 
 // Programs is the programs that the devices of a strategy run in a step, each once, in the order in which they come.
 func (t *Trainer) Programs(batch ...Type) (list []*Program, err error) {
-	defer recoverBug("plan of the training step", &err)
+	defer fault.Recover("plan of the training step", &err)
 	s, err := t.tapes("programs", batch)
 	if err != nil {
 		return nil, err

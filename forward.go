@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/fault"
 )
 
 // Forward is a function of a trainer's parameters that is run without gradients, on the devices where training keeps them.
@@ -22,7 +23,7 @@ func (f *Forward) Close() error { return f.pass.Close() }
 
 // Run is f of a batch. Under a strategy the batch is cut into micro-batches, so results must have a row for each of the batch's.
 func (f *Forward) Run(ctx context.Context, batch ...array.Array) (out []array.Array, err error) {
-	defer recoverBug("forward pass", &err)
+	defer fault.Recover("forward pass", &err)
 	parts, rows, err := f.parts(ctx, batch)
 	if err != nil || len(parts) == 1 {
 		return first(parts), err

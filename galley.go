@@ -5,10 +5,13 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
+	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -36,6 +39,12 @@ type Session = cpu.Session
 // Executable is a compiled program.
 type Executable = cpu.Executable
 
+// Memory is what a compiled program needs on a device, in bytes.
+type Memory = cpu.Memory
+
+// BugError is a fault of Galley's own, caught where it left the framework.
+type BugError = fault.Error
+
 // CPU is the host's processor; Close ends its threads.
 func CPU(c Config) *Device { return cpu.NewDevice(c) }
 
@@ -45,7 +54,7 @@ func Read(x *Tensor) (array.Array, error) { return runtime.Read(x) }
 // Trace runs f on tensors of the given types that have no data and returns the program of the ops it applied. The first
 // mistake in f is the error, with its place.
 func Trace(name string, in []Type, f func(in []*Tensor) []*Tensor) (p *Program, err error) {
-	defer recoverBug(name, &err)
+	defer fault.Recover(name, &err)
 	b := ir.NewBuilder(name)
 	args := make([]*Tensor, len(in))
 	for i, t := range in {
@@ -59,7 +68,7 @@ type Options = cpu.Options
 
 // Compile optimises a program and plans its memory.
 func Compile(d *Device, p *Program, o Options) (e *Executable, err error) {
-	defer recoverBug(p.Name(), &err)
+	defer fault.Recover(p.Name(), &err)
 	return executor.Compile(d, p, o)
 }
 
@@ -83,3 +92,16 @@ func scalar(y *Tensor) error {
 	}
 	return nil
 }
+
+// Annotation asks how the parameters should lie whose names match a pattern.
+type Annotation = mesh.Annotation
+
+// DistributeConfig says how a program's tensors should lie. What it leaves out is inferred.
+type DistributeConfig = distribute.Config
+
+// Distributed is a program of which every value has its place on a mesh, and every device its own program.
+type Distributed = distribute.Program
+
+// Distribute infers how every value of a program lies and makes the programs of the devices. The program is optimised
+// first; parameters and results keep their numbers.
+func Distribute(p *Program, c DistributeConfig) (*Distributed, error) { return distribute.New(p, c) }

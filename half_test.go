@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -61,7 +62,7 @@ func halfLoss(t *testing.T, c models.Config, l models.Layout, meshText string) f
 		args = append(args, a)
 	}
 	mesh := parseMesh(t, meshText)
-	e, err := distribute(t, p, mesh, "megatron").Compile(world(t, mesh.Size()), galley.DistributedOptions{})
+	e, err := spreadOut(t, p, mesh, "megatron").Compile(world(t, mesh.Size()), distribute.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
@@ -57,7 +58,7 @@ func TestParallelize(t *testing.T) {
 func annotations(t *testing.T, texts ...string) (list []galley.Annotation) {
 	t.Helper()
 	for _, text := range texts {
-		a, err := galley.ParseAnnotation(text)
+		a, err := mesh.ParseAnnotation(text)
 		if err != nil {
 			t.Fatal(err)
 		}

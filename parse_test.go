@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/mesh"
 )
 
 func FuzzParseStrategy(f *testing.F) {
@@ -28,11 +29,11 @@ func FuzzParseAnnotation(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := galley.ParseAnnotation(text)
+		a, err := mesh.ParseAnnotation(text)
 		if err != nil {
 			return
 		}
-		if b, err := galley.ParseAnnotation(a.String()); err != nil || b.String() != a.String() {
+		if b, err := mesh.ParseAnnotation(a.String()); err != nil || b.String() != a.String() {
 			t.Fatalf("%q reads back as %q: %v", a, b, err)
 		}
 	})

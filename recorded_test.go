@@ -11,6 +11,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/internal/safetensors"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -116,7 +117,7 @@ func TestRecordedCurves(t *testing.T) {
 			if _, ok := m.Axis("tp"); ok {
 				plan = "megatron"
 			}
-			e, err := distribute(t, p, m, plan).Compile(world(t, m.Size()), galley.DistributedOptions{})
+			e, err := spreadOut(t, p, m, plan).Compile(world(t, m.Size()), distribute.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,7 +18,7 @@ func TestStableHLOGolden(t *testing.T) {
 		c.Layers = 1
 		p, _ := stepOf(t, c, array.F32, 4, 6)
 		m := parseMesh(t, b.Args[0])
-		d := distribute(t, p, m, b.Args[1])
+		d := spreadOut(t, p, m, b.Args[1])
 		var locals []*ir.Func
 		for device := range m.Size() {
 			local, err := d.Local(device)

@@ -40,7 +40,7 @@ func TestStableHLOSteps(t *testing.T) {
 			run := interpret(t, p)
 			if c.mesh != "" {
 				m := parseMesh(t, c.mesh)
-				run = interpretMany(t, distribute(t, p, m, c.plan, c.extra...), m)
+				run = interpretMany(t, spreadOut(t, p, m, c.plan, c.extra...), m)
 			}
 			same(t, train(t, p, args, 2, run), train(t, p, args, 2, one.Run), 1e-9)
 		})

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/internal/units"
 )
 
 // Span is something that a device of a strategy has done: work of the schedule, a collective, the wait for a message.
@@ -31,7 +33,7 @@ type StepPlan struct {
 // Plan plans the step for batches of these types: nothing runs and no memory is taken. Whatever is wrong with the strategy
 // for this model, and every collective that would not meet its like, is found here.
 func (t *Trainer) Plan(batch ...Type) (p *StepPlan, err error) {
-	defer recoverBug("plan of the training step", &err)
+	defer fault.Recover("plan of the training step", &err)
 	plan, err := t.exec.Plan(batch...)
 	if err != nil {
 		return nil, err
@@ -74,8 +76,8 @@ func (p *StepPlan) String() string {
 		name  string
 		bytes int
 	}{{"parameters", m.Weights}, {"gradients", m.Sums}, {"optimizer", m.Slots}, {"step", m.Step}} {
-		parts = append(parts, fmt.Sprintf("%s %s", x.name, bytesText(float64(x.bytes))))
+		parts = append(parts, fmt.Sprintf("%s %s", x.name, units.Bytes(float64(x.bytes))))
 	}
 	return fmt.Sprintf("%d device(s), %s: each takes at most %d bytes (%s: %s)",
-		len(p.Memory), p.Strategy, m.Peak(), bytesText(float64(m.Peak())), strings.Join(parts, ", "))
+		len(p.Memory), p.Strategy, m.Peak(), units.Bytes(float64(m.Peak())), strings.Join(parts, ", "))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor/accelerator"
 	"github.com/galley-ml/galley/internal/executor/local"
 	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/nn"
@@ -40,7 +41,7 @@ func XLA(c XLAConfig) (Backend, error) { return xla.Open(c) }
 // TrainerConfig says what is trained and how.
 type TrainerConfig struct {
 	Device *Device
-	// Params are changed by training; the trainer owns their memory while it is used.
+	// Params are changed by training, but for those that nn.Freeze has marked; the trainer owns their memory while it is used.
 	Params []*nn.Param
 	// Loss is the number to make small, a scalar, computed from one batch.
 	Loss func(batch []*Tensor) *Tensor
@@ -100,6 +101,9 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 		}
 	}
 	if err := layout.CheckAnnotations(c.Annotations, c.Params); err != nil {
+		return c, fmt.Errorf("trainer: %w", err)
+	}
+	if err := optim.Check(c.Optimizer, nn.Names(c.Params)); err != nil {
 		return c, fmt.Errorf("trainer: %w", err)
 	}
 	return c, nil
@@ -164,7 +168,7 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 // optimizer's slots, the learning rate, the step's number and the batch; its results the loss, the gradients' norm, the
 // next parameters and slots. The model needs no values: shapes are enough.
 func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
-	defer recoverBug("trace of the training step", &err)
+	defer fault.Recover("trace of the training step", &err)
 	if c, err = c.withDefaults(); err != nil {
 		return nil, err
 	}
@@ -217,7 +221,7 @@ type Pending struct {
 // Start begins a step on a backend and returns before it is done, so that the next one can be prepared, or started,
 // meanwhile. Without a backend the step is done when Start returns.
 func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
-	defer recoverBug(fmt.Sprintf("training step %d", t.step), &err)
+	defer fault.Recover(fmt.Sprintf("training step %d", t.step), &err)
 	if t.trained.lost != nil {
 		return nil, t.trained.lost
 	}

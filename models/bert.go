@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// buildBERT makes bert: an encoder with learned positions, norms after what each layer adds, and a head that predicts
-// masked tokens or classifies sequences.
+// buildBERT makes bert: an encoder with learned positions, norms after what each layer adds, and a head that
+// predicts masked tokens or classifies sequences.
 func buildBERT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	act, err := activationOf(c.Activation)
 	if err != nil {
@@ -60,8 +60,10 @@ func bertBlock(c Config, in *nn.Init, act nn.Activation) block {
 	heads := nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Mask: nn.Everywhere}
 	var b postNorm
 	b.attention = &nn.Attention{
-		Q: nn.NewLinear(self.At("query"), c.Hidden, c.Hidden), K: nn.NewLinear(self.At("key"), c.Hidden, c.Hidden),
-		V: nn.NewLinear(self.At("value"), c.Hidden, c.Hidden), O: nn.NewLinear(attention.At("output").At("dense"), c.Hidden, c.Hidden),
+		Q: nn.NewLinear(self.At("query"), c.Hidden, c.Hidden), K: nn.NewLinear(self.At("key"), c.Hidden,
+			c.Hidden),
+		V:     nn.NewLinear(self.At("value"), c.Hidden, c.Hidden),
+		O:     nn.NewLinear(attention.At("output").At("dense"), c.Hidden, c.Hidden),
 		Heads: heads,
 	}
 	b.attentionNorm = nn.NewLayerNorm(attention.At("output").At("LayerNorm"), c.Hidden, c.NormEps)

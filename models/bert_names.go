@@ -6,12 +6,15 @@ func bertFamily() family {
 	keys := llamaKeys()
 	keys.eps = "layer_norm_eps"
 	return family{
-		name: "bert", architecture: "BertForMaskedLM", classifier: "BertForSequenceClassification", base: "bert.",
-		embedding: "embeddings.word_embeddings.weight", keys: keys, eps: 1e-12, positions: 512, activation: "gelu",
-		tied: true, pad: 0, learnedPositions: true, encoder: true,
+		name: "bert", architecture: "BertForMaskedLM", classifier: "BertForSequenceClassification",
+		base:      "bert.",
+		embedding: "embeddings.word_embeddings.weight", keys: keys, eps: 1e-12, positions: 512,
+		activation: "gelu",
+		tied:       true, pad: 0, learnedPositions: true, encoder: true,
 		read: readBERT, write: writeBERT, fill: fillBERT, check: checkGPT2, build: buildBERT,
 		stored: storedNames{
-			buffers: []string{".position_ids", "cls.predictions.decoder.bias"}, heads: []string{"cls.predictions.decoder.weight"},
+			buffers: []string{".position_ids", "cls.predictions.decoder.bias"},
+			heads:   []string{"cls.predictions.decoder.weight"},
 		},
 	}
 }
@@ -20,7 +23,8 @@ func readBERT(r *reader, _ *family, c *Config) {
 	c.Intermediate = r.size("intermediate_size")
 	c.TokenTypes = r.count("type_vocab_size", 2)
 	c.Dropout = Dropout{
-		Residual: r.float("hidden_dropout_prob", 0.1), Attention: r.float("attention_probs_dropout_prob", 0.1),
+		Residual: r.float("hidden_dropout_prob", 0.1), Attention: r.float("attention_probs_dropout_prob",
+			0.1),
 		Classifier: r.probability("classifier_dropout"),
 	}
 	r.oneOf("position_embedding_type", "absolute")
@@ -55,7 +59,8 @@ func fillBERT(_ *family, c *Config) {
 
 func writeBERT(c Config, _ *family, m map[string]any) {
 	m["type_vocab_size"] = c.TokenTypes
-	m["hidden_dropout_prob"], m["attention_probs_dropout_prob"] = number(c.Dropout.Residual), number(c.Dropout.Attention)
+	m["hidden_dropout_prob"], m["attention_probs_dropout_prob"] = number(c.Dropout.Residual),
+		number(c.Dropout.Attention)
 	m["classifier_dropout"] = orNull(number(c.Dropout.Classifier))
 	if _, ok := m["id2label"]; !ok && c.Task == Classify {
 		m["num_labels"] = c.Labels

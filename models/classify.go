@@ -24,8 +24,8 @@ func (firstToken) Forward(x *op.Tensor) *op.Tensor {
 	return op.Reshape(op.Narrow(x, 1, 0, 1), x.Dim(0), x.Dim(2))
 }
 
-// classLoss is what transformers takes by the kind of labels: the cross-entropy of classes, the squared error of one
-// number, or for several numbers from 0 to 1 the cross-entropy of each.
+// classLoss is what transformers takes by the kind of labels: the cross-entropy of classes, the squared error
+// of one number, or for several numbers from 0 to 1 the cross-entropy of each.
 func (m *decoder) classLoss(logits, labels *op.Tensor) *op.Tensor {
 	if logits.Err() != nil || labels.Err() != nil {
 		return op.Add(logits, labels)

@@ -7,11 +7,12 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// latentEps is that of the norms between the two products of a compressed vector, whatever the configuration says.
+// latentEps is that of the norms between the two products of a compressed vector, whatever the configuration
+// says.
 const latentEps = 1e-6
 
-// buildDeepseek makes deepseek_v2 and deepseek_v3: latent attention, and from some layer on a mixture of experts, of which
-// some see every token.
+// buildDeepseek makes deepseek_v2 and deepseek_v3: latent attention, and from some layer on a mixture of
+// experts, of which some see every token.
 func buildDeepseek(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {

@@ -19,10 +19,12 @@ func deepseekFamilies() []family {
 	}
 	return []family{
 		deepseek(family{
-			name: "deepseek_v2", architecture: "DeepseekV2ForCausalLM", positions: 2048, read: readDeepseekV2, write: writeDeepseekV2,
+			name: "deepseek_v2", architecture: "DeepseekV2ForCausalLM", positions: 2048, read: readDeepseekV2,
+			write: writeDeepseekV2,
 		}),
 		deepseek(family{
-			name: "deepseek_v3", architecture: "DeepseekV3ForCausalLM", positions: 4096, read: readDeepseekV3, write: writeDeepseekV3,
+			name: "deepseek_v3", architecture: "DeepseekV3ForCausalLM", positions: 4096, read: readDeepseekV3,
+			write: writeDeepseekV3,
 		}),
 	}
 }
@@ -47,7 +49,8 @@ func (r *reader) deepseek(f *family, c *Config, experts, perToken, width, shared
 	c.AttentionBias = r.bool("attention_bias", false)
 	c.Latent = Latent{
 		QRank: r.rank("q_lora_rank", 1536), KVRank: r.count("kv_lora_rank", 512),
-		Plain: r.count("qk_nope_head_dim", 128), Turned: r.count("qk_rope_head_dim", 64), Value: r.count("v_head_dim", 128),
+		Plain: r.count("qk_nope_head_dim", 128), Turned: r.count("qk_rope_head_dim", 64),
+		Value: r.count("v_head_dim", 128),
 	}
 	c.HeadDim = c.Latent.Plain + c.Latent.Turned
 	if n := r.count("head_dim", c.Latent.Turned); n != c.Latent.Turned {
@@ -106,7 +109,8 @@ func readDeepseekV3(r *reader, f *family, c *Config) {
 	r.oneOf("topk_method", "noaux_tc")
 	c.Mixture.Routing = nn.Routing{
 		Sigmoid: true, Groups: r.count("n_group", 8), TopGroups: r.count("topk_group", 4), GroupBest: 2,
-		RawWeights: !r.bool("norm_topk_prob", true), SumShift: 1e-20, Scale: r.float("routed_scaling_factor", 2.5),
+		RawWeights: !r.bool("norm_topk_prob", true), SumShift: 1e-20, Scale: r.float("routed_scaling_factor",
+			2.5),
 	}
 }
 
@@ -141,14 +145,15 @@ func checkDeepseek(c Config) error {
 	if c.KVHeads != c.Heads {
 		return fmt.Errorf("num_key_value_heads %d: want num_attention_heads, %d", c.KVHeads, c.Heads)
 	}
-	if l.KVRank < 1 || l.Plain < 1 || l.Turned < 1 || l.Value < 1 || l.QRank < 0 || c.HeadDim != l.Plain+l.Turned ||
+	if min(l.KVRank, l.Plain, l.Turned, l.Value) < 1 || l.QRank < 0 || c.HeadDim != l.Plain+l.Turned ||
 		max(l.KVRank, l.Value, l.QRank) > maxSize {
-		return fmt.Errorf("kv_lora_rank %d, qk_nope_head_dim %d, qk_rope_head_dim %d, v_head_dim %d, q_lora_rank %d, head %d: "+
-			"want sizes of 1 or more", l.KVRank, l.Plain, l.Turned, l.Value, l.QRank, c.HeadDim)
+		return fmt.Errorf("kv_lora_rank %d, qk_nope_head_dim %d, qk_rope_head_dim %d, v_head_dim %d, "+
+			"q_lora_rank %d, head %d: want sizes of 1 or more", l.KVRank, l.Plain, l.Turned, l.Value, l.QRank, c.HeadDim)
 	}
 	for i, dense := range c.Mixture.Dense {
 		if dense && i > 0 && !c.Mixture.Dense[i-1] {
-			return fmt.Errorf("%s: a plain layer %d after one with experts: want plain ones first", c.Family, i)
+			return fmt.Errorf("%s: a plain layer %d after one with experts: want plain ones first",
+				c.Family, i)
 		}
 	}
 	return nil

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// buildErnieMoE makes ernie4_5_moe: Llama's layers with a mixture of experts, of which some see every token, and a bias
-// that only chooses among the others.
+// buildErnieMoE makes ernie4_5_moe: Llama's layers with a mixture of experts, of which some see every token,
+// and a bias that only chooses among the others.
 func buildErnieMoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {
@@ -16,7 +16,8 @@ func buildErnieMoE(f *family, c Config, in *nn.Init) (*decoder, error) {
 		out := b.block(in, i).(residual)
 		if moe, ok := out.mlp.(*nn.MoE); ok {
 			mlp := in.At("mlp")
-			moe.Bias = mlp.At("moe_statics").Fixed("e_score_correction_bias", array.Shape{1, c.Experts}, nn.Constant(0))
+			moe.Bias = mlp.At("moe_statics").Fixed("e_score_correction_bias", array.Shape{1, c.Experts},
+				nn.Constant(0))
 			moe.Shared = b.sharedExperts(mlp)
 		}
 		return out

@@ -10,13 +10,16 @@ func ernieFamilies() []family {
 	mixture.experts, mixture.perToken = "moe_num_experts", "moe_k"
 	return []family{
 		like(family{
-			name: "ernie4_5", architecture: "Ernie4_5ForCausalLM", eps: 1e-5, theta: 5e5, positions: 131072, tied: true,
-			pad: 0, read: readErnie, write: writeErnie, fill: fillErnie,
+			name: "ernie4_5", architecture: "Ernie4_5ForCausalLM", eps: 1e-5, theta: 5e5, positions: 131072,
+			tied: true,
+			pad:  0, read: readErnie, write: writeErnie, fill: fillErnie,
 		}),
 		like(family{
-			name: "ernie4_5_moe", architecture: "Ernie4_5_MoeForCausalLM", eps: 1e-5, theta: 5e5, positions: 131072, tied: true,
+			name: "ernie4_5_moe", architecture: "Ernie4_5_MoeForCausalLM", eps: 1e-5, theta: 5e5,
+			positions: 131072, tied: true,
 			pad: 0, experts: true, keys: mixture, build: buildErnieMoE,
-			read: readErnieMoE, write: writeErnieMoE, fill: fillErnieMoE, check: checkErnieMoE, stored: ernieNames(),
+			read: readErnieMoE, write: writeErnieMoE, fill: fillErnieMoE, check: checkErnieMoE,
+			stored: ernieNames(),
 		}),
 	}
 }
@@ -52,7 +55,8 @@ func readErnieMoE(r *reader, f *family, c *Config) {
 	c.Mixture.Width = r.count("moe_intermediate_size", 1536)
 	c.Mixture.Shared = r.natural("moe_num_shared_experts", 2)
 	c.Mixture.Routing.SumFloor = r.float("moe_norm_min", 1e-12)
-	layers := expertLayers{r.natural("moe_layer_start_index", 1), r.int("moe_layer_end_index", -1), r.count("moe_layer_interval", 1)}
+	layers := expertLayers{r.natural("moe_layer_start_index", 1), r.int("moe_layer_end_index", -1),
+		r.count("moe_layer_interval", 1)}
 	if layers.last == -1 {
 		layers.last = c.Layers - 1
 	}
@@ -95,7 +99,8 @@ func fillErnieMoE(f *family, c *Config) {
 
 func checkErnieMoE(c Config) error {
 	if _, ok := c.expertLayers(); !ok {
-		return fmt.Errorf("ernie4_5_moe: layers with experts are not every n-th of a range: got plain ones %v", c.Mixture.Dense)
+		return fmt.Errorf("ernie4_5_moe: layers with experts are not every n-th of a range: "+
+			"got plain ones %v", c.Mixture.Dense)
 	}
 	return nil
 }
@@ -106,7 +111,8 @@ func writeErnieMoE(c Config, f *family, m map[string]any) {
 	m["moe_intermediate_size"], m["moe_num_shared_experts"] = c.expertWidth(), c.Mixture.Shared
 	m["moe_norm_min"] = number(c.Mixture.Routing.SumFloor)
 	e, _ := c.expertLayers()
-	m["moe_layer_start_index"], m["moe_layer_end_index"], m["moe_layer_interval"] = e.first, e.last, e.interval
+	m["moe_layer_start_index"], m["moe_layer_end_index"], m["moe_layer_interval"] = e.first, e.last,
+		e.interval
 	if e.last < 0 { // -1 would mean all
 		m["moe_layer_end_index"] = c.Layers - 1
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// livelyKeys is, for each family, a configuration that uses what sets it apart, with first weights so large that a small
-// model's choices differ from token to token.
+// livelyKeys is, for each family, a configuration that uses what sets it apart, with first weights so large
+// that a small model's choices differ from token to token.
 func livelyKeys() map[string]string {
 	const window = `, "num_key_value_heads": 2, "sliding_window": 5`
-	const latent = `, "kv_lora_rank": 6, "qk_nope_head_dim": 5, "qk_rope_head_dim": 4, "v_head_dim": 3, "n_routed_experts": 6,
-		"num_experts_per_tok": 2, "moe_intermediate_size": 10`
+	const latent = `, "kv_lora_rank": 6, "qk_nope_head_dim": 5, "qk_rope_head_dim": 4, "v_head_dim": 3,
+		"n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 10`
 	return map[string]string{
 		"gpt2":    `, "n_positions": 32`,
 		"llama":   `, "num_key_value_heads": 2`,
@@ -26,26 +26,30 @@ func livelyKeys() map[string]string {
 		"qwen3":   window + `, "use_sliding_window": true, "max_window_layers": 1`,
 		"qwen3_moe": window + `, "use_sliding_window": true, "num_experts": 6, "num_experts_per_tok": 2,
 			"moe_intermediate_size": 10, "norm_topk_prob": true, "mlp_only_layers": [1]`,
-		"gemma":  `, "num_key_value_heads": 2, "head_dim": 6`,
-		"gemma2": window + `, "head_dim": 6, "query_pre_attn_scalar": 5, "attn_logit_softcapping": 2.5, "final_logit_softcapping": 4.0`,
+		"gemma": `, "num_key_value_heads": 2, "head_dim": 6`,
+		"gemma2": window + `, "head_dim": 6, "query_pre_attn_scalar": 5, "attn_logit_softcapping": 2.5,
+			"final_logit_softcapping": 4.0`,
 		"gemma3_text": window + `, "head_dim": 6, "query_pre_attn_scalar": 5, "sliding_window_pattern": 2,
 			"rope_scaling": {"rope_type": "linear", "factor": 2.0}`,
 		"ernie4_5": `, "num_key_value_heads": 2, "head_dim": 6, "use_bias": true`,
 		"ernie4_5_moe": `, "num_key_value_heads": 2, "use_bias": true, "moe_num_experts": 6, "moe_k": 2,
-			"moe_intermediate_size": 10, "moe_num_shared_experts": 2, "moe_layer_interval": 2, "moe_layer_start_index": 0`,
-		"deepseek_v2": latent + `, "q_lora_rank": null, "topk_method": "group_limited_greedy", "n_group": 3, "topk_group": 2,
-			"mlp_bias": true, "routed_scaling_factor": 1.5, "n_shared_experts": 2, "first_k_dense_replace": 1`,
+			"moe_intermediate_size": 10, "moe_num_shared_experts": 2, "moe_layer_interval": 2,
+			"moe_layer_start_index": 0`,
+		"deepseek_v2": latent + `, "q_lora_rank": null, "topk_method": "group_limited_greedy", "n_group": 3,
+			"topk_group": 2, "mlp_bias": true, "routed_scaling_factor": 1.5, "n_shared_experts": 2,
+			"first_k_dense_replace": 1`,
 		"deepseek_v3": latent + `, "q_lora_rank": 7, "n_group": 2, "topk_group": 1, "attention_bias": true,
-			"first_k_dense_replace": 1, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 0.7,
-			"original_max_position_embeddings": 8}`,
+			"first_k_dense_replace": 1, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0,
+			"mscale_all_dim": 0.7, "original_max_position_embeddings": 8}`,
 		"olmo2": `, "num_key_value_heads": 2, "attention_bias": true`,
-		"phi3": window + `, "partial_rotary_factor": 0.5, "max_position_embeddings": 80, "original_max_position_embeddings": 40,
+		"phi3": window + `, "partial_rotary_factor": 0.5, "max_position_embeddings": 80, 
+			"original_max_position_embeddings": 40,
 			"rope_scaling": {"type": "longrope", "short_factor": [1.5], "long_factor": [3.0]}`,
 		"bert": ``,
 		"rwkv": `, "attention_hidden_size": 12`,
 		"vit":  `, "image_size": [6, 4], "patch_size": 2, "num_labels": 3`,
-		"mamba2": `, "state_size": 5, "n_groups": 2, "head_dim": 8, "num_heads": 4, "chunk_size": 4, "use_bias": true,
-			"time_step_limit": [0.001, 2.0]`,
+		"mamba2": `, "state_size": 5, "n_groups": 2, "head_dim": 8, "num_heads": 4, "chunk_size": 4,
+			"use_bias": true, "time_step_limit": [0.001, 2.0]`,
 	}
 }
 
@@ -68,9 +72,11 @@ func livelyModel(t *testing.T, family string, s op.Scope) Model {
 	return smallModel(t, family, `, "initializer_range": 0.5`+more, nn.Config{Scope: s, Seed: 5})
 }
 
-// TestLengthDependentRope: what a sequence's length decides is decided by the whole of it, cached tokens included.
+// TestLengthDependentRope: what a sequence's length decides is decided by the whole of it, cached tokens
+// included.
 func TestLengthDependentRope(t *testing.T) {
-	long := Rope{Type: "longrope", Theta: 100, OriginalPositions: 9, Positions: 36, Short: []float64{1, 2}, Long: []float64{3, 4}}
+	long := Rope{Type: "longrope", Theta: 100, OriginalPositions: 9, Positions: 36, Short: []float64{1, 2},
+		Long: []float64{3, 4}}
 	dynamic := Rope{Type: "dynamic", Theta: 100, Factor: 2, Positions: 9}
 	for _, test := range []struct {
 		rope        Rope

@@ -21,7 +21,8 @@ func gemmaFamilies() []family {
 			read: readGemma2, write: writeGemma2,
 		}),
 		gemma(family{
-			name: "gemma3_text", architecture: "Gemma3ForCausalLM", positions: 131072, window: 4096, qkNorm: true, keys: hidden,
+			name: "gemma3_text", architecture: "Gemma3ForCausalLM", positions: 131072, window: 4096,
+			qkNorm: true, keys: hidden,
 			read: readGemma3, write: writeGemma3,
 		}),
 	}
@@ -84,10 +85,13 @@ func (r *reader) gemmaWindow(f *family, c *Config, pattern int) {
 
 // gemmaRopes reads one set of rotary parameters for each type of layer, in the newer form or the older one.
 func (r *reader) gemmaRopes(c *Config) {
-	full := Rope{Type: "default", Theta: r.float("rope_theta", 1e6), OriginalPositions: c.Positions, Positions: c.Positions}
-	local := Rope{Type: "default", Theta: r.float("rope_local_base_freq", 1e4), OriginalPositions: c.Positions}
+	full := Rope{Type: "default", Theta: r.float("rope_theta", 1e6), OriginalPositions: c.Positions,
+		Positions: c.Positions}
+	local := Rope{Type: "default", Theta: r.float("rope_local_base_freq", 1e4),
+		OriginalPositions: c.Positions}
 	key := r.ropeKey()
-	if in, err := newReader(r.raw[key]); err == nil && (in.has("full_attention") || in.has("sliding_attention")) {
+	in, err := newReader(r.raw[key])
+	if err == nil && (in.has("full_attention") || in.has("sliding_attention")) {
 		r.take(key)
 		c.Rope, c.RopeLocal = in.ropeAt("full_attention", full), in.ropeAt("sliding_attention", local)
 		in.rest()
@@ -125,5 +129,6 @@ func writeGemma3(c Config, f *family, m map[string]any) {
 	if local.Type == "" {
 		local = c.Rope
 	}
-	m["rope_parameters"] = map[string]any{"full_attention": c.Rope.written(), "sliding_attention": local.written()}
+	m["rope_parameters"] = map[string]any{"full_attention": c.Rope.written(),
+		"sliding_attention": local.written()}
 }

@@ -6,8 +6,9 @@ func gpt2Family() family {
 	return family{
 		name: "gpt2", architecture: "GPT2LMHeadModel", base: "transformer.", embedding: "wte.weight",
 		keys: keys{
-			hidden: "n_embd", intermediate: "n_inner", layers: "n_layer", heads: "n_head", positions: "n_positions",
-			eps: "layer_norm_epsilon", activation: "activation_function",
+			hidden: "n_embd", intermediate: "n_inner", layers: "n_layer", heads: "n_head",
+			positions: "n_positions",
+			eps:       "layer_norm_epsilon", activation: "activation_function",
 		},
 		eps: 1e-5, positions: 1024, activation: "gelu_new", tied: true, pad: unpadded, learnedPositions: true,
 		read: readGPT2, write: writeGPT2, fill: fillGPT2, check: checkGPT2, build: buildGPT2,

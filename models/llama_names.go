@@ -18,16 +18,19 @@ func like(f family) family {
 func llamaFamilies() []family {
 	return []family{
 		like(family{
-			name: "llama", architecture: "LlamaForCausalLM", eps: 1e-6, theta: 1e4, positions: 2048, pad: noPad,
+			name: "llama", architecture: "LlamaForCausalLM", eps: 1e-6, theta: 1e4, positions: 2048,
+			pad:  noPad,
 			read: readLlama, write: writeLlama,
 		}),
 		like(family{
-			name: "mistral", architecture: "MistralForCausalLM", eps: 1e-6, theta: 1e4, positions: 131072, window: 4096,
-			pad: noPad, read: readMistral, write: writeMistral,
+			name: "mistral", architecture: "MistralForCausalLM", eps: 1e-6, theta: 1e4, positions: 131072,
+			window: 4096,
+			pad:    noPad, read: readMistral, write: writeMistral,
 		}),
 		like(family{
-			name: "mixtral", architecture: "MixtralForCausalLM", eps: 1e-5, theta: 1e6, positions: 131072, experts: true,
-			pad: noPad, read: readMistral, write: writeMistral, fill: fillMixtral,
+			name: "mixtral", architecture: "MixtralForCausalLM", eps: 1e-5, theta: 1e6, positions: 131072,
+			experts: true,
+			pad:     noPad, read: readMistral, write: writeMistral, fill: fillMixtral,
 			stored: storedNames{
 				mlp: "block_sparse_moe", gate: "w1", up: "w3", down: "w2", buffers: rotaryBuffers(),
 				renamed: []string{".mlp.gate.", ".block_sparse_moe.gate."},

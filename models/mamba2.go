@@ -31,7 +31,8 @@ func buildMamba2(_ *family, c Config, in *nn.Init) (*decoder, error) {
 func mamba2Mixer(c Config, in *nn.Init, act nn.Activation) *nn.Mamba2 {
 	r := c.Recurrence
 	config := nn.Mamba2Config{
-		Hidden: c.Hidden, Heads: c.Heads, Dim: c.HeadDim, States: r.States, Groups: r.Groups, Kernel: r.Kernel, Chunk: r.Chunk,
+		Hidden: c.Hidden, Heads: c.Heads, Dim: c.HeadDim, States: r.States, Groups: r.Groups,
+		Kernel: r.Kernel, Chunk: r.Chunk,
 		Eps: c.NormEps, MinStep: r.MinStep, Act: act,
 	}
 	if !math.IsInf(r.MaxStep, 1) {

@@ -24,19 +24,23 @@ func readMamba2(r *reader, _ *family, c *Config) {
 	c.HeadDim = r.count("head_dim", 64)
 	c.Recurrence = Recurrence{
 		States: r.count("state_size", 128), Groups: r.count("n_groups", 8), Kernel: r.count("conv_kernel", 4),
-		Chunk: r.count("chunk_size", 256), Bias: r.bool("use_bias", false), ConvBias: r.bool("use_conv_bias", true),
+		Chunk: r.count("chunk_size", 256), Bias: r.bool("use_bias", false), ConvBias: r.bool("use_conv_bias",
+			true),
 	}
 	c.Recurrence.MinStep, c.Recurrence.MaxStep = r.stepLimit()
 	if !r.bool("rms_norm", true) {
 		r.fail("rms_norm", "not supported: got false, want true")
 	}
-	r.bool("residual_in_fp32", true) // the stream is kept in float32 as it is, and rounded as every other value where it is not
-	for _, key := range []string{"time_step_min", "time_step_max", "time_step_floor", "time_step_rank", "rescale_prenorm_residual"} {
+	r.bool("residual_in_fp32",
+		true) // the stream is kept in float32 as it is, and rounded as every other value where it is not
+	for _, key := range []string{"time_step_min", "time_step_max", "time_step_floor", "time_step_rank",
+		"rescale_prenorm_residual"} {
 		r.take(key) // they say how first weights are drawn
 	}
 }
 
-// stepLimit reads the bounds of steps, of which the second may be infinite: a number, or as transformers writes it.
+// stepLimit reads the bounds of steps, of which the second may be infinite: a number, or as transformers
+// writes it.
 func (r *reader) stepLimit() (low, high float64) {
 	limits := get(r, "time_step_limit", "two numbers", []json.RawMessage(nil))
 	if limits == nil {
@@ -74,13 +78,16 @@ func checkMamba2(c Config) error {
 	r := c.Recurrence
 	switch {
 	case c.KVHeads != c.Heads || c.Heads*c.HeadDim != c.Intermediate:
-		return fmt.Errorf("num_heads %d, head_dim %d: together want expand times hidden_size, %d", c.Heads, c.HeadDim, c.Intermediate)
+		return fmt.Errorf("num_heads %d, head_dim %d: together want expand times hidden_size, %d",
+			c.Heads, c.HeadDim, c.Intermediate)
 	case r.Groups < 1 || c.Heads%max(1, r.Groups) != 0:
 		return fmt.Errorf("num_heads %d is not a multiple of n_groups %d", c.Heads, r.Groups)
 	case min(r.States, r.Kernel, r.Chunk) < 1 || max(r.States, r.Groups, r.Kernel, r.Chunk) > maxSize:
-		return fmt.Errorf("state_size %d, conv_kernel %d, chunk_size %d: want 1 or more", r.States, r.Kernel, r.Chunk)
+		return fmt.Errorf("state_size %d, conv_kernel %d, chunk_size %d: want 1 or more",
+			r.States, r.Kernel, r.Chunk)
 	case !(r.MinStep >= 0) || !(r.MaxStep > r.MinStep):
-		return fmt.Errorf("time_step_limit: got %v and %v, want the first below the second", r.MinStep, r.MaxStep)
+		return fmt.Errorf("time_step_limit: got %v and %v, want the first below the second",
+			r.MinStep, r.MaxStep)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ const headName = "lm_head.weight"
 
 // storedNames is how a family's checkpoints call what they do not call as the model does.
 type storedNames struct {
-	// gate, up and down are the matrices of one expert, and mlp the module that they belong to, below a layer; empty
-	// means mlp.
+	// gate, up and down are the matrices of one expert, and mlp the module that they belong to, below a
+	// layer; empty means mlp.
 	mlp, gate, up, down string
 	// renamed are parts of names, as the model has them and as checkpoints do, in turn.
 	renamed []string
@@ -33,7 +33,8 @@ func plainExperts() storedNames {
 
 func rotaryBuffers() []string { return []string{"rotary_emb.inv_freq"} }
 
-// tableNames are the names under which a checkpoint may hold the table of tokens a second time where it is tied.
+// tableNames are the names under which a checkpoint may hold the table of tokens a second time where it is
+// tied.
 func (s storedNames) tableNames() []string {
 	if len(s.heads) == 0 {
 		return []string{headName}
@@ -65,8 +66,8 @@ func aliases(c Config, name string) []string {
 // name is a parameter's name as checkpoints have it.
 func (s storedNames) name(name string) string { return strings.NewReplacer(s.renamed...).Replace(name) }
 
-// expertParts are the matrices that checkpoints store in place of a stacked parameter, in the order of its bytes: for
-// gate_up_proj each expert's gate and up, for down_proj each down. It is nil for other parameters.
+// expertParts are the matrices that checkpoints store in place of a stacked parameter, in the order of its
+// bytes: for gate_up_proj each expert's gate and up, for down_proj each down. It is nil for other parameters.
 func expertParts(c Config, name string) []string {
 	f, err := familyOf(c.Family)
 	at, which, ok := strings.Cut(name, ".mlp.experts.")

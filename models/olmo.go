@@ -2,8 +2,8 @@ package models
 
 import "github.com/galley-ml/galley/nn"
 
-// buildOLMo makes olmo2: Llama's parts, normalised after them in place of before, and queries and keys of all heads
-// together.
+// buildOLMo makes olmo2: Llama's parts, normalised after them in place of before, and queries and keys of all
+// heads together.
 func buildOLMo(f *family, c Config, in *nn.Init) (*decoder, error) {
 	b, err := newLlamaBuilder(f, c)
 	if err != nil {

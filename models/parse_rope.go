@@ -5,8 +5,9 @@ func (r *reader) rope(f *family, c *Config) {
 	theta := r.float("rope_theta", f.theta)
 	part := r.float("partial_rotary_factor", 1)
 	original := r.count("original_max_position_embeddings", c.Positions)
-	c.Rope = r.ropeAt(r.ropeKey(), Rope{Type: "default", Theta: theta, Part: part, OriginalPositions: original,
-		Positions: c.Positions})
+	c.Rope = r.ropeAt(r.ropeKey(), Rope{Type: "default", Theta: theta, Part: part,
+		OriginalPositions: original,
+		Positions:         c.Positions})
 	c.Rope.Positions = c.ropePositions()
 }
 
@@ -90,11 +91,14 @@ func (r *reader) yarn(rope *Rope, otherwise Rope) {
 	}
 }
 
-// otherRopes drops what belongs to other types: some files carry it, and transformers does not look at it either.
+// otherRopes drops what belongs to other types: some files carry it, and transformers does not look at it
+// either.
 func (r *reader) otherRopes() {
 	for _, key := range []string{
-		"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings", "attention_factor", "beta_fast",
-		"beta_slow", "mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor", "short_mscale", "long_mscale",
+		"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
+		"attention_factor", "beta_fast",
+		"beta_slow", "mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor", "short_mscale",
+		"long_mscale",
 	} {
 		r.take(key)
 	}

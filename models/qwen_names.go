@@ -7,15 +7,18 @@ func qwenFamilies() []family {
 	qwen3moe.experts = "num_experts"
 	return []family{
 		like(family{
-			name: "qwen2", architecture: "Qwen2ForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768, qkvBias: true,
-			pad: noPad, read: readQwen, write: writeQwen,
+			name: "qwen2", architecture: "Qwen2ForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768,
+			qkvBias: true,
+			pad:     noPad, read: readQwen, write: writeQwen,
 		}),
 		like(family{
-			name: "qwen3", architecture: "Qwen3ForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768, qkNorm: true,
-			pad: noPad, read: readQwen, write: writeQwen,
+			name: "qwen3", architecture: "Qwen3ForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768,
+			qkNorm: true,
+			pad:    noPad, read: readQwen, write: writeQwen,
 		}),
 		like(family{
-			name: "qwen3_moe", architecture: "Qwen3MoeForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768, qkNorm: true,
+			name: "qwen3_moe", architecture: "Qwen3MoeForCausalLM", eps: 1e-6, theta: 1e4, positions: 32768,
+			qkNorm:  true,
 			experts: true, pad: noPad, keys: qwen3moe,
 			read: readQwen3MoE, write: writeQwen3MoE, fill: fillQwen3MoE,
 		}),
@@ -58,7 +61,8 @@ func writeQwen(c Config, f *family, m map[string]any) {
 	m["layer_types"], m["max_window_layers"], m["use_sliding_window"] = types, first, c.Window > 0
 }
 
-// layerTypes says which layers have a window, as a list and, for readers that do not know the list, as a number.
+// layerTypes says which layers have a window, as a list and, for readers that do not know the list, as a
+// number.
 func (c Config) layerTypes() (types []string, first int) {
 	types, first = make([]string, c.Layers), c.Layers
 	for i := range types {
@@ -87,7 +91,9 @@ func readQwen3MoE(r *reader, f *family, c *Config) {
 	c.Mixture.Routing.RawWeights = !r.bool("norm_topk_prob", false)
 	step := r.count("decoder_sparse_step", 1)
 	dense := get(r, "mlp_only_layers", "a list of layers", []int(nil))
-	c.Mixture.Dense = c.denseLayers(func(i int) bool { return slices.Contains(dense, i) || (i+1)%max(1, step) != 0 })
+	c.Mixture.Dense = c.denseLayers(func(i int) bool {
+		return slices.Contains(dense, i) || (i+1)%max(1, step) != 0
+	})
 }
 
 // denseLayers lists the layers with a plain MLP; nil where there are none.

@@ -14,28 +14,30 @@ type Rope struct {
 	Type string
 	// Theta is the base of the wavelengths.
 	Theta float64
-	// Factor stretches positions, in all types but default. longrope stretches by its lists and takes its attention
-	// factor from this one, which is Positions over OriginalPositions where it is 0.
+	// Factor stretches positions, in all types but default. longrope stretches by its lists and takes its
+	// attention factor from this one, which is Positions over OriginalPositions where it is 0.
 	Factor float64
 	// Part is the share of a head that turns, from its first element on; 0 means all of it.
 	Part float64
 	// Interleaved pairs an element with its neighbour, in place of the one half a head away.
 	Interleaved bool
-	// LowFreqFactor and HighFreqFactor are llama3's: where between the two ends of the spectrum stretching sets in,
-	// relative to OriginalPositions, the length that the model was first trained on.
+	// LowFreqFactor and HighFreqFactor are llama3's: where between the two ends of the spectrum stretching
+	// sets in, relative to OriginalPositions, the length that the model was first trained on.
 	LowFreqFactor, HighFreqFactor float64
 	OriginalPositions             int
 	// Positions is the longest sequence that dynamic leaves as it is.
 	Positions int
-	// BetaFast and BetaSlow are yarn's: how often a pair turns within OriginalPositions that is left alone, and that is
-	// stretched fully; 0 means 32 and 1. Untruncated does not round the pairs between to whole ones.
+	// BetaFast and BetaSlow are yarn's: how often a pair turns within OriginalPositions that is left alone,
+	// and that is stretched fully; 0 means 32 and 1. Untruncated does not round the pairs between to whole
+	// ones.
 	BetaFast, BetaSlow float64
 	Untruncated        bool
 	// MScale and MScaleAll make up yarn's attention factor where both are set.
 	MScale, MScaleAll float64
 	// AttentionFactor multiplies what turns, in yarn and longrope; 0 means what they make of Factor.
 	AttentionFactor float64
-	// Short and Long are longrope's stretching of each pair in sequences up to OriginalPositions, and longer ones.
+	// Short and Long are longrope's stretching of each pair in sequences up to OriginalPositions, and longer
+	// ones.
 	Short, Long []float64
 }
 
@@ -45,7 +47,8 @@ func ropeTypes() []string {
 
 func (r Rope) validate(headDim int) error {
 	if n := r.turned(headDim); n < 2 || n%2 != 0 || n > headDim {
-		return fmt.Errorf("head_dim %d, partial_rotary_factor %v: %d elements turn: want an even number up to head_dim",
+		return fmt.Errorf("head_dim %d, partial_rotary_factor %v: %d elements turn: "+
+			"want an even number up to head_dim",
 			headDim, r.part(), n)
 	}
 	if !positive(r.Theta) {
@@ -58,7 +61,8 @@ func (r Rope) validate(headDim int) error {
 		return r.wantFactor()
 	case "dynamic":
 		if r.turned(headDim) == 2 || r.Positions < 1 {
-			return fmt.Errorf("rope type dynamic: %d elements turn, max_position_embeddings %d: want 4 or more, and 1 or more",
+			return fmt.Errorf("rope type dynamic: %d elements turn, max_position_embeddings %d: "+
+				"want 4 or more, and 1 or more",
 				r.turned(headDim), r.Positions)
 		}
 		return r.wantFactor()
@@ -70,7 +74,8 @@ func (r Rope) validate(headDim int) error {
 		if !positive(r.Factor) || !positive(r.LowFreqFactor) || !positive(r.HighFreqFactor) ||
 			r.HighFreqFactor <= r.LowFreqFactor || r.OriginalPositions < 1 {
 			return fmt.Errorf("rope type llama3: want factor %v > 0, low_freq_factor %v < high_freq_factor %v, "+
-				"original_max_position_embeddings %d > 0", r.Factor, r.LowFreqFactor, r.HighFreqFactor, r.OriginalPositions)
+				"original_max_position_embeddings %d > 0", r.Factor, r.LowFreqFactor, r.HighFreqFactor,
+				r.OriginalPositions)
 		}
 		return nil
 	}
@@ -86,8 +91,8 @@ func (r Rope) wantFactor() error {
 
 func (r Rope) validateYarn() error {
 	if r.Theta == 1 || r.OriginalPositions < 1 || r.BetaFast < 0 || r.BetaSlow < 0 || r.AttentionFactor < 0 {
-		return fmt.Errorf("rope type yarn: want rope_theta %v other than 1, original_max_position_embeddings %d > 0, "+
-			"beta_fast %v, beta_slow %v and attention_factor %v no less than 0",
+		return fmt.Errorf("rope type yarn: want rope_theta %v other than 1, "+
+			"original_max_position_embeddings %d > 0, beta_fast %v, beta_slow %v and attention_factor %v no less than 0",
 			r.Theta, r.OriginalPositions, r.BetaFast, r.BetaSlow, r.AttentionFactor)
 	}
 	return r.wantFactor()
@@ -96,7 +101,8 @@ func (r Rope) validateYarn() error {
 func (r Rope) validateLong(headDim int) error {
 	n := r.turned(headDim) / 2
 	if len(r.Short) != n || len(r.Long) != n {
-		return fmt.Errorf("rope type longrope: got %d in short_factor, %d in long_factor: want %d, one for each pair",
+		return fmt.Errorf("rope type longrope: got %d in short_factor, %d in long_factor: "+
+			"want %d, one for each pair",
 			len(r.Short), len(r.Long), n)
 	}
 	bad := func(x float64) bool { return !positive(x) }
@@ -143,7 +149,8 @@ func (r Rope) config(headDim int) func(length int) op.RoPEConfig {
 	}
 }
 
-// fixedUpTo is the longest sequence whose frequencies are those of all shorter ones; 0 is that there is no limit.
+// fixedUpTo is the longest sequence whose frequencies are those of all shorter ones; 0 is that there is no
+// limit.
 func (r Rope) fixedUpTo() int {
 	switch r.Type {
 	case "dynamic":
@@ -185,7 +192,8 @@ func mscale(factor, by float64) float64 {
 	return 0.1*by*math.Log(factor) + 1
 }
 
-// Frequencies is the angle per position of each pair of a head's elements that turns, in a sequence of a length.
+// Frequencies is the angle per position of each pair of a head's elements that turns, in a sequence of a
+// length.
 func (r Rope) Frequencies(headDim, length int) []float64 {
 	n := r.turned(headDim)
 	theta := r.Theta

@@ -19,7 +19,8 @@ func buildRWKV(_ *family, c Config, in *nn.Init) (*decoder, error) {
 		if i == 0 {
 			m.stem.norm = norm(block.At("pre_ln"))
 		}
-		b := rwkvBlock{timeNorm: norm(block.At("ln1")), channelNorm: norm(block.At("ln2")), hidden: c.Hidden, width: c.Heads}
+		b := rwkvBlock{timeNorm: norm(block.At("ln1")), channelNorm: norm(block.At("ln2")), hidden: c.Hidden,
+			width: c.Heads}
 		b.time = rwkvTime(c, block.At("attention"))
 		b.channel = rwkvChannel(c, block.At("feed_forward"))
 		m.blocks = append(m.blocks, b)
@@ -32,21 +33,31 @@ func buildRWKV(_ *family, c Config, in *nn.Init) (*decoder, error) {
 }
 
 func rwkvTime(c Config, in *nn.Init) *nn.TimeMix {
-	mix := func(name string) *nn.Param { return in.Param(name, array.Shape{1, 1, c.Hidden}, nn.Constant(0.5)) }
+	mix := func(name string) *nn.Param {
+		return in.Param(name, array.Shape{1, 1, c.Hidden},
+			nn.Constant(0.5))
+	}
 	return &nn.TimeMix{
-		Decay: in.Param("time_decay", array.Shape{c.Heads}, nn.Constant(-1)), First: in.Param("time_first", array.Shape{c.Heads}, nn.Constant(1)),
+		Decay: in.Param("time_decay", array.Shape{c.Heads}, nn.Constant(-1)), First: in.Param("time_first",
+			array.Shape{c.Heads}, nn.Constant(1)),
 		MixKey: mix("time_mix_key"), MixValue: mix("time_mix_value"), MixGate: mix("time_mix_receptance"),
-		Key: nn.NewLinearNoBias(in.At("key"), c.Hidden, c.Heads), Value: nn.NewLinearNoBias(in.At("value"), c.Hidden, c.Heads),
-		Gate: nn.NewLinearNoBias(in.At("receptance"), c.Hidden, c.Heads), Out: nn.NewLinearNoBias(in.At("output"), c.Heads, c.Hidden),
+		Key: nn.NewLinearNoBias(in.At("key"), c.Hidden, c.Heads), Value: nn.NewLinearNoBias(in.At("value"),
+			c.Hidden, c.Heads),
+		Gate:  nn.NewLinearNoBias(in.At("receptance"), c.Hidden, c.Heads),
+		Out:   nn.NewLinearNoBias(in.At("output"), c.Heads, c.Hidden),
 		Chunk: rwkvChunk,
 	}
 }
 
 func rwkvChannel(c Config, in *nn.Init) *nn.ChannelMix {
-	mix := func(name string) *nn.Param { return in.Param(name, array.Shape{1, 1, c.Hidden}, nn.Constant(0.5)) }
+	mix := func(name string) *nn.Param {
+		return in.Param(name, array.Shape{1, 1, c.Hidden},
+			nn.Constant(0.5))
+	}
 	return &nn.ChannelMix{
 		MixKey: mix("time_mix_key"), MixGate: mix("time_mix_receptance"),
-		Key: nn.NewLinearNoBias(in.At("key"), c.Hidden, c.Intermediate), Gate: nn.NewLinearNoBias(in.At("receptance"), c.Hidden, c.Hidden),
+		Key:   nn.NewLinearNoBias(in.At("key"), c.Hidden, c.Intermediate),
+		Gate:  nn.NewLinearNoBias(in.At("receptance"), c.Hidden, c.Hidden),
 		Value: nn.NewLinearNoBias(in.At("value"), c.Intermediate, c.Hidden),
 	}
 }

@@ -6,8 +6,9 @@ func rwkvFamily() family {
 	return family{
 		name: "rwkv", architecture: "RwkvForCausalLM", base: "rwkv.", embedding: "embeddings.weight",
 		keys: keys{
-			hidden: "hidden_size", intermediate: "intermediate_size", layers: "num_hidden_layers", positions: "context_length",
-			eps: "layer_norm_epsilon",
+			hidden: "hidden_size", intermediate: "intermediate_size", layers: "num_hidden_layers",
+			positions: "context_length",
+			eps:       "layer_norm_epsilon",
 		},
 		eps: 1e-5, positions: 1024, activation: "relu", pad: unpadded, recurrent: true,
 		read: readRWKV, write: writeRWKV, fill: fillRWKV, check: checkRWKV, build: buildRWKV,
@@ -26,7 +27,8 @@ func fillRWKV(_ *family, c *Config) { fill(&c.Intermediate, 4*c.Hidden) }
 
 func checkRWKV(c Config) error {
 	if c.HeadDim != 1 || c.KVHeads != c.Heads {
-		return fmt.Errorf("rwkv: %d heads of %d, %d of keys: want attention_hidden_size channels of their own", c.Heads, c.HeadDim, c.KVHeads)
+		return fmt.Errorf("rwkv: %d heads of %d, %d of keys: want attention_hidden_size channels of their own",
+			c.Heads, c.HeadDim, c.KVHeads)
 	}
 	return nil
 }

@@ -18,11 +18,13 @@ func buildViT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	table, i := base.At("embeddings"), c.Image
 	m := &decoder{stem: stem{patches: &patches{
 		image: i, dense: &nn.Linear{},
-		class:     table.Param("cls_token", array.Shape{1, 1, c.Hidden}, nn.Normal(c.InitStd)),
-		positions: table.Param("position_embeddings", array.Shape{1, c.Positions, c.Hidden}, nn.Normal(c.InitStd)),
+		class: table.Param("cls_token", array.Shape{1, 1, c.Hidden}, nn.Normal(c.InitStd)),
+		positions: table.Param("position_embeddings", array.Shape{1, c.Positions, c.Hidden},
+			nn.Normal(c.InitStd)),
 	}}}
 	projection := table.At("patch_embeddings").At("projection")
-	m.stem.patches.dense.Weight = projection.Param("weight", array.Shape{c.Hidden, i.Channels, i.Patch[0], i.Patch[1]}, nn.Normal(c.InitStd))
+	m.stem.patches.dense.Weight = projection.Param("weight", array.Shape{c.Hidden, i.Channels, i.Patch[0],
+		i.Patch[1]}, nn.Normal(c.InitStd))
 	m.stem.patches.dense.Bias = projection.Param("bias", array.Shape{c.Hidden}, nn.Constant(0))
 	for n := range c.Layers {
 		m.blocks = append(m.blocks, vitBlock(c, base.At("layers").Index(n), act))
@@ -42,7 +44,8 @@ func vitBlock(c Config, in *nn.Init, act nn.Activation) block {
 	return residual{
 		attention: &nn.Attention{
 			Q: qkv(attention.At("q_proj"), c.Hidden, width), K: qkv(attention.At("k_proj"), c.Hidden, width),
-			V: qkv(attention.At("v_proj"), c.Hidden, width), O: nn.NewLinear(attention.At("o_proj"), width, c.Hidden),
+			V: qkv(attention.At("v_proj"), c.Hidden, width), O: nn.NewLinear(attention.At("o_proj"), width,
+				c.Hidden),
 			Heads: nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Mask: nn.Everywhere},
 		},
 		attentionNorm: nn.NewLayerNorm(in.At("layernorm_before"), c.Hidden, c.NormEps),
@@ -57,8 +60,8 @@ func vitBlock(c Config, in *nn.Init, act nn.Activation) block {
 // patches makes the stream of an image: a vector that stands for the whole, then one for each patch.
 type patches struct {
 	image Image
-	// dense is a convolution whose steps are as long as it is: a product with every patch. Its weight is [hidden, channels,
-	// height, width].
+	// dense is a convolution whose steps are as long as it is: a product with every patch. Its weight is
+	// [hidden, channels, height, width].
 	dense            *nn.Linear
 	class, positions *nn.Param
 }
@@ -67,10 +70,12 @@ type patches struct {
 func (p *patches) forward(x *op.Tensor) *op.Tensor {
 	i, want := p.image, array.Shape{p.image.Channels, p.image.Size[0], p.image.Size[1]}
 	if len(x.Shape()) != 4 || !x.Shape()[1:].Equal(want) {
-		return invalid(x, fmt.Errorf("pixels: got shape %v, want [batch, %d, %d, %d]", x.Shape(), want[0], want[1], want[2]))
+		return invalid(x, fmt.Errorf("pixels: got shape %v, want [batch, %d, %d, %d]",
+			x.Shape(), want[0], want[1], want[2]))
 	}
 	batch, hidden := x.Dim(0), p.dense.Bias.Type.Shape[0]
-	x = op.Reshape(op.Cast(x, p.class.Value.DType()), batch, i.Channels, i.Size[0]/i.Patch[0], i.Patch[0], i.Size[1]/i.Patch[1], i.Patch[1])
+	x = op.Reshape(op.Cast(x, p.class.Value.DType()), batch, i.Channels, i.Size[0]/i.Patch[0], i.Patch[0],
+		i.Size[1]/i.Patch[1], i.Patch[1])
 	x = op.Reshape(op.Transpose(x, 0, 2, 4, 1, 3, 5), batch, i.patches(), i.Channels*i.Patch[0]*i.Patch[1])
 	weight := op.Reshape(p.dense.Weight.Value, hidden, x.Dim(2))
 	x = op.Linear(x, weight, p.dense.Bias.Value)

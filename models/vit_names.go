@@ -9,13 +9,16 @@ func vitFamily() family {
 	keys := llamaKeys()
 	keys.eps, keys.positions = "layer_norm_eps", ""
 	return family{
-		name: "vit", architecture: "ViTForImageClassification", classifier: "ViTForImageClassification", base: "vit.",
+		name: "vit", architecture: "ViTForImageClassification", classifier: "ViTForImageClassification",
+		base: "vit.",
 		keys: keys, eps: 1e-12, positions: 1, activation: "gelu", pad: unpadded, encoder: true, images: true,
 		read: readViT, write: writeViT, fill: fillViT, check: checkViT, build: buildViT,
 		stored: storedNames{renamed: []string{
 			"vit.layers.", "vit.encoder.layer.", ".attention.q_proj.", ".attention.attention.query.",
-			".attention.k_proj.", ".attention.attention.key.", ".attention.v_proj.", ".attention.attention.value.",
-			".attention.o_proj.", ".attention.output.dense.", ".mlp.fc1.", ".intermediate.dense.", ".mlp.fc2.", ".output.dense.",
+			".attention.k_proj.", ".attention.attention.key.", ".attention.v_proj.",
+			".attention.attention.value.",
+			".attention.o_proj.", ".attention.output.dense.", ".mlp.fc1.", ".intermediate.dense.",
+			".mlp.fc2.", ".output.dense.",
 		}},
 	}
 }
@@ -23,9 +26,11 @@ func vitFamily() family {
 func readViT(r *reader, _ *family, c *Config) {
 	c.Task = Classify
 	c.Intermediate = r.count("intermediate_size", 3072)
-	c.Image = Image{Size: r.pair("image_size", 224), Patch: r.pair("patch_size", 16), Channels: r.count("num_channels", 3)}
+	c.Image = Image{Size: r.pair("image_size", 224), Patch: r.pair("patch_size", 16),
+		Channels: r.count("num_channels", 3)}
 	c.AttentionBias = r.bool("qkv_bias", true)
-	c.Dropout = Dropout{Residual: r.probability("hidden_dropout_prob"), Attention: r.probability("attention_probs_dropout_prob")}
+	c.Dropout = Dropout{Residual: r.probability("hidden_dropout_prob"),
+		Attention: r.probability("attention_probs_dropout_prob")}
 	c.Labels = r.labels()
 	for _, key := range []string{"encoder_stride", "pooler_act", "pooler_output_size"} {
 		r.take(key) // of other heads
@@ -55,8 +60,10 @@ func fillViT(_ *family, c *Config) {
 func checkViT(c Config) error {
 	i := c.Image
 	if c.KVHeads != c.Heads || i.Channels < 1 || min(i.Patch[0], i.Patch[1]) < 1 || i.patches() < 1 ||
-		i.Size[0]%i.Patch[0] != 0 || i.Size[1]%i.Patch[1] != 0 || max(i.Size[0], i.Size[1], i.Channels) > 1<<16 {
-		return fmt.Errorf("image_size %v, patch_size %v, num_channels %d: want a whole number of patches", i.Size, i.Patch, i.Channels)
+		i.Size[0]%i.Patch[0] != 0 || i.Size[1]%i.Patch[1] != 0 || max(i.Size[0], i.Size[1],
+		i.Channels) > 1<<16 {
+		return fmt.Errorf("image_size %v, patch_size %v, num_channels %d: want a whole number of patches",
+			i.Size, i.Patch, i.Channels)
 	}
 	return nil
 }
@@ -67,7 +74,8 @@ func writeViT(c Config, _ *family, m map[string]any) {
 	}
 	m["image_size"], m["patch_size"], m["num_channels"] = c.Image.Size, c.Image.Patch, c.Image.Channels
 	m["qkv_bias"] = c.AttentionBias
-	m["hidden_dropout_prob"], m["attention_probs_dropout_prob"] = number(c.Dropout.Residual), number(c.Dropout.Attention)
+	m["hidden_dropout_prob"], m["attention_probs_dropout_prob"] = number(c.Dropout.Residual),
+		number(c.Dropout.Attention)
 	if _, ok := m["id2label"]; !ok {
 		m["num_labels"] = c.Labels
 	}

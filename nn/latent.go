@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// LatentAttention is multi-head latent attention [DeepSeek-AI 2024]: keys and values of all heads come from one short
-// vector for each token, and a part of every key, the same for all heads, turns by position.
+// LatentAttention is multi-head latent attention [DeepSeek-AI 2024]: keys and values of all heads come from
+// one short vector for each token, and a part of every key, the same for all heads, turns by position.
 type LatentAttention struct {
 	// QDown and QNorm are nil where queries are not compressed; QUp then takes the stream itself.
 	QDown *Linear
@@ -17,8 +17,8 @@ type LatentAttention struct {
 	KVNorm *RMSNorm
 	KVUp   *Linear
 	O      *Linear
-	// Plain is the size of a head's part that does not turn, Heads.Dim less Plain of the one that does; Value is that of
-	// a head's values.
+	// Plain is the size of a head's part that does not turn, Heads.Dim less Plain of the one that does; Value
+	// is that of a head's values.
 	Rank, Plain, Value int
 	Heads              Heads
 }

@@ -11,7 +11,8 @@ import (
 type Mamba2Config struct {
 	// Hidden is the width of the stream; Heads times Dim is that of the layer itself.
 	Hidden, Heads, Dim int
-	// States is how many numbers of state each element of a head has; Groups sets of heads share what writes and reads them.
+	// States is how many numbers of state each element of a head has; Groups sets of heads share what writes
+	// and reads them.
 	States, Groups int
 	// Kernel is how many positions, its own included, the short convolution sees.
 	Kernel int
@@ -29,9 +30,11 @@ func (c Mamba2Config) width() int   { return c.Heads * c.Dim }
 func (c Mamba2Config) written() int { return c.Groups * c.States }
 func (c Mamba2Config) mixed() int   { return c.width() + 2*c.written() }
 
-// Mamba2 is a state-space layer [Dao and Gu 2024]: a short convolution, a scan along the sequence and a gated norm.
+// Mamba2 is a state-space layer [Dao and Gu 2024]: a short convolution, a scan along the sequence and a gated
+// norm.
 type Mamba2 struct {
-	// In gives the gate, what is convolved (the elements of the heads, what is written, what reads) and the steps.
+	// In gives the gate, what is convolved (the elements of the heads, what is written, what reads) and the
+	// steps.
 	In, Out *Linear
 	// Conv is [channels, 1, kernel], ConvBias [channels] or nil.
 	Conv, ConvBias *Param
@@ -41,8 +44,8 @@ type Mamba2 struct {
 	Config                   Mamba2Config
 }
 
-// NewMamba2 makes a layer with the names that transformers has. The projections have no biases, and the convolution has
-// one; the makers may add and remove them.
+// NewMamba2 makes a layer with the names that transformers has. The projections have no biases, and the
+// convolution has one; the makers may add and remove them.
 func NewMamba2(in *Init, c Mamba2Config) *Mamba2 {
 	perHead := array.Shape{c.Heads}
 	m := &Mamba2{Config: c}
@@ -52,15 +55,16 @@ func NewMamba2(in *Init, c Mamba2Config) *Mamba2 {
 	})
 	m.Skip = in.Param("D", perHead, Constant(1))
 	conv := in.At("conv1d")
-	m.Conv = conv.Param("weight", array.Shape{c.mixed(), 1, c.Kernel}, Uniform(1/math.Sqrt(float64(c.Kernel))))
+	m.Conv = conv.Param("weight", array.Shape{c.mixed(), 1, c.Kernel},
+		Uniform(1/math.Sqrt(float64(c.Kernel))))
 	m.In = NewLinearNoBias(in.At("in_proj"), c.Hidden, c.width()+c.mixed()+c.Heads)
 	m.Norm = NewRMSNorm(in.At("norm"), c.width(), c.Eps)
 	m.Out = NewLinearNoBias(in.At("out_proj"), c.width(), c.Hidden)
 	return m
 }
 
-// Forward applies the layer to x [batch, seq, width], which follows what c has seen: its K is then the last inputs of
-// the convolution and its V the states. A nil c has seen nothing.
+// Forward applies the layer to x [batch, seq, width], which follows what c has seen: its K is then the last
+// inputs of the convolution and its V the states. A nil c has seen nothing.
 func (m *Mamba2) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	all := m.In.Forward(x)
 	if all.Err() != nil {

@@ -191,6 +191,15 @@ func Values(params []*Param) []*op.Tensor {
 	return values
 }
 
+// Names is what the parameters are called.
+func Names(params []*Param) []string {
+	names := make([]string, len(params))
+	for i, p := range params {
+		names[i] = p.Name
+	}
+	return names
+}
+
 // Bind gives params other values until restore is called: a trace's parameters in place of data.
 func Bind(params []*Param, values []*op.Tensor) (restore func()) {
 	old := make([]*op.Tensor, len(params))

@@ -2,15 +2,16 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// Routing is how a mixture chooses experts by a router's scores. The zero value is Mixtral's: of the probabilities
-// that a softmax gives, the largest, divided by their sum.
+// Routing is how a mixture chooses experts by a router's scores. The zero value is Mixtral's: of the
+// probabilities that a softmax gives, the largest, divided by their sum.
 type Routing struct {
 	// Sigmoid scores every expert for itself, in place of a softmax over all.
 	Sigmoid bool
-	// Groups, where it is more than 1, parts the experts into so many groups of neighbours, of which a token chooses
-	// from TopGroups only: those whose GroupBest best scores have the largest sum.
+	// Groups, where it is more than 1, parts the experts into so many groups of neighbours, of which a token
+	// chooses from TopGroups only: those whose GroupBest best scores have the largest sum.
 	Groups, TopGroups, GroupBest int
-	// RawWeights combines the chosen experts by their scores as they are; otherwise these are made to sum to 1.
+	// RawWeights combines the chosen experts by their scores as they are; otherwise these are made to sum to
+	// 1.
 	RawWeights bool
 	// SumFloor is the least that weights are divided by, SumShift what is added to their sum before.
 	SumFloor, SumShift float64

@@ -5,10 +5,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TimeMix is RWKV's layer along the sequence [Peng et al. 2023]: a weighted mean of the values so far, whose weights decay
-// at a rate of each channel's own, gated by what comes in.
+// TimeMix is RWKV's layer along the sequence [Peng et al. 2023]: a weighted mean of the values so far, whose
+// weights decay at a rate of each channel's own, gated by what comes in.
 type TimeMix struct {
-	// Decay and First [width] are the logarithm of the rate and what a token's own weight is multiplied by, as a logarithm.
+	// Decay and First [width] are the logarithm of the rate and what a token's own weight is multiplied by,
+	// as a logarithm.
 	Decay, First *Param
 	// MixKey, MixValue and MixGate say how much of a token goes in; the rest is the token before it.
 	MixKey, MixValue, MixGate *Param
@@ -17,8 +18,8 @@ type TimeMix struct {
 	Chunk int
 }
 
-// Forward applies the layer to x [batch, seq, hidden]. before is the token before the first, and state what an earlier call
-// has left, [batch, width, 3]; nil is that there was none.
+// Forward applies the layer to x [batch, seq, hidden]. before is the token before the first, and state what
+// an earlier call has left, [batch, width, 3]; nil is that there was none.
 func (m *TimeMix) Forward(x, before, state *op.Tensor) (y, next *op.Tensor) {
 	if x.Err() != nil {
 		return x, x
@@ -43,8 +44,8 @@ func blend(x, shifted *op.Tensor, mix *Param) *op.Tensor {
 	return op.Add(shifted, op.Mul(op.Sub(x, shifted), mix.Value))
 }
 
-// mean is the weighted mean of the values, and the state after them. Weights are kept relative to the largest so far, as
-// a number that decays with them, so that no exponential overflows.
+// mean is the weighted mean of the values, and the state after them. Weights are kept relative to the largest
+// so far, as a number that decays with them, so that no exponential overflows.
 func (m *TimeMix) mean(k, v, state *op.Tensor) (y, next *op.Tensor) {
 	if k.Err() != nil || v.Err() != nil {
 		y = op.Add(k, v)

@@ -10,14 +10,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// StateScan is a state-space model along a sequence [Dao and Gu 2024]. For x [batch, seq, heads, dim], the logarithm of the
-// decay a [batch, seq, heads], and b and c [batch, seq, groups, states], of which each serves heads/groups neighbouring
-// heads, from a first state h [batch, heads, dim, states]:
+// StateScan is a state-space model along a sequence [Dao and Gu 2024]. For x [batch, seq, heads, dim], the
+// logarithm of the decay a [batch, seq, heads], and b and c [batch, seq, groups, states], of which each
+// serves heads/groups neighbouring heads, from a first state h [batch, heads, dim, states]:
 //
 //	h = exp(a)·h + x⊗b,  y = h·c
 //
-// It is y of every position, shaped as x, and the last h. Memory grows with the sequence: of the states only every
-// chunk-th is kept, for gradients, and those between are computed again.
+// It is y of every position, shaped as x, and the last h. Memory grows with the sequence: of the states only
+// every chunk-th is kept, for gradients, and those between are computed again.
 func StateScan(x, a, b, c, first *Tensor, chunk int) (y, last *Tensor) {
 	r := ir.Apply(stateScan{Chunk: chunk}, x, a, b, c, first)
 	return r[0], r[1]
@@ -40,11 +40,13 @@ func (o stateScan) Infer(in []Type) ([]Type, error) {
 	}
 	x, a, b, c, h := in[0].Shape, in[1].Shape, in[2].Shape, in[3].Shape, in[4].Shape
 	if len(x) != 4 || len(b) != 4 || !b.Equal(c) || !a.Equal(x[:3]) || !b[:2].Equal(x[:2]) {
-		return nil, fmt.Errorf("want [batch seq heads dim], [batch seq heads] and twice [batch seq groups states]: got %v, %v, %v and %v",
+		return nil, fmt.Errorf("want [batch seq heads dim], [batch seq heads] and twice [batch seq groups states]: "+
+			"got %v, %v, %v and %v",
 			in[0], in[1], in[2], in[3])
 	}
 	if b[2] == 0 && x[2] != 0 || b[2] != 0 && x[2]%b[2] != 0 {
-		return nil, fmt.Errorf("%d heads of %v are not a multiple of the %d groups of %v", x[2], in[0], b[2], in[2])
+		return nil, fmt.Errorf("%d heads of %v are not a multiple of the %d groups of %v",
+			x[2], in[0], b[2], in[2])
 	}
 	if want := (array.Shape{x[0], x[2], x[3], b[3]}); !h.Equal(want) {
 		return nil, fmt.Errorf("first state %v: want %v", in[4], want)
@@ -73,7 +75,8 @@ func (o stateScan) VJP(in, out, dout []*Tensor) []*Tensor {
 	return ir.Apply(stateScanGrad(o), append(in[:5:5], dy, dlast)...)
 }
 
-// scanWords is the dims of x, a, b or c, and h in a rule. The sequence is whole, since each state needs the one before it.
+// scanWords is the dims of x, a, b or c, and h in a rule. The sequence is whole, since each state needs the
+// one before it.
 func scanWords(in []Type) (x, a, b, h, notes string) {
 	heads := "g"
 	if n, groups := in[0].Shape[2], in[2].Shape[2]; n != groups {
@@ -99,7 +102,10 @@ func scanStates(in []Type) float64 {
 }
 
 func (o stateScan) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { runStateScan[float32](env, o, in, out) }, func() { runStateScan[float64](env, o, in, out) })
+	float(out[0], func() { runStateScan[float32](env, o, in, out) }, func() {
+		runStateScan[float64](env, o,
+			in, out)
+	})
 }
 
 func runStateScan[T floats](env *Env, o stateScan, in, out []array.Array) {

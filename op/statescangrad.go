@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// stateScanGrad is the gradients of all operands of state_scan from these and the gradients of its two results.
+// stateScanGrad is the gradients of all operands of state_scan from these and the gradients of its two
+// results.
 type stateScanGrad struct{ Chunk int }
 
 func (stateScanGrad) Name() string       { return "state_scan_grad" }
@@ -51,13 +52,15 @@ func (stateScanGrad) Work(in, out []Type) Work {
 }
 
 func (o stateScanGrad) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { runStateScanGrad[float32](env, o, in, out) }, func() { runStateScanGrad[float64](env, o, in, out) })
+	float(out[0], func() { runStateScanGrad[float32](env, o, in, out) },
+		func() { runStateScanGrad[float64](env, o, in, out) })
 }
 
 func runStateScanGrad[T floats](env *Env, o stateScanGrad, in, out []array.Array) {
 	scanKernel[T](stateScan(o), in).Backward(env.Pool, kernel.StateScanGrad[T]{
 		DY: array.Data[T](in[5]), DLast: array.Data[T](in[6]),
-		DX: array.Data[T](out[0]), DA: array.Data[T](out[1]), DB: array.Data[T](out[2]), DC: array.Data[T](out[3]),
+		DX: array.Data[T](out[0]), DA: array.Data[T](out[1]), DB: array.Data[T](out[2]),
+		DC:     array.Data[T](out[3]),
 		DFirst: array.Data[T](out[4]),
 	})
 }

@@ -6,11 +6,12 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// scanParts is the operands of a state scan in chunks. Heads are two dims, g and r, as in attention's definition; c
-// numbers the chunks, and q and k the positions in one.
+// scanParts is the operands of a state scan in chunks. Heads are two dims, g and r, as in attention's
+// definition; c numbers the chunks, and q and k the positions in one.
 type scanParts struct {
 	size, chunks int
-	// x is [b c k g r p], b and c [b c q g n], sums [b g r c q]: the logarithm of the decay from a chunk's begin on.
+	// x is [b c k g r p], b and c [b c q g n], sums [b g r c q]: the logarithm of the decay from a chunk's
+	// begin on.
 	x, b, c, sums *Tensor
 	// total is [b g r c], that of whole chunks.
 	total *Tensor
@@ -57,8 +58,8 @@ func (s *scanParts) gives() *Tensor {
 	return Einsum("bgrck,bckgrp,bckgn->bcgrpn", decay, s.x, s.b)
 }
 
-// states is the states before each chunk and after the last, [b c g r p n]: the first one, decayed, and what earlier
-// chunks have given.
+// states is the states before each chunk and after the last, [b c g r p n]: the first one, decayed, and what
+// earlier chunks have given.
 func (s *scanParts) states() *Tensor {
 	begin := Concat([]*Tensor{ZerosLike(Narrow(s.total, -1, 0, 1)), CumSum(s.total, -1)}, -1)
 	end := Narrow(begin, -1, 1, s.chunks+1)

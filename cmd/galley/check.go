@@ -7,6 +7,8 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/check"
+	"github.com/galley-ml/galley/internal/check/runs"
+	"github.com/galley-ml/galley/internal/check/sharding"
 )
 
 // checkCmd groups the checks.
@@ -34,8 +36,14 @@ func (p place) validate() error { return natural(map[string]int{"threads": p.Thr
 
 func (p place) device() *galley.Device { return galley.CPU(galley.Config{Threads: p.Threads}) }
 
+// counted is a report: how many cases held, and how many did not.
+type counted interface {
+	Passed() int
+	Failed() int
+}
+
 // verdict turns a report into the command's result.
-func verdict(r *check.Report, err error) error {
+func verdict(r counted, err error) error {
 	if err != nil {
 		return err
 	}
@@ -171,7 +179,7 @@ type checkSpmdCmd struct {
 }
 
 func (c *checkSpmdCmd) Run() error {
-	return verdict(check.Spmd(os.Stdout, c.File, check.SpmdConfig{Verbose: c.Verbose}))
+	return verdict(sharding.Spmd(os.Stdout, c.File, sharding.SpmdConfig{Verbose: c.Verbose}))
 }
 
 type checkShardyCmd struct {
@@ -180,11 +188,11 @@ type checkShardyCmd struct {
 }
 
 func (c *checkShardyCmd) Run() error {
-	d := check.Quiet
+	d := sharding.Quiet
 	if c.Verbose {
-		d = check.Verbose
+		d = sharding.Verbose
 	}
-	return verdict(check.Shardy(os.Stdout, c.File, d))
+	return verdict(sharding.Shardy(os.Stdout, c.File, d))
 }
 
 type checkRunsCmd struct {
@@ -203,5 +211,5 @@ Example:
 }
 
 func (c *checkRunsCmd) Run() error {
-	return verdict(check.Runs(os.Stdout, c.File, check.RunsConfig{Verbose: c.Verbose}))
+	return verdict(runs.Compare(os.Stdout, c.File, runs.Config{Verbose: c.Verbose}))
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/distribute"
 )
 
 // explainCmd says what the devices of a mesh exchange in a training step, and why.
@@ -51,7 +52,7 @@ func (c *explainCmd) Run() error {
 		return err
 	}
 	if list := d.Unasked(); c.Strict && len(list) > 0 {
-		return &galley.UnaskedError{List: list}
+		return &distribute.UnaskedError{List: list}
 	}
 	return nil
 }
@@ -70,7 +71,7 @@ func (c *explainCmd) print(d *galley.Distributed) error {
 		out := json.NewEncoder(os.Stdout)
 		out.SetIndent("", "  ")
 		return out.Encode(struct {
-			*galley.Explanation
+			*distribute.Explanation
 			MemoryBytes int `json:"memory_bytes"`
 			ParamBytes  int `json:"param_bytes"`
 		}{e, m.Peak(), m.Params})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -88,19 +89,19 @@ func (c meshFlags) distribute(p *galley.Program) (*galley.Distributed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--mesh: %w", err)
 	}
-	config := galley.DistributeConfig{Mesh: m, Next: galley.StepNext(p)}
+	config := galley.DistributeConfig{Mesh: m, Next: distribute.StepNext(p)}
 	for _, text := range c.Shard {
-		a, err := galley.ParseAnnotation(text)
+		a, err := mesh.ParseAnnotation(text)
 		if err != nil {
 			return nil, fmt.Errorf("--shard: %w", err)
 		}
 		config.Annotations = append(config.Annotations, a)
 	}
 	if c.Plan == "auto" {
-		config.Choice = galley.Searched
+		config.Choice = distribute.Searched
 		return galley.Distribute(p, config)
 	}
-	rest, err := galley.PlanAnnotations(c.Plan, p, m)
+	rest, err := distribute.PlanAnnotations(c.Plan, p, m)
 	if err != nil {
 		return nil, fmt.Errorf("--plan: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -146,7 +147,7 @@ func (m model) compile() (runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := d.Compile(m.world, galley.DistributedOptions{})
+	e, err := d.Compile(m.world, distribute.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ func readBatches(file *safetensors.File, steps int) (b batches, err error) {
 	}
 	in, out := b.inputs.Shape(), b.labels.Shape()
 	if steps < 1 || len(in) < 3 || len(out) < 2 || in[0] < steps || out[0] < steps || in[1] != out[1] {
-		return b, fmt.Errorf("reference.safetensors: inputs are %v, labels %v and losses %d: want [steps, batch, ...] for "+
-			"one step and more", in, out, steps)
+		return b, fmt.Errorf("reference.safetensors: inputs are %v, labels %v and losses %d: "+
+			"want [steps, batch, ...] for one step and more", in, out, steps)
 	}
 	return b, nil
 }
@@ -38,7 +38,8 @@ func readWindows(file *safetensors.File) (b batches, err error) {
 	}
 	s := ids.Shape()
 	if len(s) != 3 || s[2] < 2 || ids.DType() != array.I32 {
-		return b, fmt.Errorf("reference.safetensors: ids are %v%v: want i32 [steps, batch, seq+1]", ids.DType(), s)
+		return b, fmt.Errorf("reference.safetensors: ids are %v%v: want i32 [steps, batch, seq+1]",
+			ids.DType(), s)
 	}
 	var in, out []int32
 	seq := s[2] - 1

@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/check/report"
 	"github.com/galley-ml/galley/internal/safetensors"
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/nn"
@@ -29,7 +30,7 @@ type burgersReference struct {
 
 // Burgers trains a physics-informed network for Burgers' equation: first and second derivatives of the network are in
 // its loss, and gradients go through them.
-func Burgers(w io.Writer, dir string, d *galley.Device) (*Report, error) {
+func Burgers(w io.Writer, dir string, d *galley.Device) (*report.Report, error) {
 	path := filepath.Join(dir, "burgers.json")
 	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {
@@ -47,13 +48,13 @@ func Burgers(w io.Writer, dir string, d *galley.Device) (*Report, error) {
 		return nil, err
 	}
 	defer file.Close()
-	b := &burgers{ref: ref, file: file, d: d, r: &Report{w: w}}
+	b := &burgers{ref: ref, file: file, d: d, r: report.New(w, false)}
 	for _, mode := range []galley.Mode{galley.Eager, galley.Static} {
 		if err := b.run(mode); err != nil {
 			return nil, err
 		}
 	}
-	b.r.last()
+	b.r.Last()
 	return b.r, nil
 }
 
@@ -61,7 +62,7 @@ type burgers struct {
 	ref  burgersReference
 	file *safetensors.File
 	d    *galley.Device
-	r    *Report
+	r    *report.Report
 }
 
 // layers is how many weight matrices the file holds.
@@ -205,5 +206,5 @@ func (b *burgers) compare(name string, e float64) {
 	if !(e <= burgersTolerance) {
 		faults = []string{fmt.Sprintf("relative error %.3g, want ≤ %.0e", e, burgersTolerance)}
 	}
-	b.r.add(name, faults, "")
+	b.r.Add(name, faults, "")
 }

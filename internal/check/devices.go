@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/internal/check/report"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/models"
@@ -40,27 +41,27 @@ var ErrStuck = errors.New("no answer")
 
 // Devices trains on the devices of a backend, part by part: it is opened, the parameters are made there, the step compiles, it runs, and its losses
 // are those of the host.
-func Devices(w io.Writer, c DevicesConfig) (*Report, error) {
-	d := &devicesCheck{DevicesConfig: c, r: &Report{w: w, verbose: true}}
+func Devices(w io.Writer, c DevicesConfig) (*report.Report, error) {
+	d := &devicesCheck{DevicesConfig: c, r: report.New(w, true)}
 	for _, part := range []struct {
 		name string
 		run  func() (string, error)
 	}{{"open", d.open}, {"place", d.place}, {"compile", d.compile}, {"run", d.run}, {"losses", d.compare}} {
 		if err := d.part(part.name, part.run); err != nil {
-			d.r.last()
+			d.r.Last()
 			return d.r, err
 		}
-		if d.r.failed > 0 {
+		if d.r.Failed() > 0 {
 			break
 		}
 	}
-	d.r.last()
+	d.r.Last()
 	return d.r, d.close()
 }
 
 type devicesCheck struct {
 	DevicesConfig
-	r       *Report
+	r       *report.Report
 	b       galley.Backend
 	trainer *galley.Trainer
 	first   *galley.Pending
@@ -104,7 +105,7 @@ func (d *devicesCheck) part(name string, run func() (string, error)) error {
 	}
 	select {
 	case <-late:
-		d.r.add(name, []string{fmt.Sprintf("no answer after %v", d.Timeout)}, "")
+		d.r.Add(name, []string{fmt.Sprintf("no answer after %v", d.Timeout)}, "")
 		return ErrStuck
 	case a := <-done:
 		var faults []string
@@ -114,7 +115,7 @@ func (d *devicesCheck) part(name string, run func() (string, error)) error {
 				faults = append(faults, strings.Split(strings.TrimSpace(e.Full), "\n")...)
 			}
 		}
-		d.r.add(name, faults, fmt.Sprintf("%.2f s%s", time.Since(start).Seconds(), a.note))
+		d.r.Add(name, faults, fmt.Sprintf("%.2f s%s", time.Since(start).Seconds(), a.note))
 		return nil
 	}
 }

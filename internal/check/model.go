@@ -10,6 +10,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/check/report"
 	"github.com/galley-ml/galley/internal/safetensors"
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
@@ -66,8 +67,8 @@ type modelReference struct {
 
 // Model loads a Hugging Face directory and repeats its recorded training: first logits and gradients, every loss and
 // gradient norm, the greedy continuation afterwards.
-func Model(w io.Writer, dir string, c ModelConfig) (*Report, error) {
-	m := &modelCheck{c: c, dir: dir, r: &Report{w: w, verbose: c.Verbose}}
+func Model(w io.Writer, dir string, c ModelConfig) (*report.Report, error) {
+	m := &modelCheck{c: c, dir: dir, r: report.New(w, c.Verbose)}
 	var err error
 	if m.ref, m.file, err = openReference(dir); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func Model(w io.Writer, dir string, c ModelConfig) (*Report, error) {
 			return nil, err
 		}
 	}
-	m.r.last()
+	m.r.Last()
 	return m.r, nil
 }
 
@@ -111,7 +112,7 @@ type modelCheck struct {
 	dir   string
 	ref   modelReference
 	file  *safetensors.File
-	r     *Report
+	r     *report.Report
 	model models.Model
 	batches
 	// exact is the gradient norms of the f64 run.
@@ -178,7 +179,7 @@ func (m *modelCheck) gradients(params []*nn.Param, grads []array.Array) error {
 		seen[p.Name] = true
 		want, ok := m.ref.GradNorms[p.Name]
 		if !ok {
-			m.r.add(m.label("gradient of "+p.Name), []string{"the reference has none of this name"}, "")
+			m.r.Add(m.label("gradient of "+p.Name), []string{"the reference has none of this name"}, "")
 			continue
 		}
 		m.near("norm of gradient of "+p.Name, math.Abs(norm(g)-want), m.limit)
@@ -192,7 +193,7 @@ func (m *modelCheck) gradients(params []*nn.Param, grads []array.Array) error {
 	}
 	for _, name := range sortedKeys(m.ref.GradNorms) {
 		if !seen[name] {
-			m.r.add(m.label("gradient of "+name), []string{"the model has no parameter of this name"}, "")
+			m.r.Add(m.label("gradient of "+name), []string{"the model has no parameter of this name"}, "")
 		}
 	}
 	return nil
@@ -250,7 +251,7 @@ func (m *modelCheck) train() error {
 			return err
 		}
 		for _, n := range notes {
-			m.r.note(n)
+			m.r.Note(n)
 		}
 	}
 	t, err := galley.NewTrainer(galley.TrainerConfig{
@@ -299,7 +300,7 @@ func (m *modelCheck) greedy() error {
 		return nil
 	}
 	if m.limit == halfTolerance {
-		m.r.note("the greedy continuation is not compared: after training in 16 bits near ties fall otherwise")
+		m.r.Note("the greedy continuation is not compared: after training in 16 bits near ties fall otherwise")
 		return nil
 	}
 	got := slices.Clone(g.Prompt)
@@ -313,7 +314,7 @@ func (m *modelCheck) greedy() error {
 	if !slices.Equal(got, g.Tokens) {
 		faults = []string{fmt.Sprintf("got %v, want %v", got, g.Tokens)}
 	}
-	m.r.add(m.label("greedy continuation"), faults, "")
+	m.r.Add(m.label("greedy continuation"), faults, "")
 	return nil
 }
 
@@ -329,5 +330,5 @@ func (m *modelCheck) near(what string, e, limit float64) {
 	if !(e <= limit) {
 		faults = []string{fmt.Sprintf("differs by %.3g, want ≤ %.0e", e, limit)}
 	}
-	m.r.add(m.label(what), faults, fmt.Sprintf("%.1e", e))
+	m.r.Add(m.label(what), faults, fmt.Sprintf("%.1e", e))
 }

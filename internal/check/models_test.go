@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// TestRecordedModels repeats training runs that testdata/record_model.py recorded of transformers, one for each family or
-// setting that has no other recording; gradients of larger tensors are left out of them.
+// TestRecordedModels repeats training runs that testdata/record_model.py recorded of transformers, one for
+// each family or setting that has no other recording; gradients of larger tensors are left out of them.
 func TestRecordedModels(t *testing.T) {
 	dirs, err := filepath.Glob("testdata/models/*")
 	if err != nil || len(dirs) == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/check/report"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/safetensors"
 	"github.com/galley-ml/galley/internal/strict"
@@ -48,7 +49,7 @@ func (x *indexed) UnmarshalJSON(b []byte) error {
 }
 
 // Ops runs every case of a directory with ops.json and ops.safetensors, eagerly and traced, in f64 and f32.
-func Ops(w io.Writer, dir string, c OpsConfig) (*Report, error) {
+func Ops(w io.Writer, dir string, c OpsConfig) (*report.Report, error) {
 	text, err := strict.ReadFile(filepath.Join(dir, "ops.json"), strict.Data)
 	if err != nil {
 		return nil, err
@@ -62,12 +63,12 @@ func Ops(w io.Writer, dir string, c OpsConfig) (*Report, error) {
 		return nil, err
 	}
 	defer file.Close()
-	r := &Report{w: w, verbose: c.Verbose}
+	r := report.New(w, c.Verbose)
 	for i, v := range checkAll(cases, c, file) {
 		oc := cases[i]
-		r.add(fmt.Sprintf("%s (%s %s)", oc.ID, oc.Op, oc.Attrs), v.faults, v.note)
+		r.Add(fmt.Sprintf("%s (%s %s)", oc.ID, oc.Op, oc.Attrs), v.faults, v.note)
 	}
-	r.last()
+	r.Last()
 	return r, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/check/report"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -46,14 +47,15 @@ type Row struct {
 
 // Table is rows and how many of them hold.
 type Table struct {
-	*Report
+	*report.Report
 	Rows []Row
+	w    io.Writer
 }
 
 // Strategies trains the model of each directory in every way that it has a row for, and compares losses. Rows are printed as they
 // end.
 func Strategies(w io.Writer, dirs []string, c StrategiesConfig) (*Table, error) {
-	t := &Table{Report: &Report{w: w}}
+	t := &Table{Report: report.New(w, false), w: w}
 	scratch, err := os.MkdirTemp("", "galley-offload-*")
 	if err != nil {
 		return nil, err
@@ -70,7 +72,7 @@ func Strategies(w io.Writer, dirs []string, c StrategiesConfig) (*Table, error) 
 			}
 		}
 	}
-	t.last()
+	t.Last()
 	return t, nil
 }
 
@@ -80,9 +82,9 @@ func (t *Table) add(r Row) {
 		fmt.Fprintln(t.w, r)
 	}
 	for _, n := range r.Notes {
-		t.note(n)
+		t.Note(n)
 	}
-	t.Report.add(r.Name, r.Faults, "")
+	t.Report.Add(r.Name, r.Faults, "")
 }
 
 // String is the row in one line.
@@ -263,7 +265,7 @@ func (t *Table) Markdown() string {
 		}
 		fmt.Fprintf(&b, "| %s | %d | %.1e | %.1e | %s | %s | %s |\n", r.Name, r.Devices, r.F32, r.F64, r.recorded(), kib(r.Bytes), result)
 	}
-	fmt.Fprintf(&b, "\n%d passed, %d failed.\n", t.passed, t.failed)
+	fmt.Fprintf(&b, "\n%d passed, %d failed.\n", t.Passed(), t.Failed())
 	return b.String()
 }
 

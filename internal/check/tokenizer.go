@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/check/report"
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/tokenizer"
 )
@@ -26,7 +27,7 @@ type TokenizerConfig struct {
 }
 
 // Tokenizer compares dir/tokenizer.json with the ids, offsets and decoded texts of dir/cases.json.
-func Tokenizer(w io.Writer, dir string, config TokenizerConfig) (*Report, error) {
+func Tokenizer(w io.Writer, dir string, config TokenizerConfig) (*report.Report, error) {
 	t, err := tokenizer.Load(filepath.Join(dir, "tokenizer.json"))
 	if err != nil {
 		return nil, err
@@ -40,11 +41,11 @@ func Tokenizer(w io.Writer, dir string, config TokenizerConfig) (*Report, error)
 	if err := json.Unmarshal(text, &cases); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	r := &Report{w: w, verbose: config.Verbose}
+	r := report.New(w, config.Verbose)
 	for i, c := range cases {
-		r.add(fmt.Sprintf("%d %.40q", i, c.Text), c.faults(t), fmt.Sprintf("%d tokens", len(c.IDs)))
+		r.Add(fmt.Sprintf("%d %.40q", i, c.Text), c.faults(t), fmt.Sprintf("%d tokens", len(c.IDs)))
 	}
-	r.last()
+	r.Last()
 	return r, nil
 }
 

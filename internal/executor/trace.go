@@ -115,7 +115,18 @@ func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.S
 	if c.Params[i].Fixed {
 		return p, slots
 	}
-	return c.Optimizer.Update(p, grad, slots, s)
+	return optim.For(c.Optimizer, c.Params[i].Name).Update(p, grad, slots, s)
+}
+
+// stopped is params with no gradient for those that training leaves alone: they are no part of the gradients' norm.
+func (c Config) stopped(params []*op.Tensor) []*op.Tensor {
+	out := slices.Clone(params)
+	for i, p := range c.Params {
+		if p.Fixed {
+			out[i] = op.StopGradient(params[i])
+		}
+	}
+	return out
 }
 
 // StepOf is the number of a step, where it is asked for, by what StepParts says.
@@ -134,7 +145,7 @@ func (c Config) LossOf(params, batch []*op.Tensor, step func() *op.Tensor) *op.T
 
 func (c Config) plainLoss(params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
 	defer nn.Train(c.Params, step)()
-	defer nn.Bind(c.Params, params)()
+	defer nn.Bind(c.Params, c.stopped(params))()
 	return c.Loss(batch)
 }
 

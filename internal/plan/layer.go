@@ -74,59 +74,54 @@ func (e *Estimator) priceLayer(k layerKey) (*layerCost, error) {
 		outside = ceil(rows, k.tp)
 	}
 	c := &layerCost{}
-	add := func(times float64, key pieceKey) error {
-		p, err := e.piece(k.device, key)
-		c.compute = c.compute.plus(p.times(times))
-		return err
+	for _, s := range e.w.pieces(k, rows, outside) {
+		p, err := e.piece(k.device, s.key)
+		if err != nil {
+			return nil, err
+		}
+		c.compute = c.compute.plus(p.times(s.times))
 	}
-	attention := pieceKey{tokens: rows, batch: k.micro, query: ceil(e.w.Seq, k.cp), keys: e.w.Seq, tp: k.tp}
-	core := attention
-	attention.kind, core.kind = attentionPiece, corePiece
-	cp, err := e.piece(k.device, core)
+	core := e.w.attention(k, rows)
+	core.kind = corePiece
+	p, err := e.piece(k.device, core)
 	if err != nil {
 		return nil, err
 	}
-	c.core = cp.forward
-	steps := []struct {
-		times float64
-		key   pieceKey
-	}{
-		{e.w.Model.blocks(), pieceKey{kind: normPiece, tokens: outside}},
-		{e.w.Model.blocks(), pieceKey{kind: residualPiece, tokens: outside}},
-		{1, attention},
-	}
-	for _, s := range steps {
-		if err := add(s.times, s.key); err != nil {
-			return nil, err
-		}
-	}
-	if err := e.addFeedForward(k, rows, outside, add); err != nil {
-		return nil, err
-	}
+	c.core = p.forward
 	e.exchange(k, rows, outside, c)
 	return c, nil
 }
 
-// addFeedForward adds the feed-forward layer, or the router and the experts.
-func (e *Estimator) addFeedForward(k layerKey, rows, outside int, add func(float64, pieceKey) error) error {
-	if !k.moe && e.w.Model.FFN == 0 {
-		return nil
+// repeated is a piece that a layer has several times.
+type repeated struct {
+	times float64
+	key   pieceKey
+}
+
+func (w *Workload) attention(k layerKey, rows int) pieceKey {
+	return pieceKey{kind: attentionPiece, tokens: rows, batch: k.micro, query: ceil(w.Seq, k.cp), keys: w.Seq, tp: k.tp}
+}
+
+// pieces is what a layer computes on a device that has so many rows of products, and so many outside of them.
+func (w *Workload) pieces(k layerKey, rows, outside int) []repeated {
+	list := []repeated{
+		{w.Model.blocks(), pieceKey{kind: normPiece, tokens: outside}},
+		{w.Model.blocks(), pieceKey{kind: residualPiece, tokens: outside}},
+		{1, w.attention(k, rows)},
+	}
+	if !k.moe && w.Model.FFN == 0 {
+		return list
 	}
 	if !k.moe {
-		return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: e.w.Model.FFN})
+		return append(list, repeated{1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: w.Model.FFN}})
 	}
-	m := &e.w.Model.Experts
-	if err := add(1, pieceKey{kind: routerPiece, tokens: outside}); err != nil {
-		return err
+	m := &w.Model.Experts
+	list = append(list, repeated{1, pieceKey{kind: routerPiece, tokens: outside}},
+		repeated{1, pieceKey{kind: expertPiece, tokens: outside * k.etp * m.TopK, tp: k.etp, local: max(1, m.Count/k.ep)}})
+	if m.Shared > 0 {
+		list = append(list, repeated{1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: m.Shared}})
 	}
-	tokens := outside * k.etp * m.TopK
-	if err := add(1, pieceKey{kind: expertPiece, tokens: tokens, tp: k.etp, local: max(1, m.Count/k.ep)}); err != nil {
-		return err
-	}
-	if m.Shared == 0 {
-		return nil
-	}
-	return add(1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: m.Shared})
+	return list
 }
 
 // exchange prices what a layer communicates.

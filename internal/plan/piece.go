@@ -56,8 +56,18 @@ type sketch struct {
 	ws    []*ir.Value // parameters
 }
 
-// program builds a piece, differentiates it and prices it.
+// program prices a piece.
 func (p *pricer) program(w *Workload, k pieceKey) (piece, error) {
+	f, inputs, err := w.program(k)
+	if err != nil {
+		return piece{}, err
+	}
+	return p.sum(f, inputs), nil
+}
+
+// program builds a piece and differentiates it. Its results are the piece's own, the gradients of what comes in, inputs of
+// them, and those of its parameters.
+func (w *Workload) program(k pieceKey) (f *ir.Func, inputs int, err error) {
 	dtype := array.BF16
 	if precisions[w.Precision].bytes == 4 {
 		dtype = array.F32
@@ -66,15 +76,14 @@ func (p *pricer) program(w *Workload, k pieceKey) (piece, error) {
 	defer s.b.At("layer")()
 	y := s.build(k)
 	if err := s.b.Err(); err != nil {
-		return piece{}, fmt.Errorf("plan: %w", err)
+		return nil, 0, fmt.Errorf("plan: %w", err)
 	}
 	dy := s.b.Param("dy", y.Type())
 	grads := op.Grad([]*ir.Value{y}, []*ir.Value{dy}, append(append([]*ir.Value{}, s.x...), s.ws...))
-	f, err := s.b.Build(append([]*ir.Value{y}, grads...)...)
-	if err != nil {
-		return piece{}, fmt.Errorf("plan: %w", err)
+	if f, err = s.b.Build(append([]*ir.Value{y}, grads...)...); err != nil {
+		return nil, 0, fmt.Errorf("plan: %w", err)
 	}
-	return p.sum(f, len(s.x)), nil
+	return f, len(s.x), nil
 }
 
 // sum prices the nodes of a program whose results are its forward result, the gradients of inputs, and those of parameters.

@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// scanChunk is how many positions of a scan are computed at once: it changes what gradients compute again, not how much.
+// scanChunk is how many positions of a scan are computed at once: it changes what gradients compute again,
+// not how much.
 const scanChunk = 256
 
 // scanHeads is a device's part of the heads and of the groups that they share.
@@ -25,7 +26,8 @@ func (s *sketch) recurrent(k pieceKey) *ir.Value {
 	x := op.Reshape(parts[0], k.batch, k.query, heads, m.headDim())
 	b := op.Reshape(parts[1], k.batch, k.query, groups, m.Recurrent.States)
 	if k.keys > k.query { // a device that shares a sequence goes along all of it
-		x, b = s.input(k.batch, k.keys, heads, m.headDim()), s.input(k.batch, k.keys, groups, m.Recurrent.States)
+		x, b = s.input(k.batch, k.keys, heads, m.headDim()), s.input(k.batch, k.keys, groups,
+			m.Recurrent.States)
 	}
 	y := op.Narrow(s.scan(x, b), 1, 0, k.query)
 	return s.linear(op.SiLU(op.Reshape(y, k.tokens, width)), m.Hidden)

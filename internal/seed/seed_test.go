@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/seed"
 	"github.com/galley-ml/galley/internal/shard"
@@ -45,8 +46,8 @@ func llama(layers, hidden int) models.Config {
 func byHand(t testing.TB, p *galley.Program, c seed.Config) (string, float64) {
 	t.Helper()
 	name, best := "", 0.0
-	for _, plan := range galley.Plans() {
-		list, err := galley.PlanAnnotations(plan, p, c.Mesh)
+	for _, plan := range distribute.Plans() {
+		list, err := distribute.PlanAnnotations(plan, p, c.Mesh)
 		if err != nil {
 			continue
 		}
@@ -92,7 +93,7 @@ func TestFindBeatsAnnotations(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := step(t, llama(test.layers, test.hidden), test.batch, test.seq)
-		c := seed.Config{Mesh: m, Next: galley.StepNext(p)}
+		c := seed.Config{Mesh: m, Next: distribute.StepNext(p)}
 		start := time.Now()
 		r, err := seed.Find(p, c)
 		if err != nil {

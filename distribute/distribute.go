@@ -1,0 +1,289 @@
+package distribute
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/fault"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/internal/runtime"
+	"github.com/galley-ml/galley/internal/shard"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// Prices say what communication and computing cost; Link is one axis' share of them.
+type (
+	Prices = spmd.Prices
+	Link   = spmd.Link
+)
+
+// Strictness is what becomes of communication that nobody asked for.
+type Strictness = spmd.Strictness
+
+// Such communication is listed, or an *UnaskedError.
+const (
+	AllowUnasked  = spmd.Allow
+	ForbidUnasked = spmd.Forbid
+)
+
+// Config says how a program's tensors should lie. What it leaves out is inferred.
+type Config struct {
+	// Mesh is the devices, for values of which nothing else is said.
+	Mesh *mesh.Mesh
+	// Annotations ask by name; the first that matches a parameter counts. One that matches none is a mistake.
+	Annotations []mesh.Annotation
+	// Params and Results ask by number. Params come before Annotations.
+	Params, Results map[int]mesh.Sharding
+	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is returned as the
+	// parameter lies. StepNext is that of a training step.
+	Next map[int]int
+	// Choice is what decides about the rest.
+	Choice Choice
+	Strict Strictness
+	Prices Prices
+}
+
+// StepNext is which parameter each result of a program of TraceStep becomes: the loss and the norm none, the others each
+// that which it is the next value of.
+func StepNext(p *ir.Func) map[int]int {
+	next := map[int]int{}
+	for i := 2; i < len(p.Results()); i++ {
+		next[i] = i - 2
+	}
+	return next
+}
+
+// Program is a program of which every value has its place on a mesh, and every device its own program.
+type Program struct {
+	config   Config
+	f        *ir.Func
+	inferred *shard.Result
+	program  *spmd.Program
+	search   *SearchReport
+}
+
+// New infers how every value of a program lies and makes the programs of the devices. The program is optimised
+// first; parameters and results keep their numbers.
+func New(p *ir.Func, c Config) (d *Program, err error) {
+	defer fault.Recover(p.Name(), &err)
+	if c.Mesh == nil {
+		return nil, fmt.Errorf("distribute %s: want a mesh", p.Name())
+	}
+	if p, err = pass.Optimize(p); err != nil {
+		return nil, err
+	}
+	asked, err := c.values(p)
+	if err != nil {
+		return nil, fmt.Errorf("distribute %s: %w", p.Name(), err)
+	}
+	d = &Program{config: c, f: p}
+	if err = d.infer(asked); err != nil {
+		return nil, err
+	}
+	if err = d.partition(); err != nil {
+		return nil, err
+	}
+	if list := d.Unasked(); c.Strict == ForbidUnasked && len(list) > 0 {
+		return nil, &UnaskedError{list}
+	}
+	return d, nil
+}
+
+// values is the annotations of parameters, by value.
+func (c Config) values(p *ir.Func) (map[int]mesh.Sharding, error) {
+	asked := c.captured(p)
+	used := make([]bool, len(c.Annotations))
+	for i, v := range p.Params() {
+		if k := slices.IndexFunc(c.Annotations, func(a mesh.Annotation) bool { return a.Matches(v.Name()) }); k >= 0 {
+			used[k] = true
+			asked[v.ID()] = c.Annotations[k].Sharding
+		}
+		if s, ok := c.Params[i]; ok {
+			asked[v.ID()] = s
+		}
+	}
+	for k, a := range c.Annotations {
+		if !used[k] && !layout.MatchesAny(a, p) {
+			return nil, fmt.Errorf("annotation %s matches no parameter: they are called %s", a, someNames(p))
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(c.Params)) {
+		if i < 0 || i >= len(p.Params()) {
+			return nil, fmt.Errorf("sharding of parameter %d: it has %d", i, len(p.Params()))
+		}
+	}
+	return asked, c.checkResults(p)
+}
+
+// captured is how the eager tensors lie that the trace met: they stay there.
+func (c Config) captured(p *ir.Func) map[int]mesh.Sharding {
+	asked := map[int]mesh.Sharding{}
+	own := len(p.Params()) - len(p.Captures())
+	for i, x := range p.Captures() {
+		if s, ok := runtime.ShardsOf(x); ok && s.Mesh.Equal(c.Mesh) && len(s.Spec.Partial) == 0 {
+			asked[p.Params()[own+i].ID()] = mesh.Closed(s.Spec)
+		}
+	}
+	return asked
+}
+
+func (c Config) checkResults(p *ir.Func) error {
+	for _, i := range slices.Sorted(maps.Keys(c.Results)) {
+		if i < 0 || i >= len(p.Results()) {
+			return fmt.Errorf("sharding of result %d: it has %d", i, len(p.Results()))
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(c.Next)) {
+		k := c.Next[i]
+		if i < 0 || i >= len(p.Results()) || k < 0 || k >= len(p.Params()) {
+			return fmt.Errorf("result %d becomes parameter %d: it has %d results and %d parameters", i, k, len(p.Results()), len(p.Params()))
+		}
+		if r, q := p.Results()[i].Type(), p.Params()[k].Type(); !r.Equal(q) {
+			return fmt.Errorf("result %d becomes parameter %d: got %v, want %v", i, k, r, q)
+		}
+	}
+	return nil
+}
+
+// someNames is the first of a program's parameters, for messages.
+func someNames(p *ir.Func) string {
+	var names []string
+	for _, v := range p.Params() {
+		if len(names) == 4 {
+			return strings.Join(names, ", ") + ", …"
+		}
+		names = append(names, v.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+func (d *Program) infer(asked map[int]mesh.Sharding) (err error) {
+	if d.config.Choice == Searched {
+		return d.find(asked)
+	}
+	results := make([]mesh.Sharding, len(d.f.Results()))
+	for i, s := range d.config.Results {
+		results[i] = s
+	}
+	d.inferred, err = shard.Infer(d.f, shard.Config{Mesh: d.config.Mesh, Values: asked, Results: results})
+	return err
+}
+
+func (d *Program) partition() (err error) {
+	asked := d.constrained()
+	results := make([]mesh.Spec, len(d.f.Results()))
+	if d.search != nil {
+		copy(results, d.inferred.Results)
+	}
+	for i := range d.config.Results {
+		asked[d.f.Results()[i].ID()] = true
+		results[i] = d.inferred.Results[i]
+	}
+	for i, k := range d.config.Next {
+		param, result := d.f.Params()[k].ID(), d.f.Results()[i].ID()
+		if _, said := d.config.Results[i]; !said && d.inferred.Meshes[param].Equal(d.inferred.Meshes[result]) {
+			results[i] = d.inferred.Specs[param]
+		}
+	}
+	d.program, err = spmd.Partition(d.f, d.inferred.Specs, d.config.Mesh, spmd.Config{
+		Prices: d.config.Prices, Asked: asked, Meshes: d.inferred.Meshes, Results: results,
+	})
+	return err
+}
+
+// constrained is, by value, whether a constraint is what it lies so for.
+func (d *Program) constrained() []bool {
+	asked := make([]bool, d.f.NumValues())
+	for _, n := range d.f.Nodes() {
+		if _, ok := n.Op().(op.Constrainer); !ok {
+			continue
+		}
+		in, out := n.In()[0].ID(), n.Out()[0].ID()
+		asked[out] = true
+		asked[in] = asked[in] || d.inferred.Specs[in].Equal(d.inferred.Specs[out])
+	}
+	return asked
+}
+
+// Program is the program that was distributed, after optimisation: values are numbered as in it.
+func (d *Program) Program() *ir.Func { return d.f }
+
+// Mesh is the devices.
+func (d *Program) Mesh() *mesh.Mesh { return d.config.Mesh }
+
+// Specs is how every value lies, by its ID.
+func (d *Program) Specs() []mesh.Spec { return d.inferred.Specs }
+
+// Meshes is where every value lies, by its ID.
+func (d *Program) Meshes() []*mesh.Mesh { return d.inferred.Meshes }
+
+// Reasons is, by ID, why every value lies so: what was asked, then what was inferred, in order.
+func (d *Program) Reasons() [][]string { return d.inferred.Reasons }
+
+// Param and Result are how a parameter is taken and how a result is returned.
+func (d *Program) Param(i int) (*mesh.Mesh, mesh.Spec) {
+	at := d.program.Param(i)
+	return at.Mesh, at.Spec
+}
+
+// Result is how a result is returned.
+func (d *Program) Result(i int) (*mesh.Mesh, mesh.Spec) {
+	at := d.program.Result(i)
+	return at.Mesh, at.Spec
+}
+
+// Local is the program of one device; devices whose programs are equal share it.
+func (d *Program) Local(device int) (p *ir.Func, err error) {
+	defer fault.Recover(d.f.Name(), &err)
+	return d.program.Local(device)
+}
+
+// Memory plans the memory of one device's program, without taking it. What Next names is updated in its place.
+func (d *Program) Memory(device int) (m cpu.Memory, err error) {
+	defer fault.Recover(d.f.Name(), &err)
+	local, err := d.program.Local(device)
+	if err != nil {
+		return m, err
+	}
+	var donated []int
+	given := slices.Collect(maps.Values(d.config.Next))
+	for k, i := range d.program.ParamsOf(device) {
+		if slices.Contains(given, i) {
+			donated = append(donated, k)
+		}
+	}
+	return cpu.MemoryOf(local, cpu.Options{Donate: donated})
+}
+
+// Executable is a distributed program, compiled for the devices of a world.
+type Executable = runtime.Executable
+
+// Options say how a distributed program is compiled.
+type Options = runtime.CompileConfig
+
+// Compile plans the memory of every device once; devices with equal programs share the plan.
+func (d *Program) Compile(w *runtime.Session, o Options) (e *Executable, err error) {
+	defer fault.Recover(d.f.Name(), &err)
+	return w.Compile(d.program, o)
+}
+
+// Plans is the names of the built-in sets of annotations.
+func Plans() []string { return layout.Plans() }
+
+// PlanAnnotations is a built-in set of annotations for a training step of one of the models' families:
+//
+//	data      the batch by axis dp, its sequences by cp, experts by ep, which then cuts the batch, too
+//	megatron  also the heads, the inner width and the vocabulary by axis tp: column, row and vocabulary parallel
+//	none      nothing
+//
+// Axes that the mesh lacks are left out, as is what the program has no parameters for.
+func PlanAnnotations(name string, p *ir.Func, m *mesh.Mesh) ([]mesh.Annotation, error) {
+	return layout.Plan(name, p, m)
+}

@@ -1,0 +1,276 @@
+package distribute
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/internal/units"
+)
+
+// Communication is one move of data between devices that New put into a program.
+type Communication struct {
+	// Line is the source line that it is for, Op the op there.
+	Line string `json:"line"`
+	Op   string `json:"op"`
+	// Kind is what devices do: all_reduce, all_gather …; Axes is the mesh axes along which they meet.
+	Kind string `json:"kind"`
+	Axes string `json:"axes"`
+	// Tensor is the type of what moves, with its name if it is a parameter; From and To are how it lies.
+	Tensor string `json:"tensor"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+	// Bytes is what the busiest device sends, Seconds the predicted time.
+	Bytes   float64 `json:"bytes"`
+	Seconds float64 `json:"seconds"`
+	// Reason says who needed it, Asked whether a user did.
+	Reason string `json:"reason"`
+	Asked  bool   `json:"asked"`
+	// Count is how often it happens: layers repeat.
+	Count int `json:"count"`
+}
+
+// String is the communication in one line.
+func (c Communication) String() string {
+	return fmt.Sprintf("%s: %s: %s of %s over %s: %s", c.Line, c.Op, c.Kind, c.Tensor, c.Axes, c.Reason)
+}
+
+// Inserted is every communication, in program order.
+func (d *Program) Inserted() []Communication {
+	names := map[int]string{}
+	types := d.types()
+	for _, p := range d.f.Params() {
+		names[p.ID()] = p.Name()
+	}
+	var list []Communication
+	for _, x := range d.program.Inserted() {
+		list = append(list, communication(x, types[x.Value], names[x.Value]))
+	}
+	return list
+}
+
+func communication(x spmd.Inserted, t ir.Type, name string) Communication {
+	c := Communication{
+		Line: string(x.Pos), Op: x.Op, Kind: x.Move.Kind.String(), Axes: x.Move.Axes.String(),
+		Tensor: t.String(), From: x.Move.Before.String(), To: x.Move.After.String(),
+		Bytes: x.Move.Cost.Bytes, Seconds: x.Move.Cost.Time, Reason: x.Reason, Asked: x.Asked, Count: 1,
+	}
+	if c.Line == "" {
+		c.Line = "-"
+	}
+	if name != "" {
+		c.Tensor += " " + name
+	}
+	return c
+}
+
+// types is every value's type, by its ID.
+func (d *Program) types() []ir.Type {
+	types := make([]ir.Type, d.f.NumValues())
+	for _, p := range d.f.Params() {
+		types[p.ID()] = p.Type()
+	}
+	for _, n := range d.f.Nodes() {
+		for _, v := range n.Out() {
+			types[v.ID()] = v.Type()
+		}
+	}
+	return types
+}
+
+// Unasked is the communication that nobody asked for.
+func (d *Program) Unasked() []Communication {
+	return slices.DeleteFunc(d.Inserted(), func(c Communication) bool { return c.Asked })
+}
+
+// UnaskedError is communication that nobody asked for, where that was forbidden.
+type UnaskedError struct{ List []Communication }
+
+func (e *UnaskedError) Error() string {
+	c := e.List[0]
+	text := fmt.Sprintf("%s: %s: unasked communication: %s of %s over %s: %s: constrain the tensor, or allow it", c.Line, c.Op, c.Kind, c.Tensor, c.Axes, c.Reason)
+	if n := len(e.List) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}
+
+// Total is the communication of one kind along the same axes.
+type Total struct {
+	Kind    string  `json:"kind"`
+	Axes    string  `json:"axes"`
+	Count   int     `json:"count"`
+	Bytes   float64 `json:"bytes"`
+	Seconds float64 `json:"seconds"`
+}
+
+// Explanation is what a distributed program communicates, and why.
+type Explanation struct {
+	Program string `json:"program"`
+	Mesh    string `json:"mesh"`
+	Devices int    `json:"devices"`
+	// Lines is the communication in program order, equal ones once with their count.
+	Lines []Communication `json:"lines"`
+	// Totals is by kind and axes, the longest first; All is their sum.
+	Totals []Total `json:"totals"`
+	All    Total   `json:"all"`
+	// Unasked is how many of all nobody asked for.
+	Unasked int `json:"unasked"`
+}
+
+// Explain lists what the devices exchange.
+func (d *Program) Explain() *Explanation {
+	e := &Explanation{Program: d.f.Name(), Mesh: d.config.Mesh.String(), Devices: len(d.program.Devices()), All: Total{Kind: "all"}}
+	at, totals := map[Communication]int{}, map[[2]string]int{}
+	for _, c := range d.Inserted() {
+		if !c.Asked {
+			e.Unasked++
+		}
+		key := c.shape()
+		if i, ok := at[key]; ok {
+			e.Lines[i].Count++
+			e.Lines[i].Tensor = commonName(e.Lines[i].Tensor, c.Tensor)
+		} else {
+			at[key] = len(e.Lines)
+			e.Lines = append(e.Lines, c)
+		}
+		kind := [2]string{c.Kind, c.Axes}
+		i, ok := totals[kind]
+		if !ok {
+			i = len(e.Totals)
+			totals[kind], e.Totals = i, append(e.Totals, Total{Kind: c.Kind, Axes: c.Axes})
+		}
+		e.Totals[i].add(c)
+		e.All.add(c)
+	}
+	slices.SortStableFunc(e.Totals, func(a, b Total) int {
+		switch {
+		case a.Seconds > b.Seconds:
+			return -1
+		case a.Seconds < b.Seconds:
+			return 1
+		}
+		return 0
+	})
+	return e
+}
+
+func (t *Total) add(c Communication) {
+	t.Count += c.Count
+	t.Bytes += c.Bytes * float64(c.Count)
+	t.Seconds += c.Seconds * float64(c.Count)
+}
+
+// shape is the communication without the name of its parameter: what is the same in every layer.
+func (c Communication) shape() Communication {
+	c.Tensor, _, _ = strings.Cut(c.Tensor, " ")
+	return c
+}
+
+// commonName puts a * where the names of two tensors differ.
+func commonName(a, b string) string {
+	if a == b {
+		return a
+	}
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	m := 0
+	for m < min(len(a), len(b))-n && a[len(a)-1-m] == b[len(b)-1-m] {
+		m++
+	}
+	return strings.ReplaceAll(a[:n]+"*"+a[len(a)-m:], "**", "*")
+}
+
+// Write prints the explanation as tables.
+func (e *Explanation) Write(w io.Writer) error {
+	fmt.Fprintf(w, "%s on %s: %d devices\n", e.Program, e.Mesh, e.Devices)
+	if e.All.Count == 0 {
+		_, err := fmt.Fprintln(w, "no communication")
+		return err
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "LINE\tKIND\tAXES\tTIMES\tBYTES\tTIME\tASKED\tTENSOR\tREASON")
+	for _, c := range e.Lines {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.Line, c.Kind, axesText(c.Axes), c.Count, units.Bytes(c.Bytes), units.Seconds(c.Seconds), yes(c.Asked), c.Tensor, c.Reason)
+	}
+	fmt.Fprintln(t)
+	fmt.Fprintln(t, "TOTAL\tKIND\tAXES\tTIMES\tBYTES\tTIME")
+	for _, s := range e.Totals {
+		fmt.Fprintf(t, "\t%s\t%s\t%d\t%s\t%s\n", s.Kind, axesText(s.Axes), s.Count, units.Bytes(s.Bytes), units.Seconds(s.Seconds))
+	}
+	fmt.Fprintf(t, "\tall\t\t%d\t%s\t%s\n", e.All.Count, units.Bytes(e.All.Bytes), units.Seconds(e.All.Seconds))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d of %d unasked\n", e.Unasked, e.All.Count)
+	return err
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+// axesText keeps a cell from being empty: what goes from mesh to mesh is along no axis.
+func axesText(axes string) string {
+	if axes == "" {
+		return "-"
+	}
+	return axes
+}
+
+// String is the program with how every value lies: %2 = matmul %0 %1 : f32[64,512]@[dp,_]  # model.go:42.
+func (d *Program) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "func %s on %s(", d.f.Name(), d.config.Mesh)
+	for i, p := range d.f.Params() {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, "\n  %%%d", p.ID())
+		if p.Name() != "" {
+			fmt.Fprintf(&b, " %q", p.Name())
+		}
+		fmt.Fprintf(&b, ": %s", d.placed(p))
+	}
+	b.WriteString(") {\n")
+	for _, n := range d.f.Nodes() {
+		var names, types, in []string
+		for _, v := range n.Out() {
+			names, types = append(names, fmt.Sprintf("%%%d", v.ID())), append(types, d.placed(v))
+		}
+		for _, v := range n.In() {
+			in = append(in, fmt.Sprintf(" %%%d", v.ID()))
+		}
+		fmt.Fprintf(&b, "  %s = %s%s : %s", strings.Join(names, ", "), ir.FormatOp(n.Op()), strings.Join(in, ""), strings.Join(types, ", "))
+		if n.Pos() != "" && n.Pos() != "-" {
+			fmt.Fprintf(&b, "  # %s", n.Pos())
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("  return")
+	for i, v := range d.f.Results() {
+		_, spec := d.Result(i)
+		fmt.Fprintf(&b, " %%%d%s", v.ID(), spec)
+	}
+	b.WriteString("\n}\n")
+	return b.String()
+}
+
+// placed is a value's type and how it lies, with its mesh where that is not the program's.
+func (d *Program) placed(v *ir.Value) string {
+	text := v.Type().String() + d.inferred.Specs[v.ID()].String()
+	if m := d.inferred.Meshes[v.ID()]; !m.Equal(d.config.Mesh) {
+		text += " on " + m.String()
+	}
+	return text
+}

@@ -1,0 +1,230 @@
+package runs
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+// runCase is a row as the planner sees it.
+type runCase struct {
+	row      *runRow
+	origin   string
+	workload plan.Workload
+	cluster  *cluster.Cluster
+	strategy plan.Strategy
+	step     float64 // measured seconds; 0 where the row has none
+	memory   float64 // measured bytes; 0 where the row has none
+	assumed  []string
+	free     bool // recomputation is not given, and not yet chosen
+	// broken says that the run could not begin, however much memory there is.
+	broken bool
+	got    plan.Estimate
+}
+
+// newRunCase reads a row; the error is why it cannot be predicted.
+func newRunCase(r *runRow) (*runCase, error) {
+	c := &runCase{row: r, origin: r.origin()}
+	for _, f := range []func() error{c.readModel, c.readStrategy, c.readCluster, c.readMeasured} {
+		if err := f(); err != nil {
+			return nil, err
+		}
+	}
+	c.workload.Precision = runPrecision(r.Precision)
+	c.workload.Software = runSoftware(r)
+	if err := c.workload.Check(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func notGiven(what string) error { return fmt.Errorf("%s not given", what) }
+
+func (c *runCase) readModel() error {
+	c.nameModel()
+	m := &c.row.Model
+	w := &c.workload.Model
+	for _, f := range []struct {
+		from *int
+		to   *int
+		name string
+	}{{m.Layers, &w.Layers, "layers"}, {m.Hidden, &w.Hidden, "hidden size"}, {m.Heads, &w.Heads, "heads"}, {m.Seq, &c.workload.Seq, "sequence length"}} {
+		if f.from == nil {
+			return notGiven(f.name)
+		}
+		*f.to = *f.from
+	}
+	w.Name = m.Name
+	w.KVHeads, w.HeadDim = value(m.KVHeads), value(m.HeadDim)
+	w.Gated = !strings.Contains(strings.ToLower(m.MLP), "gelu") && !strings.Contains(strings.ToLower(m.MLP), "relu")
+	if err := c.readWidths(); err != nil {
+		return err
+	}
+	if m.MoE != nil && m.MoE.Experts > 0 {
+		c.readExperts()
+	}
+	if m.KVRank == nil && m.Attention == "MLA" {
+		return notGiven("ranks of latent attention")
+	}
+	if m.KVRank != nil {
+		w.Latent = plan.Latent{QRank: value(m.QRank), KVRank: *m.KVRank, Nope: value(m.Nope), Rope: value(m.Rope), V: value(m.VDim)}
+		w.KVHeads, w.HeadDim = 0, 0
+	}
+	if !w.Gated { // models of that time
+		w.LayerNorm, w.Bias, w.Tied, w.Positions = true, true, true, c.workload.Seq
+	}
+	w.Tied = w.Tied || m.Tied
+	return nil
+}
+
+// readWidths takes the usual width of a feed-forward layer and a usual vocabulary where the row has none.
+func (c *runCase) readWidths() error {
+	m, w := &c.row.Model, &c.workload.Model
+	w.FFN, w.Vocab = value(m.FFN), value(m.Vocab)
+	if w.FFN == 0 {
+		w.FFN = 4 * w.Hidden
+		if w.Gated {
+			w.FFN = (8*w.Hidden/3 + 255) / 256 * 256
+		}
+		c.assumed = append(c.assumed, "ffn")
+	}
+	if w.Vocab == 0 {
+		w.Vocab = 51200
+		c.assumed = append(c.assumed, "vocabulary")
+	}
+	return nil
+}
+
+func (c *runCase) readExperts() {
+	m, w := c.row.Model.MoE, &c.workload.Model
+	width := value(m.FFN)
+	if width == 0 {
+		width = w.FFN
+	}
+	shared := value(m.SharedFFN)
+	if shared == 0 {
+		shared = m.Shared * width
+	}
+	w.Experts = plan.Experts{Count: m.Experts, TopK: max(1, m.TopK), FFN: width, Shared: shared, Dense: m.DenseLayers}
+}
+
+func value(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+func (c *runCase) readStrategy() error {
+	r := &c.row.Strategy
+	s := &c.strategy
+	for _, f := range []struct {
+		from *int
+		to   *int
+		name string
+	}{{r.DP, &s.DP, "data parallelism"}, {r.TP, &s.TP, "tensor parallelism"}, {r.PP, &s.PP, "pipeline parallelism"}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+		if missing := f.from == nil; missing && !c.divides(f.to) {
+			return notGiven(f.name)
+		}
+	}
+	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1, value(r.VPP)), max(int(r.Shard), value(r.FSDP))
+	s.SP = r.SP != nil && *r.SP
+	c.usualParallel()
+	if err := c.readBatch(); err != nil {
+		return err
+	}
+	if r.Offload {
+		s.Offload.Activations = 1
+	}
+	c.free = r.Recompute == nil
+	if r.Recompute != nil {
+		c.readRecompute(*r.Recompute)
+	}
+	c.readZero()
+	c.readPartition()
+	return nil
+}
+
+// readBatch wants whole micro-batches.
+func (c *runCase) readBatch() error {
+	r, s := &c.row.Strategy, &c.strategy
+	batch := r.Batch
+	if batch == nil {
+		batch = c.usualBatch()
+	}
+	if batch == nil || *batch < 1 || s.DP < 1 {
+		return notGiven("global batch")
+	}
+	micro := c.usualMicro(int(*batch) / s.DP)
+	if micro < 1 || micro != math.Trunc(micro) || *batch != math.Trunc(*batch) {
+		return fmt.Errorf("a batch that is no whole number: micro-batch %g, global batch %g", micro, *batch)
+	}
+	s.Micro, c.workload.Batch = int(micro), int(*batch)
+	if s.Micros(c.workload.Batch) == 0 && !c.roundBatch() {
+		return fmt.Errorf("batch %d is not a multiple of dp %d times micro-batch %d", c.workload.Batch, s.DP, s.Micro)
+	}
+	return nil
+}
+
+// readZero assumes what was usual where a row does not say.
+func (c *runCase) readZero() {
+	r, s := &c.row.Strategy, &c.strategy
+	if r.Zero != nil {
+		s.Zero = *r.Zero
+	} else {
+		if strings.Contains(strings.ToLower(c.row.Framework), "deepspeed") { // what pipelines under DeepSpeed ran with
+			s.Zero = 1
+		}
+		c.assumed = append(c.assumed, fmt.Sprintf("zero %d", s.Zero))
+	}
+	if s.Shard > 0 && (s.DP*s.CP)%s.Shard != 0 {
+		s.Shard = 0
+	}
+}
+
+// readRecompute knows the names that frameworks use.
+func (c *runCase) readRecompute(name string) {
+	s := &c.strategy
+	switch n := strings.ToLower(name); {
+	case n == "none" || n == "false" || n == "off" || n == "":
+	// Keeping one product of many, on the host or not, saves little of the rest.
+	case n == "full" || n == "true" || n == "uniform" || n == "block" || strings.HasSuffix(n, "_proj_offloaded"):
+		s.Recompute.Mode = plan.Full
+	case n == "selective" || n == "minimal":
+		s.Recompute.Mode = plan.Selective
+	case n == "selective-op": // torchtitan's name
+		s.Recompute.Mode = plan.Products
+	case strings.HasPrefix(n, "selective-"), strings.HasPrefix(n, "partial"): // every other layer
+		s.Recompute = plan.Recompute{Mode: plan.Full, Layers: max(1, c.workload.Model.Layers/s.PP/s.VPP/2)}
+	default: // a name that nobody else uses says that something is recomputed
+		c.free = true
+		c.assume("recomputation %q is what fits", name)
+	}
+}
+
+func (c *runCase) readMeasured() error {
+	m := &c.row.Measured
+	tokens := c.workload.Tokens()
+	switch {
+	case m.Step != nil && *m.Step > 0:
+		c.step = *m.Step
+	case m.Tokens != nil && *m.Tokens > 0:
+		c.step = tokens / *m.Tokens
+	case m.PerGPU != nil && *m.PerGPU > 0:
+		c.step = tokens / (*m.PerGPU * float64(c.cluster.Size()))
+	default:
+		c.step = c.rated()
+	}
+	c.memory = m.bytes()
+	_, said := m.failed()
+	if c.step == 0 && c.memory == 0 && !said {
+		return notGiven("step time, throughput and memory")
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package runs
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+// What rows leave open and what is put in its place: what a published model of that name has, or what the framework does unless it
+// is told otherwise. All of it is printed as assumed.
+
+func (c *runCase) assume(format string, args ...any) {
+	c.assumed = append(c.assumed, fmt.Sprintf(format, args...))
+}
+
+// nameModel takes what a row leaves open about a model that everybody knows by its name, if it is as wide.
+func (c *runCase) nameModel() {
+	m := &c.row.Model
+	known, err := plan.ModelPreset(m.Name)
+	if err != nil || m.Hidden == nil || *m.Hidden != known.Hidden {
+		return
+	}
+	if m.Vocab == nil {
+		m.Vocab = &known.Vocab
+		c.assume("vocabulary of %s", known.Name)
+	}
+	if l := &known.Latent; m.KVRank == nil && known.MLA() {
+		m.QRank, m.KVRank, m.Nope, m.Rope, m.VDim = &l.QRank, &l.KVRank, &l.Nope, &l.Rope, &l.V
+		c.assume("latent attention of %s", known.Name)
+	}
+}
+
+// divides sets a degree of parallelism that a row does not give to what the others leave of its devices, where only one is missing.
+func (c *runCase) divides(degree *int) bool {
+	r := &c.row.Strategy
+	missing, others := 0, max(1, value(r.CP))
+	for _, d := range []*int{r.DP, r.TP, r.PP} {
+		if d == nil {
+			missing++
+		} else {
+			others *= max(1, *d)
+		}
+	}
+	n := value(c.row.Cluster.GPUs)
+	if missing != 1 || n < 1 || n%others != 0 {
+		return false
+	}
+	*degree = n / others
+	c.assume("a degree of parallelism from the others")
+	return true
+}
+
+// usualMicro is the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText takes them at once: what its rows
+// say is of a chip. Where a row gives none it is one sequence, but torchtitan cuts into as many parts as the pipeline has stages.
+func (c *runCase) usualMicro(perReplica int) float64 {
+	f, micro := strings.ToLower(c.row.Framework), 1
+	switch given := c.row.Strategy.Micro; {
+	case strings.Contains(f, "maxtext"):
+		return float64(perReplica)
+	case given != nil:
+		return *given
+	case strings.Contains(f, "torchtitan"):
+		micro = max(1, perReplica/max(1, c.strategy.PP))
+	}
+	c.assume("micro-batch %d", micro)
+	return float64(micro)
+}
+
+// roundBatch takes the nearest batch that comes out even, if it is near.
+func (c *runCase) roundBatch() bool {
+	batch, unit := c.workload.Batch, c.strategy.DP*c.strategy.Micro
+	near := (batch + unit/2) / unit * unit
+	if near == 0 || 20*max(near-batch, batch-near) > batch {
+		return false
+	}
+	c.workload.Batch = near
+	c.assume("batch %d for %d", near, batch)
+	return true
+}
+
+// noted is a number that notes name as what the framework does by default.
+var noted = regexp.MustCompile(`default (\d+)`)
+
+// usualBatch is the batch of a row that gives none but a throughput, where its notes name the framework's default.
+func (c *runCase) usualBatch() *float64 {
+	m := noted.FindStringSubmatch(c.row.Notes)
+	if m == nil || c.row.Measured.Step != nil {
+		return nil
+	}
+	n := float64(*number(m[1]))
+	c.assume("batch %g", n)
+	return &n
+}
+
+// usualParallel fills in what a framework does where it is not told: Megatron since it has a core shards the optimizer and, with tensor
+// parallelism, sequences; torchtitan's interleaved schedule has two chunks a rank.
+func (c *runCase) usualParallel() {
+	r, s := &c.row.Strategy, &c.strategy
+	f := strings.ToLower(c.row.Framework)
+	if r.SP == nil && s.TP > 1 && modernMegatron(f) {
+		s.SP = true
+		c.assume("sp")
+	}
+	if r.Zero == nil && modernMegatron(f) {
+		s.Zero = 1
+	}
+	if r.VPP == nil && s.PP > 1 {
+		if strings.Contains(strings.ToLower(c.row.Notes+r.Schedule), "interleaved") {
+			s.VPP = 2
+		}
+		c.assume("vpp %d", s.VPP)
+	}
+}
+
+// memoryDoubt is how far above a device's memory a prediction may be of a run that went well: about what predictions are off by.
+const memoryDoubt = 1.12
+
+// relieve is the least recomputation that fits, for a row that does not say: none, the attention core, or layers of each chunk, one
+// after the other; all of them where nothing fits.
+func (c *runCase) relieve(e *plan.Estimator) error {
+	s := &c.strategy
+	tries := []plan.Recompute{{}}
+	if c.workload.Software.Unfused {
+		tries = append(tries, plan.Recompute{Mode: plan.Selective})
+	}
+	chunk := c.workload.Model.Layers / max(1, s.PP*s.VPP)
+	for n := 1; n <= chunk; n += 1 + chunk/64 {
+		tries = append(tries, plan.Recompute{Mode: plan.Full, Layers: n})
+	}
+	for _, s.Recompute = range append(tries, plan.Recompute{Mode: plan.Full}) {
+		got, err := e.Estimate(*s)
+		if err != nil {
+			return err
+		}
+		if c.got = got; got.Memory.Total() <= memoryDoubt*c.cluster.Groups[0].Device.Memory {
+			break
+		}
+	}
+	text, _ := s.Recompute.MarshalText()
+	c.assume("recompute %s", text)
+	c.free = false
+	return nil
+}
+
+// rated is the step of a row that gives operations a second in place of a time, counted as papers count them: a model's own, or those that
+// the hardware does, which full recomputation makes a third more.
+func (c *runCase) rated() float64 {
+	m, w := &c.row.Measured, &c.workload
+	if m.TFLOPS == nil || *m.TFLOPS <= 0 {
+		return 0
+	}
+	flops := w.Model.FlopsPerToken(w.Seq) * w.Tokens()
+	switch {
+	case strings.HasPrefix(m.Kind, "hardware"):
+		if c.strategy.Recompute.Mode == plan.Full {
+			flops *= 4.0 / 3
+		}
+	case !strings.HasPrefix(m.Kind, "model"):
+		return 0
+	}
+	c.assume("time from TFLOP/s, attention to all keys counted")
+	return flops / (*m.TFLOPS * 1e12 * float64(c.cluster.Size()))
+}

@@ -1,0 +1,127 @@
+package runs
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+// openRow is a run of Megatron-Bridge whose strategy leaves open what a test names.
+func openRow(t *testing.T, gpu, strategy, framework string) *runCase {
+	t.Helper()
+	text := `{"id": "x-1", "model": {"name": "Llama-3.1-70B", "layers": 80, "hidden": 8192, "heads": 64, "kv_heads": 8, "ffn": 28672, "seq_len": 8192},
+		"cluster": ` + gpu + `, "strategy": ` + strategy + `, "measured": {"tflops_per_gpu": 400, "tflops_kind": "model"}, "precision": "bf16", "framework": "` + framework + `"}`
+	var r runRow
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	c, err := newRunCase(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.estimate(plan.Published()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const (
+	sixtyFour = `{"gpu": "H100-SXM-80GB", "gpus": 64, "gpus_per_node": 8, "inter_bw_GBps_per_gpu": 50}`
+	racks     = `{"gpu": "GB200-NVL72", "gpus": 256, "gpus_per_node": 72, "inter_bw_GBps_per_gpu": 50}`
+)
+
+// TestRunsOpen says what stands in for what a row leaves open, and that it is printed.
+func TestRunsOpen(t *testing.T) {
+	c := openRow(t, sixtyFour, `{"dp": 2, "tp": 4, "pp": 8, "vpp": 5, "global_batch": 128}`, "Megatron-Bridge 26.02 NeMo Container")
+	s := c.strategy
+	if s.Micro != 1 || !s.SP || s.Zero != 1 || c.workload.Model.Vocab != 128256 {
+		t.Errorf("got %s with vocabulary %d, want micro 1, sp, zero 1 and 128256", s, c.workload.Model.Vocab)
+	}
+	all := strings.Join(c.assumed, ", ")
+	for _, want := range []string{"micro-batch 1", "sp", "zero 1", "vocabulary of llama-3-70b", "recompute", "time from TFLOP/s"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q among what was assumed: %s", want, all)
+		}
+	}
+	w := &c.workload
+	if want := w.Model.FlopsPerToken(w.Seq) * w.Tokens() / (400e12 * 64); math.Abs(c.step/want-1) > 1e-9 {
+		t.Errorf("a step of %g s, want %g", c.step, want)
+	}
+}
+
+// TestRunsRelief says that a run is given no more recomputation than makes it fit.
+func TestRunsRelief(t *testing.T) {
+	least := openRow(t, sixtyFour, `{"dp": 64, "tp": 1, "pp": 1, "micro_batch": 1, "global_batch": 128}`, "Megatron-Bridge 26.02").strategy.Recompute
+	some := openRow(t, sixtyFour, `{"dp": 2, "tp": 4, "pp": 8, "micro_batch": 2, "global_batch": 128}`, "Megatron-Bridge 26.02")
+	if least.Mode != plan.Full || least.Layers != 0 { // its states alone are more than a device has
+		t.Errorf("got %+v where nothing fits, want all layers", least)
+	}
+	r := some.strategy.Recompute
+	if r.Mode != plan.Full || r.Layers < 1 || r.Layers > 9 {
+		t.Errorf("got %+v, want some of ten layers", r)
+	}
+	limit := memoryDoubt * some.cluster.Groups[0].Device.Memory
+	if got := some.got.Memory.Total(); got > limit {
+		t.Errorf("%g bytes, more than %g", got, limit)
+	}
+	e, err := plan.NewEstimator(some.workload, some.cluster, plan.Published())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := some.strategy
+	one.Recompute.Layers--
+	if one.Recompute.Layers == 0 {
+		one.Recompute = plan.Recompute{}
+	}
+	if less, err := e.Estimate(one); err != nil || less.Memory.Total() <= limit {
+		t.Errorf("one layer less would do: %g bytes, %v", less.Memory.Total(), err)
+	}
+}
+
+// TestRunsHosts says that large hosts are filled alike, and that a note may name the network.
+func TestRunsHosts(t *testing.T) {
+	c := openRow(t, racks, `{"dp": 64, "tp": 1, "pp": 4, "micro_batch": 1, "global_batch": 256}`, "Megatron-Bridge 26.02")
+	if g := c.cluster.Groups; len(g) != 1 || g[0].Hosts != 4 || g[0].Devices != 64 {
+		t.Errorf("got %v, want 4 hosts of 64", g)
+	}
+	for note, want := range map[string]string{"": "ib", "4x100Gb RoCE per node": "roce", "Omni-Path": "opa", "4x AWS G4dn.12xlarge": "eth"} {
+		if got := networkKind(note); got != want {
+			t.Errorf("%q is %s, want %s", note, got, want)
+		}
+	}
+}
+
+// TestRunsMicro says how torchtitan and MaxText cut a batch where a row does not say, or says it of a chip.
+func TestRunsMicro(t *testing.T) {
+	chip := 1.0
+	for _, k := range []struct {
+		framework string
+		given     *float64
+		want      float64
+	}{{"torchtitan (FSDP2)", nil, 4}, {"Megatron-Bridge", nil, 1}, {"MaxText", &chip, 32}, {"torchtitan (FSDP2)", &chip, 1}} {
+		c := &runCase{row: &runRow{Framework: k.framework, Strategy: runStrategy{Micro: k.given}}, strategy: plan.Strategy{DP: 8, PP: 8}}
+		if got := c.usualMicro(32); got != k.want {
+			t.Errorf("%s: %g, want %g", k.framework, got, k.want)
+		}
+	}
+}
+
+// TestRunsDerived says what is worked out from the rest of a row, and what is not.
+func TestRunsDerived(t *testing.T) {
+	const bridge = "Megatron-Bridge 26.02"
+	c := openRow(t, sixtyFour, `{"tp": 4, "pp": 8, "micro_batch": 1, "global_batch": 129}`, bridge)
+	if c.strategy.DP != 2 || c.workload.Batch != 130 {
+		t.Errorf("dp %d and batch %d, want 2 and 130", c.strategy.DP, c.workload.Batch)
+	}
+	two := runRow{Cluster: runCluster{GPUs: number("64")}, Strategy: runStrategy{TP: number("4")}}
+	if (&runCase{row: &two}).divides(new(int)) {
+		t.Error("two degrees cannot be worked out")
+	}
+	far := &runCase{row: &two, strategy: plan.Strategy{DP: 64, Micro: 1}}
+	if far.workload.Batch = 96; far.roundBatch() {
+		t.Error("a batch of 96 is not nearly one of 64 or 128")
+	}
+}

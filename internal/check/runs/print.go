@@ -1,0 +1,152 @@
+package runs
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/galley-ml/galley/internal/plan"
+)
+
+func (t *runTable) print() {
+	for _, s := range t.sources {
+		t.printSource(s)
+	}
+	t.summary()
+}
+
+func (t *runTable) printSource(s *runSource) {
+	fmt.Fprintf(t.w, "%s: %d of %d rows used\n", s.name, len(s.cases), s.rows)
+	for _, u := range s.unused {
+		fmt.Fprintf(t.w, "  %d not used: %s\n", u.n, u.why)
+	}
+	if a := assumptions(s.cases); a != "" {
+		fmt.Fprintf(t.w, "  assumed: %s\n", a)
+	}
+	if exact, given := parameters(s.cases); given > 0 {
+		fmt.Fprintf(t.w, "  parameters: %d of %d counts exact\n", exact, given)
+	}
+	if !t.verbose {
+		return
+	}
+	for _, c := range s.cases {
+		p := &c.got.Parts
+		fmt.Fprintf(t.w, "  %-58s %9.4f s, predicted %9.4f (%+.1f%%)  compute %.0f%% again %.0f%% tp %.0f%% cp %.0f%% ep %.0f%% pp %.0f%% dp %.0f%% bubble %.0f%% update %.0f%%",
+			c.row.ID, c.step, c.got.Step, 100*(c.got.Step/c.step-1), pc(p.Compute, p), pc(p.Recompute, p), pc(p.TP, p), pc(p.CP, p), pc(p.EP, p), pc(p.PP, p), pc(p.DP, p), pc(p.Bubble, p), pc(p.Optimizer, p))
+		if c.memory > 0 {
+			m := &c.got.Memory
+			fmt.Fprintf(t.w, "  memory %.1f GiB, predicted %.1f (w %.1f g %.1f o %.1f a %.1f l %.1f b %.1f)", c.memory/(1<<30), c.predictedMemory()/(1<<30),
+				m.Weights/(1<<30), m.Gradients/(1<<30), m.Optimizer/(1<<30), m.Activations/(1<<30), m.Logits/(1<<30), m.Buffers/(1<<30))
+		}
+		fmt.Fprintln(t.w)
+	}
+}
+
+// parameters counts the rows whose number of parameters is the model's.
+func parameters(cases []*runCase) (exact, given int) {
+	for _, c := range cases {
+		if c.row.Model.Params > 0 {
+			given++
+			if c.workload.Model.Params() == c.row.Model.Params {
+				exact++
+			}
+		}
+	}
+	return exact, given
+}
+
+func pc(x float64, p *plan.Parts) float64 { return 100 * x / p.Sum() }
+
+// assumptions counts what rows left open.
+func assumptions(cases []*runCase) string {
+	var words []string
+	var counts []int
+	for _, c := range cases {
+		for _, a := range c.assumed {
+			i := slices.Index(words, a)
+			if i < 0 {
+				i = len(words)
+				words, counts = append(words, a), append(counts, 0)
+			}
+			counts[i]++
+		}
+	}
+	for i := range words {
+		words[i] = fmt.Sprintf("%s (%d rows)", words[i], counts[i])
+	}
+	return strings.Join(words, ", ")
+}
+
+// summary is the table: each source with constants of other sources, then what pooling gives.
+func (t *runTable) summary() {
+	w := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "source\trows\tMAPE\tmedian\tmax\tbias\tin interval\ttau (>5%)\tregret\tworst\tmemory\tOOM\tlevel\tlevel 1\tconstants from\t")
+	var all, mega []*runCase
+	for _, s := range t.sources {
+		if len(s.cases) == 0 {
+			continue
+		}
+		all = append(all, s.cases...)
+		for _, c := range s.cases {
+			if c.megatron() {
+				mega = append(mega, c)
+			}
+		}
+		level := "1"
+		if s.fitted.rows > 0 {
+			level = fmt.Sprintf("2 (×%.2f, ×%.2f, %.1f ms)", s.fitted.constants.Compute, s.fitted.constants.Communication, 1e3*s.fitted.constants.Layer)
+		}
+		line(w, s.name, s.held, level, percent(s.level1.mape, s.level1.n), s.fitted.from)
+	}
+	line(w, "Megatron-style A100/H100, source left out", score(mega), "2", "", "")
+	line(w, "all, source left out", score(all), "2", "", "")
+	t.pool(t.obs)
+	line(w, "all, in sample", score(all), "2", "", "itself: no measure of accuracy")
+	w.Flush()
+}
+
+// megatron says whether a row is of a Megatron-style source on A100 or H100.
+func (c *runCase) megatron() bool {
+	f := strings.ToLower(c.row.Framework)
+	k := c.fitKey()
+	return (k.device == "A100" || k.device == "H100") && c.strategy.Zero < 3 && (strings.Contains(f, "megatron") || strings.Contains(f, "nemo"))
+}
+
+func line(w io.Writer, name string, s runScore, level, base, from string) {
+	tau, reg, worst := "-", "-", "-"
+	if s.groups > 0 {
+		all, far := s.tau()
+		tau, reg, worst = fmt.Sprintf("%.2f (%.2f)", all, far), percent(s.regret, 1), percent(s.worst, 1)
+	}
+	inside := "-"
+	if s.n > 0 {
+		inside = fmt.Sprintf("%d%%", int(math.Round(100*float64(s.held)/float64(s.n))))
+	}
+	memory := "-"
+	if s.memN > 0 {
+		memory = fmt.Sprintf("%s of %d", percent(s.memMAPE, 1), s.memN)
+	}
+	oom := "-"
+	if n := s.oom[0][0] + s.oom[0][1] + s.oom[1][0] + s.oom[1][1]; n > 0 {
+		oom = fmt.Sprintf("%d of %d right (%d of %d failures)", s.oom[0][0]+s.oom[1][1], n, s.oom[1][1], s.oom[1][0]+s.oom[1][1])
+	}
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, s.n, percent(s.mape, s.n), percent(s.median, s.n), percent(s.max, s.n),
+		signed(s.bias, s.n), inside, tau, reg, worst, memory, oom, level, base, from)
+}
+
+func percent(x float64, n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100*x)
+}
+
+func signed(x float64, n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f%%", 100*x)
+}

@@ -1,0 +1,330 @@
+package sharding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/shard"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// flow is inference through the few ops that one recorded op is made of. Parameters take the spec that the first op to
+// disagree with theirs asks for; in between, an op that wants a value to lie otherwise asks the op that makes it.
+type flow struct {
+	m     *mesh.Mesh
+	nodes []*ir.Node // those that results depend on, in order
+	specs map[*op.Tensor]mesh.Spec
+	given map[*op.Tensor]mesh.Spec
+	// inner is the reshards between ops of the program that were left.
+	inner []innerReshard
+}
+
+// innerReshard is a value that one op makes one way and another takes another way.
+type innerReshard struct {
+	value      *op.Tensor
+	have, want mesh.Spec
+}
+
+func newFlow(m *mesh.Mesh, results []*op.Tensor) *flow {
+	f := &flow{m: m, specs: map[*op.Tensor]mesh.Spec{}, given: map[*op.Tensor]mesh.Spec{}}
+	seen := map[*ir.Node]bool{}
+	var visit func(v *op.Tensor)
+	visit = func(v *op.Tensor) {
+		n := v.Node()
+		if n == nil || seen[n] {
+			return
+		}
+		seen[n] = true
+		for _, x := range n.In() {
+			visit(x)
+		}
+		f.nodes = append(f.nodes, n)
+	}
+	for _, r := range results {
+		if r != nil {
+			visit(r)
+		}
+	}
+	return f
+}
+
+// reads reports whether the program uses a parameter.
+func (f *flow) reads(p *op.Tensor) bool {
+	for _, n := range f.nodes {
+		if slices.Contains(n.In(), p) {
+			return true
+		}
+	}
+	return false
+}
+
+// forward infers from the operands that the case gives. Gradients are then asked to lie as what they are the gradients of.
+func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
+	for i, p := range b.params {
+		if p == nil {
+			continue
+		}
+		s, err := b.Inputs[i].spec(f.m, len(p.Shape()))
+		if err != nil {
+			return fmt.Errorf("operand %d: %w", i, err)
+		}
+		f.specs[p], f.given[p] = s, s
+	}
+	if err := f.settle(); err != nil || b.Direction != "grad" {
+		return err
+	}
+	for i, r := range results {
+		if r == nil {
+			continue
+		}
+		if hint, ok := b.primal(f.m, i, r); ok {
+			if err := f.extend(r, hint); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// primal is the spec of what result i, a gradient, is the gradient of: of the operands of its shape, the one that comes as
+// late as the gradient does among the gradients of that shape.
+func (b *spmdBuild) primal(m *mesh.Mesh, i int, r *op.Tensor) (mesh.Spec, bool) {
+	for _, t := range b.Inputs[min(i, len(b.Inputs)):] {
+		if t.absent() || !r.Shape().Equal(t.Shape) {
+			continue
+		}
+		s, err := t.spec(m, len(t.Shape))
+		return s, err == nil
+	}
+	return mesh.Spec{}, false
+}
+
+// settle runs forward passes until nothing changes, or for as many rounds as changes could need.
+func (f *flow) settle() error {
+	for range len(f.nodes) + 3 {
+		before := len(f.specs)
+		f.inner = nil
+		changed, err := f.pass()
+		if err != nil {
+			return err
+		}
+		if !changed && len(f.specs) == before {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (f *flow) pass() (changed bool, err error) {
+	for _, n := range f.nodes {
+		if _, known := f.specs[n.Out()[0]]; known && len(n.In()) == 0 {
+			continue // a constant lies as its readers ask
+		}
+		step, err := shard.Forward(n.Op().(op.Op), f.m, types(n.In()), types(n.Out()), f.of(n.In()))
+		if err != nil {
+			return false, err
+		}
+		for i, v := range n.In() {
+			if f.specs[v].Equal(step.In[i]) {
+				continue
+			}
+			if v.Node() == nil || f.ask(v, step.In[i]) {
+				f.specs[v], changed = step.In[i], true
+				continue
+			}
+			f.inner = append(f.inner, innerReshard{v, f.specs[v], step.In[i]})
+		}
+		for i, v := range n.Out() {
+			changed = changed || !f.specs[v].Equal(step.Out[i])
+			f.specs[v] = step.Out[i]
+		}
+	}
+	return changed, nil
+}
+
+// ask has the op that makes v make it as wanted, if it can. Partial sums that the op itself makes are not given up for that:
+// they are cheaper to reduce where they are. It reports whether something came of it.
+func (f *flow) ask(v *op.Tensor, want mesh.Spec) bool {
+	n := v.Node()
+	for _, p := range f.specs[v].Partial {
+		if !slices.Contains(want.Partial, p) && !f.passes(n, p) {
+			return false
+		}
+	}
+	wants := f.of(n.Out())
+	wants[v.Index()] = want
+	step, err := shard.Backward(n.Op().(op.Op), f.m, types(n.In()), types(n.Out()), wants)
+	if err != nil || !step.Out[v.Index()].Equal(want) {
+		return false
+	}
+	for i, x := range n.In() {
+		if x.Node() == nil {
+			f.specs[x] = step.In[i]
+		} else if !f.specs[x].Equal(step.In[i]) {
+			if !f.ask(x, step.In[i]) {
+				f.inner = append(f.inner, innerReshard{x, f.specs[x], step.In[i]})
+				continue
+			}
+			f.specs[x] = step.In[i]
+		}
+	}
+	return true
+}
+
+// passes reports whether an operand of n is partial over the axis, so that n only hands it on.
+func (f *flow) passes(n *ir.Node, p mesh.Pending) bool {
+	return slices.ContainsFunc(n.In(), func(x *op.Tensor) bool { return slices.Contains(f.specs[x].Partial, p) })
+}
+
+// extend has a result lie as hinted where that asks nothing of operands but to be cut: factors that nothing splits are split
+// by axes that nothing uses. So a gradient comes to lie as what it is the gradient of.
+func (f *flow) extend(r *op.Tensor, hint mesh.Spec) error {
+	n := r.Node()
+	if n == nil || len(n.In()) == 0 {
+		return nil
+	}
+	o, in, out := n.Op().(op.Op), types(n.In()), types(n.Out())
+	step, err := shard.Forward(o, f.m, in, out, f.of(n.In()))
+	if err != nil {
+		return err
+	}
+	wants := f.of(n.Out())
+	wants[r.Index()] = hint.With()
+	back, err := shard.Backward(o, f.m, in, out, wants)
+	if err != nil {
+		return err
+	}
+	a := step.Assign.Clone()
+	for i, axes := range back.Assign {
+		if len(a[i]) > 0 {
+			continue
+		}
+		for n := len(axes); n > 0; n-- { // as much of it as can be granted
+			if a[i] = axes[:n]; len(step.Rule.Check(f.m, a)) == 0 && !overlaps(f.m, axes[:n], step) {
+				break
+			}
+			a[i] = nil
+		}
+	}
+	if a.Equal(step.Assign) {
+		return nil
+	}
+	return f.run(n, step, a)
+}
+
+// overlaps reports whether axes are partial in a step's operands.
+func overlaps(m *mesh.Mesh, axes mesh.Axes, step *shard.Step) bool {
+	for _, s := range step.In {
+		for _, p := range s.Partial {
+			if m.Overlap(p.Sub, axes) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// run takes an assignment of a node's factors as decided; partial axes that the step hands on stay.
+func (f *flow) run(n *ir.Node, step *shard.Step, a mesh.Assignment) error {
+	in, out, err := step.Rule.Specs(f.m, a)
+	if err != nil {
+		return err
+	}
+	for i, v := range n.In() {
+		s := in[i].With(step.In[i].Partial...)
+		if v.Node() != nil && !f.specs[v].Equal(s) {
+			f.inner = append(f.inner, innerReshard{v, f.specs[v], s})
+			continue
+		}
+		f.specs[v] = s
+	}
+	for i, v := range n.Out() {
+		f.specs[v] = out[i].With(append(slices.Clone(out[i].Partial), handedOn(step, i)...)...)
+	}
+	return nil
+}
+
+// handedOn is the partial axes of result i that come from operands.
+func handedOn(step *shard.Step, i int) []mesh.Pending {
+	var list []mesh.Pending
+	for _, p := range step.Out[i].Partial {
+		if slices.ContainsFunc(step.In, func(s mesh.Spec) bool { return slices.Contains(s.Partial, p) }) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// of is the specs of values; what is not known is whole.
+func (f *flow) of(vs []*op.Tensor) []mesh.Spec {
+	list := make([]mesh.Spec, len(vs))
+	for i, v := range vs {
+		s, ok := f.specs[v]
+		if !ok {
+			s = mesh.Whole(len(v.Shape()))
+			f.specs[v] = s
+		}
+		list[i] = s
+	}
+	return list
+}
+
+func types(vs []*op.Tensor) []ir.Type {
+	list := make([]ir.Type, len(vs))
+	for i, v := range vs {
+		list[i] = v.Type()
+	}
+	return list
+}
+
+// backward infers from the results that the case gives: from the last op to the first, and then, where there are several
+// ops, forward again, since what one of them could not grant holds for all.
+func (f *flow) backward(b *spmdBuild, results []*op.Tensor) error {
+	for i, r := range results {
+		if r == nil || i >= len(b.Outputs) || b.Outputs[i].absent() {
+			continue
+		}
+		s, err := b.Outputs[i].spec(f.m, len(r.Shape()))
+		if err != nil {
+			return fmt.Errorf("result %d: %w", i, err)
+		}
+		f.specs[r], f.given[r] = s, s
+	}
+	for _, n := range slices.Backward(f.nodes) {
+		step, err := shard.Backward(n.Op().(op.Op), f.m, types(n.In()), types(n.Out()), f.of(n.Out()))
+		if err != nil {
+			return err
+		}
+		for i, v := range n.In() {
+			if s, ok := f.specs[v]; !ok || s.IsWhole() {
+				f.specs[v] = step.In[i]
+			}
+		}
+		for i, v := range n.Out() {
+			f.specs[v] = step.Out[i]
+		}
+	}
+	if len(f.nodes) == 1 {
+		return nil
+	}
+	return f.settle()
+}
+
+// text is what was inferred.
+func (f *flow) text(b *spmdBuild, results []*op.Tensor) string {
+	var in, out []string
+	for _, p := range b.params {
+		if p != nil {
+			in = append(in, f.specs[p].String())
+		}
+	}
+	for _, r := range results {
+		if r != nil {
+			out = append(out, f.specs[r].String())
+		}
+	}
+	return strings.Join(in, ", ") + " -> " + strings.Join(out, ", ")
+}

@@ -1,0 +1,239 @@
+package sharding
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// spmdOp is how a recorded op is said in Galley's.
+type spmdOp struct {
+	family string
+	// build makes the results from the case's operands; a nil result is one that does not exist here.
+	build func(b *spmdBuild) []*op.Tensor
+	// missing is why there is no such op here.
+	missing string
+	// deviates is why the recorded answer cannot be what a correct op does.
+	deviates string
+}
+
+// spmdBuild is one case on its way to a program.
+type spmdBuild struct {
+	*spmdCase
+	builder *ir.Builder
+	params  []*op.Tensor
+}
+
+// given reports whether there is a tensor i.
+func (b *spmdBuild) given(i int) bool { return i < len(b.Inputs) && !b.Inputs[i].absent() }
+
+// shape is the recorded shape of operand i.
+func (b *spmdBuild) shape(i int) array.Shape { return array.Shape(b.Inputs[i].Shape).Clone() }
+
+// param is operand i as a parameter of a dtype, made when first asked for.
+func (b *spmdBuild) param(i int, dtype array.DType) *op.Tensor {
+	if !b.given(i) {
+		return nil
+	}
+	if b.params[i] == nil {
+		b.params[i] = b.builder.Param(b.Inputs[i].Name, ir.Type{DType: dtype, Shape: b.shape(i)})
+	}
+	return b.params[i]
+}
+
+func (b *spmdBuild) float(i int) *op.Tensor { return b.param(i, array.F32) }
+func (b *spmdBuild) index(i int) *op.Tensor { return b.param(i, array.I64) }
+
+// floats is operands from first up to last, all of them floats.
+func (b *spmdBuild) floats(first, last int) []*op.Tensor {
+	var list []*op.Tensor
+	for i := first; i < last; i++ {
+		list = append(list, b.float(i))
+	}
+	return list
+}
+
+// find is the operand of a name, as a float; nil if there is none.
+func (b *spmdBuild) find(name string) *op.Tensor {
+	for i, t := range b.Inputs {
+		if t != nil && t.Name == name {
+			return b.float(i)
+		}
+	}
+	return nil
+}
+
+// zeros stands for a tensor of which only the shape counts.
+func (b *spmdBuild) zeros(dtype array.DType, shape ...int) *op.Tensor {
+	return op.Full(b.builder, dtype, shape, 0)
+}
+
+// refuse makes the case one that cannot be built.
+func (b *spmdBuild) refuse(format string, args ...any) []*op.Tensor {
+	return []*op.Tensor{ir.Invalid(b.builder, fmt.Errorf(format, args...))}
+}
+
+func (c *spmdCase) family() string {
+	if o, ok := spmdOps()[c.Op]; ok {
+		return o.family
+	}
+	return "other"
+}
+
+// judge compares the case with what Galley infers.
+func (c *spmdCase) judge() finding {
+	o, ok := spmdOps()[c.Op]
+	switch {
+	case !ok:
+		return apart("there is no %s here", c.Op)
+	case o.missing != "":
+		return apart("%s: %s", c.Op, o.missing)
+	case c.inconsistent() != "":
+		return apart("recorded as it would be wrong if executed: %s", c.inconsistent())
+	case c.Hazard != "":
+		return apart("recorded as wrong if executed: %s", c.Hazard)
+	case o.deviates != "":
+		if f := c.compare(o); f.outcome == agrees || f.outcome == isBetter {
+			return f
+		}
+		return apart("%s: %s", c.Op, o.deviates)
+	case c.illFormed():
+		return c.judgeIllFormed(o)
+	}
+	return c.compare(o)
+}
+
+// inconsistent says what about the recorded answer cannot be right, whatever the op: terms of a sum, each on the devices at
+// one position along an axis, cannot give parts of a result that the same axis splits.
+func (c *spmdCase) inconsistent() string {
+	for _, x := range c.WantIn {
+		for _, y := range c.WantOut {
+			if x == nil {
+				continue
+			}
+			dims, _ := y.mapping()
+			for _, axis := range x.Partial {
+				if slices.ContainsFunc(dims, func(axes []int) bool { return slices.Contains(axes, axis) }) {
+					return "an operand stays partial over an axis that splits a result"
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func (c *spmdCase) illFormed() bool {
+	return slices.ContainsFunc(slices.Concat(c.Inputs, c.Outputs), (*spmdTensor).illFormed)
+}
+
+// judgeIllFormed tries a case in which a spec is no spec: where that tensor is one that inference does not look at, the
+// rest can be compared all the same, and is, though it counts apart.
+func (c *spmdCase) judgeIllFormed(o spmdOp) finding {
+	read := c.Inputs
+	if c.Direction == "backward" {
+		read = c.Outputs
+	}
+	if slices.ContainsFunc(read, (*spmdTensor).illFormed) {
+		return apart("a spec that inference reads is ill formed")
+	}
+	switch f := c.compare(o); f.outcome {
+	case agrees, isBetter:
+		return apart("a spec that inference does not read is ill formed; the rest holds here")
+	case isApart:
+		return f
+	default:
+		return apart("a spec that inference does not read is ill formed; the rest differs: %s", strings.Join(f.faults, "; "))
+	}
+}
+
+// compare builds the case, infers and compares.
+func (c *spmdCase) compare(o spmdOp) finding {
+	m, err := spmdMesh(c.MeshShape)
+	if err != nil {
+		return fault("%v", err)
+	}
+	b := &spmdBuild{spmdCase: c, builder: ir.NewBuilder(c.Op), params: make([]*op.Tensor, len(c.Inputs))}
+	results, err := o.tryBuild(b)
+	if err != nil {
+		return fault("%v", err)
+	}
+	if err := buildError(b.builder, results); err != nil {
+		if c.WantError != "" {
+			return finding{}
+		}
+		return apart("%s does not take what is given: %v", c.Op, err)
+	}
+	f := newFlow(m, results)
+	if c.Direction == "backward" {
+		err = f.backward(b, results)
+	} else {
+		err = f.forward(b, results)
+	}
+	switch {
+	case errors.Is(err, errSpec):
+		return apart("a spec that inference reads is ill formed")
+	case err != nil:
+		return fault("%v", err)
+	case c.WantError != "":
+		return finding{outcome: isBetter, reason: "an answer where the recorded rule gives up: " + f.text(b, results)}
+	}
+	return c.assert(m, f, b, results)
+}
+
+// tryBuild is build, with a case that lacks what the op needs as an error.
+func (o spmdOp) tryBuild(b *spmdBuild) (results []*op.Tensor, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the case cannot be read as %s: %v", b.Op, r)
+		}
+	}()
+	return o.build(b), nil
+}
+
+func buildError(b *ir.Builder, results []*op.Tensor) error {
+	if b.Err() != nil {
+		return b.Err()
+	}
+	for _, r := range results {
+		if r != nil && r.Err() != nil {
+			return r.Err()
+		}
+	}
+	return nil
+}
+
+// assert checks what the case states. Operands that the program does not read may lie as they like.
+func (c *spmdCase) assert(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Tensor) finding {
+	var faults []string
+	for i, want := range c.WantIn {
+		if i >= len(b.params) || b.params[i] == nil || !f.reads(b.params[i]) {
+			continue
+		}
+		if text := want.contradicts(m, f.specs[b.params[i]]); text != "" {
+			faults = append(faults, fmt.Sprintf("operand %d: %s", i, text))
+		}
+	}
+	for i, want := range c.WantOut {
+		if i >= len(results) || results[i] == nil {
+			continue
+		}
+		if text := want.contradicts(m, f.specs[results[i]]); text != "" {
+			faults = append(faults, fmt.Sprintf("result %d: %s", i, text))
+		}
+	}
+	if len(faults) == 0 {
+		return finding{}
+	}
+	if reason, ok := c.better(m, f, b, results); ok {
+		return finding{outcome: isBetter, reason: strings.Join(faults, "; ") + ": " + reason}
+	} else if reason != "" {
+		faults[len(faults)-1] += " (" + reason + ")"
+	}
+	return finding{outcome: differs, faults: faults}
+}

@@ -37,8 +37,8 @@ type Callback interface {
 	OnEnd(p *Progress) error
 }
 
-// SaveFailer may be implemented by a Callback: it is told at once of a checkpoint that could not be written. Training goes on,
-// and the next try is with the state after a later step.
+// SaveFailer may be implemented by a Callback: it is told at once of a checkpoint that could not be written.
+// Training goes on, and the next try is with the state after a later step.
 type SaveFailer interface{ OnSaveFailed(p *Progress, err error) }
 
 // CallbackBase does nothing.

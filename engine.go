@@ -38,6 +38,10 @@ type EngineConfig struct {
 	Backend Backend
 	// Compute, where it is a 16-bit dtype, is what products compute in.
 	Compute array.DType
+	// DetectNaN ends a step at the first op that makes a NaN, with its name and line; it is not for backends.
+	DetectNaN bool
+	// Seed is that of the model's first values, for its checkpoints: Load refuses those of another; 0 is not compared.
+	Seed uint64
 	// Callbacks are told what every Fit does.
 	Callbacks []Callback
 	// Estimate, where set, tells Cost how long a step takes: Price, for language models on a machine that was calibrated.
@@ -70,6 +74,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 		t.ClipNorm = c.ClipNorm
 	}
 	t.Annotations, t.Mode, t.Backend, t.Compute = append(t.Annotations, c.Annotations...), c.Mode, c.Backend, c.Compute
+	t.DetectNaN, t.Seed = c.DetectNaN, c.Seed
 	if l, ok := model.(*language); ok {
 		t.Facts = append(t.Facts, l.model.Config().Fact())
 	}

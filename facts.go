@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Fact is one thing that makes a run what it is, such as its batch size. Checkpoints keep the facts of their run; Resume refuses
-// one of another run, unless it is told what has changed.
+// Fact is one thing that makes a run what it is, such as its batch size. Checkpoints keep the facts of their
+// run; Resume refuses one of another run, unless it is told what has changed.
 type Fact = data.Fact
 
 // Described may be implemented by a Loader: what its batches depend on. Those of package data do.
@@ -31,7 +31,8 @@ type OtherRunError struct {
 func (e *OtherRunError) Error() string {
 	var parts, names []string
 	for _, d := range e.Differences {
-		parts, names = append(parts, fmt.Sprintf("%s is %s, and was %s", d.Name, d.Given, d.Saved)), append(names, d.Name)
+		parts, names = append(parts, fmt.Sprintf("%s is %s, and was %s", d.Name, d.Given, d.Saved)),
+			append(names, d.Name)
 	}
 	return fmt.Sprintf("checkpoint %s: it is of another run: %s: give what it had, or say that it changed: %s",
 		e.From, strings.Join(parts, "; "), strings.Join(names, ","))
@@ -43,7 +44,8 @@ const factPrefix = "run."
 // facts is those that the trainer was given, and its own.
 func (t *Trainer) facts() []Fact {
 	list := slices.Concat(t.c.Facts, t.described, []Fact{
-		{Name: "optimizer", Value: describe(t.c.Optimizer)}, {Name: "schedule", Value: describeSchedule(t.c.Schedule)},
+		{Name: "optimizer", Value: describe(t.c.Optimizer)}, {Name: "schedule",
+			Value: describeSchedule(t.c.Schedule)},
 		{Name: "clip", Value: describe(t.c.ClipNorm)},
 	})
 	if t.c.Seed != 0 {
@@ -109,7 +111,8 @@ func (t *Trainer) sameRun(r *checkpoint.Reader, changed []string) error {
 	}
 	for _, c := range changed {
 		if c != allChanged && !slices.Contains(names, c) {
-			return fmt.Errorf("resume: changed: no fact %q: want some of %s, or %s", c, strings.Join(names, ", "), allChanged)
+			return fmt.Errorf("resume: changed: no fact %q: want some of %s, or %s", c, strings.Join(names,
+				", "), allChanged)
 		}
 	}
 	diff := slices.DeleteFunc(t.changes(r), func(d Difference) bool {

@@ -18,9 +18,10 @@ type FitConfig struct {
 	// means all.
 	Valid                    Loader
 	ValidEvery, ValidBatches int
-	// SaveDir, where set, gets a checkpoint every SaveEvery steps, 0 means after each epoch, and at the end, however it comes. The
-	// newest Keep stay, 0 means 3; so do those of steps that KeepEvery divides, where set, and the one with the least loss of Valid.
-	// One that cannot be written is told of and tried again; it does not end training.
+	// SaveDir, where set, gets a checkpoint every SaveEvery steps, 0 means after each epoch, and at the end,
+	// however it comes. The newest Keep stay, 0 means 3; so do those of steps that KeepEvery divides, where
+	// set, and the one with the least loss of Valid. One that cannot be written is told of and tried again;
+	// it does not end training.
 	SaveDir                    string
 	SaveEvery, Keep, KeepEvery int
 	// Resume goes on from the newest good checkpoint of SaveDir, under this or any other strategy; where there is none yet,
@@ -30,8 +31,8 @@ type FitConfig struct {
 	From int64
 	// Changed is what may be other than in the run that wrote the checkpoint, by the names of facts.
 	Changed []string
-	// Prefetch is how many batches are made ahead of the step, in another goroutine, one at a time and never during an evaluation; 0
-	// means 2, less than 0 none.
+	// Prefetch is how many batches are made ahead of the step, in another goroutine, one at a time and never
+	// during an evaluation; 0 means 2, less than 0 none.
 	Prefetch int
 	// Log, where set, gets a line every LogEvery steps; 0 means 10.
 	Log      io.Writer
@@ -82,7 +83,8 @@ func (f *fit) check() error {
 	for _, x := range []struct {
 		name string
 		n    int
-	}{{"Epochs", c.Epochs}, {"Steps", c.Steps}, {"ValidEvery", c.ValidEvery}, {"ValidBatches", c.ValidBatches}, {"SaveEvery", c.SaveEvery}, {"Keep", c.Keep}, {"KeepEvery", c.KeepEvery},
+	}{{"Epochs", c.Epochs}, {"Steps", c.Steps}, {"ValidEvery", c.ValidEvery}, {"ValidBatches",
+		c.ValidBatches}, {"SaveEvery", c.SaveEvery}, {"Keep", c.Keep}, {"KeepEvery", c.KeepEvery},
 		{"From", int(c.From)}, {"LogEvery", c.LogEvery}} {
 		if x.n < 0 {
 			return fmt.Errorf("fit: %s is %d: want 0 or more", x.name, x.n)
@@ -114,7 +116,8 @@ func (f *fit) run(ctx context.Context) (err error) {
 		p.Steps = start + max(f.c.Epochs, 1)*n
 	}
 	p.Step, p.Epochs = f.e.trainer.Steps(), (p.Steps+n-1)/n
-	f.next = data.NewAhead(f.train.Batch, data.AheadConfig{First: p.Step + f.ahead, Count: max(p.Steps-p.Step, 0), Depth: f.c.Prefetch})
+	f.next = data.NewAhead(f.train.Batch, data.AheadConfig{First: p.Step + f.ahead,
+		Count: max(p.Steps-p.Step, 0), Depth: f.c.Prefetch})
 	defer func() {
 		f.next.Close()
 		err = f.end(ctx, err)

@@ -47,7 +47,8 @@ func (f *fit) open() error {
 	return nil
 }
 
-// seek has a run whose batches have changed go on with the sample that is next, and not with the batch that is.
+// seek has a run whose batches have changed go on with the sample that is next, and not with the batch that
+// is.
 func (f *fit) seek(r *Resumed) {
 	changed := slices.ContainsFunc(r.Changed, func(d Difference) bool { return d.Name == "batch" })
 	if !changed {
@@ -88,8 +89,8 @@ func (f *fit) told(saved bool, err error) error {
 	return f.tell(Callback.OnSave)
 }
 
-// finish saves the last state and waits until it is on disk, however training ended: nothing that was learned is lost. A state that
-// has diverged, or that a failed step has torn, is not worth it.
+// finish saves the last state and waits until it is on disk, however training ended: nothing that was learned
+// is lost. A state that has diverged, or that a failed step has torn, is not worth it.
 func (f *fit) finish(ctx context.Context, ended error) error {
 	if f.saver == nil {
 		return nil

@@ -39,7 +39,8 @@ func stepsIn(t *testing.T, dir string) []string {
 	return list
 }
 
-// TestSaveGoesOn: a checkpoint that cannot be written is told of at once, tried again with a later state, and training goes on.
+// TestSaveGoesOn: a checkpoint that cannot be written is told of at once, tried again with a later state, and
+// training goes on.
 func TestSaveGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	var told []string
@@ -62,7 +63,8 @@ func TestSaveGoesOn(t *testing.T) {
 	for _, err := range h.SaveErrors {
 		told = append(told, err.Error())
 	}
-	if len(told) == 0 || !strings.Contains(told[0], "save of step 2") || !strings.Contains(log.String(), "not saved, going on") {
+	if len(told) == 0 || !strings.Contains(told[0], "save of step 2") || !strings.Contains(log.String(),
+		"not saved, going on") {
 		t.Errorf("told %q\n%s", told, log.String())
 	}
 	if got := stepsIn(t, dir); !slices.Contains(got, "9") || len(h.Steps) != 9 {
@@ -90,7 +92,10 @@ func TestLastStepIsSaved(t *testing.T) {
 		{"context", func(p *galley.Progress, cancel func()) error { cancel(); return nil }, []string{"2", "3"}},
 		{"stop", func(*galley.Progress, func()) error { return galley.ErrStop }, []string{"2", "3"}},
 		{"error", func(*galley.Progress, func()) error { return errors.New("no") }, []string{"2", "3"}},
-		{"diverged", func(p *galley.Progress, _ func()) error { return &galley.DivergedError{Metrics: p.Metrics} }, []string{"2"}},
+		{"diverged", func(p *galley.Progress,
+			_ func()) error {
+			return &galley.DivergedError{Metrics: p.Metrics}
+		}, []string{"2"}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -110,13 +115,14 @@ func TestLastStepIsSaved(t *testing.T) {
 	}
 }
 
-// TestResumeChecksTheRun: a checkpoint of another run is refused with both values, unless the change was said; old ones that say
-// nothing are taken.
+// TestResumeChecksTheRun: a checkpoint of another run is refused with both values, unless the change was
+// said; old ones that say nothing are taken.
 func TestResumeChecksTheRun(t *testing.T) {
 	dir := t.TempDir()
 	fit := func(c galley.FitConfig, lr float64, batch int, seed uint64) error {
 		m := smallModel(t, device(t))
-		e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(m), Optimizer: optim.AdamW{}, Schedule: optim.Constant{LR: lr}})
+		e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(m), Optimizer: optim.AdamW{},
+			Schedule: optim.Constant{LR: lr}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +142,8 @@ func TestResumeChecksTheRun(t *testing.T) {
 		`schedule is optim.Constant{"LR":0.02,"Warmup":0}, and was optim.Constant{"LR":0.01,"Warmup":0}`: fit(galley.FitConfig{Steps: 3}, 2e-2, 4, 1),
 		"batch is 2, and was 4":                               fit(galley.FitConfig{Steps: 3}, 1e-2, 2, 1),
 		"order is shuffled, seed 2, and was shuffled, seed 1": fit(galley.FitConfig{Steps: 3}, 1e-2, 4, 2),
-		`no fact "rate"`:                                      fit(galley.FitConfig{Steps: 3, Changed: []string{"rate"}}, 2e-2, 4, 1),
+		`no fact "rate"`: fit(galley.FitConfig{Steps: 3,
+			Changed: []string{"rate"}}, 2e-2, 4, 1),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -176,7 +183,8 @@ func TestResumeAtTheSample(t *testing.T) {
 		return seen
 	}
 	run(4, 3, galley.FitConfig{})
-	if got := run(2, 5, galley.FitConfig{Changed: []string{"batch"}}); !slices.Equal(got[len(got)-2:], []int{12, 14}) {
+	if got := run(2, 5, galley.FitConfig{Changed: []string{"batch"}}); !slices.Equal(got[len(got)-2:],
+		[]int{12, 14}) {
 		t.Errorf("went on with samples %v, want 12 and 14", got)
 	}
 }
@@ -193,17 +201,20 @@ func (l *noting) Batch(i int) ([]array.Array, error) {
 	return l.TokenLoader.Batch(i)
 }
 
-// TestBestStays: the checkpoint with the least loss of an evaluation is kept, over runs, and a fit can go on from any step.
+// TestBestStays: the checkpoint with the least loss of an evaluation is kept, over runs, and a fit can go on
+// from any step.
 func TestBestStays(t *testing.T) {
 	dir := t.TempDir()
 	rates := []float64{1e-2, 5} // it learns, then it forgets
 	best, step := math.Inf(1), 0
 	for k, lr := range rates {
-		e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(smallModel(t, device(t))), Schedule: optim.Constant{LR: lr}, ClipNorm: 1})
+		e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(smallModel(t, device(t))),
+			Schedule: optim.Constant{LR: lr}, ClipNorm: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 4 + 4*k, SaveDir: dir, SaveEvery: 1, Keep: 2, Valid: windows(t), ValidEvery: 1,
+		h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 4 + 4*k, SaveDir: dir,
+			SaveEvery: 1, Keep: 2, Valid: windows(t), ValidEvery: 1,
 			ValidBatches: 1, Resume: true, Changed: []string{"schedule"}})
 		e.Close()
 		if err != nil {

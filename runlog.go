@@ -21,10 +21,12 @@ type LogRow struct {
 // NewLogRow is a row of a step: what its metrics say.
 func NewLogRow(m Metrics) LogRow {
 	nan := math.NaN()
-	return LogRow{Step: m.Step + 1, Loss: m.Loss, GradNorm: m.GradNorm, LR: m.LR, ValidLoss: nan, Seconds: nan, DataWaitSeconds: m.Wait.Seconds()}
+	return LogRow{Step: m.Step + 1, Loss: m.Loss, GradNorm: m.GradNorm, LR: m.LR, ValidLoss: nan,
+		Seconds: nan, DataWaitSeconds: m.Wait.Seconds()}
 }
 
-// RunLog writes what a run tells as JSONL or CSV: a row for every step, and one for every evaluation. It is a Callback.
+// RunLog writes what a run tells as JSONL or CSV: a row for every step, and one for every evaluation. It is a
+// Callback.
 type RunLog struct {
 	CallbackBase
 	w       io.Writer
@@ -41,10 +43,12 @@ func NewRunLog(w io.Writer, format string, goesOn bool) (*RunLog, error) {
 }
 
 // logColumns is the names of what a row tells, in the order of its values.
-var logColumns = []string{"step", "loss", "grad_norm", "lr", "valid_loss", "tokens", "seconds", "data_wait_seconds"}
+var logColumns = []string{"step", "loss", "grad_norm", "lr", "valid_loss", "tokens", "seconds",
+	"data_wait_seconds"}
 
 func (r LogRow) values() []float64 {
-	return []float64{float64(r.Step), r.Loss, r.GradNorm, r.LR, r.ValidLoss, float64(r.Tokens), r.Seconds, r.DataWaitSeconds}
+	return []float64{float64(r.Step), r.Loss, r.GradNorm, r.LR, r.ValidLoss, float64(r.Tokens), r.Seconds,
+		r.DataWaitSeconds}
 }
 
 // Write adds a row, in one write, so that a run that is killed leaves whole lines.
@@ -103,5 +107,6 @@ func (l *RunLog) OnStep(p *Progress) error { return l.Write(NewLogRow(p.Metrics)
 // OnEvaluate writes a row for the evaluation.
 func (l *RunLog) OnEvaluate(p *Progress) error {
 	nan := math.NaN()
-	return l.Write(LogRow{Step: p.Step, Loss: nan, GradNorm: nan, LR: nan, ValidLoss: p.Evaluation.Loss, Seconds: nan, DataWaitSeconds: nan})
+	return l.Write(LogRow{Step: p.Step, Loss: nan, GradNorm: nan, LR: nan, ValidLoss: p.Evaluation.Loss,
+		Seconds: nan, DataWaitSeconds: nan})
 }

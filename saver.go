@@ -16,14 +16,14 @@ type SaverConfig struct {
 	Failed func(err error)
 }
 
-// Saver writes the checkpoints of a run while it goes on. One that cannot be written is told of and tried again, with the state
-// after a later step; training does not end for it.
+// Saver writes the checkpoints of a run while it goes on. One that cannot be written is told of and tried
+// again, with the state after a later step; training does not end for it.
 type Saver struct {
 	t *Trainer
 	c *Checkpoints
 	SaverConfig
-	// last is the step whose checkpoint was begun last, less than 0 for none. tries is how many in a row could not be written; the
-	// next try is after step again.
+	// last is the step whose checkpoint was begun last, less than 0 for none. tries is how many in a row
+	// could not be written; the next try is after step again.
 	last, tries, again int
 	// score is the loss of an evaluation after step scored, best the least of all.
 	score, best float64
@@ -43,8 +43,8 @@ func (s *Saver) Resumed(r *Resumed) {
 	}
 }
 
-// Evaluated tells the saver the loss of an evaluation after the last step, and whether it is the least so far. The checkpoint of that
-// step has it, and the one with the least is kept.
+// Evaluated tells the saver the loss of an evaluation after the last step, and whether it is the least so
+// far. The checkpoint of that step has it, and the one with the least is kept.
 func (s *Saver) Evaluated(loss float64) (best bool) {
 	s.score, s.scored = loss, s.t.Steps()
 	if best = loss < s.best; best {
@@ -60,8 +60,8 @@ func (s *Saver) Due() bool {
 	return s.Every > 0 && step%s.Every == 0 || s.tries > 0 && step >= s.again
 }
 
-// After is called after every step: it writes a checkpoint if one is due. sample is the number of the next sample. The error is
-// one that ends training.
+// After is called after every step: it writes a checkpoint if one is due. sample is the number of the next
+// sample. The error is one that ends training.
 func (s *Saver) After(ctx context.Context, sample int64) (saved bool, err error) {
 	if !s.Due() {
 		return false, nil
@@ -79,7 +79,8 @@ func (s *Saver) look() {
 	}
 }
 
-// failed tells of a checkpoint that could not be written, and chooses when to try again: at once, then after 1, 2, 4 … steps.
+// failed tells of a checkpoint that could not be written, and chooses when to try again: at once, then after
+// 1, 2, 4 … steps.
 func (s *Saver) failed(err error) {
 	if s.Failed != nil {
 		s.Failed(err)
@@ -93,7 +94,8 @@ func (s *Saver) failed(err error) {
 	}
 }
 
-// Save begins a checkpoint of the last step, unless there is one. It is not cancelled: steps that were taken are kept.
+// Save begins a checkpoint of the last step, unless there is one. It is not cancelled: steps that were taken
+// are kept.
 func (s *Saver) Save(ctx context.Context, sample int64) (saved bool, err error) {
 	step := s.t.Steps()
 	if s.last == step {

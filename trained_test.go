@@ -50,12 +50,15 @@ var trainedCases = []struct {
 	backend bool
 }{
 	{"one device", nil, false}, {"backend", nil, true}, {"backend in parts", &galley.Strategy{Micro: 2}, true},
-	{"dp tp pp", &galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4}, false}, {"zero 3", &galley.Strategy{DP: 3, Micro: 2, Zero: 3}, false},
-	{"empty", &galley.Strategy{}, false}, {"offload", &galley.Strategy{DP: 2, Zero: 1, Offload: "optimizer"}, false},
+	{"dp tp pp", &galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4}, false}, {"zero 3", &galley.Strategy{DP: 3,
+		Micro: 2, Zero: 3}, false},
+	{"empty", &galley.Strategy{}, false}, {"offload", &galley.Strategy{DP: 2, Zero: 1,
+		Offload: "optimizer"}, false},
 	{"amp", &galley.Strategy{DP: 2, AMP: "bf16"}, false},
 }
 
-// TestSaveTrained: after a fit, a step, an evaluation, a load and a close a model's parameters are those that training gave them.
+// TestSaveTrained: after a fit, a step, an evaluation, a load and a close a model's parameters are those that
+// training gave them.
 func TestSaveTrained(t *testing.T) {
 	var want [][]float64
 	for _, x := range trainedCases {
@@ -117,7 +120,8 @@ func TestSaveTrained(t *testing.T) {
 	}
 }
 
-// TestValueOfAnEarlierStep: a value that was kept over a step, unread, is refused and not that of another step.
+// TestValueOfAnEarlierStep: a value that was kept over a step, unread, is refused and not that of another
+// step.
 func TestValueOfAnEarlierStep(t *testing.T) {
 	x := newTrial(t, tiny, array.F64, &galley.Strategy{DP: 2})
 	x.train(t, 1)
@@ -141,13 +145,14 @@ func TestValueOfAnEarlierStep(t *testing.T) {
 	}
 }
 
-// TestFailedStep: a step that fails before its update leaves the parameters as they were; whether or not it did, what cannot be
-// trusted is refused.
+// TestFailedStep: a step that fails before its update leaves the parameters as they were; whether or not it
+// did, what cannot be trusted is refused.
 func TestFailedStep(t *testing.T) {
 	d := device(t)
 	m := smallModel(t, d)
-	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Strategy: &galley.Strategy{DP: 2},
-		Loss: func(b []*op.Tensor) *op.Tensor { return m.Loss(b[0], b[0]) }})
+	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(),
+		Strategy: &galley.Strategy{DP: 2},
+		Loss:     func(b []*op.Tensor) *op.Tensor { return m.Loss(b[0], b[0]) }})
 	if err != nil {
 		t.Fatal(err)
 	}

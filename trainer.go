@@ -55,8 +55,8 @@ type TrainerConfig struct {
 	// Compute, where it is a 16-bit dtype, is what products compute in; parameters and the optimizer stay as they are, and
 	// norms, sums and the loss compute in f32. The zero value computes in the parameters' own dtype.
 	Compute array.DType
-	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it; Params' values are
-	// brought back when somebody reads them.
+	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it;
+	// Params' values are brought back when somebody reads them.
 	Backend Backend
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
@@ -65,18 +65,20 @@ type TrainerConfig struct {
 	Recompute string
 	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients less.
 	SkipNorm bool
-	// DetectNaN ends a step at the first op that makes a NaN, with its name and line. It reads every result once more.
+	// DetectNaN ends a step at the first op that makes a NaN, with its name and line. It reads every result
+	// once more.
 	DetectNaN bool
 	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many goroutines.
 	Observe func(n *Node, took time.Duration)
-	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one program; Params' values
-	// are then brought back when somebody reads them. Annotations say how parameters lie that the built-in plan does not know.
+	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one
+	// program; Params' values are then brought back when somebody reads them. Annotations say how parameters
+	// lie that the built-in plan does not know.
 	Strategy    *Strategy
 	Annotations []Annotation
 	// Parallel, where set, is a plan of layers; its strategy counts where none is given.
 	Parallel *Parallel
-	// Facts and Seed are what makes this run what it is, besides optimizer, schedule and clipping: checkpoints keep them, and
-	// Resume refuses one of another run.
+	// Facts and Seed are what makes this run what it is, besides optimizer, schedule and clipping:
+	// checkpoints keep them, and Resume refuses one of another run.
 	Facts []Fact
 	Seed  uint64
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.

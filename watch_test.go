@@ -26,7 +26,8 @@ func (l asked) Batch(i int) ([]array.Array, error) {
 	return l.Loader.Batch(i)
 }
 
-// TestFitReadsAhead: while a step is taken, and its callbacks run, the batches of the next ones are made; a few, not all.
+// TestFitReadsAhead: while a step is taken, and its callbacks run, the batches of the next ones are made; a
+// few, not all.
 func TestFitReadsAhead(t *testing.T) {
 	tell := make(chan int, 100)
 	wait := onStep{f: func(p *galley.Progress) error {
@@ -65,7 +66,8 @@ func TestRunLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newEngine(t, nil, log).Fit(t.Context(), windows(t), galley.FitConfig{Steps: 3, Valid: windows(t), ValidBatches: 1}); err != nil {
+		if _, err := newEngine(t, nil, log).Fit(t.Context(), windows(t), galley.FitConfig{Steps: 3,
+			Valid: windows(t), ValidBatches: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +83,8 @@ func TestRunLog(t *testing.T) {
 		}
 	}
 	rows, err := csv.NewReader(strings.NewReader(table.String())).ReadAll()
-	if err != nil || len(rows) != 5 || rows[0][0] != "step" || rows[4][1] != "" || rows[4][4] == "" || fmt.Sprint(steps) != "[1 2 3 3]" {
+	if err != nil || len(rows) != 5 || rows[0][0] != "step" || rows[4][1] != "" || rows[4][4] == "" ||
+		fmt.Sprint(steps) != "[1 2 3 3]" {
 		t.Errorf("rows %v, %v; steps %v", rows, err, steps)
 	}
 	if _, err := galley.NewRunLog(&lines, "xml", false); err == nil {
@@ -119,12 +122,14 @@ func TestDetectNaN(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = tr.Step(array.FromSlice([]float32{1, 2, 3, 0, 5, 6}, 2, 3))
-			if err == nil || !strings.Contains(err.Error(), "watch_test.go:") || !strings.Contains(err.Error(), "div") || !strings.Contains(err.Error(), "first to make NaN") {
+			if err == nil || !strings.Contains(err.Error(), "watch_test.go:") ||
+				!strings.Contains(err.Error(), "div") || !strings.Contains(err.Error(), "first to make NaN") {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
-	if _, err := galley.NewTrainer(galley.TrainerConfig{Device: device(t), Backend: device(t).Backend(), DetectNaN: true}); err == nil {
+	if _, err := galley.NewTrainer(galley.TrainerConfig{Device: device(t), Backend: device(t).Backend(),
+		DetectNaN: true}); err == nil {
 		t.Error("a backend detects NaN")
 	}
 }
@@ -135,8 +140,9 @@ func TestDoing(t *testing.T) {
 	m := smallModel(t, d)
 	hang, free := make(chan bool), make(chan bool)
 	var held atomic.Bool
-	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Strategy: &galley.Strategy{DP: 2},
-		Loss: func(b []*op.Tensor) *op.Tensor { return m.Loss(b[0], b[0]) },
+	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(),
+		Strategy: &galley.Strategy{DP: 2},
+		Loss:     func(b []*op.Tensor) *op.Tensor { return m.Loss(b[0], b[0]) },
 		Observe: func(n *galley.Node, _ time.Duration) {
 			if n.Op().Name() == "embedding" && held.CompareAndSwap(false, true) {
 				close(hang)

@@ -16,7 +16,8 @@ type AheadConfig struct {
 	Depth int
 }
 
-// Ahead makes batches in another goroutine before they are asked for, so that reading data goes on while a step is computed.
+// Ahead makes batches in another goroutine before they are asked for, so that reading data goes on while a
+// step is computed.
 type Ahead struct {
 	make func(i int) ([]array.Array, error)
 	next int

@@ -11,7 +11,8 @@ import (
 	"github.com/galley-ml/galley/data"
 )
 
-// TestAhead: batches come in order, the next ones are made while one is used, never more than the queue holds, and not too many.
+// TestAhead: batches come in order, the next ones are made while one is used, never more than the queue
+// holds, and not too many.
 func TestAhead(t *testing.T) {
 	for _, depth := range []int{0, 1, 3} {
 		want := int32(max(depth, 2))

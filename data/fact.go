@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Fact is one thing that makes a run what it is, such as its batch size. Checkpoints keep the facts of their run, so that nobody
-// goes on from one by mistake with other data or another seed.
+// Fact is one thing that makes a run what it is, such as its batch size. Checkpoints keep the facts of their
+// run, so that nobody goes on from one by mistake with other data or another seed.
 type Fact struct{ Name, Value string }
 
 // String is shuffled or sequential.
@@ -64,7 +64,8 @@ func hashTokens(t TokenSource) uint64 {
 // Facts is what the loader's batches depend on.
 func (l *TokenLoader) Facts() []Fact { return l.sampler.Facts() }
 
-// Facts is what the loader's batches depend on. Of the data it looks at the first, the middle and the last sample.
+// Facts is what the loader's batches depend on. Of the data it looks at the first, the middle and the last
+// sample.
 func (l *Loader) Facts() []Fact {
 	n := l.data.Len()
 	h := fnv.New64a()

@@ -79,8 +79,8 @@ func (s *Sampler) Windows() int { return s.windows }
 // Batch is the i32[Batch,Seq+1] of a step, counted from 0. It depends on the config and the step only.
 func (s *Sampler) Batch(step int) array.Array { return s.From(int64(step) * int64(s.config.Batch)) }
 
-// From is the batch that begins with the window of a number, counted from the beginning of the run over all epochs: a run that
-// goes on with batches of another size goes on with the next window.
+// From is the batch that begins with the window of a number, counted from the beginning of the run over all
+// epochs: a run that goes on with batches of another size goes on with the next window.
 func (s *Sampler) From(sample int64) array.Array {
 	width := s.config.Seq + 1
 	a := array.New(array.I32, s.config.Batch, width)

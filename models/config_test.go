@@ -62,6 +62,12 @@ func small(family, more string) string {
 	if family == "mamba2" {
 		return `{"model_type": "mamba2", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
 	}
+	if kv, _ := headsLeftOut(family); kv != 0 && !strings.Contains(more, "num_key_value_heads") {
+		more += `, "num_key_value_heads": 4`
+	}
+	if family == "qwen3" && !strings.Contains(more, "head_dim") {
+		more += `, "head_dim": 4`
+	}
 	if family == "rwkv" {
 		return `{"model_type": "rwkv", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
 	}
@@ -241,4 +247,22 @@ func FuzzParseConfig(f *testing.F) {
 			t.Fatalf("%s\nis written as %s (-want +got):\n%s", text, again, diff)
 		}
 	})
+}
+
+// TestHeadsLeftOut: heads that config.json does not mention are what transformers takes them to be; null is as many as there
+// are, and an equal share.
+func TestHeadsLeftOut(t *testing.T) {
+	for family, want := range map[string][2]int{
+		"llama": {64, 32}, "mistral": {8, 32}, "mixtral": {8, 32}, "qwen2": {32, 32}, "qwen3": {32, 128}, "qwen3_moe": {4, 32},
+		"gemma": {16, 256}, "gemma2": {4, 256}, "gemma3_text": {4, 256}, "ernie4_5": {2, 128}, "ernie4_5_moe": {4, 32},
+	} {
+		text := `{"model_type": "` + family + `", "vocab_size": 40, "hidden_size": 2048, "intermediate_size": 24,
+			"num_hidden_layers": 2, "num_attention_heads": 64`
+		if c := parse(t, text+"}"); c.KVHeads != want[0] || c.HeadDim != want[1] {
+			t.Errorf("%s: got %d heads of keys of size %d, want %v", family, c.KVHeads, c.HeadDim, want)
+		}
+		if c := parse(t, text+`, "num_key_value_heads": null}`); c.KVHeads != 64 {
+			t.Errorf("%s: null: got %d heads of keys, want 64", family, c.KVHeads)
+		}
+	}
 }

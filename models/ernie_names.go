@@ -33,9 +33,6 @@ func ernieNames() storedNames {
 
 func readErnie(r *reader, f *family, c *Config) {
 	r.transformer(f, c)
-	if !f.experts {
-		fill(&c.HeadDim, 128)
-	}
 	bias := r.bool("use_bias", false)
 	c.AttentionBias, c.MLPBias = bias, bias
 }

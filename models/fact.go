@@ -16,6 +16,7 @@ func (c Config) Fact() data.Fact {
 	if text, err := json.Marshal(c); err == nil {
 		h.Write(text)
 	}
-	return data.Fact{Name: "model", Value: fmt.Sprintf("%s of %d layers, %d wide, %d heads, vocabulary %d, hash %016x",
-		c.Family, c.Layers, c.Hidden, c.Heads, c.Vocab, h.Sum64())}
+	return data.Fact{Name: "model",
+		Value: fmt.Sprintf("%s of %d layers, %d wide, %d heads, vocabulary %d, hash %016x",
+			c.Family, c.Layers, c.Hidden, c.Heads, c.Vocab, h.Sum64())}
 }

@@ -32,7 +32,6 @@ func gemmaFamilies() []family {
 func (r *reader) gemma(c *Config) {
 	c.Intermediate = r.size("intermediate_size")
 	r.attention(c)
-	fill(&c.HeadDim, 256)
 	c.AttentionBias = r.bool("attention_bias", false)
 	if r.bool("use_bidirectional_attention", false) {
 		r.fail("use_bidirectional_attention", "not supported: got true, want false")

@@ -100,8 +100,9 @@ func (f *family) builds(architecture string) bool {
 
 // attention reads the sizes of heads.
 func (r *reader) attention(c *Config) {
-	c.KVHeads = r.count("num_key_value_heads", 0)
-	c.HeadDim = r.count("head_dim", 0)
+	kvHeads, headDim := headsLeftOut(c.Family)
+	c.KVHeads = r.countUnlessNull("num_key_value_heads", kvHeads)
+	c.HeadDim = r.countUnlessNull("head_dim", headDim)
 	c.Dropout.Attention = r.probability("attention_dropout")
 }
 

@@ -79,7 +79,8 @@ func missing(dir string) []string {
 	}
 }
 
-// freshDir makes a directory beside dir, or in it where its parent cannot be written, and removes those that killed processes left.
+// freshDir makes a directory beside dir, or in it where its parent cannot be written, and removes those that
+// killed processes left.
 func freshDir(dir string) (string, error) {
 	parent, base := filepath.Split(dir)
 	if err := os.MkdirAll(parent, 0o777); err != nil {
@@ -117,7 +118,8 @@ func removeLeft(parent, base string) {
 // ofModel is the names of the files that a model consists of: what an older model has of them goes with it.
 var ofModel = regexp.MustCompile(`^model(-\d{5,}-of-\d{5,})?\.safetensors(\.index\.json)?$`)
 
-// carry brings what else lies in a directory to another, where it is not yet: files as links, so that it takes neither time nor room.
+// carry brings what else lies in a directory to another, where it is not yet: files as links, so that it
+// takes neither time nor room.
 func carry(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
@@ -125,7 +127,8 @@ func carry(from, to string) error {
 	}
 	for _, e := range entries {
 		src, dst := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
-		if _, err := os.Lstat(dst); err == nil || ofModel.MatchString(e.Name()) || strings.Contains(e.Name(), ".saving-") {
+		if _, err := os.Lstat(dst); err == nil || ofModel.MatchString(e.Name()) ||
+			strings.Contains(e.Name(), ".saving-") {
 			continue
 		}
 		if err := carryOne(e, src, dst); err != nil {
@@ -169,8 +172,8 @@ func carryOne(e fs.DirEntry, src, dst string) error {
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// moveInto gives files their places in a directory one by one: weights, their index, and config.json last; then the weights of an
-// older model go. carried says that the fresh directory has what else lay there, too.
+// moveInto gives files their places in a directory one by one: weights, their index, and config.json last;
+// then the weights of an older model go. carried says that the fresh directory has what else lay there, too.
 func moveInto(dir, fresh string, carried bool) error {
 	entries, err := os.ReadDir(fresh)
 	if err != nil {

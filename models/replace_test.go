@@ -35,7 +35,8 @@ func TestSaveOver(t *testing.T) {
 	}
 	all := variants(t)
 	for i := 0; ; i++ {
-		if err := Save(dir, all[i%2], SaveConfig{ShardBytes: 3000, Tokenizer: fmt.Appendf(nil, `{"of":%d}`, i%2)}); err != nil {
+		if err := Save(dir, all[i%2], SaveConfig{ShardBytes: 3000, Tokenizer: fmt.Appendf(nil, `{"of":%d}`,
+			i%2)}); err != nil {
 			t.Fatal(err)
 		}
 		if i == 1 {
@@ -44,7 +45,8 @@ func TestSaveOver(t *testing.T) {
 	}
 }
 
-// TestSaveKilled kills a process that saves over a model at random moments: what is there is one model or the other, whole.
+// TestSaveKilled kills a process that saves over a model at random moments: what is there is one model or the
+// other, whole.
 func TestSaveKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("directories are swapped on Linux only")
@@ -98,7 +100,8 @@ func TestSaveKilled(t *testing.T) {
 	}
 }
 
-// TestSaveBeside: what else lies in the directory stays, in each way of replacing it, and files are as the umask says.
+// TestSaveBeside: what else lies in the directory stays, in each way of replacing it, and files are as the
+// umask says.
 func TestSaveBeside(t *testing.T) {
 	old := syscall.Umask(0o027)
 	defer syscall.Umask(old)

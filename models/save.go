@@ -24,10 +24,11 @@ type SaveConfig struct {
 
 const defaultShard = 5_000_000_000
 
-// Save writes a model as a Hugging Face directory, of which there is the old one or the new one at any moment: it is written beside
-// the old one, with what else lies there, and takes its place by one rename. Where the system cannot do that (a mount point, the
-// working directory, a parent that cannot be written), files take their places one by one, config.json last. After an error
-// nothing is left of the new one, nor a directory that was not there before.
+// Save writes a model as a Hugging Face directory, of which there is the old one or the new one at any
+// moment: it is written beside the old one, with what else lies there, and takes its place by one rename.
+// Where the system cannot do that (a mount point, the working directory, a parent that cannot be written),
+// files take their places one by one, config.json last. After an error nothing is left of the new one, nor a
+// directory that was not there before.
 func Save(dir string, m Model, c SaveConfig) error {
 	if c.ShardBytes == 0 {
 		c.ShardBytes = defaultShard

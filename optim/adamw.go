@@ -4,7 +4,8 @@ import "github.com/galley-ml/galley/op"
 
 // AdamW is Adam with decoupled weight decay. [Loshchilov and Hutter 2019]
 type AdamW struct {
-	// Beta1 and Beta2 are the decay of the moments; zero means 0.9 and 0.999.
+	// Beta1 and Beta2 are the decay of the moments. Both zero mean 0.9 and 0.999; with Beta2 set, Beta1 is what it says, 0
+	// too: then there is no momentum.
 	Beta1, Beta2 float64
 	// Eps keeps the division finite; zero means 1e-8.
 	Eps float64
@@ -22,9 +23,16 @@ func (a AdamW) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tenso
 }
 
 func (a AdamW) config() op.AdamConfig {
-	return op.AdamConfig{
-		Beta1: orElse(a.Beta1, 0.9), Beta2: orElse(a.Beta2, 0.999), Eps: orElse(a.Eps, 1e-8), WeightDecay: a.WeightDecay,
+	b1, b2 := betas(a.Beta1, a.Beta2, 0.999)
+	return op.AdamConfig{Beta1: b1, Beta2: b2, Eps: orElse(a.Eps, 1e-8), WeightDecay: a.WeightDecay}
+}
+
+// betas is the two decays as an optimizer's fields say: a first of 0 is 0 where the second is set.
+func betas(first, second, usual float64) (b1, b2 float64) {
+	if second == 0 {
+		return orElse(first, 0.9), usual
 	}
+	return first, second
 }
 
 func adamState(p, grad *op.Tensor, slots []*op.Tensor, s Step) op.AdamState {

@@ -5,7 +5,8 @@ import "github.com/galley-ml/galley/op"
 // Lion steps by the sign of an average of gradients: half of AdamW's memory. Its rate is a third to a tenth of AdamW's,
 // its decay as much larger. [Chen et al. 2023]
 type Lion struct {
-	// Beta1 weighs the average that is stepped by, Beta2 the one that is kept; zero means 0.9 and 0.99.
+	// Beta1 weighs the average that is stepped by, Beta2 the one that is kept. Both zero mean 0.9 and 0.99; with Beta2 set,
+	// Beta1 is what it says, 0 too.
 	Beta1, Beta2 float64
 	// WeightDecay shrinks every parameter by LR·WeightDecay a step.
 	WeightDecay float64
@@ -16,7 +17,7 @@ func (Lion) Slots() int { return 1 }
 
 // Update is one parameter's next value and average.
 func (l Lion) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
-	b1, b2 := orElse(l.Beta1, 0.9), orElse(l.Beta2, 0.99)
+	b1, b2 := betas(l.Beta1, l.Beta2, 0.99)
 	g := op.Mul(grad, op.ExpandAs(op.Cast(s.Scale, grad.DType()), grad))
 	mixed := func(beta float64) *op.Tensor {
 		return op.Add(op.MulScalar(slots[0], beta), op.MulScalar(g, 1-beta))

@@ -103,3 +103,19 @@ func TestClip(t *testing.T) {
 		}
 	}
 }
+
+// TestNoMomentum: a first beta of 0 is 0 where the second is set: a step then follows the last gradient alone.
+func TestNoMomentum(t *testing.T) {
+	d := cpu.NewDevice(cpu.Config{Threads: 1})
+	defer d.Close()
+	s := d.NewSession()
+	number := func(x float32) *op.Tensor { return s.Tensor(array.Scalar(x)) }
+	for _, o := range []optim.Optimizer{optim.AdamW{Beta2: 0.5}, optim.Adam{Beta2: 0.5}} {
+		slots := []*op.Tensor{number(7), number(0)} // of an earlier gradient
+		step := optim.Step{LR: number(1), Count: number(1), Scale: number(1)}
+		_, next := o.Update(number(0), number(2), slots, step)
+		if m, err := cpu.Read(next[0]); err != nil || m.At(0) != 2 {
+			t.Errorf("%T: the first moment is %v, want the gradient, 2 (%v)", o, m, err)
+		}
+	}
+}

@@ -61,7 +61,8 @@ func (f checkpointFlags) checkpoints(t *galley.Trainer) (*saver, error) {
 }
 
 func (f checkpointFlags) openCheckpoints(t *galley.Trainer) (*saver, error) {
-	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Keep: f.Keep, KeepEvery: f.KeepEvery})
+	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Keep: f.Keep,
+		KeepEvery: f.KeepEvery})
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,8 @@ func otherRun(e *galley.OtherRunError) error {
 		}
 		text, names = text+fmt.Sprintf("%s is %s, and was %s", d.Name, d.Given, d.Saved), names+d.Name
 	}
-	return fmt.Errorf("%s is of another run: %s: give what it had, or --changed=%s, or another directory", filepath.Base(e.From), text, names)
+	return fmt.Errorf("%s is of another run: %s: give what it had, or --changed=%s, or another directory",
+		filepath.Base(e.From), text, names)
 }
 
 // fromStep is the step to go on from: 0 for the newest.
@@ -132,11 +134,13 @@ func (f checkpointFlags) fromStep(c *galley.Checkpoints) (int64, error) {
 	}
 	switch {
 	case f.From == 0 && len(steps) < 2:
-		return 0, fmt.Errorf("--rewind: %s has checkpoints of steps %v: want two or more, or --from", f.Checkpoint, steps)
+		return 0, fmt.Errorf("--rewind: %s has checkpoints of steps %v: want two or more, or --from",
+			f.Checkpoint, steps)
 	case f.From == 0:
 		return steps[1], nil
 	case len(steps) > 0 && steps[0] > f.From && !f.Rewind:
-		return 0, fmt.Errorf("--from=%d: %s has later checkpoints, of steps %v: --rewind removes them", f.From, f.Checkpoint, steps)
+		return 0, fmt.Errorf("--from=%d: %s has later checkpoints, of steps %v: --rewind removes them",
+			f.From, f.Checkpoint, steps)
 	}
 	return f.From, nil
 }

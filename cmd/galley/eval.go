@@ -61,7 +61,8 @@ func (c *evalCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	if err := fits(c.Dir, 4*parameters(config)+4*float64(c.Batch)*float64(c.Seq)*float64(config.Vocab)); err != nil {
+	if err := fits(c.Dir,
+		4*parameters(config)+4*float64(c.Batch)*float64(c.Seq)*float64(config.Vocab)); err != nil {
 		return err
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
@@ -78,7 +79,8 @@ func (c *evalCmd) Run() error {
 	for _, w := range windows {
 		tokens += w.Shape()[0] * c.Seq
 	}
-	fmt.Printf("%s on %s (%d tokens): loss %.4f, perplexity %.4g\n", m.name(), source, tokens, loss, math.Exp(loss))
+	fmt.Printf("%s on %s (%d tokens): loss %.4f, perplexity %.4g\n", m.name(), source, tokens, loss,
+		math.Exp(loss))
 	return nil
 }
 
@@ -108,7 +110,8 @@ func (c *evalCmd) windows(m *modelDir, config models.Config) ([]array.Array, str
 	t.note(m.dir, config.Vocab)
 	var list []array.Array
 	for rest := ids; len(rest) > c.Seq && (c.Batches == 0 || len(list) < c.Batches); {
-		s, err := data.NewSampler(rest, data.SamplerConfig{Batch: min(c.Batch, (len(rest)-1)/c.Seq), Seq: c.Seq, Order: data.Sequential})
+		s, err := data.NewSampler(rest, data.SamplerConfig{Batch: min(c.Batch, (len(rest)-1)/c.Seq),
+			Seq: c.Seq, Order: data.Sequential})
 		if err != nil {
 			return nil, "", err
 		}
@@ -123,8 +126,9 @@ func (c *evalCmd) windows(m *modelDir, config models.Config) ([]array.Array, str
 
 // meanLoss is the mean loss of a token over batches of windows.
 func meanLoss(d *galley.Device, model models.Model, windows []array.Array) (float64, error) {
-	trainer, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: model.Params(), Optimizer: optim.SGD{},
-		Loss: func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) }})
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: model.Params(),
+		Optimizer: optim.SGD{},
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) }})
 	if err != nil {
 		return 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -29,7 +30,8 @@ type loop struct {
 	longest, done atomic.Int64
 }
 
-// train takes all steps, or those until a signal comes, and leaves the model with the parameters that it has then.
+// train takes all steps, or those until a signal comes, and leaves the model with the parameters that it has
+// then.
 func (t *training) train() error {
 	trainer, err := t.newTrainer()
 	if err != nil {
@@ -53,7 +55,7 @@ func (t *training) train() error {
 		return err
 	}
 	defer l.log.close()
-	defer l.watch(t.Watchdog)()
+	defer l.watch(t.Watchdog, os.Stderr)()
 	return l.run()
 }
 
@@ -84,8 +86,8 @@ func (l *loop) run() error {
 	return l.trainer.Sync(l.d.NewSession())
 }
 
-// steps trains until all steps are done or somebody interrupts. A step's loss is read when the next has started, so that a
-// backend never waits for the host.
+// steps trains until all steps are done or somebody interrupts. A step's loss is read when the next has
+// started, so that a backend never waits for the host.
 func (l *loop) steps(ctx context.Context) error {
 	for l.trainer.Steps() < l.Steps && ctx.Err() == nil {
 		if err := l.step(); err != nil {
@@ -183,7 +185,8 @@ func (l *loop) evaluate(last bool) error {
 		fmt.Printf("step %d/%d  loss on held-out text %.4f\n", l.trainer.Steps(), l.Steps, loss)
 	}
 	nan := math.NaN()
-	row := galley.LogRow{Step: l.trainer.Steps(), Loss: nan, GradNorm: nan, LR: nan, ValidLoss: loss, Seconds: l.p.seconds(), DataWaitSeconds: nan}
+	row := galley.LogRow{Step: l.trainer.Steps(), Loss: nan, GradNorm: nan, LR: nan, ValidLoss: loss,
+		Seconds: l.p.seconds(), DataWaitSeconds: nan}
 	if err := l.log.write(row); err != nil {
 		return err
 	}

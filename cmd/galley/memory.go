@@ -13,16 +13,18 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// fits compares what a command is going to need with what it may take: the system ends a process that takes more, without a
-// word. Where the machine does not say, all fits.
+// fits compares what a command is going to need with what it may take: the system ends a process that takes
+// more, without a word. Where the machine does not say, all fits.
 func fits(what string, bytes float64) error {
 	if free, by := (host{root: "/"}).available(); bytes > free {
-		return fmt.Errorf("%s: it needs at least %s of memory: %s are available (%s)", what, gigabytes(bytes), gigabytes(free), by)
+		return fmt.Errorf("%s: it needs at least %s of memory: %s are available (%s)", what,
+			gigabytes(bytes), gigabytes(free), by)
 	}
 	return nil
 }
 
-// fitsPlan compares what a trainer has planned with what the process may take, and says which batch would fit.
+// fitsPlan compares what a trainer has planned with what the process may take, and says which batch would
+// fit.
 func (t *training) fitsPlan(trainer *galley.Trainer) error {
 	need, err := t.needs(trainer, t.Batch)
 	free, by := (host{root: "/"}).available()
@@ -31,12 +33,14 @@ func (t *training) fitsPlan(trainer *galley.Trainer) error {
 	}
 	hint := "no batch would fit: take a smaller model, --mesh with --zero 3, or --recompute full"
 	for b := t.Batch / 2; b >= 1; b /= 2 {
-		if n, err := t.needs(trainer, b); err == nil && margin(n) <= free { // an error is of rows that cannot be cut so
+		if n, err := t.needs(trainer, b); err == nil &&
+			margin(n) <= free { // an error is of rows that cannot be cut so
 			hint = fmt.Sprintf("--batch=%d would fit, with %s", b, gigabytes(n))
 			break
 		}
 	}
-	return fmt.Errorf("training: it needs %s of memory: %s are available (%s): %s", gigabytes(need), gigabytes(free), by, hint)
+	return fmt.Errorf("training: it needs %s of memory: %s are available (%s): %s", gigabytes(need),
+		gigabytes(free), by, hint)
 }
 
 // margin is what a process takes that needs so much for tensors: memory comes in blocks, and Go has its own.
@@ -69,7 +73,8 @@ func (h host) available() (bytes float64, by string) {
 		least(x, "of the machine")
 	}
 	least(h.cgroup(), "of its cgroup")
-	for _, l := range []struct{ name, used string }{{"Max address space", "VmSize"}, {"Max data size", "VmData"}} {
+	for _, l := range []struct{ name, used string }{{"Max address space", "VmSize"}, {"Max data size",
+		"VmData"}} {
 		if used, ok := kilobytes(field(h.path("proc/self/status"), l.used)); ok {
 			least(h.rlimit(l.name)-used, "by its resource limit, "+strings.ToLower(l.name))
 		}
@@ -100,8 +105,8 @@ func (h host) rlimit(name string) float64 {
 	return math.Inf(1)
 }
 
-// cgroup is what the process's control group, and those above it, have left; infinite where there is no limit. Files that the system
-// can forget do not count as used.
+// cgroup is what the process's control group, and those above it, have left; infinite where there is no
+// limit. Files that the system can forget do not count as used.
 func (h host) cgroup() float64 {
 	least := math.Inf(1)
 	text, _ := os.ReadFile(h.path("proc/self/cgroup"))
@@ -112,7 +117,8 @@ func (h host) cgroup() float64 {
 		}
 		base, limit, used, cached := "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
 		if part[1] == "memory" { // version 1
-			base, limit, used, cached = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+			base, limit, used, cached = "sys/fs/cgroup/memory", "memory.limit_in_bytes",
+				"memory.usage_in_bytes", "total_inactive_file"
 		} else if part[1] != "" {
 			continue
 		}

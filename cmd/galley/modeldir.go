@@ -20,8 +20,8 @@ type checkpointChoice struct {
 	Best bool  `help:"Take the checkpoint with the least loss on held-out text (train --valid-every)."`
 }
 
-// modelDir is where a model comes from: a Hugging Face directory, or a checkpoint of a run, which keeps its config and tokenizer beside
-// its checkpoints.
+// modelDir is where a model comes from: a Hugging Face directory, or a checkpoint of a run, which keeps its
+// config and tokenizer beside its checkpoints.
 type modelDir struct {
 	// dir holds config.json and perhaps tokenizer.json.
 	dir string
@@ -130,8 +130,8 @@ func (m *modelDir) close() {
 	}
 }
 
-// keepModel writes what an export needs besides checkpoints into a run's directory, unless it is there: Resume has checked that it is
-// the same.
+// keepModel writes what an export needs besides checkpoints into a run's directory, unless it is there:
+// Resume has checked that it is the same.
 func (t *training) keepModel() error {
 	dir := filepath.Join(t.Checkpoint, keptModel)
 	text, err := json.MarshalIndent(t.model.Config(), "", "  ")

@@ -41,6 +41,7 @@ func (p *progress) step(m galley.Metrics) {
 	}
 	switch {
 	case p.bar != nil:
+		p.finished = false
 		p.bar.set(p.done, fmt.Sprintf("step %d/%d  loss %.3f  %.0f tokens/s%s", at, p.steps, m.Loss, rate, wait))
 	case p.done == 1 || at == p.steps || time.Since(p.shown) >= quiet:
 		p.shown = time.Now()

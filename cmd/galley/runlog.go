@@ -28,8 +28,8 @@ func logFormat(path string) (string, error) {
 	return "", fmt.Errorf("--log=%s: want a name that ends in .jsonl or .csv", path)
 }
 
-// openLogs opens the files of --log for a run that goes on after some steps. What they tell of later ones, which are taken again, is
-// cut off; a run that begins writes over nothing.
+// openLogs opens the files of --log for a run that goes on after some steps. What they tell of later ones,
+// which are taken again, is cut off; a run that begins writes over nothing.
 func openLogs(paths []string, steps int) (*runLog, error) {
 	l := &runLog{}
 	for _, path := range paths {

@@ -49,7 +49,8 @@ type interrupts struct {
 // patient is how long a step may go on after a signal at least; longer where steps take long.
 const patient = 30 * time.Second
 
-// catchSignals begins to catch signals. longest is how long a step has taken so far, busy what to say of one that does not end.
+// catchSignals begins to catch signals. longest is how long a step has taken so far, busy what to say of one
+// that does not end.
 func catchSignals(longest func() time.Duration, busy func() string) *interrupts {
 	s := &interrupts{came: make(chan os.Signal, 2)}
 	s.Context, s.cancel = context.WithCancel(context.Background())
@@ -73,7 +74,8 @@ func (s *interrupts) got(x syscall.Signal, longest func() time.Duration, busy fu
 	s.cancel()
 	wait := max(patient, 10*longest())
 	s.patience = time.AfterFunc(wait, func() {
-		fmt.Fprintf(os.Stderr, "galley: %s: the step has not ended for %v%s: ended without saving\n", signalName(x), wait, busy())
+		fmt.Fprintf(os.Stderr, "galley: %s: the step has not ended for %v%s: ended without saving\n",
+			signalName(x), wait, busy())
 		os.Exit(128 + int(x))
 	})
 }

@@ -18,7 +18,8 @@ import (
 func smallRun(steps int, args ...string) []string {
 	list := []string{"train", "--steps", fmt.Sprint(steps), "--log-losses"}
 	for _, f := range [][2]string{
-		{"--dim", "16"}, {"--layers", "1"}, {"--heads", "2"}, {"--batch", "2"}, {"--seq", "8"}, {"--tokens", "0"}, {"--threads", "1"},
+		{"--dim", "16"}, {"--layers", "1"}, {"--heads", "2"}, {"--batch", "2"}, {"--seq", "8"}, {"--tokens", "0"},
+		{"--threads", "1"},
 	} {
 		if !slices.Contains(args, f[0]) {
 			list = append(list, f[0], f[1])
@@ -87,7 +88,8 @@ func lastStep(lines []string) (n int) {
 	return n
 }
 
-// TestSignals: SIGINT, SIGTERM and SIGHUP end a run with its last state and its model saved, and an exit code that tells.
+// TestSignals: SIGINT, SIGTERM and SIGHUP end a run with its last state and its model saved, and an exit code
+// that tells.
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -109,10 +111,12 @@ func TestSignals(t *testing.T) {
 			if n < 3 {
 				t.Fatalf("stopped after %d steps", n)
 			}
-			if want := fmt.Sprintf("stopped by %s after %d steps", signalName(s), n); !strings.Contains(stderr.String(), want) {
+			if want := fmt.Sprintf("stopped by %s after %d steps", signalName(s),
+				n); !strings.Contains(stderr.String(), want) {
 				t.Errorf("said %q, want %q", stderr.String(), want)
 			}
-			for _, path := range []string{filepath.Join(run, fmt.Sprintf("step-%08d", n)), filepath.Join(out, "config.json")} {
+			for _, path := range []string{filepath.Join(run, fmt.Sprintf("step-%08d", n)),
+				filepath.Join(out, "config.json")} {
 				if _, err := os.Stat(path); err != nil {
 					t.Error(err)
 				}
@@ -125,7 +129,8 @@ func TestSignals(t *testing.T) {
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")
-	c := command("train", "--steps", "5", "--dim", "512", "--layers", "4", "--heads", "4", "--batch", "4", "--seq", "256", "--tokens", "0", "--threads", "1", "--checkpoint", run)
+	c := command("train", "--steps", "5", "--dim", "512", "--layers", "4", "--heads", "4", "--batch", "4",
+		"--seq", "256", "--tokens", "0", "--threads", "1", "--checkpoint", run)
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	rest := until(t, c, "llama")
@@ -150,8 +155,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestLastStep: a run that ends between two checkpoints leaves one of its last step, steps count from 1 in all that is printed, and
-// one that goes on counts on.
+// TestLastStep: a run that ends between two checkpoints leaves one of its last step, steps count from 1 in
+// all that is printed, and one that goes on counts on.
 func TestLastStep(t *testing.T) {
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")
@@ -161,9 +166,11 @@ func TestLastStep(t *testing.T) {
 		args, want []string
 	}{
 		{7, nil, []string{"step 7 loss", "step 7/7  loss"}},
-		{12, []string{"--changed", "schedule"}, []string{"step 8/12  loss", "step 12 loss", "step 12/12  loss", "going on after 7 steps"}},
+		{12, []string{"--changed", "schedule"}, []string{"step 8/12  loss", "step 12 loss",
+			"step 12/12  loss", "going on after 7 steps"}},
 	} {
-		out, err := command(smallRun(x.steps, append(x.args, "--checkpoint", run, "--every", "5", "--log", log)...)...).Output()
+		out, err := command(smallRun(x.steps, append(x.args, "--checkpoint", run, "--every", "5", "--log",
+			log)...)...).Output()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
@@ -252,7 +259,8 @@ func TestRewind(t *testing.T) {
 	t.Parallel()
 	run := filepath.Join(t.TempDir(), "run")
 	train := func(steps int, args ...string) (string, error) {
-		return said(smallRun(steps, append(args, "--checkpoint", run, "--every", "2", "--keep", "5", "--changed", "schedule")...)...)
+		return said(smallRun(steps, append(args, "--checkpoint", run, "--every", "2", "--keep", "5",
+			"--changed", "schedule")...)...)
 	}
 	if out, err := train(8); err != nil {
 		t.Fatal(err, out)
@@ -263,7 +271,8 @@ func TestRewind(t *testing.T) {
 	if out, err := train(8, "--from", "3", "--rewind"); err == nil || !strings.Contains(out, "no step 3") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := train(5, "--from", "4", "--rewind"); err != nil || !strings.Contains(out, "going on after 4 steps") {
+	if out, err := train(5, "--from", "4", "--rewind"); err != nil || !strings.Contains(out,
+		"going on after 4 steps") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := train(6, "--rewind"); err != nil || !strings.Contains(out, "going on after 4 steps") {

@@ -102,7 +102,8 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 		mode = galley.Eager
 	}
 	return galley.TrainerConfig{
-		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s, Watch: t.watch,
+		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s,
+		Watch:     t.watch,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},

@@ -2,14 +2,15 @@ package main
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"slices"
 	"strings"
 	"time"
 )
 
-// watch says where a step hangs that takes longer than limit, and than twenty of the longest so far. stop ends it.
-func (l *loop) watch(limit time.Duration) (stop func()) {
+// watch says where a step hangs that takes longer than limit, and than twenty of the longest so far. stop
+// ends it.
+func (l *loop) watch(limit time.Duration, w io.Writer) (stop func()) {
 	if limit <= 0 {
 		return func() {}
 	}
@@ -29,9 +30,11 @@ func (l *loop) watch(limit time.Duration) (stop func()) {
 			if n := l.done.Load(); n != last || !slices.Equal(doing, before) {
 				last, since, told, before = n, time.Now(), false, doing
 			}
-			if wait := max(limit, 20*time.Duration(l.longest.Load())); !told && len(doing) > 0 && time.Since(since) >= wait {
+			if wait := max(limit, 20*time.Duration(l.longest.Load())); !told && len(doing) > 0 &&
+				time.Since(since) >= wait {
 				told = true
-				fmt.Fprintf(os.Stderr, "galley: step %d has not moved for %v%s\n", last+1, time.Since(since).Round(time.Second), l.busy())
+				fmt.Fprintf(w, "galley: step %d has not moved for %v%s\n", last+1,
+					time.Since(since).Round(time.Second), l.busy())
 			}
 		}
 	}()

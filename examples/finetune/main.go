@@ -63,7 +63,7 @@ func tune(d *galley.Device, from, to string) error {
 	const steps = 120
 	t, err := galley.NewTrainer(galley.TrainerConfig{
 		Device: d, Params: m.Params(), ClipNorm: 1,
-		Optimizer: optim.AdamW{Beta2: 0.95, WeightDecay: 0.1},
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1},
 		Schedule:  optim.Cosine{LR: 0.005, Final: 0.001, Warmup: 10, Steps: steps},
 		// A window holds one token more than the model sees: each token's label is the next.
 		Loss: func(batch []*galley.Tensor) *galley.Tensor {

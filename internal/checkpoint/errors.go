@@ -25,8 +25,9 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// UnreadableError is a checkpoint that the system does not let us read now: no permission, no descriptors left, a disk that fails.
-// It may be a good one. So nothing older is taken in its place, and nothing is removed.
+// UnreadableError is a checkpoint that the system does not let us read now: no permission, no descriptors
+// left, a disk that fails. It may be a good one. So nothing older is taken in its place, and nothing is
+// removed.
 type UnreadableError struct {
 	// Path is the checkpoint's directory, File the file in it.
 	Path, File string
@@ -34,7 +35,8 @@ type UnreadableError struct {
 }
 
 func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("checkpoint: %s: %s: cannot be read: %v: mend that, or move the checkpoint away", e.Path, e.File, e.Err)
+	return fmt.Sprintf("checkpoint: %s: %s: cannot be read: %v: mend that, or move the checkpoint away",
+		e.Path, e.File, e.Err)
 }
 
 func (e *UnreadableError) Unwrap() error { return e.Err }

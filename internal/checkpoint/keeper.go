@@ -154,7 +154,8 @@ func (k *Keeper) Wait(ctx context.Context) error {
 	return k.told()
 }
 
-// Outcome is whether no save runs, and the error of the last one, unless someone was told of it before. It never waits.
+// Outcome is whether no save runs, and the error of the last one, unless someone was told of it before. It
+// never waits.
 func (k *Keeper) Outcome() (done bool, err error) {
 	select {
 	case k.turn <- struct{}{}:

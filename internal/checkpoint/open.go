@@ -26,9 +26,9 @@ type OpenConfig struct {
 	Verify Verify
 }
 
-// Open opens the newest good checkpoint of a directory, or the one that the directory is. Bad ones are skipped, and the
-// Reader names them; where none is good, the error is a *NoneError. One that the system does not let us read ends it with
-// an *UnreadableError.
+// Open opens the newest good checkpoint of a directory, or the one that the directory is. Bad ones are
+// skipped, and the Reader names them; where none is good, the error is a *NoneError. One that the system does
+// not let us read ends it with an *UnreadableError.
 func Open(dir string, c OpenConfig) (*Reader, error) {
 	if _, err := os.Stat(filepath.Join(dir, manifestName)); err == nil {
 		return openOne(dir, c.Verify)

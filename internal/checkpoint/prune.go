@@ -25,8 +25,8 @@ func (k *Keeper) insert(e kept) {
 	k.kept = slices.Insert(k.kept, i, e)
 }
 
-// examine reads a checkpoint that an earlier process left, once, to know whether it counts. The error is of one that cannot be
-// read now.
+// examine reads a checkpoint that an earlier process left, once, to know whether it counts. The error is of
+// one that cannot be read now.
 func (k *Keeper) examine(i int) (health, error) {
 	e := &k.kept[i]
 	if e.health != unknown {
@@ -74,9 +74,9 @@ func (k *Keeper) best() int {
 	return at
 }
 
-// prune removes the checkpoint that the new one replaces, and whatever is older than the last good ones to be kept. A bad
-// one counts for nothing, and goes only when enough good ones are newer: what ails it may pass. Where one cannot be read,
-// nothing is removed.
+// prune removes the checkpoint that the new one replaces, and whatever is older than the last good ones to be
+// kept. A bad one counts for nothing, and goes only when enough good ones are newer: what ails it may pass.
+// Where one cannot be read, nothing is removed.
 func (k *Keeper) prune(saved name) error {
 	found, best := 0, k.best()
 	unwanted := make([]bool, len(k.kept))

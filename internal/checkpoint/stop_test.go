@@ -15,11 +15,12 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// TestUnreadableIsNotCorrupt: what the system does not let us read may be good. Nothing older is taken, nothing saved before it,
-// nothing removed.
+// TestUnreadableIsNotCorrupt: what the system does not let us read may be good. Nothing older is taken,
+// nothing saved before it, nothing removed.
 func TestUnreadableIsNotCorrupt(t *testing.T) {
 	for err, corrupt := range map[error]bool{
-		syscall.EACCES: false, syscall.EMFILE: false, syscall.ENFILE: false, syscall.EIO: false, syscall.ESTALE: false, syscall.EPERM: false,
+		syscall.EACCES: false, syscall.EMFILE: false, syscall.ENFILE: false, syscall.EIO: false,
+		syscall.ESTALE: false, syscall.EPERM: false,
 		syscall.ENOENT: true, syscall.EISDIR: true, io.ErrUnexpectedEOF: true, errors.New("checksum"): true,
 	} {
 		got := badFile("run/step-00000001", manifestName, &fs.PathError{Op: "open", Path: "x", Err: err})
@@ -37,7 +38,8 @@ func TestUnreadableIsNotCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "step-00000003")
-	if err := errors.Join(os.Mkdir(path, 0o777), os.Symlink("/proc/self/mem", filepath.Join(path, manifestName))); err != nil {
+	if err := errors.Join(os.Mkdir(path, 0o777), os.Symlink("/proc/self/mem", filepath.Join(path,
+		manifestName))); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(dir, OpenConfig{})
@@ -57,7 +59,8 @@ func TestUnreadableIsNotCorrupt(t *testing.T) {
 	}
 }
 
-// TestUnreadableStays: where fewer good ones are newer than are to be kept, one that cannot be read stops the removal.
+// TestUnreadableStays: where fewer good ones are newer than are to be kept, one that cannot be read stops the
+// removal.
 func TestUnreadableStays(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no file here that cannot be read")

@@ -28,7 +28,8 @@ func (d *Device) DetectNaN() *Device {
 func (r *run) givenNaN() error {
 	for i, p := range r.e.f.Params() {
 		if at := firstNaN(r.params[i]); at >= 0 {
-			return fmt.Errorf("run %s: argument %d %q is given with NaN: element %d of %v", r.e.f.Name(), i, p.Name(), at, p.Type())
+			return fmt.Errorf("run %s: argument %d %q is given with NaN: element %d of %v", r.e.f.Name(), i,
+				p.Name(), at, p.Type())
 		}
 	}
 	return nil
@@ -60,9 +61,11 @@ func firstNaN(a array.Array) int {
 	case array.F64:
 		return slices.IndexFunc(array.Data[float64](a), math.IsNaN)
 	case array.BF16:
-		return slices.IndexFunc(array.Data[array.BFloat16](a), func(x array.BFloat16) bool { return x&0x7fff > 0x7f80 })
+		return slices.IndexFunc(array.Data[array.BFloat16](a),
+			func(x array.BFloat16) bool { return x&0x7fff > 0x7f80 })
 	case array.F16:
-		return slices.IndexFunc(array.Data[array.Float16](a), func(x array.Float16) bool { return x&0x7fff > 0x7c00 })
+		return slices.IndexFunc(array.Data[array.Float16](a),
+			func(x array.Float16) bool { return x&0x7fff > 0x7c00 })
 	}
 	return -1
 }

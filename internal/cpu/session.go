@@ -34,7 +34,8 @@ func NewDevice(c Config) *Device {
 	return &Device{pool: kernel.NewPool(c.Threads), at: new(atomic.Pointer[ir.Node])}
 }
 
-// Doing is the node of a compiled program that the device is computing, nil between programs: what a run that does not move hangs at.
+// Doing is the node of a compiled program that the device is computing, nil between programs: what a run that
+// does not move hangs at.
 func (d *Device) Doing() *ir.Node { return d.at.Load() }
 
 // In is the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may be collectives.

@@ -147,7 +147,8 @@ func (v *Value) Detach() *Value {
 
 // Track is a leaf with v's data that remembers what is computed from it, so that gradients can reach it.
 func (v *Value) Track() *Value {
-	return &Value{typ: v.typ, scope: v.scope, store: v.store, later: v.later, name: v.name, tracked: true, err: v.err}
+	return &Value{typ: v.typ, scope: v.scope, store: v.store, later: v.later, name: v.name, tracked: true,
+		err: v.err}
 }
 
 // Tracked reports whether results computed from v are remembered.

@@ -32,13 +32,14 @@ type Runner struct {
 // Doing is what a device is at in a step.
 type Doing struct {
 	Device int
-	// Name is what of the schedule it is; Node, where set, the op of it that is being computed, a collective perhaps.
+	// Name is what of the schedule it is; Node, where set, the op of it that is being computed, a collective
+	// perhaps.
 	Name string
 	Node *ir.Node
 }
 
-// Doing is what the devices are at that have not ended their step: what a run that does not move hangs at. It may be called
-// while a step runs.
+// Doing is what the devices are at that have not ended their step: what a run that does not move hangs at. It
+// may be called while a step runs.
 func (r *Runner) Doing() []Doing {
 	var list []Doing
 	for i := range r.at {
@@ -79,8 +80,8 @@ type memory struct {
 	away  []int
 }
 
-// Start takes the memory of a step for the devices that live in this process, which is what Memory says, and starts their
-// threads. The world, one rank a device, is the runner's from then on: Close closes it.
+// Start takes the memory of a step for the devices that live in this process, which is what Memory says, and
+// starts their threads. The world, one rank a device, is the runner's from then on: Close closes it.
 func (s *Step) Start(w comm.World) (*Runner, error) {
 	n := len(s.tapes)
 	r := &Runner{Step: s, world: w, devices: make([]*cpu.Device, n), memory: make([]*memory, n)}
@@ -201,7 +202,8 @@ func (r *Runner) Run(ctx context.Context, in Input) (Report, error) {
 	return told.Report, nil
 }
 
-// Torn reports whether a step ended with an error after a device had begun its update: weights may be of two steps.
+// Torn reports whether a step ended with an error after a device had begun its update: weights may be of two
+// steps.
 func (r *Runner) Torn() bool { return r.updating.Load() }
 
 func (r *Runner) check(in Input) error {
@@ -378,7 +380,8 @@ type telling struct {
 	Report
 }
 
-// report reads the numbers that the update leaves on the first rank of the pipeline. Other processes are sent them.
+// report reads the numbers that the update leaves on the first rank of the pipeline. Other processes are sent
+// them.
 func (r *Runner) report(rank comm.Comm, told *telling) error {
 	first := r.c.Meshes[0].Devices()[0]
 	numbers := array.New(array.F64, 2)

@@ -77,7 +77,8 @@ func Find() []string {
 
 // places is where installers put plugins: JAX's and libtpu's wheels in any Python of the machine, and go-xla's own.
 func places() []string {
-	roots, own := []string{"/usr/local/lib", "/usr/lib", "/opt/*/.venv/lib", "/opt/*/lib"}, []string{"/usr/local/lib/go-xla"}
+	roots, own := []string{"/usr/local/lib", "/usr/lib", "/opt/*/.venv/lib", "/opt/*/lib"},
+		[]string{"/usr/local/lib/go-xla"}
 	// Without a home, or with one that is no full path, nothing in the working directory is taken for a plugin.
 	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
 		roots = append(roots, filepath.Join(home, ".local/lib"), filepath.Join(home, ".pyenv/versions/*/lib"))

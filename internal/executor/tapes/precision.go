@@ -29,8 +29,8 @@ func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.
 	case !disk:
 		return func(_ int, types []ir.Type) (offload.Store, error) { return offload.NewHost(types) }, nil
 	}
-	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-		return nil, fmt.Errorf("strategy: offload is %q: %s is not a directory", s.Offload, dir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("strategy: offload is %q: no directory can be made: %w", s.Offload, err)
 	}
 	return func(_ int, types []ir.Type) (offload.Store, error) {
 		return offload.NewDisk(offload.DiskConfig{Dir: dir, Types: types})
@@ -38,10 +38,12 @@ func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.
 }
 
 // Loss scaling keeps small gradients of f16 from vanishing: losses are multiplied by a power of two, which is halved when
-// gradients overflow and doubled after many steps that did not.
+// gradients overflow, below 1 too, and doubled after many steps that did not.
 const (
 	firstLossScale = 1 << 16
 	lossScaleAfter = 2000
+	// leastLossScale is far below what any gradient needs that is a number at all.
+	leastLossScale = 0x1p-40
 )
 
 type lossScale struct {
@@ -60,7 +62,7 @@ func newLossScale(amp string) lossScale {
 func (l lossScale) next(overflowed bool) lossScale {
 	switch {
 	case overflowed:
-		return lossScale{scale: max(l.scale/2, 1)}
+		return lossScale{scale: max(l.scale/2, leastLossScale)}
 	case l.good+1 == lossScaleAfter:
 		return lossScale{scale: l.scale * 2}
 	}

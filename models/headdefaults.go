@@ -1,0 +1,33 @@
+package models
+
+// headsLeftOut is what transformers takes num_key_value_heads and head_dim to be where the config.json of a family leaves
+// them out. 0, which is also what null means, is as many heads of keys as of queries, and an equal share of the hidden size.
+func headsLeftOut(family string) (kvHeads, headDim int) {
+	switch family {
+	case "mistral", "mixtral":
+		return 8, 0
+	case "qwen2":
+		return 32, 0
+	case "qwen3":
+		return 32, 128
+	case "qwen3_moe":
+		return 4, 0
+	case "gemma":
+		return 16, 256
+	case "gemma2", "gemma3_text":
+		return 4, 256
+	case "ernie4_5":
+		return 2, 128
+	case "ernie4_5_moe":
+		return 4, 0
+	}
+	return 0, 0
+}
+
+// countUnlessNull is a key's number: def where it is left out, 0 where it is null.
+func (r *reader) countUnlessNull(key string, def int) int {
+	if _, given := r.raw[key]; given {
+		def = 0
+	}
+	return r.count(key, def)
+}

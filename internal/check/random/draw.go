@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/mesh"
 )
 
 // Case is a model, a strategy and batches, all drawn at random.
@@ -178,7 +179,7 @@ func annotations(r *rand.Rand, s shape) []galley.Annotation {
 		if s.Kind == "conv" {
 			spec = pick(r, "@[tp,_,_,_]", "@[_,tp,_,_]")
 		}
-		a, err := galley.ParseAnnotation(fmt.Sprintf("%d.weight=%s", i, spec))
+		a, err := mesh.ParseAnnotation(fmt.Sprintf("%d.weight=%s", i, spec))
 		if err != nil {
 			panic(err)
 		}
@@ -186,7 +187,7 @@ func annotations(r *rand.Rand, s shape) []galley.Annotation {
 			list = append(list, a)
 		}
 	}
-	head, err := galley.ParseAnnotation("head.weight=" + pick(r, "@[tp,_]", "@[_,tp]"))
+	head, err := mesh.ParseAnnotation("head.weight=" + pick(r, "@[tp,_]", "@[_,tp]"))
 	if err != nil {
 		panic(err)
 	}

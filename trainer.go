@@ -156,6 +156,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Strategy != nil && c.Mode == Eager {
+		return nil, fmt.Errorf("trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes", c.Mode, c.Strategy, Static)
+	}
 	exec, err := newExecutor(c.executor())
 	if err != nil {
 		return nil, err

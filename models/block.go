@@ -56,6 +56,22 @@ func (b residual) shared(l Layout) block {
 	return b
 }
 
+// dropout is a layer that clears elements while the model trains, nil at rate 0.
+func dropout(in *nn.Init, rate float64) layer {
+	if rate == 0 {
+		return nil
+	}
+	return nn.NewDropout(in, rate)
+}
+
+// attentionDropout clears attention weights while the model trains; nil is none.
+func attentionDropout(in *nn.Init, c Config) *nn.Dropout {
+	if c.Dropout.Attention == 0 {
+		return nil
+	}
+	return nn.NewDropout(in.At("weights"), c.Dropout.Attention)
+}
+
 // through is what a layer makes of x, which may be none.
 func through(l layer, x *op.Tensor) *op.Tensor {
 	if l == nil {

@@ -63,7 +63,7 @@ type Config struct {
 	// GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
 	UnscaledAttention, ScaleByLayer bool
 
-	// Dropout is kept for Save; models compute without.
+	// Dropout is what is cleared while a trainer trains the model; otherwise nothing is.
 	Dropout Dropout
 	// Other is the keys of config.json that do not change what the model computes, kept for Save.
 	Other map[string]json.RawMessage
@@ -127,7 +127,8 @@ type Recurrence struct {
 	Bias, ConvBias bool
 }
 
-// Dropout is the probabilities that a checkpoint was trained with.
+// Dropout is probabilities: of elements of the embedded tokens, of what a block adds to the stream, of attention weights, of
+// what a classifier sees.
 type Dropout struct{ Embedding, Residual, Attention, Classifier float64 }
 
 // WindowOf is the window of a layer; 0 is none.

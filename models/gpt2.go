@@ -16,6 +16,7 @@ func buildGPT2(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	m := &decoder{stem: stem{
 		tokens:    nn.NewEmbedding(base.At("wte"), c.Vocab, c.Hidden),
 		positions: nn.NewEmbedding(base.At("wpe"), c.Positions, c.Hidden),
+		drop:      dropout(base.At("drop"), c.Dropout.Embedding),
 	}}
 	for i := range c.Layers {
 		m.blocks = append(m.blocks, gpt2Block(c, base.At("h").Index(i), i, act))
@@ -37,7 +38,7 @@ func gpt2Block(c Config, in *nn.Init, i int, act nn.Activation) block {
 	b.attention = &nn.FusedAttention{
 		QKV:   nn.NewDense(in.At("attn").At("c_attn"), c.Hidden, 3*c.Hidden),
 		Proj:  nn.NewDense(last("attn"), c.Hidden, c.Hidden),
-		Heads: nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Scale: gpt2Scale(c, i)},
+		Heads: nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Scale: gpt2Scale(c, i), Dropout: attentionDropout(in.At("attn"), c)},
 	}
 	b.mlpNorm = nn.NewLayerNorm(in.At("ln_2"), c.Hidden, c.NormEps)
 	b.mlp = &nn.MLP{
@@ -45,6 +46,8 @@ func gpt2Block(c Config, in *nn.Init, i int, act nn.Activation) block {
 		Proj: nn.NewDense(last("mlp"), c.Intermediate, c.Hidden),
 		Act:  act,
 	}
+	b.attentionPost = dropout(in.At("attn").At("resid"), c.Dropout.Residual)
+	b.mlpPost = dropout(in.At("mlp"), c.Dropout.Residual)
 	return b
 }
 

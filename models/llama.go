@@ -80,6 +80,7 @@ func (b llamaBuilder) attention(in *nn.Init, i int) *nn.Attention {
 		O:     out(in.At("o_proj"), queries, b.Hidden),
 		Heads: b.heads(i),
 	}
+	a.Heads.Dropout = attentionDropout(in, b.Config)
 	if b.family.qkNorm {
 		a.QNorm = b.norm(in.At("q_norm"), b.HeadDim)
 		a.KNorm = b.norm(in.At("k_norm"), b.HeadDim)

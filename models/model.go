@@ -93,6 +93,8 @@ type stem struct {
 	norm layer
 	// scale multiplies the tokens' vectors; 0 means 1.
 	scale float64
+	// drop follows; nil is none.
+	drop layer
 }
 
 // head is what makes logits of the stream.
@@ -142,7 +144,7 @@ func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 	if ids.Err() != nil {
 		return ids
 	}
-	x := m.begin(ids, c)
+	x := through(m.stem.drop, m.begin(ids, c))
 	for i, b := range m.blocks {
 		x = b.forward(nn.LayerMark(i), x, c.layer(i))
 	}

@@ -22,6 +22,8 @@ type Heads struct {
 	// RoPE is how queries and keys of a sequence of a length turn by position, but for the position itself; nil is not
 	// at all.
 	RoPE func(length int) op.RoPEConfig
+	// Dropout clears attention weights while the model trains; nil clears none.
+	Dropout *Dropout
 	// Sequence is how a sequence that devices share is met and ordered; the zero value leaves it as it is.
 	Sequence Sequence
 }
@@ -78,6 +80,9 @@ func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	}
 	if c != nil {
 		k, v = c.extend(k, v, &config)
+	}
+	if c == nil && h.Dropout.Active() {
+		return h.attendDropping(q, k, v, config)
 	}
 	y := op.Attention(q, k, v, config)
 	if c != nil {

@@ -159,12 +159,22 @@ func TestMistakes(t *testing.T) {
 
 func TestDropout(t *testing.T) {
 	s := newSession(t)
-	d := nn.NewDropout(nn.NewInit(nn.Config{Seed: 2}).At("layer"), 0.25)
+	in := nn.NewInit(nn.Config{Seed: 2})
+	d, p := nn.NewDropout(in.At("layer"), 0.25), in.Param("p", array.Shape{1}, nn.Constant(0))
 	x := op.Full(s, array.F32, array.Shape{100, 100}, 1)
-	if y := d.Forward(x, nil); y != x {
-		t.Error("without a step x is not passed on")
+	if y := d.Forward(x); y != x {
+		t.Error("a model that does not train does not pass x on")
 	}
-	first, second := read(t, d.Forward(x, s.Tensor(array.Scalar(int64(1))))), read(t, d.Forward(x, s.Tensor(array.Scalar(int64(2)))))
+	at := func(step int64) array.Array {
+		defer nn.Train([]*nn.Param{p}, func() *op.Tensor { return s.Tensor(array.Scalar(step)) })()
+		restore := nn.Eval([]*nn.Param{p})
+		if y := d.Forward(x); y != x {
+			t.Error("a model that evaluates does not pass x on")
+		}
+		restore()
+		return read(t, d.Forward(x))
+	}
+	first, second := at(1), at(2)
 	kept, same := 0.0, 0.0
 	for i := range first.Len() {
 		if first.At(i) != 0 {

@@ -19,7 +19,12 @@ type Param struct {
 	Value *op.Tensor
 	// Fixed is a parameter that a checkpoint holds and training leaves as it is.
 	Fixed bool
+	// mode is that of its model; nil in a parameter that was made by hand.
+	mode *mode
 }
+
+// Like is another parameter of the same model, without a value.
+func (p *Param) Like(name string, t op.Type) *Param { return &Param{Name: name, Type: t, mode: p.mode} }
 
 // Config says how parameters get their first values.
 type Config struct {
@@ -47,6 +52,7 @@ type list struct {
 	config Config
 	params []*Param
 	names  map[string]bool
+	mode   mode
 	err    error
 }
 
@@ -99,7 +105,7 @@ func (in *Init) Err() error { return in.err }
 
 // Param makes a parameter.
 func (in *Init) Param(name string, shape array.Shape, first Initializer) *Param {
-	p := &Param{Name: in.prefix + name, Type: op.Type{DType: in.config.DType, Shape: shape}}
+	p := &Param{Name: in.prefix + name, Type: op.Type{DType: in.config.DType, Shape: shape}, mode: &in.mode}
 	if in.names[p.Name] && in.err == nil {
 		in.err = fmt.Errorf("parameter %q is made twice", p.Name)
 	}

@@ -41,7 +41,22 @@ func (o collectivePermute) Over() (string, string) {
 			used = append(used, s)
 		}
 	}
+	// Where one side has a part of an axis that the other has otherwise, all of the axis takes part.
+	if m, err := mesh.Parse(o.Mesh); err == nil && mesh.Split(used).Check(m, 1) != nil {
+		used = wholeAxes(used)
+	}
 	return o.Mesh, used.String()
+}
+
+// wholeAxes is the axes that parts are of, each once.
+func wholeAxes(parts mesh.Axes) mesh.Axes {
+	var list mesh.Axes
+	for _, s := range parts {
+		if whole := mesh.On(s.Axis)[0]; !slices.Contains(list, whole) {
+			list = append(list, whole)
+		}
+	}
+	return list
 }
 
 func (o collectivePermute) Infer(in []Type) ([]Type, error) {

@@ -19,10 +19,32 @@ type Cutting struct {
 	// more of it from the whole batch and them.
 	shared []array.Array
 	given  *cpu.Executable
+	// numbered is whether the first of shared is the number of the step.
+	numbered bool
 }
 
-// Micros cuts a batch.
-func (c *Cutting) Micros(batch []array.Array) ([][]array.Array, error) {
+// StepNumber is the number of a step as a parameter of a program, which it has after those of the batch if it asks for it.
+type StepNumber struct {
+	b *ir.Builder
+	x *op.Tensor
+}
+
+// NewStepNumber is that of the program that b builds.
+func NewStepNumber(b *ir.Builder) *StepNumber { return &StepNumber{b: b} }
+
+// Tensor is the number, an i64 scalar.
+func (n *StepNumber) Tensor() *op.Tensor {
+	if n.x == nil {
+		n.x = n.b.Param("step", ir.Type{DType: array.I64})
+	}
+	return n.x
+}
+
+// Micros cuts a batch of a step.
+func (c *Cutting) Micros(batch []array.Array, step int) ([][]array.Array, error) {
+	if c.numbered {
+		c.shared[0] = array.Scalar(int64(step))
+	}
 	parts, err := CutRows(batch, c.Rows)
 	if err != nil {
 		return nil, err
@@ -42,9 +64,12 @@ func (c *Cutting) Micros(batch []array.Array) ([][]array.Array, error) {
 }
 
 // CutProgram is a program of weights and a whole batch as programs of its micro-batches, one for each kind of them, and which of
-// them each takes. Results without rows add up over micro-batches; forms are lists of results, of which the first is taken that does.
-func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, forms ...[]int) (list []*ir.Func, variant []int, c *Cutting, err error) {
+// them each takes; number is that of the step, nil where there are none. Results without rows add up over micro-batches; forms are lists of results, of which the first is taken that does.
+func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, number *StepNumber, forms ...[]int) (list []*ir.Func, variant []int, c *Cutting, err error) {
 	c = &Cutting{Rows: rows}
+	if number != nil && number.x != nil {
+		c.numbered, c.shared = true, append(c.shared, array.Array{})
+	}
 	for _, x := range f.Captures() {
 		a, err := cpu.Read(x)
 		if err != nil {

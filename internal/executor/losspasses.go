@@ -24,7 +24,7 @@ func (c Config) forwardPasses() []func(*ir.Func) (*ir.Func, error) {
 }
 
 // rewrittenLoss traces the loss by itself, passes it through and applies the result to the tensors, eager or traced.
-func (c Config) rewrittenLoss(passes []func(*ir.Func) (*ir.Func, error), params, batch []*op.Tensor) *op.Tensor {
+func (c Config) rewrittenLoss(passes []func(*ir.Func) (*ir.Func, error), params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
 	args := slices.Concat(params, batch)
 	b := ir.NewBuilder("loss")
 	in := make([]*op.Tensor, len(args))
@@ -34,9 +34,13 @@ func (c Config) rewrittenLoss(passes []func(*ir.Func) (*ir.Func, error), params,
 		}
 		in[i] = b.Param(a.Name(), a.Type())
 	}
-	loss := c.plainLoss(in[:len(params)], in[len(params):])
+	number := NewStepNumber(b)
+	loss := c.plainLoss(in[:len(params)], in[len(params):], number.Tensor)
 	if loss == nil || loss.Err() != nil {
 		return loss
+	}
+	if number.x != nil {
+		args = append(args, step())
 	}
 	p, err := b.Build(loss)
 	for _, rewrite := range passes {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
@@ -67,7 +68,7 @@ func (c Config) ScalarType() ir.Type {
 // Step is a training step as a function of tensors, eager or traced; see TraceStep for what goes in and out.
 func (c Config) Step(in []*op.Tensor) []*op.Tensor {
 	params, rest, batch := c.StepParts(in)
-	loss := CheckedLoss(c.LossOf(params, batch), params)
+	loss := CheckedLoss(c.LossOf(params, batch, StepOf(rest)), params)
 	grads := op.GradOnce([]*op.Tensor{loss}, nil, params)
 	if c.UpdateBarrier {
 		grads = barrier(grads)
@@ -128,15 +129,22 @@ func (c Config) stopped(params []*op.Tensor) []*op.Tensor {
 	return out
 }
 
-// LossOf is the loss as a function of parameters and a batch, after the passes that the config asks for.
-func (c Config) LossOf(params, batch []*op.Tensor) *op.Tensor {
-	if passes := c.forwardPasses(); len(passes) > 0 {
-		return c.rewrittenLoss(passes, params, batch)
-	}
-	return c.plainLoss(params, batch)
+// StepOf is the number of a step, where it is asked for, by what StepParts says.
+func StepOf(rest []*op.Tensor) func() *op.Tensor {
+	return sync.OnceValue(func() *op.Tensor { return op.Cast(rest[len(rest)-1], array.I64) })
 }
 
-func (c Config) plainLoss(params, batch []*op.Tensor) *op.Tensor {
+// LossOf is the loss as a function of parameters and a batch while the model trains, after the passes that the config asks for;
+// step is the number of the step, where it is asked for.
+func (c Config) LossOf(params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
+	if passes := c.forwardPasses(); len(passes) > 0 {
+		return c.rewrittenLoss(passes, params, batch, step)
+	}
+	return c.plainLoss(params, batch, step)
+}
+
+func (c Config) plainLoss(params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
+	defer nn.Train(c.Params, step)()
 	defer nn.Bind(c.Params, c.stopped(params))()
 	return c.Loss(batch)
 }

@@ -36,10 +36,26 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 		}
 		list = append(list, w)
 	}
+	if l.Strategy.TP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return l.Meshes[0].Overlap(mesh.On(strategy.TensorAxis)[0], w.Use.Used()) }) {
+		return nil, l.unsplit()
+	}
 	if l.Strategy.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return l.Meshes[0].Overlap(mesh.On(strategy.ExpertAxis)[0], w.Use.Used()) }) {
 		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", l.Strategy.EP, l.Strategy.DP)
 	}
 	return list, nil
+}
+
+// unsplit is the error of a tensor axis that no parameter lies along: every device of it would compute the same.
+func (l *Layout) unsplit() error {
+	name := l.Params[0].Name
+	for _, p := range l.Params {
+		if len(p.Type.Shape) > 1 {
+			name = p.Name
+			break
+		}
+	}
+	return fmt.Errorf("strategy: tp=%d: no parameter is split over it, so that all of its devices would compute the same: the built-in plan "+
+		"knows none of the %d names: want tp=1, a plan of layers with Parallelize, or annotations such as \"%s=@[tp,_]\"", l.Strategy.TP, len(l.Params), name)
 }
 
 // use is how a parameter lies in computation.

@@ -82,12 +82,12 @@ func (w *taper) tag(a pipeline.Action, i int) int {
 	return ((i*w.s.c.Schedule.Stages+from)*w.s.c.Schedule.Micros+a.Micro)*2 + direction
 }
 
-// settle lets what is sent live until it has surely arrived. What goes forward has when its gradient comes back. A gradient
-// has when the second one after it on the same way has been sent: waiting for it then costs nothing, since messages
+// settle lets what is sent live until it has surely arrived. What goes forward has when its gradient comes back. Gradients of one
+// action have when those of the second one after it on the same way are sent: waiting for them then costs nothing, since messages
 // are taken in order; the last ones have at the end.
 func (t *tape) settle() {
 	type way struct{ peer, stage int }
-	sent := map[way][]int{}
+	sent := map[way][][]int{} // by action
 	for i, in := range t.code {
 		if in.kind != send {
 			continue
@@ -97,11 +97,23 @@ func (t *tape) settle() {
 			until = t.answered(i)
 		} else {
 			k := way{in.peer, in.action.Stage}
-			sent[k] = append(sent[k], i)
-			if n := len(sent[k]); n > 2 {
-				t.hold(sent[k][n-3], i)
+			list := sent[k]
+			if n := len(list); n > 0 && t.code[list[n-1][0]].action == in.action {
+				list[n-1] = append(list[n-1], i)
+			} else {
+				sent[k] = append(list, []int{i})
+				if n > 1 {
+					t.holdAll(list[n-2], i)
+				}
 			}
 		}
+		t.hold(i, until)
+	}
+}
+
+// holdAll keeps the buffers of sends until an instruction.
+func (t *tape) holdAll(sends []int, until int) {
+	for _, i := range sends {
 		t.hold(i, until)
 	}
 }

@@ -31,13 +31,18 @@ type Run struct {
 
 // Train takes a step of AdamW on each batch, under a strategy or on one device.
 func Train(build Build, s *galley.Strategy, batches [][]array.Array) (r Run, err error) {
+	return train(build, s, batches, nil)
+}
+
+// train is Train with parameters that lie as annotations say.
+func train(build Build, s *galley.Strategy, batches [][]array.Array, annotations []galley.Annotation) (r Run, err error) {
 	d := galley.CPU(galley.Config{Threads: 1})
 	defer d.Close()
 	m, err := build(d.NewSession())
 	if err != nil {
 		return r, err
 	}
-	t, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params, Loss: m.Loss, Strategy: s,
+	t, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params, Loss: m.Loss, Strategy: s, Annotations: annotations,
 		Optimizer: optim.AdamW{WeightDecay: 0.1, Eps: 1e-3}, Schedule: optim.Constant{LR: 1e-2}})
 	if err != nil {
 		return r, err

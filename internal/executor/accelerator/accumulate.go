@@ -75,8 +75,8 @@ func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
 		return nil, err
 	}
 	b := ir.NewBuilder("loss")
-	params := r.model.WeightParams(b)
-	loss := executor.CheckedLoss(r.model.LossOf(params, executor.BatchParams(b, batch)), params)
+	number, params := executor.NewStepNumber(b), r.model.WeightParams(b)
+	loss := executor.CheckedLoss(r.model.LossOf(params, executor.BatchParams(b, batch), number.Tensor), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
@@ -86,7 +86,7 @@ func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
 		return nil, err
 	}
 	l := &cutLoss{}
-	l.programs, l.variant, l.cut, err = executor.CutProgram(f, len(params), batch, micros, executor.FormIndex(forms)...)
+	l.programs, l.variant, l.cut, err = executor.CutProgram(f, len(params), batch, micros, number, executor.FormIndex(forms)...)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer,
 	if err != nil {
 		return nil, err
 	}
-	micros, err := s.cut.Micros(batch)
+	micros, err := s.cut.Micros(batch, int(numbers[1].At(0)))
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,9 @@ func (j *fused) config(c executor.Config) executor.Config {
 func (j *fused) param(params []*nn.Param, t pass.Joined) *nn.Param {
 	first := params[t.Params[0]]
 	if len(t.Params) == 1 {
-		return &nn.Param{Name: first.Name, Type: first.Type, Fixed: first.Fixed}
+		p := first.Like(first.Name, first.Type)
+		p.Fixed = first.Fixed
+		return p
 	}
 	var names []string
 	shape := first.Type.Shape.Clone()
@@ -91,7 +93,7 @@ func (j *fused) param(params []*nn.Param, t pass.Joined) *nn.Param {
 		names = append(names, params[i].Name)
 		shape[t.Dim] += params[i].Type.Shape[t.Dim]
 	}
-	return &nn.Param{Name: strings.Join(names, "+"), Type: ir.Type{DType: first.Type.DType, Shape: shape}}
+	return first.Like(strings.Join(names, "+"), ir.Type{DType: first.Type.DType, Shape: shape})
 }
 
 // cut is the values of the model's parameters by those of the tensors.

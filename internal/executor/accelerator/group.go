@@ -96,7 +96,7 @@ func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
 	c, b := s.c, ir.NewBuilder("train_step")
 	params, rest, in := c.StepParts(c.StepParams(b, batch))
 	used, gathered := s.used(params)
-	loss := executor.CheckedLoss(c.LossOf(used, in), used)
+	loss := executor.CheckedLoss(c.LossOf(used, in, executor.StepOf(rest)), used)
 	own, grads := s.updated(params, op.GradOnce([]*op.Tensor{loss}, nil, used))
 	p, err := b.Build(c.Update(loss, own, grads, rest, nil)...)
 	if err == nil {

@@ -53,7 +53,7 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	if err := e.Start(executor.TypesOf(in.Batch)...); err != nil {
 		return nil, err
 	}
-	parts, err := e.cut.Micros(in.Batch)
+	parts, err := e.cut.Micros(in.Batch, int(in.Count))
 	if err != nil {
 		return nil, err
 	}

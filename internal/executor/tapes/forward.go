@@ -52,7 +52,7 @@ func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array
 	if err != nil {
 		return nil, nil, err
 	}
-	micros, err := m.cut.Micros(batch)
+	micros, err := m.cut.Micros(batch, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,7 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*microForwards, 
 	}
 	m := &microForwards{}
 	micros := executor.Spread(rows, max(1, min(rows, h.Strategy.Micro)))
-	list, variant, cut, err := executor.CutProgram(p, len(h.c.Params), batch, micros, executor.UpTo(0, len(p.Results())))
+	list, variant, cut, err := executor.CutProgram(p, len(h.c.Params), batch, micros, nil, executor.UpTo(0, len(p.Results())))
 	if err != nil {
 		return nil, err
 	}

@@ -74,8 +74,8 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	for _, p := range h.c.Params {
 		params = append(params, b.Param(p.Name, h.Computed(p.Type)))
 	}
-	in := executor.BatchParams(b, batch)
-	loss := executor.CheckedLoss(h.c.LossOf(params, h.halved(in)), params)
+	in, number := executor.BatchParams(b, batch), executor.NewStepNumber(b)
+	loss := executor.CheckedLoss(h.c.LossOf(params, h.halved(in), number.Tensor), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
@@ -88,7 +88,7 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	if err != nil {
 		return nil, err
 	}
-	list, variant, cut, err := executor.CutProgram(f, len(params), batch, micros, executor.FormIndex(forms)...)
+	list, variant, cut, err := executor.CutProgram(f, len(params), batch, micros, number, executor.FormIndex(forms)...)
 	if err != nil {
 		return nil, err
 	}

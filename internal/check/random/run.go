@@ -1,0 +1,53 @@
+package random
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+)
+
+// Check trains the case by its strategy and on one device, and compares.
+func (c Case) Check() error {
+	want, err := train(c.Shape.build, c.alone(), c.Batches, nil)
+	if Diverged(err) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("%s: one device: %w", c, err)
+	}
+	got, err := train(c.Shape.build, &c.Strategy, c.Batches, c.Annotations)
+	if err != nil {
+		return fmt.Errorf("%s: %v", c, err)
+	}
+	if err := got.Compare(want, c.limit()); err != nil {
+		return fmt.Errorf("%s: %w", c, err)
+	}
+	return nil
+}
+
+// alone is one device. Halves are compared with halves.
+func (c Case) alone() *galley.Strategy {
+	if c.Strategy.AMP == "" {
+		return nil
+	}
+	return &galley.Strategy{AMP: c.Strategy.AMP}
+}
+
+// limit is how far numbers may be apart: sums come in another order.
+func (c Case) limit() float64 {
+	switch {
+	case c.Strategy.AMP != "":
+		return 0.1
+	case c.Shape.DType == array.F32:
+		return 1e-3
+	}
+	return 1e-9
+}
+
+// Diverged reports whether an error of Check is training on one device that left the finite numbers: there is nothing to compare.
+func Diverged(err error) bool {
+	_, ok := errors.AsType[*galley.DivergedError](err)
+	return ok
+}

@@ -1,0 +1,54 @@
+package nn
+
+import (
+	"errors"
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// attendDropping is attend by its parts, with some of the weights cleared: it keeps them all, which the fused op does not.
+func (h Heads) attendDropping(q, k, v *op.Tensor, c op.AttentionConfig) *op.Tensor {
+	if c.Zigzag > 0 {
+		err := errors.New("attention dropout is for sequences in order: want context ulysses, or a rate of 0")
+		return ir.Invalid(q.Scope(), &ir.Error{Pos: ir.Caller(), Op: "attention", Err: err})
+	}
+	heads := func(x *op.Tensor) *op.Tensor { return op.Transpose(h.repeat(x), 0, 2, 1, 3) }
+	scale := c.Scale
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(h.Dim))
+	}
+	scores := op.MulScalar(op.MatMulT(heads(q), heads(k), false, true), scale)
+	if c.Cap != 0 {
+		scores = op.MulScalar(op.Tanh(op.MulScalar(scores, 1/c.Cap)), c.Cap)
+	}
+	if c.Causal {
+		scores = op.Where(seen(q, c), scores, op.Const(scores, -1e30))
+	}
+	y := op.Transpose(op.MatMul(h.Dropout.Forward(op.Softmax(scores, -1)), heads(v)), 0, 2, 1, 3)
+	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
+}
+
+// repeat is keys or values for all heads of queries.
+func (h Heads) repeat(x *op.Tensor) *op.Tensor {
+	n := x.Dim(2)
+	if n == h.Queries {
+		return x
+	}
+	wide := op.Expand(op.Unsqueeze(x, 3), x.Dim(0), x.Dim(1), n, h.Queries/n, x.Dim(3))
+	return op.Reshape(wide, x.Dim(0), x.Dim(1), h.Queries, x.Dim(3))
+}
+
+// seen is which keys each query of a sequence sees.
+func seen(q *op.Tensor, c op.AttentionConfig) *op.Tensor {
+	n := q.Dim(1)
+	at := func(dim int) *op.Tensor { return op.Iota(q.Scope(), array.I32, array.Shape{n, n}, dim) }
+	mask := op.GreaterEqual(at(0), at(1))
+	if c.Window > 0 {
+		near := op.Less(op.Sub(at(0), at(1)), op.Const(at(0), float64(c.Window)))
+		mask = op.LogicalAnd(mask, near)
+	}
+	return mask
+}

@@ -104,7 +104,7 @@ func TestAnnotatedModels(t *testing.T) {
 		{"tp=2", &galley.Strategy{TP: 2}, ""},
 		{"x=2", &galley.Strategy{DP: 2}, ""},
 		{"x=2@[1,0]", &galley.Strategy{DP: 2}, ""},
-		{"x=2@[1,0]", &galley.Strategy{DP: 2, TP: 2}, "annotated_test.go:"},
+		{"x=2@[1,0]", &galley.Strategy{DP: 4}, "annotated_test.go:"},
 	} {
 		t.Run(fmt.Sprint(c.mesh, c.s), func(t *testing.T) {
 			losses, err := trainAnnotated(t, c.mesh, c.s)
@@ -124,9 +124,9 @@ func TestAnnotatedModels(t *testing.T) {
 // asks, with its gradients and the optimizer's memory: each device has its share, and nothing is moved to get
 // there.
 func TestAnnotatedParametersRestSo(t *testing.T) {
-	cost := func(text string) galley.DeviceCost {
+	cost := func(text string, s galley.Strategy) galley.DeviceCost {
 		m := newAnnotated(t, device(t).NewSession(), text)
-		d, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), &galley.Strategy{TP: 2})
+		d, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), &s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestAnnotatedParametersRestSo(t *testing.T) {
 		}
 		return c.Devices[0]
 	}
-	whole, own := cost(""), cost("tp=2")
+	whole, own := cost("", galley.Strategy{DP: 1}), cost("tp=2", galley.Strategy{TP: 2})
 	if 2*own.Weights != whole.Weights || 2*own.Slots != whole.Slots || own.Collectives > 3 {
 		t.Errorf("a device holds %d and %d bytes with %d collectives, want half of %d and %d, and at most 3",
 			own.Weights, own.Slots, own.Collectives, whole.Weights, whole.Slots)

@@ -80,7 +80,7 @@ func TestPipelineLayer(t *testing.T) {
 		stages     string
 	}{
 		{nil, nil, "[0]"}, {&galley.Strategy{PP: 2, Micro: 4}, nil, "[0 2]"}, {&galley.Strategy{PP: 5, Micro: 4}, nil, "[0 1 2 3 4]"},
-		{&galley.Strategy{PP: 2, DP: 2, Zero: 3}, []int{4}, "[0 4]"}, {&galley.Strategy{PP: 2, TP: 2, Schedule: "zbv", Micro: 4}, []int{1, 3, 4}, "[0 1 3 4]"},
+		{&galley.Strategy{PP: 2, DP: 2, Zero: 3}, []int{4}, "[0 4]"}, {&galley.Strategy{PP: 2, DP: 2, Schedule: "zbv", Micro: 4}, []int{1, 3, 4}, "[0 1 3 4]"},
 	} {
 		t.Run(fmt.Sprint(c.s, c.boundaries), func(t *testing.T) {
 			p, err := pipeline(t, c.s, c.boundaries...)

@@ -36,13 +36,21 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 		}
 		list = append(list, w)
 	}
-	if l.Strategy.TP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return l.Meshes[0].Overlap(mesh.On(strategy.TensorAxis)[0], w.Use.Used()) }) {
+	asked := len(l.Annotations) > 0 || l.Layers != nil // whoever asks for whole weights gets them
+	if l.Strategy.TP > 1 && !asked && !l.splits(list, strategy.TensorAxis) {
 		return nil, l.unsplit()
 	}
-	if l.Strategy.EP > 1 && !slices.ContainsFunc(list, func(w step.Weight) bool { return l.Meshes[0].Overlap(mesh.On(strategy.ExpertAxis)[0], w.Use.Used()) }) {
+	if l.Strategy.EP > 1 && !l.splits(list, strategy.ExpertAxis) {
 		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", l.Strategy.EP, l.Strategy.DP)
 	}
 	return list, nil
+}
+
+// splits reports whether some weight is split over an axis.
+func (l *Layout) splits(list []step.Weight, axis string) bool {
+	return slices.ContainsFunc(list, func(w step.Weight) bool {
+		return l.Meshes[0].Overlap(mesh.On(axis)[0], w.Use.Used())
+	})
 }
 
 // unsplit is the error of a tensor axis that no parameter lies along: every device of it would compute the same.

@@ -17,16 +17,20 @@ import (
 // losses is the numbers that a micro-batch adds to the sums besides gradients.
 const losses = 2
 
-// TestTogetherAccumulates: a step that the devices of a backend take in micro-batches, one device or several, has the losses, norms
-// and parameters of one device that takes the batch at once, however it is spread and cut.
+// TestTogetherAccumulates: a step that the devices of a backend take in micro-batches, one device or several,
+// has the losses, norms and parameters of one device that takes the batch at once, however it is spread and
+// cut.
 func TestTogetherAccumulates(t *testing.T) {
 	one, host := togetherRun{}.trainer(t)
 	want := trainFor(t, one, 3)
 	for _, s := range []galley.Strategy{
 		{Micro: 2}, {Micro: 3}, {Micro: 4}, {Micro: 2, Recompute: "selective"}, {Micro: 2, Recompute: "full"},
-		{DP: 2, Micro: 2}, {TP: 2, Micro: 2}, {DP: 2, TP: 2, Micro: 2}, {TP: 2, Sequence: true, Micro: 4}, {CP: 2, Context: "ulysses", Micro: 2}, {CP: 2, Micro: 2},
-		{DP: 2, Zero: 1, Micro: 2}, {DP: 2, Zero: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2, Sequence: true, Zero: 2, Micro: 2},
-		{DP: 2, Zero: 3, Micro: 2, Recompute: "full"}, {DP: 2, Zero: 1, Micro: 2, Recompute: "selective"}, {DP: 2, CP: 2, Context: "ulysses", Zero: 2, Micro: 2},
+		{DP: 2, Micro: 2}, {TP: 2, Micro: 2}, {DP: 2, TP: 2, Micro: 2}, {TP: 2, Sequence: true, Micro: 4}, {CP: 2,
+			Context: "ulysses", Micro: 2}, {CP: 2, Micro: 2},
+		{DP: 2, Zero: 1, Micro: 2}, {DP: 2, Zero: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2,
+			Sequence: true, Zero: 2, Micro: 2},
+		{DP: 2, Zero: 3, Micro: 2, Recompute: "full"}, {DP: 2, Zero: 1, Micro: 2, Recompute: "selective"}, {DP: 2,
+			CP: 2, Context: "ulysses", Zero: 2, Micro: 2},
 	} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			trainsAlike(t, s, want, host)
@@ -34,25 +38,29 @@ func TestTogetherAccumulates(t *testing.T) {
 	}
 }
 
-// TestAccumulateHalf: products in bf16 round alike in a micro-batch and in the whole batch, but for gradients' sums, which are f32.
+// TestAccumulateHalf: products in bf16 round alike in a micro-batch and in the whole batch, but for
+// gradients' sums, which are f32.
 func TestAccumulateHalf(t *testing.T) {
 	run := func(s galley.Strategy) []float64 {
 		tr, _ := togetherRun{half: true, backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
 		return trainFor(t, tr, 3)
 	}
 	want := run(galley.Strategy{AMP: "bf16"})
-	for _, s := range []galley.Strategy{{Micro: 2, AMP: "bf16"}, {DP: 2, Zero: 1, Micro: 2, AMP: "bf16"}, {DP: 2, Zero: 3, Micro: 2, AMP: "bf16", Recompute: "full"}} {
+	for _, s := range []galley.Strategy{{Micro: 2, AMP: "bf16"}, {DP: 2, Zero: 1, Micro: 2, AMP: "bf16"},
+		{DP: 2, Zero: 3, Micro: 2, AMP: "bf16", Recompute: "full"}} {
 		got := run(s)
 		sameNumbers(t, got[:1], want[:1], 1e-5)
 		sameNumbers(t, got[:3], want[:3], 2e-3)
 	}
 }
 
-// TestAccumulateExchanges: without ZeRO 2 gradients are exchanged once a step, those too that are cast to f32 or cut out of a product of
-// joined weights: a micro-batch combines nothing but its loss and what that is divided by.
+// TestAccumulateExchanges: without ZeRO 2 gradients are exchanged once a step, those too that are cast to f32
+// or cut out of a product of joined weights: a micro-batch combines nothing but its loss and what that is
+// divided by.
 func TestAccumulateExchanges(t *testing.T) {
 	k := &moduleKeeper{Backend: backendtest.Interpreter(4), all: map[string]string{}}
-	tr, m := togetherRun{half: true, backend: k, strategy: &galley.Strategy{DP: 2, Micro: 2, AMP: "bf16"}}.trainer(t)
+	tr, m := togetherRun{half: true, backend: k,
+		strategy: &galley.Strategy{DP: 2, Micro: 2, AMP: "bf16"}}.trainer(t)
 	trainFor(t, tr, 1)
 	for name, want := range map[string]int{"train_part": losses, "train_update": len(m.Params())} {
 		if got := strings.Count(k.all[name], `"stablehlo.all_reduce"`); got != want {
@@ -76,7 +84,8 @@ func (r linearRun) trainer(t *testing.T) *galley.Trainer {
 	for i := range w.Len() {
 		w.Set(i, float64(i*5%7)/7)
 	}
-	p := &nn.Param{Name: "w", Type: op.Type{DType: w.DType(), Shape: w.Shape()}, Value: d.NewSession().Tensor(w).Track()}
+	p := &nn.Param{Name: "w", Type: op.Type{DType: w.DType(), Shape: w.Shape()},
+		Value: d.NewSession().Tensor(w).Track()}
 	tr, err := galley.NewTrainer(galley.TrainerConfig{
 		Device: d, Backend: r.backend, Strategy: r.strategy, Params: []*nn.Param{p}, Optimizer: optim.SGD{Momentum: 0.9}, ClipNorm: 0.3,
 		Loss: func(b []*op.Tensor) *op.Tensor {
@@ -115,7 +124,8 @@ func (r linearRun) losses(t *testing.T, tr *galley.Trainer) (list []float64) {
 func TestAccumulateIgnored(t *testing.T) {
 	one := linearRun{batch: 12}
 	want := one.losses(t, one.trainer(t))
-	for _, s := range []galley.Strategy{{Micro: 2}, {Micro: 5}, {Micro: 12}, {DP: 2, Micro: 3}, {DP: 2, Zero: 2, Micro: 2}} {
+	for _, s := range []galley.Strategy{{Micro: 2}, {Micro: 5}, {Micro: 12}, {DP: 2, Micro: 3},
+		{DP: 2, Zero: 2, Micro: 2}} {
 		many := linearRun{backend: backendtest.Interpreter(4), strategy: &s, batch: 12}
 		sameNumbers(t, many.losses(t, many.trainer(t)), want, 1e-12)
 		host := linearRun{strategy: &s, batch: 12}
@@ -133,7 +143,8 @@ func TestAccumulateGolden(t *testing.T) {
 		if _, err := fmt.Sscanf(strings.Join(b.Args[1:], " "), "zero=%d micro=%d", &s.Zero, &s.Micro); err != nil {
 			t.Fatal(err)
 		}
-		r := linearRun{backend: &moduleKeeper{Backend: backendtest.Interpreter(4), all: map[string]string{}}, strategy: &s, batch: 4 * s.Micro}
+		r := linearRun{backend: &moduleKeeper{Backend: backendtest.Interpreter(4), all: map[string]string{}},
+			strategy: &s, batch: 4 * s.Micro}
 		r.losses(t, r.trainer(t))
 		var text strings.Builder
 		for _, name := range []string{"train_sums", "train_part", "train_update"} {

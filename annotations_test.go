@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley"
 )
 
-// TestAnnotationsRefused: an annotation that names no parameter or no axis is an error, with or without a strategy.
+// TestAnnotationsRefused: an annotation that names no parameter or no axis is an error, with or without a
+// strategy.
 func TestAnnotationsRefused(t *testing.T) {
 	for _, s := range []*galley.Strategy{nil, {TP: 2}} {
 		for text, want := range map[string]string{
@@ -51,7 +52,8 @@ func TestAnnotationKeepsAxes(t *testing.T) {
 		}
 		return fmt.Sprintf("%+v", *c)
 	}
-	plain, both := lies(annotations(t, "*.q_proj.weight=@[_,tp]")), lies(annotations(t, "*.q_proj.weight=@[cp,tp]"))
+	plain, both := lies(annotations(t, "*.q_proj.weight=@[_,tp]")), lies(annotations(t,
+		"*.q_proj.weight=@[cp,tp]"))
 	if plain != both || plain == lies(nil) {
 		t.Errorf("by tp:\n%s\nby cp and tp:\n%s\nwithout:\n%s", plain, both, lies(nil))
 	}

@@ -20,7 +20,8 @@ const apiSteps = 3
 // smallModel is a llama whose losses every API must reproduce.
 func smallModel(t *testing.T, d *galley.Device) models.Model {
 	t.Helper()
-	m, err := models.New(models.Config{Family: "llama", Vocab: 40, Hidden: 16, Intermediate: 24, Layers: 4, Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2},
+	m, err := models.New(models.Config{Family: "llama", Vocab: 40, Hidden: 16, Intermediate: 24, Layers: 4,
+		Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2},
 		nn.Config{Scope: d.NewSession(), Seed: 3, DType: array.F64})
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +57,8 @@ func plain(t *testing.T) (losses []float64, eval float64, logits array.Array) {
 	t.Helper()
 	d := device(t)
 	m := smallModel(t, d)
-	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), ClipNorm: 1, Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2},
+	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), ClipNorm: 1,
+		Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2},
 		Loss: func(b []*op.Tensor) *op.Tensor { return m.Loss(b[0], b[1]) }})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +83,8 @@ func plain(t *testing.T) (losses []float64, eval float64, logits array.Array) {
 }
 
 func adamW() *galley.Optimizer {
-	return &galley.Optimizer{Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2}, ClipNorm: 1}
+	return &galley.Optimizer{Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2},
+		ClipNorm: 1}
 }
 
 func near(t *testing.T, what string, got, want []float64) {
@@ -128,11 +131,14 @@ func checkStatic(t *testing.T, s *galley.DistModel) {
 
 func TestToStatic(t *testing.T) {
 	for name, s := range map[string]*galley.Strategy{
-		"one device": nil, "micro": {Micro: 3}, "dp2": {DP: 2}, "tp2": {TP: 2}, "pp2": {PP: 2, Micro: 4}, "zero3": {DP: 2, TP: 2, Zero: 3}, "sp": {TP: 2, Sequence: true},
-		"hybrid": {DP: 2, TP: 2, PP: 2}, "zbv": {PP: 2, Schedule: "zbv", Micro: 4}, "cp2": {CP: 2}, "interleaved": {PP: 2, VPP: 2, Schedule: "interleaved", Micro: 4},
+		"one device": nil, "micro": {Micro: 3}, "dp2": {DP: 2}, "tp2": {TP: 2}, "pp2": {PP: 2,
+			Micro: 4}, "zero3": {DP: 2, TP: 2, Zero: 3}, "sp": {TP: 2, Sequence: true},
+		"hybrid": {DP: 2, TP: 2, PP: 2}, "zbv": {PP: 2, Schedule: "zbv",
+			Micro: 4}, "cp2": {CP: 2}, "interleaved": {PP: 2, VPP: 2, Schedule: "interleaved", Micro: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), windows(t), galley.CrossEntropy, adamW(), s)
+			d, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), windows(t), galley.CrossEntropy,
+				adamW(), s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +148,8 @@ func TestToStatic(t *testing.T) {
 	}
 }
 
-// TestEvaluateFirst evaluates before the first step, when parameters are not on the devices yet, and with fewer rows than micro-batches.
+// TestEvaluateFirst evaluates before the first step, when parameters are not on the devices yet, and with
+// fewer rows than micro-batches.
 func TestEvaluateFirst(t *testing.T) {
 	ctx, batch := context.Background(), batchOf(t, windows(t), 0)
 	var want []float64
@@ -193,7 +200,8 @@ func TestToStaticRefuses(t *testing.T) {
 		{model, &galley.Strategy{PP: 8}, "pp·vpp of 4 or less"},
 		{model, &galley.Strategy{DP: 3, EP: 2}, "want ep=1 or dp=4"},
 	} {
-		if _, err := galley.ToStatic(c.model, windows(t), galley.CrossEntropy, adamW(), c.s); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := galley.ToStatic(c.model, windows(t), galley.CrossEntropy, adamW(), c.s); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}
@@ -219,7 +227,8 @@ func TestBatchesWithoutLabels(t *testing.T) {
 				if err := phase(); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := d.Run(t.Context(), ids); err == nil || !strings.Contains(err.Error(), "batches are inputs, then labels") {
+				if _, err := d.Run(t.Context(), ids); err == nil ||
+					!strings.Contains(err.Error(), "batches are inputs, then labels") {
 					t.Errorf("%v: got %v", d.Phase(), err)
 				}
 				if _, err := d.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "batch: got none") {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// floors is the import policy: a package imports only packages on floors below its own. Do not change it to make a build
-// pass; change the package, or the policy together with ARCHITECTURE.md.
+// floors is the import policy: a package imports only packages on floors below its own. Do not change it to
+// make a build pass; change the package, or the policy together with ARCHITECTURE.md.
 const floors = `
 array tokenizer internal/kernel internal/trace internal/strict internal/units internal/fault
 mesh internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx
@@ -46,7 +46,8 @@ func TestFloors(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (path == "internal/kernel/gen" || d.Name() == "testdata" || d.Name() == "node_modules" || len(d.Name()) > 1 && d.Name()[0] == '.') {
+		if d.IsDir() &&
+			(path == "internal/kernel/gen" || d.Name() == "testdata" || d.Name() == "node_modules" || len(d.Name()) > 1 && d.Name()[0] == '.') {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -60,7 +61,8 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// TestRootComposes: the façade imports what it re-exports or composes, and none of the floors' inner workings.
+// TestRootComposes: the façade imports what it re-exports or composes, and none of the floors' inner
+// workings.
 func TestRootComposes(t *testing.T) {
 	allowed := map[string]bool{}
 	for _, p := range strings.Fields(`array data mesh models nn op optim strategy distribute internal/fault internal/units
@@ -193,11 +195,13 @@ func TestOpsKnowThemselves(t *testing.T) {
 			switch n := n.(type) {
 			case *ast.BinaryExpr:
 				if (n.Op == token.EQL || n.Op == token.NEQ) && (isOpName(n.X) || isOpName(n.Y)) {
-					t.Errorf("%v: it compares the name of an op: want a question that the op answers", files.Position(n.Pos()))
+					t.Errorf("%v: it compares the name of an op: want a question that the op answers",
+						files.Position(n.Pos()))
 				}
 			case *ast.SwitchStmt:
 				if n.Tag != nil && isOpName(n.Tag) {
-					t.Errorf("%v: it switches on the name of an op: want a question that the op answers", files.Position(n.Pos()))
+					t.Errorf("%v: it switches on the name of an op: want a question that the op answers",
+						files.Position(n.Pos()))
 				}
 			}
 			return true

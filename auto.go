@@ -42,7 +42,8 @@ type AutoPlan struct {
 
 // String says what was chosen and why.
 func (p *AutoPlan) String() string {
-	text := fmt.Sprintf("chose %s: a step should take %s (%s to %s)", p.Strategy, search.Seconds(p.Step), search.Seconds(p.Low), search.Seconds(p.High))
+	text := fmt.Sprintf("chose %s: a step should take %s (%s to %s)", p.Strategy, search.Seconds(p.Step),
+		search.Seconds(p.Low), search.Seconds(p.High))
 	for _, r := range p.Reasons {
 		text += "\n  " + r
 	}
@@ -72,7 +73,8 @@ func Auto(c AutoConfig) (*AutoPlan, error) {
 			}
 		}
 		return search.Find(search.Config{
-			Workload: w, Cluster: hw, Top: 4, Workers: min(runtime.GOMAXPROCS(0), 8), Allow: func(s plan.Strategy) bool { return refusal(s) == nil },
+			Workload: w, Cluster: hw, Top: 4, Workers: min(runtime.GOMAXPROCS(0),
+				8), Allow: func(s plan.Strategy) bool { return refusal(s) == nil },
 		}, cal)
 	}
 	a, err := find(c.Devices)
@@ -162,7 +164,8 @@ func strategyOf(p plan.Strategy, w plan.Workload) (Strategy, error) {
 	if err != nil {
 		return Strategy{}, err
 	}
-	s := Strategy{DP: p.DP, TP: p.TP, PP: p.PP, CP: p.CP, EP: p.EP, Zero: p.Zero, Schedule: p.Schedule, VPP: p.VPP,
+	s := Strategy{DP: p.DP, TP: p.TP, PP: p.PP, CP: p.CP, EP: p.EP, Zero: p.Zero, Schedule: p.Schedule,
+		VPP:   p.VPP,
 		Micro: p.Micros(w.Batch), Sequence: p.SP, Context: p.CPKind, Recompute: string(text), Layers: p.Layers}
 	if p.CPKind == "gather" {
 		s.Context = "ring"
@@ -173,7 +176,8 @@ func strategyOf(p plan.Strategy, w plan.Workload) (Strategy, error) {
 	return s, s.Check()
 }
 
-// sameShape is the first difference between a planned model and one that is to run; empty where there is none.
+// sameShape is the first difference between a planned model and one that is to run; empty where there is
+// none.
 func sameShape(a, b plan.Model) string {
 	for _, x := range []struct {
 		what         string
@@ -182,7 +186,8 @@ func sameShape(a, b plan.Model) string {
 		{"layers", a.Layers, b.Layers}, {"hidden size", a.Hidden, b.Hidden}, {"heads", a.Heads, b.Heads},
 		{"key heads", orElse(a.KVHeads, a.Heads), orElse(b.KVHeads, b.Heads)},
 		{"head size", orElse(a.HeadDim, a.Hidden/max(1, a.Heads)), orElse(b.HeadDim, b.Hidden/max(1, b.Heads))},
-		{"inner size", a.FFN, b.FFN}, {"vocabulary", a.Vocab, b.Vocab}, {"experts", a.Experts.Count, b.Experts.Count},
+		{"inner size", a.FFN, b.FFN}, {"vocabulary", a.Vocab, b.Vocab}, {"experts", a.Experts.Count,
+			b.Experts.Count},
 	} {
 		if x.planned != x.got {
 			return fmt.Sprintf("%s: the plan has %d, this has %d", x.what, x.planned, x.got)
@@ -198,8 +203,8 @@ func orElse(n, fallback int) int {
 	return n
 }
 
-// PlanFile is the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or sequence is
-// refused, as is one for another number of devices, where that is not 0.
+// PlanFile is the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or
+// sequence is refused, as is one for another number of devices, where that is not 0.
 func PlanFile(path string, c AutoConfig) (Strategy, error) {
 	f, err := planfile.Load(path)
 	if err != nil {
@@ -211,11 +216,13 @@ func PlanFile(path string, c AutoConfig) (Strategy, error) {
 	}
 	switch have := f.Workload; {
 	case sameShape(have.Model, w.Model) != "":
-		return Strategy{}, fmt.Errorf("%s: it is for another model: %s: make a new one with galley plan", path, sameShape(have.Model, w.Model))
+		return Strategy{}, fmt.Errorf("%s: it is for another model: %s: make a new one with galley plan", path,
+			sameShape(have.Model, w.Model))
 	case have.Batch != w.Batch || have.Seq != w.Seq:
 		return Strategy{}, fmt.Errorf("%s: it is for %d sequences of %d tokens: this run has %d of %d: make a new one with galley plan, or use those", path, have.Batch, have.Seq, w.Batch, w.Seq)
 	case c.Devices > 0 && f.Strategy.World() != c.Devices:
-		return Strategy{}, fmt.Errorf("%s: it is for %d devices: this run has %d", path, f.Strategy.World(), c.Devices)
+		return Strategy{}, fmt.Errorf("%s: it is for %d devices: this run has %d", path, f.Strategy.World(),
+			c.Devices)
 	}
 	s, err := strategyOf(f.Strategy, f.Workload)
 	if err != nil {

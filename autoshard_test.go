@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// TestSearchedSteps: what the search decides computes what one device does, and where devices are slow and links fast it
-// does split.
+// TestSearchedSteps: what the search decides computes what one device does, and where devices are slow and
+// links fast it does split.
 func TestSearchedSteps(t *testing.T) {
 	prices := distribute.Prices{Default: distribute.Link{Alpha: 1e-9, Beta: 1e-12}, Memory: 1e-9, Flop: 1e-9}
 	for _, text := range []string{"dp=2,tp=2", "x=4", "dp=3"} {
@@ -22,7 +22,8 @@ func TestSearchedSteps(t *testing.T) {
 		}
 		want := train(t, p, args, 2, one.Run)
 		m := parseMesh(t, text)
-		d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Next: distribute.StepNext(p), Choice: distribute.Searched, Prices: prices})
+		d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Next: distribute.StepNext(p),
+			Choice: distribute.Searched, Prices: prices})
 		if err != nil {
 			t.Fatal(text, err)
 		}
@@ -48,7 +49,9 @@ func TestSearchedKeepsAnnotations(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := galley.Distribute(p, galley.DistributeConfig{
-		Mesh: parseMesh(t, "dp=2,tp=2"), Next: distribute.StepNext(p), Choice: distribute.Searched, Annotations: []galley.Annotation{asked},
+		Mesh: parseMesh(t,
+			"dp=2,tp=2"), Next: distribute.StepNext(p), Choice: distribute.Searched,
+		Annotations: []galley.Annotation{asked},
 	})
 	if err != nil {
 		t.Fatal(err)

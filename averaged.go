@@ -8,12 +8,13 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// Averaged is the moving averages of the parameters, in the order of Params, that an optim.Averaged optimizer keeps. A
-// parameter that training leaves alone is its own average.
+// Averaged is the moving averages of the parameters, in the order of Params, that an optim.Averaged optimizer
+// keeps. A parameter that training leaves alone is its own average.
 func (t *Trainer) Averaged() ([]array.Array, error) {
 	o, ok := t.c.Optimizer.(optim.Averaged)
 	if !ok {
-		return nil, fmt.Errorf("trainer: optimizer %T keeps no averages: want optim.Averaged around it", t.c.Optimizer)
+		return nil, fmt.Errorf("trainer: optimizer %T keeps no averages: want optim.Averaged around it",
+			t.c.Optimizer)
 	}
 	taken := t.step - t.skipped
 	if taken == 0 {

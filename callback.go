@@ -15,7 +15,8 @@ type Progress struct {
 	// Step is how many steps have been taken, of Steps; Epoch counts from 0, of Epochs.
 	Step, Steps   int
 	Epoch, Epochs int
-	// Metrics is of the last step, Evaluation of the last evaluation, Saved the directory of checkpoints once there is one.
+	// Metrics is of the last step, Evaluation of the last evaluation, Saved the directory of checkpoints once
+	// there is one.
 	Metrics    Metrics
 	Evaluation Evaluation
 	Saved      string
@@ -25,7 +26,8 @@ type Progress struct {
 	Err error
 }
 
-// Callback is told what a fit does. Embed CallbackBase to implement only some methods. An error ends the fit; ErrStop ends it well.
+// Callback is told what a fit does. Embed CallbackBase to implement only some methods. An error ends the fit;
+// ErrStop ends it well.
 type Callback interface {
 	OnBegin(p *Progress) error
 	OnEpochBegin(p *Progress) error
@@ -85,7 +87,8 @@ func (l *Logger) OnStep(p *Progress) error {
 		every = 10
 	}
 	if m := p.Metrics; p.Step%every == 0 || p.Step == p.Steps || p.Step == 1 {
-		_, err := fmt.Fprintf(l.W, "step %d/%d  epoch %d/%d  loss %.4f  norm %.3f  lr %.3g\n", p.Step, p.Steps, p.Epoch+1, p.Epochs, m.Loss, m.GradNorm, m.LR)
+		_, err := fmt.Fprintf(l.W, "step %d/%d  epoch %d/%d  loss %.4f  norm %.3f  lr %.3g\n", p.Step, p.Steps,
+			p.Epoch+1, p.Epochs, m.Loss, m.GradNorm, m.LR)
 		return err
 	}
 	return nil

@@ -14,19 +14,21 @@ import (
 type CheckpointConfig struct {
 	// Dir is made if need be. One process at a time writes to it.
 	Dir string
-	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated stays besides.
+	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated stays
+	// besides.
 	Keep int
 	// KeepEvery, where set, lets those of all steps stay that it divides.
 	KeepEvery int
 }
 
-// Checkpoints is a directory of checkpoints of one run. They are written in the background, under temporary names until they
-// are complete and on disk.
+// Checkpoints is a directory of checkpoints of one run. They are written in the background, under temporary
+// names until they are complete and on disk.
 type Checkpoints struct{ keeper *checkpoint.Keeper }
 
 // OpenCheckpoints makes the directory ready for writing.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
-	k, err := checkpoint.NewKeeper(checkpoint.Config{Dir: c.Dir, Keep: c.Keep, KeepEvery: int64(c.KeepEvery), KeepBest: scoreScalar, Finite: true})
+	k, err := checkpoint.NewKeeper(checkpoint.Config{Dir: c.Dir, Keep: c.Keep, KeepEvery: int64(c.KeepEvery),
+		KeepBest: scoreScalar, Finite: true})
 	if err != nil {
 		return nil, err
 	}
@@ -55,21 +57,23 @@ const (
 	bestScalar  = "best_valid_loss"
 )
 
-// The random streams. Random numbers are keyed by seed and counter, so these are all there is to know of them.
+// The random streams. Random numbers are keyed by seed and counter, so these are all there is to know of
+// them.
 const (
 	dataStream = "data" // samples that were dealt
 	stepStream = "step" // steps that were taken
 )
 
-// Save begins a checkpoint of the state after the last step: it copies what training goes on to change, and writes in the
-// background. sample is the global number of the next sample, which Resume returns. The error may be an earlier one's. A
-// state that is not finite is refused.
+// Save begins a checkpoint of the state after the last step: it copies what training goes on to change, and
+// writes in the background. sample is the global number of the next sample, which Resume returns. The error
+// may be an earlier one's. A state that is not finite is refused.
 func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error {
 	return t.save(ctx, c, sample)
 }
 
 // save is Save with further numbers.
-func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64, scalars ...checkpoint.Scalar) error {
+func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64,
+	scalars ...checkpoint.Scalar) error {
 	if t.trained.lost != nil {
 		return t.trained.lost
 	}
@@ -78,7 +82,8 @@ func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64, scalar
 		return err
 	}
 	state.Step, state.Sample, state.Seed = int64(t.step), sample, t.c.Seed
-	state.RNG = []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)}, {Name: stepStream, Value: uint64(t.step)}}
+	state.RNG = []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)},
+		{Name: stepStream, Value: uint64(t.step)}}
 	state.Scalars = slices.Concat(state.Scalars, scalars, t.saveFacts())
 	state.Scalars = append(state.Scalars, checkpoint.Int(skippedScalar, int64(t.skipped)))
 	return c.keeper.Save(ctx, state)
@@ -86,7 +91,8 @@ func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64, scalar
 
 // Resumed is where a run goes on.
 type Resumed struct {
-	// From is the checkpoint's directory. Step is how many steps were taken, Sample the number of the next sample.
+	// From is the checkpoint's directory. Step is how many steps were taken, Sample the number of the next
+	// sample.
 	From         string
 	Step, Sample int64
 	// Skipped names newer checkpoints that were torn or corrupt, and why.
@@ -101,15 +107,16 @@ type Resumed struct {
 type ResumeConfig struct {
 	// Step, where set, is that of the checkpoint.
 	Step int64
-	// Changed is the names of facts that may be others than those of the checkpoint's run; "all" stands for every one.
+	// Changed is the names of facts that may be others than those of the checkpoint's run; "all" stands for
+	// every one.
 	Changed []string
 }
 
 // ErrNoCheckpoint is a directory without any: a fresh start is right.
 var ErrNoCheckpoint = errors.New("no checkpoint")
 
-// Resume brings the trainer to the newest good checkpoint in dir, whatever strategy and number of devices wrote it. It
-// wraps ErrNoCheckpoint where there is none at all.
+// Resume brings the trainer to the newest good checkpoint in dir, whatever strategy and number of devices
+// wrote it. It wraps ErrNoCheckpoint where there is none at all.
 func (t *Trainer) Resume(dir string) (*Resumed, error) { return t.ResumeFrom(dir, ResumeConfig{}) }
 
 // ResumeFrom is Resume from a checkpoint of choice. One whose facts are others is an *OtherRunError.
@@ -121,7 +128,8 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: t.changes(r), Best: math.NaN()}
+	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: t.changes(r),
+		Best: math.NaN()}
 	if x, err := r.Meta().Float(bestScalar); err == nil {
 		out.Best = x
 	}
@@ -151,7 +159,8 @@ func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
 	return checkpoint.Open(dir, checkpoint.OpenConfig{})
 }
 
-// fitting is an error where a checkpoint has other tensors than the trainer: a longer model's would else be taken for its own.
+// fitting is an error where a checkpoint has other tensors than the trainer: a longer model's would else be
+// taken for its own.
 func (t *Trainer) fitting(r *checkpoint.Reader) error {
 	c, known := t.c.executor(), map[string]bool{}
 	for _, x := range c.State() {

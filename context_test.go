@@ -16,7 +16,8 @@ import (
 )
 
 func smallGPT2() models.Config {
-	return models.Config{Family: "gpt2", Vocab: 24, Hidden: 16, Intermediate: 32, Layers: 2, Heads: 4, Positions: 16}
+	return models.Config{Family: "gpt2", Vocab: 24, Hidden: 16, Intermediate: 32, Layers: 2, Heads: 4,
+		Positions: 16}
 }
 
 // arrangedStep is the training step of a new model under a layout.
@@ -52,8 +53,8 @@ func distributeBatch(t testing.TB, p *galley.Program, m *mesh.Mesh, batch string
 	return spreadOut(t, p, m, plan, "batch*="+batch)
 }
 
-// TestContextParallel: training steps on sequences that devices share are those of one device, and nothing of a sequence is
-// brought together but what attention asks for.
+// TestContextParallel: training steps on sequences that devices share are those of one device, and nothing of
+// a sequence is brought together but what attention asks for.
 func TestContextParallel(t *testing.T) {
 	sliding := smallLlama()
 	sliding.Family, sliding.Window = "mistral", 5
@@ -62,14 +63,18 @@ func TestContextParallel(t *testing.T) {
 		mesh   string
 		seq    int
 	}{
-		{smallLlama(), "cp=2", 8}, {smallLlama(), "cp=4", 16}, {smallLlama(), "dp=2,cp=2", 12}, {smallLlama(), "cp=3", 8},
-		{smallLlama(), "cp=2,tp=2", 8}, {sliding, "cp=4", 16}, {smallGPT2(), "cp=2", 8}, {smallGPT2(), "dp=2,cp=4", 16},
+		{smallLlama(), "cp=2", 8}, {smallLlama(), "cp=4", 16}, {smallLlama(), "dp=2,cp=2", 12}, {smallLlama(),
+			"cp=3", 8},
+		{smallLlama(), "cp=2,tp=2", 8}, {sliding, "cp=4", 16}, {smallGPT2(), "cp=2", 8}, {smallGPT2(), "dp=2,cp=4",
+			16},
 	} {
 		for _, l := range []models.Layout{
-			{Context: op.ContextRing}, {Context: op.ContextUlysses}, {}, {Context: op.ContextRing, Order: models.Zigzag},
+			{Context: op.ContextRing}, {Context: op.ContextUlysses}, {}, {Context: op.ContextRing,
+				Order: models.Zigzag},
 			{Context: op.ContextRing, Order: models.Zigzag, Given: models.Zigzag},
 		} {
-			name := fmt.Sprintf("%s,%s,seq=%d,%s,order=%d,given=%d", c.config.Family, c.mesh, c.seq, l.Context, l.Order, l.Given)
+			name := fmt.Sprintf("%s,%s,seq=%d,%s,order=%d,given=%d", c.config.Family, c.mesh, c.seq, l.Context,
+				l.Order, l.Given)
 			t.Run(name, func(t *testing.T) { contextParallel(t, c.config, l, c.mesh, c.seq) })
 		}
 	}
@@ -108,8 +113,8 @@ func contextParallel(t *testing.T, c models.Config, l models.Layout, meshText st
 	wantContext(t, d, l)
 }
 
-// wantContext checks who communicates along the axis of the sequence: sums of gradients, attention as it was told to, and
-// ids that are put in order.
+// wantContext checks who communicates along the axis of the sequence: sums of gradients, attention as it was
+// told to, and ids that are put in order.
 func wantContext(t *testing.T, d *galley.Distributed, l models.Layout) {
 	t.Helper()
 	kinds := map[string]int{}
@@ -127,12 +132,14 @@ func wantContext(t *testing.T, d *galley.Distributed, l models.Layout) {
 			t.Errorf("got %v (%s → %s)", x, x.From, x.To)
 		}
 	}
-	if want := map[string]string{op.ContextUlysses: "all_to_all", op.ContextRing: "permute", "": "permute"}[l.Context]; kinds[want] == 0 {
+	if want := map[string]string{op.ContextUlysses: "all_to_all", op.ContextRing: "permute",
+		"": "permute"}[l.Context]; kinds[want] == 0 {
 		t.Errorf("got %v: want %s", kinds, want)
 	}
 }
 
-// TestContextMemory: four devices that share a sequence need a quarter of one device's memory each, however they attend.
+// TestContextMemory: four devices that share a sequence need a quarter of one device's memory each, however
+// they attend.
 func TestContextMemory(t *testing.T) {
 	const seq, parts = 4096, 4
 	c := smallLlama()
@@ -157,7 +164,8 @@ func TestContextMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			ratio := float64(part.Arena) * parts / float64(all.Arena)
-			t.Logf("%s, order %d, device %d: %d bytes of %d: %.3f of a quarter", l.Context, l.Order, id, part.Arena, all.Arena, ratio)
+			t.Logf("%s, order %d, device %d: %d bytes of %d: %.3f of a quarter", l.Context, l.Order, id, part.Arena,
+				all.Arena, ratio)
 			if ratio > 1.1 {
 				t.Errorf("%s, order %d, device %d: %.3f of a quarter", l.Context, l.Order, id, ratio)
 			}

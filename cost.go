@@ -21,7 +21,8 @@ type Cost struct {
 
 // DeviceCost is one device's share.
 type DeviceCost struct {
-	// Weights, Slots and Sums are bytes that live from step to step: the parameters, the optimizer's memory, the gradients.
+	// Weights, Slots and Sums are bytes that live from step to step: the parameters, the optimizer's memory, the
+	// gradients.
 	Weights, Slots, Sums int
 	// Step is the bytes that a step needs besides at once: activations, messages, what ops compute with.
 	Step int
@@ -62,7 +63,8 @@ func (c *Cost) Sent() (sum float64) {
 
 // Write prints a line for each device; equal ones share a line.
 func (c *Cost) Write(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s at most on a device, %.3g flops and %s between devices a step", c.Strategy, units.Bytes(float64(c.Memory())), c.Flops(), units.Bytes(c.Sent()))
+	fmt.Fprintf(w, "%s: %s at most on a device, %.3g flops and %s between devices a step", c.Strategy,
+		units.Bytes(float64(c.Memory())), c.Flops(), units.Bytes(c.Sent()))
 	if c.Time > 0 {
 		fmt.Fprintf(w, ", which should take %v", c.Time.Round(time.Microsecond))
 	}
@@ -78,13 +80,15 @@ func (c *Cost) Write(w io.Writer) error {
 		if j > i {
 			name = fmt.Sprintf("%d-%d", i, j)
 		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%.4g\t%.0f\t%d\t%d\n", name, d.Weights, d.Slots, d.Sums, d.Step, d.Memory(), d.Flops, d.Sent, d.Collectives, d.Messages)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%.4g\t%.0f\t%d\t%d\n", name, d.Weights, d.Slots, d.Sums, d.Step,
+			d.Memory(), d.Flops, d.Sent, d.Collectives, d.Messages)
 		i = j + 1
 	}
 	return t.Flush()
 }
 
-// Cost plans a step for batches of these types and tells what it takes. Nothing runs, and no memory for tensors is taken.
+// Cost plans a step for batches of these types and tells what it takes. Nothing runs, and no memory for
+// tensors is taken.
 func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
 	defer fault.Recover("cost of a step", &err)
 	p, err := t.exec.Plan(batch...)

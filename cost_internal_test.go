@@ -11,16 +11,21 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// TestCostIsTrue compares what Cost tells with what a step then takes and sends, and the loss of a step with what evaluating its
-// batch told before.
+// TestCostIsTrue compares what Cost tells with what a step then takes and sends, and the loss of a step with
+// what evaluating its batch told before.
 func TestCostIsTrue(t *testing.T) {
 	for _, c := range []struct {
 		family string
 		s      Strategy
 	}{
-		{"llama", Strategy{DP: 2}}, {"llama", Strategy{TP: 2}}, {"llama", Strategy{PP: 2, Micro: 4}}, {"llama", Strategy{DP: 2, TP: 2, PP: 2, Zero: 1}}, {"llama", Strategy{DP: 2, Zero: 3, Recompute: "full"}}, {"llama", Strategy{DP: 2, TP: 2, Zero: 3, Overlap: true}},
-		{"llama", Strategy{DP: 2, AMP: "bf16"}}, {"llama", Strategy{PP: 2, AMP: "f16"}}, {"llama", Strategy{DP: 2, Zero: 1, Offload: "optimizer"}}, {"llama", Strategy{CP: 2}}, {"llama", Strategy{CP: 2, TP: 2, Context: "ulysses"}},
-		{"mixtral", Strategy{DP: 2, EP: 2}}, {"mixtral", Strategy{EP: 2, TP: 2, PP: 2}}, {"gpt2", Strategy{TP: 2, PP: 2, Sequence: true}},
+		{"llama", Strategy{DP: 2}}, {"llama", Strategy{TP: 2}}, {"llama", Strategy{PP: 2, Micro: 4}}, {"llama",
+			Strategy{DP: 2, TP: 2, PP: 2, Zero: 1}}, {"llama", Strategy{DP: 2, Zero: 3, Recompute: "full"}}, {"llama",
+			Strategy{DP: 2, TP: 2, Zero: 3, Overlap: true}},
+		{"llama", Strategy{DP: 2, AMP: "bf16"}}, {"llama", Strategy{PP: 2, AMP: "f16"}}, {"llama",
+			Strategy{DP: 2, Zero: 1, Offload: "optimizer"}}, {"llama", Strategy{CP: 2}}, {"llama", Strategy{CP: 2,
+			TP: 2, Context: "ulysses"}},
+		{"mixtral", Strategy{DP: 2, EP: 2}}, {"mixtral", Strategy{EP: 2, TP: 2, PP: 2}}, {"gpt2",
+			Strategy{TP: 2, PP: 2, Sequence: true}},
 	} {
 		t.Run(c.family+" "+c.s.String(), func(t *testing.T) { checkCost(t, c.family, &c.s) })
 	}
@@ -29,7 +34,8 @@ func TestCostIsTrue(t *testing.T) {
 func checkCost(t *testing.T, family string, s *Strategy) {
 	d := CPU(Config{Threads: 1})
 	defer d.Close()
-	config := models.Config{Family: family, Vocab: 40, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, InitStd: 0.2}
+	config := models.Config{Family: family, Vocab: 40, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4,
+		InitStd: 0.2}
 	if family == "mixtral" {
 		config.Experts, config.ExpertsPerToken = 4, 2
 	}

@@ -57,7 +57,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestPlansTakeEffect holds plans to what they say: splitting columns halves weights, gathering costs communication.
+// TestPlansTakeEffect holds plans to what they say: splitting columns halves weights, gathering costs
+// communication.
 func TestPlansTakeEffect(t *testing.T) {
 	lone := func(p galley.ParallelPlan) *galley.Cost {
 		t.Helper()
@@ -69,15 +70,19 @@ func TestPlansTakeEffect(t *testing.T) {
 	}
 	tp := galley.Strategy{TP: 2}
 	plain := lone(galley.ParallelPlan{Strategy: tp, Layers: megatron()})
-	gathered := lone(galley.ParallelPlan{Strategy: tp, Layers: append(megatron(), galley.On("*.up_proj", galley.PrepareOutput{Sharding: "@[dp,_,_]"}))})
+	gathered := lone(galley.ParallelPlan{Strategy: tp,
+		Layers: append(megatron(), galley.On("*.up_proj", galley.PrepareOutput{Sharding: "@[dp,_,_]"}))})
 	if gathered.Devices[0].Collectives < plain.Devices[0].Collectives+4 {
-		t.Errorf("gathering the results of 4 layers: %d collectives, without %d", gathered.Devices[0].Collectives, plain.Devices[0].Collectives)
+		t.Errorf("gathering the results of 4 layers: %d collectives, without %d", gathered.Devices[0].Collectives,
+			plain.Devices[0].Collectives)
 	}
-	rows := lone(galley.ParallelPlan{Strategy: tp, Layers: []galley.LayerPlan{galley.On("*.[qkv]_proj", galley.RowWise{})}})
+	rows := lone(galley.ParallelPlan{Strategy: tp,
+		Layers: []galley.LayerPlan{galley.On("*.[qkv]_proj", galley.RowWise{})}})
 	if rows.Sent() <= plain.Sent() {
 		t.Errorf("splitting queries by rows sends %v bytes, by columns %v: want more", rows.Sent(), plain.Sent())
 	}
-	whole := lone(galley.ParallelPlan{Strategy: tp, Annotations: annotations(t, "*_proj.weight=@[_,_]", "*.embed_tokens.weight=@[_,_]")})
+	whole := lone(galley.ParallelPlan{Strategy: tp,
+		Annotations: annotations(t, "*_proj.weight=@[_,_]", "*.embed_tokens.weight=@[_,_]")})
 	if w := whole.Devices[0].Weights; w <= plain.Devices[0].Weights {
 		t.Errorf("weights kept whole take %d bytes, split %d", w, plain.Devices[0].Weights)
 	}

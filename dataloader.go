@@ -6,12 +6,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ShardDims is the mesh axis that splits the rows of a batch: one for all of its tensors, or one for each. An empty name, or
-// none at all, copies the tensor to every device.
+// ShardDims is the mesh axis that splits the rows of a batch: one for all of its tensors, or one for each. An
+// empty name, or none at all, copies the tensor to every device.
 type ShardDims []string
 
-// ShardedLoader is a loader whose batches lie on meshes. As a Loader it still gives whole ones, which ToStatic and Engine split
-// by their strategy.
+// ShardedLoader is a loader whose batches lie on meshes. As a Loader it still gives whole ones, which
+// ToStatic and Engine split by their strategy.
 type ShardedLoader struct {
 	Loader
 	world  *World
@@ -19,14 +19,15 @@ type ShardedLoader struct {
 	dims   ShardDims
 }
 
-// ShardDataLoader lays the batches of a loader on meshes: all on one, or each tensor of a batch on its own, such as inputs where
-// a pipeline begins and labels where it ends.
+// ShardDataLoader lays the batches of a loader on meshes: all on one, or each tensor of a batch on its own,
+// such as inputs where a pipeline begins and labels where it ends.
 func ShardDataLoader(w *World, l Loader, meshes []*mesh.Mesh, dims ShardDims) (*ShardedLoader, error) {
 	if len(meshes) == 0 {
 		return nil, fmt.Errorf("shard data loader: want a mesh for all tensors of a batch, or one for each")
 	}
 	if len(dims) > 1 && len(meshes) > 1 && len(dims) != len(meshes) {
-		return nil, fmt.Errorf("shard data loader: %d meshes and %d axes: want one axis, or as many as meshes", len(meshes), len(dims))
+		return nil, fmt.Errorf("shard data loader: %d meshes and %d axes: want one axis, or as many as meshes",
+			len(meshes), len(dims))
 	}
 	s := &ShardedLoader{Loader: l, world: w, meshes: meshes, dims: dims}
 	for i := range max(len(meshes), len(dims)) {

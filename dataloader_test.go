@@ -48,8 +48,9 @@ func netLosses(t *testing.T, steps int) (list []float64) {
 	t.Helper()
 	d := device(t)
 	m := net(d.NewSession())
-	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Optimizer: optim.SGD{}, Schedule: optim.Constant{LR: 0.1},
-		Loss: func(b []*op.Tensor) *op.Tensor { return op.MSELoss(m.Forward(b[0])[0], b[1], "mean") }})
+	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Optimizer: optim.SGD{},
+		Schedule: optim.Constant{LR: 0.1},
+		Loss:     func(b []*op.Tensor) *op.Tensor { return op.MSELoss(m.Forward(b[0])[0], b[1], "mean") }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func netLosses(t *testing.T, steps int) (list []float64) {
 	return list
 }
 
-// TestShardDataLoader trains op by op: parameters and batches lie on a mesh, and the losses are the plain trainer's.
+// TestShardDataLoader trains op by op: parameters and batches lie on a mesh, and the losses are the plain
+// trainer's.
 func TestShardDataLoader(t *testing.T) {
 	w, err := galley.NewWorld(device(t), 4)
 	if err != nil {
@@ -116,31 +118,37 @@ func TestShardRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := galley.ShardDataLoader(nil, samples(t), []*mesh.Mesh{m}, galley.ShardDims{"mp"}); err == nil || !strings.Contains(err.Error(), `no axis "mp"`) {
+	if _, err := galley.ShardDataLoader(nil, samples(t), []*mesh.Mesh{m}, galley.ShardDims{"mp"}); err == nil ||
+		!strings.Contains(err.Error(), `no axis "mp"`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := galley.ShardOptimizer(optim.AdamW{}, galley.ShardingStage1{Axis: "mp"}); err == nil || !strings.Contains(err.Error(), `want "dp"`) {
+	if _, err := galley.ShardOptimizer(optim.AdamW{}, galley.ShardingStage1{Axis: "mp"}); err == nil ||
+		!strings.Contains(err.Error(), `want "dp"`) {
 		t.Errorf("got %v", err)
 	}
 	o, err := galley.ShardOptimizer(adamW(), galley.ShardingStage2{Axis: "dp"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, s := range map[string]*galley.Strategy{"set DP to 2 or more": nil, "leave one of them out": {DP: 2, Zero: 1}} {
-		if _, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), nil, galley.CrossEntropy, o, s); err == nil || !strings.Contains(err.Error(), want) {
+	for want, s := range map[string]*galley.Strategy{"set DP to 2 or more": nil,
+		"leave one of them out": {DP: 2, Zero: 1}} {
+		if _, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), nil, galley.CrossEntropy, o,
+			s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
 
 func TestShardOptimizer(t *testing.T) {
-	for i, stage := range []galley.ShardingStage{galley.ShardingStage1{Axis: "dp"}, galley.ShardingStage2{}, galley.ShardingStage3{}} {
+	for i, stage := range []galley.ShardingStage{galley.ShardingStage1{Axis: "dp"}, galley.ShardingStage2{},
+		galley.ShardingStage3{}} {
 		o, err := galley.ShardOptimizer(adamW(), stage)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o.Accumulate = 2
-		d, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), windows(t), galley.CrossEntropy, o, &galley.Strategy{DP: 2})
+		d, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), windows(t), galley.CrossEntropy, o,
+			&galley.Strategy{DP: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +159,8 @@ func TestShardOptimizer(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := costUnder(t, galley.Language(smallModel(t, device(t))), &galley.Strategy{DP: 2}).Devices[0]
-		halved := []bool{c.Devices[0].Slots < whole.Slots*6/10, c.Devices[0].Sums < whole.Sums*6/10, c.Devices[0].Weights < whole.Weights*6/10}
+		halved := []bool{c.Devices[0].Slots < whole.Slots*6/10, c.Devices[0].Sums < whole.Sums*6/10,
+			c.Devices[0].Weights < whole.Weights*6/10}
 		for k, got := range halved {
 			if got != (k <= i) {
 				t.Errorf("stage %d: slots, sums, weights halved: %v", i+1, halved)

@@ -39,8 +39,8 @@ func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {
 	return all.Spec(m, rank)
 }
 
-// ShardTensor is x laid on a mesh, one placement for each of its axes; axes that are not named hold copies. Of a traced
-// tensor it is an annotation, from which the rest is inferred; an eager one is moved now.
+// ShardTensor is x laid on a mesh, one placement for each of its axes; axes that are not named hold copies.
+// Of a traced tensor it is an annotation, from which the rest is inferred; an eager one is moved now.
 func ShardTensor(x *Tensor, m *mesh.Mesh, ps ...mesh.Placement) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -60,7 +60,8 @@ func Lay(x *Tensor, m *mesh.Mesh, spec mesh.Spec) *Tensor {
 	return op.Constrain(x, m, mesh.Closed(spec))
 }
 
-// Reshard is x moved to other placements, on its mesh or on another. It is differentiable: the gradient moves back.
+// Reshard is x moved to other placements, on its mesh or on another. It is differentiable: the gradient moves
+// back.
 func Reshard(x *Tensor, m *mesh.Mesh, ps ...mesh.Placement) *Tensor { return ShardTensor(x, m, ps...) }
 
 // Unshard is x whole on every device of its mesh.
@@ -73,7 +74,8 @@ func Unshard(x *Tensor) *Tensor {
 }
 
 // FromLocal is a tensor made of what each device of a mesh holds, by device.
-func FromLocal(w *World, t Type, m *mesh.Mesh, parts map[int]array.Array, ps ...mesh.Placement) (*Tensor, error) {
+func FromLocal(w *World, t Type, m *mesh.Mesh, parts map[int]array.Array, ps ...mesh.Placement) (*Tensor,
+	error) {
 	spec, err := specOf(m, len(t.Shape), ps)
 	if err != nil {
 		return nil, err
@@ -82,7 +84,8 @@ func FromLocal(w *World, t Type, m *mesh.Mesh, parts map[int]array.Array, ps ...
 }
 
 // FromFunc is FromLocal with parts that f makes, one for each place in the tensor: nothing else is ever made.
-func FromFunc(w *World, t Type, m *mesh.Mesh, f func(box mesh.Box) array.Array, ps ...mesh.Placement) (*Tensor, error) {
+func FromFunc(w *World, t Type, m *mesh.Mesh, f func(box mesh.Box) array.Array,
+	ps ...mesh.Placement) (*Tensor, error) {
 	spec, err := specOf(m, len(t.Shape), ps)
 	if err != nil {
 		return nil, err
@@ -119,8 +122,8 @@ func Placements(x *Tensor) (*mesh.Mesh, mesh.Spec, bool) {
 	return s.Mesh, s.Spec, true
 }
 
-// ShardLayer lays parameters on a mesh by rule, which is asked for each by name and type and answers with placements; nil
-// replicates. Their values stay tracked.
+// ShardLayer lays parameters on a mesh by rule, which is asked for each by name and type and answers with
+// placements; nil replicates. Their values stay tracked.
 func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t Type) []mesh.Placement) error {
 	for _, p := range params {
 		v := ShardTensor(p.Value, m, rule(p.Name, p.Type)...)
@@ -132,9 +135,11 @@ func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t Type)
 	return nil
 }
 
-// LocalMap is f applied to each device's part of xs by itself; in and out are the placements of operands and results, one list
-// for each. A result that is partial along an axis is the sum over it. It is differentiable, and the same on one device.
-func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Placements, xs ...*Tensor) []*Tensor {
+// LocalMap is f applied to each device's part of xs by itself; in and out are the placements of operands and
+// results, one list for each. A result that is partial along an axis is the sum over it. It is
+// differentiable, and the same on one device.
+func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Placements,
+	xs ...*Tensor) []*Tensor {
 	fail := func(err error) []*Tensor {
 		bad := ir.Invalid(xs[0].Scope(), &ir.Error{Pos: ir.Caller(), Op: "local_map", Err: err})
 		return slices.Repeat([]*Tensor{bad}, len(out))

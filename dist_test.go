@@ -42,7 +42,8 @@ func wave(shape ...int) array.Array {
 	return a
 }
 
-// mlp is two products with a nonlinearity and its gradients: what the placements of its operands must not change.
+// mlp is two products with a nonlinearity and its gradients: what the placements of its operands must not
+// change.
 func mlp(x, w1, w2 *galley.Tensor) []*galley.Tensor {
 	loss := op.Mean(op.Square(op.MatMul(op.Tanh(op.MatMul(x, w1)), w2)))
 	return append([]*galley.Tensor{loss}, galley.Grad(loss, x, w1, w2)...)
@@ -126,14 +127,15 @@ func TestReshardAcrossMeshes(t *testing.T) {
 func TestFromFuncMakesOnlyParts(t *testing.T) {
 	m, w := parseMesh(t, "a=4"), world(t, 4)
 	made := 0
-	x, err := galley.FromFunc(w, galley.Type{DType: array.F32, Shape: array.Shape{10, 3}}, m, func(b mesh.Box) array.Array {
-		made += b.Len()
-		a := array.New(array.F32, b.Size...)
-		for i := range a.Len() {
-			array.Data[float32](a)[i] = float32(b.Start[0]*3 + i)
-		}
-		return a
-	}, mesh.Shard(0))
+	x, err := galley.FromFunc(w, galley.Type{DType: array.F32, Shape: array.Shape{10, 3}}, m,
+		func(b mesh.Box) array.Array {
+			made += b.Len()
+			a := array.New(array.F32, b.Size...)
+			for i := range a.Len() {
+				array.Data[float32](a)[i] = float32(b.Start[0]*3 + i)
+			}
+			return a
+		}, mesh.Shard(0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +185,8 @@ func TestShardedTraining(t *testing.T) {
 				if slots[p.Name] == nil {
 					slots[p.Name] = []*galley.Tensor{op.ZerosLike(p.Value), op.ZerosLike(p.Value)}
 				}
-				at := optim.Step{LR: op.Const(p.Value, 0.01), Count: op.Const(p.Value, float64(step+1)), Scale: op.Const(p.Value, 1)}
+				at := optim.Step{LR: op.Const(p.Value, 0.01), Count: op.Const(p.Value, float64(step+1)),
+					Scale: op.Const(p.Value, 1)}
 				var next *galley.Tensor
 				next, slots[p.Name] = opt.Update(p.Value.Detach(), grads[i], slots[p.Name], at)
 				p.Value = next.Track()
@@ -191,19 +194,22 @@ func TestShardedTraining(t *testing.T) {
 		}
 		return losses
 	}
-	sharded := train(nn.NewInit(nn.Config{Scope: w, Seed: 5, DType: array.F64}), func(*galley.Tensor) *galley.Tensor {
-		return galley.ShardTensor(w.Tensor(wave(4, 6)), m, mesh.Shard(0))
-	})
+	sharded := train(nn.NewInit(nn.Config{Scope: w, Seed: 5, DType: array.F64}),
+		func(*galley.Tensor) *galley.Tensor {
+			return galley.ShardTensor(w.Tensor(wave(4, 6)), m, mesh.Shard(0))
+		})
 	one := world(t, 4)
-	plain := train(nn.NewInit(nn.Config{Scope: one, Seed: 5, DType: array.F64}), func(*galley.Tensor) *galley.Tensor {
-		return galley.ShardTensor(one.Tensor(wave(4, 6)), m)
-	})
+	plain := train(nn.NewInit(nn.Config{Scope: one, Seed: 5, DType: array.F64}),
+		func(*galley.Tensor) *galley.Tensor {
+			return galley.ShardTensor(one.Tensor(wave(4, 6)), m)
+		})
 	if fmt.Sprintf("%.12f", sharded) != fmt.Sprintf("%.12f", plain) {
 		t.Errorf("sharded %v\nplain   %v", sharded, plain)
 	}
 }
 
-// TestLocalMap: a function of parts gives the same eagerly on devices, in a program, and on one device, with its gradient.
+// TestLocalMap: a function of parts gives the same eagerly on devices, in a program, and on one device, with
+// its gradient.
 func TestLocalMap(t *testing.T) {
 	m, w := parseMesh(t, "a=2,b=2"), world(t, 4)
 	f := func(x, y *galley.Tensor) []*galley.Tensor {
@@ -219,9 +225,11 @@ func TestLocalMap(t *testing.T) {
 	s := device(t).NewSession()
 	want := readAll(t, f(s.Tensor(x).Track(), s.Tensor(y).Track()))
 	for name, got := range map[string][]array.Array{
-		"eager":         readAll(t, f(w.Tensor(x).Track(), w.Tensor(y).Track())),
-		"eager, placed": readAll(t, f(galley.ShardTensor(w.Tensor(x), m, mesh.Shard(1)).Track(), galley.ShardTensor(w.Tensor(y), m).Track())),
-		"static":        runStatic(t, w, m, []array.Array{x, y}, func(in []*galley.Tensor) []*galley.Tensor { return f(in[0], in[1]) }),
+		"eager": readAll(t, f(w.Tensor(x).Track(), w.Tensor(y).Track())),
+		"eager, placed": readAll(t, f(galley.ShardTensor(w.Tensor(x), m, mesh.Shard(1)).Track(),
+			galley.ShardTensor(w.Tensor(y), m).Track())),
+		"static": runStatic(t, w, m, []array.Array{x, y},
+			func(in []*galley.Tensor) []*galley.Tensor { return f(in[0], in[1]) }),
 	} {
 		for i := range want {
 			for j := range want[i].Len() {
@@ -251,7 +259,8 @@ func readAll(t *testing.T, xs []*galley.Tensor) []array.Array {
 	return out
 }
 
-func runStatic(t *testing.T, w *galley.World, m *mesh.Mesh, args []array.Array, f func([]*galley.Tensor) []*galley.Tensor) []array.Array {
+func runStatic(t *testing.T, w *galley.World, m *mesh.Mesh, args []array.Array,
+	f func([]*galley.Tensor) []*galley.Tensor) []array.Array {
 	t.Helper()
 	var types []galley.Type
 	for _, a := range args {
@@ -261,7 +270,8 @@ func runStatic(t *testing.T, w *galley.World, m *mesh.Mesh, args []array.Array, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Params: map[int]mesh.Sharding{0: mesh.Open(mesh.Split(mesh.On("a"), mesh.On("b")))}})
+	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m,
+		Params: map[int]mesh.Sharding{0: mesh.Open(mesh.Split(mesh.On("a"), mesh.On("b")))}})
 	if err != nil {
 		t.Fatal(err)
 	}

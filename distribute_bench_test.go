@@ -52,8 +52,8 @@ func BenchmarkDistribute(b *testing.B) {
 	}
 }
 
-// TestDistributeCost: a hundred layers on 4,096 devices take the memory of one program, and devices share theirs. The time is
-// the benchmark's to tell.
+// TestDistributeCost: a hundred layers on 4,096 devices take the memory of one program, and devices share
+// theirs. The time is the benchmark's to tell.
 func TestDistributeCost(t *testing.T) {
 	p := hundredLayers(t)
 	var before, after runtime.MemStats
@@ -77,13 +77,15 @@ func TestDistributeCost(t *testing.T) {
 
 func ExampleDistribute() {
 	m, _ := mesh.Parse("dp=2,tp=2")
-	types := []galley.Type{{DType: array.F32, Shape: array.Shape{8, 16}}, {DType: array.F32, Shape: array.Shape{16, 32}}, {DType: array.F32, Shape: array.Shape{32, 16}}}
+	types := []galley.Type{{DType: array.F32, Shape: array.Shape{8, 16}},
+		{DType: array.F32, Shape: array.Shape{16, 32}}, {DType: array.F32, Shape: array.Shape{32, 16}}}
 	p, _ := galley.Trace("mlp", types, func(in []*galley.Tensor) []*galley.Tensor {
 		return []*galley.Tensor{op.MatMul(op.Tanh(op.MatMul(in[0], in[1])), in[2])}
 	})
 	rows, _ := mesh.ParseSharding("@[dp,_]")
 	cut, _ := mesh.ParseSharding("@[_,tp]")
-	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Params: map[int]mesh.Sharding{0: rows, 1: cut}})
+	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Params: map[int]mesh.Sharding{0: rows,
+		1: cut}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -17,7 +17,8 @@ import (
 func TestStaticEqualsEager(t *testing.T) {
 	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
 	arrays := []array.Array{wave(6, 5), wave(5, 7), wave(7, 4)}
-	places := [][]mesh.Placement{{mesh.Shard(0)}, {mesh.Replicate(), mesh.Shard(1)}, {mesh.Replicate(), mesh.Shard(0)}}
+	places := [][]mesh.Placement{{mesh.Shard(0)}, {mesh.Replicate(), mesh.Shard(1)},
+		{mesh.Replicate(), mesh.Shard(0)}}
 	var types []galley.Type
 	var values []*galley.Tensor
 	params := map[int]mesh.Sharding{}
@@ -27,7 +28,10 @@ func TestStaticEqualsEager(t *testing.T) {
 		_, spec, _ := galley.Placements(values[i])
 		params[i] = mesh.Closed(spec)
 	}
-	p, err := galley.Trace("mlp", types, func(in []*galley.Tensor) []*galley.Tensor { return mlp(in[0], in[1], in[2]) })
+	p, err := galley.Trace("mlp", types, func(in []*galley.Tensor) []*galley.Tensor {
+		return mlp(in[0], in[1],
+			in[2])
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +60,8 @@ func TestStaticEqualsEager(t *testing.T) {
 	}
 }
 
-// TestStaticAcrossMeshes: one program on two meshes, whose devices have programs of their own, equals the eager one.
+// TestStaticAcrossMeshes: one program on two meshes, whose devices have programs of their own, equals the
+// eager one.
 func TestStaticAcrossMeshes(t *testing.T) {
 	first, second := parseMesh(t, "dp=2,tp=2"), parseMesh(t, "dp=2,tp=2@[4,5,6,7]")
 	w := world(t, 8)
@@ -100,7 +105,8 @@ func TestStaticAcrossMeshes(t *testing.T) {
 	}
 }
 
-// TestEagerLlama: the loss of a llama whose parameters lie as a plan says, op by op, is that of the distributed step.
+// TestEagerLlama: the loss of a llama whose parameters lie as a plan says, op by op, is that of the
+// distributed step.
 func TestEagerLlama(t *testing.T) {
 	p, args := stepOf(t, smallLlama(), array.F64, 4, 6)
 	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
@@ -140,9 +146,10 @@ func TestEagerLlama(t *testing.T) {
 func TestCaptured(t *testing.T) {
 	m, w := parseMesh(t, "tp=2"), world(t, 2)
 	weight := galley.ShardTensor(w.Tensor(wave(6, 4)), m, mesh.Shard(1))
-	p, err := galley.Trace("product", []galley.Type{{DType: array.F64, Shape: array.Shape{3, 6}}}, func(in []*galley.Tensor) []*galley.Tensor {
-		return []*galley.Tensor{op.MatMul(in[0], weight)}
-	})
+	p, err := galley.Trace("product", []galley.Type{{DType: array.F64, Shape: array.Shape{3, 6}}},
+		func(in []*galley.Tensor) []*galley.Tensor {
+			return []*galley.Tensor{op.MatMul(in[0], weight)}
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,11 +188,14 @@ func TestTogetherEagerly(t *testing.T) {
 		split int
 		f     func(x *galley.Tensor, tensor func(array.Array) *galley.Tensor) *galley.Tensor
 	}{
-		"cross-entropy": {[]int{4, 7}, 1, func(x *galley.Tensor, tensor func(array.Array) *galley.Tensor) *galley.Tensor {
+		"cross-entropy": {[]int{4, 7}, 1, func(x *galley.Tensor,
+			tensor func(array.Array) *galley.Tensor) *galley.Tensor {
 			return op.CrossEntropy(x, tensor(labels), op.CrossEntropyConfig{LabelSmoothing: 0.1})
 		}},
-		"attention": {[]int{2, 6, 2, 4}, 1, func(x *galley.Tensor, _ func(array.Array) *galley.Tensor) *galley.Tensor {
-			return op.Sum(op.Square(op.Attention(x, op.MulScalar(x, 0.5), op.Sin(x), op.AttentionConfig{Causal: true})))
+		"attention": {[]int{2, 6, 2, 4}, 1, func(x *galley.Tensor,
+			_ func(array.Array) *galley.Tensor) *galley.Tensor {
+			return op.Sum(op.Square(op.Attention(x, op.MulScalar(x, 0.5), op.Sin(x),
+				op.AttentionConfig{Causal: true})))
 		}},
 		"norm": {[]int{4, 6}, 1, func(x *galley.Tensor, _ func(array.Array) *galley.Tensor) *galley.Tensor {
 			return op.Sum(op.Square(op.LayerNorm(x, nil, nil, 1e-5)))

@@ -17,7 +17,8 @@ import (
 )
 
 // stepOf is the training step of a new model, and its first arguments.
-func stepOf(t *testing.T, c models.Config, dtype array.DType, batch, seq int) (*galley.Program, []array.Array) {
+func stepOf(t *testing.T, c models.Config, dtype array.DType, batch, seq int) (*galley.Program,
+	[]array.Array) {
 	t.Helper()
 	s := device(t).NewSession()
 	m, err := models.New(c, nn.Config{Scope: s, DType: dtype, Seed: 3})
@@ -68,7 +69,8 @@ func write(a array.Array, i int, x float64) {
 }
 
 // train runs steps, each on what the one before it returned, and collects all results.
-func train(t *testing.T, p *galley.Program, args []array.Array, steps int, run func(args []array.Array) ([]array.Array, error)) [][]array.Array {
+func train(t *testing.T, p *galley.Program, args []array.Array, steps int,
+	run func(args []array.Array) ([]array.Array, error)) [][]array.Array {
 	t.Helper()
 	count := slices.IndexFunc(p.Params(), func(v *op.Tensor) bool { return v.Name() == "count" })
 	args = slices.Clone(args)
@@ -101,7 +103,8 @@ func same(t *testing.T, got, want [][]array.Array, tolerance float64) {
 	}
 }
 
-func spreadOut(t testing.TB, p *galley.Program, m *mesh.Mesh, plan string, extra ...string) *galley.Distributed {
+func spreadOut(t testing.TB, p *galley.Program, m *mesh.Mesh, plan string,
+	extra ...string) *galley.Distributed {
 	t.Helper()
 	var list []galley.Annotation
 	for _, text := range extra {
@@ -115,7 +118,8 @@ func spreadOut(t testing.TB, p *galley.Program, m *mesh.Mesh, plan string, extra
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Annotations: append(list, more...), Next: distribute.StepNext(p)})
+	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: m, Annotations: append(list, more...),
+		Next: distribute.StepNext(p)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +127,15 @@ func spreadOut(t testing.TB, p *galley.Program, m *mesh.Mesh, plan string, extra
 }
 
 func smallLlama() models.Config {
-	return models.Config{Family: "llama", Vocab: 24, Hidden: 16, Intermediate: 20, Layers: 2, Heads: 4, KVHeads: 2, Positions: 16}
+	return models.Config{Family: "llama", Vocab: 24, Hidden: 16, Intermediate: 20, Layers: 2, Heads: 4,
+		KVHeads: 2, Positions: 16}
 }
 
-// TestDistributedSteps: three training steps on a mesh have the losses, norms, parameters and state of one device.
+// TestDistributedSteps: three training steps on a mesh have the losses, norms, parameters and state of one
+// device.
 func TestDistributedSteps(t *testing.T) {
-	tied, gpt := smallLlama(), models.Config{Family: "gpt2", Vocab: 24, Hidden: 16, Intermediate: 32, Layers: 2, Heads: 4, Positions: 16}
+	tied, gpt := smallLlama(), models.Config{Family: "gpt2", Vocab: 24, Hidden: 16, Intermediate: 32, Layers: 2,
+		Heads: 4, Positions: 16}
 	tied.Tied = true
 	experts := smallLlama()
 	experts.Family, experts.Experts, experts.ExpertsPerToken = "mixtral", 4, 2
@@ -148,10 +155,12 @@ func TestDistributedSteps(t *testing.T) {
 		{"both", smallLlama(), "dp=2,tp=2", "megatron", nil, array.F64, 4},
 		{"both f32", smallLlama(), "dp=2,tp=2", "megatron", nil, array.F32, 4},
 		{"tied", tied, "dp=2,tp=2", "megatron", nil, array.F64, 4},
-		{"weights by dp too", smallLlama(), "dp=2,tp=2", "megatron", []string{"*_proj.weight=@[tp,dp]"}, array.F64, 4},
+		{"weights by dp too", smallLlama(), "dp=2,tp=2", "megatron", []string{"*_proj.weight=@[tp,dp]"}, array.F64,
+			4},
 		{"sequence", smallLlama(), "dp=2,sp=2", "none", []string{"batch*=@[dp,sp]"}, array.F64, 4},
 		{"experts", experts, "dp=2,tp=2", "megatron", nil, array.F64, 4},
-		{"every axis on every weight", smallLlama(), "a=2,b=2", "none", []string{"*_proj.weight=@[a.b,_]", "batch*=@[b.a,?]"}, array.F64, 3},
+		{"every axis on every weight", smallLlama(), "a=2,b=2", "none",
+			[]string{"*_proj.weight=@[a.b,_]", "batch*=@[b.a,?]"}, array.F64, 3},
 		{"gpt2", gpt, "dp=2,tp=2", "megatron", nil, array.F64, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -175,7 +184,8 @@ func TestDistributedSteps(t *testing.T) {
 	}
 }
 
-// TestStateStays: parameters and state go from step to step as they lie, and only what the step inserts is sent.
+// TestStateStays: parameters and state go from step to step as they lie, and only what the step inserts is
+// sent.
 func TestStateStays(t *testing.T) {
 	p, args := stepOf(t, smallLlama(), array.F64, 4, 6)
 	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
@@ -250,10 +260,14 @@ func TestDistributeMistakes(t *testing.T) {
 		want   string
 	}{
 		{galley.DistributeConfig{}, "want a mesh"},
-		{galley.DistributeConfig{Annotations: []galley.Annotation{{Pattern: "*.wq", Sharding: sharding("@[tp]")}}}, "annotation *.wq=@[tp] matches no parameter: they are called model.embed_tokens.weight"},
-		{galley.DistributeConfig{Annotations: []galley.Annotation{{Pattern: "lm_head.weight", Sharding: sharding("@[tp]")}}}, "lm_head.weight"},
-		{galley.DistributeConfig{Annotations: []galley.Annotation{{Pattern: "lm_head.weight", Sharding: sharding("@[xx,_]")}}}, "xx"},
-		{galley.DistributeConfig{Params: map[int]mesh.Sharding{999: sharding("@[tp]")}}, "sharding of parameter 999"},
+		{galley.DistributeConfig{Annotations: []galley.Annotation{{Pattern: "*.wq", Sharding: sharding("@[tp]")}}},
+			"annotation *.wq=@[tp] matches no parameter: they are called model.embed_tokens.weight"},
+		{galley.DistributeConfig{Annotations: []galley.Annotation{{Pattern: "lm_head.weight",
+			Sharding: sharding("@[tp]")}}}, "lm_head.weight"},
+		{galley.DistributeConfig{Annotations: []galley.Annotation{{Pattern: "lm_head.weight",
+			Sharding: sharding("@[xx,_]")}}}, "xx"},
+		{galley.DistributeConfig{Params: map[int]mesh.Sharding{999: sharding("@[tp]")}},
+			"sharding of parameter 999"},
 		{galley.DistributeConfig{Results: map[int]mesh.Sharding{-1: sharding("@[tp]")}}, "sharding of result -1"},
 		{galley.DistributeConfig{Next: map[int]int{0: 0}}, "result 0 becomes parameter 0: got"},
 	} {
@@ -268,7 +282,8 @@ func TestDistributeMistakes(t *testing.T) {
 
 func TestStrict(t *testing.T) {
 	m := parseMesh(t, "tp=2")
-	types := []galley.Type{{DType: array.F32, Shape: array.Shape{4, 6}}, {DType: array.F32, Shape: array.Shape{6, 8}}}
+	types := []galley.Type{{DType: array.F32, Shape: array.Shape{4, 6}},
+		{DType: array.F32, Shape: array.Shape{6, 8}}}
 	product := func(wish func(x *galley.Tensor) *galley.Tensor) error {
 		p, err := galley.Trace("product", types, func(in []*galley.Tensor) []*galley.Tensor {
 			return []*galley.Tensor{op.Tanh(wish(op.MatMul(in[0], in[1])))}
@@ -278,13 +293,15 @@ func TestStrict(t *testing.T) {
 		}
 		s := mesh.Closed(mesh.Split(nil, mesh.Axes{{Axis: "tp"}}))
 		_, err = galley.Distribute(p, galley.DistributeConfig{
-			Mesh: m, Params: map[int]mesh.Sharding{0: s, 1: mesh.Closed(mesh.Split(mesh.Axes{{Axis: "tp"}}, nil))}, Strict: distribute.ForbidUnasked,
+			Mesh: m, Params: map[int]mesh.Sharding{0: s,
+				1: mesh.Closed(mesh.Split(mesh.Axes{{Axis: "tp"}}, nil))}, Strict: distribute.ForbidUnasked,
 		})
 		return err
 	}
 	err := product(func(x *galley.Tensor) *galley.Tensor { return x })
 	unasked, ok := errors.AsType[*distribute.UnaskedError](err)
-	if !ok || !strings.Contains(err.Error(), "distribute_test.go:") || !strings.Contains(err.Error(), "all_reduce") {
+	if !ok || !strings.Contains(err.Error(), "distribute_test.go:") ||
+		!strings.Contains(err.Error(), "all_reduce") {
 		t.Errorf("got %v", err)
 	} else if len(unasked.List) != 1 {
 		t.Errorf("got %v, want one", unasked.List)

@@ -1,7 +1,7 @@
 // Package galley trains large models on many devices from single-device code.
 //
-// You write a model as functions of tensors. The same function runs eagerly, op by op, or is traced into a program that
-// is differentiated, optimised, planned and compiled as a whole; the numbers are the same.
+// You write a model as functions of tensors. The same function runs eagerly, op by op, or is traced into a
+// program that is differentiated, optimised, planned and compiled as a whole; the numbers are the same.
 //
 //	d := galley.CPU(galley.Config{})
 //	s := d.NewSession()
@@ -9,13 +9,15 @@
 //	y := op.Sum(op.Mul(op.Exp(x), x))
 //	g := galley.Grad(y, x)[0]                       // eᵡ(1+x)
 //
-// A Strategy spreads training over devices, with the losses of one. ToStatic compiles a model for it, Parallelize plans it by the
-// names of layers, a PipelineLayer is made of layers' descriptions, and an Engine trains, evaluates and predicts:
+// A Strategy spreads training over devices, with the losses of one. ToStatic compiles a model for it,
+// Parallelize plans it by the names of layers, a PipelineLayer is made of layers' descriptions, and an Engine
+// trains, evaluates and predicts:
 //
 //	e, err := galley.NewEngine(galley.EngineConfig{
 //		Model: galley.Language(model), Strategy: &galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 1},
 //	})
 //	history, err := e.Fit(ctx, data.Tokens(sampler), galley.FitConfig{Epochs: 3, SaveDir: "runs/a", Resume: true})
 //
-// ARCHITECTURE.md tells how it is built; package op lists what tensors can do, nn and models what is made of them.
+// ARCHITECTURE.md tells how it is built; package op lists what tensors can do, nn and models what is made of
+// them.
 package galley

@@ -34,17 +34,20 @@ type EngineConfig struct {
 	Annotations []Annotation
 	// Mode is how a step runs on one device.
 	Mode Mode
-	// Backend, where set, runs everything in place of the host, such as XLA on GPUs: on one, or as Strategy says on several.
+	// Backend, where set, runs everything in place of the host, such as XLA on GPUs: on one, or as Strategy says
+	// on several.
 	Backend Backend
 	// Compute, where it is a 16-bit dtype, is what products compute in.
 	Compute array.DType
 	// DetectNaN ends a step at the first op that makes a NaN, with its name and line; it is not for backends.
 	DetectNaN bool
-	// Seed is that of the model's first values, for its checkpoints: Load refuses those of another; 0 is not compared.
+	// Seed is that of the model's first values, for its checkpoints: Load refuses those of another; 0 is not
+	// compared.
 	Seed uint64
 	// Callbacks are told what every Fit does.
 	Callbacks []Callback
-	// Estimate, where set, tells Cost how long a step takes: Price, for language models on a machine that was calibrated.
+	// Estimate, where set, tells Cost how long a step takes: Price, for language models on a machine that was
+	// calibrated.
 	Estimate func(c *Cost) time.Duration
 }
 
@@ -73,7 +76,8 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	if c.ClipNorm != 0 {
 		t.ClipNorm = c.ClipNorm
 	}
-	t.Annotations, t.Mode, t.Backend, t.Compute = append(t.Annotations, c.Annotations...), c.Mode, c.Backend, c.Compute
+	t.Annotations, t.Mode, t.Backend, t.Compute = append(t.Annotations,
+		c.Annotations...), c.Mode, c.Backend, c.Compute
 	t.DetectNaN, t.Seed = c.DetectNaN, c.Seed
 	if l, ok := model.(*language); ok {
 		t.Facts = append(t.Facts, l.model.Config().Fact())
@@ -114,10 +118,11 @@ func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error)
 	return data.NewLoader(d, c)
 }
 
-// Prepare plans and compiles what a phase does with batches of these types, and tells what it takes. Nothing runs; what follows
-// begins at once.
+// Prepare plans and compiles what a phase does with batches of these types, and tells what it takes. Nothing
+// runs; what follows begins at once.
 func (e *Engine) Prepare(phase Phase, batch ...Type) (*Cost, error) {
-	cost := map[Phase]func(...Type) (*Cost, error){Training: e.trainer.Cost, Evaluating: e.eval.forward.Cost, Predicting: e.predict.Cost}[phase]
+	cost := map[Phase]func(...Type) (*Cost, error){Training: e.trainer.Cost, Evaluating: e.eval.forward.Cost,
+		Predicting: e.predict.Cost}[phase]
 	if cost == nil {
 		return nil, e.noPhase(phase)
 	}
@@ -132,8 +137,8 @@ func (e *Engine) noPhase(p Phase) error {
 	return fmt.Errorf("engine: phase %d: want Training, Evaluating or Predicting", p)
 }
 
-// Cost is what a training step on batches of these types takes: memory to the byte, operations, communication and, where the
-// engine has an Estimate, time.
+// Cost is what a training step on batches of these types takes: memory to the byte, operations, communication
+// and, where the engine has an Estimate, time.
 func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(Training, batch...) }
 
 // Run does with one batch what a phase says.
@@ -183,7 +188,8 @@ func (e *Engine) Evaluate(ctx context.Context, l Loader, batches int) (Evaluatio
 	return e.eval.result(e.trainer.Steps()), nil
 }
 
-// Predict is what the model answers to each of the first batches of a loader; 0 takes all of an epoch. Labels are not looked at.
+// Predict is what the model answers to each of the first batches of a loader; 0 takes all of an epoch. Labels
+// are not looked at.
 func (e *Engine) Predict(ctx context.Context, l Loader, batches int) iter.Seq2[[]array.Array, error] {
 	return func(yield func([]array.Array, error) bool) {
 		n, err := countOf("predict", l, batches)

@@ -21,12 +21,15 @@ import (
 
 func newEngine(t *testing.T, s *galley.Strategy, calls ...galley.Callback) *galley.Engine {
 	t.Helper()
-	perplexity := galley.Metric{Name: "perplexity", Finish: math.Exp, Compute: func(outputs, labels []*galley.Tensor) (sum, count *galley.Tensor) {
-		ones := op.Cast(op.GreaterEqual(labels[0], op.ZerosLike(labels[0])), outputs[0].DType())
-		return op.Mul(galley.CrossEntropy(outputs, labels), op.Sum(ones)), op.Sum(ones)
-	}}
-	e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(smallModel(t, device(t))), Loss: galley.CrossEntropy, Optimizer: optim.AdamW{WeightDecay: 0.1},
-		Schedule: optim.Constant{LR: 1e-2}, ClipNorm: 1, Metrics: []galley.Metric{galley.Accuracy(), perplexity}, Strategy: s, Callbacks: calls})
+	perplexity := galley.Metric{Name: "perplexity", Finish: math.Exp,
+		Compute: func(outputs, labels []*galley.Tensor) (sum, count *galley.Tensor) {
+			ones := op.Cast(op.GreaterEqual(labels[0], op.ZerosLike(labels[0])), outputs[0].DType())
+			return op.Mul(galley.CrossEntropy(outputs, labels), op.Sum(ones)), op.Sum(ones)
+		}}
+	e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(smallModel(t, device(t))),
+		Loss: galley.CrossEntropy, Optimizer: optim.AdamW{WeightDecay: 0.1},
+		Schedule: optim.Constant{LR: 1e-2}, ClipNorm: 1, Metrics: []galley.Metric{galley.Accuracy(),
+			perplexity}, Strategy: s, Callbacks: calls})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +41,8 @@ func newEngine(t *testing.T, s *galley.Strategy, calls ...galley.Callback) *gall
 	return e
 }
 
-var engineStrategies = []*galley.Strategy{nil, {DP: 2, TP: 2, PP: 2, Micro: 4}, {DP: 3, Micro: 2, Zero: 3}, {CP: 2}, {PP: 2, Schedule: "zbv", Micro: 4, Recompute: "full"}}
+var engineStrategies = []*galley.Strategy{nil, {DP: 2, TP: 2, PP: 2, Micro: 4}, {DP: 3, Micro: 2, Zero: 3},
+	{CP: 2}, {PP: 2, Schedule: "zbv", Micro: 4, Recompute: "full"}}
 
 func TestEngineFit(t *testing.T) {
 	wantLosses, wantEval, wantLogits := plain(t)
@@ -64,7 +68,8 @@ func TestEngineFit(t *testing.T) {
 				want = got
 			}
 			near(t, "metrics", values(got), values(want))
-			if a, err := got.Value("accuracy"); err != nil || a <= 0 || a >= 1 || math.Abs(got.Values[1].Value-math.Exp(got.Loss)) > 1e-9 {
+			if a, err := got.Value("accuracy"); err != nil || a <= 0 || a >= 1 ||
+				math.Abs(got.Values[1].Value-math.Exp(got.Loss)) > 1e-9 {
 				t.Errorf("evaluation is %+v, %v", got, err)
 			}
 			for out, err := range e.Predict(t.Context(), offset{windows(t), 9}, 1) {
@@ -77,15 +82,18 @@ func TestEngineFit(t *testing.T) {
 	}
 }
 
-// TestEngineOnBackend runs everything behind the interface of chips, and goes on there from a checkpoint of the host.
+// TestEngineOnBackend runs everything behind the interface of chips, and goes on there from a checkpoint of
+// the host.
 func TestEngineOnBackend(t *testing.T) {
 	wantLosses, wantEval, wantLogits := plain(t)
 	dir := t.TempDir()
-	if _, err := newEngine(t, nil).Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1, SaveDir: dir}); err != nil {
+	if _, err := newEngine(t, nil).Fit(t.Context(), windows(t),
+		galley.FitConfig{Steps: 1, SaveDir: dir}); err != nil {
 		t.Fatal(err)
 	}
 	d := device(t)
-	c := galley.EngineConfig{Model: galley.Language(smallModel(t, d)), Optimizer: adamW(), Backend: d.Backend(), Metrics: []galley.Metric{galley.Accuracy()}}
+	c := galley.EngineConfig{Model: galley.Language(smallModel(t, d)), Optimizer: adamW(), Backend: d.Backend(),
+		Metrics: []galley.Metric{galley.Accuracy()}}
 	e, err := galley.NewEngine(c)
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +134,8 @@ func TestEngineOnBackend(t *testing.T) {
 func TestEagerEngine(t *testing.T) {
 	var want []float64
 	for _, mode := range []galley.Mode{galley.Static, galley.Eager} {
-		e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(smallModel(t, device(t))), Mode: mode, Optimizer: adamW(), Metrics: []galley.Metric{galley.Accuracy()}})
+		e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(smallModel(t, device(t))), Mode: mode,
+			Optimizer: adamW(), Metrics: []galley.Metric{galley.Accuracy()}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,11 +232,13 @@ func (s short) Len() int { return s.n }
 
 func TestEarlyStop(t *testing.T) {
 	e := newEngine(t, nil)
-	h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 20, Valid: windows(t), ValidEvery: 1, ValidBatches: 1, Callbacks: []galley.Callback{&galley.EarlyStop{Patience: 1, MinDelta: 100}}})
+	h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 20, Valid: windows(t), ValidEvery: 1,
+		ValidBatches: 1, Callbacks: []galley.Callback{&galley.EarlyStop{Patience: 1, MinDelta: 100}}})
 	if err != nil || len(h.Steps) != 3 {
 		t.Errorf("took %d steps, %v: want 3: one that is best and two that are not better", len(h.Steps), err)
 	}
-	_, err = e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1, Valid: windows(t), Callbacks: []galley.Callback{&galley.EarlyStop{Metric: "bleu"}}})
+	_, err = e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1, Valid: windows(t),
+		Callbacks: []galley.Callback{&galley.EarlyStop{Metric: "bleu"}}})
 	if err == nil || !strings.Contains(err.Error(), `no metric "bleu": want one of [loss accuracy perplexity]`) {
 		t.Errorf("got %v", err)
 	}
@@ -247,7 +258,8 @@ func (c *canceller) OnStep(p *galley.Progress) error {
 	return nil
 }
 
-// TestResume cancels a fit and goes on under other strategies: together the losses are those of a fit that was left alone.
+// TestResume cancels a fit and goes on under other strategies: together the losses are those of a fit that
+// was left alone.
 func TestResume(t *testing.T) {
 	h, err := newEngine(t, nil).Fit(t.Context(), windows(t), galley.FitConfig{Steps: 6})
 	if err != nil {
@@ -258,7 +270,8 @@ func TestResume(t *testing.T) {
 	for i, s := range []*galley.Strategy{nil, {DP: 2, PP: 2, Zero: 1}, {TP: 2}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := newEngine(t, s)
-		h, err := e.Fit(ctx, windows(t), galley.FitConfig{Steps: 6, SaveDir: dir, Resume: true, Callbacks: []galley.Callback{&canceller{after: 2 * (i + 1), cancel: cancel}}})
+		h, err := e.Fit(ctx, windows(t), galley.FitConfig{Steps: 6, SaveDir: dir, Resume: true,
+			Callbacks: []galley.Callback{&canceller{after: 2 * (i + 1), cancel: cancel}}})
 		if i < 2 && !errors.Is(err, context.Canceled) || i == 2 && err != nil {
 			t.Fatalf("run %d: %v", i, err)
 		}
@@ -325,13 +338,14 @@ func read(t *testing.T, x *galley.Tensor) array.Array {
 func TestPrepare(t *testing.T) {
 	d := device(t)
 	m := smallModel(t, d)
-	e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(m), Strategy: &galley.Strategy{DP: 2, TP: 2, PP: 2}, Estimate: func(c *galley.Cost) time.Duration {
-		took, err := galley.Price(galley.AutoConfig{Model: m.Config(), Batch: 8, Seq: 12}, c.Strategy)
-		if err != nil {
-			t.Error(err)
-		}
-		return took
-	}})
+	e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(m),
+		Strategy: &galley.Strategy{DP: 2, TP: 2, PP: 2}, Estimate: func(c *galley.Cost) time.Duration {
+			took, err := galley.Price(galley.AutoConfig{Model: m.Config(), Batch: 8, Seq: 12}, c.Strategy)
+			if err != nil {
+				t.Error(err)
+			}
+			return took
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,11 +355,13 @@ func TestPrepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Trainer().Steps() != 0 || len(c.Devices) != 8 || c.Memory() == 0 || c.Time <= 0 || c.Flops() == 0 || c.Sent() == 0 {
+	if e.Trainer().Steps() != 0 || len(c.Devices) != 8 || c.Memory() == 0 || c.Time <= 0 || c.Flops() == 0 ||
+		c.Sent() == 0 {
 		t.Errorf("cost is %+v", c)
 	}
 	var out bytes.Buffer
-	if err := c.Write(&out); err != nil || !strings.Contains(out.String(), "0-3") || !strings.Contains(out.String(), "4-7") {
+	if err := c.Write(&out); err != nil || !strings.Contains(out.String(), "0-3") ||
+		!strings.Contains(out.String(), "4-7") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	// A forward pass keeps nothing: it needs less, and about a third of the work.
@@ -353,13 +369,15 @@ func TestPrepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if share := f.Flops() / c.Flops(); f.Memory() >= c.Memory() || f.Devices[0].Weights != c.Devices[0].Weights || share < 0.28 || share > 0.38 || f.Devices[0].Messages != 2 {
+	if share := f.Flops() / c.Flops(); f.Memory() >= c.Memory() ||
+		f.Devices[0].Weights != c.Devices[0].Weights || share < 0.28 || share > 0.38 || f.Devices[0].Messages != 2 {
 		t.Errorf("a forward pass costs %+v, a step %+v", f, c)
 	}
 	if f, err = e.Prepare(galley.Predicting, types[0]); err != nil || len(f.Devices) != 8 {
 		t.Errorf("predicting costs %+v, %v", f, err)
 	}
-	if _, err := galley.Price(galley.AutoConfig{Model: m.Config(), Batch: 8, Seq: 12}, galley.Strategy{DP: 3}); err == nil || !strings.Contains(err.Error(), "want a multiple of 3") {
+	if _, err := galley.Price(galley.AutoConfig{Model: m.Config(), Batch: 8, Seq: 12},
+		galley.Strategy{DP: 3}); err == nil || !strings.Contains(err.Error(), "want a multiple of 3") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := e.Prepare(7); err == nil || !strings.Contains(err.Error(), "phase 7: want Training") {
@@ -368,28 +386,33 @@ func TestPrepare(t *testing.T) {
 }
 
 func TestEngineRefuses(t *testing.T) {
-	if _, err := galley.NewEngine(galley.EngineConfig{}); err == nil || !strings.Contains(err.Error(), "engine: model has no parameters") {
+	if _, err := galley.NewEngine(galley.EngineConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "engine: model has no parameters") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := galley.NewEngine(galley.EngineConfig{Model: net(device(t).NewSession())}); err == nil || !strings.Contains(err.Error(), "want a loss") {
+	if _, err := galley.NewEngine(galley.EngineConfig{Model: net(device(t).NewSession())}); err == nil ||
+		!strings.Contains(err.Error(), "want a loss") {
 		t.Errorf("got %v", err)
 	}
 	e := newEngine(t, &galley.Strategy{Micro: 4})
 	for want, c := range map[string]galley.FitConfig{
-		"leave one of them out": {Steps: 1, Epochs: 1}, "need SaveDir": {Resume: true}, "Keep is -1: want 0 or more": {Keep: -1},
+		"leave one of them out": {Steps: 1,
+			Epochs: 1}, "need SaveDir": {Resume: true}, "Keep is -1: want 0 or more": {Keep: -1},
 	} {
 		if _, err := e.Fit(t.Context(), windows(t), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
-	if _, err := e.Fit(t.Context(), nil, galley.FitConfig{}); err == nil || !strings.Contains(err.Error(), "data.NewLoader") {
+	if _, err := e.Fit(t.Context(), nil, galley.FitConfig{}); err == nil ||
+		!strings.Contains(err.Error(), "data.NewLoader") {
 		t.Errorf("got %v", err)
 	}
 	ds, err := data.Rows(array.New(array.I32, 6, 4), array.New(array.I32, 6, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.DataLoader(ds, data.LoaderConfig{Batch: 3}); err == nil || !strings.Contains(err.Error(), "want micro=3 or a batch of 4") {
+	if _, err := e.DataLoader(ds, data.LoaderConfig{Batch: 3}); err == nil ||
+		!strings.Contains(err.Error(), "want micro=3 or a batch of 4") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := e.DataLoader(ds, data.LoaderConfig{Batch: 6}); err != nil {

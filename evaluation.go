@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Metric is a number that tells how good a model is: the quotient of two sums over all batches. It is computed where the model
-// is, so that only two numbers leave the devices.
+// Metric is a number that tells how good a model is: the quotient of two sums over all batches. It is
+// computed where the model is, so that only two numbers leave the devices.
 type Metric struct {
 	Name string
 	// Compute is a batch's share: a sum, and what it is divided by, both scalars.
@@ -21,7 +21,8 @@ type Metric struct {
 	Finish func(x float64) float64
 }
 
-// Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does not count.
+// Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does
+// not count.
 func Accuracy() Metric {
 	return Metric{Name: "accuracy", Compute: func(outputs, labels []*Tensor) (*Tensor, *Tensor) {
 		if bad := unpaired("accuracy", outputs, labels); bad != nil {

@@ -9,7 +9,8 @@ import (
 )
 
 func ExampleTrace() {
-	in := []galley.Type{{DType: array.F32, Shape: array.Shape{4, 6}}, {DType: array.F32, Shape: array.Shape{6, 8}}}
+	in := []galley.Type{{DType: array.F32, Shape: array.Shape{4, 6}},
+		{DType: array.F32, Shape: array.Shape{6, 8}}}
 	p, err := galley.Trace("layer", in, func(in []*galley.Tensor) []*galley.Tensor {
 		return []*galley.Tensor{op.Tanh(op.MatMul(in[0], in[1]))}
 	})

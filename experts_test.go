@@ -17,8 +17,8 @@ func smallMixtral() models.Config {
 	return c
 }
 
-// TestExpertParallel: training steps on devices that share experts and split tokens are those of one device. Tokens travel;
-// no expert does, and no token is gathered.
+// TestExpertParallel: training steps on devices that share experts and split tokens are those of one device.
+// Tokens travel; no expert does, and no token is gathered.
 func TestExpertParallel(t *testing.T) {
 	uneven := smallMixtral()
 	uneven.Experts = 5
@@ -36,7 +36,8 @@ func TestExpertParallel(t *testing.T) {
 		{"dp2 ep2", smallMixtral(), "dp=2,ep=2", 4, "@[dp.ep,_]", models.Layout{}},
 		{"ep by sequence", smallMixtral(), "ep=2", 2, "@[_,ep]", models.Layout{Parts: 2}},
 		{"ep2 cp2", smallMixtral(), "ep=2,cp=2", 2, "@[ep,cp]", models.Layout{Parts: 2, Context: op.ContextRing}},
-		{"ep2 cp2 zigzag", smallMixtral(), "ep=2,cp=2", 2, "@[ep,cp]", models.Layout{Parts: 2, Order: models.Zigzag}},
+		{"ep2 cp2 zigzag", smallMixtral(), "ep=2,cp=2", 2, "@[ep,cp]",
+			models.Layout{Parts: 2, Order: models.Zigzag}},
 		{"dp2 ep2 tp2", smallMixtral(), "dp=2,ep=2,tp=2", 4, "@[dp.ep,_]", models.Layout{}},
 		{"capacity", smallMixtral(), "dp=2,ep=2", 4, "@[dp.ep,_]", models.Layout{Capacity: 0.75}},
 		{"same tokens everywhere", smallMixtral(), "dp=2,ep=2", 4, "@[dp,_]", models.Layout{}},
@@ -94,7 +95,8 @@ func TestPlannedBatch(t *testing.T) {
 	p := arrangedStep(t, smallMixtral(), models.Layout{Experts: 2}, 4, 8)
 	for _, c := range []struct{ mesh, batch, experts string }{
 		{"dp=2,ep=2,cp=2,tp=2", "@[dp.ep,cp]", "@[ep,_,_]"}, {"dp=2,ep=2,tp=2", "@[dp.ep,?]", "@[ep,_,_]"},
-		{"dp=2,cp=2,tp=2", "@[dp,cp]", "@[tp,_,_]"}, {"ep=2,tp=2", "@[ep,?]", "@[ep,_,_]"}, {"cp=2,tp=2", "@[?,cp]", "@[tp,_,_]"},
+		{"dp=2,cp=2,tp=2", "@[dp,cp]", "@[tp,_,_]"}, {"ep=2,tp=2", "@[ep,?]", "@[ep,_,_]"}, {"cp=2,tp=2", "@[?,cp]",
+			"@[tp,_,_]"},
 		{"dp=2,tp=2", "@[dp,?]", "@[tp,_,_]"},
 	} {
 		list, err := distribute.PlanAnnotations("megatron", p, parseMesh(t, c.mesh))
@@ -109,7 +111,8 @@ func TestPlannedBatch(t *testing.T) {
 			}
 			return "none"
 		}
-		if batch, experts := first("batch*"), first("*.experts.down_proj"); batch != c.batch || experts != c.experts {
+		if batch, experts := first("batch*"), first("*.experts.down_proj"); batch != c.batch ||
+			experts != c.experts {
 			t.Errorf("%s: batch %s and experts %s, want %s and %s", c.mesh, batch, experts, c.batch, c.experts)
 		}
 	}

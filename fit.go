@@ -11,11 +11,11 @@ import (
 
 // FitConfig says how long to train, and what happens on the way. The zero value is one epoch in silence.
 type FitConfig struct {
-	// Epochs is how often the data is gone through; 0 means 1. Steps, where set, is how many steps are taken in place of whole
-	// epochs.
+	// Epochs is how often the data is gone through; 0 means 1. Steps, where set, is how many steps are taken in
+	// place of whole epochs.
 	Epochs, Steps int
-	// Valid, where set, is evaluated every ValidEvery steps, 0 means after each epoch and at the end, on its first ValidBatches; 0
-	// means all.
+	// Valid, where set, is evaluated every ValidEvery steps, 0 means after each epoch and at the end, on its
+	// first ValidBatches; 0 means all.
 	Valid                    Loader
 	ValidEvery, ValidBatches int
 	// SaveDir, where set, gets a checkpoint every SaveEvery steps, 0 means after each epoch, and at the end,
@@ -24,8 +24,8 @@ type FitConfig struct {
 	// it does not end training.
 	SaveDir                    string
 	SaveEvery, Keep, KeepEvery int
-	// Resume goes on from the newest good checkpoint of SaveDir, under this or any other strategy; where there is none yet,
-	// training begins. Epochs and Steps then count from the very first step.
+	// Resume goes on from the newest good checkpoint of SaveDir, under this or any other strategy; where there
+	// is none yet, training begins. Epochs and Steps then count from the very first step.
 	Resume bool
 	// From, where set, is the step of the checkpoint to resume from; later ones are removed.
 	From int64
@@ -55,8 +55,8 @@ type fit struct {
 	p     Progress
 }
 
-// Fit trains on the batches of a loader and returns what happened, also where it ends with an error. Batches follow the steps: a
-// second Fit goes on where the first one ended.
+// Fit trains on the batches of a loader and returns what happened, also where it ends with an error. Batches
+// follow the steps: a second Fit goes on where the first one ended.
 func (e *Engine) Fit(ctx context.Context, train Loader, c FitConfig) (*History, error) {
 	f := &fit{e: e, c: c, train: train, p: Progress{History: &History{}}}
 	if err := f.check(); err != nil {

@@ -12,8 +12,9 @@ import (
 // Forecast is how long a step on in-process devices should take, and what of it the cores work and wait.
 type Forecast = step.Forecast
 
-// Forecast prices the very programs that the step's devices run, node by node, by a file of galley calibrate as text, and runs them
-// against each other with a clock: devices of one process share its cores. Nothing runs, and no memory is taken.
+// Forecast prices the very programs that the step's devices run, node by node, by a file of galley calibrate
+// as text, and runs them against each other with a clock: devices of one process share its cores. Nothing
+// runs, and no memory is taken.
 func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err error) {
 	defer fault.Recover("forecast of the training step", &err)
 	cal, err := plan.ParseCalibration(calibration)
@@ -27,13 +28,15 @@ func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err e
 	if err != nil {
 		return f, err
 	}
-	if f, err = s.Forecast(step.Machine{Cores: cal.Host.Cores, Crowd: cal.Host.Crowd, Latency: cal.Host.Idle, Spread: cal.Host.Spread, Prices: cal.Host}); err != nil {
+	if f, err = s.Forecast(step.Machine{Cores: cal.Host.Cores, Crowd: cal.Host.Crowd, Latency: cal.Host.Idle,
+		Spread: cal.Host.Spread, Prices: cal.Host}); err != nil {
 		return f, fmt.Errorf("%s: %w", t.c.Strategy, err)
 	}
 	return f, nil
 }
 
-// Programs is the programs that the devices of a strategy run in a step, each once, in the order in which they come.
+// Programs is the programs that the devices of a strategy run in a step, each once, in the order in which
+// they come.
 func (t *Trainer) Programs(batch ...Type) (list []*Program, err error) {
 	defer fault.Recover("plan of the training step", &err)
 	s, err := t.tapes("programs", batch)

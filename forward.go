@@ -9,11 +9,12 @@ import (
 	"github.com/galley-ml/galley/internal/fault"
 )
 
-// Forward is a function of a trainer's parameters that is run without gradients, on the devices where training keeps them.
+// Forward is a function of a trainer's parameters that is run without gradients, on the devices where
+// training keeps them.
 type Forward struct{ pass executor.Forward }
 
-// NewForward makes a forward pass of f, which computes with the trainer's parameters. It is compiled when the first batch of
-// each size is run.
+// NewForward makes a forward pass of f, which computes with the trainer's parameters. It is compiled when the
+// first batch of each size is run.
 func (t *Trainer) NewForward(f func(batch []*Tensor) []*Tensor) *Forward {
 	return &Forward{t.exec.Forward(f)}
 }
@@ -21,7 +22,8 @@ func (t *Trainer) NewForward(f func(batch []*Tensor) []*Tensor) *Forward {
 // Close gives back what the pass holds on a backend.
 func (f *Forward) Close() error { return f.pass.Close() }
 
-// Run is f of a batch. Under a strategy the batch is cut into micro-batches, so results must have a row for each of the batch's.
+// Run is f of a batch. Under a strategy the batch is cut into micro-batches, so results must have a row for
+// each of the batch's.
 func (f *Forward) Run(ctx context.Context, batch ...array.Array) (out []array.Array, err error) {
 	defer fault.Recover("forward pass", &err)
 	parts, rows, err := f.parts(ctx, batch)

@@ -51,8 +51,8 @@ func CPU(c Config) *Device { return cpu.NewDevice(c) }
 // Read is the data of an eager tensor, whole wherever it lies, or the error that made it invalid.
 func Read(x *Tensor) (array.Array, error) { return runtime.Read(x) }
 
-// Trace runs f on tensors of the given types that have no data and returns the program of the ops it applied. The first
-// mistake in f is the error, with its place.
+// Trace runs f on tensors of the given types that have no data and returns the program of the ops it applied.
+// The first mistake in f is the error, with its place.
 func Trace(name string, in []Type, f func(in []*Tensor) []*Tensor) (p *Program, err error) {
 	defer fault.Recover(name, &err)
 	b := ir.NewBuilder(name)
@@ -75,8 +75,9 @@ func Compile(d *Device, p *Program, o Options) (e *Executable, err error) {
 // Parse reads a program's text.
 func Parse(text string) (*Program, error) { return ir.Parse(text, op.Lookup) }
 
-// Grad is the gradient of the scalar y with respect to each of xs, which eagerly must have been tracked before y was
-// computed from them. It can be differentiated again. For a y that is no scalar, op.Grad takes what to weight it with.
+// Grad is the gradient of the scalar y with respect to each of xs, which eagerly must have been tracked
+// before y was computed from them. It can be differentiated again. For a y that is no scalar, op.Grad takes
+// what to weight it with.
 func Grad(y *Tensor, xs ...*Tensor) []*Tensor {
 	if err := scalar(y); err != nil {
 		bad := ir.Invalid(y.Scope(), &ir.Error{Pos: ir.Caller(), Op: "grad", Err: err})
@@ -102,6 +103,6 @@ type DistributeConfig = distribute.Config
 // Distributed is a program of which every value has its place on a mesh, and every device its own program.
 type Distributed = distribute.Program
 
-// Distribute infers how every value of a program lies and makes the programs of the devices. The program is optimised
-// first; parameters and results keep their numbers.
+// Distribute infers how every value of a program lies and makes the programs of the devices. The program is
+// optimised first; parameters and results keep their numbers.
 func Distribute(p *Program, c DistributeConfig) (*Distributed, error) { return distribute.New(p, c) }

@@ -128,7 +128,8 @@ func TestMistakes(t *testing.T) {
 		{"untracked", galley.Grad(op.Sum(op.Exp(x)), x)[0], "is not tracked"},
 		{"no scalar", galley.Grad(op.Exp(x.Track()), x.Track())[0], "want a float scalar"},
 	} {
-		if _, err := galley.Read(test.grad); err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "galley_test.go:") {
+		if _, err := galley.Read(test.grad); err == nil || !strings.Contains(err.Error(), test.want) ||
+			!strings.HasPrefix(err.Error(), "galley_test.go:") {
 			t.Errorf("%s: got %v, want a place and %q", test.name, err, test.want)
 		}
 	}
@@ -139,7 +140,8 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"nil", func(*galley.Tensor) *galley.Tensor { return nil }, "got nil"},
 		{"no scalar", func(y *galley.Tensor) *galley.Tensor { return y }, "want a float scalar"},
-		{"integer", func(y *galley.Tensor) *galley.Tensor { return op.Cast(op.Sum(y), array.I32) }, "want a float scalar"},
+		{"integer", func(y *galley.Tensor) *galley.Tensor { return op.Cast(op.Sum(y), array.I32) },
+			"want a float scalar"},
 		{"constant", func(y *galley.Tensor) *galley.Tensor { return op.Const(y, 1) }, "depends on no parameter"},
 	} {
 		for _, mode := range []galley.Mode{galley.Static, galley.Eager} {
@@ -151,7 +153,8 @@ func TestMistakes(t *testing.T) {
 }
 
 // stepError takes one step with a loss that is made of a layer's output.
-func stepError(t *testing.T, d *galley.Device, mode galley.Mode, loss func(y *galley.Tensor) *galley.Tensor) error {
+func stepError(t *testing.T, d *galley.Device, mode galley.Mode,
+	loss func(y *galley.Tensor) *galley.Tensor) error {
 	in := nn.NewInit(nn.Config{Scope: d.NewSession()})
 	l := nn.NewLinear(in, 3, 2)
 	trainer, err := galley.NewTrainer(galley.TrainerConfig{
@@ -193,19 +196,22 @@ func TestThreadsDoNotMatter(t *testing.T) {
 }
 
 func TestTraceNamesTheLine(t *testing.T) {
-	_, err := galley.Trace("model", []galley.Type{{DType: array.F32, Shape: array.Shape{4, 6}}}, func(in []*galley.Tensor) []*galley.Tensor {
-		return []*galley.Tensor{op.MatMul(in[0], in[0])}
-	})
-	if err == nil || !strings.Contains(err.Error(), "galley_test.go:") || !strings.Contains(err.Error(), "[4,6]") {
+	_, err := galley.Trace("model", []galley.Type{{DType: array.F32, Shape: array.Shape{4, 6}}},
+		func(in []*galley.Tensor) []*galley.Tensor {
+			return []*galley.Tensor{op.MatMul(in[0], in[0])}
+		})
+	if err == nil || !strings.Contains(err.Error(), "galley_test.go:") ||
+		!strings.Contains(err.Error(), "[4,6]") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestWrongArgument(t *testing.T) {
 	d := device(t)
-	p, err := galley.Trace("f", []galley.Type{{DType: array.F32, Shape: array.Shape{2}}}, func(in []*galley.Tensor) []*galley.Tensor {
-		return []*galley.Tensor{op.Exp(in[0])}
-	})
+	p, err := galley.Trace("f", []galley.Type{{DType: array.F32, Shape: array.Shape{2}}},
+		func(in []*galley.Tensor) []*galley.Tensor {
+			return []*galley.Tensor{op.Exp(in[0])}
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +219,8 @@ func TestWrongArgument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Run([]array.Array{array.New(array.F64, 2)}); err == nil || !strings.Contains(err.Error(), "got f64[2], want f32[2]") {
+	if _, err := e.Run([]array.Array{array.New(array.F64, 2)}); err == nil ||
+		!strings.Contains(err.Error(), "got f64[2], want f32[2]") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -270,7 +277,8 @@ func TestTokenOutOfRange(t *testing.T) {
 			t.Fatal(err)
 		}
 		bad := array.FromSlice([]int32{1, 2, 64, 3}, 1, 4)
-		if _, err := trainer.Step(bad); err == nil || !strings.Contains(err.Error(), "index 64 is out of range: want 0 to 63") {
+		if _, err := trainer.Step(bad); err == nil ||
+			!strings.Contains(err.Error(), "index 64 is out of range: want 0 to 63") {
 			t.Errorf("got %v", err)
 		}
 	}

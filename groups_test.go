@@ -12,8 +12,10 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// grouped trains two layers, of which one may be frozen, for three steps, and returns the trainer and its parameters.
-func grouped(t *testing.T, o optim.Optimizer, s *galley.Strategy, freeze ...string) (*galley.Trainer, []*nn.Param, float64) {
+// grouped trains two layers, of which one may be frozen, for three steps, and returns the trainer and its
+// parameters.
+func grouped(t *testing.T, o optim.Optimizer, s *galley.Strategy, freeze ...string) (*galley.Trainer,
+	[]*nn.Param, float64) {
 	t.Helper()
 	d := device(t)
 	in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 1, DType: array.F64})
@@ -21,7 +23,8 @@ func grouped(t *testing.T, o optim.Optimizer, s *galley.Strategy, freeze ...stri
 	if err := nn.Freeze(in.Params(), freeze...); err != nil {
 		t.Fatal(err)
 	}
-	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: in.Params(), Optimizer: o, Strategy: s, ClipNorm: 1,
+	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: in.Params(), Optimizer: o, Strategy: s,
+		ClipNorm: 1,
 		Schedule: optim.Constant{LR: 0.1}, Loss: func(batch []*galley.Tensor) *galley.Tensor {
 			return op.MSELoss(down.Forward(op.Tanh(up.Forward(batch[0]))), batch[1], "mean")
 		}})

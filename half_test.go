@@ -19,7 +19,8 @@ func TestTogetherHalf(t *testing.T) {
 		mesh   string
 		layout models.Layout
 	}{
-		"ring":    {smallLlama(), "dp=1,cp=2,tp=2", models.Layout{Parts: 2, Context: op.ContextRing, Order: models.Zigzag}},
+		"ring": {smallLlama(), "dp=1,cp=2,tp=2",
+			models.Layout{Parts: 2, Context: op.ContextRing, Order: models.Zigzag}},
 		"ulysses": {smallGPT2(), "dp=1,cp=2,tp=2", models.Layout{Parts: 2, Context: op.ContextUlysses}},
 		"experts": {smallMixtral(), "dp=1,ep=2,tp=2", models.Layout{Experts: 2}},
 	} {

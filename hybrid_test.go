@@ -17,7 +17,8 @@ func trainLosses(t *testing.T, dtype array.DType, s *galley.Strategy, steps int)
 	t.Helper()
 	d := galley.CPU(galley.Config{Threads: 1})
 	defer d.Close()
-	m, err := models.New(models.Config{Family: "llama", Vocab: 40, Hidden: 16, Intermediate: 24, Layers: 4, Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2},
+	m, err := models.New(models.Config{Family: "llama", Vocab: 40, Hidden: 16, Intermediate: 24, Layers: 4,
+		Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2},
 		nn.Config{Scope: d.NewSession(), Seed: 3, DType: dtype})
 	if err != nil {
 		t.Fatal(err)
@@ -50,11 +51,16 @@ func trainLosses(t *testing.T, dtype array.DType, s *galley.Strategy, steps int)
 func TestStrategies(t *testing.T) {
 	want := trainLosses(t, array.F64, nil, 4)
 	for _, s := range []galley.Strategy{
-		{}, {Micro: 4}, {DP: 2}, {DP: 8}, {TP: 2}, {TP: 4}, {DP: 2, TP: 2}, {PP: 2}, {PP: 2, Micro: 4}, {DP: 2, TP: 2, PP: 2, Micro: 2},
-		{DP: 2, Zero: 1}, {DP: 2, Zero: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2, Zero: 3}, {Recompute: "full"}, {Recompute: "selective"}, {TP: 2, Sequence: true},
-		{PP: 2, Schedule: "zbh1", Micro: 4}, {PP: 2, Schedule: "zbv", Micro: 4}, {PP: 2, Schedule: "dualpipev", Micro: 4}, {PP: 2, VPP: 2, Schedule: "interleaved", Micro: 4}, {CP: 2},
-		{DP: 2, TP: 2, Zero: 3, Overlap: true}, {DP: 2, TP: 2, PP: 2, Zero: 2, Micro: 2, Overlap: true}, {TP: 2, CP: 2, Sequence: true, Overlap: true},
-		{Micro: 3}, {DP: 3, Micro: 2}, {DP: 2, Zero: 1, Offload: "optimizer"}, {PP: 2, Micro: 2, Offload: "optimizer:" + t.TempDir()},
+		{}, {Micro: 4}, {DP: 2}, {DP: 8}, {TP: 2}, {TP: 4}, {DP: 2, TP: 2}, {PP: 2}, {PP: 2, Micro: 4}, {DP: 2,
+			TP: 2, PP: 2, Micro: 2},
+		{DP: 2, Zero: 1}, {DP: 2, Zero: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2,
+			Zero: 3}, {Recompute: "full"}, {Recompute: "selective"}, {TP: 2, Sequence: true},
+		{PP: 2, Schedule: "zbh1", Micro: 4}, {PP: 2, Schedule: "zbv", Micro: 4}, {PP: 2, Schedule: "dualpipev",
+			Micro: 4}, {PP: 2, VPP: 2, Schedule: "interleaved", Micro: 4}, {CP: 2},
+		{DP: 2, TP: 2, Zero: 3, Overlap: true}, {DP: 2, TP: 2, PP: 2, Zero: 2, Micro: 2, Overlap: true}, {TP: 2,
+			CP: 2, Sequence: true, Overlap: true},
+		{Micro: 3}, {DP: 3, Micro: 2}, {DP: 2, Zero: 1, Offload: "optimizer"}, {PP: 2, Micro: 2,
+			Offload: "optimizer:" + t.TempDir()},
 	} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			got := trainLosses(t, array.F64, &s, 4)

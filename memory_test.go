@@ -10,16 +10,19 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// TestMemoryAsPlanned: devices take what was predicted to the byte, the process grows by that when training starts, and a step
-// takes next to nothing more: kernels and collectives work in what is planned.
+// TestMemoryAsPlanned: devices take what was predicted to the byte, the process grows by that when training
+// starts, and a step takes next to nothing more: kernels and collectives work in what is planned.
 func TestMemoryAsPlanned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: with the race detector, pools of buffers forget what they are given")
 	}
-	c := models.Config{Family: "llama", Vocab: 1024, Hidden: 64, Intermediate: 96, Layers: 4, Heads: 4, KVHeads: 4, InitStd: 0.02}
+	c := models.Config{Family: "llama", Vocab: 1024, Hidden: 64, Intermediate: 96, Layers: 4, Heads: 4,
+		KVHeads: 4, InitStd: 0.02}
 	for _, s := range []galley.Strategy{
-		{}, {Micro: 2}, {DP: 2}, {DP: 3}, {TP: 2}, {TP: 2, Sequence: true}, {DP: 2, Zero: 3, Micro: 2}, {PP: 2, Micro: 4}, {PP: 2, Micro: 4, Schedule: "zbv"},
-		{CP: 2}, {CP: 2, Context: "ulysses"}, {DP: 2, TP: 2, PP: 2, Micro: 2, Recompute: "full"}, {DP: 2, Zero: 1, Offload: "optimizer:" + t.TempDir()},
+		{}, {Micro: 2}, {DP: 2}, {DP: 3}, {TP: 2}, {TP: 2, Sequence: true}, {DP: 2, Zero: 3, Micro: 2}, {PP: 2,
+			Micro: 4}, {PP: 2, Micro: 4, Schedule: "zbv"},
+		{CP: 2}, {CP: 2, Context: "ulysses"}, {DP: 2, TP: 2, PP: 2, Micro: 2, Recompute: "full"}, {DP: 2, Zero: 1,
+			Offload: "optimizer:" + t.TempDir()},
 	} {
 		t.Run(name(&s), func(t *testing.T) {
 			x, err := tryTrial(t, c, array.F32, &s, array.Shape{8, 65})
@@ -44,7 +47,8 @@ func TestMemoryAsPlanned(t *testing.T) {
 			if grown := inUse() - before; grown < predicted-values || grown > predicted-values+len(memory)*allowed {
 				t.Errorf("the process has grown by %d bytes, predicted were %d", grown, predicted-values)
 			}
-			defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection takes kernels' buffers, which then are made again
+			// a collection takes kernels' buffers, which then are made again
+			defer debug.SetGCPercent(debug.SetGCPercent(-1))
 			x.train(t, 5)
 			var first, last runtime.MemStats
 			runtime.ReadMemStats(&first)
@@ -57,11 +61,12 @@ func TestMemoryAsPlanned(t *testing.T) {
 	}
 }
 
-// allowed is what a device may take beside what is planned, in a step and for good: a model of this size has 4 MB of it.
+// allowed is what a device may take beside what is planned, in a step and for good: a model of this size has
+// 4 MB of it.
 const allowed = 1 << 20
 
-// inUse is the bytes of the heap that are reachable; memory that kernels hand on to each other is given up by the second
-// collection.
+// inUse is the bytes of the heap that are reachable; memory that kernels hand on to each other is given up by
+// the second collection.
 func inUse() int {
 	var m runtime.MemStats
 	for range 3 {

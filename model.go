@@ -12,21 +12,23 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Model is what is trained: parameters, and what they make of inputs. Language makes one of a language model, ModelFunc
-// one of a function.
+// Model is what is trained: parameters, and what they make of inputs. Language makes one of a language model,
+// ModelFunc one of a function.
 type Model interface {
 	Params() []*nn.Param
 	Forward(inputs ...*Tensor) []*Tensor
 }
 
-// Inputs may be implemented by a Model: how many of a batch's tensors, the first ones, are its inputs. The others are labels.
-// Otherwise the last tensor of a batch is its labels, and all before it are inputs; a batch of one has no labels.
+// Inputs may be implemented by a Model: how many of a batch's tensors, the first ones, are its inputs. The
+// others are labels. Otherwise the last tensor of a batch is its labels, and all before it are inputs; a
+// batch of one has no labels.
 type Inputs interface{ Inputs() int }
 
 // Loss is the number to make small, a scalar, made of what a model answers and of a batch's labels.
 type Loss func(outputs, labels []*Tensor) *Tensor
 
-// CrossEntropy is the mean cross-entropy of the first output, as logits, and the first labels; a label of -100 does not count.
+// CrossEntropy is the mean cross-entropy of the first output, as logits, and the first labels; a label of
+// -100 does not count.
 func CrossEntropy(outputs, labels []*Tensor) *Tensor {
 	if bad := unpaired("cross-entropy", outputs, labels); bad != nil {
 		return bad
@@ -71,8 +73,9 @@ type LossModel interface {
 	Loss(inputs, labels []*Tensor) *Tensor
 }
 
-// Language is a language model as a Model: ids in, logits out. Its own loss is the cross-entropy of the next tokens, and data.Tokens
-// makes its batches. Under a strategy with context parallelism it is arranged as the strategy says.
+// Language is a language model as a Model: ids in, logits out. Its own loss is the cross-entropy of the next
+// tokens, and data.Tokens makes its batches. Under a strategy with context parallelism it is arranged as the
+// strategy says.
 func Language(m models.Model) Model { return &language{model: m} }
 
 // language is a language model, arranged for a strategy where one is set.
@@ -131,8 +134,9 @@ func ownLoss(m Model) (LossModel, bool) {
 	return l, ok
 }
 
-// Loader is batches by number: Len of them are an epoch, and they go on over epochs. A batch depends on its number only, so that
-// looking at one takes nothing away and a run goes on anywhere. data.NewLoader and data.Tokens make loaders.
+// Loader is batches by number: Len of them are an epoch, and they go on over epochs. A batch depends on its
+// number only, so that looking at one takes nothing away and a run goes on anywhere. data.NewLoader and
+// data.Tokens make loaders.
 type Loader interface {
 	Len() int
 	Batch(i int) ([]array.Array, error)

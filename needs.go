@@ -2,8 +2,9 @@ package galley
 
 import "github.com/galley-ml/galley/internal/fault"
 
-// Needs is the bytes of the host's memory that training on batches of these types takes besides the parameters' first values, on all
-// in-process devices together. Nothing is run or taken. A step that runs op by op is not planned: it is told as 0.
+// Needs is the bytes of the host's memory that training on batches of these types takes besides the
+// parameters' first values, on all in-process devices together. Nothing is run or taken. A step that runs op
+// by op is not planned: it is told as 0.
 func (t *Trainer) Needs(batch ...Type) (bytes int, err error) {
 	defer fault.Recover("memory of a step", &err)
 	if t.c.Mode == Eager && t.c.Strategy == nil {

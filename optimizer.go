@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Optimizer is an optimizer and what goes along with it in training. It stands wherever an optim.Optimizer is asked for;
-// ToStatic, Parallelize and Engine look inside.
+// Optimizer is an optimizer and what goes along with it in training. It stands wherever an optim.Optimizer is
+// asked for; ToStatic, Parallelize and Engine look inside.
 type Optimizer struct {
 	// Optimizer's zero value is AdamW with its defaults.
 	optim.Optimizer
@@ -16,9 +16,11 @@ type Optimizer struct {
 	Schedule optim.Schedule
 	// ClipNorm limits the norm of all gradients together; 0 does not.
 	ClipNorm float64
-	// Sharding splits its memory, and more, over the devices that share the work on a batch; nil leaves that to the strategy.
+	// Sharding splits its memory, and more, over the devices that share the work on a batch; nil leaves that to
+	// the strategy.
 	Sharding ShardingStage
-	// Accumulate is how many micro-batches' gradients are summed before an update; 0 leaves that to the strategy.
+	// Accumulate is how many micro-batches' gradients are summed before an update; 0 leaves that to the
+	// strategy.
 	Accumulate int
 }
 
@@ -30,7 +32,8 @@ type ShardingStage interface {
 
 // ShardingStage1 splits the optimizer's memory over the data axes.
 type ShardingStage1 struct {
-	// Axis is dp, also where it is empty. Where experts or sequences are split, too, their axes belong to the data axes.
+	// Axis is dp, also where it is empty. Where experts or sequences are split, too, their axes belong to the
+	// data axes.
 	Axis string
 }
 
@@ -92,7 +95,8 @@ func (o Optimizer) strategy(s *Strategy) (*Strategy, error) {
 	}
 	if o.Accumulate > 0 {
 		if out.Micro != 0 && out.Micro != o.Accumulate {
-			return nil, fmt.Errorf("strategy: micro is %d and the optimizer accumulates %d: leave one of them out", out.Micro, o.Accumulate)
+			return nil, fmt.Errorf("strategy: micro is %d and the optimizer accumulates %d: leave one of them out",
+				out.Micro, o.Accumulate)
 		}
 		out.Micro = o.Accumulate
 	}

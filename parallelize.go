@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// ParallelPlan says by the names of layers how a model is spread over devices. What it does not name lies by the built-in plan.
+// ParallelPlan says by the names of layers how a model is spread over devices. What it does not name lies by
+// the built-in plan.
 type ParallelPlan struct {
 	// Strategy is the degrees, and all that is said of a model as a whole.
 	Strategy Strategy
@@ -15,14 +16,15 @@ type ParallelPlan struct {
 	Layers []LayerPlan
 	// Annotations ask for parameters by name, before Layers.
 	Annotations []Annotation
-	// Split is where stages of the pipeline begin, in any order; nil spreads the layers that a model marks evenly.
+	// Split is where stages of the pipeline begin, in any order; nil spreads the layers that a model marks
+	// evenly.
 	Split []SplitPoint
 }
 
 // LayerPlan is what is done with the layers whose names match a pattern.
 type LayerPlan struct {
-	// Pattern is as in path.Match, of a layer's name: that of its parameters without the last part. Of layers within layers
-	// that match, the outer ones count.
+	// Pattern is as in path.Match, of a layer's name: that of its parameters without the last part. Of layers
+	// within layers that match, the outer ones count.
 	Pattern string
 	Use     []Parallelism
 }
@@ -30,31 +32,33 @@ type LayerPlan struct {
 // On is what is done with the layers whose names match a pattern.
 func On(pattern string, use ...Parallelism) LayerPlan { return LayerPlan{pattern, use} }
 
-// Parallelism is one thing that can be done with a layer: ColWise, RowWise, PrepareInput, PrepareOutput, SequenceParallelBegin,
-// SequenceParallelEnd, SequenceParallelEnable or SequenceParallelDisable.
+// Parallelism is one thing that can be done with a layer: ColWise, RowWise, PrepareInput, PrepareOutput,
+// SequenceParallelBegin, SequenceParallelEnd, SequenceParallelEnable or SequenceParallelDisable.
 type Parallelism interface {
 	add(b *layout.Builder, layer string) error
 }
 
-// ColWise splits the dim of a layer's weight that its result has, and the bias with it: the columns of a linear layer, the
-// width of an embedding. The result stays split, unless it is gathered.
+// ColWise splits the dim of a layer's weight that its result has, and the bias with it: the columns of a
+// linear layer, the width of an embedding. The result stays split, unless it is gathered.
 type ColWise struct {
 	// Axis is tp where it is empty.
 	Axis   string
 	Gather bool
 }
 
-// RowWise splits the dim of a layer's weight that its result lacks: what a linear layer sums over, the vocabulary of an embedding.
-// The results of all devices are summed; the bias is whole.
+// RowWise splits the dim of a layer's weight that its result lacks: what a linear layer sums over, the
+// vocabulary of an embedding. The results of all devices are summed; the bias is whole.
 type RowWise struct{ Axis string }
 
-// PrepareInput asks how a layer's input lies, by the text of a Sharding: @[dp,_,_]. Axes of one device are left out.
+// PrepareInput asks how a layer's input lies, by the text of a Sharding: @[dp,_,_]. Axes of one device are
+// left out.
 type PrepareInput struct{ Sharding string }
 
 // PrepareOutput asks how a layer's result lies.
 type PrepareOutput struct{ Sharding string }
 
-// SequenceParallelBegin splits a layer's result along the sequence, dim 1, over the tensor axis: so do the layers that follow.
+// SequenceParallelBegin splits a layer's result along the sequence, dim 1, over the tensor axis: so do the
+// layers that follow.
 type SequenceParallelBegin struct{}
 
 // SequenceParallelEnd gathers a layer's input along the sequence.
@@ -63,7 +67,8 @@ type SequenceParallelEnd struct{}
 // SequenceParallelEnable splits the input of a layer along the sequence and gathers its result.
 type SequenceParallelEnable struct{}
 
-// SequenceParallelDisable gathers the input of a layer along the sequence, among layers that are split so, and splits its result.
+// SequenceParallelDisable gathers the input of a layer along the sequence, among layers that are split so,
+// and splits its result.
 type SequenceParallelDisable struct{}
 
 // The sequence is split over devices that already have different sequences or parts of them.
@@ -148,8 +153,8 @@ func (p *Parallel) Inputs() int {
 	return 0
 }
 
-// Parallelize checks a plan against the names of a model's layers. Nothing is moved: ToStatic, Engine and the Trainer build their
-// programs by it.
+// Parallelize checks a plan against the names of a model's layers. Nothing is moved: ToStatic, Engine and the
+// Trainer build their programs by it.
 func Parallelize(model Model, optimizer optim.Optimizer, plan ParallelPlan) (*Parallel, error) {
 	if model == nil || len(model.Params()) == 0 {
 		return nil, fmt.Errorf("parallelize: model has no parameters: make its layers with one nn.Init and return its Params()")
@@ -174,7 +179,8 @@ func Parallelize(model Model, optimizer optim.Optimizer, plan ParallelPlan) (*Pa
 			}
 		}
 	}
-	out := &Parallel{Model: model, Optimizer: optimizer, Strategy: &plan.Strategy, Annotations: plan.Annotations, layers: b.Layers()}
+	out := &Parallel{Model: model, Optimizer: optimizer, Strategy: &plan.Strategy, Annotations: plan.Annotations,
+		layers: b.Layers()}
 	return out, plan.points(b)
 }
 
@@ -192,7 +198,8 @@ func (plan ParallelPlan) points(b *layout.Builder) error {
 		return err
 	}
 	if len(plan.Split) != p.Stages-1 {
-		return fmt.Errorf("parallelize: %d split points make %d stages: the schedule has %d: want %d split points", len(plan.Split), len(plan.Split)+1, p.Stages, p.Stages-1)
+		return fmt.Errorf("parallelize: %d split points make %d stages: the schedule has %d: want %d split points",
+			len(plan.Split), len(plan.Split)+1, p.Stages, p.Stages-1)
 	}
 	if plan.Strategy.Layers != nil {
 		return fmt.Errorf("parallelize: both Split and Strategy.Layers say where stages begin: leave one of them out")

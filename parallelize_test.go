@@ -26,19 +26,26 @@ func megatron() []galley.LayerPlan {
 func TestParallelize(t *testing.T) {
 	sequence := append(megatron(),
 		galley.On("model.embed_tokens", galley.SequenceParallelBegin{}),
-		galley.On("*.self_attn", galley.SequenceParallelDisable{}), galley.On("*.mlp", galley.SequenceParallelDisable{}),
+		galley.On("*.self_attn", galley.SequenceParallelDisable{}), galley.On("*.mlp",
+			galley.SequenceParallelDisable{}),
 		galley.On("model.norm", galley.SequenceParallelEnd{}))
 	for name, p := range map[string]galley.ParallelPlan{
-		"tp2":       {Strategy: galley.Strategy{TP: 2}, Layers: megatron()},
-		"dp2 tp2":   {Strategy: galley.Strategy{DP: 2, TP: 2, Zero: 1}, Layers: megatron()},
-		"one":       {Layers: megatron()},
-		"sequence":  {Strategy: galley.Strategy{TP: 2}, Layers: sequence},
-		"gathered":  {Strategy: galley.Strategy{TP: 2, DP: 2}, Layers: []galley.LayerPlan{galley.On("*.up_proj", galley.ColWise{Gather: true}), galley.On("model.embed_tokens", galley.ColWise{})}},
-		"prepared":  {Strategy: galley.Strategy{TP: 2, DP: 2}, Layers: []galley.LayerPlan{galley.On("*.mlp", galley.PrepareInput{Sharding: "@[dp,_,tp]"}, galley.PrepareOutput{Sharding: "@[dp,tp,_]"}), galley.On("*.input_layernorm", galley.SequenceParallelEnable{})}},
+		"tp2":      {Strategy: galley.Strategy{TP: 2}, Layers: megatron()},
+		"dp2 tp2":  {Strategy: galley.Strategy{DP: 2, TP: 2, Zero: 1}, Layers: megatron()},
+		"one":      {Layers: megatron()},
+		"sequence": {Strategy: galley.Strategy{TP: 2}, Layers: sequence},
+		"gathered": {Strategy: galley.Strategy{TP: 2, DP: 2},
+			Layers: []galley.LayerPlan{galley.On("*.up_proj", galley.ColWise{Gather: true}),
+				galley.On("model.embed_tokens", galley.ColWise{})}},
+		"prepared": {Strategy: galley.Strategy{TP: 2, DP: 2},
+			Layers: []galley.LayerPlan{galley.On("*.mlp", galley.PrepareInput{Sharding: "@[dp,_,tp]"},
+				galley.PrepareOutput{Sharding: "@[dp,tp,_]"}), galley.On("*.input_layernorm",
+				galley.SequenceParallelEnable{})}},
 		"annotated": {Strategy: galley.Strategy{TP: 2}, Annotations: annotations(t, "*.q_proj.weight=@[_,tp]")},
 		"split": {Strategy: galley.Strategy{PP: 3, TP: 2, Micro: 4}, Layers: megatron(),
 			Split: []galley.SplitPoint{{Layer: "model.layers.2"}, {Layer: "model.layers.1", At: galley.Beginning}}},
-		"split inside": {Strategy: galley.Strategy{PP: 2}, Split: []galley.SplitPoint{{Layer: "model.layers.1.self_attn"}}},
+		"split inside": {Strategy: galley.Strategy{PP: 2},
+			Split: []galley.SplitPoint{{Layer: "model.layers.1.self_attn"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model, err := galley.Parallelize(galley.Language(smallModel(t, device(t))), adamW(), p)
@@ -67,11 +74,13 @@ func annotations(t *testing.T, texts ...string) (list []galley.Annotation) {
 	return list
 }
 
-// TestParallelizeOwnModel plans a network of one's own, without marks: weights are split and its stages cut by layers' names.
+// TestParallelizeOwnModel plans a network of one's own, without marks: weights are split and its stages cut
+// by layers' names.
 func TestParallelizeOwnModel(t *testing.T) {
 	build := func(d *galley.Device) galley.Model {
 		in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 5, DType: array.F64})
-		up, down, head := nn.NewLinear(in.At("up"), 6, 10), nn.NewDense(in.At("down"), 10, 6), nn.NewLinear(in.At("head"), 6, 3)
+		up, down, head := nn.NewLinear(in.At("up"), 6, 10), nn.NewDense(in.At("down"), 10,
+			6), nn.NewLinear(in.At("head"), 6, 3)
 		// A weight that is turned before it is used, with a name that looks like a batch's.
 		turned := in.At("batch0").Param("weight", array.Shape{6, 6}, nn.Normal(0.3))
 		return galley.ModelFunc(in.Params(), func(x []*galley.Tensor) []*galley.Tensor {
@@ -109,11 +118,15 @@ func TestParallelizeOwnModel(t *testing.T) {
 		return list
 	}
 	want := losses(nil)
-	plan := []galley.LayerPlan{galley.On("up", galley.ColWise{}), galley.On("down", galley.RowWise{}), galley.On("batch0", galley.RowWise{}, galley.PrepareInput{Sharding: "@[dp,tp]"})}
+	plan := []galley.LayerPlan{galley.On("up", galley.ColWise{}), galley.On("down", galley.RowWise{}),
+		galley.On("batch0", galley.RowWise{}, galley.PrepareInput{Sharding: "@[dp,tp]"})}
 	for _, p := range []galley.ParallelPlan{
-		{Strategy: galley.Strategy{TP: 2}, Layers: plan}, {Strategy: galley.Strategy{TP: 3, DP: 2, Zero: 3}, Layers: plan},
-		{Strategy: galley.Strategy{PP: 3, Micro: 4}, Split: []galley.SplitPoint{{Layer: "up"}, {Layer: "head", At: galley.Beginning}}},
-		{Strategy: galley.Strategy{PP: 2, Micro: 2}, Split: []galley.SplitPoint{{Layer: "batch0", At: galley.Beginning}}},
+		{Strategy: galley.Strategy{TP: 2}, Layers: plan}, {Strategy: galley.Strategy{TP: 3, DP: 2, Zero: 3},
+			Layers: plan},
+		{Strategy: galley.Strategy{PP: 3, Micro: 4},
+			Split: []galley.SplitPoint{{Layer: "up"}, {Layer: "head", At: galley.Beginning}}},
+		{Strategy: galley.Strategy{PP: 2, Micro: 2},
+			Split: []galley.SplitPoint{{Layer: "batch0", At: galley.Beginning}}},
 	} {
 		near(t, p.Strategy.String(), losses(&p), want)
 	}
@@ -125,20 +138,28 @@ func TestParallelizeRefuses(t *testing.T) {
 		p    galley.ParallelPlan
 		want string
 	}{
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.attention.q_proj", galley.ColWise{})}}, "matches no layer: want one like model.layers.0.self_attn.q_proj"},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.attention.q_proj", galley.ColWise{})}},
+			"matches no layer: want one like model.layers.0.self_attn.q_proj"},
 		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.q_proj[", galley.ColWise{})}}, "syntax error"},
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.mlp", galley.ColWise{})}}, "no weight of its own"},
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("model.norm", galley.ColWise{})}}, "want a matrix"},
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.q_proj", galley.ColWise{Axis: "mp"})}}, "want tp"},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.mlp", galley.ColWise{})}},
+			"no weight of its own"},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("model.norm", galley.ColWise{})}},
+			"want a matrix"},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.q_proj", galley.ColWise{Axis: "mp"})}},
+			"want tp"},
 		{galley.ParallelPlan{Annotations: annotations(t, "wte.weight=@[tp,_]")}, "matches no parameter"},
 		{
-			galley.ParallelPlan{Strategy: galley.Strategy{TP: 2}, Annotations: annotations(t, "*.q_proj.weight=@[tp]")},
+			galley.ParallelPlan{Strategy: galley.Strategy{TP: 2},
+				Annotations: annotations(t, "*.q_proj.weight=@[tp]")},
 			`annotation *.q_proj.weight=@[tp]: parameter "model.layers.0.self_attn.q_proj.weight" is f64[16,16]`,
 		},
-		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 2}, Split: []galley.SplitPoint{{Layer: "layers.1"}}}, `no such layer: want one like`},
-		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 4}, Split: []galley.SplitPoint{{Layer: "model.layers.1"}}}, "want 3 split points"},
+		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 2}, Split: []galley.SplitPoint{{Layer: "layers.1"}}},
+			`no such layer: want one like`},
+		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 4},
+			Split: []galley.SplitPoint{{Layer: "model.layers.1"}}}, "want 3 split points"},
 		{galley.ParallelPlan{Strategy: galley.Strategy{DP: 3, EP: 2}}, "does not divide"},
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.mlp", galley.PrepareInput{Sharding: "@[dp"})}}, "layer \"model.layers.0.mlp\""},
+		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.mlp", galley.PrepareInput{Sharding: "@[dp"})}},
+			"layer \"model.layers.0.mlp\""},
 	} {
 		if _, err := galley.Parallelize(model, nil, c.p); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)

@@ -8,7 +8,8 @@ import (
 )
 
 func FuzzParseStrategy(f *testing.F) {
-	for _, text := range []string{"", "dp=2,tp=2,pp=2", " cp=2 , ep=4", "dp=0", "dp=2,dp=2", "dp=99999999999999999999", "xp=1", ","} {
+	for _, text := range []string{"", "dp=2,tp=2,pp=2", " cp=2 , ep=4", "dp=0", "dp=2,dp=2",
+		"dp=99999999999999999999", "xp=1", ","} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -25,7 +26,8 @@ func FuzzParseStrategy(f *testing.F) {
 }
 
 func FuzzParseAnnotation(f *testing.F) {
-	for _, text := range []string{"*.up_proj.weight=@[tp,_]", "w=[dp,?]", "[=@[]", "a=b=@[x]", "*=@[{x,y},_]+{z}", "w"} {
+	for _, text := range []string{"*.up_proj.weight=@[tp,_]", "w=[dp,?]", "[=@[]", "a=b=@[x]",
+		"*=@[{x,y},_]+{z}", "w"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

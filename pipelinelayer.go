@@ -36,10 +36,11 @@ type LayerDesc struct {
 	New func(in *nn.Init) Layer
 }
 
-// SharedLayerDesc describes a layer that appears more than once with the same parameters, such as an embedding that is the
-// head, too. Its gradients are summed over all stages where it appears.
+// SharedLayerDesc describes a layer that appears more than once with the same parameters, such as an
+// embedding that is the head, too. Its gradients are summed over all stages where it appears.
 type SharedLayerDesc struct {
-	// Key is what the appearances have in common, and the layer's place in its parameters' names. The first makes the layer.
+	// Key is what the appearances have in common, and the layer's place in its parameters' names. The first
+	// makes the layer.
 	Key string
 	New func(in *nn.Init) Layer
 	// Apply is what this appearance does with the layer; nil is its Forward.
@@ -166,7 +167,8 @@ func (p *PipelineLayer) strategy() (*Strategy, error) {
 	n := schedule.Stages
 	switch {
 	case n > len(p.layers):
-		return nil, fmt.Errorf("%d layers cannot make %d stages: want pp·vpp of %d or less", len(p.layers), n, len(p.layers))
+		return nil, fmt.Errorf("%d layers cannot make %d stages: want pp·vpp of %d or less", len(p.layers), n,
+			len(p.layers))
 	case c.Boundaries == nil:
 		if p.counts = s.Layers; p.counts == nil {
 			p.counts = layout.Evenly(len(p.layers), n)
@@ -175,7 +177,8 @@ func (p *PipelineLayer) strategy() (*Strategy, error) {
 	case s.Layers != nil:
 		return nil, fmt.Errorf("both Boundaries and Strategy.Layers say where stages begin: leave one of them out")
 	case len(c.Boundaries) != n-1:
-		return nil, fmt.Errorf("boundaries %v make %d stages: the schedule has %d: want %d boundaries", c.Boundaries, len(c.Boundaries)+1, n, n-1)
+		return nil, fmt.Errorf("boundaries %v make %d stages: the schedule has %d: want %d boundaries",
+			c.Boundaries, len(c.Boundaries)+1, n, n-1)
 	}
 	p.counts, err = p.between(c.Boundaries)
 	s.Layers = p.counts
@@ -187,7 +190,8 @@ func (p *PipelineLayer) between(boundaries []int) (list []int, err error) {
 	at := 0
 	for _, b := range append(slices.Clone(boundaries), len(p.layers)) {
 		if b <= at || b > len(p.layers) {
-			return nil, fmt.Errorf("boundaries %v: want growing numbers of layers from 1 to %d", boundaries, len(p.layers)-1)
+			return nil, fmt.Errorf("boundaries %v: want growing numbers of layers from 1 to %d", boundaries,
+				len(p.layers)-1)
 		}
 		list, at = append(list, b-at), b
 	}

@@ -20,7 +20,8 @@ type residual struct {
 }
 
 func newResidual(in *nn.Init) galley.Layer {
-	return &residual{nn.NewRMSNorm(in.At("norm"), 12, 1e-6), nn.NewLinear(in.At("in"), 12, 20), nn.NewLinear(in.At("out"), 20, 12)}
+	return &residual{nn.NewRMSNorm(in.At("norm"), 12, 1e-6), nn.NewLinear(in.At("in"), 12, 20),
+		nn.NewLinear(in.At("out"), 20, 12)}
 }
 
 func (r *residual) Forward(x *galley.Tensor) *galley.Tensor {
@@ -32,14 +33,19 @@ func tied() []galley.Desc {
 	embed := func(in *nn.Init) galley.Layer { return nn.NewEmbedding(in, 40, 12) }
 	return []galley.Desc{
 		galley.SharedLayerDesc{Key: "embed", New: embed},
-		galley.LayerDesc{New: newResidual}, galley.LayerDesc{Name: "middle", New: newResidual}, galley.LayerDesc{New: newResidual},
-		galley.SharedLayerDesc{Key: "embed", Apply: func(l galley.Layer, x *galley.Tensor) *galley.Tensor { return l.(*nn.Embedding).Logits(x) }},
+		galley.LayerDesc{New: newResidual}, galley.LayerDesc{Name: "middle",
+			New: newResidual}, galley.LayerDesc{New: newResidual},
+		galley.SharedLayerDesc{Key: "embed", Apply: func(l galley.Layer,
+			x *galley.Tensor) *galley.Tensor {
+			return l.(*nn.Embedding).Logits(x)
+		}},
 	}
 }
 
 func pipeline(t *testing.T, s *galley.Strategy, boundaries ...int) (*galley.PipelineLayer, error) {
 	t.Helper()
-	return galley.NewPipelineLayer(galley.PipelineConfig{Layers: tied(), Loss: galley.CrossEntropy, Optimizer: adamW(), Strategy: s, Boundaries: boundaries,
+	return galley.NewPipelineLayer(galley.PipelineConfig{Layers: tied(), Loss: galley.CrossEntropy,
+		Optimizer: adamW(), Strategy: s, Boundaries: boundaries,
 		Init: nn.Config{Scope: device(t).NewSession(), Seed: 4, DType: array.F64}})
 }
 
@@ -51,7 +57,8 @@ func plainTied(t *testing.T) (list []float64) {
 	embed := nn.NewEmbedding(in.At("embed"), 40, 12)
 	layers := []galley.Layer{newResidual(in.At("1")), newResidual(in.At("middle")), newResidual(in.At("3"))}
 	o := adamW()
-	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: in.Params(), Optimizer: o.Optimizer, Schedule: o.Schedule, ClipNorm: o.ClipNorm,
+	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: in.Params(), Optimizer: o.Optimizer,
+		Schedule: o.Schedule, ClipNorm: o.ClipNorm,
 		Loss: func(b []*op.Tensor) *op.Tensor {
 			x := embed.Forward(b[0])
 			for _, l := range layers {
@@ -79,8 +86,10 @@ func TestPipelineLayer(t *testing.T) {
 		boundaries []int
 		stages     string
 	}{
-		{nil, nil, "[0]"}, {&galley.Strategy{PP: 2, Micro: 4}, nil, "[0 2]"}, {&galley.Strategy{PP: 5, Micro: 4}, nil, "[0 1 2 3 4]"},
-		{&galley.Strategy{PP: 2, DP: 2, Zero: 3}, []int{4}, "[0 4]"}, {&galley.Strategy{PP: 2, DP: 2, Schedule: "zbv", Micro: 4}, []int{1, 3, 4}, "[0 1 3 4]"},
+		{nil, nil, "[0]"}, {&galley.Strategy{PP: 2, Micro: 4}, nil, "[0 2]"}, {&galley.Strategy{PP: 5, Micro: 4},
+			nil, "[0 1 2 3 4]"},
+		{&galley.Strategy{PP: 2, DP: 2, Zero: 3}, []int{4},
+			"[0 4]"}, {&galley.Strategy{PP: 2, DP: 2, Schedule: "zbv", Micro: 4}, []int{1, 3, 4}, "[0 1 3 4]"},
 	} {
 		t.Run(fmt.Sprint(c.s, c.boundaries), func(t *testing.T) {
 			p, err := pipeline(t, c.s, c.boundaries...)
@@ -107,7 +116,8 @@ func TestPipelineLayer(t *testing.T) {
 			near(t, "losses", append(losses, loss), want)
 		})
 	}
-	if names := paramNames(t); !slices.Contains(names, "embed.weight") || !slices.Contains(names, "middle.in.bias") || len(names) != 16 {
+	if names := paramNames(t); !slices.Contains(names, "embed.weight") ||
+		!slices.Contains(names, "middle.in.bias") || len(names) != 16 {
 		t.Errorf("parameters are %v", names)
 	}
 }
@@ -129,16 +139,20 @@ func TestPipelineLayerRefuses(t *testing.T) {
 		boundaries []int
 		want       string
 	}{
-		{nil, []int{2}, "PP: 2"}, {&galley.Strategy{PP: 3}, []int{2}, "want 2 boundaries"}, {&galley.Strategy{PP: 3}, []int{3, 2}, "from 1 to 4"},
-		{&galley.Strategy{PP: 2}, []int{5}, "from 1 to 4"}, {&galley.Strategy{PP: 2, Layers: []int{1, 4}}, []int{1}, "leave one of them out"},
+		{nil, []int{2}, "PP: 2"}, {&galley.Strategy{PP: 3}, []int{2},
+			"want 2 boundaries"}, {&galley.Strategy{PP: 3}, []int{3, 2}, "from 1 to 4"},
+		{&galley.Strategy{PP: 2}, []int{5}, "from 1 to 4"}, {&galley.Strategy{PP: 2, Layers: []int{1, 4}}, []int{1},
+			"leave one of them out"},
 		{&galley.Strategy{PP: 6}, nil, "5 layers cannot make 6 stages"},
 	} {
 		if _, err := pipeline(t, c.s, c.boundaries...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v %v: got %v, want %q", c.s, c.boundaries, err, c.want)
 		}
 	}
-	for want, layers := range map[string][]galley.Desc{"a layer or more": nil, `layer 0, "0": want New`: {galley.LayerDesc{}}} {
-		if _, err := galley.NewPipelineLayer(galley.PipelineConfig{Layers: layers}); err == nil || !strings.Contains(err.Error(), want) {
+	for want, layers := range map[string][]galley.Desc{"a layer or more": nil,
+		`layer 0, "0": want New`: {galley.LayerDesc{}}} {
+		if _, err := galley.NewPipelineLayer(galley.PipelineConfig{Layers: layers}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

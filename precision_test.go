@@ -8,13 +8,15 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// TestMixedPrecision: computing in half the precision stays near f32, whatever the strategy, and learns as much.
+// TestMixedPrecision: computing in half the precision stays near f32, whatever the strategy, and learns as
+// much.
 func TestMixedPrecision(t *testing.T) {
 	t.Parallel()
 	const steps = 12
 	exact := newTrial(t, tiny, array.F32, nil).train(t, steps)
 	for _, s := range []galley.Strategy{
-		{AMP: "bf16"}, {AMP: "f16"}, {DP: 2, TP: 2, AMP: "bf16", Sequence: true}, {DP: 2, Zero: 2, Micro: 2, AMP: "f16"}, {PP: 2, Micro: 4, AMP: "bf16", Schedule: "zbh1"}, {CP: 2, AMP: "bf16", Recompute: "full"},
+		{AMP: "bf16"}, {AMP: "f16"}, {DP: 2, TP: 2, AMP: "bf16", Sequence: true}, {DP: 2, Zero: 2, Micro: 2,
+			AMP: "f16"}, {PP: 2, Micro: 4, AMP: "bf16", Schedule: "zbh1"}, {CP: 2, AMP: "bf16", Recompute: "full"},
 	} {
 		if testing.Short() && s.Devices() > 1 {
 			continue
@@ -30,7 +32,8 @@ func TestMixedPrecision(t *testing.T) {
 				if m.Skipped {
 					skipped++
 				}
-				if want := exact[2*step]; skipped == 0 && math.Abs(m.Loss-want) > 0.02 { // a skipped step puts the curve off by one
+				// a skipped step puts the curve off by one
+				if want := exact[2*step]; skipped == 0 && math.Abs(m.Loss-want) > 0.02 {
 					t.Errorf("step %d: loss is %v, in f32 %v", step, m.Loss, want)
 				}
 				if step == steps-1 && m.Loss > exact[0]-0.2 {

@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// Price is how long a step of a run should take under a strategy on this machine, by the cost model that Auto plans with.
+// Price is how long a step of a run should take under a strategy on this machine, by the cost model that Auto
+// plans with.
 func Price(c AutoConfig, s Strategy) (time.Duration, error) {
 	s, err := s.WithDefaults()
 	if err != nil {
@@ -40,7 +41,8 @@ func Price(c AutoConfig, s Strategy) (time.Duration, error) {
 
 // priced is a strategy as the planner sees it: the other way of strategyOf.
 func priced(s Strategy, batch int) (plan.Strategy, error) {
-	p := plan.Strategy{DP: s.DP, TP: s.TP, PP: s.PP, CP: s.CP, EP: s.EP, Zero: s.Zero, Schedule: s.Schedule, VPP: s.VPP,
+	p := plan.Strategy{DP: s.DP, TP: s.TP, PP: s.PP, CP: s.CP, EP: s.EP, Zero: s.Zero, Schedule: s.Schedule,
+		VPP:   s.VPP,
 		Micro: batch / (s.Micro * s.DP), SP: s.Sequence, CPKind: s.Context, Layers: s.Layers}
 	if p.Micro*s.Micro*s.DP != batch {
 		return p, fmt.Errorf("price: a batch of %d is not the same for %d micro-batches on %d devices each: want a multiple of %d", batch, s.Micro, s.DP, s.Micro*s.DP)

@@ -23,9 +23,11 @@ type trial struct {
 }
 
 // tiny is a model that trains in no time.
-var tiny = models.Config{Family: "llama", Vocab: 40, Hidden: 16, Intermediate: 24, Layers: 4, Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2}
+var tiny = models.Config{Family: "llama", Vocab: 40, Hidden: 16, Intermediate: 24, Layers: 4, Heads: 4,
+	KVHeads: 2, Tied: true, InitStd: 0.2}
 
-// newTrial trains a model by a strategy, on one device if it is nil, with batches of 8 windows of 12 tokens and one.
+// newTrial trains a model by a strategy, on one device if it is nil, with batches of 8 windows of 12 tokens
+// and one.
 func newTrial(t *testing.T, c models.Config, dtype array.DType, s *galley.Strategy) *trial {
 	t.Helper()
 	tr, err := tryTrial(t, c, dtype, s, array.Shape{8, 13})
@@ -35,7 +37,8 @@ func newTrial(t *testing.T, c models.Config, dtype array.DType, s *galley.Strate
 	return tr
 }
 
-func tryTrial(t *testing.T, c models.Config, dtype array.DType, s *galley.Strategy, batch array.Shape) (*trial, error) {
+func tryTrial(t *testing.T, c models.Config, dtype array.DType, s *galley.Strategy,
+	batch array.Shape) (*trial, error) {
 	t.Helper()
 	d := galley.CPU(galley.Config{Threads: 1})
 	t.Cleanup(d.Close)
@@ -50,7 +53,8 @@ func tryTrial(t *testing.T, c models.Config, dtype array.DType, s *galley.Strate
 		}
 	}
 	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Strategy: s, ClipNorm: 1,
-		Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Cosine{LR: 1e-2, Final: 1e-3, Warmup: 3, Steps: 20},
+		Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Cosine{LR: 1e-2, Final: 1e-3, Warmup: 3,
+			Steps: 20},
 		Loss: func(b []*op.Tensor) *op.Tensor {
 			n := b[0].Dim(1)
 			return arranged.Loss(op.Narrow(b[0], 1, 0, n-1), op.Narrow(b[0], 1, 1, n))
@@ -97,7 +101,8 @@ func sameCurve(t *testing.T, got, want []float64, limit float64) {
 		t.Fatalf("got %d numbers, want %d", len(got), len(want))
 	}
 	for i := range want {
-		if got[i] != want[i] && !(math.Abs(got[i]-want[i]) <= limit) { // gradients that overflow are infinite in both
+		// gradients that overflow are infinite in both
+		if got[i] != want[i] && !(math.Abs(got[i]-want[i]) <= limit) {
 			t.Fatalf("number %d differs by %g\n got %v\nwant %v", i, math.Abs(got[i]-want[i]), got, want)
 		}
 	}

@@ -15,16 +15,20 @@ func draw(r *rand.Rand) (models.Config, galley.Strategy, array.Shape) {
 	pick := func(of ...int) int { return of[r.IntN(len(of))] }
 	heads := pick(1, 2, 3, 4)
 	c := models.Config{
-		Family: []string{"llama", "qwen2", "gpt2", "mixtral"}[r.IntN(4)], Vocab: 17 + r.IntN(20), Hidden: 4 * heads, Intermediate: 5 + r.IntN(20),
+		Family: []string{"llama", "qwen2", "gpt2", "mixtral"}[r.IntN(4)], Vocab: 17 +
+			r.IntN(20), Hidden: 4 * heads, Intermediate: 5 + r.IntN(20),
 		Layers: 1 + r.IntN(4), Heads: heads, KVHeads: heads, Positions: 32, InitStd: 0.3, Tied: r.IntN(2) == 0,
 	}
 	if heads%2 == 0 && c.Family != "gpt2" {
 		c.KVHeads = heads / pick(1, 2)
 	}
 	s := galley.Strategy{
-		DP: pick(1, 1, 2, 3, 4), TP: pick(1, 1, 2, 3), CP: pick(1, 1, 1, 2, 3), PP: min(c.Layers, pick(1, 1, 2, 3)), Zero: r.IntN(4), Micro: pick(0, 1, 2, 3, 5),
-		Schedule: []string{"fthenb", "1f1b", "interleaved", "zbh1", "zbv", "dualpipev"}[r.IntN(6)], Sequence: r.IntN(3) == 0,
-		Recompute: []string{"none", "none", "selective", "full", "full:1", "selective:1"}[r.IntN(6)], Context: []string{"ring", "ulysses"}[r.IntN(2)],
+		DP: pick(1, 1, 2, 3, 4), TP: pick(1, 1, 2, 3), CP: pick(1, 1, 1, 2, 3), PP: min(c.Layers,
+			pick(1, 1, 2, 3)), Zero: r.IntN(4), Micro: pick(0, 1, 2, 3, 5),
+		Schedule: []string{"fthenb", "1f1b", "interleaved", "zbh1", "zbv",
+			"dualpipev"}[r.IntN(6)], Sequence: r.IntN(3) == 0,
+		Recompute: []string{"none", "none", "selective", "full", "full:1",
+			"selective:1"}[r.IntN(6)], Context: []string{"ring", "ulysses"}[r.IntN(2)],
 		Offload: []string{"none", "none", "optimizer"}[r.IntN(3)],
 	}
 	if s.Schedule == "interleaved" {
@@ -39,8 +43,8 @@ func draw(r *rand.Rand) (models.Config, galley.Strategy, array.Shape) {
 	return c, s, array.Shape{1 + r.IntN(9), 5 + r.IntN(14)}
 }
 
-// TestRandomStrategies: a strategy that nobody thought of is refused with a reason when it is planned, or has the losses of one
-// device.
+// TestRandomStrategies: a strategy that nobody thought of is refused with a reason when it is planned, or has
+// the losses of one device.
 func TestRandomStrategies(t *testing.T) {
 	t.Parallel()
 	ran, n := 0, 24

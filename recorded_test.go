@@ -97,15 +97,19 @@ func (r *recorded) step(t *testing.T, l models.Layout) (*galley.Program, []array
 	return p, args
 }
 
-// TestRecordedCurves: models that share sequences or experts train as another framework recorded it on one device.
+// TestRecordedCurves: models that share sequences or experts train as another framework recorded it on one
+// device.
 func TestRecordedCurves(t *testing.T) {
-	ring, ulysses := models.Layout{Context: op.ContextRing, Order: models.Zigzag}, models.Layout{Context: op.ContextUlysses}
+	ring, ulysses := models.Layout{Context: op.ContextRing,
+		Order: models.Zigzag}, models.Layout{Context: op.ContextUlysses}
 	for _, c := range []struct {
 		model, mesh string
 		layout      models.Layout
 	}{
-		{"llama", "dp=1,cp=4", ring}, {"llama", "dp=1,cp=2,tp=2", ring}, {"qwen2", "dp=2,cp=2", ulysses}, {"gpt2", "dp=1,cp=4", ulysses},
-		{"gpt2", "dp=1,cp=2", ring}, {"mixtral", "dp=1,ep=4", models.Layout{Experts: 4}}, {"mixtral", "dp=2,ep=2,cp=2", models.Layout{Experts: 2, Context: op.ContextRing}},
+		{"llama", "dp=1,cp=4", ring}, {"llama", "dp=1,cp=2,tp=2", ring}, {"qwen2", "dp=2,cp=2", ulysses}, {"gpt2",
+			"dp=1,cp=4", ulysses},
+		{"gpt2", "dp=1,cp=2", ring}, {"mixtral", "dp=1,ep=4", models.Layout{Experts: 4}}, {"mixtral",
+			"dp=2,ep=2,cp=2", models.Layout{Experts: 2, Context: op.ContextRing}},
 	} {
 		t.Run(fmt.Sprintf("%s %s %s", c.model, c.mesh, c.layout.Context), func(t *testing.T) {
 			r, m := openRecorded(t, c.model), parseMesh(t, c.mesh)
@@ -133,7 +137,8 @@ func TestRecordedCurves(t *testing.T) {
 				return out, err
 			})
 			t.Logf("%d steps, losses within %.1e, norms within %.1e", step, loss, norm)
-			// One recorded norm of llama is 1.7e-4 from that of f64: rows in another order may be as far on the other side.
+			// One recorded norm of llama is 1.7e-4 from that of f64: rows in another order may be as far on the other
+			// side.
 			if !(loss <= 2e-5 && norm <= 5e-4) {
 				t.Errorf("losses differ by %.3g, norms by %.3g: want at most 2e-5 and 5e-4", loss, norm)
 			}

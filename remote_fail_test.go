@@ -14,7 +14,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// bufferCounter is a backend that knows which buffers are there, takes none that is gone, and fails when it is told to.
+// bufferCounter is a backend that knows which buffers are there, takes none that is gone, and fails when it
+// is told to.
 type bufferCounter struct {
 	galley.Backend
 	live map[*countedBuffer]bool
@@ -80,7 +81,8 @@ func (e *countingExecutable) Run(args []backend.Buffer) ([]backend.Buffer, error
 	for i, a := range args {
 		b, want := a.(*countedBuffer), e.f.Params()[i]
 		if !e.c.live[b] || !b.Type().Equal(want.Type()) {
-			return nil, fmt.Errorf("%s: argument %d is %v, there: %v: want %v", e.f.Name(), i, b.Type(), e.c.live[b], want.Type())
+			return nil, fmt.Errorf("%s: argument %d is %v, there: %v: want %v", e.f.Name(), i, b.Type(), e.c.live[b],
+				want.Type())
 		}
 		in[i] = b.Buffer
 	}
@@ -94,8 +96,8 @@ func (e *countingExecutable) Run(args []backend.Buffer) ([]backend.Buffer, error
 	return out, err
 }
 
-// TestNoState: a run that fails while the state is laid out, when parts of it are gone, and Close leave no buffer, and whatever is asked of the trainer then says
-// why it cannot be had.
+// TestNoState: a run that fails while the state is laid out, when parts of it are gone, and Close leave no
+// buffer, and whatever is asked of the trainer then says why it cannot be had.
 func TestNoState(t *testing.T) {
 	for name, end := range map[string]func(b *bufferCounter, tr *galley.Trainer) error{
 		"failure": func(b *bufferCounter, tr *galley.Trainer) error {
@@ -137,7 +139,8 @@ func TestNoState(t *testing.T) {
 				"save":    func() error { return tr.Save(t.Context(), c, 0) },
 				"resume":  func() error { _, err := tr.Resume(dir); return err },
 			} {
-				if err := run(); err == nil || !strings.Contains(err.Error(), "it has no state") || strings.Contains(err.Error(), "bug") {
+				if err := run(); err == nil || !strings.Contains(err.Error(), "it has no state") ||
+					strings.Contains(err.Error(), "bug") {
 					t.Errorf("%s: got %v, want why it cannot be had", name, err)
 				}
 			}

@@ -16,7 +16,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// TestHalvedState: with products in 16 bits the state holds weights as halves, of which products take the rounded one; the step rounds none.
+// TestHalvedState: with products in 16 bits the state holds weights as halves, of which products take the
+// rounded one; the step rounds none.
 func TestHalvedState(t *testing.T) {
 	for _, policy := range []string{"none", "full"} {
 		k := keeper(backendtest.Interpreter(1))
@@ -37,7 +38,8 @@ func TestHalvedState(t *testing.T) {
 	}
 }
 
-// TestHalvesKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that lie as halves, as in whole ones.
+// TestHalvesKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that lie as halves, as
+// in whole ones.
 func TestHalvesKeepAllBits(t *testing.T) {
 	k := keeper(backendtest.Interpreter(1))
 	keepsAllBits(t, k)
@@ -84,7 +86,8 @@ func keepsAllBits(t *testing.T, b galley.Backend) {
 	}
 }
 
-// TestHalvedForward: a forward pass takes weights as they lie: whole before the first step, as halves behind it, also of weights that a checkpoint brought.
+// TestHalvedForward: a forward pass takes weights as they lie: whole before the first step, as halves behind
+// it, also of weights that a checkpoint brought.
 func TestHalvedForward(t *testing.T) {
 	dir := t.TempDir()
 	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: dir})
@@ -124,8 +127,9 @@ func TestHalvedForward(t *testing.T) {
 	}
 }
 
-// TestHalvesFail: whatever fails midway, no bit of the state is lost, halves take no more memory than whole weights, and Close leaves nothing. One of the
-// optimizers sees weights as they are, so that nothing is joined.
+// TestHalvesFail: whatever fails midway, no bit of the state is lost, halves take no more memory than whole
+// weights, and Close leaves nothing. One of the optimizers sees weights as they are, so that nothing is
+// joined.
 func TestHalvesFail(t *testing.T) {
 	for _, o := range []optim.Optimizer{nil, wholeNorm{}} {
 		t.Run(fmt.Sprintf("%T", o), func(t *testing.T) { halvesFail(t, o) })

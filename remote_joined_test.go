@@ -32,8 +32,8 @@ func (k *programKeeper) Compile(f *ir.Func, o backend.Options) (backend.Executab
 
 func keeper(b galley.Backend) *programKeeper { return &programKeeper{b, map[string]*ir.Func{}} }
 
-// TestJoinedState: weights that one product takes lie as one tensor on a backend, so that a step puts nothing together and cuts no gradient; losses and
-// parameters stay what they are.
+// TestJoinedState: weights that one product takes lie as one tensor on a backend, so that a step puts nothing
+// together and cuts no gradient; losses and parameters stay what they are.
 func TestJoinedState(t *testing.T) {
 	want, wantModel := togetherRun{}.trainer(t)
 	k := keeper(backendtest.Interpreter(1))
@@ -101,7 +101,8 @@ func TestJoinedOptimizer(t *testing.T) {
 	}
 }
 
-// TestStepKernels: a step in 16 bits on CUDA reads logits once for the loss and its gradient, and gates where the product left them.
+// TestStepKernels: a step in 16 bits on CUDA reads logits once for the loss and its gradient, and gates where
+// the product left them.
 func TestStepKernels(t *testing.T) {
 	k := keeper(backendtest.Interpreter(1))
 	tr, _ := togetherRun{backend: k, half: true}.trainer(t)
@@ -111,15 +112,18 @@ func TestStepKernels(t *testing.T) {
 		t.Fatal(err)
 	}
 	const layers = 2
-	for name, want := range map[string]int{"cross_entropy": 1, "log_sum_exp": 0, "softmax_grad": 0, "swiglu": layers, "rms_norm_grad": 2 * layers} {
+	for name, want := range map[string]int{"cross_entropy": 1, "log_sum_exp": 0, "softmax_grad": 0,
+		"swiglu": layers, "rms_norm_grad": 2 * layers} {
 		if got := strings.Count(text, `name = "`+name+`"`); got != want {
 			t.Errorf("%d calls of %s, want %d", got, name, want)
 		}
 	}
 }
 
-// joinLoss is a trainer of weights w1 and w2, and these, whose loss is of products that f makes of the batch and them, on a backend or, where that is nil, on the host.
-func joinLoss(t *testing.T, b galley.Backend, c galley.TrainerConfig, f func(x, w1, w2 *op.Tensor) []*op.Tensor) (*galley.Trainer, []*nn.Param) {
+// joinLoss is a trainer of weights w1 and w2, and these, whose loss is of products that f makes of the batch
+// and them, on a backend or, where that is nil, on the host.
+func joinLoss(t *testing.T, b galley.Backend, c galley.TrainerConfig,
+	f func(x, w1, w2 *op.Tensor) []*op.Tensor) (*galley.Trainer, []*nn.Param) {
 	t.Helper()
 	d := galley.CPU(galley.Config{Threads: 1})
 	t.Cleanup(func() { d.Close() })
@@ -172,10 +176,11 @@ func stepRows(t *testing.T, tr *galley.Trainer, rows ...int) []float64 {
 	return losses
 }
 
-// TestJoinedKinds: tensors that are not trained may stand among those that one product takes, weights may be cut late, the loss
-// need not look at the batch, and batches of another size may use other weights.
+// TestJoinedKinds: tensors that are not trained may stand among those that one product takes, weights may be
+// cut late, the loss need not look at the batch, and batches of another size may use other weights.
 func TestJoinedKinds(t *testing.T) {
-	frozen := galley.CPU(galley.Config{Threads: 1}).NewSession().Tensor(array.FromSlice(make([]float32, 16), 4, 4))
+	frozen := galley.CPU(galley.Config{Threads: 1}).NewSession().Tensor(array.FromSlice(make([]float32, 16), 4,
+		4))
 	for name, f := range map[string]func(x, w1, w2 *op.Tensor) []*op.Tensor{
 		"frozen first": func(x, w1, w2 *op.Tensor) []*op.Tensor { return products(x, frozen, w1, w2) },
 		"frozen amid":  func(x, w1, w2 *op.Tensor) []*op.Tensor { return products(x, w1, frozen, w2) },
@@ -183,8 +188,11 @@ func TestJoinedKinds(t *testing.T) {
 		"cut late": func(x, w1, w2 *op.Tensor) []*op.Tensor {
 			return append(products(x, w1), products(x, op.Chunk(w2, 1, 2)...)...)
 		},
-		"no batch":      func(_, w1, w2 *op.Tensor) []*op.Tensor { return products(w1, w2) },
-		"more for many": func(x, w1, w2 *op.Tensor) []*op.Tensor { return products(x, []*op.Tensor{w1, w2}[:1+x.Dim(0)/5]...) },
+		"no batch": func(_, w1, w2 *op.Tensor) []*op.Tensor { return products(w1, w2) },
+		"more for many": func(x, w1, w2 *op.Tensor) []*op.Tensor {
+			return products(x, []*op.Tensor{w1,
+				w2}[:1+x.Dim(0)/5]...)
+		},
 	} {
 		for _, compute := range []array.DType{array.Invalid, array.BF16} {
 			t.Run(fmt.Sprint(name, " ", compute), func(t *testing.T) {

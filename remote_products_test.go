@@ -13,29 +13,32 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestProductsOfStep: where kernels of products are made for a device, a llama's step has them in each layer: one turns queries and keys, one gates, and one
-// computes the gradients of gates.
+// TestProductsOfStep: where kernels of products are made for a device, a llama's step has them in each layer:
+// one turns queries and keys, one gates, and one computes the gradients of gates.
 func TestProductsOfStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the interpreter takes long for products of 256 by 256")
 	}
 	d := galley.CPU(galley.Config{Threads: 2})
 	defer d.Close()
-	c := models.Config{Family: "llama", Vocab: 32, Hidden: 256, Intermediate: 256, Layers: 2, Heads: 4, KVHeads: 4, Positions: 128}
+	c := models.Config{Family: "llama", Vocab: 32, Hidden: 256, Intermediate: 256, Layers: 2, Heads: 4,
+		KVHeads: 4, Positions: 128}
 	model, err := models.New(c, nn.Config{Scope: d.NewSession(), Seed: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	k := keeper(backendtest.Interpreter(1))
 	loss := func(batch []*op.Tensor) *op.Tensor { return model.Loss(batch[0], batch[0]) }
-	trainer, err := galley.NewTrainer(galley.TrainerConfig{Backend: k, Device: d, Params: model.Params(), Loss: loss, Compute: array.BF16})
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{Backend: k, Device: d, Params: model.Params(),
+		Loss: loss, Compute: array.BF16})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := trainer.Start(array.New(array.I32, 2, 128)); err != nil {
 		t.Fatal(err)
 	}
-	text, err := op.Module(k.programs["train_step"], op.ModuleConfig{Config: hlo.Config{Target: hlo.CUDA, Products: 1e-9}})
+	text, err := op.Module(k.programs["train_step"],
+		op.ModuleConfig{Config: hlo.Config{Target: hlo.CUDA, Products: 1e-9}})
 	if err != nil {
 		t.Fatal(err)
 	}

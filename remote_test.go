@@ -73,7 +73,8 @@ func TestTrainerOnBackend(t *testing.T) {
 	}
 }
 
-// TestTrainerComputesInBF16: products in 16 bits change losses a little, in both modes alike, and parameters stay f32.
+// TestTrainerComputesInBF16: products in 16 bits change losses a little, in both modes alike, and parameters
+// stay f32.
 func TestTrainerComputesInBF16(t *testing.T) {
 	d := galley.CPU(galley.Config{Threads: 2})
 	defer d.Close()
@@ -109,7 +110,10 @@ func TestRecomputeOnBackend(t *testing.T) {
 			}
 		}
 	}
-	if _, err := galley.NewTrainer(galley.TrainerConfig{Backend: d.Backend(), Recompute: "half", Params: []*nn.Param{{}}, Loss: func([]*op.Tensor) *op.Tensor { return nil }}); err == nil || !strings.Contains(err.Error(), `recompute is "half"`) {
+	if _, err := galley.NewTrainer(galley.TrainerConfig{Backend: d.Backend(), Recompute: "half",
+		Params: []*nn.Param{{}},
+		Loss:   func([]*op.Tensor) *op.Tensor { return nil }}); err == nil || !strings.Contains(err.Error(),
+		`recompute is "half"`) {
 		t.Errorf("got %v, want an error that names the word", err)
 	}
 }
@@ -155,11 +159,13 @@ func TestStrategyOnBackend(t *testing.T) {
 	d := galley.CPU(galley.Config{Threads: 2})
 	defer d.Close()
 	want, _ := tinyCurve(t, d, galley.TrainerConfig{Backend: d.Backend(), Compute: array.BF16}, 2)
-	got, _ := tinyCurve(t, d, galley.TrainerConfig{Backend: d.Backend(), Strategy: &galley.Strategy{AMP: "bf16", Recompute: "selective"}}, 2)
+	got, _ := tinyCurve(t, d, galley.TrainerConfig{Backend: d.Backend(), Strategy: &galley.Strategy{AMP: "bf16",
+		Recompute: "selective"}}, 2)
 	if got[1] != want[1] {
 		t.Errorf("losses %v, want %v", got, want)
 	}
-	_, err := galley.NewTrainer(galley.TrainerConfig{Backend: d.Backend(), Strategy: &galley.Strategy{DP: 2}, Params: []*nn.Param{{}}, Loss: func([]*op.Tensor) *op.Tensor { return nil }})
+	_, err := galley.NewTrainer(galley.TrainerConfig{Backend: d.Backend(), Strategy: &galley.Strategy{DP: 2},
+		Params: []*nn.Param{{}}, Loss: func([]*op.Tensor) *op.Tensor { return nil }})
 	if err == nil || !strings.Contains(err.Error(), "takes 2 devices") {
 		t.Errorf("got %v, want an error that says why", err)
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// TestResumeElsewhere: a run that is interrupted after step 9 and goes on under another strategy has the same rest of the curve.
+// TestResumeElsewhere: a run that is interrupted after step 9 and goes on under another strategy has the same
+// rest of the curve.
 func TestResumeElsewhere(t *testing.T) {
 	t.Parallel()
 	const interrupted, steps = 9, 14
@@ -23,7 +24,8 @@ func TestResumeElsewhere(t *testing.T) {
 		{&galley.Strategy{PP: 2, Micro: 4, Schedule: "zbv"}, &galley.Strategy{DP: 4, Zero: 3}},
 		{&galley.Strategy{DP: 3, Zero: 1}, &galley.Strategy{TP: 3, Zero: 2}}, // uneven boxes on both sides
 		{&galley.Strategy{CP: 2}, &galley.Strategy{DP: 2, Zero: 2, Offload: "optimizer"}},
-		{&galley.Strategy{DP: 2, Zero: 1, Offload: "optimizer:" + t.TempDir()}, &galley.Strategy{TP: 4, Sequence: true}},
+		{&galley.Strategy{DP: 2, Zero: 1, Offload: "optimizer:" + t.TempDir()},
+			&galley.Strategy{TP: 4, Sequence: true}},
 		{&galley.Strategy{DP: 8}, &galley.Strategy{DP: 8}},
 	} {
 		if testing.Short() && i > 2 {
@@ -61,12 +63,13 @@ func firstWeight(t *testing.T, x *trial) []float64 {
 	return array.Data[float64](a)
 }
 
-// TestResumePrecisely: a run in mixed precision goes on under its own strategy with the very same numbers, and in f32 on one
-// device from its precise weights.
+// TestResumePrecisely: a run in mixed precision goes on under its own strategy with the very same numbers,
+// and in f32 on one device from its precise weights.
 func TestResumePrecisely(t *testing.T) {
 	t.Parallel()
 	for i, s := range []galley.Strategy{
-		{AMP: "bf16"}, {AMP: "f16"}, {DP: 2, TP: 2, Zero: 2, AMP: "bf16"}, {DP: 2, Zero: 3, AMP: "f16", Micro: 2}, {PP: 2, Micro: 4, AMP: "bf16", Schedule: "zbh1"},
+		{AMP: "bf16"}, {AMP: "f16"}, {DP: 2, TP: 2, Zero: 2, AMP: "bf16"}, {DP: 2, Zero: 3, AMP: "f16",
+			Micro: 2}, {PP: 2, Micro: 4, AMP: "bf16", Schedule: "zbh1"},
 		{DP: 2, TP: 2, PP: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2},
 	} {
 		if testing.Short() && i > 1 {

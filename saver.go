@@ -157,7 +157,8 @@ func (e *Engine) Save(ctx context.Context, dir string) (err error) {
 	return c.Wait(ctx)
 }
 
-// Load brings the engine to the newest good checkpoint in dir, whatever strategy and number of devices wrote it.
+// Load brings the engine to the newest good checkpoint in dir, whatever strategy and number of devices wrote
+// it.
 func (e *Engine) Load(dir string) (*Resumed, error) { return e.LoadFrom(dir, ResumeConfig{}) }
 
 // LoadFrom is Load from a checkpoint of choice.

@@ -14,22 +14,25 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// TestSequenceParallel: with sequence parallelism devices gather tokens, never weights, and each has heads of its own in attention, as in
-// Megatron's. The tensor axis must not become the sequence's within a layer.
+// TestSequenceParallel: with sequence parallelism devices gather tokens, never weights, and each has heads of
+// its own in attention, as in Megatron's. The tensor axis must not become the sequence's within a layer.
 func TestSequenceParallel(t *testing.T) {
 	const layers, heads, tokens, batch, width = 2, 4, 32, 2, 32
-	for _, s := range []galley.Strategy{{TP: 2, Sequence: true}, {TP: 4, Sequence: true, Micro: 2}, {DP: 2, TP: 2, Sequence: true}} {
+	for _, s := range []galley.Strategy{{TP: 2, Sequence: true}, {TP: 4, Sequence: true, Micro: 2},
+		{DP: 2, TP: 2, Sequence: true}} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			d := galley.CPU(galley.Config{Threads: 1})
 			defer d.Close()
-			m, err := models.New(models.Config{Family: "llama", Vocab: 4096, Hidden: width, Intermediate: 2 * width, Layers: layers, Heads: heads, KVHeads: heads},
+			m, err := models.New(models.Config{Family: "llama", Vocab: 4096, Hidden: width, Intermediate: 2 * width,
+				Layers: layers, Heads: heads, KVHeads: heads},
 				nn.Config{Scope: d.NewSession(), Seed: 3})
 			if err != nil {
 				t.Fatal(err)
 			}
 			var mu sync.Mutex
 			gathered := 0
-			tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Strategy: &s, Optimizer: optim.AdamW{}, Schedule: optim.Constant{LR: 1e-3},
+			tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Strategy: &s,
+				Optimizer: optim.AdamW{}, Schedule: optim.Constant{LR: 1e-3},
 				Loss: func(b []*op.Tensor) *op.Tensor { return m.Loss(b[0], b[1]) },
 				Observe: func(n *galley.Node, _ time.Duration) {
 					mu.Lock()

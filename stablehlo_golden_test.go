@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestStableHLOGolden: the module that the devices of a mesh share for a whole training step, collectives with their groups
-// included, is the one in testdata. It parses back and passes the verifier.
+// TestStableHLOGolden: the module that the devices of a mesh share for a whole training step, collectives
+// with their groups included, is the one in testdata. It parses back and passes the verifier.
 func TestStableHLOGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txt", func(t *testing.T, b golden.Block) string {
 		c := smallLlama()

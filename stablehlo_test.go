@@ -13,10 +13,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestStableHLOSteps: two training steps, written as StableHLO for one device or for a mesh and run by the interpreter, have the
-// losses, norms, parameters and state of the CPU.
+// TestStableHLOSteps: two training steps, written as StableHLO for one device or for a mesh and run by the
+// interpreter, have the losses, norms, parameters and state of the CPU.
 func TestStableHLOSteps(t *testing.T) {
-	experts, gpt := smallLlama(), models.Config{Family: "gpt2", Vocab: 24, Hidden: 16, Intermediate: 32, Layers: 2, Heads: 4, Positions: 16}
+	experts, gpt := smallLlama(), models.Config{Family: "gpt2", Vocab: 24, Hidden: 16, Intermediate: 32,
+		Layers: 2, Heads: 4, Positions: 16}
 	experts.Family, experts.Experts, experts.ExpertsPerToken = "mixtral", 4, 2
 	for _, c := range []struct {
 		name       string
@@ -118,7 +119,8 @@ func interpretMany(t *testing.T, d *galley.Distributed, m *mesh.Mesh) runner {
 }
 
 // eachOf calls f with the places of a device's elements in the part and in the whole.
-func eachOf(t *testing.T, shape array.Shape, m *mesh.Mesh, spec mesh.Spec, device int, f func(part, whole int)) array.Shape {
+func eachOf(t *testing.T, shape array.Shape, m *mesh.Mesh, spec mesh.Spec, device int,
+	f func(part, whole int)) array.Shape {
 	t.Helper()
 	l, err := spec.Layout(m, shape)
 	if err != nil {

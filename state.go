@@ -141,7 +141,8 @@ func (c StateConfig) match(src safetensors.Source, params []*nn.Param) (StateRep
 	}
 	switch {
 	case c.Partly && len(r.Missing) == len(params):
-		return r, fmt.Errorf("none of %d parameters is in it: they are called otherwise: see StateConfig.Rename", len(params))
+		return r, fmt.Errorf("none of %d parameters is in it: they are called otherwise: see StateConfig.Rename",
+			len(params))
 	case !c.Partly && len(r.Missing) > 0:
 		return r, fmt.Errorf("%s missing: set Partly to keep their values", tensorsOf(r.Missing))
 	case !c.Partly && len(r.Unexpected) > 0:

@@ -69,8 +69,11 @@ func TestLoadPartly(t *testing.T) {
 		`"body.weight" and 3 more are missing`:       {},
 		`"classifier.weight" and 1 more are missing`: prefixed,
 		`none of 4 parameters is in it`:              {Partly: true},
-		`tensor "base.head.weight": got shape [2,6]`: {Rename: func(n string) string { return "base." + strings.Replace(n, "classifier", "head", 1) }},
-		`are both called "x"`:                        {Rename: func(string) string { return "x" }},
+		`tensor "base.head.weight": got shape [2,6]`: {Rename: func(n string) string {
+			return "base." +
+				strings.Replace(n, "classifier", "head", 1)
+		}},
+		`are both called "x"`: {Rename: func(string) string { return "x" }},
 	} {
 		before := weightsOf(t, params)
 		if _, err := galley.LoadState(d.NewSession(), path, params, c); err == nil ||

@@ -13,7 +13,8 @@ import (
 // Phase is what a DistModel does with a batch.
 type Phase uint8
 
-// Training changes the parameters and tells the loss; evaluating only tells the loss; predicting tells what the model answers.
+// Training changes the parameters and tells the loss; evaluating only tells the loss; predicting tells what
+// the model answers.
 const (
 	Training Phase = iota
 	Evaluating
@@ -37,11 +38,12 @@ type DistModel struct {
 	predict *Forward
 }
 
-// ToStatic compiles a model, written as for one device, for the devices of a strategy; nil is one device. The loader's first batch
-// tells the types: nothing is taken from it. A nil loss is the model's own, if it is a LossModel;
-// without any it only predicts, and without an optimizer it does not train.
-// Layers that Parallelize planned lie as planned. Close ends the devices.
-func ToStatic(model Model, loader Loader, loss Loss, optimizer optim.Optimizer, s *Strategy) (*DistModel, error) {
+// ToStatic compiles a model, written as for one device, for the devices of a strategy; nil is one device. The
+// loader's first batch tells the types: nothing is taken from it. A nil loss is the model's own, if it is a
+// LossModel; without any it only predicts, and without an optimizer it does not train. Layers that
+// Parallelize planned lie as planned. Close ends the devices.
+func ToStatic(model Model, loader Loader, loss Loss, optimizer optim.Optimizer, s *Strategy) (*DistModel,
+	error) {
 	model, c, err := modelConfig("to static", model, loss, optimizer, s)
 	if err != nil {
 		return nil, err
@@ -85,7 +87,8 @@ func (d *DistModel) compile(loader Loader) error {
 }
 
 // modelConfig is a model as its strategy trains it, and a trainer's config for it.
-func modelConfig(who string, model Model, loss Loss, optimizer optim.Optimizer, s *Strategy) (Model, TrainerConfig, error) {
+func modelConfig(who string, model Model, loss Loss, optimizer optim.Optimizer, s *Strategy) (Model,
+	TrainerConfig, error) {
 	device, err := deviceOf(who, model)
 	if err != nil {
 		return nil, TrainerConfig{}, err

@@ -14,8 +14,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// byHand is training op by op on devices, as one would write it with sharded tensors: parameters, gradients and the
-// optimizer's memory are laid out by the same rules that ZeRO and tensor parallelism stand for.
+// byHand is training op by op on devices, as one would write it with sharded tensors: parameters, gradients
+// and the optimizer's memory are laid out by the same rules that ZeRO and tensor parallelism stand for.
 type byHand struct {
 	w     *galley.World
 	m     *mesh.Mesh
@@ -82,7 +82,8 @@ func (x *byHand) step(t *testing.T, windows array.Array, lr float64) (loss, norm
 	x.steps++
 	for i, p := range params {
 		v, g := x.lay(p.Value.Detach(), p.Name, 1), x.lay(grads[i], p.Name, 1)
-		at := optim.Step{LR: op.Const(v, lr), Count: op.Const(v, float64(x.steps)), Scale: optim.ClipScale(total, 1)}
+		at := optim.Step{LR: op.Const(v, lr), Count: op.Const(v, float64(x.steps)),
+			Scale: optim.ClipScale(total, 1)}
 		var next *galley.Tensor
 		next, x.slots[i] = optim.AdamW{WeightDecay: 0.1}.Update(v, g, x.slots[i], at)
 		p.Value = x.lay(next, p.Name, 3).Detach().Track()
@@ -90,7 +91,8 @@ func (x *byHand) step(t *testing.T, windows array.Array, lr float64) (loss, norm
 	return out[0].At(0), out[1].At(0)
 }
 
-// TestStaticStepsEqualEager: planned steps have the losses and norms of the same training op by op on the same devices.
+// TestStaticStepsEqualEager: planned steps have the losses and norms of the same training op by op on the
+// same devices.
 func TestStaticStepsEqualEager(t *testing.T) {
 	t.Parallel()
 	const steps = 4
@@ -98,8 +100,10 @@ func TestStaticStepsEqualEager(t *testing.T) {
 		s    galley.Strategy
 		mesh string
 	}{
-		{galley.Strategy{DP: 2}, "dp=2"}, {galley.Strategy{TP: 2}, "tp=2"}, {galley.Strategy{DP: 2, TP: 2}, "dp=2,tp=2"},
-		{galley.Strategy{DP: 2, Zero: 1}, "dp=2"}, {galley.Strategy{DP: 2, Zero: 2}, "dp=2"}, {galley.Strategy{DP: 2, Zero: 3}, "dp=2"},
+		{galley.Strategy{DP: 2}, "dp=2"}, {galley.Strategy{TP: 2}, "tp=2"}, {galley.Strategy{DP: 2, TP: 2},
+			"dp=2,tp=2"},
+		{galley.Strategy{DP: 2, Zero: 1}, "dp=2"}, {galley.Strategy{DP: 2, Zero: 2},
+			"dp=2"}, {galley.Strategy{DP: 2, Zero: 3}, "dp=2"},
 		{galley.Strategy{DP: 2, TP: 2, Zero: 3}, "dp=2,tp=2"}, {galley.Strategy{DP: 3, Zero: 2}, "dp=3"},
 	} {
 		if testing.Short() && i > 2 {

@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/units"
 )
 
-// Span is something that a device of a strategy has done: work of the schedule, a collective, the wait for a message.
+// Span is something that a device of a strategy has done: work of the schedule, a collective, the wait for a
+// message.
 type Span = step.Span
 
 // The kinds of spans.
@@ -30,8 +31,8 @@ type StepPlan struct {
 	Memory []DeviceMemory
 }
 
-// Plan plans the step for batches of these types: nothing runs and no memory is taken. Whatever is wrong with the strategy
-// for this model, and every collective that would not meet its like, is found here.
+// Plan plans the step for batches of these types: nothing runs and no memory is taken. Whatever is wrong with
+// the strategy for this model, and every collective that would not meet its like, is found here.
 func (t *Trainer) Plan(batch ...Type) (p *StepPlan, err error) {
 	defer fault.Recover("plan of the training step", &err)
 	plan, err := t.exec.Plan(batch...)

@@ -66,7 +66,8 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 	if r.optimizer == nil {
 		r.optimizer = optim.AdamW{WeightDecay: 0.1}
 	}
-	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Backend: r.backend, Strategy: r.strategy, Init: r.init, Compute: compute,
+	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Backend: r.backend,
+		Strategy: r.strategy, Init: r.init, Compute: compute,
 		ClipNorm: 1, Optimizer: r.optimizer, Schedule: optim.Constant{LR: 1e-2},
 		Loss: func(b []*op.Tensor) *op.Tensor {
 			n := b[0].Dim(1)
@@ -76,7 +77,8 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 }
 
 func (r togetherRun) config() models.Config {
-	c := models.Config{Family: cmp.Or(r.family, "llama"), Vocab: 24, Hidden: cmp.Or(r.hidden, 16), Intermediate: 24, Layers: cmp.Or(r.layers, 2), Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2}
+	c := models.Config{Family: cmp.Or(r.family, "llama"), Vocab: 24, Hidden: cmp.Or(r.hidden, 16),
+		Intermediate: 24, Layers: cmp.Or(r.layers, 2), Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2}
 	switch r.family {
 	case "gpt2":
 		c.KVHeads, c.Positions = 0, 16
@@ -116,16 +118,19 @@ func sameNumbers(t *testing.T, got, want []float64, limit float64) {
 	}
 }
 
-// TestTogether: a training step that the devices of a backend run as one program has the losses and norms of one device, however
-// it is spread, and the parameters that come back are its own.
+// TestTogether: a training step that the devices of a backend run as one program has the losses and norms of
+// one device, however it is spread, and the parameters that come back are its own.
 func TestTogether(t *testing.T) {
 	one, host := togetherRun{}.trainer(t)
 	want := trainFor(t, one, 3)
 	for _, s := range []galley.Strategy{
-		{DP: 2}, {TP: 2}, {DP: 2, TP: 2}, {DP: 4}, {DP: 2, Zero: 1}, {DP: 2, Zero: 2}, {DP: 2, Zero: 3}, {DP: 2, TP: 2, Zero: 3},
-		{TP: 2, Sequence: true}, {DP: 2, TP: 2, Sequence: true, Zero: 1}, {CP: 2, Context: "ulysses"}, {DP: 2, CP: 2, Context: "ulysses", Zero: 2},
+		{DP: 2}, {TP: 2}, {DP: 2, TP: 2}, {DP: 4}, {DP: 2, Zero: 1}, {DP: 2, Zero: 2}, {DP: 2, Zero: 3}, {DP: 2,
+			TP: 2, Zero: 3},
+		{TP: 2, Sequence: true}, {DP: 2, TP: 2, Sequence: true, Zero: 1}, {CP: 2, Context: "ulysses"}, {DP: 2,
+			CP: 2, Context: "ulysses", Zero: 2},
 		{CP: 2, TP: 2, Sequence: true, Context: "ulysses"}, {CP: 2}, {DP: 2, CP: 2, Context: "ring"},
-		{DP: 2, Recompute: "selective"}, {DP: 2, TP: 2, Zero: 3, Recompute: "full"}, {DP: 2, Zero: 3, Recompute: "selective"},
+		{DP: 2, Recompute: "selective"}, {DP: 2, TP: 2, Zero: 3, Recompute: "full"}, {DP: 2, Zero: 3,
+			Recompute: "selective"},
 	} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			trainsAlike(t, s, want, host)
@@ -133,7 +138,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// trainsAlike trains by a strategy on devices of a backend, and compares numbers and parameters with those of a model on the host.
+// trainsAlike trains by a strategy on devices of a backend, and compares numbers and parameters with those of
+// a model on the host.
 func trainsAlike(t *testing.T, s galley.Strategy, want []float64, host models.Model) {
 	t.Helper()
 	tr, m := togetherRun{backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
@@ -169,20 +175,24 @@ func sameParams(t *testing.T, tr *galley.Trainer, m, host models.Model) {
 	}
 }
 
-// TestTogetherFamilies: so do models with learned positions and with experts, which tensor parallelism splits.
+// TestTogetherFamilies: so do models with learned positions and with experts, which tensor parallelism
+// splits.
 func TestTogetherFamilies(t *testing.T) {
 	for _, family := range []string{"gpt2", "mixtral"} {
 		one, _ := togetherRun{family: family}.trainer(t)
-		tr, _ := togetherRun{family: family, backend: backendtest.Interpreter(4), strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
+		tr, _ := togetherRun{family: family, backend: backendtest.Interpreter(4),
+			strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
 		sameNumbers(t, trainFor(t, tr, 2), trainFor(t, one, 2), 1e-10)
 	}
 }
 
-// TestTogetherFused: attention in bf16 that trades sequences for heads is the accelerator's own kernel, forward and backward.
+// TestTogetherFused: attention in bf16 that trades sequences for heads is the accelerator's own kernel,
+// forward and backward.
 func TestTogetherFused(t *testing.T) {
 	one, _ := togetherRun{hidden: 32, half: true}.trainer(t)
 	k := &moduleKeeper{Backend: backendtest.Interpreter(4)}
-	tr, _ := togetherRun{hidden: 32, half: true, backend: k, strategy: &galley.Strategy{DP: 2, CP: 2, Context: "ulysses", AMP: "bf16"}}.trainer(t)
+	tr, _ := togetherRun{hidden: 32, half: true, backend: k,
+		strategy: &galley.Strategy{DP: 2, CP: 2, Context: "ulysses", AMP: "bf16"}}.trainer(t)
 	sameNumbers(t, trainFor(t, tr, 2), trainFor(t, one, 2), 5e-2)
 	for _, call := range []string{`"__cudnn$fmhaSoftmax"`, `"__cudnn$fmhaSoftmaxBackward"`} {
 		if n := strings.Count(k.text, call); n != 2 {
@@ -191,7 +201,8 @@ func TestTogetherFused(t *testing.T) {
 	}
 }
 
-// TestTogetherFirstValues: parameters that the devices make for themselves, each its part, are those of the host.
+// TestTogetherFirstValues: parameters that the devices make for themselves, each its part, are those of the
+// host.
 func TestTogetherFirstValues(t *testing.T) {
 	one, _ := togetherRun{}.trainer(t)
 	want := trainFor(t, one, 2)
@@ -219,7 +230,8 @@ func TestTogetherCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _ := togetherRun{backend: backendtest.Interpreter(4), strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
+	first, _ := togetherRun{backend: backendtest.Interpreter(4),
+		strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
 	trainFor(t, first, 2)
 	if err := first.Save(context.Background(), c, 8); err != nil {
 		t.Fatal(err)
@@ -244,7 +256,10 @@ func TestTogetherCheckpoints(t *testing.T) {
 func TestTogetherForward(t *testing.T) {
 	logits := func(r togetherRun) array.Array {
 		tr, m := r.trainer(t)
-		f := tr.NewForward(func(b []*op.Tensor) []*op.Tensor { return []*op.Tensor{m.Forward(op.Narrow(b[0], 1, 0, togetherSeq))} })
+		f := tr.NewForward(func(b []*op.Tensor) []*op.Tensor {
+			return []*op.Tensor{m.Forward(op.Narrow(b[0], 1, 0,
+				togetherSeq))}
+		})
 		out, err := f.Run(context.Background(), togetherIDs(0))
 		if err != nil {
 			t.Fatal(err)
@@ -272,7 +287,8 @@ func TestTogetherForward(t *testing.T) {
 	}
 }
 
-// TestTogetherMistakes: what the devices of a backend cannot do is said before anything runs, with what can be done.
+// TestTogetherMistakes: what the devices of a backend cannot do is said before anything runs, with what can
+// be done.
 func TestTogetherMistakes(t *testing.T) {
 	for _, c := range []struct {
 		s    galley.Strategy
@@ -280,12 +296,15 @@ func TestTogetherMistakes(t *testing.T) {
 	}{
 		{galley.Strategy{DP: 8}, `strategy "dp8" takes 8 devices: interpreter 0 has 4: want a smaller degree`},
 		{galley.Strategy{PP: 2}, "want pp=1"}, {galley.Strategy{DP: 2, EP: 2}, "want ep=1"},
-		{galley.Strategy{DP: 2, Overlap: true}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: "optimizer"}, "want offload none"},
+		{galley.Strategy{DP: 2, Overlap: true}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: "optimizer"},
+			"want offload none"},
 		{galley.Strategy{TP: 2, Zero: 1}, "zero=1 splits over"}, {galley.Strategy{DP: 2, AMP: "f16"}, "amp is f16"},
 		{galley.Strategy{DP: 3}, "want a batch and sizes that dp3 divides"},
 		{galley.Strategy{CP: 3}, "want context ulysses"},
-		{galley.Strategy{Micro: 8}, "a batch of 4 rows cannot be cut into 8 micro-batches: want micro=4 or a batch of 8"},
-		{galley.Strategy{DP: 2, Micro: 8}, "want micro=4 or a batch of 8"}, {galley.Strategy{DP: 2, Micro: 4}, "want a batch and sizes that dp2 ×4 divides"},
+		{galley.Strategy{Micro: 8},
+			"a batch of 4 rows cannot be cut into 8 micro-batches: want micro=4 or a batch of 8"},
+		{galley.Strategy{DP: 2, Micro: 8}, "want micro=4 or a batch of 8"}, {galley.Strategy{DP: 2, Micro: 4},
+			"want a batch and sizes that dp2 ×4 divides"},
 	} {
 		t.Run(fmt.Sprint(c.s), func(t *testing.T) {
 			tr, _, err := togetherRun{backend: backendtest.Interpreter(4), strategy: &c.s}.make(t)
@@ -310,7 +329,8 @@ func (r *moduleKeeper) Devices() []backend.Backend { return r.Backend.(backend.G
 
 func (r *moduleKeeper) Together(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
 	var err error
-	r.text, err = op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA}, Donate: op.Donations(fs[0], o.Donate)})
+	r.text, err = op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA},
+		Donate: op.Donations(fs[0], o.Donate)})
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// trained is what a trainer tells of parameters that lie on other devices: their values are those after its last step, which
-// are brought here when somebody looks at them.
+// trained is what a trainer tells of parameters that lie on other devices: their values are those after its
+// last step, which are brought here when somebody looks at them.
 type trained struct {
 	// version is how often the state has changed; a value of an earlier one cannot be had any more.
 	version int
@@ -62,7 +62,8 @@ func (t *Trainer) readable(version, step int) error {
 	case t.trained.lost != nil:
 		return t.trained.lost
 	case t.trained.version != version:
-		return fmt.Errorf("its value after %d steps is gone: training has gone on: read it before the next step", step)
+		return fmt.Errorf("its value after %d steps is gone: training has gone on: read it before the next step",
+			step)
 	}
 	return nil
 }

@@ -34,14 +34,15 @@ type Backend = backend.Backend
 // XLAConfig says which PJRT plugin runs programs; the zero value is the first that is found.
 type XLAConfig = xla.Config
 
-// XLA is the devices of a PJRT plugin: GPUs, TPUs. A program takes the first, or with a strategy as many as that needs. Close
-// gives them back.
+// XLA is the devices of a PJRT plugin: GPUs, TPUs. A program takes the first, or with a strategy as many as
+// that needs. Close gives them back.
 func XLA(c XLAConfig) (Backend, error) { return xla.Open(c) }
 
 // TrainerConfig says what is trained and how.
 type TrainerConfig struct {
 	Device *Device
-	// Params are changed by training, but for those that nn.Freeze has marked; the trainer owns their memory while it is used.
+	// Params are changed by training, but for those that nn.Freeze has marked; the trainer owns their memory
+	// while it is used.
 	Params []*nn.Param
 	// Loss is the number to make small, a scalar, computed from one batch.
 	Loss func(batch []*Tensor) *Tensor
@@ -52,23 +53,26 @@ type TrainerConfig struct {
 	// ClipNorm limits the norm of all gradients together; 0 does not.
 	ClipNorm float64
 	Mode     Mode
-	// Compute, where it is a 16-bit dtype, is what products compute in; parameters and the optimizer stay as they are, and
-	// norms, sums and the loss compute in f32. The zero value computes in the parameters' own dtype.
+	// Compute, where it is a 16-bit dtype, is what products compute in; parameters and the optimizer stay as
+	// they are, and norms, sums and the loss compute in f32. The zero value computes in the parameters' own
+	// dtype.
 	Compute array.DType
 	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it;
 	// Params' values are brought back when somebody reads them.
 	Backend Backend
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
-	// Recompute is what the backward pass on a Backend computes again in place of keeping it: none, which empty means too,
-	// selective for all but products and attention, or full for all within a layer.
+	// Recompute is what the backward pass on a Backend computes again in place of keeping it: none, which empty
+	// means too, selective for all but products and attention, or full for all within a layer.
 	Recompute string
-	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients less.
+	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients
+	// less.
 	SkipNorm bool
 	// DetectNaN ends a step at the first op that makes a NaN, with its name and line. It reads every result
 	// once more.
 	DetectNaN bool
-	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many goroutines.
+	// Observe, where set, is told how long each node of a compiled step took; with a strategy from many
+	// goroutines.
 	Observe func(n *Node, took time.Duration)
 	// Strategy, where set, spreads the step over in-process devices, or over those of the Backend as one
 	// program; Params' values are then brought back when somebody reads them. Annotations say how parameters
@@ -142,7 +146,8 @@ type Trainer struct {
 	c TrainerConfig
 	// exec takes the steps and keeps the state.
 	exec executor.Executor
-	// step is how many steps were taken, skipped how many of them changed nothing, since their gradients overflowed.
+	// step is how many steps were taken, skipped how many of them changed nothing, since their gradients
+	// overflowed.
 	step, skipped int
 	// described is what the loader of a fit says of itself.
 	described []Fact
@@ -166,9 +171,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	return &Trainer{c: c, exec: exec}, nil
 }
 
-// TraceStep is the program of a whole training step on batches of these types. Its parameters are the model's, the
-// optimizer's slots, the learning rate, the step's number and the batch; its results the loss, the gradients' norm, the
-// next parameters and slots. The model needs no values: shapes are enough.
+// TraceStep is the program of a whole training step on batches of these types. Its parameters are the
+// model's, the optimizer's slots, the learning rate, the step's number and the batch; its results the loss,
+// the gradients' norm, the next parameters and slots. The model needs no values: shapes are enough.
 func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 	defer fault.Recover("trace of the training step", &err)
 	if c, err = c.withDefaults(); err != nil {
@@ -220,15 +225,16 @@ type Pending struct {
 	err     error
 }
 
-// Start begins a step on a backend and returns before it is done, so that the next one can be prepared, or started,
-// meanwhile. Without a backend the step is done when Start returns.
+// Start begins a step on a backend and returns before it is done, so that the next one can be prepared, or
+// started, meanwhile. Without a backend the step is done when Start returns.
 func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	defer fault.Recover(fmt.Sprintf("training step %d", t.step), &err)
 	if t.trained.lost != nil {
 		return nil, t.trained.lost
 	}
 	p = &Pending{m: Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}}
-	p.running, err = t.exec.Step(executor.Input{LR: p.m.LR, Count: float64(t.step + 1 - t.skipped), Batch: batch})
+	p.running, err = t.exec.Step(executor.Input{LR: p.m.LR, Count: float64(t.step + 1 - t.skipped),
+		Batch: batch})
 	if err != nil {
 		return nil, t.tearing(err)
 	}
@@ -259,20 +265,23 @@ func (p *Pending) Wait() (Metrics, error) {
 // Steps is how many steps have been taken.
 func (t *Trainer) Steps() int { return t.step }
 
-// Memory is what the last compiled step needs on one device or on a backend; zero before the first step and in eager mode.
+// Memory is what the last compiled step needs on one device or on a backend; zero before the first step and
+// in eager mode.
 func (t *Trainer) Memory() Memory {
 	m, _ := t.exec.Memory()
 	return m
 }
 
-// Taken is the bytes that each device of a strategy has taken, which is what Plan said; nil before the first step.
+// Taken is the bytes that each device of a strategy has taken, which is what Plan said; nil before the first
+// step.
 func (t *Trainer) Taken() []int {
 	_, taken := t.exec.Memory()
 	return taken
 }
 
-// Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params' values are:
-// tensors of s, or where s is nil of a new session of the trainer's device. Otherwise they are there.
+// Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params'
+// values are: tensors of s, or where s is nil of a new session of the trainer's device. Otherwise they are
+// there.
 func (t *Trainer) Sync(s *Session) error {
 	if s == nil && t.c.Device != nil {
 		s = t.c.Device.NewSession()

@@ -9,16 +9,18 @@ import (
 	"github.com/galley-ml/galley/models"
 )
 
-// bytesPer is what training takes for a parameter, in bytes: computing in the optimizer's dtype, and in half of it with precise
-// weights beside the two moments of AdamW. Sums of gradients are in f32 either way: with ψ parameters on n devices that is
-// Megatron's 18ψ for mixed precision (6ψ + 12ψ/n with stage 1), where the paper on ZeRO, which sums in f16, has 16ψ.
+// bytesPer is what training takes for a parameter, in bytes: computing in the optimizer's dtype, and in half
+// of it with precise weights beside the two moments of AdamW. Sums of gradients are in f32 either way: with ψ
+// parameters on n devices that is Megatron's 18ψ for mixed precision (6ψ + 12ψ/n with stage 1), where the
+// paper on ZeRO, which sums in f16, has 16ψ.
 var bytesPer = map[string]struct{ weight, sum, slots int }{"off": {4, 4, 8}, "bf16": {2, 4, 12}}
 
-// TestZeroMemory: what a device keeps from step to step is the closed form of the stage of ZeRO, to the byte where everything
-// divides by the devices and by the alignment of memory.
+// TestZeroMemory: what a device keeps from step to step is the closed form of the stage of ZeRO, to the byte
+// where everything divides by the devices and by the alignment of memory.
 func TestZeroMemory(t *testing.T) {
 	t.Parallel()
-	wide := models.Config{Family: "llama", Vocab: 256, Hidden: 256, Intermediate: 256, Layers: 1, Heads: 8, KVHeads: 4, InitStd: 0.02}
+	wide := models.Config{Family: "llama", Vocab: 256, Hidden: 256, Intermediate: 256, Layers: 1, Heads: 8,
+		KVHeads: 4, InitStd: 0.02}
 	for _, amp := range []string{"off", "bf16"} {
 		for _, degrees := range [][2]int{{2, 1}, {8, 1}, {4, 2}} {
 			for stage := range 4 {
@@ -66,11 +68,12 @@ func own(x *trial, tp int) int {
 	return psi
 }
 
-// TestZeroMemoryUneven: where things do not divide, the largest device has at most the rounding of each tensor more: a row of its
-// largest dim, and memory to the next boundary.
+// TestZeroMemoryUneven: where things do not divide, the largest device has at most the rounding of each
+// tensor more: a row of its largest dim, and memory to the next boundary.
 func TestZeroMemoryUneven(t *testing.T) {
 	t.Parallel()
-	odd := models.Config{Family: "llama", Vocab: 101, Hidden: 24, Intermediate: 50, Layers: 3, Heads: 3, KVHeads: 3, InitStd: 0.02}
+	odd := models.Config{Family: "llama", Vocab: 101, Hidden: 24, Intermediate: 50, Layers: 3, Heads: 3,
+		KVHeads: 3, InitStd: 0.02}
 	for stage := 1; stage <= 3; stage++ {
 		for _, n := range []int{3, 7} {
 			t.Run(fmt.Sprintf("zero%d dp%d", stage, n), func(t *testing.T) {
@@ -92,7 +95,8 @@ func TestZeroMemoryUneven(t *testing.T) {
 					total.Slots += got.Slots
 				}
 				if total.Slots < 8*own(x, 1) {
-					t.Errorf("all devices together keep %d bytes of the optimizer, want at least %d", total.Slots, 8*own(x, 1))
+					t.Errorf("all devices together keep %d bytes of the optimizer, want at least %d", total.Slots,
+						8*own(x, 1))
 				}
 			})
 		}

@@ -31,8 +31,8 @@ type Array struct {
 // MaxBytes is more than the memory of any machine: an array must be smaller.
 const MaxBytes = 1 << 47
 
-// New makes an array of zeros. It panics, as make does, if there is no such dtype, a dim is negative or the array
-// would have MaxBytes or more.
+// New makes an array of zeros. It panics, as make does, if there is no such dtype, a dim is negative or the
+// array would have MaxBytes or more.
 func New(dtype DType, shape ...int) Array {
 	n := bytesOfType("new", dtype, shape)
 	if n >= MaxBytes {
@@ -41,14 +41,15 @@ func New(dtype DType, shape ...int) Array {
 	return Array{dtype: dtype, shape: Shape(shape).Clone(), data: alignedBytes(n)}
 }
 
-// bytesOfType is the memory that the elements take. All constructors go through it: kernels trust that an array's
-// shape and memory agree.
+// bytesOfType is the memory that the elements take. All constructors go through it: kernels trust that an
+// array's shape and memory agree.
 func bytesOfType(what string, dtype DType, shape Shape) int {
 	if !dtype.IsValid() {
 		panic(fmt.Sprintf("array: %s %v: no such dtype: %d", what, shape, dtype))
 	}
 	if !shape.Valid() {
-		panic(fmt.Sprintf("array: %s %v%v: want dims that are not negative and a product that fits", what, dtype, shape))
+		panic(fmt.Sprintf("array: %s %v%v: want dims that are not negative and a product that fits", what, dtype,
+			shape))
 	}
 	return shape.Len() * dtype.Size()
 }
@@ -203,8 +204,8 @@ func float32OrWider(a Array, i int) any {
 	return float32(a.At(i))
 }
 
-// Raw is a's elements as bit patterns of their size, shared: what ops that only move elements work on. It panics
-// if the sizes differ.
+// Raw is a's elements as bit patterns of their size, shared: what ops that only move elements work on. It
+// panics if the sizes differ.
 func Raw[T uint8 | uint16 | uint32 | uint64](a Array) []T {
 	var zero T
 	if size := int(unsafe.Sizeof(zero)); size != a.dtype.Size() {

@@ -21,7 +21,8 @@ func TestSetAt(t *testing.T) {
 	}
 }
 
-// TestHalves: every 16-bit number survives the way to float32 and back, and rounding is to nearest, ties to even.
+// TestHalves: every 16-bit number survives the way to float32 and back, and rounding is to nearest, ties to
+// even.
 func TestHalves(t *testing.T) {
 	for bits := range 1 << 16 {
 		h, b := array.Float16(bits), array.BFloat16(bits)
@@ -32,7 +33,8 @@ func TestHalves(t *testing.T) {
 			t.Fatalf("bfloat16 %#x is %v and comes back as %#x", bits, x, array.ToBFloat16(x))
 		}
 	}
-	for x, want := range map[float32]float32{1 + 1.0/2048: 1, 1 + 3.0/2048: 1 + 2.0/1024, 65520: float32(math.Inf(1)), 65519: 65504} {
+	for x, want := range map[float32]float32{1 + 1.0/2048: 1, 1 + 3.0/2048: 1 + 2.0/1024,
+		65520: float32(math.Inf(1)), 65519: 65504} {
 		if got := array.ToFloat16(x).Float32(); got != want {
 			t.Errorf("half of %v is %v, want %v", x, got, want)
 		}

@@ -1,7 +1,7 @@
 package array
 
-// CopyBox copies a box of elements from one array to another of the same dtype and rank: size is the box's shape, to and from
-// are where it begins in each.
+// CopyBox copies a box of elements from one array to another of the same dtype and rank: size is the box's
+// shape, to and from are where it begins in each.
 func CopyBox(dst Array, to []int, src Array, from, size []int) {
 	last := len(size) - 1
 	if last < 0 {

@@ -33,8 +33,8 @@ func (a Array) At(i int) float64 {
 	panic(fmt.Sprintf("array: element of %v", a.dtype))
 }
 
-// Set writes x to element i, in row-major order, in a's dtype; what is not zero is true. Only whoever made a may call it,
-// before anyone else sees it.
+// Set writes x to element i, in row-major order, in a's dtype; what is not zero is true. Only whoever made a
+// may call it, before anyone else sees it.
 func (a Array) Set(i int, x float64) {
 	switch a.dtype {
 	case F64:

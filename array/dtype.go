@@ -5,7 +5,8 @@ import "fmt"
 // DType is the type of an Array's elements.
 type DType uint8
 
-// The element types. BF16 and F16 are storage types: arithmetic on them happens in float32, and on I16 in 32-bit integers.
+// The element types. BF16 and F16 are storage types: arithmetic on them happens in float32, and on I16 in
+// 32-bit integers.
 const (
 	Invalid DType = iota
 	F64

@@ -23,8 +23,8 @@ func (s Shape) Len() int {
 // maxLen is the most elements that a shape may have: their bytes fit an int, whatever the dtype.
 const maxLen = math.MaxInt / 16
 
-// Valid reports whether every dim is non-negative and the product of the dims, those of size 0 left out, is small
-// enough that no number of elements, stride or number of bytes of such an array overflows.
+// Valid reports whether every dim is non-negative and the product of the dims, those of size 0 left out, is
+// small enough that no number of elements, stride or number of bytes of such an array overflows.
 func (s Shape) Valid() bool {
 	n := uint64(1)
 	for _, d := range s {

@@ -17,7 +17,8 @@ func panics(f func()) (did bool) {
 // TestNewRefuses: no array's memory is smaller than its shape says, however the shape overflows.
 func TestNewRefuses(t *testing.T) {
 	for _, shape := range [][]int{
-		{1<<62 + 1, 4}, {1 << 32, 1 << 32}, {-1}, {-2, -3}, {math.MaxInt}, {math.MaxInt, 2}, {0, math.MaxInt, 3}, {1 << 47},
+		{1<<62 + 1, 4}, {1 << 32, 1 << 32}, {-1}, {-2, -3}, {math.MaxInt}, {math.MaxInt, 2}, {0, math.MaxInt,
+			3}, {1 << 47},
 	} {
 		if !panics(func() { array.New(array.F32, shape...) }) {
 			t.Errorf("new f32%v: no panic", array.Shape(shape))

@@ -31,16 +31,17 @@ type Document struct {
 type DocumentsConfig struct {
 	// Field is the field of a JSON line that holds its text; "" means "text".
 	Field string
-	// Skip, if set, is told of a line that cannot be read, which is then left out. Without it such a line is an error.
+	// Skip, if set, is told of a line that cannot be read, which is then left out. Without it such a line is an
+	// error.
 	Skip func(error)
 }
 
 // longestLine bounds a JSON line: a file without line ends would otherwise be read into memory whole.
 const longestLine = 1 << 30
 
-// Documents are the documents of files and, in the order of their names, of the files below directories. A file whose
-// name ends in .jsonl or .ndjson has one a line, any other is one. Files that end in .gz or .zst are unpacked. The
-// first error ends the sequence.
+// Documents are the documents of files and, in the order of their names, of the files below directories. A
+// file whose name ends in .jsonl or .ndjson has one a line, any other is one. Files that end in .gz or .zst
+// are unpacked. The first error ends the sequence.
 func Documents(paths []string, config DocumentsConfig) iter.Seq2[Document, error] {
 	if config.Field == "" {
 		config.Field = "text"

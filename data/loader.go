@@ -19,7 +19,8 @@ func Rows(arrays ...array.Array) (Dataset, error) {
 	}
 	for i, a := range arrays {
 		if len(a.Shape()) == 0 || a.Shape()[0] != arrays[0].Shape()[0] {
-			return nil, fmt.Errorf("rows: array %d has shape %v and array 0 %v: want as many rows", i, a.Shape(), arrays[0].Shape())
+			return nil, fmt.Errorf("rows: array %d has shape %v and array 0 %v: want as many rows", i, a.Shape(),
+				arrays[0].Shape())
 		}
 	}
 	return rows(arrays), nil
@@ -55,7 +56,8 @@ const (
 	Keep
 )
 
-// Loader deals out a dataset in batches by their number, so that a run goes on anywhere without replaying what came before.
+// Loader deals out a dataset in batches by their number, so that a run goes on anywhere without replaying
+// what came before.
 type Loader struct {
 	data   Dataset
 	config LoaderConfig
@@ -83,7 +85,8 @@ func (l *Loader) Len() int {
 	return n
 }
 
-// Batch is batch i, counted from 0 and on over epochs: its samples stacked, each epoch in an order of its own.
+// Batch is batch i, counted from 0 and on over epochs: its samples stacked, each epoch in an order of its
+// own.
 func (l *Loader) Batch(i int) ([]array.Array, error) {
 	epoch, first := i/l.Len(), i%l.Len()*l.config.Batch
 	count := min(l.config.Batch, l.data.Len()-first)
@@ -115,14 +118,16 @@ func (l *Loader) put(out []array.Array, k int, sample []array.Array) error {
 	for i, a := range sample {
 		row := out[i].Rows(k, k+1)
 		if want := out[i].Shape()[1:]; a.DType() != out[i].DType() || !want.Equal(a.Shape()) {
-			return fmt.Errorf("tensor %d is %v%v: want %v%v, as the batch's first: pad it", i, a.DType(), a.Shape(), out[i].DType(), want)
+			return fmt.Errorf("tensor %d is %v%v: want %v%v, as the batch's first: pad it", i, a.DType(), a.Shape(),
+				out[i].DType(), want)
 		}
 		copy(row.Bytes(), a.Bytes())
 	}
 	return nil
 }
 
-// Tokens is a sampler as a loader for language models: batches of inputs and labels, the same tokens shifted by one.
+// Tokens is a sampler as a loader for language models: batches of inputs and labels, the same tokens shifted
+// by one.
 func Tokens(s *Sampler) *TokenLoader { return &TokenLoader{s} }
 
 // TokenLoader deals out a sampler's windows as inputs and labels.

@@ -10,7 +10,8 @@ import (
 )
 
 func TestLoaderDealsEachSampleOnceAnEpoch(t *testing.T) {
-	ds, err := data.Rows(array.FromSlice([]int32{0, 1, 2, 3, 4, 5, 6}, 7), array.FromSlice([]int32{0, 10, 20, 30, 40, 50, 60}, 7))
+	ds, err := data.Rows(array.FromSlice([]int32{0, 1, 2, 3, 4, 5, 6}, 7),
+		array.FromSlice([]int32{0, 10, 20, 30, 40, 50, 60}, 7))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,8 @@ func TestLoaderRefuses(t *testing.T) {
 }
 
 func TestTokensShiftLabels(t *testing.T) {
-	s, err := data.NewSampler([]int32{1, 2, 3, 4, 5, 6, 7}, data.SamplerConfig{Batch: 2, Seq: 3, Order: data.Sequential})
+	s, err := data.NewSampler([]int32{1, 2, 3, 4, 5, 6, 7},
+		data.SamplerConfig{Batch: 2, Seq: 3, Order: data.Sequential})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,8 @@ func TestTokensShiftLabels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x, y := array.Data[int32](b[0]), array.Data[int32](b[1]); !slices.Equal(x, []int32{1, 2, 3, 4, 5, 6}) || !slices.Equal(y, []int32{2, 3, 4, 5, 6, 7}) {
+	if x, y := array.Data[int32](b[0]), array.Data[int32](b[1]); !slices.Equal(x, []int32{1, 2, 3, 4, 5, 6}) ||
+		!slices.Equal(y, []int32{2, 3, 4, 5, 6, 7}) {
 		t.Errorf("got %v and %v", x, y)
 	}
 }

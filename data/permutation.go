@@ -2,17 +2,17 @@ package data
 
 import "math/bits"
 
-// permutation is a keyed random order of the numbers below n that is computed, not stored: a Feistel network over
-// the smallest even number of bits that holds n, walked until it lands below n (Black and Rogaway, Ciphers with
-// Arbitrary Finite Domains, 2002). The domain is less than four times n, so a walk is short.
+// permutation is a keyed random order of the numbers below n that is computed, not stored: a Feistel network
+// over the smallest even number of bits that holds n, walked until it lands below n (Black and Rogaway,
+// Ciphers with Arbitrary Finite Domains, 2002). The domain is less than four times n, so a walk is short.
 type permutation struct {
 	n    uint64
 	half int // bits of each half
 	keys [rounds]uint64
 }
 
-// rounds is beyond the four that make a Feistel network indistinguishable from random, because halves of a few
-// bits mix slowly.
+// rounds is beyond the four that make a Feistel network indistinguishable from random, because halves of a
+// few bits mix slowly.
 const rounds = 8
 
 func newPermutation(n, seed, epoch uint64) permutation {

@@ -24,10 +24,10 @@ const (
 	Sequential
 )
 
-// Sampler deals out a text's windows. Window i holds tokens i·Seq to i·Seq+Seq, so that each token is a label once
-// an epoch; the last label of a window is the first input of the next, and what does not fill a window is left out.
-// Every epoch deals each window once. Batches follow on without regard to epochs: one may hold the end of an epoch
-// and the beginning of the next.
+// Sampler deals out a text's windows. Window i holds tokens i·Seq to i·Seq+Seq, so that each token is a label
+// once an epoch; the last label of a window is the first input of the next, and what does not fill a window
+// is left out. Every epoch deals each window once. Batches follow on without regard to epochs: one may hold
+// the end of an epoch and the beginning of the next.
 type Sampler struct {
 	tokens  TokenSource
 	windows int
@@ -102,8 +102,8 @@ func (s *Sampler) window(i uint64) int {
 	return int(newPermutation(n, s.config.Seed, epoch).at(place))
 }
 
-// Split cuts ids in two: the first part, to train on, has the given fraction of them, and the tail is held out.
-// Both share ids.
+// Split cuts ids in two: the first part, to train on, has the given fraction of them, and the tail is held
+// out. Both share ids.
 func Split(ids []int32, fraction float64) (train, held []int32, err error) {
 	if !(fraction >= 0 && fraction <= 1) { // NaN is neither
 		return nil, nil, fmt.Errorf("split: fraction: got %v, want 0 to 1", fraction)

@@ -149,7 +149,8 @@ func TestSplit(t *testing.T) {
 
 func TestMobyDick(t *testing.T) {
 	text := MobyDick()
-	if !strings.HasPrefix(text, "CHAPTER 1. Loomings.\n\nCall me Ishmael.") || !strings.HasSuffix(text, ".\n\n") {
+	if !strings.HasPrefix(text, "CHAPTER 1. Loomings.\n\nCall me Ishmael.") ||
+		!strings.HasSuffix(text, ".\n\n") {
 		t.Errorf("got %q … %q", text[:40], text[len(text)-40:])
 	}
 	if n := len(text); n < 250_000 || n > 260_000 {

@@ -10,10 +10,10 @@ import (
 	"sort"
 )
 
-// A shard is a pair of files in Megatron's layout: PREFIX.bin has the tokens of documents one behind the other,
-// PREFIX.idx says where each begins. The index is: nine bytes "MMIDIDX\x00\x00", the version 1 as u64, the type of a
-// token as u8, the numbers of sequences and of document bounds as u64, then sizes (i32), places in bytes (i64) and
-// bounds of documents (i64), all little-endian.
+// A shard is a pair of files in Megatron's layout: PREFIX.bin has the tokens of documents one behind the
+// other, PREFIX.idx says where each begins. The index is: nine bytes "MMIDIDX\x00\x00", the version 1 as u64,
+// the type of a token as u8, the numbers of sequences and of document bounds as u64, then sizes (i32), places
+// in bytes (i64) and bounds of documents (i64), all little-endian.
 const shardMagic = "MMIDIDX\x00\x00"
 
 // Types of tokens in an index.
@@ -35,7 +35,8 @@ type ShardWriter struct {
 	tokens int64
 }
 
-// NewShardWriter begins PREFIX.bin and PREFIX.idx. Tokens of a vocabulary of at most 65,536 take two bytes, others four.
+// NewShardWriter begins PREFIX.bin and PREFIX.idx. Tokens of a vocabulary of at most 65,536 take two bytes,
+// others four.
 func NewShardWriter(prefix string, vocab int) (*ShardWriter, error) {
 	f, err := os.Create(prefix + ".bin.part")
 	if err != nil {
@@ -71,7 +72,8 @@ func (w *ShardWriter) Add(ids []int32) error {
 // Tokens is how many there are so far.
 func (w *ShardWriter) Tokens() int64 { return w.tokens }
 
-// Close writes the index, and gives both files their names: the index last, so that a shard that has one is whole.
+// Close writes the index, and gives both files their names: the index last, so that a shard that has one is
+// whole.
 func (w *ShardWriter) Close() error {
 	err := errors.Join(w.out.Flush(), w.file.Sync(), w.file.Close())
 	if err == nil {
@@ -139,7 +141,8 @@ type Shard struct {
 	begins []int64 // by document, in tokens; one more than there are documents
 }
 
-// OpenShard opens PREFIX.bin and PREFIX.idx, Megatron's or those of a ShardWriter, and checks the index against them.
+// OpenShard opens PREFIX.bin and PREFIX.idx, Megatron's or those of a ShardWriter, and checks the index
+// against them.
 func OpenShard(prefix string) (*Shard, error) {
 	s, err := openShard(prefix)
 	if err != nil {

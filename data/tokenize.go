@@ -40,8 +40,8 @@ type TokenizeStats struct {
 	Shards    int   `json:"shards"`
 }
 
-// manifest is shards.json: what the shards of a directory hold. It is written after each shard, so that a run that was
-// killed goes on behind the last one.
+// manifest is shards.json: what the shards of a directory hold. It is written after each shard, so that a run
+// that was killed goes on behind the last one.
 type manifest struct {
 	Tokenizer string        `json:"tokenizer"`
 	End       int32         `json:"end"`
@@ -52,8 +52,9 @@ type manifest struct {
 
 const manifestName = "shards.json"
 
-// Tokenize writes the documents of files to shards in a directory, in the order of the files, whatever the number of
-// workers. It goes on where an earlier run with the same files and tokenizer was stopped; with others it refuses.
+// Tokenize writes the documents of files to shards in a directory, in the order of the files, whatever the
+// number of workers. It goes on where an earlier run with the same files and tokenizer was stopped; with
+// others it refuses.
 func Tokenize(ctx context.Context, dir string, paths []string, c TokenizeConfig) (TokenizeStats, error) {
 	if c.ShardTokens == 0 {
 		c.ShardTokens = 1 << 26
@@ -130,8 +131,8 @@ type encoded struct {
 	err     error
 }
 
-// run reads documents, has workers encode them, and writes what they give in the order of the documents: a queue of
-// promises, of which there are a few for each worker.
+// run reads documents, has workers encode them, and writes what they give in the order of the documents: a
+// queue of promises, of which there are a few for each worker.
 func (t *tokenizing) run(ctx context.Context, paths []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -162,7 +163,8 @@ func (t *tokenizing) run(ctx context.Context, paths []string) error {
 }
 
 // read hands out documents behind those that whole shards hold already.
-func (t *tokenizing) read(ctx context.Context, paths []string, queue chan<- chan encoded, work chan<- func()) {
+func (t *tokenizing) read(ctx context.Context, paths []string, queue chan<- chan encoded,
+	work chan<- func()) {
 	config, c := t.config.Documents, t.config
 	if skip := config.Skip; skip != nil {
 		config.Skip = func(err error) { t.skipped++; skip(err) }
@@ -254,7 +256,8 @@ func (t *tokenizing) finishShard() error {
 		return err
 	}
 	path := filepath.Join(t.dir, manifestName)
-	if err := errors.Join(os.WriteFile(path+".part", append(text, '\n'), 0o666), os.Rename(path+".part", path)); err != nil {
+	if err := errors.Join(os.WriteFile(path+".part", append(text, '\n'), 0o666),
+		os.Rename(path+".part", path)); err != nil {
 		return fmt.Errorf("data: %w", err)
 	}
 	if t.config.Progress != nil {

@@ -88,7 +88,8 @@ func TestTokenize(t *testing.T) {
 	}
 	other := tokenizeConfig()
 	other.Name = "other"
-	if _, err := Tokenize(t.Context(), out, []string{in}, other); err == nil || !strings.Contains(err.Error(), "new directory") {
+	if _, err := Tokenize(t.Context(), out, []string{in}, other); err == nil ||
+		!strings.Contains(err.Error(), "new directory") {
 		t.Errorf("another tokenizer: got %v", err)
 	}
 }
@@ -138,7 +139,8 @@ func TestTokenizeResumes(t *testing.T) {
 func TestDocumentsErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.jsonl")
-	if err := os.WriteFile(path, []byte("{\"text\":\"a\"}\n{\"text\":1}\n{}\nnonsense\n{\"text\":\"b\"}\n"), 0o666); err != nil {
+	if err := os.WriteFile(path, []byte("{\"text\":\"a\"}\n{\"text\":1}\n{}\nnonsense\n{\"text\":\"b\"}\n"),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	var skipped []string

@@ -41,8 +41,8 @@ type Config struct {
 	Annotations []mesh.Annotation
 	// Params and Results ask by number. Params come before Annotations.
 	Params, Results map[int]mesh.Sharding
-	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is returned as the
-	// parameter lies. StepNext is that of a training step.
+	// Next is, for each result that becomes a parameter of the next run, that parameter's number: it is returned
+	// as the parameter lies. StepNext is that of a training step.
 	Next map[int]int
 	// Choice is what decides about the rest.
 	Choice Choice
@@ -50,8 +50,8 @@ type Config struct {
 	Prices Prices
 }
 
-// StepNext is which parameter each result of a program of TraceStep becomes: the loss and the norm none, the others each
-// that which it is the next value of.
+// StepNext is which parameter each result of a program of TraceStep becomes: the loss and the norm none, the
+// others each that which it is the next value of.
 func StepNext(p *ir.Func) map[int]int {
 	next := map[int]int{}
 	for i := 2; i < len(p.Results()); i++ {
@@ -69,8 +69,8 @@ type Program struct {
 	search   *SearchReport
 }
 
-// New infers how every value of a program lies and makes the programs of the devices. The program is optimised
-// first; parameters and results keep their numbers.
+// New infers how every value of a program lies and makes the programs of the devices. The program is
+// optimised first; parameters and results keep their numbers.
 func New(p *ir.Func, c Config) (d *Program, err error) {
 	defer fault.Recover(p.Name(), &err)
 	if c.Mesh == nil {
@@ -101,7 +101,8 @@ func (c Config) values(p *ir.Func) (map[int]mesh.Sharding, error) {
 	asked := c.captured(p)
 	used := make([]bool, len(c.Annotations))
 	for i, v := range p.Params() {
-		if k := slices.IndexFunc(c.Annotations, func(a mesh.Annotation) bool { return a.Matches(v.Name()) }); k >= 0 {
+		if k := slices.IndexFunc(c.Annotations,
+			func(a mesh.Annotation) bool { return a.Matches(v.Name()) }); k >= 0 {
 			used[k] = true
 			asked[v.ID()] = c.Annotations[k].Sharding
 		}
@@ -143,7 +144,8 @@ func (c Config) checkResults(p *ir.Func) error {
 	for _, i := range slices.Sorted(maps.Keys(c.Next)) {
 		k := c.Next[i]
 		if i < 0 || i >= len(p.Results()) || k < 0 || k >= len(p.Params()) {
-			return fmt.Errorf("result %d becomes parameter %d: it has %d results and %d parameters", i, k, len(p.Results()), len(p.Params()))
+			return fmt.Errorf("result %d becomes parameter %d: it has %d results and %d parameters", i, k,
+				len(p.Results()), len(p.Params()))
 		}
 		if r, q := p.Results()[i].Type(), p.Params()[k].Type(); !r.Equal(q) {
 			return fmt.Errorf("result %d becomes parameter %d: got %v, want %v", i, k, r, q)
@@ -245,7 +247,8 @@ func (d *Program) Local(device int) (p *ir.Func, err error) {
 	return d.program.Local(device)
 }
 
-// Memory plans the memory of one device's program, without taking it. What Next names is updated in its place.
+// Memory plans the memory of one device's program, without taking it. What Next names is updated in its
+// place.
 func (d *Program) Memory(device int) (m cpu.Memory, err error) {
 	defer fault.Recover(d.f.Name(), &err)
 	local, err := d.program.Local(device)

@@ -92,7 +92,8 @@ type UnaskedError struct{ List []Communication }
 
 func (e *UnaskedError) Error() string {
 	c := e.List[0]
-	text := fmt.Sprintf("%s: %s: unasked communication: %s of %s over %s: %s: constrain the tensor, or allow it", c.Line, c.Op, c.Kind, c.Tensor, c.Axes, c.Reason)
+	text := fmt.Sprintf("%s: %s: unasked communication: %s of %s over %s: %s: constrain the tensor, or allow it",
+		c.Line, c.Op, c.Kind, c.Tensor, c.Axes, c.Reason)
 	if n := len(e.List) - 1; n > 0 {
 		text += fmt.Sprintf(" (and %d more)", n)
 	}
@@ -124,7 +125,8 @@ type Explanation struct {
 
 // Explain lists what the devices exchange.
 func (d *Program) Explain() *Explanation {
-	e := &Explanation{Program: d.f.Name(), Mesh: d.config.Mesh.String(), Devices: len(d.program.Devices()), All: Total{Kind: "all"}}
+	e := &Explanation{Program: d.f.Name(), Mesh: d.config.Mesh.String(), Devices: len(d.program.Devices()),
+		All: Total{Kind: "all"}}
 	at, totals := map[Communication]int{}, map[[2]string]int{}
 	for _, c := range d.Inserted() {
 		if !c.Asked {
@@ -198,12 +200,14 @@ func (e *Explanation) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LINE\tKIND\tAXES\tTIMES\tBYTES\tTIME\tASKED\tTENSOR\tREASON")
 	for _, c := range e.Lines {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.Line, c.Kind, axesText(c.Axes), c.Count, units.Bytes(c.Bytes), units.Seconds(c.Seconds), yes(c.Asked), c.Tensor, c.Reason)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.Line, c.Kind, axesText(c.Axes), c.Count,
+			units.Bytes(c.Bytes), units.Seconds(c.Seconds), yes(c.Asked), c.Tensor, c.Reason)
 	}
 	fmt.Fprintln(t)
 	fmt.Fprintln(t, "TOTAL\tKIND\tAXES\tTIMES\tBYTES\tTIME")
 	for _, s := range e.Totals {
-		fmt.Fprintf(t, "\t%s\t%s\t%d\t%s\t%s\n", s.Kind, axesText(s.Axes), s.Count, units.Bytes(s.Bytes), units.Seconds(s.Seconds))
+		fmt.Fprintf(t, "\t%s\t%s\t%d\t%s\t%s\n", s.Kind, axesText(s.Axes), s.Count, units.Bytes(s.Bytes),
+			units.Seconds(s.Seconds))
 	}
 	fmt.Fprintf(t, "\tall\t\t%d\t%s\t%s\n", e.All.Count, units.Bytes(e.All.Bytes), units.Seconds(e.All.Seconds))
 	if err := t.Flush(); err != nil {
@@ -251,7 +255,8 @@ func (d *Program) String() string {
 		for _, v := range n.In() {
 			in = append(in, fmt.Sprintf(" %%%d", v.ID()))
 		}
-		fmt.Fprintf(&b, "  %s = %s%s : %s", strings.Join(names, ", "), ir.FormatOp(n.Op()), strings.Join(in, ""), strings.Join(types, ", "))
+		fmt.Fprintf(&b, "  %s = %s%s : %s", strings.Join(names, ", "), ir.FormatOp(n.Op()), strings.Join(in, ""),
+			strings.Join(types, ", "))
 		if n.Pos() != "" && n.Pos() != "-" {
 			fmt.Fprintf(&b, "  # %s", n.Pos())
 		}

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Sub is a mesh axis or a part of one. A whole axis has Pre and Size zero. A part x:(p)s sees axis x as p × s × rest,
-// major first, and is the middle factor: x:(1)2 is the major half-turn of x, and x:(2)2 the one below it.
+// Sub is a mesh axis or a part of one. A whole axis has Pre and Size zero. A part x:(p)s sees axis x as p × s
+// × rest, major first, and is the middle factor: x:(1)2 is the major half-turn of x, and x:(2)2 the one below
+// it.
 type Sub struct {
 	Axis      string
 	Pre, Size int
@@ -48,7 +49,8 @@ func (a Axes) String() string {
 // Equal reports whether both lists name the same axes in the same order.
 func (a Axes) Equal(b Axes) bool { return slices.Equal(a, b) }
 
-// Sub is the part of an axis with pre positions above it; the part that is all of the axis is the axis itself.
+// Sub is the part of an axis with pre positions above it; the part that is all of the axis is the axis
+// itself.
 func (m *Mesh) Sub(axis string, pre, size int) (Sub, error) {
 	a, ok := m.lookup(axis)
 	if !ok {
@@ -70,7 +72,8 @@ func (m *Mesh) checkSub(s Sub) error {
 	n := m.axes[a].Size
 	switch {
 	case s.Pre < 1 || s.Size < 2 || s.Pre > n || s.Size > n || n%(s.Pre*s.Size) != 0:
-		return fmt.Errorf("mesh %s: sub-axis %s: want a part of size 2 or more that divides %s of size %d", m.axesText(), s, s.Axis, n)
+		return fmt.Errorf("mesh %s: sub-axis %s: want a part of size 2 or more that divides %s of size %d",
+			m.axesText(), s, s.Axis, n)
 	case s.Size == n:
 		return fmt.Errorf("mesh %s: sub-axis %s is all of its axis: write %s", m.axesText(), s, s.Axis)
 	}
@@ -90,15 +93,16 @@ func (m *Mesh) checkUse(what string, a Axes, user func(i int) string) error {
 		}
 		for j, t := range a[:i] {
 			if s == t || !m.disjoint(s, t) {
-				return fmt.Errorf("%s: %s %s and %s %s: want each part of an axis used at most once", what, t, user(j), s, user(i))
+				return fmt.Errorf("%s: %s %s and %s %s: want each part of an axis used at most once", what, t, user(j), s,
+					user(i))
 			}
 		}
 	}
 	return nil
 }
 
-// part is where a sub-axis begins and how long it is, also where it is all of its axis. An axis that the mesh lacks
-// has size one; Check is where that is an error.
+// part is where a sub-axis begins and how long it is, also where it is all of its axis. An axis that the mesh
+// lacks has size one; Check is where that is an error.
 func (m *Mesh) part(s Sub) (pre, size int) {
 	if s.Size != 0 {
 		return s.Pre, s.Size
@@ -107,8 +111,8 @@ func (m *Mesh) part(s Sub) (pre, size int) {
 	return 1, max(a.Size, 1)
 }
 
-// disjoint reports whether two sub-axes can be used together: of different axes, or one wholly above the other in
-// one factorisation of their axis.
+// disjoint reports whether two sub-axes can be used together: of different axes, or one wholly above the
+// other in one factorisation of their axis.
 func (m *Mesh) disjoint(s, t Sub) bool {
 	if s.Axis != t.Axis {
 		return true
@@ -146,7 +150,8 @@ func (m *Mesh) real(a Axes) Axes {
 	return slices.DeleteFunc(slices.Clone(a), func(s Sub) bool { return m.Extent(s) == 1 })
 }
 
-// Cut splits an axis or sub-axis into a major part of size k and the rest below it. It reports whether both exist.
+// Cut splits an axis or sub-axis into a major part of size k and the rest below it. It reports whether both
+// exist.
 func (m *Mesh) Cut(s Sub, k int) (major, minor Sub, ok bool) {
 	pre, n := m.part(s)
 	if k < 2 || k >= n || n%k != 0 {
@@ -155,8 +160,8 @@ func (m *Mesh) Cut(s Sub, k int) (major, minor Sub, ok bool) {
 	return Sub{s.Axis, pre, k}, Sub{s.Axis, pre * k, n / k}, true
 }
 
-// Join makes one of two neighbouring parts of an axis, the major one first. Where n elements do not divide evenly,
-// splitting by the parts one after the other is not splitting by the whole: see Spec.Simplify.
+// Join makes one of two neighbouring parts of an axis, the major one first. Where n elements do not divide
+// evenly, splitting by the parts one after the other is not splitting by the whole: see Spec.Simplify.
 func (m *Mesh) Join(major, minor Sub) (Sub, bool) {
 	if major.Axis != minor.Axis {
 		return Sub{}, false

@@ -20,7 +20,8 @@ func (r Rule) Bind(in, out [][]int) (*Parsed, error) {
 		p.In = nil
 	}
 	if len(p.In) != len(in) || len(p.Out) != len(out) {
-		return nil, fmt.Errorf("rule %q: %d operands and %d results: got %d and %d", r, len(p.In), len(p.Out), len(in), len(out))
+		return nil, fmt.Errorf("rule %q: %d operands and %d results: got %d and %d", r, len(p.In), len(p.Out),
+			len(in), len(out))
 	}
 	for i := range in {
 		if err := p.bindTensor(p.In[i], in[i]); err != nil {

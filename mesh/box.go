@@ -62,8 +62,8 @@ type Range struct {
 	Start, Size int
 }
 
-// Chunk is the part of n elements that falls to position i of k. All parts have ceil(n/k) elements until the elements
-// run out: the last parts may be short or empty.
+// Chunk is the part of n elements that falls to position i of k. All parts have ceil(n/k) elements until the
+// elements run out: the last parts may be short or empty.
 func Chunk(n, k, i int) Range {
 	c := (n + k - 1) / k
 	start := min(i*c, n)

@@ -34,7 +34,8 @@ const (
 	MustBeWhole
 	// Uneven: the axes do not divide a factor that must be split evenly.
 	Uneven
-	// Scattered: a factor above this one in a compound dim is not split to the end, so the pieces would not be contiguous.
+	// Scattered: a factor above this one in a compound dim is not split to the end, so the pieces would not be
+	// contiguous.
 	Scattered
 )
 
@@ -66,16 +67,17 @@ func (c Conflict) Error() string {
 	return fmt.Sprintf("%s: cannot be split by %s: %s: kept %s", what, c.Axes, c.Kind, c.Kept)
 }
 
-// Resolve makes one assignment of what the tensors want; a tensor without projection (the zero value) wants nothing.
-// The order decides: of two tensors that differ on a factor, the first wins, though a later one may extend its list;
-// of two factors that want one axis, the first in the rule; in a compound dim, the major factor.
-// The assignment is always legal. What it does not grant is listed.
+// Resolve makes one assignment of what the tensors want; a tensor without projection (the zero value) wants
+// nothing. The order decides: of two tensors that differ on a factor, the first wins, though a later one may
+// extend its list; of two factors that want one axis, the first in the rule; in a compound dim, the major
+// factor. The assignment is always legal. What it does not grant is listed.
 func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict) {
 	a := make(Assignment, len(p.Factors))
 	var conflicts []Conflict
 	for t, pr := range tensors {
 		if bare := slices.Concat(pr.Bare...); len(m.real(bare)) > 0 {
-			conflicts = append(conflicts, Conflict{Kind: MustBeWhole, Factor: -1, Tensor: t, Where: p.Name(t), Axes: bare})
+			conflicts = append(conflicts, Conflict{Kind: MustBeWhole, Factor: -1, Tensor: t, Where: p.Name(t),
+				Axes: bare})
 		}
 		for f := range pr.Axes {
 			longer, ok := m.longer(a[f], pr.Axes[f])
@@ -92,8 +94,8 @@ func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict)
 	return a, append(conflicts, p.settle(m, a)...)
 }
 
-// longer is the one of two lists that begins with the other; if neither does, the first. Where only axes of size one
-// make a difference, there is none.
+// longer is the one of two lists that begins with the other; if neither does, the first. Where only axes of
+// size one make a difference, there is none.
 func (m *Mesh) longer(a, b Axes) (Axes, bool) {
 	x, y := m.real(a), m.real(b)
 	switch {
@@ -110,7 +112,8 @@ func (m *Mesh) longer(a, b Axes) (Axes, bool) {
 }
 
 func (p *Parsed) conflict(k ConflictKind, f, t int, axes, kept Axes) Conflict {
-	return Conflict{Kind: k, Factor: f, Name: p.Factors[f].Name, Tensor: t, Where: p.Name(t), Axes: axes, Kept: kept}
+	return Conflict{Kind: k, Factor: f, Name: p.Factors[f].Name, Tensor: t, Where: p.Name(t), Axes: axes,
+		Kept: kept}
 }
 
 // Check lists what is illegal about an assignment; nothing if the op can run under it.
@@ -130,9 +133,9 @@ func (p *Parsed) settle(m *Mesh, a Assignment) []Conflict {
 	return s.conflicts
 }
 
-// Fit is what one tensor can carry of an assignment: nothing of the factors that it lacks, and of a compound dim as
-// much as leaves its pieces contiguous. It serves inference, in which each tensor takes what it can; an op runs under
-// what all can carry, which is what Resolve gives.
+// Fit is what one tensor can carry of an assignment: nothing of the factors that it lacks, and of a compound
+// dim as much as leaves its pieces contiguous. It serves inference, in which each tensor takes what it can;
+// an op runs under what all can carry, which is what Resolve gives.
 func (p *Parsed) Fit(m *Mesh, t int, a Assignment) Assignment {
 	a = a.Clone()
 	for f := range a {
@@ -185,11 +188,14 @@ func (s *settler) whole() {
 	}
 }
 
-// reuse gives each axis to the first factor that has it. An op's iteration space is split like a tensor: were one
-// axis on two factors, only their diagonal blocks would be computed.
+// reuse gives each axis to the first factor that has it. An op's iteration space is split like a tensor: were
+// one axis on two factors, only their diagonal blocks would be computed.
 func (s *settler) reuse() {
 	for f := range s.a {
-		s.a[f] = slices.DeleteFunc(s.a[f], func(x Sub) bool { return s.m.Extent(x) == 1 && s.reused(f, x, s.a[f][:0]) })
+		s.a[f] = slices.DeleteFunc(s.a[f], func(x Sub) bool {
+			return s.m.Extent(x) == 1 && s.reused(f, x,
+				s.a[f][:0])
+		})
 		for i, axis := range s.a[f] {
 			if s.reused(f, axis, s.a[f][:i]) {
 				s.keep(Reuse, f, -1, i)
@@ -212,8 +218,9 @@ func (s *settler) reused(f int, axis Sub, before Axes) bool {
 	return false
 }
 
-// Exchanges reports whether devices exchange anything inside the op under an assignment: a joint factor is split, and if it is
-// shared, by an axis that splits another factor as well. Otherwise the op's own rule does as well.
+// Exchanges reports whether devices exchange anything inside the op under an assignment: a joint factor is
+// split, and if it is shared, by an axis that splits another factor as well. Otherwise the op's own rule does
+// as well.
 func (p *Parsed) Exchanges(m *Mesh, a Assignment) bool {
 	for f, axes := range a {
 		if !p.Factors[f].Joint || m.Count(axes) == 1 {
@@ -262,8 +269,8 @@ func (s *settler) mean() {
 	}
 }
 
-// even shortens the axes of a factor until they divide it, keeping that part of an axis which does. It reports
-// whether anything changed.
+// even shortens the axes of a factor until they divide it, keeping that part of an axis which does. It
+// reports whether anything changed.
 func (s *settler) even(f, t int) bool {
 	taken, lost, _ := s.m.fill(s.p.Factors[f].Size, slices.Clone(s.a[f]))
 	if len(lost) == 0 {
@@ -274,8 +281,9 @@ func (s *settler) even(f, t int) bool {
 	return true
 }
 
-// compounds keeps pieces of compound dims contiguous: all factors but the last are split evenly, and none is split
-// below one that is not split to the end. It reports whether anything changed: a factor may be in two such dims.
+// compounds keeps pieces of compound dims contiguous: all factors but the last are split evenly, and none is
+// split below one that is not split to the end. It reports whether anything changed: a factor may be in two
+// such dims.
 func (s *settler) compounds() bool {
 	changed := false
 	for _, t := range s.tensors {

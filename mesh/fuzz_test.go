@@ -3,7 +3,8 @@ package mesh
 import "testing"
 
 func FuzzMesh(f *testing.F) {
-	for _, s := range []string{"dp=2,tp=4", "dp=2,tp=2@[0,1,4,5]", "@[7]", "", "a=99999999999999999999", "dp=2@["} {
+	for _, s := range []string{"dp=2,tp=4", "dp=2,tp=2@[0,1,4,5]", "@[7]", "", "a=99999999999999999999",
+		"dp=2@["} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -18,7 +19,8 @@ func FuzzMesh(f *testing.F) {
 }
 
 func FuzzSpec(f *testing.F) {
-	for _, s := range []string{"@[dp,_]+{tp}", "[dp.tp:(2)4,_]", "@[]", "@[dp?,?!1]+{a:max}-{x}", "@[_?]", "@[dp:(9999999)999999]"} {
+	for _, s := range []string{"@[dp,_]+{tp}", "[dp.tp:(2)4,_]", "@[]", "@[dp?,?!1]+{a:max}-{x}", "@[_?]",
+		"@[dp:(9999999)999999]"} {
 		f.Add(s)
 	}
 	m := must(Parse("dp=2,tp=8,a=3"))
@@ -69,7 +71,8 @@ func FuzzPlacements(f *testing.F) {
 }
 
 func FuzzRule(f *testing.F) {
-	for _, s := range []string{"mk,kn->mn", "(ab)c->abc; b=4", "ab*->ab*", "a,->a; a:max", "~", ")->(", "(ab)->(ba)", "aa->a", "ab->(ab)", "ab+->a", "ab->E&b"} {
+	for _, s := range []string{"mk,kn->mn", "(ab)c->abc; b=4", "ab*->ab*", "a,->a; a:max", "~", ")->(",
+		"(ab)->(ba)", "aa->a", "ab->(ab)", "ab+->a", "ab->E&b"} {
 		f.Add(s)
 	}
 	m := must(Parse("x=2,y=3"))
@@ -77,7 +80,8 @@ func FuzzRule(f *testing.F) {
 		if _, err := Rule(s).Parse(); err != nil {
 			return
 		}
-		for _, shapes := range [][][]int{{{6}, {2, 3}}, {{2, 3}, {6}}, {{6}, {6}}, {{2, 3}, {2}}, {{0, 4}, {0}}, {{5, 5}, {5}}} {
+		for _, shapes := range [][][]int{{{6}, {2, 3}}, {{2, 3}, {6}}, {{6}, {6}}, {{2, 3}, {2}}, {{0, 4}, {0}},
+			{{5, 5}, {5}}} {
 			p, err := Rule(s).Bind(shapes[:1], shapes[1:])
 			if err != nil {
 				continue

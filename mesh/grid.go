@@ -12,7 +12,8 @@ func (m *Mesh) Slice(axis string, position int) (*Mesh, error) {
 		return nil, err
 	}
 	if position < 0 || position >= m.axes[a].Size {
-		return nil, fmt.Errorf("mesh %s: slice along %s: got position %d, want 0 to %d", m.axesText(), axis, position, m.axes[a].Size-1)
+		return nil, fmt.Errorf("mesh %s: slice along %s: got position %d, want 0 to %d", m.axesText(), axis,
+			position, m.axes[a].Size-1)
 	}
 	var devices []int
 	for i := range m.size {
@@ -43,8 +44,8 @@ func (m *Mesh) Subs(axes ...string) ([]*Mesh, error) {
 	return subs, nil
 }
 
-// Groups is the devices that communicate along the axes: one group for each position along the other axes, and in
-// each the devices with the first axis given varying slowest.
+// Groups is the devices that communicate along the axes: one group for each position along the other axes,
+// and in each the devices with the first axis given varying slowest.
 func (m *Mesh) Groups(axes ...string) ([][]int, error) { return m.GroupsOver(On(axes...)) }
 
 // GroupsOver is Groups along axes or sub-axes.
@@ -99,7 +100,8 @@ func (m *Mesh) group(first int, digits []digit) []int {
 // Order is the same devices with the axes in another order; every axis is named once.
 func (m *Mesh) Order(axes ...string) (*Mesh, error) {
 	if len(axes) != len(m.axes) {
-		return nil, fmt.Errorf("mesh %s: order of axes: got %d names, want %d", m.axesText(), len(axes), len(m.axes))
+		return nil, fmt.Errorf("mesh %s: order of axes: got %d names, want %d", m.axesText(), len(axes),
+			len(m.axes))
 	}
 	subs, err := m.Subs(axes...)
 	if err != nil {
@@ -126,7 +128,8 @@ func (m *Mesh) Front(axis string) (*Mesh, error) {
 func (m *Mesh) Reshape(axes ...Axis) (*Mesh, error) {
 	r, err := New(axes, m.devices...)
 	if err == nil && r.size != m.size {
-		err = fmt.Errorf("mesh %s: cannot reshape to %s: got %d devices, want %d", m.axesText(), r.axesText(), r.size, m.size)
+		err = fmt.Errorf("mesh %s: cannot reshape to %s: got %d devices, want %d", m.axesText(), r.axesText(),
+			r.size, m.size)
 	}
 	if err != nil {
 		return nil, err
@@ -146,7 +149,8 @@ func (m *Mesh) Merge(name string, axes ...string) (*Mesh, error) {
 	size := 1
 	for i, a := range axes {
 		if first+i >= len(m.axes) || m.axes[first+i].Name != a {
-			return nil, fmt.Errorf("mesh %s: merge into %s: axes %v are not neighbours: put them in order first", m.axesText(), name, axes)
+			return nil, fmt.Errorf("mesh %s: merge into %s: axes %v are not neighbours: put them in order first",
+				m.axesText(), name, axes)
 		}
 		size *= m.axes[first+i].Size
 	}
@@ -164,7 +168,8 @@ func (m *Mesh) Split(axis string, parts ...Axis) (*Mesh, error) {
 		size *= p.Size
 	}
 	if size != m.axes[a].Size {
-		return nil, fmt.Errorf("mesh %s: split of axis %s: parts %v: got size %d, want %d", m.axesText(), axis, parts, size, m.axes[a].Size)
+		return nil, fmt.Errorf("mesh %s: split of axis %s: parts %v: got size %d, want %d", m.axesText(), axis,
+			parts, size, m.axes[a].Size)
 	}
 	return m.Reshape(slices.Replace(m.Axes(), a, a+1, parts...)...)
 }

@@ -18,18 +18,20 @@ func (t Transfer) Local() bool { return t.From == t.To }
 // String is the two devices and the box: 0>4 [0:2,0:8].
 func (t Transfer) String() string { return fmt.Sprintf("%d>%d %s", t.From, t.To, t.Box) }
 
-// Intersect is the transfers that bring a tensor from one layout into another, on the same mesh or on different ones.
-// Each device of the target gets every element of its part exactly once: from itself where it holds it already, else
-// from that replica which has sent least so far. So the loads of replicas differ by at most one box.
-// Transfers are ordered by target device in mesh order, then by place.
-// Layouts with partial axes are an error: combine them first.
+// Intersect is the transfers that bring a tensor from one layout into another, on the same mesh or on
+// different ones. Each device of the target gets every element of its part exactly once: from itself where it
+// holds it already, else from that replica which has sent least so far. So the loads of replicas differ by at
+// most one box. Transfers are ordered by target device in mesh order, then by place. Layouts with partial
+// axes are an error: combine them first.
 func Intersect(from, to *Layout) ([]Transfer, error) {
 	if !slices.Equal(from.shape, to.shape) {
-		return nil, fmt.Errorf("intersect: layouts of different tensors: got shapes %v and %v", from.shape, to.shape)
+		return nil, fmt.Errorf("intersect: layouts of different tensors: got shapes %v and %v", from.shape,
+			to.shape)
 	}
 	for _, l := range []*Layout{from, to} {
 		if len(l.spec.Partial) > 0 {
-			return nil, fmt.Errorf("intersect: %s to %s: got partial axes, want them combined first", from.spec, to.spec)
+			return nil, fmt.Errorf("intersect: %s to %s: got partial axes, want them combined first", from.spec,
+				to.spec)
 		}
 	}
 	x := newIntersection(from, to)
@@ -50,7 +52,8 @@ type intersection struct {
 }
 
 func newIntersection(from, to *Layout) *intersection {
-	x := &intersection{from: from, to: to, sent: make([]int, from.mesh.size), holders: make([][]int, from.NumPieces())}
+	x := &intersection{from: from, to: to, sent: make([]int, from.mesh.size),
+		holders: make([][]int, from.NumPieces())}
 	for i := range from.mesh.size {
 		p := from.piece(i)
 		x.holders[p] = append(x.holders[p], i)

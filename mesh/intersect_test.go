@@ -19,12 +19,15 @@ func TestIntersect(t *testing.T) {
 		{"same layout moves nothing", "x=2", "@[x]", "x=2", "@[x]", []int{5}, "0>0 [0:3], 1>1 [3:5]"},
 		{"gather", "x=2", "@[x]", "x=2", "@[_]", []int{5}, "0>0 [0:3], 1>0 [3:5], 0>1 [0:3], 1>1 [3:5]"},
 		{"slice", "x=2", "@[_]", "x=2", "@[x]", []int{5}, "0>0 [0:3], 1>1 [3:5]"},
-		{"transposed split", "x=2", "@[x,_]", "x=2", "@[_,x]", []int{2, 2}, "0>0 [0:1,0:1], 1>0 [1:2,0:1], 0>1 [0:1,1:2], 1>1 [1:2,1:2]"},
+		{"transposed split", "x=2", "@[x,_]", "x=2", "@[_,x]", []int{2, 2},
+			"0>0 [0:1,0:1], 1>0 [1:2,0:1], 0>1 [0:1,1:2], 1>1 [1:2,1:2]"},
 		{"stage to stage", "x=2", "@[x]", "x=2@[2,3]", "@[x]", []int{4}, "0>2 [0:2], 1>3 [2:4]"},
 		{"replicas share the work", "x=2", "@[_]", "x=2@[2,3]", "@[_]", []int{4}, "0>2 [0:4], 1>3 [0:4]"},
-		{"two to three", "x=2", "@[x]", "x=3@[4,5,6]", "@[x]", []int{5}, "0>4 [0:2], 0>5 [2:3], 1>5 [3:4], 1>6 [4:5]"},
+		{"two to three", "x=2", "@[x]", "x=3@[4,5,6]", "@[x]", []int{5},
+			"0>4 [0:2], 0>5 [2:3], 1>5 [3:4], 1>6 [4:5]"},
 		{"global to part", "pp=2,x=2", "@[x]", "x=2@[2,3]", "@[x]", []int{4}, "2>2 [0:2], 3>3 [2:4]"},
-		{"part to global", "x=2@[2,3]", "@[x]", "pp=2,x=2", "@[x]", []int{4}, "2>0 [0:2], 3>1 [2:4], 2>2 [0:2], 3>3 [2:4]"},
+		{"part to global", "x=2@[2,3]", "@[x]", "pp=2,x=2", "@[x]", []int{4},
+			"2>0 [0:2], 3>1 [2:4], 2>2 [0:2], 3>3 [2:4]"},
 		{"scalar", "x=2", "@[]", "x=2@[1,2]", "@[]", nil, "1>1 [], 0>2 []"},
 		{"nothing", "x=2", "@[x]", "x=2@[2,3]", "@[_]", []int{0}, ""},
 	} {
@@ -43,8 +46,10 @@ func TestIntersect(t *testing.T) {
 func TestIntersectErrors(t *testing.T) {
 	m := must(Parse("x=2"))
 	whole, sum := must(Whole(1).Layout(m, []int{4})), must(must(ParseSpec("@[_]+{x}")).Layout(m, []int{4}))
-	wantError(t, second(Intersect(sum, whole)), "intersect: @[_]+{x} to @[_]: got partial axes, want them combined first")
-	wantError(t, second(Intersect(whole, must(Whole(1).Layout(m, []int{5})))), "intersect: layouts of different tensors: got shapes [4] and [5]")
+	wantError(t, second(Intersect(sum, whole)),
+		"intersect: @[_]+{x} to @[_]: got partial axes, want them combined first")
+	wantError(t, second(Intersect(whole, must(Whole(1).Layout(m, []int{5})))),
+		"intersect: layouts of different tensors: got shapes [4] and [5]")
 }
 
 func TestIntersectDelivers(t *testing.T) {
@@ -90,7 +95,8 @@ func TestIntersectDelivers(t *testing.T) {
 	})
 }
 
-// checkBalance: within the devices of one piece, loads differ by no more than the largest box that one of them sends.
+// checkBalance: within the devices of one piece, loads differ by no more than the largest box that one of
+// them sends.
 func checkBalance(t *rapid.T, from *Layout, transfers []Transfer) {
 	for _, p := range from.Pieces() {
 		load, largest := map[int]int{}, 0

@@ -8,8 +8,9 @@ import (
 
 // Layout is a Spec at work: a tensor of one shape on one mesh, checked, so that questions to it have answers.
 //
-// The axes of a dim apply one after the other, the major one first, each to the piece that the one before it left.
-// So gathering over the last axis of a dim gives exactly the layout without that axis, also where sizes are uneven.
+// The axes of a dim apply one after the other, the major one first, each to the piece that the one before it
+// left. So gathering over the last axis of a dim gives exactly the layout without that axis, also where sizes
+// are uneven.
 type Layout struct {
 	mesh  *Mesh
 	spec  Spec
@@ -17,7 +18,8 @@ type Layout struct {
 	dims  []cuts
 }
 
-// cuts is one dim of a layout: how to read a device's position along it, and the part that each position holds.
+// cuts is one dim of a layout: how to read a device's position along it, and the part that each position
+// holds.
 type cuts struct {
 	digits []digit
 	parts  []Range
@@ -72,7 +74,8 @@ func (l *Layout) Spec() Spec { return l.spec.Clone() }
 // Shape is the shape of the whole tensor.
 func (l *Layout) Shape() []int { return slices.Clone(l.shape) }
 
-// Box is the part of the tensor that a device holds. A device outside the mesh holds none, not even an empty one.
+// Box is the part of the tensor that a device holds. A device outside the mesh holds none, not even an empty
+// one.
 func (l *Layout) Box(device int) (Box, bool) {
 	i, ok := l.mesh.Index(device)
 	if !ok {
@@ -137,8 +140,9 @@ func (l *Layout) NumPieces() int {
 	return n
 }
 
-// Pieces is the parts of the tensor that are not empty, in row-major order, with the devices that hold each, in mesh
-// order. Together they tile the tensor. Along partial axes the devices of a piece hold different terms of it.
+// Pieces is the parts of the tensor that are not empty, in row-major order, with the devices that hold each,
+// in mesh order. Together they tile the tensor. Along partial axes the devices of a piece hold different
+// terms of it.
 func (l *Layout) Pieces() []Piece {
 	all := make([]Piece, l.NumPieces())
 	for i := range l.mesh.size {
@@ -160,8 +164,8 @@ func (l *Layout) piece(index int) int {
 	return n
 }
 
-// Replicas is the groups of devices that hold the same values, each in mesh order: those that differ only along axes
-// that neither split a dim nor are partial.
+// Replicas is the groups of devices that hold the same values, each in mesh order: those that differ only
+// along axes that neither split a dim nor are partial.
 func (l *Layout) Replicas() [][]int {
 	groups, err := l.mesh.GroupsOver(l.mesh.Free(l.spec.Used()))
 	if err != nil {
@@ -170,10 +174,11 @@ func (l *Layout) Replicas() [][]int {
 	return groups
 }
 
-// Same reports whether two layouts of one shape on equal meshes give every device the same part and the same partial
-// axes, whatever the Specs' texts: nothing needs to move between them.
+// Same reports whether two layouts of one shape on equal meshes give every device the same part and the same
+// partial axes, whatever the Specs' texts: nothing needs to move between them.
 func (l *Layout) Same(o *Layout) bool {
-	if !slices.Equal(l.shape, o.shape) || !l.mesh.Equal(o.mesh) || !slices.Equal(l.spec.Partial, o.spec.Partial) {
+	if !slices.Equal(l.shape, o.shape) || !l.mesh.Equal(o.mesh) ||
+		!slices.Equal(l.spec.Partial, o.spec.Partial) {
 		return false
 	}
 	if l.spec.Equal(o.spec) {

@@ -64,7 +64,8 @@ func TestLayoutAnswers(t *testing.T) {
 	if _, ok := l.Box(8); ok {
 		t.Error("device 8 has a box")
 	}
-	wantError(t, second(Split(nil).Layout(m, []int{-1})), "spec @[_]: shape [-1]: got dim 0 of size -1, want at least 0")
+	wantError(t, second(Split(nil).Layout(m, []int{-1})),
+		"spec @[_]: shape [-1]: got dim 0 of size -1, want at least 0")
 	empty := must(Split(On("dp")).Layout(m, []int{1}))
 	if got := fmt.Sprint(empty.Pieces()); got != "[{[0:1] [0 1 2 3]}]" || empty.NumPieces() != 2 {
 		t.Errorf("pieces of an uneven layout: %s", got)

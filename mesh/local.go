@@ -2,8 +2,9 @@ package mesh
 
 import "fmt"
 
-// Specs is how each operand must lie for the op to run under an assignment, and how each result then lies. A result
-// that lacks a split factor is partial over its axes, by the factor's reduction, unless the factor is joint. An illegal assignment is an error.
+// Specs is how each operand must lie for the op to run under an assignment, and how each result then lies. A
+// result that lacks a split factor is partial over its axes, by the factor's reduction, unless the factor is
+// joint. An illegal assignment is an error.
 func (p *Parsed) Specs(m *Mesh, a Assignment) (in, out []Spec, err error) {
 	if len(a) != len(p.Factors) {
 		return nil, nil, fmt.Errorf("assignment: got %d factors, want %d", len(a), len(p.Factors))
@@ -40,8 +41,8 @@ func (p *Parsed) Spec(m *Mesh, t int, a Assignment) Spec {
 	return p.simplify(m, t, s)
 }
 
-// pending is the axes of the factors that a result lacks. Parts of one axis that reduce alike are joined: the order
-// of a reduction is free.
+// pending is the axes of the factors that a result lacks. Parts of one axis that reduce alike are joined: the
+// order of a reduction is free.
 func (p *Parsed) pending(m *Mesh, t int, a Assignment) []Pending {
 	var s Spec
 	for f, axes := range a {
@@ -68,8 +69,8 @@ func (p *Parsed) pending(m *Mesh, t int, a Assignment) []Pending {
 	return joined
 }
 
-// gathered reports whether what devices along an axis have comes together inside the op in one of them for each part of a
-// tensor: it splits a shared factor that the tensor has.
+// gathered reports whether what devices along an axis have comes together inside the op in one of them for
+// each part of a tensor: it splits a shared factor that the tensor has.
 func (p *Parsed) gathered(m *Mesh, t int, x Sub, a Assignment) bool {
 	for f, axes := range a {
 		if p.Factors[f].Shared && p.Has(t, f) && m.Overlap(x, axes) {
@@ -128,9 +129,9 @@ func (p *Parsed) localDim(t, d int, factors []byte, ranges []Range) int {
 	return n
 }
 
-// Mismatched is the numbers of the tensors that do not lie as an assignment needs them: what a partitioner must
-// reshard. There is one Spec for each tensor, operands first; results may be left out. Partial axes of operands are
-// the caller's to judge, who knows whether the op is linear; those of results count.
+// Mismatched is the numbers of the tensors that do not lie as an assignment needs them: what a partitioner
+// must reshard. There is one Spec for each tensor, operands first; results may be left out. Partial axes of
+// operands are the caller's to judge, who knows whether the op is linear; those of results count.
 func (p *Parsed) Mismatched(m *Mesh, a Assignment, specs []Spec) []int {
 	var list []int
 	for t, s := range specs {

@@ -31,7 +31,8 @@ func New(axes []Axis, devices ...int) (*Mesh, error) {
 	m := &Mesh{axes: slices.Clone(axes), size: 1}
 	for i, a := range axes {
 		if !isName(a.Name) {
-			return nil, fmt.Errorf("mesh: axis name: got %q, want a letter, then letters, digits and underscores", a.Name)
+			return nil, fmt.Errorf("mesh: axis name: got %q, want a letter, then letters, digits and underscores",
+				a.Name)
 		}
 		if m.axisIndex(a.Name) != i {
 			return nil, fmt.Errorf("mesh: axis %s is named twice: want distinct names", a.Name)
@@ -40,7 +41,8 @@ func New(axes []Axis, devices ...int) (*Mesh, error) {
 			return nil, fmt.Errorf("mesh: axis %s: got size %d, want at least 1", a.Name, a.Size)
 		}
 		if a.Size > MaxDevices/m.size {
-			return nil, fmt.Errorf("mesh: axis %s of size %d: too many devices: want at most %d", a.Name, a.Size, MaxDevices)
+			return nil, fmt.Errorf("mesh: axis %s of size %d: too many devices: want at most %d", a.Name, a.Size,
+				MaxDevices)
 		}
 		m.size *= a.Size
 	}
@@ -139,7 +141,8 @@ func (m *Mesh) Coord(device int) ([]int, bool) {
 // At is the device at a position, which has one number for each axis.
 func (m *Mesh) At(coord []int) (int, error) {
 	if len(coord) != len(m.axes) {
-		return 0, fmt.Errorf("mesh %s: position %v: got %d numbers, want %d", m.axesText(), coord, len(coord), len(m.axes))
+		return 0, fmt.Errorf("mesh %s: position %v: got %d numbers, want %d", m.axesText(), coord, len(coord),
+			len(m.axes))
 	}
 	i := 0
 	for a, c := range coord {
@@ -163,7 +166,8 @@ func (m *Mesh) Coords() iter.Seq[[]int] {
 	}
 }
 
-// Equal reports whether both meshes have the same axes, names included, and the same devices at the same places.
+// Equal reports whether both meshes have the same axes, names included, and the same devices at the same
+// places.
 func (m *Mesh) Equal(o *Mesh) bool {
 	return m == o || slices.Equal(m.axes, o.axes) && slices.Equal(m.devices, o.devices)
 }

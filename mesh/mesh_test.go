@@ -18,14 +18,16 @@ func TestParseMesh(t *testing.T) {
 		{text: "pp_1=1", want: "pp_1=1"},
 		{text: "dp=2,dp=2", err: `mesh "dp=2,dp=2": mesh: axis dp is named twice: want distinct names`},
 		{text: "dp=0", err: `mesh "dp=0": mesh: axis dp: got size 0, want at least 1`},
-		{text: "dp=2@[1,1]", err: `mesh "dp=2@[1,1]": mesh dp=2: device 1 stands at two places: want each device once`},
+		{text: "dp=2@[1,1]",
+			err: `mesh "dp=2@[1,1]": mesh dp=2: device 1 stands at two places: want each device once`},
 		{text: "dp=2@[1]", err: `mesh "dp=2@[1]": mesh dp=2: got 1 devices, want 2`},
 		{text: "dp=2@[-1,1]", err: `mesh "dp=2@[-1,1]": mesh dp=2: device id: got -1, want at least 0`},
 		{text: "dp=2@[]", err: `mesh "dp=2@[]": device ids: got none, want one for each place`},
 		{text: "2=dp", err: `mesh "2=dp": got "2" at byte 0, want an axis name`},
 		{text: "dp=2;tp=2", err: `mesh "dp=2;tp=2": got ";" at byte 4, want ','`},
 		{text: "dp=2,", err: `mesh "dp=2,": got the end, want an axis name`},
-		{text: "a=1048576,b=2", err: `mesh "a=1048576,b=2": mesh: axis b of size 2: too many devices: want at most 1048576`},
+		{text: "a=1048576,b=2",
+			err: `mesh "a=1048576,b=2": mesh: axis b of size 2: too many devices: want at most 1048576`},
 	} {
 		m, err := Parse(c.text)
 		switch {
@@ -83,7 +85,8 @@ func TestGrid(t *testing.T) {
 		{"split", must(must(Parse("x=4,y=2")).Split("x", Axis{"a", 2}, Axis{"b", 2})), "a=2,b=2,y=2"},
 		{"reshape", must(m.Reshape(Axis{"w", 6})), "w=6"},
 		{"free", must(Parse("x=12,y=1,z=2")).Free(Axes{{"x", 2, 3}}), "x:(1)2.x:(6)2.z"},
-		{"common", must(Parse("x=4,y=2")).Common(On("x", "y"), Axes{{"x", 1, 2}, {"x", 2, 2}, {"y", 0, 0}}), "x:(1)2.x:(2)2.y"},
+		{"common", must(Parse("x=4,y=2")).Common(On("x", "y"), Axes{{"x", 1, 2}, {"x", 2, 2}, {"y", 0, 0}}),
+			"x:(1)2.x:(2)2.y"},
 		{"common part", must(Parse("x=4,y=2")).Common(On("x", "y"), Axes{{"x", 1, 2}, {"y", 0, 0}}), "x:(1)2"},
 	} {
 		if got := fmt.Sprint(c.got); got != c.want {
@@ -103,15 +106,19 @@ func TestGridErrors(t *testing.T) {
 	}{
 		{`mesh dp=2,tp=3: no axis "pp"`, second(m.Slice("pp", 0))},
 		{`mesh dp=2,tp=3: slice along tp: got position 3, want 0 to 2`, second(m.Slice("tp", 3))},
-		{`axes tp.tp: tp is named and tp is named: want each part of an axis used at most once`, second(m.Groups("tp", "tp"))},
+		{`axes tp.tp: tp is named and tp is named: want each part of an axis used at most once`,
+			second(m.Groups("tp", "tp"))},
 		{`mesh dp=2,tp=3: order of axes: got 1 names, want 2`, second(m.Order("dp"))},
-		{`mesh dp=2,tp=3: merge into x: axes [tp dp] are not neighbours: put them in order first`, second(m.Merge("x", "tp", "dp"))},
-		{`mesh dp=2,tp=3: split of axis tp: parts [{a 2}]: got size 2, want 3`, second(m.Split("tp", Axis{"a", 2}))},
+		{`mesh dp=2,tp=3: merge into x: axes [tp dp] are not neighbours: put them in order first`,
+			second(m.Merge("x", "tp", "dp"))},
+		{`mesh dp=2,tp=3: split of axis tp: parts [{a 2}]: got size 2, want 3`,
+			second(m.Split("tp", Axis{"a", 2}))},
 		{`mesh dp=2,tp=3: cannot reshape to a=5: got 5 devices, want 6`, second(m.Reshape(Axis{"a", 5}))},
 		{`mesh dp=2,tp=3: position [0 3]: got 3 along tp, want 0 to 2`, second(m.At([]int{0, 3}))},
 		{`mesh dp=2,tp=3: position [0]: got 1 numbers, want 2`, second(m.At([]int{0}))},
 		{`mesh dp=2,tp=3: no device 9`, second(m.GroupOf(9, On("dp")))},
-		{`mesh dp=2,tp=3: sub-axis tp:(1)2: want a part of size 2 or more that divides tp of size 3`, second(m.Sub("tp", 1, 2))},
+		{`mesh dp=2,tp=3: sub-axis tp:(1)2: want a part of size 2 or more that divides tp of size 3`,
+			second(m.Sub("tp", 1, 2))},
 	} {
 		wantError(t, c.err, c.want)
 	}
@@ -164,7 +171,8 @@ func TestAxes(t *testing.T) {
 			t.Errorf("%v join to %s", c, whole)
 		}
 	}
-	if !m.HasPrefix(Axes{x, y}, Axes{major}) || m.HasPrefix(Axes{major}, Axes{x}) || m.HasPrefix(Axes{{"x", 1, 6}}, Axes{{"x", 1, 4}}) {
+	if !m.HasPrefix(Axes{x, y}, Axes{major}) || m.HasPrefix(Axes{major}, Axes{x}) ||
+		m.HasPrefix(Axes{{"x", 1, 6}}, Axes{{"x", 1, 4}}) {
 		t.Error("HasPrefix is wrong")
 	}
 	if !m.Overlap(x, Axes{y, minor}) || m.Overlap(major, Axes{y, minor}) || !m.Overlap(Sub{Axis: "u"}, On("u")) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Placement is what one mesh axis does to a tensor: nothing, split one of its dims, or hold parts that are yet to be
-// combined. A tensor has one Placement for each axis of its mesh. The zero value is Replicate.
+// Placement is what one mesh axis does to a tensor: nothing, split one of its dims, or hold parts that are
+// yet to be combined. A tensor has one Placement for each axis of its mesh. The zero value is Replicate.
 type Placement struct {
 	kind   placementKind
 	dim    int
@@ -143,7 +143,8 @@ func (s *scanner) reduce() (Reduce, error) {
 // Spec is the placements as a Spec for tensors of a rank. Axes that split the same dim do so in mesh order.
 func (ps Placements) Spec(m *Mesh, rank int) (Spec, error) {
 	if len(ps) != len(m.axes) {
-		return Spec{}, fmt.Errorf("placements %s: got %d, want %d: one for each axis of %s", ps, len(ps), len(m.axes), m.axesText())
+		return Spec{}, fmt.Errorf("placements %s: got %d, want %d: one for each axis of %s", ps, len(ps),
+			len(m.axes), m.axesText())
 	}
 	spec := Whole(rank)
 	for i, p := range ps {
@@ -155,7 +156,8 @@ func (ps Placements) Spec(m *Mesh, rank int) (Spec, error) {
 				d += rank
 			}
 			if d < 0 || d >= rank {
-				return Spec{}, fmt.Errorf("placements %s: axis %s splits dim %d: the tensor has %d dims", ps, axis, p.dim, rank)
+				return Spec{}, fmt.Errorf("placements %s: axis %s splits dim %d: the tensor has %d dims", ps, axis, p.dim,
+					rank)
 			}
 			spec.Dims[d] = append(spec.Dims[d], axis)
 		case partial:
@@ -166,8 +168,8 @@ func (ps Placements) Spec(m *Mesh, rank int) (Spec, error) {
 	return spec, nil
 }
 
-// Placements is the Spec as one placement for each mesh axis. Placements cannot say that a part of an axis splits a
-// dim, nor that the axes of a dim apply in another order than the mesh's: such a Spec is an error.
+// Placements is the Spec as one placement for each mesh axis. Placements cannot say that a part of an axis
+// splits a dim, nor that the axes of a dim apply in another order than the mesh's: such a Spec is an error.
 func (s Spec) Placements(m *Mesh) (Placements, error) {
 	if err := s.Check(m, len(s.Dims)); err != nil {
 		return nil, err
@@ -181,7 +183,8 @@ func (s Spec) Placements(m *Mesh) (Placements, error) {
 				return nil, fmt.Errorf("spec %s: dim %d: placements cannot say %s: want whole axes", s, d, sub)
 			}
 			if i < last {
-				return nil, fmt.Errorf("spec %s: dim %d: placements cannot say %s: want the order of %s", s, d, axes, m.axesText())
+				return nil, fmt.Errorf("spec %s: dim %d: placements cannot say %s: want the order of %s", s, d, axes,
+					m.axesText())
 			}
 			ps[i], last = Shard(d), i
 		}

@@ -49,8 +49,8 @@ func (p *Parsed) count(t, factor int) int {
 	return n
 }
 
-// Reduced reports whether no result has the factor, so that results are partial where it is split. Along a joint factor
-// they are complete.
+// Reduced reports whether no result has the factor, so that results are partial where it is split. Along a
+// joint factor they are complete.
 func (p *Parsed) Reduced(factor int) bool {
 	if p.Factors[factor].Joint {
 		return false
@@ -77,8 +77,8 @@ func (p *Parsed) PassThrough(factor int) bool {
 type Projection struct {
 	// Axes is, for each factor of the rule, the axes that split it in this tensor.
 	Axes []Axes
-	// Rest is, for each factor, the axes that follow on its dim and that divide neither it nor what comes after it: they
-	// split the dim, but no factor. No further axis can split the factor or those below it in the dim.
+	// Rest is, for each factor, the axes that follow on its dim and that divide neither it nor what comes after
+	// it: they split the dim, but no factor. No further axis can split the factor or those below it in the dim.
 	Rest []Axes
 	// Bare is, for each dim of the tensor, the axes that split it although it has no factors.
 	Bare []Axes
@@ -86,9 +86,9 @@ type Projection struct {
 	Partial []Pending
 }
 
-// Project sees a tensor's Spec as axes of the rule's factors. A compound dim gives its axes to the major factor as
-// long as they divide it, cutting an axis into parts where only a part does, and then to the next; the minor factor
-// takes all that is left, evenly or not.
+// Project sees a tensor's Spec as axes of the rule's factors. A compound dim gives its axes to the major
+// factor as long as they divide it, cutting an axis into parts where only a part does, and then to the next;
+// the minor factor takes all that is left, evenly or not.
 func (p *Parsed) Project(m *Mesh, t int, s Spec) (Projection, error) {
 	dims := p.Tensor(t)
 	if err := s.Check(m, len(dims)); err != nil {
@@ -140,8 +140,8 @@ func (p *Parsed) simplify(m *Mesh, t int, s Spec) Spec {
 	return s
 }
 
-// fill takes from the list the axes that divide n, cutting one where a part of it does. It is stuck where n is not
-// used up and the next axis has no divisor in common with what is left.
+// fill takes from the list the axes that divide n, cutting one where a part of it does. It is stuck where n
+// is not used up and the next axis has no divisor in common with what is left.
 func (m *Mesh) fill(n int, list Axes) (taken, rest Axes, stuck bool) {
 	for len(list) > 0 {
 		k := m.Extent(list[0])
@@ -170,8 +170,8 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Assignment is the axes that split each factor of a rule: one way to run an op on many devices. Every factor is
-// split the same way in all tensors that have it, and no axis splits two factors.
+// Assignment is the axes that split each factor of a rule: one way to run an op on many devices. Every factor
+// is split the same way in all tensors that have it, and no axis splits two factors.
 type Assignment []Axes
 
 // Equal reports whether both split every factor the same way.

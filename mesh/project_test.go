@@ -80,7 +80,8 @@ func TestResolve(t *testing.T) {
 		{"aa->a", 1, [][]int{{8, 8}, {8}}, []string{"@[dp,_]"}, "",
 			"[factor a of operand 0: cannot be split by dp: it must be whole: kept _]", "[@[_]]"},
 		{"ab->", 1, [][]int{{8, 8}, {}}, []string{"@[tp:(1)2,tp:(2)2]"}, "a=tp:(1)2 b=tp:(2)2", "[]", "[@[]+{tp}]"},
-		{"ab->; b:max", 1, [][]int{{8, 8}, {}}, []string{"@[tp:(1)2,tp:(2)2]"}, "a=tp:(1)2 b=tp:(2)2", "[]", "[@[]+{tp:(1)2,tp:(2)2:max}]"},
+		{"ab->; b:max", 1, [][]int{{8, 8}, {}}, []string{"@[tp:(1)2,tp:(2)2]"}, "a=tp:(1)2 b=tp:(2)2", "[]",
+			"[@[]+{tp:(1)2,tp:(2)2:max}]"},
 		{"a,b->", 2, [][]int{{8}, {8}, {}}, []string{"@[dp]", "@[dp]"}, "a=dp",
 			"[factor b: cannot be split by dp: the axis splits another factor: kept _]", "[@[]+{dp}]"},
 		{"ab->(ab)", 1, [][]int{{4, 4}, {16}}, []string{"@[dp,tp]"}, "a=dp",
@@ -145,7 +146,8 @@ func TestSpecsErrors(t *testing.T) {
 		want string
 	}{
 		{Assignment{nil}, "assignment: got 1 factors, want 2"},
-		{Assignment{On("dp"), On("dp")}, "assignment a=dp b=dp: factor b: cannot be split by dp: the axis splits another factor: kept _"},
+		{Assignment{On("dp"), On("dp")},
+			"assignment a=dp b=dp: factor b: cannot be split by dp: the axis splits another factor: kept _"},
 		{Assignment{On("pp"), nil}, `assignment a=pp: factor a: axes pp: mesh dp=2,tp=2: no axis "pp"`},
 	} {
 		_, _, err := p.Specs(m, c.a)
@@ -197,8 +199,9 @@ var lawRules = []struct {
 	{"->ab", 0, [][]int{{5, 3}}},
 }
 
-// The law of rules: under a legal assignment, every device holds of every tensor exactly the elements whose factors
-// fall to it, and the devices together cover the op's iteration space, each point on as many devices as axes are free.
+// The law of rules: under a legal assignment, every device holds of every tensor exactly the elements whose
+// factors fall to it, and the devices together cover the op's iteration space, each point on as many devices
+// as axes are free.
 func TestAssignmentLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom(lawRules).Draw(t, "rule")
@@ -245,7 +248,8 @@ func checkTensor(t *rapid.T, p *Parsed, m *Mesh, a Assignment, tensor int, s Spe
 				}
 			}
 			if mine != holds(box, index) {
-				t.Fatalf("%s on %s: %s %s: device %d has %s: element %v", p.Text(a), m, p.Name(tensor), s, device, box, index)
+				t.Fatalf("%s on %s: %s %s: device %d has %s: element %v", p.Text(a), m, p.Name(tensor), s, device, box,
+					index)
 			}
 		})
 	}

@@ -29,7 +29,8 @@ type Factor struct {
 	Name byte
 	// Whole means that no axis may split the factor.
 	Whole bool
-	// Joint means that devices compute together along the factor: what they need of each other they exchange inside the op.
+	// Joint means that devices compute together along the factor: what they need of each other they exchange
+	// inside the op.
 	Joint bool
 	// Shared means that axes of a joint factor may also split factors of tensors that do not have it.
 	Shared bool
@@ -39,8 +40,8 @@ type Factor struct {
 	Reduce Reduce
 }
 
-// Dims is the factors of each dim of one tensor, major first; nil for a dim that carries none and that no axis may
-// split: one of size one that is broadcast, or any dim of an op of which nothing is known.
+// Dims is the factors of each dim of one tensor, major first; nil for a dim that carries none and that no
+// axis may split: one of size one that is broadcast, or any dim of an op of which nothing is known.
 type Dims [][]byte
 
 // Parsed is a Rule in the form that algorithms use.
@@ -76,7 +77,8 @@ func (r Rule) Parse() (*Parsed, error) {
 	return p, nil
 }
 
-// parseSide reads comma-separated tensors. An empty side has no tensors; a scalar among others is an empty word.
+// parseSide reads comma-separated tensors. An empty side has no tensors; a scalar among others is an empty
+// word.
 func (p *Parsed) parseSide(s string) ([]Dims, error) {
 	if s == "" {
 		return []Dims{nil}, nil

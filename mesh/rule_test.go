@@ -9,7 +9,8 @@ func TestRuleBind(t *testing.T) {
 		sizes   map[byte]int
 		bad     bool
 	}{
-		{rule: "mk,kn->mn", in: [][]int{{2, 3}, {3, 4}}, out: [][]int{{2, 4}}, sizes: map[byte]int{'m': 2, 'k': 3, 'n': 4}},
+		{rule: "mk,kn->mn", in: [][]int{{2, 3}, {3, 4}}, out: [][]int{{2, 4}},
+			sizes: map[byte]int{'m': 2, 'k': 3, 'n': 4}},
 		{rule: "(ab)c->abc", in: [][]int{{6, 5}}, out: [][]int{{2, 3, 5}}, sizes: map[byte]int{'a': 2, 'b': 3}},
 		{rule: "(ab)->(ab); b=4", in: [][]int{{8}}, out: [][]int{{8}}, sizes: map[byte]int{'a': 2, 'b': 4}},
 		{rule: "a.c,b.->abc", in: [][]int{{5, 1, 7}, {6, 1}}, out: [][]int{{5, 6, 7}}, sizes: map[byte]int{'b': 6}},
@@ -57,7 +58,8 @@ func TestJointFactor(t *testing.T) {
 	}
 }
 
-// TestSharedFactor: an axis may split a shared factor and one of other tensors; along it the first one's tensors are complete.
+// TestSharedFactor: an axis may split a shared factor and one of other tensors; along it the first one's
+// tensors are complete.
 func TestSharedFactor(t *testing.T) {
 	m, err := Parse("x=2,y=2")
 	if err != nil {

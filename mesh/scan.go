@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// scanner reads the small texts of this package: meshes, axes, placements and specs. Blanks between words are free.
+// scanner reads the small texts of this package: meshes, axes, placements and specs. Blanks between words are
+// free.
 type scanner struct {
 	text string
 	at   int

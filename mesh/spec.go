@@ -18,8 +18,8 @@ import (
 type Spec struct {
 	// Dims is, for each dim of the tensor, the axes that split it, major first; empty for a whole dim.
 	Dims []Axes
-	// Partial is the axes along which devices hold parts that are yet to be combined. Those that this package makes are
-	// sorted by name and part.
+	// Partial is the axes along which devices hold parts that are yet to be combined. Those that this package
+	// makes are sorted by name and part.
 	Partial []Pending
 }
 
@@ -40,7 +40,8 @@ func (p Pending) String() string {
 // Whole is the Spec of a tensor of which every device holds all.
 func Whole(rank int) Spec { return Spec{Dims: make([]Axes, rank)} }
 
-// Split is the Spec of a tensor whose dims are split by these axes: one list for each dim, nil for a whole one.
+// Split is the Spec of a tensor whose dims are split by these axes: one list for each dim, nil for a whole
+// one.
 func Split(dims ...Axes) Spec { return Spec{Dims: dims} }
 
 // Rank is the number of dims.
@@ -72,12 +73,14 @@ func (s *Spec) sortPartial() {
 	})
 }
 
-// Equal reports whether both say the same of every dim and of every partial axis, in whatever order these are.
+// Equal reports whether both say the same of every dim and of every partial axis, in whatever order these
+// are.
 func (s Spec) Equal(o Spec) bool {
 	if !slices.EqualFunc(s.Dims, o.Dims, Axes.Equal) || len(s.Partial) != len(o.Partial) {
 		return false
 	}
-	return slices.Equal(s.Partial, o.Partial) || slices.Equal(s.With(s.Partial...).Partial, o.With(o.Partial...).Partial)
+	return slices.Equal(s.Partial, o.Partial) ||
+		slices.Equal(s.With(s.Partial...).Partial, o.With(o.Partial...).Partial)
 }
 
 // IsWhole reports whether every device holds all of the tensor.
@@ -95,8 +98,8 @@ func (s Spec) Used() Axes {
 	return used
 }
 
-// Check reports what is wrong with the Spec for tensors of a rank on a mesh: an unknown axis, an axis or a part of
-// one used twice, another number of dims.
+// Check reports what is wrong with the Spec for tensors of a rank on a mesh: an unknown axis, an axis or a
+// part of one used twice, another number of dims.
 func (s Spec) Check(m *Mesh, rank int) error {
 	if len(s.Dims) != rank {
 		return fmt.Errorf("spec %s: got %d dims, want %d: those of the tensor", s, len(s.Dims), rank)
@@ -118,8 +121,8 @@ func (s Spec) user(i int) string {
 	return "is replicated"
 }
 
-// Simplify joins neighbouring parts of an axis into one wherever that leaves every device's piece as it is. The shape
-// has one size for each dim.
+// Simplify joins neighbouring parts of an axis into one wherever that leaves every device's piece as it is.
+// The shape has one size for each dim.
 func (s Spec) Simplify(m *Mesh, shape []int) Spec {
 	s = s.Clone()
 	for d, a := range s.Dims {
@@ -138,7 +141,8 @@ func (s Spec) real(m *Mesh) Spec {
 	return s
 }
 
-// simplify joins neighbours in a list that splits n elements. Two parts split like their whole only if they do so evenly.
+// simplify joins neighbours in a list that splits n elements. Two parts split like their whole only if they
+// do so evenly.
 func (m *Mesh) simplify(a Axes, n int) Axes {
 	var out Axes
 	for _, s := range a {

@@ -17,10 +17,13 @@ func TestParseSpec(t *testing.T) {
 		{text: "@[dp", err: `spec "@[dp": got the end, want ',' or ']'`},
 		{text: "@[dp,]", err: `spec "@[dp,]": got "]" at byte 5, want an axis name`},
 		{text: "@[dp..tp]", err: `spec "@[dp..tp]": got "." at byte 5, want an axis name`},
-		{text: "@[tp:(0)2]", err: `spec "@[tp:(0)2]": sub-axis tp:(0)2: want (pre)size with pre at least 1 and size at least 2`},
-		{text: "@[_]+{tp:avg}", err: `spec "@[_]+{tp:avg}": reduction: got "avg", want sum, mean, max, min, prod, any, all`},
+		{text: "@[tp:(0)2]",
+			err: `spec "@[tp:(0)2]": sub-axis tp:(0)2: want (pre)size with pre at least 1 and size at least 2`},
+		{text: "@[_]+{tp:avg}",
+			err: `spec "@[_]+{tp:avg}": reduction: got "avg", want sum, mean, max, min, prod, any, all`},
 		{text: "@[dp?]", err: `spec "@[dp?]": open dims and priorities: want a spec, which has none`},
-		{text: "@[_]-{dp}", err: `spec "@[_]-{dp}": -{dp}: want a spec, in which axes that are not named hold copies`},
+		{text: "@[_]-{dp}",
+			err: `spec "@[_]-{dp}": -{dp}: want a spec, in which axes that are not named hold copies`},
 		{text: "@[_]x", err: `spec "@[_]x": got "x" at byte 4, want the end`},
 		{text: "@[tp:max]", err: `spec "@[tp:max]": got ":" at byte 4, want ',' or ']'`},
 	} {
@@ -44,12 +47,18 @@ func TestSpecCheck(t *testing.T) {
 		{"@[dp]", "spec @[dp]: got 1 dims, want 2: those of the tensor"},
 		{"@[dp,_,_]", "spec @[dp,_,_]: got 3 dims, want 2: those of the tensor"},
 		{"@[pp,_]", `spec @[pp,_]: mesh dp=2,tp=12: no axis "pp"`},
-		{"@[dp,dp]", "spec @[dp,dp]: dp splits dim 0 and dp splits dim 1: want each part of an axis used at most once"},
-		{"@[_,dp]+{dp}", "spec @[_,dp]+{dp}: dp splits dim 1 and dp is partial: want each part of an axis used at most once"},
-		{"@[tp,tp:(1)2]", "spec @[tp,tp:(1)2]: tp splits dim 0 and tp:(1)2 splits dim 1: want each part of an axis used at most once"},
-		{"@[tp:(1)4,tp:(2)2]", "spec @[tp:(1)4,tp:(2)2]: tp:(1)4 splits dim 0 and tp:(2)2 splits dim 1: want each part of an axis used at most once"},
-		{"@[tp:(1)2,tp:(3)2]", "spec @[tp:(1)2,tp:(3)2]: tp:(1)2 splits dim 0 and tp:(3)2 splits dim 1: want each part of an axis used at most once"},
-		{"@[tp:(1)5,_]", "spec @[tp:(1)5,_]: mesh dp=2,tp=12: sub-axis tp:(1)5: want a part of size 2 or more that divides tp of size 12"},
+		{"@[dp,dp]",
+			"spec @[dp,dp]: dp splits dim 0 and dp splits dim 1: want each part of an axis used at most once"},
+		{"@[_,dp]+{dp}",
+			"spec @[_,dp]+{dp}: dp splits dim 1 and dp is partial: want each part of an axis used at most once"},
+		{"@[tp,tp:(1)2]",
+			"spec @[tp,tp:(1)2]: tp splits dim 0 and tp:(1)2 splits dim 1: want each part of an axis used at most once"},
+		{"@[tp:(1)4,tp:(2)2]",
+			"spec @[tp:(1)4,tp:(2)2]: tp:(1)4 splits dim 0 and tp:(2)2 splits dim 1: want each part of an axis used at most once"},
+		{"@[tp:(1)2,tp:(3)2]",
+			"spec @[tp:(1)2,tp:(3)2]: tp:(1)2 splits dim 0 and tp:(3)2 splits dim 1: want each part of an axis used at most once"},
+		{"@[tp:(1)5,_]",
+			"spec @[tp:(1)5,_]: mesh dp=2,tp=12: sub-axis tp:(1)5: want a part of size 2 or more that divides tp of size 12"},
 		{"@[tp:(1)12,_]", "spec @[tp:(1)12,_]: mesh dp=2,tp=12: sub-axis tp:(1)12 is all of its axis: write tp"},
 	} {
 		err := must(ParseSpec(c.text)).Check(m, 2)
@@ -123,7 +132,8 @@ func TestParsePlacements(t *testing.T) {
 		{text: "[Q]", err: `placements "[Q]": got "Q" at byte 1, want R, S(dim) or P(reduction)`},
 		{text: "[S]", err: `placements "[S]": got "]" at byte 2, want '('`},
 		{text: "[S(x)]", err: `placements "[S(x)]": got "x" at byte 3, want a dim`},
-		{text: "[P(avg)]", err: `placements "[P(avg)]": reduction: got "avg", want sum, mean, max, min, prod, any, all`},
+		{text: "[P(avg)]",
+			err: `placements "[P(avg)]": reduction: got "avg", want sum, mean, max, min, prod, any, all`},
 	} {
 		ps, err := ParsePlacements(c.text)
 		switch {
@@ -161,8 +171,10 @@ func TestPlacementsToSpec(t *testing.T) {
 		wantError(t, second(must(ParseSpec(c.text)).Placements(m)), c.err)
 	}
 	x := must(Parse("x=4"))
-	wantError(t, second(must(ParseSpec("@[x:(1)2]")).Placements(x)), "spec @[x:(1)2]: dim 0: placements cannot say x:(1)2: want whole axes")
-	wantError(t, second(must(ParseSpec("@[_]+{x:(1)2}")).Placements(x)), "spec @[_]+{x:(1)2}: placements cannot say that x:(1)2 is partial: want whole axes")
+	wantError(t, second(must(ParseSpec("@[x:(1)2]")).Placements(x)),
+		"spec @[x:(1)2]: dim 0: placements cannot say x:(1)2: want whole axes")
+	wantError(t, second(must(ParseSpec("@[_]+{x:(1)2}")).Placements(x)),
+		"spec @[_]+{x:(1)2}: placements cannot say that x:(1)2 is partial: want whole axes")
 }
 
 func TestPlacementsRoundTrip(t *testing.T) {
@@ -205,7 +217,8 @@ func TestSharding(t *testing.T) {
 		t.Error("IsWhole is wrong")
 	}
 	for _, c := range []struct{ text, err string }{
-		{"@[dp]-{dp}", "sharding @[dp]-{dp}: dp splits dim 0 and dp is replicated: want each part of an axis used at most once"},
+		{"@[dp]-{dp}",
+			"sharding @[dp]-{dp}: dp splits dim 0 and dp is replicated: want each part of an axis used at most once"},
 		{"@[dp,_]", "spec @[dp,_]: got 2 dims, want 1: those of the tensor"},
 	} {
 		wantError(t, must(ParseSharding(c.text)).Check(m, 1), c.err)

@@ -22,8 +22,8 @@ type block interface {
 	cache(batch, limit int) [2]array.Shape
 }
 
-// residual is one layer of a transformer: what it adds to the stream that passes through. Norms that are nil leave their
-// operand as it is.
+// residual is one layer of a transformer: what it adds to the stream that passes through. Norms that are nil
+// leave their operand as it is.
 type residual struct {
 	attentionNorm layer
 	attention     nn.Attender

@@ -39,8 +39,8 @@ func CacheTypes(m Model, batch, limit int) []op.Type {
 	return types
 }
 
-// FixedCache is a cache in tensors of CacheTypes, of which the first start tokens, an integer scalar, are filled.
-// Decoding writes into them, so that one traced program serves every step.
+// FixedCache is a cache in tensors of CacheTypes, of which the first start tokens, an integer scalar, are
+// filled. Decoding writes into them, so that one traced program serves every step.
 func FixedCache(values []*op.Tensor, start *op.Tensor) *Cache {
 	c := &Cache{start: start}
 	for i := 0; i+1 < len(values); i += 2 {
@@ -88,8 +88,9 @@ func (m *decoder) Decode(ids *op.Tensor, c *Cache) *op.Tensor {
 		return invalid(ids, fmt.Errorf("cache for %d tokens: %d and then ids %v", c.limit, c.length, ids.Type()))
 	}
 	if n := m.config.Rope.fixedUpTo(); n > 0 && c.start != nil && c.limit > n {
-		return invalid(ids, fmt.Errorf("cache of a fixed size for %d tokens: rope type %s is another beyond %d: want no more",
-			c.limit, m.config.Rope.Type, n))
+		return invalid(ids,
+			fmt.Errorf("cache of a fixed size for %d tokens: rope type %s is another beyond %d: want no more",
+				c.limit, m.config.Rope.Type, n))
 	}
 	x := m.hidden(ids, c)
 	if x.Err() != nil {

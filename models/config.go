@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Config is the shape of a model, in one form for every family. The zero value of a field that config.json may leave
-// out means the family's default.
+// Config is the shape of a model, in one form for every family. The zero value of a field that config.json
+// may leave out means the family's default.
 type Config struct {
 	// Family is the model_type, one of Families.
 	Family string
@@ -33,14 +33,15 @@ type Config struct {
 	Tied bool
 	// AttentionBias and MLPBias add biases where the family lets the configuration choose.
 	AttentionBias, MLPBias bool
-	// Rope is how positions turn queries and keys; GPT-2 has none. RopeLocal, where it has a type, takes its place in
-	// layers with a window, as in Gemma 3.
+	// Rope is how positions turn queries and keys; GPT-2 has none. RopeLocal, where it has a type, takes its
+	// place in layers with a window, as in Gemma 3.
 	Rope, RopeLocal Rope
 	// QueryScalar is what the root of divides the scores; 0 means the size of a head.
 	QueryScalar float64
 	// ScoreCap and LogitCap bound scores and logits x as cap·tanh(x/cap); 0 is not at all.
 	ScoreCap, LogitCap float64
-	// Window is how many positions, its own included, a token sees in the layers that WindowLayers marks; 0 is all.
+	// Window is how many positions, its own included, a token sees in the layers that WindowLayers marks; 0 is
+	// all.
 	Window       int
 	WindowLayers []bool
 
@@ -56,11 +57,12 @@ type Config struct {
 
 	// Task is what the model's head does; the zero value is Predict.
 	Task Task
-	// Labels is how many classes there are where Task is Classify, and TokenTypes how many kinds of tokens BERT tells apart.
+	// Labels is how many classes there are where Task is Classify, and TokenTypes how many kinds of tokens BERT
+	// tells apart.
 	Labels, TokenTypes int
 
-	// UnscaledAttention leaves out the division by the root of HeadDim, ScaleByLayer divides by the layer's number:
-	// GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
+	// UnscaledAttention leaves out the division by the root of HeadDim, ScaleByLayer divides by the layer's
+	// number: GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
 	UnscaledAttention, ScaleByLayer bool
 
 	// Dropout is what is cleared while a trainer trains the model; otherwise nothing is.
@@ -87,7 +89,8 @@ type Latent struct {
 	QRank int
 	// KVRank is the length of what keys and values are made from.
 	KVRank int
-	// Plain and Turned are the sizes of a head's two parts, of which the second turns by position; Value that of values.
+	// Plain and Turned are the sizes of a head's two parts, of which the second turns by position; Value that of
+	// values.
 	Plain, Turned, Value int
 }
 
@@ -115,7 +118,8 @@ const (
 
 // Recurrence is the sizes of a state-space layer.
 type Recurrence struct {
-	// States is how many numbers of state an element has, Groups how many sets of heads share what writes and reads them.
+	// States is how many numbers of state an element has, Groups how many sets of heads share what writes and
+	// reads them.
 	States, Groups int
 	// Kernel is how many positions, its own included, the short convolution sees.
 	Kernel int
@@ -127,8 +131,8 @@ type Recurrence struct {
 	Bias, ConvBias bool
 }
 
-// Dropout is probabilities: of elements of the embedded tokens, of what a block adds to the stream, of attention weights, of
-// what a classifier sees.
+// Dropout is probabilities: of elements of the embedded tokens, of what a block adds to the stream, of
+// attention weights, of what a classifier sees.
 type Dropout struct{ Embedding, Residual, Attention, Classifier float64 }
 
 // WindowOf is the window of a layer; 0 is none.
@@ -178,8 +182,8 @@ func cycled(list []bool, n int) []bool {
 	return out
 }
 
-// Limit is the longest sequence that the model can see: Positions where it learns a vector for each, as GPT-2 does, and 0
-// for no limit where positions turn queries and keys.
+// Limit is the longest sequence that the model can see: Positions where it learns a vector for each, as GPT-2
+// does, and 0 for no limit where positions turn queries and keys.
 func (c Config) Limit() int {
 	if f, err := familyOf(c.Family); err == nil && f.learnedPositions {
 		return c.Positions
@@ -200,8 +204,8 @@ func (c Config) StopTokens() []int32 {
 	return many
 }
 
-// padToken is the id whose vector looking up does not train, and whether there is one: the pad_token_id of config.json,
-// counted from the end where it is negative, or the family's.
+// padToken is the id whose vector looking up does not train, and whether there is one: the pad_token_id of
+// config.json, counted from the end where it is negative, or the family's.
 func (c Config) padToken() (id int, ok bool) {
 	f, err := familyOf(c.Family)
 	if err != nil || f.pad == unpadded {
@@ -255,8 +259,8 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// The largest sizes that are still believable: beyond them a number is a mistake in the file, and products of sizes
-// might not fit an int.
+// The largest sizes that are still believable: beyond them a number is a mistake in the file, and products of
+// sizes might not fit an int.
 const (
 	maxSize   = 1 << 26
 	maxLayers = 1 << 14

@@ -9,8 +9,9 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// family is what models of one model_type have in common beyond their configuration. Each has a file of names, which
-// says how its config.json and its weights are called, and uses layers of its own or another family's.
+// family is what models of one model_type have in common beyond their configuration. Each has a file of
+// names, which says how its config.json and its weights are called, and uses layers of its own or another
+// family's.
 type family struct {
 	name         string
 	architecture string
@@ -27,13 +28,13 @@ type family struct {
 	activation string
 	tied       bool
 	window     int
-	// pad is the pad_token_id, whose vector is not trained by looking it up; noPad is none, and unpadded that the
-	// family looks padding up like any token.
+	// pad is the pad_token_id, whose vector is not trained by looking it up; noPad is none, and unpadded that
+	// the family looks padding up like any token.
 	pad int
 
 	learnedPositions bool
-	// encoder is a family that sees whole sequences and so continues none, recurrent one that goes along them in order:
-	// neither has any use for sequences in zigzag order.
+	// encoder is a family that sees whole sequences and so continues none, recurrent one that goes along them in
+	// order: neither has any use for sequences in zigzag order.
 	encoder   bool
 	recurrent bool
 	// images is a family that sees pixels in place of tokens.
@@ -87,7 +88,8 @@ func llamaKeys() keys {
 // families is all that there are, by name.
 func families() []family {
 	all := slices.Concat(
-		[]family{gpt2Family(), bertFamily(), mamba2Family(), rwkvFamily(), vitFamily()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
+		[]family{gpt2Family(), bertFamily(), mamba2Family(), rwkvFamily(),
+			vitFamily()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
 		ernieFamilies(), deepseekFamilies(), olmoFamilies(), phiFamilies(),
 	)
 	slices.SortFunc(all, func(a, b family) int { return strings.Compare(a.name, b.name) })

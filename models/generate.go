@@ -42,8 +42,8 @@ func (c GenerateConfig) validate() error {
 	return nil
 }
 
-// Generate continues prompt, tokens as a tokenizer encodes them, one at a time, with the values that m's parameters have at the start. It ends after
-// an error.
+// Generate continues prompt, tokens as a tokenizer encodes them, one at a time, with the values that m's
+// parameters have at the start. It ends after an error.
 func Generate(m Model, prompt []int32, c GenerateConfig) iter.Seq2[int32, error] {
 	return func(yield func(int32, error) bool) {
 		g, err := newGenerator(m, prompt, c)

@@ -29,16 +29,18 @@ func buildGPT2(_ *family, c Config, in *nn.Init) (*decoder, error) {
 }
 
 func gpt2Block(c Config, in *nn.Init, i int, act nn.Activation) block {
-	// What each block adds to the stream begins smaller, so that the sum of all has the size of one. [Radford et al. 2019]
+	// What each block adds to the stream begins smaller, so that the sum of all has the size of one. [Radford et
+	// al. 2019]
 	last := func(name string) *nn.Init {
 		return in.At(name).At("c_proj").WithNormal(c.InitStd / math.Sqrt(2*float64(c.Layers)))
 	}
 	var b residual
 	b.attentionNorm = nn.NewLayerNorm(in.At("ln_1"), c.Hidden, c.NormEps)
 	b.attention = &nn.FusedAttention{
-		QKV:   nn.NewDense(in.At("attn").At("c_attn"), c.Hidden, 3*c.Hidden),
-		Proj:  nn.NewDense(last("attn"), c.Hidden, c.Hidden),
-		Heads: nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Scale: gpt2Scale(c, i), Dropout: attentionDropout(in.At("attn"), c)},
+		QKV:  nn.NewDense(in.At("attn").At("c_attn"), c.Hidden, 3*c.Hidden),
+		Proj: nn.NewDense(last("attn"), c.Hidden, c.Hidden),
+		Heads: nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Scale: gpt2Scale(c, i),
+			Dropout: attentionDropout(in.At("attn"), c)},
 	}
 	b.mlpNorm = nn.NewLayerNorm(in.At("ln_2"), c.Hidden, c.NormEps)
 	b.mlp = &nn.MLP{

@@ -1,7 +1,8 @@
 package models
 
-// headsLeftOut is what transformers takes num_key_value_heads and head_dim to be where the config.json of a family leaves
-// them out. 0, which is also what null means, is as many heads of keys as of queries, and an equal share of the hidden size.
+// headsLeftOut is what transformers takes num_key_value_heads and head_dim to be where the config.json of a
+// family leaves them out. 0, which is also what null means, is as many heads of keys as of queries, and an
+// equal share of the hidden size.
 func headsLeftOut(family string) (kvHeads, headDim int) {
 	switch family {
 	case "mistral", "mixtral":

@@ -8,24 +8,24 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Layout is how the sequences of a batch and the experts lie while a model is trained on several devices that share them.
-// It changes no number; the zero value is for sequences that are whole.
+// Layout is how the sequences of a batch and the experts lie while a model is trained on several devices that
+// share them. It changes no number; the zero value is for sequences that are whole.
 type Layout struct {
 	// Parts is how many devices share a sequence.
 	Parts int
-	// Context is how attention meets a shared sequence: op.ContextRing, op.ContextUlysses, or empty for whatever costs
-	// least.
+	// Context is how attention meets a shared sequence: op.ContextRing, op.ContextUlysses, or empty for whatever
+	// costs least.
 	Context string
-	// Experts is how many devices share the experts of a mixture; from 1 on, tokens travel to their experts, and the inner
-	// values of these are computed again for gradients.
+	// Experts is how many devices share the experts of a mixture; from 1 on, tokens travel to their experts, and
+	// the inner values of these are computed again for gradients.
 	Experts int
-	// Capacity, where it is not 0 and Experts are shared, limits how many tokens an expert computes to that many times its
-	// even share: unlike the rest it changes numbers, though not by how many devices there are.
+	// Capacity, where it is not 0 and Experts are shared, limits how many tokens an expert computes to that many
+	// times its even share: unlike the rest it changes numbers, though not by how many devices there are.
 	Capacity float64
 	// Order is in which order the rows of a sequence are while Loss computes.
 	Order Order
-	// Given says in which order Loss is given ids and labels. Where that is not Order, Loss puts them in order, for which
-	// devices exchange them.
+	// Given says in which order Loss is given ids and labels. Where that is not Order, Loss puts them in order,
+	// for which devices exchange them.
 	Given Order
 }
 
@@ -40,8 +40,8 @@ const (
 	Zigzag
 )
 
-// Fit is the layout that a model of a shape can be trained under on sequences of a length, with the reason for each thing
-// that it cannot have. heads is how many devices share the heads otherwise, at least 1.
+// Fit is the layout that a model of a shape can be trained under on sequences of a length, with the reason
+// for each thing that it cannot have. heads is how many devices share the heads otherwise, at least 1.
 func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 	var reasons []string
 	if f, err := familyOf(c.Family); err == nil && (f.encoder || f.recurrent) {
@@ -52,15 +52,18 @@ func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 		keys = queries
 	}
 	if l.Context == op.ContextUlysses && (queries%(heads*parts) != 0 || keys%(heads*parts) != 0) {
-		reasons = append(reasons, fmt.Sprintf("%s of %d devices: %d heads of queries and %d of keys, shared by %d: want multiples of %d: using %s",
-			l.Context, parts, queries, keys, heads, heads*parts, op.ContextRing))
+		reasons = append(reasons,
+			fmt.Sprintf("%s of %d devices: %d heads of queries and %d of keys, shared by %d: want multiples of %d: using %s",
+				l.Context, parts, queries, keys, heads, heads*parts, op.ContextRing))
 		l.Context = op.ContextRing
 	}
 	if l.Context == op.ContextUlysses && l.Given == InOrder {
 		l.Order = InOrder // every device has whole sequences: nothing is left to balance
 	}
 	if l.Order == Zigzag && !op.ZigzagFits(parts, seq) {
-		reasons = append(reasons, fmt.Sprintf("zigzag of %d devices: sequence of %d: want a multiple of %d: leaving it in order", parts, seq, 2*parts))
+		reasons = append(reasons,
+			fmt.Sprintf("zigzag of %d devices: sequence of %d: want a multiple of %d: leaving it in order", parts, seq,
+				2*parts))
 		l.Order, l.Given = InOrder, InOrder
 	}
 	return l, reasons
@@ -82,7 +85,8 @@ func Arrange(m Model, l Layout) (Model, error) {
 		return nil, fmt.Errorf("models: capacity %v of experts that %d devices share: want 0, or more and 1 or more devices", l.Capacity, l.Experts)
 	}
 	if l.Parts < 0 || l.Experts < 0 {
-		return nil, fmt.Errorf("models: %d devices that share a sequence and %d that share experts: want 0 or more", l.Parts, l.Experts)
+		return nil, fmt.Errorf("models: %d devices that share a sequence and %d that share experts: want 0 or more",
+			l.Parts, l.Experts)
 	}
 	d = d.over(nn.Sequence{Context: l.Context})
 	d.layout = l

@@ -19,8 +19,8 @@ type Host interface {
 	Tensor(a array.Array) *op.Tensor
 }
 
-// Load reads a model from a Hugging Face directory: config.json and safetensors, in one file or in shards. Weights are
-// cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
+// Load reads a model from a Hugging Face directory: config.json and safetensors, in one file or in shards.
+// Weights are cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
 func Load(dir string, c nn.Config) (Model, error) {
 	config, err := ReadConfig(dir)
 	if err != nil {
@@ -35,7 +35,8 @@ func Load(dir string, c nn.Config) (Model, error) {
 	if c.Scope != nil {
 		host, ok := c.Scope.(Host)
 		if !ok {
-			return nil, fmt.Errorf("models: load %s: weights cannot be put into a %T: want an eager session", dir, c.Scope)
+			return nil, fmt.Errorf("models: load %s: weights cannot be put into a %T: want an eager session", dir,
+				c.Scope)
 		}
 		l.host = host
 	}
@@ -142,8 +143,8 @@ func (l *loader) put(a array.Array, t op.Type) *op.Tensor {
 	return x
 }
 
-// unexpected is an error if the checkpoint holds tensors that the model has no use for: they would mean that it is
-// another model.
+// unexpected is an error if the checkpoint holds tensors that the model has no use for: they would mean that
+// it is another model.
 func (l *loader) unexpected() error {
 	var extra []string
 	for _, name := range l.src.Names() {
@@ -160,5 +161,6 @@ func (l *loader) unexpected() error {
 		more = fmt.Sprintf(" and %d more", n-3)
 		extra = extra[:3]
 	}
-	return fmt.Errorf("tensor %q%s: not part of a %s model of this configuration", strings.Join(extra, `", "`), more, l.config.Family)
+	return fmt.Errorf("tensor %q%s: not part of a %s model of this configuration", strings.Join(extra, `", "`),
+		more, l.config.Family)
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Model is a language model, or one that classifies sequences. Ids are integers of shape [batch, seq]; a vision model has
-// pixels [batch, channels, height, width] in their place.
+// Model is a language model, or one that classifies sequences. Ids are integers of shape [batch, seq]; a
+// vision model has pixels [batch, channels, height, width] in their place.
 type Model interface {
 	// Config is the model's shape.
 	Config() Config
 	// Params is the parameters in transformers' order; weights that are tied appear once.
 	Params() []*nn.Param
-	// Forward is the logits [batch, seq, vocab] of each position's next token, or of the token itself in an encoder;
-	// [batch, labels] where the model classifies.
+	// Forward is the logits [batch, seq, vocab] of each position's next token, or of the token itself in an
+	// encoder; [batch, labels] where the model classifies.
 	Forward(ids *op.Tensor) *op.Tensor
-	// Loss is the mean cross-entropy of labels, the ids of those tokens; a label of -100 does not count. Where the model
-	// classifies, labels are classes [batch], or numbers: [batch] for a single label, else [batch, labels] from 0 to 1.
+	// Loss is the mean cross-entropy of labels, the ids of those tokens; a label of -100 does not count. Where
+	// the model classifies, labels are classes [batch], or numbers: [batch] for a single label, else [batch,
+	// labels] from 0 to 1.
 	Loss(ids, labels *op.Tensor) *op.Tensor
 	// Decode is the logits [batch, vocab] after the last of ids, which continue the sequence that c holds; it
 	// extends c. All calls with one c have the same batch.
@@ -51,7 +52,8 @@ func New(c Config, in nn.Config) (Model, error) {
 	return m, nil
 }
 
-// Freeze is the same model over the values that m's parameters have now, without the memory that gradients need.
+// Freeze is the same model over the values that m's parameters have now, without the memory that gradients
+// need.
 func Freeze(m Model) (Model, error) {
 	values := map[string]*op.Tensor{}
 	var in nn.Config
@@ -184,7 +186,8 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 	}
 	start := c.Len()
 	if start+seq > m.config.Positions {
-		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has %s %d", start+seq, m.config.Family, m.positionsKey(), m.config.Positions))
+		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has %s %d", start+seq, m.config.Family,
+			m.positionsKey(), m.config.Positions))
 	}
 	if m.layout.Parts > 1 && c == nil { // each device looks up the positions that it has
 		return op.Add(x, op.Embedding(op.ZigzagPositions(x.Scope(), m.sequence.Parts(seq), seq), table))

@@ -132,7 +132,8 @@ func testTraced(t *testing.T, family string) {
 	defer d.Close()
 	s := d.NewSession()
 	m := livelyModel(t, family, s)
-	ids, labels := array.FromSlice([]int32{3, 1, 4, 1, 5, 9, 2, 6}, 2, 4), array.FromSlice([]int32{1, 4, -100, 1, 9, 2, 6, 5}, 2, 4)
+	ids, labels := array.FromSlice([]int32{3, 1, 4, 1, 5, 9, 2, 6}, 2,
+		4), array.FromSlice([]int32{1, 4, -100, 1, 9, 2, 6, 5}, 2, 4)
 	loss := m.Loss(s.Tensor(ids), s.Tensor(labels))
 	want := append([]*op.Tensor{loss}, op.GradOnce([]*op.Tensor{loss}, nil, nn.Values(m.Params()))...)
 
@@ -201,7 +202,8 @@ func TestGenerateSampling(t *testing.T) {
 
 // TestDraw compares how often tokens are drawn with their probabilities.
 func TestDraw(t *testing.T) {
-	g, err := newGenerator(livelyModel(t, "llama", newSession(t)), []int32{1}, GenerateConfig{Temperature: 2, TopK: 3, Seed: 9})
+	g, err := newGenerator(livelyModel(t, "llama", newSession(t)), []int32{1},
+		GenerateConfig{Temperature: 2, TopK: 3, Seed: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,10 +248,12 @@ func TestGenerateErrors(t *testing.T) {
 func TestForwardErrors(t *testing.T) {
 	s := newSession(t)
 	m := livelyModel(t, "gpt2", s)
-	if err := m.Forward(s.Tensor(array.New(array.I32, 3))).Err(); err == nil || !strings.Contains(err.Error(), "want [batch, seq]") {
+	if err := m.Forward(s.Tensor(array.New(array.I32, 3))).Err(); err == nil ||
+		!strings.Contains(err.Error(), "want [batch, seq]") {
 		t.Errorf("one dim: got %v", err)
 	}
-	if err := m.Loss(s.Tensor(array.New(array.I32, 1, 33)), s.Tensor(array.New(array.I32, 1, 33))).Err(); err == nil ||
+	if err := m.Loss(s.Tensor(array.New(array.I32, 1, 33)),
+		s.Tensor(array.New(array.I32, 1, 33))).Err(); err == nil ||
 		!strings.Contains(err.Error(), "sequence of 33 tokens") {
 		t.Errorf("long: got %v", err)
 	}

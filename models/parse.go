@@ -79,7 +79,8 @@ func (r *reader) architecture(f *family, c *Config) {
 		case f.classifier != "" && plainName(name) == plainName(f.classifier):
 			c.Task = Classify
 		case !f.builds(name):
-			r.fail("architectures", "got %q, want %s", name, strings.TrimSuffix(f.architecture+" or "+f.classifier, " or "))
+			r.fail("architectures", "got %q, want %s", name,
+				strings.TrimSuffix(f.architecture+" or "+f.classifier, " or "))
 		}
 	}
 }
@@ -126,8 +127,8 @@ func (r *reader) layerTypes(c *Config, byDefault func(layer int) bool) []bool {
 	return layers
 }
 
-// windowEverywhere reads the window of families in which it holds in every layer. A key that is left out means the
-// family's window, null means none.
+// windowEverywhere reads the window of families in which it holds in every layer. A key that is left out
+// means the family's window, null means none.
 func (r *reader) windowEverywhere(f *family, c *Config) {
 	if _, ok := r.raw["sliding_window"]; !ok {
 		c.Window = f.window

@@ -121,8 +121,8 @@ func (r *reader) probability(key string) float64 {
 	return p
 }
 
-// rest is the keys that nothing took. A key that is not among the harmless ones and says anything is a mistake: the
-// model may not be the one that the file means.
+// rest is the keys that nothing took. A key that is not among the harmless ones and says anything is a
+// mistake: the model may not be the one that the file means.
 func (r *reader) rest() map[string]json.RawMessage {
 	var kept map[string]json.RawMessage
 	for _, key := range slices.Sorted(maps.Keys(r.raw)) {
@@ -183,7 +183,8 @@ func harmless(key string) bool {
 		slices.Contains(strings.Fields(harmlessKeys), key)
 }
 
-// harmlessKeys are tokens, generation settings, labels of other heads and notes of the program that wrote the file.
+// harmlessKeys are tokens, generation settings, labels of other heads and notes of the program that wrote the
+// file.
 const harmlessKeys = `
 	_attn_implementation _attn_implementation_autoset _attn_implementation_internal _commit_hash _name_or_path
 	_num_labels attn_implementation bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward

@@ -88,7 +88,8 @@ func (r *reference) read(t *testing.T, name string) array.Array {
 func (r *reference) batch(t *testing.T, step int) (ids, labels array.Array) {
 	if _, _, ok := r.file.Type("inputs"); ok {
 		ids, labels = r.read(t, "inputs"), r.read(t, "labels")
-		return ids.Rows(step, step+1).Reshape(ids.Shape()[1:]...), labels.Rows(step, step+1).Reshape(labels.Shape()[1:]...)
+		return ids.Rows(step, step+1).Reshape(ids.Shape()[1:]...), labels.Rows(step,
+			step+1).Reshape(labels.Shape()[1:]...)
 	}
 	all := r.read(t, "ids").Rows(step, step+1)
 	batch, seq := all.Shape()[1], all.Shape()[2]-1
@@ -127,7 +128,8 @@ func TestReferences(t *testing.T) {
 		t.Skip("no recorded results")
 	}
 	for _, dir := range dirs {
-		t.Run(strings.ReplaceAll(strings.TrimPrefix(dir, "../../"), "/", "_"), func(t *testing.T) { testReference(t, dir) })
+		t.Run(strings.ReplaceAll(strings.TrimPrefix(dir, "../../"), "/", "_"),
+			func(t *testing.T) { testReference(t, dir) })
 	}
 }
 

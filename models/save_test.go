@@ -101,7 +101,8 @@ func TestSaveAgain(t *testing.T) {
 func TestSaveShapesOnly(t *testing.T) {
 	m := smallModel(t, "llama", "", nn.Config{})
 	dir := filepath.Join(t.TempDir(), "new")
-	if err := Save(dir, m, SaveConfig{}); err == nil || !strings.Contains(err.Error(), `"model.embed_tokens.weight" has no value`) {
+	if err := Save(dir, m, SaveConfig{}); err == nil ||
+		!strings.Contains(err.Error(), `"model.embed_tokens.weight" has no value`) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(dir); err == nil {
@@ -110,7 +111,8 @@ func TestSaveShapesOnly(t *testing.T) {
 }
 
 // rewrite saves a small model and passes its tensors through change.
-func rewrite(t *testing.T, family, more string, change func([]safetensors.Named) []safetensors.Named) (dir string, m Model) {
+func rewrite(t *testing.T, family, more string,
+	change func([]safetensors.Named) []safetensors.Named) (dir string, m Model) {
 	t.Helper()
 	dir, m = t.TempDir(), smallModel(t, family, more, nn.Config{Scope: newSession(t)})
 	if err := Save(dir, m, SaveConfig{}); err != nil {
@@ -224,7 +226,8 @@ func TestLoadErrors(t *testing.T) {
 		change       func([]safetensors.Named) []safetensors.Named
 		want         string
 	}{
-		{"missing", "llama", dropped("model.layers.1.mlp.up_proj.weight"), `tensor "model.layers.1.mlp.up_proj.weight": missing`},
+		{"missing", "llama", dropped("model.layers.1.mlp.up_proj.weight"),
+			`tensor "model.layers.1.mlp.up_proj.weight": missing`},
 		{"missing head", "llama", dropped(headName), `tensor "lm_head.weight": missing`},
 		{"missing expert", "mixtral", dropped("model.layers.1.block_sparse_moe.experts.7.w3.weight"),
 			`tensor "model.layers.1.block_sparse_moe.experts.7.w3.weight": missing`},
@@ -235,14 +238,16 @@ func TestLoadErrors(t *testing.T) {
 			return extra("model.norm.weight", 17)(dropped("model.norm.weight")(ts))
 		}, `tensor "model.norm.weight": got shape [17], want [16]`},
 		{"dtype", "llama", func(ts []safetensors.Named) []safetensors.Named {
-			return append(dropped("model.norm.weight")(ts), safetensors.Named{Name: "model.norm.weight", Array: array.New(array.I32, 16)})
+			return append(dropped("model.norm.weight")(ts),
+				safetensors.Named{Name: "model.norm.weight", Array: array.New(array.I32, 16)})
 		}, `tensor "model.norm.weight": got i32, want floats`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir, _ := rewrite(t, test.family, "", test.change)
 			for _, in := range []nn.Config{{}, {Scope: newSession(t)}} {
 				_, err := Load(dir, in)
-				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "model.safetensors") {
+				if err == nil || !strings.Contains(err.Error(), test.want) ||
+					!strings.Contains(err.Error(), "model.safetensors") {
 					t.Errorf("got %v, want %s", err, test.want)
 				}
 			}
@@ -266,7 +271,8 @@ func TestLoadCasts(t *testing.T) {
 }
 
 func TestFirstValues(t *testing.T) {
-	m := smallModel(t, "gpt2", `, "n_embd": 64, "initializer_range": 0.5`, nn.Config{Scope: newSession(t), Seed: 1})
+	m := smallModel(t, "gpt2", `, "n_embd": 64, "initializer_range": 0.5`,
+		nn.Config{Scope: newSession(t), Seed: 1})
 	for _, p := range m.Params() {
 		xs := read(t, p.Value).Float64s()
 		mean, std := moments(xs)

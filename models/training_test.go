@@ -28,9 +28,9 @@ type training struct {
 	Greedy struct{ Prompt, Tokens []int32 } `json:"greedy_after_training"`
 }
 
-// lossTolerance is wide for float32: Adam divides a gradient by its own size, so that where one is zero but for rounding,
-// the weight moves by the whole learning rate one way or the other. In the recorded llama one weight of the embedding is
-// so; the other models stay within 2e-6.
+// lossTolerance is wide for float32: Adam divides a gradient by its own size, so that where one is zero but
+// for rounding, the weight moves by the whole learning rate one way or the other. In the recorded llama one
+// weight of the embedding is so; the other models stay within 2e-6.
 const lossTolerance = 1e-3
 
 // TestTraining trains the recorded models and compares every loss, and what they say afterwards.
@@ -76,7 +76,8 @@ func testTraining(t *testing.T, dir string) {
 		return
 	}
 	got := slices.Clone(run.Greedy.Prompt)
-	for id, err := range Generate(m, run.Greedy.Prompt, GenerateConfig{Tokens: len(run.Greedy.Tokens) - len(got)}) {
+	for id, err := range Generate(m, run.Greedy.Prompt,
+		GenerateConfig{Tokens: len(run.Greedy.Tokens) - len(got)}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,8 @@ import (
 
 // Heads is what an attention does between its projections.
 type Heads struct {
-	// Queries and Keys are the numbers of heads; each head of keys and values serves Queries/Keys neighbouring ones.
+	// Queries and Keys are the numbers of heads; each head of keys and values serves Queries/Keys neighbouring
+	// ones.
 	Queries, Keys int
 	// Dim is the size of a head.
 	Dim int
@@ -19,8 +20,8 @@ type Heads struct {
 	Mask Mask
 	// Window is how many tokens, its own included, a token sees; 0 is all before it.
 	Window int
-	// RoPE is how queries and keys of a sequence of a length turn by position, but for the position itself; nil is not
-	// at all.
+	// RoPE is how queries and keys of a sequence of a length turn by position, but for the position itself; nil
+	// is not at all.
 	RoPE func(length int) op.RoPEConfig
 	// Dropout clears attention weights while the model trains; nil clears none.
 	Dropout *Dropout
@@ -109,8 +110,8 @@ type Attention struct {
 	Heads        Heads
 }
 
-// Forward attends within x [batch, seq, width], and to what c holds, which then holds x's keys and values too. A nil
-// c is empty and keeps nothing.
+// Forward attends within x [batch, seq, width], and to what c holds, which then holds x's keys and values
+// too. A nil c is empty and keeps nothing.
 func (a *Attention) Forward(x *op.Tensor, c *KVCache) *op.Tensor {
 	q := normed(a.QNorm, SplitHeads(normed(a.QWide, a.Q.Forward(x)), a.Heads.Queries))
 	k := normed(a.KNorm, SplitHeads(normed(a.KWide, a.K.Forward(x)), a.Heads.Keys))

@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// attendDropping is attend by its parts, with some of the weights cleared: it keeps them all, which the fused op does not.
+// attendDropping is attend by its parts, with some of the weights cleared: it keeps them all, which the fused
+// op does not.
 func (h Heads) attendDropping(q, k, v *op.Tensor, c op.AttentionConfig) *op.Tensor {
 	if c.Zigzag > 0 {
 		err := errors.New("attention dropout is for sequences in order: want context ulysses, or a rate of 0")

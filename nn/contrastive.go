@@ -5,8 +5,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Contrastive is the loss of pairs: row i of x belongs to row i of y [rows, width] and to no other. Rows are compared by
-// the cosine of their angle over a temperature, in both directions, as CLIP does. [Radford et al. 2021]
+// Contrastive is the loss of pairs: row i of x belongs to row i of y [rows, width] and to no other. Rows are
+// compared by the cosine of their angle over a temperature, in both directions, as CLIP does. [Radford et al.
+// 2021]
 func Contrastive(x, y *op.Tensor, temperature float64) *op.Tensor {
 	if x.Err() != nil {
 		return x

@@ -2,8 +2,8 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// Dropout clears elements at random while its model trains, others at each step, and passes everything otherwise. Its zero value
-// passes everything.
+// Dropout clears elements at random while its model trains, others at each step, and passes everything
+// otherwise. Its zero value passes everything.
 type Dropout struct {
 	// Rate is the probability that an element is cleared.
 	Rate float64

@@ -5,8 +5,8 @@ import (
 	"path"
 )
 
-// Freeze keeps the parameters of some names as they are: training leaves them out. Patterns are as in optim.Group: *
-// stands for any text. A pattern that names none is an error.
+// Freeze keeps the parameters of some names as they are: training leaves them out. Patterns are as in
+// optim.Group: * stands for any text. A pattern that names none is an error.
 func Freeze(params []*Param, patterns ...string) error {
 	for _, pattern := range patterns {
 		found := false

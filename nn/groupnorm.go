@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// GroupNorm normalises groups of channels of x [batch, channels, …] in each sample, then scales and shifts each channel
-// by what it learns.
+// GroupNorm normalises groups of channels of x [batch, channels, …] in each sample, then scales and shifts
+// each channel by what it learns.
 type GroupNorm struct {
 	Weight, Bias *Param
 	Groups       int

@@ -2,13 +2,13 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// KVCache is one layer's keys and values of the tokens that came before. The zero value is empty and grows with each
-// call; its results change shape, so it is for eager tensors.
+// KVCache is one layer's keys and values of the tokens that came before. The zero value is empty and grows
+// with each call; its results change shape, so it is for eager tensors.
 type KVCache struct {
 	// K and V are [batch, kept, heads, dim].
 	K, V *op.Tensor
-	// Start, where set, is how many tokens came before, as an integer scalar, and K and V have room for all that will
-	// come: new ones are written into them from Start on. Every call then is the same program.
+	// Start, where set, is how many tokens came before, as an integer scalar, and K and V have room for all that
+	// will come: new ones are written into them from Start on. Every call then is the same program.
 	Start *op.Tensor
 	seen  int
 }

@@ -28,8 +28,10 @@ func TestConvLayers(t *testing.T) {
 	s := newSession(t)
 	in := nn.NewInit(nn.Config{Scope: s, Seed: 1})
 	net := nn.Sequential{
-		nn.NewConv2D(in.Index(0), 1, 4, 3, op.ConvConfig{Padding: []int{1}}), nn.NewGroupNorm(in.Index(1), 2, 4, 1e-5),
-		nn.Func(op.ReLU), nn.NewConvTranspose2D(in.Index(2), 4, 2, 2, op.ConvConfig{Stride: []int{2}}), nn.Func(nn.Flatten),
+		nn.NewConv2D(in.Index(0), 1, 4, 3, op.ConvConfig{Padding: []int{1}}), nn.NewGroupNorm(in.Index(1), 2, 4,
+			1e-5),
+		nn.Func(op.ReLU), nn.NewConvTranspose2D(in.Index(2), 4, 2, 2,
+			op.ConvConfig{Stride: []int{2}}), nn.Func(nn.Flatten),
 		nn.NewLinear(in.Index(3), 2*16*16, 5),
 	}
 	y := net.Forward(s.Tensor(array.New(array.F32, 3, 1, 8, 8)))
@@ -40,7 +42,8 @@ func TestConvLayers(t *testing.T) {
 	if got := seq.Weight.Type.Shape; !got.Equal(array.Shape{6, 2, 3}) {
 		t.Errorf("weight: got %v, want [6,2,3]", got)
 	}
-	if got := read(t, seq.Forward(s.Tensor(array.New(array.F32, 2, 4, 10)))).Shape(); !got.Equal(array.Shape{2, 6, 8}) {
+	if got := read(t, seq.Forward(s.Tensor(array.New(array.F32, 2, 4, 10)))).Shape(); !got.Equal(array.Shape{2,
+		6, 8}) {
 		t.Errorf("got %v, want [2,6,8]", got)
 	}
 	if err := in.Err(); err != nil {
@@ -76,7 +79,8 @@ func TestFreeze(t *testing.T) {
 	if got := nn.Trainable(in.Params()); len(got) != 2 || got[0].Name != "b.weight" {
 		t.Errorf("got %v", got)
 	}
-	if err := nn.Freeze(in.Params(), "c.*"); err == nil || !strings.Contains(err.Error(), `"c.*" names no parameter`) {
+	if err := nn.Freeze(in.Params(), "c.*"); err == nil ||
+		!strings.Contains(err.Error(), `"c.*" names no parameter`) {
 		t.Errorf("got %v", err)
 	}
 }

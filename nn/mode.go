@@ -2,11 +2,13 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// mode is whether a model trains: step, where it is not nil, is the number of the training step, an i64 scalar.
+// mode is whether a model trains: step, where it is not nil, is the number of the training step, an i64
+// scalar.
 type mode struct{ step func() *op.Tensor }
 
-// Train lets the models that parameters belong to train until restore is called: Dropout clears elements, by the number of the step, an
-// i64 scalar, which is asked for where it is needed. Trainers do so around their loss; otherwise models evaluate.
+// Train lets the models that parameters belong to train until restore is called: Dropout clears elements, by
+// the number of the step, an i64 scalar, which is asked for where it is needed. Trainers do so around their
+// loss; otherwise models evaluate.
 func Train(params []*Param, step func() *op.Tensor) (restore func()) {
 	old := map[*mode]func() *op.Tensor{}
 	for _, p := range params {

@@ -16,23 +16,23 @@ type MoEConfig struct {
 	Act Activation
 	// Routing is how experts are chosen, and how much each counts.
 	Routing Routing
-	// Fused computes the experts as one op, which devices that share them can compute together: tokens travel to their
-	// experts. It keeps no inner values, so that gradients compute them again. Act must be nil.
+	// Fused computes the experts as one op, which devices that share them can compute together: tokens travel to
+	// their experts. It keeps no inner values, so that gradients compute them again. Act must be nil.
 	Fused bool
-	// Capacity, where it is not 0, limits how many tokens an expert computes to that many times its even share; of those
-	// beyond, later ones lose the expert. It needs Fused.
+	// Capacity, where it is not 0, limits how many tokens an expert computes to that many times its even share;
+	// of those beyond, later ones lose the expert. It needs Fused.
 	Capacity float64
 }
 
-// MoE is a mixture of experts: for each token a router chooses some of several gated MLPs. No token is dropped unless
-// Capacity says so.
+// MoE is a mixture of experts: for each token a router chooses some of several gated MLPs. No token is
+// dropped unless Capacity says so.
 type MoE struct {
 	Router *Linear
-	// Bias [experts], where not nil, is added to the router's scores to choose experts, not to weigh them. Training
-	// leaves it as it is.
+	// Bias [experts], where not nil, is added to the router's scores to choose experts, not to weigh them.
+	// Training leaves it as it is.
 	Bias *Param
-	// GateUp [experts, 2·intermediate, hidden] and Down [experts, hidden, intermediate] are all experts' matrices; the
-	// first half of GateUp's rows are the gates.
+	// GateUp [experts, 2·intermediate, hidden] and Down [experts, hidden, intermediate] are all experts'
+	// matrices; the first half of GateUp's rows are the gates.
 	GateUp, Down *Param
 	// Shared, where not nil, computes every token besides.
 	Shared *GatedMLP
@@ -44,8 +44,10 @@ func NewMoE(in *Init, c MoEConfig) *MoE {
 	experts := in.At("experts")
 	return &MoE{
 		Router: NewLinearNoBias(in.At("gate"), c.Hidden, c.Experts),
-		GateUp: experts.Param("gate_up_proj", array.Shape{c.Experts, 2 * c.Intermediate, c.Hidden}, in.weights(c.Hidden)),
-		Down:   experts.Param("down_proj", array.Shape{c.Experts, c.Hidden, c.Intermediate}, in.weights(c.Intermediate)),
+		GateUp: experts.Param("gate_up_proj", array.Shape{c.Experts, 2 * c.Intermediate, c.Hidden},
+			in.weights(c.Hidden)),
+		Down: experts.Param("down_proj", array.Shape{c.Experts, c.Hidden, c.Intermediate},
+			in.weights(c.Intermediate)),
 		Config: c,
 	}
 }

@@ -2,8 +2,8 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// MultiHeadAttention attends from one sequence to another, or to itself: what encoders and decoders have beside
-// Attention, which is for language models and their caches.
+// MultiHeadAttention attends from one sequence to another, or to itself: what encoders and decoders have
+// beside Attention, which is for language models and their caches.
 type MultiHeadAttention struct {
 	Q, K, V, O *Linear
 	Heads      int
@@ -13,16 +13,19 @@ type MultiHeadAttention struct {
 
 // NewMultiHeadAttention makes a layer whose queries, keys and values have the given width, in so many heads.
 func NewMultiHeadAttention(in *Init, width, heads int) *MultiHeadAttention {
-	return &MultiHeadAttention{Heads: heads, Q: NewLinear(in.At("q"), width, width), K: NewLinear(in.At("k"), width, width),
+	return &MultiHeadAttention{Heads: heads, Q: NewLinear(in.At("q"), width, width),
+		K: NewLinear(in.At("k"), width, width),
 		V: NewLinear(in.At("v"), width, width), O: NewLinear(in.At("o"), width, width)}
 }
 
-// Forward attends from x [batch, seq, width] to memory [batch, length, width]. Segments, where they are not nil, are
-// numbers [batch, seq] and [batch, length]: a token sees those of its own number only, so that padding has another.
+// Forward attends from x [batch, seq, width] to memory [batch, length, width]. Segments, where they are not
+// nil, are numbers [batch, seq] and [batch, length]: a token sees those of its own number only, so that
+// padding has another.
 func (a *MultiHeadAttention) Forward(x, memory, segments, memorySegments *op.Tensor) *op.Tensor {
 	q, k := SplitHeads(a.Q.Forward(x), a.Heads), SplitHeads(a.K.Forward(memory), a.Heads)
 	v := SplitHeads(a.V.Forward(memory), a.Heads)
-	y := op.Attention(q, k, v, op.AttentionConfig{Causal: a.Causal, QuerySegments: segments, KeySegments: memorySegments})
+	y := op.Attention(q, k, v, op.AttentionConfig{Causal: a.Causal, QuerySegments: segments,
+		KeySegments: memorySegments})
 	if y.Err() != nil {
 		return y
 	}

@@ -71,7 +71,10 @@ func TestInitErrors(t *testing.T) {
 	if !errors.Is(in.Err(), gone) {
 		t.Errorf("load: got %v, want %v", in.Err(), gone)
 	}
-	in = nn.NewInit(nn.Config{Load: func(string, op.Type) (*op.Tensor, error) { return s.Tensor(array.New(array.F32, 3)), nil }})
+	in = nn.NewInit(nn.Config{Load: func(string, op.Type) (*op.Tensor,
+		error) {
+		return s.Tensor(array.New(array.F32, 3)), nil
+	}})
 	nn.NewRMSNorm(in, 2, 1)
 	if err := in.Err(); err == nil || !strings.Contains(err.Error(), "got f32[3], want f32[2]") {
 		t.Errorf("shape: got %v", err)
@@ -93,7 +96,8 @@ func TestFrozen(t *testing.T) {
 func TestMoE(t *testing.T) {
 	s := newSession(t)
 	for _, raw := range []bool{false, true} {
-		c := nn.MoEConfig{Hidden: 6, Intermediate: 10, Experts: 5, PerToken: 2, Routing: nn.Routing{RawWeights: raw}}
+		c := nn.MoEConfig{Hidden: 6, Intermediate: 10, Experts: 5, PerToken: 2,
+			Routing: nn.Routing{RawWeights: raw}}
 		m := nn.NewMoE(nn.NewInit(nn.Config{Scope: s, Seed: 3}).WithNormal(0.7), c)
 		for _, shape := range []array.Shape{{2, 7, 6}, {3, 6}, {0, 6}} {
 			x := op.Normal(s, op.Key{Seed: 1}, array.F32, shape)
@@ -145,11 +149,16 @@ func TestMistakes(t *testing.T) {
 		"attention shape": attention.Forward(s.Tensor(array.New(array.F32, 2, 7)), nil),
 		"fused":           fused.Forward(bad, &nn.KVCache{}),
 		"fused shape":     fused.Forward(s.Tensor(array.New(array.F32, 8)), nil),
-		"moe":             nn.NewMoE(in.At("moe"), nn.MoEConfig{Hidden: 4, Intermediate: 2, Experts: 2, PerToken: 1}).Forward(bad),
-		"moe shape":       nn.NewMoE(in.At("moe2"), nn.MoEConfig{Hidden: 4, Intermediate: 2, Experts: 2, PerToken: 1}).Forward(s.Tensor(array.New(array.F32, 2, 3))),
-		"moe many":        nn.NewMoE(in.At("moe3"), nn.MoEConfig{Hidden: 4, Intermediate: 2, Experts: 2, PerToken: 3}).Forward(s.Tensor(array.New(array.F32, 2, 4))),
-		"embedding":       nn.NewEmbedding(in.At("e"), 3, 2).Forward(s.Tensor(array.FromSlice([]int32{5}, 1))),
-		"layer norm":      nn.NewLayerNorm(in.At("ln"), 3, 1e-5).Forward(bad),
+		"moe": nn.NewMoE(in.At("moe"), nn.MoEConfig{Hidden: 4, Intermediate: 2, Experts: 2,
+			PerToken: 1}).Forward(bad),
+		"moe shape": nn.NewMoE(in.At("moe2"),
+			nn.MoEConfig{Hidden: 4, Intermediate: 2, Experts: 2, PerToken: 1}).Forward(s.Tensor(array.New(array.F32, 2,
+			3))),
+		"moe many": nn.NewMoE(in.At("moe3"),
+			nn.MoEConfig{Hidden: 4, Intermediate: 2, Experts: 2, PerToken: 3}).Forward(s.Tensor(array.New(array.F32, 2,
+			4))),
+		"embedding":  nn.NewEmbedding(in.At("e"), 3, 2).Forward(s.Tensor(array.FromSlice([]int32{5}, 1))),
+		"layer norm": nn.NewLayerNorm(in.At("ln"), 3, 1e-5).Forward(bad),
 	} {
 		if y.Err() == nil {
 			t.Errorf("%s: no error", name)

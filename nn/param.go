@@ -14,8 +14,8 @@ import (
 type Param struct {
 	Name string
 	Type op.Type
-	// Value is what layers compute with: an eager tensor, or a traced one while a program is built (see Bind). It is
-	// nil in a model made without a scope until one is bound.
+	// Value is what layers compute with: an eager tensor, or a traced one while a program is built (see Bind).
+	// It is nil in a model made without a scope until one is bound.
 	Value *op.Tensor
 	// Fixed is a parameter that a checkpoint holds and training leaves as it is.
 	Fixed bool
@@ -69,8 +69,8 @@ func (in *Init) At(name string) *Init {
 	return &Init{list: in.list, prefix: in.prefix + name + ".", std: in.std}
 }
 
-// WithNormal is the same model with what layers call matrices drawn from a normal distribution and their biases
-// zero, as Hugging Face's models begin, in place of the layers' own choice.
+// WithNormal is the same model with what layers call matrices drawn from a normal distribution and their
+// biases zero, as Hugging Face's models begin, in place of the layers' own choice.
 func (in *Init) WithNormal(std float64) *Init {
 	return &Init{list: in.list, prefix: in.prefix, std: std}
 }

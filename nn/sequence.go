@@ -5,12 +5,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Sequence is how a sequence that devices share is met and ordered. It changes no number, only who computes what.
+// Sequence is how a sequence that devices share is met and ordered. It changes no number, only who computes
+// what.
 type Sequence struct {
 	// Context is how attention meets it: op.ContextRing, op.ContextUlysses, or empty for whatever costs least.
 	Context string
-	// Zigzag, where it is not 0, is how many parts the sequence has whose rows are in op.ZigzagOrder. A sequence that it
-	// does not fit is in its own order.
+	// Zigzag, where it is not 0, is how many parts the sequence has whose rows are in op.ZigzagOrder. A sequence
+	// that it does not fit is in its own order.
 	Zigzag int
 }
 

@@ -112,7 +112,8 @@ func (o adamw) Eval(env *Env, in, out []array.Array) {
 		LR: in[4].At(0), Beta1: o.Beta1, Beta2: o.Beta2, Eps: o.Eps, WeightDecay: o.WeightDecay,
 		Bias1: 1 - math.Pow(o.Beta1, step), Bias2: 1 - math.Pow(o.Beta2, step), GradScale: in[6].At(0),
 	}
-	float(out[0], func() { evalAdamW[float32](env, o, c, in, out) }, func() { evalAdamW[float64](env, o, c, in, out) })
+	float(out[0], func() { evalAdamW[float32](env, o, c, in, out) },
+		func() { evalAdamW[float64](env, o, c, in, out) })
 }
 
 func evalAdamW[T floats](env *Env, o adamw, c kernel.AdamWCoef, in, out []array.Array) {
@@ -157,10 +158,12 @@ func (o adamw) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 
 func (adamw) Samples() []Sample {
 	args := func(shape ...int) []Arg {
-		return []Arg{f32(shape...), f32(shape...), f32(shape...), f32In(0.1, 1, shape...), f32In(0.01, 0.1), f32In(1, 9), f32In(0.5, 1)}
+		return []Arg{f32(shape...), f32(shape...), f32(shape...), f32In(0.1, 1, shape...), f32In(0.01, 0.1),
+			f32In(1, 9), f32In(0.5, 1)}
 	}
 	plain := adamw{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1}
 	coupled := plain
 	coupled.Coupled = true
-	return []Sample{{Op: plain, In: args(5, 7)}, {Op: plain, In: args(150, 140)}, {Op: coupled, In: args(5, 7)}, {Op: plain, In: args()}}
+	return []Sample{{Op: plain, In: args(5, 7)}, {Op: plain, In: args(150, 140)}, {Op: coupled, In: args(5, 7)},
+		{Op: plain, In: args()}}
 }

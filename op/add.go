@@ -27,8 +27,8 @@ func (add) Eval(env *Env, in, out []array.Array) {
 	}.run(env, in, out)
 }
 
-// Fuse is a linear layer where a bias is added to a product with one matrix of weights. 16-bit floats would be rounded once
-// in place of twice, so they are left as they are.
+// Fuse is a linear layer where a bias is added to a product with one matrix of weights. 16-bit floats would
+// be rounded once in place of twice, so they are left as they are.
 func (add) Fuse(in []*Tensor) *Tensor {
 	y, bias := in[0], in[1]
 	if y.Node() == nil || y.DType().IsHalf() || len(bias.Shape()) != 1 || bias.Dim(0) != y.Dim(-1) {
@@ -45,7 +45,8 @@ func addInt[T integer](x, y T) T { return x + y }
 
 func (add) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if w.Target() == hlo.CUDA && in[0].Shape.Equal(in[1].Shape) && w.IsProduct(in[0]) != w.IsProduct(in[1]) {
-		// The product would add in place, to a copy of the other side where that is needed again: a pass more over both.
+		// The product would add in place, to a copy of the other side where that is needed again: a pass more over
+		// both.
 		in = slices.Clone(in)
 		for i, x := range in {
 			if w.IsProduct(x) {

@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AllOf reports whether every element is true over dims, which are dropped; no dims means all. Numbers are true if they are not zero.
+// AllOf reports whether every element is true over dims, which are dropped; no dims means all. Numbers are
+// true if they are not zero.
 func AllOf(x *Tensor, dims ...int) *Tensor {
 	return apply1(allOf{Dims: normDims(len(x.Shape()), dims)}, Cast(x, array.Bool))
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AllGather joins the arrays of the devices along axes, in their order, along dim; every one of them gets the result.
-// Nil sizes mean that all parts are equal.
+// AllGather joins the arrays of the devices along axes, in their order, along dim; every one of them gets the
+// result. Nil sizes mean that all parts are equal.
 func AllGather(x *Tensor, m *mesh.Mesh, axes mesh.Axes, dim int, sizes []int) *Tensor {
-	return apply1(allGather{Mesh: m.String(), Axes: axes.String(), Dim: normDim(len(x.Shape()), dim), Sizes: sizes}, x)
+	return apply1(allGather{Mesh: m.String(), Axes: axes.String(), Dim: normDim(len(x.Shape()), dim),
+		Sizes: sizes}, x)
 }
 
 type allGather struct {
@@ -39,7 +40,8 @@ func (o allGather) Infer(in []Type) ([]Type, error) {
 }
 
 func (o allGather) VJP(in, _, dy []*Tensor) []*Tensor {
-	return []*Tensor{apply1(reduceScatter{Mesh: o.Mesh, Axes: o.Axes, Kind: "sum", Dim: o.Dim, Sizes: o.Sizes, Own: own(o.Sizes, in[0].Dim(o.Dim))}, dy[0])}
+	return []*Tensor{apply1(reduceScatter{Mesh: o.Mesh, Axes: o.Axes, Kind: "sum", Dim: o.Dim, Sizes: o.Sizes,
+		Own: own(o.Sizes, in[0].Dim(o.Dim))}, dy[0])}
 }
 
 // own is the attribute that says how large a device's part is, where not all are equal.
@@ -67,7 +69,8 @@ func (o allGather) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if even(o.Sizes) != nil {
 		return w.Unsupported("all_gather of uneven parts", hloTypes(out)...)
 	}
-	return []hlo.Ref{w.Op("all_gather", fmt.Sprintf("all_gather_dim = %d : i64, %s", o.Dim, emitGroups(o)), hloType(out[0]), in[0])}
+	return []hlo.Ref{w.Op("all_gather", fmt.Sprintf("all_gather_dim = %d : i64, %s", o.Dim, emitGroups(o)),
+		hloType(out[0]), in[0])}
 }
 
 func (allGather) Samples() []Sample {

@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AllReduce combines the arrays of the devices along axes, element by element; every one of them gets the result.
+// AllReduce combines the arrays of the devices along axes, element by element; every one of them gets the
+// result.
 func AllReduce(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce) *Tensor {
 	return apply1(allReduce{Mesh: m.String(), Axes: axes.String(), Kind: by.String()}, x)
 }
@@ -51,7 +52,8 @@ func (o allReduce) VJP(in, y, dy []*Tensor) []*Tensor {
 	return []*Tensor{reducedGrad(o.Mesh, o.Axes, o.Kind, in[0], y[0], apply1(sum, dy[0]))}
 }
 
-// reducedGrad is the gradient of a device's term x of y, the combination of all devices' terms; dy is y's whole gradient.
+// reducedGrad is the gradient of a device's term x of y, the combination of all devices' terms; dy is y's
+// whole gradient.
 func reducedGrad(meshText, axes, kind string, x, y, dy *Tensor) *Tensor {
 	n := teamSize(meshText, axes)
 	switch kind {
@@ -73,7 +75,8 @@ func reducedGrad(meshText, axes, kind string, x, y, dy *Tensor) *Tensor {
 
 func (o allReduce) Work(in, out []Type) Work {
 	n := teamSize(o.Mesh, o.Axes)
-	return Work{Flops: ring(n, float64(in[0].Shape.Len())), Bytes: moved(in, out), Wire: 2 * ring(n, float64(in[0].Bytes()))}
+	return Work{Flops: ring(n, float64(in[0].Shape.Len())), Bytes: moved(in, out),
+		Wire: 2 * ring(n, float64(in[0].Bytes()))}
 }
 
 func (o allReduce) Eval(env *Env, in, out []array.Array) {

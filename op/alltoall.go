@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Exchange says how an all-to-all cuts and joins: dim Split is cut among the devices, and what comes is joined along
-// Concat.
+// Exchange says how an all-to-all cuts and joins: dim Split is cut among the devices, and what comes is
+// joined along Concat.
 type Exchange struct {
 	Split, Concat int
 	// Sizes is how Split is cut where the parts are not equal, and Own the size of the device's own part.
@@ -19,8 +19,8 @@ type Exchange struct {
 	Parts []int
 }
 
-// AllToAll moves the split of a tensor from one dim to another: each of the devices along axes gets its part of dim
-// Split from all of them, joined along dim Concat.
+// AllToAll moves the split of a tensor from one dim to another: each of the devices along axes gets its part
+// of dim Split from all of them, joined along dim Concat.
 func AllToAll(x *Tensor, m *mesh.Mesh, axes mesh.Axes, e Exchange) *Tensor {
 	return apply1(allToAll{Mesh: m.String(), Axes: axes.String(), Split: e.Split, Concat: e.Concat,
 		Sizes: e.Sizes, Own: e.Own, Parts: e.Parts}, x)
@@ -91,6 +91,7 @@ func (o allToAll) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 func (allToAll) Samples() []Sample {
 	return []Sample{
 		{Op: allToAll{Mesh: "x=1", Axes: "x", Split: 0, Concat: 1}, In: []Arg{f32(5, 7)}},
-		{Op: allToAll{Mesh: "x=1", Axes: "x", Split: 1, Concat: 0, Sizes: []int{7}, Own: 7, Parts: []int{5}}, In: []Arg{f32(5, 7)}},
+		{Op: allToAll{Mesh: "x=1", Axes: "x", Split: 1, Concat: 0, Sizes: []int{7}, Own: 7, Parts: []int{5}},
+			In: []Arg{f32(5, 7)}},
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AMax is the largest element over dims, which are dropped; no dims means all. Elements that tie share the gradient.
+// AMax is the largest element over dims, which are dropped; no dims means all. Elements that tie share the
+// gradient.
 func AMax(x *Tensor, dims ...int) *Tensor {
 	return apply1(amax{Dims: normDims(len(x.Shape()), dims)}, x)
 }

@@ -29,7 +29,8 @@ func (o amin) Eval(env *Env, in, out []array.Array) {
 	extremes{
 		folding[float32]{kernel.MinOf[float32], kernel.Min[float32], float32(math.Inf(1))},
 		folding[float64]{kernel.MinOf[float64], kernel.Min[float64], math.Inf(1)},
-		foldOf(math.MaxInt64, minInt[int64]), foldOf(math.MaxInt32, minInt[int32]), foldOf(math.MaxUint8, minInt[uint8]),
+		foldOf(math.MaxInt64, minInt[int64]), foldOf(math.MaxInt32, minInt[int32]), foldOf(math.MaxUint8,
+			minInt[uint8]),
 	}.run(env, in[0], out[0], o.Dims)
 }
 

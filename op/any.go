@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AnyOf reports whether some element is true over dims, which are dropped; no dims means all. Numbers are true if they are not zero.
+// AnyOf reports whether some element is true over dims, which are dropped; no dims means all. Numbers are
+// true if they are not zero.
 func AnyOf(x *Tensor, dims ...int) *Tensor {
 	return apply1(anyOf{Dims: normDims(len(x.Shape()), dims)}, Cast(x, array.Bool))
 }

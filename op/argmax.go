@@ -16,9 +16,12 @@ type argMax struct {
 	Dim int
 }
 
-func (argMax) Name() string                           { return "argmax" }
-func (o argMax) Infer(in []Type) ([]Type, error)      { return inferIndexOf(in, o.Dim) }
-func (o argMax) Rule(in []Type) mesh.Rule             { return wholeReduceRule(len(in[0].Shape), []int{o.Dim}) }
+func (argMax) Name() string                      { return "argmax" }
+func (o argMax) Infer(in []Type) ([]Type, error) { return inferIndexOf(in, o.Dim) }
+func (o argMax) Rule(in []Type) mesh.Rule {
+	return wholeReduceRule(len(in[0].Shape),
+		[]int{o.Dim})
+}
 func (o argMax) Eval(env *Env, in, out []array.Array) { findAlong(env, in[0], out[0], o.Dim, greatest) }
 
 func (o argMax) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
@@ -98,7 +101,8 @@ func findLines[T number](env *Env, in, out array.Array, dim int, o order) {
 	})
 }
 
-// emitIndexOf writes a reduction of pairs of element and index that keeps the better element, or the earlier one.
+// emitIndexOf writes a reduction of pairs of element and index that keeps the better element, or the earlier
+// one.
 func emitIndexOf(w *hlo.Writer, better string, worst float64, x hlo.Ref, dim int, out Type) []hlo.Ref {
 	indexType := hlo.Type{DType: array.I64, Shape: x.Shape}
 	index := w.Op("iota", fmt.Sprintf("iota_dimension = %d : i64", dim), indexType)

@@ -14,9 +14,12 @@ type argMin struct {
 	Dim int
 }
 
-func (argMin) Name() string                           { return "argmin" }
-func (o argMin) Infer(in []Type) ([]Type, error)      { return inferIndexOf(in, o.Dim) }
-func (o argMin) Rule(in []Type) mesh.Rule             { return wholeReduceRule(len(in[0].Shape), []int{o.Dim}) }
+func (argMin) Name() string                      { return "argmin" }
+func (o argMin) Infer(in []Type) ([]Type, error) { return inferIndexOf(in, o.Dim) }
+func (o argMin) Rule(in []Type) mesh.Rule {
+	return wholeReduceRule(len(in[0].Shape),
+		[]int{o.Dim})
+}
 func (o argMin) Eval(env *Env, in, out []array.Array) { findAlong(env, in[0], out[0], o.Dim, least) }
 
 func (o argMin) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// AsPartial makes terms of a reduction of copies: the first device along axes keeps its copy, and the others have what
-// changes nothing. Nothing is sent.
+// AsPartial makes terms of a reduction of copies: the first device along axes keeps its copy, and the others
+// have what changes nothing. Nothing is sent.
 func AsPartial(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce) *Tensor {
 	return apply1(asPartial{Mesh: m.String(), Axes: axes.String(), Kind: by.String()}, x)
 }
@@ -56,7 +56,8 @@ func (o asPartial) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	}
 	at := emitPartStarts(w, o, 1, 0, 1)[0]
 	first := w.Compare("EQ", at, w.Constant(at.Type, 0))
-	return []hlo.Ref{w.Op("select", "", hloType(out[0]), first, in[0], w.Constant(hloType(out[0]), neutralOf(o.Kind, out[0].DType)))}
+	return []hlo.Ref{w.Op("select", "", hloType(out[0]), first, in[0],
+		w.Constant(hloType(out[0]), neutralOf(o.Kind, out[0].DType)))}
 }
 
 func (asPartial) Samples() []Sample {

@@ -21,30 +21,32 @@ type AttentionConfig struct {
 	Cap float64
 	// Window, where it is not 0, leaves that many keys, the last of them at the query's own position.
 	Window int
-	// Offset is the position of the first query among the keys, and Start, an integer scalar, is added to it. With
-	// keys kept from earlier calls it is how many of them there are; Causal then hides what is not yet filled.
+	// Offset is the position of the first query among the keys, and Start, an integer scalar, is added to it.
+	// With keys kept from earlier calls it is how many of them there are; Causal then hides what is not yet
+	// filled.
 	Offset int
 	Start  *Tensor
-	// QuerySegments [batch, seqQ] and KeySegments [batch, seqK] number packed sequences: a query sees only keys of
-	// its own number.
+	// QuerySegments [batch, seqQ] and KeySegments [batch, seqK] number packed sequences: a query sees only keys
+	// of its own number.
 	QuerySegments, KeySegments *Tensor
-	// Context says how devices that share the sequence attend: ContextRing, ContextUlysses, or empty for whatever costs
-	// least. It changes no number.
+	// Context says how devices that share the sequence attend: ContextRing, ContextUlysses, or empty for
+	// whatever costs least. It changes no number.
 	Context string
-	// Zigzag, where it is not 0, says that the rows of queries, keys and results are not in the order of their positions
-	// but in ZigzagOrder(Zigzag, seq), so that as many devices have equal work under a causal mask.
+	// Zigzag, where it is not 0, says that the rows of queries, keys and results are not in the order of their
+	// positions but in ZigzagOrder(Zigzag, seq), so that as many devices have equal work under a causal mask.
 	Zigzag int
 }
 
-// Attention is softmax(scale·qkᵀ)·v of q [batch, seqQ, heads, dim], k [batch, seqK, kvHeads, dim] and v [batch, seqK,
-// kvHeads, dimV]. Each kvHead serves heads/kvHeads neighbouring heads. A query that sees no key gives zeros.
+// Attention is softmax(scale·qkᵀ)·v of q [batch, seqQ, heads, dim], k [batch, seqK, kvHeads, dim] and v
+// [batch, seqK, kvHeads, dimV]. Each kvHead serves heads/kvHeads neighbouring heads. A query that sees no key
+// gives zeros.
 func Attention(q, k, v *Tensor, c AttentionConfig) *Tensor {
 	out, _ := AttentionLSE(q, k, v, c)
 	return out
 }
 
-// AttentionLSE is Attention and, as [batch, heads, seqQ], the logarithm of each query's sum of exponentials: what
-// attentions over parts of the keys are joined by. It is -Inf for a query that sees no key.
+// AttentionLSE is Attention and, as [batch, heads, seqQ], the logarithm of each query's sum of exponentials:
+// what attentions over parts of the keys are joined by. It is -Inf for a query that sees no key.
 func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
 	o := attention{Causal: c.Causal, Scale: c.Scale, Cap: c.Cap, Window: c.Window, Offset: c.Offset,
 		Context: c.Context, Zigzag: c.Zigzag,
@@ -65,7 +67,8 @@ func AttentionLSE(q, k, v *Tensor, c AttentionConfig) (out, lse *Tensor) {
 	return r[0], r[1]
 }
 
-// attention takes q, k and v, then with Segments the numbers of queries and keys, then with DynamicOffset a scalar.
+// attention takes q, k and v, then with Segments the numbers of queries and keys, then with DynamicOffset a
+// scalar.
 type attention struct {
 	Causal        bool
 	Scale         float64
@@ -173,8 +176,8 @@ func (o attention) VJP(in, out, dout []*Tensor) []*Tensor {
 	return grads
 }
 
-// attentionWords is the dims of q, k, v, out, lse and the further operands in a rule; s and t are those of the sequences
-// of queries and keys, e those of a value.
+// attentionWords is the dims of q, k, v, out, lse and the further operands in a rule; s and t are those of
+// the sequences of queries and keys, e those of a value.
 type attentionWords struct{ q, k, v, out, lse, extras, notes string }
 
 func (o attention) words(q, k array.Shape, s, t, e string) attentionWords {
@@ -209,8 +212,8 @@ func (o attention) Localize(at *Place) (Op, error) {
 // positionShift is what a device adds to the position of its first query among its keys.
 func positionShift(at *Place) int { return at.InRange(0, 1).Start - at.InRange(1, 1).Start }
 
-// pairs is how many pairs of a query and a key the mask leaves, segments aside. Where the offset is an operand, the
-// last query is taken to see all keys.
+// pairs is how many pairs of a query and a key the mask leaves, segments aside. Where the offset is an
+// operand, the last query is taken to see all keys.
 func (o attention) pairs(q, k array.Shape) float64 {
 	offset := o.Offset
 	if o.DynamicOffset {
@@ -233,7 +236,8 @@ func (o attention) pairs(q, k array.Shape) float64 {
 // softmaxFlops is what an element of the scores costs besides products: scale, shift, exponential, sum.
 const softmaxFlops = 4
 
-// Attender is an op whose time goes into products of queries with keys, and of what comes of them with values.
+// Attender is an op whose time goes into products of queries with keys, and of what comes of them with
+// values.
 type Attender interface {
 	Op
 	// Attends is how many queries and keys a sequence has, and the width of a head.
@@ -254,7 +258,8 @@ func (o attention) Work(in, out []Type) Work {
 }
 
 func (o attention) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { runAttention[float32](env, o, in, out) }, func() { runAttention[float64](env, o, in, out) })
+	float(out[0], func() { runAttention[float32](env, o, in, out) },
+		func() { runAttention[float64](env, o, in, out) })
 }
 
 func runAttention[T floats](env *Env, o attention, in, out []array.Array) {
@@ -298,8 +303,8 @@ func (o attention) scale(q array.Shape) float64 {
 	return 1 / math.Sqrt(float64(q[3]))
 }
 
-// Emit takes cuDNN's kernel where there is one for it; else queries go block by block, so that the scores of one block are all
-// that is held.
+// Emit takes cuDNN's kernel where there is one for it; else queries go block by block, so that the scores of
+// one block are all that is held.
 func (o attention) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if o.Zigzag != 0 { // blocks and fused kernels take rows in the order of their positions
 		return emitByParts(o, w, in, out)
@@ -319,7 +324,8 @@ func (attention) Samples() []Sample {
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(5, 7, 4, 2)}, Sample{Op: o, In: o.sample(6, 6, 2, 2)})
 	}
-	for _, o := range []attention{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, Context: ContextRing}, {Causal: true, Context: ContextUlysses},
+	for _, o := range []attention{{Causal: true, Zigzag: 2},
+		{Causal: true, Window: 7, Zigzag: 3, Context: ContextRing}, {Causal: true, Context: ContextUlysses},
 		{Segments: true, Context: ContextUlysses}, {Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
 		samples = append(samples, Sample{Op: o, In: o.sample(12, o.alike(12), 8, 4)})
 	}
@@ -334,7 +340,8 @@ func (o attention) alike(n int) int {
 	return n
 }
 
-// sample is operands for o, with so many keys that every query sees one of its segment: a sum over lse is finite.
+// sample is operands for o, with so many keys that every query sees one of its segment: a sum over lse is
+// finite.
 func (o attention) sample(seqQ, seqK, heads, kvHeads int) []Arg {
 	if o.Segments {
 		seqK += 9

@@ -34,8 +34,10 @@ func newAttentionRun(d *cpu.Device, batch, seqQ, seqK, heads, dim int) *attentio
 	y := op.Attention(xs[0], xs[1], xs[2], op.AttentionConfig{Causal: true, Offset: seqK - seqQ})
 	g := op.Grad([]*op.Tensor{y}, nil, xs)
 	r.forward, r.backward = y.Node().Op().(op.Op), g[0].Node().Op().(op.Op)
-	r.out = []array.Array{array.New(array.F32, batch, seqQ, heads, dim), array.New(array.F32, batch, heads, seqQ)}
-	r.gradIn = append(append(r.gradIn, r.in...), r.out[0], r.out[1], normals(rng, array.F32, batch, seqQ, heads, dim))
+	r.out = []array.Array{array.New(array.F32, batch, seqQ, heads, dim),
+		array.New(array.F32, batch, heads, seqQ)}
+	r.gradIn = append(append(r.gradIn, r.in...), r.out[0], r.out[1],
+		normals(rng, array.F32, batch, seqQ, heads, dim))
 	for _, a := range r.in {
 		r.gradOut = append(r.gradOut, array.New(array.F32, a.Shape()...))
 	}
@@ -46,8 +48,8 @@ func newAttentionRun(d *cpu.Device, batch, seqQ, seqK, heads, dim int) *attentio
 func (r *attentionRun) runForward()  { r.device.Eval(r.forward, r.in, r.out) }
 func (r *attentionRun) runBackward() { r.device.Eval(r.backward, r.gradIn, r.gradOut) }
 
-// scratch is the bytes that f takes besides operands and results: all it allocates when no buffer is left over from
-// earlier calls.
+// scratch is the bytes that f takes besides operands and results: all it allocates when no buffer is left
+// over from earlier calls.
 func scratch(f func()) float64 {
 	runtime.GC()
 	runtime.GC() // the first only moves pooled buffers aside
@@ -85,7 +87,8 @@ func TestAttentionMemory(t *testing.T) {
 				t.Errorf("sequence %d, pass %d: %.0f bytes of scratch for %.0f of operand", seq, i, got, limit/2)
 			}
 			if last[i] != 0 && got > 4*last[i]+1<<20 {
-				t.Errorf("sequence %d, pass %d: %.0f bytes of scratch, %.0f at a quarter of the length", seq, i, got, last[i])
+				t.Errorf("sequence %d, pass %d: %.0f bytes of scratch, %.0f at a quarter of the length", seq, i, got,
+					last[i])
 			}
 			last[i] = got
 		}

@@ -5,7 +5,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// queryBlocks cuts the queries so that the scores of each piece are at most limit; one piece where they are anyway.
+// queryBlocks cuts the queries so that the scores of each piece are at most limit; one piece where they are
+// anyway.
 func queryBlocks(q, k array.Shape, limit int) []span {
 	rows := q[1]
 	if perRow := q[0] * q[2] * k[1]; perRow > 0 {
@@ -48,7 +49,8 @@ func (o attention) block(w *hlo.Writer, b span, q, k, v hlo.Ref, extras []hlo.Re
 		keys = o.keysOf(b, k.Shape[1])
 	}
 	o.Offset += b.start - keys.start
-	cut := attentionBlock{o: o, keys: keys, q: emitNarrow(w, q, 1, b), k: emitNarrow(w, k, 1, keys), v: emitNarrow(w, v, 1, keys)}
+	cut := attentionBlock{o: o, keys: keys, q: emitNarrow(w, q, 1, b), k: emitNarrow(w, k, 1, keys),
+		v: emitNarrow(w, v, 1, keys)}
 	cut.extras = append(cut.extras, extras...)
 	if o.Segments {
 		cut.extras[0], cut.extras[1] = emitNarrow(w, extras[0], 1, b), emitNarrow(w, extras[1], 1, keys)
@@ -97,7 +99,8 @@ func (o attentionGrad) emitBlocks(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo
 			dlse = &d
 		}
 		y, dy := emitNarrow(w, in[3], 1, b), w.Convert(emitNarrow(w, in[5], 1, b), in[0].DType)
-		dq, pk, pv := newAttentionEmit(w, c.o, c.q, c.k, c.v, c.extras).backward(y, emitNarrow(w, in[4], 2, b), dy, dlse)
+		dq, pk, pv := newAttentionEmit(w, c.o, c.q, c.k, c.v, c.extras).backward(y, emitNarrow(w, in[4], 2, b), dy,
+			dlse)
 		dqs = append(dqs, w.Convert(dq, out[0].DType))
 		pk, pv = emitAround(w, pk, 1, c.keys, in[1].Shape), emitAround(w, pv, 1, c.keys, in[2].Shape)
 		if i == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// attentionEmit writes one block of attention. Scores are [b g s r t], in the compute dtype; products take 16-bit floats as they
-// are, so that matrix units multiply them, and give the compute dtype.
+// attentionEmit writes one block of attention. Scores are [b g s r t], in the compute dtype; products take
+// 16-bit floats as they are, so that matrix units multiply them, and give the compute dtype.
 type attentionEmit struct {
 	w       *hlo.Writer
 	o       attention
@@ -31,7 +31,8 @@ func newAttentionEmit(w *hlo.Writer, o attention, q, k, v hlo.Ref, extras []hlo.
 // split is x [b s h d] as [b s g r d].
 func (e *attentionEmit) split(x hlo.Ref) hlo.Ref {
 	s, groups := x.Shape, e.k.Shape[2]
-	return e.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: array.Shape{s[0], s[1], groups, s[2] / max(1, groups), s[3]}}, x)
+	return e.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: array.Shape{s[0], s[1], groups, s[2] / max(1,
+		groups), s[3]}}, x)
 }
 
 // permuted is x with its dims in another order.
@@ -126,7 +127,8 @@ func (e *attentionEmit) mask() (mask hlo.Ref, some bool) {
 	}
 	if e.o.Segments {
 		t := array.Shape{shape[0], shape[2], shape[4]}
-		both(w.Compare("EQ", w.Broadcast(e.extras[0], t, []int{0, 1}), w.Broadcast(e.extras[1], t, []int{0, 2})), 0, 2, 4)
+		both(w.Compare("EQ", w.Broadcast(e.extras[0], t, []int{0, 1}), w.Broadcast(e.extras[1], t, []int{0, 2})), 0,
+			2, 4)
 	}
 	return mask, some
 }
@@ -145,7 +147,8 @@ func (e *attentionEmit) forward() (y, lse hlo.Ref) {
 	sum := w.Reduce("add", p, 0, []int{4}, e.rows)
 	empty := w.Compare("EQ", sum, w.Constant(sum.Type, 0))
 	safe := w.Op("select", "", sum.Type, empty, w.Constant(sum.Type, 1), sum)
-	out := e.dot(w.Convert(p, e.v.DType), e.v, 1, 2, []int{4}, []int{1}) // [b g s r e], divided afterwards: there is less of it
+	// [b g s r e], divided afterwards: there is less of it
+	out := e.dot(w.Convert(p, e.v.DType), e.v, 1, 2, []int{4}, []int{1})
 	out = e.permuted(e.bin("divide", out, safe), 0, 2, 1, 3, 4)
 	o := out.Shape
 	y = w.Op("reshape", "", hlo.Type{DType: out.DType, Shape: array.Shape{o[0], o[1], o[2] * o[3], o[4]}}, out)
@@ -167,15 +170,18 @@ func (e *attentionEmit) splitRows(x hlo.Ref) hlo.Ref {
 	return e.permuted(e.w.Convert(x, e.rows.DType), 0, 1, 3, 2)
 }
 
-// backward is the gradients of q, k and v from the result, lse, the gradient of the first and, unless it is nil, of the second.
+// backward is the gradients of q, k and v from the result, lse, the gradient of the first and, unless it is
+// nil, of the second.
 func (e *attentionEmit) backward(y, lse, dy hlo.Ref, dlse *hlo.Ref) (dq, dk, dv hlo.Ref) {
 	w, d := e.w, e.scores.DType
 	rows := e.finite(e.splitRows(lse), 0)
 	s := e.masked()
 	p := w.Op("exponential", "", s.Type, e.bin("subtract", s, rows))
 	dout := e.split(dy)
-	product := w.Op("multiply", "", hlo.Type{DType: d, Shape: dout.Shape}, w.Convert(dout, d), w.Convert(e.split(y), d))
-	delta := e.permuted(w.Reduce("add", product, 0, []int{4}, hlo.Type{DType: d, Shape: dout.Shape[:4]}), 0, 2, 1, 3)
+	product := w.Op("multiply", "", hlo.Type{DType: d, Shape: dout.Shape}, w.Convert(dout, d),
+		w.Convert(e.split(y), d))
+	delta := e.permuted(w.Reduce("add", product, 0, []int{4}, hlo.Type{DType: d, Shape: dout.Shape[:4]}), 0, 2,
+		1, 3)
 	if dlse != nil {
 		delta = w.Op("subtract", "", delta.Type, delta, e.splitRows(*dlse))
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// attentionGrad is the gradients of q, k and v from q, k, v, attention's two results, the gradient of the first and
-// with LSEGrad that of the second; then come attention's further operands. As a function of all these it is
-// differentiated again; what the results owe to q, k and v is attention's own affair.
+// attentionGrad is the gradients of q, k and v from q, k, v, attention's two results, the gradient of the
+// first and with LSEGrad that of the second; then come attention's further operands. As a function of all
+// these it is differentiated again; what the results owe to q, k and v is attention's own affair.
 type attentionGrad struct {
 	Causal        bool
 	Scale         float64
@@ -91,9 +91,9 @@ func (o attentionGrad) decomposeAt(in []*Tensor, at, key *Tensor) []*Tensor {
 
 func (o attentionGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
-// Rule sums the gradients of keys and values over whatever splits the queries, and that of queries over whatever
-// splits the keys, since lse is known. They are sums over the parts of values, too, unless lse has a gradient of its
-// own, which must count once.
+// Rule sums the gradients of keys and values over whatever splits the queries, and that of queries over
+// whatever splits the keys, since lse is known. They are sums over the parts of values, too, unless lse has a
+// gradient of its own, which must count once.
 func (o attentionGrad) Rule(in []Type) mesh.Rule {
 	e, t := "e", "t"
 	if o.LSEGrad {
@@ -169,12 +169,15 @@ func (attentionGrad) Samples() []Sample {
 	var samples []Sample
 	for _, o := range []attentionGrad{
 		{}, {Causal: true, LSEGrad: true}, {Window: 3}, {Causal: true, Offset: -2}, {Segments: true},
-		{Causal: true, DynamicOffset: true, Segments: true, LSEGrad: true}, {Causal: true, Cap: 0.7}, {Cap: 1.5, LSEGrad: true},
+		{Causal: true, DynamicOffset: true, Segments: true, LSEGrad: true}, {Causal: true, Cap: 0.7}, {Cap: 1.5,
+			LSEGrad: true},
 	} {
 		samples = append(samples, Sample{Op: o, In: o.sample(5, 7, 4, 2)}, Sample{Op: o, In: o.sample(6, 6, 2, 2)})
 	}
-	for _, o := range []attentionGrad{{Causal: true, Zigzag: 2}, {Causal: true, Window: 7, Zigzag: 3, LSEGrad: true, Context: ContextRing},
-		{Causal: true, LSEGrad: true, Context: ContextUlysses}, {Segments: true, Context: ContextUlysses}, {Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
+	for _, o := range []attentionGrad{{Causal: true, Zigzag: 2},
+		{Causal: true, Window: 7, Zigzag: 3, LSEGrad: true, Context: ContextRing},
+		{Causal: true, LSEGrad: true, Context: ContextUlysses}, {Segments: true,
+			Context: ContextUlysses}, {Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
 		samples = append(samples, Sample{Op: o, In: o.sample(12, o.forward().alike(12), 8, 4)})
 	}
 	return samples

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// attentionGradStep is attention_grad for some of the keys, added to the gradients of q, k and v that come last among the
-// operands. Positions are as attention_step has them.
+// attentionGradStep is attention_grad for some of the keys, added to the gradients of q, k and v that come
+// last among the operands. Positions are as attention_step has them.
 type attentionGradStep struct {
 	Causal        bool
 	Scale         float64
@@ -32,7 +32,8 @@ func (o attentionGradStep) InPlace() []int {
 
 // whole is the gradient whose step this is.
 func (o attentionGradStep) whole() attentionGrad {
-	return attentionGrad{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Segments: o.Segments, LSEGrad: o.LSEGrad}
+	return attentionGrad{Causal: o.Causal, Scale: o.Scale, Cap: o.Cap, Window: o.Window, Segments: o.Segments,
+		LSEGrad: o.LSEGrad}
 }
 
 // fixed is how many operands come before the gradients.

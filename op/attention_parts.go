@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Inside the definitions heads are two dims: g, those of keys, and r, the queries' for each. Scores are [b g r s t].
+// Inside the definitions heads are two dims: g, those of keys, and r, the queries' for each. Scores are [b g
+// r s t].
 
 // splitHeads is x [batch seq heads dim] with heads as groups times the rest.
 func splitHeads(x *Tensor, groups int) *Tensor {

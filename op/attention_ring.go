@@ -13,8 +13,8 @@ import (
 const (
 	// ContextRing: each device keeps its queries, and keys and values travel round the devices.
 	ContextRing = "ring"
-	// ContextUlysses: the sequence is made whole and the heads are split instead, by exchanges of all with all. Where the
-	// heads of keys do not divide among the devices, it is a ring.
+	// ContextUlysses: the sequence is made whole and the heads are split instead, by exchanges of all with all.
+	// Where the heads of keys do not divide among the devices, it is a ring.
 	ContextUlysses = "ulysses"
 )
 
@@ -28,14 +28,16 @@ func (o attention) checkSequence(q, k array.Shape) error {
 	case o.Zigzag == 0:
 		return nil
 	case q[1] != k[1] || !ZigzagFits(o.Zigzag, q[1]) && q[1] > 0:
-		return fmt.Errorf("zigzag of %d parts: %d queries and %d keys: want as many, and a multiple of %d", o.Zigzag, q[1], k[1], 2*o.Zigzag)
+		return fmt.Errorf("zigzag of %d parts: %d queries and %d keys: want as many, and a multiple of %d",
+			o.Zigzag, q[1], k[1], 2*o.Zigzag)
 	case o.Offset != 0 || o.DynamicOffset:
 		return fmt.Errorf("zigzag of %d parts: queries begin elsewhere than keys: want no offset", o.Zigzag)
 	}
 	return nil
 }
 
-// seq is the name of the sequence of queries in the op's own rule: whole where rows are not in the order of their positions.
+// seq is the name of the sequence of queries in the op's own rule: whole where rows are not in the order of
+// their positions.
 func (o attention) seq() string {
 	if o.Zigzag > 0 {
 		return "s*"
@@ -43,8 +45,8 @@ func (o attention) seq() string {
 	return "s"
 }
 
-// together is how devices share a sequence: of queries and keys, which are then split alike, or of keys alone where they
-// are not as many.
+// together is how devices share a sequence: of queries and keys, which are then split alike, or of keys alone
+// where they are not as many.
 func (o attention) together(q, k array.Shape) (words attentionWords, prefer Preference) {
 	prefer = BySize
 	if o.Context != "" {
@@ -59,11 +61,12 @@ func (o attention) together(q, k array.Shape) (words attentionWords, prefer Pref
 // Together lets devices share the sequence.
 func (o attention) Together(in []Type) Together {
 	w, prefer := o.together(in[0].Shape, in[1].Shape)
-	return Together{Prefer: prefer, Rule: mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)}
+	return Together{Prefer: prefer,
+		Rule: mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)}
 }
 
-// Cooperate keeps queries where they are. Keys and values go round the ring of devices, and each of them goes on with its
-// rows where the part that has come holds keys that they see.
+// Cooperate keeps queries where they are. Keys and values go round the ring of devices, and each of them goes
+// on with its rows where the part that has come holds keys that they see.
 func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	if at.Rule.Index('t') >= 0 {
 		return o.joinKeys(at, in)
@@ -74,25 +77,29 @@ func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	r := newAttentionRing(o, at, in, 3)
 	q := in[0]
 	out, lse := nothingYet(q, in[2])
-	step := attentionStep{Causal: o.Causal, Scale: o.scale(at.In[0].Shape), Cap: o.Cap, Window: o.Window, Segments: o.Segments, Queries: r.queries}
+	step := attentionStep{Causal: o.Causal, Scale: o.scale(at.In[0].Shape), Cap: o.Cap, Window: o.Window,
+		Segments: o.Segments, Queries: r.queries}
 	for i := range r.steps {
 		keys := r.next(i)
 		if step.Keys = r.keys(i); r.seen(i) {
-			y := ir.Apply(step, slices.Concat([]*Tensor{q, keys[0], keys[1]}, r.segments(keys), []*Tensor{out, lse})...)
+			y := ir.Apply(step, slices.Concat([]*Tensor{q, keys[0], keys[1]}, r.segments(keys), []*Tensor{out,
+				lse})...)
 			out, lse = y[0], y[1]
 		}
 	}
 	return []*Tensor{Cast(out, q.DType()), lse}
 }
 
-// Together lets devices share the sequence of queries and keys where these are as many; otherwise it can be split anyhow.
+// Together lets devices share the sequence of queries and keys where these are as many; otherwise it can be
+// split anyhow.
 func (o attentionGrad) Together(in []Type) Together {
 	f := o.forward()
 	if q, k := in[0].Shape, in[1].Shape; q[1] != k[1] || o.DynamicOffset {
 		return Together{}
 	}
 	w, prefer := f.together(in[0].Shape, in[1].Shape)
-	return Together{Prefer: prefer, Rule: mesh.Rule(o.operands(w) + "->" + w.q + "," + w.k + "," + w.v + w.notes)}
+	return Together{Prefer: prefer,
+		Rule: mesh.Rule(o.operands(w) + "->" + w.q + "," + w.k + "," + w.v + w.notes)}
 }
 
 // Cooperate sends keys and values round the ring, and with them their gradients, which then go home.
@@ -104,8 +111,9 @@ func (o attentionGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	r := newAttentionRing(f, at, in, n)
 	q, k, v := in[0], in[1], in[2]
 	dq, grads := zerosWide(q), []*Tensor{zerosWide(k), zerosWide(v)}
-	step := attentionGradStep{Causal: o.Causal, Scale: f.scale(at.In[0].Shape), Cap: o.Cap, Window: o.Window, Segments: o.Segments,
-		LSEGrad: o.LSEGrad, Queries: r.queries}
+	step := attentionGradStep{Causal: o.Causal, Scale: f.scale(at.In[0].Shape), Cap: o.Cap, Window: o.Window,
+		Segments: o.Segments,
+		LSEGrad:  o.LSEGrad, Queries: r.queries}
 	for i := range r.steps {
 		keys := r.next(i)
 		if step.Keys = r.keys(i); r.seen(i) {
@@ -131,7 +139,8 @@ func zerosWide(x *Tensor) *Tensor {
 	return Full(x.Scope(), x.DType().Compute(), x.Shape(), 0)
 }
 
-// joinKeys is an attention of which each device has some keys: all compute with their own and join what they have.
+// joinKeys is an attention of which each device has some keys: all compute with their own and join what they
+// have.
 func (o attention) joinKeys(at *Place, in []*Tensor) []*Tensor {
 	j := at.joint(1, 1)
 	o.Offset += positionShift(at)
@@ -182,8 +191,8 @@ func newAttentionRing(o attention, at *Place, in []*Tensor, extras int) *attenti
 	return r
 }
 
-// next is the keys and values of a step. Those of the step after it are on their way before anything is computed, so that
-// they can travel meanwhile.
+// next is the keys and values of a step. Those of the step after it are on their way before anything is
+// computed, so that they can travel meanwhile.
 func (r *attentionRing) next(step int) []*Tensor {
 	keys := r.travels
 	if step < r.steps-1 {

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// attentionSpan is one stretch of queries against one stretch of keys, where positions come in several: the kernels know
-// of one offset between queries and keys only.
+// attentionSpan is one stretch of queries against one stretch of keys, where positions come in several: the
+// kernels know of one offset between queries and keys only.
 type attentionSpan[T floats] struct {
 	kernel.Attention[T]
 	whole *kernel.Attention[T]
@@ -17,7 +17,8 @@ type attentionSpan[T floats] struct {
 }
 
 // eachSpan calls f for the pairs of stretches that see each other, in order.
-func eachSpan[T floats](o attention, a *kernel.Attention[T], queries, keys []int, f func(x *attentionSpan[T])) {
+func eachSpan[T floats](o attention, a *kernel.Attention[T], queries, keys []int,
+	f func(x *attentionSpan[T])) {
 	if len(queries) == 2 && len(keys) == 2 {
 		if o.sees(queries[0], queries[1], keys[0], keys[1]) {
 			x := &attentionSpan[T]{Attention: *a, whole: a}
@@ -108,7 +109,8 @@ func attendNothing[T floats](out, lse []T) {
 }
 
 // backSpans adds to the gradients what queries and keys at some positions give.
-func backSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries, keys []int, g kernel.AttentionGrad[T]) {
+func backSpans[T floats](env *Env, o attention, a *kernel.Attention[T], queries, keys []int,
+	g kernel.AttentionGrad[T]) {
 	g.Update = kernel.Accumulate
 	eachSpan(o, a, queries, keys, func(x *attentionSpan[T]) {
 		part := g

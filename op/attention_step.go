@@ -9,9 +9,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// attentionStep is attention that goes on: from q, k and v, with Segments the numbers of queries and keys, and what an
-// attention over other keys gave, out and lse, it makes out and lse over the keys of both. The rows of queries and keys
-// stand at the positions that Queries and Keys say, as starts and sizes of stretches.
+// attentionStep is attention that goes on: from q, k and v, with Segments the numbers of queries and keys,
+// and what an attention over other keys gave, out and lse, it makes out and lse over the keys of both. The
+// rows of queries and keys stand at the positions that Queries and Keys say, as starts and sizes of
+// stretches.
 type attentionStep struct {
 	Causal        bool
 	Scale         float64
@@ -48,8 +49,8 @@ func (o attentionStep) Infer(in []Type) ([]Type, error) {
 	return goOn(in[0], in[n:], out)
 }
 
-// goOn checks what a step goes on from against the types that it would make, and is the types of what it makes: those of
-// what it goes on from.
+// goOn checks what a step goes on from against the types that it would make, and is the types of what it
+// makes: those of what it goes on from.
 func goOn(q Type, before, out []Type) ([]Type, error) {
 	for i, t := range before {
 		if t.DType.Compute() != q.DType.Compute() || !t.Shape.Equal(out[i].Shape) {
@@ -93,7 +94,8 @@ func (o attentionStep) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(
 
 func (o attentionStep) Rule(in []Type) mesh.Rule {
 	w := o.forward().words(in[0].Shape, in[1].Shape, "s*", "t*", "e*")
-	return mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "," + w.out + "," + w.lse + "->" + w.out + "," + w.lse + w.notes)
+	return mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "," + w.out + "," + w.lse + "->" + w.out + "," +
+		w.lse + w.notes)
 }
 
 // Attends is those of the operands.
@@ -101,11 +103,13 @@ func (attentionStep) Attends(in []Type) (queries, keys, dim int) { return attend
 
 func (o attentionStep) Work(in, out []Type) Work {
 	q, k, v := in[0].Shape, in[1].Shape, in[2].Shape
-	return Work{Flops: o.forward().spanPairs(q, k, o.Queries, o.Keys) * float64(2*(q[3]+v[3])+softmaxFlops), Bytes: moved(in, out)}
+	return Work{Flops: o.forward().spanPairs(q, k, o.Queries, o.Keys) * float64(2*(q[3]+v[3])+softmaxFlops),
+		Bytes: moved(in, out)}
 }
 
 func (o attentionStep) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { runAttentionStep[float32](env, o, in, out) }, func() { runAttentionStep[float64](env, o, in, out) })
+	float(out[0], func() { runAttentionStep[float32](env, o, in, out) },
+		func() { runAttentionStep[float64](env, o, in, out) })
 }
 
 func runAttentionStep[T floats](env *Env, o attentionStep, in, out []array.Array) {

@@ -32,8 +32,10 @@ func runs(rng *rand.Rand, batch, seq int) array.Array {
 	return array.FromSlice(ids, batch, seq)
 }
 
-// attended is the results of an attention and the gradients of its operands, by the kernels and by the definition.
-func attended(t *testing.T, d *cpu.Device, dtype array.DType, c op.AttentionConfig, batch, seqQ, seqK, heads, kvHeads int, segments bool) (got, want []array.Array) {
+// attended is the results of an attention and the gradients of its operands, by the kernels and by the
+// definition.
+func attended(t *testing.T, d *cpu.Device, dtype array.DType, c op.AttentionConfig, batch, seqQ, seqK, heads,
+	kvHeads int, segments bool) (got, want []array.Array) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(seqQ), uint64(seqK)))
 	s := d.NewSession()
@@ -61,7 +63,8 @@ func attended(t *testing.T, d *cpu.Device, dtype array.DType, c op.AttentionConf
 func TestAttentionIsItsDefinition(t *testing.T) {
 	one, three := device(t, 1), device(t, 3)
 	seqs := [][2]int{{1, 1}, {1, 7}, {7, 9}, {9, 7}, {63, 65}, {65, 63}, {130, 130}, {257, 257}}
-	configs := []op.AttentionConfig{{}, {Causal: true}, {Causal: true, Scale: 0.2, Window: 5}, {Window: 64}, {Causal: true, Offset: 40}, {Causal: true, Offset: -5}}
+	configs := []op.AttentionConfig{{}, {Causal: true}, {Causal: true, Scale: 0.2, Window: 5}, {Window: 64},
+		{Causal: true, Offset: 40}, {Causal: true, Offset: -5}}
 	for _, dtype := range []array.DType{array.F64, array.F32} {
 		for _, seq := range seqs {
 			for i, c := range configs {
@@ -81,8 +84,8 @@ func TestAttentionIsItsDefinition(t *testing.T) {
 	}
 }
 
-// farthest is the largest error, relative to the largest number if that is above one: the gradients of a query that
-// sees a single key are zero but for rounding.
+// farthest is the largest error, relative to the largest number if that is above one: the gradients of a
+// query that sees a single key are zero but for rounding.
 func farthest(got, want array.Array) float64 {
 	far, top := 0.0, 1.0
 	for i := range want.Len() {
@@ -98,7 +101,8 @@ func TestAttentionUnseen(t *testing.T) {
 	s := device(t, 2).NewSession()
 	rng := rand.New(rand.NewPCG(1, 2))
 	xs := at(s, []array.Array{
-		normals(rng, array.F64, 1, 3, 2, 4), normals(rng, array.F64, 1, 5, 2, 4), normals(rng, array.F64, 1, 5, 2, 4)})
+		normals(rng, array.F64, 1, 3, 2, 4), normals(rng, array.F64, 1, 5, 2, 4), normals(rng, array.F64, 1, 5, 2,
+			4)})
 	out, lse := op.AttentionLSE(xs[0], xs[1], xs[2], op.AttentionConfig{Causal: true, Offset: -2})
 	for i, x := range read(t, out).Float64s() {
 		if seen := i >= 2*2*4; seen != (x != 0) {
@@ -126,7 +130,8 @@ func TestAttentionCache(t *testing.T) {
 	s := device(t, 2).NewSession()
 	rng := rand.New(rand.NewPCG(5, 6))
 	const seq, room = 9, 16
-	q, k, v := normals(rng, array.F64, 1, seq, 4, 8), normals(rng, array.F64, 1, room, 2, 8), normals(rng, array.F64, 1, room, 2, 8)
+	q, k, v := normals(rng, array.F64, 1, seq, 4, 8), normals(rng, array.F64, 1, room, 2, 8), normals(rng,
+		array.F64, 1, room, 2, 8)
 	keys, values := s.Tensor(k), s.Tensor(v)
 	whole := op.Attention(s.Tensor(q), keys, values, op.AttentionConfig{Causal: true})
 	for i := range seq {
@@ -139,16 +144,19 @@ func TestAttentionCache(t *testing.T) {
 	}
 }
 
-// TestAttentionJoins: attentions over parts of the keys, weighted by lse, are that over all, and so is the gradient.
+// TestAttentionJoins: attentions over parts of the keys, weighted by lse, are that over all, and so is the
+// gradient.
 func TestAttentionJoins(t *testing.T) {
 	s := device(t, 2).NewSession()
 	rng := rand.New(rand.NewPCG(5, 6))
 	xs := at(s, []array.Array{
-		normals(rng, array.F64, 2, 6, 2, 8), normals(rng, array.F64, 2, 10, 2, 8), normals(rng, array.F64, 2, 10, 2, 8)})
+		normals(rng, array.F64, 2, 6, 2, 8), normals(rng, array.F64, 2, 10, 2, 8), normals(rng, array.F64, 2, 10, 2,
+			8)})
 	whole := op.Attention(xs[0], xs[1], xs[2], op.AttentionConfig{})
 	var outs, lses []*op.Tensor
 	for _, part := range [][2]int{{0, 4}, {4, 10}} {
-		out, lse := op.AttentionLSE(xs[0], op.Narrow(xs[1], 1, part[0], part[1]), op.Narrow(xs[2], 1, part[0], part[1]), op.AttentionConfig{})
+		out, lse := op.AttentionLSE(xs[0], op.Narrow(xs[1], 1, part[0], part[1]),
+			op.Narrow(xs[2], 1, part[0], part[1]), op.AttentionConfig{})
 		outs, lses = append(outs, out), append(lses, op.Reshape(op.Transpose(lse), 2, 6, 2, 1))
 	}
 	weight := op.Sigmoid(op.Sub(lses[0], lses[1]))
@@ -171,12 +179,14 @@ func TestAttentionMistakes(t *testing.T) {
 		want    string
 	}{
 		{f(2, 5, 8), f(2, 5, 2, 4), f(2, 5, 2, 4), nil, "want [batch seq heads dim]"},
-		{f(2, 5, 4, 4), f(2, 5, 2, 6), f(2, 5, 2, 4), nil, "cannot contract queries [2,5,4,4] with keys [2,5,2,6]: sizes 4 and 6"},
+		{f(2, 5, 4, 4), f(2, 5, 2, 6), f(2, 5, 2, 4), nil,
+			"cannot contract queries [2,5,4,4] with keys [2,5,2,6]: sizes 4 and 6"},
 		{f(2, 5, 4, 4), f(2, 5, 3, 4), f(2, 5, 3, 4), nil, "not a multiple of the 3"},
 		{f(2, 5, 4, 4), f(2, 5, 0, 4), f(2, 5, 0, 4), nil, "not a multiple of the 0"},
 		{f(2, 5, 4, 4), f(2, 6, 2, 4), f(2, 5, 2, 4), nil, "do not fit values"},
 		{f(2, 5, 4, 4), f(3, 5, 2, 4), f(3, 5, 2, 4), nil, "batches"},
-		{f(2, 5, 4, 4), f(2, 5, 2, 4), f(2, 5, 2, 4), func(*ir.Builder) op.AttentionConfig { return op.AttentionConfig{Window: -1} }, "window -1"},
+		{f(2, 5, 4, 4), f(2, 5, 2, 4), f(2, 5, 2, 4),
+			func(*ir.Builder) op.AttentionConfig { return op.AttentionConfig{Window: -1} }, "window -1"},
 		{f(2, 5, 4, 4), f(2, 5, 2, 4), f(2, 5, 2, 4), func(b *ir.Builder) op.AttentionConfig {
 			return op.AttentionConfig{QuerySegments: b.Param("", ids)}
 		}, "want 5 operands: got 4"},

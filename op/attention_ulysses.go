@@ -9,7 +9,8 @@ type ulysses struct {
 	me    int
 }
 
-// newUlysses reports whether the devices of a place can share the heads of its keys; dim 1 of those is the sequence.
+// newUlysses reports whether the devices of a place can share the heads of its keys; dim 1 of those is the
+// sequence.
 func newUlysses(at *Place) (ulysses, bool) {
 	u := ulysses{joint: at.joint(1, 1)}
 	for _, p := range partsOf(u.mesh, at.In[1].Shape[1], u.axes) {
@@ -60,13 +61,14 @@ func (u ulysses) attend(o attention, in []*Tensor) []*Tensor {
 	return []*Tensor{u.toSequence(y[0], 1, 2), u.toSequence(y[1], 2, 1)}
 }
 
-// attendBack is its gradient. All that it needs of the result is one number a row, its product with the gradient, which
-// counts as a gradient of lse: the result itself is not sent, and zeros stand for it. In 16 bits it is sent: there accelerators have a
-// kernel, which finds that number itself.
+// attendBack is its gradient. All that it needs of the result is one number a row, its product with the
+// gradient, which counts as a gradient of lse: the result itself is not sent, and zeros stand for it. In 16
+// bits it is sent: there accelerators have a kernel, which finds that number itself.
 func (u ulysses) attendBack(o attentionGrad, in []*Tensor) []*Tensor {
 	q, k, v, out, lse, dout, extras := in[0], in[1], in[2], in[3], in[4], in[5], in[o.fixed():]
 	dy := u.toHeads(dout, 1, 2)
-	operands := []*Tensor{u.toHeads(q, 1, 2), u.toHeads(k, 1, 2), u.toHeads(v, 1, 2), nil, u.toHeads(lse, 2, 1), dy}
+	operands := []*Tensor{u.toHeads(q, 1, 2), u.toHeads(k, 1, 2), u.toHeads(v, 1, 2), nil, u.toHeads(lse, 2, 1),
+		dy}
 	if q.DType().IsHalf() && !o.LSEGrad {
 		operands[3] = u.toHeads(out, 1, 2)
 	} else {

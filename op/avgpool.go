@@ -182,6 +182,7 @@ func (avgPoolGrad) Samples() []Sample {
 	return []Sample{
 		{Op: avgPoolGrad{[]int{2, 2}, []int{2, 2}, []int{0, 0}, []int{8, 6}}, In: []Arg{f32(2, 3, 4, 3)}},
 		{Op: avgPoolGrad{[]int{3, 2}, []int{2, 1}, []int{1, 1}, []int{7, 5}}, In: []Arg{f32(2, 3, 4, 6)}},
-		{Op: avgPoolGrad{[]int{2, 3, 2}, []int{2, 1, 2}, []int{0, 1, 1}, []int{4, 5, 3}}, In: []Arg{f32(2, 2, 2, 5, 2)}},
+		{Op: avgPoolGrad{[]int{2, 3, 2}, []int{2, 1, 2}, []int{0, 1, 1}, []int{4, 5, 3}},
+			In: []Arg{f32(2, 2, 2, 5, 2)}},
 	}
 }

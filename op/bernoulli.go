@@ -9,12 +9,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Bernoulli is ones with the given probability and zeros otherwise, of any dtype: the same ones in every dtype.
+// Bernoulli is ones with the given probability and zeros otherwise, of any dtype: the same ones in every
+// dtype.
 func Bernoulli(s Scope, key Key, probability float64, dtype array.DType, shape array.Shape) *Tensor {
 	return s.Apply(newBernoulli(key, probability, dtype, shape), nil)[0]
 }
 
-// BernoulliAt is Bernoulli with other numbers at each step, an i64 scalar; at step 0 they are those of Bernoulli.
+// BernoulliAt is Bernoulli with other numbers at each step, an i64 scalar; at step 0 they are those of
+// Bernoulli.
 func BernoulliAt(step *Tensor, key Key, probability float64, dtype array.DType, shape array.Shape) *Tensor {
 	return apply1(newBernoulli(key, probability, dtype, shape), step)
 }
@@ -87,6 +89,7 @@ func (bernoulli) Samples() []Sample {
 	return []Sample{
 		{Op: bernoulli{Seed: 1, Probability: 0.3, DType: array.Bool, Shape: []int{5, 7}}},
 		{Op: bernoulli{Stream: 1, Probability: 0.9, DType: array.F32, Shape: []int{300, 40}}, In: []Arg{stepArg()}},
-		{Op: bernoulli{Seed: 1, Probability: 0.3, DType: array.Bool, Shape: []int{2, 7}, Whole: []int{5, 7}, Start: []int{3, 0}}},
+		{Op: bernoulli{Seed: 1, Probability: 0.3, DType: array.Bool, Shape: []int{2, 7}, Whole: []int{5, 7},
+			Start: []int{3, 0}}},
 	}
 }

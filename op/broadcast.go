@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// broadcastShapes is the shape that operands take together: dims are matched from the last, and a dim of one is
-// repeated.
+// broadcastShapes is the shape that operands take together: dims are matched from the last, and a dim of one
+// is repeated.
 func broadcastShapes(shapes ...array.Shape) (array.Shape, error) {
 	rank := 0
 	for _, s := range shapes {
@@ -31,8 +31,8 @@ func broadcastShapes(shapes ...array.Shape) (array.Shape, error) {
 	return out, nil
 }
 
-// zipLoop walks operands of different shapes as one loop nest: outer positions, each a run of inner elements in
-// which an operand either advances by one or stays.
+// zipLoop walks operands of different shapes as one loop nest: outer positions, each a run of inner elements
+// in which an operand either advances by one or stays.
 type zipLoop struct {
 	inner int
 	outer array.Shape
@@ -101,8 +101,9 @@ func broadcastStrides(s, out array.Shape) []int {
 	return strides
 }
 
-// each calls what begin returns for every piece of the loop: the first element of the result, the count, and each
-// operand's first element. begin is called once a task, so that what it returns may keep buffers of its own.
+// each calls what begin returns for every piece of the loop: the first element of the result, the count, and
+// each operand's first element. begin is called once a task, so that what it returns may keep buffers of its
+// own.
 func (z *zipLoop) each(env *Env, begin func() func(out, n int, in []int)) {
 	positions := z.outer.Len()
 	if positions == 1 {

@@ -9,15 +9,17 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Collective is an op of a local program in which devices exchange data. Its attributes name a mesh and the axes along
-// which the devices of a group differ; the group's members stand in the order of the axes, the first one slowest. All
-// devices of a group run it with the same attributes, but for what says how large their own part is.
+// Collective is an op of a local program in which devices exchange data. Its attributes name a mesh and the
+// axes along which the devices of a group differ; the group's members stand in the order of the axes, the
+// first one slowest. All devices of a group run it with the same attributes, but for what says how large
+// their own part is.
 //
-// Gradients are those of the world as one function: its operands are what all devices hold, its result all that they
-// return, and the VJP is the transpose of that. So a copy's gradient is spread over the devices as terms of a sum, and
-// the terms of a sum each have the whole gradient: an all-gather turns into a reduce-scatter and back, a sum over devices
-// into a sum, a slice into zeros around it. This is what plain ops do when they are differentiated on local values, so
-// local programs can be differentiated like any other. Copies of one number must not each be counted as a loss.
+// Gradients are those of the world as one function: its operands are what all devices hold, its result all
+// that they return, and the VJP is the transpose of that. So a copy's gradient is spread over the devices as
+// terms of a sum, and the terms of a sum each have the whole gradient: an all-gather turns into a
+// reduce-scatter and back, a sum over devices into a sum, a slice into zeros around it. This is what plain
+// ops do when they are differentiated on local values, so local programs can be differentiated like any
+// other. Copies of one number must not each be counted as a loss.
 type Collective interface {
 	Op
 	// Over is the mesh, and the axes along which the op exchanges.
@@ -30,8 +32,8 @@ type collective struct{}
 func (collective) halfNative()           {}
 func (collective) Rule([]Type) mesh.Rule { return mesh.Unknown }
 
-// CommError is a collective that went wrong while a program ran: Eval panics with it, and a backend recovers it and
-// returns it.
+// CommError is a collective that went wrong while a program ran: Eval panics with it, and a backend recovers
+// it and returns it.
 type CommError struct {
 	Op  string
 	Err error
@@ -95,7 +97,8 @@ func (env *Env) group(o Collective) *comm.Group {
 func (env *Env) join(o Collective, members func(id int) ([]int, error)) *comm.Group {
 	meshText, axes := o.Over()
 	if env.Comm == nil {
-		panic(fmt.Sprintf("op: %s over %s of mesh %s: the device runs alone: want a world to reach its peers", o.Name(), axes, meshText))
+		panic(fmt.Sprintf("op: %s over %s of mesh %s: the device runs alone: want a world to reach its peers",
+			o.Name(), axes, meshText))
 	}
 	ranks, err := members(env.Comm.ID())
 	if err != nil {
@@ -149,8 +152,8 @@ func wantTeam(in []Type, meshText, axes string, dims ...int) (int, error) {
 	return t.mesh.Count(t.axes), nil
 }
 
-// joined is the size of a dim of which n devices hold parts of the given sizes, the computing one own; nil sizes mean
-// equal parts.
+// joined is the size of a dim of which n devices hold parts of the given sizes, the computing one own; nil
+// sizes mean equal parts.
 func joined(n, own int, sizes []int) (int, error) {
 	if sizes == nil {
 		return n * own, nil
@@ -170,7 +173,8 @@ func cut(n, size, own int, sizes []int) (int, error) {
 		return size / n, nil
 	}
 	if len(sizes) != n || sum64(sizes) != size || !slices.Contains(sizes, own) {
-		return 0, fmt.Errorf("cannot cut %d elements on %d devices into %v with an own part of %d", size, n, sizes, own)
+		return 0, fmt.Errorf("cannot cut %d elements on %d devices into %v with an own part of %d", size, n, sizes,
+			own)
 	}
 	return own, nil
 }

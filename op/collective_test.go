@@ -37,30 +37,58 @@ func collectives(t *testing.T) map[string]onMesh {
 	part := func(id int) []int { return []int{uneven[id], 4} }
 	dim, whole := mesh.Split(x, nil), mesh.Split(nil, x)
 	return map[string]onMesh{
-		"all_reduce":     {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor { return op.AllReduce(v, m, x, mesh.Sum) }},
-		"mean":           {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor { return op.AllReduce(v, m, x, mesh.Mean) }},
-		"all_gather":     {fixedShape(2, 4), func(v *op.Tensor, _ int) *op.Tensor { return op.AllGather(v, m, x, 1, nil) }},
-		"gather uneven":  {part, func(v *op.Tensor, _ int) *op.Tensor { return op.AllGather(v, m, x, 0, uneven) }},
-		"reduce_scatter": {fixedShape(6, 4), func(v *op.Tensor, _ int) *op.Tensor { return op.ReduceScatter(v, m, x, mesh.Sum, 0, nil, 0) }},
+		"all_reduce": {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor {
+			return op.AllReduce(v, m, x,
+				mesh.Sum)
+		}},
+		"mean": {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor {
+			return op.AllReduce(v, m, x,
+				mesh.Mean)
+		}},
+		"all_gather": {fixedShape(2, 4), func(v *op.Tensor, _ int) *op.Tensor {
+			return op.AllGather(v, m, x, 1,
+				nil)
+		}},
+		"gather uneven": {part, func(v *op.Tensor, _ int) *op.Tensor { return op.AllGather(v, m, x, 0, uneven) }},
+		"reduce_scatter": {fixedShape(6, 4), func(v *op.Tensor, _ int) *op.Tensor {
+			return op.ReduceScatter(v, m, x,
+				mesh.Sum, 0, nil, 0)
+		}},
 		"scatter uneven": {fixedShape(5, 4), func(v *op.Tensor, id int) *op.Tensor {
 			return op.ReduceScatter(v, m, x, mesh.Mean, 0, uneven, uneven[id])
 		}},
-		"all_to_all": {fixedShape(2, 6), func(v *op.Tensor, _ int) *op.Tensor { return op.AllToAll(v, m, x, op.Exchange{Split: 1, Concat: 0}) }},
+		"all_to_all": {fixedShape(2, 6), func(v *op.Tensor, _ int) *op.Tensor {
+			return op.AllToAll(v, m, x,
+				op.Exchange{Split: 1, Concat: 0})
+		}},
 		"exchange uneven": {part, func(v *op.Tensor, id int) *op.Tensor {
 			sizes := []int{2, 2, 0}
 			return op.AllToAll(v, m, x, op.Exchange{Split: 1, Concat: 0, Sizes: sizes, Own: sizes[id], Parts: uneven})
 		}},
-		"shard_slice": {fixedShape(5, 4), func(v *op.Tensor, id int) *op.Tensor { return op.ShardSlice(v, m, x, 0, uneven, uneven[id]) }},
-		"shard_pad":   {part, func(v *op.Tensor, _ int) *op.Tensor { return op.ShardPad(v, m, x, mesh.Sum, 0, uneven) }},
-		"as_partial":  {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor { return op.AsPartial(v, m, x, mesh.Sum) }},
+		"shard_slice": {fixedShape(5, 4), func(v *op.Tensor, id int) *op.Tensor {
+			return op.ShardSlice(v, m, x, 0,
+				uneven, uneven[id])
+		}},
+		"shard_pad": {part, func(v *op.Tensor, _ int) *op.Tensor {
+			return op.ShardPad(v, m, x, mesh.Sum, 0,
+				uneven)
+		}},
+		"as_partial": {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor {
+			return op.AsPartial(v, m, x,
+				mesh.Sum)
+		}},
 		"ring_shift": {part, func(v *op.Tensor, id int) *op.Tensor {
 			return op.RingShift(v, m, x, 1, []int{uneven[(id+2)%3], 4})
 		}},
-		"collective_permute": {fixedShape(5, 4), func(v *op.Tensor, _ int) *op.Tensor { return op.CollectivePermute(v, m, dim, whole, nil) }},
+		"collective_permute": {fixedShape(5, 4), func(v *op.Tensor,
+			_ int) *op.Tensor {
+			return op.CollectivePermute(v, m, dim, whole, nil)
+		}},
 	}
 }
 
-// TestTransposes: the gradient of a collective is its transpose in the world: Σ⟨Ax, y⟩ = Σ⟨x, Aᵀy⟩ over all devices.
+// TestTransposes: the gradient of a collective is its transpose in the world: Σ⟨Ax, y⟩ = Σ⟨x, Aᵀy⟩ over all
+// devices.
 func TestTransposes(t *testing.T) {
 	for name, c := range collectives(t) {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +151,8 @@ func product(x, y *op.Tensor) (float64, error) {
 func TestReducedGradients(t *testing.T) {
 	m, _ := mesh.Parse("x=3")
 	terms := []float64{2, 3, 3}
-	for kind, want := range map[mesh.Reduce][]float64{mesh.Max: {0, 1.5, 1.5}, mesh.Min: {3, 0, 0}, mesh.Prod: {27, 18, 18}} {
+	for kind, want := range map[mesh.Reduce][]float64{mesh.Max: {0, 1.5, 1.5}, mesh.Min: {3, 0, 0},
+		mesh.Prod: {27, 18, 18}} {
 		world, _ := inproc.New(3)
 		got := make([]float64, 3)
 		err := world.Run(context.Background(), func(_ context.Context, r comm.Comm) error {
@@ -149,7 +178,8 @@ func TestReducedGradients(t *testing.T) {
 	}
 }
 
-// TestCollectiveAlone: a device without a world says so, and a world in which calls do not fit gives an error.
+// TestCollectiveAlone: a device without a world says so, and a world in which calls do not fit gives an
+// error.
 func TestCollectiveAlone(t *testing.T) {
 	m, _ := mesh.Parse("x=2")
 	func() {
@@ -187,8 +217,9 @@ func TestCollectiveMistakes(t *testing.T) {
 		"5 elements into 2 equal": op.ReduceScatter(b(), m, mesh.On("x"), mesh.Sum, 0, nil, 0),
 		"into [2 2]":              op.ShardSlice(b(), m, mesh.On("x"), 0, []int{2, 2}, 2),
 		"cuts and joins dim 0":    op.AllToAll(b(), m, mesh.On("x"), op.Exchange{}),
-		"into 2 and 3 pieces":     op.CollectivePermute(b(), m, mesh.Split(mesh.On("x"), nil), mesh.Split(mesh.On("y"), nil), nil),
-		"a part of 5":             op.ShardPad(b(), m, mesh.On("x"), mesh.Sum, 0, []int{3, 2}),
+		"into 2 and 3 pieces": op.CollectivePermute(b(), m, mesh.Split(mesh.On("x"), nil),
+			mesh.Split(mesh.On("y"), nil), nil),
+		"a part of 5": op.ShardPad(b(), m, mesh.On("x"), mesh.Sum, 0, []int{3, 2}),
 	} {
 		if err := y.Err(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want something with %q", err, want)
@@ -202,7 +233,8 @@ func TestCollectiveEmit(t *testing.T) {
 	b := ir.NewBuilder("main")
 	x := b.Param("x", op.Type{DType: array.F32, Shape: array.Shape{4, 4}})
 	y := op.ReduceScatter(op.AllReduce(x, m, mesh.On("x"), mesh.Mean), m, mesh.On("y"), mesh.Sum, 0, nil, 0)
-	y = op.AllToAll(op.ShardSlice(y, m, mesh.On("x"), 1, nil, 0), m, mesh.On("y"), op.Exchange{Split: 1, Concat: 0})
+	y = op.AllToAll(op.ShardSlice(y, m, mesh.On("x"), 1, nil, 0), m, mesh.On("y"),
+		op.Exchange{Split: 1, Concat: 0})
 	f, err := b.Build(op.AsPartial(op.AllGather(y, m, mesh.On("x"), 1, nil), m, mesh.On("y"), mesh.Sum))
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +245,8 @@ func TestCollectiveEmit(t *testing.T) {
 		t.Fatal(w.Err())
 	}
 	text := w.Module("main", refs...)
-	for _, want := range []string{`"stablehlo.all_reduce"`, "dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>", `"stablehlo.reduce_scatter"`,
+	for _, want := range []string{`"stablehlo.all_reduce"`, "dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>",
+		`"stablehlo.reduce_scatter"`,
 		"scatter_dimension = 0", `"stablehlo.all_to_all"`, "split_count = 2", `"stablehlo.replica_id"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in\n%s", want, text)

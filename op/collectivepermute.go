@@ -11,9 +11,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CollectivePermute hands whole parts on, so that a tensor that lies as from then lies as to: each device sends its part
-// to the one device that is to hold it. Both Specs must cut the tensor into the same pieces. A shape is that of the
-// device's part afterwards where it is not the same as before.
+// CollectivePermute hands whole parts on, so that a tensor that lies as from then lies as to: each device
+// sends its part to the one device that is to hold it. Both Specs must cut the tensor into the same pieces. A
+// shape is that of the device's part afterwards where it is not the same as before.
 func CollectivePermute(x *Tensor, m *mesh.Mesh, from, to mesh.Spec, shape []int) *Tensor {
 	return apply1(collectivePermute{Mesh: m.String(), From: from.String(), To: to.String(), Shape: shape}, x)
 }
@@ -75,8 +75,8 @@ func (o collectivePermute) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: o.Shape}}, nil
 }
 
-// sources is, for each index in the mesh, the index of the device whose part goes there. Devices that differ along axes
-// which neither Spec uses keep to themselves, and so does a part that is where it should be.
+// sources is, for each index in the mesh, the index of the device whose part goes there. Devices that differ
+// along axes which neither Spec uses keep to themselves, and so does a part that is where it should be.
 func (o collectivePermute) sources() (*mesh.Mesh, []int, error) {
 	m, err := mesh.Parse(o.Mesh)
 	if err != nil {
@@ -98,7 +98,8 @@ func (o collectivePermute) sources() (*mesh.Mesh, []int, error) {
 	}
 	a, b := from.Used(), to.Used()
 	if m.Count(a) != m.Count(b) {
-		return nil, nil, fmt.Errorf("%s and %s cut into %d and %d pieces: want as many", o.From, o.To, m.Count(a), m.Count(b))
+		return nil, nil, fmt.Errorf("%s and %s cut into %d and %d pieces: want as many", o.From, o.To, m.Count(a),
+			m.Count(b))
 	}
 	a, b = append(a, unusedAxes(m, a, b)...), append(b, unusedAxes(m, b, a)...)
 	return m, pairUp(m, a, b), nil
@@ -210,13 +211,15 @@ func emitPairs(w *hlo.Writer, pairs [][2]int, x hlo.Ref, out Type) hlo.Ref {
 	for i, p := range pairs {
 		words[i] = fmt.Sprintf("[%d, %d]", p[0], p[1])
 	}
-	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>", strings.Join(words, ", "), len(words))
+	attrs := fmt.Sprintf("source_target_pairs = dense<[%s]> : tensor<%dx2xi64>", strings.Join(words, ", "),
+		len(words))
 	return w.Op("collective_permute", attrs, hloType(out), x)
 }
 
 func (collectivePermute) Samples() []Sample {
 	return []Sample{
 		{Op: collectivePermute{Mesh: "x=1,y=1", From: "@[x,y]", To: "@[y,x]"}, In: []Arg{f32(5, 7)}},
-		{Op: collectivePermute{Mesh: "x=1,y=1", From: "@[x,_]", To: "@[y,_]", Shape: []int{5, 7}}, In: []Arg{f32(5, 7)}},
+		{Op: collectivePermute{Mesh: "x=1,y=1", From: "@[x,_]", To: "@[y,_]", Shape: []int{5, 7}},
+			In: []Arg{f32(5, 7)}},
 	}
 }

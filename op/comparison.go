@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// comparison is the family of truths about two operands of any one dtype that are broadcast together. False is less
-// than true.
+// comparison is the family of truths about two operands of any one dtype that are broadcast together. False
+// is less than true.
 type comparison struct{}
 
 func (comparison) Infer(in []Type) ([]Type, error) {

@@ -47,7 +47,8 @@ func TestGatherScatterND(t *testing.T) {
 // TestIndexCopy: the last of several for one place counts, for values and for gradients.
 func TestIndexCopy(t *testing.T) {
 	s := device(t, 1).NewSession()
-	x, source := s.Tensor(counting(3, 2)).Track(), s.Tensor(numbers(array.Shape{3, 2}, array.F64, 10, 20, 30, 40, 50, 60)).Track()
+	x, source := s.Tensor(counting(3, 2)).Track(), s.Tensor(numbers(array.Shape{3, 2}, array.F64, 10, 20, 30, 40,
+		50, 60)).Track()
 	y := op.IndexCopy(x, 0, s.Tensor(numbers(array.Shape{3}, array.I64, 2, 0, 2)), source)
 	close64(t, "index_copy", read(t, y), numbers(array.Shape{3, 2}, array.F64, 30, 40, 3, 4, 50, 60))
 	g := op.Grad([]*op.Tensor{op.Sum(op.Mul(y, s.Tensor(counting(3, 2))))}, nil, []*op.Tensor{x, source})
@@ -71,15 +72,18 @@ func TestCumMax(t *testing.T) {
 func TestNorms(t *testing.T) {
 	s := device(t, 1).NewSession()
 	x := s.Tensor(numbers(array.Shape{2, 2}, array.F64, 3, -4, 0, 2))
-	for p, want := range map[float64][]float64{0: {2, 1}, 1: {7, 2}, 2: {5, 2}, 3: {math.Cbrt(91), 2}, math.Inf(1): {4, 2}, math.Inf(-1): {3, 0}} {
+	for p, want := range map[float64][]float64{0: {2, 1}, 1: {7, 2}, 2: {5, 2}, 3: {math.Cbrt(91), 2},
+		math.Inf(1): {4, 2}, math.Inf(-1): {3, 0}} {
 		close64(t, "norm", read(t, op.Norm(x, p, 1)), numbers(array.Shape{2}, array.F64, want...))
 	}
 }
 
-// TestChannelNorms: groups of channels are layers, instances are groups of one, batches go over all but channels.
+// TestChannelNorms: groups of channels are layers, instances are groups of one, batches go over all but
+// channels.
 func TestChannelNorms(t *testing.T) {
 	s := device(t, 1).NewSession()
-	x, gamma, beta := s.Tensor(random(1, array.F64, 3, 4, 5, 2)), s.Tensor(random(2, array.F64, 4)), s.Tensor(random(3, array.F64, 4))
+	x, gamma, beta := s.Tensor(random(1, array.F64, 3, 4, 5, 2)), s.Tensor(random(2, array.F64,
+		4)), s.Tensor(random(3, array.F64, 4))
 	scaled := func(y *op.Tensor) *op.Tensor {
 		return op.Add(op.Mul(y, op.Reshape(gamma, 4, 1, 1)), op.Reshape(beta, 4, 1, 1))
 	}
@@ -97,7 +101,8 @@ func TestChannelNorms(t *testing.T) {
 	}
 }
 
-// TestConvTranspose: it is the transpose of the convolution, ⟨conv(x), y⟩ = ⟨x, transpose(y)⟩, over one to three dims.
+// TestConvTranspose: it is the transpose of the convolution, ⟨conv(x), y⟩ = ⟨x, transpose(y)⟩, over one to
+// three dims.
 func TestConvTranspose(t *testing.T) {
 	s := device(t, 2).NewSession()
 	c := op.ConvConfig{Stride: []int{2}, Padding: []int{1}, Groups: 2}
@@ -126,7 +131,8 @@ func TestConv3D(t *testing.T) {
 		var want *op.Tensor
 		for tap := range 2 {
 			slice := op.Squeeze(op.Narrow(x, 2, d+tap, d+tap+1), 2)
-			part := op.Conv2D(slice, op.Squeeze(op.Narrow(kernel, 2, tap, tap+1), 2), nil, op.ConvConfig{Padding: []int{1, 0}})
+			part := op.Conv2D(slice, op.Squeeze(op.Narrow(kernel, 2, tap, tap+1), 2), nil,
+				op.ConvConfig{Padding: []int{1, 0}})
 			want = op.AddN(append([]*op.Tensor{part}, nonNil(want)...)...)
 		}
 		close64(t, "slice", read(t, op.Squeeze(op.Narrow(got, 2, d, d+1), 2)), read(t, want))

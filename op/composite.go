@@ -19,8 +19,8 @@ func decomposed(o Composite, in []Type) *ir.Func {
 	return f
 }
 
-// emitByParts writes a composite as its definition, in float32 where operands are 16-bit floats: what it is on them is what
-// Run makes it, rounded once.
+// emitByParts writes a composite as its definition, in float32 where operands are 16-bit floats: what it is
+// on them is what Run makes it, rounded once.
 func emitByParts(o Composite, w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	args := make([]hlo.Ref, len(in))
 	for i, r := range in {

@@ -119,7 +119,8 @@ func (o concat) Follow(in, out []Type) (mesh.Rule, string) {
 	return mesh.Rule(strings.TrimSuffix(strings.Repeat(word+",", len(in)), ",") + "->" + word + size), ""
 }
 
-// joinWords names the factors of n tensors that share all dims but one, each with a whole factor of its own there.
+// joinWords names the factors of n tensors that share all dims but one, each with a whole factor of its own
+// there.
 func joinWords(rank, dim, n int) ([]string, bool) {
 	if rank+n > len(letters) {
 		return nil, false

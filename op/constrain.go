@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Constrain is x, which is to lie on m as s says: dims that s leaves open are for inference to decide. Its gradient is
-// constrained alike.
+// Constrain is x, which is to lie on m as s says: dims that s leaves open are for inference to decide. Its
+// gradient is constrained alike.
 func Constrain(x *Tensor, m *mesh.Mesh, s mesh.Sharding) *Tensor {
 	return apply1(constrain{Mesh: m.String(), Sharding: s.String()}, x)
 }

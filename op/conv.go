@@ -9,24 +9,26 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Conv1D convolves x [batch, channels, length] with kernel [out channels, channels per group, size] and adds bias, a
-// vector of out channels, unless it is nil.
+// Conv1D convolves x [batch, channels, length] with kernel [out channels, channels per group, size] and adds
+// bias, a vector of out channels, unless it is nil.
 func Conv1D(x, kernel, bias *Tensor, c ConvConfig) *Tensor { return convolve(x, kernel, bias, c, 1) }
 
-// Conv2D convolves x [batch, channels, height, width] with kernel [out channels, channels per group, height, width]
-// and adds bias, a vector of out channels, unless it is nil.
+// Conv2D convolves x [batch, channels, height, width] with kernel [out channels, channels per group, height,
+// width] and adds bias, a vector of out channels, unless it is nil.
 func Conv2D(x, kernel, bias *Tensor, c ConvConfig) *Tensor { return convolve(x, kernel, bias, c, 2) }
 
-// Conv3D convolves x [batch, channels, depth, height, width] with kernel [out channels, channels per group, depth, height,
-// width] and adds bias, a vector of out channels, unless it is nil.
+// Conv3D convolves x [batch, channels, depth, height, width] with kernel [out channels, channels per group,
+// depth, height, width] and adds bias, a vector of out channels, unless it is nil.
 func Conv3D(x, kernel, bias *Tensor, c ConvConfig) *Tensor { return convolve(x, kernel, bias, c, 3) }
 
 func convolve(x, kernel, bias *Tensor, c ConvConfig, spatial int) *Tensor {
 	if len(c.OutputPadding) > 0 {
-		return refuse(x, "conv", "output padding %v: want none: only a transposed convolution has it", c.OutputPadding)
+		return refuse(x, "conv", "output padding %v: want none: only a transposed convolution has it",
+			c.OutputPadding)
 	}
 	y := apply1(conv{
-		Stride: perDim(c.Stride, spatial, 1), Padding: perDim(c.Padding, spatial, 0), Dilation: perDim(c.Dilation, spatial, 1),
+		Stride: perDim(c.Stride, spatial, 1), Padding: perDim(c.Padding, spatial, 0), Dilation: perDim(c.Dilation,
+			spatial, 1),
 		Groups: cmp.Or(c.Groups, 1),
 	}, x, kernel)
 	return addChannels(y, bias)
@@ -68,7 +70,8 @@ func (o conv) shape(in []Type) (*convShape, error) {
 		return nil, err
 	}
 	if w[1] != s.cin {
-		return nil, fmt.Errorf("kernel %v: want %d input channels for %v in %d groups", in[1], s.cin, in[0], s.groups)
+		return nil, fmt.Errorf("kernel %v: want %d input channels for %v in %d groups", in[1], s.cin, in[0],
+			s.groups)
 	}
 	return s, s.setOutput()
 }
@@ -156,6 +159,7 @@ func (conv) Samples() []Sample {
 		{Op: conv{[]int{1, 3}, []int{0, 2}, []int{2, 1}, 1}, In: []Arg{f32(2, 3, 7, 8), f32(4, 3, 2, 3)}},
 		{Op: conv{[]int{1, 1}, []int{0, 0}, []int{1, 1}, 1}, In: []Arg{f32(2, 3, 4, 5), f32(4, 3, 1, 1)}},
 		{Op: conv{[]int{2, 3}, []int{0, 0}, []int{1, 1}, 1}, In: []Arg{f32(2, 3, 12, 9), f32(4, 3, 2, 3)}},
-		{Op: conv{[]int{2, 1, 1}, []int{1, 0, 1}, []int{1, 2, 1}, 1}, In: []Arg{f32(2, 2, 4, 5, 3), f32(4, 2, 2, 2, 3)}},
+		{Op: conv{[]int{2, 1, 1}, []int{1, 0, 1}, []int{1, 2, 1}, 1},
+			In: []Arg{f32(2, 2, 4, 5, 3), f32(4, 2, 2, 2, 3)}},
 	}
 }

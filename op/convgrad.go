@@ -125,10 +125,13 @@ func groupKernel(w *hlo.Writer, kernel hlo.Ref, groups int) hlo.Ref {
 
 func (convInputGrad) Samples() []Sample {
 	return []Sample{
-		{Op: convInputGrad{[]int{2, 2}, []int{1, 1}, []int{1, 1}, 1, []int{9, 8}}, In: []Arg{f32(2, 4, 5, 4), f32(4, 3, 3, 3)}},
+		{Op: convInputGrad{[]int{2, 2}, []int{1, 1}, []int{1, 1}, 1, []int{9, 8}},
+			In: []Arg{f32(2, 4, 5, 4), f32(4, 3, 3, 3)}},
 		{Op: convInputGrad{[]int{1}, []int{2}, []int{1}, 2, []int{9}}, In: []Arg{f32(2, 6, 11), f32(6, 2, 3)}},
-		{Op: convInputGrad{[]int{2, 1}, []int{0, 0}, []int{1, 1}, 1, []int{12, 5}}, In: []Arg{f32(2, 4, 6, 5), f32(4, 3, 2, 1)}},
-		{Op: convInputGrad{[]int{2, 1, 1}, []int{1, 0, 1}, []int{1, 2, 1}, 1, []int{4, 5, 3}}, In: []Arg{f32(2, 4, 3, 3, 3), f32(4, 2, 2, 2, 3)}},
+		{Op: convInputGrad{[]int{2, 1}, []int{0, 0}, []int{1, 1}, 1, []int{12, 5}},
+			In: []Arg{f32(2, 4, 6, 5), f32(4, 3, 2, 1)}},
+		{Op: convInputGrad{[]int{2, 1, 1}, []int{1, 0, 1}, []int{1, 2, 1}, 1, []int{4, 5, 3}},
+			In: []Arg{f32(2, 4, 3, 3, 3), f32(4, 2, 2, 2, 3)}},
 	}
 }
 
@@ -233,9 +236,12 @@ func (o convKernelGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref 
 
 func (convKernelGrad) Samples() []Sample {
 	return []Sample{
-		{Op: convKernelGrad{[]int{2, 2}, []int{1, 1}, []int{1, 1}, 1, []int{3, 3}}, In: []Arg{f32(2, 3, 9, 8), f32(2, 4, 5, 4)}},
+		{Op: convKernelGrad{[]int{2, 2}, []int{1, 1}, []int{1, 1}, 1, []int{3, 3}},
+			In: []Arg{f32(2, 3, 9, 8), f32(2, 4, 5, 4)}},
 		{Op: convKernelGrad{[]int{1}, []int{2}, []int{1}, 2, []int{3}}, In: []Arg{f32(2, 4, 9), f32(2, 6, 11)}},
-		{Op: convKernelGrad{[]int{2, 1}, []int{0, 0}, []int{1, 1}, 1, []int{2, 1}}, In: []Arg{f32(2, 3, 12, 5), f32(2, 4, 6, 5)}},
-		{Op: convKernelGrad{[]int{2, 1, 1}, []int{1, 0, 1}, []int{1, 2, 1}, 1, []int{2, 2, 3}}, In: []Arg{f32(2, 2, 4, 5, 3), f32(2, 4, 3, 3, 3)}},
+		{Op: convKernelGrad{[]int{2, 1}, []int{0, 0}, []int{1, 1}, 1, []int{2, 1}},
+			In: []Arg{f32(2, 3, 12, 5), f32(2, 4, 6, 5)}},
+		{Op: convKernelGrad{[]int{2, 1, 1}, []int{1, 0, 1}, []int{1, 2, 1}, 1, []int{2, 2, 3}},
+			In: []Arg{f32(2, 2, 4, 5, 3), f32(2, 4, 3, 3, 3)}},
 	}
 }

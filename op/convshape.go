@@ -20,8 +20,8 @@ type ConvConfig struct {
 	Padding []int
 	// Dilation is how far apart the kernel's elements are; nil is 1.
 	Dilation []int
-	// OutputPadding, of a transposed convolution only, is how much longer the result is at its end: less than the stride;
-	// nil is 0. It chooses among the sizes that the convolution takes to the size of the operand.
+	// OutputPadding, of a transposed convolution only, is how much longer the result is at its end: less than
+	// the stride; nil is 0. It chooses among the sizes that the convolution takes to the size of the operand.
 	OutputPadding []int
 	// Groups is the number of parts into which the channels are divided, each convolved alone; 0 is 1.
 	Groups int
@@ -38,8 +38,8 @@ func perDim(list []int, n, usual int) []int {
 	return list
 }
 
-// maxWindow is the largest number that says how a window moves, and the largest dim that one moves over: products of
-// two of them do not overflow.
+// maxWindow is the largest number that says how a window moves, and the largest dim that one moves over:
+// products of two of them do not overflow.
 const maxWindow = math.MaxInt32
 
 // convShape is the sizes of one convolution over three dims; over fewer, the first have size one.
@@ -57,7 +57,8 @@ func newConvShape(stride, pad, dilate []int, groups int) (*convShape, error) {
 		return nil, fmt.Errorf("groups %d: want 0 or 1 for one, or more up to %d", groups, maxWindow)
 	}
 	if s.spatial < 1 || s.spatial > 3 || len(pad) != s.spatial || len(dilate) != s.spatial {
-		return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want one number for each of 1, 2 or 3 dims", stride, pad, dilate)
+		return nil, fmt.Errorf("stride %v, padding %v and dilation %v: want one number for each of 1, 2 or 3 dims",
+			stride, pad, dilate)
 	}
 	for d := range s.spatial {
 		if stride[d] < 1 || dilate[d] < 1 || pad[d] < 0 || max(stride[d], dilate[d], pad[d]) > maxWindow {
@@ -99,7 +100,8 @@ func (s *convShape) setOutput() error {
 			continue
 		}
 		if room < 0 || s.kernel[d] < 1 {
-			return fmt.Errorf("kernel %v, dilated by %v, does not fit the input %v padded by %v", s.kernel, s.dilate, s.in, s.pad)
+			return fmt.Errorf("kernel %v, dilated by %v, does not fit the input %v padded by %v", s.kernel, s.dilate,
+				s.in, s.pad)
 		}
 		s.out[d] = room/s.stride[d] + 1
 	}
@@ -129,7 +131,8 @@ func (s *convShape) work(in, out []Type) Work {
 func (s *convShape) patch() int  { return s.cin * s.taps() }
 func (s *convShape) places() int { return s.outRows() * s.out[2] }
 
-// taps is the kernel's elements of one channel, plane the input's; outRows is the rows of one channel of the output.
+// taps is the kernel's elements of one channel, plane the input's; outRows is the rows of one channel of the
+// output.
 func (s *convShape) taps() int    { return s.kernel[0] * s.kernel[1] * s.kernel[2] }
 func (s *convShape) plane() int   { return s.in[0] * s.in[1] * s.in[2] }
 func (s *convShape) outRows() int { return s.out[0] * s.out[1] }
@@ -140,8 +143,8 @@ func (s *convShape) pointwise() bool {
 	return s.kernel == one && s.stride == one && s.pad == zero
 }
 
-// words names the factors of input, kernel and output. Batch, groups and channels may be split, and so may dims along
-// which the patches of outputs lie side by side.
+// words names the factors of input, kernel and output. Batch, groups and channels may be split, and so may
+// dims along which the patches of outputs lie side by side.
 func (s *convShape) words() (x, w, y string) {
 	x, w, y = "nC", "OC", "nO"
 	if s.groups > 1 {
@@ -163,8 +166,8 @@ func (s *convShape) words() (x, w, y string) {
 	return x, w, y
 }
 
-// follow is words for inference: a dim of the input is the places of windows times those within a window, the longer of the
-// two first; where windows overlap, splitting it moves elements between neighbours.
+// follow is words for inference: a dim of the input is the places of windows times those within a window, the
+// longer of the two first; where windows overlap, splitting it moves elements between neighbours.
 func (s *convShape) follow() (mesh.Rule, string) {
 	x, w, y := "nC", "OC", "nO"
 	notes, moves := "", ""
@@ -189,7 +192,8 @@ func (s *convShape) follow() (mesh.Rule, string) {
 
 // sideBySide reports whether every input belongs to one output along dim d.
 func (s *convShape) sideBySide(d int) bool {
-	return s.pad[d] == 0 && s.stride[d] == s.kernel[d] && (s.dilate[d] == 1 || s.kernel[d] == 1) && s.in[d] == s.out[d]*s.kernel[d]
+	return s.pad[d] == 0 && s.stride[d] == s.kernel[d] && (s.dilate[d] == 1 || s.kernel[d] == 1) &&
+		s.in[d] == s.out[d]*s.kernel[d]
 }
 
 // localGroups is how many of the groups a device has.
@@ -239,7 +243,8 @@ func (c hloConv) emit(w *hlo.Writer, x, kernel hlo.Ref, out Type) hlo.Ref {
 	attrs := fmt.Sprintf("window_strides = %s, padding = %s, lhs_dilation = %s, rhs_dilation = %s, window_reversal = array<i1: %s>, "+
 		"dimension_numbers = #stablehlo.conv<%sx%s->%s>, feature_group_count = %d : i64, batch_group_count = %d : i64, %s",
 		hlo.Ints(c.stride), hloPadding(c.low, c.high), hlo.Ints(c.dilateIn), hlo.Ints(c.dilateKernel), reversal,
-		convLayout(c.layout[0], n), convLayout(c.layout[1], n), convLayout(c.layout[2], n), max(c.featureGroups, 1), max(c.batchGroups, 1), hlo.Precision(x.DType))
+		convLayout(c.layout[0], n), convLayout(c.layout[1], n), convLayout(c.layout[2], n), max(c.featureGroups,
+			1), max(c.batchGroups, 1), hlo.Precision(x.DType))
 	return w.Op("convolution", attrs, hloType(out), x, kernel)
 }
 

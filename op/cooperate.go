@@ -8,24 +8,25 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Cooperator is an op that devices can compute together along factors that its Rule keeps whole: each of them works on
-// its part and they exchange what they need of each other, so that no operand is gathered.
+// Cooperator is an op that devices can compute together along factors that its Rule keeps whole: each of them
+// works on its part and they exchange what they need of each other, so that no operand is gathered.
 //
-// A cross-entropy over split classes is one: devices agree on each row's largest logit and add up sums of exponentials.
+// A cross-entropy over split classes is one: devices agree on each row's largest logit and add up sums of
+// exponentials.
 type Cooperator interface {
 	Op
 	// Together says which factors may be split so on operands of these types.
 	Together(in []Type) Together
-	// Cooperate is what the device of a place, under a legal assignment of Together's rule, makes of its parts: with
-	// collectives along exactly the axes that split joint factors. All devices of the place's mesh run the same
-	// collectives in the same order.
+	// Cooperate is what the device of a place, under a legal assignment of Together's rule, makes of its parts:
+	// with collectives along exactly the axes that split joint factors. All devices of the place's mesh run the
+	// same collectives in the same order.
 	Cooperate(at *Place, in []*Tensor) []*Tensor
 }
 
 // Together is how an op may be computed together.
 type Together struct {
-	// Rule has joint factors (b+) where the op's own rule has whole ones, or one joint factor where that has two; the
-	// operands and results are the same. Empty means that there is no such way.
+	// Rule has joint factors (b+) where the op's own rule has whole ones, or one joint factor where that has
+	// two; the operands and results are the same. Empty means that there is no such way.
 	Rule   mesh.Rule
 	Prefer Preference
 }
@@ -43,7 +44,8 @@ const (
 	Always
 )
 
-// TogetherOf is how an op may be computed together on operands of these types; its rule is empty where it cannot be.
+// TogetherOf is how an op may be computed together on operands of these types; its rule is empty where it
+// cannot be.
 func TogetherOf(o Op, in []Type) Together {
 	if c, ok := o.(Cooperator); ok {
 		return c.Together(in)
@@ -51,8 +53,8 @@ func TogetherOf(o Op, in []Type) Together {
 	return Together{}
 }
 
-// Cooperate applies to a device's parts what it does in a Cooperator's stead. Results have the local types, or it is an
-// error.
+// Cooperate applies to a device's parts what it does in a Cooperator's stead. Results have the local types,
+// or it is an error.
 func Cooperate(o Cooperator, at *Place, in []*Tensor) ([]*Tensor, error) {
 	out := o.Cooperate(at, in)
 	types := make([]Type, len(out))
@@ -148,8 +150,8 @@ func (j joint) max(x *Tensor) *Tensor { return j.reduce(x, mesh.Max) }
 // mean is the mean along the whole dim, of which x has the device's sums.
 func (j joint) mean(x *Tensor) *Tensor { return MulScalar(j.sum(x), 1/float64(j.total)) }
 
-// shift is the largest element of x along dims. It keeps exp from overflowing and has no part in the gradient: what is
-// computed with it does not depend on it.
+// shift is the largest element of x along dims. It keeps exp from overflowing and has no part in the
+// gradient: what is computed with it does not depend on it.
 func (j joint) shift(x *Tensor, dims ...int) *Tensor {
 	return keepDims(StopGradient(j.max(AMax(x, dims...))), x, dims)
 }

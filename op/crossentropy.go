@@ -14,7 +14,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CrossEntropyConfig says how the losses of rows are made and combined; the zero value is the usual training loss.
+// CrossEntropyConfig says how the losses of rows are made and combined; the zero value is the usual training
+// loss.
 type CrossEntropyConfig struct {
 	// Reduction is "mean" over the rows that count, "sum" or "none"; empty means mean.
 	Reduction string
@@ -24,9 +25,9 @@ type CrossEntropyConfig struct {
 	LabelSmoothing float64
 }
 
-// CrossEntropy is minus the log probability that softmax over the last dim of logits gives to each label. Labels
-// have the dims of logits but for the last. If no row counts, the mean is NaN. The loss of 16-bit logits is
-// float32.
+// CrossEntropy is minus the log probability that softmax over the last dim of logits gives to each label.
+// Labels have the dims of logits but for the last. If no row counts, the mean is NaN. The loss of 16-bit
+// logits is float32.
 func CrossEntropy(logits, labels *Tensor, c CrossEntropyConfig) *Tensor {
 	loss, _ := CrossEntropyLSE(logits, labels, c)
 	return loss
@@ -50,8 +51,8 @@ func CrossEntropyLSE(logits, labels *Tensor, c CrossEntropyConfig) (loss, lse *T
 	return r[0], r[1]
 }
 
-// crossEntropy returns the loss, the log-sum-exp of each row, which its gradient needs, and how many rows count.
-// The mean is their quotient and no attribute, so that sums over parts of the rows add up.
+// crossEntropy returns the loss, the log-sum-exp of each row, which its gradient needs, and how many rows
+// count. The mean is their quotient and no attribute, so that sums over parts of the rows add up.
 type crossEntropy struct {
 	Reduction      string
 	IgnoreIndex    int
@@ -61,7 +62,8 @@ type crossEntropy struct {
 func (crossEntropy) Name() string { return "cross_entropy" }
 func (crossEntropy) halfNative()  {}
 
-// Sources says that labels alone tell how many rows count: it can be what a sum over many batches is divided by.
+// Sources says that labels alone tell how many rows count: it can be what a sum over many batches is divided
+// by.
 func (crossEntropy) Sources(result int) []int {
 	if result == 2 {
 		return []int{1}
@@ -163,7 +165,8 @@ func (o crossEntropy) Eval(env *Env, in, out []array.Array) {
 // labelRows is the fewest rows worth a task: one buffer serves them all.
 const labelRows = 16
 
-func evalCrossEntropy[T floats](env *Env, o crossEntropy, logits array.Array, labels []int, out []array.Array) {
+func evalCrossEntropy[T floats](env *Env, o crossEntropy, logits array.Array, labels []int,
+	out []array.Array) {
 	rows, n := rowsOf(logits.Shape())
 	losses, lse := array.Data[T](out[0]), array.Data[T](out[1])
 	if o.Reduction == "sum" {
@@ -213,8 +216,8 @@ func convertLabels[T integer](dst []int, xs []T) {
 	}
 }
 
-// rowReader reads rows of n elements of a as T. 16-bit floats are widened row by row into one buffer, so that no
-// wide copy of the whole array is made.
+// rowReader reads rows of n elements of a as T. 16-bit floats are widened row by row into one buffer, so that
+// no wide copy of the whole array is made.
 func rowReader[T floats](a array.Array, n int) func(i int) []T {
 	if !a.DType().IsHalf() {
 		data := array.Data[T](a)
@@ -234,7 +237,8 @@ func rowView(a array.Array, n, i int) array.Array {
 	return array.View(a.DType(), array.Shape{n}, a.Bytes()[i*size:(i+1)*size])
 }
 
-// Emit reads the logits once, as they are, and again for the mean that label smoothing needs: nothing of their size is kept.
+// Emit reads the logits once, as they are, and again for the mean that label smoothing needs: nothing of
+// their size is kept.
 func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x := w.Convert(in[0], in[0].DType.Compute())
 	row := hlo.Type{DType: x.DType, Shape: x.Shape[:len(x.Shape)-1]}
@@ -243,7 +247,8 @@ func (o crossEntropy) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{loss, w.Op("add", "", row, logSum, top), o.emitCount(w, in[1], x.DType)}
 }
 
-// emitLoss is the loss by a number of each row of logits and the logarithm of the sum of exponentials less it.
+// emitLoss is the loss by a number of each row of logits and the logarithm of the sum of exponentials less
+// it.
 func (o crossEntropy) emitLoss(w *hlo.Writer, logits, labels, top, logSum hlo.Ref) hlo.Ref {
 	row, last := top.Type, len(logits.Shape)-1
 	picked := w.Op("subtract", "", row, emitPicked(w, logits, labels, row), top)
@@ -271,7 +276,8 @@ func (o crossEntropy) emitCount(w *hlo.Writer, labels hlo.Ref, d array.DType) hl
 	return w.Reduce("add", w.Convert(o.emitCounts(w, labels), d), 0, upTo(len(labels.Shape)), hlo.Type{DType: d})
 }
 
-// emitLogSum is a number of each row of logits and the logarithm of the sum of exponentials less it. x is the logits in wide numbers.
+// emitLogSum is a number of each row of logits and the logarithm of the sum of exponentials less it. x is the
+// logits in wide numbers.
 func emitLogSum(w *hlo.Writer, logits, x hlo.Ref, row hlo.Type) (top, logSum hlo.Ref) {
 	last := len(x.Shape) - 1
 	if n := row.Shape.Len(); w.Kernels() && logits.DType.IsHalf() && n > 0 && x.Shape[last] > 0 {
@@ -282,15 +288,16 @@ func emitLogSum(w *hlo.Writer, logits, x hlo.Ref, row hlo.Type) (top, logSum hlo
 	return top, w.Op("log", "", row, sum)
 }
 
-// emitSoftmaxSums is the largest element along a dim and the sum of exponentials less it, in one pass: sums over parts are
-// brought to the larger of their largest elements.
+// emitSoftmaxSums is the largest element along a dim and the sum of exponentials less it, in one pass: sums
+// over parts are brought to the larger of their largest elements.
 func emitSoftmaxSums(w *hlo.Writer, x hlo.Ref, dim int) (top, sum hlo.Ref) {
 	one := hlo.Type{DType: x.DType}
 	row := hlo.Type{DType: x.DType, Shape: slices.Delete(x.Shape.Clone(), dim, dim+1)}
 	region := w.Region([]hlo.Type{one, one, one, one}, func(in []hlo.Ref) []hlo.Ref {
 		top := w.Op("maximum", "", one, in[0], in[2])
 		at := func(i int) hlo.Ref {
-			return w.Op("multiply", "", one, in[i+1], w.Op("exponential", "", one, w.Op("subtract", "", one, in[i], top)))
+			return w.Op("multiply", "", one, in[i+1], w.Op("exponential", "", one, w.Op("subtract", "", one, in[i],
+				top)))
 		}
 		return []hlo.Ref{top, w.Op("add", "", one, at(0), at(2))}
 	})
@@ -324,7 +331,9 @@ func (crossEntropy) Samples() []Sample {
 	return []Sample{
 		{Op: crossEntropy{Reduction: "sum", IgnoreIndex: -100}, In: []Arg{f32(5, 7, 6), i32Below(6, 5, 7)}},
 		{Op: crossEntropy{Reduction: "none", IgnoreIndex: 2}, In: []Arg{f32(5, 6), i32Below(6, 5)}},
-		{Op: crossEntropy{Reduction: "sum", IgnoreIndex: 1, LabelSmoothing: 0.1}, In: []Arg{f32(150, 19), i32Below(19, 150)}},
-		{Op: crossEntropy{Reduction: "none", IgnoreIndex: -100, LabelSmoothing: 0.25}, In: []Arg{f32(5), i32Below(5)}},
+		{Op: crossEntropy{Reduction: "sum", IgnoreIndex: 1, LabelSmoothing: 0.1},
+			In: []Arg{f32(150, 19), i32Below(19, 150)}},
+		{Op: crossEntropy{Reduction: "none", IgnoreIndex: -100, LabelSmoothing: 0.25},
+			In: []Arg{f32(5), i32Below(5)}},
 	}
 }

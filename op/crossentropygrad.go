@@ -11,9 +11,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// crossEntropyGrad is the gradient of the logits from logits, labels, each row's log-sum-exp and the gradient of
-// the loss, of the sum or of each row. It may be written over the logits, which are by far a language model's
-// largest activation.
+// crossEntropyGrad is the gradient of the logits from logits, labels, each row's log-sum-exp and the gradient
+// of the loss, of the sum or of each row. It may be written over the logits, which are by far a language
+// model's largest activation.
 //
 // It may have a part of the classes only: those from Offset on, of Total; 0 is all.
 type crossEntropyGrad struct {
@@ -104,7 +104,8 @@ func (o crossEntropyGrad) Eval(env *Env, in, out []array.Array) {
 	evalCrossEntropyGrad[float32](env, o, in, labels, out[0])
 }
 
-func evalCrossEntropyGrad[T floats](env *Env, o crossEntropyGrad, in []array.Array, labels []int, out array.Array) {
+func evalCrossEntropyGrad[T floats](env *Env, o crossEntropyGrad, in []array.Array, labels []int,
+	out array.Array) {
 	rows, n := rowsOf(in[0].Shape())
 	lse, dloss := array.Data[T](widen(env, in[2])), array.Data[T](widen(env, in[3]))
 	step := 1
@@ -127,14 +128,16 @@ func evalCrossEntropyGrad[T floats](env *Env, o crossEntropyGrad, in []array.Arr
 	})
 }
 
-// Emit is one pass over the logits, element by element: the softmax is made anew from lse, and nothing wide is kept.
+// Emit is one pass over the logits, element by element: the softmax is made anew from lse, and nothing wide
+// is kept.
 func (o crossEntropyGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	x := w.Convert(in[0], in[0].DType.Compute())
 	last := len(x.Shape) - 1
 	rows := func(y hlo.Ref) hlo.Ref { return w.Broadcast(y, x.Shape, upTo(len(y.Shape))) }
 	lse, dloss := w.Convert(in[2], x.DType), o.emitRows(w, in)
 	target := o.target(x.Shape[last])
-	if n := dloss.Shape.Len(); w.Kernels() && in[0].DType.IsHalf() && in[0].DType == out[0].DType && n > 0 && x.Shape[last] > 0 {
+	if n := dloss.Shape.Len(); w.Kernels() && in[0].DType.IsHalf() && in[0].DType == out[0].DType && n > 0 &&
+		x.Shape[last] > 0 {
 		k := triton.SoftmaxGrad(in[0].DType, n, x.Shape[last], target)
 		return cuda.CallTriton(w, k, []hlo.Ref{in[0], o.emitLabels(w, in[1]), lse, dloss}, hloType(out[0]))
 	}
@@ -170,8 +173,10 @@ func (o crossEntropyGrad) emitLabels(w *hlo.Writer, labels hlo.Ref) hlo.Ref {
 func (crossEntropyGrad) Samples() []Sample {
 	return []Sample{
 		{Op: crossEntropyGrad{IgnoreIndex: -100}, In: []Arg{f32(5, 7, 6), i32Below(6, 5, 7), f32(5, 7), f32()}},
-		{Op: crossEntropyGrad{IgnoreIndex: 1, LabelSmoothing: 0.1}, In: []Arg{f32(150, 19), i32Below(19, 150), f32(150), f32(150)}},
+		{Op: crossEntropyGrad{IgnoreIndex: 1, LabelSmoothing: 0.1},
+			In: []Arg{f32(150, 19), i32Below(19, 150), f32(150), f32(150)}},
 		{Op: crossEntropyGrad{IgnoreIndex: -100}, In: []Arg{f32(5), i32Below(5), f32(), f32()}},
-		{Op: crossEntropyGrad{IgnoreIndex: 1, LabelSmoothing: 0.1, Offset: 4, Total: 15}, In: []Arg{f32(9, 7), i32Below(15, 9), f32(9), f32()}},
+		{Op: crossEntropyGrad{IgnoreIndex: 1, LabelSmoothing: 0.1, Offset: 4, Total: 15},
+			In: []Arg{f32(9, 7), i32Below(15, 9), f32(9), f32()}},
 	}
 }

@@ -15,8 +15,8 @@ func (o crossEntropy) Together(in []Type) Together {
 	return Together{Rule: jointRule(o.Rule(in)), Prefer: BySize}
 }
 
-// Cooperate reads the logits once. What devices exchange are rows' numbers: the largest logits, then in one sum the
-// exponentials relative to them and the logits of the labels, which one device has.
+// Cooperate reads the logits once. What devices exchange are rows' numbers: the largest logits, then in one
+// sum the exponentials relative to them and the logits of the labels, which one device has.
 func (o crossEntropy) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	j := at.lastJoint()
 	part := ir.Apply(crossEntropyPart{IgnoreIndex: o.IgnoreIndex, Offset: j.own.Start, Total: j.total}, in...)
@@ -38,8 +38,8 @@ func belowTop(own, top *Tensor) *Tensor {
 	return Where(Equal(own, top), Const(own, 0), Sub(own, top))
 }
 
-// fromSums is the results from each row's largest logit and, over all classes, its sum of exponentials relative to
-// that, the label's logit and, with smoothing, the sum of logits.
+// fromSums is the results from each row's largest logit and, over all classes, its sum of exponentials
+// relative to that, the label's logit and, with smoothing, the sum of logits.
 func (o crossEntropy) fromSums(labels, top *Tensor, sums []*Tensor, classes int) []*Tensor {
 	logSum := Log(sums[0])
 	counts := o.counts(labels)
@@ -55,9 +55,9 @@ func (o crossEntropy) fromSums(labels, top *Tensor, sums []*Tensor, classes int)
 	return []*Tensor{loss, Add(logSum, top), Sum(Cast(counts, top.DType()))}
 }
 
-// crossEntropyPart is what a part of the classes says of each row: its largest logit, the sum of exponentials relative
-// to that, the label's logit or 0 where that lies elsewhere, and the sum of logits. It has the classes from Offset on,
-// of Total; 0 is all.
+// crossEntropyPart is what a part of the classes says of each row: its largest logit, the sum of exponentials
+// relative to that, the label's logit or 0 where that lies elsewhere, and the sum of logits. It has the
+// classes from Offset on, of Total; 0 is all.
 type crossEntropyPart struct{ IgnoreIndex, Offset, Total int }
 
 func (o crossEntropyPart) part(classes int) rowPart { return rowPart{classes, o.Offset, o.Total} }
@@ -109,7 +109,8 @@ func (o crossEntropyPart) Eval(env *Env, in, out []array.Array) {
 		func() { evalCrossEntropyPart[float64](env, o, in[0], labels, out) })
 }
 
-func evalCrossEntropyPart[T floats](env *Env, o crossEntropyPart, logits array.Array, labels []int, out []array.Array) {
+func evalCrossEntropyPart[T floats](env *Env, o crossEntropyPart, logits array.Array, labels []int,
+	out []array.Array) {
 	rows, n := rowsOf(logits.Shape())
 	top, sum := array.Data[T](out[0]), array.Data[T](out[1])
 	picked, total := array.Data[T](out[2]), array.Data[T](out[3])

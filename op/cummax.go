@@ -9,15 +9,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CumMax is the largest of the elements up to and including each one along dim, and where (i64) it is: the last of those
-// that tie.
+// CumMax is the largest of the elements up to and including each one along dim, and where (i64) it is: the
+// last of those that tie.
 func CumMax(x *Tensor, dim int) (values, indices *Tensor) {
 	r := ir.Apply(cumMax{Dim: normDim(len(x.Shape()), dim)}, x)
 	return r[0], r[1]
 }
 
-// CumMin is the smallest of the elements up to and including each one along dim, and where (i64) it is: the last of those
-// that tie.
+// CumMin is the smallest of the elements up to and including each one along dim, and where (i64) it is: the
+// last of those that tie.
 func CumMin(x *Tensor, dim int) (values, indices *Tensor) {
 	r := ir.Apply(cumMin{Dim: normDim(len(x.Shape()), dim)}, x)
 	return r[0], r[1]
@@ -127,8 +127,8 @@ func runLines[T number](env *Env, in array.Array, out []array.Array, dim int, o 
 	})
 }
 
-// emitRunning folds a window that ends at each element. An element is the best so far where it equals that, and the last
-// such place before an element is where its best is.
+// emitRunning folds a window that ends at each element. An element is the best so far where it equals that,
+// and the last such place before an element is where its best is.
 func emitRunning(w *hlo.Writer, binary string, worst float64, x hlo.Ref, dim int, out []Type) []hlo.Ref {
 	rank, n := len(x.Shape), x.Shape[dim]
 	if n == 0 {

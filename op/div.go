@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Div is x / y, element by element, broadcast together. Integers are divided towards zero; where y is zero every
-// bit of an integer result is set.
+// Div is x / y, element by element, broadcast together. Integers are divided towards zero; where y is zero
+// every bit of an integer result is set.
 func Div(x, y *Tensor) *Tensor { return apply1(div{}, x, y) }
 
 type div struct{ arith }

@@ -1,6 +1,6 @@
-// Package op holds every operation, each in one place: a builder function, and one struct whose fields are its
-// attributes and whose methods are all there is to say of it: types, gradient, sharding rule, cost, CPU kernel,
-// StableHLO and samples.
+// Package op holds every operation, each in one place: a builder function, and one struct whose fields are
+// its attributes and whose methods are all there is to say of it: types, gradient, sharding rule, cost, CPU
+// kernel, StableHLO and samples.
 //
 // The functions take and return Tensors, which are eager or traced; the code is the same.
 //

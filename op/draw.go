@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Key names a sequence of random numbers. An element of a random tensor depends only on the key, the step where one
-// is given, and the element's row-major index: never on threads or on how the tensor is split.
+// Key names a sequence of random numbers. An element of a random tensor depends only on the key, the step
+// where one is given, and the element's row-major index: never on threads or on how the tensor is split.
 type Key struct {
 	// Seed is the run's; Stream tells apart the tensors of a run.
 	Seed, Stream uint64
@@ -21,7 +21,8 @@ func (k Key) at(step uint64) uint64 {
 	return mix64(h ^ step)
 }
 
-// mix64 spreads every bit of its argument over the result, one to one. [Steele, Lea and Flood 2014, SplitMix64]
+// mix64 spreads every bit of its argument over the result, one to one. [Steele, Lea and Flood 2014,
+// SplitMix64]
 func mix64(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -29,8 +30,8 @@ func mix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// draw is the family of random tensors. They have no operand, or the step as an i64 scalar, so that a compiled
-// program makes new numbers each time it runs; no operand is step 0.
+// draw is the family of random tensors. They have no operand, or the step as an i64 scalar, so that a
+// compiled program makes new numbers each time it runs; no operand is step 0.
 type draw struct{}
 
 func (draw) VJP(in, _, _ []*Tensor) []*Tensor { return make([]*Tensor, len(in)) }
@@ -67,8 +68,8 @@ func inferFloatDraw(in []Type, dtype array.DType, p drawPart) ([]Type, error) {
 // drawRule lets every dim be split: a part knows where in the tensor it lies.
 func drawRule(shape array.Shape) mesh.Rule { return mesh.Rule("->" + factors(0, len(shape))) }
 
-// drawPart is the part of a random tensor that an op makes: shape elements from start on of one of the whole shape. No
-// whole shape is that it makes all.
+// drawPart is the part of a random tensor that an op makes: shape elements from start on of one of the whole
+// shape. No whole shape is that it makes all.
 type drawPart struct{ shape, whole, start array.Shape }
 
 func (p drawPart) check() error {
@@ -97,7 +98,8 @@ func (p drawPart) at(place *Place) drawPart {
 	return drawPart{place.OutShape(0), p.whole, starts}
 }
 
-// fill calls f for elements lo to hi in pieces whose indices in the whole tensor follow each other, with the first one.
+// fill calls f for elements lo to hi in pieces whose indices in the whole tensor follow each other, with the
+// first one.
 func (p drawPart) fill(lo, hi int, f func(lo, hi int, index uint64)) {
 	if len(p.whole) == 0 {
 		f(lo, hi, uint64(lo))
@@ -133,7 +135,8 @@ func drawKey(k Key, in []array.Array) uint64 {
 }
 
 // drawFloats fills out from a kernel that takes a key and the index of the first element.
-func drawFloats[T floats](env *Env, out array.Array, p drawPart, key uint64, fill func(dst []T, key, start uint64)) {
+func drawFloats[T floats](env *Env, out array.Array, p drawPart, key uint64,
+	fill func(dst []T, key, start uint64)) {
 	dst := array.Data[T](out)
 	env.split(len(dst), func(lo, hi int) {
 		p.fill(lo, hi, func(lo, hi int, index uint64) { fill(dst[lo:hi], key, index) })

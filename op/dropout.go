@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Dropout clears each element with probability rate and scales the others by 1/(1−rate). Which ones is decided by
-// key alone; at rate 0 it is x. [Srivastava et al. 2014]
+// Dropout clears each element with probability rate and scales the others by 1/(1−rate). Which ones is
+// decided by key alone; at rate 0 it is x. [Srivastava et al. 2014]
 func Dropout(x *Tensor, key Key, rate float64) *Tensor {
 	if x.Err() != nil || rate == 0 {
 		return x
@@ -18,8 +18,8 @@ func Dropout(x *Tensor, key Key, rate float64) *Tensor {
 	return apply1(dropout{Rate: rate}, x, Bernoulli(x.Scope(), key, 1-rate, array.Bool, x.Shape()))
 }
 
-// DropoutAt is Dropout that clears other elements at each step, an i64 scalar: a compiled training step gets its
-// own mask whenever it runs.
+// DropoutAt is Dropout that clears other elements at each step, an i64 scalar: a compiled training step gets
+// its own mask whenever it runs.
 func DropoutAt(x, step *Tensor, key Key, rate float64) *Tensor {
 	if x.Err() != nil || rate == 0 {
 		return x
@@ -27,8 +27,8 @@ func DropoutAt(x, step *Tensor, key Key, rate float64) *Tensor {
 	return apply1(dropout{Rate: rate}, x, BernoulliAt(step, key, 1-rate, array.Bool, x.Shape()))
 }
 
-// dropout scales what is kept and clears the rest. The mask is an operand, one byte an element: the gradient uses
-// the same one, and x may be split however the mask was made.
+// dropout scales what is kept and clears the rest. The mask is an operand, one byte an element: the gradient
+// uses the same one, and x may be split however the mask was made.
 type dropout struct{ Rate float64 }
 
 func (dropout) Name() string             { return "dropout" }
@@ -69,8 +69,8 @@ func (o dropout) Eval(env *Env, in, out []array.Array) {
 		func() { dropOver[float64, uint64](env, in, out, o.scale()) })
 }
 
-// dropOver scales everything, then clears the bits of what is not kept: no branch on the mask, which cannot be
-// predicted.
+// dropOver scales everything, then clears the bits of what is not kept: no branch on the mask, which cannot
+// be predicted.
 func dropOver[T floats, B bits](env *Env, in, out []array.Array, scale float64) {
 	dst, x := array.Data[T](out[0]), array.Data[T](in[0])
 	raw, keep := array.Raw[B](out[0]), array.Raw[uint8](in[1])

@@ -8,8 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// DynamicSlice is a box of x that begins, along dims[i], at start[i] and has sizes[i] elements; other dims are taken
-// whole. start is an integer vector, or a scalar where there is one dim; it is moved so that the box lies within x.
+// DynamicSlice is a box of x that begins, along dims[i], at start[i] and has sizes[i] elements; other dims
+// are taken whole. start is an integer vector, or a scalar where there is one dim; it is moved so that the
+// box lies within x.
 func DynamicSlice(x, start *Tensor, dims, sizes []int) *Tensor {
 	return apply1(dynamicSlice{Dims: ownDims(x, dims), Sizes: sizes}, x, start)
 }
@@ -115,7 +116,8 @@ func (o dynamicSlice) Work(_, out []Type) Work { return Work{Bytes: 2 * moved(ni
 
 func (o dynamicSlice) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	operands := append([]hlo.Ref{in[0]}, emitStarts(w, in[1], len(in[0].Shape), o.Dims)...)
-	return []hlo.Ref{w.Op("dynamic_slice", "slice_sizes = "+hlo.Ints(out[0].Shape), hloType(out[0]), operands...)}
+	return []hlo.Ref{w.Op("dynamic_slice", "slice_sizes = "+hlo.Ints(out[0].Shape), hloType(out[0]),
+		operands...)}
 }
 
 // emitStarts writes one scalar for each dim: from start where it is among dims, else zero.
@@ -128,7 +130,8 @@ func emitStarts(w *hlo.Writer, start hlo.Ref, rank int, dims []int) []hlo.Ref {
 	for i, d := range dims {
 		one := start
 		if len(start.Shape) == 1 {
-			one = emitSlice(w, start, []int{i}, []int{i + 1}, []int{1}, Type{DType: start.DType, Shape: array.Shape{1}})
+			one = emitSlice(w, start, []int{i}, []int{i + 1}, []int{1},
+				Type{DType: start.DType, Shape: array.Shape{1}})
 			one = w.Op("reshape", "", scalar, one)
 		}
 		refs[d] = one

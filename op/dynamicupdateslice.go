@@ -8,15 +8,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// DynamicUpdateSlice is x with a box of it replaced by update. The box begins, along dims[i], at start[i], which is
-// moved so that the box lies within x; along other dims update has x's size. start is an integer vector, or a scalar
-// where there is one dim. Where x is not used again, its memory is written over.
+// DynamicUpdateSlice is x with a box of it replaced by update. The box begins, along dims[i], at start[i],
+// which is moved so that the box lies within x; along other dims update has x's size. start is an integer
+// vector, or a scalar where there is one dim. Where x is not used again, its memory is written over.
 func DynamicUpdateSlice(x, update, start *Tensor, dims ...int) *Tensor {
 	return apply1(dynamicUpdateSlice{Dims: ownDims(x, dims)}, x, update, start)
 }
 
-// dynamicUpdateSlice may have a part of x only: along each of Dims from Offset on, of Total; empty is all. What of the box
-// lies elsewhere is left out.
+// dynamicUpdateSlice may have a part of x only: along each of Dims from Offset on, of Total; empty is all.
+// What of the box lies elsewhere is left out.
 type dynamicUpdateSlice struct {
 	mover
 	Dims          []int
@@ -177,6 +177,7 @@ func (dynamicUpdateSlice) Samples() []Sample {
 	return []Sample{
 		{Op: dynamicUpdateSlice{Dims: []int{1}}, In: []Arg{f32(5, 7, 6), f32(5, 3, 6), i32Below(7)}},
 		{Op: dynamicUpdateSlice{Dims: []int{0, 1}}, In: []Arg{f32(5, 7), f32(2, 3), i32Below(4, 2)}},
-		{Op: dynamicUpdateSlice{Dims: []int{1}, Offset: []int{2}, Total: []int{9}}, In: []Arg{f32(5, 4), f32(5, 3), i32Below(7)}},
+		{Op: dynamicUpdateSlice{Dims: []int{1}, Offset: []int{2}, Total: []int{9}},
+			In: []Arg{f32(5, 4), f32(5, 3), i32Below(7)}},
 	}
 }

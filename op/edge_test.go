@@ -12,7 +12,8 @@ import (
 // refused checks that a tensor is a mistake that says so, with the place.
 func refused(t *testing.T, want string, x *op.Tensor) {
 	t.Helper()
-	if err := x.Err(); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "edge_test.go:") {
+	if err := x.Err(); err == nil || !strings.Contains(err.Error(), want) ||
+		!strings.HasPrefix(err.Error(), "edge_test.go:") {
 		t.Errorf("got %v, want the place and %q", err, want)
 	}
 }
@@ -28,12 +29,14 @@ func TestConvTransposeSizes(t *testing.T) {
 	refused(t, "want one number for each", transpose(op.ConvConfig{Dilation: []int{1, 1, 1}}))
 	refused(t, "groups -1", transpose(op.ConvConfig{Groups: -1}))
 	refused(t, "output padding [2 2]", transpose(op.ConvConfig{Stride: []int{2}, OutputPadding: []int{2}}))
-	refused(t, "output padding [1]", op.Conv2D(x, ramp(s, 1, 2, 2, 2), nil, op.ConvConfig{OutputPadding: []int{1}}))
+	refused(t, "output padding [1]", op.Conv2D(x, ramp(s, 1, 2, 2, 2), nil,
+		op.ConvConfig{OutputPadding: []int{1}}))
 	longer := transpose(op.ConvConfig{Stride: []int{2}, OutputPadding: []int{1, 0}})
 	if got := longer.Shape(); !got.Equal(array.Shape{1, 1, 7, 6}) {
 		t.Errorf("output padding: got %v (%v)", got, longer.Err())
 	}
-	wants(t, "no longer than needed", op.ConvTranspose1D(ramp(s, 1, 1, 3), ramp(s, 1, 1, 2), nil, op.ConvConfig{Padding: []int{1}}), "f32[1,1,2]{0 1}")
+	wants(t, "no longer than needed", op.ConvTranspose1D(ramp(s, 1, 1, 3), ramp(s, 1, 1, 2), nil,
+		op.ConvConfig{Padding: []int{1}}), "f32[1,1,2]{0 1}")
 }
 
 // TestPiecesOfNothing: dims of size 0 have no slices, and no pieces at all are refused in either mode.
@@ -87,8 +90,10 @@ func TestPooling1DAnd3D(t *testing.T) {
 	wants(t, "avg 1d", op.AvgPool1D(x, c), "f32[1,1,3]{0.33333334 2 4}")
 	cube := op.Reshape(ramp(s, 16), 1, 1, 2, 2, 4)
 	wants(t, "max 3d", op.MaxPool3D(cube, op.PoolConfig{Kernel: []int{2}}), "f32[1,1,1,1,2]{13 15}")
-	wants(t, "avg 3d", op.AvgPool3D(cube, op.PoolConfig{Kernel: []int{2, 1, 2}}), "f32[1,1,1,2,2]{4.5 6.5 8.5 10.5}")
-	refused(t, "does not fit", op.MaxPool1D(s.Tensor(array.New(array.F32, 1, 1, 0)), op.PoolConfig{Kernel: []int{2}, Padding: []int{1}}))
+	wants(t, "avg 3d", op.AvgPool3D(cube, op.PoolConfig{Kernel: []int{2, 1, 2}}),
+		"f32[1,1,1,2,2]{4.5 6.5 8.5 10.5}")
+	refused(t, "does not fit", op.MaxPool1D(s.Tensor(array.New(array.F32, 1, 1, 0)),
+		op.PoolConfig{Kernel: []int{2}, Padding: []int{1}}))
 }
 
 // TestSumsOfIntegers: sums and products of integers are exact, and i64 where many add up.
@@ -116,10 +121,14 @@ func TestGradientsAtTheEdge(t *testing.T) {
 	sumExp := func(x *op.Tensor) *op.Tensor { return op.LogSumExp(x) }
 	wants(t, "logsumexp at +Inf", grad(sumExp, vector(s, 1, inf, 2)), "f32[3]{0 NaN 0}")
 	wants(t, "logsumexp at -Inf", grad(sumExp, vector(s, -inf, -inf)), "f32[2]{0 0}")
-	wants(t, "norm of zeros", grad(func(x *op.Tensor) *op.Tensor { return op.Norm(x, 2) }, vector[float32](s, 0, 0)), "f32[2]{0 0}")
+	wants(t, "norm of zeros", grad(func(x *op.Tensor) *op.Tensor { return op.Norm(x, 2) }, vector[float32](s, 0,
+		0)), "f32[2]{0 0}")
 	labels := vector[int32](s, -100, -100)
 	loss := func(x *op.Tensor) *op.Tensor { return op.CrossEntropy(x, labels, op.CrossEntropyConfig{}) }
-	product := func(x *op.Tensor) *op.Tensor { return op.Sum(op.Grad([]*op.Tensor{loss(x)}, nil, []*op.Tensor{x})[0]) }
+	product := func(x *op.Tensor) *op.Tensor {
+		return op.Sum(op.Grad([]*op.Tensor{loss(x)}, nil,
+			[]*op.Tensor{x})[0])
+	}
 	wants(t, "loss of no rows", loss(ramp(s, 2, 3)), "f32[]{NaN}")
 	wants(t, "its gradient", grad(loss, ramp(s, 2, 3)), "f32[2,3]{0 0 0 0 0 0}")
 	wants(t, "its Hessian product", grad(product, ramp(s, 2, 3)), "f32[2,3]{0 0 0 0 0 0}")

@@ -11,9 +11,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Einsum is a product of tensors by index letters: "bthd,bshd->bhts". A letter that the result lacks is summed over.
-// Each letter stands at most once in an operand. Of more than two operands, those two are multiplied first whose product
-// is smallest.
+// Einsum is a product of tensors by index letters: "bthd,bshd->bhts". A letter that the result lacks is
+// summed over. Each letter stands at most once in an operand. Of more than two operands, those two are
+// multiplied first whose product is smallest.
 func Einsum(equation string, in ...*Tensor) *Tensor {
 	equation = strings.ReplaceAll(equation, " ", "")
 	e, err := parseEinsum(equation, len(in))
@@ -90,7 +90,8 @@ func parseEinsum(equation string, operands int) (*einsumIndex, error) {
 	lhs, out, ok := strings.Cut(equation, "->")
 	e := &einsumIndex{in: strings.Split(lhs, ","), out: out}
 	if !ok || len(e.in) != operands || operands < 1 {
-		return nil, fmt.Errorf("equation %q does not fit %d operands: want a,b->c with a word for each", equation, operands)
+		return nil, fmt.Errorf("equation %q does not fit %d operands: want a,b->c with a word for each", equation,
+			operands)
 	}
 	for _, word := range append([]string{out}, e.in...) {
 		for i := range len(word) {
@@ -181,7 +182,8 @@ func (o einsum) Infer(in []Type) ([]Type, error) {
 		for d := range len(word) {
 			c := word[d]
 			if n := in[i].Shape[d]; seen[c] && sizes[c] != n {
-				return nil, fmt.Errorf("equation %q: index %c is %d and %d in %v and %v", o.Equation, c, sizes[c], n, in[0], in[1])
+				return nil, fmt.Errorf("equation %q: index %c is %d and %d in %v and %v", o.Equation, c, sizes[c], n,
+					in[0], in[1])
 			}
 			sizes[c], seen[c] = in[i].Shape[d], true
 			if !strings.Contains(e.out+e.in[1-i], word[d:d+1]) {
@@ -211,8 +213,8 @@ func (o einsum) Work(in, out []Type) Work {
 	return Work{Flops: 2 * float64(c.k) * float64(out[0].Shape.Len()), Bytes: moved(in, out)}
 }
 
-// contraction is an einsum as a batch of products: indices that both operands and the result have, those of one
-// operand and the result, and those that are summed, each in the order of an operand.
+// contraction is an einsum as a batch of products: indices that both operands and the result have, those of
+// one operand and the result, and those that are summed, each in the order of an operand.
 type contraction struct {
 	batch, left, right, sum string
 	m, n, k, count          int
@@ -300,7 +302,8 @@ func (o einsum) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 		result, x, y = swapped, 1, 0
 	}
 	t := hlo.Type{DType: out[0].DType, Shape: permuted(out[0].Shape, e.out, result)}
-	z := w.Dot(in[x], in[y], at(c.batch, e.in[x]), at(c.batch, e.in[y]), at(c.sum, e.in[x]), at(c.sum, e.in[y]), t)
+	z := w.Dot(in[x], in[y], at(c.batch, e.in[x]), at(c.batch, e.in[y]), at(c.sum, e.in[x]), at(c.sum, e.in[y]),
+		t)
 	if result == e.out {
 		return []hlo.Ref{z}
 	}

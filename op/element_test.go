@@ -37,19 +37,25 @@ func TestSpecialValues(t *testing.T) {
 		f    unary
 		want []float64
 	}{
-		"relu":        {op.ReLU, []float64{nan, inf, 0, 2.5, 0, 0}},
-		"sign":        {op.Sign, []float64{0, 1, -1, 1, -1, -1}},
-		"round":       {op.Round, []float64{nan, inf, -inf, 2, -2, -3}},
-		"floor":       {op.Floor, []float64{nan, inf, -inf, 2, -3, -3}},
-		"ceil":        {op.Ceil, []float64{nan, inf, -inf, 3, -2, -3}},
-		"abs":         {op.Abs, []float64{nan, inf, inf, 2.5, 2.5, 3}},
-		"pow0":        {func(x *op.Tensor) *op.Tensor { return op.Pow(x, 0) }, []float64{1, 1, 1, 1, 1, 1}},
-		"pow3":        {func(x *op.Tensor) *op.Tensor { return op.Pow(x, 3) }, []float64{nan, inf, -inf, 15.625, -15.625, -27}},
-		"pow4":        {func(x *op.Tensor) *op.Tensor { return op.Pow(x, 4) }, []float64{nan, inf, inf, 39.0625, 39.0625, 81}},
-		"clamp":       {func(x *op.Tensor) *op.Tensor { return op.Clamp(x, -2, 1) }, []float64{nan, 1, -2, 1, -2, -2}},
-		"clamp below": {func(x *op.Tensor) *op.Tensor { return op.Clamp(x, -inf, 0.5) }, []float64{nan, 0.5, -inf, 0.5, -2.5, -3}},
-		"maximum":     {func(x *op.Tensor) *op.Tensor { return op.Maximum(x, op.Const(x, 1)) }, []float64{nan, inf, 1, 2.5, 1, 1}},
-		"minimum":     {func(x *op.Tensor) *op.Tensor { return op.Minimum(op.Const(x, 1), x) }, []float64{nan, 1, -inf, 1, -2.5, -3}},
+		"relu":  {op.ReLU, []float64{nan, inf, 0, 2.5, 0, 0}},
+		"sign":  {op.Sign, []float64{0, 1, -1, 1, -1, -1}},
+		"round": {op.Round, []float64{nan, inf, -inf, 2, -2, -3}},
+		"floor": {op.Floor, []float64{nan, inf, -inf, 2, -3, -3}},
+		"ceil":  {op.Ceil, []float64{nan, inf, -inf, 3, -2, -3}},
+		"abs":   {op.Abs, []float64{nan, inf, inf, 2.5, 2.5, 3}},
+		"pow0":  {func(x *op.Tensor) *op.Tensor { return op.Pow(x, 0) }, []float64{1, 1, 1, 1, 1, 1}},
+		"pow3": {func(x *op.Tensor) *op.Tensor { return op.Pow(x, 3) },
+			[]float64{nan, inf, -inf, 15.625, -15.625, -27}},
+		"pow4": {func(x *op.Tensor) *op.Tensor { return op.Pow(x, 4) },
+			[]float64{nan, inf, inf, 39.0625, 39.0625, 81}},
+		"clamp": {func(x *op.Tensor) *op.Tensor { return op.Clamp(x, -2, 1) },
+			[]float64{nan, 1, -2, 1, -2, -2}},
+		"clamp below": {func(x *op.Tensor) *op.Tensor { return op.Clamp(x, -inf, 0.5) },
+			[]float64{nan, 0.5, -inf, 0.5, -2.5, -3}},
+		"maximum": {func(x *op.Tensor) *op.Tensor { return op.Maximum(x, op.Const(x, 1)) },
+			[]float64{nan, inf, 1, 2.5, 1, 1}},
+		"minimum": {func(x *op.Tensor) *op.Tensor { return op.Minimum(op.Const(x, 1), x) },
+			[]float64{nan, 1, -inf, 1, -2.5, -3}},
 	} {
 		s := device(t, 1).NewSession()
 		sameNumbers(t, name, read(t, c.f(s.Tensor(x))), floats64(c.want...))
@@ -67,14 +73,16 @@ func TestKinks(t *testing.T) {
 		f    unary
 		want []float64
 	}{
-		"relu":    {op.ReLU, []float64{1, 0, 1, 0}},
-		"abs":     {op.Abs, []float64{0, 0, 1, -1}},
-		"clamp":   {func(x *op.Tensor) *op.Tensor { return op.Clamp(x, 0, 1) }, []float64{0, 1, 1, 0}},
-		"maximum": {func(x *op.Tensor) *op.Tensor { return op.Maximum(x, op.Const(x, 0)) }, []float64{1, 0.5, 1, 0}},
-		"minimum": {func(x *op.Tensor) *op.Tensor { return op.Minimum(x, op.Const(x, 0)) }, []float64{1, 0.5, 0, 1}},
-		"itself":  {func(x *op.Tensor) *op.Tensor { return op.Maximum(x, x) }, []float64{2, 1, 1, 1}},
-		"pow0":    {func(x *op.Tensor) *op.Tensor { return op.Pow(x, 0) }, []float64{0, 0, 0, 0}},
-		"sign":    {op.Sign, []float64{0, 0, 0, 0}},
+		"relu":  {op.ReLU, []float64{1, 0, 1, 0}},
+		"abs":   {op.Abs, []float64{0, 0, 1, -1}},
+		"clamp": {func(x *op.Tensor) *op.Tensor { return op.Clamp(x, 0, 1) }, []float64{0, 1, 1, 0}},
+		"maximum": {func(x *op.Tensor) *op.Tensor { return op.Maximum(x, op.Const(x, 0)) },
+			[]float64{1, 0.5, 1, 0}},
+		"minimum": {func(x *op.Tensor) *op.Tensor { return op.Minimum(x, op.Const(x, 0)) },
+			[]float64{1, 0.5, 0, 1}},
+		"itself": {func(x *op.Tensor) *op.Tensor { return op.Maximum(x, x) }, []float64{2, 1, 1, 1}},
+		"pow0":   {func(x *op.Tensor) *op.Tensor { return op.Pow(x, 0) }, []float64{0, 0, 0, 0}},
+		"sign":   {op.Sign, []float64{0, 0, 0, 0}},
 	} {
 		v := device(t, 1).NewSession().Tensor(x).Track()
 		g := op.Grad([]*op.Tensor{c.f(v)}, nil, []*op.Tensor{v})[0]
@@ -88,7 +96,8 @@ func TestKinks(t *testing.T) {
 
 func TestIntegers(t *testing.T) {
 	s := device(t, 1).NewSession()
-	x, y := s.Tensor(array.FromSlice([]int64{7, -7, 7, -7, 5, 6}, 6)), s.Tensor(array.FromSlice([]int64{3, 3, -3, -3, 0, 3}, 6))
+	x, y := s.Tensor(array.FromSlice([]int64{7, -7, 7, -7, 5, 6},
+		6)), s.Tensor(array.FromSlice([]int64{3, 3, -3, -3, 0, 3}, 6))
 	for name, c := range map[string]struct {
 		got  *op.Tensor
 		want []int64
@@ -107,7 +116,8 @@ func TestIntegers(t *testing.T) {
 	}
 	u := s.Tensor(array.FromSlice([]uint8{0, 5, 251}, 3))
 	sameNumbers(t, "abs of bytes", read(t, op.Abs(u)), array.FromSlice([]uint8{0, 5, 251}, 3))
-	sameNumbers(t, "division of bytes", read(t, op.Div(u, op.Const(u, 0))), array.FromSlice([]uint8{255, 255, 255}, 3))
+	sameNumbers(t, "division of bytes", read(t, op.Div(u, op.Const(u, 0))),
+		array.FromSlice([]uint8{255, 255, 255}, 3))
 }
 
 // TestTruth compares numbers of every dtype, and truth values with each other.
@@ -117,7 +127,8 @@ func TestTruth(t *testing.T) {
 		x := op.Cast(s.Tensor(floats64(0, 0, 1, 1)), dtype)
 		y := op.Cast(s.Tensor(floats64(0, 1, 0, 1)), dtype)
 		for i, c := range []*op.Tensor{
-			op.Equal(x, y), op.NotEqual(x, y), op.Less(x, y), op.LessEqual(x, y), op.Greater(x, y), op.GreaterEqual(x, y),
+			op.Equal(x, y), op.NotEqual(x, y), op.Less(x, y), op.LessEqual(x, y), op.Greater(x, y), op.GreaterEqual(x,
+				y),
 		} {
 			want := []string{"1001", "0110", "0100", "1101", "0010", "1011"}[i]
 			if got := truths(t, c); got != want {
@@ -127,14 +138,17 @@ func TestTruth(t *testing.T) {
 		picked := op.Where(op.Less(x, y), x, op.Const(y, 1))
 		sameNumbers(t, fmt.Sprint("where of ", dtype), read(t, op.Cast(picked, array.F64)), floats64(1, 0, 1, 1))
 	}
-	x, y := s.Tensor(array.FromSlice([]bool{false, false, true, true}, 4)), s.Tensor(array.FromSlice([]bool{false, true, false, true}, 4))
-	for i, c := range []*op.Tensor{op.LogicalAnd(x, y), op.LogicalOr(x, y), op.LogicalXor(x, y), op.LogicalNot(x)} {
+	x, y := s.Tensor(array.FromSlice([]bool{false, false, true, true},
+		4)), s.Tensor(array.FromSlice([]bool{false, true, false, true}, 4))
+	for i, c := range []*op.Tensor{op.LogicalAnd(x, y), op.LogicalOr(x, y), op.LogicalXor(x, y),
+		op.LogicalNot(x)} {
 		if got, want := truths(t, c), []string{"0001", "0111", "0110", "1100"}[i]; got != want {
 			t.Errorf("logic %d: got %s, want %s", i, got, want)
 		}
 	}
 	n := s.Tensor(floats64(math.NaN()))
-	for i, c := range []*op.Tensor{op.Equal(n, n), op.NotEqual(n, n), op.LessEqual(n, n), op.GreaterEqual(n, n)} {
+	for i, c := range []*op.Tensor{op.Equal(n, n), op.NotEqual(n, n), op.LessEqual(n, n),
+		op.GreaterEqual(n, n)} {
 		if got, want := truths(t, c), []string{"0", "1", "0", "0"}[i]; got != want {
 			t.Errorf("NaN comparison %d: got %s, want %s", i, got, want)
 		}
@@ -160,7 +174,8 @@ func TestEmptyOperands(t *testing.T) {
 	y := op.Add(op.GELU(op.SiLU(x), "tanh"), op.SwiGLU(x, x))
 	y = op.Where(op.Less(x, y), op.Dropout(y, op.Key{}, 0.5), op.Maximum(x, op.Const(x, 0)))
 	y = op.Triu(op.Pow(op.Clamp(y, 0, 1), 2.5), 0)
-	for _, v := range append(op.Grad([]*op.Tensor{y}, nil, []*op.Tensor{x}), y, op.Normal(s, op.Key{}, array.F32, array.Shape{0, 3})) {
+	for _, v := range append(op.Grad([]*op.Tensor{y}, nil, []*op.Tensor{x}), y,
+		op.Normal(s, op.Key{}, array.F32, array.Shape{0, 3})) {
 		if a := read(t, v); !a.Shape().Equal(array.Shape{0, 3}) {
 			t.Errorf("got %v", a)
 		}
@@ -175,31 +190,33 @@ func TestEmptyOperands(t *testing.T) {
 
 func TestElementMistakes(t *testing.T) {
 	s := device(t, 1).NewSession()
-	x, i, b := s.Tensor(array.New(array.F32, 2, 3)), s.Tensor(array.New(array.I32, 2, 3)), s.Tensor(array.New(array.Bool, 2, 3))
+	x, i, b := s.Tensor(array.New(array.F32, 2, 3)), s.Tensor(array.New(array.I32, 2,
+		3)), s.Tensor(array.New(array.Bool, 2, 3))
 	for want, y := range map[string]*op.Tensor{
-		"log: want a float operand":                 op.Log(i),
-		"neg: want numbers":                         op.Neg(b),
-		"sub: operands differ in dtype":             op.Sub(x, i),
-		"div: cannot broadcast":                     op.Div(x, s.Tensor(array.New(array.F32, 2))),
-		"remainder: want integers":                  op.Mod(x, x),
-		"logical_and: want truth values":            op.LogicalAnd(b, i),
-		"logical_not: want truth values":            op.LogicalNot(x),
-		"where: want a condition of truth values":   op.Where(i, x, x),
-		"clamp: bounds are out of order":            op.Clamp(x, 1, 0),
-		"gelu: approximate is \"erf\"":              op.GELU(x, "erf"),
-		"tril: want a matrix":                       op.Tril(s.Tensor(array.New(array.F32, 2)), 0),
-		"one_hot: want indices":                     op.OneHot(x, 3),
-		"one_hot: numClasses is 0":                  op.OneHot(i, 0),
-		"swiglu: operands differ in shape":          op.SwiGLU(x, s.Tensor(array.New(array.F32, 3))),
-		"iota: dim 2 is not a dim of [2,3]":         op.Iota(s, array.I32, array.Shape{2, 3}, 2),
-		"uniform: want a float dtype":               op.Uniform(s, op.Key{}, array.I32, array.Shape{2}),
-		"normal: shape [-1] is not valid":           op.Normal(s, op.Key{}, array.F32, array.Shape{-1}),
-		"normal: want the step as an i64 scalar":    op.NormalAt(i, op.Key{}, array.F32, array.Shape{2}),
-		"bernoulli: probability is -0.5":            op.Dropout(x, op.Key{}, 1.5),
-		"equal: operands differ in dtype":           op.Equal(x, b),
-		"maximum: want numbers":                     op.Maximum(b, b),
-		"is_finite: want a float operand":           op.IsFinite(i),
-		"tanh: want a float operand: got i32[2,3]":  op.Dropout(op.SwiGLU(op.Tril(op.Tanh(i), 1), x), op.Key{}, 0.5),
+		"log: want a float operand":               op.Log(i),
+		"neg: want numbers":                       op.Neg(b),
+		"sub: operands differ in dtype":           op.Sub(x, i),
+		"div: cannot broadcast":                   op.Div(x, s.Tensor(array.New(array.F32, 2))),
+		"remainder: want integers":                op.Mod(x, x),
+		"logical_and: want truth values":          op.LogicalAnd(b, i),
+		"logical_not: want truth values":          op.LogicalNot(x),
+		"where: want a condition of truth values": op.Where(i, x, x),
+		"clamp: bounds are out of order":          op.Clamp(x, 1, 0),
+		"gelu: approximate is \"erf\"":            op.GELU(x, "erf"),
+		"tril: want a matrix":                     op.Tril(s.Tensor(array.New(array.F32, 2)), 0),
+		"one_hot: want indices":                   op.OneHot(x, 3),
+		"one_hot: numClasses is 0":                op.OneHot(i, 0),
+		"swiglu: operands differ in shape":        op.SwiGLU(x, s.Tensor(array.New(array.F32, 3))),
+		"iota: dim 2 is not a dim of [2,3]":       op.Iota(s, array.I32, array.Shape{2, 3}, 2),
+		"uniform: want a float dtype":             op.Uniform(s, op.Key{}, array.I32, array.Shape{2}),
+		"normal: shape [-1] is not valid":         op.Normal(s, op.Key{}, array.F32, array.Shape{-1}),
+		"normal: want the step as an i64 scalar":  op.NormalAt(i, op.Key{}, array.F32, array.Shape{2}),
+		"bernoulli: probability is -0.5":          op.Dropout(x, op.Key{}, 1.5),
+		"equal: operands differ in dtype":         op.Equal(x, b),
+		"maximum: want numbers":                   op.Maximum(b, b),
+		"is_finite: want a float operand":         op.IsFinite(i),
+		"tanh: want a float operand: got i32[2,3]": op.Dropout(op.SwiGLU(op.Tril(op.Tanh(i), 1), x), op.Key{},
+			0.5),
 		"sqrt: want a float operand: got bool[2,3]": op.AddScalar(op.MulScalar(op.Sqrt(b), 2), 1),
 	} {
 		if y.Err() == nil || !strings.Contains(y.Err().Error(), want) {
@@ -218,7 +235,8 @@ func TestTriangles(t *testing.T) {
 	s := device(t, 1).NewSession()
 	x := op.AddScalar(op.Iota(s, array.I32, array.Shape{2, 2, 3}, 2), 1)
 	for d, want := range map[int][]int32{
-		-2: {0, 0, 0, 0, 0, 0}, -1: {0, 0, 0, 1, 0, 0}, 0: {1, 0, 0, 1, 2, 0}, 1: {1, 2, 0, 1, 2, 3}, 9: {1, 2, 3, 1, 2, 3},
+		-2: {0, 0, 0, 0, 0, 0}, -1: {0, 0, 0, 1, 0, 0}, 0: {1, 0, 0, 1, 2, 0}, 1: {1, 2, 0, 1, 2, 3}, 9: {1, 2, 3,
+			1, 2, 3},
 	} {
 		low := read(t, op.Tril(x, d))
 		sameNumbers(t, fmt.Sprint("tril ", d), low, array.FromSlice(append(want, want...), 2, 2, 3))
@@ -227,7 +245,8 @@ func TestTriangles(t *testing.T) {
 	}
 }
 
-// TestDrawsDependOnIndex: a random tensor is the same whatever its shape, and differs by every part of its key.
+// TestDrawsDependOnIndex: a random tensor is the same whatever its shape, and differs by every part of its
+// key.
 func TestDrawsDependOnIndex(t *testing.T) {
 	s := device(t, 2).NewSession()
 	key := op.Key{Seed: 3, Stream: 4}
@@ -312,7 +331,8 @@ func TestDropout(t *testing.T) {
 func TestDropoutSteps(t *testing.T) {
 	d := device(t, 2)
 	b := ir.NewBuilder("main")
-	x, at := b.Param("x", op.Type{DType: array.F32, Shape: array.Shape{64}}), b.Param("step", op.Type{DType: array.I64})
+	x, at := b.Param("x", op.Type{DType: array.F32, Shape: array.Shape{64}}), b.Param("step",
+		op.Type{DType: array.I64})
 	f, err := b.Build(op.DropoutAt(x, at, op.Key{Seed: 1}, 0.5))
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +343,8 @@ func TestDropoutSteps(t *testing.T) {
 	}
 	var texts []string
 	for _, n := range []int64{1, 2, 1} {
-		got, err := e.Run([]array.Array{read(t, op.Full(d.NewSession(), array.F32, array.Shape{64}, 1)), array.Scalar(n)})
+		got, err := e.Run([]array.Array{read(t, op.Full(d.NewSession(), array.F32, array.Shape{64}, 1)),
+			array.Scalar(n)})
 		if err != nil {
 			t.Fatal(err)
 		}

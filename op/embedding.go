@@ -12,8 +12,8 @@ import (
 // Embedding is the rows of table that ids name: ids' dims followed by those of a row.
 func Embedding(ids, table *Tensor) *Tensor { return apply1(embedding{}, ids, table) }
 
-// embedding may have a part of the table only: the rows from Offset on, of Total; 0 is all. An id of a row that lies
-// elsewhere gives zeros, so that the results of all parts add up.
+// embedding may have a part of the table only: the rows from Offset on, of Total; 0 is all. An id of a row
+// that lies elsewhere gives zeros, so that the results of all parts add up.
 type embedding struct {
 	mover
 	Offset, Total int
@@ -41,7 +41,8 @@ func (o embedding) Infer(in []Type) ([]Type, error) {
 }
 
 func (o embedding) VJP(in, _, dy []*Tensor) []*Tensor {
-	return []*Tensor{nil, apply1(embeddingGrad{Rows: in[1].Dim(0), Offset: o.Offset, Total: o.Total}, in[0], dy[0])}
+	return []*Tensor{nil, apply1(embeddingGrad{Rows: in[1].Dim(0), Offset: o.Offset, Total: o.Total}, in[0],
+		dy[0])}
 }
 
 // Rule lets the rows of the table be split: each device looks up those that it has.
@@ -50,8 +51,8 @@ func (embedding) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(ids + "," + table + "->" + out)
 }
 
-// embeddingWords names the factors of ids, of a table, whose rows have a factor of their own, and of the rows that ids
-// name.
+// embeddingWords names the factors of ids, of a table, whose rows have a factor of their own, and of the rows
+// that ids name.
 func embeddingWords(ids, row int, star string) (string, string, string) {
 	a, b := factors(0, ids), factors(ids, row)
 	return a, factors(ids+row, 1) + star + b, a + b
@@ -81,7 +82,8 @@ func (embedding) Samples() []Sample {
 	}
 }
 
-// embeddingGrad adds rows up by the ids that name them. It makes Rows rows from Offset on, of Total; 0 is all.
+// embeddingGrad adds rows up by the ids that name them. It makes Rows rows from Offset on, of Total; 0 is
+// all.
 type embeddingGrad struct{ Rows, Offset, Total int }
 
 func (embeddingGrad) Name() string    { return "embedding_grad" }

@@ -64,7 +64,10 @@ func emitted(t *testing.T, o op.Op, types []op.Type, c hlo.Config) *hlo.Program 
 func TestEmit(t *testing.T) {
 	for _, dtype := range []array.DType{array.F64, array.F32, array.BF16} {
 		t.Run(dtype.String(), func(t *testing.T) {
-			law(t, func(t *testing.T, o op.Op, args []op.Arg) { checkEmit(t, o, fillAll(args, dtype, 5), hlo.Config{}) })
+			law(t, func(t *testing.T, o op.Op, args []op.Arg) {
+				checkEmit(t, o, fillAll(args, dtype, 5),
+					hlo.Config{})
+			})
 		})
 	}
 }
@@ -100,7 +103,8 @@ func checkEmit(t *testing.T, o op.Op, in []array.Array, c hlo.Config) {
 }
 
 // emitTolerance is how far results may be apart, relative to their size or to one.
-var emitTolerance = map[array.DType]float64{array.F64: 1e-12, array.F32: 2e-5, array.BF16: 2e-2, array.F16: 2e-3}
+var emitTolerance = map[array.DType]float64{array.F64: 1e-12, array.F32: 2e-5, array.BF16: 2e-2,
+	array.F16: 2e-3}
 
 func compareEmit(t *testing.T, i int, got, want array.Array) {
 	t.Helper()

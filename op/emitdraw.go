@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Philox is written in signed 64-bit arithmetic: the product of two 32-bit words has the same bits there, and a logical shift
-// takes its upper half.
+// Philox is written in signed 64-bit arithmetic: the product of two 32-bit words has the same bits there, and
+// a logical shift takes its upper half.
 const (
 	philoxM0, philoxM1 = 0xD2511F53, 0xCD9E8D57
 	philoxW0, philoxW1 = 0x9E3779B9, 0xBB67AE85
@@ -18,8 +18,8 @@ type drawing struct {
 	w *hlo.Writer
 	// key is the generator's key, an i64 scalar; block the numbers of the blocks.
 	key, block hlo.Ref
-	// looped is that the rounds are a loop: a small program, for numbers that are drawn but once. Else they are one after the other,
-	// which XLA makes one kernel of.
+	// looped is that the rounds are a loop: a small program, for numbers that are drawn but once. Else they are
+	// one after the other, which XLA makes one kernel of.
 	looped bool
 }
 
@@ -37,8 +37,8 @@ func (d drawing) with(name string, x hlo.Ref, y int64) hlo.Ref {
 func (d drawing) low(x hlo.Ref) hlo.Ref  { return d.with("and", x, lowWord) }
 func (d drawing) high(x hlo.Ref) hlo.Ref { return d.with("shift_right_logical", x, 32) }
 
-// emitKey writes the key of the generator at the step, if there is one. Without one it is kept from becoming part of the
-// kernels, so that tensors of one shape share them.
+// emitKey writes the key of the generator at the step, if there is one. Without one it is kept from becoming
+// part of the kernels, so that tensors of one shape share them.
 func emitKey(w *hlo.Writer, k Key, in []hlo.Ref) hlo.Ref {
 	if len(in) == 0 {
 		key := w.Int64(nil, int64(k.at(0)))
@@ -54,8 +54,8 @@ func emitKey(w *hlo.Writer, k Key, in []hlo.Ref) hlo.Ref {
 	return d.op("xor", x, d.with("shift_right_logical", x, 31))
 }
 
-// words writes the four words of every block, for each of the first so many values of the counter's third word, which are a new
-// first dim.
+// words writes the four words of every block, for each of the first so many values of the counter's third
+// word, which are a new first dim.
 func (d drawing) words(thirds int) [4]hlo.Ref {
 	t := hlo.Type{DType: array.I64, Shape: append(array.Shape{thirds}, d.block.Shape...)}
 	block := d.w.Broadcast(d.block, t.Shape, dimsExcept(len(t.Shape), 0, 1))
@@ -103,7 +103,8 @@ func (d drawing) loop(c [4]hlo.Ref, k [2]hlo.Ref) [4]hlo.Ref {
 
 // third is the words that belong to a value of the counter's third word.
 func (d drawing) third(x hlo.Ref, i int) hlo.Ref {
-	return d.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: x.Shape[1:]}, emitNarrow(d.w, x, 0, span{i, i + 1}))
+	return d.w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: x.Shape[1:]},
+		emitNarrow(d.w, x, 0, span{i, i + 1}))
 }
 
 // uniform32 is words as float32 draws.
@@ -127,9 +128,10 @@ func (d drawing) uniform64() [4]hlo.Ref {
 	return words
 }
 
-// emitDraw writes a random tensor, or a part of one, of what f makes of four neighbouring elements' draws. in is the step, if the
-// tensor has one.
-func emitDraw(w *hlo.Writer, k Key, in []hlo.Ref, p drawPart, out Type, f func(d drawing) [4]hlo.Ref) []hlo.Ref {
+// emitDraw writes a random tensor, or a part of one, of what f makes of four neighbouring elements' draws. in
+// is the step, if the tensor has one.
+func emitDraw(w *hlo.Writer, k Key, in []hlo.Ref, p drawPart, out Type,
+	f func(d drawing) [4]hlo.Ref) []hlo.Ref {
 	if out.Shape.Len() == 0 {
 		return []hlo.Ref{w.Constant(hloType(out), 0)}
 	}

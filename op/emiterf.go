@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// The dialect has no erf. Near zero it is a power series in x²; from 1 on it is 1 - e^(-x²)·t·g(t) with t = 2/(2+x), where g is
-// smooth and fitted by Chebyshev polynomials. From erfEnd on it is 1 in every dtype.
+// The dialect has no erf. Near zero it is a power series in x²; from 1 on it is 1 - e^(-x²)·t·g(t) with t =
+// 2/(2+x), where g is smooth and fitted by Chebyshev polynomials. From erfEnd on it is 1 in every dtype.
 const erfEnd = 6
 
 // erfTerms is how many terms of the series and of the fit a dtype needs.

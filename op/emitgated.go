@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/triton"
 )
 
-// gated is a SwiGLU of the halves of one array, which its kernel reads where they lie, if no kernel of the product before it computes it, too.
+// gated is a SwiGLU of the halves of one array, which its kernel reads where they lie, if no kernel of the
+// product before it computes it, too.
 type gated struct{ split, node *ir.Node }
 
 func (k kernels) addGated(in scopeOf, n *ir.Node) {
@@ -32,7 +33,8 @@ func cutOf(a, b *Tensor) *ir.Node {
 		return nil
 	}
 	o, ok := n.Op().(split)
-	if !ok || len(o.Sizes) != 2 || o.Sizes[0] != o.Sizes[1] || o.Dim != len(a.Shape())-1 || a != n.Out()[0] || b != n.Out()[1] {
+	if !ok || len(o.Sizes) != 2 || o.Sizes[0] != o.Sizes[1] || o.Dim != len(a.Shape())-1 || a != n.Out()[0] ||
+		b != n.Out()[1] {
 		return nil
 	}
 	return n

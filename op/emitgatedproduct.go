@@ -20,7 +20,8 @@ func (k kernels) addGatedProduct(s scopeOf, g gated) bool {
 		return false
 	}
 	x := product.In()[0]
-	p := gatedProduct{product, g.node, ptx.GatedProduct{Rows: x.Shape().Len() / x.Dim(-1), Depth: x.Dim(-1), Width: g.node.Out()[0].Dim(-1)}}
+	p := gatedProduct{product, g.node, ptx.GatedProduct{Rows: x.Shape().Len() / x.Dim(-1), Depth: x.Dim(-1),
+		Width: g.node.Out()[0].Dim(-1)}}
 	if !k.worth(p.kernel) {
 		return false
 	}
@@ -30,7 +31,8 @@ func (k kernels) addGatedProduct(s scopeOf, g gated) bool {
 
 func (p gatedProduct) emit(w *hlo.Writer, refs []hlo.Ref) {
 	both, out := p.product.Out()[0], p.node.Out()[0]
-	r := cuda.CallPTX(w, p.kernel.Kernel(), refsOf(refs, p.product.In()), hloType(both.Type()), hloType(out.Type()))
+	r := cuda.CallPTX(w, p.kernel.Kernel(), refsOf(refs, p.product.In()), hloType(both.Type()),
+		hloType(out.Type()))
 	refs[both.ID()], refs[out.ID()] = r[0], r[1]
 }
 
@@ -56,7 +58,8 @@ func (k kernels) addGatedGradient(s scopeOf, n *ir.Node) {
 		return
 	}
 	x := product.In()[0]
-	g := gatedGradient{product, join, cut.In()[0], ptx.GatedGradient{Rows: x.Shape().Len() / x.Dim(-1), Depth: x.Dim(-1), Width: dy.Dim(-1)}}
+	g := gatedGradient{product, join, cut.In()[0],
+		ptx.GatedGradient{Rows: x.Shape().Len() / x.Dim(-1), Depth: x.Dim(-1), Width: dy.Dim(-1)}}
 	if !k.worth(g.kernel) {
 		return
 	}

@@ -9,13 +9,17 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestEmitGroups: experts' products and their gradients in several blocks, with empty groups, groups of many blocks, and rows of none.
+// TestEmitGroups: experts' products and their gradients in several blocks, with empty groups, groups of many
+// blocks, and rows of none.
 func TestEmitGroups(t *testing.T) {
 	for _, sizes := range [][]int32{
 		{300}, {130, 0, 150}, {0, 0, 300}, {1, 298, 1}, {128, 128, 44}, {0, 0, 0}, {127, 129, 0, 3}, {5, 0, 0, 290},
 	} {
 		b := ir.NewBuilder("groups")
-		param := func(d array.DType, shape ...int) *op.Tensor { return b.Param("", op.Type{DType: d, Shape: shape}) }
+		param := func(d array.DType, shape ...int) *op.Tensor {
+			return b.Param("", op.Type{DType: d,
+				Shape: shape})
+		}
 		x, w, dy := param(array.F64, 300, 3), param(array.F64, len(sizes), 3, 4), param(array.F64, 300, 4)
 		n := param(array.I32, len(sizes))
 		y := op.GroupedMatMul(x, w, n)

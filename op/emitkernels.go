@@ -21,13 +21,16 @@ type kernels struct {
 	late map[*ir.Node][]int
 	// taken is all of these.
 	taken map[*ir.Node]bool
-	// least is the share of the device's units that a kernel of a product must keep at work; 0 is for no such kernels.
+	// least is the share of the device's units that a kernel of a product must keep at work; 0 is for no such
+	// kernels.
 	least float64
 }
 
-// kernelsOf finds the nodes of a program that kernels compute. Alone is that no device has another program, with other positions.
+// kernelsOf finds the nodes of a program that kernels compute. Alone is that no device has another program,
+// with other positions.
 func kernelsOf(w *hlo.Writer, f *ir.Func, alone bool) kernels {
-	k := kernels{map[*ir.Node]byKernel{}, map[*ir.Node]bool{}, map[*ir.Node][]int{}, map[*ir.Node]bool{}, w.Products()}
+	k := kernels{map[*ir.Node]byKernel{}, map[*ir.Node]bool{}, map[*ir.Node][]int{}, map[*ir.Node]bool{},
+		w.Products()}
 	if !w.Kernels() {
 		return k
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestEmitKernels: a block's norms go with the sums beside them, its gate reads the product that holds it, and the loss goes with its gradient where
-// that is known before it: on CUDA and in 16 bits alone.
+// TestEmitKernels: a block's norms go with the sums beside them, its gate reads the product that holds it,
+// and the loss goes with its gradient where that is known before it: on CUDA and in 16 bits alone.
 func TestEmitKernels(t *testing.T) {
 	norms := map[string]int{"add_rms_norm": 1, "rms_norm_grad": 1, "swiglu": 1}
 	for _, c := range []struct {
@@ -30,7 +30,8 @@ func TestEmitKernels(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := kernelProgram(t, c.dtype, c.square)
 			text := checkProgram(t, f, randoms(f.Params()), hlo.Config{Target: c.target})
-			for _, k := range []string{"add_rms_norm", "rms_norm_grad", "swiglu", "log_sum_exp", "softmax_grad", "cross_entropy"} {
+			for _, k := range []string{"add_rms_norm", "rms_norm_grad", "swiglu", "log_sum_exp", "softmax_grad",
+				"cross_entropy"} {
 				want := c.kernels[k]
 				if c.kernels != nil {
 					want += norms[k]
@@ -66,7 +67,8 @@ func kernelProgram(t *testing.T, d array.DType, square bool) *ir.Func {
 	return f
 }
 
-// TestEmitTwoLosses: where values depend on two losses, one of them goes with its gradient and none waits for another.
+// TestEmitTwoLosses: where values depend on two losses, one of them goes with its gradient and none waits for
+// another.
 func TestEmitTwoLosses(t *testing.T) {
 	for name, of := range map[string]func(a, b *op.Tensor) *op.Tensor{
 		"sum":     func(a, b *op.Tensor) *op.Tensor { return op.Add(a, op.MulScalar(b, 0.3)) },

@@ -7,15 +7,16 @@ import (
 	"github.com/galley-ml/galley/internal/triton"
 )
 
-// lossOf is a loss and the gradient of its logits, which one kernel computes where the loss's own gradient is known before the loss: the logits are
-// read from memory once.
+// lossOf is a loss and the gradient of its logits, which one kernel computes where the loss's own gradient is
+// known before the loss: the logits are read from memory once.
 type lossOf struct{ loss, grad *ir.Node }
 
 // labelCount stands where the loss was: what is known of it without the logits, which the gradient may need.
 type labelCount struct{ loss *ir.Node }
 
-// addLoss adds a gradient of logits and the loss that it is of, unless it needs the loss's value. What else needs that is written behind the gradient; of several
-// losses on which the same values depend only the first is moved, so that none waits for another.
+// addLoss adds a gradient of logits and the loss that it is of, unless it needs the loss's value. What else
+// needs that is written behind the gradient; of several losses on which the same values depend only the first
+// is moved, so that none waits for another.
 func (k kernels) addLoss(s scopeOf, n *ir.Node) {
 	l, ok := lossPair(n)
 	if !ok || k.taken[l.loss] || k.taken[n] {
@@ -67,7 +68,8 @@ func lossPair(n *ir.Node) (l lossOf, ok bool) {
 		return l, false
 	}
 	o, ok := l.loss.Op().(crossEntropy)
-	if !ok || n.In()[2] != l.loss.Out()[1] || o.IgnoreIndex != g.IgnoreIndex || o.LabelSmoothing != g.LabelSmoothing {
+	if !ok || n.In()[2] != l.loss.Out()[1] || o.IgnoreIndex != g.IgnoreIndex ||
+		o.LabelSmoothing != g.LabelSmoothing {
 		return l, false
 	}
 	x := n.In()[0]
@@ -86,7 +88,8 @@ func (l lossOf) emit(w *hlo.Writer, refs []hlo.Ref) {
 	rows, width := rowsOf(in[0].Shape)
 	lse := hloType(l.loss.Out()[1].Type())
 	k := triton.CrossEntropy(in[0].DType, rows, width, g.target(width))
-	r := cuda.CallTriton(w, k, []hlo.Ref{in[0], g.emitLabels(w, in[1]), g.emitRows(w, in)}, lse, hloType(l.grad.Out()[0].Type()))
+	r := cuda.CallTriton(w, k, []hlo.Ref{in[0], g.emitLabels(w, in[1]), g.emitRows(w, in)}, lse,
+		hloType(l.grad.Out()[0].Type()))
 	top := r[0]
 	loss := l.loss.Op().(crossEntropy).emitLoss(w, in[0], in[1], top, w.Constant(top.Type, 0))
 	refs[l.loss.Out()[0].ID()], refs[l.loss.Out()[1].ID()], refs[l.grad.Out()[0].ID()] = loss, top, r[1]

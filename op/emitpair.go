@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/triton"
 )
 
-// pair is a sum and a norm beside it that one kernel computes: a norm of the sum, or a norm's gradient that is added to another.
+// pair is a sum and a norm beside it that one kernel computes: a norm of the sum, or a norm's gradient that
+// is added to another.
 type pair struct{ add, norm *ir.Node }
 
 // addPair adds the pair that a node is the later part of.
@@ -22,8 +23,8 @@ func (k kernels) addPair(s scopeOf, n *ir.Node) {
 	}
 }
 
-// call is the node at which a pair's kernel is called: the earlier one if all that it reads is there by then, else the later one if nothing reads what
-// the earlier one makes before that.
+// call is the node at which a pair's kernel is called: the earlier one if all that it reads is there by then,
+// else the later one if nothing reads what the earlier one makes before that.
 func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
 	here, other = p.add, p.norm
 	if s.at[other] < s.at[here] {
@@ -96,7 +97,8 @@ func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
 	in := append(refsOf(refs, p.norm.In()), get(other))
 	in[2], in[3] = w.Convert(in[2], x.DType()), w.Convert(in[3], array.F32)
 	sums := hlo.Type{DType: array.F32, Shape: array.Shape{triton.GradSums(rows, width), width}}
-	r := cuda.CallTriton(w, triton.RMSNormGrad(x.DType(), gamma.DType(), rows, width), in, hloType(x.Type()), sums)
+	r := cuda.CallTriton(w, triton.RMSNormGrad(x.DType(), gamma.DType(), rows, width), in, hloType(x.Type()),
+		sums)
 	refs[p.add.Out()[0].ID()] = r[0]
 	sum := w.Reduce("add", r[1], 0, []int{0}, hlo.Type{DType: array.F32, Shape: array.Shape{width}})
 	refs[p.norm.Out()[1].ID()] = w.Convert(sum, gamma.DType())

@@ -15,8 +15,8 @@ func (k kernels) worth(p interface {
 	return k.least > 0 && p.Fits() && p.Share() >= k.least
 }
 
-// kernelProduct is the node of a product with weights that a kernel could compute, whose result is only cut into parts of the last dim by a node; nil if
-// that node is no such one.
+// kernelProduct is the node of a product with weights that a kernel could compute, whose result is only cut
+// into parts of the last dim by a node; nil if that node is no such one.
 func (s scopeOf) kernelProduct(cut *ir.Node) *ir.Node {
 	o, ok := cut.Op().(split)
 	if !ok || o.Dim != len(cut.In()[0].Shape())-1 || s.uses[cut.In()[0]] != 1 {

@@ -24,24 +24,28 @@ type productCase struct {
 	gated      int    // calls of gated_product, and of gated_gradient
 }
 
-// TestEmitProducts: products go with RoPE and SwiGLU behind them where kernels fit: on CUDA, in 16 bits, in whole tiles.
+// TestEmitProducts: products go with RoPE and SwiGLU behind them where kernels fit: on CUDA, in 16 bits, in
+// whole tiles.
 func TestEmitProducts(t *testing.T) {
-	whole := productCase{dtype: array.BF16, target: hlo.CUDA, seq: 128, heads: 4, kvs: 4, width: 64, least: 1e-9, turned: "turned_product_2", gated: 1}
+	whole := productCase{dtype: array.BF16, target: hlo.CUDA, seq: 128, heads: 4, kvs: 4, width: 64, least: 1e-9,
+		turned: "turned_product_2", gated: 1}
 	cases := map[string]func(c *productCase){
-		"whole":       func(*productCase) {},
-		"f16":         func(c *productCase) { c.dtype, c.turned, c.gated = array.F16, "", 0 },
-		"groups":      func(c *productCase) { c.heads = 8 },
-		"wide heads":  func(c *productCase) { c.heads, c.kvs, c.width = 2, 2, 128 },
-		"offset":      func(c *productCase) { c.rope.Offset, c.rope.Factor = 7, 1.5 },
-		"f32":         func(c *productCase) { c.dtype, c.turned, c.gated = array.F32, "", 0 },
-		"any":         func(c *productCase) { c.target, c.turned, c.gated = hlo.Any, "", 0 },
-		"other":       func(c *productCase) { c.least, c.turned, c.gated = 0, "", 0 },
-		"idle":        func(c *productCase) { c.least, c.turned, c.gated = 0.1, "", 0 }, // 3 and 2 tiles for 66 pairs of units
+		"whole":      func(*productCase) {},
+		"f16":        func(c *productCase) { c.dtype, c.turned, c.gated = array.F16, "", 0 },
+		"groups":     func(c *productCase) { c.heads = 8 },
+		"wide heads": func(c *productCase) { c.heads, c.kvs, c.width = 2, 2, 128 },
+		"offset":     func(c *productCase) { c.rope.Offset, c.rope.Factor = 7, 1.5 },
+		"f32":        func(c *productCase) { c.dtype, c.turned, c.gated = array.F32, "", 0 },
+		"any":        func(c *productCase) { c.target, c.turned, c.gated = hlo.Any, "", 0 },
+		"other":      func(c *productCase) { c.least, c.turned, c.gated = 0, "", 0 },
+		// 3 and 2 tiles for 66 pairs of units
+		"idle":        func(c *productCase) { c.least, c.turned, c.gated = 0.1, "", 0 },
 		"odd rows":    func(c *productCase) { c.seq, c.turned, c.gated = 120, "", 0 },
 		"odd widths":  func(c *productCase) { c.kvs, c.turned = 2, "" },
 		"interleaved": func(c *productCase) { c.rope.Style, c.turned = "interleaved", "" },
 		"part":        func(c *productCase) { c.rope.Dim, c.turned = 32, "" },
-		"read again":  func(c *productCase) { c.again, c.turned = true, "turned_product_1" }, // keys are turned behind the kernel
+		// keys are turned behind the kernel
+		"read again": func(c *productCase) { c.again, c.turned = true, "turned_product_1" },
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +58,8 @@ func TestEmitProducts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(text, hlo.PTXTarget) && (name == "whole" || !testing.Short()) { // other programs are run elsewhere, smaller
+			// other programs are run elsewhere, smaller
+			if strings.Contains(text, hlo.PTXTarget) && (name == "whole" || !testing.Short()) {
 				checkProgram(t, f, randoms(f.Params()), config)
 			}
 			for _, name := range []string{"turned_product_1", "turned_product_2", "gated_product", "gated_gradient"} {
@@ -108,7 +113,8 @@ func TestEmitNoDepth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := checkProgram(t, f, randoms(f.Params()), hlo.Config{Target: hlo.CUDA, Products: 1e-9}); strings.Contains(text, hlo.PTXTarget) {
+	if text := checkProgram(t, f, randoms(f.Params()),
+		hlo.Config{Target: hlo.CUDA, Products: 1e-9}); strings.Contains(text, hlo.PTXTarget) {
 		t.Error("a kernel multiplies nothing")
 	}
 }

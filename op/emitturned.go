@@ -10,7 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/ptx"
 )
 
-// turnedProduct is a product of which some parts are turned by position and nothing else reads what they were before.
+// turnedProduct is a product of which some parts are turned by position and nothing else reads what they were
+// before.
 type turnedProduct struct {
 	product *ir.Node
 	rope    rope
@@ -19,14 +20,16 @@ type turnedProduct struct {
 	between []*ir.Node
 }
 
-// addTurned adds the product that a node cuts into parts, if those become heads and the first of them are turned.
+// addTurned adds the product that a node cuts into parts, if those become heads and the first of them are
+// turned.
 func (k kernels) addTurned(s scopeOf, n *ir.Node) {
 	product := s.kernelProduct(n)
 	if product == nil || k.taken[product] || len(product.In()[0].Shape()) != 3 {
 		return
 	}
 	x := product.In()[0]
-	t := turnedProduct{product: product, between: []*ir.Node{n}, kernel: ptx.TurnedProduct{Rows: x.Dim(0) * x.Dim(1), Seq: x.Dim(1), Depth: x.Dim(2)}}
+	t := turnedProduct{product: product, between: []*ir.Node{n},
+		kernel: ptx.TurnedProduct{Rows: x.Dim(0) * x.Dim(1), Seq: x.Dim(1), Depth: x.Dim(2)}}
 	for _, part := range n.Out() {
 		if !t.add(s, part) {
 			return

@@ -5,13 +5,15 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// routing is which pairs of a row and one of its choices go to each of a device's experts, in the order of rows.
+// routing is which pairs of a row and one of its choices go to each of a device's experts, in the order of
+// rows.
 type routing struct {
 	perRow int
 	lists  [][]int
 }
 
-// newRouting reads choices among experts of which a device has n from offset on; a total of 0 is that it has all.
+// newRouting reads choices among experts of which a device has n from offset on; a total of 0 is that it has
+// all.
 func newRouting(o Op, choice array.Array, n, offset, total int) routing {
 	shape := choice.Shape()
 	r := routing{perRow: max(1, shape[len(shape)-1]), lists: make([][]int, n)}
@@ -27,7 +29,8 @@ func newRouting(o Op, choice array.Array, n, offset, total int) routing {
 	return r
 }
 
-// readChoices is the experts that rows chose; -1 is none. It panics with an *IndexError on one that is nowhere.
+// readChoices is the experts that rows chose; -1 is none. It panics with an *IndexError on one that is
+// nowhere.
 func readChoices(o Op, choice array.Array, limit int) []int {
 	idx := make([]int, choice.Len())
 	if choice.DType() == array.I64 {
@@ -56,10 +59,12 @@ type expertBank[T floats] struct {
 // newExpertBank is the matrices among the operands of experts.
 func newExpertBank[T floats](in []array.Array) *expertBank[T] {
 	g, d := in[3].Shape(), in[4].Shape()
-	return &expertBank[T]{inner: g[2], width: g[3], out: d[1], gateUp: array.Data[T](in[3]), down: array.Data[T](in[4])}
+	return &expertBank[T]{inner: g[2], width: g[3], out: d[1], gateUp: array.Data[T](in[3]),
+		down: array.Data[T](in[4])}
 }
 
-// expertBlock is how many rows an expert computes at once: fixed, so that memory is bounded and sums keep their order.
+// expertBlock is how many rows an expert computes at once: fixed, so that memory is bounded and sums keep
+// their order.
 const expertBlock = 256
 
 // expertRows is where the rows of pairs come from and go to.
@@ -94,7 +99,8 @@ func (b *expertBank[T]) newScratch(lists [][]int) *expertScratch[T] {
 	for _, l := range lists {
 		n = max(n, min(len(l), expertBlock))
 	}
-	return &expertScratch[T]{x: make([]T, n*b.width), h: make([]T, 2*n*b.inner), a: make([]T, n*b.inner), y: make([]T, n*b.out)}
+	return &expertScratch[T]{x: make([]T, n*b.width), h: make([]T, 2*n*b.inner), a: make([]T, n*b.inner),
+		y: make([]T, n*b.out)}
 }
 
 func (b *expertBank[T]) gateUpOf(e int) []T { return rowOf(b.gateUp, e, 2*b.inner*b.width) }
@@ -114,7 +120,8 @@ func (b *expertBank[T]) hidden(env *Env, m *expertScratch[T], e int, block []int
 	for i, pair := range block {
 		read(pair, rowOf(m.x, i, b.width))
 	}
-	b.product(env, len(block), 2*b.inner, b.width, m.x, kernel.Dense(b.gateUpOf(e), b.width, kernel.Transpose), m.h)
+	b.product(env, len(block), 2*b.inner, b.width, m.x, kernel.Dense(b.gateUpOf(e), b.width, kernel.Transpose),
+		m.h)
 	for i := range block {
 		h := rowOf(m.h, i, 2*b.inner)
 		kernel.SwiGLU(rowOf(m.a, i, b.inner), h[:b.inner], h[b.inner:])
@@ -124,23 +131,24 @@ func (b *expertBank[T]) hidden(env *Env, m *expertScratch[T], e int, block []int
 // expertGrads is where the gradients of matrices are added up.
 type expertGrads[T floats] struct{ gateUp, down []T }
 
-// expertBackRows is where the rows of pairs come from and go to on the way back: dy is read with its weight, and the
-// gradients of row and weight are written.
+// expertBackRows is where the rows of pairs come from and go to on the way back: dy is read with its weight,
+// and the gradients of row and weight are written.
 type expertBackRows[T floats] struct {
 	read   func(pair int, dst []T)
 	readDY func(pair int, dst []T) (weight T)
 	write  func(pair int, dx []T, dweight T)
 }
 
-// backward adds up the gradients of every expert over the pairs that chose it. The weight's is a·(downᵀ·dy), which is what
-// the result times dy would be.
+// backward adds up the gradients of every expert over the pairs that chose it. The weight's is a·(downᵀ·dy),
+// which is what the result times dy would be.
 func (b *expertBank[T]) backward(env *Env, lists [][]int, g expertGrads[T], rows expertBackRows[T]) {
 	m := b.newScratch(lists)
 	n := len(m.a) / max(1, b.inner)
 	if b.inner == 0 {
 		n = len(m.x) / max(1, b.width)
 	}
-	m.dy, m.da, m.dh, m.dx = make([]T, n*b.out), make([]T, n*b.inner), make([]T, 2*n*b.inner), make([]T, n*b.width)
+	m.dy, m.da, m.dh, m.dx = make([]T, n*b.out), make([]T, n*b.inner), make([]T, 2*n*b.inner), make([]T,
+		n*b.width)
 	weights, dweights := make([]T, n), make([]T, n)
 	for e, pairs := range lists {
 		for lo := 0; lo < len(pairs); lo += expertBlock {
@@ -158,7 +166,8 @@ func (b *expertBank[T]) backward(env *Env, lists [][]int, g expertGrads[T], rows
 }
 
 // blockBack is backward for a block of n rows that are read.
-func (b *expertBank[T]) blockBack(env *Env, m *expertScratch[T], e, n int, g expertGrads[T], weights, dweights []T) {
+func (b *expertBank[T]) blockBack(env *Env, m *expertScratch[T], e, n int, g expertGrads[T], weights,
+	dweights []T) {
 	b.product(env, n, b.inner, b.out, m.dy, kernel.Dense(b.downOf(e), b.inner, kernel.NoTrans), m.da)
 	for i := range n {
 		a, da, dy := rowOf(m.a, i, b.inner), rowOf(m.da, i, b.inner), rowOf(m.dy, i, b.out)

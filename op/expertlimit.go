@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LimitChoices is choice [..., perToken], among so many experts, with -1 for those beyond an expert's capacity: of the rows
-// that chose it the first ones stay, in their order.
+// LimitChoices is choice [..., perToken], among so many experts, with -1 for those beyond an expert's
+// capacity: of the rows that chose it the first ones stay, in their order.
 func LimitChoices(choice *Tensor, experts, capacity int) *Tensor {
 	if choice.Err() != nil {
 		return choice
@@ -39,7 +39,8 @@ func (o expertLimit) Infer(in []Type) ([]Type, error) {
 func (o expertLimit) Decompose(in []*Tensor) []*Tensor {
 	flat := Reshape(in[0], in[0].Shape().Len())
 	hot := Cast(OneHot(flat, in[1].Dim(0)), array.F64)
-	before := Add(Sub(CumSum(hot, 0), hot), Cast(in[1], array.F64)) // how many had each expert before each choice
+	// how many had each expert before each choice
+	before := Add(Sub(CumSum(hot, 0), hot), Cast(in[1], array.F64))
 	mine := Sum(Mul(before, hot), 1)
 	keep := Reshape(Less(mine, Const(mine, float64(o.Capacity))), in[0].Shape()...)
 	return []*Tensor{Where(keep, in[0], Const(in[0], -1))}

@@ -9,19 +9,20 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Experts is a mixture of gated MLPs. For each row of x [..., width] choice [..., perToken] names experts, -1 for none, and
-// weight [..., perToken] says by how much each counts:
+// Experts is a mixture of gated MLPs. For each row of x [..., width] choice [..., perToken] names experts, -1
+// for none, and weight [..., perToken] says by how much each counts:
 //
 //	y = Σ weight · down[choice] · (silu(gate[choice]·x) · (up[choice]·x))
 //
-// gateUp [experts, 2, inner, width] is the matrices gate and up, down [experts, out, inner]. A row's experts are added up in
-// their order, whoever computes them, and none is dropped. Inner values are computed again for gradients, not kept.
+// gateUp [experts, 2, inner, width] is the matrices gate and up, down [experts, out, inner]. A row's experts
+// are added up in their order, whoever computes them, and none is dropped. Inner values are computed again
+// for gradients, not kept.
 func Experts(x, choice, weight, gateUp, down *Tensor) *Tensor {
 	return apply1(experts{}, x, choice, weight, gateUp, down)
 }
 
-// experts may have a part of the experts only: those from Offset on, of Total; 0 is all. The others give zeros, so that the
-// results of all parts add up.
+// experts may have a part of the experts only: those from Offset on, of Total; 0 is all. The others give
+// zeros, so that the results of all parts add up.
 type experts struct{ Offset, Total int }
 
 func (experts) Name() string    { return "experts" }
@@ -85,13 +86,15 @@ func (o experts) VJP(in, _, dout []*Tensor) []*Tensor {
 	return []*Tensor{g[0], nil, g[1], g[2], g[3]}
 }
 
-// expertWords is the dims of rows, choices, gates, matrices down and results in a rule; expert is the factor of experts.
+// expertWords is the dims of rows, choices, gates, matrices down and results in a rule; expert is the factor
+// of experts.
 func expertWords(rank int, expert string) (x, choice, gateUp, down, y string) {
 	lead := factors(0, rank-1)
 	return lead + "M*", lead + "K", expert + "P*IM*", expert + "OI", lead + "O"
 }
 
-// Rule adds up over parts of the experts and of the inner dim. The width is whole, since an activation follows.
+// Rule adds up over parts of the experts and of the inner dim. The width is whole, since an activation
+// follows.
 func (o experts) Rule(in []Type) mesh.Rule { return o.ruleOf(in, "E") }
 
 func (experts) ruleOf(in []Type, expert string) mesh.Rule {
@@ -122,7 +125,8 @@ func (o experts) pairs(in []Type) float64 {
 func expertSize(in []Type) float64 { return float64(in[3].Shape[2] * in[3].Shape[3]) }
 
 func (o experts) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { runExperts[float32](env, o, in, out[0]) }, func() { runExperts[float64](env, o, in, out[0]) })
+	float(out[0], func() { runExperts[float32](env, o, in, out[0]) },
+		func() { runExperts[float64](env, o, in, out[0]) })
 }
 
 func runExperts[T floats](env *Env, o experts, in []array.Array, out array.Array) {

@@ -10,11 +10,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// expertsExchange is experts on devices that each have rows and some of the experts: rows go to the devices along axes that
-// own the experts they chose, and what comes of them back. How many go where depends on the choices; none is dropped.
+// expertsExchange is experts on devices that each have rows and some of the experts: rows go to the devices
+// along axes that own the experts they chose, and what comes of them back. How many go where depends on the
+// choices; none is dropped.
 //
-// Owners is, for each expert, the place along the axes of the devices that own it. The device itself has those from Offset
-// on; of what reaches it for others that have the same place it makes zeros.
+// Owners is, for each expert, the place along the axes of the devices that own it. The device itself has
+// those from Offset on; of what reaches it for others that have the same place it makes zeros.
 type expertsExchange struct {
 	Mesh, Axes string
 	Owners     []int
@@ -58,13 +59,15 @@ func (o expertsExchange) Work(in, out []Type) Work {
 	return w
 }
 
-// wire is the bytes that leave a device where each pair sends and gets so many elements, if experts are chosen alike.
+// wire is the bytes that leave a device where each pair sends and gets so many elements, if experts are
+// chosen alike.
 func (o expertsExchange) wire(in []Type, elements int) float64 {
 	return ring(teamSize(o.Mesh, o.Axes), float64(in[1].Shape.Len()*elements*in[0].DType.Size()))
 }
 
 func (o expertsExchange) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { runExpertsExchange[float32](env, o, in, out[0]) }, func() { runExpertsExchange[float64](env, o, in, out[0]) })
+	float(out[0], func() { runExpertsExchange[float32](env, o, in, out[0]) },
+		func() { runExpertsExchange[float64](env, o, in, out[0]) })
 }
 
 func runExpertsExchange[T floats](env *Env, o expertsExchange, in []array.Array, out array.Array) {
@@ -85,7 +88,8 @@ func runExpertsExchange[T floats](env *Env, o expertsExchange, in []array.Array,
 }
 
 func (o expertsExchange) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
-	return w.Unsupported("all_to_all_experts: how many rows go where is known at run time only", hloTypes(out)...)
+	return w.Unsupported("all_to_all_experts: how many rows go where is known at run time only",
+		hloTypes(out)...)
 }
 
 func (expertsExchange) Samples() []Sample {
@@ -93,8 +97,8 @@ func (expertsExchange) Samples() []Sample {
 	return []Sample{{Op: o, In: expertsSample(4, 5, 3)}}
 }
 
-// expertsExchangeGrad is the gradients of expertsExchange: those of the matrices are sums over the rows of all devices
-// along the axes.
+// expertsExchangeGrad is the gradients of expertsExchange: those of the matrices are sums over the rows of
+// all devices along the axes.
 type expertsExchangeGrad expertsExchange
 
 func (expertsExchangeGrad) Name() string             { return "all_to_all_experts_grad" }
@@ -120,7 +124,8 @@ func (o expertsExchangeGrad) Work(in, out []Type) Work {
 }
 
 func (o expertsExchangeGrad) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { runExpertsExchangeGrad[float32](env, o, in, out) }, func() { runExpertsExchangeGrad[float64](env, o, in, out) })
+	float(out[0], func() { runExpertsExchangeGrad[float32](env, o, in, out) },
+		func() { runExpertsExchangeGrad[float64](env, o, in, out) })
 }
 
 func runExpertsExchangeGrad[T floats](env *Env, o expertsExchangeGrad, in, out []array.Array) {
@@ -171,10 +176,11 @@ type expertTraffic struct {
 	op     Collective
 	group  *comm.Group
 	perRow int
-	// pairs is what the device sends, by owner, expert and place, and sends how many to each; byExpert is their numbers
-	// by expert and place.
+	// pairs is what the device sends, by owner, expert and place, and sends how many to each; byExpert is their
+	// numbers by expert and place.
 	pairs, sends, byExpert []int
-	// lists is, for each of the device's experts, the rows that come for it; comes is how many come from each device.
+	// lists is, for each of the device's experts, the rows that come for it; comes is how many come from each
+	// device.
 	lists [][]int
 	comes []int
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// expertsGrad is the gradients of rows, weights and the two lists of matrices from the operands of experts and the
-// gradient of its result.
+// expertsGrad is the gradients of rows, weights and the two lists of matrices from the operands of experts
+// and the gradient of its result.
 type expertsGrad struct{ Offset, Total int }
 
 func (expertsGrad) Name() string       { return "experts_grad" }
@@ -42,7 +42,8 @@ func (o expertsGrad) Rule(in []Type) mesh.Rule { return o.ruleOf(in, "E") }
 
 func (expertsGrad) ruleOf(in []Type, expert string) mesh.Rule {
 	x, choice, gateUp, down, y := expertWords(len(in[0].Shape), expert)
-	return mesh.Rule(x + "," + choice + "," + choice + "," + gateUp + "," + down + "," + y + "->" + x + "," + choice + "," + gateUp + "," + down)
+	return mesh.Rule(x + "," + choice + "," + choice + "," + gateUp + "," + down + "," + y + "->" + x + "," +
+		choice + "," + gateUp + "," + down)
 }
 
 func (o expertsGrad) Localize(at *Place) (Op, error) {
@@ -56,7 +57,8 @@ func (o expertsGrad) Work(in, out []Type) Work {
 }
 
 func (o expertsGrad) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { runExpertsGrad[float32](env, o, in, out) }, func() { runExpertsGrad[float64](env, o, in, out) })
+	float(out[0], func() { runExpertsGrad[float32](env, o, in, out) },
+		func() { runExpertsGrad[float64](env, o, in, out) })
 }
 
 func runExpertsGrad[T floats](env *Env, o expertsGrad, in, out []array.Array) {

@@ -43,8 +43,8 @@ func (o expertsGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return []*Tensor{s.complete(g[0]), s.complete(g[1]), g[2], g[3]}
 }
 
-// expertSharing is how the devices of a mesh share experts: along axes that split rows or choices, too, these are exchanged;
-// along the others all have the same ones, and add up what their own experts make of them.
+// expertSharing is how the devices of a mesh share experts: along axes that split rows or choices, too, these
+// are exchanged; along the others all have the same ones, and add up what their own experts make of them.
 type expertSharing struct {
 	joint
 	exchange, sum mesh.Axes
@@ -93,7 +93,8 @@ func (s expertSharing) places() []int {
 }
 
 func (s expertSharing) op() expertsExchange {
-	return expertsExchange{Mesh: s.mesh.String(), Axes: s.exchange.String(), Owners: s.owners, Offset: s.own.Start}
+	return expertsExchange{Mesh: s.mesh.String(), Axes: s.exchange.String(), Owners: s.owners,
+		Offset: s.own.Start}
 }
 
 // complete adds up what devices with the same rows have.

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// KeepDims is y, a reduction of x along dims, with those dims put back as ones, so that it broadcasts against x.
-// The dims are those given to the reduction; none means all.
+// KeepDims is y, a reduction of x along dims, with those dims put back as ones, so that it broadcasts against
+// x. The dims are those given to the reduction; none means all.
 func KeepDims(y, x *Tensor, dims ...int) *Tensor {
 	if y.Err() != nil {
 		return y
@@ -135,8 +135,8 @@ func (g group) eachBlock(env *Env, size int, f func(o, c, width int)) {
 // gatherBlock is how many columns are gathered at once: a cache line of float32.
 const gatherBlock = 16
 
-// foldLines calls f with every line along the reduced dim of x and the line's position among outer × inner. A line
-// is contiguous; f must not keep it.
+// foldLines calls f with every line along the reduced dim of x and the line's position among outer × inner. A
+// line is contiguous; f must not keep it.
 func foldLines[T array.Elem](env *Env, x []T, g group, f func(at int, line []T)) {
 	if g.inner == 1 {
 		env.rows(g.outer, g.reduced, func(lo, hi int) {

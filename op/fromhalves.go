@@ -39,5 +39,6 @@ func (fromHalves) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 
 func (fromHalves) Samples() []Sample {
 	shape := array.Shape{5, 7}
-	return oneSample(Arg{Type: Type{DType: array.BF16, Shape: shape}}, Arg{Type: Type{DType: array.I16, Shape: shape}, Low: math.MinInt16, High: math.MaxInt16})
+	return oneSample(Arg{Type: Type{DType: array.BF16, Shape: shape}},
+		Arg{Type: Type{DType: array.I16, Shape: shape}, Low: math.MinInt16, High: math.MaxInt16})
 }

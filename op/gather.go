@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// copyRows copies, for each outer position of src, the rows that idx names, or zeros where it is negative; g.reduced is
-// the rows of src.
+// copyRows copies, for each outer position of src, the rows that idx names, or zeros where it is negative;
+// g.reduced is the rows of src.
 func copyRows(env *Env, dst, src array.Array, idx []int, g group) {
 	width := g.inner * dst.DType().Size()
 	d, s := dst.Bytes(), src.Bytes()
@@ -52,8 +52,8 @@ func listRows(idx []int, rows int) rowLists {
 	return rowLists{start, positions}
 }
 
-// addRows adds to each row of dst the rows of src whose index names it, in their order: the transpose of copyRows.
-// A row of dst belongs to one task, so the sum does not depend on the threads.
+// addRows adds to each row of dst the rows of src whose index names it, in their order: the transpose of
+// copyRows. A row of dst belongs to one task, so the sum does not depend on the threads.
 func addRows[T floats](env *Env, dst, src []T, idx []int, g group) {
 	lists, n := listRows(idx, g.reduced), len(idx)
 	env.rows(g.outer*g.reduced, g.inner*(1+n/max(g.reduced, 1)), func(lo, hi int) {
@@ -132,16 +132,19 @@ func emitAddRows(w *hlo.Writer, x, index, src hlo.Ref, dim int) hlo.Ref {
 	return emitScatter(w, x, index, src, dims)
 }
 
-// emitScatter adds elements of src into x where dims say; 16-bit floats in float32, in which many may be added.
+// emitScatter adds elements of src into x where dims say; 16-bit floats in float32, in which many may be
+// added.
 func emitScatter(w *hlo.Writer, x, index, src hlo.Ref, dims string) hlo.Ref {
 	d := x.DType.Compute()
 	wide, add := w.Convert(x, d), w.Convert(src, d)
-	attrs := "scatter_dimension_numbers = #stablehlo.scatter<" + dims + ">, indices_are_sorted = false, unique_indices = false"
+	attrs := "scatter_dimension_numbers = #stablehlo.scatter<" + dims +
+		">, indices_are_sorted = false, unique_indices = false"
 	y := w.OpN("scatter", attrs, []string{w.Binary("add", d)}, []hlo.Type{wide.Type}, wide, index, add)[0]
 	return w.Convert(y, x.DType)
 }
 
-// emitPoints writes, for each element of index, the whole position that it stands for: its own in every dim but one.
+// emitPoints writes, for each element of index, the whole position that it stands for: its own in every dim
+// but one.
 func emitPoints(w *hlo.Writer, index hlo.Ref, dim int) hlo.Ref {
 	rank := len(index.Shape)
 	if index.DType == array.U8 { // too small for other dims

@@ -1,7 +1,7 @@
 package op
 
-// GatherND is the slices of x at the places that the last dim of index names: with k numbers each, they are places in the
-// first k dims of x, and the result has index's other dims, then x's.
+// GatherND is the slices of x at the places that the last dim of index names: with k numbers each, they are
+// places in the first k dims of x, and the result has index's other dims, then x's.
 func GatherND(x, index *Tensor) *Tensor {
 	p, bad := places(x, index)
 	if bad != nil {
@@ -10,15 +10,22 @@ func GatherND(x, index *Tensor) *Tensor {
 	return Reshape(IndexSelect(p.rows, 0, p.at), append(p.lead, p.rest...)...)
 }
 
-// ScatterNDAdd is x plus the slices of updates, each added at the place that the last dim of index names, as in GatherND.
+// ScatterNDAdd is x plus the slices of updates, each added at the place that the last dim of index names, as
+// in GatherND.
 func ScatterNDAdd(x, index, updates *Tensor) *Tensor {
-	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor { return IndexAdd(x, 0, at, source) })
+	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor {
+		return IndexAdd(x, 0, at,
+			source)
+	})
 }
 
-// ScatterND is x with the slices of updates in place of those that the last dim of index names. Of several for one place
-// the last counts.
+// ScatterND is x with the slices of updates in place of those that the last dim of index names. Of several
+// for one place the last counts.
 func ScatterND(x, index, updates *Tensor) *Tensor {
-	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor { return IndexCopy(x, 0, at, source) })
+	return scatterND(x, index, updates, func(x *Tensor, at, source *Tensor) *Tensor {
+		return IndexCopy(x, 0, at,
+			source)
+	})
 }
 
 func scatterND(x, index, updates *Tensor, write func(x, at, source *Tensor) *Tensor) *Tensor {
@@ -55,7 +62,8 @@ func places(x, index *Tensor) (*ndPlaces, *Tensor) {
 	}
 	last := len(index.Shape()) - 1
 	if last < 0 || index.Dim(last) < 1 || index.Dim(last) > len(x.Shape()) {
-		return nil, refuse(x, "gather_nd", "index %v: want between 1 and %d numbers in its last dim", index.Type(), len(x.Shape()))
+		return nil, refuse(x, "gather_nd", "index %v: want between 1 and %d numbers in its last dim", index.Type(),
+			len(x.Shape()))
 	}
 	k := index.Dim(last)
 	p := &ndPlaces{lead: index.Shape()[:last].Clone(), rest: x.Shape()[k:].Clone()}

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// GELU is x·Φ(x), element by element, where Φ is the normal distribution function: exact with approximate "none",
-// by a formula with tanh with "tanh". [Hendrycks and Gimpel 2016]
+// GELU is x·Φ(x), element by element, where Φ is the normal distribution function: exact with approximate
+// "none", by a formula with tanh with "tanh". [Hendrycks and Gimpel 2016]
 func GELU(x *Tensor, approximate string) *Tensor { return apply1(gelu{Approximate: approximate}, x) }
 
 type gelu struct {

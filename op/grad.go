@@ -7,12 +7,12 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Grad is the gradient of Σ⟨ys, dys⟩ with respect to each of xs; nil dys means ones. What it returns is made of
-// ops like any other, so it can be differentiated again. Where no y depends on x the gradient is zeros.
+// Grad is the gradient of Σ⟨ys, dys⟩ with respect to each of xs; nil dys means ones. What it returns is made
+// of ops like any other, so it can be differentiated again. Where no y depends on x the gradient is zeros.
 func Grad(ys, dys, xs []*Tensor) []*Tensor { return gradient(ys, dys, xs, walk{view: keepHistory}) }
 
-// GradOnce is Grad for eager tensors when no higher derivative is wanted: the results do not remember how they
-// were made, so memory goes back as the walk proceeds. On traced tensors it is Grad.
+// GradOnce is Grad for eager tensors when no higher derivative is wanted: the results do not remember how
+// they were made, so memory goes back as the walk proceeds. On traced tensors it is Grad.
 func GradOnce(ys, dys, xs []*Tensor) []*Tensor {
 	return gradient(ys, dys, xs, walk{view: (*Tensor).Detach})
 }
@@ -42,8 +42,8 @@ func gradient(ys, dys, xs []*Tensor, w walk) []*Tensor {
 	return w.collect(xs)
 }
 
-// untracked is an invalid tensor if some eager x was never tracked: nothing computed from it remembers it, and its
-// gradient would be zeros without a word.
+// untracked is an invalid tensor if some eager x was never tracked: nothing computed from it remembers it,
+// and its gradient would be zeros without a word.
 func untracked(xs []*Tensor) *Tensor {
 	for i, x := range xs {
 		if x.Store() != nil && !x.Tracked() {
@@ -207,7 +207,8 @@ func (w *walk) collect(xs []*Tensor) []*Tensor {
 	return grads
 }
 
-// separate gives each operand an identity of its own that gradients can be taken at, whatever the operands share.
+// separate gives each operand an identity of its own that gradients can be taken at, whatever the operands
+// share.
 func separate(in []*Tensor) []*Tensor {
 	out := make([]*Tensor, len(in))
 	for i, x := range in {

@@ -5,11 +5,12 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// On a device that compiles for fixed sizes, groups of rows go through a loop over blocks of equally many rows. Each block begins
-// in one group; what it computes of the next group's rows is written over by that group's own block, which comes later.
+// On a device that compiles for fixed sizes, groups of rows go through a loop over blocks of equally many
+// rows. Each block begins in one group; what it computes of the next group's rows is written over by that
+// group's own block, which comes later.
 
-// groupBlocks is the blocks that cover all groups: for each, the index of its matrix and the rows from where to where it counts.
-// There are at most as many as count; the rest begin after the last row.
+// groupBlocks is the blocks that cover all groups: for each, the index of its matrix and the rows from where
+// to where it counts. There are at most as many as count; the rest begin after the last row.
 type groupBlocks struct {
 	rows, count        int // rows in a block, blocks
 	expert, start, end hlo.Ref
@@ -17,8 +18,8 @@ type groupBlocks struct {
 	first, last hlo.Ref
 }
 
-// rowsInBlock is how many rows a block has: enough to keep a matrix unit busy, few enough that the blocks that only part of which
-// count, one for each group, do not matter.
+// rowsInBlock is how many rows a block has: enough to keep a matrix unit busy, few enough that the blocks
+// that only part of which count, one for each group, do not matter.
 func rowsInBlock(rows, experts int) int {
 	const least, most = 128, 2048
 	n := least
@@ -39,7 +40,8 @@ func newGroupBlocks(w *hlo.Writer, sizes hlo.Ref, p groupPart) groupBlocks {
 	starts, ends = b.local(w, emitNarrow(w, starts, 0, here), p), b.local(w, emitNarrow(w, ends, 0, here), p)
 	b.assign(w, starts, ends, p.rows)
 	b.first = w.Op("reshape", "", hlo.Type{DType: array.I32}, emitNarrow(w, starts, 0, span{0, 1}))
-	b.last = w.Op("reshape", "", hlo.Type{DType: array.I32}, emitNarrow(w, ends, 0, span{p.experts - 1, p.experts}))
+	b.last = w.Op("reshape", "", hlo.Type{DType: array.I32},
+		emitNarrow(w, ends, 0, span{p.experts - 1, p.experts}))
 	return b
 }
 
@@ -47,7 +49,8 @@ func newGroupBlocks(w *hlo.Writer, sizes hlo.Ref, p groupPart) groupBlocks {
 func (b *groupBlocks) assign(w *hlo.Writer, starts, ends hlo.Ref, rows int) {
 	bin := func(name string, x, y hlo.Ref) hlo.Ref { return w.Op(name, "", x.Type, x, y) }
 	size := w.Constant(ends.Type, float64(b.rows))
-	needed := bin("divide", bin("add", bin("subtract", ends, starts), w.Constant(ends.Type, float64(b.rows-1))), size)
+	needed := bin("divide", bin("add", bin("subtract", ends, starts), w.Constant(ends.Type, float64(b.rows-1))),
+		size)
 	until := emitRunningSum(w, needed)
 	before := bin("subtract", until, needed)
 
@@ -55,7 +58,8 @@ func (b *groupBlocks) assign(w *hlo.Writer, starts, ends hlo.Ref, rows int) {
 	line := hlo.Type{DType: array.I32, Shape: array.Shape{b.count}}
 	across := func(x hlo.Ref) hlo.Ref { return w.Broadcast(x, grid.Shape, []int{1}) }
 	block := emitIota(w, grid, 0)
-	live := w.Op("and", "", hlo.Type{DType: array.Bool, Shape: grid.Shape}, w.Compare("GE", block, across(before)), w.Compare("LT", block, across(until)))
+	live := w.Op("and", "", hlo.Type{DType: array.Bool, Shape: grid.Shape},
+		w.Compare("GE", block, across(before)), w.Compare("LT", block, across(until)))
 	pick := func(x hlo.Ref) hlo.Ref { // at most one group of a block is live
 		return w.Reduce("add", w.Op("select", "", grid, live, x, w.Constant(grid, 0)), 0, []int{1}, line)
 	}
@@ -79,7 +83,8 @@ func emitRunningSum(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 	n := x.Shape[0]
 	t := hlo.Type{DType: x.DType, Shape: array.Shape{n, n}}
 	upTo := w.Compare("LE", emitIota(w, t, 1), emitIota(w, t, 0))
-	return w.Reduce("add", w.Op("select", "", t, upTo, w.Broadcast(x, t.Shape, []int{1}), w.Constant(t, 0)), 0, []int{1}, x.Type)
+	return w.Reduce("add", w.Op("select", "", t, upTo, w.Broadcast(x, t.Shape, []int{1}), w.Constant(t, 0)), 0,
+		[]int{1}, x.Type)
 }
 
 // padded is x with a block's rows of zeros after its last, so that no block reaches beyond it.
@@ -92,7 +97,8 @@ func (b groupBlocks) padded(w *hlo.Writer, x hlo.Ref) hlo.Ref {
 
 // entry is element i of a list, as a scalar.
 func entry(w *hlo.Writer, list, i hlo.Ref) hlo.Ref {
-	one := w.Op("dynamic_slice", "slice_sizes = "+hlo.Ints([]int{1}), hlo.Type{DType: list.DType, Shape: array.Shape{1}}, list, i)
+	one := w.Op("dynamic_slice", "slice_sizes = "+hlo.Ints([]int{1}),
+		hlo.Type{DType: list.DType, Shape: array.Shape{1}}, list, i)
 	return w.Op("reshape", "", hlo.Type{DType: list.DType}, one)
 }
 
@@ -137,13 +143,15 @@ func (o groupedMatMul) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 		sum = 1
 	}
 	y := w.Constant(hlo.Type{DType: t.DType, Shape: array.Shape{x.Shape[0] + b.rows, t.Shape[1]}}, 0)
-	r := w.While(b.count, []hlo.Ref{zero, y, b.padded(w, x), weights, b.expert, b.start}, func(in []hlo.Ref) []hlo.Ref {
-		i, y, x, weights, expert, start := in[0], in[1], in[2], in[3], in[4], in[5]
-		at := entry(w, start, i)
-		one := w.Op("reshape", "", matrix, blockAt(w, weights, entry(w, expert, i), 1))
-		block := w.Dot(blockAt(w, x, at, b.rows), one, nil, nil, []int{1}, []int{sum}, hlo.Type{DType: t.DType, Shape: array.Shape{b.rows, t.Shape[1]}})
-		return []hlo.Ref{putAt(w, y, block, at), x, weights, expert, start}
-	})
+	r := w.While(b.count, []hlo.Ref{zero, y, b.padded(w, x), weights, b.expert, b.start},
+		func(in []hlo.Ref) []hlo.Ref {
+			i, y, x, weights, expert, start := in[0], in[1], in[2], in[3], in[4], in[5]
+			at := entry(w, start, i)
+			one := w.Op("reshape", "", matrix, blockAt(w, weights, entry(w, expert, i), 1))
+			block := w.Dot(blockAt(w, x, at, b.rows), one, nil, nil, []int{1}, []int{sum},
+				hlo.Type{DType: t.DType, Shape: array.Shape{b.rows, t.Shape[1]}})
+			return []hlo.Ref{putAt(w, y, block, at), x, weights, expert, start}
+		})
 	whole := emitNarrow(w, r[1], 0, span{0, t.Shape[0]})
 	inside := between(w, t.Shape, zero, b.first, b.last)
 	return []hlo.Ref{w.Op("select", "", t, inside, whole, w.Constant(t, 0))}
@@ -158,7 +166,8 @@ func (o groupedMatMulGradW) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.
 	scalar := hlo.Type{DType: array.I32}
 	sum := hlo.Type{DType: t.DType.Compute(), Shape: t.Shape}
 	one := hlo.Type{DType: sum.DType, Shape: t.Shape[1:]}
-	state := []hlo.Ref{w.Constant(scalar, 0), w.Constant(sum, 0), b.padded(w, x), b.padded(w, y), b.expert, b.start, b.end}
+	state := []hlo.Ref{w.Constant(scalar, 0), w.Constant(sum, 0), b.padded(w, x), b.padded(w, y), b.expert,
+		b.start, b.end}
 	r := w.While(b.count, state, func(in []hlo.Ref) []hlo.Ref {
 		i, sums, x, y := in[0], in[1], in[2], in[3]
 		expert, start, end := entry(w, in[4], i), entry(w, in[5], i), entry(w, in[6], i)

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// GroupedMatMul multiplies each group of rows of x [T, K] by a matrix of its own: the first sizes[0] rows by w[0],
-// the next sizes[1] by w[1], and so on, with w [E, K, N] and sizes integers [E]. Rows after the last group give
-// zeros.
+// GroupedMatMul multiplies each group of rows of x [T, K] by a matrix of its own: the first sizes[0] rows by
+// w[0], the next sizes[1] by w[1], and so on, with w [E, K, N] and sizes integers [E]. Rows after the last
+// group give zeros.
 func GroupedMatMul(x, w, sizes *Tensor) *Tensor { return apply1(groupedMatMul{}, x, w, sizes) }
 
 // GroupedMatMulT is GroupedMatMul with the matrices stored as [E, N, K].
@@ -18,9 +18,10 @@ func GroupedMatMulT(x, w, sizes *Tensor) *Tensor {
 	return apply1(groupedMatMul{TransW: true}, x, w, sizes)
 }
 
-// groupedMatMul is what a mixture of experts computes, its rows sorted by expert. TransW means that the matrices
-// are [E, N, K]. It may have a part of the rows and of the matrices only: those from Row on, of Rows, and from Expert on;
-// Part says so. The rows of other experts give zeros, so that the results of all parts add up.
+// groupedMatMul is what a mixture of experts computes, its rows sorted by expert. TransW means that the
+// matrices are [E, N, K]. It may have a part of the rows and of the matrices only: those from Row on, of
+// Rows, and from Expert on; Part says so. The rows of other experts give zeros, so that the results of all
+// parts add up.
 type groupedMatMul struct {
 	TransW            bool
 	Part              bool
@@ -109,8 +110,8 @@ func (o groupedMatMul) VJP(in, _, dout []*Tensor) []*Tensor {
 	return []*Tensor{dx, apply1(g, x, d, sizes), nil}
 }
 
-// Rule keeps the sizes whole: where a group begins depends on all that precede it. Parts of rows and of matrices
-// know where they lie.
+// Rule keeps the sizes whole: where a group begins depends on all that precede it. Parts of rows and of
+// matrices know where they lie.
 func (o groupedMatMul) Rule([]Type) mesh.Rule {
 	if o.TransW {
 		return "tk,enk,f*->tn"
@@ -142,10 +143,12 @@ func (o groupedMatMul) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-// asOperand is how a kernel reads part of an array: the first element, the elements in a row, and how it enters.
+// asOperand is how a kernel reads part of an array: the first element, the elements in a row, and how it
+// enters.
 type asOperand[T floats] func(a array.Array, from, ld int, t kernel.Trans) kernel.Operand[T]
 
-func evalGroupedMatMul[T floats](env *Env, o groupedMatMul, in []array.Array, spans []span, y []T, at asOperand[T]) {
+func evalGroupedMatMul[T floats](env *Env, o groupedMatMul, in []array.Array, spans []span, y []T,
+	at asOperand[T]) {
 	k, n := o.dims(in[1].Shape())
 	ldw, trans := n, kernel.NoTrans
 	if o.TransW {
@@ -170,7 +173,8 @@ func (groupedMatMul) Samples() []Sample {
 		{In: []Arg{f32(12, 7), f32(4, 7, 6), groupSizes(4, 4)}},
 		{Op: groupedMatMul{TransW: true}, In: []Arg{f32(12, 7), f32(4, 6, 7), groupSizes(4, 4)}},
 		{In: []Arg{f32(120, 33), f32(3, 33, 17), groupSizes(41, 3)}},
-		{Op: groupedMatMul{Part: true, Row: 2, Rows: 12, Expert: 1}, In: []Arg{f32(7, 3), f32(2, 3, 6), groupSizes(4, 4)}},
+		{Op: groupedMatMul{Part: true, Row: 2, Rows: 12, Expert: 1},
+			In: []Arg{f32(7, 3), f32(2, 3, 6), groupSizes(4, 4)}},
 	}
 }
 
@@ -231,7 +235,8 @@ func (groupedMatMulGradW) Rule([]Type) mesh.Rule { return "tk,tn,f*->ekn" }
 func (o groupedMatMulGradW) Localize(at *Place) (Op, error) {
 	experts := at.OutRange(0, 0)
 	p := o.part(at.In[0].Shape[0], at.Out[0].Shape[0]).at(at.InRange(0, 0), experts)
-	return groupedMatMulGradW{Part: true, Row: p.row, Rows: p.total, Expert: p.expert, Experts: experts.Size}, nil
+	return groupedMatMulGradW{Part: true, Row: p.row, Rows: p.total, Expert: p.expert,
+		Experts: experts.Size}, nil
 }
 
 // Work counts every row as part of a group.
@@ -269,6 +274,7 @@ func (groupedMatMulGradW) Samples() []Sample {
 	return []Sample{
 		{In: []Arg{f32(12, 7), f32(12, 6), groupSizes(4, 4)}},
 		{In: []Arg{f32(120, 33), f32(120, 17), groupSizes(41, 3)}},
-		{Op: groupedMatMulGradW{Part: true, Row: 2, Rows: 12, Expert: 1, Experts: 2}, In: []Arg{f32(7, 3), f32(7, 6), groupSizes(4, 4)}},
+		{Op: groupedMatMulGradW{Part: true, Row: 2, Rows: 12, Expert: 1, Experts: 2},
+			In: []Arg{f32(7, 3), f32(7, 6), groupSizes(4, 4)}},
 	}
 }

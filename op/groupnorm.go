@@ -1,7 +1,8 @@
 package op
 
-// GroupNorm shifts and scales each group of channels of x [batch, channels, …], in each batch element, to mean 0 and
-// variance 1, then scales by gamma and shifts by beta, each a number for each channel. A nil gamma is ones, a nil beta zeros.
+// GroupNorm shifts and scales each group of channels of x [batch, channels, …], in each batch element, to
+// mean 0 and variance 1, then scales by gamma and shifts by beta, each a number for each channel. A nil gamma
+// is ones, a nil beta zeros.
 func GroupNorm(x *Tensor, groups int, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -26,9 +27,10 @@ func InstanceNorm(x, gamma, beta *Tensor, eps float64) *Tensor {
 	return GroupNorm(x, x.Dim(1), gamma, beta, eps)
 }
 
-// BatchNorm shifts and scales each channel of x [batch, channels, …] over all else to mean 0 and variance 1, then scales by
-// gamma and shifts by beta, each a number for each channel. It also returns the means and the variances, those of 16-bit
-// floats in float32: what running statistics are made of. A nil gamma is ones, a nil beta zeros.
+// BatchNorm shifts and scales each channel of x [batch, channels, …] over all else to mean 0 and variance 1,
+// then scales by gamma and shifts by beta, each a number for each channel. It also returns the means and the
+// variances, those of 16-bit floats in float32: what running statistics are made of. A nil gamma is ones, a
+// nil beta zeros.
 func BatchNorm(x, gamma, beta *Tensor, eps float64) (y, mean, variance *Tensor) {
 	if x.Err() != nil || len(x.Shape()) < 2 {
 		bad := GroupNorm(x, 1, gamma, beta, eps)
@@ -38,7 +40,8 @@ func BatchNorm(x, gamma, beta *Tensor, eps float64) (y, mean, variance *Tensor) 
 	return Cast(scaleChannels(y, gamma, beta), x.DType()), mean, variance
 }
 
-// BatchNormInference is BatchNorm by a mean and a variance for each channel that are given: running statistics.
+// BatchNormInference is BatchNorm by a mean and a variance for each channel that are given: running
+// statistics.
 func BatchNormInference(x, mean, variance, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -51,8 +54,8 @@ func BatchNormInference(x, mean, variance, gamma, beta *Tensor, eps float64) *Te
 	return Cast(scaleChannels(y, gamma, beta), x.DType())
 }
 
-// standardize brings x to mean 0 and variance 1 over dims, and says what they were, all in the dtype in which x is
-// computed: squares of 16-bit floats overflow, and their differences from a rounded mean are lost.
+// standardize brings x to mean 0 and variance 1 over dims, and says what they were, all in the dtype in which
+// x is computed: squares of 16-bit floats overflow, and their differences from a rounded mean are lost.
 func standardize(x *Tensor, dims []int, eps float64) (y, mean, variance *Tensor) {
 	x = wide(x)
 	mean = Mean(x, dims...)
@@ -61,7 +64,8 @@ func standardize(x *Tensor, dims []int, eps float64) (y, mean, variance *Tensor)
 	return Mul(centred, keepDims(Rsqrt(AddScalar(variance, eps)), x, dims)), mean, variance
 }
 
-// scaleChannels multiplies y, which is in the dtype of computing, by a number for each channel and adds another.
+// scaleChannels multiplies y, which is in the dtype of computing, by a number for each channel and adds
+// another.
 func scaleChannels(y, gamma, beta *Tensor) *Tensor {
 	if gamma != nil && y.Err() == nil && gamma.Err() == nil {
 		y = Mul(y, Reshape(wide(gamma), append([]int{y.Dim(1)}, ones(len(y.Shape())-2)...)...))

@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// groupPart is what a device has of rows in groups: rows of them from row on, of total, and the groups of experts of
-// them from expert on.
+// groupPart is what a device has of rows in groups: rows of them from row on, of total, and the groups of
+// experts of them from expert on.
 type groupPart struct {
 	part                              bool
 	row, total, expert, rows, experts int
@@ -38,8 +38,8 @@ func (p groupPart) at(rows, experts mesh.Range) groupPart {
 // span is the rows of a group, as they are numbered in a part, from start to before end.
 type span struct{ start, end int }
 
-// spans is the rows of each group of the part. It panics with an *IndexError if the groups have more rows than there
-// are.
+// spans is the rows of each group of the part. It panics with an *IndexError if the groups have more rows
+// than there are.
 func (p groupPart) spans(o Op, sizes array.Array) []span {
 	here := func(row int) int { return max(0, min(row-p.row, p.rows)) }
 	spans, end := make([]span, 0, p.experts), 0

@@ -12,7 +12,8 @@ import (
 )
 
 // spreadOf is normal numbers as 16-bit floats and as float64 with the same values.
-func spreadOf(s *cpu.Session, seed uint64, dtype array.DType, std float64, shape ...int) (half, wide *op.Tensor) {
+func spreadOf(s *cpu.Session, seed uint64, dtype array.DType, std float64, shape ...int) (half,
+	wide *op.Tensor) {
 	rng := rand.New(rand.NewPCG(seed, 12))
 	xs := make([]float32, array.Shape(shape).Len())
 	for i := range xs {
@@ -22,8 +23,8 @@ func spreadOf(s *cpu.Session, seed uint64, dtype array.DType, std float64, shape
 	return half, op.Cast(half, array.F64).Detach().Track()
 }
 
-// TestStatisticsOfHalves: what is computed from 16-bit floats is the result of their values, rounded once, also where
-// squares overflow or differences from the mean are small; so is its gradient.
+// TestStatisticsOfHalves: what is computed from 16-bit floats is the result of their values, rounded once,
+// also where squares overflow or differences from the mean are small; so is its gradient.
 func TestStatisticsOfHalves(t *testing.T) {
 	s := shapeSession(t)
 	batchNorm := func(x *op.Tensor) *op.Tensor { y, _, _ := op.BatchNorm(x, nil, nil, 1e-8); return y }
@@ -37,7 +38,8 @@ func TestStatisticsOfHalves(t *testing.T) {
 		"mean square":   func(x *op.Tensor) *op.Tensor { return op.MSELoss(x, target(x), "") },
 		"inference": func(x *op.Tensor) *op.Tensor {
 			wide := op.Cast(x, x.DType().Compute())
-			return op.BatchNormInference(x, op.StopGradient(op.Mean(wide, 0, 2)), op.StopGradient(op.Var(wide, 0, 2)), nil, nil, 1e-8)
+			return op.BatchNormInference(x, op.StopGradient(op.Mean(wide, 0, 2)), op.StopGradient(op.Var(wide, 0, 2)),
+				nil, nil, 1e-8)
 		},
 	} {
 		for _, dtype := range []array.DType{array.F16, array.BF16} {
@@ -48,7 +50,8 @@ func TestStatisticsOfHalves(t *testing.T) {
 					alike(t, "result", y, want, 0.01)
 					weights, _ := spreadOf(s, 2, array.F64, 1, want.Shape()...)
 					d := op.Grad([]*op.Tensor{y}, []*op.Tensor{op.Cast(weights, dtype)}, []*op.Tensor{half})[0]
-					dwant := op.Grad([]*op.Tensor{want}, []*op.Tensor{op.Cast(op.Cast(weights, dtype), array.F64)}, []*op.Tensor{wide})[0]
+					dwant := op.Grad([]*op.Tensor{want}, []*op.Tensor{op.Cast(op.Cast(weights, dtype), array.F64)},
+						[]*op.Tensor{wide})[0]
 					alike(t, "gradient", d, dwant, 0.03)
 				})
 			}

@@ -11,8 +11,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Halves takes f32 numbers apart: upper is x rounded to bf16, and lower the 16 bits between that and x. What is half way between two numbers of bf16
-// and rounded towards zero is taken for its neighbour there, as one value of lower is missing; all else FromHalves gives back as it was.
+// Halves takes f32 numbers apart: upper is x rounded to bf16, and lower the 16 bits between that and x. What
+// is half way between two numbers of bf16 and rounded towards zero is taken for its neighbour there, as one
+// value of lower is missing; all else FromHalves gives back as it was.
 func Halves(x *Tensor) (upper, lower *Tensor) {
 	r := ir.Apply(halves{}, x)
 	return r[0], r[1]
@@ -38,8 +39,9 @@ func (halves) Eval(env *Env, in, out []array.Array) {
 	env.split(len(x), func(lo, hi int) { kernel.F32sToHalves(upper[lo:hi], lower[lo:hi], x[lo:hi]) })
 }
 
-// Emit reads the rounded numbers' bits as such: rounded and widened again, XLA may take numbers for what they were. Should it compute in twice, for
-// upper and for lower, and not alike, the clamp keeps what they make near both.
+// Emit reads the rounded numbers' bits as such: rounded and widened again, XLA may take numbers for what they
+// were. Should it compute in twice, for upper and for lower, and not alike, the clamp keeps what they make
+// near both.
 func (halves) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	upper := w.Convert(in[0], array.BF16)
 	bits := hlo.Type{DType: array.I32, Shape: in[0].Shape}

@@ -4,9 +4,9 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Convolutions are matrix products with patches: row (channel, kernel y, kernel x) and column (output y, output x)
-// hold the input element that the two meet at. Each group of each image is computed in bands of output rows, so that
-// a band's patches stay in the cache between being laid out and being multiplied.
+// Convolutions are matrix products with patches: row (channel, kernel y, kernel x) and column (output y,
+// output x) hold the input element that the two meet at. Each group of each image is computed in bands of
+// output rows, so that a band's patches stay in the cache between being laid out and being multiplied.
 
 // bandSize is about how many patch elements a band has: a quarter of a million, one megabyte in float32.
 const bandSize = 1 << 18
@@ -47,8 +47,8 @@ func patchSpace[T floats](s *convShape) []T {
 func (b band) width() int { return (b.last - b.first) * b.out[2] }
 func (b band) from() int  { return b.first * b.out[2] }
 
-// eachTask runs f for count tasks: many of them side by side, few one after another, each on all threads. f gets
-// memory for the patches of one band.
+// eachTask runs f for count tasks: many of them side by side, few one after another, each on all threads. f
+// gets memory for the patches of one band.
 func eachTask[T floats](env *Env, s *convShape, count int, f func(env *Env, i int, space []T)) {
 	if threads := env.Pool.Threads(); threads > 1 && count >= 2*threads {
 		env.Pool.For(count, max(1, count/(4*threads)), func(lo, hi int) {
@@ -177,8 +177,8 @@ func inputRow[T floats](b band, x []T, r int, off [3]int) ([]T, bool) {
 	return x[(iz*b.in[1]+iy)*b.in[2]:][:b.in[2]], true
 }
 
-// addPatches adds each patch element to the input element that it was: a channel is one task, kernel elements in
-// order.
+// addPatches adds each patch element to the input element that it was: a channel is one task, kernel elements
+// in order.
 func addPatches[T floats](env *Env, b band, x, patches []T) {
 	taps, width, plane := b.taps(), b.width(), b.plane()
 	env.rows(b.cin, taps*width, func(lo, hi int) {

@@ -13,8 +13,8 @@ func IndexAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(indexAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
 
-// indexAdd may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. Elsewhere means that x itself
-// counts on another device, which adds another part of source.
+// indexAdd may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. Elsewhere means
+// that x itself counts on another device, which adds another part of source.
 type indexAdd struct {
 	Dim           int
 	Offset, Total int
@@ -50,7 +50,8 @@ func (o indexAdd) Infer(in []Type) ([]Type, error) {
 }
 
 func (o indexAdd) VJP(in, _, dy []*Tensor) []*Tensor {
-	return []*Tensor{o.own(dy[0]), nil, apply1(indexSelect{Dim: o.Dim, Offset: o.Offset, Total: o.Total}, dy[0], in[1])}
+	return []*Tensor{o.own(dy[0]), nil, apply1(indexSelect{Dim: o.Dim, Offset: o.Offset, Total: o.Total}, dy[0],
+		in[1])}
 }
 
 // own is the gradient of x: that of the result, if x counts here.
@@ -102,6 +103,7 @@ func (indexAdd) Samples() []Sample {
 		{Op: indexAdd{Dim: 0}, In: []Arg{f32(5, 7), i32Below(5, 6), f32(6, 7)}},
 		{Op: indexAdd{Dim: 0}, In: []Arg{f32(5, 7), i32Below(5, 5), f32(5, 7)}},
 		{Op: indexAdd{Dim: 1}, In: []Arg{f32(5, 7, 3), i32Below(7, 4), f32(5, 4, 3)}},
-		{Op: indexAdd{Dim: 0, Offset: 4, Total: 15, Elsewhere: true}, In: []Arg{f32(7, 2), i32Below(15, 9), f32(9, 2)}},
+		{Op: indexAdd{Dim: 0, Offset: 4, Total: 15, Elsewhere: true},
+			In: []Arg{f32(7, 2), i32Below(15, 9), f32(9, 2)}},
 	}
 }

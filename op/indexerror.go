@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// IndexError is an index among an op's data that is out of range: found only while computing, so Eval panics with
-// it, and a backend recovers it and returns it.
+// IndexError is an index among an op's data that is out of range: found only while computing, so Eval panics
+// with it, and a backend recovers it and returns it.
 type IndexError struct {
 	Op           string
 	Index, Limit int

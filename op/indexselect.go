@@ -13,8 +13,8 @@ func IndexSelect(x *Tensor, dim int, index *Tensor) *Tensor {
 	return apply1(indexSelect{Dim: normDim(len(x.Shape()), dim)}, x, index)
 }
 
-// indexSelect may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. An index of what lies
-// elsewhere gives zeros, so that the results of all parts add up.
+// indexSelect may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. An index of
+// what lies elsewhere gives zeros, so that the results of all parts add up.
 type indexSelect struct {
 	mover
 	Dim           int
@@ -59,7 +59,8 @@ func (o indexSelect) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(from + "," + index + "->" + to)
 }
 
-// selectWords names the factors of a tensor that has one of its own along dim, of its selection, and of the index.
+// selectWords names the factors of a tensor that has one of its own along dim, of its selection, and of the
+// index.
 func selectWords(rank, dim int, star string) (from, to, index string) {
 	to = factors(0, rank)
 	return to[:dim] + factors(rank, 1) + star + to[dim+1:], to, to[dim : dim+1]
@@ -89,8 +90,8 @@ func (indexSelect) Samples() []Sample {
 	}
 }
 
-// indexSelectGrad adds slices up by the index that names them, along a dim of the given size. What it makes lies from
-// Offset on, of Total; 0 is all.
+// indexSelectGrad adds slices up by the index that names them, along a dim of the given size. What it makes
+// lies from Offset on, of Total; 0 is all.
 type indexSelectGrad struct{ Dim, Size, Offset, Total int }
 
 func (o indexSelectGrad) part() rowPart { return rowPart{o.Size, o.Offset, o.Total} }

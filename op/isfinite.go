@@ -23,7 +23,8 @@ func (isFinite) Infer(in []Type) ([]Type, error) {
 }
 
 func (isFinite) Eval(env *Env, in, out []array.Array) {
-	float(in[0], func() { finiteElems[float32](env, out[0], in[0]) }, func() { finiteElems[float64](env, out[0], in[0]) })
+	float(in[0], func() { finiteElems[float32](env, out[0], in[0]) },
+		func() { finiteElems[float64](env, out[0], in[0]) })
 }
 
 func finiteElems[T floats](env *Env, out, in array.Array) {

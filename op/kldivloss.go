@@ -1,8 +1,9 @@
 package op
 
-// KLDivLoss is target·(log target − x) of log probabilities x and target probabilities, broadcast together, 0 where a
-// target is 0: its "mean" over elements (also if reduction is empty), its "sum", the sum over the size of the first dim with
-// "batchmean", which is the divergence of Kullback and Leibler, or each element with "none".
+// KLDivLoss is target·(log target − x) of log probabilities x and target probabilities, broadcast together, 0
+// where a target is 0: its "mean" over elements (also if reduction is empty), its "sum", the sum over the
+// size of the first dim with "batchmean", which is the divergence of Kullback and Leibler, or each element
+// with "none".
 func KLDivLoss(x, target *Tensor, reduction string) *Tensor {
 	target = wide(target)
 	zero := Equal(target, Const(target, 0))

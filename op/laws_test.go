@@ -421,7 +421,8 @@ func TestInPlace(t *testing.T) {
 		}
 		for r := range want {
 			out[r] = array.New(want[r].DType(), want[r].Shape()...)
-			if over := ip.InPlace(); r < len(over) && over[r] >= 0 && ir.TypeOf(own[over[r]]).Equal(ir.TypeOf(want[r])) {
+			if over := ip.InPlace(); r < len(over) && over[r] >= 0 &&
+				ir.TypeOf(own[over[r]]).Equal(ir.TypeOf(want[r])) {
 				out[r] = own[over[r]]
 			}
 		}

@@ -77,7 +77,8 @@ func TestSoftmaxAnyDim(t *testing.T) {
 }
 
 // entropyByHand is the loss of each row by the formula, 0 for those that are ignored, and how many count.
-func entropyByHand(x array.Array, labels []int32, ignore int, smoothing float64) (losses []float64, count float64) {
+func entropyByHand(x array.Array, labels []int32, ignore int, smoothing float64) (losses []float64,
+	count float64) {
 	n := x.Shape()[1]
 	for i, l := range labels {
 		sum, mean := 0.0, 0.0
@@ -143,9 +144,10 @@ func TestLabelOrGroupOutOfRange(t *testing.T) {
 	logits, labels := s.Tensor(random(1, array.F32, 2, 3)), s.Tensor(array.FromSlice([]int32{0, 3}, 2))
 	x, w := s.Tensor(random(1, array.F32, 5, 3)), s.Tensor(random(2, array.F32, 2, 3, 3))
 	for want, y := range map[op.IndexError]*op.Tensor{
-		{Op: "cross_entropy", Index: 3, Limit: 3}:  op.CrossEntropy(logits, labels, op.CrossEntropyConfig{}),
-		{Op: "grouped_matmul", Index: 6, Limit: 6}: op.GroupedMatMul(x, w, s.Tensor(array.FromSlice([]int32{3, 3}, 2))),
-		{Op: "moe_sort", Index: 3, Limit: 2}:       first(op.MoESort(labels, 2)),
+		{Op: "cross_entropy", Index: 3, Limit: 3}: op.CrossEntropy(logits, labels, op.CrossEntropyConfig{}),
+		{Op: "grouped_matmul", Index: 6, Limit: 6}: op.GroupedMatMul(x, w,
+			s.Tensor(array.FromSlice([]int32{3, 3}, 2))),
+		{Op: "moe_sort", Index: 3, Limit: 2}: first(op.MoESort(labels, 2)),
 	} {
 		var e *op.IndexError
 		if !errors.As(y.Err(), &e) || *e != want {
@@ -158,7 +160,8 @@ func TestLabelOrGroupOutOfRange(t *testing.T) {
 func TestCrossEntropyHalf(t *testing.T) {
 	s := device(t, 2).NewSession()
 	x := random(1, array.BF16, 40, 33)
-	labels := s.Tensor(fill(op.Arg{Type: op.Type{DType: array.I32, Shape: array.Shape{40}}, High: 33}, array.F32, rand.New(rand.NewPCG(1, 1))))
+	labels := s.Tensor(fill(op.Arg{Type: op.Type{DType: array.I32, Shape: array.Shape{40}}, High: 33}, array.F32,
+		rand.New(rand.NewPCG(1, 1))))
 	narrow, wide := s.Tensor(x).Track(), s.Tensor(castTo(x, array.F32)).Track()
 	var grads []array.Array
 	var losses []array.Array
@@ -236,7 +239,8 @@ func TestAdamByHand(t *testing.T) {
 
 func TestSGDByHand(t *testing.T) {
 	const n, lr, scale = 33, 0.1, 0.5
-	for _, c := range []op.SGDConfig{{}, {WeightDecay: 0.1}, {Momentum: 0.9}, {Momentum: 0.9, WeightDecay: 0.1, Nesterov: true}} {
+	for _, c := range []op.SGDConfig{{}, {WeightDecay: 0.1}, {Momentum: 0.9},
+		{Momentum: 0.9, WeightDecay: 0.1, Nesterov: true}} {
 		s := device(t, 1).NewSession()
 		p, v := random(1, array.F64, n), make([]float64, n)
 		state := op.SGDState{
@@ -305,7 +309,8 @@ func TestLayerEmptyRows(t *testing.T) {
 	total := op.Sum(op.LayerNorm(x, f, f, 1e-5))
 	for _, y := range []*op.Tensor{
 		op.RMSNorm(x, nil, 1e-5), op.Softmax(x, 0), op.LogSoftmax(x, 1), op.FusedLinear(x, w, f),
-		op.CrossEntropy(x, labels, op.CrossEntropyConfig{Reduction: "none"}), op.SumSquares(x), op.MSELoss(x, x, "sum"),
+		op.CrossEntropy(x, labels, op.CrossEntropyConfig{Reduction: "none"}), op.SumSquares(x), op.MSELoss(x, x,
+			"sum"),
 	} {
 		total = op.Add(total, op.Sum(y))
 	}
@@ -319,26 +324,32 @@ func TestLayerMistakes(t *testing.T) {
 	f := func(shape ...int) *op.Tensor { return s.Tensor(array.New(array.F32, shape...)) }
 	ids := func(shape ...int) *op.Tensor { return s.Tensor(array.New(array.I32, shape...)) }
 	for want, y := range map[string]*op.Tensor{
-		"dim 2 does not fit f32[3,4]":                                op.Softmax(f(3, 4), 2),
-		"dim -1 does not fit f32[]":                                  op.LogSoftmax(f(), -1),
-		"weights f32[3] do not fit the last dim of f32[2,4]":         op.LayerNorm(f(2, 4), f(3), nil, 1e-5),
-		"want a dim to normalise: got f32[]":                         op.RMSNorm(f(), f(1), 1e-5),
-		"labels i32[3] do not fit the rows of logits f32[2,4]":       op.CrossEntropy(f(2, 4), ids(3), op.CrossEntropyConfig{}),
-		`reduction is "median": want mean, sum or none`:              op.CrossEntropy(f(2, 4), ids(2), op.CrossEntropyConfig{Reduction: "median"}),
-		"label smoothing is 2: want 0 to 1":                          op.CrossEntropy(f(2, 4), ids(2), op.CrossEntropyConfig{LabelSmoothing: 2}),
-		"want labels of i32 or i64: got f32[2]":                      op.CrossEntropy(f(2, 4), f(2), op.CrossEntropyConfig{}),
-		"cannot compare f32[2] with f32[3]":                          op.MSELoss(f(2), f(3), ""),
-		"cannot contract [2,4] with [5,3]: sizes 4 and 3":            op.FusedLinear(f(2, 4), f(5, 3), f(5)),
-		"bias [4] does not fit the weights [5,3]: sizes 4 and 5":     op.FusedLinear(f(2, 3), f(5, 3), f(4)),
-		"cannot contract [6,3] with [2,4,5]: sizes 3 and 4":          op.GroupedMatMul(f(6, 3), f(2, 4, 5), ids(2)),
-		"group sizes i32[3] do not fit 2 matrices f32[2,3,5]":        op.GroupedMatMul(f(6, 3), f(2, 3, 5), ids(3)),
-		"gradient or state f32[3] does not fit the parameter f32[2]": first(op.SGD(op.SGDState{Param: f(2), Grad: f(3), LR: f(), GradScale: f()}, op.SGDConfig{})),
+		"dim 2 does not fit f32[3,4]":                        op.Softmax(f(3, 4), 2),
+		"dim -1 does not fit f32[]":                          op.LogSoftmax(f(), -1),
+		"weights f32[3] do not fit the last dim of f32[2,4]": op.LayerNorm(f(2, 4), f(3), nil, 1e-5),
+		"want a dim to normalise: got f32[]":                 op.RMSNorm(f(), f(1), 1e-5),
+		"labels i32[3] do not fit the rows of logits f32[2,4]": op.CrossEntropy(f(2, 4), ids(3),
+			op.CrossEntropyConfig{}),
+		`reduction is "median": want mean, sum or none`: op.CrossEntropy(f(2, 4), ids(2),
+			op.CrossEntropyConfig{Reduction: "median"}),
+		"label smoothing is 2: want 0 to 1": op.CrossEntropy(f(2, 4), ids(2),
+			op.CrossEntropyConfig{LabelSmoothing: 2}),
+		"want labels of i32 or i64: got f32[2]": op.CrossEntropy(f(2, 4), f(2),
+			op.CrossEntropyConfig{}),
+		"cannot compare f32[2] with f32[3]":                      op.MSELoss(f(2), f(3), ""),
+		"cannot contract [2,4] with [5,3]: sizes 4 and 3":        op.FusedLinear(f(2, 4), f(5, 3), f(5)),
+		"bias [4] does not fit the weights [5,3]: sizes 4 and 5": op.FusedLinear(f(2, 3), f(5, 3), f(4)),
+		"cannot contract [6,3] with [2,4,5]: sizes 3 and 4":      op.GroupedMatMul(f(6, 3), f(2, 4, 5), ids(2)),
+		"group sizes i32[3] do not fit 2 matrices f32[2,3,5]":    op.GroupedMatMul(f(6, 3), f(2, 3, 5), ids(3)),
+		"gradient or state f32[3] does not fit the parameter f32[2]": first(op.SGD(op.SGDState{Param: f(2),
+			Grad: f(3), LR: f(), GradScale: f()}, op.SGDConfig{})),
 	} {
 		if y.Err() == nil || !strings.HasSuffix(y.Err().Error(), want) {
 			t.Errorf("got %v, want %s", y.Err(), want)
 		}
 		for _, later := range []*op.Tensor{
-			op.Softmax(y, -1), op.LayerNorm(y, nil, nil, 0), op.RMSNorm(y, nil, 0), op.MSELoss(y, y, ""), op.Linear(y, y, y),
+			op.Softmax(y, -1), op.LayerNorm(y, nil, nil, 0), op.RMSNorm(y, nil, 0), op.MSELoss(y, y, ""), op.Linear(y,
+				y, y),
 			op.CrossEntropy(y, y, op.CrossEntropyConfig{}), op.GroupedMatMul(y, y, y), first(op.MoESort(y, 3)),
 		} {
 			if later.Err() == nil {

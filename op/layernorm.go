@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LayerNorm shifts and scales the last dim of x to mean 0 and variance 1, then scales by gamma and shifts by beta,
-// each of the last dim's size. A nil gamma is ones, a nil beta zeros.
+// LayerNorm shifts and scales the last dim of x to mean 0 and variance 1, then scales by gamma and shifts by
+// beta, each of the last dim's size. A nil gamma is ones, a nil beta zeros.
 func LayerNorm(x, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -125,7 +125,8 @@ func (layerNorm) Work(in, out []Type) Work {
 }
 
 func (o layerNorm) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { evalLayerNorm[float32](env, o, in, out) }, func() { evalLayerNorm[float64](env, o, in, out) })
+	float(out[0], func() { evalLayerNorm[float32](env, o, in, out) },
+		func() { evalLayerNorm[float64](env, o, in, out) })
 }
 
 func evalLayerNorm[T floats](env *Env, o layerNorm, in, out []array.Array) {

@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// layerNormGrad is the gradients of x, gamma and beta from x, gamma, the result's gradient and each row's mean and
-// 1/standard deviation. As a function of these five it is differentiated again; what mean and rstd owe to x is
-// layer_norm's own affair.
+// layerNormGrad is the gradients of x, gamma and beta from x, gamma, the result's gradient and each row's
+// mean and 1/standard deviation. As a function of these five it is differentiated again; what mean and rstd
+// owe to x is layer_norm's own affair.
 type layerNormGrad struct{}
 
 func (layerNormGrad) Name() string   { return "layer_norm_grad" }
@@ -61,7 +61,8 @@ func (o layerNormGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(
 func (layerNormGrad) Rule(in []Type) mesh.Rule {
 	word, lead := lastWhole(in[0].Shape)
 	last := word[len(lead):]
-	return mesh.Rule(word + "," + last + "," + word + "," + lead + "," + lead + "->" + word + "," + last + "," + last)
+	return mesh.Rule(word + "," + last + "," + word + "," + lead + "," + lead + "->" + word + "," + last + "," +
+		last)
 }
 
 // Together and Cooperate let devices share the last dim.
@@ -76,7 +77,8 @@ func (layerNormGrad) Work(in, out []Type) Work {
 }
 
 func (layerNormGrad) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { evalLayerNormGrad[float32](env, in, out) }, func() { evalLayerNormGrad[float64](env, in, out) })
+	float(out[0], func() { evalLayerNormGrad[float32](env, in, out) },
+		func() { evalLayerNormGrad[float64](env, in, out) })
 }
 
 func evalLayerNormGrad[T floats](env *Env, in, out []array.Array) {
@@ -89,12 +91,12 @@ func evalLayerNormGrad[T floats](env *Env, in, out []array.Array) {
 	})
 }
 
-// normBlock is how many rows share one partial sum of a weight's gradient: fixed, so that the order of the sums
-// does not depend on threads.
+// normBlock is how many rows share one partial sum of a weight's gradient: fixed, so that the order of the
+// sums does not depend on threads.
 const normBlock = 64
 
-// sumRowBlocks runs add for every row i with sums of n elements to add to, one for each of dst, and leaves the
-// totals in dst.
+// sumRowBlocks runs add for every row i with sums of n elements to add to, one for each of dst, and leaves
+// the totals in dst.
 func sumRowBlocks[T floats](env *Env, rows, n int, dst [][]T, add func(i int, acc [][]T)) {
 	for _, d := range dst {
 		clear(d)

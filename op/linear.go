@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Linear is x·wᵀ + b over the last dim of x, with w [out, in] and b [out]. A nil b is none. It is two ops, so that
-// the summed dim may be split over devices: the bias is added once, to the whole sum.
+// Linear is x·wᵀ + b over the last dim of x, with w [out, in] and b [out]. A nil b is none. It is two ops, so
+// that the summed dim may be split over devices: the bias is added once, to the whole sum.
 func Linear(x, w, b *Tensor) *Tensor { return addBias(MatMulT(x, w, false, true), b) }
 
 // LinearT is Linear with the weights stored as [in, out]: x·w + b.
@@ -29,8 +29,8 @@ func FusedLinear(x, w, b *Tensor) *Tensor { return apply1(linear{}, x, w, b) }
 // FusedLinearT is FusedLinear with the weights stored as [in, out].
 func FusedLinearT(x, w, b *Tensor) *Tensor { return apply1(linear{TransW: true}, x, w, b) }
 
-// linear is a product that is added to its bias. TransW means that the weights are [in, out]; Elsewhere that the bias
-// counts on another device, which has another part of the sum.
+// linear is a product that is added to its bias. TransW means that the weights are [in, out]; Elsewhere that
+// the bias counts on another device, which has another part of the sum.
 type linear struct{ TransW, Elsewhere bool }
 
 func (linear) Name() string    { return "linear" }
@@ -112,7 +112,8 @@ func (o linear) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
-func evalLinear[T floats](env *Env, o linear, in []array.Array, y []T, at func(array.Array, int, int, kernel.Trans) kernel.Operand[T]) {
+func evalLinear[T floats](env *Env, o linear, in []array.Array, y []T,
+	at func(array.Array, int, int, kernel.Trans) kernel.Operand[T]) {
 	k, n := o.dims(in[1].Shape())
 	if len(y) == 0 {
 		return

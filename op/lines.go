@@ -60,8 +60,8 @@ func eachStridedLine[T floats](env *Env, l lines, dst []T, src [][]T, f func(dst
 	})
 }
 
-// pitch is the distance between gathered lines. It is odd, so that elements side by side in the tensor do not all fall
-// into one set of the cache.
+// pitch is the distance between gathered lines. It is odd, so that elements side by side in the tensor do not
+// all fall into one set of the cache.
 func (l lines) pitch() int { return l.n | 1 }
 
 // gatherLines lays width neighbouring lines of x one after another.

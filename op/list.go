@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// All is every op: the laws run over it, and the parser finds ops in it by name. An op is added with its file and
-// one line here.
+// All is every op: the laws run over it, and the parser finds ops in it by name. An op is added with its file
+// and one line here.
 func All() []Op {
 	return []Op{
 		abs{},

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Localizer is an op whose attributes speak of the whole tensors: sizes, or where counting starts. Localize is the op
-// that a device runs on its parts. An op without it runs as it is, whatever the sizes of the parts.
+// Localizer is an op whose attributes speak of the whole tensors: sizes, or where counting starts. Localize
+// is the op that a device runs on its parts. An op without it runs as it is, whatever the sizes of the parts.
 //
 // A localized op is an op like any other and may be localized again.
 type Localizer interface {
@@ -49,7 +49,8 @@ func NewPlace(p *mesh.Parsed, m *mesh.Mesh, a mesh.Assignment, device int, in, o
 		LocalIn: withShapes(in, localIn), LocalOut: withShapes(out, localOut)}, nil
 }
 
-// NewPart is the place of whoever computes a part of each factor alone, without a mesh: the rows of a micro-batch.
+// NewPart is the place of whoever computes a part of each factor alone, without a mesh: the rows of a
+// micro-batch.
 func NewPart(p *mesh.Parsed, ranges []mesh.Range, in, out []Type) *Place {
 	at := &Place{Rule: p, Assign: make(mesh.Assignment, len(p.Factors)), Ranges: ranges, In: in, Out: out}
 	for t := range p.NumTensors() {
@@ -74,8 +75,8 @@ func withShapes(ts []Type, shapes [][]int) []Type {
 	return out
 }
 
-// Localize is the op that the device of a place runs in o's stead. Its results on the local operands have the local
-// types, or it is an error.
+// Localize is the op that the device of a place runs in o's stead. Its results on the local operands have the
+// local types, or it is an error.
 func Localize(o Op, at *Place) (Op, error) {
 	local := o
 	if l, ok := o.(Localizer); ok {
@@ -139,8 +140,8 @@ func (at *Place) along(axes mesh.Axes) int {
 	return along(at.mesh, i, axes)
 }
 
-// First reports whether the device is the first along the axes that split a dim of an operand: the one that brings
-// what must count once in a sum.
+// First reports whether the device is the first along the axes that split a dim of an operand: the one that
+// brings what must count once in a sum.
 func (at *Place) First(operand, dim int) (bool, error) {
 	var axes mesh.Axes
 	for _, name := range at.Rule.In[operand][dim] {

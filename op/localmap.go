@@ -10,9 +10,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// LocalMap is f applied to every device's part by itself: f takes and returns parts, and in and out say how the whole
-// tensors are cut into them and put together from them. A result that is partial along an axis is the sum of the parts.
-// Where a tensor lies otherwise it is moved; on one device the parts are computed one after the other. Parts are of equal size.
+// LocalMap is f applied to every device's part by itself: f takes and returns parts, and in and out say how
+// the whole tensors are cut into them and put together from them. A result that is partial along an axis is
+// the sum of the parts. Where a tensor lies otherwise it is moved; on one device the parts are computed one
+// after the other. Parts are of equal size.
 func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Spec, xs ...*Tensor) []*Tensor {
 	o := localMap{Mesh: gridOf(m).String(), In: texts(in), Out: texts(out)}
 	program, err := o.trace(f, xs)
@@ -24,7 +25,8 @@ func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Sp
 }
 
 // LocalRanks is the number of dims of each result that f gives for parts of xs.
-func LocalRanks(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in []mesh.Spec, xs ...*Tensor) ([]int, error) {
+func LocalRanks(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in []mesh.Spec, xs ...*Tensor) ([]int,
+	error) {
 	program, err := localMap{Mesh: gridOf(m).String(), In: texts(in)}.trace(f, xs)
 	if err != nil {
 		return nil, err
@@ -52,7 +54,8 @@ func (o localMap) trace(f func(parts []*Tensor) []*Tensor, xs []*Tensor) (*ir.Fu
 	}
 	program, err := b.Build(f(parts)...)
 	if err == nil && len(program.Captures()) > 0 {
-		err = &ir.Error{Pos: ir.Caller(), Op: o.Name(), Err: fmt.Errorf("the function uses a tensor from outside: pass it as an operand")}
+		err = &ir.Error{Pos: ir.Caller(), Op: o.Name(),
+			Err: fmt.Errorf("the function uses a tensor from outside: pass it as an operand")}
 	}
 	return program, err
 }
@@ -82,14 +85,16 @@ type localMap struct {
 func (localMap) Name() string         { return "local_map" }
 func (o localMap) NumResults(int) int { return len(o.Out) }
 
-// program is what runs on parts of whole operands of these types: the function, on whatever dtypes and sizes they have.
+// program is what runs on parts of whole operands of these types: the function, on whatever dtypes and sizes
+// they have.
 func (o localMap) program(in []Type) (*ir.Func, error) {
 	f, err := ir.Parse(o.Program, Lookup)
 	if err != nil {
 		return nil, err
 	}
 	if len(in) != len(o.In) || len(f.Params()) != len(in) || len(f.Results()) != len(o.Out) {
-		return nil, fmt.Errorf("program takes %d and gives %d: got %d operands of %d and %d results", len(f.Params()), len(f.Results()), len(in), len(o.In), len(o.Out))
+		return nil, fmt.Errorf("program takes %d and gives %d: got %d operands of %d and %d results",
+			len(f.Params()), len(f.Results()), len(in), len(o.In), len(o.Out))
 	}
 	b := ir.NewBuilder(f.Name())
 	args := make([]*Tensor, len(in))
@@ -158,12 +163,14 @@ func (o localMap) wholes(f *ir.Func) ([]Type, error) {
 	return out, nil
 }
 
-// covered refuses a result that is whole along an axis that cuts operands: nothing says that its parts are equal.
+// covered refuses a result that is whole along an axis that cuts operands: nothing says that its parts are
+// equal.
 func (o localMap) covered(i int, s mesh.Spec, used []string) error {
 	own := axisNames(s)
 	for _, axis := range used {
 		if !slices.Contains(own, axis) {
-			return fmt.Errorf("result %d, %v: axis %s cuts an operand: shard the result along it or make it partial", i, s, axis)
+			return fmt.Errorf("result %d, %v: axis %s cuts an operand: shard the result along it or make it partial",
+				i, s, axis)
 		}
 	}
 	for _, p := range s.Partial {
@@ -197,8 +204,8 @@ func axisNames(s mesh.Spec) []string {
 	return names
 }
 
-// VJP runs the program's gradient on every part. An operand that lacks an axis has a term of its gradient from each part
-// along it.
+// VJP runs the program's gradient on every part. An operand that lacks an axis has a term of its gradient
+// from each part along it.
 func (o localMap) VJP(in, _, dout []*Tensor) []*Tensor {
 	f, err := o.program(typesOfValues(in))
 	if err != nil {
@@ -360,7 +367,9 @@ func typesOfValues(vs []*Tensor) []Type {
 func (localMap) Samples() []Sample {
 	square := "func part(%0: f32[2,3], %1: f32[3]) {\n  %2 = mul %0 %0\n  %3 = mul %2 %1\n  %4 = sum{dims=[1]} %3\n  return %3 %4\n}\n"
 	return []Sample{
-		{Op: localMap{Program: square, Mesh: "x=2", In: []string{"@[x,_]", "@[_]"}, Out: []string{"@[x,_]", "@[x]"}}, In: []Arg{f32(4, 3), f32(3)}},
-		{Op: localMap{Program: square, Mesh: "x=2,y=3", In: []string{"@[x,y]", "@[y]"}, Out: []string{"@[x,y]", "@[x]+{y}"}}, In: []Arg{f32(4, 9), f32(9)}},
+		{Op: localMap{Program: square, Mesh: "x=2", In: []string{"@[x,_]", "@[_]"},
+			Out: []string{"@[x,_]", "@[x]"}}, In: []Arg{f32(4, 3), f32(3)}},
+		{Op: localMap{Program: square, Mesh: "x=2,y=3", In: []string{"@[x,y]", "@[y]"},
+			Out: []string{"@[x,y]", "@[x]+{y}"}}, In: []Arg{f32(4, 9), f32(9)}},
 	}
 }

@@ -31,8 +31,9 @@ func (o logSumExp) VJP(in, y, dy []*Tensor) []*Tensor {
 	return []*Tensor{Mul(weight, keepDims(dy[0], x, o.Dims))}
 }
 
-// aboveLowest brings -Inf, the result where no element is above it, within range: no element of such a row has weight. A
-// result of +Inf stays: infinite elements have no weight that is known, and get NaN, as they do in PyTorch.
+// aboveLowest brings -Inf, the result where no element is above it, within range: no element of such a row
+// has weight. A result of +Inf stays: infinite elements have no weight that is known, and get NaN, as they do
+// in PyTorch.
 func aboveLowest(y *Tensor) *Tensor { return Maximum(y, withinRange(Const(y, math.Inf(-1)))) }
 
 // withinRange brings infinities within the dtype's range, so that their differences are numbers.

@@ -2,8 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// Mark is x under a name that plans can speak of: where a stage may begin, what recomputing starts from, how the values
-// between layers should lie. It costs nothing.
+// Mark is x under a name that plans can speak of: where a stage may begin, what recomputing starts from, how
+// the values between layers should lie. It costs nothing.
 func Mark(x *Tensor, name string) *Tensor { return apply1(mark{Label: name}, x) }
 
 type mark struct {

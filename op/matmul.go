@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MatMul is the matrix product of the last two dims, with the dims before them broadcast together. A vector is
-// taken as a row on the left and as a column on the right, and that dim is dropped from the result.
+// MatMul is the matrix product of the last two dims, with the dims before them broadcast together. A vector
+// is taken as a row on the left and as a column on the right, and that dim is dropped from the result.
 func MatMul(x, y *Tensor) *Tensor { return MatMulT(x, y, false, false) }
 
 // MatMulT is MatMul with the last two dims of x (transX) or y (transY) read as exchanged, at no cost.
@@ -93,8 +93,8 @@ func (o matmul) VJP(in, _, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dx, x.Shape()), SumTo(dy, y.Shape())}
 }
 
-// sharedGrad is the gradient of a matrix that a whole batch shares: one product over the batch and rows together,
-// where a product for each batch element and a sum would write the gradient many times.
+// sharedGrad is the gradient of a matrix that a whole batch shares: one product over the batch and rows
+// together, where a product for each batch element and a sum would write the gradient many times.
 func (o matmul) sharedGrad(x, d *Tensor) *Tensor {
 	lead := factors(0, len(x.Shape())-1)
 	k, n := "Y", "Z"
@@ -246,7 +246,8 @@ func operand32(a array.Array, from, ld int, t kernel.Trans) kernel.Operand[float
 	return kernel.Dense(array.Data[float32](a)[from:], ld, t)
 }
 
-func runProduct[T floats](env *Env, p product, c []T, at func(array.Array, int, int, kernel.Trans) kernel.Operand[T]) {
+func runProduct[T floats](env *Env, p product, c []T,
+	at func(array.Array, int, int, kernel.Trans) kernel.Operand[T]) {
 	ldx, ldy, tx, ty := p.k, p.n, kernel.NoTrans, kernel.NoTrans
 	if p.transX {
 		ldx, tx = p.m, kernel.Transpose
@@ -255,7 +256,8 @@ func runProduct[T floats](env *Env, p product, c []T, at func(array.Array, int, 
 		ldy, ty = p.k, kernel.Transpose
 	}
 	gemm := func(i, j, k int) kernel.Gemm[T] {
-		return kernel.Gemm[T]{M: p.m, N: p.n, K: p.k, A: at(p.x, i*p.m*p.k, ldx, tx), B: at(p.y, j*p.k*p.n, ldy, ty), C: c[k*p.m*p.n:]}
+		return kernel.Gemm[T]{M: p.m, N: p.n, K: p.k, A: at(p.x, i*p.m*p.k, ldx, tx),
+			B: at(p.y, j*p.k*p.n, ldy, ty), C: c[k*p.m*p.n:]}
 	}
 	sx, okX := p.xs.step(p.count)
 	sy, okY := p.ys.step(p.count)
@@ -264,7 +266,8 @@ func runProduct[T floats](env *Env, p product, c []T, at func(array.Array, int, 
 		return
 	}
 	if okX && okY {
-		kernel.GemmBatch[T]{Gemm: gemm(0, 0, 0), Batch: p.count, StrideA: sx * p.m * p.k, StrideB: sy * p.k * p.n, StrideC: p.m * p.n}.Run(env.Pool)
+		kernel.GemmBatch[T]{Gemm: gemm(0, 0, 0), Batch: p.count, StrideA: sx * p.m * p.k, StrideB: sy * p.k * p.n,
+			StrideC: p.m * p.n}.Run(env.Pool)
 		return
 	}
 	for i := range p.count {
@@ -276,7 +279,8 @@ func (o matmul) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{o.emitSum(w, in[0], in[1], out[0])}
 }
 
-// emitSum writes the product. A matrix that a whole batch shares is not repeated: the batch is only more rows.
+// emitSum writes the product. A matrix that a whole batch shares is not repeated: the batch is only more
+// rows.
 func (o matmul) emitSum(w *hlo.Writer, x, y hlo.Ref, out Type) hlo.Ref {
 	rank := len(out.Shape)
 	if len(y.Shape) == 2 && !o.TransX {

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MaxPool1D is the largest element in each window of x [batch, channels, length], NaN where one is. The first of equal
-// elements gets the gradient.
+// MaxPool1D is the largest element in each window of x [batch, channels, length], NaN where one is. The first
+// of equal elements gets the gradient.
 func MaxPool1D(x *Tensor, c PoolConfig) *Tensor { return maximumPool(x, c, 1) }
 
 // MaxPool2D is MaxPool1D of x [batch, channels, height, width].
@@ -53,7 +53,8 @@ func (o maxPool) Eval(env *Env, in, out []array.Array) {
 	maxPoolPick(o).Eval(env, []array.Array{in[0], in[0]}, out)
 }
 
-// firstMax is where the first largest element of a window is; NaN is larger than all, and the last one is taken.
+// firstMax is where the first largest element of a window is; NaN is larger than all, and the last one is
+// taken.
 func firstMax[T floats](s *poolShape, x []T, cover [3]span) int {
 	best := -1
 	s.lines(cover, func(lo, hi int) {

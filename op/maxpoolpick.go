@@ -71,7 +71,8 @@ func (o maxPoolPick) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	attrs := fmt.Sprintf("window_dimensions = %s, window_strides = %s, padding = %s",
 		hlo.Ints(win.size), hlo.Ints(win.stride), hloPadding(win.low, win.high))
 	types := []hlo.Type{hloType(out[0]), hloType(out[0])}
-	return w.OpN("reduce_window", attrs, []string{region}, types, in[0], in[1], w.Constant(scalar, math.Inf(-1)), w.Constant(scalar, 0))[1:]
+	return w.OpN("reduce_window", attrs, []string{region}, types, in[0], in[1], w.Constant(scalar, math.Inf(-1)),
+		w.Constant(scalar, 0))[1:]
 }
 
 func (maxPoolPick) Samples() []Sample {

@@ -15,8 +15,8 @@ func Mean(x *Tensor, dims ...int) *Tensor {
 	return apply1(o, x)
 }
 
-// mean is a sum over Dims divided by Count, the number of elements summed in the whole tensor: so the results on
-// pieces of any size add up.
+// mean is a sum over Dims divided by Count, the number of elements summed in the whole tensor: so the results
+// on pieces of any size add up.
 type mean struct {
 	Dims  []int
 	Count int

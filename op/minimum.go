@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Minimum is the smaller of x and y, broadcast together; NaN where either is. Equal operands share the gradient by halves.
+// Minimum is the smaller of x and y, broadcast together; NaN where either is. Equal operands share the
+// gradient by halves.
 func Minimum(x, y *Tensor) *Tensor { return apply1(minimum{}, x, y) }
 
 type minimum struct{ arith }

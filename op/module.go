@@ -9,19 +9,20 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// ModuleConfig says how a program becomes a StableHLO module; the zero value is for one device of any kind, and keeps its
-// operands.
+// ModuleConfig says how a program becomes a StableHLO module; the zero value is for one device of any kind,
+// and keeps its operands.
 type ModuleConfig struct {
 	hlo.Config
 	// Donate is the parameters whose memory the program may use.
 	Donate []Donation
 }
 
-// Donation gives a parameter's memory to a result of its type; a negative Result leaves the choice to the compiler.
+// Donation gives a parameter's memory to a result of its type; a negative Result leaves the choice to the
+// compiler.
 type Donation struct{ Param, Result int }
 
-// Donations gives the memory of each of the parameters of f to the first result of its type that no earlier one took, or where
-// none is left to whatever the compiler finds for it.
+// Donations gives the memory of each of the parameters of f to the first result of its type that no earlier
+// one took, or where none is left to whatever the compiler finds for it.
 func Donations(f *ir.Func, params []int) []Donation {
 	taken := make([]bool, len(f.Results()))
 	pairs := make([]Donation, len(params))
@@ -37,13 +38,13 @@ func Donations(f *ir.Func, params []int) []Donation {
 	return pairs
 }
 
-// Module is a program for one device, with its collectives, as StableHLO text whose function is called main: parameters and
-// results are those of f, in order.
+// Module is a program for one device, with its collectives, as StableHLO text whose function is called main:
+// parameters and results are those of f, in order.
 func Module(f *ir.Func, c ModuleConfig) (string, error) { return SPMD([]*ir.Func{f}, c) }
 
-// SPMD is one module that every device runs, of the programs of the devices 0, 1 and so on; one program is that of all. They must be
-// alike but for what ops know of their part: where it begins. Such an op is written once for each of its forms, and the device
-// chooses.
+// SPMD is one module that every device runs, of the programs of the devices 0, 1 and so on; one program is
+// that of all. They must be alike but for what ops know of their part: where it begins. Such an op is written
+// once for each of its forms, and the device chooses.
 func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
 	f := fs[0]
 	for i, g := range fs[1:] {
@@ -120,7 +121,8 @@ func sameValues(xs, ys []*Tensor) error {
 	return nil
 }
 
-// emitFuncs writes programs that are alike, with refs for their parameters, and returns those of their results.
+// emitFuncs writes programs that are alike, with refs for their parameters, and returns those of their
+// results.
 func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref) []hlo.Ref {
 	f := fs[0]
 	refs := make([]hlo.Ref, f.NumValues())
@@ -178,13 +180,15 @@ func emitForms(w *hlo.Writer, forms []Op, table []int, in []hlo.Ref, out []Type)
 
 func (d Donation) check(f *ir.Func) error {
 	if d.Param < 0 || d.Param >= len(f.Params()) || d.Result >= len(f.Results()) {
-		return fmt.Errorf("donation: parameter %d to result %d: the program has %d and %d", d.Param, d.Result, len(f.Params()), len(f.Results()))
+		return fmt.Errorf("donation: parameter %d to result %d: the program has %d and %d", d.Param, d.Result,
+			len(f.Params()), len(f.Results()))
 	}
 	if d.Result < 0 {
 		return nil
 	}
 	if p, r := f.Params()[d.Param].Type(), f.Results()[d.Result].Type(); !p.Equal(r) {
-		return fmt.Errorf("donation: parameter %d is %v and result %d is %v: want one type", d.Param, p, d.Result, r)
+		return fmt.Errorf("donation: parameter %d is %v and result %d is %v: want one type", d.Param, p, d.Result,
+			r)
 	}
 	return nil
 }

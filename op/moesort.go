@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MoESort sorts the expert ids [n] that a router chose: order [n] lists the positions of the ids by expert, those
-// of one expert as they came, and counts [experts] is how many each expert has. Taking rows in that order makes
-// the groups of GroupedMatMul.
+// MoESort sorts the expert ids [n] that a router chose: order [n] lists the positions of the ids by expert,
+// those of one expert as they came, and counts [experts] is how many each expert has. Taking rows in that
+// order makes the groups of GroupedMatMul.
 func MoESort(ids *Tensor, experts int) (order, counts *Tensor) {
 	r := ir.Apply(moeSort{Experts: experts}, ids)
 	return r[0], r[1]
@@ -72,5 +72,6 @@ func (o moeSort) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 }
 
 func (moeSort) Samples() []Sample {
-	return []Sample{{Op: moeSort{Experts: 5}, In: []Arg{i32Below(5, 23)}}, {Op: moeSort{Experts: 3}, In: []Arg{i32Below(1, 4)}}}
+	return []Sample{{Op: moeSort{Experts: 5}, In: []Arg{i32Below(5, 23)}},
+		{Op: moeSort{Experts: 3}, In: []Arg{i32Below(1, 4)}}}
 }

@@ -4,7 +4,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// mover is the family of ops that only move elements: they work on bytes, so that one body serves every dtype.
+// mover is the family of ops that only move elements: they work on bytes, so that one body serves every
+// dtype.
 type mover struct{}
 
 func (mover) halfNative() {}
@@ -106,8 +107,8 @@ type box struct {
 	dstAt, srcAt                   int
 }
 
-// newBox drops dims of one, merges dims that both walks cross evenly, and makes a plane of the last dim and of
-// the one along which the source is contiguous.
+// newBox drops dims of one, merges dims that both walks cross evenly, and makes a plane of the last dim and
+// of the one along which the source is contiguous.
 func newBox(shape array.Shape, dst, src strided) *box {
 	var dims array.Shape
 	var ds, ss []int
@@ -138,7 +139,8 @@ func newBox(shape array.Shape, dst, src strided) *box {
 	}
 	for i := range last {
 		if i != row {
-			b.outer, b.outerDst, b.outerSrc = append(b.outer, dims[i]), append(b.outerDst, ds[i]), append(b.outerSrc, ss[i])
+			b.outer, b.outerDst, b.outerSrc = append(b.outer, dims[i]), append(b.outerDst, ds[i]), append(b.outerSrc,
+				ss[i])
 		}
 	}
 	return b

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// MSELoss is the squared difference of x and y, broadcast together: its "mean" (also if reduction is empty), its
-// "sum", or each element with "none".
+// MSELoss is the squared difference of x and y, broadcast together: its "mean" (also if reduction is empty),
+// its "sum", or each element with "none".
 func MSELoss(x, y *Tensor, reduction string) *Tensor {
 	shape, err := broadcastShapes(x.Shape(), y.Shape())
 	if x.Err() != nil || y.Err() != nil || err != nil { // let Infer say it, with the place
@@ -28,8 +28,8 @@ func MSELoss(x, y *Tensor, reduction string) *Tensor {
 	return apply1(mseLoss{Reduction: reduction}, x, y)
 }
 
-// mseLoss is the sum of squared differences, that of 16-bit floats in float32. The other reductions are made around it, so that sums over parts of
-// the elements add up.
+// mseLoss is the sum of squared differences, that of 16-bit floats in float32. The other reductions are made
+// around it, so that sums over parts of the elements add up.
 type mseLoss struct{ Reduction string }
 
 func (mseLoss) Name() string { return "mse_loss" }
@@ -66,7 +66,8 @@ func (mseLoss) Work(in, out []Type) Work {
 }
 
 func (mseLoss) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { evalMSELoss[float32](env, in, out[0]) }, func() { evalMSELoss[float64](env, in, out[0]) })
+	float(out[0], func() { evalMSELoss[float32](env, in, out[0]) },
+		func() { evalMSELoss[float64](env, in, out[0]) })
 }
 
 func evalMSELoss[T floats](env *Env, in []array.Array, out array.Array) {
@@ -81,8 +82,8 @@ func evalMSELoss[T floats](env *Env, in []array.Array, out array.Array) {
 	})
 }
 
-// sumBlocks is the sum over n elements in the order of kernel.Sum. A leaf sums one block at a time; each task has one
-// of its own, which may keep scratch memory.
+// sumBlocks is the sum over n elements in the order of kernel.Sum. A leaf sums one block at a time; each task
+// has one of its own, which may keep scratch memory.
 func sumBlocks[T floats](env *Env, n int, newLeaf func() func(lo, hi int) T) T {
 	parts := make([]T, (n+kernel.SumBlock-1)/kernel.SumBlock)
 	env.Pool.For(len(parts), 8, func(lo, hi int) {

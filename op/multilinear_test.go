@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestEveryLinearOpIs checks f(a·x + b·y) = a·f(x) + b·f(y) for each group of operands that an op claims to be linear in.
+// TestEveryLinearOpIs checks f(a·x + b·y) = a·f(x) + b·f(y) for each group of operands that an op claims to
+// be linear in.
 func TestEveryLinearOpIs(t *testing.T) {
 	const a, b = 0.75, -1.5
 	d := device(t, 1)
@@ -41,7 +42,8 @@ func TestEveryLinearOpIs(t *testing.T) {
 				want := mix(a, fx[r], b, fy[r])
 				for i := range want.Len() {
 					if e := want.At(i) - fz[r].At(i); e > 1e-6 || e < -1e-6 {
-						t.Fatalf("not linear in operands %v: element %d of result %d is %g, want %g", group, i, r, fz[r].At(i), want.At(i))
+						t.Fatalf("not linear in operands %v: element %d of result %d is %g, want %g", group, i, r, fz[r].At(i),
+							want.At(i))
 					}
 				}
 			}

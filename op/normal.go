@@ -61,7 +61,8 @@ func (o normal) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 			rest := w.Op("subtract", "", t, w.Constant(t, 1), z[i])
 			r := w.Op("sqrt", "", t, d.op("multiply", w.Op("log", "", t, rest), w.Constant(t, -2)))
 			angle := d.op("multiply", z[i+1], w.Constant(t, 2*math.Pi))
-			z[i], z[i+1] = d.op("multiply", r, w.Op("cosine", "", t, angle)), d.op("multiply", r, w.Op("sine", "", t, angle))
+			z[i], z[i+1] = d.op("multiply", r, w.Op("cosine", "", t, angle)), d.op("multiply", r,
+				w.Op("sine", "", t, angle))
 		}
 		for i := range z {
 			z[i] = w.Convert(z[i], o.DType.Compute())
@@ -75,6 +76,7 @@ func (normal) Samples() []Sample {
 		{Op: normal{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{5, 7}}},
 		{Op: normal{Seed: 1, DType: array.F64, Shape: []int{5, 7}}, In: []Arg{stepArg()}},
 		{Op: normal{Stream: 9, DType: array.F16, Shape: []int{300, 40}}},
-		{Op: normal{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{2, 3}, Whole: []int{5, 7}, Start: []int{3, 4}}},
+		{Op: normal{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{2, 3}, Whole: []int{5, 7},
+			Start: []int{3, 4}}},
 	}
 }

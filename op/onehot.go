@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// OneHot is, for each index, a new last dim of numClasses integers: one at the index and zero elsewhere. An index
-// that is out of range gets zeros only.
+// OneHot is, for each index, a new last dim of numClasses integers: one at the index and zero elsewhere. An
+// index that is out of range gets zeros only.
 func OneHot(indices *Tensor, numClasses int) *Tensor {
 	return apply1(oneHot{NumClasses: numClasses}, indices)
 }

@@ -79,8 +79,8 @@ type Undifferentiable interface {
 	NoGradient() string
 }
 
-// InPlacer is an op whose result may be written over an operand. InPlace returns, for each result, the index of
-// that operand, or -1.
+// InPlacer is an op whose result may be written over an operand. InPlace returns, for each result, the index
+// of that operand, or -1.
 type InPlacer interface {
 	InPlace() []int
 }
@@ -91,15 +91,15 @@ type Aliaser interface {
 	Alias()
 }
 
-// Multilinear is an op that is linear in groups of its operands: f(a·x + b·y) = a·f(x) + b·f(y) for all operands of a
-// group together, the others fixed. Linear returns the groups; an empty group is all operands. Partial sums pass through
-// such an op, so that they are reduced once, later, or not at all.
+// Multilinear is an op that is linear in groups of its operands: f(a·x + b·y) = a·f(x) + b·f(y) for all
+// operands of a group together, the others fixed. Linear returns the groups; an empty group is all operands.
+// Partial sums pass through such an op, so that they are reduced once, later, or not at all.
 type Multilinear interface {
 	Linear() [][]int
 }
 
-// Sourced is an op some of whose results are computed from some of the operands only. Sources is the operands that a result, by
-// its number, is computed from.
+// Sourced is an op some of whose results are computed from some of the operands only. Sources is the operands
+// that a result, by its number, is computed from.
 type Sourced interface {
 	Sources(result int) []int
 }
@@ -117,10 +117,10 @@ func Sources(v *Tensor) []*Tensor {
 	return list
 }
 
-// Follower is an op some of whose dims should lie alike although it cannot run with them split: what is cut from a dim should
-// lie as the dim does. Follow is the rule by which inference goes in place of Rule; there dims of different sizes may share a
-// factor. moves names the factors along which only elements near the borders would have to change places; starred ones need
-// all of the dim.
+// Follower is an op some of whose dims should lie alike although it cannot run with them split: what is cut
+// from a dim should lie as the dim does. Follow is the rule by which inference goes in place of Rule; there
+// dims of different sizes may share a factor. moves names the factors along which only elements near the
+// borders would have to change places; starred ones need all of the dim.
 type Follower interface {
 	Follow(in, out []Type) (rule mesh.Rule, moves string)
 }

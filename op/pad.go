@@ -47,15 +47,19 @@ func (o pad) Infer(in []Type) ([]Type, error) {
 	}
 	rank := len(in[0].Shape)
 	if len(o.Low) != rank || len(o.High) != rank || len(o.Interior) != rank {
-		return nil, fmt.Errorf("padding %v before, %v after and %v between does not fit %v", o.Low, o.High, o.Interior, in[0])
+		return nil, fmt.Errorf("padding %v before, %v after and %v between does not fit %v", o.Low, o.High,
+			o.Interior, in[0])
 	}
 	shape := in[0].Shape.Clone()
 	for d, n := range shape {
 		if o.Low[d] < 0 || o.High[d] < 0 || o.Interior[d] < 0 {
-			return nil, fmt.Errorf("padding of dim %d of %v is negative: %d, %d and %d", d, in[0], o.Low[d], o.High[d], o.Interior[d])
+			return nil, fmt.Errorf("padding of dim %d of %v is negative: %d, %d and %d", d, in[0], o.Low[d], o.High[d],
+				o.Interior[d])
 		}
-		if between := (array.Shape{n, o.Interior[d]}); !between.Valid() || !(array.Shape{o.Low[d]}).Valid() || !(array.Shape{o.High[d]}).Valid() {
-			return nil, fmt.Errorf("padding of dim %d of %v is too large: %d, %d and %d", d, in[0], o.Low[d], o.High[d], o.Interior[d])
+		if between := (array.Shape{n, o.Interior[d]}); !between.Valid() || !(array.Shape{o.Low[d]}).Valid() ||
+			!(array.Shape{o.High[d]}).Valid() {
+			return nil, fmt.Errorf("padding of dim %d of %v is too large: %d, %d and %d", d, in[0], o.Low[d],
+				o.High[d], o.Interior[d])
 		}
 		shape[d] = o.Low[d] + n + max(n-1, 0)*o.Interior[d] + o.High[d]
 	}
@@ -81,7 +85,8 @@ func (o pad) VJP(in, _, dy []*Tensor) []*Tensor {
 	for _, d := range o.changed() {
 		step := o.Interior[d] + 1
 		end := o.Low[d] + max((in[0].Dim(d)-1)*step+1, 0)
-		s.Dims, s.Start, s.End, s.Step = append(s.Dims, d), append(s.Start, o.Low[d]), append(s.End, end), append(s.Step, step)
+		s.Dims, s.Start, s.End, s.Step = append(s.Dims, d), append(s.Start, o.Low[d]), append(s.End,
+			end), append(s.Step, step)
 	}
 	return []*Tensor{s.of(dy[0])}
 }

@@ -5,12 +5,12 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// rowPart is the rows of a tensor that a device has of those that indices name: rows of them from offset on, of total.
-// A total of zero is that it has all.
+// rowPart is the rows of a tensor that a device has of those that indices name: rows of them from offset on,
+// of total. A total of zero is that it has all.
 type rowPart struct{ rows, offset, total int }
 
-// localRows is the attributes of an op whose rows lie along a dim of a tensor: what is added to an offset, and the
-// total where there is none yet.
+// localRows is the attributes of an op whose rows lie along a dim of a tensor: what is added to an offset,
+// and the total where there is none yet.
 func (at *Place) localRows(t, dim, total int) (offset, all int) {
 	r := at.Range(t, dim)
 	if n := at.whole(t).Shape[dim]; total == 0 && r.Size != n {
@@ -21,11 +21,12 @@ func (at *Place) localRows(t, dim, total int) (offset, all int) {
 
 // fits reports whether the rows of a part are among all.
 func (p rowPart) fits() bool {
-	return p.offset >= 0 && p.total >= 0 && (p.total == 0 && p.offset == 0 || p.rows <= p.total && p.offset <= p.total-p.rows)
+	return p.offset >= 0 && p.total >= 0 &&
+		(p.total == 0 && p.offset == 0 || p.rows <= p.total && p.offset <= p.total-p.rows)
 }
 
-// read is the rows that the elements of a name, as they are numbered in the part; -1 is one that lies elsewhere. It
-// panics with an *IndexError on one that is nowhere.
+// read is the rows that the elements of a name, as they are numbered in the part; -1 is one that lies
+// elsewhere. It panics with an *IndexError on one that is nowhere.
 func (p rowPart) read(o Op, a array.Array) []int {
 	if p.total == 0 {
 		return readIndices(o, a, p.rows)
@@ -47,9 +48,10 @@ func (p rowPart) emitLocal(w *hlo.Writer, index hlo.Ref) hlo.Ref {
 	return w.Op("subtract", "", index.Type, index, w.Constant(index.Type, float64(p.offset)))
 }
 
-// emitTaken writes what take makes of the local index, with zeros for rows that lie elsewhere. dims are those of the
-// result that belong to the index.
-func (p rowPart) emitTaken(w *hlo.Writer, index hlo.Ref, dims []int, out Type, take func(index hlo.Ref) hlo.Ref) hlo.Ref {
+// emitTaken writes what take makes of the local index, with zeros for rows that lie elsewhere. dims are those
+// of the result that belong to the index.
+func (p rowPart) emitTaken(w *hlo.Writer, index hlo.Ref, dims []int, out Type,
+	take func(index hlo.Ref) hlo.Ref) hlo.Ref {
 	t := hloType(out)
 	switch {
 	case p.total == 0:

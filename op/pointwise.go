@@ -36,7 +36,8 @@ func wantFloats(in []Type, n int) error {
 	return nil
 }
 
-// wantSums checks that there are n operands of one dtype, floats or integers that have sums and products of their own.
+// wantSums checks that there are n operands of one dtype, floats or integers that have sums and products of
+// their own.
 func wantSums(in []Type, n int) error {
 	if err := wantSame(in, n); err != nil {
 		return err

@@ -37,7 +37,8 @@ type poolShape struct {
 func newPoolShape(x Type, kernel, stride, pad []int) (*poolShape, error) {
 	n := len(kernel)
 	if n < 1 || n > 3 || len(stride) != n || len(pad) != n {
-		return nil, fmt.Errorf("kernel %v, stride %v and padding %v: want one number for each of 1, 2 or 3 dims", kernel, stride, pad)
+		return nil, fmt.Errorf("kernel %v, stride %v and padding %v: want one number for each of 1, 2 or 3 dims",
+			kernel, stride, pad)
 	}
 	if !x.DType.IsFloat() || len(x.Shape) != n+2 {
 		return nil, fmt.Errorf("want floats of batch, channels and %d more dims: got %v", n, x)
@@ -78,8 +79,8 @@ func (s *poolShape) size() int   { return s.in[0] * s.in[1] * s.in[2] }
 func (s *poolShape) places() int { return s.out[0] * s.out[1] * s.out[2] }
 func (s *poolShape) count() int  { return s.kernel[0] * s.kernel[1] * s.kernel[2] }
 
-// rule leaves batch and channels free, and dims along which windows lie side by side. In its two sides, x stands for
-// what has the shape of the input and y for that of the output.
+// rule leaves batch and channels free, and dims along which windows lie side by side. In its two sides, x
+// stands for what has the shape of the input and y for that of the output.
 func (s *poolShape) rule(in, out string) mesh.Rule {
 	x, y := "nC", "nC"
 	for d := 3 - s.spatial; d < 3; d++ {

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// Pow is each element to the power of exponent. A negative element has whole powers only; to the power of zero
-// everything is one.
+// Pow is each element to the power of exponent. A negative element has whole powers only; to the power of
+// zero everything is one.
 func Pow(x *Tensor, exponent float64) *Tensor { return apply1(pow{Exponent: exponent}, x) }
 
 type pow struct {

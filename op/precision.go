@@ -2,7 +2,8 @@ package op
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// Precision is what an op wants of its float operands where a program computes in 16-bit floats with f32 parameters.
+// Precision is what an op wants of its float operands where a program computes in 16-bit floats with f32
+// parameters.
 type Precision uint8
 
 const (
@@ -14,7 +15,8 @@ const (
 	Widens
 	// Mixes is an op that takes them beside f32 and keeps what needs f32 in f32 by itself: a norm, a loss.
 	Mixes
-	// NarrowsResult is an op that reads f32 but whose result goes on in 16 bits: a table of which few rows are read.
+	// NarrowsResult is an op that reads f32 but whose result goes on in 16 bits: a table of which few rows are
+	// read.
 	NarrowsResult
 )
 

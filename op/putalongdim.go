@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// PutAlongDim is x with the elements of source in place of others, each at its own position with the place along dim taken
-// from index, which has source's shape. Of several for one place the last counts. Along the other dims source may be shorter
-// than x.
+// PutAlongDim is x with the elements of source in place of others, each at its own position with the place
+// along dim taken from index, which has source's shape. Of several for one place the last counts. Along the
+// other dims source may be shorter than x.
 func PutAlongDim(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(putAlongDim{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
@@ -129,8 +129,10 @@ func (o putAlongDim) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 		dimList(upTo(rank)), rank)
 	scalar := hlo.Type{DType: in[0].DType}
 	region := w.Region([]hlo.Type{scalar, scalar}, func(in []hlo.Ref) []hlo.Ref { return in[1:] })
-	attrs := "scatter_dimension_numbers = #stablehlo.scatter<" + dims + ">, indices_are_sorted = false, unique_indices = false"
-	return w.OpN("scatter", attrs, []string{region}, []hlo.Type{in[0].Type}, in[0], emitPoints(w, in[1], o.Dim), in[2])[:1]
+	attrs := "scatter_dimension_numbers = #stablehlo.scatter<" + dims +
+		">, indices_are_sorted = false, unique_indices = false"
+	return w.OpN("scatter", attrs, []string{region}, []hlo.Type{in[0].Type}, in[0], emitPoints(w, in[1], o.Dim),
+		in[2])[:1]
 }
 
 func (putAlongDim) Samples() []Sample {

@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// normDims makes dims non-negative and sorted; none means all of them. What cannot be is left for Infer to name.
+// normDims makes dims non-negative and sorted; none means all of them. What cannot be is left for Infer to
+// name.
 func normDims(rank int, dims []int) []int {
 	if len(dims) == 0 {
 		all := make([]int, rank)
@@ -70,7 +71,8 @@ func reduceRule(rank int, dims []int, kind string) mesh.Rule {
 	return mesh.Rule(word + "->" + string(out) + notes)
 }
 
-// keepDims is y, a reduction of x along dims, with those dims put back as ones, so that it broadcasts against x.
+// keepDims is y, a reduction of x along dims, with those dims put back as ones, so that it broadcasts against
+// x.
 func keepDims(y, x *Tensor, dims []int) *Tensor {
 	shape := x.Shape().Clone()
 	for _, d := range dims {
@@ -81,9 +83,9 @@ func keepDims(y, x *Tensor, dims []int) *Tensor {
 	return Reshape(y, shape...)
 }
 
-// group is a reduction of one run of dims: outer × reduced × inner elements. It is last where no dims follow the run,
-// which is more than that they have one element: an order of sums that went by sizes would differ between a tensor and
-// its parts.
+// group is a reduction of one run of dims: outer × reduced × inner elements. It is last where no dims follow
+// the run, which is more than that they have one element: an order of sums that went by sizes would differ
+// between a tensor and its parts.
 type group struct {
 	outer, reduced, inner int
 	last                  bool

@@ -8,9 +8,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ReduceScatter combines the arrays of the devices along axes, element by element, and cuts the result along dim: each
-// device gets its part. Nil sizes mean equal parts; otherwise own is the size of the device's own.
-func ReduceScatter(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce, dim int, sizes []int, own int) *Tensor {
+// ReduceScatter combines the arrays of the devices along axes, element by element, and cuts the result along
+// dim: each device gets its part. Nil sizes mean equal parts; otherwise own is the size of the device's own.
+func ReduceScatter(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce, dim int, sizes []int,
+	own int) *Tensor {
 	return apply1(reduceScatter{Mesh: m.String(), Axes: axes.String(), Kind: by.String(),
 		Dim: normDim(len(x.Shape()), dim), Sizes: sizes, Own: own}, x)
 }
@@ -54,7 +55,8 @@ func (o reduceScatter) VJP(in, y, dy []*Tensor) []*Tensor {
 
 func (o reduceScatter) Work(in, out []Type) Work {
 	n := teamSize(o.Mesh, o.Axes)
-	return Work{Flops: ring(n, float64(in[0].Shape.Len())), Bytes: moved(in, out), Wire: ring(n, float64(in[0].Bytes()))}
+	return Work{Flops: ring(n, float64(in[0].Shape.Len())), Bytes: moved(in, out),
+		Wire: ring(n, float64(in[0].Bytes()))}
 }
 
 func (o reduceScatter) Eval(env *Env, in, out []array.Array) {

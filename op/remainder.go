@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Mod is what is left of x after whole multiples of y, broadcast together, on integers. It has the sign of y; where
-// y is zero it is x.
+// Mod is what is left of x after whole multiples of y, broadcast together, on integers. It has the sign of y;
+// where y is zero it is x.
 func Mod(x, y *Tensor) *Tensor { return apply1(remainder{}, x, y) }
 
 type remainder struct{ arith }
@@ -54,7 +54,8 @@ func (remainder) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	// The dialect's remainder has the sign of x.
 	zero, truth := w.Constant(t, 0), hlo.Type{DType: array.Bool, Shape: t.Shape}
 	apart := emitCompare(w, "NE", emitCompare(w, "LT", r, zero), emitCompare(w, "LT", y, zero))
-	apart = w.Op("and", "", truth, apart, w.Op("and", "", truth, emitCompare(w, "NE", r, zero), emitCompare(w, "NE", y, zero)))
+	apart = w.Op("and", "", truth, apart, w.Op("and", "", truth, emitCompare(w, "NE", r, zero), emitCompare(w,
+		"NE", y, zero)))
 	return []hlo.Ref{w.Op("select", "", t, apart, w.Op("add", "", t, r, y), r)}
 }
 

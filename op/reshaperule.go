@@ -9,8 +9,8 @@ import (
 )
 
 // reshapeRule matches runs of dims that hold the same elements. Within a run, factors are peeled off from the
-// major end as long as one side's dim divides the other's; what cannot be matched is one factor a side, which no
-// axis may split.
+// major end as long as one side's dim divides the other's; what cannot be matched is one factor a side, which
+// no axis may split.
 func reshapeRule(in, out array.Shape) mesh.Rule {
 	if in.Len() == 0 {
 		return emptyRule(in, out)
@@ -25,7 +25,8 @@ func reshapeRule(in, out array.Shape) mesh.Rule {
 	return mesh.Rule(m.in.text() + "->" + m.out.text() + m.notes())
 }
 
-// emptyRule is the rule where there are no elements to match: dims are the same if only ones were added or dropped.
+// emptyRule is the rule where there are no elements to match: dims are the same if only ones were added or
+// dropped.
 func emptyRule(in, out array.Shape) mesh.Rule {
 	word := func(s array.Shape) (text string, sizes array.Shape) {
 		for _, n := range s {

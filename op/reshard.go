@@ -5,7 +5,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Reshard is x, which lies as from says, moved to where to says, on the same mesh or on another. Its gradient moves back.
+// Reshard is x, which lies as from says, moved to where to says, on the same mesh or on another. Its gradient
+// moves back.
 func Reshard(x *Tensor, from, to Lie) *Tensor {
 	return apply1(reshard{
 		FromMesh: from.Mesh.String(), From: from.Spec.String(), ToMesh: to.Mesh.String(), To: to.Spec.String(),
@@ -40,8 +41,8 @@ func (o reshard) Infer(in []Type) ([]Type, error) {
 	return out, nil
 }
 
-// VJP moves the gradient back. Terms of a sum that was combined all have the gradient of the sum, so it comes back whole
-// along partial axes.
+// VJP moves the gradient back. Terms of a sum that was combined all have the gradient of the sum, so it comes
+// back whole along partial axes.
 func (o reshard) VJP(_, _, dy []*Tensor) []*Tensor {
 	back := o.From
 	if _, s, err := constraintOf(o.FromMesh, o.From); err == nil {

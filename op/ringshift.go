@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// RingShift hands each device's array to the one that stands by places further along axes, round the end. A shape is that
-// of what comes where it is not the same as what goes.
+// RingShift hands each device's array to the one that stands by places further along axes, round the end. A
+// shape is that of what comes where it is not the same as what goes.
 func RingShift(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by int, shape []int) *Tensor {
 	return apply1(ringShift{Mesh: m.String(), Axes: axes.String(), By: by, Shape: shape}, x)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// RMSNorm divides the last dim of x by its root mean square and scales by gamma, which has that dim's size. A nil
-// gamma is ones.
+// RMSNorm divides the last dim of x by its root mean square and scales by gamma, which has that dim's size. A
+// nil gamma is ones.
 func RMSNorm(x, gamma *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -62,7 +62,8 @@ func (rmsNorm) Work(in, out []Type) Work {
 }
 
 func (o rmsNorm) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { evalRMSNorm[float32](env, o, in, out) }, func() { evalRMSNorm[float64](env, o, in, out) })
+	float(out[0], func() { evalRMSNorm[float32](env, o, in, out) },
+		func() { evalRMSNorm[float64](env, o, in, out) })
 }
 
 func evalRMSNorm[T floats](env *Env, o rmsNorm, in, out []array.Array) {
@@ -131,7 +132,8 @@ func (rmsNormGrad) Work(in, out []Type) Work {
 }
 
 func (rmsNormGrad) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { evalRMSNormGrad[float32](env, in, out) }, func() { evalRMSNormGrad[float64](env, in, out) })
+	float(out[0], func() { evalRMSNormGrad[float32](env, in, out) },
+		func() { evalRMSNormGrad[float64](env, in, out) })
 }
 
 func evalRMSNormGrad[T floats](env *Env, in, out []array.Array) {

@@ -95,7 +95,8 @@ func (o roll) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 			shape[d] = hi - lo
 			return emitSlice(w, x, start, end, ones(len(start)), Type{DType: x.DType, Shape: shape})
 		}
-		x = w.Op("concatenate", fmt.Sprintf("dimension = %d : i64", d), hloType(out[0]), piece(cut, x.Shape[d]), piece(0, cut))
+		x = w.Op("concatenate", fmt.Sprintf("dimension = %d : i64", d), hloType(out[0]), piece(cut, x.Shape[d]),
+			piece(0, cut))
 	}
 	return []hlo.Ref{x}
 }

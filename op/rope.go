@@ -45,8 +45,8 @@ func RoPE(x *Tensor, c RoPEConfig) *Tensor {
 	return apply1(o, in...)
 }
 
-// rope takes x, then with Positions these, then with DynamicOffset a scalar. Inverse turns the other way, which is
-// the gradient.
+// rope takes x, then with Positions these, then with DynamicOffset a scalar. Inverse turns the other way,
+// which is the gradient.
 type rope struct {
 	Theta         float64
 	Style         string
@@ -284,7 +284,8 @@ func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	pairs := x.Shape.Clone()
 	if o.Style == interleaved {
 		last, pairs[3] = last+1, half
-		split := w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: append(pairs.Clone(), 2)}, emitNarrow(w, x, 3, span{0, dim}))
+		split := w.Op("reshape", "", hlo.Type{DType: x.DType, Shape: append(pairs.Clone(), 2)},
+			emitNarrow(w, x, 3, span{0, dim}))
 		a, b = emitNarrow(w, split, 4, span{0, 1}), emitNarrow(w, split, 4, span{1, 2})
 	}
 	cos, sin = emitTurn(w, cos, a.Shape), emitTurn(w, sin, a.Shape)
@@ -304,8 +305,9 @@ func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Convert(y, out[0].DType)}
 }
 
-// emitHalves turns halves of heads: each half times the cosine, and the other half times the sine, less it for the first. No
-// piece is cut out or put back, so that whatever comes before or after reads and writes whole heads.
+// emitHalves turns halves of heads: each half times the cosine, and the other half times the sine, less it
+// for the first. No piece is cut out or put back, so that whatever comes before or after reads and writes
+// whole heads.
 func emitHalves(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
 	half := x.Shape[3] / 2
 	t := hlo.Type{DType: x.DType, Shape: array.Shape{x.Shape[0], x.Shape[1], x.Shape[2], 2, half}}
@@ -337,8 +339,8 @@ func emitTurn(w *hlo.Writer, table hlo.Ref, shape array.Shape) hlo.Ref {
 	return w.Broadcast(table, shape, []int{0, 1, 3})
 }
 
-// emitTable writes the cosines and sines [batch or 1, seq, pairs], in f64 as far positions need it. A barrier keeps them from being
-// computed anew for every element that they turn.
+// emitTable writes the cosines and sines [batch or 1, seq, pairs], in f64 as far positions need it. A barrier
+// keeps them from being computed anew for every element that they turn.
 func (o rope) emitTable(w *hlo.Writer, in []hlo.Ref, x hlo.Ref) (cos, sin hlo.Ref) {
 	freqs := o.freqs(x.Shape)
 	at, key := o.emitPositions(w, in, x.Shape)
@@ -348,7 +350,8 @@ func (o rope) emitTable(w *hlo.Writer, in []hlo.Ref, x hlo.Ref) (cos, sin hlo.Re
 	}
 	table := func(name, op string) hlo.Ref {
 		make := func() hlo.Ref {
-			angles := w.Op("multiply", "", t, w.Broadcast(at, t.Shape, []int{0, 1}), w.Broadcast(w.List(array.F64, freqs), t.Shape, []int{2}))
+			angles := w.Op("multiply", "", t, w.Broadcast(at, t.Shape, []int{0, 1}),
+				w.Broadcast(w.List(array.F64, freqs), t.Shape, []int{2}))
 			y := w.Op(op, "", t, angles)
 			if f := o.factor(); f != 1 {
 				y = w.Op("multiply", "", t, y, w.Constant(t, f))
@@ -368,8 +371,8 @@ func (o rope) emitTable(w *hlo.Writer, in []hlo.Ref, x hlo.Ref) (cos, sin hlo.Re
 	return cos, sin
 }
 
-// emitPositions writes the positions [batch or 1, seq] in f64, and a word that is the same for the same positions: empty where they
-// are data.
+// emitPositions writes the positions [batch or 1, seq] in f64, and a word that is the same for the same
+// positions: empty where they are data.
 func (o rope) emitPositions(w *hlo.Writer, in []hlo.Ref, x array.Shape) (at hlo.Ref, key string) {
 	t := hlo.Type{DType: array.F64, Shape: array.Shape{1, x[1]}}
 	if o.Positions {

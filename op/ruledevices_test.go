@@ -269,7 +269,8 @@ func (c *ruleCase) compare(m *mesh.Mesh, r int, spec mesh.Spec, held [][]array.A
 			return err
 		}
 		got := parts[id]
-		if exact && string(got.Bytes()) != string(want.Bytes()) || !exact && relative(got, want, c.want[r]) > tolerance(got.DType()) {
+		if exact && string(got.Bytes()) != string(want.Bytes()) || !exact &&
+			relative(got, want, c.want[r]) > tolerance(got.DType()) {
 			return fmt.Errorf("device %d holds %v, want %v", id, got, want)
 		}
 	}
@@ -278,11 +279,12 @@ func (c *ruleCase) compare(m *mesh.Mesh, r int, spec mesh.Spec, held [][]array.A
 
 // loose reports whether bits may differ although no sum is split.
 func (c *ruleCase) loose() bool {
-	return blockedSums[c.op.Name()] && slices.ContainsFunc(c.in, func(t op.Type) bool { return t.DType == array.F32 })
+	return blockedSums[c.op.Name()] && slices.ContainsFunc(c.in,
+		func(t op.Type) bool { return t.DType == array.F32 })
 }
 
-// blockedSums is the ops whose kernels sum in blocks that go by the size of what they are given, so that f32 bits may
-// differ: attention cuts the keys by what its queries see together.
+// blockedSums is the ops whose kernels sum in blocks that go by the size of what they are given, so that f32
+// bits may differ: attention cuts the keys by what its queries see together.
 var blockedSums = map[string]bool{"attention": true, "attention_grad": true}
 
 // relative is the largest difference of two parts in terms of the largest number of the whole.

@@ -13,11 +13,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// The rule law: an op that is split by its rule computes what it computes whole. Operands are cut as the rule says,
-// each device runs its own op on its own pieces, pieces of partial results are combined, and every device must then
-// hold its part of the whole result: the same bits where no sum or product was split, else 1e-12 in f64.
+// The rule law: an op that is split by its rule computes what it computes whole. Operands are cut as the rule
+// says, each device runs its own op on its own pieces, pieces of partial results are combined, and every
+// device must then hold its part of the whole result: the same bits where no sum or product was split, else
+// 1e-12 in f64.
 
-var sweep = flag.Bool("sweep", false, "run the rule law on more sizes and look for missing rules on all meshes")
+var sweep = flag.Bool("sweep", false,
+	"run the rule law on more sizes and look for missing rules on all meshes")
 
 var lawMeshes = []string{"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"}
 
@@ -50,8 +52,8 @@ func TestRuleLaw(t *testing.T) {
 	t.Logf("%d pairs of an op and an assignment", pairs)
 }
 
-// TestTogetherLaw is the rule law for ops that devices compute together: under every assignment that splits a joint factor
-// they hold what one device computes.
+// TestTogetherLaw is the rule law for ops that devices compute together: under every assignment that splits a
+// joint factor they hold what one device computes.
 func TestTogetherLaw(t *testing.T) {
 	d, meshes, dtypes := device(t, 1), parseMeshes(t, lawMeshes), []array.DType{array.F64, array.F32}
 	if testing.Short() {
@@ -86,8 +88,8 @@ var reasonsForWhole = map[string]string{
 	"concat/2": "what is joined is empty but for one operand",
 }
 
-// TestMissingRules tries to split every factor that a rule keeps whole. One that could be split is freedom given away,
-// unless reasonsForWhole has a reason.
+// TestMissingRules tries to split every factor that a rule keeps whole. One that could be split is freedom
+// given away, unless reasonsForWhole has a reason.
 func TestMissingRules(t *testing.T) {
 	d, meshes := device(t, 1), parseMeshes(t, []string{"x=2", "x=3"})
 	for _, o := range op.All() {
@@ -104,14 +106,15 @@ func TestMissingRules(t *testing.T) {
 				continue
 			}
 			if missing != "" || rule == mesh.Unknown {
-				t.Errorf("%s/%d: rule %q: %s%v may be split along %q", o.Name(), i, rule, ir.FormatOp(s.Op), argTypes(s.In), missing)
+				t.Errorf("%s/%d: rule %q: %s%v may be split along %q", o.Name(), i, rule, ir.FormatOp(s.Op),
+					argTypes(s.In), missing)
 			}
 		}
 	}
 }
 
-// missingFactors is the factors of a sample that are whole but need not be: those that may be split as they are, with a
-// reduction if no result has them, or as the same factor as one that only results have.
+// missingFactors is the factors of a sample that are whole but need not be: those that may be split as they
+// are, with a reduction if no result has them, or as the same factor as one that only results have.
 func missingFactors(d evaluator, s op.Sample, meshes []*mesh.Mesh) (string, error) {
 	types := argTypes(s.In)
 	p, _, err := bind(s.Op, types, "")
@@ -153,7 +156,8 @@ func freedRules(p *mesh.Parsed, f int, r mesh.Rule) []mesh.Rule {
 		rules = append(rules, mesh.Rule(free+notes+name+":"+kind.String()))
 	}
 	for g, other := range p.Factors {
-		if other.Whole && other.Size == p.Factors[f].Size && !slices.ContainsFunc(p.In, func(d mesh.Dims) bool { return hasFactor(d, p.Factors[g].Name) }) {
+		if other.Whole && other.Size == p.Factors[f].Size &&
+			!slices.ContainsFunc(p.In, func(d mesh.Dims) bool { return hasFactor(d, p.Factors[g].Name) }) {
 			rules = append(rules, mesh.Rule(strings.ReplaceAll(free, string(other.Name)+"*", name)))
 		}
 	}
@@ -187,8 +191,8 @@ func parseMeshes(t *testing.T, texts []string) []*mesh.Mesh {
 	return ms
 }
 
-// variants is a sample's operands and the same with other sizes: all free factors even on all meshes, and each in
-// turn of few elements or none. Sizes that the op does not take are left out.
+// variants is a sample's operands and the same with other sizes: all free factors even on all meshes, and
+// each in turn of few elements or none. Sizes that the op does not take are left out.
 func variants(o op.Op, args []op.Arg) [][]op.Arg {
 	list := [][]op.Arg{args}
 	p, _, err := bind(o, argTypes(args), "")
@@ -220,7 +224,8 @@ func variants(o op.Op, args []op.Arg) [][]op.Arg {
 	return list
 }
 
-// togetherVariants is a sample's operands, and the same with few elements, and with even parts, along joint factors.
+// togetherVariants is a sample's operands, and the same with few elements, and with even parts, along joint
+// factors.
 func togetherVariants(o op.Op, args []op.Arg) [][]op.Arg {
 	how := op.TogetherOf(o, argTypes(args))
 	if how.Rule == "" {
@@ -293,7 +298,8 @@ func axisParts(m *mesh.Mesh) []mesh.Axes {
 	return list
 }
 
-// assignments is every way to give each part to a free factor or to none, with those of one factor in every order.
+// assignments is every way to give each part to a free factor or to none, with those of one factor in every
+// order.
 func assignments(p *mesh.Parsed, m *mesh.Mesh, parts mesh.Axes) []mesh.Assignment {
 	list := []mesh.Assignment{make(mesh.Assignment, len(p.Factors))}
 	for _, part := range parts {

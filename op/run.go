@@ -7,11 +7,12 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// halfNative is an op whose Eval takes 16-bit numbers itself. The others see floats as float32 and integers as int32.
+// halfNative is an op whose Eval takes 16-bit numbers itself. The others see floats as float32 and integers
+// as int32.
 type halfNative interface{ halfNative() }
 
-// Run evaluates o on the CPU. It is how a backend calls Eval: 16-bit numbers are widened to 32 bits for ops that
-// do not read them themselves, and results narrowed, so that sums are always kept in 32 bits.
+// Run evaluates o on the CPU. It is how a backend calls Eval: 16-bit numbers are widened to 32 bits for ops
+// that do not read them themselves, and results narrowed, so that sums are always kept in 32 bits.
 func Run(env *Env, o Op, in, out []array.Array) {
 	if _, ok := o.(halfNative); ok || !slices.ContainsFunc(in, isNarrow) && !slices.ContainsFunc(out, isNarrow) {
 		o.Eval(env, in, out)

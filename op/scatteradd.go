@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ScatterAdd is x plus the elements of source, each added at its own position with the place along dim taken from
-// index, which has source's shape.
+// ScatterAdd is x plus the elements of source, each added at its own position with the place along dim taken
+// from index, which has source's shape.
 func ScatterAdd(x *Tensor, dim int, index, source *Tensor) *Tensor {
 	return apply1(scatterAdd{Dim: normDim(len(x.Shape()), dim)}, x, index, source)
 }
 
-// scatterAdd may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. Elsewhere means that x itself
-// counts on another device, which adds another part of source.
+// scatterAdd may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. Elsewhere
+// means that x itself counts on another device, which adds another part of source.
 type scatterAdd struct {
 	Dim           int
 	Offset, Total int
@@ -51,7 +51,8 @@ func (o scatterAdd) Infer(in []Type) ([]Type, error) {
 }
 
 func (o scatterAdd) VJP(in, _, dy []*Tensor) []*Tensor {
-	return []*Tensor{o.own(dy[0]), nil, apply1(takeAlongDim{Dim: o.Dim, Offset: o.Offset, Total: o.Total}, dy[0], in[1])}
+	return []*Tensor{o.own(dy[0]), nil, apply1(takeAlongDim{Dim: o.Dim, Offset: o.Offset, Total: o.Total}, dy[0],
+		in[1])}
 }
 
 // own is the gradient of x: that of the result, if x counts here.
@@ -124,6 +125,7 @@ func (scatterAdd) Samples() []Sample {
 		{Op: scatterAdd{Dim: 1}, In: []Arg{f32(5, 7), i32Below(7, 5, 9), f32(5, 9)}},
 		{Op: scatterAdd{Dim: 0}, In: []Arg{f32(4, 7), i32Below(4, 2, 7), f32(2, 7)}},
 		{Op: scatterAdd{Dim: 0}, In: []Arg{f32(4, 7), i32Below(4, 4, 7), f32(4, 7)}},
-		{Op: scatterAdd{Dim: 0, Offset: 4, Total: 15, Elsewhere: true}, In: []Arg{f32(7, 2), i32Below(15, 9, 2), f32(9, 2)}},
+		{Op: scatterAdd{Dim: 0, Offset: 4, Total: 15, Elsewhere: true},
+			In: []Arg{f32(7, 2), i32Below(15, 9, 2), f32(9, 2)}},
 	}
 }

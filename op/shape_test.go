@@ -115,7 +115,8 @@ func TestShapes(t *testing.T) {
 	}
 	wants(t, "roll as one row", op.Roll(ramp(s, 2, 2), []int{1}, nil), "f32[2,2]{3 0 1 2}")
 	wants(t, "flip of bytes", op.Flip(op.Cast(ramp(s, 3), array.U8), 0), "u8[3]{2 1 0}")
-	wants(t, "pad with true", op.Pad(op.Cast(ramp(s, 1), array.Bool), []int{1}, []int{0}, 1), "bool[2]{true false}")
+	wants(t, "pad with true", op.Pad(op.Cast(ramp(s, 1), array.Bool), []int{1}, []int{0}, 1),
+		"bool[2]{true false}")
 	wants(t, "pad within", op.PadInterior(ramp(s, 2), []int{1}, []int{0}, []int{2}, 9), "f32[5]{9 0 9 9 1}")
 }
 
@@ -220,10 +221,12 @@ func TestShapeMistakes(t *testing.T) {
 		"dynamic_update_slice: cannot put":            op.DynamicUpdateSlice(x, ramp(s, 3, 3), id, 0, 1),
 		"conv: kernel f32[4,4,3,3]: want 2 input":     op.Conv2D(image, kernel, nil, op.ConvConfig{Groups: 2}),
 		"conv: want batch, channels and 1 more":       op.Conv1D(image, kernel, nil, op.ConvConfig{}),
-		"conv: stride [0 0]":                          op.Conv2D(image, kernel, nil, op.ConvConfig{Stride: []int{0}}),
-		"does not fit the input":                      op.Conv2D(image, kernel, nil, op.ConvConfig{Dilation: []int{3}}),
-		"max_pool: kernel [0 0]":                      op.MaxPool2D(image, op.PoolConfig{}),
-		"avg_pool: kernel [9 9] does not fit":         op.AvgPool2D(image, op.PoolConfig{Kernel: []int{9}}),
+		"conv: stride [0 0]": op.Conv2D(image, kernel, nil,
+			op.ConvConfig{Stride: []int{0}}),
+		"does not fit the input": op.Conv2D(image, kernel, nil,
+			op.ConvConfig{Dilation: []int{3}}),
+		"max_pool: kernel [0 0]":              op.MaxPool2D(image, op.PoolConfig{}),
+		"avg_pool: kernel [9 9] does not fit": op.AvgPool2D(image, op.PoolConfig{Kernel: []int{9}}),
 	} {
 		if got.Err() == nil || !strings.Contains(got.Err().Error(), want) {
 			t.Errorf("got %v, want %q", got.Err(), want)
@@ -238,12 +241,17 @@ func TestShapeOpsCarryMistakesOn(t *testing.T) {
 	v, i := op.TopK(bad, 2, -1)
 	w, j := op.Sort(bad, -1)
 	all := []*op.Tensor{
-		v, i, w, j, op.Mean(bad, -1), op.AMax(bad), op.AMin(bad, 1), op.Prod(bad, 1), op.LogSumExp(bad, -1), op.Var(bad), op.SampleVar(bad, 1),
-		op.ArgMax(bad, -1), op.ArgMin(bad, 0), op.AnyOf(bad), op.AllOf(bad), op.CumSum(bad, -1), op.KeepDims(bad, bad, 1),
-		op.Slice(bad, []int{1}, []int{2}, nil), op.Narrow(bad, -1, 0, 1), op.Concat([]*op.Tensor{bad, bad}, -1), op.Stack([]*op.Tensor{bad}, -1),
-		op.Split(bad, -1, 1, 1)[1], op.Chunk(bad, 0, 2)[1], op.Tile(bad, 2), op.Pad(bad, []int{1}, []int{1}, 0), op.Flip(bad, -1),
+		v, i, w, j, op.Mean(bad, -1), op.AMax(bad), op.AMin(bad, 1), op.Prod(bad, 1), op.LogSumExp(bad,
+			-1), op.Var(bad), op.SampleVar(bad, 1),
+		op.ArgMax(bad, -1), op.ArgMin(bad, 0), op.AnyOf(bad), op.AllOf(bad), op.CumSum(bad, -1), op.KeepDims(bad,
+			bad, 1),
+		op.Slice(bad, []int{1}, []int{2}, nil), op.Narrow(bad, -1, 0, 1), op.Concat([]*op.Tensor{bad, bad},
+			-1), op.Stack([]*op.Tensor{bad}, -1),
+		op.Split(bad, -1, 1, 1)[1], op.Chunk(bad, 0, 2)[1], op.Tile(bad, 2), op.Pad(bad, []int{1}, []int{1},
+			0), op.Flip(bad, -1),
 		op.Roll(bad, []int{1}, []int{-1}), op.Squeeze(bad, 0), op.Unsqueeze(bad, -1), op.Flatten(bad, 0, -1),
-		op.Embedding(bad, bad), op.TakeAlongDim(bad, bad, -1), op.IndexSelect(bad, -1, bad), op.IndexAdd(bad, -1, bad, bad), op.ScatterAdd(bad, -1, bad, bad),
+		op.Embedding(bad, bad), op.TakeAlongDim(bad, bad, -1), op.IndexSelect(bad, -1, bad), op.IndexAdd(bad, -1,
+			bad, bad), op.ScatterAdd(bad, -1, bad, bad),
 		op.DynamicSlice(bad, bad, []int{-1}, []int{1}), op.DynamicUpdateSlice(bad, bad, bad, -1),
 		op.Conv1D(bad, bad, bad, op.ConvConfig{}), op.Conv2D(bad, bad, nil, op.ConvConfig{}),
 		op.MaxPool2D(bad, op.PoolConfig{Kernel: []int{2}}), op.AvgPool2D(bad, op.PoolConfig{Kernel: []int{2}}),
@@ -256,7 +264,8 @@ func TestShapeOpsCarryMistakesOn(t *testing.T) {
 	}
 }
 
-// TestConvBands: an image too large for one band gives what the definition says, and the gradients are its transposes.
+// TestConvBands: an image too large for one band gives what the definition says, and the gradients are its
+// transposes.
 func TestConvBands(t *testing.T) {
 	s := shapeSession(t)
 	in := fillAll([]op.Arg{normal(2, 16, 70, 64), normal(4, 16, 3, 3)}, array.F64, 41)
@@ -265,7 +274,8 @@ func TestConvBands(t *testing.T) {
 	for _, rows := range [][2]int{{0, 9}, {20, 40}, {50, 70}} { // a slice of the image is one band
 		z := op.Conv2D(op.Narrow(x, 2, rows[0], rows[1]), w, nil, op.ConvConfig{Padding: []int{1}})
 		n := rows[1] - rows[0]
-		if e := distance(read(t, op.Narrow(y, 2, rows[0]+1, rows[1]-1)), read(t, op.Narrow(z, 2, 1, n-1))); e > 1e-13 {
+		if e := distance(read(t, op.Narrow(y, 2, rows[0]+1, rows[1]-1)),
+			read(t, op.Narrow(z, 2, 1, n-1))); e > 1e-13 {
 			t.Errorf("rows %v: relative error %g", rows, e)
 		}
 	}

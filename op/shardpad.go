@@ -6,10 +6,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ShardPad makes a term of a reduction of the device's part: the part in its place, and what changes nothing around it.
-// The devices' terms combine to the whole; nothing is sent. Nil sizes mean equal parts.
+// ShardPad makes a term of a reduction of the device's part: the part in its place, and what changes nothing
+// around it. The devices' terms combine to the whole; nothing is sent. Nil sizes mean equal parts.
 func ShardPad(x *Tensor, m *mesh.Mesh, axes mesh.Axes, by mesh.Reduce, dim int, sizes []int) *Tensor {
-	return apply1(shardPad{Mesh: m.String(), Axes: axes.String(), Kind: by.String(), Dim: normDim(len(x.Shape()), dim), Sizes: sizes}, x)
+	return apply1(shardPad{Mesh: m.String(), Axes: axes.String(), Kind: by.String(),
+		Dim: normDim(len(x.Shape()), dim), Sizes: sizes}, x)
 }
 
 type shardPad struct {
@@ -35,7 +36,8 @@ func (o shardPad) Infer(in []Type) ([]Type, error) {
 }
 
 func (o shardPad) VJP(in, _, dy []*Tensor) []*Tensor {
-	slice := shardSlice{Mesh: o.Mesh, Axes: o.Axes, Dim: o.Dim, Sizes: o.Sizes, Own: own(o.Sizes, in[0].Dim(o.Dim))}
+	slice := shardSlice{Mesh: o.Mesh, Axes: o.Axes, Dim: o.Dim, Sizes: o.Sizes,
+		Own: own(o.Sizes, in[0].Dim(o.Dim))}
 	return []*Tensor{apply1(slice, dy[0])}
 }
 
@@ -54,7 +56,8 @@ func (o shardPad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if even(o.Sizes) != nil {
 		return w.Unsupported("shard_pad of uneven parts", hloTypes(out)...)
 	}
-	refs := append([]hlo.Ref{w.Constant(hloType(out[0]), neutralOf(o.Kind, out[0].DType)), in[0]}, emitPartStarts(w, o, len(out[0].Shape), o.Dim, in[0].Shape[o.Dim])...)
+	refs := append([]hlo.Ref{w.Constant(hloType(out[0]), neutralOf(o.Kind, out[0].DType)), in[0]},
+		emitPartStarts(w, o, len(out[0].Shape), o.Dim, in[0].Shape[o.Dim])...)
 	return []hlo.Ref{w.Op("dynamic_update_slice", "", hloType(out[0]), refs...)}
 }
 

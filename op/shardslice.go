@@ -8,10 +8,11 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ShardSlice is the device's own part of what all devices along axes hold: nothing is sent. Nil sizes mean equal parts;
-// otherwise own is the size of the device's own.
+// ShardSlice is the device's own part of what all devices along axes hold: nothing is sent. Nil sizes mean
+// equal parts; otherwise own is the size of the device's own.
 func ShardSlice(x *Tensor, m *mesh.Mesh, axes mesh.Axes, dim int, sizes []int, own int) *Tensor {
-	return apply1(shardSlice{Mesh: m.String(), Axes: axes.String(), Dim: normDim(len(x.Shape()), dim), Sizes: sizes, Own: own}, x)
+	return apply1(shardSlice{Mesh: m.String(), Axes: axes.String(), Dim: normDim(len(x.Shape()), dim),
+		Sizes: sizes, Own: own}, x)
 }
 
 type shardSlice struct {
@@ -37,7 +38,8 @@ func (o shardSlice) Infer(in []Type) ([]Type, error) {
 }
 
 func (o shardSlice) VJP(_, _, dy []*Tensor) []*Tensor {
-	return []*Tensor{apply1(shardPad{Mesh: o.Mesh, Axes: o.Axes, Kind: "sum", Dim: o.Dim, Sizes: o.Sizes}, dy[0])}
+	return []*Tensor{apply1(shardPad{Mesh: o.Mesh, Axes: o.Axes, Kind: "sum", Dim: o.Dim, Sizes: o.Sizes},
+		dy[0])}
 }
 
 func (shardSlice) Work(_, out []Type) Work { return Work{Bytes: 2 * moved(nil, out)} }
@@ -63,7 +65,8 @@ func (o shardSlice) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("dynamic_slice", attrs, hloType(out[0]), refs...)}
 }
 
-// emitPartStarts writes where the device's part begins along each dim: at multiples of size along dim, else at 0.
+// emitPartStarts writes where the device's part begins along each dim: at multiples of size along dim, else
+// at 0.
 func emitPartStarts(w *hlo.Writer, o Collective, rank, dim, size int) []hlo.Ref {
 	t, err := newTeam(o.Over())
 	if err != nil {

@@ -14,14 +14,16 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// hostileSizes are what dims and attributes become: the ordinary, the empty and what overflows when it is added or
-// multiplied.
-var hostileSizes = []int{0, 0, 1, 1, 2, 3, 5, -1, -2, -7, 1 << 31, 1<<32 + 1, 1 << 59, 1<<62 + 1, math.MaxInt, math.MaxInt - 1, math.MinInt}
+// hostileSizes are what dims and attributes become: the ordinary, the empty and what overflows when it is
+// added or multiplied.
+var hostileSizes = []int{0, 0, 1, 1, 2, 3, 5, -1, -2, -7, 1 << 31, 1<<32 + 1, 1 << 59, 1<<62 + 1, math.MaxInt,
+	math.MaxInt - 1, math.MinInt}
 
 // small is the most elements for which a program that was accepted is also run.
 const small = 1 << 12
 
-// TestSizes: whatever sizes and attributes an op is given, it refuses them or computes results of the sizes that it said.
+// TestSizes: whatever sizes and attributes an op is given, it refuses them or computes results of the sizes
+// that it said.
 func TestSizes(t *testing.T) {
 	for _, o := range op.All() {
 		t.Run(o.Name(), func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Slice is every step-th element of each dim from start up to, not including, end. A negative start or end counts
-// from the last element; a nil step is ones.
+// Slice is every step-th element of each dim from start up to, not including, end. A negative start or end
+// counts from the last element; a nil step is ones.
 func Slice(x *Tensor, start, end, step []int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -26,7 +26,8 @@ func Slice(x *Tensor, start, end, step []int) *Tensor {
 	for d, n := range x.Shape() {
 		from, to := normDim(n, start[d]), normDim(n, end[d])
 		if from != 0 || to != n || step[d] != 1 {
-			o.Dims, o.Start, o.End, o.Step = append(o.Dims, d), append(o.Start, from), append(o.End, to), append(o.Step, step[d])
+			o.Dims, o.Start, o.End, o.Step = append(o.Dims, d), append(o.Start, from), append(o.End,
+				to), append(o.Step, step[d])
 		}
 	}
 	return o.of(x)
@@ -53,7 +54,8 @@ func (o slice) of(x *Tensor) *Tensor {
 	return apply1(o, x)
 }
 
-// slice names only the dims that it cuts: the others have whatever size an operand has, a piece of the whole too.
+// slice names only the dims that it cuts: the others have whatever size an operand has, a piece of the whole
+// too.
 type slice struct {
 	mover
 	Dims, Start, End, Step []int
@@ -66,8 +68,10 @@ func (o slice) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 {
 		return nil, fmt.Errorf("want 1 operand: got %d", len(in))
 	}
-	if len(o.Start) != len(o.Dims) || len(o.End) != len(o.Dims) || len(o.Step) != len(o.Dims) || !distinct(in[0], o.Dims) {
-		return nil, fmt.Errorf("start %v, end %v and step %v do not fit the dims of %v", o.Start, o.End, o.Step, in[0])
+	if len(o.Start) != len(o.Dims) || len(o.End) != len(o.Dims) || len(o.Step) != len(o.Dims) ||
+		!distinct(in[0], o.Dims) {
+		return nil, fmt.Errorf("start %v, end %v and step %v do not fit the dims of %v", o.Start, o.End, o.Step,
+			in[0])
 	}
 	shape := in[0].Shape.Clone()
 	for i, d := range o.Dims {
@@ -111,8 +115,8 @@ func (o slice) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, o.Dims)
 }
 
-// followDims is the rule for inference of an operand and results, n tensors in all, that have the same dims in the same order,
-// some of them cut or moved.
+// followDims is the rule for inference of an operand and results, n tensors in all, that have the same dims
+// in the same order, some of them cut or moved.
 func followDims(rank, n int, dims []int) (mesh.Rule, string) {
 	if rank > len(letters) {
 		return mesh.Unknown, ""
@@ -124,7 +128,8 @@ func followDims(rank, n int, dims []int) (mesh.Rule, string) {
 	return sameRule(rank, 1, n-1), moves
 }
 
-// cutRule is the rule of an op that changes the size of dims by its attributes: those are whole on both sides.
+// cutRule is the rule of an op that changes the size of dims by its attributes: those are whole on both
+// sides.
 func cutRule(rank int, dims []int) mesh.Rule {
 	if rank+len(dims) > len(letters) {
 		return mesh.Unknown
@@ -161,13 +166,15 @@ func (o slice) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 }
 
 func emitSlice(w *hlo.Writer, x hlo.Ref, start, end, step []int, out Type) hlo.Ref {
-	attrs := fmt.Sprintf("start_indices = %s, limit_indices = %s, strides = %s", hlo.Ints(start), hlo.Ints(end), hlo.Ints(step))
+	attrs := fmt.Sprintf("start_indices = %s, limit_indices = %s, strides = %s", hlo.Ints(start), hlo.Ints(end),
+		hlo.Ints(step))
 	return w.Op("slice", attrs, hloType(out), x)
 }
 
 func (slice) Samples() []Sample {
 	return []Sample{
-		{Op: slice{Dims: []int{0, 1}, Start: []int{1, 0}, End: []int{4, 7}, Step: []int{1, 2}}, In: []Arg{f32(5, 7)}},
+		{Op: slice{Dims: []int{0, 1}, Start: []int{1, 0}, End: []int{4, 7}, Step: []int{1, 2}},
+			In: []Arg{f32(5, 7)}},
 		{Op: slice{Dims: []int{1}, Start: []int{2}, End: []int{6}, Step: []int{3}}, In: []Arg{f32(5, 7, 6)}},
 		{Op: slice{Dims: []int{1}, Start: []int{2}, End: []int{2}, Step: []int{1}}, In: []Arg{f32(5, 7)}},
 	}

@@ -30,7 +30,8 @@ func fusedWork(in, out []Type) Work {
 }
 
 // mapBinary runs a kernel over two operands of the same shape.
-func mapBinary(env *Env, in, out []array.Array, f32 func(dst, x, y []float32), f64 func(dst, x, y []float64)) {
+func mapBinary(env *Env, in, out []array.Array, f32 func(dst, x, y []float32),
+	f64 func(dst, x, y []float64)) {
 	float(out[0],
 		func() { mapOver2(env, out[0], in[0], in[1], f32) },
 		func() { mapOver2(env, out[0], in[0], in[1], f64) })

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Sort is x in ascending order along dim, and where each element was (i64). Equal elements keep their order; NaN
-// counts as the largest.
+// Sort is x in ascending order along dim, and where each element was (i64). Equal elements keep their order;
+// NaN counts as the largest.
 func Sort(x *Tensor, dim int) (values, indices *Tensor) {
 	out := ir.Apply(sort{Dim: normDim(len(x.Shape()), dim)}, x)
 	return out[0], out[1]
@@ -158,7 +158,8 @@ func sortKeys(s selection, line []float32) []ranked[float32] {
 	return out
 }
 
-// sortKey is an integer that is ordered as the floats are: both zeros alike, all NaNs alike and above the rest.
+// sortKey is an integer that is ordered as the floats are: both zeros alike, all NaNs alike and above the
+// rest.
 func sortKey(o order, v float32) uint32 {
 	k := math.Float32bits(v)
 	switch {
@@ -224,7 +225,8 @@ func emitSort(w *hlo.Writer, x hlo.Ref, o sort) []hlo.Ref {
 		if !x.DType.IsFloat() {
 			return []hlo.Ref{w.Compare(direction, in[0], in[1])}
 		}
-		attrs := "comparison_direction = #stablehlo<comparison_direction " + direction + ">, compare_type = #stablehlo<comparison_type TOTALORDER>"
+		attrs := "comparison_direction = #stablehlo<comparison_direction " + direction +
+			">, compare_type = #stablehlo<comparison_type TOTALORDER>"
 		return []hlo.Ref{w.Op("compare", attrs, truth, emitSortKey(w, in[0]), emitSortKey(w, in[1]))}
 	})
 	attrs := fmt.Sprintf("dimension = %d : i64, is_stable = true", o.Dim)

@@ -60,11 +60,13 @@ func (o split) Infer(in []Type) ([]Type, error) {
 		out[i] = Type{DType: in[0].DType, Shape: shape}
 		total += n
 		if n < 0 || n > in[0].Shape[o.Dim] {
-			return nil, fmt.Errorf("size %d of a piece of dim %d of %v: want from 0 to %d", n, o.Dim, in[0], in[0].Shape[o.Dim])
+			return nil, fmt.Errorf("size %d of a piece of dim %d of %v: want from 0 to %d", n, o.Dim, in[0],
+				in[0].Shape[o.Dim])
 		}
 	}
 	if total != in[0].Shape[o.Dim] || len(out) == 0 {
-		return nil, fmt.Errorf("cannot cut dim %d of %v into %v: want sizes that add up to %d", o.Dim, in[0], o.Sizes, in[0].Shape[o.Dim])
+		return nil, fmt.Errorf("cannot cut dim %d of %v into %v: want sizes that add up to %d", o.Dim, in[0],
+			o.Sizes, in[0].Shape[o.Dim])
 	}
 	return out, nil
 }

@@ -61,8 +61,8 @@ func refuse(x *Tensor, name, format string, args ...any) *Tensor {
 	return ir.Apply(mistake{name: name, err: fmt.Errorf(format, args...)}, x)[0]
 }
 
-// mistake stands for a function of several ops that was called with arguments that cannot be: applied, it fails
-// with the name of the function and the caller's place, as an op would.
+// mistake stands for a function of several ops that was called with arguments that cannot be: applied, it
+// fails with the name of the function and the caller's place, as an op would.
 type mistake struct {
 	name string
 	err  error

@@ -14,8 +14,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestStableHLO: programs and the text that XLA gets of them. A command is stablehlo with target=cuda, replicas=n, scores=n
-// and donate=parameter:result in any number.
+// TestStableHLO: programs and the text that XLA gets of them. A command is stablehlo with target=cuda,
+// replicas=n, scores=n and donate=parameter:result in any number.
 func TestStableHLO(t *testing.T) {
 	golden.Run(t, "testdata/stablehlo/*.txt", func(t *testing.T, b golden.Block) string {
 		f, err := ir.Parse(b.Input, op.Lookup)
@@ -73,7 +73,8 @@ func TestStableHLOOfAll(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if !slices.ContainsFunc(strings.Fields(string(text)), func(w string) bool { return w == o.Name() || strings.HasPrefix(w, o.Name()+"{") }) {
+		if !slices.ContainsFunc(strings.Fields(string(text)),
+			func(w string) bool { return w == o.Name() || strings.HasPrefix(w, o.Name()+"{") }) {
 			t.Errorf("%s is not in its golden file", o.Name())
 		}
 	}
@@ -98,12 +99,14 @@ func TestModuleMistakes(t *testing.T) {
 	}{
 		{[]*ir.Func{f}, []op.Donation{{Param: 2}}, "parameter 2 to result 0: the program has 2 and 1"},
 		{[]*ir.Func{f}, []op.Donation{{Param: 0, Result: 1}}, "parameter 0 to result 1"},
-		{[]*ir.Func{f}, []op.Donation{{Param: 1, Result: 0}}, "parameter 1 is f32[3] and result 0 is f32[2]: want one type"},
+		{[]*ir.Func{f}, []op.Donation{{Param: 1, Result: 0}},
+			"parameter 1 is f32[3] and result 0 is f32[2]: want one type"},
 		{[]*ir.Func{f, shorter}, nil, "devices 0 and 1: 1 ops and 0"},
 		{[]*ir.Func{f, f, other}, nil, "devices 0 and 2: exp and log at op 0"},
 		{[]*ir.Func{f, uneven}, nil, "needs equal parts"},
 	} {
-		if _, err := op.SPMD(c.fs, op.ModuleConfig{Donate: c.donate}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := op.SPMD(c.fs, op.ModuleConfig{Donate: c.donate}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Sum is the sum over dims, which are dropped; no dims means all. That of integers and of truth values, which counts those
-// that hold, is i64.
+// Sum is the sum over dims, which are dropped; no dims means all. That of integers and of truth values, which
+// counts those that hold, is i64.
 func Sum(x *Tensor, dims ...int) *Tensor {
 	return apply1(sum{Dims: normDims(len(x.Shape()), dims)}, counted(x))
 }

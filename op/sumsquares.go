@@ -34,7 +34,8 @@ func (sumSquares) Work(in, out []Type) Work {
 }
 
 func (sumSquares) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { evalSumSquares[float32](env, in[0], out[0]) }, func() { evalSumSquares[float64](env, in[0], out[0]) })
+	float(out[0], func() { evalSumSquares[float32](env, in[0], out[0]) },
+		func() { evalSumSquares[float64](env, in[0], out[0]) })
 }
 
 func evalSumSquares[T floats](env *Env, in, out array.Array) {

@@ -56,7 +56,8 @@ func (swigluGrad) Decompose(in []*Tensor) []*Tensor { return vjpByParts(swiglu{}
 func (o swigluGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
 func (swigluGrad) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { swigluGradOver[float32](env, in, out) }, func() { swigluGradOver[float64](env, in, out) })
+	float(out[0], func() { swigluGradOver[float32](env, in, out) },
+		func() { swigluGradOver[float64](env, in, out) })
 }
 
 func swigluGradOver[T floats](env *Env, in, out []array.Array) {

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// TakeAlongDim is, at each position of index, the element of x at that position with its place along dim taken from
-// index. The other dims are broadcast together.
+// TakeAlongDim is, at each position of index, the element of x at that position with its place along dim
+// taken from index. The other dims are broadcast together.
 func TakeAlongDim(x, index *Tensor, dim int) *Tensor {
 	if x.Err() != nil || index.Err() != nil {
 		return apply1(takeAlongDim{}, x, index)
@@ -29,8 +29,8 @@ func TakeAlongDim(x, index *Tensor, dim int) *Tensor {
 	return apply1(takeAlongDim{Dim: d}, x, index)
 }
 
-// takeAlongDim may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. An index of what lies
-// elsewhere gives zero, so that the results of all parts add up.
+// takeAlongDim may have a part of x only: what lies from Offset on along Dim, of Total; 0 is all. An index of
+// what lies elsewhere gives zero, so that the results of all parts add up.
 type takeAlongDim struct {
 	mover
 	Dim           int
@@ -140,7 +140,8 @@ func (takeAlongDimGrad) Name() string    { return "take_along_dim_grad" }
 func (takeAlongDimGrad) Linear() [][]int { return [][]int{{1}} }
 
 func (o takeAlongDimGrad) Infer(in []Type) ([]Type, error) {
-	if len(in) != 2 || !in[1].DType.IsFloat() || !in[0].Shape.Equal(in[1].Shape) || o.Size < 0 || !o.part().fits() {
+	if len(in) != 2 || !in[1].DType.IsFloat() || !in[0].Shape.Equal(in[1].Shape) || o.Size < 0 ||
+		!o.part().fits() {
 		return nil, fmt.Errorf("want indices and a float for each: got %v", in)
 	}
 	if err := wantIndices(in[0]); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Tile is copies of x laid side by side, reps of them along each dim. Dims are matched from the last; where either
-// has fewer, the other's are taken as ones.
+// Tile is copies of x laid side by side, reps of them along each dim. Dims are matched from the last; where
+// either has fewer, the other's are taken as ones.
 func Tile(x *Tensor, reps ...int) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -29,7 +29,8 @@ func (tile) Name() string    { return "tile" }
 func (tile) Linear() [][]int { return [][]int{{0}} }
 
 func (o tile) Infer(in []Type) ([]Type, error) {
-	if len(in) != 1 || len(o.Reps) != len(in[0].Shape) || slices.ContainsFunc(o.Reps, func(r int) bool { return r < 0 }) {
+	if len(in) != 1 || len(o.Reps) != len(in[0].Shape) ||
+		slices.ContainsFunc(o.Reps, func(r int) bool { return r < 0 }) {
 		return nil, fmt.Errorf("repetitions %v do not fit %v", o.Reps, in)
 	}
 	shape := in[0].Shape.Clone()
@@ -42,7 +43,8 @@ func (o tile) Infer(in []Type) ([]Type, error) {
 	return []Type{{DType: in[0].DType, Shape: shape}}, nil
 }
 
-// spread is the shape of the result with copies and elements as dims of their own, and the dims that are copies.
+// spread is the shape of the result with copies and elements as dims of their own, and the dims that are
+// copies.
 func (o tile) spread(x array.Shape) (shape array.Shape, copies []int) {
 	for d, r := range o.Reps {
 		copies = append(copies, 2*d)

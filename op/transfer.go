@@ -24,9 +24,10 @@ func LieOf(x *Tensor) (Lie, bool) {
 	return Lie{}, false
 }
 
-// Transfer brings a tensor of a shape from one layout into another, on the same mesh or on different ones, by messages
-// between single devices: each gets what it lacks, once. A device outside of the first mesh holds an array without
-// elements, and outside of the second it gets one. own is the shape of the device's part afterwards.
+// Transfer brings a tensor of a shape from one layout into another, on the same mesh or on different ones, by
+// messages between single devices: each gets what it lacks, once. A device outside of the first mesh holds an
+// array without elements, and outside of the second it gets one. own is the shape of the device's part
+// afterwards.
 func Transfer(x *Tensor, shape []int, from, to Lie, own []int) *Tensor {
 	return apply1(transfer{Shape: shape, FromMesh: from.Mesh.String(), From: from.Spec.String(),
 		ToMesh: to.Mesh.String(), To: to.Spec.String(), Own: own}, x)
@@ -60,7 +61,8 @@ func (o transfer) Over() (string, string) {
 
 func (o transfer) Infer(in []Type) ([]Type, error) {
 	if len(in) != 1 || len(in[0].Shape) != len(o.Shape) || len(o.Own) != len(o.Shape) {
-		return nil, fmt.Errorf("want a part of a tensor of shape %v for one of shape %v: got %v", o.Shape, o.Own, in)
+		return nil, fmt.Errorf("want a part of a tensor of shape %v for one of shape %v: got %v", o.Shape, o.Own,
+			in)
 	}
 	if _, _, err := o.layouts(); err != nil {
 		return nil, err
@@ -212,7 +214,8 @@ func within(a array.Array, b mesh.Box) strided {
 	return s
 }
 
-// Emit is for a transfer that leaves everything where it is: messages between meshes go from program to program, not within one.
+// Emit is for a transfer that leaves everything where it is: messages between meshes go from program to
+// program, not within one.
 func (o transfer) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	from, to, err := o.layouts()
 	must(o, err)
@@ -227,5 +230,6 @@ func (o transfer) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 }
 
 func (transfer) Samples() []Sample {
-	return []Sample{{Op: transfer{Shape: []int{5, 7}, FromMesh: "x=1", From: "@[x,_]", ToMesh: "y=1", To: "@[_,y]", Own: []int{5, 7}}, In: []Arg{f32(5, 7)}}}
+	return []Sample{{Op: transfer{Shape: []int{5, 7}, FromMesh: "x=1", From: "@[x,_]", ToMesh: "y=1",
+		To: "@[_,y]", Own: []int{5, 7}}, In: []Arg{f32(5, 7)}}}
 }

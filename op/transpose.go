@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Transpose reorders dims: dim i of the result is dim perm[i] of x, a negative one counted from the last. Without perm
-// the last two are exchanged.
+// Transpose reorders dims: dim i of the result is dim perm[i] of x, a negative one counted from the last.
+// Without perm the last two are exchanged.
 func Transpose(x *Tensor, perm ...int) *Tensor {
 	rank := len(x.Shape())
 	if len(perm) == 0 {

@@ -38,7 +38,8 @@ func localDiagonal(at *Place, diagonal int) int {
 	return near(diagonal) + at.InRange(0, rank-2).Start - at.InRange(0, rank-1).Start
 }
 
-// keepColumns copies, of each row of each matrix, the columns from lo(row) to before hi(row), and clears the rest.
+// keepColumns copies, of each row of each matrix, the columns from lo(row) to before hi(row), and clears the
+// rest.
 func keepColumns(env *Env, in, out []array.Array, lo, hi func(row int) int) {
 	shape := out[0].Shape()
 	rows, cols := shape[len(shape)-2], shape[len(shape)-1]
@@ -65,7 +66,8 @@ func emitTriangle(w *hlo.Writer, direction string, diagonal int, x hlo.Ref) []hl
 	rank := len(x.Shape)
 	index := hlo.Type{DType: array.I64, Shape: x.Shape}
 	row, col := emitIota(w, index, rank-2), emitIota(w, index, rank-1)
-	keep := emitCompare(w, direction, w.Op("subtract", "", index, col, row), w.Constant(index, float64(near(diagonal))))
+	keep := emitCompare(w, direction, w.Op("subtract", "", index, col, row),
+		w.Constant(index, float64(near(diagonal))))
 	return []hlo.Ref{w.Op("select", "", x.Type, keep, x, w.Constant(x.Type, 0))}
 }
 

@@ -5,7 +5,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Tril is x without what lies above the given diagonal of its last two dims: 0 is the main one, 1 the one above it.
+// Tril is x without what lies above the given diagonal of its last two dims: 0 is the main one, 1 the one
+// above it.
 func Tril(x *Tensor, diagonal int) *Tensor { return apply1(tril{Diagonal: diagonal}, x) }
 
 type tril struct {
@@ -23,7 +24,8 @@ func (o tril) Localize(at *Place) (Op, error) {
 }
 
 func (o tril) Eval(env *Env, in, out []array.Array) {
-	keepColumns(env, in, out, func(int) int { return 0 }, func(row int) int { return row + near(o.Diagonal) + 1 })
+	keepColumns(env, in, out, func(int) int { return 0 },
+		func(row int) int { return row + near(o.Diagonal) + 1 })
 }
 
 func (o tril) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {

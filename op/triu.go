@@ -5,7 +5,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// Triu is x without what lies below the given diagonal of its last two dims: 0 is the main one, 1 the one above it.
+// Triu is x without what lies below the given diagonal of its last two dims: 0 is the main one, 1 the one
+// above it.
 func Triu(x *Tensor, diagonal int) *Tensor { return apply1(triu{Diagonal: diagonal}, x) }
 
 type triu struct {
@@ -24,7 +25,8 @@ func (o triu) Localize(at *Place) (Op, error) {
 
 func (o triu) Eval(env *Env, in, out []array.Array) {
 	shape := out[0].Shape()
-	keepColumns(env, in, out, func(row int) int { return row + near(o.Diagonal) }, func(int) int { return shape[len(shape)-1] })
+	keepColumns(env, in, out, func(row int) int { return row + near(o.Diagonal) },
+		func(int) int { return shape[len(shape)-1] })
 }
 
 func (o triu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {

@@ -96,6 +96,7 @@ func (uniform) Samples() []Sample {
 		{Op: uniform{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{5, 7}}},
 		{Op: uniform{Seed: 1, DType: array.F64, Shape: []int{5, 7}}, In: []Arg{stepArg()}},
 		{Op: uniform{Seed: 1 << 63, Stream: 9, DType: array.BF16, Shape: []int{300, 40}}},
-		{Op: uniform{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{2, 3}, Whole: []int{5, 7}, Start: []int{3, 4}}},
+		{Op: uniform{Seed: 1, Stream: 2, DType: array.F32, Shape: []int{2, 3}, Whole: []int{5, 7},
+			Start: []int{3, 4}}},
 	}
 }

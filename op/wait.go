@@ -15,8 +15,8 @@ type Starter interface {
 	Started() Op
 }
 
-// Wait is the result of a collective that was started, when it is there. source is what the collective reads: it must not be
-// overwritten before.
+// Wait is the result of a collective that was started, when it is there. source is what the collective reads:
+// it must not be overwritten before.
 func Wait(started, source *Tensor) *Tensor { return apply1(waitFor{}, started, source) }
 
 // waitFor is an op of local programs.

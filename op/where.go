@@ -68,7 +68,8 @@ func choose[T bits](env *Env, in []array.Array, out array.Array) {
 	z := newZipLoop(out.Shape(), in[0].Shape(), in[1].Shape(), in[2].Shape())
 	cond, xs, ys := array.Data[bool](in[0]), array.Raw[T](in[1]), array.Raw[T](in[2])
 	piece := func(at, n int, from []int) {
-		chooseRun(dst[at:at+n], stretch[bool]{cond[from[0]:], z.run[0]}, stretch[T]{xs[from[1]:], z.run[1]}, stretch[T]{ys[from[2]:], z.run[2]})
+		chooseRun(dst[at:at+n], stretch[bool]{cond[from[0]:], z.run[0]}, stretch[T]{xs[from[1]:], z.run[1]},
+			stretch[T]{ys[from[2]:], z.run[2]})
 	}
 	z.each(env, func() func(at, n int, from []int) { return piece })
 }
@@ -79,8 +80,8 @@ type stretch[T any] struct {
 	step  int
 }
 
-// chooseRun has a loop without index arithmetic for the cases that are common: all operands whole, or one of the
-// choices a constant. Both choices are read before the condition, so that no branch depends on it.
+// chooseRun has a loop without index arithmetic for the cases that are common: all operands whole, or one of
+// the choices a constant. Both choices are read before the condition, so that no branch depends on it.
 func chooseRun[T bits](dst []T, cond stretch[bool], x, y stretch[T]) {
 	c, xs, ys := cond.elems, x.elems, y.elems
 	switch [3]int{cond.step, x.step, y.step} {

@@ -15,7 +15,8 @@ type window struct{ size, stride, low, high []int }
 func emitWindow(w *hlo.Writer, binary string, init float64, x hlo.Ref, win window, out Type) hlo.Ref {
 	attrs := fmt.Sprintf("window_dimensions = %s, window_strides = %s, padding = %s",
 		hlo.Ints(win.size), hlo.Ints(win.stride), hloPadding(win.low, win.high))
-	return w.OpN("reduce_window", attrs, []string{w.Binary(binary, x.DType)}, []hlo.Type{hloType(out)}, x, w.Constant(hlo.Type{DType: x.DType}, init))[0]
+	return w.OpN("reduce_window", attrs, []string{w.Binary(binary, x.DType)}, []hlo.Type{hloType(out)}, x,
+		w.Constant(hlo.Type{DType: x.DType}, init))[0]
 }
 
 // hloPadding is the attribute that gives each dim's padding on both sides.

@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ZigzagOrder is, for each row of a sequence in zigzag order, its position: the sequence is cut into 2·parts chunks, and
-// part r has chunks r and 2·parts-1-r. Under a causal mask the queries of every part then see equally many keys. It is
-// nil where seq does not divide.
+// ZigzagOrder is, for each row of a sequence in zigzag order, its position: the sequence is cut into 2·parts
+// chunks, and part r has chunks r and 2·parts-1-r. Under a causal mask the queries of every part then see
+// equally many keys. It is nil where seq does not divide.
 func ZigzagOrder(parts, seq int) []int {
 	if !ZigzagFits(parts, seq) {
 		return nil

@@ -29,13 +29,15 @@ func TestZigzagOrder(t *testing.T) {
 	}
 }
 
-// TestZigzagAttention: attention of rows in zigzag order is attention in zigzag order, also where blocks are several.
+// TestZigzagAttention: attention of rows in zigzag order is attention in zigzag order, also where blocks are
+// several.
 func TestZigzagAttention(t *testing.T) {
 	s := device(t, 2).NewSession()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct{ parts, seq, window int }{{2, 40, 0}, {3, 630, 0}, {2, 1200, 150}} {
 		xs := at(s, []array.Array{
-			normals(rng, array.F64, 2, c.seq, 4, 8), normals(rng, array.F64, 2, c.seq, 2, 8), normals(rng, array.F64, 2, c.seq, 2, 5),
+			normals(rng, array.F64, 2, c.seq, 4, 8), normals(rng, array.F64, 2, c.seq, 2, 8), normals(rng, array.F64,
+				2, c.seq, 2, 5),
 		})
 		dout := s.Tensor(normals(rng, array.F64, 2, c.seq, 4, 5))
 		plain := op.AttentionConfig{Causal: true, Window: c.window}
@@ -56,7 +58,8 @@ func TestZigzagAttention(t *testing.T) {
 	}
 }
 
-// TestZigzagBalance: under a causal mask devices in a ring have equal work in zigzag order, and not in that of positions.
+// TestZigzagBalance: under a causal mask devices in a ring have equal work in zigzag order, and not in that
+// of positions.
 func TestZigzagBalance(t *testing.T) {
 	m, err := mesh.Parse("x=4")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ZigzagRows puts the elements along a dim in the zigzag order of so many parts; see ZigzagOrder. A dim that it does not
-// fit stays as it is.
+// ZigzagRows puts the elements along a dim in the zigzag order of so many parts; see ZigzagOrder. A dim that
+// it does not fit stays as it is.
 func ZigzagRows(x *Tensor, dim, parts int) *Tensor {
 	if x.Err() != nil {
 		return x

@@ -4,8 +4,8 @@ import "github.com/galley-ml/galley/op"
 
 // AdamW is Adam with decoupled weight decay. [Loshchilov and Hutter 2019]
 type AdamW struct {
-	// Beta1 and Beta2 are the decay of the moments. Both zero mean 0.9 and 0.999; with Beta2 set, Beta1 is what it says, 0
-	// too: then there is no momentum.
+	// Beta1 and Beta2 are the decay of the moments. Both zero mean 0.9 and 0.999; with Beta2 set, Beta1 is what
+	// it says, 0 too: then there is no momentum.
 	Beta1, Beta2 float64
 	// Eps keeps the division finite; zero means 1e-8.
 	Eps float64
@@ -36,7 +36,8 @@ func betas(first, second, usual float64) (b1, b2 float64) {
 }
 
 func adamState(p, grad *op.Tensor, slots []*op.Tensor, s Step) op.AdamState {
-	return op.AdamState{Param: p, Grad: grad, M: slots[0], V: slots[1], LR: s.LR, Step: s.Count, GradScale: s.Scale}
+	return op.AdamState{Param: p, Grad: grad, M: slots[0], V: slots[1], LR: s.LR, Step: s.Count,
+		GradScale: s.Scale}
 }
 
 func orElse(x, fallback float64) float64 {

@@ -2,8 +2,8 @@ package optim
 
 import "github.com/galley-ml/galley/op"
 
-// Averaged keeps a moving average of the weights beside them, which often does better than the last ones. It is the
-// last slot of each parameter; see AverageOf.
+// Averaged keeps a moving average of the weights beside them, which often does better than the last ones. It
+// is the last slot of each parameter; see AverageOf.
 type Averaged struct {
 	// Optimizer updates the weights.
 	Optimizer Optimizer
@@ -31,8 +31,8 @@ func (a Averaged) Named(name string) Optimizer {
 // Check is what is wrong with the optimizer.
 func (a Averaged) Check(names []string) error { return Check(a.Optimizer, names) }
 
-// Correction is what the last slot is divided by after a number of steps: it began as zeros, and holds that much of the
-// weights of all steps.
+// Correction is what the last slot is divided by after a number of steps: it began as zeros, and holds that
+// much of the weights of all steps.
 func (a Averaged) Correction(steps int) float64 {
 	held := 1.0
 	decay := orElse(a.Decay, 0.999)

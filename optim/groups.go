@@ -76,8 +76,8 @@ func (g Group) names(name string) bool {
 	return false
 }
 
-// Check is an error where a group names none of a model's parameters, or a pattern cannot be read: a group that does
-// nothing is a mistake.
+// Check is an error where a group names none of a model's parameters, or a pattern cannot be read: a group
+// that does nothing is a mistake.
 func (g Groups) Check(names []string) error {
 	if g.Default == nil {
 		return fmt.Errorf("optimizer groups: no default: want one for the parameters that no group names")
@@ -91,7 +91,8 @@ func (g Groups) Check(names []string) error {
 				return fmt.Errorf("optimizer groups: group %d: pattern %q: %w", i, pattern, err)
 			}
 			if !(Group{Params: []string{pattern}}).namesAny(names) {
-				return fmt.Errorf("optimizer groups: group %d: pattern %q names no parameter: got %s", i, pattern, few(names))
+				return fmt.Errorf("optimizer groups: group %d: pattern %q names no parameter: got %s", i, pattern,
+					few(names))
 			}
 		}
 	}

@@ -2,11 +2,11 @@ package optim
 
 import "github.com/galley-ml/galley/op"
 
-// Lion steps by the sign of an average of gradients: half of AdamW's memory. Its rate is a third to a tenth of AdamW's,
-// its decay as much larger. [Chen et al. 2023]
+// Lion steps by the sign of an average of gradients: half of AdamW's memory. Its rate is a third to a tenth
+// of AdamW's, its decay as much larger. [Chen et al. 2023]
 type Lion struct {
-	// Beta1 weighs the average that is stepped by, Beta2 the one that is kept. Both zero mean 0.9 and 0.99; with Beta2 set,
-	// Beta1 is what it says, 0 too.
+	// Beta1 weighs the average that is stepped by, Beta2 the one that is kept. Both zero mean 0.9 and 0.99; with
+	// Beta2 set, Beta1 is what it says, 0 too.
 	Beta1, Beta2 float64
 	// WeightDecay shrinks every parameter by LR·WeightDecay a step.
 	WeightDecay float64

@@ -104,7 +104,8 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// TestNoMomentum: a first beta of 0 is 0 where the second is set: a step then follows the last gradient alone.
+// TestNoMomentum: a first beta of 0 is 0 where the second is set: a step then follows the last gradient
+// alone.
 func TestNoMomentum(t *testing.T) {
 	d := cpu.NewDevice(cpu.Config{Threads: 1})
 	defer d.Close()

@@ -60,8 +60,8 @@ func progress(step, warmup, steps int) float64 {
 	return min(1, float64(step-warmup)/float64(steps-warmup))
 }
 
-// WSD is a warm-up, a stretch at LR and a fall in a straight line to Final over the last Decay of Steps: the stretch may
-// be as long as one likes before one decides to end. [Hu et al. 2024]
+// WSD is a warm-up, a stretch at LR and a fall in a straight line to Final over the last Decay of Steps: the
+// stretch may be as long as one likes before one decides to end. [Hu et al. 2024]
 type WSD struct {
 	LR, Final            float64
 	Warmup, Decay, Steps int
@@ -75,8 +75,8 @@ func (s WSD) At(step int) float64 {
 	return s.LR + (s.Final-s.LR)*max(0, progress(step, max(s.Warmup, s.Steps-s.Decay), s.Steps))
 }
 
-// CosineRestarts falls along half a cosine from LR to Final over Period steps, again and again; each period is Growth
-// times as long as the one before it, and zero means 1. [Loshchilov and Hutter 2017]
+// CosineRestarts falls along half a cosine from LR to Final over Period steps, again and again; each period
+// is Growth times as long as the one before it, and zero means 1. [Loshchilov and Hutter 2017]
 type CosineRestarts struct {
 	LR, Final      float64
 	Warmup, Period int

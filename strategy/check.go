@@ -28,7 +28,8 @@ func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
 }
 
-// Recomputed is what layers compute again, none, selective or full, and how many layers of each stage do, the first ones:
+// Recomputed is what layers compute again, none, selective or full, and how many layers of each stage do, the
+// first ones:
 // -1 is all of them.
 func (s Strategy) Recomputed() (policy string, layers int, err error) {
 	policy, count, limited := strings.Cut(s.Recompute, ":")
@@ -41,7 +42,8 @@ func (s Strategy) Recomputed() (policy string, layers int, err error) {
 	return policy, layers, nil
 }
 
-// Idle is an error where something is asked for that needs an axis which is not there: it would change nothing.
+// Idle is an error where something is asked for that needs an axis which is not there: it would change
+// nothing.
 func (s Strategy) Idle() error {
 	switch {
 	case s.Zero > 0 && s.DP*s.CP == 1:
@@ -54,8 +56,8 @@ func (s Strategy) Idle() error {
 	return nil
 }
 
-// Check reports what is wrong with the strategy by itself, before a model is known: degrees that do not divide, a schedule
-// that deadlocks.
+// Check reports what is wrong with the strategy by itself, before a model is known: degrees that do not
+// divide, a schedule that deadlocks.
 func (s Strategy) Check() error {
 	s, err := s.WithDefaults()
 	if err != nil {

@@ -8,7 +8,8 @@ func (s Strategy) Devices() int {
 	return n * max(s.DP, s.EP, 1)
 }
 
-// The axes of the mesh of one rank of a pipeline, slowest first: neighbours share tensors, then sequences, then batches.
+// The axes of the mesh of one rank of a pipeline, slowest first: neighbours share tensors, then sequences,
+// then batches.
 const (
 	DataAxis    = "dp"
 	ExpertAxis  = "ep"

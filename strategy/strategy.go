@@ -7,19 +7,23 @@ import (
 	"strings"
 )
 
-// Strategy is how a training step is spread over devices. The zero value is one device. Degrees multiply; all but EP, which
-// folds into DP: the devices of DP/EP groups share experts.
+// Strategy is how a training step is spread over devices. The zero value is one device. Degrees multiply; all
+// but EP, which folds into DP: the devices of DP/EP groups share experts.
 type Strategy struct {
-	// DP is data parallel: the batch is split. TP is tensor parallel: heads, inner widths and the vocabulary are.
-	// PP is pipeline parallel: the layers are. CP is context parallel: the sequence is. EP is expert parallel. 0 means 1.
+	// DP is data parallel: the batch is split. TP is tensor parallel: heads, inner widths and the vocabulary
+	// are. PP is pipeline parallel: the layers are. CP is context parallel: the sequence is. EP is expert
+	// parallel. 0 means 1.
 	DP, TP, PP, CP, EP int
-	// Zero splits over the data axes: 1 the optimizer's memory, 2 the sums of gradients, too, 3 the parameters, too.
+	// Zero splits over the data axes: 1 the optimizer's memory, 2 the sums of gradients, too, 3 the parameters,
+	// too.
 	Zero int
-	// Schedule is the name of a pipeline schedule, or the text of one; empty is 1f1b, or interleaved where VPP is more than
+	// Schedule is the name of a pipeline schedule, or the text of one; empty is 1f1b, or interleaved where VPP
+	// is more than
 	// 1. VPP is how many stages a device has in interleaved ones; 0 means what the schedule has.
 	Schedule string
 	VPP      int
-	// Micro is how many micro-batches a step has: gradients are summed over them. 0 means PP, or what a schedule's text has.
+	// Micro is how many micro-batches a step has: gradients are summed over them. 0 means PP, or what a
+	// schedule's text has.
 	Micro int
 	// Layers is how many layers each stage has; nil spreads them evenly.
 	Layers []int
@@ -27,15 +31,17 @@ type Strategy struct {
 	Context string
 	// Sequence splits what lies between layers over the tensor axis, too.
 	Sequence bool
-	// Recompute is what backward passes compute again: none, selective, full, or full:N for the first N layers of each stage.
+	// Recompute is what backward passes compute again: none, selective, full, or full:N for the first N layers
+	// of each stage.
 	Recompute string
-	// AMP computes in bf16 or f16 with f32 weights in the optimizer; off, the default, in the parameters' own dtype.
+	// AMP computes in bf16 or f16 with f32 weights in the optimizer; off, the default, in the parameters' own
+	// dtype.
 	AMP string
-	// Overlap lets devices compute while they exchange: collectives are waited for when their results are used, and weights that
-	// ZeRO splits are gathered ahead of their turn. The numbers are the same.
+	// Overlap lets devices compute while they exchange: collectives are waited for when their results are used,
+	// and weights that ZeRO splits are gathered ahead of their turn. The numbers are the same.
 	Overlap bool
-	// Offload is what leaves the devices between updates: none, the default, or optimizer: its memory is kept by the host;
-	// optimizer:DIR keeps it in files.
+	// Offload is what leaves the devices between updates: none, the default, or optimizer: its memory is kept by
+	// the host; optimizer:DIR keeps it in files.
 	Offload string
 }
 

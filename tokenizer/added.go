@@ -34,8 +34,8 @@ func newAddedTokens(tokens []addedToken) addedTokens {
 	return byFirst
 }
 
-// cut calls token and plain for the tokens of text and the stretches between them. Of tokens that overlap, the
-// first and then the longest counts.
+// cut calls token and plain for the tokens of text and the stretches between them. Of tokens that overlap,
+// the first and then the longest counts.
 func (a addedTokens) cut(text aligned, token func(id int32, at aligned), plain func(aligned)) {
 	done := 0
 	if len(a) > 0 {
@@ -47,7 +47,8 @@ func (a addedTokens) cut(text aligned, token func(id int32, at aligned), plain f
 }
 
 // cutTokens is where the last token ends.
-func (a addedTokens) cutTokens(all aligned, token func(id int32, at aligned), plain func(aligned)) (done int) {
+func (a addedTokens) cutTokens(all aligned, token func(id int32, at aligned),
+	plain func(aligned)) (done int) {
 	text := all.text
 	for i := 0; i < len(text); {
 		t, ok := a.at(text[i:])

@@ -8,7 +8,8 @@ type span struct{ begin, end int }
 // aligned is text on its way to tokens.
 type aligned struct {
 	text string
-	// from is, for each byte of text, the bytes of the original that it came from; nil if nobody asks for offsets.
+	// from is, for each byte of text, the bytes of the original that it came from; nil if nobody asks for
+	// offsets.
 	from []span
 	// first: the text begins where the original does.
 	first bool

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// bpe is byte-pair encoding: a piece starts as one symbol for each of its characters, and pairs of neighbours merge in
-// the order of the merge table until no pair is in it.
+// bpe is byte-pair encoding: a piece starts as one symbol for each of its characters, and pairs of neighbours
+// merge in the order of the merge table until no pair is in it.
 type bpe struct {
 	vocab  map[string]int32
 	merges map[pair]merge
@@ -53,7 +53,8 @@ func (m *bpe) setMerges(merges []mergeJSON) error {
 		right, okRight := m.vocab[j.right]
 		both, okBoth := m.vocab[joined]
 		if !okLeft || !okRight || !okBoth {
-			return fmt.Errorf("model: merges: %d: %q and %q: they or their join are not in the vocab", i, j.left, j.right)
+			return fmt.Errorf("model: merges: %d: %q and %q: they or their join are not in the vocab", i, j.left,
+				j.right)
 		}
 		m.merges[pair{left, right}] = merge{rank: int32(i), id: both}
 	}

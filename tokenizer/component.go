@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// component is a normalizer, a pre-tokenizer, a post-processor or a decoder of a tokenizer.json: the fields of all
-// that are supported. A nil component does nothing.
+// component is a normalizer, a pre-tokenizer, a post-processor or a decoder of a tokenizer.json: the fields
+// of all that are supported. A nil component does nothing.
 type component struct {
 	Type string `json:"type"`
 
@@ -134,7 +134,8 @@ func (c *component) normalizer() (normalizer, error) {
 		"Prepend, Replace, BertNormalizer, Precompiled, Nmt, ByteLevel or Sequence", c.Type)
 }
 
-// splitters reads a pre-tokenizer. Where ByteLevel is the last step, bytes become letters when the model sees them.
+// splitters reads a pre-tokenizer. Where ByteLevel is the last step, bytes become letters when the model sees
+// them.
 func (c *component) splitters() (steps []splitter, byteLetters bool, err error) {
 	if c == nil {
 		return nil, false, nil
@@ -245,8 +246,9 @@ func (c *component) behavior(otherwise string) (behavior, error) {
 	if name == "" {
 		name = otherwise
 	}
-	known := map[string]behavior{"Isolated": isolated, "Removed": removed, "MergedWithPrevious": mergedWithPrevious,
-		"MergedWithNext": mergedWithNext, "Contiguous": contiguous}
+	known := map[string]behavior{"Isolated": isolated, "Removed": removed,
+		"MergedWithPrevious": mergedWithPrevious,
+		"MergedWithNext":     mergedWithNext, "Contiguous": contiguous}
 	b, ok := known[name]
 	if !ok {
 		return b, fmt.Errorf("%s: behavior %q is not supported: want Isolated, Removed, MergedWithPrevious, "+

@@ -9,9 +9,9 @@ import (
 // decoder is a step from tokens back to text; the texts that the last step gives are joined.
 type decoder func(tokens []string) []string
 
-// Decode is the text of ids, special tokens included. An id that stands for nothing is left out. The bytes of an
-// incomplete character stay as they are, so that texts of consecutive ids join to the text of all where tokens are
-// bytes.
+// Decode is the text of ids, special tokens included. An id that stands for nothing is left out. The bytes of
+// an incomplete character stay as they are, so that texts of consecutive ids join to the text of all where
+// tokens are bytes.
 func (t *Tokenizer) Decode(ids []int32) string {
 	return t.decode(ids, func(int32) bool { return true })
 }
@@ -102,7 +102,8 @@ func decodeMetaspace(mark string, when prependScheme) decoder {
 
 // cleanup undoes the spaces that English texts get before punctuation and contractions.
 var cleanup = func(token string) string {
-	for _, r := range [][2]string{{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"},
+	for _, r := range [][2]string{{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"},
+		{" n't", "n't"},
 		{" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}} {
 		token = strings.ReplaceAll(token, r[0], r[1])
 	}

@@ -8,11 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// dfa is a regular expression as one table, made when it is read: a step takes a character's class and a state to the
-// next state. It prefers earlier alternatives, as regexp does, and matches at the beginning of a text only.
+// dfa is a regular expression as one table, made when it is read: a step takes a character's class and a
+// state to the next state. It prefers earlier alternatives, as regexp does, and matches at the beginning of a
+// text only.
 type dfa struct {
-	// classes are ranges of characters between which the expression does not tell: bounds[i] begins range i, whose
-	// class is classes[i]. Characters below 1<<16 are looked up in low.
+	// classes are ranges of characters between which the expression does not tell: bounds[i] begins range i,
+	// whose class is classes[i]. Characters below 1<<16 are looked up in low.
 	bounds  []rune
 	classes []uint8
 	low     []uint8
@@ -173,7 +174,8 @@ func (b *builder) step(list []uint32, r rune) ([]uint32, error) {
 	return b.follow(to)
 }
 
-// follow goes on through instructions that take no character. What comes behind a match is never preferred to it.
+// follow goes on through instructions that take no character. What comes behind a match is never preferred to
+// it.
 func (b *builder) follow(from []uint32) ([]uint32, error) {
 	var out []uint32
 	seen := map[uint32]bool{}

@@ -58,7 +58,8 @@ func TestNormalizers(t *testing.T) {
 		whole := aligned{text: test.text, from: characterSpans(test.text), first: true}
 		got := tok.normalizers.apply(whole)
 		if got.text != test.want || len(got.from) != len(got.text) {
-			t.Errorf("%s: %q: got %q with %d places, want %q", test.normalizer, test.text, got.text, len(got.from), test.want)
+			t.Errorf("%s: %q: got %q with %d places, want %q", test.normalizer, test.text, got.text, len(got.from),
+				test.want)
 		}
 		if plain := tok.normalizers.apply(aligned{text: test.text}); plain.text != test.want {
 			t.Errorf("%s: %q: without places: got %q, want %q", test.normalizer, test.text, plain.text, test.want)
@@ -124,18 +125,24 @@ func TestModels(t *testing.T) {
 		name, model, text string
 		want              []int32
 	}{
-		{"word level", `{"type":"WordLevel","vocab":{"a":0,"b":1,"?":2},"unk_token":"?"}`, "a c b", []int32{0, 2, 1}},
+		{"word level", `{"type":"WordLevel","vocab":{"a":0,"b":1,"?":2},"unk_token":"?"}`, "a c b",
+			[]int32{0, 2, 1}},
 		{"word piece", `{"type":"WordPiece","vocab":{"[UNK]":0,"un":1,"##able":2,"##a":3},"unk_token":"[UNK]"}`,
 			"unable unax", []int32{1, 2, 0}},
-		{"long word", `{"type":"WordPiece","vocab":{"[UNK]":0,"a":1,"##a":2},"max_input_chars_per_word":2}`, "aa aaa",
+		{"long word", `{"type":"WordPiece","vocab":{"[UNK]":0,"a":1,"##a":2},"max_input_chars_per_word":2}`,
+			"aa aaa",
 			[]int32{1, 2, 0}},
-		{"end of word", `{"type":"BPE","vocab":{"a":0,"b</w>":1,"ab</w>":2,"b":3},"merges":["a b</w>"],"end_of_word_suffix":"</w>"}`,
+		{"end of word",
+			`{"type":"BPE","vocab":{"a":0,"b</w>":1,"ab</w>":2,"b":3},"merges":["a b</w>"],"end_of_word_suffix":"</w>"}`,
 			"ab b", []int32{2, 1}},
-		{"subword prefix", `{"type":"BPE","vocab":{"a":0,"##b":1,"ab":2},"merges":["a ##b"],"continuing_subword_prefix":"##"}`,
+		{"subword prefix",
+			`{"type":"BPE","vocab":{"a":0,"##b":1,"ab":2},"merges":["a ##b"],"continuing_subword_prefix":"##"}`,
 			"ab", []int32{2}},
-		{"unigram", `{"type":"Unigram","unk_id":0,"vocab":[["?",0],["a",-1],["b",-1],["ab",-1.5],["aba",-4]]}`, "aba xyb",
+		{"unigram", `{"type":"Unigram","unk_id":0,"vocab":[["?",0],["a",-1],["b",-1],["ab",-1.5],["aba",-4]]}`,
+			"aba xyb",
 			[]int32{3, 1, 0, 2}},
-		{"unigram bytes", `{"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["?",0],["a",-1],["<0xC3>",-9],["<0xA9>",-9]]}`,
+		{"unigram bytes",
+			`{"type":"Unigram","unk_id":0,"byte_fallback":true,"vocab":[["?",0],["a",-1],["<0xC3>",-9],["<0xA9>",-9]]}`,
 			"aé", []int32{1, 2, 3}},
 	} {
 		tok := mustParse(t, "pre_tokenizer", words, "model", test.model)

@@ -5,8 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// byteLetters writes each byte as a letter that can be seen, which is how tokens of a byte-level file are written:
-// printable Latin-1 is itself, and the rest are the characters from U+0100 on (GPT-2's bytes_to_unicode).
+// byteLetters writes each byte as a letter that can be seen, which is how tokens of a byte-level file are
+// written: printable Latin-1 is itself, and the rest are the characters from U+0100 on (GPT-2's
+// bytes_to_unicode).
 var byteLetters, letterBytes = func() (letters [256]string, bytes map[rune]byte) {
 	bytes = map[rune]byte{}
 	next := rune(256)
@@ -48,7 +49,8 @@ func letters(a aligned) aligned {
 	return e.done()
 }
 
-// appendBytes appends the bytes that token's letters stand for, or token itself where one of them is no such letter.
+// appendBytes appends the bytes that token's letters stand for, or token itself where one of them is no such
+// letter.
 func appendBytes(text []byte, token string) []byte {
 	start := len(text)
 	for _, r := range token {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Load reads a tokenizer.json. What it cannot do as the file says is an error that names the field; truncation and
-// padding are not a tokenizer's to decide and are ignored.
+// Load reads a tokenizer.json. What it cannot do as the file says is an error that names the field;
+// truncation and padding are not a tokenizer's to decide and are ignored.
 func Load(path string) (*Tokenizer, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -70,7 +70,8 @@ func parse(text []byte) (*Tokenizer, error) {
 // setTokens names the ids of the vocabulary.
 func (t *Tokenizer) setTokens() error {
 	vocab := t.model.vocabulary()
-	t.ids, t.tokens, t.special = make(map[string]int32, len(vocab)), make(map[int32]string, len(vocab)), map[int32]bool{}
+	t.ids, t.tokens, t.special = make(map[string]int32, len(vocab)), make(map[int32]string,
+		len(vocab)), map[int32]bool{}
 	for token, id := range vocab {
 		if err := t.name(id, token); err != nil {
 			return fmt.Errorf("model: vocab: %w", err)

@@ -51,12 +51,17 @@ func TestParseVariants(t *testing.T) {
 		{"plain", "normalizer", `null`, "ab abba", []int32{3, 4, 1, 0}},
 		{"prefix space", "pre_tokenizer", `{"type":"ByteLevel","add_prefix_space":true}`, "ab ab", []int32{4, 4}},
 		{"prefix space of nothing", "pre_tokenizer", `{"type":"ByteLevel","add_prefix_space":true}`, "", nil},
-		{"no regex", "pre_tokenizer", `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, "ab ab", []int32{3, 4}},
-		{"split", "pre_tokenizer", split(`"pattern":{"Regex":"b"},"behavior":"Isolated"`), "ab ab", []int32{0, 1, 2, 0, 1}},
-		{"split off", "pre_tokenizer", split(`"pattern":{"String":" "},"behavior":"Removed"`), "ab ab", []int32{3, 3}},
-		{"split inverted", "pre_tokenizer", split(`"pattern":{"Regex":"b+"},"behavior":"Removed","invert":true`), "abab", []int32{1, 1}},
+		{"no regex", "pre_tokenizer", `{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}`, "ab ab",
+			[]int32{3, 4}},
+		{"split", "pre_tokenizer", split(`"pattern":{"Regex":"b"},"behavior":"Isolated"`), "ab ab",
+			[]int32{0, 1, 2, 0, 1}},
+		{"split off", "pre_tokenizer", split(`"pattern":{"String":" "},"behavior":"Removed"`), "ab ab",
+			[]int32{3, 3}},
+		{"split inverted", "pre_tokenizer", split(`"pattern":{"Regex":"b+"},"behavior":"Removed","invert":true`),
+			"abab", []int32{1, 1}},
 		{"template", "post_processor", template, "ab", []int32{9, 3}},
-		{"template in sequence", "post_processor", `{"type":"Sequence","processors":[{"type":"ByteLevel"},` + template + `]}`, "", []int32{9}},
+		{"template in sequence", "post_processor", `{"type":"Sequence","processors":[{"type":"ByteLevel"},` +
+			template + `]}`, "", []int32{9}},
 		{"unknown left out", "model", model(`"unk_token":null`), "axb", []int32{3}},
 		{"unknown", "model", model(`"unk_token":"?"`), "axxb", []int32{0, 4, 4, 1}},
 		{"unknown fused", "model", model(`"unk_token":"?","fuse_unk":true`), "axxb", []int32{0, 4, 1}},
@@ -89,7 +94,8 @@ func TestNormalizedBytes(t *testing.T) {
 }
 
 func TestByteFallback(t *testing.T) {
-	b, err := Parse(tiny("decoder", `{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"ByteLevel"}]}`,
+	b, err := Parse(tiny("decoder",
+		`{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"ByteLevel"}]}`,
 		"model", `{"type":"BPE","byte_fallback":true,"vocab":{"a":0,"<0xC4>":1,"<0xA0>":2,"<0x62>":3},"merges":[]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +151,8 @@ func TestParseErrors(t *testing.T) {
 		{"pre_tokenizer", `{"type":"Metaspace","replacement":"ab"}`, `Metaspace: replacement: got "ab"`},
 		{"pre_tokenizer", `{"type":"Metaspace","prepend_scheme":"often"}`, `prepend_scheme: got "often"`},
 		{"pre_tokenizer", `{"type":"Words"}`, `pre_tokenizer: type "Words"`},
-		{"pre_tokenizer", `{"type":"Split","behavior":"Isolated","pattern":{"Regex":"("}}`, "Split: pattern: regular expression"},
+		{"pre_tokenizer", `{"type":"Split","behavior":"Isolated","pattern":{"Regex":"("}}`,
+			"Split: pattern: regular expression"},
 		{"pre_tokenizer", `{"type":"Split","behavior":"Isolated"}`, "Split: pattern"},
 		{"pre_tokenizer", `{"type":"Split","behavior":"Merged","pattern":{"String":"a"}}`, `behavior "Merged"`},
 		{"pre_tokenizer", `{"type":"FixedLength"}`, "FixedLength: length: got 0"},
@@ -153,7 +160,9 @@ func TestParseErrors(t *testing.T) {
 		{"post_processor", `{"type":"Around"}`, `post_processor: type "Around"`},
 		{"post_processor", `{"type":"TemplateProcessing"}`, "post_processor: TemplateProcessing: special_tokens"},
 		{"post_processor", `{"type":"TemplateProcessing","single":[],"special_tokens":{}}`, "got 0 sequences"},
-		{"post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{}}`, `"x" is not among`},
+		{"post_processor",
+			`{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{}}`,
+			`"x" is not among`},
 		{"decoder", `{"type":"Words"}`, `decoder: type "Words"`},
 		{"decoder", `{"type":"Strip","content":"ab"}`, "decoder: Strip"},
 		{"model", `null`, "no model"},

@@ -6,8 +6,9 @@ type pair struct{ left, right int32 }
 // merge is what a pair becomes; the lowest rank goes first.
 type merge struct{ rank, id int32 }
 
-// merger merges the symbols of one word. They are a linked list in slices, and the pairs that may merge wait in a
-// heap, so that a word of n bytes takes n·log n steps, however long. It is kept between words for its memory.
+// merger merges the symbols of one word. They are a linked list in slices, and the pairs that may merge wait
+// in a heap, so that a word of n bytes takes n·log n steps, however long. It is kept between words for its
+// memory.
 type merger struct {
 	ids        []int32 // -1 where a symbol went into the one before it
 	sizes      []int32 // bytes of each symbol
@@ -80,7 +81,8 @@ func (m *merger) apply(merges map[pair]merge, rank, at int32) {
 	m.offer(merges, at)
 }
 
-// mergeQueue is a heap that holds a rank and a position in one number each, the lowest on top. container/heap would allocate for each.
+// mergeQueue is a heap that holds a rank and a position in one number each, the lowest on top. container/heap
+// would allocate for each.
 type mergeQueue []uint64
 
 func (h *mergeQueue) push(rank, at int32) {

@@ -11,8 +11,8 @@ import (
 // normalizer rewrites text before it is cut.
 type normalizer func(aligned) aligned
 
-// unicodeForm brings text into one of Unicode's normalization forms. A character that becomes several gives its place
-// to all of them; one that several become has the place of the first.
+// unicodeForm brings text into one of Unicode's normalization forms. A character that becomes several gives
+// its place to all of them; one that several become has the place of the first.
 func unicodeForm(form, decomposed norm.Form) normalizer {
 	return func(a aligned) aligned {
 		if form.IsNormalString(a.text) {
@@ -123,7 +123,8 @@ func nmt(a aligned) aligned {
 		switch {
 		case r >= 1 && r <= 8, r == 0xb, r >= 0xe && r <= 0x1f, r == 0x7f, r == 0x8f, r == 0x9f:
 			return ""
-		case r == 9, r == 0xa, r == 0xc, r == 0xd, r == 0x1680, r >= 0x200b && r <= 0x200f, r == 0x2028, r == 0x2029,
+		case r == 9, r == 0xa, r == 0xc, r == 0xd, r == 0x1680, r >= 0x200b &&
+			r <= 0x200f, r == 0x2028, r == 0x2029,
 			r == 0x2581, r == 0xfeff, r == 0xfffd:
 			return " "
 		}

@@ -12,8 +12,8 @@ import (
 // gpt2Pattern is what a ByteLevel step cuts by.
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+` + spaceRun
 
-// spaceRun ends the patterns of most tokenizers: a run of white space leaves its last character to the word that
-// follows. Without lookahead: matchAt takes all of the run and gives the last one back.
+// spaceRun ends the patterns of most tokenizers: a run of white space leaves its last character to the word
+// that follows. Without lookahead: matchAt takes all of the run and gives the last one back.
 const spaceRun = `|\s+(?!\S)|\s+`
 
 // pattern is a regular expression written for Oniguruma that has a dfa.
@@ -22,7 +22,8 @@ type pattern struct {
 	space *dfa // the white space of spaceRun; nil for none
 }
 
-// newPattern reads a regular expression: as a dfa where that can say the same, else for a library that backtracks.
+// newPattern reads a regular expression: as a dfa where that can say the same, else for a library that
+// backtracks.
 func newPattern(expr string) (matcher, error) {
 	if p, err := newLinear(expr); err == nil {
 		return p, nil

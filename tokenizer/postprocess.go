@@ -214,7 +214,11 @@ func (c *component) template() (template, error) {
 		out := make([]part, len(pieces))
 		for i, p := range pieces {
 			var err error
-			if out[i], err = p.part(func(id string) ([]int32, bool) { s, ok := special[id]; return s.IDs, ok }); err != nil {
+			if out[i], err = p.part(func(id string) ([]int32, bool) {
+				s, ok := special[id]
+				return s.IDs,
+					ok
+			}); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}

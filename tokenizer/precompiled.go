@@ -11,8 +11,8 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// charsMap is SentencePiece's precompiled_charsmap: a double-array trie (darts-clone's) from texts to places in a
-// list of replacements, each of which ends with a zero byte.
+// charsMap is SentencePiece's precompiled_charsmap: a double-array trie (darts-clone's) from texts to places
+// in a list of replacements, each of which ends with a zero byte.
 type charsMap struct {
 	units        []uint32
 	replacements string
@@ -29,7 +29,8 @@ func newCharsMap(encoded string) (*charsMap, error) {
 	size := int(binary.LittleEndian.Uint32(raw))
 	raw = raw[4:]
 	if size%4 != 0 || size > len(raw) {
-		return nil, fmt.Errorf("precompiled_charsmap: trie: got %d bytes, want a multiple of 4 up to %d", size, len(raw))
+		return nil, fmt.Errorf("precompiled_charsmap: trie: got %d bytes, want a multiple of 4 up to %d", size,
+			len(raw))
 	}
 	m := &charsMap{units: make([]uint32, size/4), replacements: string(raw[size:])}
 	for i := range m.units {
@@ -70,7 +71,8 @@ func (m *charsMap) replacement(at uint32) (string, bool) {
 	return text, true
 }
 
-// normalize replaces short grapheme clusters as a whole where the map has them, and characters one by one elsewhere.
+// normalize replaces short grapheme clusters as a whole where the map has them, and characters one by one
+// elsewhere.
 func (m *charsMap) normalize(a aligned) aligned {
 	e := edit(a)
 	at, state := 0, -1

@@ -90,7 +90,8 @@ func (b behavior) merge(cuts []cut) []cut {
 	return out
 }
 
-// byteLevel puts a space before text that has none there, and cuts by GPT-2's pattern. Bytes become letters later.
+// byteLevel puts a space before text that has none there, and cuts by GPT-2's pattern. Bytes become letters
+// later.
 type byteLevel struct {
 	prefixSpace bool
 	words       splitter // nil cuts nothing

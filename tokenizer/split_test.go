@@ -95,7 +95,8 @@ func TestPatternErrors(t *testing.T) {
 // TestDFAIsRegexp compares matches with those of Go's regexp on random text.
 func TestDFAIsRegexp(t *testing.T) {
 	for _, expr := range []string{
-		strings.TrimSuffix(llama3Pattern, spaceRun), strings.TrimSuffix(gpt2Pattern, spaceRun), `a*?b|a+`, `(?i:k|ſ)x?`,
+		strings.TrimSuffix(llama3Pattern, spaceRun), strings.TrimSuffix(gpt2Pattern,
+			spaceRun), `a*?b|a+`, `(?i:k|ſ)x?`,
 		`[^a-c]{2,3}|.`, `(a|ab)(c|bcd)?`, `\p{Lu}+[\p{Ll}\p{M}]*|\p{P}{1,2}`, `x*`, `é|日+`,
 	} {
 		translated, err := translate(expr)

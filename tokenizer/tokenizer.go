@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Tokenizer maps text to token ids and back, as a tokenizer.json says. Its methods may be called concurrently.
+// Tokenizer maps text to token ids and back, as a tokenizer.json says. Its methods may be called
+// concurrently.
 type Tokenizer struct {
 	normalizers sequence
 	// Added tokens are looked for in the text itself, or in normalized text.
@@ -28,8 +29,8 @@ type Tokenizer struct {
 type Encoding struct {
 	// IDs are the tokens.
 	IDs []int32
-	// Offsets are, for each token, the characters of the text that it stands for, from the first up to before the
-	// last; tokens that stand for none have two zeros.
+	// Offsets are, for each token, the characters of the text that it stands for, from the first up to before
+	// the last; tokens that stand for none have two zeros.
 	Offsets [][2]int
 	// TypeIDs are 1 for the second text of a pair where the file says so, else 0.
 	TypeIDs []int32

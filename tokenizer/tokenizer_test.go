@@ -18,7 +18,8 @@ func loadFixture(t testing.TB) *Tokenizer {
 	return b
 }
 
-// TestReference holds Encode and Decode, and offsets where they are recorded, against Hugging Face's tokenizers.
+// TestReference holds Encode and Decode, and offsets where they are recorded, against Hugging Face's
+// tokenizers.
 func TestReference(t *testing.T) {
 	for _, kind := range []string{"bytelevel", "llama", "unigram", "wordpiece"} {
 		t.Run(kind, func(t *testing.T) {

@@ -25,9 +25,9 @@ type TrainConfig struct {
 	Progress func(tokens int)
 }
 
-// Train makes a byte-level BPE from texts and returns its tokenizer.json, which Parse and Hugging Face's library read.
-// Pairs of neighbours within words merge, the most frequent first, and of equally frequent ones those of the lowest
-// ids: what Hugging Face's BpeTrainer does.
+// Train makes a byte-level BPE from texts and returns its tokenizer.json, which Parse and Hugging Face's
+// library read. Pairs of neighbours within words merge, the most frequent first, and of equally frequent ones
+// those of the lowest ids: what Hugging Face's BpeTrainer does.
 func Train(texts iter.Seq[string], config TrainConfig) ([]byte, error) {
 	if least := len(config.Special) + 256; config.VocabSize < least {
 		return nil, fmt.Errorf("tokenizer: train: vocabulary: got %d, want at least %d, the bytes and special tokens",
@@ -229,7 +229,8 @@ func (t *trainer) file(config TrainConfig) ([]byte, error) {
 	for id, token := range t.tokens {
 		vocab[token] = id
 	}
-	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
+	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+		"use_regex": true}
 	var pre any = level
 	if config.Split != gpt2Pattern {
 		level["use_regex"] = false
@@ -242,7 +243,8 @@ func (t *trainer) file(config TrainConfig) ([]byte, error) {
 	e.SetIndent("", "  ")
 	err := e.Encode(map[string]any{"version": "1.0", "truncation": nil, "padding": nil, "added_tokens": added,
 		"normalizer": nil, "pre_tokenizer": pre, "post_processor": nil,
-		"decoder": map[string]any{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+		"decoder": map[string]any{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true,
+			"use_regex": true},
 		"model": map[string]any{"type": "BPE", "dropout": nil, "unk_token": nil, "continuing_subword_prefix": nil,
 			"end_of_word_suffix": nil, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
 			"vocab": vocab, "merges": t.merges}})

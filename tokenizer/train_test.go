@@ -10,14 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTrainIsHuggingFaces trains on the book that the recorded byte-level tokenizer was trained on. The project has
-// only its first chapters.
+// TestTrainIsHuggingFaces trains on the book that the recorded byte-level tokenizer was trained on. The
+// project has only its first chapters.
 func TestTrainIsHuggingFaces(t *testing.T) {
 	book, err := os.ReadFile("../../shared/data/moby-dick.txt")
 	if err != nil {
 		t.Skip("the whole book is not here: ", err)
 	}
-	got, err := Train(strings.Lines(string(book)), TrainConfig{VocabSize: 4096, Special: []string{"<|endoftext|>"}})
+	got, err := Train(strings.Lines(string(book)),
+		TrainConfig{VocabSize: 4096, Special: []string{"<|endoftext|>"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,8 @@ func TestTrainErrors(t *testing.T) {
 		"regular expression":                     {VocabSize: 300, Split: "("},
 		"the texts are empty":                    {VocabSize: 300},
 	} {
-		if _, err := Train(slices.Values([]string{""}), config); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Train(slices.Values([]string{""}), config); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

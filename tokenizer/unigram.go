@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// unigram cuts a piece into the tokens whose log-probabilities have the largest sum (SentencePiece's Viterbi). A
-// character that no token covers is unknown, at a price below every token's; unknown neighbours are one token.
+// unigram cuts a piece into the tokens whose log-probabilities have the largest sum (SentencePiece's
+// Viterbi). A character that no token covers is unknown, at a price below every token's; unknown neighbours
+// are one token.
 type unigram struct {
 	vocab    map[string]int32
 	scores   []float64
@@ -86,7 +87,8 @@ func (m *unigram) search(best []bestPath, piece string) []bestPath {
 	return best
 }
 
-// known replaces unknown tokens: the text may be a token after all where several were joined, or become bytes.
+// known replaces unknown tokens: the text may be a token after all where several were joined, or become
+// bytes.
 func (m *unigram) known(out []token, first int, piece string) []token {
 	if !slices.ContainsFunc(out[first:], func(t token) bool { return t.id == m.unknown }) {
 		return out

@@ -2,8 +2,8 @@ package tokenizer
 
 import "unicode/utf8"
 
-// wordPiece takes, from left to right, the longest token that a piece begins with; tokens inside of a word have a
-// prefix. A piece that cannot be put together so is unknown as a whole.
+// wordPiece takes, from left to right, the longest token that a piece begins with; tokens inside of a word
+// have a prefix. A piece that cannot be put together so is unknown as a whole.
 type wordPiece struct {
 	vocab   map[string]int32
 	unknown int32

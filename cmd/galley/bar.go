@@ -47,8 +47,8 @@ func (b *bar) set(done int, text string) {
 // clear takes the line away.
 func (b *bar) clear() { fmt.Fprint(b.file, "\r\x1b[K") }
 
-// barLine is the text, then the time that is left and a bar where there is room for them: fewer columns than the terminal has,
-// so that the next one is drawn over it.
+// barLine is the text, then the time that is left and a bar where there is room for them: fewer columns than
+// the terminal has, so that the next one is drawn over it.
 func barLine(text string, done, all, columns int, elapsed time.Duration) string {
 	if room := []rune(text); len(room) >= columns {
 		return string(room[:max(0, columns-1)])

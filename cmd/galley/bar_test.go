@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestBarLine: the line stays shorter than any terminal, so that it never wraps, and says more where there is room.
+// TestBarLine: the line stays shorter than any terminal, so that it never wraps, and says more where there is
+// room.
 func TestBarLine(t *testing.T) {
 	const text = "step 12/600  loss 3.214  8123 tokens/s"
 	for columns := 1; columns < 160; columns++ {

@@ -104,7 +104,8 @@ Examples:
 }
 
 func (c *benchStepCmd) Run() error {
-	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq, "batch": c.Batch, "vocab": c.Vocab, "runs": c.Runs, "micro": c.Micro})
+	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq,
+		"batch": c.Batch, "vocab": c.Vocab, "runs": c.Runs, "micro": c.Micro})
 	if err == nil {
 		err = natural(map[string]int{"threads": c.Threads, "ffn": c.FFN, "kv-heads": c.KVHeads})
 	}
@@ -112,7 +113,8 @@ func (c *benchStepCmd) Run() error {
 		err = fmt.Errorf("--dim=%d: want a multiple of --heads=%d", c.Dim, c.Heads)
 	}
 	if err == nil && c.Backend == "cpu" && c.Micro > 1 {
-		err = fmt.Errorf("--micro=%d: it is for --backend=xla: galley bench hybrid has it for this process", c.Micro)
+		err = fmt.Errorf("--micro=%d: it is for --backend=xla: galley bench hybrid has it for this process",
+			c.Micro)
 	}
 	if err == nil && c.Backend == "cpu" {
 		err = fits(fmt.Sprintf("--layers=%d --dim=%d --vocab=%d", c.Layers, c.Dim, c.Vocab), c.bytes())
@@ -180,7 +182,8 @@ func (c *benchAttentionCmd) Run() error {
 		if err := positive(map[string]int{"seq": seq}); err != nil {
 			return err
 		}
-		r, err := bench.Attention(bench.AttentionConfig{Seq: seq, Heads: c.Heads, HeadDim: c.HeadDim, Threads: c.Threads, Runs: c.Runs})
+		r, err := bench.Attention(bench.AttentionConfig{Seq: seq, Heads: c.Heads, HeadDim: c.HeadDim,
+			Threads: c.Threads, Runs: c.Runs})
 		if err != nil {
 			return err
 		}

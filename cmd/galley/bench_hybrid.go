@@ -30,7 +30,8 @@ Example:
 }
 
 func (c *benchHybridCmd) Run() error {
-	if err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq, "batch": c.Batch, "vocab": c.Vocab, "runs": c.Runs}); err != nil {
+	if err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq,
+		"batch": c.Batch, "vocab": c.Vocab, "runs": c.Runs}); err != nil {
 		return err
 	}
 	if c.Dim%c.Heads != 0 {

@@ -40,7 +40,8 @@ Examples:
 }
 
 func (c *checkDevicesCmd) Run() error {
-	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "vocab": c.Vocab, "batch": c.Batch, "seq": c.Seq, "steps": c.Steps})
+	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "vocab": c.Vocab,
+		"batch": c.Batch, "seq": c.Seq, "steps": c.Steps})
 	if err == nil && c.Dim%(2*c.Heads) != 0 {
 		err = fmt.Errorf("--dim=%d: want a multiple of %d: --heads=%d of an even width", c.Dim, 2*c.Heads, c.Heads)
 	}
@@ -56,7 +57,8 @@ func (c *checkDevicesCmd) Run() error {
 	}
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
-	config := check.DevicesConfig{Device: d, Open: c.open, Strategy: *s, Model: c.model(), Batch: c.Batch, Seq: c.Seq, Steps: c.Steps, Mocked: c.MockDevices > 0, Timeout: c.Timeout}
+	config := check.DevicesConfig{Device: d, Open: c.open, Strategy: *s, Model: c.model(), Batch: c.Batch,
+		Seq: c.Seq, Steps: c.Steps, Mocked: c.MockDevices > 0, Timeout: c.Timeout}
 	if c.AMP == "bf16" {
 		config.Compute = array.BF16
 	}
@@ -68,7 +70,8 @@ func (c *checkDevicesCmd) Run() error {
 }
 
 func (c *checkDevicesCmd) model() models.Config {
-	m := models.Config{Family: "llama", Vocab: c.Vocab, Hidden: c.Dim, Intermediate: c.FFN, Layers: c.Layers, Heads: c.Heads, InitStd: 0.02}
+	m := models.Config{Family: "llama", Vocab: c.Vocab, Hidden: c.Dim, Intermediate: c.FFN, Layers: c.Layers,
+		Heads: c.Heads, InitStd: 0.02}
 	if c.FFN == 0 {
 		m.Intermediate = (c.Dim*8/3 + 63) / 64 * 64
 	}

@@ -38,7 +38,8 @@ Examples:
 }
 
 func (c *checkPlannerCmd) Run() error {
-	if err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq, "batch": c.Batch, "vocab": c.Vocab}); err != nil {
+	if err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "seq": c.Seq,
+		"batch": c.Batch, "vocab": c.Vocab}); err != nil {
 		return err
 	}
 	if c.Rounds < 0 {
@@ -55,7 +56,8 @@ func (c *checkPlannerCmd) Run() error {
 	defer d.Close()
 	g, err := check.Planner(os.Stdout, check.PlannerConfig{
 		Device: d, Calibration: text, Batch: c.Batch, Seq: c.Seq, Rounds: c.Rounds, CPU: bench.CPUSeconds, Tell: telling(),
-		Model: models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads, Positions: c.Seq, Tied: true},
+		Model: models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads,
+			Positions: c.Seq, Tied: true},
 	})
 	if err != nil {
 		return err

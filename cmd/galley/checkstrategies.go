@@ -40,7 +40,8 @@ func (c *checkStrategiesCmd) Run() error {
 		return err
 	}
 	if t.Passed()+t.Failed() == 0 {
-		return fmt.Errorf("--filter=%s: no row's name contains it: they are like %q", c.Filter, "llama dp2·tp2·pp2 1f1b ×4")
+		return fmt.Errorf("--filter=%s: no row's name contains it: they are like %q", c.Filter,
+			"llama dp2·tp2·pp2 1f1b ×4")
 	}
 	if c.Write != "" {
 		if err := os.WriteFile(c.Write, []byte(t.Markdown()), 0o644); err != nil {

@@ -45,12 +45,16 @@ func randomConfig(r *rand.Rand) string {
 	pick := func(list ...int) int { return list[r.IntN(len(list))] }
 	heads := pick(1, 2, 3, 4, 6, 8)
 	m := map[string]any{
-		"model_type": models.Families()[r.IntN(len(models.Families()))], "vocab_size": pick(1, 100, 32000), "num_hidden_layers": pick(1, 2, 5),
-		"hidden_size": heads * pick(1, 8, 9, 33, 64), "num_attention_heads": heads, "intermediate_size": pick(1, 64, 1000),
+		"model_type": models.Families()[r.IntN(len(models.Families()))], "vocab_size": pick(1, 100,
+			32000), "num_hidden_layers": pick(1, 2, 5),
+		"hidden_size": heads * pick(1, 8, 9, 33, 64), "num_attention_heads": heads, "intermediate_size": pick(1, 64,
+			1000),
 	}
 	for key, value := range map[string]any{
-		"num_key_value_heads": pick(1, 2, heads), "head_dim": pick(1, 7, 32, 33, 64), "sliding_window": pick(1, 4096),
-		"tie_word_embeddings": r.IntN(2) == 0, "num_local_experts": pick(1, 4, 8), "num_experts_per_tok": pick(1, 2, 9), "attention_bias": true,
+		"num_key_value_heads": pick(1, 2, heads), "head_dim": pick(1, 7, 32, 33, 64), "sliding_window": pick(1,
+			4096),
+		"tie_word_embeddings": r.IntN(2) == 0, "num_local_experts": pick(1, 4, 8), "num_experts_per_tok": pick(1, 2,
+			9), "attention_bias": true,
 		"num_experts": pick(2, 8), "moe_intermediate_size": pick(1, 32),
 	} {
 		if r.IntN(2) == 0 {
@@ -59,7 +63,8 @@ func randomConfig(r *rand.Rand) string {
 	}
 	if m["model_type"] == "gpt2" {
 		m["n_embd"], m["n_head"], m["n_layer"] = m["hidden_size"], heads, m["num_hidden_layers"]
-		for _, key := range []string{"hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size", "num_key_value_heads", "head_dim"} {
+		for _, key := range []string{"hidden_size", "num_attention_heads", "num_hidden_layers", "intermediate_size",
+			"num_key_value_heads", "head_dim"} {
 			delete(m, key)
 		}
 	}
@@ -70,7 +75,8 @@ func randomConfig(r *rand.Rand) string {
 	return string(text)
 }
 
-// TestConfigsPlanned: what the reader of models takes can be planned, and what it refuses is refused by the planner, too.
+// TestConfigsPlanned: what the reader of models takes can be planned, and what it refuses is refused by the
+// planner, too.
 func TestConfigsPlanned(t *testing.T) {
 	r, planned := rand.New(rand.NewPCG(26, 0)), 0
 	for range 1000 {
@@ -89,7 +95,8 @@ func TestConfigsPlanned(t *testing.T) {
 	}
 }
 
-// TestPlannedParameters: of models that can be built the planner counts the parameters that there are, to what small vectors make.
+// TestPlannedParameters: of models that can be built the planner counts the parameters that there are, to
+// what small vectors make.
 func TestPlannedParameters(t *testing.T) {
 	const sizes = `"num_hidden_layers": 3, "hidden_size": 256, "num_attention_heads": 8, "intermediate_size": 700, "vocab_size": 1000`
 	for family, more := range map[string]string{

@@ -62,7 +62,8 @@ func (c *dataTokenizeCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d documents, %d tokens, %d shards, %d lines skipped\n", c.Out, stats.Documents, stats.Tokens,
+	fmt.Printf("%s: %d documents, %d tokens, %d shards, %d lines skipped\n", c.Out, stats.Documents,
+		stats.Tokens,
 		stats.Shards, stats.Skipped)
 	return nil
 }

@@ -14,9 +14,9 @@ import (
 	_ "github.com/galley-ml/galley/internal/golden" // -update
 )
 
-// TestDocs runs every command that README.md and docs show, as it is written, in a directory that has what they name. Runs of
-// minutes are made small by further flags; what cannot run here is skipped for the reason that skipped gives. Where a document
-// shows what a command prints, that is compared; -update rewrites it.
+// TestDocs runs every command that README.md and docs show, as it is written, in a directory that has what
+// they name. Runs of minutes are made small by further flags; what cannot run here is skipped for the reason
+// that skipped gives. Where a document shows what a command prints, that is compared; -update rewrites it.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs some forty commands")
@@ -87,8 +87,10 @@ func shell(dir, line string) (string, error) {
 var skipped = []struct{ part, reason string }{
 	{"--backend xla", "it needs an accelerator's plugin"}, {"check devices", "it needs an accelerator's plugin"},
 	{"galley check", "it needs a run that PyTorch recorded: .ci/run has them"},
-	{"tokenizer.json", "it needs a tokenizer: testdata/tokenizer.txt runs it with one"}, {"galley data stats", "it needs the tokens of such a run"},
-	{"go test", "it is the test that runs this one"}, {"go run ./examples", "examples have tests of their own"}, {"make ", "it is CI itself"},
+	{"tokenizer.json", "it needs a tokenizer: testdata/tokenizer.txt runs it with one"}, {"galley data stats",
+		"it needs the tokens of such a run"},
+	{"go test", "it is the test that runs this one"}, {"go run ./examples",
+		"examples have tests of their own"}, {"make ", "it is CI itself"},
 	{"go install", "it would write outside of the test"}, {"go get", "it needs a network"},
 }
 
@@ -98,18 +100,21 @@ func small(line string) string {
 	switch {
 	case strings.HasPrefix(line, "galley train"), strings.HasPrefix(line, "galley trace"):
 		flags = [][2]string{
-			{"--steps", "2"}, {"--dim", "32"}, {"--heads", "4"}, {"--batch", "16"}, {"--seq", "16"}, {"--tokens", "2"}, {"--prompt", "'It was'"},
+			{"--steps", "2"}, {"--dim", "32"}, {"--heads", "4"}, {"--batch", "16"}, {"--seq", "16"}, {"--tokens",
+				"2"}, {"--prompt", "'It was'"},
 		}
 		if strings.Contains(line, "--model") {
 			flags = slices.DeleteFunc(flags, func(f [2]string) bool { return f[0] == "--dim" || f[0] == "--heads" })
 		}
 		if strings.HasPrefix(line, "galley trace") {
-			flags = slices.DeleteFunc(flags, func(f [2]string) bool { return f[0] == "--tokens" || f[0] == "--prompt" })
+			flags = slices.DeleteFunc(flags,
+				func(f [2]string) bool { return f[0] == "--tokens" || f[0] == "--prompt" })
 		}
 	case strings.HasPrefix(line, "galley generate"):
 		flags = [][2]string{{"--tokens", "2"}}
 	case strings.HasPrefix(line, "galley bench step"):
-		flags = [][2]string{{"--layers", "1"}, {"--dim", "32"}, {"--seq", "16"}, {"--batch", "2"}, {"--vocab", "99"}, {"--runs", "1"}}
+		flags = [][2]string{{"--layers", "1"}, {"--dim", "32"}, {"--seq", "16"}, {"--batch", "2"},
+			{"--vocab", "99"}, {"--runs", "1"}}
 	case strings.HasPrefix(line, "galley calibrate"):
 		flags = [][2]string{{"--passes", "1"}}
 	}
@@ -155,12 +160,16 @@ func (d *document) check() (found int) {
 			continue
 		}
 		found++
-		if k := slices.IndexFunc(skipped, func(s struct{ part, reason string }) bool { return strings.Contains(line, s.part) }); k >= 0 {
+		if k := slices.IndexFunc(skipped, func(s struct{ part, reason string }) bool {
+			return strings.Contains(line,
+				s.part)
+		}); k >= 0 {
 			d.t.Logf("%s:%d: %s: skipped: %s", d.name, i+1, text, skipped[k].reason)
 			continue
 		}
 		end := i + 1
-		for strings.HasPrefix(line, "$ ") && end < len(d.lines) && !strings.HasPrefix(d.lines[end], "$ ") && !strings.HasPrefix(d.lines[end], "```") {
+		for strings.HasPrefix(line, "$ ") && end < len(d.lines) && !strings.HasPrefix(d.lines[end],
+			"$ ") && !strings.HasPrefix(d.lines[end], "```") {
 			end++
 		}
 		d.run(i, end, text)
@@ -168,7 +177,8 @@ func (d *document) check() (found int) {
 	return found
 }
 
-// run runs the command of a line, and compares what it prints with the lines up to end, where the document shows it.
+// run runs the command of a line, and compares what it prints with the lines up to end, where the document
+// shows it.
 func (d *document) run(at, end int, text string) {
 	shown := d.lines[at+1 : end]
 	more := ""
@@ -186,21 +196,24 @@ func (d *document) run(at, end int, text string) {
 		return
 	}
 	if f := flag.Lookup("update"); f == nil || f.Value.String() != "true" {
-		d.t.Errorf("%s:%d: %s prints otherwise (go test ./cmd/galley -run TestDocs -update rewrites it):\n%s", d.name, at+1, text, out)
+		d.t.Errorf("%s:%d: %s prints otherwise (go test ./cmd/galley -run TestDocs -update rewrites it):\n%s",
+			d.name, at+1, text, out)
 		return
 	}
 	d.lines, d.changed = slices.Replace(d.lines, at+1, end, shortened(shown, out)...), true
 }
 
-// plain is a line without what differs from run to run and from edit to edit: times of a search, numbers of source lines, widths
-// of columns.
+// plain is a line without what differs from run to run and from edit to edit: times of a search, numbers of
+// source lines, widths of columns.
 func plain(line string) string {
-	line = regexp.MustCompile(`\d+ looked into, \d+ strategies priced in \S+`).ReplaceAllString(line, "priced in T")
+	line = regexp.MustCompile(`\d+ looked into, \d+ strategies priced in \S+`).ReplaceAllString(line,
+		"priced in T")
 	line = regexp.MustCompile(`^[a-z0-9_]+\.go:\d+`).ReplaceAllString(line, "FILE:N")
 	return strings.Join(strings.Fields(line), " ")
 }
 
-// matches says whether the output has the shown lines in order; between those that an ellipsis parts, others may stand.
+// matches says whether the output has the shown lines in order; between those that an ellipsis parts, others
+// may stand.
 func matches(shown, out []string) bool {
 	at, free := 0, false
 	for _, line := range shown {
@@ -219,7 +232,8 @@ func matches(shown, out []string) bool {
 	return free || at == len(out)
 }
 
-// shortened is an output with the parts that a document showed before, each found by its first line but for the numbers.
+// shortened is an output with the parts that a document showed before, each found by its first line but for
+// the numbers.
 func shortened(shown []string, out string) (list []string) {
 	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
 	words := func(line string) string { return regexp.MustCompile(`[0-9.]+`).ReplaceAllString(plain(line), "") }

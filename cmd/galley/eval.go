@@ -119,7 +119,8 @@ func (c *evalCmd) windows(m *modelDir, config models.Config) ([]array.Array, str
 		list, rest = append(list, b), rest[b.Shape()[0]*c.Seq:]
 	}
 	if len(list) == 0 {
-		return nil, "", fmt.Errorf("%s: text is shorter than a window: got %d tokens, want more than --seq=%d", source, len(ids), c.Seq)
+		return nil, "", fmt.Errorf("%s: text is shorter than a window: got %d tokens, want more than --seq=%d",
+			source, len(ids), c.Seq)
 	}
 	return list, source, nil
 }

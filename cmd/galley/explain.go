@@ -82,7 +82,8 @@ func (c *explainCmd) print(d *galley.Distributed) error {
 	if r := d.Search(); r != nil {
 		fmt.Println(r)
 	}
-	fmt.Printf("memory of device %d: %s, of which %s are parameters, optimizer state and batch\n", device, bytesText(m.Peak()), bytesText(m.Params))
+	fmt.Printf("memory of device %d: %s, of which %s are parameters, optimizer state and batch\n", device,
+		bytesText(m.Peak()), bytesText(m.Params))
 	return nil
 }
 

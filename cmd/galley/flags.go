@@ -19,7 +19,8 @@ func positive(flags map[string]int) error { return inRange(1, flags) }
 // natural checks flags that must not be negative.
 func natural(flags map[string]int) error { return inRange(0, flags) }
 
-// most is the largest numbers that flags may have, by name: beyond them they are mistakes, and a command would not end.
+// most is the largest numbers that flags may have, by name: beyond them they are mistakes, and a command
+// would not end.
 var most = map[string]int{
 	"threads": 1 << 12, "devices": 1 << 12, "batch": 1 << 24, "seq": 1 << 24, "micro": 1 << 24, "layers": 1 << 14, "dim": 1 << 24,
 	"heads": 1 << 16, "kv-heads": 1 << 16, "head-dim": 1 << 16, "ffn": 1 << 26, "vocab": 1 << 30, "top": 1 << 16,
@@ -65,8 +66,8 @@ func memoryOf(key string) float64 {
 
 func gigabytes(bytes float64) string { return fmt.Sprintf("%.1f GB", bytes/1e9) }
 
-// writable reports whether files can be made in dir, or dir itself where it does not exist yet. It leaves nothing behind:
-// a run of hours should not find out at its end.
+// writable reports whether files can be made in dir, or dir itself where it does not exist yet. It leaves
+// nothing behind: a run of hours should not find out at its end.
 func writable(dir string) error {
 	for {
 		_, err := os.Stat(dir)

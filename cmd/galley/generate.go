@@ -56,7 +56,8 @@ func (c *generateCmd) Run() error {
 		return err
 	}
 	if n := config.Limit(); n > 0 && len(ids)+c.Tokens > n {
-		return fmt.Errorf("--tokens=%d: %d with the prompt's are more than the model's n_positions %d", c.Tokens, len(ids)+c.Tokens, n)
+		return fmt.Errorf("--tokens=%d: %d with the prompt's are more than the model's n_positions %d", c.Tokens,
+			len(ids)+c.Tokens, n)
 	}
 	if err := fits(c.Dir, 4*parameters(config)); err != nil {
 		return err

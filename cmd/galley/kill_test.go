@@ -21,8 +21,8 @@ func command(args ...string) *exec.Cmd {
 	return c
 }
 
-// TestKill kills a training run at random moments, again and again: it goes on each time, and every loss and gradient norm that
-// any of the processes prints is, to the last digit, that of a run that nobody disturbed.
+// TestKill kills a training run at random moments, again and again: it goes on each time, and every loss and
+// gradient norm that any of the processes prints is, to the last digit, that of a run that nobody disturbed.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -38,7 +38,8 @@ func TestKill(t *testing.T) {
 			if testing.Short() {
 				x.kills = min(x.kills, 3)
 			}
-			args := append([]string{"train", "--steps", "90", "--dim", "16", "--layers", "2", "--heads", "2", "--batch", "4", "--seq", "8", "--tokens", "0", "--log-losses",
+			args := append([]string{"train", "--steps", "90", "--dim", "16", "--layers", "2", "--heads", "2",
+				"--batch", "4", "--seq", "8", "--tokens", "0", "--log-losses",
 				"--threads", "1"}, x.flags...)
 			want := map[string]bool{}
 			for _, line := range trainAndKill(t, args, -1) {
@@ -89,7 +90,8 @@ func trainAndKill(t *testing.T, args []string, lines int) []string {
 	steps := 0
 	for s := bufio.NewScanner(out); s.Scan(); {
 		line := s.Text()
-		if strings.HasPrefix(line, "step ") && strings.Contains(line, " norm ") || strings.HasPrefix(line, "going on") || strings.HasPrefix(line, "loss on") {
+		if strings.HasPrefix(line, "step ") && strings.Contains(line, " norm ") ||
+			strings.HasPrefix(line, "going on") || strings.HasPrefix(line, "loss on") {
 			list = append(list, line)
 		}
 		if strings.Contains(line, " norm ") {

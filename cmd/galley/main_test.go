@@ -26,8 +26,10 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"train", "--mesh", "dp=2,ep=4"}, {"train", "--mesh", "xp=2"}, {"train", "--zero", "5"}, {"train", "--mesh", "pp=64", "--batch", "64"}, {"train", "--batch", "2", "--micro", "3"},
-		{"train", "--mesh", "pp=2", "--schedule", "none.txt"}, {"train", "--offload", "optimizer:/dev/null/state"}, {"check", "strategies", "testdata"},
+		{"train", "--mesh", "dp=2,ep=4"}, {"train", "--mesh", "xp=2"}, {"train", "--zero", "5"}, {"train", "--mesh",
+			"pp=64", "--batch", "64"}, {"train", "--batch", "2", "--micro", "3"},
+		{"train", "--mesh", "pp=2", "--schedule", "none.txt"}, {"train", "--offload",
+			"optimizer:/dev/null/state"}, {"check", "strategies", "testdata"},
 	} {
 		if got := run(args); got != exitUsage {
 			t.Errorf("galley %v: exit code %d, want %d", args, got, exitUsage)

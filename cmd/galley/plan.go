@@ -80,7 +80,8 @@ func (c *planCmd) Run() error {
 	if a.Misfit != nil {
 		return a.Misfit
 	}
-	report := &planReport{workload: r.Workload, cluster: r.Cluster, answer: a, took: time.Since(start), explain: c.Explain, calibration: cal}
+	report := &planReport{workload: r.Workload, cluster: r.Cluster, answer: a, took: time.Since(start),
+		explain: c.Explain, calibration: cal}
 	for _, text := range c.WhatIf {
 		if err := report.whatIf(r, text); err != nil {
 			return err
@@ -110,7 +111,8 @@ func (c *planCmd) request() (search.Config, error) {
 		return search.Config{}, err
 	}
 	if c.Export != "" && !export.Knows(c.Export) {
-		return search.Config{}, fmt.Errorf("--export=%s: want one of %s", c.Export, strings.Join(export.Systems(), ", "))
+		return search.Config{}, fmt.Errorf("--export=%s: want one of %s", c.Export,
+			strings.Join(export.Systems(), ", "))
 	}
 	m, err := readModel(c.Model)
 	if err != nil {
@@ -128,10 +130,12 @@ func (c *planCmd) request() (search.Config, error) {
 	if err != nil {
 		return search.Config{}, fmt.Errorf("--pin: %w", err)
 	}
-	return search.Config{Workload: w, Cluster: hw, Pin: pin, Top: c.Top, Workers: min(runtime.GOMAXPROCS(0), 8)}, w.Check()
+	return search.Config{Workload: w, Cluster: hw, Pin: pin, Top: c.Top,
+		Workers: min(runtime.GOMAXPROCS(0), 8)}, w.Check()
 }
 
-// usualBatch is about four million tokens, and no fewer sequences than an eighth of the devices, as a power of two.
+// usualBatch is about four million tokens, and no fewer sequences than an eighth of the devices, as a power
+// of two.
 func usualBatch(devices, seq int) int {
 	batch := 1
 	for batch*seq < 1<<22 || batch*8 < devices {
@@ -155,8 +159,9 @@ func readModel(name string) (plan.Model, error) {
 	return parseModel(filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "config.json"), "/")), text)
 }
 
-// parseModel reads the shape of a config.json. Of families that can be built, the reader of models decides what a file means: what
-// it refuses is refused here, and what it fills in is priced. The planner knows further families by their shapes alone.
+// parseModel reads the shape of a config.json. Of families that can be built, the reader of models decides
+// what a file means: what it refuses is refused here, and what it fills in is priced. The planner knows
+// further families by their shapes alone.
 func parseModel(name string, text []byte) (plan.Model, error) {
 	var kind struct {
 		Type string `json:"model_type"`

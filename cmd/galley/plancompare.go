@@ -23,11 +23,13 @@ func writeComparison(w io.Writer, names [2]string, files [2]*planfile.File) erro
 	}
 	fmt.Fprintf(t, "\t%s\t%s\t\n", names[0], names[1])
 	row("model", a.Workload.Model.Name, b.Workload.Model.Name)
-	row("batch × tokens", fmt.Sprintf("%d × %d", a.Workload.Batch, a.Workload.Seq), fmt.Sprintf("%d × %d", b.Workload.Batch, b.Workload.Seq))
+	row("batch × tokens", fmt.Sprintf("%d × %d", a.Workload.Batch, a.Workload.Seq),
+		fmt.Sprintf("%d × %d", b.Workload.Batch, b.Workload.Seq))
 	row("cluster", firstLine(a.Cluster), firstLine(b.Cluster))
 	row("strategy", a.Strategy.String(), b.Strategy.String())
 	row("step", search.Seconds(a.Predicted.Step), search.Seconds(b.Predicted.Step))
-	row("tokens/s", fmt.Sprintf("%.4g", a.Predicted.TokensPerSecond), fmt.Sprintf("%.4g", b.Predicted.TokensPerSecond))
+	row("tokens/s", fmt.Sprintf("%.4g", a.Predicted.TokensPerSecond),
+		fmt.Sprintf("%.4g", b.Predicted.TokensPerSecond))
 	row("MFU", fmt.Sprintf("%.1f%%", 100*a.Predicted.MFU), fmt.Sprintf("%.1f%%", 100*b.Predicted.MFU))
 	ea, eb := a.Predicted.Estimate(), b.Predicted.Estimate()
 	x, y := search.TimeParts(ea.Parts), search.TimeParts(eb.Parts)
@@ -46,7 +48,9 @@ func writeComparison(w io.Writer, names [2]string, files [2]*planfile.File) erro
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s against %s: %s\n", names[1], names[0], search.Why(search.Plan{Strategy: a.Strategy, Estimate: ea}, search.Plan{Strategy: b.Strategy, Estimate: eb}))
+	_, err := fmt.Fprintf(w, "\n%s against %s: %s\n", names[1], names[0],
+		search.Why(search.Plan{Strategy: a.Strategy, Estimate: ea}, search.Plan{Strategy: b.Strategy,
+			Estimate: eb}))
 	return err
 }
 

@@ -51,7 +51,8 @@ type planJSONWhatIf struct {
 func (r *planReport) row(p search.Plan, why string) planJSONRow {
 	e := p.Estimate
 	return planJSONRow{
-		Strategy: p.Strategy, Text: p.Strategy.String(), Stages: planfile.Stages(r.workload.Model.Layers, p.Strategy), Step: e.Step, Low: e.Low,
+		Strategy: p.Strategy, Text: p.Strategy.String(), Stages: planfile.Stages(r.workload.Model.Layers,
+			p.Strategy), Step: e.Step, Low: e.Low,
 		High: e.High, Tokens: r.workload.Tokens() / e.Step, MFU: e.MFU, Parts: e.Parts, Memory: e.Memory, Why: why,
 	}
 }

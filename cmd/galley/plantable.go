@@ -53,7 +53,8 @@ func (r *planReport) whatIf(c search.Config, text string) error {
 
 func (r *planReport) write(w io.Writer) error {
 	m := r.workload.Model
-	fmt.Fprintf(w, "%s: %.4g billion parameters, %s of %d tokens in a step\n", m.Name, m.Params()/1e9, plural(r.workload.Batch, "sequence"), r.workload.Seq)
+	fmt.Fprintf(w, "%s: %.4g billion parameters, %s of %d tokens in a step\n", m.Name, m.Params()/1e9,
+		plural(r.workload.Batch, "sequence"), r.workload.Seq)
 	fmt.Fprintf(w, "on %s: %s\n\n", summary(r.cluster), plural(r.cluster.Size(), "device"))
 	r.table(w)
 	r.reasons(w)
@@ -86,10 +87,12 @@ func (r *planReport) write(w io.Writer) error {
 // table is one row a plan.
 func (r *planReport) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "PLAN\tDP\tTP\tCP\tEP\tPP\tSCHEDULE\tMICRO\tZERO\tRELIEF\tSTEP\tMFU\tMEMORY\tEXPOSED\tBUBBLE")
+	fmt.Fprintln(t,
+		"PLAN\tDP\tTP\tCP\tEP\tPP\tSCHEDULE\tMICRO\tZERO\tRELIEF\tSTEP\tMFU\tMEMORY\tEXPOSED\tBUBBLE")
 	for i, p := range r.answer.Plans {
 		s, e := p.Strategy, p.Estimate
-		fmt.Fprintf(t, "%d\t%d\t%s\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%s\t%.1f%%\t%.1f GB\t%.1f%%\t%.1f%%\n", i+1, one(s.DP), tensor(s), one(s.CP), one(s.EP), one(s.PP),
+		fmt.Fprintf(t, "%d\t%d\t%s\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%s\t%.1f%%\t%.1f GB\t%.1f%%\t%.1f%%\n", i+1,
+			one(s.DP), tensor(s), one(s.CP), one(s.EP), one(s.PP),
 			schedule(s), one(s.Micro), zero(s), relief(s), interval(e), 100*e.MFU, e.Memory.Total()/1e9, 100*e.Parts.Communication()/e.Step, 100*e.Parts.Bubble/e.Step)
 	}
 	t.Flush()
@@ -111,7 +114,8 @@ func (r *planReport) mapped(w io.Writer) {
 	if m == nil {
 		return
 	}
-	fmt.Fprintf(w, "\nranks are mapped to devices: %s of a step on the links and the slowest device, in the order of devices %s\n",
+	fmt.Fprintf(w,
+		"\nranks are mapped to devices: %s of a step on the links and the slowest device, in the order of devices %s\n",
 		search.Seconds(m.Seconds), search.Seconds(m.Identity))
 	if r.answer.Cluster != r.cluster {
 		fmt.Fprintf(w, "hosts in the order of stages: %s\n", summary(r.answer.Cluster))
@@ -124,7 +128,8 @@ func (r *planReport) mapped(w io.Writer) {
 // proof is how sure the first plan is.
 func (r *planReport) proof() string {
 	a := r.answer
-	what := fmt.Sprintf("%d divisions of the devices, %d looked into, %d strategies priced in %s", a.Cells, a.Visited, a.Priced, r.took.Round(time.Millisecond))
+	what := fmt.Sprintf("%d divisions of the devices, %d looked into, %d strategies priced in %s", a.Cells,
+		a.Visited, a.Priced, r.took.Round(time.Millisecond))
 	if a.Gap() > 1e-9 {
 		return fmt.Sprintf("plan 1 is at most %.1f%% from the best under the cost model: %s", 100*a.Gap(), what)
 	}
@@ -211,7 +216,8 @@ func writeTime(w io.Writer, e plan.Estimate) {
 			fmt.Fprintf(w, " %s %s,", p.Name, search.Seconds(p.Value))
 		}
 	}
-	fmt.Fprintf(w, " between %s and %s at calibration level %d\n", search.Seconds(e.Low), search.Seconds(e.High), e.Level)
+	fmt.Fprintf(w, " between %s and %s at calibration level %d\n", search.Seconds(e.Low), search.Seconds(e.High),
+		e.Level)
 }
 
 func writeMemory(w io.Writer, e plan.Estimate) {
@@ -240,7 +246,8 @@ func writeStages(w io.Writer, p search.Plan) {
 			name = fmt.Sprintf("%d-%d", i, j-1)
 		}
 		st := list[i]
-		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\t%.4g\t%.1f GB\t%.1f GB\n", name, st.Layers, search.Seconds(st.Forward), search.Seconds(st.Backward), st.InFlight, st.Memory.Total()/1e9, st.Limit/1e9)
+		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\t%.4g\t%.1f GB\t%.1f GB\n", name, st.Layers, search.Seconds(st.Forward),
+			search.Seconds(st.Backward), st.InFlight, st.Memory.Total()/1e9, st.Limit/1e9)
 		i = j
 	}
 	t.Flush()

@@ -23,7 +23,8 @@ const quiet = 5 * time.Second
 func newProgress(first, steps, tokensPerStep int) *progress {
 	now := time.Now()
 	return &progress{
-		first: first, steps: steps, tokensPerStep: tokensPerStep, start: now, shown: now, bar: newBar(os.Stdout, steps-first),
+		first: first, steps: steps, tokensPerStep: tokensPerStep, start: now, shown: now, bar: newBar(os.Stdout,
+			steps-first),
 	}
 }
 
@@ -46,7 +47,8 @@ func (p *progress) step(m galley.Metrics) {
 	case p.done == 1 || at == p.steps || time.Since(p.shown) >= quiet:
 		p.shown = time.Now()
 		left := time.Duration(float64(elapsed) / float64(p.done) * float64(p.steps-at))
-		fmt.Printf("step %d/%d  loss %.4f  %.0f tokens/s  %s left%s\n", at, p.steps, m.Loss, rate, left.Round(time.Second), wait)
+		fmt.Printf("step %d/%d  loss %.4f  %.0f tokens/s  %s left%s\n", at, p.steps, m.Loss, rate,
+			left.Round(time.Second), wait)
 	}
 }
 

@@ -35,7 +35,8 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	if s.Schedule, err = f.schedule(); err != nil {
 		return nil, err
 	}
-	plain := galley.Strategy{Schedule: s.Schedule, Context: "ring", Recompute: "none", AMP: "off", Offload: "none"}
+	plain := galley.Strategy{Schedule: s.Schedule, Context: "ring", Recompute: "none", AMP: "off",
+		Offload: "none"}
 	if s.String() == plain.String() && f.Micro == 0 {
 		return nil, s.Check()
 	}
@@ -49,7 +50,8 @@ func (f strategyFlags) schedule() (string, error) {
 	}
 	text, err := strict.ReadFile(f.Schedule, strict.Config)
 	if err != nil {
-		return "", fmt.Errorf("--schedule=%s: neither a file nor one of %s", f.Schedule, strings.Join(pipeline.Names(), ", "))
+		return "", fmt.Errorf("--schedule=%s: neither a file nor one of %s", f.Schedule,
+			strings.Join(pipeline.Names(), ", "))
 	}
 	p, err := pipeline.Parse(string(text))
 	if err == nil {

@@ -24,8 +24,8 @@ func readTexts(paths []string) (string, error) {
 	return all.String(), nil
 }
 
-// readText reads a file or a pipe. What is packed is refused: its bytes are no text that a model could learn. What is not UTF-8 is
-// read as it is, and said.
+// readText reads a file or a pipe. What is packed is refused: its bytes are no text that a model could learn.
+// What is not UTF-8 is read as it is, and said.
 func readText(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -50,7 +50,8 @@ func readText(path string) ([]byte, error) {
 		return nil, fmt.Errorf("--data=%s: it is %s, want text: unpack it first", strict.Name(path), kind)
 	}
 	if bytes.IndexByte(text, 0) >= 0 || !utf8.Valid(text) {
-		fmt.Fprintf(os.Stderr, "galley: note: %s is not UTF-8 text: its bytes are trained on as they are\n", strict.Name(path))
+		fmt.Fprintf(os.Stderr, "galley: note: %s is not UTF-8 text: its bytes are trained on as they are\n",
+			strict.Name(path))
 	}
 	return text, nil
 }
@@ -58,8 +59,10 @@ func readText(path string) ([]byte, error) {
 // packed is what kind of archive, picture or table a file is, by its first bytes; empty for anything else.
 func packed(text []byte) string {
 	for _, k := range []struct{ magic, kind string }{
-		{"\x1f\x8b", "a gzip file"}, {"PK\x03\x04", "a zip file"}, {"\x28\xb5\x2f\xfd", "a zstd file"}, {"BZh", "a bzip2 file"},
-		{"\xfd7zXZ\x00", "an xz file"}, {"PAR1", "a parquet file"}, {"ARROW1", "an Arrow file"}, {"\x89PNG", "a PNG picture"},
+		{"\x1f\x8b", "a gzip file"}, {"PK\x03\x04", "a zip file"}, {"\x28\xb5\x2f\xfd", "a zstd file"}, {"BZh",
+			"a bzip2 file"},
+		{"\xfd7zXZ\x00", "an xz file"}, {"PAR1", "a parquet file"}, {"ARROW1", "an Arrow file"}, {"\x89PNG",
+			"a PNG picture"},
 		{"%PDF-", "a PDF file"}, {"\x7fELF", "a program"},
 	} {
 		if bytes.HasPrefix(text, []byte(k.magic)) {

@@ -39,7 +39,8 @@ func openTokenizer(path, dir string) (textTokenizer, error) {
 // note says so where a model of another vocabulary is fed bytes for want of a tokenizer.
 func (t textTokenizer) note(dir string, vocab int) {
 	if dir != "" && t.text == nil && vocab != t.VocabSize() {
-		fmt.Fprintf(os.Stderr, "galley: note: %s has no tokenizer.json: text is read as bytes; --tokenizer names another\n", dir)
+		fmt.Fprintf(os.Stderr,
+			"galley: note: %s has no tokenizer.json: text is read as bytes; --tokenizer names another\n", dir)
 	}
 }
 
@@ -58,7 +59,8 @@ func (t textTokenizer) prompt(text string, vocab int) ([]int32, error) {
 func inVocabulary(ids []int32, vocab int) error {
 	for _, id := range ids {
 		if int(id) >= vocab {
-			return fmt.Errorf("token %d is outside the model's vocabulary of %d: give the model's own --tokenizer", id, vocab)
+			return fmt.Errorf("token %d is outside the model's vocabulary of %d: give the model's own --tokenizer", id,
+				vocab)
 		}
 	}
 	return nil

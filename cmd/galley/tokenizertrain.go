@@ -42,8 +42,9 @@ func (c *tokenizerTrainCmd) Run() error {
 	}
 	var failed error
 	p := func(tokens int) { fmt.Fprintf(os.Stderr, "%d of %d tokens\n", tokens, c.Vocab) }
-	text, err := tokenizer.Train(c.lines(&failed), tokenizer.TrainConfig{VocabSize: c.Vocab, MinCount: c.MinCount,
-		Special: c.Special, Split: c.Split, Progress: every(4096, p)})
+	text, err := tokenizer.Train(c.lines(&failed),
+		tokenizer.TrainConfig{VocabSize: c.Vocab, MinCount: c.MinCount,
+			Special: c.Special, Split: c.Split, Progress: every(4096, p)})
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}

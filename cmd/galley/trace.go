@@ -71,7 +71,8 @@ func (l *timeline) span(s galley.Span) {
 	}
 	at := l.w.Track(device, track)
 	start := s.Start.Sub(l.start).Seconds()
-	l.w.Span(at, trace.Span{Name: s.Name, Category: category, Start: start, Duration: s.End.Sub(s.Start).Seconds()})
+	l.w.Span(at, trace.Span{Name: s.Name, Category: category, Start: start,
+		Duration: s.End.Sub(s.Start).Seconds()})
 	if s.Kind == galley.SpanWork {
 		l.w.Counter(at, "step memory", start, float64(s.Live))
 	}

@@ -106,7 +106,8 @@ func (t *training) run() error {
 }
 
 func (c *trainCmd) validate() error {
-	err := positive(map[string]int{"steps": c.Steps, "batch": c.Batch, "seq": c.Seq, "layers": c.Layers, "dim": c.Dim, "heads": c.Heads})
+	err := positive(map[string]int{"steps": c.Steps, "batch": c.Batch, "seq": c.Seq, "layers": c.Layers,
+		"dim": c.Dim, "heads": c.Heads})
 	if err == nil {
 		err = natural(map[string]int{"threads": c.Threads, "tokens": c.Tokens, "valid-every": c.ValidEvery})
 	}
@@ -185,7 +186,8 @@ func (t *training) prepare() (err error) {
 		return err
 	}
 	// Parameters, gradients and two moments, and the logits: the least that a step holds.
-	if err := fits("training", 16*parameters(config)+4*float64(t.Batch)*float64(t.Seq)*float64(config.Vocab)); err != nil {
+	if err := fits("training",
+		16*parameters(config)+4*float64(t.Batch)*float64(t.Seq)*float64(config.Vocab)); err != nil {
 		return err
 	}
 	if t.model, err = t.makeModel(config); err != nil {
@@ -197,7 +199,9 @@ func (t *training) prepare() (err error) {
 		fmt.Fprintln(os.Stderr, "galley: note: the trained model will not be kept: --save DIR writes it")
 	}
 	if t.Model != "" && t.LR == newModelLR {
-		fmt.Fprintf(os.Stderr, "galley: note: --lr=%v is for new models: one that is trained already wants less, such as --lr 1e-4\n", t.LR)
+		fmt.Fprintf(os.Stderr,
+			"galley: note: --lr=%v is for new models: one that is trained already wants less, such as --lr 1e-4\n",
+			t.LR)
 	}
 	return nil
 }
@@ -240,7 +244,8 @@ func (t *training) read(vocab int) (source string, tokens int, err error) {
 		return "", 0, fmt.Errorf("%s: %w", source, err)
 	}
 	if len(ids) <= t.Seq {
-		return "", 0, fmt.Errorf("%s: text is shorter than a window: got %d tokens, want more than --seq=%d", source, len(ids), t.Seq)
+		return "", 0, fmt.Errorf("%s: text is shorter than a window: got %d tokens, want more than --seq=%d",
+			source, len(ids), t.Seq)
 	}
 	train, held, err := data.Split(ids, heldFrom)
 	if err != nil {

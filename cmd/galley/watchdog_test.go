@@ -28,8 +28,9 @@ func TestWatchdog(t *testing.T) {
 	w := in.Param("w", array.Shape{3}, nn.Constant(1))
 	free := make(chan bool)
 	var held atomic.Bool
-	trainer, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: in.Params(), Strategy: &galley.Strategy{DP: 2},
-		Loss: func(b []*op.Tensor) *op.Tensor { return op.Mean(op.Tanh(op.Mul(b[0], w.Value))) },
+	trainer, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: in.Params(),
+		Strategy: &galley.Strategy{DP: 2},
+		Loss:     func(b []*op.Tensor) *op.Tensor { return op.Mean(op.Tanh(op.Mul(b[0], w.Value))) },
 		Observe: func(n *galley.Node, _ time.Duration) {
 			if n.Op().Name() == "tanh" && held.CompareAndSwap(false, true) {
 				<-free
@@ -47,7 +48,8 @@ func TestWatchdog(t *testing.T) {
 		done <- err
 	}()
 	got := <-out
-	if !strings.Contains(got, "step 1 has not moved") || !strings.Contains(got, "tanh at watchdog_test.go:") || strings.Count(got, "device ") != 2 {
+	if !strings.Contains(got, "step 1 has not moved") || !strings.Contains(got, "tanh at watchdog_test.go:") ||
+		strings.Count(got, "device ") != 2 {
 		t.Errorf("got %q", got)
 	}
 	close(free)

@@ -1,5 +1,5 @@
-// Command engine trains a small language model on bytes of a novel: first on one device, then on eight, going on from the
-// checkpoint of the first run.
+// Command engine trains a small language model on bytes of a novel: first on one device, then on eight, going
+// on from the checkpoint of the first run.
 package main
 
 import (
@@ -40,7 +40,8 @@ func run(dir string) error {
 		{galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4, Zero: 1}, 20},
 	} {
 		fmt.Println("on", r.strategy)
-		fit := galley.FitConfig{Steps: r.steps, Valid: valid, ValidEvery: 10, SaveDir: dir, SaveEvery: 10, Resume: true}
+		fit := galley.FitConfig{Steps: r.steps, Valid: valid, ValidEvery: 10, SaveDir: dir, SaveEvery: 10,
+			Resume: true}
 		if err := continueOn(&r.strategy, train, fit); err != nil {
 			return err
 		}
@@ -52,7 +53,8 @@ func run(dir string) error {
 func continueOn(s *galley.Strategy, train galley.Loader, fit galley.FitConfig) error {
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
-	m, err := models.New(models.Config{Family: "llama", Vocab: 128, Hidden: 32, Intermediate: 64, Layers: 4, Heads: 4}, nn.Config{Scope: d.NewSession(), Seed: 1})
+	m, err := models.New(models.Config{Family: "llama", Vocab: 128, Hidden: 32, Intermediate: 64, Layers: 4,
+		Heads: 4}, nn.Config{Scope: d.NewSession(), Seed: 1})
 	if err != nil {
 		return err
 	}
@@ -115,6 +117,7 @@ func (report) OnStep(p *galley.Progress) error {
 }
 
 func (report) OnEvaluate(p *galley.Progress) error {
-	fmt.Printf("step %2d  held out: loss %.2f, accuracy %.2f\n", p.Step, p.Evaluation.Loss, p.Evaluation.Values[0].Value)
+	fmt.Printf("step %2d  held out: loss %.2f, accuracy %.2f\n", p.Step, p.Evaluation.Loss,
+		p.Evaluation.Values[0].Value)
 	return nil
 }

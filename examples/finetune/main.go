@@ -1,5 +1,5 @@
-// Finetune reads a model from a Hugging Face directory, trains it on a text, saves it, reads it again and lets it speak.
-// The directory is a small one that the program makes itself; give it another to train that.
+// Finetune reads a model from a Hugging Face directory, trains it on a text, saves it, reads it again and
+// lets it speak. The directory is a small one that the program makes itself; give it another to train that.
 package main
 
 import (
@@ -40,7 +40,8 @@ func main() {
 
 // create writes a small model with random weights: what a download would be.
 func create(d *galley.Device, dir string) error {
-	config := models.Config{Family: "llama", Vocab: 256, Hidden: 64, Intermediate: 160, Layers: 2, Heads: 4, KVHeads: 2, Tied: true}
+	config := models.Config{Family: "llama", Vocab: 256, Hidden: 64, Intermediate: 160, Layers: 2, Heads: 4,
+		KVHeads: 2, Tied: true}
 	m, err := models.New(config, nn.Config{Scope: d.NewSession(), Seed: 1})
 	if err != nil {
 		return err
@@ -56,7 +57,8 @@ func tune(d *galley.Device, from, to string) error {
 	if err != nil {
 		return err
 	}
-	windows, err := data.NewSampler(data.Bytes{}.Encode(strings.Repeat(text, 20)), data.SamplerConfig{Batch: 4, Seq: 64, Seed: 1})
+	windows, err := data.NewSampler(data.Bytes{}.Encode(strings.Repeat(text, 20)),
+		data.SamplerConfig{Batch: 4, Seq: 64, Seed: 1})
 	if err != nil {
 		return err
 	}

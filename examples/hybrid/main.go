@@ -1,6 +1,6 @@
-// Command hybrid trains two matrices that lie on two meshes of a world of eight devices: the first on devices 0 to 3, the
-// second on 4 to 7. Each mesh has an axis for data and one for tensors; activations cross between the meshes and their
-// gradients come back. The losses are those of one device.
+// Command hybrid trains two matrices that lie on two meshes of a world of eight devices: the first on devices
+// 0 to 3, the second on 4 to 7. Each mesh has an axis for data and one for tensors; activations cross between
+// the meshes and their gradients come back. The losses are those of one device.
 package main
 
 import (
@@ -57,7 +57,8 @@ func run() error {
 		return err
 	}
 	for i := range plain {
-		fmt.Printf("step %d  one device %.4f  two meshes, eager %.4f  static %.4f\n", i, plain[i], eager[i], static[i])
+		fmt.Printf("step %d  one device %.4f  two meshes, eager %.4f  static %.4f\n", i, plain[i], eager[i],
+			static[i])
 	}
 	return nil
 }
@@ -96,8 +97,8 @@ const (
 	label = input + 1
 )
 
-// step is one training step: the loss, the next matrices and the optimizer's memory. Activations go from the first mesh to
-// the second; their gradient comes back by itself.
+// step is one training step: the loss, the next matrices and the optimizer's memory. Activations go from the
+// first mesh to the second; their gradient comes back by itself.
 func (m model) step(in []*galley.Tensor) []*galley.Tensor {
 	weights := in[:slots]
 	w1 := lay(weights[up], m.first, mesh.Replicate(), mesh.Shard(1))
@@ -167,7 +168,8 @@ func (m model) start() []*galley.Tensor {
 	w1 := in.Param("up", array.Shape{width, hidden}, nn.Normal(0.2)).Value.Detach()
 	w2 := in.Param("down", array.Shape{hidden, classes}, nn.Normal(0.2)).Value.Detach()
 	scalar := func(x float64) *galley.Tensor { return op.Full(m.world, array.F32, nil, x) }
-	return []*galley.Tensor{w1, w2, op.ZerosLike(w1), op.ZerosLike(w1), op.ZerosLike(w2), op.ZerosLike(w2), scalar(0.01), scalar(1)}
+	return []*galley.Tensor{w1, w2, op.ZerosLike(w1), op.ZerosLike(w1), op.ZerosLike(w2), op.ZerosLike(w2),
+		scalar(0.01), scalar(1)}
 }
 
 var (
@@ -175,17 +177,20 @@ var (
 	targets = galley.Type{DType: array.I32, Shape: array.Shape{batch}}
 )
 
-// load is one batch: inputs for the first mesh, labels for the second, both split over its axis for data. Each device makes
-// its own rows only.
+// load is one batch: inputs for the first mesh, labels for the second, both split over its axis for data.
+// Each device makes its own rows only.
 func (m model) load(step int) (x, labels *galley.Tensor, err error) {
 	if m.first == nil {
 		all := mesh.Box{Start: []int{0, 0}, Size: []int{batch, width}}
-		return m.world.Tensor(rows(step, all)), m.world.Tensor(answers(step, mesh.Box{Start: []int{0}, Size: []int{batch}})), nil
+		return m.world.Tensor(rows(step, all)), m.world.Tensor(answers(step,
+			mesh.Box{Start: []int{0}, Size: []int{batch}})), nil
 	}
-	if x, err = galley.FromFunc(m.world, inputs, m.first, func(b mesh.Box) array.Array { return rows(step, b) }, mesh.Shard(0)); err != nil {
+	if x, err = galley.FromFunc(m.world, inputs, m.first, func(b mesh.Box) array.Array { return rows(step, b) },
+		mesh.Shard(0)); err != nil {
 		return nil, nil, err
 	}
-	labels, err = galley.FromFunc(m.world, targets, m.second, func(b mesh.Box) array.Array { return answers(step, b) }, mesh.Shard(0))
+	labels, err = galley.FromFunc(m.world, targets, m.second,
+		func(b mesh.Box) array.Array { return answers(step, b) }, mesh.Shard(0))
 	return x, labels, err
 }
 

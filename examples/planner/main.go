@@ -1,5 +1,5 @@
-// Command planner finds a plan for a cluster of two kinds of hosts and compares it, by simulation, with stages of equal length and
-// with ranks in the order of devices.
+// Command planner finds a plan for a cluster of two kinds of hosts and compares it, by simulation, with
+// stages of equal length and with ranks in the order of devices.
 package main
 
 import (
@@ -52,7 +52,8 @@ func run(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%-28s  %6.2f s a step, simulated; ranks idle %4.1f%%\n", x.what, s.Step(), 100*s.Timeline.BubbleFraction())
+		fmt.Fprintf(w, "%-28s  %6.2f s a step, simulated; ranks idle %4.1f%%\n", x.what, s.Step(),
+			100*s.Timeline.BubbleFraction())
 	}
 	fmt.Fprintf(w, "ranks mapped by traffic       %6.2f s on links and the slowest device\n", a.Mapping.Seconds)
 	_, err = fmt.Fprintf(w, "ranks in the order of devices %6.2f s\n", a.Mapping.Identity)

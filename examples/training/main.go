@@ -1,5 +1,5 @@
-// Command training trains one model five times, from one device to a mix of all strategies: the programs of docs/training.md.
-// The losses are the same each time.
+// Command training trains one model five times, from one device to a mix of all strategies: the programs of
+// docs/training.md. The losses are the same each time.
 package main
 
 import (
@@ -17,7 +17,8 @@ import (
 
 // optimizer is AdamW with its learning rate and the limit on gradients.
 func optimizer() *galley.Optimizer {
-	return &galley.Optimizer{Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2}, ClipNorm: 1}
+	return &galley.Optimizer{Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2},
+		ClipNorm: 1}
 }
 
 // oneDevice is the model as it is written.
@@ -86,7 +87,8 @@ func run() error {
 	for _, way := range []struct {
 		name  string
 		build func(galley.Model, galley.Loader) (*galley.DistModel, error)
-	}{{"one device", oneDevice}, {"data parallel", dataParallel}, {"tensor parallel", tensorParallel}, {"pipelined", pipelined}} {
+	}{{"one device", oneDevice}, {"data parallel", dataParallel}, {"tensor parallel",
+		tensorParallel}, {"pipelined", pipelined}} {
 		d := galley.CPU(galley.Config{})
 		defer d.Close()
 		model, batches, err := start(d)
@@ -122,7 +124,8 @@ func run() error {
 
 // start makes the model, which knows nothing of devices, and its batches.
 func start(d *galley.Device) (galley.Model, galley.Loader, error) {
-	m, err := models.New(models.Config{Family: "llama", Vocab: 128, Hidden: 16, Intermediate: 32, Layers: 4, Heads: 4},
+	m, err := models.New(models.Config{Family: "llama", Vocab: 128, Hidden: 16, Intermediate: 32, Layers: 4,
+		Heads: 4},
 		nn.Config{Scope: d.NewSession(), Seed: 1, DType: array.F64})
 	if err != nil {
 		return nil, nil, err

@@ -29,7 +29,8 @@ func Example() {
 
 // TestPage holds the page's programs to those that run, and its output to theirs.
 func TestPage(t *testing.T) {
-	for file, names := range map[string][]string{"main.go": {"start", "optimizer", "train", "oneDevice", "dataParallel", "tensorParallel", "pipelined", "hybrid"}, "main_test.go": {"Example"}} {
+	for file, names := range map[string][]string{"main.go": {"start", "optimizer", "train", "oneDevice",
+		"dataParallel", "tensorParallel", "pipelined", "hybrid"}, "main_test.go": {"Example"}} {
 		for name, text := range functions(t, file, names) {
 			if name == "Example" {
 				_, out, _ := strings.Cut(text, "// Output:\n")
@@ -74,7 +75,8 @@ func TestPageHasAllFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range []any{galley.Strategy{}, galley.FitConfig{}, galley.EngineConfig{}, galley.ParallelPlan{}} {
+	for _, x := range []any{galley.Strategy{}, galley.FitConfig{}, galley.EngineConfig{},
+		galley.ParallelPlan{}} {
 		typ := reflect.TypeOf(x)
 		for i := range typ.NumField() {
 			if name := typ.Field(i).Name; !strings.Contains(string(text), "`"+name+"`") {

@@ -28,7 +28,8 @@ func TestStepEagerEqualsStatic(t *testing.T) {
 func TestStepInMicroBatches(t *testing.T) {
 	d := galley.CPU(galley.Config{Threads: 2})
 	defer d.Close()
-	c := StepConfig{Layers: 2, Dim: 32, Heads: 2, Seq: 16, Batch: 4, Vocab: 64, Threads: 2, Runs: 3, Backend: d.Backend()}
+	c := StepConfig{Layers: 2, Dim: 32, Heads: 2, Seq: 16, Batch: 4, Vocab: 64, Threads: 2, Runs: 3,
+		Backend: d.Backend()}
 	whole, err := Step(c)
 	if err != nil {
 		t.Fatal(err)

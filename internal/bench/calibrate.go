@@ -36,8 +36,8 @@ type calibration struct {
 	device *galley.Device
 }
 
-// Calibrate measures this machine: products by size, memory, attention, what an op costs that does nothing, and collectives between
-// its devices. The result holds the machine as a cluster, too.
+// Calibrate measures this machine: products by size, memory, attention, what an op costs that does nothing,
+// and collectives between its devices. The result holds the machine as a cluster, too.
 func Calibrate(c CalibrateConfig) (plan.Calibration, error) {
 	c.Devices, c.Passes = max(1, c.Devices), cmp.Or(c.Passes, 3)
 	m := &calibration{CalibrateConfig: c, device: galley.CPU(galley.Config{Threads: c.Threads})}
@@ -57,7 +57,8 @@ func Calibrate(c CalibrateConfig) (plan.Calibration, error) {
 		return plan.Calibration{}, err
 	}
 	return plan.Calibration{
-		Host: host, Level: 1, Source: fmt.Sprintf("measured, %d threads", m.device.Threads()), Cluster: string(hw.YAML()), Devices: []plan.Curve{curve},
+		Host: host, Level: 1, Source: fmt.Sprintf("measured, %d threads",
+			m.device.Threads()), Cluster: string(hw.YAML()), Devices: []plan.Curve{curve},
 	}, nil
 }
 
@@ -85,7 +86,8 @@ func (m *calibration) curve(d *cluster.Device) (plan.Curve, error) {
 	}
 	c.Launch = round(launch)
 	n := 1 << 23
-	stream, err := m.time(50e-3, []op.Type{f32(n), f32(n)}, func(in []*op.Tensor) *op.Tensor { return op.Add(in[0], in[1]) })
+	stream, err := m.time(50e-3, []op.Type{f32(n), f32(n)},
+		func(in []*op.Tensor) *op.Tensor { return op.Add(in[0], in[1]) })
 	if err != nil {
 		return c, err
 	}
@@ -121,7 +123,8 @@ func round(x float64) float64 {
 func f32(shape ...int) op.Type { return op.Type{DType: array.F32, Shape: shape} }
 
 // time is the best seconds of one run of a program of one result, repeated for about as long as said.
-func (m *calibration) time(budget float64, in []op.Type, f func(in []*op.Tensor) *op.Tensor) (float64, error) {
+func (m *calibration) time(budget float64, in []op.Type, f func(in []*op.Tensor) *op.Tensor) (float64,
+	error) {
 	p, err := galley.Trace("calibrate", in, func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{f(in)} })
 	if err != nil {
 		return 0, err
@@ -139,7 +142,8 @@ func (m *calibration) time(budget float64, in []op.Type, f func(in []*op.Tensor)
 		return 0, err
 	}
 	best := math.Inf(1)
-	for start, runs := time.Now(), 0; time.Since(start).Seconds() < budget || runs < 5; runs++ { // others use the machine, too
+	// others use the machine, too
+	for start, runs := time.Now(), 0; time.Since(start).Seconds() < budget || runs < 5; runs++ {
 		t := time.Now()
 		if _, err := e.RunInto(args, into); err != nil {
 			return 0, err
@@ -156,7 +160,8 @@ func (m *calibration) products(c *plan.Curve) ([]float64, error) {
 		for _, n := range sides {
 			for _, k := range sides {
 				m.tell("products on all threads", len(rates), len(sides)*len(sides)*len(sides))
-				t, err := m.time(15e-3, []op.Type{f32(rows, k), f32(k, n)}, func(in []*op.Tensor) *op.Tensor { return op.MatMul(in[0], in[1]) })
+				t, err := m.time(15e-3, []op.Type{f32(rows, k), f32(k, n)},
+					func(in []*op.Tensor) *op.Tensor { return op.MatMul(in[0], in[1]) })
 				if err != nil {
 					return nil, err
 				}
@@ -207,7 +212,8 @@ func (m *calibration) fabric() (cluster.Link, error) {
 	}
 	n := float64(m.Devices)
 	wire := 2 * (n - 1) / n * 4 * float64(elements)
-	l := cluster.Link{Kind: "memory", Bandwidth: round(wire / math.Max(large-small, large/2)), Efficiency: 1, Latency: 1e-9, Setup: round(small)}
+	l := cluster.Link{Kind: "memory", Bandwidth: round(wire / math.Max(large-small, large/2)), Efficiency: 1,
+		Latency: 1e-9, Setup: round(small)}
 	m.say("all-reduce over %d devices: %.1f µs, then %.2f GB/s", m.Devices, 1e6*small, l.Bandwidth/1e9)
 	return l, nil
 }

@@ -57,7 +57,8 @@ func communication(h *plan.Host) error {
 	return err
 }
 
-// idleFor is after how long a core begins that had nothing to do: two members compute in turn, each when the other has sent its result.
+// idleFor is after how long a core begins that had nothing to do: two members compute in turn, each when the
+// other has sent its result.
 func idleFor(h *plan.Host) (float64, error) {
 	if h.Cores < 2 {
 		return 0, nil
@@ -97,8 +98,9 @@ func idleFor(h *plan.Host) (float64, error) {
 	return math.Max(0, middle(list)), nil
 }
 
-// wake is the processor's seconds that a collective takes each member besides where it computes something between two of them, as devices do:
-// who waits has to be woken, and finds other things in the caches. It is the middle one of several measurements.
+// wake is the processor's seconds that a collective takes each member besides where it computes something
+// between two of them, as devices do: who waits has to be woken, and finds other things in the caches. It is
+// the middle one of several measurements.
 func wake(members int, meet float64, call func(r comm.Comm, g *comm.Group) error) (float64, error) {
 	own := make([][]float32, members)
 	for i := range own {

@@ -15,7 +15,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// host measures one core: products on a grid, every op that training steps are made of, and what it takes to communicate.
+// host measures one core: products on a grid, every op that training steps are made of, and what it takes to
+// communicate.
 func (m *calibration) host() (*plan.Host, error) {
 	one := &calibration{CalibrateConfig: m.CalibrateConfig, device: galley.CPU(galley.Config{Threads: 1})}
 	defer one.device.Close()
@@ -52,7 +53,8 @@ func oneNode(f func(x *op.Tensor) *op.Tensor, t op.Type) *ir.Node {
 	return p.Nodes()[0]
 }
 
-// hostSides are those of the grid of products: what is left of tokens, heads and widths on one device is often small.
+// hostSides are those of the grid of products: what is left of tokens, heads and widths on one device is
+// often small.
 var hostSides = [...]int{16, 64, 256, 1024}
 
 // grid measures in sweeps: a neighbour on the same hardware is there for a while, not for all of them.
@@ -111,7 +113,10 @@ func (m *calibration) node(n *ir.Node) (float64, error) {
 		return 0, err
 	}
 	best := math.Inf(1)
-	e, err := m.device.Compile(f, cpu.Options{Observe: func(_ *ir.Node, took time.Duration) { best = math.Min(best, took.Seconds()) }})
+	e, err := m.device.Compile(f, cpu.Options{Observe: func(_ *ir.Node,
+		took time.Duration) {
+		best = math.Min(best, took.Seconds())
+	}})
 	if err != nil {
 		return 0, err
 	}
@@ -134,10 +139,12 @@ func (m *calibration) node(n *ir.Node) (float64, error) {
 // operand is the arrays of one run.
 type operand struct{ args, into []array.Array }
 
-// operandBytes is what a training step walks through between two uses of a tensor, more than the caches next to a core hold.
+// operandBytes is what a training step walks through between two uses of a tensor, more than the caches next
+// to a core hold.
 const operandBytes = 64 << 20
 
-// operands is arrays for several runs in turn, so that an op does not find its operands where the run before left them.
+// operands is arrays for several runs in turn, so that an op does not find its operands where the run before
+// left them.
 func operands(e *cpu.Executable, f *ir.Func) (list []operand, err error) {
 	bytes := 1
 	for _, p := range f.Params() {
@@ -198,10 +205,12 @@ func crowd(h *plan.Host) error {
 	return nil
 }
 
-// crowdPairs is how often one core alone is compared with all: on shared hardware the answer of a moment is not that of the next.
+// crowdPairs is how often one core alone is compared with all: on shared hardware the answer of a moment is
+// not that of the next.
 const crowdPairs = 31
 
-// atOnce is the processor's seconds of some runs on each of so many cores: what other programs take does not count.
+// atOnce is the processor's seconds of some runs on each of so many cores: what other programs take does not
+// count.
 func atOnce(n int, f *ir.Func) (float64, error) {
 	var ready, over sync.WaitGroup
 	begin := make(chan struct{})

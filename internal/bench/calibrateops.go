@@ -14,7 +14,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// hostStep is a model and a way to split it. Its nodes are timed where they stand in the step, with what lies in the caches there.
+// hostStep is a model and a way to split it. Its nodes are timed where they stand in the step, with what lies
+// in the caches there.
 type hostStep struct {
 	StepConfig
 	s galley.Strategy
@@ -22,7 +23,8 @@ type hostStep struct {
 	all bool
 }
 
-// hostSteps are small and large models, with short and long sequences, of both kinds, split in the ways that bring ops of their own.
+// hostSteps are small and large models, with short and long sequences, of both kinds, split in the ways that
+// bring ops of their own.
 func hostSteps() []hostStep {
 	var list []hostStep
 	for _, model := range []string{"gpt2", "llama"} {
@@ -30,7 +32,8 @@ func hostSteps() []hostStep {
 		short := StepConfig{Model: model, Layers: 3, Dim: 128, Heads: 4, Seq: 32, Batch: 32, Vocab: 512}
 		large := StepConfig{Model: model, Layers: 3, Dim: 256, Heads: 8, Seq: 256, Batch: 8, Vocab: 2048}
 		for _, c := range []StepConfig{small, short, large} {
-			for _, s := range []galley.Strategy{{DP: 2, Micro: 2}, {DP: 2, Zero: 3}, {TP: 2}, {TP: 2, Sequence: true}, {TP: 4, Micro: 2}, {CP: 2}, {CP: 2, Context: "ulysses"}} {
+			for _, s := range []galley.Strategy{{DP: 2, Micro: 2}, {DP: 2, Zero: 3}, {TP: 2}, {TP: 2, Sequence: true},
+				{TP: 4, Micro: 2}, {CP: 2}, {CP: 2, Context: "ulysses"}} {
 				list = append(list, hostStep{StepConfig: c, s: s})
 			}
 			// With all threads it matters how much there is to share: a whole batch, a part, one sequence.
@@ -83,8 +86,10 @@ type timed struct {
 // watchedSteps is how many steps are watched, after one that is not.
 const watchedSteps = 2
 
-// watch takes steps and adds what each node took to seen; it returns how much the times of single nodes differ. The lowest of a collective's times are those of members that came last, who did not wait.
-func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed) (spreads []float64, err error) {
+// watch takes steps and adds what each node took to seen; it returns how much the times of single nodes
+// differ. The lowest of a collective's times are those of members that came last, who did not wait.
+func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed) (spreads []float64,
+	err error) {
 	var mu sync.Mutex
 	took, on := map[*galley.Node][]float64{}, false
 	s.observe = func(n *galley.Node, d time.Duration) {
@@ -124,7 +129,8 @@ func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed)
 	return spreads, nil
 }
 
-// spread is how far times lie from the middle one, as a part of it: that of a bell with as many within its middle half.
+// spread is how far times lie from the middle one, as a part of it: that of a bell with as many within its
+// middle half.
 func spread(list []float64) float64 {
 	m := middle(list)
 	far := make([]float64, len(list))
@@ -142,7 +148,8 @@ func (s hostStep) exchange(h *plan.Host, n *galley.Node, c op.Collective, list [
 	}
 	count := len(members)
 	slices.Sort(list)
-	return timed{work: plan.WorkOf(n), seconds: list[len(list)/(2*count)] * float64(min(h.Cores, count)) / float64(count)}
+	return timed{work: plan.WorkOf(n), seconds: list[len(list)/(2*count)] * float64(min(h.Cores,
+		count)) / float64(count)}
 }
 
 // timed is a node's part of a core's time by a time that it took, less what other cores slowed it down.
@@ -166,12 +173,15 @@ type cell struct {
 func (t timed) cell() cell {
 	if t.sides != (plan.Sides{}) {
 		doublings := func(side int) int { return int(math.Round(math.Log2(float64(side)))) }
-		return cell{sides: plan.Sides{M: doublings(t.sides.M), N: doublings(t.sides.N), K: doublings(t.sides.K)}, count: math.Round(math.Log2(t.count + 1))}
+		return cell{sides: plan.Sides{M: doublings(t.sides.M), N: doublings(t.sides.N), K: doublings(t.sides.K)},
+			count: math.Round(math.Log2(t.count + 1))}
 	}
-	return cell{size: math.Round(2 * math.Log2(t.work.Flops+t.work.Bytes)), intensity: math.Round(math.Log2(t.work.Flops/(t.work.Bytes+1) + 1))}
+	return cell{size: math.Round(2 * math.Log2(t.work.Flops+t.work.Bytes)),
+		intensity: math.Round(math.Log2(t.work.Flops/(t.work.Bytes+1) + 1))}
 }
 
-// meanOf is the work of the middle one of sorted measurements of about the same work, with the seconds that one of them takes on average.
+// meanOf is the work of the middle one of sorted measurements of about the same work, with the seconds that
+// one of them takes on average.
 func meanOf(list []timed) timed {
 	x, sum, work := list[len(list)/2], 0.0, 0.0
 	for _, t := range list {
@@ -185,8 +195,9 @@ func meanOf(list []timed) timed {
 	return x
 }
 
-// timesOf is one measurement for each kind of size: the mean of those in it, since a step takes the sum of its nodes' times. The longest tenth is
-// left out: a neighbour who comes once in a while is no part of most steps. Of collectives it is one of the shorter ones, whose members waited least.
+// timesOf is one measurement for each kind of size: the mean of those in it, since a step takes the sum of
+// its nodes' times. The longest tenth is left out: a neighbour who comes once in a while is no part of most
+// steps. Of collectives it is one of the shorter ones, whose members waited least.
 func timesOf(list []timed) plan.HostTimes {
 	cells := map[cell][]timed{}
 	for _, t := range list {
@@ -202,15 +213,19 @@ func timesOf(list []timed) plan.HostTimes {
 		some = append(some, meanOf(c[:len(c)-len(c)/10]))
 	}
 	slices.SortFunc(some, func(a, b timed) int {
-		return cmp.Or(cmp.Compare(a.sides.M, b.sides.M), cmp.Compare(a.sides.N, b.sides.N), cmp.Compare(a.sides.K, b.sides.K), cmp.Compare(a.count, b.count), cmp.Compare(a.work.Flops+a.work.Bytes, b.work.Flops+b.work.Bytes), cmp.Compare(a.work.Flops, b.work.Flops))
+		return cmp.Or(cmp.Compare(a.sides.M, b.sides.M), cmp.Compare(a.sides.N, b.sides.N),
+			cmp.Compare(a.sides.K, b.sides.K), cmp.Compare(a.count, b.count), cmp.Compare(a.work.Flops+a.work.Bytes,
+				b.work.Flops+b.work.Bytes), cmp.Compare(a.work.Flops, b.work.Flops))
 	})
 	var times plan.HostTimes
 	for _, t := range some {
 		if t.sides != (plan.Sides{}) {
-			times.Factors = append(times.Factors, plan.HostFactor{M: t.sides.M, N: t.sides.N, K: t.sides.K, Count: round(t.count), Factor: round(t.seconds)})
+			times.Factors = append(times.Factors, plan.HostFactor{M: t.sides.M, N: t.sides.N, K: t.sides.K,
+				Count: round(t.count), Factor: round(t.seconds)})
 			continue
 		}
-		times.Points = append(times.Points, plan.HostPoint{Flops: round(t.work.Flops), Bytes: round(t.work.Bytes), Seconds: round(t.seconds)})
+		times.Points = append(times.Points, plan.HostPoint{Flops: round(t.work.Flops), Bytes: round(t.work.Bytes),
+			Seconds: round(t.seconds)})
 	}
 	return times
 }

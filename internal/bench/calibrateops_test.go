@@ -19,7 +19,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestTimesOf: ops of about one size take their mean, without the longest tenth; collectives one of the shorter times, for some members waited.
+// TestTimesOf: ops of about one size take their mean, without the longest tenth; collectives one of the
+// shorter times, for some members waited.
 func TestTimesOf(t *testing.T) {
 	var plain, wire []timed
 	for i := range 10 {

@@ -31,7 +31,8 @@ func (r HybridResult) String() string {
 		r.Model, r.OneMS, r.Strategy, r.Devices, r.ManyMS, r.Ratio, float64(r.OneBytes)/1e6, float64(r.ManyBytes)/1e6)
 }
 
-// Hybrid times steps of a strategy and of one device in turn, so that whatever else the machine does hits both alike.
+// Hybrid times steps of a strategy and of one device in turn, so that whatever else the machine does hits
+// both alike.
 func Hybrid(c StepConfig, s galley.Strategy) (HybridResult, error) {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
@@ -44,7 +45,8 @@ func Hybrid(c StepConfig, s galley.Strategy) (HybridResult, error) {
 		return HybridResult{}, err
 	}
 	defer many.Close()
-	plan, err := many.Plan(galley.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq}}, galley.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq}})
+	plan, err := many.Plan(galley.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq}},
+		galley.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq}})
 	if err != nil {
 		return HybridResult{}, err
 	}
@@ -68,7 +70,8 @@ func Hybrid(c StepConfig, s galley.Strategy) (HybridResult, error) {
 	}
 	r := c.result(model, Timing{MedianMS: 1}, 0, 0)
 	n := len(a) / 2
-	return HybridResult{Model: r.Model, Strategy: s.String(), Devices: s.Devices(), OneMS: a[n], ManyMS: b[n], Ratio: ratios[n],
+	return HybridResult{Model: r.Model, Strategy: s.String(), Devices: s.Devices(), OneMS: a[n], ManyMS: b[n],
+		Ratio:    ratios[n],
 		OneBytes: one.Memory().Peak(), ManyBytes: plan.Peak().Peak()}, nil
 }
 
@@ -85,8 +88,9 @@ func (c StepConfig) trainer(d *galley.Device, s *galley.Strategy) (*galley.Train
 	}
 	t, err := galley.NewTrainer(galley.TrainerConfig{
 		Device: d, Params: model.Params(), Strategy: s, Observe: c.observe,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return arranged.Loss(batch[0], batch[1]) },
-		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 3e-4}, ClipNorm: 1,
+		Loss: func(batch []*op.Tensor) *op.Tensor { return arranged.Loss(batch[0], batch[1]) },
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95,
+			WeightDecay: 0.1}, Schedule: optim.Constant{LR: 3e-4}, ClipNorm: 1,
 	})
 	return t, model, err
 }

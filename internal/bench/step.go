@@ -14,13 +14,14 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// StepConfig is a training step of a GPT-2 (learned positions, tanh-GELU, tied head) or a llama (RMSNorm, SwiGLU, RoPE,
-// untied head) with AdamW.
+// StepConfig is a training step of a GPT-2 (learned positions, tanh-GELU, tied head) or a llama (RMSNorm,
+// SwiGLU, RoPE, untied head) with AdamW.
 type StepConfig struct {
 	// Model is gpt2 or llama; empty means gpt2.
 	Model                                 string
 	Layers, Dim, Heads, Seq, Batch, Vocab int
-	// FFN is the width of llama's feed-forward layers, KVHeads its heads of keys and values; 0 means 8/3 of Dim, and Heads.
+	// FFN is the width of llama's feed-forward layers, KVHeads its heads of keys and values; 0 means 8/3 of Dim,
+	// and Heads.
 	FFN, KVHeads  int
 	Threads, Runs int
 	Mode          galley.Mode
@@ -49,17 +50,18 @@ type StepResult struct {
 	// MatmulGFLOP is the work of the matrix products, forward and backward; GFLOPS is it over the median time.
 	MatmulGFLOP float64 `json:"matmul_gflop"`
 	GFLOPS      float64 `json:"gflops"`
-	// PeakBytes is the planned memory of the step, which is what it allocates: parameters, optimizer, activations.
+	// PeakBytes is the planned memory of the step, which is what it allocates: parameters, optimizer,
+	// activations.
 	PeakBytes int     `json:"peak_bytes"`
 	Loss      float64 `json:"loss"`
-	// Backend is what computed; InitS is the time from nothing until the parameters are there, FirstS that to the end of the
-	// first step, compilation included, and HostMS what a step costs the caller.
+	// Backend is what computed; InitS is the time from nothing until the parameters are there, FirstS that to
+	// the end of the first step, compilation included, and HostMS what a step costs the caller.
 	Backend string  `json:"backend,omitempty"`
 	InitS   float64 `json:"init_s,omitempty"`
 	FirstS  float64 `json:"first_step_s,omitempty"`
 	HostMS  float64 `json:"host_ms,omitempty"`
-	// WaitedMS is the median of steps of which each is waited for before the next starts, its loss read; the times above are
-	// those of a training loop, which reads a loss when the next step has started.
+	// WaitedMS is the median of steps of which each is waited for before the next starts, its loss read; the
+	// times above are those of a training loop, which reads a loss when the next step has started.
 	WaitedMS float64 `json:"waited_ms,omitempty"`
 	// Ops is the time of each op in all measured and warm-up steps, the longest first, where it was asked for.
 	Ops []OpTime `json:"ops,omitempty"`
@@ -145,7 +147,8 @@ func Step(c StepConfig) (StepResult, error) {
 
 // model makes the model, its values on the host or, for a backend, as a program that makes them there.
 func (c StepConfig) model(d *galley.Device, t *galley.TrainerConfig) (models.Model, error) {
-	shape := models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads, Positions: c.Seq, Tied: true}
+	shape := models.Config{Family: "gpt2", Vocab: c.Vocab, Hidden: c.Dim, Layers: c.Layers, Heads: c.Heads,
+		Positions: c.Seq, Tied: true}
 	if c.Model == "llama" {
 		shape.Family, shape.Tied, shape.Intermediate, shape.KVHeads, shape.NormEps = "llama", false, c.FFN, c.KVHeads, 1e-5
 		if c.FFN == 0 {
@@ -169,9 +172,10 @@ func (c StepConfig) model(d *galley.Device, t *galley.TrainerConfig) (models.Mod
 	return model, err
 }
 
-// measureAhead times steps as a training loop runs them: each starts before the loss of the one before it is read. host is
-// how long the caller is busy with a step.
-func measureAhead(t *galley.Trainer, warm, runs int, batch ...array.Array) (timing Timing, host float64, err error) {
+// measureAhead times steps as a training loop runs them: each starts before the loss of the one before it is
+// read. host is how long the caller is busy with a step.
+func measureAhead(t *galley.Trainer, warm, runs int, batch ...array.Array) (timing Timing, host float64,
+	err error) {
 	var steps, hosts []float64
 	var before *galley.Pending
 	last := time.Now()
@@ -206,7 +210,8 @@ func (c StepConfig) result(model models.Model, timing Timing, peak int, loss flo
 		params += p.Type.Shape.Len()
 	}
 	r := StepResult{
-		Model:  fmt.Sprintf("%s L%d d%d h%d S%d B%d V%d", model.Config().Family, c.Layers, c.Dim, c.Heads, c.Seq, c.Batch, c.Vocab),
+		Model: fmt.Sprintf("%s L%d d%d h%d S%d B%d V%d", model.Config().Family, c.Layers, c.Dim, c.Heads, c.Seq,
+			c.Batch, c.Vocab),
 		Params: params, MatmulGFLOP: c.gflop(float64(params)), PeakBytes: peak, Loss: loss,
 	}
 	r.set(c, timing)
@@ -219,8 +224,8 @@ func (r *StepResult) set(c StepConfig, timing Timing) {
 	r.TokensPerSecond, r.GFLOPS = float64(c.Batch*c.Seq)/timing.MedianMS*1e3, r.MatmulGFLOP/timing.MedianMS*1e3
 }
 
-// gflop is the work of the matrix products of a step. Llama's attention counts the half that causality leaves, and every
-// parameter but the embedding's is in a product.
+// gflop is the work of the matrix products of a step. Llama's attention counts the half that causality
+// leaves, and every parameter but the embedding's is in a product.
 func (c StepConfig) gflop(params float64) float64 {
 	toks := float64(c.Batch * c.Seq)
 	if c.Model == "llama" {

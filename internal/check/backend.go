@@ -18,7 +18,8 @@ import (
 const bf16Tolerance = 2e-2
 
 // executeOn runs f on arrays as a program of a backend.
-func executeOn(b galley.Backend, args []array.Array, f func([]*op.Tensor) []*op.Tensor) ([]array.Array, error) {
+func executeOn(b galley.Backend, args []array.Array, f func([]*op.Tensor) []*op.Tensor) ([]array.Array,
+	error) {
 	types := make([]op.Type, len(args))
 	for i, a := range args {
 		types[i] = op.Type{DType: a.DType(), Shape: a.Shape()}
@@ -92,7 +93,8 @@ func (oc *opCase) checkOn(c OpsConfig, file *safetensors.File) (faults []string,
 		case err != nil:
 			faults = append(faults, fmt.Sprintf("%v: %v", dtype, err))
 		case !(e.err <= limit):
-			faults = append(faults, fmt.Sprintf("%v: %s: relative error %.3g, want ≤ %.0e", dtype, e.what, e.err, limit))
+			faults = append(faults, fmt.Sprintf("%v: %s: relative error %.3g, want ≤ %.0e", dtype, e.what, e.err,
+				limit))
 		default:
 			note += fmt.Sprintf("%v %.1e  ", dtype, e.err)
 		}
@@ -131,7 +133,8 @@ func (oc *opCase) runOn(c OpsConfig, file *safetensors.File, dtype array.DType) 
 }
 
 // widened is the results in f64 on the host for the same numbers.
-func (oc *opCase) widened(d *galley.Device, args []array.Array, f func([]*op.Tensor) []*op.Tensor) ([]array.Array, error) {
+func (oc *opCase) widened(d *galley.Device, args []array.Array,
+	f func([]*op.Tensor) []*op.Tensor) ([]array.Array, error) {
 	wide := make([]array.Array, len(args))
 	for i, a := range args {
 		wide[i] = a
@@ -146,8 +149,8 @@ func (oc *opCase) widened(d *galley.Device, args []array.Array, f func([]*op.Ten
 	return execute(d, "traced", wide, f)
 }
 
-// compareFirst is the largest error of outputs and gradients. Second derivatives are left out: they are differences of
-// nearly equal numbers, of which 16 bits keep few digits.
+// compareFirst is the largest error of outputs and gradients. Second derivatives are left out: they are
+// differences of nearly equal numbers, of which 16 bits keep few digits.
 func (oc *opCase) compareFirst(got, want []array.Array) worstError {
 	worst := worstError{}
 	for i := range len(oc.Outputs) + len(oc.Grads) {

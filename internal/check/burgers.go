@@ -28,8 +28,8 @@ type burgersReference struct {
 	Losses    []float64 `json:"losses"`
 }
 
-// Burgers trains a physics-informed network for Burgers' equation: first and second derivatives of the network are in
-// its loss, and gradients go through them.
+// Burgers trains a physics-informed network for Burgers' equation: first and second derivatives of the
+// network are in its loss, and gradients go through them.
 func Burgers(w io.Writer, dir string, d *galley.Device) (*report.Report, error) {
 	path := filepath.Join(dir, "burgers.json")
 	text, err := strict.ReadFile(path, strict.Data)

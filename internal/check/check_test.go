@@ -23,8 +23,8 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestRandomOps is a sample of the random cases that testdata/record_ops.py records: dims of size 0 and 1, NaN and
-// infinities, integers and truth values among them.
+// TestRandomOps is a sample of the random cases that testdata/record_ops.py records: dims of size 0 and 1,
+// NaN and infinities, integers and truth values among them.
 func TestRandomOps(t *testing.T) {
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
@@ -115,12 +115,14 @@ func TestCutShort(t *testing.T) {
 	}
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
-	if _, err := check.Ops(&strings.Builder{}, dir, check.OpsConfig{Device: d}); err == nil || !strings.Contains(err.Error(), "ops.json") {
+	if _, err := check.Ops(&strings.Builder{}, dir, check.OpsConfig{Device: d}); err == nil ||
+		!strings.Contains(err.Error(), "ops.json") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestOpsOnBackend: the host behind the interface of chips passes what an accelerator has to pass, 16 bits included.
+// TestOpsOnBackend: the host behind the interface of chips passes what an accelerator has to pass, 16 bits
+// included.
 func TestOpsOnBackend(t *testing.T) {
 	d := galley.CPU(galley.Config{})
 	defer d.Close()

@@ -39,8 +39,8 @@ type DevicesConfig struct {
 // ErrStuck is a part that did not answer in time. What it waits for is not to be touched any more.
 var ErrStuck = errors.New("no answer")
 
-// Devices trains on the devices of a backend, part by part: it is opened, the parameters are made there, the step compiles, it runs, and its losses
-// are those of the host.
+// Devices trains on the devices of a backend, part by part: it is opened, the parameters are made there, the
+// step compiles, it runs, and its losses are those of the host.
 func Devices(w io.Writer, c DevicesConfig) (*report.Report, error) {
 	d := &devicesCheck{DevicesConfig: c, r: report.New(w, true)}
 	for _, part := range []struct {
@@ -168,7 +168,8 @@ func (d *devicesCheck) compile() (note string, err error) {
 		return "", err
 	}
 	m := d.trainer.Memory()
-	return fmt.Sprintf(", each device: %d bytes of state and batch, %d besides", m.Params, m.Arena+m.Results), nil
+	return fmt.Sprintf(", each device: %d bytes of state and batch, %d besides", m.Params,
+		m.Arena+m.Results), nil
 }
 
 // run takes all steps; those after the first are timed.
@@ -211,9 +212,11 @@ func (d *devicesCheck) compare() (string, error) {
 			return "", err
 		}
 		if off := math.Abs(got - m.Loss); !(off <= limit) {
-			return "", fmt.Errorf("step %d: loss is %.6f, on one device of the host %.6f: want it within %g", i, got, m.Loss, limit)
+			return "", fmt.Errorf("step %d: loss is %.6f, on one device of the host %.6f: want it within %g", i, got,
+				m.Loss, limit)
 		}
 		worst = max(worst, math.Abs(got-m.Loss))
 	}
-	return fmt.Sprintf(": from %.4f to %.4f, %.2g from the host's at most", d.losses[0], d.losses[len(d.losses)-1], worst), nil
+	return fmt.Sprintf(": from %.4f to %.4f, %.2g from the host's at most", d.losses[0],
+		d.losses[len(d.losses)-1], worst), nil
 }

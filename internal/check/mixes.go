@@ -13,8 +13,8 @@ import (
 // mix is a way to train a model that the table has a row for.
 type mix struct {
 	galley.Strategy
-	// layers is those of a new model of the same shape, for pipelines that the recorded one is too short for; 0 is the
-	// recorded one.
+	// layers is those of a new model of the same shape, for pipelines that the recorded one is too short for; 0
+	// is the recorded one.
 	layers int
 }
 
@@ -44,7 +44,8 @@ func stages(s galley.Strategy) int {
 
 // mixes is the rows for a model: those that it has the layers and the experts for.
 func mixes(c models.Config, offloadDir string) []mix {
-	all := slices.Concat(dataMixes(), zeroMixes(), pipelineMixes(c.Layers), contextMixes(), memoryMixes(offloadDir))
+	all := slices.Concat(dataMixes(), zeroMixes(), pipelineMixes(c.Layers), contextMixes(),
+		memoryMixes(offloadDir))
 	if c.Experts > 0 {
 		all = append(all, expertMixes(c.Experts)...)
 	}
@@ -72,18 +73,23 @@ func dataMixes() []galley.Strategy {
 
 func zeroMixes() (list []galley.Strategy) {
 	for stage := 1; stage <= 3; stage++ {
-		list = append(list, galley.Strategy{DP: 2, Zero: stage, Micro: 2}, galley.Strategy{DP: 4, TP: 2, Zero: stage})
+		list = append(list, galley.Strategy{DP: 2, Zero: stage, Micro: 2},
+			galley.Strategy{DP: 4, TP: 2, Zero: stage})
 	}
 	return append(list, galley.Strategy{DP: 8, Zero: 3}, galley.Strategy{DP: 3, Zero: 2, Micro: 2},
-		galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 1, Micro: 2}, galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 3, Micro: 2})
+		galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 1, Micro: 2}, galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 3,
+			Micro: 2})
 }
 
 func pipelineMixes(layers int) []galley.Strategy {
-	list := append(under(galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4}), under(galley.Strategy{PP: 2, Micro: 4})...)
-	list = append(list, galley.Strategy{PP: 2, Micro: 3}, galley.Strategy{PP: 4, Micro: 4}, galley.Strategy{PP: 4, Micro: 8, Schedule: "zbh1"},
+	list := append(under(galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4}),
+		under(galley.Strategy{PP: 2, Micro: 4})...)
+	list = append(list, galley.Strategy{PP: 2, Micro: 3}, galley.Strategy{PP: 4, Micro: 4},
+		galley.Strategy{PP: 4, Micro: 8, Schedule: "zbh1"},
 		galley.Strategy{PP: 3, Micro: 4}, galley.Strategy{TP: 2, PP: 2, Sequence: true, Micro: 4})
 	if layers > 2 {
-		list = append(list, galley.Strategy{PP: 2, Micro: 4, Layers: []int{1, layers - 1}}, galley.Strategy{PP: 2, Micro: 2, DP: 2, Layers: []int{layers - 1, 1}})
+		list = append(list, galley.Strategy{PP: 2, Micro: 4, Layers: []int{1, layers - 1}},
+			galley.Strategy{PP: 2, Micro: 2, DP: 2, Layers: []int{layers - 1, 1}})
 	}
 	return list
 }
@@ -91,25 +97,32 @@ func pipelineMixes(layers int) []galley.Strategy {
 // contextMixes split sequences.
 func contextMixes() (list []galley.Strategy) {
 	for _, way := range []string{"ring", "ulysses"} {
-		list = append(list, galley.Strategy{CP: 2, Context: way}, galley.Strategy{CP: 4, Context: way}, galley.Strategy{DP: 2, CP: 2, PP: 2, Micro: 2, Context: way})
+		list = append(list, galley.Strategy{CP: 2, Context: way}, galley.Strategy{CP: 4, Context: way},
+			galley.Strategy{DP: 2, CP: 2, PP: 2, Micro: 2, Context: way})
 	}
-	return append(list, galley.Strategy{TP: 2, CP: 2}, galley.Strategy{TP: 2, CP: 2, Sequence: true}, galley.Strategy{DP: 2, CP: 2, Zero: 3}, galley.Strategy{CP: 3},
+	return append(list, galley.Strategy{TP: 2, CP: 2}, galley.Strategy{TP: 2, CP: 2, Sequence: true},
+		galley.Strategy{DP: 2, CP: 2, Zero: 3}, galley.Strategy{CP: 3},
 		galley.Strategy{DP: 2, TP: 2, PP: 2, CP: 2, Micro: 2})
 }
 
 // memoryMixes trade memory for time.
 func memoryMixes(dir string) (list []galley.Strategy) {
 	for _, word := range []string{"selective", "full"} {
-		list = append(list, galley.Strategy{Recompute: word}, galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 2, Recompute: word})
+		list = append(list, galley.Strategy{Recompute: word},
+			galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 2, Recompute: word})
 	}
-	return append(list, galley.Strategy{PP: 2, Micro: 4, Recompute: "full:1"}, galley.Strategy{Offload: "optimizer"}, galley.Strategy{DP: 2, Zero: 1, Offload: "optimizer"},
-		galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 2, Micro: 2, Recompute: "full", Offload: "optimizer"}, galley.Strategy{PP: 2, Micro: 2, Offload: "optimizer:" + dir})
+	return append(list, galley.Strategy{PP: 2, Micro: 4, Recompute: "full:1"},
+		galley.Strategy{Offload: "optimizer"}, galley.Strategy{DP: 2, Zero: 1, Offload: "optimizer"},
+		galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 2, Micro: 2, Recompute: "full",
+			Offload: "optimizer"}, galley.Strategy{PP: 2, Micro: 2, Offload: "optimizer:" + dir})
 }
 
 // expertMixes split experts.
 func expertMixes(experts int) []galley.Strategy {
-	list := []galley.Strategy{{EP: 2}, {DP: 4, EP: 2}, {EP: 2, Micro: 4}, {EP: 2, TP: 2}, {EP: 2, TP: 2, Sequence: true}, {EP: 2, PP: 2, Micro: 2},
-		{EP: 2, CP: 2}, {EP: 3}, {EP: 2, Zero: 1}, {DP: 4, EP: 2, Zero: 2}, {DP: 4, EP: 2, Zero: 3}, {EP: 2, Recompute: "full"}, {EP: 2, PP: 2, Micro: 4, Schedule: "zbh1"},
+	list := []galley.Strategy{{EP: 2}, {DP: 4, EP: 2}, {EP: 2, Micro: 4}, {EP: 2, TP: 2},
+		{EP: 2, TP: 2, Sequence: true}, {EP: 2, PP: 2, Micro: 2},
+		{EP: 2, CP: 2}, {EP: 3}, {EP: 2, Zero: 1}, {DP: 4, EP: 2, Zero: 2}, {DP: 4, EP: 2, Zero: 3}, {EP: 2,
+			Recompute: "full"}, {EP: 2, PP: 2, Micro: 4, Schedule: "zbh1"},
 		{DP: 2, TP: 2, PP: 2, CP: 2, EP: 2, Micro: 2}}
 	if experts >= 4 {
 		list = append(list, galley.Strategy{EP: 4}, galley.Strategy{EP: 4, Micro: 2, Zero: 3})
@@ -120,7 +133,8 @@ func expertMixes(experts int) []galley.Strategy {
 // deepMixes are pipelines of many stages.
 func deepMixes() []galley.Strategy {
 	list := under(galley.Strategy{PP: 4, Micro: 8})
-	return append(list, galley.Strategy{PP: 2, VPP: 4, Schedule: "interleaved", Micro: 4}, galley.Strategy{DP: 2, PP: 4, VPP: 2, Schedule: "interleaved", Micro: 4, Zero: 1},
+	return append(list, galley.Strategy{PP: 2, VPP: 4, Schedule: "interleaved", Micro: 4},
+		galley.Strategy{DP: 2, PP: 4, VPP: 2, Schedule: "interleaved", Micro: 4, Zero: 1},
 		galley.Strategy{PP: 8, Micro: 4}, galley.Strategy{PP: 3, Micro: 5, Layers: []int{1, 5, 2}})
 }
 

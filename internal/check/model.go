@@ -34,8 +34,8 @@ type ModelConfig struct {
 	Verbose bool
 }
 
-// modelTolerance is the absolute error allowed: the references were recorded in f32. What is computed in bf16 may be off
-// by more.
+// modelTolerance is the absolute error allowed: the references were recorded in f32. What is computed in bf16
+// may be off by more.
 const (
 	modelTolerance = 2e-4
 	halfTolerance  = 2e-2
@@ -65,8 +65,8 @@ type modelReference struct {
 	} `json:"greedy_after_training"`
 }
 
-// Model loads a Hugging Face directory and repeats its recorded training: first logits and gradients, every loss and
-// gradient norm, the greedy continuation afterwards.
+// Model loads a Hugging Face directory and repeats its recorded training: first logits and gradients, every
+// loss and gradient norm, the greedy continuation afterwards.
 func Model(w io.Writer, dir string, c ModelConfig) (*report.Report, error) {
 	m := &modelCheck{c: c, dir: dir, r: report.New(w, c.Verbose)}
 	var err error
@@ -277,8 +277,9 @@ func (m *modelCheck) train() error {
 	return t.Sync(m.c.Device.NewSession())
 }
 
-// norm compares a gradient norm. The recorded ones are f32 themselves and may be further from exact than another f32 run is:
-// one weight whose gradient is almost zero can decide. So an f32 norm holds if it is near the recorded or near the f64 one.
+// norm compares a gradient norm. The recorded ones are f32 themselves and may be further from exact than
+// another f32 run is: one weight whose gradient is almost zero can decide. So an f32 norm holds if it is near
+// the recorded or near the f64 one.
 func (m *modelCheck) norm(step int, got float64) {
 	e := math.Abs(got - m.ref.ClipNorms[step])
 	if m.dtype == array.F64 {
@@ -304,7 +305,8 @@ func (m *modelCheck) greedy() error {
 		return nil
 	}
 	got := slices.Clone(g.Prompt)
-	for token, err := range models.Generate(m.model, g.Prompt, models.GenerateConfig{Tokens: len(g.Tokens) - len(g.Prompt)}) {
+	for token, err := range models.Generate(m.model, g.Prompt,
+		models.GenerateConfig{Tokens: len(g.Tokens) - len(g.Prompt)}) {
 		if err != nil {
 			return err
 		}

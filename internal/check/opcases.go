@@ -101,8 +101,8 @@ var layouts = []string{"", "batch,seq,heads,dim", "NCHW", "NCL"}
 // tensors is a function of a case's operands.
 type tensors = func(in []*op.Tensor) []*op.Tensor
 
-// opBuilder is the function that a recorded case names. An attribute that is not understood is an error: it could mean
-// another function.
+// opBuilder is the function that a recorded case names. An attribute that is not understood is an error: it
+// could mean another function.
 func opBuilder(name string, text json.RawMessage) (tensors, error) {
 	var a opAttrs
 	if len(text) > 0 {
@@ -115,7 +115,8 @@ func opBuilder(name string, text json.RawMessage) (tensors, error) {
 	if !slices.Contains(layouts, a.Layout) {
 		return nil, fmt.Errorf("op %s: layout %q: want one of %q", name, a.Layout, layouts[1:])
 	}
-	for _, table := range []map[string]tensors{unaryCases(), binaryCases(), a.elementCases(), a.reductionCases(), a.shapeCases(), a.indexCases(), a.layerCases(), a.lossCases()} {
+	for _, table := range []map[string]tensors{unaryCases(), binaryCases(), a.elementCases(), a.reductionCases(),
+		a.shapeCases(), a.indexCases(), a.layerCases(), a.lossCases()} {
 		if f, ok := table[name]; ok {
 			return f, nil
 		}

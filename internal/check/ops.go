@@ -18,8 +18,8 @@ import (
 // OpsConfig says how ops are checked.
 type OpsConfig struct {
 	Device *galley.Device
-	// Backend, where set, runs the cases in place of Device, compiled, in f64, f32 and bf16; Device then computes what
-	// bf16 is compared with.
+	// Backend, where set, runs the cases in place of Device, compiled, in f64, f32 and bf16; Device then
+	// computes what bf16 is compared with.
 	Backend galley.Backend
 	// Verbose prints the cases that pass, too.
 	Verbose bool
@@ -85,7 +85,8 @@ func (oc *opCase) check(d *galley.Device, file *safetensors.File) (faults []stri
 			case err != nil:
 				faults = append(faults, fmt.Sprintf("%v %s: %v", dtype, mode, err))
 			case e.err > opTolerance[dtype]:
-				faults = append(faults, fmt.Sprintf("%v %s: %s: relative error %.3g, want ≤ %.0e", dtype, mode, e.what, e.err, opTolerance[dtype]))
+				faults = append(faults, fmt.Sprintf("%v %s: %s: relative error %.3g, want ≤ %.0e", dtype, mode, e.what,
+					e.err, opTolerance[dtype]))
 			default:
 				worst[dtype] = max(worst[dtype], e.err)
 			}
@@ -101,7 +102,8 @@ type worstError struct {
 }
 
 // run computes everything that the case records and compares.
-func (oc *opCase) run(d *galley.Device, file *safetensors.File, dtype array.DType, mode string) (worstError, error) {
+func (oc *opCase) run(d *galley.Device, file *safetensors.File, dtype array.DType, mode string) (worstError,
+	error) {
 	in, err := oc.read(d, file, oc.Inputs, dtype)
 	if err != nil {
 		return worstError{}, err
@@ -134,11 +136,13 @@ func (oc *opCase) auxNames() []string {
 	return names
 }
 
-func (oc *opCase) readAux(d *galley.Device, file *safetensors.File, dtype array.DType) ([]array.Array, error) {
+func (oc *opCase) readAux(d *galley.Device, file *safetensors.File, dtype array.DType) ([]array.Array,
+	error) {
 	return oc.read(d, file, oc.auxNames(), dtype)
 }
 
-func (oc *opCase) read(d *galley.Device, file *safetensors.File, names []string, dtype array.DType) ([]array.Array, error) {
+func (oc *opCase) read(d *galley.Device, file *safetensors.File, names []string,
+	dtype array.DType) ([]array.Array, error) {
 	out := make([]array.Array, len(names))
 	for i, name := range names {
 		a, err := file.Read(name)
@@ -210,7 +214,8 @@ func (oc *opCase) compare(file *safetensors.File, results []array.Array) (worstE
 }
 
 // execute runs f on arrays eagerly or as a compiled program.
-func execute(d *galley.Device, mode string, args []array.Array, f func([]*op.Tensor) []*op.Tensor) ([]array.Array, error) {
+func execute(d *galley.Device, mode string, args []array.Array,
+	f func([]*op.Tensor) []*op.Tensor) ([]array.Array, error) {
 	if mode == "traced" {
 		types := make([]op.Type, len(args))
 		for i, a := range args {

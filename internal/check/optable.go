@@ -98,13 +98,22 @@ func (a opAttrs) indexCases() map[string]tensors {
 		"take_along_dim": lift2(func(x, i *op.Tensor) *op.Tensor { return op.TakeAlongDim(x, i, a.Dim.first(0)) }),
 		"gather":         lift2(func(x, i *op.Tensor) *op.Tensor { return op.TakeAlongDim(x, i, a.Dim.first(0)) }),
 		"index_select":   lift2(func(x, i *op.Tensor) *op.Tensor { return op.IndexSelect(x, a.Dim.first(0), i) }),
-		"index_add":      func(in []*op.Tensor) []*op.Tensor { return one(op.IndexAdd(in[0], a.Dim.first(0), in[1], in[2])) },
-		"scatter_add":    func(in []*op.Tensor) []*op.Tensor { return one(op.ScatterAdd(in[0], a.Dim.first(0), in[1], in[2])) },
-		"matmul":         lift2(func(x, y *op.Tensor) *op.Tensor { return op.MatMulT(x, y, a.TransposeA, a.TransposeB) }),
-		"einsum":         func(in []*op.Tensor) []*op.Tensor { return one(op.Einsum(a.Equation, in...)) },
-		"conv1d":         a.conv(op.Conv1D),
-		"conv2d":         a.conv(op.Conv2D),
-		"conv3d":         a.conv(op.Conv3D),
+		"index_add": func(in []*op.Tensor) []*op.Tensor {
+			return one(op.IndexAdd(in[0], a.Dim.first(0), in[1],
+				in[2]))
+		},
+		"scatter_add": func(in []*op.Tensor) []*op.Tensor {
+			return one(op.ScatterAdd(in[0], a.Dim.first(0),
+				in[1], in[2]))
+		},
+		"matmul": lift2(func(x, y *op.Tensor) *op.Tensor {
+			return op.MatMulT(x, y, a.TransposeA,
+				a.TransposeB)
+		}),
+		"einsum": func(in []*op.Tensor) []*op.Tensor { return one(op.Einsum(a.Equation, in...)) },
+		"conv1d": a.conv(op.Conv1D),
+		"conv2d": a.conv(op.Conv2D),
+		"conv3d": a.conv(op.Conv3D),
 
 		"conv_transpose1d": a.conv(op.ConvTranspose1D),
 		"conv_transpose2d": a.conv(op.ConvTranspose2D),
@@ -145,7 +154,10 @@ func (a opAttrs) layerCases() map[string]tensors {
 		"group_norm": func(in []*op.Tensor) []*op.Tensor {
 			return one(op.GroupNorm(in[0], a.NumGroups, in[1], in[2], a.Eps))
 		},
-		"instance_norm": func(in []*op.Tensor) []*op.Tensor { return one(op.InstanceNorm(in[0], in[1], in[2], a.Eps)) },
+		"instance_norm": func(in []*op.Tensor) []*op.Tensor {
+			return one(op.InstanceNorm(in[0], in[1], in[2],
+				a.Eps))
+		},
 		"batch_norm": func(in []*op.Tensor) []*op.Tensor {
 			y, _, _ := op.BatchNorm(in[0], in[1], in[2], a.Eps)
 			return one(y)
@@ -154,18 +166,28 @@ func (a opAttrs) layerCases() map[string]tensors {
 			return one(op.BatchNormInference(in[0], in[1], in[2], in[3], in[4], a.Eps))
 		},
 		"attention": func(in []*op.Tensor) []*op.Tensor {
-			return one(op.Attention(in[0], in[1], in[2], op.AttentionConfig{Causal: a.Causal, Scale: a.Scale, Window: a.Window}))
+			return one(op.Attention(in[0], in[1], in[2],
+				op.AttentionConfig{Causal: a.Causal, Scale: a.Scale, Window: a.Window}))
 		},
-		"rope": lift1(func(x *op.Tensor) *op.Tensor { return op.RoPE(x, op.RoPEConfig{Theta: a.Theta, Style: a.Style}) }),
+		"rope": lift1(func(x *op.Tensor) *op.Tensor {
+			return op.RoPE(x,
+				op.RoPEConfig{Theta: a.Theta, Style: a.Style})
+		}),
 	}
 }
 
 func (a opAttrs) lossCases() map[string]tensors {
 	return map[string]tensors{
-		"mse_loss":       lift2(func(x, y *op.Tensor) *op.Tensor { return op.MSELoss(x, y, a.Reduction) }),
-		"l1_loss":        lift2(func(x, y *op.Tensor) *op.Tensor { return op.L1Loss(x, y, a.Reduction) }),
-		"huber_loss":     lift2(func(x, y *op.Tensor) *op.Tensor { return op.HuberLoss(x, y, a.Delta, a.Reduction) }),
-		"smooth_l1_loss": lift2(func(x, y *op.Tensor) *op.Tensor { return op.SmoothL1Loss(x, y, a.Beta, a.Reduction) }),
+		"mse_loss": lift2(func(x, y *op.Tensor) *op.Tensor { return op.MSELoss(x, y, a.Reduction) }),
+		"l1_loss":  lift2(func(x, y *op.Tensor) *op.Tensor { return op.L1Loss(x, y, a.Reduction) }),
+		"huber_loss": lift2(func(x, y *op.Tensor) *op.Tensor {
+			return op.HuberLoss(x, y, a.Delta,
+				a.Reduction)
+		}),
+		"smooth_l1_loss": lift2(func(x, y *op.Tensor) *op.Tensor {
+			return op.SmoothL1Loss(x, y, a.Beta,
+				a.Reduction)
+		}),
 		"binary_cross_entropy": lift2(func(p, y *op.Tensor) *op.Tensor {
 			return op.BCELoss(p, y, a.Reduction)
 		}),
@@ -186,5 +208,6 @@ func (a opAttrs) lossCases() map[string]tensors {
 }
 
 func (a opAttrs) crossEntropy() op.CrossEntropyConfig {
-	return op.CrossEntropyConfig{Reduction: a.Reduction, IgnoreIndex: a.IgnoreIndex, LabelSmoothing: a.LabelSmoothing}
+	return op.CrossEntropyConfig{Reduction: a.Reduction, IgnoreIndex: a.IgnoreIndex,
+		LabelSmoothing: a.LabelSmoothing}
 }

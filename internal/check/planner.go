@@ -24,7 +24,8 @@ type PlannerConfig struct {
 	Calibration []byte
 	Model       models.Config
 	Batch, Seq  int
-	// Rounds is how often each strategy has its turn of three timed steps; 0 is until the machine agrees with itself.
+	// Rounds is how often each strategy has its turn of three timed steps; 0 is until the machine agrees with
+	// itself.
 	Rounds int
 	// Strategies are those to compare; nil is PlannerStrategies.
 	Strategies []galley.Strategy
@@ -43,7 +44,8 @@ func (c *PlannerConfig) tell(what string, done, all int) {
 // Guess is a strategy with what was predicted of its step and what it took.
 type Guess struct {
 	Strategy galley.Strategy
-	// Predicted and Measured are seconds of a step, the latter the median of all rounds; Work and CPU are the processor's seconds in it.
+	// Predicted and Measured are seconds of a step, the latter the median of all rounds; Work and CPU are the
+	// processor's seconds in it.
 	Predicted, Measured float64
 	Work, CPU           float64
 	// Planned and Taken are bytes of each device.
@@ -62,8 +64,8 @@ type Guesses struct {
 // wantTau is how well predicted and measured times must rank alike.
 const wantTau = 0.8
 
-// Planner predicts the step of every strategy before any runs, then times them in rounds, some steps of each after the other, so that
-// whatever else the machine does hits all alike.
+// Planner predicts the step of every strategy before any runs, then times them in rounds, some steps of each
+// after the other, so that whatever else the machine does hits all alike.
 func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 	if c.Strategies == nil {
 		c.Strategies = PlannerStrategies()
@@ -84,7 +86,8 @@ func Planner(w io.Writer, c PlannerConfig) (*Guesses, error) {
 	return g, err
 }
 
-// Where the number of rounds is not given there are at least so many and at most so many, until every other round ranks strategies as the rest do.
+// Where the number of rounds is not given there are at least so many and at most so many, until every other
+// round ranks strategies as the rest do.
 const (
 	leastRounds, mostRounds = 4, 16
 	wantSelfTau             = 0.85
@@ -202,8 +205,8 @@ func median(list []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// Tau is Kendall's rank correlation of predicted and measured times, WorkTau that of processor time: what is left of it where other
-// programs take the cores.
+// Tau is Kendall's rank correlation of predicted and measured times, WorkTau that of processor time: what is
+// left of it where other programs take the cores.
 func (g *Guesses) Tau() float64 {
 	return tauOf(g.List, func(x *Guess) (float64, float64) { return x.Predicted, x.Measured })
 }
@@ -232,7 +235,8 @@ func tauOf(list []*Guess, both func(*Guess) (float64, float64)) float64 {
 	return float64(agree) / math.Max(1, float64(pairs))
 }
 
-// SelfTau is how well the machine agrees with itself: tau of the medians of every other round with those of the rest.
+// SelfTau is how well the machine agrees with itself: tau of the medians of every other round with those of
+// the rest.
 func (g *Guesses) SelfTau() float64 {
 	return tauOf(g.List, func(x *Guess) (float64, float64) {
 		var half [2][]float64
@@ -278,11 +282,13 @@ func (g *Guesses) Holds() bool { return g.Tau() >= wantTau && g.Exact() == len(g
 // String is the table, the shortest prediction first, and what comes of it.
 func (g *Guesses) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-42s %9s %9s %6s %9s %9s %11s %11s\n", "strategy", "predicted", "measured", "ratio", "work", "CPU", "planned", "taken")
+	fmt.Fprintf(&b, "%-42s %9s %9s %6s %9s %9s %11s %11s\n", "strategy", "predicted", "measured", "ratio",
+		"work", "CPU", "planned", "taken")
 	list := slices.Clone(g.List)
 	slices.SortStableFunc(list, func(a, b *Guess) int { return cmpFloat(a.Predicted, b.Predicted) })
 	for _, x := range list {
-		fmt.Fprintf(&b, "%-42s %7.1fms %7.1fms %6.2f %7.1fms %7.1fms %11d %11d\n", x.Strategy, 1e3*x.Predicted, 1e3*x.Measured, x.Predicted/x.Measured,
+		fmt.Fprintf(&b, "%-42s %7.1fms %7.1fms %6.2f %7.1fms %7.1fms %11d %11d\n", x.Strategy, 1e3*x.Predicted,
+			1e3*x.Measured, x.Predicted/x.Measured,
 			1e3*x.Work, 1e3*x.CPU, slices.Max(x.Planned), slices.Max(x.Taken))
 	}
 	fmt.Fprintf(&b, "work and processor time: Kendall tau %.3f\n", g.WorkTau())
@@ -303,16 +309,22 @@ func cmpFloat(a, b float64) int {
 	return 0
 }
 
-// PlannerStrategies are ways to train a model of 8 layers and 4 heads with 16 sequences on one to eight devices: of every kind of parallelism,
-// alone and together, some that use the cores well and some that let them wait or repeat work.
+// PlannerStrategies are ways to train a model of 8 layers and 4 heads with 16 sequences on one to eight
+// devices: of every kind of parallelism, alone and together, some that use the cores well and some that let
+// them wait or repeat work.
 func PlannerStrategies() []galley.Strategy {
 	return []galley.Strategy{
 		{}, {Micro: 4}, {Micro: 16}, {Recompute: "selective"}, {Recompute: "full"}, {Micro: 16, Recompute: "full"},
-		{DP: 2}, {DP: 8}, {DP: 4, Micro: 4}, {DP: 8, Zero: 1}, {DP: 4, Zero: 3, Micro: 2}, {DP: 8, Zero: 3, Recompute: "full"}, {DP: 2, Recompute: "full"},
-		{TP: 2}, {TP: 4}, {TP: 2, Sequence: true}, {TP: 4, Sequence: true, Micro: 8}, {TP: 4, Recompute: "full"}, {TP: 4, Micro: 16}, {DP: 2, TP: 2}, {DP: 2, TP: 4, Micro: 2},
-		{PP: 2, Micro: 1}, {PP: 2, Micro: 2}, {PP: 2, Micro: 8}, {PP: 4, Micro: 2}, {PP: 8, Micro: 8}, {PP: 4, Micro: 8, Schedule: "zbh1"},
-		{PP: 2, Micro: 4, Schedule: "fthenb"}, {PP: 2, VPP: 2, Micro: 4, Schedule: "interleaved"}, {PP: 2, Micro: 1, Recompute: "full"}, {PP: 4, Micro: 4, Recompute: "full"},
+		{DP: 2}, {DP: 8}, {DP: 4, Micro: 4}, {DP: 8, Zero: 1}, {DP: 4, Zero: 3, Micro: 2}, {DP: 8, Zero: 3,
+			Recompute: "full"}, {DP: 2, Recompute: "full"},
+		{TP: 2}, {TP: 4}, {TP: 2, Sequence: true}, {TP: 4, Sequence: true, Micro: 8}, {TP: 4,
+			Recompute: "full"}, {TP: 4, Micro: 16}, {DP: 2, TP: 2}, {DP: 2, TP: 4, Micro: 2},
+		{PP: 2, Micro: 1}, {PP: 2, Micro: 2}, {PP: 2, Micro: 8}, {PP: 4, Micro: 2}, {PP: 8, Micro: 8}, {PP: 4,
+			Micro: 8, Schedule: "zbh1"},
+		{PP: 2, Micro: 4, Schedule: "fthenb"}, {PP: 2, VPP: 2, Micro: 4, Schedule: "interleaved"}, {PP: 2, Micro: 1,
+			Recompute: "full"}, {PP: 4, Micro: 4, Recompute: "full"},
 		{CP: 2}, {CP: 4}, {CP: 4, Micro: 4}, {CP: 4, Context: "ulysses"},
-		{DP: 2, TP: 2, PP: 2, Micro: 4}, {DP: 2, PP: 2, CP: 2, Micro: 2}, {DP: 2, TP: 2, PP: 2, Micro: 2, Zero: 1, Recompute: "full"},
+		{DP: 2, TP: 2, PP: 2, Micro: 4}, {DP: 2, PP: 2, CP: 2, Micro: 2}, {DP: 2, TP: 2, PP: 2, Micro: 2, Zero: 1,
+			Recompute: "full"},
 	}
 }

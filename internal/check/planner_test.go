@@ -27,7 +27,8 @@ func tinyPlanner(cores int, list ...galley.Strategy) PlannerConfig {
 
 // TestPlannerMemory says that every strategy takes the memory that was planned, and that the table says so.
 func TestPlannerMemory(t *testing.T) {
-	c := tinyPlanner(2, galley.Strategy{}, galley.Strategy{DP: 2, Zero: 1}, galley.Strategy{TP: 2}, galley.Strategy{PP: 2, Micro: 2}, galley.Strategy{CP: 2})
+	c := tinyPlanner(2, galley.Strategy{}, galley.Strategy{DP: 2, Zero: 1}, galley.Strategy{TP: 2},
+		galley.Strategy{PP: 2, Micro: 2}, galley.Strategy{CP: 2})
 	c.Device = galley.CPU(galley.Config{Threads: 1})
 	defer c.Device.Close()
 	var out bytes.Buffer
@@ -44,8 +45,8 @@ func TestPlannerMemory(t *testing.T) {
 	}
 }
 
-// TestPlannerForecast says how predictions move: with recomputation and with more micro-batches there is more to do; where devices
-// have a core each they share the work, a pipeline of one micro-batch does not.
+// TestPlannerForecast says how predictions move: with recomputation and with more micro-batches there is more
+// to do; where devices have a core each they share the work, a pipeline of one micro-batch does not.
 func TestPlannerForecast(t *testing.T) {
 	predict := func(cores int, s galley.Strategy) *Guess {
 		t.Helper()
@@ -68,14 +69,17 @@ func TestPlannerForecast(t *testing.T) {
 		}
 	}
 	if got := predict(2, galley.Strategy{DP: 2}); got.Predicted > 0.9*one.Predicted {
-		t.Errorf("dp2 on two cores: got %g s, want clearly less than the %g s of one device", got.Predicted, one.Predicted)
+		t.Errorf("dp2 on two cores: got %g s, want clearly less than the %g s of one device", got.Predicted,
+			one.Predicted)
 	}
 	if got := predict(1, galley.Strategy{DP: 2}); got.Predicted <= one.Predicted {
 		t.Errorf("dp2 on one core: got %g s, want more than the %g s of one device", got.Predicted, one.Predicted)
 	}
 	pipe := predict(2, galley.Strategy{PP: 2, Micro: 1})
-	if full := predict(2, galley.Strategy{PP: 2, Micro: 4}); pipe.Predicted/pipe.Work <= full.Predicted/full.Work {
-		t.Errorf("a pipeline of one micro-batch waits: got %g s for %g s of work, with four %g for %g", pipe.Predicted, pipe.Work, full.Predicted, full.Work)
+	if full := predict(2, galley.Strategy{PP: 2,
+		Micro: 4}); pipe.Predicted/pipe.Work <= full.Predicted/full.Work {
+		t.Errorf("a pipeline of one micro-batch waits: got %g s for %g s of work, with four %g for %g",
+			pipe.Predicted, pipe.Work, full.Predicted, full.Work)
 	}
 }
 
@@ -101,7 +105,8 @@ func TestTauOf(t *testing.T) {
 
 // TestPlannerRounds says when enough rounds are measured: not before the machine agrees with itself.
 func TestPlannerRounds(t *testing.T) {
-	g := &Guesses{List: []*Guess{{walls: []float64{1, 1, 1, 1, 1, 1}}, {walls: []float64{2, 2, 2, 3, 3, 3}}, {walls: []float64{3, 3, 3, 2, 2, 2}}}}
+	g := &Guesses{List: []*Guess{{walls: []float64{1, 1, 1, 1, 1, 1}}, {walls: []float64{2, 2, 2, 3, 3, 3}},
+		{walls: []float64{3, 3, 3, 2, 2, 2}}}}
 	if got := g.SelfTau(); got > 0.34 || got < 0.33 {
 		t.Errorf("two of three pairs in one order: tau %v, want 1/3", got)
 	}

@@ -35,10 +35,11 @@ const (
 // Row is a model trained in one way, with the largest differences of its losses.
 type Row struct {
 	Name string
-	// F32 and F64 are from one device, Recorded from the curve that another framework recorded; it is negative where there
-	// is none.
+	// F32 and F64 are from one device, Recorded from the curve that another framework recorded; it is negative
+	// where there is none.
 	F32, F64, Recorded float64
-	// Devices is how many took part, Bytes the most that one of them took in f32, which was predicted to the byte.
+	// Devices is how many took part, Bytes the most that one of them took in f32, which was predicted to the
+	// byte.
 	Devices, Bytes int
 	Faults         []string
 	// Notes is what of the strategy the model cannot have, and what was done instead.
@@ -52,8 +53,8 @@ type Table struct {
 	w    io.Writer
 }
 
-// Strategies trains the model of each directory in every way that it has a row for, and compares losses. Rows are printed as they
-// end.
+// Strategies trains the model of each directory in every way that it has a row for, and compares losses. Rows
+// are printed as they end.
 func Strategies(w io.Writer, dirs []string, c StrategiesConfig) (*Table, error) {
 	t := &Table{Report: report.New(w, false), w: w}
 	scratch, err := os.MkdirTemp("", "galley-offload-*")
@@ -89,7 +90,8 @@ func (t *Table) add(r Row) {
 
 // String is the row in one line.
 func (r Row) String() string {
-	return fmt.Sprintf("ok    %-62s f32 %.1e  f64 %.1e  recorded %-8s %2d × %s", r.Name, r.F32, r.F64, r.recorded(), r.Devices, kib(r.Bytes))
+	return fmt.Sprintf("ok    %-62s f32 %.1e  f64 %.1e  recorded %-8s %2d × %s", r.Name, r.F32, r.F64,
+		r.recorded(), r.Devices, kib(r.Bytes))
 }
 
 func (r Row) recorded() string {
@@ -152,7 +154,8 @@ func (m *strategyCheck) row(name string, x mix) Row {
 		r.differ(fmt.Sprintf("%v: from one device", d.dtype), d.at, d.limit, got, one)
 		if x.layers == 0 {
 			r.Recorded = max(r.Recorded, 0)
-			r.differ(fmt.Sprintf("%v: from the recorded curve", d.dtype), &r.Recorded, modelTolerance, got, m.ref.Losses)
+			r.differ(fmt.Sprintf("%v: from the recorded curve", d.dtype), &r.Recorded, modelTolerance, got,
+				m.ref.Losses)
 		}
 	}
 	return r
@@ -218,7 +221,8 @@ func (m *strategyCheck) model(layers int, dtype array.DType) (models.Model, erro
 	return models.New(m.config.WithLayers(layers), c)
 }
 
-func (m *strategyCheck) trainer(model models.Model, s *galley.Strategy) (t *galley.Trainer, notes []string, err error) {
+func (m *strategyCheck) trainer(model models.Model, s *galley.Strategy) (t *galley.Trainer, notes []string,
+	err error) {
 	o, arranged := m.ref.Optimizer, model
 	if s != nil {
 		if arranged, notes, err = galley.Arrange(model, *s, m.seq()); err != nil {
@@ -263,7 +267,8 @@ func (t *Table) Markdown() string {
 		if len(r.Faults) > 0 {
 			result = "**fails**: " + r.Faults[0]
 		}
-		fmt.Fprintf(&b, "| %s | %d | %.1e | %.1e | %s | %s | %s |\n", r.Name, r.Devices, r.F32, r.F64, r.recorded(), kib(r.Bytes), result)
+		fmt.Fprintf(&b, "| %s | %d | %.1e | %.1e | %s | %s | %s |\n", r.Name, r.Devices, r.F32, r.F64, r.recorded(),
+			kib(r.Bytes), result)
 	}
 	fmt.Fprintf(&b, "\n%d passed, %d failed.\n", t.Passed(), t.Failed())
 	return b.String()

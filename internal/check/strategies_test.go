@@ -19,7 +19,8 @@ import (
 
 // small is the shape of models that the table is run on in tests.
 func small(family string) models.Config {
-	c := models.Config{Family: family, Vocab: 32, Hidden: 16, Intermediate: 24, Layers: 4, Heads: 4, KVHeads: 4, Positions: 16, InitStd: 0.2, Tied: family != "llama"}
+	c := models.Config{Family: family, Vocab: 32, Hidden: 16, Intermediate: 24, Layers: 4, Heads: 4, KVHeads: 4,
+		Positions: 16, InitStd: 0.2, Tied: family != "llama"}
 	if family == "mixtral" {
 		c.Experts, c.ExpertsPerToken = 4, 2
 	}
@@ -46,7 +47,8 @@ func recording(t *testing.T, d *galley.Device, c models.Config, steps int) strin
 		t.Fatal(err)
 	}
 	tr, err := galley.NewTrainer(galley.TrainerConfig{
-		Device: d, Params: m.Params(), Mode: galley.Eager, ClipNorm: 1, Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1},
+		Device: d, Params: m.Params(), Mode: galley.Eager, ClipNorm: 1, Optimizer: optim.AdamW{Beta1: 0.9,
+			Beta2: 0.95, Eps: 1e-8, WeightDecay: 0.1},
 		Schedule: optim.Constant{LR: 0.01},
 		Loss: func(b []*op.Tensor) *op.Tensor {
 			return m.Loss(op.Narrow(b[0], 1, 0, seq), op.Narrow(b[0], 1, 1, seq+1))
@@ -63,7 +65,8 @@ func recording(t *testing.T, d *galley.Device, c models.Config, steps int) strin
 		}
 		losses = append(losses, r.Loss)
 	}
-	if err := safetensors.Write(filepath.Join(dir, "reference.safetensors"), []safetensors.Named{{Name: "ids", Array: ids}}, nil); err != nil {
+	if err := safetensors.Write(filepath.Join(dir, "reference.safetensors"),
+		[]safetensors.Named{{Name: "ids", Array: ids}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	writeReference(t, dir, losses)
@@ -73,7 +76,8 @@ func recording(t *testing.T, d *galley.Device, c models.Config, steps int) strin
 func writeReference(t *testing.T, dir string, losses []float64) {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"losses": losses, "optimizer": map[string]any{
-		"name": "AdamW", "lr": 0.01, "betas": []float64{0.9, 0.95}, "eps": 1e-8, "weight_decay": 0.1, "clip_norm": 1, "decay_all": true,
+		"name": "AdamW", "lr": 0.01, "betas": []float64{0.9,
+			0.95}, "eps": 1e-8, "weight_decay": 0.1, "clip_norm": 1, "decay_all": true,
 	}})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "reference.json"), text, 0o644)
@@ -83,7 +87,8 @@ func writeReference(t *testing.T, dir string, losses []float64) {
 	}
 }
 
-// TestStrategies runs a part of the table on small models; galley check strategies runs all of it on recorded ones.
+// TestStrategies runs a part of the table on small models; galley check strategies runs all of it on recorded
+// ones.
 func TestStrategies(t *testing.T) {
 	d := galley.CPU(galley.Config{Threads: 1})
 	t.Cleanup(d.Close)
@@ -124,7 +129,8 @@ func TestStrategiesFail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Passed() != 0 || r.Failed() == 0 || !strings.Contains(out.String(), "from the recorded curve: loss 0 differs by") {
+	if r.Passed() != 0 || r.Failed() == 0 || !strings.Contains(out.String(),
+		"from the recorded curve: loss 0 differs by") {
 		t.Error(out.String())
 	}
 	if text := r.Markdown(); !strings.Contains(text, "**fails**: f32: from the recorded curve") {

@@ -13,7 +13,8 @@ import (
 func benchState() State {
 	var list []safetensors.Named
 	for i := range 16 {
-		list = append(list, safetensors.Named{Name: string(rune('a' + i)), Array: fillRandom(array.New(array.F32, 1024, 1024), uint64(i))})
+		list = append(list, safetensors.Named{Name: string(rune('a' + i)), Array: fillRandom(array.New(array.F32,
+			1024, 1024), uint64(i))})
 	}
 	return Wholes(Meta{}, list, 4)
 }
@@ -74,7 +75,8 @@ func wide() State {
 	parts := scatter(l, array.New(array.F32, 8, 8))
 	var s State
 	for i := range 1000 {
-		s.Tensors = append(s.Tensors, must(Sharded(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), l, parts)))
+		s.Tensors = append(s.Tensors, must(Sharded(fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), l,
+			parts)))
 	}
 	return s
 }

@@ -20,8 +20,8 @@ func checksumOf(r io.Reader) (string, error) {
 	return checksum(h.Sum32()), nil
 }
 
-// chunkBytes is how much is checksummed and written at a time: what the cache still holds from the one when the other
-// comes, and often enough for progress to be seen.
+// chunkBytes is how much is checksummed and written at a time: what the cache still holds from the one when
+// the other comes, and often enough for progress to be seen.
 const chunkBytes = 1 << 18
 
 // meter passes writes on in chunks; it counts and checksums them and tells of each.

@@ -18,7 +18,8 @@ func flip(t testing.TB, path string, at int) {
 	}
 }
 
-// TestCorrupt damages a file of the newest checkpoint in every way; the file must be named and the one before taken.
+// TestCorrupt damages a file of the newest checkpoint in every way; the file must be named and the one before
+// taken.
 func TestCorrupt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -64,7 +65,8 @@ func wantSkipped(t *testing.T, dir, file, what string) {
 		t.Fatalf("%s %s: %v", file, what, err)
 	}
 	defer got.Close()
-	if bad := got.Skipped(); got.Meta().Step != 1 || len(bad) != 1 || bad[0].Path != filepath.Join(dir, "step-00000002") || bad[0].File != file {
+	if bad := got.Skipped(); got.Meta().Step != 1 || len(bad) != 1 ||
+		bad[0].Path != filepath.Join(dir, "step-00000002") || bad[0].File != file {
 		t.Fatalf("%s %s: got step %d, skipped %v", file, what, got.Meta().Step, bad)
 	}
 	checkSample(t, got)

@@ -61,8 +61,8 @@ func (e *NotFiniteError) Error() string {
 	return fmt.Sprintf("checkpoint: step %d: %s has numbers that are not finite: training diverged: it is not saved", e.Step, e.Tensor)
 }
 
-// NoneError says that a directory has no good checkpoint, or not the one that was asked for. Without Skipped nothing was
-// ever saved there, and a fresh start is right; with it a run's work is at stake.
+// NoneError says that a directory has no good checkpoint, or not the one that was asked for. Without Skipped
+// nothing was ever saved there, and a fresh start is right; with it a run's work is at stake.
 type NoneError struct {
 	Dir string
 	// What is the checkpoint that was asked for: "step 12"; empty for any.

@@ -19,7 +19,8 @@ func Example() {
 		0: array.FromSlice([]float32{1, 2, 3}, 1, 3),
 		1: array.FromSlice([]float32{4, 5, 6}, 1, 3),
 	})
-	meta := checkpoint.Meta{Step: 12, Sample: 3072, Scalars: []checkpoint.Scalar{checkpoint.Float("loss_scale", 1024)}}
+	meta := checkpoint.Meta{Step: 12, Sample: 3072,
+		Scalars: []checkpoint.Scalar{checkpoint.Float("loss_scale", 1024)}}
 	k, _ := checkpoint.NewKeeper(checkpoint.Config{Dir: dir})
 	_ = k.Save(context.Background(), checkpoint.State{Meta: meta, Tensors: []checkpoint.Tensor{w}})
 	_ = k.Close()

@@ -10,8 +10,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Wholes is the tensors whose names begin with a prefix, in the order in which they were saved, each whole and named
-// without the prefix. One is in memory at a time, so a model is exported without holding all of it. It ends at an error.
+// Wholes is the tensors whose names begin with a prefix, in the order in which they were saved, each whole
+// and named without the prefix. One is in memory at a time, so a model is exported without holding all of it.
+// It ends at an error.
 func (r *Reader) Wholes(prefix string) iter.Seq2[safetensors.Named, error] {
 	return func(yield func(safetensors.Named, error) bool) {
 		for _, t := range r.manifest.Tensors {
@@ -27,8 +28,8 @@ func (r *Reader) Wholes(prefix string) iter.Seq2[safetensors.Named, error] {
 	}
 }
 
-// Source shows the tensors whose names begin with a prefix, without it, to whoever reads safetensors. Closing it closes
-// nothing.
+// Source shows the tensors whose names begin with a prefix, without it, to whoever reads safetensors. Closing
+// it closes nothing.
 func (r *Reader) Source(prefix string) safetensors.Source { return exported{r, prefix} }
 
 type exported struct {
@@ -68,7 +69,8 @@ func (e exported) ReadRange(name string, lo, hi int) (array.Array, error) {
 		return array.Array{}, e.r.missing(e.prefix + name)
 	}
 	if len(t.Shape) == 0 || lo < 0 || hi < lo || hi > t.Shape[0] {
-		return array.Array{}, fmt.Errorf("checkpoint: %s: tensor %q: rows out of range: got %d to %d of %v", e.r.path, e.prefix+name,
+		return array.Array{}, fmt.Errorf("checkpoint: %s: tensor %q: rows out of range: got %d to %d of %v",
+			e.r.path, e.prefix+name,
 			lo, hi, t)
 	}
 	box := mesh.Box{Start: make([]int, len(t.Shape)), Size: t.Shape}

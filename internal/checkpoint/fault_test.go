@@ -128,8 +128,8 @@ type brokenFile struct {
 
 func (f brokenFile) Sync() error { return errors.Join(f.d.step(), f.file.Sync()) }
 
-// TestBrokenDisk makes every change to the disk the first that fails: the last good checkpoint stays, and the error is
-// told. A new Keeper cleans up.
+// TestBrokenDisk makes every change to the disk the first that fails: the last good checkpoint stays, and the
+// error is told. A new Keeper cleans up.
 func TestBrokenDisk(t *testing.T) {
 	t.Parallel()
 	for n := 0; ; n++ {

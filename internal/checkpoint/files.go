@@ -65,8 +65,8 @@ func (disk) Create(path string) (file, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// SyncDir makes what was created and renamed in a directory last through a power cut. Some network file systems have
-// no such thing and say so; they order renames themselves.
+// SyncDir makes what was created and renamed in a directory last through a power cut. Some network file
+// systems have no such thing and say so; they order renames themselves.
 func (disk) SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {

@@ -48,7 +48,8 @@ func cut(a array.Array, b mesh.Box) array.Array {
 func drawMesh(t *rapid.T, label string) *mesh.Mesh {
 	axes, n := make([]mesh.Axis, rapid.IntRange(0, 3).Draw(t, label+" axes")), 1
 	for i := range axes {
-		axes[i] = mesh.Axis{Name: string(rune('x' + i)), Size: rapid.SampledFrom([]int{2, 3, 1, 4}).Draw(t, label+" size")}
+		axes[i] = mesh.Axis{Name: string(rune('x' + i)),
+			Size: rapid.SampledFrom([]int{2, 3, 1, 4}).Draw(t, label+" size")}
 		n *= axes[i].Size
 	}
 	ids := make([]int, n)
@@ -118,7 +119,8 @@ func checkSample(t testing.TB, r *Reader) {
 	t.Helper()
 	step := r.Meta().Step
 	want := sample(step)
-	if got := r.Meta(); got.Sample != want.Sample || got.Seed != want.Seed || len(got.Scalars) != 3 || got.Scalars[2] != want.Scalars[2] ||
+	if got := r.Meta(); got.Sample != want.Sample || got.Seed != want.Seed || len(got.Scalars) != 3 ||
+		got.Scalars[2] != want.Scalars[2] ||
 		got.RNG[0] != want.RNG[0] {
 		t.Errorf("step %d: got %+v, want %+v", step, got, want.Meta)
 	}

@@ -17,8 +17,8 @@ import (
 type Config struct {
 	// Dir is made if need be. One Keeper at a time writes to it.
 	Dir string
-	// Keep is how many good checkpoints stay, the newest; 0 means 3, less than 0 all. With 1 there is none to fall back
-	// to when that one goes bad.
+	// Keep is how many good checkpoints stay, the newest; 0 means 3, less than 0 all. With 1 there is none to
+	// fall back to when that one goes bad.
 	Keep int
 	// KeepEvery, where set, lets the checkpoints of all steps stay that it divides, besides the newest.
 	KeepEvery int64
@@ -71,7 +71,8 @@ type kept struct {
 	scored bool
 }
 
-// Keeper writes the checkpoints of a run, one at a time, and removes old ones. Its methods may be called concurrently.
+// Keeper writes the checkpoints of a run, one at a time, and removes old ones. Its methods may be called
+// concurrently.
 type Keeper struct {
 	c    Config
 	lock *os.File
@@ -181,7 +182,8 @@ func (k *Keeper) Close() error {
 type Progress struct {
 	// Step is that of the last save that began; 0 before the first.
 	Step int64
-	// Done and Total are bytes of tensors; they are equal when all is written, though perhaps not yet on the disk.
+	// Done and Total are bytes of tensors; they are equal when all is written, though perhaps not yet on the
+	// disk.
 	Done, Total int64
 }
 

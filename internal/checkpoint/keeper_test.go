@@ -76,7 +76,8 @@ func TestKeep(t *testing.T) {
 		save(t, k, sample(step*2))
 		checkSample(t, openGood(t, dir))
 	}
-	if got, want := names(t, dir), []string{"step-00000006", "step-00000008", "step-notes"}; !slices.Equal(got, want) {
+	if got, want := names(t, dir), []string{"step-00000006", "step-00000008", "step-notes"}; !slices.Equal(got,
+		want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	r, err := OpenStep(dir, 6, OpenConfig{})
@@ -255,7 +256,8 @@ func TestRefused(t *testing.T) {
 	k := newKeeper(t, Config{Dir: t.TempDir()})
 	whole := Whole("w", array.New(array.F32, 4))
 	half := func(device, start, size int) Part {
-		return Part{Device: device, Box: mesh.Box{Start: []int{start}, Size: []int{size}}, Data: array.New(array.F32, size)}
+		return Part{Device: device, Box: mesh.Box{Start: []int{start}, Size: []int{size}},
+			Data: array.New(array.F32, size)}
 	}
 	of := func(parts ...Part) []Tensor { return []Tensor{{"w", whole.Type, parts}} }
 	for _, c := range []struct {
@@ -266,9 +268,11 @@ func TestRefused(t *testing.T) {
 		{State{Tensors: of()}, `tensor "w": boxes`},
 		{State{Tensors: of(half(0, 0, 2))}, "do not cover"},
 		{State{Tensors: of(half(0, 0, 3), half(1, 2, 2))}, "do not cover"},
-		{State{Tensors: of(half(0, 0, 2), half(1, 3, 2))}, "device 1: box: got start [3] and size [2], want a place in [4]"},
+		{State{Tensors: of(half(0, 0, 2), half(1, 3, 2))},
+			"device 1: box: got start [3] and size [2], want a place in [4]"},
 		{State{Tensors: of(half(-1, 0, 4))}, "got number -1"},
-		{State{Tensors: of(Part{Box: boxOf([]int{4}), Data: array.New(array.F64, 4)})}, "data: got f64[4], want f32[4]"},
+		{State{Tensors: of(Part{Box: boxOf([]int{4}), Data: array.New(array.F64, 4)})},
+			"data: got f64[4], want f32[4]"},
 		{State{Tensors: of(Part{Box: boxOf([]int{4})})}, "want f32[4]"},
 		{State{Meta: Meta{Step: -1}}, "got step -1"},
 		{State{Meta: Meta{Scalars: []Scalar{{"x", "bool", "1"}}}}, `got type "bool", want int, float or text`},

@@ -24,9 +24,11 @@ func lock(dir string) (*os.File, error) {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		text, _ := os.ReadFile(path)
 		f.Close()
-		return nil, fmt.Errorf("%s: another keeper writes to it%s: close it first, or choose another directory", dir, strings.TrimRight(string(text), "\n"))
+		return nil, fmt.Errorf("%s: another keeper writes to it%s: close it first, or choose another directory",
+			dir, strings.TrimRight(string(text), "\n"))
 	}
-	// Elsewhere, as on some network file systems, there are no locks: the names of temporaries still do not clash.
+	// Elsewhere, as on some network file systems, there are no locks: the names of temporaries still do not
+	// clash.
 	if f.Truncate(0) == nil {
 		fmt.Fprintf(f, " (process %d)\n", os.Getpid())
 	}

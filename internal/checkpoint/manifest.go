@@ -58,15 +58,17 @@ type partEntry struct {
 func (p partEntry) box() mesh.Box { return mesh.Box{Start: p.Start, Size: p.Size} }
 
 func (m *manifest) meta() Meta {
-	return Meta{Step: m.Step, Sample: m.Sample, Seed: m.Seed, RNG: slices.Clone(m.RNG), Scalars: slices.Clone(m.Scalars)}
+	return Meta{Step: m.Step, Sample: m.Sample, Seed: m.Seed, RNG: slices.Clone(m.RNG),
+		Scalars: slices.Clone(m.Scalars)}
 }
 
 func fileName(device int) string { return fmt.Sprintf("device-%05d.safetensors", device) }
 
 // newManifest is the plan's manifest, before the files are written.
 func (p *plan) newManifest(meta Meta) manifest {
-	m := manifest{Format: formatName, Version: formatVersion, Step: meta.Step, Sample: meta.Sample, Seed: meta.Seed,
-		RNG: slices.Clone(meta.RNG), Scalars: slices.Clone(meta.Scalars)}
+	m := manifest{Format: formatName, Version: formatVersion, Step: meta.Step, Sample: meta.Sample,
+		Seed: meta.Seed,
+		RNG:  slices.Clone(meta.RNG), Scalars: slices.Clone(meta.Scalars)}
 	for _, d := range p.devices {
 		m.Files = append(m.Files, fileEntry{Name: fileName(d), Device: d})
 	}
@@ -81,8 +83,8 @@ func (p *plan) newManifest(meta Meta) manifest {
 	return m
 }
 
-// encode is the manifest's text, whose last field is the checksum of all before it. Lists have an entry a line: a person
-// can read it, and diff it.
+// encode is the manifest's text, whose last field is the checksum of all before it. Lists have an entry a
+// line: a person can read it, and diff it.
 func (m *manifest) encode() ([]byte, error) {
 	w := manifestWriter{}
 	w.field("format", m.Format)

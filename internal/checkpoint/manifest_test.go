@@ -88,7 +88,10 @@ func TestDeterministic(t *testing.T) {
 	for range 20 {
 		s := sample(3)
 		for _, tensor := range s.Tensors {
-			rand.Shuffle(len(tensor.Parts), func(i, j int) { tensor.Parts[i], tensor.Parts[j] = tensor.Parts[j], tensor.Parts[i] })
+			rand.Shuffle(len(tensor.Parts), func(i, j int) {
+				tensor.Parts[i], tensor.Parts[j] = tensor.Parts[j],
+					tensor.Parts[i]
+			})
 		}
 		if got := encoded(t, must(newPlan(s)).manifest); !bytes.Equal(got, want) {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
@@ -109,7 +112,8 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// TestManifestRefused changes a good manifest and gives it a right checksum: what is said must still make sense.
+// TestManifestRefused changes a good manifest and gives it a right checksum: what is said must still make
+// sense.
 func TestManifestRefused(t *testing.T) {
 	for _, c := range []struct {
 		change func(m *manifest)
@@ -140,7 +144,8 @@ func TestManifestRefused(t *testing.T) {
 		wantError(t, err, c.want)
 	}
 	text := string(encoded(t, must(newPlan(small())).manifest))
-	for from, to := range map[string]string{`"step": 12`: `"step": 13`, `"version": 1,`: "\"version\": 1,\n \"extra\": 1,", "\n}\n": "\n}\n{}"} {
+	for from, to := range map[string]string{`"step": 12`: `"step": 13`,
+		`"version": 1,`: "\"version\": 1,\n \"extra\": 1,", "\n}\n": "\n}\n{}"} {
 		if _, err := parseManifest([]byte(strings.Replace(text, from, to, 1))); err == nil {
 			t.Errorf("%q as %q: got no error", from, to)
 		}

@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// name is a checkpoint's directory: step-00000012, or step-00000012.1 where a step is saved again. Since nothing is ever
-// renamed over another, there is no moment without either.
+// name is a checkpoint's directory: step-00000012, or step-00000012.1 where a step is saved again. Since
+// nothing is ever renamed over another, there is no moment without either.
 type name struct {
 	step    int64
 	attempt int

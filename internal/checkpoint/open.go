@@ -15,7 +15,8 @@ import (
 type Verify uint8
 
 // VerifyAtOpen reads every file once before anything else, so that a good checkpoint is known to be good.
-// VerifyAtRead leaves that to the first read from each file: opening costs little, and a bad file is an error then.
+// VerifyAtRead leaves that to the first read from each file: opening costs little, and a bad file is an error
+// then.
 const (
 	VerifyAtOpen Verify = iota
 	VerifyAtRead
@@ -41,8 +42,8 @@ func OpenStep(dir string, step int64, c OpenConfig) (*Reader, error) {
 	return open(dir, fmt.Sprintf("step %d", step), c, func(n name) bool { return n.step == step })
 }
 
-// open tries checkpoints, newest first. A Keeper may remove old ones meanwhile; it does so only when a newer one is
-// there, so if none was good and the list has changed, it is worth another look.
+// open tries checkpoints, newest first. A Keeper may remove old ones meanwhile; it does so only when a newer
+// one is there, so if none was good and the list has changed, it is worth another look.
 func open(dir, what string, c OpenConfig, wanted func(name) bool) (*Reader, error) {
 	names, err := listWanted(dir, wanted)
 	for {
@@ -171,7 +172,8 @@ func readManifest(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular() || info.Size() > maxManifest:
-		return nil, fmt.Errorf("got %v of %d bytes, want a file of at most %d", info.Mode().Type(), info.Size(), maxManifest)
+		return nil, fmt.Errorf("got %v of %d bytes, want a file of at most %d", info.Mode().Type(), info.Size(),
+			maxManifest)
 	}
 	return os.ReadFile(path)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// parseManifest reads a manifest's text and checks all that can be checked without the files. It takes no text but the
-// one that encode gives, so a changed byte is found wherever it is.
+// parseManifest reads a manifest's text and checks all that can be checked without the files. It takes no
+// text but the one that encode gives, so a changed byte is found wherever it is.
 func parseManifest(text []byte) (*manifest, error) {
 	m, err := decodeManifest(text)
 	if err != nil {
@@ -51,7 +51,8 @@ func checkVersion(text []byte) error {
 		return fmt.Errorf("format: got %q, want %q", head.Format, formatName)
 	}
 	if head.Version != formatVersion {
-		return fmt.Errorf("version: got %d, want %d: read it with the release that wrote it", head.Version, formatVersion)
+		return fmt.Errorf("version: got %d, want %d: read it with the release that wrote it", head.Version,
+			formatVersion)
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ type plan struct {
 	manifest manifest // without the files' sizes and checksums
 }
 
-// newPlan checks a state and decides who writes what. It needs types and boxes only, and is the same for equal states.
+// newPlan checks a state and decides who writes what. It needs types and boxes only, and is the same for
+// equal states.
 func newPlan(s State) (*plan, error) {
 	p := &plan{tensors: s.Tensors}
 	if err := s.Meta.check(); err != nil {
@@ -93,7 +94,8 @@ func checkPart(t Tensor, part Part) error {
 		return nil
 	}
 	if part.Data.DType() != t.Type.DType || !part.Data.Shape().Equal(part.Box.Size) {
-		return fmt.Errorf("data: got %v%v, want %v%v", part.Data.DType(), part.Data.Shape(), t.Type.DType, array.Shape(part.Box.Size))
+		return fmt.Errorf("data: got %v%v, want %v%v", part.Data.DType(), part.Data.Shape(), t.Type.DType,
+			array.Shape(part.Box.Size))
 	}
 	return nil
 }
@@ -110,7 +112,8 @@ func (p *plan) assign() {
 		pc := &p.pieces[i]
 		parts := p.tensors[pc.tensor].Parts
 		pc.part = slices.MinFunc(pc.holders, func(a, b int) int {
-			return cmp.Or(cmp.Compare(load[parts[a].Device], load[parts[b].Device]), cmp.Compare(parts[a].Device, parts[b].Device))
+			return cmp.Or(cmp.Compare(load[parts[a].Device], load[parts[b].Device]),
+				cmp.Compare(parts[a].Device, parts[b].Device))
 		})
 		load[parts[pc.part].Device] += p.size(i)
 		p.bytes += p.size(i)
@@ -126,7 +129,8 @@ func (p *plan) assign() {
 	}
 }
 
-// nameKeys names pieces in their files: a whole tensor by its name, so that other readers of the file know it.
+// nameKeys names pieces in their files: a whole tensor by its name, so that other readers of the file know
+// it.
 func (p *plan) nameKeys() {
 	for _, pieces := range p.files {
 		used := map[string]bool{"__metadata__": true} // the file format's own
@@ -152,8 +156,8 @@ func (p *plan) size(i int) int64 {
 
 func (p *plan) device(i int) int { return p.tensors[p.pieces[i].tensor].Parts[p.pieces[i].part].Device }
 
-// snapshot copies what is to be written into buffers, which it extends and returns: those of the save before fit as long
-// as the state does not change its form. The plan then needs nothing of the caller's memory.
+// snapshot copies what is to be written into buffers, which it extends and returns: those of the save before
+// fit as long as the state does not change its form. The plan then needs nothing of the caller's memory.
 func (p *plan) snapshot(buffers []array.Array) ([]array.Array, error) {
 	for i := range p.pieces {
 		pc := &p.pieces[i]

@@ -136,9 +136,10 @@ func (m cutMode) write(t *testing.T, root *inode, dir string) {
 	}
 }
 
-// TestPowerCut cuts the power after every change of a save. What the disk must still have is only what was synced: a
-// file its bytes as of its last sync, a directory its names. Names that were not synced may have changed or not; all
-// cases are tried. There must always be a good checkpoint, and never one older than the last that was waited for.
+// TestPowerCut cuts the power after every change of a save. What the disk must still have is only what was
+// synced: a file its bytes as of its last sync, a directory its names. Names that were not synced may have
+// changed or not; all cases are tried. There must always be a good checkpoint, and never one older than the
+// last that was waited for.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -112,8 +112,8 @@ func (k *Keeper) Rewind(ctx context.Context, step int64) error {
 	return k.remove(func(i int) bool { return k.kept[i].name.step > step })
 }
 
-// remove removes the checkpoints that unwanted says, asked newest first. Each loses its name first: one that is removed
-// by half is a temporary, not a torn checkpoint.
+// remove removes the checkpoints that unwanted says, asked newest first. Each loses its name first: one that
+// is removed by half is a temporary, not a torn checkpoint.
 func (k *Keeper) remove(unwanted func(i int) bool) error {
 	var rest []kept
 	var errs []error

@@ -47,7 +47,8 @@ func (r *Reader) ReadInto(dst array.Array, name string, box mesh.Box) error {
 	return checkBools(dst, r.path, name)
 }
 
-// ReadLayout reads what each device of a layout holds of a tensor, by device; no two share memory. Every box is read once.
+// ReadLayout reads what each device of a layout holds of a tensor, by device; no two share memory. Every box
+// is read once.
 func (r *Reader) ReadLayout(name string, l *mesh.Layout) (map[int]array.Array, error) {
 	t, ok := r.Type(name)
 	if !ok {

@@ -36,7 +36,8 @@ func TestAnyLayout(t *testing.T) {
 		if err := k.Close(); err != nil {
 			rt.Fatal(err)
 		}
-		r, err := Open(sub, OpenConfig{Verify: rapid.SampledFrom([]Verify{VerifyAtOpen, VerifyAtRead}).Draw(rt, "verify")})
+		r, err := Open(sub, OpenConfig{Verify: rapid.SampledFrom([]Verify{VerifyAtOpen, VerifyAtRead}).Draw(rt,
+			"verify")})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -64,7 +65,8 @@ func TestLargeRuns(t *testing.T) {
 	k := newKeeper(t, Config{Dir: dir})
 	save(t, k, State{Tensors: []Tensor{must(Sharded("a", l, scatter(l, a)))}})
 	r := openGood(t, dir)
-	for _, b := range []mesh.Box{boxOf(a.Shape()), {Start: []int{3, 10}, Size: []int{290, 4900}}, {Start: []int{0, 1600}, Size: []int{300, 100}},
+	for _, b := range []mesh.Box{boxOf(a.Shape()), {Start: []int{3, 10}, Size: []int{290, 4900}},
+		{Start: []int{0, 1600}, Size: []int{300, 100}},
 		{Start: []int{7, 0}, Size: []int{1, 1}}, {Start: []int{300, 0}, Size: []int{0, 5000}}} {
 		got, err := r.Read("a", b)
 		if err != nil {
@@ -107,7 +109,8 @@ func TestExport(t *testing.T) {
 		}
 		got = append(got, n)
 	}
-	if len(got) != 2 || got[0].Name != "w" || got[1].Name != "b" || !same(got[0].Array, list[0].Array) || !same(got[1].Array, list[2].Array) {
+	if len(got) != 2 || got[0].Name != "w" || got[1].Name != "b" || !same(got[0].Array, list[0].Array) ||
+		!same(got[1].Array, list[2].Array) {
 		t.Errorf("got %v", got)
 	}
 	src := r.Source("model.")

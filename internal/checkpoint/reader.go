@@ -16,8 +16,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Reader is an open checkpoint. Its methods may be called concurrently, Close excepted. A Keeper that removes the
-// checkpoint meanwhile does not disturb it.
+// Reader is an open checkpoint. Its methods may be called concurrently, Close excepted. A Keeper that removes
+// the checkpoint meanwhile does not disturb it.
 type Reader struct {
 	path     string
 	manifest *manifest
@@ -63,7 +63,8 @@ func (r *Reader) openFiles() error {
 				return s.corrupt(fmt.Errorf("tensor %q: missing", p.Key))
 			}
 			if d != t.DType || !shape.Equal(p.Size) {
-				return s.corrupt(fmt.Errorf("tensor %q: got %v%v, want %v%v", p.Key, d, shape, t.DType, array.Shape(p.Size)))
+				return s.corrupt(fmt.Errorf("tensor %q: got %v%v, want %v%v", p.Key, d, shape, t.DType,
+					array.Shape(p.Size)))
 			}
 		}
 	}
@@ -130,7 +131,8 @@ func (r *Reader) String() string {
 	for _, f := range r.manifest.Files {
 		devices = append(devices, f.Device)
 	}
-	return fmt.Sprintf("%s: %d tensors, %d bytes of devices %v", filepath.Base(r.path), len(r.manifest.Tensors), bytes, devices)
+	return fmt.Sprintf("%s: %d tensors, %d bytes of devices %v", filepath.Base(r.path), len(r.manifest.Tensors),
+		bytes, devices)
 }
 
 // Path is the checkpoint's directory.
@@ -142,8 +144,8 @@ func (r *Reader) Meta() Meta { return r.manifest.meta() }
 // Skipped is the newer checkpoints that are bad, newest first, each with its path and what is wrong.
 func (r *Reader) Skipped() []*CorruptError { return slices.Clone(r.skipped) }
 
-// Tensors is the logical tensors in the order in which they were saved, with the boxes that are stored and the devices
-// that wrote them; there is no data.
+// Tensors is the logical tensors in the order in which they were saved, with the boxes that are stored and
+// the devices that wrote them; there is no data.
 func (r *Reader) Tensors() []Tensor {
 	list := make([]Tensor, len(r.manifest.Tensors))
 	for i, e := range r.manifest.Tensors {

@@ -7,9 +7,10 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// eachRun calls f for each stretch of elements that is contiguous both in a source of a shape, at a box, and in a target
-// at another box of the same size; stretches rise in the source. from, to and n count elements.
-func eachRun(src mesh.Box, srcShape []int, dst mesh.Box, dstShape []int, f func(from, to, n int) error) error {
+// eachRun calls f for each stretch of elements that is contiguous both in a source of a shape, at a box, and
+// in a target at another box of the same size; stretches rise in the source. from, to and n count elements.
+func eachRun(src mesh.Box, srcShape []int, dst mesh.Box, dstShape []int,
+	f func(from, to, n int) error) error {
 	// Inner dims that are whole on both sides, and the first that is not, make one stretch.
 	inner, n := len(src.Size), 1
 	for inner > 0 {
@@ -40,8 +41,8 @@ func eachRun(src mesh.Box, srcShape []int, dst mesh.Box, dstShape []int, f func(
 	return walk(0, from, to)
 }
 
-// Stretches of at least directBytes are read as they are; shorter ones out of a window of windowBytes over the source,
-// since a few long reads cost less than many short ones.
+// Stretches of at least directBytes are read as they are; shorter ones out of a window of windowBytes over
+// the source, since a few long reads cost less than many short ones.
 const (
 	directBytes = 1 << 14
 	windowBytes = 1 << 20

@@ -12,11 +12,13 @@ import (
 	"github.com/galley-ml/galley/internal/safetensors"
 )
 
-// Save copies a state and writes it in the background. When it returns, the caller may change the state's memory.
+// Save copies a state and writes it in the background. When it returns, the caller may change the state's
+// memory.
 //
-// It waits for the save before it, as long as ctx lets it, and if that failed returns its error and starts nothing: call
-// it again to try again. A state that is wrong in itself is refused at once. So is a step before one that is there and
-// good: to go back to an earlier step, Rewind; to start anew, choose another directory. A step that is there is replaced.
+// It waits for the save before it, as long as ctx lets it, and if that failed returns its error and starts
+// nothing: call it again to try again. A state that is wrong in itself is refused at once. So is a step
+// before one that is there and good: to go back to an earlier step, Rewind; to start anew, choose another
+// directory. A step that is there is replaced.
 func (k *Keeper) Save(ctx context.Context, s State) error {
 	p, err := newPlan(s)
 	if err != nil {
@@ -91,12 +93,13 @@ func (k *Keeper) write(p *plan) (saved bool, err error) {
 	if err := k.c.files.SyncDir(k.c.Dir); err != nil {
 		return false, err
 	}
-	k.c.Log.Info("checkpoint: saved", "step", n.step, "path", filepath.Join(k.c.Dir, n.String()), "bytes", p.bytes)
+	k.c.Log.Info("checkpoint: saved", "step", n.step, "path", filepath.Join(k.c.Dir, n.String()), "bytes",
+		p.bytes)
 	return true, k.prune(n)
 }
 
-// fill makes a directory with all of a checkpoint in it, on the disk when it returns. The manifest comes last: where it
-// is, everything is.
+// fill makes a directory with all of a checkpoint in it, on the disk when it returns. The manifest comes
+// last: where it is, everything is.
 func (k *Keeper) fill(dir string, p *plan) error {
 	if err := k.c.files.Mkdir(dir); err != nil {
 		return err
@@ -115,8 +118,8 @@ func (k *Keeper) fill(dir string, p *plan) error {
 	return k.c.files.SyncDir(dir)
 }
 
-// fillFiles writes the data files, several side by side, and notes their sizes and checksums in the manifest. After an
-// error the others stop.
+// fillFiles writes the data files, several side by side, and notes their sizes and checksums in the manifest.
+// After an error the others stop.
 func (k *Keeper) fillFiles(dir string, p *plan) error {
 	var (
 		wg     sync.WaitGroup

@@ -15,8 +15,8 @@ const (
 	TextScalar  ScalarType = "text"
 )
 
-// Scalar is a small named value. It is kept as text, so that what the manifest shows is exactly what is read back,
-// infinities and all.
+// Scalar is a small named value. It is kept as text, so that what the manifest shows is exactly what is read
+// back, infinities and all.
 type Scalar struct {
 	Name  string     `json:"name"`
 	Type  ScalarType `json:"type"`
@@ -64,7 +64,8 @@ func (m Meta) scalar(name string, t ScalarType) (Scalar, error) {
 		case s.Name == name && s.Type == t:
 			return s, nil
 		case s.Name == name:
-			return Scalar{}, fmt.Errorf("checkpoint: step %d: scalar %q: got type %s, want %s", m.Step, name, s.Type, t)
+			return Scalar{}, fmt.Errorf("checkpoint: step %d: scalar %q: got type %s, want %s", m.Step, name, s.Type,
+				t)
 		}
 	}
 	return Scalar{}, fmt.Errorf("checkpoint: step %d: no scalar %q among %d", m.Step, name, len(m.Scalars))

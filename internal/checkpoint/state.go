@@ -47,8 +47,8 @@ type State struct {
 	Tensors []Tensor
 }
 
-// Tensor is a logical tensor and the parts that devices hold of it. The parts that are not empty tile the tensor; a box
-// that several devices hold is the same data on each of them and is written once.
+// Tensor is a logical tensor and the parts that devices hold of it. The parts that are not empty tile the
+// tensor; a box that several devices hold is the same data on each of them and is written once.
 type Tensor struct {
 	Name  string
 	Type  ir.Type
@@ -61,8 +61,8 @@ type Part struct {
 	Box    mesh.Box
 	// Data has the size of the box. What a Reader tells of a checkpoint has none.
 	Data array.Array
-	// Read, where there is no Data, brings it into an array of the box's size: from another memory, or an offload.Store.
-	// Save calls it before it returns, for the one part of equal ones that it writes.
+	// Read, where there is no Data, brings it into an array of the box's size: from another memory, or an
+	// offload.Store. Save calls it before it returns, for the one part of equal ones that it writes.
 	Read func(into array.Array) error
 }
 
@@ -71,8 +71,8 @@ func Whole(name string, a array.Array) Tensor {
 	return Tensor{Name: name, Type: ir.TypeOf(a), Parts: []Part{{Box: boxOf(a.Shape()), Data: a}}}
 }
 
-// Wholes is the state that is a list of whole tensors, such as a directory of Hugging Face weights. The files of as many
-// devices share it evenly.
+// Wholes is the state that is a list of whole tensors, such as a directory of Hugging Face weights. The files
+// of as many devices share it evenly.
 func Wholes(m Meta, tensors []safetensors.Named, devices int) State {
 	s := State{Meta: m}
 	for _, t := range tensors {
@@ -85,10 +85,12 @@ func Wholes(m Meta, tensors []safetensors.Named, devices int) State {
 	return s
 }
 
-// Sharded is a tensor that lies on a mesh; parts is what each device of it holds. Partial sums must be combined first.
+// Sharded is a tensor that lies on a mesh; parts is what each device of it holds. Partial sums must be
+// combined first.
 func Sharded(name string, l *mesh.Layout, parts map[int]array.Array) (Tensor, error) {
 	if p := l.Spec().Partial; len(p) > 0 {
-		return Tensor{}, fmt.Errorf("checkpoint: tensor %q: %v: got partial axes, want them combined first", name, l.Spec())
+		return Tensor{}, fmt.Errorf("checkpoint: tensor %q: %v: got partial axes, want them combined first", name,
+			l.Spec())
 	}
 	t := Tensor{Name: name, Type: ir.Type{Shape: l.Shape()}}
 	for device, box := range l.Boxes() {

@@ -15,11 +15,12 @@ import (
 // maxCutDims bounds how many dims of one tensor may be cut, which costs twofold for each.
 const maxCutDims = 16
 
-// checkTiling reports whether boxes cover a tensor of a shape, every element once. The boxes are within the shape.
+// checkTiling reports whether boxes cover a tensor of a shape, every element once. The boxes are within the
+// shape.
 //
-// It adds up the corners of all boxes, those with an even number of upper ends as +1 and the others as -1: the mixed
-// difference of how often each element is covered. That is the whole tensor's own if and only if every element is covered
-// once; so no two boxes are ever compared.
+// It adds up the corners of all boxes, those with an even number of upper ends as +1 and the others as -1:
+// the mixed difference of how often each element is covered. That is the whole tensor's own if and only if
+// every element is covered once; so no two boxes are ever compared.
 func checkTiling(shape []int, boxes []mesh.Box) error {
 	whole := boxOf(shape)
 	if whole.Empty() {

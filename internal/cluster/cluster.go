@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// Cluster is the hardware of a job. It is a value: nothing changes it after it was made, and it may be used from many goroutines.
+// Cluster is the hardware of a job. It is a value: nothing changes it after it was made, and it may be used
+// from many goroutines.
 type Cluster struct {
 	// Name is what it is called; it may be empty.
 	Name string
@@ -40,7 +41,8 @@ type Group struct {
 
 // Link is a connection, one way of it.
 type Link struct {
-	// Kind is nvlink, nvmesh (wires in place of switches), pcie, xgmi, ici, ib, eth, roce, memory or whatever else it is called.
+	// Kind is nvlink, nvmesh (wires in place of switches), pcie, xgmi, ici, ib, eth, roce, memory or whatever
+	// else it is called.
 	Kind string
 	// Bandwidth is bytes a second by the specification, for one device on a fabric or one network card.
 	Bandwidth float64
@@ -57,7 +59,8 @@ type Tier struct {
 	Name string
 	// Hosts is how many hosts one switch joins; 0 is all of them.
 	Hosts int
-	// Over is how often the bandwidth of what it joins exceeds that of its way up or across; 0 and 1 mean that it never blocks.
+	// Over is how often the bandwidth of what it joins exceeds that of its way up or across; 0 and 1 mean that
+	// it never blocks.
 	Over float64
 	// Latency is seconds that passing it adds.
 	Latency float64
@@ -92,7 +95,8 @@ func (c *Cluster) Uniform() bool { return len(c.Groups) == 1 && len(c.Wires) == 
 
 // Place is where a device is.
 type Place struct {
-	// Group is the index of its group of hosts, Host its host's number in the cluster, Local its number in the host.
+	// Group is the index of its group of hosts, Host its host's number in the cluster, Local its number in the
+	// host.
 	Group, Host, Local int
 }
 
@@ -129,7 +133,8 @@ func (c *Cluster) Check() error {
 	if c.NumHosts() > 1 {
 		for _, g := range c.Groups {
 			if g.NICs == 0 && len(c.Wires) == 0 {
-				return fmt.Errorf("cluster: %d hosts of %s have no way to each other: want a network, like ib=400G", c.NumHosts(), g.Device.Name)
+				return fmt.Errorf("cluster: %d hosts of %s have no way to each other: want a network, like ib=400G",
+					c.NumHosts(), g.Device.Name)
 			}
 		}
 	}
@@ -144,7 +149,8 @@ func (c *Cluster) Check() error {
 	return c.checkWires()
 }
 
-// The largest numbers that a cluster may have: above them a number is a typing mistake, and sums could overflow.
+// The largest numbers that a cluster may have: above them a number is a typing mistake, and sums could
+// overflow.
 const (
 	maxHosts   = 1 << 20
 	maxDevices = 1 << 12
@@ -153,15 +159,18 @@ const (
 func (g *Group) check() error {
 	switch {
 	case g.Hosts < 1 || g.Hosts > maxHosts || g.Devices < 1 || g.Devices > maxDevices:
-		return fmt.Errorf("cluster: %dx%d %s: want 1 to %d hosts of 1 to %d devices", g.Hosts, g.Devices, g.Device.Name, maxHosts, maxDevices)
+		return fmt.Errorf("cluster: %dx%d %s: want 1 to %d hosts of 1 to %d devices", g.Hosts, g.Devices,
+			g.Device.Name, maxHosts, maxDevices)
 	case g.NICs < 0 || g.NICs > maxDevices:
-		return fmt.Errorf("cluster: %s: got %d network cards a host, want 0 to %d", g.Device.Name, g.NICs, maxDevices)
+		return fmt.Errorf("cluster: %s: got %d network cards a host, want 0 to %d", g.Device.Name, g.NICs,
+			maxDevices)
 	case g.Devices > 1 && !(g.Fabric.Bandwidth > 0):
 		return fmt.Errorf("cluster: %s: no bandwidth is known between the devices of a host: give one, like nvlink=450GB/s", g.Device.Name)
 	case g.NICs > 0 && !(g.NIC.Bandwidth > 0):
 		return fmt.Errorf("cluster: %s: network cards without bandwidth: give one, like ib=400G", g.Device.Name)
 	case bad(g.Memory):
-		return fmt.Errorf("cluster: %s: host memory must be finite and not negative: got %g", g.Device.Name, g.Memory)
+		return fmt.Errorf("cluster: %s: host memory must be finite and not negative: got %g", g.Device.Name,
+			g.Memory)
 	}
 	for _, l := range []Link{g.Fabric, g.NIC, g.Bus} {
 		if err := l.check(g.Device.Name); err != nil {
@@ -184,10 +193,12 @@ func bad(x float64) bool { return !(x >= 0 && x < 1e300) }
 
 // Equal says whether two clusters are the same.
 func (c *Cluster) Equal(d *Cluster) bool {
-	return c.Name == d.Name && slices.EqualFunc(c.Groups, d.Groups, Group.equal) && slices.Equal(c.Tiers, d.Tiers) && slices.Equal(c.Wires, d.Wires)
+	return c.Name == d.Name && slices.EqualFunc(c.Groups, d.Groups, Group.equal) &&
+		slices.Equal(c.Tiers, d.Tiers) && slices.Equal(c.Wires, d.Wires)
 }
 
 func (g Group) equal(h Group) bool {
-	return g.Hosts == h.Hosts && g.Devices == h.Devices && g.Device.equal(&h.Device) && g.Fabric == h.Fabric && g.NICs == h.NICs &&
+	return g.Hosts == h.Hosts && g.Devices == h.Devices && g.Device.equal(&h.Device) && g.Fabric == h.Fabric &&
+		g.NICs == h.NICs &&
 		g.NIC == h.NIC && g.Bus == h.Bus && g.Memory == h.Memory
 }

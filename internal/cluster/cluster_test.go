@@ -89,9 +89,11 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// TestTraffic says that counting on the links gives what the closed form of an axis says where all hosts are equal.
+// TestTraffic says that counting on the links gives what the closed form of an axis says where all hosts are
+// equal.
 func TestTraffic(t *testing.T) {
-	for _, line := range []string{"4x8 H100-SXM-80GB ib=400G", "8x4 A100-SXM-80GB ib=200G nics=2", "16x8 A100-SXM-80GB ib=100G leaf=4 over=4", "1x16 V100-SXM3-32GB"} {
+	for _, line := range []string{"4x8 H100-SXM-80GB ib=400G", "8x4 A100-SXM-80GB ib=200G nics=2",
+		"16x8 A100-SXM-80GB ib=100G leaf=4 over=4", "1x16 V100-SXM3-32GB"} {
 		c, err := Parse(line)
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +143,8 @@ func TestMixed(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"64x8 H100-SXM ib=400G", "8 A100 + 2x4 T4 eth=10G", "hosts:\n- count: 1\n  devices: 8\n  device: H100", "1x1 X mem=1GB bw=1G bf16=1T"} {
+	for _, s := range []string{"64x8 H100-SXM ib=400G", "8 A100 + 2x4 T4 eth=10G",
+		"hosts:\n- count: 1\n  devices: 8\n  device: H100", "1x1 X mem=1GB bw=1G bf16=1T"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -159,8 +162,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestMesh says what wires in place of switches leave to a group: NCCL's own times of 64 MiB on two and eight of eight V100, and half of a
-// host of four.
+// TestMesh says what wires in place of switches leave to a group: NCCL's own times of 64 MiB on two and eight
+// of eight V100, and half of a host of four.
 func TestMesh(t *testing.T) {
 	c, err := Parse("1x8 V100-SXM2-32GB")
 	if err != nil {
@@ -171,7 +174,8 @@ func TestMesh(t *testing.T) {
 			t.Errorf("%d devices: %.0f µs, measured %.0f", n, 1e6*got, 1e6*want)
 		}
 	}
-	pair, all := Link{Kind: "nvmesh", Bandwidth: 150, Efficiency: 1}.inside(2, 4), Link{Kind: "nvlink", Bandwidth: 150, Efficiency: 1}.inside(2, 4)
+	pair, all := Link{Kind: "nvmesh", Bandwidth: 150, Efficiency: 1}.inside(2, 4), Link{Kind: "nvlink",
+		Bandwidth: 150, Efficiency: 1}.inside(2, 4)
 	if pair != 50 || all != 150 {
 		t.Errorf("two of four have %g in a mesh and %g behind a switch, want 50 and 150", pair, all)
 	}
@@ -186,7 +190,8 @@ func TestLocal(t *testing.T) {
 	if back, err := Parse(c.String()); err != nil || !back.Equal(c) {
 		t.Errorf("%s reads as %v, %v", c, back, err)
 	}
-	for text, want := range map[string]string{"2x4 local": "it is this machine alone", "0 Local": "want 1 to", "5000 Local": "want 1 to"} {
+	for text, want := range map[string]string{"2x4 local": "it is this machine alone", "0 Local": "want 1 to",
+		"5000 Local": "want 1 to"} {
 		if c, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v, want %q", text, c, err, want)
 		}
@@ -200,11 +205,13 @@ func TestHostileNames(t *testing.T) {
 		"hosts: [{count: 1, devices: 1, device: \"x\\e[31m\", memory: 80GB, bandwidth: 2TB/s, rates: {bf16: 300T}}]",
 		"hosts: [{count: 2, devices: 8, device: H100-SXM}]\ntiers: [{name: \"x\\u202e\"}]",
 	} {
-		if c, err := Parse(text); err == nil || strings.ContainsRune(err.Error(), '\x1b') || !strings.Contains(err.Error(), "without control characters") {
+		if c, err := Parse(text); err == nil || strings.ContainsRune(err.Error(), '\x1b') ||
+			!strings.Contains(err.Error(), "without control characters") {
 			t.Errorf("%q: %v, %v", text, c, err)
 		}
 	}
-	if _, err := Parse("hosts: [{count: 1.9, devices: 8, device: H100-SXM}]"); err == nil || !strings.Contains(err.Error(), "column 17: got 1.9, want a whole number") {
+	if _, err := Parse("hosts: [{count: 1.9, devices: 8, device: H100-SXM}]"); err == nil ||
+		!strings.Contains(err.Error(), "column 17: got 1.9, want a whole number") {
 		t.Errorf("count 1.9: %v", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 // Kind is a collective.
 type Kind int
 
-// The collectives. Bytes mean the whole tensor for the first four, what each device holds for AllToAll, and the message for
-// SendRecv, which goes from every device of a group to the next.
+// The collectives. Bytes mean the whole tensor for the first four, what each device holds for AllToAll, and
+// the message for SendRecv, which goes from every device of a group to the next.
 const (
 	AllReduce Kind = iota
 	AllGather
@@ -19,7 +19,8 @@ const (
 	SendRecv
 )
 
-var kindNames = [...]string{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"}
+var kindNames = [...]string{"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all",
+	"send_recv"}
 
 // String is the collective's name.
 func (k Kind) String() string {
@@ -29,7 +30,8 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// Axis is one parallel dimension laid over the devices: groups of Size devices, Stride apart. All groups communicate at once.
+// Axis is one parallel dimension laid over the devices: groups of Size devices, Stride apart. All groups
+// communicate at once.
 type Axis struct {
 	Size, Stride int
 }
@@ -49,11 +51,12 @@ func (c *Cluster) Collective(k Kind, bytes float64, a Axis) Cost {
 	return s.cost(k, bytes)
 }
 
-// shape is what a collective sees of the cluster: how many of a group are in a host, how many hosts it spans, and what each member
-// may send to its host and beyond while the other groups do the same.
+// shape is what a collective sees of the cluster: how many of a group are in a host, how many hosts it spans,
+// and what each member may send to its host and beyond while the other groups do the same.
 type shape struct {
-	size, local, hosts  int
-	inner, outer        float64 // bytes a second of one member, and of all members of a group in one host to other hosts
+	size, local, hosts int
+	// bytes a second of one member, and of all members of a group in one host to other hosts
+	inner, outer        float64
 	innerLat, outerLat  float64
 	innerSetup, outerUp float64
 	nvls                bool
@@ -102,8 +105,8 @@ func (s *shape) climb(c *Cluster, a Axis) {
 	}
 }
 
-// crossing is how much slower a ring gets that passes a tier which is oversubscribed: of the members below one switch only the
-// last one sends out of it, so that few members see the whole factor.
+// crossing is how much slower a ring gets that passes a tier which is oversubscribed: of the members below
+// one switch only the last one sends out of it, so that few members see the whole factor.
 func (s *shape) crossing(t Tier, apart int) float64 {
 	if t.Hosts == 0 {
 		return t.Over
@@ -112,7 +115,8 @@ func (s *shape) crossing(t Tier, apart int) float64 {
 	return math.Max(1, t.Over/float64(below))
 }
 
-// nvlsBandwidth is the fabric from which on switches add numbers themselves (NVLink SHARP came with its fourth generation).
+// nvlsBandwidth is the fabric from which on switches add numbers themselves (NVLink SHARP came with its
+// fourth generation).
 const nvlsBandwidth = 400e9
 
 // cost is the time by the fastest algorithm.
@@ -183,11 +187,12 @@ func (s *shape) switched(bytes, passes float64) float64 {
 	return s.innerSetup + passes*s.innerLat + passes*(n-1)/n*bytes/(s.inner*nvlsGain)
 }
 
-// nvlsGain is the measured bandwidth of an all-reduce in switches against that of rings on the same links: 482 GB/s of 450 where a
-// ring reaches about 360.
+// nvlsGain is the measured bandwidth of an all-reduce in switches against that of rings on the same links:
+// 482 GB/s of 450 where a ring reaches about 360.
 const nvlsGain = 1.3
 
-// directBandwidth is what many messages at once reach of what rings do: 0.60 against 0.67 of the link on B200, 0.65 against 0.72 on A100.
+// directBandwidth is what many messages at once reach of what rings do: 0.60 against 0.67 of the link on
+// B200, 0.65 against 0.72 on A100.
 const directBandwidth = 0.9
 
 // allToAll sends every member its part at once: what stays in the host and what leaves it flow side by side.

@@ -18,7 +18,8 @@ type Device struct {
 	Bandwidth float64
 	// Rates are operations a second of matrix products by number format, a multiply-add counted as two.
 	Rates []Rate
-	// Units is how many processors run tiles of a product side by side (streaming multiprocessors); 0 is unknown.
+	// Units is how many processors run tiles of a product side by side (streaming multiprocessors); 0 is
+	// unknown.
 	Units int
 }
 
@@ -44,7 +45,8 @@ var fallbacks = map[string][]string{
 	"nvfp4": {"fp4", "fp8", "bf16"},
 }
 
-// Rate is how fast the device multiplies in a format, or in the nearest one that it has. ok is false where it has none.
+// Rate is how fast the device multiplies in a format, or in the nearest one that it has. ok is false where it
+// has none.
 func (d *Device) Rate(format string) (r Rate, ok bool) {
 	for _, f := range append([]string{format}, fallbacks[format]...) {
 		for _, r := range d.Rates {
@@ -74,7 +76,8 @@ func (d *Device) check() error {
 	}
 	for _, r := range d.Rates {
 		if !(r.Peak > 0) || bad(r.Peak) || bad(r.Measured) || !isFormat(r.Format) {
-			return fmt.Errorf("cluster: %s: rate %q of %g, measured %g: want a format of %s and a positive rate", d.Name, r.Format, r.Peak, r.Measured, strings.Join(formats, ", "))
+			return fmt.Errorf("cluster: %s: rate %q of %g, measured %g: want a format of %s and a positive rate",
+				d.Name, r.Format, r.Peak, r.Measured, strings.Join(formats, ", "))
 		}
 	}
 	return nil
@@ -89,9 +92,13 @@ func isFormat(s string) bool { return slices.Contains(formats, s) }
 func (d *Device) setRate(r Rate) {
 	d.Rates = slices.DeleteFunc(slices.Clone(d.Rates), func(o Rate) bool { return o.Format == r.Format })
 	d.Rates = append(d.Rates, r)
-	slices.SortFunc(d.Rates, func(a, b Rate) int { return slices.Index(formats, a.Format) - slices.Index(formats, b.Format) })
+	slices.SortFunc(d.Rates, func(a, b Rate) int {
+		return slices.Index(formats, a.Format) - slices.Index(formats,
+			b.Format)
+	})
 }
 
 func (d *Device) equal(e *Device) bool {
-	return d.Name == e.Name && d.Memory == e.Memory && d.Bandwidth == e.Bandwidth && d.Units == e.Units && slices.Equal(d.Rates, e.Rates)
+	return d.Name == e.Name && d.Memory == e.Memory && d.Bandwidth == e.Bandwidth && d.Units == e.Units &&
+		slices.Equal(d.Rates, e.Rates)
 }

@@ -11,7 +11,8 @@ func ExampleParse() {
 	fmt.Println(c, err)
 	inside := c.Collective(cluster.AllReduce, 1<<30, cluster.Axis{Size: 8, Stride: 1})
 	across := c.Collective(cluster.AllReduce, 1<<30, cluster.Axis{Size: 64, Stride: 8})
-	fmt.Printf("in a host %.1f ms by %s, between hosts %.1f ms by %s\n", 1e3*inside.Seconds, inside.Algorithm, 1e3*across.Seconds, across.Algorithm)
+	fmt.Printf("in a host %.1f ms by %s, between hosts %.1f ms by %s\n", 1e3*inside.Seconds, inside.Algorithm,
+		1e3*across.Seconds, across.Algorithm)
 	_, err = cluster.Parse("8 H1000")
 	fmt.Println(err)
 	// Output:

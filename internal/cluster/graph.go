@@ -29,7 +29,8 @@ func (c *Cluster) vertex(name string) (int, error) {
 	host, device, isDevice := strings.Cut(name, "/")
 	h, err := number(host, "h")
 	if err != nil || h >= c.NumHosts() {
-		return 0, fmt.Errorf("cluster: wire to %q: want a host h0 to h%d, or one of its devices like h0/d1", name, c.NumHosts()-1)
+		return 0, fmt.Errorf("cluster: wire to %q: want a host h0 to h%d, or one of its devices like h0/d1", name,
+			c.NumHosts()-1)
 	}
 	if !isDevice {
 		return c.Size() + h, nil
@@ -62,8 +63,8 @@ func number(s, letter string) (int, error) {
 	return n, err
 }
 
-// Between is the way from device a to device b while nobody else uses it: its bandwidth, with the efficiency that large messages
-// reach, and its latency.
+// Between is the way from device a to device b while nobody else uses it: its bandwidth, with the efficiency
+// that large messages reach, and its latency.
 func (c *Cluster) Between(a, b int) Link {
 	if a == b {
 		return Link{Kind: "memory", Bandwidth: c.DeviceAt(a).Bandwidth, Efficiency: 1}

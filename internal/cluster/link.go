@@ -10,8 +10,9 @@ type habit struct {
 	setup      float64
 }
 
-// habits come from published micro-benchmarks: all-reduces on 2 to 8 A100 of 1 MiB to 1 GiB (40 µs, 2 µs a hop and 0.70 of 300 GB/s
-// give them to 6%), SimAI's tables of 2 to 128 hosts (9 µs a hop, 0.94 of the card), Calculon and SimuMax for the rest.
+// habits come from published micro-benchmarks: all-reduces on 2 to 8 A100 of 1 MiB to 1 GiB (40 µs, 2 µs a
+// hop and 0.70 of 300 GB/s give them to 6%), SimAI's tables of 2 to 128 hosts (9 µs a hop, 0.94 of the card),
+// Calculon and SimuMax for the rest.
 var habits = []habit{
 	{"nvlink", 0.72, 2e-6, 30e-6},
 	{"nvmesh", 0.86, 2e-6, 30e-6},
@@ -50,8 +51,9 @@ func (l Link) usual() Link {
 	return l
 }
 
-// inside is the bandwidth that a member of a group of n among the devices of a host has. In a mesh, wires go from each device to each
-// other one, and a group has only those between its members: on DGX-1V, 22 of 150 GB/s for two devices, 84 for four and 129 for eight.
+// inside is the bandwidth that a member of a group of n among the devices of a host has. In a mesh, wires go
+// from each device to each other one, and a group has only those between its members: on DGX-1V, 22 of 150
+// GB/s for two devices, 84 for four and 129 for eight.
 func (l Link) inside(n, devices int) float64 {
 	b := l.Bandwidth * l.Efficiency
 	if l.Kind == "nvmesh" && n < devices {
@@ -60,7 +62,8 @@ func (l Link) inside(n, devices int) float64 {
 	return b
 }
 
-// Filled is the cluster with what is usual for each link's kind written into it: the same costs, found faster.
+// Filled is the cluster with what is usual for each link's kind written into it: the same costs, found
+// faster.
 func (c *Cluster) Filled() *Cluster {
 	out := *c
 	out.Groups = slices.Clone(c.Groups)

@@ -12,8 +12,8 @@ import (
 //go:embed presets.json
 var presetFile []byte
 
-// presetDevice is a line of the table. Bandwidths are in 1e9 bytes, rates in 1e12 operations a second. Memory is in 1e9 bytes, as it is
-// sold; devices report up to 7% more, which stays in reserve.
+// presetDevice is a line of the table. Bandwidths are in 1e9 bytes, rates in 1e12 operations a second. Memory
+// is in 1e9 bytes, as it is sold; devices report up to 7% more, which stays in reserve.
 type presetDevice struct {
 	Name      string             `json:"name"`
 	Memory    float64            `json:"memory_gb"`
@@ -58,14 +58,16 @@ func Presets() []string {
 	return names
 }
 
-// Preset is a host with one device of that name, as far as the table knows it. A beginning of a name stands for the shortest name
-// that begins so, of equally short ones for that with the most memory: H100 is H100-SXM-80GB.
+// Preset is a host with one device of that name, as far as the table knows it. A beginning of a name stands
+// for the shortest name that begins so, of equally short ones for that with the most memory: H100 is
+// H100-SXM-80GB.
 func Preset(name string) (Group, error) {
 	d, ok := findDevice(name)
 	if !ok {
 		return Group{}, unknownDevice(name)
 	}
-	g := Group{Hosts: 1, Devices: 1, Device: Device{Name: d.Name, Memory: d.Memory * 1e9, Bandwidth: d.Bandwidth * 1e9, Units: d.Units}}
+	g := Group{Hosts: 1, Devices: 1, Device: Device{Name: d.Name, Memory: d.Memory * 1e9,
+		Bandwidth: d.Bandwidth * 1e9, Units: d.Units}}
 	for _, f := range formats {
 		if peak := d.Rates[f]; peak > 0 {
 			g.Device.Rates = append(g.Device.Rates, Rate{Format: f, Peak: peak * 1e12, Measured: d.Measured[f] * 1e12})

@@ -13,8 +13,8 @@ import (
 //	8 Local
 //	2x4 V100-SXM2-16GB eth=10G nics=1 + 1x4 T4 eth=50G nics=1
 //
-// The numbers are hosts and devices a host; one number alone is devices of one host. Local is this machine, whose cores and
-// memory in-process devices share. Options after the name:
+// The numbers are hosts and devices a host; one number alone is devices of one host. Local is this machine,
+// whose cores and memory in-process devices share. Options after the name:
 //
 //	ib= roce= eth= opa=      one network card, 400G is 400 Gb/s
 //	nics=                    cards a host; one for each device unless said
@@ -39,7 +39,8 @@ func Parse(text string) (*Cluster, error) {
 
 func (c *Cluster) parseGroup(words []string) (Group, error) {
 	if len(words) < 2 {
-		return Group{}, fmt.Errorf("want a count and a device, like 64x8 H100-SXM ib=400G: got %q", strings.Join(words, " "))
+		return Group{}, fmt.Errorf("want a count and a device, like 64x8 H100-SXM ib=400G: got %q",
+			strings.Join(words, " "))
 	}
 	hosts, devices, err := counts(words[0])
 	if err != nil {
@@ -86,11 +87,13 @@ func counts(s string) (hosts, devices int, err error) {
 	return x, y, nil
 }
 
-// named is the group of a device's or a whole host's name. hosts is 0 where one number was given: devices of one host, or hosts.
+// named is the group of a device's or a whole host's name. hosts is 0 where one number was given: devices of
+// one host, or hosts.
 func named(name string, hosts, devices int, options []string) (g Group, over float64, err error) {
 	if strings.EqualFold(name, "local") {
 		if hosts > 1 {
-			return Group{}, 0, fmt.Errorf("%dx%d %s: it is this machine alone: want a number of devices, like 8 Local", hosts, devices, name)
+			return Group{}, 0, fmt.Errorf("%dx%d %s: it is this machine alone: want a number of devices, like 8 Local",
+				hosts, devices, name)
 		}
 		g := Local(LocalConfig{Devices: devices}).Groups[0]
 		g.Devices = devices
@@ -212,7 +215,8 @@ func contains(words []string, w string) bool {
 	return false
 }
 
-// connected fills in what a line need not say: one card for each device, and a network that hosts with this device are known to have.
+// connected fills in what a line need not say: one card for each device, and a network that hosts with this
+// device are known to have.
 func (g Group) connected() Group {
 	if g.NIC.Bandwidth > 0 && g.NICs == 0 {
 		g.NICs = g.Devices
@@ -233,5 +237,6 @@ func (g Group) connected() Group {
 	return g
 }
 
-// Connected is the group with a network, where it has several hosts and none is said: that of hosts known to have this device.
+// Connected is the group with a network, where it has several hosts and none is said: that of hosts known to
+// have this device.
 func (g Group) Connected() Group { return g.connected() }

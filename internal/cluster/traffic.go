@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Traffic is what collectives of some groups of devices see of the cluster while all of them run at once. It is made once and then
-// prices any message.
+// Traffic is what collectives of some groups of devices see of the cluster while all of them run at once. It
+// is made once and then prices any message.
 type Traffic struct {
 	shapes []shape
 }
@@ -39,7 +39,8 @@ func (c *Cluster) Traffic(a Axis, first, last int) *Traffic {
 	return c.TrafficOn(a.Groups(first, last))
 }
 
-// Groups are the groups of an axis among the devices from first to last. Devices that do not fill a group are left out.
+// Groups are the groups of an axis among the devices from first to last. Devices that do not fill a group are
+// left out.
 func (a Axis) Groups(first, last int) [][]int {
 	var groups [][]int
 	block := a.Size * a.Stride
@@ -91,14 +92,15 @@ func (c *Cluster) spread(g []int) (hosts, counts []int) {
 	return hosts, counts
 }
 
-// shapeOn describes one group by the slowest of what it uses: its share of each host's cards is that of its members among all that
-// leave the host.
+// shapeOn describes one group by the slowest of what it uses: its share of each host's cards is that of its
+// members among all that leave the host.
 func (c *Cluster) shapeOn(g []int, leaving []int) (shape, bool) {
 	if len(g) < 2 {
 		return shape{}, false
 	}
 	hosts, counts := c.spread(g)
-	s := shape{size: len(g), local: slices.Min(counts), hosts: len(hosts), inner: math.Inf(1), outer: math.Inf(1), nvls: true}
+	s := shape{size: len(g), local: slices.Min(counts), hosts: len(hosts), inner: math.Inf(1),
+		outer: math.Inf(1), nvls: true}
 	for i, h := range hosts {
 		p := c.hostGroup(h)
 		f, n := p.Fabric.usual(), p.NIC.usual()

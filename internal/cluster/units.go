@@ -14,7 +14,8 @@ type unit struct {
 
 // Larger suffixes come first, so that GB/s is not read as a number of seconds.
 var (
-	byteUnits = []unit{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}}
+	byteUnits = []unit{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"KB", 1e3},
+		{"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}}
 	// A plain G is a network's gigabits: 400G is 50 GB/s.
 	speedUnits = []unit{{"TB/s", 1e12}, {"GB/s", 1e9}, {"MB/s", 1e6}, {"KB/s", 1e3}, {"B/s", 1},
 		{"Tb/s", 1e12 / 8}, {"Gb/s", 1e9 / 8}, {"Mb/s", 1e6 / 8}, {"T", 1e12 / 8}, {"G", 1e9 / 8}, {"M", 1e6 / 8}}

@@ -66,11 +66,13 @@ func ParseYAML(text []byte) (*Cluster, error) {
 	}
 	for i, t := range f.Tiers {
 		at := fmt.Sprintf("$.tiers[%d]", i)
-		c.Tiers = append(c.Tiers, Tier{Name: t.Name, Hosts: t.Hosts, Over: t.Over, Latency: r.quantity(at+".latency", t.Latency, timeUnits)})
+		c.Tiers = append(c.Tiers, Tier{Name: t.Name, Hosts: t.Hosts, Over: t.Over,
+			Latency: r.quantity(at+".latency", t.Latency, timeUnits)})
 	}
 	for i := range f.Wires {
 		at := fmt.Sprintf("$.wires[%d]", i)
-		c.Wires = append(c.Wires, Wire{From: f.Wires[i].From, To: f.Wires[i].To, Link: r.link(at+".link", &f.Wires[i].Link)})
+		c.Wires = append(c.Wires, Wire{From: f.Wires[i].From, To: f.Wires[i].To, Link: r.link(at+".link",
+			&f.Wires[i].Link)})
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -91,7 +93,8 @@ func (r *reader) fail(at string, err error) {
 	}
 	place := ""
 	if p, perr := yaml.PathString(at); perr == nil {
-		if n, nerr := p.ReadNode(bytes.NewReader(r.text)); nerr == nil && n.GetToken() != nil && n.GetToken().Position != nil {
+		if n, nerr := p.ReadNode(bytes.NewReader(r.text)); nerr == nil && n.GetToken() != nil &&
+			n.GetToken().Position != nil {
 			pos := n.GetToken().Position
 			place = fmt.Sprintf("line %d, column %d: ", pos.Line, pos.Column)
 		}
@@ -191,7 +194,8 @@ func (c *Cluster) YAML() []byte {
 		f.Hosts = append(f.Hosts, c.Groups[i].file())
 	}
 	for _, t := range c.Tiers {
-		f.Tiers = append(f.Tiers, tierFile{Name: t.Name, Hosts: t.Hosts, Over: t.Over, Latency: text(t.Latency, timeUnits)})
+		f.Tiers = append(f.Tiers, tierFile{Name: t.Name, Hosts: t.Hosts, Over: t.Over, Latency: text(t.Latency,
+			timeUnits)})
 	}
 	for _, w := range c.Wires {
 		f.Wires = append(f.Wires, wireFile{From: w.From, To: w.To, Link: *w.Link.file()})
@@ -206,7 +210,8 @@ func (c *Cluster) YAML() []byte {
 func (g *Group) file() groupFile {
 	f := groupFile{
 		Count: g.Hosts, Devices: g.Devices, Device: g.Device.Name, Units: g.Device.Units, NICs: g.NICs,
-		Memory: text(g.Device.Memory, byteUnits), Bandwidth: text(g.Device.Bandwidth, memoryUnits), Host: text(g.Memory, byteUnits),
+		Memory: text(g.Device.Memory, byteUnits), Bandwidth: text(g.Device.Bandwidth,
+			memoryUnits), Host: text(g.Memory, byteUnits),
 		Rates: map[string]string{}, Measured: map[string]string{},
 	}
 	for _, r := range g.Device.Rates {
@@ -223,7 +228,8 @@ func (l *Link) file() *linkFile {
 	if *l == (Link{}) {
 		return nil
 	}
-	return &linkFile{Kind: l.Kind, Bandwidth: text(l.Bandwidth, memoryUnits), Latency: text(l.Latency, timeUnits), Efficiency: l.Efficiency, Setup: text(l.Setup, timeUnits)}
+	return &linkFile{Kind: l.Kind, Bandwidth: text(l.Bandwidth, memoryUnits),
+		Latency: text(l.Latency, timeUnits), Efficiency: l.Efficiency, Setup: text(l.Setup, timeUnits)}
 }
 
 // text is a quantity, or nothing where there is none.

@@ -10,8 +10,8 @@ import (
 // Pair is one message of a Permute: from one group position to another.
 type Pair struct{ Source, Target int }
 
-// Call is one member's part in a collective: its signature, which must fit those of the other members, and its arrays.
-// Group's methods make calls; a Comm carries them out.
+// Call is one member's part in a collective: its signature, which must fit those of the other members, and
+// its arrays. Group's methods make calls; a Comm carries them out.
 type Call struct {
 	Kind  Kind
 	Group *Group
@@ -55,7 +55,8 @@ func (c *Call) splits() bool {
 	return false
 }
 
-// Allocate makes the result's memory where the member alone can say its type, so that members do this side by side.
+// Allocate makes the result's memory where the member alone can say its type, so that members do this side by
+// side.
 func (c *Call) Allocate() {
 	if c.Dst.IsValid() || !c.Kind.reduces() {
 		return

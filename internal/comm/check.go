@@ -70,7 +70,8 @@ func (c *Call) checkSizes() error {
 		sum += n
 	}
 	if sum != dim {
-		return fmt.Errorf("%v: sizes %v of dim %d of %v: got %d in all, want %d", c.Kind, c.Sizes, c.Dim, typeOf(c.In), sum, dim)
+		return fmt.Errorf("%v: sizes %v of dim %d of %v: got %d in all, want %d", c.Kind, c.Sizes, c.Dim,
+			typeOf(c.In), sum, dim)
 	}
 	return nil
 }
@@ -96,8 +97,8 @@ func (c *Call) checkPeers() error {
 	return nil
 }
 
-// checkAlias keeps a result from being written over what peers still read. AllReduce and Broadcast may work in place:
-// they read an element before they write it.
+// checkAlias keeps a result from being written over what peers still read. AllReduce and Broadcast may work
+// in place: they read an element before they write it.
 func (c *Call) checkAlias() error {
 	in, dst := c.In.Bytes(), c.Dst.Bytes()
 	if !c.contributes() || len(in) == 0 || len(dst) == 0 {
@@ -105,7 +106,8 @@ func (c *Call) checkAlias() error {
 	}
 	same := &in[0] == &dst[0] && (c.Kind == AllReduce || c.Kind == Broadcast)
 	if !same && overlap(in, dst) {
-		return fmt.Errorf("%v: destination %v shares memory with the operand %v", c.Kind, typeOf(c.Dst), typeOf(c.In))
+		return fmt.Errorf("%v: destination %v shares memory with the operand %v", c.Kind, typeOf(c.Dst),
+			typeOf(c.In))
 	}
 	return nil
 }
@@ -157,12 +159,14 @@ func messageDisagreement(a, b *Call) string {
 	return ""
 }
 
-// sharesSizes reports whether all members must cut alike: where each cuts its own rows, as in AllToAllV, they need not.
+// sharesSizes reports whether all members must cut alike: where each cuts its own rows, as in AllToAllV, they
+// need not.
 func (c *Call) sharesSizes() bool {
 	return c.Kind == ReduceScatter || c.Kind == AllToAll && c.Dim != c.Concat
 }
 
-// shapesFit compares the members' shapes; the joined dim may differ, and a Permute carries each array as it is.
+// shapesFit compares the members' shapes; the joined dim may differ, and a Permute carries each array as it
+// is.
 func shapesFit(a, b *Call) bool {
 	free := -1
 	switch a.Kind {

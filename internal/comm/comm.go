@@ -9,8 +9,8 @@ type Comm interface {
 	ID() int
 	// Size is the number of ranks in the world.
 	Size() int
-	// Group is the group of the given ranks in the given order; nil means all ranks of the world in theirs. The rank must
-	// be a member.
+	// Group is the group of the given ranks in the given order; nil means all ranks of the world in theirs. The
+	// rank must be a member.
 	Group(ranks []int) (*Group, error)
 	// Start begins a collective that has passed Call.Check and returns at once.
 	Start(c *Call) *Pending
@@ -22,13 +22,13 @@ type Comm interface {
 type Result struct {
 	// Array is the member's result; the zero Array where it gets none.
 	Array array.Array
-	// Counts is how much of Array came from each member, along the dim in which their parts are joined; nil where parts
-	// are not joined.
+	// Counts is how much of Array came from each member, along the dim in which their parts are joined; nil
+	// where parts are not joined.
 	Counts []int
 }
 
-// Pending is a collective that has been started. Until Wait returns, the arrays given to it belong to it: peers may
-// still read the one and write the other.
+// Pending is a collective that has been started. Until Wait returns, the arrays given to it belong to it:
+// peers may still read the one and write the other.
 type Pending struct {
 	wait   func() (Result, error)
 	result Result
@@ -50,8 +50,8 @@ func (p *Pending) Wait() (array.Array, error) {
 	return p.result.Array, p.err
 }
 
-// Counts waits and says how much of the result came from each member, along the dim in which parts are joined: rows for
-// AllToAllV, sizes of the shards for AllGather and AllToAll.
+// Counts waits and says how much of the result came from each member, along the dim in which parts are
+// joined: rows for AllToAllV, sizes of the shards for AllGather and AllToAll.
 func (p *Pending) Counts() ([]int, error) {
 	_, err := p.Wait()
 	return p.result.Counts, err

@@ -75,7 +75,8 @@ func (e *MismatchError) Error() string {
 
 // DeadlockError is ranks that wait for each other, or for one that has finished, and so can never go on.
 type DeadlockError struct {
-	// Sides are the ranks of the deadlock, each waiting for the next and the last for the first, then whoever else waits.
+	// Sides are the ranks of the deadlock, each waiting for the next and the last for the first, then whoever
+	// else waits.
 	Sides []Side
 }
 

@@ -7,11 +7,12 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Group is an ordered list of ranks, as one of its members sees it. All members must name the same ranks in the same
-// order; their n-th calls on the group then belong together, and so do those on any other Group of the same list.
+// Group is an ordered list of ranks, as one of its members sees it. All members must name the same ranks in
+// the same order; their n-th calls on the group then belong together, and so do those on any other Group of
+// the same list.
 //
-// Every collective has a blocking form here and one that Start begins. A zero dst means that the result gets new memory;
-// otherwise the result is written to dst, which must have its type.
+// Every collective has a blocking form here and one that Start begins. A zero dst means that the result gets
+// new memory; otherwise the result is written to dst, which must have its type.
 type Group struct {
 	comm  Comm
 	ranks []int
@@ -56,47 +57,49 @@ func (g *Group) Pos() int { return g.pos }
 // String prints the ranks: [0 2 4].
 func (g *Group) String() string { return g.key }
 
-// AllReduce combines the members' arrays, which have one type, element by element; every member gets the result.
-// dst may be x.
+// AllReduce combines the members' arrays, which have one type, element by element; every member gets the
+// result. dst may be x.
 func (g *Group) AllReduce(dst, x array.Array, by Reduce) (array.Array, error) {
 	return g.StartAllReduce(dst, x, by).Wait()
 }
 
-// AllGather joins the members' arrays along dim in group order; every member gets the result. Their sizes along dim may
-// differ and may be 0.
+// AllGather joins the members' arrays along dim in group order; every member gets the result. Their sizes
+// along dim may differ and may be 0.
 func (g *Group) AllGather(dst, x array.Array, dim int) (array.Array, error) {
 	return g.StartAllGather(dst, x, dim).Wait()
 }
 
-// ReduceScatter combines the members' arrays, which have one type, and cuts the result along dim: the member at position
-// p gets sizes[p] of it. Nil sizes mean equal parts.
+// ReduceScatter combines the members' arrays, which have one type, and cuts the result along dim: the member
+// at position p gets sizes[p] of it. Nil sizes mean equal parts.
 func (g *Group) ReduceScatter(dst, x array.Array, by Reduce, dim int, sizes []int) (array.Array, error) {
 	return g.StartReduceScatter(dst, x, by, dim, sizes).Wait()
 }
 
-// AllToAll cuts x along dim split, sends part p to the member at position p and joins what comes along dim concat, in
-// group order. Nil sizes mean equal parts. Where the dims differ, all members cut alike and may differ in concat.
+// AllToAll cuts x along dim split, sends part p to the member at position p and joins what comes along dim
+// concat, in group order. Nil sizes mean equal parts. Where the dims differ, all members cut alike and may
+// differ in concat.
 func (g *Group) AllToAll(dst, x array.Array, split int, sizes []int, concat int) (array.Array, error) {
 	return g.StartAllToAll(dst, x, split, sizes, concat).Wait()
 }
 
-// AllToAllV sends the next rows[p] rows of x to the member at position p, for each p, and joins the rows that come in
-// group order; the second result is how many came from each. dst may have more rows than come: the result is then its
-// first ones.
+// AllToAllV sends the next rows[p] rows of x to the member at position p, for each p, and joins the rows that
+// come in group order; the second result is how many came from each. dst may have more rows than come: the
+// result is then its first ones.
 func (g *Group) AllToAllV(dst, x array.Array, rows []int) (array.Array, []int, error) {
 	p := g.StartAllToAllV(dst, x, rows)
 	counts, err := p.Counts()
 	return p.result.Array, counts, err
 }
 
-// Broadcast gives every member the root's x; that of the others is not looked at. With a zero dst, the root's result is
-// x itself. The root's dst may be x.
+// Broadcast gives every member the root's x; that of the others is not looked at. With a zero dst, the root's
+// result is x itself. The root's dst may be x.
 func (g *Group) Broadcast(dst, x array.Array, root int) (array.Array, error) {
 	return g.StartBroadcast(dst, x, root).Wait()
 }
 
-// Permute sends x along the pairs, which are the same on all members. Each position is a source and a target at most
-// once; a member that is no target gets zeros of its x's type. Shapes may differ: a result has its source's.
+// Permute sends x along the pairs, which are the same on all members. Each position is a source and a target
+// at most once; a member that is no target gets zeros of its x's type. Shapes may differ: a result has its
+// source's.
 func (g *Group) Permute(dst, x array.Array, pairs []Pair) (array.Array, error) {
 	return g.StartPermute(dst, x, pairs).Wait()
 }
@@ -106,14 +109,14 @@ func (g *Group) Gather(dst, x array.Array, dim, root int) (array.Array, error) {
 	return g.StartGather(dst, x, dim, root).Wait()
 }
 
-// Scatter cuts the root's x along dim and gives part p, of sizes[p], to the member at position p; only the root's x and
-// sizes are looked at. Nil sizes mean equal parts.
+// Scatter cuts the root's x along dim and gives part p, of sizes[p], to the member at position p; only the
+// root's x and sizes are looked at. Nil sizes mean equal parts.
 func (g *Group) Scatter(dst, x array.Array, dim int, sizes []int, root int) (array.Array, error) {
 	return g.StartScatter(dst, x, dim, sizes, root).Wait()
 }
 
-// Send gives x to the member at position to, and returns when it has it. Messages from one member to another with one
-// tag arrive in order.
+// Send gives x to the member at position to, and returns when it has it. Messages from one member to another
+// with one tag arrive in order.
 func (g *Group) Send(x array.Array, to, tag int) error {
 	_, err := g.StartSend(x, to, tag).Wait()
 	return err

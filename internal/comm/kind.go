@@ -44,7 +44,8 @@ func Kinds() []Kind {
 // String is the name that errors and statistics print: all_reduce, all_gather …
 func (k Kind) String() string { return kinds[k] }
 
-// pairwise reports whether k is one end of a message between two members rather than a call of the whole group.
+// pairwise reports whether k is one end of a message between two members rather than a call of the whole
+// group.
 func (k Kind) pairwise() bool { return k == Send || k == Recv }
 
 // reduces reports whether k combines the members' elements.
@@ -53,8 +54,8 @@ func (k Kind) reduces() bool { return k == AllReduce || k == ReduceScatter }
 // Reduce is how elements of several members combine.
 type Reduce uint8
 
-// The reductions. Mean is the sum divided by the number of members. Any and All are for Bool, where they are Max and
-// Min by another name; the others are for numbers, Mean for floats only.
+// The reductions. Mean is the sum divided by the number of members. Any and All are for Bool, where they are
+// Max and Min by another name; the others are for numbers, Mean for floats only.
 const (
 	Sum Reduce = iota
 	Mean
@@ -65,7 +66,8 @@ const (
 	All
 )
 
-var reduces = [...]string{Sum: "sum", Mean: "mean", Max: "max", Min: "min", Prod: "prod", Any: "any", All: "all"}
+var reduces = [...]string{Sum: "sum", Mean: "mean", Max: "max", Min: "min", Prod: "prod", Any: "any",
+	All: "all"}
 
 // Reduces lists every reduction.
 func Reduces() []Reduce { return []Reduce{Sum, Mean, Max, Min, Prod, Any, All} }

@@ -2,7 +2,8 @@ package comm
 
 import "fmt"
 
-// Meeting is one collective as far as its members have come to it: what every implementation of a world brings together.
+// Meeting is one collective as far as its members have come to it: what every implementation of a world
+// brings together.
 type Meeting struct {
 	// Ranks is the members by slot: the group in its order, or the sender and the receiver of a message.
 	Ranks []int

@@ -2,8 +2,8 @@ package comm
 
 import "github.com/galley-ml/galley/array"
 
-// move copies a box of bytes from one array into another: runs of contiguous bytes, repeated along loops. Its positions
-// are the box's bytes in row-major order.
+// move copies a box of bytes from one array into another: runs of contiguous bytes, repeated along loops. Its
+// positions are the box's bytes in row-major order.
 type move struct {
 	dst, src []byte // from the box's first byte on
 	run      int    // bytes that are contiguous in both

@@ -12,8 +12,8 @@ type job interface {
 	do(mem *Scratch, lo, hi int)
 }
 
-// Piece is a part of a collective's work: what one goroutine takes at a time. What it computes does not depend on who does
-// it or when.
+// Piece is a part of a collective's work: what one goroutine takes at a time. What it computes does not
+// depend on who does it or when.
 type Piece struct {
 	job    job
 	lo, hi int
@@ -34,9 +34,9 @@ type Plan struct {
 	err   error
 }
 
-// NewPlan plans a meeting to which all have come. It is a function of their calls alone; no array is read or written
-// before its pieces are done. An error means that a member's destination does not fit; a panic in it is a bug of ours, but
-// must not leave the members waiting, so it is an error as well.
+// NewPlan plans a meeting to which all have come. It is a function of their calls alone; no array is read or
+// written before its pieces are done. An error means that a member's destination does not fit; a panic in it
+// is a bug of ours, but must not leave the members waiting, so it is an error as well.
 func NewPlan(m *Meeting) (p *Plan, err error) {
 	p = &Plan{m: m, calls: m.Calls, Results: make([]Result, len(m.Calls))}
 	defer func() {
@@ -115,8 +115,8 @@ func (p *Plan) cut(j job, n, grain int) {
 // moveGrain is the bytes of one piece of a move: large against taking it, small against a core's cache.
 const moveGrain = 256 << 10
 
-// move copies a box of the given type from src, where it begins at index from of dim srcDim, to dst, where it begins at
-// index to of dim dstDim.
+// move copies a box of the given type from src, where it begins at index from of dim srcDim, to dst, where it
+// begins at index to of dim dstDim.
 func (p *Plan) move(dst array.Array, dstDim, to int, src array.Array, srcDim, from int, box typ) {
 	if n := box.bytes(); n > 0 {
 		p.cut(newMove(dst, dstDim, to, src, srcDim, from, box), n, moveGrain)

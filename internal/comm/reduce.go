@@ -8,10 +8,12 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
-// blockLen is the elements that are combined at a time: few enough that partial results stay in the first cache.
+// blockLen is the elements that are combined at a time: few enough that partial results stay in the first
+// cache.
 const blockLen = 2048
 
-// reduction combines the members' arrays element by element into each output. Its positions are the outputs' elements.
+// reduction combines the members' arrays element by element into each output. Its positions are the outputs'
+// elements.
 type reduction struct {
 	by   Reduce
 	ins  []array.Array
@@ -34,7 +36,8 @@ func Combine(by Reduce, parts []array.Array) (array.Array, error) {
 	return out, nil
 }
 
-// region is a part of an array cut along one dim: its element i is the array's element i/span*stride + off + i%span.
+// region is a part of an array cut along one dim: its element i is the array's element i/span*stride + off +
+// i%span.
 type region struct{ off, span, stride int }
 
 // runs calls f for each contiguous run of the region's elements lo to hi.
@@ -106,7 +109,8 @@ func (r *reduction) bytes() *reduction {
 	return b
 }
 
-// tree combines contributions in the one order that all reductions have: a balanced binary tree over group positions.
+// tree combines contributions in the one order that all reductions have: a balanced binary tree over group
+// positions.
 type tree[C any] struct {
 	// load is a member's elements of the block: where they lie, or copied or widened to slot.
 	load func(slot []C, member, lo, hi int) []C
@@ -117,8 +121,8 @@ type tree[C any] struct {
 // treeDepth is how many blocks a tree of k contributions needs.
 func treeDepth(k int) int { return bits.Len(uint(k)) + 1 }
 
-// combine is the elements lo to hi of members from to to, in dst unless there is one member only. Memory of deeper levels
-// is free.
+// combine is the elements lo to hi of members from to to, in dst unless there is one member only. Memory of
+// deeper levels is free.
 func (t *tree[C]) combine(dst []C, from, to, depth, lo, hi int) []C {
 	n := hi - lo
 	slot := t.mem[depth*blockLen:][:n]
@@ -133,9 +137,10 @@ func (t *tree[C]) combine(dst []C, from, to, depth, lo, hi int) []C {
 	return dst
 }
 
-// reduceWide combines elements that are computed in their own type. The last join writes to the first output; that may
-// be an input's memory, since by then the block's other elements have been read.
-func reduceWide[C array.Elem](r *reduction, mem *Scratch, lo, hi int, join func(dst, x, y []C), finish func([]C)) {
+// reduceWide combines elements that are computed in their own type. The last join writes to the first output;
+// that may be an input's memory, since by then the block's other elements have been read.
+func reduceWide[C array.Elem](r *reduction, mem *Scratch, lo, hi int, join func(dst, x, y []C),
+	finish func([]C)) {
 	ins, outs := dataOf[C](r.ins), dataOf[C](r.outs)
 	t := tree[C]{join: join, mem: slots[C](mem, r.ins[0].DType(), treeDepth(len(ins)))}
 	t.load = func(slot []C, member, lo, hi int) []C {

@@ -13,9 +13,11 @@ type Part struct {
 	Shape array.Shape
 }
 
-// Share gives every process all of the parts: held are the arrays of those that live here, by their number. It is a
-// collective of processes: all of them call it with the same list. Where there is one process nothing moves.
-func Share(ctx context.Context, w World, parts []Part, held map[int]array.Array) (map[int]array.Array, error) {
+// Share gives every process all of the parts: held are the arrays of those that live here, by their number.
+// It is a collective of processes: all of them call it with the same list. Where there is one process nothing
+// moves.
+func Share(ctx context.Context, w World, parts []Part, held map[int]array.Array) (map[int]array.Array,
+	error) {
 	leaders := Leaders(w)
 	all := make(map[int]array.Array, len(parts))
 	for i, p := range parts {
@@ -31,7 +33,8 @@ func Share(ctx context.Context, w World, parts []Part, held map[int]array.Array)
 	return all, w.Run(ctx, func(_ context.Context, c Comm) error { return share(c, w, leaders, parts, all) })
 }
 
-// share sends what the rank holds to the leaders of the other processes, and receives what they hold if it leads its own.
+// share sends what the rank holds to the leaders of the other processes, and receives what they hold if it
+// leads its own.
 func share(c Comm, w World, leaders []int, parts []Part, all map[int]array.Array) error {
 	world, err := c.Group(nil)
 	if err != nil {

@@ -22,7 +22,8 @@ func (g *Group) equal(kind Kind, x array.Array, dim int, sizes []int) ([]int, er
 	}
 	n, k := x.Shape()[dim], g.Size()
 	if n%k != 0 {
-		return nil, fmt.Errorf("%v: dim %d of %v: %d members cannot have equal parts: want sizes", kind, dim, typeOf(x), k)
+		return nil, fmt.Errorf("%v: dim %d of %v: %d members cannot have equal parts: want sizes", kind, dim,
+			typeOf(x), k)
 	}
 	sizes = make([]int, k)
 	for i := range sizes {

@@ -10,9 +10,9 @@ import (
 // Traffic is what collectives of one kind moved on one rank.
 type Traffic struct {
 	Calls int64
-	// Sent and Received are bytes between different ranks, as a direct exchange has them: an array that k members
-	// all-gather is received but for the rank's own part, a reduce-scatter sends all but it, an all-reduce is the one
-	// after the other. What stays on a rank is not counted.
+	// Sent and Received are bytes between different ranks, as a direct exchange has them: an array that k
+	// members all-gather is received but for the rank's own part, a reduce-scatter sends all but it, an
+	// all-reduce is the one after the other. What stays on a rank is not counted.
 	Sent, Received int64
 }
 

@@ -2,19 +2,21 @@ package comm
 
 import "context"
 
-// World is a number of ranks, some of which live in this process. It is made by whoever starts the program and handed to
-// what runs on it. Every process of a job runs the same program, so that its worlds are run in the same order everywhere.
+// World is a number of ranks, some of which live in this process. It is made by whoever starts the program
+// and handed to what runs on it. Every process of a job runs the same program, so that its worlds are run in
+// the same order everywhere.
 type World interface {
 	// Size is the number of ranks, wherever they live.
 	Size() int
 	// Process is the number of this process, and Owner that of the process in which a rank lives.
 	Process() int
 	Owner(rank int) int
-	// Run calls worker once for every rank of this process, each on a goroutine of its own, and returns when the workers of
-	// all processes have returned. The first failure ends all collectives of the run: an error or panic of a worker (the
-	// peers get a *PeerError that names it), calls that do not fit (*MismatchError), ranks that wait for each other
-	// (*DeadlockError) or the end of ctx, whose cause it wraps. Workers see it as an error of their collective and as the
-	// cause of their context. Run returns that failure, joined with the errors of workers that have one of their own.
+	// Run calls worker once for every rank of this process, each on a goroutine of its own, and returns when the
+	// workers of all processes have returned. The first failure ends all collectives of the run: an error or
+	// panic of a worker (the peers get a *PeerError that names it), calls that do not fit (*MismatchError),
+	// ranks that wait for each other (*DeadlockError) or the end of ctx, whose cause it wraps. Workers see it as
+	// an error of their collective and as the cause of their context. Run returns that failure, joined with the
+	// errors of workers that have one of their own.
 	Run(ctx context.Context, worker func(ctx context.Context, c Comm) error) error
 	// Stats is what a rank of this process has moved in all runs so far.
 	Stats(rank int) Stats

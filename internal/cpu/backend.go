@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Backend is the device behind the interface that all chips share. Closing it leaves the device's threads to their owner.
+// Backend is the device behind the interface that all chips share. Closing it leaves the device's threads to
+// their owner.
 func (d *Device) Backend() backend.Backend { return host{d} }
 
 type host struct{ d *Device }
@@ -53,7 +54,8 @@ func (e *hostExecutable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	for i, b := range args {
 		m, ok := b.(*memory)
 		if !ok || !m.a.IsValid() {
-			return nil, fmt.Errorf("run %s: argument %d: it was donated or freed, or lies on another backend", e.e.f.Name(), i)
+			return nil, fmt.Errorf("run %s: argument %d: it was donated or freed, or lies on another backend",
+				e.e.f.Name(), i)
 		}
 		arrays[i] = m.a
 	}

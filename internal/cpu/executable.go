@@ -69,12 +69,13 @@ func (e *Executable) Memory() Memory {
 // Func is the program that runs.
 func (e *Executable) Func() *ir.Func { return e.f }
 
-// Run computes the results for args, the parameters without the captured ones. Donated args are given up, whether
-// or not it succeeds.
+// Run computes the results for args, the parameters without the captured ones. Donated args are given up,
+// whether or not it succeeds.
 func (e *Executable) Run(args []array.Array) ([]array.Array, error) { return e.RunInto(args, nil) }
 
-// RunInto is Run with memory for the results: a valid array in into, of a result's type, is where that result is written.
-// A result that is an argument, or that shares its memory with an earlier result, is not written but returned.
+// RunInto is Run with memory for the results: a valid array in into, of a result's type, is where that result
+// is written. A result that is an argument, or that shares its memory with an earlier result, is not written
+// but returned.
 func (e *Executable) RunInto(args, into []array.Array) ([]array.Array, error) {
 	return e.run(e.device.env(), args, into)
 }
@@ -122,7 +123,8 @@ func (e *Executable) bind(args []array.Array) ([]array.Array, error) {
 	}
 	for i, a := range all {
 		if t := ir.TypeOf(a); !t.Equal(params[i].Type()) {
-			return nil, fmt.Errorf("run %s: argument %d %q: got %v, want %v", e.f.Name(), i, params[i].Name(), t, params[i].Type())
+			return nil, fmt.Errorf("run %s: argument %d %q: got %v, want %v", e.f.Name(), i, params[i].Name(), t,
+				params[i].Type())
 		}
 	}
 	return all, nil
@@ -133,7 +135,8 @@ func (e *Executable) given(into []array.Array) (map[*place][]byte, error) {
 	memory := map[*place][]byte{}
 	for i, a := range into {
 		if i >= len(e.f.Results()) {
-			return nil, fmt.Errorf("run %s: memory for %d results: it has %d", e.f.Name(), len(into), len(e.f.Results()))
+			return nil, fmt.Errorf("run %s: memory for %d results: it has %d", e.f.Name(), len(into),
+				len(e.f.Results()))
 		}
 		if !a.IsValid() {
 			continue

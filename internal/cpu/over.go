@@ -20,16 +20,17 @@ func NewPlan(f *ir.Func, o Options) (*Executable, error) {
 	return &Executable{f: f, plan: p, watch: o.Observe}, nil
 }
 
-// RunOver is Run on a device of a world in memory that the caller lends: Memory().Arena bytes, and an array for every result.
-// Several such runs of one executable may go on at once. A result that is left in a donated parameter's memory must be
-// given that memory.
+// RunOver is Run on a device of a world in memory that the caller lends: Memory().Arena bytes, and an array
+// for every result. Several such runs of one executable may go on at once. A result that is left in a donated
+// parameter's memory must be given that memory.
 func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Array) error {
 	all, err := e.bind(args)
 	if err != nil {
 		return err
 	}
 	if len(results) != len(e.f.Results()) || len(arena) < e.plan.arena {
-		return fmt.Errorf("run %s: memory for %d results and %d bytes: want %d and %d", e.f.Name(), len(results), len(arena), len(e.f.Results()), e.plan.arena)
+		return fmt.Errorf("run %s: memory for %d results and %d bytes: want %d and %d", e.f.Name(), len(results),
+			len(arena), len(e.f.Results()), e.plan.arena)
 	}
 	given, err := e.given(results)
 	if err != nil {
@@ -47,8 +48,8 @@ func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Arra
 	return nil
 }
 
-// MayShare reports whether a result may be written to the memory of a parameter: it is left there anyway, or it is written
-// when nothing reads the parameter any more.
+// MayShare reports whether a result may be written to the memory of a parameter: it is left there anyway, or
+// it is written when nothing reads the parameter any more.
 func (e *Executable) MayShare(result, param int) bool {
 	if e.plan.taken[param] == result {
 		return true

@@ -48,14 +48,15 @@ type planner struct {
 	plan
 }
 
-// planMemory decides where every value lives. donated[i] allows param i's memory to become a result's. It refuses what
-// no memory holds, so that no offset overflows.
+// planMemory decides where every value lives. donated[i] allows param i's memory to become a result's. It
+// refuses what no memory holds, so that no offset overflows.
 func planMemory(f *ir.Func, donated []bool) (*plan, error) {
 	p := &planner{f: f, donated: donated, lastUse: lastUses(f)}
 	p.places = make([]*place, f.NumValues())
 	p.taken = slices.Repeat([]int{-1}, len(f.Params()))
 	for i, v := range f.Params() {
-		p.places[v.ID()] = &place{home: homeParam, index: i, first: -1, last: p.lastUse[v.ID()], bytes: v.Type().Bytes(), owned: donated[i]}
+		p.places[v.ID()] = &place{home: homeParam, index: i, first: -1, last: p.lastUse[v.ID()],
+			bytes: v.Type().Bytes(), owned: donated[i]}
 	}
 	for i, n := range f.Nodes() {
 		p.node(i, n)
@@ -101,7 +102,8 @@ func (p *planner) node(i int, n *ir.Node) {
 			taken = append(taken, p.places[id])
 			continue
 		}
-		p.places[id] = &place{home: homeArena, bytes: v.Type().Bytes(), first: i, last: max(p.lastUse[id], i), owned: true}
+		p.places[id] = &place{home: homeArena, bytes: v.Type().Bytes(), first: i, last: max(p.lastUse[id], i),
+			owned: true}
 	}
 }
 
@@ -175,8 +177,8 @@ func (p *planner) results() {
 	}
 }
 
-// pack lays the arena out: the largest places first, each at the lowest offset where no place alive at the same
-// time lies. [Pisarchyk and Lee 2020, greedy by size]
+// pack lays the arena out: the largest places first, each at the lowest offset where no place alive at the
+// same time lies. [Pisarchyk and Lee 2020, greedy by size]
 func (p *planner) pack() error {
 	var todo []*place
 	seen := map[*place]bool{}

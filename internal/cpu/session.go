@@ -38,7 +38,8 @@ func NewDevice(c Config) *Device {
 // does not move hangs at.
 func (d *Device) Doing() *ir.Node { return d.at.Load() }
 
-// In is the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may be collectives.
+// In is the same device as part of a world, whose end on it is c: ops on the tensors of its sessions may be
+// collectives.
 func (d *Device) In(c comm.Comm) *Device {
 	return &Device{pool: d.pool, comm: c, at: d.at, detect: d.detect}
 }
@@ -56,8 +57,8 @@ func (d *Device) Threads() int { return d.pool.Threads() }
 
 func (d *Device) env() *op.Env { return &op.Env{Pool: d.pool, Comm: d.comm} }
 
-// Session is the scope of eager tensors: an op on them runs at once. It may be used by one goroutine at a time for
-// each tensor graph; the device's threads are shared.
+// Session is the scope of eager tensors: an op on them runs at once. It may be used by one goroutine at a
+// time for each tensor graph; the device's threads are shared.
 type Session struct {
 	device *Device
 	seq    atomic.Int64
@@ -117,7 +118,8 @@ func (d *Device) Compute(o op.Op, in []array.Array, types []ir.Type) (out []arra
 	out = make([]array.Array, len(types))
 	for i, t := range types {
 		if t.Bytes() >= array.MaxBytes {
-			return nil, fmt.Errorf("result %d is %v: got %d bytes, want fewer than %d", i, t, t.Bytes(), array.MaxBytes)
+			return nil, fmt.Errorf("result %d is %v: got %d bytes, want fewer than %d", i, t, t.Bytes(),
+				array.MaxBytes)
 		}
 		out[i] = array.New(t.DType, t.Shape...)
 	}
@@ -125,8 +127,8 @@ func (d *Device) Compute(o op.Op, in []array.Array, types []ir.Type) (out []arra
 	return out, nil
 }
 
-// recoverIndex turns an index that was found out of range while computing, the one fault of data that kernels can meet,
-// and a collective that went wrong into an error. Other panics are bugs and go on.
+// recoverIndex turns an index that was found out of range while computing, the one fault of data that kernels
+// can meet, and a collective that went wrong into an error. Other panics are bugs and go on.
 func recoverIndex(err *error) {
 	switch what := recover().(type) {
 	case nil:
@@ -150,7 +152,8 @@ func operands(in []*ir.Value) (types []ir.Type, arrays []array.Array, tracked bo
 		}
 		a, ok := v.Store().(array.Array)
 		if !ok {
-			return nil, nil, false, &ir.Error{Pos: ir.Caller(), Op: "tensor", Err: fmt.Errorf("operand %d, %v, has no data on this device", i, v.Type())}
+			return nil, nil, false, &ir.Error{Pos: ir.Caller(), Op: "tensor",
+				Err: fmt.Errorf("operand %d, %v, has no data on this device", i, v.Type())}
 		}
 		types[i], arrays[i] = v.Type(), a
 		tracked = tracked || v.Tracked() && v.DType().IsFloat()

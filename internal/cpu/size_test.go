@@ -10,7 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestSizesThatOverflow: eagerly and traced, a value whose size cannot be counted or held is an error with a place.
+// TestSizesThatOverflow: eagerly and traced, a value whose size cannot be counted or held is an error with a
+// place.
 func TestSizesThatOverflow(t *testing.T) {
 	d := cpu.NewDevice(cpu.Config{Threads: 1})
 	defer d.Close()
@@ -19,10 +20,13 @@ func TestSizesThatOverflow(t *testing.T) {
 	for want, x := range map[string]*op.Tensor{
 		"matmul: result 0 of f32[1099511627776,0], f32[0,1099511627776] is": op.MatMul(row, column),
 		"tensor: invalid[]: no such dtype":                                  s.Tensor(array.Array{}),
-		"expand: result 0 is f32[35184372088832,1]: got":                    op.Expand(s.Tensor(array.New(array.F32, 1)), 1<<45, 1),
-		"full: result 0 is f64[35184372088832]: got":                        op.Full(s, array.F64, array.Shape{1 << 45}, 1),
+		"expand: result 0 is f32[35184372088832,1]: got": op.Expand(s.Tensor(array.New(array.F32,
+			1)), 1<<45, 1),
+		"full: result 0 is f64[35184372088832]: got": op.Full(s, array.F64,
+			array.Shape{1 << 45}, 1),
 	} {
-		if err := x.Err(); err == nil || !strings.HasPrefix(err.Error(), "size_test.go:") || !strings.Contains(err.Error(), want) {
+		if err := x.Err(); err == nil || !strings.HasPrefix(err.Error(), "size_test.go:") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want the place and %q", err, want)
 		}
 	}
@@ -45,7 +49,8 @@ func TestArenaThatOverflows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Compile(f, cpu.Options{}); err == nil || !strings.Contains(err.Error(), "compile main: values that live at once") {
+	if _, err := d.Compile(f, cpu.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "compile main: values that live at once") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,8 +24,9 @@ const (
 	seqUnit = 2
 )
 
-// Fits reports whether cuDNN has a kernel for queries, keys and values [batch seq heads dim] on the writer's target: 16-bit
-// floats, queries and keys of one sequence, all heads of one width, and no mask but causal, with or without a window.
+// Fits reports whether cuDNN has a kernel for queries, keys and values [batch seq heads dim] on the writer's
+// target: 16-bit floats, queries and keys of one sequence, all heads of one width, and no mask but causal,
+// with or without a window.
 func (a Attention) Fits(w *hlo.Writer, q, k, v hlo.Ref) bool {
 	return w.Target() == hlo.CUDA && q.DType.IsHalf() &&
 		q.Shape[1] == k.Shape[1] && q.Shape[1] > 0 && q.Shape[1]%seqUnit == 0 && q.Shape[0] > 0 && k.Shape[2] > 0 &&
@@ -33,7 +34,8 @@ func (a Attention) Fits(w *hlo.Writer, q, k, v hlo.Ref) bool {
 		(a.Window == 0 || a.Causal)
 }
 
-// Forward calls the kernel, which gives the result, of type out, and the log-sum-exp of each row, of type lse.
+// Forward calls the kernel, which gives the result, of type out, and the log-sum-exp of each row, of type
+// lse.
 func (a Attention) Forward(w *hlo.Writer, in []hlo.Ref, out, lse hlo.Type) []hlo.Ref {
 	c := attentionCall{Attention: a, target: "__cudnn$fmhaSoftmax", dots: []dot{
 		{"bmm1_dot_dimension_numbers", 3, 3, [2]int{0, 2}, [2]int{0, 2}},
@@ -42,8 +44,8 @@ func (a Attention) Forward(w *hlo.Writer, in []hlo.Ref, out, lse hlo.Type) []hlo
 	return c.write(w, in, []hlo.Type{out}, lse)
 }
 
-// Backward calls the kernel of the gradient. Its operands are queries, keys, values, log-sum-exp, the result's gradient
-// and the result; it gives the gradients of the first three.
+// Backward calls the kernel of the gradient. Its operands are queries, keys, values, log-sum-exp, the
+// result's gradient and the result; it gives the gradients of the first three.
 func (a Attention) Backward(w *hlo.Writer, in []hlo.Ref, out []hlo.Type) []hlo.Ref {
 	c := attentionCall{Attention: a, target: "__cudnn$fmhaSoftmaxBackward", dots: []dot{
 		{"bmm1_grad_gemm1_dot_dimension_numbers", 2, 1, [2]int{0, 1}, [2]int{0, 2}},
@@ -74,8 +76,8 @@ type attentionCall struct {
 	dots   []dot
 }
 
-// write writes the call. heads are results [batch seq heads dim], which the kernel gives as [batch heads seq dim] that lie
-// in memory as they are wanted; further ones are as they are.
+// write writes the call. heads are results [batch seq heads dim], which the kernel gives as [batch heads seq
+// dim] that lie in memory as they are wanted; further ones are as they are.
 func (c attentionCall) write(w *hlo.Writer, in []hlo.Ref, heads []hlo.Type, further ...hlo.Type) []hlo.Ref {
 	var types []hlo.Type
 	var layouts []string

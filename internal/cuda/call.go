@@ -35,7 +35,8 @@ func call(w *hlo.Writer, target, config string, in []hlo.Ref, out []hlo.Type) []
 }
 
 // custom writes a custom call of a version of XLA's interface.
-func custom(w *hlo.Writer, target, config string, version int, in []hlo.Ref, out []hlo.Type, layouts []string) []hlo.Ref {
+func custom(w *hlo.Writer, target, config string, version int, in []hlo.Ref, out []hlo.Type,
+	layouts []string) []hlo.Ref {
 	attrs := fmt.Sprintf(`call_target_name = "%s", has_side_effect = false, backend_config = %s, api_version = %d : i32, `+
 		`operand_layouts = [%s], result_layouts = [%s]`,
 		target, config, version, operandLayouts(in), strings.Join(layouts, ", "))

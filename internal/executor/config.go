@@ -47,7 +47,8 @@ type Config struct {
 	Mode     Mode
 	// Compute, where it is a 16-bit dtype, is what products compute in.
 	Compute array.DType
-	// Backend, where set, runs compiled steps. Init is a program that makes the first values of all Params there.
+	// Backend, where set, runs compiled steps. Init is a program that makes the first values of all Params
+	// there.
 	Backend backend.Backend
 	Init    *ir.Func
 	// Recompute is what the backward pass on a Backend computes again: none, selective or full.
@@ -56,22 +57,26 @@ type Config struct {
 	SkipNorm bool
 	// DetectNaN ends a step at the first op that makes a NaN.
 	DetectNaN bool
-	// Observe, where set, is told how long each node of a compiled step took, Watch what devices of a strategy do.
+	// Observe, where set, is told how long each node of a compiled step took, Watch what devices of a strategy
+	// do.
 	Observe func(n *ir.Node, took time.Duration)
 	Watch   func(step.Span)
 	// World makes the world in which the devices of a strategy meet.
 	World func(devices int) (comm.World, error)
-	// Strategy, where set, spreads the step over devices; Annotations and Layers say how parameters and layers lie there.
+	// Strategy, where set, spreads the step over devices; Annotations and Layers say how parameters and layers
+	// lie there.
 	Strategy    *strategy.Strategy
 	Annotations []mesh.Annotation
 	Layers      *layout.Layers
-	// UpdateBarrier is whether the update waits for all gradients: it may then write over what these were computed from.
+	// UpdateBarrier is whether the update waits for all gradients: it may then write over what these were
+	// computed from.
 	UpdateBarrier bool
 }
 
 // Layout is how a run of the config lies on the devices of its strategy.
 func (c Config) Layout() (*layout.Layout, error) {
-	return layout.New(layout.Config{Params: c.Params, Strategy: *c.Strategy, Annotations: c.Annotations, Layers: c.Layers})
+	return layout.New(layout.Config{Params: c.Params, Strategy: *c.Strategy, Annotations: c.Annotations,
+		Layers: c.Layers})
 }
 
 // Scalar is a number as a step takes it.

@@ -15,15 +15,16 @@ import (
 // Cutting is how a batch becomes micro-batches.
 type Cutting struct {
 	Rows []int
-	// shared is what all micro-batches are given besides, the tensors that a program captured; given, where it is not nil, computes
-	// more of it from the whole batch and them.
+	// shared is what all micro-batches are given besides, the tensors that a program captured; given, where it
+	// is not nil, computes more of it from the whole batch and them.
 	shared []array.Array
 	given  *cpu.Executable
 	// numbered is whether the first of shared is the number of the step.
 	numbered bool
 }
 
-// StepNumber is the number of a step as a parameter of a program, which it has after those of the batch if it asks for it.
+// StepNumber is the number of a step as a parameter of a program, which it has after those of the batch if it
+// asks for it.
 type StepNumber struct {
 	b *ir.Builder
 	x *op.Tensor
@@ -63,9 +64,11 @@ func (c *Cutting) Micros(batch []array.Array, step int) ([][]array.Array, error)
 	return parts, nil
 }
 
-// CutProgram is a program of weights and a whole batch as programs of its micro-batches, one for each kind of them, and which of
-// them each takes; number is that of the step, nil where there are none. Results without rows add up over micro-batches; forms are lists of results, of which the first is taken that does.
-func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, number *StepNumber, forms ...[]int) (list []*ir.Func, variant []int, c *Cutting, err error) {
+// CutProgram is a program of weights and a whole batch as programs of its micro-batches, one for each kind of
+// them, and which of them each takes; number is that of the step, nil where there are none. Results without
+// rows add up over micro-batches; forms are lists of results, of which the first is taken that does.
+func CutProgram(f *ir.Func, weights int, batch []ir.Type, rows []int, number *StepNumber,
+	forms ...[]int) (list []*ir.Func, variant []int, c *Cutting, err error) {
 	c = &Cutting{Rows: rows}
 	if number != nil && number.x != nil {
 		c.numbered, c.shared = true, append(c.shared, array.Array{})
@@ -121,7 +124,8 @@ func returning(f *ir.Func, results []int) (*ir.Func, error) {
 	return pass.Prune(g)
 }
 
-// parts is the programs of micro-batches: one for each size, or one for each where it matters which rows they are.
+// parts is the programs of micro-batches: one for each size, or one for each where it matters which rows they
+// are.
 func parts(r *stage.Rows, rows []int) (list []*ir.Func, variant []int, err error) {
 	start, sizes := 0, map[int]int{}
 	for _, n := range rows {

@@ -23,7 +23,8 @@ type Executor interface {
 	Step(in Input) (Running, error)
 	// Reader reads tensors of the state as it is now, each whole and once.
 	Reader() (Reader, error)
-	// Load takes the state of a checkpoint, which is checked to be of this config, and closes it when it is read.
+	// Load takes the state of a checkpoint, which is checked to be of this config, and closes it when it is
+	// read.
 	Load(r *checkpoint.Reader) error
 	// Save is the state as a checkpoint keeps it, shared with the devices until the next step.
 	Save() (checkpoint.State, error)
@@ -51,9 +52,11 @@ func (e *TornError) Unwrap() error { return e.Err }
 // Func is a function of a batch that computes with the parameters.
 type Func = func(batch []*op.Tensor) []*op.Tensor
 
-// Forward is a function of the parameters that is run without gradients, on the devices where training keeps them.
+// Forward is a function of the parameters that is run without gradients, on the devices where training keeps
+// them.
 type Forward interface {
-	// Run is the results for each micro-batch, and how many of the batch's rows each has; rows is nil where a batch is not cut.
+	// Run is the results for each micro-batch, and how many of the batch's rows each has; rows is nil where a
+	// batch is not cut.
 	Run(ctx context.Context, batch []array.Array) (parts [][]array.Array, rows []int, err error)
 	// Plan is what a run takes.
 	Plan(batch ...ir.Type) (*Plan, error)
@@ -82,7 +85,8 @@ type Result struct {
 // Wait is the result of a step that is already done.
 func (r Result) Wait() (Result, error) { return r, nil }
 
-// Tensor names a piece of the state: a parameter by its number or, where Slot is not -1, one of the optimizer's slots of it.
+// Tensor names a piece of the state: a parameter by its number or, where Slot is not -1, one of the
+// optimizer's slots of it.
 type Tensor struct{ Param, Slot int }
 
 // State is all of the state: each parameter with its slots behind it.

@@ -7,7 +7,8 @@ import (
 )
 
 // TraceForward is the program of a function of the parameters and a batch.
-func (c Config) TraceForward(name string, batch []ir.Type, f func([]*op.Tensor) []*op.Tensor) (*ir.Func, error) {
+func (c Config) TraceForward(name string, batch []ir.Type, f func([]*op.Tensor) []*op.Tensor) (*ir.Func,
+	error) {
 	var params []ir.Type
 	for _, p := range c.Params {
 		params = append(params, p.Type)
@@ -16,7 +17,8 @@ func (c Config) TraceForward(name string, batch []ir.Type, f func([]*op.Tensor) 
 }
 
 // TraceWith is TraceForward with parameters of other types.
-func (c Config) TraceWith(name string, types, batch []ir.Type, f func([]*op.Tensor) []*op.Tensor) (*ir.Func, error) {
+func (c Config) TraceWith(name string, types, batch []ir.Type, f func([]*op.Tensor) []*op.Tensor) (*ir.Func,
+	error) {
 	b := ir.NewBuilder(name)
 	var params []*op.Tensor
 	for i, p := range c.Params {
@@ -33,8 +35,9 @@ func (c Config) TraceWith(name string, types, batch []ir.Type, f func([]*op.Tens
 	return p, err
 }
 
-// LossForms is a loss in two forms, each as a sum and what it is divided by: the quotient that it is, so that both can be summed over
-// a batch before it is known what all of it comes to, or the loss and how many rows it is of. The last form is always right.
+// LossForms is a loss in two forms, each as a sum and what it is divided by: the quotient that it is, so that
+// both can be summed over a batch before it is known what all of it comes to, or the loss and how many rows
+// it is of. The last form is always right.
 func LossForms(loss *op.Tensor, params []*op.Tensor, rows int) []*op.Tensor {
 	count := op.Const(loss, float64(rows))
 	forms := []*op.Tensor{op.Mul(loss, count), count}

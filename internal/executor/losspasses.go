@@ -13,8 +13,8 @@ import (
 func (c Config) forwardPasses() []func(*ir.Func) (*ir.Func, error) {
 	var list []func(*ir.Func) (*ir.Func, error)
 	if c.Backend != nil && (c.Strategy == nil || c.Strategy.TP <= 1) {
-		// One large product feeds an accelerator better than three; the host's caches gain nothing. Weights that are split
-		// would have to be brought together to be joined.
+		// One large product feeds an accelerator better than three; the host's caches gain nothing. Weights that
+		// are split would have to be brought together to be joined.
 		list = append(list, pass.Join, pass.Fold)
 	}
 	if c.Compute != array.Invalid {
@@ -23,8 +23,10 @@ func (c Config) forwardPasses() []func(*ir.Func) (*ir.Func, error) {
 	return list
 }
 
-// rewrittenLoss traces the loss by itself, passes it through and applies the result to the tensors, eager or traced.
-func (c Config) rewrittenLoss(passes []func(*ir.Func) (*ir.Func, error), params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
+// rewrittenLoss traces the loss by itself, passes it through and applies the result to the tensors, eager or
+// traced.
+func (c Config) rewrittenLoss(passes []func(*ir.Func) (*ir.Func, error), params, batch []*op.Tensor,
+	step func() *op.Tensor) *op.Tensor {
 	args := slices.Concat(params, batch)
 	b := ir.NewBuilder("loss")
 	in := make([]*op.Tensor, len(args))

@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// MicroRows is how many of a batch's rows each of n micro-batches has: as evenly as it goes, the larger ones first.
+// MicroRows is how many of a batch's rows each of n micro-batches has: as evenly as it goes, the larger ones
+// first.
 func MicroRows(batch, n int) ([]int, error) {
 	if batch < n {
 		return nil, fmt.Errorf("strategy: a batch of %d rows cannot be cut into %d micro-batches: want micro=%d or a batch of %d", batch, n, batch, n)

@@ -24,8 +24,8 @@ type Device struct {
 	Load   step.Load
 }
 
-// PlanOne is the plan of a program on one device, which is given the parameters and so many slots of each. Nothing is
-// compiled, and no memory is taken.
+// PlanOne is the plan of a program on one device, which is given the parameters and so many slots of each.
+// Nothing is compiled, and no memory is taken.
 func (c Config) PlanOne(p *ir.Func, slots int, o cpu.Options) (*Plan, error) {
 	p, err := Optimize(p)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Recomputed is a training step whose backward pass computes again what the policy does not keep. Its first parameters are
-// the weights, its first results, as many as losses says, those of the forward pass. Weights that are gathered for use are gathered
-// again: they are not kept from one pass to the other.
+// Recomputed is a training step whose backward pass computes again what the policy does not keep. Its first
+// parameters are the weights, its first results, as many as losses says, those of the forward pass. Weights
+// that are gathered for use are gathered again: they are not kept from one pass to the other.
 func Recomputed(p *ir.Func, weights, losses int, policy stage.Recompute, gathered []bool) (*ir.Func, error) {
 	if policy == stage.RecomputeNone && !slices.Contains(gathered, true) {
 		return p, nil
@@ -32,8 +32,8 @@ func Recomputed(p *ir.Func, weights, losses int, policy stage.Recompute, gathere
 		values[i] = v
 	}
 	replay(b, forward, values, func(v *ir.Value) *ir.Value { return v })
-	// A compiler would find that the forward pass has computed the same, and keep it after all. What weights alone decide may
-	// be kept: it is the same for all of the batch.
+	// A compiler would find that the forward pass has computed the same, and keep it after all. What weights
+	// alone decide may be kept: it is the same for all of the batch.
 	replay(b, backward, values, func(v *ir.Value) *ir.Value {
 		if v.Node() == nil && !(v.ID() < len(gathered) && gathered[v.ID()]) {
 			return v
@@ -47,8 +47,8 @@ func Recomputed(p *ir.Func, weights, losses int, policy stage.Recompute, gathere
 	return b.Build(results...)
 }
 
-// replay adds a part of a program to b. values is what the whole program's values are there, by ID; seen is how the part sees
-// those that it is given.
+// replay adds a part of a program to b. values is what the whole program's values are there, by ID; seen is
+// how the part sees those that it is given.
 func replay(b *ir.Builder, part *stage.Part, values []*ir.Value, seen func(*ir.Value) *ir.Value) {
 	args := make([]*ir.Value, len(part.Params))
 	for i, id := range part.Params {
@@ -59,7 +59,8 @@ func replay(b *ir.Builder, part *stage.Part, values []*ir.Value, seen func(*ir.V
 	}
 }
 
-// PolicyOutside is the policy before the first layer and after the last: the head's logits are not worth computing twice.
+// PolicyOutside is the policy before the first layer and after the last: the head's logits are not worth
+// computing twice.
 func PolicyOutside(p stage.Recompute) stage.Recompute {
 	if p == stage.RecomputeFull {
 		return stage.RecomputeSelective

@@ -13,9 +13,9 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// TraceStep is the program of a whole training step on batches of these types. Its parameters are the model's, the
-// optimizer's slots, the learning rate, the step's number and the batch; its results the loss, the gradients' norm, the
-// next parameters and slots. The model needs no values: shapes are enough.
+// TraceStep is the program of a whole training step on batches of these types. Its parameters are the
+// model's, the optimizer's slots, the learning rate, the step's number and the batch; its results the loss,
+// the gradients' norm, the next parameters and slots. The model needs no values: shapes are enough.
 func (c Config) TraceStep(batch []ir.Type) (*ir.Func, error) {
 	b := ir.NewBuilder("train_step")
 	return b.Build(c.Step(c.StepParams(b, batch))...)
@@ -76,15 +76,16 @@ func (c Config) Step(in []*op.Tensor) []*op.Tensor {
 	return c.Update(loss, params, grads, rest, nil)
 }
 
-// StepParts is what goes into a step: the parameters, the slots with the learning rate and the step's number, the batch.
+// StepParts is what goes into a step: the parameters, the slots with the learning rate and the step's number,
+// the batch.
 func (c Config) StepParts(in []*op.Tensor) (params, rest, batch []*op.Tensor) {
 	n := len(c.Params)
 	last := n + n*c.Optimizer.Slots() + 2
 	return in[:n], in[n:last], in[last:]
 }
 
-// Update is the end of a step, and what a step returns. rest is as StepParts says; scale, where it is not nil, makes of grads those
-// of the loss.
+// Update is the end of a step, and what a step returns. rest is as StepParts says; scale, where it is not
+// nil, makes of grads those of the loss.
 func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale *op.Tensor) []*op.Tensor {
 	slots := c.Optimizer.Slots()
 	state, numbers := rest[:len(rest)-2], rest[len(rest)-2:]
@@ -111,14 +112,16 @@ func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale 
 }
 
 // Updated is parameter i after a step, and its slots: as they are where training leaves it alone.
-func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.Step) (*op.Tensor, []*op.Tensor) {
+func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.Step) (*op.Tensor,
+	[]*op.Tensor) {
 	if c.Params[i].Fixed {
 		return p, slots
 	}
 	return optim.For(c.Optimizer, c.Params[i].Name).Update(p, grad, slots, s)
 }
 
-// stopped is params with no gradient for those that training leaves alone: they are no part of the gradients' norm.
+// stopped is params with no gradient for those that training leaves alone: they are no part of the gradients'
+// norm.
 func (c Config) stopped(params []*op.Tensor) []*op.Tensor {
 	out := slices.Clone(params)
 	for i, p := range c.Params {
@@ -134,8 +137,8 @@ func StepOf(rest []*op.Tensor) func() *op.Tensor {
 	return sync.OnceValue(func() *op.Tensor { return op.Cast(rest[len(rest)-1], array.I64) })
 }
 
-// LossOf is the loss as a function of parameters and a batch while the model trains, after the passes that the config asks for;
-// step is the number of the step, where it is asked for.
+// LossOf is the loss as a function of parameters and a batch while the model trains, after the passes that
+// the config asks for; step is the number of the step, where it is asked for.
 func (c Config) LossOf(params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
 	if passes := c.forwardPasses(); len(passes) > 0 {
 		return c.rewrittenLoss(passes, params, batch, step)
@@ -184,8 +187,8 @@ func dependsOn(y *op.Tensor, xs []*op.Tensor) bool {
 	return false
 }
 
-// barrier is gradients none of which is there before all are, so that an update that writes over a weight comes after whatever
-// reads it. What widens a gradient is left to the update, which reads less then.
+// barrier is gradients none of which is there before all are, so that an update that writes over a weight
+// comes after whatever reads it. What widens a gradient is left to the update, which reads less then.
 func barrier(grads []*op.Tensor) []*op.Tensor {
 	short := make([]*op.Tensor, len(grads))
 	for i, g := range grads {

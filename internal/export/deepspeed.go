@@ -15,8 +15,9 @@ func deepspeed(j *job) string {
 		"train_micro_batch_size_per_gpu": s.Micro,
 		"gradient_accumulation_steps":    j.micros,
 		"zero_optimization":              deepspeedState(j),
-		"bf16":                           map[string]any{"enabled": j.precision() != "fp16" && j.precision() != "fp32"},
-		"fp16":                           map[string]any{"enabled": j.precision() == "fp16"},
+		"bf16": map[string]any{"enabled": j.precision() != "fp16" &&
+			j.precision() != "fp32"},
+		"fp16": map[string]any{"enabled": j.precision() == "fp16"},
 	}
 	switch j.precision() {
 	case "bf16", "fp16", "fp32":
@@ -128,12 +129,14 @@ func deepspeedRecompute(j *job, c map[string]any) {
 	offload := s.Offload.Activations
 	switch s.Recompute.Mode {
 	case plan.Full:
-		c["activation_checkpointing"] = map[string]any{"partition_activations": false, "cpu_checkpointing": offload > 0, "number_checkpoints": j.m.Layers / s.PP}
+		c["activation_checkpointing"] = map[string]any{"partition_activations": false,
+			"cpu_checkpointing": offload > 0, "number_checkpoints": j.m.Layers / s.PP}
 		if s.PP > 1 && s.Recompute.Layers == 0 {
 			c["pipeline"] = map[string]any{"activation_checkpoint_interval": 1}
 			return
 		}
-		j.note("recompute %s: wrap the layers of the model in deepspeed.checkpointing.checkpoint", map[bool]string{true: "all layers", false: "some layers of each stage"}[s.Recompute.Layers == 0])
+		j.note("recompute %s: wrap the layers of the model in deepspeed.checkpointing.checkpoint",
+			map[bool]string{true: "all layers", false: "some layers of each stage"}[s.Recompute.Layers == 0])
 		return
 	case plan.Selective:
 		j.note("recompute selective: wrap attention's core in the model in deepspeed.checkpointing.checkpoint")

@@ -11,7 +11,8 @@ import (
 func ExampleWrite() {
 	m, _ := plan.ModelPreset("llama-3-8b")
 	c, _ := cluster.Parse("1x8 H100-SXM")
-	text, err := export.Write("torchtitan", plan.Workload{Model: m, Batch: 64, Seq: 8192}, plan.Strategy{DP: 8, Micro: 1, Zero: 3}, c)
+	text, err := export.Write("torchtitan", plan.Workload{Model: m, Batch: 64, Seq: 8192},
+		plan.Strategy{DP: 8, Micro: 1, Zero: 3}, c)
 	fmt.Print(text, err)
 	// Output:
 	// [model]

@@ -48,8 +48,8 @@ func Systems() []string {
 // Knows reports whether Write knows a system.
 func Knows(name string) bool { return slices.Contains(Systems(), name) }
 
-// Write is a strategy in a system's own words. JSON has no comments: there notes are a field. A strategy that the system would refuse
-// however it is written is an error with the nearest that it takes.
+// Write is a strategy in a system's own words. JSON has no comments: there notes are a field. A strategy that
+// the system would refuse however it is written is an error with the nearest that it takes.
 func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (string, error) {
 	i := slices.IndexFunc(systems, func(x system) bool { return x.name == name })
 	if i < 0 {
@@ -58,9 +58,11 @@ func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (s
 	for _, n := range []*int{&s.DP, &s.TP, &s.PP, &s.CP, &s.EP, &s.ETP, &s.VPP, &s.Micro} {
 		*n = max(1, *n)
 	}
-	j := &job{w: w, m: w.Model, s: s, hosts: c.NumHosts(), devices: c.Groups[0].Devices, micros: s.Micros(w.Batch)}
+	j := &job{w: w, m: w.Model, s: s, hosts: c.NumHosts(), devices: c.Groups[0].Devices,
+		micros: s.Micros(w.Batch)}
 	if j.micros == 0 {
-		return "", fmt.Errorf("export: a batch of %d does not divide into micro-batches of %d on %d replicas", w.Batch, s.Micro, s.DP)
+		return "", fmt.Errorf("export: a batch of %d does not divide into micro-batches of %d on %d replicas",
+			w.Batch, s.Micro, s.DP)
 	}
 	if s.World() != c.Size() { // launchers take the rest for replicas
 		return "", fmt.Errorf("export: the plan takes %d devices, the cluster %s has %d: make one for it with galley plan", s.World(), c, c.Size())
@@ -123,7 +125,8 @@ func (j *job) sharded() int {
 	return j.s.DP * j.s.CP
 }
 
-// shards is over how many replicas the state lies where a system cuts it by whole replicas: the fewest that make up sharded.
+// shards is over how many replicas the state lies where a system cuts it by whole replicas: the fewest that
+// make up sharded.
 func (j *job) shards() int {
 	n := 1
 	for n < j.s.DP && (j.s.DP%n != 0 || n*j.s.CP < j.sharded()) {
@@ -132,7 +135,8 @@ func (j *job) shards() int {
 	return n
 }
 
-// otherSchedule is the name of the strategy's schedule where it is none of those that a system offers, else empty.
+// otherSchedule is the name of the strategy's schedule where it is none of those that a system offers, else
+// empty.
 func (j *job) otherSchedule(offers ...string) string {
 	name := j.s.Class().Name
 	if slices.Contains(offers, name) {

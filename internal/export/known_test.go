@@ -14,8 +14,8 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// known is the names that each system takes, as far as exports have use for them: facts of its sources at the commits below. A name
-// that is not here is a mistake, or is to be looked up there first.
+// known is the names that each system takes, as far as exports have use for them: facts of its sources at the
+// commits below. A name that is not here is a mistake, or is to be looked up there first.
 var known = map[string]string{
 	// NVIDIA/Megatron-LM 000c4ac24f61159c138b0975def722c65245983c, megatron/training/arguments.py
 	"megatron": `num-layers hidden-size ffn-hidden-size num-attention-heads kv-channels group-query-attention num-query-groups window-size
@@ -28,8 +28,9 @@ var known = map[string]string{
 		use-distributed-optimizer use-megatron-fsdp data-parallel-sharding-strategy num-distributed-optimizer-instances
 		num-experts moe-layer-freq moe-ffn-hidden-size moe-shared-expert-intermediate-size moe-router-topk moe-grouped-gemm moe-token-dispatcher-type
 		expert-model-parallel-size expert-tensor-parallel-size q-lora-rank kv-lora-rank qk-head-dim qk-pos-emb-head-dim v-head-dim`,
-	// pytorch/torchtitan 6404b932421f5ce382e7dac5ad381b2c17b1373c, torchtitan/config/job_config.py; expert_tensor_parallel_degree and
-	// pipeline_parallel_expert_parallel_overlap are of a later one, from before TOML went, whose commit is not known
+	// pytorch/torchtitan 6404b932421f5ce382e7dac5ad381b2c17b1373c, torchtitan/config/job_config.py;
+	// expert_tensor_parallel_degree and pipeline_parallel_expert_parallel_overlap are of a later one, from
+	// before TOML went, whose commit is not known
 	"torchtitan": `model.name model.flavor training.seq_len training.local_batch_size training.global_batch_size training.enable_cpu_offload
 		training.mixed_precision_param parallelism.data_parallel_replicate_degree parallelism.data_parallel_shard_degree
 		parallelism.fsdp_reshard_after_forward parallelism.tensor_parallel_degree parallelism.context_parallel_degree
@@ -38,13 +39,15 @@ var known = map[string]string{
 		parallelism.pipeline_parallel_first_stage_less_layers parallelism.pipeline_parallel_last_stage_less_layers
 		parallelism.module_fqns_per_model_part parallelism.pipeline_parallel_expert_parallel_overlap
 		parallelism.expert_parallel_degree parallelism.expert_tensor_parallel_degree activation_checkpoint.mode activation_checkpoint.selective_ac_option`,
-	// PaddlePaddle/PaddleNLP 5ee2e807e8bf37c70b0c8521d3c33739bf621a48, llm/run_pretrain.py, and paddlenlp/trainer/training_args.py of
-	// early 2025, whose commit is not known; expert_parallel_degree is of 00b572eca997a75cedd90196dfcc062b80196dd4, llm/config/deepseek-v3/pretrain_argument.json
+	// PaddlePaddle/PaddleNLP 5ee2e807e8bf37c70b0c8521d3c33739bf621a48, llm/run_pretrain.py, and
+	// paddlenlp/trainer/training_args.py of early 2025, whose commit is not known; expert_parallel_degree is of
+	// 00b572eca997a75cedd90196dfcc062b80196dd4, llm/config/deepseek-v3/pretrain_argument.json
 	"paddle": `max_seq_length per_device_train_batch_size gradient_accumulation_steps tensor_parallel_degree sequence_parallel
 		sep_parallel_degree context_parallel_degree pipeline_parallel_degree virtual_pp_degree sharding sharding_parallel_degree offload_optim
 		recompute recompute_granularity no_recompute_layers expert_parallel_degree use_flash_attention bf16 fp16 fp16_opt_level amp_master_grad`,
-	// deepspeedai/DeepSpeed 029f12b3c6b94750ff9d93c5d7e6e98b603cf78e, deepspeed/runtime/config.py, and zero/config.py of
-	// 1b88ac366fc922254d56abda5cf6b1f266556d19; names below zero_optimization and tensor_parallel must be known to it
+	// deepspeedai/DeepSpeed 029f12b3c6b94750ff9d93c5d7e6e98b603cf78e, deepspeed/runtime/config.py, and
+	// zero/config.py of 1b88ac366fc922254d56abda5cf6b1f266556d19; names below zero_optimization and
+	// tensor_parallel must be known to it
 	"deepspeed": `train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps zero_optimization.stage zero_optimization.overlap_comm
 		zero_optimization.contiguous_gradients zero_optimization.mics_shard_size zero_optimization.offload_optimizer.device
 		zero_optimization.offload_optimizer.pin_memory zero_optimization.offload_optimizer.ratio bf16.enabled fp16.enabled
@@ -122,7 +125,8 @@ func writeSpread(t *testing.T, system string, i int) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return export.Write(system, plan.Workload{Model: m, Batch: x.batch, Seq: x.seq, Precision: x.precision}, s, hosts(t, s.World()))
+	return export.Write(system, plan.Workload{Model: m, Batch: x.batch, Seq: x.seq, Precision: x.precision}, s,
+		hosts(t, s.World()))
 }
 
 // Every name that is written is one of the system's, and the spread of plans writes all of them.

@@ -39,7 +39,8 @@ func (s said) want(what string, got, want int) {
 	}
 }
 
-// What an export says comes to the plan's own numbers by each system's rules: devices, replicas, stages, micro-batches and shards.
+// What an export says comes to the plan's own numbers by each system's rules: devices, replicas, stages,
+// micro-batches and shards.
 func TestMeaning(t *testing.T) {
 	rules := map[string]func(said, plan.Strategy, plan.Model, int){
 		"megatron": megatronMeans, "torchtitan": titanMeans, "paddle": paddleMeans, "deepspeed": deepspeedMeans,
@@ -64,7 +65,8 @@ func TestMeaning(t *testing.T) {
 }
 
 func megatronMeans(w said, s plan.Strategy, m plan.Model, batch int) {
-	tp, pp, cp := w.n("tensor-model-parallel-size", 1), w.n("pipeline-model-parallel-size", 1), w.n("context-parallel-size", 1)
+	tp, pp, cp := w.n("tensor-model-parallel-size", 1), w.n("pipeline-model-parallel-size",
+		1), w.n("context-parallel-size", 1)
 	dp := s.World() / (tp * pp * cp)
 	w.want("replicas", dp, s.DP)
 	w.want("micro-batches", w.n("global-batch-size", 0)/(w.n("micro-batch-size", 0)*dp), batch/(s.DP*s.Micro))
@@ -97,21 +99,25 @@ func megatronMeans(w said, s plan.Strategy, m plan.Model, batch int) {
 // megatronNeeds is which flags must not stand alone.
 func megatronNeeds(w said, ordered bool) {
 	for _, x := range []struct{ name, needs string }{
-		{"use-megatron-fsdp", "ckpt-format"}, {"optimizer-cpu-offload", "use-precision-aware-optimizer"}, {"use-precision-aware-optimizer", "use-distributed-optimizer"},
-		{"overlap-param-gather", "overlap-grad-reduce"}, {"moe-grouped-gemm", "bf16"}, {"recompute-method", "recompute-num-layers"},
+		{"use-megatron-fsdp", "ckpt-format"}, {"optimizer-cpu-offload",
+			"use-precision-aware-optimizer"}, {"use-precision-aware-optimizer", "use-distributed-optimizer"},
+		{"overlap-param-gather", "overlap-grad-reduce"}, {"moe-grouped-gemm", "bf16"}, {"recompute-method",
+			"recompute-num-layers"},
 	} {
 		if w.has(x.name) && !w.has(x.needs) {
 			w.t.Errorf("--%s without --%s", x.name, x.needs)
 		}
 	}
-	if env := strings.Contains(w.text, "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun"); env != (ordered && !w.has("use-megatron-fsdp")) {
+	if env := strings.Contains(w.text, "CUDA_DEVICE_MAX_CONNECTIONS=1 torchrun"); env != (ordered &&
+		!w.has("use-megatron-fsdp")) {
 		w.t.Errorf("CUDA_DEVICE_MAX_CONNECTIONS=1: %v in\n%s", env, w.text)
 	}
 }
 
 func titanMeans(w said, s plan.Strategy, m plan.Model, batch int) {
 	p := func(name string, def int) int { return w.n("parallelism."+name, def) }
-	replicate, shard, tp, pp, cp := p("data_parallel_replicate_degree", 0), p("data_parallel_shard_degree", 0), p("tensor_parallel_degree", 0), p("pipeline_parallel_degree", 0), p("context_parallel_degree", 0)
+	replicate, shard, tp, pp, cp := p("data_parallel_replicate_degree", 0), p("data_parallel_shard_degree",
+		0), p("tensor_parallel_degree", 0), p("pipeline_parallel_degree", 0), p("context_parallel_degree", 0)
 	w.want("devices", replicate*shard*tp*pp*cp, s.World())
 	local := w.n("training.local_batch_size", 0)
 	w.want("batches of a step", w.n("training.global_batch_size", 0)%(local*replicate*shard), 0)
@@ -133,18 +139,21 @@ func titanMeans(w said, s plan.Strategy, m plan.Model, batch int) {
 	w.want("micro-batches", local/p("pipeline_parallel_microbatch_size", 0), batch/(s.DP*s.Micro))
 	stages := strings.Count(w.text, "  [")
 	if per := p("pipeline_parallel_layers_per_stage", 0); per > 0 {
-		stages = (m.Layers + p("pipeline_parallel_first_stage_less_layers", 1) + p("pipeline_parallel_last_stage_less_layers", 1) + per - 1) / per
+		stages = (m.Layers + p("pipeline_parallel_first_stage_less_layers", 1) +
+			p("pipeline_parallel_last_stage_less_layers", 1) + per - 1) / per
 	}
 	w.want("stages", stages, s.PP*s.VPP)
 }
 
 func paddleMeans(w said, s plan.Strategy, _ plan.Model, batch int) {
-	tp, pp, shard := w.n("tensor_parallel_degree", 0), w.n("pipeline_parallel_degree", 0), w.n("sharding_parallel_degree", 0)
+	tp, pp, shard := w.n("tensor_parallel_degree", 0), w.n("pipeline_parallel_degree",
+		0), w.n("sharding_parallel_degree", 0)
 	cp := w.n("sep_parallel_degree", 0) * w.n("context_parallel_degree", 0)
 	w.want("devices", s.World()%(tp*pp*cp*shard), 0)
 	w.want("replicas", s.World()/(tp*pp*cp), s.DP)
 	w.want("batch", w.n("per_device_train_batch_size", 0)*w.n("gradient_accumulation_steps", 0)*s.DP, batch)
-	if none := w.words["sharding"] == `""`; none != (shard == 1) || pp > 1 && !none && w.words["sharding"] != "stage1" {
+	if none := w.words["sharding"] == `""`; none != (shard == 1) || pp > 1 && !none &&
+		w.words["sharding"] != "stage1" {
 		w.t.Errorf("sharding %s over %d with pp %d", w.words["sharding"], shard, pp)
 	}
 }
@@ -158,7 +167,8 @@ func deepspeedMeans(w said, s plan.Strategy, _ plan.Model, batch int) {
 	if w.has("sequence_parallel_size") {
 		w.want("devices", w.n("sequence_parallel_size", 0)*w.n("data_parallel_size", 0), s.World())
 	}
-	if stage := w.n("zero_optimization.stage", 0); s.PP > 1 && stage > 1 || stage < 3 && w.has("zero_optimization.offload_optimizer.ratio") {
+	if stage := w.n("zero_optimization.stage", 0); s.PP > 1 && stage > 1 || stage < 3 &&
+		w.has("zero_optimization.offload_optimizer.ratio") {
 		w.t.Errorf("stage %d in\n%s", stage, w.text)
 	}
 }

@@ -22,11 +22,12 @@ func megatron(j *job) string {
 	megatronPrecision(j, f)
 	j.note("add data, tokenizer, learning rate and what else a plan does not know (rotary base, router); a trial runs with "+
 		"--mock-data --tokenizer-type NullTokenizer --vocab-size %d --train-iters 10 --lr 1e-4", j.m.Vocab)
-	return fmt.Sprintf("%storchrun --nnodes %d --nproc-per-node %d pretrain_gpt.py \\\n%s\n", megatronEnv(j), j.hosts, j.devices, f.text())
+	return fmt.Sprintf("%storchrun --nnodes %d --nproc-per-node %d pretrain_gpt.py \\\n%s\n", megatronEnv(j),
+		j.hosts, j.devices, f.text())
 }
 
-// megatronEnv is what Megatron asks of the environment before Blackwell: one queue, so that exchanges start in order. Its FSDP
-// asks for the opposite.
+// megatronEnv is what Megatron asks of the environment before Blackwell: one queue, so that exchanges start
+// in order. Its FSDP asks for the opposite.
 func megatronEnv(j *job) string {
 	if j.s.Zero < 2 && j.s.TP*j.s.CP > 1 {
 		return "CUDA_DEVICE_MAX_CONNECTIONS=1 "
@@ -119,7 +120,8 @@ func megatronExperts(j *job, f *flags) {
 	if p := j.precision(); p != "fp16" && p != "fp32" && p != "tf32" { // grouped products are for bfloat16
 		f.on("moe-grouped-gemm")
 	} else if p == "fp16" && s.EP > 1 {
-		j.refuse("fp16 with ep %d: Megatron spreads experts in bf16 only: plan with --precision bf16 or pin ep=1", s.EP)
+		j.refuse("fp16 with ep %d: Megatron spreads experts in bf16 only: plan with --precision bf16 or pin ep=1",
+			s.EP)
 	}
 }
 
@@ -137,9 +139,11 @@ func megatronTensor(j *job, f *flags) {
 	if s.CP == 1 {
 		return
 	}
-	f.add("cp-comm-type", map[string]string{"": "p2p", "ring": "p2p", "gather": "all_gather", "ulysses": "a2a"}[s.CPKind])
+	f.add("cp-comm-type", map[string]string{"": "p2p", "ring": "p2p", "gather": "all_gather",
+		"ulysses": "a2a"}[s.CPKind])
 	if j.w.Seq%(2*s.CP) != 0 {
-		j.refuse("sequences of %d with cp %d: Megatron wants a multiple of %d: pin another cp", j.w.Seq, s.CP, 2*s.CP)
+		j.refuse("sequences of %d with cp %d: Megatron wants a multiple of %d: pin another cp", j.w.Seq, s.CP,
+			2*s.CP)
 	}
 }
 

@@ -30,8 +30,8 @@ func megatronPipeline(j *job, f *flags) {
 	}
 }
 
-// megatronGroups is how many micro-batches a chunk takes in a row. Megatron wants no fewer than stages in each group, the last one
-// too; without the flag a group has as many as there are stages.
+// megatronGroups is how many micro-batches a chunk takes in a row. Megatron wants no fewer than stages in
+// each group, the last one too; without the flag a group has as many as there are stages.
 func megatronGroups(j *job, f *flags) {
 	for n := j.s.PP; n <= j.micros; n++ {
 		if rest := j.micros % n; rest == 0 || rest >= j.s.PP {
@@ -41,7 +41,8 @@ func megatronGroups(j *job, f *flags) {
 			return
 		}
 	}
-	j.refuse("%d micro-batches with %d chunks a rank: Megatron wants at least pp %d: pin vpp=1", j.micros, j.s.VPP, j.s.PP)
+	j.refuse("%d micro-batches with %d chunks a rank: Megatron wants at least pp %d: pin vpp=1", j.micros,
+		j.s.VPP, j.s.PP)
 }
 
 // layout is the stages in Megatron's letters: E embedding, t a layer, L the loss, | between stages.
@@ -66,7 +67,8 @@ func megatronState(j *job, f *flags) {
 		f.add("data-parallel-sharding-strategy", []string{2: "optim_grads", 3: "optim_grads_params"}[s.Zero])
 		f.add("ckpt-format", "fsdp_dtensor") // the only one that it takes
 		if s.PP > 1 {
-			j.note("zero %d with a pipeline: Megatron-FSDP is meant for pp 1; zero 1 is --use-distributed-optimizer", s.Zero)
+			j.note("zero %d with a pipeline: Megatron-FSDP is meant for pp 1; zero 1 is --use-distributed-optimizer",
+				s.Zero)
 		}
 	}
 	if s.Zero > 0 || s.Offload.Optimizer > 0 {
@@ -107,7 +109,8 @@ func megatronOffload(j *job, f *flags) {
 		f.add("cpu-offloading-num-layers", n)
 		j.note("activations offloaded by %g%%: Megatron takes whole layers, here %d of %d", 100*x, n, j.m.Layers)
 	default:
-		j.leaveOut("activations", x, "--cpu-offloading-num-layers takes no pipeline and no recomputation; later versions have "+
-			"--fine-grained-activation-offloading with --offload-modules")
+		j.leaveOut("activations", x,
+			"--cpu-offloading-num-layers takes no pipeline and no recomputation; later versions have "+
+				"--fine-grained-activation-offloading with --offload-modules")
 	}
 }

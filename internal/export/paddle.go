@@ -7,8 +7,9 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// paddle is flags of PaddleNLP's run_pretrain.py. They stand behind a JSON file of the arguments that a plan does not know, and
-// overrule it; the file itself could not have them with notes, since PaddleNLP refuses fields that it does not know.
+// paddle is flags of PaddleNLP's run_pretrain.py. They stand behind a JSON file of the arguments that a plan
+// does not know, and overrule it; the file itself could not have them with notes, since PaddleNLP refuses
+// fields that it does not know.
 func paddle(j *job) string {
 	f, s := &flags{}, &j.s
 	f.add("max_seq_length", j.w.Seq)
@@ -42,7 +43,8 @@ func paddleContext(j *job, f *flags) {
 	f.add("sep_parallel_degree", sep)
 	f.add("context_parallel_degree", ring)
 	if j.m.Heads%sep != 0 {
-		j.refuse("cp %d by ulysses: Paddle wants a divisor of %d heads: pin cp to one or cp_kind=ring", s.CP, j.m.Heads)
+		j.refuse("cp %d by ulysses: Paddle wants a divisor of %d heads: pin cp to one or cp_kind=ring", s.CP,
+			j.m.Heads)
 	}
 	if s.CP > 1 && s.CPKind == "gather" {
 		j.note("context parallelism by gather: PaddleNLP passes keys and values round a ring")
@@ -65,7 +67,8 @@ func paddlePipeline(j *job, f *flags) {
 	case s.VPP > 1 && j.micros%s.PP != 0:
 		j.refuse("%d micro-batches with vpp %d: Paddle wants a multiple of pp %d: pin vpp=1", j.micros, s.VPP, s.PP)
 	case s.VPP > 1 && j.m.Layers%(s.PP*s.VPP) != 0:
-		j.refuse("%d layers with vpp %d: Paddle wants a multiple of pp·vpp = %d: pin vpp=1", j.m.Layers, s.VPP, s.PP*s.VPP)
+		j.refuse("%d layers with vpp %d: Paddle wants a multiple of pp·vpp = %d: pin vpp=1", j.m.Layers, s.VPP,
+			s.PP*s.VPP)
 	case !j.even():
 		j.note("stages of %v layers: PaddleNLP cuts them evenly: give the model's PipelineLayer a seg_method of your own", j.chunks())
 	}
@@ -76,7 +79,8 @@ func paddleState(j *job, f *flags) {
 	s := &j.s
 	degree := j.shards()
 	if s.Zero > 0 && s.CP > 1 {
-		j.note("state over %d ranks: Paddle shards over replicas, not over parts of a sequence: here over %d", j.sharded(), degree)
+		j.note("state over %d ranks: Paddle shards over replicas, not over parts of a sequence: here over %d",
+			j.sharded(), degree)
 	}
 	if s.Zero > 0 && degree > 1 {
 		stage := s.Zero

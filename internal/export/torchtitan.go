@@ -23,11 +23,14 @@ func torchtitan(j *job) string {
 	name, flavor := titanModel(j)
 	section("model", fmt.Sprintf("name = %q", name), fmt.Sprintf("flavor = %q", flavor))
 	replicate, shard := titanData(j)
-	section("training", fmt.Sprintf("seq_len = %d", j.w.Seq), fmt.Sprintf("local_batch_size = %d", s.Micro*titanLocal(j)),
+	section("training", fmt.Sprintf("seq_len = %d", j.w.Seq),
+		fmt.Sprintf("local_batch_size = %d", s.Micro*titanLocal(j)),
 		fmt.Sprintf("global_batch_size = %d", j.w.Batch), titanPrecision(j, shard), titanOffload(j, shard))
 	rows := []string{
-		fmt.Sprintf("data_parallel_replicate_degree = %d", replicate), fmt.Sprintf("data_parallel_shard_degree = %d", shard),
-		fmt.Sprintf("fsdp_reshard_after_forward = %q", map[bool]string{true: "always", false: "never"}[s.Zero == 3]),
+		fmt.Sprintf("data_parallel_replicate_degree = %d",
+			replicate), fmt.Sprintf("data_parallel_shard_degree = %d", shard),
+		fmt.Sprintf("fsdp_reshard_after_forward = %q",
+			map[bool]string{true: "always", false: "never"}[s.Zero == 3]),
 		fmt.Sprintf("tensor_parallel_degree = %d", s.TP),
 	}
 	rows = append(rows, titanContext(j)...)
@@ -56,7 +59,8 @@ func titanModel(j *job) (name, flavor string) {
 		}
 		return known[0], known[1]
 	}
-	j.note("model %s: torchtitan has no flavor of that name: define one with its shape and name it here", j.m.Name)
+	j.note("model %s: torchtitan has no flavor of that name: define one with its shape and name it here",
+		j.m.Name)
 	return "llama3", j.m.Name
 }
 
@@ -68,7 +72,8 @@ func titanLocal(j *job) int {
 	return j.micros
 }
 
-// titanData is replicas and shards: what it calls hybrid sharding. Its shards are cut over the ranks of context parallelism, too.
+// titanData is replicas and shards: what it calls hybrid sharding. Its shards are cut over the ranks of
+// context parallelism, too.
 func titanData(j *job) (replicate, shard int) {
 	s := &j.s
 	if s.Zero == 0 {
@@ -80,7 +85,8 @@ func titanData(j *job) (replicate, shard int) {
 	want := j.sharded()
 	shard = j.shards()
 	if shard*s.CP != want {
-		j.note("state over %d ranks: torchtitan shards over all %d of context parallelism: here over %d", want, s.CP, shard*s.CP)
+		j.note("state over %d ranks: torchtitan shards over all %d of context parallelism: here over %d", want,
+			s.CP, shard*s.CP)
 	}
 	return s.DP / shard, shard
 }
@@ -128,7 +134,8 @@ func titanOffload(j *job, shard int) string {
 		j.leaveOut("optimizer", s.Offload.Optimizer, "torchtitan offloads what it shards")
 		return ""
 	}
-	j.note("optimizer's state offloaded by %g%%: torchtitan offloads all of it, and parameters and gradients", 100*s.Offload.Optimizer)
+	j.note("optimizer's state offloaded by %g%%: torchtitan offloads all of it, and parameters and gradients",
+		100*s.Offload.Optimizer)
 	return "enable_cpu_offload = true"
 }
 
@@ -136,7 +143,8 @@ func titanContext(j *job) []string {
 	s := &j.s
 	rows := []string{fmt.Sprintf("context_parallel_degree = %d", s.CP)}
 	if unit := 2 * s.CP * s.TP; s.TP*s.CP > 1 && j.w.Seq%unit != 0 {
-		j.refuse("sequences of %d: torchtitan wants a multiple of 2·cp·tp = %d: pin another cp or tp", j.w.Seq, unit)
+		j.refuse("sequences of %d: torchtitan wants a multiple of 2·cp·tp = %d: pin another cp or tp", j.w.Seq,
+			unit)
 	}
 	if s.CP == 1 {
 		return rows
@@ -151,7 +159,8 @@ func titanContext(j *job) []string {
 	return append(rows, fmt.Sprintf("context_parallel_rotate_method = %q", method))
 }
 
-// titanExperts is expert parallelism, which takes all of context parallelism, all or nothing of tensor parallelism, and shards.
+// titanExperts is expert parallelism, which takes all of context parallelism, all or nothing of tensor
+// parallelism, and shards.
 func titanExperts(j *job, shard int) []string {
 	s := &j.s
 	if !j.m.MoE() {
@@ -172,7 +181,8 @@ func titanExperts(j *job, shard int) []string {
 	if unit := s.CP * tp; s.EP%unit != 0 || shard*unit%s.EP != 0 {
 		j.refuse("ep %d: torchtitan wants a multiple of %d that divides %d (cp, shards and, with etp 1, tp): pin ep to one", s.EP, unit, shard*unit)
 	}
-	return []string{fmt.Sprintf("expert_parallel_degree = %d", s.EP), fmt.Sprintf("expert_tensor_parallel_degree = %d", s.ETP)}
+	return []string{fmt.Sprintf("expert_parallel_degree = %d", s.EP),
+		fmt.Sprintf("expert_tensor_parallel_degree = %d", s.ETP)}
 }
 
 func titanRecompute(j *job) []string {

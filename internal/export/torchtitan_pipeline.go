@@ -30,7 +30,8 @@ func titanPipeline(j *job) []string {
 	if !j.even() {
 		return append(rows, "module_fqns_per_model_part = [\n"+titanParts(j.chunks())+"\n]")
 	}
-	// torchtitan counts embedding and output as a layer each unless told otherwise, and then cuts other stages than these.
+	// torchtitan counts embedding and output as a layer each unless told otherwise, and then cuts other stages
+	// than these.
 	return append(rows, fmt.Sprintf("pipeline_parallel_layers_per_stage = %d", j.m.Layers/(s.PP*s.VPP)),
 		"pipeline_parallel_first_stage_less_layers = 0", "pipeline_parallel_last_stage_less_layers = 0")
 }
@@ -45,7 +46,8 @@ func titanMicros(j *job, class *pipeline.Class) {
 		}
 	case class.Pairs:
 		if j.micros < 2*pp {
-			j.refuse("%d micro-batches: torchtitan's DualPipeV wants at least 2·pp = %d: pin schedule=zbv", j.micros, 2*pp)
+			j.refuse("%d micro-batches: torchtitan's DualPipeV wants at least 2·pp = %d: pin schedule=zbv", j.micros,
+				2*pp)
 		}
 	}
 }

@@ -21,8 +21,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("bug in galley: %v: please report it with %s", e.What, e.Report)
 }
 
-// Recover turns a panic into an error and keeps the stack in a file: the one recover of the framework's own bugs.
-// A panic in a function that the user passed in is the user's, and goes on.
+// Recover turns a panic into an error and keeps the stack in a file: the one recover of the framework's own
+// bugs. A panic in a function that the user passed in is the user's, and goes on.
 func Recover(name string, err *error) {
 	what := recover()
 	if what == nil {
@@ -65,7 +65,8 @@ func ours() bool {
 	}
 }
 
-// standard reports whether a function is of Go's own library: the first part of its package's path has no dot.
+// standard reports whether a function is of Go's own library: the first part of its package's path has no
+// dot.
 func standard(function string) bool {
 	first, _, nested := strings.Cut(function, "/")
 	return !strings.HasPrefix(function, "main.") && (!nested || !strings.Contains(first, "."))

@@ -1,6 +1,7 @@
 // Package golden runs scripts of commands with their expected output, for tests.
 //
-// A script is prose, then blocks of a command line, its input, a line of four dashes and the output up to a blank line:
+// A script is prose, then blocks of a command line, its input, a line of four dashes and the output up to a
+// blank line:
 //
 //	prune
 //	func main(%0: f32[2]) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Section holds a part of a page to what a test prints, so that it cannot go stale: the text between the lines
-// <!-- NAME --> and <!-- end --> after it. go test -update rewrites it.
+// Section holds a part of a page to what a test prints, so that it cannot go stale: the text between the
+// lines <!-- NAME --> and <!-- end --> after it. go test -update rewrites it.
 func Section(t *testing.T, path, name, got string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -17,7 +17,8 @@ func Groups(groups [][]int) string {
 	if len(groups) > 0 {
 		size = len(groups[0])
 	}
-	return fmt.Sprintf("replica_groups = dense<[%s]> : tensor<%dx%dxi64>", strings.Join(rows, ", "), len(groups), size)
+	return fmt.Sprintf("replica_groups = dense<[%s]> : tensor<%dx%dxi64>", strings.Join(rows, ", "), len(groups),
+		size)
 }
 
 // Combine writes a collective that folds elements with a binary op of the dialect.
@@ -38,6 +39,7 @@ func (w *Writer) PerDevice(table []int) Ref {
 	for i, x := range table {
 		xs[i] = float64(x)
 	}
-	one := w.Op("dynamic_slice", "slice_sizes = "+Ints([]int{1}), Type{array.I32, array.Shape{1}}, w.List(array.I32, xs), id)
+	one := w.Op("dynamic_slice", "slice_sizes = "+Ints([]int{1}), Type{array.I32, array.Shape{1}},
+		w.List(array.I32, xs), id)
 	return w.Op("reshape", "", Type{DType: array.I32}, one)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Constant is one number, repeated over the whole of t. The number is written once and broadcast: a literal of a whole
-// tensor would be kept as one.
+// Constant is one number, repeated over the whole of t. The number is written once and broadcast: a literal
+// of a whole tensor would be kept as one.
 func (w *Writer) Constant(t Type, x float64) Ref {
 	return w.splat(t, literal(t.DType, x))
 }
@@ -125,8 +125,8 @@ func Ints(xs []int) string {
 	return "array<i64: " + strings.Join(words, ", ") + ">"
 }
 
-// Dot writes a general product: batch dims pair up, contracting dims are summed over. Numbers of 32 bits and more are
-// multiplied as such, not as what a tensor core makes of them.
+// Dot writes a general product: batch dims pair up, contracting dims are summed over. Numbers of 32 bits and
+// more are multiplied as such, not as what a tensor core makes of them.
 func (w *Writer) Dot(x, y Ref, batchX, batchY, sumX, sumY []int, out Type) Ref {
 	attrs := fmt.Sprintf("dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = %s, rhs_batching_dimensions = %s, "+
 		"lhs_contracting_dimensions = %s, rhs_contracting_dimensions = %s>", list(batchX), list(batchY), list(sumX), list(sumY))

@@ -33,16 +33,19 @@ func customRule(o *Operation) error {
 			if err != nil || !isPermutation(perm, len(types[i].Shape)) {
 				return fmt.Errorf("%s: %v is no layout of %v", name, l, types[i])
 			}
-			if (target == KernelTarget || target == PTXTarget) && !slices.IsSortedFunc(perm, func(a, b int) int { return b - a }) {
+			if (target == KernelTarget || target == PTXTarget) &&
+				!slices.IsSortedFunc(perm, func(a, b int) int { return b - a }) {
 				return fmt.Errorf("%s: got %v for %v: a kernel wants rows one after the other", name, l, types[i])
 			}
 		}
 	}
 	switch target {
 	case KernelTarget:
-		return kernelRule(o, []string{"name", "ir"}, []string{"grid_x", "grid_y", "grid_z", "num_stages", "num_warps"})
+		return kernelRule(o, []string{"name", "ir"},
+			[]string{"grid_x", "grid_y", "grid_z", "num_stages", "num_warps"})
 	case PTXTarget:
-		return kernelRule(o, []string{"name", "kernel_data", "kernel_type"}, []string{"block_x", "block_y", "block_z", "grid_x", "grid_y", "grid_z", "shared_mem_bytes"})
+		return kernelRule(o, []string{"name", "kernel_data", "kernel_type"},
+			[]string{"block_x", "block_y", "block_z", "grid_x", "grid_y", "grid_z", "shared_mem_bytes"})
 	}
 	return nil
 }
@@ -69,7 +72,8 @@ func kernelRule(o *Operation, texts, numbers []string) error {
 			least = 0
 		}
 		if err != nil || a.Type != "i32" || n[0] < least || name == "num_warps" && n[0]&(n[0]-1) != 0 {
-			return fmt.Errorf("backend_config: %s is %v: want an i32 from %d, and a power of two of warps", name, config.Field(name), least)
+			return fmt.Errorf("backend_config: %s is %v: want an i32 from %d, and a power of two of warps", name,
+				config.Field(name), least)
 		}
 	}
 	return nil

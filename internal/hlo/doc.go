@@ -1,4 +1,5 @@
-// Package hlo writes StableHLO as text and reads it back. The text is MLIR's generic form, which every version of the parser reads.
+// Package hlo writes StableHLO as text and reads it back. The text is MLIR's generic form, which every
+// version of the parser reads.
 //
 // A Writer collects one function; ops of package op write themselves into it:
 //
@@ -7,6 +8,6 @@
 //	y := w.Op("tanh", "", x.Type, x)
 //	fmt.Print(w.Module("main", y))
 //
-// Parse reads what a Writer prints, Program.String prints it again to the letter, and Program.Verify checks the types of every
-// operation; package interp runs it.
+// Parse reads what a Writer prints, Program.String prints it again to the letter, and Program.Verify checks
+// the types of every operation; package interp runs it.
 package hlo

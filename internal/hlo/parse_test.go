@@ -21,15 +21,20 @@ func TestParseMistakes(t *testing.T) {
 		{"", "want module"},
 		{"module @m {", "want func.func"},
 		{module(`%0 = "stablehlo.abs"(%a) : (tensor<2x3xf32>) -> (tensor<2x3xf32>`), "line 4"},
-		{module(`%0 = "stablehlo.abs"(%a, %b) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "2 operands and 1 results: want as many as types: 1 and 1"},
+		{module(`%0 = "stablehlo.abs"(%a, %b) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`),
+			"2 operands and 1 results: want as many as types: 1 and 1"},
 		{module(`%0:2 = "stablehlo.abs"(%a) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "2 results: want as many"},
 		{module(`%0 = "stablehlo.abs"(%a) {x = dense<[1, 2]> : tensor<3xi64>} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "want 3 elements, not 2"},
-		{module(`%0 = "stablehlo.abs"(%a) {x = #stablehlo.dot<a [1]>} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "want ="},
-		{module(`%0 = "stablehlo.abs"(%a) : (tensor<99999999999x99999xf32>) -> (tensor<2x3xf32>)`), "want fewer elements"},
+		{module(`%0 = "stablehlo.abs"(%a) {x = #stablehlo.dot<a [1]>} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`),
+			"want ="},
+		{module(`%0 = "stablehlo.abs"(%a) : (tensor<99999999999x99999xf32>) -> (tensor<2x3xf32>)`),
+			"want fewer elements"},
 		{module() + "x", "want the end"},
-		{module(`%0 = "stablehlo.abs"(%a) {x = "a`, `b"} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "line 3: got \"a\": want a closing"},
+		{module(`%0 = "stablehlo.abs"(%a) {x = "a`, `b"} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`),
+			"line 3: got \"a\": want a closing"},
 		{module(`%0 = "stablehlo.abs"(%a) {x = "\2"} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "want an escape"},
-		{module(`%0 = "stablehlo.abs"(%a) {x = ` + strings.Repeat("[", 99) + `} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "levels"},
+		{module(`%0 = "stablehlo.abs"(%a) {x = ` + strings.Repeat("[", 99) +
+			`} : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`), "levels"},
 	} {
 		if _, err := hlo.Parse(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q in\n%s", err, c.want, c.text)
@@ -40,18 +45,21 @@ func TestParseMistakes(t *testing.T) {
 func TestVerifyMistakes(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{`%0 = "stablehlo.abs"(%x) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`, "value %x is not defined"},
-		{`%0 = "stablehlo.abs"(%b) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`, "value %b is tensor<3xf32>: got tensor<2x3xf32>"},
+		{`%0 = "stablehlo.abs"(%b) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`,
+			"value %b is tensor<3xf32>: got tensor<2x3xf32>"},
 		{`%a = "stablehlo.abs"(%a) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`, "defined twice"},
 		{`%0 = "stablehlo.abs"(%a) : (tensor<2x3xf32>) -> (tensor<3x2xf32>)`, "want that type"},
 		{`%0 = "stablehlo.tanh"(%i) : (tensor<4xi32>) -> (tensor<4xi32>)`, "want elements of"},
 		{`%0 = "stablehlo.add"(%a, %b) : (tensor<2x3xf32>, tensor<3xf32>) -> (tensor<2x3xf32>)`, "want that type"},
 		{`%0 = "stablehlo.frob"(%a) : (tensor<2x3xf32>) -> (tensor<2x3xf32>)`, "unknown operation"},
 		{`"func.return"(%a) : (tensor<2x3xf32>) -> ()`, "at the end"},
-		{`%0 = "stablehlo.constant"() {value = dense<1.0> : tensor<f32>} : () -> (tensor<2xf32>)`, "want tensor<f32>"},
+		{`%0 = "stablehlo.constant"() {value = dense<1.0> : tensor<f32>} : () -> (tensor<2xf32>)`,
+			"want tensor<f32>"},
 		{`%0 = "stablehlo.iota"() {iota_dimension = 1 : i64} : () -> (tensor<2xi32>)`, "want a dim"},
 		{`%0 = "stablehlo.broadcast_in_dim"(%b) {broadcast_dimensions = array<i64: 0>} : (tensor<3xf32>) -> (tensor<2x3xf32>)`, "do not take"},
 		{`%0 = "stablehlo.reshape"(%a) : (tensor<2x3xf32>) -> (tensor<7xf32>)`, "got tensor<7xf32>"},
-		{`%0 = "stablehlo.transpose"(%a) {permutation = array<i64: 1, 1>} : (tensor<2x3xf32>) -> (tensor<3x2xf32>)`, "permutation is"},
+		{`%0 = "stablehlo.transpose"(%a) {permutation = array<i64: 1, 1>} : (tensor<2x3xf32>) -> (tensor<3x2xf32>)`,
+			"permutation is"},
 		{`%0 = "stablehlo.slice"(%b) {start_indices = array<i64: 1>, limit_indices = array<i64: 4>, strides = array<i64: 1>} : (tensor<3xf32>) -> (tensor<3xf32>)`, "cannot cut"},
 		{`%0 = "stablehlo.concatenate"(%b, %b) {dimension = 0 : i64} : (tensor<3xf32>, tensor<3xf32>) -> (tensor<5xf32>)`, "want tensor<6xf32>"},
 		{`%0 = "stablehlo.compare"(%b, %b) {comparison_direction = #stablehlo<comparison_direction XX>} : (tensor<3xf32>, tensor<3xf32>) -> (tensor<3xi1>)`, "comparison_direction"},
@@ -131,7 +139,8 @@ func TestLiterals(t *testing.T) {
 		}
 	}
 	text := w.Module("2 literals", refs...)
-	for _, want := range []string{"@_2_literals", "dense<1.0e+00> : tensor<f64>", "dense<-1.0e-01> : tensor<f32>", "dense<0x7F800000> : tensor<f32>", "dense<0x7C00> : tensor<f16>",
+	for _, want := range []string{"@_2_literals", "dense<1.0e+00> : tensor<f64>",
+		"dense<-1.0e-01> : tensor<f32>", "dense<0x7F800000> : tensor<f32>", "dense<0x7C00> : tensor<f16>",
 		"dense<-1.00097656e-01> : tensor<bf16>", "dense<1.0e+300> : tensor<f64>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in\n%s", want, text)

@@ -116,7 +116,8 @@ func convRule(o *Operation) error {
 	}
 	x, k, y := o.In[0], o.In[1], o.Out[0]
 	dims, ok := o.Attr("dimension_numbers").(ConvAttr)
-	if !ok || len(x.Shape) < 2 || len(k.Shape) != len(x.Shape) || len(y.Shape) != len(x.Shape) || x.Elem != k.Elem {
+	if !ok || len(x.Shape) < 2 || len(k.Shape) != len(x.Shape) || len(y.Shape) != len(x.Shape) ||
+		x.Elem != k.Elem {
 		return fmt.Errorf("got %s for %v with %v", typeWords(o.In), y, o.Attr("dimension_numbers"))
 	}
 	xb, xf, xs, err1 := convDims(dims.In, x, "b", "f")
@@ -128,7 +129,8 @@ func convRule(o *Operation) error {
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return err
 	}
-	if groups[0] < 1 || batches[0] < 1 || k.Shape[ki]*groups[0] != x.Shape[xf] || k.Shape[ko]%groups[0] != 0 || k.Shape[ko]%batches[0] != 0 || x.Shape[xb]%batches[0] != 0 {
+	if groups[0] < 1 || batches[0] < 1 || k.Shape[ki]*groups[0] != x.Shape[xf] || k.Shape[ko]%groups[0] != 0 ||
+		k.Shape[ko]%batches[0] != 0 || x.Shape[xb]%batches[0] != 0 {
 		return fmt.Errorf("%d groups and %d of batches do not fit %s", groups[0], batches[0], typeWords(o.In))
 	}
 	shape := make([]int, len(y.Shape))
@@ -139,8 +141,8 @@ func convRule(o *Operation) error {
 	return gives(o, x.Elem, shape)
 }
 
-// picking is the dimension numbers of gather and scatter: which dims of the tensor of windows are the windows', which dims of the
-// other tensor they lack, and which an index names.
+// picking is the dimension numbers of gather and scatter: which dims of the tensor of windows are the
+// windows', which dims of the other tensor they lack, and which an index names.
 type picking struct {
 	window, dropped, named []int
 	vector                 int
@@ -159,7 +161,8 @@ func newPicking(o *Operation, attr string, names [3]string, index TensorType) (p
 		return p, err
 	}
 	p.vector = vector[0]
-	if p.vector < 0 || p.vector > len(index.Shape) || !slices.Contains([]string{"i64", "i32", "i16", "ui32", "ui8"}, index.Elem) {
+	if p.vector < 0 || p.vector > len(index.Shape) ||
+		!slices.Contains([]string{"i64", "i32", "i16", "ui32", "ui8"}, index.Elem) {
 		return p, fmt.Errorf("got index %v with vectors along dim %d", index, p.vector)
 	}
 	size := 1
@@ -195,7 +198,8 @@ func gatherRule(o *Operation) error {
 		return err
 	}
 	x := o.In[0]
-	p, err := newPicking(o, "dimension_numbers", [3]string{"offset_dims", "collapsed_slice_dims", "start_index_map"}, o.In[1])
+	p, err := newPicking(o, "dimension_numbers",
+		[3]string{"offset_dims", "collapsed_slice_dims", "start_index_map"}, o.In[1])
 	if err != nil {
 		return err
 	}
@@ -203,7 +207,8 @@ func gatherRule(o *Operation) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(distinctDims(p.dropped, x), distinctDims(p.named, x), distinctDims(p.window, o.Out[0])); err != nil {
+	if err := errors.Join(distinctDims(p.dropped, x), distinctDims(p.named, x),
+		distinctDims(p.window, o.Out[0])); err != nil {
 		return err
 	}
 	for d, n := range sizes {
@@ -219,11 +224,13 @@ func scatterRule(o *Operation) error {
 		return err
 	}
 	x, src := o.In[0], o.In[2]
-	p, err := newPicking(o, "scatter_dimension_numbers", [3]string{"update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"}, o.In[1])
+	p, err := newPicking(o, "scatter_dimension_numbers",
+		[3]string{"update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"}, o.In[1])
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(distinctDims(p.dropped, x), distinctDims(p.named, x), distinctDims(p.window, src)); err != nil {
+	if err := errors.Join(distinctDims(p.dropped, x), distinctDims(p.named, x),
+		distinctDims(p.window, src)); err != nil {
 		return err
 	}
 	if len(p.window)+len(p.dropped) != len(x.Shape) || src.Elem != x.Elem {

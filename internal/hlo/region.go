@@ -6,8 +6,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Region writes a block that takes values of these types and returns what body gives. The text goes to OpN. Nothing from
-// outside may be used in it, since XLA's computations are closed, but in a branch, which takes nothing.
+// Region writes a block that takes values of these types and returns what body gives. The text goes to OpN.
+// Nothing from outside may be used in it, since XLA's computations are closed, but in a branch, which takes
+// nothing.
 func (w *Writer) Region(args []Type, body func(in []Ref) []Ref) string {
 	outer, once := w.body, w.once
 	w.body, w.once = &strings.Builder{}, map[string]Ref{}
@@ -55,8 +56,8 @@ func (w *Writer) Reduce(binary string, x Ref, init float64, dims []int, out Type
 	return w.OpN("reduce", "dimensions = "+Ints(dims), []string{region}, []Type{out}, x, start)[0]
 }
 
-// While repeats body on state as long as its first element, an i32 that body must increase by one, is below n: a loop
-// whose length is known, which XLA runs without asking the host.
+// While repeats body on state as long as its first element, an i32 that body must increase by one, is below
+// n: a loop whose length is known, which XLA runs without asking the host.
 func (w *Writer) While(n int, state []Ref, body func(in []Ref) []Ref) []Ref {
 	types := make([]Type, len(state))
 	for i, r := range state {
@@ -74,5 +75,6 @@ func (w *Writer) While(n int, state []Ref, body func(in []Ref) []Ref) []Ref {
 
 // Compare compares elements: EQ, NE, LT, LE, GT or GE.
 func (w *Writer) Compare(direction string, x, y Ref) Ref {
-	return w.Op("compare", "comparison_direction = #stablehlo<comparison_direction "+direction+">", Type{array.Bool, x.Shape}, x, y)
+	return w.Op("compare", "comparison_direction = #stablehlo<comparison_direction "+direction+">",
+		Type{array.Bool, x.Shape}, x, y)
 }

@@ -23,7 +23,8 @@ func init() {
 		"case": caseRule, "replica_id": deviceRule, "all_reduce": allSame, "all_gather": allGatherRule,
 		"reduce_scatter": reduceScatterRule, "all_to_all": allToAllRule, "collective_permute": allSame,
 	}
-	for _, name := range []string{"ceil", "cosine", "exponential", "exponential_minus_one", "floor", "log", "log_plus_one", "logistic",
+	for _, name := range []string{"ceil", "cosine", "exponential", "exponential_minus_one", "floor", "log",
+		"log_plus_one", "logistic",
 		"round_nearest_even", "rsqrt", "sine", "sqrt", "tanh"} {
 		rules[name] = elementRule(1, "f64", "f32", "bf16", "f16")
 	}
@@ -164,7 +165,8 @@ func selectRule(o *Operation) error {
 		return err
 	}
 	p := o.In[0]
-	if p.Elem != "i1" || len(p.Shape) > 0 && !slices.Equal(p.Shape, o.Out[0].Shape) || !o.In[1].Equal(o.Out[0]) || !o.In[2].Equal(o.Out[0]) {
+	if p.Elem != "i1" || len(p.Shape) > 0 && !slices.Equal(p.Shape, o.Out[0].Shape) ||
+		!o.In[1].Equal(o.Out[0]) || !o.In[2].Equal(o.Out[0]) {
 		return fmt.Errorf("got %s for %v", typeWords(o.In), o.Out[0])
 	}
 	return nil

@@ -75,7 +75,8 @@ func (s *scanner) run(what string, ok func(c byte) bool) string {
 }
 
 func isName(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.' || c == '$'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.' ||
+		c == '$'
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

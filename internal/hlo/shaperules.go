@@ -16,7 +16,8 @@ func broadcastRule(o *Operation) error {
 		return err
 	}
 	for i, d := range dims {
-		if d < 0 || d >= len(out.Shape) || slices.Contains(dims[:i], d) || in.Shape[i] != 1 && in.Shape[i] != out.Shape[d] {
+		if d < 0 || d >= len(out.Shape) || slices.Contains(dims[:i], d) || in.Shape[i] != 1 &&
+			in.Shape[i] != out.Shape[d] {
 			return fmt.Errorf("dims %v do not take %v to %v", dims, in, out)
 		}
 	}
@@ -146,7 +147,8 @@ func wantStarts(starts []TensorType, t TensorType) error {
 		return fmt.Errorf("got %d starts for %v", len(starts), t)
 	}
 	for _, s := range starts {
-		if len(s.Shape) != 0 || !s.Equal(starts[0]) || !slices.Contains([]string{"i64", "i32", "i16", "ui32", "ui8"}, s.Elem) {
+		if len(s.Shape) != 0 || !s.Equal(starts[0]) ||
+			!slices.Contains([]string{"i64", "i32", "i16", "ui32", "ui8"}, s.Elem) {
 			return fmt.Errorf("got starts %s: want integer scalars of one type", typeWords(starts))
 		}
 	}

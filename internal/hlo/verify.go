@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Verify checks a program as far as types go: every value is defined once and before its use, is used with its type, and the
-// types of each operation's operands and results are such as StableHLO allows.
+// Verify checks a program as far as types go: every value is defined once and before its use, is used with
+// its type, and the types of each operation's operands and results are such as StableHLO allows.
 func (p *Program) Verify() error {
 	return verifier{}.block(p.Main, p.Results)
 }
@@ -49,7 +49,8 @@ func (v *verifier) define(name string, t TensorType) error {
 var elems = []string{"f64", "f32", "bf16", "f16", "i64", "i32", "i16", "ui32", "ui8", "i1"}
 
 // elemBits is the size of elements.
-var elemBits = map[string]int{"f64": 64, "f32": 32, "bf16": 16, "f16": 16, "i64": 64, "i32": 32, "i16": 16, "ui32": 32, "ui8": 8, "i1": 1}
+var elemBits = map[string]int{"f64": 64, "f32": 32, "bf16": 16, "f16": 16, "i64": 64, "i32": 32, "i16": 16,
+	"ui32": 32, "ui8": 8, "i1": 1}
 
 func (v *verifier) operation(o *Operation, results []TensorType, last bool) error {
 	for i, name := range o.Operands {

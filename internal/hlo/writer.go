@@ -22,12 +22,13 @@ type Config struct {
 	Target Target
 	// Plain leaves out the kernels of our own that the target could run.
 	Plain bool
-	// Products is the least share of a device's units that kernels of our own, which compute products with what follows them, must keep at work to be
-	// called, from 0 to 1; 0 is for devices for which they are not made.
+	// Products is the least share of a device's units that kernels of our own, which compute products with what
+	// follows them, must keep at work to be called, from 0 to 1; 0 is for devices for which they are not made.
 	Products float64
 	// Replicas is how many devices run the program; 0 means 1.
 	Replicas int
-	// Scores is how many of attention's scores may be held at once where no kernel does without them; 0 means 64 million.
+	// Scores is how many of attention's scores may be held at once where no kernel does without them; 0 means 64
+	// million.
 	Scores int
 }
 
@@ -93,7 +94,8 @@ func (w *Writer) Target() Target { return w.config.Target }
 // Kernels reports whether the program may carry kernels of our own.
 func (w *Writer) Kernels() bool { return w.config.Target == CUDA && !w.config.Plain }
 
-// Products is the least share of the device's units that kernels of products must keep at work; 0 if there are to be none.
+// Products is the least share of the device's units that kernels of products must keep at work; 0 if there
+// are to be none.
 func (w *Writer) Products() float64 {
 	if !w.Kernels() {
 		return 0
@@ -139,7 +141,8 @@ func (w *Writer) Donate(i, result int) {
 	}
 }
 
-// Op writes one op of the stablehlo dialect with one result. attrs is MLIR text: `dimensions = array<i64: 0>`.
+// Op writes one op of the stablehlo dialect with one result. attrs is MLIR text: `dimensions = array<i64:
+// 0>`.
 func (w *Writer) Op(name, attrs string, out Type, in ...Ref) Ref {
 	return w.OpN(name, attrs, nil, []Type{out}, in...)[0]
 }
@@ -211,7 +214,8 @@ func (w *Writer) Once(key string, f func() Ref) Ref {
 
 // Module closes the function and prints the whole program.
 func (w *Writer) Module(name string, results ...Ref) string {
-	params, ids, types := make([]string, len(w.params)), make([]string, len(results)), make([]string, len(results))
+	params, ids, types := make([]string, len(w.params)), make([]string, len(results)), make([]string,
+		len(results))
 	for i, p := range w.params {
 		params[i] = fmt.Sprintf("%s: %s%s", p.id, p.Type, p.attrs)
 	}

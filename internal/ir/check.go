@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Check verifies that f is a well-formed program: dense IDs, every operand made before its use, and types that
-// the ops themselves infer. It is run between passes; a fault is a bug of the pass before.
+// Check verifies that f is a well-formed program: dense IDs, every operand made before its use, and types
+// that the ops themselves infer. It is run between passes; a fault is a bug of the pass before.
 func Check(f *Func) error {
 	defined := make([]*Value, f.values)
 	next := 0

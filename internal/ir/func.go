@@ -45,8 +45,8 @@ func (f *Func) number() {
 	f.values = id
 }
 
-// Replay adds f's nodes to scope with args for its parameters and returns the values of its results. Each node
-// passes through apply, which a pass gives to change some of them; nil applies the op as it is.
+// Replay adds f's nodes to scope with args for its parameters and returns the values of its results. Each
+// node passes through apply, which a pass gives to change some of them; nil applies the op as it is.
 func (f *Func) Replay(scope Scope, args []*Value, apply func(n *Node, in []*Value) []*Value) []*Value {
 	if apply == nil {
 		apply = func(n *Node, in []*Value) []*Value { return scope.Apply(n.op, in) }

@@ -67,7 +67,8 @@ func TestParseErrors(t *testing.T) {
 func randomProgram(t *rapid.T) *ir.Func {
 	b := ir.NewBuilder("random")
 	shape := array.Shape(rapid.SliceOfN(rapid.IntRange(0, 4), 0, 3).Draw(t, "shape"))
-	values := []*ir.Value{b.Param("x", ir.Type{DType: array.F32, Shape: shape}), b.Param("", ir.Type{DType: array.F32, Shape: shape})}
+	values := []*ir.Value{b.Param("x", ir.Type{DType: array.F32, Shape: shape}),
+		b.Param("", ir.Type{DType: array.F32, Shape: shape})}
 	one := func(name string) *ir.Value { return rapid.SampledFrom(values).Draw(t, name) }
 	for range rapid.IntRange(0, 12).Draw(t, "nodes") {
 		var v *ir.Value

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Parse reads a program that String printed, or that a person wrote. The zero op for a name comes from lookup.
-// Types after the colon may be left out: the ops infer them; where given they must agree.
+// Parse reads a program that String printed, or that a person wrote. The zero op for a name comes from
+// lookup. Types after the colon may be left out: the ops infer them; where given they must agree.
 func Parse(text string, lookup func(name string) (Op, bool)) (*Func, error) {
 	p := &parser{lookup: lookup, values: map[int]*Value{}}
 	for i, line := range strings.Split(text, "\n") {

@@ -53,8 +53,8 @@ type Op interface {
 	Infer(in []Type) ([]Type, error)
 }
 
-// Infer is op's own Infer with what holds for every op besides: a result whose size overflows is an error. Every scope
-// asks it, so that no op runs on memory that is smaller than its type says.
+// Infer is op's own Infer with what holds for every op besides: a result whose size overflows is an error.
+// Every scope asks it, so that no op runs on memory that is smaller than its type says.
 func Infer(op Op, in []Type) ([]Type, error) {
 	out, err := op.Infer(in)
 	if err != nil {

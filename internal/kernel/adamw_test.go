@@ -44,7 +44,8 @@ func referenceAdamW(p, g, m, v []float64, c AdamWCoef) {
 }
 
 func TestAdamWFloat64(t *testing.T) {
-	c := AdamWCoef{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01, GradScale: 1, Bias1: 0.1, Bias2: 0.001}
+	c := AdamWCoef{LR: 1e-3, Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01, GradScale: 1, Bias1: 0.1,
+		Bias2: 0.001}
 	p, g := widen(randn(1, 33)), widen(randn(2, 33))
 	m, v := make([]float64, 33), make([]float64, 33)
 	wp, wm, wv := widen(randn(1, 33)), make([]float64, 33), make([]float64, 33)

@@ -207,8 +207,9 @@ func (u *flashUnit[T]) compute(first, count int, see keySpan) {
 func (u *flashUnit[T]) addKeys(dst, weights, x []T, rows, n, width int, alpha T) {
 	ld := u.KVHeads * width
 	for i := 0; i < n; i += stripTaskRows { // so few at a time that nothing is packed
-		Gemm[T]{M: min(stripTaskRows, n-i), N: width, K: rows, Alpha: alpha, C: dst[i*ld:], LDC: ld, Update: Accumulate,
-			A: Dense(weights[i:], n, Transpose), B: Dense(x, width, NoTrans)}.Run(nil)
+		Gemm[T]{M: min(stripTaskRows, n-i), N: width, K: rows, Alpha: alpha, C: dst[i*ld:], LDC: ld,
+			Update: Accumulate,
+			A:      Dense(weights[i:], n, Transpose), B: Dense(x, width, NoTrans)}.Run(nil)
 	}
 }
 

@@ -121,7 +121,8 @@ func attentionCases[T Float]() []Attention[T] {
 	segments := []int32{}
 	type m = AttentionMask
 	var cases []Attention[T]
-	for _, seq := range [][2]int{{1, 1}, {1, 7}, {7, 9}, {9, 7}, {63, 65}, {65, 63}, {130, 130}, {257, 257}, {1, 2500}, {3, 4500}} {
+	for _, seq := range [][2]int{{1, 1}, {1, 7}, {7, 9}, {9, 7}, {63, 65}, {65, 63}, {130, 130}, {257, 257},
+		{1, 2500}, {3, 4500}} {
 		for i, mask := range []m{{}, {Causal: true}, {Causal: true, Window: 5}, {Window: 64, Offset: 3},
 			{Causal: true, Offset: 40}, {Causal: true, Offset: -3}, {SegmentsQ: segments},
 			{Causal: true, SegmentsQ: segments}, {Causal: true, Offset: 3000, Window: 2000}} {
@@ -132,7 +133,8 @@ func attentionCases[T Float]() []Attention[T] {
 	}
 	return append(cases,
 		Attention[T]{Batch: 1, SeqQ: 3, SeqK: 4, Heads: 150, KVHeads: 2, Dim: 16, DimV: 16},
-		Attention[T]{Batch: 1, SeqQ: 700, SeqK: 700, Heads: 1, KVHeads: 1, Dim: 64, DimV: 64, Mask: m{Causal: true}},
+		Attention[T]{Batch: 1, SeqQ: 700, SeqK: 700, Heads: 1, KVHeads: 1, Dim: 64, DimV: 64,
+			Mask: m{Causal: true}},
 		Attention[T]{Batch: 1, SeqQ: 300, SeqK: 0, Heads: 2, KVHeads: 1, Dim: 4, DimV: 4},
 		Attention[T]{Batch: 1, SeqQ: 0, SeqK: 9, Heads: 2, KVHeads: 1, Dim: 4, DimV: 4},
 		Attention[T]{Batch: 0, SeqQ: 2, SeqK: 9, Heads: 2, KVHeads: 1, Dim: 4, DimV: 4})
@@ -183,13 +185,20 @@ func BenchmarkAttention(b *testing.B) {
 		name string
 		Attention[float32]
 	}{
-		{"gpt2", Attention[float32]{Batch: 8, SeqQ: 256, SeqK: 256, Heads: 4, KVHeads: 4, Mask: AttentionMask{Causal: true}}},
-		{"1k", Attention[float32]{Batch: 1, SeqQ: 1024, SeqK: 1024, Heads: 4, KVHeads: 4, Mask: AttentionMask{Causal: true}}},
-		{"4k", Attention[float32]{Batch: 1, SeqQ: 4096, SeqK: 4096, Heads: 1, KVHeads: 1, Mask: AttentionMask{Causal: true}}},
-		{"16k", Attention[float32]{Batch: 1, SeqQ: 16384, SeqK: 16384, Heads: 1, KVHeads: 1, Mask: AttentionMask{Causal: true}}},
-		{"16k-window", Attention[float32]{Batch: 1, SeqQ: 16384, SeqK: 16384, Heads: 1, KVHeads: 1, Mask: AttentionMask{Causal: true, Window: 512}}},
-		{"decode", Attention[float32]{Batch: 1, SeqQ: 1, SeqK: 4096, Heads: 32, KVHeads: 8, Mask: AttentionMask{Causal: true, Offset: 4000}}},
-		{"decode-mha", Attention[float32]{Batch: 8, SeqQ: 1, SeqK: 1024, Heads: 12, KVHeads: 12, Mask: AttentionMask{Causal: true, Offset: 1000}}},
+		{"gpt2", Attention[float32]{Batch: 8, SeqQ: 256, SeqK: 256, Heads: 4, KVHeads: 4,
+			Mask: AttentionMask{Causal: true}}},
+		{"1k", Attention[float32]{Batch: 1, SeqQ: 1024, SeqK: 1024, Heads: 4, KVHeads: 4,
+			Mask: AttentionMask{Causal: true}}},
+		{"4k", Attention[float32]{Batch: 1, SeqQ: 4096, SeqK: 4096, Heads: 1, KVHeads: 1,
+			Mask: AttentionMask{Causal: true}}},
+		{"16k", Attention[float32]{Batch: 1, SeqQ: 16384, SeqK: 16384, Heads: 1, KVHeads: 1,
+			Mask: AttentionMask{Causal: true}}},
+		{"16k-window", Attention[float32]{Batch: 1, SeqQ: 16384, SeqK: 16384, Heads: 1, KVHeads: 1,
+			Mask: AttentionMask{Causal: true, Window: 512}}},
+		{"decode", Attention[float32]{Batch: 1, SeqQ: 1, SeqK: 4096, Heads: 32, KVHeads: 8,
+			Mask: AttentionMask{Causal: true, Offset: 4000}}},
+		{"decode-mha", Attention[float32]{Batch: 8, SeqQ: 1, SeqK: 1024, Heads: 12, KVHeads: 12,
+			Mask: AttentionMask{Causal: true, Offset: 1000}}},
 		{"decode-one", Attention[float32]{Batch: 1, SeqQ: 1, SeqK: 32768, Heads: 1, KVHeads: 1}},
 	} {
 		x.Dim, x.DimV = 64, 64

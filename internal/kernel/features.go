@@ -1,6 +1,7 @@
 package kernel
 
-// Features names the instruction sets that the kernels use on this processor, best first; plain is portable Go.
+// Features names the instruction sets that the kernels use on this processor, best first; plain is portable
+// Go.
 func Features() []string {
 	var names []string
 	for _, set := range gemmSets {

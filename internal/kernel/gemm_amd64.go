@@ -29,8 +29,10 @@ func gemmF32AVX512() gemmKernels {
 			packAlongAsm(4, 4, lanes, 1, gemmAlongF32AVX512, nil),
 			packAlongAsm(4, 2, lanes, 1, gemmAlongBF16F32AVX512, nil),
 			packAlongAsm(4, 2, lanes, 1, gemmAlongF16F32AVX512, nil)},
-		spreadA: [formatCount]gemmSpread{gemmSpreadRowsF32AVX512, gemmSpreadRowsBF16F32AVX512, gemmSpreadRowsF16F32AVX512},
-		spreadB: [formatCount]gemmSpread{gemmSpreadColsF32AVX512, gemmSpreadColsBF16F32AVX512, gemmSpreadColsF16F32AVX512},
+		spreadA: [formatCount]gemmSpread{gemmSpreadRowsF32AVX512, gemmSpreadRowsBF16F32AVX512,
+			gemmSpreadRowsF16F32AVX512},
+		spreadB: [formatCount]gemmSpread{gemmSpreadColsF32AVX512, gemmSpreadColsBF16F32AVX512,
+			gemmSpreadColsF16F32AVX512},
 	}
 }
 
@@ -60,8 +62,10 @@ func gemmF32AVX2() gemmKernels {
 			packAlongAsm(4, 4, lanes, lanes, gemmAlongF32AVX2, plain.packAlong[formatNative]),
 			packAlongAsm(4, 2, lanes, lanes, gemmAlongBF16F32AVX2, plain.packAlong[formatBF16]),
 			packAlongAsm(4, 2, lanes, lanes, gemmAlongF16F32AVX2, plain.packAlong[formatF16])},
-		spreadA: [formatCount]gemmSpread{gemmSpreadRowsF32AVX2, gemmSpreadRowsBF16F32AVX2, gemmSpreadRowsF16F32AVX2},
-		spreadB: [formatCount]gemmSpread{gemmSpreadColsF32AVX2, gemmSpreadColsBF16F32AVX2, gemmSpreadColsF16F32AVX2},
+		spreadA: [formatCount]gemmSpread{gemmSpreadRowsF32AVX2, gemmSpreadRowsBF16F32AVX2,
+			gemmSpreadRowsF16F32AVX2},
+		spreadB: [formatCount]gemmSpread{gemmSpreadColsF32AVX2, gemmSpreadColsBF16F32AVX2,
+			gemmSpreadColsF16F32AVX2},
 	}
 }
 
@@ -82,7 +86,8 @@ func gemmF64AVX2() gemmKernels {
 // packAcrossAsm makes a gemmPack of a copying kernel, for elements of size
 // bytes. The kernel leaves gaps as they are; one whose counts must be multiples
 // of unit has another to take the others.
-func packAcrossAsm(size, unit int, kernel func(dst, src unsafe.Pointer, ld, count, k, width int), other gemmPack) gemmPack {
+func packAcrossAsm(size, unit int, kernel func(dst, src unsafe.Pointer, ld, count, k, width int),
+	other gemmPack) gemmPack {
 	return func(dst, src unsafe.Pointer, ld, count, k, width int) {
 		if count%unit != 0 {
 			other(dst, src, ld, count, k, width)
@@ -98,7 +103,8 @@ func packAcrossAsm(size, unit int, kernel func(dst, src unsafe.Pointer, ld, coun
 // packAlongAsm makes a gemmPack of a transposing kernel, which takes lanes
 // source rows of elements of from bytes at a time. One whose k must be a
 // multiple of unit has another to take the rest.
-func packAlongAsm(size, from, lanes, unit int, kernel func(dst, src unsafe.Pointer, ld, count, k, width, store int), other gemmPack) gemmPack {
+func packAlongAsm(size, from, lanes, unit int,
+	kernel func(dst, src unsafe.Pointer, ld, count, k, width, store int), other gemmPack) gemmPack {
 	return func(dst, src unsafe.Pointer, ld, count, k, width int) {
 		whole := k / unit * unit
 		for i := 0; whole > 0 && i < width; i += lanes {

@@ -52,8 +52,10 @@ func BenchmarkGemmSquare(b *testing.B) {
 		for _, threads := range []int{1, 2} {
 			for _, n := range []int{256, 1024, 2048} {
 				s := gemmShape{m: n, n: n, k: n}
-				b.Run(fmt.Sprintf("%s/f32/%d/t%d", set.name, n, threads), func(b *testing.B) { benchGemm[float32](b, set, threads, s) })
-				b.Run(fmt.Sprintf("%s/f64/%d/t%d", set.name, n, threads), func(b *testing.B) { benchGemm[float64](b, set, threads, s) })
+				b.Run(fmt.Sprintf("%s/f32/%d/t%d", set.name, n, threads),
+					func(b *testing.B) { benchGemm[float32](b, set, threads, s) })
+				b.Run(fmt.Sprintf("%s/f64/%d/t%d", set.name, n, threads),
+					func(b *testing.B) { benchGemm[float64](b, set, threads, s) })
 			}
 		}
 	}
@@ -70,7 +72,10 @@ func BenchmarkGemmTraining(b *testing.B) {
 	}
 	for _, threads := range []int{1, 2} {
 		for _, s := range shapes {
-			b.Run(fmt.Sprintf("%v/t%d", s, threads), func(b *testing.B) { benchGemm[float32](b, &gemmSets[0], threads, s) })
+			b.Run(fmt.Sprintf("%v/t%d", s, threads), func(b *testing.B) {
+				benchGemm[float32](b, &gemmSets[0], threads,
+					s)
+			})
 		}
 	}
 }
@@ -80,7 +85,8 @@ func BenchmarkGemmSmall(b *testing.B) {
 		{16, 8, 16, NoTrans, NoTrans}, {16, 16, 8, NoTrans, Transpose}, {16, 32, 64, NoTrans, Transpose},
 		{16, 64, 32, NoTrans, NoTrans}, {32, 32, 32, NoTrans, NoTrans}, {64, 64, 64, NoTrans, NoTrans},
 		{64, 64, 64, NoTrans, Transpose}, {128, 128, 64, NoTrans, Transpose}, {8, 1024, 1024, NoTrans, NoTrans},
-		{16, 1024, 1024, NoTrans, Transpose}, {32, 1024, 1024, NoTrans, NoTrans}, {48, 1024, 1024, NoTrans, NoTrans},
+		{16, 1024, 1024, NoTrans, Transpose}, {32, 1024, 1024, NoTrans, NoTrans}, {48, 1024, 1024, NoTrans,
+			NoTrans},
 	} {
 		b.Run(s.String(), func(b *testing.B) { benchGemm[float32](b, &gemmSets[0], 1, s) })
 	}
@@ -94,7 +100,10 @@ func BenchmarkGemmSkinny(b *testing.B) {
 			{4096, 1, 4096, NoTrans, NoTrans}, {4096, 1, 4096, Transpose, NoTrans},
 			{1, 1024, 256, NoTrans, NoTrans}, {1, 1024, 256, NoTrans, Transpose},
 		} {
-			b.Run(fmt.Sprintf("%v/t%d", s, threads), func(b *testing.B) { benchGemm[float32](b, &gemmSets[0], threads, s) })
+			b.Run(fmt.Sprintf("%v/t%d", s, threads), func(b *testing.B) {
+				benchGemm[float32](b, &gemmSets[0], threads,
+					s)
+			})
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-var allTrans = [][2]Trans{{NoTrans, NoTrans}, {NoTrans, Transpose}, {Transpose, NoTrans}, {Transpose, Transpose}}
+var allTrans = [][2]Trans{{NoTrans, NoTrans}, {NoTrans, Transpose}, {Transpose, NoTrans},
+	{Transpose, Transpose}}
 
 // TestGemmBlocks meets more than one block of every dimension.
 func TestGemmBlocks(t *testing.T) {
@@ -15,7 +16,8 @@ func TestGemmBlocks(t *testing.T) {
 		p := NewPool(2)
 		defer p.Close()
 		for _, tr := range allTrans {
-			for _, s := range [][3]int{{150, 40, 530}, {134, 4200, 3}, {360, 40, 30}, {1, 1100, 300}, {2, 30, 2100}, {40, 100, 530}} {
+			for _, s := range [][3]int{{150, 40, 530}, {134, 4200, 3}, {360, 40, 30}, {1, 1100, 300}, {2, 30, 2100},
+				{40, 100, 530}} {
 				c := gemmCase{m: s[0], n: s[1], k: s[2], ta: tr[0], tb: tr[1], padC: 1}
 				checkGemm[float32](t, set, p, c)
 				c.update = Accumulate
@@ -86,17 +88,20 @@ func checkBatch(t *testing.T, set *gemmSet, p *Pool, batch, m, n, k, shared int)
 	r := rand.New(rand.NewPCG(5, uint64(m)))
 	a, b := randomSlice[float32](r, max(batch, 1)*m*k), randomSlice[float32](r, max(batch, 1)*k*n)
 	g := GemmBatch[float32]{
-		Gemm:    Gemm[float32]{M: m, N: n, K: k, A: Dense(a, 0, NoTrans), B: Dense(b, 0, Transpose), C: make([]float32, batch*m*n)},
+		Gemm: Gemm[float32]{M: m, N: n, K: k, A: Dense(a, 0, NoTrans), B: Dense(b, 0, Transpose),
+			C: make([]float32, batch*m*n)},
 		Batch:   batch,
 		StrideA: (1 - shared&1) * m * k, StrideB: (1 - shared>>1) * n * k, StrideC: m * n,
 	}
 	g.runOn(set, p)
 	for i := range batch {
 		want := make([]float32, m*n)
-		Gemm[float32]{M: m, N: n, K: k, A: Dense(a[i*g.StrideA:], 0, NoTrans), B: Dense(b[i*g.StrideB:], 0, Transpose), C: want}.runOn(set, nil)
+		Gemm[float32]{M: m, N: n, K: k, A: Dense(a[i*g.StrideA:], 0, NoTrans),
+			B: Dense(b[i*g.StrideB:], 0, Transpose), C: want}.runOn(set, nil)
 		for j, v := range g.C[i*m*n:][:m*n] {
 			if diff := v - want[j]; diff > 1e-4 || diff < -1e-4 {
-				t.Fatalf("%s: batch %d shared %d item %d: element %d is %v, want %v", set.name, batch, shared, i, j, v, want[j])
+				t.Fatalf("%s: batch %d shared %d item %d: element %d is %v, want %v", set.name, batch, shared, i, j, v,
+					want[j])
 			}
 		}
 	}
@@ -104,7 +109,8 @@ func checkBatch(t *testing.T, set *gemmSet, p *Pool, batch, m, n, k, shared int)
 
 func TestGemmChecks(t *testing.T) {
 	data := make([]float32, 100)
-	ok := Gemm[float32]{M: 10, N: 10, K: 10, A: Dense(data, 0, NoTrans), B: Dense(data, 0, NoTrans), C: make([]float32, 100)}
+	ok := Gemm[float32]{M: 10, N: 10, K: 10, A: Dense(data, 0, NoTrans), B: Dense(data, 0, NoTrans),
+		C: make([]float32, 100)}
 	for name, edit := range map[string]func(g *Gemm[float32]){
 		"short A":     func(g *Gemm[float32]) { g.A = Dense(data[:99], 0, NoTrans) },
 		"short B":     func(g *Gemm[float32]) { g.B = Dense(data, 11, Transpose) },

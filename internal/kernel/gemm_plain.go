@@ -32,7 +32,8 @@ func scaleOf[T Float](bits uint64) T {
 	return T(*(*float64)(unsafe.Pointer(&bits)))
 }
 
-func tilePlain[T Float](k int, a, b, c, _, _ unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update) {
+func tilePlain[T Float](k int, a, b, c, _, _ unsafe.Pointer, ldc, rows, cols int, alpha uint64,
+	update Update) {
 	var acc [plainTile][plainTile]T
 	pa, pb := unsafe.Slice((*T)(a), k*plainTile), unsafe.Slice((*T)(b), k*plainTile)
 	for len(pb) > 0 {

@@ -18,7 +18,8 @@ type gemmCase struct {
 }
 
 func (c gemmCase) String() string {
-	return fmt.Sprintf("%d×%d×%d ta=%d tb=%d fmt=%d,%d update=%d", c.m, c.n, c.k, c.ta, c.tb, c.formatA, c.formatB, c.update)
+	return fmt.Sprintf("%d×%d×%d ta=%d tb=%d fmt=%d,%d update=%d", c.m, c.n, c.k, c.ta, c.tb, c.formatA,
+		c.formatB, c.update)
 }
 
 // testMatrix is a stored operand in two precisions.

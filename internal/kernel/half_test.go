@@ -66,7 +66,8 @@ func TestHalfSpecial(t *testing.T) {
 		for _, c := range []struct {
 			v    float32
 			want uint16
-		}{{inf, f.inf}, {-inf, f.inf | 0x8000}, {f.firstTooHigh, f.inf}, {0, 0}, {float32(math.Copysign(0, -1)), 0x8000}} {
+		}{{inf, f.inf}, {-inf, f.inf | 0x8000}, {f.firstTooHigh, f.inf}, {0, 0}, {float32(math.Copysign(0, -1)),
+			0x8000}} {
 			if got := f.narrow(c.v); got != c.want {
 				t.Errorf("%s: %v became %#04x, want %#04x", f.name, c.v, got, c.want)
 			}

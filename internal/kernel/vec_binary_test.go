@@ -24,10 +24,14 @@ var binaryCases = []struct {
 	{"SiLUGrad", SiLUGrad[float32], SiLUGrad[float64], 3e-7},
 	{"GELUGrad", GELUGrad[float32], GELUGrad[float64], 3e-7},
 	{"GELUTanhGrad", GELUTanhGrad[float32], GELUTanhGrad[float64], 5e-7},
-	{"MulAdd", func(d, x, y []float32) { MulAdd(d, x, y, x) }, func(d, x, y []float64) { MulAdd(d, x, y, x) }, 2e-7},
-	{"Axpy", func(d, x, y []float32) { copy(d, x); Axpy(d, 1.5, y) }, func(d, x, y []float64) { copy(d, x); Axpy(d, 1.5, y) }, 2e-7},
-	{"AddScalar", func(d, x, _ []float32) { AddScalar(d, x, 1.25) }, func(d, x, _ []float64) { AddScalar(d, x, 1.25) }, 1e-7},
-	{"MulScalar", func(d, x, _ []float32) { MulScalar(d, x, 1.25) }, func(d, x, _ []float64) { MulScalar(d, x, 1.25) }, 1e-7},
+	{"MulAdd", func(d, x, y []float32) { MulAdd(d, x, y, x) }, func(d, x, y []float64) { MulAdd(d, x, y, x) },
+		2e-7},
+	{"Axpy", func(d, x, y []float32) { copy(d, x); Axpy(d, 1.5, y) },
+		func(d, x, y []float64) { copy(d, x); Axpy(d, 1.5, y) }, 2e-7},
+	{"AddScalar", func(d, x, _ []float32) { AddScalar(d, x, 1.25) },
+		func(d, x, _ []float64) { AddScalar(d, x, 1.25) }, 1e-7},
+	{"MulScalar", func(d, x, _ []float32) { MulScalar(d, x, 1.25) },
+		func(d, x, _ []float64) { MulScalar(d, x, 1.25) }, 1e-7},
 	{"SoftmaxGradRow", SoftmaxGradRow[float32], SoftmaxGradRow[float64], 1e-6},
 	{"SwiGLUGrad.gate", func(d, x, y []float32) { SwiGLUGrad(d, spare[:len(d)], x, y, y) },
 		func(d, x, y []float64) { SwiGLUGrad(d, make([]float64, len(d)), x, y, y) }, 3e-7},
@@ -48,7 +52,8 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-func checkBinary(t *testing.T, f func(d, x, y []float32), ref func(d, x, y []float64), n int, scale float32, tol float64) {
+func checkBinary(t *testing.T, f func(d, x, y []float32), ref func(d, x, y []float64), n int, scale float32,
+	tol float64) {
 	t.Helper()
 	off := n % 3
 	x, y := randn(1, n+off)[off:], randn(2, n+off)[off:]

@@ -16,8 +16,8 @@ import (
 // strategyAxes are the axes that a strategy can split parameters by; those of one device split nothing.
 var strategyAxes = []string{strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis, strategy.TensorAxis}
 
-// CheckAnnotations says which annotation asks for nothing that there is: a mistake in a name would else train as if it were
-// not there.
+// CheckAnnotations says which annotation asks for nothing that there is: a mistake in a name would else train
+// as if it were not there.
 func CheckAnnotations(list []mesh.Annotation, params []*nn.Param) error {
 	names := make([]string, len(params))
 	for i, p := range params {

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Layers is what a plan asks of a model's layers by name: how their weights are split, how what goes in and out lies, where
-// stages begin. Builder makes one.
+// Layers is what a plan asks of a model's layers by name: how their weights are split, how what goes in and
+// out lies, where stages begin. Builder makes one.
 type Layers struct {
 	params int // of the model
 	splits []weightSplit
@@ -122,7 +122,8 @@ func (b *Builder) Split(layer string, s Side, axis string) error {
 	w := weightSplit{weight: layer + ".weight", side: s, axis: axis}
 	shape, ok := b.shapes[w.weight]
 	if !ok {
-		return fmt.Errorf("it has no weight of its own: name its linear layers or embeddings: %s", nearest("*", b.within(layer)))
+		return fmt.Errorf("it has no weight of its own: name its linear layers or embeddings: %s",
+			nearest("*", b.within(layer)))
 	}
 	if len(shape) != 2 {
 		return fmt.Errorf("its weight has shape %v: want a matrix: annotate it by ParallelPlan.Annotations", shape)

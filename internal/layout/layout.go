@@ -24,7 +24,8 @@ type Config struct {
 	Layers      *Layers
 }
 
-// Layout is how a training run lies on the devices of a strategy: every annotation, whoever asked for it, is read here.
+// Layout is how a training run lies on the devices of a strategy: every annotation, whoever asked for it, is
+// read here.
 type Layout struct {
 	Config
 	// Meshes is the devices of each rank of the pipeline, Schedule what they do in turn.
@@ -95,7 +96,8 @@ func (l *Layout) Cuts(f *ir.Func) ([]string, error) {
 		total += n
 	}
 	if len(counts) != stages || total != len(layers) {
-		return nil, fmt.Errorf("strategy: layers of stages are %v: want %d numbers with the sum %d", counts, stages, len(layers))
+		return nil, fmt.Errorf("strategy: layers of stages are %v: want %d numbers with the sum %d", counts, stages,
+			len(layers))
 	}
 	var cuts []string
 	at := 0
@@ -113,10 +115,12 @@ func tooFewLayers(layers, stages int) error {
 	if layers == 0 {
 		return fmt.Errorf("strategy: the loss has no layers to make %d stages of: want pp=1, or op.Mark(x, nn.LayerMark(i)) where layer i begins", stages)
 	}
-	return fmt.Errorf("strategy: %d layers cannot make %d stages: want pp·vpp of %d or less", layers, stages, layers)
+	return fmt.Errorf("strategy: %d layers cannot make %d stages: want pp·vpp of %d or less", layers, stages,
+		layers)
 }
 
-// Evenly is n things in k groups; the first and the last, which have the embedding and the head besides, are not the larger ones.
+// Evenly is n things in k groups; the first and the last, which have the embedding and the head besides, are
+// not the larger ones.
 func Evenly(n, k int) []int {
 	list := slices.Repeat([]int{n / k}, k)
 	for i := range n % k {
@@ -136,8 +140,8 @@ func (l *Layout) dataAxes(names ...string) mesh.Axes {
 	return axes
 }
 
-// Mark is how a marked value lies; of the stream between layers, batches by the data axes, sequences by the context axis and, with sequence
-// parallelism, the tensor axis.
+// Mark is how a marked value lies; of the stream between layers, batches by the data axes, sequences by the
+// context axis and, with sequence parallelism, the tensor axis.
 func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 	if !nn.IsStream(label) {
 		return l.applied.marksOf(l.Meshes[0], label)
@@ -146,19 +150,24 @@ func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 	if l.Strategy.Sequence {
 		sequence = append(sequence, strategy.TensorAxis)
 	}
-	return mesh.Closed(mesh.Split(l.dataAxes(strategy.DataAxis, strategy.ExpertAxis), l.dataAxes(sequence...), nil)), true
+	return mesh.Closed(mesh.Split(l.dataAxes(strategy.DataAxis, strategy.ExpertAxis), l.dataAxes(sequence...),
+		nil)), true
 }
 
-// Columns is how sequences lie within a layer: where the tensor axis splits them between layers, it splits heads and widths within.
+// Columns is how sequences lie within a layer: where the tensor axis splits them between layers, it splits
+// heads and widths within.
 func (l *Layout) Columns() shard.Columns {
 	if !l.Strategy.Sequence {
 		return shard.Columns{}
 	}
 	axes := l.dataAxes
-	return shard.Columns{Axis: strategy.TensorAxis, Split: mesh.Closed(mesh.Split(axes(strategy.DataAxis, strategy.ExpertAxis), axes(strategy.ContextAxis), axes(strategy.TensorAxis)))}
+	return shard.Columns{Axis: strategy.TensorAxis,
+		Split: mesh.Closed(mesh.Split(axes(strategy.DataAxis, strategy.ExpertAxis), axes(strategy.ContextAxis),
+			axes(strategy.TensorAxis)))}
 }
 
-// Inputs is how the parameters of a program lie that are no weights: n of the batch, and then what every device has whole.
+// Inputs is how the parameters of a program lie that are no weights: n of the batch, and then what every
+// device has whole.
 func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
 	for i, v := range f.Params()[len(l.Params):] {
 		if i < n {
@@ -192,8 +201,8 @@ func (l *Layout) Computed(t ir.Type) ir.Type {
 	return ir.Type{DType: dtype, Shape: t.Shape}
 }
 
-// Masters is how many slots of a parameter hold its own value: with mixed precision, in which the optimizer has the precise
-// one, it is 1.
+// Masters is how many slots of a parameter hold its own value: with mixed precision, in which the optimizer
+// has the precise one, it is 1.
 func (l *Layout) Masters() int {
 	if l.Strategy.AMP == "off" {
 		return 0

@@ -67,14 +67,16 @@ func (p *Layers) apply(f *ir.Func) (*applied, error) {
 	return out, err
 }
 
-// planner finds layers in a program: the nodes from the first to the last that compute with a parameter below a layer's name.
+// planner finds layers in a program: the nodes from the first to the last that compute with a parameter below
+// a layer's name.
 type planner struct {
 	f    *ir.Func
 	plan *Layers
 	// fixed is, by value, whether parameters and constants alone decide it, and from which parameters it comes.
 	fixed []bool
 	from  [][]string
-	// readers is, by node, the names of the parameters that it computes with; one that only makes them ready has none.
+	// readers is, by node, the names of the parameters that it computes with; one that only makes them ready has
+	// none.
 	readers [][]string
 }
 
@@ -136,7 +138,8 @@ func (s *spot) marked(v *ir.Value) *ir.Value {
 	return s.made[v]
 }
 
-// of is the sharding that a hook asks for a value: what it says, or rows by the data axes and sequences by the context's.
+// of is the sharding that a hook asks for a value: what it says, or rows by the data axes and sequences by
+// the context's.
 func (h hook) of(v *ir.Value) (mesh.Sharding, error) {
 	rank := len(v.Shape())
 	if h.sharding.Spec.Dims == nil {
@@ -193,13 +196,15 @@ func (a *planner) split(s weightSplit, specs map[string]mesh.Spec) error {
 		if own < 0 || len(rule.In[k][own]) == 0 {
 			continue
 		}
-		inResult := slices.ContainsFunc(rule.Out[0], func(out []byte) bool { return slices.Equal(out, rule.In[k][own]) })
+		inResult := slices.ContainsFunc(rule.Out[0],
+			func(out []byte) bool { return slices.Equal(out, rule.In[k][own]) })
 		if inResult == (s.side == Columns) && spec.IsWhole() {
 			spec.Dims[d] = mesh.On(s.axis)
 		}
 	}
 	if spec.IsWhole() {
-		return fmt.Errorf("parallelize: %s: %s does not split %q so: annotate it by ParallelPlan.Annotations", n.Pos(), n.Op().Name(), s.weight)
+		return fmt.Errorf("parallelize: %s: %s does not split %q so: annotate it by ParallelPlan.Annotations",
+			n.Pos(), n.Op().Name(), s.weight)
 	}
 	specs[s.weight] = spec
 	if s.bias != "" {
@@ -221,7 +226,8 @@ func ruleOf(n *ir.Node) (*mesh.Parsed, error) {
 	return rule, err
 }
 
-// dims is where the dims of a parameter are in what is made of it alone, by transposing or casting it; -1 where they are gone.
+// dims is where the dims of a parameter are in what is made of it alone, by transposing or casting it; -1
+// where they are gone.
 func (a *planner) dims(v *ir.Value) ([]int, error) {
 	n := v.Node()
 	if n == nil {
@@ -240,13 +246,15 @@ func (a *planner) dims(v *ir.Value) ([]int, error) {
 	}
 	for d, own := range dims {
 		if own >= 0 {
-			dims[d] = slices.IndexFunc(rule.Out[v.Index()], func(out []byte) bool { return len(out) > 0 && slices.Equal(out, rule.In[0][own]) })
+			dims[d] = slices.IndexFunc(rule.Out[v.Index()],
+				func(out []byte) bool { return len(out) > 0 && slices.Equal(out, rule.In[0][own]) })
 		}
 	}
 	return dims, nil
 }
 
-// cuts is where stages begin, in order. A layer's mark that the model has there is taken; otherwise the value gets one.
+// cuts is where stages begin, in order. A layer's mark that the model has there is taken; otherwise the value
+// gets one.
 func (a *planner) cuts() ([]spot, error) {
 	var list []spot
 	for i, p := range a.plan.points {
@@ -270,7 +278,8 @@ func (a *planner) cuts() ([]spot, error) {
 	slices.SortStableFunc(list, func(x, y spot) int { return cmp.Compare(x.first, y.first) })
 	for i := range list[:max(0, len(list)-1)] {
 		if list[i].first == list[i+1].first {
-			return nil, fmt.Errorf("parallelize: two split points are at one place, %s: want one", a.f.Nodes()[list[i].first].Pos())
+			return nil, fmt.Errorf("parallelize: two split points are at one place, %s: want one",
+				a.f.Nodes()[list[i].first].Pos())
 		}
 	}
 	return list, nil
@@ -310,7 +319,8 @@ func rewriteMarks(f *ir.Func, marks []spot) (*ir.Func, error) {
 	})
 }
 
-// marksOf is the sharding that a mark of a plan asks for, or of its gradient; axes that the devices lack are left out.
+// marksOf is the sharding that a mark of a plan asks for, or of its gradient; axes that the devices lack are
+// left out.
 func (p *applied) marksOf(m *mesh.Mesh, label string) (mesh.Sharding, bool) {
 	if p == nil {
 		return mesh.Sharding{}, false

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestSides holds columns and rows to the dims that they mean in each kind of layer: they are read off the ops, not off the
-// layers.
+// TestSides holds columns and rows to the dims that they mean in each kind of layer: they are read off the
+// ops, not off the layers.
 func TestSides(t *testing.T) {
 	in := nn.NewInit(nn.Config{})
 	table, linear := nn.NewEmbedding(in.At("table"), 10, 6), nn.NewLinear(in.At("linear"), 6, 8)

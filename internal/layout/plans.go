@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// batchRows is how a batch is cut: its examples by dp and by ep, whose devices share experts, and their sequences by cp. Of
-// the rows whose axes a mesh has, the first counts.
+// batchRows is how a batch is cut: its examples by dp and by ep, whose devices share experts, and their
+// sequences by cp. Of the rows whose axes a mesh has, the first counts.
 var batchRows = []planRow{
 	{"batch*", "@[dp.ep,cp]"}, {"batch*", "@[dp.ep,?]"}, {"batch*", "@[dp,cp]"}, {"batch*", "@[dp,?]"},
 	{"batch*", "@[ep,cp]"}, {"batch*", "@[ep,?]"}, {"batch*", "@[?,cp]"},
@@ -18,7 +18,8 @@ var batchRows = []planRow{
 	{"*.experts.down_proj", "@[ep,_,_]"},
 }
 
-// namedPlan is annotations with one name; those that need an axis which a mesh lacks are left out, all but Needs.
+// namedPlan is annotations with one name; those that need an axis which a mesh lacks are left out, all but
+// Needs.
 type namedPlan struct {
 	name  string
 	needs string
@@ -27,8 +28,8 @@ type namedPlan struct {
 
 type planRow struct{ pattern, sharding string }
 
-// plans is the built-in sets of annotations. A linear layer's weight is [out, in] in llama's families and [in, out] in
-// GPT-2: what is cut first is the output of a block's first products and the input of its last.
+// plans is the built-in sets of annotations. A linear layer's weight is [out, in] in llama's families and
+// [in, out] in GPT-2: what is cut first is the output of a block's first products and the input of its last.
 var plans = []namedPlan{
 	{"none", "", nil},
 	{"data", strategy.DataAxis, batchRows},

@@ -53,7 +53,8 @@ func (l *Layout) splits(list []step.Weight, axis string) bool {
 	})
 }
 
-// unsplit is the error of a tensor axis that no parameter lies along: every device of it would compute the same.
+// unsplit is the error of a tensor axis that no parameter lies along: every device of it would compute the
+// same.
 func (l *Layout) unsplit() error {
 	name := l.Params[0].Name
 	for _, p := range l.Params {
@@ -134,7 +135,8 @@ var hybridPlan = append([]planRow{
 	{"*.experts.down_proj", "@[ep.tp,_,_]"},
 }, plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows...)
 
-// zero splits what lies as use besides by the data axes that leave it whole: the dim of which a device has most.
+// zero splits what lies as use besides by the data axes that leave it whole: the dim of which a device has
+// most.
 func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
 	m := l.Meshes[0]
 	var axes mesh.Axes

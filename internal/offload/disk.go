@@ -30,8 +30,9 @@ type backing interface {
 	io.Closer
 }
 
-// Disk keeps tensors in a file of its own. Each Get starts to read the tensor after it in the background, so that reading
-// in order waits only where the disk is slower than what is done with the tensors. In memory it has one tensor at most.
+// Disk keeps tensors in a file of its own. Each Get starts to read the tensor after it in the background, so
+// that reading in order waits only where the disk is slower than what is done with the tensors. In memory it
+// has one tensor at most.
 type Disk struct {
 	mu      sync.Mutex
 	types   []ir.Type
@@ -114,7 +115,8 @@ func (d *Disk) Put(i int, a array.Array) error {
 	return nil
 }
 
-// Get reads tensor i, unless that has been done, and starts to read the one after it; after the last comes the first.
+// Get reads tensor i, unless that has been done, and starts to read the one after it; after the last comes
+// the first.
 func (d *Disk) Get(i int, into array.Array) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -69,7 +69,8 @@ func TestAnyOrder(t *testing.T) {
 		}
 		at := 0
 		for n := range rapid.IntRange(1, 30).Draw(rt, "calls") {
-			i := rapid.SampledFrom([]int{at % len(list), rapid.IntRange(0, len(list)-1).Draw(rt, "tensor")}).Draw(rt, "in order or not")
+			i := rapid.SampledFrom([]int{at % len(list), rapid.IntRange(0, len(list)-1).Draw(rt, "tensor")}).Draw(rt,
+				"in order or not")
 			if rapid.Bool().Draw(rt, "put") {
 				want[i] = random(list[i], uint64(n))
 				if err := s.Put(i, want[i]); err != nil {
@@ -128,7 +129,8 @@ func TestOptimizer(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	list := types(4, 5)
-	for _, s := range []Store{must(NewHost(list)), must(NewDisk(DiskConfig{Dir: filepath.Join(t.TempDir(), "new"), Types: list}))} {
+	for _, s := range []Store{must(NewHost(list)),
+		must(NewDisk(DiskConfig{Dir: filepath.Join(t.TempDir(), "new"), Types: list}))} {
 		wantError(t, s.Put(2, random(list[0], 1)), "put: got tensor 2, want one of 2")
 		wantError(t, s.Get(-1, random(list[0], 1)), "get: got tensor -1")
 		wantError(t, s.Put(1, random(list[0], 1)), "put: tensor 1: got f64[4,3], want f32[5,3]")
@@ -180,7 +182,8 @@ func TestFullDisk(t *testing.T) {
 	whole := d.file
 	d.file = failing{whole}
 	err := d.Put(0, a)
-	wantError(t, err, "put of tensor 0: no space left on device: make room, or offload to another directory or to host memory")
+	wantError(t, err,
+		"put of tensor 0: no space left on device: make room, or offload to another directory or to host memory")
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
 	}

@@ -8,16 +8,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Autocast makes a forward program compute in a 16-bit dtype where its ops gain from it, and in f32 where they say that
-// they need it. Parameters and results keep their types: each parameter is cast once, so its gradient comes back in f32,
-// and an optimizer sees master weights. Run it before the gradient is taken.
+// Autocast makes a forward program compute in a 16-bit dtype where its ops gain from it, and in f32 where
+// they say that they need it. Parameters and results keep their types: each parameter is cast once, so its
+// gradient comes back in f32, and an optimizer sees master weights. Run it before the gradient is taken.
 func Autocast(f *ir.Func, dtype array.DType) (*ir.Func, error) {
 	if !dtype.IsHalf() {
 		return nil, fmt.Errorf("autocast %s: dtype is %v: want bf16 or f16", f.Name(), dtype)
 	}
 	b := ir.NewBuilder(f.Name())
 	c := caster{dtype: dtype, cast: map[*ir.Value]*ir.Value{}}
-	results := f.Replay(b, b.ParamsOf(f), func(n *ir.Node, in []*ir.Value) []*ir.Value { return c.node(b, n, in) })
+	results := f.Replay(b, b.ParamsOf(f), func(n *ir.Node, in []*ir.Value) []*ir.Value {
+		return c.node(b, n,
+			in)
+	})
 	for i, v := range f.Results() {
 		if results[i].DType() != v.DType() {
 			results[i] = op.Cast(results[i], v.DType())

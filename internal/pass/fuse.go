@@ -2,13 +2,14 @@ package pass
 
 import "github.com/galley-ml/galley/internal/ir"
 
-// fuser is an op that may take over the work of the op that made its first operand. Fuse returns nil where it does not.
+// fuser is an op that may take over the work of the op that made its first operand. Fuse returns nil where it
+// does not.
 type fuser interface {
 	Fuse(in []*ir.Value) *ir.Value
 }
 
-// Fuse joins ops that are faster as one, such as a product and its bias. It is for a program that runs on one device as it
-// is: how a program is split over many is decided on its single ops.
+// Fuse joins ops that are faster as one, such as a product and its bias. It is for a program that runs on one
+// device as it is: how a program is split over many is decided on its single ops.
 func Fuse(f *ir.Func) (*ir.Func, error) {
 	uses := countUses(f)
 	g, err := f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {

@@ -23,7 +23,8 @@ func TestFuse(t *testing.T) {
 	f, err := b.Build(
 		op.Add(op.MatMul(op.Neg(x), w), bias), op.Add(op.MatMulT(x, wt, false, true), bias),
 		op.Add(kept, bias), kept, // used twice
-		op.Add(op.MatMulT(x, wt, false, true), wide), // no bias; equal to an earlier product, but this is not merged
+		// no bias; equal to an earlier product, but this is not merged
+		op.Add(op.MatMulT(x, wt, false, true), wide),
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -7,9 +7,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Join turns products that share a side and differ in a parameter into one: queries, keys and values; gate and up. Their
-// parameters are joined in the program, so whoever owns them sees no change. Run it before the gradient is taken: then the
-// backward pass has one product in place of several, too, and no sum of their results.
+// Join turns products that share a side and differ in a parameter into one: queries, keys and values; gate
+// and up. Their parameters are joined in the program, so whoever owns them sees no change. Run it before the
+// gradient is taken: then the backward pass has one product in place of several, too, and no sum of their
+// results.
 func Join(f *ir.Func) (*ir.Func, error) {
 	groups := joinGroups(f)
 	done := map[*ir.Node][]*ir.Value{}
@@ -82,7 +83,8 @@ func joinGroups(f *ir.Func) map[*ir.Node]*joinGroup {
 	return first
 }
 
-// isWeight reports whether a value is a parameter, or a piece that one is cut into before anything is computed.
+// isWeight reports whether a value is a parameter, or a piece that one is cut into before anything is
+// computed.
 func isWeight(v *ir.Value) bool {
 	n := v.Node()
 	return n == nil || op.Cuts(n.Op()) && n.In()[0].Node() == nil
@@ -94,7 +96,8 @@ type Joined struct {
 	Dim    int
 }
 
-// JoinedParams is those groups that are made of the first so many parameters alone, which are in no other group.
+// JoinedParams is those groups that are made of the first so many parameters alone, which are in no other
+// group.
 func JoinedParams(f *ir.Func, weights int) []Joined {
 	number := map[*ir.Value]int{}
 	for i, p := range f.Params()[:weights] {

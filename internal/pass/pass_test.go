@@ -79,7 +79,8 @@ func TestPassesKeepResults(t *testing.T) {
 		if len(again.Nodes()) != len(g.Nodes()) {
 			t.Fatalf("a second run makes\n%v of\n%v", again, g)
 		}
-		args := []array.Array{array.FromSlice([]float32{1, -2, 3, 0.5, 7, -1}, 2, 3), array.FromSlice([]float32{2, 1, 0, -1, 1, 4}, 2, 3)}
+		args := []array.Array{array.FromSlice([]float32{1, -2, 3, 0.5, 7, -1}, 2, 3),
+			array.FromSlice([]float32{2, 1, 0, -1, 1, 4}, 2, 3)}
 		want, got := execute(t, d, f, args), execute(t, d, g, args)
 		for i := range want {
 			if string(want[i].Bytes()) != string(got[i].Bytes()) {

@@ -7,14 +7,15 @@ type Kind uint8
 
 // Compute kinds are what generators and people write; Lower adds the others.
 const (
-	Forward      Kind = iota // F: the stage's forward pass
-	Backward                 // B: the whole backward pass: Input, then Weight
-	Input                    // I: the gradient of the stage's input; the stage before it waits for no more than this
-	Weight                   // W: the gradient of the stage's weights, which nobody waits for
-	SendForward              // SF: send the stage's output to the next stage
-	RecvForward              // RF: receive the stage's input from the stage before
-	SendBackward             // SB: send the gradient of the stage's input to the stage before
-	RecvBackward             // RB: receive the gradient of the stage's output from the next stage
+	Forward  Kind = iota // F: the stage's forward pass
+	Backward             // B: the whole backward pass: Input, then Weight
+	// I: the gradient of the stage's input; the stage before it waits for no more than this
+	Input
+	Weight       // W: the gradient of the stage's weights, which nobody waits for
+	SendForward  // SF: send the stage's output to the next stage
+	RecvForward  // RF: receive the stage's input from the stage before
+	SendBackward // SB: send the gradient of the stage's input to the stage before
+	RecvBackward // RB: receive the gradient of the stage's output from the next stage
 
 	kinds = 8
 )
@@ -43,8 +44,9 @@ func (k Kind) Receives() bool { return k == RecvForward || k == RecvBackward }
 type Action struct {
 	Stage int
 	Kind  Kind
-	// Joined says that the action and the next one of its rank are one unit, a forward and a backward that hide each
-	// other's communication: the unit begins when both can and both end with it. A rank may still run them in turn.
+	// Joined says that the action and the next one of its rank are one unit, a forward and a backward that hide
+	// each other's communication: the unit begins when both can and both end with it. A rank may still run them
+	// in turn.
 	Joined bool
 	Micro  int
 }

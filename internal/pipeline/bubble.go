@@ -2,9 +2,9 @@ package pipeline
 
 import "fmt"
 
-// Bubble is the closed form of Timeline.LongestIdle for a generated schedule: for how long the rank that idles most
-// does so between its first action and its last. It holds where all stages cost the same and messages take no time; with
-// p ranks, m micro-batches and v chunks, and the costs of one chunk:
+// Bubble is the closed form of Timeline.LongestIdle for a generated schedule: for how long the rank that
+// idles most does so between its first action and its last. It holds where all stages cost the same and
+// messages take no time; with p ranks, m micro-batches and v chunks, and the costs of one chunk:
 //
 //	fthenb, 1f1b  (p-1)(F+B)
 //	interleaved   (p-1)(F+B), and (v-1)(p-m)(F+B) more if m < p
@@ -63,7 +63,8 @@ func veeForm(name string, c Config, t times) error {
 		return noForm(name, "forward, input and weight gradients do not take equally long")
 	}
 	if c.Micros < 2*c.Ranks && c.Ranks > 1 {
-		return noForm(name, fmt.Sprintf("%d micro-batches are fewer than two for each of %d ranks", c.Micros, c.Ranks))
+		return noForm(name, fmt.Sprintf("%d micro-batches are fewer than two for each of %d ranks", c.Micros,
+			c.Ranks))
 	}
 	return nil
 }
@@ -75,7 +76,8 @@ func noForm(name, why string) error {
 // times is the costs of stages that are alike.
 type times struct{ f, b, i, w, pair float64 }
 
-// alike is the costs of any stage, if they are the same for all and for all micro-batches and messages are free.
+// alike is the costs of any stage, if they are the same for all and for all micro-batches and messages are
+// free.
 func alike(name string, c Costs) (times, error) {
 	for _, v := range [][]float64{c.Forward, c.Backward, c.Input, c.Weight, c.Pair} {
 		for _, x := range v {
@@ -95,7 +97,8 @@ func alike(name string, c Costs) (times, error) {
 		return times{}, noForm(name, "micro-batches differ")
 	}
 	var t table
-	if err := t.load(&c, max(1, len(c.Forward), len(c.Backward), len(c.Input), len(c.Weight), len(c.Pair))); err != nil {
+	if err := t.load(&c, max(1, len(c.Forward), len(c.Backward), len(c.Input), len(c.Weight),
+		len(c.Pair))); err != nil {
 		return times{}, err
 	}
 	out := times{f: t.time[Forward][0], b: t.time[Backward][0], i: t.time[Input][0], w: t.time[Weight][0]}

@@ -23,8 +23,10 @@ func TestBubbleEqualsSimulation(t *testing.T) {
 		most = 4
 	}
 	ratios := []Costs{
-		costs(1, 1, 1), costs(8, 8, 8), costs(10, 12, 8), costs(12, 10, 8), costs(8, 12, 10), costs(3, 1, 1), costs(10, 14, 6), costs(5, 9, 7),
-		costs(9, 5, 7), costs(2, 1, 3), costs(1, 2, 3), paired(costs(4, 4, 4), 8), paired(costs(4, 4, 4), 10), paired(costs(4, 4, 4), 16),
+		costs(1, 1, 1), costs(8, 8, 8), costs(10, 12, 8), costs(12, 10, 8), costs(8, 12, 10), costs(3, 1,
+			1), costs(10, 14, 6), costs(5, 9, 7),
+		costs(9, 5, 7), costs(2, 1, 3), costs(1, 2, 3), paired(costs(4, 4, 4), 8), paired(costs(4, 4, 4),
+			10), paired(costs(4, 4, 4), 16),
 	}
 	var sim Simulator
 	compared := map[string]int{}
@@ -64,7 +66,8 @@ func TestBubbleRefuses(t *testing.T) {
 	}{
 		{"1f1b", Config{Ranks: 2, Micros: 2}, slow, "messages take time"},
 		{"1f1b", Config{Ranks: 2, Micros: 2}, varied, "stages differ"},
-		{"1f1b", Config{Ranks: 2, Micros: 2}, Costs{Forward: []float64{1}, Backward: []float64{1}, Micro: func(Action) float64 { return 1 }}, "micro-batches differ"},
+		{"1f1b", Config{Ranks: 2, Micros: 2}, Costs{Forward: []float64{1}, Backward: []float64{1},
+			Micro: func(Action) float64 { return 1 }}, "micro-batches differ"},
 		{"zbh1", Config{Ranks: 2, Micros: 2}, costs(1, 1, 2), "weight gradients take longer"},
 		{"zbv", Config{Ranks: 2, Micros: 8}, costs(1, 2, 1), "equally long"},
 		{"zbv", Config{Ranks: 2, Micros: 3}, costs(1, 1, 1), "3 micro-batches are fewer"},

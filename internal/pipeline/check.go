@@ -7,16 +7,17 @@ import (
 
 // Report is what Check found out about a schedule that is valid.
 type Report struct {
-	// Live is the largest number of micro-batches, by stage, that each rank holds at a time: those whose forward has
-	// begun and whose backward, both halves of it, has not ended. Stage is the same of each stage.
+	// Live is the largest number of micro-batches, by stage, that each rank holds at a time: those whose forward
+	// has begun and whose backward, both halves of it, has not ended. Stage is the same of each stage.
 	Live, Stage []int
 }
 
-// Check says whether a schedule is complete, in order and free of deadlock: every stage has for every micro-batch one
-// forward and one backward, or both halves of one; each rank does what it needs itself before it needs it; and no rank
-// waits for another that waits for it. Of a schedule without sends and receives it assumes that messages are sent as
-// soon as they can be, buffered without limit, and taken in any order. Of a lowered schedule it checks as well that
-// every receive has its send and that messages between two ranks are received in the order in which they are sent.
+// Check says whether a schedule is complete, in order and free of deadlock: every stage has for every
+// micro-batch one forward and one backward, or both halves of one; each rank does what it needs itself before
+// it needs it; and no rank waits for another that waits for it. Of a schedule without sends and receives it
+// assumes that messages are sent as soon as they can be, buffered without limit, and taken in any order. Of a
+// lowered schedule it checks as well that every receive has its send and that messages between two ranks are
+// received in the order in which they are sent.
 func Check(s *Schedule) (*Report, error) {
 	if err := shape(s); err != nil {
 		return nil, err
@@ -34,7 +35,8 @@ func Check(s *Schedule) (*Report, error) {
 func shape(s *Schedule) error {
 	switch {
 	case s.Stages < 1 || s.Micros < 1 || len(s.Ranks) < 1:
-		return fmt.Errorf("schedule: %d stages, %d micro-batches, %d ranks: want one or more of each", s.Stages, s.Micros, len(s.Ranks))
+		return fmt.Errorf("schedule: %d stages, %d micro-batches, %d ranks: want one or more of each", s.Stages,
+			s.Micros, len(s.Ranks))
 	case len(s.Place) != s.Stages:
 		return fmt.Errorf("schedule: place has %d ranks: want one for each of %d stages", len(s.Place), s.Stages)
 	case s.Stages > mostStages || s.Micros > mostMicros || s.Stages*s.Micros > mostCells:
@@ -49,7 +51,8 @@ func shape(s *Schedule) error {
 	if n := s.Len(); n < 2*s.Stages*s.Micros {
 		// What is missing is named below; but a table of everything is not worth making for next to nothing.
 		if s.Stages*s.Micros > 1<<12+4*n {
-			return fmt.Errorf("schedule: %d actions: want at least two for each of %d stages and %d micro-batches", n, s.Stages, s.Micros)
+			return fmt.Errorf("schedule: %d actions: want at least two for each of %d stages and %d micro-batches", n,
+				s.Stages, s.Micros)
 		}
 	}
 	return nil
@@ -69,10 +72,12 @@ func (c *checker) index() error {
 	for r, actions := range s.Ranks {
 		for i, a := range actions {
 			if a.Kind >= kinds || a.Stage < 0 || a.Stage >= s.Stages || a.Micro < 0 || a.Micro >= s.Micros {
-				return fmt.Errorf("schedule: rank %d has %s: want stages 0 to %d and micro-batches 0 to %d", r, a, s.Stages-1, s.Micros-1)
+				return fmt.Errorf("schedule: rank %d has %s: want stages 0 to %d and micro-batches 0 to %d", r, a,
+					s.Stages-1, s.Micros-1)
 			}
 			if s.Place[a.Stage] != r {
-				return fmt.Errorf("schedule: rank %d has %s: stage %d is placed on rank %d", r, a, a.Stage, s.Place[a.Stage])
+				return fmt.Errorf("schedule: rank %d has %s: stage %d is placed on rank %d", r, a, a.Stage,
+					s.Place[a.Stage])
 			}
 			if a.Joined && (a.Kind != Forward || i+1 == len(actions) || actions[i+1].Kind != Backward) {
 				return fmt.Errorf("schedule: rank %d joins %s to something: want a forward joined to a backward right after it", r, a)
@@ -107,7 +112,8 @@ func (c *checker) complete() error {
 		whole, input, weight := c.at[Backward][i] != 0, c.at[Input][i] != 0, c.at[Weight][i] != 0
 		switch {
 		case whole && (input || weight):
-			return fmt.Errorf("schedule: stage %d has for micro-batch %d both B and a half of it: want B, or I and W", stage, micro)
+			return fmt.Errorf("schedule: stage %d has for micro-batch %d both B and a half of it: want B, or I and W",
+				stage, micro)
 		case whole || input && weight:
 		case input:
 			lacks(Weight)
@@ -149,8 +155,10 @@ func (c *checker) ordered() error {
 					return err
 				}
 			}
-			if at := c.pos(Forward, stage, micro); s.Ranks[s.Place[stage]][at].Joined && c.pos(Backward, stage, micro) == at+1 {
-				return fmt.Errorf("schedule: rank %d joins %s to its own backward, which needs it", s.Place[stage], act(stage, Forward, micro))
+			if at := c.pos(Forward, stage, micro); s.Ranks[s.Place[stage]][at].Joined &&
+				c.pos(Backward, stage, micro) == at+1 {
+				return fmt.Errorf("schedule: rank %d joins %s to its own backward, which needs it", s.Place[stage],
+					act(stage, Forward, micro))
 			}
 		}
 	}

@@ -8,14 +8,15 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 )
 
-// Class is one way to order a pipeline, with all that anyone needs to know of it: nobody else compares names. Classes
-// are read, never written.
+// Class is one way to order a pipeline, with all that anyone needs to know of it: nobody else compares names.
+// Classes are read, never written.
 type Class struct {
 	// Name is how Lookup's result, tables and files spell it.
 	Name string
 	// Torch is PyTorch's name of the same schedule, which Lookup reads, too; empty where it has none.
 	Torch string
-	// About is one line for people, Bubble the closed form of its bubble: F, B and W are of all chunks of a rank.
+	// About is one line for people, Bubble the closed form of its bubble: F, B and W are of all chunks of a
+	// rank.
 	About, Bubble string
 	// Chunks is how many stages each rank holds; zero leaves it to Config.
 	Chunks int
@@ -25,7 +26,8 @@ type Class struct {
 	Split bool
 	// Pairs says that forwards and backwards are joined in pairs, which may overlap.
 	Pairs bool
-	// Worse names a class that is never slower and never holds more; empty where there is none. A search leaves it out.
+	// Worse names a class that is never slower and never holds more; empty where there is none. A search leaves
+	// it out.
 	Worse string
 
 	build func(c Config) *Schedule
@@ -33,7 +35,8 @@ type Class struct {
 	idle func(c Config, t times) (float64, error)
 	// fill is the bubble of stages that are nearly alike.
 	fill func(c Config, l Load) float64
-	// held is how many micro-batches of all its chunks a rank holds at most; nil where only the schedule itself says.
+	// held is how many micro-batches of all its chunks a rank holds at most; nil where only the schedule itself
+	// says.
 	held func(c Config, rank int) float64
 }
 
@@ -105,7 +108,8 @@ func Lookup(name string) (*Class, error) {
 		name, strings.Join(names, ", "), strict.Nearest(name, names))
 }
 
-// Choose is Lookup where a name may be left out: then it is 1f1b, or interleaved for more than one chunk a rank.
+// Choose is Lookup where a name may be left out: then it is 1f1b, or interleaved for more than one chunk a
+// rank.
 func Choose(name string, chunks int) (*Class, error) {
 	if name != "" {
 		return Lookup(name)
@@ -149,8 +153,8 @@ func (c *Class) Rank(stage, ranks int) int {
 	return stage % ranks
 }
 
-// Held is how many micro-batches, each of all its chunks, a rank holds at most. It reports false where no closed form
-// says: Check counts them.
+// Held is how many micro-batches, each of all its chunks, a rank holds at most. It reports false where no
+// closed form says: Check counts them.
 func (c *Class) Held(g Config, rank int) (float64, bool) {
 	if c.held == nil {
 		return 0, false
@@ -165,7 +169,8 @@ type Load struct {
 	Weights float64 // the part of Others that is weight gradients
 }
 
-// Fill is about how long the busiest rank waits in a step where stages are nearly alike and messages take no time.
+// Fill is about how long the busiest rank waits in a step where stages are nearly alike and messages take no
+// time.
 func (c *Class) Fill(g Config, l Load) float64 { return c.fill(g, l) }
 
 func plainFill(_ Config, l Load) float64 { return l.Others }
@@ -179,7 +184,8 @@ func interleavedFill(g Config, l Load) float64 {
 	return fill
 }
 
-// interleavedHeld is the chunks of the warm-up and the one at work, in groups of as many micro-batches as ranks.
+// interleavedHeld is the chunks of the warm-up and the one at work, in groups of as many micro-batches as
+// ranks.
 func interleavedHeld(g Config, rank int) float64 {
 	if g.Chunks == 1 {
 		return float64(min(g.Micros, g.Ranks-rank))

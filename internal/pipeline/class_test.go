@@ -54,10 +54,12 @@ func TestFacts(t *testing.T) {
 			}
 		}
 		if s.Splits() && !c.Split || pairs && !c.Pairs {
-			t.Errorf("%s %+v: splits %v, pairs %v: the class says %v, %v", s.Name, g, s.Splits(), pairs, c.Split, c.Pairs)
+			t.Errorf("%s %+v: splits %v, pairs %v: the class says %v, %v", s.Name, g, s.Splits(), pairs, c.Split,
+				c.Pairs)
 		}
 		if g.Ranks > 1 && g.Micros >= 2*g.Ranks && (c.Split != s.Splits() || c.Pairs != pairs) {
-			t.Errorf("%s %+v: splits %v, pairs %v: the class says %v, %v", s.Name, g, s.Splits(), pairs, c.Split, c.Pairs)
+			t.Errorf("%s %+v: splits %v, pairs %v: the class says %v, %v", s.Name, g, s.Splits(), pairs, c.Split,
+				c.Pairs)
 		}
 		checkHeld(t, s, g, c)
 		checkWorse(t, s, g, c)
@@ -99,6 +101,7 @@ func checkWorse(t *testing.T, s *Schedule, g Config, c *Class) {
 		t.Fatal(err)
 	}
 	if b.Makespan > a.Makespan || b.PeakLive[0] > a.PeakLive[0] {
-		t.Errorf("%s %+v: %v and %d held, %s %v and %d", s.Name, g, a.Makespan, a.PeakLive[0], c.Worse, b.Makespan, b.PeakLive[0])
+		t.Errorf("%s %+v: %v and %d held, %s %v and %d", s.Name, g, a.Makespan, a.PeakLive[0], c.Worse, b.Makespan,
+			b.PeakLive[0])
 	}
 }

@@ -15,7 +15,8 @@ func forwardThenBackward(c Config) *Schedule {
 	return s
 }
 
-// oneForwardOneBackward keeps at most ranks - r micro-batches alive on rank r [PipeDream-flush, Narayanan et al. 2021].
+// oneForwardOneBackward keeps at most ranks - r micro-batches alive on rank r [PipeDream-flush, Narayanan et
+// al. 2021].
 func oneForwardOneBackward(c Config) *Schedule {
 	s := blank(c, Cyclic(c.Ranks, 1))
 	for r := range s.Ranks {
@@ -25,8 +26,8 @@ func oneForwardOneBackward(c Config) *Schedule {
 	return s
 }
 
-// alternate is warm forwards, then a forward and a backward in turn, then the backwards that are left. forward and
-// backward say which stage and micro-batch come i-th.
+// alternate is warm forwards, then a forward and a backward in turn, then the backwards that are left.
+// forward and backward say which stage and micro-batch come i-th.
 func alternate(warm, n int, forward, backward func(i int) (stage, micro int)) []Action {
 	actions := make([]Action, 0, 2*n)
 	add := func(k Kind, stage, micro int) { actions = append(actions, act(stage, k, micro)) }
@@ -46,10 +47,11 @@ func alternate(warm, n int, forward, backward func(i int) (stage, micro int)) []
 	return actions
 }
 
-// interleaved is 1F1B over several chunks a rank [Narayanan et al. 2021, §2.2]. Micro-batches go through the chunks in
-// groups. The paper's groups have as many as there are ranks, so its number of micro-batches must be a multiple. Here
-// what is left over is spread over the groups: a group may be larger than the number of ranks, which costs memory, but
-// never smaller unless there are fewer micro-batches than ranks, which would cost time.
+// interleaved is 1F1B over several chunks a rank [Narayanan et al. 2021, §2.2]. Micro-batches go through the
+// chunks in groups. The paper's groups have as many as there are ranks, so its number of micro-batches must
+// be a multiple. Here what is left over is spread over the groups: a group may be larger than the number of
+// ranks, which costs memory, but never smaller unless there are fewer micro-batches than ranks, which would
+// cost time.
 func interleaved(c Config) *Schedule {
 	if c.Chunks == 1 {
 		return oneForwardOneBackward(c)

@@ -5,21 +5,22 @@ import (
 	"math"
 )
 
-// Costs is what actions take, in seconds and bytes. A slice holds a value for each stage, or one for all; an empty one
-// is as its field says.
+// Costs is what actions take, in seconds and bytes. A slice holds a value for each stage, or one for all; an
+// empty one is as its field says.
 type Costs struct {
-	// Forward, Backward, Input and Weight are the times of F, B, I and W. Backward may be empty if the other two are
-	// given: it is their sum.
+	// Forward, Backward, Input and Weight are the times of F, B, I and W. Backward may be empty if the other two
+	// are given: it is their sum.
 	Forward, Backward, Input, Weight []float64
 	// Pair is the time of a joined forward and backward, by the stage of the forward; empty: the sum of the two.
 	Pair []float64
-	// Transfer is for how long a message between stage i and the next occupies the link between their ranks, either
-	// way; messages of one link go one after the other. Latency is how much later each arrives. Empty: zero.
+	// Transfer is for how long a message between stage i and the next occupies the link between their ranks,
+	// either way; messages of one link go one after the other. Latency is how much later each arrives. Empty:
+	// zero.
 	Transfer, Latency []float64
 	// Micro, if not nil, gives a factor for the time of a compute action.
 	Micro func(a Action) float64
-	// Activation is the bytes that a stage holds for a micro-batch from its forward to the end of its backward. Kept is
-	// what of it is left between I and W; empty: all of it. Empty: zero.
+	// Activation is the bytes that a stage holds for a micro-batch from its forward to the end of its backward.
+	// Kept is what of it is left between I and W; empty: all of it. Empty: zero.
 	Activation, Kept []float64
 }
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Wait is one edge of a deadlock: the rank cannot do At before another rank does For, which comes there after that
-// rank's own wait.
+// Wait is one edge of a deadlock: the rank cannot do At before another rank does For, which comes there after
+// that rank's own wait.
 type Wait struct {
 	Rank    int
 	At, For Action
@@ -37,7 +37,8 @@ func (e *DeadlockError) Error() string {
 // deadlock runs the schedule without regard to time, and if it stalls says who waits for whom.
 func (c *checker) deadlock() error {
 	var m Simulator
-	if err := m.table.load(&Costs{Forward: []float64{1}, Input: []float64{1}, Weight: []float64{1}}, c.flow.s.Stages); err != nil {
+	if err := m.table.load(&Costs{Forward: []float64{1}, Input: []float64{1}, Weight: []float64{1}},
+		c.flow.s.Stages); err != nil {
 		return err
 	}
 	if err := m.own.load(c.flow.s); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/galley-ml/galley/internal/trace"
 )
 
-// even is costs under which a rank needs 1 for each of F, I and W of a micro-batch, however many chunks it holds.
+// even is costs under which a rank needs 1 for each of F, I and W of a micro-batch, however many chunks it
+// holds.
 func even(s *Schedule) Costs {
 	k := 1 / float64(s.Chunks())
 	return costs(k, k, k)
@@ -43,7 +44,8 @@ func TestPage(t *testing.T) {
 		for _, n := range line.PeakLive {
 			held = max(held, n)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %d | %s | %.4g | %.4g | %.4g |\n", g.Name, g.About, s.Chunks(), g.Bubble, line.LongestIdle(), line.Makespan, float64(held)/float64(s.Chunks()))
+		fmt.Fprintf(&b, "| `%s` | %s | %d | %s | %.4g | %.4g | %.4g |\n", g.Name, g.About, s.Chunks(), g.Bubble,
+			line.LongestIdle(), line.Makespan, float64(held)/float64(s.Chunks()))
 	}
 	golden.Section(t, "../../docs/pipelines.md", "schedules", b.String())
 

@@ -1,8 +1,8 @@
 package pipeline
 
-// flow says what actions need of each other. Everything that one action makes and another needs has a cell: one makes
-// it, one needs it. There are four kinds for each stage and micro-batch: the stage's input, the gradient of its output,
-// and the same two while they are on their way, in lowered schedules.
+// flow says what actions need of each other. Everything that one action makes and another needs has a cell:
+// one makes it, one needs it. There are four kinds for each stage and micro-batch: the stage's input, the
+// gradient of its output, and the same two while they are on their way, in lowered schedules.
 type flow struct {
 	s       *Schedule
 	lowered bool
@@ -25,8 +25,8 @@ func (f flow) cell(group, stage, micro int) int {
 // stageOf is the stage that needs a cell.
 func (f flow) stageOf(cell int) int { return cell / f.s.Micros % f.s.Stages }
 
-// needs is the cell that must be made before the action can begin, or none. What an action needs of earlier ones of its
-// own stage, such as a weight gradient of its input gradient, is a matter of order.
+// needs is the cell that must be made before the action can begin, or none. What an action needs of earlier
+// ones of its own stage, such as a weight gradient of its input gradient, is a matter of order.
 func (f flow) needs(a Action) int {
 	switch a.Kind {
 	case Forward:
@@ -43,8 +43,8 @@ func (f flow) needs(a Action) int {
 	return none
 }
 
-// makes is the cell that the action makes, or none. The last stage's forward makes the gradient that its backward
-// needs. A result that a send must carry first makes nothing by itself.
+// makes is the cell that the action makes, or none. The last stage's forward makes the gradient that its
+// backward needs. A result that a send must carry first makes nothing by itself.
 func (f flow) makes(a Action) int {
 	switch a.Kind {
 	case Forward:
@@ -73,8 +73,8 @@ func (f flow) makes(a Action) int {
 // crosses says whether stages i and i+1 are on different ranks.
 func (f flow) crosses(i int) bool { return f.s.Place[i] != f.s.Place[i+1] }
 
-// carried is the boundary over which the action's result goes to another rank, or none: boundary i lies between
-// stages i and i+1.
+// carried is the boundary over which the action's result goes to another rank, or none: boundary i lies
+// between stages i and i+1.
 func (f flow) carried(a Action) int {
 	i := none
 	switch a.Kind {

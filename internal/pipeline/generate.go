@@ -12,8 +12,8 @@ type Config struct {
 	Chunks int
 }
 
-// Generate makes the schedule of that name. Every number of ranks, micro-batches and chunks that the schedule can
-// have is valid; its result passes Check.
+// Generate makes the schedule of that name. Every number of ranks, micro-batches and chunks that the schedule
+// can have is valid; its result passes Check.
 func Generate(name string, c Config) (*Schedule, error) {
 	class, err := Lookup(name)
 	if err != nil {

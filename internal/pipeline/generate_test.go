@@ -40,7 +40,8 @@ func sweep(t *testing.T, most int, micros func(ranks int) int, f func(t *testing
 
 func TestGeneratedPassCheckAndLower(t *testing.T) {
 	var sim Simulator
-	cost := Costs{Forward: []float64{1}, Input: []float64{1.25}, Weight: []float64{0.75}, Transfer: []float64{0.25}, Latency: []float64{0.125}}
+	cost := Costs{Forward: []float64{1}, Input: []float64{1.25}, Weight: []float64{0.75},
+		Transfer: []float64{0.25}, Latency: []float64{0.125}}
 	every(t, func(t *testing.T, s *Schedule, c Config) {
 		rep, err := Check(s)
 		if err != nil {
@@ -69,7 +70,8 @@ func TestGeneratedPassCheckAndLower(t *testing.T) {
 			t.Fatalf("%s %+v: %v\n%s", s.Name, c, err, low)
 		}
 		if span != b.Makespan || live != rep.Live[0] {
-			t.Errorf("%s %+v: makespan %v, lowered %v; live %d, want %d", s.Name, c, span, b.Makespan, live, rep.Live[0])
+			t.Errorf("%s %+v: makespan %v, lowered %v; live %d, want %d", s.Name, c, span, b.Makespan, live,
+				rep.Live[0])
 		}
 	})
 }

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// interpret runs a schedule with one goroutine a rank and says whether it came to its end. It knows nothing of the
-// checker: every rank takes its actions in turn, and the numbers that it computes say whether it had the right operands.
-// Time in the bubble of synctest only passes when every goroutine waits, so a deadlock is found, not guessed.
+// interpret runs a schedule with one goroutine a rank and says whether it came to its end. It knows nothing
+// of the checker: every rank takes its actions in turn, and the numbers that it computes say whether it had
+// the right operands. Time in the bubble of synctest only passes when every goroutine waits, so a deadlock is
+// found, not guessed.
 func interpret(t *testing.T, s *Schedule, m machine) (done bool, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +54,8 @@ type machine interface {
 	recv(ctx context.Context, from, to int, a Action) (int, error)
 }
 
-// worker is one rank. Values are made up so that each depends on how it should be made: a forward adds its stage.
+// worker is one rank. Values are made up so that each depends on how it should be made: a forward adds its
+// stage.
 type worker struct {
 	s    *Schedule
 	m    machine

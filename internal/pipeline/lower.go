@@ -2,10 +2,11 @@ package pipeline
 
 import "fmt"
 
-// Lower adds the communication that a schedule implies: what a stage makes is sent right after it is made, and received
-// right before it is needed, unless both stages are on one rank. Messages between two ranks arrive in the order in
-// which they are sent; where they are needed in another order, the earlier ones are received early, which cannot make a
-// rank wait longer, since the message that it needs was sent after them. The result passes Check.
+// Lower adds the communication that a schedule implies: what a stage makes is sent right after it is made,
+// and received right before it is needed, unless both stages are on one rank. Messages between two ranks
+// arrive in the order in which they are sent; where they are needed in another order, the earlier ones are
+// received early, which cannot make a rank wait longer, since the message that it needs was sent after them.
+// The result passes Check.
 func Lower(s *Schedule) (*Schedule, error) {
 	if s.Lowered() {
 		return nil, fmt.Errorf("schedule %s: has sends and receives: want one that is not lowered yet", s.Name)
@@ -79,7 +80,8 @@ func (l *lowering) queue(to, from int) *queue {
 	return &l.inbox[to][len(l.inbox[to])-1]
 }
 
-// rank writes one rank's actions out. A joined pair stays together: receives of both before it, sends after it.
+// rank writes one rank's actions out. A joined pair stays together: receives of both before it, sends after
+// it.
 func (l *lowering) rank(r int) []Action {
 	var out []Action
 	actions := l.s.Ranks[r]

@@ -2,8 +2,8 @@ package pipeline
 
 import "fmt"
 
-// carriedAll checks that a lowered schedule sends and receives exactly what crosses ranks, each after it is made and
-// before it is needed.
+// carriedAll checks that a lowered schedule sends and receives exactly what crosses ranks, each after it is
+// made and before it is needed.
 func (c *checker) carriedAll() error {
 	if !c.flow.lowered {
 		return nil
@@ -44,7 +44,8 @@ func (c *checker) each(micro int, rules []rule) error {
 	for _, r := range rules {
 		for _, k := range []Kind{r.first, r.second} {
 			if c.pos(k, r.stage, micro) < 0 {
-				return fmt.Errorf("schedule: missing %s: stages %d and %d are on different ranks", act(r.stage, k, micro), r.stage, act(r.stage, k, micro).Peer())
+				return fmt.Errorf("schedule: missing %s: stages %d and %d are on different ranks", act(r.stage, k, micro),
+					r.stage, act(r.stage, k, micro).Peer())
 			}
 		}
 		if err := c.before(r.stage, micro, r.first, r.second); err != nil {
@@ -57,14 +58,15 @@ func (c *checker) each(micro int, rules []rule) error {
 func (c *checker) nothing(stage, micro int, ks ...Kind) error {
 	for _, k := range ks {
 		if c.pos(k, stage, micro) >= 0 {
-			return fmt.Errorf("schedule: rank %d has %s: no other rank is at the other end", c.flow.s.Place[stage], act(stage, k, micro))
+			return fmt.Errorf("schedule: rank %d has %s: no other rank is at the other end", c.flow.s.Place[stage],
+				act(stage, k, micro))
 		}
 	}
 	return nil
 }
 
-// links is the ordered pairs of ranks between which messages go, each once, with the sends and receives of each in
-// order.
+// links is the ordered pairs of ranks between which messages go, each once, with the sends and receives of
+// each in order.
 func (c *checker) links() []channel {
 	s := c.flow.s
 	var out []channel

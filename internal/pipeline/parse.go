@@ -26,11 +26,10 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("schedule: %d:%d: %s", e.Line, e.Column, e.Message)
 }
 
-// Parse reads a schedule. What follows # is a comment. Header lines come first and may be left out: "schedule NAME";
-// "place 0 1 1 0", the rank of each stage, which else is where its actions stand; "micros 4", which else is the largest
-// number used. Then one line a rank, "0: 0F0 0F1 0B0 0B1"; without "0:" it is the next rank's. "0F1+0B0" joins
-// two actions. Parse does not judge
-// the schedule: Check does.
+// Parse reads a schedule. What follows # is a comment. Header lines come first and may be left out: "schedule
+// NAME"; "place 0 1 1 0", the rank of each stage, which else is where its actions stand; "micros 4", which
+// else is the largest number used. Then one line a rank, "0: 0F0 0F1 0B0 0B1"; without "0:" it is the next
+// rank's. "0F1+0B0" joins two actions. Parse does not judge the schedule: Check does.
 func Parse(text string) (*Schedule, error) {
 	p := parser{micros: -1}
 	for i, line := range strings.Split(text, "\n") {
@@ -191,7 +190,8 @@ func (p *parser) actions(ws []word) error {
 			return err
 		}
 		if p.placed && a.Stage >= len(p.s.Place) {
-			return p.errorf(w, "action %s: stage %d of %d: the place line has no rank for it", a, a.Stage, len(p.s.Place))
+			return p.errorf(w, "action %s: stage %d of %d: the place line has no rank for it", a, a.Stage,
+				len(p.s.Place))
 		}
 		if !p.placed {
 			p.infer(a.Stage, rank)
@@ -239,7 +239,8 @@ func (p *parser) action(w word) (Action, error) {
 		}
 	}
 	if kind < 0 {
-		return Action{}, p.errorf(word{w.text, w.col + i}, "unknown kind %q: want F, B, I, W, SF, RF, SB or RB", w.text[i:j])
+		return Action{}, p.errorf(word{w.text, w.col + i}, "unknown kind %q: want F, B, I, W, SF, RF, SB or RB",
+			w.text[i:j])
 	}
 	stage, err := p.number(word{w.text[:i], w.col}, "stage", mostStages)
 	if err != nil {
@@ -271,7 +272,8 @@ func (p *parser) finish() (*Schedule, error) {
 		return nil, p.errorf(end, "no actions")
 	}
 	if s.Stages*max(s.Micros, p.last) > mostCells {
-		return nil, p.errorf(end, "%d stages of %d micro-batches: want a product of at most %d", s.Stages, s.Micros, mostCells)
+		return nil, p.errorf(end, "%d stages of %d micro-batches: want a product of at most %d", s.Stages, s.Micros,
+			mostCells)
 	}
 	return s, nil
 }

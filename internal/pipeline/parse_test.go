@@ -22,7 +22,8 @@ place 0 1
 		t.Fatal(err)
 	}
 	want := &Schedule{Name: "mine", Stages: 2, Micros: 2, Place: []int{0, 1}, Ranks: [][]Action{
-		{act(0, Forward, 0), {Stage: 0, Kind: Forward, Micro: 1, Joined: true}, act(0, Backward, 0), act(0, Backward, 1)},
+		{act(0, Forward, 0), {Stage: 0, Kind: Forward, Micro: 1, Joined: true}, act(0, Backward, 0),
+			act(0, Backward, 1)},
 		{act(1, Forward, 0), act(1, Backward, 0), act(1, Forward, 1), act(1, Backward, 1)},
 	}}
 	if d := cmp.Diff(want, s); d != "" {

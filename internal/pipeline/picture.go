@@ -10,7 +10,8 @@ import (
 var fills = [Weight + 1]string{"#8ec5f0", "#f2a65a", "#f2d768", "#d3bdea"}
 
 // about is the kinds in words.
-var about = [kinds]string{"forward", "backward", "input gradient", "weight gradient", "send", "receive", "send", "receive"}
+var about = [kinds]string{"forward", "backward", "input gradient", "weight gradient", "send", "receive",
+	"send", "receive"}
 
 // Trace writes the timeline as tracks of each rank: what it computes, what it sends, and what it holds.
 func (t *Timeline) Trace(w *trace.Writer) {
@@ -25,7 +26,8 @@ func (t *Timeline) Trace(w *trace.Writer) {
 				track = w.Track(fmt.Sprintf("rank %d", r), "compute, joined")
 			}
 			if s.Kind.Computes() || s.End > s.Start {
-				w.Span(track, trace.Span{Name: act(s.Stage, s.Kind, s.Micro).String(), Category: about[s.Kind], Start: s.Start, Duration: s.End - s.Start,
+				w.Span(track, trace.Span{Name: act(s.Stage, s.Kind, s.Micro).String(), Category: about[s.Kind],
+					Start: s.Start, Duration: s.End - s.Start,
 					Args: []trace.Arg{{Name: "stage", Value: s.Stage}, {Name: "micro", Value: s.Micro}}})
 			}
 		}
@@ -41,12 +43,14 @@ func (t *Timeline) Trace(w *trace.Writer) {
 	}
 }
 
-// Grid is the timeline as a picture: a row for each rank, the micro-batch in each box, and below it what ranks hold.
+// Grid is the timeline as a picture: a row for each rank, the micro-batch in each box, and below it what
+// ranks hold.
 func (t *Timeline) Grid() *trace.Grid {
 	s := t.Schedule
 	g := &trace.Grid{
-		Title: fmt.Sprintf("%s: %d ranks, %d stages, %d micro-batches", title(s.Name), len(s.Ranks), s.Stages, s.Micros),
-		Note:  fmt.Sprintf("%s, of which ranks are idle %.1f%%", trace.Seconds(t.Makespan), 100*t.BubbleFraction()),
+		Title: fmt.Sprintf("%s: %d ranks, %d stages, %d micro-batches", title(s.Name), len(s.Ranks), s.Stages,
+			s.Micros),
+		Note: fmt.Sprintf("%s, of which ranks are idle %.1f%%", trace.Seconds(t.Makespan), 100*t.BubbleFraction()),
 	}
 	class := t.classes(g)
 	chunk := chunks(s)
@@ -58,7 +62,8 @@ func (t *Timeline) Grid() *trace.Grid {
 				continue
 			}
 			b := trace.Box{Start: x.Start, End: x.End, Text: fmt.Sprint(x.Micro), Class: class[x.Kind][chunk[x.Stage]]}
-			b.Tip = fmt.Sprintf("%s: %s of micro-batch %d in stage %d, %s from %s on", act(x.Stage, x.Kind, x.Micro), about[x.Kind], x.Micro, x.Stage,
+			b.Tip = fmt.Sprintf("%s: %s of micro-batch %d in stage %d, %s from %s on", act(x.Stage, x.Kind, x.Micro),
+				about[x.Kind], x.Micro, x.Stage,
 				trace.Seconds(x.End-x.Start), trace.Seconds(x.Start))
 			if x.Joined {
 				b.Lane = trace.Upper

@@ -1,7 +1,7 @@
 package pipeline
 
-// Program is a schedule with what its actions need of each other worked out, for simulating it under many costs. It does
-// not change, so simulators may share it.
+// Program is a schedule with what its actions need of each other worked out, for simulating it under many
+// costs. It does not change, so simulators may share it.
 type Program struct {
 	flow  flow
 	steps []step // of all ranks, one rank after the other
@@ -23,8 +23,8 @@ type step struct {
 // link carries messages from one rank to another, one after the other. Links of one sender form a list.
 type link struct{ from, to, next int }
 
-// Prepare works a schedule out. The schedule should have passed Check and must not change as long as the program is
-// used.
+// Prepare works a schedule out. The schedule should have passed Check and must not change as long as the
+// program is used.
 func Prepare(s *Schedule) (*Program, error) {
 	p := new(Program)
 	if err := p.load(s); err != nil {
@@ -63,7 +63,8 @@ func (p *Program) scan(s *Schedule) error {
 	for _, actions := range s.Ranks {
 		for i := range actions {
 			a := &actions[i]
-			bad := uint(a.Stage) >= stages || uint(a.Micro) >= micros || a.Kind >= kinds || a.Joined && i+1 == len(actions) ||
+			bad := uint(a.Stage) >= stages || uint(a.Micro) >= micros || a.Kind >= kinds || a.Joined &&
+				i+1 == len(actions) ||
 				a.Kind > Weight && uint(a.Peer()) >= stages
 			if bad {
 				_, err := Check(s)
@@ -76,7 +77,8 @@ func (p *Program) scan(s *Schedule) error {
 }
 
 func (p *Program) step(a Action) step {
-	x := step{Action: a, need: int32(p.flow.needs(a)), makes: int32(p.flow.makes(a)), wakes: none, link: none, boundary: none}
+	x := step{Action: a, need: int32(p.flow.needs(a)), makes: int32(p.flow.makes(a)), wakes: none, link: none,
+		boundary: none}
 	if x.makes == none {
 		return x
 	}

@@ -131,7 +131,8 @@ func TestCheckPassesWhatRuns(t *testing.T) {
 	}
 }
 
-// runLowered runs the lowered schedule over links that are just large enough, and finds that smaller ones are not.
+// runLowered runs the lowered schedule over links that are just large enough, and finds that smaller ones are
+// not.
 func runLowered(t *testing.T, rt *rapid.T, s *Schedule) {
 	low, err := Lower(s)
 	if err != nil {
@@ -151,7 +152,8 @@ func runLowered(t *testing.T, rt *rapid.T, s *Schedule) {
 			rt.Fatalf("buffers of %d are enough, Buffers says %d\n%s", size-1, size, low)
 		}
 	}
-	slow := Costs{Forward: []float64{1}, Input: []float64{1}, Weight: []float64{1}, Transfer: []float64{0.5}, Latency: []float64{0.25}}
+	slow := Costs{Forward: []float64{1}, Input: []float64{1}, Weight: []float64{1}, Transfer: []float64{0.5},
+		Latency: []float64{0.25}}
 	a, err := Simulate(s, slow)
 	if err != nil {
 		rt.Fatal(err)
@@ -210,7 +212,8 @@ func TestJoinedRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if done, ran := interpret(t, low, &wires{size: low.Len(), pairs: map[[2]int]chan letter{}}); !done || ran != nil {
+			if done, ran := interpret(t, low, &wires{size: low.Len(), pairs: map[[2]int]chan letter{}}); !done ||
+				ran != nil {
 				t.Errorf("%d ranks, %d micro-batches: ended %v with %v", ranks, micros, done, ran)
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Schedule is the order in which every rank of a pipeline does its actions. It is data: generators and people write it,
-// Check judges it, Lower adds the communication, and one interpreter runs it.
+// Schedule is the order in which every rank of a pipeline does its actions. It is data: generators and people
+// write it, Check judges it, Lower adds the communication, and one interpreter runs it.
 type Schedule struct {
 	// Name says where the schedule came from; it may be empty.
 	Name string
@@ -40,8 +40,8 @@ func (s *Schedule) Lowered() bool {
 	return false
 }
 
-// Fits says whether the schedule, as one that a person wrote, is for so many ranks, micro-batches and chunks. Zero in c
-// takes what the schedule has.
+// Fits says whether the schedule, as one that a person wrote, is for so many ranks, micro-batches and chunks.
+// Zero in c takes what the schedule has.
 func (s *Schedule) Fits(c Config) error {
 	for _, n := range []struct {
 		what      string
@@ -124,12 +124,13 @@ func (s *Schedule) String() string {
 // named says whether a schedule's name can be written as one word.
 func named(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' ||
+			r == '.')
 	})
 }
 
-// Unjoin is the schedule with every action alone, for ranks that gain nothing from doing two at once: what a forward
-// makes need not wait for the backward beside it.
+// Unjoin is the schedule with every action alone, for ranks that gain nothing from doing two at once: what a
+// forward makes need not wait for the backward beside it.
 func Unjoin(s *Schedule) *Schedule {
 	out := *s
 	out.Ranks = make([][]Action, len(s.Ranks))

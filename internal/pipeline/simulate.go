@@ -2,8 +2,8 @@ package pipeline
 
 import "fmt"
 
-// Simulator runs schedules against costs. Its zero value is ready; keeping one reuses its memory. It is not for
-// concurrent use.
+// Simulator runs schedules against costs. Its zero value is ready; keeping one reuses its memory. It is not
+// for concurrent use.
 type Simulator struct {
 	own   Program // of Run
 	prog  *Program
@@ -24,9 +24,9 @@ type Simulator struct {
 // Simulate runs a schedule once.
 func Simulate(s *Schedule, c Costs) (*Timeline, error) { return new(Simulator).Run(s, &c) }
 
-// Run says when every action begins and ends if each rank does its actions in order as soon as it can and messages are
-// sent in the background. The schedule should have passed Check; one that stalls is an error. The timeline is valid
-// until the next run.
+// Run says when every action begins and ends if each rank does its actions in order as soon as it can and
+// messages are sent in the background. The schedule should have passed Check; one that stalls is an error.
+// The timeline is valid until the next run.
 func (m *Simulator) Run(s *Schedule, c *Costs) (*Timeline, error) {
 	if err := m.own.load(s); err != nil {
 		return nil, err
@@ -177,7 +177,8 @@ func (m *Simulator) send(x *step, at float64) float64 {
 	arrival := free + m.table.latency[x.boundary]
 	if arrival > start {
 		l := &m.prog.links[x.link]
-		m.line.Messages = append(m.line.Messages, Message{From: l.from, To: l.to, Action: x.Action, Start: start, End: arrival})
+		m.line.Messages = append(m.line.Messages, Message{From: l.from, To: l.to, Action: x.Action, Start: start,
+			End: arrival})
 	}
 	return arrival
 }

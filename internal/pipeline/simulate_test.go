@@ -29,7 +29,8 @@ func TestPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if line.Makespan != tt.wantSpan || line.LongestIdle() != tt.wantIdle || math.Abs(line.BubbleFraction()-tt.rate) > 1e-12 {
+		if line.Makespan != tt.wantSpan || line.LongestIdle() != tt.wantIdle ||
+			math.Abs(line.BubbleFraction()-tt.rate) > 1e-12 {
 			t.Errorf("%s p=%d m=%d: makespan %v, idle %v, fraction %v; want %v, %v, %v", tt.name, tt.ranks, tt.micros,
 				line.Makespan, line.LongestIdle(), line.BubbleFraction(), tt.wantSpan, tt.wantIdle, tt.rate)
 		}
@@ -40,7 +41,8 @@ func TestPublished(t *testing.T) {
 func TestTimelineHolds(t *testing.T) {
 	var sim Simulator
 	every(t, func(t *testing.T, s *Schedule, c Config) {
-		k := Costs{Transfer: []float64{0.3}, Latency: []float64{0.1}, Activation: []float64{2}, Kept: []float64{0.5}}
+		k := Costs{Transfer: []float64{0.3}, Latency: []float64{0.1}, Activation: []float64{2},
+			Kept: []float64{0.5}}
 		for i := range s.Stages {
 			k.Forward = append(k.Forward, 1+float64(i%3))
 			k.Input = append(k.Input, 1.5+float64(i%2))
@@ -99,8 +101,10 @@ func holds(t *testing.T, s *Schedule, k Costs, line *Timeline) {
 		for _, m := range line.Memory(r) {
 			peak = max(peak, m.Bytes)
 		}
-		if last := line.Memory(r); math.Abs(peak-line.PeakBytes[r]) > 1e-9 || math.Abs(last[len(last)-1].Bytes) > 1e-9 {
-			t.Fatalf("%s: rank %d: peak %v over time, %v in sum; %v bytes are left", s.Name, r, peak, line.PeakBytes[r], last[len(last)-1].Bytes)
+		if last := line.Memory(r); math.Abs(peak-line.PeakBytes[r]) > 1e-9 ||
+			math.Abs(last[len(last)-1].Bytes) > 1e-9 {
+			t.Fatalf("%s: rank %d: peak %v over time, %v in sum; %v bytes are left", s.Name, r, peak,
+				line.PeakBytes[r], last[len(last)-1].Bytes)
 		}
 	}
 }
@@ -110,7 +114,8 @@ func TestLinkIsShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, err := Simulate(s, Costs{Forward: []float64{1}, Backward: []float64{1}, Transfer: []float64{4}, Latency: []float64{0.5}})
+	line, err := Simulate(s, Costs{Forward: []float64{1}, Backward: []float64{1}, Transfer: []float64{4},
+		Latency: []float64{0.5}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +142,8 @@ func TestCostsRefused(t *testing.T) {
 		{Costs{}, "no time for forward"},
 		{Costs{Forward: []float64{1}}, "want Backward, or Input and Weight"},
 		{Costs{Forward: []float64{1}, Backward: []float64{2}}, "splits backward passes"},
-		{Costs{Forward: []float64{1, 2, 3}, Backward: []float64{2}}, "3 values: want one, or one for each of 2 stages"},
+		{Costs{Forward: []float64{1, 2, 3}, Backward: []float64{2}},
+			"3 values: want one, or one for each of 2 stages"},
 		{Costs{Forward: []float64{math.NaN()}, Backward: []float64{2}}, "forward of stage 0 is NaN"},
 		{Costs{Forward: []float64{1}, Backward: []float64{1, -2}}, "backward of stage 1 is -2"},
 	} {
@@ -218,8 +224,10 @@ func TestMeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := Measured(s, want.Ranks)
-		if got.Makespan != want.Makespan || got.LongestIdle() != want.LongestIdle() || got.BubbleFraction() != want.BubbleFraction() {
-			t.Errorf("%s %+v: makespan %v, idle %v; want %v, %v", s.Name, c, got.Makespan, got.LongestIdle(), want.Makespan, want.LongestIdle())
+		if got.Makespan != want.Makespan || got.LongestIdle() != want.LongestIdle() ||
+			got.BubbleFraction() != want.BubbleFraction() {
+			t.Errorf("%s %+v: makespan %v, idle %v; want %v, %v", s.Name, c, got.Makespan, got.LongestIdle(),
+				want.Makespan, want.LongestIdle())
 		}
 	})
 }

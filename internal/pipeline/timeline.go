@@ -6,8 +6,8 @@ type Span struct {
 	Start, End float64
 }
 
-// Message is when the result of an action was on its way to another rank: from the time that the link took it to its
-// arrival. Messages that take no time are not listed.
+// Message is when the result of an action was on its way to another rank: from the time that the link took it
+// to its arrival. Messages that take no time are not listed.
 type Message struct {
 	From, To   int
 	Action     Action
@@ -25,8 +25,8 @@ type Timeline struct {
 	// Work is for how long each rank computes. First and Last are when it begins to compute and when it ends
 	// its last action.
 	Work, First, Last []float64
-	// PeakBytes is the most that each rank holds at a time of what Costs.Activation counts, and PeakLive the largest
-	// number of micro-batches, by stage, whose backward passes have not ended.
+	// PeakBytes is the most that each rank holds at a time of what Costs.Activation counts, and PeakLive the
+	// largest number of micro-batches, by stage, whose backward passes have not ended.
 	PeakBytes []float64
 	PeakLive  []int
 
@@ -50,8 +50,9 @@ func (t *Timeline) BubbleFraction() float64 {
 	return sum / float64(len(t.Work))
 }
 
-// Idle is for how long the rank does not compute between its first action and its last. Its largest value over the
-// ranks is what papers call the bubble: a rank that begins late can end late, if no step waits for all ranks.
+// Idle is for how long the rank does not compute between its first action and its last. Its largest value
+// over the ranks is what papers call the bubble: a rank that begins late can end late, if no step waits for
+// all ranks.
 func (t *Timeline) Idle(rank int) float64 { return t.Last[rank] - t.First[rank] - t.Work[rank] }
 
 // LongestIdle is the largest Idle of any rank.
@@ -129,7 +130,8 @@ func (t *Timeline) Clone() *Timeline {
 		c.Ranks[r] = append([]Span(nil), spans...)
 	}
 	c.Messages = append([]Message(nil), t.Messages...)
-	c.Work, c.First, c.Last = append([]float64(nil), t.Work...), append([]float64(nil), t.First...), append([]float64(nil), t.Last...)
+	c.Work, c.First, c.Last = append([]float64(nil), t.Work...), append([]float64(nil),
+		t.First...), append([]float64(nil), t.Last...)
 	c.PeakBytes, c.PeakLive = append([]float64(nil), t.PeakBytes...), append([]int(nil), t.PeakLive...)
 	c.activation, c.kept = append([]float64(nil), t.activation...), append([]float64(nil), t.kept...)
 	return &c
@@ -144,7 +146,8 @@ func (t *Timeline) begin(s *Schedule) {
 	t.PeakBytes, t.PeakLive = reset(t.PeakBytes, ranks, 0), reset(t.PeakLive, ranks, 0)
 }
 
-// account notes what an action takes and frees. Of a joined pair the forward comes first, so the peak counts both.
+// account notes what an action takes and frees. Of a joined pair the forward comes first, so the peak counts
+// both.
 func (m *Simulator) account(r int, a *step) {
 	switch a.Kind {
 	case Forward:
@@ -188,8 +191,9 @@ func (t *Timeline) bounds() {
 	}
 }
 
-// Measured is the timeline of a run whose spans were measured: for each rank those of its actions, in order, in seconds
-// from a common start. Waiting counts as idle, whether a rank waits in a receive or between actions.
+// Measured is the timeline of a run whose spans were measured: for each rank those of its actions, in order,
+// in seconds from a common start. Waiting counts as idle, whether a rank waits in a receive or between
+// actions.
 func Measured(s *Schedule, ranks [][]Span) *Timeline {
 	t := &Timeline{}
 	t.begin(s)

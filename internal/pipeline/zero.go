@@ -2,8 +2,8 @@ package pipeline
 
 import "strings"
 
-// phase is a piece of a rank's program that repeats: "F0 I1 W" is a forward of chunk 0, an input gradient of chunk 1 and
-// the oldest weight gradient that is left; "F0+B1" joins two actions.
+// phase is a piece of a rank's program that repeats: "F0 I1 W" is a forward of chunk 0, an input gradient of
+// chunk 1 and the oldest weight gradient that is left; "F0+B1" joins two actions.
 type phase struct {
 	times int
 	text  string
@@ -24,8 +24,8 @@ func newWriter(micros int, stages ...int) *writer {
 	return &writer{stages: stages, micros: micros, left: make([]Action, 0, n), actions: make([]Action, 0, 3*n)}
 }
 
-// write runs through the phases. They may be of more micro-batches than there are: leaving out whole micro-batches
-// takes no action away that another one waits for, so short steps come out right, too.
+// write runs through the phases. They may be of more micro-batches than there are: leaving out whole
+// micro-batches takes no action away that another one waits for, so short steps come out right, too.
 func (w *writer) write(phases []phase) []Action {
 	for _, p := range phases {
 		words := strings.Fields(strings.ReplaceAll(p.text, "+", "+ "))
@@ -72,9 +72,9 @@ func (w *writer) one(word string) Action {
 	return act(stage, kind, micro)
 }
 
-// zeroBubbleH1 is 1F1B that postpones weight gradients, on rank r by r micro-batches, so that input gradients go up the
-// pipeline at once and the weight gradients fill what bubbles are left; at most as many micro-batches are alive on
-// each rank as 1F1B has on its first [Qi et al. 2023, §2.2].
+// zeroBubbleH1 is 1F1B that postpones weight gradients, on rank r by r micro-batches, so that input gradients
+// go up the pipeline at once and the weight gradients fill what bubbles are left; at most as many
+// micro-batches are alive on each rank as 1F1B has on its first [Qi et al. 2023, §2.2].
 func zeroBubbleH1(c Config) *Schedule {
 	s := blank(c, Cyclic(c.Ranks, 1))
 	n := max(c.Micros, c.Ranks)
@@ -91,8 +91,9 @@ func zeroBubbleH1(c Config) *Schedule {
 	return s
 }
 
-// zeroBubbleV has no bubbles where the three kinds of work take equally long [Qi et al. 2024, §4.1]. Each rank holds a
-// stage on the way down and one on the way up, so a micro-batch's backward begins on the rank where its forward ended.
+// zeroBubbleV has no bubbles where the three kinds of work take equally long [Qi et al. 2024, §4.1]. Each
+// rank holds a stage on the way down and one on the way up, so a micro-batch's backward begins on the rank
+// where its forward ended.
 func zeroBubbleV(c Config) *Schedule {
 	s := blank(c, Vee(c.Ranks))
 	n := max(c.Micros, 2*c.Ranks)
@@ -112,9 +113,9 @@ func zeroBubbleV(c Config) *Schedule {
 	return s
 }
 
-// dualPipeV is DeepSeek's DualPipe cut in half: forwards and backwards go in pairs over a V, so that a rank needs only
-// one copy of its parameters [DeepSeek-AI 2024, §3.2.1]. Near the end the second half of the backwards is split, and
-// its weight gradients fill the last bubbles.
+// dualPipeV is DeepSeek's DualPipe cut in half: forwards and backwards go in pairs over a V, so that a rank
+// needs only one copy of its parameters [DeepSeek-AI 2024, §3.2.1]. Near the end the second half of the
+// backwards is split, and its weight gradients fill the last bubbles.
 func dualPipeV(c Config) *Schedule {
 	s := blank(c, Vee(c.Ranks))
 	n := max(c.Micros, 2*c.Ranks)

@@ -1,7 +1,8 @@
 package plan
 
-// layerActivations is the bytes that one layer keeps of one micro-batch until its backward pass, by the published accounting: what
-// tensor parallelism leaves whole (norms and their results, masks of dropout) and what it splits.
+// layerActivations is the bytes that one layer keeps of one micro-batch until its backward pass, by the
+// published accounting: what tensor parallelism leaves whole (norms and their results, masks of dropout) and
+// what it splits.
 func (e *Estimator) layerActivations(s *Strategy, moe bool) float64 {
 	m, soft := &e.w.Model, &e.w.Software
 	tokens := float64(s.Micro*e.w.Seq) / float64(s.CP)
@@ -22,7 +23,8 @@ func (e *Estimator) layerActivations(s *Strategy, moe bool) float64 {
 	if moe {
 		x := &m.Experts
 		width = float64(x.Shared)
-		routed = float64(x.TopK)*(e.mlpBytes()*float64(x.FFN)/float64(s.ETP)*float64(s.ETP)+2*half*h) + 4*float64(x.Count)
+		routed = float64(x.TopK)*(e.mlpBytes()*float64(x.FFN)/float64(s.ETP)*float64(s.ETP)+2*half*h) +
+			4*float64(x.Count)
 	}
 	split += e.mlpBytes() * width
 	if s.SP {
@@ -67,9 +69,10 @@ func (e *Estimator) inputActivations(s *Strategy) float64 {
 	return b
 }
 
-// productActivations is the bytes that a layer keeps of which every other product is computed again: its input, the results of the
-// products of queries, values and the gate (or the first of two), and of attention. A framework that starts op by op keeps the last
-// product's result as well, which nothing needs; a compiler drops it.
+// productActivations is the bytes that a layer keeps of which every other product is computed again: its
+// input, the results of the products of queries, values and the gate (or the first of two), and of attention.
+// A framework that starts op by op keeps the last product's result as well, which nothing needs; a compiler
+// drops it.
 func (e *Estimator) productActivations(s *Strategy, moe bool) float64 {
 	m := &e.w.Model
 	input := e.inputActivations(s)
@@ -95,7 +98,8 @@ func (e *Estimator) again(s *Strategy, moe bool) float64 {
 	return 0
 }
 
-// passBytes is the bytes that the forward pass of a layer works in which keeps nothing: the larger of attention and feed-forward layer.
+// passBytes is the bytes that the forward pass of a layer works in which keeps nothing: the larger of
+// attention and feed-forward layer.
 func (e *Estimator) passBytes(s *Strategy, moe bool) float64 {
 	m := &e.w.Model
 	tokens, t := float64(s.Micro*e.w.Seq)/float64(s.CP), float64(s.TP)
@@ -129,7 +133,8 @@ func (e *Estimator) chunkActivations(s *Strategy, w *work) float64 {
 	return total
 }
 
-// logits is what the loss keeps: a 16-bit copy and its gradient; where it is not fused, float32 copies besides.
+// logits is what the loss keeps: a 16-bit copy and its gradient; where it is not fused, float32 copies
+// besides.
 func (e *Estimator) logits(s *Strategy, w *work) float64 {
 	if !w.head {
 		return 0

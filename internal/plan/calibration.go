@@ -7,8 +7,9 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Calibration is what the specification of the hardware does not say. The zero value is level 0: what is usual for machines of its
-// kind. Level 1 comes from micro-benchmarks, level 2 adds at most three constants fitted to whole runs.
+// Calibration is what the specification of the hardware does not say. The zero value is level 0: what is
+// usual for machines of its kind. Level 1 comes from micro-benchmarks, level 2 adds at most three constants
+// fitted to whole runs.
 type Calibration struct {
 	Level int `yaml:"level" json:"level"`
 	// Source says where the numbers come from.
@@ -17,7 +18,8 @@ type Calibration struct {
 	Cluster string `yaml:"cluster,omitempty" json:"cluster,omitempty"`
 	// Devices are curves by the device's name; a device without one gets the usual curve.
 	Devices []Curve `yaml:"devices,omitempty" json:"devices,omitempty"`
-	// Host is what a core of the measured machine does, for devices that share its cores; nil where that was not measured.
+	// Host is what a core of the measured machine does, for devices that share its cores; nil where that was not
+	// measured.
 	Host *Host `yaml:"host,omitempty" json:"host,omitempty"`
 	// Constants are those fitted to whole runs.
 	Constants Constants `yaml:"constants,omitempty" json:"constants,omitzero"`
@@ -28,7 +30,8 @@ type Calibration struct {
 // Curve is how a device really computes.
 type Curve struct {
 	Device string `yaml:"device" json:"device"`
-	// Ceiling is the part of the peak that a large, well-shaped product reaches; 0 means the measured rate of the device, or 0.75.
+	// Ceiling is the part of the peak that a large, well-shaped product reaches; 0 means the measured rate of
+	// the device, or 0.75.
 	Ceiling float64 `yaml:"ceiling,omitempty" json:"ceiling,omitempty"`
 	// Ramp is the length of the summed dim at which a product reaches half of the ceiling.
 	Ramp float64 `yaml:"ramp,omitempty" json:"ramp,omitempty"`
@@ -47,7 +50,8 @@ type Curve struct {
 	Attention []Attention `yaml:"attention,omitempty" json:"attention,omitempty"`
 }
 
-// Attention is the measured part of the peak of fused causal attention, by the operations that the mask leaves.
+// Attention is the measured part of the peak of fused causal attention, by the operations that the mask
+// leaves.
 type Attention struct {
 	Batch    int     `yaml:"batch" json:"batch"`
 	Seq      int     `yaml:"seq" json:"seq"`
@@ -59,7 +63,8 @@ type Attention struct {
 	Backward float64 `yaml:"backward" json:"backward"`
 }
 
-// Product is the measured part of the peak of one product of shape M×K by K×N, or of each of several groups of that shape.
+// Product is the measured part of the peak of one product of shape M×K by K×N, or of each of several groups
+// of that shape.
 type Product struct {
 	M          int     `yaml:"m" json:"m"`
 	N          int     `yaml:"n" json:"n"`
@@ -73,7 +78,8 @@ type Constants struct {
 	// Compute multiplies the time of all computation, Communication that of all collectives.
 	Compute       float64 `yaml:"compute,omitempty" json:"compute,omitempty"`
 	Communication float64 `yaml:"communication,omitempty" json:"communication,omitempty"`
-	// Layer is seconds that every layer takes for every micro-batch besides: what a framework spends between kernels.
+	// Layer is seconds that every layer takes for every micro-batch besides: what a framework spends between
+	// kernels.
 	Layer float64 `yaml:"layer,omitempty" json:"layer,omitempty"`
 }
 
@@ -106,7 +112,8 @@ func (c *Calibration) curve(device string) Curve {
 	for _, f := range []struct {
 		to    *float64
 		usual float64
-	}{{&found.Ramp, 256}, {&found.Fused, 0.5}, {&found.FusedGrad, 0.4}, {&found.Stream, 0.8}, {&found.Launch, 5e-6}} {
+	}{{&found.Ramp, 256}, {&found.Fused, 0.5}, {&found.FusedGrad, 0.4}, {&found.Stream, 0.8}, {&found.Launch,
+		5e-6}} {
 		if *f.to == 0 {
 			*f.to = f.usual
 		}
@@ -146,15 +153,18 @@ func (c *Calibration) check() error {
 			}
 		}
 		if !(d.Launch >= 0 && d.Launch < 1) || !(d.Ramp >= 0 && d.Ramp < 1e9) || d.Tile < 0 || d.Tile > 1<<20 {
-			return fmt.Errorf("calibration: %s: launch %g s, ramp %g and tile %d must be small and not negative", d.Device, d.Launch, d.Ramp, d.Tile)
+			return fmt.Errorf("calibration: %s: launch %g s, ramp %g and tile %d must be small and not negative",
+				d.Device, d.Launch, d.Ramp, d.Tile)
 		}
 		for _, p := range d.Products {
 			if p.M < 1 || p.N < 1 || p.K < 1 || p.Groups < 0 || !(p.Efficiency > 0 && p.Efficiency <= 2) {
-				return fmt.Errorf("calibration: %s: product %+v: want sides of at least 1 and an efficiency above 0", d.Device, p)
+				return fmt.Errorf("calibration: %s: product %+v: want sides of at least 1 and an efficiency above 0",
+					d.Device, p)
 			}
 		}
 		for _, a := range d.Attention {
-			if a.Batch < 1 || a.Seq < 1 || a.Heads < 1 || a.KVHeads < 1 || !(a.Forward >= 0 && a.Forward <= 2) || !(a.Backward >= 0 && a.Backward <= 2) {
+			if a.Batch < 1 || a.Seq < 1 || a.Heads < 1 || a.KVHeads < 1 || !(a.Forward >= 0 && a.Forward <= 2) ||
+				!(a.Backward >= 0 && a.Backward <= 2) {
 				return fmt.Errorf("calibration: %s: attention %+v: want sides of at least 1", d.Device, a)
 			}
 		}

@@ -72,7 +72,8 @@ func ParseModel(name string, text []byte) (Model, error) {
 		return Model{}, fmt.Errorf("model %s: config.json: %w", name, err)
 	}
 	m := Model{
-		Name: name, Layers: first(c.Layers, c.NLayer), Hidden: first(c.Hidden, c.NEmbd), Heads: first(c.Heads, c.NHead), KVHeads: c.KVHeads,
+		Name: name, Layers: first(c.Layers, c.NLayer), Hidden: first(c.Hidden, c.NEmbd), Heads: first(c.Heads,
+			c.NHead), KVHeads: c.KVHeads,
 		HeadDim: c.HeadDim, FFN: first(c.FFN, c.NInner), Vocab: c.Vocab, Gated: true, Bias: c.Bias,
 		Latent: Latent{QRank: c.QRank, KVRank: c.KVRank, Nope: c.Nope, Rope: c.Rope, V: c.V},
 	}

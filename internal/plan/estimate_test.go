@@ -63,8 +63,9 @@ func TestParts(t *testing.T) {
 	e := estimator(t, "mixtral-8x7b", "4x8 H100 ib=400G", 256, 4096, Software{})
 	rapid.Check(t, func(r *rapid.T) {
 		pow := func(name string, most int) int { return 1 << rapid.IntRange(0, most).Draw(r, name) }
-		s := Strategy{TP: pow("tp", 3), PP: pow("pp", 2), CP: pow("cp", 1), EP: pow("ep", 3), VPP: pow("vpp", 1), Micro: pow("micro", 1),
-			Zero: rapid.IntRange(0, 3).Draw(r, "zero"), SP: rapid.Bool().Draw(r, "sp")}
+		s := Strategy{TP: pow("tp", 3), PP: pow("pp", 2), CP: pow("cp", 1), EP: pow("ep", 3), VPP: pow("vpp", 1),
+			Micro: pow("micro", 1),
+			Zero:  rapid.IntRange(0, 3).Draw(r, "zero"), SP: rapid.Bool().Draw(r, "sp")}
 		s.DP = 32 / (s.TP * s.PP * s.CP)
 		s.Recompute.Mode = rapid.SampledFrom([]string{"", Selective, Full}).Draw(r, "recompute")
 		if e.Check(s) != nil {
@@ -74,10 +75,13 @@ func TestParts(t *testing.T) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		if math.Abs(got.Parts.Sum()-got.Step) > 1e-9*got.Step || !(got.Low < got.Step && got.Step < got.High) || !(got.MFU > 0 && got.MFU < 1) {
-			r.Fatalf("%s: step %g in [%g, %g], parts %g, MFU %g", s, got.Step, got.Low, got.High, got.Parts.Sum(), got.MFU)
+		if math.Abs(got.Parts.Sum()-got.Step) > 1e-9*got.Step || !(got.Low < got.Step && got.Step < got.High) ||
+			!(got.MFU > 0 && got.MFU < 1) {
+			r.Fatalf("%s: step %g in [%g, %g], parts %g, MFU %g", s, got.Step, got.Low, got.High, got.Parts.Sum(),
+				got.MFU)
 		}
-		for _, p := range []float64{got.Parts.Compute, got.Parts.Recompute, got.Parts.TP, got.Parts.CP, got.Parts.EP, got.Parts.PP, got.Parts.DP, got.Parts.Bubble, got.Parts.Optimizer} {
+		for _, p := range []float64{got.Parts.Compute, got.Parts.Recompute, got.Parts.TP, got.Parts.CP,
+			got.Parts.EP, got.Parts.PP, got.Parts.DP, got.Parts.Bubble, got.Parts.Optimizer} {
 			if !(p >= 0) {
 				r.Fatalf("%s: a part below zero: %+v", s, got.Parts)
 			}
@@ -89,7 +93,8 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// TestShortened says that an estimate, which simulates a few rounds, agrees with the simulation of all micro-batches.
+// TestShortened says that an estimate, which simulates a few rounds, agrees with the simulation of all
+// micro-batches.
 func TestShortened(t *testing.T) {
 	e := estimator(t, "llama-3-70b", "32x8 H100 ib=400G", 1024, 4096, Software{})
 	for _, s := range []Strategy{
@@ -140,7 +145,8 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// TestScheduleSpellings says that a schedule is the same in any letters: its ranks, its bubble and its memory.
+// TestScheduleSpellings says that a schedule is the same in any letters: its ranks, its bubble and its
+// memory.
 func TestScheduleSpellings(t *testing.T) {
 	e := estimator(t, "llama-3-8b", "2x8 H100 ib=400G", 64, 8192, Software{})
 	for _, c := range pipeline.Classes() {
@@ -164,7 +170,8 @@ func TestScheduleSpellings(t *testing.T) {
 	}
 }
 
-// TestLlama405 says that the layout that Llama 3 was trained with comes out near its published 400 TFLOP/s a device.
+// TestLlama405 says that the layout that Llama 3 was trained with comes out near its published 400 TFLOP/s a
+// device.
 func TestLlama405(t *testing.T) {
 	e := estimator(t, "llama-3-405b", "2048x8 H100 ib=400G", 2048, 8192, Software{})
 	got := estimate(t, e, Strategy{DP: 128, TP: 8, PP: 16, VPP: 4, Micro: 1, SP: true, Zero: 1})
@@ -178,13 +185,15 @@ func TestLlama405(t *testing.T) {
 func TestAlignment(t *testing.T) {
 	step := func(heads int) float64 {
 		m := gpt("b", 80, 13824, heads, 0)
-		w := Workload{Model: m, Batch: 2048, Seq: 2048, Software: Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true}}
+		w := Workload{Model: m, Batch: 2048, Seq: 2048,
+			Software: Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true}}
 		c := mustCluster(t, "48x8 A100 ib=50G")
 		e, err := NewEstimator(w, c, Default(c, w))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return estimate(t, e, Strategy{DP: 8, TP: 4, PP: 12, Micro: 2, Zero: 1, Recompute: Recompute{Mode: Full}, Layers: []int{7, 7, 7, 7, 7, 7, 7, 7, 6, 6, 6, 6}}).Step
+		return estimate(t, e, Strategy{DP: 8, TP: 4, PP: 12, Micro: 2, Zero: 1, Recompute: Recompute{Mode: Full},
+			Layers: []int{7, 7, 7, 7, 7, 7, 7, 7, 6, 6, 6, 6}}).Step
 	}
 	if ratio := step(128) / step(64); ratio < 1.3 || ratio > 1.55 {
 		t.Errorf("128 heads take %.2f times as long as 64, want about 1.42", ratio)

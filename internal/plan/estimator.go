@@ -41,7 +41,8 @@ func NewEstimator(w Workload, c *cluster.Cluster, cal Calibration) (*Estimator, 
 	for i := range c.Groups {
 		p, ok := newPricer(&c.Groups[i].Device, &e.cal, &e.w)
 		if !ok {
-			return nil, fmt.Errorf("plan: %s has no rate for %s: got %v", c.Groups[i].Device.Name, w.Precision, c.Groups[i].Device.Rates)
+			return nil, fmt.Errorf("plan: %s has no rate for %s: got %v", c.Groups[i].Device.Name, w.Precision,
+				c.Groups[i].Device.Rates)
 		}
 		e.pricers = append(e.pricers, p)
 	}
@@ -63,7 +64,8 @@ func (e *Estimator) Check(s Strategy) error {
 		return bad("%s: degrees must be at least 1", s)
 	}
 	if n := e.cluster.Size(); s.World() != n {
-		return bad("dp %d · tp %d · pp %d · cp %d is %d devices: the cluster has %d", s.DP, s.TP, s.PP, s.CP, s.World(), n)
+		return bad("dp %d · tp %d · pp %d · cp %d is %d devices: the cluster has %d", s.DP, s.TP, s.PP, s.CP,
+			s.World(), n)
 	}
 	switch {
 	case s.Micros(e.w.Batch) == 0:
@@ -113,7 +115,8 @@ func (e *Estimator) checkLayers(s *Strategy) error {
 	return nil
 }
 
-// chunks is how many layers each chunk has. What does not come out even goes to the first chunks but the last, which has the head.
+// chunks is how many layers each chunk has. What does not come out even goes to the first chunks but the
+// last, which has the head.
 func (e *Estimator) chunks(s *Strategy) []int {
 	if len(s.Layers) > 0 {
 		return s.Layers

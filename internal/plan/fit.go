@@ -28,8 +28,8 @@ func (o *Observation) with(c Constants) float64 {
 	return (compute+p.Optimizer)*c.compute() + (comm+p.DP)*c.communication() + fixed + bubble + p.Offload
 }
 
-// Fit finds the constants that leave the smallest mean error of the logarithm, within bounds that physics allows: hardware does not
-// compute faster than its micro-benchmarks by more than a little, nor half as fast.
+// Fit finds the constants that leave the smallest mean error of the logarithm, within bounds that physics
+// allows: hardware does not compute faster than its micro-benchmarks by more than a little, nor half as fast.
 func Fit(obs []Observation) Constants {
 	best, found := math.Inf(1), Constants{Compute: 1, Communication: 1}
 	for _, layer := range [...]float64{0, 0.1e-3, 0.2e-3, 0.3e-3, 0.5e-3, 0.7e-3, 1e-3, 1.4e-3} {

@@ -22,11 +22,13 @@ type Fitted struct {
 	Sources []string
 }
 
-// fits are what galley check runs prints last for all published runs that are stored with the project: constants fitted to each
-// kind of device, software and width of number by itself.
+// fits are what galley check runs prints last for all published runs that are stored with the project:
+// constants fitted to each kind of device, software and width of number by itself.
 var fits = []Fitted{
-	{"A100", true, false, Constants{1.06, 0.95, 0.2e-3}, 0.15, []string{"sc21", "korthikanti", "megatron2020", "vtrain", "nemo2023"}},
-	{"A100", true, false, Constants{1.06, 1.03, 0}, 0.15, []string{"sc21", "korthikanti", "megatron2020", "nemo2023"}},
+	{"A100", true, false, Constants{1.06, 0.95, 0.2e-3}, 0.15,
+		[]string{"sc21", "korthikanti", "megatron2020", "vtrain", "nemo2023"}},
+	{"A100", true, false, Constants{1.06, 1.03, 0}, 0.15,
+		[]string{"sc21", "korthikanti", "megatron2020", "nemo2023"}},
 	{"A100", false, false, Constants{1.17, 1.03, 0}, 0.13, []string{"mosaic", "torchtitan"}},
 	{"A800", false, false, Constants{1.17, 1.03, 0}, 0.2, []string{"mosaic", "torchtitan"}},
 	{"H100", false, false, Constants{1.31, 1.03, 0.2e-3}, 0.18, []string{"mosaic", "torchtitan"}},
@@ -44,8 +46,8 @@ var fits = []Fitted{
 	{"TPU", false, false, Constants{0.92, 1.03, 0}, 0.15, []string{"maxtext"}},
 }
 
-// StoredFit is the constants of level 2 for a device and a workload, if runs of its kind on such a device are known from another source
-// than the one named.
+// StoredFit is the constants of level 2 for a device and a workload, if runs of its kind on such a device are
+// known from another source than the one named.
 func StoredFit(device string, w Workload, except string) (Fitted, bool) {
 	word, _, _ := strings.Cut(device, "-")
 	best, found := Fitted{}, false
@@ -61,8 +63,8 @@ func StoredFit(device string, w Workload, except string) (Fitted, bool) {
 	return best, found
 }
 
-// Default is the best calibration that is known for a cluster and a workload without measuring it: published micro-benchmarks, with
-// constants fitted to published runs on devices of its kind where there are any.
+// Default is the best calibration that is known for a cluster and a workload without measuring it: published
+// micro-benchmarks, with constants fitted to published runs on devices of its kind where there are any.
 func Default(c *cluster.Cluster, w Workload) Calibration {
 	cal := Published()
 	for _, g := range c.Groups {

@@ -1,8 +1,9 @@
 package plan
 
-// Floor is the seconds below which no step of a strategy's division of the devices is, whatever its schedule, sharding, stages and
-// relief of memory: what its layers and ends compute and exchange for all micro-batches, spread over the ranks of the pipeline so
-// that each is as busy as it is fast. It is what a search prunes by, and takes a microsecond.
+// Floor is the seconds below which no step of a strategy's division of the devices is, whatever its schedule,
+// sharding, stages and relief of memory: what its layers and ends compute and exchange for all micro-batches,
+// spread over the ranks of the pipeline so that each is as busy as it is fast. It is what a search prunes by,
+// and takes a microsecond.
 func (e *Estimator) Floor(s Strategy) (float64, error) {
 	s = s.normal()
 	speed := 0.0
@@ -23,8 +24,8 @@ func (e *Estimator) Floor(s Strategy) (float64, error) {
 	return float64(e.w.Batch) / float64(s.Micro) * float64(s.TP*s.CP) / speed, nil
 }
 
-// loads is what a layer without experts and one with them compute and exchange for one micro-batch, and what the embedding and the
-// head take.
+// loads is what a layer without experts and one with them compute and exchange for one micro-batch, and what
+// the embedding and the head take.
 type loads struct {
 	compute, exchange [2]float64
 	embedding, head   float64
@@ -35,7 +36,8 @@ func (l *loads) layer(kind int) float64 { return l.compute[kind] + l.exchange[ki
 func (e *Estimator) loads(s *Strategy, device int, on span) (loads, error) {
 	var l loads
 	k := e.cal.Constants.compute()
-	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind, device: device, on: on}
+	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind,
+		device: device, on: on}
 	dense := e.w.Model.denseLayers()
 	for i, n := range [2]int{dense, e.w.Model.Layers - dense} {
 		if n == 0 {
@@ -66,8 +68,8 @@ func (e *Estimator) Kind(s Strategy, rank int) int {
 	return e.slowest(&s, rank)
 }
 
-// Loads is what each layer of the model takes for one micro-batch on the devices of a pipeline rank, and what the embedding and the
-// head take there: what a cut into stages should balance.
+// Loads is what each layer of the model takes for one micro-batch on the devices of a pipeline rank, and what
+// the embedding and the head take there: what a cut into stages should balance.
 func (e *Estimator) Loads(s Strategy, rank int) (layers []float64, embedding, head float64, err error) {
 	s = s.normal()
 	l, err := e.loads(&s, e.slowest(&s, rank), e.spanOf(&s, rank))

@@ -62,8 +62,8 @@ func (e *Estimator) order(k scheduleKey) (*generated, error) {
 	return g, nil
 }
 
-// mostCells is how many pairs of chunk and micro-batch an estimate simulates; with more, what comes between warm-up and end is
-// the busiest rank's pace, and where even two rounds are more, the closed form has to do.
+// mostCells is how many pairs of chunk and micro-batch an estimate simulates; with more, what comes between
+// warm-up and end is the busiest rank's pace, and where even two rounds are more, the closed form has to do.
 const mostCells = 1536
 
 // shortened is how many micro-batches to simulate of micros: a few rounds and the same remainder.
@@ -166,8 +166,8 @@ func (e *Estimator) closed(s *Strategy, t *stages, micros int, w *work) float64 
 	return fill
 }
 
-// Pipeline is the schedule of a strategy with all its micro-batches and what its actions cost, for simulation in full: times of one
-// micro-batch through each chunk, messages, and the bytes that a chunk keeps of it.
+// Pipeline is the schedule of a strategy with all its micro-batches and what its actions cost, for simulation
+// in full: times of one micro-batch through each chunk, messages, and the bytes that a chunk keeps of it.
 func (e *Estimator) Pipeline(s Strategy) (*pipeline.Schedule, pipeline.Costs, error) {
 	s = s.normal()
 	if err := e.Check(s); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Host is what a core of this machine does. In-process devices compute on one thread each and share the cores, so their step
-// is priced by the seconds of one core, whoever has it.
+// Host is what a core of this machine does. In-process devices compute on one thread each and share the
+// cores, so their step is priced by the seconds of one core, whoever has it.
 type Host struct {
 	Cores int `yaml:"cores" json:"cores"`
 	// Crowd is how much longer work takes where all cores have some: they share memory, and often the clock.
@@ -20,13 +20,15 @@ type Host struct {
 	// Rate is operations a second of dense ops that were not measured, Stream bytes a second of all others.
 	Rate   float64 `yaml:"rate" json:"rate"`
 	Stream float64 `yaml:"stream" json:"stream"`
-	// Meet is the seconds that each member spends on coming to a collective, Message those of both ends of a message, Touch the
-	// bytes a second that either reads and writes where the collective was not measured by name.
+	// Meet is the seconds that each member spends on coming to a collective, Message those of both ends of a
+	// message, Touch the bytes a second that either reads and writes where the collective was not measured by
+	// name.
 	Meet    float64 `yaml:"meet" json:"meet"`
 	Message float64 `yaml:"message" json:"message"`
 	// Wake is what either costs a device besides that waits for others and goes on.
 	Wake float64 `yaml:"wake" json:"wake"`
-	// Idle is after how many seconds a core that had nothing to do begins with what comes: nobody works meanwhile.
+	// Idle is after how many seconds a core that had nothing to do begins with what comes: nobody works
+	// meanwhile.
 	Idle float64 `yaml:"idle,omitempty" json:"idle,omitempty"`
 	// Spread is how much the time of an op differs from one time to the next, as a part of it.
 	Spread float64 `yaml:"spread,omitempty" json:"spread,omitempty"`
@@ -44,7 +46,8 @@ type HostProduct struct {
 	Rate float64 `yaml:"rate" json:"rate"`
 }
 
-// HostOp is what an op was measured to take in training steps: on one thread, and on all of them where kernels share the work.
+// HostOp is what an op was measured to take in training steps: on one thread, and on all of them where
+// kernels share the work.
 type HostOp struct {
 	Op  string    `yaml:"op" json:"op"`
 	One HostTimes `yaml:"one,omitempty" json:"one,omitzero"`
@@ -77,8 +80,8 @@ type HostPoint struct {
 // Sides are those of a product, M×K by K×N.
 type Sides struct{ M, N, K int }
 
-// ProductsOf is the products that a node's time goes with, if there are any, and how many of them its operations are: attention is products of queries
-// with keys, fewer where a mask leaves some out.
+// ProductsOf is the products that a node's time goes with, if there are any, and how many of them its
+// operations are: attention is products of queries with keys, fewer where a mask leaves some out.
 func ProductsOf(n *ir.Node) (s Sides, count float64, ok bool) {
 	o, isOp := n.Op().(op.Op)
 	if !isOp {
@@ -110,7 +113,8 @@ func WorkOf(n *ir.Node) op.Work {
 	return o.Work(types(n.In()), types(n.Out()))
 }
 
-// Node is the seconds that a device of so many threads takes for a node; of a collective, for one member's part in it.
+// Node is the seconds that a device of so many threads takes for a node; of a collective, for one member's
+// part in it.
 func (h *Host) Node(n *ir.Node, threads int) float64 {
 	w := WorkOf(n)
 	if w.Flops+w.Bytes == 0 {
@@ -131,7 +135,8 @@ func (h *Host) Node(n *ir.Node, threads int) float64 {
 	return one * math.Pow(all/one, math.Log(float64(threads))/math.Log(float64(h.Cores)))
 }
 
-// times is what was measured of an op, under the name that the file has it by; nothing where it was not measured.
+// times is what was measured of an op, under the name that the file has it by; nothing where it was not
+// measured.
 func (h *Host) times(name string) HostOp {
 	for _, o := range h.Ops {
 		if o.Op == name {
@@ -195,7 +200,8 @@ func (h *Host) Deliver(bytes float64) float64 { return h.Message + h.Wake + 2*by
 
 func (h *Host) check() error {
 	if h.Cores < 1 || h.Cores > 1<<16 || !(h.Crowd >= 1 && h.Crowd < 100) {
-		return fmt.Errorf("calibration: host: %d cores that slow each other down %g times: want 1 or more of both", h.Cores, h.Crowd)
+		return fmt.Errorf("calibration: host: %d cores that slow each other down %g times: want 1 or more of both",
+			h.Cores, h.Crowd)
 	}
 	for _, x := range []float64{h.Rate, h.Stream, h.Touch} {
 		if !(x > 0 && x < 1e18) {
@@ -222,7 +228,8 @@ func (h *Host) check() error {
 			}
 		}
 		for _, p := range append(slices.Clone(o.One.Points), o.All.Points...) {
-			if !(p.Flops >= 0 && p.Bytes >= 0 && p.Flops+p.Bytes > 0 && p.Flops+p.Bytes < 1e18 && p.Seconds > 0 && p.Seconds < 1e6) {
+			if !(p.Flops >= 0 && p.Bytes >= 0 && p.Flops+p.Bytes > 0 && p.Flops+p.Bytes < 1e18 && p.Seconds > 0 &&
+				p.Seconds < 1e6) {
 				return fmt.Errorf("calibration: host: %s: point %+v: want some work in some seconds", o.Op, p)
 			}
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 func testHost() *Host {
-	h := &Host{Cores: 2, Crowd: 1.1, Start: 1e-6, Rate: 1e11, Stream: 1e10, Meet: 2e-6, Message: 3e-6, Touch: 2e10}
+	h := &Host{Cores: 2, Crowd: 1.1, Start: 1e-6, Rate: 1e11, Stream: 1e10, Meet: 2e-6, Message: 3e-6,
+		Touch: 2e10}
 	for _, m := range []int{16, 256} {
 		for _, n := range []int{16, 256} {
 			for _, k := range []int{16, 256} {
@@ -21,7 +22,8 @@ func testHost() *Host {
 	}
 	h.Ops = []HostOp{
 		{Op: "matmul", One: HostTimes{Factors: []HostFactor{{M: 256, N: 256, K: 16, Factor: 2}}}},
-		{Op: "exp", One: HostTimes{Points: []HostPoint{{Flops: 1e3, Bytes: 8e3, Seconds: 1e-5}, {Flops: 1e6, Bytes: 8e6, Seconds: 2e-3}}}},
+		{Op: "exp", One: HostTimes{Points: []HostPoint{{Flops: 1e3, Bytes: 8e3, Seconds: 1e-5}, {Flops: 1e6,
+			Bytes: 8e6, Seconds: 2e-3}}}},
 	}
 	return h
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// factorAt is the factor of so many products by the measured ones: those count most whose sides, and number, are near, by doublings. It is 1 where none
-// is known.
+// factorAt is the factor of so many products by the measured ones: those count most whose sides, and number,
+// are near, by doublings. It is 1 where none is known.
 func factorAt(list []HostFactor, s Sides, count float64) float64 {
 	logs, weights := 0.0, 0.0
 	for _, f := range list {
 		far := 0.0
-		for _, side := range [][2]float64{{float64(s.M), float64(f.M)}, {float64(s.N), float64(f.N)}, {float64(s.K), float64(f.K)}, {count, f.Count}} {
+		for _, side := range [][2]float64{{float64(s.M), float64(f.M)}, {float64(s.N), float64(f.N)},
+			{float64(s.K), float64(f.K)}, {count, f.Count}} {
 			if side[0] > 0 && side[1] > 0 {
 				far += math.Abs(math.Log2(side[0] / side[1]))
 			}
@@ -29,8 +30,9 @@ func factorAt(list []HostFactor, s Sides, count float64) float64 {
 	return math.Exp(logs / weights)
 }
 
-// amid is the time of an op by the measured points around it. Points of about as many operations for each byte, by which an op's inner
-// loops are long or short, are a line along which time goes with work; between two lines it goes, by logarithms, from one to the other.
+// amid is the time of an op by the measured points around it. Points of about as many operations for each
+// byte, by which an op's inner loops are long or short, are a line along which time goes with work; between
+// two lines it goes, by logarithms, from one to the other.
 func amid(points []HostPoint, w op.Work) float64 {
 	lines := map[float64][]HostPoint{}
 	for _, p := range points {
@@ -54,7 +56,8 @@ func amid(points []HostPoint, w op.Work) float64 {
 	}
 	a, b := middle(lines[low]), middle(lines[high])
 	part := (at - a) / (b - a)
-	return math.Pow(between(lines[low], w.Flops+w.Bytes), 1-part) * math.Pow(between(lines[high], w.Flops+w.Bytes), part)
+	return math.Pow(between(lines[low], w.Flops+w.Bytes),
+		1-part) * math.Pow(between(lines[high], w.Flops+w.Bytes), part)
 }
 
 // middle is the mean intensity of a line's points.
@@ -71,7 +74,8 @@ func intensity(flops, bytes float64) float64 { return math.Log2(flops/(bytes+1) 
 
 // between is the time of so much work on the line through points. Beyond both ends time goes with work.
 func between(points []HostPoint, work float64) float64 {
-	points = slices.SortedStableFunc(slices.Values(points), func(a, b HostPoint) int { return cmp.Compare(a.work(), b.work()) })
+	points = slices.SortedStableFunc(slices.Values(points),
+		func(a, b HostPoint) int { return cmp.Compare(a.work(), b.work()) })
 	i := sort.Search(len(points), func(i int) bool { return points[i].work() >= work })
 	switch {
 	case i == 0:
@@ -85,8 +89,8 @@ func between(points []HostPoint, work float64) float64 {
 
 func (p HostPoint) work() float64 { return p.Flops + p.Bytes }
 
-// Product is the seconds of one product: the rate is that between the grid's shapes around it, by logarithms of the
-// sides.
+// Product is the seconds of one product: the rate is that between the grid's shapes around it, by logarithms
+// of the sides.
 func (h *Host) Product(s Sides) float64 {
 	var axes [3][]int
 	rates := map[[3]int]float64{}

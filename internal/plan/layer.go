@@ -99,7 +99,8 @@ type repeated struct {
 }
 
 func (w *Workload) attention(k layerKey, rows int) pieceKey {
-	return pieceKey{kind: attentionPiece, tokens: rows, batch: k.micro, query: ceil(w.Seq, k.cp), keys: w.Seq, tp: k.tp}
+	return pieceKey{kind: attentionPiece, tokens: rows, batch: k.micro, query: ceil(w.Seq, k.cp), keys: w.Seq,
+		tp: k.tp}
 }
 
 // pieces is what a layer computes on a device that has so many rows of products, and so many outside of them.
@@ -117,7 +118,8 @@ func (w *Workload) pieces(k layerKey, rows, outside int) []repeated {
 	}
 	m := &w.Model.Experts
 	list = append(list, repeated{1, pieceKey{kind: routerPiece, tokens: outside}},
-		repeated{1, pieceKey{kind: expertPiece, tokens: outside * k.etp * m.TopK, tp: k.etp, local: max(1, m.Count/k.ep)}})
+		repeated{1, pieceKey{kind: expertPiece, tokens: outside * k.etp * m.TopK, tp: k.etp, local: max(1,
+			m.Count/k.ep)}})
 	if m.Shared > 0 {
 		list = append(list, repeated{1, pieceKey{kind: mlpPiece, tokens: rows, tp: k.tp, width: m.Shared}})
 	}
@@ -161,9 +163,11 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 	}
 }
 
-// dispatch is the time that tokens take to their experts or back. Where a token goes to a host once, however many of its experts are
-// there, fewer copies leave the host: with top k of experts over h hosts, h(1−(1−1/h)ᵏ) in place of k; all are handed out inside.
-func (e *Estimator) dispatch(a cluster.Axis, bytes float64, time func(cluster.Kind, float64, cluster.Axis) float64) float64 {
+// dispatch is the time that tokens take to their experts or back. Where a token goes to a host once, however
+// many of its experts are there, fewer copies leave the host: with top k of experts over h hosts,
+// h(1−(1−1/h)ᵏ) in place of k; all are handed out inside.
+func (e *Estimator) dispatch(a cluster.Axis, bytes float64,
+	time func(cluster.Kind, float64, cluster.Axis) float64) float64 {
 	if !e.w.Software.OncePerHost || !e.cluster.Uniform() {
 		return time(cluster.AllToAll, bytes, a)
 	}
@@ -175,7 +179,8 @@ func (e *Estimator) dispatch(a cluster.Axis, bytes float64, time func(cluster.Ki
 }
 
 // exchangeContext prices keys and values that go round, or heads that change places.
-func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost, time func(cluster.Kind, float64, cluster.Axis) float64) {
+func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost,
+	time func(cluster.Kind, float64, cluster.Axis) float64) {
 	m := &e.w.Model
 	a := cluster.Axis{Size: k.cp, Stride: k.tp}
 	kv := float64(rows) * float64(m.kvWidth()*2) / float64(k.tp) * e.bytes
@@ -195,7 +200,8 @@ func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost, time fun
 	}
 }
 
-// slowdown is how much both sides lose while communication runs beside computation: the coefficient that Galvatron measured on A100.
+// slowdown is how much both sides lose while communication runs beside computation: the coefficient that
+// Galvatron measured on A100.
 const slowdown = 1.126
 
 // exposed is what communication adds to computation that it runs beside.

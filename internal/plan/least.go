@@ -1,7 +1,8 @@
 package plan
 
-// Least is Exact without simulation: its bubble is what no order of the schedule's kind avoids, so that Step is below that of Exact, or
-// the same where there is no pipeline. Memory and all other parts are the same. A search asks it first: it takes a tenth of the time.
+// Least is Exact without simulation: its bubble is what no order of the schedule's kind avoids, so that Step
+// is below that of Exact, or the same where there is no pipeline. Memory and all other parts are the same. A
+// search asks it first: it takes a tenth of the time.
 func (e *Estimator) Least(s Strategy) (Estimate, error) {
 	s = s.normal()
 	t, out, err := e.unscheduled(&s)
@@ -15,8 +16,8 @@ func (e *Estimator) Least(s Strategy) (Estimate, error) {
 	return out, nil
 }
 
-// Exact is Estimate with the schedule simulated further: all of it, or where it is very long, as many rounds as tell its pace. It is what
-// plans are compared by in the end.
+// Exact is Estimate with the schedule simulated further: all of it, or where it is very long, as many rounds
+// as tell its pace. It is what plans are compared by in the end.
 func (e *Estimator) Exact(s Strategy) (Estimate, error) {
 	s = s.normal()
 	t, out, err := e.unscheduled(&s)
@@ -44,8 +45,8 @@ func (e *Estimator) Exact(s Strategy) (Estimate, error) {
 	return out, nil
 }
 
-// simulateHeld is simulate with what ranks hold: where chunks are of unlike length, the most that is held at a time may be more than
-// their number says.
+// simulateHeld is simulate with what ranks hold: where chunks are of unlike length, the most that is held at
+// a time may be more than their number says.
 func (e *Estimator) simulateHeld(s *Strategy, t *stages, n int, out *Estimate) (float64, error) {
 	g, err := e.order(scheduleKey{s.Class(), s.PP, s.VPP, n})
 	if err != nil {
@@ -93,7 +94,8 @@ const (
 	roundCells = 1 << 15
 )
 
-// rounds is how many micro-batches Exact simulates: all of them, or four rounds and the same remainder; 0 where even these are too many.
+// rounds is how many micro-batches Exact simulates: all of them, or four rounds and the same remainder; 0
+// where even these are too many.
 func rounds(s *Strategy, micros int) int {
 	if micros*s.PP*s.VPP <= exactCells || micros <= 5*s.PP {
 		return micros
@@ -136,8 +138,8 @@ func (t *stages) busiest() *work {
 	return &t.ranks[slow].work
 }
 
-// idle is what a pipeline waits at least: a rank begins when the first micro-batch has come to it, and where backward passes are not
-// split, its last one has to go back to the first rank.
+// idle is what a pipeline waits at least: a rank begins when the first micro-batch has come to it, and where
+// backward passes are not split, its last one has to go back to the first rank.
 func (e *Estimator) idle(s *Strategy, t *stages, micros int) float64 {
 	n := rounds(s, micros)
 	busiest := t.busiest()

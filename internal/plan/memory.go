@@ -2,7 +2,8 @@ package plan
 
 import "github.com/galley-ml/galley/internal/pipeline"
 
-// stateBytes are the bytes of a device for n parameters over which data parallelism of degree d shards by ZeRO's stage.
+// stateBytes are the bytes of a device for n parameters over which data parallelism of degree d shards by
+// ZeRO's stage.
 func (e *Estimator) stateBytes(n, d float64, s *Strategy) Memory {
 	grad := e.w.Software.gradBytes()
 	weight, states := e.bytes, 12.0 // the optimizer's: a float32 copy and two moments
@@ -60,7 +61,8 @@ func (e *Estimator) memory(s *Strategy, t *stages, micros int, out *Estimate) er
 			m = e.rankMemory(s, r, flight)
 		}
 		dev := &e.cluster.Groups[r.device].Device
-		out.Stages[i] = Stage{Layers: r.layers, Forward: r.forwardTime(), Backward: r.backwardTime(), Weight: r.weight,
+		out.Stages[i] = Stage{Layers: r.layers, Forward: r.forwardTime(), Backward: r.backwardTime(),
+			Weight: r.weight,
 			Memory: m, Limit: dev.Memory, InFlight: flight}
 		if m.Total() > dev.Memory {
 			out.Fits = false

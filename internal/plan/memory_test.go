@@ -2,8 +2,9 @@ package plan
 
 import "testing"
 
-// TestProducts holds the bytes that torchtitan's selective recomputation keeps of Llama 3 8B: with its input, attention's result and the
-// products of queries, values and gate, 6.75 hidden states a token, and the last product's where nothing compiles the layer.
+// TestProducts holds the bytes that torchtitan's selective recomputation keeps of Llama 3 8B: with its input,
+// attention's result and the products of queries, values and gate, 6.75 hidden states a token, and the last
+// product's where nothing compiles the layer.
 func TestProducts(t *testing.T) {
 	e := &Estimator{bytes: 2, w: Workload{Model: mustModel(t, "llama-3-8b"), Seq: 8192}}
 	s := Strategy{TP: 1, CP: 1, Micro: 2, Recompute: Recompute{Mode: Products}}
@@ -14,11 +15,12 @@ func TestProducts(t *testing.T) {
 	near(t, "eager", e.productActivations(&s, false)/tokens-sums, 7.75*2*4096, 0)
 }
 
-// TestUpdate says what an optimizer needs that copies gradients: where it is more than activations were, the peak is the update's. Pieces
-// take the place of activations, blocks do not.
+// TestUpdate says what an optimizer needs that copies gradients: where it is more than activations were, the
+// peak is the update's. Pieces take the place of activations, blocks do not.
 func TestUpdate(t *testing.T) {
 	at := func(pieces, block int) Memory {
-		e := estimator(t, "llama-2-7b", "4 A100", 4, 2048, Software{GradBytes: 2, UpdatePieces: pieces, UpdateBlock: block})
+		e := estimator(t, "llama-2-7b", "4 A100", 4, 2048,
+			Software{GradBytes: 2, UpdatePieces: pieces, UpdateBlock: block})
 		return estimate(t, e, Strategy{PP: 4, Micro: 1, Recompute: Recompute{Mode: Full}}).Stages[1].Memory
 	}
 	plain := at(0, 0)
@@ -52,14 +54,15 @@ func TestRootUnit(t *testing.T) {
 
 // TestContext says that communicators between hosts take memory of their own.
 func TestContext(t *testing.T) {
-	for hardware, want := range map[string]float64{"8 H100": contextBytes, "2x4 H100 ib=400G": contextBytes + networkBytes} {
+	for hardware, want := range map[string]float64{"8 H100": contextBytes, "2x4 H100 ib=400G": contextBytes +
+		networkBytes} {
 		e := estimator(t, "llama-3-8b", hardware, 8, 2048, Software{})
 		near(t, hardware, estimate(t, e, Strategy{DP: 8, Micro: 1, Zero: 1}).Memory.Context, want, 0)
 	}
 }
 
-// TestKeepGrads says that 16-bit gradients beside float32 sums are 2 bytes more for each parameter, and gathered inputs 4 for each
-// token and column.
+// TestKeepGrads says that 16-bit gradients beside float32 sums are 2 bytes more for each parameter, and
+// gathered inputs 4 for each token and column.
 func TestKeepGrads(t *testing.T) {
 	s := Strategy{TP: 2, PP: 1, DP: 4, Micro: 1, Zero: 1, SP: true}
 	at := func(soft Software) Memory {
@@ -70,11 +73,12 @@ func TestKeepGrads(t *testing.T) {
 	near(t, "inputs", at(Software{KeepGathered: true}).Activations-plain.Activations, 32*2048*4*4096, 1)
 }
 
-// TestHeldLogits says that what a pipeline holds of logits until the next micro-batch counts only where there is one, and that buckets
-// of gradients lie where logits were if those are large.
+// TestHeldLogits says that what a pipeline holds of logits until the next micro-batch counts only where there
+// is one, and that buckets of gradients lie where logits were if those are large.
 func TestHeldLogits(t *testing.T) {
 	at := func(batch, micro int) Memory {
-		e := estimator(t, "gpt3-1.3b", "2 A100", batch, 1024, Software{LogitBytes: 10, HeldLogits: 4, CommBuffer: 1e12})
+		e := estimator(t, "gpt3-1.3b", "2 A100", batch, 1024,
+			Software{LogitBytes: 10, HeldLogits: 4, CommBuffer: 1e12})
 		return estimate(t, e, Strategy{DP: 2, Micro: micro}).Memory
 	}
 	alone, few, many := at(4, 2), at(8, 2), at(64, 16)
@@ -85,7 +89,8 @@ func TestHeldLogits(t *testing.T) {
 	near(t, "small ones: buckets of 16 bits besides", few.Cache, layer/8+few.Weights, 1)
 }
 
-// TestStageGathered says that a stage whose parameters stay gathered holds them and their gradients whole, and that one stage alone does not.
+// TestStageGathered says that a stage whose parameters stay gathered holds them and their gradients whole,
+// and that one stage alone does not.
 func TestStageGathered(t *testing.T) {
 	at := func(pp int, kept bool) float64 {
 		e := estimator(t, "llama-3-8b", "8 H100", 8, 2048, Software{StageGathered: kept})

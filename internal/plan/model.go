@@ -95,27 +95,31 @@ func (m *Model) Check() error {
 	}
 	switch {
 	case m.Positions == 0 && !m.MLA() && !m.Scans() && m.headDim()%2 != 0:
-		return fmt.Errorf("model %s: head_dim: got %d, want an even number for rotary positions", m.Name, m.headDim())
+		return fmt.Errorf("model %s: head_dim: got %d, want an even number for rotary positions", m.Name,
+			m.headDim())
 	case m.MLA() && (m.Latent.Nope < 1 || m.Latent.Rope < 2 || m.Latent.Rope%2 != 0 || m.Latent.V < 1):
 		return fmt.Errorf("model %s: latent attention: got heads of %d, %d turned and values of %d: want at least 1, an even number and 1",
 			m.Name, m.Latent.Nope, m.Latent.Rope, m.Latent.V)
 	case m.FFN < 1 && !(m.MoE() && m.Experts.Dense == 0) && !m.Scans():
 		return fmt.Errorf("model %s: ffn: got %d, want at least 1", m.Name, m.FFN)
 	case m.HeadDim == 0 && m.Hidden%m.Heads != 0 && !m.MLA():
-		return fmt.Errorf("model %s: hidden %d is not a multiple of heads %d: give head_dim", m.Name, m.Hidden, m.Heads)
+		return fmt.Errorf("model %s: hidden %d is not a multiple of heads %d: give head_dim", m.Name, m.Hidden,
+			m.Heads)
 	case m.Scans() && (m.Recurrent.States < 1 || m.Recurrent.Groups < 1 || m.Heads%m.Recurrent.Groups != 0):
 		return fmt.Errorf("model %s: recurrent: got %d states, %d groups of %d heads: want 1 or more, and equal groups",
 			m.Name, m.Recurrent.States, m.Recurrent.Groups, m.Heads)
 	case m.KVHeads < 0 || m.KVHeads > m.Heads || m.Heads%m.kvHeads() != 0:
 		return fmt.Errorf("model %s: kv_heads: got %d, want a divisor of heads %d", m.Name, m.KVHeads, m.Heads)
-	case m.MoE() && (m.Experts.TopK < 1 || m.Experts.TopK > m.Experts.Count || m.Experts.FFN < 1 || m.Experts.Dense < 0 || m.Experts.Dense > m.Layers):
+	case m.MoE() &&
+		(m.Experts.TopK < 1 || m.Experts.TopK > m.Experts.Count || m.Experts.FFN < 1 || m.Experts.Dense < 0 || m.Experts.Dense > m.Layers):
 		return fmt.Errorf("model %s: experts: got %d, top_k %d, ffn %d, dense layers %d: want top_k of 1 to the number of experts and a width",
 			m.Name, m.Experts.Count, m.Experts.TopK, m.Experts.FFN, m.Experts.Dense)
 	}
 	return nil
 }
 
-// The largest sizes that are believable: beyond them a number is a mistake, and a price would take for ever or overflow.
+// The largest sizes that are believable: beyond them a number is a mistake, and a price would take for ever
+// or overflow.
 const (
 	maxLayers = 1 << 14
 	maxSize   = 1 << 26
@@ -130,12 +134,16 @@ func (m *Model) checkSizes() error {
 		name         string
 		n, low, high int
 	}{
-		{"layers", m.Layers, 1, maxLayers}, {"hidden", m.Hidden, 1, maxSize}, {"heads", m.Heads, 1, maxSize}, {"vocab", m.Vocab, 1, maxVocab},
-		{"kv_heads", m.KVHeads, 0, maxSize}, {"head_dim", m.HeadDim, 0, maxSize}, {"ffn", m.FFN, 0, maxSize}, {"positions", m.Positions, 0, maxVocab},
+		{"layers", m.Layers, 1, maxLayers}, {"hidden", m.Hidden, 1, maxSize}, {"heads", m.Heads, 1,
+			maxSize}, {"vocab", m.Vocab, 1, maxVocab},
+		{"kv_heads", m.KVHeads, 0, maxSize}, {"head_dim", m.HeadDim, 0, maxSize}, {"ffn", m.FFN, 0,
+			maxSize}, {"positions", m.Positions, 0, maxVocab},
 		{"window", m.Window, 0, maxVocab}, {"experts", e.Count, 0, 1 << 16}, {"experts' top_k", e.TopK, 0, 1 << 16},
-		{"experts' ffn", e.FFN, 0, maxSize}, {"experts' shared", e.Shared, 0, maxSize}, {"experts' dense", e.Dense, 0, maxLayers},
+		{"experts' ffn", e.FFN, 0, maxSize}, {"experts' shared", e.Shared, 0, maxSize}, {"experts' dense", e.Dense,
+			0, maxLayers},
 		{"recurrent in", m.Recurrent.In, 0, maxSize}, {"recurrent states", m.Recurrent.States, 0, maxSize},
-		{"recurrent groups", m.Recurrent.Groups, 0, maxSize}, {"latent q_rank", l.QRank, 0, maxSize}, {"latent kv_rank", l.KVRank, 0, maxSize}, {"latent nope", l.Nope, 0, maxSize},
+		{"recurrent groups", m.Recurrent.Groups, 0, maxSize}, {"latent q_rank", l.QRank, 0,
+			maxSize}, {"latent kv_rank", l.KVRank, 0, maxSize}, {"latent nope", l.Nope, 0, maxSize},
 		{"latent rope", l.Rope, 0, maxSize}, {"latent v", l.V, 0, maxSize},
 	} {
 		if d.n < d.low || d.n > d.high {
@@ -282,8 +290,8 @@ func (m *Model) Params() float64 {
 	return total
 }
 
-// FlopsPerToken is what papers count for MFU: three times the products of a forward pass, attention to all keys included, whatever
-// the mask leaves. It is a convention for reports, not the price of anything.
+// FlopsPerToken is what papers count for MFU: three times the products of a forward pass, attention to all
+// keys included, whatever the mask leaves. It is a convention for reports, not the price of anything.
 func (m *Model) FlopsPerToken(seq int) float64 {
 	h := float64(m.Hidden)
 	attn := m.attention().split

@@ -19,7 +19,8 @@ func TestParams(t *testing.T) {
 			t.Errorf("%s: %.0f parameters, want %.0f", name, got, want)
 		}
 	}
-	for name, billions := range map[string]float64{"gpt3-175b": 174.6, "deepseek-v3": 671, "qwen3-30b-a3b": 30.5, "qwen3-235b-a22b": 235.1, "mixtral-8x22b": 140.6, "kimi-k2": 1026.4} {
+	for name, billions := range map[string]float64{"gpt3-175b": 174.6, "deepseek-v3": 671, "qwen3-30b-a3b": 30.5,
+		"qwen3-235b-a22b": 235.1, "mixtral-8x22b": 140.6, "kimi-k2": 1026.4} {
 		m := mustModel(t, name)
 		if got := m.Params() / 1e9; math.Abs(got-billions) > 0.005*billions {
 			t.Errorf("%s: %.1f billion parameters, want %.1f", name, got, billions)
@@ -61,7 +62,8 @@ func TestParseModel(t *testing.T) {
 			t.Errorf("%s: read as %+v", name, m)
 		}
 	}
-	for _, text := range []string{"", "[]", `{"hidden_size": 3, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 1, "intermediate_size": 1}`, `{"num_hidden_layers": -1}`} {
+	for _, text := range []string{"", "[]",
+		`{"hidden_size": 3, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 1, "intermediate_size": 1}`, `{"num_hidden_layers": -1}`} {
 		if _, err := ParseModel("x", []byte(text)); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v, want one line", text, err)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// piece is a part of a layer between two collectives, as one device computes it: seconds forward, backward for the gradient of what
-// comes in, and backward for those of its parameters.
+// piece is a part of a layer between two collectives, as one device computes it: seconds forward, backward
+// for the gradient of what comes in, and backward for those of its parameters.
 type piece struct {
 	forward, input, weight float64
 }
@@ -65,8 +65,8 @@ func (p *pricer) program(w *Workload, k pieceKey) (piece, error) {
 	return p.sum(f, inputs), nil
 }
 
-// program builds a piece and differentiates it. Its results are the piece's own, the gradients of what comes in, inputs of
-// them, and those of its parameters.
+// program builds a piece and differentiates it. Its results are the piece's own, the gradients of what comes
+// in, inputs of them, and those of its parameters.
 func (w *Workload) program(k pieceKey) (f *ir.Func, inputs int, err error) {
 	dtype := array.BF16
 	if precisions[w.Precision].bytes == 4 {
@@ -86,7 +86,8 @@ func (w *Workload) program(k pieceKey) (f *ir.Func, inputs int, err error) {
 	return f, len(s.x), nil
 }
 
-// sum prices the nodes of a program whose results are its forward result, the gradients of inputs, and those of parameters.
+// sum prices the nodes of a program whose results are its forward result, the gradients of inputs, and those
+// of parameters.
 func (p *pricer) sum(f *ir.Func, inputs int) piece {
 	r := f.Results()
 	done := reached{make(map[*ir.Node]bool, len(f.Nodes())), map[*ir.Value]bool{}}
@@ -206,7 +207,8 @@ func (s *sketch) attention(k pieceKey) *ir.Value {
 	if m.Positions == 0 && !m.MLA() {
 		q, key = op.RoPE(q, op.RoPEConfig{}), op.RoPE(key, op.RoPEConfig{})
 	}
-	if k.keys > k.query { // context parallelism brings the other devices' keys: values that come in, not computed here
+	// context parallelism brings the other devices' keys: values that come in, not computed here
+	if k.keys > k.query {
 		key, v = s.input(k.batch, k.keys, kv, d), s.input(k.batch, k.keys, kv, dv)
 	}
 	o := s.scores(q, key, v)
@@ -218,16 +220,19 @@ func (s *sketch) core(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	if m.Scans() {
 		heads, groups := m.scanHeads(k.tp)
-		return s.scan(s.input(k.batch, k.keys, heads, m.headDim()), s.input(k.batch, k.keys, groups, m.Recurrent.States))
+		return s.scan(s.input(k.batch, k.keys, heads, m.headDim()),
+			s.input(k.batch, k.keys, groups, m.Recurrent.States))
 	}
 	heads, kv := ceil(m.Heads, k.tp), ceil(m.kvHeads(), k.tp)
 	if m.MLA() {
 		kv = heads
 	}
-	return s.scores(s.input(k.batch, k.query, heads, m.headDim()), s.input(k.batch, k.keys, kv, m.headDim()), s.input(k.batch, k.keys, kv, m.valueDim()))
+	return s.scores(s.input(k.batch, k.query, heads, m.headDim()), s.input(k.batch, k.keys, kv, m.headDim()),
+		s.input(k.batch, k.keys, kv, m.valueDim()))
 }
 
-// projections are queries, keys and values; latent attention goes through low ranks, which every device computes whole.
+// projections are queries, keys and values; latent attention goes through low ranks, which every device
+// computes whole.
 func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 	m := &s.w.Model
 	d, dv := m.headDim(), m.valueDim()
@@ -249,12 +254,14 @@ func (s *sketch) projections(x *ir.Value, heads, kv int) (q, k, v *ir.Value) {
 	return q, k, up[1]
 }
 
-// scores is attention, fused or with its scores in memory. Where it is not fused, products read heads in place by their strides.
+// scores is attention, fused or with its scores in memory. Where it is not fused, products read heads in
+// place by their strides.
 func (s *sketch) scores(q, k, v *ir.Value) *ir.Value {
 	keys, query := k.Shape()[1], q.Shape()[1]
 	if !s.w.Software.Unfused {
 		// Balanced parts of a causal sequence see half of the keys on average.
-		return op.Attention(q, k, v, op.AttentionConfig{Causal: !s.w.Model.Encoder, Window: s.w.Model.Window, Offset: (keys - query) / 2})
+		return op.Attention(q, k, v, op.AttentionConfig{Causal: !s.w.Model.Encoder, Window: s.w.Model.Window,
+			Offset: (keys - query) / 2})
 	}
 	b, a, d := q.Shape()[0], q.Shape()[2], q.Shape()[3]
 	dv := v.Shape()[3]
@@ -290,15 +297,19 @@ func (s *sketch) router(k pieceKey) *ir.Value {
 	return op.Softmax(s.linear(s.input(k.tokens, m.Hidden), m.Experts.Count), 1)
 }
 
-// experts is all but the exchange: rows ordered by the device that they go to, ordered again by expert where they arrive, the
-// experts' products, and both orders undone. tokens counts a token once for each of its experts.
+// experts is all but the exchange: rows ordered by the device that they go to, ordered again by expert where
+// they arrive, the experts' products, and both orders undone. tokens counts a token once for each of its
+// experts.
 func (s *sketch) experts(k pieceKey) *ir.Value {
 	m := &s.w.Model
 	reorder := func(x *ir.Value) *ir.Value { return op.Embedding(s.indices(k.tokens), x) }
 	x := reorder(reorder(s.input(k.tokens, m.Hidden)))
 	sizes := s.indices(k.local)
 	f := ceil(m.Experts.FFN, k.tp)
-	a := s.activation(f, func(n int) *ir.Value { return op.GroupedMatMul(x, s.weight(k.local, m.Hidden, n), sizes) })
+	a := s.activation(f, func(n int) *ir.Value {
+		return op.GroupedMatMul(x, s.weight(k.local, m.Hidden, n),
+			sizes)
+	})
 	y := reorder(reorder(op.GroupedMatMul(a, s.weight(k.local, f, m.Hidden), sizes)))
 	return op.Mul(y, s.input(k.tokens, 1)) // weighted by the router
 }

@@ -8,13 +8,15 @@ import (
 
 // llama is a model with RMSNorm, SwiGLU and rotary positions.
 func llama(name string, layers, hidden, heads, kv, ffn, vocab int) Model {
-	return Model{Name: name, Layers: layers, Hidden: hidden, Heads: heads, KVHeads: kv, FFN: ffn, Vocab: vocab, Gated: true}
+	return Model{Name: name, Layers: layers, Hidden: hidden, Heads: heads, KVHeads: kv, FFN: ffn, Vocab: vocab,
+		Gated: true}
 }
 
 // gpt is a model with LayerNorm, GELU, biases, learned positions and a tied output.
 func gpt(name string, layers, hidden, heads, positions int) Model {
-	return Model{Name: name, Layers: layers, Hidden: hidden, Heads: heads, FFN: 4 * hidden, Vocab: 50257, Positions: positions,
-		Tied: true, LayerNorm: true, Bias: true}
+	return Model{Name: name, Layers: layers, Hidden: hidden, Heads: heads, FFN: 4 * hidden, Vocab: 50257,
+		Positions: positions,
+		Tied:      true, LayerNorm: true, Bias: true}
 }
 
 func qwen(m Model, tied bool) Model { m.QKVBias, m.Tied = true, tied; return m }
@@ -81,7 +83,8 @@ func ModelPresets() []string {
 	return names
 }
 
-// ModelPreset is the model of that name: case, blanks and the signs between words do not matter, and llama-3.1 is llama-3.
+// ModelPreset is the model of that name: case, blanks and the signs between words do not matter, and
+// llama-3.1 is llama-3.
 func ModelPreset(name string) (Model, error) {
 	key := modelKey(name)
 	for _, m := range models {
@@ -90,13 +93,17 @@ func ModelPreset(name string) (Model, error) {
 		}
 	}
 	near := slices.Clone(models)
-	slices.SortStableFunc(near, func(a, b Model) int { return unlike(key, modelKey(a.Name)) - unlike(key, modelKey(b.Name)) })
+	slices.SortStableFunc(near, func(a, b Model) int {
+		return unlike(key, modelKey(a.Name)) - unlike(key,
+			modelKey(b.Name))
+	})
 	return Model{}, fmt.Errorf("model: unknown name %q: near it are %s, %s, %s; or give a Hugging Face config.json", name, near[0].Name, near[1].Name, near[2].Name)
 }
 
 func modelKey(s string) string {
 	s = strings.ToLower(s)
-	for _, alias := range [][2]string{{"llama-3.1", "llama-3"}, {"llama3.1", "llama3"}, {"deepseek-v3.1", "deepseek-v3"}, {"deepseek-r1", "deepseek-v3"}, {"gpt-3", "gpt3"}, {"gpt-2", "gpt2"}} {
+	for _, alias := range [][2]string{{"llama-3.1", "llama-3"}, {"llama3.1", "llama3"},
+		{"deepseek-v3.1", "deepseek-v3"}, {"deepseek-r1", "deepseek-v3"}, {"gpt-3", "gpt3"}, {"gpt-2", "gpt2"}} {
 		s = strings.Replace(s, alias[0], alias[1], 1)
 	}
 	return strings.NewReplacer("-", "", "_", "", ".", "", " ", "", "/", "").Replace(s)

@@ -23,7 +23,8 @@ type pricer struct {
 	measured map[dims]float64
 	// grouped is the part that products in groups reach of what one does; 0 means 1.
 	grouped float64
-	// dense says that the measured products are a grid over all shapes, so that anything lies between some of them.
+	// dense says that the measured products are a grid over all shapes, so that anything lies between some of
+	// them.
 	dense bool
 }
 
@@ -32,7 +33,8 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 	if !ok {
 		return nil, false
 	}
-	p := &pricer{device: d, curve: cal.curve(d.Name), peak: r.Peak, plain: r.Peak, elementwise: orOne(w.Software.Elementwise), scaleOnce: w.Software.ScaleOnce}
+	p := &pricer{device: d, curve: cal.curve(d.Name), peak: r.Peak, plain: r.Peak,
+		elementwise: orOne(w.Software.Elementwise), scaleOnce: w.Software.ScaleOnce}
 	p.ceiling = p.curve.Ceiling
 	if p.ceiling == 0 {
 		p.ceiling = 0.75
@@ -54,7 +56,8 @@ func newPricer(d *cluster.Device, cal *Calibration, w *Workload) (*pricer, bool)
 	return p, true
 }
 
-// node is the time of one node of a program, from its op's Work on its types. short is the values that have short copies already.
+// node is the time of one node of a program, from its op's Work on its types. short is the values that have
+// short copies already.
 func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	o, ok := n.Op().(op.Op)
 	if !ok {
@@ -70,7 +73,8 @@ func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	}
 	stream := w.Bytes / (p.device.Bandwidth * p.curve.Stream)
 	if d, ok := contraction(o, in, out); ok && d.flops() > 0.9*w.Flops && d.flops() < 1.1*w.Flops {
-		return math.Max(w.Flops/(p.peak*p.efficiency(d)*alignment(in, out)), stream) + p.curve.Launch + p.scaling(n.In(), short)
+		return math.Max(w.Flops/(p.peak*p.efficiency(d)*alignment(in, out)), stream) + p.curve.Launch +
+			p.scaling(n.In(), short)
 	}
 	if w.Flops > fusedIntensity*w.Bytes {
 		return math.Max(w.Flops/(p.plain*p.fused(in)), stream) + p.curve.Launch
@@ -78,8 +82,8 @@ func (p *pricer) node(n *ir.Node, short map[*ir.Value]bool) float64 {
 	return stream*p.elementwise + p.curve.Launch
 }
 
-// scaling is what products in 8 bits or less take before they start: each operand is read for its largest element, read again and
-// written in the short format.
+// scaling is what products in 8 bits or less take before they start: each operand is read for its largest
+// element, read again and written in the short format.
 func (p *pricer) scaling(in []*ir.Value, short map[*ir.Value]bool) float64 {
 	if p.peak <= p.plain {
 		return 0
@@ -95,12 +99,13 @@ func (p *pricer) scaling(in []*ir.Value, short map[*ir.Value]bool) float64 {
 	return total
 }
 
-// fusedIntensity is from how many operations a byte on an op must be many products in one, as fused attention is: element-wise ops
-// and norms do less than ten.
+// fusedIntensity is from how many operations a byte on an op must be many products in one, as fused attention
+// is: element-wise ops and norms do less than ten.
 const fusedIntensity = 16
 
-// fused is the part of the peak that a fused op reaches: a measured shape's, or what the curve says. Its operands are those of
-// attention: [batch, query, heads, dim] and keys; a gradient has the forward op's result and its gradient besides.
+// fused is the part of the peak that a fused op reaches: a measured shape's, or what the curve says. Its
+// operands are those of attention: [batch, query, heads, dim] and keys; a gradient has the forward op's
+// result and its gradient besides.
 func (p *pricer) fused(in []ir.Type) float64 {
 	backward := len(in) > 4
 	q, k := in[0].Shape, in[1].Shape
@@ -131,7 +136,8 @@ func (p *pricer) attention(batch, query, keys, heads, kv, dim int) (Attention, b
 		if m.Dim != dim || m.Heads/m.KVHeads > 1 != (heads/kv > 1) {
 			continue
 		}
-		d := math.Abs(math.Log(work/(float64(m.Batch)*float64(m.Seq)*float64(m.Heads)))) + 0.3*math.Abs(math.Log(float64(keys)/float64(m.Seq)))
+		d := math.Abs(math.Log(work/(float64(m.Batch)*float64(m.Seq)*float64(m.Heads)))) +
+			0.3*math.Abs(math.Log(float64(keys)/float64(m.Seq)))
 		if d < far {
 			best, far = m, d
 		}
@@ -149,8 +155,8 @@ func (p *pricer) units() float64 {
 // levelProducts is how many measured products it takes to say where a curve lies.
 const levelProducts = 40
 
-// level sets the ceiling, unless it is given, so that the curve meets the measured products in the middle, and how much less
-// products in groups reach.
+// level sets the ceiling, unless it is given, so that the curve meets the measured products in the middle,
+// and how much less products in groups reach.
 func (p *pricer) level() {
 	if p.curve.Ceiling > 0 || len(p.measured) < levelProducts {
 		return
@@ -175,8 +181,8 @@ func (p *pricer) level() {
 	}
 }
 
-// sustain brings a few products that were measured on a device at its boost clock down to the rate that it is known to keep up: the best
-// of them is the ceiling.
+// sustain brings a few products that were measured on a device at its boost clock down to the rate that it is
+// known to keep up: the best of them is the ceiling.
 func (p *pricer) sustain() {
 	best := 0.0
 	for _, e := range p.measured {
@@ -207,7 +213,8 @@ func types(vs []*ir.Value) []ir.Type {
 	return ts
 }
 
-// dims is a product: batch independent ones of m×k by k×n, or as many groups that each have rows, or terms of the sum, of their own.
+// dims is a product: batch independent ones of m×k by k×n, or as many groups that each have rows, or terms of
+// the sum, of their own.
 type dims struct {
 	batch, groups, m, n, k int
 }
@@ -217,9 +224,9 @@ func (d dims) flops() float64 {
 	return 2 * float64(d.batch) * float64(d.groups) * float64(d.m) * float64(d.n) * float64(d.k)
 }
 
-// contraction reads a product off an op's rule: a factor that two operands have and no result does is summed over; what else an
-// operand shares with the result is that side's own. A factor that only one tensor has numbers groups: of the rows where it is an
-// operand's, of the terms where it is the result's.
+// contraction reads a product off an op's rule: a factor that two operands have and no result does is summed
+// over; what else an operand shares with the result is that side's own. A factor that only one tensor has
+// numbers groups: of the rows where it is an operand's, of the terms where it is the result's.
 func contraction(o op.Op, in, out []ir.Type) (dims, bool) {
 	if len(in) < 2 || len(out) != 1 {
 		return dims{}, false
@@ -288,7 +295,8 @@ func (p *pricer) efficiency(d dims) float64 {
 	return p.shaped(d)
 }
 
-// between is the mean of the measured shapes around one, nearer ones counting more, if any is near enough to tell.
+// between is the mean of the measured shapes around one, nearer ones counting more, if any is near enough to
+// tell.
 func (p *pricer) between(d dims) (float64, bool) {
 	if !p.dense {
 		return 0, false
@@ -298,7 +306,8 @@ func (p *pricer) between(d dims) (float64, bool) {
 		if max(1, m.Groups) != 1 {
 			continue
 		}
-		far := math.Abs(math.Log2(float64(m.M)/float64(d.m))) + math.Abs(math.Log2(float64(m.N)/float64(d.n))) + math.Abs(math.Log2(float64(m.K)/float64(d.k)))
+		far := math.Abs(math.Log2(float64(m.M)/float64(d.m))) + math.Abs(math.Log2(float64(m.N)/float64(d.n))) +
+			math.Abs(math.Log2(float64(m.K)/float64(d.k)))
 		w := math.Exp(-2 * far)
 		sum, weights = sum+w*m.Efficiency, weights+w
 	}
@@ -315,8 +324,9 @@ func (p *pricer) shaped(d dims) float64 {
 	return e * k / (k + p.curve.Ramp) * p.waves(float64(d.batch*d.groups), float64(d.m), float64(d.n))
 }
 
-// aligned is what is left of the speed where rows do not start on the boundaries that memory is read by, 128 bytes. Below 16 bytes
-// matrix units cannot load them at all: with heads of 108 in place of 216 columns a step of BLOOM's took 42% longer.
+// aligned is what is left of the speed where rows do not start on the boundaries that memory is read by, 128
+// bytes. Below 16 bytes matrix units cannot load them at all: with heads of 108 in place of 216 columns a
+// step of BLOOM's took 42% longer.
 func aligned(n int) float64 {
 	switch {
 	case n%64 == 0:
@@ -344,13 +354,15 @@ func alignment(ts ...[]ir.Type) float64 {
 	return worst
 }
 
-// waves is the part of the units' time that is used: the last round of tiles is seldom full, and tiles at the border are seldom
-// whole. The best of three tile shapes is taken; smaller tiles read more for each operation.
+// waves is the part of the units' time that is used: the last round of tiles is seldom full, and tiles at the
+// border are seldom whole. The best of three tile shapes is taken; smaller tiles read more for each
+// operation.
 func (p *pricer) waves(batch, m, n float64) float64 {
 	units := p.units()
 	side := float64(p.curve.Tile)
 	best := 0.0
-	for _, t := range [...]struct{ m, n, speed float64 }{{2 * side, side, 1}, {side, 2 * side, 1}, {side, side, 0.95}, {side / 2, side, 0.8}, {side / 2, side / 2, 0.65}} {
+	for _, t := range [...]struct{ m, n, speed float64 }{{2 * side, side, 1}, {side, 2 * side, 1},
+		{side, side, 0.95}, {side / 2, side, 0.8}, {side / 2, side / 2, 0.65}} {
 		tiles := batch * math.Ceil(m/t.m) * math.Ceil(n/t.n)
 		used := batch * m * n / (math.Ceil(tiles/units) * units * t.m * t.n)
 		best = math.Max(best, used*t.speed)

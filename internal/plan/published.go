@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// benchmarkFile holds published micro-benchmarks by device: products as [m, n, k, groups, part of the peak], attention as [batch,
-// sequence, heads, key heads, head, value, forward, backward], parts of the peak by the operations of attention to all keys. SimuMax
-// measured A100-PCIe and B200 (configs/system of its repository), LLMCompass the products of A100-SXM; fused is the
-// part of the peak that fused attention of any shape reaches.
+// benchmarkFile holds published micro-benchmarks by device: products as [m, n, k, groups, part of the peak],
+// attention as [batch, sequence, heads, key heads, head, value, forward, backward], parts of the peak by the
+// operations of attention to all keys. SimuMax measured A100-PCIe and B200 (configs/system of its
+// repository), LLMCompass the products of A100-SXM; fused is the part of the peak that fused attention of any
+// shape reaches.
 //
 //go:embed benchmarks.json
 var benchmarkFile []byte
@@ -35,10 +36,12 @@ var published = sync.OnceValue(func() Calibration {
 	for _, n := range names {
 		k := Curve{Device: n, Fused: file[n].Fused, FusedGrad: file[n].FusedGrad}
 		for _, p := range file[n].Products {
-			k.Products = append(k.Products, Product{M: int(p[0]), N: int(p[1]), K: int(p[2]), Groups: int(p[3]), Efficiency: p[4]})
+			k.Products = append(k.Products, Product{M: int(p[0]), N: int(p[1]), K: int(p[2]), Groups: int(p[3]),
+				Efficiency: p[4]})
 		}
 		for _, a := range file[n].Attention {
-			k.Attention = append(k.Attention, Attention{Batch: int(a[0]), Seq: int(a[1]), Heads: int(a[2]), KVHeads: int(a[3]), Dim: int(a[4]), Value: int(a[5]), Forward: a[6] / 2, Backward: a[7] / 2})
+			k.Attention = append(k.Attention, Attention{Batch: int(a[0]), Seq: int(a[1]), Heads: int(a[2]),
+				KVHeads: int(a[3]), Dim: int(a[4]), Value: int(a[5]), Forward: a[6] / 2, Backward: a[7] / 2})
 		}
 		c.Devices = append(c.Devices, k)
 	}
@@ -48,7 +51,8 @@ var published = sync.OnceValue(func() Calibration {
 // Published is level 1 from published micro-benchmarks.
 func Published() Calibration { return published() }
 
-// Measured says whether micro-benchmarks of a device have been published: products enough to level a curve by.
+// Measured says whether micro-benchmarks of a device have been published: products enough to level a curve
+// by.
 func Measured(device string) bool {
 	for _, c := range published().Devices {
 		if c.Device == device {

@@ -1,9 +1,10 @@
 package plan
 
-// What a device holds besides what is allocated: contextBytes the driver and communicators inside a host, networkBytes the buffers of
-// those between hosts, fragmentShare of the allocated memory what blocks of unlike size lose. With the blocks of one layer at work the
-// share is the difference between reserved and allocated memory in SimuMax's 43 runs; networkBytes is what nvidia-smi shows of runs
-// over several hosts and not of others: 1.4 GB by BigScience's runs, 1.6 by InternEvo's.
+// What a device holds besides what is allocated: contextBytes the driver and communicators inside a host,
+// networkBytes the buffers of those between hosts, fragmentShare of the allocated memory what blocks of
+// unlike size lose. With the blocks of one layer at work the share is the difference between reserved and
+// allocated memory in SimuMax's 43 runs; networkBytes is what nvidia-smi shows of runs over several hosts and
+// not of others: 1.4 GB by BigScience's runs, 1.6 by InternEvo's.
 const (
 	contextBytes  = 1.5e9
 	networkBytes  = 1.5e9
@@ -18,8 +19,8 @@ func (e *Estimator) context() float64 {
 	return contextBytes + networkBytes
 }
 
-// buffers are gathered parameters of ZeRO-3 with their gradients, or gradients of one layer before they are added to those of
-// earlier micro-batches in float32.
+// buffers are gathered parameters of ZeRO-3 with their gradients, or gradients of one layer before they are
+// added to those of earlier micro-batches in float32.
 func (e *Estimator) buffers(s *Strategy, w *work, shards float64) float64 {
 	soft := &e.w.Software
 	p := e.w.Model.layer(w.moe > 0)
@@ -41,8 +42,9 @@ func (e *Estimator) buffers(s *Strategy, w *work, shards float64) float64 {
 	return unit*(e.bytes+soft.reduceBytes()) + e.root(s, w)
 }
 
-// root is the embedding and the head where they are one unit of ZeRO-3 that stays gathered through the step: the parameters, and the
-// buffer that they were gathered in, which layers' parameters use after them. Their gradients come when the logits are gone.
+// root is the embedding and the head where they are one unit of ZeRO-3 that stays gathered through the step:
+// the parameters, and the buffer that they were gathered in, which layers' parameters use after them. Their
+// gradients come when the logits are gone.
 func (e *Estimator) root(s *Strategy, w *work) float64 {
 	embedding, head, norm := e.w.Model.ends()
 	unit := 0.0
@@ -55,12 +57,14 @@ func (e *Estimator) root(s *Strategy, w *work) float64 {
 	return 2 * unit * e.bytes / float64(s.TP)
 }
 
-// reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes before took, and what the
-// allocator keeps besides: fragments, and blocks that nothing needs at the moment. Blocks of a layer that are not in use when memory is at
-// its peak are idle, or stuck where its result, which is kept, lies among them.
+// reserve adds what reducing gradients and updating owned parameters takes, where it is more than the passes
+// before took, and what the allocator keeps besides: fragments, and blocks that nothing needs at the moment.
+// Blocks of a layer that are not in use when memory is at its peak are idle, or stuck where its result, which
+// is kept, lies among them.
 func (e *Estimator) reserve(s *Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
 	soft := &e.w.Software
-	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)+min(soft.CommBuffer, r.params)*e.bytes
+	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)+min(soft.CommBuffer,
+		r.params)*e.bytes
 	working := m.Activations + m.Logits
 	passes := working + m.Buffers
 	used := max(passes, pieces, block)

@@ -14,7 +14,8 @@ type Estimate struct {
 	Stages []Stage
 	// Fits says whether every stage's memory is within its device's.
 	Fits bool
-	// Level is how the constants were found: 0 specification, 1 micro-benchmarks, 2 fitted to whole runs as well.
+	// Level is how the constants were found: 0 specification, 1 micro-benchmarks, 2 fitted to whole runs as
+	// well.
 	Level int
 }
 
@@ -23,7 +24,8 @@ type Parts struct {
 	// Compute is forward and backward passes, Recompute what is computed again.
 	Compute   float64 `json:"compute"`
 	Recompute float64 `json:"recompute"`
-	// Communication that nothing hides, by what it is for. DP is the reduction of gradients and what ZeRO gathers.
+	// Communication that nothing hides, by what it is for. DP is the reduction of gradients and what ZeRO
+	// gathers.
 	TP float64 `json:"tp"`
 	CP float64 `json:"cp"`
 	EP float64 `json:"ep"`
@@ -31,7 +33,8 @@ type Parts struct {
 	DP float64 `json:"dp"`
 	// Bubble is waiting for other stages.
 	Bubble float64 `json:"bubble"`
-	// Optimizer is the update of parameters, Offload moving state to the host and back, Fixed what every step takes besides.
+	// Optimizer is the update of parameters, Offload moving state to the host and back, Fixed what every step
+	// takes besides.
 	Optimizer float64 `json:"optimizer"`
 	Offload   float64 `json:"offload"`
 	Fixed     float64 `json:"fixed"`
@@ -58,7 +61,8 @@ type Memory struct {
 	Context float64 `json:"context"`
 	// Slack is what an allocator loses to fragments.
 	Slack float64 `json:"slack"`
-	// Cache is blocks that an allocator keeps from earlier in the step. It gives them back where memory runs short: they are not needed.
+	// Cache is blocks that an allocator keeps from earlier in the step. It gives them back where memory runs
+	// short: they are not needed.
 	Cache float64 `json:"cache"`
 }
 
@@ -77,8 +81,8 @@ func (m *Memory) Total() float64 { return m.Allocated() + m.Context + m.Slack }
 type Stage struct {
 	// Layers is how many layers it has in all its chunks.
 	Layers int
-	// Forward, Backward and Weight are seconds of one micro-batch through all its chunks; Weight is the part of Backward that only
-	// gradients of parameters need.
+	// Forward, Backward and Weight are seconds of one micro-batch through all its chunks; Weight is the part of
+	// Backward that only gradients of parameters need.
 	Forward, Backward, Weight float64
 	// Memory is what one of its devices needs, Limit what it has.
 	Memory Memory

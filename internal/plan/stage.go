@@ -128,7 +128,8 @@ func (e *Estimator) slowest(s *Strategy, stage int) int {
 
 // load adds up a chunk's layers, embedding and head.
 func (e *Estimator) load(s *Strategy, w *work, r *rank) error {
-	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind, device: r.device, on: r.on}
+	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind,
+		device: r.device, on: r.on}
 	for _, moe := range [...]bool{false, true} {
 		n := w.layers - w.moe
 		if moe {
@@ -159,8 +160,9 @@ func (e *Estimator) load(s *Strategy, w *work, r *rank) error {
 	return nil
 }
 
-// issue is what the host takes to start a chunk's ops for one micro-batch: three passes of a layer, or four where it is recomputed. The
-// embedding with what comes before it and the head with the loss are about half as many ops as a layer each.
+// issue is what the host takes to start a chunk's ops for one micro-batch: three passes of a layer, or four
+// where it is recomputed. The embedding with what comes before it and the head with the loss are about half
+// as many ops as a layer each.
 func (e *Estimator) issue(s *Strategy, w *work) float64 {
 	layers := float64(w.layers) * (3 + s.Recompute.share(w.layers))
 	return (layers + 1.5*float64(index(w.embedding)+index(w.head))) * e.w.Software.Issue
@@ -204,8 +206,8 @@ func (r Recompute) share(layers int) float64 {
 	return min(1, float64(r.Layers)/float64(layers))
 }
 
-// addGathers adds what ZeRO-3 shows: parameters gathered twice and gradients scattered once for every layer and micro-batch, each
-// under the computation of the layer before.
+// addGathers adds what ZeRO-3 shows: parameters gathered twice and gradients scattered once for every layer
+// and micro-batch, each under the computation of the layer before.
 func (e *Estimator) addGathers(s *Strategy, w *work, c *layerCost, n, dense, expert float64, on span) {
 	a := e.shardAxis(s)
 	pieces := 1.0 // a layer at once, unless tensors go one by one
@@ -225,7 +227,8 @@ func (e *Estimator) addGathers(s *Strategy, w *work, c *layerCost, n, dense, exp
 	}
 	c1 := e.cal.Constants.compute()
 	again := s.Recompute.share(w.layers) * c.compute.forward
-	w.gather += n * (exposed(gather, c1*c.compute.forward) + exposed(gather+scatter, c1*(c.compute.input+c.compute.weight+again)))
+	w.gather += n * (exposed(gather, c1*c.compute.forward) +
+		exposed(gather+scatter, c1*(c.compute.input+c.compute.weight+again)))
 }
 
 // shardAxis is the ranks that ZeRO shards over.

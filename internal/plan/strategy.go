@@ -9,8 +9,9 @@ import (
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
-// Strategy is one way to spread a workload over devices. Ranks are laid out with tensor parallelism innermost, then context, data
-// and pipeline parallelism; experts fold into data·context·tensor. Numbers that are 0 mean 1.
+// Strategy is one way to spread a workload over devices. Ranks are laid out with tensor parallelism
+// innermost, then context, data and pipeline parallelism; experts fold into data·context·tensor. Numbers that
+// are 0 mean 1.
 type Strategy struct {
 	DP int `yaml:"dp" json:"dp"`
 	TP int `yaml:"tp" json:"tp"`
@@ -25,8 +26,8 @@ type Strategy struct {
 	Schedule string `yaml:"schedule,omitempty" json:"schedule,omitempty"`
 	// Micro is the sequences of one micro-batch on one replica.
 	Micro int `yaml:"micro" json:"micro"`
-	// Zero shards over data parallelism: 1 the optimizer's state, 2 gradients, too, 3 parameters, too. Shard is over how many
-	// ranks; 0 is all.
+	// Zero shards over data parallelism: 1 the optimizer's state, 2 gradients, too, 3 parameters, too. Shard is
+	// over how many ranks; 0 is all.
 	Zero  int `yaml:"zero,omitempty" json:"zero,omitempty"`
 	Shard int `yaml:"shard,omitempty" json:"shard,omitempty"`
 	// SP splits along the sequence, over the tensor-parallel group, what tensor parallelism leaves whole.
@@ -37,8 +38,8 @@ type Strategy struct {
 	Recompute Recompute `yaml:"recompute,omitempty" json:"recompute,omitzero"`
 	// Offload is what lies in the host's memory.
 	Offload Offload `yaml:"offload,omitempty" json:"offload,omitzero"`
-	// Layers is how many layers each stage has, chunk by chunk in the order that a micro-batch passes them; empty is as even as it
-	// goes.
+	// Layers is how many layers each stage has, chunk by chunk in the order that a micro-batch passes them;
+	// empty is as even as it goes.
 	Layers []int `yaml:"layers,omitempty" json:"layers,omitempty"`
 }
 
@@ -50,13 +51,15 @@ type Offload struct {
 
 // Recompute is which activations are computed again in the backward pass.
 type Recompute struct {
-	// Mode is none (or empty), selective (the attention core) or full. Runs of others may have Products, which no plan asks for.
+	// Mode is none (or empty), selective (the attention core) or full. Runs of others may have Products, which
+	// no plan asks for.
 	Mode string
 	// Layers, with mode full, is how many layers of each chunk; 0 is all.
 	Layers int
 }
 
-// The modes of Recompute. Products is torchtitan's selective mode: every other product of each layer, and all that is no product.
+// The modes of Recompute. Products is torchtitan's selective mode: every other product of each layer, and all
+// that is no product.
 const (
 	None      = "none"
 	Selective = "selective"
@@ -134,7 +137,8 @@ func (s Strategy) String() string {
 		key string
 		n   int
 		def int
-	}{{"cp", n.CP, 1}, {"ep", n.EP, 1}, {"etp", n.ETP, 1}, {"vpp", n.VPP, 1}, {"micro", n.Micro, 0}, {"zero", n.Zero, 0}, {"shard", n.Shard, 0}} {
+	}{{"cp", n.CP, 1}, {"ep", n.EP, 1}, {"etp", n.ETP, 1}, {"vpp", n.VPP, 1}, {"micro", n.Micro, 0}, {"zero",
+		n.Zero, 0}, {"shard", n.Shard, 0}} {
 		if f.n != f.def {
 			words = append(words, f.key+"="+strconv.Itoa(f.n))
 		}
@@ -168,7 +172,8 @@ func (s Strategy) String() string {
 // ParseStrategy reads what String writes, in any order.
 func ParseStrategy(line string) (Strategy, error) {
 	var s Strategy
-	ints := map[string]*int{"dp": &s.DP, "tp": &s.TP, "pp": &s.PP, "cp": &s.CP, "ep": &s.EP, "etp": &s.ETP, "vpp": &s.VPP,
+	ints := map[string]*int{"dp": &s.DP, "tp": &s.TP, "pp": &s.PP, "cp": &s.CP, "ep": &s.EP, "etp": &s.ETP,
+		"vpp":   &s.VPP,
 		"micro": &s.Micro, "zero": &s.Zero, "shard": &s.Shard}
 	for _, w := range strings.Fields(strings.ReplaceAll(line, ";", " ")) {
 		key, value, _ := strings.Cut(w, "=")

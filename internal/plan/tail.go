@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// tail is what follows the last backward pass on the rank where it takes longest: gradients reduced, parameters updated and gathered.
+// tail is what follows the last backward pass on the rank where it takes longest: gradients reduced,
+// parameters updated and gathered.
 func (e *Estimator) tail(s *Strategy, t *stages, out *Estimate) {
 	worst := Parts{}
 	for i := range t.ranks {
@@ -31,7 +32,8 @@ func (e *Estimator) rankTail(s *Strategy, r *rank) Parts {
 		p.DP += e.reduction(s, r, r.experts, e.expertAxis(s))
 	}
 	if e.w.Model.Tied && s.PP > 1 && r.embedding != r.head {
-		bytes := float64(e.w.Model.Vocab) * float64(e.w.Model.Hidden) / float64(s.TP) * e.w.Software.gradBytes() // as it was accumulated
+		// as it was accumulated
+		bytes := float64(e.w.Model.Vocab) * float64(e.w.Model.Hidden) / float64(s.TP) * e.w.Software.gradBytes()
 		ends := cluster.Axis{Size: 2, Stride: (s.PP - 1) * s.TP * s.CP * s.DP}
 		p.DP += e.collective(cluster.AllReduce, bytes, ends, e.ends(s))
 	}
@@ -51,15 +53,15 @@ func (e *Estimator) ends(s *Strategy) span {
 	return span{0, s.World()}
 }
 
-// What an update moves for each parameter: the float32 copy and both moments read and written, the 16-bit copy written; and how
-// often it passes over the gradient: zeroed, two norms, scaled, read.
+// What an update moves for each parameter: the float32 copy and both moments read and written, the 16-bit
+// copy written; and how often it passes over the gradient: zeroed, two norms, scaled, read.
 const (
 	updateBytes  = 6*4 + 2
 	updatePasses = 6
 )
 
-// offload is what moving state to the host and back adds: gradients go and parameters come, or activations of a micro-batch go and
-// come under its computation.
+// offload is what moving state to the host and back adds: gradients go and parameters come, or activations of
+// a micro-batch go and come under its computation.
 func (e *Estimator) offload(s *Strategy, r *rank, own float64) float64 {
 	bus := e.cluster.Groups[r.device].Bus.Usual()
 	if bus.Bandwidth == 0 {
@@ -85,8 +87,9 @@ func (e *Estimator) shards(s *Strategy, d int) float64 {
 	return float64(d)
 }
 
-// reduction is what reducing the gradients of n parameters adds to a step. With ZeRO they are scattered and the parameters
-// gathered; where it shards over fewer ranks than there are replicas, the parts are reduced between those groups.
+// reduction is what reducing the gradients of n parameters adds to a step. With ZeRO they are scattered and
+// the parameters gathered; where it shards over fewer ranks than there are replicas, the parts are reduced
+// between those groups.
 func (e *Estimator) reduction(s *Strategy, r *rank, n float64, a cluster.Axis) float64 {
 	if a.Size <= 1 || n == 0 {
 		return 0
@@ -121,7 +124,8 @@ func (e *Estimator) bucketed(kind cluster.Kind, bytes, n float64, a cluster.Axis
 	return pieces * e.collective(kind, bytes/pieces, a, on)
 }
 
-// under is what is left of communication beside the computation of one micro-batch, of which the last layer's cannot be hidden.
+// under is what is left of communication beside the computation of one micro-batch, of which the last layer's
+// cannot be hidden.
 func (e *Estimator) under(comm, compute float64, r *rank) float64 {
 	if e.w.Software.Sync {
 		return comm

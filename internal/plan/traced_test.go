@@ -22,7 +22,8 @@ func workIn(f *ir.Func) (flops, bytes float64) {
 	return flops, bytes
 }
 
-// tracedLayer is the work of one layer of a model, forward and backward: what a step of one layer more does more.
+// tracedLayer is the work of one layer of a model, forward and backward: what a step of one layer more does
+// more.
 func tracedLayer(t *testing.T, c hf.Config, batch, seq int) (flops, bytes float64) {
 	t.Helper()
 	for _, layers := range []int{2, 3} {
@@ -65,9 +66,10 @@ func tracedStep(t *testing.T, c hf.Config, batch, seq int) *ir.Func {
 	return f
 }
 
-// TestPiecesAreTheTracedLayer holds the layer that strategies are priced by to the layer that a model traces: the operations
-// are the same but for 0.2 %, and the bytes but for 15 % in llama and 25 % in gpt2, where a model also adds biases and
-// gradients where the stream parts, which a compiler fuses. Of experts both are the same.
+// TestPiecesAreTheTracedLayer holds the layer that strategies are priced by to the layer that a model traces:
+// the operations are the same but for 0.2 %, and the bytes but for 15 % in llama and 25 % in gpt2, where a
+// model also adds biases and gradients where the stream parts, which a compiler fuses. Of experts both are
+// the same.
 func TestPiecesAreTheTracedLayer(t *testing.T) {
 	const batch, seq = 2, 256
 	for _, c := range []struct {

@@ -2,7 +2,8 @@ package plan
 
 import "github.com/galley-ml/galley/internal/cluster"
 
-// span is the devices that a collective's groups are among. On a cluster of equal hosts it is the same everywhere, and zero.
+// span is the devices that a collective's groups are among. On a cluster of equal hosts it is the same
+// everywhere, and zero.
 type span struct {
 	first, last int
 }

@@ -9,7 +9,8 @@ import (
 // check reports what is wrong with a file that was read.
 func (f *File) check() error {
 	if f.Version != Version {
-		return fmt.Errorf("galley_plan: got version %d, want %d: make a new one with galley plan", f.Version, Version)
+		return fmt.Errorf("galley_plan: got version %d, want %d: make a new one with galley plan", f.Version,
+			Version)
 	}
 	if err := f.Workload.Check(); err != nil {
 		return err
@@ -38,10 +39,12 @@ func (f *File) checkStrategy(c *cluster.Cluster) error {
 		return fmt.Errorf("strategy: %s takes %d devices, the cluster has %d", s, n, used.Size())
 	}
 	if s.Micros(f.Workload.Batch) == 0 {
-		return fmt.Errorf("strategy: %s: a batch of %d does not divide into micro-batches of %d on %d replicas", s, f.Workload.Batch, s.Micro, max(1, s.DP))
+		return fmt.Errorf("strategy: %s: a batch of %d does not divide into micro-batches of %d on %d replicas", s,
+			f.Workload.Batch, s.Micro, max(1, s.DP))
 	}
 	if want := max(1, s.PP) * max(1, s.VPP); len(f.Stages) != want {
-		return fmt.Errorf("stages: got %d, want %d for pp=%d vpp=%d", len(f.Stages), want, max(1, s.PP), max(1, s.VPP))
+		return fmt.Errorf("stages: got %d, want %d for pp=%d vpp=%d", len(f.Stages), want, max(1, s.PP),
+			max(1, s.VPP))
 	}
 	sum := 0
 	for i, n := range f.Stages {

@@ -20,7 +20,8 @@ type File struct {
 	Version int `yaml:"galley_plan"`
 	// Key is a hash of Program, Workload and Cluster.
 	Key string `yaml:"key"`
-	// Program is a hash of the program that was priced, where there is one; else the model's shape is all there is.
+	// Program is a hash of the program that was priced, where there is one; else the model's shape is all there
+	// is.
 	Program  string        `yaml:"program,omitempty"`
 	Workload plan.Workload `yaml:"workload"`
 	// Cluster is the hardware, as cluster.Parse reads it.
@@ -28,7 +29,8 @@ type File struct {
 	Strategy plan.Strategy `yaml:"strategy"`
 	// Stages is the layers of each stage, chunk by chunk in the order that a micro-batch passes them.
 	Stages []int `yaml:"stages,flow"`
-	// Layout is the hardware in the order of ranks and Mapping the device of each rank, where they are not the cluster's own.
+	// Layout is the hardware in the order of ranks and Mapping the device of each rank, where they are not the
+	// cluster's own.
 	Layout    string    `yaml:"layout,omitempty"`
 	Mapping   []int     `yaml:"mapping,flow,omitempty"`
 	Predicted Predicted `yaml:"predicted"`
@@ -88,7 +90,8 @@ func (p *Predicted) Estimate() plan.Estimate {
 // predicted is an estimate in numbers that people can read.
 func predicted(w plan.Workload, e plan.Estimate) Predicted {
 	p, m := e.Parts, &e.Memory
-	for _, x := range []*float64{&p.Compute, &p.Recompute, &p.TP, &p.CP, &p.EP, &p.PP, &p.DP, &p.Bubble, &p.Optimizer, &p.Offload, &p.Fixed} {
+	for _, x := range []*float64{&p.Compute, &p.Recompute, &p.TP, &p.CP, &p.EP, &p.PP, &p.DP, &p.Bubble,
+		&p.Optimizer, &p.Offload, &p.Fixed} {
 		*x = short(*x)
 	}
 	return Predicted{
@@ -158,7 +161,8 @@ func (f *File) For(w plan.Workload, c *cluster.Cluster) error {
 	if f.Key == KeyOf(f.Program, w, c) {
 		return nil
 	}
-	return fmt.Errorf("plan %s is not for this run: %s: make a new one with galley plan", f.Key, f.difference(w, c))
+	return fmt.Errorf("plan %s is not for this run: %s: make a new one with galley plan", f.Key,
+		f.difference(w, c))
 }
 
 // ForProgram reports the same for a run of a program, by its hash.
@@ -177,7 +181,8 @@ func (f *File) difference(w plan.Workload, c *cluster.Cluster) string {
 		got, want any
 	}{
 		{"model", a.Model.Name, b.Model.Name}, {"batch", a.Batch, b.Batch}, {"sequence length", a.Seq, b.Seq},
-		{"precision", a.Precision, b.Precision}, {"model's shape", a.Model, b.Model}, {"software", a.Software, b.Software},
+		{"precision", a.Precision, b.Precision}, {"model's shape", a.Model, b.Model}, {"software", a.Software,
+			b.Software},
 	} {
 		if x.got != x.want {
 			return fmt.Sprintf("%s: the plan has %v, this is %v", x.what, x.got, x.want)

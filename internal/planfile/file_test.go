@@ -28,7 +28,8 @@ func sample(t testing.TB) (*planfile.File, plan.Workload, *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := plan.Strategy{DP: 4, TP: 2, PP: 2, Micro: 2, Zero: 1, SP: true, Recompute: plan.Recompute{Mode: plan.Full, Layers: 2}, Layers: []int{17, 15}}
+	s := plan.Strategy{DP: 4, TP: 2, PP: 2, Micro: 2, Zero: 1, SP: true,
+		Recompute: plan.Recompute{Mode: plan.Full, Layers: 2}, Layers: []int{17, 15}}
 	x, err := e.Estimate(s)
 	if err != nil {
 		t.Fatal(err)
@@ -69,11 +70,14 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, err := range map[string]error{
-		"batch: the plan has 64, this is 128":                f.For(with(w, func(w *plan.Workload) { w.Batch = 128 }), c),
-		"model: the plan has llama-3-8b, this is llama-2-7b": f.For(with(w, func(w *plan.Workload) { w.Model = other }), c),
+		"batch: the plan has 64, this is 128": f.For(with(w,
+			func(w *plan.Workload) { w.Batch = 128 }), c),
+		"model: the plan has llama-3-8b, this is llama-2-7b": f.For(with(w,
+			func(w *plan.Workload) { w.Model = other }), c),
 		"model's shape": f.For(with(w, func(w *plan.Workload) { w.Model.FFN++ }), c),
-		"cluster: the plan has 2x8 H100-SXM-80GB ib=400G, this is 4x8":          f.For(w, more),
-		"sequence length: the plan has 4096, this is 8192: make a new one with": f.For(with(w, func(w *plan.Workload) { w.Seq = 8192 }), c),
+		"cluster: the plan has 2x8 H100-SXM-80GB ib=400G, this is 4x8": f.For(w, more),
+		"sequence length: the plan has 4096, this is 8192: make a new one with": f.For(with(w,
+			func(w *plan.Workload) { w.Seq = 8192 }), c),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

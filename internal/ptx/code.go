@@ -72,14 +72,16 @@ func group(rs ...reg) string {
 	return "{" + strings.Join(list, ", ") + "}"
 }
 
-// entry is the whole text: a kernel whose parameters are pointers, and the directives that say how it is launched.
+// entry is the whole text: a kernel whose parameters are pointers, and the directives that say how it is
+// launched.
 func (c *code) entry(name string, params int, directives string) string {
 	list := make([]string, params)
 	for i := range list {
 		list[i] = fmt.Sprintf(".param .u64 p%d", i)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, ".version 8.6\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n.visible .entry %s(%s)\n%s\n{\n", name, strings.Join(list, ", "), directives)
+	fmt.Fprintf(&b,
+		".version 8.6\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n.visible .entry %s(%s)\n%s\n{\n", name, strings.Join(list, ", "), directives)
 	for _, k := range classes {
 		if n := c.counts[k[0]]; n > 0 {
 			fmt.Fprintf(&b, ".reg %s %%%s<%d>;\n", k[1], k[0], n)

@@ -57,7 +57,8 @@ func (p *product) expect(slot int, phase reg, bytes int) {
 	p.do("mbarrier.arrive.expect_tx.shared::cta.b64", "_", at(p.base, fullAt+8*slot), bytes)
 }
 
-// copying is how a copy is done: the mask of the units that get it, if not only this one, and what the cache is told, if anything.
+// copying is how a copy is done: the mask of the units that get it, if not only this one, and what the cache
+// is told, if anything.
 type copying struct{ units, policy reg }
 
 // policy is what a cache is told of data.

@@ -1,6 +1,7 @@
 package ptx
 
-// GatedProduct is rows times weights whose results are a gate and, behind it, as many numbers to be let through, Width of each; and silu(gate)·up of them.
+// GatedProduct is rows times weights whose results are a gate and, behind it, as many numbers to be let
+// through, Width of each; and silu(gate)·up of them.
 type GatedProduct struct{ Rows, Depth, Width int }
 
 // Fits reports whether there is a kernel.
@@ -9,7 +10,8 @@ func (q GatedProduct) Fits() bool { return fits(q.Rows, 2*q.Width, q.Depth) }
 // Share is the share of the units that the kernel keeps at work.
 func (q GatedProduct) Share() float64 { return share(q.Rows, 2*q.Width) }
 
-// Kernel is both in one pass. Its arrays, of bf16: the left side; the weights, a row for each result; the gates with what they let through; the product of these.
+// Kernel is both in one pass. Its arrays, of bf16: the left side; the weights, a row for each result; the
+// gates with what they let through; the product of these.
 func (q GatedProduct) Kernel() Kernel {
 	const half = tileCols / 2
 	p := newProduct(q.Rows, 2*q.Width, q.Depth, false)
@@ -45,11 +47,13 @@ func (q GatedProduct) Kernel() Kernel {
 func (p *product) let(gate, up reg) reg {
 	g0, g1 := p.unpack(gate)
 	u0, u1 := p.unpack(up)
-	return p.pack(p.f32("mul.f32", p.f32("mul.f32", g0, p.sigmoid(g0)), u0), p.f32("mul.f32", p.f32("mul.f32", g1, p.sigmoid(g1)), u1))
+	return p.pack(p.f32("mul.f32", p.f32("mul.f32", g0, p.sigmoid(g0)), u0),
+		p.f32("mul.f32", p.f32("mul.f32", g1, p.sigmoid(g1)), u1))
 }
 
 // sigmoid is 1/(1+exp(-x)).
 func (p *product) sigmoid(x reg) reg {
 	const minusLog2E = "0fBFB8AA3B"
-	return p.f32("rcp.approx.ftz.f32", p.f32("add.f32", p.f32("ex2.approx.ftz.f32", p.f32("mul.f32", x, minusLog2E)), "0f3F800000"))
+	return p.f32("rcp.approx.ftz.f32", p.f32("add.f32", p.f32("ex2.approx.ftz.f32", p.f32("mul.f32", x,
+		minusLog2E)), "0f3F800000"))
 }

@@ -1,6 +1,7 @@
 package ptx
 
-// GatedGradient is rows times weights, a column for each result, whose results are the gradient of silu(gate)·up, Width of them; and the gradients of gate and up.
+// GatedGradient is rows times weights, a column for each result, whose results are the gradient of
+// silu(gate)·up, Width of them; and the gradients of gate and up.
 type GatedGradient struct{ Rows, Depth, Width int }
 
 // Fits reports whether there is a kernel.
@@ -11,7 +12,8 @@ func (q GatedGradient) Fits() bool {
 // Share is the share of the units that the kernel keeps at work.
 func (q GatedGradient) Share() float64 { return share(q.Rows, q.Width) }
 
-// Kernel is both in one pass. Its arrays, of bf16: the left side; the weights, a row for each of the depth; gates with what they let through; and the gradients of these.
+// Kernel is both in one pass. Its arrays, of bf16: the left side; the weights, a row for each of the depth;
+// gates with what they let through; and the gradients of these.
 func (q GatedGradient) Kernel() Kernel {
 	p := newProduct(q.Rows, q.Width, q.Depth, true)
 	p.maps = append(p.maps, tensorMap{2, q.Rows, 2 * q.Width, tileRows})
@@ -19,7 +21,8 @@ func (q GatedGradient) Kernel() Kernel {
 	var out reg
 	return p.kernel(plan{
 		name: "gated_gradient", arrays: 4,
-		// A round of the ring brings the tile's gates, 64 columns to a slot, where parts of the left side were, and what they let through.
+		// A round of the ring brings the tile's gates, 64 columns to a slot, where parts of the left side were, and
+		// what they let through.
 		tail: func(row, col, phase reg) {
 			once := copying{policy: p.policy("evict_first")}
 			for s := range slots {

@@ -2,19 +2,22 @@ package ptx
 
 import "fmt"
 
-// tensorMap describes rows of numbers in memory that are fetched in boxes of 64 columns, for the unit that copies them.
+// tensorMap describes rows of numbers in memory that are fetched in boxes of 64 columns, for the unit that
+// copies them.
 type tensorMap struct {
 	param, rows, cols, boxRows int
 }
 
-// write has the first warp put the map together in the unit's memory, some bytes from its beginning, and from there into the kernel's own.
+// write has the first warp put the map together in the unit's memory, some bytes from its beginning, and from
+// there into the kernel's own.
 func (m tensorMap) write(p *product, here, there int) {
 	p.do("st.shared.b32", at(p.u32("mad.lo.u32", p.lane, 4, p.base), here), 0)
 	p.warpSync()
 	rest := p.label()
 	p.when(p.pred("setp.ne.u32", p.lane, 0), "bra", rest)
 	set := func(field, bits string, values ...any) {
-		p.do("tensormap.replace.tile."+field+".shared::cta.b1024."+bits, append([]any{at(p.base, here)}, values...)...)
+		p.do("tensormap.replace.tile."+field+".shared::cta.b1024."+bits,
+			append([]any{at(p.base, here)}, values...)...)
 	}
 	set("global_address", "b64", p.u64("ld.param.u64", fmt.Sprintf("[p%d]", m.param)))
 	set("rank", "b32", 1)
@@ -35,7 +38,8 @@ func (m tensorMap) write(p *product, here, there int) {
 	set("fill_mode", "b32", zeros)
 	p.mark(rest)
 	p.warpSync()
-	p.do("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned", at(p.scratch, there), at(p.base, here), mapBytes)
+	p.do("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned",
+		at(p.scratch, there), at(p.base, here), mapBytes)
 }
 
 // seen has a thread see a map.

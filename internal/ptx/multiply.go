@@ -10,11 +10,13 @@ type grouped struct {
 	barrier reg
 	// firstRow is the warp's first among the group's.
 	firstRow reg
-	// chunk is where the thread's four parts of a row begin in a box of 64 columns, piece where its eight do in the warp's own place, line where it reads them.
+	// chunk is where the thread's four parts of a row begin in a box of 64 columns, piece where its eight do in
+	// the warp's own place, line where it reads them.
 	chunk [4]reg
 	piece [8]reg
 	line  [4]reg
-	// free is the barriers of the ring's empty slots, of either unit by the thread; tells is whether the thread is one that arrives at them.
+	// free is the barriers of the ring's empty slots, of either unit by the thread; tells is whether the thread
+	// is one that arrives at them.
 	free, tells reg
 }
 
@@ -50,8 +52,9 @@ func (p *product) grouped() grouped {
 	return g
 }
 
-// places computes where a thread finds its parts of what a warp moves: 16 rows of 16 numbers, of which threads name the 8 numbers of a row each. Parts of 16
-// bytes lie in an order that avoids conflicts, as copies of boxes have it.
+// places computes where a thread finds its parts of what a warp moves: 16 rows of 16 numbers, of which
+// threads name the 8 numbers of a row each. Parts of 16 bytes lie in an order that avoids conflicts, as
+// copies of boxes have it.
 func (p *product) places(g *grouped, own reg) {
 	seven := p.u32("and.b32", p.lane, 7)
 	row := p.u32("add.u32", p.u32("and.b32", p.lane, 8), seven)
@@ -72,13 +75,15 @@ func (p *product) places(g *grouped, own reg) {
 	}
 }
 
-// matrix is the descriptor of a side in the unit's memory, in boxes whose rows of 128 bytes lie together, 8 of them with their parts of 16 bytes in the order
-// that avoids conflicts; beside is how far boxes are from each other, for a side whose rows are the depth.
+// matrix is the descriptor of a side in the unit's memory, in boxes whose rows of 128 bytes lie together, 8
+// of them with their parts of 16 bytes in the order that avoids conflicts; beside is how far boxes are from
+// each other, for a side whose rows are the depth.
 func (p *product) matrix(address reg, beside int) reg {
 	const swizzled, eightRows = 1 << 62, 8 * 128
 	// The address within the cluster says which unit it is, too: that is none of the descriptor's.
 	short := p.u32("shr.u32", p.u32("and.b32", address, 1<<18-1), 4)
-	return p.u64("or.b64", p.u64("cvt.u64.u32", short), fmt.Sprintf("0x%x", swizzled|eightRows>>4<<32|uint64(beside>>4)<<16))
+	return p.u64("or.b64", p.u64("cvt.u64.u32", short),
+		fmt.Sprintf("0x%x", swizzled|eightRows>>4<<32|uint64(beside>>4)<<16))
 }
 
 // sum multiplies a tile's parts as they come.

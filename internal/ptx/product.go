@@ -2,9 +2,10 @@ package ptx
 
 import "fmt"
 
-// A product is computed in tiles. A pair of units, each with its own rows, shares the columns: either fetches half of the right side's part for both. In each
-// unit one thread fetches parts of both sides into a ring in the unit's memory, and two groups of 128 threads multiply them, 64 rows each; what follows the
-// product is computed while the next tile's parts are on their way.
+// A product is computed in tiles. A pair of units, each with its own rows, shares the columns: either fetches
+// half of the right side's part for both. In each unit one thread fetches parts of both sides into a ring in
+// the unit's memory, and two groups of 128 threads multiply them, 64 rows each; what follows the product is
+// computed while the next tile's parts are on their way.
 const (
 	tileRows, tileCols, tileDepth = 128, 256, 64
 	groupRows                     = 64
@@ -30,10 +31,12 @@ const (
 
 // fits reports whether there are kernels for a product.
 func fits(rows, cols, depth int) bool {
-	return rows > 0 && cols > 0 && depth > 0 && rows%(2*tileRows) == 0 && cols%tileCols == 0 && depth%(slots*tileDepth) == 0 && rows < 1<<31/max(cols, depth)
+	return rows > 0 && cols > 0 && depth > 0 && rows%(2*tileRows) == 0 && cols%tileCols == 0 &&
+		depth%(slots*tileDepth) == 0 && rows < 1<<31/max(cols, depth)
 }
 
-// share is the share of a large device's units that are at work, on the average, when all tiles of a product are handed out to them.
+// share is the share of a large device's units that are at work, on the average, when all tiles of a product
+// are handed out to them.
 func share(rows, cols int) float64 {
 	const pairs = Units / 2
 	tiles := rows / (2 * tileRows) * (cols / tileCols)
@@ -43,7 +46,8 @@ func share(rows, cols int) float64 {
 // Kernel is a kernel as it is called.
 type Kernel struct {
 	Name, Text string
-	// Blocks is how many groups of threads run, Threads how many each has; Shared is the bytes of its unit's memory that a group wants.
+	// Blocks is how many groups of threads run, Threads how many each has; Shared is the bytes of its unit's
+	// memory that a group wants.
 	Blocks, Threads, Shared int
 	// Scratch is the bytes of memory that the kernel wants for itself: its last parameter is a pointer to them.
 	Scratch int
@@ -76,7 +80,8 @@ type plan struct {
 	name string
 	// arrays is how many the kernel is given.
 	arrays int
-	// right is where the half of the right side begins that this unit fetches for a column of tiles; nil is where the column does.
+	// right is where the half of the right side begins that this unit fetches for a column of tiles; nil is
+	// where the column does.
 	right func(col reg) reg
 	// tail fetches what the end of a tile reads, a round of the ring; nil if nothing.
 	tail func(row, col, phase reg)
@@ -97,9 +102,11 @@ func (p *product) kernel(plan plan) Kernel {
 	p.mark(done)
 	// A unit stays until the other one has sent it all.
 	p.meet()
-	text := p.entry(plan.name, plan.arrays+1, fmt.Sprintf(".maxntid %d, 1, 1\n.minnctapersm 1\n.explicitcluster\n.reqnctapercluster 2, 1, 1", threads))
+	text := p.entry(plan.name, plan.arrays+1,
+		fmt.Sprintf(".maxntid %d, 1, 1\n.minnctapersm 1\n.explicitcluster\n.reqnctapercluster 2, 1, 1", threads))
 	maps := len(p.maps) * mapBytes
-	return Kernel{Name: plan.name, Text: text, Blocks: Units, Threads: threads, Shared: mapsAt + maps, Scratch: Units * maps}
+	return Kernel{Name: plan.name, Text: text, Blocks: Units, Threads: threads, Shared: mapsAt + maps,
+		Scratch: Units * maps}
 }
 
 // begin sets up the ring's barriers and the maps.
@@ -142,8 +149,9 @@ func (p *product) meet() {
 
 func (p *product) warpSync() { p.do("bar.warp.sync", "0xffffffff") }
 
-// each runs body for this pair's tiles, by the first row of the unit's tile and the number of its column. Tiles that are computed at the same time lie
-// in a square, so that they find each other's parts in the cache.
+// each runs body for this pair's tiles, by the first row of the unit's tile and the number of its column.
+// Tiles that are computed at the same time lie in a square, so that they find each other's parts in the
+// cache.
 func (p *product) each(body func(row, col reg)) {
 	across, down, high := p.cols/tileCols, p.rows/(2*tileRows), squareSide
 	for down%high != 0 {

@@ -40,7 +40,8 @@ func TestShare(t *testing.T) {
 		rows, cols int
 		want       float64
 	}{
-		{256, 256, 1. / 66}, {256 * 66, 256, 1}, {256 * 33, 512, 1}, {256 * 67, 256, 67. / 132}, {16384, 11264, 2816. / 2838},
+		{256, 256, 1. / 66}, {256 * 66, 256, 1}, {256 * 33, 512, 1}, {256 * 67, 256, 67. / 132}, {16384, 11264,
+			2816. / 2838},
 	} {
 		if got := share(c.rows, c.cols); got != c.want {
 			t.Errorf("%d by %d: got %g, want %g", c.rows, c.cols, got, c.want)
@@ -52,11 +53,13 @@ func TestShare(t *testing.T) {
 func TestMemory(t *testing.T) {
 	const most = 227 << 10
 	for _, k := range []Kernel{
-		GatedProduct{256, 256, 128}.Kernel(), GatedGradient{256, 256, 256}.Kernel(), TurnedProduct{512, 256, 256, 64, []int{256, 256}, []int{256}}.Kernel(),
+		GatedProduct{256, 256, 128}.Kernel(), GatedGradient{256, 256, 256}.Kernel(), TurnedProduct{512, 256, 256,
+			64, []int{256, 256}, []int{256}}.Kernel(),
 	} {
 		maps := strings.Count(k.Text, "tensormap.cp_fenceproxy")
 		if k.Shared != mapsAt+maps*mapBytes || k.Shared > most {
-			t.Errorf("%s: %d bytes of a unit's memory for %d maps, want %d and no more than %d", k.Name, k.Shared, maps, mapsAt+maps*mapBytes, most)
+			t.Errorf("%s: %d bytes of a unit's memory for %d maps, want %d and no more than %d", k.Name, k.Shared,
+				maps, mapsAt+maps*mapBytes, most)
 		}
 		if k.Scratch != k.Blocks*maps*mapBytes {
 			t.Errorf("%s: %d bytes for %d maps of %d units", k.Name, k.Scratch, maps, k.Blocks)

@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// mistake is a kernel with one: what is replaced by what, the first time only or each time; and a part of the error, none if the results shall be wrong.
+// mistake is a kernel with one: what is replaced by what, the first time only or each time; and a part of the
+// error, none if the results shall be wrong.
 type mistake struct {
 	name, old, new string
 	all            bool
@@ -22,25 +23,34 @@ var ringMistakes = []mistake{
 	{"barrier not told", `fence\.mbarrier_init.*\n`, "", false, "not told to others"},
 	{"barrier for no one", `(mbarrier\.init.*), 1;`, "$1, 0;", false, "want 1 to"},
 	{"barrier for fewer", `(mbarrier\.init.*), 4;`, "$1, 3;", false, ""},
-	{"barrier for more", `(mbarrier\.init.*), 4;`, "$1, 5;", false, "no thread can go on: 1 of block 0 wait at line"},
+	{"barrier for more", `(mbarrier\.init.*), 4;`, "$1, 5;", false,
+		"no thread can go on: 1 of block 0 wait at line"},
 	{"slot not given back", `@%p\d+ mbarrier\.arrive\.shared.*\n`, "", false, "no thread can go on"},
 	{"slot given back twice", `(@%p\d+ mbarrier\.arrive\.shared.*\n)`, "$1$1", true, "no thread can go on"},
-	{"slot given back here only", `mapa\.shared::cluster\.u32 (%r\d+), (%r\d+), .*;`, "mov.u32 $1, $2;", false, ""},
-	{"slot of no block", `mapa\.shared::cluster\.u32 (%r\d+), (%r\d+), .*;`, "mapa.shared::cluster.u32 $1, $2, 2;", false, "block 2 of a pair"},
+	{"slot given back here only", `mapa\.shared::cluster\.u32 (%r\d+), (%r\d+), .*;`, "mov.u32 $1, $2;", false,
+		""},
+	{"slot of no block", `mapa\.shared::cluster\.u32 (%r\d+), (%r\d+), .*;`,
+		"mapa.shared::cluster.u32 $1, $2, 2;", false, "block 2 of a pair"},
 	{"fewer bytes", `(expect_tx.*), 49152;`, "$1, 32768;", true, ""},
 	{"more bytes", `(expect_tx.*), 49152;`, "$1, 49168;", false, "no thread can go on"},
-	{"no bytes", `(@%p\d+ bra L\d+;\nbra L\d+;\nL\d+:\n)mbarrier\.arrive\.expect_tx.*\n`, "$1", false, "no thread can go on"},
+	{"no bytes", `(@%p\d+ bra L\d+;\nbra L\d+;\nL\d+:\n)mbarrier\.arrive\.expect_tx.*\n`, "$1", false,
+		"no thread can go on"},
 	{"copy for one", `mov\.b16 (%h\d+), 3;`, "mov.b16 $1, 1;", false, "no thread can go on"},
 	{"copy for three", `mov\.b16 (%h\d+), 3;`, "mov.b16 $1, 7;", false, "some of the pair"},
 	{"copy to elsewhere", `(cp\.async\S* \[%r\d+)\+0\]`, "$1+1024]", false, ""},
 	{"copy to between rows", `(cp\.async\S* \[%r\d+)\+0\]`, "$1+128]", false, "want a multiple of 1024"},
-	{"barrier written over", `(st\.shared\.b32 \[%r\d+)\+229504\]`, "$1+229376]", false, "want none of the barrier's"},
-	{"wrong phase", `(setp\.ne\.u32 %p\d+, %r0, 0;\n@.*\n(?:fence.*\n)+mov\.u32 %r\d+), 1;`, "$1, 0;", false, "no thread can go on"},
+	{"barrier written over", `(st\.shared\.b32 \[%r\d+)\+229504\]`, "$1+229376]", false,
+		"want none of the barrier's"},
+	{"wrong phase", `(setp\.ne\.u32 %p\d+, %r0, 0;\n@.*\n(?:fence.*\n)+mov\.u32 %r\d+), 1;`, "$1, 0;", false,
+		"no thread can go on"},
 	{"wait that does not wait", `(mbarrier\.try_wait.*\n@%p\d+ bra L\d+;\n)bra L\d+;\n`, "$1", true, ""},
-	{"pair does not meet at first", `barrier\.cluster.*\nbarrier\.cluster.*\n`, "", false, "no barrier was set up"},
+	{"pair does not meet at first", `barrier\.cluster.*\nbarrier\.cluster.*\n`, "", false,
+		"no barrier was set up"},
 	{"pair does not meet at last", `barrier\.cluster.*\nbarrier\.cluster.*\n(ret)`, "$1", false, "has ended"},
-	{"map without a field", `tensormap\.replace\.tile\.element_stride.*\n`, "", false, "fields of the map are not set"},
-	{"map of another kind", `(tensormap\.replace\.tile\.swizzle_mode.*), 3;`, "$1, 2;", false, "of another kind"},
+	{"map without a field", `tensormap\.replace\.tile\.element_stride.*\n`, "", false,
+		"fields of the map are not set"},
+	{"map of another kind", `(tensormap\.replace\.tile\.swizzle_mode.*), 3;`, "$1, 2;", false,
+		"of another kind"},
 	{"map not zero before", `st\.shared\.b32.*\n`, "", true, "of the map"},
 	{"map not put", `tensormap\.cp_fence.*\n`, "", false, "no map was put"},
 	{"map not seen", `fence\.proxy.*\n`, "", false, "has not seen the map"},
@@ -55,7 +65,8 @@ var threadMistakes = []mistake{
 	{"sides not waited for", `wgmma\.wait_group\S* 1;\n`, "", true, ""},
 	{"products not closed", `wgmma\.commit_group.*\n`, "", true, "want a wait for the products"},
 	{"no fence", `wgmma\.fence.*\n`, "", true, "want one before"},
-	{"sums of nothing", `setp\.ne\.u32 (%p\d+), 0, 0;`, "setp.eq.u32 $1, 0, 0;", false, "%f0 is read: want it written before"},
+	{"sums of nothing", `setp\.ne\.u32 (%p\d+), 0, 0;`, "setp.eq.u32 $1, 0, 0;", false,
+		"%f0 is read: want it written before"},
 	{"sums never new", `setp\.ne\.u32 (%p\d+), 0, 0;\n`, "", false, "is read: want it written before"},
 	{"register not there", `shl\.b32 (%r\d+)`, "shl.b32 %r99999", false, "want a declared register of b32"},
 	{"register of another kind", `shl\.b32 (%r\d+)`, "shl.b32 %d0", false, "want a declared register of b32"},
@@ -72,7 +83,8 @@ var threadMistakes = []mistake{
 	{"barrier of all threads", `bar\.sync (%r\d+), 128;`, "bar.sync $1, 384;", true, "no thread can go on"},
 	{"barrier left out", `bar\.sync .*\n`, "", true, ""},
 	{"part of a warp", `bar\.warp\.sync 0xffffffff`, "bar.warp.sync 0xff", false, "want all"},
-	{"threads at different places", `(setp\.lt\.u32 (%p\d+), %r2, 4;\n)`, "setp.lt.u32 $2, %r1, 4;\n", false, "threads here"},
+	{"threads at different places", `(setp\.lt\.u32 (%p\d+), %r2, 4;\n)`, "setp.lt.u32 $2, %r1, 4;\n", false,
+		"threads here"},
 	{"endless", `L1:\n`, "L1:\nbra L1;\n", false, "too many steps"},
 }
 
@@ -101,7 +113,8 @@ func TestRunMistakes(t *testing.T) {
 	}
 }
 
-// tried runs a kernel, with threads and copies in turn and then in some other orders, until it fails or its results are wrong.
+// tried runs a kernel, with threads and copies in turn and then in some other orders, until it fails or its
+// results are wrong.
 func (c call) tried(k Kernel, want []array.Array) error {
 	how := running{limit: 1 << 23}
 	for seed := range uint64(5) {
@@ -164,15 +177,18 @@ func short(text string) string {
 // FuzzRun: no text makes reading or running it panic or go on for ever.
 func FuzzRun(f *testing.F) {
 	const name = "fuzzed"
-	for _, k := range []Kernel{GatedProduct{256, 256, 128}.Kernel(), GatedGradient{256, 256, 256}.Kernel(), TurnedProduct{256, 256, 128, 64, []int{256}, nil}.Kernel()} {
+	for _, k := range []Kernel{GatedProduct{256, 256, 128}.Kernel(), GatedGradient{256, 256, 256}.Kernel(),
+		TurnedProduct{256, 256, 128, 64, []int{256}, nil}.Kernel()} {
 		f.Add(short(strings.Replace(k.Text, k.Name, name, 1)))
 	}
 	head, _, _ := strings.Cut(GatedProduct{256, 256, 128}.Kernel().Text, "{\n")
-	for _, body := range []string{"ret;\n", ".reg .b32 %r<2>;\nL:\nmov.u32 %r1, memory;\nbra L;\n", "", "bar.warp.sync 0xffffffff;\nret;\n"} {
+	for _, body := range []string{"ret;\n", ".reg .b32 %r<2>;\nL:\nmov.u32 %r1, memory;\nbra L;\n", "",
+		"bar.warp.sync 0xffffffff;\nret;\n"} {
 		f.Add(strings.Replace(head, "gated_product", name, 1) + "{\n" + body + "}\n")
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		k := Kernel{Name: name, Text: text, Blocks: 2, Threads: threads, Shared: mapsAt + 3*mapBytes, Scratch: 2 * 3 * mapBytes}
+		k := Kernel{Name: name, Text: text, Blocks: 2, Threads: threads, Shared: mapsAt + 3*mapBytes,
+			Scratch: 2 * 3 * mapBytes}
 		arrays := make([]array.Array, min(max(strings.Count(text, ".param ")-1, 0), 8))
 		for i := range arrays {
 			arrays[i] = array.New(array.BF16, 256, 16)

@@ -38,12 +38,14 @@ type call struct {
 
 func (q GatedProduct) call() call {
 	r := rand.New(rand.NewPCG(1, 2))
-	return call{q.Kernel(), []array.Array{eighths(r, q.Rows, q.Depth), eighths(r, 2*q.Width, q.Depth), blank(q.Rows, 2*q.Width), blank(q.Rows, q.Width)}, 2}
+	return call{q.Kernel(), []array.Array{eighths(r, q.Rows, q.Depth), eighths(r, 2*q.Width, q.Depth),
+		blank(q.Rows, 2*q.Width), blank(q.Rows, q.Width)}, 2}
 }
 
 func (q GatedGradient) call() call {
 	r := rand.New(rand.NewPCG(3, 4))
-	return call{q.Kernel(), []array.Array{eighths(r, q.Rows, q.Depth), eighths(r, q.Depth, q.Width), eighths(r, q.Rows, 2*q.Width), blank(q.Rows, 2*q.Width)}, 1}
+	return call{q.Kernel(), []array.Array{eighths(r, q.Rows, q.Depth), eighths(r, q.Depth, q.Width), eighths(r,
+		q.Rows, 2*q.Width), blank(q.Rows, 2*q.Width)}, 1}
 }
 
 func (q TurnedProduct) call() call {
@@ -79,7 +81,8 @@ func (c call) want(t testing.TB) []array.Array {
 	return list
 }
 
-// differ says where arrays are further from each other than one step of bf16, or than rounding errors of what numbers near 0 are sums of.
+// differ says where arrays are further from each other than one step of bf16, or than rounding errors of what
+// numbers near 0 are sums of.
 func differ(got, want []array.Array) error {
 	for i, a := range got {
 		for j := range a.Len() {
@@ -122,7 +125,8 @@ func TestRun(t *testing.T) {
 			for i, r := range []struct {
 				Kernel
 				running
-			}{{c.Kernel, running{limit: enough}}, {turns.Kernel, running{limit: enough}}, {turns.Kernel, running{enough, rand.New(rand.NewPCG(7, 8))}}} {
+			}{{c.Kernel, running{limit: enough}}, {turns.Kernel, running{limit: enough}}, {turns.Kernel,
+				running{enough, rand.New(rand.NewPCG(7, 8))}}} {
 				got := c.fresh()
 				if err := runWith(r.Kernel, got, r.running); err != nil {
 					t.Fatal(err)

@@ -1,6 +1,7 @@
 package ptx
 
-// ringBarrier is a barrier in a unit's memory: a phase of it is complete when all have arrived and no bytes are still to come.
+// ringBarrier is a barrier in a unit's memory: a phase of it is complete when all have arrived and no bytes
+// are still to come.
 type ringBarrier struct {
 	// at is the bytes of the memory before it.
 	at             uint32
@@ -93,7 +94,8 @@ func makeArrive(d *decoder) {
 
 func (b *ringBarrier) arrive(t *thread) {
 	if b.pending == 0 {
-		t.fault("all %d have arrived in this phase of the barrier: want its %d bytes to come before", b.count, b.bytes)
+		t.fault("all %d have arrived in this phase of the barrier: want its %d bytes to come before", b.count,
+			b.bytes)
 		return
 	}
 	b.pending--
@@ -114,7 +116,8 @@ func (b *ringBarrier) check(t *thread) {
 	b.waiting = b.waiting[:0]
 }
 
-// makeTryWait reads a question for a phase. A thread gets its answer at once the first time, so that it must ask again; then it sleeps until the answer is another.
+// makeTryWait reads a question for a phase. A thread gets its answer at once the first time, so that it must
+// ask again; then it sleeps until the answer is another.
 func makeTryWait(d *decoder) {
 	out, place, parity := d.out("pred"), d.place("u32"), d.take("u32")
 	d.in.run = func(t *thread) outcome {

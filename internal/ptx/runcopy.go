@@ -13,7 +13,8 @@ type landing struct {
 	units       uint64
 }
 
-// copyArgs is the operands of a copy: [to], [box, {x, y}], [barrier], units, policy; of the last two each only if the name has it.
+// copyArgs is the operands of a copy: [to], [box, {x, y}], [barrier], units, policy; of the last two each
+// only if the name has it.
 type copyArgs struct {
 	to, barrier place
 	box, x, y   source
@@ -87,7 +88,8 @@ func (p *pair) land(c landing) {
 // rowBytes is those of a row of a box.
 const rowBytes = 128
 
-// swizzled is where 16 bytes of a box or of a matrix really lie: their order in a row of 128 bytes goes by the row.
+// swizzled is where 16 bytes of a box or of a matrix really lie: their order in a row of 128 bytes goes by
+// the row.
 func swizzled(at int) int { return at ^ at>>3&0x70 }
 
 // piece copies 8 numbers of a box.

@@ -83,7 +83,8 @@ func (d *decoder) word(want string) {
 }
 
 // held is the kinds of registers that may hold a type.
-var held = map[string]string{"u32": "r", "b32": "rf", "f32": "fr", "u64": "d", "b64": "d", "b16": "h", "pred": "p"}
+var held = map[string]string{"u32": "r", "b32": "rf", "f32": "fr", "u64": "d", "b64": "d", "b16": "h",
+	"pred": "p"}
 
 // register is a register's number among all.
 func (d *decoder) register(name, typ string) int {

@@ -14,22 +14,26 @@ const (
 	copyBox  = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
 )
 
-// mapWord is a field of a map: where it lies, how many values it has, and their bits. How a device lays them out is its own affair; here they follow each other,
-// then comes a word that says which ones were set, a bit for each 4 bytes, and then zeros.
+// mapWord is a field of a map: where it lies, how many values it has, and their bits. How a device lays them
+// out is its own affair; here they follow each other, then comes a word that says which ones were set, a bit
+// for each 4 bytes, and then zeros.
 type mapWord struct {
 	at, values int
 	bits       string
 }
 
 var mapWords = map[string]mapWord{
-	"global_address": {0, 1, "b64"}, "global_stride": {8, 1, "b64"}, "rank": {16, 1, "b32"}, "box_dim": {20, 2, "b32"}, "global_dim": {28, 2, "b32"},
-	"element_stride": {36, 2, "b32"}, "elemtype": {44, 1, "b32"}, "interleave_layout": {48, 1, "b32"}, "swizzle_mode": {52, 1, "b32"}, "fill_mode": {56, 1, "b32"},
+	"global_address": {0, 1, "b64"}, "global_stride": {8, 1, "b64"}, "rank": {16, 1, "b32"}, "box_dim": {20, 2,
+		"b32"}, "global_dim": {28, 2, "b32"},
+	"element_stride": {36, 2, "b32"}, "elemtype": {44, 1, "b32"}, "interleave_layout": {48, 1,
+		"b32"}, "swizzle_mode": {52, 1, "b32"}, "fill_mode": {56, 1, "b32"},
 }
 
 // mapSetAt is where a map says what was set, mapSet what it says when all was.
 const mapSetAt, mapSet = 60, 1<<15 - 1 - 1<<1 - 1<<3
 
-// makeReplace reads tensormap.replace.tile.FIELD.shared::cta.b1024.BITS [map], which, value; a field of one value has no which, but for strides.
+// makeReplace reads tensormap.replace.tile.FIELD.shared::cta.b1024.BITS [map], which, value; a field of one
+// value has no which, but for strides.
 func makeReplace(d *decoder) {
 	name, bits, _ := strings.Cut(strings.TrimPrefix(d.op, mapField), mapBits)
 	word, ok := mapWords[name]
@@ -73,7 +77,8 @@ func makeCopyMap(d *decoder) {
 		there, here := t.address(to), uint32(t.address(from))
 		for _, o := range c.threads {
 			if o.address(to) != there || uint32(o.address(from)) != here {
-				o.fault("addresses %#x and %#x: want %#x and %#x as the warp's first thread has", o.address(to), o.address(from), there, here)
+				o.fault("addresses %#x and %#x: want %#x and %#x as the warp's first thread has", o.address(to),
+					o.address(from), there, here)
 			}
 		}
 		copy(t.global(there, mapBytes), t.shared(here, mapBytes))
@@ -106,7 +111,8 @@ func (t *thread) boxes(address uint64) boxes {
 	word := func(name string, i int) uint32 { return binary.LittleEndian.Uint32(m[mapWords[name].at+4*i:]) }
 	b := boxes{
 		address: binary.LittleEndian.Uint64(m), stride: binary.LittleEndian.Uint64(m[mapWords["global_stride"].at:]),
-		cols: word("global_dim", 0), rows: word("global_dim", 1), boxCols: word("box_dim", 0), boxRows: word("box_dim", 1),
+		cols: word("global_dim", 0), rows: word("global_dim", 1), boxCols: word("box_dim",
+			0), boxRows: word("box_dim", 1),
 	}
 	released := t.unit.pair.released[address]
 	const bf16, rows128 = 10, 3
@@ -116,15 +122,19 @@ func (t *thread) boxes(address uint64) boxes {
 	case t.seen[address] != released:
 		t.fault("the thread has not seen the map at %#x: want a fence that acquires it", address)
 	case binary.LittleEndian.Uint32(m[mapSetAt:]) != mapSet:
-		t.fault("fields of the map are not set: got %#x, want %#x", binary.LittleEndian.Uint32(m[mapSetAt:]), mapSet)
+		t.fault("fields of the map are not set: got %#x, want %#x", binary.LittleEndian.Uint32(m[mapSetAt:]),
+			mapSet)
 	case strings.Trim(string(m[mapSetAt+4:]), "\x00") != "":
 		t.fault("the map was not zero before its fields were set")
-	case word("rank", 0) != 1 || word("elemtype", 0) != bf16 || word("swizzle_mode", 0) != rows128 || word("interleave_layout", 0) != 0 || word("fill_mode", 0) != 0:
+	case word("rank", 0) != 1 || word("elemtype", 0) != bf16 || word("swizzle_mode", 0) != rows128 ||
+		word("interleave_layout", 0) != 0 || word("fill_mode", 0) != 0:
 		t.fault("the map is of another kind than 2 dims of bf16 in rows of 128 bytes")
-	case word("element_stride", 0) != 1 || word("element_stride", 1) != 1 || b.boxCols != 64 || b.boxRows < 1 || b.boxRows > 256:
+	case word("element_stride", 0) != 1 || word("element_stride", 1) != 1 || b.boxCols != 64 || b.boxRows < 1 ||
+		b.boxRows > 256:
 		t.fault("the map has boxes of %d by %d: want up to 256 rows of 64 next to each other", b.boxRows, b.boxCols)
 	case b.address%16 != 0 || b.stride%16 != 0 || b.stride >= 1<<40 || b.cols == 0 || b.rows == 0:
-		t.fault("the map has %d by %d numbers, rows of %d bytes, from %#x: want some, and multiples of 16", b.rows, b.cols, b.stride, b.address)
+		t.fault("the map has %d by %d numbers, rows of %d bytes, from %#x: want some, and multiples of 16", b.rows,
+			b.cols, b.stride, b.address)
 	}
 	return b
 }

@@ -47,7 +47,8 @@ var makers = map[string]func(d *decoder){
 	"mbarrier.try_wait.parity.shared::cta.b64": makeTryWait, "fence.mbarrier_init.release.cluster": makeInitFence,
 	"bar.sync": makeNamedBarrier, "bar.warp.sync": makeWarpSync, "barrier.cluster.arrive.release": makePairArrive, "barrier.cluster.wait.acquire": makePairWait,
 
-	putMap: makeCopyMap, seeMap: makeSeeMap, copyBox: makeCopyBox, copyBox + ".L2::cache_hint": makeCopyBox, copyBox + ".multicast::cluster.L2::cache_hint": makeCopyBox,
+	putMap: makeCopyMap, seeMap: makeSeeMap, copyBox: makeCopyBox, copyBox +
+		".L2::cache_hint": makeCopyBox, copyBox + ".multicast::cluster.L2::cache_hint": makeCopyBox,
 
 	"shfl.sync.idx.b32": makeShuffle, "stmatrix.sync.aligned.m8n8.x4.shared.b16": makeStoreMatrix, "ldmatrix.sync.aligned.m8n8.x4.shared.b16": makeLoadMatrix,
 	"wgmma.fence.sync.aligned": makeFence, "wgmma.commit_group.sync.aligned": makeCommit, "wgmma.wait_group.sync.aligned": makeWait,
@@ -95,12 +96,18 @@ type float struct {
 
 // floats is instructions of floats. Those that a device computes nearly are computed as well as they can be.
 var floats = map[string]float{
-	"add.f32":            {2, func(a, b, _ float32) float32 { return a + b }},
-	"sub.f32":            {2, func(a, b, _ float32) float32 { return a - b }},
-	"mul.f32":            {2, func(a, b, _ float32) float32 { return a * b }},
-	"fma.rn.f32":         {3, func(a, b, c float32) float32 { return float32(math.FMA(float64(a), float64(b), float64(c))) }},
-	"neg.f32":            {1, func(a, _, _ float32) float32 { return -a }},
-	"ex2.approx.ftz.f32": {1, func(a, _, _ float32) float32 { return flushed(float32(math.Exp2(float64(flushed(a))))) }},
+	"add.f32": {2, func(a, b, _ float32) float32 { return a + b }},
+	"sub.f32": {2, func(a, b, _ float32) float32 { return a - b }},
+	"mul.f32": {2, func(a, b, _ float32) float32 { return a * b }},
+	"fma.rn.f32": {3, func(a, b, c float32) float32 {
+		return float32(math.FMA(float64(a), float64(b),
+			float64(c)))
+	}},
+	"neg.f32": {1, func(a, _, _ float32) float32 { return -a }},
+	"ex2.approx.ftz.f32": {1, func(a, _,
+		_ float32) float32 {
+		return flushed(float32(math.Exp2(float64(flushed(a)))))
+	}},
 	"rcp.approx.ftz.f32": {1, func(a, _, _ float32) float32 { return flushed(1 / flushed(a)) }},
 }
 

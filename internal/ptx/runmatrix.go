@@ -20,8 +20,8 @@ func makeShuffle(d *decoder) {
 	})
 }
 
-// Of a move of four matrices of 8 by 8 numbers, thread 8·m+r names the place of row r of matrix m, and thread 4·r+c has numbers 2·c and 2·c+1 of row r in its
-// register m.
+// Of a move of four matrices of 8 by 8 numbers, thread 8·m+r names the place of row r of matrix m, and thread
+// 4·r+c has numbers 2·c and 2·c+1 of row r in its register m.
 
 func makeStoreMatrix(d *decoder) {
 	place, in := d.place("u32"), d.group("b32", 4)

@@ -38,7 +38,8 @@ func (t *thread) within(address uint32, bytes, align int) (at uint32, ok bool) {
 	case rank != t.unit.rank:
 		t.fault("address %#x: want one of the block's own memory", address)
 	case int(at)+bytes > len(t.unit.memory):
-		t.fault("%d bytes from byte %d of the block's memory: want them within its %d", bytes, int32(at), len(t.unit.memory))
+		t.fault("%d bytes from byte %d of the block's memory: want them within its %d", bytes, int32(at),
+			len(t.unit.memory))
 	case int(address)%align != 0:
 		t.fault("address %#x: want a multiple of %d", address, align)
 	default:
@@ -68,7 +69,8 @@ func (t *thread) sharedOut(address uint32, bytes int) []byte {
 func (u *unit) spares(t *thread, at uint32, bytes int) {
 	for _, b := range u.barriers {
 		if int(at) < int(b.at)+8 && int(b.at) < int(at)+bytes {
-			t.fault("%d bytes from byte %d of the block's memory: want none of the barrier's at byte %d", bytes, at, b.at)
+			t.fault("%d bytes from byte %d of the block's memory: want none of the barrier's at byte %d", bytes, at,
+				b.at)
 			return
 		}
 	}

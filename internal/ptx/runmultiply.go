@@ -29,7 +29,8 @@ func makeFence(d *decoder) {
 	})
 }
 
-// makeMultiply reads {sums}, left, right, adds, 1, 1, 0, turned: signs of the sides are not turned, nor is the left side.
+// makeMultiply reads {sums}, left, right, adds, 1, 1, 0, turned: signs of the sides are not turned, nor is
+// the left side.
 func makeMultiply(d *decoder) {
 	sums, sides, adds := d.group("f32", tileCols/2), d.takes("b64", 2), d.take("pred")
 	d.word("1")
@@ -45,7 +46,8 @@ func makeMultiply(d *decoder) {
 	d.in.product = true
 	d.together(groupThreads, func(c *crew) {
 		t := c.threads[0]
-		m := &multiplying{in: t.unit.pair.now, sums: sums, left: t.get(sides[0]), right: t.get(sides[1]), adds: t.get(adds) != 0, turned: turned == 1}
+		m := &multiplying{in: t.unit.pair.now, sums: sums, left: t.get(sides[0]), right: t.get(sides[1]),
+			adds: t.get(adds) != 0, turned: turned == 1}
 		for _, o := range c.threads {
 			if o.get(sides[0]) != m.left || o.get(sides[1]) != m.right || o.get(adds) != 0 != m.adds {
 				o.fault("got other operands than thread %d: want the same in the group", t.index)
@@ -122,7 +124,8 @@ func (m *multiplying) read(t *thread) {
 	p.now = now
 }
 
-// multiply computes a product. Thread t has, of columns 8·i+2·(t%4) and the next one, sums 4·i and 4·i+1 of its row, and 4·i+2 and 4·i+3 of the row 8 below.
+// multiply computes a product. Thread t has, of columns 8·i+2·(t%4) and the next one, sums 4·i and 4·i+1 of
+// its row, and 4·i+2 and 4·i+3 of the row 8 below.
 func (c *crew) multiply(m *multiplying) {
 	if m.rows == nil {
 		m.read(c.threads[0])
@@ -144,7 +147,8 @@ func (c *crew) multiply(m *multiplying) {
 	}
 }
 
-// result is what is added to the sums; nothing says in which order a device does so. The sides are copied, as a race detector looks at each number that is not.
+// result is what is added to the sums; nothing says in which order a device does so. The sides are copied, as
+// a race detector looks at each number that is not.
 func (m *multiplying) result() (out [groupRows][tileCols]float32) {
 	rows, cols := *m.rows, *m.cols
 	for i := range rows {
@@ -162,13 +166,15 @@ func (m *multiplying) result() (out [groupRows][tileCols]float32) {
 	return out
 }
 
-// side reads a side of a product from the unit's memory, as its descriptor says: bits 0 to 13 are the address, 16 to 29 how far pieces of 64 columns of a turned
-// side are from each other, 32 to 45 how far 8 rows are from the next, all in 16 bytes; the last two bits, 1, are how rows of 128 bytes are ordered.
+// side reads a side of a product from the unit's memory, as its descriptor says: bits 0 to 13 are the
+// address, 16 to 29 how far pieces of 64 columns of a turned side are from each other, 32 to 45 how far 8
+// rows are from the next, all in 16 bytes; the last two bits, 1, are how rows of 128 bytes are ordered.
 func (t *thread) side(rows [][depthStep]float32, descriptor uint64, turned bool) {
 	field := func(low int) int { return int(descriptor>>low&(1<<14-1)) << 4 }
 	const others = 3<<14 | 3<<30 | (1<<18-1)<<46
 	start, beside, below := field(0), field(16), field(32)
-	// A side that is not turned has no use for the distance of pieces, but one that cannot be is a sign of an address that is too long.
+	// A side that is not turned has no use for the distance of pieces, but one that cannot be is a sign of an
+	// address that is too long.
 	if descriptor&others != 1<<62 || beside%(8*rowBytes) != 0 || below%(8*rowBytes) != 0 {
 		t.fault("descriptor %#x: want 128 bytes to a row, whole rows by 8, and no other bits", descriptor)
 		return

@@ -12,7 +12,8 @@ type pair struct {
 	err   error
 	// copies is those under way.
 	copies []landing
-	// living is the threads that have not ended; arrived those at the barrier of the pair, round how often it was passed, waiting who waits there.
+	// living is the threads that have not ended; arrived those at the barrier of the pair, round how often it
+	// was passed, waiting who waits there.
 	living, arrived, round int
 	waiting                []*thread
 	// nowhere is read and written in place of memory that is not there, after a fault.
@@ -57,7 +58,8 @@ func (u *unit) crews() {
 	}
 }
 
-// reset is before the pair runs its blocks: nothing is known of what the memory holds, and no register is written.
+// reset is before the pair runs its blocks: nothing is known of what the memory holds, and no register is
+// written.
 func (p *pair) reset(first int) {
 	p.first, p.ready, p.copies, p.waiting = first, p.ready[:0], nil, nil
 	p.arrived, p.round, p.living = 0, 0, 0
@@ -98,7 +100,8 @@ func (p *pair) run() error {
 	return p.err
 }
 
-// next is the thread that goes on: the one that has waited longest, or with dice mostly the last one that was woken, so that few get far ahead of the others.
+// next is the thread that goes on: the one that has waited longest, or with dice mostly the last one that was
+// woken, so that few get far ahead of the others.
 func (p *pair) next() *thread {
 	if p.dice == nil {
 		t := p.ready[0]

@@ -36,7 +36,8 @@ type outcome uint8
 
 const (
 	goOn outcome = iota
-	// again is that it waits, and runs the instruction anew when it is woken; parked that it goes on behind it then.
+	// again is that it waits, and runs the instruction anew when it is woken; parked that it goes on behind it
+	// then.
 	again
 	parked
 	ended
@@ -105,8 +106,10 @@ func (r *reader) header(k Kernel) {
 	for i := range list {
 		list[i] = fmt.Sprintf(".param .u64 p%d", i)
 	}
-	for _, want := range []string{".version 8.6", ".target sm_90a", ".address_size 64", ".extern .shared .align 1024 .b8 memory[];",
-		fmt.Sprintf(".visible .entry %s(%s)", k.Name, strings.Join(list, ", ")), fmt.Sprintf(".maxntid %d, 1, 1", k.Threads), ".minnctapersm 1",
+	for _, want := range []string{".version 8.6", ".target sm_90a", ".address_size 64",
+		".extern .shared .align 1024 .b8 memory[];",
+		fmt.Sprintf(".visible .entry %s(%s)", k.Name, strings.Join(list, ", ")), fmt.Sprintf(".maxntid %d, 1, 1",
+			k.Threads), ".minnctapersm 1",
 		".explicitcluster", fmt.Sprintf(".reqnctapercluster %d, 1, 1", pairUnits), "{"} {
 		if got := r.line(); got != want {
 			r.fail("got %q: want %q", got, want)

@@ -2,7 +2,8 @@ package ptx
 
 import "fmt"
 
-// TurnedProduct is rows times weights whose results are those of several arrays side by side, some of which are turned by position: queries, keys and values.
+// TurnedProduct is rows times weights whose results are those of several arrays side by side, some of which
+// are turned by position: queries, keys and values.
 type TurnedProduct struct {
 	// Rows and Depth are those of the left side. Rows go by position first: Seq of them, then the next sequence.
 	Rows, Depth, Seq int
@@ -33,8 +34,8 @@ func (q TurnedProduct) widths() []int { return append(append([]int(nil), q.Turne
 
 func (q TurnedProduct) cols() int { return sumOf(q.widths()) }
 
-// Kernel is the product in one pass. Its arrays: the left side and the weights, a row for each result, of bf16; cosines and sines of each position's
-// Head/2 angles, f32; then the results, of bf16.
+// Kernel is the product in one pass. Its arrays: the left side and the weights, a row for each result, of
+// bf16; cosines and sines of each position's Head/2 angles, f32; then the results, of bf16.
 func (q TurnedProduct) Kernel() Kernel {
 	p := newProduct(q.Rows, q.cols(), q.Depth, false)
 	var cos, sin reg
@@ -71,7 +72,8 @@ func (q TurnedProduct) Kernel() Kernel {
 // putTile stores a tile's sums.
 func (p *product) putTile(g grouped, array reg, cols int, x, y reg, sums []reg) {
 	for b := range 2 {
-		p.put(g, p.outAt(g, array, cols, p.u32("add.u32", x, 128*b), y, 64), func(i int) [4]reg { return p.packed(sums, 16*b+2*i) })
+		p.put(g, p.outAt(g, array, cols, p.u32("add.u32", x, 128*b), y, 64),
+			func(i int) [4]reg { return p.packed(sums, 16*b+2*i) })
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// moveAcross brings each box once from a device that has it: as a copy where both live in this process, else as a message.
+// moveAcross brings each box once from a device that has it: as a copy where both live in this process, else
+// as a message.
 func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Lie) (*Shards, error) {
 	source, err := from.layout(t.Shape)
 	if err != nil {
@@ -51,7 +52,8 @@ func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Lie) (*Shards, error
 }
 
 // send carries boxes between processes. All of them have the same list.
-func (s *Session) send(list []mesh.Transfer, source, target *mesh.Layout, from, to map[int]array.Array) error {
+func (s *Session) send(list []mesh.Transfer, source, target *mesh.Layout, from,
+	to map[int]array.Array) error {
 	return s.world.Run(context.Background(), func(_ context.Context, c comm.Comm) error {
 		world, err := c.Group(nil)
 		if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Executable is a partitioned program, compiled for the devices of a session's world. One run at a time uses it.
+// Executable is a partitioned program, compiled for the devices of a session's world. One run at a time uses
+// it.
 type Executable struct {
 	s       *Session
 	p       *spmd.Program
@@ -22,18 +23,20 @@ type Executable struct {
 
 // CompileConfig says how a partitioned program is compiled.
 type CompileConfig struct {
-	// Donate lists parameters whose parts a run may overwrite with results: whoever gives them as sharded tensors that
-	// already lie right gives them up.
+	// Donate lists parameters whose parts a run may overwrite with results: whoever gives them as sharded
+	// tensors that already lie right gives them up.
 	Donate []int
 }
 
 // Compile plans the memory of every device. Devices whose programs are equal share the plan.
 func (s *Session) Compile(p *spmd.Program, c CompileConfig) (*Executable, error) {
 	f := p.Global()
-	e := &Executable{s: s, p: p, exes: make([]*cpu.Executable, s.world.Size()), donated: make([]bool, len(f.Params()))}
+	e := &Executable{s: s, p: p, exes: make([]*cpu.Executable, s.world.Size()),
+		donated: make([]bool, len(f.Params()))}
 	for _, i := range c.Donate {
 		if i < 0 || i >= len(f.Params())-len(f.Captures()) {
-			return nil, fmt.Errorf("compile %s: donated parameter %d: it has %d", f.Name(), i, len(f.Params())-len(f.Captures()))
+			return nil, fmt.Errorf("compile %s: donated parameter %d: it has %d", f.Name(), i,
+				len(f.Params())-len(f.Captures()))
 		}
 		e.donated[i] = true
 	}
@@ -80,8 +83,8 @@ func (e *Executable) Memory(device int) cpu.Memory {
 	return e.exes[device].Memory()
 }
 
-// Run computes the results for whole arrays, those of the parameters without the captured ones. It is a collective of
-// processes, as Read is.
+// Run computes the results for whole arrays, those of the parameters without the captured ones. It is a
+// collective of processes, as Read is.
 func (e *Executable) Run(args []array.Array) ([]array.Array, error) {
 	values := make([]*op.Tensor, len(args))
 	for i, a := range args {
@@ -100,8 +103,8 @@ func (e *Executable) Run(args []array.Array) ([]array.Array, error) {
 	return whole, nil
 }
 
-// RunSharded computes the results for tensors of the session and leaves them on their devices. What does not lie as its
-// parameter does is moved there first.
+// RunSharded computes the results for tensors of the session and leaves them on their devices. What does not
+// lie as its parameter does is moved there first.
 func (e *Executable) RunSharded(args []*op.Tensor) ([]*op.Tensor, error) {
 	placed, err := e.place(args)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// placedOp is one op on operands that lie in a certain way, ready to run: a program of one node, partitioned like any other.
+// placedOp is one op on operands that lie in a certain way, ready to run: a program of one node, partitioned
+// like any other.
 type placedOp struct {
 	mesh *mesh.Mesh
 	out  []mesh.Spec
@@ -131,7 +132,8 @@ func (s *Session) moveWithin(x *ir.Value, from *Shards, to op.Lie) (*Shards, err
 	if from.Spec.Equal(to.Spec) {
 		return from, nil
 	}
-	p, err := s.place(op.IdentityOp(), from.Mesh, []ir.Type{x.Type()}, []mesh.Spec{from.Spec}, []mesh.Spec{to.Spec})
+	p, err := s.place(op.IdentityOp(), from.Mesh, []ir.Type{x.Type()}, []mesh.Spec{from.Spec},
+		[]mesh.Spec{to.Spec})
 	if err != nil {
 		return nil, err
 	}

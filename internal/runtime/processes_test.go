@@ -17,7 +17,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// eagerly computes on two meshes of four devices, moves between them, runs a compiled program, and reads everything.
+// eagerly computes on two meshes of four devices, moves between them, runs a compiled program, and reads
+// everything.
 func eagerly(w comm.World) (out [][]byte, err error) {
 	host := cpu.NewDevice(cpu.Config{Threads: 1})
 	defer host.Close()
@@ -77,7 +78,8 @@ func squared(s *runtime.Session, m *mesh.Mesh, x *op.Tensor) (*op.Tensor, error)
 	return out[0], nil
 }
 
-// TestProcesses: what processes with some of the devices each compute and read is what one with all of them does.
+// TestProcesses: what processes with some of the devices each compute and read is what one with all of them
+// does.
 func TestProcesses(t *testing.T) {
 	alone, err := inproc.New(5)
 	if err != nil {

@@ -11,9 +11,10 @@ import (
 	"github.com/galley-ml/galley/internal/spmd"
 )
 
-// Locals runs one program for each device of a list, each on a goroutine of its own, and returns the results of those that
-// live in this process. A device is the rank of its number in the world.
-func Locals(ctx context.Context, world comm.World, devices []int, program func(id int) (*ir.Func, []array.Array, error)) (map[int][]array.Array, error) {
+// Locals runs one program for each device of a list, each on a goroutine of its own, and returns the results
+// of those that live in this process. A device is the rank of its number in the world.
+func Locals(ctx context.Context, world comm.World, devices []int,
+	program func(id int) (*ir.Func, []array.Array, error)) (map[int][]array.Array, error) {
 	results := make([][]array.Array, world.Size())
 	mine := make([]bool, world.Size())
 	for _, id := range devices {
@@ -57,7 +58,8 @@ func one(r comm.Comm, program func(id int) (*ir.Func, []array.Array, error)) ([]
 	return e.RunIn(r, args)
 }
 
-// Run runs a partitioned program on whole arrays: those of its parameters, the captured ones included or left to it.
+// Run runs a partitioned program on whole arrays: those of its parameters, the captured ones included or left
+// to it.
 func Run(ctx context.Context, world comm.World, p *spmd.Program, args []array.Array) ([]array.Array, error) {
 	args, err := withCaptures(p, args)
 	if err != nil {
@@ -116,7 +118,8 @@ func withCaptures(p *spmd.Program, args []array.Array) ([]array.Array, error) {
 }
 
 // gatherAll puts the results together, in every process.
-func gatherAll(ctx context.Context, world comm.World, p *spmd.Program, results map[int][]array.Array) ([]array.Array, error) {
+func gatherAll(ctx context.Context, world comm.World, p *spmd.Program,
+	results map[int][]array.Array) ([]array.Array, error) {
 	parts := make([]map[int]array.Array, len(p.Global().Results()))
 	for i := range parts {
 		parts[i] = map[int]array.Array{}

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Scatter cuts a whole array into what the devices of a layout hold, by device. Along partial axes the first device has
-// the array and the others have what changes nothing.
+// Scatter cuts a whole array into what the devices of a layout hold, by device. Along partial axes the first
+// device has the array and the others have what changes nothing.
 func Scatter(l *mesh.Layout, a array.Array) (map[int]array.Array, error) {
 	parts := map[int]array.Array{}
 	for id, box := range l.Boxes() {
@@ -64,12 +64,13 @@ func fill(a array.Array, by mesh.Reduce) {
 	}
 }
 
-// Gather puts a whole array together from what the devices of a layout hold, combining along partial axes. Copies must
-// be equal, bit by bit.
+// Gather puts a whole array together from what the devices of a layout hold, combining along partial axes.
+// Copies must be equal, bit by bit.
 func Gather(l *mesh.Layout, parts map[int]array.Array) (array.Array, error) {
 	for id, box := range l.Boxes() {
 		if part, ok := parts[id]; !ok || !part.Shape().Equal(box.Size) {
-			return array.Array{}, fmt.Errorf("gather: device %d: got a part of %v, want %v", id, part.Shape(), box.Size)
+			return array.Array{}, fmt.Errorf("gather: device %d: got a part of %v, want %v", id, part.Shape(),
+				box.Size)
 		}
 	}
 	if err := checkCopies(l, parts); err != nil {
@@ -87,8 +88,10 @@ func Gather(l *mesh.Layout, parts map[int]array.Array) (array.Array, error) {
 	return whole, nil
 }
 
-// AllGather is Gather in every process of a world, where parts are what this one's devices hold: a collective of processes.
-func AllGather(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DType, parts map[int]array.Array) (array.Array, error) {
+// AllGather is Gather in every process of a world, where parts are what this one's devices hold: a collective
+// of processes.
+func AllGather(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DType,
+	parts map[int]array.Array) (array.Array, error) {
 	var list []comm.Part
 	held := map[int]array.Array{}
 	for id, box := range l.Boxes() {

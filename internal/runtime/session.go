@@ -14,9 +14,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Session is the scope of eager tensors on the devices of a world. A tensor is plain data, which counts as whole on every
-// device, or lies on a mesh; an op on tensors of a mesh infers how it is split, moves what lies elsewhere, and runs on
-// every device at once. Partial sums stay so until an op needs the sum.
+// Session is the scope of eager tensors on the devices of a world. A tensor is plain data, which counts as
+// whole on every device, or lies on a mesh; an op on tensors of a mesh infers how it is split, moves what
+// lies elsewhere, and runs on every device at once. Partial sums stay so until an op needs the sum.
 type Session struct {
 	world   comm.World
 	host    *cpu.Device
@@ -71,14 +71,17 @@ func (s *Session) Sharded(t ir.Type, lie op.Lie, parts map[int]array.Array) (*op
 		if id >= s.world.Size() {
 			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", lie.Mesh, id, s.world.Size())
 		}
-		if got := parts[id]; comm.IsLocal(s.world, id) && (!got.IsValid() || got.DType() != t.DType || !got.Shape().Equal(box.Size)) {
-			return nil, fmt.Errorf("part of device %d: got %v, want %v%v", id, ir.TypeOf(got), t.DType, array.Shape(box.Size))
+		if got := parts[id]; comm.IsLocal(s.world, id) &&
+			(!got.IsValid() || got.DType() != t.DType || !got.Shape().Equal(box.Size)) {
+			return nil, fmt.Errorf("part of device %d: got %v, want %v%v", id, ir.TypeOf(got), t.DType,
+				array.Shape(box.Size))
 		}
 	}
 	return ir.Leaf(s, t, &Shards{Lie: lie, Parts: parts}), nil
 }
 
-// Read is the whole of an eager tensor, wherever it lies. Of one that lies on a mesh it is a collective of processes.
+// Read is the whole of an eager tensor, wherever it lies. Of one that lies on a mesh it is a collective of
+// processes.
 func Read(x *op.Tensor) (array.Array, error) {
 	if s, ok := ShardsOf(x); ok && x.Err() == nil {
 		l, err := s.layout(x.Shape())
@@ -138,7 +141,8 @@ func (s *Session) apply(o op.Op, in []*ir.Value) (out []*ir.Value, tracked bool,
 	return out, tracked, nil
 }
 
-// compute runs an op: on the host if no operand lies on a mesh, as a move if that is what the op is, else on the mesh.
+// compute runs an op: on the host if no operand lies on a mesh, as a move if that is what the op is, else on
+// the mesh.
 func (s *Session) compute(o op.Op, in []*ir.Value, types, out []ir.Type) ([]any, error) {
 	m, err := commonMesh(in)
 	if err != nil {

@@ -42,7 +42,8 @@ func OpenDir(dir string) (*Dir, error) {
 	index := filepath.Join(dir, indexName)
 	text, err := strict.ReadFile(index, 4*strict.Config)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("safetensors: %s: no weights: want %s or %s: %w", dir, singleName, indexName, fs.ErrNotExist)
+		return nil, fmt.Errorf("safetensors: %s: no weights: want %s or %s: %w", dir, singleName, indexName,
+			fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %w", err)

@@ -74,7 +74,8 @@ func TestWriteDirAgain(t *testing.T) {
 	}{
 		{0, []string{"config.json", singleName}},
 		{8, append([]string{"config.json"}, append(slices.Clone(threeShards), indexName)...)},
-		{16, []string{"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", indexName}},
+		{16, []string{"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+			indexName}},
 		{100, []string{"config.json", singleName}},
 	} {
 		writeDir(t, dir, test.limit)

@@ -62,8 +62,8 @@ func openFile(path string, osFile *os.File) (*File, error) {
 	return NewFile(path, osFile, info.Size())
 }
 
-// NewFile reads a file of size bytes from r and checks its header; name stands for it in errors. Closing the File
-// does not close r.
+// NewFile reads a file of size bytes from r and checks its header; name stands for it in errors. Closing the
+// File does not close r.
 func NewFile(name string, r io.ReaderAt, size int64) (*File, error) {
 	h, err := readHeader(r, size)
 	if err != nil {
@@ -134,7 +134,8 @@ func (f *File) entry(name string) (entry, error) {
 	}
 	e := f.header.entries[i]
 	if e.format.dtype == array.Invalid {
-		return entry{}, fmt.Errorf("safetensors: %s: tensor %q: dtype %s is not supported", f.name, name, e.format.name)
+		return entry{}, fmt.Errorf("safetensors: %s: tensor %q: dtype %s is not supported", f.name, name,
+			e.format.name)
 	}
 	return e, nil
 }

@@ -30,8 +30,8 @@ type entry struct {
 	begin, end int64 // of its bytes, from the start of the data
 }
 
-// header is what stands before the data of a file. Invariant: entries are sorted by place, cover the data without
-// gap or overlap, and each is as long as its shape and type say.
+// header is what stands before the data of a file. Invariant: entries are sorted by place, cover the data
+// without gap or overlap, and each is as long as its shape and type say.
 type header struct {
 	entries []entry
 	meta    map[string]string
@@ -161,7 +161,8 @@ func eachField(text []byte, f func(key string, dec *json.Decoder) error) error {
 	return nil
 }
 
-// wholeJSON gives io.EOF, the decoder's word for a text cut between two tokens, a meaning to the reader of the error.
+// wholeJSON gives io.EOF, the decoder's word for a text cut between two tokens, a meaning to the reader of
+// the error.
 func wholeJSON(err error) error {
 	if err == io.EOF {
 		return fmt.Errorf("JSON is cut short: %w", io.ErrUnexpectedEOF)

@@ -18,8 +18,8 @@ type pending struct {
 	temp, path string
 }
 
-// stage writes a file for path under a temporary name in the same directory, where a rename is atomic. It leaves
-// nothing behind on an error.
+// stage writes a file for path under a temporary name in the same directory, where a rename is atomic. It
+// leaves nothing behind on an error.
 func stage(path string, write func(io.Writer) error) (pending, error) {
 	dir, base := filepath.Split(path)
 	p := pending{temp: filepath.Join(dir, fmt.Sprintf(".%s.%016x.tmp", base, rand.Uint64())), path: path}

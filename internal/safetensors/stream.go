@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Encode writes tensors and metadata, which may be nil, to w as the bytes that Write would put into a file. It is for
-// writers that have files of their own to keep; durability is theirs.
+// Encode writes tensors and metadata, which may be nil, to w as the bytes that Write would put into a file.
+// It is for writers that have files of their own to keep; durability is theirs.
 func Encode(w io.Writer, tensors []Named, metadata map[string]string) error {
 	if err := checkNamed(tensors); err != nil {
 		return fmt.Errorf("safetensors: %w", err)

@@ -19,8 +19,8 @@ type Named struct {
 	Array array.Array
 }
 
-// Write writes tensors and metadata, which may be nil, as the file at path, in place of what was there. The same
-// tensors give the same bytes in whatever order they come. On an error, path is as it was before.
+// Write writes tensors and metadata, which may be nil, as the file at path, in place of what was there. The
+// same tensors give the same bytes in whatever order they come. On an error, path is as it was before.
 func Write(path string, tensors []Named, metadata map[string]string) error {
 	p, err := stageTensors(path, tensors, metadata)
 	if err == nil {

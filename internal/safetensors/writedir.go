@@ -10,8 +10,8 @@ import (
 )
 
 // WriteDir writes tensors as a Hugging Face directory, made if need be: one model.safetensors, or, where that
-// would hold more than maxShardBytes of tensors, shards with an index. Shards take tensors in the order given; a
-// tensor larger than the limit has a shard of its own. A limit of 0 is none.
+// would hold more than maxShardBytes of tensors, shards with an index. Shards take tensors in the order
+// given; a tensor larger than the limit has a shard of its own. A limit of 0 is none.
 //
 // Every file is whole on disk before the first gets its name, the index gets its name last, and weights of an
 // earlier write that the new ones do not replace are removed after that. On an error before that point the

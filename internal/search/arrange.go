@@ -7,18 +7,21 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// arrangement is a cluster with its hosts in another order, so that stages of a pipeline lie on equal devices.
+// arrangement is a cluster with its hosts in another order, so that stages of a pipeline lie on equal
+// devices.
 type arrangement struct {
 	cluster *cluster.Cluster
 	// devices is, for each device of the arranged cluster, its number in the cluster as it was given.
 	devices []int
 }
 
-// mostClasses is up to how many types of hosts every order of them is tried; beyond, the fastest come first or last.
+// mostClasses is up to how many types of hosts every order of them is tried; beyond, the fastest come first
+// or last.
 const mostClasses = 3
 
-// arrangements is the orders in which types of hosts may follow each other along a pipeline, as given first: of all types, and of some,
-// since slow hosts may hold up more than they do. A cluster with wires stays as it is: they name hosts by number.
+// arrangements is the orders in which types of hosts may follow each other along a pipeline, as given first:
+// of all types, and of some, since slow hosts may hold up more than they do. A cluster with wires stays as it
+// is: they name hosts by number.
 func arrangements(c *cluster.Cluster) []arrangement {
 	list := []arrangement{{cluster: c}}
 	if len(c.Groups) < 2 || len(c.Wires) > 0 {

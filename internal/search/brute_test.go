@@ -43,7 +43,8 @@ func randomCase(t testing.TB, seed uint64) Config {
 	r := rand.New(rand.NewPCG(seed, 5))
 	pick := func(list ...int) int { return list[r.IntN(len(list))] }
 	m := plan.Model{
-		Name: "small", Layers: 1 + r.IntN(6), Hidden: 64 * pick(4, 6, 8, 16), Heads: pick(4, 6, 8), FFN: 64 * pick(8, 16, 24), Vocab: 128 * pick(4, 8, 250),
+		Name: "small", Layers: 1 + r.IntN(6), Hidden: 64 * pick(4, 6, 8, 16), Heads: pick(4, 6,
+			8), FFN: 64 * pick(8, 16, 24), Vocab: 128 * pick(4, 8, 250),
 		Gated: r.IntN(2) == 0, LayerNorm: r.IntN(2) == 0, Tied: r.IntN(2) == 0,
 	}
 	m.HeadDim = 64
@@ -94,7 +95,8 @@ func TestSearchAgainstBruteForce(t *testing.T) {
 		case found != (len(got.Plans) > 0):
 			t.Errorf("seed %d: found %d plans; by trying all: %v", seed, len(got.Plans), found)
 		case found && got.Plans[0].Estimate.Step != want.Estimate.Step:
-			t.Errorf("seed %d: got %v %s, want %v %s", seed, got.Plans[0].Estimate.Step, got.Plans[0].Strategy, want.Estimate.Step, want.Strategy)
+			t.Errorf("seed %d: got %v %s, want %v %s", seed, got.Plans[0].Estimate.Step, got.Plans[0].Strategy,
+				want.Estimate.Step, want.Strategy)
 		case found && got.Bound != want.Estimate.Step:
 			t.Errorf("seed %d: bound %v, best %v", seed, got.Bound, want.Estimate.Step)
 		}
@@ -128,8 +130,10 @@ func TestFloor(t *testing.T) {
 						t.Fatalf("seed %d: %s takes %v, its floor is %v", seed, x, e.Step, floor)
 					}
 					least, err := c.Pricer.Least(x)
-					if err != nil || least.Step > e.Step*(1+1e-12) || least.Memory.Total() > e.Memory.Total()*(1+1e-12) || e.Fits && !least.Fits {
-						t.Fatalf("seed %d: %s: least %v %v %v, estimate %v %v", seed, x, least.Step, least.Memory, err, e.Step, e.Memory)
+					if err != nil || least.Step > e.Step*(1+1e-12) || least.Memory.Total() > e.Memory.Total()*(1+1e-12) ||
+						e.Fits && !least.Fits {
+						t.Fatalf("seed %d: %s: least %v %v %v, estimate %v %v", seed, x, least.Step, least.Memory, err, e.Step,
+							e.Memory)
 					}
 				}
 			}

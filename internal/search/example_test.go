@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/search"
 )
 
-// Ten equal layers on two stages, of which the second is twice as fast and also has a head that takes as long as two layers.
+// Ten equal layers on two stages, of which the second is twice as fast and also has a head that takes as long
+// as two layers.
 func ExamplePartition() {
 	sizes, slowest := search.Partition(2, 10, func(stage, from, to int) float64 {
 		if stage == 0 {

@@ -10,11 +10,13 @@ import (
 // Answer is the plans for a workload on a cluster, and where they run.
 type Answer struct {
 	Result
-	// Cluster is the hardware in the order that ranks are laid out on it: as it was given, unless types of hosts are mixed. Then some may
-	// also be left out, because they would hold up the others: Idle is how many devices that is.
+	// Cluster is the hardware in the order that ranks are laid out on it: as it was given, unless types of hosts
+	// are mixed. Then some may also be left out, because they would hold up the others: Idle is how many devices
+	// that is.
 	Cluster *cluster.Cluster
 	Idle    int
-	// Mapping is the device, as the cluster was given, of each rank of the first plan; nil where rank i runs on device i.
+	// Mapping is the device, as the cluster was given, of each rank of the first plan; nil where rank i runs on
+	// device i.
 	Mapping *Mapping
 	// Misfit says what is missing where no plan fits.
 	Misfit *Misfit
@@ -62,8 +64,9 @@ func (r *Result) better(old *Result) bool {
 	return r.Plans[0].Estimate.Step < old.Plans[0].Estimate.Step
 }
 
-// finish maps the best plan, or says why there is none. On mixed clusters the bound is what all devices together could do, each
-// as busy as it is fast: the space has only pipelines of one division, so that more might be possible.
+// finish maps the best plan, or says why there is none. On mixed clusters the bound is what all devices
+// together could do, each as busy as it is fast: the space has only pipelines of one division, so that more
+// might be possible.
 func (a *Answer) finish(c Config, cal plan.Calibration, taken arrangement) error {
 	if len(a.Plans) == 0 {
 		var err error
@@ -94,7 +97,8 @@ func (a *Answer) finish(c Config, cal plan.Calibration, taken arrangement) error
 // undivided says why there is no division at all.
 func (c Config) undivided() error {
 	if c.Pin.String() != "" {
-		return fmt.Errorf("plan: no strategy for %d devices and a batch of %d has %s", c.Cluster.Size(), c.Workload.Batch, c.Pin)
+		return fmt.Errorf("plan: no strategy for %d devices and a batch of %d has %s", c.Cluster.Size(),
+			c.Workload.Batch, c.Pin)
 	}
 	x := c
 	for x.Workload.Batch = c.Workload.Batch + 1; x.Workload.Batch <= c.Workload.Batch+c.Cluster.Size(); x.Workload.Batch++ {
@@ -103,5 +107,6 @@ func (c Config) undivided() error {
 				c.Workload.Batch, c.Cluster.Size(), x.Workload.Batch)
 		}
 	}
-	return fmt.Errorf("plan: %s does not divide over %d devices in any way: try another number of hosts", c.Workload.Model.Name, c.Cluster.Size())
+	return fmt.Errorf("plan: %s does not divide over %d devices in any way: try another number of hosts",
+		c.Workload.Model.Name, c.Cluster.Size())
 }

@@ -27,8 +27,8 @@ func find(t testing.TB, model, on string, batch, seq int, pin string) *Answer {
 
 const largest = "2048x8 H100-SXM ib=400G"
 
-// The layout that Llama 3 405B was trained with on 16,384 devices is a plan of the space; what it loses to the best is said, and
-// what is said adds up.
+// The layout that Llama 3 405B was trained with on 16,384 devices is a plan of the space; what it loses to
+// the best is said, and what is said adds up.
 func TestPublishedLayout(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two searches over 16,384 devices")
@@ -58,7 +58,8 @@ func TestPlans(t *testing.T) {
 	}
 	seen := map[family]bool{}
 	for i, p := range a.Plans {
-		if f := familyOf(p.Strategy); seen[f] || !p.Estimate.Fits || i > 0 && p.Estimate.Step < a.Plans[i-1].Estimate.Step {
+		if f := familyOf(p.Strategy); seen[f] || !p.Estimate.Fits || i > 0 &&
+			p.Estimate.Step < a.Plans[i-1].Estimate.Step {
 			t.Errorf("plan %d: %s", i+1, p.Strategy)
 		} else {
 			seen[f] = true
@@ -82,7 +83,8 @@ func TestAllow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := Config{Workload: w, Cluster: c, Pricer: e, Allow: func(s plan.Strategy) bool { return s.PP > 1 && s.Schedule == "1f1b" && s.Shard == 0 }}
+	config := Config{Workload: w, Cluster: c, Pricer: e,
+		Allow: func(s plan.Strategy) bool { return s.PP > 1 && s.Schedule == "1f1b" && s.Shard == 0 }}
 	r, err := Search(config)
 	if err != nil || len(r.Plans) == 0 {
 		t.Fatal(r, err)
@@ -113,7 +115,8 @@ func TestLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(some.Plans) == 0 || some.Bound > all.Plans[0].Estimate.Step || some.Plans[0].Estimate.Step < all.Plans[0].Estimate.Step {
+	if len(some.Plans) == 0 || some.Bound > all.Plans[0].Estimate.Step ||
+		some.Plans[0].Estimate.Step < all.Plans[0].Estimate.Step {
 		t.Errorf("bound %v, found %v, best %v", some.Bound, some.Plans[0].Estimate.Step, all.Plans[0].Estimate.Step)
 	}
 }

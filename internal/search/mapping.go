@@ -12,7 +12,8 @@ import (
 type Mapping struct {
 	// Devices is by rank.
 	Devices []int
-	// Seconds is what the traffic costs so, Identity what it would if rank i ran on device i, Greedy before swaps.
+	// Seconds is what the traffic costs so, Identity what it would if rank i ran on device i, Greedy before
+	// swaps.
 	Seconds, Identity, Greedy float64
 	// Swaps is how many pairs were exchanged.
 	Swaps int
@@ -21,9 +22,9 @@ type Mapping struct {
 // maxTries bounds the swaps that are tried, so that a map of thousands of ranks takes seconds, not hours.
 const maxTries = 200_000
 
-// Map finds devices for ranks: neighbours of the innermost dimension go where the ways between them are widest, those groups
-// next to each other likewise, and so on outwards; then pairs are swapped as long as the traffic gets cheaper. It is never
-// worse than the identity. Further orders to start from may be given.
+// Map finds devices for ranks: neighbours of the innermost dimension go where the ways between them are
+// widest, those groups next to each other likewise, and so on outwards; then pairs are swapped as long as the
+// traffic gets cheaper. It is never worse than the identity. Further orders to start from may be given.
 func Map(c *cluster.Cluster, t *Traffic, starts ...[]int) Mapping {
 	r := newRoads(c)
 	load := make([]float64, c.NumHosts())
@@ -82,8 +83,8 @@ func (r *roads) nest(t *Traffic) []int {
 	return devices
 }
 
-// byWork orders the outermost blocks so that those that compute the most are on the fastest devices; blocks that compute alike keep
-// near each other.
+// byWork orders the outermost blocks so that those that compute the most are on the fastest devices; blocks
+// that compute alike keep near each other.
 func (r *roads) byWork(t *Traffic, blocks [][]int) [][]int {
 	if len(t.Work) == 0 || len(blocks) < 2 {
 		if len(blocks) > 1 {
@@ -110,8 +111,8 @@ func (r *roads) byWork(t *Traffic, blocks [][]int) [][]int {
 	return placed
 }
 
-// join makes blocks of n blocks: the first that is left, and those nearest to it; where several are as near, those of devices
-// as fast as it, so that one that is slow holds up its like.
+// join makes blocks of n blocks: the first that is left, and those nearest to it; where several are as near,
+// those of devices as fast as it, so that one that is slow holds up its like.
 func (r *roads) join(blocks [][]int, n int) [][]int {
 	var joined [][]int
 	used := make([]bool, len(blocks))
@@ -142,14 +143,16 @@ func (r *roads) join(blocks [][]int, n int) [][]int {
 	return joined
 }
 
-// nearness is how well a block goes with others: alike in speed first, then by the narrowest way to what it would follow.
+// nearness is how well a block goes with others: alike in speed first, then by the narrowest way to what it
+// would follow.
 func (r *roads) nearness(first, last, b []int) float64 {
 	way := math.Min(r.way(first[0], b[0]), r.way(last[len(last)-1], b[0]))
 	unlike := math.Abs(r.speed[first[0]] - r.speed[b[0]])
 	return math.Log1p(way) - 100*unlike
 }
 
-// swap exchanges the devices of two ranks as long as that helps: the price, or at the same price what all ranks take together.
+// swap exchanges the devices of two ranks as long as that helps: the price, or at the same price what all
+// ranks take together.
 func (r *roads) swap(t *Traffic, m *Mapping, load []float64) {
 	tries := 0
 	worst, all := r.weigh(t, m.Devices, load)

@@ -38,7 +38,8 @@ func memoryText(m plan.Memory) string {
 		name  string
 		bytes float64
 	}{
-		{"weights", m.Weights}, {"gradients", m.Gradients}, {"optimizer", m.Optimizer}, {"activations", m.Activations}, {"logits", m.Logits},
+		{"weights", m.Weights}, {"gradients", m.Gradients}, {"optimizer", m.Optimizer}, {"activations",
+			m.Activations}, {"logits", m.Logits},
 		{"buffers", m.Buffers}, {"context", m.Context}, {"slack", m.Slack},
 	} {
 		if p.bytes > 0.03*m.Total() {
@@ -84,7 +85,8 @@ func changes(c Config, cal plan.Calibration) []string {
 		for i := range more.Groups {
 			more.Groups[i].Hosts *= n
 			if more.Groups[i].NICs == 0 { // one host alone needs no network; several do
-				more.Groups[i].NICs, more.Groups[i].NIC = more.Groups[i].Devices, cluster.Link{Kind: "ib", Bandwidth: 50e9}
+				more.Groups[i].NICs, more.Groups[i].NIC = more.Groups[i].Devices, cluster.Link{Kind: "ib",
+					Bandwidth: 50e9}
 			}
 		}
 		x.Cluster = &more
@@ -117,7 +119,8 @@ func (c Config) fits(cal plan.Calibration) bool {
 	return found
 }
 
-// thriftiest prices each division with the smallest micro-batch, all sharding and all relief, until told to stop.
+// thriftiest prices each division with the smallest micro-batch, all sharding and all relief, until told to
+// stop.
 func (c Config) thriftiest(stop func(p Plan) bool) {
 	s := newSpace(c.Workload, c.Cluster, c.Pin)
 	for _, x := range s.cells() {

@@ -32,8 +32,8 @@ func hardware(t testing.TB, text string) *cluster.Cluster {
 // alike prices as an estimator does but knows nothing of what layers take: stages are then cut evenly.
 type alike struct{ Pricer }
 
-// On a mixed cluster the plan beats the best one with equal stages, under simulation of the whole schedule, and its mapping
-// beats the order in which devices happen to be numbered.
+// On a mixed cluster the plan beats the best one with equal stages, under simulation of the whole schedule,
+// and its mapping beats the order in which devices happen to be numbered.
 func TestMixed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("six searches")

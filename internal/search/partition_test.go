@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Partition is as good as the best of all cuts, for layers and stages of any speed and stages that cannot hold much.
+// Partition is as good as the best of all cuts, for layers and stages of any speed and stages that cannot
+// hold much.
 func TestPartitionAgainstAllCuts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		layers := rapid.IntRange(1, 9).Draw(t, "layers")

@@ -26,14 +26,15 @@ type Config struct {
 	Cluster  *cluster.Cluster
 	// Pin is what must hold of every strategy.
 	Pin Pin
-	// Allow, if not nil, says whether a strategy can be run: what it refuses is not in the space. It is asked from many goroutines.
+	// Allow, if not nil, says whether a strategy can be run: what it refuses is not in the space. It is asked
+	// from many goroutines.
 	Allow func(s plan.Strategy) bool
 	// Top is how many plans to return, each of another division of the devices; 0 is 5.
 	Top int
 	// Workers is how many goroutines search; 0 is 1.
 	Workers int
-	// Limit is how many cells are looked into at most, those of the lowest bounds; the gap then says what may be left. 0 is
-	// all that can matter.
+	// Limit is how many cells are looked into at most, those of the lowest bounds; the gap then says what may be
+	// left. 0 is all that can matter.
 	Limit  int
 	Pricer Pricer
 }
@@ -46,12 +47,14 @@ type Plan struct {
 
 // Result is what was found.
 type Result struct {
-	// Plans is the fastest first, one for each division of the devices. None means that nothing fits: see Misfit.
+	// Plans is the fastest first, one for each division of the devices. None means that nothing fits: see
+	// Misfit.
 	Plans []Plan
-	// Bound is the seconds that no strategy of the space is below. It is the first plan's step where the search ended by
-	// itself: then that plan is the best there is under the cost model.
+	// Bound is the seconds that no strategy of the space is below. It is the first plan's step where the search
+	// ended by itself: then that plan is the best there is under the cost model.
 	Bound float64
-	// Cells is how many divisions there are, Visited how many had to be looked into, Priced how many strategies were.
+	// Cells is how many divisions there are, Visited how many had to be looked into, Priced how many strategies
+	// were.
 	Cells, Visited, Priced int
 }
 
@@ -65,14 +68,16 @@ func (r *Result) Gap() float64 {
 
 // Search finds the fastest strategies that fit.
 //
-// It is branch and bound. A cell is a division of the devices with its micro-batch; a step in it takes at least as long as its
-// micro-batches compute, evenly spread over the pipeline's ranks: no schedule, sharding or relief of memory makes that less.
-// Cells are visited by that bound, lowest first, so that the search ends at the first cell that cannot beat what was found.
+// It is branch and bound. A cell is a division of the devices with its micro-batch; a step in it takes at
+// least as long as its micro-batches compute, evenly spread over the pipeline's ranks: no schedule, sharding
+// or relief of memory makes that less. Cells are visited by that bound, lowest first, so that the search ends
+// at the first cell that cannot beat what was found.
 func Search(c Config) (*Result, error) {
 	if c.Top == 0 {
 		c.Top = 5
 	}
-	s := &search{c: c, space: newSpace(c.Workload, c.Cluster, c.Pin), found: map[family]Plan{}, last: math.Inf(1)}
+	s := &search{c: c, space: newSpace(c.Workload, c.Cluster, c.Pin), found: map[family]Plan{},
+		last: math.Inf(1)}
 	cells, err := s.bounds()
 	if err != nil {
 		return nil, err
@@ -86,8 +91,8 @@ func Search(c Config) (*Result, error) {
 	return s.result(cells), nil
 }
 
-// family is what people tell plans apart by: of each the best plan is kept. Over how many devices a sequence is spread matters less
-// than whether it is.
+// family is what people tell plans apart by: of each the best plan is kept. Over how many devices a sequence
+// is spread matters less than whether it is.
 type family struct {
 	tp, pp, ep int
 	context    bool
@@ -144,8 +149,8 @@ func (s *search) bounds() ([]cell, error) {
 // boundBatch is how many cells a worker takes at a time: one takes a microsecond.
 const boundBatch = 64
 
-// warm prices what is usual in the cells of each family with the smallest micro-batch, so that the search has plans to beat from
-// its start.
+// warm prices what is usual in the cells of each family with the smallest micro-batch, so that the search has
+// plans to beat from its start.
 func (s *search) warm(cells []cell) error {
 	seen := map[family]bool{}
 	var first []cell
@@ -225,7 +230,8 @@ const (
 	stop
 )
 
-// worth says whether a cell, by its number, can still matter: to the list of plans, and within its own family.
+// worth says whether a cell, by its number, can still matter: to the list of plans, and within its own
+// family.
 func (s *search) worth(i int, c cell) verdict {
 	limit := s.limit(familyOf(c.strategy))
 	s.mu.Lock()
@@ -253,8 +259,8 @@ func (s *search) limit(f family) float64 {
 	return s.last
 }
 
-// keep notes a plan if it is the best of its family. Of equally fast ones the first by text is kept, so that the result does
-// not depend on which worker came first.
+// keep notes a plan if it is the best of its family. Of equally fast ones the first by text is kept, so that
+// the result does not depend on which worker came first.
 func (s *search) keep(p Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

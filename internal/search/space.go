@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// space is the strategies that are searched: every way to divide the devices, and what each division leaves to choose.
+// space is the strategies that are searched: every way to divide the devices, and what each division leaves
+// to choose.
 type space struct {
 	w     plan.Workload
 	world int
@@ -54,8 +55,8 @@ func (s *space) cells() []plan.Strategy {
 	return slices.DeleteFunc(list, func(c plan.Strategy) bool { return !s.allowsCell(c) })
 }
 
-// The space ends where no run goes: shorter parts of a sequence than leastContext keep no device busy, and a micro-batch of more
-// than mostTokens on a device is no faster than two.
+// The space ends where no run goes: shorter parts of a sequence than leastContext keep no device busy, and a
+// micro-batch of more than mostTokens on a device is no faster than two.
 const (
 	leastContext = 1024
 	mostTokens   = 1 << 15
@@ -163,8 +164,8 @@ func (s *space) orders(c plan.Strategy) []order {
 	return s.allowedOrders(c, append(list, open...))
 }
 
-// chunks is how many chunks a rank may have where the schedule leaves it open. Where chunks differ in layers, the longest
-// counts: only numbers that make it shorter are of interest.
+// chunks is how many chunks a rank may have where the schedule leaves it open. Where chunks differ in layers,
+// the longest counts: only numbers that make it shorter are of interest.
 func (s *space) chunks(c plan.Strategy) (list []int) {
 	for v := 2; v*c.PP <= s.w.Model.Layers; v++ {
 		if v == 2 || ceil(s.w.Model.Layers, v*c.PP) < ceil(s.w.Model.Layers, (v-1)*c.PP) {
@@ -202,8 +203,9 @@ func (s *space) shares(c plan.Strategy) []share {
 	})
 }
 
-// reliefs is what may be given up for memory, the least first along each line: layers computed again, or activations in the
-// host's memory, and the optimizer's state there. Along a line time grows, and memory falls from its second entry on.
+// reliefs is what may be given up for memory, the least first along each line: layers computed again, or
+// activations in the host's memory, and the optimizer's state there. Along a line time grows, and memory
+// falls from its second entry on.
 func (s *space) reliefs(c plan.Strategy) [][]relief {
 	deepest := ceil(s.w.Model.Layers, c.PP*max(1, c.VPP))
 	if len(c.Layers) > 0 {
@@ -251,7 +253,8 @@ type relief struct {
 
 // offloads is the parts of state that are tried in the host's memory, the cheapest first.
 var offloads = []plan.Offload{
-	{}, {Optimizer: 0.5}, {Optimizer: 1}, {Activations: 0.5}, {Optimizer: 0.5, Activations: 0.5}, {Optimizer: 1, Activations: 0.5},
+	{}, {Optimizer: 0.5}, {Optimizer: 1}, {Activations: 0.5}, {Optimizer: 0.5, Activations: 0.5}, {Optimizer: 1,
+		Activations: 0.5},
 	{Activations: 1}, {Optimizer: 0.5, Activations: 1}, {Optimizer: 1, Activations: 1},
 }
 

@@ -17,8 +17,8 @@ type Loader interface {
 // mostEven is up to how many chunks a rank an even cut is tried beside the balanced one.
 const mostEven = 4
 
-// cuts is the ways in which a strategy's layers are cut into stages: balanced, and with few chunks a rank also as even as it goes, which
-// is nil.
+// cuts is the ways in which a strategy's layers are cut into stages: balanced, and with few chunks a rank
+// also as even as it goes, which is nil.
 func (w *worker) cuts(s plan.Strategy) [][]int {
 	even := [][]int{nil}
 	if pin := w.s.c.Pin; pin.has("layers") {
@@ -41,8 +41,8 @@ func (w *worker) cuts(s plan.Strategy) [][]int {
 	return append(even, balanced)
 }
 
-// Balance cuts a strategy's layers so that its slowest chunk is as fast as it can be, the embedding and the head included, each
-// chunk on the devices of its rank; nil where that is not known.
+// Balance cuts a strategy's layers so that its slowest chunk is as fast as it can be, the embedding and the
+// head included, each chunk on the devices of its rank; nil where that is not known.
 func Balance(l Loader, s plan.Strategy) []int {
 	pp, chunks := max(1, s.PP), max(1, s.PP)*max(1, s.VPP)
 	loads := make([]rankLoad, pp)
@@ -98,8 +98,9 @@ func newRankLoad(layers []float64, embedding, head float64) rankLoad {
 	return r
 }
 
-// levelled cuts layers that are all alike, on ranks that are: the time of the slowest chunk is that of some number of layers,
-// alone or with an end, and the smallest of these that leaves room for all layers is the answer.
+// levelled cuts layers that are all alike, on ranks that are: the time of the slowest chunk is that of some
+// number of layers, alone or with an end, and the smallest of these that leaves room for all layers is the
+// answer.
 func levelled(chunks int, l rankLoad) []int {
 	layers := len(l.sums) - 1
 	one := l.sums[1]
@@ -135,7 +136,8 @@ func levelled(chunks int, l rankLoad) []int {
 	for ; left > 0; left-- { // what is not needed goes from the chunk that takes longest
 		worst := -1
 		for c := range sizes {
-			if sizes[c] > 1 && (worst < 0 || extra(c)+float64(sizes[c])*one >= extra(worst)+float64(sizes[worst])*one) {
+			if sizes[c] > 1 &&
+				(worst < 0 || extra(c)+float64(sizes[c])*one >= extra(worst)+float64(sizes[worst])*one) {
 				worst = c
 			}
 		}
@@ -144,8 +146,9 @@ func levelled(chunks int, l rankLoad) []int {
 	return sizes
 }
 
-// filled cuts layers that differ, on ranks that are alike: the time of the slowest chunk is halved in until the last chunks, each
-// filled as far as it goes, leave nothing over. The first chunks then have the least: they keep the most micro-batches.
+// filled cuts layers that differ, on ranks that are alike: the time of the slowest chunk is halved in until
+// the last chunks, each filled as far as it goes, leave nothing over. The first chunks then have the least:
+// they keep the most micro-batches.
 func filled(chunks int, l rankLoad) []int {
 	layers := len(l.sums) - 1
 	if chunks == 1 || chunks > layers {
@@ -171,8 +174,8 @@ func filled(chunks int, l rankLoad) []int {
 	return best
 }
 
-// fill gives each chunk, the last one first, as many layers as take no longer than t, and leaves one for each chunk before it; it
-// reports whether all layers found a place.
+// fill gives each chunk, the last one first, as many layers as take no longer than t, and leaves one for each
+// chunk before it; it reports whether all layers found a place.
 func (l rankLoad) fill(sizes []int, t float64) bool {
 	at := len(l.sums) - 1
 	for c := len(sizes) - 1; c >= 0; c-- {
@@ -195,7 +198,8 @@ func (l rankLoad) fill(sizes []int, t float64) bool {
 	return at == 0
 }
 
-// places is how many layers all chunks hold if none takes longer than t; none where an end alone takes longer.
+// places is how many layers all chunks hold if none takes longer than t; none where an end alone takes
+// longer.
 func places(chunks int, one, t float64, extra func(c int) float64) int {
 	first, last := most(t, extra(0), one), most(t, extra(chunks-1), one)
 	if first < 1 || last < 1 {

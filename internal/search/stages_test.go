@@ -16,7 +16,8 @@ func TestLevelled(t *testing.T) {
 		for i := range layers {
 			layers[i] = one
 		}
-		l := newRankLoad(layers, rapid.Float64Range(0, 5).Draw(t, "embedding"), rapid.Float64Range(0, 9).Draw(t, "head"))
+		l := newRankLoad(layers, rapid.Float64Range(0, 5).Draw(t, "embedding"),
+			rapid.Float64Range(0, 9).Draw(t, "head"))
 		cost := func(c, from, to int) float64 {
 			t := float64(to-from) * one
 			if c == 0 {
@@ -48,7 +49,8 @@ func TestFilled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chunks := rapid.IntRange(2, 10).Draw(t, "chunks")
 		layers := rapid.SliceOfN(rapid.SampledFrom([]float64{0.4, 1, 1.7}), chunks, 50).Draw(t, "layers")
-		l := newRankLoad(layers, rapid.Float64Range(0, 5).Draw(t, "embedding"), rapid.Float64Range(0, 9).Draw(t, "head"))
+		l := newRankLoad(layers, rapid.Float64Range(0, 5).Draw(t, "embedding"),
+			rapid.Float64Range(0, 9).Draw(t, "head"))
 		cost := func(c, from, to int) float64 {
 			t := l.sums[to] - l.sums[from]
 			if c == 0 {

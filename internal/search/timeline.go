@@ -24,7 +24,8 @@ func (s *Simulated) Step() float64 {
 	return t
 }
 
-// Simulate runs the schedule of a strategy with the times of its stages; micros is how many micro-batches, 0 for all of a step.
+// Simulate runs the schedule of a strategy with the times of its stages; micros is how many micro-batches, 0
+// for all of a step.
 func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error) {
 	est, err := e.Exact(s)
 	if err != nil {
@@ -35,7 +36,8 @@ func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error
 		return nil, err
 	}
 	if micros > 0 && micros < schedule.Micros {
-		if schedule, err = pipeline.Generate(schedule.Name, pipeline.Config{Ranks: len(schedule.Ranks), Micros: micros, Chunks: schedule.Chunks()}); err != nil {
+		if schedule, err = pipeline.Generate(schedule.Name,
+			pipeline.Config{Ranks: len(schedule.Ranks), Micros: micros, Chunks: schedule.Chunks()}); err != nil {
 			return nil, err
 		}
 	}
@@ -50,7 +52,8 @@ func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error
 	}
 	out := &Simulated{Plan: Plan{s, est}, Timeline: line}
 	p := est.Parts
-	// What ZeRO-3 gathers for every micro-batch is in the stages' times already: the tail is what they do not explain.
+	// What ZeRO-3 gathers for every micro-batch is in the stages' times already: the tail is what they do not
+	// explain.
 	busy := 0.0
 	for _, st := range est.Stages {
 		busy = max(busy, st.Forward+st.Backward)

@@ -11,8 +11,8 @@ import (
 type Traffic struct {
 	// Ranks is how many there are.
 	Ranks int
-	// Nest is the sizes of the parallel dimensions, the innermost first: ranks that differ in the first only are numbered
-	// one after the other. Their product is Ranks.
+	// Nest is the sizes of the parallel dimensions, the innermost first: ranks that differ in the first only are
+	// numbered one after the other. Their product is Ranks.
 	Nest []int
 	// Phases is what happens at different times: they add up.
 	Phases []Phase
@@ -24,7 +24,8 @@ type Traffic struct {
 type Phase struct {
 	Name  string
 	Rings [][]int
-	// Bytes is what each rank of a ring sends to the next, the last one to the first. Open rings have no such end.
+	// Bytes is what each rank of a ring sends to the next, the last one to the first. Open rings have no such
+	// end.
 	Bytes float64
 	Open  bool
 }
@@ -41,7 +42,8 @@ type roads struct {
 }
 
 func newRoads(c *cluster.Cluster) *roads {
-	r := &roads{c: c, ways: map[[2]int]float64{}, wired: len(c.Wires) > 0, card: make([]float64, c.NumHosts()), within: make([]float64, c.NumHosts())}
+	r := &roads{c: c, ways: map[[2]int]float64{}, wired: len(c.Wires) > 0, card: make([]float64, c.NumHosts()),
+		within: make([]float64, c.NumHosts())}
 	fastest := 0.0
 	for d := range c.Size() {
 		at := c.At(d)
@@ -84,15 +86,15 @@ func (r *roads) way(a, b int) float64 {
 	return w
 }
 
-// price is the seconds of a step's communication, and of computing where devices differ, if ranks run on these devices. load is
-// scratch space, by host.
+// price is the seconds of a step's communication, and of computing where devices differ, if ranks run on
+// these devices. load is scratch space, by host.
 func (r *roads) price(t *Traffic, devices []int, load []float64) float64 {
 	worst, _ := r.weigh(t, devices, load)
 	return worst
 }
 
-// weigh is the price, and what all ranks together take: of two maps with one price, the one with less of that is nearer to a
-// better one.
+// weigh is the price, and what all ranks together take: of two maps with one price, the one with less of that
+// is nearer to a better one.
 func (r *roads) weigh(t *Traffic, devices []int, load []float64) (worst, all float64) {
 	for i := range t.Phases {
 		w, a := r.phase(&t.Phases[i], devices, load)
@@ -134,20 +136,22 @@ func (r *roads) phase(p *Phase, devices []int, load []float64) (worst, all float
 	return worst, all
 }
 
-// TrafficOf is what the ranks of a plan exchange and compute in a step, as bytes on the wire: what a ring of each dimension
-// passes on, whatever algorithm a library takes for it.
+// TrafficOf is what the ranks of a plan exchange and compute in a step, as bytes on the wire: what a ring of
+// each dimension passes on, whatever algorithm a library takes for it.
 func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
 	s := p.Strategy
 	tp, cp, dp, pp := max(1, s.TP), max(1, s.CP), max(1, s.DP), max(1, s.PP)
 	t := &Traffic{Ranks: tp * cp * dp * pp, Nest: []int{tp, cp, dp, pp}}
 	micros := float64(s.Micros(w.Batch))
 	layers := float64(w.Model.Layers) / float64(pp)
-	part := 2 * float64(max(1, s.Micro)*w.Seq/cp) * float64(w.Model.Hidden) // bytes of a micro-batch's activations
+	// bytes of a micro-batch's activations
+	part := 2 * float64(max(1, s.Micro)*w.Seq/cp) * float64(w.Model.Hidden)
 	share := func(n int) float64 { return float64(n-1) / float64(n) }
 	params := w.Model.Params() / float64(tp*pp)
 	strides := []int{1, tp, tp * cp, tp * cp * dp}
-	// Twice gathered and twice scattered by each layer, forward and backward; keys and values round once and back twice;
-	// gradients of four bytes reduced, weights of two gathered; activations and their gradients passed on.
+	// Twice gathered and twice scattered by each layer, forward and backward; keys and values round once and
+	// back twice; gradients of four bytes reduced, weights of two gathered; activations and their gradients
+	// passed on.
 	for i, x := range []struct {
 		name  string
 		n     int
@@ -160,7 +164,8 @@ func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
 		{"pipeline", pp, micros * 2 * part / float64(tp), true},
 	} {
 		if x.n > 1 {
-			t.Phases = append(t.Phases, Phase{Name: x.name, Rings: rings(t.Ranks, x.n, strides[i]), Bytes: x.bytes, Open: x.open})
+			t.Phases = append(t.Phases, Phase{Name: x.name, Rings: rings(t.Ranks, x.n, strides[i]), Bytes: x.bytes,
+				Open: x.open})
 		}
 	}
 	speed := newRoads(on).speed

@@ -19,15 +19,18 @@ type Part struct {
 // TimeParts is where the time of a step goes, in the order of a table.
 func TimeParts(p plan.Parts) []Part {
 	return []Part{
-		{"compute", p.Compute}, {"recompute", p.Recompute}, {"tensor", p.TP}, {"context", p.CP}, {"experts", p.EP}, {"pipeline", p.PP},
-		{"data", p.DP}, {"bubble", p.Bubble}, {"optimizer", p.Optimizer}, {"offload", p.Offload}, {"fixed", p.Fixed},
+		{"compute", p.Compute}, {"recompute", p.Recompute}, {"tensor", p.TP}, {"context", p.CP}, {"experts",
+			p.EP}, {"pipeline", p.PP},
+		{"data", p.DP}, {"bubble", p.Bubble}, {"optimizer", p.Optimizer}, {"offload", p.Offload}, {"fixed",
+			p.Fixed},
 	}
 }
 
 // MemoryParts is what the memory of a device holds.
 func MemoryParts(m plan.Memory) []Part {
 	return []Part{
-		{"weights", m.Weights}, {"gradients", m.Gradients}, {"optimizer", m.Optimizer}, {"activations", m.Activations}, {"logits", m.Logits},
+		{"weights", m.Weights}, {"gradients", m.Gradients}, {"optimizer", m.Optimizer}, {"activations",
+			m.Activations}, {"logits", m.Logits},
 		{"buffers", m.Buffers}, {"context", m.Context}, {"slack", m.Slack},
 	}
 }

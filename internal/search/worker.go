@@ -16,7 +16,8 @@ type worker struct {
 	open   []Plan // of the cell that is looked into
 }
 
-// least is a lower bound of what a strategy costs, with its memory; ok is false where the cost model says that it cannot be.
+// least is a lower bound of what a strategy costs, with its memory; ok is false where the cost model says
+// that it cannot be.
 func (w *worker) least(x plan.Strategy, r relief) (Plan, bool) {
 	x.Recompute, x.Offload = r.recompute, r.offload
 	if allow := w.s.c.Allow; allow != nil && !allow(x) {
@@ -43,8 +44,8 @@ func (w *worker) settle(p Plan, f family) (priced Plan, ok bool) {
 	return Plan{p.Strategy, e}, true
 }
 
-// visit prices what a cell leaves open: first as if memory were no matter, then, the fastest first, with as much relief as
-// it takes to fit. So limits tighten early, and most are never relieved.
+// visit prices what a cell leaves open: first as if memory were no matter, then, the fastest first, with as
+// much relief as it takes to fit. So limits tighten early, and most are never relieved.
 func (w *worker) visit(c cell) error {
 	f := familyOf(c.strategy)
 	w.open = w.open[:0]
@@ -65,7 +66,8 @@ func (w *worker) visit(c cell) error {
 	return nil
 }
 
-// usual tries a cell with the state of the optimizer, or all state, sharded, and with nothing or everything computed again.
+// usual tries a cell with the state of the optimizer, or all state, sharded, and with nothing or everything
+// computed again.
 func (w *worker) usual(x plan.Strategy, f family) {
 	orders := w.s.space.orders(x)
 	if len(orders) == 0 || w.s.c.Pin.has("layers") {
@@ -88,8 +90,8 @@ func (w *worker) usual(x plan.Strategy, f family) {
 	}
 }
 
-// share bounds every sharding of a strategy's state, as if memory were no matter. What one of them takes before its tail, none
-// is below: where that is too long, the others need not be asked.
+// share bounds every sharding of a strategy's state, as if memory were no matter. What one of them takes
+// before its tail, none is below: where that is too long, the others need not be asked.
 func (w *worker) share(x plan.Strategy, f family) {
 	for i, z := range w.s.space.shares(x) {
 		x.Zero, x.Shard = z.zero, z.shard
@@ -111,8 +113,8 @@ func (w *worker) share(x plan.Strategy, f family) {
 	}
 }
 
-// relieve finds the cheapest relief of memory with which a strategy fits. Relief only costs time, and along a line, from its
-// second entry on, memory only falls, so that the first that fits is the best of its line.
+// relieve finds the cheapest relief of memory with which a strategy fits. Relief only costs time, and along a
+// line, from its second entry on, memory only falls, so that the first that fits is the best of its line.
 func (w *worker) relieve(first Plan, f family) {
 	x := first.Strategy
 	lines := w.s.space.reliefs(x)
@@ -120,7 +122,8 @@ func (w *worker) relieve(first Plan, f family) {
 		return
 	}
 	first.Estimate.Fits = false
-	deepest := -1 // whether computing all again, with as much offloaded as goes together with it, is enough: not asked yet
+	// whether computing all again, with as much offloaded as goes together with it, is enough: not asked yet
+	deepest := -1
 	for i, line := range lines {
 		at, p := 0, first
 		switch {
@@ -151,8 +154,8 @@ func (w *worker) relieve(first Plan, f family) {
 	}
 }
 
-// descend settles a strategy with the relief at a place of a line, or where the simulated schedule holds more than was thought, with
-// the next that fits; it reports whether any does, or whether none is fast enough.
+// descend settles a strategy with the relief at a place of a line, or where the simulated schedule holds more
+// than was thought, with the next that fits; it reports whether any does, or whether none is fast enough.
 func (w *worker) descend(x plan.Strategy, p Plan, line []relief, at int, f family) bool {
 	for {
 		settled, ok := w.settle(p, f)
@@ -173,8 +176,9 @@ func (w *worker) descend(x plan.Strategy, p Plan, line []relief, at int, f famil
 	}
 }
 
-// room reports whether a strategy that was priced without relief has room with something offloaded: what lies in the host's memory
-// is gone from the device's, with its share of slack. Where it was priced otherwise, it may.
+// room reports whether a strategy that was priced without relief has room with something offloaded: what lies
+// in the host's memory is gone from the device's, with its share of slack. Where it was priced otherwise, it
+// may.
 func room(e plan.Estimate, x plan.Strategy, r relief) bool {
 	if x.Offload != (plan.Offload{}) || x.Recompute != (plan.Recompute{}) {
 		return true
@@ -189,7 +193,8 @@ func room(e plan.Estimate, x plan.Strategy, r relief) bool {
 	return true
 }
 
-// enough is 1 if a strategy fits with everything computed again and as much offloaded as goes together with that, else 0.
+// enough is 1 if a strategy fits with everything computed again and as much offloaded as goes together with
+// that, else 0.
 func (w *worker) enough(x plan.Strategy, lines [][]relief) int {
 	for i := len(lines) - 1; i >= 0; i-- {
 		line := lines[i]
@@ -204,8 +209,9 @@ func (w *worker) enough(x plan.Strategy, lines [][]relief) int {
 	return 0
 }
 
-// longer tries what is computed again although there is room: where communication is much slower than computing, longer passes
-// may hide more of it than they cost. Where computing everything again does not pay, nothing of it does.
+// longer tries what is computed again although there is room: where communication is much slower than
+// computing, longer passes may hide more of it than they cost. Where computing everything again does not pay,
+// nothing of it does.
 func (w *worker) longer(first, settled Plan, line []relief, f family) {
 	if settled.Estimate.Parts.DP+settled.Estimate.Parts.Bubble == 0 || len(line) == 1 {
 		return
@@ -224,8 +230,8 @@ func (w *worker) longer(first, settled Plan, line []relief, f family) {
 	}
 }
 
-// hopeless reports whether a strategy does not fit even if the optimizer's state and all activations were gone: no relief goes
-// further.
+// hopeless reports whether a strategy does not fit even if the optimizer's state and all activations were
+// gone: no relief goes further.
 func hopeless(e plan.Estimate) bool {
 	for i := range e.Stages {
 		m := &e.Stages[i].Memory
@@ -237,7 +243,8 @@ func hopeless(e plan.Estimate) bool {
 	return false
 }
 
-// along finds the first relief of a line that fits, by halving, and its place; 0 is none: the first one is known not to fit.
+// along finds the first relief of a line that fits, by halving, and its place; 0 is none: the first one is
+// known not to fit.
 func (w *worker) along(x plan.Strategy, line []relief) (Plan, int) {
 	if len(line) == 1 {
 		return Plan{}, 0

@@ -8,8 +8,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// classes groups what repeats: nodes of one op, line and types whose neighbours, two steps far, are of one class, too; and
-// parameters of one type, annotated alike, whose names differ in numbers only. Any grouping is sound: it only makes members lie alike.
+// classes groups what repeats: nodes of one op, line and types whose neighbours, two steps far, are of one
+// class, too; and parameters of one type, annotated alike, whose names differ in numbers only. Any grouping
+// is sound: it only makes members lie alike.
 type classes struct {
 	// node and value are the class of each node and of each value, by number.
 	node, value []int
@@ -29,7 +30,8 @@ func classify(f *ir.Func, given map[int]mesh.Sharding) *classes {
 		c.value[v.ID()] = ids.of(key)
 	}
 	for i, n := range f.Nodes() {
-		c.node[i] = ids.of("node " + ir.FormatOp(n.Op()) + " " + string(n.Pos()) + fmt.Sprint(types(n.In()), types(n.Out())))
+		c.node[i] = ids.of("node " + ir.FormatOp(n.Op()) + " " + string(n.Pos()) +
+			fmt.Sprint(types(n.In()), types(n.Out())))
 	}
 	users := usersOf(f)
 	for range classRounds {

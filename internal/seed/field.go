@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// field is a sum of costs of single variables and of pairs of variables, each of which takes one of its labels.
+// field is a sum of costs of single variables and of pairs of variables, each of which takes one of its
+// labels.
 type field struct {
 	unary [][]float64
 	edges []fieldEdge

@@ -23,7 +23,8 @@ type labeler struct {
 	prices spmd.Prices
 }
 
-// place is what one axis does to an op: it splits a factor, or it is that along which a group of operands is partial.
+// place is what one axis does to an op: it splits a factor, or it is that along which a group of operands is
+// partial.
 type place struct {
 	factor int // -1 for none
 	group  []int
@@ -127,7 +128,8 @@ func (l *labeler) run(o op.Op, rule *mesh.Parsed, choice []place, in, out []ir.T
 }
 
 // computing is the time of the op on the first device, which has the largest parts.
-func (l *labeler) computing(o op.Op, rule *mesh.Parsed, assign mesh.Assignment, in, out []ir.Type) (float64, bool) {
+func (l *labeler) computing(o op.Op, rule *mesh.Parsed, assign mesh.Assignment, in, out []ir.Type) (float64,
+	bool) {
 	at, err := op.NewPlace(rule, l.mesh, assign, l.mesh.Devices()[0], in, out)
 	if err != nil {
 		return 0, false

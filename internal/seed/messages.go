@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// messages is sequential tree-reweighted message passing [Kolmogorov 2006]: variables in order, forward and back; the sum
-// of what is taken out of the messages is a lower bound that never falls.
+// messages is sequential tree-reweighted message passing [Kolmogorov 2006]: variables in order, forward and
+// back; the sum of what is taken out of the messages is a lower bound that never falls.
 type messages struct {
 	f *field
 	// toB and toA are, by edge, what each end hears from the other.
@@ -16,7 +16,8 @@ type messages struct {
 }
 
 func newMessages(f *field) *messages {
-	s := &messages{f: f, toA: make([][]float64, len(f.edges)), toB: make([][]float64, len(f.edges)), share: make([]float64, len(f.unary))}
+	s := &messages{f: f, toA: make([][]float64, len(f.edges)), toB: make([][]float64, len(f.edges)),
+		share: make([]float64, len(f.unary))}
 	ahead, behind := make([]int, len(f.unary)), make([]int, len(f.unary))
 	for e := range f.edges {
 		a, b := f.edges[e].a, f.edges[e].b
@@ -45,8 +46,8 @@ func (s *messages) heard(v int) []float64 {
 	return sum
 }
 
-// forward sends messages to later variables, and reads off a labelling on the way: each variable takes what is best given
-// those before it and what it hears of those after.
+// forward sends messages to later variables, and reads off a labelling on the way: each variable takes what
+// is best given those before it and what it hears of those after.
 func (s *messages) forward() []int {
 	x := make([]int, len(s.f.unary))
 	for v := range x {

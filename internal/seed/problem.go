@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// problem is a program in variables: one for each class of nodes, and one for each class of values that are given, returned,
-// or used more than once. A value that is used once lies as its user needs it.
+// problem is a program in variables: one for each class of nodes, and one for each class of values that are
+// given, returned, or used more than once. A value that is used once lies as its user needs it.
 type problem struct {
 	f       *ir.Func
 	c       Config
@@ -22,7 +22,8 @@ type problem struct {
 	labels            [][]label
 	specs             [][]mesh.Spec // by variable of values
 	field             *field
-	// held is, by variable of parameters, the bytes that all members of a class take on a device under each label.
+	// held is, by variable of parameters, the bytes that all members of a class take on a device under each
+	// label.
 	held map[int][]float64
 }
 
@@ -50,7 +51,11 @@ func newProblem(f *ir.Func, c Config) (*problem, error) {
 func (p *problem) variables() error {
 	p.nodeVar, p.valueVar = none(p.classes.count), none(p.classes.count)
 	var unary [][]float64
-	next := func() int { p.labels, p.specs = append(p.labels, nil), append(p.specs, nil); return len(p.labels) - 1 }
+	next := func() int {
+		p.labels, p.specs = append(p.labels, nil),
+			append(p.specs, nil)
+		return len(p.labels) - 1
+	}
 	kept := p.kept()
 	for _, v := range p.f.Params() {
 		class := p.classes.value[v.ID()]
@@ -177,7 +182,8 @@ func (p *problem) candidates() {
 	}
 }
 
-// end is one end of a way that a value takes: a variable, and which of its Specs; slot -1 is a variable of values.
+// end is one end of a way that a value takes: a variable, and which of its Specs; slot -1 is a variable of
+// values.
 type end struct{ variable, slot int }
 
 const ownSlot = -1

@@ -28,7 +28,8 @@ type Config struct {
 type Result struct {
 	// Specs is how every value lies, by ID: what spmd.Partition takes.
 	Specs []mesh.Spec
-	// Seeds is what of it the parameters say, as annotations for shard.Infer; what inference makes of them may cost more.
+	// Seeds is what of it the parameters say, as annotations for shard.Infer; what inference makes of them may
+	// cost more.
 	Seeds map[int]mesh.Sharding
 	// Time is the seconds of the labelling in the sum over pairs, Bound what no labelling is below.
 	Time, Bound float64
@@ -65,7 +66,8 @@ func Find(f *ir.Func, c Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Time: time, Bound: bound, Held: p.heldBy(x), Specs: p.place(x), Seeds: map[int]mesh.Sharding{}, Variables: len(x)}
+	r := &Result{Time: time, Bound: bound, Held: p.heldBy(x), Specs: p.place(x), Seeds: map[int]mesh.Sharding{},
+		Variables: len(x)}
 	for _, u := range p.field.unary {
 		r.Labels += len(u)
 	}
@@ -76,8 +78,9 @@ func Find(f *ir.Func, c Config) (*Result, error) {
 	return r, err
 }
 
-// solve finds a labelling that fits into memory: bytes of parameters get a price, which is raised until they do. The bound
-// of the priced problem, less the price of the memory there is, bounds the problem with the limit.
+// solve finds a labelling that fits into memory: bytes of parameters get a price, which is raised until they
+// do. The bound of the priced problem, less the price of the memory there is, bounds the problem with the
+// limit.
 func (p *problem) solve() (x []int, time, bound float64, err error) {
 	x, time, bound = p.field.solve(p.c.Rounds)
 	if p.c.Memory == 0 || p.heldBy(x) <= p.c.Memory {
@@ -161,7 +164,8 @@ func (p *problem) place(x []int) []mesh.Spec {
 	for i, n := range p.f.Nodes() {
 		v := p.nodeVar[p.classes.node[i]]
 		for j, y := range n.In() {
-			if need := p.labels[v][x[v]].need[j]; p.valueVar[p.classes.value[y.ID()]] < 0 && p.moves(y, specs[y.ID()], need) {
+			if need := p.labels[v][x[v]].need[j]; p.valueVar[p.classes.value[y.ID()]] < 0 &&
+				p.moves(y, specs[y.ID()], need) {
 				specs[y.ID()] = need
 			}
 		}

@@ -39,7 +39,8 @@ func step(t testing.TB, c models.Config, batch, seq int) *galley.Program {
 }
 
 func llama(layers, hidden int) models.Config {
-	return models.Config{Family: "llama", Vocab: 1024, Hidden: hidden, Intermediate: 3 * hidden, Layers: layers, Heads: 8, KVHeads: 8, Positions: 4096}
+	return models.Config{Family: "llama", Vocab: 1024, Hidden: hidden, Intermediate: 3 * hidden, Layers: layers,
+		Heads: 8, KVHeads: 8, Positions: 4096}
 }
 
 // byHand is the price of the best built-in annotations.
@@ -101,7 +102,8 @@ func TestFindBeatsAnnotations(t *testing.T) {
 		}
 		took := time.Since(start)
 		hand, best := byHand(t, p, c)
-		t.Logf("%s: %d nodes, %d variables, %d labels, %v: %.1f µs, gap %.1f%%; %s %.1f µs", test.mesh, len(p.Nodes()), r.Variables, r.Labels, took,
+		t.Logf("%s: %d nodes, %d variables, %d labels, %v: %.1f µs, gap %.1f%%; %s %.1f µs", test.mesh,
+			len(p.Nodes()), r.Variables, r.Labels, took,
 			r.Price.Total()*1e6, 100*r.Gap(), hand, best*1e6)
 		if r.Price.Total() > best*(1+1e-9) {
 			t.Errorf("%s: found %.1f µs, annotations %s %.1f µs", test.mesh, r.Price.Total()*1e6, hand, best*1e6)

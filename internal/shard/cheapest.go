@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// cheapest is the assignment that moves the fewest bytes among a few: what the tensors want, the larger first; and, where
-// that leaves something ungranted, what each tensor wants with the others giving way to it, and what is left ungranted moved
-// to the major factor of its dim.
+// cheapest is the assignment that moves the fewest bytes among a few: what the tensors want, the larger
+// first; and, where that leaves something ungranted, what each tensor wants with the others giving way to it,
+// and what is left ungranted moved to the major factor of its dim.
 func (c *chooser) cheapest() (mesh.Assignment, []mesh.Conflict) {
 	asked := cloneWants(c.wants)
 	c.preferLarger()
@@ -58,8 +58,8 @@ func cloneWants(list []mesh.Projection) []mesh.Projection {
 	return out
 }
 
-// follow is what the tensors want if they give way to one of them: of a factor that it splits they want the same, and then
-// whatever axes of theirs it does not use.
+// follow is what the tensors want if they give way to one of them: of a factor that it splits they want the
+// same, and then whatever axes of theirs it does not use.
 func (c *chooser) follow(asked []mesh.Projection, leader int) []mesh.Projection {
 	list := cloneWants(asked)
 	var used mesh.Axes
@@ -112,7 +112,8 @@ func (c *chooser) majors(a mesh.Assignment, left []mesh.Conflict) (mesh.Assignme
 	return a, left
 }
 
-// price is the bytes that a device receives to bring what was given where the assignment needs it, and to reduce results.
+// price is the bytes that a device receives to bring what was given where the assignment needs it, and to
+// reduce results.
 func (c *chooser) price(a mesh.Assignment) float64 {
 	total := 0.0
 	for t, have := range c.given {

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Columns says how sequences lie within a layer whose weights an axis splits, where the same axis splits the sequence between layers.
-// Nothing else says whether it is the sequence's within a layer, too: weights would then be gathered, and attention share a sequence in
-// a ring.
+// Columns says how sequences lie within a layer whose weights an axis splits, where the same axis splits the
+// sequence between layers. Nothing else says whether it is the sequence's within a layer, too: weights would
+// then be gathered, and attention share a sequence in a ring.
 type Columns struct {
 	// Axis is what splits weights; empty asks for nothing.
 	Axis string
@@ -18,8 +18,8 @@ type Columns struct {
 	Split mesh.Sharding
 }
 
-// Ask adds to asked, by value, what a product makes of a weight, or multiplies it with. Weights are a program's first parameters; use is how
-// each lies in computation.
+// Ask adds to asked, by value, what a product makes of a weight, or multiplies it with. Weights are a
+// program's first parameters; use is how each lies in computation.
 func (c Columns) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sharding) {
 	if c.Axis == "" || len(f.Params()) < len(use) {
 		return
@@ -43,7 +43,8 @@ func (c Columns) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sharding) {
 	}
 }
 
-// alongside is the sequences of a node whose last dim goes along with the dim of its operand k that the axis splits.
+// alongside is the sequences of a node whose last dim goes along with the dim of its operand k that the axis
+// splits.
 func (c Columns) alongside(n *ir.Node, k int, use mesh.Spec) []*ir.Value {
 	split := slices.IndexFunc(use.Dims, func(a mesh.Axes) bool {
 		return slices.ContainsFunc(a, func(x mesh.Sub) bool { return x.Axis == c.Axis })
@@ -63,7 +64,8 @@ func (c Columns) alongside(n *ir.Node, k int, use mesh.Spec) []*ir.Value {
 	factor := rule.In[k][split]
 	var list []*ir.Value
 	for i, dims := range slices.Concat(rule.In, rule.Out) {
-		if v := slices.Concat(n.In(), n.Out())[i]; v.Node() != nil && len(dims) == 3 && slices.Equal(dims[2], factor) {
+		if v := slices.Concat(n.In(), n.Out())[i]; v.Node() != nil && len(dims) == 3 &&
+			slices.Equal(dims[2], factor) {
 			list = append(list, v)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Compose is how shardings spread from the parameters of a program to its results, as if it were one op: factors that meet in
-// a value between two ops are one, and what it costs to split them is the most that it costs anywhere. It is an error if a
-// dim in between is made of factors in different ways.
+// Compose is how shardings spread from the parameters of a program to its results, as if it were one op:
+// factors that meet in a value between two ops are one, and what it costs to split them is the most that it
+// costs anywhere. It is an error if a dim in between is made of factors in different ways.
 func Compose(f *ir.Func, r Reach) (*Spread, error) {
 	c := &composer{of: make([][][]int, f.NumValues()), parts: map[int][]int{}}
 	for _, n := range f.Nodes() {

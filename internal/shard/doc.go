@@ -1,9 +1,9 @@
 // Package shard decides how every tensor of a program lies on a mesh.
 //
-// Its one idea: an op is split by axes on its factors, and everything a tensor can say is which axes those should be. Forward
-// and Backward decide for one op: operands or results name axes, one legal assignment grants what it can, and the Specs on
-// the other side follow. Infer decides for a whole program: annotations spread from value to value through the ops' factors,
-// in both directions, until nothing changes.
+// Its one idea: an op is split by axes on its factors, and everything a tensor can say is which axes those
+// should be. Forward and Backward decide for one op: operands or results name axes, one legal assignment
+// grants what it can, and the Specs on the other side follow. Infer decides for a whole program: annotations
+// spread from value to value through the ops' factors, in both directions, until nothing changes.
 //
 //	s, _ := shard.Forward(matmul, m, in, out, []mesh.Spec{x, w})
 //	s.In      // how x and w must lie: what differs from what they are is a reshard
@@ -20,8 +20,8 @@
 //  3. An axis that splits a factor is not also partial: an operand that holds partial sums along it is reduced.
 //  4. Partial sums and means pass through an op that is linear in the operand (op.Multilinear); elsewhere they are reduced.
 //
-// Infer spreads annotations as Shardy does. A round visits the ops until nothing changes; there are two rounds, basic and
-// aggressive, for each level, and all levels for each priority that annotations have:
+// Infer spreads annotations as Shardy does. A round visits the ops until nothing changes; there are two
+// rounds, basic and aggressive, for each level, and all levels for each priority that annotations have:
 //
 //	basic         what no tensor of an op objects to: lists of axes that agree, on dims that are open
 //	aggressive    where factors want the same axis, that of the largest tensor wins, in element-wise ops then the one split
@@ -31,7 +31,7 @@
 //
 // What a round decides stays. Each decision is kept with the value, op and line that it came from.
 //
-// Files, from the ground up: ref is lists of axes by number; rule is how shardings spread through an op, and compose through
-// several; graph, project, spread and rounds are inference; step and partial are one op; infer ties them to a program; sums
-// decides where partial sums are reduced.
+// Files, from the ground up: ref is lists of axes by number; rule is how shardings spread through an op, and
+// compose through several; graph, project, spread and rounds are inference; step and partial are one op;
+// infer ties them to a program; sums decides where partial sums are reduced.
 package shard

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Graph is what inference works on: values, and the rules that tie them. Infer makes one of a program; ties that are no ops,
-// such as barriers and groups of values that lie alike, are added by hand.
+// Graph is what inference works on: values, and the rules that tie them. Infer makes one of a program; ties
+// that are no ops, such as barriers and groups of values that lie alike, are added by hand.
 type Graph struct {
 	reach  Reach
 	values []value
@@ -163,7 +163,8 @@ func (g *Graph) Op(o op.Op, pos ir.Pos, in, out []ir.Type, operands, results []i
 	}
 	_, constraint := o.(op.Constrainer)
 	g.edges = append(g.edges, edge{
-		rule: rule, tensors: slices.Concat(operands, results), name: o.Name(), pos: pos, limit: BothWays, constraint: constraint,
+		rule: rule, tensors: slices.Concat(operands,
+			results), name: o.Name(), pos: pos, limit: BothWays, constraint: constraint,
 	})
 	return nil
 }
@@ -193,7 +194,8 @@ func (g *Graph) rule(o op.Op, in, out []ir.Type) (*Spread, error) {
 
 // Tie is an op of which only the rule is known.
 func (g *Graph) Tie(name string, rule *Spread, operands, results []int) {
-	g.edges = append(g.edges, edge{rule: rule, tensors: slices.Concat(operands, results), name: name, limit: BothWays})
+	g.edges = append(g.edges, edge{rule: rule, tensors: slices.Concat(operands, results), name: name,
+		limit: BothWays})
 }
 
 // Barrier ties two values of one shape in some directions only.
@@ -201,14 +203,16 @@ func (g *Graph) Barrier(x, y int, d Direction) {
 	g.edges = append(g.edges, edge{rule: g.same(x), tensors: []int{x, y}, name: "barrier", limit: d})
 }
 
-// Return adds what a program returns for a value, and returns its number: it may be annotated apart from the value.
+// Return adds what a program returns for a value, and returns its number: it may be annotated apart from the
+// value.
 func (g *Graph) Return(v int) int {
 	r := g.Value(g.values[v].shape)
 	g.returns = append(g.returns, edge{rule: g.same(v), tensors: []int{v, r}, name: "return", limit: BothWays})
 	return r
 }
 
-// Alike makes values of one shape lie alike. Those that nothing is asked of take the annotation of the others.
+// Alike makes values of one shape lie alike. Those that nothing is asked of take the annotation of the
+// others.
 func (g *Graph) Alike(values ...int) {
 	first := slices.IndexFunc(values, func(v int) bool { return g.values[v].annotated && !g.values[v].free() })
 	for i, v := range values {
@@ -217,7 +221,8 @@ func (g *Graph) Alike(values ...int) {
 			x.dims = slices.Clone(x.dims)
 		}
 		if i > 0 {
-			g.edges = append(g.edges, edge{rule: g.same(v), tensors: []int{values[i-1], v}, name: "alike", limit: BothWays})
+			g.edges = append(g.edges, edge{rule: g.same(v), tensors: []int{values[i-1], v}, name: "alike",
+				limit: BothWays})
 		}
 	}
 }

@@ -36,14 +36,14 @@ type Result struct {
 	Reasons [][]string
 	// Shardings is, by value ID, what was inferred and what is left open, before partial sums are placed.
 	Shardings []mesh.Sharding
-	// Steps is, by node, how each op runs. What its operands and results lie otherwise is resharded. It is nil where values
-	// of several meshes meet: there tensors only move.
+	// Steps is, by node, how each op runs. What its operands and results lie otherwise is resharded. It is nil
+	// where values of several meshes meet: there tensors only move.
 	Steps []*Step
 }
 
-// Infer decides how every value of a program lies. Annotations spread through the ops' rules in both directions until nothing
-// changes: in the order of their priorities, and for each by kinds of ops, those that only pass dims on first. A closed dim
-// never changes, and nothing that was decided is taken back.
+// Infer decides how every value of a program lies. Annotations spread through the ops' rules in both
+// directions until nothing changes: in the order of their priorities, and for each by kinds of ops, those
+// that only pass dims on first. A closed dim never changes, and nothing that was decided is taken back.
 func Infer(f *ir.Func, c Config) (*Result, error) {
 	g := NewGraph(c.Reach)
 	if c.Mesh != nil {

@@ -38,7 +38,8 @@ func TestGolden(t *testing.T) {
 // config reads a mesh, then annotations of values, %0=@[dp,?], and results, >0=@[dp,_].
 func config(f *ir.Func, b golden.Block) (shard.Config, error) {
 	c := shard.Config{Values: map[int]mesh.Sharding{}, Results: make([]mesh.Sharding, len(f.Results()))}
-	c.Strategy = map[string]shard.Strategy{"basic": shard.Basic, "aggressive": shard.Aggressive, "op": shard.ByOp}[b.Command]
+	c.Strategy = map[string]shard.Strategy{"basic": shard.Basic, "aggressive": shard.Aggressive,
+		"op": shard.ByOp}[b.Command]
 	var err error
 	if c.Mesh, err = mesh.Parse(b.Args[0]); err != nil {
 		return c, err
@@ -114,7 +115,8 @@ func randomProgram(t *rapid.T) *ir.Func {
 }
 
 func randomSharding(t *rapid.T) mesh.Sharding {
-	texts := []string{"@[a,b]", "@[b,?]", "@[?,a?]", "@[a.b?,?]", "@[_,_]", "@[?,_]", "@[a:(1)2?,?]", "@[?,?]-{b}", "@[c!1,a?]", "@[?,c?!2]", "@[b.c,?]", "@[c,a!1]"}
+	texts := []string{"@[a,b]", "@[b,?]", "@[?,a?]", "@[a.b?,?]", "@[_,_]", "@[?,_]", "@[a:(1)2?,?]",
+		"@[?,?]-{b}", "@[c!1,a?]", "@[?,c?!2]", "@[b.c,?]", "@[c,a!1]"}
 	s, err := mesh.ParseSharding(rapid.SampledFrom(texts).Draw(t, "sharding"))
 	if err != nil {
 		t.Fatal(err)
@@ -122,14 +124,15 @@ func randomSharding(t *rapid.T) mesh.Sharding {
 	return s
 }
 
-// TestInferLaws: whatever the program and the wishes, closed dims stay, open ones begin with what was asked, every Spec is
-// legal, every op can run on what comes out, and the answer is the same each time.
+// TestInferLaws: whatever the program and the wishes, closed dims stay, open ones begin with what was asked,
+// every Spec is legal, every op can run on what comes out, and the answer is the same each time.
 func TestInferLaws(t *testing.T) {
 	m := parseMesh(t, "a=4,b=2,c=3")
 	rapid.Check(t, func(t *rapid.T) {
 		f := randomProgram(t)
 		c := shard.Config{Mesh: m, Values: map[int]mesh.Sharding{}}
-		c.Strategy = rapid.SampledFrom([]shard.Strategy{shard.ByUser, shard.ByOp, shard.Aggressive, shard.Basic}).Draw(t, "strategy")
+		c.Strategy = rapid.SampledFrom([]shard.Strategy{shard.ByUser, shard.ByOp, shard.Aggressive,
+			shard.Basic}).Draw(t, "strategy")
 		for v := range f.NumValues() {
 			if rapid.IntRange(0, 2).Draw(t, "asked") == 0 && len(valueShape(f, v)) == 2 {
 				c.Values[v] = randomSharding(t)
@@ -219,7 +222,8 @@ func TestTransformer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"attention": "@[dp,_,tp,_]", "swiglu": "@[dp,_,tp]", "rms_norm": "@[dp,_,_]", "embedding": "@[dp,_,_]"}
+	want := map[string]string{"attention": "@[dp,_,tp,_]", "swiglu": "@[dp,_,tp]", "rms_norm": "@[dp,_,_]",
+		"embedding": "@[dp,_,_]"}
 	for _, n := range f.Nodes() {
 		if w, ok := want[n.Op().Name()]; ok {
 			if got := r.Specs[n.Out()[0].ID()].String(); got != w {
@@ -256,8 +260,10 @@ func TestInferErrors(t *testing.T) {
 		config shard.Config
 		want   string
 	}{
-		{shard.Config{Mesh: m, Values: map[int]mesh.Sharding{7: split}}, "annotation of value 7: program main has 2 values"},
-		{shard.Config{Mesh: m, Results: []mesh.Sharding{split, split}}, "annotations of 2 results: program main has 1"},
+		{shard.Config{Mesh: m, Values: map[int]mesh.Sharding{7: split}},
+			"annotation of value 7: program main has 2 values"},
+		{shard.Config{Mesh: m, Results: []mesh.Sharding{split, split}},
+			"annotations of 2 results: program main has 1"},
 		{shard.Config{Values: map[int]mesh.Sharding{0: split}}, "want a mesh that has them"},
 		{shard.Config{Mesh: m, Values: map[int]mesh.Sharding{0: mesh.Closed(mesh.Whole(3))}}, "parameter %0 \"x\""},
 	} {

@@ -7,8 +7,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// passPartial decides which partial axes stay. On the way forward those of operands, which the results then have, too; on
-// the way back those wanted of results, which the operands then must have. All others are taken as reduced.
+// passPartial decides which partial axes stay. On the way forward those of operands, which the results then
+// have, too; on the way back those wanted of results, which the operands then must have. All others are taken
+// as reduced.
 func (c *chooser) passPartial(in, out []mesh.Spec) {
 	kept := make([][]mesh.Pending, len(in))
 	for _, p := range c.pendings(len(in)) {
@@ -74,8 +75,9 @@ func (c *chooser) splits(axis mesh.Sub, in, out []mesh.Spec) (string, bool) {
 	return "", false
 }
 
-// linearIn is the operands that may stay partial over p together: one group in which the op is linear. nil means none.
-// Along one axis a product may have one partial operand only; the others count as reduced, the smaller ones first.
+// linearIn is the operands that may stay partial over p together: one group in which the op is linear. nil
+// means none. Along one axis a product may have one partial operand only; the others count as reduced, the
+// smaller ones first.
 func (c *chooser) linearIn(p mesh.Pending, in []mesh.Spec) []int {
 	if p.Reduce != mesh.Sum && p.Reduce != mesh.Mean || !c.floatResults(len(in)) {
 		return nil
@@ -90,8 +92,9 @@ func (c *chooser) linearIn(p mesh.Pending, in []mesh.Spec) []int {
 	return best
 }
 
-// holds is the operands of a group that have the partial axis, and whether the others allow it. Sums need all: what is
-// added on every device must be a part on every device. A mean of a value that all devices hold is that value.
+// holds is the operands of a group that have the partial axis, and whether the others allow it. Sums need
+// all: what is added on every device must be a part on every device. A mean of a value that all devices hold
+// is that value.
 func (c *chooser) holds(group []int, p mesh.Pending, operands int) (held []int, ok bool) {
 	backward := c.wanted(p, operands)
 	ok = true

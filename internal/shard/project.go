@@ -46,8 +46,8 @@ func (g *Graph) project(e *edge) bool {
 	return any
 }
 
-// projectDim gives a dim's axes to its factors, major first: each takes what divides it, parts of axes included, and the
-// last one all that is left.
+// projectDim gives a dim's axes to its factors, major first: each takes what divides it, parts of axes
+// included, and the last one all that is left.
 func (g *Graph) projectDim(e *edge, t int, x dim, factors []int) {
 	left := x.axes
 	for i, f := range factors {
@@ -74,8 +74,8 @@ func (g *Graph) projectDim(e *edge, t int, x dim, factors []int) {
 	}
 }
 
-// fill takes from the list the axes that divide n, cutting one where a part of it does. It is stuck where n is not used up
-// and the next axis has no divisor in common with what is left.
+// fill takes from the list the axes that divide n, cutting one where a part of it does. It is stuck where n
+// is not used up and the next axis has no divisor in common with what is left.
 func fill(n int, list refs) (taken, left refs, stuck bool) {
 	for len(list) > 0 {
 		r := list[0]
@@ -121,7 +121,8 @@ func (g *Graph) grown(t int, factors []int) bool {
 	return slices.ContainsFunc(factors, func(f int) bool { return g.work.at(t, f).grown })
 }
 
-// storeDim joins the factors' axes. A factor that is not split to the end is the last: pieces must be contiguous.
+// storeDim joins the factors' axes. A factor that is not split to the end is the last: pieces must be
+// contiguous.
 func (g *Graph) storeDim(e *edge, t, v, d int, factors []int) bool {
 	var axes refs
 	from := -1

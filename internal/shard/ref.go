@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// ref is an axis or a part of one by number: inference compares them far too often for names. A whole axis has pre 1.
+// ref is an axis or a part of one by number: inference compares them far too often for names. A whole axis
+// has pre 1.
 type ref struct {
 	axis      int16
 	pre, size int32
@@ -104,8 +105,8 @@ func hasPrefix(a, p refs) bool {
 	return c.count() == p.count() && len(c) >= len(p)
 }
 
-// joined is the list with parts of an axis that follow each other made one, for a dim of n elements. Where the axes do not
-// divide it, splitting by the parts one after the other is not splitting by the whole.
+// joined is the list with parts of an axis that follow each other made one, for a dim of n elements. Where
+// the axes do not divide it, splitting by the parts one after the other is not splitting by the whole.
 func (a refs) joined(n int) refs {
 	if n%a.count() != 0 {
 		return a

@@ -13,7 +13,8 @@ func TestRefs(t *testing.T) {
 	m, _ := mesh.Parse("a=12,b=4,c=1")
 	g := newGrid(m)
 	list := func(t *rapid.T) mesh.Axes {
-		all := []string{"a", "b", "c", "a:(1)2", "a:(2)2", "a:(2)3", "a:(4)3", "a:(1)3", "a:(3)4", "a:(6)2", "b:(1)2", "b:(2)2"}
+		all := []string{"a", "b", "c", "a:(1)2", "a:(2)2", "a:(2)3", "a:(4)3", "a:(1)3", "a:(3)4", "a:(6)2",
+			"b:(1)2", "b:(2)2"}
 		var out mesh.Axes
 		for range rapid.IntRange(0, 3).Draw(t, "axes") {
 			a, _ := mesh.ParseAxes(rapid.SampledFrom(all).Draw(t, "axis"))

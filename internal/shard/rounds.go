@@ -101,8 +101,8 @@ func (g *Graph) priorities() []int {
 	return slices.Compact(list)
 }
 
-// hold keeps dims of later priorities closed and empty, and their axes from splitting the value's other dims; those of this
-// priority get what was asked for.
+// hold keeps dims of later priorities closed and empty, and their axes from splitting the value's other dims;
+// those of this priority get what was asked for.
 func (g *Graph) hold(p int) {
 	for v := range g.values {
 		x := &g.values[v]
@@ -162,7 +162,8 @@ func (g *Graph) link() {
 	}
 }
 
-// fixpoint visits edges until none changes anything: in program order, and what a change may concern next before the rest.
+// fixpoint visits edges until none changes anything: in program order, and what a change may concern next
+// before the rest.
 func (g *Graph) fixpoint(r round) {
 	g.round = r
 	g.visitReturns(r)
@@ -222,8 +223,8 @@ func (g *Graph) sameDirections(e *edge, a, b round) bool {
 	return true
 }
 
-// closeConstrained makes a value that is constrained once, to something that leaves nothing open, lie so itself: there is no
-// point in making it otherwise first.
+// closeConstrained makes a value that is constrained once, to something that leaves nothing open, lie so
+// itself: there is no point in making it otherwise first.
 func (g *Graph) closeConstrained() {
 	by := make([]int, len(g.values)) // the one constraint, plus one; -1 for several
 	for i, e := range g.edges {

@@ -24,8 +24,8 @@ const (
 	Whole
 )
 
-// Factor is a factor as inference sees it: shardings spread along it from tensor to tensor, also where the op itself
-// cannot run split.
+// Factor is a factor as inference sees it: shardings spread along it from tensor to tensor, also where the op
+// itself cannot run split.
 type Factor struct {
 	Name byte
 	Size int
@@ -112,8 +112,8 @@ func spreadRule(p *mesh.Parsed) *Spread {
 	return s
 }
 
-// spreadTogether is the rule of an op that devices can compute together: what the op alone can split costs nothing to
-// split here either, what it cannot is exchanged.
+// spreadTogether is the rule of an op that devices can compute together: what the op alone can split costs
+// nothing to split here either, what it cannot is exchanged.
 func spreadTogether(rule mesh.Rule, alone *mesh.Parsed, in, out []ir.Type) (*Spread, error) {
 	p, err := rule.Bind(shapes(in), shapes(out))
 	if err != nil {
@@ -143,8 +143,8 @@ func factorNumbers(p *mesh.Parsed, dims mesh.Dims) [][]int {
 	return out
 }
 
-// followRule reads a rule in which one factor may have dims of different sizes: it has the size of the first, unless a note
-// gives one.
+// followRule reads a rule in which one factor may have dims of different sizes: it has the size of the first,
+// unless a note gives one.
 func followRule(rule mesh.Rule, moves string, shapes [][]int, operands int) (*Spread, error) {
 	p, err := rule.Parse()
 	if err != nil {
@@ -154,7 +154,8 @@ func followRule(rule mesh.Rule, moves string, shapes [][]int, operands int) (*Sp
 		p.In = nil
 	}
 	if len(p.In) != operands || p.NumTensors() != len(shapes) {
-		return nil, fmt.Errorf("rule %q has %d operands and %d results: want %d and %d", rule, len(p.In), len(p.Out), operands, len(shapes)-operands)
+		return nil, fmt.Errorf("rule %q has %d operands and %d results: want %d and %d", rule, len(p.In),
+			len(p.Out), operands, len(shapes)-operands)
 	}
 	fixed := make([]bool, len(p.Factors))
 	for f := range fixed {
@@ -238,8 +239,8 @@ func (s *Spread) sameDims(types []ir.Type) bool {
 	return true
 }
 
-// passes is the direction in which an op that hands its largest operand's dims on does so. Where dims are cut or filled in
-// it is towards the smaller tensor.
+// passes is the direction in which an op that hands its largest operand's dims on does so. Where dims are cut
+// or filled in it is towards the smaller tensor.
 func (s *Spread) passes(types []ir.Type) Direction {
 	if s.Operands == 0 || len(s.Dims) == s.Operands {
 		return Nowhere

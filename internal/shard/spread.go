@@ -56,9 +56,9 @@ func (g *Graph) spreadBasic(e *edge, along func(f int) Direction) {
 	}
 }
 
-// fold is the longest list that the tensors agree on: one that only goes on where another ends is no conflict; where lists
-// part, the common beginning is kept and nothing is added any more. Only tensors on the side that the direction comes from
-// may add.
+// fold is the longest list that the tensors agree on: one that only goes on where another ends is no
+// conflict; where lists part, the common beginning is kept and nothing is added any more. Only tensors on the
+// side that the direction comes from may add.
 func (g *Graph) fold(e *edge, f int, d Direction) refs {
 	if d == Nowhere {
 		return nil
@@ -130,7 +130,8 @@ func (g *Graph) allow(e *edge, t, f int, r ref, n int) (ref, bool) {
 	return g.clearBare(e, t, r)
 }
 
-// clearBare is the major part of an axis that does not split a dim without factors: of size one, and yet split.
+// clearBare is the major part of an axis that does not split a dim without factors: of size one, and yet
+// split.
 func (g *Graph) clearBare(e *edge, t int, r ref) (ref, bool) {
 	ok := true
 	for d, factors := range e.rule.Dims[t] {
@@ -144,8 +145,8 @@ func (g *Graph) clearBare(e *edge, t int, r ref) (ref, bool) {
 	return r, true
 }
 
-// allowWithin looks at the factor itself: what splits it already may stay; more needs an open dim, no bar, and a factor that
-// is the last of its dim or divides.
+// allowWithin looks at the factor itself: what splits it already may stay; more needs an open dim, no bar,
+// and a factor that is the last of its dim or divides.
 func (g *Graph) allowWithin(e *edge, t, f int, r ref, n int) (ref, bool) {
 	s := g.work.at(t, f)
 	for _, x := range s.axes {
@@ -201,9 +202,9 @@ type source struct {
 	factor, tensor, size, pieces int
 }
 
-// spreadAggressive gives each tensor what it can take, factors in order: the one whose source is the largest tensor first,
-// in element-wise ops then the one split most, then the one whose source comes first. Results choose before operands, and in
-// element-wise ops an operand takes no more than a result did.
+// spreadAggressive gives each tensor what it can take, factors in order: the one whose source is the largest
+// tensor first, in element-wise ops then the one split most, then the one whose source comes first. Results
+// choose before operands, and in element-wise ops an operand takes no more than a result did.
 func (g *Graph) spreadAggressive(e *edge, along func(f int) Direction) {
 	w := g.work
 	w.order, w.found = w.order[:0], w.found[:0]

@@ -46,8 +46,9 @@ func Forward(o op.Op, m *mesh.Mesh, in, out []ir.Type, have []mesh.Spec) (*Step,
 	return Choose(o, m, in, out, have, nil)
 }
 
-// Backward is how an op runs if its results are to lie as wanted. Partial sums that are wanted of a result are passed to
-// the operands if the op is linear in all of those that are floats; else Out says that there are none.
+// Backward is how an op runs if its results are to lie as wanted. Partial sums that are wanted of a result
+// are passed to the operands if the op is linear in all of those that are floats; else Out says that there
+// are none.
 func Backward(o op.Op, m *mesh.Mesh, in, out []ir.Type, want []mesh.Spec) (*Step, error) {
 	if len(want) != len(out) {
 		return nil, fmt.Errorf("%s: %d specs: want one for each of %d results", o.Name(), len(want), len(out))
@@ -55,8 +56,8 @@ func Backward(o op.Op, m *mesh.Mesh, in, out []ir.Type, want []mesh.Spec) (*Step
 	return Choose(o, m, in, out, nil, want)
 }
 
-// Choose is how an op runs on operands that lie as they do, with results that are wanted somehow; nil for either means that
-// nothing is known of them.
+// Choose is how an op runs on operands that lie as they do, with results that are wanted somehow; nil for
+// either means that nothing is known of them.
 func Choose(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
 	p, err := Bind(o, in, out)
 	if err != nil {
@@ -89,9 +90,11 @@ func together(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) 
 }
 
 // chooseUnder is Choose under one rule.
-func chooseUnder(p *mesh.Parsed, o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
+func chooseUnder(p *mesh.Parsed, o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step,
+	error) {
 	var err error
-	c := &chooser{o: o, m: m, p: p, types: slices.Concat(in, out), wants: make([]mesh.Projection, p.NumTensors()), given: make([]*mesh.Spec, p.NumTensors())}
+	c := &chooser{o: o, m: m, p: p, types: slices.Concat(in, out),
+		wants: make([]mesh.Projection, p.NumTensors()), given: make([]*mesh.Spec, p.NumTensors())}
 	for i, s := range have {
 		if c.wants[i], err = p.Project(m, i, s); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", o.Name(), p.Name(i), err)

@@ -60,7 +60,8 @@ func step(t testing.TB, s size) (*ir.Func, map[int]mesh.Sharding) {
 	for i := range s.layers {
 		x = p.block(x, i)
 	}
-	logits := op.Linear(op.RMSNorm(x, p.param("norm", "@[_]", s.hidden), 1e-5), p.param("head", "@[tp,dp!1]", s.vocab, s.hidden), nil)
+	logits := op.Linear(op.RMSNorm(x, p.param("norm", "@[_]", s.hidden), 1e-5),
+		p.param("head", "@[tp,dp!1]", s.vocab, s.hidden), nil)
 	loss := op.CrossEntropy(logits, labels, op.CrossEntropyConfig{})
 	results := []*op.Tensor{loss}
 	for i, g := range op.Grad([]*op.Tensor{loss}, nil, p.params) {
@@ -91,7 +92,8 @@ func parseMesh(t testing.TB, text string) *mesh.Mesh {
 }
 
 func BenchmarkInfer(b *testing.B) {
-	f, asked := step(b, size{layers: 100, batch: 1024, seq: 4096, hidden: 8192, heads: 64, dim: 128, inner: 28672, vocab: 32000})
+	f, asked := step(b, size{layers: 100, batch: 1024, seq: 4096, hidden: 8192, heads: 64, dim: 128,
+		inner: 28672, vocab: 32000})
 	m := parseMesh(b, "pp=8,dp=16,cp=4,tp=8")
 	b.ReportMetric(float64(len(f.Nodes())), "nodes")
 	b.ReportAllocs()

@@ -9,12 +9,13 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// placePartials decides how each op runs and where partial sums are reduced: a value stays partial if the one op that uses it
-// passes the sum on, and if reducing what comes of it costs less than reducing it here. Two partial sums that are added are
-// then reduced once. What is asked for, and what is returned, is whole.
+// placePartials decides how each op runs and where partial sums are reduced: a value stays partial if the one
+// op that uses it passes the sum on, and if reducing what comes of it costs less than reducing it here. Two
+// partial sums that are added are then reduced once. What is asked for, and what is returned, is whole.
 func placePartials(f *ir.Func, r *Result, asked []string) error {
 	s := &sums{
-		f: f, r: r, memo: map[string]*Step{}, partial: make([][]mesh.Pending, f.NumValues()), cost: make([]float64, f.NumValues()),
+		f: f, r: r, memo: map[string]*Step{}, partial: make([][]mesh.Pending, f.NumValues()), cost: make([]float64,
+			f.NumValues()),
 		users: make([]int, f.NumValues()), fixed: make([]bool, f.NumValues()),
 	}
 	for v := range asked {
@@ -33,7 +34,8 @@ func placePartials(f *ir.Func, r *Result, asked []string) error {
 	for v, p := range s.partial {
 		if len(p) > 0 {
 			r.Specs[v] = r.Specs[v].With(append(p, r.Specs[v].Partial...)...)
-			r.Reasons[v] = append(r.Reasons[v], fmt.Sprintf("partial over %v: it is cheaper to reduce what comes of it", p))
+			r.Reasons[v] = append(r.Reasons[v],
+				fmt.Sprintf("partial over %v: it is cheaper to reduce what comes of it", p))
 		}
 	}
 	return nil
@@ -76,7 +78,10 @@ func (s *sums) forward(keep func(v int) bool) error {
 
 // unchanged reports whether a node's operands are partial as they were.
 func (s *sums) unchanged(n *ir.Node, before [][]mesh.Pending) bool {
-	return !slices.ContainsFunc(n.In(), func(v *ir.Value) bool { return !slices.Equal(before[v.ID()], s.partial[v.ID()]) })
+	return !slices.ContainsFunc(n.In(), func(v *ir.Value) bool {
+		return !slices.Equal(before[v.ID()],
+			s.partial[v.ID()])
+	})
 }
 
 // free is the sums along axes that do not split the value: the others are reduced into its parts.
@@ -118,7 +123,8 @@ func (s *sums) step(n *ir.Node) (*Step, error) {
 		want[i] = s.r.Specs[v]
 		key = appendSpec(key, out[i], want[i])
 	}
-	return s.choose(appendGroups(key, o, len(in)), func() (*Step, error) { return Choose(o, m, in, out, have, want) })
+	return s.choose(appendGroups(key, o, len(in)),
+		func() (*Step, error) { return Choose(o, m, in, out, have, want) })
 }
 
 // choose is an answer that is kept under key, or a new one.
@@ -193,8 +199,8 @@ func (s *sums) backward() []bool {
 	return keep
 }
 
-// passedOn is what it costs to reduce the results of the node that uses a value, and what it would cost to reduce the
-// operands that it takes partial; ok is whether it takes all of the value's sums.
+// passedOn is what it costs to reduce the results of the node that uses a value, and what it would cost to
+// reduce the operands that it takes partial; ok is whether it takes all of the value's sums.
 func (s *sums) passedOn(node, v int) (later, all float64, ok bool) {
 	n, step := s.f.Nodes()[node], s.r.Steps[node]
 	if step == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// route is the legs from one place to another. Between meshes, what is pending is combined and spread on the first one,
-// then every device of the second gets what it lacks from one that has it, each byte once.
+// route is the legs from one place to another. Between meshes, what is pending is combined and spread on the
+// first one, then every device of the second gets what it lacks from one that has it, each byte once.
 func (p *planner) route(t ir.Type, from, to op.Lie) ([]leg, Cost, error) {
 	if from.Mesh == to.Mesh {
 		moves, cost, err := p.router(from.Mesh).Reshard(t, from.Spec, to.Spec)
@@ -39,8 +39,8 @@ func (c *Crossing) Moves() []Move {
 	return all
 }
 
-// Apply makes a device's part on the second mesh of its part x on the first. A device that is in one of the meshes only
-// gives, or gets, an array without elements.
+// Apply makes a device's part on the second mesh of its part x on the first. A device that is in one of the
+// meshes only gives, or gets, an array without elements.
 func (c *Crossing) Apply(x *ir.Value, device int) *ir.Value {
 	for _, l := range c.legs {
 		x = l.apply(x, device, c.shape)
@@ -63,11 +63,12 @@ func across(a, b *Router, t ir.Type, from, to op.Lie) ([]leg, Cost, error) {
 	}
 	last, end, err := b.Reshard(t, right, to.Spec)
 	legs := []leg{{a.m, a.m, first}, {a.m, b.m, []Move{hop}}, {b.m, b.m, last}}
-	return slices.DeleteFunc(legs, func(l leg) bool { return len(l.moves) == 0 }), cost.Plus(hop.Cost).Plus(end), err
+	return slices.DeleteFunc(legs,
+		func(l leg) bool { return len(l.moves) == 0 }), cost.Plus(hop.Cost).Plus(end), err
 }
 
-// scattered is a Spec with nothing pending: the axes along which something was split the dim instead that has most to
-// split, so that nothing is sent twice.
+// scattered is a Spec with nothing pending: the axes along which something was split the dim instead that has
+// most to split, so that nothing is sent twice.
 func (r *Router) scattered(t ir.Type, s mesh.Spec) mesh.Spec {
 	out := s.With()
 	if len(t.Shape) == 0 {
@@ -134,5 +135,6 @@ func (l leg) apply(x *ir.Value, device int, shape []int) *ir.Value {
 	if v, ok := newView(l.to, device); ok {
 		own = v.shape(shape, l.moves[0].After)
 	}
-	return op.Transfer(x, shape, op.Lie{Mesh: l.from, Spec: l.moves[0].Before}, op.Lie{Mesh: l.to, Spec: l.moves[0].After}, own)
+	return op.Transfer(x, shape, op.Lie{Mesh: l.from, Spec: l.moves[0].Before},
+		op.Lie{Mesh: l.to, Spec: l.moves[0].After}, own)
 }

@@ -24,7 +24,8 @@ type version struct {
 }
 
 func (p *Program) build(device int) (*ir.Func, error) {
-	b := &builder{p: p, device: device, b: ir.NewBuilder(p.f.Name()), ops: map[*decision]op.Op{}, versions: make([][]version, p.f.NumValues())}
+	b := &builder{p: p, device: device, b: ir.NewBuilder(p.f.Name()), ops: map[*decision]op.Op{},
+		versions: make([][]version, p.f.NumValues())}
 	for _, param := range p.f.Params() {
 		at := p.lies[param.ID()]
 		var x *ir.Value

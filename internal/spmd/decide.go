@@ -10,7 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// decision is how an op runs on the mesh: equal for all nodes that apply the same op to types and Specs that are the same.
+// decision is how an op runs on the mesh: equal for all nodes that apply the same op to types and Specs that
+// are the same.
 type decision struct {
 	op      op.Op
 	mesh    *mesh.Mesh
@@ -21,17 +22,19 @@ type decision struct {
 	need, give []mesh.Spec
 	// time is all that it takes, moved the bytes that are sent before and after it.
 	time, moved float64
-	// together is the op where devices compute it together, else nil; exchanged is the bytes that they then send inside.
+	// together is the op where devices compute it together, else nil; exchanged is the bytes that they then send
+	// inside.
 	together  op.Cooperator
 	exchanged float64
 }
 
-// decide finds the cheapest way to run a node, given how its operands lie and how its results must: the assignment that
-// the operands ask for, the one that the results ask for, or that which the largest tensors ask for, with partial operands
-// passed through where the op is linear, or reduced before.
+// decide finds the cheapest way to run a node, given how its operands lie and how its results must: the
+// assignment that the operands ask for, the one that the results ask for, or that which the largest tensors
+// ask for, with partial operands passed through where the op is linear, or reduced before.
 func (p *planner) decide(n *ir.Node) (*decision, error) {
 	if len(n.Out()) == 0 {
-		return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: fmt.Errorf("no results: an op without results lies nowhere")}
+		return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
+			Err: fmt.Errorf("no results: an op without results lies nowhere")}
 	}
 	m := p.lies[n.Out()[0].ID()].Mesh
 	have, want := p.seenFrom(m, n.In()), p.seenFrom(m, n.Out())
@@ -171,8 +174,8 @@ func (c *choice) tryBoth(a mesh.Assignment) error {
 	return nil
 }
 
-// orders is whom to listen to first: operands, results, the largest; or to one side alone, so that the other is resharded as a
-// whole: sums that operands hold then pass and are combined once, on the way to the result.
+// orders is whom to listen to first: operands, results, the largest; or to one side alone, so that the other
+// is resharded as a whole: sums that operands hold then pass and are combined once, on the way to the result.
 func (c *choice) orders() [][]int {
 	n := c.base.rule.NumTensors()
 	var operands, results []int
@@ -186,11 +189,12 @@ func (c *choice) orders() [][]int {
 	largest := slices.Concat(operands, results)
 	size := func(t int) int { return slices.Concat(c.base.in, c.base.out)[t].Shape.Len() }
 	slices.SortStableFunc(largest, func(s, t int) int { return size(t) - size(s) })
-	return [][]int{slices.Concat(results, operands), slices.Concat(operands, results), largest, operands, results}
+	return [][]int{slices.Concat(results, operands), slices.Concat(operands, results), largest, operands,
+		results}
 }
 
-// resolve is the assignment if tensors are listened to in an order: what a later one wants of an axis that an earlier one
-// wants for another factor, or of a factor that an earlier one splits otherwise, does not count.
+// resolve is the assignment if tensors are listened to in an order: what a later one wants of an axis that an
+// earlier one wants for another factor, or of a factor that an earlier one splits otherwise, does not count.
 func (c *choice) resolve(wants []mesh.Projection, order []int) mesh.Assignment {
 	m := c.m
 	kept := make([]mesh.Projection, 0, len(order))
@@ -338,8 +342,8 @@ func (c *choice) pass(d *decision) bool {
 	return any
 }
 
-// group is the operands in which the op is linear together with operand i, nil if there are none or their elements do
-// not add up.
+// group is the operands in which the op is linear together with operand i, nil if there are none or their
+// elements do not add up.
 func (c *choice) group(d *decision, i int, q mesh.Pending) []int {
 	l, ok := d.op.(op.Multilinear)
 	if !ok || q.Reduce != mesh.Sum && q.Reduce != mesh.Mean {

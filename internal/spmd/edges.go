@@ -17,8 +17,8 @@ type edge struct {
 	cost   Cost
 }
 
-// edges is the moves from a state. Axes that neither Spec names stay out of it, and what already lies as it should
-// stays where it is.
+// edges is the moves from a state. Axes that neither Spec names stay out of it, and what already lies as it
+// should stays where it is.
 func (p *problem) edges(s state) []edge {
 	var list []edge
 	add := func(e edge) {
@@ -68,8 +68,8 @@ func (p *problem) rightSlice(s state, add func(edge)) bool {
 	return false
 }
 
-// slices cuts dims by axes that are free and that the target splits another dim by, so that they can go there together
-// with others.
+// slices cuts dims by axes that are free and that the target splits another dim by, so that they can go there
+// together with others.
 func (p *problem) slices(s state, add func(edge)) {
 	free := p.wanted() &^ p.used(s)
 	for d := range s.dims {
@@ -181,7 +181,8 @@ func (p *problem) hides(s state, inner uint8) bool {
 	return false
 }
 
-// atomsOf is the atoms that tokens are made of: where a dim is split unevenly its tokens may be products of several.
+// atomsOf is the atoms that tokens are made of: where a dim is split unevenly its tokens may be products of
+// several.
 func (p *problem) atomsOf(tokens []uint8) []uint8 {
 	var list []uint8
 	for _, t := range tokens {
@@ -233,20 +234,21 @@ func (p *problem) partials(s state, add func(edge)) {
 	}
 }
 
-// onlyPending reports whether nothing but one kind of reduction is pending. What changes nothing under one may change
-// much under another.
+// onlyPending reports whether nothing but one kind of reduction is pending. What changes nothing under one
+// may change much under another.
 func onlyPending(s state, kind uint8) bool {
 	return !slices.ContainsFunc(s.partial, func(mark uint8) bool { return mark != 0 && mark != kind })
 }
 
-// permutes hands parts on, to the best state that cuts the dims as this one does; where sizes are uneven, the target
-// itself is reached by single messages.
+// permutes hands parts on, to the best state that cuts the dims as this one does; where sizes are uneven, the
+// target itself is reached by single messages.
 func (p *problem) permutes(s state, add func(edge)) {
 	if f := p.finish(s); f.ok && !f.at.equal(s) {
 		moved := p.changed(s, f.at)
 		add(edge{kind: Permute, tokens: moved, next: state{slices.Clone(f.at.dims), f.at.partial}})
 	}
-	if p.prices.Plain || !slices.Equal(s.partial, p.to.partial) || slices.ContainsFunc(s.partial, func(m uint8) bool { return m != 0 }) {
+	if p.prices.Plain || !slices.Equal(s.partial, p.to.partial) ||
+		slices.ContainsFunc(s.partial, func(m uint8) bool { return m != 0 }) {
 		return
 	}
 	for d := range s.dims {

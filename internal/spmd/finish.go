@@ -33,13 +33,15 @@ const (
 	maxAllPermutes = 60000
 )
 
-// finish is the cheapest state to which a permute can lead from s: one that cuts every dim into the same pieces.
+// finish is the cheapest state to which a permute can lead from s: one that cuts every dim into the same
+// pieces.
 func (p *problem) finish(s state) finish {
 	key := p.cutKey(s)
 	if f, ok := p.finishes[key]; ok {
 		return f
 	}
-	a := &arranger{p: p, like: s, left: min(maxPermutes, maxAllPermutes-p.permuted), at: state{make([][]uint8, len(s.dims)), s.partial}}
+	a := &arranger{p: p, like: s, left: min(maxPermutes, maxAllPermutes-p.permuted),
+		at: state{make([][]uint8, len(s.dims)), s.partial}}
 	for _, st := range []state{p.from, p.to, s} {
 		for _, list := range st.dims {
 			for _, t := range list {
@@ -99,7 +101,8 @@ func (a *arranger) dim(d int) {
 	if d == len(a.like.dims) {
 		cost, ok := a.p.finishCost(a.at)
 		stay := a.p.stay(a.at)
-		if ok && (!a.best.ok || cost.Time < a.best.cost.Time || cost.Time == a.best.cost.Time && stay > a.best.stay) {
+		if ok && (!a.best.ok || cost.Time < a.best.cost.Time || cost.Time == a.best.cost.Time &&
+			stay > a.best.stay) {
 			a.best = finish{state{slices.Clone(a.at.dims), a.at.partial}, cost, stay, true}
 		}
 		return

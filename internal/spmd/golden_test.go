@@ -12,8 +12,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestGolden runs the scripts. A block's command line is partition MESH, with strict after it where nothing unasked may
-// be sent; its input is lines of values and Specs, then the program. Values without a Spec are whole.
+// TestGolden runs the scripts. A block's command line is partition MESH, with strict after it where nothing
+// unasked may be sent; its input is lines of values and Specs, then the program. Values without a Spec are
+// whole.
 func TestGolden(t *testing.T) {
 	golden.Run(t, "testdata/*.txt", func(t *testing.T, b golden.Block) string {
 		m, err := mesh.Parse(b.Args[0])

@@ -31,13 +31,14 @@ func usesOf(f *ir.Func) (uses [][]use, returned []bool) {
 // unused reports whether nothing reads a value.
 func (p *planner) unused(v *ir.Value) bool { return len(p.uses[v.ID()]) == 0 && !p.returned[v.ID()] }
 
-// later reports whether a value that an op gives as sums that are pending may stay so, although it is to lie without
-// them: its one use is in an op that is linear in it, so that sums of sums are combined once, further on. With several
-// uses each might combine its own. Where a user wrote down how the value lies, it lies so.
+// later reports whether a value that an op gives as sums that are pending may stay so, although it is to lie
+// without them: its one use is in an op that is linear in it, so that sums of sums are combined once, further
+// on. With several uses each might combine its own. Where a user wrote down how the value lies, it lies so.
 func (p *planner) later(n *ir.Node, v *ir.Value, give mesh.Spec) bool {
 	id := v.ID()
 	want := p.lies[id].Spec
-	if len(give.Partial) == 0 || !give.With().Equal(want.With()) || p.returned[id] || p.asked(n) || len(p.uses[id]) != 1 {
+	if len(give.Partial) == 0 || !give.With().Equal(want.With()) || p.returned[id] || p.asked(n) ||
+		len(p.uses[id]) != 1 {
 		return false
 	}
 	for _, q := range give.Partial {
@@ -59,5 +60,8 @@ func (p *planner) takesSums(u use) bool {
 		return false
 	}
 	l, ok := u.node.Op().(op.Multilinear)
-	return ok && slices.ContainsFunc(l.Linear(), func(g []int) bool { return len(g) == 0 || slices.Contains(g, u.operand) })
+	return ok && slices.ContainsFunc(l.Linear(), func(g []int) bool {
+		return len(g) == 0 || slices.Contains(g,
+			u.operand)
+	})
 }

@@ -29,7 +29,8 @@ func (p *Program) Local(device int) (*ir.Func, error) {
 	return f, err
 }
 
-// Classes is the devices grouped by equal programs, each group in order, the groups in that of their first devices.
+// Classes is the devices grouped by equal programs, each group in order, the groups in that of their first
+// devices.
 func (p *Program) Classes() ([][]int, error) {
 	var classes [][]int
 	index := map[string]int{}
@@ -150,8 +151,8 @@ func (p *Program) signature(device int) (string, error) {
 	return string(key), nil
 }
 
-// findFeatures collects what programs may differ in: meshes, the sizes of uneven parts, and the attributes of ops that
-// count from somewhere.
+// findFeatures collects what programs may differ in: meshes, the sizes of uneven parts, and the attributes of
+// ops that count from somewhere.
 func (p *planner) findFeatures() []feature {
 	f := &finder{seen: map[string]bool{}}
 	for i, m := range p.meshes {

@@ -48,7 +48,8 @@ func (v view) shape(shape []int, s mesh.Spec) []int {
 	return local
 }
 
-// sizes is the sizes of the parts of n elements along axes, nil where they are equal, and that of the device's own.
+// sizes is the sizes of the parts of n elements along axes, nil where they are equal, and that of the
+// device's own.
 func (v view) sizes(n int, axes mesh.Axes) (sizes []int, own int) {
 	sizes = []int{n}
 	for _, s := range axes {

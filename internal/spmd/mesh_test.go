@@ -16,8 +16,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestAcross: any Spec on one mesh to any Spec on another keeps the value, whether they share devices or not, and no byte
-// is sent twice.
+// TestAcross: any Spec on one mesh to any Spec on another keeps the value, whether they share devices or not,
+// and no byte is sent twice.
 func TestAcross(t *testing.T) {
 	for _, c := range [][2]string{
 		{"x=2@[0,1]", "y=2@[2,3]"},
@@ -58,15 +58,16 @@ func acrossRun(t *testing.T, shape []int, from, to op.Lie) {
 	}
 	devices := union(from.Mesh, to.Mesh)
 	world, _ := inproc.New(devices[len(devices)-1] + 1)
-	results, err := runtime.Locals(context.Background(), world, devices, func(id int) (*ir.Func, []array.Array, error) {
-		part, ok := parts[id]
-		if !ok {
-			part = array.New(array.F64, 0, 0)
-		}
-		bld := ir.NewBuilder("across")
-		f, err := bld.Build(way.Apply(bld.Param("x", ir.TypeOf(part)), id))
-		return f, []array.Array{part}, err
-	})
+	results, err := runtime.Locals(context.Background(), world, devices,
+		func(id int) (*ir.Func, []array.Array, error) {
+			part, ok := parts[id]
+			if !ok {
+				part = array.New(array.F64, 0, 0)
+			}
+			bld := ir.NewBuilder("across")
+			f, err := bld.Build(way.Apply(bld.Param("x", ir.TypeOf(part)), id))
+			return f, []array.Array{part}, err
+		})
 	if err != nil {
 		t.Fatalf("%v from %v %s to %v %s: %v: %v", shape, from.Mesh, from.Spec, to.Mesh, to.Spec, way.Moves(), err)
 	}
@@ -75,7 +76,8 @@ func acrossRun(t *testing.T, shape []int, from, to op.Lie) {
 		got[id] = results[id][0]
 	}
 	if whole, err := runtime.Gather(after, got); err != nil || farthest(whole, want) > 0 {
-		t.Fatalf("%v from %v %s to %v %s: %v: got %v, want %v, %v", shape, from.Mesh, from.Spec, to.Mesh, to.Spec, way.Moves(), whole, want, err)
+		t.Fatalf("%v from %v %s to %v %s: %v: got %v, want %v, %v", shape, from.Mesh, from.Spec, to.Mesh, to.Spec,
+			way.Moves(), whole, want, err)
 	}
 }
 

@@ -27,7 +27,8 @@ const (
 	Exchange
 )
 
-var kindNames = [...]string{"slice", "mask", "pad", "all_gather", "all_to_all", "reduce_scatter", "all_reduce", "permute", "exchange"}
+var kindNames = [...]string{"slice", "mask", "pad", "all_gather", "all_to_all", "reduce_scatter",
+	"all_reduce", "permute", "exchange"}
 
 // String is the move's name.
 func (k Kind) String() string { return kindNames[k] }
@@ -40,7 +41,8 @@ type Move struct {
 	Kind Kind
 	// Axes is the axes along which devices act together.
 	Axes mesh.Axes
-	// Dim is the dim that is cut or joined; of an all-to-all the one that is cut, and From the one that is joined.
+	// Dim is the dim that is cut or joined; of an all-to-all the one that is cut, and From the one that is
+	// joined.
 	Dim, From int
 	// Reduce is how terms combine.
 	Reduce mesh.Reduce

@@ -14,8 +14,8 @@ type Config struct {
 	Prices Prices
 	// Strict makes communication that nobody asked for an error.
 	Strict Strictness
-	// Asked is, by value ID, the values whose Spec the user wrote: bringing a value there is asked for, as it is where an
-	// op.Constrainer says so. Nil is none.
+	// Asked is, by value ID, the values whose Spec the user wrote: bringing a value there is asked for, as it is
+	// where an op.Constrainer says so. Nil is none.
 	Asked []bool
 	// Meshes is, by value ID, where values lie; nil, and a nil entry, is the one mesh of all.
 	Meshes []*mesh.Mesh
@@ -46,14 +46,17 @@ type Inserted struct {
 
 // String is the record in one line.
 func (x Inserted) String() string {
-	return fmt.Sprintf("%s: %s: %s %s: %.0f bytes, %.1f µs: %s", x.Pos, x.Op, x.Move.Kind, x.Move.Axes, x.Move.Cost.Bytes, x.Move.Cost.Time*1e6, x.Reason)
+	return fmt.Sprintf("%s: %s: %s %s: %.0f bytes, %.1f µs: %s", x.Pos, x.Op, x.Move.Kind, x.Move.Axes,
+		x.Move.Cost.Bytes, x.Move.Cost.Time*1e6, x.Reason)
 }
 
-// Partition makes the local programs of a program whose values lie as specs say, one for each value by its ID. An op runs
-// on the mesh of its results, under the assignment of axes to its factors that costs least, resharding included.
+// Partition makes the local programs of a program whose values lie as specs say, one for each value by its
+// ID. An op runs on the mesh of its results, under the assignment of axes to its factors that costs least,
+// resharding included.
 func Partition(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) (*Program, error) {
 	if len(specs) != f.NumValues() {
-		return nil, fmt.Errorf("partition %s: got %d specs, want one for each of %d values", f.Name(), len(specs), f.NumValues())
+		return nil, fmt.Errorf("partition %s: got %d specs, want one for each of %d values", f.Name(), len(specs),
+			f.NumValues())
 	}
 	p := newPlanner(f, specs, m, c)
 	for _, v := range f.Params() {
@@ -93,7 +96,8 @@ type planner struct {
 }
 
 func newPlanner(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) *planner {
-	p := &planner{config: c, decisions: map[string]*decision{}, lies: make([]op.Lie, len(specs)), versions: make([][]op.Lie, len(specs)), now: slices.Clone(specs)}
+	p := &planner{config: c, decisions: map[string]*decision{}, lies: make([]op.Lie, len(specs)),
+		versions: make([][]op.Lie, len(specs)), now: slices.Clone(specs)}
 	p.uses, p.returned = usesOf(f)
 	for id, s := range specs {
 		at := m
@@ -147,7 +151,8 @@ func (p *planner) node(n *ir.Node) error {
 			p.now[v.ID()], s.after[i] = given.Spec, convert{from: given, to: given}
 			continue
 		}
-		w := why{n.Pos(), n.Op(), fmt.Sprintf("result %d of %s is to lie as %s", i, n.Op().Name(), p.lies[v.ID()].Spec), p.asked(n)}
+		w := why{n.Pos(), n.Op(), fmt.Sprintf("result %d of %s is to lie as %s", i, n.Op().Name(),
+			p.lies[v.ID()].Spec), p.asked(n)}
 		if s.after[i], err = p.convert(w, v, p.lies[v.ID()]); err != nil {
 			return err
 		}
@@ -181,7 +186,8 @@ func (p *planner) asked(n *ir.Node) bool {
 	if _, ok := n.Op().(op.Constrainer); ok {
 		return true
 	}
-	return p.config.Asked != nil && slices.ContainsFunc(n.Out(), func(v *ir.Value) bool { return p.config.Asked[v.ID()] })
+	return p.config.Asked != nil && slices.ContainsFunc(n.Out(),
+		func(v *ir.Value) bool { return p.config.Asked[v.ID()] })
 }
 
 // why is what a conversion is for.
@@ -232,7 +238,8 @@ func (p *planner) record(w why, v *ir.Value, m Move, from mesh.Spec) error {
 	if m.Kind.Local() || m.Cost.Collectives == 0 {
 		return nil
 	}
-	x := Inserted{Pos: w.pos, Op: w.name(), Value: v.ID(), Move: m, Reason: w.reason + ", it lies as " + from.String(), Asked: w.asked}
+	x := Inserted{Pos: w.pos, Op: w.name(), Value: v.ID(), Move: m, Reason: w.reason + ", it lies as " +
+		from.String(), Asked: w.asked}
 	if p.config.Strict == Forbid && !w.asked {
 		return &ir.Error{Pos: w.pos, Op: w.name(), Err: fmt.Errorf(
 			"unasked communication: %s of %v over %s: %s: write the spec that you want, or allow it", m.Kind, v.Type(), m.Axes, x.Reason)}

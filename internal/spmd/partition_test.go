@@ -33,12 +33,14 @@ func whole(t rapid.TB, f *ir.Func, args []array.Array) []array.Array {
 }
 
 // agrees runs a program partitioned and whole, and compares.
-func agrees(t rapid.TB, f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, args []array.Array, tolerance float64) *spmd.Program {
+func agrees(t rapid.TB, f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, args []array.Array,
+	tolerance float64) *spmd.Program {
 	t.Helper()
 	return agreesWith(t, f, specs, m, spmd.Config{}, args, tolerance)
 }
 
-func agreesWith(t rapid.TB, f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c spmd.Config, args []array.Array, tolerance float64) *spmd.Program {
+func agreesWith(t rapid.TB, f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c spmd.Config, args []array.Array,
+	tolerance float64) *spmd.Program {
 	t.Helper()
 	p, err := spmd.Partition(f, specs, m, c)
 	if err != nil {

@@ -11,8 +11,8 @@ type Link struct {
 	Alpha, Beta float64
 }
 
-// Prices say what communication and computing cost. The zero value is a guess at a good machine: what matters for the
-// choice between plans is mostly how the numbers compare.
+// Prices say what communication and computing cost. The zero value is a guess at a good machine: what matters
+// for the choice between plans is mostly how the numbers compare.
 type Prices struct {
 	// Default is the link of axes that Links does not name.
 	Default Link
@@ -20,7 +20,8 @@ type Prices struct {
 	Links map[string]Link
 	// Plain leaves out exchanges of single messages, for backends that have only the usual collectives.
 	Plain bool
-	// Memory is the seconds for each byte that an op moves between memory and processor, Flop those for each operation.
+	// Memory is the seconds for each byte that an op moves between memory and processor, Flop those for each
+	// operation.
 	Memory, Flop float64
 }
 

@@ -8,8 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Program is a program for the devices of one or several meshes. What is the same for all of them has been decided; the
-// programs of single devices are made when they are asked for. It serves one goroutine at a time.
+// Program is a program for the devices of one or several meshes. What is the same for all of them has been
+// decided; the programs of single devices are made when they are asked for. It serves one goroutine at a
+// time.
 type Program struct {
 	f        *ir.Func
 	main     *mesh.Mesh
@@ -95,7 +96,8 @@ func (p *Program) ParamSpec(i int) mesh.Spec { return p.Param(i).Spec }
 // ResultSpec is the Spec of a result, on whatever mesh.
 func (p *Program) ResultSpec(i int) mesh.Spec { return p.Result(i).Spec }
 
-// How is how a node of the program, by its number, runs: how its operands must lie and how its results then do.
+// How is how a node of the program, by its number, runs: how its operands must lie and how its results then
+// do.
 func (p *Program) How(node int) (need, give []mesh.Spec) {
 	d := p.steps[node].how
 	return d.need, d.give

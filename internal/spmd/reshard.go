@@ -27,7 +27,8 @@ func NewRouter(m *mesh.Mesh, prices Prices) *Router {
 	return &Router{m: m, prices: prices, memo: map[string]route{}}
 }
 
-// Reshard is the cheapest way to bring a tensor of a type from one Spec into another, at the prices of the zero Prices.
+// Reshard is the cheapest way to bring a tensor of a type from one Spec into another, at the prices of the
+// zero Prices.
 func Reshard(m *mesh.Mesh, t ir.Type, from, to mesh.Spec) ([]Move, Cost, error) {
 	return NewRouter(m, Prices{}).Reshard(t, from, to)
 }
@@ -58,7 +59,8 @@ func (r *Router) find(t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	}
 	plain := newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, asWritten)
 	best := r.search(plain)
-	if total(best).Collectives > 1 || slices.ContainsFunc(best, func(m Move) bool { return m.Kind == AllGather }) {
+	if total(best).Collectives > 1 || slices.ContainsFunc(best,
+		func(m Move) bool { return m.Kind == AllGather }) {
 		// Cutting axes further may help where their sizes differ.
 		p := newProblem(r.m, t.Shape, t.DType.Size(), r.prices, from, to, byDivisors)
 		if p.atoms > maxFine || p.atoms == plain.atoms {
@@ -101,8 +103,8 @@ func (r *Router) through(t ir.Type, from, mid, to mesh.Spec) ([]Move, error) {
 	return r.orExchange(slices.Concat(first, second), t, from, to)
 }
 
-// orExchange is the moves, or single messages as the two layouts overlap, where the moves send something more than once
-// and that costs more.
+// orExchange is the moves, or single messages as the two layouts overlap, where the moves send something more
+// than once and that costs more.
 func (r *Router) orExchange(moves []Move, t ir.Type, from, to mesh.Spec) ([]Move, error) {
 	cost := total(moves)
 	if r.prices.Plain || cost.Collectives < 2 || len(from.Partial) > 0 || len(to.Partial) > 0 {
@@ -139,7 +141,8 @@ func (r *Router) orExchange(moves []Move, t ir.Type, from, to mesh.Spec) ([]Move
 	return moves, nil
 }
 
-// maxStates bounds the search, beyond which the plain way is taken, and maxFine the parts into which axes are cut.
+// maxStates bounds the search, beyond which the plain way is taken, and maxFine the parts into which axes are
+// cut.
 const (
 	maxStates = 4000
 	maxFine   = 8
@@ -163,19 +166,21 @@ func (r *Router) search(p *problem) []Move {
 		}
 		for _, e := range p.edges(v.at) {
 			if c := v.cost.Plus(e.cost); c.Time+p.least(e.next) <= limit.cost.Time && !closed[e.next.key()] {
-				heap.Push(&open, &visit{at: e.next, by: e, before: v, cost: c, least: c.Time + p.least(e.next), seq: n<<16 + len(open)})
+				heap.Push(&open, &visit{at: e.next, by: e, before: v, cost: c, least: c.Time + p.least(e.next),
+					seq: n<<16 + len(open)})
 			}
 		}
 	}
 	return p.path(limit)
 }
 
-// least is a bound on the time from a state to the target: what is not there must be sent, and what is in a wrong place
-// takes a collective.
+// least is a bound on the time from a state to the target: what is not there must be sent, and what is in a
+// wrong place takes a collective.
 func (p *problem) least(s state) float64 {
 	busy := len(p.pendingKinds(s)) > 0
 	for d := range s.dims {
-		if p.prefix(s, d) < len(s.dims[d]) && !slices.ContainsFunc(p.to.partial, func(m uint8) bool { return m != 0 }) {
+		if p.prefix(s, d) < len(s.dims[d]) && !slices.ContainsFunc(p.to.partial,
+			func(m uint8) bool { return m != 0 }) {
 			busy = true
 		}
 	}
@@ -189,7 +194,8 @@ func (p *problem) least(s state) float64 {
 	return t
 }
 
-// plain is the simple way: combine all that is pending and should not be, gather whatever is not in its place, and cut.
+// plain is the simple way: combine all that is pending and should not be, gather whatever is not in its
+// place, and cut.
 func (p *problem) plain(v *visit) *visit {
 	step := func(match func(e edge) bool) bool {
 		for _, e := range p.edges(v.at) {
@@ -201,7 +207,10 @@ func (p *problem) plain(v *visit) *visit {
 		return false
 	}
 	for !v.at.equal(p.to) {
-		if !step(func(e edge) bool { return e.kind == Slice && p.prefix(e.next, e.dim) == len(e.next.dims[e.dim]) }) &&
+		if !step(func(e edge) bool {
+			return e.kind == Slice &&
+				p.prefix(e.next, e.dim) == len(e.next.dims[e.dim])
+		}) &&
 			!step(func(e edge) bool { return e.kind == AllReduce }) &&
 			!step(func(e edge) bool { return e.kind == AllGather }) &&
 			!step(func(e edge) bool { return e.kind == Mask }) {
@@ -216,7 +225,8 @@ func (p *problem) path(v *visit) []Move {
 	var moves []Move
 	for ; v.before != nil; v = v.before {
 		e := v.by
-		moves = append(moves, Move{Kind: e.kind, Axes: p.moveAxes(e, v.before.at), Dim: e.dim, From: e.from, Reduce: e.reduce,
+		moves = append(moves, Move{Kind: e.kind, Axes: p.moveAxes(e, v.before.at), Dim: e.dim, From: e.from,
+			Reduce: e.reduce,
 			Before: p.spec(v.before.at), After: p.spec(v.at), Cost: e.cost})
 	}
 	slices.Reverse(moves)
@@ -240,7 +250,8 @@ func (p *problem) merge(moves []Move) []Move {
 	var out []Move
 	for _, m := range moves {
 		k := len(out) - 1
-		if k >= 0 && out[k].Kind == m.Kind && (m.Kind == Slice && out[k].Dim == m.Dim || m.Kind == Mask && out[k].Reduce == m.Reduce) {
+		if k >= 0 && out[k].Kind == m.Kind &&
+			(m.Kind == Slice && out[k].Dim == m.Dim || m.Kind == Mask && out[k].Reduce == m.Reduce) {
 			out[k].Axes, out[k].After = append(slices.Clip(out[k].Axes), m.Axes...), m.After
 			continue
 		}

@@ -16,7 +16,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-var long = flag.Bool("long", false, "sweep all pairs of Specs, also those of three dims and of max, min, mean and prod")
+var long = flag.Bool("long", false,
+	"sweep all pairs of Specs, also those of three dims and of max, min, mean and prod")
 
 func parseMesh(t testing.TB, text string) *mesh.Mesh {
 	t.Helper()
@@ -36,8 +37,8 @@ func parseSpec(t testing.TB, text string) mesh.Spec {
 	return s
 }
 
-// allSpecs is every Spec for tensors of a rank: each axis copies, splits a dim, at any place among those that split it
-// too, or is partial.
+// allSpecs is every Spec for tensors of a rank: each axis copies, splits a dim, at any place among those that
+// split it too, or is partial.
 func allSpecs(m *mesh.Mesh, rank int, kinds ...mesh.Reduce) []mesh.Spec {
 	list := []mesh.Spec{mesh.Whole(rank)}
 	for _, a := range m.Axes() {
@@ -47,13 +48,15 @@ func allSpecs(m *mesh.Mesh, rank int, kinds ...mesh.Reduce) []mesh.Spec {
 			for d := range rank {
 				for at := 0; at <= len(s.Dims[d]); at++ {
 					c := s.Clone()
-					c.Dims[d] = append(append(append(mesh.Axes{}, s.Dims[d][:at]...), mesh.Sub{Axis: a.Name}), s.Dims[d][at:]...)
+					c.Dims[d] = append(append(append(mesh.Axes{}, s.Dims[d][:at]...), mesh.Sub{Axis: a.Name}),
+						s.Dims[d][at:]...)
 					next = append(next, c)
 				}
 			}
 			for _, k := range kinds {
 				if len(s.Partial) == 0 || s.Partial[0].Reduce == k {
-					next = append(next, s.With(append(s.Clone().Partial, mesh.Pending{Sub: mesh.Sub{Axis: a.Name}, Reduce: k})...))
+					next = append(next, s.With(append(s.Clone().Partial, mesh.Pending{Sub: mesh.Sub{Axis: a.Name},
+						Reduce: k})...))
 				}
 			}
 		}
@@ -62,7 +65,8 @@ func allSpecs(m *mesh.Mesh, rank int, kinds ...mesh.Reduce) []mesh.Spec {
 	return list
 }
 
-// randomParts is what the devices of a layout hold: copies equal, terms of reductions each with numbers of their own.
+// randomParts is what the devices of a layout hold: copies equal, terms of reductions each with numbers of
+// their own.
 func randomParts(t testing.TB, l *mesh.Layout, rng *rand.Rand) map[int]array.Array {
 	t.Helper()
 	var axes mesh.Axes
@@ -146,21 +150,23 @@ func farthest(got, want array.Array) float64 {
 	return worst
 }
 
-func carryOut(m *mesh.Mesh, shape []int, before, after *mesh.Layout, moves []spmd.Move, parts map[int]array.Array) (map[int]array.Array, error) {
+func carryOut(m *mesh.Mesh, shape []int, before, after *mesh.Layout, moves []spmd.Move,
+	parts map[int]array.Array) (map[int]array.Array, error) {
 	world, err := inproc.New(m.Size())
 	if err != nil {
 		return nil, err
 	}
-	results, err := runtime.Locals(context.Background(), world, m.Devices(), func(id int) (*ir.Func, []array.Array, error) {
-		b := ir.NewBuilder("reshard")
-		x := b.Param("x", ir.TypeOf(parts[id]))
-		y, err := spmd.Apply(x, m, id, shape, moves)
-		if err != nil {
-			return nil, nil, err
-		}
-		f, err := b.Build(y)
-		return f, []array.Array{parts[id]}, err
-	})
+	results, err := runtime.Locals(context.Background(), world, m.Devices(),
+		func(id int) (*ir.Func, []array.Array, error) {
+			b := ir.NewBuilder("reshard")
+			x := b.Param("x", ir.TypeOf(parts[id]))
+			y, err := spmd.Apply(x, m, id, shape, moves)
+			if err != nil {
+				return nil, nil, err
+			}
+			f, err := b.Build(y)
+			return f, []array.Array{parts[id]}, err
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +182,8 @@ func TestAnyToAny(t *testing.T) {
 	sizes := []int{4, 5, 1, 0, 6}
 	kinds := []mesh.Reduce{mesh.Sum}
 	if *long {
-		sizes, kinds = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 13}, []mesh.Reduce{mesh.Sum, mesh.Max, mesh.Min, mesh.Mean, mesh.Prod}
+		sizes, kinds = []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 13}, []mesh.Reduce{mesh.Sum, mesh.Max, mesh.Min,
+			mesh.Mean, mesh.Prod}
 	}
 	for _, text := range []string{"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"} {
 		t.Run(text, func(t *testing.T) {

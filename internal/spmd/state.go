@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// token is an axis or a part of one as the search sees it. The first tokens are atoms: parts of axes that the two Specs
-// do not cut further. Others are made of atoms, or overlap them.
+// token is an axis or a part of one as the search sees it. The first tokens are atoms: parts of axes that the
+// two Specs do not cut further. Others are made of atoms, or overlap them.
 type token struct {
 	sub   mesh.Sub
 	size  int
@@ -17,8 +17,8 @@ type token struct {
 
 // state is a Spec as the search sees it.
 type state struct {
-	// dims is the tokens of each dim. Where they divide the dim evenly they are atoms; elsewhere splitting by the parts
-	// of an axis one after the other is not splitting by the axis, and tokens stay as they are.
+	// dims is the tokens of each dim. Where they divide the dim evenly they are atoms; elsewhere splitting by
+	// the parts of an axis one after the other is not splitting by the axis, and tokens stay as they are.
 	dims [][]uint8
 	// partial is, for each atom, 0 or one more than the reduction that is pending along it.
 	partial []uint8
@@ -63,15 +63,16 @@ type problem struct {
 	atoms  int
 	from   state
 	to     state
-	// finishes is, for each way to cut the dims into numbers of pieces, the best state from which the target is reached
-	// without a permute.
+	// finishes is, for each way to cut the dims into numbers of pieces, the best state from which the target is
+	// reached without a permute.
 	finishes map[string]finish
 	// permuted counts what was tried for them.
 	permuted int
 }
 
 // newProblem reads both Specs; it cuts axes into atoms fine enough for either.
-func newProblem(m *mesh.Mesh, shape []int, elem int, prices Prices, from, to mesh.Spec, fine fineness) *problem {
+func newProblem(m *mesh.Mesh, shape []int, elem int, prices Prices, from, to mesh.Spec,
+	fine fineness) *problem {
 	p := &problem{m: m, shape: shape, elem: float64(elem), prices: prices, finishes: map[string]finish{}}
 	cuts := boundaries(m, from, to)
 	if fine == byDivisors {
@@ -101,7 +102,8 @@ const (
 	byDivisors                 // also where that makes parts of the same size as those of other axes
 )
 
-// bounds is where one axis is cut: the products of the parts from the first on, 1 and the axis's size included.
+// bounds is where one axis is cut: the products of the parts from the first on, 1 and the axis's size
+// included.
 type bounds struct {
 	axis mesh.Axis
 	at   []int
@@ -289,8 +291,8 @@ func (p *problem) axes(list []uint8) mesh.Axes {
 	return axes
 }
 
-// joinedAxes is a list of atoms as axes with neighbouring parts of one axis joined: for those that combine, or that
-// divide a dim evenly.
+// joinedAxes is a list of atoms as axes with neighbouring parts of one axis joined: for those that combine,
+// or that divide a dim evenly.
 func (p *problem) joinedAxes(list []uint8) mesh.Axes {
 	var axes mesh.Axes
 	for _, t := range list {

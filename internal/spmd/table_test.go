@@ -26,13 +26,18 @@ Every way from one Spec to another is found by a search over moves; this table i
 Slices, masks and pads send nothing. Axes that neither Spec names stay out of it.
 `
 
-// pairs2D is the common changes on two axes: what data, tensor, sequence and fully sharded parallelism ask for.
+// pairs2D is the common changes on two axes: what data, tensor, sequence and fully sharded parallelism ask
+// for.
 var pairs2D = [][2]string{
-	{"@[_,_]", "@[x,y]"}, {"@[x,y]", "@[_,_]"}, {"@[x.y,_]", "@[_,_]"}, {"@[x.y,_]", "@[x,_]"}, {"@[x,_]", "@[x.y,_]"},
-	{"@[x,y]", "@[x,_]"}, {"@[x,_]", "@[x,y]"}, {"@[x.y,_]", "@[x,y]"}, {"@[x,y]", "@[x.y,_]"}, {"@[x.y,_]", "@[_,x.y]"},
-	{"@[x,_]", "@[_,x]"}, {"@[x,y]", "@[_,x.y]"}, {"@[x.y,_]", "@[y.x,_]"}, {"@[x,_]", "@[_,y]"}, {"@[x,_]", "@[y,_]"}, {"@[x,y]", "@[y,x]"},
+	{"@[_,_]", "@[x,y]"}, {"@[x,y]", "@[_,_]"}, {"@[x.y,_]", "@[_,_]"}, {"@[x.y,_]", "@[x,_]"}, {"@[x,_]",
+		"@[x.y,_]"},
+	{"@[x,y]", "@[x,_]"}, {"@[x,_]", "@[x,y]"}, {"@[x.y,_]", "@[x,y]"}, {"@[x,y]", "@[x.y,_]"}, {"@[x.y,_]",
+		"@[_,x.y]"},
+	{"@[x,_]", "@[_,x]"}, {"@[x,y]", "@[_,x.y]"}, {"@[x.y,_]", "@[y.x,_]"}, {"@[x,_]", "@[_,y]"}, {"@[x,_]",
+		"@[y,_]"}, {"@[x,y]", "@[y,x]"},
 	{"@[x,_]+{y}", "@[x,_]"}, {"@[x,_]+{y}", "@[x,y]"}, {"@[x,_]+{y}", "@[x.y,_]"}, {"@[_,_]+{x,y}", "@[_,_]"},
-	{"@[_,_]+{x,y}", "@[x.y,_]"}, {"@[_,_]+{x,y}", "@[x,_]+{y}"}, {"@[_,x]+{y}", "@[x,_]"}, {"@[x,y]", "@[x,_]+{y}"},
+	{"@[_,_]+{x,y}", "@[x.y,_]"}, {"@[_,_]+{x,y}", "@[x,_]+{y}"}, {"@[_,x]+{y}", "@[x,_]"}, {"@[x,y]",
+		"@[x,_]+{y}"},
 }
 
 // TestTable writes the page and compares; every 1-D pair and every common 2-D pair takes the least bytes.
@@ -84,7 +89,8 @@ func rows(t *testing.T, b *strings.Builder, m *mesh.Mesh, pairs [][2]string) {
 				t.Errorf("%s to %s on %s: %v: %.0f bytes, want %.0f", from, to, m, moves, cost.Bytes, least)
 			}
 		}
-		fmt.Fprintf(b, "| `%s` | `%s` | %s | %.4f | %s |\n", from, to, strings.Join(words, "; "), cost.Bytes/float64(typ.Bytes()), bound)
+		fmt.Fprintf(b, "| `%s` | `%s` | %s | %.4f | %s |\n", from, to, strings.Join(words, "; "),
+			cost.Bytes/float64(typ.Bytes()), bound)
 	}
 }
 
@@ -134,7 +140,8 @@ func leastReduce(m *mesh.Mesh, typ ir.Type, from, to mesh.Spec) (float64, bool) 
 		return 0, false
 	case to.Equal(from.With()):
 		return 2 * once, true
-	case len(to.Used()) == len(from.Used()) && m.HasPrefix(to.Dims[0], from.Dims[0]) && m.HasPrefix(to.Dims[1], from.Dims[1]):
+	case len(to.Used()) == len(from.Used()) && m.HasPrefix(to.Dims[0], from.Dims[0]) &&
+		m.HasPrefix(to.Dims[1], from.Dims[1]):
 		return once, true
 	}
 	return 0, false

@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// orTogether is the way in which devices compute the op together, where there is one and it is better than a way in which
-// each computes alone what was brought to it.
+// orTogether is the way in which devices compute the op together, where there is one and it is better than a
+// way in which each computes alone what was brought to it.
 func (c *choice) orTogether(alone *decision) (*decision, error) {
 	o, ok := c.base.op.(op.Cooperator)
 	if !ok {
@@ -26,14 +26,16 @@ func (c *choice) orTogether(alone *decision) (*decision, error) {
 	if err != nil || joint == nil {
 		return alone, err
 	}
-	if joint.time < alone.time || how.Prefer == op.BySize && alone.moved-joint.moved >= joint.exchanged/fewTimes ||
+	if joint.time < alone.time || how.Prefer == op.BySize &&
+		alone.moved-joint.moved >= joint.exchanged/fewTimes ||
 		how.Prefer == op.Always && alone.moved > joint.moved {
 		return joint, nil
 	}
 	return alone, nil
 }
 
-// fewTimes is how much more than a gather devices may send inside an op that prefers not to have its operands gathered.
+// fewTimes is how much more than a gather devices may send inside an op that prefers not to have its operands
+// gathered.
 const fewTimes = 4
 
 // program is what a device runs in the stead of an op that is computed together.
@@ -84,7 +86,10 @@ func (p *planner) exchange(n *ir.Node) (Move, bool) {
 
 // kindOf is what an op that exchanges does, by what its name begins with.
 func kindOf(name string) Kind {
-	if i := slices.IndexFunc(kindNames[:], func(kind string) bool { return strings.HasPrefix(name, kind) }); i >= 0 {
+	if i := slices.IndexFunc(kindNames[:], func(kind string) bool {
+		return strings.HasPrefix(name,
+			kind)
+	}); i >= 0 {
 		return Kind(i)
 	}
 	return Permute
@@ -107,7 +112,8 @@ func (p *planner) recordTogether(n *ir.Node, d *decision) error {
 		x.Before, x.After = d.give[0], d.give[0]
 		p.program.inserted = append(p.program.inserted, Inserted{
 			Pos: n.Pos(), Op: n.Op().Name(), Value: n.Out()[0].ID(), Move: x, Asked: true,
-			Reason: fmt.Sprintf("%s is computed together: %s of %v", n.Op().Name(), inner.Op().Name(), inner.In()[0].Type()),
+			Reason: fmt.Sprintf("%s is computed together: %s of %v", n.Op().Name(), inner.Op().Name(),
+				inner.In()[0].Type()),
 		})
 	}
 	return nil

@@ -16,7 +16,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// head is a language model without layers: a table, a matrix to logits and the loss, with the gradients of both.
+// head is a language model without layers: a table, a matrix to logits and the loss, with the gradients of
+// both.
 type head struct {
 	batch, seq, dim, vocab int
 	smoothing              float64
@@ -71,8 +72,8 @@ func askedFor(t *testing.T, texts ...string) map[int]mesh.Sharding {
 	return asked
 }
 
-// TestVocabularyParallel: with the vocabulary split, nothing that has it is gathered, whether parts are even, uneven or empty.
-// The tokens are few: a table smaller than what is looked up in it is cheaper to gather.
+// TestVocabularyParallel: with the vocabulary split, nothing that has it is gathered, whether parts are even,
+// uneven or empty. The tokens are few: a table smaller than what is looked up in it is cheaper to gather.
 func TestVocabularyParallel(t *testing.T) {
 	for _, c := range []struct {
 		mesh  string
@@ -82,12 +83,14 @@ func TestVocabularyParallel(t *testing.T) {
 			t.Run(fmt.Sprintf("%s,vocab=%d,smoothing=%v", c.mesh, c.vocab, smoothing), func(t *testing.T) {
 				h := head{batch: 2, seq: 1, dim: 6, vocab: c.vocab, smoothing: smoothing}
 				m, f := parseMesh(t, c.mesh), h.trace(t, array.F64)
-				r, err := shard.Infer(f, shard.Config{Mesh: m, Values: askedFor(t, "@[dp,_]", "@[dp,_]", "@[tp,_]", "@[_,tp]")})
+				r, err := shard.Infer(f, shard.Config{Mesh: m, Values: askedFor(t, "@[dp,_]", "@[dp,_]", "@[tp,_]",
+					"@[_,tp]")})
 				if err != nil {
 					t.Fatal(err)
 				}
 				p := agreesWith(t, f, r.Specs, m, spmd.Config{Results: r.Results}, h.args(), 1e-11)
-				if _, give := p.How(1); !slices.ContainsFunc(give[0].Dims[2], func(s mesh.Sub) bool { return s.Axis == "tp" }) {
+				if _, give := p.How(1); !slices.ContainsFunc(give[0].Dims[2],
+					func(s mesh.Sub) bool { return s.Axis == "tp" }) {
 					t.Errorf("logits lie as %s: want the vocabulary split", give[0])
 				}
 				wantNoGathers(t, p)
@@ -112,7 +115,8 @@ func wantNoGathers(t *testing.T, p *spmd.Program) {
 func TestVocabularyParallelMemory(t *testing.T) {
 	h := head{batch: 4, seq: 64, dim: 8, vocab: 4096}
 	m, f := parseMesh(t, "tp=4"), h.trace(t, array.F32)
-	r, err := shard.Infer(f, shard.Config{Mesh: m, Values: askedFor(t, "@[_,_]", "@[_,_]", "@[tp,_]", "@[_,tp]")})
+	r, err := shard.Infer(f, shard.Config{Mesh: m, Values: askedFor(t, "@[_,_]", "@[_,_]", "@[tp,_]",
+		"@[_,tp]")})
 	if err != nil {
 		t.Fatal(err)
 	}

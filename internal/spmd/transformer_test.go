@@ -31,10 +31,12 @@ func (s sizes) weights() []weight {
 	for i := range s.layers {
 		for _, w := range []weight{
 			{"norm1", []int{s.dim}, "@[_]"},
-			{"q", []int{s.dim, s.dim}, "@[_,tp]"}, {"k", []int{s.dim, s.dim}, "@[_,tp]"}, {"v", []int{s.dim, s.dim}, "@[_,tp]"},
+			{"q", []int{s.dim, s.dim}, "@[_,tp]"}, {"k", []int{s.dim, s.dim}, "@[_,tp]"}, {"v", []int{s.dim, s.dim},
+				"@[_,tp]"},
 			{"o", []int{s.dim, s.dim}, "@[tp,_]"},
 			{"norm2", []int{s.dim}, "@[_]"},
-			{"gate", []int{s.dim, s.ffn}, "@[_,tp]"}, {"up", []int{s.dim, s.ffn}, "@[_,tp]"}, {"down", []int{s.ffn, s.dim}, "@[tp,_]"},
+			{"gate", []int{s.dim, s.ffn}, "@[_,tp]"}, {"up", []int{s.dim, s.ffn}, "@[_,tp]"}, {"down",
+				[]int{s.ffn, s.dim}, "@[tp,_]"},
 		} {
 			w.name = fmt.Sprintf("layer%d.%s", i, w.name)
 			list = append(list, w)
@@ -77,7 +79,8 @@ func (s sizes) loss(ids, labels *op.Tensor, ws []*op.Tensor) *op.Tensor {
 		x = op.Add(x, op.MatMul(op.SwiGLU(op.MatMul(h, next()), op.MatMul(h, next())), next()))
 	}
 	logits := op.MatMul(op.RMSNorm(x, next(), 1e-5), next())
-	return op.Mean(op.CrossEntropy(op.Reshape(logits, s.batch*s.seq, s.vocab), op.Reshape(labels, s.batch*s.seq), op.CrossEntropyConfig{}))
+	return op.Mean(op.CrossEntropy(op.Reshape(logits, s.batch*s.seq, s.vocab), op.Reshape(labels, s.batch*s.seq),
+		op.CrossEntropyConfig{}))
 }
 
 // inferred is how the step lies on a mesh, with data split along dp and weights as they say.
@@ -175,7 +178,8 @@ func BenchmarkPartition(b *testing.B) {
 	}
 }
 
-// TestLargeStep: planning for 4,096 devices is cheap, since they share programs. The time is the benchmark's to tell.
+// TestLargeStep: planning for 4,096 devices is cheap, since they share programs. The time is the benchmark's
+// to tell.
 func TestLargeStep(t *testing.T) {
 	s := sizes{layers: 100, batch: 512, seq: 2048, dim: 8192, heads: 64, ffn: 28672, vocab: 32000}
 	f := s.step(t, array.BF16)

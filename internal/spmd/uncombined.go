@@ -8,11 +8,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Uncombined is how values that are to be summed up can lie before devices combine anything: each as its spec says, with the sums
-// besides that are pending where it is made, along axes that spec does not split by. Such values may be made of others in linear ops,
-// as a product's gradient is that is cast or cut up; inner is how those have to lie, by ID, for sums to stay pending on the way.
-func (p *Program) Uncombined(values []*ir.Value, specs []mesh.Spec) (lie []mesh.Spec, inner map[int]mesh.Spec) {
-	u := &uncombiner{p: p, how: map[*ir.Node]*decision{}, base: make([]mesh.Spec, p.f.NumValues()), only: make([]bool, p.f.NumValues()), inner: map[int]mesh.Spec{}}
+// Uncombined is how values that are to be summed up can lie before devices combine anything: each as its spec
+// says, with the sums besides that are pending where it is made, along axes that spec does not split by. Such
+// values may be made of others in linear ops, as a product's gradient is that is cast or cut up; inner is how
+// those have to lie, by ID, for sums to stay pending on the way.
+func (p *Program) Uncombined(values []*ir.Value, specs []mesh.Spec) (lie []mesh.Spec,
+	inner map[int]mesh.Spec) {
+	u := &uncombiner{p: p, how: map[*ir.Node]*decision{}, base: make([]mesh.Spec, p.f.NumValues()),
+		only: make([]bool, p.f.NumValues()), inner: map[int]mesh.Spec{}}
 	for _, s := range p.steps {
 		u.how[s.node] = s.how
 	}
@@ -27,7 +30,8 @@ func (p *Program) Uncombined(values []*ir.Value, specs []mesh.Spec) (lie []mesh.
 		u.mark(v, u.pending(v))
 	}
 	for i, v := range values {
-		pending := slices.DeleteFunc(slices.Clone(u.inner[v.ID()].Partial), func(q mesh.Pending) bool { return p.main.Overlap(q.Sub, specs[i].Used()) })
+		pending := slices.DeleteFunc(slices.Clone(u.inner[v.ID()].Partial),
+			func(q mesh.Pending) bool { return p.main.Overlap(q.Sub, specs[i].Used()) })
 		lie = append(lie, specs[i].With(pending...))
 	}
 	return lie, u.inner
@@ -37,7 +41,8 @@ func (p *Program) Uncombined(values []*ir.Value, specs []mesh.Spec) (lie []mesh.
 type uncombiner struct {
 	p   *Program
 	how map[*ir.Node]*decision
-	// base is how values lie without anything pending; only is whether a value serves nothing but those that are asked for.
+	// base is how values lie without anything pending; only is whether a value serves nothing but those that are
+	// asked for.
 	base  []mesh.Spec
 	only  []bool
 	inner map[int]mesh.Spec
@@ -48,9 +53,11 @@ func (u *uncombiner) follow() {
 	uses, returned := usesOf(u.p.f)
 	for _, n := range slices.Backward(u.p.f.Nodes()) {
 		for _, v := range n.Out() {
-			u.only[v.ID()] = u.only[v.ID()] || !returned[v.ID()] && !slices.ContainsFunc(uses[v.ID()], func(x use) bool {
-				return !linearIn(x.node) || slices.ContainsFunc(x.node.Out(), func(y *ir.Value) bool { return !u.only[y.ID()] })
-			})
+			u.only[v.ID()] = u.only[v.ID()] || !returned[v.ID()] &&
+				!slices.ContainsFunc(uses[v.ID()], func(x use) bool {
+					return !linearIn(x.node) || slices.ContainsFunc(x.node.Out(),
+						func(y *ir.Value) bool { return !u.only[y.ID()] })
+				})
 		}
 	}
 }
@@ -65,7 +72,9 @@ func linearIn(n *ir.Node) bool {
 		return false
 	}
 	group := l.Linear()[0]
-	return (len(group) == 0 || len(group) == len(n.In())) && !slices.ContainsFunc(append(slices.Clone(n.In()), n.Out()...), func(v *ir.Value) bool { return !v.DType().IsFloat() })
+	return (len(group) == 0 || len(group) == len(n.In())) &&
+		!slices.ContainsFunc(append(slices.Clone(n.In()), n.Out()...),
+			func(v *ir.Value) bool { return !v.DType().IsFloat() })
 }
 
 // pending is the sums that can be pending in v before anything is exchanged.
@@ -76,15 +85,20 @@ func (u *uncombiner) pending(v *ir.Value) []mesh.Pending {
 	}
 	list := slices.Clone(how.give[v.Index()].Partial)
 	for _, q := range u.passing(v.Node()) {
-		if !slices.ContainsFunc(list, func(r mesh.Pending) bool { return how.mesh.Overlap(r.Sub, mesh.Axes{q.Sub}) }) {
+		if !slices.ContainsFunc(list, func(r mesh.Pending) bool {
+			return how.mesh.Overlap(r.Sub,
+				mesh.Axes{q.Sub})
+		}) {
 			list = append(list, q)
 		}
 	}
 	used := u.base[v.ID()].Used()
-	return slices.DeleteFunc(list, func(q mesh.Pending) bool { return q.Reduce != mesh.Sum || how.mesh.Overlap(q.Sub, used) })
+	return slices.DeleteFunc(list,
+		func(q mesh.Pending) bool { return q.Reduce != mesh.Sum || how.mesh.Overlap(q.Sub, used) })
 }
 
-// passing is the sums that can be pending in all operands of a node that is linear in them and alone has a use for them.
+// passing is the sums that can be pending in all operands of a node that is linear in them and alone has a
+// use for them.
 func (u *uncombiner) passing(n *ir.Node) []mesh.Pending {
 	if !linearIn(n) || slices.ContainsFunc(n.In(), func(v *ir.Value) bool { return !u.only[v.ID()] }) {
 		return nil
@@ -104,7 +118,8 @@ func (u *uncombiner) mark(v *ir.Value, list []mesh.Pending) {
 		return
 	}
 	passing := u.passing(v.Node())
-	through := slices.DeleteFunc(slices.Clone(list), func(q mesh.Pending) bool { return !slices.Contains(passing, q) })
+	through := slices.DeleteFunc(slices.Clone(list),
+		func(q mesh.Pending) bool { return !slices.Contains(passing, q) })
 	for _, x := range v.Node().In() {
 		if len(through) > 0 {
 			u.mark(x, through)

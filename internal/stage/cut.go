@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Part is a piece of a program. Params and Results are values of that program by ID: what goes in and what comes out.
+// Part is a piece of a program. Params and Results are values of that program by ID: what goes in and what
+// comes out.
 type Part struct {
 	Func            *ir.Func
 	Params, Results []int
@@ -14,12 +15,12 @@ type Part struct {
 	Values []int
 }
 
-// Keep says of a node that the first part runs whether its results are handed to the second, should it need them; otherwise
-// they are computed again.
+// Keep says of a node that the first part runs whether its results are handed to the second, should it need
+// them; otherwise they are computed again.
 type Keep func(n *ir.Node) bool
 
-// Cut parts a program in two. The first part computes the results numbered in first, and nothing that they do not need; the
-// second computes the other results. Each part has the parameters that it uses.
+// Cut parts a program in two. The first part computes the results numbered in first, and nothing that they do
+// not need; the second computes the other results. Each part has the parameters that it uses.
 func Cut(f *ir.Func, names [2]string, first []int, keep Keep) (a, b *Part, err error) {
 	early := make([]bool, len(f.Results()))
 	for _, i := range first {
@@ -59,7 +60,8 @@ func valuesOf(f *ir.Func) []*ir.Value {
 	return all
 }
 
-// reach is the values that some are computed from, themselves included; it does not look behind those where it stops.
+// reach is the values that some are computed from, themselves included; it does not look behind those where
+// it stops.
 func reach(f *ir.Func, from []*ir.Value, stop func(*ir.Value) bool) []bool {
 	seen := make([]bool, f.NumValues())
 	for todo := append([]*ir.Value(nil), from...); len(todo) > 0; {
@@ -79,9 +81,10 @@ func reach(f *ir.Func, from []*ir.Value, stop func(*ir.Value) bool) []bool {
 	return seen
 }
 
-// build copies what results need. Nodes that are elsewhere, too, are copied just before they are first used, so that what is
-// computed again lives no longer than it must; all others keep their order.
-func build(f *ir.Func, name string, results []*ir.Value, handed func(*ir.Value) bool, elsewhere []bool) (*Part, error) {
+// build copies what results need. Nodes that are elsewhere, too, are copied just before they are first used,
+// so that what is computed again lives no longer than it must; all others keep their order.
+func build(f *ir.Func, name string, results []*ir.Value, handed func(*ir.Value) bool,
+	elsewhere []bool) (*Part, error) {
 	p := &partBuilder{b: ir.NewBuilder(name), handed: handed, env: make([]*ir.Value, f.NumValues())}
 	needed := reach(f, results, handed)
 	for _, n := range f.Nodes() {

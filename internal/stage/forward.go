@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/pass"
 )
 
-// Forward makes the stages of a program that is run forward only, cut as Split would: the joint program of each takes Weights,
-// Batch and In, and returns Out. Nothing is kept for a backward pass.
+// Forward makes the stages of a program that is run forward only, cut as Split would: the joint program of
+// each takes Weights, Batch and In, and returns Out. Nothing is kept for a backward pass.
 func Forward(f *ir.Func, c Config) ([]*Stage, error) {
 	s, err := newSplitter(f, c)
 	if err != nil {

@@ -8,11 +8,13 @@ import (
 // Recompute is what a backward pass computes again in place of keeping it.
 type Recompute uint8
 
-// The policies. Whatever costs nothing to compute again, views and constants and what weights alone decide, never is kept.
+// The policies. Whatever costs nothing to compute again, views and constants and what weights alone decide,
+// never is kept.
 const (
 	// RecomputeNone keeps all that gradients need.
 	RecomputeNone Recompute = iota
-	// RecomputeSelective keeps the results of contractions: products, attention. What lies between them is computed again.
+	// RecomputeSelective keeps the results of contractions: products, attention. What lies between them is
+	// computed again.
 	RecomputeSelective
 	// RecomputeFull keeps what passes between layers only.
 	RecomputeFull
@@ -27,10 +29,12 @@ type keeper struct {
 	between  func(mark string) bool
 }
 
-// NewKeep is a policy for the nodes of a joint program. weights is its first parameters; between says which marks stand
-// between layers; policy is asked with the mark of the layer that a node is in.
-func NewKeep(f *ir.Func, weights int, between func(mark string) bool, policy func(layer string) Recompute) Keep {
-	k := &keeper{policy: policy, between: between, constant: make([]bool, f.NumValues()), layer: make([]string, f.NumValues())}
+// NewKeep is a policy for the nodes of a joint program. weights is its first parameters; between says which
+// marks stand between layers; policy is asked with the mark of the layer that a node is in.
+func NewKeep(f *ir.Func, weights int, between func(mark string) bool,
+	policy func(layer string) Recompute) Keep {
+	k := &keeper{policy: policy, between: between, constant: make([]bool, f.NumValues()),
+		layer: make([]string, f.NumValues())}
 	for i := range weights {
 		k.constant[i] = true
 	}
@@ -71,8 +75,8 @@ func (k *keeper) keep(n *ir.Node) bool {
 	return true
 }
 
-// contracts reports whether a node sums over what two of its operands share: what it does takes long and its results are
-// small beside it.
+// contracts reports whether a node sums over what two of its operands share: what it does takes long and its
+// results are small beside it.
 func contracts(n *ir.Node) bool {
 	var in []ir.Type
 	for _, v := range n.In() {

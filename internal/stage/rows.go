@@ -17,14 +17,15 @@ type RowsConfig struct {
 	Rows int
 }
 
-// Rows is a program of a whole batch, seen as a sum over its rows. Every op's sharding rule tells what becomes of rows: a value has
-// a part for each of them, is the same for all, or is a sum over them. What is none of these, but of the batch alone, is
-// computed before, from all of it: what a mean is divided by.
+// Rows is a program of a whole batch, seen as a sum over its rows. Every op's sharding rule tells what
+// becomes of rows: a value has a part for each of them, is the same for all, or is a sum over them. What is
+// none of these, but of the batch alone, is computed before, from all of it: what a mean is divided by.
 type Rows struct {
 	f    *ir.Func
 	c    RowsConfig
 	lies []rowLie
-	// learned is the values that depend on weights; given is the operands that are computed before, by their number in order.
+	// learned is the values that depend on weights; given is the operands that are computed before, by their
+	// number in order.
 	learned []bool
 	given   map[operand]int
 	order   []*ir.Value
@@ -41,7 +42,8 @@ type rowLie struct {
 	kind rowKind
 	// dim has the rows: it is before blocks of a part for each row, each of after elements.
 	dim, before, after int
-	// index is whether its elements are positions among the rows: they mean something to ops that take rows there only.
+	// index is whether its elements are positions among the rows: they mean something to ops that take rows
+	// there only.
 	index bool
 	// err says why rows cannot be told.
 	err error
@@ -58,7 +60,8 @@ const (
 
 // NewRows looks at what rows become in a program.
 func NewRows(f *ir.Func, c RowsConfig) *Rows {
-	r := &Rows{f: f, c: c, lies: make([]rowLie, f.NumValues()), learned: make([]bool, f.NumValues()), given: map[operand]int{}}
+	r := &Rows{f: f, c: c, lies: make([]rowLie, f.NumValues()), learned: make([]bool, f.NumValues()),
+		given: map[operand]int{}}
 	for i, p := range f.Params() {
 		r.learned[p.ID()] = i < c.Weights
 		if c.Cut[i] {
@@ -76,8 +79,8 @@ func NewRows(f *ir.Func, c RowsConfig) *Rows {
 	return r
 }
 
-// Check is an error, with the line, if rows cannot be told in a result: it has no part for each row, is not the same for all and
-// not a sum over them.
+// Check is an error, with the line, if rows cannot be told in a result: it has no part for each row, is not
+// the same for all and not a sum over them.
 func (r *Rows) Check() error {
 	for _, v := range r.f.Results() {
 		if lie := r.lies[v.ID()]; lie.kind == unclear {
@@ -87,7 +90,8 @@ func (r *Rows) Check() error {
 	return nil
 }
 
-// node is what rows are in a node's results. Where they cannot be told, operands that depend on no weight are computed before.
+// node is what rows are in a node's results. Where they cannot be told, operands that depend on no weight are
+// computed before.
 func (r *Rows) node(n *ir.Node) []rowLie {
 	lies, ok := r.apply(n)
 	for _, also := range []rowKind{unclear, perRow} {
@@ -98,7 +102,8 @@ func (r *Rows) node(n *ir.Node) []rowLie {
 	return lies
 }
 
-// before takes operands that depend on no weight from a program that runs before, and reports whether there are any.
+// before takes operands that depend on no weight from a program that runs before, and reports whether there
+// are any.
 func (r *Rows) before(n *ir.Node, also rowKind) (any bool) {
 	for i, v := range n.In() {
 		lie := r.lie(n, i)
@@ -153,7 +158,8 @@ func (r *Rows) apply(n *ir.Node) ([]rowLie, bool) {
 
 // unclear is the results of a node whose rows cannot be told.
 func (r *Rows) unclear(n *ir.Node, why string) ([]rowLie, bool) {
-	err := &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: fmt.Errorf("%s, so it would change with the size of micro-batches", why)}
+	err := &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
+		Err: fmt.Errorf("%s, so it would change with the size of micro-batches", why)}
 	return slices.Repeat([]rowLie{{kind: unclear, err: err}}, len(n.Out())), false
 }
 
@@ -170,7 +176,10 @@ func (r *Rows) linear(n *ir.Node) []int {
 			}
 		}
 		// What is the same for all is shared out, which integers cannot be.
-		whole := slices.ContainsFunc(g, func(i int) bool { return r.lie(n, i).kind == sameForAll && !n.In()[i].DType().IsFloat() })
+		whole := slices.ContainsFunc(g, func(i int) bool {
+			return r.lie(n,
+				i).kind == sameForAll && !n.In()[i].DType().IsFloat()
+		})
 		if !whole && r.inside(n, g) {
 			return g
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// rowFactor is the factor of a node's rule that rows are in: before blocks of a part for each row, each of after elements.
+// rowFactor is the factor of a node's rule that rows are in: before blocks of a part for each row, each of
+// after elements.
 type rowFactor struct {
 	rule          *mesh.Parsed
 	in, out       []ir.Type
@@ -82,7 +83,8 @@ func (b *rowFactor) lie(tensor int) (rowLie, bool) {
 	for d, names := range b.rule.Tensor(tensor) {
 		for k, name := range names {
 			if b.rule.Index(name) == b.factor {
-				return rowLie{kind: perRow, dim: d, before: b.size(names[:k]) * b.before, after: b.after * b.size(names[k+1:])}, true
+				return rowLie{kind: perRow, dim: d, before: b.size(names[:k]) * b.before,
+					after: b.after * b.size(names[k+1:])}, true
 			}
 		}
 	}

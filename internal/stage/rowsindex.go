@@ -5,7 +5,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// indexed is what rows are in the results of a node that puts them in order, or takes them in one, and whether it is one.
+// indexed is what rows are in the results of a node that puts them in order, or takes them in one, and
+// whether it is one.
 func (r *Rows) indexed(n *ir.Node) ([]rowLie, bool) {
 	o, ok := n.Op().(op.RowIndexer)
 	if !ok {
@@ -37,7 +38,8 @@ func (r *Rows) indexed(n *ir.Node) ([]rowLie, bool) {
 
 // each is where a value has its rows.
 func (r *Rows) each(v *ir.Value, x op.Rows) rowLie {
-	return rowLie{kind: perRow, dim: x.Dim, before: 1, after: v.Dim(x.Dim) / r.c.Rows, index: x.Kind == op.RowsAt}
+	return rowLie{kind: perRow, dim: x.Dim, before: 1, after: v.Dim(x.Dim) / r.c.Rows,
+		index: x.Kind == op.RowsAt}
 }
 
 // rowsOp is a lie as ops speak of it.

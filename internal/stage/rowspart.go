@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Given is the program of what is computed before, from the whole batch, or nil if nothing is: it takes all parameters but the
-// weights.
+// Given is the program of what is computed before, from the whole batch, or nil if nothing is: it takes all
+// parameters but the weights.
 func (r *Rows) Given() (*ir.Func, error) {
 	if len(r.order) == 0 {
 		return nil, nil
@@ -74,11 +74,12 @@ func (r *Rows) emitGiven(b *ir.Builder, n *ir.Node, env []*ir.Value) error {
 	return b.Err()
 }
 
-// Part is the program of n rows from start on. It takes the weights, the other parameters, of those that are cut the rows, and
-// what is given; of its results those without rows add up over all parts.
-// moves is whether another start is another program.
+// Part is the program of n rows from start on. It takes the weights, the other parameters, of those that are
+// cut the rows, and what is given; of its results those without rows add up over all parts. moves is whether
+// another start is another program.
 func (r *Rows) Part(start, n int) (f *ir.Func, moves bool, err error) {
-	p := &rowsPart{r: r, b: ir.NewBuilder(r.f.Name()), start: start, n: n, env: make([]*ir.Value, r.f.NumValues()), cut: map[rowKey]*ir.Value{}}
+	p := &rowsPart{r: r, b: ir.NewBuilder(r.f.Name()), start: start, n: n,
+		env: make([]*ir.Value, r.f.NumValues()), cut: map[rowKey]*ir.Value{}}
 	for i, v := range r.f.Params() {
 		t := v.Type()
 		if r.c.Cut[i] {

@@ -9,15 +9,15 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Stage is one stage of a pipeline as a joint program. Its parameters are Weights, Batch, In, then a gradient for each float of
-// Out (in the last stage one number, the weight of the loss) and a running sum for each of Weights; its results are Out, a
-// gradient for each float of In, and the next sums.
+// Stage is one stage of a pipeline as a joint program. Its parameters are Weights, Batch, In, then a gradient
+// for each float of Out (in the last stage one number, the weight of the loss) and a running sum for each of
+// Weights; its results are Out, a gradient for each float of In, and the next sums.
 type Stage struct {
 	Joint *ir.Func
 	// Weights and Batch are parameters of the whole program by number, those that the stage uses.
 	Weights, Batch []int
-	// In and Out are values of the whole program by ID: what comes from the stage before and what goes to the next. The last
-	// stage's Out is the program's results.
+	// In and Out are values of the whole program by ID: what comes from the stage before and what goes to the
+	// next. The last stage's Out is the program's results.
 	In, Out []int
 }
 
@@ -31,18 +31,20 @@ func (s *Stage) NumInGrads() int { return len(s.Joint.Results()) - len(s.Out) - 
 
 // Config says how a program is split.
 type Config struct {
-	// Weights is how many of the program's first parameters are trained; the others are the batch. The program's first
-	// result is the number whose gradient is taken.
+	// Weights is how many of the program's first parameters are trained; the others are the batch. The program's
+	// first result is the number whose gradient is taken.
 	Weights int
 	// Cuts is, for every stage but the first, the node with which it begins.
 	Cuts []int
-	// Use, where set, is what stands for a weight in a stage's computation: a layout to gather it in, another dtype.
+	// Use, where set, is what stands for a weight in a stage's computation: a layout to gather it in, another
+	// dtype.
 	Use func(stage, weight int, x *ir.Value) *ir.Value
 	// Sum is the type of a weight's running sum of gradients; nil is the weight's own.
 	Sum func(weight int) ir.Type
 }
 
-// Split makes the joint programs of all stages. What depends on no weight is computed in every stage that needs it.
+// Split makes the joint programs of all stages. What depends on no weight is computed in every stage that
+// needs it.
 func Split(f *ir.Func, c Config) ([]*Stage, error) {
 	s, err := newSplitter(f, c)
 	if err != nil {
@@ -64,8 +66,10 @@ func newSplitter(f *ir.Func, c Config) (*splitter, error) {
 	if c.Use == nil {
 		c.Use = func(_, _ int, x *ir.Value) *ir.Value { return x }
 	}
-	if !slices.IsSorted(c.Cuts) || len(c.Cuts) > 0 && (c.Cuts[0] <= 0 || c.Cuts[len(c.Cuts)-1] >= len(f.Nodes())) {
-		return nil, fmt.Errorf("stages of %s: cuts %v: want growing numbers of its %d nodes", f.Name(), c.Cuts, len(f.Nodes()))
+	if !slices.IsSorted(c.Cuts) || len(c.Cuts) > 0 &&
+		(c.Cuts[0] <= 0 || c.Cuts[len(c.Cuts)-1] >= len(f.Nodes())) {
+		return nil, fmt.Errorf("stages of %s: cuts %v: want growing numbers of its %d nodes", f.Name(), c.Cuts,
+			len(f.Nodes()))
 	}
 	s := &splitter{f: f, c: c}
 	s.place()
@@ -75,7 +79,8 @@ func newSplitter(f *ir.Func, c Config) (*splitter, error) {
 type splitter struct {
 	f *ir.Func
 	c Config
-	// at is each value's stage; -1 where every stage can compute it for itself. last is the last stage that uses it.
+	// at is each value's stage; -1 where every stage can compute it for itself. last is the last stage that uses
+	// it.
 	at, last []int
 }
 
@@ -282,7 +287,8 @@ func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 	return results
 }
 
-// apart is gradients as values of their own: one that is a parameter, or that of two values, may have to lie otherwise as each.
+// apart is gradients as values of their own: one that is a parameter, or that of two values, may have to lie
+// otherwise as each.
 func (b *stageBuilder) apart(grads []*ir.Value) []*ir.Value {
 	list := slices.Clone(grads)
 	for i, g := range grads {

@@ -17,8 +17,8 @@ import (
 
 var square = ir.Type{DType: array.F64, Shape: array.Shape{3, 3}}
 
-// layered is the loss of layers, each with a weight of its own and the first one's again: it is tied. The batch goes into the
-// first layer and, past all others, into the last.
+// layered is the loss of layers, each with a weight of its own and the first one's again: it is tied. The
+// batch goes into the first layer and, past all others, into the last.
 func layered(t testing.TB, layers int) *ir.Func {
 	t.Helper()
 	b := ir.NewBuilder("layered")
@@ -88,8 +88,8 @@ func near(a, b array.Array) bool {
 	return a.Len() == b.Len()
 }
 
-// TestSplit runs the stages one after the other, forward and then backward, twice over: the loss is that of the whole
-// program, and sums over stages and turns are twice the gradients.
+// TestSplit runs the stages one after the other, forward and then backward, twice over: the loss is that of
+// the whole program, and sums over stages and turns are twice the gradients.
 func TestSplit(t *testing.T) {
 	const layers = 5
 	whole := layered(t, layers)
@@ -155,7 +155,8 @@ func newChain(t *testing.T, stages []*stage.Stage, args []array.Array) *chain {
 	return c
 }
 
-// turn is one micro-batch; a first pass finds what stages hand on, with gradients of zero, a second goes back.
+// turn is one micro-batch; a first pass finds what stages hand on, with gradients of zero, a second goes
+// back.
 func (c *chain) turn() (loss float64) {
 	in := make([][]array.Array, len(c.stages)+1)
 	for k, s := range c.stages {
@@ -198,8 +199,8 @@ func TestSplitRefuses(t *testing.T) {
 	}
 }
 
-// TestCut: whatever is kept, and whichever results come first, the two parts compute what the program did, and
-// the second takes nothing of the first that is not kept.
+// TestCut: whatever is kept, and whichever results come first, the two parts compute what the program did,
+// and the second takes nothing of the first that is not kept.
 func TestCut(t *testing.T) {
 	whole := layered(t, 4)
 	stages, err := stage.Split(whole, stage.Config{Weights: 4})
@@ -272,7 +273,8 @@ func TestKeep(t *testing.T) {
 		{stage.RecomputeSelective, []string{"matmul", "mark"}},
 		{stage.RecomputeFull, []string{"mark"}},
 	} {
-		keep := stage.NewKeep(f, 3, func(string) bool { return true }, func(string) stage.Recompute { return x.policy })
+		keep := stage.NewKeep(f, 3, func(string) bool { return true },
+			func(string) stage.Recompute { return x.policy })
 		_, b, err := stage.Cut(f, [2]string{"forward", "backward"}, []int{0, 1}, keep)
 		if err != nil {
 			t.Fatal(err)

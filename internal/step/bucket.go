@@ -8,8 +8,9 @@ import (
 // smallBytes is up to where a collective costs its latency and not its bytes: such ones travel together.
 const smallBytes = 1 << 16
 
-// bucket joins the small sums over devices of a program's parameters into one for each group of devices: the gradients of norms
-// and biases, of which there are many. What a sum does, it does to every element alone, so the numbers are the same.
+// bucket joins the small sums over devices of a program's parameters into one for each group of devices: the
+// gradients of norms and biases, of which there are many. What a sum does, it does to every element alone, so
+// the numbers are the same.
 func bucket(f *ir.Func) (*ir.Func, error) {
 	groups := map[string][]*ir.Node{}
 	for _, n := range f.Nodes() {

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Pricer says what it takes, in seconds: a device of so many threads for a node, of a collective for one member's part in it, and one core
-// for a message of so many bytes and for bytes that are copied.
+// Pricer says what it takes, in seconds: a device of so many threads for a node, of a collective for one
+// member's part in it, and one core for a message of so many bytes and for bytes that are copied.
 type Pricer interface {
 	Node(n *ir.Node, threads int) float64
 	Deliver(bytes float64) float64
@@ -18,28 +18,30 @@ type Pricer interface {
 
 // Machine is the cores that in-process devices share.
 type Machine struct {
-	// Cores is how many devices compute at once at most, Crowd how much longer each takes where all cores are busy.
+	// Cores is how many devices compute at once at most, Crowd how much longer each takes where all cores are
+	// busy.
 	Cores int
 	Crowd float64
 	// Latency is the seconds after which a core that has had nothing to do begins with what comes.
 	Latency float64
-	// Spread is how much the time of an op differs from one time to the next, as a part of it: devices with the same work do not come to a
-	// collective at the same time.
+	// Spread is how much the time of an op differs from one time to the next, as a part of it: devices with the
+	// same work do not come to a collective at the same time.
 	Spread float64
-	// Slice is the seconds after which another device that is ready has its turn; 0 is what Go's scheduler gives, 10 ms.
+	// Slice is the seconds after which another device that is ready has its turn; 0 is what Go's scheduler
+	// gives, 10 ms.
 	Slice  float64
 	Prices Pricer
 }
 
 // Forecast is a step's time.
 type Forecast struct {
-	// Seconds is from the start of the step to its end, Work the cores' seconds that devices compute and communicate, Waiting
-	// those in which a core has nothing to do.
+	// Seconds is from the start of the step to its end, Work the cores' seconds that devices compute and
+	// communicate, Waiting those in which a core has nothing to do.
 	Seconds, Work, Waiting float64
 }
 
-// Forecast is how long the step should take where devices share cores: the tapes are run against each other as match runs
-// them, with a clock.
+// Forecast is how long the step should take where devices share cores: the tapes are run against each other
+// as match runs them, with a clock.
 func (s *Step) Forecast(m Machine) (Forecast, error) {
 	if m.Cores < 1 || m.Crowd < 1 {
 		return Forecast{}, fmt.Errorf("forecast: %d cores that slow each other down %g times: want 1 or more of both", m.Cores, m.Crowd)
@@ -48,13 +50,15 @@ func (s *Step) Forecast(m Machine) (Forecast, error) {
 		m.Slice = 10e-3
 	}
 	threads := max(1, min(s.c.Threads/len(s.tapes), m.Cores))
-	c := &clock{m: m, threads: float64(threads), posted: map[message]bool{}, taken: map[message]bool{}, waiting: map[waiting]int{}, meetings: map[string][]int{}}
+	c := &clock{m: m, threads: float64(threads), posted: map[message]bool{}, taken: map[message]bool{},
+		waiting: map[waiting]int{}, meetings: map[string][]int{}}
 	prices := map[*ir.Func][]float64{}
 	for d, t := range s.tapes {
 		p := &racer{device: d}
 		if t != nil {
 			var err error
-			if p.events, err = t.timed(&pricing{Pricer: m.Prices, threads: threads, spread: m.Spread, drawn: uint64(d+1) << 32}, prices); err != nil {
+			if p.events, err = t.timed(&pricing{Pricer: m.Prices, threads: threads, spread: m.Spread,
+				drawn: uint64(d+1) << 32}, prices); err != nil {
 				return Forecast{}, err
 			}
 			p.left = p.events[0].work
@@ -107,7 +111,8 @@ func (p *pricing) around(seconds float64) float64 {
 	return seconds * math.Max(0.1, 1+p.spread*(sum-2)*math.Sqrt(3))
 }
 
-// timed is the device's events with what lies between them in seconds; prices keeps those of programs that were priced.
+// timed is the device's events with what lies between them in seconds; prices keeps those of programs that
+// were priced.
 func (t *tape) timed(p *pricing, prices map[*ir.Func][]float64) ([]event, error) {
 	list, err := t.events()
 	if err != nil {
@@ -141,7 +146,8 @@ func (t *tape) timed(p *pricing, prices map[*ir.Func][]float64) ([]event, error)
 }
 
 // timedCall times the events of a program and the copies around it.
-func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]float64, list []event, at int, work float64) (int, float64) {
+func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]float64, list []event, at int,
+	work float64) (int, float64) {
 	f := in.exe.Func()
 	seconds := prices[f]
 	if seconds == nil {

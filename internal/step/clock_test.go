@@ -14,10 +14,12 @@ func (flat) Node(*ir.Node, int) float64 { return 1e-3 }
 func (flat) Deliver(float64) float64    { return 1e-3 }
 func (flat) Copy(float64) float64       { return 0 }
 
-// TestForecast holds the clock to what must be so on any machine: one core does all the work one after the other, more cores are never
-// slower and never faster than their number, and a crowd slows things down by at most what is said.
+// TestForecast holds the clock to what must be so on any machine: one core does all the work one after the
+// other, more cores are never slower and never faster than their number, and a crowd slows things down by at
+// most what is said.
 func TestForecast(t *testing.T) {
-	for _, x := range []sample{{ranks: 1, dp: 1, micros: 1, schedule: "1f1b"}, {ranks: 1, dp: 4, micros: 2, schedule: "1f1b"},
+	for _, x := range []sample{{ranks: 1, dp: 1, micros: 1, schedule: "1f1b"},
+		{ranks: 1, dp: 4, micros: 2, schedule: "1f1b"},
 		{ranks: 2, dp: 2, micros: 4, schedule: "1f1b", zero: 2}, {ranks: 4, dp: 1, micros: 4, schedule: "zbh1"}} {
 		s, err := New(x.config(t))
 		if err != nil {
@@ -38,7 +40,8 @@ func TestForecast(t *testing.T) {
 		last := one
 		for cores := 2; cores <= 8; cores *= 2 {
 			f := get(cores, 1)
-			if math.Abs(f.Work-one.Work) > 1e-9 || f.Seconds > last.Seconds+1e-9 || f.Seconds*float64(cores) < f.Work-1e-9 {
+			if math.Abs(f.Work-one.Work) > 1e-9 || f.Seconds > last.Seconds+1e-9 ||
+				f.Seconds*float64(cores) < f.Work-1e-9 {
 				t.Errorf("%+v on %d cores: got %+v, on fewer %+v", x, cores, f, last)
 			}
 			last = f
@@ -70,8 +73,8 @@ func TestForecastShares(t *testing.T) {
 	}
 }
 
-// TestForecastSpread says that ops whose times differ make devices wait for each other, though their work stays about the same, and that a forecast does not
-// depend on when it is made.
+// TestForecastSpread says that ops whose times differ make devices wait for each other, though their work
+// stays about the same, and that a forecast does not depend on when it is made.
 func TestForecastSpread(t *testing.T) {
 	s, err := New(sample{ranks: 1, dp: 4, micros: 8, schedule: "1f1b", zero: 2}.config(t))
 	if err != nil {
@@ -89,7 +92,8 @@ func TestForecastSpread(t *testing.T) {
 		t.Errorf("work: got %g s, want about %g", uneven.Work, even.Work)
 	}
 	if uneven.Waiting < even.Waiting+0.02*even.Work {
-		t.Errorf("waiting: got %g s of %g, want more than the %g of equal times", uneven.Waiting, uneven.Work, even.Waiting)
+		t.Errorf("waiting: got %g s of %g, want more than the %g of equal times", uneven.Waiting, uneven.Work,
+			even.Waiting)
 	}
 	if again := get(0.3); again != uneven {
 		t.Errorf("got %+v, then %+v", uneven, again)

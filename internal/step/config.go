@@ -15,20 +15,22 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Weight is a trained tensor and how it lies on the mesh of a stage. ZeRO is nothing but this: stage 1 splits Slot over the
-// data axis, stage 2 Sum, too, and stage 3 Rest.
+// Weight is a trained tensor and how it lies on the mesh of a stage. ZeRO is nothing but this: stage 1 splits
+// Slot over the data axis, stage 2 Sum, too, and stage 3 Rest.
 type Weight struct {
 	Name string
 	Type ir.Type
-	// Use is how it lies in computation, Rest between steps, Slot how the optimizer's memory of it lies and Sum how its
-	// gradients are summed over micro-batches; axes that leave sums pending are found and need not be said.
+	// Use is how it lies in computation, Rest between steps, Slot how the optimizer's memory of it lies and Sum
+	// how its gradients are summed over micro-batches; axes that leave sums pending are found and need not be
+	// said.
 	Use, Rest, Sum, Slot mesh.Spec
 }
 
 // Config is what a step is made of.
 type Config struct {
-	// Forwards take the weights and then one micro-batch. They return two numbers; the loss is the quotient of their sums over all
-	// micro-batches. They differ in the size of the micro-batch only, and Variant is which of them each micro-batch takes.
+	// Forwards take the weights and then one micro-batch. They return two numbers; the loss is the quotient of
+	// their sums over all micro-batches. They differ in the size of the micro-batch only, and Variant is which
+	// of them each micro-batch takes.
 	Forwards []*ir.Func
 	Variant  []int
 	Weights  []Weight
@@ -50,7 +52,8 @@ type Config struct {
 	SumType func(weight int) ir.Type
 	// Update makes the next weights.
 	Update Update
-	// Offload, where set, keeps the optimizer's slots of a device outside of its memory; they are brought in for the update.
+	// Offload, where set, keeps the optimizer's slots of a device outside of its memory; they are brought in for
+	// the update.
 	Offload func(device int, types []ir.Type) (offload.Store, error)
 	Prices  spmd.Prices
 	// Overlap is whether devices compute while they exchange.
@@ -105,7 +108,8 @@ func (c Config) check() error {
 			return fmt.Errorf("step: forward program returns %d values: want a sum of losses and what they are divided by", len(f.Results()))
 		}
 		if len(f.Params()) != len(c.Weights)+len(c.Batch) {
-			return fmt.Errorf("step: forward program has %d parameters: want %d weights and %d of a batch", len(f.Params()), len(c.Weights), len(c.Batch))
+			return fmt.Errorf("step: forward program has %d parameters: want %d weights and %d of a batch",
+				len(f.Params()), len(c.Weights), len(c.Batch))
 		}
 	}
 	switch {
@@ -124,7 +128,11 @@ func (c Config) check() error {
 func (c Config) cuts(f *ir.Func) ([]int, error) {
 	var list []int
 	for _, want := range c.Cuts {
-		at := slices.IndexFunc(f.Nodes(), func(n *ir.Node) bool { label, ok := op.Marked(n); return ok && label == want })
+		at := slices.IndexFunc(f.Nodes(), func(n *ir.Node) bool {
+			label,
+				ok := op.Marked(n)
+			return ok && label == want
+		})
 		if at < 0 {
 			return nil, fmt.Errorf("stages: no value of %s is marked %q", f.Name(), want)
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Forward is a program that is run forward only, on the meshes of a step and with the weights as they rest there: its stages,
-// one after the other. Nothing is kept for gradients.
+// Forward is a program that is run forward only, on the meshes of a step and with the weights as they rest
+// there: its stages, one after the other. Nothing is kept for gradients.
 type Forward struct {
 	step     *Step
 	f        *ir.Func
@@ -30,11 +30,12 @@ type forwardSection struct {
 	program *spmd.Program
 }
 
-// NewForward plans a program that takes the weights and then one micro-batch. Of the config it reads Weights, Batch, Marks,
-// Meshes, Cuts and Prices, and of the schedule where each stage is placed.
+// NewForward plans a program that takes the weights and then one micro-batch. Of the config it reads Weights,
+// Batch, Marks, Meshes, Cuts and Prices, and of the schedule where each stage is placed.
 func NewForward(c Config, f *ir.Func) (*Forward, error) {
 	if len(f.Params()) != len(c.Weights)+len(c.Batch) {
-		return nil, fmt.Errorf("forward: program has %d parameters: want %d weights and %d of a batch", len(f.Params()), len(c.Weights), len(c.Batch))
+		return nil, fmt.Errorf("forward: program has %d parameters: want %d weights and %d of a batch",
+			len(f.Params()), len(c.Weights), len(c.Batch))
 	}
 	p := &Forward{step: &Step{c: c, exes: map[exeKey]*cpu.Executable{}}, f: f}
 	cuts, err := c.cuts(f)
@@ -63,8 +64,8 @@ func NewForward(c Config, f *ir.Func) (*Forward, error) {
 	return p, p.step.match()
 }
 
-// tape writes what a device does: its stages in order, and the messages between them. It has no buffers: what a stage takes and
-// makes lives from its instructions to the next ones.
+// tape writes what a device does: its stages in order, and the messages between them. It has no buffers: what
+// a stage takes and makes lives from its instructions to the next ones.
 func (p *Forward) tape(device int) error {
 	t := &tape{device: device}
 	message := func(kind instructionKind, k, other, i int) {
@@ -73,7 +74,8 @@ func (p *Forward) tape(device int) error {
 		if kind == receive {
 			a.Kind, from = pipeline.RecvForward, other
 		}
-		t.code = append(t.code, instruction{action: a, kind: kind, args: []int{i}, peer: p.peer(device, k, other), tag: i*len(p.sections) + from})
+		t.code = append(t.code, instruction{action: a, kind: kind, args: []int{i}, peer: p.peer(device, k, other),
+			tag: i*len(p.sections) + from})
 	}
 	for k, x := range p.sections {
 		if _, here := x.mesh.Index(device); !here {
@@ -88,7 +90,8 @@ func (p *Forward) tape(device int) error {
 				message(receive, k, k-1, i)
 			}
 		}
-		t.code = append(t.code, instruction{action: pipeline.Action{Stage: k, Kind: pipeline.Forward}, kind: call, exe: e})
+		t.code = append(t.code, instruction{action: pipeline.Action{Stage: k, Kind: pipeline.Forward}, kind: call,
+			exe: e})
 		for i := range x.Out {
 			if k+1 < len(p.sections) && !p.shares(k, k+1) {
 				message(send, k, k+1, i)
@@ -121,7 +124,8 @@ func (p *Forward) section(s *stage.Stage, number int, in []mesh.Spec) (*forwardS
 		return nil, err
 	}
 	x.specs = lies.Specs
-	x.program, err = spmd.Partition(s.Joint, lies.Specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: lies.Meshes, Results: x.outSpecs()})
+	x.program, err = spmd.Partition(s.Joint, lies.Specs, x.mesh,
+		spmd.Config{Prices: c.Prices, Meshes: lies.Meshes, Results: x.outSpecs()})
 	return x, err
 }
 
@@ -156,7 +160,8 @@ func (x *forwardSection) outSpecs() []mesh.Spec {
 	return list
 }
 
-// Memory is what a device needs: the weights that it reads and, in Step, what one stage takes, makes and needs in between at most.
+// Memory is what a device needs: the weights that it reads and, in Step, what one stage takes, makes and
+// needs in between at most.
 func (p *Forward) Memory(device int) Memory {
 	var m Memory
 	read := map[int]bool{}

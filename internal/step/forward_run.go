@@ -17,8 +17,8 @@ type ForwardRunner struct {
 	devices []*cpu.Device // by device; nil for those of other processes
 }
 
-// StartForward starts a thread for every device of a world that lives in this process. The world is the runner's from then
-// on: Close closes it.
+// StartForward starts a thread for every device of a world that lives in this process. The world is the
+// runner's from then on: Close closes it.
 func StartForward(w comm.World) *ForwardRunner {
 	r := &ForwardRunner{world: w, devices: make([]*cpu.Device, w.Size())}
 	for _, id := range comm.Local(w) {
@@ -38,7 +38,8 @@ func (r *ForwardRunner) Close() {
 }
 
 // Run is the program's results for one micro-batch, put together from all devices in every process.
-func (r *ForwardRunner) Run(ctx context.Context, p *Forward, weights Weights, batch []array.Array) ([]array.Array, error) {
+func (r *ForwardRunner) Run(ctx context.Context, p *Forward, weights Weights,
+	batch []array.Array) ([]array.Array, error) {
 	for i, a := range batch {
 		if want := p.f.Params()[len(p.step.c.Weights)+i].Type(); !ir.TypeOf(a).Equal(want) {
 			return nil, fmt.Errorf("forward: batch %d: got %v, want %v", i, ir.TypeOf(a), want)

@@ -17,8 +17,8 @@ type event struct {
 	// key names a message: both ends have the same.
 	key message
 	at  where
-	// work is the seconds that the device computes before it, load those that its own part in it takes; both are 0 unless
-	// they are asked for.
+	// work is the seconds that the device computes before it, load those that its own part in it takes; both are
+	// 0 unless they are asked for.
 	work, load float64
 }
 
@@ -56,15 +56,18 @@ func (t *tape) events() ([]event, error) {
 	for i := range t.code {
 		for _, in := range t.code {
 			if in.kind == send && in.until == i && i > 0 {
-				list = append(list, event{kind: settled, key: message{t.device, in.peer, in.tag}, at: where{in.name(), "", "send"}})
+				list = append(list, event{kind: settled, key: message{t.device, in.peer, in.tag}, at: where{in.name(), "",
+					"send"}})
 			}
 		}
 		in := t.code[i]
 		switch in.kind {
 		case send:
-			list = append(list, event{kind: sent, key: message{t.device, in.peer, in.tag}, at: where{in.name(), "", "send"}})
+			list = append(list, event{kind: sent, key: message{t.device, in.peer, in.tag}, at: where{in.name(), "",
+				"send"}})
 		case receive:
-			list = append(list, event{kind: received, key: message{in.peer, t.device, in.tag}, at: where{in.name(), "", "receive"}})
+			list = append(list, event{kind: received, key: message{in.peer, t.device, in.tag}, at: where{in.name(), "",
+				"receive"}})
 		case call:
 			more, err := t.collectives(in, counts)
 			if err != nil {
@@ -100,7 +103,8 @@ func (t *tape) collectives(in instruction, counts map[message]int) ([]event, err
 		if len(members) > 1 {
 			meshText, axes := c.Over()
 			what := fmt.Sprintf("%s over %s of mesh %s, %v", c.Name(), axes, meshText, n.Out()[0].DType())
-			list = append(list, event{kind: meeting, group: fmt.Sprint(members), size: len(members), what: what, at: at})
+			list = append(list, event{kind: meeting, group: fmt.Sprint(members), size: len(members), what: what,
+				at: at})
 		}
 	}
 	return list, nil
@@ -134,10 +138,11 @@ func (in instruction) name() string {
 	return in.action.String()
 }
 
-// match runs the tapes of all devices against each other without computing: every collective must meet its like, every
-// message its other end, and nobody may wait for ever.
+// match runs the tapes of all devices against each other without computing: every collective must meet its
+// like, every message its other end, and nobody may wait for ever.
 func (s *Step) match() error {
-	m := &matcher{meetings: map[string]*gathering{}, posted: map[message]int{}, taken: map[message]int{}, waiting: map[waiting]int{}}
+	m := &matcher{meetings: map[string]*gathering{}, posted: map[message]int{}, taken: map[message]int{},
+		waiting: map[waiting]int{}}
 	for _, t := range s.tapes {
 		var list []event
 		if t != nil {
@@ -228,7 +233,8 @@ func (m *matcher) meet(d int, e event) error {
 		m.meetings[e.group] = g
 	}
 	if e.what != g.first.what {
-		return fmt.Errorf("step: devices %d and %d do not meet: %s (%s) against %s (%s)", g.devices[0], d, g.first.what, g.first.at, e.what, e.at)
+		return fmt.Errorf("step: devices %d and %d do not meet: %s (%s) against %s (%s)", g.devices[0], d,
+			g.first.what, g.first.at, e.what, e.at)
 	}
 	g.devices = append(g.devices, d)
 	if len(g.devices) < e.size {

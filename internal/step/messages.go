@@ -19,7 +19,8 @@ func (w *taper) receive(a pipeline.Action) error {
 	return nil
 }
 
-// handed is the joint program's values that a send carries, taken those that a receive brings, in the same order.
+// handed is the joint program's values that a send carries, taken those that a receive brings, in the same
+// order.
 func (x *section) handed(k pipeline.Kind) []int {
 	var list []int
 	if k == pipeline.SendForward {
@@ -82,9 +83,9 @@ func (w *taper) tag(a pipeline.Action, i int) int {
 	return ((i*w.s.c.Schedule.Stages+from)*w.s.c.Schedule.Micros+a.Micro)*2 + direction
 }
 
-// settle lets what is sent live until it has surely arrived. What goes forward has when its gradient comes back. Gradients of one
-// action have when those of the second one after it on the same way are sent: waiting for them then costs nothing, since messages
-// are taken in order; the last ones have at the end.
+// settle lets what is sent live until it has surely arrived. What goes forward has when its gradient comes
+// back. Gradients of one action have when those of the second one after it on the same way are sent: waiting
+// for them then costs nothing, since messages are taken in order; the last ones have at the end.
 func (t *tape) settle() {
 	type way struct{ peer, stage int }
 	sent := map[way][][]int{} // by action
@@ -131,7 +132,8 @@ func (t *tape) hold(i, until int) {
 func (t *tape) answered(i int) int {
 	a := t.code[i].action
 	for j := i + 1; j < len(t.code); j++ {
-		if b := t.code[j]; b.kind == receive && b.action.Kind == pipeline.RecvBackward && b.action.Stage == a.Stage && b.action.Micro == a.Micro {
+		if b := t.code[j]; b.kind == receive && b.action.Kind == pipeline.RecvBackward &&
+			b.action.Stage == a.Stage && b.action.Micro == a.Micro {
 			return j + 1
 		}
 	}

@@ -7,13 +7,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// inFlight is how many gathers of weights are under way at once: enough for the next product's to be there when it is needed,
-// few enough that their memory does not matter.
+// inFlight is how many gathers of weights are under way at once: enough for the next product's to be there
+// when it is needed, few enough that their memory does not matter.
 const inFlight = 2
 
-// overlap makes a device's program start its collectives as soon as their sources are there and wait for them when their results
-// are first used; what lies between is computed meanwhile. Collectives on parameters, which are there from the
-// beginning, are started some ahead of their turn: weights that ZeRO splits come before they are needed.
+// overlap makes a device's program start its collectives as soon as their sources are there and wait for them
+// when their results are first used; what lies between is computed meanwhile. Collectives on parameters,
+// which are there from the beginning, are started some ahead of their turn: weights that ZeRO splits come
+// before they are needed.
 //
 // All devices of a group start in the same order, since they run the same program but for sizes.
 func overlap(f *ir.Func) (*ir.Func, error) {
@@ -51,8 +52,9 @@ type overlapper struct {
 	unused []bool
 }
 
-// starts reports whether a node is a collective that is started and waited for. One whose result nothing reads would never be
-// waited for, and its memory would be taken again while others still write to it: it is done in turn.
+// starts reports whether a node is a collective that is started and waited for. One whose result nothing
+// reads would never be waited for, and its memory would be taken again while others still write to it: it is
+// done in turn.
 func (o *overlapper) starts(n *ir.Node) bool {
 	_, ok := n.Op().(op.Starter)
 	return ok && !o.unused[n.Out()[0].ID()]

@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestOverlapWaits: every collective that is started is waited for, also where nothing reads what it gives, be its source a
-// parameter or not.
+// TestOverlapWaits: every collective that is started is waited for, also where nothing reads what it gives,
+// be its source a parameter or not.
 func TestOverlapWaits(t *testing.T) {
 	m, err := mesh.New([]mesh.Axis{{Name: "dp", Size: 2}})
 	if err != nil {

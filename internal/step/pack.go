@@ -10,8 +10,8 @@ import (
 // bytesType is memory without a meaning.
 func bytesType(n int) ir.Type { return ir.Type{DType: array.U8, Shape: array.Shape{n}} }
 
-// pack gives every buffer that lives within a step its offset in the slab: the largest first, each at the lowest offset
-// at which nothing lies that is alive at the same time.
+// pack gives every buffer that lives within a step its offset in the slab: the largest first, each at the
+// lowest offset at which nothing lies that is alive at the same time.
 func (t *tape) pack() {
 	t.settle()
 	var todo []int
@@ -28,7 +28,8 @@ func (t *tape) pack() {
 		b := &t.buffers[i]
 		b.offset = t.gap(laid, b)
 		t.slab = max(t.slab, b.offset+b.bytes())
-		k, _ := slices.BinarySearchFunc(laid, b.offset, func(j, offset int) int { return t.buffers[j].offset - offset })
+		k, _ := slices.BinarySearchFunc(laid, b.offset,
+			func(j, offset int) int { return t.buffers[j].offset - offset })
 		laid = slices.Insert(laid, k, i)
 	}
 }
@@ -55,7 +56,8 @@ func (b *buffer) bytes() int {
 
 // Memory is what a device needs in a step, in bytes.
 type Memory struct {
-	// Weights, Slots and Sums live from step to step: the parameters, the optimizer's memory of them, the gradients.
+	// Weights, Slots and Sums live from step to step: the parameters, the optimizer's memory of them, the
+	// gradients.
 	Weights, Slots, Sums int
 	// Step is what else a step needs at once: activations, messages, the programs' own arenas.
 	Step int

@@ -172,8 +172,8 @@ func (m *memory) moveAway(move func(i int, a array.Array) error) error {
 	return nil
 }
 
-// Input is what a step is given: the parameters of the forward programs that are not weights, for every micro-batch, the
-// update's numbers, and what the loss is multiplied with before gradients are taken.
+// Input is what a step is given: the parameters of the forward programs that are not weights, for every
+// micro-batch, the update's numbers, and what the loss is multiplied with before gradients are taken.
 type Input struct {
 	Batch   [][]array.Array
 	Scalars []float64
@@ -306,7 +306,8 @@ func (p *player) tell(in *instruction, i int, start time.Time) {
 	p.r.watch(s)
 }
 
-// watched is the device that reports its nodes to the step's observer, and its collectives to whoever watches.
+// watched is the device that reports its nodes to the step's observer, and its collectives to whoever
+// watches.
 func (p *player) watched(d *cpu.Device) *cpu.Device {
 	if p.r.watch == nil && p.r.c.Observe == nil {
 		return d
@@ -331,7 +332,8 @@ func (p *player) call(in *instruction) error {
 		arena = p.m.arrays[in.arena].Bytes()
 	}
 	for _, l := range in.loads {
-		array.CopyBox(p.m.arrays[l.buffer], make([]int, len(l.box.Size)), p.in.Batch[in.action.Micro][l.batch], l.box.Start, l.box.Size)
+		array.CopyBox(p.m.arrays[l.buffer], make([]int, len(l.box.Size)), p.in.Batch[in.action.Micro][l.batch],
+			l.box.Start, l.box.Size)
 	}
 	if in.away != nil {
 		if err := p.m.moveAway(p.m.store.Get); err != nil {

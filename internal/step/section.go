@@ -12,7 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// section is a stage on its mesh: its joint program with a Spec for every value, and the parts that a schedule calls.
+// section is a stage on its mesh: its joint program with a Spec for every value, and the parts that a
+// schedule calls.
 type section struct {
 	*stage.Stage
 	number, rank int
@@ -23,8 +24,8 @@ type section struct {
 	meshes []*mesh.Mesh
 	// parts is what the schedule calls: forward and backward, or forward and the two halves of backward.
 	parts map[partKey]*part
-	// sums is how the sums of gradients lie. sumOf and gradOf are, by value of the joint program, the weight whose next sum
-	// or whose gradient it is.
+	// sums is how the sums of gradients lie. sumOf and gradOf are, by value of the joint program, the weight
+	// whose next sum or whose gradient it is.
 	sums          []mesh.Spec
 	sumOf, gradOf map[int]int
 }
@@ -49,11 +50,12 @@ type part struct {
 	params, results []int
 }
 
-// newSection infers how a stage's values lie and partitions its parts. in is how what comes from the stage before lies, sums
-// how the sums of gradients do where that is decided already.
+// newSection infers how a stage's values lie and partitions its parts. in is how what comes from the stage
+// before lies, sums how the sums of gradients do where that is decided already.
 func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*section, error) {
 	rank := c.Schedule.Place[number]
-	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{}, types: typesOf(s.Joint)}
+	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{},
+		types: typesOf(s.Joint)}
 	x.sumOf, x.gradOf = map[int]int{}, map[int]int{}
 	for j := range x.Weights {
 		next := s.Joint.Results()[x.sumResult(j)]
@@ -115,10 +117,12 @@ func (x *section) sumParam(j int) int {
 	return len(x.Weights) + len(x.Batch) + len(x.In) + x.NumGrads() + j
 }
 
-// sumResult is the result that is the next value of a sum, inGradResult that which is a gradient of what came in.
+// sumResult is the result that is the next value of a sum, inGradResult that which is a gradient of what came
+// in.
 func (x *section) sumResult(j int) int { return len(x.Out) + x.NumInGrads() + j }
 
-// outGrads is the parameters that are gradients of results, by the results' numbers; the weight of a loss is none.
+// outGrads is the parameters that are gradients of results, by the results' numbers; the weight of a loss is
+// none.
 func (x *section) outGrads() map[int]int {
 	grads := map[int]int{}
 	next := x.inParam(len(x.In))
@@ -150,8 +154,8 @@ func (x *section) inGrads() map[int]int {
 	return grads
 }
 
-// placeSums leaves the sums of gradients pending where the gradients are, so that they are combined once a step and not once
-// a micro-batch. What they are split by besides is combined at once.
+// placeSums leaves the sums of gradients pending where the gradients are, so that they are combined once a
+// step and not once a micro-batch. What they are split by besides is combined at once.
 func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 	p, err := spmd.Partition(x.Joint, x.specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: x.meshes})
 	if err != nil {
@@ -260,7 +264,8 @@ func (x *section) cutTurn(c *Config, joint *ir.Func, t turn, specs []mesh.Spec) 
 }
 
 // partition lays a part on the devices. via, where set, translates its values to those of the joint program.
-func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []int, all []mesh.Spec) (*part, error) {
+func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []int, all []mesh.Spec) (*part,
+	error) {
 	joint := func(id int) int {
 		if via != nil {
 			return via[id]
@@ -289,7 +294,8 @@ func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []
 		out.params = append(out.params, joint(id))
 	}
 	var err error
-	out.program, err = spmd.Partition(p.Func, specs, x.mesh, spmd.Config{Prices: c.Prices, Meshes: meshes, Results: results})
+	out.program, err = spmd.Partition(p.Func, specs, x.mesh,
+		spmd.Config{Prices: c.Prices, Meshes: meshes, Results: results})
 	return out, err
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Tensor names a piece of the state that lives from step to step: a weight, or one of the optimizer's slots of it.
+// Tensor names a piece of the state that lives from step to step: a weight, or one of the optimizer's slots
+// of it.
 type Tensor struct {
 	Weight int
 	// Slot is -1 for the weight itself.
@@ -99,8 +100,8 @@ func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
 	return m.arrays[i], nil
 }
 
-// Parts is what the devices of this process hold of a tensor at its home, by device, shared with them: it must not be read
-// while a step runs.
+// Parts is what the devices of this process hold of a tensor at its home, by device, shared with them: it
+// must not be read while a step runs.
 func (r *Runner) Parts(t Tensor) (*mesh.Layout, map[int]array.Array, error) {
 	layouts, err := r.Layouts(t)
 	if err != nil {
@@ -127,7 +128,8 @@ func (r *Runner) Read(t Tensor) (array.Array, error) {
 	return runtime.AllGather(context.Background(), r.world, l, r.Type(t).DType, parts)
 }
 
-// Load fills a tensor on every device of this process that holds some of it. read writes a box of the whole tensor to dst.
+// Load fills a tensor on every device of this process that holds some of it. read writes a box of the whole
+// tensor to dst.
 func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) error {
 	layouts, err := r.Layouts(t)
 	if err != nil {

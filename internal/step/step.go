@@ -34,7 +34,8 @@ func New(c Config) (*Step, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	// Nothing runs at once with something else on a device here, so pairs of actions are taken one after the other.
+	// Nothing runs at once with something else on a device here, so pairs of actions are taken one after the
+	// other.
 	c.Schedule = pipeline.Unjoin(c.Schedule)
 	lowered, err := pipeline.Lower(c.Schedule)
 	if err != nil {
@@ -66,14 +67,15 @@ func New(c Config) (*Step, error) {
 	return s, s.match()
 }
 
-// sectionsOf splits a forward program and lays its stages on their meshes, one after the other: each takes what the one
-// before hands on as it lies there.
+// sectionsOf splits a forward program and lays its stages on their meshes, one after the other: each takes
+// what the one before hands on as it lies there.
 func (s *Step) sectionsOf(f *ir.Func) ([]*section, error) {
 	cuts, err := s.c.cuts(f)
 	if err != nil {
 		return nil, err
 	}
-	stages, err := stage.Split(f, stage.Config{Weights: len(s.c.Weights), Cuts: cuts, Use: s.use, Sum: s.c.SumType})
+	stages, err := stage.Split(f, stage.Config{Weights: len(s.c.Weights), Cuts: cuts, Use: s.use,
+		Sum: s.c.SumType})
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sample is what a small step is made of: two layers with a weight that both use, on dp devices for each rank.
+// sample is what a small step is made of: two layers with a weight that both use, on dp devices for each
+// rank.
 type sample struct {
 	ranks, dp, micros int
 	schedule          string
@@ -43,7 +44,8 @@ func (x sample) config(t testing.TB) Config {
 	}
 	f, err := b.Build(op.Sum(op.Square(h)), op.Const(op.Sum(batch), 4))
 	must(err)
-	c := Config{Forwards: []*ir.Func{f}, Variant: make([]int, x.micros), Between: func(string) bool { return true },
+	c := Config{Forwards: []*ir.Func{f}, Variant: make([]int, x.micros),
+		Between:   func(string) bool { return true },
 		Recompute: func(string) stage.Recompute { return stage.RecomputeNone }}
 	for rank := range x.ranks {
 		var devices []int
@@ -95,7 +97,8 @@ func (x sample) step(t testing.TB) *Step {
 }
 
 var samples = []sample{
-	{1, 1, 1, "1f1b", 0}, {1, 2, 2, "1f1b", 0}, {1, 3, 2, "1f1b", 3}, {2, 1, 4, "fthenb", 0}, {2, 2, 4, "1f1b", 1}, {2, 2, 3, "zbh1", 2}, {2, 1, 4, "zbv", 0}, {3, 1, 6, "dualpipev", 0}, {2, 2, 2, "1f1b", 3},
+	{1, 1, 1, "1f1b", 0}, {1, 2, 2, "1f1b", 0}, {1, 3, 2, "1f1b", 3}, {2, 1, 4, "fthenb", 0}, {2, 2, 4, "1f1b",
+		1}, {2, 2, 3, "zbh1", 2}, {2, 1, 4, "zbv", 0}, {3, 1, 6, "dualpipev", 0}, {2, 2, 2, "1f1b", 3},
 }
 
 // TestSteps: every sample has the losses of the first, whose micro-batches are the same.
@@ -198,14 +201,15 @@ func trainOn(w comm.World, s *Step, micros int) (*trained, error) {
 	return out, nil
 }
 
-// TestPack: buffers that are alive at the same time never share memory, and what they need together is not less than what is
-// alive at any time.
+// TestPack: buffers that are alive at the same time never share memory, and what they need together is not
+// less than what is alive at any time.
 func TestPack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := &tape{}
 		for i := range rapid.IntRange(0, 40).Draw(t, "buffers") {
 			first := rapid.IntRange(0, 20).Draw(t, "first")
-			b := buffer{key: bufferKey{kind: dynamic, value: i}, t: bytesType(rapid.IntRange(0, 500).Draw(t, "bytes")), first: first, last: first + rapid.IntRange(0, 9).Draw(t, "length")}
+			b := buffer{key: bufferKey{kind: dynamic, value: i}, t: bytesType(rapid.IntRange(0, 500).Draw(t, "bytes")),
+				first: first, last: first + rapid.IntRange(0, 9).Draw(t, "length")}
 			if rapid.IntRange(0, 4).Draw(t, "kind") == 0 {
 				b.held = b.last + rapid.IntRange(0, 5).Draw(t, "held")
 			}
@@ -248,7 +252,8 @@ func (t *tape) overlap() error {
 				continue
 			}
 			apart := a.offset+a.bytes() <= b.offset || b.offset+b.bytes() <= a.offset
-			if until := func(b *buffer) int { return max(b.last, b.held) }; !apart && a.first <= until(b) && b.first <= until(a) {
+			if until := func(b *buffer) int { return max(b.last, b.held) }; !apart && a.first <= until(b) &&
+				b.first <= until(a) {
 				return fmt.Errorf("buffers %d and %d share memory: %+v and %+v", j, i, *b, *a)
 			}
 		}
@@ -259,7 +264,8 @@ func (t *tape) overlap() error {
 	return nil
 }
 
-// TestMatch: a step that is planned well meets; one mistake in one device's tape is found without running, and named.
+// TestMatch: a step that is planned well meets; one mistake in one device's tape is found without running,
+// and named.
 func TestMatch(t *testing.T) {
 	for _, x := range samples {
 		if err := x.step(t).match(); err != nil {
@@ -271,10 +277,13 @@ func TestMatch(t *testing.T) {
 		spoil func(s *Step)
 		want  string
 	}{
-		"a message is not sent":           {func(s *Step) { s.tapes[0].drop(t, send) }, "deadlock: nobody can go on: "},
-		"nobody receives":                 {func(s *Step) { s.tapes[2].drop(t, receive) }, "deadlock"},
-		"a tag is wrong":                  {func(s *Step) { s.tapes[0].code[s.tapes[0].find(t, send)].tag++ }, "deadlock"},
-		"the wrong peer":                  {func(s *Step) { s.tapes[0].code[s.tapes[0].find(t, send)].peer = 3 }, "deadlock"},
+		"a message is not sent": {func(s *Step) { s.tapes[0].drop(t, send) },
+			"deadlock: nobody can go on: "},
+		"nobody receives": {func(s *Step) { s.tapes[2].drop(t, receive) }, "deadlock"},
+		"a tag is wrong": {func(s *Step) { s.tapes[0].code[s.tapes[0].find(t, send)].tag++ },
+			"deadlock"},
+		"the wrong peer": {func(s *Step) { s.tapes[0].code[s.tapes[0].find(t, send)].peer = 3 },
+			"deadlock"},
 		"one device's update is left out": {func(s *Step) { s.tapes[1].code = s.tapes[1].code[:len(s.tapes[1].code)-1] }, "deadlock"},
 		"both wait before they send":      {func(s *Step) { s.tapes[0].late(t); s.tapes[2].late(t) }, "deadlock"},
 	} {
@@ -293,7 +302,8 @@ func TestMatchNames(t *testing.T) {
 	s, other := sample{1, 2, 1, "1f1b", 0}.step(t), sample{1, 2, 1, "1f1b", 3}.step(t)
 	s.tapes[1] = other.tapes[1] // it gathers its weights before anything else
 	err := s.match()
-	if err == nil || !strings.Contains(err.Error(), "devices 0 and 1 do not meet: ") || !strings.Contains(err.Error(), "all_gather") {
+	if err == nil || !strings.Contains(err.Error(), "devices 0 and 1 do not meet: ") ||
+		!strings.Contains(err.Error(), "all_gather") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -28,7 +28,8 @@ type instruction struct {
 	args   []int // buffers
 	out    []int
 	arena  int
-	// peer and tag are those of a message, whose buffer is args[0] or out[0]; a send is over before instruction until.
+	// peer and tag are those of a message, whose buffer is args[0] or out[0]; a send is over before instruction
+	// until.
 	peer, tag, until int
 	// loads bring parts of the batch in before a run.
 	loads []load
@@ -69,7 +70,8 @@ func (b buffer) persistent() bool { return b.key.kind != dynamic && b.key.kind !
 // bufferKey names a buffer: a value of a stage's joint program for a micro-batch, or a piece of state.
 type bufferKey struct {
 	kind bufferKind
-	// stage and micro are of a dynamic value, a sum or a number; stage is the weight of what belongs to a weight.
+	// stage and micro are of a dynamic value, a sum or a number; stage is the weight of what belongs to a
+	// weight.
 	stage, micro, value int
 }
 
@@ -92,12 +94,14 @@ type taper struct {
 	t    *tape
 	mesh *mesh.Mesh
 	at   map[bufferKey]int
-	// first is, for each stage, the micro-batch whose gradients of weights come first: there is nothing to add them to.
+	// first is, for each stage, the micro-batch whose gradients of weights come first: there is nothing to add
+	// them to.
 	first []int
 }
 
 func (s *Step) newTape(device, rank int) (*tape, error) {
-	w := &taper{s: s, t: &tape{device: device, rank: rank}, mesh: s.c.Meshes[rank], at: map[bufferKey]int{}, first: firstMicros(s.lowered, rank)}
+	w := &taper{s: s, t: &tape{device: device, rank: rank}, mesh: s.c.Meshes[rank], at: map[bufferKey]int{},
+		first: firstMicros(s.lowered, rank)}
 	if err := w.state(); err != nil {
 		return nil, err
 	}
@@ -178,7 +182,8 @@ func (w *taper) state() error {
 	for _, x := range w.s.sections[0] {
 		for j, weight := range x.Weights {
 			if x.rank == w.t.rank {
-				add(bufferKey{kind: sumBuffer, stage: x.number, value: weight}, x.Joint.Params()[x.sumParam(j)].Type(), x.sums[j])
+				add(bufferKey{kind: sumBuffer, stage: x.number, value: weight}, x.Joint.Params()[x.sumParam(j)].Type(),
+					x.sums[j])
 			}
 		}
 	}
@@ -200,7 +205,8 @@ func (w *taper) action(a pipeline.Action) error {
 	return w.receive(a)
 }
 
-// key is the buffer of a value of a stage's joint program. What a stage of the same rank handed on is taken from it.
+// key is the buffer of a value of a stage's joint program. What a stage of the same rank handed on is taken
+// from it.
 func (w *taper) key(x *section, micro, value int) bufferKey {
 	weights, batch := len(x.Weights), len(x.Batch)
 	switch {
@@ -286,7 +292,8 @@ func (w *taper) load(x *section, value, buffer int) (load, error) {
 	return load{buffer: buffer, batch: x.Batch[value-len(x.Weights)] - len(w.s.c.Weights), box: box}, nil
 }
 
-// result gives a result its memory: that of its key, or one of its own where a parameter is there that is read until later.
+// result gives a result its memory: that of its key, or one of its own where a parameter is there that is
+// read until later.
 func (w *taper) result(in *instruction, k int, key bufferKey) error {
 	t := in.exe.Func().Results()[k].Type()
 	i := w.use(w.buffer(key, t))

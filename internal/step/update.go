@@ -11,7 +11,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// home is where a weight is updated: the rank of the first stage that uses it. Other ranks that use it get copies.
+// home is where a weight is updated: the rank of the first stage that uses it. Other ranks that use it get
+// copies.
 type home struct {
 	rank   int
 	others []int
@@ -88,15 +89,17 @@ func newUpdate(c *Config, sections []*section) (*updater, *spmd.Program, error) 
 			lies.Specs[i] = u.sections[r.stage].sums[slices.Index(u.sections[r.stage].Weights, r.weight)]
 		}
 	}
-	p, err := spmd.Partition(f, lies.Specs, c.Meshes[0], spmd.Config{Prices: c.Prices, Meshes: u.places(f), Results: u.specs})
+	p, err := spmd.Partition(f, lies.Specs, c.Meshes[0],
+		spmd.Config{Prices: c.Prices, Meshes: u.places(f), Results: u.specs})
 	if err != nil {
 		return nil, nil, fmt.Errorf("update: %w", err)
 	}
 	return u, p, nil
 }
 
-// places is the mesh of every value. Inference knows it only where something is split. Operands of one op are on one mesh
-// here, but for constraints, which say where they move to; what has no operands is where it is used.
+// places is the mesh of every value. Inference knows it only where something is split. Operands of one op are
+// on one mesh here, but for constraints, which say where they move to; what has no operands is where it is
+// used.
 func (u *updater) places(f *ir.Func) []*mesh.Mesh {
 	at := make([]*mesh.Mesh, f.NumValues())
 	for i := range f.Params() {
@@ -137,7 +140,8 @@ func (u *updater) trace() (*ir.Func, error) {
 	}
 	for i, w := range c.Weights {
 		for k, t := range c.Update.Slots(i) {
-			slots[i] = append(slots[i], u.param(fmt.Sprintf("%s.slot%d", w.Name, k), t, w.Slot, role{kind: roleSlot, rank: u.homes[i].rank, weight: i, index: k}))
+			slots[i] = append(slots[i], u.param(fmt.Sprintf("%s.slot%d", w.Name, k), t, w.Slot, role{kind: roleSlot,
+				rank: u.homes[i].rank, weight: i, index: k}))
 		}
 	}
 	grads := u.gradients()
@@ -166,7 +170,8 @@ func (u *updater) gradients() []*ir.Value {
 	for s, x := range u.sections {
 		for j, w := range x.Weights {
 			t := x.Joint.Params()[x.sumParam(j)].Type()
-			sum := u.param(fmt.Sprintf("%s.sum%d", u.c.Weights[w].Name, s), t, x.sums[j], role{kind: roleSum, rank: x.rank, weight: w, stage: s})
+			sum := u.param(fmt.Sprintf("%s.sum%d", u.c.Weights[w].Name, s), t, x.sums[j],
+				role{kind: roleSum, rank: x.rank, weight: w, stage: s})
 			slot := u.c.Weights[w].Slot
 			g := u.at(sum, x.rank, slot)
 			if x.rank != u.homes[w].rank {
@@ -181,8 +186,8 @@ func (u *updater) gradients() []*ir.Value {
 	return grads
 }
 
-// loss is the quotient of the sums over micro-batches, and what gradients are to be multiplied by: they are those of the sum,
-// times the weight that it was given.
+// loss is the quotient of the sums over micro-batches, and what gradients are to be multiplied by: they are
+// those of the sum, times the weight that it was given.
 func (u *updater) loss(rank int) (loss, scale *ir.Value) {
 	f := u.c.Forwards[0]
 	var sum, count *ir.Value
@@ -193,10 +198,12 @@ func (u *updater) loss(rank int) (loss, scale *ir.Value) {
 		return op.Add(x, y)
 	}
 	for m := range u.c.Schedule.Micros {
-		sum = plus(sum, u.param(fmt.Sprintf("loss%d", m), f.Results()[0].Type(), mesh.Whole(0), role{kind: roleLoss, rank: rank, index: m}))
+		sum = plus(sum, u.param(fmt.Sprintf("loss%d", m), f.Results()[0].Type(), mesh.Whole(0), role{kind: roleLoss,
+			rank: rank, index: m}))
 	}
 	for m := range u.c.Schedule.Micros {
-		count = plus(count, u.param(fmt.Sprintf("count%d", m), f.Results()[1].Type(), mesh.Whole(0), role{kind: roleCount, rank: rank, index: m}))
+		count = plus(count, u.param(fmt.Sprintf("count%d", m), f.Results()[1].Type(), mesh.Whole(0),
+			role{kind: roleCount, rank: rank, index: m}))
 	}
 	weight := u.param("weight", f.Results()[0].Type(), mesh.Whole(0), role{kind: roleScale, rank: rank})
 	return op.Div(sum, count), op.Reciprocal(op.Mul(count, weight))
@@ -247,9 +254,11 @@ func sumSquares(grads []*ir.Value) *ir.Value {
 }
 
 // rank traces the update of the weights that are at home on a rank, and the copies that others need.
-func (u *updater) rank(rank int, weights []*ir.Value, slots [][]*ir.Value, grads []*ir.Value, in UpdateIn) []*ir.Value {
+func (u *updater) rank(rank int, weights []*ir.Value, slots [][]*ir.Value, grads []*ir.Value,
+	in UpdateIn) []*ir.Value {
 	for k, t := range u.c.Update.Scalars {
-		in.Scalars = append(in.Scalars, u.param(fmt.Sprintf("scalar%d.%d", k, rank), t, mesh.Whole(0), role{kind: roleScalar, rank: rank, index: k}))
+		in.Scalars = append(in.Scalars, u.param(fmt.Sprintf("scalar%d.%d", k, rank), t, mesh.Whole(0),
+			role{kind: roleScalar, rank: rank, index: k}))
 	}
 	var own []int
 	for i := range weights {

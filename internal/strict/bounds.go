@@ -2,8 +2,8 @@ package strict
 
 import "github.com/goccy/go-yaml/token"
 
-// What a text may have. The library takes time and memory that grow with the square of depths and of the keys of one mapping; no
-// file that means something comes near.
+// What a text may have. The library takes time and memory that grow with the square of depths and of the keys
+// of one mapping; no file that means something comes near.
 const (
 	maxText  = 1 << 20
 	maxDepth = 64
@@ -25,7 +25,8 @@ func bounded(tokens token.Tokens) error {
 
 // bounds counts the depth and the keys of what is open at a token.
 type bounds struct {
-	// blocks are the columns of block collections that are open, each further right than the one before, with their keys.
+	// blocks are the columns of block collections that are open, each further right than the one before, with
+	// their keys.
 	blocks []level
 	// flows are the flow collections that are open.
 	flows []level
@@ -69,7 +70,8 @@ func (b *bounds) next(t *token.Token) (mistake string) {
 	return ""
 }
 
-// block opens the collection at a token's column, unless it is, closes what lies right of it and counts its keys.
+// block opens the collection at a token's column, unless it is, closes what lies right of it and counts its
+// keys.
 func (b *bounds) block(t *token.Token, keys int) int {
 	if len(b.flows) > 0 || t.Position == nil {
 		return 0

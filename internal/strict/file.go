@@ -8,7 +8,8 @@ import (
 
 // Sizes that files of a kind may have.
 const (
-	Config    = 16 << 20  // what people or other programs write by hand or nearly so: configurations, plans, clusters
+	// what people or other programs write by hand or nearly so: configurations, plans, clusters
+	Config    = 16 << 20
 	Tokenizer = 256 << 20 // vocabularies
 	Data      = 1 << 30   // records of other frameworks
 )

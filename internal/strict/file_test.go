@@ -19,7 +19,9 @@ func TestReadFile(t *testing.T) {
 	if text, err := strict.ReadFile(path, 5); err != nil || string(text) != "12345" {
 		t.Errorf("got %q, %v", text, err)
 	}
-	for path, want := range map[string]string{path: "more than 4 bytes", dir: "got a directory, want a regular file", os.DevNull: "got a device", filepath.Join(dir, "b"): "no such file"} {
+	for path, want := range map[string]string{path: "more than 4 bytes",
+		dir: "got a directory, want a regular file", os.DevNull: "got a device", filepath.Join(dir,
+			"b"): "no such file"} {
 		if _, err := strict.ReadFile(path, 4); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", path, err, want)
 		}
@@ -27,7 +29,8 @@ func TestReadFile(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for name, shown := range map[string]string{"llama-3 8B": "llama-3 8B", "a\x1b[31mb": `"a\x1b[31mb"`, "a\u202eb": `"a\u202eb"`, "größe": "größe"} {
+	for name, shown := range map[string]string{"llama-3 8B": "llama-3 8B", "a\x1b[31mb": `"a\x1b[31mb"`,
+		"a\u202eb": `"a\u202eb"`, "größe": "größe"} {
 		if got := strict.Name(name); got != shown {
 			t.Errorf("%q: got %s, want %s", name, got, shown)
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// whole refuses fractions where a value is a whole number: the library cuts them off. The first mistake stays.
+// whole refuses fractions where a value is a whole number: the library cuts them off. The first mistake
+// stays.
 type whole struct {
 	anchors anchors
 	err     error
@@ -79,7 +80,8 @@ func (w *whole) number(n *ast.FloatNode, t reflect.Type) {
 	}
 	if n.Value != math.Trunc(n.Value) || math.Abs(n.Value) >= 1<<53 {
 		line, column := place(n.Token)
-		w.err = &Error{Line: line, Column: column, Message: fmt.Sprintf("got %s, want a whole number", n.Token.Value)}
+		w.err = &Error{Line: line, Column: column, Message: fmt.Sprintf("got %s, want a whole number",
+			n.Token.Value)}
 	}
 }
 

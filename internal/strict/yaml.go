@@ -31,8 +31,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
 }
 
-// YAML reads one document into a pointer. What is wrong is an *Error. Some texts that are no YAML make the library panic (a list
-// that an alias leaves empty); they are mistakes like any other.
+// YAML reads one document into a pointer. What is wrong is an *Error. Some texts that are no YAML make the
+// library panic (a list that an alias leaves empty); they are mistakes like any other.
 func YAML(text []byte, into any) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

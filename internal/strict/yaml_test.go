@@ -25,7 +25,8 @@ func TestYAML(t *testing.T) {
 	if err := strict.YAML([]byte(text), &s); err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprintf("%d %v %v %q %v %d", s.Count, s.List, s.Part, s.Text, s.Sizes, s.More.Count); got != `3 [1 2 1000] 1.5 "a: [[\n\"\n" map[a:1] 7` {
+	if got := fmt.Sprintf("%d %v %v %q %v %d", s.Count, s.List, s.Part, s.Text, s.Sizes,
+		s.More.Count); got != `3 [1 2 1000] 1.5 "a: [[\n\"\n" map[a:1] 7` {
 		t.Error(got)
 	}
 }
@@ -85,13 +86,15 @@ func flowKeys(n int) string { return strings.ReplaceAll(keys(n), "\n", ", ") }
 // TestYAMLWide: many items, each with keys of its own, are no deep text.
 func TestYAMLWide(t *testing.T) {
 	var list []struct{ A, B int }
-	if err := strict.YAML([]byte(strings.Repeat("- a: 1\n  b: 2\n", 3000)), &list); err != nil || len(list) != 3000 {
+	if err := strict.YAML([]byte(strings.Repeat("- a: 1\n  b: 2\n", 3000)), &list); err != nil ||
+		len(list) != 3000 {
 		t.Errorf("%d items: %v", len(list), err)
 	}
 }
 
 func FuzzYAML(f *testing.F) {
-	for _, s := range []string{"count: 1", "list: [1, 2.5]", "- - - -", "a: &x [*x]\n---\n", "sizes: {a: 1, ? b : 2}", "text: |\n  x\n...", "%YAML 1.2\n---\ncount: !!int 3"} {
+	for _, s := range []string{"count: 1", "list: [1, 2.5]", "- - - -", "a: &x [*x]\n---\n",
+		"sizes: {a: 1, ? b : 2}", "text: |\n  x\n...", "%YAML 1.2\n---\ncount: !!int 3"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -98,7 +98,8 @@ func (p *painter) curve(c Curve, colour string, y func(float64) float64) {
 		fmt.Fprintf(&d, "H%vV%v", p.x(min(at.Time, p.end)), y(at.Value))
 	}
 	fmt.Fprintf(&d, "H%v", p.x(p.end))
-	p.f("<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\"><title>%s</title></path>\n", d.String(), colour, escape(c.Name))
+	p.f("<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\"><title>%s</title></path>\n", d.String(),
+		colour, escape(c.Name))
 }
 
 // keys names the curves beside them; where there are too many, the first, the last and some between.

@@ -30,7 +30,8 @@ func rgb(colour string) [3]float64 {
 }
 
 func hex(c [3]float64) string {
-	return fmt.Sprintf("#%02x%02x%02x", uint8(math.Round(c[0])), uint8(math.Round(c[1])), uint8(math.Round(c[2])))
+	return fmt.Sprintf("#%02x%02x%02x", uint8(math.Round(c[0])), uint8(math.Round(c[1])),
+		uint8(math.Round(c[2])))
 }
 
 // Mix is a colour between two: all of the first at 0, all of the second at 1.

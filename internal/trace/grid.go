@@ -121,10 +121,12 @@ func (g *Grid) check() error {
 	for _, r := range g.Rows {
 		for _, b := range r.Boxes {
 			if !finite(b.Start) || !finite(b.End) || b.Start < 0 || b.End < b.Start {
-				return fmt.Errorf("grid: row %s: box %s from %v to %v: want times in order", r.Name, b.Text, b.Start, b.End)
+				return fmt.Errorf("grid: row %s: box %s from %v to %v: want times in order", r.Name, b.Text, b.Start,
+					b.End)
 			}
 			if b.Class < 0 || b.Class >= len(g.Classes) {
-				return fmt.Errorf("grid: row %s: box %s of class %d: there are %d", r.Name, b.Text, b.Class, len(g.Classes))
+				return fmt.Errorf("grid: row %s: box %s of class %d: there are %d", r.Name, b.Text, b.Class,
+					len(g.Classes))
 			}
 		}
 	}
@@ -187,7 +189,8 @@ func (p *painter) legend(place func(class int, x float64, line int)) int {
 
 func (p *painter) row(r Row, y int) {
 	p.f("<text class=\"e\" x=\"%d\" y=\"%d\">%s</text>\n", left-10, y+rowHeight/2+4, escape(r.Name))
-	p.f("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", left, y, p.width-left-right, rowHeight, idle)
+	p.f("<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", left, y, p.width-left-right,
+		rowHeight, idle)
 	for _, b := range r.Boxes {
 		p.box(b, y)
 	}
@@ -205,7 +208,8 @@ func (p *painter) box(b Box, y int) {
 	x := p.x(b.Start)
 	width := math.Round((p.x(b.End)-x)*100) / 100
 	// The stroke lies inside the box, so that neighbours do not cover each other's.
-	p.f(`<rect class="k%d" x="%v" y="%v" width="%v" height="%v">`, b.Class, x+.5, top+.5, max(math.Round((width-1)*100)/100, .2), height-1)
+	p.f(`<rect class="k%d" x="%v" y="%v" width="%v" height="%v">`, b.Class, x+.5, top+.5,
+		max(math.Round((width-1)*100)/100, .2), height-1)
 	if b.Tip != "" {
 		p.f("<title>%s</title>", escape(b.Tip))
 	}
@@ -215,7 +219,8 @@ func (p *painter) box(b Box, y int) {
 		if b.Lane != Whole {
 			style = ` style="font-size:9px"`
 		}
-		p.f(`<text class="c"%s x="%v" y="%v">%s</text>`, style, math.Round((x+width/2)*100)/100, top+height/2+size*.36, escape(b.Text))
+		p.f(`<text class="c"%s x="%v" y="%v">%s</text>`, style, math.Round((x+width/2)*100)/100,
+			top+height/2+size*.36, escape(b.Text))
 	}
 	p.f("\n")
 }

@@ -16,8 +16,10 @@ func sample() *Grid {
 		Title: "a < b & \x01c", Note: "note",
 		Classes: []Class{{"forward", "#8ec5f0"}, {"backward", "#f2a65a"}},
 		Rows: []Row{
-			{Name: "rank 0", Note: "50% idle", Boxes: []Box{{0, 1e-3, "0", "tip", 0, Whole}, {2e-3, 4e-3, "0", "", 1, Whole}}},
-			{Name: "rank 1", Boxes: []Box{{1e-3, 2e-3, "1", "", 0, Upper}, {1e-3, 2e-3, "2", "", 1, Lower}, {2e-3, 2e-3, "long", "", 1, Whole}}},
+			{Name: "rank 0", Note: "50% idle", Boxes: []Box{{0, 1e-3, "0", "tip", 0, Whole}, {2e-3, 4e-3, "0", "", 1,
+				Whole}}},
+			{Name: "rank 1", Boxes: []Box{{1e-3, 2e-3, "1", "", 0, Upper}, {1e-3, 2e-3, "2", "", 1, Lower}, {2e-3,
+				2e-3, "long", "", 1, Whole}}},
 		},
 		CurveTitle: "held",
 		Curves:     []Curve{{"rank 0", []Point{{0, 0}, {1e-3, 3 << 20}}}, {"rank 1", nil}},
@@ -83,7 +85,8 @@ func TestSVG(t *testing.T) {
 	if boxes != len(g.Classes)+5 {
 		t.Errorf("%d boxes, want five and a legend of two", boxes)
 	}
-	for _, want := range []string{">a &lt; b &amp; \ufffdc<", ">50% idle<", ">2 MiB<", ">ms<", "<title>tip</title>"} {
+	for _, want := range []string{">a &lt; b &amp; \ufffdc<", ">50% idle<", ">2 MiB<", ">ms<",
+		"<title>tip</title>"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the picture lacks %s", want)
 		}
@@ -119,9 +122,11 @@ func TestSVGRefuses(t *testing.T) {
 	}
 }
 
-// TestContrast holds the text to the contrast of WCAG's AA on every fill of the tests' classes and on the ground.
+// TestContrast holds the text to the contrast of WCAG's AA on every fill of the tests' classes and on the
+// ground.
 func TestContrast(t *testing.T) {
-	for _, c := range []struct{ text, ground string }{{ink, "#ffffff"}, {faint, "#ffffff"}, {ink, idle}, {ink, "#8ec5f0"}, {ink, "#f2a65a"}, {ink, "#d3bdea"}} {
+	for _, c := range []struct{ text, ground string }{{ink, "#ffffff"}, {faint, "#ffffff"}, {ink, idle},
+		{ink, "#8ec5f0"}, {ink, "#f2a65a"}, {ink, "#d3bdea"}} {
 		if r := (luminance(c.ground) + 0.05) / (luminance(c.text) + 0.05); r < 4.5 {
 			t.Errorf("%s on %s has contrast %.1f, want 4.5", c.text, c.ground, r)
 		}
@@ -143,7 +148,8 @@ func luminance(colour string) float64 {
 }
 
 func TestSeconds(t *testing.T) {
-	for x, want := range map[float64]string{0: "0 ns", 2.55e-2: "25.5 ms", 1: "1 s", 3.2e-7: "320 ns", 1e-12: "0.001 ns", 90: "90 s"} {
+	for x, want := range map[float64]string{0: "0 ns", 2.55e-2: "25.5 ms", 1: "1 s", 3.2e-7: "320 ns",
+		1e-12: "0.001 ns", 90: "90 s"} {
 		if got := Seconds(x); got != want {
 			t.Errorf("%v: got %s, want %s", x, got, want)
 		}

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Writer streams events as a JSON array of Chrome's trace events. It may be used by several goroutines. The first error
-// sticks: later calls do nothing, and Close returns it.
+// Writer streams events as a JSON array of Chrome's trace events. It may be used by several goroutines. The
+// first error sticks: later calls do nothing, and Close returns it.
 type Writer struct {
 	mu        sync.Mutex
 	w         *bufio.Writer
@@ -49,8 +49,8 @@ func NewWriter(w io.Writer) *Writer {
 	return &Writer{w: bufio.NewWriter(w)}
 }
 
-// Track finds or makes the track of that name in the group of that name. Groups and tracks are shown in the order in which
-// they are first named.
+// Track finds or makes the track of that name in the group of that name. Groups and tracks are shown in the
+// order in which they are first named.
 func (w *Writer) Track(group, name string) Track {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +208,8 @@ func (w *Writer) args(args []Arg) {
 	w.raw("}")
 }
 
-// value writes a string, a number or a bool; whatever else it is given it writes as text, since a trace is for reading.
+// value writes a string, a number or a bool; whatever else it is given it writes as text, since a trace is
+// for reading.
 func (w *Writer) value(v any) {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -47,7 +47,8 @@ func TestEvents(t *testing.T) {
 	if again := w.Track("rank 0", "compute"); again != x || x == y {
 		t.Errorf("tracks %v, %v and again %v", x, y, again)
 	}
-	w.Span(x, Span{Name: "0F0 \"\n\xff", Category: "forward", Start: 1.5e-3, Duration: 2e-6, Args: []Arg{{"micro", 3}, {"bad", math.NaN()}, {"ok", true}}})
+	w.Span(x, Span{Name: "0F0 \"\n\xff", Category: "forward", Start: 1.5e-3, Duration: 2e-6,
+		Args: []Arg{{"micro", 3}, {"bad", math.NaN()}, {"ok", true}}})
 	w.Instant(y, "step", 2, Arg{"loss", 1.5})
 	w.Counter(x, "memory", 1e-9, 12)
 	w.Flow("0SF0", x, 1, y, 2)
@@ -62,7 +63,8 @@ func TestEvents(t *testing.T) {
 	if phases != "MMMMMMMMXiCsf" {
 		t.Fatalf("phases %s", phases)
 	}
-	if e := events[8]; e.Ts != 1500 || e.Dur != 2 || e.Name != "0F0 \"\n\ufffd" || e.Args["micro"] != 3.0 || e.Args["bad"] != "NaN" || e.Cat != "forward" {
+	if e := events[8]; e.Ts != 1500 || e.Dur != 2 || e.Name != "0F0 \"\n\ufffd" || e.Args["micro"] != 3.0 ||
+		e.Args["bad"] != "NaN" || e.Cat != "forward" {
 		t.Errorf("span %+v", e)
 	}
 	if e := events[9]; e.Pid != 1 || e.S != "t" || e.Ts != 2e6 || e.Args["loss"] != 1.5 {

@@ -9,8 +9,8 @@ import (
 
 var negativeInfinity = math.Inf(-1)
 
-// Block is numbers that a program holds at once: those of a row, or a part of it. Its size is a power of two; what lies behind the row's end
-// is not read or written.
+// Block is numbers that a program holds at once: those of a row, or a part of it. Its size is a power of two;
+// what lies behind the row's end is not read or written.
 type Block struct {
 	k     *Kernel
 	size  int
@@ -31,7 +31,8 @@ func (k *Kernel) Row(width int) *Block {
 
 func (k *Kernel) block(size, width int) *Block {
 	b := &Block{k: k, size: size, width: width}
-	b.index = k.emit(b.of("i32"), fmt.Sprintf("tt.make_range {end = %d : i32, start = 0 : i32} : %s", size, b.of("i32")))
+	b.index = k.emit(b.of("i32"), fmt.Sprintf("tt.make_range {end = %d : i32, start = 0 : i32} : %s", size,
+		b.of("i32")))
 	return b
 }
 
@@ -89,7 +90,8 @@ func (b *Block) Fill(x float64) Value {
 // pointers is where the block's numbers lie in a row that begins at p, and the type of one.
 func (b *Block) pointers(p Value) (at Value, element string) {
 	s := b.Spread(p)
-	return b.k.emit(s.typ, "tt.addptr %s, %s : "+s.typ+", "+b.index.typ, s, b.index), strings.TrimSuffix(strings.TrimPrefix(p.typ, "!tt.ptr<"), ">")
+	return b.k.emit(s.typ, "tt.addptr %s, %s : "+s.typ+", "+b.index.typ, s,
+		b.index), strings.TrimSuffix(strings.TrimPrefix(p.typ, "!tt.ptr<"), ">")
 }
 
 // Load is the block's numbers of the row at p, as f32; other is what stands behind the row's end.

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// reader takes what follows an operation's name, sets its operands and what it does, and gives the types of its results.
+// reader takes what follows an operation's name, sets its operands and what it does, and gives the types of
+// its results.
 type reader func(p *parser, o *operation) []typ
 
 // syntax is every operation; readers of regions refer to it, so it is filled late.
@@ -16,7 +17,8 @@ func init() {
 		"tt.get_program_id": readProgramID, "tt.make_range": readRange, "tt.splat": readSplat, "tt.addptr": readAddPtr,
 		"tt.load": readLoad, "tt.store": readStore, `"tt.reduce"`: readReduce, "scf.for": readFor,
 		"arith.constant": readConstant, "arith.cmpi": readCompareInts, "arith.cmpf": readCompareFloats, "arith.select": readSelect,
-		"arith.extsi": readConvert(typ.isInt, typ.isInt, true), "arith.extf": readConvert(typ.isFloat, typ.isFloat, true),
+		"arith.extsi": readConvert(typ.isInt, typ.isInt, true), "arith.extf": readConvert(typ.isFloat, typ.isFloat,
+			true),
 		"arith.truncf": readConvert(typ.isFloat, typ.isFloat, false), "arith.sitofp": readIntToFloat,
 		"arith.divsi": readDivision(func(a, b int64) int64 { return a / b }),
 		"arith.remsi": readDivision(func(a, b int64) int64 { return a % b }),
@@ -38,7 +40,8 @@ var floatUnary = map[string]func(x float64) float64{
 	"math.rsqrt": func(x float64) float64 { return 1 / math.Sqrt(x) },
 }
 
-// floatBinary is exact enough in float64: rounding its results to 32 or fewer bits gives what those bits would have computed.
+// floatBinary is exact enough in float64: rounding its results to 32 or fewer bits gives what those bits
+// would have computed.
 var floatBinary = map[string]func(a, b float64) float64{
 	"arith.addf":     func(a, b float64) float64 { return a + b },
 	"arith.subf":     func(a, b float64) float64 { return a - b },

@@ -30,10 +30,12 @@ func (k *Kernel) Name() string { return k.name }
 
 // Text is the kernel in Triton's IR, in one line.
 func (k *Kernel) Text() string {
-	return fmt.Sprintf("module { tt.func public @%s(%s) attributes {noinline = false} { %s tt.return } }", k.name, strings.Join(k.params, ", "), strings.TrimSpace(k.body.String()))
+	return fmt.Sprintf("module { tt.func public @%s(%s) attributes {noinline = false} { %s tt.return } }",
+		k.name, strings.Join(k.params, ", "), strings.TrimSpace(k.body.String()))
 }
 
-var typeNames = map[array.DType]string{array.F32: "f32", array.BF16: "bf16", array.F16: "f16", array.I32: "i32"}
+var typeNames = map[array.DType]string{array.F32: "f32", array.BF16: "bf16", array.F16: "f16",
+	array.I32: "i32"}
 
 // Supports reports whether kernels read and write numbers of a type.
 func Supports(d array.DType) bool { return typeNames[d] != "" }
@@ -80,7 +82,8 @@ func float(x float64) string {
 	return text
 }
 
-// Calc is an op on equal types that gives the same type: addf, subf, mulf, divf, maxnumf of numbers, addi, muli, divsi, remsi of integers.
+// Calc is an op on equal types that gives the same type: addf, subf, mulf, divf, maxnumf of numbers, addi,
+// muli, divsi, remsi of integers.
 func (k *Kernel) Calc(op string, x, y Value) Value {
 	return k.emit(x.typ, "arith."+op+" %s, %s : "+x.typ, x, y)
 }
@@ -91,7 +94,8 @@ func (k *Kernel) Math(op string, x Value) Value { return k.emit(x.typ, "math."+o
 // Offset is where element i·width of an array lies, i of type i32.
 func (k *Kernel) Offset(i Value, width int) Value {
 	long := k.emit("i64", "arith.extsi %s : i32 to i64", i)
-	return k.emit("i64", "arith.muli %s, %s : i64", long, k.emit("i64", fmt.Sprintf("arith.constant %d : i64", width)))
+	return k.emit("i64", "arith.muli %s, %s : i64", long,
+		k.emit("i64", fmt.Sprintf("arith.constant %d : i64", width)))
 }
 
 // At is a pointer some elements further on.
@@ -116,11 +120,14 @@ func (k *Kernel) Sum(x Value) Value { return k.reduce("addf", x) }
 func (k *Kernel) Max(x Value) Value { return k.reduce("maxnumf", x) }
 
 func (k *Kernel) reduce(op string, x Value) Value {
-	return k.emit("f32", `"tt.reduce"(%s) <{axis = 0 : i32}> ({ ^bb0(%%a: f32, %%b: f32): %%c = arith.`+op+` %%a, %%b : f32 tt.reduce.return %%c : f32 }) : (`+x.typ+") -> f32", x)
+	return k.emit("f32",
+		`"tt.reduce"(%s) <{axis = 0 : i32}> ({ ^bb0(%%a: f32, %%b: f32): %%c = arith.`+op+` %%a, %%b : f32 tt.reduce.return %%c : f32 }) : (`+x.typ+") -> f32", x)
 }
 
-// For runs body with i from a number to another in steps, all of type i32, and hands the values that it returns to its next run.
-func (k *Kernel) For(from, to, step Value, carried []Value, body func(i Value, carried []Value) []Value) []Value {
+// For runs body with i from a number to another in steps, all of type i32, and hands the values that it
+// returns to its next run.
+func (k *Kernel) For(from, to, step Value, carried []Value,
+	body func(i Value, carried []Value) []Value) []Value {
 	id, i := fmt.Sprintf("%%v%d", k.next), Value{fmt.Sprintf("%%i%d", k.next), "i32"}
 	k.next++
 	inner, out := make([]Value, len(carried)), make([]Value, len(carried))
@@ -137,7 +144,8 @@ func (k *Kernel) For(from, to, step Value, carried []Value, body func(i Value, c
 		k.body.WriteString("} ")
 		return nil
 	}
-	fmt.Fprintf(&k.body, "%s:%d = %s iter_args(%s) -> (%s) : i32 { ", id, len(carried), head, strings.Join(inits, ", "), strings.Join(types, ", "))
+	fmt.Fprintf(&k.body, "%s:%d = %s iter_args(%s) -> (%s) : i32 { ", id, len(carried), head,
+		strings.Join(inits, ", "), strings.Join(types, ", "))
 	var last []string
 	for _, v := range body(i, inner) {
 		last = append(last, v.id)

@@ -30,7 +30,8 @@ func readRange(p *parser, o *operation) []typ {
 	start, err1 := strconv.ParseInt(attrs["start"], 10, 32)
 	end, err2 := strconv.ParseInt(attrs["end"], 10, 32)
 	if err1 != nil || err2 != nil || t != (typ{elem: "i32", lanes: int(end - start)}) || t.lanes == 0 {
-		p.failAt(o.at, "%s: got %s to %s as %v: want a tensor of that many i32", o.name, attrs["start"], attrs["end"], t)
+		p.failAt(o.at, "%s: got %s to %s as %v: want a tensor of that many i32", o.name, attrs["start"],
+			attrs["end"], t)
 	}
 	o.eval = func(_ *machine, o *operation) error {
 		for l := range o.out[0].i {
@@ -49,7 +50,8 @@ func readSplat(p *parser, o *operation) []typ {
 	p.take(o, t, uses...)
 	p.want("->")
 	u := p.typ()
-	if want := (typ{elem: t.elem, pointer: t.pointer, lanes: u.lanes}); u != want || t.lanes > 0 || u.lanes == 0 {
+	if want := (typ{elem: t.elem, pointer: t.pointer, lanes: u.lanes}); u != want || t.lanes > 0 ||
+		u.lanes == 0 {
 		p.failAt(o.at, "%s: got %v to %v: want a scalar to a tensor of it", o.name, t, u)
 	}
 	o.eval = func(_ *machine, o *operation) error {
@@ -82,7 +84,8 @@ func readAddPtr(p *parser, o *operation) []typ {
 	return []typ{t}
 }
 
-// access takes the end of a load or a store, how long the cache shall hold it and the type of its pointers, and checks them.
+// access takes the end of a load or a store, how long the cache shall hold it and the type of its pointers,
+// and checks them.
 func (p *parser) access(o *operation, pointers use) typ {
 	if p.keyword("evictionPolicy") {
 		p.want("=")

@@ -8,8 +8,8 @@ const widest = 1 << 14
 // Holds reports whether programs can hold rows of a width at once.
 func Holds(width int) bool { return width > 0 && width <= widest }
 
-// AddRMSNorm adds two arrays of rows and divides each row by its root mean square. Its arrays: two of type d, gamma of type g; then the
-// sums and the results, of type d, and one f32 for each row, 1 / root mean square.
+// AddRMSNorm adds two arrays of rows and divides each row by its root mean square. Its arrays: two of type d,
+// gamma of type g; then the sums and the results, of type d, and one f32 for each row, 1 / root mean square.
 func AddRMSNorm(d, g array.DType, rows, width int, eps float64) *Kernel {
 	k := New("add_rms_norm")
 	k.Programs, k.Warps = rows, warps(width, 1024, 2)
@@ -25,7 +25,8 @@ func AddRMSNorm(d, g array.DType, rows, width int, eps float64) *Kernel {
 	return k
 }
 
-// gradWarps is how many warps share the rows of a gradient: 32 for each of a large device's 132 units, half of what they hold.
+// gradWarps is how many warps share the rows of a gradient: 32 for each of a large device's 132 units, half
+// of what they hold.
 const gradWarps = 132 * 32
 
 // GradSums is how many sums for gamma RMSNormGrad writes.
@@ -33,25 +34,26 @@ func GradSums(rows, width int) int { return min(rows, gradWarps/gradEach(width))
 
 func gradEach(width int) int { return warps(width, 256, 4) }
 
-// RMSNormGrad is the gradient of rows divided by their root mean square, added to another gradient. Its arrays: x of type d, gamma of
-// type g, the result's gradient of type d, 1 / root mean square of each row as f32, what to add, of type d; then x's gradient, of type d, and
-// f32 sums for gamma's, GradSums rows of them.
+// RMSNormGrad is the gradient of rows divided by their root mean square, added to another gradient. Its
+// arrays: x of type d, gamma of type g, the result's gradient of type d, 1 / root mean square of each row as
+// f32, what to add, of type d; then x's gradient, of type d, and f32 sums for gamma's, GradSums rows of them.
 func RMSNormGrad(d, g array.DType, rows, width int) *Kernel {
 	k := New("rms_norm_grad")
 	k.Programs, k.Warps = GradSums(rows, width), gradEach(width)
 	x, gamma, dy, rstd, rest, dx, sums := k.Pointer(d), k.Pointer(g), k.Pointer(d), k.Pointer(array.F32), k.Pointer(d), k.Pointer(d), k.Pointer(array.F32)
 	program, row := k.Program(), k.Row(width)
 	scale, share := row.Load(gamma, 0), k.Float(1/float64(width))
-	sum := k.For(program, k.Int(rows), k.Int(k.Programs), []Value{row.Fill(0)}, func(i Value, sum []Value) []Value {
-		at := k.Offset(i, width)
-		r := row.Spread(k.LoadOne(k.At(rstd, i)))
-		dout, other := row.Load(k.At(dy, at), 0), row.Load(k.At(rest, at), 0)
-		h, g := k.Calc("mulf", row.Load(k.At(x, at), 0), r), k.Calc("mulf", dout, scale)
-		mean := k.Calc("mulf", k.Sum(k.Calc("mulf", g, h)), share)
-		grad := k.Calc("mulf", r, k.Calc("subf", g, k.Calc("mulf", h, row.Spread(mean))))
-		row.Store(k.At(dx, at), k.Calc("addf", grad, other))
-		return []Value{k.Calc("addf", sum[0], k.Calc("mulf", dout, h))}
-	})
+	sum := k.For(program, k.Int(rows), k.Int(k.Programs), []Value{row.Fill(0)},
+		func(i Value, sum []Value) []Value {
+			at := k.Offset(i, width)
+			r := row.Spread(k.LoadOne(k.At(rstd, i)))
+			dout, other := row.Load(k.At(dy, at), 0), row.Load(k.At(rest, at), 0)
+			h, g := k.Calc("mulf", row.Load(k.At(x, at), 0), r), k.Calc("mulf", dout, scale)
+			mean := k.Calc("mulf", k.Sum(k.Calc("mulf", g, h)), share)
+			grad := k.Calc("mulf", r, k.Calc("subf", g, k.Calc("mulf", h, row.Spread(mean))))
+			row.Store(k.At(dx, at), k.Calc("addf", grad, other))
+			return []Value{k.Calc("addf", sum[0], k.Calc("mulf", dout, h))}
+		})
 	row.Store(k.At(sums, k.Offset(program, width)), sum[0])
 	return k
 }

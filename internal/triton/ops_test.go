@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// snippet is a kernel of these lines with pointers to f32, i32, i64, bf16, f16 and f64, and the first lanes %r of 4.
+// snippet is a kernel of these lines with pointers to f32, i32, i64, bf16, f16 and f64, and the first lanes
+// %r of 4.
 func snippet(lines string) string {
 	return `module { tt.func public @k(%f: !tt.ptr<f32>, %i: !tt.ptr<i32>, %l: !tt.ptr<i64>, %b: !tt.ptr<bf16>, %h: !tt.ptr<f16>, %d: !tt.ptr<f64>) attributes {noinline = false} {
   %pid = tt.get_program_id x : i32
@@ -28,27 +29,34 @@ var snippets = []struct {
 	f, i  []float64
 }{
 	{"%c = arith.constant dense<[1.5, -2.0, 0x7FC00000, 3.0]> : tensor<4xf32> %z = arith.constant dense<0.0> : tensor<4xf32> " +
-		"%m = arith.maxnumf %c, %z : tensor<4xf32> tt.store %fp, %m : tensor<4x!tt.ptr<f32>>", []float64{1.5, 0, 0, 3}, nil},
+		"%m = arith.maxnumf %c, %z : tensor<4xf32> tt.store %fp, %m : tensor<4x!tt.ptr<f32>>", []float64{1.5, 0, 0,
+		3}, nil},
 	{"%c = arith.constant dense<[1.5, -2.0, 0x7FC00000, 3.0]> : tensor<4xf32> %z = arith.constant dense<0.0> : tensor<4xf32> " +
-		"%m = arith.maximumf %c, %z : tensor<4xf32> tt.store %fp, %m : tensor<4x!tt.ptr<f32>>", []float64{1.5, 0, math.NaN(), 3}, nil},
+		"%m = arith.maximumf %c, %z : tensor<4xf32> tt.store %fp, %m : tensor<4x!tt.ptr<f32>>", []float64{1.5, 0,
+		math.NaN(), 3}, nil},
 	{"%c = arith.constant dense<[1.5, -2.0, 0x7FC00000, 3.0]> : tensor<4xf32> %z = arith.constant dense<0.0> : tensor<4xf32> %t = arith.cmpf olt, %c, %z : tensor<4xf32> " +
 		"%n = arith.minnumf %c, %z : tensor<4xf32> %a = math.absf %n : tensor<4xf32> %g = arith.negf %a : tensor<4xf32> " +
 		"%s = arith.select %t, %a, %g : tensor<4xi1>, tensor<4xf32> tt.store %fp, %s : tensor<4x!tt.ptr<f32>>", []float64{0, 2, 0, 0}, nil},
 	{"%x = arith.sitofp %r : tensor<4xi32> to tensor<4xf32> %e = math.exp2 %x : tensor<4xf32> %q = math.sqrt %e : tensor<4xf32> %p = arith.mulf %q, %q : tensor<4xf32> " +
-		"%v = arith.divf %p, %e : tensor<4xf32> tt.store %fp, %v : tensor<4x!tt.ptr<f32>>", []float64{1, 1 - 0x1p-24, 1, 1 - 0x1p-24}, nil},
+		"%v = arith.divf %p, %e : tensor<4xf32> tt.store %fp, %v : tensor<4x!tt.ptr<f32>>", []float64{1,
+		1 - 0x1p-24, 1, 1 - 0x1p-24}, nil},
 	{"%x = arith.sitofp %r : tensor<4xi32> to tensor<4xf32> %e = math.tanh %x : tensor<4xf32> tt.store %fp, %e : tensor<4x!tt.ptr<f32>>",
-		[]float64{0, float64(float32(math.Tanh(1))), float64(float32(math.Tanh(2))), float64(float32(math.Tanh(3)))}, nil},
+		[]float64{0, float64(float32(math.Tanh(1))), float64(float32(math.Tanh(2))),
+			float64(float32(math.Tanh(3)))}, nil},
 	{"%c = arith.constant dense<[1.00390625, 1.01171875, 1.0, 3.0e38]> : tensor<4xf32> %t = arith.truncf %c : tensor<4xf32> to tensor<4xbf16> " +
 		"%e = arith.extf %t : tensor<4xbf16> to tensor<4xf32> tt.store %fp, %e : tensor<4x!tt.ptr<f32>>", []float64{1, 1.015625, 1, 226 * 0x1p120}, nil},
 	{"%c = arith.constant dense<2147483647> : tensor<4xi32> %s = arith.addi %c, %r : tensor<4xi32> tt.store %ip, %s : tensor<4x!tt.ptr<i32>>",
 		nil, []float64{2147483647, -2147483648, -2147483647, -2147483646}},
 	{"%c = arith.constant dense<-7> : tensor<4xi32> %one = arith.constant dense<1> : tensor<4xi32> %d1 = arith.addi %r, %one : tensor<4xi32> " +
-		"%q = arith.divsi %c, %d1 : tensor<4xi32> tt.store %ip, %q : tensor<4x!tt.ptr<i32>>", nil, []float64{-7, -3, -2, -1}},
+		"%q = arith.divsi %c, %d1 : tensor<4xi32> tt.store %ip, %q : tensor<4x!tt.ptr<i32>>", nil, []float64{-7, -3,
+		-2, -1}},
 	{"%c = arith.constant dense<-7> : tensor<4xi32> %one = arith.constant dense<1> : tensor<4xi32> %d1 = arith.addi %r, %one : tensor<4xi32> " +
-		"%q = arith.remsi %c, %d1 : tensor<4xi32> tt.store %ip, %q : tensor<4x!tt.ptr<i32>>", nil, []float64{0, -1, -1, -3}},
+		"%q = arith.remsi %c, %d1 : tensor<4xi32> tt.store %ip, %q : tensor<4x!tt.ptr<i32>>", nil, []float64{0, -1,
+		-1, -3}},
 	{"%c = arith.constant dense<2> : tensor<4xi32> %t = arith.cmpi sge, %r, %c : tensor<4xi32> %w = arith.extsi %t : tensor<4xi1> to tensor<4xi32> " +
 		"%a = arith.andi %w, %r : tensor<4xi32> %o = arith.ori %a, %c : tensor<4xi32> tt.store %ip, %o : tensor<4x!tt.ptr<i32>>", nil, []float64{2, 2, 2, 3}},
-	{"%zero = arith.constant 0 : i32 %one = arith.constant 1 : i32 %five = arith.constant 5 : i32 " + // Fibonacci: what is carried changes places
+	// Fibonacci: what is carried changes places
+	{"%zero = arith.constant 0 : i32 %one = arith.constant 1 : i32 %five = arith.constant 5 : i32 " +
 		"%res:2 = scf.for %n = %zero to %five step %one iter_args(%a = %zero, %c = %one) -> (i32, i32) : i32 { %s = arith.addi %a, %c : i32 scf.yield %c, %s : i32, i32 } " +
 		"tt.store %i, %res#0 : !tt.ptr<i32> %p1 = tt.addptr %i, %one : !tt.ptr<i32>, i32 tt.store %p1, %res#1 : !tt.ptr<i32>", nil, []float64{5, 8, -1, -1}},
 	{"%zero = arith.constant 0 : i32 %one = arith.constant 1 : i32 %three = arith.constant 3 : i32 " +
@@ -135,26 +143,33 @@ func TestMistakes(t *testing.T) {
 		{snippet("%c = arith.constant 0xFF800000 : bf16"), "want bits of bf16"},
 		{snippet("%c = arith.constant 2147483648 : i32"), "want a number of i32"},
 		{snippet("%c = arith.extf %r : tensor<4xi32> to tensor<4xf32>"), "arith.extf: got tensor<4xi32>"},
-		{snippet("%c = arith.constant 1.0 : f32 %e = arith.extf %c : f32 to bf16"), "got f32 to bf16: not a conversion it makes"},
+		{snippet("%c = arith.constant 1.0 : f32 %e = arith.extf %c : f32 to bf16"),
+			"got f32 to bf16: not a conversion it makes"},
 		{snippet("%c = arith.cmpi ult, %r, %r : tensor<4xi32>"), "ult: unknown comparison"},
 		{snippet("%c = tt.splat %pid : i32 -> tensor<4xi64>"), "got i32 to tensor<4xi64>"},
-		{snippet("%c = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<4xi32>"), "want a tensor of that many i32"},
-		{snippet("%c = tt.load %ip evictionPolicy = evict_soon : tensor<4x!tt.ptr<i32>>"), "tt.load: evict_soon: unknown policy of the cache"},
+		{snippet("%c = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<4xi32>"),
+			"want a tensor of that many i32"},
+		{snippet("%c = tt.load %ip evictionPolicy = evict_soon : tensor<4x!tt.ptr<i32>>"),
+			"tt.load: evict_soon: unknown policy of the cache"},
 		{snippet("%c = tt.load %r : tensor<4xi32>"), "tt.load: got tensor<4xi32>: want pointers"},
 		{snippet("tt.store %fp, %r : tensor<4x!tt.ptr<f32>>"), "value %r is tensor<4xi32>: want tensor<4xf32>"},
 		{snippet("%p = tt.addptr %ip, %r : tensor<4x!tt.ptr<i32>>, tensor<4xi32> %v = tt.load %p : tensor<4x!tt.ptr<i32>>"), "tt.load: program [0 0 0]: lane 2: index 4 of argument 1: want 0 to 3"},
 		{snippet("%m = arith.constant -1 : i32 %p = tt.addptr %i, %m : !tt.ptr<i32>, i32 tt.store %p, %m : !tt.ptr<i32>"), "tt.store: program [0 0 0]: lane 0: index -1 of argument 1"},
-		{snippet("%c = arith.divsi %r, %r : tensor<4xi32>"), "arith.divsi: program [0 0 0]: lane 0: 0 divided by 0"},
+		{snippet("%c = arith.divsi %r, %r : tensor<4xi32>"),
+			"arith.divsi: program [0 0 0]: lane 0: 0 divided by 0"},
 		{snippet("scf.for %n = %pid to %pid step %pid : i32 { }"), "step is 0"},
-		{snippet("%c = scf.for %n = %pid to %pid step %pid iter_args(%a = %pid) -> (i32) : i32 { }"), "want an operation"},
+		{snippet("%c = scf.for %n = %pid to %pid step %pid iter_args(%a = %pid) -> (i32) : i32 { }"),
+			"want an operation"},
 		{snippet("%c = scf.for %n = %pid to %pid step %pid iter_args(%a = %pid) -> (i32) : i32 { scf.yield %r : tensor<4xi32> }"), "value %r is tensor<4xi32>: want i32"},
 		{snippet("%c = scf.for %n = %pid to %pid step %pid iter_args(%a = %pid) -> (i32) : i32 { scf.yield %n : i32 } tt.store %i, %a : !tt.ptr<i32>"), "value %a is not defined"},
-		{snippet("scf.for %n = %pid to %pid step %pid : i32 { "), "line 9, column 3: tt.return: unknown operation, or not where it may stand"},
+		{snippet("scf.for %n = %pid to %pid step %pid : i32 { "),
+			"line 9, column 3: tt.return: unknown operation, or not where it may stand"},
 		{snippet(`%m = "tt.reduce"(%r) <{axis = 1 : i32}> ({`), `axis is "1": want 0`},
 		{snippet(`%m = "tt.reduce"(%pid) <{axis = 0 : i32}> ({`), "value %pid is i32: want a tensor"},
 		{snippet(`%m = "tt.reduce"(%r) <{axis = 0 : i32}> ({ ^bb0(%x: i32): tt.reduce.return %x : i32 }) : (tensor<4xi32>) -> i32`), "want two of i32"},
 	} {
-		if err := Run(c.text, [3]int{1, 1, 1}, snippetArgs()); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Run(c.text, [3]int{1, 1, 1}, snippetArgs()); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q in\n%s", err, c.want, c.text)
 		}
 	}
@@ -181,7 +196,8 @@ func TestArgumentMistakes(t *testing.T) {
 func TestDepthAndSize(t *testing.T) {
 	var b strings.Builder
 	for i := range 99 {
-		b.WriteString(strings.ReplaceAll("scf.for %nI = %pid to %pid step %pid : i32 { ", "I", strings.Repeat("i", i+1)))
+		b.WriteString(strings.ReplaceAll("scf.for %nI = %pid to %pid step %pid : i32 { ", "I",
+			strings.Repeat("i", i+1)))
 	}
 	if _, err := parse(snippet(b.String())); err == nil || !strings.Contains(err.Error(), "deeper than") {
 		t.Errorf("got %v", err)

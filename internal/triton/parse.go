@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// kernel is a text that has been read. It is run as it stands: its operations point at the values that they read and write.
+// kernel is a text that has been read. It is run as it stands: its operations point at the values that they
+// read and write.
 type kernel struct {
 	text   string
 	name   string
@@ -166,8 +167,8 @@ func (p *parser) typed(u use, want typ) {
 	}
 }
 
-// block takes operations up to the one that ends a block, which returns values of these types, and gives those. The end of a
-// loop that carries nothing may be left out.
+// block takes operations up to the one that ends a block, which returns values of these types, and gives
+// those. The end of a loop that carries nothing may be left out.
 func (p *parser) block(end string, want []typ) ([]*operation, []*value) {
 	var ops []*operation
 	for {

@@ -2,7 +2,8 @@ package triton
 
 import "fmt"
 
-// loop is a scf.for: its operands are the bounds, the step and what is carried at first, its results what is carried at last.
+// loop is a scf.for: its operands are the bounds, the step and what is carried at first, its results what is
+// carried at last.
 type loop struct {
 	index   *value
 	carried []*value
@@ -10,7 +11,8 @@ type loop struct {
 	yields  []*value
 }
 
-// readFor reads %i = %lo to %hi step %s iter_args(%x = %x0) -> (T) : i32 { … }; what is carried may be left out.
+// readFor reads %i = %lo to %hi step %s iter_args(%x = %x0) -> (T) : i32 { … }; what is carried may be left
+// out.
 func readFor(p *parser, o *operation) []typ {
 	index, bounds := p.value(), p.bounds()
 	names, starts, types := p.carried(o)
@@ -99,7 +101,8 @@ type fold struct {
 	left *value
 }
 
-// readReduce reads (%x) <{axis = 0 : i32}> ({ ^bb0(%a: T, %b: T): … tt.reduce.return %c : T }) : (tensor<64xT>) -> T.
+// readReduce reads (%x) <{axis = 0 : i32}> ({ ^bb0(%a: T, %b: T): … tt.reduce.return %c : T }) :
+// (tensor<64xT>) -> T.
 func readReduce(p *parser, o *operation) []typ {
 	p.want("(")
 	uses := p.uses(1, 1)

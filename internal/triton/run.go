@@ -8,8 +8,9 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Run runs every program of a grid of a kernel, one after the other. The arrays are what the kernel's parameters point to, in order;
-// stores write to them. Floats are computed as their types would, sums of a tensor in halves.
+// Run runs every program of a grid of a kernel, one after the other. The arrays are what the kernel's
+// parameters point to, in order; stores write to them. Floats are computed as their types would, sums of a
+// tensor in halves.
 func Run(text string, grid [3]int, args []array.Array) error {
 	k, err := parse(text)
 	if err != nil {
@@ -66,7 +67,8 @@ type fault struct {
 func (k *kernel) explain(m *machine, err error) error {
 	var f fault
 	if errors.As(err, &f) {
-		return fmt.Errorf("triton: kernel %s: %s: %s: program %v: %w", k.name, place(k.text, f.op.at), f.op.name, m.program, f.error)
+		return fmt.Errorf("triton: kernel %s: %s: %s: program %v: %w", k.name, place(k.text, f.op.at), f.op.name,
+			m.program, f.error)
 	}
 	return fmt.Errorf("triton: kernel %s: program %v: %w", k.name, m.program, err)
 }

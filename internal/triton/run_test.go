@@ -66,13 +66,15 @@ func TestLogSumExp(t *testing.T) {
 	}
 }
 
-// TestSoftmaxGrad: a label in a row's first part, in its last, and in none; by itself, and with the sums that it needs.
+// TestSoftmaxGrad: a label in a row's first part, in its last, and in none; by itself, and with the sums that
+// it needs.
 func TestSoftmaxGrad(t *testing.T) {
 	const rows = 3
 	target := Target{Hot: 0.9, Even: 0.01}
 	for _, n := range []int{50, lsePart + 11, 2*lossPart + 3} {
 		r := rand.New(rand.NewPCG(7, 8))
-		x, labels, lse, dloss := random(r, array.BF16, rows, n), array.New(array.I32, rows), blank(array.F32, rows), random(r, array.F32, rows)
+		x, labels, lse, dloss := random(r, array.BF16, rows, n), array.New(array.I32, rows), blank(array.F32,
+			rows), random(r, array.F32, rows)
 		for i, label := range []int{3, n - 1, -100} {
 			labels.Set(i, float64(label))
 		}
@@ -169,7 +171,8 @@ func TestAddRMSNorm(t *testing.T) {
 
 // FuzzRun: no text makes reading or running it panic.
 func FuzzRun(f *testing.F) {
-	for _, k := range []*Kernel{LogSumExp(array.BF16, 2, 100), RMSNormGrad(array.BF16, array.F32, 7, 13), AddRMSNorm(array.F16, array.BF16, 2, 16, 1e-5),
+	for _, k := range []*Kernel{LogSumExp(array.BF16, 2, 100), RMSNormGrad(array.BF16, array.F32, 7, 13),
+		AddRMSNorm(array.F16, array.BF16, 2, 16, 1e-5),
 		CrossEntropy(array.BF16, 2, 9, Target{Hot: 1}), SwiGLU(array.BF16, 2, 3)} {
 		f.Add(k.Text())
 	}

@@ -31,7 +31,8 @@ func (s *scanner) failAt(at int, format string, args ...any) {
 // place is where a byte of a text stands, for people.
 func place(text string, at int) string {
 	before := text[:at]
-	return fmt.Sprintf("line %d, column %d", 1+strings.Count(before, "\n"), at-strings.LastIndexByte(before, '\n'))
+	return fmt.Sprintf("line %d, column %d", 1+strings.Count(before, "\n"),
+		at-strings.LastIndexByte(before, '\n'))
 }
 
 func (s *scanner) space() {
@@ -90,7 +91,8 @@ func (s *scanner) run(what string, ok func(c byte) bool) string {
 }
 
 func isName(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.' || c == '$'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '.' ||
+		c == '$'
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
@@ -189,7 +191,8 @@ func (s *scanner) scalar() typ {
 	at := s.at
 	word := s.name()
 	if _, ok := widths[word]; !ok {
-		s.failAt(at, "got type %s: want one of i1, i32, i64, f16, bf16, f32, f64, a pointer to one, or a tensor with one dim of those", word)
+		s.failAt(at,
+			"got type %s: want one of i1, i32, i64, f16, bf16, f32, f64, a pointer to one, or a tensor with one dim of those", word)
 	}
 	return typ{elem: word}
 }

@@ -5,7 +5,8 @@ import "github.com/galley-ml/galley/array"
 // lsePart is how many numbers of a row a program holds.
 const lsePart = 4096
 
-// LogSumExp is the logarithm of the sum of exponentials of each row, in one pass. Its arrays: one of type d; then an f32 for each row.
+// LogSumExp is the logarithm of the sum of exponentials of each row, in one pass. Its arrays: one of type d;
+// then an f32 for each row.
 func LogSumExp(d array.DType, rows, width int) *Kernel {
 	k := New("log_sum_exp")
 	k.Programs = rows
@@ -18,21 +19,23 @@ func LogSumExp(d array.DType, rows, width int) *Kernel {
 // logSumExp reads the row at a pointer, part by part.
 func (k *Kernel) logSumExp(part *Block, row Value) Value {
 	// The largest number so far and the sum of exponentials of the differences to it.
-	r := k.For(k.Int(0), k.Int(part.width), k.Int(part.size), []Value{k.Float(negativeInfinity), k.Float(0)}, func(i Value, last []Value) []Value {
-		v := part.From(i).Load(row, negativeInfinity)
-		most := k.Calc("maxnumf", last[0], k.Max(v))
-		sum := k.Sum(k.Math("exp", k.Calc("subf", v, part.Spread(most))))
-		before := k.Calc("mulf", last[1], k.Math("exp", k.Calc("subf", last[0], most)))
-		return []Value{most, k.Calc("addf", before, sum)}
-	})
+	r := k.For(k.Int(0), k.Int(part.width), k.Int(part.size), []Value{k.Float(negativeInfinity), k.Float(0)},
+		func(i Value, last []Value) []Value {
+			v := part.From(i).Load(row, negativeInfinity)
+			most := k.Calc("maxnumf", last[0], k.Max(v))
+			sum := k.Sum(k.Math("exp", k.Calc("subf", v, part.Spread(most))))
+			before := k.Calc("mulf", last[1], k.Math("exp", k.Calc("subf", last[0], most)))
+			return []Value{most, k.Calc("addf", before, sum)}
+		})
 	return k.Calc("addf", r[0], k.Math("log", r[1]))
 }
 
 // Target is what a softmax should be: hot at a row's label and even elsewhere.
 type Target struct{ Hot, Even float64 }
 
-// SoftmaxGrad is the gradient of logits in one pass: the softmax, made anew from its logarithm's sums, less what it should be, times the gradient
-// of the row's loss. Its arrays: logits of type d, labels as i32, log-sum-exp and the losses' gradient as f32; then the logits' gradient, of type d.
+// SoftmaxGrad is the gradient of logits in one pass: the softmax, made anew from its logarithm's sums, less
+// what it should be, times the gradient of the row's loss. Its arrays: logits of type d, labels as i32,
+// log-sum-exp and the losses' gradient as f32; then the logits' gradient, of type d.
 func SoftmaxGrad(d array.DType, rows, width int, target Target) *Kernel {
 	k := New("softmax_grad")
 	k.Programs = rows
@@ -64,12 +67,13 @@ func (g softmaxGrad) write(label, lse, dloss Value) {
 	})
 }
 
-// lossPart is how many numbers of a row a program holds that reads the row twice: so many that few rows are under way at a time, and the second
-// reading finds them in the cache.
+// lossPart is how many numbers of a row a program holds that reads the row twice: so many that few rows are
+// under way at a time, and the second reading finds them in the cache.
 const lossPart = 8192
 
-// CrossEntropy is LogSumExp and SoftmaxGrad in one, which reads the logits from memory once. Its arrays: logits of type d, labels as i32 and
-// the losses' gradient as f32; then an f32 for each row, and the logits' gradient, of type d.
+// CrossEntropy is LogSumExp and SoftmaxGrad in one, which reads the logits from memory once. Its arrays:
+// logits of type d, labels as i32 and the losses' gradient as f32; then an f32 for each row, and the logits'
+// gradient, of type d.
 func CrossEntropy(d array.DType, rows, width int, target Target) *Kernel {
 	k := New("cross_entropy")
 	k.Programs, k.Warps = rows, 8

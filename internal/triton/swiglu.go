@@ -5,15 +5,16 @@ import "github.com/galley-ml/galley/array"
 // gatePart is how many numbers of a row a program computes.
 const gatePart = 512
 
-// SwiGLU is silu(gate)·up of rows that hold a gate and behind it as many numbers to be let through, width of each. Its arrays: the rows, of type d;
-// then the results, of type d.
+// SwiGLU is silu(gate)·up of rows that hold a gate and behind it as many numbers to be let through, width of
+// each. Its arrays: the rows, of type d; then the results, of type d.
 func SwiGLU(d array.DType, rows, width int) *Kernel {
 	k := New("swiglu")
 	parts := (width + gatePart - 1) / gatePart
 	k.Programs, k.Warps = rows*parts, 2
 	x, y := k.Pointer(d), k.Pointer(d)
 	program, count := k.Program(), k.Int(parts)
-	row, begin := k.Calc("divsi", program, count), k.Calc("muli", k.Calc("remsi", program, count), k.Int(gatePart))
+	row, begin := k.Calc("divsi", program, count), k.Calc("muli", k.Calc("remsi", program, count),
+		k.Int(gatePart))
 	part := k.Part(gatePart, width).From(begin)
 	if width%gatePart == 0 {
 		part.mask = Value{}

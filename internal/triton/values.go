@@ -45,8 +45,9 @@ func (t typ) isInt() bool   { return !t.pointer && !t.isFloat() }
 // of is the type of numbers of another kind in the same shape.
 func (t typ) of(elem string) typ { return typ{elem: elem, lanes: t.lanes} }
 
-// value is what a name of the kernel stands for, while a program runs: floats, or integers. Truth is -1, the one bit of i1 with its
-// sign. A pointer is elements from the start of a parameter, the same one in all lanes.
+// value is what a name of the kernel stands for, while a program runs: floats, or integers. Truth is -1, the
+// one bit of i1 with its sign. A pointer is elements from the start of a parameter, the same one in all
+// lanes.
 type value struct {
 	typ
 	f     []float64

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Buffer is an array on the device, or one that will be there when the run that makes it has started; the plugin knows when
-// it is done.
+// Buffer is an array on the device, or one that will be there when the run that makes it has started; the
+// plugin knows when it is done.
 type Buffer struct {
 	d    *Device
 	t    ir.Type
@@ -20,7 +20,8 @@ type Buffer struct {
 	b    handle // valid after done, unless err is set
 	err  error
 	gone atomic.Bool // donated or freed
-	// by is the program that makes it, where one does: what goes wrong while it runs is told when the array is read.
+	// by is the program that makes it, where one does: what goes wrong while it runs is told when the array is
+	// read.
 	by string
 }
 

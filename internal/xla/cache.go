@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// cache is a directory of compiled programs. What is damaged there, or cannot be written, is as if it were not.
+// cache is a directory of compiled programs. What is damaged there, or cannot be written, is as if it were
+// not.
 type cache struct {
 	dir string
 	// maker is all that decides what a text becomes: plugin, device, flags.

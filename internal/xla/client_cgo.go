@@ -16,13 +16,14 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// client is a plugin's client: what its devices share. Programs are started one after another on a goroutine of their own, ahead
-// of the devices, so that neither they nor the caller wait.
+// client is a plugin's client: what its devices share. Programs are started one after another on a goroutine
+// of their own, ahead of the devices, so that neither they nor the caller wait.
 type client struct {
 	engine
 	pjrt   *pjrt.Client
 	target hlo.Target
-	// products is the least share of the devices' units that kernels of products must keep at work; 0 if they are not for these.
+	// products is the least share of the devices' units that kernels of products must keep at work; 0 if they
+	// are not for these.
 	products  func() float64
 	dump      func(name, text string)
 	overrides map[string]bool
@@ -82,7 +83,8 @@ func Open(c Config) (backend.Backend, error) {
 
 // newClient finds the devices that can be used, or where some are mocked all.
 func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
-	c := &client{engine: newEngine(api, p), pjrt: p, dump: config.Dump, queue: make(chan func(), queued), programs: map[[sha256.Size]byte]*program{}}
+	c := &client{engine: newEngine(api, p), pjrt: p, dump: config.Dump, queue: make(chan func(), queued),
+		programs: map[[sha256.Size]byte]*program{}}
 	c.overrides = config.overrides()
 	places, err := c.places()
 	if err != nil {
@@ -96,7 +98,8 @@ func newClient(api handle, p *pjrt.Client, config Config) (*Device, error) {
 	if len(c.all) == 0 || !c.all[0].here {
 		return nil, fmt.Errorf("xla: plugin %s has no device", p.Plugin().Path())
 	}
-	if c.cache, err = newCache(config.Cache, config.maker(p.Plugin().Path(), c.all[0].name+p.PlatformVersion())); err != nil {
+	if c.cache, err = newCache(config.Cache, config.maker(p.Plugin().Path(),
+		c.all[0].name+p.PlatformVersion())); err != nil {
 		return nil, err
 	}
 	c.products = func() float64 { return 0 }

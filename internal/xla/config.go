@@ -12,14 +12,17 @@ import (
 type Config struct {
 	// Plugin is the path of a PJRT plugin; empty means GALLEY_PLUGIN, else the first of Find.
 	Plugin string
-	// Flags are XLA's own, such as --xla_gpu_enable_cublaslt=true. They count from the first Open of a process on.
+	// Flags are XLA's own, such as --xla_gpu_enable_cublaslt=true. They count from the first Open of a process
+	// on.
 	Flags []string
 	// Options are the plugin's own, such as memory_fraction: a string, int64, float32 or bool each.
 	Options map[string]any
-	// Mock, where it is more than 1, is how many devices CUDA's plugin pretends to have, on as many hosts: programs for all of them
-	// compile, and run on the first alone, whose collectives bring nothing. It is for looking at programs and their speed.
+	// Mock, where it is more than 1, is how many devices CUDA's plugin pretends to have, on as many hosts:
+	// programs for all of them compile, and run on the first alone, whose collectives bring nothing. It is for
+	// looking at programs and their speed.
 	Mock int
-	// Cache, where set, is a directory in which compiled programs are kept for the next process. What is there is trusted: it runs.
+	// Cache, where set, is a directory in which compiled programs are kept for the next process. What is there
+	// is trusted: it runs.
 	Cache string
 	// Dump, where set, is told the StableHLO of every program before it is compiled.
 	Dump func(name, text string)
@@ -40,8 +43,8 @@ func (c Config) options() map[string]any {
 // sharedSearch is XLA's flag by which hosts share the search for the fastest kernels.
 const sharedSearch = "xla_gpu_shard_autotuning"
 
-// overrides is XLA's flags that every program is compiled with, unless the caller has set them. Hosts that are mocked would never
-// answer what they are asked to search.
+// overrides is XLA's flags that every program is compiled with, unless the caller has set them. Hosts that
+// are mocked would never answer what they are asked to search.
 func (c Config) overrides() map[string]bool {
 	if c.Mock > 1 && !strings.Contains(strings.Join(c.Flags, " "), sharedSearch) {
 		return map[string]bool{sharedSearch: false}
@@ -49,7 +52,8 @@ func (c Config) overrides() map[string]bool {
 	return nil
 }
 
-// maker is all that decides what a program's text is compiled to: the plugin's file, what it says of itself, its options and flags.
+// maker is all that decides what a program's text is compiled to: the plugin's file, what it says of itself,
+// its options and flags.
 func (c Config) maker(plugin, says string) string {
 	file := ""
 	if info, err := os.Stat(plugin); err == nil {
@@ -61,8 +65,8 @@ func (c Config) maker(plugin, says string) string {
 // pluginEnv names the environment variable that holds a plugin's path.
 const pluginEnv = "GALLEY_PLUGIN"
 
-// Find is the plugins in the usual places, the one that Open would take first. An environment variable counts even if
-// nothing is there: whoever opens it says so.
+// Find is the plugins in the usual places, the one that Open would take first. An environment variable counts
+// even if nothing is there: whoever opens it says so.
 func Find() []string {
 	var found []string
 	if p := os.Getenv(pluginEnv); p != "" {
@@ -75,7 +79,8 @@ func Find() []string {
 	return found
 }
 
-// places is where installers put plugins: JAX's and libtpu's wheels in any Python of the machine, and go-xla's own.
+// places is where installers put plugins: JAX's and libtpu's wheels in any Python of the machine, and
+// go-xla's own.
 func places() []string {
 	roots, own := []string{"/usr/local/lib", "/usr/lib", "/opt/*/.venv/lib", "/opt/*/lib"},
 		[]string{"/usr/local/lib/go-xla"}
@@ -89,8 +94,10 @@ func places() []string {
 	}
 	var list []string
 	for _, root := range roots {
-		for _, packages := range []string{"python3*/site-packages", "python3*/dist-packages", "python3/dist-packages"} {
-			list = append(list, filepath.Join(root, packages, "jax_plugins/*/*_plugin.so"), filepath.Join(root, packages, "libtpu/libtpu.so"))
+		for _, packages := range []string{"python3*/site-packages", "python3*/dist-packages",
+			"python3/dist-packages"} {
+			list = append(list, filepath.Join(root, packages, "jax_plugins/*/*_plugin.so"),
+				filepath.Join(root, packages, "libtpu/libtpu.so"))
 		}
 	}
 	for _, root := range own {
@@ -119,8 +126,8 @@ func (c Config) plugin() (string, error) {
 	return filepath.Abs(path)
 }
 
-// libraries is the vendor's libraries that come in wheels beside a plugin, in an order in which each finds what it needs.
-// The dynamic linker does not look there by itself.
+// libraries is the vendor's libraries that come in wheels beside a plugin, in an order in which each finds
+// what it needs. The dynamic linker does not look there by itself.
 func libraries(plugin string) []string {
 	packages := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
 	var list []string
@@ -144,9 +151,9 @@ func toolkit(plugin string) string {
 	return filepath.Dir(filepath.Dir(matches[0]))
 }
 
-// cudaFlags is how CUDA's programs are compiled unless somebody says otherwise; a later flag counts. Fusing what comes before
-// a product into Triton's kernel for it computes that again for every product that reads it: cuBLAS alone is faster, and
-// compiles in half the time.
+// cudaFlags is how CUDA's programs are compiled unless somebody says otherwise; a later flag counts. Fusing
+// what comes before a product into Triton's kernel for it computes that again for every product that reads
+// it: cuBLAS alone is faster, and compiles in half the time.
 var cudaFlags = []string{"--xla_gpu_enable_triton_gemm=false"}
 
 // environment is the variables that a plugin reads once, when it is first used.
@@ -156,7 +163,8 @@ func (c Config) environment(plugin string) map[string]string {
 		flags = append(flags, cudaFlags...)
 	}
 	flags = append(append(flags, strings.Fields(os.Getenv("XLA_FLAGS"))...), c.Flags...)
-	if dir := toolkit(plugin); dir != "" && !strings.Contains(strings.Join(flags, " "), "xla_gpu_cuda_data_dir") {
+	if dir := toolkit(plugin); dir != "" && !strings.Contains(strings.Join(flags, " "),
+		"xla_gpu_cuda_data_dir") {
 		flags = append(flags, "--xla_gpu_cuda_data_dir="+dir)
 	}
 	env := map[string]string{"XLA_FLAGS": strings.Join(flags, " ")}

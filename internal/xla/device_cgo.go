@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// Device is one accelerator behind a plugin. It is closed with all others. One that is mocked has a number and nothing else:
-// what is put there is forgotten.
+// Device is one accelerator behind a plugin. It is closed with all others. One that is mocked has a number
+// and nothing else: what is put there is forgotten.
 type Device struct {
 	*client
 	place
@@ -49,7 +49,8 @@ func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, err
 // Together compiles the programs of as many devices, the plugin's first, as one.
 func (d *Device) Together(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
 	if len(fs) == 0 || len(fs) > len(d.all) {
-		return nil, fmt.Errorf("compile: programs of %d devices: %s has %d", len(fs), d.pjrt.Plugin().Path(), len(d.all))
+		return nil, fmt.Errorf("compile: programs of %d devices: %s has %d", len(fs), d.pjrt.Plugin().Path(),
+			len(d.all))
 	}
 	return newExecutable(fs, d.all[:len(fs)], o)
 }

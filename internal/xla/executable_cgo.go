@@ -28,11 +28,12 @@ type Executable struct {
 	given, kept []int64
 }
 
-// newExecutable writes the programs of devices as one module and has the plugin compile it, unless it has seen the same text
-// before. Captured tensors are bound now.
+// newExecutable writes the programs of devices as one module and has the plugin compile it, unless it has
+// seen the same text before. Captured tensors are bound now.
 func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable, error) {
 	f, c := fs[0], on[0].client
-	e := &Executable{c: c, on: on, f: f, donated: make([]bool, len(f.Params())), captured: make([][]*Buffer, len(on))}
+	e := &Executable{c: c, on: on, f: f, donated: make([]bool, len(f.Params())),
+		captured: make([][]*Buffer, len(on))}
 	for _, i := range o.Donate {
 		if own := len(f.Params()) - len(f.Captures()); i < 0 || i >= own {
 			return nil, fmt.Errorf("compile %s: donated parameter %d: it has %d", f.Name(), i, own)
@@ -51,14 +52,16 @@ func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable,
 	}
 	config := hlo.Config{Target: c.target, Products: c.products(), Replicas: len(on)}
 	var err error
-	if e.p, err = c.lower(fs, on, op.ModuleConfig{Config: config, Donate: op.Donations(f, o.Donate)}); err != nil {
+	if e.p, err = c.lower(fs, on, op.ModuleConfig{Config: config, Donate: op.Donations(f,
+		o.Donate)}); err != nil {
 		return nil, err
 	}
 	return e, e.capture()
 }
 
-// lower writes programs as one module and compiles it. A plugin of another release may read kernels otherwise than ours are written: what it refuses
-// for that is compiled again without kernels of our own, first without those of products, and runs somewhat slower.
+// lower writes programs as one module and compiles it. A plugin of another release may read kernels otherwise
+// than ours are written: what it refuses for that is compiled again without kernels of our own, first without
+// those of products, and runs somewhat slower.
 func (c *client) lower(fs []*ir.Func, on []*Device, config op.ModuleConfig) (*program, error) {
 	text, err := op.SPMD(fs, config)
 	if err != nil {
@@ -70,7 +73,8 @@ func (c *client) lower(fs []*ir.Func, on []*Device, config op.ModuleConfig) (*pr
 		config.Products = 0
 		return c.lower(fs, on, config)
 	}
-	if ok && !config.Plain && strings.Contains(text, hlo.KernelTarget) && strings.Contains(strings.ToLower(fault.Full), "triton") {
+	if ok && !config.Plain && strings.Contains(text, hlo.KernelTarget) &&
+		strings.Contains(strings.ToLower(fault.Full), "triton") {
 		config.Plain = true
 		return c.lower(fs, on, config)
 	}
@@ -132,11 +136,13 @@ func (e *Executable) bind(args []backend.Buffer) ([]*Buffer, error) {
 			b, ok := a.(*Buffer)
 			switch {
 			case !ok || b.d != d:
-				return nil, fmt.Errorf("run %s: argument %d %q: it lies elsewhere: want it on %s", e.f.Name(), k, params[k].Name(), d.name)
+				return nil, fmt.Errorf("run %s: argument %d %q: it lies elsewhere: want it on %s", e.f.Name(), k,
+					params[k].Name(), d.name)
 			case b.gone.Load():
 				return nil, fmt.Errorf("run %s: argument %d %q: %w", e.f.Name(), k, params[k].Name(), errGone)
 			case !b.t.Equal(params[k].Type()):
-				return nil, fmt.Errorf("run %s: argument %d %q: got %v, want %v", e.f.Name(), k, params[k].Name(), b.t, params[k].Type())
+				return nil, fmt.Errorf("run %s: argument %d %q: got %v, want %v", e.f.Name(), k, params[k].Name(), b.t,
+					params[k].Type())
 			}
 			in = append(in, b)
 		}
@@ -145,7 +151,8 @@ func (e *Executable) bind(args []backend.Buffer) ([]*Buffer, error) {
 	return in, nil
 }
 
-// run starts the program on the client's goroutine. An argument that could not be made is what is wrong with the results, too.
+// run starts the program on the client's goroutine. An argument that could not be made is what is wrong with
+// the results, too.
 func (e *Executable) run(in, results []*Buffer) {
 	out, err := e.execute(in)
 	for _, r := range results {

@@ -37,15 +37,15 @@ import (
 	"unsafe"
 )
 
-// The versions of the plugin interface that this binary speaks: the major one exactly, minor ones from the first that has
-// all that is called.
+// The versions of the plugin interface that this binary speaks: the major one exactly, minor ones from the
+// first that has all that is called.
 const (
 	pjrtMajor    = 0
 	pjrtMinorMin = 54
 )
 
-// peek loads the library of a plugin and reads its version, before anything calls it through a table that might be another.
-// It returns the table of its functions.
+// peek loads the library of a plugin and reads its version, before anything calls it through a table that
+// might be another. It returns the table of its functions.
 func peek(path string) (unsafe.Pointer, error) {
 	lib := open(path, C.RTLD_LAZY|C.RTLD_LOCAL)
 	if lib == nil {
@@ -65,7 +65,8 @@ func peek(path string) (unsafe.Pointer, error) {
 	return table, nil
 }
 
-// preload makes a library known by its name to those that are loaded later. One that does not load is not needed here.
+// preload makes a library known by its name to those that are loaded later. One that does not load is not
+// needed here.
 func preload(path string) { open(path, C.RTLD_LAZY|C.RTLD_GLOBAL) }
 
 func open(path string, mode C.int) unsafe.Pointer {

@@ -9,8 +9,10 @@ package xla
 #include <stdlib.h>
 #include <string.h>
 
-// The part of the plugin interface by which programs are compiled and run: go-xla waits for the device in every call, which leaves
-// it idle between steps, and compiles for several devices only through XLA's own partitioner. The order of the functions and the form of their arguments never change within a major version.
+// The part of the plugin interface by which programs are compiled and run: go-xla waits for the device in
+// every call, which leaves it idle between steps, and compiles for several devices only through XLA's own
+// partitioner. The order of the functions and the form of their arguments never change within a major
+// version.
 typedef void *(*galley_fn)(void *args);
 
 enum {
@@ -34,7 +36,8 @@ static void galley_destroy(const void *api, int function, void *handle) {
 // galley_text is an error's message, which the caller frees, or NULL where there is none.
 static char *galley_text(const void *api, void *error) {
 	if (error == NULL) return NULL;
-	struct { size_t size; void *extensions; void *error; const char *message; size_t length; } a = {sizeof a, NULL, error, NULL, 0};
+	struct { size_t size; void *extensions; void *error; const char *message; size_t length; } a = {sizeof a,
+		NULL, error, NULL, 0};
 	galley_call(api, ERROR_MESSAGE, &a);
 	char *text = malloc(a.length + 1);
 	memcpy(text, a.message, a.length);
@@ -44,7 +47,8 @@ static char *galley_text(const void *api, void *error) {
 }
 
 // galley_put copies data before it returns; the way to the device goes on afterwards.
-static char *galley_put(const void *api, void *client, void *device, const void *data, int type, const int64_t *dims, size_t rank, void **buffer) {
+static char *galley_put(const void *api, void *client, void *device, const void *data, int type,
+	const int64_t *dims, size_t rank, void **buffer) {
 	struct {
 		size_t size; void *extensions; void *client; const void *data; int type; const int64_t *dims; size_t rank;
 		const int64_t *strides; size_t num_strides; int semantics; void *device; void *memory; void *layout; void *event; void *buffer;
@@ -81,32 +85,40 @@ static char *galley_read(const void *api, void *buffer, void *dst, size_t bytes,
 
 // galley_devices is all devices of a client; the list is the client's.
 static char *galley_devices(const void *api, void *client, void *const **devices, size_t *count) {
-	struct { size_t size; void *extensions; void *client; void *const *devices; size_t count; } a = {sizeof a, NULL, client, NULL, 0};
+	struct { size_t size; void *extensions; void *client; void *const *devices; size_t count; } a = {sizeof a,
+		NULL, client, NULL, 0};
 	void *error = galley_call(api, CLIENT_DEVICES, &a);
 	*devices = a.devices; *count = a.count;
 	return galley_text(api, error);
 }
 
-// galley_describe says what a device is: its number, whether this process can use it, and how the plugin calls it.
-static char *galley_describe(const void *api, void *device, int *id, bool *here, const char **text, size_t *length) {
-	struct { size_t size; void *extensions; void *device; void *description; } d = {sizeof d, NULL, device, NULL};
+// galley_describe says what a device is: its number, whether this process can use it, and how the plugin
+// calls it.
+static char *galley_describe(const void *api, void *device, int *id, bool *here, const char **text,
+	size_t *length) {
+	struct { size_t size; void *extensions; void *device; void *description; } d = {sizeof d, NULL, device,
+		NULL};
 	void *error = galley_call(api, DEVICE_DESCRIPTION, &d);
 	if (error != NULL) return galley_text(api, error);
 	struct { size_t size; void *extensions; void *description; int id; } i = {sizeof i, NULL, d.description, 0};
 	if ((error = galley_call(api, DESCRIPTION_ID, &i)) != NULL) return galley_text(api, error);
 	struct { size_t size; void *extensions; void *device; bool here; } h = {sizeof h, NULL, device, false};
 	if ((error = galley_call(api, IS_ADDRESSABLE, &h)) != NULL) return galley_text(api, error);
-	struct { size_t size; void *extensions; void *description; const char *text; size_t length; } t = {sizeof t, NULL, d.description, NULL, 0};
+	struct { size_t size; void *extensions; void *description; const char *text; size_t length; } t = {sizeof t,
+		NULL, d.description, NULL, 0};
 	if ((error = galley_call(api, DESCRIPTION_TEXT, &t)) != NULL) return galley_text(api, error);
 	*id = i.id; *here = h.here; *text = t.text; *length = t.length;
 	return NULL;
 }
 
-// galley_attribute is the text, or the number, that a device has as an attribute: of length 0, or 0, where it has none.
-static char *galley_attribute(const void *api, void *device, const char *name, const char **text, size_t *length, int64_t *number) {
+// galley_attribute is the text, or the number, that a device has as an attribute: of length 0, or 0, where it
+// has none.
+static char *galley_attribute(const void *api, void *device, const char *name, const char **text,
+	size_t *length, int64_t *number) {
 	enum { TEXT = 0, NUMBER = 1 };
 	struct named { size_t size; void *extensions; const char *name; size_t name_size; int type; union { const char *text; int64_t number; } value; size_t value_size; };
-	struct { size_t size; void *extensions; void *device; void *description; } d = {sizeof d, NULL, device, NULL};
+	struct { size_t size; void *extensions; void *device; void *description; } d = {sizeof d, NULL, device,
+		NULL};
 	void *error = galley_call(api, DEVICE_DESCRIPTION, &d);
 	if (error != NULL) return galley_text(api, error);
 	struct { size_t size; void *extensions; void *description; size_t count; const struct named *list; } a = {sizeof a, NULL, d.description, 0, NULL};
@@ -121,7 +133,8 @@ static char *galley_attribute(const void *api, void *device, const char *name, c
 	return NULL;
 }
 
-static char *galley_compile(const void *api, void *client, const char *code, size_t code_size, const char *options, size_t options_size, void **exe) {
+static char *galley_compile(const void *api, void *client, const char *code, size_t code_size,
+	const char *options, size_t options_size, void **exe) {
 	static const char format[] = "mlir";
 	struct { size_t size; void *extensions; const char *code; size_t code_size; const char *format; size_t format_size; } program =
 		{sizeof program, NULL, code, code_size, format, sizeof format - 1};
@@ -132,12 +145,14 @@ static char *galley_compile(const void *api, void *client, const char *code, siz
 	return galley_text(api, error);
 }
 
-// galley_memory is the bytes of a program's arguments, of its results, of those that are the arguments' own, and of the rest.
+// galley_memory is the bytes of a program's arguments, of its results, of those that are the arguments' own,
+// and of the rest.
 static char *galley_memory(const void *api, void *loaded, int64_t out[4]) {
 	struct { size_t size; void *extensions; void *loaded; void *exe; } g = {sizeof g, NULL, loaded, NULL};
 	void *error = galley_call(api, GET_EXECUTABLE, &g);
 	if (error != NULL) return galley_text(api, error);
-	struct { size_t size; void *extensions; void *exe; int64_t code, arguments, results, aliased, rest, more[10]; } a;
+	struct { size_t size; void *extensions; void *exe; int64_t code, arguments, results, aliased, rest,
+		more[10]; } a;
 	memset(&a, 0, sizeof a);
 	a.size = sizeof a; a.exe = g.exe;
 	error = galley_call(api, MEMORY_STATS, &a);
@@ -170,9 +185,10 @@ static char *galley_deserialize(const void *api, void *client, const char *data,
 	return galley_text(api, error);
 }
 
-// galley_execute starts a program on its devices, or on one, and lets go of what it was given for good. args and results are
-// those of the first device, then those of the next.
-static char *galley_execute(const void *api, void *exe, void *device, int launch, size_t num_devices, void **args, size_t num_args,
+// galley_execute starts a program on its devices, or on one, and lets go of what it was given for good. args
+// and results are those of the first device, then those of the next.
+static char *galley_execute(const void *api, void *exe, void *device, int launch, size_t num_devices,
+	void **args, size_t num_args,
 		const int64_t *kept, size_t num_kept, const int64_t *donated, size_t num_donated, void **results, size_t num_results) {
 	struct {
 		size_t size; void *extensions; void *send, *recv; size_t num_send, num_recv; int launch;
@@ -248,14 +264,16 @@ func (e engine) put(device handle, a array.Array) (handle, error) {
 		dims[i] = C.int64_t(d)
 	}
 	var out handle
-	err := failure(C.galley_put(e.api, e.client, device, unsafe.Pointer(unsafe.SliceData(data)), C.int(typeNumber(a.DType())),
+	err := failure(C.galley_put(e.api, e.client, device, unsafe.Pointer(unsafe.SliceData(data)),
+		C.int(typeNumber(a.DType())),
 		unsafe.SliceData(dims), C.size_t(len(dims)), &out))
 	return out, err
 }
 
 func (e engine) read(b handle, into array.Array) error {
 	data := into.Bytes()
-	return failure(C.galley_read(e.api, b, unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)), C.int(len(into.Shape()))))
+	return failure(C.galley_read(e.api, b, unsafe.Pointer(unsafe.SliceData(data)), C.size_t(len(data)),
+		C.int(len(into.Shape()))))
 }
 
 func (e engine) destroy(b handle) { C.galley_destroy(e.api, C.BUFFER_DESTROY, b) }
@@ -311,7 +329,8 @@ func (e engine) compile(text string, options []byte) (handle, error) {
 	defer C.free(unsafe.Pointer(code))
 	defer C.free(opts)
 	var exe handle
-	err := failure(C.galley_compile(e.api, e.client, code, C.size_t(len(text)), (*C.char)(opts), C.size_t(len(options)), &exe))
+	err := failure(C.galley_compile(e.api, e.client, code, C.size_t(len(text)), (*C.char)(opts),
+		C.size_t(len(options)), &exe))
 	return exe, err
 }
 
@@ -329,7 +348,8 @@ func (e engine) serialize(exe handle) []byte {
 // deserialize is a program from its bytes; nil where the plugin does not take them.
 func (e engine) deserialize(data []byte) handle {
 	var exe handle
-	if failure(C.galley_deserialize(e.api, e.client, (*C.char)(unsafe.Pointer(unsafe.SliceData(data))), C.size_t(len(data)), &exe)) != nil {
+	if failure(C.galley_deserialize(e.api, e.client, (*C.char)(unsafe.Pointer(unsafe.SliceData(data))),
+		C.size_t(len(data)), &exe)) != nil {
 		return nil
 	}
 	return exe
@@ -349,20 +369,22 @@ func (e engine) destroyProgram(exe handle) { C.galley_destroy(e.api, C.LOADED_DE
 // launch is one run of a program.
 type launch struct {
 	exe handle
-	// on is the one device of a program for any; nil means those that it was compiled for, which are devices many.
+	// on is the one device of a program for any; nil means those that it was compiled for, which are devices
+	// many.
 	on      handle
 	devices int
 	// number tells runs on several devices apart.
 	number int
-	// args and results are those of all devices, one after the other; kept and donated the numbers of one device's arguments
-	// that stay and that are given up.
+	// args and results are those of all devices, one after the other; kept and donated the numbers of one
+	// device's arguments that stay and that are given up.
 	args, results []handle
 	kept, donated []int64
 }
 
 // execute starts a program.
 func (e engine) execute(l launch) error {
-	return failure(C.galley_execute(e.api, l.exe, l.on, C.int(l.number), C.size_t(l.devices), unsafe.SliceData(l.args), C.size_t(len(l.args)/l.devices),
+	return failure(C.galley_execute(e.api, l.exe, l.on, C.int(l.number), C.size_t(l.devices),
+		unsafe.SliceData(l.args), C.size_t(len(l.args)/l.devices),
 		(*C.int64_t)(unsafe.SliceData(l.kept)), C.size_t(len(l.kept)), (*C.int64_t)(unsafe.SliceData(l.donated)), C.size_t(len(l.donated)),
 		unsafe.SliceData(l.results), C.size_t(len(l.results)/l.devices)))
 }

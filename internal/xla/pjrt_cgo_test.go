@@ -9,7 +9,8 @@ import (
 	"github.com/gomlx/go-xla/pjrt"
 )
 
-// TestFieldsOfBinding: the pointer that newEngine reads is where it reads it, in the version of go-xla that is linked.
+// TestFieldsOfBinding: the pointer that newEngine reads is where it reads it, in the version of go-xla that
+// is linked.
 func TestFieldsOfBinding(t *testing.T) {
 	for _, c := range []struct {
 		of   reflect.Type

@@ -15,7 +15,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestProducts: products with what follows them, in kernels of our own, give what the host gives, on devices that these are made for.
+// TestProducts: products with what follows them, in kernels of our own, give what the host gives, on devices
+// that these are made for.
 func TestProducts(t *testing.T) {
 	var text string
 	b, err := Open(Config{Dump: func(_, s string) { text = s }})
@@ -58,7 +59,8 @@ func TestProducts(t *testing.T) {
 			h := op.SwiGLU(halves[0], halves[1])
 			y := op.MatMulT(h, down, false, true)
 			grads := op.Grad([]*op.Tensor{op.Sum(op.Mul(y, x))}, nil, []*op.Tensor{gate})
-			f, err := builder.Build(turned(0, c.heads), turned(1, c.kvs), op.Reshape(parts[2], c.batch, c.seq, c.kvs, c.size), h, y, grads[0])
+			f, err := builder.Build(turned(0, c.heads), turned(1, c.kvs),
+				op.Reshape(parts[2], c.batch, c.seq, c.kvs, c.size), h, y, grads[0])
 			if err != nil {
 				t.Fatal(err)
 			}

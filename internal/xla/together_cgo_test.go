@@ -28,7 +28,9 @@ func fake(t *testing.T) string {
 		t.Skipf("no module directory: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "plugin.so")
-	if text, err := exec.Command("gcc", "-shared", "-fPIC", "-I", filepath.Join(strings.TrimSpace(string(dir)), "pjrt"), "-o", path, "testdata/plugin.c").CombinedOutput(); err != nil {
+	if text, err := exec.Command("gcc", "-shared", "-fPIC", "-I",
+		filepath.Join(strings.TrimSpace(string(dir)), "pjrt"), "-o", path,
+		"testdata/plugin.c").CombinedOutput(); err != nil {
 		t.Skipf("no C compiler: %v\n%s", err, text)
 	}
 	return path
@@ -55,8 +57,8 @@ func pair(t *testing.T, name string) *ir.Func {
 	return f
 }
 
-// TestTogetherCalls: several devices are called as the interface's header says. Each gets its own arguments, has its own
-// results, and gives up what is donated; nothing is left when the client closes.
+// TestTogetherCalls: several devices are called as the interface's header says. Each gets its own arguments,
+// has its own results, and gives up what is donated; nothing is left when the client closes.
 func TestTogetherCalls(t *testing.T) {
 	b := openFake(t, Config{Plugin: fake(t)})
 	devices := b.(backend.Group).Devices()
@@ -185,8 +187,8 @@ func TestMockedDevices(t *testing.T) {
 	}
 }
 
-// TestCache: a program that another process compiled is taken from the cache, unless the file is damaged, the plugin does not
-// take it, or it is of another plugin.
+// TestCache: a program that another process compiled is taken from the cache, unless the file is damaged, the
+// plugin does not take it, or it is of another plugin.
 func TestCache(t *testing.T) {
 	c := Config{Plugin: fake(t), Cache: t.TempDir()}
 	f := pair(t, "pair")
@@ -214,7 +216,8 @@ func TestCache(t *testing.T) {
 	}
 	refused := (&cache{dir: t.TempDir()}).written(t, "no program of this plugin")
 	for name, text := range map[string][]byte{
-		"damaged": append(bytes.Clone(whole[:len(whole)-1]), '9'), "cut": whole[:20], "empty": nil, "other": []byte("a letter"), "refused": refused,
+		"damaged": append(bytes.Clone(whole[:len(whole)-1]),
+			'9'), "cut": whole[:20], "empty": nil, "other": []byte("a letter"), "refused": refused,
 	} {
 		if err := os.WriteFile(files[0], text, 0o644); err != nil {
 			t.Fatal(err)
@@ -257,7 +260,8 @@ func TestOtherTriton(t *testing.T) {
 	if _, err := b.Compile(f, backend.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if len(texts) != 2 || !strings.Contains(texts[0], hlo.KernelTarget) || strings.Contains(texts[1], hlo.KernelTarget) {
+	if len(texts) != 2 || !strings.Contains(texts[0], hlo.KernelTarget) ||
+		strings.Contains(texts[1], hlo.KernelTarget) {
 		t.Errorf("got %d modules, want one with kernels and one without", len(texts))
 	}
 	if err := b.Close(); err != nil {
@@ -311,7 +315,8 @@ func TestOtherProducts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []struct{ products, kernels bool }{{true, false}, {false, true}, {false, false}} {
-		if len(texts) != 3 || strings.Contains(texts[i], hlo.PTXTarget) != want.products || strings.Contains(texts[i], hlo.KernelTarget) != want.kernels {
+		if len(texts) != 3 || strings.Contains(texts[i], hlo.PTXTarget) != want.products ||
+			strings.Contains(texts[i], hlo.KernelTarget) != want.kernels {
 			t.Fatalf("got %d modules, want one with the product in a kernel, one with a kernel behind it, and one without any", len(texts))
 		}
 	}

@@ -38,8 +38,10 @@ struct head *GetPjrtApi(void) { return &h; }`
 		{"directory", dir, "is a directory"},
 		{"text", text, "cannot be loaded"},
 		{"no symbol", library(t, dir, "int x;"), "no function GetPjrtApi"},
-		{"old", library(t, dir, strings.NewReplacer("%M", "0", "%m", "3").Replace(api)), "wrong version: got PJRT 0.3"},
-		{"other", library(t, dir, strings.NewReplacer("%M", "2", "%m", "99").Replace(api)), "wrong version: got PJRT 2.99"},
+		{"old", library(t, dir, strings.NewReplacer("%M", "0", "%m", "3").Replace(api)),
+			"wrong version: got PJRT 0.3"},
+		{"other", library(t, dir, strings.NewReplacer("%M", "2", "%m", "99").Replace(api)),
+			"wrong version: got PJRT 2.99"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.path == "" {
@@ -82,7 +84,8 @@ func TestFindHonoursEnvironment(t *testing.T) {
 	if found := xla.Find(); len(found) == 0 || found[0] != "/nowhere/plugin.so" {
 		t.Errorf("got %v, want the variable's path first", found)
 	}
-	if _, err := xla.Open(xla.Config{}); err == nil || !strings.Contains(err.Error(), "/nowhere/plugin.so") && !strings.Contains(err.Error(), "cgo") {
+	if _, err := xla.Open(xla.Config{}); err == nil || !strings.Contains(err.Error(), "/nowhere/plugin.so") &&
+		!strings.Contains(err.Error(), "cgo") {
 		t.Errorf("got %v, want an error that names the path", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Interpreter is a backend of n devices that takes StableHLO, as accelerators do, and computes what it means, slowly. What is
-// done on several devices is tested on it where no machine has any.
+// Interpreter is a backend of n devices that takes StableHLO, as accelerators do, and computes what it means,
+// slowly. What is done on several devices is tested on it where no machine has any.
 func Interpreter(n int) backend.Backend {
 	g := &interpreters{}
 	for i := range n {
@@ -49,7 +49,8 @@ func (d *interpreter) Together(fs []*ir.Func, o backend.Options) (backend.Execut
 	return d.compile(fs, d.devices[:len(fs)], o)
 }
 
-func (d *interpreter) compile(fs []*ir.Func, on []backend.Backend, o backend.Options) (backend.Executable, error) {
+func (d *interpreter) compile(fs []*ir.Func, on []backend.Backend, o backend.Options) (backend.Executable,
+	error) {
 	e := &module{f: fs[0], on: on, donated: map[int]bool{}}
 	own := len(e.f.Params()) - len(e.f.Captures())
 	for _, i := range o.Donate {
@@ -58,7 +59,8 @@ func (d *interpreter) compile(fs []*ir.Func, on []backend.Backend, o backend.Opt
 		}
 		e.donated[i] = true
 	}
-	text, err := op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs)}, Donate: op.Donations(e.f, o.Donate)})
+	text, err := op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs)}, Donate: op.Donations(e.f,
+		o.Donate)})
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", e.f.Name(), err)
 	}
@@ -87,7 +89,8 @@ type module struct {
 func (e *module) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	own := len(e.f.Params()) - len(e.captured)
 	if len(args) != own*len(e.on) {
-		return nil, fmt.Errorf("run %s: want %d arguments for each of %d device(s): got %d", e.f.Name(), own, len(e.on), len(args))
+		return nil, fmt.Errorf("run %s: want %d arguments for each of %d device(s): got %d", e.f.Name(), own,
+			len(e.on), len(args))
 	}
 	lists := make([][]array.Array, len(e.on))
 	for k, b := range args {

@@ -138,7 +138,8 @@ func (leafScope) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
 }
 
 func again(t *testing.T, b backend.Backend) {
-	f := trace(t, types(array.F64, []int{2}), func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Exp(in[0])} })
+	f := trace(t, types(array.F64, []int{2}),
+		func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Exp(in[0])} })
 	for range 2 {
 		exe := compile(t, b, f, backend.Options{})
 		near(t, "exp", read(t, run(t, exe, put(t, b, numbers(2)))[0]).At(1), math.Exp(numbers(2).At(1)))
@@ -149,14 +150,18 @@ func again(t *testing.T, b backend.Backend) {
 }
 
 func passThrough(t *testing.T, b backend.Backend) {
-	f := trace(t, types(array.F64, []int{2}), func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{in[0], in[0], op.Neg(in[0])} })
+	f := trace(t, types(array.F64, []int{2}), func(in []*op.Tensor) []*op.Tensor {
+		return []*op.Tensor{in[0],
+			in[0], op.Neg(in[0])}
+	})
 	out := run(t, compile(t, b, f, backend.Options{}), put(t, b, numbers(2)))
 	near(t, "argument", read(t, out[1]).At(1), numbers(2).At(1))
 	near(t, "negated", read(t, out[2]).At(1), -numbers(2).At(1))
 }
 
 func memory(t *testing.T, b backend.Backend) {
-	f := trace(t, types(array.F64, []int{64, 64}), func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.MatMul(in[0], in[0])} })
+	f := trace(t, types(array.F64, []int{64, 64}),
+		func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.MatMul(in[0], in[0])} })
 	m := compile(t, b, f, backend.Options{}).Memory()
 	if want := 64 * 64 * 8; m.Params < want || m.Results < want || m.Peak() < 2*want {
 		t.Errorf("got %+v, want at least %d bytes each for the parameter and the result", m, want)
@@ -164,8 +169,10 @@ func memory(t *testing.T, b backend.Backend) {
 }
 
 func mistakes(t *testing.T, b backend.Backend) {
-	f := trace(t, types(array.F64, []int{2}, []int{2}), func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Add(in[0], in[1])} })
-	if _, err := b.Compile(f, backend.Options{Donate: []int{2}}); err == nil || !strings.Contains(err.Error(), "parameter 2") {
+	f := trace(t, types(array.F64, []int{2}, []int{2}),
+		func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Add(in[0], in[1])} })
+	if _, err := b.Compile(f, backend.Options{Donate: []int{2}}); err == nil ||
+		!strings.Contains(err.Error(), "parameter 2") {
 		t.Errorf("donation of a parameter that is not there: got %v", err)
 	}
 	exe := compile(t, b, f, backend.Options{})

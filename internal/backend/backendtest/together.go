@@ -31,8 +31,8 @@ func line(t *testing.T, n int) *mesh.Mesh {
 	return m
 }
 
-// shared is a program that n devices run alike: its results are the sum of all x, the device's part of that sum for its own
-// number, and x and y together.
+// shared is a program that n devices run alike: its results are the sum of all x, the device's part of that
+// sum for its own number, and x and y together.
 func shared(t *testing.T, m *mesh.Mesh) []*ir.Func {
 	t.Helper()
 	n := m.Size()
@@ -47,7 +47,8 @@ func shared(t *testing.T, m *mesh.Mesh) []*ir.Func {
 	return fs
 }
 
-// eachDevice is arguments that differ between devices: x is its number plus the elements of numbers, y numbers themselves.
+// eachDevice is arguments that differ between devices: x is its number plus the elements of numbers, y
+// numbers themselves.
 func eachDevice(t *testing.T, devices []backend.Backend) []backend.Buffer {
 	t.Helper()
 	var args []backend.Buffer
@@ -61,7 +62,8 @@ func eachDevice(t *testing.T, devices []backend.Backend) []backend.Buffer {
 	return args
 }
 
-// together runs one program on all devices: collectives meet, each device knows its number, and results lie where they were made.
+// together runs one program on all devices: collectives meet, each device knows its number, and results lie
+// where they were made.
 func together(t *testing.T, b backend.Backend) {
 	g, devices := group(t, b)
 	n := len(devices)
@@ -84,7 +86,8 @@ func together(t *testing.T, b backend.Backend) {
 		}
 	}
 	// A result is an argument of a program of its device alone, and of no other's.
-	f := trace(t, types(array.F64, []int{2 * n}), func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Neg(in[0])} })
+	f := trace(t, types(array.F64, []int{2 * n}),
+		func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Neg(in[0])} })
 	last := compile(t, devices[n-1], f, backend.Options{})
 	near(t, "negated", read(t, run(t, last, out[3*n-1])[0]).At(1), -read(t, out[3*n-1]).At(1))
 	if _, err := last.Run(out[:1]); err == nil {
@@ -92,7 +95,8 @@ func together(t *testing.T, b backend.Backend) {
 	}
 }
 
-// togetherDonates: every device's donated buffer is given up, and the others are not; a loop stays on the devices.
+// togetherDonates: every device's donated buffer is given up, and the others are not; a loop stays on the
+// devices.
 func togetherDonates(t *testing.T, b backend.Backend) {
 	g, devices := group(t, b)
 	n := len(devices)
@@ -123,7 +127,8 @@ func togetherDonates(t *testing.T, b backend.Backend) {
 	}
 }
 
-// togetherMistakes: programs that differ, too many of them, and arguments that are missing or elsewhere are errors.
+// togetherMistakes: programs that differ, too many of them, and arguments that are missing or elsewhere are
+// errors.
 func togetherMistakes(t *testing.T, b backend.Backend) {
 	g, devices := group(t, b)
 	n := len(devices)
@@ -131,8 +136,10 @@ func togetherMistakes(t *testing.T, b backend.Backend) {
 	if _, err := g.Together(append(fs, fs[0]), backend.Options{}); err == nil {
 		t.Error("programs of more devices than there are compile")
 	}
-	other := append([]*ir.Func{trace(t, types(array.F64, []int{2}), func(in []*op.Tensor) []*op.Tensor { return in })}, fs[1:]...)
-	if _, err := g.Together(other, backend.Options{}); err == nil || !strings.Contains(err.Error(), "programs of devices 0 and 1") {
+	other := append([]*ir.Func{trace(t, types(array.F64, []int{2}),
+		func(in []*op.Tensor) []*op.Tensor { return in })}, fs[1:]...)
+	if _, err := g.Together(other, backend.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "programs of devices 0 and 1") {
 		t.Errorf("programs that differ: got %v", err)
 	}
 	exe, err := g.Together(fs, backend.Options{})

@@ -1,3 +1,3 @@
-// Package random compares training on many devices with training on one, for models that nobody thought of: what a user
-// writes is drawn at random, and so is the strategy.
+// Package random compares training on many devices with training on one, for models that nobody thought of:
+// what a user writes is drawn at random, and so is the strategy.
 package random

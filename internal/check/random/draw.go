@@ -29,7 +29,8 @@ type shape struct {
 	Seq    int
 	Layers int
 	Class  int
-	// Skips is, by layer, the earlier layer whose result it takes besides, -1 for none; Stops whether that is stopped.
+	// Skips is, by layer, the earlier layer whose result it takes besides, -1 for none; Stops whether that is
+	// stopped.
 	Skips []int
 	Stops []bool
 	// Tied is, by layer, the layer whose weights it uses.
@@ -65,7 +66,8 @@ func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 func drawShape(r *rand.Rand) shape {
 	s := shape{
-		Kind: pick(r, "mlp", "mlp", "conv", "attention"), DType: pick(r, array.F64, array.F64, array.F64, array.F32), Rows: 1 + r.IntN(9),
+		Kind: pick(r, "mlp", "mlp", "conv", "attention"), DType: pick(r, array.F64, array.F64, array.F64,
+			array.F32), Rows: 1 + r.IntN(9),
 		Width: pick(r, 3, 4, 6, 7, 8), Seq: 2 + r.IntN(6), Layers: 1 + r.IntN(5), Class: 2 + r.IntN(5),
 		Loss: losses[r.IntN(len(losses))].name, Scalar: r.IntN(5) == 0, Captured: r.IntN(5) == 0,
 	}
@@ -94,8 +96,10 @@ func drawShape(r *rand.Rand) shape {
 // drawStrategy draws what is legal for a model: whatever is refused then is a mistake.
 func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	x := galley.Strategy{
-		DP: pick(r, 1, 1, 2, 3, 4), TP: pick(r, 1, 1, 2, 3), PP: min(s.Layers, pick(r, 1, 1, 2, 3)), Micro: pick(r, 1, 1, 2, 3, 5),
-		Overlap: r.IntN(2) == 0, Recompute: pick(r, "none", "none", "selective", "full", "full:1", "selective:1"), Offload: pick(r, "none", "none", "optimizer"),
+		DP: pick(r, 1, 1, 2, 3, 4), TP: pick(r, 1, 1, 2, 3), PP: min(s.Layers, pick(r, 1, 1, 2, 3)), Micro: pick(r,
+			1, 1, 2, 3, 5),
+		Overlap: r.IntN(2) == 0, Recompute: pick(r, "none", "none", "selective", "full", "full:1",
+			"selective:1"), Offload: pick(r, "none", "none", "optimizer"),
 	}
 	if s.Kind == "attention" {
 		x.CP, x.Context = pick(r, 1, 1, 2), pick(r, "ring", "ulysses")
@@ -140,7 +144,8 @@ func least(x galley.Strategy) int {
 
 // batch is the inputs, the labels and, where asked for, a scalar.
 func (s shape) batch(step int) []array.Array {
-	shapes := map[string][]int{"mlp": {s.Rows, s.Width}, "conv": {s.Rows, s.Width, 4, 5}, "attention": {s.Rows, s.Seq, s.Width}}
+	shapes := map[string][]int{"mlp": {s.Rows, s.Width}, "conv": {s.Rows, s.Width, 4, 5},
+		"attention": {s.Rows, s.Seq, s.Width}}
 	x := array.New(s.DType, shapes[s.Kind]...)
 	for i := range x.Len() {
 		x.Set(i, math.Sin(float64(step*37+i*7)))
@@ -168,7 +173,8 @@ func (s shape) labels() []int {
 	return []int{s.Rows}
 }
 
-// annotations splits some matrices over the tensor axis, at least the first: by their rows or columns, evenly or not.
+// annotations splits some matrices over the tensor axis, at least the first: by their rows or columns, evenly
+// or not.
 func annotations(r *rand.Rand, s shape) []galley.Annotation {
 	var list []galley.Annotation
 	for i := range s.Layers {

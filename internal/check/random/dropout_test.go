@@ -24,7 +24,8 @@ func dropping(s op.Scope) (Model, error) {
 // TestDropout: masks are those of one device however a batch is cut, others at each step.
 func TestDropout(t *testing.T) {
 	batch := []array.Array{wave(1, 7, 5)}
-	sameAsOne(t, dropping, [][]array.Array{batch, batch, batch}, append([]galley.Strategy{{DP: 3, Micro: 3, Recompute: "full"}}, spread...)...)
+	sameAsOne(t, dropping, [][]array.Array{batch, batch, batch},
+		append([]galley.Strategy{{DP: 3, Micro: 3, Recompute: "full"}}, spread...)...)
 	want, err := Train(dropping, nil, [][]array.Array{batch, batch})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,8 @@ func TestDropout(t *testing.T) {
 // TestFamiliesDrop: a family trains with its configured rates, alike under strategies, and evaluates without.
 func TestFamiliesDrop(t *testing.T) {
 	for _, family := range []string{"gpt2", "llama"} {
-		c := models.Config{Family: family, Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 2, Positions: 32, InitStd: 0.3}
+		c := models.Config{Family: family, Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 2,
+			Positions: 32, InitStd: 0.3}
 		if family == "gpt2" {
 			c.KVHeads = 4
 		}
@@ -54,11 +56,14 @@ func TestFamiliesDrop(t *testing.T) {
 		if off(plain.Losses[0], dropped.Losses[0]) < 1e-3 {
 			t.Errorf("%s: the first loss is %v with dropout and without", family, plain.Losses[0])
 		}
-		sameAsOne(t, language(c), batches, galley.Strategy{DP: 2, Micro: 3}, galley.Strategy{TP: 2}, galley.Strategy{PP: 2, Micro: 2, Schedule: "zbh1"}, galley.Strategy{DP: 2, TP: 2, Sequence: true, Recompute: "selective"})
+		sameAsOne(t, language(c), batches, galley.Strategy{DP: 2, Micro: 3}, galley.Strategy{TP: 2},
+			galley.Strategy{PP: 2, Micro: 2, Schedule: "zbh1"}, galley.Strategy{DP: 2, TP: 2, Sequence: true,
+				Recompute: "selective"})
 	}
 }
 
-// TestEvaluationDropsNothing: evaluation is the same twice, on one device and on many, and not the loss of training.
+// TestEvaluationDropsNothing: evaluation is the same twice, on one device and on many, and not the loss of
+// training.
 func TestEvaluationDropsNothing(t *testing.T) {
 	batch := []array.Array{wave(1, 6, 5)}
 	var want float64
@@ -111,7 +116,8 @@ func TestStrategyRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params, Loss: m.Loss, Mode: galley.Eager, Strategy: &galley.Strategy{DP: 2}}); err == nil {
+	if _, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params, Loss: m.Loss,
+		Mode: galley.Eager, Strategy: &galley.Strategy{DP: 2}}); err == nil {
 		t.Error("an eager trainer takes a strategy, which it cannot follow")
 	}
 	if _, err := Train(dropping, &galley.Strategy{TP: 2}, [][]array.Array{{wave(1, 6, 5)}}); err == nil {

@@ -13,7 +13,8 @@ import (
 
 var spread = []galley.Strategy{{}, {DP: 2}, {Micro: 3}, {DP: 2, Micro: 2, Zero: 3}, {PP: 2, Micro: 2}}
 
-// TestCaptured: a loss may use tensors that are neither parameters nor of the batch: weights of classes, a teacher.
+// TestCaptured: a loss may use tensors that are neither parameters nor of the batch: weights of classes, a
+// teacher.
 func TestCaptured(t *testing.T) {
 	build := func(s op.Scope) (Model, error) {
 		m, err := classifier(func(_, z, y *op.Tensor) *op.Tensor {
@@ -23,7 +24,8 @@ func TestCaptured(t *testing.T) {
 		})(s)
 		return m, err
 	}
-	sameAsOne(t, build, [][]array.Array{{wave(1, 7, 5), labels(4, 3, 7)}, {wave(2, 7, 5), labels(4, 3, 7)}}, spread...)
+	sameAsOne(t, build, [][]array.Array{{wave(1, 7, 5), labels(4, 3, 7)}, {wave(2, 7, 5), labels(4, 3, 7)}},
+		spread...)
 }
 
 // TestScalarInBatch: a scalar of the batch is the same for all its rows.
@@ -31,7 +33,8 @@ func TestScalarInBatch(t *testing.T) {
 	build := oneWeight(4, func(w *nn.Param, b []*op.Tensor) *op.Tensor {
 		return op.Mean(op.Square(op.Mul(op.MatMul(b[1], w.Value), b[0])))
 	})
-	sameAsOne(t, build, [][]array.Array{{array.Scalar(0.5), wave(1, 6, 4)}, {array.Scalar(2.0), wave(2, 6, 4)}}, spread[:4]...)
+	sameAsOne(t, build, [][]array.Array{{array.Scalar(0.5), wave(1, 6, 4)}, {array.Scalar(2.0), wave(2, 6, 4)}},
+		spread[:4]...)
 }
 
 // TestFrozen: parameters that are used and not given to the trainer stay as they are.
@@ -41,12 +44,16 @@ func TestFrozen(t *testing.T) {
 		m.Params = m.Params[2:]
 		return m, err
 	}
-	sameAsOne(t, build, [][]array.Array{{wave(1, 7, 5), labels(4, 3, 7)}, {wave(2, 7, 5), labels(4, 3, 7)}}, galley.Strategy{}, galley.Strategy{DP: 2}, galley.Strategy{DP: 3, Zero: 1, Micro: 2})
+	sameAsOne(t, build, [][]array.Array{{wave(1, 7, 5), labels(4, 3, 7)}, {wave(2, 7, 5), labels(4, 3, 7)}},
+		galley.Strategy{}, galley.Strategy{DP: 2}, galley.Strategy{DP: 3, Zero: 1, Micro: 2})
 }
 
 // TestMixedPrecisionFloats: a batch of floats trains with mixed precision, close to what it does without.
 func TestMixedPrecisionFloats(t *testing.T) {
-	build := oneWeight(4, func(w *nn.Param, b []*op.Tensor) *op.Tensor { return op.Mean(op.Square(op.MatMul(b[0], w.Value))) })
+	build := oneWeight(4, func(w *nn.Param, b []*op.Tensor) *op.Tensor {
+		return op.Mean(op.Square(op.MatMul(b[0],
+			w.Value)))
+	})
 	batches := [][]array.Array{{wave(1, 6, 4)}, {wave(2, 6, 4)}}
 	want, err := Train(build, nil, batches)
 	if err != nil {

@@ -67,7 +67,8 @@ func TestStopGradient(t *testing.T) {
 	build := oneWeight(4, func(w *nn.Param, b []*op.Tensor) *op.Tensor {
 		return op.Mean(op.Mul(op.MatMul(b[0], w.Value), op.MatMul(b[0], op.StopGradient(w.Value))))
 	})
-	sameAsOne(t, build, [][]array.Array{{wave(1, 6, 4)}, {wave(2, 6, 4)}}, galley.Strategy{}, galley.Strategy{DP: 2}, galley.Strategy{Micro: 3}, galley.Strategy{DP: 2, Zero: 3, Recompute: "full"})
+	sameAsOne(t, build, [][]array.Array{{wave(1, 6, 4)}, {wave(2, 6, 4)}}, galley.Strategy{},
+		galley.Strategy{DP: 2}, galley.Strategy{Micro: 3}, galley.Strategy{DP: 2, Zero: 3, Recompute: "full"})
 }
 
 // language is a small language model as a Build; its batch is windows of tokens.
@@ -86,8 +87,10 @@ func language(c models.Config) Build {
 
 // TestOverlapUnused: collectives whose results nobody uses do not write into memory that others have taken.
 func TestOverlapUnused(t *testing.T) {
-	c := models.Config{Family: "mistral", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 2, Positions: 32, InitStd: 0.3}
+	c := models.Config{Family: "mistral", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4,
+		KVHeads: 2, Positions: 32, InitStd: 0.3}
 	batches := [][]array.Array{{labels(23, 0, 6, 13)}, {labels(21, 0, 6, 13)}}
-	sameAsOne(t, language(c), batches, galley.Strategy{DP: 2, Overlap: true, Recompute: "full"}, galley.Strategy{DP: 5, Zero: 3, Micro: 6, Overlap: true},
+	sameAsOne(t, language(c), batches, galley.Strategy{DP: 2, Overlap: true, Recompute: "full"},
+		galley.Strategy{DP: 5, Zero: 3, Micro: 6, Overlap: true},
 		galley.Strategy{DP: 2, TP: 2, Sequence: true, Zero: 2, Overlap: true, Recompute: "selective"})
 }

@@ -78,13 +78,14 @@ func TestLossForms(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sameAsOne(t, classifier(loss), [][]array.Array{batch, batch}, galley.Strategy{Micro: 3}, galley.Strategy{DP: 2, Micro: 2, Zero: 2}, galley.Strategy{PP: 2, Micro: 4}, galley.Strategy{DP: 3})
+			sameAsOne(t, classifier(loss), [][]array.Array{batch, batch}, galley.Strategy{Micro: 3},
+				galley.Strategy{DP: 2, Micro: 2, Zero: 2}, galley.Strategy{PP: 2, Micro: 4}, galley.Strategy{DP: 3})
 		})
 	}
 }
 
-// TestLossRefused: a loss that is no sum over rows is refused under micro-batches, with the line that makes it one; without them it is
-// what it is.
+// TestLossRefused: a loss that is no sum over rows is refused under micro-batches, with the line that makes
+// it one; without them it is what it is.
 func TestLossRefused(t *testing.T) {
 	batch := [][]array.Array{{wave(1, 6, 5), labels(4, 0, 6)}}
 	for name, loss := range map[string]func(w, z, y *op.Tensor) *op.Tensor{
@@ -98,7 +99,8 @@ func TestLossRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			build := classifier(loss)
 			_, err := Train(build, &galley.Strategy{Micro: 2}, batch)
-			if err == nil || !strings.Contains(err.Error(), "loss_test.go:") || !strings.Contains(err.Error(), "want micro=1") {
+			if err == nil || !strings.Contains(err.Error(), "loss_test.go:") ||
+				!strings.Contains(err.Error(), "want micro=1") {
 				t.Errorf("got %v, want an error with the line", err)
 			}
 			sameAsOne(t, build, batch, galley.Strategy{DP: 2})

@@ -26,14 +26,20 @@ var losses = []struct {
 	of   func(p parts) *op.Tensor
 }{
 	{"mean", parts.entropy},
-	{"sum", func(p parts) *op.Tensor { return op.CrossEntropy(p.z, p.y, op.CrossEntropyConfig{Reduction: "sum"}) }},
+	{"sum", func(p parts) *op.Tensor {
+		return op.CrossEntropy(p.z, p.y,
+			op.CrossEntropyConfig{Reduction: "sum"})
+	}},
 	{"twice", func(p parts) *op.Tensor { return op.MulScalar(p.entropy(), 2) }},
 	{"cast", func(p parts) *op.Tensor { return op.Cast(p.entropy(), array.F64) }},
 	{"z-loss", func(p parts) *op.Tensor {
 		loss, lse := op.CrossEntropyLSE(p.z, p.y, op.CrossEntropyConfig{})
 		return op.Add(loss, op.MulScalar(op.Mean(op.Square(lse)), 0.1))
 	}},
-	{"decay", func(p parts) *op.Tensor { return op.Add(p.entropy(), op.MulScalar(op.Sum(op.Square(wide(p.w))), 0.05)) }},
+	{"decay", func(p parts) *op.Tensor {
+		return op.Add(p.entropy(),
+			op.MulScalar(op.Sum(op.Square(wide(p.w))), 0.05))
+	}},
 	{"over a number", func(p parts) *op.Tensor { l, _ := p.each(); return op.Div(op.Sum(l), op.Const(l, 3)) }},
 	{"over rows", func(p parts) *op.Tensor {
 		l, _ := p.each()

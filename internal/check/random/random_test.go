@@ -6,13 +6,14 @@ import (
 )
 
 var (
-	long = flag.Bool("long", false, "draw as many models as -runs says: go test ./internal/check/random -run RandomModels -timeout 0 -args -long -runs 5000")
+	long = flag.Bool("long", false,
+		"draw as many models as -runs says: go test ./internal/check/random -run RandomModels -timeout 0 -args -long -runs 5000")
 	runs = flag.Int("runs", 5000, "how many models a long run draws")
 	from = flag.Uint64("from", 0, "the first seed of a long run")
 )
 
-// TestRandomModels: whatever a user writes trains under whatever strategy as on one device, or it is refused for a reason that the
-// generator knows; it draws none of those.
+// TestRandomModels: whatever a user writes trains under whatever strategy as on one device, or it is refused
+// for a reason that the generator knows; it draws none of those.
 func TestRandomModels(t *testing.T) {
 	n := 40
 	if testing.Short() {

@@ -46,7 +46,8 @@ func (c Case) limit() float64 {
 	return 1e-9
 }
 
-// Diverged reports whether an error of Check is training on one device that left the finite numbers: there is nothing to compare.
+// Diverged reports whether an error of Check is training on one device that left the finite numbers: there is
+// nothing to compare.
 func Diverged(err error) bool {
 	_, ok := errors.AsType[*galley.DivergedError](err)
 	return ok

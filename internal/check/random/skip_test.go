@@ -29,11 +29,15 @@ func skipping(layers, width int) Build {
 	}
 }
 
-// TestSkips: layers may use what several earlier stages made, under every schedule, with few rows and many devices.
+// TestSkips: layers may use what several earlier stages made, under every schedule, with few rows and many
+// devices.
 func TestSkips(t *testing.T) {
 	for _, rows := range []int{4, 8} {
 		batches := [][]array.Array{{wave(1, rows, 6)}, {wave(2, rows, 6)}}
-		sameAsOne(t, skipping(4, 6), batches, galley.Strategy{PP: 2, VPP: 2, Schedule: "interleaved", Micro: 4}, galley.Strategy{PP: 2, Schedule: "zbv", Micro: 4}, galley.Strategy{PP: 2, Schedule: "dualpipev", Micro: 4},
-			galley.Strategy{PP: 4, Micro: 4}, galley.Strategy{PP: 2, Schedule: "zbh1", Micro: 4, DP: 2}, galley.Strategy{PP: 2, Schedule: "zbv", Micro: 4, DP: 3, Zero: 2}, galley.Strategy{PP: 3, DP: 2, Micro: 3, Zero: 3}, galley.Strategy{PP: 2, DP: 4, Micro: 2, Zero: 1})
+		sameAsOne(t, skipping(4, 6), batches, galley.Strategy{PP: 2, VPP: 2, Schedule: "interleaved", Micro: 4},
+			galley.Strategy{PP: 2, Schedule: "zbv", Micro: 4}, galley.Strategy{PP: 2, Schedule: "dualpipev", Micro: 4},
+			galley.Strategy{PP: 4, Micro: 4}, galley.Strategy{PP: 2, Schedule: "zbh1", Micro: 4,
+				DP: 2}, galley.Strategy{PP: 2, Schedule: "zbv", Micro: 4, DP: 3, Zero: 2}, galley.Strategy{PP: 3, DP: 2,
+				Micro: 3, Zero: 3}, galley.Strategy{PP: 2, DP: 4, Micro: 2, Zero: 1})
 	}
 }

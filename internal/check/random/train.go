@@ -35,15 +35,17 @@ func Train(build Build, s *galley.Strategy, batches [][]array.Array) (r Run, err
 }
 
 // train is Train with parameters that lie as annotations say.
-func train(build Build, s *galley.Strategy, batches [][]array.Array, annotations []galley.Annotation) (r Run, err error) {
+func train(build Build, s *galley.Strategy, batches [][]array.Array, annotations []galley.Annotation) (r Run,
+	err error) {
 	d := galley.CPU(galley.Config{Threads: 1})
 	defer d.Close()
 	m, err := build(d.NewSession())
 	if err != nil {
 		return r, err
 	}
-	t, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params, Loss: m.Loss, Strategy: s, Annotations: annotations,
-		Optimizer: optim.AdamW{WeightDecay: 0.1, Eps: 1e-3}, Schedule: optim.Constant{LR: 1e-2}})
+	t, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params, Loss: m.Loss, Strategy: s,
+		Annotations: annotations,
+		Optimizer:   optim.AdamW{WeightDecay: 0.1, Eps: 1e-3}, Schedule: optim.Constant{LR: 1e-2}})
 	if err != nil {
 		return r, err
 	}
@@ -81,7 +83,8 @@ func (r Run) Compare(want Run, limit float64) error {
 	for i, w := range want.Params {
 		for k := range w.Len() {
 			if e := off(r.Params[i].At(k), w.At(k)); !(e <= limit) {
-				return fmt.Errorf("parameter %d, element %d of %v: got %v, want %v", i, k, w.Shape(), r.Params[i].At(k), w.At(k))
+				return fmt.Errorf("parameter %d, element %d of %v: got %v, want %v", i, k, w.Shape(), r.Params[i].At(k),
+					w.At(k))
 			}
 		}
 	}

@@ -51,7 +51,8 @@ func (c *runCase) readModel() error {
 		from *int
 		to   *int
 		name string
-	}{{m.Layers, &w.Layers, "layers"}, {m.Hidden, &w.Hidden, "hidden size"}, {m.Heads, &w.Heads, "heads"}, {m.Seq, &c.workload.Seq, "sequence length"}} {
+	}{{m.Layers, &w.Layers, "layers"}, {m.Hidden, &w.Hidden, "hidden size"}, {m.Heads, &w.Heads,
+		"heads"}, {m.Seq, &c.workload.Seq, "sequence length"}} {
 		if f.from == nil {
 			return notGiven(f.name)
 		}
@@ -59,7 +60,8 @@ func (c *runCase) readModel() error {
 	}
 	w.Name = m.Name
 	w.KVHeads, w.HeadDim = value(m.KVHeads), value(m.HeadDim)
-	w.Gated = !strings.Contains(strings.ToLower(m.MLP), "gelu") && !strings.Contains(strings.ToLower(m.MLP), "relu")
+	w.Gated = !strings.Contains(strings.ToLower(m.MLP), "gelu") &&
+		!strings.Contains(strings.ToLower(m.MLP), "relu")
 	if err := c.readWidths(); err != nil {
 		return err
 	}
@@ -70,7 +72,8 @@ func (c *runCase) readModel() error {
 		return notGiven("ranks of latent attention")
 	}
 	if m.KVRank != nil {
-		w.Latent = plan.Latent{QRank: value(m.QRank), KVRank: *m.KVRank, Nope: value(m.Nope), Rope: value(m.Rope), V: value(m.VDim)}
+		w.Latent = plan.Latent{QRank: value(m.QRank), KVRank: *m.KVRank, Nope: value(m.Nope), Rope: value(m.Rope),
+			V: value(m.VDim)}
 		w.KVHeads, w.HeadDim = 0, 0
 	}
 	if !w.Gated { // models of that time
@@ -108,7 +111,8 @@ func (c *runCase) readExperts() {
 	if shared == 0 {
 		shared = m.Shared * width
 	}
-	w.Experts = plan.Experts{Count: m.Experts, TopK: max(1, m.TopK), FFN: width, Shared: shared, Dense: m.DenseLayers}
+	w.Experts = plan.Experts{Count: m.Experts, TopK: max(1, m.TopK), FFN: width, Shared: shared,
+		Dense: m.DenseLayers}
 }
 
 func value(n *int) int {
@@ -125,7 +129,8 @@ func (c *runCase) readStrategy() error {
 		from *int
 		to   *int
 		name string
-	}{{r.DP, &s.DP, "data parallelism"}, {r.TP, &s.TP, "tensor parallelism"}, {r.PP, &s.PP, "pipeline parallelism"}} {
+	}{{r.DP, &s.DP, "data parallelism"}, {r.TP, &s.TP, "tensor parallelism"}, {r.PP, &s.PP,
+		"pipeline parallelism"}} {
 		if f.from != nil {
 			*f.to = *f.from
 		}
@@ -133,7 +138,8 @@ func (c *runCase) readStrategy() error {
 			return notGiven(f.name)
 		}
 	}
-	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1, value(r.VPP)), max(int(r.Shard), value(r.FSDP))
+	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1,
+		value(r.VPP)), max(int(r.Shard), value(r.FSDP))
 	s.SP = r.SP != nil && *r.SP
 	c.usualParallel()
 	if err := c.readBatch(); err != nil {
@@ -167,7 +173,8 @@ func (c *runCase) readBatch() error {
 	}
 	s.Micro, c.workload.Batch = int(micro), int(*batch)
 	if s.Micros(c.workload.Batch) == 0 && !c.roundBatch() {
-		return fmt.Errorf("batch %d is not a multiple of dp %d times micro-batch %d", c.workload.Batch, s.DP, s.Micro)
+		return fmt.Errorf("batch %d is not a multiple of dp %d times micro-batch %d", c.workload.Batch, s.DP,
+			s.Micro)
 	}
 	return nil
 }
@@ -178,7 +185,8 @@ func (c *runCase) readZero() {
 	if r.Zero != nil {
 		s.Zero = *r.Zero
 	} else {
-		if strings.Contains(strings.ToLower(c.row.Framework), "deepspeed") { // what pipelines under DeepSpeed ran with
+		// what pipelines under DeepSpeed ran with
+		if strings.Contains(strings.ToLower(c.row.Framework), "deepspeed") {
 			s.Zero = 1
 		}
 		c.assumed = append(c.assumed, fmt.Sprintf("zero %d", s.Zero))

@@ -52,7 +52,8 @@ func (c *runCase) readCluster() error {
 	return nil
 }
 
-// evenHosts leaves devices of large hosts idle where that makes hosts alike: 256 devices are 4 times 64 of racks of 72.
+// evenHosts leaves devices of large hosts idle where that makes hosts alike: 256 devices are 4 times 64 of
+// racks of 72.
 func (c *runCase) evenHosts(g *cluster.Group, devices int) {
 	for n := g.Devices; 4*n >= 3*g.Devices; n-- {
 		if devices%n == 0 {
@@ -89,11 +90,12 @@ func (c *runCase) network(g *cluster.Group) {
 	}
 }
 
-// networkKind is the kind of network that a note names; that of machines built for training is InfiniBand, that of rented ones, unless
-// they have GPUDirect, Ethernet.
+// networkKind is the kind of network that a note names; that of machines built for training is InfiniBand,
+// that of rented ones, unless they have GPUDirect, Ethernet.
 func networkKind(note string) string {
 	note = strings.ToLower(note)
-	for _, k := range []struct{ word, kind string }{{"omni-path", "opa"}, {"roce", "roce"}, {"ethernet", "eth"}, {"g4dn", "eth"}, {"p3.", "eth"}, {"g5.", "eth"}} {
+	for _, k := range []struct{ word, kind string }{{"omni-path", "opa"}, {"roce", "roce"}, {"ethernet", "eth"},
+		{"g4dn", "eth"}, {"p3.", "eth"}, {"g5.", "eth"}} {
 		if strings.Contains(note, k.word) {
 			return k.kind
 		}
@@ -127,7 +129,8 @@ func (c *runCase) overrule(g *cluster.Group) error {
 		if r.Peak == nil {
 			return notGiven("peak rate of " + r.GPU)
 		}
-		g.Device.Rates = []cluster.Rate{{Format: "fp16", Peak: *r.Peak * 1e12}, {Format: "bf16", Peak: *r.Peak * 1e12}, {Format: "fp8", Peak: 2 * *r.Peak * 1e12}}
+		g.Device.Rates = []cluster.Rate{{Format: "fp16", Peak: *r.Peak * 1e12},
+			{Format: "bf16", Peak: *r.Peak * 1e12}, {Format: "fp8", Peak: 2 * *r.Peak * 1e12}}
 		g.Device = slowed(g.Device)
 	}
 	if r.Intra != nil {
@@ -166,8 +169,8 @@ func (c *runCase) readNodes() error {
 	return out.Check()
 }
 
-// slowed is a device whose power is capped below that of the one whose peak it is given: NVIDIA's own figure for such a part is 835 of
-// 989 (H100 NVL), and the best measured rate of the full one is 794.
+// slowed is a device whose power is capped below that of the one whose peak it is given: NVIDIA's own figure
+// for such a part is 835 of 989 (H100 NVL), and the best measured rate of the full one is 794.
 func slowed(d cluster.Device) cluster.Device {
 	if !strings.HasSuffix(d.Name, "W") {
 		return d

@@ -1,2 +1,3 @@
-// Package runs compares the planner's predictions, of step times and memory, with training runs that others published.
+// Package runs compares the planner's predictions, of step times and memory, with training runs that others
+// published.
 package runs

@@ -23,8 +23,8 @@ type fitKey struct {
 	short  bool   // products in 8 bits or less: how much of their peak is reached is another question
 	// measured says that micro-benchmarks of this very device are known.
 	measured bool
-	// ceiling says that at least the best rate of its products has been measured, fabric is what joins devices, megatron that the
-	// framework is one.
+	// ceiling says that at least the best rate of its products has been measured, fabric is what joins devices,
+	// megatron that the framework is one.
 	ceiling  bool
 	fabric   string
 	megatron bool
@@ -44,7 +44,8 @@ func (c *runCase) fitKey() fitKey {
 	}
 	d := &c.cluster.Groups[0].Device
 	rate, _ := d.Rate("fp16")
-	return fitKey{device, style, c.workload.Short(), plan.Measured(d.Name), rate.Measured > 0, c.cluster.Groups[0].Fabric.Kind, modernMegatron(f) || strings.Contains(f, "megatron")}
+	return fitKey{device, style, c.workload.Short(), plan.Measured(d.Name), rate.Measured > 0,
+		c.cluster.Groups[0].Fabric.Kind, modernMegatron(f) || strings.Contains(f, "megatron")}
 }
 
 func (t *runTable) observations() []runObservation {
@@ -52,7 +53,8 @@ func (t *runTable) observations() []runObservation {
 	for i, s := range t.sources {
 		for _, c := range s.cases {
 			if c.step > 0 {
-				o := plan.Observation{Parts: c.got.Parts, Measured: c.step, Layers: c.layerRuns(), Weight: 1 / math.Sqrt(float64(len(s.cases)))}
+				o := plan.Observation{Parts: c.got.Parts, Measured: c.step, Layers: c.layerRuns(),
+					Weight: 1 / math.Sqrt(float64(len(s.cases)))}
 				out = append(out, runObservation{i, c.fitKey(), o})
 			}
 		}
@@ -68,11 +70,12 @@ func (c *runCase) layerRuns() float64 {
 // fitRows is how many rows it takes to fit constants.
 const fitRows = 6
 
-// leastSpread is the narrowest interval that is promised: published runs of one configuration differ by up to 9%.
+// leastSpread is the narrowest interval that is promised: published runs of one configuration differ by up to
+// 9%.
 const leastSpread = 0.09
 
-// hold estimates a source again, with constants of the nearest rows of other sources: the same device and style, else the same
-// style, else all.
+// hold estimates a source again, with constants of the nearest rows of other sources: the same device and
+// style, else the same style, else all.
 func (t *runTable) hold(i int, s *runSource, obs []runObservation) {
 	byKey := map[fitKey]fitted{}
 	for _, c := range s.cases {
@@ -98,14 +101,16 @@ func (t *runTable) hold(i int, s *runSource, obs []runObservation) {
 	s.held = score(s.cases)
 }
 
-// neighbours are the rows whose constants may serve, nearest first: the same device and style, the same device with attention fused or
-// not as here, the same device, then the same style on other devices; rows that share neither say nothing. Where a device's own
-// micro-benchmarks are known they tell more than runs on devices that have none.
+// neighbours are the rows whose constants may serve, nearest first: the same device and style, the same
+// device with attention fused or not as here, the same device, then the same style on other devices; rows
+// that share neither say nothing. Where a device's own micro-benchmarks are known they tell more than runs on
+// devices that have none.
 func neighbours(k fitKey) []func(o *runObservation) bool {
 	near := []func(o *runObservation) bool{
 		func(o *runObservation) bool { return o.key == k },
 		func(o *runObservation) bool {
-			return o.key.device == k.device && o.key.short == k.short && (o.key.style == "classic") == (k.style == "classic")
+			return o.key.device == k.device && o.key.short == k.short &&
+				(o.key.style == "classic") == (k.style == "classic")
 		},
 		func(o *runObservation) bool { return o.key.device == k.device && o.key.short == k.short },
 	}
@@ -117,7 +122,8 @@ func neighbours(k fitKey) []func(o *runObservation) bool {
 	return append(near, func(o *runObservation) bool { return o.key.style == k.style && o.key.short == k.short })
 }
 
-// stored is the constants that are kept for the device, where the source is none of those that they were fitted to.
+// stored is the constants that are kept for the device, where the source is none of those that they were
+// fitted to.
 func stored(c *runCase) fitted {
 	f, ok := plan.StoredFit(c.cluster.Groups[0].Device.Name, c.workload, c.origin)
 	if !ok {
@@ -148,7 +154,8 @@ func (t *runTable) fit(own int, k fitKey, obs []runObservation) fitted {
 	return fitted{}
 }
 
-// pool estimates all rows with constants that are fitted to all rows of the same device and style, themselves included.
+// pool estimates all rows with constants that are fitted to all rows of the same device and style, themselves
+// included.
 func (t *runTable) pool(obs []runObservation) {
 	byKey := map[fitKey]fitted{}
 	for _, s := range t.sources {
@@ -159,7 +166,8 @@ func (t *runTable) pool(obs []runObservation) {
 				f = t.fit(-1, k, obs)
 				byKey[k] = f
 				if t.verbose {
-					fmt.Fprintf(t.w, "pooled %s %s: compute ×%.3f, communication ×%.3f, a layer %.2f ms, ±%.0f%%, %d rows of %s\n",
+					fmt.Fprintf(t.w,
+						"pooled %s %s: compute ×%.3f, communication ×%.3f, a layer %.2f ms, ±%.0f%%, %d rows of %s\n",
 						k.device, k.style, f.constants.Compute, f.constants.Communication, 1e3*f.constants.Layer, 100*f.spread, f.rows, f.from)
 				}
 			}

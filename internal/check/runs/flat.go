@@ -55,7 +55,8 @@ var (
 func (f *flatRun) row(said string) runRow {
 	lower := strings.ToLower(said)
 	r := runRow{ID: f.ID, Source: said, Framework: said, Notes: said}
-	r.Model = runModel{Layers: f.Layers, Hidden: f.Hidden, Heads: f.Heads, Seq: f.Seq, Vocab: f.Vocab, FFN: f.FFN, MLP: "gelu"}
+	r.Model = runModel{Layers: f.Layers, Hidden: f.Hidden, Heads: f.Heads, Seq: f.Seq, Vocab: f.Vocab,
+		FFN: f.FFN, MLP: "gelu"}
 	r.Model.Name = "GPT " + strconv.Itoa(value(f.Hidden)) + "x" + strconv.Itoa(value(f.Layers))
 	if m := flatVocab.FindStringSubmatch(lower); m != nil && f.Vocab == nil {
 		r.Model.Vocab = number(m[1])

@@ -15,7 +15,8 @@ const (
 	deviceMemory                      // all that the device reports as taken, by nvidia-smi
 )
 
-// kind is what the unit of a figure tells. Gigabytes without another word are taken for what nvidia-smi showed.
+// kind is what the unit of a figure tells. Gigabytes without another word are taken for what nvidia-smi
+// showed.
 func (m *runMeasured) kind() memoryKind {
 	switch unit := strings.ToLower(m.Unit); {
 	case strings.Contains(unit, "alloc"):
@@ -26,7 +27,8 @@ func (m *runMeasured) kind() memoryKind {
 	return reservedMemory
 }
 
-// bytes is the figure, or 0 where there is none. nvidia-smi prints MiB: who reports gigabytes of it left out the last three digits.
+// bytes is the figure, or 0 where there is none. nvidia-smi prints MiB: who reports gigabytes of it left out
+// the last three digits.
 func (m *runMeasured) bytes() float64 {
 	switch {
 	case m.Memory == nil || *m.Memory <= 0:
@@ -39,7 +41,8 @@ func (m *runMeasured) bytes() float64 {
 	return *m.Memory * 1e9
 }
 
-// predictedMemory is in the source's own terms. nvidia-smi shows the devices of one host, and is run where a job is started: on the first.
+// predictedMemory is in the source's own terms. nvidia-smi shows the devices of one host, and is run where a
+// job is started: on the first.
 func (c *runCase) predictedMemory() float64 {
 	kind := c.row.Measured.kind()
 	if kind == allocatedMemory {
@@ -82,8 +85,8 @@ func (c *runCase) room(stage int) float64 {
 	return least
 }
 
-// reported is the bytes that a device says it has: gigabytes are sold that are GiB, of which the driver keeps a hundredth; devices whose
-// error correction takes its bits from the memory itself lose a sixteenth.
+// reported is the bytes that a device says it has: gigabytes are sold that are GiB, of which the driver keeps
+// a hundredth; devices whose error correction takes its bits from the memory itself lose a sixteenth.
 func reported(d *cluster.Device) float64 {
 	bytes := d.Memory / 1e9 * (1 << 30) * 0.99
 	for _, name := range []string{"T4", "A10-", "A40", "L4", "L40"} {

@@ -35,7 +35,8 @@ func TestMemoryUnits(t *testing.T) {
 // fourStages is a run on two hosts of two devices, whose stages need 1 to 4 GB and keep 100 GB more.
 func fourStages(t *testing.T, unit string) *runCase {
 	t.Helper()
-	c := &runCase{row: &runRow{Measured: runMeasured{Unit: unit}}, strategy: plan.Strategy{DP: 1, TP: 1, PP: 4, CP: 1}}
+	c := &runCase{row: &runRow{Measured: runMeasured{Unit: unit}},
+		strategy: plan.Strategy{DP: 1, TP: 1, PP: 4, CP: 1}}
 	var err error
 	if c.cluster, err = cluster.Parse("2x2 V100-SXM2-16GB eth=10G"); err != nil {
 		t.Fatal(err)
@@ -48,7 +49,8 @@ func fourStages(t *testing.T, unit string) *runCase {
 	return c
 }
 
-// TestPredictedMemory says that nvidia-smi sees the first host and all that is taken there, and that no device takes more than it has.
+// TestPredictedMemory says that nvidia-smi sees the first host and all that is taken there, and that no
+// device takes more than it has.
 func TestPredictedMemory(t *testing.T) {
 	room := 16 * (1 << 30) * 0.99
 	for _, c := range []struct {
@@ -68,7 +70,8 @@ func TestPredictedMemory(t *testing.T) {
 	}
 }
 
-// TestVerdict says that what an allocator keeps fails no run, that any stage can, and that a run which cannot begin has failed.
+// TestVerdict says that what an allocator keeps fails no run, that any stage can, and that a run which cannot
+// begin has failed.
 func TestVerdict(t *testing.T) {
 	c := fourStages(t, "GB")
 	if !c.fits() {
@@ -86,7 +89,9 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestReported(t *testing.T) {
-	for name, mib := range map[string]float64{"V100-SXM2-16GB": 16160, "A100-SXM-80GB": 81251, "T4-16GB": 15109} { // as nvidia-smi shows them
+	// as nvidia-smi shows them
+	for name, mib := range map[string]float64{"V100-SXM2-16GB": 16160, "A100-SXM-80GB": 81251,
+		"T4-16GB": 15109} {
 		g, err := cluster.Preset(name)
 		if err != nil {
 			t.Fatal(err)
@@ -111,11 +116,14 @@ func TestPartition(t *testing.T) {
 		{"DeepSpeed 3D", 24, []int{0, 9, 15, 21, 30}, []int{7, 6, 6, 5}, false},
 		{"DeepSpeed 3D", 24, []int{0, 1, 9, 21, 30}, []int{0, 7, 12, 5}, true},
 	} {
-		run := &runCase{row: &runRow{Framework: c.framework, Strategy: runStrategy{Partition: c.borders}}, strategy: plan.Strategy{PP: 4, VPP: 1}}
+		run := &runCase{row: &runRow{Framework: c.framework, Strategy: runStrategy{Partition: c.borders}},
+			strategy: plan.Strategy{PP: 4, VPP: 1}}
 		run.workload.Model.Layers = c.layers
 		run.readPartition()
-		if !(plan.Strategy{Layers: run.strategy.Layers}).Equal(plan.Strategy{Layers: c.want}) || run.broken != c.broken {
-			t.Errorf("%s, %v: got %v, broken %v; want %v, %v", c.framework, c.borders, run.strategy.Layers, run.broken, c.want, c.broken)
+		if !(plan.Strategy{Layers: run.strategy.Layers}).Equal(plan.Strategy{Layers: c.want}) ||
+			run.broken != c.broken {
+			t.Errorf("%s, %v: got %v, broken %v; want %v, %v", c.framework, c.borders, run.strategy.Layers, run.broken,
+				c.want, c.broken)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// What rows leave open and what is put in its place: what a published model of that name has, or what the framework does unless it
-// is told otherwise. All of it is printed as assumed.
+// What rows leave open and what is put in its place: what a published model of that name has, or what the
+// framework does unless it is told otherwise. All of it is printed as assumed.
 
 func (c *runCase) assume(format string, args ...any) {
 	c.assumed = append(c.assumed, fmt.Sprintf(format, args...))
@@ -32,7 +32,8 @@ func (c *runCase) nameModel() {
 	}
 }
 
-// divides sets a degree of parallelism that a row does not give to what the others leave of its devices, where only one is missing.
+// divides sets a degree of parallelism that a row does not give to what the others leave of its devices,
+// where only one is missing.
 func (c *runCase) divides(degree *int) bool {
 	r := &c.row.Strategy
 	missing, others := 0, max(1, value(r.CP))
@@ -52,8 +53,9 @@ func (c *runCase) divides(degree *int) bool {
 	return true
 }
 
-// usualMicro is the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText takes them at once: what its rows
-// say is of a chip. Where a row gives none it is one sequence, but torchtitan cuts into as many parts as the pipeline has stages.
+// usualMicro is the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText takes
+// them at once: what its rows say is of a chip. Where a row gives none it is one sequence, but torchtitan
+// cuts into as many parts as the pipeline has stages.
 func (c *runCase) usualMicro(perReplica int) float64 {
 	f, micro := strings.ToLower(c.row.Framework), 1
 	switch given := c.row.Strategy.Micro; {
@@ -83,7 +85,8 @@ func (c *runCase) roundBatch() bool {
 // noted is a number that notes name as what the framework does by default.
 var noted = regexp.MustCompile(`default (\d+)`)
 
-// usualBatch is the batch of a row that gives none but a throughput, where its notes name the framework's default.
+// usualBatch is the batch of a row that gives none but a throughput, where its notes name the framework's
+// default.
 func (c *runCase) usualBatch() *float64 {
 	m := noted.FindStringSubmatch(c.row.Notes)
 	if m == nil || c.row.Measured.Step != nil {
@@ -94,8 +97,8 @@ func (c *runCase) usualBatch() *float64 {
 	return &n
 }
 
-// usualParallel fills in what a framework does where it is not told: Megatron since it has a core shards the optimizer and, with tensor
-// parallelism, sequences; torchtitan's interleaved schedule has two chunks a rank.
+// usualParallel fills in what a framework does where it is not told: Megatron since it has a core shards the
+// optimizer and, with tensor parallelism, sequences; torchtitan's interleaved schedule has two chunks a rank.
 func (c *runCase) usualParallel() {
 	r, s := &c.row.Strategy, &c.strategy
 	f := strings.ToLower(c.row.Framework)
@@ -114,11 +117,12 @@ func (c *runCase) usualParallel() {
 	}
 }
 
-// memoryDoubt is how far above a device's memory a prediction may be of a run that went well: about what predictions are off by.
+// memoryDoubt is how far above a device's memory a prediction may be of a run that went well: about what
+// predictions are off by.
 const memoryDoubt = 1.12
 
-// relieve is the least recomputation that fits, for a row that does not say: none, the attention core, or layers of each chunk, one
-// after the other; all of them where nothing fits.
+// relieve is the least recomputation that fits, for a row that does not say: none, the attention core, or
+// layers of each chunk, one after the other; all of them where nothing fits.
 func (c *runCase) relieve(e *plan.Estimator) error {
 	s := &c.strategy
 	tries := []plan.Recompute{{}}
@@ -144,8 +148,8 @@ func (c *runCase) relieve(e *plan.Estimator) error {
 	return nil
 }
 
-// rated is the step of a row that gives operations a second in place of a time, counted as papers count them: a model's own, or those that
-// the hardware does, which full recomputation makes a third more.
+// rated is the step of a row that gives operations a second in place of a time, counted as papers count them:
+// a model's own, or those that the hardware does, which full recomputation makes a third more.
 func (c *runCase) rated() float64 {
 	m, w := &c.row.Measured, &c.workload
 	if m.TFLOPS == nil || *m.TFLOPS <= 0 {

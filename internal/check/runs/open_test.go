@@ -35,13 +35,15 @@ const (
 
 // TestRunsOpen says what stands in for what a row leaves open, and that it is printed.
 func TestRunsOpen(t *testing.T) {
-	c := openRow(t, sixtyFour, `{"dp": 2, "tp": 4, "pp": 8, "vpp": 5, "global_batch": 128}`, "Megatron-Bridge 26.02 NeMo Container")
+	c := openRow(t, sixtyFour, `{"dp": 2, "tp": 4, "pp": 8, "vpp": 5, "global_batch": 128}`,
+		"Megatron-Bridge 26.02 NeMo Container")
 	s := c.strategy
 	if s.Micro != 1 || !s.SP || s.Zero != 1 || c.workload.Model.Vocab != 128256 {
 		t.Errorf("got %s with vocabulary %d, want micro 1, sp, zero 1 and 128256", s, c.workload.Model.Vocab)
 	}
 	all := strings.Join(c.assumed, ", ")
-	for _, want := range []string{"micro-batch 1", "sp", "zero 1", "vocabulary of llama-3-70b", "recompute", "time from TFLOP/s"} {
+	for _, want := range []string{"micro-batch 1", "sp", "zero 1", "vocabulary of llama-3-70b", "recompute",
+		"time from TFLOP/s"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q among what was assumed: %s", want, all)
 		}
@@ -54,8 +56,10 @@ func TestRunsOpen(t *testing.T) {
 
 // TestRunsRelief says that a run is given no more recomputation than makes it fit.
 func TestRunsRelief(t *testing.T) {
-	least := openRow(t, sixtyFour, `{"dp": 64, "tp": 1, "pp": 1, "micro_batch": 1, "global_batch": 128}`, "Megatron-Bridge 26.02").strategy.Recompute
-	some := openRow(t, sixtyFour, `{"dp": 2, "tp": 4, "pp": 8, "micro_batch": 2, "global_batch": 128}`, "Megatron-Bridge 26.02")
+	least := openRow(t, sixtyFour, `{"dp": 64, "tp": 1, "pp": 1, "micro_batch": 1, "global_batch": 128}`,
+		"Megatron-Bridge 26.02").strategy.Recompute
+	some := openRow(t, sixtyFour, `{"dp": 2, "tp": 4, "pp": 8, "micro_batch": 2, "global_batch": 128}`,
+		"Megatron-Bridge 26.02")
 	if least.Mode != plan.Full || least.Layers != 0 { // its states alone are more than a device has
 		t.Errorf("got %+v where nothing fits, want all layers", least)
 	}
@@ -83,11 +87,13 @@ func TestRunsRelief(t *testing.T) {
 
 // TestRunsHosts says that large hosts are filled alike, and that a note may name the network.
 func TestRunsHosts(t *testing.T) {
-	c := openRow(t, racks, `{"dp": 64, "tp": 1, "pp": 4, "micro_batch": 1, "global_batch": 256}`, "Megatron-Bridge 26.02")
+	c := openRow(t, racks, `{"dp": 64, "tp": 1, "pp": 4, "micro_batch": 1, "global_batch": 256}`,
+		"Megatron-Bridge 26.02")
 	if g := c.cluster.Groups; len(g) != 1 || g[0].Hosts != 4 || g[0].Devices != 64 {
 		t.Errorf("got %v, want 4 hosts of 64", g)
 	}
-	for note, want := range map[string]string{"": "ib", "4x100Gb RoCE per node": "roce", "Omni-Path": "opa", "4x AWS G4dn.12xlarge": "eth"} {
+	for note, want := range map[string]string{"": "ib", "4x100Gb RoCE per node": "roce", "Omni-Path": "opa",
+		"4x AWS G4dn.12xlarge": "eth"} {
 		if got := networkKind(note); got != want {
 			t.Errorf("%q is %s, want %s", note, got, want)
 		}
@@ -101,8 +107,10 @@ func TestRunsMicro(t *testing.T) {
 		framework string
 		given     *float64
 		want      float64
-	}{{"torchtitan (FSDP2)", nil, 4}, {"Megatron-Bridge", nil, 1}, {"MaxText", &chip, 32}, {"torchtitan (FSDP2)", &chip, 1}} {
-		c := &runCase{row: &runRow{Framework: k.framework, Strategy: runStrategy{Micro: k.given}}, strategy: plan.Strategy{DP: 8, PP: 8}}
+	}{{"torchtitan (FSDP2)", nil, 4}, {"Megatron-Bridge", nil, 1}, {"MaxText", &chip, 32}, {"torchtitan (FSDP2)",
+		&chip, 1}} {
+		c := &runCase{row: &runRow{Framework: k.framework, Strategy: runStrategy{Micro: k.given}},
+			strategy: plan.Strategy{DP: 8, PP: 8}}
 		if got := c.usualMicro(32); got != k.want {
 			t.Errorf("%s: %g, want %g", k.framework, got, k.want)
 		}

@@ -2,14 +2,16 @@ package runs
 
 import "strings"
 
-// readPartition is how many layers each pipeline stage has: as the row says, or as its framework divides what does not come out even.
+// readPartition is how many layers each pipeline stage has: as the row says, or as its framework divides what
+// does not come out even.
 func (c *runCase) readPartition() {
 	s, layers := &c.strategy, c.workload.Model.Layers
 	s.Layers = nil
 	switch p := c.row.Strategy.Partition; {
 	case len(p) == s.PP+1 && p[len(p)-1] >= layers:
 		c.readBorders(p)
-	case strings.Contains(strings.ToLower(c.row.Framework), "internevo") && s.VPP == 1 && s.PP > 1 && layers > s.PP:
+	case strings.Contains(strings.ToLower(c.row.Framework), "internevo") && s.VPP == 1 && s.PP > 1 &&
+		layers > s.PP:
 		for i := range s.PP { // its partition_uniform gives what is left over to the last stages
 			s.Layers = append(s.Layers, layers/s.PP+index(i >= s.PP-layers%s.PP))
 		}
@@ -27,7 +29,7 @@ func (c *runCase) readBorders(p []int) {
 	for i := range s.PP {
 		s.Layers = append(s.Layers, clip(p[i+1])-clip(p[i]))
 	}
-	// The first pseudo-layer is a cast and the second the embedding: a stage of the first alone has no parameters, for which no
-	// optimizer can be made.
+	// The first pseudo-layer is a cast and the second the embedding: a stage of the first alone has no
+	// parameters, for which no optimizer can be made.
 	c.broken = before > 1 && p[1] == 1
 }

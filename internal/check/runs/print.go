@@ -34,11 +34,14 @@ func (t *runTable) printSource(s *runSource) {
 	}
 	for _, c := range s.cases {
 		p := &c.got.Parts
-		fmt.Fprintf(t.w, "  %-58s %9.4f s, predicted %9.4f (%+.1f%%)  compute %.0f%% again %.0f%% tp %.0f%% cp %.0f%% ep %.0f%% pp %.0f%% dp %.0f%% bubble %.0f%% update %.0f%%",
-			c.row.ID, c.step, c.got.Step, 100*(c.got.Step/c.step-1), pc(p.Compute, p), pc(p.Recompute, p), pc(p.TP, p), pc(p.CP, p), pc(p.EP, p), pc(p.PP, p), pc(p.DP, p), pc(p.Bubble, p), pc(p.Optimizer, p))
+		fmt.Fprintf(t.w,
+			"  %-58s %9.4f s, predicted %9.4f (%+.1f%%)  compute %.0f%% again %.0f%% tp %.0f%% cp %.0f%% ep %.0f%% pp %.0f%% dp %.0f%% bubble %.0f%% update %.0f%%",
+			c.row.ID, c.step, c.got.Step, 100*(c.got.Step/c.step-1), pc(p.Compute, p), pc(p.Recompute, p), pc(p.TP,
+				p), pc(p.CP, p), pc(p.EP, p), pc(p.PP, p), pc(p.DP, p), pc(p.Bubble, p), pc(p.Optimizer, p))
 		if c.memory > 0 {
 			m := &c.got.Memory
-			fmt.Fprintf(t.w, "  memory %.1f GiB, predicted %.1f (w %.1f g %.1f o %.1f a %.1f l %.1f b %.1f)", c.memory/(1<<30), c.predictedMemory()/(1<<30),
+			fmt.Fprintf(t.w, "  memory %.1f GiB, predicted %.1f (w %.1f g %.1f o %.1f a %.1f l %.1f b %.1f)",
+				c.memory/(1<<30), c.predictedMemory()/(1<<30),
 				m.Weights/(1<<30), m.Gradients/(1<<30), m.Optimizer/(1<<30), m.Activations/(1<<30), m.Logits/(1<<30), m.Buffers/(1<<30))
 		}
 		fmt.Fprintln(t.w)
@@ -83,7 +86,8 @@ func assumptions(cases []*runCase) string {
 // summary is the table: each source with constants of other sources, then what pooling gives.
 func (t *runTable) summary() {
 	w := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "source\trows\tMAPE\tmedian\tmax\tbias\tin interval\ttau (>5%)\tregret\tworst\tmemory\tOOM\tlevel\tlevel 1\tconstants from\t")
+	fmt.Fprintln(w,
+		"source\trows\tMAPE\tmedian\tmax\tbias\tin interval\ttau (>5%)\tregret\tworst\tmemory\tOOM\tlevel\tlevel 1\tconstants from\t")
 	var all, mega []*runCase
 	for _, s := range t.sources {
 		if len(s.cases) == 0 {
@@ -97,7 +101,8 @@ func (t *runTable) summary() {
 		}
 		level := "1"
 		if s.fitted.rows > 0 {
-			level = fmt.Sprintf("2 (×%.2f, ×%.2f, %.1f ms)", s.fitted.constants.Compute, s.fitted.constants.Communication, 1e3*s.fitted.constants.Layer)
+			level = fmt.Sprintf("2 (×%.2f, ×%.2f, %.1f ms)", s.fitted.constants.Compute,
+				s.fitted.constants.Communication, 1e3*s.fitted.constants.Layer)
 		}
 		line(w, s.name, s.held, level, percent(s.level1.mape, s.level1.n), s.fitted.from)
 	}
@@ -112,7 +117,8 @@ func (t *runTable) summary() {
 func (c *runCase) megatron() bool {
 	f := strings.ToLower(c.row.Framework)
 	k := c.fitKey()
-	return (k.device == "A100" || k.device == "H100") && c.strategy.Zero < 3 && (strings.Contains(f, "megatron") || strings.Contains(f, "nemo"))
+	return (k.device == "A100" || k.device == "H100") && c.strategy.Zero < 3 &&
+		(strings.Contains(f, "megatron") || strings.Contains(f, "nemo"))
 }
 
 func line(w io.Writer, name string, s runScore, level, base, from string) {
@@ -131,9 +137,11 @@ func line(w io.Writer, name string, s runScore, level, base, from string) {
 	}
 	oom := "-"
 	if n := s.oom[0][0] + s.oom[0][1] + s.oom[1][0] + s.oom[1][1]; n > 0 {
-		oom = fmt.Sprintf("%d of %d right (%d of %d failures)", s.oom[0][0]+s.oom[1][1], n, s.oom[1][1], s.oom[1][0]+s.oom[1][1])
+		oom = fmt.Sprintf("%d of %d right (%d of %d failures)", s.oom[0][0]+s.oom[1][1], n, s.oom[1][1],
+			s.oom[1][0]+s.oom[1][1])
 	}
-	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, s.n, percent(s.mape, s.n), percent(s.median, s.n), percent(s.max, s.n),
+	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, s.n,
+		percent(s.mape, s.n), percent(s.median, s.n), percent(s.max, s.n),
 		signed(s.bias, s.n), inside, tau, reg, worst, memory, oom, level, base, from)
 }
 

@@ -170,7 +170,8 @@ func runsError(path string, text []byte, err error) error {
 	return fmt.Errorf("%s:%d:%d: %w", path, line, int(offset)-strings.LastIndex(before, "\n")-1, err)
 }
 
-// origin is the source that a row is reported under: what its identity begins with, or its source's first words.
+// origin is the source that a row is reported under: what its identity begins with, or its source's first
+// words.
 func (r *runRow) origin() string {
 	if head, _, ok := strings.Cut(r.ID, "-"); ok && head != "" {
 		return head

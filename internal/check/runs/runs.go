@@ -16,8 +16,8 @@ type Config struct {
 	Calibration *plan.Calibration
 }
 
-// Compare predicts the published runs of a file and compares. Constants that are fitted to whole runs never see the source that they
-// are reported on.
+// Compare predicts the published runs of a file and compares. Constants that are fitted to whole runs never
+// see the source that they are reported on.
 func Compare(w io.Writer, path string, c Config) (*report.Report, error) {
 	rows, err := readRuns(path)
 	if err != nil {
@@ -80,7 +80,8 @@ func (t *runTable) source(name string) *runSource {
 	return s
 }
 
-// read turns rows into cases, estimates them with the curves alone, and then with constants fitted to other sources.
+// read turns rows into cases, estimates them with the curves alone, and then with constants fitted to other
+// sources.
 func (t *runTable) read(rows []runRow) {
 	for i := range rows {
 		s := t.source(rows[i].origin())

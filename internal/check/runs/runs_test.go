@@ -23,7 +23,8 @@ func TestRuns(t *testing.T) {
 		used int
 		mape float64
 	}{
-		"korthikanti": {10, 0.06}, "sc21": {10, 0.09}, "vtrain": {12, 0.09}, "simumax": {4, 0.08}, "bigscience": {4, 0.3}, "amp": {4, 0.5},
+		"korthikanti": {10, 0.06}, "sc21": {10, 0.09}, "vtrain": {12, 0.09}, "simumax": {4, 0.08}, "bigscience": {4,
+			0.3}, "amp": {4, 0.5},
 		"mbridge": {1, 0.5}, "nemo": {1, 0.1}, "maxtext": {1, 0.25},
 	}
 	for _, s := range table.sources {
@@ -47,7 +48,8 @@ func TestRuns(t *testing.T) {
 	}{"simumax": {4, 0.03}, "torchtitan": {3, 0.04}, "internevo": {4, 0.04}, "bigscience": {3, 0.1}} {
 		m := table.source(name).held
 		if m.memN != w.rows || m.memMAPE > w.mape {
-			t.Errorf("%s: memory off by %.1f%% in %d rows, want at most %.0f%% in %d", name, 100*m.memMAPE, m.memN, 100*w.mape, w.rows)
+			t.Errorf("%s: memory off by %.1f%% in %d rows, want at most %.0f%% in %d", name, 100*m.memMAPE, m.memN,
+				100*w.mape, w.rows)
 		}
 	}
 	for _, name := range []string{"bigscience", "amp"} {
@@ -63,7 +65,8 @@ func TestRunsPrints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"mbridge: 1 of 1 rows used\n  assumed: latent attention of deepseek-v3", "recompute none", "time from TFLOP/s", "korthikanti-t5-1T-selective", "source left out", "rows predicted"} {
+	for _, want := range []string{"mbridge: 1 of 1 rows used\n  assumed: latent attention of deepseek-v3",
+		"recompute none", "time from TFLOP/s", "korthikanti-t5-1T-selective", "source left out", "rows predicted"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
@@ -77,7 +80,8 @@ func TestRunsPrints(t *testing.T) {
 func TestRunsSwap(t *testing.T) {
 	var cases []*runCase
 	for i, c := range []struct{ measured, predicted float64 }{{1, 2}, {2, 1}, {3, 3}} {
-		cases = append(cases, &runCase{row: &runRow{}, cluster: eightDevices(t), strategy: plan.Strategy{DP: 8, Micro: i + 1}, step: c.measured, got: plan.Estimate{Step: c.predicted}})
+		cases = append(cases, &runCase{row: &runRow{}, cluster: eightDevices(t), strategy: plan.Strategy{DP: 8,
+			Micro: i + 1}, step: c.measured, got: plan.Estimate{Step: c.predicted}})
 	}
 	s := score(cases)
 	if s.pairs != 3 || s.agree != 1 || s.regret != 1 {
@@ -106,7 +110,8 @@ func TestRunsMistakes(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Compare(&strings.Builder{}, path, Config{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Compare(&strings.Builder{}, path, Config{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}

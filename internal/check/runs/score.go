@@ -10,14 +10,15 @@ import (
 type runScore struct {
 	n                       int
 	mape, median, max, bias float64
-	pairs, agree            int // pairs of one model in different times, and those that are predicted in the same order minus the others
-	farPairs, farAgree      int // the same of pairs whose times differ by more than 5%
-	groups                  int
-	regret, worst           float64
-	held                    int // within their interval
-	memN                    int
-	memMAPE, memMax         float64
-	oom                     [2][2]int // measured, predicted
+	// pairs of one model in different times, and those that are predicted in the same order minus the others
+	pairs, agree       int
+	farPairs, farAgree int // the same of pairs whose times differ by more than 5%
+	groups             int
+	regret, worst      float64
+	held               int // within their interval
+	memN               int
+	memMAPE, memMax    float64
+	oom                [2][2]int // measured, predicted
 }
 
 // tau is Kendall's rank correlation inside models, and that of pairs which differ by more than noise.
@@ -74,11 +75,13 @@ func index(b bool) int {
 
 // contest is what rows must share for their strategies to compete: all but the strategy.
 func (c *runCase) contest() string {
-	return fmt.Sprintf("%s|%d|%d|%s|%d|%d|%s|%s", c.workload.Model.Name, c.workload.Seq, c.workload.Batch, c.row.Cluster.GPU, c.cluster.Size(),
+	return fmt.Sprintf("%s|%d|%d|%s|%d|%d|%s|%s", c.workload.Model.Name, c.workload.Seq, c.workload.Batch,
+		c.row.Cluster.GPU, c.cluster.Size(),
 		c.workload.Model.Layers*c.workload.Model.Hidden, c.row.Precision, c.row.Framework)
 }
 
-// rank compares strategies of one model with each other: pairs in the right order, and what choosing by prediction would lose.
+// rank compares strategies of one model with each other: pairs in the right order, and what choosing by
+// prediction would lose.
 func (s *runScore) rank(cases []*runCase) {
 	groups := map[string][]*runCase{}
 	var keys []string

@@ -31,8 +31,9 @@ const eagerIssue = 0.8e-3
 // eagerBytes is how many times the bytes of fused kernels element-wise ops of eager PyTorch move.
 const eagerBytes = 2.5
 
-// firstBytes is the same of Megatron's first releases, which fused only where they were told to: mask, softmax, biases and dropout by
-// themselves read and write 141 hidden states of a GPT-2 layer in place of 104.
+// firstBytes is the same of Megatron's first releases, which fused only where they were told to: mask,
+// softmax, biases and dropout by themselves read and write 141 hidden states of a GPT-2 layer in place of
+// 104.
 const firstBytes = 1.4
 
 // runSoftware is what a framework of its time does, as far as its name and the notes tell.
@@ -45,7 +46,8 @@ func runSoftware(r *runRow) plan.Software {
 	case strings.Contains(f, "internevo"):
 		s = internEvo(r)
 	case classicMegatron(f):
-		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 12, Issue: eagerIssue}
+		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 12,
+			Issue: eagerIssue}
 		if strings.Contains(f, "megatron v1.") {
 			s.Elementwise = firstBytes
 		}
@@ -58,8 +60,10 @@ func runSoftware(r *runRow) plan.Software {
 	case compiledWhole(f):
 		s = plan.Software{HideTP: 0.5} // its compiler cuts products up to run beside their collectives
 	case modernMegatron(f):
-		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5, ScaleOnce: true, OncePerHost: strings.Contains(f, "bridge")}
-		if strings.Contains(f, "nemo megatron") && r.Strategy.Recompute != nil && *r.Strategy.Recompute == "selective" {
+		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5, ScaleOnce: true,
+			OncePerHost: strings.Contains(f, "bridge")}
+		if strings.Contains(f, "nemo megatron") && r.Strategy.Recompute != nil &&
+			*r.Strategy.Recompute == "selective" {
 			s.Unfused, s.Dropout = true, true // computing attention again was what it had before fused attention
 		}
 	}
@@ -81,15 +85,18 @@ func runSoftware(r *runRow) plan.Software {
 	return s
 }
 
-// shardedSoftware is PyTorch's own sharding of parameters (FSDP) and what trains by it. Layers are units of their own, embedding and
-// head stay with the root. The loss is torch's cross_entropy on a float32 copy: its logits, their log-softmax and the gradient are
-// float32, and the 16-bit logits' block stays with the allocator; over a vocabulary that is split (loss_parallel) another float32
-// tensor is alive, for the backward pass adds in a new one (torch/distributed/tensor/parallel/loss.py). DTensor's products keep the
-// inputs that they gathered, those fused with the gather (asynctp) do not. AdamW's foreach form has one temporary of all tensors.
-// With pipelines torchtitan does not give parameters back between micro-batches (parallelize_llama.py), and FSDP sums gradients whole, in the format
-// that they are reduced in, until the last one.
+// shardedSoftware is PyTorch's own sharding of parameters (FSDP) and what trains by it. Layers are units of
+// their own, embedding and head stay with the root. The loss is torch's cross_entropy on a float32 copy: its
+// logits, their log-softmax and the gradient are float32, and the 16-bit logits' block stays with the
+// allocator; over a vocabulary that is split (loss_parallel) another float32 tensor is alive, for the
+// backward pass adds in a new one (torch/distributed/tensor/parallel/loss.py). DTensor's products keep the
+// inputs that they gathered, those fused with the gather (asynctp) do not. AdamW's foreach form has one
+// temporary of all tensors. With pipelines torchtitan does not give parameters back between micro-batches
+// (parallelize_llama.py), and FSDP sums gradients whole, in the format that they are reduced in, until the
+// last one.
 func shardedSoftware(r *runRow, f, notes string) plan.Software {
-	s := plan.Software{LogitBytes: 14, Eager: 1.15, Elementwise: eagerBytes, Issue: eagerIssue, RootUnit: true, StageGathered: true, UpdatePieces: 4,
+	s := plan.Software{LogitBytes: 14, Eager: 1.15, Elementwise: eagerBytes, Issue: eagerIssue, RootUnit: true,
+		StageGathered: true, UpdatePieces: 4,
 		KeepGathered: !strings.Contains(notes, "asynctp")}
 	if value(r.Strategy.TP) > 1 {
 		s.LogitBytes = 18
@@ -104,7 +111,8 @@ func shardedSoftware(r *runRow, f, notes string) plan.Software {
 	return s
 }
 
-// compiledLoss is the month from which torchtitan compiles the loss with the model (pull request 1033), which makes it a fused one.
+// compiledLoss is the month from which torchtitan compiles the loss with the model (pull request 1033), which
+// makes it a fused one.
 const compiledLoss = 202504
 
 // month is the year and month in the name of a row's source, such as 202412; 0 where there is none.
@@ -115,11 +123,14 @@ func (r *runRow) month() int {
 
 var monthly = regexp.MustCompile(`20[12]\d(0[1-9]|1[0-2])`)
 
-// internEvo sends parameters tensor by tensor, and gradients in large buckets as they are, in 16 bits. Its optimizers (internlm/solver/optimizer) keep float32 copies: with
-// FSDP, for each shard of a layer, the gradient's and AdamW's two temporaries; without, float32 copies of all gradients for their norm,
-// then all of them as one block of 16 bits, one of float32, and AdamW's two temporaries, each as long as all parameters.
+// internEvo sends parameters tensor by tensor, and gradients in large buckets as they are, in 16 bits. Its
+// optimizers (internlm/solver/optimizer) keep float32 copies: with FSDP, for each shard of a layer, the
+// gradient's and AdamW's two temporaries; without, float32 copies of all gradients for their norm, then all
+// of them as one block of 16 bits, one of float32, and AdamW's two temporaries, each as long as all
+// parameters.
 func internEvo(r *runRow) plan.Software {
-	s := plan.Software{GatherBucket: 25e6 / float64(max(1, value(r.Strategy.TP))), Elementwise: eagerBytes, Issue: eagerIssue, GradBytes: 2, ReduceBytes: 2}
+	s := plan.Software{GatherBucket: 25e6 / float64(max(1, value(r.Strategy.TP))), Elementwise: eagerBytes,
+		Issue: eagerIssue, GradBytes: 2, ReduceBytes: 2}
 	if value(r.Strategy.Zero) >= 3 {
 		s.UpdatePieces, s.RootUnit = 12, true
 	} else {
@@ -128,11 +139,13 @@ func internEvo(r *runRow) plan.Software {
 	return s
 }
 
-// deepSpeed adds what ZeRO's first stages allocate (deepspeed/runtime). For fp16: all gradients once more in the buckets that are reduced, for
-// the allocator does not reuse what a collective may still read; and the norm of gradients in double precision, tensor by tensor. For bf16:
-// float32 sums beside the gradients of all parameters, and two buckets of the default size to gather. Without ZeRO, fp16 gradients are
-// copied to float32 one by one and then to one block. The last stage of its pipeline holds float32 logits as the stage's output until the
-// buffer is used again, two micro-batches later; Megatron's loss works in a copy of them, which becomes their gradient.
+// deepSpeed adds what ZeRO's first stages allocate (deepspeed/runtime). For fp16: all gradients once more in
+// the buckets that are reduced, for the allocator does not reuse what a collective may still read; and the
+// norm of gradients in double precision, tensor by tensor. For bf16: float32 sums beside the gradients of all
+// parameters, and two buckets of the default size to gather. Without ZeRO, fp16 gradients are copied to
+// float32 one by one and then to one block. The last stage of its pipeline holds float32 logits as the
+// stage's output until the buffer is used again, two micro-batches later; Megatron's loss works in a copy of
+// them, which becomes their gradient.
 func deepSpeed(r *runRow, s *plan.Software) {
 	if value(r.Strategy.Zero) == 3 && r.Model.Hidden != nil {
 		s.Bucket = float64(*r.Model.Hidden) * float64(*r.Model.Hidden) // tensor by tensor, a dozen in a layer
@@ -149,8 +162,8 @@ func deepSpeed(r *runRow, s *plan.Software) {
 	}
 }
 
-// classicMegatron is Megatron before it had fused attention and overlapped communication, and what was built on it: releases
-// without a number, of the years to 2022.
+// classicMegatron is Megatron before it had fused attention and overlapped communication, and what was built
+// on it: releases without a number, of the years to 2022.
 func classicMegatron(f string) bool {
 	return !modernMegatron(f) && (strings.Contains(f, "megatron") || strings.Contains(f, "deepspeed"))
 }
@@ -162,7 +175,8 @@ func compiledWhole(f string) bool {
 
 // modernMegatron is Megatron since it has a core with fused kernels, and what is built on that.
 func modernMegatron(f string) bool {
-	return strings.Contains(f, "bridge") || strings.Contains(f, "nemo") || strings.Contains(f, "core") || release.MatchString(f)
+	return strings.Contains(f, "bridge") || strings.Contains(f, "nemo") || strings.Contains(f, "core") ||
+		release.MatchString(f)
 }
 
 // release is the number of a Megatron with fused kernels: 0.14, r0.8, 23.07.

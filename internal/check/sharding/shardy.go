@@ -40,15 +40,16 @@ func shardySections() []shardySection {
 // shardyVerdict is what came of one case.
 type shardyVerdict struct {
 	id string
-	// apart is why the case says nothing of Galley: an op that does not exist, or an answer that is better than the one
-	// expected. Empty for cases that count.
+	// apart is why the case says nothing of Galley: an op that does not exist, or an answer that is better than
+	// the one expected. Empty for cases that count.
 	apart string
 	// differs is how the answer differs; empty where it agrees.
 	differs string
 }
 
-// Shardy compares sharding inference with facts read out of Shardy's own tests: rules of ops, propagation through programs,
-// and what follows from them. It prints, by section, what agrees, each case that differs, and what is counted apart and why.
+// Shardy compares sharding inference with facts read out of Shardy's own tests: rules of ops, propagation
+// through programs, and what follows from them. It prints, by section, what agrees, each case that differs,
+// and what is counted apart and why.
 func Shardy(w io.Writer, path string, d Detail) (*report.Report, error) {
 	text, err := strict.ReadFile(path, strict.Data)
 	if err != nil {

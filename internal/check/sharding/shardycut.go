@@ -21,7 +21,8 @@ func hloSlice(o shardyOp, _, _ []ir.Type) (*translation, error) {
 // hloPad cuts where padding is negative, then pads.
 func hloPad(o shardyOp, in, _ []ir.Type) (*translation, error) {
 	rank := len(in[0].Shape)
-	low, high, start, end, step := make([]int, rank), make([]int, rank), make([]int, rank), make([]int, rank), make([]int, rank)
+	low, high, start, end, step := make([]int, rank), make([]int, rank), make([]int, rank), make([]int,
+		rank), make([]int, rank)
 	cuts := false
 	for d := range rank {
 		low[d], start[d] = max(o.Attrs.Low[d], 0), max(-o.Attrs.Low[d], 0)
@@ -53,7 +54,10 @@ func hloDynamicSlice(_ shardyOp, in, out []ir.Type) (*translation, error) {
 	if len(dims) == 0 {
 		return hloUnary(op.Identity), nil
 	}
-	return hloUnary(func(x *op.Tensor) *op.Tensor { return op.DynamicSlice(x, hloStarts(x, len(dims)), dims, sizes) }), nil
+	return hloUnary(func(x *op.Tensor) *op.Tensor {
+		return op.DynamicSlice(x, hloStarts(x, len(dims)), dims,
+			sizes)
+	}), nil
 }
 
 func hloDynamicUpdateSlice(_ shardyOp, in, _ []ir.Type) (*translation, error) {
@@ -74,8 +78,8 @@ func hloSort(o shardyOp, in, _ []ir.Type) (*translation, error) {
 	return t, nil
 }
 
-// hloConvolution puts dims in Galley's order and back. Padding that differs on both sides is taken as even padding that gives
-// the same output.
+// hloConvolution puts dims in Galley's order and back. Padding that differs on both sides is taken as even
+// padding that gives the same output.
 func hloConvolution(o shardyOp, in, out []ir.Type) (*translation, error) {
 	a := o.Attrs
 	if a.BatchGroups > 1 {
@@ -93,7 +97,8 @@ func hloConvolution(o shardyOp, in, out []ir.Type) (*translation, error) {
 	spatial := len(px) - 2
 	pads := make([]int, spatial)
 	for d := range pads {
-		pads[d] = hloEvenPadding(in[0].Shape[px[2+d]], in[1].Shape[pw[2+d]], hloAt(a.Stride, d), hloAt(a.Dilation, d), out[0].Shape[py[2+d]])
+		pads[d] = hloEvenPadding(in[0].Shape[px[2+d]], in[1].Shape[pw[2+d]], hloAt(a.Stride, d),
+			hloAt(a.Dilation, d), out[0].Shape[py[2+d]])
 		if pads[d] < 0 {
 			return nil, absent("convolution padded on one side does not exist")
 		}

@@ -66,7 +66,8 @@ func (e *expectation) untouched() ([]string, float64, error) {
 
 // ops is the number of ops in the case, reshards written by users left out.
 func (e *expectation) ops() int {
-	return len(slices.DeleteFunc(slices.Clone(e.x.c.Ops), func(o shardyFixedOp) bool { return o.Op == "sdy.reshard" }))
+	return len(slices.DeleteFunc(slices.Clone(e.x.c.Ops),
+		func(o shardyFixedOp) bool { return o.Op == "sdy.reshard" }))
 }
 
 func (e *expectation) step(o shardyExpected) error {
@@ -86,7 +87,8 @@ func (e *expectation) step(o shardyExpected) error {
 		if err != nil {
 			return err
 		}
-		e.bytes += byBytes().Price(to.Mesh, v.Type(), spmd.Move{Kind: spmd.AllReduce, Axes: axes, Before: from.Spec, After: to.Spec}).Bytes
+		e.bytes += byBytes().Price(to.Mesh, v.Type(),
+			spmd.Move{Kind: spmd.AllReduce, Axes: axes, Before: from.Spec, After: to.Spec}).Bytes
 	} else {
 		_, bytes, err := reshardMoves(v.Type(), from, to)
 		if err != nil {

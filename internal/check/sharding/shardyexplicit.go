@@ -13,15 +13,16 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// checkExplicit compares how ops with fixed shardings run: what their operands are brought to, how results come out, and
-// where that differs, the bytes that are sent.
+// checkExplicit compares how ops with fixed shardings run: what their operands are brought to, how results
+// come out, and where that differs, the bytes that are sent.
 func checkExplicit(text json.RawMessage) shardyVerdict {
 	var c shardyReshard
 	if err := json.Unmarshal(text, &c); err != nil {
 		return shardyVerdict{differs: err.Error()}
 	}
 	v := shardyVerdict{id: c.ID}
-	x := &explicit{c: &c, b: ir.NewBuilder("main"), values: map[string]*ir.Value{}, fixed: map[*ir.Value]op.Lie{}}
+	x := &explicit{c: &c, b: ir.NewBuilder("main"), values: map[string]*ir.Value{},
+		fixed: map[*ir.Value]op.Lie{}}
 	if err := x.build(); err != nil {
 		v.apart = err.Error()
 		return v
@@ -217,7 +218,8 @@ func (x *explicit) partition() ([]string, float64, error) {
 }
 
 // run partitions with Specs for the values that no fact speaks of.
-func (x *explicit) run(f *ir.Func, between func(*ir.Func) ([]mesh.Spec, error), returned []mesh.Spec) ([]string, float64, error) {
+func (x *explicit) run(f *ir.Func, between func(*ir.Func) ([]mesh.Spec, error),
+	returned []mesh.Spec) ([]string, float64, error) {
 	specs, err := between(f)
 	if err != nil {
 		return nil, 0, err
@@ -286,7 +288,8 @@ func (x *explicit) backward(f *ir.Func) ([]mesh.Spec, error) {
 	return specs, nil
 }
 
-// ways is, for each op of the case, how it runs: how the nodes that it is made of take its operands and give its results.
+// ways is, for each op of the case, how it runs: how the nodes that it is made of take its operands and give
+// its results.
 func (x *explicit) ways(f *ir.Func, p *spmd.Program) []string {
 	var list []string
 	first := 0
@@ -325,7 +328,8 @@ func (x *explicit) way(k int, need, give []mesh.Spec) string {
 	words := []string{}
 	for i, s := range need {
 		if i < len(x.data[k]) {
-			words = append(words, s.With().Simplify(x.on(k), x.values[x.c.Ops[k].Operands[x.data[k][i]]].Shape()).String())
+			words = append(words, s.With().Simplify(x.on(k),
+				x.values[x.c.Ops[k].Operands[x.data[k][i]]].Shape()).String())
 		}
 	}
 	words = append(words, "->")
@@ -340,7 +344,8 @@ func (x *explicit) way(k int, need, give []mesh.Spec) string {
 // on is the mesh on which an op runs.
 func (x *explicit) on(k int) *mesh.Mesh { return x.fixed[x.last[k][0]].Mesh }
 
-// runs reports whether an op can run so without communication of its own. Shardy leaves halos and the like for later.
+// runs reports whether an op can run so without communication of its own. Shardy leaves halos and the like
+// for later.
 func (x *explicit) runs(k int, need, give []mesh.Spec) bool {
 	n := x.last[k][0].Node()
 	if n == nil || len(n.In()) != len(need) || len(n.Out()) < len(give) {

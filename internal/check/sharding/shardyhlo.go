@@ -13,8 +13,8 @@ import (
 // absent is why an operation has no counterpart here.
 func absent(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// translation makes an operation out of Galley's. Data is the operands that carry factors; scalars such as hloStarts of slices
-// and neutral elements are left out of it.
+// translation makes an operation out of Galley's. Data is the operands that carry factors; scalars such as
+// hloStarts of slices and neutral elements are left out of it.
 type translation struct {
 	data  []int
 	build func(in []*op.Tensor) []*op.Tensor
@@ -93,8 +93,11 @@ func hloElementwise() map[string]hloPointwise {
 		"sign":                  {1, func(x []*op.Tensor) *op.Tensor { return op.Sign(x[0]) }},
 		"floor":                 {1, func(x []*op.Tensor) *op.Tensor { return op.Floor(x[0]) }},
 		"ceil":                  {1, func(x []*op.Tensor) *op.Tensor { return op.Ceil(x[0]) }},
-		"convert":               {1, func(x []*op.Tensor) *op.Tensor { return op.Cast(x[0], otherFloat(x[0].DType())) }},
-		"select":                {3, func(x []*op.Tensor) *op.Tensor { return op.Where(x[0], x[1], x[2]) }},
+		"convert": {1, func(x []*op.Tensor) *op.Tensor {
+			return op.Cast(x[0],
+				otherFloat(x[0].DType()))
+		}},
+		"select": {3, func(x []*op.Tensor) *op.Tensor { return op.Where(x[0], x[1], x[2]) }},
 	}
 }
 
@@ -133,7 +136,8 @@ func hloDot(_ shardyOp, in, _ []ir.Type) (*translation, error) {
 }
 
 func hloEinsum(x, y, z string) *translation {
-	return &translation{data: []int{0, 1}, build: hloOne(func(in []*op.Tensor) *op.Tensor { return op.Einsum(x+","+y+"->"+z, in...) })}
+	return &translation{data: []int{0, 1},
+		build: hloOne(func(in []*op.Tensor) *op.Tensor { return op.Einsum(x+","+y+"->"+z, in...) })}
 }
 
 func hloDotGeneral(o shardyOp, in, _ []ir.Type) (*translation, error) {
@@ -207,7 +211,8 @@ func hloReduce(o shardyOp, in, _ []ir.Type) (*translation, error) {
 	if names := slices.Concat(o.Attrs.Reducers, o.Attrs.RegionOps); len(names) > 0 {
 		kind = names[0]
 	}
-	reduce := map[string]func(*op.Tensor, ...int) *op.Tensor{"add": op.Sum, "maximum": op.AMax, "minimum": op.AMin, "multiply": op.Prod, "or": op.AnyOf, "and": op.AllOf}[kind]
+	reduce := map[string]func(*op.Tensor, ...int) *op.Tensor{"add": op.Sum, "maximum": op.AMax,
+		"minimum": op.AMin, "multiply": op.Prod, "or": op.AnyOf, "and": op.AllOf}[kind]
 	if reduce == nil {
 		return nil, absent("reduce by %s does not exist", kind)
 	}
@@ -215,7 +220,8 @@ func hloReduce(o shardyOp, in, _ []ir.Type) (*translation, error) {
 }
 
 func hloConcat(o shardyOp, in, _ []ir.Type) (*translation, error) {
-	return &translation{data: firstOperands(len(in)), build: hloOne(func(x []*op.Tensor) *op.Tensor { return op.Concat(x, o.Attrs.Dim) })}, nil
+	return &translation{data: firstOperands(len(in)),
+		build: hloOne(func(x []*op.Tensor) *op.Tensor { return op.Concat(x, o.Attrs.Dim) })}, nil
 }
 
 func hloReverse(o shardyOp, _, _ []ir.Type) (*translation, error) {
@@ -226,5 +232,8 @@ func hloClamp(_ shardyOp, in, _ []ir.Type) (*translation, error) {
 	if len(in[0].Shape)+len(in[2].Shape) > 0 {
 		return nil, absent("clamp between tensors does not exist")
 	}
-	return &translation{data: []int{1}, build: hloOne(func(x []*op.Tensor) *op.Tensor { return op.Clamp(x[0], -1, 1) })}, nil
+	return &translation{data: []int{1}, build: hloOne(func(x []*op.Tensor) *op.Tensor {
+		return op.Clamp(x[0], -1,
+			1)
+	})}, nil
 }

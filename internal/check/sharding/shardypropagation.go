@@ -50,7 +50,8 @@ func checkPropagation(text json.RawMessage) shardyVerdict {
 	if err := json.Unmarshal(text, &p); err != nil {
 		return shardyVerdict{differs: err.Error()}
 	}
-	r := &shardyRun{p: p, ids: map[string]int{}, types: map[string]ir.Type{}, meshes: map[string]*mesh.Mesh{}, groups: map[int][]int{}}
+	r := &shardyRun{p: p, ids: map[string]int{}, types: map[string]ir.Type{}, meshes: map[string]*mesh.Mesh{},
+		groups: map[int][]int{}}
 	v := shardyVerdict{id: p.ID}
 	if err := r.run(); err != nil {
 		v.apart = err.Error()
@@ -171,7 +172,8 @@ func (r *shardyRun) op(o shardyOp, reach shard.Reach) error {
 	case o.Op == "sdy.sharding_constraint":
 		return r.constrain(o, in[0], operands, results)
 	case o.Op == "sdy.propagation_barrier":
-		d := map[string]shard.Direction{"FORWARD": shard.ToResults, "BACKWARD": shard.ToOperands, "BOTH": shard.BothWays}[o.Attrs.Direction]
+		d := map[string]shard.Direction{"FORWARD": shard.ToResults, "BACKWARD": shard.ToOperands,
+			"BOTH": shard.BothWays}[o.Attrs.Direction]
 		r.g.Barrier(operands[0], results[0], d)
 		return nil
 	case o.Attrs.Rule != nil:

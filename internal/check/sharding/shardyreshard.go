@@ -12,7 +12,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// shardyReshard is a case of one or more reshards, or of ops with fixed shardings, and what is expected to happen.
+// shardyReshard is a case of one or more reshards, or of ops with fixed shardings, and what is expected to
+// happen.
 type shardyReshard struct {
 	ID       string                      `json:"id"`
 	Meshes   map[string]shardyDeviceMesh `json:"meshes"`
@@ -97,7 +98,8 @@ func (c *shardyReshard) lie(s *shardySharding, rank int, first *mesh.Mesh) (op.L
 	return op.Lie{Mesh: m, Spec: sh.Spec}, err
 }
 
-// checkReshard compares the moves of one reshard, in order. Slices of several dims, and gathers, count as one.
+// checkReshard compares the moves of one reshard, in order. Slices of several dims, and gathers, count as
+// one.
 func checkReshard(text json.RawMessage) shardyVerdict {
 	var c shardyReshard
 	if err := json.Unmarshal(text, &c); err != nil {
@@ -148,7 +150,8 @@ func judgeMoves(v *shardyVerdict, ours, theirs []string, cost, theirCost float64
 	case cost <= theirCost*1.0001:
 		v.apart = "other moves, which send as much"
 	default:
-		v.differs = fmt.Sprintf("got %s, %.0f bytes, want %s, %.0f bytes", strings.Join(ours, "; "), cost, strings.Join(theirs, "; "), theirCost)
+		v.differs = fmt.Sprintf("got %s, %.0f bytes, want %s, %.0f bytes", strings.Join(ours, "; "), cost,
+			strings.Join(theirs, "; "), theirCost)
 	}
 }
 
@@ -161,11 +164,13 @@ func reshardMoves(t ir.Type, from, to op.Lie) ([]string, float64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	moves := slices.DeleteFunc(way.Moves(), func(m spmd.Move) bool { return m.Kind == spmd.Exchange && m.Cost.Bytes == 0 })
+	moves := slices.DeleteFunc(way.Moves(),
+		func(m spmd.Move) bool { return m.Kind == spmd.Exchange && m.Cost.Bytes == 0 })
 	return moveTexts(moves), cost.Bytes, nil
 }
 
-// moveTexts is moves as they are compared: what lies between two kinds is sorted, since its order does not matter.
+// moveTexts is moves as they are compared: what lies between two kinds is sorted, since its order does not
+// matter.
 func moveTexts(moves []spmd.Move) []string {
 	var list []string
 	from := 0
@@ -214,9 +219,11 @@ func (c *shardyReshard) expectedMoves(t ir.Type, at op.Lie) ([]string, float64, 
 	return moveTexts(moves), bytes, nil
 }
 
-// moves is one expected op as moves, one for each dim that it touches. The Specs between them count for their sizes only.
+// moves is one expected op as moves, one for each dim that it touches. The Specs between them count for their
+// sizes only.
 func (e shardyExpected) moves(before, after mesh.Spec) ([]spmd.Move, error) {
-	kind, ok := map[string]spmd.Kind{"sdy.all_gather": spmd.AllGather, "sdy.all_slice": spmd.Slice, "sdy.all_to_all": spmd.AllToAll,
+	kind, ok := map[string]spmd.Kind{"sdy.all_gather": spmd.AllGather, "sdy.all_slice": spmd.Slice,
+		"sdy.all_to_all":         spmd.AllToAll,
 		"sdy.collective_permute": spmd.Permute}[e.Op]
 	if !ok {
 		return nil, absent("expected op %s", e.Op)
@@ -240,7 +247,8 @@ func (e shardyExpected) moves(before, after mesh.Spec) ([]spmd.Move, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, spmd.Move{Kind: kind, Axes: axes, Dim: m.Target, From: m.Source, Before: before, After: after})
+		list = append(list, spmd.Move{Kind: kind, Axes: axes, Dim: m.Target, From: m.Source, Before: before,
+			After: after})
 	}
 	if kind == spmd.Permute {
 		list = append(list, spmd.Move{Kind: kind, Before: before, After: after})
@@ -248,8 +256,8 @@ func (e shardyExpected) moves(before, after mesh.Spec) ([]spmd.Move, error) {
 	return list, nil
 }
 
-// leads reports whether a move gives what it says where parts are uneven: splitting by the parts of an axis one after the
-// other is then not splitting by the axis.
+// leads reports whether a move gives what it says where parts are uneven: splitting by the parts of an axis
+// one after the other is then not splitting by the axis.
 func leads(m *mesh.Mesh, t ir.Type, x spmd.Move) bool {
 	joins := func(d int, short, long mesh.Axes) bool {
 		whole := mesh.Whole(len(t.Shape))
@@ -268,7 +276,8 @@ func leads(m *mesh.Mesh, t ir.Type, x spmd.Move) bool {
 	case spmd.Slice:
 		return joins(x.Dim, x.Before.Dims[x.Dim], x.After.Dims[x.Dim])
 	case spmd.AllToAll:
-		return joins(x.Dim, x.Before.Dims[x.Dim], x.After.Dims[x.Dim]) && joins(x.From, x.After.Dims[x.From], x.Before.Dims[x.From])
+		return joins(x.Dim, x.Before.Dims[x.Dim], x.After.Dims[x.Dim]) &&
+			joins(x.From, x.After.Dims[x.From], x.Before.Dims[x.From])
 	}
 	return true
 }

@@ -51,7 +51,8 @@ func checkOpRule(text json.RawMessage) shardyVerdict {
 // ours is the facts of the rule of Galley's counterpart.
 func (c shardyRuleCase) ours() ([]ruleFact, error) {
 	results := c.Results
-	if c.Rule != nil && len(c.Rule.Results) < len(results) { // the type of a condition is listed among the results
+	// the type of a condition is listed among the results
+	if c.Rule != nil && len(c.Rule.Results) < len(results) {
 		results = results[len(results)-len(c.Rule.Results):]
 	}
 	in, err := shardyTypes(c.Operands)
@@ -125,8 +126,9 @@ type ruleFact struct {
 	kind   shard.Kind
 }
 
-// facts leaves out what says nothing: factors of size one, those that only one tensor has unless they are reduced, those
-// along which nothing spreads, and those that cannot be reached in a compound dim because of such a one above them.
+// facts leaves out what says nothing: factors of size one, those that only one tensor has unless they are
+// reduced, those along which nothing spreads, and those that cannot be reached in a compound dim because of
+// such a one above them.
 func (r *shardyRule) facts() []ruleFact {
 	if r == nil {
 		return nil
@@ -255,7 +257,8 @@ func (f *factFinder) blocked(name string, p *factPlaces) bool {
 }
 
 func (r ruleFact) String() string {
-	return fmt.Sprintf("%s=%d(%s)", r.places, r.size, [...]string{"pass", "reduction", "permutation", "whole"}[r.kind])
+	return fmt.Sprintf("%s=%d(%s)", r.places, r.size,
+		[...]string{"pass", "reduction", "permutation", "whole"}[r.kind])
 }
 
 func compareRules(got, want []ruleFact) string {
@@ -265,7 +268,8 @@ func compareRules(got, want []ruleFact) string {
 	return fmt.Sprintf("factors %v, want %v", got, want)
 }
 
-// better says why a difference is none: a rule of ours is of one op alone, where Shardy's looks at the ops around it.
+// better says why a difference is none: a rule of ours is of one op alone, where Shardy's looks at the ops
+// around it.
 func (c shardyRuleCase) better(got, want []ruleFact, differs string) string {
 	if differs == "" || len(got) != len(want) {
 		return ""

@@ -17,8 +17,8 @@ type SpmdConfig struct {
 	Verbose bool
 }
 
-// Spmd compares how Galley shards ops with recorded facts about Paddle's rules: a file of cases, each an op with the specs
-// of its operands (or results) and what is asserted of the others. A case counts as
+// Spmd compares how Galley shards ops with recorded facts about Paddle's rules: a file of cases, each an op
+// with the specs of its operands (or results) and what is asserted of the others. A case counts as
 //
 //   - passed, if everything that it asserts holds here;
 //   - better, if it does not, but our answer is legal and moves no more bytes than the recorded one;
@@ -175,7 +175,8 @@ func (t *spmdTable) finish() *report.Report {
 	for _, r := range t.reasons {
 		fmt.Fprintf(t.w, "%4d  %s: %s\n", len(r.ids), r.text, strings.Join(r.ids, " "))
 	}
-	fmt.Fprintf(t.w, "\n%d passed, %d failed, %d better, %d apart\n", total[agrees], total[differs], total[isBetter], total[isApart])
+	fmt.Fprintf(t.w, "\n%d passed, %d failed, %d better, %d apart\n", total[agrees], total[differs],
+		total[isBetter], total[isApart])
 	r := report.Counted(t.w, total[agrees], total[differs])
 	r.Last()
 	return r

@@ -34,7 +34,8 @@ func TestSpmd(t *testing.T) {
 	if last := lines[len(lines)-1]; !strings.HasSuffix(last, "passed, 0 failed") {
 		t.Errorf("last line: %q", last)
 	}
-	for _, family := range []string{"elementwise", "reduction", "contraction", "shape", "index", "norm/softmax/loss", "attention", "MoE", "convolution", "scan/order", "reshard", "end to end"} {
+	for _, family := range []string{"elementwise", "reduction", "contraction", "shape", "index",
+		"norm/softmax/loss", "attention", "MoE", "convolution", "scan/order", "reshard", "end to end"} {
 		if !strings.Contains(out, "\n"+family+" ") {
 			t.Errorf("family %s is not in the table", family)
 		}
@@ -49,8 +50,10 @@ func TestSpmdFindsCorruption(t *testing.T) {
 	}
 	for _, c := range []struct{ id, from, to string }{
 		{"matmul_fwd_01", `"dims_mapping":[1,-1],"partial":[0]`, `"dims_mapping":[1,-1],"partial":[]`},
-		{"transpose_fwd_01", `"expect_outputs":[{"dims_mapping":[-1,1,-1,0]}]`, `"expect_outputs":[{"dims_mapping":[-1,0,-1,1]}]`},
-		{"softmax_fwd_01", `"expect_inputs":[{"dims_mapping":[1,-1,-1]}]`, `"expect_inputs":[{"dims_mapping":[1,0,-1]}]`},
+		{"transpose_fwd_01", `"expect_outputs":[{"dims_mapping":[-1,1,-1,0]}]`,
+			`"expect_outputs":[{"dims_mapping":[-1,0,-1,1]}]`},
+		{"softmax_fwd_01", `"expect_inputs":[{"dims_mapping":[1,-1,-1]}]`,
+			`"expect_inputs":[{"dims_mapping":[1,0,-1]}]`},
 		{"reshard_003", `[3,7]`, `[2,7]`},
 		{"reshard_010", `"zeros"`, `"global"`},
 		{"e2e_03", `[[1,2],null,null]`, `[[0,1],null,null]`},
@@ -87,7 +90,8 @@ func TestSpmdMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, filepath.Join(t.TempDir(), "none.json")} {
-		if _, err := sharding.Spmd(&bytes.Buffer{}, path, sharding.SpmdConfig{}); err == nil || !strings.Contains(err.Error(), path) {
+		if _, err := sharding.Spmd(&bytes.Buffer{}, path, sharding.SpmdConfig{}); err == nil ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("error %v: want one that names %s", err, path)
 		}
 	}

@@ -13,23 +13,32 @@ import (
 // attentionOps are attention and what goes with it.
 func attentionOps() map[string]spmdOp {
 	return opTable{
-		"flash_attention":                      buildAttention,
-		"flash_attention_grad":                 func(b *spmdBuild) []*op.Tensor { return b.attentionGrad("out", "softmax_lse") },
-		"flashmask_attention":                  buildAttention,
-		"flashmask_attention_grad":             func(b *spmdBuild) []*op.Tensor { return b.attentionGrad("out", "softmax_lse") },
+		"flash_attention": buildAttention,
+		"flash_attention_grad": func(b *spmdBuild) []*op.Tensor {
+			return b.attentionGrad("out",
+				"softmax_lse")
+		},
+		"flashmask_attention": buildAttention,
+		"flashmask_attention_grad": func(b *spmdBuild) []*op.Tensor {
+			return b.attentionGrad("out",
+				"softmax_lse")
+		},
 		"fused_rotary_position_embedding":      func(b *spmdBuild) []*op.Tensor { return b.rotate(0, 5) },
 		"fused_rotary_position_embedding_grad": func(b *spmdBuild) []*op.Tensor { return b.rotate(3, 2) },
 	}.ops()
 }
 
-// buildAttention gives out, no softmax, the logarithms of sums, and no seed: masks and dropout change no spec.
+// buildAttention gives out, no softmax, the logarithms of sums, and no seed: masks and dropout change no
+// spec.
 func buildAttention(b *spmdBuild) []*op.Tensor {
-	out, lse := op.AttentionLSE(b.float(0), b.float(1), b.float(2), op.AttentionConfig{Causal: b.Attrs.bool("causal")})
+	out, lse := op.AttentionLSE(b.float(0), b.float(1), b.float(2),
+		op.AttentionConfig{Causal: b.Attrs.bool("causal")})
 	return []*op.Tensor{out, nil, lse, nil}
 }
 
 func (b *spmdBuild) attentionGrad(out, lse string) []*op.Tensor {
-	y, _ := op.AttentionLSE(b.float(0), b.float(1), b.float(2), op.AttentionConfig{Causal: b.Attrs.bool("causal")})
+	y, _ := op.AttentionLSE(b.float(0), b.float(1), b.float(2),
+		op.AttentionConfig{Causal: b.Attrs.bool("causal")})
 	if y.Err() != nil {
 		return only(y)
 	}
@@ -38,8 +47,8 @@ func (b *spmdBuild) attentionGrad(out, lse string) []*op.Tensor {
 	return n.Op().(op.Op).VJP(n.In(), outs, []*op.Tensor{b.float(len(b.Inputs) - 1), nil})[:3]
 }
 
-// rotate turns the three operands from first on by their positions, an operand if there is one. A turn the other way, the
-// gradient, lies the same. The sines and cosines are computed where they are needed.
+// rotate turns the three operands from first on by their positions, an operand if there is one. A turn the
+// other way, the gradient, lies the same. The sines and cosines are computed where they are needed.
 func (b *spmdBuild) rotate(first, positions int) []*op.Tensor {
 	out := make([]*op.Tensor, 3)
 	for i := range out {
@@ -61,9 +70,10 @@ func (b *spmdBuild) rotate(first, positions int) []*op.Tensor {
 func moeOps() map[string]spmdOp {
 	const local = "the recorded rule splits the rows that indices point at, as if each device's indices were its own"
 	return map[string]spmdOp{
-		"moe_combine":            {build: buildCombine, deviates: local},
-		"moe_combine_grad":       {build: buildCombineGrad, deviates: local},
-		"moe_gate_dispatch":      {build: buildDispatch, deviates: "the recorded rule gives each device its own part of every expert's capacity, and so other tokens are dropped than without a mesh"},
+		"moe_combine":      {build: buildCombine, deviates: local},
+		"moe_combine_grad": {build: buildCombineGrad, deviates: local},
+		"moe_gate_dispatch": {build: buildDispatch,
+			deviates: "the recorded rule gives each device its own part of every expert's capacity, and so other tokens are dropped than without a mesh"},
 		"moe_gate_dispatch_grad": {build: buildDispatchGrad},
 	}
 }
@@ -90,8 +100,8 @@ func buildCombineGrad(b *spmdBuild) []*op.Tensor {
 	return append(gradients(combine(x, weights, b.index(2)), b.float(3), x, weights), nil)
 }
 
-// buildDispatch gives the tokens of each expert, up to its capacity, and for each token the weights, the places and the
-// numbers of its experts.
+// buildDispatch gives the tokens of each expert, up to its capacity, and for each token the weights, the
+// places and the numbers of its experts.
 func buildDispatch(b *spmdBuild) []*op.Tensor {
 	x, gate := b.float(0), b.float(1)
 	k, capacity, experts := b.Attrs.int("k", 1), b.Attrs.int("capacity", 1), b.Inputs[1].Shape[1]
@@ -110,11 +120,12 @@ func buildDispatch(b *spmdBuild) []*op.Tensor {
 	rows := op.Reshape(op.Expand(op.Unsqueeze(x, 1), x.Dim(0), k, x.Dim(1)), x.Dim(0)*k, x.Dim(1))
 	y := op.IndexAdd(b.zeros(array.F32, experts*capacity, x.Dim(1)), 0, op.Flatten(slot, 0, -1), rows)
 	counts := op.Cast(op.Sum(op.Cast(chosen, array.F64), 0), array.I64)
-	return []*op.Tensor{op.Reshape(y, experts, capacity, x.Dim(1)), weights, op.Transpose(slot, 1, 0), counts, ids}
+	return []*op.Tensor{op.Reshape(y, experts, capacity, x.Dim(1)), weights, op.Transpose(slot, 1, 0), counts,
+		ids}
 }
 
-// buildDispatchGrad takes combine_weights, scatter_index, expert_id, grad_y and grad_combine_weights; tokens get the sum of
-// what their places have.
+// buildDispatchGrad takes combine_weights, scatter_index, expert_id, grad_y and grad_combine_weights; tokens
+// get the sum of what their places have.
 func buildDispatchGrad(b *spmdBuild) []*op.Tensor {
 	dy := op.Flatten(b.float(3), 0, 1)
 	slot := op.Transpose(b.index(1), 1, 0)
@@ -126,7 +137,8 @@ func buildDispatchGrad(b *spmdBuild) []*op.Tensor {
 	return []*op.Tensor{dx, nil}
 }
 
-// fallbackOps are what is recorded for ops of which nothing is known, or only that the first dim of each tensor is a batch.
+// fallbackOps are what is recorded for ops of which nothing is known, or only that the first dim of each
+// tensor is a batch.
 func fallbackOps() map[string]spmdOp {
 	return opTable{
 		"replicated":            func(b *spmdBuild) []*op.Tensor { return b.opaque(mesh.Unknown) },

@@ -100,8 +100,8 @@ func spmdMesh(shape []int, devices ...int) (*mesh.Mesh, error) {
 	return mesh.New(axes, devices...)
 }
 
-// contradicts says in what a Spec is not as stated; nothing if all that is stated holds. Axes of size one split nothing and
-// are not compared.
+// contradicts says in what a Spec is not as stated; nothing if all that is stated holds. Axes of size one
+// split nothing and are not compared.
 func (t *spmdTensor) contradicts(m *mesh.Mesh, got mesh.Spec) string {
 	if t == nil || t.Empty {
 		return ""

@@ -11,9 +11,12 @@ import (
 // contractionOps are sums of products.
 func contractionOps() map[string]spmdOp {
 	return opTable{
-		"matmul":                      buildMatMul,
-		"matmul_v2":                   buildMatMul,
-		"matmul+cast":                 func(b *spmdBuild) []*op.Tensor { return only(op.Cast(b.matmul(b.float(0), b.float(1)), array.F64)) },
+		"matmul":    buildMatMul,
+		"matmul_v2": buildMatMul,
+		"matmul+cast": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Cast(b.matmul(b.float(0),
+				b.float(1)), array.F64))
+		},
 		"matmul_grad":                 buildMatMulGrad,
 		"bmm":                         buildMatMul,
 		"bmm_grad":                    buildMatMulGrad,
@@ -34,8 +37,8 @@ func buildMatMul(b *spmdBuild) []*op.Tensor {
 	return only(b.matmul(b.float(0), b.float(1)))
 }
 
-// fitMatMul makes the right operand one that can be multiplied: the recorded shapes do not always fit each other, and only
-// their dims count.
+// fitMatMul makes the right operand one that can be multiplied: the recorded shapes do not always fit each
+// other, and only their dims count.
 func (b *spmdBuild) fitMatMul() {
 	x, y := b.Inputs[0].Shape, b.Inputs[1].Shape
 	if len(x) < 2 || len(y) < 2 {
@@ -65,7 +68,8 @@ func buildEinsum(b *spmdBuild) []*op.Tensor {
 
 // repeated is the first word of an equation that has a letter twice.
 func repeated(equation string) string {
-	for _, word := range strings.FieldsFunc(equation, func(r rune) bool { return strings.ContainsRune(",-> ", r) }) {
+	for _, word := range strings.FieldsFunc(equation,
+		func(r rune) bool { return strings.ContainsRune(",-> ", r) }) {
 		for i, c := range word {
 			if strings.ContainsRune(word[i+1:], c) {
 				return word
@@ -122,8 +126,9 @@ func upToDim(n int) []int {
 	return dims
 }
 
-// convolutionOps move a kernel over an image. Channels may come last; the kernel is always [out, in, …], and so the recorded
-// results of channels-last convolutions are in channels-first order, which is how they are compared.
+// convolutionOps move a kernel over an image. Channels may come last; the kernel is always [out, in, …], and
+// so the recorded results of channels-last convolutions are in channels-first order, which is how they are
+// compared.
 func convolutionOps() map[string]spmdOp {
 	all := map[string]spmdOp{}
 	for name, spatial := range map[string]int{"conv2d": 2, "depthwise_conv2d": 2, "conv3d": 3} {

@@ -9,11 +9,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// better decides between our answer and the recorded one by the bytes that each moves: to bring operands into place, to
-// reshard between the ops of the program, and to reduce what results leave partial. Ours is better if it moves fewer; if it
-// moves as many, and its parts take less room on a device or only leave other things partial; or if it moves fewer until
-// the results lie as recorded. Going back from results, what is moved is what the results that come out differ by from those
-// that were asked for.
+// better decides between our answer and the recorded one by the bytes that each moves: to bring operands into
+// place, to reshard between the ops of the program, and to reduce what results leave partial. Ours is better
+// if it moves fewer; if it moves as many, and its parts take less room on a device or only leave other things
+// partial; or if it moves fewer until the results lie as recorded. Going back from results, what is moved is
+// what the results that come out differ by from those that were asked for.
 //
 // Our step is legal by construction. The recorded answer is taken to be.
 func (c *spmdCase) better(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Tensor) (string, bool) {
@@ -78,9 +78,11 @@ func (c *spmdCase) pendingOf(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) m
 	return pending
 }
 
-// recordedIn is what is recorded of operands, or, where a case states only results, what our own rule asks for these.
+// recordedIn is what is recorded of operands, or, where a case states only results, what our own rule asks
+// for these.
 func (c *spmdCase) recordedIn(m *mesh.Mesh, b *spmdBuild, results []*op.Tensor) []*spmdTensor {
-	if c.WantIn != nil || slices.ContainsFunc(c.WantOut, func(t *spmdTensor) bool { return t != nil && len(t.Partial) > 0 }) {
+	if c.WantIn != nil || slices.ContainsFunc(c.WantOut,
+		func(t *spmdTensor) bool { return t != nil && len(t.Partial) > 0 }) {
 		return c.WantIn
 	}
 	f := newFlow(m, results)
@@ -152,7 +154,8 @@ type transition struct {
 	have, ours, theirs mesh.Spec
 }
 
-// enter adds the tensor to both bills: as what is moved if it is on the side that was given, else as what is left to reduce.
+// enter adds the tensor to both bills: as what is moved if it is on the side that was given, else as what is
+// left to reduce.
 func (t transition) enter(ours, theirs *bill, isGiven bool) {
 	ours.held += ours.local(t.typ, t.ours)
 	theirs.held += theirs.local(t.typ, t.theirs)
@@ -169,7 +172,8 @@ func (t transition) enter(ours, theirs *bill, isGiven bool) {
 // bill adds up what an answer costs, over all devices.
 type bill struct {
 	m *mesh.Mesh
-	// moved is bytes between devices, due those of reductions that are left to do, there those until all lies as recorded.
+	// moved is bytes between devices, due those of reductions that are left to do, there those until all lies as
+	// recorded.
 	moved, due, there float64
 	// held is the bytes of the largest parts.
 	held float64
@@ -206,8 +210,9 @@ func (b *bill) local(t ir.Type, s mesh.Spec) float64 {
 	return float64(n)
 }
 
-// move counts what it takes to bring a tensor from one spec to another: reductions over the partial axes that go, by a ring,
-// then what devices lack of their new part. Partial axes that come cost nothing: one device keeps the value.
+// move counts what it takes to bring a tensor from one spec to another: reductions over the partial axes that
+// go, by a ring, then what devices lack of their new part. Partial axes that come cost nothing: one device
+// keeps the value.
 func (b *bill) move(t ir.Type, have, want mesh.Spec) {
 	if have.Rank() != len(t.Shape) || have.Equal(want) {
 		return

@@ -8,10 +8,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// elementwiseOps are functions of one element or of elements at the same place. Their gradients are by way of the VJPs.
+// elementwiseOps are functions of one element or of elements at the same place. Their gradients are by way of
+// the VJPs.
 func elementwiseOps() map[string]spmdOp {
 	all := opTable{
-		"add_n":             func(b *spmdBuild) []*op.Tensor { return only(op.AddN(b.floats(0, len(b.Inputs))...)) },
+		"add_n": func(b *spmdBuild) []*op.Tensor {
+			return only(op.AddN(b.floats(0,
+				len(b.Inputs))...))
+		},
 		"where":             buildWhere,
 		"where_grad":        buildWhereGrad,
 		"dropout":           buildDropout,
@@ -91,7 +95,8 @@ func exponentialUnit(b *spmdBuild, x *op.Tensor) *op.Tensor {
 	return op.MulScalar(op.Where(op.Greater(x, op.ZerosLike(x)), x, low), b.Attrs.float("scale", 1))
 }
 
-// unaryGrad takes the operands that the recorded gradient takes: x or out, whichever is there, and out_grad, the last.
+// unaryGrad takes the operands that the recorded gradient takes: x or out, whichever is there, and out_grad,
+// the last.
 func unaryGrad(b *spmdBuild, f unaryOp) []*op.Tensor {
 	dy := b.float(len(b.Inputs) - 1)
 	if len(b.Inputs) == 1 {

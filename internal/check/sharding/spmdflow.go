@@ -11,8 +11,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// flow is inference through the few ops that one recorded op is made of. Parameters take the spec that the first op to
-// disagree with theirs asks for; in between, an op that wants a value to lie otherwise asks the op that makes it.
+// flow is inference through the few ops that one recorded op is made of. Parameters take the spec that the
+// first op to disagree with theirs asks for; in between, an op that wants a value to lie otherwise asks the
+// op that makes it.
 type flow struct {
 	m     *mesh.Mesh
 	nodes []*ir.Node // those that results depend on, in order
@@ -61,7 +62,8 @@ func (f *flow) reads(p *op.Tensor) bool {
 	return false
 }
 
-// forward infers from the operands that the case gives. Gradients are then asked to lie as what they are the gradients of.
+// forward infers from the operands that the case gives. Gradients are then asked to lie as what they are the
+// gradients of.
 func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
 	for i, p := range b.params {
 		if p == nil {
@@ -89,8 +91,8 @@ func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
 	return nil
 }
 
-// primal is the spec of what result i, a gradient, is the gradient of: of the operands of its shape, the one that comes as
-// late as the gradient does among the gradients of that shape.
+// primal is the spec of what result i, a gradient, is the gradient of: of the operands of its shape, the one
+// that comes as late as the gradient does among the gradients of that shape.
 func (b *spmdBuild) primal(m *mesh.Mesh, i int, r *op.Tensor) (mesh.Spec, bool) {
 	for _, t := range b.Inputs[min(i, len(b.Inputs)):] {
 		if t.absent() || !r.Shape().Equal(t.Shape) {
@@ -145,8 +147,8 @@ func (f *flow) pass() (changed bool, err error) {
 	return changed, nil
 }
 
-// ask has the op that makes v make it as wanted, if it can. Partial sums that the op itself makes are not given up for that:
-// they are cheaper to reduce where they are. It reports whether something came of it.
+// ask has the op that makes v make it as wanted, if it can. Partial sums that the op itself makes are not
+// given up for that: they are cheaper to reduce where they are. It reports whether something came of it.
 func (f *flow) ask(v *op.Tensor, want mesh.Spec) bool {
 	n := v.Node()
 	for _, p := range f.specs[v].Partial {
@@ -179,8 +181,8 @@ func (f *flow) passes(n *ir.Node, p mesh.Pending) bool {
 	return slices.ContainsFunc(n.In(), func(x *op.Tensor) bool { return slices.Contains(f.specs[x].Partial, p) })
 }
 
-// extend has a result lie as hinted where that asks nothing of operands but to be cut: factors that nothing splits are split
-// by axes that nothing uses. So a gradient comes to lie as what it is the gradient of.
+// extend has a result lie as hinted where that asks nothing of operands but to be cut: factors that nothing
+// splits are split by axes that nothing uses. So a gradient comes to lie as what it is the gradient of.
 func (f *flow) extend(r *op.Tensor, hint mesh.Spec) error {
 	n := r.Node()
 	if n == nil || len(n.In()) == 0 {
@@ -280,8 +282,8 @@ func types(vs []*op.Tensor) []ir.Type {
 	return list
 }
 
-// backward infers from the results that the case gives: from the last op to the first, and then, where there are several
-// ops, forward again, since what one of them could not grant holds for all.
+// backward infers from the results that the case gives: from the last op to the first, and then, where there
+// are several ops, forward again, since what one of them could not grant holds for all.
 func (f *flow) backward(b *spmdBuild, results []*op.Tensor) error {
 	for i, r := range results {
 		if r == nil || i >= len(b.Outputs) || b.Outputs[i].absent() {

@@ -10,10 +10,19 @@ import (
 // indexOps read or write where integers say.
 func indexOps() map[string]spmdOp {
 	all := opTable{
-		"lookup_table_v2":     func(b *spmdBuild) []*op.Tensor { return only(op.Embedding(b.index(0), b.float(1))) },
-		"embedding":           func(b *spmdBuild) []*op.Tensor { return only(op.Embedding(b.index(0), b.float(1))) },
-		"embedding_grad":      func(b *spmdBuild) []*op.Tensor { return b.embeddingGrad(0, 1) },
-		"c_embedding":         func(b *spmdBuild) []*op.Tensor { return only(op.Embedding(b.index(1), b.float(0))) },
+		"lookup_table_v2": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Embedding(b.index(0),
+				b.float(1)))
+		},
+		"embedding": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Embedding(b.index(0),
+				b.float(1)))
+		},
+		"embedding_grad": func(b *spmdBuild) []*op.Tensor { return b.embeddingGrad(0, 1) },
+		"c_embedding": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Embedding(b.index(1),
+				b.float(0)))
+		},
 		"c_embedding_grad":    func(b *spmdBuild) []*op.Tensor { return b.embeddingGrad(1, 0) },
 		"gather":              buildIndexSelect,
 		"gather_grad":         buildIndexSelectGrad,
@@ -29,13 +38,17 @@ func indexOps() map[string]spmdOp {
 		"put_along_axis_grad": buildPutAlongGrad,
 		"index_put":           buildIndexPut,
 		"index_put_grad":      buildIndexPutGrad,
-		"one_hot":             func(b *spmdBuild) []*op.Tensor { return only(op.OneHot(b.index(0), b.Attrs.int("num_classes", 1))) },
+		"one_hot": func(b *spmdBuild) []*op.Tensor {
+			return only(op.OneHot(b.index(0),
+				b.Attrs.int("num_classes", 1)))
+		},
 	}.ops()
 	all["take_along_axis_grad"] = spmdOp{build: func(b *spmdBuild) []*op.Tensor {
 		x := b.float(0)
 		return gradients(takeAlong(x, b.index(1), b.dim("axis", x)), b.float(2), x)
 	}}
-	return join(all, missing("the shape of its result depends on the values: programs here have static shapes", "nonzero", "unique"))
+	return join(all, missing("the shape of its result depends on the values: programs here have static shapes",
+		"nonzero", "unique"))
 }
 
 // dim is an attribute that names a dim of x, counted from zero.
@@ -71,8 +84,8 @@ func buildGatherNDGrad(b *spmdBuild) []*op.Tensor {
 	return gradients(op.GatherND(x, b.index(1)), b.float(2), x)
 }
 
-// fitUpdates makes an index of as many places as there are updates: the recorded shapes do not always fit each other, and
-// only their dims count.
+// fitUpdates makes an index of as many places as there are updates: the recorded shapes do not always fit
+// each other, and only their dims count.
 func (b *spmdBuild) fitUpdates(index, updates int) {
 	if n := b.Inputs[updates].Shape[0]; len(b.Inputs[index].Shape) == 1 && b.Inputs[index].Shape[0] != n {
 		b.Inputs[index].Shape = []int{n}
@@ -161,9 +174,15 @@ func orderOps() map[string]spmdOp {
 			x := b.flat(b.float(0))
 			return only(b.cumSum(x, b.dim("axis", x)))
 		},
-		"cumsum_grad":  buildCumSumGrad,
-		"cummax":       func(b *spmdBuild) []*op.Tensor { return pair(op.CumMax(b.float(0), b.Attrs.int("axis", 0))) },
-		"cummin":       func(b *spmdBuild) []*op.Tensor { return pair(op.CumMin(b.float(0), b.Attrs.int("axis", 0))) },
+		"cumsum_grad": buildCumSumGrad,
+		"cummax": func(b *spmdBuild) []*op.Tensor {
+			return pair(op.CumMax(b.float(0),
+				b.Attrs.int("axis", 0)))
+		},
+		"cummin": func(b *spmdBuild) []*op.Tensor {
+			return pair(op.CumMin(b.float(0),
+				b.Attrs.int("axis", 0)))
+		},
 		"cummax_grad":  func(b *spmdBuild) []*op.Tensor { return b.putBack(1, 2) },
 		"cummin_grad":  func(b *spmdBuild) []*op.Tensor { return b.putBack(1, 2) },
 		"argmax":       func(b *spmdBuild) []*op.Tensor { return b.argExtreme(op.ArgMax) },
@@ -231,7 +250,8 @@ func (b *spmdBuild) putBack(indices, grad int) []*op.Tensor {
 	}
 	zero, dy := b.zeros(array.F32, b.shape(x)...), b.float(grad)
 	if !dy.Shape().Equal(b.shape(indices)) {
-		b.params[grad], b.Inputs[grad].Shape = nil, b.shape(indices) // recorded for another shape: only the dims count
+		// recorded for another shape: only the dims count
+		b.params[grad], b.Inputs[grad].Shape = nil, b.shape(indices)
 		dy = b.float(grad)
 	}
 	return only(op.ScatterAdd(zero, b.dim("axis", zero), b.index(indices), dy))

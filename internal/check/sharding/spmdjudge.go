@@ -109,8 +109,8 @@ func (c *spmdCase) judge() finding {
 	return c.compare(o)
 }
 
-// inconsistent says what about the recorded answer cannot be right, whatever the op: terms of a sum, each on the devices at
-// one position along an axis, cannot give parts of a result that the same axis splits.
+// inconsistent says what about the recorded answer cannot be right, whatever the op: terms of a sum, each on
+// the devices at one position along an axis, cannot give parts of a result that the same axis splits.
 func (c *spmdCase) inconsistent() string {
 	for _, x := range c.WantIn {
 		for _, y := range c.WantOut {
@@ -132,8 +132,8 @@ func (c *spmdCase) illFormed() bool {
 	return slices.ContainsFunc(slices.Concat(c.Inputs, c.Outputs), (*spmdTensor).illFormed)
 }
 
-// judgeIllFormed tries a case in which a spec is no spec: where that tensor is one that inference does not look at, the
-// rest can be compared all the same, and is, though it counts apart.
+// judgeIllFormed tries a case in which a spec is no spec: where that tensor is one that inference does not
+// look at, the rest can be compared all the same, and is, though it counts apart.
 func (c *spmdCase) judgeIllFormed(o spmdOp) finding {
 	read := c.Inputs
 	if c.Direction == "backward" {
@@ -148,7 +148,8 @@ func (c *spmdCase) judgeIllFormed(o spmdOp) finding {
 	case isApart:
 		return f
 	default:
-		return apart("a spec that inference does not read is ill formed; the rest differs: %s", strings.Join(f.faults, "; "))
+		return apart("a spec that inference does not read is ill formed; the rest differs: %s",
+			strings.Join(f.faults, "; "))
 	}
 }
 
@@ -181,7 +182,8 @@ func (c *spmdCase) compare(o spmdOp) finding {
 	case err != nil:
 		return fault("%v", err)
 	case c.WantError != "":
-		return finding{outcome: isBetter, reason: "an answer where the recorded rule gives up: " + f.text(b, results)}
+		return finding{outcome: isBetter, reason: "an answer where the recorded rule gives up: " +
+			f.text(b, results)}
 	}
 	return c.assert(m, f, b, results)
 }

@@ -40,8 +40,8 @@ func (b *spmdBuild) softmaxGrad(f func(x *op.Tensor, dim int) *op.Tensor) []*op.
 	return pullback(y, b.float(0), b.float(1))[:1]
 }
 
-// losses is the loss at each place along dim, which is kept as a one, and the softmax, both written out: so they are what
-// they are, too, where classes are split.
+// losses is the loss at each place along dim, which is kept as a one, and the softmax, both written out: so
+// they are what they are, too, where classes are split.
 func losses(x, target *op.Tensor, dim int) (softmax, loss *op.Tensor) {
 	top := op.KeepDims(op.AMax(op.StopGradient(x), dim), x, dim)
 	shifted := op.Sub(x, top)
@@ -51,8 +51,8 @@ func losses(x, target *op.Tensor, dim int) (softmax, loss *op.Tensor) {
 	return op.Div(e, sum), op.Sub(op.Log(sum), picked)
 }
 
-// target is the weight of each class: the label itself if it is soft, else one at the class that it names. The recorded
-// shapes of labels do not always fit the dim of classes, and are made to.
+// target is the weight of each class: the label itself if it is soft, else one at the class that it names.
+// The recorded shapes of labels do not always fit the dim of classes, and are made to.
 func (b *spmdBuild) target(label int, x *op.Tensor, dim int) *op.Tensor {
 	shape := x.Shape().Clone()
 	if b.Attrs.bool("soft_label") {
@@ -194,7 +194,8 @@ func (b *spmdBuild) channelNormGrad(groups int) []*op.Tensor {
 	return gradients(y, b.float(len(b.Inputs)-1), x, gamma, beta)
 }
 
-// buildBatchNorm takes x, mean, variance, scale and bias; the running statistics it takes are for the next step's.
+// buildBatchNorm takes x, mean, variance, scale and bias; the running statistics it takes are for the next
+// step's.
 func buildBatchNorm(b *spmdBuild) []*op.Tensor {
 	y, mean, variance := op.BatchNorm(b.float(0), b.feature(3), b.feature(4), b.Attrs.float("epsilon", 1e-5))
 	return []*op.Tensor{y, op.Add(b.float(1), mean), op.Add(b.float(2), variance), mean, variance, nil}

@@ -26,18 +26,19 @@ func carryOut(from, to *mesh.Layout, parts held) (held, error) {
 	if err != nil {
 		return nil, err
 	}
-	results, err := runtime.Locals(context.Background(), world, m.Devices(), func(id int) (*ir.Func, []array.Array, error) {
-		local, _ := from.LocalShape(id)
-		part := array.New(array.F64, local...)
-		copy(array.Data[float64](part), parts[id])
-		b := ir.NewBuilder("reshard")
-		y, err := spmd.Apply(b.Param("x", ir.TypeOf(part)), m, id, shape, moves)
-		if err != nil {
-			return nil, nil, err
-		}
-		f, err := b.Build(y)
-		return f, []array.Array{part}, err
-	})
+	results, err := runtime.Locals(context.Background(), world, m.Devices(),
+		func(id int) (*ir.Func, []array.Array, error) {
+			local, _ := from.LocalShape(id)
+			part := array.New(array.F64, local...)
+			copy(array.Data[float64](part), parts[id])
+			b := ir.NewBuilder("reshard")
+			y, err := spmd.Apply(b.Param("x", ir.TypeOf(part)), m, id, shape, moves)
+			if err != nil {
+				return nil, nil, err
+			}
+			f, err := b.Build(y)
+			return f, []array.Array{part}, err
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,8 @@ func (c *reshardCase) recordedPlan() ([]recordedStep, bool) {
 	return steps, true
 }
 
-// comparePlan compares the collectives of a recorded plan with ours. Where they are others, ours must move no more bytes.
+// comparePlan compares the collectives of a recorded plan with ours. Where they are others, ours must move no
+// more bytes.
 func (c *reshardCase) comparePlan(from, to *mesh.Layout) finding {
 	steps, ok := c.recordedPlan()
 	if !ok {
@@ -115,7 +117,8 @@ func (c *reshardCase) comparePlan(from, to *mesh.Layout) finding {
 	case slices.Equal(got, want):
 		return finding{}
 	case err == nil && theirs.moved > 0 && ours.moved <= theirs.moved:
-		return finding{outcome: isBetter, reason: fmt.Sprintf("%s: moves %.0f bytes, the recorded plan %.0f", text, ours.moved, theirs.moved)}
+		return finding{outcome: isBetter, reason: fmt.Sprintf("%s: moves %.0f bytes, the recorded plan %.0f", text,
+			ours.moved, theirs.moved)}
 	}
 	return fault("%s", text)
 }

@@ -65,7 +65,8 @@ func missing(reason string, names ...string) map[string]spmdOp {
 // only is a list of one result.
 func only(t *op.Tensor) []*op.Tensor { return []*op.Tensor{t} }
 
-// pullback is the gradients of y's operands by the op that made it: out is what it is told that y is, dy the gradient of y.
+// pullback is the gradients of y's operands by the op that made it: out is what it is told that y is, dy the
+// gradient of y.
 func pullback(y, out, dy *op.Tensor) []*op.Tensor {
 	n := y.Node()
 	if y.Err() != nil || n == nil {

@@ -13,8 +13,8 @@ import (
 // errInterleaved is why a placement with a split factor cannot be said here.
 var errInterleaved = fmt.Errorf("a shard of several blocks (split factor) is no Spec here: devices hold one box each")
 
-// tensorOf reads recorded placements, one for each mesh dim: R, P, S1, or S1@0 with the place of the mesh dim among those that
-// split dim 1. Placements beyond the mesh's dims say nothing.
+// tensorOf reads recorded placements, one for each mesh dim: R, P, S1, or S1@0 with the place of the mesh dim
+// among those that split dim 1. Placements beyond the mesh's dims say nothing.
 func tensorOf(placements []string, rank, meshRank int) (*spmdTensor, error) {
 	type split struct{ order, axis int }
 	splits := make([][]split, rank)
@@ -162,7 +162,8 @@ func words(x any) []string {
 	return out
 }
 
-// checkSlices checks that what each device holds of the result are the elements of a slice of the operand, in order.
+// checkSlices checks that what each device holds of the result are the elements of a slice of the operand, in
+// order.
 func (c *spmdCase) checkSlices(raw json.RawMessage) finding {
 	var ranges [][][]int
 	if err := json.Unmarshal(raw, &ranges); err != nil {
@@ -184,8 +185,10 @@ func (c *spmdCase) checkSlices(raw json.RawMessage) finding {
 	var faults []string
 	for rank, want := range ranges {
 		box, _ := l.Box(rank)
-		if !slices.Equal(flatIndices(box, shape), flatIndices(sliceBox(want, c.Inputs[0].Shape), c.Inputs[0].Shape)) {
-			faults = append(faults, fmt.Sprintf("device %d holds %s: not the slice %v of the operand", rank, box, want))
+		if !slices.Equal(flatIndices(box, shape), flatIndices(sliceBox(want, c.Inputs[0].Shape),
+			c.Inputs[0].Shape)) {
+			faults = append(faults, fmt.Sprintf("device %d holds %s: not the slice %v of the operand", rank, box,
+				want))
 		}
 	}
 	return verdictOf(faults)

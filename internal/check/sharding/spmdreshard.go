@@ -81,7 +81,8 @@ func (c *reshardCase) check(from, to *mesh.Layout) finding {
 	plan := c.comparePlan(from, to)
 	switch _, listed := c.recordedPlan(); {
 	case len(faults) > 0 && c.termsAreOthers(to, values):
-		return finding{outcome: isBetter, reason: "terms that add up to the same are made of what each device holds: " + strings.Join(faults, "; ")}
+		return finding{outcome: isBetter,
+			reason: "terms that add up to the same are made of what each device holds: " + strings.Join(faults, "; ")}
 	case len(faults) > 0:
 		return verdictOf(append(faults, plan.faults...))
 	case plan.outcome == isApart && compared > 0, !listed && compared > 0:
@@ -92,10 +93,11 @@ func (c *reshardCase) check(from, to *mesh.Layout) finding {
 	return plan
 }
 
-// termsAreOthers reports whether devices hold terms of a sum that is right, though not the recorded ones, whose sum is right,
-// too.
+// termsAreOthers reports whether devices hold terms of a sum that is right, though not the recorded ones,
+// whose sum is right, too.
 func (c *reshardCase) termsAreOthers(to *mesh.Layout, got held) bool {
-	if len(to.Spec().Partial) == 0 || c.Expect["local_shape_by_rank"] != nil && len(checkShapes(to, c.Expect["local_shape_by_rank"])) > 0 {
+	if len(to.Spec().Partial) == 0 || c.Expect["local_shape_by_rank"] != nil &&
+		len(checkShapes(to, c.Expect["local_shape_by_rank"])) > 0 {
 		return false
 	}
 	words, terms := map[int]string{}, held{}
@@ -141,11 +143,26 @@ func (c *reshardCase) checks() map[string]reshardCheck {
 		"value_before": func(from, _ *mesh.Layout, _ held, raw json.RawMessage) []string {
 			return checkMapping(from, raw)
 		},
-		"value_after":        func(_, to *mesh.Layout, _ held, raw json.RawMessage) []string { return checkMapping(to, raw) },
-		"operand":            func(from, _ *mesh.Layout, _ held, raw json.RawMessage) []string { return checkMapping(from, raw) },
-		"result":             func(_, to *mesh.Layout, _ held, raw json.RawMessage) []string { return checkMapping(to, raw) },
-		"all_gather_operand": func(from, _ *mesh.Layout, _ held, raw json.RawMessage) []string { return checkMapping(from, raw) },
-		"all_gather_result":  func(_, to *mesh.Layout, _ held, raw json.RawMessage) []string { return checkMapping(to, raw) },
+		"value_after": func(_, to *mesh.Layout, _ held,
+			raw json.RawMessage) []string {
+			return checkMapping(to, raw)
+		},
+		"operand": func(from, _ *mesh.Layout, _ held,
+			raw json.RawMessage) []string {
+			return checkMapping(from, raw)
+		},
+		"result": func(_, to *mesh.Layout, _ held,
+			raw json.RawMessage) []string {
+			return checkMapping(to, raw)
+		},
+		"all_gather_operand": func(from, _ *mesh.Layout, _ held,
+			raw json.RawMessage) []string {
+			return checkMapping(from, raw)
+		},
+		"all_gather_result": func(_, to *mesh.Layout, _ held,
+			raw json.RawMessage) []string {
+			return checkMapping(to, raw)
+		},
 	}
 }
 
@@ -227,7 +244,8 @@ func checkHeld(to *mesh.Layout, got held, device int, text string) []string {
 	return nil
 }
 
-// inWords is a value in words: global, zeros, slice 0 of 2 along axis 0, or anything else for the device's own part.
+// inWords is a value in words: global, zeros, slice 0 of 2 along axis 0, or anything else for the device's
+// own part.
 func inWords(to *mesh.Layout, device int, text string) []float64 {
 	shape := to.Shape()
 	whole := mesh.Box{Start: make([]int, len(shape)), Size: slices.Clone(shape)}
@@ -256,9 +274,9 @@ func numbered(b mesh.Box, shape []int) []float64 {
 	return list
 }
 
-// reshardValues lays a tensor of numbers out, parts of sums at position 0 along partial axes, brings it into the other
-// layout, and says what each device then holds: on one mesh by the moves of a reshard, between meshes by the transfers that
-// the layouts ask for.
+// reshardValues lays a tensor of numbers out, parts of sums at position 0 along partial axes, brings it into
+// the other layout, and says what each device then holds: on one mesh by the moves of a reshard, between
+// meshes by the transfers that the layouts ask for.
 func reshardValues(from, to *mesh.Layout) (held, error) {
 	if from.Mesh().Equal(to.Mesh()) {
 		return carryOut(from, to, terms(from))

@@ -11,14 +11,26 @@ import (
 func shapeOps() map[string]spmdOp {
 	return opTable{
 		"reshape": buildReshape, "reshape2": buildReshape,
-		"reshape_grad":   func(b *spmdBuild) []*op.Tensor { return only(op.Reshape(b.float(1), b.primalShape()...)) },
-		"flatten":        buildFlatten,
-		"flatten_grad":   func(b *spmdBuild) []*op.Tensor { return only(op.Reshape(b.float(1), b.primalShape()...)) },
-		"squeeze":        buildSqueeze,
-		"squeeze_grad":   func(b *spmdBuild) []*op.Tensor { return only(op.Reshape(b.float(1), b.primalShape()...)) },
-		"unsqueeze":      buildUnsqueeze,
-		"unsqueeze_grad": func(b *spmdBuild) []*op.Tensor { return only(op.Reshape(b.float(1), b.primalShape()...)) },
-		"transpose":      buildTranspose, "transpose2": buildTranspose,
+		"reshape_grad": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Reshape(b.float(1),
+				b.primalShape()...))
+		},
+		"flatten": buildFlatten,
+		"flatten_grad": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Reshape(b.float(1),
+				b.primalShape()...))
+		},
+		"squeeze": buildSqueeze,
+		"squeeze_grad": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Reshape(b.float(1),
+				b.primalShape()...))
+		},
+		"unsqueeze": buildUnsqueeze,
+		"unsqueeze_grad": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Reshape(b.float(1),
+				b.primalShape()...))
+		},
+		"transpose": buildTranspose, "transpose2": buildTranspose,
 		"transpose_grad": buildTransposeGrad,
 		"expand":         buildExpand,
 		"expand_grad":    buildExpandGrad,
@@ -34,7 +46,10 @@ func shapeOps() map[string]spmdOp {
 			return only(op.Stack(b.floats(0, len(b.Inputs)), b.Attrs.int("axis", 0)))
 		},
 		"stack_grad": buildUnbind,
-		"split":      func(b *spmdBuild) []*op.Tensor { return op.Split(b.float(0), b.Attrs.int("axis", 0), b.sections()...) },
+		"split": func(b *spmdBuild) []*op.Tensor {
+			return op.Split(b.float(0), b.Attrs.int("axis", 0),
+				b.sections()...)
+		},
 		"split_with_num": func(b *spmdBuild) []*op.Tensor {
 			return op.Chunk(b.float(0), b.Attrs.int("axis", 0), max(1, b.Attrs.int("num", 1)))
 		},
@@ -48,7 +63,10 @@ func shapeOps() map[string]spmdOp {
 		"roll_grad": buildRollGrad,
 		"tril_triu": buildTriangle,
 		"triu":      buildTriangle,
-		"tril":      func(b *spmdBuild) []*op.Tensor { return only(op.Tril(b.float(0), b.Attrs.int("diagonal", 0))) },
+		"tril": func(b *spmdBuild) []*op.Tensor {
+			return only(op.Tril(b.float(0),
+				b.Attrs.int("diagonal", 0)))
+		},
 		"triu_grad": func(b *spmdBuild) []*op.Tensor {
 			return only(op.Triu(b.float(len(b.Inputs)-1), b.Attrs.int("diagonal", 0)))
 		},
@@ -64,10 +82,12 @@ func (b *spmdBuild) primalShape() []int {
 	return shape
 }
 
-// unknownSize stands for a size that is not known when the recorded rule runs: it divides by whatever a mesh has.
+// unknownSize stands for a size that is not known when the recorded rule runs: it divides by whatever a mesh
+// has.
 const unknownSize = 768
 
-// buildReshape takes the shape from the attribute, or, going back, from the result. A zero is the operand's size.
+// buildReshape takes the shape from the attribute, or, going back, from the result. A zero is the operand's
+// size.
 func buildReshape(b *spmdBuild) []*op.Tensor {
 	b.nameUnknown()
 	shape := b.Attrs.ints("shape")

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// World runs body on each of n ranks and returns what they report. An implementation whose processes are started from
-// outside may return nil for an n that it cannot have.
+// World runs body on each of n ranks and returns what they report. An implementation whose processes are
+// started from outside may return nil for an n that it cannot have.
 type World func(n int, body func(comm.Comm) error) error
 
 // check is one thing that worlds of the given sizes must do.
@@ -24,7 +24,8 @@ var worldSizes = []int{1, 2, 3, 4, 8}
 // Run holds a world to the suite.
 func Run(t *testing.T, world World) {
 	t.Helper()
-	for _, list := range [][]check{reduceChecks(), moveChecks(), messageChecks(), groupChecks(), programChecks()} {
+	for _, list := range [][]check{reduceChecks(), moveChecks(), messageChecks(), groupChecks(),
+		programChecks()} {
 		for _, c := range list {
 			for _, n := range c.sizes {
 				t.Run(fmt.Sprintf("%s/%d", c.name, n), func(t *testing.T) {

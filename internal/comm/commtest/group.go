@@ -157,8 +157,9 @@ func traffic(c comm.Comm) error {
 		root = 0
 	}
 	want := map[comm.Kind]comm.Traffic{
-		comm.AllReduce:     {Calls: 1, Sent: 2 * (k - 1) * n / k, Received: 2 * (k - 1) * n / k},
-		comm.AllGather:     {Calls: 1, Sent: (k - 1) * n, Received: (k - 1) * n}, // (k-1)/k of the result, which has k*n
+		comm.AllReduce: {Calls: 1, Sent: 2 * (k - 1) * n / k, Received: 2 * (k - 1) * n / k},
+		// (k-1)/k of the result, which has k*n
+		comm.AllGather:     {Calls: 1, Sent: (k - 1) * n, Received: (k - 1) * n},
 		comm.ReduceScatter: {Calls: 1, Sent: (k - 1) * n / k, Received: (k - 1) * n / k},
 		comm.AllToAll:      {Calls: 1, Sent: (k - 1) * n / k, Received: (k - 1) * n / k},
 		comm.Broadcast:     {Calls: 1, Sent: root * (k - 1) * n, Received: (1 - root) * n},

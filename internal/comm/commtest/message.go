@@ -80,7 +80,8 @@ func messageToOneself(c comm.Comm) error {
 	return same("message to oneself", got, x)
 }
 
-// barrier goes through several, one after the other; that members wait for each other is for the caller's clock.
+// barrier goes through several, one after the other; that members wait for each other is for the caller's
+// clock.
 func barrier(c comm.Comm) error {
 	g := everyone(c)
 	for range 10 {

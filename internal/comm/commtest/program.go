@@ -18,8 +18,9 @@ type step struct {
 	seed  int
 }
 
-// Program is a list of collectives on random groups. Each rank starts those that it is part of, in the order of the list,
-// and waits for them whenever it likes; since starting never blocks, no such program can deadlock.
+// Program is a list of collectives on random groups. Each rank starts those that it is part of, in the order
+// of the list, and waits for them whenever it likes; since starting never blocks, no such program can
+// deadlock.
 type Program struct {
 	steps []step
 	seed  uint64
@@ -119,9 +120,11 @@ func (s step) start(g *comm.Group) (*comm.Pending, array.Array) {
 		}
 		return g.StartGather(none, uneven[pos], 0, s.root), want
 	case comm.AllToAll:
-		return g.StartAllToAll(none, alike[pos], 0, sizes, 1), exchanged(alike, 0, 1, pos, func(int) []int { return sizes })
+		return g.StartAllToAll(none, alike[pos], 0, sizes, 1), exchanged(alike, 0, 1, pos,
+			func(int) []int { return sizes })
 	case comm.AllToAllV:
-		return g.StartAllToAllV(none, alike[pos], sizes), exchanged(alike, 0, 0, pos, func(int) []int { return sizes })
+		return g.StartAllToAllV(none, alike[pos], sizes), exchanged(alike, 0, 0, pos,
+			func(int) []int { return sizes })
 	case comm.Broadcast:
 		return g.StartBroadcast(none, alike[pos], s.root), alike[s.root]
 	case comm.Scatter:

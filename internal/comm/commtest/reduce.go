@@ -55,7 +55,8 @@ func allReduceOnce(g *comm.Group, xs []array.Array, by comm.Reduce) error {
 		want = meanByTree(xs) // a third is not exact: the quotient is rounded in the type of computation
 	}
 	own := x.Clone()
-	for _, a := range []struct{ dst, in array.Array }{{in: x}, {array.New(x.DType(), x.Shape()...), x}, {own, own}} {
+	for _, a := range []struct{ dst, in array.Array }{{in: x}, {array.New(x.DType(), x.Shape()...), x},
+		{own, own}} {
 		got, err := g.AllReduce(a.dst, a.in, by)
 		if err != nil {
 			return err

@@ -19,7 +19,8 @@ func hash(xs ...int) uint64 {
 	return h
 }
 
-// Input is an array of small whole numbers made from seed and rank. Sums of eight of them are exact in every type.
+// Input is an array of small whole numbers made from seed and rank. Sums of eight of them are exact in every
+// type.
 func Input(dtype array.DType, seed, rank int, shape ...int) array.Array {
 	v := make([]float64, array.Shape(shape).Len())
 	for i := range v {
@@ -65,8 +66,8 @@ func reduced(by comm.Reduce, xs []array.Array) array.Array {
 	return fromFloats(xs[0].DType(), v, xs[0].Shape())
 }
 
-// each calls f for the elements of a box of the given shape, with their index in an array in which the box begins at
-// off along dim of an array of size total there.
+// each calls f for the elements of a box of the given shape, with their index in an array in which the box
+// begins at off along dim of an array of size total there.
 func each(shape array.Shape, dim, off, total int, f func(box, whole int)) {
 	outer, inner := array.Shape(shape[:dim]).Len(), array.Shape(shape[dim+1:]).Len()
 	for o := range outer {
@@ -123,7 +124,8 @@ func parts(x array.Array, dim int, sizes []int) []array.Array {
 // same reports how got differs from want in type or bits.
 func same(what string, got, want array.Array) error {
 	if got.DType() != want.DType() || !got.Shape().Equal(want.Shape()) {
-		return fmt.Errorf("%s: type: got %v%v, want %v%v", what, got.DType(), got.Shape(), want.DType(), want.Shape())
+		return fmt.Errorf("%s: type: got %v%v, want %v%v", what, got.DType(), got.Shape(), want.DType(),
+			want.Shape())
 	}
 	if !bytes.Equal(got.Bytes(), want.Bytes()) {
 		return fmt.Errorf("%s: got %v, want %v", what, got, want)

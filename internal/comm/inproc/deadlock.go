@@ -6,11 +6,12 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// A rank that waits in a meeting needs all members that have not come. A rank has one goroutine, so one that waits
-// itself cannot come before its own meeting is complete. Hence ranks are stuck exactly if the graph of who needs whom has
-// a cycle, or leads to a rank that has finished. Edges appear only when a rank begins to wait, or finishes: that is where
-// the run looks, and it finds a deadlock among some ranks while others still compute. What looks like a deadlock of all
-// live ranks always holds such a cycle, since each of them needs someone.
+// A rank that waits in a meeting needs all members that have not come. A rank has one goroutine, so one that
+// waits itself cannot come before its own meeting is complete. Hence ranks are stuck exactly if the graph of
+// who needs whom has a cycle, or leads to a rank that has finished. Edges appear only when a rank begins to
+// wait, or finishes: that is where the run looks, and it finds a deadlock among some ranks while others still
+// compute. What looks like a deadlock of all live ranks always holds such a cycle, since each of them needs
+// someone.
 
 // ring is a cycle of waiting ranks through the given one, which has just begun to wait, or nil.
 func (s *run) ring(rank int) []int {

@@ -105,7 +105,8 @@ func TestMismatch(t *testing.T) {
 			if !errors.As(err, &mismatch) || !strings.HasPrefix(mismatch.What, test.what) {
 				t.Fatalf("got %v, want a mismatch: %s", err, test.what)
 			}
-			if mismatch.Sides[0].Rank+mismatch.Sides[1].Rank != 1 || strings.Count(err.Error(), "of group [0 1]") != 2 {
+			if mismatch.Sides[0].Rank+mismatch.Sides[1].Rank != 1 ||
+				strings.Count(err.Error(), "of group [0 1]") != 2 {
 				t.Errorf("got %v, want both sides", err)
 			}
 		})

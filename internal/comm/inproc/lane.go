@@ -2,14 +2,15 @@ package inproc
 
 import "github.com/galley-ml/galley/internal/comm"
 
-// laneKey names a sequence of meetings: those of a group, or the messages from one member to another with one tag.
+// laneKey names a sequence of meetings: those of a group, or the messages from one member to another with one
+// tag.
 type laneKey struct {
 	group         string
 	from, to, tag int // from is -1 for collectives of the whole group
 }
 
-// lane is a sequence of meetings of the same ranks. Each member goes through them in order, so they become complete in
-// order.
+// lane is a sequence of meetings of the same ranks. Each member goes through them in order, so they become
+// complete in order.
 type lane struct {
 	key   laneKey
 	ranks []int // by slot: the group, or sender and receiver
@@ -49,8 +50,8 @@ func (l *lane) next(slot int) *meeting {
 	return l.open[i]
 }
 
-// close takes the first meeting, now complete, from the open ones. A program may use any number of tags, so a lane of
-// messages that has none under way is forgotten.
+// close takes the first meeting, now complete, from the open ones. A program may use any number of tags, so a
+// lane of messages that has none under way is forgotten.
 func (s *run) close(l *lane, m *meeting) {
 	if l.open[0] != m {
 		panic("inproc: meetings became complete out of order")

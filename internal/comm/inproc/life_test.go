@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOperandIsFree writes to an operand as soon as Wait returns: the race detector and the sums tell if a peer still
-// reads it.
+// TestOperandIsFree writes to an operand as soon as Wait returns: the race detector and the sums tell if a
+// peer still reads it.
 func TestOperandIsFree(t *testing.T) {
 	const n, k = 200_000, 4
 	err := runAll(t, context.Background(), k, func(r comm.Comm, g *comm.Group) error {
@@ -158,8 +158,8 @@ func (a *astray) Start(c *comm.Call) *comm.Pending {
 	return a.Comm.Start(c)
 }
 
-// TestWrongPrograms has one rank do another collective than its peers at a random place: an error on all paths, and
-// never a hang.
+// TestWrongPrograms has one rank do another collective than its peers at a random place: an error on all
+// paths, and never a hang.
 func TestWrongPrograms(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 6).Draw(rt, "ranks")

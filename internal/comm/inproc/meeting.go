@@ -23,11 +23,13 @@ type meeting struct {
 
 func newMeeting(l *lane, seq int) *meeting {
 	return &meeting{
-		Meeting: comm.NewMeeting(l.ranks, seq), missing: len(l.ranks), ready: make(chan struct{}), done: make(chan struct{}),
+		Meeting: comm.NewMeeting(l.ranks,
+			seq), missing: len(l.ranks), ready: make(chan struct{}), done: make(chan struct{}),
 	}
 }
 
-// inlineBytes is how much work the last member to come does at once: less than waking others for it would take.
+// inlineBytes is how much work the last member to come does at once: less than waking others for it would
+// take.
 const inlineBytes = 64 << 10
 
 // begin turns the calls of a complete meeting into work.

@@ -31,7 +31,8 @@ type run struct {
 func newRun(w *ranks) *run {
 	n := w.Size()
 	return &run{
-		world: w, errs: make([]error, n), over: make(chan struct{}), stop: make(chan struct{}), lanes: map[laneKey]*lane{},
+		world: w, errs: make([]error,
+			n), over: make(chan struct{}), stop: make(chan struct{}), lanes: map[laneKey]*lane{},
 		waiting: make([]*meeting, n), finished: make([]bool, n),
 	}
 }
@@ -78,7 +79,8 @@ func (s *run) failLocked(err error) error {
 	return s.err
 }
 
-// finish records that a rank's worker is over. Whoever has come to a meeting that lacks the rank would wait forever.
+// finish records that a rank's worker is over. Whoever has come to a meeting that lacks the rank would wait
+// forever.
 func (s *run) finish(rank int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +98,10 @@ func (s *run) finish(rank int, err error) {
 		}
 	}
 	if left != nil {
-		slices.SortFunc(left, func(a, b comm.Side) int { return cmp.Or(a.Rank-b.Rank, strings.Compare(a.Call, b.Call)) })
+		slices.SortFunc(left, func(a, b comm.Side) int {
+			return cmp.Or(a.Rank-b.Rank, strings.Compare(a.Call,
+				b.Call))
+		})
 		s.failLocked(&comm.DeadlockError{Sides: append(left, comm.Side{Rank: rank})})
 	}
 }
@@ -138,8 +143,9 @@ func (s *run) enter(rank int, c *comm.Call) (visit, error) {
 	return visit{m: m, slot: slot}, nil
 }
 
-// wait returns when the meeting's work is done: nobody then reads the member's array. A meeting that is complete is
-// always brought to its end, even in a failed run; one that is not has touched no array, and can be left.
+// wait returns when the meeting's work is done: nobody then reads the member's array. A meeting that is
+// complete is always brought to its end, even in a failed run; one that is not has touched no array, and can
+// be left.
 func (s *run) wait(rank int, v visit) (comm.Result, error) {
 	m := v.m
 	if err := s.await(rank, m); err != nil {
@@ -174,8 +180,8 @@ func (s *run) await(rank int, m *meeting) error {
 	return nil
 }
 
-// block records what the rank waits for and looks for the deadlock that this may close. It returns what ends the wait
-// early: nil, which never does, for a meeting that is complete.
+// block records what the rank waits for and looks for the deadlock that this may close. It returns what ends
+// the wait early: nil, which never does, for a meeting that is complete.
 func (s *run) block(rank int, m *meeting) (stop <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

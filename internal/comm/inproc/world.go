@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// World is a number of in-process ranks. It counts what they move; all else lives as long as one Run. Runs share nothing
-// but the statistics, so they may overlap where there is one process.
+// World is a number of in-process ranks. It counts what they move; all else lives as long as one Run. Runs
+// share nothing but the statistics, so they may overlap where there is one process.
 type World struct {
 	*ranks
 	process int
@@ -44,8 +44,8 @@ func New(n int) (*World, error) {
 	return worlds[0], nil
 }
 
-// Processes makes one world for each process of a job, where owner says for every rank in which it lives: all in this
-// process, each driven by a goroutine of its own. The n-th run of each is one run of all ranks.
+// Processes makes one world for each process of a job, where owner says for every rank in which it lives: all
+// in this process, each driven by a goroutine of its own. The n-th run of each is one run of all ranks.
 func Processes(owner []int) ([]*World, error) {
 	r := &ranks{owner: slices.Clone(owner), stats: make([]comm.Stats, len(owner)), open: map[int]*run{}}
 	r.scratch.New = func() any { return new(comm.Scratch) }
@@ -135,9 +135,10 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("world: %w", context.Cause(ctx))
 }
 
-// drive runs one worker and tells its peers how it ended. A worker that returns because the caller's context is over has
-// not failed by itself.
-func (s *run) drive(ctx, outer context.Context, rank int, worker func(context.Context, comm.Comm) error) (err error) {
+// drive runs one worker and tells its peers how it ended. A worker that returns because the caller's context
+// is over has not failed by itself.
+func (s *run) drive(ctx, outer context.Context, rank int,
+	worker func(context.Context, comm.Comm) error) (err error) {
 	err = errExit // stands if the worker neither returns nor panics
 	defer func() {
 		if v := recover(); v != nil {
@@ -168,7 +169,8 @@ func (s *run) verdict() error {
 	return errors.Join(all...)
 }
 
-// Rank is one rank's end of an in-process world, for the time of one Run. It is driven by the goroutine of its worker.
+// Rank is one rank's end of an in-process world, for the time of one Run. It is driven by the goroutine of
+// its worker.
 type Rank struct {
 	run *run
 	id  int
@@ -188,8 +190,8 @@ func (r *Rank) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(r,
 // Stats is what the rank has moved in all runs of its world.
 func (r *Rank) Stats() comm.Stats { return r.run.world.Stats(r.id) }
 
-// Start brings the call to its meeting. The last member to come does small work at once and has large work begun in the
-// background, so that it goes on while members compute.
+// Start brings the call to its meeting. The last member to come does small work at once and has large work
+// begun in the background, so that it goes on while members compute.
 func (r *Rank) Start(c *comm.Call) *comm.Pending {
 	c.Allocate()
 	v, err := r.run.enter(r.id, c)

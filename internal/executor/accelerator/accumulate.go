@@ -13,16 +13,19 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// On a backend a step of several micro-batches is three programs: train_sums makes zeros, train_part adds the loss and the gradients of a
-// micro-batch to them, and train_update ends the step. The first micro-batch is added to zeros, and the last one leaves its gradients
-// to the update, so that all run one program: one without the sums before it, or with the update behind it, would be compiled besides,
-// which takes as long as all else, and save a pass over the gradients.
+// On a backend a step of several micro-batches is three programs: train_sums makes zeros, train_part adds the
+// loss and the gradients of a micro-batch to them, and train_update ends the step. The first micro-batch is
+// added to zeros, and the last one leaves its gradients to the update, so that all run one program: one
+// without the sums before it, or with the update behind it, would be compiled besides, which takes as long as
+// all else, and save a pass over the gradients.
 
-// losses is how many of the sums come before those of gradients: the sum of losses and what it is to be divided by.
+// losses is how many of the sums come before those of gradients: the sum of losses and what it is to be
+// divided by.
 const losses = 2
 
-// sumTypes is the types of what is summed over micro-batches, as in-process devices sum it: gradients are those of the sum of losses,
-// since what that is to be divided by, the labels that count, is known at the end.
+// sumTypes is the types of what is summed over micro-batches, as in-process devices sum it: gradients are
+// those of the sum of losses, since what that is to be divided by, the labels that count, is known at the
+// end.
 func sumTypes(c executor.Config) []ir.Type {
 	types := []ir.Type{c.ScalarType(), c.ScalarType()}
 	for _, p := range c.Params {
@@ -86,7 +89,8 @@ func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
 		return nil, err
 	}
 	l := &cutLoss{}
-	l.programs, l.variant, l.cut, err = executor.CutProgram(f, len(params), batch, micros, number, executor.FormIndex(forms)...)
+	l.programs, l.variant, l.cut, err = executor.CutProgram(f, len(params), batch, micros, number,
+		executor.FormIndex(forms)...)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +98,8 @@ func (r *Executor) cutLoss(batch []ir.Type) (*cutLoss, error) {
 	return l, nil
 }
 
-// partProgram adds a micro-batch to the sums: it takes the weights, the sums and what the loss takes besides weights, and returns
-// the next sums.
+// partProgram adds a micro-batch to the sums: it takes the weights, the sums and what the loss takes besides
+// weights, and returns the next sums.
 func (r *Executor) partProgram(loss *ir.Func) (*ir.Func, error) {
 	c, b := r.model, ir.NewBuilder("train_part")
 	params, sums := c.WeightParams(b), sumParams(c, b)
@@ -119,8 +123,8 @@ func (r *Executor) partProgram(loss *ir.Func) (*ir.Func, error) {
 	return p, err
 }
 
-// updateProgram ends a step: it takes the weights, the slots, the sums, the learning rate and the step's number and returns what a
-// step does.
+// updateProgram ends a step: it takes the weights, the slots, the sums, the learning rate and the step's
+// number and returns what a step does.
 func (r *Executor) updateProgram() (*ir.Func, error) {
 	c, b := r.model, ir.NewBuilder("train_update")
 	params, slots, sums := c.WeightParams(b), c.SlotParams(b), sumParams(c, b)
@@ -134,7 +138,8 @@ func (r *Executor) updateProgram() (*ir.Func, error) {
 	return pass.Optimize(p)
 }
 
-// startParts starts the programs of a step on a batch that is cut into micro-batches. Its results are those of a step, by device.
+// startParts starts the programs of a step on a batch that is cut into micro-batches. Its results are those
+// of a step, by device.
 func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer, error) {
 	s, err := r.microSteps(executor.TypesOf(batch))
 	if err != nil {
@@ -163,8 +168,8 @@ type microSteps struct {
 	cut           *executor.Cutting
 }
 
-// microSteps compiles the programs of a step on batches of these types. All are there before the first runs: what goes wrong with
-// one leaves the state as it was.
+// microSteps compiles the programs of a step on batches of these types. All are there before the first runs:
+// what goes wrong with one leaves the state as it was.
 func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
 	loss, err := r.cutLoss(batch)
 	if err != nil {
@@ -183,7 +188,8 @@ func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
 }
 
 // spend calls a program on the first n tensors of the state and on the sums, which are then gone.
-func (r *Executor) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
+func (r *Executor) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in []array.Array,
+	whole int) ([][]backend.Buffer, error) {
 	list := make([][]backend.Buffer, len(r.state))
 	for d := range r.state {
 		list[d] = append(r.state[d][:n:n], sums[d]...)
@@ -242,7 +248,8 @@ func (r *Executor) ends() (zeros, update backend.Executable, err error) {
 		if err != nil {
 			return nil, err
 		}
-		exe, err := r.compile(p, r.group.updateLayouts(), executor.UpTo(0, len(r.state[0])+losses+len(r.model.Params)))
+		exe, err := r.compile(p, r.group.updateLayouts(),
+			executor.UpTo(0, len(r.state[0])+losses+len(r.model.Params)))
 		if err == nil {
 			r.needs(exe.Memory())
 		}
@@ -252,7 +259,8 @@ func (r *Executor) ends() (zeros, update backend.Executable, err error) {
 }
 
 // compiled is the executable that is kept under a name, or made now.
-func (r *Executor) compiled(name string, make func() (backend.Executable, error)) (backend.Executable, error) {
+func (r *Executor) compiled(name string, make func() (backend.Executable, error)) (backend.Executable,
+	error) {
 	if exe, ok := r.exes[name]; ok {
 		return exe, nil
 	}

@@ -21,12 +21,13 @@ type Executor struct {
 	group *group
 	// micro is how many micro-batches a batch is cut into.
 	micro int
-	// model is the config as it was given; c has tensors of the state in place of parameters where these are fused.
+	// model is the config as it was given; c has tensors of the state in place of parameters where these are
+	// fused.
 	model, c executor.Config
 	fused    *fused
 	laid     bool
-	// split is which of the state's weights are split master weights, as the first step chose them: their upper halves lie
-	// behind the owned part of the state.
+	// split is which of the state's weights are split master weights, as the first step chose them: their upper
+	// halves lie behind the owned part of the state.
 	split  []int
 	chosen bool
 	owned  int
@@ -41,7 +42,8 @@ type Executor struct {
 // New brings the parameters to the backend, or makes them there.
 func New(c executor.Config) (r *Executor, err error) {
 	if c.Mode == executor.Eager {
-		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode, executor.Static)
+		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode,
+			executor.Static)
 	}
 	if c.DetectNaN {
 		return nil, fmt.Errorf("trainer: DetectNaN looks at every op: %s runs whole programs: train without a backend", c.Backend.Name())
@@ -71,8 +73,8 @@ func New(c executor.Config) (r *Executor, err error) {
 	return r, nil
 }
 
-// onBackend takes over what a strategy says of how to compute, what again, and how batches are cut. What is left is nil, or for
-// several devices.
+// onBackend takes over what a strategy says of how to compute, what again, and how batches are cut. What is
+// left is nil, or for several devices.
 func onBackend(c executor.Config) (executor.Config, int, error) {
 	if c.Strategy == nil {
 		return c, 1, nil
@@ -115,7 +117,8 @@ func (r *Executor) Start(batch ...ir.Type) error {
 	return err
 }
 
-// Step begins a step and returns before it is done, so that the next one can be prepared, or begun, meanwhile.
+// Step begins a step and returns before it is done, so that the next one can be prepared, or begun,
+// meanwhile.
 func (r *Executor) Step(in executor.Input) (executor.Running, error) {
 	if err := r.open(); err != nil {
 		return nil, err
@@ -179,7 +182,8 @@ func (r *Executor) startWhole(numbers, batch []array.Array) ([][]backend.Buffer,
 
 // policy is what a step computes again.
 func policy(c executor.Config) stage.Recompute {
-	return map[string]stage.Recompute{"selective": stage.RecomputeSelective, "full": stage.RecomputeFull}[c.Recompute]
+	return map[string]stage.Recompute{"selective": stage.RecomputeSelective,
+		"full": stage.RecomputeFull}[c.Recompute]
 }
 
 // wholeStep is the compiled step for batches of these types.
@@ -207,7 +211,8 @@ func (r *Executor) program(batch []ir.Type) (*ir.Func, layouts, error) {
 	}
 	p, err := r.traced(batch)
 	if err == nil && !r.chosen && r.c.Compute == array.BF16 {
-		// The first step chooses the split master weights, for all. Their update waits for all gradients, so it is traced again.
+		// The first step chooses the split master weights, for all. Their update waits for all gradients, so it is
+		// traced again.
 		r.chosen, r.split = true, roundedWeights(p, len(r.c.Params))
 		if r.c.UpdateBarrier = len(r.split) > 0; r.c.UpdateBarrier {
 			p, err = r.traced(batch)

@@ -54,8 +54,8 @@ func (f *forward) Run(_ context.Context, batch []array.Array) (parts [][]array.A
 	return parts, rows, nil
 }
 
-// micros cuts a batch of any size into micro-batches, at most as many as a step has. Those that several devices share are equal, so that each device has
-// as many rows.
+// micros cuts a batch of any size into micro-batches, at most as many as a step has. Those that several
+// devices share are equal, so that each device has as many rows.
 func (r *Executor) micros(batch []array.Array) ([][]array.Array, error) {
 	if r.micro == 1 || len(batch[0].Shape()) == 0 {
 		return [][]array.Array{batch}, nil

@@ -15,8 +15,9 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// fused is how a model's parameters, and the optimizer's memory of them, lie on one device of a backend: those that one product takes lie as
-// one tensor, which the step then need not put together, nor cut its gradient.
+// fused is how a model's parameters, and the optimizer's memory of them, lie on one device of a backend:
+// those that one product takes lie as one tensor, which the step then need not put together, nor cut its
+// gradient.
 type fused struct {
 	// tensors are made of parameters, one after the other along a dim.
 	tensors []pass.Joined
@@ -41,7 +42,8 @@ func (j *fused) add(t pass.Joined, types []ir.Type) {
 	j.tensors = append(j.tensors, t)
 }
 
-// fusedBy is the layout that a program of the loss asks for: every tensor stands where its first parameter stood.
+// fusedBy is the layout that a program of the loss asks for: every tensor stands where its first parameter
+// stood.
 func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
 	groups, other := map[int]pass.Joined{}, map[int]bool{}
 	for _, g := range pass.JoinedParams(f, len(types)) {
@@ -126,8 +128,8 @@ func (r *Executor) sees(f executor.Func) executor.Func {
 	}
 }
 
-// lay decides how the state lies by the loss of batches of these types, the first time, and brings it there. An optimizer that looks at more
-// than an element must see parameters as they are.
+// lay decides how the state lies by the loss of batches of these types, the first time, and brings it there.
+// An optimizer that looks at more than an element must see parameters as they are.
 func (r *Executor) lay(batch []ir.Type) error {
 	if r.laid || r.group != nil || r.micro > 1 || !optim.EachElement(r.model.Optimizer) {
 		return nil
@@ -158,9 +160,10 @@ func (r *Executor) lay(batch []ir.Type) error {
 	return nil
 }
 
-// join puts together what layouts together from now on: the parameters, then the optimizer's slots, tensor by tensor. All programs are there before the first
-// runs, so that one that cannot be compiled leaves the state as it was; parts go as soon as they are put together, so that no second state is needed. A run
-// that fails midway ends the trainer's state, therefore.
+// join puts together what layouts together from now on: the parameters, then the optimizer's slots, tensor by
+// tensor. All programs are there before the first runs, so that one that cannot be compiled leaves the state
+// as it was; parts go as soon as they are put together, so that no second state is needed. A run that fails
+// midway ends the trainer's state, therefore.
 func (r *Executor) join(j *fused, c executor.Config) error {
 	var runs []func() (backend.Buffer, error)
 	all := j.parts(r.state[0], len(c.Params), c.Optimizer.Slots())
@@ -193,7 +196,8 @@ type tensorParts struct {
 	list []backend.Buffer
 }
 
-// parts is what the state's tensors are made of: those of the parameters, then all slots of the first tensor, and so on.
+// parts is what the state's tensors are made of: those of the parameters, then all slots of the first tensor,
+// and so on.
 func (j *fused) parts(state []backend.Buffer, params, slots int) []tensorParts {
 	var all []tensorParts
 	add := func(t pass.Joined, at func(param int) int) {
@@ -219,7 +223,10 @@ func (r *Executor) concat(p tensorParts) (func() (backend.Buffer, error), error)
 	if len(p.list) == 1 {
 		return func() (backend.Buffer, error) { return p.list[0], nil }, nil
 	}
-	run, err := r.once("concat", p.list, func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Concat(in, p.of.Dim)} })
+	run, err := r.once("concat", p.list, func(in []*op.Tensor) []*op.Tensor {
+		return []*op.Tensor{op.Concat(in,
+			p.of.Dim)}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +243,8 @@ func (r *Executor) concat(p tensorParts) (func() (backend.Buffer, error), error)
 }
 
 // once is a run of a function of buffers on the device.
-func (r *Executor) once(name string, args []backend.Buffer, f func(in []*op.Tensor) []*op.Tensor) (func() ([]backend.Buffer, error), error) {
+func (r *Executor) once(name string, args []backend.Buffer,
+	f func(in []*op.Tensor) []*op.Tensor) (func() ([]backend.Buffer, error), error) {
 	b := ir.NewBuilder(name)
 	var in []*op.Tensor
 	for _, x := range args {
@@ -246,14 +254,18 @@ func (r *Executor) once(name string, args []backend.Buffer, f func(in []*op.Tens
 	if err != nil {
 		return nil, err
 	}
-	exe, err := r.compiled(p.String(), func() (backend.Executable, error) { return r.compile(p, layouts{}, nil) })
+	exe, err := r.compiled(p.String(), func() (backend.Executable, error) {
+		return r.compile(p, layouts{},
+			nil)
+	})
 	if err != nil {
 		return nil, err
 	}
 	return func() ([]backend.Buffer, error) { return exe.Run(args) }, nil
 }
 
-// part is where parameter or slot i of the model layouts: the number of its tensor in the state, and its box in it.
+// part is where parameter or slot i of the model layouts: the number of its tensor in the state, and its box
+// in it.
 func (r *Executor) part(i int) (tensor int, start, size []int) {
 	c := r.model
 	n, slots := len(c.Params), c.Optimizer.Slots()

@@ -18,8 +18,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// group is how a training run lies on a device group of a backend, which runs each of its programs in SPMD execution: one
-// program for all, each device on its own part.
+// group is how a training run lies on a device group of a backend, which runs each of its programs in SPMD
+// execution: one program for all, each device on its own part.
 type group struct {
 	*layout.Layout
 	c       executor.Config
@@ -49,7 +49,8 @@ func newGroup(c executor.Config) (*group, error) {
 		n = len(devices.Devices())
 	}
 	if s.Devices() > n {
-		return nil, fmt.Errorf("trainer: strategy %q takes %d devices: %s has %d: want a smaller degree", s, s.Devices(), c.Backend.Name(), n)
+		return nil, fmt.Errorf("trainer: strategy %q takes %d devices: %s has %d: want a smaller degree", s,
+			s.Devices(), c.Backend.Name(), n)
 	}
 	l, err := c.Layout()
 	if err == nil {
@@ -62,7 +63,8 @@ func newGroup(c executor.Config) (*group, error) {
 	return &group{Layout: l, c: c, devices: devices, weights: weights}, err
 }
 
-// unsupported is what of a strategy makes the devices' programs different ones, or none of theirs, and what to ask for instead.
+// unsupported is what of a strategy makes the devices' programs different ones, or none of theirs, and what
+// to ask for instead.
 func unsupported(c executor.Config) (what, fix string) {
 	switch s := c.Strategy; {
 	case s.PP > 1:
@@ -90,8 +92,8 @@ func (s *group) state(i int) mesh.Spec {
 	return s.weights[(i-len(s.weights))/s.c.Optimizer.Slots()].Slot
 }
 
-// step is the program of a training step and how what goes in and out lies. Weights come together for use where they rest apart,
-// gradients where the optimizer's memory of them lies.
+// step is the program of a training step and how what goes in and out lies. Weights come together for use
+// where they rest apart, gradients where the optimizer's memory of them lies.
 func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
 	c, b := s.c, ir.NewBuilder("train_step")
 	params, rest, in := c.StepParts(c.StepParams(b, batch))
@@ -171,7 +173,8 @@ func (s *group) explain(err error) error {
 		return err
 	}
 	if s.Strategy.CP > 1 && s.Strategy.Context == "ring" {
-		return fmt.Errorf("%w: causal attention in a ring is not the same on every device: want context ulysses", err)
+		return fmt.Errorf("%w: causal attention in a ring is not the same on every device: want context ulysses",
+			err)
 	}
 	return fmt.Errorf("%w: want a batch and sizes that %s divides", err, s.Strategy)
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Weights that products take in 16 bits lie in the state as halves: rounded, as products take them, and the bits that are missing in that, which only the
-// update reads. A step so need not round weights, nor does the state hold 16 bits of them twice. This is for f32 weights and products in bf16, which has
-// the upper half of f32's bits.
+// Weights that products take in 16 bits lie in the state as halves: rounded, as products take them, and the
+// bits that are missing in that, which only the update reads. A step so need not round weights, nor does the
+// state hold 16 bits of them twice. This is for f32 weights and products in bf16, which has the upper half of
+// f32's bits.
 
-// onSplit is a program whose first parameters are weights as one on halves of those in which: the bits that rounding leaves out are in the weight's place, and
-// the rounded weights come behind the first owned parameters. The results from updated on, if it is not negative, are new weights: their halves lie alike, the
-// rounded ones behind all other results.
+// onSplit is a program whose first parameters are weights as one on halves of those in which: the bits that
+// rounding leaves out are in the weight's place, and the rounded weights come behind the first owned
+// parameters. The results from updated on, if it is not negative, are new weights: their halves lie alike,
+// the rounded ones behind all other results.
 func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
 	b := ir.NewBuilder(p.Name())
 	params, upper := p.Params()[:len(p.Params())-len(p.Captures())], map[int]*op.Tensor{}

@@ -50,9 +50,10 @@ func (r *Executor) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) 
 	return []backend.Buffer{b}, err
 }
 
-// call runs a program on state, by device, and on arrays that are brought there for it: the first whole of them to every device,
-// the others as batches lie. Its results are by device.
-func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in []array.Array, whole int) ([][]backend.Buffer, error) {
+// call runs a program on state, by device, and on arrays that are brought there for it: the first whole of
+// them to every device, the others as batches lie. Its results are by device.
+func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in []array.Array,
+	whole int) ([][]backend.Buffer, error) {
 	given := make([][]backend.Buffer, len(in))
 	for k, a := range in {
 		var err error
@@ -115,12 +116,13 @@ func (r *Executor) keep(list []backend.Buffer) {
 	}
 }
 
-// makeParams runs the program of first values, a part for each parameter, compiled side by side: a whole model's would keep
-// one compiler busy for longer than the training step.
+// makeParams runs the program of first values, a part for each parameter, compiled side by side: a whole
+// model's would keep one compiler busy for longer than the training step.
 func (r *Executor) makeParams(c executor.Config) error {
 	n := len(c.Init.Results())
 	if n != len(c.Params) {
-		return fmt.Errorf("trainer: the program of first values has %d results: want %d, one for each parameter", n, len(c.Params))
+		return fmt.Errorf("trainer: the program of first values has %d results: want %d, one for each parameter", n,
+			len(c.Params))
 	}
 	made, errs := make([][]backend.Buffer, n), make([]error, n)
 	slots := make(chan struct{}, runtime.NumCPU())
@@ -195,7 +197,8 @@ func (r *Executor) make(p *ir.Func, specs []mesh.Spec) ([][]backend.Buffer, erro
 	return r.call(exe, nil, nil, 0)
 }
 
-// reader reads the state by the numbers of the model's parameters and slots. What is fused is fetched once for all that is read of it.
+// reader reads the state by the numbers of the model's parameters and slots. What is fused is fetched once
+// for all that is read of it.
 type reader struct {
 	*Executor
 	fetched map[int]array.Array
@@ -271,5 +274,8 @@ func (r *Executor) Save() (checkpoint.State, error) { return r.model.SaveWhole(r
 
 // Load reads a checkpoint.
 func (r *Executor) Load(from *checkpoint.Reader) error {
-	return r.model.LoadWhole(from, func(t executor.Tensor, a array.Array) error { return r.replace(r.number(t), a) })
+	return r.model.LoadWhole(from, func(t executor.Tensor, a array.Array) error {
+		return r.replace(r.number(t),
+			a)
+	})
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// used is the weights as computation takes them, and which of them come together for it; on one device they are as they are.
+// used is the weights as computation takes them, and which of them come together for it; on one device they
+// are as they are.
 func (s *group) used(params []*op.Tensor) (used []*op.Tensor, gathered []bool) {
 	if s == nil {
 		return params, nil
@@ -37,9 +38,10 @@ func (s *group) updated(params, grads []*op.Tensor) (own, there []*op.Tensor) {
 	return own, there
 }
 
-// partLayouts is how what goes in and out of the program of a micro-batch lies. Gradients lie between micro-batches as in-process devices
-// have them: ZeRO 2 and 3 split them, so that devices exchange them for each micro-batch and keep little; otherwise every
-// device sums its own, and they are exchanged once a step. The first program decides for all.
+// partLayouts is how what goes in and out of the program of a micro-batch lies. Gradients lie between
+// micro-batches as in-process devices have them: ZeRO 2 and 3 split them, so that devices exchange them for
+// each micro-batch and keep little; otherwise every device sums its own, and they are exchanged once a step.
+// The first program decides for all.
 func (s *group) partLayouts(p *ir.Func, batch []ir.Type) (layouts, error) {
 	var grads []*ir.Value
 	var sums []mesh.Spec

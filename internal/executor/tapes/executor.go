@@ -74,7 +74,8 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	return out, nil
 }
 
-// weight is what the sum of losses is multiplied with. A scale is meant for a mean, so it is spread over the batch.
+// weight is what the sum of losses is multiplied with. A scale is meant for a mean, so it is spread over the
+// batch.
 func (e *Executor) weight(batch []array.Array) float64 {
 	if e.scale.scale == 1 {
 		return 1

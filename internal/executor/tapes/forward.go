@@ -87,7 +87,8 @@ func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 		return nil, err
 	}
 	s := f.e.h.Strategy
-	p := &executor.Plan{Strategy: s, Stages: f.e.h.Schedule.Stages, Devices: make([]executor.Device, s.Devices())}
+	p := &executor.Plan{Strategy: s, Stages: f.e.h.Schedule.Stages,
+		Devices: make([]executor.Device, s.Devices())}
 	for i := range p.Devices {
 		d := &p.Devices[i]
 		for _, v := range m.variant {
@@ -100,19 +101,22 @@ func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	return p, nil
 }
 
-// newForward plans a forward pass for batches of these types. A batch of fewer rows than a step has micro-batches makes fewer.
+// newForward plans a forward pass for batches of these types. A batch of fewer rows than a step has
+// micro-batches makes fewer.
 func (h *planner) newForward(batch []ir.Type, f executor.Func) (*microForwards, error) {
 	rows, err := executor.RowsIn(batch)
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.c.TraceWith("forward", h.paramTypes(), batch, func(in []*op.Tensor) []*op.Tensor { return f(h.halved(in)) })
+	p, err := h.c.TraceWith("forward", h.paramTypes(), batch,
+		func(in []*op.Tensor) []*op.Tensor { return f(h.halved(in)) })
 	if err != nil {
 		return nil, err
 	}
 	m := &microForwards{}
 	micros := executor.Spread(rows, max(1, min(rows, h.Strategy.Micro)))
-	list, variant, cut, err := executor.CutProgram(p, len(h.c.Params), batch, micros, nil, executor.UpTo(0, len(p.Results())))
+	list, variant, cut, err := executor.CutProgram(p, len(h.c.Params), batch, micros, nil,
+		executor.UpTo(0, len(p.Results())))
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +172,8 @@ func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 	return e.forward, nil
 }
 
-// restingWeights is the parameters as they lie on the devices: those that are trained there or, before the first step, copies.
+// restingWeights is the parameters as they lie on the devices: those that are trained there or, before the
+// first step, copies.
 func (e *Executor) restingWeights() (step.Weights, error) {
 	if e.runner != nil {
 		e.copies = nil

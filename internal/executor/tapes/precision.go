@@ -37,8 +37,8 @@ func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.
 	}, nil
 }
 
-// Loss scaling keeps small gradients of f16 from vanishing: losses are multiplied by a power of two, which is halved when
-// gradients overflow, below 1 too, and doubled after many steps that did not.
+// Loss scaling keeps small gradients of f16 from vanishing: losses are multiplied by a power of two, which is
+// halved when gradients overflow, below 1 too, and doubled after many steps that did not.
 const (
 	firstLossScale = 1 << 16
 	lossScaleAfter = 2000

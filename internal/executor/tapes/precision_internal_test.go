@@ -39,7 +39,8 @@ func TestOffloadMakesItsDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := offloadOf(strategy.Strategy{Offload: "optimizer:" + file}); err == nil || !strings.Contains(err.Error(), "offload is") {
+	if _, err := offloadOf(strategy.Strategy{Offload: "optimizer:" + file}); err == nil ||
+		!strings.Contains(err.Error(), "offload is") {
 		t.Errorf("a file: got %v", err)
 	}
 }

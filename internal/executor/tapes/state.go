@@ -36,7 +36,10 @@ func (e *Executor) source(x step.Tensor) reading {
 		return wholeSource(func() (array.Array, error) { return e.runner.Read(x) })
 	case e.saved != nil:
 		name, t1 := h.savedName(x), h.c.Params[x.Weight].Type
-		return castSource(t1.DType, func(box mesh.Box, dst array.Array) error { return e.saved.ReadInto(dst, name, box) })
+		return castSource(t1.DType, func(box mesh.Box, dst array.Array) error {
+			return e.saved.ReadInto(dst, name,
+				box)
+		})
 	case x.Slot < 0 || master:
 		return wholeSource(func() (array.Array, error) { return cpu.Read(h.c.Params[x.Weight].Value) })
 	}
@@ -76,7 +79,8 @@ func castSource(dtype array.DType, read reading) reading {
 	}
 }
 
-// precise is where a piece of the state is kept in its own precision: the copies of parameters in 16 bits are passed over.
+// precise is where a piece of the state is kept in its own precision: the copies of parameters in 16 bits are
+// passed over.
 func (h *planner) precise(t executor.Tensor) step.Tensor {
 	return step.Tensor{Weight: t.Param, Slot: h.Masters() + t.Slot}
 }
@@ -89,7 +93,8 @@ func (h *planner) savedName(x step.Tensor) string {
 	return executor.SlotName(h.c.Params[x.Weight].Name, x.Slot-h.Masters())
 }
 
-// Reader reads the state from the devices or, before their first step, from the checkpoint that they go on from.
+// Reader reads the state from the devices or, before their first step, from the checkpoint that they go on
+// from.
 func (e *Executor) Reader() (executor.Reader, error) {
 	return func(t executor.Tensor) (array.Array, error) {
 		switch {
@@ -129,7 +134,8 @@ func (e *Executor) Save() (s checkpoint.State, err error) {
 		}
 		s.Tensors = append(s.Tensors, t)
 	}
-	s.Scalars = append(s.Scalars, checkpoint.Float(scaleScalar, e.scale.scale), checkpoint.Int(goodScalar, int64(e.scale.good)))
+	s.Scalars = append(s.Scalars, checkpoint.Float(scaleScalar, e.scale.scale),
+		checkpoint.Int(goodScalar, int64(e.scale.good)))
 	return s, nil
 }
 

@@ -66,8 +66,8 @@ func (h *planner) plan(c *step.Config, batch int) (err error) {
 	return err
 }
 
-// forwards traces the loss of a batch and makes of it programs of micro-batches: the sum of losses and what it is divided by, so
-// that a step's loss is that of the whole batch, however it is cut.
+// forwards traces the loss of a batch and makes of it programs of micro-batches: the sum of losses and what
+// it is divided by, so that a step's loss is that of the whole batch, however it is cut.
 func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*executor.Cutting, error) {
 	b := ir.NewBuilder("forward")
 	var params []*op.Tensor
@@ -88,7 +88,8 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	if err != nil {
 		return nil, err
 	}
-	list, variant, cut, err := executor.CutProgram(f, len(params), batch, micros, number, executor.FormIndex(forms)...)
+	list, variant, cut, err := executor.CutProgram(f, len(params), batch, micros, number,
+		executor.FormIndex(forms)...)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +145,8 @@ func (h *planner) recompute(c *step.Config) error {
 // recomputeOf is what each layer computes again, by its number within its stage.
 func recomputeOf(s strategy.Strategy) (func(layer int) stage.Recompute, error) {
 	word, limit, err := s.Recomputed()
-	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective, "full": stage.RecomputeFull}[word]
+	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective,
+		"full": stage.RecomputeFull}[word]
 	return func(layer int) stage.Recompute {
 		if limit >= 0 && layer >= limit {
 			return stage.RecomputeNone

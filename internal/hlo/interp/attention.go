@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// fused is a call of cuDNN's attention, read from its configuration. Tensors are [batch seq heads dim], but results have heads before
-// seq.
+// fused is a call of cuDNN's attention, read from its configuration. Tensors are [batch seq heads dim], but
+// results have heads before seq.
 type fused struct {
 	Scale  float64 `json:"fmha_scale"`
 	Mask   string  `json:"mask_type"`

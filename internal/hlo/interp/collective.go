@@ -28,7 +28,8 @@ func deviceID(_ *machine, o *hlo.Operation, in [][]tensor) [][]tensor {
 	return out
 }
 
-// groups is the devices that talk to each other. A program for more devices than there are runs on the first of each group.
+// groups is the devices that talk to each other. A program for more devices than there are runs on the first
+// of each group.
 func groups(o *hlo.Operation, devices int) [][]int {
 	a := o.Attr("replica_groups").(hlo.DenseAttr)
 	ids, size := ints(o, "replica_groups"), a.Type.Shape[1]

@@ -1,4 +1,5 @@
-// Package interp runs StableHLO programs, slowly and plainly: what a program means, where no plugin is at hand.
+// Package interp runs StableHLO programs, slowly and plainly: what a program means, where no plugin is at
+// hand.
 //
 // All devices of a program go through it in step, so that collectives see every part:
 //

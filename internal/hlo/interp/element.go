@@ -29,7 +29,10 @@ var unaryInt = map[string]func(x int64) int64{
 
 var binaryFloat = map[string]func(x, y float64) float64{
 	"add": func(x, y float64) float64 { return x + y }, "subtract": func(x, y float64) float64 { return x - y },
-	"multiply": func(x, y float64) float64 { return x * y }, "divide": func(x, y float64) float64 { return x / y },
+	"multiply": func(x, y float64) float64 { return x * y }, "divide": func(x,
+		y float64) float64 {
+		return x / y
+	},
 	"maximum": math.Max, "minimum": math.Min, "power": math.Pow, "remainder": math.Mod,
 }
 
@@ -48,7 +51,10 @@ var binaryInt = map[string]func(x, y int64) int64{
 		}
 		return x % y
 	},
-	"maximum": func(x, y int64) int64 { return max(x, y) }, "minimum": func(x, y int64) int64 { return min(x, y) },
+	"maximum": func(x, y int64) int64 { return max(x, y) }, "minimum": func(x,
+		y int64) int64 {
+		return min(x, y)
+	},
 	"and": func(x, y int64) int64 { return x & y }, "or": func(x, y int64) int64 { return x | y },
 	"xor": func(x, y int64) int64 { return x ^ y }, "shift_left": func(x, y int64) int64 { return x << y },
 	"power": func(x, y int64) int64 { return int64(math.Pow(float64(x), float64(y))) },
@@ -127,7 +133,8 @@ func compare(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 		} else {
 			less, equal = in[0].i[i] < in[1].i[i], in[0].i[i] == in[1].i[i]
 		}
-		holds := map[string]bool{"EQ": equal, "NE": !equal, "LT": less, "LE": less || equal, "GT": !less && !equal, "GE": !less}[direction]
+		holds := map[string]bool{"EQ": equal, "NE": !equal, "LT": less, "LE": less || equal, "GT": !less && !equal,
+			"GE": !less}[direction]
 		out.i[i] = int64(boolOf(holds))
 	}
 	return []tensor{out}

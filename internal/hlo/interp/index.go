@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// picker is the dimension numbers that gather and scatter share: how an index tensor names places in an operand.
+// picker is the dimension numbers that gather and scatter share: how an index tensor names places in an
+// operand.
 type picker struct {
 	windowDims, droppedDims, indexMap []int
 	vectorDim                         int
@@ -47,7 +48,8 @@ func (p picker) split(index []int, rank int) (batch, window []int) {
 
 func gather(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	const attr = "dimension_numbers"
-	p := picker{fields(o, attr, "offset_dims"), fields(o, attr, "collapsed_slice_dims"), fields(o, attr, "start_index_map"),
+	p := picker{fields(o, attr, "offset_dims"), fields(o, attr, "collapsed_slice_dims"),
+		fields(o, attr, "start_index_map"),
 		fields(o, attr, "index_vector_dim")[0]}
 	x, sizes := in[0], ints(o, "slice_sizes")
 	return []tensor{filled(o.Out[0], x, func(index []int) []int {
@@ -61,7 +63,8 @@ func gather(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 
 func scatter(m *machine, o *hlo.Operation, in []tensor) []tensor {
 	const attr = "scatter_dimension_numbers"
-	p := picker{fields(o, attr, "update_window_dims"), fields(o, attr, "inserted_window_dims"), fields(o, attr, "scatter_dims_to_operand_dims"),
+	p := picker{fields(o, attr, "update_window_dims"), fields(o, attr, "inserted_window_dims"),
+		fields(o, attr, "scatter_dims_to_operand_dims"),
 		fields(o, attr, "index_vector_dim")[0]}
 	out, src, f := in[0].clone(), in[2], m.region(o.Regions[0])
 	each(src.Shape, func(n int, index []int) {

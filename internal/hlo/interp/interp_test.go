@@ -45,8 +45,10 @@ func TestMistakes(t *testing.T) {
 	}{
 		{sum, nil, "device 0 has 0 operands: want 1"},
 		{sum, []array.Array{wide}, "operand 0 is tensor<2xf64>: want tensor<2xf32>"},
-		{strings.Replace(sum, "all_reduce", "frobnicate", 1), []array.Array{x}, "line 3: stablehlo.frobnicate: unknown operation"},
-		{strings.Replace(sum, "stablehlo.all_reduce", "other.op", 1), []array.Array{x}, "other.op: unknown operation"},
+		{strings.Replace(sum, "all_reduce", "frobnicate", 1), []array.Array{x},
+			"line 3: stablehlo.frobnicate: unknown operation"},
+		{strings.Replace(sum, "stablehlo.all_reduce", "other.op", 1), []array.Array{x},
+			"other.op: unknown operation"},
 		{strings.Replace(sum, "return\"(%0)", "return\"(%9)", 1), []array.Array{x}, "value %9 is not defined"},
 	} {
 		p, err := hlo.Parse(c.text)

@@ -11,7 +11,8 @@ import (
 	"github.com/galley-ml/galley/internal/triton"
 )
 
-// kernelCall runs a kernel that the call carries. It points to the operands, which it must leave as they are, then to the results.
+// kernelCall runs a kernel that the call carries. It points to the operands, which it must leave as they are,
+// then to the results.
 func kernelCall(o *hlo.Operation, in []tensor) []tensor {
 	config := o.Attr("backend_config").(hlo.DictAttr)
 	args := make([]array.Array, 0, len(in)+len(o.Out))
@@ -62,7 +63,8 @@ func runTriton(config hlo.DictAttr, args []array.Array) error {
 func runPTX(config hlo.DictAttr, args []array.Array) error {
 	text := func(name string) string { return config.Field(name).(hlo.TextAttr).Text() }
 	k := ptx.Kernel{Name: text("name"), Text: text("kernel_data"), Scratch: len(args[len(args)-1].Bytes())}
-	for name, to := range map[string]*int{"grid_x": &k.Blocks, "block_x": &k.Threads, "shared_mem_bytes": &k.Shared} {
+	for name, to := range map[string]*int{"grid_x": &k.Blocks, "block_x": &k.Threads,
+		"shared_mem_bytes": &k.Shared} {
 		n, err := hlo.IntsOf(config.Field(name))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -72,7 +74,8 @@ func runPTX(config hlo.DictAttr, args []array.Array) error {
 	return ptx.Run(k, args[:len(args)-1])
 }
 
-// fresh is an array that nobody has written to, as a device would hand it out: no zeros that a kernel could rely on.
+// fresh is an array that nobody has written to, as a device would hand it out: no zeros that a kernel could
+// rely on.
 func fresh(t hlo.TensorType) array.Array {
 	a := array.New(dtypeOf(t.Elem), t.Shape...)
 	for i := range a.Len() {

@@ -63,7 +63,8 @@ func rest(shape []int, lists ...[]int) []int {
 	return dims
 }
 
-// layout is which dims of a convolution's tensor are what: the two that are not space, by letter, then space in order.
+// layout is which dims of a convolution's tensor are what: the two that are not space, by letter, then space
+// in order.
 func layout(words []string, first, second string) (a, b int, space []int) {
 	space = make([]int, len(words)-2)
 	for d, w := range words {

@@ -8,7 +8,8 @@ import (
 )
 
 // fold is the state of a reduction of several tensors at one place.
-func (m *machine) fold(o *hlo.Operation, inits []tensor, f func(in []tensor) []tensor) (add func(xs []tensor, at int), put func(out []tensor, n int)) {
+func (m *machine) fold(o *hlo.Operation, inits []tensor,
+	f func(in []tensor) []tensor) (add func(xs []tensor, at int), put func(out []tensor, n int)) {
 	state := slices.Clone(inits)
 	add = func(xs []tensor, at int) {
 		args := slices.Clone(state)

@@ -147,7 +147,8 @@ func (m *machine) region(b hlo.Block) func(in []tensor) []tensor {
 
 // simple is a region of one operation on its parameters, run without names; nil if it is more.
 func simple(b hlo.Block) func(in []tensor) []tensor {
-	if len(b.Ops) != 2 || len(b.Params) != 2 || len(b.Ops[1].Operands) != 1 || b.Ops[1].Operands[0] != b.Ops[0].Result {
+	if len(b.Ops) != 2 || len(b.Params) != 2 || len(b.Ops[1].Operands) != 1 ||
+		b.Ops[1].Operands[0] != b.Ops[0].Result {
 		return nil
 	}
 	o := b.Ops[0]

@@ -6,7 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 )
 
-// filled makes a result whose every element comes from somewhere in x; where it comes from nowhere it is zero.
+// filled makes a result whose every element comes from somewhere in x; where it comes from nowhere it is
+// zero.
 func filled(t hlo.TensorType, x tensor, from func(index []int) []int) tensor {
 	out := newTensor(t)
 	each(t.Shape, func(n int, index []int) {
@@ -34,7 +35,8 @@ func reshape(_ *machine, o *hlo.Operation, in []tensor) []tensor {
 	if in[0].Len() != o.Out[0].Len() {
 		fail("reshape of %v to %v", in[0].TensorType, o.Out[0])
 	}
-	return []tensor{{TensorType: hlo.TensorType{Elem: in[0].Elem, Shape: o.Out[0].Shape}, f: in[0].f, i: in[0].i}}
+	return []tensor{{TensorType: hlo.TensorType{Elem: in[0].Elem, Shape: o.Out[0].Shape}, f: in[0].f,
+		i: in[0].i}}
 }
 
 func transpose(_ *machine, o *hlo.Operation, in []tensor) []tensor {

@@ -17,8 +17,8 @@ func ExampleTrace() {
 	fmt.Print(p, err)
 	// Output:
 	// func layer(%0: f32[4,6], %1: f32[6,8]) {
-	//   %2 = matmul %0 %1 : f32[4,8]  # example_test.go:14
-	//   %3 = tanh %2 : f32[4,8]  # example_test.go:14
+	//   %2 = matmul %0 %1 : f32[4,8]  # example_test.go:15
+	//   %3 = tanh %2 : f32[4,8]  # example_test.go:15
 	//   return %3
 	// }
 	//  <nil>

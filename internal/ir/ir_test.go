@@ -144,8 +144,8 @@ func ExampleBuilder() {
 	fmt.Println(f, err)
 	// Output:
 	// func main(%0 "x": f32[4,6], %1 "w": f32[6,8]) {
-	//   %2 = matmul %0 %1 : f32[4,8]  # ir_test.go:142
-	//   %3 = exp %2 : f32[4,8]  # ir_test.go:142
+	//   %2 = matmul %0 %1 : f32[4,8]  # ir_test.go:143
+	//   %3 = exp %2 : f32[4,8]  # ir_test.go:143
 	//   return %3
 	// }
 	//  <nil>

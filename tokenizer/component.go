@@ -222,9 +222,9 @@ func (c *component) metaspace() (metaspace, error) {
 	}
 	switch {
 	case utf8.RuneCountInString(m.mark) != 1:
-		return m, fmt.Errorf("Metaspace: replacement: got %q, want one character", m.mark)
+		return m, fmt.Errorf("%s: replacement: got %q, want one character", c.Type, m.mark)
 	case m.when != prependAlways && m.when != prependFirst && m.when != prependNever:
-		return m, fmt.Errorf("Metaspace: prepend_scheme: got %q, want always, first or never", m.when)
+		return m, fmt.Errorf("%s: prepend_scheme: got %q, want always, first or never", c.Type, m.when)
 	}
 	return m, nil
 }
@@ -236,7 +236,7 @@ func (c *component) patternSplit() (splitter, error) {
 	}
 	m, err := c.matcher()
 	if err != nil {
-		return nil, fmt.Errorf("Split: %w", err)
+		return nil, fmt.Errorf("%s: %w", c.Type, err)
 	}
 	return matchSplit{matcher: m, behavior: b, invert: c.Invert}, nil
 }

@@ -146,8 +146,9 @@ func (t *tokenizing) run(ctx context.Context, paths []string) error {
 			}
 		})
 	}
+	written := t.manifest.Stats.Documents // the writer goes on to change it
 	go func() {
-		t.read(ctx, paths, queue, work)
+		t.read(ctx, paths, written, queue, work)
 		close(work)
 		workers.Wait()
 		close(queue)
@@ -162,8 +163,8 @@ func (t *tokenizing) run(ctx context.Context, paths []string) error {
 	return err
 }
 
-// read hands out documents behind those that whole shards hold already.
-func (t *tokenizing) read(ctx context.Context, paths []string, queue chan<- chan encoded,
+// read hands out the documents behind those that were written before.
+func (t *tokenizing) read(ctx context.Context, paths []string, written int, queue chan<- chan encoded,
 	work chan<- func()) {
 	config, c := t.config.Documents, t.config
 	if skip := config.Skip; skip != nil {
@@ -171,7 +172,7 @@ func (t *tokenizing) read(ctx context.Context, paths []string, queue chan<- chan
 	}
 	done := 0
 	for d, err := range Documents(paths, config) {
-		if done++; err == nil && done <= t.manifest.Stats.Documents {
+		if done++; err == nil && done <= written {
 			continue
 		}
 		promise := make(chan encoded, 1)

@@ -181,20 +181,13 @@ func (s *group) explain(err error) error {
 
 // partition decides how every value of a program lies.
 func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
-	asked := map[int]mesh.Sharding{}
-	for i, x := range l.params {
+	a := shard.Annotations{Marks: s.Mark, Columns: s.Columns(),
+		Uses: step.Uses(s.weights, executor.UpTo(0, len(s.weights)))}
+	for _, x := range l.params {
 		x.Spec = x.Spec.With() // inference speaks of how dims are split
-		asked[p.Params()[i].ID()] = x
+		a.Params = append(a.Params, x)
 	}
-	for _, n := range p.Nodes() {
-		if label, ok := op.Marked(n); ok {
-			if x, ok := s.Mark(label); ok && len(x.Spec.Dims) == len(n.Out()[0].Shape()) {
-				asked[n.Out()[0].ID()] = x
-			}
-		}
-	}
-	s.Columns().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
-	c := shard.Config{Mesh: s.mesh(), Values: asked}
+	c := shard.Config{Mesh: s.mesh(), Values: a.Values(p)}
 	if len(l.params) == 0 { // nothing else says anything
 		for _, x := range l.results {
 			c.Results = append(c.Results, mesh.Closed(x))

@@ -16,7 +16,7 @@ import (
 const floors = `
 array tokenizer internal/kernel internal/trace internal/strict internal/units internal/fault
 mesh internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx
-internal/ir internal/comm/inproc internal/cuda internal/comm/commtest internal/hlo/interp
+internal/ir internal/comm/inproc internal/comm/process internal/cuda internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/shard internal/spmd internal/pipeline internal/backend
 strategy

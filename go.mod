@@ -19,6 +19,7 @@ require (
 )
 
 require (
+	github.com/ebitengine/purego v0.11.2 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/gomlx/compute v0.1.6 // indirect
 	github.com/pkg/errors v0.9.1 // indirect

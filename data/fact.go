@@ -80,3 +80,28 @@ func (l *Loader) Facts() []Fact {
 		orderFact(l.config.Order, l.config.Seed),
 	}
 }
+
+// HashExamples is a fact of examples: how many there are, and a hash of some of them.
+func HashExamples(e Examples) string {
+	return fmt.Sprintf("%d examples, hash %016x", e.Len(), hashExamples(e))
+}
+
+// hashExamples looks at all examples, or at hashBlocks that lie evenly.
+func hashExamples(e Examples) uint64 {
+	h := fnv.New64a()
+	n := e.Len()
+	for k := range min(n, hashBlocks) {
+		i := k
+		if n > hashBlocks {
+			i = k * (n / hashBlocks)
+		}
+		ids := make([]int32, 2*e.Size(i))
+		e.Fill(i, ids[:len(ids)/2], ids[len(ids)/2:])
+		for _, id := range ids {
+			var b [4]byte
+			binary.LittleEndian.PutUint32(b[:], uint32(id))
+			h.Write(b[:])
+		}
+	}
+	return h.Sum64()
+}

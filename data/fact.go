@@ -44,8 +44,20 @@ const (
 
 func hashTokens(t TokenSource) uint64 {
 	h := fnv.New64a()
+	b := make([]byte, 4*hashBlock)
+	blocks(t, func(ids []int32) {
+		for k, id := range ids {
+			binary.LittleEndian.PutUint32(b[4*k:], uint32(id))
+		}
+		h.Write(b[:4*len(ids)])
+	})
+	return h.Sum64()
+}
+
+// blocks hands on the blocks of tokens that are looked at.
+func blocks(t TokenSource, each func(ids []int32)) {
 	n := (t.Len() + hashBlock - 1) / hashBlock
-	ids, b := make([]int32, hashBlock), make([]byte, 4*hashBlock)
+	ids := make([]int32, hashBlock)
 	for i := range min(n, hashBlocks) {
 		at := i * hashBlock
 		if n > hashBlocks {
@@ -53,12 +65,8 @@ func hashTokens(t TokenSource) uint64 {
 		}
 		block := ids[:min(hashBlock, t.Len()-at)]
 		t.Read(block, at)
-		for k, id := range block {
-			binary.LittleEndian.PutUint32(b[4*k:], uint32(id))
-		}
-		h.Write(b[:4*len(block)])
+		each(block)
 	}
-	return h.Sum64()
 }
 
 // Facts is what the loader's batches depend on.

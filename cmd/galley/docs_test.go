@@ -56,6 +56,7 @@ func scratch(t *testing.T) string {
 	text := strings.Repeat("It was the best of times, it was the worst of times. ", 40)
 	for name, content := range map[string]string{
 		"notes.txt": text, "corpus/a.txt": text,
+		"notes.jsonl": strings.Repeat("{\"text\": \"it was the age of wisdom, it was the age of foolishness\"}\n", 40),
 		"bin/galley": fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asCommand, self),
 	} {
 		path := filepath.Join(dir, name)

@@ -57,7 +57,7 @@ func scratch(t *testing.T) string {
 	for name, content := range map[string]string{
 		"notes.txt": text, "corpus/a.txt": text,
 		"notes.jsonl": strings.Repeat("{\"text\": \"it was the age of wisdom, it was the age of foolishness\"}\n", 40),
-		"bin/galley": fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asCommand, self),
+		"bin/galley":  fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asCommand, self),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -328,7 +328,7 @@ type moduleKeeper struct {
 
 func (r *moduleKeeper) Devices() []backend.Backend { return r.Backend.(backend.Group).Devices() }
 
-func (r *moduleKeeper) SPMD(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
+func (r *moduleKeeper) CompileSPMD(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
 	var err error
 	r.text, err = op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA},
 		Donate: op.Donations(fs[0], o.Donate)})

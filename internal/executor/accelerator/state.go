@@ -24,7 +24,7 @@ func (r *Executor) devices() int {
 	return r.group.mesh().Size()
 }
 
-// spec is how a tensor of the state lies; on one device that says nothing.
+// spec is the layout of a tensor of the state; on one device that says nothing.
 func (r *Executor) spec(i int) mesh.Spec {
 	if r.group == nil {
 		return mesh.Spec{}

@@ -53,13 +53,13 @@ func (s *group) partLayouts(p *ir.Func, in []mesh.Sharding) (layouts, error) {
 			grads = append(grads, p.Results()[losses+i])
 		}
 	}
-	laid, err := s.partition(p, s.partLayoutsAs(sums, in))
+	fused, err := s.partition(p, s.partLayoutsAs(sums, in))
 	if err != nil {
 		return layouts{}, err
 	}
-	lie, inner := laid.Uncombined(grads, sums)
+	layout, inner := fused.Unreduced(grads, sums)
 	if s.sums == nil {
-		s.sums = lie
+		s.sums = layout
 	}
 	l := s.partLayoutsAs(s.sums, in)
 	l.inner = inner

@@ -16,9 +16,9 @@ type Builder struct {
 	// as, where set, is what stands for a captured value where it is used; shown is what stood for each.
 	as    func(x *Value) *Value
 	shown map[*Value]*Value
-	pos      Pos
-	err      error
-	built    bool
+	pos   Pos
+	err   error
+	built bool
 }
 
 // NewBuilder starts a program.

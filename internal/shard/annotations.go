@@ -6,22 +6,23 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Annotations is what is asked of the values of a program: the one place where parameters, marks and columns
-// become annotations of values.
+// Annotations is what is asked of the values of a program: the one place where parameters, marks and sequence
+// parallelism become annotations of values.
 type Annotations struct {
 	// Params is by parameter; the zero value, and one that is missing, asks for nothing.
 	Params []mesh.Sharding
-	// Marks is how a marked value should lie; nil asks for nothing.
+	// Marks is how a marked value should be laid out; nil asks for nothing.
 	Marks func(label string) (mesh.Sharding, bool)
-	// Columns is how sequences lie within a layer, Uses how the first parameters, the weights, are used there.
-	Columns Columns
-	Uses    []mesh.Spec
+	// SequenceParallel is the layout of sequences within a layer, Uses that of the first parameters, the
+	// weights, there.
+	SequenceParallel SequenceParallel
+	Uses             []mesh.Spec
 }
 
-// Values is the annotations by value. What a mark asks for comes before what columns do.
+// Values is the annotations by value. What a mark asks for comes before what sequence parallelism does.
 func (a Annotations) Values(f *ir.Func) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
-	a.Columns.Ask(f, a.Uses, asked)
+	a.SequenceParallel.Ask(f, a.Uses, asked)
 	for i, s := range a.Params {
 		if s.Spec.Dims != nil {
 			asked[f.Params()[i].ID()] = s

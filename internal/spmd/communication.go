@@ -15,7 +15,7 @@ type Communication struct {
 	// Kind is what devices do: all_reduce, all_gather …; Axes is the mesh axes along which they meet.
 	Kind string `json:"kind"`
 	Axes string `json:"axes"`
-	// Tensor is the type of what moves, with its name if it is a parameter; From and To are how it lies.
+	// Tensor is the type of what moves, with its name if it is a parameter; From and To are its layout.
 	Tensor string `json:"tensor"`
 	From   string `json:"from"`
 	To     string `json:"to"`
@@ -67,5 +67,5 @@ func communication(x Inserted, t ir.Type, name string) Communication {
 	return c
 }
 
-// Value is where and how a value of the program lies, by its ID.
-func (p *Program) Value(id int) op.Lie { return p.lies[id] }
+// Value is the layout of a value of the program, by its ID.
+func (p *Program) Value(id int) op.Layout { return p.layouts[id] }

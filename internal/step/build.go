@@ -116,8 +116,8 @@ func (b *builder) stages(split func(*ir.Func, stage.Config) ([]*stage.Stage, err
 	return nil
 }
 
-// sectionsOf lays stages on their meshes, one after the other: each takes what the one before hands on as it
-// lies there.
+// sectionsOf lays stages on their meshes, one after the other: each takes what the one before hands on in its
+// layout there.
 func (b *builder) sectionsOf(stages []*stage.Stage) ([]*section, error) {
 	var list []*section
 	var in []mesh.Spec

@@ -64,7 +64,7 @@ func (r *reader) partHead(s *scanner) *Part {
 	return x
 }
 
-// layouts reads where and how the values of a part lie.
+// layouts reads the layouts of the values of a part.
 func (r *reader) layouts(x *Part, notes *ir.Noted, home int) error {
 	types := typesOf(x.Func)
 	for id, note := range notes.Values {

@@ -328,7 +328,7 @@ func (x *tapeReader) finish() error {
 	t.pack()
 	for _, s := range x.offsets {
 		if got := t.buffers[s.of].offset; got != s.number {
-			return &SyntaxError{s.line, s.column, fmt.Errorf("buffer %%%d lies at %d: got %d", s.of, got, s.number)}
+			return &SyntaxError{s.line, s.column, fmt.Errorf("buffer %%%d is at %d: got %d", s.of, got, s.number)}
 		}
 	}
 	for _, s := range x.untils {

@@ -23,7 +23,7 @@ type Plan struct {
 	// Scalars is the types of the numbers that a step is given.
 	Scalars []ir.Type
 	Weights []State
-	// Results is what a forward pass returns of each kind of micro-batch, and how it lies on the last stage.
+	// Results is what a forward pass returns of each kind of micro-batch, and its layout on the last stage.
 	Results [][]Result
 	Stages  []Stage
 	// Parts is the programs of the stages on whole tensors, in the order in which they are first called, and
@@ -69,7 +69,7 @@ type Stage struct {
 	Begin string
 }
 
-// Part is a program that a stage calls, on whole tensors, and how each of its values lies.
+// Part is a program that a stage calls, on whole tensors, and the layout of each of its values.
 type Part struct {
 	// Stage is -1 for the update.
 	Stage, Variant int
@@ -77,7 +77,7 @@ type Part struct {
 	// First is whether it is the backward pass that comes first: it adds its gradients to nothing.
 	First bool
 	Func  *ir.Func
-	// Meshes and Specs are where and how values lie, by ID, ResultSpecs how results are returned.
+	// Meshes and Specs are the layouts of values, by ID, ResultSpecs those of what is returned.
 	Meshes      []*mesh.Mesh
 	Specs       []mesh.Spec
 	ResultSpecs []mesh.Spec

@@ -60,7 +60,7 @@ func (p *player) run(rank comm.Comm, d *cpu.Device) (err error) {
 			return fmt.Errorf("%s: %w", p.t.code[i].name(), err)
 		}
 	}
-	return p.settle(len(p.t.code))
+	return p.awaitSends(len(p.t.code))
 }
 
 type pendingSend struct {
@@ -69,7 +69,7 @@ type pendingSend struct {
 }
 
 func (p *player) play(i int) error {
-	if err := p.settle(i); err != nil {
+	if err := p.awaitSends(i); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -154,8 +154,8 @@ func (p *player) arrays(list []int) []array.Array {
 	return out
 }
 
-// settle waits for the sends that are to be over before instruction i.
-func (p *player) settle(i int) error {
+// awaitSends waits for the sends that are to be over before instruction i.
+func (p *player) awaitSends(i int) error {
 	left := p.sends[:0]
 	for _, s := range p.sends {
 		if s.until > i {

@@ -36,7 +36,7 @@ func (p *Plan) Outline() *Plan {
 	return &out
 }
 
-// allMeshes is the ranks' meshes, then those on which other values lie.
+// allMeshes is the ranks' meshes, then those of further values.
 func (p *Plan) allMeshes() []*mesh.Mesh {
 	list := slices.Clone(p.Meshes)
 	for _, x := range p.Parts {

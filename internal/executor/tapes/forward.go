@@ -88,7 +88,10 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward,
 		return nil, err
 	}
 	p, err := h.c.TraceWith("forward", h.paramTypes(), batch,
-		func(in []*op.Tensor) []*op.Tensor { return f(h.halved(in)) })
+		func(in []*op.Tensor) []*op.Tensor {
+			in[0].Scope().(*ir.Builder).CaptureAs(h.shorten)
+			return f(h.shortened(in))
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +101,8 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward,
 	if err != nil {
 		return nil, err
 	}
-	c := step.Config{Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, Columns: h.Columns(), Variant: variant}
+	c := step.Config{Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark,
+		SequenceParallel: h.SequenceParallel(), Variant: variant}
 	if err := h.lay(&c, list, len(batch)); err != nil {
 		return nil, err
 	}
@@ -127,8 +131,8 @@ func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 	return e.forward, nil
 }
 
-// restingWeights is the parameters as they lie on the devices: those that are trained there or, before the
-// first step, copies.
+// restingWeights is the parameters in their layouts on the devices: those that are trained there or, before
+// the first step, copies.
 func (e *Executor) restingWeights() (step.Weights, error) {
 	if e.runner != nil {
 		e.copies = nil

@@ -32,8 +32,8 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 		return nil, nil, err
 	}
 	c := step.Config{
-		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, Columns: h.Columns(), Overlap: h.overlap(),
-		Away: h.Strategy.Offload != "none",
+		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, SequenceParallel: h.SequenceParallel(),
+		Overlap: h.overlap(), Away: h.Strategy.Offload != "none",
 	}
 	cut, err := h.forwards(&c, batch, micros)
 	if err != nil {
@@ -63,8 +63,9 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	for _, p := range h.c.Params {
 		params = append(params, b.Param(p.Name, h.Computed(p.Type)))
 	}
+	b.CaptureAs(h.shorten)
 	in, number := executor.BatchParams(b, batch), executor.NewStepNumber(b)
-	loss := executor.CheckedLoss(h.c.LossOf(params, h.halved(in), number.Tensor), params)
+	loss := executor.CheckedLoss(h.c.LossOf(params, h.shortened(in), number.Tensor), params)
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}

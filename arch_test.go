@@ -18,7 +18,7 @@ array internal/kernel internal/trace internal/strict internal/units internal/fau
 mesh tokenizer internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx
 internal/ir internal/comm/inproc internal/comm/process internal/cuda internal/comm/commtest internal/hlo/interp
 op
-internal/pass internal/shard internal/spmd internal/pipeline internal/backend
+internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy
 internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
 internal/runtime internal/search internal/planfile internal/export

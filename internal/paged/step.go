@@ -92,12 +92,6 @@ func (s *Step) Run(seqs []Sequence) []float32 {
 	return logits
 }
 
-// Hidden is Run without the head: the stream after the last norm.
-func (s *Step) Hidden(seqs []Sequence) []float32 {
-	s.hidden(seqs)
-	return s.h[:s.wanted(seqs)*s.model.config.Hidden]
-}
-
 // capped bounds x as cap·tanh(x/cap).
 func capped(x []float32, c float32) {
 	kernel.MulScalar(x, x, 1/c)
@@ -202,3 +196,9 @@ func grown(keep *[]float32, n int) []float32 {
 func (s *Step) parts(n int) []float32   { return grown(&s.partRows, n) }
 func (s *Step) gather(n int) []float32  { return grown(&s.gatherRows, n) }
 func (s *Step) scatter(n int) []float32 { return grown(&s.scatterRows, n) }
+
+// Row is the normalised stream of which row i of the last Run's logits were made.
+func (s *Step) Row(i int) []float32 {
+	n := s.model.config.Hidden
+	return s.h[i*n : (i+1)*n]
+}

@@ -69,7 +69,7 @@ func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 	return l, reasons
 }
 
-// Arrange is the same model, with the same parameters, for sequences that lie so.
+// Arrange is the same model, with the same parameters, for sequences of this layout.
 func Arrange(m Model, l Layout) (Model, error) {
 	d, ok := m.(*decoder)
 	if !ok {
@@ -96,7 +96,7 @@ func Arrange(m Model, l Layout) (Model, error) {
 	return d, nil
 }
 
-// over is the model for a stream that lies so.
+// over is the model for a stream of this layout.
 func (m *decoder) over(s nn.Sequence) *decoder {
 	d := *m
 	d.sequence = s

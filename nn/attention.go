@@ -132,7 +132,7 @@ func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
 	return n.Forward(x)
 }
 
-// Over is the same layer for sequences that lie so.
+// Over is the same layer for sequences of this layout.
 func (a *Attention) Over(s Sequence) Attender {
 	b := *a
 	b.Heads.Sequence = s

@@ -29,6 +29,6 @@ type Attender interface {
 	Forward(x *op.Tensor, c *KVCache) *op.Tensor
 	// Cache is the shapes of the keys and values that a cache for up to limit tokens holds.
 	Cache(batch, limit int) [2]array.Shape
-	// Over is the same layer, with the same parameters, for sequences that lie so.
+	// Over is the same layer, with the same parameters, for sequences of this layout.
 	Over(s Sequence) Attender
 }

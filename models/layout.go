@@ -107,6 +107,17 @@ func (m *decoder) over(s nn.Sequence) *decoder {
 	return &d
 }
 
+// packed is the model for rows that hold several sequences each, with what says so in the order in which Loss
+// computes.
+func (m *decoder) packed(p nn.Packed) *decoder {
+	s := m.sequence
+	if parts := s.Parts(p.Segments.Dim(1)); parts > 0 && m.layout.Given != Zigzag {
+		p.Segments, p.Positions = op.ZigzagRows(p.Segments, 1, parts), op.ZigzagRows(p.Positions, 1, parts)
+	}
+	s.Packed = &p
+	return m.over(s)
+}
+
 // ordered is the model, ids and labels in the order in which Loss computes.
 func (m *decoder) ordered(ids, labels *op.Tensor) (*decoder, *op.Tensor, *op.Tensor) {
 	if m.layout.Order != Zigzag || ids.Err() != nil || labels.Err() != nil || len(ids.Shape()) != 2 {

@@ -21,6 +21,7 @@ require (
 
 require (
 	github.com/andybalholm/brotli v1.1.1 // indirect
+	github.com/ebitengine/purego v0.11.2 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/gomlx/compute v0.1.6 // indirect
 	github.com/google/uuid v1.6.0 // indirect

@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -164,7 +165,7 @@ func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable
 
 // explain says what to do about programs that differ between devices.
 func (s *group) explain(err error) error {
-	if _, ok := errors.AsType[*op.DifferError](err); !ok {
+	if _, ok := errors.AsType[*lower.DifferError](err); !ok {
 		return err
 	}
 	if s.Strategy.CP > 1 && s.Strategy.Context == "ring" {

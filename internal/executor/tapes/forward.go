@@ -158,7 +158,7 @@ func (h *planner) planForward(p *ir.Func, batch int) (*step.Forward, error) {
 func (h *planner) paramTypes() []ir.Type {
 	var list []ir.Type
 	for _, p := range h.c.Params {
-		list = append(list, h.Computed(p.Type))
+		list = append(list, h.Entering(p))
 	}
 	return list
 }

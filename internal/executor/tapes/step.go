@@ -115,10 +115,7 @@ func (h *planner) overlap() step.Overlap {
 
 // recompute turns the strategy's word into policies for the layers of each stage.
 func (h *planner) recompute(c *step.Config) error {
-	policy, err := recomputeOf(h.Strategy)
-	if err != nil {
-		return err
-	}
+	policy := recomputeOf(h.Strategy)
 	first := 0 // the layer with which a stage begins
 	starts := []int{0}
 	for _, cut := range c.Cuts {
@@ -143,16 +140,16 @@ func (h *planner) recompute(c *step.Config) error {
 }
 
 // recomputeOf is what each layer computes again, by its number within its stage.
-func recomputeOf(s strategy.Strategy) (func(layer int) stage.Recompute, error) {
-	word, limit, err := s.Recomputed()
+func recomputeOf(s strategy.Strategy) func(layer int) stage.Recompute {
+	limit := s.Recompute.Layers()
 	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective,
-		"full": stage.RecomputeFull}[word]
+		"full": stage.RecomputeFull}[s.Recompute.Mode()]
 	return func(layer int) stage.Recompute {
 		if limit >= 0 && layer >= limit {
 			return stage.RecomputeNone
 		}
 		return policy
-	}, err
+	}
 }
 
 // update traces the optimizer.

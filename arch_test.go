@@ -23,7 +23,7 @@ strategy
 internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
 internal/runtime internal/search internal/planfile internal/export
 internal/step
-nn optim data
+nn optim data data/parquet
 models internal/layout
 internal/executor
 internal/executor/local internal/executor/tapes internal/executor/accelerator distribute

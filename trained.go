@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 )
 
-// trained is what a trainer tells of parameters that lie on other devices: their values are those after its
+// trained is what a trainer tells of parameters that are on other devices: their values are those after its
 // last step, which are brought here when somebody looks at them.
 type trained struct {
 	// version is how often the state has changed; a value of an earlier one cannot be had any more.

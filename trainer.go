@@ -152,7 +152,7 @@ type Trainer struct {
 	step, skipped int
 	// described is what the loader of a fit says of itself.
 	described []Fact
-	// trained is the parameters' values where they lie on devices of the executor.
+	// trained is the parameters' values where they are on devices of the executor.
 	trained trained
 }
 

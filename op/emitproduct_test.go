@@ -94,8 +94,8 @@ func (c productCase) program(t *testing.T) *ir.Func {
 	}
 	y := op.Attention(q, k, heads(2, c.kvs), op.AttentionConfig{Causal: true})
 	y = op.MatMulT(op.Reshape(y, 2, c.seq, c.heads*c.width), out, false, true)
-	halves := op.Chunk(op.MatMulT(y, gate, false, true), -1, 2)
-	z := op.MatMulT(op.SwiGLU(halves[0], halves[1]), down, false, true)
+	splitF32 := op.Chunk(op.MatMulT(y, gate, false, true), -1, 2)
+	z := op.MatMulT(op.SwiGLU(splitF32[0], splitF32[1]), down, false, true)
 	f, err := b.Build(append(op.Grad([]*op.Tensor{op.Mean(z)}, nil, []*op.Tensor{x, w, gate, down}), z)...)
 	if err != nil {
 		t.Fatal(err)
@@ -108,8 +108,8 @@ func TestEmitNoDepth(t *testing.T) {
 	b := ir.NewBuilder("empty")
 	x := b.Param("x", op.Type{DType: array.BF16, Shape: array.Shape{256, 0}})
 	w := b.Param("w", op.Type{DType: array.BF16, Shape: array.Shape{512, 0}})
-	halves := op.Chunk(op.MatMulT(x, w, false, true), -1, 2)
-	f, err := b.Build(op.SwiGLU(halves[0], halves[1]))
+	splitF32 := op.Chunk(op.MatMulT(x, w, false, true), -1, 2)
+	f, err := b.Build(op.SwiGLU(splitF32[0], splitF32[1]))
 	if err != nil {
 		t.Fatal(err)
 	}

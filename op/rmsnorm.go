@@ -52,8 +52,10 @@ func (rmsNorm) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + "," + word[len(lead):] + "->" + word + "," + lead)
 }
 
-// Together and Cooperate let devices share the last dim.
-func (o rmsNorm) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the last dim.
+func (o rmsNorm) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o rmsNorm) Cooperate(at *Place, in []*Tensor) []*Tensor { return o.define(at.lastJoint(), in) }
 
@@ -120,8 +122,10 @@ func (rmsNormGrad) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + "," + last + "," + word + "," + lead + "->" + word + "," + last)
 }
 
-// Together and Cooperate let devices share the last dim.
-func (o rmsNormGrad) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the last dim.
+func (o rmsNormGrad) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o rmsNormGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.define(at.lastJoint(), in)

@@ -195,11 +195,11 @@ func crowd(h *plan.Host) error {
 		if err != nil {
 			return err
 		}
-		together, err := atOnce(h.Cores, f)
+		collectiveTime, err := atOnce(h.Cores, f)
 		if err != nil {
 			return err
 		}
-		ratios = append(ratios, together/alone)
+		ratios = append(ratios, collectiveTime/alone)
 	}
 	h.Crowd = round(math.Min(2, math.Max(1, middle(ratios))))
 	return nil

@@ -42,7 +42,7 @@ func (d *interpreter) Compile(f *ir.Func, o backend.Options) (backend.Executable
 	return d.compile([]*ir.Func{f}, []backend.Backend{d}, o)
 }
 
-func (d *interpreter) Together(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
+func (d *interpreter) CompileSPMD(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
 	if len(fs) == 0 || len(fs) > len(d.devices) {
 		return nil, fmt.Errorf("compile: programs of %d devices: there are %d", len(fs), len(d.devices))
 	}

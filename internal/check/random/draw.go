@@ -17,7 +17,7 @@ type Case struct {
 	Shape    shape
 	Strategy galley.Strategy
 	Batches  [][]array.Array
-	// Annotations is how parameters lie on the tensor axis.
+	// Annotations is the layout of parameters on the tensor axis.
 	Annotations []galley.Annotation
 }
 

@@ -17,15 +17,15 @@ import (
 // Executor runs steps on a backend: the parameters, then the optimizer's slots, stay there.
 type Executor struct {
 	b backend.Backend
-	// group is how tensors lie on several devices; nil is whole on one.
+	// group is the layout of tensors on several devices; nil is whole on one.
 	group *group
 	// micro is how many micro-batches a batch is cut into.
 	micro int
 	// model is the config as it was given; c has tensors of the state in place of parameters where these are
 	// fused.
-	model, c executor.Config
-	fused    *fused
-	laid     bool
+	model, c   executor.Config
+	fused      *fused
+	stateFused bool
 	// split is which of the state's weights are split master weights, as the first step chose them: their upper
 	// halves lie behind the owned part of the state.
 	split  []int
@@ -188,7 +188,7 @@ func policy(c executor.Config) stage.Recompute {
 
 // wholeStep is the compiled step for batches of these types.
 func (r *Executor) wholeStep(types []ir.Type) (backend.Executable, error) {
-	if err := r.lay(types); err != nil {
+	if err := r.fuseState(types); err != nil {
 		return nil, err
 	}
 	return r.compiled(fmt.Sprint(types), func() (backend.Executable, error) {
@@ -204,7 +204,7 @@ func (r *Executor) wholeStep(types []ir.Type) (backend.Executable, error) {
 	})
 }
 
-// program is the step's program, and how what goes in and out lies on several devices.
+// program is the step's program, and how what goes in and out is on several devices.
 func (r *Executor) program(batch []ir.Type) (*ir.Func, layouts, error) {
 	if r.group != nil {
 		return r.group.step(batch)
@@ -261,7 +261,7 @@ func (r *Executor) Memory() (compiled cpu.Memory, taken []int) { return r.memory
 // Doing is not told by backends.
 func (r *Executor) Doing() []step.Doing { return nil }
 
-// Close gives back what lies on the backend.
+// Close gives back what is on the backend.
 func (r *Executor) Close() error {
 	free(r.state)
 	r.state = nil

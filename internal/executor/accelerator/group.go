@@ -19,18 +19,18 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// group is how a training run lies on a device group of a backend, which runs each of its programs in SPMD
-// execution: one program for all, each device on its own part.
+// group is the layout of a training run on a device group of a backend, which runs each of its programs in
+// SPMD execution: one program for all, each device on its own part.
 type group struct {
 	*layout.Layout
 	c       executor.Config
 	devices backend.Group
 	weights []step.Weight
-	// sums is how gradients lie between micro-batches; nil until a program decides it.
+	// sums is the layout of gradients between micro-batches; nil until a program decides it.
 	sums []mesh.Spec
 }
 
-// layouts is how the parameters and the results of a program lie on the devices.
+// layouts is how the parameters and the results of a program are on the devices.
 type layouts struct {
 	params  []mesh.Sharding
 	results []mesh.Spec
@@ -85,7 +85,7 @@ func unsupported(c executor.Config) (what, fix string) {
 // mesh is the devices: they are numbered as the group has them.
 func (s *group) mesh() *mesh.Mesh { return s.Meshes[0] }
 
-// state is how a tensor of the state lies: parameters come first, then their slots.
+// state is the layout of a tensor of the state: parameters come first, then their slots.
 func (s *group) state(i int) mesh.Spec {
 	if i < len(s.weights) {
 		return s.weights[i].Rest
@@ -154,17 +154,17 @@ func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable
 	if len(p.Captures()) > 0 {
 		return nil, fmt.Errorf("compile %s: it reads a tensor %v that is neither a parameter nor of the batch: several devices have no copies of it: pass it with the batch", p.Name(), p.Captures()[0].Type())
 	}
-	laid, err := s.partition(p, l)
+	fused, err := s.partition(p, l)
 	if err != nil {
 		return nil, err
 	}
 	locals := make([]*ir.Func, s.mesh().Size())
 	for device := range locals {
-		if locals[device], err = laid.Local(device); err != nil {
+		if locals[device], err = fused.Local(device); err != nil {
 			return nil, err
 		}
 	}
-	exe, err := s.devices.Together(locals, cpu.Options{Donate: donate})
+	exe, err := s.devices.CompileSPMD(locals, cpu.Options{Donate: donate})
 	return exe, s.explain(err)
 }
 
@@ -180,7 +180,7 @@ func (s *group) explain(err error) error {
 	return fmt.Errorf("%w: want a batch and sizes that %s divides", err, s.Strategy)
 }
 
-// partition decides how every value of a program lies.
+// partition decides the layout of every value of a program.
 func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 	asked := map[int]mesh.Sharding{}
 	for i, x := range l.params {
@@ -194,7 +194,7 @@ func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 			}
 		}
 	}
-	s.Columns().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
+	s.SequenceParallel().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
 	c := shard.Config{Mesh: s.mesh(), Values: asked}
 	if len(l.params) == 0 { // nothing else says anything
 		for _, x := range l.results {
@@ -209,7 +209,7 @@ func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
 }
 
-// pend adds to how values lie what inference does not speak of: sums that are still to be combined.
+// pend adds to the layout of values what inference does not speak of: sums that are still to be combined.
 func (l layouts) pend(p *ir.Func, specs []mesh.Spec) {
 	for id, spec := range l.inner {
 		specs[id] = spec

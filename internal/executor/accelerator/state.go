@@ -25,7 +25,7 @@ func (r *Executor) devices() int {
 	return r.group.mesh().Size()
 }
 
-// spec is how a tensor of the state lies; on one device that says nothing.
+// spec is the layout of a tensor of the state; on one device that says nothing.
 func (r *Executor) spec(i int) mesh.Spec {
 	if r.group == nil {
 		return mesh.Spec{}
@@ -81,7 +81,7 @@ func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in []a
 	return slices.Collect(slices.Chunk(out, max(n, 1))), nil
 }
 
-// inputSpec is how an array lies that a run is given.
+// inputSpec is the layout of an array that a run is given.
 func (r *Executor) inputSpec(a array.Array, whole bool) mesh.Spec {
 	if r.group == nil || whole {
 		return mesh.Whole(len(a.Shape()))

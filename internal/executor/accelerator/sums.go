@@ -53,13 +53,13 @@ func (s *group) partLayouts(p *ir.Func, batch []ir.Type) (layouts, error) {
 			grads = append(grads, p.Results()[losses+i])
 		}
 	}
-	laid, err := s.partition(p, s.partLayoutsAs(sums, batch))
+	fused, err := s.partition(p, s.partLayoutsAs(sums, batch))
 	if err != nil {
 		return layouts{}, err
 	}
-	lie, inner := laid.Uncombined(grads, sums)
+	layout, inner := fused.Unreduced(grads, sums)
 	if s.sums == nil {
-		s.sums = lie
+		s.sums = layout
 	}
 	l := s.partLayoutsAs(s.sums, batch)
 	l.inner = inner

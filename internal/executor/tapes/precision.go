@@ -10,8 +10,9 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// halved is a batch as computation takes it: with mixed precision its floats are as short as the parameters.
-func (h *planner) halved(batch []*op.Tensor) []*op.Tensor {
+// shortened is a batch as computation takes it: with mixed precision its floats are as short as the
+// parameters.
+func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
 	list := make([]*op.Tensor, len(batch))
 	for i, x := range batch {
 		list[i] = op.Cast(x, h.Computed(x.Type()).DType)

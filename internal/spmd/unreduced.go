@@ -8,18 +8,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Uncombined is how values that are to be summed up can lie before devices combine anything: each as its spec
+// Unreduced is how values that are to be summed up can lie before devices combine anything: each as its spec
 // says, with the sums besides that are pending where it is made, along axes that spec does not split by. Such
 // values may be made of others in linear ops, as a product's gradient is that is cast or cut up; inner is how
 // those have to lie, by ID, for sums to stay pending on the way.
-func (p *Program) Uncombined(values []*ir.Value, specs []mesh.Spec) (lie []mesh.Spec,
+func (p *Program) Unreduced(values []*ir.Value, specs []mesh.Spec) (layout []mesh.Spec,
 	inner map[int]mesh.Spec) {
 	u := &uncombiner{p: p, how: map[*ir.Node]*decision{}, base: make([]mesh.Spec, p.f.NumValues()),
 		only: make([]bool, p.f.NumValues()), inner: map[int]mesh.Spec{}}
 	for _, s := range p.steps {
 		u.how[s.node] = s.how
 	}
-	for id, at := range p.lies {
+	for id, at := range p.layouts {
 		u.base[id] = at.Spec.With()
 	}
 	for i, v := range values {
@@ -32,17 +32,17 @@ func (p *Program) Uncombined(values []*ir.Value, specs []mesh.Spec) (lie []mesh.
 	for i, v := range values {
 		pending := slices.DeleteFunc(slices.Clone(u.inner[v.ID()].Partial),
 			func(q mesh.Pending) bool { return p.main.Overlap(q.Sub, specs[i].Used()) })
-		lie = append(lie, specs[i].With(pending...))
+		layout = append(layout, specs[i].With(pending...))
 	}
-	return lie, u.inner
+	return layout, u.inner
 }
 
 // uncombiner walks from sums back to where they are pending.
 type uncombiner struct {
 	p   *Program
 	how map[*ir.Node]*decision
-	// base is how values lie without anything pending; only is whether a value serves nothing but those that are
-	// asked for.
+	// base is the layout of values without anything pending; only is whether a value serves nothing but those
+	// that are asked for.
 	base  []mesh.Spec
 	only  []bool
 	inner map[int]mesh.Spec

@@ -62,12 +62,12 @@ func eachDevice(t *testing.T, devices []backend.Backend) []backend.Buffer {
 	return args
 }
 
-// together runs one program on all devices: collectives meet, each device knows its number, and results lie
+// spmd runs one program on all devices: collectives meet, each device knows its number, and results lie
 // where they were made.
-func together(t *testing.T, b backend.Backend) {
+func spmd(t *testing.T, b backend.Backend) {
 	g, devices := group(t, b)
 	n := len(devices)
-	exe, err := g.Together(shared(t, line(t, n)), backend.Options{})
+	exe, err := g.CompileSPMD(shared(t, line(t, n)), backend.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,10 +97,10 @@ func together(t *testing.T, b backend.Backend) {
 
 // togetherDonates: every device's donated buffer is given up, and the others are not; a loop stays on the
 // devices.
-func togetherDonates(t *testing.T, b backend.Backend) {
+func spmdDonates(t *testing.T, b backend.Backend) {
 	g, devices := group(t, b)
 	n := len(devices)
-	exe, err := g.Together(shared(t, line(t, n)), backend.Options{Donate: []int{0}})
+	exe, err := g.CompileSPMD(shared(t, line(t, n)), backend.Options{Donate: []int{0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,20 +129,20 @@ func togetherDonates(t *testing.T, b backend.Backend) {
 
 // togetherMistakes: programs that differ, too many of them, and arguments that are missing or elsewhere are
 // errors.
-func togetherMistakes(t *testing.T, b backend.Backend) {
+func spmdMistakes(t *testing.T, b backend.Backend) {
 	g, devices := group(t, b)
 	n := len(devices)
 	fs := shared(t, line(t, n))
-	if _, err := g.Together(append(fs, fs[0]), backend.Options{}); err == nil {
+	if _, err := g.CompileSPMD(append(fs, fs[0]), backend.Options{}); err == nil {
 		t.Error("programs of more devices than there are compile")
 	}
 	other := append([]*ir.Func{trace(t, types(array.F64, []int{2}),
 		func(in []*op.Tensor) []*op.Tensor { return in })}, fs[1:]...)
-	if _, err := g.Together(other, backend.Options{}); err == nil ||
+	if _, err := g.CompileSPMD(other, backend.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "programs of devices 0 and 1") {
 		t.Errorf("programs that differ: got %v", err)
 	}
-	exe, err := g.Together(fs, backend.Options{})
+	exe, err := g.CompileSPMD(fs, backend.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// orTogether is the way in which devices compute the op together, where there is one and it is better than a
-// way in which each computes alone what was brought to it.
-func (c *choice) orTogether(alone *decision) (*decision, error) {
+// orCooperative is the way in which devices compute the op together, where there is one and it is better than
+// a way in which each computes alone what was brought to it.
+func (c *choice) orCooperative(alone *decision) (*decision, error) {
 	o, ok := c.base.op.(op.Cooperator)
 	if !ok {
 		return alone, nil
 	}
-	how := o.Together(c.base.in)
+	how := o.CooperativeRule(c.base.in)
 	if how.Rule == "" {
 		return alone, nil
 	}
-	c.base.together = o
+	c.base.cooperative = o
 	joint, err := c.under(how.Rule)
 	if err != nil || joint == nil {
 		return alone, err
@@ -44,7 +44,7 @@ func (d *decision) program(device int) (*ir.Func, error) {
 	if err != nil {
 		return nil, err
 	}
-	return op.Cooperation(d.together, at)
+	return op.Cooperation(d.cooperative, at)
 }
 
 // exchanging is the time of an op that is computed together, with what is sent inside, on the first device.
@@ -95,9 +95,9 @@ func kindOf(name string) Kind {
 	return Permute
 }
 
-// recordTogether notes what devices exchange inside an op. The op asked for it, so nobody needs to.
-func (p *planner) recordTogether(n *ir.Node, d *decision) error {
-	if d.together == nil {
+// recordCooperation notes what devices exchange inside an op. The op asked for it, so nobody needs to.
+func (p *planner) recordCooperation(n *ir.Node, d *decision) error {
+	if d.cooperative == nil {
 		return nil
 	}
 	f, err := d.program(d.mesh.Devices()[0])

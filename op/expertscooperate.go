@@ -7,12 +7,12 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Together lets axes that split the experts split the rows as well: rows then travel to their experts.
-func (o experts) Together(in []Type) Together {
+// CooperativeRule lets axes that split the experts split the rows as well: rows then travel to their experts.
+func (o experts) CooperativeRule(in []Type) CooperativeRule {
 	if o.Total != 0 {
-		return Together{}
+		return CooperativeRule{}
 	}
-	return Together{Rule: o.ruleOf(in, "E&"), Prefer: Always}
+	return CooperativeRule{Rule: o.ruleOf(in, "E&"), Prefer: Always}
 }
 
 func (o experts) Cooperate(at *Place, in []*Tensor) []*Tensor {
@@ -24,12 +24,12 @@ func (o experts) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return []*Tensor{s.complete(apply1(s.op(), in...))}
 }
 
-// Together is as forward's.
-func (o expertsGrad) Together(in []Type) Together {
+// CooperativeRule is as forward's.
+func (o expertsGrad) CooperativeRule(in []Type) CooperativeRule {
 	if o.Total != 0 {
-		return Together{}
+		return CooperativeRule{}
 	}
-	return Together{Rule: o.ruleOf(in, "E&"), Prefer: Always}
+	return CooperativeRule{Rule: o.ruleOf(in, "E&"), Prefer: Always}
 }
 
 func (o expertsGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {

@@ -32,12 +32,12 @@ func (k *programKeeper) Compile(f *ir.Func, o backend.Options) (backend.Executab
 
 func keeper(b galley.Backend) *programKeeper { return &programKeeper{b, map[string]*ir.Func{}} }
 
-// TestJoinedState: weights that one product takes lie as one tensor on a backend, so that a step puts nothing
-// together and cuts no gradient; losses and parameters stay what they are.
-func TestJoinedState(t *testing.T) {
-	want, wantModel := togetherRun{}.trainer(t)
+// TestFusedParamsState: weights that one product takes are fused into one tensor on a backend, so that a step puts
+// nothing together and cuts no gradient; losses and parameters stay what they are.
+func TestFusedParamsState(t *testing.T) {
+	want, wantModel := groupRun{}.trainer(t)
 	k := keeper(backendtest.Interpreter(1))
-	got, gotModel := togetherRun{backend: k}.trainer(t)
+	got, gotModel := groupRun{backend: k}.trainer(t)
 	sameNumbers(t, trainFor(t, got, 4), trainFor(t, want, 4), 1e-10)
 	p := k.programs["train_step"]
 	for _, n := range p.Nodes() {
@@ -51,8 +51,8 @@ func TestJoinedState(t *testing.T) {
 	sameParams(t, got, gotModel, wantModel)
 }
 
-// TestJoinedCheckpoint: what a checkpoint brings back is trained on, halves of weights too.
-func TestJoinedCheckpoint(t *testing.T) {
+// TestFusedParamsCheckpoint: what a checkpoint brings back is trained on, halves of weights too.
+func TestFusedParamsCheckpoint(t *testing.T) {
 	for _, half := range []bool{false, true} {
 		t.Run(fmt.Sprint(half), func(t *testing.T) {
 			dir := t.TempDir()
@@ -60,7 +60,7 @@ func TestJoinedCheckpoint(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, _ := togetherRun{backend: backendtest.Interpreter(1), half: half}.trainer(t)
+			a, _ := groupRun{backend: backendtest.Interpreter(1), half: half}.trainer(t)
 			trainFor(t, a, 2)
 			if err := a.Save(context.Background(), c, 0); err != nil {
 				t.Fatal(err)
@@ -69,7 +69,7 @@ func TestJoinedCheckpoint(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := trainFor(t, a, 2)
-			b, _ := togetherRun{backend: backendtest.Interpreter(1), half: half}.trainer(t)
+			b, _ := groupRun{backend: backendtest.Interpreter(1), half: half}.trainer(t)
 			trainFor(t, b, 3) // its state lies joined, and is another
 			if _, err := b.Resume(dir); err != nil {
 				t.Fatal(err)
@@ -92,11 +92,11 @@ func (wholeNorm) Update(p, g *op.Tensor, _ []*op.Tensor, s optim.Step) (*op.Tens
 	return op.Sub(p, op.Mul(g, op.Div(op.Cast(s.LR, g.DType()), norm))), nil
 }
 
-// TestJoinedOptimizer: an optimizer that looks at more than an element sees parameters as they are.
-func TestJoinedOptimizer(t *testing.T) {
+// TestFusedParamsOptimizer: an optimizer that looks at more than an element sees parameters as they are.
+func TestFusedParamsOptimizer(t *testing.T) {
 	for _, o := range []optim.Optimizer{wholeNorm{}, lamb{}} {
-		want, _ := togetherRun{optimizer: o}.trainer(t)
-		got, _ := togetherRun{optimizer: o, backend: backendtest.Interpreter(1)}.trainer(t)
+		want, _ := groupRun{optimizer: o}.trainer(t)
+		got, _ := groupRun{optimizer: o, backend: backendtest.Interpreter(1)}.trainer(t)
 		sameNumbers(t, trainFor(t, got, 3), trainFor(t, want, 3), 1e-10)
 	}
 }
@@ -105,7 +105,7 @@ func TestJoinedOptimizer(t *testing.T) {
 // the product left them.
 func TestStepKernels(t *testing.T) {
 	k := keeper(backendtest.Interpreter(1))
-	tr, _ := togetherRun{backend: k, half: true}.trainer(t)
+	tr, _ := groupRun{backend: k, half: true}.trainer(t)
 	trainFor(t, tr, 1)
 	text, err := op.Module(k.programs["train_step"], op.ModuleConfig{Config: hlo.Config{Target: hlo.CUDA}})
 	if err != nil {
@@ -176,9 +176,9 @@ func stepRows(t *testing.T, tr *galley.Trainer, rows ...int) []float64 {
 	return losses
 }
 
-// TestJoinedKinds: tensors that are not trained may stand among those that one product takes, weights may be
-// cut late, the loss need not look at the batch, and batches of another size may use other weights.
-func TestJoinedKinds(t *testing.T) {
+// TestFusedParamsKinds: tensors that are not trained may stand among those that one product takes, weights
+// may be cut late, the loss need not look at the batch, and batches of another size may use other weights.
+func TestFusedParamsKinds(t *testing.T) {
 	frozen := galley.CPU(galley.Config{Threads: 1}).NewSession().Tensor(array.FromSlice(make([]float32, 16), 4,
 		4))
 	for name, f := range map[string]func(x, w1, w2 *op.Tensor) []*op.Tensor{
@@ -245,15 +245,15 @@ func (f *failingOnce) Compile(p *ir.Func, o backend.Options) (backend.Executable
 
 // TestJoinFails: a program that cannot be compiled leaves the state as it was, and the next step trains.
 func TestJoinFails(t *testing.T) {
-	want, _ := togetherRun{half: true}.trainer(t)
-	for name, n := range map[string]int{"concat": 2, "train_step": 1, "halves": 2} {
-		tr, _ := togetherRun{half: true, backend: &failingOnce{backendtest.Interpreter(1), name, n}}.trainer(t)
-		if _, err := tr.Step(togetherIDs(0)); err == nil || !strings.Contains(err.Error(), "out of memory") {
+	want, _ := groupRun{half: true}.trainer(t)
+	for name, n := range map[string]int{"concat": 2, "train_step": 1, "split_f32": 2} {
+		tr, _ := groupRun{half: true, backend: &failingOnce{backendtest.Interpreter(1), name, n}}.trainer(t)
+		if _, err := tr.Step(groupIDs(0)); err == nil || !strings.Contains(err.Error(), "out of memory") {
 			t.Fatalf("%s: got %v, want the backend's error", name, err)
 		}
-		if m, err := tr.Step(togetherIDs(0)); err != nil || math.Abs(m.Loss-trainFor(t, want, 1)[0]) > 2e-2 {
+		if m, err := tr.Step(groupIDs(0)); err != nil || math.Abs(m.Loss-trainFor(t, want, 1)[0]) > 2e-2 {
 			t.Errorf("%s: after a failure: loss %v, %v", name, m.Loss, err)
 		}
-		want, _ = togetherRun{half: true}.trainer(t)
+		want, _ = groupRun{half: true}.trainer(t)
 	}
 }

@@ -57,16 +57,16 @@ func pair(t *testing.T, name string) *ir.Func {
 	return f
 }
 
-// TestTogetherCalls: several devices are called as the interface's header says. Each gets its own arguments,
-// has its own results, and gives up what is donated; nothing is left when the client closes.
-func TestTogetherCalls(t *testing.T) {
+// TestCompileSPMDCalls: several devices are called as the interface's header says. Each gets its own
+// arguments, has its own results, and gives up what is donated; nothing is left when the client closes.
+func TestCompileSPMDCalls(t *testing.T) {
 	b := openFake(t, Config{Plugin: fake(t)})
 	devices := b.(backend.Group).Devices()
 	if len(devices) != 4 || devices[0] != b {
 		t.Fatalf("got %d devices, want four, the backend first", len(devices))
 	}
 	f := pair(t, "pair")
-	exe, err := b.(backend.Group).Together([]*ir.Func{f, f, f}, backend.Options{Donate: []int{1}})
+	exe, err := b.(backend.Group).CompileSPMD([]*ir.Func{f, f, f}, backend.Options{Donate: []int{1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestCompileOptions(t *testing.T) {
 		{3, wire(nil).bytes(3, wire(nil).number(1, -1).number(4, 3).number(5, 1).bytes(9,
 			wire(nil).number(1, 3).number(2, 1).bytes(3, wire(nil).bytes(1, []byte{10, 11, 12}))))},
 	} {
-		_, err := b.(backend.Group).Together([]*ir.Func{f, f, f}[:c.devices], backend.Options{})
+		_, err := b.(backend.Group).CompileSPMD([]*ir.Func{f, f, f}[:c.devices], backend.Options{})
 		full, ok := errors.AsType[*PluginError](err)
 		if !ok || full.Line != "INTERNAL: it is refused" || strings.Contains(err.Error(), "\n") {
 			t.Fatalf("got %v, want the plugin's first line", err)
@@ -165,7 +165,7 @@ func TestMockedDevices(t *testing.T) {
 			args = append(args, x)
 		}
 	}
-	exe, err := b.(backend.Group).Together(fs, backend.Options{})
+	exe, err := b.(backend.Group).CompileSPMD(fs, backend.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestCache(t *testing.T) {
 		t.Helper()
 		b := openFake(t, c)
 		defer b.Close()
-		exe, err := b.(backend.Group).Together([]*ir.Func{f, f}, backend.Options{})
+		exe, err := b.(backend.Group).CompileSPMD([]*ir.Func{f, f}, backend.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,10 +8,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Columns says how sequences lie within a layer whose weights an axis splits, where the same axis splits the
-// sequence between layers. Nothing else says whether it is the sequence's within a layer, too: weights would
-// then be gathered, and attention share a sequence in a ring.
-type Columns struct {
+// SequenceParallel says the layout of sequences within a layer whose weights an axis splits, where the same
+// axis splits the sequence between layers. Nothing else says whether it is the sequence's within a layer,
+// too: weights would then be gathered, and attention share a sequence in a ring.
+type SequenceParallel struct {
 	// Axis is what splits weights; empty asks for nothing.
 	Axis string
 	// Split is how a sequence [batch, tokens, width] lies whose last dim goes along with a weight's split one.
@@ -19,8 +19,8 @@ type Columns struct {
 }
 
 // Ask adds to asked, by value, what a product makes of a weight, or multiplies it with. Weights are a
-// program's first parameters; use is how each lies in computation.
-func (c Columns) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sharding) {
+// program's first parameters; use is each one's layout in computation.
+func (c SequenceParallel) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sharding) {
 	if c.Axis == "" || len(f.Params()) < len(use) {
 		return
 	}
@@ -45,7 +45,7 @@ func (c Columns) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sharding) {
 
 // alongside is the sequences of a node whose last dim goes along with the dim of its operand k that the axis
 // splits.
-func (c Columns) alongside(n *ir.Node, k int, use mesh.Spec) []*ir.Value {
+func (c SequenceParallel) alongside(n *ir.Node, k int, use mesh.Spec) []*ir.Value {
 	split := slices.IndexFunc(use.Dims, func(a mesh.Axes) bool {
 		return slices.ContainsFunc(a, func(x mesh.Sub) bool { return x.Axis == c.Axis })
 	})

@@ -91,7 +91,7 @@ func TestVocabularyParallel(t *testing.T) {
 				p := agreesWith(t, f, r.Specs, m, spmd.Config{Results: r.Results}, h.args(), 1e-11)
 				if _, give := p.How(1); !slices.ContainsFunc(give[0].Dims[2],
 					func(s mesh.Sub) bool { return s.Axis == "tp" }) {
-					t.Errorf("logits lie as %s: want the vocabulary split", give[0])
+					t.Errorf("logits have layout %s: want the vocabulary split", give[0])
 				}
 				wantNoGathers(t, p)
 			})

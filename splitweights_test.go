@@ -17,13 +17,13 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// TestHalvedState: with products in 16 bits the state holds weights as halves, of which products take the
-// rounded one; the step rounds none.
-func TestHalvedState(t *testing.T) {
+// TestSplitWeightsState: with products in 16 bits the state holds weights as halves, of which products take
+// the rounded one; the step rounds none.
+func TestSplitWeightsState(t *testing.T) {
 	for _, policy := range []strategy.Recompute{"none", "full"} {
 		k := keeper(backendtest.Interpreter(1))
-		got, _ := togetherRun{backend: k, half: true, strategy: &galley.Strategy{Recompute: policy}}.trainer(t)
-		want, _ := togetherRun{half: true}.trainer(t)
+		got, _ := groupRun{backend: k, half: true, strategy: &galley.Strategy{Recompute: policy}}.trainer(t)
+		want, _ := groupRun{half: true}.trainer(t)
 		a, b := trainFor(t, got, 4), trainFor(t, want, 4)
 		for i := 0; i < len(a); i += 2 { // losses; norms of so small a model differ more
 			sameNumbers(t, a[i:i+1], b[i:i+1], 2e-2)
@@ -32,25 +32,25 @@ func TestHalvedState(t *testing.T) {
 			if n.Op().Name() != "cast" || n.Out()[0].DType() != array.BF16 || len(n.Out()[0].Shape()) != 2 {
 				continue
 			}
-			if from := n.In()[0].Node(); from == nil || from.Op().Name() == "from_halves" {
+			if from := n.In()[0].Node(); from == nil || from.Op().Name() == "join_f32" {
 				t.Errorf("%s: the step rounds a weight: %v", policy, n)
 			}
 		}
 	}
 }
 
-// TestHalvesKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that lie as halves, as
-// in whole ones.
-func TestHalvesKeepAllBits(t *testing.T) {
+// TestSplitWeightsKeepAllBits: steps far smaller than what 16 bits resolve add up in weights that lie as
+// halves, as in whole ones.
+func TestSplitWeightsKeepAllBits(t *testing.T) {
 	k := keeper(backendtest.Interpreter(1))
 	keepsAllBits(t, k)
-	if n := strings.Count(k.programs["train_step"].String(), "= from_halves"); n != 1 {
-		t.Errorf("%d weights lie as halves, want the joined one", n)
+	if n := strings.Count(k.programs["train_step"].String(), "= join_f32"); n != 1 {
+		t.Errorf("%d weights are split master weights, want the joined one", n)
 	}
 }
 
-// TestHalvesOnAccelerator: they do so on an accelerator, whose compiler might round otherwise.
-func TestHalvesOnAccelerator(t *testing.T) {
+// TestSplitWeightsOnAccelerator: they do so on an accelerator, whose compiler might round otherwise.
+func TestSplitWeightsOnAccelerator(t *testing.T) {
 	b, err := galley.XLA(galley.XLAConfig{})
 	if err != nil {
 		t.Skipf("no accelerator: %v", err)
@@ -87,9 +87,9 @@ func keepsAllBits(t *testing.T, b galley.Backend) {
 	}
 }
 
-// TestHalvedForward: a forward pass takes weights as they lie: whole before the first step, as halves behind
-// it, also of weights that a checkpoint brought.
-func TestHalvedForward(t *testing.T) {
+// TestSplitWeightsForward: a forward pass takes weights in their layouts: whole before the first step, as
+// halves behind it, also of weights that a checkpoint brought.
+func TestSplitWeightsForward(t *testing.T) {
 	dir := t.TempDir()
 	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: dir})
 	if err != nil {
@@ -97,18 +97,18 @@ func TestHalvedForward(t *testing.T) {
 	}
 	defer c.Close()
 	k := keeper(backendtest.Interpreter(1))
-	tr, m := togetherRun{backend: k, half: true}.trainer(t)
+	tr, m := groupRun{backend: k, half: true}.trainer(t)
 	f := tr.NewForward(func(b []*op.Tensor) []*op.Tensor { return []*op.Tensor{m.Loss(b[0], b[0])} })
 	loss := func() float64 {
-		out, err := f.Run(t.Context(), togetherIDs(0))
+		out, err := f.Run(t.Context(), groupIDs(0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return out[0].At(0)
 	}
 	before := loss()
-	if strings.Contains(k.programs["forward"].String(), "from_halves") {
-		t.Error("weights lie as halves before the first step")
+	if strings.Contains(k.programs["forward"].String(), "join_f32") {
+		t.Error("weights are split master weights before the first step")
 	}
 	if err := tr.Save(t.Context(), c, 0); err != nil {
 		t.Fatal(err)
@@ -128,16 +128,16 @@ func TestHalvedForward(t *testing.T) {
 	}
 }
 
-// TestHalvesFail: whatever fails midway, no bit of the state is lost, halves take no more memory than whole
-// weights, and Close leaves nothing. One of the optimizers sees weights as they are, so that nothing is
+// TestSplitWeightsFail: whatever fails midway, no bit of the state is lost, halves take no more memory than
+// whole weights, and Close leaves nothing. One of the optimizers sees weights as they are, so that nothing is
 // joined.
-func TestHalvesFail(t *testing.T) {
+func TestSplitWeightsFail(t *testing.T) {
 	for _, o := range []optim.Optimizer{nil, wholeNorm{}} {
-		t.Run(fmt.Sprintf("%T", o), func(t *testing.T) { halvesFail(t, o) })
+		t.Run(fmt.Sprintf("%T", o), func(t *testing.T) { splitWeightsFail(t, o) })
 	}
 }
 
-func halvesFail(t *testing.T, o optim.Optimizer) {
+func splitWeightsFail(t *testing.T, o optim.Optimizer) {
 	ctx, dir := t.Context(), t.TempDir()
 	saved, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: dir})
 	if err != nil {
@@ -145,11 +145,11 @@ func halvesFail(t *testing.T, o optim.Optimizer) {
 	}
 	defer saved.Close()
 	b := newBufferCounter()
-	tr, m := togetherRun{backend: b, half: true, optimizer: o}.trainer(t)
+	tr, m := groupRun{backend: b, half: true, optimizer: o}.trainer(t)
 	f := tr.NewForward(func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{m.Loss(in[0], in[0])} })
 	defer f.Close()
 	loss := func() float64 {
-		out, err := f.Run(ctx, togetherIDs(0))
+		out, err := f.Run(ctx, groupIDs(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,8 +162,8 @@ func halvesFail(t *testing.T, o optim.Optimizer) {
 		}
 	}
 	bytes, before, first := b.bytes(), loss(), paramsOf(t, tr, m)
-	b.fails["halves"] = 2
-	if _, err := tr.Step(togetherIDs(0)); err == nil {
+	b.fails["split_f32"] = 2
+	if _, err := tr.Step(groupIDs(0)); err == nil {
 		t.Fatal("the step does not say what failed")
 	}
 	same("after a failure", first)
@@ -183,8 +183,8 @@ func halvesFail(t *testing.T, o optim.Optimizer) {
 			t.Fatal(err)
 		}
 		same("after a checkpoint", first)
-		b.fails["halves"] = 1
-		if _, err := tr.Step(togetherIDs(0)); err == nil {
+		b.fails["split_f32"] = 1
+		if _, err := tr.Step(groupIDs(0)); err == nil {
 			t.Fatal("the step does not say what failed")
 		}
 		same("after a checkpoint and a failure", first)

@@ -23,7 +23,7 @@ import (
 )
 
 // togetherRun is a training of a small model, on a backend of several devices or on the host.
-type togetherRun struct {
+type groupRun struct {
 	backend  galley.Backend
 	strategy *galley.Strategy
 	init     *galley.Program
@@ -35,9 +35,9 @@ type togetherRun struct {
 	optimizer optim.Optimizer
 }
 
-const togetherBatch, togetherSeq = 4, 8
+const groupBatch, groupSeq = 4, 8
 
-func (r togetherRun) trainer(t *testing.T) (*galley.Trainer, models.Model) {
+func (r groupRun) trainer(t *testing.T) (*galley.Trainer, models.Model) {
 	t.Helper()
 	tr, m, err := r.make(t)
 	if err != nil {
@@ -46,7 +46,7 @@ func (r togetherRun) trainer(t *testing.T) (*galley.Trainer, models.Model) {
 	return tr, m
 }
 
-func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
+func (r groupRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 	t.Helper()
 	d := galley.CPU(galley.Config{Threads: 1})
 	t.Cleanup(d.Close)
@@ -60,7 +60,7 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 	}
 	arranged := m
 	if r.strategy != nil {
-		if arranged, _, err = galley.Arrange(m, *r.strategy, togetherSeq); err != nil {
+		if arranged, _, err = galley.Arrange(m, *r.strategy, groupSeq); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +77,7 @@ func (r togetherRun) make(t *testing.T) (*galley.Trainer, models.Model, error) {
 	return tr, m, err
 }
 
-func (r togetherRun) config() models.Config {
+func (r groupRun) config() models.Config {
 	c := models.Config{Family: cmp.Or(r.family, "llama"), Vocab: 24, Hidden: cmp.Or(r.hidden, 16),
 		Intermediate: 24, Layers: cmp.Or(r.layers, 2), Heads: 4, KVHeads: 2, Tied: true, InitStd: 0.2}
 	switch r.family {
@@ -89,8 +89,8 @@ func (r togetherRun) config() models.Config {
 	return c
 }
 
-func togetherIDs(step int) array.Array {
-	ids := array.New(array.I32, togetherBatch, togetherSeq+1)
+func groupIDs(step int) array.Array {
+	ids := array.New(array.I32, groupBatch, groupSeq+1)
 	for k := range ids.Len() {
 		ids.Set(k, float64((k*7+step*13+k*k%11)%24))
 	}
@@ -101,7 +101,7 @@ func trainFor(t *testing.T, tr *galley.Trainer, steps int) []float64 {
 	t.Helper()
 	var out []float64
 	for range steps {
-		m, err := tr.Step(togetherIDs(tr.Steps()))
+		m, err := tr.Step(groupIDs(tr.Steps()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,10 +119,10 @@ func sameNumbers(t *testing.T, got, want []float64, limit float64) {
 	}
 }
 
-// TestTogether: a training step that the devices of a backend run as one program has the losses and norms of
-// one device, however it is spread, and the parameters that come back are its own.
-func TestTogether(t *testing.T) {
-	one, host := togetherRun{}.trainer(t)
+// TestDeviceGroup: a training step that the devices of a backend run as one program has the losses and norms
+// of one device, however it is spread, and the parameters that come back are its own.
+func TestDeviceGroup(t *testing.T) {
+	one, host := groupRun{}.trainer(t)
 	want := trainFor(t, one, 3)
 	for _, s := range []galley.Strategy{
 		{DP: 2}, {TP: 2}, {DP: 2, TP: 2}, {DP: 4}, {DP: 2, Zero: 1}, {DP: 2, Zero: 2}, {DP: 2, Zero: 3}, {DP: 2,
@@ -143,7 +143,7 @@ func TestTogether(t *testing.T) {
 // a model on the host.
 func trainsAlike(t *testing.T, s galley.Strategy, want []float64, host models.Model) {
 	t.Helper()
-	tr, m := togetherRun{backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
+	tr, m := groupRun{backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
 	sameNumbers(t, trainFor(t, tr, 3), want, 1e-10)
 	sameParams(t, tr, m, host)
 	if err := tr.Close(); err != nil {
@@ -176,23 +176,23 @@ func sameParams(t *testing.T, tr *galley.Trainer, m, host models.Model) {
 	}
 }
 
-// TestTogetherFamilies: so do models with learned positions and with experts, which tensor parallelism
+// TestDeviceGroupFamilies: so do models with learned positions and with experts, which tensor parallelism
 // splits.
-func TestTogetherFamilies(t *testing.T) {
+func TestDeviceGroupFamilies(t *testing.T) {
 	for _, family := range []string{"gpt2", "mixtral"} {
-		one, _ := togetherRun{family: family}.trainer(t)
-		tr, _ := togetherRun{family: family, backend: backendtest.Interpreter(4),
+		one, _ := groupRun{family: family}.trainer(t)
+		tr, _ := groupRun{family: family, backend: backendtest.Interpreter(4),
 			strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
 		sameNumbers(t, trainFor(t, tr, 2), trainFor(t, one, 2), 1e-10)
 	}
 }
 
-// TestTogetherFused: attention in bf16 that trades sequences for heads is the accelerator's own kernel,
+// TestDeviceGroupFused: attention in bf16 that trades sequences for heads is the accelerator's own kernel,
 // forward and backward.
-func TestTogetherFused(t *testing.T) {
-	one, _ := togetherRun{hidden: 32, half: true}.trainer(t)
+func TestDeviceGroupFused(t *testing.T) {
+	one, _ := groupRun{hidden: 32, half: true}.trainer(t)
 	k := &moduleKeeper{Backend: backendtest.Interpreter(4)}
-	tr, _ := togetherRun{hidden: 32, half: true, backend: k,
+	tr, _ := groupRun{hidden: 32, half: true, backend: k,
 		strategy: &galley.Strategy{DP: 2, CP: 2, Context: "ulysses", AMP: "bf16"}}.trainer(t)
 	sameNumbers(t, trainFor(t, tr, 2), trainFor(t, one, 2), 5e-2)
 	for _, call := range []string{`"__cudnn$fmhaSoftmax"`, `"__cudnn$fmhaSoftmaxBackward"`} {
@@ -202,13 +202,13 @@ func TestTogetherFused(t *testing.T) {
 	}
 }
 
-// TestTogetherFirstValues: parameters that the devices make for themselves, each its part, are those of the
-// host.
-func TestTogetherFirstValues(t *testing.T) {
-	one, _ := togetherRun{}.trainer(t)
+// TestDeviceGroupFirstValues: parameters that the devices make for themselves, each its part, are those of
+// the host.
+func TestDeviceGroupFirstValues(t *testing.T) {
+	one, _ := groupRun{}.trainer(t)
 	want := trainFor(t, one, 2)
 	b := ir.NewBuilder("init")
-	m, err := models.New(togetherRun{}.config(), nn.Config{Scope: b, Seed: 3, DType: array.F64, Frozen: true})
+	m, err := models.New(groupRun{}.config(), nn.Config{Scope: b, Seed: 3, DType: array.F64, Frozen: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,21 +217,22 @@ func TestTogetherFirstValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []galley.Strategy{{DP: 2, TP: 2}, {DP: 2, Zero: 3}} {
-		tr, _ := togetherRun{backend: backendtest.Interpreter(4), strategy: &s, init: init}.trainer(t)
+		tr, _ := groupRun{backend: backendtest.Interpreter(4), strategy: &s, init: init}.trainer(t)
 		sameNumbers(t, trainFor(t, tr, 2), want, 1e-10)
 	}
 }
 
-// TestTogetherCheckpoints: a run goes on from a checkpoint that another strategy, or one device, has written.
-func TestTogetherCheckpoints(t *testing.T) {
-	one, _ := togetherRun{}.trainer(t)
+// TestDeviceGroupCheckpoints: a run goes on from a checkpoint that another strategy, or one device, has
+// written.
+func TestDeviceGroupCheckpoints(t *testing.T) {
+	one, _ := groupRun{}.trainer(t)
 	want := trainFor(t, one, 4)
 	dir := t.TempDir()
 	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _ := togetherRun{backend: backendtest.Interpreter(4),
+	first, _ := groupRun{backend: backendtest.Interpreter(4),
 		strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}}.trainer(t)
 	trainFor(t, first, 2)
 	if err := first.Save(context.Background(), c, 8); err != nil {
@@ -241,7 +242,7 @@ func TestTogetherCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []*galley.Strategy{nil, {DP: 4, Zero: 3}, {TP: 2}} {
-		r := togetherRun{strategy: s}
+		r := groupRun{strategy: s}
 		if s != nil {
 			r.backend = backendtest.Interpreter(4)
 		}
@@ -253,23 +254,23 @@ func TestTogetherCheckpoints(t *testing.T) {
 	}
 }
 
-// TestTogetherForward: a forward pass on several devices, or in micro-batches, is that of one.
-func TestTogetherForward(t *testing.T) {
-	logits := func(r togetherRun) array.Array {
+// TestDeviceGroupForward: a forward pass on several devices, or in micro-batches, is that of one.
+func TestDeviceGroupForward(t *testing.T) {
+	logits := func(r groupRun) array.Array {
 		tr, m := r.trainer(t)
 		f := tr.NewForward(func(b []*op.Tensor) []*op.Tensor {
 			return []*op.Tensor{m.Forward(op.Narrow(b[0], 1, 0,
-				togetherSeq))}
+				groupSeq))}
 		})
-		out, err := f.Run(context.Background(), togetherIDs(0))
+		out, err := f.Run(context.Background(), groupIDs(0))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return out[0]
 	}
-	want := logits(togetherRun{})
+	want := logits(groupRun{})
 	k := keeper(backendtest.Interpreter(1))
-	for _, r := range []togetherRun{
+	for _, r := range []groupRun{
 		{backend: backendtest.Interpreter(4), strategy: &galley.Strategy{DP: 2, TP: 2}},
 		{backend: backendtest.Interpreter(2), strategy: &galley.Strategy{DP: 2, Zero: 3}},
 		{backend: backendtest.Interpreter(2), strategy: &galley.Strategy{DP: 2, Micro: 2}},
@@ -283,14 +284,14 @@ func TestTogetherForward(t *testing.T) {
 		}
 	}
 	p := k.programs["forward"]
-	if rows := p.Params()[len(p.Params())-1].Dim(0); rows == togetherBatch {
+	if rows := p.Params()[len(p.Params())-1].Dim(0); rows == groupBatch {
 		t.Errorf("with micro-batches a pass takes all %d rows at once", rows)
 	}
 }
 
-// TestTogetherMistakes: what the devices of a backend cannot do is said before anything runs, with what can
-// be done.
-func TestTogetherMistakes(t *testing.T) {
+// TestDeviceGroupMistakes: what the devices of a backend cannot do is said before anything runs, with what
+// can be done.
+func TestDeviceGroupMistakes(t *testing.T) {
 	for _, c := range []struct {
 		s    galley.Strategy
 		want string
@@ -308,9 +309,9 @@ func TestTogetherMistakes(t *testing.T) {
 			"want a batch and sizes that dp2 ×4 divides"},
 	} {
 		t.Run(fmt.Sprint(c.s), func(t *testing.T) {
-			tr, _, err := togetherRun{backend: backendtest.Interpreter(4), strategy: &c.s}.make(t)
+			tr, _, err := groupRun{backend: backendtest.Interpreter(4), strategy: &c.s}.make(t)
 			if err == nil {
-				_, err = tr.Step(togetherIDs(0))
+				_, err = tr.Step(groupIDs(0))
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line with %q", err, c.want)
@@ -328,7 +329,7 @@ type moduleKeeper struct {
 
 func (r *moduleKeeper) Devices() []backend.Backend { return r.Backend.(backend.Group).Devices() }
 
-func (r *moduleKeeper) Together(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
+func (r *moduleKeeper) CompileSPMD(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
 	var err error
 	r.text, err = op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA},
 		Donate: op.Donations(fs[0], o.Donate)})
@@ -338,12 +339,12 @@ func (r *moduleKeeper) Together(fs []*ir.Func, o backend.Options) (backend.Execu
 	if r.all != nil {
 		r.all[fs[0].Name()] = r.text
 	}
-	return r.Backend.(backend.Group).Together(fs, o)
+	return r.Backend.(backend.Group).CompileSPMD(fs, o)
 }
 
-// TestTogetherGolden: the module that devices share for a whole training step is the one in testdata.
-func TestTogetherGolden(t *testing.T) {
-	golden.Run(t, "testdata/together/*.txt", func(t *testing.T, b golden.Block) string {
+// TestDeviceGroupGolden: the module that devices share for a whole training step is the one in testdata.
+func TestDeviceGroupGolden(t *testing.T) {
+	golden.Run(t, "testdata/devicegroup/*.txt", func(t *testing.T, b golden.Block) string {
 		s, err := strategy.Parse(b.Args[0])
 		if err != nil {
 			t.Fatal(err)
@@ -352,7 +353,7 @@ func TestTogetherGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := &moduleKeeper{Backend: backendtest.Interpreter(4)}
-		tr, _ := togetherRun{backend: r, strategy: &s, layers: 1}.trainer(t)
+		tr, _ := groupRun{backend: r, strategy: &s, layers: 1}.trainer(t)
 		trainFor(t, tr, 1)
 		parseModule(t, r.text, nil)
 		return r.text

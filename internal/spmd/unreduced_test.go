@@ -12,7 +12,7 @@ import (
 
 // TestUncombined: a product's sums can wait behind casts and cuts, unless something else reads them on the
 // way or a spec splits by their axis.
-func TestUncombined(t *testing.T) {
+func TestUnreduced(t *testing.T) {
 	m, err := mesh.Parse("dp=2")
 	if err != nil {
 		t.Fatal(err)
@@ -67,10 +67,10 @@ func TestUncombined(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lie, inner := p.Uncombined([]*ir.Value{f.Results()[0].Node().In()[1]}, []mesh.Spec{spec})
-			if got := len(lie[0].Partial) == 1; got != c.waits || len(inner) != c.within ||
-				!lie[0].With().Equal(spec) {
-				t.Errorf("got %v and %v within", lie[0], inner)
+			layout, inner := p.Unreduced([]*ir.Value{f.Results()[0].Node().In()[1]}, []mesh.Spec{spec})
+			if got := len(layout[0].Partial) == 1; got != c.waits || len(inner) != c.within ||
+				!layout[0].With().Equal(spec) {
+				t.Errorf("got %v and %v within", layout[0], inner)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--mesh: %w", err)
 	}
-	s.Zero, s.VPP, s.MicroBatch, s.Sequence, s.Overlap = f.Zero, f.VPP, f.Micro, f.SP, f.Overlap
+	s.Zero, s.VPP, s.Micro, s.Sequence, s.Overlap = f.Zero, f.VPP, f.Micro, f.SP, f.Overlap
 	s.Context, s.Recompute, s.AMP = f.CP, strategy.Recompute(f.Recompute), f.AMP
 	if s.Offload, err = strategy.ParseOffload(f.Offload); err != nil {
 		return nil, fmt.Errorf("--offload: %w", err)

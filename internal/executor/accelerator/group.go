@@ -135,14 +135,12 @@ func (s *group) stateLayouts() layouts {
 }
 
 // forwardLayouts is that of a program of the parameters and a batch, whose results every device has.
-func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
+func (s *group) forwardLayouts(batch int, p *ir.Func) layouts {
 	var l layouts
 	for _, w := range s.weights {
 		l.params = append(l.params, mesh.Closed(w.Rest))
 	}
-	for _, t := range batch {
-		l.params = append(l.params, s.Batch(t))
-	}
+	l.params = append(l.params, s.Inputs(p, batch)...)
 	for _, v := range p.Results() {
 		l.results = append(l.results, mesh.Whole(len(v.Shape())))
 	}
@@ -151,9 +149,6 @@ func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
 
 // compile makes one program for all devices of a program on whole tensors.
 func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable, error) {
-	if len(p.Captures()) > 0 {
-		return nil, fmt.Errorf("compile %s: it reads a tensor %v that is neither a parameter nor of the batch: several devices have no copies of it: pass it with the batch", p.Name(), p.Captures()[0].Type())
-	}
 	fused, err := s.partition(p, l)
 	if err != nil {
 		return nil, err

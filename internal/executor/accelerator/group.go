@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -165,7 +166,7 @@ func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable
 
 // explain says what to do about programs that differ between devices.
 func (s *group) explain(err error) error {
-	if _, ok := errors.AsType[*op.DifferError](err); !ok {
+	if _, ok := errors.AsType[*lower.DifferError](err); !ok {
 		return err
 	}
 	if s.Strategy.CP > 1 && s.Strategy.Context == "ring" {
@@ -177,20 +178,13 @@ func (s *group) explain(err error) error {
 
 // partition decides the layout of every value of a program.
 func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
-	asked := map[int]mesh.Sharding{}
-	for i, x := range l.params {
+	a := shard.Annotations{Marks: s.Mark, SequenceParallel: s.SequenceParallel(),
+		Uses: step.Uses(s.weights, executor.UpTo(0, len(s.weights)))}
+	for _, x := range l.params {
 		x.Spec = x.Spec.With() // inference speaks of how dims are split
-		asked[p.Params()[i].ID()] = x
+		a.Params = append(a.Params, x)
 	}
-	for _, n := range p.Nodes() {
-		if label, ok := op.Marked(n); ok {
-			if x, ok := s.Mark(label); ok && len(x.Spec.Dims) == len(n.Out()[0].Shape()) {
-				asked[n.Out()[0].ID()] = x
-			}
-		}
-	}
-	s.SequenceParallel().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
-	c := shard.Config{Mesh: s.mesh(), Values: asked}
+	c := shard.Config{Mesh: s.mesh(), Values: a.Values(p)}
 	if len(l.params) == 0 { // nothing else says anything
 		for _, x := range l.results {
 			c.Results = append(c.Results, mesh.Closed(x))

@@ -15,10 +15,12 @@ import (
 	"github.com/galley-ml/galley/internal/golden"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // togetherRun is a training of a small model, on a backend of several devices or on the host.
@@ -297,7 +299,7 @@ func TestDeviceGroupMistakes(t *testing.T) {
 	}{
 		{galley.Strategy{DP: 8}, `strategy "dp8" takes 8 devices: interpreter 0 has 4: want a smaller degree`},
 		{galley.Strategy{PP: 2}, "want pp=1"}, {galley.Strategy{DP: 2, EP: 2}, "want ep=1"},
-		{galley.Strategy{DP: 2, Overlap: true}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: "optimizer"},
+		{galley.Strategy{DP: 2, Overlap: true}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: strategy.Offload{Optimizer: 1}},
 			"want offload none"},
 		{galley.Strategy{TP: 2, Zero: 1}, "zero=1 splits over"}, {galley.Strategy{DP: 2, AMP: "f16"}, "amp is f16"},
 		{galley.Strategy{DP: 3}, "want a batch and sizes that dp3 divides"},
@@ -330,8 +332,8 @@ func (r *moduleKeeper) Devices() []backend.Backend { return r.Backend.(backend.G
 
 func (r *moduleKeeper) CompileSPMD(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
 	var err error
-	r.text, err = op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA},
-		Donate: op.Donations(fs[0], o.Donate)})
+	r.text, err = lower.SPMD(fs, lower.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA},
+		Donate: lower.Donations(fs[0], o.Donate)})
 	if err != nil {
 		return nil, err
 	}
@@ -344,7 +346,7 @@ func (r *moduleKeeper) CompileSPMD(fs []*ir.Func, o backend.Options) (backend.Ex
 // TestDeviceGroupGolden: the module that devices share for a whole training step is the one in testdata.
 func TestDeviceGroupGolden(t *testing.T) {
 	golden.Run(t, "testdata/devicegroup/*.txt", func(t *testing.T, b golden.Block) string {
-		s, err := galley.ParseStrategy(b.Args[0])
+		s, err := strategy.Parse(b.Args[0])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // normalised is two convolutions, each with batch normalisation behind it, and a head.
@@ -41,7 +42,8 @@ func normalisedBatches() [][]array.Array {
 func TestBatchNorm(t *testing.T) {
 	sameAsOne(t, normalised, normalisedBatches(), galley.Strategy{}, galley.Strategy{DP: 2},
 		galley.Strategy{DP: 4}, galley.Strategy{DP: 3, Zero: 1}, galley.Strategy{DP: 2, Zero: 2, Overlap: true},
-		galley.Strategy{DP: 2, Zero: 3, Recompute: "full"}, galley.Strategy{DP: 2, Zero: 3, Offload: "optimizer"})
+		galley.Strategy{DP: 2, Zero: 3, Recompute: "full"},
+		galley.Strategy{DP: 2, Zero: 3, Offload: strategy.Offload{Optimizer: 1}})
 }
 
 // TestBatchNormMicro: a micro-batch is normalised by its own statistics, as where gradients are accumulated on

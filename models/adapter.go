@@ -213,10 +213,8 @@ func Merge(m Model) error {
 		x.layer.SetAdapter(nil)
 	}
 	own := map[*nn.Param]bool{}
-	for _, x := range d.adapter.list {
-		for _, p := range x.adapter.Params() {
-			own[p] = true
-		}
+	for _, p := range d.adapterParams() {
+		own[p] = true
 	}
 	d.params = slices.DeleteFunc(slices.Clone(d.params), func(p *nn.Param) bool { return own[p] })
 	fixed := fixedOf(d.config)
@@ -236,4 +234,12 @@ func fixedOf(c Config) map[string]bool {
 		}
 	}
 	return fixed
+}
+
+// adapterParams is what the adapters learn.
+func (m *decoder) adapterParams() (list []*nn.Param) {
+	for _, x := range m.adapter.list {
+		list = append(list, x.adapter.Params()...)
+	}
+	return list
 }

@@ -54,7 +54,7 @@ def adapters():
         m = m.double()
         for n, p in m.named_parameters():
             p.requires_grad_("lora_" in n)
-        m.train()
+        m.eval()  # GPT-2 has dropout
         out = m(input_ids=IDS).logits
         value = loss(out)
         value.backward()

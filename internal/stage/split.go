@@ -288,11 +288,11 @@ func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 }
 
 // distinct is gradients as values of their own: one that is a parameter, or that of two values, may have to
-// lie otherwise as each.
+// lie otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one has its name.
 func (b *stageBuilder) distinct(grads []*ir.Value) []*ir.Value {
 	list := slices.Clone(grads)
 	for i, g := range grads {
-		if g.Node() == nil || slices.Contains(grads[:i], g) {
+		if g.Node() == nil || len(grads) > 1 {
 			list[i] = op.Mark(g, fmt.Sprintf("in%d.grad", i))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -134,14 +135,12 @@ func (s *group) stateLayouts() layouts {
 }
 
 // forwardLayouts is that of a program of the parameters and a batch, whose results every device has.
-func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
+func (s *group) forwardLayouts(batch int, p *ir.Func) layouts {
 	var l layouts
 	for _, w := range s.weights {
 		l.params = append(l.params, mesh.Closed(w.Rest))
 	}
-	for _, t := range batch {
-		l.params = append(l.params, s.Batch(t))
-	}
+	l.params = append(l.params, s.Inputs(p, batch)...)
 	for _, v := range p.Results() {
 		l.results = append(l.results, mesh.Whole(len(v.Shape())))
 	}
@@ -150,9 +149,6 @@ func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
 
 // compile makes one program for all devices of a program on whole tensors.
 func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable, error) {
-	if len(p.Captures()) > 0 {
-		return nil, fmt.Errorf("compile %s: it reads a tensor %v that is neither a parameter nor of the batch: several devices have no copies of it: pass it with the batch", p.Name(), p.Captures()[0].Type())
-	}
 	fused, err := s.partition(p, l)
 	if err != nil {
 		return nil, err
@@ -169,7 +165,7 @@ func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable
 
 // explain says what to do about programs that differ between devices.
 func (s *group) explain(err error) error {
-	if _, ok := errors.AsType[*op.DifferError](err); !ok {
+	if _, ok := errors.AsType[*lower.DifferError](err); !ok {
 		return err
 	}
 	if s.Strategy.CP > 1 && s.Strategy.Context == "ring" {

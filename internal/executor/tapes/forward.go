@@ -109,7 +109,10 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*microForwards, 
 		return nil, err
 	}
 	p, err := h.c.TraceWith("forward", h.paramTypes(), batch,
-		func(in []*op.Tensor) []*op.Tensor { return f(h.shortened(in)) })
+		func(in []*op.Tensor) []*op.Tensor {
+			in[0].Scope().(*ir.Builder).CaptureAs(h.shorten)
+			return f(h.shortened(in))
+		})
 	if err != nil {
 		return nil, err
 	}

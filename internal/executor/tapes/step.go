@@ -74,6 +74,7 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	for _, p := range h.c.Params {
 		params = append(params, b.Param(p.Name, h.Computed(p.Type)))
 	}
+	b.CaptureAs(h.shorten)
 	in, number := executor.BatchParams(b, batch), executor.NewStepNumber(b)
 	loss := executor.CheckedLoss(h.c.LossOf(params, h.shortened(in), number.Tensor), params)
 	if loss.Err() != nil {

@@ -1,10 +1,11 @@
-package op
+package lower
 
 import (
 	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/triton"
+	"github.com/galley-ml/galley/op"
 )
 
 // gated is a SwiGLU of the halves of one array, which its kernel reads where they lie, if no kernel of the
@@ -12,7 +13,7 @@ import (
 type gated struct{ split, node *ir.Node }
 
 func (k kernels) addGated(in scopeOf, n *ir.Node) {
-	if _, ok := n.Op().(swiglu); !ok || k.taken[n] {
+	if _, ok := role[op.SwiGLURole](n); !ok || k.taken[n] {
 		return
 	}
 	gate := n.In()[0]
@@ -26,15 +27,14 @@ func (k kernels) addGated(in scopeOf, n *ir.Node) {
 }
 
 // cutOf is the node that cuts an array's last dim into just these halves, but for marks; nil if none does.
-func cutOf(a, b *Tensor) *ir.Node {
+func cutOf(a, b *ir.Value) *ir.Node {
 	a, b = unmarked(a), unmarked(b)
 	n := a.Node()
 	if n == nil || b.Node() != n {
 		return nil
 	}
-	o, ok := n.Op().(split)
-	if !ok || len(o.Sizes) != 2 || o.Sizes[0] != o.Sizes[1] || o.Dim != len(a.Shape())-1 || a != n.Out()[0] ||
-		b != n.Out()[1] {
+	c, ok := role[op.SplitRole](n)
+	if !ok || !c.Halves(len(a.Shape())) || a != n.Out()[0] || b != n.Out()[1] {
 		return nil
 	}
 	return n

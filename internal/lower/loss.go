@@ -1,10 +1,11 @@
-package op
+package lower
 
 import (
 	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/triton"
+	"github.com/galley-ml/galley/op"
 )
 
 // lossOf is a loss and the gradient of its logits, which one kernel computes where the loss's own gradient is
@@ -22,7 +23,7 @@ func (k kernels) addLoss(s scopeOf, n *ir.Node) {
 	if !ok || k.taken[l.loss] || k.taken[n] {
 		return
 	}
-	made := map[*Tensor]bool{l.loss.Out()[0]: true, l.loss.Out()[1]: true}
+	made := map[*ir.Value]bool{l.loss.Out()[0]: true, l.loss.Out()[1]: true}
 	var late []int
 	for i := s.at[l.loss] + 1; i < s.at[n]; i++ {
 		m := s.nodes[i]
@@ -37,7 +38,7 @@ func (k kernels) addLoss(s scopeOf, n *ir.Node) {
 			made[v] = true
 		}
 	}
-	if usesAny([]*Tensor{n.In()[0], n.In()[1], n.In()[3]}, made) {
+	if usesAny([]*ir.Value{n.In()[0], n.In()[1], n.In()[3]}, made) {
 		return
 	}
 	k.at[l.loss], k.at[n], k.late[n] = labelCount{l.loss}, l, late
@@ -48,7 +49,7 @@ func (k kernels) addLoss(s scopeOf, n *ir.Node) {
 	}
 }
 
-func usesAny(in []*Tensor, made map[*Tensor]bool) bool {
+func usesAny(in []*ir.Value, made map[*ir.Value]bool) bool {
 	for _, v := range in {
 		if made[v] {
 			return true
@@ -59,17 +60,16 @@ func usesAny(in []*Tensor, made map[*Tensor]bool) bool {
 
 // lossPair is a gradient of 16-bit logits of all classes with its loss.
 func lossPair(n *ir.Node) (l lossOf, ok bool) {
-	g, ok := n.Op().(crossEntropyGrad)
-	if !ok || g.Total != 0 || g.Offset != 0 {
+	g, ok := role[op.CrossEntropyGradRole](n)
+	if !ok || !g.Whole() {
 		return l, false
 	}
 	l = lossOf{n.In()[2].Node(), n}
 	if l.loss == nil {
 		return l, false
 	}
-	o, ok := l.loss.Op().(crossEntropy)
-	if !ok || n.In()[2] != l.loss.Out()[1] || o.IgnoreIndex != g.IgnoreIndex ||
-		o.LabelSmoothing != g.LabelSmoothing {
+	o, ok := role[op.CrossEntropyRole](l.loss)
+	if !ok || n.In()[2] != l.loss.Out()[1] || !g.Of(o) {
 		return l, false
 	}
 	x := n.In()[0]
@@ -78,19 +78,20 @@ func lossPair(n *ir.Node) (l lossOf, ok bool) {
 }
 
 func (c labelCount) emit(w *hlo.Writer, refs []hlo.Ref) {
-	o := c.loss.Op().(crossEntropy)
-	refs[c.loss.Out()[2].ID()] = o.emitCount(w, refs[c.loss.In()[1].ID()], c.loss.Out()[2].DType())
+	o, _ := role[op.CrossEntropyRole](c.loss)
+	refs[c.loss.Out()[2].ID()] = o.EmitCount(w, refs[c.loss.In()[1].ID()], c.loss.Out()[2].DType())
 }
 
 func (l lossOf) emit(w *hlo.Writer, refs []hlo.Ref) {
 	in := refsOf(refs, l.grad.In())
-	g := l.grad.Op().(crossEntropyGrad)
+	g, _ := role[op.CrossEntropyGradRole](l.grad)
 	rows, width := rowsOf(in[0].Shape)
 	lse := hloType(l.loss.Out()[1].Type())
-	k := triton.CrossEntropy(in[0].DType, rows, width, g.target(width))
-	r := cuda.CallTriton(w, k, []hlo.Ref{in[0], g.emitLabels(w, in[1]), g.emitRows(w, in)}, lse,
+	k := triton.CrossEntropy(in[0].DType, rows, width, g.Target(width))
+	r := cuda.CallTriton(w, k, []hlo.Ref{in[0], g.EmitLabels(w, in[1]), g.EmitRows(w, in)}, lse,
 		hloType(l.grad.Out()[0].Type()))
 	top := r[0]
-	loss := l.loss.Op().(crossEntropy).emitLoss(w, in[0], in[1], top, w.Constant(top.Type, 0))
+	o, _ := role[op.CrossEntropyRole](l.loss)
+	loss := o.EmitLoss(w, in[0], in[1], top)
 	refs[l.loss.Out()[0].ID()], refs[l.loss.Out()[1].ID()], refs[l.grad.Out()[0].ID()] = loss, top, r[1]
 }

@@ -1,8 +1,9 @@
-package op
+package lower
 
 import (
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
 )
 
 // byKernel is nodes that one kernel of our own computes, where XLA's would read their rows again.
@@ -72,13 +73,13 @@ func (k kernels) each(f *ir.Func, write func(i int, n *ir.Node)) {
 type scopeOf struct {
 	nodes []*ir.Node
 	at    map[*ir.Node]int
-	uses  map[*Tensor]int
-	first map[*Tensor]int
+	uses  map[*ir.Value]int
+	first map[*ir.Value]int
 }
 
 func newScopeOf(f *ir.Func) scopeOf {
-	s := scopeOf{f.Nodes(), map[*ir.Node]int{}, map[*Tensor]int{}, map[*Tensor]int{}}
-	use := func(v *Tensor, i int) {
+	s := scopeOf{f.Nodes(), map[*ir.Node]int{}, map[*ir.Value]int{}, map[*ir.Value]int{}}
+	use := func(v *ir.Value, i int) {
 		if s.uses[v]++; s.uses[v] == 1 {
 			s.first[v] = i
 		}
@@ -96,9 +97,9 @@ func newScopeOf(f *ir.Func) scopeOf {
 }
 
 // unmarked is the value that a mark, or several, stand on.
-func unmarked(v *Tensor) *Tensor {
+func unmarked(v *ir.Value) *ir.Value {
 	for v.Node() != nil {
-		if _, ok := v.Node().Op().(mark); !ok {
+		if _, ok := role[op.MarkRole](v.Node()); !ok {
 			break
 		}
 		v = v.Node().In()[0]
@@ -106,7 +107,13 @@ func unmarked(v *Tensor) *Tensor {
 	return v
 }
 
-func refsOf(refs []hlo.Ref, vs []*Tensor) []hlo.Ref {
+// role is the role that a node's op has, if it is of type R.
+func role[R any](n *ir.Node) (R, bool) {
+	r, ok := op.RoleOf(n.Op().(op.Op)).(R)
+	return r, ok
+}
+
+func refsOf(refs []hlo.Ref, vs []*ir.Value) []hlo.Ref {
 	list := make([]hlo.Ref, len(vs))
 	for i, v := range vs {
 		list[i] = refs[v.ID()]

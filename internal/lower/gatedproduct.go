@@ -1,10 +1,11 @@
-package op
+package lower
 
 import (
 	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/ptx"
+	"github.com/galley-ml/galley/op"
 )
 
 // gatedProduct is a product and the SwiGLU of its halves.
@@ -39,13 +40,13 @@ func (p gatedProduct) emit(w *hlo.Writer, refs []hlo.Ref) {
 // gatedGradient is a product that is the gradient of a SwiGLU, and the gradients of its halves, joined.
 type gatedGradient struct {
 	product, join *ir.Node
-	both          *Tensor
+	both          *ir.Value
 	kernel        ptx.GatedGradient
 }
 
 // addGatedGradient adds the product that a SwiGLU's gradients are computed from.
 func (k kernels) addGatedGradient(s scopeOf, n *ir.Node) {
-	if _, ok := n.Op().(swigluGrad); !ok || k.taken[n] {
+	if _, ok := role[op.SwiGLUGradRole](n); !ok || k.taken[n] {
 		return
 	}
 	dy := n.In()[2]
@@ -75,7 +76,7 @@ func (s scopeOf) joinOf(n *ir.Node) *ir.Node {
 	if join == nil || s.reader(b) != join || len(join.In()) != 2 || join.In()[0] != a || join.In()[1] != b {
 		return nil
 	}
-	if c, ok := join.Op().(concat); !ok || c.Dim != len(a.Shape())-1 {
+	if c, ok := role[op.ConcatRole](join); !ok || c.Dim != len(a.Shape())-1 {
 		return nil
 	}
 	return join

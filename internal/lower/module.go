@@ -1,12 +1,14 @@
-package op
+package lower
 
 import (
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
 )
 
 // ModuleConfig says how a program becomes a StableHLO module; the zero value is for one device of any kind,
@@ -109,7 +111,7 @@ func alike(f, g *ir.Func) error {
 }
 
 // sameValues checks that values have the same numbers and types.
-func sameValues(xs, ys []*Tensor) error {
+func sameValues(xs, ys []*ir.Value) error {
 	if len(xs) != len(ys) {
 		return fmt.Errorf("%d values and %d", len(xs), len(ys))
 	}
@@ -136,7 +138,7 @@ func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref) []hlo.Ref {
 			return
 		}
 		forms, table := formsOf(fs, k)
-		for i, r := range emitForms(w, forms, table, refsOf(refs, n.In()), typesOfValues(n.Out())) {
+		for i, r := range emitForms(w, forms, table, refsOf(refs, n.In()), typesOf(n.Out())) {
 			refs[n.Out()[i].ID()] = r
 		}
 	})
@@ -148,7 +150,7 @@ func emitFuncs(w *hlo.Writer, fs []*ir.Func, in []hlo.Ref) []hlo.Ref {
 }
 
 // formsOf is the different ops that devices have at node k, and which of them each device has.
-func formsOf(fs []*ir.Func, k int) (forms []Op, table []int) {
+func formsOf(fs []*ir.Func, k int) (forms []op.Op, table []int) {
 	var texts []string
 	for _, f := range fs {
 		o := f.Nodes()[k].Op()
@@ -159,7 +161,7 @@ func formsOf(fs []*ir.Func, k int) (forms []Op, table []int) {
 		at := slices.Index(texts, text)
 		if at < 0 {
 			at = len(texts)
-			texts, forms = append(texts, text), append(forms, o.(Op))
+			texts, forms = append(texts, text), append(forms, o.(op.Op))
 		}
 		table = append(table, at)
 	}
@@ -167,7 +169,7 @@ func formsOf(fs []*ir.Func, k int) (forms []Op, table []int) {
 }
 
 // emitForms writes an op, or where it has several forms a choice among them.
-func emitForms(w *hlo.Writer, forms []Op, table []int, in []hlo.Ref, out []Type) []hlo.Ref {
+func emitForms(w *hlo.Writer, forms []op.Op, table []int, in []hlo.Ref, out []ir.Type) []hlo.Ref {
 	if len(forms) == 1 {
 		return forms[0].Emit(w, in, out)
 	}
@@ -192,3 +194,24 @@ func (d Donation) check(f *ir.Func) error {
 	}
 	return nil
 }
+
+func typesOf(vs []*ir.Value) []ir.Type {
+	types := make([]ir.Type, len(vs))
+	for i, v := range vs {
+		types[i] = v.Type()
+	}
+	return types
+}
+
+func hloType(t ir.Type) hlo.Type { return hlo.Type{DType: t.DType, Shape: t.Shape} }
+
+func hloTypes(ts []ir.Type) []hlo.Type {
+	out := make([]hlo.Type, len(ts))
+	for i, t := range ts {
+		out[i] = hloType(t)
+	}
+	return out
+}
+
+// rowsOf is how many rows an array has, and how long they are.
+func rowsOf(s array.Shape) (rows, width int) { return s[:len(s)-1].Len(), s[len(s)-1] }

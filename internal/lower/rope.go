@@ -1,22 +1,20 @@
-package op
+package lower
 
 import (
-	"reflect"
-
-	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cuda"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/ptx"
+	"github.com/galley-ml/galley/op"
 )
 
 // turnedProduct is a product of which some parts are turned by position and nothing else reads what they were
 // before.
 type turnedProduct struct {
 	product *ir.Node
-	rope    rope
+	rope    op.RoPERole
 	kernel  ptx.TurnedProduct
-	results []*Tensor
+	results []*ir.Value
 	between []*ir.Node
 }
 
@@ -45,13 +43,13 @@ func (k kernels) addTurned(s scopeOf, n *ir.Node) {
 }
 
 // add adds a part of the product, which must become heads.
-func (t *turnedProduct) add(s scopeOf, part *Tensor) bool {
+func (t *turnedProduct) add(s scopeOf, part *ir.Value) bool {
 	n := s.reader(part)
 	if n == nil {
 		return false
 	}
 	x, heads := t.product.In()[0], n.Out()[0]
-	if _, ok := n.Op().(reshape); !ok || len(heads.Shape()) != 4 || !heads.Shape()[:2].Equal(x.Shape()[:2]) {
+	if _, ok := role[op.ReshapeRole](n); !ok || len(heads.Shape()) != 4 || !heads.Shape()[:2].Equal(x.Shape()[:2]) {
 		return false
 	}
 	t.between = append(t.between, n)
@@ -65,20 +63,19 @@ func (t *turnedProduct) add(s scopeOf, part *Tensor) bool {
 }
 
 // turns reports whether a node turns heads as the kernel does, and as those before.
-func (t *turnedProduct) turns(n *ir.Node, heads *Tensor) bool {
-	o, ok := n.Op().(rope)
-	if !ok || o.Positions || o.DynamicOffset || o.Style == interleaved || o.dim(heads.Shape()) != heads.Dim(3) {
+func (t *turnedProduct) turns(n *ir.Node, heads *ir.Value) bool {
+	o, ok := role[op.RoPERole](n)
+	if !ok || !o.ByHalves(heads.Shape()) {
 		return false
 	}
 	if len(t.kernel.Turned) == 0 {
 		t.rope, t.kernel.Head = o, heads.Dim(3)
 	}
-	return reflect.DeepEqual(o, t.rope) && t.kernel.Head == heads.Dim(3)
+	return o.Equal(t.rope) && t.kernel.Head == heads.Dim(3)
 }
 
 func (t turnedProduct) emit(w *hlo.Writer, refs []hlo.Ref) {
-	first := t.results[0]
-	cos, sin := t.rope.emitTable(w, nil, hlo.Ref{Type: hlo.Type{DType: array.F32, Shape: first.Shape()}})
+	cos, sin := t.rope.EmitTable(w, t.results[0].Shape())
 	types := make([]hlo.Type, len(t.results))
 	for i, r := range t.results {
 		types[i] = hloType(r.Type())

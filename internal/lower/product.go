@@ -1,10 +1,11 @@
-package op
+package lower
 
 import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
 )
 
 // worth reports whether a product's kernel is to be called.
@@ -18,7 +19,7 @@ func (k kernels) worth(p interface {
 // kernelProduct is the node of a product with weights that a kernel could compute, whose result is only cut
 // into parts of the last dim by a node; nil if that node is no such one.
 func (s scopeOf) kernelProduct(cut *ir.Node) *ir.Node {
-	o, ok := cut.Op().(split)
+	o, ok := role[op.SplitRole](cut)
 	if !ok || o.Dim != len(cut.In()[0].Shape())-1 || s.uses[cut.In()[0]] != 1 {
 		return nil
 	}
@@ -33,8 +34,8 @@ func (s scopeOf) kernelProduct(cut *ir.Node) *ir.Node {
 }
 
 // weighted is the product of rows with weights, in bf16, that a node is.
-func weighted(n *ir.Node) (matmul, bool) {
-	m, ok := n.Op().(matmul)
+func weighted(n *ir.Node) (op.MatMulRole, bool) {
+	m, ok := role[op.MatMulRole](n)
 	if !ok || m.TransX || len(n.In()[1].Shape()) != 2 || n.In()[0].Dim(-1) == 0 {
 		return m, false
 	}
@@ -45,7 +46,7 @@ func weighted(n *ir.Node) (matmul, bool) {
 }
 
 // reader is the one node that reads a value, nil if there are others.
-func (s scopeOf) reader(v *Tensor) *ir.Node {
+func (s scopeOf) reader(v *ir.Value) *ir.Node {
 	if s.uses[v] != 1 || s.first[v] == len(s.nodes) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package op
+package lower
 
 import (
 	"github.com/galley-ml/galley/array"
@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/triton"
+	"github.com/galley-ml/galley/op"
 )
 
 // pair is a sum and a norm beside it that one kernel computes: a norm of the sum, or a norm's gradient that
@@ -46,7 +47,7 @@ func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
 
 // pairOf is a norm with the sum that it is of, or a sum with the norm's gradient that nothing else uses.
 func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
-	if _, ok := n.Op().(rmsNorm); ok && kernelRows(n.In()[0], n.In()[1]) {
+	if _, ok := role[op.RMSNormRole](n); ok && kernelRows(n.In()[0], n.In()[1]) {
 		sum := unmarked(n.In()[0]).Node()
 		return pair{add: sum, norm: n}, sum != nil && plainSum(sum)
 	}
@@ -58,7 +59,7 @@ func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
 		if g == nil || s.uses[x] != 1 || x != g.Out()[0] {
 			continue
 		}
-		if _, ok := g.Op().(rmsNormGrad); ok && kernelRows(g.In()[0], g.In()[1]) {
+		if _, ok := role[op.RMSNormGradRole](g); ok && kernelRows(g.In()[0], g.In()[1]) {
 			return pair{add: n, norm: g}, true
 		}
 	}
@@ -67,22 +68,22 @@ func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
 
 // plainSum reports whether a node adds two arrays of one type.
 func plainSum(n *ir.Node) bool {
-	_, ok := n.Op().(add)
+	_, ok := role[op.AddRole](n)
 	return ok && n.In()[0].Type().Equal(n.In()[1].Type())
 }
 
 // kernelRows reports whether there are kernels for rows of such numbers.
-func kernelRows(x, gamma *Tensor) bool {
+func kernelRows(x, gamma *ir.Value) bool {
 	return x.DType().IsHalf() && triton.Supports(gamma.DType()) && triton.Holds(x.Dim(-1)) && x.Shape().Len() > 0
 }
 
 // emit writes the kernel and sets the refs of both nodes' results.
 func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
-	get := func(v *Tensor) hlo.Ref { return refs[v.ID()] }
+	get := func(v *ir.Value) hlo.Ref { return refs[v.ID()] }
 	x := p.norm.In()[0]
 	width := x.Dim(-1)
 	rows := x.Shape().Len() / width
-	if o, ok := p.norm.Op().(rmsNorm); ok {
+	if o, ok := role[op.RMSNormRole](p.norm); ok {
 		k := triton.AddRMSNorm(x.DType(), p.norm.In()[1].DType(), rows, width, o.Eps)
 		in := []hlo.Ref{get(p.add.In()[0]), get(p.add.In()[1]), get(p.norm.In()[1])}
 		r := cuda.CallTriton(w, k, in, hloType(x.Type()), hloType(x.Type()), hloType(p.norm.Out()[1].Type()))

@@ -49,8 +49,8 @@ type adapterFile struct {
 var refusedKeys = []string{"modules_to_save", "layer_replication", "target_parameters", "trainable_token_indices",
 	"lora_bias", "use_qalora", "alora_invocation_tokens", "use_bdlora", "arrow_config"}
 
-// SaveAdapterConfig says how an adapter is written.
-type SaveAdapterConfig struct {
+// AdapterFiles says how an adapter is written.
+type AdapterFiles struct {
 	// Base is the model that the adapter is for, a directory or a name on a hub.
 	Base string
 	// Read brings a parameter's data to the host; nil reads eager tensors.
@@ -58,7 +58,7 @@ type SaveAdapterConfig struct {
 }
 
 // SaveAdapter writes the adapters of a model as a directory that PEFT reads.
-func SaveAdapter(dir string, m Model, c SaveAdapterConfig) error {
+func SaveAdapter(dir string, m Model, c AdapterFiles) error {
 	d, ok := m.(*decoder)
 	if !ok || d.adapter == nil {
 		return fmt.Errorf("models: save adapter %s: the model has no adapters", dir)
@@ -83,6 +83,45 @@ func SaveAdapter(dir string, m Model, c SaveAdapterConfig) error {
 	if err != nil {
 		return fmt.Errorf("models: save adapter: %w", err)
 	}
+	return nil
+}
+
+// AdapterText is the adapter_config.json of a model's adapters, for a model that is kept elsewhere.
+func AdapterText(m Model) ([]byte, error) {
+	d, ok := m.(*decoder)
+	if !ok || d.adapter == nil {
+		return nil, fmt.Errorf("models: adapter: the model has none")
+	}
+	text, err := json.MarshalIndent(adapterFileOf(d, "."), "", "  ")
+	return append(text, '\n'), err
+}
+
+// AdaptAs is Adapt as the adapter_config.json of a directory says.
+func AdaptAs(dir string, m Model, in nn.Config) error {
+	path := filepath.Join(dir, adapterConfigName)
+	c, err := readAdapterConfig(path)
+	if err != nil {
+		return fmt.Errorf("models: %s: %w", path, err)
+	}
+	if err := readTargets(path, &c); err != nil {
+		return fmt.Errorf("models: %s: %w", path, err)
+	}
+	return Adapt(m, c, in)
+}
+
+// readTargets takes a list of targets from a file.
+func readTargets(path string, c *AdapterConfig) error {
+	text, err := strict.ReadFile(path, strict.Config)
+	if err != nil {
+		return err
+	}
+	var f struct {
+		Targets []string `json:"target_modules"`
+	}
+	if err := json.Unmarshal(text, &f); err != nil {
+		return err
+	}
+	c.Targets = f.Targets
 	return nil
 }
 

@@ -138,7 +138,7 @@ func TestAdapterFiles(t *testing.T) {
 		s := newSession(t)
 		m := adaptedModel(t, s, packable[0], a)
 		dir := filepath.Join(t.TempDir(), "adapter")
-		if err := SaveAdapter(dir, m, SaveAdapterConfig{Base: "base"}); err != nil {
+		if err := SaveAdapter(dir, m, AdapterFiles{Base: "base"}); err != nil {
 			t.Fatal(err)
 		}
 		n, err := New(packable[0], nn.Config{Scope: s, Seed: 4, DType: array.F64})
@@ -195,7 +195,7 @@ func TestAdapterErrors(t *testing.T) {
 	if err := Merge(m); err == nil {
 		t.Error("merge without adapters: got no error")
 	}
-	if err := SaveAdapter(t.TempDir(), m, SaveAdapterConfig{}); err == nil {
+	if err := SaveAdapter(t.TempDir(), m, AdapterFiles{}); err == nil {
 		t.Error("save without adapters: got no error")
 	}
 	if err := LoadAdapter(t.TempDir(), m, in); err == nil {

@@ -80,7 +80,7 @@ type decoder struct {
 	linear  []nn.Adaptable
 	adapter *adaptation
 	stem    stem
-	blocks []block
+	blocks  []block
 	// norm follows the last block; nil is none.
 	norm layer
 	head head

@@ -76,6 +76,15 @@ func preferred(prompt *turn, answer turn, c ChatConfig) (marked, error) {
 // Len is the number of pairs.
 func (p *Preferences) Len() int { return len(p.pairs) }
 
+// Examples is the answers of all pairs, each for itself.
+func (p *Preferences) Examples() Examples {
+	e := &Chats{}
+	for _, x := range p.pairs {
+		e.list = append(e.list, x[0], x[1])
+	}
+	return e
+}
+
 // Split holds out a share of the pairs, chosen by the seed, as Corpus.Split does.
 func (p *Preferences) Split(held float64, seed uint64) (train, valid *Preferences, err error) {
 	train, valid = &Preferences{}, &Preferences{}
@@ -165,10 +174,6 @@ func (p *Pairs) pair(i uint64) int {
 
 // Facts is what the batches depend on.
 func (p *Pairs) Facts() []Fact {
-	e := &Chats{}
-	for _, x := range p.p.pairs {
-		e.list = append(e.list, x[0], x[1])
-	}
-	return []Fact{{"data", HashExamples(e)}, {"batch", strconv.Itoa(p.config.Batch)},
+	return []Fact{{"data", HashExamples(p.p.Examples())}, {"batch", strconv.Itoa(p.config.Batch)},
 		{"seq", strconv.Itoa(p.seq)}, orderFact(p.config.Order, p.config.Seed)}
 }

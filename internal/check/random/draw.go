@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // Case is a model, a strategy and batches, all drawn at random.
@@ -98,8 +99,8 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	x := galley.Strategy{
 		DP: pick(r, 1, 1, 2, 3, 4), TP: pick(r, 1, 1, 2, 3), PP: min(s.Layers, pick(r, 1, 1, 2, 3)), Micro: pick(r,
 			1, 1, 2, 3, 5),
-		Overlap: r.IntN(2) == 0, Recompute: pick(r, "none", "none", "selective", "full", "full:1",
-			"selective:1"), Offload: pick(r, "none", "none", "optimizer"),
+		Overlap: r.IntN(2) == 0, Recompute: pick[strategy.Recompute](r, "none", "none", "selective", "full", "full:1",
+			"selective:1"), Offload: pick(r, strategy.Offload{}, strategy.Offload{}, strategy.Offload{Optimizer: 1}),
 	}
 	if s.Kind == "attention" {
 		x.CP, x.Context = pick(r, 1, 1, 2), pick(r, "ring", "ulysses")

@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // TestPlanText: the plans of strategies of all kinds are read back from what they print, and print the same
@@ -18,7 +19,7 @@ func TestPlanText(t *testing.T) {
 	for _, s := range []galley.Strategy{
 		{}, {DP: 2, TP: 2, PP: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2, Sequence: true, Overlap: true},
 		{PP: 2, Schedule: "zbv", Micro: 4, Zero: 1}, {PP: 2, VPP: 2, Schedule: "interleaved", AMP: "f16"},
-		{CP: 2, TP: 2, Recompute: "full:1"}, {DP: 2, EP: 2, AMP: "bf16"}, {DP: 2, Offload: "optimizer"},
+		{CP: 2, TP: 2, Recompute: "full:1"}, {DP: 2, EP: 2, AMP: "bf16"}, {DP: 2, Offload: strategy.Offload{Optimizer: 1}},
 		{DP: 3, PP: 3, Micro: 5, Schedule: "zbh1", Recompute: "selective"},
 	} {
 		t.Run(s.String(), func(t *testing.T) {

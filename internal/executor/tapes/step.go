@@ -61,7 +61,7 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	b := ir.NewBuilder("forward")
 	var params []*op.Tensor
 	for _, p := range h.c.Params {
-		params = append(params, b.Param(p.Name, h.Computed(p.Type)))
+		params = append(params, b.Param(p.Name, h.Entering(p)))
 	}
 	b.CaptureAs(h.shorten)
 	in, number := executor.BatchParams(b, batch), executor.NewStepNumber(b)

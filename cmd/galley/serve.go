@@ -27,7 +27,7 @@ type serveCmd struct {
 	Port         int           `help:"Port to listen on; 0 takes a free one." default:"8000"`
 	Tokenizer    string        `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
 	ChatTemplate string        `help:"Jinja file; without it the model's own chat template." type:"existingfile" placeholder:"FILE"`
-	Weights      string        `help:"Keep weights as f32 or bf16; without it as the model has them." enum:",f32,bf16" default:"" placeholder:"FORMAT"`
+	Weights      string        `help:"Keep weights as f32, bf16, int8 or int4; without it as the model has them." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
 	Context      int           `help:"Longest sequence, prompt included; 0 is the model's max_position_embeddings, or what the pages hold."`
 	CacheMb      int           `help:"Memory for keys and values in MiB; 0 is 1024, or less where less is of use."`
 	Running      int           `help:"Sequences that are computed at once." default:"64"`

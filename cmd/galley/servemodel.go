@@ -84,7 +84,8 @@ func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, deco
 	}
 	defer done()
 	e := engine.Config{Weights: c.Weights, Read: read, Threads: c.Threads, Decode: decode, Context: c.Context,
-		Memory: int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe}
+		Memory: int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe,
+		Speculate: c.Speculate}
 	if c.Context == 0 {
 		e.Longest = config.Positions
 	}

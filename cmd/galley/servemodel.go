@@ -48,7 +48,7 @@ func (c *serveCmd) model(dir, name string) (*serve.Model, error) {
 	t.note(d.dir, config.Vocab)
 	m := &serve.Model{Name: name, Text: t, Created: time.Now()}
 	if full, ok := t.Tokenizer.(*tokenizer.Tokenizer); ok {
-		m.Plain = full.WithoutSpecial()
+		m.Plain, m.Special = full.WithoutSpecial(), full.IsSpecial
 	}
 	if m.Chat, err = serve.ReadChatTemplate(d.dir, c.ChatTemplate); err != nil {
 		return nil, err

@@ -69,6 +69,7 @@ func (e *Engine) compute() {
 // right about.
 type result struct {
 	choices []sample.Choice
+	done    bool // the mask lets nothing follow the last of them
 	hidden  []float32
 	err     error
 }
@@ -100,7 +101,7 @@ func (e *Engine) apply(it *item, r result) {
 		if i > 0 { // the guess before it was right: its keys and values are there
 			s.advance(e.pages, 1)
 		}
-		if e.emit(s, c); s.ended {
+		if e.emit(s, c, r.done && i == len(r.choices)-1); s.ended {
 			return
 		}
 	}
@@ -137,10 +138,13 @@ func (it *item) choose(logits []float32, vocab int) (r result) {
 			r.err = err
 			return r
 		}
+		r.choices = append(r.choices, c)
 		if it.mask != nil {
 			it.mask.Take(c.ID)
+			if r.done = it.mask.Done(); r.done {
+				return r
+			}
 		}
-		r.choices = append(r.choices, c)
 		if i == len(it.draft) || c.ID != it.draft[i] || slices.Contains(it.Stop, c.ID) {
 			return r
 		}
@@ -148,15 +152,15 @@ func (it *item) choose(logits []float32, vocab int) (r result) {
 	return r
 }
 
-// emit hands out a token.
-func (e *Engine) emit(s *sequence, c sample.Choice) {
+// emit hands out a token; done is that nothing can follow it.
+func (e *Engine) emit(s *sequence, c sample.Choice, done bool) {
 	s.tokens = append(s.tokens, c.ID)
 	e.stats.GeneratedTokens++
 	t := Token{Index: s.index, ID: c.ID, LogProb: c.LogProb, Top: c.Top, Cached: s.cached, Queued: s.waited}
 	stopped := false
 	if slices.Contains(s.Stop, c.ID) {
 		t.Finish = FinishStop
-	} else if t.Text, stopped = s.text.add(c.ID); stopped {
+	} else if t.Text, stopped = s.text.add(c.ID); stopped || done {
 		t.Finish = FinishStop
 	} else if s.generated() >= s.Tokens || len(s.tokens) >= e.Limit() {
 		t.Finish = FinishLength

@@ -66,9 +66,9 @@ func TestFloors(t *testing.T) {
 func TestRootComposes(t *testing.T) {
 	allowed := map[string]bool{}
 	for _, p := range strings.Fields(`array data mesh models nn op optim strategy distribute internal/fault internal/units
-		internal/backend internal/checkpoint internal/cluster internal/comm internal/comm/inproc
+		internal/backend internal/checkpoint internal/cluster internal/comm internal/comm/inproc internal/comm/process
 		internal/cpu internal/executor internal/executor/accelerator internal/executor/local
-		internal/executor/tapes internal/ir internal/layout internal/plan internal/planfile
+		internal/executor/tapes internal/ir internal/kernel internal/layout internal/mpi internal/plan internal/planfile
 		internal/runtime internal/safetensors internal/search internal/step internal/xla`) {
 		allowed[p] = true
 	}

@@ -17,7 +17,7 @@ const floors = `
 array internal/kernel internal/trace internal/strict internal/units internal/fault
 mesh tokenizer internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx internal/packed internal/sample
 internal/ir internal/comm/inproc internal/comm/process internal/mpi internal/cuda internal/comm/commtest internal/hlo/interp
-op
+op internal/mpi/launch
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy
 internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage

@@ -18,6 +18,7 @@ import (
 // commands is the command line: one struct a command, in its own file.
 type commands struct {
 	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
+	Launch    launchCmd    `cmd:"" help:"Start several processes on this machine that train together."`
 	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
 	Eval      evalCmd      `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
 	Export    exportCmd    `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
@@ -69,7 +70,7 @@ func run(args []string) int {
 	if err := repeated(ctx); err != nil {
 		return report(err)
 	}
-	return report(ctx.Run())
+	return report(inJob(ctx))
 }
 
 // chosen is the command that a mistake was made in, as one would type it.
@@ -87,6 +88,9 @@ func report(err error) int {
 		return 0
 	case errors.Is(err, errFailed):
 		return exitFailed
+	}
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
 	}
 	fmt.Fprintln(os.Stderr, "galley:", strict.Line(err.Error()))
 	if s, ok := errors.AsType[*stoppedError](err); ok {

@@ -217,13 +217,12 @@ func (s *run) waitsFor(process int) (since time.Time, what string) {
 		return s.left, "the run waits for its end"
 	}
 	for _, w := range s.waiting {
-		if w.m == nil || !w.m.missing() {
+		if w.m == nil || !slices.Contains(w.m.lane.others, process) || w.m.isOver() {
 			continue
 		}
-		for _, rank := range w.m.Absent() {
-			if s.world.owner[rank] == process {
-				return w.since, w.m.Side(w.slot).String()
-			}
+		absent := func(rank int) bool { return s.world.owner[rank] == process }
+		if !w.m.missing() || slices.ContainsFunc(w.m.Absent(), absent) { // else others are waited for
+			return w.since, w.m.Side(w.slot).String()
 		}
 	}
 	return since, ""

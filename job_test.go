@@ -17,6 +17,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // inJob runs f in each of n processes of a job, which are goroutines, and returns what each reports.
@@ -124,7 +125,7 @@ func TestProcessesTrainAlike(t *testing.T) {
 		{mixtral, galley.Strategy{DP: 4, EP: 2}},
 		{llama, galley.Strategy{CP: 4}},
 		{llama, galley.Strategy{CP: 2, DP: 2, Context: "ulysses"}},
-		{llama, galley.Strategy{DP: 2, TP: 2, AMP: "bf16", Offload: "optimizer"}},
+		{llama, galley.Strategy{DP: 2, TP: 2, AMP: "bf16", Offload: strategy.Offload{Optimizer: 1}}},
 		{llama, galley.Strategy{DP: 2, PP: 2, Zero: 2, AMP: "f16", Micro: 2, Schedule: "zbh1"}},
 	} {
 		t.Run(name(&test.strategy), func(t *testing.T) {

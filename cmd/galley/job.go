@@ -32,14 +32,14 @@ func inJob(ctx *kong.Context) error {
 		}
 		return ctx.Run()
 	}
-	if !job.First() {
-		silence()
-	}
 	return job.End(runTogether(ctx, name, launched))
 }
 
-// silence is for processes other than the first: what they would print, it prints.
+// silence keeps processes other than the first of a job from printing what it prints.
 func silence() {
+	if launched, ok := mpi.Launched(); !ok || launched.Rank == 0 {
+		return
+	}
 	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
 		os.Stdout, os.Stderr = null, null
 	}

@@ -19,6 +19,7 @@ import (
 type commands struct {
 	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
 	Launch    launchCmd    `cmd:"" help:"Start several processes on this machine that train together."`
+	Finetune  finetuneCmd  `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
 	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
 	Eval      evalCmd      `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
 	Export    exportCmd    `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
@@ -49,6 +50,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
+	silence()
 	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{
 		"systems": strings.Join(export.Systems(), ", "), "schedules": strings.Join(pipeline.Names(), ", "),
 	},

@@ -24,6 +24,8 @@ type Weight struct {
 	// how its gradients are summed over micro-batches; axes that leave sums pending are found and need not be
 	// said.
 	Use, Rest, Sum, Slot mesh.Spec
+	// Buffer is one whose gradient is what is added to it: it has no part in the gradients' norm.
+	Buffer bool
 }
 
 // Config is what a step is made of.

@@ -225,7 +225,7 @@ func (u *updater) norm(grads []*ir.Value) *ir.Value {
 	for rank := range u.c.Meshes {
 		var own []*ir.Value
 		for i, g := range grads {
-			if u.homes[i].rank == rank {
+			if u.homes[i].rank == rank && !u.c.Weights[i].Buffer {
 				own = append(own, g)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // group is the layout of a training run on a device group of a backend, which runs each of its programs in
@@ -74,7 +75,7 @@ func unsupported(c executor.Config) (what, fix string) {
 		return "how many tokens travel to experts only a run knows", "want ep=1, and tp to split experts"
 	case s.Overlap:
 		return "its compiler decides what overlaps", "leave overlap out"
-	case s.Offload != "none":
+	case s.Offload != strategy.Offload{}:
 		return "its state stays on them", "want offload none, and zero for less memory"
 	case c.Layers != nil:
 		return "a plan of layers is for in-process devices", "want a strategy and annotations"

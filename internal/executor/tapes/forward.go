@@ -114,7 +114,7 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward,
 func (h *planner) paramTypes() []ir.Type {
 	var list []ir.Type
 	for _, p := range h.c.Params {
-		list = append(list, h.Computed(p.Type))
+		list = append(list, h.Entering(p))
 	}
 	return list
 }

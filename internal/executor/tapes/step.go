@@ -33,7 +33,7 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 	}
 	c := step.Config{
 		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, SequenceParallel: h.SequenceParallel(),
-		Overlap: h.overlap(), Away: h.Strategy.Offload != "none",
+		Overlap: h.overlap(), Away: h.Strategy.Offload != (strategy.Offload{}),
 	}
 	cut, err := h.forwards(&c, batch, micros)
 	if err != nil {
@@ -61,7 +61,7 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	b := ir.NewBuilder("forward")
 	var params []*op.Tensor
 	for _, p := range h.c.Params {
-		params = append(params, b.Param(p.Name, h.Computed(p.Type)))
+		params = append(params, b.Param(p.Name, h.Entering(p)))
 	}
 	b.CaptureAs(h.shorten)
 	in, number := executor.BatchParams(b, batch), executor.NewStepNumber(b)
@@ -118,10 +118,7 @@ func (h *planner) overlap() step.Overlap {
 
 // recompute turns the strategy's word into policies for the layers of each stage.
 func (h *planner) recompute(c *step.Config) error {
-	policy, err := recomputeOf(h.Strategy)
-	if err != nil {
-		return err
-	}
+	policy := recomputeOf(h.Strategy)
 	first := 0 // the layer with which a stage begins
 	starts := []int{0}
 	for _, cut := range c.Cuts {
@@ -146,16 +143,16 @@ func (h *planner) recompute(c *step.Config) error {
 }
 
 // recomputeOf is what each layer computes again, by its number within its stage.
-func recomputeOf(s strategy.Strategy) (func(layer int) stage.Recompute, error) {
-	word, limit, err := s.Recomputed()
+func recomputeOf(s strategy.Strategy) func(layer int) stage.Recompute {
+	limit := s.Recompute.Layers()
 	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective,
-		"full": stage.RecomputeFull}[word]
+		"full": stage.RecomputeFull}[s.Recompute.Mode()]
 	return func(layer int) stage.Recompute {
 		if limit >= 0 && layer >= limit {
 			return stage.RecomputeNone
 		}
 		return policy
-	}, err
+	}
 }
 
 // update traces the optimizer.

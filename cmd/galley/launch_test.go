@@ -63,14 +63,14 @@ func TestLaunch(t *testing.T) {
 func TestLaunchMistakes(t *testing.T) {
 	needMPICH(t)
 	for _, test := range []struct{ line, want string }{
-		{"launch -n 2 -- train --mesh=dp=3", `3 devices for 2 processes`},
+		{"launch -n 2 -- train --steps=2 --mesh=dp=3", `3 devices for 2 processes`},
 		{"launch -n 2 -- dump", "is for one process"},
 		{"launch -n 2 -- train --stepz", "unknown flag"},
 		{"launch -n 2 -- train --data=/nowhere/text", "/nowhere/text"},
 		{"launch -n 0 -- train", "processes"},
-		{"launch -n 2 -- train --checkpoint=run", "--checkpoint"},
+		{"launch -n 2 -- train --steps=2 --checkpoint=run", "--checkpoint"},
 	} {
-		out, err := galleyCommand(t, append(strings.Fields(test.line), "--steps=2")...).CombinedOutput()
+		out, err := galleyCommand(t, strings.Fields(test.line)...).CombinedOutput()
 		if n := strings.Count(string(out), "galley: "); err == nil || n != 1 || !strings.Contains(string(out), test.want) {
 			t.Errorf("%s: got %v and %q, want %q once", test.line, err, out, test.want)
 		}

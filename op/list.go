@@ -63,6 +63,7 @@ func All() []Op {
 		flip{},
 		floor{},
 		full{},
+		fused{},
 		geluGrad{},
 		gelu{},
 		greaterEqual{},

@@ -86,6 +86,8 @@ func TestTogetherLaw(t *testing.T) {
 // reasonsForWhole is the samples in which a factor may be split by chance.
 var reasonsForWhole = map[string]string{
 	"concat/2": "what is joined is empty but for one operand",
+	"fused/0":  "programs are fused when they have been split",
+	"fused/1":  "programs are fused when they have been split",
 }
 
 // TestMissingRules tries to split every factor that a rule keeps whole. One that could be split is freedom

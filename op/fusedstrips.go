@@ -74,10 +74,13 @@ func (s *strip) allot() {
 			}
 		}
 	}
+	for _, v := range s.p.results { // they are copied when all nodes are done
+		last[v] = len(plan.nodes)
+	}
 	var free [][]byte
 	for i, ln := range plan.nodes {
 		v := ln.node.Out()[0]
-		if ln.loop.Kind != LoopSame && plan.level[v] == perElem && plan.base(v) == v {
+		if plan.level[v] == perElem && plan.base(v) == v {
 			if n := len(free); n > 0 {
 				s.memory[v], free = free[n-1], free[:n-1]
 			} else {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // level is how often a value of a loop is computed.
@@ -228,3 +229,21 @@ func (p *LoopPlan) stream(x *ir.Value, w rowWalk) int {
 
 // Folds reports whether the loop has rows that belong together.
 func (p *LoopPlan) Folds() bool { return p.folds }
+
+// Instructions is how many vector instructions an element takes.
+func (ln *LoopNode) Instructions() int {
+	if ln.loop.Lane == nil {
+		return 1
+	}
+	in := len(ln.node.In())
+	b := lane.NewBuilder(true, in)
+	args := make([]lane.Arg, in)
+	for i := range args {
+		args[i] = b.In(i)
+	}
+	ln.loop.Lane(b, args)
+	return len(b.Code)
+}
+
+// LoopsCompiled reports whether loops run as code of their own on this machine.
+func LoopsCompiled() bool { return false }

@@ -155,6 +155,9 @@ var programs = struct {
 // fusedOf is a body made ready to run, once for all ops that have it.
 func fusedOf(f *ir.Func) *fusedProgram {
 	key := withoutPlaces(f)
+	if !LoopsCompiled() { // a test may ask for strips of what runs as code elsewhere
+		key = "strips " + key
+	}
 	programs.Lock()
 	defer programs.Unlock()
 	if p := programs.byText[key].Value(); p != nil {
@@ -179,4 +182,20 @@ func withoutPlaces(f *ir.Func) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// FusedHow says how a fused op runs: by code of its own, by strips and why, or node by node and why.
+func FusedHow(o ir.Op) string {
+	f, ok := o.(fused)
+	if !ok || f.program == nil {
+		return ""
+	}
+	switch p := f.program; {
+	case p.code != nil:
+		return "code"
+	case p.plan != nil:
+		return "strips: " + p.why.Error()
+	default:
+		return "node by node: " + p.why.Error()
+	}
 }

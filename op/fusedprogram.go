@@ -10,7 +10,8 @@ import (
 // fusedProgram is a body that is ready to run.
 type fusedProgram struct {
 	f *ir.Func
-	// plan is the loop; nil where the body is none, and its nodes are run one by one.
+	// plan is the loop; nil where the body is none, and its nodes are run one by one. why is the reason, or
+	// that for which strips run and not code.
 	plan *LoopPlan
 	why  error
 	// param is the number of the operand behind each stream.
@@ -19,6 +20,8 @@ type fusedProgram struct {
 	results []*ir.Value
 	parts   []loopPart
 	over    []int
+	// code is the parts as machine code; without it strips run, and why says so.
+	code []loopCode
 }
 
 func newFusedProgram(f *ir.Func) *fusedProgram {
@@ -38,6 +41,7 @@ func newFusedProgram(f *ir.Func) *fusedProgram {
 	}
 	p.parts = p.plan.parts(p.results)
 	p.over = p.inPlace()
+	p.why = p.compile()
 	return p
 }
 
@@ -97,6 +101,8 @@ func (p *fusedProgram) run(env *Env, in, out []array.Array) {
 		for i, a := range evalFunc(env, p.f, in) {
 			copyBytes(env, out[i], a)
 		}
+	case p.code != nil:
+		p.runCode(env, in, out)
 	default:
 		p.runStrips(env, in, out)
 	}

@@ -244,6 +244,3 @@ func (ln *LoopNode) Instructions() int {
 	ln.loop.Lane(b, args)
 	return len(b.Code)
 }
-
-// LoopsCompiled reports whether loops run as code of their own on this machine.
-func LoopsCompiled() bool { return false }

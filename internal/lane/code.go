@@ -165,3 +165,9 @@ func (b *Builder) nanOf(op Op, x, y Arg) Arg {
 	x = b.reg(x)
 	return b.emit(Choose, Unordered, x, x, x, b.two(op, x, y))
 }
+
+// New names a register that no instruction of the list sets: what a reader loads into it is its own affair.
+func (b *Builder) New() Arg {
+	b.regs++
+	return Arg{Reg: b.regs - 1}
+}

@@ -17,11 +17,11 @@ import (
 // losses is the numbers that a micro-batch adds to the sums besides gradients.
 const losses = 2
 
-// TestTogetherAccumulates: a step that the devices of a backend take in micro-batches, one device or several,
-// has the losses, norms and parameters of one device that takes the batch at once, however it is spread and
-// cut.
-func TestTogetherAccumulates(t *testing.T) {
-	one, host := togetherRun{}.trainer(t)
+// TestDeviceGroupAccumulates: a step that the devices of a backend take in micro-batches, one device or
+// several, has the losses, norms and parameters of one device that takes the batch at once, however it is
+// spread and cut.
+func TestDeviceGroupAccumulates(t *testing.T) {
+	one, host := groupRun{}.trainer(t)
 	want := trainFor(t, one, 3)
 	for _, s := range []galley.Strategy{
 		{Micro: 2}, {Micro: 3}, {Micro: 4}, {Micro: 2, Recompute: "selective"}, {Micro: 2, Recompute: "full"},
@@ -42,7 +42,7 @@ func TestTogetherAccumulates(t *testing.T) {
 // gradients' sums, which are f32.
 func TestAccumulateHalf(t *testing.T) {
 	run := func(s galley.Strategy) []float64 {
-		tr, _ := togetherRun{half: true, backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
+		tr, _ := groupRun{half: true, backend: backendtest.Interpreter(4), strategy: &s}.trainer(t)
 		return trainFor(t, tr, 3)
 	}
 	want := run(galley.Strategy{AMP: "bf16"})
@@ -59,7 +59,7 @@ func TestAccumulateHalf(t *testing.T) {
 // divided by.
 func TestAccumulateExchanges(t *testing.T) {
 	k := &moduleKeeper{Backend: backendtest.Interpreter(4), all: map[string]string{}}
-	tr, m := togetherRun{half: true, backend: k,
+	tr, m := groupRun{half: true, backend: k,
 		strategy: &galley.Strategy{DP: 2, Micro: 2, AMP: "bf16"}}.trainer(t)
 	trainFor(t, tr, 1)
 	for name, want := range map[string]int{"train_part": losses, "train_update": len(m.Params())} {
@@ -161,7 +161,7 @@ func TestAccumulateMemory(t *testing.T) {
 	peak := func(s galley.Strategy) int {
 		d := galley.CPU(galley.Config{Threads: 1})
 		defer d.Close()
-		tr, m := togetherRun{backend: d.Backend(), strategy: &s}.trainer(t)
+		tr, m := groupRun{backend: d.Backend(), strategy: &s}.trainer(t)
 		trainFor(t, tr, 1)
 		state := 0
 		for _, p := range m.Params() {

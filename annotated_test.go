@@ -146,7 +146,7 @@ func TestAnnotatedParametersRestSo(t *testing.T) {
 	}
 }
 
-// TestParametersOnMeshes: parameters that lie on a mesh already, all of them or one, are refused by name: a
+// TestParametersOnMeshes: parameters that are on a mesh already, all of them or one, are refused by name: a
 // strategy places whole ones.
 func TestParametersOnMeshes(t *testing.T) {
 	w := world(t, 2)

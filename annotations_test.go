@@ -38,7 +38,7 @@ func TestAnnotationsRefused(t *testing.T) {
 
 // TestAnnotationKeepsAxes: an axis of one device splits nothing, and the others of the annotation still hold.
 func TestAnnotationKeepsAxes(t *testing.T) {
-	lies := func(list []galley.Annotation) string {
+	layouts := func(list []galley.Annotation) string {
 		e, err := galley.NewEngine(galley.EngineConfig{
 			Model: galley.Language(smallModel(t, device(t))), Strategy: &galley.Strategy{TP: 2}, Annotations: list,
 		})
@@ -52,9 +52,9 @@ func TestAnnotationKeepsAxes(t *testing.T) {
 		}
 		return fmt.Sprintf("%+v", *c)
 	}
-	plain, both := lies(annotations(t, "*.q_proj.weight=@[_,tp]")), lies(annotations(t,
+	plain, both := layouts(annotations(t, "*.q_proj.weight=@[_,tp]")), layouts(annotations(t,
 		"*.q_proj.weight=@[cp,tp]"))
-	if plain != both || plain == lies(nil) {
-		t.Errorf("by tp:\n%s\nby cp and tp:\n%s\nwithout:\n%s", plain, both, lies(nil))
+	if plain != both || plain == layouts(nil) {
+		t.Errorf("by tp:\n%s\nby cp and tp:\n%s\nwithout:\n%s", plain, both, layouts(nil))
 	}
 }

@@ -59,7 +59,7 @@ func TestSearchedKeepsAnnotations(t *testing.T) {
 	for i, v := range p.Params() {
 		if strings.HasSuffix(v.Name(), "down_proj.weight") {
 			if _, s := d.Param(i); !s.Equal(mesh.Split(nil, mesh.On("tp"))) {
-				t.Errorf("%s lies as %v", v.Name(), s)
+				t.Errorf("%s has layout %v", v.Name(), s)
 			}
 		}
 	}

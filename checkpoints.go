@@ -77,6 +77,9 @@ func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64,
 	if t.trained.lost != nil {
 		return t.trained.lost
 	}
+	if err := t.adopt(); err != nil {
+		return err
+	}
 	state, err := t.exec.Save()
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 // empty name, or none at all, copies the tensor to every device.
 type ShardDims []string
 
-// ShardedLoader is a loader whose batches lie on meshes. As a Loader it still gives whole ones, which
+// ShardedLoader is a loader whose batches are on meshes. As a Loader it still gives whole ones, which
 // ToStatic and Engine split by their strategy.
 type ShardedLoader struct {
 	Loader
@@ -64,7 +64,7 @@ func (s *ShardedLoader) Tensors(i int) ([]*Tensor, error) {
 		if axis != "" && len(spec.Dims) > 0 {
 			spec.Dims[0] = mesh.On(axis)
 		}
-		x := Lay(s.world.Tensor(a), m, spec)
+		x := ShardTensorBySpec(s.world.Tensor(a), m, spec)
 		if x.Err() != nil {
 			return nil, fmt.Errorf("shard data loader: batch %d: tensor %d: %w", i, k, x.Err())
 		}

@@ -64,7 +64,7 @@ func netLosses(t *testing.T, steps int) (list []float64) {
 	return list
 }
 
-// TestShardDataLoader trains op by op: parameters and batches lie on a mesh, and the losses are the plain
+// TestShardDataLoader trains op by op: parameters and batches are on a mesh, and the losses are the plain
 // trainer's.
 func TestShardDataLoader(t *testing.T) {
 	w, err := galley.NewWorld(device(t), 4)
@@ -97,7 +97,7 @@ func TestShardDataLoader(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, spec, _ := galley.Placements(b[0]); spec.String() != "@[dp,_]" {
-			t.Fatalf("inputs lie as %v", spec)
+			t.Fatalf("inputs have layout %v", spec)
 		}
 		loss := galley.MeanSquares(model.Forward(b[0]), b[1:])
 		grads := op.GradOnce([]*op.Tensor{loss}, nil, nn.Values(model.Params()))

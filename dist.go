@@ -49,13 +49,14 @@ func ShardTensor(x *Tensor, m *mesh.Mesh, ps ...mesh.Placement) *Tensor {
 	if err != nil {
 		return ir.Invalid(x.Scope(), &ir.Error{Pos: ir.Caller(), Op: "shard", Err: err})
 	}
-	return Lay(x, m, spec)
+	return ShardTensorBySpec(x, m, spec)
 }
 
-// Lay is ShardTensor by a Spec, which can say more than placements: parts of axes, and their order.
-func Lay(x *Tensor, m *mesh.Mesh, spec mesh.Spec) *Tensor {
+// ShardTensorBySpec is ShardTensor by a Spec, which can say more than placements: parts of axes, and their
+// order.
+func ShardTensorBySpec(x *Tensor, m *mesh.Mesh, spec mesh.Spec) *Tensor {
 	if s, ok := runtime.ShardsOf(x); ok {
-		return op.Reshard(x, s.Lie, op.Lie{Mesh: m, Spec: spec})
+		return op.Reshard(x, s.Layout, op.Layout{Mesh: m, Spec: spec})
 	}
 	return op.Constrain(x, m, mesh.Closed(spec))
 }
@@ -70,7 +71,7 @@ func Unshard(x *Tensor) *Tensor {
 	if !ok {
 		return x
 	}
-	return Lay(x, s.Mesh, mesh.Whole(len(x.Shape())))
+	return ShardTensorBySpec(x, s.Mesh, mesh.Whole(len(x.Shape())))
 }
 
 // FromLocal is a tensor made of what each device of a mesh holds, by device.
@@ -80,7 +81,7 @@ func FromLocal(w *World, t Type, m *mesh.Mesh, parts map[int]array.Array, ps ...
 	if err != nil {
 		return nil, err
 	}
-	return w.Sharded(t, op.Lie{Mesh: m, Spec: spec}, parts)
+	return w.Sharded(t, op.Layout{Mesh: m, Spec: spec}, parts)
 }
 
 // FromFunc is FromLocal with parts that f makes, one for each place in the tensor: nothing else is ever made.
@@ -98,7 +99,7 @@ func FromFunc(w *World, t Type, m *mesh.Mesh, f func(box mesh.Box) array.Array,
 	for id, box := range l.Boxes() {
 		parts[id] = f(box)
 	}
-	return w.Sharded(t, op.Lie{Mesh: m, Spec: spec}, parts)
+	return w.Sharded(t, op.Layout{Mesh: m, Spec: spec}, parts)
 }
 
 // ToLocal is what each device holds of a tensor, by device; partial sums are as they are.
@@ -108,12 +109,12 @@ func ToLocal(x *Tensor) (map[int]array.Array, error) {
 	}
 	s, ok := runtime.ShardsOf(x)
 	if !ok {
-		return nil, fmt.Errorf("tensor %v does not lie on a mesh", x.Type())
+		return nil, fmt.Errorf("tensor %v is not on a mesh", x.Type())
 	}
 	return s.Parts, nil
 }
 
-// Placements is how an eager tensor lies, and whether it lies on a mesh at all.
+// Placements is the layout of an eager tensor, and whether it is on a mesh at all.
 func Placements(x *Tensor) (*mesh.Mesh, mesh.Spec, bool) {
 	s, ok := runtime.ShardsOf(x)
 	if !ok {

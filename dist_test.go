@@ -104,11 +104,11 @@ func TestReshardAcrossMeshes(t *testing.T) {
 	y := galley.Reshard(op.Square(x), second, mesh.Replicate(), mesh.Shard(0))
 	m, spec, ok := galley.Placements(y)
 	if !ok || !m.Equal(second) || spec.String() != "@[tp,_]" {
-		t.Fatalf("lies as %v on %v", spec, m)
+		t.Fatalf("has layout %v on %v", spec, m)
 	}
 	g := galley.Grad(op.Sum(op.Square(y)), x)[0]
 	if m, _, _ := galley.Placements(g); m == nil || !m.Equal(first) {
-		t.Errorf("the gradient lies on %v", m)
+		t.Errorf("the gradient is on %v", m)
 	}
 	a, err := galley.Read(g)
 	if err != nil {

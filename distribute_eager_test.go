@@ -105,8 +105,8 @@ func TestStaticAcrossMeshes(t *testing.T) {
 	}
 }
 
-// TestEagerLlama: the loss of a llama whose parameters lie as a plan says, op by op, is that of the
-// distributed step.
+// TestEagerLlama: the loss of a llama whose parameters have the layout that a plan says, op by op, is that of
+// the distributed step.
 func TestEagerLlama(t *testing.T) {
 	p, args := stepOf(t, smallLlama(), array.F64, 4, 6)
 	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
@@ -125,7 +125,7 @@ func TestEagerLlama(t *testing.T) {
 	}
 	for i, q := range model.Params() {
 		_, spec := d.Param(i)
-		q.Value = galley.Lay(q.Value, m, spec).Detach().Track()
+		q.Value = galley.ShardTensorBySpec(q.Value, m, spec).Detach().Track()
 	}
 	var batch []*galley.Tensor
 	for _, a := range args[len(args)-2:] {
@@ -142,7 +142,7 @@ func TestEagerLlama(t *testing.T) {
 	}
 }
 
-// TestCaptured: an eager tensor that a trace meets stays as it lies.
+// TestCaptured: an eager tensor that a trace meets stays in its layout.
 func TestCaptured(t *testing.T) {
 	m, w := parseMesh(t, "tp=2"), world(t, 2)
 	weight := galley.ShardTensor(w.Tensor(wave(6, 4)), m, mesh.Shard(1))
@@ -166,7 +166,7 @@ func TestCaptured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, spec, _ := galley.Placements(out[0]); spec.String() != "@[_,tp]" || len(d.Inserted()) != 0 {
-		t.Errorf("the product lies as %s after %v", spec, d.Inserted())
+		t.Errorf("the product has layout %s after %v", spec, d.Inserted())
 	}
 	got, err := galley.Read(out[0])
 	if err != nil {
@@ -179,8 +179,8 @@ func TestCaptured(t *testing.T) {
 	same(t, [][]array.Array{{got}}, [][]array.Array{{want}}, 1e-12)
 }
 
-// TestTogetherEagerly: ops that devices compute together do so op by op as well, gradients included.
-func TestTogetherEagerly(t *testing.T) {
+// TestDeviceGroupEagerly: ops that devices compute together do so op by op as well, gradients included.
+func TestDeviceGroupEagerly(t *testing.T) {
 	m, w, s := parseMesh(t, "dp=2,tp=2"), world(t, 4), device(t).NewSession()
 	labels := array.FromSlice([]int32{1, 6, 0, 3}, 4)
 	for name, c := range map[string]struct {

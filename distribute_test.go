@@ -184,8 +184,8 @@ func TestDistributedSteps(t *testing.T) {
 	}
 }
 
-// TestStateStays: parameters and state go from step to step as they lie, and only what the step inserts is
-// sent.
+// TestStateStays: parameters and state go from step to step in their layouts, and only what the step inserts
+// is sent.
 func TestStateStays(t *testing.T) {
 	p, args := stepOf(t, smallLlama(), array.F64, 4, 6)
 	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
@@ -222,7 +222,7 @@ func TestStateStays(t *testing.T) {
 		for i, v := range out[2:] {
 			_, have, _ := galley.Placements(v)
 			if _, need := d.Param(i); !have.Equal(need) {
-				t.Fatalf("result %d lies as %s, parameter %d as %s", i+2, have, i, need)
+				t.Fatalf("result %d has layout %s, parameter %d as %s", i+2, have, i, need)
 			}
 		}
 		var got []array.Array

@@ -30,7 +30,7 @@ type EngineConfig struct {
 	Metrics []Metric
 	// Strategy spreads training, evaluation and prediction over devices; nil is one.
 	Strategy *Strategy
-	// Annotations say how parameters lie that neither a plan nor the built-in one knows.
+	// Annotations say the layout of parameters that neither a plan nor the built-in one knows.
 	Annotations []Annotation
 	// Mode is how a step runs on one device.
 	Mode Mode

@@ -94,15 +94,15 @@ func scalar(y *Tensor) error {
 	return nil
 }
 
-// Annotation asks how the parameters should lie whose names match a pattern.
+// Annotation asks the layout the parameters should have whose names match a pattern.
 type Annotation = mesh.Annotation
 
-// DistributeConfig says how a program's tensors should lie. What it leaves out is inferred.
+// DistributeConfig says the layout a program's tensors should have. What it leaves out is inferred.
 type DistributeConfig = distribute.Config
 
 // Distributed is a program of which every value has its place on a mesh, and every device its own program.
 type Distributed = distribute.Program
 
-// Distribute infers how every value of a program lies and makes the programs of the devices. The program is
-// optimised first; parameters and results keep their numbers.
+// Distribute infers the layout of every value of a program and makes the programs of the devices. The program
+// is optimised first; parameters and results keep their numbers.
 func Distribute(p *Program, c DistributeConfig) (*Distributed, error) { return distribute.New(p, c) }

@@ -12,8 +12,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestTogetherHalf: what devices compute together of 16-bit values is as exact as what one device computes.
-func TestTogetherHalf(t *testing.T) {
+// TestDeviceGroupHalf: what devices compute together of 16-bit values is as exact as what one device
+// computes.
+func TestDeviceGroupHalf(t *testing.T) {
 	for name, c := range map[string]struct {
 		config models.Config
 		mesh   string

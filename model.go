@@ -181,7 +181,7 @@ func deviceOf(who string, m Model) (*Device, error) {
 		}
 		s, ok := p.Value.Scope().(*cpu.Session)
 		if !ok {
-			return nil, fmt.Errorf("%s: parameter %q lies on a mesh: a strategy places whole parameters itself: make the model with nn.Config{Scope: device.NewSession()}", who, p.Name)
+			return nil, fmt.Errorf("%s: parameter %q is on a mesh: a strategy places whole parameters itself: make the model with nn.Config{Scope: device.NewSession()}", who, p.Name)
 		}
 		if device == nil {
 			device = s.Device()

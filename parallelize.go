@@ -50,11 +50,11 @@ type ColWise struct {
 // vocabulary of an embedding. The results of all devices are summed; the bias is whole.
 type RowWise struct{ Axis string }
 
-// PrepareInput asks how a layer's input lies, by the text of a Sharding: @[dp,_,_]. Axes of one device are
-// left out.
+// PrepareInput asks the layout of a layer's input, by the text of a Sharding: @[dp,_,_]. Axes of one device
+// are left out.
 type PrepareInput struct{ Sharding string }
 
-// PrepareOutput asks how a layer's result lies.
+// PrepareOutput asks the layout of a layer's result.
 type PrepareOutput struct{ Sharding string }
 
 // SequenceParallelBegin splits a layer's result along the sequence, dim 1, over the tensor axis: so do the
@@ -78,7 +78,7 @@ const (
 )
 
 func (c ColWise) add(b *layout.Builder, layer string) error {
-	if err := b.Split(layer, layout.Columns, c.Axis); err != nil || !c.Gather {
+	if err := b.Split(layer, layout.SequenceParallel, c.Axis); err != nil || !c.Gather {
 		return err
 	}
 	return b.Hook(layer, layout.Output, "")

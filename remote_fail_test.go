@@ -102,7 +102,7 @@ func TestNoState(t *testing.T) {
 	for name, end := range map[string]func(b *bufferCounter, tr *galley.Trainer) error{
 		"failure": func(b *bufferCounter, tr *galley.Trainer) error {
 			b.fails["concat"] = 2
-			if _, err := tr.Step(togetherIDs(0)); err == nil || !strings.Contains(err.Error(), "out of memory") {
+			if _, err := tr.Step(groupIDs(0)); err == nil || !strings.Contains(err.Error(), "out of memory") {
 				return fmt.Errorf("the step does not say what failed: %w", err)
 			}
 			return nil
@@ -120,7 +120,7 @@ func TestNoState(t *testing.T) {
 			}
 			defer c.Close()
 			b := newBufferCounter()
-			tr, m := togetherRun{backend: b, half: true}.trainer(t)
+			tr, m := groupRun{backend: b, half: true}.trainer(t)
 			f := tr.NewForward(func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{m.Loss(in[0], in[0])} })
 			defer f.Close()
 			if err := errors.Join(tr.Save(t.Context(), c, 0), c.Wait(t.Context())); err != nil {
@@ -133,8 +133,8 @@ func TestNoState(t *testing.T) {
 				t.Errorf("%d buffers of %d bytes are left", len(b.live), b.bytes())
 			}
 			for name, run := range map[string]func() error{
-				"step":    func() error { _, err := tr.Step(togetherIDs(0)); return err },
-				"forward": func() error { _, err := f.Run(t.Context(), togetherIDs(0)); return err },
+				"step":    func() error { _, err := tr.Step(groupIDs(0)); return err },
+				"forward": func() error { _, err := f.Run(t.Context(), groupIDs(0)); return err },
 				"sync":    func() error { return tr.Sync(galley.CPU(galley.Config{Threads: 1}).NewSession()) },
 				"save":    func() error { return tr.Save(t.Context(), c, 0) },
 				"resume":  func() error { _, err := tr.Resume(dir); return err },

@@ -41,7 +41,7 @@ type DistModel struct {
 // ToStatic compiles a model, written as for one device, for the devices of a strategy; nil is one device. The
 // loader's first batch tells the types: nothing is taken from it. A nil loss is the model's own, if it is a
 // LossModel; without any it only predicts, and without an optimizer it does not train. Layers that
-// Parallelize planned lie as planned. Close ends the devices.
+// Parallelize planned have the planned layout. Close ends the devices.
 func ToStatic(model Model, loader Loader, loss Loss, optimizer optim.Optimizer, s *Strategy) (*DistModel,
 	error) {
 	model, c, err := modelConfig("to static", model, loss, optimizer, s)

@@ -59,7 +59,7 @@ func (x *byHand) lay(v *galley.Tensor, name string, from int) *galley.Tensor {
 		last := len(spec.Dims) - 1
 		spec.Dims[last] = append(spec.Dims[last], mesh.On("dp")...)
 	}
-	return galley.Lay(v, x.m, spec)
+	return galley.ShardTensorBySpec(v, x.m, spec)
 }
 
 // step is one training step.

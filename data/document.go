@@ -29,19 +29,25 @@ type Document struct {
 
 // DocumentsConfig says how files are read.
 type DocumentsConfig struct {
-	// Field is the field of a JSON line that holds its text; "" means "text".
+	// Field is the field of a JSON line, or the column of a Parquet file, that holds a text; "" means "text".
 	Field string
-	// Skip, if set, is told of a line that cannot be read, which is then left out. Without it such a line is an
-	// error.
+	// Skip, if set, is told of a line or row that cannot be read, which is then left out. Without it such a line
+	// is an error.
 	Skip func(error)
+	// Formats are further kinds of files that have many documents, by the ending of their names.
+	Formats map[string]Format
 }
+
+// Format reads a file of many texts: it hands on the text of each row, or what is wrong with it, until one is
+// not wanted. Its error is of the file.
+type Format func(f *os.File, field string, row func(text string, err error) bool) error
 
 // longestLine bounds a JSON line: a file without line ends would otherwise be read into memory whole.
 const longestLine = 1 << 30
 
 // Documents are the documents of files and, in the order of their names, of the files below directories. A
-// file whose name ends in .jsonl or .ndjson has one a line, any other is one. Files that end in .gz or .zst
-// are unpacked. The first error ends the sequence.
+// file whose name ends in .jsonl or .ndjson has one a line, one of Formats one a row, any other is one. Files
+// that end in .gz or .zst are unpacked. The first error ends the sequence.
 func Documents(paths []string, config DocumentsConfig) iter.Seq2[Document, error] {
 	if config.Field == "" {
 		config.Field = "text"
@@ -101,6 +107,14 @@ func readFile(path string, config DocumentsConfig, yield func(Document, error) b
 		return false
 	}
 	defer f.Close()
+	if format := config.Formats[filepath.Ext(path)]; format != nil {
+		return readRows(f, format, config, yield)
+	}
+	if filepath.Ext(path) == ".parquet" {
+		yield(Document{}, fmt.Errorf("data: %s: no reader for it: set Formats[%q] to that of package data/parquet", path,
+			".parquet"))
+		return false
+	}
 	r, name, err := unpack(f, path)
 	if err != nil {
 		yield(Document{}, fmt.Errorf("data: %s: %w", path, err))
@@ -137,6 +151,36 @@ func unpack(f io.Reader, path string) (io.ReadCloser, string, error) {
 	return io.NopCloser(f), path, nil
 }
 
+// readRows yields the documents of a file of a format, and reports whether more are wanted.
+func readRows(f *os.File, format Format, config DocumentsConfig, yield func(Document, error) bool) bool {
+	n, more := 0, true
+	err := format(f, config.Field, func(text string, err error) bool {
+		n++
+		more = yieldLine(text, err, fmt.Sprintf("%s:%d", f.Name(), n), config, yield)
+		return more
+	})
+	if err != nil {
+		yield(Document{}, fmt.Errorf("data: %s: %w", f.Name(), err))
+		return false
+	}
+	return more
+}
+
+// yieldLine yields what a line or row holds; one that cannot be read is left out or ends the sequence.
+func yieldLine(text string, err error, place string, config DocumentsConfig,
+	yield func(Document, error) bool) bool {
+	if err == nil {
+		return yield(Document{Text: text, Place: place}, nil)
+	}
+	err = fmt.Errorf("data: %s: %w", place, err)
+	if config.Skip == nil {
+		yield(Document{Place: place}, err)
+		return false
+	}
+	config.Skip(err)
+	return true
+}
+
 func readLines(r io.Reader, path string, config DocumentsConfig, yield func(Document, error) bool) bool {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<16), longestLine)
@@ -144,19 +188,8 @@ func readLines(r io.Reader, path string, config DocumentsConfig, yield func(Docu
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		d := Document{Place: fmt.Sprintf("%s:%d", path, n)}
 		text, err := textOf(lines.Bytes(), config.Field)
-		if err != nil {
-			err = fmt.Errorf("data: %s: %w", d.Place, err)
-			if config.Skip == nil {
-				yield(d, err)
-				return false
-			}
-			config.Skip(err)
-			continue
-		}
-		d.Text = text
-		if !yield(d, nil) {
+		if !yieldLine(text, err, fmt.Sprintf("%s:%d", path, n), config, yield) {
 			return false
 		}
 	}

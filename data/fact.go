@@ -44,8 +44,20 @@ const (
 
 func hashTokens(t TokenSource) uint64 {
 	h := fnv.New64a()
+	b := make([]byte, 4*hashBlock)
+	blocks(t, func(ids []int32) {
+		for k, id := range ids {
+			binary.LittleEndian.PutUint32(b[4*k:], uint32(id))
+		}
+		h.Write(b[:4*len(ids)])
+	})
+	return h.Sum64()
+}
+
+// blocks hands on the blocks of tokens that are looked at.
+func blocks(t TokenSource, each func(ids []int32)) {
 	n := (t.Len() + hashBlock - 1) / hashBlock
-	ids, b := make([]int32, hashBlock), make([]byte, 4*hashBlock)
+	ids := make([]int32, hashBlock)
 	for i := range min(n, hashBlocks) {
 		at := i * hashBlock
 		if n > hashBlocks {
@@ -53,12 +65,8 @@ func hashTokens(t TokenSource) uint64 {
 		}
 		block := ids[:min(hashBlock, t.Len()-at)]
 		t.Read(block, at)
-		for k, id := range block {
-			binary.LittleEndian.PutUint32(b[4*k:], uint32(id))
-		}
-		h.Write(b[:4*len(block)])
+		each(block)
 	}
-	return h.Sum64()
 }
 
 // Facts is what the loader's batches depend on.
@@ -79,4 +87,29 @@ func (l *Loader) Facts() []Fact {
 		{"data", fmt.Sprintf("%d samples, hash %016x", n, h.Sum64())}, {"batch", strconv.Itoa(l.config.Batch)},
 		orderFact(l.config.Order, l.config.Seed),
 	}
+}
+
+// HashExamples is a fact of examples: how many there are, and a hash of some of them.
+func HashExamples(e Examples) string {
+	return fmt.Sprintf("%d examples, hash %016x", e.Len(), hashExamples(e))
+}
+
+// hashExamples looks at all examples, or at hashBlocks that lie evenly.
+func hashExamples(e Examples) uint64 {
+	h := fnv.New64a()
+	n := e.Len()
+	for k := range min(n, hashBlocks) {
+		i := k
+		if n > hashBlocks {
+			i = k * (n / hashBlocks)
+		}
+		ids := make([]int32, 2*e.Size(i))
+		e.Fill(i, ids[:len(ids)/2], ids[len(ids)/2:])
+		for _, id := range ids {
+			var b [4]byte
+			binary.LittleEndian.PutUint32(b[:], uint32(id))
+			h.Write(b[:])
+		}
+	}
+	return h.Sum64()
 }

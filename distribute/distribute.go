@@ -33,7 +33,7 @@ const (
 	ForbidUnasked = spmd.Forbid
 )
 
-// Config says how a program's tensors should lie. What it leaves out is inferred.
+// Config says the layout a program's tensors should have. What it leaves out is inferred.
 type Config struct {
 	// Mesh is the devices, for values of which nothing else is said.
 	Mesh *mesh.Mesh
@@ -69,7 +69,7 @@ type Program struct {
 	search   *SearchReport
 }
 
-// New infers how every value of a program lies and makes the programs of the devices. The program is
+// New infers the layout of every value of a program and makes the programs of the devices. The program is
 // optimised first; parameters and results keep their numbers.
 func New(p *ir.Func, c Config) (d *Program, err error) {
 	defer fault.Recover(p.Name(), &err)
@@ -123,7 +123,7 @@ func (c Config) values(p *ir.Func) (map[int]mesh.Sharding, error) {
 	return asked, c.checkResults(p)
 }
 
-// captured is how the eager tensors lie that the trace met: they stay there.
+// captured is the layout of the eager tensors that the trace met: they stay there.
 func (c Config) captured(p *ir.Func) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
 	own := len(p.Params()) - len(p.Captures())
@@ -220,7 +220,7 @@ func (d *Program) Program() *ir.Func { return d.f }
 // Mesh is the devices.
 func (d *Program) Mesh() *mesh.Mesh { return d.config.Mesh }
 
-// Specs is how every value lies, by its ID.
+// Specs is the layout of every value, by its ID.
 func (d *Program) Specs() []mesh.Spec { return d.inferred.Specs }
 
 // Meshes is where every value lies, by its ID.

@@ -20,7 +20,7 @@ type Communication struct {
 	// Kind is what devices do: all_reduce, all_gather …; Axes is the mesh axes along which they meet.
 	Kind string `json:"kind"`
 	Axes string `json:"axes"`
-	// Tensor is the type of what moves, with its name if it is a parameter; From and To are how it lies.
+	// Tensor is the type of what moves, with its name if it is a parameter; From and To are its layout.
 	Tensor string `json:"tensor"`
 	From   string `json:"from"`
 	To     string `json:"to"`
@@ -232,7 +232,8 @@ func axesText(axes string) string {
 	return axes
 }
 
-// String is the program with how every value lies: %2 = matmul %0 %1 : f32[64,512]@[dp,_]  # model.go:42.
+// String is the program with the layout of every value: %2 = matmul %0 %1 : f32[64,512]@[dp,_]  #
+// model.go:42.
 func (d *Program) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "func %s on %s(", d.f.Name(), d.config.Mesh)
@@ -271,7 +272,7 @@ func (d *Program) String() string {
 	return b.String()
 }
 
-// placed is a value's type and how it lies, with its mesh where that is not the program's.
+// placed is a value's type and its layout, with its mesh where that is not the program's.
 func (d *Program) placed(v *ir.Value) string {
 	text := v.Type().String() + d.inferred.Specs[v.ID()].String()
 	if m := d.inferred.Meshes[v.ID()]; !m.Equal(d.config.Mesh) {

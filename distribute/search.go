@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Choice is what decides how values lie of which annotations say nothing.
+// Choice is what decides the layout of values of which annotations say nothing.
 type Choice int
 
 // The ways to decide.
@@ -24,7 +24,7 @@ const (
 // SearchReport says how good a searched sharding is, in the sum of what ops compute and of what values cost
 // to move.
 type SearchReport struct {
-	// Seconds is what it costs, Bound what none costs less than in which repeated layers lie alike.
+	// Seconds is what it costs, Bound what none costs less than in which repeated layers have one layout.
 	Seconds, Bound float64
 	// Variables and Labels are the size of the problem.
 	Variables, Labels int
@@ -39,7 +39,7 @@ func (r *SearchReport) String() string {
 // Search is how the search went; nil where nothing was searched.
 func (d *Program) Search() *SearchReport { return d.search }
 
-// find takes the place of inference: the search says how every value lies.
+// find takes the place of inference: the search says the layout of every value.
 func (d *Program) find(asked map[int]mesh.Sharding) error {
 	r, err := seed.Find(d.f, seed.Config{Mesh: d.config.Mesh, Prices: d.config.Prices, Next: d.config.Next,
 		Given: asked})

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Annotation asks how the parameters should lie whose names match a pattern.
+// Annotation asks the layout the parameters should have whose names match a pattern.
 type Annotation struct {
 	// Pattern is as in path.Match: * stands for any text, [0-3] for one of four digits.
 	Pattern  string

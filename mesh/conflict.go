@@ -91,7 +91,7 @@ func (p *Parsed) Resolve(m *Mesh, tensors []Projection) (Assignment, []Conflict)
 		}
 	}
 	a = a.Clone()
-	return a, append(conflicts, p.settle(m, a)...)
+	return a, append(conflicts, p.resolve(m, a)...)
 }
 
 // longer is the one of two lists that begins with the other; if neither does, the first. Where only axes of
@@ -117,11 +117,11 @@ func (p *Parsed) conflict(k ConflictKind, f, t int, axes, kept Axes) Conflict {
 }
 
 // Check lists what is illegal about an assignment; nothing if the op can run under it.
-func (p *Parsed) Check(m *Mesh, a Assignment) []Conflict { return p.settle(m, a.Clone()) }
+func (p *Parsed) Check(m *Mesh, a Assignment) []Conflict { return p.resolve(m, a.Clone()) }
 
-// settle takes from an assignment, in place, the axes that the rule does not allow.
-func (p *Parsed) settle(m *Mesh, a Assignment) []Conflict {
-	s := &settler{p: p, m: m, a: a}
+// resolve takes from an assignment, in place, the axes that the rule does not allow.
+func (p *Parsed) resolve(m *Mesh, a Assignment) []Conflict {
+	s := &resolver{p: p, m: m, a: a}
 	for t := range p.NumTensors() {
 		s.tensors = append(s.tensors, t)
 	}
@@ -143,7 +143,7 @@ func (p *Parsed) Fit(m *Mesh, t int, a Assignment) Assignment {
 			a[f] = nil
 		}
 	}
-	s := &settler{p: p, m: m, a: a, tensors: []int{t}}
+	s := &resolver{p: p, m: m, a: a, tensors: []int{t}}
 	s.whole()
 	s.reuse()
 	for s.compounds() {
@@ -151,7 +151,7 @@ func (p *Parsed) Fit(m *Mesh, t int, a Assignment) Assignment {
 	return a
 }
 
-type settler struct {
+type resolver struct {
 	p *Parsed
 	m *Mesh
 	a Assignment
@@ -161,7 +161,7 @@ type settler struct {
 }
 
 // keep shortens the axes of a factor to the first n of them.
-func (s *settler) keep(k ConflictKind, f, t, n int) {
+func (s *resolver) keep(k ConflictKind, f, t, n int) {
 	lost := s.a[f][n:]
 	s.a[f] = s.a[f][:n:n]
 	if len(s.m.real(lost)) > 0 { // nobody misses axes of size one
@@ -170,7 +170,7 @@ func (s *settler) keep(k ConflictKind, f, t, n int) {
 }
 
 // whole empties the factors that no axis may split.
-func (s *settler) whole() {
+func (s *resolver) whole() {
 	for f := range s.a {
 		if len(s.a[f]) == 0 {
 			continue
@@ -190,7 +190,7 @@ func (s *settler) whole() {
 
 // reuse gives each axis to the first factor that has it. An op's iteration space is split like a tensor: were
 // one axis on two factors, only their diagonal blocks would be computed.
-func (s *settler) reuse() {
+func (s *resolver) reuse() {
 	for f := range s.a {
 		s.a[f] = slices.DeleteFunc(s.a[f], func(x Sub) bool {
 			return s.m.Extent(x) == 1 && s.reused(f, x,
@@ -206,7 +206,7 @@ func (s *settler) reuse() {
 }
 
 // reused reports whether an axis splits the factor already, or one before it with which it cannot be shared.
-func (s *settler) reused(f int, axis Sub, before Axes) bool {
+func (s *resolver) reused(f int, axis Sub, before Axes) bool {
 	if s.m.Overlap(axis, before) {
 		return true
 	}
@@ -259,7 +259,7 @@ func (p *Parsed) Shares(f, g int) bool {
 }
 
 // mean keeps means right: the mean of the means of unequal parts is not the mean.
-func (s *settler) mean() {
+func (s *resolver) mean() {
 	for f, factor := range s.p.Factors {
 		for t := len(s.p.In); t < s.p.NumTensors(); t++ {
 			if factor.Reduce == Mean && !s.p.Has(t, f) {
@@ -271,7 +271,7 @@ func (s *settler) mean() {
 
 // even shortens the axes of a factor until they divide it, keeping that part of an axis which does. It
 // reports whether anything changed.
-func (s *settler) even(f, t int) bool {
+func (s *resolver) even(f, t int) bool {
 	taken, lost, _ := s.m.fill(s.p.Factors[f].Size, slices.Clone(s.a[f]))
 	if len(lost) == 0 {
 		return false
@@ -284,7 +284,7 @@ func (s *settler) even(f, t int) bool {
 // compounds keeps pieces of compound dims contiguous: all factors but the last are split evenly, and none is
 // split below one that is not split to the end. It reports whether anything changed: a factor may be in two
 // such dims.
-func (s *settler) compounds() bool {
+func (s *resolver) compounds() bool {
 	changed := false
 	for _, t := range s.tensors {
 		for _, factors := range s.p.Tensor(t) {

@@ -1,5 +1,5 @@
-// Package mesh is the algebra of named device axes and of how tensors and ops lie on them. It computes; it
-// moves nothing.
+// Package mesh is the algebra of named device axes and of the layout of tensors and ops on them. It computes;
+// it moves nothing.
 //
 // Its one idea is that axes split things in order. A Mesh is a grid of devices with named axes. A Spec says,
 // for each dim of a tensor, the axes that split it, the major one first, and along which axes values are yet
@@ -18,6 +18,6 @@
 //	_, out, _ := p.Specs(m, a)                      // @[dp,_]+{tp}
 //
 // Files, from the ground up: mesh, grid and axes are the grid and its parts; placement, spec and sharding say
-// how a tensor lies; layout, box and intersect say which device holds what; rule, bind, project, conflict and
-// local are the same for ops; scan reads all their texts.
+// the layout of a tensor; layout, box and intersect say which device holds what; rule, bind, project,
+// conflict and local are the same for ops; scan reads all their texts.
 package mesh

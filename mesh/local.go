@@ -2,9 +2,9 @@ package mesh
 
 import "fmt"
 
-// Specs is how each operand must lie for the op to run under an assignment, and how each result then lies. A
-// result that lacks a split factor is partial over its axes, by the factor's reduction, unless the factor is
-// joint. An illegal assignment is an error.
+// Specs is the layout each operand must have for the op to run under an assignment, and the layout each
+// result then has. A result that lacks a split factor is partial over its axes, by the factor's reduction,
+// unless the factor is joint. An illegal assignment is an error.
 func (p *Parsed) Specs(m *Mesh, a Assignment) (in, out []Spec, err error) {
 	if len(a) != len(p.Factors) {
 		return nil, nil, fmt.Errorf("assignment: got %d factors, want %d", len(a), len(p.Factors))
@@ -129,9 +129,10 @@ func (p *Parsed) localDim(t, d int, factors []byte, ranges []Range) int {
 	return n
 }
 
-// Mismatched is the numbers of the tensors that do not lie as an assignment needs them: what a partitioner
-// must reshard. There is one Spec for each tensor, operands first; results may be left out. Partial axes of
-// operands are the caller's to judge, who knows whether the op is linear; those of results count.
+// Mismatched is the numbers of the tensors that do not have the layout that an assignment needs: what a
+// partitioner must reshard. There is one Spec for each tensor, operands first; results may be left out.
+// Partial axes of operands are the caller's to judge, who knows whether the op is linear; those of results
+// count.
 func (p *Parsed) Mismatched(m *Mesh, a Assignment, specs []Spec) []int {
 	var list []int
 	for t, s := range specs {

@@ -37,7 +37,7 @@ func (p *Parsed) mix(m *Mesh, options [][]Axes, i int) (Assignment, bool) {
 		if p.Factors[f].Shared {
 			continue
 		}
-		if !m.apart(used, a[f]) {
+		if !m.disjointAxes(used, a[f]) {
 			return nil, false
 		}
 		used = append(used, a[f]...)
@@ -68,7 +68,7 @@ func (p *Parsed) options(m *Mesh, wants []Projection, lost Axes) [][]Axes {
 		}
 		for _, list := range slices.Clone(options[f]) {
 			for _, w := range wants {
-				if len(list) > 0 && len(w.Axes) > 0 && len(w.Axes[f]) > 0 && m.apart(list, w.Axes[f]) {
+				if len(list) > 0 && len(w.Axes) > 0 && len(w.Axes[f]) > 0 && m.disjointAxes(list, w.Axes[f]) {
 					offer(append(slices.Clip(list), w.Axes[f]...))
 				}
 			}
@@ -80,8 +80,8 @@ func (p *Parsed) options(m *Mesh, wants []Projection, lost Axes) [][]Axes {
 	return options
 }
 
-// apart reports whether two lists share nothing.
-func (m *Mesh) apart(a, b Axes) bool {
+// disjointAxes reports whether two lists share nothing.
+func (m *Mesh) disjointAxes(a, b Axes) bool {
 	return !slices.ContainsFunc(b, func(s Sub) bool { return m.Overlap(s, a) })
 }
 

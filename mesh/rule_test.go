@@ -51,7 +51,7 @@ func TestJointFactor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := out[0].String() + " " + out[1].String(); got != "@[]+{x} @[x]" {
-		t.Errorf("results lie as %s: want @[]+{x} @[x]", got)
+		t.Errorf("results have layout %s: want @[]+{x} @[x]", got)
 	}
 	if !p.Factors[1].Joint || p.Reduced(1) {
 		t.Error("b is not joint")
@@ -76,7 +76,7 @@ func TestSharedFactor(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := out[0].String(); got != "@[y,_]+{x}" || !p.Exchanges(m, a) {
-		t.Errorf("the result lies as %s: want @[y,_]+{x}", got)
+		t.Errorf("the result has layout %s: want @[y,_]+{x}", got)
 	}
 	a[p.Index('a')] = On("x")
 	if p.Exchanges(m, a) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Spec is how one tensor lies on one mesh.
+// Spec is the layout of one tensor on one mesh.
 //
 //	@[dp,_]            dim 0 is split by axis dp, dim 1 is whole
 //	@[dp.tp,_]         dim 0 is split by dp, and each piece by tp

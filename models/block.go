@@ -14,7 +14,7 @@ type layer interface {
 type block interface {
 	// forward marks the stream where the layer of a name begins, and within.
 	forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor
-	// over is the same layer for sequences that lie so.
+	// over is the same layer for sequences of this layout.
 	over(s nn.Sequence) block
 	// shared is the same layer with experts as a layout has them.
 	shared(l Layout) block

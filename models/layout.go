@@ -69,7 +69,7 @@ func (l Layout) Fit(c Config, seq, heads int) (Layout, []string) {
 	return l, reasons
 }
 
-// Arrange is the same model, with the same parameters, for sequences that lie so.
+// Arrange is the same model, with the same parameters, for sequences of this layout.
 func Arrange(m Model, l Layout) (Model, error) {
 	d, ok := m.(*decoder)
 	if !ok {
@@ -96,7 +96,7 @@ func Arrange(m Model, l Layout) (Model, error) {
 	return d, nil
 }
 
-// over is the model for a stream that lies so.
+// over is the model for a stream of this layout.
 func (m *decoder) over(s nn.Sequence) *decoder {
 	d := *m
 	d.sequence = s
@@ -105,6 +105,17 @@ func (m *decoder) over(s nn.Sequence) *decoder {
 		d.blocks[i] = b.over(s)
 	}
 	return &d
+}
+
+// packed is the model for rows that hold several sequences each, with what says so in the order in which Loss
+// computes.
+func (m *decoder) packed(p nn.Packed) *decoder {
+	s := m.sequence
+	if parts := s.Parts(p.Segments.Dim(1)); parts > 0 && m.layout.Given != Zigzag {
+		p.Segments, p.Positions = op.ZigzagRows(p.Segments, 1, parts), op.ZigzagRows(p.Positions, 1, parts)
+	}
+	s.Packed = &p
+	return m.over(s)
 }
 
 // ordered is the model, ids and labels in the order in which Loss computes.

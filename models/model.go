@@ -189,6 +189,9 @@ func (m *decoder) addPositions(x *op.Tensor, c *Cache) *op.Tensor {
 		return invalid(x, fmt.Errorf("sequence of %d tokens: %s has %s %d", start+seq, m.config.Family,
 			m.positionsKey(), m.config.Positions))
 	}
+	if p := m.sequence.Packed; p != nil && c == nil {
+		return op.Add(x, op.Embedding(p.Positions, table))
+	}
 	if m.layout.Parts > 1 && c == nil { // each device looks up the positions that it has
 		return op.Add(x, op.Embedding(op.ZigzagPositions(x.Scope(), m.sequence.Parts(seq), seq), table))
 	}

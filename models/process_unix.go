@@ -11,7 +11,7 @@ import (
 // gone reports whether there is no process of a number.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// sameDevice reports whether two directories lie on one file system, between whose directories files can be
+// sameDevice reports whether two directories are on one file system, between whose directories files can be
 // renamed.
 func sameDevice(a, b string) bool {
 	x, errA := os.Stat(a)

@@ -64,7 +64,9 @@ func (h Heads) turn(x *op.Tensor, c *KVCache) *op.Tensor {
 	offset, start := c.position()
 	rope := h.RoPE(offset + x.Dim(1))
 	rope.Offset, rope.Start = offset, start
-	if parts := h.zigzag(x, c); parts > 0 {
+	if p := h.Sequence.Packed; p != nil && c == nil {
+		rope.Positions = p.Positions
+	} else if parts := h.zigzag(x, c); parts > 0 {
 		rope.Positions = op.ZigzagPositions(x.Scope(), parts, x.Dim(1))
 	}
 	return op.RoPE(x, rope)
@@ -78,6 +80,9 @@ func (h Heads) attend(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	config := op.AttentionConfig{
 		Causal: h.Mask == Causal, Scale: h.Scale, Cap: h.Cap, Window: h.Window,
 		Context: h.Sequence.Context, Zigzag: h.zigzag(q, c),
+	}
+	if p := h.Sequence.Packed; p != nil && c == nil {
+		config.QuerySegments, config.KeySegments = p.Segments, p.Segments
 	}
 	if c != nil {
 		k, v = c.extend(k, v, &config)
@@ -132,7 +137,7 @@ func normed(n *RMSNorm, x *op.Tensor) *op.Tensor {
 	return n.Forward(x)
 }
 
-// Over is the same layer for sequences that lie so.
+// Over is the same layer for sequences of this layout.
 func (a *Attention) Over(s Sequence) Attender {
 	b := *a
 	b.Heads.Sequence = s

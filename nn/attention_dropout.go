@@ -28,6 +28,9 @@ func (h Heads) attendDropping(q, k, v *op.Tensor, c op.AttentionConfig) *op.Tens
 	if c.Causal {
 		scores = op.Where(seen(q, c), scores, op.Const(scores, -1e30))
 	}
+	if c.QuerySegments != nil {
+		scores = op.Where(together(scores, c), scores, op.Const(scores, -1e30))
+	}
 	y := op.Transpose(op.MatMul(h.Dropout.Forward(op.Softmax(scores, -1)), heads(v)), 0, 2, 1, 3)
 	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
 }
@@ -52,4 +55,12 @@ func seen(q *op.Tensor, c op.AttentionConfig) *op.Tensor {
 		mask = op.LogicalAnd(mask, near)
 	}
 	return mask
+}
+
+// together is which keys are of a query's own sequence, for scores [batch, heads, queries, keys].
+func together(scores *op.Tensor, c op.AttentionConfig) *op.Tensor {
+	b, q, k := scores.Dim(0), scores.Dim(2), scores.Dim(3)
+	own := func(x *op.Tensor, shape ...int) *op.Tensor { return op.Expand(op.Reshape(x, shape...), b, 1, q, k) }
+	same := op.Equal(own(c.QuerySegments, b, 1, q, 1), own(c.KeySegments, b, 1, 1, k))
+	return op.Expand(same, scores.Shape()...)
 }

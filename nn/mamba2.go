@@ -144,7 +144,7 @@ func (m *Mamba2) scan(x, dt, b, c *op.Tensor, cache *KVCache) *op.Tensor {
 	return y
 }
 
-// Over is as Attender has it: a sequence is met as it lies.
+// Over is as Attender has it: a sequence is met in its layout.
 func (m *Mamba2) Over(Sequence) Attender { return m }
 
 // Cache is as Attender has it: what Forward keeps, however many tokens there are.

@@ -13,6 +13,15 @@ type Sequence struct {
 	// Zigzag, where it is not 0, is how many parts the sequence has whose rows are in op.ZigzagOrder. A sequence
 	// that it does not fit is in its own order.
 	Zigzag int
+	// Packed, where not nil, says which tokens of a row belong together. It changes numbers.
+	Packed *Packed
+}
+
+// Packed is rows that hold several sequences each: a token sees those of its own sequence only.
+type Packed struct {
+	// Segments [batch, seq] number the sequences of a row, Positions [batch, seq] count from 0 in each. Both are
+	// integers, in the order of the rows that layers are given.
+	Segments, Positions *op.Tensor
 }
 
 // Parts is how many parts a sequence of a length has in zigzag order; 0 is that it is in its own order.
@@ -29,6 +38,6 @@ type Attender interface {
 	Forward(x *op.Tensor, c *KVCache) *op.Tensor
 	// Cache is the shapes of the keys and values that a cache for up to limit tokens holds.
 	Cache(batch, limit int) [2]array.Shape
-	// Over is the same layer, with the same parameters, for sequences that lie so.
+	// Over is the same layer, with the same parameters, for sequences of this layout.
 	Over(s Sequence) Attender
 }

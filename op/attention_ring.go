@@ -45,9 +45,9 @@ func (o attention) seq() string {
 	return "s"
 }
 
-// together is how devices share a sequence: of queries and keys, which are then split alike, or of keys alone
-// where they are not as many.
-func (o attention) together(q, k array.Shape) (words attentionWords, prefer Preference) {
+// sharedSequence is how devices share a sequence: of queries and keys, which are then split alike, or of keys
+// alone where they are not as many.
+func (o attention) sharedSequence(q, k array.Shape) (words attentionWords, prefer Preference) {
 	prefer = BySize
 	if o.Context != "" {
 		prefer = Always
@@ -58,10 +58,10 @@ func (o attention) together(q, k array.Shape) (words attentionWords, prefer Pref
 	return o.words(q, k, "s", "s+", "e*"), prefer
 }
 
-// Together lets devices share the sequence.
-func (o attention) Together(in []Type) Together {
-	w, prefer := o.together(in[0].Shape, in[1].Shape)
-	return Together{Prefer: prefer,
+// CooperativeRule lets devices share the sequence.
+func (o attention) CooperativeRule(in []Type) CooperativeRule {
+	w, prefer := o.sharedSequence(in[0].Shape, in[1].Shape)
+	return CooperativeRule{Prefer: prefer,
 		Rule: mesh.Rule(w.q + "," + w.k + "," + w.v + w.extras + "->" + w.out + "," + w.lse + w.notes)}
 }
 
@@ -90,15 +90,15 @@ func (o attention) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(out, q.DType()), lse}
 }
 
-// Together lets devices share the sequence of queries and keys where these are as many; otherwise it can be
-// split anyhow.
-func (o attentionGrad) Together(in []Type) Together {
+// CooperativeRule lets devices share the sequence of queries and keys where these are as many; otherwise it
+// can be split anyhow.
+func (o attentionGrad) CooperativeRule(in []Type) CooperativeRule {
 	f := o.forward()
 	if q, k := in[0].Shape, in[1].Shape; q[1] != k[1] || o.DynamicOffset {
-		return Together{}
+		return CooperativeRule{}
 	}
-	w, prefer := f.together(in[0].Shape, in[1].Shape)
-	return Together{Prefer: prefer,
+	w, prefer := f.sharedSequence(in[0].Shape, in[1].Shape)
+	return CooperativeRule{Prefer: prefer,
 		Rule: mesh.Rule(o.operands(w) + "->" + w.q + "," + w.k + "," + w.v + w.notes)}
 }
 

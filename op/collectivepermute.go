@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// CollectivePermute hands whole parts on, so that a tensor that lies as from then lies as to: each device
+// CollectivePermute hands whole parts on, so that a tensor of layout from then has layout to: each device
 // sends its part to the one device that is to hold it. Both Specs must cut the tensor into the same pieces. A
 // shape is that of the device's part afterwards where it is not the same as before.
 func CollectivePermute(x *Tensor, m *mesh.Mesh, from, to mesh.Spec, shape []int) *Tensor {

@@ -5,7 +5,7 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Constrain is x, which is to lie on m as s says: dims that s leaves open are for inference to decide. Its
+// Constrain is x, which is to be on m as s says: dims that s leaves open are for inference to decide. Its
 // gradient is constrained alike.
 func Constrain(x *Tensor, m *mesh.Mesh, s mesh.Sharding) *Tensor {
 	return apply1(constrain{Mesh: m.String(), Sharding: s.String()}, x)
@@ -19,7 +19,7 @@ type constrain struct {
 
 func (constrain) Name() string { return "constrain" }
 
-// Constrainer is an op that says how its result should lie.
+// Constrainer is an op that says the layout its result should have.
 type Constrainer interface {
 	Constraint() (*mesh.Mesh, mesh.Sharding, error)
 }
@@ -58,10 +58,10 @@ func (o constrain) VJP(in, _, dy []*Tensor) []*Tensor {
 	return []*Tensor{apply1(o, dy[0])}
 }
 
-// homeOf is the mesh that a value lies on: an eager one knows; a traced one as far as its program says: that
+// homeOf is the mesh that a value is on: an eager one knows; a traced one as far as its program says: that
 // of the nearest constraint before it.
 func homeOf(x *Tensor) string {
-	if at, ok := LieOf(x); ok || x.Store() != nil {
+	if at, ok := LayoutOf(x); ok || x.Store() != nil {
 		if !ok {
 			return ""
 		}

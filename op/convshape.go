@@ -137,7 +137,7 @@ func (s *convShape) taps() int    { return s.kernel[0] * s.kernel[1] * s.kernel[
 func (s *convShape) plane() int   { return s.in[0] * s.in[1] * s.in[2] }
 func (s *convShape) outRows() int { return s.out[0] * s.out[1] }
 
-// pointwise reports whether patches are the input as it lies.
+// pointwise reports whether patches are the input in its layout.
 func (s *convShape) pointwise() bool {
 	one, zero := [3]int{1, 1, 1}, [3]int{}
 	return s.kernel == one && s.stride == one && s.pad == zero

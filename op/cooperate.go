@@ -15,16 +15,16 @@ import (
 // exponentials.
 type Cooperator interface {
 	Op
-	// Together says which factors may be split so on operands of these types.
-	Together(in []Type) Together
-	// Cooperate is what the device of a place, under a legal assignment of Together's rule, makes of its parts:
-	// with collectives along exactly the axes that split joint factors. All devices of the place's mesh run the
-	// same collectives in the same order.
+	// CooperativeRule says which factors may be split so on operands of these types.
+	CooperativeRule(in []Type) CooperativeRule
+	// Cooperate is what the device of a place, under a legal assignment of the CooperativeRule, makes of its
+	// parts: with collectives along exactly the axes that split joint factors. All devices of the place's mesh
+	// run the same collectives in the same order.
 	Cooperate(at *Place, in []*Tensor) []*Tensor
 }
 
-// Together is how an op may be computed together.
-type Together struct {
+// CooperativeRule is how an op may be computed together.
+type CooperativeRule struct {
 	// Rule has joint factors (b+) where the op's own rule has whole ones, or one joint factor where that has
 	// two; the operands and results are the same. Empty means that there is no such way.
 	Rule   mesh.Rule
@@ -44,13 +44,13 @@ const (
 	Always
 )
 
-// TogetherOf is how an op may be computed together on operands of these types; its rule is empty where it
-// cannot be.
-func TogetherOf(o Op, in []Type) Together {
+// CooperativeRuleOf is how an op may be computed together on operands of these types; its rule is empty where
+// it cannot be.
+func CooperativeRuleOf(o Op, in []Type) CooperativeRule {
 	if c, ok := o.(Cooperator); ok {
-		return c.Together(in)
+		return c.CooperativeRule(in)
 	}
-	return Together{}
+	return CooperativeRule{}
 }
 
 // Cooperate applies to a device's parts what it does in a Cooperator's stead. Results have the local types,

@@ -10,9 +10,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Together lets devices share the classes.
-func (o crossEntropy) Together(in []Type) Together {
-	return Together{Rule: jointRule(o.Rule(in)), Prefer: BySize}
+// CooperativeRule lets devices share the classes.
+func (o crossEntropy) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in)), Prefer: BySize}
 }
 
 // Cooperate reads the logits once. What devices exchange are rows' numbers: the largest logits, then in one

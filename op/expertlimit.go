@@ -54,14 +54,14 @@ func (expertLimit) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + ",E*->" + word)
 }
 
-// Together lets devices share the first dim: each counts from where those before it end.
-func (o expertLimit) Together(in []Type) Together {
+// CooperativeRule lets devices share the first dim: each counts from where those before it end.
+func (o expertLimit) CooperativeRule(in []Type) CooperativeRule {
 	if len(in[0].Shape) < 2 {
-		return Together{}
+		return CooperativeRule{}
 	}
 	rule := []byte(o.Rule(in))
 	rule[1] = '+'
-	return Together{Rule: mesh.Rule(rule)}
+	return CooperativeRule{Rule: mesh.Rule(rule)}
 }
 
 func (o expertLimit) Cooperate(at *Place, in []*Tensor) []*Tensor {

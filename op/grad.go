@@ -142,14 +142,14 @@ func (w *walk) add(v, d *Tensor) {
 	w.adjoints[v] = d
 }
 
-// beside is y on the mesh of x: eager data that lies on no mesh may have been used on several.
+// beside is y on the mesh of x: eager data that is on no mesh may have been used on several.
 func beside(x, y *Tensor) *Tensor {
-	to, ok := LieOf(x)
-	from, moved := LieOf(y)
+	to, ok := LayoutOf(x)
+	from, moved := LayoutOf(y)
 	if !ok || !moved || from.Mesh.Equal(to.Mesh) {
 		return y
 	}
-	return Reshard(y, from, Lie{Mesh: to.Mesh, Spec: to.Spec.With()})
+	return Reshard(y, from, Layout{Mesh: to.Mesh, Spec: to.Spec.With()})
 }
 
 // visit passes the adjoints of n's results on to its operands.

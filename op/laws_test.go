@@ -532,7 +532,7 @@ func distance(got, want array.Array) float64 {
 }
 
 // onBits reports whether an op is one of the bits of f32 numbers, and takes no others.
-func onBits(o op.Op) bool { return slices.Contains([]string{"halves", "from_halves"}, o.Name()) }
+func onBits(o op.Op) bool { return slices.Contains([]string{"split_f32", "join_f32"}, o.Name()) }
 
 // TestHalf: on 16-bit floats an op is what it is on the same numbers in f32, rounded.
 func TestHalf(t *testing.T) {

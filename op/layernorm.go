@@ -115,8 +115,10 @@ func (layerNorm) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + "," + last + "," + last + "->" + word + "," + lead + "," + lead)
 }
 
-// Together and Cooperate let devices share the last dim.
-func (o layerNorm) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the last dim.
+func (o layerNorm) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o layerNorm) Cooperate(at *Place, in []*Tensor) []*Tensor { return o.define(at.lastJoint(), in) }
 

@@ -65,8 +65,10 @@ func (layerNormGrad) Rule(in []Type) mesh.Rule {
 		last)
 }
 
-// Together and Cooperate let devices share the last dim.
-func (o layerNormGrad) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the last dim.
+func (o layerNormGrad) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o layerNormGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.define(at.lastJoint(), in)

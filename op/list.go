@@ -91,7 +91,7 @@ func All() []Op {
 		logSoftmax{},
 		logSumExp{},
 		log{},
-		mark{}, barrier{}, await{}, halves{}, fromHalves{},
+		mark{}, barrier{}, await{}, splitF32{}, joinF32{},
 		matmul{},
 		maximum{},
 		maxPoolGrad{},

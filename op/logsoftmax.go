@@ -28,8 +28,10 @@ func (o logSoftmax) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(y, in[0].DType())}
 }
 
-// Together and Cooperate let devices share the dim.
-func (o logSoftmax) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the dim.
+func (o logSoftmax) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o logSoftmax) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.define(at.joint(0, o.Dim), in)
@@ -76,8 +78,10 @@ func (o logSoftmaxGrad) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(Sub(dy, Mul(Exp(y), j.sumOver(dy, o.Dim))), in[0].DType())}
 }
 
-// Together and Cooperate let devices share the dim.
-func (o logSoftmaxGrad) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the dim.
+func (o logSoftmaxGrad) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o logSoftmaxGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.define(at.joint(0, o.Dim), in)

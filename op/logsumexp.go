@@ -59,8 +59,10 @@ func (o logSumExp) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Add(Log(sum), m)}
 }
 
-// Together and Cooperate let devices share the dims.
-func (o logSumExp) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the dims.
+func (o logSumExp) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o logSumExp) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.define(at.joint(0, o.Dims...), in)

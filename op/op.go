@@ -117,10 +117,10 @@ func Sources(v *Tensor) []*Tensor {
 	return list
 }
 
-// Follower is an op some of whose dims should lie alike although it cannot run with them split: what is cut
-// from a dim should lie as the dim does. Follow is the rule by which inference goes in place of Rule; there
-// dims of different sizes may share a factor. moves names the factors along which only elements near the
-// borders would have to change places; starred ones need all of the dim.
+// Follower is an op some of whose dims should have one layout although it cannot run with them split: what is
+// cut from a dim should have the layout of the dim. Follow is the rule by which inference goes in place of
+// Rule; there dims of different sizes may share a factor. moves names the factors along which only elements
+// near the borders would have to change places; starred ones need all of the dim.
 type Follower interface {
 	Follow(in, out []Type) (rule mesh.Rule, moves string)
 }

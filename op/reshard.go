@@ -5,9 +5,9 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Reshard is x, which lies as from says, moved to where to says, on the same mesh or on another. Its gradient
-// moves back.
-func Reshard(x *Tensor, from, to Lie) *Tensor {
+// Reshard is x, which has the layout that from says, moved to where to says, on the same mesh or on another.
+// Its gradient moves back.
+func Reshard(x *Tensor, from, to Layout) *Tensor {
 	return apply1(reshard{
 		FromMesh: from.Mesh.String(), From: from.Spec.String(), ToMesh: to.Mesh.String(), To: to.Spec.String(),
 	}, x)

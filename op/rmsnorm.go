@@ -21,6 +21,7 @@ func RMSNorm(x, gamma *Tensor, eps float64) *Tensor {
 type rmsNorm struct{ Eps float64 }
 
 func (rmsNorm) Name() string   { return "rms_norm" }
+func (o rmsNorm) Role() any    { return RMSNormRole{o.Eps} }
 func (rmsNorm) InPlace() []int { return []int{0, -1} }
 
 func (rmsNorm) Infer(in []Type) ([]Type, error) {
@@ -52,8 +53,10 @@ func (rmsNorm) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + "," + word[len(lead):] + "->" + word + "," + lead)
 }
 
-// Together and Cooperate let devices share the last dim.
-func (o rmsNorm) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the last dim.
+func (o rmsNorm) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o rmsNorm) Cooperate(at *Place, in []*Tensor) []*Tensor { return o.define(at.lastJoint(), in) }
 
@@ -93,6 +96,7 @@ func (rmsNorm) Samples() []Sample {
 type rmsNormGrad struct{}
 
 func (rmsNormGrad) Name() string   { return "rms_norm_grad" }
+func (rmsNormGrad) Role() any      { return RMSNormGradRole{} }
 func (rmsNormGrad) InPlace() []int { return []int{2, -1} }
 
 func (rmsNormGrad) Infer(in []Type) ([]Type, error) {
@@ -120,8 +124,10 @@ func (rmsNormGrad) Rule(in []Type) mesh.Rule {
 	return mesh.Rule(word + "," + last + "," + word + "," + lead + "->" + word + "," + last)
 }
 
-// Together and Cooperate let devices share the last dim.
-func (o rmsNormGrad) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the last dim.
+func (o rmsNormGrad) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o rmsNormGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.define(at.lastJoint(), in)

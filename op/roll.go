@@ -49,7 +49,7 @@ func (o roll) VJP(_, _, dy []*Tensor) []*Tensor {
 
 func (o roll) Rule(in []Type) mesh.Rule { return mixRule(len(in[0].Shape), o.Dims) }
 
-// Follow lets a rolled dim lie as it did.
+// Follow lets a rolled dim keep its layout.
 func (o roll) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, o.Dims)
 }

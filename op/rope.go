@@ -62,6 +62,7 @@ type rope struct {
 const interleaved = "interleaved"
 
 func (rope) Name() string    { return "rope" }
+func (o rope) Role() any     { return RoPERole{o} }
 func (rope) Linear() [][]int { return [][]int{{0}} }
 func (rope) InPlace() []int  { return []int{0} }
 
@@ -277,7 +278,7 @@ func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	cos, sin := o.emitTable(w, in, x)
 	dim, last := o.dim(x.Shape), len(x.Shape)-1
 	if o.Style != interleaved && dim == x.Shape[3] {
-		return []hlo.Ref{w.Convert(emitHalves(w, x, cos, sin), out[0].DType)}
+		return []hlo.Ref{w.Convert(emitSplitF32(w, x, cos, sin), out[0].DType)}
 	}
 	half := dim / 2
 	a, b := emitNarrow(w, x, 3, span{0, half}), emitNarrow(w, x, 3, span{half, dim})
@@ -308,11 +309,11 @@ func (o rope) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 // emitHalves turns halves of heads: each half times the cosine, and the other half times the sine, less it
 // for the first. No piece is cut out or put back, so that whatever comes before or after reads and writes
 // whole heads.
-func emitHalves(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
+func emitSplitF32(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
 	half := x.Shape[3] / 2
 	t := hlo.Type{DType: x.DType, Shape: array.Shape{x.Shape[0], x.Shape[1], x.Shape[2], 2, half}}
-	halves := w.Op("reshape", "", t, x)
-	other := w.Op("reverse", "dimensions = "+hlo.Ints([]int{3}), t, halves)
+	splitF32 := w.Op("reshape", "", t, x)
+	other := w.Op("reverse", "dimensions = "+hlo.Ints([]int{3}), t, splitF32)
 	signed := hlo.Type{DType: sin.DType, Shape: array.Shape{sin.Shape[0], sin.Shape[1], 2, half}}
 	one := hlo.Type{DType: sin.DType, Shape: array.Shape{sin.Shape[0], sin.Shape[1], 1, half}}
 	sin = w.Op("reshape", "", one, sin)
@@ -327,7 +328,7 @@ func emitHalves(w *hlo.Writer, x, cos, sin hlo.Ref) hlo.Ref {
 	wideSin := w.Broadcast(sin, t.Shape, dims)
 	wideCos := w.Broadcast(cos, t.Shape, append(slices.Clone(dims[:len(dims)-2]), 4))
 	mul := func(x, y hlo.Ref) hlo.Ref { return w.Op("multiply", "", t, x, y) }
-	return w.Op("reshape", "", x.Type, w.Op("add", "", t, mul(halves, wideCos), mul(other, wideSin)))
+	return w.Op("reshape", "", x.Type, w.Op("add", "", t, mul(splitF32, wideCos), mul(other, wideSin)))
 }
 
 // emitTurn repeats a table [batch or 1, seq, pairs] over a shape [batch, seq, heads, pairs …].

@@ -31,22 +31,22 @@ type ruleCase struct {
 	want          []array.Array
 	skipsBadIndex bool
 	// together is the op where devices compute it together, else nil.
-	together op.Cooperator
+	sharedSequence op.Cooperator
 }
 
-// newTogetherCase is a case under the rule of devices that compute together, nil where there is none.
-func newTogetherCase(d evaluator, o op.Op, operands []array.Array) (*ruleCase, error) {
+// newCooperativeCase is a case under the rule of devices that compute together, nil where there is none.
+func newCooperativeCase(d evaluator, o op.Op, operands []array.Array) (*ruleCase, error) {
 	var types []op.Type
 	for _, a := range operands {
 		types = append(types, ir.TypeOf(a))
 	}
-	how := op.TogetherOf(o, types)
+	how := op.CooperativeRuleOf(o, types)
 	if how.Rule == "" {
 		return nil, nil
 	}
 	c, err := newRuleCase(d, o, operands, how.Rule)
 	if err == nil {
-		c.together = o.(op.Cooperator)
+		c.sharedSequence = o.(op.Cooperator)
 	}
 	return c, err
 }
@@ -102,7 +102,7 @@ func (c *ruleCase) checkAll(m *mesh.Mesh) (int, error) {
 	for _, parts := range axisParts(m) {
 		list = append(list, assignments(c.rule, m, parts)...)
 	}
-	if c.together != nil {
+	if c.sharedSequence != nil {
 		list = append(list, c.sharing(m, list)...)
 		list = slices.DeleteFunc(list, func(a mesh.Assignment) bool { return !c.exchanges(a) })
 	}
@@ -138,8 +138,8 @@ func (c *ruleCase) check(m *mesh.Mesh, a mesh.Assignment) error {
 		return err
 	}
 	run := c.runAll
-	if c.together != nil {
-		run = c.runTogether
+	if c.sharedSequence != nil {
+		run = c.runCooperative
 	}
 	held, err := run(m, a, inSpecs)
 	if err != nil {
@@ -197,8 +197,8 @@ func (c *ruleCase) runAll(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spec) ([
 	return held, nil
 }
 
-// runTogether runs the op on all devices at once, which exchange what they need.
-func (c *ruleCase) runTogether(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spec) ([][]array.Array, error) {
+// runCooperative runs the op on all devices at once, which exchange what they need.
+func (c *ruleCase) runCooperative(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spec) ([][]array.Array, error) {
 	world, err := inproc.New(m.Size())
 	if err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (c *ruleCase) runTogether(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spe
 			}
 			parts[i] = s.Tensor(part)
 		}
-		out, err := op.Cooperate(c.together, at, parts)
+		out, err := op.Cooperate(c.sharedSequence, at, parts)
 		for _, y := range out {
 			if err == nil {
 				var got array.Array
@@ -252,7 +252,7 @@ func (c *ruleCase) compare(m *mesh.Mesh, r int, spec mesh.Spec, held [][]array.A
 	for _, id := range m.Devices() {
 		parts[id] = held[id][r]
 	}
-	exact := !c.loose() && c.together == nil
+	exact := !c.loose() && c.sharedSequence == nil
 	for _, p := range spec.Partial {
 		groups, err := m.GroupsOver(mesh.Axes{p.Sub})
 		if err != nil {

@@ -52,18 +52,18 @@ func TestRuleLaw(t *testing.T) {
 	t.Logf("%d pairs of an op and an assignment", pairs)
 }
 
-// TestTogetherLaw is the rule law for ops that devices compute together: under every assignment that splits a
-// joint factor they hold what one device computes.
-func TestTogetherLaw(t *testing.T) {
+// TestCooperativeLaw is the rule law for ops that devices compute together: under every assignment that
+// splits a joint factor they hold what one device computes.
+func TestCooperativeLaw(t *testing.T) {
 	d, meshes, dtypes := device(t, 1), parseMeshes(t, lawMeshes), []array.DType{array.F64, array.F32}
 	if testing.Short() {
 		meshes, dtypes = parseMeshes(t, []string{"x=3"}), dtypes[:1]
 	}
 	pairs := 0
 	law(t, func(t *testing.T, o op.Op, args []op.Arg) {
-		for _, v := range togetherVariants(o, args) {
+		for _, v := range cooperativeVariants(o, args) {
 			for _, dtype := range dtypes {
-				c, err := newTogetherCase(d, o, fillAll(v, dtype, 37))
+				c, err := newCooperativeCase(d, o, fillAll(v, dtype, 37))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,8 +228,8 @@ func variants(o op.Op, args []op.Arg) [][]op.Arg {
 
 // togetherVariants is a sample's operands, and the same with few elements, and with even parts, along joint
 // factors.
-func togetherVariants(o op.Op, args []op.Arg) [][]op.Arg {
-	how := op.TogetherOf(o, argTypes(args))
+func cooperativeVariants(o op.Op, args []op.Arg) [][]op.Arg {
+	how := op.CooperativeRuleOf(o, argTypes(args))
 	if how.Rule == "" {
 		return nil
 	}

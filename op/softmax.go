@@ -27,8 +27,10 @@ func (o softmax) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(Div(e, j.sumOver(e, o.Dim)), in[0].DType())}
 }
 
-// Together and Cooperate let devices share the dim.
-func (o softmax) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the dim.
+func (o softmax) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o softmax) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.define(at.joint(0, o.Dim), in)
@@ -88,8 +90,10 @@ func (o softmaxGrad) define(j joint, in []*Tensor) []*Tensor {
 	return []*Tensor{Cast(Mul(y, Sub(dy, j.sumOver(Mul(y, dy), o.Dim))), in[0].DType())}
 }
 
-// Together and Cooperate let devices share the dim.
-func (o softmaxGrad) Together(in []Type) Together { return Together{Rule: jointRule(o.Rule(in))} }
+// CooperativeRule and Cooperate let devices share the dim.
+func (o softmaxGrad) CooperativeRule(in []Type) CooperativeRule {
+	return CooperativeRule{Rule: jointRule(o.Rule(in))}
+}
 
 func (o softmaxGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	return o.define(at.joint(0, o.Dim), in)

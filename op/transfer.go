@@ -10,25 +10,26 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// Lie is how a tensor lies: a Spec on a mesh.
-type Lie struct {
+// Layout is the layout of a tensor: a Spec on a mesh.
+type Layout struct {
 	Mesh *mesh.Mesh
 	Spec mesh.Spec
 }
 
-// LieOf is how an eager tensor lies, and whether it lies on a mesh at all: its data says so where it does.
-func LieOf(x *Tensor) (Lie, bool) {
-	if s, ok := x.Store().(interface{ Lies() Lie }); ok {
-		return s.Lies(), true
+// LayoutOf is the layout of an eager tensor, and whether it is on a mesh at all: its data says so where it
+// does.
+func LayoutOf(x *Tensor) (Layout, bool) {
+	if s, ok := x.Store().(interface{ TensorLayout() Layout }); ok {
+		return s.TensorLayout(), true
 	}
-	return Lie{}, false
+	return Layout{}, false
 }
 
 // Transfer brings a tensor of a shape from one layout into another, on the same mesh or on different ones, by
 // messages between single devices: each gets what it lacks, once. A device outside of the first mesh holds an
 // array without elements, and outside of the second it gets one. own is the shape of the device's part
 // afterwards.
-func Transfer(x *Tensor, shape []int, from, to Lie, own []int) *Tensor {
+func Transfer(x *Tensor, shape []int, from, to Layout, own []int) *Tensor {
 	return apply1(transfer{Shape: shape, FromMesh: from.Mesh.String(), From: from.Spec.String(),
 		ToMesh: to.Mesh.String(), To: to.Spec.String(), Own: own}, x)
 }

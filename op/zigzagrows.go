@@ -48,7 +48,7 @@ func (o zigzag) VJP(_, _, dy []*Tensor) []*Tensor {
 
 func (o zigzag) Rule(in []Type) mesh.Rule { return alongRule(len(in[0].Shape), o.Dim) }
 
-// Follow lets the dim lie as it did.
+// Follow lets the dim keep its layout.
 func (o zigzag) Follow(in, _ []Type) (mesh.Rule, string) {
 	return followDims(len(in[0].Shape), 2, []int{o.Dim})
 }

@@ -21,11 +21,11 @@ type dataCmd struct {
 }
 
 type dataTokenizeCmd struct {
-	Inputs    []string `arg:"" help:"Files and directories: .jsonl and .ndjson have a document a line, others are one; .gz and .zst are unpacked."`
+	Inputs    []string `arg:"" help:"Files and directories: .jsonl and .ndjson have a document a line, .parquet one a row, others are one; .gz and .zst are unpacked."`
 	Out       string   `help:"Directory for the shards." required:"" placeholder:"DIR"`
 	Tokenizer string   `help:"tokenizer.json; without it tokens are bytes." type:"existingfile" placeholder:"FILE"`
 	End       string   `help:"Token to put behind every document." placeholder:"TOKEN"`
-	Field     string   `help:"Field of a JSON line that holds its text." default:"text"`
+	Field     string   `help:"Field of a JSON line, or column of a Parquet file, that holds its text." default:"text"`
 	Skip      bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
 	Workers   int      `help:"Documents tokenized at once; 0 means all cores."`
 	Shard     int64    `help:"Tokens from which on a shard is full." default:"67108864"`
@@ -46,7 +46,7 @@ func (c *dataTokenizeCmd) Run() error {
 		return err
 	}
 	config := data.TokenizeConfig{Tokenizer: data.Bytes{}, Name: "bytes", End: -1, Workers: c.Workers,
-		ShardTokens: c.Shard, Documents: data.DocumentsConfig{Field: c.Field}, Progress: newTokenizeProgress()}
+		ShardTokens: c.Shard, Documents: data.DocumentsConfig{Field: c.Field, Formats: formats}, Progress: newTokenizeProgress()}
 	if err := c.open(&config); err != nil {
 		return err
 	}

@@ -56,7 +56,8 @@ func scratch(t *testing.T) string {
 	text := strings.Repeat("It was the best of times, it was the worst of times. ", 40)
 	for name, content := range map[string]string{
 		"notes.txt": text, "corpus/a.txt": text,
-		"bin/galley": fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asCommand, self),
+		"notes.jsonl": strings.Repeat("{\"text\": \"it was the age of wisdom, it was the age of foolishness\"}\n", 40),
+		"bin/galley":  fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asCommand, self),
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

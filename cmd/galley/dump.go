@@ -6,8 +6,8 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/internal/pass"
-	"github.com/galley-ml/galley/op"
 )
 
 // dumpCmd prints the program of a training step.
@@ -16,7 +16,7 @@ type dumpCmd struct {
 	meshFlags
 	After  string `help:"Pass to stop after: trace, fold, merge, prune, infer, partition; stablehlo is the text that XLA compiles, spmd that for all devices of the mesh." default:"prune" enum:"trace,fold,merge,prune,infer,partition,stablehlo,spmd"`
 	Target string `help:"Device that the StableHLO is for: any, or cuda for cuDNN's attention." default:"any" enum:"any,cuda"`
-	Why    bool   `help:"After infer, also list why each value lies as it does."`
+	Why    bool   `help:"After infer, also list why each value has the layout it has."`
 	Device int    `help:"Device whose program is printed after partition."`
 }
 
@@ -26,7 +26,7 @@ func (dumpCmd) Help() string {
   galley dump --after=trace                the step as it was traced, with the line that made each op
   galley dump --after=prune --layers 2     what runs
   galley dump --model llama-dir --seq 128  the step of a Hugging Face model
-  galley dump --after=infer                how every value lies on a mesh of 2×2: f32[2,8,16]@[dp,_,_]
+  galley dump --after=infer                the layout of every value on a mesh of 2×2: f32[2,8,16]@[dp,_,_]
   galley dump --after=infer --why          … and why
   galley dump --after=partition --device 3 --mesh dp=2,tp=4
                                            the program of one device, with its collectives
@@ -87,7 +87,7 @@ func (c *dumpCmd) module(p *galley.Program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return op.Module(p, op.ModuleConfig{Config: hlo.Config{Target: c.target()}})
+	return lower.Module(p, lower.ModuleConfig{Config: hlo.Config{Target: c.target()}})
 }
 
 func (c *dumpCmd) target() hlo.Target {
@@ -106,7 +106,7 @@ func (c *dumpCmd) spmd(d *galley.Distributed) (string, error) {
 			return "", err
 		}
 	}
-	return op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Target: c.target(), Replicas: len(locals)}})
+	return lower.SPMD(locals, lower.ModuleConfig{Config: hlo.Config{Target: c.target(), Replicas: len(locals)}})
 }
 
 // reasons is a line for each decision, if they are asked for.

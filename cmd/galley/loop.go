@@ -68,7 +68,7 @@ func (l *loop) run() error {
 	}
 	first := l.c.sample
 	l.next = data.NewAhead(func(i int) ([]array.Array, error) {
-		return []array.Array{l.text.From(first + int64(i)*int64(l.Batch))}, nil
+		return l.text.From(first + int64(i)*int64(l.Batch)), nil
 	}, data.AheadConfig{Count: max(l.Steps-l.trainer.Steps(), 0)})
 	defer l.next.Close()
 	err := l.steps(l.signals)
@@ -107,6 +107,7 @@ func (l *loop) step() error {
 	if err != nil {
 		return err
 	}
+	l.tellProgram(batch)
 	next, err := l.trainer.Start(batch...)
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func (l *loop) evaluate(last bool) error {
 		if i == evalBatches {
 			return nil
 		}
-		return []array.Array{l.eval.Batch(i)}
+		return l.eval.From(int64(i) * int64(l.Batch))
 	})
 	if err != nil {
 		return err

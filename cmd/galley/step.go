@@ -76,11 +76,11 @@ func (c stepFlags) program() (*galley.Program, error) {
 	}, t)
 }
 
-// meshFlags say how the step's tensors should lie.
+// meshFlags say the layout the step's tensors should have.
 type meshFlags struct {
 	Mesh  string   `help:"Devices, as axes with their sizes." default:"dp=2,tp=2"`
 	Plan  string   `help:"Built-in annotations: megatron, data or none; auto searches for the cheapest." default:"megatron" enum:"megatron,data,none,auto"`
-	Shard []string `help:"How parameters should lie whose names match; before --plan, the first match counts. May be repeated." sep:"none" placeholder:"PATTERN=@[AXES]"`
+	Shard []string `help:"The layout parameters should have whose names match; before --plan, the first match counts. May be repeated." sep:"none" placeholder:"PATTERN=@[AXES]"`
 }
 
 // distribute places a step on the mesh.

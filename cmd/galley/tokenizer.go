@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,4 +65,17 @@ func inVocabulary(ids []int32, vocab int) error {
 		}
 	}
 	return nil
+}
+
+// id is the token of a name.
+func (t textTokenizer) id(token string) (int32, error) {
+	named, ok := t.Tokenizer.(interface{ ID(string) (int32, bool) })
+	if !ok {
+		return 0, errors.New("bytes have no such token: want --tokenizer with it")
+	}
+	id, ok := named.ID(token)
+	if !ok {
+		return 0, errors.New("the tokenizer has no such token")
+	}
+	return id, nil
 }

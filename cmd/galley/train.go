@@ -18,25 +18,24 @@ import (
 // trainCmd trains a language model to predict the next token of a text.
 type trainCmd struct {
 	backendFlags
-	Model     string   `help:"Hugging Face directory of a model to go on with; without it a new small one is made." type:"existingdir" placeholder:"DIR"`
-	Data      []string `help:"Text file; without it the first chapters of Moby-Dick. May be repeated: the texts follow each other." sep:"none" type:"existingfile" placeholder:"FILE"`
-	Tokenizer string   `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
-	Save      string   `help:"Directory to write the trained model to, in Hugging Face's form; its weights are f32." type:"path" placeholder:"DIR"`
-	Steps     int      `help:"Training steps." default:"600"`
-	Batch     int      `help:"Sequences in a step." default:"16"`
-	Seq       int      `help:"Tokens in a sequence." default:"128"`
-	LR        float64  `help:"Highest learning rate; it warms up over a twentieth of the steps and falls along a cosine to a tenth." default:"0.003"`
-	Decay     float64  `help:"Weight decay." default:"0.1"`
-	Clip      float64  `help:"Limit of the gradients' norm; 0 is none." default:"1"`
-	Seed      uint64   `help:"Seed of the first weights and of the order of the text." default:"1"`
-	Threads   int      `help:"Threads; 0 means all cores."`
-	Eager     bool     `help:"Run op by op in place of compiled."`
-	BF16      bool     `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
-	Layers    int      `help:"Blocks of a new model." default:"4"`
-	Dim       int      `help:"Width of a new model." default:"128"`
-	Heads     int      `help:"Attention heads of a new model." default:"4"`
-	Prompt    string   `help:"Text to continue at the end." default:"Call me "`
-	Tokens    int      `help:"Tokens to generate at the end; 0 is none." default:"300"`
+	Model     string  `help:"Hugging Face directory of a model to go on with; without it a new small one is made." type:"existingdir" placeholder:"DIR"`
+	Tokenizer string  `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
+	Save      string  `help:"Directory to write the trained model to, in Hugging Face's form; its weights are f32." type:"path" placeholder:"DIR"`
+	Steps     int     `help:"Training steps." default:"600"`
+	Batch     int     `help:"Sequences in a step." default:"16"`
+	Seq       int     `help:"Tokens in a sequence." default:"128"`
+	LR        float64 `help:"Highest learning rate; it warms up over a twentieth of the steps and falls along a cosine to a tenth." default:"0.003"`
+	Decay     float64 `help:"Weight decay." default:"0.1"`
+	Clip      float64 `help:"Limit of the gradients' norm; 0 is none." default:"1"`
+	Seed      uint64  `help:"Seed of the first weights and of the order of the text." default:"1"`
+	Threads   int     `help:"Threads; 0 means all cores."`
+	Eager     bool    `help:"Run op by op in place of compiled."`
+	BF16      bool    `name:"bf16" help:"Compute products in bf16, with f32 parameters and optimizer."`
+	Layers    int     `help:"Blocks of a new model." default:"4"`
+	Dim       int     `help:"Width of a new model." default:"128"`
+	Heads     int     `help:"Attention heads of a new model." default:"4"`
+	Prompt    string  `help:"Text to continue at the end." default:"Call me "`
+	Tokens    int     `help:"Tokens to generate at the end; 0 is none." default:"300"`
 
 	ValidEvery int           `help:"Steps between evaluations on held-out text; 0 is one at the end. The checkpoint with the least loss is kept." placeholder:"STEPS"`
 	Log        []string      `help:"File to log every step to, by its name's end: .jsonl or .csv; may be given more than once." sep:"none" type:"path" placeholder:"FILE"`
@@ -47,6 +46,7 @@ type trainCmd struct {
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
 
+	dataFlags       `group:"Data"`
 	strategyFlags   `group:"Devices"`
 	checkpointFlags `group:"Checkpoints"`
 }
@@ -58,6 +58,8 @@ func (trainCmd) Help() string {
   galley train --steps 2000 --dim 256 --save out        larger and longer, kept
   galley train --model out --data notes.txt --lr 3e-4   go on with it on another text
   galley generate out --prompt "Call me"                then use it
+  galley train --data corpus.jsonl --rows packed        documents packed into rows that keep them apart
+  galley train --mix 0.7:web --mix 0.3:code             shards or texts, mixed by weight
   galley train --mesh dp=2,tp=2,pp=2 --zero 1 --micro 4 on eight devices of this process: the same losses
   galley train --devices 8                              the planner chooses how, and says why
   galley train --checkpoint run --every 50              can be killed: run it again and it goes on
@@ -126,6 +128,12 @@ func (c *trainCmd) validate() error {
 		err = fmt.Errorf("--dim=%d: want a multiple of %d: --heads=%d of an even width", c.Dim, 2*c.Heads, c.Heads)
 	}
 	if err == nil {
+		err = positive(map[string]int{"programs": c.Programs})
+	}
+	if err == nil {
+		err = c.validateData(c.Seq)
+	}
+	if err == nil {
 		err = c.validateDevices()
 	}
 	if err == nil && c.Save != "" {
@@ -148,11 +156,14 @@ func (c *trainCmd) validateDevices() error {
 // training is one run of the command.
 type training struct {
 	*trainCmd
-	d          *galley.Device
-	b          galley.Backend // nil is d
-	tokenizer  textTokenizer
-	model      models.Model
-	text, eval *data.Sampler
+	d         *galley.Device
+	b         galley.Backend // nil is d
+	tokenizer textTokenizer
+	model     models.Model
+	// text is what is trained on, eval what is held out; nil is nothing.
+	text, eval batches
+	// shapes are those of batches so far.
+	shapes []string
 	// watch, where set, is told what devices do.
 	watch func(galley.Span)
 	// stopped is set where a signal has ended training.
@@ -232,6 +243,9 @@ func parameters(c models.Config) float64 {
 
 // read cuts the text into windows to train on and, where it is long enough, some to hold out.
 func (t *training) read(vocab int) (source string, tokens int, err error) {
+	if !t.plain() {
+		return t.readCorpus(vocab)
+	}
 	text, source := data.MobyDick(), "Moby-Dick"
 	if len(t.Data) > 0 {
 		if text, err = readTexts(t.Data); err != nil {
@@ -247,7 +261,7 @@ func (t *training) read(vocab int) (source string, tokens int, err error) {
 		return "", 0, fmt.Errorf("%s: text is shorter than a window: got %d tokens, want more than --seq=%d",
 			source, len(ids), t.Seq)
 	}
-	train, held, err := data.Split(ids, heldFrom)
+	train, held, err := data.Split(ids, 1-t.Held)
 	if err != nil {
 		return "", 0, err
 	}
@@ -255,11 +269,15 @@ func (t *training) read(vocab int) (source string, tokens int, err error) {
 		train, held = ids, nil
 	}
 	config := data.SamplerConfig{Batch: t.Batch, Seq: t.Seq, Seed: t.Seed}
-	if t.text, err = data.NewSampler(train, config); err != nil {
+	s, err := data.NewSampler(train, config)
+	if err != nil {
 		return "", 0, fmt.Errorf("%s: %w", source, err)
 	}
+	t.text = windowBatches{s}
 	// A short text may have no whole window to hold out; then nothing is evaluated.
-	t.eval, _ = data.NewSampler(held, config)
+	if s, err := data.NewSampler(held, config); err == nil {
+		t.eval = windowBatches{s}
+	}
 	return source, len(ids), nil
 }
 
@@ -285,6 +303,17 @@ func (t *training) introduce(source string, tokens int) {
 	}
 	fmt.Printf("%s, %.2fM parameters, on %s (%d tokens), %d steps of %d×%d tokens, %d thread(s)\n",
 		t.model.Config().Family, float64(params)/1e6, source, tokens, t.Steps, t.Batch, t.Seq, t.d.Threads())
+}
+
+// lossOf is that of a batch: windows, ids and labels, or these with segments and positions of packed rows.
+func lossOf(model models.Model, batch []*op.Tensor) *op.Tensor {
+	switch len(batch) {
+	case 1:
+		return nextToken(model, batch[0])
+	case 2:
+		return model.Loss(batch[0], batch[1])
+	}
+	return models.PackedLoss(model, batch[0], batch[1], batch[2], batch[3])
 }
 
 // nextToken is the loss of windows of seq+1 tokens: each predicts the next.

@@ -87,12 +87,21 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if err := t.fitsPlan(trainer); err != nil || s == nil {
 		return trainer, err
 	}
-	p, err := trainer.Plan(ir.Type{DType: array.I32, Shape: array.Shape{t.Batch, t.Seq + 1}})
+	p, err := trainer.Plan(typesOf(t.text.From(0))...)
 	if err != nil {
 		return nil, err
 	}
 	fmt.Println(p)
 	return trainer, nil
+}
+
+// typesOf is those of a batch.
+func typesOf(batch []array.Array) []ir.Type {
+	types := make([]ir.Type, len(batch))
+	for i, a := range batch {
+		types[i] = ir.Type{DType: a.DType(), Shape: a.Shape()}
+	}
+	return types
 }
 
 // trainerConfig is what is trained and how.
@@ -104,7 +113,7 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	return galley.TrainerConfig{
 		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s,
 		Watch:     t.watch,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return lossOf(model, batch) },
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
 		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),

@@ -1,4 +1,4 @@
-// Command hybrid trains two matrices that lie on two meshes of a world of eight devices: the first on devices
+// Command hybrid trains two matrices that are on two meshes of a world of eight devices: the first on devices
 // 0 to 3, the second on 4 to 7. Each mesh has an axis for data and one for tensors; activations cross between
 // the meshes and their gradients come back. The losses are those of one device.
 package main

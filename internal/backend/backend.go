@@ -23,11 +23,11 @@ type Backend interface {
 type Group interface {
 	// Devices is all of them, each a backend of its own, the group's own first. They are closed with the group.
 	Devices() []Backend
-	// Together makes one program of those of the devices 0, 1 and so on, which exchange what its collectives
+	// CompileSPMD makes one program of those of the devices 0, 1 and so on, which exchange what its collectives
 	// say; programs that cannot be one are an error that says in what they differ. Run takes the arguments of
 	// device 0, then those of device 1 and so on, each where it lies, and returns results alike. Options speak
 	// of one device's parameters.
-	Together(fs []*ir.Func, o Options) (Executable, error)
+	CompileSPMD(fs []*ir.Func, o Options) (Executable, error)
 }
 
 // Executable is a compiled program.

@@ -25,11 +25,11 @@ func communication(h *plan.Host) error {
 			return err
 		}
 	}
-	meet, err := together(members, 200, reduce(small))
+	meet, err := collectiveTime(members, 200, reduce(small))
 	if err != nil {
 		return err
 	}
-	long, err := together(members, 20, reduce(large))
+	long, err := collectiveTime(members, 20, reduce(large))
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func communication(h *plan.Host) error {
 	h.Meet, h.Wake = round(meet/members), round(woken)
 	h.Touch = round(members * 8 * large / math.Max(long-meet, long/2))
 	x := []array.Array{array.New(array.F32, small), array.New(array.F32, small)}
-	message, err := together(2, 200, func(_ comm.Comm, g *comm.Group) error {
+	message, err := collectiveTime(2, 200, func(_ comm.Comm, g *comm.Group) error {
 		if g.Pos() == 0 {
 			_, err := g.StartSend(x[0], 1, 0).Wait()
 			return err
@@ -114,11 +114,11 @@ func wake(members int, meet float64, call func(r comm.Comm, g *comm.Group) error
 	}
 	var list []float64
 	for range 15 {
-		alone, err := together(members, 60, compute)
+		alone, err := collectiveTime(members, 60, compute)
 		if err != nil {
 			return 0, err
 		}
-		both, err := together(members, 60, func(r comm.Comm, g *comm.Group) error {
+		both, err := collectiveTime(members, 60, func(r comm.Comm, g *comm.Group) error {
 			compute(r, g)
 			return call(r, g)
 		})
@@ -130,8 +130,9 @@ func wake(members int, meet float64, call func(r comm.Comm, g *comm.Group) error
 	return math.Max(0, middle(list)), nil
 }
 
-// together is the processor's seconds that one call takes all members, the least of some bursts of calls.
-func together(members, calls int, call func(r comm.Comm, g *comm.Group) error) (float64, error) {
+// collectiveTime is the processor's seconds that one call takes all members, the least of some bursts of
+// calls.
+func collectiveTime(members, calls int, call func(r comm.Comm, g *comm.Group) error) (float64, error) {
 	w, err := inproc.New(members)
 	if err != nil {
 		return 0, err

@@ -62,7 +62,7 @@ type shape struct {
 	nvls                bool
 }
 
-// shape describes an axis by the slowest part of the cluster that it lies on.
+// shape describes an axis by the slowest part of the cluster that it is on.
 func (c *Cluster) shape(a Axis) shape {
 	s := shape{size: a.Size, inner: math.Inf(1), outer: math.Inf(1), nvls: true}
 	for i := range c.Groups {

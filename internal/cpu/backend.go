@@ -54,7 +54,7 @@ func (e *hostExecutable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
 	for i, b := range args {
 		m, ok := b.(*memory)
 		if !ok || !m.a.IsValid() {
-			return nil, fmt.Errorf("run %s: argument %d: it was donated or freed, or lies on another backend",
+			return nil, fmt.Errorf("run %s: argument %d: it was donated or freed, or is on another backend",
 				e.e.f.Name(), i)
 		}
 		arrays[i] = m.a

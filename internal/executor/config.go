@@ -73,7 +73,7 @@ type Config struct {
 	UpdateBarrier bool
 }
 
-// Layout is how a run of the config lies on the devices of its strategy.
+// Layout is the layout of a run of the config on the devices of its strategy.
 func (c Config) Layout() (*layout.Layout, error) {
 	return layout.New(layout.Config{Params: c.Params, Strategy: *c.Strategy, Annotations: c.Annotations,
 		Layers: c.Layers})

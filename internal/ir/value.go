@@ -103,7 +103,7 @@ func Leaf(s Scope, t Type, store any) *Value {
 	return &Value{typ: t, scope: s, store: store}
 }
 
-// Later is a leaf whose data fetch brings when somebody first looks at it: state that lies on other devices.
+// Later is a leaf whose data fetch brings when somebody first looks at it: state that is on other devices.
 func Later(s Scope, t Type, fetch func() (any, error)) *Value {
 	return &Value{typ: t, scope: s, later: &later{fetch: fetch}}
 }

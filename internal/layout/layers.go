@@ -100,7 +100,7 @@ type Side uint8
 
 // The result of the layer has the dim, or it lacks it.
 const (
-	Columns Side = iota
+	SequenceParallel Side = iota
 	Rows
 )
 
@@ -128,7 +128,7 @@ func (b *Builder) Split(layer string, s Side, axis string) error {
 	if len(shape) != 2 {
 		return fmt.Errorf("its weight has shape %v: want a matrix: annotate it by ParallelPlan.Annotations", shape)
 	}
-	if _, ok := b.shapes[layer+".bias"]; ok && s == Columns {
+	if _, ok := b.shapes[layer+".bias"]; ok && s == SequenceParallel {
 		w.bias = layer + ".bias"
 	}
 	b.out.splits = append(b.out.splits, w)

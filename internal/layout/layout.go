@@ -24,8 +24,8 @@ type Config struct {
 	Layers      *Layers
 }
 
-// Layout is how a training run lies on the devices of a strategy: every annotation, whoever asked for it, is
-// read here.
+// Layout is the layout of a training run on the devices of a strategy: every annotation, whoever asked for
+// it, is read here.
 type Layout struct {
 	Config
 	// Meshes is the devices of each rank of the pipeline, Schedule what they do in turn.
@@ -33,7 +33,8 @@ type Layout struct {
 	Schedule *pipeline.Schedule
 	// applied is what Layers came to in the last program that was traced.
 	applied *applied
-	// laid is how parameters lie by what the model itself asks of them, in the first program that was traced.
+	// laid is the layout of parameters by what the model itself asks of them, in the first program that was
+	// traced.
 	laid map[string]mesh.Spec
 }
 
@@ -140,8 +141,8 @@ func (l *Layout) dataAxes(names ...string) mesh.Axes {
 	return axes
 }
 
-// Mark is how a marked value lies; of the stream between layers, batches by the data axes, sequences by the
-// context axis and, with sequence parallelism, the tensor axis.
+// Mark is the layout of a marked value; of the stream between layers, batches by the data axes, sequences by
+// the context axis and, with sequence parallelism, the tensor axis.
 func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 	if !nn.IsStream(label) {
 		return l.applied.marksOf(l.Meshes[0], label)
@@ -154,20 +155,20 @@ func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 		nil)), true
 }
 
-// Columns is how sequences lie within a layer: where the tensor axis splits them between layers, it splits
-// heads and widths within.
-func (l *Layout) Columns() shard.Columns {
+// SequenceParallel is the layout of sequences within a layer: where the tensor axis splits them between
+// layers, it splits heads and widths within.
+func (l *Layout) SequenceParallel() shard.SequenceParallel {
 	if !l.Strategy.Sequence {
-		return shard.Columns{}
+		return shard.SequenceParallel{}
 	}
 	axes := l.dataAxes
-	return shard.Columns{Axis: strategy.TensorAxis,
+	return shard.SequenceParallel{Axis: strategy.TensorAxis,
 		Split: mesh.Closed(mesh.Split(axes(strategy.DataAxis, strategy.ExpertAxis), axes(strategy.ContextAxis),
 			axes(strategy.TensorAxis)))}
 }
 
-// Inputs is how the parameters of a program lie that are no weights: n of the batch, and then what every
-// device has whole.
+// Inputs is the layout of the parameters of a program that are no weights: n of the batch, and then what
+// every device has whole.
 func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
 	for i, v := range f.Params()[len(l.Params):] {
 		if i < n {
@@ -179,7 +180,7 @@ func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
 	return list
 }
 
-// Batch is how a tensor of a batch lies: its rows by the data axes.
+// Batch is the layout of a tensor of a batch: its rows by the data axes.
 func (l *Layout) Batch(t ir.Type) mesh.Sharding {
 	s := mesh.Whole(len(t.Shape))
 	if len(t.Shape) == 0 {

@@ -25,7 +25,7 @@ type applied struct {
 	program *ir.Func
 	// cuts is the marks with which stages begin.
 	cuts []string
-	// specs is how weights lie, by name, and shardings how marked values do, by the hooks' numbers.
+	// specs is the layout of weights, by name, and shardings how marked values do, by the hooks' numbers.
 	specs     map[string]mesh.Spec
 	shardings []mesh.Sharding
 }
@@ -198,7 +198,7 @@ func (a *planner) split(s weightSplit, specs map[string]mesh.Spec) error {
 		}
 		inResult := slices.ContainsFunc(rule.Out[0],
 			func(out []byte) bool { return slices.Equal(out, rule.In[k][own]) })
-		if inResult == (s.side == Columns) && spec.IsWhole() {
+		if inResult == (s.side == SequenceParallel) && spec.IsWhole() {
 			spec.Dims[d] = mesh.On(s.axis)
 		}
 	}

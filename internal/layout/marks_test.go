@@ -34,7 +34,7 @@ func TestSides(t *testing.T) {
 		axis string
 		want map[string]string
 	}{
-		{Columns, "", map[string]string{
+		{SequenceParallel, "", map[string]string{
 			"table.weight": "@[_,tp]", "linear.weight": "@[tp,_]", "linear.bias": "@[tp]",
 			"dense.weight": "@[_,tp]", "dense.bias": "@[tp]", "turned.weight": "@[tp,_]",
 		}},

@@ -11,8 +11,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// Weights is how the parameters lie: the tensor and expert axes by annotations and plans, the data axes by
-// the stage of ZeRO. A nil program is for parameters that lie as before.
+// Weights is the layout of the parameters: the tensor and expert axes by annotations and plans, the data axes
+// by the stage of ZeRO. A nil program is for parameters that lie as before.
 func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 	if l.laid == nil && f != nil {
 		l.laid = l.ownSpecs(f)
@@ -67,7 +67,7 @@ func (l *Layout) unsplit() error {
 		"knows none of the %d names: want tp=1, a plan of layers with Parallelize, or annotations such as \"%s=@[tp,_]\"", l.Strategy.TP, len(l.Params), name)
 }
 
-// use is how a parameter lies in computation.
+// use is the layout of a parameter in computation.
 func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 	spec := mesh.Whole(len(t.Shape))
 	for _, a := range l.Annotations {

@@ -90,20 +90,20 @@ func isWeight(v *ir.Value) bool {
 	return n == nil || op.Cuts(n.Op()) && n.In()[0].Node() == nil
 }
 
-// Joined is the parameters that Join would join, by their numbers, in groups.
-type Joined struct {
+// FusedParams is the parameters that Join would join, by their numbers, in groups.
+type FusedParams struct {
 	Params []int
 	Dim    int
 }
 
-// JoinedParams is those groups that are made of the first so many parameters alone, which are in no other
+// FusableParams is those groups that are made of the first so many parameters alone, which are in no other
 // group.
-func JoinedParams(f *ir.Func, weights int) []Joined {
+func FusableParams(f *ir.Func, weights int) []FusedParams {
 	number := map[*ir.Value]int{}
 	for i, p := range f.Params()[:weights] {
 		number[p] = i
 	}
-	var list []Joined
+	var list []FusedParams
 	taken := map[int]bool{}
 	groups := joinGroups(f)
 	for _, n := range f.Nodes() {
@@ -111,7 +111,7 @@ func JoinedParams(f *ir.Func, weights int) []Joined {
 		if g == nil {
 			continue
 		}
-		j, fresh := Joined{Dim: g.dim}, true
+		j, fresh := FusedParams{Dim: g.dim}, true
 		for _, of := range g.nodes {
 			i, ok := number[of.In()[g.operand]]
 			if fresh = fresh && ok && !taken[i]; ok {

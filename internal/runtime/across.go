@@ -13,7 +13,7 @@ import (
 
 // moveAcross brings each box once from a device that has it: as a copy where both live in this process, else
 // as a message.
-func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Lie) (*Shards, error) {
+func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Layout) (*Shards, error) {
 	source, err := from.layout(t.Shape)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (s *Session) moveAcross(t ir.Type, from *Shards, to op.Lie) (*Shards, error
 	if err != nil {
 		return nil, err
 	}
-	out := &Shards{Lie: to, Parts: map[int]array.Array{}}
+	out := &Shards{Layout: to, Parts: map[int]array.Array{}}
 	for id, box := range target.Boxes() {
 		if id >= s.world.Size() {
 			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", to.Mesh, id, s.world.Size())

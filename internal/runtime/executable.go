@@ -104,7 +104,7 @@ func (e *Executable) Run(args []array.Array) ([]array.Array, error) {
 }
 
 // RunSharded computes the results for tensors of the session and leaves them on their devices. What does not
-// lie as its parameter does is moved there first.
+// have the layout of its parameter is moved there first.
 func (e *Executable) RunSharded(args []*op.Tensor) ([]*op.Tensor, error) {
 	placed, err := e.place(args)
 	if err != nil {
@@ -164,8 +164,8 @@ func (e *Executable) placeOne(i int, x *op.Tensor) (*Shards, error) {
 }
 
 // copies is an array that every device of a mesh may read.
-func copies(a array.Array, at op.Lie) *Shards {
-	s := &Shards{Lie: at, Parts: map[int]array.Array{}}
+func copies(a array.Array, at op.Layout) *Shards {
+	s := &Shards{Layout: at, Parts: map[int]array.Array{}}
 	for _, id := range at.Mesh.Devices() {
 		s.Parts[id] = a
 	}
@@ -188,7 +188,7 @@ func (e *Executable) Place(i int, x *op.Tensor) (*op.Tensor, error) {
 func (e *Executable) collect(results [][]array.Array) []*op.Tensor {
 	shards := make([]*Shards, len(e.p.Global().Results()))
 	for i := range shards {
-		shards[i] = &Shards{Lie: e.p.Result(i), Parts: map[int]array.Array{}}
+		shards[i] = &Shards{Layout: e.p.Result(i), Parts: map[int]array.Array{}}
 	}
 	for _, id := range e.s.local(e.p.Devices()) {
 		for k, i := range e.p.ResultsOf(id) {

@@ -105,7 +105,7 @@ func TestReadPending(t *testing.T) {
 		defer s.Close()
 		for _, spec := range pendingSpecs(m, allKinds) {
 			terms, parts := scalars(t, m, spec)
-			x, err := s.Sharded(ir.Type{DType: array.F64}, op.Lie{Mesh: m, Spec: spec}, parts)
+			x, err := s.Sharded(ir.Type{DType: array.F64}, op.Layout{Mesh: m, Spec: spec}, parts)
 			if err != nil {
 				t.Fatal(err)
 			}

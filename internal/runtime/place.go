@@ -83,7 +83,7 @@ func placeKey(o op.Op, m *mesh.Mesh, in []ir.Type, have, out []mesh.Spec) string
 }
 
 // move brings a tensor to where it is wanted.
-func (s *Session) move(x *ir.Value, to op.Lie) (*Shards, error) {
+func (s *Session) move(x *ir.Value, to op.Layout) (*Shards, error) {
 	if _, err := to.Spec.Layout(to.Mesh, x.Shape()); err != nil {
 		return nil, err
 	}
@@ -95,25 +95,25 @@ func (s *Session) move(x *ir.Value, to op.Lie) (*Shards, error) {
 		return s.moveWithin(x, from, to)
 	}
 	if len(from.Spec.Partial) > 0 { // sums are combined where their terms are
-		combined, err := s.moveWithin(x, from, op.Lie{Mesh: from.Mesh, Spec: from.Spec.With()})
+		combined, err := s.moveWithin(x, from, op.Layout{Mesh: from.Mesh, Spec: from.Spec.With()})
 		if err != nil {
 			return nil, err
 		}
 		from = combined
 	}
-	moved, err := s.moveAcross(x.Type(), from, op.Lie{Mesh: to.Mesh, Spec: to.Spec.With()})
+	moved, err := s.moveAcross(x.Type(), from, op.Layout{Mesh: to.Mesh, Spec: to.Spec.With()})
 	if err != nil {
 		return nil, err
 	}
 	return s.moveWithin(x, moved, to) // copies become terms where terms are wanted
 }
 
-func (s *Session) scatter(a array.Array, to op.Lie) (*Shards, error) {
+func (s *Session) scatter(a array.Array, to op.Layout) (*Shards, error) {
 	l, err := to.Spec.Layout(to.Mesh, a.Shape())
 	if err != nil {
 		return nil, err
 	}
-	out := &Shards{Lie: to, Parts: map[int]array.Array{}}
+	out := &Shards{Layout: to, Parts: map[int]array.Array{}}
 	for id, box := range l.Boxes() {
 		if id >= s.world.Size() {
 			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", to.Mesh, id, s.world.Size())
@@ -128,7 +128,7 @@ func (s *Session) scatter(a array.Array, to op.Lie) (*Shards, error) {
 	return out, nil
 }
 
-func (s *Session) moveWithin(x *ir.Value, from *Shards, to op.Lie) (*Shards, error) {
+func (s *Session) moveWithin(x *ir.Value, from *Shards, to op.Layout) (*Shards, error) {
 	if from.Spec.Equal(to.Spec) {
 		return from, nil
 	}

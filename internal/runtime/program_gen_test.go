@@ -17,17 +17,17 @@ type gen struct {
 	meshes []*mesh.Mesh // the first is that of values of which nothing is said
 	live   []item
 	// param makes the next parameter, lay moves a tensor to where it is annotated.
-	param func(shape array.Shape, at lie) *op.Tensor
-	lay   func(x *op.Tensor, at lie) *op.Tensor
+	param func(shape array.Shape, at layout) *op.Tensor
+	lay   func(x *op.Tensor, at layout) *op.Tensor
 }
 
 // lie is an annotation; without a mesh it says nothing.
-type lie struct {
+type layout struct {
 	mesh     *mesh.Mesh
 	sharding mesh.Sharding
 }
 
-// item is a tensor and the mesh that it is known to lie on, nil for none.
+// item is a tensor and the mesh that it is known to be on, nil for none.
 type item struct {
 	x  *op.Tensor
 	at *mesh.Mesh
@@ -68,7 +68,7 @@ func (g *gen) shape() array.Shape {
 
 // fresh is a new parameter, annotated or not.
 func (g *gen) fresh(shape array.Shape) item {
-	var at lie
+	var at layout
 	if g.rng.IntN(4) > 0 {
 		at = g.draw(len(shape))
 	}
@@ -77,7 +77,7 @@ func (g *gen) fresh(shape array.Shape) item {
 	return it
 }
 
-func (g *gen) annotation(x *op.Tensor) lie {
+func (g *gen) annotation(x *op.Tensor) layout {
 	at := g.draw(len(x.Shape()))
 	if !x.DType().IsFloat() { // sums of indices and means of them are not for all types
 		at.sharding.Spec = at.sharding.Spec.With()
@@ -86,7 +86,7 @@ func (g *gen) annotation(x *op.Tensor) lie {
 }
 
 // draw is a mesh and a Sharding on it: parts of axes in any order, copies, and terms of any reduction.
-func (g *gen) draw(rank int) lie {
+func (g *gen) draw(rank int) layout {
 	m := g.meshes[g.rng.IntN(len(g.meshes))]
 	kinds := []mesh.Reduce{mesh.Sum, mesh.Sum, mesh.Mean, mesh.Max, mesh.Min, mesh.Prod}
 	s := mesh.Whole(rank)
@@ -101,7 +101,7 @@ func (g *gen) draw(rank int) lie {
 			}
 		}
 	}
-	at := lie{m, mesh.Closed(s.With(s.Partial...))}
+	at := layout{m, mesh.Closed(s.With(s.Partial...))}
 	if g.rng.IntN(2) == 0 {
 		at.sharding = mesh.Open(at.sharding.Spec)
 	}

@@ -141,17 +141,17 @@ func (c *program) arg(i int, shape array.Shape) array.Array {
 
 // trace is the program with its gradients, and the annotations of its parameters; plain leaves annotations
 // out.
-func (c *program) trace(plain bool) (*ir.Func, []lie, error) {
+func (c *program) trace(plain bool) (*ir.Func, []layout, error) {
 	b, g := ir.NewBuilder("main"), c.gen()
-	var lies []lie
+	var layouts []layout
 	var params []*op.Tensor
-	g.param = func(shape array.Shape, at lie) *op.Tensor {
+	g.param = func(shape array.Shape, at layout) *op.Tensor {
 		a := c.arg(len(params), shape)
-		lies = append(lies, at)
+		layouts = append(layouts, at)
 		params = append(params, b.Param(fmt.Sprintf("p%d", len(params)), ir.TypeOf(a)))
 		return params[len(params)-1]
 	}
-	g.lay = func(x *op.Tensor, at lie) *op.Tensor {
+	g.lay = func(x *op.Tensor, at layout) *op.Tensor {
 		if plain || at.mesh == nil {
 			return x
 		}
@@ -162,7 +162,7 @@ func (c *program) trace(plain bool) (*ir.Func, []lie, error) {
 	if err == nil && c.seed%2 == 0 && !plain {
 		f, err = pass.Optimize(f)
 	}
-	return f, lies, err
+	return f, layouts, err
 }
 
 // finish is the program's results and the gradients of the sum of their squares.
@@ -173,7 +173,7 @@ func (c *program) finish(g *gen, params *[]*op.Tensor) []*op.Tensor {
 		if !r.DType().IsFloat() {
 			continue
 		}
-		one := g.lay(op.SumSquares(op.Tanh(r)), lie{c.meshes[0], mesh.Closed(mesh.Whole(0))})
+		one := g.lay(op.SumSquares(op.Tanh(r)), layout{c.meshes[0], mesh.Closed(mesh.Whole(0))})
 		if loss == nil {
 			loss = one
 		} else {
@@ -203,8 +203,8 @@ func (c *program) alone() ([]array.Array, error) {
 func (c *program) eager(s *runtime.Session) ([]array.Array, error) {
 	g := c.gen()
 	var params []*op.Tensor
-	g.lay = func(x *op.Tensor, at lie) *op.Tensor { return op.Constrain(x, at.mesh, at.sharding) }
-	g.param = func(shape array.Shape, at lie) *op.Tensor {
+	g.lay = func(x *op.Tensor, at layout) *op.Tensor { return op.Constrain(x, at.mesh, at.sharding) }
+	g.param = func(shape array.Shape, at layout) *op.Tensor {
 		x := s.Tensor(c.arg(len(params), shape))
 		if at.mesh != nil {
 			x = g.lay(x, at)
@@ -253,9 +253,9 @@ func (c *program) searched(s *runtime.Session) ([]array.Array, error) {
 
 // annotated is the program with annotations by value.
 func (c *program) annotated() (*ir.Func, map[int]mesh.Sharding, map[int]*mesh.Mesh, error) {
-	f, lies, err := c.trace(false)
+	f, layouts, err := c.trace(false)
 	given, meshes := map[int]mesh.Sharding{}, map[int]*mesh.Mesh{}
-	for i, at := range lies {
+	for i, at := range layouts {
 		if err == nil && at.mesh != nil {
 			given[f.Params()[i].ID()], meshes[f.Params()[i].ID()] = at.sharding, at.mesh
 		}

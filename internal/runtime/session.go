@@ -15,7 +15,7 @@ import (
 )
 
 // Session is the scope of eager tensors on the devices of a world. A tensor is plain data, which counts as
-// whole on every device, or lies on a mesh; an op on tensors of a mesh infers how it is split, moves what
+// whole on every device, or is on a mesh; an op on tensors of a mesh infers how it is split, moves what
 // lies elsewhere, and runs on every device at once. Partial sums stay so until an op needs the sum.
 type Session struct {
 	world   comm.World
@@ -62,14 +62,14 @@ func (s *Session) local(devices []int) []int {
 func (s *Session) Tensor(a array.Array) *op.Tensor { return ir.Leaf(s, ir.TypeOf(a), a) }
 
 // Sharded is a tensor of a type from what each device of a mesh holds, those of this process.
-func (s *Session) Sharded(t ir.Type, lie op.Lie, parts map[int]array.Array) (*op.Tensor, error) {
-	l, err := lie.Spec.Layout(lie.Mesh, t.Shape)
+func (s *Session) Sharded(t ir.Type, layout op.Layout, parts map[int]array.Array) (*op.Tensor, error) {
+	l, err := layout.Spec.Layout(layout.Mesh, t.Shape)
 	if err != nil {
 		return nil, err
 	}
 	for id, box := range l.Boxes() {
 		if id >= s.world.Size() {
-			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", lie.Mesh, id, s.world.Size())
+			return nil, fmt.Errorf("mesh %v: device %d: the world has %d", layout.Mesh, id, s.world.Size())
 		}
 		if got := parts[id]; comm.IsLocal(s.world, id) &&
 			(!got.IsValid() || got.DType() != t.DType || !got.Shape().Equal(box.Size)) {
@@ -77,10 +77,10 @@ func (s *Session) Sharded(t ir.Type, lie op.Lie, parts map[int]array.Array) (*op
 				array.Shape(box.Size))
 		}
 	}
-	return ir.Leaf(s, t, &Shards{Lie: lie, Parts: parts}), nil
+	return ir.Leaf(s, t, &Shards{Layout: layout, Parts: parts}), nil
 }
 
-// Read is the whole of an eager tensor, wherever it lies. Of one that lies on a mesh it is a collective of
+// Read is the whole of an eager tensor, wherever it lies. Of one that is on a mesh it is a collective of
 // processes.
 func Read(x *op.Tensor) (array.Array, error) {
 	if s, ok := ShardsOf(x); ok && x.Err() == nil {
@@ -93,7 +93,7 @@ func Read(x *op.Tensor) (array.Array, error) {
 	return cpu.Read(x)
 }
 
-// Apply runs o now, on every device of the mesh that its operands lie on.
+// Apply runs o now, on every device of the mesh that its operands are on.
 func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	out, tracked, err := s.apply(o.(op.Op), in)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Session) apply(o op.Op, in []*ir.Value) (out []*ir.Value, tracked bool,
 	return out, tracked, nil
 }
 
-// compute runs an op: on the host if no operand lies on a mesh, as a move if that is what the op is, else on
+// compute runs an op: on the host if no operand is on a mesh, as a move if that is what the op is, else on
 // the mesh.
 func (s *Session) compute(o op.Op, in []*ir.Value, types, out []ir.Type) ([]any, error) {
 	m, err := commonMesh(in)
@@ -155,7 +155,7 @@ func (s *Session) compute(o op.Op, in []*ir.Value, types, out []ir.Type) ([]any,
 		if err != nil {
 			return nil, err
 		}
-		moved, err := s.move(in[0], op.Lie{Mesh: to, Spec: want.Spec})
+		moved, err := s.move(in[0], op.Layout{Mesh: to, Spec: want.Spec})
 		return []any{moved}, err
 	}
 	if m == nil {
@@ -179,7 +179,7 @@ func (s *Session) compute(o op.Op, in []*ir.Value, types, out []ir.Type) ([]any,
 	return s.run(p, in)
 }
 
-// commonMesh is the mesh of the operands that lie on one; two are a mistake.
+// commonMesh is the mesh of the operands that are on one; two are a mistake.
 func commonMesh(in []*ir.Value) (*mesh.Mesh, error) {
 	var m *mesh.Mesh
 	for i, v := range in {
@@ -188,7 +188,7 @@ func commonMesh(in []*ir.Value) (*mesh.Mesh, error) {
 			continue
 		}
 		if m != nil && !m.Equal(sh.Mesh) {
-			return nil, fmt.Errorf("operand %d lies on mesh %v, another on %v: reshard one of them", i, sh.Mesh, m)
+			return nil, fmt.Errorf("operand %d is on mesh %v, another on %v: reshard one of them", i, sh.Mesh, m)
 		}
 		m = sh.Mesh
 	}
@@ -237,7 +237,7 @@ func (s *Session) run(p *placedOp, in []*ir.Value) ([]any, error) {
 	}
 	stores := make([]any, len(p.out))
 	for i, spec := range p.out {
-		sh := &Shards{Lie: op.Lie{Mesh: p.mesh, Spec: spec}, Parts: map[int]array.Array{}}
+		sh := &Shards{Layout: op.Layout{Mesh: p.mesh, Spec: spec}, Parts: map[int]array.Array{}}
 		for _, id := range s.local(p.mesh.Devices()) {
 			sh.Parts[id] = results[id][i]
 		}

@@ -8,20 +8,20 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Shards is the data of an eager tensor that lies on a mesh: what each device of this process holds of it.
+// Shards is the data of an eager tensor that is on a mesh: what each device of this process holds of it.
 type Shards struct {
-	op.Lie
+	op.Layout
 	// Parts is by device; those of other processes have theirs there.
 	Parts map[int]array.Array
 }
 
-// String says how the tensor lies.
+// String says the layout of the tensor.
 func (s *Shards) String() string { return fmt.Sprintf("%v on %v", s.Spec, s.Mesh) }
 
-// Lies is how the tensor lies, for op.LieOf.
-func (s *Shards) Lies() op.Lie { return s.Lie }
+// TensorLayout is the tensor's layout, for op.LayoutOf.
+func (s *Shards) TensorLayout() op.Layout { return s.Layout }
 
-// ShardsOf is how an eager tensor lies, and whether it lies on a mesh at all.
+// ShardsOf is the layout of an eager tensor, and whether it is on a mesh at all.
 func ShardsOf(x *op.Tensor) (*Shards, bool) {
 	s, ok := x.Store().(*Shards)
 	return s, ok

@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// arrangement is a cluster with its hosts in another order, so that stages of a pipeline lie on equal
+// arrangement is a cluster with its hosts in another order, so that stages of a pipeline are on equal
 // devices.
 type arrangement struct {
 	cluster *cluster.Cluster

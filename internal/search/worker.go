@@ -28,8 +28,9 @@ func (w *worker) least(x plan.Strategy, r relief) (Plan, bool) {
 	return Plan{x, e}, err == nil && !math.IsInf(e.Step, 1) // no way between some devices
 }
 
-// settle prices what may be good enough, and keeps it if it is and fits; ok is false where it was not priced.
-func (w *worker) settle(p Plan, f family) (priced Plan, ok bool) {
+// priceBetter prices what may be good enough, and keeps it if it is and fits; ok is false where it was not
+// priced.
+func (w *worker) priceBetter(p Plan, f family) (priced Plan, ok bool) {
 	if p.Estimate.Step > w.s.limit(f) {
 		return Plan{}, false
 	}
@@ -83,7 +84,7 @@ func (w *worker) usual(x plan.Strategy, f family) {
 		}
 		for _, r := range []relief{lines[0][0], lines[0][len(lines[0])-1]} {
 			if p, ok := w.least(x, r); ok && p.Estimate.Fits {
-				w.settle(p, f)
+				w.priceBetter(p, f)
 				break
 			}
 		}
@@ -158,12 +159,12 @@ func (w *worker) relieve(first Plan, f family) {
 // than was thought, with the next that fits; it reports whether any does, or whether none is fast enough.
 func (w *worker) descend(x plan.Strategy, p Plan, line []relief, at int, f family) bool {
 	for {
-		settled, ok := w.settle(p, f)
+		priced, ok := w.priceBetter(p, f)
 		if !ok {
 			return true
 		}
-		if settled.Estimate.Fits {
-			w.longer(p, settled, line[at:], f)
+		if priced.Estimate.Fits {
+			w.longer(p, priced, line[at:], f)
 			return true
 		}
 		for ok = false; !ok; {
@@ -212,20 +213,20 @@ func (w *worker) enough(x plan.Strategy, lines [][]relief) int {
 // longer tries what is computed again although there is room: where communication is much slower than
 // computing, longer passes may hide more of it than they cost. Where computing everything again does not pay,
 // nothing of it does.
-func (w *worker) longer(first, settled Plan, line []relief, f family) {
-	if settled.Estimate.Parts.DP+settled.Estimate.Parts.Bubble == 0 || len(line) == 1 {
+func (w *worker) longer(first, priced Plan, line []relief, f family) {
+	if priced.Estimate.Parts.DP+priced.Estimate.Parts.Bubble == 0 || len(line) == 1 {
 		return
 	}
 	last, ok := w.least(first.Strategy, line[len(line)-1])
-	if !ok || last.Estimate.Step >= settled.Estimate.Step || last.Estimate.Step > w.s.limit(f) {
+	if !ok || last.Estimate.Step >= priced.Estimate.Step || last.Estimate.Step > w.s.limit(f) {
 		return
 	}
-	if all, ok := w.settle(last, f); !ok || all.Estimate.Step >= settled.Estimate.Step {
+	if all, ok := w.priceBetter(last, f); !ok || all.Estimate.Step >= priced.Estimate.Step {
 		return
 	}
 	for _, r := range line[1 : len(line)-1] {
 		if p, ok := w.least(first.Strategy, r); ok && p.Estimate.Fits {
-			w.settle(p, f)
+			w.priceBetter(p, f)
 		}
 	}
 }

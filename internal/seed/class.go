@@ -10,7 +10,7 @@ import (
 
 // classes groups what repeats: nodes of one op, line and types whose neighbours, two steps far, are of one
 // class, too; and parameters of one type, annotated alike, whose names differ in numbers only. Any grouping
-// is sound: it only makes members lie alike.
+// is sound: it only makes members have one layout.
 type classes struct {
 	// node and value are the class of each node and of each value, by number.
 	node, value []int

@@ -25,7 +25,7 @@ func constraintOn(m *mesh.Mesh, n *ir.Node) (mesh.Sharding, bool, error) {
 	return s, true, nil
 }
 
-// constrained reports whether a value lies as someone asked.
+// constrained reports whether a value has the layout that someone asked.
 func constrained(v *ir.Value) bool {
 	if v.Node() == nil {
 		return false
@@ -34,8 +34,8 @@ func constrained(v *ir.Value) bool {
 	return ok
 }
 
-// asked is the ways to run a node that asks how its result lies: as the operand then lies, too. Terms of a
-// sum are made of the whole, so that nothing is pending that nobody asked for.
+// asked is the ways to run a node that asks the layout of its result: as the operand then lies, too. Terms of
+// a sum are made of the whole, so that nothing is pending that nobody asked for.
 func (l *labeler) asked(n *ir.Node, s mesh.Sharding) []label {
 	var labels []label
 	for _, spec := range l.param(n.Out()[0].Type(), s) {

@@ -1,4 +1,4 @@
-// Package seed finds how the values of a program should lie on a mesh when nobody has said so.
+// Package seed finds how the values of a program should be on a mesh when nobody has said so.
 //
 // Its one idea: every op and every value that is used more than once is a variable, its labels are the ways
 // in which its rule lets axes split it, forward and backward alike, and the price of a whole program is a sum
@@ -8,9 +8,9 @@
 // costs: the gap between them is known.
 //
 //	r, _ := seed.Find(step, seed.Config{Mesh: m, Next: next})
-//	r.Specs // how every value should lie: for spmd.Partition
+//	r.Specs // the layout every value should have: for spmd.Partition
 //	r.Seeds // how parameters should: for shard.Infer
-//	r.Bound // no labelling in which repeated layers lie alike costs less, in the model of sums of pairs
+//	r.Bound // no labelling in which repeated layers have one layout costs less, in the model of sums of pairs
 //
 // Files, from the ground up: field is the problem in numbers and its solution by messages; label is the ways
 // to run an op; class finds what repeats; problem prices it all; seed ties them to a program.

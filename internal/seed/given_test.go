@@ -59,12 +59,12 @@ func TestGiven(t *testing.T) {
 		got := r.Specs[1]
 		for d, axes := range s.Spec.Dims {
 			if !m.HasPrefix(got.Dims[d], axes) || !s.Freedom[d].Open && !got.Dims[d].Equal(axes) {
-				t.Errorf("%s %s: lies as %v", c.mesh, c.given, got)
+				t.Errorf("%s %s: has layout %v", c.mesh, c.given, got)
 			}
 		}
 		copied := len(s.Replicated) > 0 && m.Overlap(s.Replicated[0], got.Used())
 		if !got.With(s.Spec.Partial...).Equal(got) || copied {
-			t.Errorf("%s %s: lies as %v", c.mesh, c.given, got)
+			t.Errorf("%s %s: has layout %v", c.mesh, c.given, got)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestConstraint(t *testing.T) {
 	}
 	for _, n := range f.Nodes() {
 		if n.Op().Name() == "constrain" && !r.Specs[n.Out()[0].ID()].Equal(s.Spec) {
-			t.Errorf("lies as %v, want %v", r.Specs[n.Out()[0].ID()], s.Spec)
+			t.Errorf("has layout %v, want %v", r.Specs[n.Out()[0].ID()], s.Spec)
 		}
 	}
 	other, _ := parse(t, "x=4@[4,5,6,7]", "@[]")

@@ -10,7 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// label is one way to run an op: how operands must lie, how results then lie, and what it computes.
+// label is one way to run an op: the layout operands must have, the layout results then have, and what it
+// computes.
 type label struct {
 	need, give []mesh.Spec
 	time       float64

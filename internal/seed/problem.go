@@ -9,7 +9,7 @@ import (
 )
 
 // problem is a program in variables: one for each class of nodes, and one for each class of values that are
-// given, returned, or used more than once. A value that is used once lies as its user needs it.
+// given, returned, or used more than once. A value that is used once has the layout that its user needs.
 type problem struct {
 	f       *ir.Func
 	c       Config
@@ -146,7 +146,7 @@ func (p *problem) hold(x int, v *ir.Value) {
 	}
 }
 
-// candidates fills in how computed values may lie: as an op gives them or as one needs them.
+// candidates fills in the layout computed values may have: as an op gives them or as one needs them.
 func (p *problem) candidates() {
 	known := map[int]map[string]bool{}
 	offer := func(v *ir.Value, s mesh.Spec) {
@@ -188,7 +188,7 @@ type end struct{ variable, slot int }
 
 const ownSlot = -1
 
-// spec is how the value lies at an end of which the variable has a label.
+// spec is the layout of the value at an end of which the variable has a label.
 func (p *problem) spec(e end, needs bool, l int) mesh.Spec {
 	switch {
 	case e.slot == ownSlot:

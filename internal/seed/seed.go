@@ -24,9 +24,9 @@ type Config struct {
 	Rounds int
 }
 
-// Result is how a program should lie.
+// Result is the layout a program should have.
 type Result struct {
-	// Specs is how every value lies, by ID: what spmd.Partition takes.
+	// Specs is the layout of every value, by ID: what spmd.Partition takes.
 	Specs []mesh.Spec
 	// Seeds is what of it the parameters say, as annotations for shard.Infer; what inference makes of them may
 	// cost more.
@@ -50,7 +50,7 @@ type Price struct{ Compute, Communication float64 }
 // Total is all of it: nothing overlaps.
 func (p Price) Total() float64 { return p.Compute + p.Communication }
 
-// Find finds how the values of a program should lie, forward and backward together.
+// Find finds the layout the values of a program should have, forward and backward together.
 func Find(f *ir.Func, c Config) (*Result, error) {
 	if c.Mesh == nil {
 		return nil, fmt.Errorf("seeds of %s: want a mesh", f.Name())
@@ -153,7 +153,7 @@ func (p *problem) leastHeld() float64 {
 	return total
 }
 
-// place is how every value lies under a labelling.
+// place is the layout of every value under a labelling.
 func (p *problem) place(x []int) []mesh.Spec {
 	specs := make([]mesh.Spec, p.f.NumValues())
 	for id, class := range p.classes.value {
@@ -184,7 +184,7 @@ func (p *problem) moves(v *ir.Value, from, to mesh.Spec) bool {
 	return err == nil && slices.ContainsFunc(moves, func(m spmd.Move) bool { return !m.Kind.Local() })
 }
 
-// PriceOf is what a program costs whose values lie as Specs say, by ID.
+// PriceOf is what a program costs whose values have the layout that Specs say, by ID.
 func PriceOf(f *ir.Func, specs []mesh.Spec, c Config) (Price, error) {
 	results := make([]mesh.Spec, len(f.Results()))
 	for i, v := range f.Results() {

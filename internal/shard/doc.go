@@ -1,4 +1,4 @@
-// Package shard decides how every tensor of a program lies on a mesh.
+// Package shard decides the layout of every tensor of a program on a mesh.
 //
 // Its one idea: an op is split by axes on its factors, and everything a tensor can say is which axes those
 // should be. Forward and Backward decide for one op: operands or results name axes, one legal assignment
@@ -6,8 +6,8 @@
 // spread from value to value through the ops' factors, in both directions, until nothing changes.
 //
 //	s, _ := shard.Forward(matmul, m, in, out, []mesh.Spec{x, w})
-//	s.In      // how x and w must lie: what differs from what they are is a reshard
-//	s.Out     // how the product then lies, partial sums included
+//	s.In      // the layout x and w must have: what differs from what they are is a reshard
+//	s.Out     // the layout the product then has, partial sums included
 //	s.Reasons // why
 //
 // What one op grants, in order:

@@ -10,7 +10,7 @@ import (
 )
 
 // Graph is what inference works on: values, and the rules that tie them. Infer makes one of a program; ties
-// that are no ops, such as barriers and groups of values that lie alike, are added by hand.
+// that are no ops, such as barriers and groups of values that have one layout, are added by hand.
 type Graph struct {
 	reach  Reach
 	values []value
@@ -105,7 +105,8 @@ func (g *Graph) Value(shape []int) int {
 	return len(g.values) - 1
 }
 
-// Annotate says how a value should lie. A nil mesh is for a Sharding that names no axis: it only closes dims.
+// Annotate says the layout a value should have. A nil mesh is for a Sharding that names no axis: it only
+// closes dims.
 func (g *Graph) Annotate(v int, m *mesh.Mesh, s mesh.Sharding) error {
 	x := &g.values[v]
 	switch {
@@ -178,7 +179,7 @@ func (g *Graph) rule(o op.Op, in, out []ir.Type) (*Spread, error) {
 		}
 		key = append(key, '|')
 	}
-	key = append(key, op.TogetherOf(o, in).Rule...)
+	key = append(key, op.CooperativeRuleOf(o, in).Rule...)
 	if _, ok := o.(op.Follower); ok {
 		key = append(key, ir.FormatOp(o)...)
 	}
@@ -211,7 +212,7 @@ func (g *Graph) Return(v int) int {
 	return r
 }
 
-// Alike makes values of one shape lie alike. Those that nothing is asked of take the annotation of the
+// Alike makes values of one shape have one layout. Those that nothing is asked of take the annotation of the
 // others.
 func (g *Graph) Alike(values ...int) {
 	first := slices.IndexFunc(values, func(v int) bool { return g.values[v].annotated && !g.values[v].free() })
@@ -248,7 +249,7 @@ func (g *Graph) same(v int) *Spread {
 	return s
 }
 
-// Sharding is how a value lies, with what is left open.
+// Sharding is the layout of a value, with what is left open.
 func (g *Graph) Sharding(v int) mesh.Sharding {
 	x := &g.values[v]
 	s := mesh.Closed(mesh.Whole(len(x.shape)))

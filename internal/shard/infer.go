@@ -16,7 +16,7 @@ type Config struct {
 	Mesh *mesh.Mesh
 	// Values is annotations by value ID: of parameters, mostly. Those inside a program may also be op.Constrain.
 	Values map[int]mesh.Sharding
-	// Meshes is where annotated values lie, by ID; those that it lacks lie on Mesh.
+	// Meshes is where annotated values lie, by ID; those that it lacks are on Mesh.
 	Meshes map[int]*mesh.Mesh
 	// Results is how results should be returned, by their number; the zero Sharding says nothing.
 	Results []mesh.Sharding
@@ -25,7 +25,7 @@ type Config struct {
 	Reach    Reach
 }
 
-// Result is how every value of a program lies.
+// Result is the layout of every value of a program.
 type Result struct {
 	// Specs and Meshes are by value ID.
 	Specs  []mesh.Spec
@@ -41,7 +41,7 @@ type Result struct {
 	Steps []*Step
 }
 
-// Infer decides how every value of a program lies. Annotations spread through the ops' rules in both
+// Infer decides the layout of every value of a program. Annotations spread through the ops' rules in both
 // directions until nothing changes: in the order of their priorities, and for each by kinds of ops, those
 // that only pass dims on first. A closed dim never changes, and nothing that was decided is taken back.
 func Infer(f *ir.Func, c Config) (*Result, error) {

@@ -242,7 +242,7 @@ func TestTransformer(t *testing.T) {
 			}
 		}
 		if got, want := r.Results[i].String(), r.Specs[p.ID()].String(); got != want {
-			t.Errorf("%s: the new value lies as %s, the old one as %s", p.Name(), got, want)
+			t.Errorf("%s: the new value has layout %s, the old one as %s", p.Name(), got, want)
 		}
 	}
 }

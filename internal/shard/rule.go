@@ -78,8 +78,8 @@ func SpreadOf(o op.Op, in, out []ir.Type, r Reach) (*Spread, error) {
 		return nil, err
 	}
 	s := spreadRule(p)
-	if how := op.TogetherOf(o, in); how.Rule != "" && r == Wide {
-		if s, err = spreadTogether(how.Rule, p, in, out); err != nil {
+	if how := op.CooperativeRuleOf(o, in); how.Rule != "" && r == Wide {
+		if s, err = cooperativeSpread(how.Rule, p, in, out); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Name(), err)
 		}
 	}
@@ -112,9 +112,9 @@ func spreadRule(p *mesh.Parsed) *Spread {
 	return s
 }
 
-// spreadTogether is the rule of an op that devices can compute together: what the op alone can split costs
+// cooperativeSpread is the rule of an op that devices can compute together: what the op alone can split costs
 // nothing to split here either, what it cannot is exchanged.
-func spreadTogether(rule mesh.Rule, alone *mesh.Parsed, in, out []ir.Type) (*Spread, error) {
+func cooperativeSpread(rule mesh.Rule, alone *mesh.Parsed, in, out []ir.Type) (*Spread, error) {
 	p, err := rule.Bind(shapes(in), shapes(out))
 	if err != nil {
 		return nil, err

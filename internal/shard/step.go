@@ -15,7 +15,7 @@ type Step struct {
 	Rule *mesh.Parsed
 	// Assign is the axes of each factor.
 	Assign mesh.Assignment
-	// In is how operands must lie, Out how results then lie.
+	// In is the layout operands must have, Out the layout results then have.
 	In, Out []mesh.Spec
 	// Reasons say what decided, and what was asked for and not granted.
 	Reasons []string
@@ -38,7 +38,7 @@ func shapes(ts []ir.Type) [][]int {
 	return list
 }
 
-// Forward is how an op runs on operands that lie as they do: have has one Spec for each.
+// Forward is how an op runs on operands in their layouts: have has one Spec for each.
 func Forward(o op.Op, m *mesh.Mesh, in, out []ir.Type, have []mesh.Spec) (*Step, error) {
 	if len(have) != len(in) {
 		return nil, fmt.Errorf("%s: %d specs: want one for each of %d operands", o.Name(), len(have), len(in))
@@ -46,9 +46,9 @@ func Forward(o op.Op, m *mesh.Mesh, in, out []ir.Type, have []mesh.Spec) (*Step,
 	return Choose(o, m, in, out, have, nil)
 }
 
-// Backward is how an op runs if its results are to lie as wanted. Partial sums that are wanted of a result
-// are passed to the operands if the op is linear in all of those that are floats; else Out says that there
-// are none.
+// Backward is how an op runs if its results are to have the wanted layout. Partial sums that are wanted of a
+// result are passed to the operands if the op is linear in all of those that are floats; else Out says that
+// there are none.
 func Backward(o op.Op, m *mesh.Mesh, in, out []ir.Type, want []mesh.Spec) (*Step, error) {
 	if len(want) != len(out) {
 		return nil, fmt.Errorf("%s: %d specs: want one for each of %d results", o.Name(), len(want), len(out))
@@ -56,22 +56,22 @@ func Backward(o op.Op, m *mesh.Mesh, in, out []ir.Type, want []mesh.Spec) (*Step
 	return Choose(o, m, in, out, nil, want)
 }
 
-// Choose is how an op runs on operands that lie as they do, with results that are wanted somehow; nil for
+// Choose is how an op runs on operands in their layouts, with results that are wanted somehow; nil for
 // either means that nothing is known of them.
 func Choose(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
 	p, err := Bind(o, in, out)
 	if err != nil {
 		return nil, err
 	}
-	if joint, err := together(o, m, in, out, have, want); joint != nil || err != nil {
+	if joint, err := cooperative(o, m, in, out, have, want); joint != nil || err != nil {
 		return joint, err
 	}
 	return chooseUnder(p, o, m, in, out, have, want)
 }
 
-// together is how devices compute an op together; nil where nothing that is asked for would make them.
-func together(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
-	how := op.TogetherOf(o, in)
+// cooperative is how devices compute an op together; nil where nothing that is asked for would make them.
+func cooperative(o op.Op, m *mesh.Mesh, in, out []ir.Type, have, want []mesh.Spec) (*Step, error) {
+	how := op.CooperativeRuleOf(o, in)
 	if how.Rule == "" {
 		return nil, nil
 	}

@@ -14,7 +14,7 @@ import (
 // size is the sizes of a transformer.
 type size struct{ layers, batch, seq, hidden, heads, dim, inner, vocab int }
 
-// training is a program under construction, and how its parameters should lie.
+// training is a program under construction, and the layout its parameters should have.
 type training struct {
 	size
 	b      *ir.Builder

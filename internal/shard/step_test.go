@@ -114,10 +114,10 @@ func TestForward(t *testing.T) {
 			continue
 		}
 		if got := texts(s.In); got != c.in {
-			t.Errorf("%s: operands must lie as %s, want %s", c.name, got, c.in)
+			t.Errorf("%s: operands must have layout %s, want %s", c.name, got, c.in)
 		}
 		if got := texts(s.Out); got != c.out {
-			t.Errorf("%s: results lie as %s, want %s", c.name, got, c.out)
+			t.Errorf("%s: results have layout %s, want %s", c.name, got, c.out)
 		}
 		if got := strings.Join(s.Reasons, "\n"); !strings.Contains(got, c.mentions) {
 			t.Errorf("%s: reasons %s: want %q", c.name, got, c.mentions)
@@ -145,10 +145,10 @@ func TestBackward(t *testing.T) {
 			continue
 		}
 		if got := texts(s.In); got != c.in {
-			t.Errorf("%s: operands must lie as %s, want %s", c.name, got, c.in)
+			t.Errorf("%s: operands must have layout %s, want %s", c.name, got, c.in)
 		}
 		if got := texts(s.Out); got != c.out {
-			t.Errorf("%s: results lie as %s, want %s", c.name, got, c.out)
+			t.Errorf("%s: results have layout %s, want %s", c.name, got, c.out)
 		}
 	}
 }

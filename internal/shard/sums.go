@@ -53,7 +53,7 @@ type sums struct {
 	fixed []bool
 }
 
-// forward runs every op on operands as they lie; results keep their partial sums where keep allows it.
+// forward runs every op on operands in their layouts; results keep their partial sums where keep allows it.
 func (s *sums) forward(keep func(v int) bool) error {
 	before, steps := s.partial, s.r.Steps
 	s.partial, s.r.Steps = make([][]mesh.Pending, len(before)), make([]*Step, len(s.f.Nodes()))
@@ -111,7 +111,7 @@ func (s *sums) step(n *ir.Node) (*Step, error) {
 	}
 	have, want := make([]mesh.Spec, len(in)), make([]mesh.Spec, len(out))
 	key := append(append(make([]byte, 0, 256), o.Name()...), o.Rule(in)...)
-	key = fmt.Appendf(append(key, op.TogetherOf(o, in).Rule...), "%p", m)
+	key = fmt.Appendf(append(key, op.CooperativeRuleOf(o, in).Rule...), "%p", m)
 	for i, v := range operands {
 		have[i] = s.r.Specs[v]
 		if p := s.partial[v]; len(p) > 0 {

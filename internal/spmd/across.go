@@ -10,7 +10,7 @@ import (
 
 // route is the legs from one place to another. Between meshes, what is pending is combined and spread on the
 // first one, then every device of the second gets what it lacks from one that has it, each byte once.
-func (p *planner) route(t ir.Type, from, to op.Lie) ([]leg, Cost, error) {
+func (p *planner) route(t ir.Type, from, to op.Layout) ([]leg, Cost, error) {
 	if from.Mesh == to.Mesh {
 		moves, cost, err := p.router(from.Mesh).Reshard(t, from.Spec, to.Spec)
 		return []leg{{from.Mesh, from.Mesh, moves}}, cost, err
@@ -19,7 +19,7 @@ func (p *planner) route(t ir.Type, from, to op.Lie) ([]leg, Cost, error) {
 }
 
 // Across is the way of a tensor from one mesh to another, and its cost.
-func Across(t ir.Type, from, to op.Lie, prices Prices) (*Crossing, Cost, error) {
+func Across(t ir.Type, from, to op.Layout, prices Prices) (*Crossing, Cost, error) {
 	legs, cost, err := across(NewRouter(from.Mesh, prices), NewRouter(to.Mesh, prices), t, from, to)
 	return &Crossing{legs: legs, shape: t.Shape}, cost, err
 }
@@ -48,7 +48,7 @@ func (c *Crossing) Apply(x *ir.Value, device int) *ir.Value {
 	return x
 }
 
-func across(a, b *Router, t ir.Type, from, to op.Lie) ([]leg, Cost, error) {
+func across(a, b *Router, t ir.Type, from, to op.Layout) ([]leg, Cost, error) {
 	left, right := a.scattered(t, from.Spec), to.Spec.With()
 	if right.IsWhole() && a.m.Covers(b.m) {
 		left = right // a gather does it, and the other mesh has it then
@@ -135,6 +135,6 @@ func (l leg) apply(x *ir.Value, device int, shape []int) *ir.Value {
 	if v, ok := newView(l.to, device); ok {
 		own = v.shape(shape, l.moves[0].After)
 	}
-	return op.Transfer(x, shape, op.Lie{Mesh: l.from, Spec: l.moves[0].Before},
-		op.Lie{Mesh: l.to, Spec: l.moves[0].After}, own)
+	return op.Transfer(x, shape, op.Layout{Mesh: l.from, Spec: l.moves[0].Before},
+		op.Layout{Mesh: l.to, Spec: l.moves[0].After}, own)
 }

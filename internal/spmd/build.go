@@ -17,9 +17,9 @@ type builder struct {
 	versions [][]version
 }
 
-// version is a value as it lies somewhere; nil on a device that is not there.
+// version is a value in its layout somewhere; nil on a device that is not there.
 type version struct {
-	at    op.Lie
+	at    op.Layout
 	value *ir.Value
 }
 
@@ -27,7 +27,7 @@ func (p *Program) build(device int) (*ir.Func, error) {
 	b := &builder{p: p, device: device, b: ir.NewBuilder(p.f.Name()), ops: map[*decision]op.Op{},
 		versions: make([][]version, p.f.NumValues())}
 	for _, param := range p.f.Params() {
-		at := p.lies[param.ID()]
+		at := p.layouts[param.ID()]
 		var x *ir.Value
 		if v, ok := newView(at.Mesh, device); ok {
 			x = b.b.Param(param.Name(), ir.Type{DType: param.DType(), Shape: v.shape(param.Shape(), at.Spec)})
@@ -48,7 +48,7 @@ func (p *Program) build(device int) (*ir.Func, error) {
 	return b.b.Build(results...)
 }
 
-func (b *builder) add(v *ir.Value, at op.Lie, x *ir.Value) {
+func (b *builder) add(v *ir.Value, at op.Layout, x *ir.Value) {
 	b.versions[v.ID()] = append(b.versions[v.ID()], version{at, x})
 }
 
@@ -66,7 +66,7 @@ func (b *builder) step(s step) error {
 		}
 	}
 	for i, v := range s.node.Out() {
-		b.add(v, op.Lie{Mesh: s.how.mesh, Spec: s.how.give[i]}, out[i])
+		b.add(v, op.Layout{Mesh: s.how.mesh, Spec: s.how.give[i]}, out[i])
 		b.convert(v, s.after[i])
 	}
 	return b.b.Err()
@@ -74,12 +74,12 @@ func (b *builder) step(s step) error {
 
 // apply runs an op on the device's parts, alone or together with others.
 func (b *builder) apply(d *decision, v view, in []*ir.Value) ([]*ir.Value, error) {
-	if d.together != nil {
+	if d.cooperative != nil {
 		at, err := d.place(v.device)
 		if err != nil {
 			return nil, err
 		}
-		return op.Cooperate(d.together, at, in)
+		return op.Cooperate(d.cooperative, at, in)
 	}
 	local, ok := b.ops[d]
 	if !ok {
@@ -94,8 +94,8 @@ func (b *builder) apply(d *decision, v view, in []*ir.Value) ([]*ir.Value, error
 
 // convert is a version of a value, made if it is not there yet.
 func (b *builder) convert(v *ir.Value, c convert) *ir.Value {
-	find := func(at op.Lie) int {
-		return slices.IndexFunc(b.versions[v.ID()], func(x version) bool { return sameLie(x.at, at) })
+	find := func(at op.Layout) int {
+		return slices.IndexFunc(b.versions[v.ID()], func(x version) bool { return sameLayout(x.at, at) })
 	}
 	if i := find(c.to); i >= 0 {
 		return b.versions[v.ID()][i].value

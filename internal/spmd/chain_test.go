@@ -10,7 +10,7 @@ import (
 
 // randomLie is a Spec for tensors of a rank in which each axis, whole or cut into parts anyhow, holds copies,
 // splits a dim at any place among those that do, or is pending in one of the ways.
-func randomLie(rng *rand.Rand, m *mesh.Mesh, rank int, kinds []mesh.Reduce) mesh.Spec {
+func randomLayout(rng *rand.Rand, m *mesh.Mesh, rank int, kinds []mesh.Reduce) mesh.Spec {
 	s := mesh.Whole(rank)
 	for _, a := range m.Axes() {
 		for _, part := range randomCuts(rng, m, a) {
@@ -54,9 +54,9 @@ func TestChains(t *testing.T) {
 	for i := range chains {
 		rng := rand.New(rand.NewPCG(uint64(i), 7))
 		m, shape := parseMesh(t, meshes[i%len(meshes)]), shapes[rng.IntN(len(shapes))]
-		from := randomLie(rng, m, len(shape), kinds)
+		from := randomLayout(rng, m, len(shape), kinds)
 		for range 2 {
-			to := randomLie(rng, m, len(shape), kinds)
+			to := randomLayout(rng, m, len(shape), kinds)
 			if err := reshardRun(t, m, shape, from, to); err != nil {
 				t.Errorf("chain %d: %s %v from %s to %s: %v", i, m, shape, from, to, err)
 			}

@@ -18,25 +18,25 @@ type decision struct {
 	rule    *mesh.Parsed
 	assign  mesh.Assignment
 	in, out []ir.Type
-	// need is how operands must lie, give how results then lie.
+	// need is the layout operands must have, give the layout results then have.
 	need, give []mesh.Spec
 	// time is all that it takes, moved the bytes that are sent before and after it.
 	time, moved float64
 	// together is the op where devices compute it together, else nil; exchanged is the bytes that they then send
 	// inside.
-	together  op.Cooperator
-	exchanged float64
+	cooperative op.Cooperator
+	exchanged   float64
 }
 
-// decide finds the cheapest way to run a node, given how its operands lie and how its results must: the
+// decide finds the cheapest way to run a node, given the layout of its operands and how its results must: the
 // assignment that the operands ask for, the one that the results ask for, or that which the largest tensors
 // ask for, with partial operands passed through where the op is linear, or reduced before.
 func (p *planner) decide(n *ir.Node) (*decision, error) {
 	if len(n.Out()) == 0 {
 		return nil, &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
-			Err: fmt.Errorf("no results: an op without results lies nowhere")}
+			Err: fmt.Errorf("no results: an op without results is nowhere")}
 	}
-	m := p.lies[n.Out()[0].ID()].Mesh
+	m := p.layouts[n.Out()[0].ID()].Mesh
 	have, want := p.seenFrom(m, n.In()), p.seenFrom(m, n.Out())
 	key := p.decisionKey(n, m, have, want)
 	if d, ok := p.decisions[key]; ok {
@@ -54,12 +54,12 @@ func (p *planner) decide(n *ir.Node) (*decision, error) {
 	return best, nil
 }
 
-// seenFrom is how values lie, those on another mesh taken for whole.
+// seenFrom is the layout of values, those on another mesh taken for whole.
 func (p *planner) seenFrom(m *mesh.Mesh, vs []*ir.Value) []mesh.Spec {
 	list := make([]mesh.Spec, len(vs))
 	for i, v := range vs {
 		list[i] = p.now[v.ID()]
-		if p.lies[v.ID()].Mesh != m {
+		if p.layouts[v.ID()].Mesh != m {
 			list[i] = mesh.Whole(len(v.Shape()))
 		}
 	}
@@ -113,7 +113,7 @@ func (c *choice) decide() (*decision, error) {
 	if err != nil || best.moved == 0 {
 		return best, err
 	}
-	return c.orTogether(best)
+	return c.orCooperative(best)
 }
 
 // under is the cheapest way under a rule, nil if there is none.
@@ -263,7 +263,7 @@ const (
 func (c *choice) try(a mesh.Assignment, pass passing) error {
 	d := c.base
 	d.assign = a
-	if d.together != nil && !d.rule.Exchanges(c.m, a) {
+	if d.cooperative != nil && !d.rule.Exchanges(c.m, a) {
 		return nil
 	}
 	var err error
@@ -300,7 +300,7 @@ func (c *choice) try(a mesh.Assignment, pass passing) error {
 
 // computing is the time of the op itself on the first device, which has the largest parts.
 func (c *choice) computing(d *decision) (float64, error) {
-	if d.together != nil {
+	if d.cooperative != nil {
 		return c.exchanging(d)
 	}
 	at, err := op.NewPlace(d.rule, c.m, d.assign, c.m.Devices()[0], d.in, d.out)

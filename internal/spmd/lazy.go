@@ -33,10 +33,11 @@ func (p *planner) unused(v *ir.Value) bool { return len(p.uses[v.ID()]) == 0 && 
 
 // later reports whether a value that an op gives as sums that are pending may stay so, although it is to lie
 // without them: its one use is in an op that is linear in it, so that sums of sums are combined once, further
-// on. With several uses each might combine its own. Where a user wrote down how the value lies, it lies so.
+// on. With several uses each might combine its own. Where a user wrote down the layout of the value, it lies
+// so.
 func (p *planner) later(n *ir.Node, v *ir.Value, give mesh.Spec) bool {
 	id := v.ID()
-	want := p.lies[id].Spec
+	want := p.layouts[id].Spec
 	if len(give.Partial) == 0 || !give.With().Equal(want.With()) || p.returned[id] || p.asked(n) ||
 		len(p.uses[id]) != 1 {
 		return false
@@ -52,7 +53,7 @@ func (p *planner) later(n *ir.Node, v *ir.Value, give mesh.Spec) bool {
 // takesSums reports whether a node is linear in an operand on the mesh on which it lies.
 func (p *planner) takesSums(u use) bool {
 	for _, v := range append(slices.Clone(u.node.In()), u.node.Out()...) {
-		if p.lies[v.ID()].Mesh != p.lies[u.node.In()[u.operand].ID()].Mesh {
+		if p.layouts[v.ID()].Mesh != p.layouts[u.node.In()[u.operand].ID()].Mesh {
 			return false
 		}
 	}

@@ -101,7 +101,7 @@ func (a attributes) at(v view) (string, error) {
 
 // text is what a device runs in the op's stead.
 func (d *decision) text(v view) (string, error) {
-	if d.together != nil {
+	if d.cooperative != nil {
 		f, err := d.program(v.device)
 		if err != nil {
 			return "", err
@@ -161,7 +161,7 @@ func (p *planner) findFeatures() []feature {
 		}
 	}
 	for _, v := range p.program.f.Params() {
-		f.spec(p.lies[v.ID()].Mesh, v.Shape(), p.lies[v.ID()].Spec)
+		f.spec(p.layouts[v.ID()].Mesh, v.Shape(), p.layouts[v.ID()].Spec)
 	}
 	for _, d := range p.order {
 		for i, t := range d.in {
@@ -170,7 +170,7 @@ func (p *planner) findFeatures() []feature {
 		for i, t := range d.out {
 			f.spec(d.mesh, t.Shape, d.give[i])
 		}
-		if _, ok := d.op.(op.Localizer); ok || d.together != nil {
+		if _, ok := d.op.(op.Localizer); ok || d.cooperative != nil {
 			f.list = append(f.list, attributes{d: d, axes: slices.Concat(d.assign...), seen: map[string]string{}})
 		}
 	}

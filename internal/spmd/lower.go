@@ -109,8 +109,8 @@ func (v view) move(x *ir.Value, shape []int, m Move) *ir.Value {
 		}
 		return op.CollectivePermute(x, v.m, m.Before, m.After, own)
 	}
-	lies := op.Lie{Mesh: v.m, Spec: m.Before}
-	return op.Transfer(x, shape, lies, op.Lie{Mesh: v.m, Spec: m.After}, v.shape(shape, m.After))
+	layouts := op.Layout{Mesh: v.m, Spec: m.Before}
+	return op.Transfer(x, shape, layouts, op.Layout{Mesh: v.m, Spec: m.After}, v.shape(shape, m.After))
 }
 
 // uneven reports whether parts differ in size.

@@ -30,14 +30,14 @@ func TestAcross(t *testing.T) {
 		for _, shape := range [][]int{{4, 6}, {5, 3}, {1, 2}, {0, 3}} {
 			for _, from := range allSpecs(a, 2, mesh.Sum) {
 				for _, to := range allSpecs(b, 2, mesh.Sum) {
-					acrossRun(t, shape, op.Lie{Mesh: a, Spec: from}, op.Lie{Mesh: b, Spec: to})
+					acrossRun(t, shape, op.Layout{Mesh: a, Spec: from}, op.Layout{Mesh: b, Spec: to})
 				}
 			}
 		}
 	}
 }
 
-func acrossRun(t *testing.T, shape []int, from, to op.Lie) {
+func acrossRun(t *testing.T, shape []int, from, to op.Layout) {
 	t.Helper()
 	before, err := from.Spec.Layout(from.Mesh, shape)
 	if err != nil {
@@ -95,7 +95,7 @@ func union(a, b *mesh.Mesh) []int {
 	return list
 }
 
-// TestMeshes: values of one program may lie on different meshes.
+// TestMeshes: values of one program may be on different meshes.
 func TestMeshes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all, _ := mesh.Parse("p=2,x=2")

@@ -46,7 +46,7 @@ type Move struct {
 	Dim, From int
 	// Reduce is how terms combine.
 	Reduce mesh.Reduce
-	// Before and After are how the tensor lies.
+	// Before and After are the layout of the tensor.
 	Before, After mesh.Spec
 	Cost          Cost
 }

@@ -19,7 +19,7 @@ type Config struct {
 	Asked []bool
 	// Meshes is, by value ID, where values lie; nil, and a nil entry, is the one mesh of all.
 	Meshes []*mesh.Mesh
-	// Results is how results are to be returned, by their number; nil is as they lie.
+	// Results is how results are to be returned, by their number; nil is in their layouts.
 	Results []mesh.Spec
 }
 
@@ -50,9 +50,9 @@ func (x Inserted) String() string {
 		x.Move.Cost.Bytes, x.Move.Cost.Time*1e6, x.Reason)
 }
 
-// Partition makes the local programs of a program whose values lie as specs say, one for each value by its
-// ID. An op runs on the mesh of its results, under the assignment of axes to its factors that costs least,
-// resharding included.
+// Partition makes the local programs of a program whose values have the layout that specs say, one for each
+// value by its ID. An op runs on the mesh of its results, under the assignment of axes to its factors that
+// costs least, resharding included.
 func Partition(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) (*Program, error) {
 	if len(specs) != f.NumValues() {
 		return nil, fmt.Errorf("partition %s: got %d specs, want one for each of %d values", f.Name(), len(specs),
@@ -60,11 +60,11 @@ func Partition(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) (*Program,
 	}
 	p := newPlanner(f, specs, m, c)
 	for _, v := range f.Params() {
-		at := p.lies[v.ID()]
+		at := p.layouts[v.ID()]
 		if err := at.Spec.Check(at.Mesh, len(v.Shape())); err != nil {
 			return nil, fmt.Errorf("partition %s: param %q: %w", f.Name(), v.Name(), err)
 		}
-		p.versions[v.ID()] = []op.Lie{at}
+		p.versions[v.ID()] = []op.Layout{at}
 	}
 	for _, n := range f.Nodes() {
 		if err := p.node(n); err != nil {
@@ -81,32 +81,32 @@ func Partition(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) (*Program,
 // planner decides node by node.
 type planner struct {
 	config    Config
-	lies      []op.Lie // of values
+	layouts   []op.Layout // of values
 	meshes    []*mesh.Mesh
 	routers   []*Router
 	decisions map[string]*decision
 	order     []*decision
-	// now is how each value lies for those who use it: as it is to, or with sums still pending.
+	// now is the layout of each value for those who use it: as it is to, or with sums still pending.
 	now []mesh.Spec
 	// versions is all the ways in which each value lies so far.
-	versions [][]op.Lie
+	versions [][]op.Layout
 	uses     [][]use
 	returned []bool
 	program  *Program
 }
 
 func newPlanner(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) *planner {
-	p := &planner{config: c, decisions: map[string]*decision{}, lies: make([]op.Lie, len(specs)),
-		versions: make([][]op.Lie, len(specs)), now: slices.Clone(specs)}
+	p := &planner{config: c, decisions: map[string]*decision{}, layouts: make([]op.Layout, len(specs)),
+		versions: make([][]op.Layout, len(specs)), now: slices.Clone(specs)}
 	p.uses, p.returned = usesOf(f)
 	for id, s := range specs {
 		at := m
 		if id < len(c.Meshes) && c.Meshes[id] != nil {
 			at = c.Meshes[id]
 		}
-		p.lies[id] = op.Lie{Mesh: p.canonicalMesh(at), Spec: s}
+		p.layouts[id] = op.Layout{Mesh: p.canonicalMesh(at), Spec: s}
 	}
-	p.program = &Program{f: f, lies: p.lies, main: p.canonicalMesh(m), locals: map[string]*ir.Func{}}
+	p.program = &Program{f: f, layouts: p.layouts, main: p.canonicalMesh(m), locals: map[string]*ir.Func{}}
 	p.program.meshes = p.meshes
 	return p
 }
@@ -123,7 +123,7 @@ func (p *planner) canonicalMesh(m *mesh.Mesh) *mesh.Mesh {
 
 func (p *planner) router(m *mesh.Mesh) *Router { return p.routers[slices.Index(p.meshes, m)] }
 
-func sameLie(a, b op.Lie) bool { return a.Mesh == b.Mesh && a.Spec.Equal(b.Spec) }
+func sameLayout(a, b op.Layout) bool { return a.Mesh == b.Mesh && a.Spec.Equal(b.Spec) }
 
 func (p *planner) node(n *ir.Node) error {
 	d, err := p.decide(n)
@@ -133,17 +133,17 @@ func (p *planner) node(n *ir.Node) error {
 	s := step{node: n, how: d, before: make([]convert, len(n.In())), after: make([]convert, len(n.Out()))}
 	for i, v := range n.In() {
 		w := why{n.Pos(), n.Op(), fmt.Sprintf("%s needs operand %d as %s", n.Op().Name(), i, d.need[i]), p.asked(n)}
-		if s.before[i], err = p.convert(w, v, op.Lie{Mesh: d.mesh, Spec: d.need[i]}); err != nil {
+		if s.before[i], err = p.convert(w, v, op.Layout{Mesh: d.mesh, Spec: d.need[i]}); err != nil {
 			return err
 		}
 	}
-	if err := p.recordTogether(n, d); err != nil {
+	if err := p.recordCooperation(n, d); err != nil {
 		return err
 	}
 	for i, v := range n.Out() {
-		given := op.Lie{Mesh: d.mesh, Spec: d.give[i]}
-		p.versions[v.ID()] = []op.Lie{given}
-		if p.unused(v) { // nobody sees how it lies
+		given := op.Layout{Mesh: d.mesh, Spec: d.give[i]}
+		p.versions[v.ID()] = []op.Layout{given}
+		if p.unused(v) { // nobody sees its layout
 			s.after[i] = convert{from: given, to: given}
 			continue
 		}
@@ -151,9 +151,9 @@ func (p *planner) node(n *ir.Node) error {
 			p.now[v.ID()], s.after[i] = given.Spec, convert{from: given, to: given}
 			continue
 		}
-		w := why{n.Pos(), n.Op(), fmt.Sprintf("result %d of %s is to lie as %s", i, n.Op().Name(),
-			p.lies[v.ID()].Spec), p.asked(n)}
-		if s.after[i], err = p.convert(w, v, p.lies[v.ID()]); err != nil {
+		w := why{n.Pos(), n.Op(), fmt.Sprintf("result %d of %s is to have layout %s", i, n.Op().Name(),
+			p.layouts[v.ID()].Spec), p.asked(n)}
+		if s.after[i], err = p.convert(w, v, p.layouts[v.ID()]); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ func (p *planner) node(n *ir.Node) error {
 // results brings what is returned to where it is to be.
 func (p *planner) results() error {
 	for i, v := range p.program.f.Results() {
-		at := p.lies[v.ID()]
+		at := p.layouts[v.ID()]
 		if i < len(p.config.Results) && p.config.Results[i].Dims != nil {
 			at.Spec = p.config.Results[i]
 		}
@@ -181,7 +181,7 @@ func (p *planner) results() error {
 	return nil
 }
 
-// asked reports whether a user wrote down how the results of a node lie.
+// asked reports whether a user wrote down the layout of the results of a node.
 func (p *planner) asked(n *ir.Node) bool {
 	if _, ok := n.Op().(op.Constrainer); ok {
 		return true
@@ -206,12 +206,12 @@ func (w why) name() string {
 }
 
 // convert brings a value to lie elsewhere, from the version of it that costs least.
-func (p *planner) convert(w why, v *ir.Value, to op.Lie) (convert, error) {
+func (p *planner) convert(w why, v *ir.Value, to op.Layout) (convert, error) {
 	id := v.ID()
 	var best convert
 	var least Cost
 	for i, from := range p.versions[id] {
-		if sameLie(from, to) {
+		if sameLayout(from, to) {
 			return convert{from: from, to: to}, nil
 		}
 		legs, cost, err := p.route(v.Type(), from, to)
@@ -238,7 +238,7 @@ func (p *planner) record(w why, v *ir.Value, m Move, from mesh.Spec) error {
 	if m.Kind.Local() || m.Cost.Collectives == 0 {
 		return nil
 	}
-	x := Inserted{Pos: w.pos, Op: w.name(), Value: v.ID(), Move: m, Reason: w.reason + ", it lies as " +
+	x := Inserted{Pos: w.pos, Op: w.name(), Value: v.ID(), Move: m, Reason: w.reason + ", it has layout " +
 		from.String(), Asked: w.asked}
 	if p.config.Strict == Forbid && !w.asked {
 		return &ir.Error{Pos: w.pos, Op: w.name(), Err: fmt.Errorf(

@@ -15,7 +15,7 @@ type Program struct {
 	f        *ir.Func
 	main     *mesh.Mesh
 	meshes   []*mesh.Mesh
-	lies     []op.Lie
+	layouts  []op.Layout
 	steps    []step
 	results  []convert
 	inserted []Inserted
@@ -33,7 +33,7 @@ type step struct {
 
 // convert brings a version of a value to lie elsewhere.
 type convert struct {
-	from, to op.Lie
+	from, to op.Layout
 	legs     []leg
 }
 
@@ -59,11 +59,11 @@ func (p *Program) Devices() []int {
 	return slices.Compact(all)
 }
 
-// Param is how a parameter lies.
-func (p *Program) Param(i int) op.Lie { return p.lies[p.f.Params()[i].ID()] }
+// Param is the layout of a parameter.
+func (p *Program) Param(i int) op.Layout { return p.layouts[p.f.Params()[i].ID()] }
 
-// Result is how a result lies.
-func (p *Program) Result(i int) op.Lie { return p.results[i].to }
+// Result is the layout of a result.
+func (p *Program) Result(i int) op.Layout { return p.results[i].to }
 
 // ParamsOf is the numbers of the parameters that a device's program has: those whose mesh it is in.
 func (p *Program) ParamsOf(device int) []int {
@@ -96,8 +96,8 @@ func (p *Program) ParamSpec(i int) mesh.Spec { return p.Param(i).Spec }
 // ResultSpec is the Spec of a result, on whatever mesh.
 func (p *Program) ResultSpec(i int) mesh.Spec { return p.Result(i).Spec }
 
-// How is how a node of the program, by its number, runs: how its operands must lie and how its results then
-// do.
+// How is how a node of the program, by its number, runs: the layout its operands must have and how its
+// results then do.
 func (p *Program) How(node int) (need, give []mesh.Spec) {
 	d := p.steps[node].how
 	return d.need, d.give

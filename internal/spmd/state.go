@@ -244,7 +244,7 @@ func (p *problem) read(s mesh.Spec) state {
 	return st
 }
 
-// canonical cuts tokens into atoms where that leaves a dim of size n as it lies.
+// canonical cuts tokens into atoms where that leaves a dim of size n in its layout.
 func (p *problem) canonical(list []uint8, n int) []uint8 {
 	out := make([]uint8, 0, len(list)+2)
 	count := 1

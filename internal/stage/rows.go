@@ -21,9 +21,9 @@ type RowsConfig struct {
 // becomes of rows: a value has a part for each of them, is the same for all, or is a sum over them. What is
 // none of these, but of the batch alone, is computed before, from all of it: what a mean is divided by.
 type Rows struct {
-	f    *ir.Func
-	c    RowsConfig
-	lies []rowLie
+	f       *ir.Func
+	c       RowsConfig
+	layouts []rowLayout
 	// learned is the values that depend on weights; given is the operands that are computed before, by their
 	// number in order.
 	learned []bool
@@ -37,8 +37,8 @@ type operand struct {
 	index int
 }
 
-// rowLie is what rows are in a value.
-type rowLie struct {
+// rowLayout is what rows are in a value.
+type rowLayout struct {
 	kind rowKind
 	// dim has the rows: it is before blocks of a part for each row, each of after elements.
 	dim, before, after int
@@ -60,20 +60,20 @@ const (
 
 // NewRows looks at what rows become in a program.
 func NewRows(f *ir.Func, c RowsConfig) *Rows {
-	r := &Rows{f: f, c: c, lies: make([]rowLie, f.NumValues()), learned: make([]bool, f.NumValues()),
+	r := &Rows{f: f, c: c, layouts: make([]rowLayout, f.NumValues()), learned: make([]bool, f.NumValues()),
 		given: map[operand]int{}}
 	for i, p := range f.Params() {
 		r.learned[p.ID()] = i < c.Weights
 		if c.Cut[i] {
-			r.lies[p.ID()] = rowLie{kind: perRow, before: 1, after: 1}
+			r.layouts[p.ID()] = rowLayout{kind: perRow, before: 1, after: 1}
 		}
 	}
 	for _, n := range f.Nodes() {
 		for _, v := range n.Out() {
 			r.learned[v.ID()] = slices.ContainsFunc(op.Sources(v), func(x *ir.Value) bool { return r.learned[x.ID()] })
 		}
-		for i, lie := range r.node(n) {
-			r.lies[n.Out()[i].ID()] = lie
+		for i, layout := range r.node(n) {
+			r.layouts[n.Out()[i].ID()] = layout
 		}
 	}
 	return r
@@ -83,8 +83,8 @@ func NewRows(f *ir.Func, c RowsConfig) *Rows {
 // the same for all and not a sum over them.
 func (r *Rows) Check() error {
 	for _, v := range r.f.Results() {
-		if lie := r.lies[v.ID()]; lie.kind == unclear {
-			return lie.err
+		if layout := r.layouts[v.ID()]; layout.kind == unclear {
+			return layout.err
 		}
 	}
 	return nil
@@ -92,22 +92,22 @@ func (r *Rows) Check() error {
 
 // node is what rows are in a node's results. Where they cannot be told, operands that depend on no weight are
 // computed before.
-func (r *Rows) node(n *ir.Node) []rowLie {
-	lies, ok := r.apply(n)
+func (r *Rows) node(n *ir.Node) []rowLayout {
+	layouts, ok := r.apply(n)
 	for _, also := range []rowKind{unclear, perRow} {
 		if !ok && r.learned[n.Out()[0].ID()] && r.before(n, also) {
-			lies, ok = r.apply(n)
+			layouts, ok = r.apply(n)
 		}
 	}
-	return lies
+	return layouts
 }
 
 // before takes operands that depend on no weight from a program that runs before, and reports whether there
 // are any.
 func (r *Rows) before(n *ir.Node, also rowKind) (any bool) {
 	for i, v := range n.In() {
-		lie := r.lie(n, i)
-		if r.learned[v.ID()] || lie.kind == sameForAll || lie.kind == perRow && also != perRow {
+		layout := r.layout(n, i)
+		if r.learned[v.ID()] || layout.kind == sameForAll || layout.kind == perRow && also != perRow {
 			continue
 		}
 		at := slices.Index(r.order, v)
@@ -119,24 +119,24 @@ func (r *Rows) before(n *ir.Node, also rowKind) (any bool) {
 	return any
 }
 
-// lie is what rows are in an operand of a node.
-func (r *Rows) lie(n *ir.Node, i int) rowLie {
+// layout is what rows are in an operand of a node.
+func (r *Rows) layout(n *ir.Node, i int) rowLayout {
 	if _, ok := r.given[operand{n, i}]; ok {
-		return rowLie{}
+		return rowLayout{}
 	}
-	return r.lies[n.In()[i].ID()]
+	return r.layouts[n.In()[i].ID()]
 }
 
 // apply is what rows are in a node's results, by its rule.
-func (r *Rows) apply(n *ir.Node) ([]rowLie, bool) {
-	if lies, ok := r.indexed(n); ok {
-		return lies, true
+func (r *Rows) apply(n *ir.Node) ([]rowLayout, bool) {
+	if layouts, ok := r.indexed(n); ok {
+		return layouts, true
 	}
 	var rows, sums bool
 	for i := range n.In() {
-		switch lie := r.lie(n, i); lie.kind {
+		switch layout := r.layout(n, i); layout.kind {
 		case unclear:
-			return slices.Repeat([]rowLie{lie}, len(n.Out())), false
+			return slices.Repeat([]rowLayout{layout}, len(n.Out())), false
 		case perRow:
 			rows = true
 		case sumOfRows:
@@ -151,16 +151,16 @@ func (r *Rows) apply(n *ir.Node) ([]rowLie, bool) {
 	case sums && r.linear(n) == nil:
 		return r.unclear(n, "it is not linear in a sum over rows")
 	case sums:
-		return slices.Repeat([]rowLie{{kind: sumOfRows}}, len(n.Out())), true
+		return slices.Repeat([]rowLayout{{kind: sumOfRows}}, len(n.Out())), true
 	}
-	return make([]rowLie, len(n.Out())), true
+	return make([]rowLayout, len(n.Out())), true
 }
 
 // unclear is the results of a node whose rows cannot be told.
-func (r *Rows) unclear(n *ir.Node, why string) ([]rowLie, bool) {
+func (r *Rows) unclear(n *ir.Node, why string) ([]rowLayout, bool) {
 	err := &ir.Error{Pos: n.Pos(), Op: n.Op().Name(),
 		Err: fmt.Errorf("%s, so it would change with the size of micro-batches", why)}
-	return slices.Repeat([]rowLie{{kind: unclear, err: err}}, len(n.Out())), false
+	return slices.Repeat([]rowLayout{{kind: unclear, err: err}}, len(n.Out())), false
 }
 
 // linear is the group of operands in which a node is linear and that has all its sums, nil if there is none.
@@ -177,7 +177,7 @@ func (r *Rows) linear(n *ir.Node) []int {
 		}
 		// What is the same for all is shared out, which integers cannot be.
 		whole := slices.ContainsFunc(g, func(i int) bool {
-			return r.lie(n,
+			return r.layout(n,
 				i).kind == sameForAll && !n.In()[i].DType().IsFloat()
 		})
 		if !whole && r.inside(n, g) {
@@ -190,7 +190,7 @@ func (r *Rows) linear(n *ir.Node) []int {
 // inside reports whether all sums that go into a node are in a group of its operands.
 func (r *Rows) inside(n *ir.Node, group []int) bool {
 	for i := range n.In() {
-		if r.lie(n, i).kind == sumOfRows && !slices.Contains(group, i) {
+		if r.layout(n, i).kind == sumOfRows && !slices.Contains(group, i) {
 			return false
 		}
 	}
@@ -198,20 +198,20 @@ func (r *Rows) inside(n *ir.Node, group []int) bool {
 }
 
 // applyRows is apply where rows go in.
-func (r *Rows) applyRows(n *ir.Node) ([]rowLie, bool) {
+func (r *Rows) applyRows(n *ir.Node) ([]rowLayout, bool) {
 	b, err := r.bind(n)
 	if err != nil {
 		return r.unclear(n, err.Error())
 	}
-	out := make([]rowLie, len(n.Out()))
+	out := make([]rowLayout, len(n.Out()))
 	for i := range out {
-		lie, ok := b.lie(len(n.In()) + i)
-		lie.index = r.takesIndex(n)
+		layout, ok := b.layout(len(n.In()) + i)
+		layout.index = r.takesIndex(n)
 		switch {
 		case ok:
-			out[i] = lie
-		case b.sums() && !lie.index:
-			out[i] = rowLie{kind: sumOfRows}
+			out[i] = layout
+		case b.sums() && !layout.index:
+			out[i] = rowLayout{kind: sumOfRows}
 		default:
 			bad, _ := r.unclear(n, "it combines rows in another way than by summing")
 			out[i] = bad[i]

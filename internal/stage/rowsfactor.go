@@ -21,11 +21,11 @@ type rowFactor struct {
 func (r *Rows) bind(n *ir.Node) (*rowFactor, error) {
 	var found *rowFactor
 	for i := range n.In() {
-		lie := r.lie(n, i)
-		if lie.kind != perRow {
+		layout := r.layout(n, i)
+		if layout.kind != perRow {
 			continue
 		}
-		b, err := r.factorOf(n, i, lie)
+		b, err := r.factorOf(n, i, layout)
 		if err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func (r *Rows) bind(n *ir.Node) (*rowFactor, error) {
 }
 
 // factorOf is the factor that rows are in which lie so in a tensor of a node, operands first.
-func (r *Rows) factorOf(n *ir.Node, tensor int, lie rowLie) (*rowFactor, error) {
+func (r *Rows) factorOf(n *ir.Node, tensor int, layout rowLayout) (*rowFactor, error) {
 	b := &rowFactor{factor: -1}
 	for _, v := range n.In() {
 		b.in = append(b.in, v.Type())
@@ -50,14 +50,14 @@ func (r *Rows) factorOf(n *ir.Node, tensor int, lie rowLie) (*rowFactor, error) 
 	if b.rule, err = n.Op().(op.Op).Rule(b.in).Bind(shapes(b.in), shapes(b.out)); err != nil {
 		return nil, err
 	}
-	names := b.rule.Tensor(tensor)[lie.dim]
+	names := b.rule.Tensor(tensor)[layout.dim]
 	for k, name := range names {
 		f := b.rule.Index(name)
 		major, minor := b.size(names[:k]), b.size(names[k+1:])
-		if lie.before%major != 0 || lie.after%minor != 0 {
+		if layout.before%major != 0 || layout.after%minor != 0 {
 			continue
 		}
-		before, after := lie.before/major, lie.after/minor
+		before, after := layout.before/major, layout.after/minor
 		if b.rule.Factors[f].Size == before*r.c.Rows*after {
 			b.factor, b.before, b.after = f, before, after
 			break
@@ -78,17 +78,17 @@ func (b *rowFactor) size(names []byte) int {
 	return n
 }
 
-// lie is where a tensor of the node has the rows, if it does.
-func (b *rowFactor) lie(tensor int) (rowLie, bool) {
+// layout is where a tensor of the node has the rows, if it does.
+func (b *rowFactor) layout(tensor int) (rowLayout, bool) {
 	for d, names := range b.rule.Tensor(tensor) {
 		for k, name := range names {
 			if b.rule.Index(name) == b.factor {
-				return rowLie{kind: perRow, dim: d, before: b.size(names[:k]) * b.before,
+				return rowLayout{kind: perRow, dim: d, before: b.size(names[:k]) * b.before,
 					after: b.after * b.size(names[k+1:])}, true
 			}
 		}
 	}
-	return rowLie{}, false
+	return rowLayout{}, false
 }
 
 // sums reports whether results without the rows are sums over them.

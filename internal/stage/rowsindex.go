@@ -7,50 +7,50 @@ import (
 
 // indexed is what rows are in the results of a node that puts them in order, or takes them in one, and
 // whether it is one.
-func (r *Rows) indexed(n *ir.Node) ([]rowLie, bool) {
+func (r *Rows) indexed(n *ir.Node) ([]rowLayout, bool) {
 	o, ok := n.Op().(op.RowIndexer)
 	if !ok {
 		return nil, false
 	}
 	in, any := make([]op.Rows, len(n.In())), false
 	for i := range n.In() {
-		lie := r.lie(n, i)
-		if lie.kind == unclear || lie.kind == perRow && lie.before > 1 {
+		layout := r.layout(n, i)
+		if layout.kind == unclear || layout.kind == perRow && layout.before > 1 {
 			return nil, false
 		}
-		in[i], any = rowsOp(lie), any || lie.kind != sameForAll
+		in[i], any = rowsOp(layout), any || layout.kind != sameForAll
 	}
 	out, ok := o.RowIndex(in)
 	if !ok || !any {
 		return nil, false
 	}
-	lies := make([]rowLie, len(out))
+	layouts := make([]rowLayout, len(out))
 	for i, x := range out {
 		switch x.Kind {
 		case op.RowsEach, op.RowsAt:
-			lies[i] = r.each(n.Out()[i], x)
+			layouts[i] = r.each(n.Out()[i], x)
 		case op.RowsSum:
-			lies[i] = rowLie{kind: sumOfRows}
+			layouts[i] = rowLayout{kind: sumOfRows}
 		}
 	}
-	return lies, true
+	return layouts, true
 }
 
 // each is where a value has its rows.
-func (r *Rows) each(v *ir.Value, x op.Rows) rowLie {
-	return rowLie{kind: perRow, dim: x.Dim, before: 1, after: v.Dim(x.Dim) / r.c.Rows,
+func (r *Rows) each(v *ir.Value, x op.Rows) rowLayout {
+	return rowLayout{kind: perRow, dim: x.Dim, before: 1, after: v.Dim(x.Dim) / r.c.Rows,
 		index: x.Kind == op.RowsAt}
 }
 
-// rowsOp is a lie as ops speak of it.
-func rowsOp(lie rowLie) op.Rows {
+// rowsOp is a row layout as ops speak of it.
+func rowsOp(layout rowLayout) op.Rows {
 	switch {
-	case lie.kind == sumOfRows:
+	case layout.kind == sumOfRows:
 		return op.Rows{Kind: op.RowsSum}
-	case lie.kind == perRow && lie.index:
-		return op.Rows{Kind: op.RowsAt, Dim: lie.dim}
-	case lie.kind == perRow:
-		return op.Rows{Kind: op.RowsEach, Dim: lie.dim}
+	case layout.kind == perRow && layout.index:
+		return op.Rows{Kind: op.RowsAt, Dim: layout.dim}
+	case layout.kind == perRow:
+		return op.Rows{Kind: op.RowsEach, Dim: layout.dim}
 	}
 	return op.Rows{}
 }
@@ -58,7 +58,7 @@ func rowsOp(lie rowLie) op.Rows {
 // takesIndex reports whether an operand of a node is positions of rows.
 func (r *Rows) takesIndex(n *ir.Node) bool {
 	for i := range n.In() {
-		if r.lie(n, i).index {
+		if r.layout(n, i).index {
 			return true
 		}
 	}

@@ -97,7 +97,7 @@ func (r *Rows) Part(start, n int) (f *ir.Func, moves bool, err error) {
 	}
 	var out []*ir.Value
 	for _, v := range r.f.Results() {
-		out = append(out, p.share(p.env[v.ID()], r.lies[v.ID()]))
+		out = append(out, p.share(p.env[v.ID()], r.layouts[v.ID()]))
 	}
 	if f, err = p.b.Build(out...); err != nil {
 		return nil, false, err
@@ -132,7 +132,7 @@ func (p *rowsPart) operand(n *ir.Node, i int) *ir.Value {
 }
 
 func (p *rowsPart) node(n *ir.Node) error {
-	if !slices.ContainsFunc(n.Out(), func(v *ir.Value) bool { return p.r.lies[v.ID()].kind != unclear }) {
+	if !slices.ContainsFunc(n.Out(), func(v *ir.Value) bool { return p.r.layouts[v.ID()].kind != unclear }) {
 		return nil // only what is given needs it
 	}
 	rows, sums, in := false, false, make([]*ir.Value, len(n.In()))
@@ -140,8 +140,8 @@ func (p *rowsPart) node(n *ir.Node) error {
 		if in[i] = p.operand(n, i); in[i] == nil {
 			return nil
 		}
-		lie := p.r.lie(n, i)
-		rows, sums = rows || lie.kind == perRow, sums || lie.kind == sumOfRows
+		layout := p.r.layout(n, i)
+		rows, sums = rows || layout.kind == perRow, sums || layout.kind == sumOfRows
 	}
 	defer p.b.At(n.Pos())()
 	o := n.Op()
@@ -161,7 +161,7 @@ func (p *rowsPart) node(n *ir.Node) error {
 		}
 	case sums:
 		for _, i := range p.r.linear(n) {
-			in[i] = p.share(in[i], p.r.lie(n, i))
+			in[i] = p.share(in[i], p.r.layout(n, i))
 		}
 	}
 	for i, x := range p.b.Apply(o, in) {
@@ -173,9 +173,9 @@ func (p *rowsPart) node(n *ir.Node) error {
 // indexed gives a node that takes rows by position the rows of what it adds them to.
 func (p *rowsPart) indexed(n *ir.Node, in []*ir.Value) (err error) {
 	for i, v := range n.In() {
-		if p.r.lie(n, i).kind == sameForAll && v.Type().Equal(n.Out()[0].Type()) {
-			lie := p.r.lies[n.Out()[0].ID()]
-			if in[i], err = p.rowsOf(n, i, lie); err != nil {
+		if p.r.layout(n, i).kind == sameForAll && v.Type().Equal(n.Out()[0].Type()) {
+			layout := p.r.layouts[n.Out()[0].ID()]
+			if in[i], err = p.rowsOf(n, i, layout); err != nil {
 				return err
 			}
 		}
@@ -184,8 +184,8 @@ func (p *rowsPart) indexed(n *ir.Node, in []*ir.Value) (err error) {
 }
 
 // share is the part's share of a value that parts add up to: what is the same for all is divided by rows.
-func (p *rowsPart) share(x *ir.Value, lie rowLie) *ir.Value {
-	if lie.kind != sameForAll {
+func (p *rowsPart) share(x *ir.Value, layout rowLayout) *ir.Value {
+	if layout.kind != sameForAll {
 		return x
 	}
 	return op.MulScalar(x, float64(p.n)/float64(p.r.c.Rows))
@@ -201,8 +201,8 @@ func (p *rowsPart) local(n *ir.Node, b *rowFactor) (ir.Op, []*ir.Value, error) {
 	in := make([]*ir.Value, len(n.In()))
 	for i := range n.In() {
 		in[i] = p.operand(n, i)
-		if lie, ok := b.lie(i); ok && p.r.lie(n, i).kind == sameForAll {
-			if in[i], err = p.rowsOf(n, i, lie); err != nil {
+		if layout, ok := b.layout(i); ok && p.r.layout(n, i).kind == sameForAll {
+			if in[i], err = p.rowsOf(n, i, layout); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -211,24 +211,24 @@ func (p *rowsPart) local(n *ir.Node, b *rowFactor) (ir.Op, []*ir.Value, error) {
 }
 
 // rowsOf is the part's rows of an operand that is the same for all: made as such where its op can, else cut.
-func (p *rowsPart) rowsOf(user *ir.Node, operand int, lie rowLie) (*ir.Value, error) {
+func (p *rowsPart) rowsOf(user *ir.Node, operand int, layout rowLayout) (*ir.Value, error) {
 	v, whole := user.In()[operand], p.operand(user, operand)
-	key := rowKey{whole, lie.dim, lie.before, lie.after}
+	key := rowKey{whole, layout.dim, layout.before, layout.after}
 	if x := p.cut[key]; x != nil {
 		return x, nil
 	}
 	if n := v.Node(); n != nil && whole == p.env[v.ID()] {
-		if b, err := p.r.factorOf(n, len(n.In())+v.Index(), lie); err == nil {
+		if b, err := p.r.factorOf(n, len(n.In())+v.Index(), layout); err == nil {
 			if o, in, err := p.local(n, b); err == nil {
 				p.cut[key] = p.b.Apply(o, in)[v.Index()]
 				return p.cut[key], p.b.Err()
 			}
 		}
 	}
-	if lie.before > 1 {
+	if layout.before > 1 {
 		return nil, fmt.Errorf("rows of %v do not follow each other", v.Type())
 	}
 	p.moves = true
-	p.cut[key] = op.Narrow(whole, lie.dim, p.start*lie.after, (p.start+p.n)*lie.after)
+	p.cut[key] = op.Narrow(whole, layout.dim, p.start*layout.after, (p.start+p.n)*layout.after)
 	return p.cut[key], p.b.Err()
 }

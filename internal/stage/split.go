@@ -280,19 +280,19 @@ func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 		b.sums = append(b.sums, b.b.Param(p.Name()+".sum", b.s.c.Sum(i)))
 	}
 	grads := op.Grad(ys, dys, append(xs, b.used...))
-	results := b.apart(grads[:len(xs):len(xs)])
+	results := b.distinct(grads[:len(xs):len(xs)])
 	for j, sum := range b.sums {
 		results = append(results, op.Add(sum, op.Cast(grads[len(xs)+j], sum.DType())))
 	}
 	return results
 }
 
-// apart is gradients as values of their own: one that is a parameter, or that of two values, may have to lie
-// otherwise as each.
-func (b *stageBuilder) apart(grads []*ir.Value) []*ir.Value {
+// distinct is gradients as values of their own: one that is a parameter, or that of two values, may have to
+// lie otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one has its name.
+func (b *stageBuilder) distinct(grads []*ir.Value) []*ir.Value {
 	list := slices.Clone(grads)
 	for i, g := range grads {
-		if g.Node() == nil || slices.Contains(grads[:i], g) {
+		if g.Node() == nil || len(grads) > 1 {
 			list[i] = op.Mark(g, fmt.Sprintf("in%d.grad", i))
 		}
 	}

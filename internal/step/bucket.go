@@ -29,7 +29,7 @@ func bucket(f *ir.Func) (*ir.Func, error) {
 		}
 		restore := b.At(n.Pos())
 		if key, ok := bucketKey(n); ok && len(groups[key]) > 1 {
-			together(groups[key], env)
+			bucketed(groups[key], env)
 		} else {
 			in := make([]*ir.Value, len(n.In()))
 			for i, v := range n.In() {
@@ -60,8 +60,8 @@ func bucketKey(n *ir.Node) (string, bool) {
 	return x.DType().String() + ir.FormatOp(n.Op()), true
 }
 
-// together applies a collective to all its operands as one.
-func together(nodes []*ir.Node, env []*ir.Value) {
+// bucketed applies a collective to all its operands as one.
+func bucketed(nodes []*ir.Node, env []*ir.Value) {
 	var flat []*ir.Value
 	for _, n := range nodes {
 		flat = append(flat, op.Reshape(env[n.In()[0].ID()], n.In()[0].Shape().Len()))

@@ -119,14 +119,14 @@ func (t *tape) timed(p *pricing, prices map[*ir.Func][]float64) ([]event, error)
 		return nil, err
 	}
 	at, work := 0, 0.0
-	settle := func() {
-		for at < len(list) && list[at].kind == settled {
+	awaitSends := func() {
+		for at < len(list) && list[at].kind == delivered {
 			list[at].work, work = work, 0
 			at++
 		}
 	}
 	for i := range t.code {
-		settle()
+		awaitSends()
 		switch in := &t.code[i]; in.kind {
 		case send:
 			list[at].work, work = work, 0
@@ -138,7 +138,7 @@ func (t *tape) timed(p *pricing, prices map[*ir.Func][]float64) ([]event, error)
 			at, work = t.timedCall(in, p, prices, list, at, work)
 		}
 	}
-	settle()
+	awaitSends()
 	if at != len(list) {
 		return nil, fmt.Errorf("forecast: device %d has %d events, %d of them timed", t.device, len(list), at)
 	}
@@ -353,7 +353,7 @@ func (c *clock) arrive(p *racer) {
 		}
 		if e.kind == received {
 			c.taken[e.key] = true
-			c.wake(waiting{settled, e.key})
+			c.wake(waiting{delivered, e.key})
 		}
 		p.over = false
 		if p.at++; p.at < len(p.events) && p.events[p.at].work > 0 {
@@ -377,9 +377,9 @@ func (c *clock) happens(p *racer, e *event) bool {
 			c.waiting[waiting{received, e.key}] = p.device
 			return false
 		}
-	case settled:
+	case delivered:
 		if !c.taken[e.key] {
-			c.waiting[waiting{settled, e.key}] = p.device
+			c.waiting[waiting{delivered, e.key}] = p.device
 			return false
 		}
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Weight is a trained tensor and how it lies on the mesh of a stage. ZeRO is nothing but this: stage 1 splits
+// Weight is a trained tensor and its layout on the mesh of a stage. ZeRO is nothing but this: stage 1 splits
 // Slot over the data axis, stage 2 Sum, too, and stage 3 Rest.
 type Weight struct {
 	Name string
 	Type ir.Type
-	// Use is how it lies in computation, Rest between steps, Slot how the optimizer's memory of it lies and Sum
+	// Use is its layout in computation, Rest between steps, Slot how the optimizer's memory of it lies and Sum
 	// how its gradients are summed over micro-batches; axes that leave sums pending are found and need not be
 	// said.
 	Use, Rest, Sum, Slot mesh.Spec
@@ -34,12 +34,12 @@ type Config struct {
 	Forwards []*ir.Func
 	Variant  []int
 	Weights  []Weight
-	// Batch is how the other parameters lie.
+	// Batch is the layout of the other parameters.
 	Batch []mesh.Sharding
-	// Marks is how marked values should lie; nil asks for nothing.
+	// Marks is the layout marked values should have; nil asks for nothing.
 	Marks func(label string) (mesh.Sharding, bool)
-	// Columns is how sequences lie within a layer where that must be said.
-	Columns shard.Columns
+	// SequenceParallel is the layout of sequences within a layer where that must be said.
+	SequenceParallel shard.SequenceParallel
 	// Meshes is the devices of each rank of the pipeline: meshes of one shape on different devices.
 	Meshes []*mesh.Mesh
 	// Schedule is the order of the pipeline, and Cuts the mark with which every stage but the first begins.
@@ -141,7 +141,7 @@ func (c Config) cuts(f *ir.Func) ([]int, error) {
 	return list, nil
 }
 
-// Uses is how weights lie in computation: those of some numbers.
+// Uses is the layout of weights in computation: those of some numbers.
 func Uses(weights []Weight, which []int) []mesh.Spec {
 	list := make([]mesh.Spec, len(which))
 	for i, w := range which {

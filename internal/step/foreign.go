@@ -11,7 +11,7 @@ import (
 )
 
 // infer is how the values of a stage's program lie. What users wrote may name meshes of their own, of the
-// stage's devices; what goes in and out lies on the stage's mesh, or is whole.
+// stage's devices; what goes in and out is on the stage's mesh, or is whole.
 func infer(f *ir.Func, m *mesh.Mesh, asked map[int]mesh.Sharding) (*shard.Result, error) {
 	if err := checkDevices(f, m); err != nil {
 		return nil, err

@@ -114,24 +114,25 @@ func (p *Forward) peer(device, stage, other int) int {
 	return p.sections[other].mesh.Devices()[place]
 }
 
-// section infers how a stage's values lie and partitions it. in is how what comes from the stage before lies.
+// section infers the layout of a stage's values and partitions it. in is how what comes from the stage before
+// lies.
 func (p *Forward) section(s *stage.Stage, number int, in []mesh.Spec) (*forwardSection, error) {
 	c := &p.step.c
 	x := &forwardSection{Stage: s, rank: c.Schedule.Place[number]}
 	x.mesh = c.Meshes[x.rank]
-	lies, err := infer(s.Joint, x.mesh, x.asked(c, in))
+	layouts, err := infer(s.Joint, x.mesh, x.asked(c, in))
 	if err != nil {
 		return nil, err
 	}
-	x.specs = lies.Specs
-	x.program, err = spmd.Partition(s.Joint, lies.Specs, x.mesh,
-		spmd.Config{Prices: c.Prices, Meshes: lies.Meshes, Results: x.outSpecs()})
+	x.specs = layouts.Specs
+	x.program, err = spmd.Partition(s.Joint, layouts.Specs, x.mesh,
+		spmd.Config{Prices: c.Prices, Meshes: layouts.Meshes, Results: x.outSpecs()})
 	return x, err
 }
 
 func (x *forwardSection) asked(c *Config, in []mesh.Spec) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
-	c.Columns.Ask(x.Joint, Uses(c.Weights, x.Weights), asked)
+	c.SequenceParallel.Ask(x.Joint, Uses(c.Weights, x.Weights), asked)
 	for j, w := range x.Weights {
 		asked[j] = mesh.Closed(c.Weights[w].Rest)
 	}

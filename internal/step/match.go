@@ -28,8 +28,8 @@ const (
 	meeting eventKind = iota
 	sent
 	received
-	settled // a message that was sent has been received
-	ended   // the tape is over
+	delivered // a message that was sent has been received
+	ended     // the tape is over
 )
 
 // message is one message: its ends, and its number between them.
@@ -56,7 +56,7 @@ func (t *tape) events() ([]event, error) {
 	for i := range t.code {
 		for _, in := range t.code {
 			if in.kind == send && in.until == i && i > 0 {
-				list = append(list, event{kind: settled, key: message{t.device, in.peer, in.tag}, at: where{in.name(), "",
+				list = append(list, event{kind: delivered, key: message{t.device, in.peer, in.tag}, at: where{in.name(), "",
 					"send"}})
 			}
 		}
@@ -205,10 +205,10 @@ func (m *matcher) run(d int) error {
 			}
 			m.posted[e.key]--
 			m.taken[e.key]++
-			m.wake(settled, e.key)
-		case settled:
+			m.wake(delivered, e.key)
+		case delivered:
 			if m.taken[e.key] == 0 {
-				m.waiting[waiting{settled, e.key}] = d
+				m.waiting[waiting{delivered, e.key}] = d
 				return nil
 			}
 		}

@@ -83,10 +83,10 @@ func (w *taper) tag(a pipeline.Action, i int) int {
 	return ((i*w.s.c.Schedule.Stages+from)*w.s.c.Schedule.Micros+a.Micro)*2 + direction
 }
 
-// settle lets what is sent live until it has surely arrived. What goes forward has when its gradient comes
-// back. Gradients of one action have when those of the second one after it on the same way are sent: waiting
-// for them then costs nothing, since messages are taken in order; the last ones have at the end.
-func (t *tape) settle() {
+// awaitSends lets what is sent live until it has surely arrived. What goes forward has when its gradient
+// comes back. Gradients of one action have when those of the second one after it on the same way are sent:
+// waiting for them then costs nothing, since messages are taken in order; the last ones have at the end.
+func (t *tape) awaitSends() {
 	type way struct{ peer, stage int }
 	sent := map[way][][]int{} // by action
 	for i, in := range t.code {

@@ -13,7 +13,7 @@ func bytesType(n int) ir.Type { return ir.Type{DType: array.U8, Shape: array.Sha
 // pack gives every buffer that lives within a step its offset in the slab: the largest first, each at the
 // lowest offset at which nothing lies that is alive at the same time.
 func (t *tape) pack() {
-	t.settle()
+	t.awaitSends()
 	var todo []int
 	for i := range t.buffers {
 		b := &t.buffers[i]

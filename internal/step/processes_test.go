@@ -29,7 +29,7 @@ func TestProcesses(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, owner := range dealt(n) {
-				for process, got := range trainApart(t, x, owner) {
+				for process, got := range trainOnProcesses(t, x, owner) {
 					for d, taken := range got.taken {
 						if owner[d] == process && taken != want.taken[d] || owner[d] != process && taken != 0 {
 							t.Errorf("%s: process %d took %d bytes for device %d of process %d", name, process, taken, d, owner[d])
@@ -56,7 +56,7 @@ func dealt(n int) map[string][]int {
 }
 
 // trainApart trains a sample on processes that know nothing of each other but their worlds.
-func trainApart(t *testing.T, x sample, owner []int) []*trained {
+func trainOnProcesses(t *testing.T, x sample, owner []int) []*trained {
 	t.Helper()
 	worlds, err := inproc.Processes(owner)
 	if err != nil {

@@ -242,7 +242,7 @@ func (r *Runner) device(rank comm.Comm, in Input) error {
 			return fmt.Errorf("%s: %w", t.code[i].name(), err)
 		}
 	}
-	return p.settle(len(t.code))
+	return p.awaitSends(len(t.code))
 }
 
 // prepare brings in the numbers that the step is given.
@@ -275,7 +275,7 @@ type pendingSend struct {
 }
 
 func (p *player) play(i int) error {
-	if err := p.settle(i); err != nil {
+	if err := p.awaitSends(i); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -360,8 +360,8 @@ func (p *player) arrays(list []int) []array.Array {
 	return out
 }
 
-// settle waits for the sends that are to be over before instruction i.
-func (p *player) settle(i int) error {
+// awaitSends waits for the sends that are to be over before instruction i.
+func (p *player) awaitSends(i int) error {
 	left := p.sends[:0]
 	for _, s := range p.sends {
 		if s.until > i {

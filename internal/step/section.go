@@ -24,8 +24,8 @@ type section struct {
 	meshes []*mesh.Mesh
 	// parts is what the schedule calls: forward and backward, or forward and the two halves of backward.
 	parts map[partKey]*part
-	// sums is how the sums of gradients lie. sumOf and gradOf are, by value of the joint program, the weight
-	// whose next sum or whose gradient it is.
+	// sums is the layout of the sums of gradients. sumOf and gradOf are, by value of the joint program, the
+	// weight whose next sum or whose gradient it is.
 	sums          []mesh.Spec
 	sumOf, gradOf map[int]int
 }
@@ -50,8 +50,8 @@ type part struct {
 	params, results []int
 }
 
-// newSection infers how a stage's values lie and partitions its parts. in is how what comes from the stage
-// before lies, sums how the sums of gradients do where that is decided already.
+// newSection infers the layout of a stage's values and partitions its parts. in is how what comes from the
+// stage before lies, sums how the sums of gradients do where that is decided already.
 func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*section, error) {
 	rank := c.Schedule.Place[number]
 	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{},
@@ -87,7 +87,7 @@ func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*s
 // asked is the annotations of the joint program's values.
 func (x *section) asked(c *Config, in []mesh.Spec) map[int]mesh.Sharding {
 	asked := map[int]mesh.Sharding{}
-	c.Columns.Ask(x.Joint, Uses(c.Weights, x.Weights), asked)
+	c.SequenceParallel.Ask(x.Joint, Uses(c.Weights, x.Weights), asked)
 	for j, w := range x.Weights {
 		asked[j] = mesh.Closed(c.Weights[w].Rest)
 		asked[x.sumParam(j)] = mesh.Closed(c.Weights[w].Sum)
@@ -167,9 +167,9 @@ func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 		grads = append(grads, x.Joint.Results()[x.sumResult(j)].Node().In()[1])
 		specs = append(specs, c.Weights[w].Sum)
 	}
-	lie, inner := p.Uncombined(grads, specs)
+	layout, inner := p.Unreduced(grads, specs)
 	if x.sums = sums; sums == nil {
-		x.sums = lie
+		x.sums = layout
 	}
 	for j, spec := range x.sums {
 		x.specs[x.sumParam(j)], x.specs[x.Joint.Results()[x.sumResult(j)].ID()] = spec, spec

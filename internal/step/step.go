@@ -68,7 +68,7 @@ func New(c Config) (*Step, error) {
 }
 
 // sectionsOf splits a forward program and lays its stages on their meshes, one after the other: each takes
-// what the one before hands on as it lies there.
+// what the one before hands on in its layout there.
 func (s *Step) sectionsOf(f *ir.Func) ([]*section, error) {
 	cuts, err := s.c.cuts(f)
 	if err != nil {

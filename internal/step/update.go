@@ -80,16 +80,16 @@ func newUpdate(c *Config, sections []*section) (*updater, *spmd.Program, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	lies, err := shard.Infer(f, shard.Config{Mesh: c.Meshes[0], Values: u.values, Meshes: u.meshes})
+	layouts, err := shard.Infer(f, shard.Config{Mesh: c.Meshes[0], Values: u.values, Meshes: u.meshes})
 	if err != nil {
 		return nil, nil, fmt.Errorf("update: %w", err)
 	}
 	for i, r := range u.roles {
 		if r.kind == roleSum { // inference speaks of how dims are split; sums are still pending
-			lies.Specs[i] = u.sections[r.stage].sums[slices.Index(u.sections[r.stage].Weights, r.weight)]
+			layouts.Specs[i] = u.sections[r.stage].sums[slices.Index(u.sections[r.stage].Weights, r.weight)]
 		}
 	}
-	p, err := spmd.Partition(f, lies.Specs, c.Meshes[0],
+	p, err := spmd.Partition(f, layouts.Specs, c.Meshes[0],
 		spmd.Config{Prices: c.Prices, Meshes: u.places(f), Results: u.specs})
 	if err != nil {
 		return nil, nil, fmt.Errorf("update: %w", err)

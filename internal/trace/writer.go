@@ -111,7 +111,7 @@ func (w *Writer) Counter(t Track, name string, at, value float64) {
 	w.event("C", name, "", t, at, func() { w.args([]Arg{{"value", value}}) })
 }
 
-// Flow draws an arrow from a span that lies on one track at a time to one that lies on another later.
+// Flow draws an arrow from a span that is on one track at a time to one that is on another later.
 func (w *Writer) Flow(name string, from Track, start float64, to Track, end float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

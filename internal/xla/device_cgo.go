@@ -46,8 +46,8 @@ func (d *Device) Compile(f *ir.Func, o backend.Options) (backend.Executable, err
 	return newExecutable([]*ir.Func{f}, []*Device{d}, o)
 }
 
-// Together compiles the programs of as many devices, the plugin's first, as one.
-func (d *Device) Together(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
+// CompileSPMD compiles the programs of as many devices, the plugin's first, as one.
+func (d *Device) CompileSPMD(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
 	if len(fs) == 0 || len(fs) > len(d.all) {
 		return nil, fmt.Errorf("compile: programs of %d devices: %s has %d", len(fs), d.pjrt.Plugin().Path(),
 			len(d.all))

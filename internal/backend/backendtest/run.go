@@ -27,9 +27,9 @@ func Run(t *testing.T, open func(t *testing.T) backend.Backend) {
 		{"results may be arguments", passThrough},
 		{"memory is told", memory},
 		{"mistakes are errors", mistakes},
-		{"devices run a program together", together},
-		{"devices donate alike", togetherDonates},
-		{"mistakes with several devices are errors", togetherMistakes},
+		{"devices run a program together", spmd},
+		{"devices donate alike", spmdDonates},
+		{"mistakes with several devices are errors", spmdMistakes},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			b := open(t)

@@ -16,7 +16,7 @@ type Case struct {
 	Shape    shape
 	Strategy galley.Strategy
 	Batches  [][]array.Array
-	// Annotations is how parameters lie on the tensor axis.
+	// Annotations is the layout of parameters on the tensor axis.
 	Annotations []galley.Annotation
 }
 
@@ -125,7 +125,7 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	}
 	x.Micro = max(x.Micro, least(x))
 	s.Rows = max(s.Rows, x.Micro)
-	if s.DType == array.F32 && s.Frozen == 0 && !s.Captured && r.IntN(3) == 0 {
+	if s.DType == array.F32 && r.IntN(3) == 0 {
 		x.AMP = "bf16"
 	}
 	return x

@@ -34,7 +34,7 @@ func Train(build Build, s *galley.Strategy, batches [][]array.Array) (r Run, err
 	return train(build, s, batches, nil)
 }
 
-// train is Train with parameters that lie as annotations say.
+// train is Train with parameters that have the layout that annotations say.
 func train(build Build, s *galley.Strategy, batches [][]array.Array, annotations []galley.Annotation) (r Run,
 	err error) {
 	d := galley.CPU(galley.Config{Threads: 1})

@@ -13,7 +13,7 @@ import (
 
 // expected is how Shardy runs the ops, and the bytes that it sends.
 func (x *explicit) expected() ([]string, float64, error) {
-	e := &expectation{x: x, at: map[string]op.Lie{}, of: map[string]*ir.Value{}}
+	e := &expectation{x: x, at: map[string]op.Layout{}, of: map[string]*ir.Value{}}
 	for _, a := range x.c.Args {
 		v := x.values[a.ID]
 		e.at[a.ID], e.of[a.ID] = x.fixed[v], v
@@ -35,14 +35,14 @@ func (x *explicit) expected() ([]string, float64, error) {
 // expectation follows the expected ops.
 type expectation struct {
 	x     *explicit
-	at    map[string]op.Lie
+	at    map[string]op.Layout
 	of    map[string]*ir.Value
 	next  int // the next op of the case
 	list  []string
 	bytes float64
 }
 
-// untouched is a case in which nothing is resharded: every op runs on its operands as they lie.
+// untouched is a case in which nothing is resharded: every op runs on its operands in their layouts.
 func (e *expectation) untouched() ([]string, float64, error) {
 	for k, results := range e.x.last {
 		var need, give []mesh.Spec
@@ -78,7 +78,7 @@ func (e *expectation) step(o shardyExpected) error {
 		return absent("expected only in part")
 	}
 	v, from := e.of[o.Operands[0]], e.at[o.Operands[0]]
-	to, err := e.x.c.lie(o.Out, len(v.Shape()), e.x.m)
+	to, err := e.x.c.layout(o.Out, len(v.Shape()), e.x.m)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (e *expectation) op(o shardyExpected) error {
 		s := e.x.fixed[v]
 		if !o.Unchecked && i < len(o.Shardings) {
 			var err error
-			if s, err = e.x.c.lie(&o.Shardings[i], len(v.Shape()), e.x.m); err != nil {
+			if s, err = e.x.c.layout(&o.Shardings[i], len(v.Shape()), e.x.m); err != nil {
 				return err
 			}
 		}

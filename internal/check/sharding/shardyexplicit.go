@@ -22,7 +22,7 @@ func checkExplicit(text json.RawMessage) shardyVerdict {
 	}
 	v := shardyVerdict{id: c.ID}
 	x := &explicit{c: &c, b: ir.NewBuilder("main"), values: map[string]*ir.Value{},
-		fixed: map[*ir.Value]op.Lie{}}
+		fixed: map[*ir.Value]op.Layout{}}
 	if err := x.build(); err != nil {
 		v.apart = err.Error()
 		return v
@@ -62,7 +62,7 @@ type explicit struct {
 	m      *mesh.Mesh // the first
 	b      *ir.Builder
 	values map[string]*ir.Value
-	fixed  map[*ir.Value]op.Lie
+	fixed  map[*ir.Value]op.Layout
 	// last is, for each op of the case, the values that are its results.
 	last [][]*ir.Value
 	data [][]int
@@ -111,7 +111,7 @@ func (x *explicit) firstMesh() error {
 }
 
 func (x *explicit) fix(t shardyFixed, v *ir.Value) error {
-	at, err := x.c.lie(t.Sharding, len(v.Shape()), x.m)
+	at, err := x.c.layout(t.Sharding, len(v.Shape()), x.m)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (x *explicit) partition() ([]string, float64, error) {
 	for _, r := range x.c.Returns {
 		v := x.values[r.Value]
 		if r.Sharding != nil {
-			at, err := x.c.lie(r.Sharding, len(v.Shape()), x.m)
+			at, err := x.c.layout(r.Sharding, len(v.Shape()), x.m)
 			if err != nil {
 				return nil, 0, err
 			}

@@ -85,17 +85,17 @@ func byBytes() spmd.Prices {
 	return spmd.Prices{Default: spmd.Link{Alpha: 1e-3, Beta: 1}, Plain: true}
 }
 
-// lie is how a tensor of a rank lies; without a sharding every device of the first mesh holds it.
-func (c *shardyReshard) lie(s *shardySharding, rank int, first *mesh.Mesh) (op.Lie, error) {
+// layout is the layout of a tensor of a rank; without a sharding every device of the first mesh holds it.
+func (c *shardyReshard) layout(s *shardySharding, rank int, first *mesh.Mesh) (op.Layout, error) {
 	if s == nil {
-		return op.Lie{Mesh: first, Spec: mesh.Whole(rank)}, nil
+		return op.Layout{Mesh: first, Spec: mesh.Whole(rank)}, nil
 	}
 	m, err := c.Meshes[s.Mesh].build()
 	if err != nil {
-		return op.Lie{}, err
+		return op.Layout{}, err
 	}
 	sh, err := s.sharding(rank)
-	return op.Lie{Mesh: m, Spec: sh.Spec}, err
+	return op.Layout{Mesh: m, Spec: sh.Spec}, err
 }
 
 // checkReshard compares the moves of one reshard, in order. Slices of several dims, and gathers, count as
@@ -120,11 +120,11 @@ func (c *shardyReshard) compareMoves(v *shardyVerdict) error {
 	if err != nil {
 		return err
 	}
-	to, err := c.lie(c.Ops[0].Results[0].Sharding, len(t.Shape), nil)
+	to, err := c.layout(c.Ops[0].Results[0].Sharding, len(t.Shape), nil)
 	if err != nil {
 		return err
 	}
-	from, err := c.lie(c.Args[0].Sharding, len(t.Shape), to.Mesh)
+	from, err := c.layout(c.Args[0].Sharding, len(t.Shape), to.Mesh)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func judgeMoves(v *shardyVerdict, ours, theirs []string, cost, theirCost float64
 	}
 }
 
-func reshardMoves(t ir.Type, from, to op.Lie) ([]string, float64, error) {
+func reshardMoves(t ir.Type, from, to op.Layout) ([]string, float64, error) {
 	if from.Mesh.Equal(to.Mesh) {
 		moves, cost, err := spmd.NewRouter(from.Mesh, byBytes()).Reshard(t, from.Spec, to.Spec)
 		return moveTexts(moves), cost.Bytes, err
@@ -196,11 +196,11 @@ func moveTexts(moves []spmd.Move) []string {
 }
 
 // expectedMoves is the expected ops as moves, and the bytes that they send by the same prices as ours.
-func (c *shardyReshard) expectedMoves(t ir.Type, at op.Lie) ([]string, float64, error) {
+func (c *shardyReshard) expectedMoves(t ir.Type, at op.Layout) ([]string, float64, error) {
 	var moves []spmd.Move
 	bytes := 0.0
 	for _, e := range c.Expected {
-		next, err := c.lie(e.Out, len(t.Shape), at.Mesh)
+		next, err := c.layout(e.Out, len(t.Shape), at.Mesh)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -12,8 +12,8 @@ import (
 // better decides between our answer and the recorded one by the bytes that each moves: to bring operands into
 // place, to reshard between the ops of the program, and to reduce what results leave partial. Ours is better
 // if it moves fewer; if it moves as many, and its parts take less room on a device or only leave other things
-// partial; or if it moves fewer until the results lie as recorded. Going back from results, what is moved is
-// what the results that come out differ by from those that were asked for.
+// partial; or if it moves fewer until the results have the recorded layout. Going back from results, what is
+// moved is what the results that come out differ by from those that were asked for.
 //
 // Our step is legal by construction. The recorded answer is taken to be.
 func (c *spmdCase) better(m *mesh.Mesh, f *flow, b *spmdBuild, results []*op.Tensor) (string, bool) {

@@ -148,5 +148,5 @@ func buildDropoutAdd(b *spmdBuild) []*op.Tensor {
 	return []*op.Tensor{op.Add(y, b.float(1)), nil}
 }
 
-// buildFullLike reads x to lie as it does, though not its elements.
+// buildFullLike reads x to have the layout it has, though not its elements.
 func buildFullLike(b *spmdBuild) []*op.Tensor { return only(op.MulScalar(b.float(0), 0)) }

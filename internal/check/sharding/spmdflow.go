@@ -75,7 +75,7 @@ func (f *flow) forward(b *spmdBuild, results []*op.Tensor) error {
 		}
 		f.specs[p], f.given[p] = s, s
 	}
-	if err := f.settle(); err != nil || b.Direction != "grad" {
+	if err := f.propagate(); err != nil || b.Direction != "grad" {
 		return err
 	}
 	for i, r := range results {
@@ -104,8 +104,8 @@ func (b *spmdBuild) primal(m *mesh.Mesh, i int, r *op.Tensor) (mesh.Spec, bool) 
 	return mesh.Spec{}, false
 }
 
-// settle runs forward passes until nothing changes, or for as many rounds as changes could need.
-func (f *flow) settle() error {
+// propagate runs forward passes until nothing changes, or for as many rounds as changes could need.
+func (f *flow) propagate() error {
 	for range len(f.nodes) + 3 {
 		before := len(f.specs)
 		f.inner = nil
@@ -123,7 +123,7 @@ func (f *flow) settle() error {
 func (f *flow) pass() (changed bool, err error) {
 	for _, n := range f.nodes {
 		if _, known := f.specs[n.Out()[0]]; known && len(n.In()) == 0 {
-			continue // a constant lies as its readers ask
+			continue // a constant has the layout that its readers ask
 		}
 		step, err := shard.Forward(n.Op().(op.Op), f.m, types(n.In()), types(n.Out()), f.of(n.In()))
 		if err != nil {
@@ -181,8 +181,9 @@ func (f *flow) passes(n *ir.Node, p mesh.Pending) bool {
 	return slices.ContainsFunc(n.In(), func(x *op.Tensor) bool { return slices.Contains(f.specs[x].Partial, p) })
 }
 
-// extend has a result lie as hinted where that asks nothing of operands but to be cut: factors that nothing
-// splits are split by axes that nothing uses. So a gradient comes to lie as what it is the gradient of.
+// extend has a result have the hinted layout where that asks nothing of operands but to be cut: factors that
+// nothing splits are split by axes that nothing uses. So a gradient comes to lie as what it is the gradient
+// of.
 func (f *flow) extend(r *op.Tensor, hint mesh.Spec) error {
 	n := r.Node()
 	if n == nil || len(n.In()) == 0 {
@@ -312,7 +313,7 @@ func (f *flow) backward(b *spmdBuild, results []*op.Tensor) error {
 	if len(f.nodes) == 1 {
 		return nil
 	}
-	return f.settle()
+	return f.propagate()
 }
 
 // text is what was inferred.

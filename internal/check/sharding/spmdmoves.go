@@ -52,7 +52,8 @@ func carryOut(from, to *mesh.Layout, parts held) (held, error) {
 // collectives are the recorded names of moves that communicate.
 var collectives = []string{"all_reduce", "reduce_scatter", "all_gather", "all_to_all"}
 
-// recordedStep is one op of a recorded plan, with how the tensor lies before and after where that is stated.
+// recordedStep is one op of a recorded plan, with the layout of the tensor before and after where that is
+// stated.
 type recordedStep struct {
 	Op  string      `json:"op"`
 	In  *spmdTensor `json:"value_in"`

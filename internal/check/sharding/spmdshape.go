@@ -171,7 +171,7 @@ func buildExpand(b *spmdBuild) []*op.Tensor {
 	return only(op.Expand(b.float(0), b.expandShape("shape")...))
 }
 
-// buildExpandAs reads y, where there is one, for its shape and to lie as it does.
+// buildExpandAs reads y, where there is one, for its shape and to have the layout it has.
 func buildExpandAs(b *spmdBuild) []*op.Tensor {
 	x := op.Expand(b.float(0), b.expandShape("target_shape")...)
 	if b.given(1) && b.Direction == "forward" {

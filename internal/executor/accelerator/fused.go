@@ -15,12 +15,12 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// fused is how a model's parameters, and the optimizer's memory of them, lie on one device of a backend:
-// those that one product takes lie as one tensor, which the step then need not put together, nor cut its
+// fused is how a model's parameters, and the optimizer's memory of them, are on one device of a backend:
+// those that one product takes are fused into one tensor, which the step then need not put together, nor cut its
 // gradient.
 type fused struct {
 	// tensors are made of parameters, one after the other along a dim.
-	tensors []pass.Joined
+	tensors []pass.FusedParams
 	// at is by parameter: its tensor, and where it begins in it.
 	at []partOf
 }
@@ -28,7 +28,7 @@ type fused struct {
 type partOf struct{ tensor, start int }
 
 // add adds a tensor. types are those of all parameters.
-func (j *fused) add(t pass.Joined, types []ir.Type) {
+func (j *fused) add(t pass.FusedParams, types []ir.Type) {
 	start := 0
 	for _, i := range t.Params {
 		for len(j.at) <= i {
@@ -45,8 +45,8 @@ func (j *fused) add(t pass.Joined, types []ir.Type) {
 // fusedBy is the layout that a program of the loss asks for: every tensor stands where its first parameter
 // stood.
 func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
-	groups, other := map[int]pass.Joined{}, map[int]bool{}
-	for _, g := range pass.JoinedParams(f, len(types)) {
+	groups, other := map[int]pass.FusedParams{}, map[int]bool{}
+	for _, g := range pass.FusableParams(f, len(types)) {
 		if slices.ContainsFunc(g.Params, fixed) {
 			continue // training leaves a part of it alone
 		}
@@ -60,7 +60,7 @@ func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
 		if g, ok := groups[i]; ok {
 			j.add(g, types)
 		} else if !other[i] {
-			j.add(pass.Joined{Params: []int{i}}, types)
+			j.add(pass.FusedParams{Params: []int{i}}, types)
 		}
 	}
 	return j
@@ -68,20 +68,20 @@ func fusedBy(f *ir.Func, types []ir.Type, fixed func(param int) bool) *fused {
 
 // config is c with the tensors in the place of the parameters. The loss sees the parameters, cut out of them.
 func (j *fused) config(c executor.Config) executor.Config {
-	laid := c
-	laid.Params = nil
+	fused := c
+	fused.Params = nil
 	for _, t := range j.tensors {
-		laid.Params = append(laid.Params, j.param(c.Params, t))
+		fused.Params = append(fused.Params, j.param(c.Params, t))
 	}
-	laid.Loss = func(batch []*op.Tensor) *op.Tensor {
-		defer nn.Bind(c.Params, j.cut(c.Params, laid.Params))()
+	fused.Loss = func(batch []*op.Tensor) *op.Tensor {
+		defer nn.Bind(c.Params, j.cut(c.Params, fused.Params))()
 		return c.Loss(batch)
 	}
-	return laid
+	return fused
 }
 
 // param is the tensor as a parameter without a value.
-func (j *fused) param(params []*nn.Param, t pass.Joined) *nn.Param {
+func (j *fused) param(params []*nn.Param, t pass.FusedParams) *nn.Param {
 	first := params[t.Params[0]]
 	if len(t.Params) == 1 {
 		p := first.Like(first.Name, first.Type)
@@ -128,10 +128,10 @@ func (r *Executor) sees(f executor.Func) executor.Func {
 	}
 }
 
-// lay decides how the state lies by the loss of batches of these types, the first time, and brings it there.
-// An optimizer that looks at more than an element must see parameters as they are.
-func (r *Executor) lay(batch []ir.Type) error {
-	if r.laid || r.group != nil || r.micro > 1 || !optim.EachElement(r.model.Optimizer) {
+// fuseState decides the layout of the state by the loss of batches of these types, the first time, and brings
+// it there. An optimizer that looks at more than an element must see parameters as they are.
+func (r *Executor) fuseState(batch []ir.Type) error {
+	if r.stateFused || r.group != nil || r.micro > 1 || !optim.EachElement(r.model.Optimizer) {
 		return nil
 	}
 	plain := r.model
@@ -156,7 +156,7 @@ func (r *Executor) lay(batch []ir.Type) error {
 		}
 		r.c, r.owned = j.config(r.c), len(r.state[0])
 	}
-	r.laid = true
+	r.stateFused = true
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (r *Executor) join(j *fused, c executor.Config) error {
 
 // tensorParts is the buffers of which a tensor is made.
 type tensorParts struct {
-	of   pass.Joined
+	of   pass.FusedParams
 	list []backend.Buffer
 }
 
@@ -200,7 +200,7 @@ type tensorParts struct {
 // and so on.
 func (j *fused) parts(state []backend.Buffer, params, slots int) []tensorParts {
 	var all []tensorParts
-	add := func(t pass.Joined, at func(param int) int) {
+	add := func(t pass.FusedParams, at func(param int) int) {
 		p := tensorParts{of: t}
 		for _, i := range t.Params {
 			p.list = append(p.list, state[at(i)])

@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -18,18 +19,18 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// group is how a training run lies on a device group of a backend, which runs each of its programs in SPMD
-// execution: one program for all, each device on its own part.
+// group is the layout of a training run on a device group of a backend, which runs each of its programs in
+// SPMD execution: one program for all, each device on its own part.
 type group struct {
 	*layout.Layout
 	c       executor.Config
 	devices backend.Group
 	weights []step.Weight
-	// sums is how gradients lie between micro-batches; nil until a program decides it.
+	// sums is the layout of gradients between micro-batches; nil until a program decides it.
 	sums []mesh.Spec
 }
 
-// layouts is how the parameters and the results of a program lie on the devices.
+// layouts is how the parameters and the results of a program are on the devices.
 type layouts struct {
 	params  []mesh.Sharding
 	results []mesh.Spec
@@ -84,7 +85,7 @@ func unsupported(c executor.Config) (what, fix string) {
 // mesh is the devices: they are numbered as the group has them.
 func (s *group) mesh() *mesh.Mesh { return s.Meshes[0] }
 
-// state is how a tensor of the state lies: parameters come first, then their slots.
+// state is the layout of a tensor of the state: parameters come first, then their slots.
 func (s *group) state(i int) mesh.Spec {
 	if i < len(s.weights) {
 		return s.weights[i].Rest
@@ -134,14 +135,12 @@ func (s *group) stateLayouts() layouts {
 }
 
 // forwardLayouts is that of a program of the parameters and a batch, whose results every device has.
-func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
+func (s *group) forwardLayouts(batch int, p *ir.Func) layouts {
 	var l layouts
 	for _, w := range s.weights {
 		l.params = append(l.params, mesh.Closed(w.Rest))
 	}
-	for _, t := range batch {
-		l.params = append(l.params, s.Batch(t))
-	}
+	l.params = append(l.params, s.Inputs(p, batch)...)
 	for _, v := range p.Results() {
 		l.results = append(l.results, mesh.Whole(len(v.Shape())))
 	}
@@ -150,26 +149,23 @@ func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
 
 // compile makes one program for all devices of a program on whole tensors.
 func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable, error) {
-	if len(p.Captures()) > 0 {
-		return nil, fmt.Errorf("compile %s: it reads a tensor %v that is neither a parameter nor of the batch: several devices have no copies of it: pass it with the batch", p.Name(), p.Captures()[0].Type())
-	}
-	laid, err := s.partition(p, l)
+	fused, err := s.partition(p, l)
 	if err != nil {
 		return nil, err
 	}
 	locals := make([]*ir.Func, s.mesh().Size())
 	for device := range locals {
-		if locals[device], err = laid.Local(device); err != nil {
+		if locals[device], err = fused.Local(device); err != nil {
 			return nil, err
 		}
 	}
-	exe, err := s.devices.Together(locals, cpu.Options{Donate: donate})
+	exe, err := s.devices.CompileSPMD(locals, cpu.Options{Donate: donate})
 	return exe, s.explain(err)
 }
 
 // explain says what to do about programs that differ between devices.
 func (s *group) explain(err error) error {
-	if _, ok := errors.AsType[*op.DifferError](err); !ok {
+	if _, ok := errors.AsType[*lower.DifferError](err); !ok {
 		return err
 	}
 	if s.Strategy.CP > 1 && s.Strategy.Context == "ring" {
@@ -179,7 +175,7 @@ func (s *group) explain(err error) error {
 	return fmt.Errorf("%w: want a batch and sizes that %s divides", err, s.Strategy)
 }
 
-// partition decides how every value of a program lies.
+// partition decides the layout of every value of a program.
 func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 	asked := map[int]mesh.Sharding{}
 	for i, x := range l.params {
@@ -193,7 +189,7 @@ func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 			}
 		}
 	}
-	s.Columns().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
+	s.SequenceParallel().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
 	c := shard.Config{Mesh: s.mesh(), Values: asked}
 	if len(l.params) == 0 { // nothing else says anything
 		for _, x := range l.results {
@@ -208,7 +204,7 @@ func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
 	return spmd.Partition(p, r.Specs, s.mesh(), spmd.Config{Meshes: r.Meshes, Results: l.results})
 }
 
-// pend adds to how values lie what inference does not speak of: sums that are still to be combined.
+// pend adds to the layout of values what inference does not speak of: sums that are still to be combined.
 func (l layouts) pend(p *ir.Func, specs []mesh.Spec) {
 	for id, spec := range l.inner {
 		specs[id] = spec

@@ -17,8 +17,8 @@ import (
 
 // onSplit is a program whose first parameters are weights as one on halves of those in which: the bits that
 // rounding leaves out are in the weight's place, and the rounded weights come behind the first owned
-// parameters. The results from updated on, if it is not negative, are new weights: their halves lie alike,
-// the rounded ones behind all other results.
+// parameters. The results from updated on, if it is not negative, are new weights: their halves have one
+// layout, the rounded ones behind all other results.
 func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
 	b := ir.NewBuilder(p.Name())
 	params, upper := p.Params()[:len(p.Params())-len(p.Captures())], map[int]*op.Tensor{}
@@ -32,7 +32,7 @@ func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
 	}
 	for _, i := range which {
 		upper[i] = b.Param(params[i].Name()+".upper", ir.Type{DType: array.BF16, Shape: params[i].Shape()})
-		args[i] = op.FromHalves(upper[i], args[i])
+		args[i] = op.JoinF32(upper[i], args[i])
 	}
 	for _, v := range params[owned:] {
 		args = append(args, b.Param(v.Name(), v.Type()))
@@ -46,7 +46,7 @@ func onSplit(p *ir.Func, which []int, owned, updated int) (*ir.Func, error) {
 	})
 	if updated >= 0 {
 		for _, i := range which {
-			upper, lower := op.Halves(results[updated+i])
+			upper, lower := op.SplitF32(results[updated+i])
 			results[updated+i] = lower
 			results = append(results, upper)
 		}
@@ -82,8 +82,8 @@ func (r *Executor) splitWeights() error {
 		if w.Type().DType == array.I16 {
 			continue
 		}
-		run, err := r.once("halves", []backend.Buffer{w}, func(in []*op.Tensor) []*op.Tensor {
-			upper, lower := op.Halves(in[0])
+		run, err := r.once("split_f32", []backend.Buffer{w}, func(in []*op.Tensor) []*op.Tensor {
+			upper, lower := op.SplitF32(in[0])
 			return []*op.Tensor{upper, lower}
 		})
 		if err != nil {

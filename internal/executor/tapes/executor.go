@@ -32,6 +32,8 @@ type Executor struct {
 	planTypes string
 	// saved is a checkpoint that the state is to be read from when the first step is planned.
 	saved *checkpoint.Reader
+	// put is what replaces tensors of saved.
+	put map[step.Tensor]array.Array
 }
 
 // New plans nothing yet: the first batch tells the types.

@@ -109,7 +109,10 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*microForwards, 
 		return nil, err
 	}
 	p, err := h.c.TraceWith("forward", h.paramTypes(), batch,
-		func(in []*op.Tensor) []*op.Tensor { return f(h.halved(in)) })
+		func(in []*op.Tensor) []*op.Tensor {
+			in[0].Scope().(*ir.Builder).CaptureAs(h.shorten)
+			return f(h.shortened(in))
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +143,7 @@ func (h *planner) planForward(p *ir.Func, batch int) (*step.Forward, error) {
 	if p, err = pass.Optimize(p); err != nil {
 		return nil, err
 	}
-	c := step.Config{Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, Columns: h.Columns()}
+	c := step.Config{Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, SequenceParallel: h.SequenceParallel()}
 	if c.Cuts, err = h.Cuts(p); err != nil {
 		return nil, err
 	}
@@ -172,8 +175,8 @@ func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 	return e.forward, nil
 }
 
-// restingWeights is the parameters as they lie on the devices: those that are trained there or, before the
-// first step, copies.
+// restingWeights is the parameters in their layouts on the devices: those that are trained there or, before
+// the first step, copies.
 func (e *Executor) restingWeights() (step.Weights, error) {
 	if e.runner != nil {
 		e.copies = nil

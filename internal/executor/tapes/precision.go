@@ -11,14 +11,18 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// halved is a batch as computation takes it: with mixed precision its floats are as short as the parameters.
-func (h *planner) halved(batch []*op.Tensor) []*op.Tensor {
+// shortened is a batch as computation takes it: with mixed precision its floats are as short as the
+// parameters.
+func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
 	list := make([]*op.Tensor, len(batch))
 	for i, x := range batch {
-		list[i] = op.Cast(x, h.Computed(x.Type()).DType)
+		list[i] = h.shorten(x)
 	}
 	return list
 }
+
+// shorten is a tensor as computation takes it, one of the batch or one that the loss captures.
+func (h *planner) shorten(x *op.Tensor) *op.Tensor { return op.Cast(x, h.Computed(x.Type()).DType) }
 
 // offloadOf is where the optimizer's memory is kept; nil is on the devices.
 func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {

@@ -42,8 +42,8 @@ func groups(o *hlo.Operation, devices int) [][]int {
 	return out
 }
 
-// together gives the devices of each group what f makes of their operands, one for each.
-func together(o *hlo.Operation, in [][]tensor, f func(parts []tensor) []tensor) [][]tensor {
+// perGroup gives the devices of each group what f makes of their operands, one for each.
+func perGroup(o *hlo.Operation, in [][]tensor, f func(parts []tensor) []tensor) [][]tensor {
 	out := make([][]tensor, len(in))
 	for _, g := range groups(o, len(in)) {
 		parts := make([]tensor, len(g))
@@ -69,26 +69,26 @@ func (m *machine) combined(o *hlo.Operation, parts []tensor) tensor {
 }
 
 func allReduce(m *machine, o *hlo.Operation, in [][]tensor) [][]tensor {
-	return together(o, in, func(parts []tensor) []tensor {
+	return perGroup(o, in, func(parts []tensor) []tensor {
 		return slices.Repeat([]tensor{m.combined(o, parts)}, len(parts))
 	})
 }
 
 func allGather(_ *machine, o *hlo.Operation, in [][]tensor) [][]tensor {
 	dim := number(o, "all_gather_dim")
-	return together(o, in, func(parts []tensor) []tensor {
+	return perGroup(o, in, func(parts []tensor) []tensor {
 		return slices.Repeat([]tensor{join(parts, dim)}, len(parts))
 	})
 }
 
 func reduceScatter(m *machine, o *hlo.Operation, in [][]tensor) [][]tensor {
 	dim := number(o, "scatter_dimension")
-	return together(o, in, func(parts []tensor) []tensor { return cut(m.combined(o, parts), dim, len(parts)) })
+	return perGroup(o, in, func(parts []tensor) []tensor { return cut(m.combined(o, parts), dim, len(parts)) })
 }
 
 func allToAll(_ *machine, o *hlo.Operation, in [][]tensor) [][]tensor {
 	split, concat := number(o, "split_dimension"), number(o, "concat_dimension")
-	return together(o, in, func(parts []tensor) []tensor {
+	return perGroup(o, in, func(parts []tensor) []tensor {
 		pieces := make([][]tensor, len(parts)) // by receiver
 		for _, p := range parts {
 			for i, piece := range cut(p, split, len(parts)) {

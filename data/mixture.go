@@ -1,0 +1,224 @@
+package data
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+
+	"github.com/galley-ml/galley/array"
+)
+
+// MixtureSource is one source of a mixture.
+type MixtureSource struct {
+	// Name is what messages and facts call it.
+	Name string
+	Rows RowSource
+	// Weight is its share of all samples, as a part of the sum of all weights; more than 0.
+	Weight float64
+	// Fact, if set, is what the rows depend on.
+	Fact string
+}
+
+// MixtureConfig says how a Mixture makes batches.
+type MixtureConfig struct {
+	Batch, Seq int
+	Seed       uint64
+	Order      Order
+	// Packed rows come with segments and positions.
+	Packed bool
+}
+
+// Mixture deals out rows of several sources by their weights. Sample k of a run is a row of a source that
+// depends on the config and on k only: whatever devices, loaders and stops there are, the samples are the
+// same and in the same order. Each source goes through its rows epoch by epoch, in a new order each.
+type Mixture struct {
+	sources []MixtureSource
+	config  MixtureConfig
+	// cycle is which source each of cycleLen samples is of, rank the how-manieth of it in the cycle; shares is
+	// how many each source has.
+	cycle  []uint16
+	rank   []int32
+	shares []int
+}
+
+// cycleLen is after how many samples the order of sources repeats: shares are exact to a part of it.
+const cycleLen = 1 << 14
+
+// NewMixture checks the sources and lays out the cycle.
+func NewMixture(sources []MixtureSource, c MixtureConfig) (*Mixture, error) {
+	switch {
+	case c.Batch < 1 || c.Seq < 1:
+		return nil, fmt.Errorf("mixture: batch and seq: got %d and %d, want at least 1", c.Batch, c.Seq)
+	case !array.Shape{c.Batch, c.Seq + 1}.Valid():
+		return nil, fmt.Errorf("mixture: batch is too large: got [%d,%d]", c.Batch, c.Seq)
+	case c.Order > Sequential:
+		return nil, fmt.Errorf("mixture: order: got %d, want Shuffled or Sequential", c.Order)
+	case len(sources) == 0 || len(sources) > math.MaxUint16:
+		return nil, fmt.Errorf("mixture: %d sources: want 1 to %d", len(sources), math.MaxUint16)
+	}
+	m := &Mixture{sources: sources, config: c}
+	if err := m.share(); err != nil {
+		return nil, err
+	}
+	m.interleave()
+	return m, nil
+}
+
+// share gives each source its part of the cycle: what is left of rounding down goes to the largest rests.
+func (m *Mixture) share() error {
+	total := 0.0
+	for _, s := range m.sources {
+		if !(s.Weight > 0) || math.IsInf(s.Weight, 0) {
+			return fmt.Errorf("mixture: %s: weight: got %v, want more than 0", s.Name, s.Weight)
+		}
+		if s.Rows.Len() == 0 {
+			return fmt.Errorf("mixture: %s: it has no samples", s.Name)
+		}
+		total += s.Weight
+	}
+	rests := make([]float64, len(m.sources))
+	order := make([]int, len(m.sources))
+	left := cycleLen
+	for i, s := range m.sources {
+		exact := s.Weight / total * cycleLen
+		m.shares = append(m.shares, int(exact))
+		rests[i], order[i] = exact-math.Floor(exact), i
+		left -= int(exact)
+	}
+	sort.SliceStable(order, func(a, b int) bool { return rests[order[a]] > rests[order[b]] })
+	for i := range left {
+		m.shares[order[i%len(order)]]++
+	}
+	for i, n := range m.shares {
+		if n == 0 {
+			return fmt.Errorf("mixture: %s: weight %v of %v is less than one sample in %d: leave it out, or weigh it more",
+				m.sources[i].Name, m.sources[i].Weight, total, cycleLen)
+		}
+	}
+	return nil
+}
+
+// interleave orders the cycle so that every beginning of it has each source's share as exactly as whole
+// samples can: each place goes to the source that is furthest behind.
+func (m *Mixture) interleave() {
+	m.cycle, m.rank = make([]uint16, cycleLen), make([]int32, cycleLen)
+	dealt := make([]int, len(m.shares))
+	for k := range m.cycle {
+		best, most := 0, math.Inf(-1)
+		for i, n := range m.shares {
+			if behind := float64(n)*float64(k+1)/cycleLen - float64(dealt[i]); behind > most && dealt[i] < n {
+				best, most = i, behind
+			}
+		}
+		m.cycle[k], m.rank[k] = uint16(best), int32(dealt[best])
+		dealt[best]++
+	}
+}
+
+// SampleID is which row a sample is.
+type SampleID struct {
+	// Source is its number, Row that of the row there; Epoch is how often the source was gone through before.
+	Source, Row int
+	Epoch       int64
+}
+
+// ID is which row sample k of the run is.
+func (m *Mixture) ID(k int64) SampleID {
+	at := k % cycleLen
+	s := int(m.cycle[at])
+	n := int64(m.sources[s].Rows.Len())
+	dealt := k/cycleLen*int64(m.shares[s]) + int64(m.rank[at])
+	id := SampleID{Source: s, Row: int(dealt % n), Epoch: dealt / n}
+	if m.config.Order == Shuffled {
+		seed := m.config.Seed
+		if s > 0 { // the first source alone is dealt as a Sampler would
+			seed = mix(seed + uint64(s))
+		}
+		id.Row = int(newPermutation(uint64(n), seed, uint64(id.Epoch)).at(uint64(id.Row)))
+	}
+	return id
+}
+
+// Rows is how many rows all sources have.
+func (m *Mixture) Rows() int {
+	n := 0
+	for _, s := range m.sources {
+		n += s.Rows.Len()
+	}
+	return n
+}
+
+// Len is the number of whole batches that all sources' rows make, at least one.
+func (m *Mixture) Len() int { return max(1, m.Rows()/m.config.Batch) }
+
+// Batch is that of a step, counted from 0.
+func (m *Mixture) Batch(step int) ([]array.Array, error) {
+	return m.From(int64(step) * int64(m.config.Batch)), nil
+}
+
+// From is the batch that begins with the sample of a number: ids and labels, both i32[Batch,Seq], and where
+// rows are packed segments and positions.
+func (m *Mixture) From(sample int64) []array.Array {
+	b := newRows(m.config.Batch, m.config.Seq, m.config.Packed)
+	for i := range m.config.Batch {
+		id := m.ID(sample + int64(i))
+		m.sources[id.Source].Rows.Fill(id.Row, b.row(i))
+	}
+	return b.arrays
+}
+
+// rowsBatch is a batch that is being filled.
+type rowsBatch struct {
+	arrays []array.Array
+	seq    int
+}
+
+func newRows(batch, seq int, packed bool) rowsBatch {
+	n := 2
+	if packed {
+		n = 4
+	}
+	b := rowsBatch{seq: seq}
+	for range n {
+		b.arrays = append(b.arrays, array.New(array.I32, batch, seq))
+	}
+	return b
+}
+
+func (b rowsBatch) row(i int) Row {
+	part := func(k int) []int32 {
+		if k >= len(b.arrays) {
+			return nil
+		}
+		return array.Data[int32](b.arrays[k])[i*b.seq : (i+1)*b.seq]
+	}
+	return Row{part(0), part(1), part(2), part(3)}
+}
+
+// Facts is what the batches depend on.
+func (m *Mixture) Facts() []Fact {
+	text := ""
+	for i, s := range m.sources {
+		if i > 0 {
+			text += "; "
+		}
+		if len(m.sources) > 1 {
+			text += fmt.Sprintf("%.6g of ", float64(m.shares[i])/cycleLen)
+		}
+		text += fmt.Sprintf("%d rows", s.Rows.Len())
+		if s.Fact != "" {
+			text += ", " + s.Fact
+		}
+	}
+	if m.config.Packed {
+		text += "; packed"
+	}
+	return []Fact{{"data", text}, {"batch", strconv.Itoa(m.config.Batch)}, {"seq", strconv.Itoa(m.config.Seq)},
+		orderFact(m.config.Order, m.config.Seed)}
+}
+
+// HashTokens is a fact of tokens: how many there are, and a hash of them.
+func HashTokens(t TokenSource) string {
+	return fmt.Sprintf("%d tokens, hash %016x", t.Len(), hashTokens(t))
+}

@@ -1,0 +1,123 @@
+package data
+
+import "math/bits"
+
+// Packed is rows of several examples each. Attention within a row must stay within an example, which
+// Row.Segments tells.
+type Packed struct {
+	e   Examples
+	seq int
+	// examples are those of all rows, begins where those of a row begin: one more than there are rows.
+	examples []int32
+	begins   []int
+}
+
+// Pack puts examples into as few rows of seq tokens as best fit finds, the longest example first and each
+// into the row with the least room that holds it [Johnson 1973]. No token is left out.
+func Pack(e Examples, seq int) (*Packed, error) {
+	if err := checkExamples(e, seq); err != nil {
+		return nil, err
+	}
+	room := newRooms(seq)
+	next := make([]int32, e.Len()) // the example below one in its row; -1 is none
+	var tops []int32               // by row
+	for _, i := range bySize(e, seq) {
+		n := e.Size(int(i))
+		row, left := room.take(n)
+		next[i] = -1
+		if row < 0 {
+			row, left = len(tops), seq
+			tops = append(tops, -1)
+		}
+		next[i], tops[row] = tops[row], i
+		room.put(row, left-n)
+	}
+	p := &Packed{e: e, seq: seq, begins: []int{0}}
+	for _, top := range tops {
+		for i := top; i >= 0; i = next[i] {
+			p.examples = append(p.examples, i)
+		}
+		p.begins = append(p.begins, len(p.examples))
+	}
+	return p, nil
+}
+
+// bySize is the numbers of examples, the longest first, those of a size in their order.
+func bySize(e Examples, seq int) []int32 {
+	starts := make([]int, seq+2)
+	for i := range e.Len() {
+		starts[seq-e.Size(i)+1]++
+	}
+	for i := 1; i < len(starts); i++ {
+		starts[i] += starts[i-1]
+	}
+	order := make([]int32, e.Len())
+	for i := range e.Len() {
+		at := &starts[seq-e.Size(i)]
+		order[*at] = int32(i)
+		*at++
+	}
+	return order
+}
+
+// rooms is rows by how much room they have.
+type rooms struct {
+	rows [][]int  // by room
+	some []uint64 // a bit for each room that has a row
+}
+
+func newRooms(seq int) *rooms {
+	return &rooms{rows: make([][]int, seq+1), some: make([]uint64, seq/64+1)}
+}
+
+// take is the row with the least room of at least n, and that room; -1 where there is none.
+func (r *rooms) take(n int) (row, room int) {
+	word := r.some[n/64] >> (n % 64) << (n % 64)
+	for k := n / 64; ; word = r.some[k] {
+		if word != 0 {
+			room = 64*k + bits.TrailingZeros64(word)
+			break
+		}
+		if k++; k == len(r.some) {
+			return -1, 0
+		}
+	}
+	list := r.rows[room]
+	row, r.rows[room] = list[len(list)-1], list[:len(list)-1]
+	if len(list) == 1 {
+		r.some[room/64] &^= 1 << (room % 64)
+	}
+	return row, room
+}
+
+// put says how much room a row has.
+func (r *rooms) put(row, room int) {
+	r.rows[room] = append(r.rows[room], row)
+	r.some[room/64] |= 1 << (room % 64)
+}
+
+// Len is the number of rows.
+func (p *Packed) Len() int { return len(p.begins) - 1 }
+
+// Fill writes row i.
+func (p *Packed) Fill(i int, r Row) {
+	at := 0
+	for k, x := range p.examples[p.begins[i]:p.begins[i+1]] {
+		end := at + p.e.Size(int(x))
+		p.e.Fill(int(x), r.IDs[at:end], r.Labels[at:end])
+		for j := at; j < end; j++ {
+			r.Segments[j], r.Positions[j] = int32(k+1), int32(j-at)
+		}
+		at = end
+	}
+	pad(r, at)
+}
+
+// Full is the share of positions that hold a token.
+func (p *Packed) Full() float64 {
+	n := 0
+	for i := range p.e.Len() {
+		n += p.e.Size(i)
+	}
+	return float64(n) / float64(p.seq*p.Len())
+}

@@ -1,0 +1,90 @@
+package data
+
+import "fmt"
+
+// Row is a row of a batch, seq tokens long.
+type Row struct {
+	IDs, Labels []int32
+	// Segments number the examples of a row from 1 on, 0 is padding; Positions count from 0 in each. Both are
+	// nil where rows have one example each.
+	Segments, Positions []int32
+}
+
+// RowSource is rows by number, such as a model is trained on.
+type RowSource interface {
+	Len() int
+	// Fill writes row i.
+	Fill(i int, r Row)
+}
+
+// Windows is a run of tokens as rows of seq tokens, each of which predicts the next, as a Sampler has them:
+// what does not fill a row at the end is left out.
+func Windows(tokens TokenSource, seq int) (RowSource, error) {
+	if seq < 1 || tokens.Len()-1 < seq {
+		return nil, fmt.Errorf("windows: text is shorter than a window: got %d tokens, want at least %d+1",
+			tokens.Len(), seq)
+	}
+	return windows{tokens, seq}, nil
+}
+
+type windows struct {
+	tokens TokenSource
+	seq    int
+}
+
+func (w windows) Len() int { return (w.tokens.Len() - 1) / w.seq }
+
+func (w windows) Fill(i int, r Row) {
+	w.tokens.Read(r.IDs, i*w.seq)
+	w.tokens.Read(r.Labels, i*w.seq+1)
+}
+
+// Pad is a row for each example: what is left of it has the token 0 and labels that do not count.
+func Pad(e Examples, seq int) (RowSource, error) {
+	if err := checkExamples(e, seq); err != nil {
+		return nil, err
+	}
+	return padded{e}, nil
+}
+
+type padded struct{ e Examples }
+
+func (p padded) Len() int { return p.e.Len() }
+
+func (p padded) Fill(i int, r Row) {
+	n := p.e.Size(i)
+	p.e.Fill(i, r.IDs[:n], r.Labels[:n])
+	pad(r, n)
+}
+
+// pad fills a row from token n on.
+func pad(r Row, n int) {
+	clear(r.IDs[n:])
+	for i := n; i < len(r.Labels); i++ {
+		r.Labels[i] = IgnoreLabel
+	}
+	if r.Segments != nil {
+		clear(r.Segments[n:])
+		upward(r.Positions[n:])
+	}
+}
+
+// upward numbers positions from 0 on.
+func upward(positions []int32) {
+	for i := range positions {
+		positions[i] = int32(i)
+	}
+}
+
+// checkExamples is an error where an example does not fit a row.
+func checkExamples(e Examples, seq int) error {
+	if e.Len() == 0 {
+		return fmt.Errorf("data: no examples")
+	}
+	for i := range e.Len() {
+		if n := e.Size(i); n < 1 || n > seq {
+			return fmt.Errorf("data: example %d: got %d tokens, want 1 to %d", i, n, seq)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package shard
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// SequenceParallel says the layout of sequences within a layer whose weights an axis splits, where the same
+// axis splits the sequence between layers. Nothing else says whether it is the sequence's within a layer,
+// too: weights would then be gathered, and attention share a sequence in a ring.
+type SequenceParallel struct {
+	// Axis is what splits weights; empty asks for nothing.
+	Axis string
+	// Split is how a sequence [batch, tokens, width] lies whose last dim goes along with a weight's split one.
+	Split mesh.Sharding
+}
+
+// Ask adds to asked, by value, what a product makes of a weight, or multiplies it with. Weights are a
+// program's first parameters; use is each one's layout in computation.
+func (c SequenceParallel) Ask(f *ir.Func, use []mesh.Spec, asked map[int]mesh.Sharding) {
+	if c.Axis == "" || len(f.Params()) < len(use) {
+		return
+	}
+	weight := make([]int, f.NumValues()) // which weight a value is, counted from 1
+	for i := range use {
+		weight[f.Params()[i].ID()] = i + 1
+	}
+	for _, n := range f.Nodes() {
+		if in, out := n.In(), n.Out(); len(in) == 1 && len(out) == 1 && in[0].Shape().Equal(out[0].Shape()) {
+			weight[out[0].ID()] = weight[in[0].ID()]
+			continue
+		}
+		for k, v := range n.In() {
+			if w := weight[v.ID()]; w > 0 {
+				for _, x := range c.alongside(n, k, use[w-1]) {
+					asked[x.ID()] = c.Split
+				}
+			}
+		}
+	}
+}
+
+// alongside is the sequences of a node whose last dim goes along with the dim of its operand k that the axis
+// splits.
+func (c SequenceParallel) alongside(n *ir.Node, k int, use mesh.Spec) []*ir.Value {
+	split := slices.IndexFunc(use.Dims, func(a mesh.Axes) bool {
+		return slices.ContainsFunc(a, func(x mesh.Sub) bool { return x.Axis == c.Axis })
+	})
+	var in []ir.Type
+	for _, v := range n.In() {
+		in = append(in, v.Type())
+	}
+	o, ok := n.Op().(op.Op)
+	if split < 0 || !ok {
+		return nil
+	}
+	rule, err := o.Rule(in).Parse()
+	if err != nil || k >= len(rule.In) || split >= len(rule.In[k]) || len(rule.In[k][split]) != 1 {
+		return nil
+	}
+	factor := rule.In[k][split]
+	var list []*ir.Value
+	for i, dims := range slices.Concat(rule.In, rule.Out) {
+		if v := slices.Concat(n.In(), n.Out())[i]; v.Node() != nil && len(dims) == 3 &&
+			slices.Equal(dims[2], factor) {
+			list = append(list, v)
+		}
+	}
+	return list
+}

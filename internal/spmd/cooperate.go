@@ -1,0 +1,120 @@
+package spmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// orCooperative is the way in which devices compute the op together, where there is one and it is better than
+// a way in which each computes alone what was brought to it.
+func (c *choice) orCooperative(alone *decision) (*decision, error) {
+	o, ok := c.base.op.(op.Cooperator)
+	if !ok {
+		return alone, nil
+	}
+	how := o.CooperativeRule(c.base.in)
+	if how.Rule == "" {
+		return alone, nil
+	}
+	c.base.cooperative = o
+	joint, err := c.under(how.Rule)
+	if err != nil || joint == nil {
+		return alone, err
+	}
+	if joint.time < alone.time || how.Prefer == op.BySize &&
+		alone.moved-joint.moved >= joint.exchanged/fewTimes ||
+		how.Prefer == op.Always && alone.moved > joint.moved {
+		return joint, nil
+	}
+	return alone, nil
+}
+
+// fewTimes is how much more than a gather devices may send inside an op that prefers not to have its operands
+// gathered.
+const fewTimes = 4
+
+// program is what a device runs in the stead of an op that is computed together.
+func (d *decision) program(device int) (*ir.Func, error) {
+	at, err := d.place(device)
+	if err != nil {
+		return nil, err
+	}
+	return op.Cooperation(d.cooperative, at)
+}
+
+// exchanging is the time of an op that is computed together, with what is sent inside, on the first device.
+func (c *choice) exchanging(d *decision) (float64, error) {
+	f, err := d.program(c.m.Devices()[0])
+	if err != nil {
+		return 0, err
+	}
+	time := 0.0
+	for _, n := range f.Nodes() {
+		w := n.Op().(op.Op).Work(typesOf(n.In()), typesOf(n.Out()))
+		time += c.p.config.Prices.compute(w.Flops, w.Bytes)
+		if x, ok := c.p.exchange(n); ok {
+			time += x.Cost.Time
+			d.exchanged += x.Cost.Bytes
+		}
+	}
+	return time, nil
+}
+
+// exchange is a collective of a local program as a move.
+func (p *planner) exchange(n *ir.Node) (Move, bool) {
+	o, ok := n.Op().(op.Collective)
+	if !ok {
+		return Move{}, false
+	}
+	w := o.Work(typesOf(n.In()), typesOf(n.Out()))
+	_, text := o.Over()
+	axes, err := mesh.ParseAxes(text)
+	if err != nil || w.Wire == 0 {
+		return Move{}, false
+	}
+	link := p.config.Prices.link(axes)
+	return Move{
+		Kind: kindOf(o.Name()), Axes: axes,
+		Cost: Cost{Bytes: w.Wire, Collectives: 1, Time: link.Alpha + link.Beta*w.Wire},
+	}, true
+}
+
+// kindOf is what an op that exchanges does, by what its name begins with.
+func kindOf(name string) Kind {
+	if i := slices.IndexFunc(kindNames[:], func(kind string) bool {
+		return strings.HasPrefix(name,
+			kind)
+	}); i >= 0 {
+		return Kind(i)
+	}
+	return Permute
+}
+
+// recordCooperation notes what devices exchange inside an op. The op asked for it, so nobody needs to.
+func (p *planner) recordCooperation(n *ir.Node, d *decision) error {
+	if d.cooperative == nil {
+		return nil
+	}
+	f, err := d.program(d.mesh.Devices()[0])
+	if err != nil {
+		return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+	}
+	for _, inner := range f.Nodes() {
+		x, ok := p.exchange(inner)
+		if !ok {
+			continue
+		}
+		x.Before, x.After = d.give[0], d.give[0]
+		p.program.inserted = append(p.program.inserted, Inserted{
+			Pos: n.Pos(), Op: n.Op().Name(), Value: n.Out()[0].ID(), Move: x, Asked: true,
+			Reason: fmt.Sprintf("%s is computed together: %s of %v", n.Op().Name(), inner.Op().Name(),
+				inner.In()[0].Type()),
+		})
+	}
+	return nil
+}

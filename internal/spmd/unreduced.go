@@ -1,0 +1,128 @@
+package spmd
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// Unreduced is how values that are to be summed up can lie before devices combine anything: each as its spec
+// says, with the sums besides that are pending where it is made, along axes that spec does not split by. Such
+// values may be made of others in linear ops, as a product's gradient is that is cast or cut up; inner is how
+// those have to lie, by ID, for sums to stay pending on the way.
+func (p *Program) Unreduced(values []*ir.Value, specs []mesh.Spec) (layout []mesh.Spec,
+	inner map[int]mesh.Spec) {
+	u := &uncombiner{p: p, how: map[*ir.Node]*decision{}, base: make([]mesh.Spec, p.f.NumValues()),
+		only: make([]bool, p.f.NumValues()), inner: map[int]mesh.Spec{}}
+	for _, s := range p.steps {
+		u.how[s.node] = s.how
+	}
+	for id, at := range p.layouts {
+		u.base[id] = at.Spec.With()
+	}
+	for i, v := range values {
+		u.base[v.ID()], u.only[v.ID()] = specs[i].With(), true
+	}
+	u.follow()
+	for _, v := range values {
+		u.mark(v, u.pending(v))
+	}
+	for i, v := range values {
+		pending := slices.DeleteFunc(slices.Clone(u.inner[v.ID()].Partial),
+			func(q mesh.Pending) bool { return p.main.Overlap(q.Sub, specs[i].Used()) })
+		layout = append(layout, specs[i].With(pending...))
+	}
+	return layout, u.inner
+}
+
+// uncombiner walks from sums back to where they are pending.
+type uncombiner struct {
+	p   *Program
+	how map[*ir.Node]*decision
+	// base is the layout of values without anything pending; only is whether a value serves nothing but those
+	// that are asked for.
+	base  []mesh.Spec
+	only  []bool
+	inner map[int]mesh.Spec
+}
+
+// follow finds the values that serve nothing else, by linear ops.
+func (u *uncombiner) follow() {
+	uses, returned := usesOf(u.p.f)
+	for _, n := range slices.Backward(u.p.f.Nodes()) {
+		for _, v := range n.Out() {
+			u.only[v.ID()] = u.only[v.ID()] || !returned[v.ID()] &&
+				!slices.ContainsFunc(uses[v.ID()], func(x use) bool {
+					return !linearIn(x.node) || slices.ContainsFunc(x.node.Out(),
+						func(y *ir.Value) bool { return !u.only[y.ID()] })
+				})
+		}
+	}
+}
+
+// linearIn reports whether a node is linear in all of its operands together.
+func linearIn(n *ir.Node) bool {
+	if _, ok := n.Op().(op.Constrainer); ok {
+		return false
+	}
+	l, ok := n.Op().(op.Multilinear)
+	if !ok || len(l.Linear()) != 1 {
+		return false
+	}
+	group := l.Linear()[0]
+	return (len(group) == 0 || len(group) == len(n.In())) &&
+		!slices.ContainsFunc(append(slices.Clone(n.In()), n.Out()...),
+			func(v *ir.Value) bool { return !v.DType().IsFloat() })
+}
+
+// pending is the sums that can be pending in v before anything is exchanged.
+func (u *uncombiner) pending(v *ir.Value) []mesh.Pending {
+	how := u.how[v.Node()]
+	if how == nil {
+		return nil
+	}
+	list := slices.Clone(how.give[v.Index()].Partial)
+	for _, q := range u.passing(v.Node()) {
+		if !slices.ContainsFunc(list, func(r mesh.Pending) bool {
+			return how.mesh.Overlap(r.Sub,
+				mesh.Axes{q.Sub})
+		}) {
+			list = append(list, q)
+		}
+	}
+	used := u.base[v.ID()].Used()
+	return slices.DeleteFunc(list,
+		func(q mesh.Pending) bool { return q.Reduce != mesh.Sum || how.mesh.Overlap(q.Sub, used) })
+}
+
+// passing is the sums that can be pending in all operands of a node that is linear in them and alone has a
+// use for them.
+func (u *uncombiner) passing(n *ir.Node) []mesh.Pending {
+	if !linearIn(n) || slices.ContainsFunc(n.In(), func(v *ir.Value) bool { return !u.only[v.ID()] }) {
+		return nil
+	}
+	all := u.pending(n.In()[0])
+	for _, v := range n.In()[1:] {
+		own := u.pending(v)
+		all = slices.DeleteFunc(all, func(q mesh.Pending) bool { return !slices.Contains(own, q) })
+	}
+	return all
+}
+
+// mark leaves sums pending in v and in what it is made of.
+func (u *uncombiner) mark(v *ir.Value, list []mesh.Pending) {
+	u.inner[v.ID()] = u.base[v.ID()].With(list...)
+	if v.Node() == nil {
+		return
+	}
+	passing := u.passing(v.Node())
+	through := slices.DeleteFunc(slices.Clone(list),
+		func(q mesh.Pending) bool { return !slices.Contains(passing, q) })
+	for _, x := range v.Node().In() {
+		if len(through) > 0 {
+			u.mark(x, through)
+		}
+	}
+}

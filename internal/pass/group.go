@@ -52,8 +52,10 @@ type Grouping struct {
 	users [][]int // nodes that read results of a node
 	// refused is why two nodes are not in one loop, by the value between them.
 	refused []refusal
-	mark    []int
-	round   int
+	// after is nodes that stay in order though neither reads the other.
+	after [][2]int
+	mark  []int
+	round int
 }
 
 type refusal struct {
@@ -78,7 +80,28 @@ func newGrouping(f *ir.Func) *Grouping {
 			}
 		}
 	}
+	g.keepOrder()
 	return g
+}
+
+// keepOrder has what is in no loop stay in its order where devices meet: they must do so in the same order, and
+// what is computed between them is there to overlap with them.
+func (g *Grouping) keepOrder() {
+	meets := slices.ContainsFunc(g.nodes, func(n *ir.Node) bool {
+		_, ok := n.Op().(op.Collective)
+		return ok
+	})
+	last := -1
+	for i := range g.nodes {
+		if !meets || g.loops[i] != nil {
+			continue
+		}
+		if last >= 0 {
+			g.users[last] = append(g.users[last], i)
+			g.after = append(g.after, [2]int{last, i})
+		}
+		last = i
+	}
 }
 
 // free reports whether a node costs nothing wherever it stands: a constant.

@@ -233,6 +233,11 @@ func (g *Grouping) order() []*unit {
 			}
 		}
 	}
+	for _, pair := range g.after {
+		p, u := g.unit[pair[0]], g.unit[pair[1]]
+		next[p] = append(next[p], u)
+		waits[u]++
+	}
 	var ready unitHeap
 	for _, u := range units {
 		if waits[u] == 0 {

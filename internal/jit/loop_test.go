@@ -89,8 +89,9 @@ func drawValue(t *rapid.T, p *Program) Value {
 		return Value{Kind: Fold, Level: Row, In: []int{x}, Phase: p.Values[x].Phase + 1,
 			Fold: lane.Fold(rapid.IntRange(0, 2).Draw(t, "how")), Count: 0}
 	}
-	f := rapid.SampledFrom(formulas).Draw(t, "formula")
-	v := Value{Kind: Map, Level: Const, Lane: f.lane}
+	number := rapid.IntRange(0, len(formulas)-1).Draw(t, "formula")
+	f := formulas[number]
+	v := Value{Kind: Map, Level: Const, Lane: f.lane, Number: float64(number)} // to be told by
 	for range f.in {
 		x := pick()
 		v.In, v.Phase = append(v.In, x), max(v.Phase, p.Values[x].Phase)

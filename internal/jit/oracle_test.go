@@ -130,5 +130,6 @@ func extremeOf(how lane.Fold, row []uint32) uint32 {
 			best = x
 		}
 	}
-	return math.Float32bits(best)
+	zero := float32(0) // what was NaN is added at the end: a zero loses its sign
+	return math.Float32bits(best + zero)
 }

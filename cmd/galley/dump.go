@@ -14,7 +14,7 @@ import (
 type dumpCmd struct {
 	stepFlags
 	meshFlags
-	After  string `help:"Pass to stop after: trace, fold, merge, prune, infer, partition; stablehlo is the text that XLA compiles, spmd that for all devices of the mesh." default:"prune" enum:"trace,fold,merge,prune,infer,partition,stablehlo,spmd"`
+	After  string `help:"Pass to stop after: trace, fold, merge, prune, fuse, infer, partition; stablehlo is the text that XLA compiles, spmd that for all devices of the mesh." default:"prune" enum:"trace,fold,merge,prune,fuse,infer,partition,stablehlo,spmd"`
 	Target string `help:"Device that the StableHLO is for: any, or cuda for cuDNN's attention." default:"any" enum:"any,cuda"`
 	Why    bool   `help:"After infer, also list why each value has the layout it has."`
 	Device int    `help:"Device whose program is printed after partition."`
@@ -25,6 +25,7 @@ func (dumpCmd) Help() string {
 	return `Examples:
   galley dump --after=trace                the step as it was traced, with the line that made each op
   galley dump --after=prune --layers 2     what runs
+  galley dump --after=fuse --why           the loops that ops are joined to on this machine, and why
   galley dump --model llama-dir --seq 128  the step of a Hugging Face model
   galley dump --after=infer                the layout of every value on a mesh of 2×2: f32[2,8,16]@[dp,_,_]
   galley dump --after=infer --why          … and why
@@ -73,12 +74,33 @@ func (c *dumpCmd) after(p *galley.Program) (string, error) {
 		return local.String(), nil
 	case "stablehlo":
 		return c.module(p)
+	case "fuse":
+		return c.loops(p)
 	}
 	p, err := pass.Until(p, c.After, nil)
 	if err != nil {
 		return "", err
 	}
 	return p.String(), nil
+}
+
+// loops is what one device runs: the program with its ops joined to loops.
+func (c *dumpCmd) loops(p *galley.Program) (string, error) {
+	p, err := pass.Optimize(p)
+	if err == nil {
+		p, err = pass.Fuse(p)
+	}
+	if err != nil {
+		return "", err
+	}
+	p, groups, err := pass.Groups(p, pass.GroupConfig{})
+	if err != nil {
+		return "", err
+	}
+	if c.Why {
+		return pass.FormatLoops(p) + groups.Why(), nil
+	}
+	return pass.FormatLoops(p), nil
 }
 
 // module is the program of one device as StableHLO.

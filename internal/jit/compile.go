@@ -18,6 +18,14 @@ const (
 	AVX512
 )
 
+// String names the set as the kernels do.
+func (s Set) String() string {
+	if s == AVX512 {
+		return "AVX512"
+	}
+	return "AVX2"
+}
+
 // The arguments of generated code, in words of 8 bytes from DI on: rows, scratch memory, and a pointer and a
 // stride for each stream.
 const (

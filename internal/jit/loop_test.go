@@ -106,7 +106,7 @@ func drawValue(t *rapid.T, p *Program) Value {
 // TestPrograms: code of either set computes what the program says, bit by bit.
 func TestPrograms(t *testing.T) {
 	for _, set := range sets(t) {
-		t.Run(fmt.Sprint([]string{"AVX2", "AVX512"}[set]), func(t *testing.T) {
+		t.Run(set.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { checkProgram(t, drawProgram(t), set) })
 		})
 	}

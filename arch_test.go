@@ -15,8 +15,8 @@ import (
 // make a build pass; change the package, or the policy together with ARCHITECTURE.md.
 const floors = `
 array internal/kernel internal/trace internal/strict internal/units internal/fault internal/lane
-mesh tokenizer internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx internal/jit
-internal/ir internal/comm/inproc internal/comm/process internal/cuda internal/comm/commtest internal/hlo/interp
+mesh tokenizer internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx internal/jit internal/packed internal/sample
+internal/ir internal/comm/inproc internal/comm/process internal/mpi internal/cuda internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy
@@ -25,8 +25,8 @@ internal/runtime internal/search internal/planfile internal/export
 internal/step
 nn optim data data/parquet
 models internal/layout
-internal/executor
-internal/executor/local internal/executor/tapes internal/executor/accelerator distribute
+internal/executor internal/paged
+internal/executor/local internal/executor/tapes internal/executor/accelerator distribute serve/engine
 .
 internal/check/report
 internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench

@@ -19,6 +19,8 @@ type Param struct {
 	Value *op.Tensor
 	// Fixed is a parameter that a checkpoint holds and training leaves as it is.
 	Fixed bool
+	// Buffer is a tensor that no optimizer changes but layers do while their model trains: see Init.Buffer.
+	Buffer bool
 	// mode is that of its model; nil in a parameter that was made by hand.
 	mode *mode
 }
@@ -54,6 +56,8 @@ type list struct {
 	names  map[string]bool
 	mode   mode
 	err    error
+	// adaptable is the layers that adapters can change.
+	adaptable []Adaptable
 }
 
 // NewInit starts an empty model.
@@ -99,6 +103,9 @@ func (in *Init) DType() array.DType { return in.config.DType }
 
 // Params is all parameters made so far, in order.
 func (in *Init) Params() []*Param { return in.params }
+
+// Adaptable is the layers made so far that an Adapter can change, in order.
+func (in *Init) Adaptable() []Adaptable { return in.adaptable }
 
 // Err is the first mistake: a name used twice, or a value that could not be loaded.
 func (in *Init) Err() error { return in.err }

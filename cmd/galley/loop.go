@@ -180,9 +180,12 @@ func (l *loop) evaluate(last bool) error {
 		return err
 	}
 	l.p.finish()
-	if last {
+	switch {
+	case last && l.loss != nil: // no loss of tokens
+		fmt.Printf("loss on held-out data %.4f\n", loss)
+	case last:
 		fmt.Printf("loss on held-out text %.4f, perplexity %.2f\n", loss, math.Exp(loss))
-	} else {
+	default:
 		fmt.Printf("step %d/%d  loss on held-out text %.4f\n", l.trainer.Steps(), l.Steps, loss)
 	}
 	nan := math.NaN()

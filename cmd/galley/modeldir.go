@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -26,6 +27,8 @@ type modelDir struct {
 	// dir holds config.json and perhaps tokenizer.json.
 	dir string
 	r   *checkpoint.Reader // nil for a Hugging Face directory
+	// adapter, where not empty, is a PEFT directory whose adapter is merged into the weights.
+	adapter string
 }
 
 // keptModel is the directory of a run in which its config and tokenizer are.
@@ -36,6 +39,10 @@ func openModelDir(path string, c checkpointChoice) (*modelDir, error) {
 	if !isRun(path) {
 		if c.From > 0 || c.Best {
 			return nil, fmt.Errorf("--from, --best: %s has no checkpoints: they are for those of galley train --checkpoint", path)
+		}
+		if models.IsAdapter(path) {
+			base, err := models.AdapterBase(path)
+			return &modelDir{dir: base, adapter: path}, err
 		}
 		return &modelDir{dir: path}, nil
 	}
@@ -87,6 +94,9 @@ func (m *modelDir) config() (models.Config, error) {
 
 // load reads the model.
 func (m *modelDir) load(c nn.Config) (models.Model, error) {
+	if m.adapter != "" {
+		return m.merged(c)
+	}
 	if m.r == nil {
 		return models.Load(m.dir, c)
 	}
@@ -99,11 +109,7 @@ func (m *modelDir) load(c nn.Config) (models.Model, error) {
 		return nil, fmt.Errorf("%s: weights cannot be put into a %T", m.r.Path(), c.Scope)
 	}
 	c.Load = func(name string, t op.Type) (*op.Tensor, error) {
-		got, ok := m.r.Type(name)
-		if !ok || !got.Shape.Equal(t.Shape) {
-			return nil, fmt.Errorf("%s: %s: got %v, want %v: it is of another model", m.r.Path(), name, got, t)
-		}
-		a, err := m.r.ReadWhole(name)
+		a, err := m.read(&nn.Param{Name: name, Type: t})
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +119,40 @@ func (m *modelDir) load(c nn.Config) (models.Model, error) {
 		}
 		return x, nil
 	}
-	return models.New(config, c)
+	model, err := models.New(config, c)
+	if err != nil || !models.IsAdapter(m.dir) {
+		return model, err
+	}
+	return model, m.adapt(model, c)
+}
+
+// weights is the model without values, and what reads them one at a time until done is called.
+func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.Array, error), done func(), err error) {
+	if m.adapted() {
+		return m.mergedWeights()
+	}
+	if m.r == nil {
+		w, err := models.Open(m.dir)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return w.Model, w.Read, func() { w.Close() }, nil
+	}
+	config, err := m.config()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	model, err = models.New(config, nn.Config{})
+	return model, m.read, func() {}, err
+}
+
+// read is a parameter of a checkpoint.
+func (m *modelDir) read(p *nn.Param) (array.Array, error) {
+	got, ok := m.r.Type(p.Name)
+	if !ok || !got.Shape.Equal(p.Type.Shape) {
+		return array.Array{}, fmt.Errorf("%s: %s: got %v, want %v: it is of another model", m.r.Path(), p.Name, got, p.Type)
+	}
+	return m.r.ReadWhole(p.Name)
 }
 
 // name is what the model is called in what is printed.
@@ -140,6 +179,9 @@ func (t *training) keepModel() error {
 	}
 	if err == nil {
 		err = writeOnce(filepath.Join(dir, "config.json"), append(text, '\n'))
+	}
+	if _, ok := models.Adapted(t.model); ok && err == nil {
+		err = t.keepAdapter(dir)
 	}
 	if err == nil && t.tokenizer.text != nil {
 		err = writeOnce(filepath.Join(dir, "tokenizer.json"), t.tokenizer.text)

@@ -13,6 +13,7 @@ import (
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/serve/engine"
 )
 
 // trainCmd trains a language model to predict the next token of a text.
@@ -162,6 +163,9 @@ type training struct {
 	model     models.Model
 	// text is what is trained on, eval what is held out; nil is nothing.
 	text, eval batches
+	// loss is that of a batch; nil is that of the next tokens. more is further facts.
+	loss func(model models.Model, batch []*op.Tensor) *op.Tensor
+	more []galley.Fact
 	// shapes are those of batches so far.
 	shapes []string
 	// watch, where set, is told what devices do.
@@ -306,7 +310,10 @@ func (t *training) introduce(source string, tokens int) {
 }
 
 // lossOf is that of a batch: windows, ids and labels, or these with segments and positions of packed rows.
-func lossOf(model models.Model, batch []*op.Tensor) *op.Tensor {
+func (t *training) lossOf(model models.Model, batch []*op.Tensor) *op.Tensor {
+	if t.loss != nil {
+		return t.loss(model, batch)
+	}
 	switch len(batch) {
 	case 1:
 		return nextToken(model, batch[0])
@@ -368,7 +375,10 @@ func (t *training) speak() error {
 		return nil
 	}
 	fmt.Println()
-	return speak(t.model, t.tokenizer, t.Prompt, models.GenerateConfig{
-		Tokens: tokens, Temperature: 0.8, TopK: 40, Seed: t.Seed, Stop: config.StopTokens(),
-	})
+	q := question{prompt: t.Prompt, ids: ids, Request: engine.Request{Prompt: ids, Tokens: tokens,
+		Stop: config.StopTokens(), Sampling: engine.Sampling{Temperature: 0.8, TopK: 40, Seed: t.Seed}}}
+	if !served(config) {
+		return speakByOps(t.model, t.tokenizer, q)
+	}
+	return speak(t.model, t.tokenizer, q, engine.Config{})
 }

@@ -114,14 +114,15 @@ type edge struct {
 	bytes    int
 }
 
-// joinEdges joins the makers of values with those who read them.
+// joinEdges joins the makers of values with those who read them; of values of one size the later first, so that
+// what is needed late is not computed early and kept.
 func (g *Grouping) joinEdges() {
 	var edges []edge
-	for i, n := range g.nodes {
+	for i, n := range slices.Backward(g.nodes) {
 		if g.loops[i] == nil || g.free(i) {
 			continue
 		}
-		for _, u := range g.users[i] {
+		for _, u := range slices.Backward(g.users[i]) {
 			if g.loops[u] != nil {
 				edges = append(edges, edge{i, u, n.Out()[0].Type().Bytes()})
 			}
@@ -161,12 +162,20 @@ func (g *Grouping) joinReaders() {
 		}
 		for k, i := range list {
 			for _, j := range list[k+1:] {
-				if u := g.unit[i]; u.plan != nil && g.unit[j].plan != nil {
-					g.join(u, g.unit[j])
+				if u, w := g.unit[i], g.unit[j]; v.Shape().Len() == elements(u) && v.Shape().Len() == elements(w) {
+					g.join(u, w)
 				}
 			}
 		}
 	}
+}
+
+// elements is how many a loop goes through.
+func elements(u *unit) int {
+	if u.plan == nil {
+		return 0
+	}
+	return u.plan.Rows * u.plan.Cols
 }
 
 // join makes one unit of two, or says why not.

@@ -208,3 +208,37 @@ func sameBits(t *rapid.T, got, want array.Array, result int, f, g *ir.Func) {
 		}
 	}
 }
+
+// TestGroupsKeepMeetings: what devices do together stays, in its order, though a device needs nothing of it.
+func TestGroupsKeepMeetings(t *testing.T) {
+	text := `func meet(%0: f32[64,64], %1: f32[64,64]) {
+  %2 = exp %0
+  %3 = all_reduce{mesh="x=2" axes="x" kind="sum"} %0
+  %4 = neg %2
+  %5 = add %4 %1
+  %6 = all_reduce{mesh="x=2" axes="x" kind="sum"} %1
+  %7 = tanh %2
+  %8 = mul %7 %5
+  return %8
+}
+`
+	f, err := ir.Parse(text, op.Lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, _, err := pass.Groups(f, pass.GroupConfig{Always: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	meet := []*ir.Value{}
+	for _, n := range g.Nodes() {
+		names = append(names, n.Op().Name())
+		if n.Op().Name() == "all_reduce" {
+			meet = append(meet, n.In()[0])
+		}
+	}
+	if len(meet) != 2 || meet[0] != g.Params()[0] || meet[1] != g.Params()[1] || len(names) != 3 {
+		t.Errorf("got %v of\n%v", names, g)
+	}
+}

@@ -2,6 +2,7 @@ package pass
 
 import (
 	"container/heap"
+	"fmt"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
@@ -21,7 +22,9 @@ func (g *Grouping) build() (*ir.Func, error) {
 	w.escaping()
 	for _, u := range g.order() {
 		if u.plan == nil {
-			w.node(u.nodes[0])
+			if !g.free(u.nodes[0]) { // constants come where they are read
+				w.node(u.nodes[0])
+			}
 		} else if err := w.loop(u); err != nil {
 			return nil, err
 		}
@@ -30,11 +33,8 @@ func (g *Grouping) build() (*ir.Func, error) {
 	for i, v := range g.f.Results() {
 		results[i] = w.value(v)
 	}
-	f, err := b.Build(results...)
-	if err != nil {
-		return nil, err
-	}
-	return Prune(f)
+	// What nothing reads stays: other devices may wait for it.
+	return b.Build(results...)
 }
 
 // groupWriter writes units into a new program.
@@ -253,6 +253,9 @@ func (g *Grouping) order() []*unit {
 				heap.Push(&ready, v)
 			}
 		}
+	}
+	if len(list) != len(units) {
+		panic(fmt.Sprintf("pass: loops of %s need each other's results", g.f.Name()))
 	}
 	return list
 }

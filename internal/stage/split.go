@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/op"
@@ -56,6 +57,7 @@ type Config struct {
 // Split makes the joint programs of all stages. What depends on no weight is computed in every stage that
 // needs it.
 func Split(f *ir.Func, c Config) ([]*Stage, error) {
+	defer fault.Pass("stages", f)
 	s, err := newSplitter(f, c)
 	if err != nil {
 		return nil, err

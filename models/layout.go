@@ -99,7 +99,7 @@ func Arrange(m Model, l Layout) (Model, error) {
 // over is the model for a stream of this layout.
 func (m *decoder) over(s nn.Sequence) *decoder {
 	d := *m
-	d.sequence = s
+	d.sequence, d.stem.drop = s, over(d.stem.drop, s)
 	d.blocks = slices.Clone(m.blocks)
 	for i, b := range d.blocks {
 		d.blocks[i] = b.over(s)

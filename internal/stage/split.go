@@ -148,10 +148,10 @@ func (s *splitter) stage(k int) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.out.Joint, err = pass.Optimize(joint); err != nil {
-		return nil, err
+	if joint, err = pass.Optimize(joint); err == nil {
+		b.out.Joint, err = b.ownGradients(joint)
 	}
-	return b.out, nil
+	return b.out, err
 }
 
 // half builds the forward half of stage k: in is what comes from the stage before.

@@ -20,7 +20,8 @@ type Layout struct {
 	// the inner values of these are computed again for gradients.
 	Experts int
 	// Capacity, where it is not 0 and Experts are shared, limits how many tokens an expert computes to that many
-	// times its even share: unlike the rest it changes numbers, though not by how many devices there are.
+	// times its even share: unlike the rest it changes numbers, though not by how many devices there are. Which
+	// tokens are over depends on all of a batch, so a batch is then not cut into micro-batches.
 	Capacity float64
 	// Order is in which order the rows of a sequence are while Loss computes.
 	Order Order

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -164,6 +165,7 @@ type run struct {
 
 // all runs every node.
 func (r *run) all() error {
+	defer fault.Pass("run", r.e.f)
 	defer r.device.at.Store(nil)
 	if r.device.detect {
 		if err := r.givenNaN(); err != nil {
@@ -177,6 +179,9 @@ func (r *run) all() error {
 			start = time.Now()
 		}
 		if err := r.node(n); err != nil {
+			if _, placed := err.(*ir.Error); placed {
+				return err
+			}
 			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
 		}
 		if r.watch != nil {
@@ -198,10 +203,10 @@ func (r *run) node(n *ir.Node) (err error) {
 	for i, v := range n.Out() {
 		out[i] = r.array(v)
 	}
-	op.Run(r.env, n.Op().(op.Op), in, out)
 	if r.device.detect {
-		return made(out)
+		return r.detecting(n.Op().(op.Op), in, out)
 	}
+	op.Run(r.env, n.Op().(op.Op), in, out)
 	return nil
 }
 

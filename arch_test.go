@@ -25,7 +25,7 @@ internal/runtime internal/search internal/planfile internal/export
 internal/step
 nn optim data data/parquet
 models internal/layout
-internal/executor
+internal/executor internal/forecast
 internal/executor/local internal/executor/tapes internal/executor/accelerator distribute
 .
 internal/check/report
@@ -67,7 +67,7 @@ func TestRootComposes(t *testing.T) {
 	allowed := map[string]bool{}
 	for _, p := range strings.Fields(`array data mesh models nn op optim strategy distribute internal/fault internal/units
 		internal/backend internal/checkpoint internal/cluster internal/comm internal/comm/inproc
-		internal/cpu internal/executor internal/executor/accelerator internal/executor/local
+		internal/cpu internal/executor internal/forecast internal/executor/accelerator internal/executor/local
 		internal/executor/tapes internal/ir internal/layout internal/plan internal/planfile
 		internal/runtime internal/safetensors internal/search internal/step internal/xla`) {
 		allowed[p] = true

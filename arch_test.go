@@ -24,7 +24,7 @@ internal/plan internal/seed internal/cpu internal/xla internal/backend/backendte
 internal/runtime internal/search internal/planfile internal/export
 internal/step
 nn optim data data/parquet
-models internal/layout
+models internal/layout fit
 internal/executor internal/forecast
 internal/executor/local internal/executor/tapes internal/executor/accelerator distribute
 .
@@ -65,11 +65,11 @@ func TestFloors(t *testing.T) {
 // workings.
 func TestRootComposes(t *testing.T) {
 	allowed := map[string]bool{}
-	for _, p := range strings.Fields(`array data mesh models nn op optim strategy distribute internal/fault internal/units
-		internal/backend internal/checkpoint internal/cluster internal/comm internal/comm/inproc
+	for _, p := range strings.Fields(`array data mesh models nn op optim strategy fit distribute internal/fault internal/units
+		internal/backend internal/checkpoint internal/comm internal/comm/inproc
 		internal/cpu internal/executor internal/forecast internal/executor/accelerator internal/executor/local
-		internal/executor/tapes internal/ir internal/layout internal/plan internal/planfile
-		internal/runtime internal/safetensors internal/search internal/step internal/xla`) {
+		internal/executor/tapes internal/ir internal/layout internal/plan
+		internal/runtime internal/safetensors internal/step internal/xla`) {
 		allowed[p] = true
 	}
 	files, err := filepath.Glob("*.go")

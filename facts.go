@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/optim"
 )
@@ -16,27 +17,8 @@ import (
 // run; Resume refuses one of another run, unless it is told what has changed.
 type Fact = data.Fact
 
-// Described may be implemented by a Loader: what its batches depend on. Those of package data do.
-type Described interface{ Facts() []Fact }
-
-// Difference is a fact that is another in a checkpoint than in the run that is to go on from it.
-type Difference struct{ Name, Saved, Given string }
-
 // OtherRunError is a checkpoint of a run that is not the one that would go on from it.
-type OtherRunError struct {
-	From        string
-	Differences []Difference
-}
-
-func (e *OtherRunError) Error() string {
-	var parts, names []string
-	for _, d := range e.Differences {
-		parts, names = append(parts, fmt.Sprintf("%s is %s, and was %s", d.Name, d.Given, d.Saved)),
-			append(names, d.Name)
-	}
-	return fmt.Sprintf("checkpoint %s: it is of another run: %s: give what it had, or say that it changed: %s",
-		e.From, strings.Join(parts, "; "), strings.Join(names, ","))
-}
+type OtherRunError = fit.OtherRunError
 
 // factPrefix is what facts are called among a checkpoint's scalars.
 const factPrefix = "run."
@@ -93,11 +75,11 @@ func (t *Trainer) saveFacts() []checkpoint.Scalar {
 }
 
 // changes is the facts in which a checkpoint differs. One that either side does not know is no difference.
-func (t *Trainer) changes(r *checkpoint.Reader) []Difference {
-	var list []Difference
+func (t *Trainer) changes(r *checkpoint.Reader) []fit.Difference {
+	var list []fit.Difference
 	for _, f := range t.facts() {
 		if saved, err := r.Meta().Text(factPrefix + f.Name); err == nil && saved != f.Value {
-			list = append(list, Difference{f.Name, saved, f.Value})
+			list = append(list, fit.Difference{Name: f.Name, Saved: saved, Given: f.Value})
 		}
 	}
 	return list
@@ -115,11 +97,11 @@ func (t *Trainer) sameRun(r *checkpoint.Reader, changed []string) error {
 				", "), allChanged)
 		}
 	}
-	diff := slices.DeleteFunc(t.changes(r), func(d Difference) bool {
+	diff := slices.DeleteFunc(t.changes(r), func(d fit.Difference) bool {
 		return slices.Contains(changed, d.Name) || slices.Contains(changed, allChanged)
 	})
 	if len(diff) > 0 {
-		return &OtherRunError{r.Path(), diff}
+		return &OtherRunError{From: r.Path(), Differences: diff}
 	}
 	return nil
 }

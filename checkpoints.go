@@ -72,6 +72,9 @@ func (t *Trainer) save(ctx context.Context, to *checkpoint.Keeper, sample int64,
 	if t.trained.lost != nil {
 		return t.trained.lost
 	}
+	if err := t.adopt(); err != nil {
+		return err
+	}
 	state, err := t.exec.Save()
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/galley-ml/galley/internal/golden"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -331,8 +332,8 @@ func (r *moduleKeeper) Devices() []backend.Backend { return r.Backend.(backend.G
 
 func (r *moduleKeeper) CompileSPMD(fs []*ir.Func, o backend.Options) (backend.Executable, error) {
 	var err error
-	r.text, err = op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA},
-		Donate: op.Donations(fs[0], o.Donate)})
+	r.text, err = lower.SPMD(fs, lower.ModuleConfig{Config: hlo.Config{Replicas: len(fs), Target: hlo.CUDA},
+		Donate: lower.Donations(fs[0], o.Donate)})
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,15 @@ import (
 
 // Forward is a function of a trainer's parameters that is run without gradients, on the devices where
 // training keeps them.
-type Forward struct{ pass executor.Forward }
+type Forward struct {
+	pass executor.Forward
+	t    *Trainer
+}
 
 // NewForward makes a forward pass of f, which computes with the trainer's parameters. It is compiled when the
 // first batch of each size is run.
 func (t *Trainer) NewForward(f func(batch []*Tensor) []*Tensor) *Forward {
-	return &Forward{t.exec.Forward(f)}
+	return &Forward{t.exec.Forward(f), t}
 }
 
 // Close gives back what the pass holds on a backend.
@@ -81,6 +84,9 @@ func (f *Forward) sums(ctx context.Context, batch []array.Array) ([]float64, err
 // parts is f of every micro-batch, and how many rows each has.
 func (f *Forward) parts(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
 	if err := checkBatch(ctx, batch); err != nil {
+		return nil, nil, err
+	}
+	if err := f.t.adopt(); err != nil {
 		return nil, nil, err
 	}
 	return f.pass.Run(ctx, batch)

@@ -14,6 +14,7 @@ import (
 	"github.com/galley-ml/galley/internal/backend/backendtest"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
@@ -107,7 +108,7 @@ func TestStepKernels(t *testing.T) {
 	k := keeper(backendtest.Interpreter(1))
 	tr, _ := groupRun{backend: k, half: true}.trainer(t)
 	trainFor(t, tr, 1)
-	text, err := op.Module(k.programs["train_step"], op.ModuleConfig{Config: hlo.Config{Target: hlo.CUDA}})
+	text, err := lower.Module(k.programs["train_step"], lower.ModuleConfig{Config: hlo.Config{Target: hlo.CUDA}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend/backendtest"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -37,8 +38,8 @@ func TestProductsOfStep(t *testing.T) {
 	if _, err := trainer.Start(array.New(array.I32, 2, 128)); err != nil {
 		t.Fatal(err)
 	}
-	text, err := op.Module(k.programs["train_step"],
-		op.ModuleConfig{Config: hlo.Config{Target: hlo.CUDA, Products: 1e-9}})
+	text, err := lower.Module(k.programs["train_step"],
+		lower.ModuleConfig{Config: hlo.Config{Target: hlo.CUDA, Products: 1e-9}})
 	if err != nil {
 		t.Fatal(err)
 	}

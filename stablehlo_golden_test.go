@@ -7,7 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/golden"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/internal/lower"
 )
 
 // TestStableHLOGolden: the module that the devices of a mesh share for a whole training step, collectives
@@ -27,7 +27,7 @@ func TestStableHLOGolden(t *testing.T) {
 			}
 			locals = append(locals, local)
 		}
-		text, err := op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Replicas: m.Size(), Target: hlo.CUDA}})
+		text, err := lower.SPMD(locals, lower.ModuleConfig{Config: hlo.Config{Replicas: m.Size(), Target: hlo.CUDA}})
 		parseModule(t, text, err)
 		return text
 	})

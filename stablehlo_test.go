@@ -7,10 +7,10 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/hlo/interp"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
-	"github.com/galley-ml/galley/op"
 )
 
 // TestStableHLOSteps: two training steps, written as StableHLO for one device or for a mesh and run by the
@@ -71,7 +71,7 @@ func interpret(t *testing.T, p *galley.Program) runner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := op.Module(p, op.ModuleConfig{})
+	text, err := lower.Module(p, lower.ModuleConfig{})
 	module := parseModule(t, text, err)
 	return func(args []array.Array) ([]array.Array, error) {
 		out, err := interp.Run(module, [][]array.Array{args})
@@ -92,7 +92,7 @@ func interpretMany(t *testing.T, d *galley.Distributed, m *mesh.Mesh) runner {
 		}
 		locals = append(locals, p)
 	}
-	text, err := op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Replicas: m.Size()}})
+	text, err := lower.SPMD(locals, lower.ModuleConfig{Config: hlo.Config{Replicas: m.Size()}})
 	module := parseModule(t, text, err)
 	return func(args []array.Array) ([]array.Array, error) {
 		parts := make([][]array.Array, m.Size())

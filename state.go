@@ -64,7 +64,7 @@ func (c StateConfig) name(p *nn.Param) string {
 }
 
 // LoadState gives the parameters of any model the values of a safetensors file, or of a directory of such,
-// cast to their dtype. It comes before a trainer is made of them. Every shape is checked before any parameter
+// cast to their dtype. A trainer of them goes on from these values, whatever devices it trains on. Every shape is checked before any parameter
 // changes. What the file lacks, or has besides, is an error unless c is Partly.
 func LoadState(s *Session, path string, params []*nn.Param, c StateConfig) (StateReport, error) {
 	src, err := openState(path)

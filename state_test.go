@@ -95,3 +95,65 @@ func TestLoadPartly(t *testing.T) {
 		t.Error("the body is not loaded, or the head is")
 	}
 }
+
+// TestLoadWhileTraining: values that are loaded between steps are those that training goes on from, wherever it
+// keeps them: in the next step, in an evaluation and in what is saved.
+func TestLoadWhileTraining(t *testing.T) {
+	var want []float64
+	for _, c := range []struct {
+		name     string
+		strategy *galley.Strategy
+		backend  bool
+	}{{"one device", nil, false}, {"dp2", &galley.Strategy{DP: 2, Zero: 3}, false},
+		{"bf16", &galley.Strategy{DP: 2, AMP: "bf16"}, false}, {"backend", nil, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			d, path := device(t), filepath.Join(t.TempDir(), "w.safetensors")
+			_, other := twoLayers(d, 2, "head", 2)
+			if err := galley.SaveState(path, other, galley.StateConfig{}); err != nil {
+				t.Fatal(err)
+			}
+			model, params := twoLayers(d, 1, "head", 2)
+			tc := galley.TrainerConfig{Device: d, Params: params, Strategy: c.strategy, Optimizer: optim.SGD{},
+				Loss: func(b []*galley.Tensor) *galley.Tensor { return galley.MeanSquares(model.Forward(b[0]), b[1:]) }}
+			if c.backend {
+				tc.Backend = d.Backend()
+			}
+			tr, err := galley.NewTrainer(tc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tr.Close()
+			load := func() {
+				if _, err := galley.LoadState(d.NewSession(), path, params, galley.StateConfig{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			batch := []array.Array{array.New(array.F32, 4, 4), array.New(array.F32, 4, 2)}
+			batch[0].Set(3, 1)
+			step := func() {
+				if _, err := tr.Step(batch...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			load() // before the first step
+			step()
+			once := weightsOf(t, params)
+			step()
+			load()
+			if err := tr.Sync(nil); err != nil || !slices.Equal(weightsOf(t, params), weightsOf(t, other)) {
+				t.Errorf("loaded values are gone: %v", err)
+			}
+			load()
+			step()
+			got := weightsOf(t, params)
+			if !slices.Equal(got, once) {
+				t.Errorf("a step from loaded values: got %v, want %v", got, once)
+			}
+			if want == nil {
+				want = got
+			} else if c.name != "bf16" && !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}

@@ -56,6 +56,29 @@ func (t *Trainer) changed() {
 	}
 }
 
+// adopt brings the devices what Params were given in place of trained values, by LoadState or by hand: training
+// goes on from that.
+func (t *Trainer) adopt() error {
+	for i, v := range t.trained.values {
+		p := t.c.Params[i]
+		if p.Value == v || p.Value == nil {
+			continue
+		}
+		a, err := executor.Value(p)
+		if err == nil && !ir.TypeOf(a).Equal(p.Type) {
+			err = fmt.Errorf("parameter %q: it was given %v: want %v", p.Name, ir.TypeOf(a), p.Type)
+		}
+		if err == nil {
+			err = t.exec.Put(executor.Tensor{Param: i, Slot: -1}, a)
+		}
+		if err != nil {
+			return err
+		}
+		t.trained.values[i] = p.Value
+	}
+	return nil
+}
+
 // readable is an error where the state of a version is no more.
 func (t *Trainer) readable(version, step int) error {
 	switch {

@@ -172,7 +172,11 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Trainer{c: c, exec: exec}, nil
+	t := &Trainer{c: c, exec: exec}
+	if exec.Away() {
+		t.trained.values = nn.Values(c.Params)
+	}
+	return t, nil
 }
 
 // TraceStep is the program of a whole training step on batches of these types. Its parameters are the
@@ -214,6 +218,9 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	defer fault.Recover(fmt.Sprintf("training step %d", t.step), &err)
 	if t.trained.lost != nil {
 		return nil, t.trained.lost
+	}
+	if err := t.adopt(); err != nil {
+		return nil, err
 	}
 	p = &Pending{m: Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}}
 	p.running, err = t.exec.Step(executor.Input{LR: p.m.LR, Count: float64(t.step + 1 - t.skipped),
@@ -281,16 +288,21 @@ func (t *Trainer) Sync(s *Session) error {
 	if !t.exec.Away() {
 		return nil
 	}
+	if err := t.adopt(); err != nil {
+		return err
+	}
 	read, err := t.exec.Reader()
 	if err != nil {
 		return err
 	}
+	t.trained.values = make([]*Tensor, len(t.c.Params))
 	for i, p := range t.c.Params {
 		a, err := read(executor.Tensor{Param: i, Slot: -1})
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
 		p.Value = s.Tensor(a).Track()
+		t.trained.values[i] = p.Value
 	}
 	return nil
 }

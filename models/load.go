@@ -107,10 +107,9 @@ func (l *loader) whole(stored string, t op.Type) (*op.Tensor, error) {
 	return l.put(a, t), nil
 }
 
-// stack reads a parameter that is stored in parts, one matrix after the other.
+// stack reads a parameter that is stored in parts.
 func (l *loader) stack(parts []string, t op.Type) (*op.Tensor, error) {
-	rows := t.Shape[0] * t.Shape[1] / len(parts)
-	part := array.Shape{rows, t.Shape[2]}
+	part := array.Shape{t.Shape[0] * t.Shape[1] / len(parts), t.Shape[2]}
 	for _, name := range parts {
 		if err := l.check(name, part); err != nil {
 			return nil, err
@@ -119,20 +118,29 @@ func (l *loader) stack(parts []string, t op.Type) (*op.Tensor, error) {
 	if l.host == nil {
 		return nil, nil
 	}
+	all, err := l.readParts(parts, t)
+	if err != nil {
+		return nil, err
+	}
+	return l.put(all, t), nil
+}
+
+// readParts reads a parameter that is stored in parts, one matrix after the other.
+func (l *loader) readParts(parts []string, t op.Type) (array.Array, error) {
 	dtype, _, _ := l.src.Type(parts[0])
 	all := array.New(dtype, t.Shape...)
 	bytes := all.Bytes()
 	for _, name := range parts {
 		a, err := l.src.Read(name)
 		if err != nil {
-			return nil, err
+			return array.Array{}, err
 		}
 		if a.DType() != dtype {
-			return nil, fmt.Errorf("tensor %q: got %v, want %v as in %q", name, a.DType(), dtype, parts[0])
+			return array.Array{}, fmt.Errorf("tensor %q: got %v, want %v as in %q", name, a.DType(), dtype, parts[0])
 		}
 		bytes = bytes[copy(bytes, a.Bytes()):]
 	}
-	return l.put(all, t), nil
+	return all, nil
 }
 
 func (l *loader) put(a array.Array, t op.Type) *op.Tensor {

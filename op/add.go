@@ -14,6 +14,7 @@ func Add(x, y *Tensor) *Tensor { return apply1(add{}, x, y) }
 type add struct{ arith }
 
 func (add) Name() string    { return "add" }
+func (add) Role() any       { return AddRole{} }
 func (add) Linear() [][]int { return [][]int{{0, 1}} }
 
 func (add) VJP(in, _, dz []*Tensor) []*Tensor {

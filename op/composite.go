@@ -48,5 +48,21 @@ func narrowTo(w *hlo.Writer, refs []hlo.Ref, out []Type) []hlo.Ref {
 
 // EmitFunc writes a program with refs for its parameters and returns those of its results.
 func EmitFunc(w *hlo.Writer, f *ir.Func, in []hlo.Ref) []hlo.Ref {
-	return emitFuncs(w, []*ir.Func{f}, in)
+	refs := make([]hlo.Ref, f.NumValues())
+	get := func(vs []*Tensor) []hlo.Ref {
+		out := make([]hlo.Ref, len(vs))
+		for i, v := range vs {
+			out[i] = refs[v.ID()]
+		}
+		return out
+	}
+	for i, p := range f.Params() {
+		refs[p.ID()] = in[i]
+	}
+	for _, n := range f.Nodes() {
+		for i, r := range n.Op().(Op).Emit(w, get(n.In()), typesOfValues(n.Out())) {
+			refs[n.Out()[i].ID()] = r
+		}
+	}
+	return get(f.Results())
 }

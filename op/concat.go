@@ -32,6 +32,7 @@ type concat struct {
 }
 
 func (concat) Name() string    { return "concat" }
+func (o concat) Role() any     { return ConcatRole{o.Dim} }
 func (concat) Linear() [][]int { return [][]int{{}} }
 
 func (o concat) Infer(in []Type) ([]Type, error) {

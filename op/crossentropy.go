@@ -60,6 +60,7 @@ type crossEntropy struct {
 }
 
 func (crossEntropy) Name() string { return "cross_entropy" }
+func (o crossEntropy) Role() any  { return CrossEntropyRole{o} }
 func (crossEntropy) halfNative()  {}
 
 // Sources says that labels alone tell how many rows count: it can be what a sum over many batches is divided

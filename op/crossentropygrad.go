@@ -33,6 +33,7 @@ func (o crossEntropyGrad) classes(n int) int {
 }
 
 func (crossEntropyGrad) Name() string   { return "cross_entropy_grad" }
+func (o crossEntropyGrad) Role() any    { return CrossEntropyGradRole{o} }
 func (crossEntropyGrad) InPlace() []int { return []int{0} }
 func (crossEntropyGrad) halfNative()    {}
 

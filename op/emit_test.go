@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/hlo/interp"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -164,7 +165,7 @@ func checkProgram(t *testing.T, f *ir.Func, in []array.Array, c hlo.Config) stri
 			values[n.Out()[i].ID()] = a
 		}
 	}
-	text, err := op.Module(f, op.ModuleConfig{Config: c})
+	text, err := lower.Module(f, lower.ModuleConfig{Config: c})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,8 +53,8 @@ func kernelProgram(t *testing.T, d array.DType, square bool) *ir.Func {
 	gamma := b.Param("gamma", op.Type{DType: array.F32, Shape: array.Shape{12}})
 	labels := op.Full(b, array.I32, array.Shape{2, 5}, 3)
 	sum := op.Mark(op.Add(x, y), "mid")
-	splitF32 := op.Chunk(op.MatMul(op.RMSNorm(sum, gamma, 1e-5), w), -1, 2)
-	out := op.Add(sum, op.SwiGLU(splitF32[0], splitF32[1]))
+	parts := op.Chunk(op.MatMul(op.RMSNorm(sum, gamma, 1e-5), w), -1, 2)
+	out := op.Add(sum, op.SwiGLU(parts[0], parts[1]))
 	loss := op.CrossEntropy(out, labels, op.CrossEntropyConfig{})
 	last := loss
 	if square {

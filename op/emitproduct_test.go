@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -54,7 +55,7 @@ func TestEmitProducts(t *testing.T) {
 			f := c.program(t)
 			config := hlo.Config{Target: c.target, Products: c.least}
 
-			text, err := op.Module(f, op.ModuleConfig{Config: config})
+			text, err := lower.Module(f, lower.ModuleConfig{Config: config})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,8 +95,8 @@ func (c productCase) program(t *testing.T) *ir.Func {
 	}
 	y := op.Attention(q, k, heads(2, c.kvs), op.AttentionConfig{Causal: true})
 	y = op.MatMulT(op.Reshape(y, 2, c.seq, c.heads*c.width), out, false, true)
-	splitF32 := op.Chunk(op.MatMulT(y, gate, false, true), -1, 2)
-	z := op.MatMulT(op.SwiGLU(splitF32[0], splitF32[1]), down, false, true)
+	gates := op.Chunk(op.MatMulT(y, gate, false, true), -1, 2)
+	z := op.MatMulT(op.SwiGLU(gates[0], gates[1]), down, false, true)
 	f, err := b.Build(append(op.Grad([]*op.Tensor{op.Mean(z)}, nil, []*op.Tensor{x, w, gate, down}), z)...)
 	if err != nil {
 		t.Fatal(err)
@@ -108,8 +109,8 @@ func TestEmitNoDepth(t *testing.T) {
 	b := ir.NewBuilder("empty")
 	x := b.Param("x", op.Type{DType: array.BF16, Shape: array.Shape{256, 0}})
 	w := b.Param("w", op.Type{DType: array.BF16, Shape: array.Shape{512, 0}})
-	splitF32 := op.Chunk(op.MatMulT(x, w, false, true), -1, 2)
-	f, err := b.Build(op.SwiGLU(splitF32[0], splitF32[1]))
+	parts := op.Chunk(op.MatMulT(x, w, false, true), -1, 2)
+	f, err := b.Build(op.SwiGLU(parts[0], parts[1]))
 	if err != nil {
 		t.Fatal(err)
 	}

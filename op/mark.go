@@ -12,6 +12,7 @@ type mark struct {
 }
 
 func (mark) Name() string { return "mark" }
+func (mark) Role() any    { return MarkRole{} }
 
 // Marked is the name that a node gives to its result, and whether it gives one.
 func Marked(n *ir.Node) (string, bool) {

@@ -22,6 +22,7 @@ type reshape struct {
 }
 
 func (reshape) Name() string    { return "reshape" }
+func (reshape) Role() any       { return ReshapeRole{} }
 func (reshape) Linear() [][]int { return [][]int{{0}} }
 func (reshape) Alias()          {}
 

@@ -21,6 +21,7 @@ func RMSNorm(x, gamma *Tensor, eps float64) *Tensor {
 type rmsNorm struct{ Eps float64 }
 
 func (rmsNorm) Name() string   { return "rms_norm" }
+func (o rmsNorm) Role() any    { return RMSNormRole{o.Eps} }
 func (rmsNorm) InPlace() []int { return []int{0, -1} }
 
 func (rmsNorm) Infer(in []Type) ([]Type, error) {
@@ -95,6 +96,7 @@ func (rmsNorm) Samples() []Sample {
 type rmsNormGrad struct{}
 
 func (rmsNormGrad) Name() string   { return "rms_norm_grad" }
+func (rmsNormGrad) Role() any      { return RMSNormGradRole{} }
 func (rmsNormGrad) InPlace() []int { return []int{2, -1} }
 
 func (rmsNormGrad) Infer(in []Type) ([]Type, error) {

@@ -62,6 +62,7 @@ type rope struct {
 const interleaved = "interleaved"
 
 func (rope) Name() string    { return "rope" }
+func (o rope) Role() any     { return RoPERole{o} }
 func (rope) Linear() [][]int { return [][]int{{0}} }
 func (rope) InPlace() []int  { return []int{0} }
 

@@ -40,6 +40,7 @@ func Cuts(o ir.Op) bool {
 }
 
 func (split) Name() string    { return "split" }
+func (o split) Role() any     { return SplitRole{o.Dim, o.Sizes} }
 func (split) Linear() [][]int { return [][]int{{0}} }
 
 // NumResults is the number of pieces.

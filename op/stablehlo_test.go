@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/golden"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -22,7 +23,7 @@ func TestStableHLO(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, b.Input)
 		}
-		text, err := op.Module(f, moduleConfig(t, b.Args))
+		text, err := lower.Module(f, moduleConfig(t, b.Args))
 		if err != nil {
 			return err.Error()
 		}
@@ -37,8 +38,8 @@ func TestStableHLO(t *testing.T) {
 	})
 }
 
-func moduleConfig(t *testing.T, args []string) op.ModuleConfig {
-	var c op.ModuleConfig
+func moduleConfig(t *testing.T, args []string) lower.ModuleConfig {
+	var c lower.ModuleConfig
 	number := func(s string) int {
 		n, err := strconv.Atoi(s)
 		if err != nil {
@@ -57,7 +58,7 @@ func moduleConfig(t *testing.T, args []string) op.ModuleConfig {
 			c.Scores = number(value)
 		case "donate":
 			param, result, _ := strings.Cut(value, ":")
-			c.Donate = append(c.Donate, op.Donation{Param: number(param), Result: number(result)})
+			c.Donate = append(c.Donate, lower.Donation{Param: number(param), Result: number(result)})
 		default:
 			t.Fatalf("unknown setting %q", a)
 		}
@@ -94,18 +95,18 @@ func TestModuleMistakes(t *testing.T) {
 	uneven := parse("func main(%0: f32[1], %1: f32[3]) {\n  %2 = exp %0\n  return %2\n}\n")
 	for _, c := range []struct {
 		fs     []*ir.Func
-		donate []op.Donation
+		donate []lower.Donation
 		want   string
 	}{
-		{[]*ir.Func{f}, []op.Donation{{Param: 2}}, "parameter 2 to result 0: the program has 2 and 1"},
-		{[]*ir.Func{f}, []op.Donation{{Param: 0, Result: 1}}, "parameter 0 to result 1"},
-		{[]*ir.Func{f}, []op.Donation{{Param: 1, Result: 0}},
+		{[]*ir.Func{f}, []lower.Donation{{Param: 2}}, "parameter 2 to result 0: the program has 2 and 1"},
+		{[]*ir.Func{f}, []lower.Donation{{Param: 0, Result: 1}}, "parameter 0 to result 1"},
+		{[]*ir.Func{f}, []lower.Donation{{Param: 1, Result: 0}},
 			"parameter 1 is f32[3] and result 0 is f32[2]: want one type"},
 		{[]*ir.Func{f, shorter}, nil, "devices 0 and 1: 1 ops and 0"},
 		{[]*ir.Func{f, f, other}, nil, "devices 0 and 2: exp and log at op 0"},
 		{[]*ir.Func{f, uneven}, nil, "needs equal parts"},
 	} {
-		if _, err := op.SPMD(c.fs, op.ModuleConfig{Donate: c.donate}); err == nil ||
+		if _, err := lower.SPMD(c.fs, lower.ModuleConfig{Donate: c.donate}); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}

@@ -14,6 +14,7 @@ func SwiGLU(gate, up *Tensor) *Tensor { return apply1(swiglu{}, gate, up) }
 type swiglu struct{ slope }
 
 func (swiglu) Name() string    { return "swiglu" }
+func (swiglu) Role() any       { return SwiGLURole{} }
 func (swiglu) Linear() [][]int { return [][]int{{1}} }
 
 // InPlace names the gate: the kernel reads an element before it writes it.
@@ -37,6 +38,7 @@ func (o swiglu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 type swigluGrad struct{}
 
 func (swigluGrad) Name() string             { return "swiglu_grad" }
+func (swigluGrad) Role() any                { return SwiGLUGradRole{} }
 func (swigluGrad) Linear() [][]int          { return [][]int{{2}} }
 func (swigluGrad) Rule(in []Type) mesh.Rule { return sameRule(len(in[0].Shape), 3, 2) }
 func (swigluGrad) InPlace() []int           { return []int{0, 1} }

@@ -140,8 +140,11 @@ func layerList(text string) ([]int, error) {
 func ParseMesh(text string) (Strategy, error) {
 	var s Strategy
 	var seen []string
-	for _, word := range words(text) {
-		key, value, _ := strings.Cut(word, "=")
+	if strings.TrimSpace(text) == "" {
+		return s, nil
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(word), "=")
 		n, err := strconv.Atoi(value)
 		switch {
 		case !slices.Contains(axes, key):

@@ -4,15 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
+
+	"github.com/galley-ml/galley/internal/strict"
 )
 
 // Load reads a tokenizer.json. What it cannot do as the file says is an error that names the field;
-// truncation and padding are not a tokenizer's to decide and are ignored.
+// truncation and padding are not a tokenizer's to decide and are ignored. The file is a regular one of at most
+// 256 MiB.
 func Load(path string) (*Tokenizer, error) {
-	text, err := os.ReadFile(path)
+	text, err := strict.ReadFile(path, strict.Tokenizer)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}

@@ -216,3 +216,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestLoadBounded: what is no file of a tokenizer's size is not read to its end, which may never come.
+func TestLoadBounded(t *testing.T) {
+	large := filepath.Join(t.TempDir(), "tokenizer.json")
+	if err := os.WriteFile(large, tiny(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, 1<<40); err != nil { // a hole: it takes no room
+		t.Skip(err)
+	}
+	for path, want := range map[string]string{large: "more than 268435456 bytes", t.TempDir(): "a directory",
+		os.DevNull: "a device"} {
+		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/galley-ml/galley/internal/bench"
+	"github.com/galley-ml/galley/internal/plan"
 )
 
 // calibrateCmd measures this machine for the planner.
@@ -21,7 +22,8 @@ type calibrateCmd struct {
 func (calibrateCmd) Help() string {
 	return `Measures products by size, memory, attention, the cost of starting an op and of communication between in-process devices, and every op where it
 stands in training steps of small models, and writes a calibration (YAML) that prices strategies on this machine: level 1, micro-benchmarks.
-Three passes take two minutes on quiet fast cores and up to eight on two busy ones, one pass a third of that; the file is written at the end.
+Three passes take two minutes on quiet fast cores and up to eight on two busy ones, one pass a third of that. The file is written after each part,
+so that a run that is ended leaves one of what it has measured.
 
 Examples:
   galley calibrate --devices 8 -o here.yaml
@@ -41,7 +43,8 @@ func (c *calibrateCmd) Run() error {
 			return fmt.Errorf("--output: %w", err)
 		}
 	}
-	cfg := bench.CalibrateConfig{Devices: c.Devices, Threads: c.Threads, Passes: c.Passes, Tell: telling()}
+	cfg := bench.CalibrateConfig{Devices: c.Devices, Threads: c.Threads, Passes: c.Passes, Tell: telling(),
+		Keep: c.keep}
 	if c.Verbose {
 		cfg.Log, cfg.Tell = os.Stderr, nil
 	}
@@ -49,14 +52,18 @@ func (c *calibrateCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	text := cal.YAML()
 	if c.Output == "-" {
-		_, err = os.Stdout.Write(text)
-		return err
-	}
-	if err := os.WriteFile(c.Output, text, 0o644); err != nil {
+		_, err = os.Stdout.Write(cal.YAML())
 		return err
 	}
 	fmt.Println("wrote", c.Output)
 	return nil
+}
+
+// keep writes what there is to the file, in place of what was there.
+func (c *calibrateCmd) keep(cal plan.Calibration) error {
+	if c.Output == "-" {
+		return nil
+	}
+	return writeFile(c.Output, cal.YAML())
 }

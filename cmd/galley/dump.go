@@ -6,8 +6,8 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/internal/pass"
-	"github.com/galley-ml/galley/op"
 )
 
 // dumpCmd prints the program of a training step.
@@ -87,7 +87,7 @@ func (c *dumpCmd) module(p *galley.Program) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return op.Module(p, op.ModuleConfig{Config: hlo.Config{Target: c.target()}})
+	return lower.Module(p, lower.ModuleConfig{Config: hlo.Config{Target: c.target()}})
 }
 
 func (c *dumpCmd) target() hlo.Target {
@@ -106,7 +106,7 @@ func (c *dumpCmd) spmd(d *galley.Distributed) (string, error) {
 			return "", err
 		}
 	}
-	return op.SPMD(locals, op.ModuleConfig{Config: hlo.Config{Target: c.target(), Replicas: len(locals)}})
+	return lower.SPMD(locals, lower.ModuleConfig{Config: hlo.Config{Target: c.target(), Replicas: len(locals)}})
 }
 
 // reasons is a line for each decision, if they are asked for.

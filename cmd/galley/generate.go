@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,20 +11,25 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/serve/engine"
 )
 
 // generateCmd continues a text.
 type generateCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model, or directory of a run's checkpoints." type:"existingdir"`
 	checkpointChoice
-	Prompt      string  `help:"Text to continue." default:"Call me "`
-	Tokenizer   string  `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
-	Tokens      int     `help:"Tokens to generate." default:"200"`
-	Temperature float64 `help:"How freely to choose; 0 takes the most likely token." default:"0.8"`
-	TopK        int     `help:"Choose among this many; 0 is all." default:"40"`
-	TopP        float64 `help:"Choose among the likeliest that make up this probability; 0 or 1 is all." default:"0"`
-	Seed        uint64  `help:"Seed of the choices." default:"1"`
-	Threads     int     `help:"Threads; 0 means all cores."`
+	Prompt            string   `help:"Text to continue." default:"Call me "`
+	Tokenizer         string   `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
+	Tokens            int      `help:"Tokens to generate." default:"200"`
+	Temperature       float64  `help:"How freely to choose; 0 takes the most likely token." default:"0.8"`
+	TopK              int      `help:"Choose among this many; 0 is all." default:"40"`
+	TopP              float64  `help:"Choose among the likeliest that make up this probability; 0 or 1 is all." default:"0"`
+	MinP              float64  `help:"Leave out what is less likely than this share of the likeliest." default:"0"`
+	Seed              uint64   `help:"Seed of the choices." default:"1"`
+	Stop              []string `help:"End before this text; may be given several times." sep:"none" placeholder:"TEXT"`
+	RepetitionPenalty float64  `help:"Make tokens that were seen less likely by this factor." default:"1"`
+	Weights           string   `help:"Keep weights as f32 or bf16; without it as the model has them." enum:",f32,bf16" default:"" placeholder:"FORMAT"`
+	Threads           int      `help:"Threads; 0 means all cores."`
 }
 
 // Help is what galley generate --help adds.
@@ -31,6 +38,7 @@ func (generateCmd) Help() string {
   galley generate out --prompt "Call me" --tokens 100
   galley generate llama-3-8b --temperature 0              always the likeliest token: the same text each time
   galley generate llama-3-8b --top-p 0.9 --top-k 0        draw among the likeliest that make up nine tenths
+  galley generate llama-3-8b --prompt "Q: " --stop "\nQ:" --weights bf16
 Generation ends early at an eos_token_id of config.json.`
 }
 
@@ -62,16 +70,34 @@ func (c *generateCmd) Run() error {
 	if err := fits(c.Dir, 4*parameters(config)); err != nil {
 		return err
 	}
+	t.note(m.dir, config.Vocab)
+	ask := question{prompt: c.Prompt, ids: ids, Request: engine.Request{Prompt: ids, Tokens: c.Tokens,
+		Stop: config.StopTokens(), StopText: c.Stop, Sampling: engine.Sampling{Temperature: c.Temperature, TopK: c.TopK,
+			TopP: c.TopP, MinP: c.MinP, Repetition: c.RepetitionPenalty, Seed: c.Seed}}}
+	if !served(config) {
+		return c.speakByOps(m, t, ask)
+	}
+	shape, read, done, err := m.weights()
+	if err != nil {
+		return err
+	}
+	defer done()
+	return speak(shape, t, ask, engine.Config{Threads: c.Threads, Weights: c.Weights, Read: read})
+}
+
+// speakByOps is for models that the engine does not serve.
+func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error {
+	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" {
+		return errors.New("--stop, --min-p, --repetition-penalty, --weights: they are for transformers: " +
+			"this model keeps a state in place of keys and values")
+	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	model, err := m.load(nn.Config{Scope: d.NewSession()})
 	if err != nil {
 		return err
 	}
-	t.note(m.dir, config.Vocab)
-	return speak(model, t, c.Prompt, models.GenerateConfig{
-		Tokens: c.Tokens, Temperature: c.Temperature, TopK: c.TopK, TopP: c.TopP, Seed: c.Seed, Stop: config.StopTokens(),
-	})
+	return speakByOps(model, t, q)
 }
 
 func (c *generateCmd) validate() error {
@@ -83,26 +109,68 @@ func (c *generateCmd) validate() error {
 		err = between(0, math.Inf(1), map[string]float64{"temperature": c.Temperature})
 	}
 	if err == nil {
-		err = between(0, 1, map[string]float64{"top-p": c.TopP})
+		err = between(0, 1, map[string]float64{"top-p": c.TopP, "min-p": c.MinP})
+	}
+	if err == nil && !(c.RepetitionPenalty > 0) {
+		err = fmt.Errorf("--repetition-penalty=%v: want a positive number", c.RepetitionPenalty)
 	}
 	return err
 }
 
+// question is a prompt and how it is to be continued.
+type question struct {
+	prompt string
+	ids    []int32
+	engine.Request
+}
+
+// served reports whether the engine computes models of a configuration.
+func served(c models.Config) bool {
+	m, err := models.New(c, nn.Config{})
+	if err != nil {
+		return false
+	}
+	_, err = models.PartsOf(m)
+	return err == nil
+}
+
 // speak prints a prompt and what the model makes of it, token by token.
-func speak(model models.Model, t textTokenizer, prompt string, c models.GenerateConfig) error {
-	ids, err := t.prompt(prompt, model.Config().Vocab)
+func speak(model models.Model, t textTokenizer, q question, c engine.Config) error {
+	c.Decode, c.Running, c.Budget = t.Decode, 1, min(len(q.ids), 256)
+	c.Pages = (len(q.ids)+q.Tokens)/16 + 1
+	e, err := engine.New(model, c)
 	if err != nil {
 		return err
 	}
-	fmt.Print(prompt)
+	defer e.Close()
+	fmt.Print(q.prompt)
 	began, n := time.Now(), 0
-	for id, err := range models.Generate(model, ids, c) {
+	for token, err := range e.Generate(context.Background(), q.Request) {
 		if err != nil {
 			fmt.Println()
 			return err
 		}
 		n++
-		if !slices.Contains(c.Stop, id) {
+		fmt.Print(token.Text)
+	}
+	fmt.Printf("\n\n%d tokens, %.0f tokens/s\n", n, float64(n)/time.Since(began).Seconds())
+	return nil
+}
+
+// speakByOps is speak by the model's own ops.
+func speakByOps(model models.Model, t textTokenizer, q question) error {
+	fmt.Print(q.prompt)
+	began, n := time.Now(), 0
+	for id, err := range models.Generate(model, q.ids, models.GenerateConfig{
+		Tokens: q.Tokens, Temperature: q.Sampling.Temperature, TopK: q.Sampling.TopK, TopP: q.Sampling.TopP,
+		Seed: q.Sampling.Seed, Stop: q.Stop,
+	}) {
+		if err != nil {
+			fmt.Println()
+			return err
+		}
+		n++
+		if !slices.Contains(q.Stop, id) {
 			fmt.Print(t.Decode([]int32{id}))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -99,11 +100,7 @@ func (m *modelDir) load(c nn.Config) (models.Model, error) {
 		return nil, fmt.Errorf("%s: weights cannot be put into a %T", m.r.Path(), c.Scope)
 	}
 	c.Load = func(name string, t op.Type) (*op.Tensor, error) {
-		got, ok := m.r.Type(name)
-		if !ok || !got.Shape.Equal(t.Shape) {
-			return nil, fmt.Errorf("%s: %s: got %v, want %v: it is of another model", m.r.Path(), name, got, t)
-		}
-		a, err := m.r.ReadWhole(name)
+		a, err := m.read(&nn.Param{Name: name, Type: t})
 		if err != nil {
 			return nil, err
 		}
@@ -114,6 +111,32 @@ func (m *modelDir) load(c nn.Config) (models.Model, error) {
 		return x, nil
 	}
 	return models.New(config, c)
+}
+
+// weights is the model without values, and what reads them one at a time until done is called.
+func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.Array, error), done func(), err error) {
+	if m.r == nil {
+		w, err := models.Open(m.dir)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return w.Model, w.Read, func() { w.Close() }, nil
+	}
+	config, err := m.config()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	model, err = models.New(config, nn.Config{})
+	return model, m.read, func() {}, err
+}
+
+// read is a parameter of a checkpoint.
+func (m *modelDir) read(p *nn.Param) (array.Array, error) {
+	got, ok := m.r.Type(p.Name)
+	if !ok || !got.Shape.Equal(p.Type.Shape) {
+		return array.Array{}, fmt.Errorf("%s: %s: got %v, want %v: it is of another model", m.r.Path(), p.Name, got, p.Type)
+	}
+	return m.r.ReadWhole(p.Name)
 }
 
 // name is what the model is called in what is printed.

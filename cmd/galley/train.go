@@ -13,6 +13,7 @@ import (
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/serve/engine"
 )
 
 // trainCmd trains a language model to predict the next token of a text.
@@ -368,7 +369,10 @@ func (t *training) speak() error {
 		return nil
 	}
 	fmt.Println()
-	return speak(t.model, t.tokenizer, t.Prompt, models.GenerateConfig{
-		Tokens: tokens, Temperature: 0.8, TopK: 40, Seed: t.Seed, Stop: config.StopTokens(),
-	})
+	q := question{prompt: t.Prompt, ids: ids, Request: engine.Request{Prompt: ids, Tokens: tokens,
+		Stop: config.StopTokens(), Sampling: engine.Sampling{Temperature: 0.8, TopK: 40, Seed: t.Seed}}}
+	if !served(config) {
+		return speakByOps(t.model, t.tokenizer, q)
+	}
+	return speak(t.model, t.tokenizer, q, engine.Config{})
 }

@@ -28,6 +28,9 @@ type CalibrateConfig struct {
 	// Log, if not nil, is told each result, Tell how far the measurements are.
 	Log  io.Writer
 	Tell func(what string, done, all int)
+	// Keep, if not nil, is given what there is after each part of the measurements, each time a calibration
+	// that can be used; the last one is the result. Its error ends the measurements.
+	Keep func(c plan.Calibration) error
 }
 
 // calibration is measurements under way.
@@ -52,14 +55,29 @@ func Calibrate(c CalibrateConfig) (plan.Calibration, error) {
 			return plan.Calibration{}, err
 		}
 	}
-	host, err := m.host()
+	out := plan.Calibration{Level: 1, Cluster: string(hw.YAML()), Devices: []plan.Curve{curve}}
+	so := func(h *plan.Host, rest string) error {
+		out.Host, out.Source = h, fmt.Sprintf("measured, %d threads%s", m.device.Threads(), rest)
+		return m.keep(out)
+	}
+	if err := so(nil, ", without its cores"); err != nil {
+		return out, err
+	}
+	host, err := m.host(func(h *plan.Host, passes int) error {
+		return so(h, fmt.Sprintf(", ops in %d of %d passes", passes, m.Passes))
+	})
 	if err != nil {
 		return plan.Calibration{}, err
 	}
-	return plan.Calibration{
-		Host: host, Level: 1, Source: fmt.Sprintf("measured, %d threads",
-			m.device.Threads()), Cluster: string(hw.YAML()), Devices: []plan.Curve{curve},
-	}, nil
+	return out, so(host, "")
+}
+
+// keep hands on what there is.
+func (m *calibration) keep(c plan.Calibration) error {
+	if m.Keep == nil {
+		return nil
+	}
+	return m.Keep(c)
 }
 
 func (m *calibration) say(format string, args ...any) {

@@ -13,9 +13,22 @@ func TestCalibrate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for seconds")
 	}
-	cal, err := Calibrate(CalibrateConfig{Devices: 4, Passes: 1})
+	var kept []plan.Calibration
+	cal, err := Calibrate(CalibrateConfig{Devices: 4, Passes: 1, Keep: func(c plan.Calibration) error {
+		kept = append(kept, c)
+		return nil
+	}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	// One that is ended half-way leaves what it had, which can be used.
+	if len(kept) != 3 || string(kept[2].YAML()) != string(cal.YAML()) {
+		t.Errorf("got %d calibrations on the way, want 3, the last of them the result", len(kept))
+	}
+	for i, c := range kept {
+		if _, err := plan.ParseCalibration(c.YAML()); err != nil {
+			t.Errorf("what there is after part %d: %v", i, err)
+		}
 	}
 	back, err := plan.ParseCalibration(cal.YAML())
 	if err != nil {

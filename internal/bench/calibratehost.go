@@ -15,13 +15,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// host measures one core: products on a grid, every op that training steps are made of, and what it takes to
-// communicate.
-func (m *calibration) host() (*plan.Host, error) {
+// host measures one core: products on a grid, what it takes to communicate, and every op that training steps
+// are made of. keep is given what there is before that, and after each pass of it.
+func (m *calibration) host(keep func(h *plan.Host, passes int) error) (*plan.Host, error) {
 	one := &calibration{CalibrateConfig: m.CalibrateConfig, device: galley.CPU(galley.Config{Threads: 1})}
 	defer one.device.Close()
 	h := &plan.Host{Cores: runtime.GOMAXPROCS(0)}
-	for _, measure := range []func(*plan.Host) error{one.plain, one.grid, communication, crowd, one.ops} {
+	ops := func(h *plan.Host) error { return one.ops(h, func(passes int) error { return keep(h, passes) }) }
+	for _, measure := range []func(*plan.Host) error{one.plain, one.grid, communication, crowd, ops} {
 		if err := measure(h); err != nil {
 			return nil, err
 		}

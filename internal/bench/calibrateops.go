@@ -45,14 +45,18 @@ func hostSteps() []hostStep {
 	return list
 }
 
-// ops measures the ops of training steps in place.
-func (m *calibration) ops(h *plan.Host) error {
+// ops measures the ops of training steps in place. keep is told before the first pass and after each but the
+// last.
+func (m *calibration) ops(h *plan.Host, keep func(passes int) error) error {
 	whole := galley.CPU(galley.Config{Threads: h.Cores})
 	defer whole.Close()
 	one, all := map[string][]timed{}, map[string][]timed{}
 	var spreads []float64
 	steps := hostSteps()
 	for pass := range m.Passes {
+		if err := keep(pass); err != nil {
+			return err
+		}
 		for i, s := range steps {
 			m.tell("ops in training steps", pass*len(steps)+i, m.Passes*len(steps))
 			d, seen := m.device, one
@@ -65,14 +69,20 @@ func (m *calibration) ops(h *plan.Host) error {
 			}
 			spreads = append(spreads, list...)
 		}
+		h.Spread, h.Ops = round(math.Min(1, middle(spreads))), hostOps(one, all)
 	}
-	h.Spread = round(math.Min(1, middle(spreads)))
-	for _, name := range slices.Sorted(maps.Keys(one)) {
-		o := plan.HostOp{Op: name, One: timesOf(one[name]), All: timesOf(all[name])}
-		h.Ops = append(h.Ops, o)
+	for _, o := range h.Ops {
 		m.say("%+v", o)
 	}
 	return nil
+}
+
+// hostOps is what ops were seen to take on one thread and on all.
+func hostOps(one, all map[string][]timed) (list []plan.HostOp) {
+	for _, name := range slices.Sorted(maps.Keys(one)) {
+		list = append(list, plan.HostOp{Op: name, One: timesOf(one[name]), All: timesOf(all[name])})
+	}
+	return list
 }
 
 // timed is a node with its seconds; where it is products they are told as a factor of the grid's.

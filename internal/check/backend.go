@@ -104,19 +104,10 @@ func (oc *opCase) checkOn(c OpsConfig, file *safetensors.File) (faults []string,
 
 // runOn compares f64 and f32 with what was recorded, and 16 bits with f64 on operands that 16 bits can hold.
 func (oc *opCase) runOn(c OpsConfig, file *safetensors.File, dtype array.DType) (worstError, float64, error) {
-	in, err := oc.read(c.Device, file, oc.Inputs, dtype)
+	args, f, err := oc.prepare(c.Device, file, dtype)
 	if err != nil {
 		return worstError{}, 0, err
 	}
-	aux, err := oc.readAux(c.Device, file, dtype)
-	if err != nil {
-		return worstError{}, 0, err
-	}
-	if _, err := opBuilder(oc.Op, oc.Attrs); err != nil {
-		return worstError{}, 0, err
-	}
-	args := append(in, aux...)
-	f := func(xs []*op.Tensor) []*op.Tensor { return oc.compute(xs[:len(in)], xs[len(in):]) }
 	got, err := executeOn(c.Backend, args, f)
 	if err != nil {
 		return worstError{}, 0, err

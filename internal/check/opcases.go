@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,8 +99,11 @@ func (d dims) first(otherwise int) int {
 // layouts are the orders of dims that Galley's ops have; a case in another order would need other numbers.
 var layouts = []string{"", "batch,seq,heads,dim", "NCHW", "NCL"}
 
-// tensors is a function of a case's operands.
-type tensors = func(in []*op.Tensor) []*op.Tensor
+// tensors is a function of a case's operands, and how many of them it takes.
+type tensors struct {
+	least, most int
+	of          func(in []*op.Tensor) []*op.Tensor
+}
 
 // opBuilder is the function that a recorded case names. An attribute that is not understood is an error: it
 // could mean another function.
@@ -109,11 +113,11 @@ func opBuilder(name string, text json.RawMessage) (tensors, error) {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&a); err != nil {
-			return nil, fmt.Errorf("op %s: attributes %s: %w", name, text, err)
+			return tensors{}, fmt.Errorf("op %s: attributes %s: %w", name, text, err)
 		}
 	}
 	if !slices.Contains(layouts, a.Layout) {
-		return nil, fmt.Errorf("op %s: layout %q: want one of %q", name, a.Layout, layouts[1:])
+		return tensors{}, fmt.Errorf("op %s: layout %q: want one of %q", name, a.Layout, layouts[1:])
 	}
 	for _, table := range []map[string]tensors{unaryCases(), binaryCases(), a.elementCases(), a.reductionCases(),
 		a.shapeCases(), a.indexCases(), a.layerCases(), a.lossCases()} {
@@ -121,17 +125,25 @@ func opBuilder(name string, text json.RawMessage) (tensors, error) {
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("op %s: no such op", name)
+	return tensors{}, fmt.Errorf("op %s: no such op", name)
 }
 
 func one(x *op.Tensor) []*op.Tensor { return []*op.Tensor{x} }
 
 func lift1(f func(x *op.Tensor) *op.Tensor) tensors {
-	return func(in []*op.Tensor) []*op.Tensor { return one(f(in[0])) }
+	return tensors{1, 1, func(in []*op.Tensor) []*op.Tensor { return one(f(in[0])) }}
 }
 
 func lift2(f func(x, y *op.Tensor) *op.Tensor) tensors {
-	return func(in []*op.Tensor) []*op.Tensor { return one(f(in[0], in[1])) }
+	return tensors{2, 2, func(in []*op.Tensor) []*op.Tensor { return one(f(in[0], in[1])) }}
+}
+
+func lift3(f func(x, y, z *op.Tensor) *op.Tensor) tensors {
+	return tensors{3, 3, func(in []*op.Tensor) []*op.Tensor { return one(f(in[0], in[1], in[2])) }}
+}
+
+func liftAll(f func(in []*op.Tensor) *op.Tensor) tensors {
+	return tensors{1, math.MaxInt, func(in []*op.Tensor) []*op.Tensor { return one(f(in)) }}
 }
 
 func unaryCases() map[string]tensors {

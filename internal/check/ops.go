@@ -45,7 +45,14 @@ type indexed struct {
 
 // UnmarshalJSON reads the pair.
 func (x *indexed) UnmarshalJSON(b []byte) error {
-	return json.Unmarshal(b, &[]any{&x.Index, &x.Name})
+	pair := []any{&x.Index, &x.Name}
+	if err := json.Unmarshal(b, &pair); err != nil {
+		return err
+	}
+	if len(pair) != 2 || x.Name == "" {
+		return fmt.Errorf("got %s, want a pair of a number and a name", b)
+	}
+	return nil
 }
 
 // Ops runs every case of a directory with ops.json and ops.safetensors, eagerly and traced, in f64 and f32.
@@ -104,17 +111,8 @@ type worstError struct {
 // run computes everything that the case records and compares.
 func (oc *opCase) run(d *galley.Device, file *safetensors.File, dtype array.DType, mode string) (worstError,
 	error) {
-	in, err := oc.read(d, file, oc.Inputs, dtype)
+	args, f, err := oc.prepare(d, file, dtype)
 	if err != nil {
-		return worstError{}, err
-	}
-	aux, err := oc.readAux(d, file, dtype)
-	if err != nil {
-		return worstError{}, err
-	}
-	args := append(in, aux...)
-	f := func(xs []*op.Tensor) []*op.Tensor { return oc.compute(xs[:len(in)], xs[len(in):]) }
-	if _, err := opBuilder(oc.Op, oc.Attrs); err != nil {
 		return worstError{}, err
 	}
 	results, err := execute(d, mode, args, f)
@@ -124,76 +122,9 @@ func (oc *opCase) run(d *galley.Device, file *safetensors.File, dtype array.DTyp
 	return oc.compare(file, results)
 }
 
-// auxNames are the cotangents and the vectors of Hessian products, in this order.
-func (oc *opCase) auxNames() []string {
-	var names []string
-	for _, ct := range oc.Cotangents {
-		names = append(names, ct.Name)
-	}
-	for _, p := range oc.HVP {
-		names = append(names, p[0])
-	}
-	return names
-}
-
-func (oc *opCase) readAux(d *galley.Device, file *safetensors.File, dtype array.DType) ([]array.Array,
-	error) {
-	return oc.read(d, file, oc.auxNames(), dtype)
-}
-
-func (oc *opCase) read(d *galley.Device, file *safetensors.File, names []string,
-	dtype array.DType) ([]array.Array, error) {
-	out := make([]array.Array, len(names))
-	for i, name := range names {
-		a, err := file.Read(name)
-		if err != nil {
-			return nil, err
-		}
-		if a.DType().IsFloat() {
-			if a, err = galley.Read(op.Cast(d.NewSession().Tensor(a), dtype)); err != nil {
-				return nil, err
-			}
-		}
-		out[i] = a
-	}
-	return out, nil
-}
-
-// compute is the case as tensors: outputs, then gradients, then Hessian-vector products.
-func (oc *opCase) compute(in, aux []*op.Tensor) []*op.Tensor {
-	build, err := opBuilder(oc.Op, oc.Attrs)
-	if err != nil {
-		return nil
-	}
-	outs := build(in)
-	if len(oc.Grads) == 0 {
-		return outs
-	}
-	var ys, cts, xs []*op.Tensor
-	for i, ct := range oc.Cotangents {
-		y := outs[ct.Index]
-		ys, cts = append(ys, y), append(cts, op.Cast(aux[i], y.DType())) // a loss of 16-bit logits is f32
-	}
-	for _, g := range oc.Grads {
-		xs = append(xs, in[g.Index])
-	}
-	grads := op.Grad(ys, cts, xs)
-	results := append(outs, grads...)
-	if len(oc.HVP) > 0 {
-		results = append(results, op.Grad(grads, aux[len(oc.Cotangents):], xs)...)
-	}
-	return results
-}
-
 // compare matches results with what was recorded.
 func (oc *opCase) compare(file *safetensors.File, results []array.Array) (worstError, error) {
-	names := append([]string(nil), oc.Outputs...)
-	for _, g := range oc.Grads {
-		names = append(names, g.Name)
-	}
-	for _, p := range oc.HVP {
-		names = append(names, p[1])
-	}
+	names := oc.resultNames()
 	if len(results) != len(names) {
 		return worstError{}, fmt.Errorf("got %d results, want %d", len(results), len(names))
 	}

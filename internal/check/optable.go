@@ -11,7 +11,7 @@ func (a opAttrs) elementCases() map[string]tensors {
 	return map[string]tensors{
 		"gelu":  lift1(func(x *op.Tensor) *op.Tensor { return op.GELU(x, a.Approximate) }),
 		"pow":   lift1(func(x *op.Tensor) *op.Tensor { return op.Pow(x, a.Exponent) }),
-		"where": func(in []*op.Tensor) []*op.Tensor { return one(op.Where(in[0], in[1], in[2])) },
+		"where": lift3(op.Where),
 		"clamp": lift1(func(x *op.Tensor) *op.Tensor {
 			return op.Clamp(x, orElse(a.Min, math.Inf(-1)), orElse(a.Max, math.Inf(1)))
 		}),
@@ -63,10 +63,12 @@ func (a opAttrs) keep(y, x *op.Tensor) *op.Tensor {
 
 func (a opAttrs) shapeCases() map[string]tensors {
 	return map[string]tensors{
-		"slice":     lift1(func(x *op.Tensor) *op.Tensor { return op.Slice(x, a.Start, a.End, a.Step) }),
-		"concat":    func(in []*op.Tensor) []*op.Tensor { return one(op.Concat(in, a.Dim.first(0))) },
-		"stack":     func(in []*op.Tensor) []*op.Tensor { return one(op.Stack(in, a.Dim.first(0))) },
-		"split":     func(in []*op.Tensor) []*op.Tensor { return op.Split(in[0], a.Dim.first(0), a.Sizes...) },
+		"slice":  lift1(func(x *op.Tensor) *op.Tensor { return op.Slice(x, a.Start, a.End, a.Step) }),
+		"concat": liftAll(func(in []*op.Tensor) *op.Tensor { return op.Concat(in, a.Dim.first(0)) }),
+		"stack":  liftAll(func(in []*op.Tensor) *op.Tensor { return op.Stack(in, a.Dim.first(0)) }),
+		"split": {1, 1, func(in []*op.Tensor) []*op.Tensor {
+			return op.Split(in[0], a.Dim.first(0), a.Sizes...)
+		}},
 		"transpose": lift1(func(x *op.Tensor) *op.Tensor { return op.Transpose(x, a.Perm...) }),
 		"reshape":   lift1(func(x *op.Tensor) *op.Tensor { return op.Reshape(x, a.Shape...) }),
 		"expand":    lift1(func(x *op.Tensor) *op.Tensor { return op.Expand(x, a.Shape...) }),
@@ -86,10 +88,10 @@ func (a opAttrs) shapeCases() map[string]tensors {
 
 // both is a function with two results: values and where they were.
 func both(f func(x *op.Tensor) (values, indices *op.Tensor)) tensors {
-	return func(in []*op.Tensor) []*op.Tensor {
+	return tensors{1, 1, func(in []*op.Tensor) []*op.Tensor {
 		values, indices := f(in[0])
 		return []*op.Tensor{values, indices}
-	}
+	}}
 }
 
 func (a opAttrs) indexCases() map[string]tensors {
@@ -98,19 +100,13 @@ func (a opAttrs) indexCases() map[string]tensors {
 		"take_along_dim": lift2(func(x, i *op.Tensor) *op.Tensor { return op.TakeAlongDim(x, i, a.Dim.first(0)) }),
 		"gather":         lift2(func(x, i *op.Tensor) *op.Tensor { return op.TakeAlongDim(x, i, a.Dim.first(0)) }),
 		"index_select":   lift2(func(x, i *op.Tensor) *op.Tensor { return op.IndexSelect(x, a.Dim.first(0), i) }),
-		"index_add": func(in []*op.Tensor) []*op.Tensor {
-			return one(op.IndexAdd(in[0], a.Dim.first(0), in[1],
-				in[2]))
-		},
-		"scatter_add": func(in []*op.Tensor) []*op.Tensor {
-			return one(op.ScatterAdd(in[0], a.Dim.first(0),
-				in[1], in[2]))
-		},
+		"index_add":      lift3(func(x, i, y *op.Tensor) *op.Tensor { return op.IndexAdd(x, a.Dim.first(0), i, y) }),
+		"scatter_add":    lift3(func(x, i, y *op.Tensor) *op.Tensor { return op.ScatterAdd(x, a.Dim.first(0), i, y) }),
 		"matmul": lift2(func(x, y *op.Tensor) *op.Tensor {
 			return op.MatMulT(x, y, a.TransposeA,
 				a.TransposeB)
 		}),
-		"einsum": func(in []*op.Tensor) []*op.Tensor { return one(op.Einsum(a.Equation, in...)) },
+		"einsum": liftAll(func(in []*op.Tensor) *op.Tensor { return op.Einsum(a.Equation, in...) }),
 		"conv1d": a.conv(op.Conv1D),
 		"conv2d": a.conv(op.Conv2D),
 		"conv3d": a.conv(op.Conv3D),
@@ -129,14 +125,14 @@ func (a opAttrs) indexCases() map[string]tensors {
 }
 
 func (a opAttrs) conv(f func(x, w, bias *op.Tensor, c op.ConvConfig) *op.Tensor) tensors {
-	return func(in []*op.Tensor) []*op.Tensor {
+	return tensors{2, 3, func(in []*op.Tensor) []*op.Tensor {
 		var bias *op.Tensor
 		if len(in) == 3 {
 			bias = in[2]
 		}
 		return one(f(in[0], in[1], bias, op.ConvConfig{
 			Stride: a.Stride, Padding: a.Padding, Dilation: a.Dilation, OutputPadding: a.OutputPadding, Groups: a.Groups}))
-	}
+	}}
 }
 
 func (a opAttrs) pool(f func(x *op.Tensor, c op.PoolConfig) *op.Tensor) tensors {
@@ -149,26 +145,22 @@ func (a opAttrs) layerCases() map[string]tensors {
 	return map[string]tensors{
 		"softmax":     lift1(func(x *op.Tensor) *op.Tensor { return op.Softmax(x, a.Dim.first(-1)) }),
 		"log_softmax": lift1(func(x *op.Tensor) *op.Tensor { return op.LogSoftmax(x, a.Dim.first(-1)) }),
-		"layer_norm":  func(in []*op.Tensor) []*op.Tensor { return one(op.LayerNorm(in[0], in[1], in[2], a.Eps)) },
+		"layer_norm":  lift3(func(x, g, b *op.Tensor) *op.Tensor { return op.LayerNorm(x, g, b, a.Eps) }),
 		"rms_norm":    lift2(func(x, g *op.Tensor) *op.Tensor { return op.RMSNorm(x, g, a.Eps) }),
-		"group_norm": func(in []*op.Tensor) []*op.Tensor {
-			return one(op.GroupNorm(in[0], a.NumGroups, in[1], in[2], a.Eps))
-		},
-		"instance_norm": func(in []*op.Tensor) []*op.Tensor {
-			return one(op.InstanceNorm(in[0], in[1], in[2],
-				a.Eps))
-		},
-		"batch_norm": func(in []*op.Tensor) []*op.Tensor {
-			y, _, _ := op.BatchNorm(in[0], in[1], in[2], a.Eps)
-			return one(y)
-		},
-		"batch_norm_inference": func(in []*op.Tensor) []*op.Tensor {
+		"group_norm": lift3(func(x, g, b *op.Tensor) *op.Tensor {
+			return op.GroupNorm(x, a.NumGroups, g, b, a.Eps)
+		}),
+		"instance_norm": lift3(func(x, g, b *op.Tensor) *op.Tensor { return op.InstanceNorm(x, g, b, a.Eps) }),
+		"batch_norm": lift3(func(x, g, b *op.Tensor) *op.Tensor {
+			y, _, _ := op.BatchNorm(x, g, b, a.Eps)
+			return y
+		}),
+		"batch_norm_inference": {5, 5, func(in []*op.Tensor) []*op.Tensor {
 			return one(op.BatchNormInference(in[0], in[1], in[2], in[3], in[4], a.Eps))
-		},
-		"attention": func(in []*op.Tensor) []*op.Tensor {
-			return one(op.Attention(in[0], in[1], in[2],
-				op.AttentionConfig{Causal: a.Causal, Scale: a.Scale, Window: a.Window}))
-		},
+		}},
+		"attention": lift3(func(q, k, v *op.Tensor) *op.Tensor {
+			return op.Attention(q, k, v, op.AttentionConfig{Causal: a.Causal, Scale: a.Scale, Window: a.Window})
+		}),
 		"rope": lift1(func(x *op.Tensor) *op.Tensor {
 			return op.RoPE(x,
 				op.RoPEConfig{Theta: a.Theta, Style: a.Style})

@@ -31,6 +31,27 @@ type Call struct {
 	Tag int
 	// Pairs are the messages of a Permute.
 	Pairs []Pair
+
+	away *awayTypes // of a member that lives in another process
+}
+
+// awayTypes are the types of arrays that another process has; the zero typ where there is none.
+type awayTypes struct{ in, dst typ }
+
+// inType is the type of what the member gives, in whichever process that lies.
+func (c *Call) inType() typ {
+	if c.away != nil {
+		return c.away.in
+	}
+	return typeOf(c.In)
+}
+
+// dstType is the type of where the member's result goes.
+func (c *Call) dstType() typ {
+	if c.away != nil {
+		return c.away.dst
+	}
+	return typeOf(c.Dst)
 }
 
 // contributes reports whether the member's In is part of the collective.
@@ -76,6 +97,8 @@ type typ struct {
 
 func typeOf(a array.Array) typ { return typ{a.DType(), a.Shape()} }
 
+func (t typ) isValid() bool { return t.dtype != array.Invalid }
+
 func (t typ) equal(u typ) bool { return t.dtype == u.dtype && t.shape.Equal(u.shape) }
 
 func (t typ) String() string { return t.dtype.String() + t.shape.String() }
@@ -100,9 +123,9 @@ func (c *Call) text(mark string) string {
 	b.WriteString(mark)
 	switch {
 	case c.contributes():
-		fmt.Fprintf(&b, " %v", typeOf(c.In))
-	case c.Dst.IsValid():
-		fmt.Fprintf(&b, " %v", typeOf(c.Dst))
+		fmt.Fprintf(&b, " %v", c.inType())
+	case c.dstType().isValid():
+		fmt.Fprintf(&b, " %v", c.dstType())
 	}
 	switch c.Kind {
 	case AllReduce:

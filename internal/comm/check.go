@@ -46,8 +46,8 @@ func (c *Call) checkDims() error {
 		return nil
 	}
 	for _, d := range [...]int{c.Dim, c.Concat} { // Concat is 0 where it means nothing
-		if n := len(c.In.Shape()); d < 0 || d >= n {
-			return fmt.Errorf("%v: dim %d of %v: want one of its %d dims", c.Kind, d, typeOf(c.In), n)
+		if n := len(c.inType().shape); d < 0 || d >= n {
+			return fmt.Errorf("%v: dim %d of %v: want one of its %d dims", c.Kind, d, c.inType(), n)
 		}
 	}
 	return nil
@@ -57,10 +57,10 @@ func (c *Call) checkSizes() error {
 	if !c.splits() {
 		return nil
 	}
-	k, dim := c.Group.Size(), c.In.Shape()[c.Dim]
+	k, dim := c.Group.Size(), c.inType().shape[c.Dim]
 	if len(c.Sizes) != k {
 		return fmt.Errorf("%v: sizes %v of dim %d of %v: got %d, want one for each of %d members",
-			c.Kind, c.Sizes, c.Dim, typeOf(c.In), len(c.Sizes), k)
+			c.Kind, c.Sizes, c.Dim, c.inType(), len(c.Sizes), k)
 	}
 	sum := 0
 	for _, n := range c.Sizes {
@@ -71,7 +71,7 @@ func (c *Call) checkSizes() error {
 	}
 	if sum != dim {
 		return fmt.Errorf("%v: sizes %v of dim %d of %v: got %d in all, want %d", c.Kind, c.Sizes, c.Dim,
-			typeOf(c.In), sum, dim)
+			c.inType(), sum, dim)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func disagreement(a, b *Call) string {
 		return "pairs"
 	case !a.contributes() || !b.contributes():
 		return ""
-	case a.In.DType() != b.In.DType():
+	case a.inType().dtype != b.inType().dtype:
 		return "dtypes"
 	case !shapesFit(a, b):
 		return "shapes"
@@ -151,9 +151,9 @@ func messageDisagreement(a, b *Call) string {
 		a, b = b, a
 	}
 	switch {
-	case a.In.DType() != b.Dst.DType():
+	case a.inType().dtype != b.dstType().dtype:
 		return "dtypes"
-	case !a.In.Shape().Equal(b.Dst.Shape()):
+	case !a.inType().shape.Equal(b.dstType().shape):
 		return "shapes"
 	}
 	return ""
@@ -177,7 +177,7 @@ func shapesFit(a, b *Call) bool {
 	case AllToAll:
 		free = a.Concat
 	}
-	x, y := a.In.Shape(), b.In.Shape()
+	x, y := a.inType().shape, b.inType().shape
 	if len(x) != len(y) {
 		return false
 	}

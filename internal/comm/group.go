@@ -45,6 +45,11 @@ func NewGroup(c Comm, ranks []int) (*Group, error) {
 	return &Group{comm: c, ranks: slices.Clone(ranks), pos: pos, key: fmt.Sprint(ranks)}, nil
 }
 
+// AwayGroup is a group as a member in another process sees it: its calls are read, not made.
+func AwayGroup(ranks []int, pos int) *Group {
+	return &Group{ranks: ranks, pos: pos, key: fmt.Sprint(ranks)}
+}
+
 // Ranks is the members in group order; it must not be changed.
 func (g *Group) Ranks() []int { return g.ranks }
 

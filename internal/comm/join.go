@@ -1,6 +1,8 @@
 package comm
 
 import (
+	"unsafe"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/kernel"
 )
@@ -65,18 +67,19 @@ func scale[T kernel.Float](by Reduce, k int) func(block []T) {
 	}
 }
 
-func dataOf[T array.Elem](arrays []array.Array) [][]T {
+// elements is the memory of arrays as elements of their size; nil for the zero Array.
+func elements[T any](arrays []array.Array) [][]T {
 	data := make([][]T, len(arrays))
 	for i, a := range arrays {
-		data[i] = array.Data[T](a)
+		data[i] = elementsOf[T](a.Bytes())
 	}
 	return data
 }
 
-func rawOf(arrays []array.Array) [][]uint16 {
-	data := make([][]uint16, len(arrays))
-	for i, a := range arrays {
-		data[i] = array.Raw[uint16](a)
+func elementsOf[T any](b []byte) []T {
+	if len(b) == 0 {
+		return nil
 	}
-	return data
+	var zero T
+	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(zero)))
 }

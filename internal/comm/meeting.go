@@ -11,12 +11,19 @@ type Meeting struct {
 	Calls []*Call
 	// Seq is the meeting's number among those of its members.
 	Seq int
+	// Here says by slot which members live in this process; nil means all. A plan makes the results of these.
+	Here []bool
+	// Shared says that every process has all operands, so that nothing is to be sent.
+	Shared bool
 }
 
 // NewMeeting is a meeting to which nobody has come.
 func NewMeeting(ranks []int, seq int) Meeting {
 	return Meeting{Ranks: ranks, Calls: make([]*Call, len(ranks)), Seq: seq}
 }
+
+// here reports whether the member of a slot lives in this process.
+func (m *Meeting) here(slot int) bool { return m.Here == nil || m.Here[slot] }
 
 // Lacks reports whether the meeting waits for the rank.
 func (m *Meeting) Lacks(rank int) bool {

@@ -28,6 +28,11 @@ type Plan struct {
 	Pieces  []Piece
 	// Bytes is what the pieces read and write, all in all.
 	Bytes int
+	// Outgoing and Incoming are boxes that go to and come from members of other processes. Those between two
+	// processes are in one order on both.
+	Outgoing, Incoming []Parcel
+	// Reductions are those in which members of several processes are combined.
+	Reductions []*Reduction
 
 	m     *Meeting
 	calls []*Call
@@ -35,7 +40,8 @@ type Plan struct {
 }
 
 // NewPlan plans a meeting to which all have come. It is a function of their calls alone; no array is read or
-// written before its pieces are done. An error means that a member's destination does not fit; a panic in it
+// written before its pieces are done. Where members live in other processes and their operands are not here,
+// it says what has to be sent. An error means that a member's destination does not fit; a panic in it
 // is a bug of ours, but must not leave the members waiting, so it is an error as well.
 func NewPlan(m *Meeting) (p *Plan, err error) {
 	p = &Plan{m: m, calls: m.Calls, Results: make([]Result, len(m.Calls))}
@@ -76,32 +82,35 @@ func (p *Plan) build() error {
 	return p.err
 }
 
-// result makes the result of a slot: in its destination if it has one, which must be of type t.
+// result makes the result of a slot: in its destination if it has one, which must be of type t. That of
+// another process is the zero Array.
 func (p *Plan) result(slot int, t typ) array.Array {
-	dst := p.calls[slot].Dst
+	dst, has, here := p.calls[slot].Dst, p.calls[slot].dstType(), p.m.here(slot)
 	switch {
-	case !dst.IsValid():
+	case !has.isValid() && here:
 		dst = array.New(t.dtype, t.shape...)
-	case p.calls[slot].Kind == AllToAllV && hasRows(dst, t):
-		dst = dst.Rows(0, t.shape[0])
-	case !typeOf(dst).equal(t):
+	case !has.isValid():
+	case p.calls[slot].Kind == AllToAllV && hasRows(has, t):
+		if here {
+			dst = dst.Rows(0, t.shape[0])
+		}
+	case !has.equal(t):
 		other := 0
 		if slot == 0 && len(p.calls) > 1 {
 			other = 1
 		}
 		if p.err == nil {
 			p.err = p.m.mismatch(fmt.Sprintf("destination of rank %d: got %v, want %v",
-				p.m.Ranks[slot], typeOf(dst), t), slot, other)
+				p.m.Ranks[slot], has, t), slot, other)
 		}
-		dst = array.New(t.dtype, t.shape...)
+		dst = array.Array{}
 	}
 	p.Results[slot].Array = dst
 	return dst
 }
 
-// hasRows reports whether dst has room for an array of type t in its first rows.
-func hasRows(dst array.Array, t typ) bool {
-	d := typeOf(dst)
+// hasRows reports whether an array of type d has room for one of type t in its first rows.
+func hasRows(d, t typ) bool {
 	return len(d.shape) == len(t.shape) && d.shape[0] >= t.shape[0] && d.with(0, t.shape[0]).equal(t)
 }
 
@@ -115,19 +124,39 @@ func (p *Plan) cut(j job, n, grain int) {
 // moveGrain is the bytes of one piece of a move: large against taking it, small against a core's cache.
 const moveGrain = 256 << 10
 
-// move copies a box of the given type from src, where it begins at index from of dim srcDim, to dst, where it
-// begins at index to of dim dstDim.
-func (p *Plan) move(dst array.Array, dstDim, to int, src array.Array, srcDim, from int, box typ) {
-	if n := box.bytes(); n > 0 {
-		p.cut(newMove(dst, dstDim, to, src, srcDim, from, box), n, moveGrain)
+// place is where a box begins in the array of a member: at an index of a dim.
+type place struct {
+	slot  int
+	array array.Array // the zero Array where another process has it
+	dim   int
+	at    int
+}
+
+// move copies a box of the given type between the arrays of two members, or says that it must be sent.
+func (p *Plan) move(dst, src place, box typ) {
+	n := box.bytes()
+	switch toHere, fromHere := p.m.here(dst.slot), src.array.IsValid(); {
+	case n == 0 || p.err != nil || !toHere && !p.m.here(src.slot):
+	case toHere && fromHere:
+		p.cut(newMove(dst.array, dst.dim, dst.at, src.array, src.dim, src.at, box), n, moveGrain)
 		p.Bytes += 2 * n
+	case toHere:
+		p.Incoming = append(p.Incoming, Parcel{src: src, dst: dst, box: box, Source: src.slot, Target: dst.slot})
+	case !p.m.Shared:
+		p.Outgoing = append(p.Outgoing, Parcel{src: src, dst: dst, box: box, Source: src.slot, Target: dst.slot})
 	}
 }
 
-// whole copies an array.
-func (p *Plan) whole(dst, src array.Array) {
-	flat := typ{src.DType(), array.Shape{src.Len()}}
-	p.move(dst.Reshape(src.Len()), 0, 0, src.Reshape(src.Len()), 0, 0, flat)
+// whole copies an array of type t.
+func (p *Plan) whole(to int, dst array.Array, from int, t typ) {
+	n := t.shape.Len()
+	flat := func(slot int, a array.Array) place {
+		if a.IsValid() {
+			a = a.Reshape(n)
+		}
+		return place{slot: slot, array: a}
+	}
+	p.move(flat(to, dst), flat(from, p.calls[from].In), typ{t.dtype, array.Shape{n}})
 }
 
 // reduceGrain is the elements of one piece of a reduction: a whole number of blocks.
@@ -136,34 +165,55 @@ const reduceGrain = 16 * blockLen
 func (p *Plan) allReduce() {
 	r := p.reduction()
 	for slot, c := range p.calls {
-		r.outs = append(r.outs, p.result(slot, typeOf(c.In)))
+		if out := p.result(slot, c.inType()); out.IsValid() {
+			r.outs = append(r.outs, out)
+		}
 	}
-	n := r.outs[0].Len()
+	n := p.calls[0].inType().shape.Len()
 	r.at = region{span: max(n, 1)}
-	p.cut(r, n, reduceGrain)
-	p.Bytes += 2 * len(p.calls) * len(r.outs[0].Bytes())
+	p.reduce(r, n, -1)
 }
 
 func (p *Plan) reduceScatter() {
 	c := p.calls[0]
-	t, strides := typeOf(c.In), c.In.Shape().Strides()
+	t, strides := c.inType(), c.inType().shape.Strides()
 	stride := t.shape[c.Dim] * strides[c.Dim]
 	off := 0
 	for slot, size := range c.Sizes {
 		r := p.reduction()
-		r.outs = []array.Array{p.result(slot, t.with(c.Dim, size))}
+		part := t.with(c.Dim, size)
+		if out := p.result(slot, part); out.IsValid() {
+			r.outs = []array.Array{out}
+		}
 		r.at = region{off: off * strides[c.Dim], span: size * strides[c.Dim], stride: stride}
-		p.cut(r, r.outs[0].Len(), reduceGrain)
-		p.Bytes += (len(p.calls) + 1) * len(r.outs[0].Bytes())
+		p.reduce(r, part.shape.Len(), slot)
 		off += size
 	}
 }
 
 // reduction is a job that combines the members' arrays, without its outputs.
 func (p *Plan) reduction() *reduction {
-	r := &reduction{by: p.calls[0].Reduce}
+	r := &reduction{by: p.calls[0].Reduce, dtype: p.calls[0].inType().dtype, to: len(p.calls)}
 	for _, c := range p.calls {
 		r.ins = append(r.ins, c.In)
 	}
 	return r
+}
+
+// reduce adds the work of a reduction of n elements, whose result goes to the member of a slot, or to all if
+// that is -1.
+func (p *Plan) reduce(r *reduction, n, slot int) {
+	if p.err != nil || n == 0 {
+		return
+	}
+	for _, in := range r.ins {
+		if !in.IsValid() {
+			p.Reductions = append(p.Reductions, &Reduction{job: r, Len: n, Slot: slot})
+			return
+		}
+	}
+	if len(r.outs) > 0 {
+		p.cut(r, n, reduceGrain)
+		p.Bytes += (len(r.ins) + len(r.outs)) * n * r.dtype.Size()
+	}
 }

@@ -6,17 +6,14 @@ func (p *Plan) gather(slot int) {
 	counts := make([]int, len(p.calls))
 	total := 0
 	for i, c := range p.calls {
-		counts[i] = c.In.Shape()[dim]
+		counts[i] = c.inType().shape[dim]
 		total += counts[i]
 	}
-	out := p.result(slot, typeOf(p.calls[slot].In).with(dim, total))
+	out := p.result(slot, p.calls[slot].inType().with(dim, total))
 	p.Results[slot].Counts = counts
-	if p.err != nil {
-		return
-	}
 	off := 0
 	for i, c := range p.calls {
-		p.move(out, dim, off, c.In, dim, 0, typeOf(c.In))
+		p.move(place{slot, out, dim, off}, place{i, c.In, dim, 0}, c.inType())
 		off += counts[i]
 	}
 }
@@ -28,47 +25,45 @@ func (p *Plan) exchange(slot int) {
 	counts := make([]int, len(p.calls))
 	total := 0
 	for i, c := range p.calls {
-		boxes[i] = typeOf(c.In).with(split, c.Sizes[slot])
+		boxes[i] = c.inType().with(split, c.Sizes[slot])
 		counts[i] = boxes[i].shape[concat]
 		total += counts[i]
 	}
 	out := p.result(slot, boxes[slot].with(concat, total))
 	p.Results[slot].Counts = counts
-	if p.err != nil {
-		return
-	}
 	off := 0
 	for i, c := range p.calls {
-		p.move(out, concat, off, c.In, split, sum(c.Sizes[:slot]), boxes[i])
+		p.move(place{slot, out, concat, off}, place{i, c.In, split, sum(c.Sizes[:slot])}, boxes[i])
 		off += counts[i]
 	}
 }
 
 func (p *Plan) broadcast() {
 	root := p.calls[0].Root
-	x := p.calls[root].In
+	x, t := p.calls[root].In, p.calls[root].inType()
 	for slot, c := range p.calls {
-		if slot == root && !c.Dst.IsValid() {
-			p.Results[slot].Array = x
+		if slot == root && !c.dstType().isValid() {
+			if p.m.here(root) {
+				p.Results[slot].Array = x
+			}
 			continue
 		}
-		out := p.result(slot, typeOf(x))
-		inPlace := slot == root && x.Len() > 0 && &out.Bytes()[0] == &x.Bytes()[0]
-		if p.err == nil && !inPlace {
-			p.whole(out, x)
+		out := p.result(slot, t)
+		inPlace := slot == root && len(out.Bytes()) > 0 && &out.Bytes()[0] == &x.Bytes()[0]
+		if !inPlace {
+			p.whole(slot, out, root, t)
 		}
 	}
 }
 
 func (p *Plan) scatter() {
-	root := p.calls[p.calls[0].Root]
+	from := p.calls[0].Root
+	root := p.calls[from]
 	off := 0
 	for slot, size := range root.Sizes {
-		box := typeOf(root.In).with(root.Dim, size)
+		box := root.inType().with(root.Dim, size)
 		out := p.result(slot, box)
-		if p.err == nil {
-			p.move(out, root.Dim, 0, root.In, root.Dim, off, box)
-		}
+		p.move(place{slot, out, root.Dim, 0}, place{from, root.In, root.Dim, off}, box)
 		off += size
 	}
 }
@@ -83,19 +78,18 @@ func (p *Plan) permute() {
 	}
 	for slot, c := range p.calls {
 		if source[slot] < 0 {
-			clear(p.result(slot, typeOf(c.In)).Bytes())
+			clear(p.result(slot, c.inType()).Bytes())
 			continue
 		}
-		x := p.calls[source[slot]].In
-		if out := p.result(slot, typeOf(x)); p.err == nil {
-			p.whole(out, x)
-		}
+		t := p.calls[source[slot]].inType()
+		p.whole(slot, p.result(slot, t), source[slot], t)
 	}
 }
 
 // message carries one array from slot 0 to slot 1; their types have been compared.
 func (p *Plan) message() {
-	p.whole(p.result(1, typeOf(p.calls[0].In)), p.calls[0].In)
+	t := p.calls[0].inType()
+	p.whole(1, p.result(1, t), 0, t)
 }
 
 func sum(xs []int) int {

@@ -3,6 +3,7 @@ package comm
 import (
 	"fmt"
 	"math/bits"
+	"unsafe"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/kernel"
@@ -12,13 +13,27 @@ import (
 // cache.
 const blockLen = 2048
 
-// reduction combines the members' arrays element by element into each output. Its positions are the outputs'
-// elements.
+// reduction combines the arrays of members from to to element by element into each output. Its positions are
+// the elements of the result.
 type reduction struct {
-	by   Reduce
-	ins  []array.Array
-	at   region // where in the inputs
-	outs []array.Array
+	by       Reduce
+	dtype    array.DType
+	ins      []array.Array // by member; the zero Array where it is another process's
+	from, to int
+	at       region // where in the inputs
+	outs     []array.Array
+	base     int // the position of the outputs' first element
+
+	given []given
+	// partial is a term of a larger tree: nothing is divided, and 16-bit floats are left as float32.
+	partial bool
+}
+
+// given is a term that another process has combined: members from to to, from position base on.
+type given struct {
+	from, to int
+	base     int
+	data     []byte
 }
 
 // Combine is arrays of one type combined as an all-reduce of a group that holds them does it, to the bit.
@@ -31,7 +46,10 @@ func Combine(by Reduce, parts []array.Array) (array.Array, error) {
 		}
 	}
 	out := array.New(first.DType(), first.Shape()...)
-	r := &reduction{by: by, ins: parts, outs: []array.Array{out}, at: region{span: max(out.Len(), 1)}}
+	r := &reduction{
+		by: by, dtype: first.DType(), ins: parts, to: len(parts), outs: []array.Array{out},
+		at: region{span: max(out.Len(), 1)},
+	}
 	r.do(&Scratch{}, 0, out.Len())
 	return out, nil
 }
@@ -60,21 +78,23 @@ func (r region) contiguous(lo, hi int) (from int, ok bool) {
 type Scratch struct{ mem array.Array }
 
 // slots is n blocks of elements of type C.
-func slots[C array.Elem](s *Scratch, dtype array.DType, n int) []C {
-	size := n * blockLen * dtype.Size()
+func slots[C any](s *Scratch, n int) []C {
+	var zero C
+	size := n * blockLen * int(unsafe.Sizeof(zero))
 	if !s.mem.IsValid() || s.mem.Len() < size {
 		s.mem = array.New(array.U8, size)
 	}
-	return array.Data[C](array.View(dtype, array.Shape{n * blockLen}, s.mem.Bytes()[:size]))
+	return elementsOf[C](s.mem.Bytes()[:size])
 }
 
 // do combines elements lo to hi.
 func (r *reduction) do(mem *Scratch, lo, hi int) {
-	switch dtype := r.ins[0].DType(); dtype {
+	k := len(r.ins)
+	switch r.dtype {
 	case array.F64:
-		reduceWide(r, mem, lo, hi, floatJoin[float64](r.by), r.mean64())
+		reduceWide(r, mem, lo, hi, floatJoin[float64](r.by), scale[float64](r.by, k))
 	case array.F32:
-		reduceWide(r, mem, lo, hi, floatJoin[float32](r.by), scale[float32](r.by, len(r.ins)))
+		reduceWide(r, mem, lo, hi, floatJoin[float32](r.by), scale[float32](r.by, k))
 	case array.BF16:
 		reduceHalf(r, mem, lo, hi, halfFormat{kernel.BF16sToF32, kernel.F32sToBF16})
 	case array.F16:
@@ -87,26 +107,13 @@ func (r *reduction) do(mem *Scratch, lo, hi int) {
 		reduceWide(r, mem, lo, hi, intJoin[int16](r.by), nil)
 	case array.U8:
 		reduceWide(r, mem, lo, hi, intJoin[uint8](r.by), nil)
-	case array.Bool:
-		r.bytes().do(mem, lo, hi)
+	case array.Bool: // as bytes, where any and all are max and min
+		by := Max
+		if r.by == All || r.by == Min {
+			by = Min
+		}
+		reduceWide(r, mem, lo, hi, intJoin[uint8](by), nil)
 	}
-}
-
-func (r *reduction) mean64() func([]float64) { return scale[float64](r.by, len(r.ins)) }
-
-// bytes is the same reduction of Bools as bytes, where any and all are max and min.
-func (r *reduction) bytes() *reduction {
-	b := &reduction{by: Max, at: r.at}
-	if r.by == All || r.by == Min {
-		b.by = Min
-	}
-	for _, a := range r.ins {
-		b.ins = append(b.ins, array.View(array.U8, a.Shape(), a.Bytes()))
-	}
-	for _, a := range r.outs {
-		b.outs = append(b.outs, array.View(array.U8, a.Shape(), a.Bytes()))
-	}
-	return b
 }
 
 // tree combines contributions in the one order that all reductions have: a balanced binary tree over group
@@ -114,35 +121,55 @@ func (r *reduction) bytes() *reduction {
 type tree[C any] struct {
 	// load is a member's elements of the block: where they lie, or copied or widened to slot.
 	load func(slot []C, member, lo, hi int) []C
-	join func(dst, x, y []C)
-	mem  []C // blocks, one for each level that waits for its right side
+	// given is the elements of a term that has been combined elsewhere, as load gives them; nil if it has not.
+	given func(slot []C, from, to, lo, hi int) []C
+	join  func(dst, x, y []C)
+	mem   []C // blocks, one for each level that waits for its right side
 }
 
 // treeDepth is how many blocks a tree of k contributions needs.
 func treeDepth(k int) int { return bits.Len(uint(k)) + 1 }
 
-// combine is the elements lo to hi of members from to to, in dst unless there is one member only. Memory of
+// treeMiddle is where the tree over positions from to to, at least two, is cut: the left subtree holds the
+// largest power of two below their number, as in kernel.Tree.
+func treeMiddle(from, to int) int { return from + 1<<(bits.Len(uint(to-from-1))-1) }
+
+// combine is the elements lo to hi of members from to to, in dst unless they lie somewhere already. Memory of
 // deeper levels is free.
 func (t *tree[C]) combine(dst []C, from, to, depth, lo, hi int) []C {
 	n := hi - lo
 	slot := t.mem[depth*blockLen:][:n]
+	if t.given != nil {
+		if block := t.given(slot, from, to, lo, hi); block != nil {
+			return block
+		}
+	}
 	if to-from == 1 {
 		return t.load(slot, from, lo, hi)
 	}
-	// The left subtree holds the largest power of two below the number of members, as in kernel.Tree.
-	mid := from + 1<<(bits.Len(uint(to-from-1))-1)
+	mid := treeMiddle(from, to)
 	x := t.combine(slot, from, mid, depth, lo, hi)
 	y := t.combine(t.mem[(depth+1)*blockLen:][:n], mid, to, depth+1, lo, hi)
 	t.join(dst, x, y)
 	return dst
 }
 
+// find is the given term of members from to to.
+func (r *reduction) find(from, to int) *given {
+	for i := range r.given {
+		if g := &r.given[i]; g.from == from && g.to == to {
+			return g
+		}
+	}
+	return nil
+}
+
 // reduceWide combines elements that are computed in their own type. The last join writes to the first output;
 // that may be an input's memory, since by then the block's other elements have been read.
 func reduceWide[C array.Elem](r *reduction, mem *Scratch, lo, hi int, join func(dst, x, y []C),
 	finish func([]C)) {
-	ins, outs := dataOf[C](r.ins), dataOf[C](r.outs)
-	t := tree[C]{join: join, mem: slots[C](mem, r.ins[0].DType(), treeDepth(len(ins)))}
+	ins, outs := elements[C](r.ins), elements[C](r.outs)
+	t := tree[C]{join: join, mem: slots[C](mem, treeDepth(len(ins)))}
 	t.load = func(slot []C, member, lo, hi int) []C {
 		if from, ok := r.at.contiguous(lo, hi); ok {
 			return ins[member][from : from+hi-lo]
@@ -150,18 +177,25 @@ func reduceWide[C array.Elem](r *reduction, mem *Scratch, lo, hi int, join func(
 		r.at.runs(lo, hi, func(at, from, n int) { copy(slot[at:at+n], ins[member][from:from+n]) })
 		return slot
 	}
+	if r.given != nil {
+		t.given = func(_ []C, from, to, lo, hi int) []C {
+			if g := r.find(from, to); g != nil {
+				return elementsOf[C](g.data)[lo-g.base : hi-g.base]
+			}
+			return nil
+		}
+	}
 	for ; lo < hi; lo += blockLen {
 		end := min(hi, lo+blockLen)
-		first := outs[0][lo:end]
-		block := t.combine(first, 0, len(ins), 0, lo, end)
-		if len(ins) == 1 {
+		first := outs[0][lo-r.base : end-r.base]
+		if block := t.combine(first, r.from, r.to, 0, lo, end); &block[0] != &first[0] {
 			copy(first, block)
 		}
-		if finish != nil {
+		if finish != nil && !r.partial {
 			finish(first)
 		}
 		for _, out := range outs[1:] {
-			copy(out[lo:end], first)
+			copy(out[lo-r.base:end-r.base], first)
 		}
 	}
 }
@@ -174,22 +208,48 @@ type halfFormat struct {
 
 // reduceHalf combines 16-bit floats in float32 and rounds once.
 func reduceHalf(r *reduction, mem *Scratch, lo, hi int, format halfFormat) {
-	ins, outs := rawOf(r.ins), rawOf(r.outs)
-	t := tree[float32]{join: floatJoin[float32](r.by), mem: slots[float32](mem, array.F32, treeDepth(len(ins)))}
+	t := halfTree(r, mem, format)
+	finish := scale[float32](r.by, len(r.ins))
+	for ; lo < hi; lo += blockLen {
+		end := min(hi, lo+blockLen)
+		block := t.combine(t.mem[:end-lo], r.from, r.to, 0, lo, end)
+		if r.partial {
+			copy(elementsOf[float32](r.outs[0].Bytes())[lo-r.base:], block)
+			continue
+		}
+		if finish != nil {
+			finish(block)
+		}
+		first := elementsOf[uint16](r.outs[0].Bytes())[lo-r.base : end-r.base]
+		format.narrow(first, block)
+		for _, out := range r.outs[1:] {
+			copy(elementsOf[uint16](out.Bytes())[lo-r.base:], first)
+		}
+	}
+}
+
+// halfTree is the tree over 16-bit operands. Terms of several members are float32 already.
+func halfTree(r *reduction, mem *Scratch, format halfFormat) tree[float32] {
+	ins := elements[uint16](r.ins)
+	t := tree[float32]{join: floatJoin[float32](r.by), mem: slots[float32](mem, treeDepth(len(ins)))}
 	t.load = func(slot []float32, member, lo, hi int) []float32 {
 		r.at.runs(lo, hi, func(at, from, n int) { format.widen(slot[at:at+n], ins[member][from:from+n]) })
 		return slot
 	}
-	finish := scale[float32](r.by, len(ins))
-	for ; lo < hi; lo += blockLen {
-		end := min(hi, lo+blockLen)
-		block := t.combine(t.mem[:end-lo], 0, len(ins), 0, lo, end)
-		if finish != nil {
-			finish(block)
-		}
-		format.narrow(outs[0][lo:end], block)
-		for _, out := range outs[1:] {
-			copy(out[lo:end], outs[0][lo:end])
-		}
+	if r.given == nil {
+		return t
 	}
+	t.given = func(slot []float32, from, to, lo, hi int) []float32 {
+		g := r.find(from, to)
+		switch {
+		case g == nil:
+			return nil
+		case to-from > 1: // a copy, since what is given may be the root, which finish writes to
+			copy(slot, elementsOf[float32](g.data)[lo-g.base:hi-g.base])
+		default:
+			format.widen(slot, elementsOf[uint16](g.data)[lo-g.base:hi-g.base])
+		}
+		return slot
+	}
+	return t
 }

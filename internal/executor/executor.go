@@ -28,6 +28,8 @@ type Executor interface {
 	Load(r *checkpoint.Reader) error
 	// Save is the state as a checkpoint keeps it, shared with the devices until the next step.
 	Save() (checkpoint.State, error)
+	// Put replaces a tensor of the state, where it is on devices of the executor.
+	Put(t Tensor, a array.Array) error
 	// Away reports whether the parameters' values are on devices of the executor, and not in Params.
 	Away() bool
 	// Memory is what the last compiled step needs, and the bytes that each device of a strategy has taken.

@@ -13,9 +13,12 @@ type Builder struct {
 	nodes    []*Node
 	captured map[*Value]*Value
 	sources  []*Value
-	pos      Pos
-	err      error
-	built    bool
+	// as, where set, is what stands for a captured value where it is used; shown is what stood for each.
+	as    func(x *Value) *Value
+	shown map[*Value]*Value
+	pos   Pos
+	err   error
+	built bool
 }
 
 // NewBuilder starts a program.
@@ -112,9 +115,18 @@ func (b *Builder) own(op Op, v *Value) *Value {
 		p = b.Param(v.name, v.typ)
 		b.captured[v] = p
 		b.sources = append(b.sources, v)
+		if b.as != nil {
+			b.shown[p] = b.as(p)
+		}
+	}
+	if q := b.shown[p]; q != nil {
+		return q
 	}
 	return p
 }
+
+// CaptureAs makes uses of eager values that the trace meets from now on uses of what f makes of them: a cast.
+func (b *Builder) CaptureAs(f func(x *Value) *Value) { b.as, b.shown = f, map[*Value]*Value{} }
 
 // inert gives enough invalid values for any caller to index.
 func (b *Builder) inert(op Op, in []Type) []*Value {

@@ -11,7 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/internal/lower"
 )
 
 // Executable is a compiled program with the tensors that its trace captured.
@@ -52,7 +52,7 @@ func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable,
 	}
 	config := hlo.Config{Target: c.target, Products: c.products(), Replicas: len(on)}
 	var err error
-	if e.p, err = c.lower(fs, on, op.ModuleConfig{Config: config, Donate: op.Donations(f,
+	if e.p, err = c.lower(fs, on, lower.ModuleConfig{Config: config, Donate: lower.Donations(f,
 		o.Donate)}); err != nil {
 		return nil, err
 	}
@@ -62,8 +62,8 @@ func newExecutable(fs []*ir.Func, on []*Device, o backend.Options) (*Executable,
 // lower writes programs as one module and compiles it. A plugin of another release may read kernels otherwise
 // than ours are written: what it refuses for that is compiled again without kernels of our own, first without
 // those of products, and runs somewhat slower.
-func (c *client) lower(fs []*ir.Func, on []*Device, config op.ModuleConfig) (*program, error) {
-	text, err := op.SPMD(fs, config)
+func (c *client) lower(fs []*ir.Func, on []*Device, config lower.ModuleConfig) (*program, error) {
+	text, err := lower.SPMD(fs, config)
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", fs[0].Name(), err)
 	}

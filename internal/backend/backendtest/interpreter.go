@@ -9,7 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/hlo/interp"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/internal/lower"
 )
 
 // Interpreter is a backend of n devices that takes StableHLO, as accelerators do, and computes what it means,
@@ -59,7 +59,7 @@ func (d *interpreter) compile(fs []*ir.Func, on []backend.Backend, o backend.Opt
 		}
 		e.donated[i] = true
 	}
-	text, err := op.SPMD(fs, op.ModuleConfig{Config: hlo.Config{Replicas: len(fs)}, Donate: op.Donations(e.f,
+	text, err := lower.SPMD(fs, lower.ModuleConfig{Config: hlo.Config{Replicas: len(fs)}, Donate: lower.Donations(e.f,
 		o.Donate)})
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", e.f.Name(), err)

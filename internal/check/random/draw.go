@@ -42,6 +42,8 @@ type shape struct {
 	Loss    string
 	// Scalar is a number of the batch that multiplies logits; Captured a tensor of the program's own that does.
 	Scalar, Captured bool
+	// Norm is batch normalisation behind each layer.
+	Norm bool
 }
 
 // String is the case in one line.
@@ -54,6 +56,7 @@ func Draw(seed uint64) Case {
 	r := rand.New(rand.NewPCG(21, seed))
 	c := Case{Seed: seed, Shape: drawShape(r)}
 	c.Strategy = drawStrategy(r, &c.Shape)
+	c.Shape.drawNorm(rand.New(rand.NewPCG(22, seed)), c.Strategy)
 	if c.Strategy.TP > 1 {
 		c.Annotations = annotations(r, c.Shape)
 	}
@@ -126,10 +129,18 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	}
 	x.Micro = max(x.Micro, least(x))
 	s.Rows = max(s.Rows, x.Micro)
-	if s.DType == array.F32 && s.Frozen == 0 && !s.Captured && r.IntN(3) == 0 {
+	if s.DType == array.F32 && r.IntN(3) == 0 {
 		x.AMP = "bf16"
 	}
 	return x
+}
+
+// drawNorm draws whether batches are normalised. Two rows or more have a variance; in 16 bits the differences
+// between them may be all rounding.
+func (s *shape) drawNorm(r *rand.Rand, x galley.Strategy) {
+	if s.Norm = r.IntN(4) == 0 && s.Kind != "attention" && x.AMP == ""; s.Norm && s.Kind == "mlp" {
+		s.Rows = max(s.Rows, 3*x.Micro)
+	}
 }
 
 // least is the fewest micro-batches that a schedule takes.

@@ -71,3 +71,29 @@ func TestMixedPrecisionFloats(t *testing.T) {
 		}
 	}
 }
+
+// TestMixedPrecisionCaptured: what the loss captures, classes' weights or frozen parameters, is taken in the
+// precision in which layers compute.
+func TestMixedPrecisionCaptured(t *testing.T) {
+	build := func(s op.Scope) (Model, error) {
+		m, err := classifier(func(_, z, y *op.Tensor) *op.Tensor {
+			return meanEntropy(op.Mul(z, s.(*cpu.Session).Tensor(wave(3, 4))), y)
+		})(s)
+		m.Params = m.Params[2:]
+		return m, err
+	}
+	batches := [][]array.Array{{wave(1, 7, 5), labels(4, 3, 7)}, {wave(2, 7, 5), labels(4, 3, 7)}}
+	want, err := Train(build, nil, batches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []galley.Strategy{{AMP: "bf16"}, {AMP: "bf16", DP: 2, Micro: 2}, {AMP: "f16", Micro: 2}} {
+		got, err := Train(build, &s, batches)
+		if err == nil {
+			err = got.Compare(want, 0.03)
+		}
+		if err != nil {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+}

@@ -38,3 +38,14 @@ func TestRandomModels(t *testing.T) {
 		t.Errorf("%d of %d diverge: nothing is compared", diverged, n)
 	}
 }
+
+// TestFound is the seeds that were wrong once, with what they found.
+func TestFound(t *testing.T) {
+	for seed, what := range map[uint64]string{
+		34859: "zero gradients of two values from an earlier stage were merged, though the values lie apart",
+	} {
+		if err := Draw(seed).Check(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -22,6 +22,8 @@ func inProcess(n int, body func(comm.Comm) error) error {
 
 func TestConformance(t *testing.T) { commtest.Run(t, inProcess) }
 
+func TestErrors(t *testing.T) { commtest.RunErrors(t, inProcess) }
+
 func TestRandomPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "ranks")

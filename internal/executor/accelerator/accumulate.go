@@ -149,16 +149,17 @@ func (r *Executor) startParts(numbers, batch []array.Array) ([][]backend.Buffer,
 	if err != nil {
 		return nil, err
 	}
-	sums, err := r.call(s.zeros, nil, nil, 0)
+	sums, err := r.call(s.zeros, nil, inputs{})
 	if err != nil {
 		return nil, err
 	}
 	for i, part := range s.parts {
-		if sums, err = r.spend(part, len(r.model.Params), sums, micros[i], 0); err != nil {
+		in := inputs{micros[i], 0, len(batch)}
+		if sums, err = r.spend(part, len(r.model.Params), sums, in); err != nil {
 			return nil, err
 		}
 	}
-	return r.spend(s.update, len(r.state[0]), sums, numbers, len(numbers))
+	return r.spend(s.update, len(r.state[0]), sums, inputs{arrays: numbers})
 }
 
 // microSteps is the programs of a step on micro-batches, a part for each of these.
@@ -177,7 +178,7 @@ func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
 	}
 	s.cut = loss.cut
 	for _, variant := range loss.variant {
-		part, err := r.partStep(loss.programs[variant])
+		part, err := r.partStep(loss.programs[variant], len(batch))
 		if err != nil {
 			return s, err
 		}
@@ -188,26 +189,23 @@ func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
 }
 
 // spend calls a program on the first n tensors of the state and on the sums, which are then gone.
-func (r *Executor) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in []array.Array,
-	whole int) ([][]backend.Buffer, error) {
+func (r *Executor) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in inputs) ([][]backend.Buffer,
+	error) {
 	list := make([][]backend.Buffer, len(r.state))
 	for d := range r.state {
 		list[d] = append(r.state[d][:n:n], sums[d]...)
 	}
-	out, err := r.call(exe, list, in, whole)
+	out, err := r.call(exe, list, in)
 	if err != nil {
 		free(sums)
 	}
 	return out, err
 }
 
-// partStep is the compiled program for a kind of micro-batches, whose loss is given.
-func (r *Executor) partStep(loss *ir.Func) (backend.Executable, error) {
+// partStep is the compiled program for a kind of micro-batches, whose loss is given: it takes so many tensors
+// of the batch, and then what all micro-batches have.
+func (r *Executor) partStep(loss *ir.Func, batch int) (backend.Executable, error) {
 	n := len(r.model.Params)
-	var types []ir.Type
-	for _, v := range loss.Params()[n:] {
-		types = append(types, v.Type())
-	}
 	return r.compiled(fmt.Sprint("part ", loss), func() (backend.Executable, error) {
 		p, err := r.partProgram(loss)
 		if err != nil {
@@ -215,7 +213,7 @@ func (r *Executor) partStep(loss *ir.Func) (backend.Executable, error) {
 		}
 		var at layouts
 		if r.group != nil {
-			if at, err = r.group.partLayouts(p, types); err != nil {
+			if at, err = r.group.partLayouts(p, r.group.Inputs(loss, batch)); err != nil {
 				return nil, err
 			}
 		}

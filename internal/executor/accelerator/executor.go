@@ -10,7 +10,6 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/stage"
-	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/strategy"
 )
 
@@ -37,6 +36,8 @@ type Executor struct {
 	// losses is the loss as programs of micro-batches, by the types of batches.
 	losses map[string]*cutLoss
 	memory cpu.Memory
+	// doing is what the backend has not answered yet.
+	doing doing
 }
 
 // New brings the parameters to the backend, or makes them there.
@@ -127,8 +128,10 @@ func (r *Executor) Step(in executor.Input) (executor.Running, error) {
 	if r.micro > 1 {
 		start = r.startParts
 	}
+	end := r.doing.begin("step")
 	results, err := start([]array.Array{r.c.Scalar(in.LR), r.c.Scalar(in.Count)}, in.Batch)
 	if err != nil {
+		end()
 		return nil, err
 	}
 	for i, list := range results {
@@ -138,7 +141,7 @@ func (r *Executor) Step(in executor.Input) (executor.Running, error) {
 			list[1].Free()
 		}
 	}
-	p := &running{loss: results[0][0], norm: results[0][1]}
+	p := &running{loss: results[0][0], norm: results[0][1], end: end}
 	if r.c.SkipNorm && r.c.ClipNorm == 0 {
 		p.norm.Free()
 		p.norm = nil
@@ -147,10 +150,14 @@ func (r *Executor) Step(in executor.Input) (executor.Running, error) {
 }
 
 // running is a step that was begun: its numbers, as they will be.
-type running struct{ loss, norm backend.Buffer }
+type running struct {
+	loss, norm backend.Buffer
+	end        func()
+}
 
 // Wait is the numbers, when they are there.
 func (p *running) Wait() (r executor.Result, err error) {
+	defer p.end()
 	for _, of := range []struct {
 		b  backend.Buffer
 		to *float64
@@ -177,7 +184,8 @@ func (r *Executor) startWhole(numbers, batch []array.Array) ([][]backend.Buffer,
 	if err != nil {
 		return nil, err
 	}
-	return r.call(exe, r.state, append(numbers, batch...), len(numbers))
+	all := append(numbers, batch...)
+	return r.call(exe, r.state, inputs{all, len(numbers), len(all)})
 }
 
 // policy is what a step computes again.
@@ -257,9 +265,6 @@ func (r *Executor) Away() bool { return true }
 
 // Memory is what the largest program of a step needs, as the backend tells.
 func (r *Executor) Memory() (compiled cpu.Memory, taken []int) { return r.memory, nil }
-
-// Doing is not told by backends.
-func (r *Executor) Doing() []step.Doing { return nil }
 
 // Close gives back what is on the backend.
 func (r *Executor) Close() error {

@@ -17,13 +17,20 @@ import (
 type forward struct {
 	r *Executor
 	f executor.Func
-	// exes is the compiled programs by the types of their batches and how the state lay.
-	exes map[string]backend.Executable
+	// passes is the compiled programs by the types of their batches and how the state lay.
+	passes map[string]*forwardParts
+}
+
+// forwardParts is the programs for batches of some types: one for each kind of micro-batch.
+type forwardParts struct {
+	cut     *executor.Cutting
+	variant []int
+	exes    []backend.Executable
 }
 
 // Forward makes a forward pass of f. It is compiled when the first batch of each size is run.
 func (r *Executor) Forward(f executor.Func) executor.Forward {
-	return &forward{r: r, f: f, exes: map[string]backend.Executable{}}
+	return &forward{r: r, f: f, passes: map[string]*forwardParts{}}
 }
 
 // Plan is refused: the backend's compiler plans memory.
@@ -31,67 +38,68 @@ func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) { return f.r.Pl
 
 // Close gives back what the pass holds on the backend.
 func (f *forward) Close() (err error) {
-	for _, e := range f.exes {
-		err = errors.Join(err, e.Close())
+	for _, p := range f.passes {
+		for _, e := range p.exes {
+			err = errors.Join(err, e.Close())
+		}
 	}
-	clear(f.exes)
+	clear(f.passes)
 	return err
 }
 
 // Run runs a batch in as many micro-batches as training takes, or as there can be.
 func (f *forward) Run(_ context.Context, batch []array.Array) (parts [][]array.Array, rows []int, err error) {
-	micros, err := f.r.micros(batch)
+	if err := f.r.open(); err != nil {
+		return nil, nil, err
+	}
+	p, err := f.compiled(executor.TypesOf(batch))
+	if err == nil {
+		err = f.r.splitWeights()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, m := range micros {
-		out, err := f.one(m)
+	micros := [][]array.Array{batch}
+	if len(p.variant) > 1 {
+		if micros, err = p.cut.Micros(batch, 0); err != nil {
+			return nil, nil, err
+		}
+	}
+	for m, in := range micros {
+		out, err := f.r.forward(p.exes[p.variant[m]], inputs{in, 0, len(batch)})
 		if err != nil {
 			return nil, nil, err
 		}
-		parts, rows = append(parts, out), append(rows, m[0].Shape()[0])
+		parts = append(parts, out)
 	}
-	return parts, rows, nil
+	return parts, p.cut.Rows, nil
 }
 
-// micros cuts a batch of any size into micro-batches, at most as many as a step has. Those that several
-// devices share are equal, so that each device has as many rows.
-func (r *Executor) micros(batch []array.Array) ([][]array.Array, error) {
-	if r.micro == 1 || len(batch[0].Shape()) == 0 {
-		return [][]array.Array{batch}, nil
+// microRows is the rows of each micro-batch of a batch of any size, at most as many as a step has. Those that
+// several devices share are equal, so that each device has as many rows.
+func (r *Executor) microRows(batch []ir.Type) []int {
+	rows, err := executor.RowsIn(batch)
+	if err != nil {
+		return []int{1} // a batch of scalars is whole
 	}
-	rows := batch[0].Shape()[0]
 	n := max(1, min(rows, r.micro))
 	if s := r.group; s != nil {
-		each := s.mesh().Count(s.Batch(ir.TypeOf(batch[0])).Spec.Dims[0])
+		each := s.mesh().Count(s.Batch(ir.Type{Shape: array.Shape{rows}}).Spec.Dims[0])
 		for n > 1 && rows%(n*each) != 0 {
 			n--
 		}
 	}
-	if n == 1 {
-		return [][]array.Array{batch}, nil
-	}
-	return executor.CutRows(batch, executor.Spread(rows, n))
+	return executor.Spread(rows, n)
 }
 
-// one runs a micro-batch.
-func (f *forward) one(batch []array.Array) ([]array.Array, error) {
-	r := f.r
-	if err := r.open(); err != nil {
-		return nil, err
-	}
-	e, err := f.compiled(executor.TypesOf(batch))
-	if err == nil {
-		err = r.splitWeights()
-	}
-	if err != nil {
-		return nil, err
-	}
+// forward runs a program of the parameters and reads its results.
+func (r *Executor) forward(exe backend.Executable, in inputs) ([]array.Array, error) {
+	defer r.doing.begin("forward")()
 	params := make([][]backend.Buffer, len(r.state))
 	for i, list := range r.state {
 		params[i] = slices.Concat(list[:len(r.c.Params)], list[r.owned:])
 	}
-	all, err := r.call(e, params, batch, 0)
+	all, err := r.call(exe, params, in)
 	if err != nil {
 		return nil, err
 	}
@@ -107,16 +115,42 @@ func (f *forward) one(batch []array.Array) ([]array.Array, error) {
 	return out, nil
 }
 
-func (f *forward) compiled(types []ir.Type) (backend.Executable, error) {
+// compiled is the pass for batches of these types. It is traced on the whole batch and cut, as a step is, so
+// that it computes the same however the batch is cut.
+func (f *forward) compiled(types []ir.Type) (*forwardParts, error) {
 	r := f.r
 	key := fmt.Sprint(types, r.fused != nil, r.split)
-	if e := f.exes[key]; e != nil {
-		return e, nil
+	if p := f.passes[key]; p != nil {
+		return p, nil
 	}
-	p, err := r.c.TraceForward("forward", types, r.sees(f.f))
-	if err == nil {
-		p, err = pass.Optimize(p)
+	whole, err := r.c.TraceForward("forward", types, r.sees(f.f))
+	if err != nil {
+		return nil, err
 	}
+	out := &forwardParts{variant: []int{0}, cut: &executor.Cutting{Rows: r.microRows(types)}}
+	list := []*ir.Func{whole}
+	if rows := out.cut.Rows; len(rows) > 1 {
+		list, out.variant, out.cut, err = executor.CutProgram(whole, len(r.c.Params), types, rows, nil,
+			executor.UpTo(0, len(whole.Results())))
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range list {
+		exe, err := f.compile(p, len(types))
+		if err != nil {
+			return nil, err
+		}
+		out.exes = append(out.exes, exe)
+	}
+	f.passes[key] = out
+	return out, nil
+}
+
+// compile compiles the program of a micro-batch of so many tensors.
+func (f *forward) compile(p *ir.Func, batch int) (backend.Executable, error) {
+	r := f.r
+	p, err := pass.Optimize(p)
 	if err == nil && len(r.split) > 0 {
 		p, err = onSplit(p, r.split, len(r.c.Params), -1)
 	}
@@ -125,11 +159,7 @@ func (f *forward) compiled(types []ir.Type) (backend.Executable, error) {
 	}
 	var at layouts
 	if s := r.group; s != nil {
-		at = s.forwardLayouts(types, p)
+		at = s.forwardLayouts(batch, p)
 	}
-	e, err := r.compile(p, at, nil)
-	if err == nil {
-		f.exes[key] = e
-	}
-	return e, err
+	return r.compile(p, at, nil)
 }

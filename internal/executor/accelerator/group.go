@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/lower"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -135,14 +136,12 @@ func (s *group) stateLayouts() layouts {
 }
 
 // forwardLayouts is that of a program of the parameters and a batch, whose results every device has.
-func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
+func (s *group) forwardLayouts(batch int, p *ir.Func) layouts {
 	var l layouts
 	for _, w := range s.weights {
 		l.params = append(l.params, mesh.Closed(w.Rest))
 	}
-	for _, t := range batch {
-		l.params = append(l.params, s.Batch(t))
-	}
+	l.params = append(l.params, s.Inputs(p, batch)...)
 	for _, v := range p.Results() {
 		l.results = append(l.results, mesh.Whole(len(v.Shape())))
 	}
@@ -151,9 +150,6 @@ func (s *group) forwardLayouts(batch []ir.Type, p *ir.Func) layouts {
 
 // compile makes one program for all devices of a program on whole tensors.
 func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable, error) {
-	if len(p.Captures()) > 0 {
-		return nil, fmt.Errorf("compile %s: it reads a tensor %v that is neither a parameter nor of the batch: several devices have no copies of it: pass it with the batch", p.Name(), p.Captures()[0].Type())
-	}
 	fused, err := s.partition(p, l)
 	if err != nil {
 		return nil, err
@@ -170,7 +166,7 @@ func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable
 
 // explain says what to do about programs that differ between devices.
 func (s *group) explain(err error) error {
-	if _, ok := errors.AsType[*op.DifferError](err); !ok {
+	if _, ok := errors.AsType[*lower.DifferError](err); !ok {
 		return err
 	}
 	if s.Strategy.CP > 1 && s.Strategy.Context == "ring" {
@@ -182,20 +178,13 @@ func (s *group) explain(err error) error {
 
 // partition decides the layout of every value of a program.
 func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
-	asked := map[int]mesh.Sharding{}
-	for i, x := range l.params {
+	a := shard.Annotations{Marks: s.Mark, SequenceParallel: s.SequenceParallel(),
+		Uses: step.Uses(s.weights, executor.UpTo(0, len(s.weights)))}
+	for _, x := range l.params {
 		x.Spec = x.Spec.With() // inference speaks of how dims are split
-		asked[p.Params()[i].ID()] = x
+		a.Params = append(a.Params, x)
 	}
-	for _, n := range p.Nodes() {
-		if label, ok := op.Marked(n); ok {
-			if x, ok := s.Mark(label); ok && len(x.Spec.Dims) == len(n.Out()[0].Shape()) {
-				asked[n.Out()[0].ID()] = x
-			}
-		}
-	}
-	s.SequenceParallel().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
-	c := shard.Config{Mesh: s.mesh(), Values: asked}
+	c := shard.Config{Mesh: s.mesh(), Values: a.Values(p)}
 	if len(l.params) == 0 { // nothing else says anything
 		for _, x := range l.results {
 			c.Results = append(c.Results, mesh.Closed(x))

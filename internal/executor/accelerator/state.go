@@ -9,7 +9,6 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/checkpoint"
-	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
@@ -33,14 +32,6 @@ func (r *Executor) spec(i int) mesh.Spec {
 	return r.group.state(i)
 }
 
-// compile makes a program on whole tensors ready for the devices.
-func (r *Executor) compile(p *ir.Func, at layouts, donate []int) (backend.Executable, error) {
-	if r.group == nil {
-		return r.b.Compile(p, cpu.Options{Donate: donate})
-	}
-	return r.group.compile(p, at, donate)
-}
-
 // put brings an array to the devices, as spec says: one buffer for each.
 func (r *Executor) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) {
 	if r.group != nil {
@@ -50,14 +41,14 @@ func (r *Executor) put(a array.Array, spec mesh.Spec) ([]backend.Buffer, error) 
 	return []backend.Buffer{b}, err
 }
 
-// call runs a program on state, by device, and on arrays that are brought there for it: the first whole of
-// them to every device, the others as batches lie. Its results are by device.
-func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in []array.Array,
-	whole int) ([][]backend.Buffer, error) {
-	given := make([][]backend.Buffer, len(in))
-	for k, a := range in {
+// call runs a program on state, by device, and on arrays that are brought there for it. Its results are by
+// device.
+func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in inputs) ([][]backend.Buffer,
+	error) {
+	given := make([][]backend.Buffer, len(in.arrays))
+	for k, a := range in.arrays {
 		var err error
-		if given[k], err = r.put(a, r.inputSpec(a, k < whole)); err != nil {
+		if given[k], err = r.put(a, r.inputSpec(in, k)); err != nil {
 			return nil, err
 		}
 		for _, b := range given[k] {
@@ -79,14 +70,6 @@ func (r *Executor) call(exe backend.Executable, state [][]backend.Buffer, in []a
 	}
 	n := len(out) / r.devices()
 	return slices.Collect(slices.Chunk(out, max(n, 1))), nil
-}
-
-// inputSpec is the layout of an array that a run is given.
-func (r *Executor) inputSpec(a array.Array, whole bool) mesh.Spec {
-	if r.group == nil || whole {
-		return mesh.Whole(len(a.Shape()))
-	}
-	return r.group.Batch(ir.TypeOf(a)).Spec
 }
 
 // placeParams brings the parameters to the backend, or makes them there.
@@ -194,7 +177,7 @@ func (r *Executor) make(p *ir.Func, specs []mesh.Spec) ([][]backend.Buffer, erro
 		return nil, err
 	}
 	defer exe.Close()
-	return r.call(exe, nil, nil, 0)
+	return r.call(exe, nil, inputs{})
 }
 
 // reader reads the state by the numbers of the model's parameters and slots. What is fused is fetched once
@@ -274,8 +257,8 @@ func (r *Executor) Save() (checkpoint.State, error) { return r.model.SaveWhole(r
 
 // Load reads a checkpoint.
 func (r *Executor) Load(from *checkpoint.Reader) error {
-	return r.model.LoadWhole(from, func(t executor.Tensor, a array.Array) error {
-		return r.replace(r.number(t),
-			a)
-	})
+	return r.model.LoadWhole(from, r.Put)
 }
+
+// Put replaces a tensor of the state.
+func (r *Executor) Put(t executor.Tensor, a array.Array) error { return r.replace(r.number(t), a) }

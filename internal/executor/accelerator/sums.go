@@ -42,7 +42,7 @@ func (s *group) updated(params, grads []*op.Tensor) (own, there []*op.Tensor) {
 // micro-batches as in-process devices have them: ZeRO 2 and 3 split them, so that devices exchange them for
 // each micro-batch and keep little; otherwise every device sums its own, and they are exchanged once a step.
 // The first program decides for all.
-func (s *group) partLayouts(p *ir.Func, batch []ir.Type) (layouts, error) {
+func (s *group) partLayouts(p *ir.Func, in []mesh.Sharding) (layouts, error) {
 	var grads []*ir.Value
 	var sums []mesh.Spec
 	for i, w := range s.weights {
@@ -53,7 +53,7 @@ func (s *group) partLayouts(p *ir.Func, batch []ir.Type) (layouts, error) {
 			grads = append(grads, p.Results()[losses+i])
 		}
 	}
-	fused, err := s.partition(p, s.partLayoutsAs(sums, batch))
+	fused, err := s.partition(p, s.partLayoutsAs(sums, in))
 	if err != nil {
 		return layouts{}, err
 	}
@@ -61,21 +61,19 @@ func (s *group) partLayouts(p *ir.Func, batch []ir.Type) (layouts, error) {
 	if s.sums == nil {
 		s.sums = layout
 	}
-	l := s.partLayoutsAs(s.sums, batch)
+	l := s.partLayoutsAs(s.sums, in)
 	l.inner = inner
 	return l, nil
 }
 
-func (s *group) partLayoutsAs(sums []mesh.Spec, batch []ir.Type) layouts {
+func (s *group) partLayoutsAs(sums []mesh.Spec, in []mesh.Sharding) layouts {
 	var l layouts
 	for _, w := range s.weights {
 		l.params = append(l.params, mesh.Closed(w.Rest))
 	}
 	l = l.withSums(sums)
 	l.results = append(slices.Repeat([]mesh.Spec{mesh.Whole(0)}, losses), sums...)
-	for _, t := range batch {
-		l.params = append(l.params, s.Batch(t))
-	}
+	l.params = append(l.params, in...)
 	return l
 }
 

@@ -167,15 +167,16 @@ func (e *Executor) read(t executor.Tensor) (array.Array, error) {
 }
 
 // Load reads a checkpoint.
-func (e *Executor) Load(r *checkpoint.Reader) error {
-	return e.c.LoadWhole(r, func(t executor.Tensor, a array.Array) error {
-		if t.Slot < 0 {
-			e.c.Params[t.Param].Value = e.session.Tensor(a).Track()
-		} else {
-			e.slots[t.Param*e.c.Optimizer.Slots()+t.Slot] = a
-		}
-		return nil
-	})
+func (e *Executor) Load(r *checkpoint.Reader) error { return e.c.LoadWhole(r, e.Put) }
+
+// Put replaces a tensor of the state.
+func (e *Executor) Put(t executor.Tensor, a array.Array) error {
+	if t.Slot < 0 {
+		e.c.Params[t.Param].Value = e.session.Tensor(a).Track()
+	} else {
+		e.slots[t.Param*e.c.Optimizer.Slots()+t.Slot] = a
+	}
+	return nil
 }
 
 // Save is the state, whole.

@@ -15,10 +15,13 @@ import (
 func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
 	list := make([]*op.Tensor, len(batch))
 	for i, x := range batch {
-		list[i] = op.Cast(x, h.Computed(x.Type()).DType)
+		list[i] = h.shorten(x)
 	}
 	return list
 }
+
+// shorten is a tensor as computation takes it, one of the batch or one that the loss captures.
+func (h *planner) shorten(x *op.Tensor) *op.Tensor { return op.Cast(x, h.Computed(x.Type()).DType) }
 
 // offloadOf is where the optimizer's memory is kept; nil is on the devices.
 func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {

@@ -22,7 +22,30 @@ func (e *Executor) fill(r *step.Runner) error {
 			return err
 		}
 	}
+	e.put = nil
 	return e.closeSaved()
+}
+
+// Put replaces a tensor of the state: on the devices or, before their first step, of the checkpoint that they
+// go on from. A parameter in 16 bits is replaced together with its precise value.
+func (e *Executor) Put(t executor.Tensor, a array.Array) error {
+	list := []step.Tensor{e.h.precise(t)}
+	if t.Slot < 0 && e.h.Masters() > 0 {
+		list = append(list, step.Tensor{Weight: t.Param, Slot: -1})
+	}
+	for _, x := range list {
+		if e.runner == nil {
+			if e.put == nil {
+				e.put = map[step.Tensor]array.Array{}
+			}
+			e.put[x], e.copies = a, nil
+			continue
+		}
+		if err := e.runner.Load(x, wholeSource(func() (array.Array, error) { return a, nil })); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reading writes a box of a whole tensor to an array.
@@ -34,6 +57,8 @@ func (e *Executor) source(x step.Tensor) reading {
 	switch {
 	case e.runner != nil:
 		return wholeSource(func() (array.Array, error) { return e.runner.Read(x) })
+	case e.put[x].IsValid():
+		return wholeSource(func() (array.Array, error) { return e.put[x], nil })
 	case e.saved != nil:
 		name, t1 := h.savedName(x), h.c.Params[x.Weight].Type
 		return castSource(t1.DType, func(box mesh.Box, dst array.Array) error {
@@ -100,6 +125,8 @@ func (e *Executor) Reader() (executor.Reader, error) {
 		switch {
 		case e.runner != nil:
 			return e.runner.Read(e.h.precise(t))
+		case e.put[e.h.precise(t)].IsValid():
+			return e.put[e.h.precise(t)], nil
 		case e.saved != nil:
 			return e.saved.ReadWhole(e.h.c.Name(t))
 		}
@@ -149,6 +176,6 @@ func (e *Executor) Load(r *checkpoint.Reader) error {
 		e.runner.Close()
 		e.runner = nil
 	}
-	e.saved = r
+	e.saved, e.put = r, nil
 	return nil
 }

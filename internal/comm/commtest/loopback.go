@@ -1,0 +1,222 @@
+package commtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+// Loopback is processes that are goroutines of one, for tests of worlds of several processes: one transport for
+// each. What different senders post comes in any order, and late by up to delay.
+type Loopback struct {
+	delay time.Duration
+	ends  []*end
+
+	mu   sync.Mutex
+	open map[wireKey]half
+	lost []bool
+}
+
+// NewLoopback connects n processes.
+func NewLoopback(n int, delay time.Duration) *Loopback {
+	b := &Loopback{delay: delay, open: map[wireKey]half{}, lost: make([]bool, n)}
+	for i := range n {
+		e := &end{net: b, rank: i}
+		for range n {
+			e.from = append(e.from, &queue{})
+		}
+		b.ends = append(b.ends, e)
+	}
+	return b
+}
+
+// Transport is that of one process.
+func (b *Loopback) Transport(rank int) comm.Transport { return b.ends[rank] }
+
+// Lose cuts a process off: what it posted and has not come is lost, and the others are told.
+func (b *Loopback) Lose(rank int) {
+	b.mu.Lock()
+	b.lost[rank] = true
+	b.mu.Unlock()
+	for _, e := range b.ends {
+		if e.rank != rank {
+			e.listen(rank, nil, fmt.Errorf("the connection is closed"))
+		}
+	}
+}
+
+// Mute cuts a process off and tells nobody.
+func (b *Loopback) Mute(rank int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lost[rank] = true
+}
+
+func (b *Loopback) isLost(ranks ...int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, r := range ranks {
+		if b.lost[r] {
+			return true
+		}
+	}
+	return false
+}
+
+// pause is for as long as something is under way.
+func (b *Loopback) pause() {
+	if b.delay > 0 && rand.IntN(4) == 0 {
+		time.Sleep(rand.N(b.delay))
+	}
+}
+
+// end is one process's transport.
+type end struct {
+	net    *Loopback
+	rank   int
+	listen func(from int, note []byte, err error)
+	from   []*queue // by sender
+}
+
+// queue is the notes of one sender to one receiver.
+type queue struct {
+	mu    sync.Mutex
+	notes [][]byte
+	busy  bool
+}
+
+func (e *end) Rank() int { return e.rank }
+func (e *end) Size() int { return len(e.net.ends) }
+
+func (e *end) Listen(f func(from int, note []byte, err error)) { e.listen = f }
+
+func (e *end) Close() error { return nil }
+
+// Drive has nothing to do: every note and message has a goroutine.
+func (e *end) Drive(until <-chan struct{}) { <-until }
+
+// Post hands a note to the receiver's queue, which one goroutine empties.
+func (e *end) Post(to int, note []byte) {
+	if len(note) > comm.NoteBytes {
+		panic(fmt.Sprintf("loopback: a note of %d bytes: want at most %d", len(note), comm.NoteBytes))
+	}
+	q := e.net.ends[to].from[e.rank]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.notes = append(q.notes, append([]byte(nil), note...))
+	if !q.busy {
+		q.busy = true
+		go e.deliver(to, q)
+	}
+}
+
+func (e *end) deliver(to int, q *queue) {
+	for {
+		q.mu.Lock()
+		if len(q.notes) == 0 {
+			q.busy = false
+			q.mu.Unlock()
+			return
+		}
+		note := q.notes[0]
+		q.notes = q.notes[1:]
+		q.mu.Unlock()
+		e.net.pause()
+		if !e.net.isLost(e.rank, to) {
+			e.net.ends[to].listen(e.rank, note, nil)
+		}
+		for i := range note { // it was the listener's while it listened
+			note[i] = 0xee
+		}
+	}
+}
+
+// wireKey names a message.
+type wireKey struct {
+	from, to int
+	number   uint32
+}
+
+// half is one end of a message that waits for the other.
+type half struct {
+	send bool
+	data []byte
+	over func(error)
+}
+
+// transfer is messages under way.
+type transfer struct {
+	mu   sync.Mutex
+	left int
+	err  error
+	done chan struct{}
+}
+
+func (t *transfer) Done() <-chan struct{} { return t.done }
+func (t *transfer) Err() error            { return t.err }
+
+func (t *transfer) over(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.err = err
+	}
+	if t.left--; t.left == 0 {
+		close(t.done)
+	}
+}
+
+// Start brings each message's two ends together.
+func (e *end) Start(messages []comm.Message) comm.Transfer {
+	t := &transfer{left: len(messages), done: make(chan struct{})}
+	for _, m := range messages {
+		k := wireKey{m.Peer, e.rank, m.Number}
+		if m.Send {
+			k.from, k.to = e.rank, m.Peer
+		}
+		e.net.meet(k, half{m.Send, m.Data, t.over})
+	}
+	return t
+}
+
+func (b *Loopback) meet(k wireKey, h half) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	other, ok := b.open[k]
+	if !ok {
+		b.open[k] = h
+		return
+	}
+	if other.send == h.send {
+		panic(fmt.Sprintf("loopback: message %v: both ends send, or receive", k))
+	}
+	delete(b.open, k)
+	go b.copy(k, h, other)
+}
+
+func (b *Loopback) copy(k wireKey, to, from half) {
+	if to.send {
+		to, from = from, to
+	}
+	b.pause()
+	if b.isLost(k.from, k.to) {
+		return
+	}
+	var err error
+	if len(to.data) != len(from.data) {
+		err = fmt.Errorf("message %v: got %d bytes, want %d", k, len(from.data), len(to.data))
+	}
+	copy(to.data, from.data)
+	from.over(err)
+	to.over(err)
+}
+
+// Left is how many messages have one end only.
+func (b *Loopback) Left() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.open)
+}

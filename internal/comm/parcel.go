@@ -1,0 +1,54 @@
+package comm
+
+import "github.com/galley-ml/galley/array"
+
+// Parcel is a box of a member's array that goes to a member of another process. The array of one of the two
+// is here.
+type Parcel struct {
+	// Source and Target are the slots of the two members.
+	Source, Target int
+
+	src, dst place
+	box      typ
+}
+
+// Bytes is the size of the box.
+func (p *Parcel) Bytes() int { return p.box.bytes() }
+
+// Contents is what a parcel holds: those of one meeting that have it in common are equal, so that one message
+// will do for all whose targets live together.
+type Contents struct{ source, dim, at int }
+
+// Contents is what the parcel holds.
+func (p *Parcel) Contents() Contents { return Contents{p.Source, p.src.dim, p.src.at} }
+
+// end is where the box lies in this process.
+func (p *Parcel) end() place {
+	if p.src.array.IsValid() {
+		return p.src
+	}
+	return p.dst
+}
+
+// Direct is the box's memory, if it is in one run.
+func (p *Parcel) Direct() ([]byte, bool) {
+	end, n := p.end(), p.Bytes()
+	shape := end.array.Shape()
+	if shape[end.dim] != p.box.shape[end.dim] && array.Shape(shape[:end.dim]).Len() > 1 {
+		return nil, false
+	}
+	from := end.at * shape.Strides()[end.dim] * p.box.dtype.Size()
+	return end.array.Bytes()[from : from+n : from+n], true
+}
+
+// Pack copies the box of an operand to buffer.
+func (p *Parcel) Pack(buffer []byte) {
+	packed := array.View(p.box.dtype, p.box.shape, buffer)
+	newMove(packed, 0, 0, p.src.array, p.src.dim, p.src.at, p.box).do(nil, 0, len(buffer))
+}
+
+// Unpack copies the box from buffer to where the result has it.
+func (p *Parcel) Unpack(buffer []byte) {
+	packed := array.View(p.box.dtype, p.box.shape, buffer)
+	newMove(p.dst.array, p.dst.dim, p.dst.at, packed, 0, 0, p.box).do(nil, 0, len(buffer))
+}

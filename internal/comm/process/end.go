@@ -1,0 +1,223 @@
+package process
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+// A run ends in one round of notes: each process tells the others how its workers ended and, as a sum for each
+// other process, to which meetings with it they came. From these all processes know the same: the failure,
+// and whether somebody has begun what nobody else came to. Only then is there a second round, in which they
+// say what that was.
+
+// ending is how a run ended in one process.
+type ending struct {
+	failure error    // that it found itself
+	errs    []error  // *comm.PeerError: what its workers report beside it
+	sums    []uint64 // by process
+}
+
+func (s *run) appendEnding(b []byte, e ending) []byte {
+	if e.failure == nil {
+		b = append(b, 0)
+	} else {
+		b = appendError(append(b, 1), e.failure)
+	}
+	b = appendCount(b, len(e.errs))
+	for _, err := range e.errs {
+		b = appendError(b, err)
+	}
+	for _, sum := range e.sums {
+		b = binary.LittleEndian.AppendUint64(b, sum)
+	}
+	return b
+}
+
+func (s *run) readEnding(r *reader) ending {
+	e := ending{sums: make([]uint64, s.world.p.size)}
+	if r.byte() == 1 {
+		e.failure = r.error(s.world.Size(), 0)
+	}
+	for range r.length() {
+		e.errs = append(e.errs, r.error(s.world.Size(), 0))
+	}
+	for i := range e.sums {
+		e.sums[i] = r.uint64()
+	}
+	return e
+}
+
+// leave ends the run in this process, waits for the others, and returns what all of them return.
+func (s *run) leave() error {
+	p := s.world.p
+	p.mu.Lock()
+	s.leaving, s.left = true, time.Now()
+	e := ending{failure: s.own, errs: s.ownErrors(), sums: slices.Clone(s.sums)}
+	p.mu.Unlock()
+	p.postAll(s.appendEnding(header(endNote, s.world.id, s.number), e))
+	s.end(p.rank, e)
+	p.transport.Drive(s.over)
+	err := s.verdict()
+	if err == nil && !s.even() {
+		err = s.leftovers()
+	}
+	if err != nil {
+		s.hear(err)
+	}
+	s.settleHelpers()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.world.current = nil
+	if err != nil && p.over == nil {
+		p.over = err
+	}
+	return err
+}
+
+// settleHelpers waits for the work that goes on in the background.
+func (s *run) settleHelpers() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.helpers.Wait()
+	}()
+	s.world.p.transport.Drive(done)
+}
+
+// ownErrors is what the workers of this process report beside the failure: not their echoes of it.
+func (s *run) ownErrors() []error {
+	var list []error
+	for rank, err := range s.errs {
+		if err != nil && !errors.Is(err, s.err) && !errors.Is(err, context.Canceled) {
+			list = append(list, &comm.PeerError{Rank: rank, Err: err})
+		}
+	}
+	return list
+}
+
+// end notes that a process has ended. Whoever waits for one of its ranks would wait forever.
+func (s *run) end(process int, e ending) {
+	mu := &s.world.p.mu
+	mu.Lock()
+	if s.endings[process] != nil {
+		mu.Unlock()
+		return
+	}
+	s.endings[process] = &e
+	if s.missing--; s.missing == 0 {
+		close(s.over)
+	}
+	var failure error
+	if s.err == nil && !s.leaving {
+		failure = s.abandoned(process)
+	}
+	mu.Unlock()
+	if failure != nil {
+		s.fail(failure)
+	}
+}
+
+// abandoned is the error of ranks that wait for those of a process that has ended; nil if there are none.
+func (s *run) abandoned(process int) error {
+	owner := s.world.owner
+	left := s.lacking(func(rank int) bool { return owner[rank] == process })
+	if left == nil {
+		return nil
+	}
+	e := &comm.DeadlockError{Sides: left}
+	for rank := range owner {
+		for _, side := range left {
+			if owner[rank] == process && slices.Contains(side.Waits, rank) {
+				e.Sides = append(e.Sides, comm.Side{Rank: rank})
+				break
+			}
+		}
+	}
+	return e
+}
+
+// verdict is the failure of the first process that found one, and what workers report beside it: the same in
+// all processes.
+func (s *run) verdict() error {
+	s.world.p.mu.Lock()
+	defer s.world.p.mu.Unlock()
+	var all []error
+	for _, e := range s.endings {
+		if e.failure != nil {
+			all = append(all, e.failure)
+			break
+		}
+	}
+	if all == nil {
+		return s.err // of a lost process, which ends without a word
+	}
+	first, _ := all[0].(*comm.PeerError)
+	for _, e := range s.endings {
+		for _, err := range e.errs {
+			if peer, ok := err.(*comm.PeerError); !ok || first == nil || peer.Rank != first.Rank {
+				all = append(all, err)
+			}
+		}
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return errors.Join(all...)
+}
+
+// even reports whether any two processes came to the same meetings.
+func (s *run) even() bool {
+	for p, e := range s.endings {
+		for q, f := range s.endings {
+			if e.sums[q] != f.sums[p] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// leftovers is the error of collectives that were begun, and to which others never came.
+func (s *run) leftovers() error {
+	p := s.world.p
+	p.mu.Lock()
+	sides := s.lacking(func(int) bool { return true })
+	p.mu.Unlock()
+	p.postAll(appendSides(header(leftNote, s.world.id, s.number), sides))
+	s.settle(p.rank, sides)
+	p.transport.Drive(s.settled)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sortSides(s.sides)
+	e := &comm.DeadlockError{Sides: slices.Clone(s.sides)}
+	seen := map[int]bool{}
+	for _, side := range s.sides {
+		for _, rank := range side.Waits {
+			if !seen[rank] {
+				seen[rank] = true
+				e.Sides = append(e.Sides, comm.Side{Rank: rank})
+			}
+		}
+	}
+	return e
+}
+
+// settle takes what one process has left.
+func (s *run) settle(process int, sides []comm.Side) {
+	mu := &s.world.p.mu
+	mu.Lock()
+	defer mu.Unlock()
+	if s.said[process] {
+		return
+	}
+	s.said[process] = true
+	s.sides = append(s.sides, sides...)
+	if s.unsaid--; s.unsaid == 0 {
+		close(s.settled)
+	}
+}

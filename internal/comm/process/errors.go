@@ -1,0 +1,105 @@
+package process
+
+import (
+	"context"
+	"errors"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+// Errors travel as what they say and, for those of package comm and of contexts, as what they are.
+const (
+	textError byte = iota
+	peerError
+	panicError
+	mismatchError
+	deadlockError
+	canceledError
+	deadlineError
+)
+
+// awayError is an error of another process.
+type awayError struct {
+	text string
+	is   error // a cause that is known here; nil if there is none
+}
+
+func (e *awayError) Error() string { return e.text }
+func (e *awayError) Unwrap() error { return e.is }
+
+func appendError(b []byte, err error) []byte {
+	switch e := err.(type) {
+	case *comm.PeerError:
+		return appendError(appendCount(append(b, peerError), e.Rank), e.Err)
+	case *comm.PanicError:
+		return appendString(appendString(append(b, panicError), e.Error()), e.Stack)
+	case *comm.MismatchError:
+		return appendSides(appendString(append(b, mismatchError), e.What), e.Sides[:])
+	case *comm.DeadlockError:
+		return appendSides(append(b, deadlockError), e.Sides)
+	}
+	kind := textError
+	switch {
+	case errors.Is(err, context.Canceled):
+		kind = canceledError
+	case errors.Is(err, context.DeadlineExceeded):
+		kind = deadlineError
+	}
+	return appendString(append(b, kind), err.Error())
+}
+
+func appendSides(b []byte, sides []comm.Side) []byte {
+	b = appendCount(b, len(sides))
+	for _, s := range sides {
+		b = appendRanks(appendString(appendCount(b, s.Rank), s.Call), s.Waits)
+	}
+	return b
+}
+
+// errorDepth is how deeply errors may lie in each other.
+const errorDepth = 4
+
+// error reads what appendError wrote; ranks are below size.
+func (r *reader) error(size, depth int) error {
+	kind := r.byte()
+	switch {
+	case r.bad || depth == errorDepth:
+		r.bad = true
+		return nil
+	case kind == peerError:
+		return &comm.PeerError{Rank: r.count(size - 1), Err: r.error(size, depth+1)}
+	case kind == panicError:
+		return &comm.PanicError{Value: awayPanic(r.string()), Stack: []byte(r.string())}
+	case kind == mismatchError:
+		e := &comm.MismatchError{What: r.string()}
+		copy(e.Sides[:], r.sides(size))
+		return e
+	case kind == deadlockError:
+		return &comm.DeadlockError{Sides: r.sides(size)}
+	case kind == canceledError:
+		return &awayError{r.string(), context.Canceled}
+	case kind == deadlineError:
+		return &awayError{r.string(), context.DeadlineExceeded}
+	}
+	return &awayError{text: r.string()}
+}
+
+// awayPanic is what a panic of another process was with, as text; its words are PanicError's already.
+func awayPanic(text string) any {
+	const prefix = "panic: "
+	if len(text) >= len(prefix) && text[:len(prefix)] == prefix {
+		return text[len(prefix):]
+	}
+	return text
+}
+
+func (r *reader) sides(size int) []comm.Side {
+	sides := make([]comm.Side, r.length())
+	for i := range sides {
+		sides[i] = comm.Side{Rank: r.count(size - 1), Call: r.string(), Waits: r.ranks(size)}
+		if len(sides[i].Waits) == 0 {
+			sides[i].Waits = nil
+		}
+	}
+	return sides
+}

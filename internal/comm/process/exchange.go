@@ -1,0 +1,192 @@
+package process
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+var none array.Array
+
+// carry does what is to be done for a meeting in this process: the exchange with others, if nobody else has
+// taken that, and pieces. A member that waits drives the transport too.
+func (s *run) carry(m *meeting, drives bool) {
+	if !m.exchange || !m.carried.CompareAndSwap(false, true) {
+		s.work(m)
+		return
+	}
+	defer m.over()
+	defer s.bug(m)
+	x := &exchange{s: s, m: m, drives: drives, out: slices.Clone(m.mine), in: slices.Clone(m.theirs)}
+	defer x.release()
+	err := x.reduce()
+	if err == nil {
+		err = x.move()
+	}
+	if err != nil {
+		s.spoil(m, err)
+	}
+}
+
+// exchange is what this process sends and receives for a meeting.
+type exchange struct {
+	s       *run
+	m       *meeting
+	drives  bool
+	out, in []uint32 // by place in lane.others: the numbers of the next messages
+	buffers [][]byte
+	broken  bool // peers may still use the buffers
+}
+
+// peer is the place of a member's process among the others.
+func (x *exchange) peer(slot int) int { return slices.Index(x.m.lane.others, x.m.lane.owner[slot]) }
+
+// send is the next message to a process.
+func (x *exchange) send(peer int, data []byte) comm.Message {
+	x.out[peer]++
+	return comm.Message{Peer: x.m.lane.others[peer], Number: x.out[peer] - 1, Send: true, Data: data}
+}
+
+// receive is the next message from a process.
+func (x *exchange) receive(peer int, data []byte) comm.Message {
+	x.in[peer]++
+	return comm.Message{Peer: x.m.lane.others[peer], Number: x.in[peer] - 1, Data: data}
+}
+
+// buffer is memory that is released when the exchange is over.
+func (x *exchange) buffer(n int) []byte {
+	b := x.s.world.p.buffer(n)
+	x.buffers = append(x.buffers, b)
+	return b
+}
+
+func (x *exchange) release() {
+	for _, b := range x.buffers {
+		if !x.broken {
+			x.s.world.p.release(b)
+		}
+	}
+	x.buffers = nil
+}
+
+// await waits until messages are over, or the run has failed: then they may stay under way.
+func (x *exchange) await(t comm.Transfer) error {
+	if t == nil {
+		return nil
+	}
+	select {
+	case <-t.Done():
+	default:
+		x.block(t)
+	}
+	select {
+	case <-t.Done():
+		if err := t.Err(); err != nil {
+			x.broken = true
+			x.s.breakOff(err)
+			return err
+		}
+		return nil
+	default:
+		x.broken = true
+		x.s.world.p.mu.Lock()
+		defer x.s.world.p.mu.Unlock()
+		return x.s.err
+	}
+}
+
+// block waits for messages or the run's failure.
+func (x *exchange) block(t comm.Transfer) {
+	if !x.drives {
+		select {
+		case <-t.Done():
+		case <-x.s.stop:
+		}
+		return
+	}
+	either := make(chan struct{})
+	go func() {
+		defer close(either)
+		select {
+		case <-t.Done():
+		case <-x.s.stop:
+		}
+	}()
+	x.s.world.p.transport.Drive(either)
+}
+
+// start begins messages; nil if there are none.
+func (x *exchange) start(messages []comm.Message) comm.Transfer {
+	if len(messages) == 0 {
+		return nil
+	}
+	return x.s.world.p.transport.Start(messages)
+}
+
+// contents identifies what one message holds for one process.
+type contents struct {
+	peer int
+	what comm.Contents
+}
+
+// landing is a parcel that is copied to its place from elsewhere.
+type landing struct {
+	parcel *comm.Parcel
+	from   []byte
+}
+
+// move sends and receives boxes, and does the meeting's own pieces meanwhile.
+func (x *exchange) move() error {
+	plan := x.m.plan
+	var messages []comm.Message
+	sent := map[contents]bool{}
+	for i := range plan.Outgoing {
+		p := &plan.Outgoing[i]
+		k := contents{x.peer(p.Target), p.Contents()}
+		if sent[k] {
+			continue
+		}
+		sent[k] = true
+		data, ok := p.Direct()
+		if !ok {
+			data = x.buffer(p.Bytes())
+			p.Pack(data)
+		}
+		messages = append(messages, x.send(k.peer, data))
+	}
+	incoming, landings := x.incoming()
+	t := x.start(append(incoming, messages...))
+	x.s.work(x.m)
+	if err := x.await(t); err != nil {
+		return err
+	}
+	for _, l := range landings {
+		l.parcel.Unpack(l.from)
+	}
+	return nil
+}
+
+// incoming is the messages that bring boxes, and the boxes that are copied once they are there: what is not
+// contiguous, and what several members get.
+func (x *exchange) incoming() ([]comm.Message, []landing) {
+	var messages []comm.Message
+	var landings []landing
+	got := map[contents][]byte{}
+	for i := range x.m.plan.Incoming {
+		p := &x.m.plan.Incoming[i]
+		k := contents{x.peer(p.Source), p.Contents()}
+		if data, ok := got[k]; ok {
+			landings = append(landings, landing{p, data})
+			continue
+		}
+		data, ok := p.Direct()
+		if !ok {
+			data = x.buffer(p.Bytes())
+			landings = append(landings, landing{p, data})
+		}
+		got[k] = data
+		messages = append(messages, x.receive(k.peer, data))
+	}
+	return messages, landings
+}

@@ -1,0 +1,141 @@
+package process
+
+import (
+	"bytes"
+	"hash/fnv"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+// laneKey names a sequence of meetings: those of a group, or the messages from one member to another with one
+// tag.
+type laneKey struct {
+	group         string
+	from, to, tag int // from is -1 for collectives of the whole group
+}
+
+// lane is a sequence of meetings of the same ranks. Each member goes through them in order, so they become
+// complete in order, in every process.
+type lane struct {
+	ranks  []int // by slot: the group, or sender and receiver
+	owner  []int // by slot
+	here   []bool
+	groups []*comm.Group // by slot: the group as the member sees it
+	others []int         // the other processes that have members
+	wire   []byte        // how notes name the lane
+	hash   uint64        // of wire
+	came   []int         // by slot of this process: to how many meetings it has come
+	base   int           // sequence number of open[0]
+	open   []*meeting
+}
+
+// lane finds the lane of a call and the caller's slot in it.
+func (s *run) lane(c *comm.Call) (*lane, int) {
+	g := c.Group
+	slot := g.Pos()
+	key := laneKey{group: g.String(), from: -1}
+	switch c.Kind {
+	case comm.Send:
+		key.from, key.to, key.tag = slot, c.Root, c.Tag
+		slot = 0
+	case comm.Recv:
+		key.from, key.to, key.tag = c.Root, slot, c.Tag
+		slot = 1
+	}
+	l, ok := s.lanes[key]
+	if !ok {
+		l = s.newLane(key, g.Ranks())
+	}
+	return l, slot
+}
+
+// newLane makes a lane of a group.
+func (s *run) newLane(key laneKey, ranks []int) *lane {
+	l := &lane{}
+	members := make([]int, len(ranks))
+	for i := range members {
+		members[i] = i
+	}
+	if key.from >= 0 {
+		members = []int{key.from, key.to}
+	}
+	seen := map[int]bool{s.world.p.rank: true}
+	for _, pos := range members {
+		owner := s.world.owner[ranks[pos]]
+		l.ranks, l.owner = append(l.ranks, ranks[pos]), append(l.owner, owner)
+		l.here = append(l.here, owner == s.world.p.rank)
+		l.groups = append(l.groups, comm.AwayGroup(ranks, pos))
+		if !seen[owner] {
+			seen[owner] = true
+			l.others = append(l.others, owner)
+		}
+	}
+	l.came = make([]int, len(l.ranks))
+	l.wire = appendLane(nil, key, ranks)
+	h := fnv.New64a()
+	h.Write(l.wire)
+	l.hash = h.Sum64()
+	s.lanes[key], s.wires[string(l.wire)] = l, l
+	return l
+}
+
+// appendLane writes what names a lane.
+func appendLane(b []byte, key laneKey, ranks []int) []byte {
+	b = appendRanks(b, ranks)
+	if key.from < 0 {
+		return append(b, 0)
+	}
+	b = appendCount(appendCount(append(b, 1), key.from), key.to)
+	return appendCount(b, key.tag<<1^key.tag>>63)
+}
+
+// laneOf is the lane that a note names, made if need be; nil if the name is none.
+func (s *run) laneOf(wire []byte) *lane {
+	if l, ok := s.wires[string(wire)]; ok {
+		return l
+	}
+	r := &reader{rest: wire}
+	ranks := r.ranks(s.world.Size())
+	key := laneKey{from: -1}
+	seen := map[int]bool{}
+	for _, rank := range ranks {
+		r.bad = r.bad || seen[rank]
+		seen[rank] = true
+	}
+	if r.byte() == 1 && len(ranks) > 0 {
+		key.from, key.to = r.count(len(ranks)-1), r.count(len(ranks)-1)
+		tag := r.count(1<<63 - 1)
+		key.tag = tag>>1 ^ -(tag & 1)
+	}
+	if r.bad || len(ranks) == 0 || !bytes.Equal(appendLane(nil, key, ranks), wire) {
+		return nil
+	}
+	key.group = comm.AwayGroup(ranks, 0).String()
+	return s.newLane(key, ranks)
+}
+
+// at is the meeting of a number, which is not over.
+func (l *lane) at(seq int) *meeting {
+	for seq >= l.base+len(l.open) {
+		l.open = append(l.open, newMeeting(l, l.base+len(l.open)))
+	}
+	return l.open[seq-l.base]
+}
+
+// next is the meeting that the member of a slot comes to now.
+func (l *lane) next(slot int) *meeting {
+	l.came[slot]++
+	return l.at(l.came[slot] - 1)
+}
+
+// close takes the first meeting, now complete, from the open ones.
+func (l *lane) close(m *meeting) {
+	if l.open[0] != m {
+		panic("process: meetings became complete out of order")
+	}
+	l.open[0] = nil
+	if l.open = l.open[1:]; len(l.open) == 0 {
+		l.open = nil
+	}
+	l.base++
+}

@@ -1,0 +1,395 @@
+package process
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+// meeting is one collective as this process sees it.
+type meeting struct {
+	comm.Meeting
+	lane    *lane
+	locals  int      // how many members of this process have not come
+	remotes int      // of how many other processes no note has come
+	long    bool     // operands do not travel in notes
+	mine    []uint32 // by place in lane.others: the number of the first message to it
+	theirs  []uint32 // and of the first message from it
+
+	ready chan struct{} // closed when the plan stands, or err is why it never will
+	plan  *comm.Plan
+	taken atomic.Int64 // pieces that somebody does
+	left  atomic.Int64 // pieces that are not done, and the exchange
+	// carried is set by whoever carries out the exchange with other processes.
+	carried  atomic.Bool
+	exchange bool
+	done     chan struct{} // closed when nothing is left
+	err      error         // to be read after ready, or done
+}
+
+func newMeeting(l *lane, seq int) *meeting {
+	m := &meeting{
+		Meeting: comm.NewMeeting(l.ranks, seq), lane: l, remotes: len(l.others), ready: make(chan struct{}),
+		done: make(chan struct{}), mine: make([]uint32, len(l.others)), theirs: make([]uint32, len(l.others)),
+	}
+	m.Here = l.here
+	for _, here := range l.here {
+		if here {
+			m.locals++
+		}
+	}
+	return m
+}
+
+// firstHere is the first slot of this process that has come; -1 if there is none.
+func (m *meeting) firstHere() int {
+	for slot, c := range m.Calls {
+		if c != nil && m.Here[slot] {
+			return slot
+		}
+	}
+	return -1
+}
+
+// missing reports whether some members have not come.
+func (m *meeting) missing() bool { return m.locals > 0 || m.remotes > 0 }
+
+// visit is a member's place in a meeting.
+type visit struct {
+	m    *meeting
+	slot int
+	last bool // the member completed the meeting, so it has to begin the work
+}
+
+// enter brings a member of this process to its next meeting.
+func (s *run) enter(rank int, c *comm.Call) (visit, error) {
+	p := s.world.p
+	p.mu.Lock()
+	if s.err != nil || s.finished[rank] {
+		defer p.mu.Unlock()
+		if s.err != nil {
+			return visit{}, s.err
+		}
+		return visit{}, fmt.Errorf("rank %d: %v after its worker returned", rank, c)
+	}
+	s.waiting[rank] = waiting{}
+	l, slot := s.lane(c)
+	m := l.next(slot)
+	m.Calls[slot] = c
+	err := m.Agree(slot)
+	if err == nil {
+		err = s.unmet(m, slot)
+	}
+	if err != nil {
+		p.mu.Unlock()
+		return visit{}, s.fail(err)
+	}
+	m.locals--
+	var text []byte
+	if m.locals == 0 && len(l.others) > 0 {
+		text = s.invite(m)
+	}
+	last := !m.missing()
+	if last {
+		l.close(m)
+	}
+	for i, other := range l.others {
+		if text != nil { // under the lock, so that notes leave in the order of meetings
+			p.post(other, numbered(text, m.mine[i]))
+		}
+	}
+	p.mu.Unlock()
+	return visit{m, slot, last}, nil
+}
+
+// unmet is the error of a member that comes to a meeting that lacks a rank which can never come.
+func (s *run) unmet(m *meeting, slot int) error {
+	for _, rank := range m.Absent() {
+		if s.absentee(rank) {
+			return &comm.DeadlockError{Sides: []comm.Side{m.Side(slot), {Rank: rank}}}
+		}
+	}
+	return nil
+}
+
+// invite is the note that tells the other processes of this one's members, but for message numbers.
+func (s *run) invite(m *meeting) []byte {
+	l, p := m.lane, s.world.p
+	b := append(make([]byte, 0, 256), byte(comeNote))
+	b = appendCount(appendCount(b, s.world.id), s.number)
+	size := 0
+	for slot, here := range l.here {
+		if here {
+			size = max(size, len(m.Calls[slot].Operand()))
+		}
+	}
+	short := size*len(l.ranks) <= p.short
+	m.long = m.long || !short
+	b = appendString(b, l.wire)
+	b = append(appendCount(b, m.Seq), flag(short))
+	for i, other := range l.others {
+		m.mine[i] = p.number(other, s.messages(m, other))
+		s.sums[other] += l.hash * uint64(2*m.Seq+1)
+	}
+	for slot, here := range l.here {
+		if here {
+			b = m.Calls[slot].AppendSignature(b)
+		}
+	}
+	for slot, here := range l.here {
+		if here && short {
+			b = append(b, m.Calls[slot].Operand()...)
+		}
+	}
+	return b
+}
+
+func flag(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+// numbered is a note with the number of the first message behind it.
+func numbered(b []byte, first uint32) []byte {
+	return binary.LittleEndian.AppendUint32(slices.Clip(b), first)
+}
+
+// come takes the note of another process whose members have come.
+func (s *run) come(from int, r *reader) {
+	p := s.world.p
+	if len(r.rest) < 4 {
+		r.bad = true
+		return
+	}
+	end := len(r.rest) - 4
+	first := binary.LittleEndian.Uint32(r.rest[end:])
+	r.rest = r.rest[:end]
+	wire := r.bytes()
+	seq, short := r.count(1<<40), r.byte() == 1
+	p.mu.Lock()
+	if s.err != nil || r.bad {
+		p.mu.Unlock()
+		return
+	}
+	m, err := s.arrive(from, wire, seq, short, first, r)
+	if m == nil && err == nil {
+		r.bad = true
+	}
+	last := err == nil && m != nil && !m.missing()
+	if last {
+		m.lane.close(m)
+	}
+	p.mu.Unlock()
+	switch {
+	case err != nil:
+		s.fail(err)
+	case last:
+		s.begin(m)
+	}
+}
+
+// arrive puts the calls of another process into their meeting; nil if the note is wrong.
+func (s *run) arrive(from int, wire []byte, seq int, short bool, first uint32, r *reader) (*meeting, error) {
+	l := s.laneOf(wire)
+	if l == nil || seq < l.base || seq > l.base+1<<20 {
+		return nil, nil
+	}
+	at := slices.Index(l.others, from)
+	if at < 0 {
+		return nil, nil
+	}
+	m := l.at(seq)
+	m.theirs[at] = first
+	m.long = m.long || !short
+	if !m.take(from, short, r) {
+		return nil, nil
+	}
+	m.remotes--
+	for slot, owner := range l.owner {
+		if owner == from {
+			if err := m.Agree(slot); err != nil {
+				return m, err
+			}
+		}
+	}
+	return m, nil
+}
+
+// take reads the calls of a process's members, and their operands where the note has them.
+func (m *meeting) take(from int, short bool, r *reader) bool {
+	l := m.lane
+	var err error
+	for slot, owner := range l.owner {
+		if owner != from {
+			continue
+		}
+		if m.Calls[slot] != nil {
+			return false
+		}
+		if m.Calls[slot], r.rest, err = comm.ParseSignature(r.rest, l.groups[slot]); err != nil {
+			return false
+		}
+	}
+	for slot, owner := range l.owner {
+		if owner == from && short {
+			if r.rest, err = m.Calls[slot].Fill(r.rest); err != nil {
+				return false
+			}
+		}
+	}
+	return len(r.rest) == 0
+}
+
+// inlineBytes is how much work whoever completes a meeting does at once: less than waking others for it would
+// take.
+const inlineBytes = 64 << 10
+
+// begin turns the calls of a complete meeting into work.
+func (s *run) begin(m *meeting) {
+	if m.Shared = !m.long; m.long {
+		m.forget()
+	}
+	if m.plan, m.err = comm.NewPlan(&m.Meeting); m.err != nil {
+		s.fail(m.err)
+		m.plan = &comm.Plan{Results: m.plan.Results}
+	} else {
+		s.world.count(m)
+	}
+	left := len(m.plan.Pieces)
+	m.exchange = len(m.plan.Outgoing)+len(m.plan.Incoming)+len(m.plan.Reductions) > 0
+	if m.exchange {
+		left++
+	}
+	m.left.Store(int64(left))
+	switch {
+	case left == 0:
+		close(m.done)
+	case !m.exchange && m.plan.Bytes <= inlineBytes:
+		s.work(m)
+	case !s.awaited(m):
+		s.helpers.Go(func() { s.carry(m, false) })
+	}
+	close(m.ready)
+}
+
+// forget drops the operands that came in notes: where one process's are too long for a note, all are sent.
+func (m *meeting) forget() {
+	for slot, c := range m.Calls {
+		if !m.Here[slot] {
+			c.In = none
+		}
+	}
+}
+
+// awaited reports whether a member of this process waits for the meeting, and so will do its work.
+func (s *run) awaited(m *meeting) bool {
+	s.world.p.mu.Lock()
+	defer s.world.p.mu.Unlock()
+	for _, w := range s.waiting {
+		if w.m == m {
+			return true
+		}
+	}
+	return false
+}
+
+// wait returns when the meeting's work is done: nobody then reads the member's array.
+func (s *run) wait(rank int, v visit) (comm.Result, error) {
+	m := v.m
+	if err := s.block(rank, v); err != nil {
+		return comm.Result{}, err
+	}
+	s.until(m, m.ready)
+	if m.plan == nil {
+		return comm.Result{}, m.err
+	}
+	s.carry(m, true)
+	s.until(m, m.done)
+	if m.err != nil {
+		return comm.Result{}, m.err
+	}
+	return m.plan.Results[v.slot], nil
+}
+
+// until waits for a channel to be closed, and does the engine's work meanwhile if other processes have to do
+// with it.
+func (s *run) until(m *meeting, c <-chan struct{}) {
+	if len(m.lane.others) > 0 {
+		s.world.p.transport.Drive(c)
+		return
+	}
+	<-c
+}
+
+// block records what the rank waits for and looks for the deadlock that this may close.
+func (s *run) block(rank int, v visit) error {
+	p := s.world.p
+	p.mu.Lock()
+	if s.err != nil && v.m.missing() {
+		defer p.mu.Unlock()
+		return s.err
+	}
+	s.waits++
+	s.waiting[rank] = waiting{m: v.m, slot: v.slot, number: s.waits, since: time.Now()}
+	if !v.m.missing() {
+		p.mu.Unlock()
+		return nil
+	}
+	ring := s.follow(path{asks: rank, wait: s.waits}, rank, false)
+	p.mu.Unlock()
+	if ring != nil {
+		return s.fail(ring)
+	}
+	return nil
+}
+
+// work does pieces of the meeting until none is left to take. Any member of this process may do any piece.
+func (s *run) work(m *meeting) {
+	pieces := m.plan.Pieces
+	i := int(m.taken.Add(1)) - 1
+	if i >= len(pieces) {
+		return
+	}
+	mem := s.world.p.scratch.Get().(*comm.Scratch)
+	for ; i < len(pieces); i = int(m.taken.Add(1)) - 1 {
+		s.do(m, pieces[i], mem)
+	}
+	s.world.p.scratch.Put(mem)
+}
+
+// do does one piece.
+func (s *run) do(m *meeting, p comm.Piece, mem *comm.Scratch) {
+	defer m.over()
+	defer s.bug(m)
+	p.Do(mem)
+}
+
+// bug makes a panic in a meeting's work its error: it must not leave the other members waiting.
+func (s *run) bug(m *meeting) {
+	if v := recover(); v != nil {
+		err := fmt.Errorf("collective: %v: %w", m.Calls[0], &comm.PanicError{Value: v, Stack: debug.Stack()})
+		s.spoil(m, err)
+	}
+}
+
+// spoil makes err the meeting's result, and the run's.
+func (s *run) spoil(m *meeting, err error) {
+	err = s.fail(err)
+	s.world.p.mu.Lock()
+	defer s.world.p.mu.Unlock()
+	m.err = err
+}
+
+// over says that one thing less is left of a meeting.
+func (m *meeting) over() {
+	if m.left.Add(-1) == 0 {
+		close(m.done)
+	}
+}

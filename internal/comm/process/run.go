@@ -1,0 +1,218 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+// run is the state of one run of a world in this process. The process's lock guards it.
+type run struct {
+	world   *World
+	number  int
+	errs    []error        // what the workers returned, by rank; to be read when all have
+	helpers sync.WaitGroup // goroutines that do a meeting's work in the background
+	cancel  context.CancelCauseFunc
+	stop    chan struct{} // closed when the run fails
+
+	inbox    []note // that came while another was handled
+	handling bool
+
+	err      error // the first failure that is known here; no meeting becomes complete after it
+	own      error // the same, if it was found in this process
+	lanes    map[laneKey]*lane
+	wires    map[string]*lane // the same by how notes name them
+	waiting  []waiting        // by rank
+	waits    int              // how many there have been
+	finished []bool           // by rank of this process
+	probes   map[int]*probed  // by rank that asks
+
+	sums    []uint64 // by process: of the meetings that notes to it were about
+	endings []*ending
+	missing int           // how many processes have not ended
+	over    chan struct{} // closed when none is missing
+	leaving bool          // this process has told of its end
+	left    time.Time     // when it did
+	unsaid  int           // how many have not said what they left
+	said    []bool        // by process
+	sides   []comm.Side   // what all have left
+	settled chan struct{} // closed when all have said it
+}
+
+// waiting is what a rank waits for; stale once that is complete, when it leads nowhere.
+type waiting struct {
+	m      *meeting
+	slot   int
+	number int // among all waits of the run
+	since  time.Time
+	told   bool
+}
+
+func newRun(w *World, number int, cancel context.CancelCauseFunc) *run {
+	n := len(w.owner)
+	return &run{
+		world: w, number: number, cancel: cancel, errs: make([]error, n), stop: make(chan struct{}),
+		lanes: map[laneKey]*lane{}, wires: map[string]*lane{}, waiting: make([]waiting, n),
+		finished: make([]bool, n), probes: map[int]*probed{}, sums: make([]uint64, w.p.size),
+		endings: make([]*ending, w.p.size), missing: w.p.size, over: make(chan struct{}), unsaid: w.p.size, said: make([]bool, w.p.size),
+		settled: make(chan struct{}),
+	}
+}
+
+// get handles a note, or leaves it to the goroutine that handles one now: notes of one sender stay in order.
+func (s *run) get(n note) {
+	mu := &s.world.p.mu
+	mu.Lock()
+	if s.handling {
+		s.inbox = append(s.inbox, n.kept())
+		mu.Unlock()
+		return
+	}
+	s.handling = true
+	mu.Unlock()
+	s.handle(n)
+	s.drain()
+}
+
+// drain handles the notes that came meanwhile.
+func (s *run) drain() {
+	mu := &s.world.p.mu
+	for {
+		mu.Lock()
+		if len(s.inbox) == 0 {
+			s.inbox, s.handling = nil, false
+			mu.Unlock()
+			return
+		}
+		n := s.inbox[0]
+		s.inbox = s.inbox[1:]
+		mu.Unlock()
+		s.handle(n)
+	}
+}
+
+// handle does what a note asks for. One that cannot be read is a failure: processes may be of two versions.
+func (s *run) handle(n note) {
+	r := &reader{rest: n.body}
+	switch n.kind {
+	case comeNote:
+		s.come(n.from, r)
+	case failNote:
+		if err := r.error(s.world.Size(), 0); !r.bad {
+			s.hear(err)
+		}
+	case endNote:
+		if e := s.readEnding(r); !r.bad {
+			s.end(n.from, e)
+		}
+	case leftNote:
+		if sides := r.sides(s.world.Size()); !r.bad {
+			s.settle(n.from, sides)
+		}
+	case probeNote:
+		s.getProbe(r)
+	}
+	if r.bad {
+		s.fail(fmt.Errorf("process %d: a note of %d bytes cannot be read: are all processes of one version?",
+			n.from, len(n.body)))
+	}
+}
+
+// fail ends the run in all processes unless it has failed already, or has told the others how it ended.
+func (s *run) fail(err error) error {
+	p := s.world.p
+	p.mu.Lock()
+	tell := s.err == nil && !s.leaving
+	if tell {
+		s.own = err
+		s.stopAll(err)
+	}
+	failed := s.err
+	p.mu.Unlock()
+	if tell {
+		p.postAll(appendError(header(failNote, s.world.id, s.number), err))
+	}
+	return failed
+}
+
+// breakOff ends the run even after it has told the others how it ended: the transport is broken.
+func (s *run) breakOff(err error) {
+	s.fail(err)
+	s.hear(err)
+}
+
+// hear ends the run because another process has failed.
+func (s *run) hear(err error) {
+	s.world.p.mu.Lock()
+	defer s.world.p.mu.Unlock()
+	if s.err == nil {
+		s.stopAll(err)
+	}
+}
+
+// stopAll ends all waits for meetings that are not complete.
+func (s *run) stopAll(err error) {
+	s.err = err
+	close(s.stop)
+	s.cancel(err)
+	for _, l := range s.lanes {
+		for _, m := range l.open {
+			m.err = err
+			close(m.ready)
+		}
+		l.open = nil
+	}
+}
+
+// finish records that a rank's worker is over. Whoever has come to a meeting that lacks the rank would wait
+// forever.
+func (s *run) finish(rank int, err error) {
+	mu := &s.world.p.mu
+	mu.Lock()
+	s.finished[rank], s.waiting[rank] = true, waiting{}
+	failure := error(nil)
+	if err != nil {
+		failure = &comm.PeerError{Rank: rank, Err: err}
+	} else if left := s.lacking(func(r int) bool { return r == rank }); left != nil {
+		failure = &comm.DeadlockError{Sides: append(left, comm.Side{Rank: rank})}
+	}
+	mu.Unlock()
+	if failure != nil {
+		s.fail(failure)
+	}
+}
+
+// lacking are the members of this process that have come to a meeting that lacks one of the ranks, by rank.
+func (s *run) lacking(absent func(rank int) bool) []comm.Side {
+	var sides []comm.Side
+	for _, l := range s.lanes {
+		for _, m := range l.open {
+			if slot := m.firstHere(); slot >= 0 && slices.ContainsFunc(m.Absent(), absent) {
+				sides = append(sides, m.Side(slot))
+			}
+		}
+	}
+	sortSides(sides)
+	return sides
+}
+
+func sortSides(sides []comm.Side) {
+	slices.SortFunc(sides, func(a, b comm.Side) int {
+		return cmp.Or(a.Rank-b.Rank, strings.Compare(a.Call, b.Call))
+	})
+}
+
+// absentee reports whether a rank can never come again.
+func (s *run) absentee(rank int) bool {
+	owner := s.world.owner[rank]
+	if owner == s.world.p.rank {
+		return s.finished[rank]
+	}
+	return s.endings[owner] != nil
+}

@@ -1,0 +1,164 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/galley-ml/galley/internal/comm"
+)
+
+// World is a number of ranks that live in the processes of a job.
+type World struct {
+	p     *Process
+	id    int
+	owner []int // by rank
+
+	running sync.Mutex // held by a run: the n-th run of each process is one
+
+	// What follows is guarded by the process's lock.
+	runs    int // how many have begun here
+	current *run
+	early   map[int][]note // of runs that have not begun here, by number
+	stats   []comm.Stats
+}
+
+var _ comm.World = (*World)(nil)
+
+// Size is the number of ranks.
+func (w *World) Size() int { return len(w.owner) }
+
+// Process is the number of this process.
+func (w *World) Process() int { return w.p.rank }
+
+// Owner is the process that a rank lives in.
+func (w *World) Owner(rank int) int { return w.owner[rank] }
+
+// Close forgets the world's notes; the process stays in the job.
+func (w *World) Close() error {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	w.early = map[int][]note{}
+	return nil
+}
+
+// Stats is what a rank of this process has moved in all runs so far.
+func (w *World) Stats(rank int) comm.Stats {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	return w.stats[rank]
+}
+
+// count adds a meeting's traffic to the statistics of its members in this process.
+func (w *World) count(m *meeting) {
+	w.p.mu.Lock()
+	defer w.p.mu.Unlock()
+	for slot, c := range m.Calls {
+		if m.Here[slot] {
+			w.stats[m.Ranks[slot]].Add(c.Kind, c.Traffic(m.plan.Results[slot].Array))
+		}
+	}
+}
+
+// errExit is a worker that ended its goroutine instead of returning, as testing's FailNow does.
+var errExit = errors.New("worker ended its goroutine without returning")
+
+// Run calls worker once for every rank of this process: comm.World says the rest.
+func (w *World) Run(ctx context.Context, worker func(ctx context.Context, c comm.Comm) error) error {
+	w.running.Lock()
+	defer w.running.Unlock()
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s, err := w.begin(cancel)
+	if err != nil {
+		return err
+	}
+	defer s.watch()()
+	defer context.AfterFunc(ctx, func() { s.fail(ended(ctx)) })()
+	var workers sync.WaitGroup
+	for rank, process := range w.owner {
+		if process == w.p.rank {
+			workers.Go(func() { s.errs[rank] = s.drive(inner, ctx, rank, worker) })
+		}
+	}
+	workers.Wait()
+	return s.leave()
+}
+
+// begin makes the next run and gives it the notes that came before it.
+func (w *World) begin(cancel context.CancelCauseFunc) (*run, error) {
+	w.p.mu.Lock()
+	if err := w.p.over; err != nil {
+		w.p.mu.Unlock()
+		return nil, err
+	}
+	s := newRun(w, w.runs, cancel)
+	s.inbox, s.handling = w.early[s.number], true
+	delete(w.early, s.number)
+	w.current = s
+	w.runs++
+	w.p.mu.Unlock()
+	s.drain() // what the transport brings from now on comes after these
+	return s, nil
+}
+
+// ended is the error of a run whose context is over, nil before.
+func ended(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("world: %w", context.Cause(ctx))
+}
+
+// drive runs one worker and tells its peers how it ended. A worker that returns because the caller's context
+// is over has not failed by itself.
+func (s *run) drive(ctx, outer context.Context, rank int,
+	worker func(context.Context, comm.Comm) error) (err error) {
+	err = errExit // stands if the worker neither returns nor panics
+	defer func() {
+		if v := recover(); v != nil {
+			err = &comm.PanicError{Value: v, Stack: debug.Stack()}
+		}
+		if over := ended(outer); over != nil && errors.Is(err, outer.Err()) {
+			s.fail(over)
+		}
+		s.finish(rank, err)
+	}()
+	err = worker(ctx, &Rank{run: s, id: rank})
+	return err
+}
+
+// Rank is one rank's end of a world, for the time of one Run. It is driven by the goroutine of its worker.
+type Rank struct {
+	run *run
+	id  int
+}
+
+var _ comm.Comm = (*Rank)(nil)
+
+// ID is the rank's index in the world.
+func (r *Rank) ID() int { return r.id }
+
+// Size is the number of ranks in the world.
+func (r *Rank) Size() int { return r.run.world.Size() }
+
+// Group is the group of the given ranks in the given order; nil means all. The rank must be a member.
+func (r *Rank) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(r, ranks) }
+
+// Stats is what the rank has moved in all runs of its world.
+func (r *Rank) Stats() comm.Stats { return r.run.world.Stats(r.id) }
+
+// Start brings the call to its meeting.
+func (r *Rank) Start(c *comm.Call) *comm.Pending {
+	c.Allocate()
+	v, err := r.run.enter(r.id, c)
+	if err != nil {
+		return comm.Failed(err)
+	}
+	if v.last {
+		r.run.begin(v.m)
+	}
+	return comm.NewPending(func() (comm.Result, error) { return r.run.wait(r.id, v) })
+}

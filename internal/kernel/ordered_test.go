@@ -1,0 +1,87 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestOrderedBits: every set gives the bits of the definition, and a row those that it has alone.
+func TestOrderedBits(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, c := range []struct{ rows, k, cols int }{
+		{1, 1, 16}, {1, 77, 64}, {2, 33, 80}, {3, 5, 128}, {5, 64, 16}, {6, 7, 64}, {7, 19, 96}, {13, 40, 144},
+	} {
+		o := Ordered{Rows: c.rows, K: c.k, Cols: c.cols, LDY: c.cols + 3, LDX: c.k + 2, LDW: c.cols + 16}
+		x, w := normals(r, c.rows*o.LDX), normals(r, c.k*o.LDW)
+		half := make([]uint16, len(w))
+		F32sToBF16(half, w)
+		first := normals(r, c.rows*o.LDY)
+		want, wantHalf := append([]float32(nil), first...), append([]float32(nil), first...)
+		o.f32(&orderedSet{}, want, x, w)
+		o.bf16(&orderedSet{}, wantHalf, x, half)
+		for i := range orderedSets {
+			set := &orderedSets[i]
+			got, gotHalf := append([]float32(nil), first...), append([]float32(nil), first...)
+			for row := range c.rows { // one by one
+				one := o
+				one.Rows = 1
+				one.f32(set, got[row*o.LDY:], x[row*o.LDX:], w)
+			}
+			o.bf16(set, gotHalf, x, half) // together
+			wantBits(t, set.name, got, want)
+			wantBits(t, set.name+" bf16", gotHalf, wantHalf)
+			got = append(got[:0], first...)
+			o.f32(set, got, x, w)
+			wantBits(t, set.name+" together", got, want)
+		}
+	}
+}
+
+func normals(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+func wantBits(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range got {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: element %d: got %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// TestFMA32 holds the plain body to numbers where rounding twice would be wrong.
+func TestFMA32(t *testing.T) {
+	a := math.Float32frombits(0x3f800001) // 1 + 2^-23
+	for _, c := range []struct{ a, b, c, want float32 }{
+		{2, 3, 4, 10},
+		{a, a, -1, float32(math.FMA(float64(a), float64(a), -1))},
+		// 1 + 2^-24 is half between two floats, and the term below 2^-53 decides.
+		{float32(math.Ldexp(1, -24)), 1 + float32(math.Ldexp(1, -23)), 1, math.Float32frombits(0x3f800001)},
+		{float32(math.Ldexp(-1, -30)), float32(math.Ldexp(1, -30)), 1 + float32(math.Ldexp(1, -23)), a},
+		{float32(math.Inf(1)), 1, 3, float32(math.Inf(1))},
+	} {
+		if got := fma32(c.a, c.b, c.c); got != c.want {
+			t.Errorf("fma32(%v, %v, %v) = %v, want %v", c.a, c.b, c.c, got, c.want)
+		}
+	}
+}
+
+func BenchmarkOrdered(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, rows := range []int{1, 6, 48} {
+		o := Ordered{Rows: rows, K: 256, Cols: 64, LDY: 64, LDX: 256, LDW: 64}
+		x, w, y := normals(r, rows*256), normals(r, 256*64), make([]float32, rows*64)
+		b.Run(string(rune('0'+rows/10))+string(rune('0'+rows%10)), func(b *testing.B) {
+			for b.Loop() {
+				o.F32(y, x, w)
+			}
+			b.ReportMetric(float64(2*rows*256*64)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package lower
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cuda"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/triton"
+	"github.com/galley-ml/galley/op"
+)
+
+// pair is a sum and a norm beside it that one kernel computes: a norm of the sum, or a norm's gradient that
+// is added to another.
+type pair struct{ add, norm *ir.Node }
+
+// addPair adds the pair that a node is the later part of.
+func (k kernels) addPair(s scopeOf, n *ir.Node) {
+	p, ok := s.pairOf(n)
+	if !ok || k.taken[p.add] || k.taken[p.norm] {
+		return
+	}
+	if here, there, ok := s.call(p); ok {
+		k.at[here], k.other[there], k.taken[here], k.taken[there] = p, true, true, true
+	}
+}
+
+// call is the node at which a pair's kernel is called: the earlier one if all that it reads is there by then,
+// else the later one if nothing reads what the earlier one makes before that.
+func (s scopeOf) call(p pair) (here, other *ir.Node, ok bool) {
+	here, other = p.add, p.norm
+	if s.at[other] < s.at[here] {
+		here, other = other, here
+	}
+	early, late := true, true
+	for _, v := range other.In() {
+		v = unmarked(v)
+		early = early && (v.Node() == nil || v.Node() == here || s.at[v.Node()] < s.at[here])
+	}
+	for _, v := range here.Out() {
+		late = late && (s.uses[v] == 0 || s.first[v] >= s.at[other])
+	}
+	if early {
+		return here, other, true
+	}
+	return other, here, late
+}
+
+// pairOf is a norm with the sum that it is of, or a sum with the norm's gradient that nothing else uses.
+func (s scopeOf) pairOf(n *ir.Node) (pair, bool) {
+	if _, ok := role[op.RMSNormRole](n); ok && kernelRows(n.In()[0], n.In()[1]) {
+		sum := unmarked(n.In()[0]).Node()
+		return pair{add: sum, norm: n}, sum != nil && plainSum(sum)
+	}
+	if !plainSum(n) {
+		return pair{}, false
+	}
+	for _, x := range n.In() {
+		g := x.Node()
+		if g == nil || s.uses[x] != 1 || x != g.Out()[0] {
+			continue
+		}
+		if _, ok := role[op.RMSNormGradRole](g); ok && kernelRows(g.In()[0], g.In()[1]) {
+			return pair{add: n, norm: g}, true
+		}
+	}
+	return pair{}, false
+}
+
+// plainSum reports whether a node adds two arrays of one type.
+func plainSum(n *ir.Node) bool {
+	_, ok := role[op.AddRole](n)
+	return ok && n.In()[0].Type().Equal(n.In()[1].Type())
+}
+
+// kernelRows reports whether there are kernels for rows of such numbers.
+func kernelRows(x, gamma *ir.Value) bool {
+	return x.DType().IsHalf() && triton.Supports(gamma.DType()) && triton.Holds(x.Dim(-1)) && x.Shape().Len() > 0
+}
+
+// emit writes the kernel and sets the refs of both nodes' results.
+func (p pair) emit(w *hlo.Writer, refs []hlo.Ref) {
+	get := func(v *ir.Value) hlo.Ref { return refs[v.ID()] }
+	x := p.norm.In()[0]
+	width := x.Dim(-1)
+	rows := x.Shape().Len() / width
+	if o, ok := role[op.RMSNormRole](p.norm); ok {
+		k := triton.AddRMSNorm(x.DType(), p.norm.In()[1].DType(), rows, width, o.Eps)
+		in := []hlo.Ref{get(p.add.In()[0]), get(p.add.In()[1]), get(p.norm.In()[1])}
+		r := cuda.CallTriton(w, k, in, hloType(x.Type()), hloType(x.Type()), hloType(p.norm.Out()[1].Type()))
+		refs[p.add.Out()[0].ID()], refs[p.norm.Out()[0].ID()], refs[p.norm.Out()[1].ID()] = r[0], r[1], r[2]
+		return
+	}
+	other := p.add.In()[0]
+	if other == p.norm.Out()[0] {
+		other = p.add.In()[1]
+	}
+	gamma := p.norm.In()[1]
+	in := append(refsOf(refs, p.norm.In()), get(other))
+	in[2], in[3] = w.Convert(in[2], x.DType()), w.Convert(in[3], array.F32)
+	sums := hlo.Type{DType: array.F32, Shape: array.Shape{triton.GradSums(rows, width), width}}
+	r := cuda.CallTriton(w, triton.RMSNormGrad(x.DType(), gamma.DType(), rows, width), in, hloType(x.Type()),
+		sums)
+	refs[p.add.Out()[0].ID()] = r[0]
+	sum := w.Reduce("add", r[1], 0, []int{0}, hlo.Type{DType: array.F32, Shape: array.Shape{width}})
+	refs[p.norm.Out()[1].ID()] = w.Convert(sum, gamma.DType())
+}

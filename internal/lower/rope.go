@@ -1,0 +1,87 @@
+package lower
+
+import (
+	"github.com/galley-ml/galley/internal/cuda"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/ptx"
+	"github.com/galley-ml/galley/op"
+)
+
+// turnedProduct is a product of which some parts are turned by position and nothing else reads what they were
+// before.
+type turnedProduct struct {
+	product *ir.Node
+	rope    op.RoPERole
+	kernel  ptx.TurnedProduct
+	results []*ir.Value
+	between []*ir.Node
+}
+
+// addTurned adds the product that a node cuts into parts, if those become heads and the first of them are
+// turned.
+func (k kernels) addTurned(s scopeOf, n *ir.Node) {
+	product := s.kernelProduct(n)
+	if product == nil || k.taken[product] || len(product.In()[0].Shape()) != 3 {
+		return
+	}
+	x := product.In()[0]
+	t := turnedProduct{product: product, between: []*ir.Node{n},
+		kernel: ptx.TurnedProduct{Rows: x.Dim(0) * x.Dim(1), Seq: x.Dim(1), Depth: x.Dim(2)}}
+	for _, part := range n.Out() {
+		if !t.add(s, part) {
+			return
+		}
+	}
+	if !k.worth(t.kernel) {
+		return
+	}
+	k.at[product], k.taken[product] = t, true
+	for _, b := range t.between {
+		k.other[b], k.taken[b] = true, true
+	}
+}
+
+// add adds a part of the product, which must become heads.
+func (t *turnedProduct) add(s scopeOf, part *ir.Value) bool {
+	n := s.reader(part)
+	if n == nil {
+		return false
+	}
+	x, heads := t.product.In()[0], n.Out()[0]
+	if _, ok := role[op.ReshapeRole](n); !ok || len(heads.Shape()) != 4 || !heads.Shape()[:2].Equal(x.Shape()[:2]) {
+		return false
+	}
+	t.between = append(t.between, n)
+	if turn := s.reader(heads); turn != nil && t.turns(turn, heads) {
+		t.kernel.Turned = append(t.kernel.Turned, part.Dim(2))
+		t.between, t.results = append(t.between, turn), append(t.results, turn.Out()[0])
+		return len(t.kernel.Plain) == 0
+	}
+	t.kernel.Plain, t.results = append(t.kernel.Plain, part.Dim(2)), append(t.results, heads)
+	return true
+}
+
+// turns reports whether a node turns heads as the kernel does, and as those before.
+func (t *turnedProduct) turns(n *ir.Node, heads *ir.Value) bool {
+	o, ok := role[op.RoPERole](n)
+	if !ok || !o.ByHalves(heads.Shape()) {
+		return false
+	}
+	if len(t.kernel.Turned) == 0 {
+		t.rope, t.kernel.Head = o, heads.Dim(3)
+	}
+	return o.Equal(t.rope) && t.kernel.Head == heads.Dim(3)
+}
+
+func (t turnedProduct) emit(w *hlo.Writer, refs []hlo.Ref) {
+	cos, sin := t.rope.EmitTable(w, t.results[0].Shape())
+	types := make([]hlo.Type, len(t.results))
+	for i, r := range t.results {
+		types[i] = hloType(r.Type())
+	}
+	in := append(refsOf(refs, t.product.In()), cos, sin)
+	for i, r := range cuda.CallPTX(w, t.kernel.Kernel(), in, types...) {
+		refs[t.results[i].ID()] = r
+	}
+}

@@ -1,0 +1,144 @@
+package packed
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// Weight is a matrix [out, in], packed.
+type Weight interface {
+	// Out and In are its dims.
+	Out() int
+	In() int
+	// Multiply sets y[i*Out+j] to the product of row i of x and row j of the weight, for so many rows of x.
+	Multiply(p *kernel.Pool, y, x []float32, rows int)
+	// Row writes row j to dst: a table of vectors may be a weight, too.
+	Row(dst []float32, j int)
+	// Bytes is the memory that it takes, which is what multiplying one row reads.
+	Bytes() int
+}
+
+// Format is how elements are kept.
+type Format string
+
+// The formats. Auto keeps bfloat16 as it is and all others as float32.
+const (
+	Auto Format = ""
+	F32  Format = "f32"
+	BF16 Format = "bf16"
+)
+
+// Formats is all that Pack knows.
+func Formats() []Format { return []Format{F32, BF16} }
+
+// Source is matrices [out, in] one below the other, which become one weight.
+type Source struct{ parts []part }
+
+type part struct {
+	array.Array
+	transposed bool
+}
+
+// Rows is the source of matrices that are stored [out, in].
+func Rows(a ...array.Array) Source {
+	var s Source
+	for _, a := range a {
+		s.parts = append(s.parts, part{a, false})
+	}
+	return s
+}
+
+// Columns is the source of a matrix that is stored [in, out].
+func Columns(a array.Array) Source { return Source{parts: []part{{a, true}}} }
+
+func (p part) out() int {
+	if p.transposed {
+		return p.Shape()[1]
+	}
+	return p.Shape()[0]
+}
+
+func (p part) in() int {
+	if p.transposed {
+		return p.Shape()[0]
+	}
+	return p.Shape()[1]
+}
+
+// Pack packs a source.
+func Pack(f Format, s Source) (Weight, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if f == Auto {
+		f = F32
+		if s.all(array.BF16) {
+			f = BF16
+		}
+	}
+	switch f {
+	case F32:
+		return pack(s, func(x float32) float32 { return x }), nil
+	case BF16:
+		return pack(s, kernel.F32ToBF16), nil
+	}
+	return nil, fmt.Errorf("packed: weights as %q: want one of %v", f, Formats())
+}
+
+func (s Source) check() error {
+	if len(s.parts) == 0 {
+		return fmt.Errorf("packed: no matrix")
+	}
+	for _, p := range s.parts {
+		if len(p.Shape()) != 2 || !p.DType().IsFloat() {
+			return fmt.Errorf("packed: a %v%v: want a matrix of floats", p.DType(), p.Shape())
+		}
+		if p.in() != s.parts[0].in() {
+			return fmt.Errorf("packed: matrices of %d and %d columns: want equally many", s.parts[0].in(), p.in())
+		}
+	}
+	return nil
+}
+
+func (s Source) all(d array.DType) bool {
+	for _, p := range s.parts {
+		if p.DType() != d {
+			return false
+		}
+	}
+	return true
+}
+
+// row reads row j of a part; one that is transposed is read element by element.
+func (p part) row(dst []float32, j int) {
+	n := p.in()
+	first, step := j*n, 1
+	if p.transposed {
+		first, step = j, p.out()
+	}
+	if step == 1 && Floats(dst, p.Array, first) {
+		return
+	}
+	for i := range dst {
+		dst[i] = float32(p.At(first + i*step))
+	}
+}
+
+// Floats reads len(dst) elements of a from element first on; it reports whether a's dtype is one of 16 or 32
+// bits.
+func Floats(dst []float32, a array.Array, first int) bool {
+	last := first + len(dst)
+	switch a.DType() {
+	case array.F32:
+		copy(dst, array.Data[float32](a)[first:last])
+	case array.BF16:
+		kernel.BF16sToF32(dst, array.Raw[uint16](a)[first:last])
+	case array.F16:
+		kernel.F16sToF32(dst, array.Raw[uint16](a)[first:last])
+	default:
+		return false
+	}
+	return true
+}

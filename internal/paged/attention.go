@@ -1,0 +1,87 @@
+package paged
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/galley-ml/galley/nn"
+)
+
+// heads is what an attention does between its projections.
+type heads struct {
+	queries, keys, dim, valueDim int
+	scale, cap                   float32
+	window                       int
+	rope                         *rope
+}
+
+func (b *builder) heads(h nn.Heads, valueDim, turned int) heads {
+	if h.Mask != nn.Causal {
+		b.fail(fmt.Errorf("attention to what comes after cannot be served"))
+	}
+	scale := h.Scale
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(h.Dim))
+	}
+	return heads{queries: h.Queries, keys: h.Keys, dim: h.Dim, valueDim: valueDim, scale: float32(scale),
+		cap: float32(h.Cap), window: h.Window, rope: newRope(h, turned)}
+}
+
+// attention makes queries, keys and values of the stream, and the stream of what they give.
+type attention interface {
+	heads() heads
+	// project fills the step's queries, keys and values from rows x, turned by their positions.
+	project(s *Step, x []float32)
+	output() projection
+	// widest is the longest row in between.
+	widest() int
+}
+
+func (b *builder) attention(a nn.Attender) attention {
+	switch a := a.(type) {
+	case *nn.Attention:
+		return &split{h: b.heads(a.Heads, a.Heads.Dim, a.Heads.Dim), qkv: b.joined(a.Q, a.K, a.V), o: b.linear(a.O),
+			qNorm: b.rms(a.QNorm), kNorm: b.rms(a.KNorm), qWide: b.rms(a.QWide), kWide: b.rms(a.KWide)}
+	case *nn.FusedAttention:
+		return &split{h: b.heads(a.Heads, a.Heads.Dim, a.Heads.Dim), qkv: b.projection(a.QKV), o: b.projection(a.Proj)}
+	case *nn.LatentAttention:
+		return b.latent(a)
+	}
+	b.fail(fmt.Errorf("a %T cannot be served yet", a))
+	return nil
+}
+
+// split is attention whose queries, keys and values are one product.
+type split struct {
+	h                          heads
+	qkv, o                     projection
+	qNorm, kNorm, qWide, kWide norm
+}
+
+func (a *split) heads() heads       { return a.h }
+func (a *split) output() projection { return a.o }
+func (a *split) widest() int        { return a.qkv.out() }
+
+func (a *split) project(s *Step, x []float32) {
+	n, h := s.count, a.h
+	all := s.inner[:n*a.qkv.out()]
+	a.qkv.run(s.pool(), all, x, n)
+	queries, keys := h.queries*h.dim, h.keys*h.dim
+	s.rows(n, a.qkv.out(), func(i int) {
+		row := all[i*a.qkv.out() : (i+1)*a.qkv.out()]
+		q, k, v := s.q[i*queries:(i+1)*queries], s.k[i*keys:(i+1)*keys], s.v[i*keys:(i+1)*keys]
+		copy(q, row)
+		copy(k, row[queries:])
+		copy(v, row[queries+keys:])
+		a.qWide.each(q)
+		a.kWide.each(k)
+		a.qNorm.each(q)
+		a.kNorm.each(k)
+		var tmp [maxHead]float32
+		h.rope.turn(q, s.position[i], h.dim, tmp[:])
+		h.rope.turn(k, s.position[i], h.dim, tmp[:])
+	})
+}
+
+// maxHead is the longest head.
+const maxHead = 1024

@@ -1,0 +1,182 @@
+package paged
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/packed"
+	"github.com/galley-ml/galley/nn"
+)
+
+// mixture is a mixture of experts: the rows of one expert are one product. A token's experts are summed in the
+// order in which it chose them.
+type mixture struct {
+	router   projection
+	bias     []float32
+	experts  []gated
+	shared   *gated
+	routing  nn.Routing
+	perToken int
+}
+
+func (b *builder) mixture(l *nn.MoE) mlp {
+	m := &mixture{router: b.linear(l.Router), bias: b.vector(l.Bias), routing: l.Config.Routing,
+		perToken: l.Config.PerToken}
+	up, ok := b.read(l.GateUp)
+	if !ok {
+		return m
+	}
+	down, ok := b.read(l.Down)
+	if !ok {
+		return m
+	}
+	act := b.activation()
+	for e := range l.Config.Experts {
+		m.experts = append(m.experts, gated{
+			up:   projection{weight: b.pack(packed.Rows(up.Rows(e, e+1).Reshape(up.Shape()[1:]...)))},
+			down: projection{weight: b.pack(packed.Rows(down.Rows(e, e+1).Reshape(down.Shape()[1:]...)))},
+			act:  act, silu: l.Config.Act == nil,
+		})
+	}
+	if l.Shared != nil {
+		g := b.mlp(l.Shared).(gated)
+		m.shared = &g
+	}
+	return m
+}
+
+func (m *mixture) width() int {
+	n := 0
+	for _, e := range m.experts {
+		n = max(n, e.width())
+	}
+	if m.shared != nil {
+		n = max(n, m.shared.width())
+	}
+	return n
+}
+
+func (m *mixture) run(s *Step, y, x []float32, rows int) {
+	hidden := len(x) / max(1, rows)
+	chosen, weights := m.route(s, x, rows)
+	parts := s.parts(rows * m.perToken * hidden) // what each choice gives
+	in, out := s.gather(rows*hidden), s.scatter(rows*hidden)
+	for e := range m.experts {
+		var at []int
+		for i, c := range chosen {
+			if c == e {
+				copy(in[len(at)*hidden:(len(at)+1)*hidden], x[i/m.perToken*hidden:])
+				at = append(at, i)
+			}
+		}
+		if len(at) == 0 {
+			continue
+		}
+		m.experts[e].run(s, out[:len(at)*hidden], in[:len(at)*hidden], len(at))
+		for j, i := range at {
+			kernel.MulScalar(parts[i*hidden:(i+1)*hidden], out[j*hidden:(j+1)*hidden], weights[i])
+		}
+	}
+	if m.shared != nil {
+		m.shared.run(s, out[:rows*hidden], x, rows)
+	}
+	for i := range rows {
+		row := y[i*hidden : (i+1)*hidden]
+		clear(row)
+		for k := range m.perToken {
+			c := i*m.perToken + k
+			kernel.Add(row, row, parts[c*hidden:(c+1)*hidden])
+		}
+		if m.shared != nil {
+			kernel.Add(row, row, out[i*hidden:(i+1)*hidden])
+		}
+	}
+}
+
+// route is the experts of every row and how much each counts, perToken for each row.
+func (m *mixture) route(s *Step, x []float32, rows int) (chosen []int, weights []float32) {
+	n := len(m.experts)
+	scores := make([]float32, rows*n)
+	m.router.run(s.pool(), scores, x, rows)
+	ranks := make([]float32, n)
+	for i := range rows {
+		row := scores[i*n : (i+1)*n]
+		if m.routing.Sigmoid {
+			kernel.Sigmoid(row, row)
+		} else {
+			kernel.SoftmaxRow(row, row)
+		}
+		copy(ranks, row)
+		if m.bias != nil {
+			kernel.Add(ranks, ranks, m.bias)
+		}
+		if m.routing.Groups > 1 {
+			m.limit(ranks)
+		}
+		first := len(weights)
+		for range m.perToken {
+			e := largest(ranks)
+			ranks[e] = float32(math.Inf(-1))
+			chosen, weights = append(chosen, e), append(weights, row[e])
+		}
+		m.weigh(weights[first:])
+	}
+	return chosen, weights
+}
+
+// largest is the index of the largest element, the first of equal ones.
+func largest(x []float32) int {
+	best := 0
+	for i, v := range x {
+		if v > x[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// limit sets ranks outside the best groups to 0.
+func (m *mixture) limit(ranks []float32) {
+	r := m.routing
+	size := len(ranks) / r.Groups
+	sums := make([]float32, r.Groups)
+	for g := range sums {
+		group := append([]float32(nil), ranks[g*size:(g+1)*size]...)
+		for range r.GroupBest {
+			e := largest(group)
+			sums[g] += group[e]
+			group[e] = float32(math.Inf(-1))
+		}
+	}
+	kept := make([]bool, r.Groups)
+	for range r.TopGroups {
+		g := largest(sums)
+		kept[g], sums[g] = true, float32(math.Inf(-1))
+	}
+	for g, k := range kept {
+		if !k {
+			clear(ranks[g*size : (g+1)*size])
+		}
+	}
+}
+
+// weigh is how much each chosen expert counts, of their scores.
+func (m *mixture) weigh(w []float32) {
+	r := m.routing
+	if !r.RawWeights {
+		sum := float32(0)
+		for _, x := range w {
+			sum += x
+		}
+		sum += float32(r.SumShift)
+		if r.SumFloor != 0 {
+			sum = max(sum, float32(r.SumFloor))
+		}
+		for i := range w {
+			w[i] /= sum
+		}
+	}
+	if r.Scale != 0 && r.Scale != 1 {
+		kernel.MulScalar(w, w, float32(r.Scale))
+	}
+}

@@ -1,0 +1,99 @@
+package paged
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/nn"
+)
+
+// mlp is what a layer computes of each token by itself: y and x are rows of the stream's width.
+type mlp interface {
+	run(s *Step, y, x []float32, rows int)
+	// width is how many elements a row takes in between.
+	width() int
+}
+
+func (b *builder) mlp(l any) mlp {
+	switch l := l.(type) {
+	case *nn.GatedMLP:
+		return gated{up: b.joined(l.Gate, l.Up), down: b.linear(l.Down), act: b.activation(), silu: l.Act == nil}
+	case *nn.FusedGatedMLP:
+		return gated{up: b.linear(l.GateUp), down: b.linear(l.Down), act: b.activation(), silu: l.Act == nil}
+	case *nn.MLP:
+		return plain{up: b.projection(l.FC), down: b.projection(l.Proj), act: b.activation()}
+	case *nn.MoE:
+		return b.mixture(l)
+	}
+	b.fail(fmt.Errorf("a %T cannot be served yet", l))
+	return nil
+}
+
+// activation is the function that config.json names.
+func (b *builder) activation() func(dst, x []float32) {
+	switch b.config.Activation {
+	case "silu", "swish":
+		return kernel.SiLU[float32]
+	case "gelu":
+		return kernel.GELU[float32]
+	case "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate":
+		return kernel.GELUTanh[float32]
+	case "relu":
+		return kernel.ReLU[float32]
+	case "tanh":
+		return kernel.Tanh[float32]
+	case "sigmoid":
+		return kernel.Sigmoid[float32]
+	}
+	b.fail(fmt.Errorf("activation %q cannot be served yet", b.config.Activation))
+	return nil
+}
+
+// gated is down(act(gate(x))·up(x)), gate and up in one product.
+type gated struct {
+	up, down projection
+	act      func(dst, x []float32)
+	silu     bool
+}
+
+func (g gated) width() int { return g.up.out() }
+
+func (g gated) run(s *Step, y, x []float32, rows int) {
+	h := s.inner[:rows*g.up.out()]
+	g.up.run(s.pool(), h, x, rows)
+	n := g.up.out() / 2
+	s.rows(rows, n, func(i int) {
+		row := h[2*n*i : 2*n*(i+1)]
+		g.combine(row[:n], row[n:])
+	})
+	for i := 1; i < rows; i++ { // the rows without gaps
+		copy(h[i*n:(i+1)*n], h[2*n*i:2*n*i+n])
+	}
+	g.down.run(s.pool(), y, h[:rows*n], rows)
+}
+
+// combine makes gates what is multiplied by the last matrix.
+func (g gated) combine(gate, up []float32) {
+	if g.silu {
+		kernel.SwiGLU(gate, gate, up)
+		return
+	}
+	g.act(gate, gate)
+	kernel.Mul(gate, gate, up)
+}
+
+// plain is down(act(up(x))).
+type plain struct {
+	up, down projection
+	act      func(dst, x []float32)
+}
+
+func (p plain) width() int { return p.up.out() }
+
+func (p plain) run(s *Step, y, x []float32, rows int) {
+	n := p.up.out()
+	h := s.inner[:rows*n]
+	p.up.run(s.pool(), h, x, rows)
+	s.rows(rows, n, func(i int) { p.act(h[i*n:(i+1)*n], h[i*n:(i+1)*n]) })
+	p.down.run(s.pool(), y, h, rows)
+}

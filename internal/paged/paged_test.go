@@ -1,0 +1,208 @@
+package paged_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/paged"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+)
+
+// served is, for each family that can be served, a configuration that uses what sets it apart.
+func served() map[string]string {
+	const window = `, "num_key_value_heads": 2, "sliding_window": 21`
+	const latent = `, "kv_lora_rank": 6, "qk_nope_head_dim": 5, "qk_rope_head_dim": 4, "v_head_dim": 3,
+		"n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 10`
+	return map[string]string{
+		"llama":   `, "num_key_value_heads": 2`,
+		"mistral": window,
+		"mixtral": window,
+		"qwen2":   window + `, "use_sliding_window": true, "max_window_layers": 1`,
+		"qwen3":   window + `, "use_sliding_window": true, "max_window_layers": 1`,
+		"qwen3_moe": window + `, "use_sliding_window": true, "num_experts": 6, "num_experts_per_tok": 2,
+			"moe_intermediate_size": 10, "norm_topk_prob": true, "mlp_only_layers": [1]`,
+		"gemma": `, "num_key_value_heads": 2, "head_dim": 6`,
+		"gemma2": window + `, "head_dim": 6, "query_pre_attn_scalar": 5, "attn_logit_softcapping": 2.5,
+			"final_logit_softcapping": 4.0`,
+		"gemma3_text": window + `, "head_dim": 6, "query_pre_attn_scalar": 5, "sliding_window_pattern": 2,
+			"rope_scaling": {"rope_type": "linear", "factor": 2.0}`,
+		"ernie4_5": `, "num_key_value_heads": 2, "head_dim": 6, "use_bias": true`,
+		"ernie4_5_moe": `, "num_key_value_heads": 2, "use_bias": true, "moe_num_experts": 6, "moe_k": 2,
+			"moe_intermediate_size": 10, "moe_num_shared_experts": 2, "moe_layer_interval": 2,
+			"moe_layer_start_index": 0`,
+		"deepseek_v2": latent + `, "q_lora_rank": null, "topk_method": "group_limited_greedy", "n_group": 3,
+			"topk_group": 2, "mlp_bias": true, "routed_scaling_factor": 1.5, "n_shared_experts": 2,
+			"first_k_dense_replace": 1`,
+		"deepseek_v3": latent + `, "q_lora_rank": 7, "n_group": 2, "topk_group": 1, "attention_bias": true,
+			"first_k_dense_replace": 1, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0,
+			"mscale_all_dim": 0.7, "original_max_position_embeddings": 8}`,
+		"olmo2": `, "num_key_value_heads": 2, "attention_bias": true`,
+		"phi3": window + `, "partial_rotary_factor": 0.5, "max_position_embeddings": 800,
+			"original_max_position_embeddings": 400,
+			"rope_scaling": {"type": "longrope", "short_factor": [1.5], "long_factor": [3.0]}`,
+		"gpt2": "",
+	}
+}
+
+func model(t *testing.T, family string, c nn.Config) models.Model {
+	t.Helper()
+	keys := `"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4`
+	if family == "gpt2" {
+		keys = `"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 512`
+	}
+	config, err := models.ParseConfig([]byte(fmt.Sprintf(`{"model_type": %q, "vocab_size": 37, %s,
+		"initializer_range": 0.5%s}`, family, keys, served()[family])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := models.New(config, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func session(t *testing.T) *cpu.Session {
+	d := cpu.NewDevice(cpu.Config{})
+	t.Cleanup(d.Close)
+	return d.NewSession()
+}
+
+// TestFamilies: every family that models continue token by token is served or refused by name, and the logits
+// of those that are served are those of their own forward pass.
+func TestFamilies(t *testing.T) {
+	for _, family := range models.Families() {
+		t.Run(family, func(t *testing.T) {
+			if _, ok := served()[family]; !ok {
+				refused(t, family)
+				return
+			}
+			s := session(t)
+			m := model(t, family, nn.Config{Scope: s, Seed: 7})
+			p, err := paged.New(m, paged.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			ids := tokens(rand.New(rand.NewPCG(1, 1)), 300, 37)
+			want, err := cpu.Read(m.Forward(s.Tensor(array.FromSlice(ids, 1, len(ids)))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := alone(p, ids)
+			for i, x := range array.Data[float32](want) {
+				if d := math.Abs(float64(x - got[i])); d > 2e-4*(1+math.Abs(float64(x))) {
+					t.Fatalf("logit %d of token %d: got %v, want %v", i%37, i/37, got[i], x)
+				}
+			}
+		})
+	}
+}
+
+func refused(t *testing.T, family string) {
+	t.Helper()
+	transformer := `, "intermediate_size": 20, "num_attention_heads": 4`
+	more, ok := map[string]string{
+		"bert": transformer + `, "vocab_size": 37`, "rwkv": `, "vocab_size": 37`,
+		"mamba2": `, "vocab_size": 37, "state_size": 5, "n_groups": 2, "head_dim": 8, "num_heads": 4`,
+		"vit":    transformer + `, "image_size": [6, 4], "patch_size": 2, "num_labels": 3`,
+	}[family]
+	if !ok {
+		t.Fatalf("family %s: no configuration to test it with", family)
+	}
+	config, err := models.ParseConfig([]byte(fmt.Sprintf(
+		`{"model_type": %q, "hidden_size": 16, "num_hidden_layers": 2%s}`, family, more)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := models.New(config, nn.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := paged.New(m, paged.Config{}); err == nil || !strings.Contains(err.Error(), family) {
+		t.Fatalf("got %v, want an error that names %s", err, family)
+	}
+}
+
+func tokens(r *rand.Rand, n, vocab int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(r.IntN(vocab))
+	}
+	return ids
+}
+
+// alone is the logits of all tokens of a sequence, computed at once.
+func alone(p *paged.Model, ids []int32) []float32 {
+	pages := (len(ids) + paged.PageTokens - 1) / paged.PageTokens
+	table := make([]int32, pages)
+	for i := range table {
+		table[i] = int32(pages - 1 - i)
+	}
+	s := paged.NewStep(p, paged.NewCache(p, pages), len(ids))
+	return s.Run([]paged.Sequence{{Pages: table, Tokens: ids, Want: len(ids)}})
+}
+
+// TestSharedSteps: however sequences are cut into chunks and whoever shares their steps, their logits have the
+// bits that they have alone. Pages hold what others left there.
+func TestSharedSteps(t *testing.T) {
+	for _, family := range []string{"llama", "mistral", "gpt2", "mixtral", "gemma2", "deepseek_v3"} {
+		t.Run(family, func(t *testing.T) {
+			p, err := paged.New(model(t, family, nn.Config{Scope: session(t), Seed: 7}), paged.Config{Threads: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			r := rand.New(rand.NewPCG(3, 9))
+			const count, length, perSeq = 5, 290, 19
+			var all [][]int32
+			var want [][]float32
+			for range count {
+				all = append(all, tokens(r, length, 37))
+				want = append(want, append([]float32(nil), alone(p, all[len(all)-1])...))
+			}
+			cache := paged.NewCache(p, count*perSeq)
+			paged.Poison(cache)
+			step := paged.NewStep(p, cache, 64)
+			order, done := r.Perm(count*perSeq), make([]int, count)
+			for {
+				var seqs []paged.Sequence
+				var who []int
+				room := 64
+				for i := range count {
+					n := min(1+r.IntN(1+r.IntN(40)), length-done[i], room)
+					if n <= 0 || r.IntN(3) == 0 {
+						continue
+					}
+					room -= n
+					table := make([]int32, perSeq)
+					for j := range table {
+						table[j] = int32(order[i*perSeq+j])
+					}
+					who = append(who, i)
+					seqs = append(seqs, paged.Sequence{Pages: table, Start: done[i], Tokens: all[i][done[i] : done[i]+n], Want: n})
+				}
+				got := step.Run(seqs)
+				for j, q := range seqs {
+					i := who[j]
+					for k := range len(q.Tokens) * 37 {
+						if w := want[i][done[i]*37+k]; math.Float32bits(got[k]) != math.Float32bits(w) {
+							t.Fatalf("sequence %d, token %d, logit %d: got %v, want %v", i, done[i]+k/37, k%37, got[k], w)
+						}
+					}
+					got = got[len(q.Tokens)*37:]
+					done[i] += len(q.Tokens)
+				}
+				if done[0]+done[1]+done[2]+done[3]+done[4] == count*length {
+					return
+				}
+			}
+		})
+	}
+}

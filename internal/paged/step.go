@@ -1,0 +1,204 @@
+package paged
+
+import (
+	"sync"
+
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// Sequence is what a step computes of one sequence: tokens that follow those whose keys and values its pages
+// hold.
+type Sequence struct {
+	// Pages are where keys and values of the sequence's tokens lie, PageTokens in each, with room for Tokens.
+	Pages []int32
+	// Start is how many tokens came before.
+	Start  int
+	Tokens []int32
+	// Want is of how many of the last tokens the logits are wanted.
+	Want int
+}
+
+// Step computes tokens of many sequences at once, with memory that it keeps for the next time. It is for one
+// goroutine.
+type Step struct {
+	model *Model
+	cache *Cache
+	most  int
+
+	count    int
+	position []int
+	page     []int32
+	slot     []int
+	tasks    []attendTask
+
+	x, h, y  []float32 // the stream, what a layer takes of it, what it gives
+	q, k, v  []float32
+	attended []float32
+	inner    []float32
+	logits   []float32
+	workMu   sync.Mutex
+	work     []*attendWork // free
+
+	partRows, gatherRows, scatterRows []float32
+}
+
+// NewStep takes the memory for steps of up to rows tokens.
+func NewStep(m *Model, c *Cache, rows int) *Step {
+	s := &Step{model: m, cache: c, most: rows}
+	hidden := m.config.Hidden
+	var q, k, v, out, inner int
+	for _, l := range m.layers {
+		h := l.attention.heads()
+		q, k, v = max(q, h.queries*h.dim), max(k, h.keys*h.dim), max(v, h.keys*h.valueDim)
+		out = max(out, h.queries*h.valueDim)
+		inner = max(inner, l.attention.widest(), l.mlp.width())
+	}
+	take := func(width int) []float32 { return make([]float32, rows*width) }
+	s.x, s.h, s.y = take(hidden), take(hidden), take(hidden)
+	s.q, s.k, s.v, s.attended, s.inner = take(q), take(k), take(v), take(out), take(inner)
+	s.position, s.page, s.slot = make([]int, rows), make([]int32, rows), make([]int, rows)
+	return s
+}
+
+// Rows is how many tokens a step takes at most.
+func (s *Step) Rows() int { return s.most }
+
+func (s *Step) pool() *kernel.Pool { return s.model.pool }
+
+// rows calls f for every row, shared out where rows of so many elements are worth it.
+func (s *Step) rows(n, width int, f func(i int)) {
+	s.pool().For(n, max(1, 1<<14/max(1, width)), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			f(i)
+		}
+	})
+}
+
+// Run computes sequences, of which all tokens together are no more than Rows, and returns the logits that are
+// wanted, a row of the vocabulary for each, in order. They stay until the next call.
+func (s *Step) Run(seqs []Sequence) []float32 {
+	s.hidden(seqs)
+	rows := s.wanted(seqs)
+	m := s.model
+	n := m.head.out()
+	if len(s.logits) < rows*n {
+		s.logits = make([]float32, rows*n)
+	}
+	logits := s.logits[:rows*n]
+	m.head.run(s.pool(), logits, s.h[:rows*m.config.Hidden], rows)
+	if m.cap != 0 {
+		s.rows(rows, n, func(i int) { capped(logits[i*n:(i+1)*n], m.cap) })
+	}
+	return logits
+}
+
+// capped bounds x as cap·tanh(x/cap).
+func capped(x []float32, c float32) {
+	kernel.MulScalar(x, x, 1/c)
+	kernel.Tanh(x, x)
+	kernel.MulScalar(x, x, c)
+}
+
+// wanted puts the normalised rows whose logits are wanted at the begin of h.
+func (s *Step) wanted(seqs []Sequence) (rows int) {
+	hidden, at := s.model.config.Hidden, 0
+	for _, q := range seqs {
+		at += len(q.Tokens)
+		for i := at - q.Want; i < at; i++ {
+			s.model.norm.row(s.h[rows*hidden:(rows+1)*hidden], s.x[i*hidden:(i+1)*hidden])
+			rows++
+		}
+	}
+	return rows
+}
+
+// hidden leaves the stream after the last layer in x.
+func (s *Step) hidden(seqs []Sequence) {
+	s.place(seqs)
+	s.embed(seqs)
+	m := s.model
+	n, hidden := s.count, m.config.Hidden
+	x, h, y := s.x[:n*hidden], s.h[:n*hidden], s.y[:n*hidden]
+	for i := range m.layers {
+		l := &m.layers[i]
+		s.normalise(h, x, l.attentionNorm)
+		s.attend(i, h)
+		o := l.attention.output()
+		o.run(s.pool(), y, s.attended[:n*o.weight.In()], n)
+		s.add(x, y, l.attentionPost)
+		s.normalise(h, x, l.mlpNorm)
+		l.mlp.run(s, y, h, n)
+		s.add(x, y, l.mlpPost)
+	}
+}
+
+// place notes where every row's keys and values go.
+func (s *Step) place(seqs []Sequence) {
+	s.count, s.tasks = 0, s.tasks[:0]
+	for i := range seqs {
+		q := &seqs[i]
+		for j := range q.Tokens {
+			p := q.Start + j
+			s.position[s.count], s.page[s.count], s.slot[s.count] = p, q.Pages[p/PageTokens], p%PageTokens
+			s.count++
+		}
+		first := s.count - len(q.Tokens)
+		for lo := 0; lo < len(q.Tokens); lo += attendRows {
+			s.tasks = append(s.tasks, attendTask{first + lo, min(attendRows, len(q.Tokens)-lo), q.Pages})
+		}
+	}
+}
+
+func (s *Step) embed(seqs []Sequence) {
+	m, row := s.model, 0
+	hidden := m.config.Hidden
+	for _, q := range seqs {
+		for _, id := range q.Tokens {
+			x := s.x[row*hidden : (row+1)*hidden]
+			m.tokens.Row(x, int(id))
+			if m.scale != 1 {
+				kernel.MulScalar(x, x, m.scale)
+			}
+			if m.positions != nil {
+				m.positions.Row(s.h, s.position[row])
+				kernel.Add(x, x, s.h[:hidden])
+			}
+			row++
+		}
+	}
+}
+
+func (s *Step) normalise(h, x []float32, n norm) {
+	w := s.model.config.Hidden
+	s.rows(s.count, w, func(i int) { n.row(h[i*w:(i+1)*w], x[i*w:(i+1)*w]) })
+}
+
+// add adds what a part of a layer gives to the stream, normalised where the layer has a norm there.
+func (s *Step) add(x, y []float32, post norm) {
+	w := s.model.config.Hidden
+	s.rows(s.count, w, func(i int) {
+		xi, yi := x[i*w:(i+1)*w], y[i*w:(i+1)*w]
+		if !post.none() {
+			post.row(yi, yi)
+		}
+		kernel.Add(xi, xi, yi)
+	})
+}
+
+// grown is a slice of n elements in memory that is kept.
+func grown(keep *[]float32, n int) []float32 {
+	if len(*keep) < n {
+		*keep = make([]float32, n)
+	}
+	return (*keep)[:n]
+}
+
+func (s *Step) parts(n int) []float32   { return grown(&s.partRows, n) }
+func (s *Step) gather(n int) []float32  { return grown(&s.gatherRows, n) }
+func (s *Step) scatter(n int) []float32 { return grown(&s.scatterRows, n) }
+
+// Row is the normalised stream of which row i of the last Run's logits were made.
+func (s *Step) Row(i int) []float32 {
+	n := s.model.config.Hidden
+	return s.h[i*n : (i+1)*n]
+}

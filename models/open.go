@@ -1,0 +1,64 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/nn"
+)
+
+// Weights is a Hugging Face directory whose parameters are read one at a time, so that whoever keeps them in
+// another form never holds all of them twice.
+type Weights struct {
+	// Model has shapes only.
+	Model Model
+	l     *loader
+	path  string
+}
+
+// Open reads config.json and checks names and shapes of the weights; Read reads them.
+func Open(dir string) (*Weights, error) {
+	config, err := ReadConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	src, err := safetensors.OpenDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	w := &Weights{l: &loader{src: src, config: config, used: map[string]bool{}}, path: weightsFile(dir)}
+	w.Model, err = New(config, nn.Config{Load: w.l.load})
+	if err == nil {
+		err = w.l.unexpected()
+	}
+	if err != nil {
+		src.Close()
+		return nil, fmt.Errorf("models: %s: %w", w.path, err)
+	}
+	return w, nil
+}
+
+// Read is a parameter as it is stored, whatever its dtype.
+func (w *Weights) Read(p *nn.Param) (array.Array, error) {
+	a, err := w.l.read(p)
+	if err != nil {
+		return a, fmt.Errorf("models: %s: %w", w.path, err)
+	}
+	return a, nil
+}
+
+func (l *loader) read(p *nn.Param) (array.Array, error) {
+	for _, stored := range aliases(l.config, p.Name) {
+		if _, _, ok := l.src.Type(stored); ok {
+			return l.src.Read(stored)
+		}
+	}
+	if parts := expertParts(l.config, p.Name); parts != nil {
+		return l.readParts(parts, p.Type)
+	}
+	return array.Array{}, fmt.Errorf("tensor %q: missing", p.Name)
+}
+
+// Close closes the files.
+func (w *Weights) Close() error { return w.l.src.Close() }

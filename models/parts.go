@@ -1,0 +1,127 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Parts is a model taken apart, for whoever computes it otherwise than by its ops: an inference engine that
+// keeps keys and values in pages.
+type Parts struct {
+	Config Config
+	Tokens *nn.Embedding
+	// Scale multiplies the tokens' vectors.
+	Scale float64
+	// Positions are learned ones; nil where attention turns by position.
+	Positions *nn.Embedding
+	Layers    []LayerParts
+	// Norm follows the last layer; nil is none.
+	Norm Norm
+	// Head is nil where the table of tokens is tied to it. HeadBias may be nil.
+	Head     *nn.Linear
+	HeadBias *nn.Param
+	// Cap bounds the logits x as cap·tanh(x/cap); 0 is not at all.
+	Cap float64
+	// Limit is the longest sequence that can be continued token by token as if it were seen whole; 0 is no limit.
+	Limit int
+}
+
+// LayerParts is one layer of a transformer: what it adds to the stream that passes through. Norms may be nil.
+type LayerParts struct {
+	AttentionNorm, AttentionPost Norm
+	Attention                    nn.Attender
+	MLPNorm, MLPPost             Norm
+	// MLP is a *nn.GatedMLP, *nn.FusedGatedMLP, *nn.MLP or *nn.MoE.
+	MLP any
+}
+
+// Norm is a *nn.RMSNorm or a *nn.LayerNorm.
+type Norm interface {
+	Forward(x *op.Tensor) *op.Tensor
+}
+
+// PartsOf takes a model apart. It refuses models that see whole sequences and those whose layers keep
+// something else of a sequence than keys and values.
+func PartsOf(m Model) (Parts, error) {
+	d, ok := m.(*decoder)
+	if !ok {
+		return Parts{}, fmt.Errorf("models: a %T: want a model of this package", m)
+	}
+	c := d.config
+	f, err := familyOf(c.Family)
+	if err != nil {
+		return Parts{}, err
+	}
+	switch {
+	case f.encoder || f.images || c.Task == Classify:
+		return Parts{}, fmt.Errorf("models: %s sees whole sequences: it continues none", c.Family)
+	case f.recurrent:
+		return Parts{}, fmt.Errorf("models: %s keeps a state in place of keys and values: it cannot be served yet: "+
+			"want a transformer", c.Family)
+	}
+	p := Parts{Config: c, Tokens: d.stem.tokens, Scale: 1, Positions: d.stem.positions, Head: d.head.linear,
+		HeadBias: d.head.bias, Cap: d.head.cap, Limit: c.servedUpTo()}
+	if d.stem.scale != 0 {
+		p.Scale = d.stem.scale
+	}
+	if d.stem.types != nil || d.stem.norm != nil || d.head.before != nil {
+		return Parts{}, fmt.Errorf("models: %s has layers around its blocks that cannot be served yet", c.Family)
+	}
+	if p.Norm, err = normOf(d.norm); err != nil {
+		return Parts{}, fmt.Errorf("models: %s: %w", c.Family, err)
+	}
+	for i, b := range d.blocks {
+		l, err := layerParts(b)
+		if err != nil {
+			return Parts{}, fmt.Errorf("models: %s: layer %d: %w", c.Family, i, err)
+		}
+		p.Layers = append(p.Layers, l)
+	}
+	return p, nil
+}
+
+// servedUpTo is the longest sequence of which every token's keys are those of all longer ones; 0 is no limit.
+func (c Config) servedUpTo() int {
+	limit := c.Limit()
+	for _, r := range []Rope{c.Rope, c.RopeLocal} {
+		if n := r.fixedUpTo(); n > 0 && (limit == 0 || n < limit) {
+			limit = n
+		}
+	}
+	return limit
+}
+
+func layerParts(b block) (LayerParts, error) {
+	r, ok := b.(residual)
+	if !ok {
+		return LayerParts{}, fmt.Errorf("a %T cannot be served yet: want attention and an MLP", b)
+	}
+	l := LayerParts{Attention: r.attention, MLP: r.mlp}
+	for _, n := range []struct {
+		to   *Norm
+		from layer
+	}{{&l.AttentionNorm, r.attentionNorm}, {&l.AttentionPost, r.attentionPost}, {&l.MLPNorm, r.mlpNorm},
+		{&l.MLPPost, r.mlpPost}} {
+		norm, err := normOf(n.from)
+		if err != nil {
+			return LayerParts{}, err
+		}
+		*n.to = norm
+	}
+	return l, nil
+}
+
+// normOf is a layer as a norm; dropout does nothing outside of training.
+func normOf(l layer) (Norm, error) {
+	switch l := l.(type) {
+	case nil, *nn.Dropout:
+		return nil, nil
+	case *nn.RMSNorm:
+		return l, nil
+	case *nn.LayerNorm:
+		return l, nil
+	}
+	return nil, fmt.Errorf("a %T cannot be served yet", l)
+}

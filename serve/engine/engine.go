@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/packed"
+	"github.com/galley-ml/galley/internal/paged"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+)
+
+// Config says how an engine computes. The zero value of a field means what is said there.
+type Config struct {
+	// Weights is f32 or bf16; empty keeps what the model has.
+	Weights string
+	// Read gives a parameter's values, one at a time; nil takes those of the model.
+	Read func(p *nn.Param) (array.Array, error)
+	// Threads is how many compute; 0 is all cores.
+	Threads int
+	// Decode turns tokens into text; nil gives tokens without text.
+	Decode func(ids []int32) string
+	// Context is the longest sequence, prompt included; 0 is what the model and the pages allow.
+	Context int
+	// Pages is how many pages of 16 tokens there are; 0 is as many as Memory holds.
+	Pages int
+	// Memory is the bytes of all pages; 0 means 1 GiB, or less where Running sequences of Context need less.
+	Memory int64
+	// Running is how many sequences are computed at once; 0 means 64.
+	Running int
+	// Waiting is how many more may wait; 0 is no limit.
+	Waiting int
+	// Budget is how many tokens a step takes at most; 0 means 256.
+	Budget int
+	// Observe, where it is not nil, is told of every step. It must return at once.
+	Observe func(StepStats)
+}
+
+// Engine computes requests. Its methods may be called concurrently.
+type Engine struct {
+	config Config
+	model  *paged.Model
+	step   *paged.Step
+	pace   pace
+
+	mu       sync.Mutex
+	wake     sync.Cond
+	pages    *pages
+	queue    *queue
+	running  []*sequence
+	arrivals uint64
+	closed   bool
+	draining bool
+	stats    Stats
+	done     chan struct{}
+
+	batch []item
+	seqs  []paged.Sequence
+}
+
+// New packs a model's weights and starts to wait for requests. Close ends it.
+func New(m models.Model, c Config) (*Engine, error) {
+	if err := c.fill(); err != nil {
+		return nil, err
+	}
+	model, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Read: c.Read, Threads: c.Threads})
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	if c.Pages == 0 {
+		c.Pages = c.pagesFor(model)
+	}
+	if need := (c.Context + pageTokens - 1) / pageTokens; need > c.Pages {
+		model.Close()
+		return nil, fmt.Errorf("engine: a context of %d tokens takes %d pages of %d bytes: %d fit: "+
+			"want a context of at most %d, or more memory for pages", c.Context, need, model.PageBytes(), c.Pages,
+			c.Pages*pageTokens)
+	}
+	e := &Engine{config: c, model: model, pages: newPages(c.Pages), queue: newQueue(), done: make(chan struct{})}
+	e.wake.L = &e.mu
+	e.step = paged.NewStep(model, paged.NewCache(model, c.Pages), max(c.Budget, c.Running))
+	e.stats.Pages = c.Pages
+	go e.loop()
+	return e, nil
+}
+
+func (c *Config) fill() error {
+	if c.Context < 0 || c.Pages < 0 || c.Memory < 0 || c.Running < 0 || c.Waiting < 0 || c.Budget < 0 || c.Threads < 0 {
+		return fmt.Errorf("engine: context %d, pages %d, memory %d, running %d, waiting %d, budget %d, threads %d: "+
+			"want 0 or more", c.Context, c.Pages, c.Memory, c.Running, c.Waiting, c.Budget, c.Threads)
+	}
+	if c.Running == 0 {
+		c.Running = 64
+	}
+	if c.Budget == 0 {
+		c.Budget = 256
+	}
+	return nil
+}
+
+// pagesFor is how many pages the memory holds, and no more than can be used.
+func (c *Config) pagesFor(m *paged.Model) int {
+	memory := c.Memory
+	if memory == 0 {
+		memory = 1 << 30
+	}
+	n := int(memory / int64(m.PageBytes()))
+	if limit := lesser(c.Context, m.Limit()); limit > 0 {
+		n = min(n, (c.Running*((limit+pageTokens-1)/pageTokens)+c.Running)*2)
+	}
+	return n
+}
+
+// lesser is the smaller of two limits, of which 0 is none.
+func lesser(a, b int) int {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Model is the model's shape.
+func (e *Engine) Model() models.Config { return e.model.Config() }
+
+// Limit is the longest sequence, prompt included.
+func (e *Engine) Limit() int {
+	return lesser(lesser(e.config.Context, e.model.Limit()), e.config.Pages*pageTokens)
+}
+
+// Bytes is the memory of the packed weights, and of the pages.
+func (e *Engine) Bytes() (weights, pages int) {
+	return e.model.Bytes(), e.config.Pages * e.model.PageBytes()
+}
+
+// Close ends the engine; requests that are not done end with ErrClosed.
+func (e *Engine) Close() {
+	e.mu.Lock()
+	already := e.closed
+	e.closed = true
+	e.wake.Broadcast()
+	e.mu.Unlock()
+	<-e.done
+	if !already {
+		e.model.Close()
+	}
+}
+
+// Drain refuses further requests and waits until those that were taken are done, or ctx is.
+func (e *Engine) Drain(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		e.wake.Broadcast()
+		e.mu.Unlock()
+	})
+	defer stop()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.draining = true
+	for len(e.running)+len(e.queue.list) > 0 && !e.closed && ctx.Err() == nil {
+		e.wake.Wait()
+	}
+	return ctx.Err()
+}

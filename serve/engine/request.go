@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/galley-ml/galley/internal/sample"
+)
+
+// Sampling says how tokens are chosen. The zero value takes the likeliest.
+type Sampling = sample.Config
+
+// Candidate is a token and its log-probability.
+type Candidate = sample.Candidate
+
+// Request is a prompt to continue.
+type Request struct {
+	// Prompt is tokens, at least one.
+	Prompt []int32
+	// Tokens is how many are generated at most.
+	Tokens   int
+	Sampling Sampling
+	// N is how many continuations there are, each with draws of its own; 0 means 1.
+	N int
+	// Stop ends a continuation after any of these tokens; StopText before any of these texts, or after it where
+	// KeepStop is set.
+	Stop     []int32
+	StopText []string
+	KeepStop bool
+	// Priority decides who begins first, and who gives pages back last: the larger.
+	Priority int
+	// Tenant is whom the request belongs to. Tenants of equal priority get equal shares.
+	Tenant string
+	// Salt keeps requests apart that must not notice each other's prompts by how fast they begin.
+	Salt string
+	// Deadline is when the answer is of no more use; the zero value is never.
+	Deadline time.Time
+	// Masks, where it is not nil, says which tokens each continuation may choose.
+	Masks func() Mask
+}
+
+// Mask restricts the tokens of a continuation.
+type Mask interface {
+	// Allowed is a bit for each token of the vocabulary that may come next. It is not changed until Take.
+	Allowed() []uint64
+	// Take is told the token that was chosen.
+	Take(id int32)
+}
+
+// Token is one generated token.
+type Token struct {
+	// Index is that of the continuation, from 0.
+	Index int
+	ID    int32
+	// Text is what can be shown from here on: whole characters that no stop text begins with.
+	Text    string
+	LogProb float64
+	// Top is the likeliest tokens, where they were asked for.
+	Top []Candidate
+	// Finish is why the continuation ends with this token; empty where it goes on.
+	Finish Finish
+	// Cached is how many tokens of the prompt did not have to be computed.
+	Cached int
+}
+
+// Finish is why a continuation ends.
+type Finish string
+
+// The reasons: a stop token or text, and the number of tokens or the model's limit.
+const (
+	FinishStop   Finish = "stop"
+	FinishLength Finish = "length"
+)
+
+// Errors that a request may end with.
+var (
+	ErrClosed   = errors.New("engine: closed")
+	ErrDraining = errors.New("engine: draining: no further requests are taken")
+	ErrFull     = errors.New("engine: too many requests are waiting")
+	ErrDeadline = errors.New("engine: the request's deadline has passed")
+)
+
+// BadRequest is a request that can never be computed.
+type BadRequest struct {
+	// Param is the field at fault.
+	Param string
+	Err   error
+}
+
+func (e *BadRequest) Error() string { return "engine: " + e.Err.Error() }
+func (e *BadRequest) Unwrap() error { return e.Err }
+
+func bad(param, format string, args ...any) error {
+	return &BadRequest{Param: param, Err: fmt.Errorf(format, args...)}
+}
+
+// check says what is impossible.
+func (e *Engine) check(r *Request) error {
+	vocab := e.model.Config().Vocab
+	if len(r.Prompt) == 0 {
+		return bad("prompt", "prompt: it is empty")
+	}
+	for _, id := range r.Prompt {
+		if id < 0 || int(id) >= vocab {
+			return bad("prompt", "prompt: token %d: the vocabulary has %d", id, vocab)
+		}
+	}
+	if r.Tokens < 1 {
+		return bad("max_tokens", "tokens: got %d, want at least 1", r.Tokens)
+	}
+	if r.N < 0 || r.N > e.config.Running {
+		return bad("n", "n: got %d, want 1 to %d", r.N, e.config.Running)
+	}
+	if err := r.Sampling.Validate(vocab); err != nil {
+		return &BadRequest{Param: "sampling", Err: err}
+	}
+	if limit := e.Limit(); len(r.Prompt)+1 > limit {
+		return bad("prompt", "prompt: it has %d tokens: the context is %d, of which at least one is generated",
+			len(r.Prompt), limit)
+	}
+	return nil
+}

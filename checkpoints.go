@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/runfacts"
 )
 
 // CheckpointConfig says where checkpoints are kept and how many.
@@ -82,7 +83,7 @@ func (t *Trainer) save(ctx context.Context, to *checkpoint.Keeper, sample int64,
 	state.Step, state.Sample, state.Seed = int64(t.step), sample, t.c.Seed
 	state.RNG = []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)},
 		{Name: stepStream, Value: uint64(t.step)}}
-	state.Scalars = slices.Concat(state.Scalars, scalars, t.saveFacts())
+	state.Scalars = slices.Concat(state.Scalars, scalars, runfacts.Scalars(t.facts()))
 	state.Scalars = append(state.Scalars, checkpoint.Int(skippedScalar, int64(t.skipped)))
 	return to.Save(ctx, state)
 }
@@ -109,7 +110,7 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: t.changes(r),
+	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: runfacts.Changes(t.facts(), r),
 		Best: math.NaN()}
 	if x, err := r.Meta().Float(fit.BestLoss); err == nil {
 		out.Best = x
@@ -121,7 +122,7 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 		r.Close()
 		return nil, fmt.Errorf("checkpoint %s: %w", r.Path(), err)
 	}
-	if err := t.sameRun(r, c.Changed); err != nil {
+	if err := runfacts.Same(t.facts(), r, c.Changed); err != nil {
 		r.Close()
 		return nil, err
 	}

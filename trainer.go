@@ -15,6 +15,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor/tapes"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/transport"
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
@@ -122,7 +123,7 @@ func (c TrainerConfig) executor() executor.Config {
 	out := executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
 		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Recompute: c.Recompute, SkipNorm: c.SkipNorm, DetectNaN: c.DetectNaN,
-		Observe: c.Observe, Watch: c.Watch, World: newWorld, Strategy: c.Strategy, Annotations: c.Annotations,
+		Observe: c.Observe, Watch: c.Watch, World: transport.New, Strategy: c.Strategy, Annotations: c.Annotations,
 	}
 	if c.Parallel != nil {
 		out.Layers = c.Parallel.layers

@@ -1,9 +1,6 @@
 package data
 
-import (
-	"fmt"
-	"sort"
-)
+import "sort"
 
 // Corpus is documents of tokens by number, and as one run of them, too. It may be read concurrently.
 type Corpus struct {
@@ -84,19 +81,14 @@ func (c *Corpus) Read(ids []int32, at int) {
 // Split holds out a share of the documents, chosen by the seed: at least one where there are two and the
 // share is not 0, and never all. Both parts keep the order of the documents.
 func (c *Corpus) Split(held float64, seed uint64) (train, valid *Corpus, err error) {
-	if !(held >= 0 && held < 1) { // NaN is neither
-		return nil, nil, fmt.Errorf("corpus: share to hold out: got %v, want 0 to less than 1", held)
-	}
-	n := c.Documents()
-	count := 0
-	if held > 0 && n > 1 {
-		count = min(max(1, int(held*float64(n)+0.5)), n-1)
+	inHeld, err := heldOut(c.Documents(), held, seed)
+	if err != nil {
+		return nil, nil, err
 	}
 	train, valid = c.none(), c.none()
-	order := newPermutation(uint64(max(n, 1)), seed, 0)
-	for i := range n {
+	for i := range c.Documents() {
 		part := train
-		if order.at(uint64(i)) < uint64(count) {
+		if inHeld(i) {
 			part = valid
 		}
 		part.add(c.at[i], c.DocumentLen(i))

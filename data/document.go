@@ -1,8 +1,6 @@
 package data
 
 import (
-	"bufio"
-	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -182,22 +180,14 @@ func yieldLine(text string, err error, place string, config DocumentsConfig,
 }
 
 func readLines(r io.Reader, path string, config DocumentsConfig, yield func(Document, error) bool) bool {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 1<<16), longestLine)
-	for n := 1; lines.Scan(); n++ {
-		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
-			continue
-		}
-		text, err := textOf(lines.Bytes(), config.Field)
-		if !yieldLine(text, err, fmt.Sprintf("%s:%d", path, n), config, yield) {
+	return eachLine(r, path, func(l Line, err error) bool {
+		if err != nil {
+			yield(Document{}, err)
 			return false
 		}
-	}
-	if err := lines.Err(); err != nil {
-		yield(Document{}, fmt.Errorf("data: %s: %w", path, err))
-		return false
-	}
-	return true
+		text, err := textOf(l.JSON, config.Field)
+		return yieldLine(text, err, l.Place, config, yield)
+	})
 }
 
 // textOf is the text of a JSON line.

@@ -23,6 +23,8 @@ type fit struct {
 	ahead int
 	next  *data.Ahead
 	p     Progress
+	// sample and rows are the next sample and those of a batch, where the loader knows them; else 0.
+	sample, rows int64
 	// wait is what the last step is waited for by, nil once its metrics are told; waited is how long its batch
 	// was waited for.
 	wait   func() (Metrics, error)
@@ -95,10 +97,11 @@ func (f *fit) batches() *data.Ahead {
 	c := data.AheadConfig{First: f.p.Step + f.ahead, Count: max(f.p.Steps-f.p.Step, 0), Depth: f.c.Prefetch}
 	batch := f.train.Batch
 	if l, ok := f.train.(Sampled); ok {
-		first, rows := f.t.Sample(), int64(l.Rows())
-		if first == 0 {
-			first = int64(f.p.Step) * rows
+		f.sample, f.rows = f.t.Sample(), int64(l.Rows())
+		if f.sample == 0 {
+			f.sample = int64(f.p.Step) * f.rows
 		}
+		first, rows := f.sample, f.rows
 		c.First = 0
 		batch = func(i int) ([]array.Array, error) { return l.From(first + int64(i)*rows) }
 	}
@@ -152,6 +155,10 @@ func (f *fit) begin(at int) error {
 	wait, err := f.t.Begin(batch)
 	if err != nil {
 		return err
+	}
+	if f.rows > 0 {
+		f.sample += f.rows
+		f.t.Seek(f.sample)
 	}
 	if err := f.settle(); err != nil {
 		return err // what the new step comes to, nobody asks any more

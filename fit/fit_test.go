@@ -27,6 +27,7 @@ func (f *fake) say(format string, args ...any) { f.told = append(f.told, fmt.Spr
 
 func (f *fake) Steps() int           { return f.steps }
 func (f *fake) Sample() int64        { return f.sample }
+func (f *fake) Seek(sample int64)    { f.sample = sample }
 func (f *fake) Describe([]data.Fact) {}
 func (f *fake) Lost() error          { return nil }
 
@@ -67,8 +68,8 @@ func (n numbers) Batch(i int) ([]array.Array, error) {
 type sampled struct{ numbers }
 
 func (sampled) Rows() int { return 2 }
-func (s sampled) From(sample int64) ([]array.Array, error) {
-	return []array.Array{array.FromSlice([]float32{float32(sample), 0}, 2)}, nil
+func (s sampled) From(sample int64) ([]array.Array, error) { // pairs: a row for each of two answers
+	return []array.Array{array.FromSlice([]float32{float32(sample), 0, 0, 0}, 4)}, nil
 }
 
 // teller is a callback that says what it is told.
@@ -148,6 +149,9 @@ func TestSampled(t *testing.T) {
 	f := &fake{steps: 3, sample: 15}
 	if _, err := fit.Run(context.Background(), f, sampled{4}, fit.Config{Steps: 2}); err != nil {
 		t.Fatal(err)
+	}
+	if f.sample != 19 {
+		t.Errorf("the next sample is %d, want 19", f.sample)
 	}
 	if want := []string{"begin 4 with 15", "wait 4", "begin 5 with 17", "wait 5"}; !slices.Equal(f.told, want) {
 		t.Errorf("got %q, want %q", f.told, want)

@@ -48,7 +48,7 @@ func New(c Config, in nn.Config) (Model, error) {
 	if err := init.Err(); err != nil {
 		return nil, err
 	}
-	m.config, m.params = c, init.Params()
+	m.config, m.params, m.linear = c, init.Params(), init.Adaptable()
 	return m, nil
 }
 
@@ -65,15 +65,22 @@ func Freeze(m Model) (Model, error) {
 	}
 	in.Frozen = true
 	in.Load = func(name string, _ op.Type) (*op.Tensor, error) { return values[name], nil }
-	return New(m.Config(), in)
+	frozen, err := New(m.Config(), in)
+	if d, ok := m.(*decoder); err == nil && ok && d.adapter != nil {
+		err = adopt(frozen, d, values)
+	}
+	return frozen, err
 }
 
 // decoder is every family: embedding, blocks, norm, head.
 type decoder struct {
 	config Config
 	params []*nn.Param
-	stem   stem
-	blocks []block
+	// linear is the layers that adapters can change; adapter, where not nil, says which have one.
+	linear  []nn.Adaptable
+	adapter *adaptation
+	stem    stem
+	blocks  []block
 	// norm follows the last block; nil is none.
 	norm layer
 	head head

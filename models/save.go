@@ -36,6 +36,9 @@ func Save(dir string, m Model, c SaveConfig) error {
 	if c.Read == nil {
 		c.Read = cpu.Read
 	}
+	if d, ok := m.(*decoder); ok && d.adapter != nil {
+		return fmt.Errorf("models: save %s: the model has adapters: SaveAdapter writes them, Merge makes them weights", dir)
+	}
 	config := m.Config()
 	var tensors []safetensors.Named
 	for _, p := range m.Params() {

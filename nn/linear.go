@@ -10,6 +10,8 @@ type Linear struct {
 	Weight *Param
 	// Bias is nil in a layer without one.
 	Bias *Param
+	// adapter, where not nil, changes the weights.
+	adapter *Adapter
 }
 
 // NewLinear makes a layer with a bias.
@@ -21,13 +23,27 @@ func NewLinear(in *Init, from, to int) *Linear {
 
 // NewLinearNoBias makes a layer without a bias.
 func NewLinearNoBias(in *Init, from, to int) *Linear {
-	return &Linear{Weight: in.Param("weight", array.Shape{to, from}, in.weights(from))}
+	l := &Linear{Weight: in.Param("weight", array.Shape{to, from}, in.weights(from))}
+	in.adaptable = append(in.adaptable, l)
+	return l
 }
 
 // Forward applies the layer to the last dim of x.
 func (l *Linear) Forward(x *op.Tensor) *op.Tensor {
+	if l.adapter != nil {
+		return l.adapted(x)
+	}
 	if l.Bias == nil {
 		return op.MatMulT(x, l.Weight.Value, false, true)
 	}
 	return op.Linear(x, l.Weight.Value, l.Bias.Value)
+}
+
+// adapted is the layer with its adapter.
+func (l *Linear) adapted(x *op.Tensor) *op.Tensor {
+	y := l.adapter.forward(x, l, func(x *op.Tensor) *op.Tensor { return op.MatMulT(x, l.Weight.Value, false, true) })
+	if l.Bias == nil {
+		return y
+	}
+	return op.Add(y, l.Bias.Value)
 }

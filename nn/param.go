@@ -56,6 +56,8 @@ type list struct {
 	names  map[string]bool
 	mode   mode
 	err    error
+	// adaptable is the layers that adapters can change.
+	adaptable []Adaptable
 }
 
 // NewInit starts an empty model.
@@ -101,6 +103,9 @@ func (in *Init) DType() array.DType { return in.config.DType }
 
 // Params is all parameters made so far, in order.
 func (in *Init) Params() []*Param { return in.params }
+
+// Adaptable is the layers made so far that an Adapter can change, in order.
+func (in *Init) Adaptable() []Adaptable { return in.adaptable }
 
 // Err is the first mistake: a name used twice, or a value that could not be loaded.
 func (in *Init) Err() error { return in.err }

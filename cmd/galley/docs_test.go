@@ -55,7 +55,9 @@ func scratch(t *testing.T) string {
 	}
 	text := strings.Repeat("It was the best of times, it was the worst of times. ", 40)
 	for name, content := range map[string]string{
-		"notes.txt": text, "corpus/a.txt": text,
+		"chat.jsonl":  strings.Repeat(`{"messages": [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "I."}]}`+"\n", 8),
+		"pairs.jsonl": strings.Repeat(`{"prompt": "Who?", "chosen": "I.", "rejected": "You."}`+"\n", 8),
+		"notes.txt":   text, "corpus/a.txt": text,
 		"notes.jsonl": strings.Repeat("{\"text\": \"it was the age of wisdom, it was the age of foolishness\"}\n", 40),
 		"bin/galley":  fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asCommand, self),
 	} {
@@ -111,6 +113,8 @@ func small(line string) string {
 			flags = slices.DeleteFunc(flags,
 				func(f [2]string) bool { return f[0] == "--tokens" || f[0] == "--prompt" })
 		}
+	case strings.HasPrefix(line, "galley finetune"):
+		flags = [][2]string{{"--steps", "2"}, {"--batch", "2"}, {"--seq", "64"}}
 	case strings.HasPrefix(line, "galley generate"):
 		flags = [][2]string{{"--tokens", "2"}}
 	case strings.HasPrefix(line, "galley bench step"):

@@ -163,9 +163,12 @@ func (l *loop) OnEvaluate(p *fit.Progress) error {
 	l.at = time.Now()
 	loss := p.Evaluation.Loss
 	l.p.finish()
-	if p.Step == p.Steps {
+	switch last := p.Step == p.Steps; {
+	case last && l.loss != nil: // no loss of tokens
+		fmt.Printf("loss on held-out data %.4f\n", loss)
+	case last:
 		fmt.Printf("loss on held-out text %.4f, perplexity %.2f\n", loss, math.Exp(loss))
-	} else {
+	default:
 		fmt.Printf("step %d/%d  loss on held-out text %.4f\n", p.Step, p.Steps, loss)
 	}
 	nan := math.NaN()

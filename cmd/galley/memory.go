@@ -10,7 +10,6 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/ir"
 )
 
 // fits compares what a command is going to need with what it may take: the system ends a process that takes
@@ -48,7 +47,11 @@ func margin(bytes float64) float64 { return 1.05*bytes + 128e6 }
 
 // needs is what training on batches of so many rows takes; a checkpoint is a copy of the state besides.
 func (t *training) needs(trainer *galley.Trainer, batch int) (float64, error) {
-	bytes, err := trainer.Needs(ir.Type{DType: array.I32, Shape: array.Shape{batch, t.Seq + 1}})
+	types := typesOf(t.text.From(0))
+	for i := range types {
+		types[i].Shape = append(array.Shape{batch}, types[i].Shape[1:]...)
+	}
+	bytes, err := trainer.Needs(types...)
 	need := float64(bytes)
 	if t.Checkpoint != "" {
 		for _, p := range t.model.Params() {

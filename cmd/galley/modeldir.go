@@ -27,6 +27,8 @@ type modelDir struct {
 	// dir holds config.json and perhaps tokenizer.json.
 	dir string
 	r   *checkpoint.Reader // nil for a Hugging Face directory
+	// adapter, where not empty, is a PEFT directory whose adapter is merged into the weights.
+	adapter string
 }
 
 // keptModel is the directory of a run in which its config and tokenizer are.
@@ -37,6 +39,10 @@ func openModelDir(path string, c checkpointChoice) (*modelDir, error) {
 	if !isRun(path) {
 		if c.From > 0 || c.Best {
 			return nil, fmt.Errorf("--from, --best: %s has no checkpoints: they are for those of galley train --checkpoint", path)
+		}
+		if models.IsAdapter(path) {
+			base, err := models.AdapterBase(path)
+			return &modelDir{dir: base, adapter: path}, err
 		}
 		return &modelDir{dir: path}, nil
 	}
@@ -88,6 +94,9 @@ func (m *modelDir) config() (models.Config, error) {
 
 // load reads the model.
 func (m *modelDir) load(c nn.Config) (models.Model, error) {
+	if m.adapter != "" {
+		return m.merged(c)
+	}
 	if m.r == nil {
 		return models.Load(m.dir, c)
 	}
@@ -110,11 +119,18 @@ func (m *modelDir) load(c nn.Config) (models.Model, error) {
 		}
 		return x, nil
 	}
-	return models.New(config, c)
+	model, err := models.New(config, c)
+	if err != nil || !models.IsAdapter(m.dir) {
+		return model, err
+	}
+	return model, m.adapt(model, c)
 }
 
 // weights is the model without values, and what reads them one at a time until done is called.
 func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.Array, error), done func(), err error) {
+	if m.adapted() {
+		return m.mergedWeights()
+	}
 	if m.r == nil {
 		w, err := models.Open(m.dir)
 		if err != nil {
@@ -163,6 +179,9 @@ func (t *training) keepModel() error {
 	}
 	if err == nil {
 		err = writeOnce(filepath.Join(dir, "config.json"), append(text, '\n'))
+	}
+	if _, ok := models.Adapted(t.model); ok && err == nil {
+		err = t.keepAdapter(dir)
 	}
 	if err == nil && t.tokenizer.text != nil {
 		err = writeOnce(filepath.Join(dir, "tokenizer.json"), t.tokenizer.text)

@@ -163,6 +163,9 @@ type training struct {
 	model     models.Model
 	// text is what is trained on, eval what is held out; nil is nothing.
 	text, eval batches
+	// loss is that of a batch; nil is that of the next tokens. more is further facts.
+	loss func(model models.Model, batch []*op.Tensor) *op.Tensor
+	more []galley.Fact
 	// shapes are those of batches so far.
 	shapes []string
 	// watch, where set, is told what devices do.
@@ -307,7 +310,10 @@ func (t *training) introduce(source string, tokens int) {
 }
 
 // lossOf is that of a batch: windows, ids and labels, or these with segments and positions of packed rows.
-func lossOf(model models.Model, batch []*op.Tensor) *op.Tensor {
+func (t *training) lossOf(model models.Model, batch []*op.Tensor) *op.Tensor {
+	if t.loss != nil {
+		return t.loss(model, batch)
+	}
 	switch len(batch) {
 	case 1:
 		return nextToken(model, batch[0])

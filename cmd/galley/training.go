@@ -113,7 +113,7 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	return galley.TrainerConfig{
 		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s,
 		Watch:     t.watch,
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return lossOf(model, batch) },
+		Loss:      func(batch []*op.Tensor) *op.Tensor { return t.lossOf(model, batch) },
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
 		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),
@@ -126,5 +126,6 @@ func (t *training) facts() []galley.Fact {
 	if t.tokenizer.text != nil {
 		tokens = fmt.Sprintf("hash %08x", crc32.ChecksumIEEE(t.tokenizer.text))
 	}
-	return append(t.text.Facts(), t.model.Config().Fact(), galley.Fact{Name: "tokenizer", Value: tokens})
+	list := append(t.text.Facts(), t.model.Config().Fact(), galley.Fact{Name: "tokenizer", Value: tokens})
+	return append(list, t.more...)
 }

@@ -25,7 +25,7 @@ func (c Config) TraceWith(name string, types, batch []ir.Type, f func([]*op.Tens
 		params = append(params, b.Param(p.Name, types[i]))
 	}
 	in := BatchParams(b, batch)
-	defer nn.Bind(c.Params, params)()
+	defer nn.Bind(c.Params, c.stopped(params))() // as training has them: stages then keep the same weights
 	p, err := b.Build(f(in)...)
 	for _, rewrite := range c.forwardPasses() {
 		if err == nil {

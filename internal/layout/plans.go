@@ -53,6 +53,18 @@ var plans = []namedPlan{
 		{"*.mlp.c_fc.weight", "@[_,tp]"},
 		{"*.mlp.c_fc.bias", "@[tp]"},
 		{"*.mlp.c_proj.weight", "@[tp,_]"},
+		// Adapters beside what is split by outputs and by inputs.
+		{"*.[qkv]_proj.lora_B.weight", "@[tp,_]"},
+		{"*.[qkv]_proj.lora_magnitude_vector.weight", "@[tp]"},
+		{"*.o_proj.lora_A.weight", "@[_,tp]"},
+		{"*.mlp.gate_proj.lora_B.weight", "@[tp,_]"},
+		{"*.mlp.gate_proj.lora_magnitude_vector.weight", "@[tp]"},
+		{"*.mlp.up_proj.lora_B.weight", "@[tp,_]"},
+		{"*.mlp.up_proj.lora_magnitude_vector.weight", "@[tp]"},
+		{"*.mlp.down_proj.lora_A.weight", "@[_,tp]"},
+		{"*.c_attn.lora_B.weight", "@[tp,_]"},
+		{"*.c_fc.lora_B.weight", "@[tp,_]"},
+		{"*.c_proj.lora_A.weight", "@[_,tp]"},
 		// Latent attention, fused projections and shared experts.
 		{"*.q_b_proj.weight", "@[tp,_]"},
 		{"*.kv_b_proj.weight", "@[tp,_]"},

@@ -1,0 +1,142 @@
+package data
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Message is one of a conversation.
+type Message struct {
+	// Role is who says it: system, user, assistant, tool.
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// assistant is the role whose messages are answers.
+const assistant = "assistant"
+
+// ChatTemplate writes conversations as the text that a model was trained on.
+type ChatTemplate interface {
+	// Render is the text of messages; with prompt it ends with what an answer follows.
+	Render(messages []Message, prompt bool) (string, error)
+}
+
+// ChatML is the template of ChatML: <|im_start|>role, a line, the message, <|im_end|>, a line.
+type ChatML struct{}
+
+// Render is the text of messages.
+func (ChatML) Render(messages []Message, prompt bool) (string, error) {
+	var b strings.Builder
+	for _, m := range messages {
+		fmt.Fprintf(&b, "<|im_start|>%s\n%s<|im_end|>\n", m.Role, m.Content)
+	}
+	if prompt {
+		b.WriteString("<|im_start|>" + assistant + "\n")
+	}
+	return b.String(), nil
+}
+
+// turn is what a line of a chat file says: messages, or texts as they are.
+type turn struct {
+	text     string
+	messages []Message // nil for a text
+}
+
+// UnmarshalJSON reads a text, messages, or messages as ShareGPT has them.
+func (t *turn) UnmarshalJSON(raw []byte) error {
+	if json.Unmarshal(raw, &t.text) == nil {
+		return nil
+	}
+	var list []struct {
+		Role, Content, From, Value *string
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return errors.New("want a text, or a list of messages with role and content")
+	}
+	t.messages = []Message{}
+	for i, m := range list {
+		role, content := m.Role, m.Content
+		if role == nil && m.From != nil {
+			role, content = m.From, m.Value
+			*role = shareRole(*role)
+		}
+		if role == nil || content == nil {
+			return fmt.Errorf("message %d: want a role and a content", i+1)
+		}
+		t.messages = append(t.messages, Message{*role, *content})
+	}
+	return nil
+}
+
+// shareRole is a role of ShareGPT's by its usual name.
+func shareRole(from string) string {
+	switch from {
+	case "human":
+		return "user"
+	case "gpt":
+		return assistant
+	}
+	return from
+}
+
+// marked is a text of which some parts are answers, each from a byte up to before another.
+type marked struct {
+	text    string
+	answers [][2]int
+}
+
+// conversation is messages with every answer of the assistant marked.
+func conversation(t ChatTemplate, messages []Message) (m marked, err error) {
+	for i, message := range messages {
+		if message.Role != assistant {
+			continue
+		}
+		before, err := t.Render(messages[:i], true)
+		if err != nil {
+			return m, err
+		}
+		with, err := t.Render(messages[:i+1], false)
+		if err != nil {
+			return m, err
+		}
+		if !strings.HasPrefix(with, before) || !strings.HasPrefix(before, m.text) {
+			return m, fmt.Errorf("message %d: the chat template writes what comes before an answer in another way when the answer is there: it cannot be told apart", i+1)
+		}
+		m.text = with
+		m.answers = append(m.answers, [2]int{len(before), len(with)})
+	}
+	if len(m.answers) == 0 {
+		return m, errors.New("it has no message of the assistant to learn from")
+	}
+	return m, nil
+}
+
+// answered is a prompt and its answer; of messages only those of the answer count. end follows texts.
+func answered(t ChatTemplate, prompt, answer turn, end string) (m marked, err error) {
+	if prompt.messages == nil && answer.messages == nil {
+		text := prompt.text + answer.text + end
+		return marked{text, [][2]int{{len(prompt.text), len(text)}}}, nil
+	}
+	if prompt.messages == nil && prompt.text != "" {
+		prompt.messages = []Message{{"user", prompt.text}}
+	}
+	if answer.messages == nil {
+		answer.messages = []Message{{assistant, answer.text}}
+	}
+	if m, err = conversation(t, append(prompt.messages, answer.messages...)); err != nil {
+		return m, err
+	}
+	first := 0 // the first answer that is not of the prompt
+	for _, x := range prompt.messages {
+		if x.Role == assistant {
+			first++
+		}
+	}
+	if first >= len(m.answers) {
+		return m, errors.New("the answer has no message of the assistant")
+	}
+	m.answers = m.answers[first:]
+	return m, nil
+}

@@ -1,0 +1,45 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/op"
+)
+
+// LogProbs is the log-probability [batch] that a model gives to the labels of each row together; a label of
+// IgnoreLabel does not count.
+func LogProbs(m Model, ids, labels *op.Tensor) *op.Tensor {
+	if d, ok := m.(*decoder); ok {
+		m, ids, labels = d.ordered(ids, labels)
+	}
+	losses := op.CrossEntropy(m.Forward(ids), labels, op.CrossEntropyConfig{Reduction: "none"})
+	if losses.Err() != nil {
+		return losses
+	}
+	return op.Neg(op.Sum(losses, 1))
+}
+
+// PreferenceLoss is direct preference optimization [Rafailov et al. 2023]: the mean over pairs of minus the
+// log-sigmoid of beta times how much more the model prefers the chosen answer than the reference does. Ids and
+// labels are [pairs, 2, seq], chosen before rejected; reference [pairs, 2] is LogProbs of both under the model
+// that training began with.
+func PreferenceLoss(m Model, ids, labels, reference *op.Tensor, beta float64) *op.Tensor {
+	for _, x := range []*op.Tensor{ids, labels, reference} {
+		if x.Err() != nil {
+			return x
+		}
+	}
+	s := ids.Shape()
+	if len(s) != 3 || s[1] != 2 || !labels.Shape().Equal(s) || !reference.Shape().Equal(s[:2]) {
+		return invalid(ids, fmt.Errorf("preferences: ids %v, labels %v, reference %v: want [pairs, 2, seq] twice and [pairs, 2]",
+			ids.Type(), labels.Type(), reference.Type()))
+	}
+	flat := func(x *op.Tensor) *op.Tensor { return op.Reshape(x, 2*s[0], s[2]) }
+	own := LogProbs(m, flat(ids), flat(labels))
+	if own.Err() != nil {
+		return own
+	}
+	more := op.Sub(op.Reshape(own, s[0], 2), op.Cast(reference, own.DType()))
+	margin := op.Sub(op.Narrow(more, 1, 0, 1), op.Narrow(more, 1, 1, 2))
+	return op.Mean(op.Softplus(op.MulScalar(margin, -beta)))
+}

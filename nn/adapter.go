@@ -1,0 +1,147 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/op"
+)
+
+// Adapter is a change of low rank to the weights of a layer, which stay as they are: W + Scale·B·A, LoRA [Hu
+// et al. 2021], or with Magnitude the same with rows of learned lengths, DoRA [Liu et al. 2024].
+type Adapter struct {
+	// A is [rank, in], B [out, rank].
+	A, B *Param
+	// Magnitude [out], where not nil, is the length of each row.
+	Magnitude *Param
+	Scale     float64
+	// Dropout clears what A is given while the model trains; nil clears nothing.
+	Dropout *Dropout
+}
+
+// AdapterConfig is the shape of an adapter.
+type AdapterConfig struct {
+	Rank int
+	// Scale multiplies the change.
+	Scale float64
+	// Magnitude learns the rows' lengths, too.
+	Magnitude bool
+	Dropout   float64
+	// Scope and Seed make the first values, as Config's do: B begins as zeros, so that the layer begins as it
+	// is.
+	Scope op.Scope
+	Seed  uint64
+}
+
+// Adaptable is a product with a matrix of weights that an Adapter can change: a Linear or a Dense.
+type Adaptable interface {
+	// Matrix is the weights.
+	Matrix() *Param
+	// Transposed is whether they are [in, out] in place of [out, in].
+	Transposed() bool
+	// SetAdapter puts an adapter beside the weights; nil takes it away.
+	SetAdapter(a *Adapter)
+}
+
+// Matrix is the weights.
+func (l *Linear) Matrix() *Param { return l.Weight }
+
+// Transposed is false.
+func (l *Linear) Transposed() bool { return false }
+
+// SetAdapter puts an adapter beside the weights.
+func (l *Linear) SetAdapter(a *Adapter) { l.adapter = a }
+
+// Matrix is the weights.
+func (l *Dense) Matrix() *Param { return l.Weight }
+
+// Transposed is true.
+func (l *Dense) Transposed() bool { return true }
+
+// SetAdapter puts an adapter beside the weights.
+func (l *Dense) SetAdapter(a *Adapter) { l.adapter = a }
+
+// NewAdapter makes an adapter for a layer; its parameters are called as name says, and are the layer's only
+// when SetAdapter says so.
+func NewAdapter(l Adaptable, name string, c AdapterConfig) (*Adapter, error) {
+	w := l.Matrix()
+	out, in := w.Type.Shape[0], w.Type.Shape[1]
+	if l.Transposed() {
+		out, in = in, out
+	}
+	n := &Init{list: &list{config: Config{Scope: c.Scope, DType: w.Type.DType, Seed: c.Seed},
+		names: map[string]bool{}}, prefix: name + "."}
+	a := &Adapter{Scale: c.Scale,
+		A: n.At("lora_A").Param("weight", array.Shape{c.Rank, in}, Uniform(1/math.Sqrt(float64(max(in, 1))))),
+		B: n.At("lora_B").Param("weight", array.Shape{out, c.Rank}, Constant(0))}
+	if c.Magnitude {
+		a.Magnitude = n.At("lora_magnitude_vector").Param("weight", array.Shape{out}, Constant(1))
+		if w.Value != nil && c.Scope != nil && n.err == nil {
+			n.err = n.set(a.Magnitude, lengths(w.Value, l.Transposed()))
+		}
+	}
+	for _, p := range a.Params() {
+		p.mode = w.mode
+	}
+	if c.Dropout > 0 {
+		a.Dropout = &Dropout{Rate: c.Dropout, Key: keyOf(c.Seed, name+".lora_dropout"), mode: w.mode}
+	}
+	return a, n.err
+}
+
+// Params is what the adapter learns.
+func (a *Adapter) Params() []*Param {
+	list := []*Param{a.A, a.B}
+	if a.Magnitude != nil {
+		list = append(list, a.Magnitude)
+	}
+	return list
+}
+
+// lengths is those of the rows of weights, one for each output.
+func lengths(w *op.Tensor, transposed bool) *op.Tensor {
+	dim := 1
+	if transposed {
+		dim = 0
+	}
+	return op.Sqrt(op.Sum(op.Square(w), dim))
+}
+
+// Merged is what weights the layer has with the adapter.
+func (a *Adapter) Merged(l Adaptable) *op.Tensor {
+	w := a.changed(l)
+	if a.Magnitude == nil {
+		return w
+	}
+	gain := op.Div(a.Magnitude.Value, lengths(w, l.Transposed()))
+	if l.Transposed() {
+		return op.Mul(w, gain)
+	}
+	return op.Mul(w, op.Unsqueeze(gain, 1))
+}
+
+// changed is the weights with the change of low rank.
+func (a *Adapter) changed(l Adaptable) *op.Tensor {
+	x, y := a.B.Value, a.A.Value
+	if l.Transposed() { // (B·A)ᵀ
+		return op.Add(l.Matrix().Value, op.MulScalar(op.MatMulT(y, x, true, true), a.Scale))
+	}
+	return op.Add(l.Matrix().Value, op.MulScalar(op.MatMul(x, y), a.Scale))
+}
+
+// forward is the layer with the adapter, without its bias; product is that of the weights alone.
+func (a *Adapter) forward(x *op.Tensor, l Adaptable, product func(x *op.Tensor) *op.Tensor) *op.Tensor {
+	dropped := a.Dropout.Forward(x)
+	y := product(x)
+	change := op.MulScalar(op.MatMulT(op.MatMulT(dropped, a.A.Value, false, true), a.B.Value, false, true), a.Scale)
+	if a.Magnitude == nil {
+		return op.Add(y, change)
+	}
+	// The lengths that rows have are taken to be constants [Liu et al. 2024, section 4.3].
+	gain := op.Div(a.Magnitude.Value, op.StopGradient(lengths(a.changed(l), l.Transposed())))
+	if !a.Dropout.Active() {
+		return op.Mul(op.Add(y, change), gain)
+	}
+	less := op.Mul(product(dropped), op.AddScalar(gain, -1))
+	return op.Add(op.Add(y, less), op.Mul(change, gain))
+}

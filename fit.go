@@ -38,7 +38,7 @@ type subject struct {
 }
 
 func (s subject) Sample() int64              { return s.sample }
-func (s subject) Seek(sample int64)          { s.sample = sample }
+func (s subject) SetSample(sample int64)     { s.sample = sample }
 func (s subject) Describe(facts []data.Fact) { s.described = facts }
 func (s subject) Lost() error                { return s.trained.lost }
 

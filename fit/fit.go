@@ -158,7 +158,7 @@ func (f *fit) begin(at int) error {
 	}
 	if f.rows > 0 {
 		f.sample += f.rows
-		f.t.Seek(f.sample)
+		f.t.SetSample(f.sample)
 	}
 	if err := f.settle(); err != nil {
 		return err // what the new step comes to, nobody asks any more

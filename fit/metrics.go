@@ -30,11 +30,11 @@ type Sampled interface {
 
 // Subject is what a fit trains: galley's Engine and Trainer.
 type Subject interface {
-	// Steps is how many steps have been taken, Sample the number of the next sample, which Seek sets where
+	// Steps is how many steps have been taken, Sample the number of the next sample, which SetSample sets where
 	// the rows of batches are not what samples are counted by.
 	Steps() int
 	Sample() int64
-	Seek(sample int64)
+	SetSample(sample int64)
 	// Begin starts a step; wait returns its metrics when it is done.
 	Begin(batch []array.Array) (wait func() (Metrics, error), err error)
 	// Evaluate is the loss and the metrics over the first batches of a loader.

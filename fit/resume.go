@@ -29,6 +29,14 @@ type ResumeConfig struct {
 	Changed []string
 }
 
+// ResumeError is why a fit could not go on from its directory of checkpoints.
+type ResumeError struct{ Err error }
+
+func (e *ResumeError) Error() string { return "fit: resume: " + e.Err.Error() }
+
+// Unwrap is the reason.
+func (e *ResumeError) Unwrap() error { return e.Err }
+
 // ErrNoCheckpoint is a directory without any: a fresh start is right.
 var ErrNoCheckpoint = errors.New("no checkpoint")
 

@@ -30,7 +30,7 @@ func (f *fit) open() error {
 		switch {
 		case errors.Is(err, ErrNoCheckpoint) && f.c.From == 0:
 		case err != nil:
-			return fmt.Errorf("fit: resume: %w", err)
+			return &ResumeError{err}
 		default:
 			resumed, f.p.Saved, f.p.Resumed = r, r.From, r
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/fit"
 )
 
 // checkpointFlags say where a run's checkpoints are, how often they are written and where a run goes on.
@@ -60,6 +61,9 @@ func (f checkpointFlags) notBegun(err error) error {
 	}
 	if f.Checkpoint == "" {
 		return err
+	}
+	if r, ok := errors.AsType[*fit.ResumeError](err); ok {
+		err = r.Err
 	}
 	return fmt.Errorf("--checkpoint: %w", err)
 }

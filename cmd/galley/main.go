@@ -22,6 +22,7 @@ type commands struct {
 	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
 	Serve     serveCmd     `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
 	Eval      evalCmd      `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
+	Quantize  quantizeCmd  `cmd:"" help:"Write a model with weights of 8 or 4 bits."`
 	Export    exportCmd    `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
 	Plan      planCmd      `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
 	Simulate  simulateCmd  `cmd:"" help:"Draw a step of a plan: a trace, a picture of the pipeline, memory over time."`

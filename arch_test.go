@@ -19,7 +19,7 @@ mesh tokenizer internal/comm internal/hlo internal/safetensors internal/golden i
 internal/packed internal/gguf internal/ir internal/comm/inproc internal/comm/process internal/mpi internal/cuda internal/comm/commtest internal/hlo/interp
 op internal/transport
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
-strategy
+strategy internal/mpi/launch
 internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
 internal/runtime internal/search internal/planfile internal/export
 internal/step
@@ -69,7 +69,8 @@ func TestRootComposes(t *testing.T) {
 		internal/checkpoint internal/cpu internal/executor internal/executor/accelerator
 		internal/executor/local internal/executor/tapes internal/fault internal/forecast
 		internal/ir internal/layout internal/plan internal/runfacts internal/runtime
-		internal/state internal/step internal/transport internal/units internal/xla`) {
+		internal/state internal/step internal/transport internal/units internal/xla
+		dtensor internal/comm internal/comm/process internal/kernel internal/mpi`) {
 		allowed[p] = true
 	}
 	files, err := filepath.Glob("*.go")

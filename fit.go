@@ -37,10 +37,11 @@ type subject struct {
 	evaluate func(ctx context.Context, l Loader, batches int) (Evaluation, error)
 }
 
-func (s subject) Sample() int64              { return s.sample }
-func (s subject) SetSample(sample int64)     { s.sample = sample }
-func (s subject) Describe(facts []data.Fact) { s.described = facts }
-func (s subject) Lost() error                { return s.trained.lost }
+func (s subject) Sample() int64               { return s.sample }
+func (s subject) SetSample(sample int64)      { s.sample = sample }
+func (s subject) Agree(stop int) (int, error) { return s.c.Job.Max(stop) }
+func (s subject) Describe(facts []data.Fact)  { s.described = facts }
+func (s subject) Lost() error                 { return s.trained.lost }
 
 func (s subject) Begin(batch []array.Array) (func() (Metrics, error), error) {
 	p, err := s.Start(batch...)

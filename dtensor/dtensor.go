@@ -14,10 +14,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// World is the scope of eager tensors on several devices of this process.
+// World is the scope of eager tensors on several devices.
 type World = runtime.Session
 
-// NewWorld makes n devices in this process; Close ends them.
+// NewWorld makes n devices in this process; Close ends them. That of a galley.Job deals them to its processes.
 func NewWorld(host *cpu.Device, n int) (*World, error) {
 	w, err := transport.New(n)
 	if err != nil {

@@ -44,9 +44,10 @@ type Callback interface {
 // Training goes on, and the next try is with the state after a later step.
 type SaveFailer interface{ OnSaveFailed(p *Progress, err error) }
 
-// BatchWatcher may be implemented by a Callback: it is shown every batch before its step begins.
+// BatchWatcher may be implemented by a Callback: it is shown every batch before its step begins. An error ends
+// the fit without that step; ErrStop ends it well.
 type BatchWatcher interface {
-	OnBatch(p *Progress, batch []array.Array)
+	OnBatch(p *Progress, batch []array.Array) error
 }
 
 // StepsWatcher may be implemented by a Callback: OnStepsEnd is called when no further step will be taken,

@@ -110,7 +110,7 @@ func (f *fit) batches() *data.Ahead {
 
 // step takes one step, and what is due after it.
 func (f *fit) step(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	if err := f.agree(ctx.Err()); err != nil {
 		return err
 	}
 	n, at := f.train.Len(), f.t.Steps()
@@ -149,7 +149,9 @@ func (f *fit) begin(at int) error {
 	}
 	for _, c := range f.calls {
 		if x, ok := c.(BatchWatcher); ok {
-			x.OnBatch(&f.p, batch)
+			if err := x.OnBatch(&f.p, batch); err != nil {
+				return err
+			}
 		}
 	}
 	wait, err := f.t.Begin(batch)
@@ -215,8 +217,31 @@ func (f *fit) evaluate(ctx context.Context) error {
 func (f *fit) tell(method func(Callback, *Progress) error) error {
 	for _, c := range f.calls {
 		if err := method(c, &f.p); err != nil {
-			return err
+			return f.agree(err)
 		}
+	}
+	return f.agree(nil)
+}
+
+// agree is an error in all processes of a job if there is one in any: its own, or that another has stopped.
+func (f *fit) agree(err error) error {
+	stop := 0
+	switch {
+	case errors.Is(err, ErrStop):
+		stop = 1
+	case err != nil:
+		stop = 2
+	}
+	all, failed := f.t.Agree(stop)
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return failed
+	case all == 1:
+		return ErrStop
+	case all == 2:
+		return errors.New("fit: another process of the job has ended it")
 	}
 	return nil
 }

@@ -25,11 +25,12 @@ type fake struct {
 
 func (f *fake) say(format string, args ...any) { f.told = append(f.told, fmt.Sprintf(format, args...)) }
 
-func (f *fake) Steps() int             { return f.steps }
-func (f *fake) Sample() int64          { return f.sample }
-func (f *fake) SetSample(sample int64) { f.sample = sample }
-func (f *fake) Describe([]data.Fact)   {}
-func (f *fake) Lost() error            { return nil }
+func (f *fake) Steps() int                  { return f.steps }
+func (f *fake) Sample() int64               { return f.sample }
+func (f *fake) SetSample(sample int64)      { f.sample = sample }
+func (f *fake) Agree(stop int) (int, error) { return stop, nil }
+func (f *fake) Describe([]data.Fact)        {}
+func (f *fake) Lost() error                 { return nil }
 
 func (f *fake) Begin(batch []array.Array) (func() (fit.Metrics, error), error) {
 	step := f.steps

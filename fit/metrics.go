@@ -45,6 +45,8 @@ type Subject interface {
 	Resume(dir string, c ResumeConfig) (*Resumed, error)
 	// Write begins a checkpoint of the state after the last step.
 	Write(ctx context.Context, to *checkpoint.Keeper, scalars ...checkpoint.Scalar) error
+	// Agree is the largest of the numbers that the processes of a job give; of one process, its own.
+	Agree(stop int) (int, error)
 	// Lost is why there is no state to save any more; nil where there is.
 	Lost() error
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/galley-ml/galley"
@@ -29,6 +30,8 @@ type loop struct {
 	at    time.Time
 	// longest is how long a step has taken at most, in nanoseconds; done how many are.
 	longest, done atomic.Int64
+	// interrupted is set where steps ended for a signal.
+	interrupted bool
 }
 
 // train takes all steps, or those until a signal comes, and leaves the model with the parameters that it has
@@ -48,7 +51,7 @@ func (t *training) train() error {
 	if err != nil {
 		return err
 	}
-	_, err = trainer.Fit(l.signals, runBatches{t.text, t.Batch, t.Steps}, c)
+	_, err = trainer.Fit(context.Background(), runBatches{t.text, t.Batch, t.Steps}, c)
 	return l.ended(err)
 }
 
@@ -76,33 +79,16 @@ func (l *loop) ended(err error) error {
 	if !l.began && err != nil {
 		return l.notBegun(err)
 	}
-	stopped := l.signals.signal()
-	if errors.Is(err, context.Canceled) && stopped != 0 && onlyCancelled(err) {
-		err = nil
-	}
 	if _, ok := errors.AsType[*galley.DivergedError](err); ok {
 		return l.diverged(err)
 	}
 	if err != nil {
 		return err
 	}
-	if stopped != 0 {
-		l.stopped = &stoppedError{stopped, l.trainer.Steps()}
+	if s := l.signals.signal(); s != 0 && (l.interrupted || job == nil) {
+		l.stopped = &stoppedError{s, l.trainer.Steps()}
 	}
 	return l.trainer.Sync(l.d.NewSession())
-}
-
-// onlyCancelled reports whether nothing else went wrong than that somebody ended the run.
-func onlyCancelled(err error) bool {
-	if list, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range list.Unwrap() {
-			if !onlyCancelled(e) {
-				return false
-			}
-		}
-		return true
-	}
-	return errors.Is(err, context.Canceled)
 }
 
 // runBatches are a run's batches as a loader: so many, each by the number of its first sample.
@@ -130,7 +116,11 @@ func (l *loop) OnBegin(p *fit.Progress) (err error) {
 			return err
 		}
 	}
-	if l.log, err = openLogs(l.Log, l.trainer.Steps()); err != nil {
+	logs := l.Log
+	if !job.First() {
+		logs = nil
+	}
+	if l.log, err = openLogs(logs, l.trainer.Steps()); err != nil {
 		l.log = &runLog{}
 		return err
 	}
@@ -139,8 +129,20 @@ func (l *loop) OnBegin(p *fit.Progress) (err error) {
 	return nil
 }
 
-// OnBatch says when a batch needs a program of its own.
-func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) { l.tellProgram(batch) }
+// OnBatch ends the run before a step if a signal has come, and says when a batch needs a program of its own.
+func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
+	stop, err := job.Max(int(l.signals.signal())) // all processes stop after the same step
+	if err != nil {
+		return err
+	}
+	if stop != 0 {
+		l.interrupted = true
+		l.signals.agreed(syscall.Signal(stop))
+		return fit.ErrStop
+	}
+	l.tellProgram(batch)
+	return nil
+}
 
 // OnStep shows a step and logs it.
 func (l *loop) OnStep(p *fit.Progress) error {

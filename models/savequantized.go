@@ -32,7 +32,7 @@ type QuantizeConfig struct {
 func SaveQuantized(dir string, m Model, c QuantizeConfig) error {
 	q := quantizer{QuantizeConfig: c, config: m.Config()}
 	if q.Read == nil {
-		q.Read = func(p *nn.Param) (array.Array, error) { return cpu.Read(p.Value) }
+		q.Read = readEager
 	}
 	tensors, ignored, err := q.tensors(m)
 	if err != nil {
@@ -59,6 +59,8 @@ func SaveQuantized(dir string, m Model, c QuantizeConfig) error {
 	}
 	return nil
 }
+
+func readEager(p *nn.Param) (array.Array, error) { return cpu.Read(p.Value) }
 
 type quantizer struct {
 	QuantizeConfig

@@ -17,7 +17,7 @@ import (
 
 // evalCmd tells how well a model predicts a text.
 type evalCmd struct {
-	Dir string `arg:"" help:"Hugging Face directory of the model, or directory of a run's checkpoints." type:"existingdir"`
+	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, or directory of a run's checkpoints." type:"path"`
 	checkpointChoice
 	Data      string `help:"Text file; without it the chapters of Moby-Dick that galley train holds out." type:"existingfile" placeholder:"FILE"`
 	Tokenizer string `help:"tokenizer.json; without it that of the model, or bytes." type:"existingfile" placeholder:"FILE"`

@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/bench"
+	"github.com/galley-ml/galley/internal/jit"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/xla"
 )
@@ -31,6 +32,7 @@ func (c *doctorCmd) Run() error {
 	fmt.Printf("cores     %d\n", runtime.NumCPU())
 	fmt.Printf("cpu       %s\n", orUnknown(cpuName()))
 	fmt.Printf("kernels   %s\n", strings.Join(kernel.Features(), " "))
+	fmt.Printf("loops     %s\n", loops())
 	fmt.Printf("memory    %s\n", memory())
 	fmt.Printf("plugins   %s\n", plugins())
 	if c.Fast {
@@ -50,6 +52,15 @@ func (c *doctorCmd) Run() error {
 	defer d.Close()
 	fmt.Printf("default   cpu backend, %d thread(s)\n", d.Threads())
 	return nil
+}
+
+// loops is how ops that are joined run.
+func loops() string {
+	set, err := jit.Best()
+	if err != nil {
+		return "by the kernels, in strips: " + err.Error()
+	}
+	return fmt.Sprintf("generated code, %v", set)
 }
 
 func orUnknown(s string) string {

@@ -143,13 +143,14 @@ func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 
 // ggufTokens is the tokenizer: byte-level BPE as llama.cpp has it, and tokenizer.json as it is for who reads that.
 func ggufTokens(c Config, text []byte) ([]gguf.Pair, error) {
-	if text == nil {
-		return []gguf.Pair{{Key: "tokenizer.ggml.model", Value: "none"}}, nil
-	}
-	meta := []gguf.Pair{{Key: ggufTokenizer, Value: string(text)}}
-	t, err := parseBPE(text, c.Vocab)
-	if err != nil {
-		return nil, fmt.Errorf("tokenizer.json: %w", err)
+	var meta []gguf.Pair
+	t := bytesAsBPE(c.Vocab)
+	if text != nil {
+		var err error
+		if t, err = parseBPE(text, c.Vocab); err != nil {
+			return nil, fmt.Errorf("tokenizer.json: %w", err)
+		}
+		meta = append(meta, gguf.Pair{Key: ggufTokenizer, Value: string(text)})
 	}
 	if t == nil {
 		return append(meta, gguf.Pair{Key: "tokenizer.ggml.model", Value: "none"}), nil

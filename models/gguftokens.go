@@ -68,6 +68,24 @@ func parseBPE(text []byte, vocab int) (*byteBPE, error) {
 	return b, b.readMerges(t.Model.Merges)
 }
 
+// bytesAsBPE is the tokenizer of a model that reads bytes: each is a token, as byte-level BPE spells it, and
+// nothing is merged. It is nil where there are not as many tokens.
+func bytesAsBPE(vocab int) *byteBPE {
+	if vocab != 256 {
+		return nil
+	}
+	b := &byteBPE{pre: "gpt-2", merges: []string{}}
+	next := rune(256)
+	for i := range rune(256) {
+		c := i
+		if i < '!' || i > '~' && i < 0xa1 || i == 0xad { // what does not print is spelled by what does
+			c, next = next, next+1
+		}
+		b.tokens, b.kinds = append(b.tokens, string(c)), append(b.kinds, tokenNormal)
+	}
+	return b
+}
+
 // readMerges reads merges that are written as one string or as two.
 func (b *byteBPE) readMerges(list []json.RawMessage) error {
 	for i, m := range list {

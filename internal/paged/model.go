@@ -82,6 +82,15 @@ func (m *Model) Limit() int { return m.limit }
 // Bytes is the memory of the weights.
 func (m *Model) Bytes() int { return m.bytes }
 
+// StepBytes is how much of the weights a step reads: all but a table of which it takes single rows.
+func (m *Model) StepBytes() int {
+	n := m.bytes
+	if m.head.weight != m.tokens {
+		n -= m.tokens.Bytes()
+	}
+	return n
+}
+
 // Pool is the threads that compute.
 func (m *Model) Pool() *kernel.Pool { return m.pool }
 

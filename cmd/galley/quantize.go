@@ -14,7 +14,11 @@ type quantizeCmd struct {
 	checkpointChoice
 	Weights string `help:"Integers of 8 or 4 bits, int8 or int4; into a GGUF file f16 and bf16 too." enum:"int8,int4,f16,bf16" default:"int4"`
 	Group   int    `help:"How many neighbours of a row have one scale: 32, 64 or 128." default:"32"`
-	Method  string `help:"How integers are chosen: rtn rounds to the nearest." enum:"rtn" default:"rtn"`
+	Method  string `help:"How integers are chosen: rtn rounds to the nearest; gptq makes up for errors on a text." enum:"rtn,gptq" default:"rtn"`
+
+	Calibrate string `help:"Text for --method gptq; without it Moby-Dick." type:"existingfile" placeholder:"FILE"`
+	Windows   int    `help:"How many parts of the text gptq sees." default:"64"`
+	Window    int    `help:"Tokens in a part." default:"128"`
 }
 
 // Help is what galley quantize --help adds.
@@ -25,6 +29,7 @@ stay as they are. The directory is in the form of compressed-tensors (pack-quant
 
 Examples:
   galley quantize llama-3-8b llama-3-8b-int4
+  galley quantize llama-3-8b llama-3-8b-int4 --method gptq --calibrate notes.txt
   galley quantize run small --best --weights int8 --group 64
   galley quantize llama-3-8b llama-3-8b.gguf --weights int8`
 }
@@ -51,11 +56,18 @@ func (c *quantizeCmd) Run() error {
 	if err != nil {
 		return err
 	}
+	config := models.QuantizeConfig{Bits: c.bits(), Group: c.Group, Read: read, Tokenizer: t.text}
+	if c.Method == "gptq" {
+		seen, err := c.calibrate(shape, read, t)
+		if err != nil {
+			return err
+		}
+		config.Round = seen.compensated
+	}
 	if file {
 		err = models.SaveGGUF(c.Out, shape, models.GGUFConfig{Weights: c.Weights, Read: read, Tokenizer: t.text})
 	} else {
-		err = models.SaveQuantized(c.Out, shape, models.QuantizeConfig{Bits: c.bits(), Group: c.Group, Read: read,
-			Tokenizer: t.text})
+		err = models.SaveQuantized(c.Out, shape, config)
 	}
 	if err != nil {
 		return err
@@ -65,7 +77,14 @@ func (c *quantizeCmd) Run() error {
 }
 
 func (c *quantizeCmd) validate(file bool) error {
+	if err := positive(map[string]int{"windows": c.Windows, "window": c.Window}); err != nil {
+		return err
+	}
 	switch {
+	case c.Calibrate != "" && c.Method != "gptq":
+		return fmt.Errorf("--calibrate=%s: it is for --method gptq", c.Calibrate)
+	case file && c.Method != "rtn":
+		return fmt.Errorf("--method=%s: a GGUF file is rounded to the nearest: want rtn", c.Method)
 	case file && c.Group != 32:
 		return fmt.Errorf("--group=%d: want 32 for a GGUF file", c.Group)
 	case !file && c.bits() == 0:
@@ -81,7 +100,7 @@ func (c *quantizeCmd) form() string {
 	if c.bits() == 0 {
 		return c.Weights
 	}
-	return fmt.Sprintf("%s in groups of %d", c.Weights, c.Group)
+	return fmt.Sprintf("%s in groups of %d, %s", c.Weights, c.Group, c.Method)
 }
 
 // bits is those of an integer; 0 for floats.

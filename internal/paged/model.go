@@ -24,6 +24,9 @@ type Config struct {
 	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models that have
 	// none. It is asked where Weights keeps what the model has.
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
+	// Watch, where not nil, sees the inputs of every matrix of the layers while steps run: of part of a parameter,
+	// an expert's number or 0.
+	Watch func(p *nn.Param, part int, x []float32, rows int)
 	// Threads is how many compute; 0 is all.
 	Threads int
 }
@@ -123,7 +126,7 @@ func (b *builder) model(p models.Parts) *Model {
 	m.norm = b.norm(p.Norm)
 	m.head = projection{weight: m.tokens, bias: b.vector(p.HeadBias)}
 	if p.Head != nil {
-		m.head = projection{b.kept(p.Head.Weight), b.vector(p.Head.Bias)}
+		m.head = projection{weight: b.kept(p.Head.Weight), bias: b.vector(p.Head.Bias)}
 	}
 	m.bytes = b.bytes
 	return m

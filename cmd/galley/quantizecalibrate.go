@@ -32,6 +32,9 @@ func (c *quantizeCmd) calibrate(m models.Model, read func(p *nn.Param) (array.Ar
 		text = string(b)
 	}
 	ids := t.Encode(text)
+	if c.Calibrate == "" { // not what galley eval reads
+		ids = ids[:int(heldFrom*float64(len(ids)))]
+	}
 	if err := inVocabulary(ids, m.Config().Vocab); err != nil {
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}

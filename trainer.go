@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/executor/accelerator"
@@ -88,6 +89,9 @@ type TrainerConfig struct {
 	Seed  uint64
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
 	Watch func(Span)
+	// Job, where set, is the processes to which the strategy's devices are dealt. All of them make the same
+	// trainer and take the same steps; each is told the same losses.
+	Job *Job
 }
 
 // withDefaults fills in what may be left out of a config and checks the rest.
@@ -121,7 +125,7 @@ func (c TrainerConfig) executor() executor.Config {
 	out := executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
 		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Recompute: c.Recompute, SkipNorm: c.SkipNorm, DetectNaN: c.DetectNaN,
-		Observe: c.Observe, Watch: c.Watch, World: newWorld, Strategy: c.Strategy, Annotations: c.Annotations,
+		Observe: c.Observe, Watch: c.Watch, World: c.Job.newWorld, Strategy: c.Strategy, Annotations: c.Annotations,
 	}
 	if c.Parallel != nil {
 		out.Layers = c.Parallel.layers
@@ -150,6 +154,8 @@ type Trainer struct {
 	// step is how many steps were taken, skipped how many of them changed nothing, since their gradients
 	// overflowed.
 	step, skipped int
+	// sample is how many samples were trained on, over all runs.
+	sample int64
 	// described is what the loader of a fit says of itself.
 	described []Fact
 	// trained is the parameters' values where they are on devices of the executor.
@@ -165,11 +171,17 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	if c.Strategy != nil && c.Mode == Eager {
 		return nil, fmt.Errorf("trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes", c.Mode, c.Strategy, Static)
 	}
+	if err := c.Job.check(c); err != nil {
+		return nil, err
+	}
 	exec, err := newExecutor(c.executor())
 	if err != nil {
 		return nil, err
 	}
 	t := &Trainer{c: c, exec: exec}
+	if err := c.Job.Same(t.programFacts()); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
 	if exec.Away() {
 		t.trained.values = nn.Values(c.Params)
 	}
@@ -187,32 +199,11 @@ func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 	return c.executor().TraceStep(batch)
 }
 
-// Metrics is what one step tells.
-type Metrics struct {
-	// Step is 0 for the first.
-	Step int
-	// Loss is before the step's update.
-	Loss float64
-	// GradNorm is the norm of all gradients, before clipping.
-	GradNorm float64
-	LR       float64
-	// Skipped is a step in f16 whose gradients overflowed: it changed nothing but the scale of the loss.
-	Skipped bool
-	// Wait is how long a fit waited for the batch: data that is slower than the step.
-	Wait time.Duration
-}
+// Metrics is what one step tells: its number, loss, gradients' norm and learning rate.
+type Metrics = fit.Metrics
 
 // DivergedError is a step whose loss or gradients are not finite numbers.
-type DivergedError struct{ Metrics Metrics }
-
-func (e *DivergedError) Error() string {
-	if e.Metrics.Step == 0 {
-		return fmt.Sprintf("step 1: loss is %v and gradient norm %v before any update: the first weights, the batch or the loss give them, "+
-			"not the learning rate: look there, or set DetectNaN (--detect-nan) to see the first op", e.Metrics.Loss, e.Metrics.GradNorm)
-	}
-	return fmt.Sprintf("step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
-		e.Metrics.Step+1, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
-}
+type DivergedError = fit.DivergedError
 
 // Step trains on one batch.
 func (t *Trainer) Step(batch ...array.Array) (Metrics, error) {
@@ -247,6 +238,9 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 		return nil, t.tearing(err)
 	}
 	t.step++
+	if len(batch) > 0 && len(batch[0].Shape()) > 0 {
+		t.sample += int64(batch[0].Shape()[0])
+	}
 	if t.exec.Away() {
 		t.changed()
 	}
@@ -265,7 +259,7 @@ func (p *Pending) Wait() (Metrics, error) {
 	p.running, p.err = nil, err
 	p.m.Loss, p.m.GradNorm, p.m.Skipped = r.Loss, r.Norm, r.Skipped
 	if err == nil && !r.Skipped && (!executor.Finite(r.Loss) || !executor.Finite(r.Norm)) {
-		p.err = &DivergedError{p.m}
+		p.err = &DivergedError{Metrics: p.m}
 	}
 	return p.m, p.err
 }
@@ -322,9 +316,10 @@ func (t *Trainer) Sync(s *Session) error {
 	return nil
 }
 
-// Close gives back what the trainer holds on devices. Params' values are brought back first.
+// Close gives back what the trainer holds on devices. Params' values are brought back first; in a job of
+// several processes, which may not all come to this, only Sync does that.
 func (t *Trainer) Close() error {
-	if !t.exec.Away() {
+	if !t.exec.Away() || t.c.Job.Size() > 1 {
 		return t.exec.Close()
 	}
 	back := t.bringBack()

@@ -24,7 +24,8 @@ type doctorCmd struct {
 func (doctorCmd) Help() string {
 	return `Examples:
   galley doctor            cores, CPU features, memory, plugins, and the speed of a matrix product
-  galley doctor --fast     the same without the measurement`
+  galley doctor --fast     the same without the measurement
+  mpirun -n 4 galley doctor --fast   … and which processes the launcher has started`
 }
 
 func (c *doctorCmd) Run() error {
@@ -35,6 +36,13 @@ func (c *doctorCmd) Run() error {
 	fmt.Printf("loops     %s\n", loops())
 	fmt.Printf("memory    %s\n", memory())
 	fmt.Printf("plugins   %s\n", plugins())
+	fmt.Printf("mpi       %s\n", libraries())
+	if job != nil {
+		fmt.Printf("job       %s\n", describeJob())
+		for q := range job.Size() {
+			fmt.Printf("          %s\n", job.Name(q))
+		}
+	}
 	if c.Fast {
 		return nil
 	}

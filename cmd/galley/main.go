@@ -18,6 +18,7 @@ import (
 // commands is the command line: one struct a command, in its own file.
 type commands struct {
 	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
+	Launch    launchCmd    `cmd:"" help:"Start several processes on this machine that train together."`
 	Finetune  finetuneCmd  `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
 	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
 	Serve     serveCmd     `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
@@ -51,6 +52,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
+	silence()
 	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{
 		"systems": strings.Join(export.Systems(), ", "), "schedules": strings.Join(pipeline.Names(), ", "),
 	},
@@ -73,7 +75,7 @@ func run(args []string) int {
 	if err := repeated(ctx); err != nil {
 		return report(err)
 	}
-	return report(ctx.Run())
+	return report(inJob(ctx))
 }
 
 // chosen is the command that a mistake was made in, as one would type it.
@@ -91,6 +93,9 @@ func report(err error) int {
 		return 0
 	case errors.Is(err, errFailed):
 		return exitFailed
+	}
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
 	}
 	fmt.Fprintln(os.Stderr, "galley:", strict.Line(err.Error()))
 	if s, ok := errors.AsType[*stoppedError](err); ok {

@@ -169,6 +169,7 @@ func (e *Engine) finish(s *sequence) {
 	s.leave(e.pages)
 	s.open--
 	e.queue.leave(s.Tenant)
+	e.wake.Broadcast() // whoever waits for the last to end
 }
 
 // expired reports whether a request is of no more use.

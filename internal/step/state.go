@@ -60,7 +60,7 @@ func (t Tensor) key() bufferKey {
 // Layouts is where a tensor lies: on the mesh of its home, and of a weight's copies.
 func (s *Step) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	w, h := s.c.Weights[t.Weight], s.update.homes[t.Weight]
-	ranks, spec := []int{h.rank}, w.Slot
+	ranks, spec := []int{h.rank}, w.slot(s.Type(t))
 	if t.Slot < 0 {
 		ranks, spec = append(ranks, h.others...), w.Rest
 	}

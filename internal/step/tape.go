@@ -172,7 +172,7 @@ func (w *taper) state() error {
 		}
 		if h.rank == w.t.rank {
 			for k, t := range w.s.c.Update.Slots(i) {
-				add(bufferKey{kind: slotBuffer, stage: i, value: k}, t, weight.Slot)
+				add(bufferKey{kind: slotBuffer, stage: i, value: k}, t, weight.slot(t))
 			}
 		}
 		if err != nil {

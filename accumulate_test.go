@@ -12,6 +12,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // losses is the numbers that a micro-batch adds to the sums besides gradients.
@@ -136,7 +137,7 @@ func TestAccumulateIgnored(t *testing.T) {
 // TestAccumulateGolden: the modules of a step in micro-batches are those in testdata.
 func TestAccumulateGolden(t *testing.T) {
 	golden.Run(t, "testdata/accumulate/*.txt", func(t *testing.T, b golden.Block) string {
-		s, err := galley.ParseStrategy(b.Args[0])
+		s, err := strategy.Parse(b.Args[0])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 const floors = `
 array internal/kernel internal/trace internal/strict internal/units internal/fault
 mesh tokenizer internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx internal/packed internal/sample
-internal/ir internal/comm/inproc internal/comm/process internal/cuda internal/comm/commtest internal/hlo/interp
+internal/ir internal/comm/inproc internal/comm/process internal/mpi internal/cuda internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy

@@ -74,7 +74,7 @@ func Auto(c AutoConfig) (*AutoPlan, error) {
 		}
 		return search.Find(search.Config{
 			Workload: w, Cluster: hw, Top: 4, Workers: min(runtime.GOMAXPROCS(0),
-				8), Allow: func(s plan.Strategy) bool { return refusal(s) == nil },
+				8), Allow: func(s Strategy) bool { return s.Unrunnable() == nil },
 		}, cal)
 	}
 	a, err := find(c.Devices)
@@ -101,7 +101,7 @@ func chosen(w plan.Workload, plans []search.Plan, amp string) (*AutoPlan, error)
 	var best search.Plan
 	var refused error
 	for _, p := range plans {
-		s, err := strategyOf(p.Strategy, w)
+		s, err := runnable(p.Strategy, w.Batch)
 		if err != nil {
 			refused = err
 			continue
@@ -142,38 +142,13 @@ func planModel(c models.Config) (plan.Model, error) {
 	return plan.ParseModel(c.Family, text)
 }
 
-// refusal is why a planned strategy cannot run in this process; nil where it can.
-func refusal(p plan.Strategy) error {
-	switch {
-	case p.Offload.Activations > 0:
-		return fmt.Errorf("strategy %v: activations are not offloaded here", p)
-	case p.Shard > 0 && p.Shard != p.DP && p.Zero > 0:
-		return fmt.Errorf("strategy %v: zero within groups is not run here", p)
-	case p.EP > 1 && p.DP%p.EP != 0:
-		return fmt.Errorf("strategy %v: experts fold into the data axis here: want ep to divide dp", p)
+// runnable is a planned strategy for steps of a batch, or the reason why no trainer runs it.
+func runnable(s Strategy, batch int) (Strategy, error) {
+	s, err := s.ForBatch(batch)
+	if err == nil {
+		err = s.Check()
 	}
-	return nil
-}
-
-// strategyOf is a planned strategy as a trainer takes it, or the reason why it cannot.
-func strategyOf(p plan.Strategy, w plan.Workload) (Strategy, error) {
-	if err := refusal(p); err != nil {
-		return Strategy{}, err
-	}
-	text, err := p.Recompute.MarshalText()
-	if err != nil {
-		return Strategy{}, err
-	}
-	s := Strategy{DP: p.DP, TP: p.TP, PP: p.PP, CP: p.CP, EP: p.EP, Zero: p.Zero, Schedule: p.Schedule,
-		VPP:   p.VPP,
-		Micro: p.Micros(w.Batch), Sequence: p.SP, Context: p.CPKind, Recompute: string(text), Layers: p.Layers}
-	if p.CPKind == "gather" {
-		s.Context = "ring"
-	}
-	if p.Offload.Optimizer > 0 {
-		s.Offload = "optimizer"
-	}
-	return s, s.Check()
+	return s, err
 }
 
 // sameShape is the first difference between a planned model and one that is to run; empty where there is
@@ -220,11 +195,11 @@ func PlanFile(path string, c AutoConfig) (Strategy, error) {
 			sameShape(have.Model, w.Model))
 	case have.Batch != w.Batch || have.Seq != w.Seq:
 		return Strategy{}, fmt.Errorf("%s: it is for %d sequences of %d tokens: this run has %d of %d: make a new one with galley plan, or use those", path, have.Batch, have.Seq, w.Batch, w.Seq)
-	case c.Devices > 0 && f.Strategy.World() != c.Devices:
-		return Strategy{}, fmt.Errorf("%s: it is for %d devices: this run has %d", path, f.Strategy.World(),
+	case c.Devices > 0 && f.Strategy.Devices() != c.Devices:
+		return Strategy{}, fmt.Errorf("%s: it is for %d devices: this run has %d", path, f.Strategy.Devices(),
 			c.Devices)
 	}
-	s, err := strategyOf(f.Strategy, f.Workload)
+	s, err := runnable(f.Strategy, f.Workload.Batch)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}

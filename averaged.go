@@ -9,7 +9,7 @@ import (
 )
 
 // Averaged is the moving averages of the parameters, in the order of Params, that an optim.Averaged optimizer
-// keeps. A parameter that training leaves alone is its own average.
+// keeps. A parameter that training leaves alone, or a buffer, is its own average.
 func (t *Trainer) Averaged() ([]array.Array, error) {
 	o, ok := t.c.Optimizer.(optim.Averaged)
 	if !ok {
@@ -27,13 +27,14 @@ func (t *Trainer) Averaged() ([]array.Array, error) {
 	averages := make([]array.Array, len(t.c.Params))
 	for i, p := range t.c.Params {
 		at := executor.Tensor{Param: i, Slot: o.Slots() - 1}
-		if p.Fixed {
+		own := p.Fixed || p.Buffer
+		if own {
 			at.Slot = -1
 		}
 		if averages[i], err = read(at); err != nil {
 			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
-		if !p.Fixed {
+		if !own {
 			averages[i] = divided(averages[i], o.Correction(taken))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // TestCostIsTrue compares what Cost tells with what a step then takes and sends, and the loss of a step with
@@ -22,7 +23,7 @@ func TestCostIsTrue(t *testing.T) {
 			Strategy{DP: 2, TP: 2, PP: 2, Zero: 1}}, {"llama", Strategy{DP: 2, Zero: 3, Recompute: "full"}}, {"llama",
 			Strategy{DP: 2, TP: 2, Zero: 3, Overlap: true}},
 		{"llama", Strategy{DP: 2, AMP: "bf16"}}, {"llama", Strategy{PP: 2, AMP: "f16"}}, {"llama",
-			Strategy{DP: 2, Zero: 1, Offload: "optimizer"}}, {"llama", Strategy{CP: 2}}, {"llama", Strategy{CP: 2,
+			Strategy{DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1}}}, {"llama", Strategy{CP: 2}}, {"llama", Strategy{CP: 2,
 			TP: 2, Context: "ulysses"}},
 		{"mixtral", Strategy{DP: 2, EP: 2}}, {"mixtral", Strategy{EP: 2, TP: 2, PP: 2}}, {"gpt2",
 			Strategy{TP: 2, PP: 2, Sequence: true}},

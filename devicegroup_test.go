@@ -20,6 +20,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // togetherRun is a training of a small model, on a backend of several devices or on the host.
@@ -298,7 +299,7 @@ func TestDeviceGroupMistakes(t *testing.T) {
 	}{
 		{galley.Strategy{DP: 8}, `strategy "dp8" takes 8 devices: interpreter 0 has 4: want a smaller degree`},
 		{galley.Strategy{PP: 2}, "want pp=1"}, {galley.Strategy{DP: 2, EP: 2}, "want ep=1"},
-		{galley.Strategy{DP: 2, Overlap: true}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: "optimizer"},
+		{galley.Strategy{DP: 2, Overlap: true}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: strategy.Offload{Optimizer: 1}},
 			"want offload none"},
 		{galley.Strategy{TP: 2, Zero: 1}, "zero=1 splits over"}, {galley.Strategy{DP: 2, AMP: "f16"}, "amp is f16"},
 		{galley.Strategy{DP: 3}, "want a batch and sizes that dp3 divides"},
@@ -345,7 +346,7 @@ func (r *moduleKeeper) CompileSPMD(fs []*ir.Func, o backend.Options) (backend.Ex
 // TestDeviceGroupGolden: the module that devices share for a whole training step is the one in testdata.
 func TestDeviceGroupGolden(t *testing.T) {
 	golden.Run(t, "testdata/devicegroup/*.txt", func(t *testing.T, b golden.Block) string {
-		s, err := galley.ParseStrategy(b.Args[0])
+		s, err := strategy.Parse(b.Args[0])
 		if err != nil {
 			t.Fatal(err)
 		}

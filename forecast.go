@@ -28,8 +28,8 @@ func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err e
 	if err != nil {
 		return f, err
 	}
-	if f, err = s.Forecast(step.Machine{Cores: cal.Host.Cores, Crowd: cal.Host.Crowd, Latency: cal.Host.Idle,
-		Spread: cal.Host.Spread, Prices: cal.Host}); err != nil {
+	if f, err = s.Forecast(step.Machine{Cores: cal.Host.Cores, Threads: t.c.Device.Threads(),
+		Crowd: cal.Host.Crowd, Latency: cal.Host.Idle, Spread: cal.Host.Spread, Prices: cal.Host}); err != nil {
 		return f, fmt.Errorf("%s: %w", t.c.Strategy, err)
 	}
 	return f, nil

@@ -5,6 +5,7 @@ go 1.26.8
 require (
 	github.com/alecthomas/kong v1.16.1
 	github.com/dlclark/regexp2 v1.11.5
+	github.com/ebitengine/purego v0.11.2
 	github.com/goccy/go-yaml v1.19.2
 	github.com/gomlx/go-xla v0.4.5
 	github.com/google/go-cmp v0.7.0

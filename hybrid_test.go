@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 func trainLosses(t *testing.T, dtype array.DType, s *galley.Strategy, steps int) []float64 {
@@ -59,8 +60,8 @@ func TestStrategies(t *testing.T) {
 			Micro: 4}, {PP: 2, VPP: 2, Schedule: "interleaved", Micro: 4}, {CP: 2},
 		{DP: 2, TP: 2, Zero: 3, Overlap: true}, {DP: 2, TP: 2, PP: 2, Zero: 2, Micro: 2, Overlap: true}, {TP: 2,
 			CP: 2, Sequence: true, Overlap: true},
-		{Micro: 3}, {DP: 3, Micro: 2}, {DP: 2, Zero: 1, Offload: "optimizer"}, {PP: 2, Micro: 2,
-			Offload: "optimizer:" + t.TempDir()},
+		{Micro: 3}, {DP: 3, Micro: 2}, {DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1}}, {PP: 2, Micro: 2,
+			Offload: strategy.Offload{Optimizer: 1, Dir: t.TempDir()}},
 	} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			got := trainLosses(t, array.F64, &s, 4)

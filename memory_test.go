@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // TestMemoryAsPlanned: devices take what was predicted to the byte, the process grows by that when training
@@ -22,7 +23,7 @@ func TestMemoryAsPlanned(t *testing.T) {
 		{}, {Micro: 2}, {DP: 2}, {DP: 3}, {TP: 2}, {TP: 2, Sequence: true}, {DP: 2, Zero: 3, Micro: 2}, {PP: 2,
 			Micro: 4}, {PP: 2, Micro: 4, Schedule: "zbv"},
 		{CP: 2}, {CP: 2, Context: "ulysses"}, {DP: 2, TP: 2, PP: 2, Micro: 2, Recompute: "full"}, {DP: 2, Zero: 1,
-			Offload: "optimizer:" + t.TempDir()},
+			Offload: strategy.Offload{Optimizer: 1, Dir: t.TempDir()}},
 	} {
 		t.Run(name(&s), func(t *testing.T) {
 			x, err := tryTrial(t, c, array.F32, &s, array.Shape{8, 65})

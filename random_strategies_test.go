@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // draw is a random model, strategy and batch. Little of it divides anything.
@@ -27,9 +28,9 @@ func draw(r *rand.Rand) (models.Config, galley.Strategy, array.Shape) {
 			pick(1, 1, 2, 3)), Zero: r.IntN(4), Micro: pick(0, 1, 2, 3, 5),
 		Schedule: []string{"fthenb", "1f1b", "interleaved", "zbh1", "zbv",
 			"dualpipev"}[r.IntN(6)], Sequence: r.IntN(3) == 0,
-		Recompute: []string{"none", "none", "selective", "full", "full:1",
+		Recompute: []strategy.Recompute{"none", "none", "selective", "full", "full:1",
 			"selective:1"}[r.IntN(6)], Context: []string{"ring", "ulysses"}[r.IntN(2)],
-		Offload: []string{"none", "none", "optimizer"}[r.IntN(3)],
+		Offload: []strategy.Offload{{}, {}, {Optimizer: 1}}[r.IntN(3)],
 	}
 	if s.Schedule == "interleaved" {
 		s.VPP = pick(1, 2)

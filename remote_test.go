@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // tinyCurve is the losses of a few steps of a small llama, and its first parameter afterwards.
@@ -102,7 +103,7 @@ func TestRecomputeOnBackend(t *testing.T) {
 	d := galley.CPU(galley.Config{Threads: 2})
 	defer d.Close()
 	want, _ := tinyCurve(t, d, galley.TrainerConfig{Backend: d.Backend()}, 3)
-	for _, policy := range []string{"selective", "full"} {
+	for _, policy := range []strategy.Recompute{"selective", "full"} {
 		got, _ := tinyCurve(t, d, galley.TrainerConfig{Backend: d.Backend(), Recompute: policy}, 3)
 		for i := range want {
 			if got[i] != want[i] {

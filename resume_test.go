@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // TestResumeElsewhere: a run that is interrupted after step 9 and goes on under another strategy has the same
@@ -23,8 +24,8 @@ func TestResumeElsewhere(t *testing.T) {
 		{&galley.Strategy{DP: 2, Zero: 3}, &galley.Strategy{PP: 2, Micro: 4}},
 		{&galley.Strategy{PP: 2, Micro: 4, Schedule: "zbv"}, &galley.Strategy{DP: 4, Zero: 3}},
 		{&galley.Strategy{DP: 3, Zero: 1}, &galley.Strategy{TP: 3, Zero: 2}}, // uneven boxes on both sides
-		{&galley.Strategy{CP: 2}, &galley.Strategy{DP: 2, Zero: 2, Offload: "optimizer"}},
-		{&galley.Strategy{DP: 2, Zero: 1, Offload: "optimizer:" + t.TempDir()},
+		{&galley.Strategy{CP: 2}, &galley.Strategy{DP: 2, Zero: 2, Offload: strategy.Offload{Optimizer: 1}}},
+		{&galley.Strategy{DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1, Dir: t.TempDir()}},
 			&galley.Strategy{TP: 4, Sequence: true}},
 		{&galley.Strategy{DP: 8}, &galley.Strategy{DP: 8}},
 	} {

@@ -14,12 +14,13 @@ import (
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // TestSplitWeightsState: with products in 16 bits the state holds weights as halves, of which products take
 // the rounded one; the step rounds none.
 func TestSplitWeightsState(t *testing.T) {
-	for _, policy := range []string{"none", "full"} {
+	for _, policy := range []strategy.Recompute{"none", "full"} {
 		k := keeper(backendtest.Interpreter(1))
 		got, _ := groupRun{backend: k, half: true, strategy: &galley.Strategy{Recompute: policy}}.trainer(t)
 		want, _ := groupRun{half: true}.trainer(t)

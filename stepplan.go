@@ -47,7 +47,7 @@ func (t *Trainer) Plan(batch ...Type) (p *StepPlan, err error) {
 }
 
 // tapes is the step of a strategy, for what reads its devices' programs.
-func (t *Trainer) tapes(who string, batch []Type) (*step.Step, error) {
+func (t *Trainer) tapes(who string, batch []Type) (*step.Plan, error) {
 	p, err := t.exec.Plan(batch...)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // savedWeights is all parameters of a model as models.Save writes them.
@@ -53,7 +54,7 @@ var trainedCases = []struct {
 	{"dp tp pp", &galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4}, false}, {"zero 3", &galley.Strategy{DP: 3,
 		Micro: 2, Zero: 3}, false},
 	{"empty", &galley.Strategy{}, false}, {"offload", &galley.Strategy{DP: 2, Zero: 1,
-		Offload: "optimizer"}, false},
+		Offload: strategy.Offload{Optimizer: 1}}, false},
 	{"amp", &galley.Strategy{DP: 2, AMP: "bf16"}, false},
 }
 

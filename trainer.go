@@ -17,6 +17,7 @@ import (
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // Mode is how a training step runs on one device.
@@ -64,7 +65,7 @@ type TrainerConfig struct {
 	Init *Program
 	// Recompute is what the backward pass on a Backend computes again in place of keeping it: none, which empty
 	// means too, selective for all but products and attention, or full for all within a layer.
-	Recompute string
+	Recompute strategy.Recompute
 	// SkipNorm leaves the gradients' norm out of the metrics where nothing clips: a pass over all gradients
 	// less.
 	SkipNorm bool

@@ -13,74 +13,10 @@ import (
 )
 
 // Communication is one move of data between devices that New put into a program.
-type Communication struct {
-	// Line is the source line that it is for, Op the op there.
-	Line string `json:"line"`
-	Op   string `json:"op"`
-	// Kind is what devices do: all_reduce, all_gather …; Axes is the mesh axes along which they meet.
-	Kind string `json:"kind"`
-	Axes string `json:"axes"`
-	// Tensor is the type of what moves, with its name if it is a parameter; From and To are its layout.
-	Tensor string `json:"tensor"`
-	From   string `json:"from"`
-	To     string `json:"to"`
-	// Bytes is what the busiest device sends, Seconds the predicted time.
-	Bytes   float64 `json:"bytes"`
-	Seconds float64 `json:"seconds"`
-	// Reason says who needed it, Asked whether a user did.
-	Reason string `json:"reason"`
-	Asked  bool   `json:"asked"`
-	// Count is how often it happens: layers repeat.
-	Count int `json:"count"`
-}
-
-// String is the communication in one line.
-func (c Communication) String() string {
-	return fmt.Sprintf("%s: %s: %s of %s over %s: %s", c.Line, c.Op, c.Kind, c.Tensor, c.Axes, c.Reason)
-}
+type Communication = spmd.Communication
 
 // Inserted is every communication, in program order.
-func (d *Program) Inserted() []Communication {
-	names := map[int]string{}
-	types := d.types()
-	for _, p := range d.f.Params() {
-		names[p.ID()] = p.Name()
-	}
-	var list []Communication
-	for _, x := range d.program.Inserted() {
-		list = append(list, communication(x, types[x.Value], names[x.Value]))
-	}
-	return list
-}
-
-func communication(x spmd.Inserted, t ir.Type, name string) Communication {
-	c := Communication{
-		Line: string(x.Pos), Op: x.Op, Kind: x.Move.Kind.String(), Axes: x.Move.Axes.String(),
-		Tensor: t.String(), From: x.Move.Before.String(), To: x.Move.After.String(),
-		Bytes: x.Move.Cost.Bytes, Seconds: x.Move.Cost.Time, Reason: x.Reason, Asked: x.Asked, Count: 1,
-	}
-	if c.Line == "" {
-		c.Line = "-"
-	}
-	if name != "" {
-		c.Tensor += " " + name
-	}
-	return c
-}
-
-// types is every value's type, by its ID.
-func (d *Program) types() []ir.Type {
-	types := make([]ir.Type, d.f.NumValues())
-	for _, p := range d.f.Params() {
-		types[p.ID()] = p.Type()
-	}
-	for _, n := range d.f.Nodes() {
-		for _, v := range n.Out() {
-			types[v.ID()] = v.Type()
-		}
-	}
-	return types
-}
+func (d *Program) Inserted() []Communication { return d.program.Communications() }
 
 // Unasked is the communication that nobody asked for.
 func (d *Program) Unasked() []Communication {
@@ -132,7 +68,7 @@ func (d *Program) Explain() *Explanation {
 		if !c.Asked {
 			e.Unasked++
 		}
-		key := c.shape()
+		key := shape(c)
 		if i, ok := at[key]; ok {
 			e.Lines[i].Count++
 			e.Lines[i].Tensor = commonName(e.Lines[i].Tensor, c.Tensor)
@@ -168,7 +104,7 @@ func (t *Total) add(c Communication) {
 }
 
 // shape is the communication without the name of its parameter: what is the same in every layer.
-func (c Communication) shape() Communication {
+func shape(c Communication) Communication {
 	c.Tensor, _, _ = strings.Cut(c.Tensor, " ")
 	return c
 }

@@ -84,6 +84,8 @@ type decoder struct {
 	// norm follows the last block; nil is none.
 	norm layer
 	head head
+	// loss is what Loss has besides the cross-entropy.
+	loss LossConfig
 	// layout is how Loss lays out sequences, and sequence how the stream that passes lies.
 	layout   Layout
 	sequence nn.Sequence
@@ -128,7 +130,7 @@ func (m *decoder) Loss(ids, labels *op.Tensor) *op.Tensor {
 		return m.classLoss(m.Forward(ids), labels)
 	}
 	m, ids, labels = m.ordered(ids, labels)
-	return op.CrossEntropy(m.Forward(ids), labels, op.CrossEntropyConfig{})
+	return m.tokenLoss(ids, labels)
 }
 
 func (m *decoder) logits(x *op.Tensor) *op.Tensor {

@@ -30,7 +30,7 @@ func Freeze(params []*Param, patterns ...string) error {
 func Trainable(params []*Param) []*Param {
 	var out []*Param
 	for _, p := range params {
-		if !p.Fixed {
+		if !p.Fixed && !p.Buffer {
 			out = append(out, p)
 		}
 	}

@@ -19,6 +19,8 @@ type Param struct {
 	Value *op.Tensor
 	// Fixed is a parameter that a checkpoint holds and training leaves as it is.
 	Fixed bool
+	// Buffer is a tensor that no optimizer changes but layers do while their model trains: see Init.Buffer.
+	Buffer bool
 	// mode is that of its model; nil in a parameter that was made by hand.
 	mode *mode
 }

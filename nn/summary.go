@@ -12,7 +12,7 @@ func Summary(params []*Param) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "layer\tshapes\tparameters\tbytes")
-	total, bytes, frozen := 0, 0, 0
+	total, bytes, frozen, buffers := 0, 0, 0, 0
 	for i := 0; i < len(params); {
 		layer, _ := cutLast(params[i].Name)
 		n, size := 0, 0
@@ -25,7 +25,10 @@ func Summary(params []*Param) string {
 			p := params[i]
 			shapes = append(shapes, name+" "+p.Type.String())
 			n, size = n+p.Type.Shape.Len(), size+p.Type.Bytes()
-			if p.Fixed {
+			switch {
+			case p.Buffer:
+				buffers += p.Type.Shape.Len()
+			case p.Fixed:
 				frozen += p.Type.Shape.Len()
 			}
 		}
@@ -35,6 +38,9 @@ func Summary(params []*Param) string {
 	fmt.Fprintf(w, "all\t\t%d\t%d\n", total, bytes)
 	if frozen > 0 {
 		fmt.Fprintf(w, "frozen\t\t%d\t\n", frozen)
+	}
+	if buffers > 0 {
+		fmt.Fprintf(w, "buffers\t\t%d\t\n", buffers)
 	}
 	w.Flush()
 	return b.String()

@@ -15,7 +15,7 @@ func GroupNorm(x *Tensor, groups int, gamma, beta *Tensor, eps float64) *Tensor 
 	for d := 2; d < len(parts.Shape()); d++ {
 		dims = append(dims, d)
 	}
-	y, _, _ := standardize(parts, dims, eps)
+	y := standardize(parts, dims, eps)
 	return Cast(scaleChannels(Reshape(y, x.Shape()...), gamma, beta), x.DType())
 }
 
@@ -36,12 +36,29 @@ func BatchNorm(x, gamma, beta *Tensor, eps float64) (y, mean, variance *Tensor) 
 		bad := GroupNorm(x, 1, gamma, beta, eps)
 		return bad, bad, bad
 	}
-	y, mean, variance = standardize(x, dimsExcept(len(x.Shape()), 1, 1), eps)
-	return Cast(scaleChannels(y, gamma, beta), x.DType()), mean, variance
+	mean, variance, _ = BatchMoments(x)
+	return BatchNormInference(x, mean, variance, gamma, beta, eps), mean, variance
+}
+
+// BatchMoments is the mean and the variance of each channel of x [batch, channels, …] over all else, and the
+// variance as a sample's, divided by one less than the elements. They are those of all rows, wherever these
+// are; where a batch is cut into micro-batches, of each of these. Those of 16-bit floats are in float32.
+func BatchMoments(x *Tensor) (mean, variance, sample *Tensor) {
+	if x.Err() != nil || len(x.Shape()) < 2 {
+		bad := BatchNormInference(x, x, x, nil, nil, 0)
+		return bad, bad, bad
+	}
+	dims, each := dimsExcept(len(x.Shape()), 1, 1), x.Shape()[2:].Len()
+	statistic := func(y *Tensor, less int) *Tensor { return apply1(batchStatistic{Each: each, Less: less}, y) }
+	x = wide(x)
+	mean = statistic(Mean(x, dims...), 0)
+	squares := Square(Sub(x, keepDims(mean, x, dims)))
+	sample = MulScalar(Sum(squares, dims...), 1/float64(x.Dim(0)*each-1))
+	return mean, statistic(Mean(squares, dims...), 0), statistic(sample, 1)
 }
 
 // BatchNormInference is BatchNorm by a mean and a variance for each channel that are given: running
-// statistics.
+// statistics, which may be more precise than x.
 func BatchNormInference(x, mean, variance, gamma, beta *Tensor, eps float64) *Tensor {
 	if x.Err() != nil {
 		return x
@@ -49,19 +66,19 @@ func BatchNormInference(x, mean, variance, gamma, beta *Tensor, eps float64) *Te
 	if len(x.Shape()) < 2 {
 		return refuse(x, "batch_norm", "%v: want batch, channels and other dims", x.Type())
 	}
-	y := addChannels(wide(x), Neg(wide(mean)))
-	y = scaleChannels(y, Rsqrt(AddScalar(wide(variance), eps)), nil)
+	dtype := x.DType().Compute()
+	y := addChannels(wide(x), Neg(Cast(mean, dtype)))
+	y = scaleChannels(y, Rsqrt(AddScalar(Cast(variance, dtype), eps)), nil)
 	return Cast(scaleChannels(y, gamma, beta), x.DType())
 }
 
-// standardize brings x to mean 0 and variance 1 over dims, and says what they were, all in the dtype in which
-// x is computed: squares of 16-bit floats overflow, and their differences from a rounded mean are lost.
-func standardize(x *Tensor, dims []int, eps float64) (y, mean, variance *Tensor) {
+// standardize brings x to mean 0 and variance 1 over dims, in the dtype in which x is computed: squares of
+// 16-bit floats overflow, and their differences from a rounded mean are lost.
+func standardize(x *Tensor, dims []int, eps float64) *Tensor {
 	x = wide(x)
-	mean = Mean(x, dims...)
-	centred := Sub(x, keepDims(mean, x, dims))
-	variance = Mean(Square(centred), dims...)
-	return Mul(centred, keepDims(Rsqrt(AddScalar(variance, eps)), x, dims)), mean, variance
+	centred := Sub(x, keepDims(Mean(x, dims...), x, dims))
+	variance := Mean(Square(centred), dims...)
+	return Mul(centred, keepDims(Rsqrt(AddScalar(variance, eps)), x, dims))
 }
 
 // scaleChannels multiplies y, which is in the dtype of computing, by a number for each channel and adds

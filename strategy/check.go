@@ -3,8 +3,6 @@ package strategy
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/galley-ml/galley/internal/pipeline"
 )
@@ -26,20 +24,6 @@ func (s Strategy) Pipeline() (*pipeline.Schedule, error) {
 		name = pipeline.Default(1).Name // there is nobody to take turns with
 	}
 	return pipeline.Generate(name, pipeline.Config{Ranks: s.PP, Micros: s.Micro, Chunks: s.VPP})
-}
-
-// Recomputed is what layers compute again, none, selective or full, and how many layers of each stage do, the
-// first ones:
-// -1 is all of them.
-func (s Strategy) Recomputed() (policy string, layers int, err error) {
-	policy, count, limited := strings.Cut(s.Recompute, ":")
-	if !limited {
-		return policy, -1, nil
-	}
-	if layers, err = strconv.Atoi(count); err != nil || layers < 0 || policy == "none" {
-		return "", 0, fmt.Errorf("strategy: recompute is %q: want none, selective, full, or selective:N or full:N for a number N of layers", s.Recompute)
-	}
-	return policy, layers, nil
 }
 
 // Idle is an error where something is asked for that needs an axis which is not there: it would change
@@ -64,9 +48,6 @@ func (s Strategy) Check() error {
 		return err
 	}
 	if err := s.Idle(); err != nil {
-		return err
-	}
-	if _, _, err := s.Recomputed(); err != nil {
 		return err
 	}
 	p, err := s.Pipeline()

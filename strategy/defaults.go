@@ -8,56 +8,132 @@ import (
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
-// WithDefaults fills in what may be left out and checks the rest.
+// WithDefaults fills in what may be left out and checks the rest, for a run: what can only be planned is
+// refused.
 func (s Strategy) WithDefaults() (Strategy, error) {
-	for _, name := range []string{"dp", "tp", "pp", "cp", "ep"} {
-		at := s.degree(name)
-		if *at < 0 {
-			return s, fmt.Errorf("strategy: %s is %d: want 1 or more", name, *at)
+	for _, name := range axes {
+		if n := *s.number(name); n < 0 {
+			return s, fmt.Errorf("strategy: %s is %d: want 1 or more", name, n)
 		}
-		*at = max(*at, 1)
 	}
 	if s.overflow() {
 		return s, fmt.Errorf("strategy: %s: more than the %d devices that a process can have: want a smaller degree", s, maxDevices)
 	}
-	if s.DP == 1 && s.EP > 1 {
-		s.DP = s.EP // experts fold into the data axis, which nothing was said of
+	s.DP, s.TP, s.PP, s.CP, s.EP = s.replicas(), max(s.TP, 1), max(s.PP, 1), max(s.CP, 1), max(s.EP, 1)
+	if err := s.Unrunnable(); err != nil {
+		return s, err
 	}
-	if s.DP%s.EP != 0 {
-		return s, fmt.Errorf("strategy: ep=%d does not divide dp=%d: experts fold into the data axis: want ep=%d or dp=%d", s.EP, s.DP, gcd(s.EP, s.DP), s.EP*((s.DP+s.EP-1)/s.EP))
+	if s.MicroBatch != 0 {
+		return s, fmt.Errorf("strategy %v: a trainer counts micro-batches: say Micro in place of MicroBatch: ForBatch gives it", s)
 	}
 	if s.Zero < 0 || s.Zero > 3 {
 		return s, fmt.Errorf("strategy: zero is %d: want 0 to 3: %d is nearest", s.Zero, min(max(s.Zero, 0), 3))
 	}
 	if s.Micro == 0 {
-		s.Micro = s.PP
-		if p, err := pipeline.Parse(s.Schedule); s.OwnSchedule() && err == nil {
-			s.Micro = p.Micros
-		}
+		s.Micro = s.usualMicros()
 	}
 	if s.Micro < 0 || s.VPP < 0 {
 		return s, fmt.Errorf("strategy: micro is %d and vpp %d: want 1 or more", s.Micro, s.VPP)
 	}
+	if err := s.words(); err != nil {
+		return s, err
+	}
+	err := s.spellSchedule()
+	return s, err
+}
+
+// words fills in and checks what is said in words.
+func (s *Strategy) words() error {
 	for _, w := range []struct {
 		name  string
 		at    *string
 		words []string
-	}{
-		{"context", &s.Context, []string{"ring", "ulysses"}},
-		{"amp", &s.AMP, []string{"off", "bf16", "f16"}},
-		{"recompute", &s.Recompute, []string{"none", "selective", "full"}},
-		{"offload", &s.Offload, []string{"none", "optimizer"}},
-	} {
+	}{{"context", &s.Context, []string{"ring", "ulysses"}}, {"amp", &s.AMP, []string{"off", "bf16", "f16"}}} {
 		if *w.at == "" {
 			*w.at = w.words[0]
 		}
-		word, _, _ := strings.Cut(*w.at, ":")
-		if !slices.Contains(w.words, word) {
-			return s, fmt.Errorf("strategy: %s is %q: want %s", w.name, *w.at, strings.Join(w.words, ", "))
+		if !slices.Contains(w.words, *w.at) {
+			return fmt.Errorf("strategy: %s is %q: want %s", w.name, *w.at, strings.Join(w.words, ", "))
 		}
 	}
-	err := s.spellSchedule()
-	return s, err
+	if s.Recompute == "" {
+		s.Recompute = None
+	}
+	if err := s.Recompute.Check(); err != nil {
+		return fmt.Errorf("strategy: %w", err)
+	}
+	if err := s.Offload.check(); err != nil {
+		return fmt.Errorf("strategy: %w", err)
+	}
+	return nil
+}
+
+// Unrunnable is why no trainer can run a strategy that may be planned; nil where one can.
+func (s Strategy) Unrunnable() error {
+	switch dp := s.replicas(); {
+	case s.Offload.Activations > 0:
+		return fmt.Errorf("strategy %v: activations are not offloaded here", s)
+	case s.Offload.Optimizer > 0 && s.Offload.Optimizer < 1:
+		return fmt.Errorf("strategy %v: a part of the optimizer's state is not offloaded here: want all or none of it", s)
+	case s.Shard > 0 && s.Shard != dp*max(s.CP, 1) && s.Zero > 0:
+		return fmt.Errorf("strategy %v: zero within groups is not run here: want shard=0", s)
+	case s.ETP > 1:
+		return fmt.Errorf("strategy %v: experts are not split here: want etp=1", s)
+	case s.Context == "gather":
+		return fmt.Errorf("strategy %v: context parallel by gathers is not run here: want ring or ulysses", s)
+	case s.EP > 1 && dp%s.EP != 0:
+		return fmt.Errorf("strategy: ep=%d does not divide dp=%d: experts fold into the data axis: want ep=%d or dp=%d", s.EP, dp, gcd(s.EP, dp), s.EP*((dp+s.EP-1)/s.EP))
+	}
+	return nil
+}
+
+// replicas is the data parallel degree: where nothing is said of it, that of the experts, which fold into it.
+func (s Strategy) replicas() int {
+	if s.DP != 0 {
+		return s.DP
+	}
+	return max(s.EP, 1)
+}
+
+// RankOf is the pipeline rank that holds a stage.
+func (s Strategy) RankOf(stage int) int {
+	s = s.Filled()
+	return s.Class().Rank(stage, s.PP)
+}
+
+// Filled is the strategy with every degree that is left out and with its schedule spelled as package pipeline
+// does. Nothing is checked.
+func (s Strategy) Filled() Strategy {
+	s.DP = s.replicas()
+	for _, at := range []*int{&s.TP, &s.PP, &s.CP, &s.EP, &s.ETP} {
+		if *at == 0 {
+			*at = 1
+		}
+	}
+	class, err := pipeline.Choose(s.Schedule, s.VPP)
+	switch {
+	case s.PP == 1 && s.VPP <= 1 && !s.OwnSchedule():
+		s.Schedule, s.VPP = "", 1 // there is nobody to take turns with
+	case err != nil: // a text, or a name that checks refuse
+		s.VPP = max(s.VPP, 1)
+	default:
+		if s.Schedule != "" {
+			s.Schedule = class.Name
+		}
+		if s.VPP == 0 {
+			s.VPP = class.Each()
+		}
+	}
+	return s
+}
+
+// Class is the class of the strategy's schedule. An unknown name, which checks refuse, counts as none.
+func (s *Strategy) Class() *pipeline.Class {
+	c, err := pipeline.Choose(s.Schedule, s.VPP)
+	if err != nil {
+		return pipeline.Default(s.VPP)
+	}
+	return c
 }
 
 // spellSchedule makes the schedule's name that of its class, where it is not a schedule's text.
@@ -79,7 +155,7 @@ const maxDevices = 4096
 // overflow reports whether there are more devices than can be.
 func (s Strategy) overflow() bool {
 	n := 1
-	for _, degree := range []int{s.TP, s.PP, s.CP, max(s.DP, s.EP)} {
+	for _, degree := range []int{max(s.TP, 1), max(s.PP, 1), max(s.CP, 1), max(s.DP, s.EP, 1)} {
 		if degree > maxDevices {
 			return true
 		}

@@ -4,8 +4,8 @@ import "github.com/galley-ml/galley/mesh"
 
 // Devices is how many devices the strategy needs.
 func (s Strategy) Devices() int {
-	n := max(s.TP, 1) * max(s.PP, 1) * max(s.CP, 1)
-	return n * max(s.DP, s.EP, 1)
+	s = s.Filled()
+	return s.DP * s.TP * s.PP * s.CP
 }
 
 // The axes of the mesh of one rank of a pipeline, slowest first: neighbours share tensors, then sequences,

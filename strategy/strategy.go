@@ -2,82 +2,68 @@ package strategy
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Strategy is how a training step is spread over devices. The zero value is one device. Degrees multiply; all
-// but EP, which folds into DP: the devices of DP/EP groups share experts.
+// Strategy is how a training step is spread over devices: what a trainer runs, what a planner prices and
+// what plan files, exports and checks speak of. The zero value is one device. Degrees multiply; all but EP,
+// which folds into DP: the devices of DP/EP groups share experts. Neighbouring devices share tensors, then
+// sequences, then batches; ranks of a pipeline are farthest apart.
 type Strategy struct {
 	// DP is data parallel: the batch is split. TP is tensor parallel: heads, inner widths and the vocabulary
 	// are. PP is pipeline parallel: the layers are. CP is context parallel: the sequence is. EP is expert
-	// parallel. 0 means 1.
-	DP, TP, PP, CP, EP int
-	// Zero splits over the data axes: 1 the optimizer's memory, 2 the sums of gradients, too, 3 the parameters,
-	// too.
-	Zero int
+	// parallel. 0 means 1; where only EP is said, DP is EP.
+	DP int `yaml:"dp" json:"dp"`
+	TP int `yaml:"tp" json:"tp"`
+	PP int `yaml:"pp" json:"pp"`
+	CP int `yaml:"cp,omitempty" json:"cp,omitempty"`
+	EP int `yaml:"ep,omitempty" json:"ep,omitempty"`
+	// ETP is over how many devices one expert is split; 0 means 1. Planned and exported only.
+	ETP int `yaml:"etp,omitempty" json:"etp,omitempty"`
+	// VPP is how many stages a device has; 0 means what the schedule has.
+	VPP int `yaml:"vpp,omitempty" json:"vpp,omitempty"`
 	// Schedule is the name of a pipeline schedule, or the text of one; empty is 1f1b, or interleaved where VPP
-	// is more than
-	// 1. VPP is how many stages a device has in interleaved ones; 0 means what the schedule has.
-	Schedule string
-	VPP      int
+	// is more than 1.
+	Schedule string `yaml:"schedule,omitempty" json:"schedule,omitempty"`
 	// Micro is how many micro-batches a step has: gradients are summed over them. 0 means PP, or what a
-	// schedule's text has.
-	Micro int
-	// Layers is how many layers each stage has; nil spreads them evenly.
-	Layers []int
-	// Context is how context parallel attention is computed: ring, the default, or ulysses.
-	Context string
+	// schedule's text has, or what MicroBatch makes of a batch.
+	Micro int `yaml:"micro,omitempty" json:"micro,omitempty"`
+	// MicroBatch is how many sequences a micro-batch has on each of the DP replicas, where it is planned by
+	// that; 0 is what Micro makes of a batch. Sized gives one from the other.
+	MicroBatch int `yaml:"micro_batch,omitempty" json:"micro_batch,omitempty"`
+	// Zero splits over the data axes: 1 the optimizer's memory, 2 the sums of gradients, too, 3 the parameters,
+	// too. Shard is over how many devices, in groups; 0 is all. Groups are planned and exported only.
+	Zero  int `yaml:"zero,omitempty" json:"zero,omitempty"`
+	Shard int `yaml:"shard,omitempty" json:"shard,omitempty"`
 	// Sequence splits what lies between layers over the tensor axis, too.
-	Sequence bool
+	Sequence bool `yaml:"sp,omitempty" json:"sp,omitempty"`
+	// Context is how context parallel attention is computed: ring, the default, ulysses, or gather, which is
+	// planned and exported only.
+	Context string `yaml:"cp_kind,omitempty" json:"cp_kind,omitempty"`
 	// Recompute is what backward passes compute again: none, selective, full, or full:N for the first N layers
 	// of each stage.
-	Recompute string
+	Recompute Recompute `yaml:"recompute,omitempty" json:"recompute,omitempty"`
+	// Offload is what leaves the devices between updates.
+	Offload Offload `yaml:"offload,omitempty" json:"offload,omitzero"`
+	// Layers is how many layers each stage has, in the order that a micro-batch passes them; nil spreads them
+	// evenly.
+	Layers []int `yaml:"layers,omitempty" json:"layers,omitempty"`
 	// AMP computes in bf16 or f16 with f32 weights in the optimizer; off, the default, in the parameters' own
 	// dtype.
-	AMP string
+	AMP string `yaml:"amp,omitempty" json:"amp,omitempty"`
 	// Overlap lets devices compute while they exchange: collectives are waited for when their results are used,
 	// and weights that ZeRO splits are gathered ahead of their turn. The numbers are the same.
-	Overlap bool
-	// Offload is what leaves the devices between updates: none, the default, or optimizer: its memory is kept by
-	// the host; optimizer:DIR keeps it in files.
-	Offload string
+	Overlap bool `yaml:"overlap,omitempty" json:"overlap,omitempty"`
 }
 
-// Parse reads degrees, dp=2,tp=2,pp=2, into a strategy.
-func Parse(text string) (Strategy, error) {
-	var s Strategy
-	if strings.TrimSpace(text) == "" {
-		return s, nil
-	}
-	seen := map[string]bool{}
-	for word := range strings.SplitSeq(text, ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(word), "=")
-		n, err := strconv.Atoi(value)
-		at := s.degree(name)
-		switch {
-		case at == nil:
-			return s, fmt.Errorf("mesh %q: no axis %q: want dp, tp, pp, cp or ep", text, name)
-		case err != nil || n < 1:
-			return s, fmt.Errorf("mesh %q: axis %s: got %q, want a number from 1 on", text, name, value)
-		case seen[name]:
-			return s, fmt.Errorf("mesh %q: axis %s comes twice", text, name)
-		}
-		*at, seen[name] = n, true
-	}
-	return s, nil
-}
-
-func (s *Strategy) degree(name string) *int {
-	return map[string]*int{"dp": &s.DP, "tp": &s.TP, "pp": &s.PP, "cp": &s.CP, "ep": &s.EP}[name]
-}
-
-// String is the strategy in short: dp2·tp2·pp2 zero1 1f1b×4.
+// String is the strategy in short, for people: dp2·tp2·pp2 zero1 1f1b ×4. Line is what Parse reads.
 func (s Strategy) String() string {
 	var degrees []string
-	for _, name := range []string{"dp", "tp", "pp", "cp", "ep"} {
-		if n := *s.degree(name); n > 1 {
+	for _, name := range axes {
+		if n := *s.number(name); n > 1 {
 			degrees = append(degrees, name+strconv.Itoa(n))
 		}
 	}
@@ -90,16 +76,19 @@ func (s Strategy) String() string {
 			words = append(words, word)
 		}
 	}
+	add(s.ETP > 1, fmt.Sprintf("etp%d", s.ETP))
 	add(s.Zero > 0, fmt.Sprintf("zero%d", s.Zero))
+	add(s.Zero > 0 && s.Shard > 0, fmt.Sprintf("shard%d", s.Shard))
 	add(s.PP > 1, s.scheduleName())
 	add(s.VPP > 1, fmt.Sprintf("vpp%d", s.VPP))
 	add(s.Micro > 1, fmt.Sprintf("×%d", s.Micro))
+	add(s.Micro == 0 && s.MicroBatch > 0, fmt.Sprintf("micro-batches of %d", s.MicroBatch))
 	add(s.CP > 1, s.Context)
 	add(s.Sequence, "sp")
 	add(s.Overlap, "overlap")
-	add(s.Recompute != "" && s.Recompute != "none", "recompute "+s.Recompute)
+	add(s.Recompute.Mode() != None, "recompute "+string(s.Recompute))
 	add(s.AMP != "" && s.AMP != "off", s.AMP)
-	add(s.Offload != "" && s.Offload != "none", "offload "+s.Offload)
+	add(s.Offload != Offload{}, "offload "+s.Offload.String())
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
@@ -112,3 +101,24 @@ func (s Strategy) scheduleName() string {
 
 // OwnSchedule reports whether Schedule is the text of a schedule and not the name of one.
 func (s Strategy) OwnSchedule() bool { return strings.ContainsAny(s.Schedule, "\n:") }
+
+// Equal reports whether two strategies are the same, however they leave out what goes without saying.
+func (s Strategy) Equal(t Strategy) bool { return reflect.DeepEqual(s.plain(), t.plain()) }
+
+// plain is the strategy with every way to say nothing said alike.
+func (s Strategy) plain() Strategy {
+	s = s.Filled()
+	if s.Recompute.Mode() == None {
+		s.Recompute = None
+	}
+	if s.Context == "" {
+		s.Context = "ring"
+	}
+	if s.AMP == "off" {
+		s.AMP = ""
+	}
+	if len(s.Layers) == 0 {
+		s.Layers = nil
+	}
+	return s
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // priced parses a config and prices it, as galley plan does. It must not panic, whatever the config says.
@@ -32,7 +33,7 @@ func priced(t *testing.T, text string) (plan.Model, error) {
 	if err != nil {
 		return m, err
 	}
-	for _, s := range []plan.Strategy{{DP: 8, Micro: 1, Zero: 1}, {DP: 2, TP: 4, Micro: 1, SP: true}} {
+	for _, s := range []strategy.Strategy{{DP: 8, Micro: 1, Zero: 1}, {DP: 2, TP: 4, Micro: 1, Sequence: true}} {
 		if x, err := e.Estimate(s); err == nil && !(x.Step > 0 && !math.IsInf(x.Step, 0)) {
 			t.Errorf("%s: %v takes %v", text, s, x.Step)
 		}

@@ -26,7 +26,7 @@ func writeComparison(w io.Writer, names [2]string, files [2]*planfile.File) erro
 	row("batch × tokens", fmt.Sprintf("%d × %d", a.Workload.Batch, a.Workload.Seq),
 		fmt.Sprintf("%d × %d", b.Workload.Batch, b.Workload.Seq))
 	row("cluster", firstLine(a.Cluster), firstLine(b.Cluster))
-	row("strategy", a.Strategy.String(), b.Strategy.String())
+	row("strategy", a.Strategy.Line(), b.Strategy.Line())
 	row("step", search.Seconds(a.Predicted.Step), search.Seconds(b.Predicted.Step))
 	row("tokens/s", fmt.Sprintf("%.4g", a.Predicted.TokensPerSecond),
 		fmt.Sprintf("%.4g", b.Predicted.TokensPerSecond))

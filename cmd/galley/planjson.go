@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/planfile"
 	"github.com/galley-ml/galley/internal/search"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // planJSON is what galley plan --json prints.
@@ -28,17 +29,17 @@ type planJSON struct {
 
 // planJSONRow is one plan.
 type planJSONRow struct {
-	Strategy plan.Strategy `json:"strategy"`
-	Text     string        `json:"text"`
-	Stages   []int         `json:"stages"`
-	Step     float64       `json:"step_seconds"`
-	Low      float64       `json:"low_seconds"`
-	High     float64       `json:"high_seconds"`
-	Tokens   float64       `json:"tokens_per_second"`
-	MFU      float64       `json:"mfu"`
-	Parts    plan.Parts    `json:"parts_seconds"`
-	Memory   plan.Memory   `json:"memory_bytes"`
-	Why      string        `json:"why,omitempty"`
+	Strategy strategy.Strategy `json:"strategy"`
+	Text     string            `json:"text"`
+	Stages   []int             `json:"stages"`
+	Step     float64           `json:"step_seconds"`
+	Low      float64           `json:"low_seconds"`
+	High     float64           `json:"high_seconds"`
+	Tokens   float64           `json:"tokens_per_second"`
+	MFU      float64           `json:"mfu"`
+	Parts    plan.Parts        `json:"parts_seconds"`
+	Memory   plan.Memory       `json:"memory_bytes"`
+	Why      string            `json:"why,omitempty"`
 }
 
 // planJSONWhatIf is a question with its answer.
@@ -51,7 +52,7 @@ type planJSONWhatIf struct {
 func (r *planReport) row(p search.Plan, why string) planJSONRow {
 	e := p.Estimate
 	return planJSONRow{
-		Strategy: p.Strategy, Text: p.Strategy.String(), Stages: planfile.Stages(r.workload.Model.Layers,
+		Strategy: p.Strategy, Text: p.Strategy.Line(), Stages: planfile.Stages(r.workload.Model.Layers,
 			p.Strategy), Step: e.Step, Low: e.Low,
 		High: e.High, Tokens: r.workload.Tokens() / e.Step, MFU: e.MFU, Parts: e.Parts, Memory: e.Memory, Why: why,
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/search"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // planReport is what galley plan prints.
@@ -65,7 +66,7 @@ func (r *planReport) write(w io.Writer) error {
 	}
 	for i, p := range plans {
 		if r.explain {
-			fmt.Fprintf(w, "\nplan %d: %s\n", i+1, p.Strategy)
+			fmt.Fprintf(w, "\nplan %d: %s\n", i+1, p.Strategy.Line())
 			writeTime(w, p.Estimate)
 		}
 		writeMemory(w, p.Estimate)
@@ -76,7 +77,7 @@ func (r *planReport) write(w io.Writer) error {
 	for _, q := range r.asked {
 		fmt.Fprintf(w, "\nwhat if %s:\n", q.text)
 		if q.plan != nil {
-			fmt.Fprintf(w, "  %s: %s\n", interval(q.plan.Estimate), q.plan.Strategy)
+			fmt.Fprintf(w, "  %s: %s\n", interval(q.plan.Estimate), q.plan.Strategy.Line())
 		}
 		fmt.Fprintf(w, "  %s\n", q.why)
 	}
@@ -93,7 +94,7 @@ func (r *planReport) table(w io.Writer) {
 		s, e := p.Strategy, p.Estimate
 		fmt.Fprintf(t, "%d\t%d\t%s\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%s\t%.1f%%\t%.1f GB\t%.1f%%\t%.1f%%\n", i+1,
 			one(s.DP), tensor(s), one(s.CP), one(s.EP), one(s.PP),
-			schedule(s), one(s.Micro), zero(s), relief(s), interval(e), 100*e.MFU, e.Memory.Total()/1e9, 100*e.Parts.Communication()/e.Step, 100*e.Parts.Bubble/e.Step)
+			schedule(s), one(s.MicroBatch), zero(s), relief(s), interval(e), 100*e.MFU, e.Memory.Total()/1e9, 100*e.Parts.Communication()/e.Step, 100*e.Parts.Bubble/e.Step)
 	}
 	t.Flush()
 }
@@ -161,14 +162,14 @@ func summary(c *cluster.Cluster) string {
 
 func one(n int) int { return max(1, n) }
 
-func tensor(s plan.Strategy) string {
-	if s.SP {
+func tensor(s strategy.Strategy) string {
+	if s.Sequence {
 		return fmt.Sprintf("%d+sp", one(s.TP))
 	}
 	return fmt.Sprint(one(s.TP))
 }
 
-func schedule(s plan.Strategy) string {
+func schedule(s strategy.Strategy) string {
 	class := s.Class()
 	switch {
 	case one(s.PP) == 1:
@@ -179,7 +180,7 @@ func schedule(s plan.Strategy) string {
 	return class.Name
 }
 
-func zero(s plan.Strategy) string {
+func zero(s strategy.Strategy) string {
 	if s.Zero > 0 && s.Shard > 0 {
 		return fmt.Sprintf("%d of %d", s.Zero, s.Shard)
 	}
@@ -187,10 +188,10 @@ func zero(s plan.Strategy) string {
 }
 
 // relief is what is given up for memory.
-func relief(s plan.Strategy) string {
+func relief(s strategy.Strategy) string {
 	var words []string
-	if text, _ := s.Recompute.MarshalText(); s.Recompute.Mode != "" && s.Recompute.Mode != plan.None {
-		words = append(words, "recompute "+string(text))
+	if s.Recompute.Mode() != strategy.None {
+		words = append(words, "recompute "+string(s.Recompute))
 	}
 	if s.Offload.Optimizer > 0 {
 		words = append(words, fmt.Sprintf("offload %g%% optimizer", 100*s.Offload.Optimizer))

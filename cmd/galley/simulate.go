@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/planfile"
 	"github.com/galley-ml/galley/internal/search"
 	"github.com/galley-ml/galley/internal/trace"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // simulateCmd draws a step of a plan.
@@ -80,7 +81,7 @@ func (c *simulateCmd) Run() error {
 }
 
 func (c *simulateCmd) print(s *search.Simulated, f *planfile.File) error {
-	fmt.Printf("%s on %s\n%s\n\n", f.Workload.Model.Name, firstLine(f.Cluster), f.Strategy)
+	fmt.Printf("%s on %s\n%s\n\n", f.Workload.Model.Name, firstLine(f.Cluster), f.Strategy.Line())
 	t := s.Timeline
 	fmt.Printf("pipeline %s, ranks idle %.1f%% of it\n", search.Seconds(t.Makespan), 100*t.BubbleFraction())
 	for _, p := range s.Tail {
@@ -103,13 +104,13 @@ func (c *simulateCmd) print(s *search.Simulated, f *planfile.File) error {
 }
 
 // picture draws the first micro-batches.
-func (c *simulateCmd) picture(e *plan.Estimator, strategy plan.Strategy) error {
-	s, err := search.Simulate(e, strategy, c.Micros)
+func (c *simulateCmd) picture(e *plan.Estimator, spread strategy.Strategy) error {
+	s, err := search.Simulate(e, spread, c.Micros)
 	if err != nil {
 		return err
 	}
 	g := s.Timeline.Grid()
-	if all := strategy.Micros(e.Workload().Batch); c.Micros < all {
+	if all := spread.Micros(e.Workload().Batch); c.Micros < all {
 		g.Note = fmt.Sprintf("%d of %d micro-batches: %s", c.Micros, all, g.Note)
 	}
 	g.CurveTitle = "Memory of a device"

@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/strict"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // strategyFlags are what a step is spread over devices by; train and check model share them.
@@ -26,17 +27,19 @@ type strategyFlags struct {
 
 // strategy is what the flags say, or nil where they ask for one device as it is.
 func (f strategyFlags) strategy() (*galley.Strategy, error) {
-	s, err := galley.ParseStrategy(f.Mesh)
+	s, err := strategy.ParseMesh(f.Mesh)
 	if err != nil {
 		return nil, fmt.Errorf("--mesh: %w", err)
 	}
 	s.Zero, s.VPP, s.Micro, s.Sequence, s.Overlap = f.Zero, f.VPP, f.Micro, f.SP, f.Overlap
-	s.Context, s.Recompute, s.AMP, s.Offload = f.CP, f.Recompute, f.AMP, f.Offload
+	s.Context, s.Recompute, s.AMP = f.CP, strategy.Recompute(f.Recompute), f.AMP
+	if s.Offload, err = strategy.ParseOffload(f.Offload); err != nil {
+		return nil, fmt.Errorf("--offload: %w", err)
+	}
 	if s.Schedule, err = f.schedule(); err != nil {
 		return nil, err
 	}
-	plain := galley.Strategy{Schedule: s.Schedule, Context: "ring", Recompute: "none", AMP: "off",
-		Offload: "none"}
+	plain := galley.Strategy{Schedule: s.Schedule, Context: "ring", Recompute: "none", AMP: "off"}
 	if s.String() == plain.String() && f.Micro == 0 {
 		return nil, s.Check()
 	}

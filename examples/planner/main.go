@@ -12,6 +12,7 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/search"
+	"github.com/galley-ml/galley/strategy"
 )
 
 //go:embed mixed.yaml
@@ -41,12 +42,12 @@ func run(w io.Writer) error {
 		return a.Misfit
 	}
 	best := a.Plans[0].Strategy
-	fmt.Fprintf(w, "plan: %s, at most %.1f%% from the best\n", best, 100*a.Gap())
+	fmt.Fprintf(w, "plan: %s, at most %.1f%% from the best\n", best.Line(), 100*a.Gap())
 	even := best
 	even.Layers = nil
 	for _, x := range []struct {
 		what string
-		s    plan.Strategy
+		s    strategy.Strategy
 	}{{"stages cut by what they take", best}, {"stages of equal length", even}} {
 		s, err := search.Simulate(a.Estimator, x.s, 0)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // TestCalibrate says that what is measured here reads back and prices strategies on this machine.
@@ -42,7 +43,7 @@ func TestCalibrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := e.Estimate(plan.Strategy{DP: 2, TP: 2, Micro: 2})
+	got, err := e.Estimate(strategy.Strategy{DP: 2, TP: 2, Micro: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

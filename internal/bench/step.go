@@ -12,6 +12,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // StepConfig is a training step of a GPT-2 (learned positions, tanh-GELU, tied head) or a llama (RMSNorm,
@@ -99,7 +100,7 @@ func Step(c StepConfig) (StepResult, error) {
 	defer d.Close()
 	times := profile{}
 	config := galley.TrainerConfig{
-		Device: d, Backend: c.Backend, Recompute: c.Recompute, Compute: c.Compute, Mode: c.Mode, Observe: times.observer(c.Profile), SkipNorm: c.Backend != nil,
+		Device: d, Backend: c.Backend, Recompute: strategy.Recompute(c.Recompute), Compute: c.Compute, Mode: c.Mode, Observe: times.observer(c.Profile), SkipNorm: c.Backend != nil,
 		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1}, Schedule: optim.Constant{LR: 3e-4},
 	}
 	if c.Micro > 1 {

@@ -3,11 +3,11 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // mix is a way to train a model that the table has a row for.
@@ -107,14 +107,14 @@ func contextMixes() (list []galley.Strategy) {
 
 // memoryMixes trade memory for time.
 func memoryMixes(dir string) (list []galley.Strategy) {
-	for _, word := range []string{"selective", "full"} {
+	for _, word := range []strategy.Recompute{"selective", "full"} {
 		list = append(list, galley.Strategy{Recompute: word},
 			galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 2, Recompute: word})
 	}
 	return append(list, galley.Strategy{PP: 2, Micro: 4, Recompute: "full:1"},
-		galley.Strategy{Offload: "optimizer"}, galley.Strategy{DP: 2, Zero: 1, Offload: "optimizer"},
+		galley.Strategy{Offload: strategy.Offload{Optimizer: 1}}, galley.Strategy{DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1}},
 		galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 2, Micro: 2, Recompute: "full",
-			Offload: "optimizer"}, galley.Strategy{PP: 2, Micro: 2, Offload: "optimizer:" + dir})
+			Offload: strategy.Offload{Optimizer: 1}}, galley.Strategy{PP: 2, Micro: 2, Offload: strategy.Offload{Optimizer: 1, Dir: dir}})
 }
 
 // expertMixes split experts.
@@ -150,10 +150,12 @@ func (m mix) label(family string) string {
 	if s.DP == 0 && s.EP > 1 {
 		s.DP = s.EP
 	}
-	if strings.HasPrefix(s.Offload, "optimizer:") {
-		s.Offload = "optimizer to disk"
-	}
+	disk := s.Offload.Dir != ""
+	s.Offload.Dir = ""
 	text := s.String()
+	if disk {
+		text += " to disk"
+	}
 	if s.Layers != nil {
 		text += fmt.Sprintf(" layers %v", s.Layers)
 	}
@@ -166,7 +168,7 @@ func (m mix) label(family string) string {
 // StrategyNames is the names of the rows for a model.
 func StrategyNames(c models.Config) []string {
 	var names []string
-	for _, x := range mixes(c, "") {
+	for _, x := range mixes(c, ".") {
 		names = append(names, x.label(c.Family))
 	}
 	return names

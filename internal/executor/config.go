@@ -52,7 +52,7 @@ type Config struct {
 	Backend backend.Backend
 	Init    *ir.Func
 	// Recompute is what the backward pass on a Backend computes again: none, selective or full.
-	Recompute string
+	Recompute strategy.Recompute
 	// SkipNorm leaves the gradients' norm out where nothing clips.
 	SkipNorm bool
 	// DetectNaN ends a step at the first op that makes a NaN.

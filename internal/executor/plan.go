@@ -14,14 +14,23 @@ type Plan struct {
 	Strategy strategy.Strategy
 	Stages   int
 	Devices  []Device
-	// Step is the tapes of the devices; nil on one device and for a forward pass.
-	Step *step.Step
+	// Step is the plan of the devices of a strategy, with their tapes; nil on one device.
+	Step *step.Plan
 }
 
 // Device is one device's share: its memory to the byte, and what it does.
 type Device struct {
 	Memory step.Memory
 	Load   step.Load
+}
+
+// PlanOf is the plan of the devices of a strategy.
+func PlanOf(s strategy.Strategy, p *step.Plan) *Plan {
+	out := &Plan{Strategy: s, Stages: len(p.Stages), Step: p}
+	for d := range p.Devices() {
+		out.Devices = append(out.Devices, Device{Memory: p.Memory(d), Load: p.Load(d)})
+	}
+	return out
 }
 
 // PlanOne is the plan of a program on one device, which is given the parameters and so many slots of each.

@@ -96,7 +96,7 @@ func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale 
 	state, numbers := rest[:len(rest)-2], rest[len(rest)-2:]
 	norm := op.Const(loss, 0)
 	if !c.SkipNorm || c.ClipNorm > 0 {
-		norm = optim.GlobalNorm(grads)
+		norm = optim.GlobalNorm(c.learned(grads))
 		if scale != nil {
 			norm = op.Mul(norm, op.Cast(scale, norm.DType()))
 		}
@@ -116,11 +116,24 @@ func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale 
 	return append(next, nextState...)
 }
 
+// learned is gradients without those of buffers, which are what is added to them.
+func (c Config) learned(grads []*op.Tensor) (list []*op.Tensor) {
+	for i, g := range grads {
+		if !c.Params[i].Buffer {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
 // Updated is parameter i after a step, and its slots: as they are where training leaves it alone.
 func (c Config) Updated(i int, p, grad *op.Tensor, slots []*op.Tensor, s optim.Step) (*op.Tensor,
 	[]*op.Tensor) {
 	if c.Params[i].Fixed {
 		return p, slots
+	}
+	if c.Params[i].Buffer {
+		return op.Add(p, op.Cast(grad, p.DType())), slots
 	}
 	return optim.For(c.Optimizer, c.Params[i].Name).Update(p, grad, slots, s)
 }
@@ -152,8 +165,7 @@ func (c Config) LossOf(params, batch []*op.Tensor, step func() *op.Tensor) *op.T
 }
 
 func (c Config) plainLoss(params, batch []*op.Tensor, step func() *op.Tensor) *op.Tensor {
-	defer nn.Train(c.Params, step)()
-	defer nn.Bind(c.Params, c.stopped(params))()
+	defer nn.TrainBound(c.Params, c.stopped(params), step)()
 	return c.Loss(batch)
 }
 

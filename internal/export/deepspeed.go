@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
-	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // deepspeed is a JSON config of DeepSpeed.
@@ -12,7 +12,7 @@ func deepspeed(j *job) string {
 	s := &j.s
 	c := map[string]any{
 		"train_batch_size":               j.w.Batch,
-		"train_micro_batch_size_per_gpu": s.Micro,
+		"train_micro_batch_size_per_gpu": s.MicroBatch,
 		"gradient_accumulation_steps":    j.micros,
 		"zero_optimization":              deepspeedState(j),
 		"bf16": map[string]any{"enabled": j.precision() != "fp16" &&
@@ -80,7 +80,7 @@ func deepspeedTensor(j *job, c map[string]any) {
 		// Without an mpu DeepSpeed takes every device for a replica when it checks the batch.
 		delete(c, "train_batch_size")
 		j.note("a batch of %d: DeepSpeed counts one for each of the %d ranks of tensor parallelism: they must read the same sequences", j.w.Batch, s.TP)
-		if s.SP {
+		if s.Sequence {
 			j.note("sequence parallelism beside tensor parallelism: left out: DeepSpeed's AutoTP has none")
 		}
 		if s.Zero == 3 {
@@ -98,8 +98,8 @@ func deepspeedSequence(j *job, c map[string]any) {
 	if j.m.Heads%s.CP != 0 {
 		j.refuse("cp %d: DeepSpeed's Ulysses wants a divisor of %d heads: pin cp to one", s.CP, j.m.Heads)
 	}
-	if s.CPKind != "ulysses" {
-		j.note("context parallelism of %d by %s: DeepSpeed has Ulysses", s.CP, cmp.Or(s.CPKind, "ring"))
+	if s.Context != "ulysses" {
+		j.note("context parallelism of %d by %s: DeepSpeed has Ulysses", s.CP, cmp.Or(s.Context, "ring"))
 	}
 	switch {
 	case s.PP > 1:
@@ -127,18 +127,18 @@ func deepspeedPipeline(j *job) {
 func deepspeedRecompute(j *job, c map[string]any) {
 	s := &j.s
 	offload := s.Offload.Activations
-	switch s.Recompute.Mode {
-	case plan.Full:
+	switch s.Recompute.Mode() {
+	case strategy.Full:
 		c["activation_checkpointing"] = map[string]any{"partition_activations": false,
 			"cpu_checkpointing": offload > 0, "number_checkpoints": j.m.Layers / s.PP}
-		if s.PP > 1 && s.Recompute.Layers == 0 {
+		if s.PP > 1 && s.Recompute.Layers() < 0 {
 			c["pipeline"] = map[string]any{"activation_checkpoint_interval": 1}
 			return
 		}
 		j.note("recompute %s: wrap the layers of the model in deepspeed.checkpointing.checkpoint",
-			map[bool]string{true: "all layers", false: "some layers of each stage"}[s.Recompute.Layers == 0])
+			map[bool]string{true: "all layers", false: "some layers of each stage"}[s.Recompute.Layers() < 0])
 		return
-	case plan.Selective:
+	case strategy.Selective:
 		j.note("recompute selective: wrap attention's core in the model in deepspeed.checkpointing.checkpoint")
 	}
 	if offload > 0 {

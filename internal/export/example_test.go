@@ -6,13 +6,14 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/export"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 func ExampleWrite() {
 	m, _ := plan.ModelPreset("llama-3-8b")
 	c, _ := cluster.Parse("1x8 H100-SXM")
 	text, err := export.Write("torchtitan", plan.Workload{Model: m, Batch: 64, Seq: 8192},
-		plan.Strategy{DP: 8, Micro: 1, Zero: 3}, c)
+		strategy.Strategy{DP: 8, MicroBatch: 1, Zero: 3}, c)
 	fmt.Print(text, err)
 	// Output:
 	// [model]

@@ -7,13 +7,14 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // job is what a writer knows.
 type job struct {
 	w plan.Workload
 	m plan.Model
-	s plan.Strategy
+	s strategy.Strategy
 	// hosts and devices of each, and micro-batches of a step.
 	hosts, devices, micros int
 	mixed                  bool // hosts differ
@@ -50,22 +51,23 @@ func Knows(name string) bool { return slices.Contains(Systems(), name) }
 
 // Write is a strategy in a system's own words. JSON has no comments: there notes are a field. A strategy that
 // the system would refuse however it is written is an error with the nearest that it takes.
-func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (string, error) {
+func Write(name string, w plan.Workload, s strategy.Strategy, c *cluster.Cluster) (string, error) {
 	i := slices.IndexFunc(systems, func(x system) bool { return x.name == name })
 	if i < 0 {
 		return "", fmt.Errorf("export: unknown system %q: want one of %s", name, strings.Join(Systems(), ", "))
 	}
-	for _, n := range []*int{&s.DP, &s.TP, &s.PP, &s.CP, &s.EP, &s.ETP, &s.VPP, &s.Micro} {
-		*n = max(1, *n)
+	if s.OwnSchedule() {
+		return "", fmt.Errorf("export: %s has no words for a schedule of one's own: want the name of one", name)
 	}
+	said := s
+	s = s.Sized(w.Batch)
 	j := &job{w: w, m: w.Model, s: s, hosts: c.NumHosts(), devices: c.Groups[0].Devices,
 		micros: s.Micros(w.Batch)}
 	if j.micros == 0 {
-		return "", fmt.Errorf("export: a batch of %d does not divide into micro-batches of %d on %d replicas",
-			w.Batch, s.Micro, s.DP)
+		return "", fmt.Errorf("export: %w", s.Uneven(w.Batch))
 	}
-	if s.World() != c.Size() { // launchers take the rest for replicas
-		return "", fmt.Errorf("export: the plan takes %d devices, the cluster %s has %d: make one for it with galley plan", s.World(), c, c.Size())
+	if s.Devices() != c.Size() { // launchers take the rest for replicas
+		return "", fmt.Errorf("export: the plan takes %d devices, the cluster %s has %d: make one for it with galley plan", s.Devices(), c, c.Size())
 	}
 	if len(c.Groups) > 1 {
 		j.mixed = true
@@ -73,7 +75,7 @@ func Write(name string, w plan.Workload, s plan.Strategy, c *cluster.Cluster) (s
 	}
 	text := systems[i].write(j)
 	if len(j.faults) > 0 {
-		return "", fmt.Errorf("export: %s cannot run %s: %s", name, s, strings.Join(j.faults, "; "))
+		return "", fmt.Errorf("export: %s cannot run %s: %s", name, said.Line(), strings.Join(j.faults, "; "))
 	}
 	if systems[i].mark == "" {
 		return text, nil
@@ -111,7 +113,7 @@ func (j *job) precision() string {
 
 // recomputes reports whether the backward pass computes anything again.
 func (j *job) recomputes() bool {
-	return j.s.Recompute.Mode == plan.Full || j.s.Recompute.Mode == plan.Selective
+	return j.s.Recompute.Mode() == strategy.Full || j.s.Recompute.Mode() == strategy.Selective
 }
 
 // sharded is over how many ranks the state lies: replicas and parts of their sequences together.

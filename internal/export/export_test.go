@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/export"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 func write(t *testing.T, system, model, strategy string, batch int) string {
@@ -20,17 +21,17 @@ func write(t *testing.T, system, model, strategy string, batch int) string {
 	return text
 }
 
-func try(t *testing.T, system, model, strategy, precision string, batch int) (string, error) {
+func try(t *testing.T, system, model, line, precision string, batch int) (string, error) {
 	t.Helper()
 	m, err := plan.ModelPreset(model)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := plan.ParseStrategy(strategy)
+	s, err := strategy.Parse(line)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := hosts(t, s.World())
+	c := hosts(t, s.Devices())
 	return export.Write(system, plan.Workload{Model: m, Batch: batch, Seq: 8192, Precision: precision}, s, c)
 }
 
@@ -50,13 +51,13 @@ func hosts(t *testing.T, devices int) *cluster.Cluster {
 
 // Each system gets every part of a strategy in its own words, and what it has no word for is said.
 func TestWrite(t *testing.T) {
-	dense := "dp=2 tp=8 pp=4 vpp=5 micro=1 zero=1 sp recompute=full:2"
-	uneven := "dp=2 tp=8 pp=4 micro=1 zero=1 sp schedule=zbh1 layers=21,21,20,18"
-	experts := "dp=8 tp=2 pp=4 ep=8 micro=1 zero=1 sp"
-	fsdp := "dp=32 tp=1 pp=1 cp=2 cp_kind=ulysses micro=1 zero=3 shard=8 offload.optimizer=1"
-	plain := "dp=4 tp=4 pp=4 micro=1 zero=0"
-	selective := "dp=32 tp=2 pp=1 micro=2 zero=1 sp recompute=selective"
-	relief := "dp=8 tp=1 pp=1 micro=1 zero=1 offload.optimizer=0.5 offload.activations=0.5"
+	dense := "dp=2 tp=8 pp=4 vpp=5 micro_batch=1 zero=1 sp recompute=full:2"
+	uneven := "dp=2 tp=8 pp=4 micro_batch=1 zero=1 sp schedule=zbh1 layers=21,21,20,18"
+	experts := "dp=8 tp=2 pp=4 ep=8 micro_batch=1 zero=1 sp"
+	fsdp := "dp=32 tp=1 pp=1 cp=2 cp_kind=ulysses micro_batch=1 zero=3 shard=8 offload.optimizer=1"
+	plain := "dp=4 tp=4 pp=4 micro_batch=1 zero=0"
+	selective := "dp=32 tp=2 pp=1 micro_batch=2 zero=1 sp recompute=selective"
+	relief := "dp=8 tp=1 pp=1 micro_batch=1 zero=1 offload.optimizer=0.5 offload.activations=0.5"
 	for _, x := range []struct {
 		system, model, strategy string
 		want                    []string
@@ -70,14 +71,14 @@ func TestWrite(t *testing.T) {
 			"# schedule zbh1: Megatron has 1f1b and interleaved"}},
 		{"megatron", "mixtral-8x7b", experts, []string{"--expert-model-parallel-size 8", "--num-experts 8",
 			"--moe-router-topk 2", "--moe-grouped-gemm"}},
-		{"megatron", "mixtral-8x7b", "dp=8 tp=2 pp=4 ep=8 micro=1",
+		{"megatron", "mixtral-8x7b", "dp=8 tp=2 pp=4 ep=8 micro_batch=1",
 			[]string{"--sequence-parallel", "# tensor without sequence parallelism"}},
 		{"megatron", "llama-3-8b", fsdp, []string{"\ntorchrun", "--use-megatron-fsdp", "optim_grads_params",
 			"--ckpt-format fsdp_dtensor", "--cp-comm-type a2a",
 			"--num-distributed-optimizer-instances 8", "--optimizer-cpu-offload", "--use-precision-aware-optimizer"}},
 		{"megatron", "llama-3-8b", relief, []string{"--optimizer-offload-fraction 0.5",
 			"--cpu-offloading-num-layers 16", "# activations offloaded by 50%: Megatron takes whole layers"}},
-		{"megatron", "deepseek-v3", "dp=64 tp=1 pp=1 ep=64 micro=1 zero=1",
+		{"megatron", "deepseek-v3", "dp=64 tp=1 pp=1 ep=64 micro_batch=1 zero=1",
 			[]string{"--qk-layernorm", "--moe-layer-freq '([0]*3+[1]*58)'", "--kv-lora-rank 512"}},
 		{"torchtitan", "llama-3-70b", dense, []string{"name = \"llama3\"", "flavor = \"70B\"",
 			"tensor_parallel_degree = 8", "pipeline_parallel_schedule = \"Interleaved1F1B\"",
@@ -99,7 +100,7 @@ func TestWrite(t *testing.T) {
 			"--gradient_accumulation_steps 64", "--recompute_granularity full", "--fp16_opt_level O2", "# recompute 2 layers of each chunk: PaddleNLP recomputes all"}},
 		{"paddle", "llama-3-8b", fsdp, []string{"--sep_parallel_degree 2", "--sharding stage3",
 			"--sharding_parallel_degree 4", "--offload_optim true", "# state over 8 ranks"}},
-		{"paddle", "llama-3-8b", "dp=64 tp=1 pp=1 micro=1 zero=1 recompute=full:30",
+		{"paddle", "llama-3-8b", "dp=64 tp=1 pp=1 micro_batch=1 zero=1 recompute=full:30",
 			[]string{"--no_recompute_layers 30 31"}},
 		{"paddle", "llama-3-8b", plain, []string{"--sharding \"\" \\\n  --sharding_parallel_degree 1"}},
 		{"deepspeed", "llama-3-8b", fsdp, []string{"\"stage\": 3", "\"mics_shard_size\": 8",
@@ -110,7 +111,7 @@ func TestWrite(t *testing.T) {
 			"activations offloaded by 50%: left out"}},
 		{"deepspeed", "llama-3-8b", selective, []string{"\"autotp_size\": 2", "AutoTP has none",
 			"attention's core"}},
-		{"deepspeed", "llama-3-70b", "dp=2 tp=8 pp=4 micro=1 zero=1 recompute=full",
+		{"deepspeed", "llama-3-70b", "dp=2 tp=8 pp=4 micro_batch=1 zero=1 recompute=full",
 			[]string{"\"activation_checkpoint_interval\": 1"}},
 	} {
 		text := write(t, x.system, x.model, x.strategy, 128)
@@ -132,24 +133,24 @@ func TestRefuses(t *testing.T) {
 		batch                              int
 		want                               string
 	}{
-		{"megatron", "qwen3-30b-a3b", "dp=8 tp=8 pp=1 ep=8 micro=1 sp", "", 128,
+		{"megatron", "qwen3-30b-a3b", "dp=8 tp=8 pp=1 ep=8 micro_batch=1 sp", "", 128,
 			"tp 8: Megatron wants a divisor of the 4 heads of keys"},
-		{"megatron", "mixtral-8x7b", "dp=8 tp=2 pp=1 ep=4 micro=1 sp", "fp16", 128, "fp16 with ep 4"},
-		{"megatron", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro=1 sp", "", 6,
+		{"megatron", "mixtral-8x7b", "dp=8 tp=2 pp=1 ep=4 micro_batch=1 sp", "fp16", 128, "fp16 with ep 4"},
+		{"megatron", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro_batch=1 sp", "", 6,
 			"3 micro-batches with 2 chunks a rank: Megatron wants at least pp 4: pin vpp=1"},
-		{"megatron", "mixtral-8x7b", "dp=16 tp=1 pp=1 ep=8 micro=1 zero=1 shard=4", "", 128, "pin shard=0"},
-		{"torchtitan", "mixtral-8x7b", "dp=8 tp=4 pp=1 ep=2 micro=1 zero=1 sp", "", 128,
+		{"megatron", "mixtral-8x7b", "dp=16 tp=1 pp=1 ep=8 micro_batch=1 zero=1 shard=4", "", 128, "pin shard=0"},
+		{"torchtitan", "mixtral-8x7b", "dp=8 tp=4 pp=1 ep=2 micro_batch=1 zero=1 sp", "", 128,
 			"ep 2: torchtitan wants a multiple of 4 that divides 32"},
-		{"torchtitan", "mixtral-8x7b", "dp=8 tp=4 pp=1 ep=8 etp=2 micro=1 zero=1 sp", "", 128, "etp 2 with tp 4"},
-		{"torchtitan", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro=1 sp schedule=dualpipev", "", 12,
+		{"torchtitan", "mixtral-8x7b", "dp=8 tp=4 pp=1 ep=8 etp=2 micro_batch=1 zero=1 sp", "", 128, "etp 2 with tp 4"},
+		{"torchtitan", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro_batch=1 sp schedule=dualpipev", "", 12,
 			"pin schedule=zbv"},
-		{"torchtitan", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro=1 sp", "", 18, "9 micro-batches"},
-		{"paddle", "llama-3-70b", "dp=2 tp=8 pp=2 vpp=2 micro=1 sp", "", 128, "Paddle interleaves from pp 3"},
-		{"paddle", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro=1 sp", "", 20, "a multiple of pp 4: pin vpp=1"},
-		{"paddle", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=3 micro=1 sp", "", 128, "80 layers with vpp 3"},
-		{"paddle", "llama-3-70b", "dp=2 tp=1 pp=1 cp=3 cp_kind=ulysses micro=1", "", 128, "a divisor of 64 heads"},
-		{"deepspeed", "llama-3-70b", "dp=2 tp=1 pp=4 cp=2 micro=1", "", 128, "cp 2 with a pipeline"},
-		{"deepspeed", "llama-3-70b", "dp=2 tp=1 pp=1 cp=3 cp_kind=ulysses micro=1", "", 128,
+		{"torchtitan", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro_batch=1 sp", "", 18, "9 micro-batches"},
+		{"paddle", "llama-3-70b", "dp=2 tp=8 pp=2 vpp=2 micro_batch=1 sp", "", 128, "Paddle interleaves from pp 3"},
+		{"paddle", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro_batch=1 sp", "", 20, "a multiple of pp 4: pin vpp=1"},
+		{"paddle", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=3 micro_batch=1 sp", "", 128, "80 layers with vpp 3"},
+		{"paddle", "llama-3-70b", "dp=2 tp=1 pp=1 cp=3 cp_kind=ulysses micro_batch=1", "", 128, "a divisor of 64 heads"},
+		{"deepspeed", "llama-3-70b", "dp=2 tp=1 pp=4 cp=2 micro_batch=1", "", 128, "cp 2 with a pipeline"},
+		{"deepspeed", "llama-3-70b", "dp=2 tp=1 pp=1 cp=3 cp_kind=ulysses micro_batch=1", "", 128,
 			"a divisor of 64 heads"},
 	} {
 		_, err := try(t, x.system, x.model, x.strategy, x.precision, x.batch)
@@ -163,7 +164,7 @@ func TestRefuses(t *testing.T) {
 // A V puts other chunks on a rank than a loop: on hosts that differ that is another plan.
 func TestMixedHosts(t *testing.T) {
 	m, _ := plan.ModelPreset("llama-2-7b")
-	s, _ := plan.ParseStrategy("dp=4 tp=1 pp=2 vpp=2 micro=1 schedule=zbv layers=12,4,4,12")
+	s, _ := strategy.Parse("dp=4 tp=1 pp=2 vpp=2 micro_batch=1 schedule=zbv layers=12,4,4,12")
 	c, err := cluster.Parse("1x4 A100 ib=200G + 1x4 V100-SXM2-32GB ib=100G")
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func TestMixedHosts(t *testing.T) {
 func TestMegatronGroups(t *testing.T) {
 	for batch, want := range map[int]string{16: "", 20: "--microbatch-group-size-per-virtual-pipeline-stage 5",
 		22: "--microbatch-group-size-per-virtual-pipeline-stage 6", 24: ""} {
-		text := write(t, "megatron", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro=1 sp", batch)
+		text := write(t, "megatron", "llama-3-70b", "dp=2 tp=8 pp=4 vpp=2 micro_batch=1 sp", batch)
 		if has := strings.Contains(text, "microbatch-group"); has != (want != "") || !strings.Contains(text, want) {
 			t.Errorf("batch %d: want %q in\n%s", batch, want, text)
 		}
@@ -203,7 +204,7 @@ func TestPrecisions(t *testing.T) {
 		"nvfp4": {"--fp4-format e2m1", "# precision nvfp4", "# precision nvfp4", "precision nvfp4"},
 	} {
 		for i, system := range export.Systems() {
-			text, err := try(t, system, "llama-3-8b", "dp=64 tp=1 pp=1 micro=1 zero=1", precision, 128)
+			text, err := try(t, system, "llama-3-8b", "dp=64 tp=1 pp=1 micro_batch=1 zero=1", precision, 128)
 			if err != nil || !strings.Contains(text, want[i]) {
 				t.Errorf("%s of %s: %v, want %q in\n%s", system, precision, err, want[i], text)
 			}
@@ -215,14 +216,14 @@ func TestPrecisions(t *testing.T) {
 func TestOtherCluster(t *testing.T) {
 	m, _ := plan.ModelPreset("llama-3-8b")
 	_, err := export.Write("megatron", plan.Workload{Model: m, Batch: 64, Seq: 8192},
-		plan.Strategy{DP: 8, Micro: 1}, hosts(t, 16))
+		strategy.Strategy{DP: 8, MicroBatch: 1}, hosts(t, 16))
 	if err == nil || !strings.Contains(err.Error(), "takes 8 devices, the cluster") {
 		t.Error(err)
 	}
 }
 
 func TestUnknownSystem(t *testing.T) {
-	_, err := export.Write("nemo", plan.Workload{}, plan.Strategy{}, nil)
+	_, err := export.Write("nemo", plan.Workload{}, strategy.Strategy{}, nil)
 	if err == nil || !strings.Contains(err.Error(), "want one of megatron, torchtitan, paddle, deepspeed") {
 		t.Error(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/export"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // known is the names that each system takes, as far as exports have use for them: facts of its sources at the
@@ -121,12 +122,12 @@ func writeSpread(t *testing.T, system string, i int) (string, error) {
 		t.Fatal(err)
 	}
 	m.Window, _ = strconv.Atoi(window)
-	s, err := plan.ParseStrategy(x.strategy)
+	s, err := strategy.Parse(x.strategy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return export.Write(system, plan.Workload{Model: m, Batch: x.batch, Seq: x.seq, Precision: x.precision}, s,
-		hosts(t, s.World()))
+		hosts(t, s.Devices()))
 }
 
 // Every name that is written is one of the system's, and the spread of plans writes all of them.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/export"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // said is the words of an export as numbers.
@@ -42,7 +43,7 @@ func (s said) want(what string, got, want int) {
 // What an export says comes to the plan's own numbers by each system's rules: devices, replicas, stages,
 // micro-batches and shards.
 func TestMeaning(t *testing.T) {
-	rules := map[string]func(said, plan.Strategy, plan.Model, int){
+	rules := map[string]func(said, strategy.Strategy, plan.Model, int){
 		"megatron": megatronMeans, "torchtitan": titanMeans, "paddle": paddleMeans, "deepspeed": deepspeedMeans,
 	}
 	for _, system := range export.Systems() {
@@ -54,8 +55,8 @@ func TestMeaning(t *testing.T) {
 				}
 				name, _, _ := strings.Cut(x.model, " ")
 				m, _ := plan.ModelPreset(name)
-				s, _ := plan.ParseStrategy(x.strategy)
-				for _, n := range []*int{&s.DP, &s.TP, &s.PP, &s.CP, &s.EP, &s.ETP, &s.VPP, &s.Micro} {
+				s, _ := strategy.Parse(x.strategy)
+				for _, n := range []*int{&s.DP, &s.TP, &s.PP, &s.CP, &s.EP, &s.ETP, &s.VPP, &s.MicroBatch} {
 					*n = max(1, *n)
 				}
 				rules[system](said{t, words(t, system, text), text}, s, m, x.batch)
@@ -64,12 +65,12 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-func megatronMeans(w said, s plan.Strategy, m plan.Model, batch int) {
+func megatronMeans(w said, s strategy.Strategy, m plan.Model, batch int) {
 	tp, pp, cp := w.n("tensor-model-parallel-size", 1), w.n("pipeline-model-parallel-size",
 		1), w.n("context-parallel-size", 1)
-	dp := s.World() / (tp * pp * cp)
+	dp := s.Devices() / (tp * pp * cp)
 	w.want("replicas", dp, s.DP)
-	w.want("micro-batches", w.n("global-batch-size", 0)/(w.n("micro-batch-size", 0)*dp), batch/(s.DP*s.Micro))
+	w.want("micro-batches", w.n("global-batch-size", 0)/(w.n("micro-batch-size", 0)*dp), batch/(s.DP*s.MicroBatch))
 	chunks := pp
 	if w.has("num-layers-per-virtual-pipeline-stage") {
 		chunks = m.Layers / w.n("num-layers-per-virtual-pipeline-stage", 0)
@@ -114,11 +115,11 @@ func megatronNeeds(w said, ordered bool) {
 	}
 }
 
-func titanMeans(w said, s plan.Strategy, m plan.Model, batch int) {
+func titanMeans(w said, s strategy.Strategy, m plan.Model, batch int) {
 	p := func(name string, def int) int { return w.n("parallelism."+name, def) }
 	replicate, shard, tp, pp, cp := p("data_parallel_replicate_degree", 0), p("data_parallel_shard_degree",
 		0), p("tensor_parallel_degree", 0), p("pipeline_parallel_degree", 0), p("context_parallel_degree", 0)
-	w.want("devices", replicate*shard*tp*pp*cp, s.World())
+	w.want("devices", replicate*shard*tp*pp*cp, s.Devices())
 	local := w.n("training.local_batch_size", 0)
 	w.want("batches of a step", w.n("training.global_batch_size", 0)%(local*replicate*shard), 0)
 	if shard*cp == 1 && replicate > 1 && tp*pp > 1 {
@@ -136,7 +137,7 @@ func titanMeans(w said, s plan.Strategy, m plan.Model, batch int) {
 	if pp == 1 {
 		return
 	}
-	w.want("micro-batches", local/p("pipeline_parallel_microbatch_size", 0), batch/(s.DP*s.Micro))
+	w.want("micro-batches", local/p("pipeline_parallel_microbatch_size", 0), batch/(s.DP*s.MicroBatch))
 	stages := strings.Count(w.text, "  [")
 	if per := p("pipeline_parallel_layers_per_stage", 0); per > 0 {
 		stages = (m.Layers + p("pipeline_parallel_first_stage_less_layers", 1) +
@@ -145,12 +146,12 @@ func titanMeans(w said, s plan.Strategy, m plan.Model, batch int) {
 	w.want("stages", stages, s.PP*s.VPP)
 }
 
-func paddleMeans(w said, s plan.Strategy, _ plan.Model, batch int) {
+func paddleMeans(w said, s strategy.Strategy, _ plan.Model, batch int) {
 	tp, pp, shard := w.n("tensor_parallel_degree", 0), w.n("pipeline_parallel_degree",
 		0), w.n("sharding_parallel_degree", 0)
 	cp := w.n("sep_parallel_degree", 0) * w.n("context_parallel_degree", 0)
-	w.want("devices", s.World()%(tp*pp*cp*shard), 0)
-	w.want("replicas", s.World()/(tp*pp*cp), s.DP)
+	w.want("devices", s.Devices()%(tp*pp*cp*shard), 0)
+	w.want("replicas", s.Devices()/(tp*pp*cp), s.DP)
 	w.want("batch", w.n("per_device_train_batch_size", 0)*w.n("gradient_accumulation_steps", 0)*s.DP, batch)
 	if none := w.words["sharding"] == `""`; none != (shard == 1) || pp > 1 && !none &&
 		w.words["sharding"] != "stage1" {
@@ -158,14 +159,14 @@ func paddleMeans(w said, s plan.Strategy, _ plan.Model, batch int) {
 	}
 }
 
-func deepspeedMeans(w said, s plan.Strategy, _ plan.Model, batch int) {
+func deepspeedMeans(w said, s strategy.Strategy, _ plan.Model, batch int) {
 	replicas := w.n("train_micro_batch_size_per_gpu", 0) * w.n("gradient_accumulation_steps", 0) * s.DP
 	w.want("batch", replicas, batch)
 	if tp := w.n("tensor_parallel.autotp_size", 1); w.has("train_batch_size") == (tp > 1) {
 		w.t.Errorf("train_batch_size with autotp_size %d", tp)
 	}
 	if w.has("sequence_parallel_size") {
-		w.want("devices", w.n("sequence_parallel_size", 0)*w.n("data_parallel_size", 0), s.World())
+		w.want("devices", w.n("sequence_parallel_size", 0)*w.n("data_parallel_size", 0), s.Devices())
 	}
 	if stage := w.n("zero_optimization.stage", 0); s.PP > 1 && stage > 1 || stage < 3 &&
 		w.has("zero_optimization.offload_optimizer.ratio") {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // megatron is flags of Megatron-LM's pretrain_gpt.py.
@@ -15,7 +15,7 @@ func megatron(j *job) string {
 	megatronExperts(j, f)
 	megatronTensor(j, f)
 	megatronPipeline(j, f)
-	f.add("micro-batch-size", j.s.Micro)
+	f.add("micro-batch-size", j.s.MicroBatch)
 	f.add("global-batch-size", j.w.Batch)
 	megatronState(j, f)
 	megatronRecompute(j, f)
@@ -129,7 +129,7 @@ func megatronTensor(j *job, f *flags) {
 	s := &j.s
 	f.add("tensor-model-parallel-size", s.TP)
 	switch {
-	case s.TP > 1 && s.SP:
+	case s.TP > 1 && s.Sequence:
 		f.on("sequence-parallel")
 	case s.TP > 1 && j.m.MoE():
 		f.on("sequence-parallel")
@@ -140,7 +140,7 @@ func megatronTensor(j *job, f *flags) {
 		return
 	}
 	f.add("cp-comm-type", map[string]string{"": "p2p", "ring": "p2p", "gather": "all_gather",
-		"ulysses": "a2a"}[s.CPKind])
+		"ulysses": "a2a"}[s.Context])
 	if j.w.Seq%(2*s.CP) != 0 {
 		j.refuse("sequences of %d with cp %d: Megatron wants a multiple of %d: pin another cp", j.w.Seq, s.CP,
 			2*s.CP)
@@ -148,16 +148,16 @@ func megatronTensor(j *job, f *flags) {
 }
 
 func megatronRecompute(j *job, f *flags) {
-	switch r := j.s.Recompute; r.Mode {
-	case plan.Full:
+	switch r := j.s.Recompute; r.Mode() {
+	case strategy.Full:
 		f.add("recompute-granularity", "full")
 		f.add("recompute-method", "block")
-		n := r.Layers
-		if n == 0 {
+		n := r.Layers()
+		if n < 0 {
 			n = slices.Max(j.chunks())
 		}
 		f.add("recompute-num-layers", n)
-	case plan.Selective:
+	case strategy.Selective:
 		f.add("recompute-granularity", "selective")
 		f.add("recompute-modules", "core_attn")
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // paddle is flags of PaddleNLP's run_pretrain.py. They stand behind a JSON file of the arguments that a plan
@@ -13,10 +13,10 @@ import (
 func paddle(j *job) string {
 	f, s := &flags{}, &j.s
 	f.add("max_seq_length", j.w.Seq)
-	f.add("per_device_train_batch_size", s.Micro)
+	f.add("per_device_train_batch_size", s.MicroBatch)
 	f.add("gradient_accumulation_steps", j.micros)
 	f.add("tensor_parallel_degree", s.TP)
-	f.add("sequence_parallel", s.SP && s.TP > 1)
+	f.add("sequence_parallel", s.Sequence && s.TP > 1)
 	paddleContext(j, f)
 	paddlePipeline(j, f)
 	paddleState(j, f)
@@ -37,7 +37,7 @@ func paddle(j *job) string {
 func paddleContext(j *job, f *flags) {
 	s := &j.s
 	sep, ring := 1, s.CP
-	if s.CPKind == "ulysses" {
+	if s.Context == "ulysses" {
 		sep, ring = s.CP, 1
 	}
 	f.add("sep_parallel_degree", sep)
@@ -46,7 +46,7 @@ func paddleContext(j *job, f *flags) {
 		j.refuse("cp %d by ulysses: Paddle wants a divisor of %d heads: pin cp to one or cp_kind=ring", s.CP,
 			j.m.Heads)
 	}
-	if s.CP > 1 && s.CPKind == "gather" {
+	if s.CP > 1 && s.Context == "gather" {
 		j.note("context parallelism by gather: PaddleNLP passes keys and values round a ring")
 	}
 }
@@ -104,22 +104,22 @@ func paddleState(j *job, f *flags) {
 }
 
 func paddleRecompute(j *job, f *flags) {
-	r := j.s.Recompute
+	mode, layers := j.s.Recompute.Mode(), j.s.Recompute.Layers()
 	f.add("recompute", j.recomputes())
 	switch {
-	case r.Mode == plan.Selective:
+	case mode == strategy.Selective:
 		f.add("recompute_granularity", "core_attn")
-	case r.Mode == plan.Full:
+	case mode == strategy.Full:
 		f.add("recompute_granularity", "full")
-		if r.Layers == 0 || r.Layers >= j.m.Layers {
+		if layers < 0 || layers >= j.m.Layers {
 			return
 		}
 		if j.s.PP > 1 {
-			j.note("recompute %d layers of each chunk: PaddleNLP recomputes all layers of a pipeline", r.Layers)
+			j.note("recompute %d layers of each chunk: PaddleNLP recomputes all layers of a pipeline", layers)
 			return
 		}
 		var rest []string
-		for i := r.Layers; i < j.m.Layers; i++ {
+		for i := layers; i < j.m.Layers; i++ {
 			rest = append(rest, fmt.Sprint(i))
 		}
 		f.add("no_recompute_layers", strings.Join(rest, " "))

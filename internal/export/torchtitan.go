@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // torchtitan is a TOML file of torchtitan's job config.
@@ -24,7 +24,7 @@ func torchtitan(j *job) string {
 	section("model", fmt.Sprintf("name = %q", name), fmt.Sprintf("flavor = %q", flavor))
 	replicate, shard := titanData(j)
 	section("training", fmt.Sprintf("seq_len = %d", j.w.Seq),
-		fmt.Sprintf("local_batch_size = %d", s.Micro*titanLocal(j)),
+		fmt.Sprintf("local_batch_size = %d", s.MicroBatch*titanLocal(j)),
 		fmt.Sprintf("global_batch_size = %d", j.w.Batch), titanPrecision(j, shard), titanOffload(j, shard))
 	rows := []string{
 		fmt.Sprintf("data_parallel_replicate_degree = %d",
@@ -38,7 +38,7 @@ func torchtitan(j *job) string {
 	rows = append(rows, titanExperts(j, shard)...)
 	section("parallelism", rows...)
 	section("activation_checkpoint", titanRecompute(j)...)
-	if s.TP > 1 && !s.SP {
+	if s.TP > 1 && !s.Sequence {
 		j.note("tensor parallelism without sequence parallelism: torchtitan always has both")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
@@ -150,7 +150,7 @@ func titanContext(j *job) []string {
 		return rows
 	}
 	method := "alltoall"
-	switch s.CPKind {
+	switch s.Context {
 	case "gather":
 		method = "allgather"
 	case "ulysses":
@@ -186,16 +186,16 @@ func titanExperts(j *job, shard int) []string {
 }
 
 func titanRecompute(j *job) []string {
-	r := j.s.Recompute
+	mode, layers := j.s.Recompute.Mode(), j.s.Recompute.Layers()
 	switch {
-	case r.Mode == plan.Full && r.Layers == 0:
+	case mode == strategy.Full && layers < 0:
 		return []string{`mode = "full"`}
-	case r.Mode == plan.Full:
+	case mode == strategy.Full:
 		longest := (j.m.Layers + j.s.PP*j.s.VPP - 1) / (j.s.PP * j.s.VPP)
-		every := max(1, longest/r.Layers)
-		j.note("recompute %d layers of each stage: torchtitan takes every n-th layer, here n = %d", r.Layers, every)
+		every := max(1, longest/layers)
+		j.note("recompute %d layers of each stage: torchtitan takes every n-th layer, here n = %d", layers, every)
 		return []string{`mode = "selective"`, fmt.Sprintf("selective_ac_option = %q", fmt.Sprint(every))}
-	case r.Mode == plan.Selective:
+	case mode == strategy.Selective:
 		j.note("recompute selective: torchtitan's attention is fused and keeps no scores; its own selective mode recomputes products")
 	}
 	return []string{`mode = "none"`}

@@ -22,7 +22,7 @@ func titanPipeline(j *job) []string {
 	}
 	titanMicros(j, class)
 	rows = append(rows, fmt.Sprintf("pipeline_parallel_schedule = %q", class.Torch),
-		fmt.Sprintf("pipeline_parallel_microbatch_size = %d", s.Micro))
+		fmt.Sprintf("pipeline_parallel_microbatch_size = %d", s.MicroBatch))
 	if class.Pairs && s.EP > 1 && j.recomputes() {
 		rows = append(rows, "pipeline_parallel_expert_parallel_overlap = false")
 		j.note("dualpipev with recomputation: torchtitan overlaps experts' exchange only without: overlap is off")

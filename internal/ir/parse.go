@@ -2,7 +2,6 @@ package ir
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/galley-ml/galley/array"
@@ -12,10 +11,52 @@ import (
 // lookup. Types after the colon may be left out: the ops infer them; where given they must agree.
 func Parse(text string, lookup func(name string) (Op, bool)) (*Func, error) {
 	p := &parser{lookup: lookup, values: map[int]*Value{}}
+	return p.parse(text)
+}
+
+// Noted is the notes of a program that was read: of values by ID, and of results by number.
+type Noted struct{ Values, Results []string }
+
+// ParseNoted is Parse for a text with Notes.
+func ParseNoted(text string, lookup func(name string) (Op, bool)) (*Func, *Noted, error) {
+	p := &parser{lookup: lookup, values: map[int]*Value{}, notes: map[*Value]string{}}
+	f, err := p.parse(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	n := &Noted{Values: make([]string, f.NumValues()), Results: p.resultNotes}
+	for v, note := range p.notes {
+		n.Values[v.ID()] = note
+	}
+	return f, n, nil
+}
+
+// ParseType reads a type as programs write it: f32[2,3].
+func ParseType(text string) (Type, error) {
+	p := &parser{scan: scanner{s: text}}
+	t, err := p.typ()
+	if err == nil && !p.scan.end() {
+		err = fmt.Errorf("unexpected %q", p.scan.rest())
+	}
+	return t, err
+}
+
+// SyntaxError is a mistake in a program's text.
+type SyntaxError struct {
+	// Line and Column count from one; columns are bytes.
+	Line, Column int
+	Err          error
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+
+func (e *SyntaxError) Unwrap() error { return e.Err }
+
+func (p *parser) parse(text string) (*Func, error) {
 	for i, line := range strings.Split(text, "\n") {
 		p.scan = scanner{s: line}
 		if err := p.line(); err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+1, err)
+			return nil, &SyntaxError{Line: i + 1, Column: p.scan.i + 1, Err: err}
 		}
 	}
 	if p.f == nil {
@@ -32,6 +73,9 @@ type parser struct {
 	results []*Value
 	done    bool
 	f       *Func
+	// notes is those of values; nil where none may be there.
+	notes       map[*Value]string
+	resultNotes []string
 }
 
 // line reads one line according to how far the program has come.
@@ -49,7 +93,7 @@ func (p *parser) line() error {
 		err = p.close()
 	case p.scan.word("return"):
 		p.done = true
-		p.results, err = p.operands()
+		err = p.returned()
 	default:
 		err = p.node()
 	}
@@ -67,7 +111,7 @@ func (p *parser) header() error {
 		return fmt.Errorf("got %q, want func", p.scan.rest())
 	}
 	p.scan.space()
-	name := p.scan.ident()
+	name := p.scan.funcName()
 	if name == "" || !p.scan.byte('(') {
 		return fmt.Errorf("got %q, want a name and its parameters", p.scan.rest())
 	}
@@ -110,11 +154,49 @@ func (p *parser) param() error {
 	if err != nil {
 		return err
 	}
+	note := p.note()
 	if p.values[id] != nil {
 		return fmt.Errorf("%%%d is defined twice", id)
 	}
 	p.values[id] = p.b.Param(name, t)
+	if p.notes != nil {
+		p.notes[p.values[id]] = note
+	}
 	return nil
+}
+
+// note reads what is noted behind a type or a result, where notes may be there.
+func (p *parser) note() string {
+	if p.notes == nil || p.scan.peek() != '@' {
+		return ""
+	}
+	start, depth := p.scan.i, 0
+	for ; !p.scan.end(); p.scan.i++ {
+		switch c := p.scan.peek(); {
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		case depth <= 0 && (c == ' ' || c == ',' || c == ')' || c == '\t' || c == '\r'):
+			return p.scan.s[start:p.scan.i]
+		}
+	}
+	return p.scan.s[start:]
+}
+
+// returned reads the results.
+func (p *parser) returned() error {
+	for {
+		p.scan.space()
+		if p.scan.peek() != '%' {
+			return nil
+		}
+		v, err := p.operand()
+		if err != nil {
+			return err
+		}
+		p.results, p.resultNotes = append(p.results, v), append(p.resultNotes, p.note())
+	}
 }
 
 func (p *parser) close() error {
@@ -151,35 +233,41 @@ func (p *parser) node() error {
 	if err != nil {
 		return err
 	}
-	types, err := p.types()
+	types, notes, err := p.types()
 	if err != nil {
 		return err
 	}
-	return p.add(op, in, ids, types)
+	out, err := p.add(op, in, ids, types)
+	for i, v := range out {
+		if p.notes != nil && i < len(notes) {
+			p.notes[v] = notes[i]
+		}
+	}
+	return err
 }
 
-func (p *parser) add(op Op, in []*Value, ids []int, types []Type) error {
+func (p *parser) add(op Op, in []*Value, ids []int, types []Type) ([]*Value, error) {
 	defer p.b.At(p.pos())()
 	out := p.b.Apply(op, in)
 	if err := p.b.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if len(out) != len(ids) {
-		return fmt.Errorf("%s has %d results: got %d names", op.Name(), len(out), len(ids))
+		return nil, fmt.Errorf("%s has %d results: got %d names", op.Name(), len(out), len(ids))
 	}
 	if types != nil && len(types) != len(out) {
-		return fmt.Errorf("%s has %d results: got %d types", op.Name(), len(out), len(types))
+		return nil, fmt.Errorf("%s has %d results: got %d types", op.Name(), len(out), len(types))
 	}
 	for i, v := range out {
 		if types != nil && !v.typ.Equal(types[i]) {
-			return fmt.Errorf("%%%d: %s makes %v, not %v", ids[i], op.Name(), v.typ, types[i])
+			return nil, fmt.Errorf("%%%d: %s makes %v, not %v", ids[i], op.Name(), v.typ, types[i])
 		}
 		if p.values[ids[i]] != nil {
-			return fmt.Errorf("%%%d is defined twice", ids[i])
+			return nil, fmt.Errorf("%%%d is defined twice", ids[i])
 		}
 		p.values[ids[i]] = v
 	}
-	return nil
+	return out, nil
 }
 
 // unplaced marks nodes read from text that names no place, so that they do not name the parser's caller.
@@ -218,32 +306,41 @@ func (p *parser) operands() ([]*Value, error) {
 		if p.scan.peek() != '%' {
 			return in, nil
 		}
-		id, err := p.ref()
+		v, err := p.operand()
 		if err != nil {
 			return nil, err
-		}
-		v := p.values[id]
-		if v == nil {
-			return nil, fmt.Errorf("%%%d is used before it is made", id)
 		}
 		in = append(in, v)
 	}
 }
 
-func (p *parser) types() ([]Type, error) {
+func (p *parser) operand() (*Value, error) {
+	start := p.scan.i
+	id, err := p.ref()
+	if err != nil {
+		return nil, err
+	}
+	v := p.values[id]
+	if v == nil {
+		p.scan.i = start
+		return nil, fmt.Errorf("%%%d is used before it is made", id)
+	}
+	return v, nil
+}
+
+func (p *parser) types() (types []Type, notes []string, err error) {
 	p.scan.space()
 	if !p.scan.byte(':') {
-		return nil, nil
+		return nil, nil, nil
 	}
-	var types []Type
 	for {
 		t, err := p.typ()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		types = append(types, t)
+		types, notes = append(types, t), append(notes, p.note())
 		if !p.scan.byte(',') {
-			return types, nil
+			return types, notes, nil
 		}
 	}
 }
@@ -280,82 +377,4 @@ func (p *parser) typ() (Type, error) {
 		return Type{}, fmt.Errorf("shape %v is too large", t.Shape)
 	}
 	return t, nil
-}
-
-// scanner reads the small words of one line.
-type scanner struct {
-	s string
-	i int
-}
-
-func (s *scanner) end() bool    { return s.i >= len(s.s) }
-func (s *scanner) rest() string { return s.s[s.i:] }
-
-func (s *scanner) peek() byte {
-	if s.end() {
-		return 0
-	}
-	return s.s[s.i]
-}
-
-func (s *scanner) space() {
-	for s.peek() == ' ' || s.peek() == '\t' || s.peek() == '\r' {
-		s.i++
-	}
-}
-
-func (s *scanner) byte(c byte) bool {
-	if s.peek() != c || s.end() {
-		return false
-	}
-	s.i++
-	return true
-}
-
-// word consumes w if it stands here as a whole word.
-func (s *scanner) word(w string) bool {
-	if !strings.HasPrefix(s.rest(), w) {
-		return false
-	}
-	if after := s.s[s.i+len(w):]; after != "" && isIdent(after[0]) {
-		return false
-	}
-	s.i += len(w)
-	return true
-}
-
-func isIdent(c byte) bool {
-	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-}
-
-func (s *scanner) ident() string {
-	start := s.i
-	for isIdent(s.peek()) {
-		s.i++
-	}
-	return s.s[start:s.i]
-}
-
-func (s *scanner) number() (int, error) {
-	start := s.i
-	for c := s.peek(); '0' <= c && c <= '9'; c = s.peek() {
-		s.i++
-	}
-	n, err := strconv.Atoi(s.s[start:s.i])
-	if err != nil {
-		return 0, fmt.Errorf("got %q, want a number", s.s[start:])
-	}
-	return n, nil
-}
-
-func (s *scanner) quotedIfAny() (string, error) {
-	if s.peek() != '"' {
-		return "", nil
-	}
-	text, err := strconv.QuotedPrefix(s.rest())
-	if err != nil {
-		return "", fmt.Errorf("unclosed quote: %q", s.rest())
-	}
-	s.i += len(text)
-	return strconv.Unquote(text)
 }

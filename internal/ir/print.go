@@ -9,7 +9,24 @@ import (
 )
 
 // String prints the program; Parse reads it back.
-func (f *Func) String() string {
+func (f *Func) String() string { return f.Text(Notes{}) }
+
+// Notes are what is printed behind a program's types and results, such as @[dp,_]: each is empty or begins
+// with @ and has neither blanks nor commas outside of brackets. ParseNoted reads them back.
+type Notes struct {
+	Value  func(v *Value) string
+	Result func(i int) string
+}
+
+func (n Notes) value(v *Value) string {
+	if n.Value == nil {
+		return v.typ.String()
+	}
+	return v.typ.String() + n.Value(v)
+}
+
+// Text prints the program with notes.
+func (f *Func) Text(notes Notes) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "func %s(", f.name)
 	for i, p := range f.params {
@@ -20,28 +37,37 @@ func (f *Func) String() string {
 		if p.name != "" {
 			fmt.Fprintf(&b, " %q", p.name)
 		}
-		fmt.Fprintf(&b, ": %v", p.typ)
+		fmt.Fprintf(&b, ": %s", notes.value(p))
 	}
 	b.WriteString(") {\n")
 	for _, n := range f.nodes {
-		fmt.Fprintf(&b, "  %s\n", n)
+		fmt.Fprintf(&b, "  %s\n", n.text(notes))
 	}
-	fmt.Fprintf(&b, "  return%s\n}\n", refs(f.results))
+	b.WriteString("  return")
+	for i, v := range f.results {
+		fmt.Fprintf(&b, " %%%d", v.id)
+		if notes.Result != nil {
+			b.WriteString(notes.Result(i))
+		}
+	}
+	b.WriteString("\n}\n")
 	return b.String()
 }
 
 // String prints one line: results = op{attributes} operands : types  # place.
-func (n *Node) String() string {
+func (n *Node) String() string { return n.text(Notes{}) }
+
+func (n *Node) text(notes Notes) string {
 	var b strings.Builder
-	types := make([]Type, len(n.out))
+	types := make([]string, len(n.out))
 	for i, v := range n.out {
 		if i > 0 {
 			b.WriteString(", ")
 		}
 		fmt.Fprintf(&b, "%%%d", v.id)
-		types[i] = v.typ
+		types[i] = notes.value(v)
 	}
-	fmt.Fprintf(&b, " = %s%s : %s", FormatOp(n.op), refs(n.in), typeList(types))
+	fmt.Fprintf(&b, " = %s%s : %s", FormatOp(n.op), refs(n.in), strings.Join(types, ", "))
 	if n.pos != "" && n.pos != unplaced {
 		fmt.Fprintf(&b, "  # %s", n.pos)
 	}

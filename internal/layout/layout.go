@@ -202,6 +202,15 @@ func (l *Layout) Computed(t ir.Type) ir.Type {
 	return ir.Type{DType: dtype, Shape: t.Shape}
 }
 
+// Entering is the type in which a parameter enters computation: a buffer in its own, since what a step adds to
+// it is little.
+func (l *Layout) Entering(p *nn.Param) ir.Type {
+	if p.Buffer {
+		return p.Type
+	}
+	return l.Computed(p.Type)
+}
+
 // Masters is how many slots of a parameter hold its own value: with mixed precision, in which the optimizer
 // has the precise one, it is 1.
 func (l *Layout) Masters() int {

@@ -23,7 +23,8 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 		if err != nil {
 			return nil, err
 		}
-		w := step.Weight{Name: p.Name, Type: l.Computed(p.Type), Use: use, Rest: use, Sum: use, Slot: use}
+		w := step.Weight{Name: p.Name, Type: l.Entering(p), Use: use, Rest: use, Sum: use, Slot: use,
+			Buffer: p.Buffer}
 		split := l.zero(use, p.Type)
 		if l.Strategy.Zero >= 1 {
 			w.Slot = split

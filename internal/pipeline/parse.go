@@ -216,6 +216,16 @@ func (p *parser) infer(stage, rank int) {
 	}
 }
 
+// ParseAction reads one action, such as 0SF1.
+func ParseAction(text string) (Action, error) {
+	p := parser{line: 1, text: text}
+	a, err := p.action(word{text, 1})
+	if err == nil && a.Joined {
+		err = p.errorf(word{text, 1}, "action %q is joined to none", text)
+	}
+	return a, err
+}
+
 // action reads stage, letters, micro-batch.
 func (p *parser) action(w word) (Action, error) {
 	text, joined := strings.CutSuffix(w.text, "+")

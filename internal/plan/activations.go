@@ -1,11 +1,13 @@
 package plan
 
+import "github.com/galley-ml/galley/strategy"
+
 // layerActivations is the bytes that one layer keeps of one micro-batch until its backward pass, by the
 // published accounting: what tensor parallelism leaves whole (norms and their results, masks of dropout) and
 // what it splits.
-func (e *Estimator) layerActivations(s *Strategy, moe bool) float64 {
+func (e *Estimator) layerActivations(s *strategy.Strategy, moe bool) float64 {
 	m, soft := &e.w.Model, &e.w.Software
-	tokens := float64(s.Micro*e.w.Seq) / float64(s.CP)
+	tokens := float64(s.MicroBatch*e.w.Seq) / float64(s.CP)
 	t := float64(s.TP)
 	h, half := float64(m.Hidden), e.bytes
 	whole := 4 * half * h // two norms' inputs and results
@@ -27,7 +29,7 @@ func (e *Estimator) layerActivations(s *Strategy, moe bool) float64 {
 			4*float64(x.Count)
 	}
 	split += e.mlpBytes() * width
-	if s.SP {
+	if s.Sequence {
 		whole /= t
 		routed /= t
 		if soft.KeepGathered && t > 1 {
@@ -46,13 +48,13 @@ func (e *Estimator) mlpBytes() float64 {
 }
 
 // coreActivations is the bytes that attention itself keeps for a token.
-func (e *Estimator) coreActivations(s *Strategy) float64 {
+func (e *Estimator) coreActivations(s *strategy.Strategy) float64 {
 	m, soft := &e.w.Model, &e.w.Software
 	a := float64(m.Heads)
 	switch {
 	case !soft.Unfused:
 		return 4 * a // the logarithms of the sums
-	case s.Recompute.Mode == Selective:
+	case s.Recompute.Mode() == strategy.Selective:
 		return 0
 	case soft.Dropout:
 		return 5 * a * float64(e.w.Seq) // softmax, mask, what is left
@@ -61,9 +63,9 @@ func (e *Estimator) coreActivations(s *Strategy) float64 {
 }
 
 // inputActivations is the bytes that a layer keeps which is recomputed as a whole.
-func (e *Estimator) inputActivations(s *Strategy) float64 {
-	b := e.bytes * float64(s.Micro*e.w.Seq) / float64(s.CP) * float64(e.w.Model.Hidden)
-	if s.SP {
+func (e *Estimator) inputActivations(s *strategy.Strategy) float64 {
+	b := e.bytes * float64(s.MicroBatch*e.w.Seq) / float64(s.CP) * float64(e.w.Model.Hidden)
+	if s.Sequence {
 		b /= float64(s.TP)
 	}
 	return b
@@ -73,13 +75,13 @@ func (e *Estimator) inputActivations(s *Strategy) float64 {
 // input, the results of the products of queries, values and the gate (or the first of two), and of attention.
 // A framework that starts op by op keeps the last product's result as well, which nothing needs; a compiler
 // drops it.
-func (e *Estimator) productActivations(s *Strategy, moe bool) float64 {
+func (e *Estimator) productActivations(s *strategy.Strategy, moe bool) float64 {
 	m := &e.w.Model
 	input := e.inputActivations(s)
 	if moe || m.MLA() { // no order of products is known
 		return input + (e.layerActivations(s, moe)-input)/2
 	}
-	tokens := float64(s.Micro*e.w.Seq) / float64(s.CP)
+	tokens := float64(s.MicroBatch*e.w.Seq) / float64(s.CP)
 	columns := e.bytes*float64(2*m.queryWidth()+m.kvWidth()+m.FFN) + 4*float64(m.Heads)
 	if m.Gated && e.w.Software.Eager > 1 {
 		input *= 2
@@ -88,11 +90,11 @@ func (e *Estimator) productActivations(s *Strategy, moe bool) float64 {
 }
 
 // again is the bytes of the layer that is being computed again.
-func (e *Estimator) again(s *Strategy, moe bool) float64 {
-	switch s.Recompute.Mode {
-	case Full:
+func (e *Estimator) again(s *strategy.Strategy, moe bool) float64 {
+	switch s.Recompute.Mode() {
+	case strategy.Full:
 		return e.layerActivations(s, moe)
-	case Products:
+	case strategy.Products:
 		return max(0, e.layerActivations(s, moe)-e.productActivations(s, moe))
 	}
 	return 0
@@ -100,9 +102,9 @@ func (e *Estimator) again(s *Strategy, moe bool) float64 {
 
 // passBytes is the bytes that the forward pass of a layer works in which keeps nothing: the larger of
 // attention and feed-forward layer.
-func (e *Estimator) passBytes(s *Strategy, moe bool) float64 {
+func (e *Estimator) passBytes(s *strategy.Strategy, moe bool) float64 {
 	m := &e.w.Model
-	tokens, t := float64(s.Micro*e.w.Seq)/float64(s.CP), float64(s.TP)
+	tokens, t := float64(s.MicroBatch*e.w.Seq)/float64(s.CP), float64(s.TP)
 	attention := (e.bytes*float64(2*m.queryWidth()+2*m.kvWidth()) + e.coreActivations(s)) / t
 	width := e.mlpBytes() * float64(m.FFN) / t
 	if moe {
@@ -114,9 +116,9 @@ func (e *Estimator) passBytes(s *Strategy, moe bool) float64 {
 }
 
 // chunkActivations is what a chunk keeps of one micro-batch.
-func (e *Estimator) chunkActivations(s *Strategy, w *work) float64 {
+func (e *Estimator) chunkActivations(s *strategy.Strategy, w *work) float64 {
 	total := 0.0
-	share := s.Recompute.share(w.layers / max(1, w.chunks))
+	part := share(s.Recompute, w.layers/max(1, w.chunks))
 	for _, moe := range [...]bool{false, true} {
 		n := float64(w.layers - w.moe)
 		if moe {
@@ -124,10 +126,10 @@ func (e *Estimator) chunkActivations(s *Strategy, w *work) float64 {
 		}
 		switch {
 		case n == 0:
-		case s.Recompute.Mode == Products:
+		case s.Recompute.Mode() == strategy.Products:
 			total += n * e.productActivations(s, moe)
 		default:
-			total += n * ((1-share)*e.layerActivations(s, moe) + share*e.inputActivations(s))
+			total += n * ((1-part)*e.layerActivations(s, moe) + part*e.inputActivations(s))
 		}
 	}
 	return total
@@ -135,11 +137,11 @@ func (e *Estimator) chunkActivations(s *Strategy, w *work) float64 {
 
 // logits is what the loss keeps: a 16-bit copy and its gradient; where it is not fused, float32 copies
 // besides.
-func (e *Estimator) logits(s *Strategy, w *work) float64 {
+func (e *Estimator) logits(s *strategy.Strategy, w *work) float64 {
 	if !w.head {
 		return 0
 	}
-	elements := float64(ceil(s.Micro*e.w.Seq, s.CP)) * float64(e.w.Model.Vocab) / float64(s.TP)
+	elements := float64(ceil(s.MicroBatch*e.w.Seq, s.CP)) * float64(e.w.Model.Vocab) / float64(s.TP)
 	if e.w.Software.FullHead {
 		elements *= float64(s.TP)
 	}

@@ -7,7 +7,7 @@
 // and what stays in memory.
 //
 //	e, err := plan.NewEstimator(w, c, plan.Calibration{})
-//	t, err := e.Estimate(plan.Strategy{DP: 8, TP: 8, PP: 4, Micro: 1, SP: true, Zero: 1})
+//	t, err := e.Estimate(plan.Strategy{DP: 8, TP: 8, PP: 4, MicroBatch: 1, Sequence: true, Zero: 1})
 //	t.Step, t.Low, t.High // seconds, and the interval that it should lie in
 //
 // Pieces of a layer are priced once for each way to split them and kept, so that a further estimate takes

@@ -1,11 +1,13 @@
 package plan
 
+import "github.com/galley-ml/galley/strategy"
+
 // Estimate prices a strategy.
-func (e *Estimator) Estimate(s Strategy) (Estimate, error) {
-	s = s.normal()
+func (e *Estimator) Estimate(s strategy.Strategy) (Estimate, error) {
 	if err := e.Check(s); err != nil {
 		return Estimate{}, err
 	}
+	s = s.Sized(e.w.Batch)
 	t, err := e.split(&s)
 	if err != nil {
 		return Estimate{}, err

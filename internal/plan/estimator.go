@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // Estimator prices strategies of one workload on one cluster. It may be used from many goroutines.
@@ -56,20 +57,21 @@ func (e *Estimator) Workload() Workload { return e.w }
 func (e *Estimator) Cluster() *cluster.Cluster { return e.given }
 
 // Check says why a strategy cannot be run, or nil. Memory is not asked for.
-func (e *Estimator) Check(s Strategy) error {
-	s = s.normal()
+func (e *Estimator) Check(s strategy.Strategy) error {
+	said := s
+	s = s.Sized(e.w.Batch)
 	m := &e.w.Model
 	bad := func(format string, args ...any) error { return fmt.Errorf("strategy: "+format, args...) }
-	if min(s.DP, s.TP, s.PP, s.CP, s.EP, s.ETP, s.VPP, s.Micro) < 1 {
-		return bad("%s: degrees must be at least 1", s)
+	if min(s.DP, s.TP, s.PP, s.CP, s.EP, s.ETP, s.VPP, s.MicroBatch) < 1 {
+		return bad("%s: degrees must be at least 1", s.Line())
 	}
-	if n := e.cluster.Size(); s.World() != n {
+	if n := e.cluster.Size(); s.Devices() != n {
 		return bad("dp %d · tp %d · pp %d · cp %d is %d devices: the cluster has %d", s.DP, s.TP, s.PP, s.CP,
-			s.World(), n)
+			s.Devices(), n)
 	}
 	switch {
 	case s.Micros(e.w.Batch) == 0:
-		return bad("batch %d is not a multiple of dp %d · micro %d", e.w.Batch, s.DP, s.Micro)
+		return fmt.Errorf("strategy: %w", said.Uneven(e.w.Batch))
 	case m.Heads%s.TP != 0:
 		return bad("%d heads do not divide by tp %d", m.Heads, s.TP)
 	case s.PP*s.VPP > m.Layers:
@@ -86,16 +88,18 @@ func (e *Estimator) Check(s Strategy) error {
 		return bad("%d experts do not divide by ep %d", m.Experts.Count, s.EP)
 	case m.MoE() && (s.DP*s.CP*s.TP)%(s.EP*s.ETP) != 0:
 		return bad("ep %d · etp %d does not divide dp·cp·tp %d", s.EP, s.ETP, s.DP*s.CP*s.TP)
-	case s.CPKind != "" && s.CPKind != "ring" && s.CPKind != "ulysses" && s.CPKind != "gather":
-		return bad("cp_kind %q: want ring, ulysses or gather", s.CPKind)
+	case s.Context != "" && s.Context != "ring" && s.Context != "ulysses" && s.Context != "gather":
+		return bad("cp_kind %q: want ring, ulysses or gather", s.Context)
+	case s.Recompute.Mode() == strategy.Selective && s.Recompute.Layers() >= 0:
+		return bad("recompute %s: it is priced for all layers: want selective", s.Recompute)
 	}
-	if err := s.checkSchedule(); err != nil {
+	if err := checkSchedule(&s); err != nil {
 		return err
 	}
 	return e.checkLayers(&s)
 }
 
-func (e *Estimator) checkLayers(s *Strategy) error {
+func (e *Estimator) checkLayers(s *strategy.Strategy) error {
 	if len(s.Layers) == 0 {
 		return nil
 	}
@@ -117,7 +121,7 @@ func (e *Estimator) checkLayers(s *Strategy) error {
 
 // chunks is how many layers each chunk has. What does not come out even goes to the first chunks but the
 // last, which has the head.
-func (e *Estimator) chunks(s *Strategy) []int {
+func (e *Estimator) chunks(s *strategy.Strategy) []int {
 	if len(s.Layers) > 0 {
 		return s.Layers
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 func ExampleEstimator_Estimate() {
@@ -24,18 +25,18 @@ func ExampleEstimator_Estimate() {
 		fmt.Println(err)
 		return
 	}
-	for _, line := range []string{"dp=2 tp=8 pp=4 micro=1 zero=1 sp",
-		"dp=64 tp=1 pp=1 micro=1 zero=3 recompute=full"} {
-		s, err := plan.ParseStrategy(line)
+	for _, line := range []string{"dp=2 tp=8 pp=4 micro_batch=1 zero=1 sp",
+		"dp=64 tp=1 pp=1 micro_batch=1 zero=3 recompute=full"} {
+		s, err := strategy.Parse(line)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
 		got, err := e.Estimate(s)
-		fmt.Printf("%s: %.0f s, MFU %.0f%%, %.0f GiB of 80, %v\n", s, got.Step, 100*got.MFU,
+		fmt.Printf("%s: %.0f s, MFU %.0f%%, %.0f GiB of 80, %v\n", s.Line(), got.Step, 100*got.MFU,
 			got.Memory.Total()/(1<<30), err)
 	}
 	// Output:
-	// dp=2 tp=8 pp=4 micro=1 zero=1 sp: 22 s, MFU 36%, 50 GiB of 80, <nil>
-	// dp=64 tp=1 pp=1 micro=1 zero=3 recompute=full: 20 s, MFU 40%, 42 GiB of 80, <nil>
+	// dp=2 tp=8 pp=4 micro_batch=1 zero=1 sp: 22 s, MFU 36%, 50 GiB of 80, <nil>
+	// dp=64 tp=1 pp=1 micro_batch=1 zero=3 recompute=full: 20 s, MFU 40%, 42 GiB of 80, <nil>
 }

@@ -1,11 +1,13 @@
 package plan
 
+import "github.com/galley-ml/galley/strategy"
+
 // Floor is the seconds below which no step of a strategy's division of the devices is, whatever its schedule,
 // sharding, stages and relief of memory: what its layers and ends compute and exchange for all micro-batches,
 // spread over the ranks of the pipeline so that each is as busy as it is fast. It is what a search prunes by,
 // and takes a microsecond.
-func (e *Estimator) Floor(s Strategy) (float64, error) {
-	s = s.normal()
+func (e *Estimator) Floor(s strategy.Strategy) (float64, error) {
+	s = s.Sized(e.w.Batch)
 	speed := 0.0
 	for device := range e.pricers {
 		l, err := e.loads(&s, device, span{})
@@ -21,7 +23,7 @@ func (e *Estimator) Floor(s Strategy) (float64, error) {
 		speed += float64(g.Hosts*g.Devices) / busy
 	}
 	// All replicas and all ranks of their pipelines work side by side, each on tp·cp devices.
-	return float64(e.w.Batch) / float64(s.Micro) * float64(s.TP*s.CP) / speed, nil
+	return float64(e.w.Batch) / float64(s.MicroBatch) * float64(s.TP*s.CP) / speed, nil
 }
 
 // loads is what a layer without experts and one with them compute and exchange for one micro-batch, and what
@@ -33,10 +35,10 @@ type loads struct {
 
 func (l *loads) layer(kind int) float64 { return l.compute[kind] + l.exchange[kind] }
 
-func (e *Estimator) loads(s *Strategy, device int, on span) (loads, error) {
+func (e *Estimator) loads(s *strategy.Strategy, device int, on span) (loads, error) {
 	var l loads
 	k := e.cal.Constants.compute()
-	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind,
+	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.MicroBatch, sp: s.Sequence, cpKind: s.Context,
 		device: device, on: on}
 	dense := e.w.Model.denseLayers()
 	for i, n := range [2]int{dense, e.w.Model.Layers - dense} {
@@ -63,25 +65,19 @@ func (e *Estimator) loads(s *Strategy, device int, on span) (loads, error) {
 }
 
 // Kind is the number of the group of hosts whose devices set the pace of a pipeline rank.
-func (e *Estimator) Kind(s Strategy, rank int) int {
-	s = s.normal()
+func (e *Estimator) Kind(s strategy.Strategy, rank int) int {
+	s = s.Sized(e.w.Batch)
 	return e.slowest(&s, rank)
 }
 
 // Loads is what each layer of the model takes for one micro-batch on the devices of a pipeline rank, and what
 // the embedding and the head take there: what a cut into stages should balance.
-func (e *Estimator) Loads(s Strategy, rank int) (layers []float64, embedding, head float64, err error) {
-	s = s.normal()
+func (e *Estimator) Loads(s strategy.Strategy, rank int) (layers []float64, embedding, head float64, err error) {
+	s = s.Sized(e.w.Batch)
 	l, err := e.loads(&s, e.slowest(&s, rank), e.spanOf(&s, rank))
 	layers = make([]float64, e.w.Model.Layers)
 	for i := range layers {
 		layers[i] = l.layer(index(i >= e.w.Model.denseLayers()))
 	}
 	return layers, l.embedding, l.head, err
-}
-
-// RankOf is the pipeline rank that holds a chunk of a strategy.
-func (s Strategy) RankOf(chunk int) int {
-	s = s.normal()
-	return rankOf(&s, chunk)
 }

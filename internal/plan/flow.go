@@ -1,22 +1,18 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/strategy"
 )
 
-// Class is the class of the strategy's schedule. An unknown name, which Check refuses, counts as none.
-func (s *Strategy) Class() *pipeline.Class {
-	c, err := pipeline.Choose(s.Schedule, s.VPP)
-	if err != nil {
-		return pipeline.Default(s.VPP)
-	}
-	return c
-}
-
 // checkSchedule says whether the schedule exists and can have that many chunks.
-func (s *Strategy) checkSchedule() error {
+func checkSchedule(s *strategy.Strategy) error {
+	if s.OwnSchedule() {
+		return errors.New("strategy: own schedules are not priced: want the name of one")
+	}
 	c, err := pipeline.Choose(s.Schedule, s.VPP)
 	if err == nil {
 		err = c.Check(s.VPP)
@@ -67,7 +63,7 @@ func (e *Estimator) order(k scheduleKey) (*generated, error) {
 const mostCells = 1536
 
 // shortened is how many micro-batches to simulate of micros: a few rounds and the same remainder.
-func shortened(s *Strategy, micros int) int {
+func shortened(s *strategy.Strategy, micros int) int {
 	rounds := 3
 	if micros <= rounds*s.PP || micros*s.PP*s.VPP <= mostCells/2 {
 		return micros
@@ -76,7 +72,7 @@ func shortened(s *Strategy, micros int) int {
 }
 
 // flow is the passes of all micro-batches through the pipeline.
-func (e *Estimator) flow(s *Strategy, t *stages, micros int, out *Estimate) error {
+func (e *Estimator) flow(s *strategy.Strategy, t *stages, micros int, out *Estimate) error {
 	slow := 0
 	for i := range t.ranks {
 		if t.ranks[i].busy() > t.ranks[slow].busy() {
@@ -109,7 +105,7 @@ func (e *Estimator) flow(s *Strategy, t *stages, micros int, out *Estimate) erro
 }
 
 // simulate is how long n micro-batches take through the real schedule.
-func (e *Estimator) simulate(s *Strategy, t *stages, n int) (float64, error) {
+func (e *Estimator) simulate(s *strategy.Strategy, t *stages, n int) (float64, error) {
 	g, err := e.order(scheduleKey{s.Class(), s.PP, s.VPP, n})
 	if err != nil {
 		return 0, err
@@ -150,7 +146,7 @@ func (m *simulation) costs(e *Estimator, t *stages) {
 }
 
 // closed is the closed form of the bubble for stages that are nearly alike.
-func (e *Estimator) closed(s *Strategy, t *stages, micros int, w *work) float64 {
+func (e *Estimator) closed(s *strategy.Strategy, t *stages, micros int, w *work) float64 {
 	sum, weight := 0.0, 0.0
 	for i := range t.ranks {
 		sum += t.ranks[i].busy()
@@ -168,8 +164,8 @@ func (e *Estimator) closed(s *Strategy, t *stages, micros int, w *work) float64 
 
 // Pipeline is the schedule of a strategy with all its micro-batches and what its actions cost, for simulation
 // in full: times of one micro-batch through each chunk, messages, and the bytes that a chunk keeps of it.
-func (e *Estimator) Pipeline(s Strategy) (*pipeline.Schedule, pipeline.Costs, error) {
-	s = s.normal()
+func (e *Estimator) Pipeline(s strategy.Strategy) (*pipeline.Schedule, pipeline.Costs, error) {
+	s = s.Sized(e.w.Batch)
 	if err := e.Check(s); err != nil {
 		return nil, pipeline.Costs{}, err
 	}

@@ -1,10 +1,12 @@
 package plan
 
+import "github.com/galley-ml/galley/strategy"
+
 // Least is Exact without simulation: its bubble is what no order of the schedule's kind avoids, so that Step
 // is below that of Exact, or the same where there is no pipeline. Memory and all other parts are the same. A
 // search asks it first: it takes a tenth of the time.
-func (e *Estimator) Least(s Strategy) (Estimate, error) {
-	s = s.normal()
+func (e *Estimator) Least(s strategy.Strategy) (Estimate, error) {
+	s = s.Sized(e.w.Batch)
 	t, out, err := e.unscheduled(&s)
 	if err != nil {
 		return Estimate{}, err
@@ -18,8 +20,8 @@ func (e *Estimator) Least(s Strategy) (Estimate, error) {
 
 // Exact is Estimate with the schedule simulated further: all of it, or where it is very long, as many rounds
 // as tell its pace. It is what plans are compared by in the end.
-func (e *Estimator) Exact(s Strategy) (Estimate, error) {
-	s = s.normal()
+func (e *Estimator) Exact(s strategy.Strategy) (Estimate, error) {
+	s = s.Sized(e.w.Batch)
 	t, out, err := e.unscheduled(&s)
 	if err != nil {
 		return Estimate{}, err
@@ -47,7 +49,7 @@ func (e *Estimator) Exact(s Strategy) (Estimate, error) {
 
 // simulateHeld is simulate with what ranks hold: where chunks are of unlike length, the most that is held at
 // a time may be more than their number says.
-func (e *Estimator) simulateHeld(s *Strategy, t *stages, n int, out *Estimate) (float64, error) {
+func (e *Estimator) simulateHeld(s *strategy.Strategy, t *stages, n int, out *Estimate) (float64, error) {
 	g, err := e.order(scheduleKey{s.Class(), s.PP, s.VPP, n})
 	if err != nil {
 		return 0, err
@@ -96,7 +98,7 @@ const (
 
 // rounds is how many micro-batches Exact simulates: all of them, or four rounds and the same remainder; 0
 // where even these are too many.
-func rounds(s *Strategy, micros int) int {
+func rounds(s *strategy.Strategy, micros int) int {
 	if micros*s.PP*s.VPP <= exactCells || micros <= 5*s.PP {
 		return micros
 	}
@@ -107,7 +109,7 @@ func rounds(s *Strategy, micros int) int {
 }
 
 // unscheduled is an estimate without its bubble.
-func (e *Estimator) unscheduled(s *Strategy) (*stages, Estimate, error) {
+func (e *Estimator) unscheduled(s *strategy.Strategy) (*stages, Estimate, error) {
 	if err := e.Check(*s); err != nil {
 		return nil, Estimate{}, err
 	}
@@ -140,7 +142,7 @@ func (t *stages) busiest() *work {
 
 // idle is what a pipeline waits at least: a rank begins when the first micro-batch has come to it, and where
 // backward passes are not split, its last one has to go back to the first rank.
-func (e *Estimator) idle(s *Strategy, t *stages, micros int) float64 {
+func (e *Estimator) idle(s *strategy.Strategy, t *stages, micros int) float64 {
 	n := rounds(s, micros)
 	busiest := t.busiest()
 	if n == 0 {

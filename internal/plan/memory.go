@@ -1,10 +1,13 @@
 package plan
 
-import "github.com/galley-ml/galley/internal/pipeline"
+import (
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/strategy"
+)
 
 // stateBytes are the bytes of a device for n parameters over which data parallelism of degree d shards by
 // ZeRO's stage.
-func (e *Estimator) stateBytes(n, d float64, s *Strategy) Memory {
+func (e *Estimator) stateBytes(n, d float64, s *strategy.Strategy) Memory {
 	grad := e.w.Software.gradBytes()
 	weight, states := e.bytes, 12.0 // the optimizer's: a float32 copy and two moments
 	if e.bytes == 4 {
@@ -30,7 +33,7 @@ func (e *Estimator) stateBytes(n, d float64, s *Strategy) Memory {
 }
 
 // inFlight is how many micro-batches' activations of all of its chunks a rank holds at most.
-func (e *Estimator) inFlight(s *Strategy, rank, micros int) (float64, error) {
+func (e *Estimator) inFlight(s *strategy.Strategy, rank, micros int) (float64, error) {
 	if s.PP == 1 {
 		return 1, nil
 	}
@@ -46,7 +49,7 @@ func (e *Estimator) inFlight(s *Strategy, rank, micros int) (float64, error) {
 }
 
 // memory fills in what every rank needs.
-func (e *Estimator) memory(s *Strategy, t *stages, micros int, out *Estimate) error {
+func (e *Estimator) memory(s *strategy.Strategy, t *stages, micros int, out *Estimate) error {
 	out.Stages = make([]Stage, len(t.ranks))
 	for i := range t.ranks {
 		r := &t.ranks[i]
@@ -75,7 +78,7 @@ func (e *Estimator) memory(s *Strategy, t *stages, micros int, out *Estimate) er
 }
 
 // rankMemory is what a device of a rank needs that holds flight micro-batches at once.
-func (e *Estimator) rankMemory(s *Strategy, r *rank, flight float64) Memory {
+func (e *Estimator) rankMemory(s *strategy.Strategy, r *rank, flight float64) Memory {
 	shards := e.shards(s, s.DP*s.CP)
 	m := e.stateBytes(r.params, shards, s)
 	owned := r.params / shards

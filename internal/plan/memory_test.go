@@ -1,13 +1,17 @@
 package plan
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/galley-ml/galley/strategy"
+)
 
 // TestProducts holds the bytes that torchtitan's selective recomputation keeps of Llama 3 8B: with its input,
 // attention's result and the products of queries, values and gate, 6.75 hidden states a token, and the last
 // product's where nothing compiles the layer.
 func TestProducts(t *testing.T) {
 	e := &Estimator{bytes: 2, w: Workload{Model: mustModel(t, "llama-3-8b"), Seq: 8192}}
-	s := Strategy{TP: 1, CP: 1, Micro: 2, Recompute: Recompute{Mode: Products}}
+	s := strategy.Strategy{TP: 1, CP: 1, MicroBatch: 2, Recompute: strategy.Products}
 	tokens := 2 * 8192.0
 	sums := 4 * 32.0
 	near(t, "compiled", e.productActivations(&s, false)/tokens-sums, 6.75*2*4096, 0)
@@ -21,7 +25,7 @@ func TestUpdate(t *testing.T) {
 	at := func(pieces, block int) Memory {
 		e := estimator(t, "llama-2-7b", "4 A100", 4, 2048,
 			Software{GradBytes: 2, UpdatePieces: pieces, UpdateBlock: block})
-		return estimate(t, e, Strategy{PP: 4, Micro: 1, Recompute: Recompute{Mode: Full}}).Stages[1].Memory
+		return estimate(t, e, strategy.Strategy{PP: 4, MicroBatch: 1, Recompute: strategy.Full}).Stages[1].Memory
 	}
 	plain := at(0, 0)
 	n := plain.Weights / 2
@@ -43,7 +47,7 @@ func TestUpdate(t *testing.T) {
 func TestRootUnit(t *testing.T) {
 	at := func(hardware string, dp int, root bool) float64 {
 		e := estimator(t, "llama-3-8b", hardware, 8, 8192, Software{RootUnit: root})
-		return estimate(t, e, Strategy{DP: dp, Micro: 1, Zero: 3}).Memory.Buffers
+		return estimate(t, e, strategy.Strategy{DP: dp, MicroBatch: 1, Zero: 3}).Memory.Buffers
 	}
 	ends := 128256 * 4096.0
 	m := mustModel(t, "llama-3-8b")
@@ -57,14 +61,14 @@ func TestContext(t *testing.T) {
 	for hardware, want := range map[string]float64{"8 H100": contextBytes, "2x4 H100 ib=400G": contextBytes +
 		networkBytes} {
 		e := estimator(t, "llama-3-8b", hardware, 8, 2048, Software{})
-		near(t, hardware, estimate(t, e, Strategy{DP: 8, Micro: 1, Zero: 1}).Memory.Context, want, 0)
+		near(t, hardware, estimate(t, e, strategy.Strategy{DP: 8, MicroBatch: 1, Zero: 1}).Memory.Context, want, 0)
 	}
 }
 
 // TestKeepGrads says that 16-bit gradients beside float32 sums are 2 bytes more for each parameter, and
 // gathered inputs 4 for each token and column.
 func TestKeepGrads(t *testing.T) {
-	s := Strategy{TP: 2, PP: 1, DP: 4, Micro: 1, Zero: 1, SP: true}
+	s := strategy.Strategy{TP: 2, PP: 1, DP: 4, MicroBatch: 1, Zero: 1, Sequence: true}
 	at := func(soft Software) Memory {
 		return estimate(t, estimator(t, "llama-3-8b", "8 H100", 8, 2048, soft), s).Memory
 	}
@@ -79,7 +83,7 @@ func TestHeldLogits(t *testing.T) {
 	at := func(batch, micro int) Memory {
 		e := estimator(t, "gpt3-1.3b", "2 A100", batch, 1024,
 			Software{LogitBytes: 10, HeldLogits: 4, CommBuffer: 1e12})
-		return estimate(t, e, Strategy{DP: 2, Micro: micro}).Memory
+		return estimate(t, e, strategy.Strategy{DP: 2, MicroBatch: micro}).Memory
 	}
 	alone, few, many := at(4, 2), at(8, 2), at(64, 16)
 	near(t, "held", few.Logits/alone.Logits, 1.4, 1e-9)
@@ -94,7 +98,7 @@ func TestHeldLogits(t *testing.T) {
 func TestStageGathered(t *testing.T) {
 	at := func(pp int, kept bool) float64 {
 		e := estimator(t, "llama-3-8b", "8 H100", 8, 2048, Software{StageGathered: kept})
-		return estimate(t, e, Strategy{DP: 8 / pp, PP: pp, Micro: 1, Zero: 3}).Memory.Buffers
+		return estimate(t, e, strategy.Strategy{DP: 8 / pp, PP: pp, MicroBatch: 1, Zero: 3}).Memory.Buffers
 	}
 	near(t, "one stage", at(1, true), at(1, false), 0)
 	m := mustModel(t, "llama-3-8b")

@@ -80,21 +80,6 @@ func FuzzParseModel(f *testing.F) {
 	})
 }
 
-func FuzzParseStrategy(f *testing.F) {
-	f.Add("dp=8 tp=4 pp=2 cp=2 ep=4 vpp=3 micro=2 zero=1 sp recompute=full:3 schedule=zbh1 layers=3,4")
-	f.Add("offload.optimizer=0.5; offload.activations=1 cp_kind=ulysses shard=8")
-	f.Fuzz(func(t *testing.T, line string) {
-		s, err := ParseStrategy(line)
-		if err != nil {
-			return
-		}
-		back, err := ParseStrategy(s.String())
-		if err != nil || !back.Equal(s) {
-			t.Fatalf("%q prints as %q, which reads as %q, %v", line, s, back, err)
-		}
-	})
-}
-
 func FuzzParseCalibration(f *testing.F) {
 	f.Add([]byte("level: 1\ndevices:\n- device: cpu\n  ceiling: 0.5\n  products:\n  - {m: 1, n: 2, k: 3, efficiency: 0.5}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {

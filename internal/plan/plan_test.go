@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/strategy"
 )
 
 func mustCluster(t testing.TB, s string) *cluster.Cluster {
@@ -68,13 +69,13 @@ func TestKorthikanti(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Strategy{DP: 1, TP: 8, PP: c.pp, VPP: c.vpp, Micro: c.micro}
+		s := strategy.Strategy{DP: 1, TP: 8, PP: c.pp, VPP: c.vpp, MicroBatch: c.micro}
 		got, err := e.Estimate(s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		near(t, c.name+" activations", got.Stages[0].Memory.Activations/(1<<30), c.plain, 1e-9)
-		s.SP, s.Recompute = true, Recompute{Mode: Selective}
+		s.Sequence, s.Recompute = true, strategy.Selective
 		if got, err = e.Estimate(s); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +92,7 @@ func BenchmarkEstimate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := Strategy{DP: 128, TP: 8, PP: 16, Micro: 1, SP: true, Zero: 1}
+	s := strategy.Strategy{DP: 128, TP: 8, PP: 16, MicroBatch: 1, Sequence: true, Zero: 1}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := e.Estimate(s); err != nil {

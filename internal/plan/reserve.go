@@ -1,5 +1,7 @@
 package plan
 
+import "github.com/galley-ml/galley/strategy"
+
 // What a device holds besides what is allocated: contextBytes the driver and communicators inside a host,
 // networkBytes the buffers of those between hosts, fragmentShare of the allocated memory what blocks of
 // unlike size lose. With the blocks of one layer at work the share is the difference between reserved and
@@ -21,7 +23,7 @@ func (e *Estimator) context() float64 {
 
 // buffers are gathered parameters of ZeRO-3 with their gradients, or gradients of one layer before they are
 // added to those of earlier micro-batches in float32.
-func (e *Estimator) buffers(s *Strategy, w *work, shards float64) float64 {
+func (e *Estimator) buffers(s *strategy.Strategy, w *work, shards float64) float64 {
 	soft := &e.w.Software
 	p := e.w.Model.layer(w.moe > 0)
 	unit := p.split/float64(s.TP) + p.whole
@@ -45,7 +47,7 @@ func (e *Estimator) buffers(s *Strategy, w *work, shards float64) float64 {
 // root is the embedding and the head where they are one unit of ZeRO-3 that stays gathered through the step:
 // the parameters, and the buffer that they were gathered in, which layers' parameters use after them. Their
 // gradients come when the logits are gone.
-func (e *Estimator) root(s *Strategy, w *work) float64 {
+func (e *Estimator) root(s *strategy.Strategy, w *work) float64 {
 	embedding, head, norm := e.w.Model.ends()
 	unit := 0.0
 	if w.embedding {
@@ -61,7 +63,7 @@ func (e *Estimator) root(s *Strategy, w *work) float64 {
 // before took, and what the allocator keeps besides: fragments, and blocks that nothing needs at the moment.
 // Blocks of a layer that are not in use when memory is at its peak are idle, or stuck where its result, which
 // is kept, lies among them.
-func (e *Estimator) reserve(s *Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
+func (e *Estimator) reserve(s *strategy.Strategy, r *rank, m *Memory, idle, stuck, owned float64) {
 	soft := &e.w.Software
 	pieces, block := owned*float64(soft.UpdatePieces), owned*float64(soft.UpdateBlock)+min(soft.CommBuffer,
 		r.params)*e.bytes
@@ -79,7 +81,7 @@ func (e *Estimator) reserve(s *Strategy, r *rank, m *Memory, idle, stuck, owned 
 }
 
 // largest is the elements of the largest tensor of parameters on a device.
-func (e *Estimator) largest(s *Strategy, w *work) float64 {
+func (e *Estimator) largest(s *strategy.Strategy, w *work) float64 {
 	m := &e.w.Model
 	n := float64(max(m.FFN, m.queryWidth()+2*m.kvWidth()))
 	if w.embedding || w.head {

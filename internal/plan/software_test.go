@@ -1,18 +1,22 @@
 package plan
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/galley-ml/galley/strategy"
+)
 
 // TestOncePerHost says that a token that goes to a host once takes less of the network: with top 8 of experts
 // over 4 hosts, 3.6 copies in place of 8; and that inside a host nothing changes.
 func TestOncePerHost(t *testing.T) {
-	s := Strategy{DP: 32, EP: 32, Micro: 1, Zero: 1}
+	s := strategy.Strategy{DP: 32, EP: 32, MicroBatch: 1, Zero: 1}
 	plain := estimate(t, estimator(t, "qwen3-30b-a3b", "4x8 H100 ib=400G", 32, 4096, Software{}), s).Parts.EP
 	once := estimate(t, estimator(t, "qwen3-30b-a3b", "4x8 H100 ib=400G", 32, 4096, Software{OncePerHost: true}),
 		s).Parts.EP
 	if share := once / plain; share < 0.4 || share > 0.55 {
 		t.Errorf("%g of the time, want 3.6 of 8 and a little", share)
 	}
-	s = Strategy{DP: 8, EP: 8, Micro: 1, Zero: 1}
+	s = strategy.Strategy{DP: 8, EP: 8, MicroBatch: 1, Zero: 1}
 	plain = estimate(t, estimator(t, "qwen3-30b-a3b", "8 H100", 8, 4096, Software{}), s).Parts.EP
 	once = estimate(t, estimator(t, "qwen3-30b-a3b", "8 H100", 8, 4096, Software{OncePerHost: true}), s).Parts.EP
 	near(t, "one host", once, plain, 1e-12)
@@ -45,7 +49,7 @@ func TestScaleOnce(t *testing.T) {
 
 // TestGatherBucket says that parameters gathered tensor by tensor wait for as many latencies.
 func TestGatherBucket(t *testing.T) {
-	s := Strategy{DP: 512, Micro: 1, Zero: 1}
+	s := strategy.Strategy{DP: 512, MicroBatch: 1, Zero: 1}
 	large := estimate(t, estimator(t, "llama-3-8b", "64x8 A100 ib=50G", 512, 2048, Software{}), s).Parts.DP
 	small := estimate(t, estimator(t, "llama-3-8b", "64x8 A100 ib=50G", 512, 2048, Software{GatherBucket: 25e6}),
 		s).Parts.DP

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // work is what a chunk of layers, or all chunks of a pipeline rank, do with one micro-batch.
@@ -57,7 +58,7 @@ type stages struct {
 }
 
 // split divides the model into chunks and prices them.
-func (e *Estimator) split(s *Strategy) (*stages, error) {
+func (e *Estimator) split(s *strategy.Strategy) (*stages, error) {
 	layers := e.chunks(s)
 	t := &stages{chunks: make([]work, len(layers)), ranks: make([]rank, s.PP)}
 	for i := range t.ranks {
@@ -88,7 +89,7 @@ func (e *Estimator) split(s *Strategy) (*stages, error) {
 }
 
 // alike is the chunk before, if it has the same layers on devices of the same kind: most have.
-func (t *stages) alike(s *Strategy, c int) *work {
+func (t *stages) alike(s *strategy.Strategy, c int) *work {
 	if c < 2 {
 		return nil
 	}
@@ -108,10 +109,10 @@ func index(b bool) int {
 }
 
 // rankOf is the pipeline rank that holds a chunk.
-func rankOf(s *Strategy, chunk int) int { return s.Class().Rank(chunk, s.PP) }
+func rankOf(s *strategy.Strategy, chunk int) int { return s.Class().Rank(chunk, s.PP) }
 
 // slowest is the group of hosts with the slowest device among those of a pipeline rank.
-func (e *Estimator) slowest(s *Strategy, stage int) int {
+func (e *Estimator) slowest(s *strategy.Strategy, stage int) int {
 	if len(e.pricers) == 1 {
 		return 0
 	}
@@ -127,8 +128,8 @@ func (e *Estimator) slowest(s *Strategy, stage int) int {
 }
 
 // load adds up a chunk's layers, embedding and head.
-func (e *Estimator) load(s *Strategy, w *work, r *rank) error {
-	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.Micro, sp: s.SP, cpKind: s.CPKind,
+func (e *Estimator) load(s *strategy.Strategy, w *work, r *rank) error {
+	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.MicroBatch, sp: s.Sequence, cpKind: s.Context,
 		device: r.device, on: r.on}
 	for _, moe := range [...]bool{false, true} {
 		n := w.layers - w.moe
@@ -163,12 +164,12 @@ func (e *Estimator) load(s *Strategy, w *work, r *rank) error {
 // issue is what the host takes to start a chunk's ops for one micro-batch: three passes of a layer, or four
 // where it is recomputed. The embedding with what comes before it and the head with the loss are about half
 // as many ops as a layer each.
-func (e *Estimator) issue(s *Strategy, w *work) float64 {
-	layers := float64(w.layers) * (3 + s.Recompute.share(w.layers))
+func (e *Estimator) issue(s *strategy.Strategy, w *work) float64 {
+	layers := float64(w.layers) * (3 + share(s.Recompute, w.layers))
 	return (layers + 1.5*float64(index(w.embedding)+index(w.head))) * e.w.Software.Issue
 }
 
-func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {
+func (e *Estimator) addLayers(s *strategy.Strategy, w *work, c *layerCost, n float64) {
 	k := e.cal.Constants.compute()
 	w.forward += n * c.compute.forward * k
 	w.input += n * c.compute.input * k
@@ -177,14 +178,14 @@ func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {
 	w.tp += n * (c.tpForward + c.tpBackward)
 	w.cp += n * (c.cpForward + c.cpBackward)
 	w.ep += n * (c.epForward + c.epBackward)
-	switch s.Recompute.Mode {
-	case Full, Products:
-		share := s.Recompute.share(w.layers)
-		w.again += n * share * c.compute.forward * k
-		w.tpAgain += n * share * c.tpAgain
-		w.ep += n * share * c.epForward
-		w.cp += n * share * c.cpForward
-	case Selective:
+	switch s.Recompute.Mode() {
+	case strategy.Full, strategy.Products:
+		part := share(s.Recompute, w.layers)
+		w.again += n * part * c.compute.forward * k
+		w.tpAgain += n * part * c.tpAgain
+		w.ep += n * part * c.epForward
+		w.cp += n * part * c.cpForward
+	case strategy.Selective:
 		if e.w.Software.Unfused { // fused attention does so by itself
 			w.again += n * c.core * k
 		}
@@ -192,23 +193,24 @@ func (e *Estimator) addLayers(s *Strategy, w *work, c *layerCost, n float64) {
 }
 
 // share is the part of the forward pass of a chunk's layers that is computed again.
-func (r Recompute) share(layers int) float64 {
-	switch r.Mode {
-	case Full:
-	case Products:
+func share(r strategy.Recompute, layers int) float64 {
+	switch r.Mode() {
+	case strategy.Full:
+	case strategy.Products:
 		return 0.5
 	default:
 		return 0
 	}
-	if r.Layers == 0 || layers == 0 {
+	n := r.Layers()
+	if n < 0 || layers == 0 {
 		return 1
 	}
-	return min(1, float64(r.Layers)/float64(layers))
+	return min(1, float64(n)/float64(layers))
 }
 
 // addGathers adds what ZeRO-3 shows: parameters gathered twice and gradients scattered once for every layer
 // and micro-batch, each under the computation of the layer before.
-func (e *Estimator) addGathers(s *Strategy, w *work, c *layerCost, n, dense, expert float64, on span) {
+func (e *Estimator) addGathers(s *strategy.Strategy, w *work, c *layerCost, n, dense, expert float64, on span) {
 	a := e.shardAxis(s)
 	pieces := 1.0 // a layer at once, unless tensors go one by one
 	if b := e.w.Software.Bucket; b > 0 {
@@ -226,13 +228,13 @@ func (e *Estimator) addGathers(s *Strategy, w *work, c *layerCost, n, dense, exp
 		return
 	}
 	c1 := e.cal.Constants.compute()
-	again := s.Recompute.share(w.layers) * c.compute.forward
+	again := share(s.Recompute, w.layers) * c.compute.forward
 	w.gather += n * (exposed(gather, c1*c.compute.forward) +
 		exposed(gather+scatter, c1*(c.compute.input+c.compute.weight+again)))
 }
 
 // shardAxis is the ranks that ZeRO shards over.
-func (e *Estimator) shardAxis(s *Strategy) cluster.Axis {
+func (e *Estimator) shardAxis(s *strategy.Strategy) cluster.Axis {
 	size := s.DP * s.CP
 	if s.Shard > 0 {
 		size = s.Shard
@@ -241,14 +243,14 @@ func (e *Estimator) shardAxis(s *Strategy) cluster.Axis {
 }
 
 // expertAxis is the data parallelism of experts.
-func (e *Estimator) expertAxis(s *Strategy) cluster.Axis {
+func (e *Estimator) expertAxis(s *strategy.Strategy) cluster.Axis {
 	inner := s.EP * s.ETP
 	return cluster.Axis{Size: max(1, s.DP*s.CP*s.TP/inner), Stride: inner}
 }
 
 // addEnds adds the embedding to the first chunk and the head to the last.
-func (e *Estimator) addEnds(s *Strategy, w *work, device int) error {
-	rows := ceil(s.Micro*e.w.Seq, s.CP)
+func (e *Estimator) addEnds(s *strategy.Strategy, w *work, device int) error {
+	rows := ceil(s.MicroBatch*e.w.Seq, s.CP)
 	embedding, head, norm := e.w.Model.ends()
 	k := e.cal.Constants.compute()
 	if w.embedding {
@@ -279,11 +281,11 @@ func (e *Estimator) addEnds(s *Strategy, w *work, device int) error {
 }
 
 // sends prices a message from each rank to the next: every member of a tensor-parallel group sends its part.
-func (e *Estimator) sends(s *Strategy, t *stages) {
+func (e *Estimator) sends(s *strategy.Strategy, t *stages) {
 	if s.PP == 1 {
 		return
 	}
-	bytes := e.bytes * float64(ceil(s.Micro*e.w.Seq, s.CP)) * float64(e.w.Model.Hidden) / float64(s.TP)
+	bytes := e.bytes * float64(ceil(s.MicroBatch*e.w.Seq, s.CP)) * float64(e.w.Model.Hidden) / float64(s.TP)
 	per := s.TP * s.CP * s.DP
 	t.sends = make([]float64, s.PP)
 	for i := range t.sends {

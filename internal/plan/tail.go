@@ -4,11 +4,12 @@ import (
 	"math"
 
 	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // tail is what follows the last backward pass on the rank where it takes longest: gradients reduced,
 // parameters updated and gathered.
-func (e *Estimator) tail(s *Strategy, t *stages, out *Estimate) {
+func (e *Estimator) tail(s *strategy.Strategy, t *stages, out *Estimate) {
 	worst := Parts{}
 	for i := range t.ranks {
 		if i > 0 && t.ranks[i] == t.ranks[i-1] { // most are alike
@@ -24,7 +25,7 @@ func (e *Estimator) tail(s *Strategy, t *stages, out *Estimate) {
 	out.Parts.Offload += worst.Offload
 }
 
-func (e *Estimator) rankTail(s *Strategy, r *rank) Parts {
+func (e *Estimator) rankTail(s *strategy.Strategy, r *rank) Parts {
 	var p Parts
 	dense := cluster.Axis{Size: s.DP * s.CP, Stride: s.TP}
 	p.DP = e.reduction(s, r, r.params, dense)
@@ -46,11 +47,11 @@ func (e *Estimator) rankTail(s *Strategy, r *rank) Parts {
 }
 
 // ends is the devices that the embedding and its copy lie among.
-func (e *Estimator) ends(s *Strategy) span {
+func (e *Estimator) ends(s *strategy.Strategy) span {
 	if e.cluster.Uniform() {
 		return span{}
 	}
-	return span{0, s.World()}
+	return span{0, s.Devices()}
 }
 
 // What an update moves for each parameter: the float32 copy and both moments read and written, the 16-bit
@@ -62,7 +63,7 @@ const (
 
 // offload is what moving state to the host and back adds: gradients go and parameters come, or activations of
 // a micro-batch go and come under its computation.
-func (e *Estimator) offload(s *Strategy, r *rank, own float64) float64 {
+func (e *Estimator) offload(s *strategy.Strategy, r *rank, own float64) float64 {
 	bus := e.cluster.Groups[r.device].Bus.Usual()
 	if bus.Bandwidth == 0 {
 		return 0
@@ -77,7 +78,7 @@ func (e *Estimator) offload(s *Strategy, r *rank, own float64) float64 {
 }
 
 // shards is over how many of d ranks the optimizer's state is spread.
-func (e *Estimator) shards(s *Strategy, d int) float64 {
+func (e *Estimator) shards(s *strategy.Strategy, d int) float64 {
 	if s.Zero == 0 {
 		return 1
 	}
@@ -90,7 +91,7 @@ func (e *Estimator) shards(s *Strategy, d int) float64 {
 // reduction is what reducing the gradients of n parameters adds to a step. With ZeRO they are scattered and
 // the parameters gathered; where it shards over fewer ranks than there are replicas, the parts are reduced
 // between those groups.
-func (e *Estimator) reduction(s *Strategy, r *rank, n float64, a cluster.Axis) float64 {
+func (e *Estimator) reduction(s *strategy.Strategy, r *rank, n float64, a cluster.Axis) float64 {
 	if a.Size <= 1 || n == 0 {
 		return 0
 	}

@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/galley-ml/galley/internal/cluster"
+import (
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/strategy"
+)
 
 // span is the devices that a collective's groups are among. On a cluster of equal hosts it is the same
 // everywhere, and zero.
@@ -9,7 +12,7 @@ type span struct {
 }
 
 // spanOf is the devices of a pipeline rank.
-func (e *Estimator) spanOf(s *Strategy, rank int) span {
+func (e *Estimator) spanOf(s *strategy.Strategy, rank int) span {
 	if e.cluster.Uniform() {
 		return span{}
 	}

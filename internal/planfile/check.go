@@ -1,6 +1,7 @@
 package planfile
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/galley-ml/galley/internal/cluster"
@@ -8,9 +9,8 @@ import (
 
 // check reports what is wrong with a file that was read.
 func (f *File) check() error {
-	if f.Version != Version {
-		return fmt.Errorf("galley_plan: got version %d, want %d: make a new one with galley plan", f.Version,
-			Version)
+	if err := f.upgrade(); err != nil {
+		return err
 	}
 	if err := f.Workload.Check(); err != nil {
 		return err
@@ -29,22 +29,35 @@ func (f *File) check() error {
 	return f.checkMapping(c)
 }
 
+// upgrade makes a file of version 1 one of this version.
+func (f *File) upgrade() error {
+	switch f.Version {
+	case Version:
+		return nil
+	case 1:
+		if f.Strategy.MicroBatch != 0 {
+			return errors.New("strategy: micro_batch is of galley_plan 2: this is 1, where micro says it")
+		}
+		f.Version, f.Strategy.MicroBatch, f.Strategy.Micro = Version, max(1, f.Strategy.Micro), 0
+		return nil
+	}
+	return fmt.Errorf("galley_plan: got version %d, want %d: make a new one with galley plan", f.Version, Version)
+}
+
 func (f *File) checkStrategy(c *cluster.Cluster) error {
-	s := f.Strategy
+	s := f.Strategy.Filled()
 	used, err := f.Ordered() // a mixed cluster may leave devices idle
 	if err != nil {
 		return fmt.Errorf("layout: %w", err)
 	}
-	if n := s.World(); n != used.Size() || n > c.Size() {
-		return fmt.Errorf("strategy: %s takes %d devices, the cluster has %d", s, n, used.Size())
+	if n := s.Devices(); n != used.Size() || n > c.Size() {
+		return fmt.Errorf("strategy: %s takes %d devices, the cluster has %d", s.Line(), n, used.Size())
 	}
 	if s.Micros(f.Workload.Batch) == 0 {
-		return fmt.Errorf("strategy: %s: a batch of %d does not divide into micro-batches of %d on %d replicas", s,
-			f.Workload.Batch, s.Micro, max(1, s.DP))
+		return fmt.Errorf("strategy: %s: %w", s.Line(), s.Uneven(f.Workload.Batch))
 	}
-	if want := max(1, s.PP) * max(1, s.VPP); len(f.Stages) != want {
-		return fmt.Errorf("stages: got %d, want %d for pp=%d vpp=%d", len(f.Stages), want, max(1, s.PP),
-			max(1, s.VPP))
+	if want := s.PP * s.VPP; len(f.Stages) != want {
+		return fmt.Errorf("stages: got %d, want %d for pp=%d vpp=%d", len(f.Stages), want, s.PP, s.VPP)
 	}
 	sum := 0
 	for i, n := range f.Stages {
@@ -63,8 +76,8 @@ func (f *File) checkMapping(c *cluster.Cluster) error {
 	if len(f.Mapping) == 0 {
 		return nil
 	}
-	if len(f.Mapping) != f.Strategy.World() {
-		return fmt.Errorf("mapping: got %d ranks, want %d", len(f.Mapping), f.Strategy.World())
+	if len(f.Mapping) != f.Strategy.Devices() {
+		return fmt.Errorf("mapping: got %d ranks, want %d", len(f.Mapping), f.Strategy.Devices())
 	}
 	used := make([]bool, c.Size())
 	for r, d := range f.Mapping {

@@ -10,10 +10,12 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
-// Version is that of the files that this package writes.
-const Version = 1
+// Version is that of the files that this package writes. Files of version 1, in which micro was the sequences
+// of a micro-batch, are read, too.
+const Version = 2
 
 // File is a plan with what it is for and what is expected of it.
 type File struct {
@@ -25,8 +27,8 @@ type File struct {
 	Program  string        `yaml:"program,omitempty"`
 	Workload plan.Workload `yaml:"workload"`
 	// Cluster is the hardware, as cluster.Parse reads it.
-	Cluster  string        `yaml:"cluster"`
-	Strategy plan.Strategy `yaml:"strategy"`
+	Cluster  string            `yaml:"cluster"`
+	Strategy strategy.Strategy `yaml:"strategy"`
 	// Stages is the layers of each stage, chunk by chunk in the order that a micro-batch passes them.
 	Stages []int `yaml:"stages,flow"`
 	// Layout is the hardware in the order of ranks and Mapping the device of each rank, where they are not the
@@ -110,7 +112,7 @@ func short(x float64) float64 {
 }
 
 // New is the file of a strategy and its price.
-func New(w plan.Workload, c *cluster.Cluster, s plan.Strategy, e plan.Estimate) *File {
+func New(w plan.Workload, c *cluster.Cluster, s strategy.Strategy, e plan.Estimate) *File {
 	f := &File{
 		Version: Version, Workload: w, Cluster: c.String(), Strategy: s, Stages: Stages(w.Model.Layers, s),
 		Predicted: predicted(w, e),
@@ -120,11 +122,12 @@ func New(w plan.Workload, c *cluster.Cluster, s plan.Strategy, e plan.Estimate) 
 }
 
 // Stages is the layers of each chunk of a strategy: as it says, or as even as it goes, the longer ones first.
-func Stages(layers int, s plan.Strategy) []int {
+func Stages(layers int, s strategy.Strategy) []int {
 	if len(s.Layers) > 0 {
 		return slices.Clone(s.Layers)
 	}
-	n := max(1, s.PP) * max(1, s.VPP)
+	s = s.Filled()
+	n := max(1, s.PP*s.VPP)
 	sizes := make([]int, n)
 	for i := range sizes {
 		sizes[i] = layers / n

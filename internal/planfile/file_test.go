@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/planfile"
+	"github.com/galley-ml/galley/strategy"
 )
 
 func sample(t testing.TB) (*planfile.File, plan.Workload, *cluster.Cluster) {
@@ -28,8 +29,8 @@ func sample(t testing.TB) (*planfile.File, plan.Workload, *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := plan.Strategy{DP: 4, TP: 2, PP: 2, Micro: 2, Zero: 1, SP: true,
-		Recompute: plan.Recompute{Mode: plan.Full, Layers: 2}, Layers: []int{17, 15}}
+	s := strategy.Strategy{DP: 4, TP: 2, PP: 2, MicroBatch: 2, Zero: 1, Sequence: true,
+		Recompute: strategy.FullLayers(2), Layers: []int{17, 15}}
 	x, err := e.Estimate(s)
 	if err != nil {
 		t.Fatal(err)
@@ -89,6 +90,27 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// Files of version 1 say micro for what is micro_batch now.
+func TestVersion1(t *testing.T) {
+	f, _, _ := sample(t)
+	text, err := f.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := strings.NewReplacer("galley_plan: 2", "galley_plan: 1", "micro_batch: 2", "micro: 2").Replace(string(text))
+	g, err := planfile.Parse([]byte(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(f, g); d != "" {
+		t.Error(d)
+	}
+	mixed := strings.Replace(string(text), "galley_plan: 2", "galley_plan: 1", 1)
+	if _, err := planfile.Parse([]byte(mixed)); err == nil || !strings.Contains(err.Error(), "where micro says it") {
+		t.Errorf("micro_batch in version 1: %v", err)
+	}
+}
+
 func with(w plan.Workload, change func(w *plan.Workload)) plan.Workload {
 	change(&w)
 	return w
@@ -102,7 +124,7 @@ func TestMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range []struct{ old, replacement, want string }{
-		{"galley_plan: 1", "galley_plan: 2", "got version 2, want 1"},
+		{"galley_plan: 2", "galley_plan: 3", "got version 3, want 2"},
 		{"batch: 64", "batch: 32", "it was edited after it was priced"},
 		{"dp: 4", "dp: 8", "takes 32 devices, the cluster has 16"},
 		{"dp: 4", "dq: 4", "line 19, column 3: unknown field \"dq\""},

@@ -10,7 +10,7 @@
 // where something was left out the gap says how much that may be.
 //
 //	a, err := search.Find(search.Config{Workload: w, Cluster: c}, plan.Default(c, w))
-//	a.Plans[0].Strategy            // dp=64 tp=1 pp=1 micro=1 zero=2
+//	a.Plans[0].Strategy            // dp=64 tp=1 pp=1 micro_batch=1 zero=2
 //	a.Gap()                        // 0: there is none better under the cost model
 //	search.Why(a.Plans[0], a.Plans[1]) // what the next one loses
 //	a.Misfit                       // where nothing fits: what is missing, and the smallest change that fits

@@ -31,6 +31,6 @@ func ExampleFind() {
 		return
 	}
 	best := a.Plans[0]
-	fmt.Println(len(a.Plans), best.Strategy.World(), best.Estimate.Fits, a.Gap())
+	fmt.Println(len(a.Plans), best.Strategy.Devices(), best.Estimate.Fits, a.Gap())
 	// Output: 5 16 true 0
 }

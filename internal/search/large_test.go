@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // find searches a known case with the calibration that the command line takes.
@@ -70,7 +71,7 @@ func TestPlans(t *testing.T) {
 	}
 	again := find(t, "llama-3-8b", "8x8 H100-SXM ib=400G", 512, 8192, "")
 	for i := range a.Plans {
-		if a.Plans[i].Strategy.String() != again.Plans[i].Strategy.String() {
+		if a.Plans[i].Strategy.Line() != again.Plans[i].Strategy.Line() {
 			t.Errorf("plan %d is %s, then %s", i+1, a.Plans[i].Strategy, again.Plans[i].Strategy)
 		}
 	}
@@ -84,7 +85,7 @@ func TestAllow(t *testing.T) {
 		t.Fatal(err)
 	}
 	config := Config{Workload: w, Cluster: c, Pricer: e,
-		Allow: func(s plan.Strategy) bool { return s.PP > 1 && s.Schedule == "1f1b" && s.Shard == 0 }}
+		Allow: func(s strategy.Strategy) bool { return s.PP > 1 && s.Schedule == "1f1b" && s.Shard == 0 }}
 	r, err := Search(config)
 	if err != nil || len(r.Plans) == 0 {
 		t.Fatal(r, err)

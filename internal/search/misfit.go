@@ -124,7 +124,7 @@ func (c Config) fits(cal plan.Calibration) bool {
 func (c Config) thriftiest(stop func(p Plan) bool) {
 	s := newSpace(c.Workload, c.Cluster, c.Pin)
 	for _, x := range s.cells() {
-		if x.Micro > 1 && !c.Pin.has("micro") {
+		if x.MicroBatch > 1 && !c.Pin.has("micro_batch") {
 			continue
 		}
 		for _, o := range s.orders(x) {

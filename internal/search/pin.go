@@ -2,39 +2,37 @@ package search
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/galley-ml/galley/internal/pipeline"
-	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // Pin is what must hold of a strategy: tp=4 pp=2 zero=1. The zero value asks nothing.
 type Pin struct {
 	text string
 	keys []string
-	want plan.Strategy
+	want strategy.Strategy
 }
 
-// betweenWords are commas that separate words; in layers=8,7 they do not.
-var betweenWords = regexp.MustCompile(`(?: ?,)+ ?([a-z]|$)`)
-
-// ParsePin reads part of a strategy, in the words of plan.ParseStrategy.
+// ParsePin reads part of a strategy, in the words of strategy.Parse.
 func ParsePin(text string) (Pin, error) {
-	text = strings.Join(strings.Fields(strings.ReplaceAll(text, ";", " ")), " ")
-	p := Pin{text: strings.TrimSpace(betweenWords.ReplaceAllString(text, " $1"))}
-	var err error
-	if p.want, err = plan.ParseStrategy(p.text); err != nil {
+	want, said, err := strategy.ParsePart(text)
+	if err != nil {
 		return Pin{}, err
 	}
-	if _, err := pipeline.Choose(p.want.Schedule, p.want.VPP); err != nil {
+	p := Pin{text: strings.Join(said, " "), want: want}
+	if _, err := pipeline.Choose(want.Schedule, want.VPP); err != nil {
 		return Pin{}, fmt.Errorf("strategy: %w", err)
 	}
-	for _, w := range strings.Fields(p.text) {
-		key, _, _ := strings.Cut(w, "=")
-		if slices.Contains(p.keys, key) {
-			return Pin{}, fmt.Errorf("strategy: %s is said twice in %q", key, p.text)
+	for _, w := range said {
+		key, value, _ := strings.Cut(w, "=")
+		switch key {
+		case "micro":
+			return Pin{}, fmt.Errorf("strategy: %q: micro counts micro-batches: a plan is asked for the sequences of one: want micro_batch=%s", w, value)
+		case "amp", "overlap", "offload.dir":
+			return Pin{}, fmt.Errorf("strategy: %q: it is said of a run, not planned: leave it out", w)
 		}
 		p.keys = append(p.keys, key)
 	}
@@ -48,11 +46,11 @@ func (p Pin) String() string { return p.text }
 func (p Pin) has(key string) bool { return slices.Contains(p.keys, key) }
 
 // allows reports whether a strategy is as the pin asks.
-func (p Pin) allows(s plan.Strategy) bool {
+func (p Pin) allows(s strategy.Strategy) bool {
 	return !slices.ContainsFunc(p.keys, func(key string) bool { return !p.same(key, s) })
 }
 
-func (p Pin) same(key string, s plan.Strategy) bool {
+func (p Pin) same(key string, s strategy.Strategy) bool {
 	w := p.want
 	one := func(a, b int) bool { return max(1, a) == max(1, b) }
 	switch key {
@@ -70,20 +68,20 @@ func (p Pin) same(key string, s plan.Strategy) bool {
 		return one(w.ETP, s.ETP)
 	case "vpp":
 		return one(w.VPP, s.VPP)
-	case "micro":
-		return one(w.Micro, s.Micro)
+	case "micro_batch":
+		return one(w.MicroBatch, s.MicroBatch)
 	case "zero":
 		return w.Zero == s.Zero
 	case "shard":
 		return w.Shard == s.Shard
 	case "sp":
-		return w.SP == s.SP
+		return w.Sequence == s.Sequence
 	case "schedule":
 		return w.Class() == s.Class()
 	case "cp_kind":
-		return w.CPKind == s.CPKind || w.CPKind == "ring" && s.CPKind == ""
+		return w.Context == s.Context || w.Context == "ring" && s.Context == ""
 	case "recompute":
-		return w.Recompute == s.Recompute
+		return w.Recompute.Mode() == s.Recompute.Mode() && w.Recompute.Layers() == s.Recompute.Layers()
 	case "offload.optimizer":
 		return w.Offload.Optimizer == s.Offload.Optimizer
 	case "offload.activations":

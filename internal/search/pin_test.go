@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 func TestPin(t *testing.T) {
-	s := plan.Strategy{DP: 4, TP: 2, PP: 2, VPP: 2, Micro: 1, Zero: 1, SP: true,
-		Recompute: plan.Recompute{Mode: plan.Full, Layers: 3}, Layers: []int{8, 8, 9, 7}}
+	s := strategy.Strategy{DP: 4, TP: 2, PP: 2, VPP: 2, MicroBatch: 1, Zero: 1, Sequence: true,
+		Recompute: strategy.FullLayers(3), Layers: []int{8, 8, 9, 7}}
 	for text, want := range map[string]bool{
 		"": true, "; ,;": true, "tp=2": true, "tp=2 ; pp=2,;": true, "tp=2 pp=2, cp=1": true, "tp=4": false, "sp": true, "sp=false": false, "schedule=interleaved": true, "schedule=1f1b": false,
 		"schedule=Interleaved1F1B": true, "schedule=INTERLEAVED": true,
@@ -34,7 +34,7 @@ func TestPin(t *testing.T) {
 // Every plan of a pinned search is as the pin asks.
 func TestPinnedSearch(t *testing.T) {
 	for _, text := range []string{"tp=2", "pp=2 schedule=interleaved", "zero=1 recompute=full", "sp=false tp=4",
-		"cp=2 cp_kind=gather micro=1", "pp=2 vpp=1 layers=17,15"} {
+		"cp=2 cp_kind=gather micro_batch=1", "pp=2 vpp=1 layers=17,15"} {
 		for _, p := range find(t, "llama-3-8b", "2x8 H100-SXM ib=400G", 64, 4096, text).Plans {
 			if pin, _ := ParsePin(text); !pin.allows(p.Strategy) {
 				t.Errorf("%s: %s", text, p.Strategy)
@@ -56,6 +56,6 @@ func FuzzParsePin(f *testing.F) {
 		if q, err := ParsePin(p.String()); err != nil || q.String() != p.String() {
 			t.Fatalf("%q reads back as %q: %v", p, q, err)
 		}
-		p.allows(plan.Strategy{DP: 2})
+		p.allows(strategy.Strategy{DP: 2})
 	})
 }

@@ -9,15 +9,16 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // Pricer says what a strategy costs, to many goroutines at once. *plan.Estimator is one.
 type Pricer interface {
-	Exact(s plan.Strategy) (plan.Estimate, error)
+	Exact(s strategy.Strategy) (plan.Estimate, error)
 	// Least is the same with a Step that may be lower; it takes a tenth of the time.
-	Least(s plan.Strategy) (plan.Estimate, error)
+	Least(s strategy.Strategy) (plan.Estimate, error)
 	// Floor is seconds that no strategy with the same division of the devices and micro-batch is below.
-	Floor(s plan.Strategy) (float64, error)
+	Floor(s strategy.Strategy) (float64, error)
 }
 
 // Config says what to search for.
@@ -28,7 +29,7 @@ type Config struct {
 	Pin Pin
 	// Allow, if not nil, says whether a strategy can be run: what it refuses is not in the space. It is asked
 	// from many goroutines.
-	Allow func(s plan.Strategy) bool
+	Allow func(s strategy.Strategy) bool
 	// Top is how many plans to return, each of another division of the devices; 0 is 5.
 	Top int
 	// Workers is how many goroutines search; 0 is 1.
@@ -41,7 +42,7 @@ type Config struct {
 
 // Plan is a strategy with its price.
 type Plan struct {
-	Strategy plan.Strategy
+	Strategy strategy.Strategy
 	Estimate plan.Estimate
 }
 
@@ -98,13 +99,13 @@ type family struct {
 	context    bool
 }
 
-func familyOf(s plan.Strategy) family {
+func familyOf(s strategy.Strategy) family {
 	return family{max(1, s.TP), max(1, s.PP), max(1, s.EP), s.CP > 1}
 }
 
 // cell is a division with the least that a step of it takes.
 type cell struct {
-	strategy plan.Strategy
+	strategy strategy.Strategy
 	bound    float64
 }
 
@@ -155,7 +156,7 @@ func (s *search) warm(cells []cell) error {
 	seen := map[family]bool{}
 	var first []cell
 	for _, c := range cells {
-		if f := familyOf(c.strategy); c.strategy.Micro == 1 && !seen[f] {
+		if f := familyOf(c.strategy); c.strategy.MicroBatch == 1 && !seen[f] {
 			seen[f] = true
 			first = append(first, c)
 		}
@@ -284,7 +285,7 @@ func (p Plan) before(q Plan) bool {
 	if p.Estimate.Step != q.Estimate.Step {
 		return p.Estimate.Step < q.Estimate.Step
 	}
-	return p.Strategy.String() < q.Strategy.String()
+	return p.Strategy.Line() < q.Strategy.Line()
 }
 
 func (s *search) result(cells []cell) *Result {

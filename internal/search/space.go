@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // space is the strategies that are searched: every way to divide the devices, and what each division leaves
@@ -18,7 +19,7 @@ type space struct {
 	host int
 	pin  Pin
 	// offloads is what may lie in the hosts' memory.
-	offloads []plan.Offload
+	offloads []strategy.Offload
 	// lines is the reliefs by the layers of the longest chunk.
 	lines sync.Map
 }
@@ -34,8 +35,8 @@ func newSpace(w plan.Workload, c *cluster.Cluster, pin Pin) *space {
 }
 
 // cells is the divisions of the devices, with the micro-batch: what decides how long computing takes.
-func (s *space) cells() []plan.Strategy {
-	var list []plan.Strategy
+func (s *space) cells() []strategy.Strategy {
+	var list []strategy.Strategy
 	for _, tp := range divisors(s.world) {
 		if !s.tensor(tp) {
 			continue
@@ -48,11 +49,11 @@ func (s *space) cells() []plan.Strategy {
 				if pp > s.w.Model.Layers {
 					break
 				}
-				list = append(list, s.batches(plan.Strategy{TP: tp, CP: cp, PP: pp, DP: s.world / tp / cp / pp})...)
+				list = append(list, s.batches(strategy.Strategy{TP: tp, CP: cp, PP: pp, DP: s.world / tp / cp / pp})...)
 			}
 		}
 	}
-	return slices.DeleteFunc(list, func(c plan.Strategy) bool { return !s.allowsCell(c) })
+	return slices.DeleteFunc(list, func(c strategy.Strategy) bool { return !s.allowsCell(c) })
 }
 
 // The space ends where no run goes: shorter parts of a sequence than leastContext keep no device busy, and a
@@ -74,7 +75,7 @@ func (s *space) tensor(tp int) bool {
 }
 
 // batches is a division with every micro-batch, kind of exchange and spread of experts.
-func (s *space) batches(c plan.Strategy) []plan.Strategy {
+func (s *space) batches(c strategy.Strategy) []strategy.Strategy {
 	if s.w.Batch%c.DP != 0 {
 		return nil
 	}
@@ -89,7 +90,7 @@ func (s *space) batches(c plan.Strategy) []plan.Strategy {
 	if c.TP > 1 && s.w.Seq/c.CP%c.TP == 0 {
 		sequence = []bool{true, false}
 	}
-	var list []plan.Strategy
+	var list []strategy.Strategy
 	for _, micro := range divisors(s.w.Batch / c.DP) {
 		if micro > 1 && micro*s.w.Seq/c.CP > mostTokens {
 			break
@@ -98,7 +99,7 @@ func (s *space) batches(c plan.Strategy) []plan.Strategy {
 			for _, sp := range sequence {
 				for _, e := range s.experts(c) {
 					x := c
-					x.Micro, x.CPKind, x.SP, x.EP, x.ETP = micro, kind, sp, e.ep, e.etp
+					x.MicroBatch, x.Context, x.Sequence, x.EP, x.ETP = micro, kind, sp, e.ep, e.etp
 					list = append(list, x)
 				}
 			}
@@ -110,7 +111,7 @@ func (s *space) batches(c plan.Strategy) []plan.Strategy {
 type spread struct{ ep, etp int }
 
 // experts is over how many devices experts, and each of them, may be spread.
-func (s *space) experts(c plan.Strategy) []spread {
+func (s *space) experts(c strategy.Strategy) []spread {
 	if !s.w.Model.MoE() {
 		return []spread{{}}
 	}
@@ -129,8 +130,8 @@ func (s *space) experts(c plan.Strategy) []spread {
 }
 
 // allowsCell checks what the pin says of cells.
-func (s *space) allowsCell(c plan.Strategy) bool {
-	for _, key := range []string{"dp", "tp", "pp", "cp", "ep", "etp", "micro", "sp", "cp_kind"} {
+func (s *space) allowsCell(c strategy.Strategy) bool {
+	for _, key := range []string{"dp", "tp", "pp", "cp", "ep", "etp", "micro_batch", "sp", "cp_kind"} {
 		if s.pin.has(key) && !s.pin.same(key, c) {
 			return false
 		}
@@ -145,7 +146,7 @@ type order struct {
 }
 
 // orders is the schedules of a cell: classic ones, those that split the backward pass, and chunks.
-func (s *space) orders(c plan.Strategy) []order {
+func (s *space) orders(c strategy.Strategy) []order {
 	if c.PP == 1 {
 		return s.allowedOrders(c, []order{{1, ""}})
 	}
@@ -166,7 +167,7 @@ func (s *space) orders(c plan.Strategy) []order {
 
 // chunks is how many chunks a rank may have where the schedule leaves it open. Where chunks differ in layers,
 // the longest counts: only numbers that make it shorter are of interest.
-func (s *space) chunks(c plan.Strategy) (list []int) {
+func (s *space) chunks(c strategy.Strategy) (list []int) {
 	for v := 2; v*c.PP <= s.w.Model.Layers; v++ {
 		if v == 2 || ceil(s.w.Model.Layers, v*c.PP) < ceil(s.w.Model.Layers, (v-1)*c.PP) {
 			list = append(list, v)
@@ -175,7 +176,7 @@ func (s *space) chunks(c plan.Strategy) (list []int) {
 	return list
 }
 
-func (s *space) allowedOrders(c plan.Strategy, list []order) []order {
+func (s *space) allowedOrders(c strategy.Strategy, list []order) []order {
 	return slices.DeleteFunc(list, func(o order) bool {
 		c.VPP, c.Schedule = o.vpp, o.schedule
 		return s.pin.has("vpp") && !s.pin.same("vpp", c) || s.pin.has("schedule") && !s.pin.same("schedule", c)
@@ -186,7 +187,7 @@ func (s *space) allowedOrders(c plan.Strategy, list []order) []order {
 type share struct{ zero, shard int }
 
 // shares is ZeRO's stages, over all replicas or over those of a host.
-func (s *space) shares(c plan.Strategy) []share {
+func (s *space) shares(c strategy.Strategy) []share {
 	list := []share{{0, 0}}
 	if c.DP*c.CP > 1 {
 		list = append(list, share{1, 0}, share{2, 0}, share{3, 0})
@@ -206,7 +207,7 @@ func (s *space) shares(c plan.Strategy) []share {
 // reliefs is what may be given up for memory, the least first along each line: layers computed again, or
 // activations in the host's memory, and the optimizer's state there. Along a line time grows, and memory
 // falls from its second entry on.
-func (s *space) reliefs(c plan.Strategy) [][]relief {
+func (s *space) reliefs(c strategy.Strategy) [][]relief {
 	deepest := ceil(s.w.Model.Layers, c.PP*max(1, c.VPP))
 	if len(c.Layers) > 0 {
 		deepest = slices.Max(c.Layers)
@@ -220,14 +221,14 @@ func (s *space) reliefs(c plan.Strategy) [][]relief {
 }
 
 func (s *space) newReliefs(deepest int) [][]relief {
-	modes := []plan.Recompute{{}}
+	modes := []strategy.Recompute{""}
 	if s.w.Software.Unfused {
-		modes = append(modes, plan.Recompute{Mode: plan.Selective})
+		modes = append(modes, strategy.Selective)
 	}
 	for n := 1; n < deepest; n++ {
-		modes = append(modes, plan.Recompute{Mode: plan.Full, Layers: n})
+		modes = append(modes, strategy.FullLayers(n))
 	}
-	modes = append(modes, plan.Recompute{Mode: plan.Full})
+	modes = append(modes, strategy.Full)
 	var lines [][]relief
 	for _, o := range s.offloads {
 		line := make([]relief, 0, len(modes))
@@ -247,19 +248,19 @@ func (s *space) newReliefs(deepest int) [][]relief {
 }
 
 type relief struct {
-	recompute plan.Recompute
-	offload   plan.Offload
+	recompute strategy.Recompute
+	offload   strategy.Offload
 }
 
 // offloads is the parts of state that are tried in the host's memory, the cheapest first.
-var offloads = []plan.Offload{
+var offloads = []strategy.Offload{
 	{}, {Optimizer: 0.5}, {Optimizer: 1}, {Activations: 0.5}, {Optimizer: 0.5, Activations: 0.5}, {Optimizer: 1,
 		Activations: 0.5},
 	{Activations: 1}, {Optimizer: 0.5, Activations: 1}, {Optimizer: 1, Activations: 1},
 }
 
 func (s *space) allowsRelief(r relief) bool {
-	c := plan.Strategy{Recompute: r.recompute, Offload: r.offload}
+	c := strategy.Strategy{Recompute: r.recompute, Offload: r.offload}
 	for _, key := range []string{"recompute", "offload.optimizer", "offload.activations"} {
 		if s.pin.has(key) && !s.pin.same(key, c) {
 			return false

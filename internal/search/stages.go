@@ -4,14 +4,14 @@ import (
 	"math"
 	"slices"
 
-	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // Loader says what layers take on the ranks of a pipeline. *plan.Estimator is one.
 type Loader interface {
 	// Kind is the type of device of a rank: ranks of one kind have the same loads.
-	Kind(s plan.Strategy, rank int) int
-	Loads(s plan.Strategy, rank int) (layers []float64, embedding, head float64, err error)
+	Kind(s strategy.Strategy, rank int) int
+	Loads(s strategy.Strategy, rank int) (layers []float64, embedding, head float64, err error)
 }
 
 // mostEven is up to how many chunks a rank an even cut is tried beside the balanced one.
@@ -19,7 +19,7 @@ const mostEven = 4
 
 // cuts is the ways in which a strategy's layers are cut into stages: balanced, and with few chunks a rank
 // also as even as it goes, which is nil.
-func (w *worker) cuts(s plan.Strategy) [][]int {
+func (w *worker) cuts(s strategy.Strategy) [][]int {
 	even := [][]int{nil}
 	if pin := w.s.c.Pin; pin.has("layers") {
 		if len(pin.want.Layers) != max(1, s.PP)*max(1, s.VPP) {
@@ -43,7 +43,7 @@ func (w *worker) cuts(s plan.Strategy) [][]int {
 
 // Balance cuts a strategy's layers so that its slowest chunk is as fast as it can be, the embedding and the
 // head included, each chunk on the devices of its rank; nil where that is not known.
-func Balance(l Loader, s plan.Strategy) []int {
+func Balance(l Loader, s strategy.Strategy) []int {
 	pp, chunks := max(1, s.PP), max(1, s.PP)*max(1, s.VPP)
 	loads := make([]rankLoad, pp)
 	kinds := 0

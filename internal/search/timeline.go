@@ -3,6 +3,7 @@ package search
 import (
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // Simulated is a step of a plan, action by action.
@@ -26,7 +27,7 @@ func (s *Simulated) Step() float64 {
 
 // Simulate runs the schedule of a strategy with the times of its stages; micros is how many micro-batches, 0
 // for all of a step.
-func Simulate(e *plan.Estimator, s plan.Strategy, micros int) (*Simulated, error) {
+func Simulate(e *plan.Estimator, s strategy.Strategy, micros int) (*Simulated, error) {
 	est, err := e.Exact(s)
 	if err != nil {
 		return nil, err

@@ -145,7 +145,7 @@ func TrafficOf(w plan.Workload, p Plan, on *cluster.Cluster) *Traffic {
 	micros := float64(s.Micros(w.Batch))
 	layers := float64(w.Model.Layers) / float64(pp)
 	// bytes of a micro-batch's activations
-	part := 2 * float64(max(1, s.Micro)*w.Seq/cp) * float64(w.Model.Hidden)
+	part := 2 * float64(max(1, s.MicroBatch)*w.Seq/cp) * float64(w.Model.Hidden)
 	share := func(n int) float64 { return float64(n-1) / float64(n) }
 	params := w.Model.Params() / float64(tp*pp)
 	strides := []int{1, tp, tp * cp, tp * cp * dp}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // worker prices strategies for one goroutine.
@@ -18,7 +19,7 @@ type worker struct {
 
 // least is a lower bound of what a strategy costs, with its memory; ok is false where the cost model says
 // that it cannot be.
-func (w *worker) least(x plan.Strategy, r relief) (Plan, bool) {
+func (w *worker) least(x strategy.Strategy, r relief) (Plan, bool) {
 	x.Recompute, x.Offload = r.recompute, r.offload
 	if allow := w.s.c.Allow; allow != nil && !allow(x) {
 		return Plan{}, false
@@ -69,7 +70,7 @@ func (w *worker) visit(c cell) error {
 
 // usual tries a cell with the state of the optimizer, or all state, sharded, and with nothing or everything
 // computed again.
-func (w *worker) usual(x plan.Strategy, f family) {
+func (w *worker) usual(x strategy.Strategy, f family) {
 	orders := w.s.space.orders(x)
 	if len(orders) == 0 || w.s.c.Pin.has("layers") {
 		return
@@ -93,7 +94,7 @@ func (w *worker) usual(x plan.Strategy, f family) {
 
 // share bounds every sharding of a strategy's state, as if memory were no matter. What one of them takes
 // before its tail, none is below: where that is too long, the others need not be asked.
-func (w *worker) share(x plan.Strategy, f family) {
+func (w *worker) share(x strategy.Strategy, f family) {
 	for i, z := range w.s.space.shares(x) {
 		x.Zero, x.Shard = z.zero, z.shard
 		lines := w.s.space.reliefs(x)
@@ -157,7 +158,7 @@ func (w *worker) relieve(first Plan, f family) {
 
 // descend settles a strategy with the relief at a place of a line, or where the simulated schedule holds more
 // than was thought, with the next that fits; it reports whether any does, or whether none is fast enough.
-func (w *worker) descend(x plan.Strategy, p Plan, line []relief, at int, f family) bool {
+func (w *worker) descend(x strategy.Strategy, p Plan, line []relief, at int, f family) bool {
 	for {
 		priced, ok := w.priceBetter(p, f)
 		if !ok {
@@ -180,8 +181,8 @@ func (w *worker) descend(x plan.Strategy, p Plan, line []relief, at int, f famil
 // room reports whether a strategy that was priced without relief has room with something offloaded: what lies
 // in the host's memory is gone from the device's, with its share of slack. Where it was priced otherwise, it
 // may.
-func room(e plan.Estimate, x plan.Strategy, r relief) bool {
-	if x.Offload != (plan.Offload{}) || x.Recompute != (plan.Recompute{}) {
+func room(e plan.Estimate, x strategy.Strategy, r relief) bool {
+	if x.Offload != (strategy.Offload{}) || x.Recompute != "" {
 		return true
 	}
 	for i := range e.Stages {
@@ -196,7 +197,7 @@ func room(e plan.Estimate, x plan.Strategy, r relief) bool {
 
 // enough is 1 if a strategy fits with everything computed again and as much offloaded as goes together with
 // that, else 0.
-func (w *worker) enough(x plan.Strategy, lines [][]relief) int {
+func (w *worker) enough(x strategy.Strategy, lines [][]relief) int {
 	for i := len(lines) - 1; i >= 0; i-- {
 		line := lines[i]
 		if len(line) == 1 {
@@ -246,7 +247,7 @@ func hopeless(e plan.Estimate) bool {
 
 // along finds the first relief of a line that fits, by halving, and its place; 0 is none: the first one is
 // known not to fit.
-func (w *worker) along(x plan.Strategy, line []relief) (Plan, int) {
+func (w *worker) along(x strategy.Strategy, line []relief) (Plan, int) {
 	if len(line) == 1 {
 		return Plan{}, 0
 	}

@@ -26,6 +26,7 @@ func Forward(f *ir.Func, c Config) ([]*Stage, error) {
 // forward builds the forward half of stage k.
 func (s *splitter) forward(k int) (*Stage, error) {
 	b, _, results := s.half(k, fmt.Sprintf("stage%d.forward", k))
+	b.out.Forward = true
 	f, err := b.b.Build(results...)
 	if err != nil {
 		return nil, err

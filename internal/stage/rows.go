@@ -29,6 +29,8 @@ type Rows struct {
 	learned []bool
 	given   map[operand]int
 	order   []*ir.Value
+	// own is the values that depend on statistics of a micro-batch's own rows: there is none of the whole batch.
+	own []bool
 }
 
 // operand is one of a node.
@@ -61,7 +63,7 @@ const (
 // NewRows looks at what rows become in a program.
 func NewRows(f *ir.Func, c RowsConfig) *Rows {
 	r := &Rows{f: f, c: c, layouts: make([]rowLayout, f.NumValues()), learned: make([]bool, f.NumValues()),
-		given: map[operand]int{}}
+		given: map[operand]int{}, own: make([]bool, f.NumValues())}
 	for i, p := range f.Params() {
 		r.learned[p.ID()] = i < c.Weights
 		if c.Cut[i] {
@@ -75,6 +77,7 @@ func NewRows(f *ir.Func, c RowsConfig) *Rows {
 		for i, layout := range r.node(n) {
 			r.layouts[n.Out()[i].ID()] = layout
 		}
+		r.keepOwn(n)
 	}
 	return r
 }
@@ -107,7 +110,7 @@ func (r *Rows) node(n *ir.Node) []rowLayout {
 func (r *Rows) before(n *ir.Node, also rowKind) (any bool) {
 	for i, v := range n.In() {
 		layout := r.layout(n, i)
-		if r.learned[v.ID()] || layout.kind == sameForAll || layout.kind == perRow && also != perRow {
+		if r.learned[v.ID()] || r.own[v.ID()] || layout.kind == sameForAll || layout.kind == perRow && also != perRow {
 			continue
 		}
 		at := slices.Index(r.order, v)
@@ -130,6 +133,9 @@ func (r *Rows) layout(n *ir.Node, i int) rowLayout {
 // apply is what rows are in a node's results, by its rule.
 func (r *Rows) apply(n *ir.Node) ([]rowLayout, bool) {
 	if layouts, ok := r.indexed(n); ok {
+		return layouts, true
+	}
+	if layouts, ok := r.statistic(n); ok {
 		return layouts, true
 	}
 	var rows, sums bool

@@ -146,7 +146,10 @@ func (p *rowsPart) node(n *ir.Node) error {
 	defer p.b.At(n.Pos())()
 	o := n.Op()
 	_, indexed := p.r.indexed(n)
+	_, statistic := p.r.statistic(n)
 	switch {
+	case statistic:
+		return p.statistic(n, in)
 	case indexed:
 		if err := p.indexed(n, in); err != nil {
 			return err

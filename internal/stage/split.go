@@ -19,15 +19,25 @@ type Stage struct {
 	// In and Out are values of the whole program by ID: what comes from the stage before and what goes to the
 	// next. The last stage's Out is the program's results.
 	In, Out []int
+	// Forward is whether the stage has no backward half: the joint program then has neither gradients nor sums.
+	Forward bool
 }
 
 // NumGrads is how many of the joint program's parameters are gradients of what it hands on.
 func (s *Stage) NumGrads() int {
+	if s.Forward {
+		return 0
+	}
 	return len(s.Joint.Params()) - 2*len(s.Weights) - len(s.Batch) - len(s.In)
 }
 
 // NumInGrads is how many of its results are gradients of what it was handed.
-func (s *Stage) NumInGrads() int { return len(s.Joint.Results()) - len(s.Out) - len(s.Weights) }
+func (s *Stage) NumInGrads() int {
+	if s.Forward {
+		return 0
+	}
+	return len(s.Joint.Results()) - len(s.Out) - len(s.Weights)
+}
 
 // Config says how a program is split.
 type Config struct {

@@ -22,6 +22,8 @@ type Machine struct {
 	// busy.
 	Cores int
 	Crowd float64
+	// Threads is how many threads all devices share; each has at least one.
+	Threads int
 	// Latency is the seconds after which a core that has had nothing to do begins with what comes.
 	Latency float64
 	// Spread is how much the time of an op differs from one time to the next, as a part of it: devices with the
@@ -42,18 +44,18 @@ type Forecast struct {
 
 // Forecast is how long the step should take where devices share cores: the tapes are run against each other
 // as match runs them, with a clock.
-func (s *Step) Forecast(m Machine) (Forecast, error) {
+func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	if m.Cores < 1 || m.Crowd < 1 {
 		return Forecast{}, fmt.Errorf("forecast: %d cores that slow each other down %g times: want 1 or more of both", m.Cores, m.Crowd)
 	}
 	if m.Slice == 0 {
 		m.Slice = 10e-3
 	}
-	threads := max(1, min(s.c.Threads/len(s.tapes), m.Cores))
+	threads := max(1, min(m.Threads/len(p.tapes), m.Cores))
 	c := &clock{m: m, threads: float64(threads), posted: map[message]bool{}, taken: map[message]bool{},
 		waiting: map[waiting]int{}, meetings: map[string][]int{}}
 	prices := map[*ir.Func][]float64{}
-	for d, t := range s.tapes {
+	for d, t := range p.tapes {
 		p := &racer{device: d}
 		if t != nil {
 			var err error
@@ -67,24 +69,6 @@ func (s *Step) Forecast(m Machine) (Forecast, error) {
 		c.ready = append(c.ready, p)
 	}
 	return c.run()
-}
-
-// Programs is the programs that devices run, each once, in the order in which they come.
-func (s *Step) Programs() []*ir.Func {
-	var list []*ir.Func
-	seen := map[*ir.Func]bool{}
-	for _, t := range s.tapes {
-		if t == nil {
-			continue
-		}
-		for _, in := range t.code {
-			if in.kind == call && !seen[in.exe.Func()] {
-				seen[in.exe.Func()] = true
-				list = append(list, in.exe.Func())
-			}
-		}
-	}
-	return list
 }
 
 // pricing is the prices of a device of so many threads.

@@ -24,6 +24,8 @@ type Weight struct {
 	// how its gradients are summed over micro-batches; axes that leave sums pending are found and need not be
 	// said.
 	Use, Rest, Sum, Slot mesh.Spec
+	// Buffer is one whose gradient is what is added to it: it has no part in the gradients' norm.
+	Buffer bool
 }
 
 // slot is how a slot of a type lies: one that is not as large as the weight is small, and whole everywhere.
@@ -60,12 +62,17 @@ type Config struct {
 	SumType func(weight int) ir.Type
 	// Update makes the next weights.
 	Update Update
-	// Offload, where set, keeps the optimizer's slots of a device outside of its memory; they are brought in for
-	// the update.
-	Offload func(device int, types []ir.Type) (offload.Store, error)
-	Prices  spmd.Prices
+	// Away keeps the optimizer's slots outside of the devices' memory; they are brought in for the update.
+	Away   bool
+	Prices spmd.Prices
 	// Overlap is whether devices compute while they exchange.
 	Overlap Overlap
+}
+
+// RunConfig is what a plan is run with. The zero value takes one thread a device.
+type RunConfig struct {
+	// Offload makes the store that keeps what is away of a device; it must be set where something is.
+	Offload func(device int, types []ir.Type) (offload.Store, error)
 	// Threads is how many threads the devices of a process share; each has at least one.
 	Threads int
 	// DetectNaN ends a step at the first op that makes a NaN.
@@ -111,13 +118,12 @@ type UpdateOut struct {
 }
 
 func (c Config) check() error {
+	if err := c.checkParams(); err != nil {
+		return err
+	}
 	for _, f := range c.Forwards {
 		if len(f.Results()) != 2 {
 			return fmt.Errorf("step: forward program returns %d values: want a sum of losses and what they are divided by", len(f.Results()))
-		}
-		if len(f.Params()) != len(c.Weights)+len(c.Batch) {
-			return fmt.Errorf("step: forward program has %d parameters: want %d weights and %d of a batch",
-				len(f.Params()), len(c.Weights), len(c.Batch))
 		}
 	}
 	switch {
@@ -132,13 +138,23 @@ func (c Config) check() error {
 	return err
 }
 
+// checkParams checks what the programs take.
+func (c Config) checkParams() error {
+	for _, f := range c.Forwards {
+		if len(f.Params()) != len(c.Weights)+len(c.Batch) {
+			return fmt.Errorf("step: forward program has %d parameters: want %d weights and %d of a batch",
+				len(f.Params()), len(c.Weights), len(c.Batch))
+		}
+	}
+	return nil
+}
+
 // cuts is the nodes of a program at which stages begin.
 func (c Config) cuts(f *ir.Func) ([]int, error) {
 	var list []int
 	for _, want := range c.Cuts {
 		at := slices.IndexFunc(f.Nodes(), func(n *ir.Node) bool {
-			label,
-				ok := op.Marked(n)
+			label, ok := op.Marked(n)
 			return ok && label == want
 		})
 		if at < 0 {

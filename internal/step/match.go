@@ -140,10 +140,10 @@ func (in instruction) name() string {
 
 // match runs the tapes of all devices against each other without computing: every collective must meet its
 // like, every message its other end, and nobody may wait for ever.
-func (s *Step) match() error {
+func (p *Plan) match() error {
 	m := &matcher{meetings: map[string]*gathering{}, posted: map[message]int{}, taken: map[message]int{},
 		waiting: map[waiting]int{}}
-	for _, t := range s.tapes {
+	for _, t := range p.tapes {
 		var list []event
 		if t != nil {
 			var err error

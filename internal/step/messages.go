@@ -57,7 +57,7 @@ func (x *section) taken(k pipeline.Kind) []int {
 
 // message appends one end of a message between devices at the same place of two ranks' meshes.
 func (w *taper) message(kind instructionKind, a pipeline.Action, i int, x *section, value int) {
-	peer := w.s.c.Meshes[w.s.c.Schedule.Place[a.Peer()]]
+	peer := w.b.c.Meshes[w.b.c.Schedule.Place[a.Peer()]]
 	place, _ := w.mesh.Index(w.t.device)
 	spec := x.specs[value].With()
 	t, _ := w.local(x.types[value], spec)
@@ -80,62 +80,60 @@ func (w *taper) tag(a pipeline.Action, i int) int {
 	if a.Kind == pipeline.SendBackward || a.Kind == pipeline.RecvBackward {
 		direction = 1
 	}
-	return ((i*w.s.c.Schedule.Stages+from)*w.s.c.Schedule.Micros+a.Micro)*2 + direction
+	return ((i*w.b.c.Schedule.Stages+from)*w.b.c.Schedule.Micros+a.Micro)*2 + direction
 }
 
-// awaitSends lets what is sent live until it has surely arrived. What goes forward has when its gradient
-// comes back. Gradients of one action have when those of the second one after it on the same way are sent:
-// waiting for them then costs nothing, since messages are taken in order; the last ones have at the end.
+// awaitSends lets what is sent live until it has surely arrived. What goes forward has when its gradient comes
+// back. Messages of one action without an answer have when those of the second one after it on the same way
+// are sent: waiting for them then costs nothing, since messages are taken in order; the last ones have at the
+// end.
 func (t *tape) awaitSends() {
-	type way struct{ peer, stage int }
+	type way struct {
+		peer, stage int
+		kind        pipeline.Kind
+	}
 	sent := map[way][][]int{} // by action
 	for i, in := range t.code {
 		if in.kind != send {
 			continue
 		}
-		until := len(t.code)
-		if in.action.Kind == pipeline.SendForward {
-			until = t.answered(i)
+		until, answered := t.answered(i)
+		if t.code[i].until = until; answered {
+			continue
+		}
+		k := way{in.peer, in.action.Stage, in.action.Kind}
+		list := sent[k]
+		if n := len(list); n > 0 && t.code[list[n-1][0]].action == in.action {
+			list[n-1] = append(list[n-1], i)
 		} else {
-			k := way{in.peer, in.action.Stage}
-			list := sent[k]
-			if n := len(list); n > 0 && t.code[list[n-1][0]].action == in.action {
-				list[n-1] = append(list[n-1], i)
-			} else {
-				sent[k] = append(list, []int{i})
-				if n > 1 {
-					t.holdAll(list[n-2], i)
+			sent[k] = append(list, []int{i})
+			if n > 1 {
+				for _, before := range list[n-2] {
+					t.code[before].until = i
 				}
 			}
 		}
-		t.hold(i, until)
+	}
+	for _, in := range t.code {
+		if in.kind == send {
+			b := &t.buffers[in.args[0]]
+			b.held = max(b.held, in.until)
+		}
 	}
 }
 
-// holdAll keeps the buffers of sends until an instruction.
-func (t *tape) holdAll(sends []int, until int) {
-	for _, i := range sends {
-		t.hold(i, until)
-	}
-}
-
-// hold keeps the buffer of a send until an instruction.
-func (t *tape) hold(i, until int) {
-	b := &t.buffers[t.code[i].args[0]]
-	if t.code[i].until == 0 || until < t.code[i].until {
-		t.code[i].until = until
-	}
-	b.held = max(b.held, t.code[i].until)
-}
-
-// answered is the instruction after that which receives the gradient of what instruction i sends.
-func (t *tape) answered(i int) int {
+// answered is the instruction after that which receives the gradient of what instruction i sends forward, or
+// the end of the tape if none does.
+func (t *tape) answered(i int) (int, bool) {
 	a := t.code[i].action
+	if a.Kind != pipeline.SendForward {
+		return len(t.code), false
+	}
 	for j := i + 1; j < len(t.code); j++ {
 		if b := t.code[j]; b.kind == receive && b.action.Kind == pipeline.RecvBackward &&
 			b.action.Stage == a.Stage && b.action.Micro == a.Micro {
-			return j + 1
+			return j + 1, true
 		}
 	}
-	return len(t.code)
+	return len(t.code), false
 }

@@ -79,7 +79,7 @@ func (t *tape) memory() Memory {
 			}
 		case sumBuffer:
 			m.Sums += b.bytes()
-		case scalarBuffer, seedBuffer, reportBuffer:
+		case scalarBuffer, seedBuffer, reportBuffer, resultBuffer:
 			m.Step += b.bytes()
 		}
 	}

@@ -6,19 +6,17 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/internal/offload"
-	"github.com/galley-ml/galley/op"
 )
 
 // Runner is a step with memory and devices.
 type Runner struct {
-	*Step
+	*Plan
+	c       RunConfig
 	world   comm.World
 	devices []*cpu.Device // by device, as memory is; nil for those of other processes
 	memory  []*memory
@@ -50,59 +48,33 @@ func (r *Runner) Doing() []Doing {
 	return list
 }
 
-// Span is something that a device has done.
-type Span struct {
-	Device int
-	// Kind is what it was: work of the schedule, one collective within it, or the wait for a message.
-	Kind       SpanKind
-	Name       string
-	Start, End time.Time
-	// Live is the bytes that the step's values take on the device at that time; it is told with work.
-	Live int
-}
-
-// SpanKind is what a device was doing.
-type SpanKind uint8
-
-// The kinds.
-const (
-	Work SpanKind = iota
-	Exchange
-	Message
-)
-
-// memory is that of one device: one block, cut into buffers.
-type memory struct {
-	arrays []array.Array
-	taken  int
-	// store keeps the buffers that are away, away their numbers in it.
-	store offload.Store
-	away  []int
-}
-
 // Start takes the memory of a step for the devices that live in this process, which is what Memory says, and
 // starts their threads. The world, one rank a device, is the runner's from then on: Close closes it.
-func (s *Step) Start(w comm.World) (*Runner, error) {
-	n := len(s.tapes)
-	r := &Runner{Step: s, world: w, devices: make([]*cpu.Device, n), memory: make([]*memory, n)}
+func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
+	n := len(p.tapes)
+	r := &Runner{Plan: p, c: c, world: w, devices: make([]*cpu.Device, n), memory: make([]*memory, n)}
+	if p.Kind != Train {
+		r.Close()
+		return nil, fmt.Errorf("step: a plan of a %s pass: want one of a training step", p.Kind)
+	}
 	if w.Size() != n {
 		r.Close()
 		return nil, fmt.Errorf("step: a world of %d ranks: want one for each of %d devices", w.Size(), n)
 	}
 	local := comm.Local(w)
 	for _, id := range local {
-		m, err := s.allocate(s.tapes[id])
+		m, err := p.tapes[id].allocate(c)
 		if err != nil {
 			r.Close()
 			return nil, err
 		}
-		d := cpu.NewDevice(cpu.Config{Threads: max(1, s.c.Threads/len(local))})
-		if s.c.DetectNaN {
+		d := cpu.NewDevice(cpu.Config{Threads: max(1, c.Threads/len(local))})
+		if c.DetectNaN {
 			d = d.DetectNaN()
 		}
 		r.devices[id], r.memory[id] = d, m
 	}
-	r.at = make([]atomic.Pointer[instruction], len(s.tapes))
+	r.at = make([]atomic.Pointer[instruction], n)
 	return r, nil
 }
 
@@ -134,44 +106,6 @@ func (r *Runner) Taken(device int) int {
 	return r.memory[device].taken
 }
 
-func (s *Step) allocate(t *tape) (*memory, error) {
-	block := array.New(array.U8, t.memory().Peak()).Bytes() // state lies behind what lives within a step
-	m := &memory{taken: t.slab}
-	for i := range t.buffers {
-		b := &t.buffers[i]
-		at := b.offset
-		if b.persistent() {
-			at = m.taken
-			m.taken += b.bytes()
-		}
-		bytes := block[at : at+b.bytes()]
-		m.arrays = append(m.arrays, array.View(b.t.DType, b.t.Shape, bytes[:b.t.Bytes()]))
-		if b.away {
-			m.away = append(m.away, i)
-		}
-	}
-	if s.c.Offload == nil {
-		return m, nil
-	}
-	var types []ir.Type
-	for _, i := range m.away {
-		types = append(types, t.buffers[i].t)
-	}
-	var err error
-	m.store, err = s.c.Offload(t.device, types)
-	return m, err
-}
-
-// moveAway moves the buffers that are kept elsewhere, in or out.
-func (m *memory) moveAway(move func(i int, a array.Array) error) error {
-	for k, i := range m.away {
-		if err := move(k, m.arrays[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Input is what a step is given: the parameters of the forward programs that are not weights, for every
 // micro-batch, the update's numbers, and what the loss is multiplied with before gradients are taken.
 type Input struct {
@@ -185,7 +119,7 @@ type Report struct{ Loss, Norm float64 }
 
 // Run takes one step.
 func (r *Runner) Run(ctx context.Context, in Input) (Report, error) {
-	if err := r.check(in); err != nil {
+	if err := r.check(in.Batch); err != nil {
 		return Report{}, err
 	}
 	told := &telling{}
@@ -206,43 +140,20 @@ func (r *Runner) Run(ctx context.Context, in Input) (Report, error) {
 // steps.
 func (r *Runner) Torn() bool { return r.updating.Load() }
 
-func (r *Runner) check(in Input) error {
-	if len(in.Batch) != r.c.Schedule.Micros {
-		return fmt.Errorf("step: got %d micro-batches, want %d", len(in.Batch), r.c.Schedule.Micros)
-	}
-	for m, list := range in.Batch {
-		f := r.c.Forwards[r.c.Variant[m]]
-		for i, a := range list {
-			if want := f.Params()[len(r.c.Weights)+i].Type(); !ir.TypeOf(a).Equal(want) {
-				return fmt.Errorf("step: micro-batch %d: got %v, want %v", m, ir.TypeOf(a), want)
-			}
-		}
-	}
-	return nil
-}
-
 // device runs one device's tape.
 func (r *Runner) device(rank comm.Comm, in Input) error {
-	t, m := r.tapes[rank.ID()], r.memory[rank.ID()]
+	id := rank.ID()
+	t, m := r.tapes[id], r.memory[id]
 	if t == nil {
 		return nil
 	}
 	if err := r.prepare(t, m, in); err != nil {
 		return err
 	}
-	p := &player{r: r, t: t, m: m, in: in}
-	p.device = p.watched(r.devices[rank.ID()].In(rank))
-	var err error
-	if p.world, err = rank.Group(nil); err != nil {
-		return err
-	}
-	defer r.at[rank.ID()].Store(nil)
-	for i := range t.code {
-		if err := p.play(i); err != nil {
-			return fmt.Errorf("%s: %w", t.code[i].name(), err)
-		}
-	}
-	return p.awaitSends(len(t.code))
+	defer r.at[id].Store(nil)
+	p := &player{t: t, m: m, batch: in.Batch, watch: r.watch, observe: r.c.Observe, at: &r.at[id],
+		updating: &r.updating}
+	return p.run(rank, r.devices[id])
 }
 
 // prepare brings in the numbers that the step is given.
@@ -258,124 +169,6 @@ func (r *Runner) prepare(t *tape, m *memory, in Input) error {
 	return nil
 }
 
-// player runs a tape.
-type player struct {
-	r      *Runner
-	t      *tape
-	m      *memory
-	in     Input
-	device *cpu.Device
-	world  *comm.Group
-	sends  []pendingSend
-}
-
-type pendingSend struct {
-	until int
-	p     *comm.Pending
-}
-
-func (p *player) play(i int) error {
-	if err := p.awaitSends(i); err != nil {
-		return err
-	}
-	start := time.Now()
-	in := &p.t.code[i]
-	p.r.at[p.t.device].Store(in)
-	var err error
-	switch in.kind {
-	case send:
-		p.sends = append(p.sends, pendingSend{in.until, p.world.StartSend(p.m.arrays[in.args[0]], in.peer, in.tag)})
-	case receive:
-		_, err = p.world.StartRecv(p.m.arrays[in.out[0]], in.peer, in.tag).Wait()
-	case call:
-		err = p.call(in)
-	}
-	p.tell(in, i, start)
-	return err
-}
-
-// tell reports an instruction to whoever watches.
-func (p *player) tell(in *instruction, i int, start time.Time) {
-	if p.r.watch == nil {
-		return
-	}
-	s := Span{Device: p.t.device, Kind: Message, Name: in.name(), Start: start, End: time.Now()}
-	if in.kind == call {
-		s.Kind, s.Live = Work, p.t.live(i)
-	}
-	p.r.watch(s)
-}
-
-// watched is the device that reports its nodes to the step's observer, and its collectives to whoever
-// watches.
-func (p *player) watched(d *cpu.Device) *cpu.Device {
-	if p.r.watch == nil && p.r.c.Observe == nil {
-		return d
-	}
-	return d.Watched(func(n *ir.Node, took time.Duration) {
-		if p.r.c.Observe != nil {
-			p.r.c.Observe(n, took)
-		}
-		if _, ok := n.Op().(op.Collective); ok && p.r.watch != nil {
-			end := time.Now()
-			p.r.watch(Span{Device: p.t.device, Kind: Exchange, Name: n.Op().Name(), Start: end.Add(-took), End: end})
-		}
-	})
-}
-
-func (p *player) call(in *instruction) error {
-	var arena []byte
-	if in.action.Stage < 0 {
-		p.r.updating.Store(true)
-	}
-	if in.arena >= 0 {
-		arena = p.m.arrays[in.arena].Bytes()
-	}
-	for _, l := range in.loads {
-		array.CopyBox(p.m.arrays[l.buffer], make([]int, len(l.box.Size)), p.in.Batch[in.action.Micro][l.batch],
-			l.box.Start, l.box.Size)
-	}
-	if in.away != nil {
-		if err := p.m.moveAway(p.m.store.Get); err != nil {
-			return err
-		}
-	}
-	if err := in.exe.RunOver(p.device, arena, p.arrays(in.args), p.arrays(in.out)); err != nil {
-		return err
-	}
-	for _, c := range in.copies {
-		copy(p.m.arrays[c[1]].Bytes(), p.m.arrays[c[0]].Bytes())
-	}
-	if in.away != nil {
-		return p.m.moveAway(p.m.store.Put)
-	}
-	return nil
-}
-
-func (p *player) arrays(list []int) []array.Array {
-	out := make([]array.Array, len(list))
-	for i, b := range list {
-		out[i] = p.m.arrays[b]
-	}
-	return out
-}
-
-// awaitSends waits for the sends that are to be over before instruction i.
-func (p *player) awaitSends(i int) error {
-	left := p.sends[:0]
-	for _, s := range p.sends {
-		if s.until > i {
-			left = append(left, s)
-			continue
-		}
-		if _, err := s.p.Wait(); err != nil {
-			return err
-		}
-	}
-	p.sends = left
-	return nil
-}
-
 // telling is the report of a run, told by the first of this process's devices that has it.
 type telling struct {
 	sync.Mutex
@@ -385,7 +178,7 @@ type telling struct {
 // report reads the numbers that the update leaves on the first rank of the pipeline. Other processes are sent
 // them.
 func (r *Runner) report(rank comm.Comm, told *telling) error {
-	first := r.c.Meshes[0].Devices()[0]
+	first := r.Meshes[0].Devices()[0]
 	numbers := array.New(array.F64, 2)
 	if rank.ID() == first {
 		for i := range r.tapes[first].buffers {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/mesh"
@@ -57,6 +58,9 @@ func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*s
 	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{},
 		types: typesOf(s.Joint)}
 	x.sumOf, x.gradOf = map[int]int{}, map[int]int{}
+	if x.Forward {
+		return x, x.forward(c, in)
+	}
 	for j := range x.Weights {
 		next := s.Joint.Results()[x.sumResult(j)]
 		x.sumOf[next.ID()], x.gradOf[next.Node().In()[1].ID()] = j, j
@@ -64,7 +68,7 @@ func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*s
 	asked := x.asked(c, in)
 	first, err := infer(s.Joint, x.mesh, asked)
 	if err != nil {
-		return nil, fmt.Errorf("stage %d: %w", number, err)
+		return nil, err
 	}
 	// Gradients come as the values lie whose gradients they are.
 	for i, g := range x.outGrads() {
@@ -72,43 +76,61 @@ func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*s
 	}
 	second, err := infer(s.Joint, x.mesh, asked)
 	if err != nil {
-		return nil, fmt.Errorf("stage %d: %w", number, err)
+		return nil, err
 	}
 	x.specs, x.meshes = second.Specs, second.Meshes
 	if err := x.placeSums(c, sums); err != nil {
-		return nil, fmt.Errorf("stage %d: %w", number, err)
+		return nil, err
 	}
-	if err := x.cut(c); err != nil {
-		return nil, fmt.Errorf("stage %d: %w", number, err)
+	return x, x.cut(c)
+}
+
+// forward infers and partitions a stage without a backward half. What it hands on has no sums pending.
+func (x *section) forward(c *Config, in []mesh.Spec) error {
+	inferred, err := infer(x.Joint, x.mesh, x.asked(c, in))
+	if err != nil {
+		return err
 	}
-	return x, nil
+	x.specs, x.meshes = inferred.Specs, inferred.Meshes
+	p := &part{}
+	for id := range x.Joint.Params() {
+		p.params = append(p.params, id)
+	}
+	for _, v := range x.Joint.Results() {
+		p.results = append(p.results, v.ID())
+	}
+	p.program, err = spmd.Partition(x.Joint, x.specs, x.mesh,
+		spmd.Config{Prices: c.Prices, Meshes: x.meshes, Results: x.outSpecs()})
+	x.parts[partKey{kind: pipeline.Forward}] = p
+	return err
+}
+
+// returned is what the last stage of a forward pass returns.
+func (x *section) returned() []Result {
+	var list []Result
+	for i, s := range x.outSpecs() {
+		list = append(list, Result{x.Joint.Results()[i].Type(), s})
+	}
+	return list
 }
 
 // asked is the annotations of the joint program's values.
 func (x *section) asked(c *Config, in []mesh.Spec) map[int]mesh.Sharding {
-	asked := map[int]mesh.Sharding{}
-	c.SequenceParallel.Ask(x.Joint, Uses(c.Weights, x.Weights), asked)
+	a := shard.Annotations{SequenceParallel: c.SequenceParallel, Uses: Uses(c.Weights, x.Weights), Marks: c.Marks,
+		Params: make([]mesh.Sharding, len(x.Joint.Params()))}
 	for j, w := range x.Weights {
-		asked[j] = mesh.Closed(c.Weights[w].Rest)
-		asked[x.sumParam(j)] = mesh.Closed(c.Weights[w].Sum)
-	}
-	for j, b := range x.Batch {
-		asked[len(x.Weights)+j] = c.Batch[b-len(c.Weights)]
-	}
-	for j, s := range in {
-		asked[len(x.Weights)+len(x.Batch)+j] = mesh.Closed(s)
-	}
-	if c.Marks == nil {
-		return asked
-	}
-	for _, n := range x.Joint.Nodes() {
-		if label, ok := op.Marked(n); ok {
-			if s, ok := c.Marks(label); ok && len(s.Spec.Dims) == len(n.Out()[0].Shape()) {
-				asked[n.Out()[0].ID()] = s
-			}
+		a.Params[j] = mesh.Closed(c.Weights[w].Rest)
+		if !x.Forward {
+			a.Params[x.sumParam(j)] = mesh.Closed(c.Weights[w].Sum)
 		}
 	}
-	return asked
+	for j, b := range x.Batch {
+		a.Params[len(x.Weights)+j] = c.Batch[b-len(c.Weights)]
+	}
+	for j, s := range in {
+		a.Params[x.inParam(j)] = mesh.Closed(s)
+	}
+	return a.Values(x.Joint)
 }
 
 // inParam is the joint program's parameter for what comes in, sumParam that of a sum of gradients.
@@ -125,6 +147,9 @@ func (x *section) sumResult(j int) int { return len(x.Out) + x.NumInGrads() + j 
 // none.
 func (x *section) outGrads() map[int]int {
 	grads := map[int]int{}
+	if x.Forward {
+		return grads
+	}
 	next := x.inParam(len(x.In))
 	for i := range x.Out {
 		v := x.Joint.Results()[i]
@@ -145,6 +170,9 @@ func (x *section) isLoss() bool {
 // inGrads is, for each float among In, the number of its gradient among the results.
 func (x *section) inGrads() map[int]int {
 	grads, next := map[int]int{}, len(x.Out)
+	if x.Forward {
+		return grads
+	}
 	for j := range x.In {
 		if x.Joint.Params()[x.inParam(j)].DType().IsFloat() {
 			grads[j] = next

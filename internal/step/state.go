@@ -21,13 +21,13 @@ type Tensor struct {
 }
 
 // Tensors is all of the state: the weights, then their slots.
-func (s *Step) Tensors() []Tensor {
+func (p *Plan) Tensors() []Tensor {
 	var list []Tensor
-	for i := range s.c.Weights {
+	for i := range p.Weights {
 		list = append(list, Tensor{i, -1})
 	}
-	for i := range s.c.Weights {
-		for k := range s.c.Update.Slots(i) {
+	for i := range p.Weights {
+		for k := range p.Weights[i].Slots {
 			list = append(list, Tensor{i, k})
 		}
 	}
@@ -35,19 +35,19 @@ func (s *Step) Tensors() []Tensor {
 }
 
 // Name is what a tensor of the state is called: its weight's name, or that and the number of the slot.
-func (s *Step) Name(t Tensor) string {
+func (p *Plan) Name(t Tensor) string {
 	if t.Slot < 0 {
-		return s.c.Weights[t.Weight].Name
+		return p.Weights[t.Weight].Name
 	}
-	return fmt.Sprintf("%s.slot%d", s.c.Weights[t.Weight].Name, t.Slot)
+	return fmt.Sprintf("%s.slot%d", p.Weights[t.Weight].Name, t.Slot)
 }
 
 // Type is the whole tensor's type.
-func (s *Step) Type(t Tensor) ir.Type {
+func (p *Plan) Type(t Tensor) ir.Type {
 	if t.Slot < 0 {
-		return s.c.Weights[t.Weight].Type
+		return p.Weights[t.Weight].Type
 	}
-	return s.c.Update.Slots(t.Weight)[t.Slot]
+	return p.Weights[t.Weight].Slots[t.Slot]
 }
 
 func (t Tensor) key() bufferKey {
@@ -58,15 +58,15 @@ func (t Tensor) key() bufferKey {
 }
 
 // Layouts is where a tensor lies: on the mesh of its home, and of a weight's copies.
-func (s *Step) Layouts(t Tensor) ([]*mesh.Layout, error) {
-	w, h := s.c.Weights[t.Weight], s.update.homes[t.Weight]
-	ranks, spec := []int{h.rank}, w.slot(s.Type(t))
+func (p *Plan) Layouts(t Tensor) ([]*mesh.Layout, error) {
+	w := p.Weights[t.Weight]
+	ranks, spec := []int{w.Home}, w.slot(p.Type(t))
 	if t.Slot < 0 {
-		ranks, spec = append(ranks, h.others...), w.Rest
+		ranks, spec = append(ranks, w.Copies...), w.Rest
 	}
 	var list []*mesh.Layout
 	for _, rank := range ranks {
-		l, err := spec.Layout(s.c.Meshes[rank], s.Type(t).Shape)
+		l, err := spec.Layout(p.Meshes[rank], p.Type(t).Shape)
 		if err != nil {
 			return nil, err
 		}
@@ -77,13 +77,13 @@ func (s *Step) Layouts(t Tensor) ([]*mesh.Layout, error) {
 
 // part is the number of a device's part of a tensor among its buffers.
 func (r *Runner) part(device int, t Tensor) (int, bool) {
-	key := t.key()
-	for i := range r.tapes[device].buffers {
-		if r.tapes[device].buffers[i].key == key {
-			return i, true
-		}
-	}
-	return 0, false
+	return r.tapes[device].find(t.key())
+}
+
+// find is the number of the buffer of a key.
+func (t *tape) find(k bufferKey) (int, bool) {
+	i := slices.IndexFunc(t.buffers, func(b buffer) bool { return b.key == k })
+	return i, i >= 0
 }
 
 // fetch is a device's part of a tensor: shared where the device has it, a copy where it is kept elsewhere.

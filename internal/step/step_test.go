@@ -87,7 +87,7 @@ func (x sample) config(t testing.TB) Config {
 	return c
 }
 
-func (x sample) step(t testing.TB) *Step {
+func (x sample) step(t testing.TB) *Plan {
 	t.Helper()
 	s, err := New(x.config(t))
 	if err != nil {
@@ -121,7 +121,7 @@ func TestSteps(t *testing.T) {
 }
 
 // deep is the step on one device of the program that is for some ranks.
-func (x sample) deep(t testing.TB, ranks int) *Step {
+func (x sample) deep(t testing.TB, ranks int) *Plan {
 	t.Helper()
 	c, long := x.config(t), sample{ranks: ranks, dp: 1, micros: x.micros, schedule: "1f1b"}.config(t)
 	c.Forwards = long.Forwards
@@ -132,7 +132,7 @@ func (x sample) deep(t testing.TB, ranks int) *Step {
 	return s
 }
 
-func train(t *testing.T, s *Step, micros int) []float64 {
+func train(t *testing.T, s *Plan, micros int) []float64 {
 	t.Helper()
 	w, err := inproc.New(s.Devices())
 	if err != nil {
@@ -158,8 +158,8 @@ type trained struct {
 }
 
 // trainOn takes four steps on the devices of a world that live in this process.
-func trainOn(w comm.World, s *Step, micros int) (*trained, error) {
-	r, err := s.Start(w)
+func trainOn(w comm.World, s *Plan, micros int) (*trained, error) {
+	r, err := s.Start(w, RunConfig{})
 	if err != nil {
 		return nil, err
 	}
@@ -274,18 +274,18 @@ func TestMatch(t *testing.T) {
 	}
 	pipe := sample{2, 2, 4, "1f1b", 1}
 	for name, broken := range map[string]struct {
-		spoil func(s *Step)
+		spoil func(s *Plan)
 		want  string
 	}{
-		"a message is not sent": {func(s *Step) { s.tapes[0].drop(t, send) },
+		"a message is not sent": {func(s *Plan) { s.tapes[0].drop(t, send) },
 			"deadlock: nobody can go on: "},
-		"nobody receives": {func(s *Step) { s.tapes[2].drop(t, receive) }, "deadlock"},
-		"a tag is wrong": {func(s *Step) { s.tapes[0].code[s.tapes[0].find(t, send)].tag++ },
+		"nobody receives": {func(s *Plan) { s.tapes[2].drop(t, receive) }, "deadlock"},
+		"a tag is wrong": {func(s *Plan) { s.tapes[0].code[s.tapes[0].first(t, send)].tag++ },
 			"deadlock"},
-		"the wrong peer": {func(s *Step) { s.tapes[0].code[s.tapes[0].find(t, send)].peer = 3 },
+		"the wrong peer": {func(s *Plan) { s.tapes[0].code[s.tapes[0].first(t, send)].peer = 3 },
 			"deadlock"},
-		"one device's update is left out": {func(s *Step) { s.tapes[1].code = s.tapes[1].code[:len(s.tapes[1].code)-1] }, "deadlock"},
-		"both wait before they send":      {func(s *Step) { s.tapes[0].late(t); s.tapes[2].late(t) }, "deadlock"},
+		"one device's update is left out": {func(s *Plan) { s.tapes[1].code = s.tapes[1].code[:len(s.tapes[1].code)-1] }, "deadlock"},
+		"both wait before they send":      {func(s *Plan) { s.tapes[0].late(t); s.tapes[2].late(t) }, "deadlock"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := pipe.step(t)
@@ -308,7 +308,7 @@ func TestMatchNames(t *testing.T) {
 	}
 }
 
-func (t *tape) find(test *testing.T, k instructionKind) int {
+func (t *tape) first(test *testing.T, k instructionKind) int {
 	test.Helper()
 	i := slices.IndexFunc(t.code, func(in instruction) bool { return in.kind == k })
 	if i < 0 {
@@ -318,13 +318,13 @@ func (t *tape) find(test *testing.T, k instructionKind) int {
 }
 
 func (t *tape) drop(test *testing.T, k instructionKind) {
-	i := t.find(test, k)
+	i := t.first(test, k)
 	t.code = slices.Delete(t.code, i, i+1)
 }
 
 // late moves the first receive of a tape before its first send.
 func (t *tape) late(test *testing.T) {
-	from, to := t.find(test, receive), t.find(test, send)
+	from, to := t.first(test, receive), t.first(test, send)
 	if from < to {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -21,13 +22,15 @@ type tape struct {
 
 // instruction is one thing that a device does: it runs a program, or it is one end of a message.
 type instruction struct {
-	// action is what of the schedule it is for; the update's is of kind update.
+	// action is what of the schedule it is for; the update's stage is -1.
 	action pipeline.Action
 	kind   instructionKind
-	exe    *cpu.Executable
-	args   []int // buffers
-	out    []int
-	arena  int
+	// program is the number of what a call runs among the plan's programs, exe the same, compiled.
+	program int
+	exe     *cpu.Executable
+	args    []int // buffers
+	out     []int
+	arena   int
 	// peer and tag are those of a message, whose buffer is args[0] or out[0]; a send is over before instruction
 	// until.
 	peer, tag, until int
@@ -86,11 +89,12 @@ const (
 	scalarBuffer // value: which
 	seedBuffer
 	reportBuffer // value: which
+	resultBuffer // micro, value: which
 )
 
 // taper writes the tape of one device.
 type taper struct {
-	s    *Step
+	b    *builder
 	t    *tape
 	mesh *mesh.Mesh
 	at   map[bufferKey]int
@@ -99,19 +103,21 @@ type taper struct {
 	first []int
 }
 
-func (s *Step) newTape(device, rank int) (*tape, error) {
-	w := &taper{s: s, t: &tape{device: device, rank: rank}, mesh: s.c.Meshes[rank], at: map[bufferKey]int{},
-		first: firstMicros(s.lowered, rank)}
+func (b *builder) newTape(device, rank int) (*tape, error) {
+	w := &taper{b: b, t: &tape{device: device, rank: rank}, mesh: b.c.Meshes[rank], at: map[bufferKey]int{},
+		first: firstMicros(b.plan.Schedule, rank)}
 	if err := w.state(); err != nil {
 		return nil, err
 	}
-	for _, a := range s.lowered.Ranks[rank] {
+	for _, a := range b.plan.Schedule.Ranks[rank] {
 		if err := w.action(a); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.update(); err != nil {
-		return nil, err
+	if b.plan.Kind == Train {
+		if err := w.update(); err != nil {
+			return nil, err
+		}
 	}
 	w.t.pack()
 	return w.t, nil
@@ -158,41 +164,59 @@ func (w *taper) local(t ir.Type, s mesh.Spec) (ir.Type, error) {
 
 // state makes the buffers of what lives from step to step.
 func (w *taper) state() error {
-	var err error
-	add := func(k bufferKey, t ir.Type, s mesh.Spec) {
-		var local ir.Type
-		if local, err = w.local(t, s); err == nil {
-			w.buffer(k, local)
-		}
-	}
-	for i, weight := range w.s.c.Weights {
-		h := w.s.update.homes[i]
-		if h.rank == w.t.rank || slices.Contains(h.others, w.t.rank) {
-			add(bufferKey{kind: weightBuffer, stage: i}, weight.Type, weight.Rest)
-		}
-		if h.rank == w.t.rank {
-			for k, t := range w.s.c.Update.Slots(i) {
-				add(bufferKey{kind: slotBuffer, stage: i, value: k}, t, weight.slot(t))
-			}
-		}
-		if err != nil {
+	for i := range w.b.c.Weights {
+		if err := w.weightState(i); err != nil {
 			return err
 		}
 	}
-	for _, x := range w.s.sections[0] {
+	if w.b.plan.Kind != Train {
+		return nil
+	}
+	for _, x := range w.b.sections[0] {
 		for j, weight := range x.Weights {
-			if x.rank == w.t.rank {
-				add(bufferKey{kind: sumBuffer, stage: x.number, value: weight}, x.Joint.Params()[x.sumParam(j)].Type(),
-					x.sums[j])
+			if x.rank != w.t.rank {
+				continue
+			}
+			k := bufferKey{kind: sumBuffer, stage: x.number, value: weight}
+			if err := w.persistent(k, x.Joint.Params()[x.sumParam(j)].Type(), x.sums[j]); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// weightState makes the buffers of a weight and of what the optimizer keeps for it.
+func (w *taper) weightState(i int) error {
+	weight, h := w.b.c.Weights[i], w.b.homes[i]
+	if (h.rank == w.t.rank || slices.Contains(h.others, w.t.rank)) && (h.used || w.b.plan.Kind == Train) {
+		if err := w.persistent(bufferKey{kind: weightBuffer, stage: i}, weight.Type, weight.Rest); err != nil {
+			return err
+		}
+	}
+	if h.rank != w.t.rank || w.b.plan.Kind != Train {
+		return nil
+	}
+	for k, t := range w.b.c.Update.Slots(i) {
+		if err := w.persistent(bufferKey{kind: slotBuffer, stage: i, value: k}, t, weight.slot(t)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// persistent makes the buffer of the device's part of a tensor.
+func (w *taper) persistent(k bufferKey, t ir.Type, s mesh.Spec) error {
+	local, err := w.local(t, s)
+	if err == nil {
+		w.buffer(k, local)
 	}
 	return err
 }
 
 // section is the stage of an action, for its micro-batch's size.
 func (w *taper) section(stage, micro int) *section {
-	return w.s.sections[w.s.c.Variant[micro]][stage]
+	return w.b.sections[w.b.c.Variant[micro]][stage]
 }
 
 func (w *taper) action(a pipeline.Action) error {
@@ -238,7 +262,7 @@ func (w *taper) key(x *section, micro, value int) bufferKey {
 // neighbour is the stage before or after, if it is on the same rank.
 func (w *taper) neighbour(x *section, micro, step int) (*section, bool) {
 	n := x.number + step
-	if n < 0 || n >= w.s.c.Schedule.Stages || w.s.c.Schedule.Place[n] != x.rank {
+	if n < 0 || n >= w.b.c.Schedule.Stages || w.b.c.Schedule.Place[n] != x.rank {
 		return nil, false
 	}
 	return w.section(n, micro), true
@@ -251,11 +275,12 @@ func (w *taper) compute(a pipeline.Action) error {
 		key.turn = first
 	}
 	p := x.parts[key]
-	e, err := w.s.compiled(p.program, w.t.device, p.donated(x))
+	w.b.list(x, w.b.c.Variant[a.Micro], key)
+	in, err := w.newCall(a, p.program, p.donated(x))
 	if err != nil {
 		return err
 	}
-	in := instruction{action: a, kind: call, exe: e, arena: -1}
+	e := in.exe
 	for k, value := range p.params {
 		key := w.key(x, a.Micro, value)
 		_, here := w.at[key]
@@ -274,12 +299,24 @@ func (w *taper) compute(a pipeline.Action) error {
 		if j, ok := x.gradOf[value]; ok && key.turn == first && a.Kind != pipeline.Input {
 			to = bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
 		}
+		if x.Forward && x.number == w.b.c.Schedule.Stages-1 {
+			to = bufferKey{kind: resultBuffer, micro: a.Micro, value: k}
+		}
 		if err := w.result(&in, k, to); err != nil {
 			return fmt.Errorf("step: device %d: %v: value %d: %w", w.t.device, a, value, err)
 		}
 	}
 	w.call(in)
 	return nil
+}
+
+// newCall is a call of the device's program of a part.
+func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int) (instruction, error) {
+	i, err := w.b.compiled(p, w.t.device, donated)
+	if err != nil {
+		return instruction{}, err
+	}
+	return instruction{action: a, kind: call, program: i, exe: w.b.plan.programs[i].exe, arena: -1}, nil
 }
 
 // load is the device's part of what a stage needs of the batch.
@@ -289,7 +326,7 @@ func (w *taper) load(x *section, value, buffer int) (load, error) {
 		return load{}, err
 	}
 	box, _ := l.Box(w.t.device)
-	return load{buffer: buffer, batch: x.Batch[value-len(x.Weights)] - len(w.s.c.Weights), box: box}, nil
+	return load{buffer: buffer, batch: x.Batch[value-len(x.Weights)] - len(w.b.c.Weights), box: box}, nil
 }
 
 // result gives a result its memory: that of its key, or one of its own where a parameter is there that is
@@ -330,28 +367,27 @@ func (p *part) donated(x *section) []int {
 
 // update appends the end of the step.
 func (w *taper) update() error {
-	p := w.s.updateProgram
+	p := w.b.updateProgram
 	params, results := p.ParamsOf(w.t.device), p.ResultsOf(w.t.device)
 	var donated []int
 	for k, i := range params {
-		if kind := w.s.update.roles[i].kind; kind == roleWeight || kind == roleSlot {
+		if kind := w.b.update.roles[i].kind; kind == roleWeight || kind == roleSlot {
 			donated = append(donated, k)
 		}
 	}
-	e, err := w.s.compiled(p, w.t.device, donated)
+	in, err := w.newCall(pipeline.Action{Stage: -1}, p, donated)
 	if err != nil {
 		return err
 	}
-	in := instruction{action: pipeline.Action{Stage: -1}, kind: call, exe: e, arena: -1}
 	for k, i := range params {
-		in.args = append(in.args, w.use(w.buffer(w.role(w.s.update.roles[i]), e.Func().Params()[k].Type())))
+		in.args = append(in.args, w.use(w.buffer(w.role(w.b.update.roles[i]), in.exe.Func().Params()[k].Type())))
 	}
 	for k, i := range results {
-		if err := w.result(&in, k, w.role(w.s.update.results[i])); err != nil {
+		if err := w.result(&in, k, w.role(w.b.update.results[i])); err != nil {
 			return fmt.Errorf("step: device %d: update: result %d: %w", w.t.device, i, err)
 		}
 	}
-	if w.s.c.Offload != nil {
+	if w.b.c.Away {
 		for i := range w.t.buffers {
 			if b := &w.t.buffers[i]; b.key.kind == slotBuffer {
 				b.away, b.first = true, len(w.t.code)
@@ -379,7 +415,7 @@ func (w *taper) role(r role) bufferKey {
 	case roleReport:
 		return bufferKey{kind: reportBuffer, value: r.index}
 	}
-	x := w.section(w.s.c.Schedule.Stages-1, r.index)
+	x := w.section(w.b.c.Schedule.Stages-1, r.index)
 	out := 0
 	if r.kind == roleCount {
 		out = 1

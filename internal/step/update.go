@@ -16,18 +16,19 @@ import (
 type home struct {
 	rank   int
 	others []int
+	// used is whether any stage uses it.
+	used bool
 }
 
 // homes is every weight's home. One that no stage uses stays on the first rank.
 func homes(c *Config, sections []*section) []home {
 	list := make([]home, len(c.Weights))
-	seen := make([]bool, len(c.Weights))
 	for _, x := range sections {
 		for _, w := range x.Weights {
 			h := &list[w]
 			switch {
-			case !seen[w]:
-				h.rank, seen[w] = x.rank, true
+			case !h.used:
+				h.rank, h.used = x.rank, true
 			case h.rank != x.rank && !slices.Contains(h.others, x.rank):
 				h.others = append(h.others, x.rank)
 			}
@@ -73,9 +74,11 @@ const (
 )
 
 // newUpdate traces and partitions the update.
-func newUpdate(c *Config, sections []*section) (*updater, *spmd.Program, error) {
-	u := &updater{c: c, sections: sections, homes: homes(c, sections), b: ir.NewBuilder("update"),
-		values: map[int]mesh.Sharding{}, meshes: map[int]*mesh.Mesh{}}
+func newUpdate(b *builder, sections []*section) (*updater, *spmd.Program, error) {
+	c := &b.c
+	b.homes = homes(c, sections)
+	u := &updater{c: c, sections: sections, homes: b.homes, b: ir.NewBuilder("update"), values: map[int]mesh.Sharding{},
+		meshes: map[int]*mesh.Mesh{}}
 	f, err := u.trace()
 	if err != nil {
 		return nil, nil, err
@@ -222,7 +225,7 @@ func (u *updater) norm(grads []*ir.Value) *ir.Value {
 	for rank := range u.c.Meshes {
 		var own []*ir.Value
 		for i, g := range grads {
-			if u.homes[i].rank == rank {
+			if u.homes[i].rank == rank && !u.c.Weights[i].Buffer {
 				own = append(own, g)
 			}
 		}

@@ -16,12 +16,12 @@ type Load struct {
 }
 
 // Load is what a device does in a step, summed over its tape by the ops' own formulas.
-func (s *Step) Load(device int) Load {
+func (p *Plan) Load(device int) Load {
 	var l Load
-	for _, in := range s.tapes[device].code {
+	for _, in := range p.tapes[device].code {
 		switch in.kind {
 		case send:
-			l.Sent += float64(s.tapes[device].buffers[in.args[0]].t.Bytes())
+			l.Sent += float64(p.tapes[device].buffers[in.args[0]].t.Bytes())
 			l.Messages++
 		case call:
 			l.add(in.exe.Func())

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // Case is a model, a strategy and batches, all drawn at random.
@@ -41,6 +42,8 @@ type shape struct {
 	Loss    string
 	// Scalar is a number of the batch that multiplies logits; Captured a tensor of the program's own that does.
 	Scalar, Captured bool
+	// Norm is batch normalisation behind each layer.
+	Norm bool
 }
 
 // String is the case in one line.
@@ -53,6 +56,7 @@ func Draw(seed uint64) Case {
 	r := rand.New(rand.NewPCG(21, seed))
 	c := Case{Seed: seed, Shape: drawShape(r)}
 	c.Strategy = drawStrategy(r, &c.Shape)
+	c.Shape.drawNorm(rand.New(rand.NewPCG(22, seed)), c.Strategy)
 	if c.Strategy.TP > 1 {
 		c.Annotations = annotations(r, c.Shape)
 	}
@@ -98,8 +102,8 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	x := galley.Strategy{
 		DP: pick(r, 1, 1, 2, 3, 4), TP: pick(r, 1, 1, 2, 3), PP: min(s.Layers, pick(r, 1, 1, 2, 3)), Micro: pick(r,
 			1, 1, 2, 3, 5),
-		Overlap: r.IntN(2) == 0, Recompute: pick(r, "none", "none", "selective", "full", "full:1",
-			"selective:1"), Offload: pick(r, "none", "none", "optimizer"),
+		Overlap: r.IntN(2) == 0, Recompute: pick[strategy.Recompute](r, "none", "none", "selective", "full", "full:1",
+			"selective:1"), Offload: pick(r, strategy.Offload{}, strategy.Offload{}, strategy.Offload{Optimizer: 1}),
 	}
 	if s.Kind == "attention" {
 		x.CP, x.Context = pick(r, 1, 1, 2), pick(r, "ring", "ulysses")
@@ -129,6 +133,14 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 		x.AMP = "bf16"
 	}
 	return x
+}
+
+// drawNorm draws whether batches are normalised. Two rows or more have a variance; in 16 bits the differences
+// between them may be all rounding.
+func (s *shape) drawNorm(r *rand.Rand, x galley.Strategy) {
+	if s.Norm = r.IntN(4) == 0 && s.Kind != "attention" && x.AMP == ""; s.Norm && s.Kind == "mlp" {
+		s.Rows = max(s.Rows, 3*x.Micro)
+	}
 }
 
 // least is the fewest micro-batches that a schedule takes.

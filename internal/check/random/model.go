@@ -13,15 +13,19 @@ import (
 func (s shape) build(scope op.Scope) (Model, error) {
 	in := nn.NewInit(nn.Config{Scope: scope, DType: s.DType, Seed: 5})
 	var layers []*nn.Linear
+	var norms []*nn.BatchNorm
 	for i := range s.Layers {
 		if s.Tied[i] != i {
 			layers = append(layers, layers[s.Tied[i]])
-			continue
+		} else {
+			layers = append(layers, s.layer(in.Index(i)))
 		}
-		layers = append(layers, s.layer(in.Index(i)))
+		if s.Norm {
+			norms = append(norms, nn.NewBatchNorm(in.Index(i).At("norm"), s.Width, nn.BatchNormConfig{Eps: 0.1}))
+		}
 	}
 	head, drop := nn.NewLinear(in.At("head"), s.Width, s.Class), nn.NewDropout(in, s.Dropout)
-	m := &model{shape: s, layers: layers, head: head, drop: drop}
+	m := &model{shape: s, layers: layers, norms: norms, head: head, drop: drop}
 	if s.Captured {
 		m.captured = scope.(*cpu.Session).Tensor(s.classes())
 	}
@@ -51,6 +55,7 @@ func (s shape) classes() array.Array {
 type model struct {
 	shape
 	layers   []*nn.Linear
+	norms    []*nn.BatchNorm
 	head     *nn.Linear
 	drop     *nn.Dropout
 	captured *op.Tensor
@@ -61,6 +66,9 @@ func (m *model) loss(batch []*op.Tensor) *op.Tensor {
 	for i, l := range m.layers {
 		x = op.Mark(x, nn.LayerMark(i))
 		y := m.forward(l, x)
+		if m.norms != nil {
+			y = m.norms[i].Forward(y)
+		}
 		if j := m.Skips[i]; j >= 0 {
 			back := all[j]
 			if m.Stops[i] {

@@ -27,9 +27,12 @@ func (c Case) Check() error {
 	return nil
 }
 
-// alone is one device. Halves are compared with halves.
+// alone is one device. Halves are compared with halves, and batches that are normalised in parts with such.
 func (c Case) alone() *galley.Strategy {
-	if c.Strategy.AMP == "" {
+	switch {
+	case c.Shape.Norm && c.Strategy.Micro > 1:
+		return &galley.Strategy{Micro: c.Strategy.Micro}
+	case c.Strategy.AMP == "":
 		return nil
 	}
 	return &galley.Strategy{AMP: c.Strategy.AMP}

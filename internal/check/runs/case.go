@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // runCase is a row as the planner sees it.
@@ -15,7 +16,7 @@ type runCase struct {
 	origin   string
 	workload plan.Workload
 	cluster  *cluster.Cluster
-	strategy plan.Strategy
+	strategy strategy.Strategy
 	step     float64 // measured seconds; 0 where the row has none
 	memory   float64 // measured bytes; 0 where the row has none
 	assumed  []string
@@ -140,7 +141,7 @@ func (c *runCase) readStrategy() error {
 	}
 	s.CP, s.EP, s.ETP, s.VPP, s.Shard = max(1, value(r.CP)), max(1, value(r.EP)), max(1, value(r.ETP)), max(1,
 		value(r.VPP)), max(int(r.Shard), value(r.FSDP))
-	s.SP = r.SP != nil && *r.SP
+	s.Sequence = r.SP != nil && *r.SP
 	c.usualParallel()
 	if err := c.readBatch(); err != nil {
 		return err
@@ -171,10 +172,10 @@ func (c *runCase) readBatch() error {
 	if micro < 1 || micro != math.Trunc(micro) || *batch != math.Trunc(*batch) {
 		return fmt.Errorf("a batch that is no whole number: micro-batch %g, global batch %g", micro, *batch)
 	}
-	s.Micro, c.workload.Batch = int(micro), int(*batch)
+	s.MicroBatch, c.workload.Batch = int(micro), int(*batch)
 	if s.Micros(c.workload.Batch) == 0 && !c.roundBatch() {
 		return fmt.Errorf("batch %d is not a multiple of dp %d times micro-batch %d", c.workload.Batch, s.DP,
-			s.Micro)
+			s.MicroBatch)
 	}
 	return nil
 }
@@ -203,13 +204,13 @@ func (c *runCase) readRecompute(name string) {
 	case n == "none" || n == "false" || n == "off" || n == "":
 	// Keeping one product of many, on the host or not, saves little of the rest.
 	case n == "full" || n == "true" || n == "uniform" || n == "block" || strings.HasSuffix(n, "_proj_offloaded"):
-		s.Recompute.Mode = plan.Full
+		s.Recompute = strategy.Full
 	case n == "selective" || n == "minimal":
-		s.Recompute.Mode = plan.Selective
+		s.Recompute = strategy.Selective
 	case n == "selective-op": // torchtitan's name
-		s.Recompute.Mode = plan.Products
+		s.Recompute = strategy.Products
 	case strings.HasPrefix(n, "selective-"), strings.HasPrefix(n, "partial"): // every other layer
-		s.Recompute = plan.Recompute{Mode: plan.Full, Layers: max(1, c.workload.Model.Layers/s.PP/s.VPP/2)}
+		s.Recompute = strategy.FullLayers(max(1, c.workload.Model.Layers/s.PP/s.VPP/2))
 	default: // a name that nobody else uses says that something is recomputed
 		c.free = true
 		c.assume("recomputation %q is what fits", name)

@@ -15,13 +15,13 @@ func (c *runCase) readCluster() error {
 		return c.readNodes()
 	}
 	if r.GPUs == nil {
-		n := c.strategy.World()
+		n := c.strategy.Devices()
 		r.GPUs = &n
 	}
 	if *r.GPUs < 1 {
 		return notGiven("number of devices")
 	}
-	if n := c.strategy.World(); n != *r.GPUs {
+	if n := c.strategy.Devices(); n != *r.GPUs {
 		return fmt.Errorf("dp·tp·pp·cp is %d, devices are %d", n, *r.GPUs)
 	}
 	g, err := device(r.GPU)
@@ -163,7 +163,7 @@ func (c *runCase) readNodes() error {
 		out.Groups = append(out.Groups, g)
 	}
 	c.cluster = out
-	if n := c.strategy.World(); n != out.Size() {
+	if n := c.strategy.Devices(); n != out.Size() {
 		return fmt.Errorf("dp·tp·pp·cp is %d, devices are %d", n, out.Size())
 	}
 	return out.Check()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // TestMemoryUnits says what sources' figures count, and in what.
@@ -36,7 +37,7 @@ func TestMemoryUnits(t *testing.T) {
 func fourStages(t *testing.T, unit string) *runCase {
 	t.Helper()
 	c := &runCase{row: &runRow{Measured: runMeasured{Unit: unit}},
-		strategy: plan.Strategy{DP: 1, TP: 1, PP: 4, CP: 1}}
+		strategy: strategy.Strategy{DP: 1, TP: 1, PP: 4, CP: 1}}
 	var err error
 	if c.cluster, err = cluster.Parse("2x2 V100-SXM2-16GB eth=10G"); err != nil {
 		t.Fatal(err)
@@ -117,10 +118,10 @@ func TestPartition(t *testing.T) {
 		{"DeepSpeed 3D", 24, []int{0, 1, 9, 21, 30}, []int{0, 7, 12, 5}, true},
 	} {
 		run := &runCase{row: &runRow{Framework: c.framework, Strategy: runStrategy{Partition: c.borders}},
-			strategy: plan.Strategy{PP: 4, VPP: 1}}
+			strategy: strategy.Strategy{PP: 4, VPP: 1}}
 		run.workload.Model.Layers = c.layers
 		run.readPartition()
-		if !(plan.Strategy{Layers: run.strategy.Layers}).Equal(plan.Strategy{Layers: c.want}) ||
+		if !(strategy.Strategy{Layers: run.strategy.Layers}).Equal(strategy.Strategy{Layers: c.want}) ||
 			run.broken != c.broken {
 			t.Errorf("%s, %v: got %v, broken %v; want %v, %v", c.framework, c.borders, run.strategy.Layers, run.broken,
 				c.want, c.broken)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // What rows leave open and what is put in its place: what a published model of that name has, or what the
@@ -72,7 +73,7 @@ func (c *runCase) usualMicro(perReplica int) float64 {
 
 // roundBatch takes the nearest batch that comes out even, if it is near.
 func (c *runCase) roundBatch() bool {
-	batch, unit := c.workload.Batch, c.strategy.DP*c.strategy.Micro
+	batch, unit := c.workload.Batch, c.strategy.DP*c.strategy.MicroBatch
 	near := (batch + unit/2) / unit * unit
 	if near == 0 || 20*max(near-batch, batch-near) > batch {
 		return false
@@ -103,7 +104,7 @@ func (c *runCase) usualParallel() {
 	r, s := &c.row.Strategy, &c.strategy
 	f := strings.ToLower(c.row.Framework)
 	if r.SP == nil && s.TP > 1 && modernMegatron(f) {
-		s.SP = true
+		s.Sequence = true
 		c.assume("sp")
 	}
 	if r.Zero == nil && modernMegatron(f) {
@@ -125,15 +126,15 @@ const memoryDoubt = 1.12
 // layers of each chunk, one after the other; all of them where nothing fits.
 func (c *runCase) relieve(e *plan.Estimator) error {
 	s := &c.strategy
-	tries := []plan.Recompute{{}}
+	tries := []strategy.Recompute{strategy.None}
 	if c.workload.Software.Unfused {
-		tries = append(tries, plan.Recompute{Mode: plan.Selective})
+		tries = append(tries, strategy.Selective)
 	}
 	chunk := c.workload.Model.Layers / max(1, s.PP*s.VPP)
 	for n := 1; n <= chunk; n += 1 + chunk/64 {
-		tries = append(tries, plan.Recompute{Mode: plan.Full, Layers: n})
+		tries = append(tries, strategy.FullLayers(n))
 	}
-	for _, s.Recompute = range append(tries, plan.Recompute{Mode: plan.Full}) {
+	for _, s.Recompute = range append(tries, strategy.Full) {
 		got, err := e.Estimate(*s)
 		if err != nil {
 			return err
@@ -142,8 +143,7 @@ func (c *runCase) relieve(e *plan.Estimator) error {
 			break
 		}
 	}
-	text, _ := s.Recompute.MarshalText()
-	c.assume("recompute %s", text)
+	c.assume("recompute %s", s.Recompute)
 	c.free = false
 	return nil
 }
@@ -158,7 +158,7 @@ func (c *runCase) rated() float64 {
 	flops := w.Model.FlopsPerToken(w.Seq) * w.Tokens()
 	switch {
 	case strings.HasPrefix(m.Kind, "hardware"):
-		if c.strategy.Recompute.Mode == plan.Full {
+		if c.strategy.Recompute.Mode() == strategy.Full {
 			flops *= 4.0 / 3
 		}
 	case !strings.HasPrefix(m.Kind, "model"):

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // openRow is a run of Megatron-Bridge whose strategy leaves open what a test names.
@@ -38,7 +39,7 @@ func TestRunsOpen(t *testing.T) {
 	c := openRow(t, sixtyFour, `{"dp": 2, "tp": 4, "pp": 8, "vpp": 5, "global_batch": 128}`,
 		"Megatron-Bridge 26.02 NeMo Container")
 	s := c.strategy
-	if s.Micro != 1 || !s.SP || s.Zero != 1 || c.workload.Model.Vocab != 128256 {
+	if s.MicroBatch != 1 || !s.Sequence || s.Zero != 1 || c.workload.Model.Vocab != 128256 {
 		t.Errorf("got %s with vocabulary %d, want micro 1, sp, zero 1 and 128256", s, c.workload.Model.Vocab)
 	}
 	all := strings.Join(c.assumed, ", ")
@@ -60,11 +61,11 @@ func TestRunsRelief(t *testing.T) {
 		"Megatron-Bridge 26.02").strategy.Recompute
 	some := openRow(t, sixtyFour, `{"dp": 2, "tp": 4, "pp": 8, "micro_batch": 2, "global_batch": 128}`,
 		"Megatron-Bridge 26.02")
-	if least.Mode != plan.Full || least.Layers != 0 { // its states alone are more than a device has
+	if least.Mode() != strategy.Full || least.Layers() >= 0 { // its states alone are more than a device has
 		t.Errorf("got %+v where nothing fits, want all layers", least)
 	}
 	r := some.strategy.Recompute
-	if r.Mode != plan.Full || r.Layers < 1 || r.Layers > 9 {
+	if r.Mode() != strategy.Full || r.Layers() < 1 || r.Layers() > 9 {
 		t.Errorf("got %+v, want some of ten layers", r)
 	}
 	limit := memoryDoubt * some.cluster.Groups[0].Device.Memory
@@ -76,10 +77,7 @@ func TestRunsRelief(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := some.strategy
-	one.Recompute.Layers--
-	if one.Recompute.Layers == 0 {
-		one.Recompute = plan.Recompute{}
-	}
+	one.Recompute = strategy.FullLayers(r.Layers() - 1)
 	if less, err := e.Estimate(one); err != nil || less.Memory.Total() <= limit {
 		t.Errorf("one layer less would do: %g bytes, %v", less.Memory.Total(), err)
 	}
@@ -110,7 +108,7 @@ func TestRunsMicro(t *testing.T) {
 	}{{"torchtitan (FSDP2)", nil, 4}, {"Megatron-Bridge", nil, 1}, {"MaxText", &chip, 32}, {"torchtitan (FSDP2)",
 		&chip, 1}} {
 		c := &runCase{row: &runRow{Framework: k.framework, Strategy: runStrategy{Micro: k.given}},
-			strategy: plan.Strategy{DP: 8, PP: 8}}
+			strategy: strategy.Strategy{DP: 8, PP: 8}}
 		if got := c.usualMicro(32); got != k.want {
 			t.Errorf("%s: %g, want %g", k.framework, got, k.want)
 		}
@@ -128,7 +126,7 @@ func TestRunsDerived(t *testing.T) {
 	if (&runCase{row: &two}).divides(new(int)) {
 		t.Error("two degrees cannot be worked out")
 	}
-	far := &runCase{row: &two, strategy: plan.Strategy{DP: 64, Micro: 1}}
+	far := &runCase{row: &two, strategy: strategy.Strategy{DP: 64, MicroBatch: 1}}
 	if far.workload.Batch = 96; far.roundBatch() {
 		t.Error("a batch of 96 is not nearly one of 64 or 128")
 	}

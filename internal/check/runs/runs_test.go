@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // TestRuns says that predictions of sources that nothing was fitted to stay as good as they are.
@@ -80,8 +81,8 @@ func TestRunsPrints(t *testing.T) {
 func TestRunsSwap(t *testing.T) {
 	var cases []*runCase
 	for i, c := range []struct{ measured, predicted float64 }{{1, 2}, {2, 1}, {3, 3}} {
-		cases = append(cases, &runCase{row: &runRow{}, cluster: eightDevices(t), strategy: plan.Strategy{DP: 8,
-			Micro: i + 1}, step: c.measured, got: plan.Estimate{Step: c.predicted}})
+		cases = append(cases, &runCase{row: &runRow{}, cluster: eightDevices(t), strategy: strategy.Strategy{DP: 8,
+			MicroBatch: i + 1}, step: c.measured, got: plan.Estimate{Step: c.predicted}})
 	}
 	s := score(cases)
 	if s.pairs != 3 || s.agree != 1 || s.regret != 1 {

@@ -119,7 +119,7 @@ func (s *runScore) rank(cases []*runCase) {
 func distinct(g []*runCase) int {
 	seen := map[string]bool{}
 	for _, c := range g {
-		seen[c.strategy.String()] = true
+		seen[c.strategy.Line()] = true
 	}
 	return len(seen)
 }

@@ -190,7 +190,7 @@ func (r *Executor) startWhole(numbers, batch []array.Array) ([][]backend.Buffer,
 
 // policy is what a step computes again.
 func policy(c executor.Config) stage.Recompute {
-	return map[string]stage.Recompute{"selective": stage.RecomputeSelective,
+	return map[strategy.Recompute]stage.Recompute{"selective": stage.RecomputeSelective,
 		"full": stage.RecomputeFull}[c.Recompute]
 }
 

@@ -85,7 +85,7 @@ func (j *fused) param(params []*nn.Param, t pass.FusedParams) *nn.Param {
 	first := params[t.Params[0]]
 	if len(t.Params) == 1 {
 		p := first.Like(first.Name, first.Type)
-		p.Fixed = first.Fixed
+		p.Fixed, p.Buffer = first.Fixed, first.Buffer
 		return p
 	}
 	var names []string
@@ -150,7 +150,7 @@ func (r *Executor) fuseState(batch []ir.Type) error {
 	for _, x := range r.model.Params {
 		types = append(types, x.Type)
 	}
-	if j := fusedBy(p, types, func(i int) bool { return r.model.Params[i].Fixed }); len(j.tensors) < len(types) {
+	if j := fusedBy(p, types, func(i int) bool { return r.model.Params[i].Fixed || r.model.Params[i].Buffer }); len(j.tensors) < len(types) {
 		if err := r.join(j, r.model); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // group is the layout of a training run on a device group of a backend, which runs each of its programs in
@@ -74,7 +75,7 @@ func unsupported(c executor.Config) (what, fix string) {
 		return "how many tokens travel to experts only a run knows", "want ep=1, and tp to split experts"
 	case s.Overlap:
 		return "its compiler decides what overlaps", "leave overlap out"
-	case s.Offload != "none":
+	case s.Offload != strategy.Offload{}:
 		return "its state stays on them", "want offload none, and zero for less memory"
 	case c.Layers != nil:
 		return "a plan of layers is for in-process devices", "want a strategy and annotations"
@@ -182,20 +183,13 @@ func (s *group) explain(err error) error {
 
 // partition decides the layout of every value of a program.
 func (s *group) partition(p *ir.Func, l layouts) (*spmd.Program, error) {
-	asked := map[int]mesh.Sharding{}
-	for i, x := range l.params {
+	a := shard.Annotations{Marks: s.Mark, SequenceParallel: s.SequenceParallel(),
+		Uses: step.Uses(s.weights, executor.UpTo(0, len(s.weights)))}
+	for _, x := range l.params {
 		x.Spec = x.Spec.With() // inference speaks of how dims are split
-		asked[p.Params()[i].ID()] = x
+		a.Params = append(a.Params, x)
 	}
-	for _, n := range p.Nodes() {
-		if label, ok := op.Marked(n); ok {
-			if x, ok := s.Mark(label); ok && len(x.Spec.Dims) == len(n.Out()[0].Shape()) {
-				asked[n.Out()[0].ID()] = x
-			}
-		}
-	}
-	s.SequenceParallel().Ask(p, step.Uses(s.weights, executor.UpTo(0, len(s.weights))), asked)
-	c := shard.Config{Mesh: s.mesh(), Values: asked}
+	c := shard.Config{Mesh: s.mesh(), Values: a.Values(p)}
 	if len(l.params) == 0 { // nothing else says anything
 		for _, x := range l.results {
 			c.Results = append(c.Results, mesh.Closed(x))

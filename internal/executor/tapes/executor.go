@@ -27,7 +27,7 @@ type Executor struct {
 	forward *step.ForwardRunner
 	copies  *weightCopies
 	// plan is the step that was planned last, for batches of planTypes.
-	plan      *step.Step
+	plan      *step.Plan
 	planCut   *executor.Cutting
 	planTypes string
 	// saved is a checkpoint that the state is to be read from when the first step is planned.
@@ -103,11 +103,15 @@ func (e *Executor) Start(types ...ir.Type) error {
 	if err != nil {
 		return err
 	}
+	c, err := e.h.runConfig()
+	if err != nil {
+		return err
+	}
 	w, err := e.h.c.World(s.Devices())
 	if err != nil {
 		return err
 	}
-	r, err := s.Start(w)
+	r, err := s.Start(w, c)
 	if err != nil {
 		return err
 	}
@@ -124,8 +128,15 @@ func (e *Executor) Start(types ...ir.Type) error {
 	return nil
 }
 
+// runConfig is what steps are run with.
+func (h *planner) runConfig() (c step.RunConfig, err error) {
+	c = step.RunConfig{Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads()}
+	c.Offload, err = offloadOf(h.Strategy)
+	return c, err
+}
+
 // planned is the step for batches of these types.
-func (e *Executor) planned(types []ir.Type) (*step.Step, error) {
+func (e *Executor) planned(types []ir.Type) (*step.Plan, error) {
 	if key := fmt.Sprint(types); e.plan == nil || e.planTypes != key {
 		s, cut, err := e.h.newStep(types)
 		if err != nil {
@@ -142,11 +153,7 @@ func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &executor.Plan{Strategy: e.h.Strategy, Stages: e.h.Schedule.Stages, Step: s}
-	for d := range s.Devices() {
-		p.Devices = append(p.Devices, executor.Device{Memory: s.Memory(d), Load: s.Load(d)})
-	}
-	return p, nil
+	return executor.PlanOf(e.h.Strategy, s), nil
 }
 
 // Runner is the devices, for their statistics; nil before the first step.

@@ -9,38 +9,36 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
 
-// forward is a forward pass on the devices of a strategy: micro-batch by micro-batch, and stage by stage.
+// forward is a forward pass on the devices of a strategy: the forward half of a step, in micro-batches.
 type forward struct {
 	e *Executor
 	f executor.Func
-	// planned is the programs by the types of their batches.
-	planned map[string]*microForwards
+	// planned is by the types of batches.
+	planned map[string]*plannedForward
 }
 
 // Forward makes a forward pass of f.
 func (e *Executor) Forward(f executor.Func) executor.Forward {
-	return &forward{e: e, f: f, planned: map[string]*microForwards{}}
+	return &forward{e: e, f: f, planned: map[string]*plannedForward{}}
 }
 
 // Close has nothing to give back: the devices are the executor's.
 func (f *forward) Close() error { return nil }
 
-// microForwards is the programs for batches of one size: one for each kind of micro-batch.
-type microForwards struct {
-	cut      *executor.Cutting
-	variant  []int
-	programs []*step.Forward
+// plannedForward is the pass for batches of one size.
+type plannedForward struct {
+	cut  *executor.Cutting
+	plan *step.Plan
 }
 
-// Run runs a batch micro-batch by micro-batch.
+// Run runs a batch in micro-batches.
 func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
-	m, err := f.programs(executor.TypesOf(batch))
+	p, err := f.plan(executor.TypesOf(batch))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,58 +50,39 @@ func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array
 	if err != nil {
 		return nil, nil, err
 	}
-	micros, err := m.cut.Micros(batch, 0)
+	micros, err := p.cut.Micros(batch, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	var parts [][]array.Array
-	for i, micro := range micros {
-		out, err := runner.Run(ctx, m.programs[m.variant[i]], weights, micro)
-		if err != nil {
-			return nil, nil, err
-		}
-		parts = append(parts, out)
-	}
-	return parts, m.cut.Rows, nil
+	parts, err := runner.Run(ctx, p.plan, weights, micros)
+	return parts, p.cut.Rows, err
 }
 
-// programs is the pass for batches of these types.
-func (f *forward) programs(types []ir.Type) (*microForwards, error) {
+// plan is the pass for batches of these types.
+func (f *forward) plan(types []ir.Type) (*plannedForward, error) {
 	key := fmt.Sprint(types)
-	if m := f.planned[key]; m != nil {
-		return m, nil
+	if p := f.planned[key]; p != nil {
+		return p, nil
 	}
-	m, err := f.e.h.newForward(types, f.f)
+	p, err := f.e.h.newForward(types, f.f)
 	if err == nil {
-		f.planned[key] = m
+		f.planned[key] = p
 	}
-	return m, err
+	return p, err
 }
 
 // Plan is what a run takes.
 func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
-	m, err := f.programs(batch)
+	p, err := f.plan(batch)
 	if err != nil {
 		return nil, err
 	}
-	s := f.e.h.Strategy
-	p := &executor.Plan{Strategy: s, Stages: f.e.h.Schedule.Stages,
-		Devices: make([]executor.Device, s.Devices())}
-	for i := range p.Devices {
-		d := &p.Devices[i]
-		for _, v := range m.variant {
-			memory, l := m.programs[v].Memory(i), m.programs[v].Load(i)
-			d.Memory.Weights, d.Memory.Step = memory.Weights, max(d.Memory.Step, memory.Step)
-			d.Load.Flops, d.Load.Sent = d.Load.Flops+l.Flops, d.Load.Sent+l.Sent
-			d.Load.Collectives, d.Load.Messages = d.Load.Collectives+l.Collectives, d.Load.Messages+l.Messages
-		}
-	}
-	return p, nil
+	return executor.PlanOf(f.e.h.Strategy, p.plan), nil
 }
 
 // newForward plans a forward pass for batches of these types. A batch of fewer rows than a step has
 // micro-batches makes fewer.
-func (h *planner) newForward(batch []ir.Type, f executor.Func) (*microForwards, error) {
+func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward, error) {
 	rows, err := executor.RowsIn(batch)
 	if err != nil {
 		return nil, err
@@ -116,49 +95,26 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*microForwards, 
 	if err != nil {
 		return nil, err
 	}
-	m := &microForwards{}
 	micros := executor.Spread(rows, max(1, min(rows, h.Strategy.Micro)))
 	list, variant, cut, err := executor.CutProgram(p, len(h.c.Params), batch, micros, nil,
 		executor.UpTo(0, len(p.Results())))
 	if err != nil {
 		return nil, err
 	}
-	m.cut, m.variant = cut, variant
-	for _, p := range list {
-		planned, err := h.planForward(p, len(batch))
-		if err != nil {
-			return nil, err
-		}
-		m.programs = append(m.programs, planned)
-	}
-	return m, nil
-}
-
-// planForward plans a micro-batch.
-func (h *planner) planForward(p *ir.Func, batch int) (*step.Forward, error) {
-	p, err := h.Apply(p)
-	if err != nil {
+	c := step.Config{Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark,
+		SequenceParallel: h.SequenceParallel(), Variant: variant}
+	if err := h.lay(&c, list, len(batch)); err != nil {
 		return nil, err
 	}
-	if p, err = pass.Optimize(p); err != nil {
-		return nil, err
-	}
-	c := step.Config{Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, SequenceParallel: h.SequenceParallel()}
-	if c.Cuts, err = h.Cuts(p); err != nil {
-		return nil, err
-	}
-	if c.Weights, err = h.Weights(p); err != nil {
-		return nil, err
-	}
-	c.Batch = h.Inputs(p, batch)
-	return step.NewForward(c, p)
+	plan, err := step.NewForward(c)
+	return &plannedForward{cut, plan}, err
 }
 
 // paramTypes is the types of the parameters as layers compute with them.
 func (h *planner) paramTypes() []ir.Type {
 	var list []ir.Type
 	for _, p := range h.c.Params {
-		list = append(list, h.Computed(p.Type))
+		list = append(list, h.Entering(p))
 	}
 	return list
 }

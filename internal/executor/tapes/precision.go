@@ -3,7 +3,6 @@ package tapes
 import (
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
@@ -26,15 +25,15 @@ func (h *planner) shorten(x *op.Tensor) *op.Tensor { return op.Cast(x, h.Compute
 
 // offloadOf is where the optimizer's memory is kept; nil is on the devices.
 func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {
-	word, dir, disk := strings.Cut(s.Offload, ":")
+	dir := s.Offload.Dir
 	switch {
-	case word == "none":
+	case s.Offload.Optimizer == 0:
 		return nil, nil
-	case !disk:
+	case dir == "":
 		return func(_ int, types []ir.Type) (offload.Store, error) { return offload.NewHost(types) }, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("strategy: offload is %q: no directory can be made: %w", s.Offload, err)
+		return nil, fmt.Errorf("strategy: offload is %q: no directory can be made: %w", s.Offload.String(), err)
 	}
 	return func(_ int, types []ir.Type) (offload.Store, error) {
 		return offload.NewDisk(offload.DiskConfig{Dir: dir, Types: types})

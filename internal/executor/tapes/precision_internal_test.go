@@ -29,7 +29,7 @@ func TestLossScaleBelowOne(t *testing.T) {
 // TestOffloadMakesItsDirectory: the directory need not exist, and what cannot be one is refused.
 func TestOffloadMakesItsDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	if _, err := offloadOf(strategy.Strategy{Offload: "optimizer:" + dir}); err != nil {
+	if _, err := offloadOf(strategy.Strategy{Offload: strategy.Offload{Optimizer: 1, Dir: dir}}); err != nil {
 		t.Error(err)
 	}
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
@@ -39,7 +39,7 @@ func TestOffloadMakesItsDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := offloadOf(strategy.Strategy{Offload: "optimizer:" + file}); err == nil ||
+	if _, err := offloadOf(strategy.Strategy{Offload: strategy.Offload{Optimizer: 1, Dir: file}}); err == nil ||
 		!strings.Contains(err.Error(), "offload is") {
 		t.Errorf("a file: got %v", err)
 	}

@@ -22,7 +22,7 @@ type planner struct {
 }
 
 // newStep plans the step for batches of these types, whose rows are cut.
-func (h *planner) newStep(batch []ir.Type) (*step.Step, *executor.Cutting, error) {
+func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error) {
 	rows, err := executor.RowsIn(batch)
 	if err != nil {
 		return nil, nil, err
@@ -32,38 +32,27 @@ func (h *planner) newStep(batch []ir.Type) (*step.Step, *executor.Cutting, error
 		return nil, nil, err
 	}
 	c := step.Config{
-		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, SequenceParallel: h.SequenceParallel(), Overlap: h.overlap(),
-		Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads(),
+		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, SequenceParallel: h.SequenceParallel(),
+		Overlap: h.overlap(), Away: h.Strategy.Offload != (strategy.Offload{}),
 	}
 	cut, err := h.forwards(&c, batch, micros)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := h.plan(&c, len(batch)); err != nil {
+	if err := h.plan(&c); err != nil {
 		return nil, nil, err
 	}
 	s, err := step.New(c)
 	return s, cut, err
 }
 
-// plan says how what a step's programs take lies, and what the step does besides.
-func (h *planner) plan(c *step.Config, batch int) (err error) {
-	if c.Cuts, err = h.Cuts(c.Forwards[0]); err != nil {
-		return err
-	}
-	if c.Weights, err = h.Weights(c.Forwards[0]); err != nil {
-		return err
-	}
-	c.Batch = h.Inputs(c.Forwards[0], batch)
-	if err := h.recompute(c); err != nil {
-		return err
-	}
+// plan says what a step does besides going forward.
+func (h *planner) plan(c *step.Config) error {
 	c.Update = h.update()
 	c.SumType = func(w int) ir.Type {
 		return ir.Type{DType: h.c.Params[w].Type.DType.Compute(), Shape: h.c.Params[w].Type.Shape}
 	}
-	c.Offload, err = offloadOf(h.Strategy)
-	return err
+	return h.recompute(c)
 }
 
 // forwards traces the loss of a batch and makes of it programs of micro-batches: the sum of losses and what
@@ -72,7 +61,7 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	b := ir.NewBuilder("forward")
 	var params []*op.Tensor
 	for _, p := range h.c.Params {
-		params = append(params, b.Param(p.Name, h.Computed(p.Type)))
+		params = append(params, b.Param(p.Name, h.Entering(p)))
 	}
 	b.CaptureAs(h.shorten)
 	in, number := executor.BatchParams(b, batch), executor.NewStepNumber(b)
@@ -94,17 +83,30 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range list {
+	c.Variant = variant
+	return cut, h.lay(c, list, len(batch))
+}
+
+// lay says how the programs of micro-batches lie: where stages begin, and how what they take is split. batch
+// is how many tensors a batch has.
+func (h *planner) lay(c *step.Config, programs []*ir.Func, batch int) (err error) {
+	for _, f := range programs {
 		if f, err = h.Apply(f); err == nil {
 			f, err = pass.Optimize(f)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c.Forwards = append(c.Forwards, f)
 	}
-	c.Variant = variant
-	return cut, nil
+	if c.Cuts, err = h.Cuts(c.Forwards[0]); err != nil {
+		return err
+	}
+	if c.Weights, err = h.Weights(c.Forwards[0]); err != nil {
+		return err
+	}
+	c.Batch = h.Inputs(c.Forwards[0], batch)
+	return nil
 }
 
 func (h *planner) overlap() step.Overlap {
@@ -116,10 +118,7 @@ func (h *planner) overlap() step.Overlap {
 
 // recompute turns the strategy's word into policies for the layers of each stage.
 func (h *planner) recompute(c *step.Config) error {
-	policy, err := recomputeOf(h.Strategy)
-	if err != nil {
-		return err
-	}
+	policy := recomputeOf(h.Strategy)
 	first := 0 // the layer with which a stage begins
 	starts := []int{0}
 	for _, cut := range c.Cuts {
@@ -144,16 +143,16 @@ func (h *planner) recompute(c *step.Config) error {
 }
 
 // recomputeOf is what each layer computes again, by its number within its stage.
-func recomputeOf(s strategy.Strategy) (func(layer int) stage.Recompute, error) {
-	word, limit, err := s.Recomputed()
+func recomputeOf(s strategy.Strategy) func(layer int) stage.Recompute {
+	limit := s.Recompute.Layers()
 	policy := map[string]stage.Recompute{"selective": stage.RecomputeSelective,
-		"full": stage.RecomputeFull}[word]
+		"full": stage.RecomputeFull}[s.Recompute.Mode()]
 	return func(layer int) stage.Recompute {
 		if limit >= 0 && layer >= limit {
 			return stage.RecomputeNone
 		}
 		return policy
-	}, err
+	}
 }
 
 // update traces the optimizer.

@@ -1,0 +1,194 @@
+//go:build (linux || darwin) && (amd64 || arm64)
+
+package mpi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// LibraryVariable names the library's file, where it is not found by itself or another is wanted.
+const LibraryVariable = "GALLEY_MPI_LIBRARY"
+
+// names are the files of the families' libraries, as the dynamic linker knows them.
+var names = map[Family][]string{
+	OpenMPI: {"libmpi.so.40", "libmpi.so.80", "libmpi.40.dylib", "libmpi.dylib"},
+	MPICH:   {"libmpich.so.12", "libmpi.so.12", "libmpich.so", "libmpi.12.dylib", "libmpich.12.dylib"},
+}
+
+// library is a loaded MPI library.
+type library struct {
+	abi
+	file    string
+	version string // the first line of what it says of itself
+
+	initThread, commDup, setErrhandler, commRank, commSize, getAttr fn
+	isend, irecv, testsome, getCount, cancel, ibarrier, allreduce   fn
+	abort, finalize, errorString, libraryVersion, initialized       fn
+}
+
+// fn is the address of a C function.
+type fn uintptr
+
+// call calls a C function that returns an int. Pointers are passed as uintptr, converted within the call:
+// without this directive what they point at could lie on the goroutine's stack, and would be elsewhere when C
+// writes to it if the stack grew meanwhile.
+//
+//go:uintptrescapes
+func (f fn) call(args ...uintptr) int32 {
+	r, _, _ := purego.SyscallN(uintptr(f), args...)
+	return int32(r)
+}
+
+// abi is what differs between the families.
+type abi struct {
+	family        Family
+	world, byte   uintptr
+	errorsReturn  uintptr
+	float, sum    uintptr
+	handleBytes   int
+	anySource     int
+	tagUB         int
+	statusBytes   int
+	statusSource  int // offset
+	statusError   int // offset
+	undefined     int32
+	threadsWanted int32
+}
+
+// mpichABI is the numbers that MPICH and its kin have agreed on.
+func mpichABI() abi {
+	return abi{
+		family: MPICH, world: 0x44000000, byte: 0x4c00010d, errorsReturn: 0x54000001, float: 0x4c00040a, sum: 0x58000003,
+		handleBytes: 4, anySource: -2, tagUB: 0x64400001, statusBytes: 20, statusSource: 8, statusError: 16,
+		undefined: -32766, threadsWanted: 2,
+	}
+}
+
+// openMPIABI is Open MPI's: a handle is the address of an object of the library.
+func openMPIABI(handle uintptr) (abi, error) {
+	a := abi{
+		family: OpenMPI, handleBytes: 8, anySource: -1, tagUB: 0, statusBytes: 24, statusSource: 0, statusError: 8,
+		undefined: -32766, threadsWanted: 2,
+	}
+	for name, to := range map[string]*uintptr{
+		"ompi_mpi_comm_world": &a.world, "ompi_mpi_byte": &a.byte, "ompi_mpi_errors_return": &a.errorsReturn,
+		"ompi_mpi_float": &a.float, "ompi_mpi_op_sum": &a.sum,
+	} {
+		var err error
+		if *to, err = purego.Dlsym(handle, name); err != nil {
+			return a, err
+		}
+	}
+	return a, nil
+}
+
+// settings are variables for libraries, to be set before they are loaded, by C's own function: Go's Setenv
+// does not reach C without cgo. UCX, under MPICH, and Open MPI catch SIGSEGV, which is how Go sees a nil pointer:
+// a panic that could be recovered from would end the process.
+var settings = [][2]string{{"UCX_ERROR_SIGNALS", ""}, {"OMPI_MCA_opal_signal", "6"}}
+
+func setenv(key, value string) error {
+	for _, name := range []string{"libc.so.6", "/usr/lib/libSystem.B.dylib"} {
+		handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+		if err != nil {
+			continue
+		}
+		set, err := purego.Dlsym(handle, "setenv")
+		if err != nil {
+			return err
+		}
+		k, v := append([]byte(key), 0), append([]byte(value), 0)
+		if fn(set).call(uintptr(unsafe.Pointer(&k[0])), uintptr(unsafe.Pointer(&v[0])), 1) != 0 {
+			return fmt.Errorf("setenv %s: it failed", key)
+		}
+		return nil
+	}
+	return errors.New("no C library to set variables with")
+}
+
+// load opens the library of a family, or the one that the variable names.
+func load(family Family) (*library, error) {
+	for _, s := range settings {
+		if os.Getenv(s[0]) == "" {
+			if err := setenv(s[0], s[1]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	candidates := names[family]
+	if file := os.Getenv(LibraryVariable); file != "" {
+		candidates = []string{file}
+	}
+	var first error
+	for _, file := range candidates {
+		handle, err := purego.Dlopen(file, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+		if err != nil {
+			if first == nil || strings.Contains(first.Error(), "No such file") {
+				first = err
+			}
+			continue
+		}
+		return newLibrary(file, handle)
+	}
+	if os.Getenv(LibraryVariable) != "" {
+		return nil, fmt.Errorf("%s=%s: %w", LibraryVariable, candidates[0], first)
+	}
+	return nil, fmt.Errorf("the library of %s was not found (%v): install it, or set %s to its file", family,
+		candidates, LibraryVariable)
+}
+
+// newLibrary finds the functions, and which family it is.
+func newLibrary(file string, handle uintptr) (*library, error) {
+	l := &library{file: file}
+	for name, to := range map[string]*fn{
+		"MPI_Init_thread": &l.initThread, "MPI_Comm_dup": &l.commDup, "MPI_Comm_set_errhandler": &l.setErrhandler,
+		"MPI_Comm_rank": &l.commRank, "MPI_Comm_size": &l.commSize, "MPI_Comm_get_attr": &l.getAttr,
+		"MPI_Isend": &l.isend, "MPI_Irecv": &l.irecv, "MPI_Testsome": &l.testsome, "MPI_Get_count": &l.getCount,
+		"MPI_Cancel": &l.cancel, "MPI_Ibarrier": &l.ibarrier, "MPI_Allreduce": &l.allreduce,
+		"MPI_Abort": &l.abort, "MPI_Finalize": &l.finalize, "MPI_Error_string": &l.errorString,
+		"MPI_Get_library_version": &l.libraryVersion, "MPI_Initialized": &l.initialized,
+	} {
+		address, err := purego.Dlsym(handle, name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: no function %s: is it an MPI library of version 3 or later?", file, name)
+		}
+		*to = fn(address)
+	}
+	text := make([]byte, 1<<14)
+	var n int32
+	l.libraryVersion.call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n)))
+	l.version, _, _ = strings.Cut(string(bytes.TrimRight(text[:max(0, min(int(n), len(text)))], "\x00")), "\n")
+	return l, l.recognize(handle)
+}
+
+// recognize sets what differs between families.
+func (l *library) recognize(handle uintptr) error {
+	var err error
+	switch {
+	case strings.HasPrefix(l.version, "Open MPI"):
+		l.abi, err = openMPIABI(handle)
+	case strings.HasPrefix(l.version, "MPICH"), strings.Contains(l.version, "MVAPICH"),
+		strings.HasPrefix(l.version, "Intel(R) MPI"):
+		l.abi = mpichABI()
+	default:
+		err = fmt.Errorf("%s is %q: want Open MPI or a library with MPICH's binary interface", l.file, l.version)
+	}
+	return err
+}
+
+// describe is what the library says of an error code.
+func (l *library) describe(code int32) string {
+	text := make([]byte, 1<<13)
+	var n int32
+	if l.errorString.call(uintptr(code), uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n))) != 0 {
+		return fmt.Sprintf("error %d", code)
+	}
+	return string(text[:max(0, min(int(n), len(text)))])
+}

@@ -1,0 +1,16 @@
+package mpi
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// yield lets another process have the core.
+func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// nap sleeps for a short time. time.Sleep would take a millisecond in a process that does nothing else.
+func nap(d time.Duration) {
+	t := unix.NsecToTimespec(int64(d))
+	_ = unix.Nanosleep(&t, nil)
+}

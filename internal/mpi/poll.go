@@ -1,0 +1,251 @@
+//go:build (linux || darwin) && (amd64 || arm64)
+
+package mpi
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+	"unsafe"
+)
+
+// request is one call of MPI_Isend or MPI_Irecv.
+type request struct {
+	engine   *Engine
+	comm     uintptr
+	peer     int
+	tag      uint32
+	send     bool
+	data     []byte // kept here, and pinned, while MPI has its address
+	note     bool
+	transfer *transfer
+
+	pin  runtime.Pinner
+	done bool // of a note that has come
+	from int
+	n    int
+	err  error
+}
+
+func (r *request) String() string {
+	if r.send {
+		return fmt.Sprintf("MPI_Isend of %d bytes to process %d", len(r.data), r.peer)
+	}
+	if r.note {
+		return "MPI_Irecv of a note"
+	}
+	return fmt.Sprintf("MPI_Irecv of %d bytes from process %d", len(r.data), r.peer)
+}
+
+// issue starts what is queued.
+func (e *Engine) issue() {
+	for e.queued.Load() {
+		e.mu.Lock()
+		list := e.queue
+		e.queue = nil
+		e.queued.Store(false)
+		e.mu.Unlock()
+		for i := range list {
+			e.begin(&list[i])
+		}
+	}
+}
+
+// begin makes the call that starts a request.
+func (e *Engine) begin(r *request) {
+	var address uintptr
+	if len(r.data) > 0 {
+		r.pin.Pin(&r.data[0])
+		address = uintptr(unsafe.Pointer(&r.data[0]))
+	}
+	size := e.lib.handleBytes
+	at := len(e.handles)
+	e.handles = append(e.handles, make([]byte, size)...)
+	f := e.lib.irecv
+	if r.send {
+		f = e.lib.isend
+	}
+	code := f.call(address, uintptr(len(r.data)), e.lib.byte, uintptr(r.peer), uintptr(r.tag), r.comm,
+		uintptr(unsafe.Pointer(&e.handles[at])))
+	if code != 0 {
+		e.handles = e.handles[:at]
+		r.pin.Unpin()
+		e.end(r, fmt.Errorf("%v: %s", r, e.lib.describe(code)))
+		return
+	}
+	e.active = append(e.active, r)
+}
+
+// poll makes one round of the engine's work, and says whether there was any.
+func (e *Engine) poll() bool {
+	e.issue()
+	n := len(e.active)
+	if n == 0 {
+		return false
+	}
+	for len(e.indices) < n {
+		e.indices = append(e.indices, 0)
+		e.status = append(e.status, make([]byte, e.lib.statusBytes)...)
+	}
+	var count int32
+	code := e.lib.testsome.call(uintptr(n), uintptr(unsafe.Pointer(&e.handles[0])), uintptr(unsafe.Pointer(&count)),
+		uintptr(unsafe.Pointer(&e.indices[0])), uintptr(unsafe.Pointer(&e.status[0])))
+	if count <= 0 || count == e.lib.undefined {
+		return false
+	}
+	done := e.indices[:count]
+	for i, at := range done {
+		e.complete(e.active[at], e.status[i*e.lib.statusBytes:(i+1)*e.lib.statusBytes], code != 0)
+	}
+	e.remove(done)
+	e.deliver()
+	e.issue()
+	return true
+}
+
+// complete takes the status of a request that is over. Errors are in it only where the call says so.
+func (e *Engine) complete(r *request, status []byte, failed bool) {
+	r.pin.Unpin()
+	var err error
+	if code := field(status, e.lib.statusError); failed && code != 0 {
+		err = fmt.Errorf("%v: %s", r, e.lib.describe(code))
+	}
+	if !r.send && err == nil {
+		var n int32
+		e.lib.getCount.call(uintptr(unsafe.Pointer(&status[0])), e.lib.byte, uintptr(unsafe.Pointer(&n)))
+		r.n, r.from = int(n), int(field(status, e.lib.statusSource))
+		if !r.note && r.n != len(r.data) {
+			err = fmt.Errorf("%v: got %d bytes", r, r.n)
+		}
+	}
+	e.end(r, err)
+}
+
+// field is an int of a status.
+func field(status []byte, offset int) int32 { return *(*int32)(unsafe.Pointer(&status[offset])) }
+
+// end tells whoever waits for a request that it is over.
+func (e *Engine) end(r *request, err error) {
+	switch {
+	case r.transfer != nil:
+		r.transfer.over(err)
+	case r.send:
+		if err != nil {
+			e.listen(r.peer, nil, err)
+		}
+	default:
+		r.done, r.err = true, err
+	}
+}
+
+// remove takes requests that are over from the active ones: the last ones take their places.
+func (e *Engine) remove(done []int32) {
+	size := e.lib.handleBytes
+	slices.Sort(done)
+	for _, at := range slices.Backward(done) {
+		last := len(e.active) - 1
+		e.active[at] = e.active[last]
+		e.active[last] = nil
+		e.active = e.active[:last]
+		copy(e.handles[int(at)*size:], e.handles[last*size:(last+1)*size])
+		e.handles = e.handles[:last*size]
+	}
+}
+
+// deliver hands on the notes that have come, in the order in which their receives were started: those of one
+// sender meet them in that order, but may be over in another.
+func (e *Engine) deliver() {
+	for len(e.ring) > 0 && e.ring[e.head].done {
+		r := e.ring[e.head]
+		if r.err != nil {
+			e.listen(max(r.from, 0), nil, r.err)
+			return
+		}
+		e.listen(r.from, r.data[:r.n], nil)
+		r.done = false
+		e.begin(r)
+		e.head = (e.head + 1) % len(e.ring)
+	}
+}
+
+const (
+	// spinFor is how long whoever waits asks without a pause.
+	spinFor = time.Millisecond
+	// shortNap and longNap are the pauses after that, and of the background while nothing happens.
+	shortNap = 20 * time.Microsecond
+	longNap  = 500 * time.Microsecond
+)
+
+// Drive does the engine's work until the channel is closed; if another goroutine does it already, it takes its
+// place when that one has what it waits for.
+func (e *Engine) Drive(until <-chan struct{}) {
+	select {
+	case <-until:
+		return
+	default:
+	}
+	e.drivers.Add(1)
+	defer e.drivers.Add(-1)
+	select {
+	case <-until:
+		return
+	case e.turn <- struct{}{}:
+	}
+	defer func() { <-e.turn }()
+	spin := spinFor
+	if e.crowded {
+		spin = shortNap
+	}
+	var idle time.Time // since when nothing has happened
+	for {
+		busy := e.poll()
+		select {
+		case <-until:
+			return
+		default:
+		}
+		switch now := time.Now(); {
+		case busy || idle.IsZero():
+			idle = now
+		case now.Sub(idle) < spin:
+			runtime.Gosched()
+			yield()
+		default:
+			nap(shortNap)
+		}
+	}
+}
+
+// background does the engine's work while nobody drives: often while messages are under way, seldom when
+// nothing happens.
+func (e *Engine) background() {
+	last := time.Now()
+	for {
+		select {
+		case <-e.stop:
+			return
+		default:
+		}
+		if e.drivers.Load() > 0 {
+			time.Sleep(longNap)
+			continue
+		}
+		busy, under := false, 0
+		select {
+		case e.turn <- struct{}{}:
+			busy = e.poll()
+			under = len(e.active) - len(e.ring)
+			<-e.turn
+		default:
+		}
+		switch {
+		case busy:
+			last = time.Now()
+		case under > 0 || time.Since(last) < 10*time.Millisecond:
+			nap(5 * shortNap)
+		default:
+			time.Sleep(longNap)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/internal/stage"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// builder makes a plan of a config.
+type builder struct {
+	c    Config
+	plan *Plan
+	// sections is the stages, for each size of micro-batch.
+	sections      [][]*section
+	homes         []home
+	update        *updater
+	updateProgram *spmd.Program
+	// numbers is where equal programs are among the plan's, parts those that are listed there.
+	numbers map[programKey]int
+	parts   map[*part]bool
+}
+
+// programKey names a device's program: one that was made for another device with the same is shared.
+type programKey struct {
+	f       *ir.Func
+	donated string
+}
+
+// New plans a training step. Nothing of it runs yet, and no memory for tensors is taken.
+func New(c Config) (*Plan, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	// Nothing runs at once with something else on a device here, so pairs of actions are taken one after the
+	// other.
+	c.Schedule = pipeline.Unjoin(c.Schedule)
+	lowered, err := pipeline.Lower(c.Schedule)
+	if err != nil {
+		return nil, err
+	}
+	b := newBuilder(c, Train, lowered)
+	if err := b.stages(stage.Split); err != nil {
+		return nil, err
+	}
+	if b.update, b.updateProgram, err = newUpdate(b, b.sections[0]); err != nil {
+		return nil, err
+	}
+	return b.finish()
+}
+
+// NewForward plans a forward pass: the tapes of a step without their backward half. The programs may return
+// anything; of the config it reads neither what is said of gradients nor the update. A batch may have fewer
+// micro-batches than the schedule.
+func NewForward(c Config) (*Plan, error) {
+	if err := c.checkParams(); err != nil {
+		return nil, err
+	}
+	c.Schedule = pipeline.ForwardHalf(c.Schedule, len(c.Variant))
+	b := newBuilder(c, ForwardPass, c.Schedule)
+	if err := b.stages(stage.Forward); err != nil {
+		return nil, err
+	}
+	b.homes = homes(&b.c, b.sections[0])
+	last := len(b.sections[0]) - 1
+	for _, list := range b.sections {
+		b.plan.Results = append(b.plan.Results, list[last].returned())
+	}
+	return b.finish()
+}
+
+func newBuilder(c Config, kind Kind, lowered *pipeline.Schedule) *builder {
+	p := &Plan{Kind: kind, Meshes: c.Meshes, Schedule: lowered, Variant: c.Variant}
+	if kind == Train {
+		p.Scalars = c.Update.Scalars
+	}
+	for _, f := range c.Forwards {
+		var types []ir.Type
+		for _, v := range f.Params()[len(c.Weights):] {
+			types = append(types, v.Type())
+		}
+		p.Inputs = append(p.Inputs, types)
+	}
+	for i, rank := range c.Schedule.Place {
+		p.Stages = append(p.Stages, Stage{Rank: rank})
+		if i > 0 {
+			p.Stages[i].Begin = c.Cuts[i-1]
+		}
+	}
+	return &builder{c: c, plan: p, numbers: map[programKey]int{}, parts: map[*part]bool{}}
+}
+
+// stages makes the stages for every size of micro-batch.
+func (b *builder) stages(split func(*ir.Func, stage.Config) ([]*stage.Stage, error)) error {
+	for _, f := range b.c.Forwards {
+		cuts, err := b.c.cuts(f)
+		if err != nil {
+			return err
+		}
+		stages, err := split(f, stage.Config{Weights: len(b.c.Weights), Cuts: cuts, Use: b.use, Sum: b.c.SumType})
+		if err != nil {
+			return err
+		}
+		list, err := b.sectionsOf(stages)
+		if err != nil {
+			return err
+		}
+		b.sections = append(b.sections, list)
+	}
+	return nil
+}
+
+// sectionsOf lays stages on their meshes, one after the other: each takes what the one before hands on in its
+// layout there.
+func (b *builder) sectionsOf(stages []*stage.Stage) ([]*section, error) {
+	var list []*section
+	var in []mesh.Spec
+	for i, st := range stages {
+		var sums []mesh.Spec
+		if len(b.sections) > 0 {
+			sums = b.sections[0][i].sums
+		}
+		x, err := newSection(&b.c, st, i, in, sums)
+		if err != nil {
+			return nil, fmt.Errorf("stage %d: %w", i, err)
+		}
+		list, in = append(list, x), x.outSpecs()
+	}
+	return list, nil
+}
+
+// use gathers a weight for computation where it rests otherwise.
+func (b *builder) use(stageNumber, weight int, x *ir.Value) *ir.Value {
+	w := b.c.Weights[weight]
+	if w.Use.Equal(w.Rest) {
+		return x
+	}
+	return op.Constrain(x, b.c.Meshes[b.c.Schedule.Place[stageNumber]], mesh.Closed(w.Use))
+}
+
+// finish writes the tapes and holds them against each other.
+func (b *builder) finish() (*Plan, error) {
+	p := b.plan
+	for i, w := range b.c.Weights {
+		s := State{Weight: w, Home: b.homes[i].rank, Copies: b.homes[i].others}
+		if p.Kind == Train {
+			s.Slots = b.c.Update.Slots(i)
+		}
+		p.Weights = append(p.Weights, s)
+	}
+	for rank, m := range p.Meshes {
+		for _, id := range m.Devices() {
+			t, err := b.newTape(id, rank)
+			if err != nil {
+				return nil, err
+			}
+			p.add(t)
+		}
+	}
+	slices.SortStableFunc(p.Parts, func(x, y *Part) int { return x.order() - y.order() })
+	if b.updateProgram != nil {
+		p.Parts = append(p.Parts, b.updatePart())
+	}
+	return p, p.match()
+}
+
+// add puts a tape at its device's number.
+func (p *Plan) add(t *tape) {
+	for len(p.tapes) <= t.device {
+		p.tapes = append(p.tapes, nil)
+	}
+	p.tapes[t.device] = t
+}
+
+// compiled is a device's program with its memory planned, by its number; devices with equal programs share it.
+func (b *builder) compiled(p *spmd.Program, device int, donated []int) (int, error) {
+	f, err := p.Local(device)
+	if err != nil {
+		return 0, err
+	}
+	k := programKey{f, fmt.Sprint(donated)}
+	if i, ok := b.numbers[k]; ok {
+		return i, nil
+	}
+	if f, err = bucket(f); err != nil {
+		return 0, err
+	}
+	if b.c.Overlap == Overlapped {
+		if f, err = overlap(f); err != nil {
+			return 0, err
+		}
+	}
+	b.numbers[k] = len(b.plan.programs)
+	return b.numbers[k], b.plan.compile(f, donated)
+}
+
+// compile plans the memory of a program and adds it to the plan's.
+func (p *Plan) compile(f *ir.Func, donated []int) error {
+	e, err := cpu.NewPlan(f, cpu.Options{Donate: donated})
+	p.programs = append(p.programs, &program{e, donated})
+	return err
+}

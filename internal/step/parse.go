@@ -1,0 +1,267 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// Parse reads a plan that String printed, or that somebody has changed. What does not fit together, such as
+// tapes that would wait for each other for ever, is an error.
+func Parse(text string) (*Plan, error) {
+	r := &reader{lines: strings.Split(text, "\n"), p: &Plan{}}
+	for r.at < len(r.lines) {
+		if err := r.entry(); err != nil {
+			return nil, err
+		}
+	}
+	if r.p.Schedule == nil {
+		return nil, r.errorf("no schedule: want a plan as galley dump --after=tape prints it")
+	}
+	return r.p, r.finish()
+}
+
+// most bounds the numbers of a plan.
+const most = 1 << 20
+
+// reader reads a plan entry by entry.
+type reader struct {
+	lines  []string
+	at     int // the line that is next
+	p      *Plan
+	meshes []*mesh.Mesh
+	kinded bool
+}
+
+func (r *reader) errorf(format string, args ...any) error {
+	return &SyntaxError{max(1, min(r.at, len(r.lines))), 1, fmt.Errorf(format, args...)}
+}
+
+// next is the words of the next line.
+func (r *reader) next() *scanner {
+	r.at++
+	return &scanner{text: strings.TrimRight(r.lines[r.at-1], " \t\r"), line: r.at}
+}
+
+// indented reports whether the next line belongs to the entry at hand.
+func (r *reader) indented() bool {
+	return r.at < len(r.lines) && strings.HasPrefix(r.lines[r.at], "  ")
+}
+
+// entry reads what begins with the next line. Each kind of entry stands behind those that it speaks of.
+func (r *reader) entry() error {
+	s := r.next()
+	if !s.more() {
+		return nil
+	}
+	at := s.column()
+	word := s.word()
+	if !r.kinded && word != "plan" {
+		s.errorf(at, "got %q, want plan", word)
+		return s.end()
+	}
+	if slices.Contains([]string{"inputs", "results", "weight", "stage", "part", "tape"}, word) && r.p.Schedule == nil {
+		s.errorf(at, "%s before the schedule: put it behind", word)
+		return s.end()
+	}
+	switch word {
+	case "plan":
+		r.kind(s)
+	case "mesh":
+		r.mesh(s)
+	case "schedule":
+		return r.schedule(s)
+	case "variants":
+		r.p.Variant = s.numbers(most)
+	case "inputs":
+		r.inputs(s)
+	case "results":
+		r.results(s)
+	case "scalars":
+		r.p.Scalars = s.types()
+	case "weight":
+		r.weight(s)
+	case "stage":
+		r.stage(s)
+	case "part":
+		return r.part(s)
+	case "program":
+		return r.program(s)
+	case "tape":
+		return r.tape(s)
+	default:
+		s.errorf(at, "unknown entry %q", word)
+	}
+	return s.end()
+}
+
+func (r *reader) kind(s *scanner) {
+	at := s.column()
+	word := s.word()
+	i := slices.Index([]string{Train.String(), ForwardPass.String()}, word)
+	if i < 0 || r.kinded {
+		s.errorf(at, "got %q, want one line with train or forward", word)
+		return
+	}
+	r.p.Kind, r.kinded = Kind(i), true
+}
+
+func (r *reader) mesh(s *scanner) {
+	at := s.column()
+	if n := s.number(most); n != len(r.meshes) {
+		s.errorf(at, "mesh %d: want %d next", n, len(r.meshes))
+	}
+	at = s.column()
+	m, err := mesh.Parse(s.word())
+	if err == nil && slices.Max(m.Devices()) >= most {
+		err = fmt.Errorf("mesh %v: want devices below %d", m, most)
+	}
+	s.fail(at, err)
+	r.meshes = append(r.meshes, m)
+}
+
+// schedule reads the lines of the schedule. The first meshes are those of its ranks.
+func (r *reader) schedule(s *scanner) error {
+	if err := s.end(); err != nil {
+		return err
+	}
+	if r.p.Schedule != nil {
+		return r.errorf("a second schedule")
+	}
+	first := r.at
+	var lines []string
+	for r.indented() {
+		lines = append(lines, strings.TrimPrefix(r.lines[r.at], "  "))
+		r.at++
+	}
+	x, err := pipeline.Parse(strings.Join(lines, "\n"))
+	if e, ok := errors.AsType[*pipeline.SyntaxError](err); ok {
+		return &SyntaxError{first + e.Line, 2 + e.Column, errors.New(e.Message)}
+	}
+	if err == nil && r.p.Kind == Train {
+		_, err = pipeline.Check(x)
+	}
+	if err == nil && len(x.Ranks) > len(r.meshes) {
+		err = fmt.Errorf("schedule has %d ranks: got meshes for %d", len(x.Ranks), len(r.meshes))
+	}
+	if err != nil {
+		return &SyntaxError{first, 1, err}
+	}
+	r.p.Schedule, r.p.Meshes = x, r.meshes[:len(x.Ranks)]
+	return nil
+}
+
+func (r *reader) inputs(s *scanner) {
+	at := s.column()
+	if n := s.number(most); n != len(r.p.Inputs) {
+		s.errorf(at, "inputs of variant %d: want %d next", n, len(r.p.Inputs))
+	}
+	r.p.Inputs = append(r.p.Inputs, s.types())
+}
+
+func (r *reader) results(s *scanner) {
+	at := s.column()
+	if n := s.number(most); n != len(r.p.Results) {
+		s.errorf(at, "results of variant %d: want %d next", n, len(r.p.Results))
+	}
+	last := r.p.Meshes[r.p.Schedule.Place[len(r.p.Schedule.Place)-1]]
+	var list []Result
+	for s.more() {
+		at := s.column()
+		word := s.word()
+		i := strings.IndexByte(word, '@')
+		if i < 0 {
+			s.errorf(at, "got %q, want a type and a layout such as f32[2,3]@[dp,_]", word)
+			return
+		}
+		t, err := ir.ParseType(word[:i])
+		s.fail(at, err)
+		list = append(list, Result{t, s.parseSpec(at+i, word[i:], last, t)})
+	}
+	r.p.Results = append(r.p.Results, list)
+}
+
+func (r *reader) weight(s *scanner) {
+	var w State
+	at := s.column()
+	w.Name, w.Type = s.quoted(), s.typ()
+	if slices.ContainsFunc(r.p.Weights, func(x State) bool { return x.Name == w.Name }) {
+		s.errorf(at, "a second weight %q", w.Name)
+	}
+	for _, x := range []struct {
+		word string
+		at   *mesh.Spec
+	}{{"use", &w.Use}, {"rest", &w.Rest}, {"sum", &w.Sum}, {"slot", &w.Slot}} {
+		s.want(x.word)
+		*x.at = s.spec(r.p.Meshes[0], w.Type)
+	}
+	s.want("home")
+	w.Home = s.number(len(r.p.Meshes))
+	if s.is("copies") {
+		w.Copies = s.numbers(len(r.p.Meshes))
+	}
+	s.want("slots")
+	w.Slots = s.types()
+	r.p.Weights = append(r.p.Weights, w)
+}
+
+func (r *reader) stage(s *scanner) {
+	at := s.column()
+	n := s.number(r.p.Schedule.Stages)
+	if n != len(r.p.Stages) {
+		s.errorf(at, "stage %d: want %d next", n, len(r.p.Stages))
+		return
+	}
+	s.want("rank")
+	at = s.column()
+	x := Stage{Rank: s.number(len(r.p.Meshes))}
+	if s.err == nil && x.Rank != r.p.Schedule.Place[n] {
+		s.errorf(at, "stage %d is on rank %d in the schedule", n, r.p.Schedule.Place[n])
+	}
+	if s.is("begin") {
+		x.Begin = s.quoted()
+	}
+	r.p.Stages = append(r.p.Stages, x)
+}
+
+// function is the lines of a program, up to the brace that closes it, and where it begins.
+func (r *reader) function() (text string, first int) {
+	first = r.at
+	for r.at < len(r.lines) {
+		r.at++
+		if strings.TrimRight(r.lines[r.at-1], " \t\r") == "}" {
+			break
+		}
+	}
+	return strings.Join(r.lines[first:r.at], "\n"), first + 1
+}
+
+// program reads a program of single devices.
+func (r *reader) program(s *scanner) error {
+	at := s.column()
+	if n := s.number(most); n != len(r.p.programs) {
+		s.errorf(at, "program %d: want %d next", n, len(r.p.programs))
+	}
+	var donated []int
+	if s.is("donates") {
+		donated = s.numbers(most)
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	text, first := r.function()
+	f, err := ir.Parse(text, op.Lookup)
+	if err == nil {
+		err = r.p.compile(f, donated)
+	}
+	if err != nil {
+		return within(first, 1, err)
+	}
+	return nil
+}

@@ -1,0 +1,340 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// tape reads what one device does.
+func (r *reader) tape(s *scanner) error {
+	at := s.column()
+	t := &tape{device: s.number(most)}
+	s.want("rank")
+	t.rank = s.number(len(r.p.Meshes))
+	if s.err == nil && !r.p.Meshes[t.rank].Contains(t.device) {
+		s.errorf(at, "device %d is not of rank %d, mesh %v", t.device, t.rank, r.p.Meshes[t.rank])
+	}
+	if t.device < len(r.p.tapes) && r.p.tapes[t.device] != nil {
+		s.errorf(at, "a second tape of device %d", t.device)
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	x := &tapeReader{r: r, t: t}
+	for r.indented() {
+		if err := x.line(r.next()); err != nil {
+			return err
+		}
+	}
+	r.p.add(t)
+	return x.finish()
+}
+
+// tapeReader reads one tape. Offsets and the ends of sends follow from the rest: they are compared.
+type tapeReader struct {
+	r *reader
+	t *tape
+	// offsets and untils are what the text says, with its place.
+	offsets, untils []said
+}
+
+// said is a number that a text gives of a buffer or an instruction.
+type said struct{ of, number, line, column int }
+
+func (x *tapeReader) line(s *scanner) error {
+	s.blanks()
+	if s.more() && s.text[s.i] == '%' {
+		x.buffer(s)
+	} else {
+		x.instruction(s)
+	}
+	return s.end()
+}
+
+func (x *tapeReader) buffer(s *scanner) {
+	at := s.column()
+	if word := s.word(); word != fmt.Sprintf("%%%d", len(x.t.buffers)) {
+		s.errorf(at, "buffer %s: want %%%d next", word, len(x.t.buffers))
+	}
+	if len(x.t.code) > 0 {
+		s.errorf(at, "a buffer behind instructions: put it above")
+	}
+	s.want("=")
+	at = s.column()
+	b := buffer{key: x.key(s), first: -1}
+	s.want(":")
+	b.t = s.typ()
+	b.away = s.is("away")
+	if b.away && b.key.kind != slotBuffer {
+		s.errorf(at, "only slots can be away")
+	}
+	if _, ok := x.t.find(b.key); ok {
+		s.errorf(at, "a second buffer of the same")
+	}
+	if one := []bufferKind{scalarBuffer, seedBuffer, reportBuffer}; slices.Contains(one, b.key.kind) &&
+		len(b.t.Shape) > 0 {
+		s.errorf(at, "%s is %v: want a scalar", keyWords[b.key.kind], b.t)
+	}
+	if !b.persistent() {
+		s.want("at")
+		column := s.column()
+		x.offsets = append(x.offsets, said{len(x.t.buffers), s.number(1 << 50), s.line, column})
+	}
+	x.t.buffers = append(x.t.buffers, b)
+}
+
+// key reads what a buffer holds.
+func (x *tapeReader) key(s *scanner) (k bufferKey) {
+	p := x.r.p
+	at := s.column()
+	word := s.word()
+	k.kind = resultBuffer + 1
+	for kind, w := range keyWords {
+		if w == word {
+			k.kind = kind
+		}
+	}
+	switch k.kind {
+	case dynamic:
+		k.stage, k.micro, k.value = s.number(p.Schedule.Stages), s.number(p.Schedule.Micros), s.number(most)
+	case scratch:
+		k.micro, k.value = s.number(most), s.number(most)
+	case resultBuffer:
+		k.micro, k.value = s.number(p.Schedule.Micros), s.number(most)
+	case weightBuffer:
+		k.stage = x.weight(s)
+	case slotBuffer:
+		k.value = s.number(most)
+		k.stage = x.weight(s)
+	case sumBuffer:
+		k.stage = s.number(p.Schedule.Stages)
+		k.value = x.weight(s)
+	case scalarBuffer:
+		k.value = s.number(max(1, len(p.Scalars)))
+	case seedBuffer:
+	case reportBuffer:
+		k.value = s.number(2)
+	default:
+		s.errorf(at, "got %q, want what a buffer holds: a value, weight, slot, sum …", word)
+	}
+	return k
+}
+
+// weight reads the name of a weight.
+func (x *tapeReader) weight(s *scanner) int {
+	at := s.column()
+	name := s.quoted()
+	i := slices.IndexFunc(x.r.p.Weights, func(w State) bool { return w.Name == name })
+	if i < 0 {
+		s.errorf(at, "no weight is called %q", name)
+		return 0
+	}
+	return i
+}
+
+// instruction reads one thing that the device does.
+func (x *tapeReader) instruction(s *scanner) {
+	in := instruction{action: pipeline.Action{Stage: -1}, arena: -1}
+	at := s.column()
+	if word := s.word(); word != "update" {
+		var err error
+		in.action, err = pipeline.ParseAction(word)
+		s.fail(at, err)
+		if p := x.r.p.Schedule; in.action.Stage >= p.Stages || in.action.Micro >= p.Micros {
+			s.errorf(at, "%s: the schedule has %d stages and %d micro-batches", word, p.Stages, p.Micros)
+		}
+	}
+	at = s.column()
+	switch word := s.word(); {
+	case word == "run" && (in.action.Stage < 0 || in.action.Kind.Computes()):
+		x.run(s, &in)
+	case word == "send" && in.action.Stage >= 0 && in.action.Kind.Sends():
+		in.kind, in.args = send, []int{s.buffer(len(x.t.buffers))}
+		x.message(s, &in, "to")
+		s.want("until")
+		column := s.column()
+		x.untils = append(x.untils, said{len(x.t.code), s.number(most), s.line, column})
+		x.carried(s, in.args[0])
+	case word == "receive" && in.action.Stage >= 0 && in.action.Kind.Receives():
+		in.kind, in.out = receive, []int{s.buffer(len(x.t.buffers))}
+		x.message(s, &in, "from")
+		x.carried(s, in.out[0])
+	default:
+		s.errorf(at, "%s %s: want run for what computes, send or receive for a message", in.name(), word)
+	}
+	if s.err == nil {
+		x.use(&in)
+		x.t.code = append(x.t.code, in)
+	}
+}
+
+// message reads the other end of a message.
+func (x *tapeReader) message(s *scanner, in *instruction, word string) {
+	s.want(word)
+	at := s.column()
+	in.peer = s.number(most)
+	if !slices.ContainsFunc(x.r.p.Meshes, func(m *mesh.Mesh) bool { return m.Contains(in.peer) }) {
+		s.errorf(at, "no device %d", in.peer)
+	}
+	s.want("tag")
+	in.tag = s.number(1 << 50)
+}
+
+// carried reads the type of a message, which is that of its buffer.
+func (x *tapeReader) carried(s *scanner, buffer int) {
+	s.want(":")
+	at := s.column()
+	if t := s.typ(); s.err == nil && !t.Equal(x.t.buffers[buffer].t) {
+		s.errorf(at, "got %v, want that of buffer %%%d, %v", t, buffer, x.t.buffers[buffer].t)
+	}
+}
+
+// run reads a call of a program.
+func (x *tapeReader) run(s *scanner, in *instruction) {
+	at, count := s.column(), len(x.t.buffers)
+	if in.program = s.number(max(1, len(x.r.p.programs))); len(x.r.p.programs) == 0 {
+		s.errorf(at, "no program is listed above")
+		return
+	}
+	in.exe = x.r.p.programs[in.program].exe
+	if s.is("args") {
+		in.args = s.buffers(count)
+	}
+	if s.is("out") {
+		in.out = s.buffers(count)
+	}
+	if s.is("arena") {
+		in.arena = s.buffer(count)
+	}
+	for s.is("load") {
+		x.load(s, in)
+	}
+	for s.is("copy") {
+		at := s.column()
+		c := [2]int{s.buffer(count), s.buffer(count)}
+		if s.err == nil && !x.t.buffers[c[0]].t.Equal(x.t.buffers[c[1]].t) {
+			s.errorf(at, "a copy from %v to %v", x.t.buffers[c[0]].t, x.t.buffers[c[1]].t)
+		}
+		in.copies = append(in.copies, c)
+	}
+	if s.is("away") {
+		in.away = s.buffers(count)
+	}
+	if s.err == nil {
+		s.fail(at, x.fits(in))
+	}
+}
+
+// load reads a part of the batch.
+func (x *tapeReader) load(s *scanner, in *instruction) {
+	at, p := s.column(), x.r.p
+	l := load{buffer: s.buffer(len(x.t.buffers))}
+	s.want("input")
+	l.batch = s.number(most)
+	s.want("start")
+	l.box.Start = s.ints()
+	s.want("size")
+	l.box.Size = s.ints()
+	if s.err != nil {
+		return
+	}
+	if in.action.Stage < 0 || in.action.Micro >= len(p.Variant) || p.Variant[in.action.Micro] >= len(p.Inputs) ||
+		l.batch >= len(p.Inputs[p.Variant[in.action.Micro]]) {
+		s.errorf(at, "%s has no input %d", in.name(), l.batch)
+		return
+	}
+	t := p.Inputs[p.Variant[in.action.Micro]][l.batch]
+	if b := x.t.buffers[l.buffer].t; b.DType != t.DType || !slices.Equal(b.Shape, l.box.Size) ||
+		!inside(l.box, t.Shape) {
+		s.errorf(at, "buffer %%%d is %v: it is no part %v of input %d, %v", l.buffer, b, l.box, l.batch, t)
+	}
+	in.loads = append(in.loads, l)
+}
+
+// inside reports whether a box is within a shape.
+func inside(b mesh.Box, shape []int) bool {
+	if len(b.Start) != len(shape) || len(b.Size) != len(shape) {
+		return false
+	}
+	for d, n := range shape {
+		if b.Start[d] > n || b.Size[d] > n-b.Start[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// fits is an error where buffers are not what a program takes and makes.
+func (x *tapeReader) fits(in *instruction) error {
+	f := in.exe.Func()
+	for _, side := range []struct {
+		name    string
+		buffers []int
+		values  []*ir.Value
+	}{{"parameters", in.args, f.Params()}, {"results", in.out, f.Results()}} {
+		if len(side.buffers) != len(side.values) {
+			return fmt.Errorf("program %d has %d %s: got %d buffers", in.program, len(side.values), side.name,
+				len(side.buffers))
+		}
+		for i, b := range side.buffers {
+			if got, want := x.t.buffers[b].t, side.values[i].Type(); !got.Equal(want) {
+				return fmt.Errorf("%s %d of program %d is %v: buffer %%%d is %v", side.name, i, in.program, want, b, got)
+			}
+		}
+	}
+	arena := 0
+	if in.arena >= 0 {
+		arena = x.t.buffers[in.arena].t.Bytes()
+	}
+	if want := in.exe.Memory().Arena; arena != want {
+		return fmt.Errorf("program %d needs an arena of %d bytes: got %d", in.program, want, arena)
+	}
+	return nil
+}
+
+// use notes the buffers that an instruction uses.
+func (x *tapeReader) use(in *instruction) {
+	list := slices.Concat(in.args, in.out, in.away)
+	if in.arena >= 0 {
+		list = append(list, in.arena)
+	}
+	for _, c := range in.copies {
+		list = append(list, c[0], c[1])
+	}
+	for _, l := range in.loads {
+		list = append(list, l.buffer)
+	}
+	now := len(x.t.code)
+	for _, i := range list {
+		b := &x.t.buffers[i]
+		if b.last = now; b.first < 0 {
+			b.first = now
+		}
+	}
+}
+
+// finish lays the buffers out and compares that with what the text says.
+func (x *tapeReader) finish() error {
+	t := x.t
+	for i := range t.buffers {
+		if b := &t.buffers[i]; b.first < 0 {
+			b.first = 0
+		}
+	}
+	t.pack()
+	for _, s := range x.offsets {
+		if got := t.buffers[s.of].offset; got != s.number {
+			return &SyntaxError{s.line, s.column, fmt.Errorf("buffer %%%d is at %d: got %d", s.of, got, s.number)}
+		}
+	}
+	for _, s := range x.untils {
+		if got := t.code[s.of].until; got != s.number {
+			return &SyntaxError{s.line, s.column, fmt.Errorf("the message is under way until %d: got %d", got, s.number)}
+		}
+	}
+	return nil
+}

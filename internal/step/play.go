@@ -1,0 +1,171 @@
+package step
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// Span is something that a device has done.
+type Span struct {
+	Device int
+	// Kind is what it was: work of the schedule, one collective within it, or the wait for a message.
+	Kind       SpanKind
+	Name       string
+	Start, End time.Time
+	// Live is the bytes that the step's values take on the device at that time; it is told with work.
+	Live int
+}
+
+// SpanKind is what a device was doing.
+type SpanKind uint8
+
+// The kinds.
+const (
+	Work SpanKind = iota
+	Exchange
+	Message
+)
+
+// player runs a tape.
+type player struct {
+	t     *tape
+	m     *memory
+	batch [][]array.Array // by micro-batch
+	// watch and observe, where set, are told of instructions and of nodes; at is the instruction at hand, and
+	// updating is set when an update begins.
+	watch    func(Span)
+	observe  func(n *ir.Node, took time.Duration)
+	at       *atomic.Pointer[instruction]
+	updating *atomic.Bool
+	device   *cpu.Device
+	world    *comm.Group
+	sends    []pendingSend
+}
+
+// run plays the tape from its begin to its end.
+func (p *player) run(rank comm.Comm, d *cpu.Device) (err error) {
+	p.device = p.watched(d.In(rank))
+	if p.world, err = rank.Group(nil); err != nil {
+		return err
+	}
+	for i := range p.t.code {
+		if err := p.play(i); err != nil {
+			return fmt.Errorf("%s: %w", p.t.code[i].name(), err)
+		}
+	}
+	return p.awaitSends(len(p.t.code))
+}
+
+type pendingSend struct {
+	until int
+	p     *comm.Pending
+}
+
+func (p *player) play(i int) error {
+	if err := p.awaitSends(i); err != nil {
+		return err
+	}
+	start := time.Now()
+	in := &p.t.code[i]
+	p.at.Store(in)
+	var err error
+	switch in.kind {
+	case send:
+		p.sends = append(p.sends, pendingSend{in.until, p.world.StartSend(p.m.arrays[in.args[0]], in.peer, in.tag)})
+	case receive:
+		_, err = p.world.StartRecv(p.m.arrays[in.out[0]], in.peer, in.tag).Wait()
+	case call:
+		err = p.call(in)
+	}
+	p.tell(in, i, start)
+	return err
+}
+
+// tell reports an instruction to whoever watches.
+func (p *player) tell(in *instruction, i int, start time.Time) {
+	if p.watch == nil {
+		return
+	}
+	s := Span{Device: p.t.device, Kind: Message, Name: in.name(), Start: start, End: time.Now()}
+	if in.kind == call {
+		s.Kind, s.Live = Work, p.t.live(i)
+	}
+	p.watch(s)
+}
+
+// watched is the device that reports its nodes to the step's observer, and its collectives to whoever
+// watches.
+func (p *player) watched(d *cpu.Device) *cpu.Device {
+	if p.watch == nil && p.observe == nil {
+		return d
+	}
+	return d.Watched(func(n *ir.Node, took time.Duration) {
+		if p.observe != nil {
+			p.observe(n, took)
+		}
+		if _, ok := n.Op().(op.Collective); ok && p.watch != nil {
+			end := time.Now()
+			p.watch(Span{Device: p.t.device, Kind: Exchange, Name: n.Op().Name(), Start: end.Add(-took), End: end})
+		}
+	})
+}
+
+func (p *player) call(in *instruction) error {
+	var arena []byte
+	if in.action.Stage < 0 {
+		p.updating.Store(true)
+	}
+	if in.arena >= 0 {
+		arena = p.m.arrays[in.arena].Bytes()
+	}
+	for _, l := range in.loads {
+		array.CopyBox(p.m.arrays[l.buffer], make([]int, len(l.box.Size)), p.batch[in.action.Micro][l.batch],
+			l.box.Start, l.box.Size)
+	}
+	if in.away != nil {
+		if err := p.m.moveAway(p.m.store.Get); err != nil {
+			return err
+		}
+	}
+	if err := in.exe.RunOver(p.device, arena, p.arrays(in.args), p.arrays(in.out)); err != nil {
+		return err
+	}
+	for _, c := range in.copies {
+		copy(p.m.arrays[c[1]].Bytes(), p.m.arrays[c[0]].Bytes())
+	}
+	if in.away != nil {
+		return p.m.moveAway(p.m.store.Put)
+	}
+	return nil
+}
+
+func (p *player) arrays(list []int) []array.Array {
+	out := make([]array.Array, len(list))
+	for i, b := range list {
+		out[i] = p.m.arrays[b]
+	}
+	return out
+}
+
+// awaitSends waits for the sends that are to be over before instruction i.
+func (p *player) awaitSends(i int) error {
+	left := p.sends[:0]
+	for _, s := range p.sends {
+		if s.until > i {
+			left = append(left, s)
+			continue
+		}
+		if _, err := s.p.Wait(); err != nil {
+			return err
+		}
+	}
+	p.sends = left
+	return nil
+}

@@ -1,0 +1,156 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// String prints the plan; Parse reads it back.
+func (p *Plan) String() string {
+	w := &printer{p: p, meshes: p.allMeshes()}
+	w.head()
+	for _, x := range p.Parts {
+		w.part(x)
+	}
+	for i, x := range p.programs {
+		w.line("program %d%s", i, numbers(" donates", x.donated))
+		w.WriteString(x.exe.Func().String())
+	}
+	for _, t := range p.tapes {
+		if t != nil {
+			w.tape(t)
+		}
+	}
+	return w.Builder.String()
+}
+
+// Outline is the plan without its tapes and the programs of single devices: what its stages are.
+func (p *Plan) Outline() *Plan {
+	out := *p
+	out.programs, out.tapes = nil, nil
+	return &out
+}
+
+// allMeshes is the ranks' meshes, then those of further values.
+func (p *Plan) allMeshes() []*mesh.Mesh {
+	list := slices.Clone(p.Meshes)
+	for _, x := range p.Parts {
+		for _, m := range x.Meshes {
+			if !slices.ContainsFunc(list, m.Equal) {
+				list = append(list, m)
+			}
+		}
+	}
+	return list
+}
+
+type printer struct {
+	strings.Builder
+	p      *Plan
+	meshes []*mesh.Mesh
+}
+
+func (w *printer) line(format string, args ...any) {
+	fmt.Fprintf(w, format, args...)
+	w.WriteByte('\n')
+}
+
+// head prints what all devices share.
+func (w *printer) head() {
+	p := w.p
+	w.line("plan %s", p.Kind)
+	for i, m := range w.meshes {
+		w.line("mesh %d %s", i, m)
+	}
+	w.line("schedule")
+	for text := range strings.Lines(p.Schedule.String()) {
+		w.WriteString("  " + text)
+	}
+	w.line("%s", numbers("variants", p.Variant))
+	for i, types := range p.Inputs {
+		w.line("inputs %d%s", i, typesText(types))
+	}
+	for i, list := range p.Results {
+		fmt.Fprintf(w, "results %d", i)
+		for _, r := range list {
+			fmt.Fprintf(w, " %s%s", r.Type, r.Spec)
+		}
+		w.line("")
+	}
+	w.line("scalars%s", typesText(p.Scalars))
+	for _, x := range p.Weights {
+		w.line("weight %q %s use %s rest %s sum %s slot %s home %d%s slots%s", x.Name, x.Type, x.Use, x.Rest, x.Sum,
+			x.Slot, x.Home, numbers(" copies", x.Copies), typesText(x.Slots))
+	}
+	for i, x := range p.Stages {
+		begin := ""
+		if x.Begin != "" {
+			begin = " begin " + strconv.Quote(x.Begin)
+		}
+		w.line("stage %d rank %d%s", i, x.Rank, begin)
+	}
+}
+
+// numbers is a word and numbers behind it; nothing where there are none and the word is optional.
+func numbers(word string, list []int) string {
+	if len(list) == 0 && strings.HasPrefix(word, " ") {
+		return ""
+	}
+	for _, n := range list {
+		word += " " + strconv.Itoa(n)
+	}
+	return word
+}
+
+func typesText(types []ir.Type) (text string) {
+	for _, t := range types {
+		text += " " + t.String()
+	}
+	return text
+}
+
+// part prints a program of a stage with the layout of every value, and what devices exchange in it.
+func (w *printer) part(x *Part) {
+	switch {
+	case x.Stage < 0:
+		w.line("part update")
+	case x.First:
+		w.line("part %d %s variant %d first", x.Stage, x.Kind, x.Variant)
+	default:
+		w.line("part %d %s variant %d", x.Stage, x.Kind, x.Variant)
+	}
+	home := w.home(x)
+	w.WriteString(x.Func.Text(ir.Notes{
+		Value: func(v *ir.Value) string {
+			text := x.Specs[v.ID()].String()
+			if at := slices.IndexFunc(w.meshes, x.Meshes[v.ID()].Equal); at != home {
+				text += "/" + strconv.Itoa(at)
+			}
+			return text
+		},
+		Result: func(i int) string { return x.ResultSpecs[i].String() },
+	}))
+	for _, c := range x.Communications {
+		asked := ""
+		if c.Asked {
+			asked = " asked"
+		}
+		w.line("  exchange %s over %q of %q from %q to %q bytes %s seconds %s for %q at %q since %q%s", c.Kind, c.Axes,
+			c.Tensor, c.From, c.To, float(c.Bytes), float(c.Seconds), c.Op, c.Line, c.Reason, asked)
+	}
+}
+
+// home is the mesh of a part's values of which nothing else is said.
+func (w *printer) home(x *Part) int {
+	if x.Stage < 0 {
+		return 0
+	}
+	return w.p.Stages[x.Stage].Rank
+}
+
+func float(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

@@ -1,0 +1,196 @@
+package strategy
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// axes are the degrees of parallelism, in the order in which they are written.
+var axes = []string{"dp", "tp", "pp", "cp", "ep"}
+
+// number is the field that a key's whole number is for; nil where there is none.
+func (s *Strategy) number(key string) *int {
+	switch key {
+	case "dp":
+		return &s.DP
+	case "tp":
+		return &s.TP
+	case "pp":
+		return &s.PP
+	case "cp":
+		return &s.CP
+	case "ep":
+		return &s.EP
+	case "etp":
+		return &s.ETP
+	case "vpp":
+		return &s.VPP
+	case "micro":
+		return &s.Micro
+	case "micro_batch":
+		return &s.MicroBatch
+	case "zero":
+		return &s.Zero
+	case "shard":
+		return &s.Shard
+	}
+	return nil
+}
+
+// betweenWords are commas that separate words; in layers=8,7 they do not.
+var betweenWords = regexp.MustCompile(`(?: ?,)+ ?([a-z]|$)`)
+
+// words cuts a line at spaces, semicolons and commas.
+func words(line string) []string {
+	line = strings.Join(strings.Fields(strings.ReplaceAll(line, ";", " ")), " ")
+	return strings.Fields(betweenWords.ReplaceAllString(line, " $1"))
+}
+
+// Parse reads a strategy from words in any order, with spaces, commas or semicolons between them:
+// dp=8 tp=4 pp=2 micro=4 zero=1 sp recompute=full:3. What is left out is 0.
+func Parse(line string) (Strategy, error) {
+	s, _, err := ParsePart(line)
+	return s, err
+}
+
+// ParsePart is Parse that also says which words there were, in order, each as key=value.
+func ParsePart(line string) (s Strategy, said []string, err error) {
+	var seen []string
+	said = words(line)
+	for _, w := range said {
+		key, value, _ := strings.Cut(w, "=")
+		if slices.Contains(seen, key) {
+			return Strategy{}, nil, fmt.Errorf("strategy: %s is said twice in %q", key, strings.Join(said, " "))
+		}
+		seen = append(seen, key)
+		if err := s.set(key, value); err != nil {
+			return Strategy{}, nil, fmt.Errorf("strategy: %q: %w", w, err)
+		}
+	}
+	return s, said, nil
+}
+
+// set reads the value of one key.
+func (s *Strategy) set(key, value string) (err error) {
+	switch key {
+	case "sp":
+		s.Sequence, err = flag(key, value)
+	case "overlap":
+		s.Overlap, err = flag(key, value)
+	case "schedule":
+		if s.Schedule = value; s.OwnSchedule() {
+			err = fmt.Errorf("want the name of a schedule")
+		}
+	case "cp_kind":
+		s.Context = value
+	case "amp":
+		s.AMP = value
+	case "recompute":
+		err = s.Recompute.UnmarshalText([]byte(value))
+	case "offload.optimizer":
+		s.Offload.Optimizer, err = part(value)
+	case "offload.activations":
+		s.Offload.Activations, err = part(value)
+	case "offload.dir":
+		s.Offload.Dir = value
+	case "layers":
+		s.Layers, err = layerList(value)
+	default:
+		at := s.number(key)
+		if at == nil {
+			return fmt.Errorf("want dp, tp, pp, cp, ep, etp, vpp, micro, micro_batch, zero, shard, schedule, sp, " +
+				"cp_kind, recompute, offload.optimizer, offload.activations, offload.dir, layers, amp or overlap")
+		}
+		*at, err = strconv.Atoi(value)
+	}
+	return err
+}
+
+func flag(key, value string) (bool, error) {
+	if value != "" && value != "true" && value != "false" {
+		return false, fmt.Errorf("want %s or %s=false", key, key)
+	}
+	return value != "false", nil
+}
+
+func part(value string) (float64, error) {
+	x, err := strconv.ParseFloat(value, 64)
+	if err == nil && !(x >= 0 && x <= 1) {
+		err = fmt.Errorf("want a part from 0 to 1")
+	}
+	return x, err
+}
+
+func layerList(text string) ([]int, error) {
+	var out []int
+	for w := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// ParseMesh reads degrees only, dp=2,tp=2,pp=2, into a strategy.
+func ParseMesh(text string) (Strategy, error) {
+	var s Strategy
+	var seen []string
+	if strings.TrimSpace(text) == "" {
+		return s, nil
+	}
+	for word := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(word), "=")
+		n, err := strconv.Atoi(value)
+		switch {
+		case !slices.Contains(axes, key):
+			return Strategy{}, fmt.Errorf("mesh %q: no axis %q: want dp, tp, pp, cp or ep", text, key)
+		case err != nil || n < 1:
+			return Strategy{}, fmt.Errorf("mesh %q: axis %s: got %q, want a number from 1 on", text, key, value)
+		case slices.Contains(seen, key):
+			return Strategy{}, fmt.Errorf("mesh %q: axis %s comes twice", text, key)
+		}
+		*s.number(key), seen = n, append(seen, key)
+	}
+	return s, nil
+}
+
+// Line is the strategy as Parse reads it: dp=8 tp=4 pp=2 micro=4 zero=1 sp recompute=full. The text of a
+// schedule of one's own has no place in a line: Line says schedule=own, which nobody knows.
+func (s Strategy) Line() string {
+	n, rest := s.Filled(), s
+	if rest.VPP = 0; s.VPP <= 1 && n.VPP == rest.Filled().VPP {
+		n.VPP = 0 // it goes without saying
+	}
+	list := []string{fmt.Sprintf("dp=%d tp=%d pp=%d", n.DP, n.TP, n.PP)}
+	add := func(use bool, key, value string) {
+		if use {
+			list = append(list, key+value)
+		}
+	}
+	for _, f := range []struct {
+		key string
+		def int
+	}{{"cp", 1}, {"ep", 1}, {"etp", 1}, {"vpp", 0}, {"micro", 0}, {"micro_batch", 0}, {"zero", 0}, {"shard", 0}} {
+		x := *n.number(f.key)
+		add(x != f.def, f.key, "="+strconv.Itoa(x))
+	}
+	if n.OwnSchedule() {
+		n.Schedule = "own"
+	}
+	add(n.Schedule != "", "schedule=", n.Schedule)
+	add(n.Sequence, "sp", "")
+	add(n.Context != "", "cp_kind=", n.Context)
+	add(n.Recompute.Mode() != None, "recompute=", string(n.Recompute))
+	add(n.Offload.Optimizer != 0, "offload.optimizer=", strconv.FormatFloat(n.Offload.Optimizer, 'g', -1, 64))
+	add(n.Offload.Activations != 0, "offload.activations=", strconv.FormatFloat(n.Offload.Activations, 'g', -1, 64))
+	add(n.Offload.Dir != "", "offload.dir=", n.Offload.Dir)
+	add(len(n.Layers) > 0, "layers=", strings.Trim(strings.ReplaceAll(fmt.Sprint(n.Layers), " ", ","), "[]"))
+	add(n.AMP != "" && n.AMP != "off", "amp=", n.AMP)
+	add(n.Overlap, "overlap", "")
+	return strings.Join(list, " ")
+}

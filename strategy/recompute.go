@@ -1,0 +1,66 @@
+package strategy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Recompute is which activations backward passes compute again in place of keeping them: none, which empty
+// is, too, selective (the attention core), full, or selective:N and full:N for the first N layers of each
+// stage.
+type Recompute string
+
+// The modes of Recompute. Products, every other product of each layer and all that is no product, is what
+// runs of torchtitan call selective: it is priced, and nobody asks for it.
+const (
+	None      = "none"
+	Selective = "selective"
+	Full      = "full"
+	Products  = "products"
+)
+
+// FullLayers is full recomputation of the first n layers of each stage.
+func FullLayers(n int) Recompute { return Recompute(Full + ":" + strconv.Itoa(n)) }
+
+// Mode is none, selective or full.
+func (r Recompute) Mode() string {
+	if r == "" {
+		return None
+	}
+	mode, _, limited := strings.Cut(string(r), ":")
+	if limited && r.Layers() == 0 {
+		return None
+	}
+	return mode
+}
+
+// Layers is how many layers of each stage compute again, -1 for all of them.
+func (r Recompute) Layers() int {
+	_, count, limited := strings.Cut(string(r), ":")
+	if !limited {
+		return -1
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// Check is an error where the words are none that Recompute knows.
+func (r Recompute) Check() error {
+	mode, count, limited := strings.Cut(string(r), ":")
+	known := mode == "" || mode == None || mode == Selective || mode == Full
+	if n, err := strconv.Atoi(count); !known || limited && (err != nil || n < 0 || mode == None || mode == "") {
+		return fmt.Errorf("recompute is %q: want none, selective, full, or selective:N or full:N for a number N "+
+			"of layers", string(r))
+	}
+	return nil
+}
+
+// UnmarshalText reads what a file or a line says.
+func (r *Recompute) UnmarshalText(text []byte) error {
+	*r = Recompute(text)
+	return r.Check()
+}

@@ -47,6 +47,7 @@ type trainCmd struct {
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
 
+	optimizerFlags  `group:"Optimizer"`
 	dataFlags       `group:"Data"`
 	strategyFlags   `group:"Devices"`
 	checkpointFlags `group:"Checkpoints"`

@@ -48,10 +48,11 @@ func (f optimizerFlags) losses() models.LossConfig {
 		RouterZ: f.RouterZ, BySequence: f.RouterBalance != 0 && !f.RouterBatch}
 }
 
-// facts is what checkpoints keep of the losses, where there are any.
+// facts is what checkpoints keep of the losses.
 func (f optimizerFlags) facts() []galley.Fact {
+	text := "cross-entropy"
 	if c := f.losses(); c != (models.LossConfig{}) {
-		return []galley.Fact{{Name: "losses", Value: fmt.Sprintf("%+v", c)}}
+		text = fmt.Sprintf("%+v", c)
 	}
-	return nil
+	return []galley.Fact{{Name: "losses", Value: text}}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/executor/tapes"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/internal/units"
@@ -26,10 +28,16 @@ type DeviceMemory = step.Memory
 // StepPlan is what is known of a training step on many devices before it runs.
 type StepPlan struct {
 	Strategy Strategy
-	// Stages is the layers of each stage, Memory what each device takes, to the byte.
+	// Stages is how many stages there are, Memory what each device takes, to the byte.
 	Stages int
 	Memory []DeviceMemory
+	// Step is stages, schedule and tapes of the devices of a strategy, which print; nil without one.
+	Step *step.Plan
+	cost *Cost
 }
+
+// Cost is what the step takes on each device.
+func (p *StepPlan) Cost() *Cost { return p.cost }
 
 // Plan plans the step for batches of these types: nothing runs and no memory is taken. Whatever is wrong with
 // the strategy for this model, and every collective that would not meet its like, is found here.
@@ -39,11 +47,32 @@ func (t *Trainer) Plan(batch ...Type) (p *StepPlan, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p = &StepPlan{Strategy: plan.Strategy, Stages: plan.Stages}
+	return stepPlan(plan), nil
+}
+
+func stepPlan(plan *executor.Plan) *StepPlan {
+	p := &StepPlan{Strategy: plan.Strategy, Stages: plan.Stages, Step: plan.Step, cost: costOf(plan)}
 	for _, d := range plan.Devices {
 		p.Memory = append(p.Memory, d.Memory)
 	}
-	return p, nil
+	return p
+}
+
+// PlanStep is Plan of a trainer of this config, whose parameters need no values: shapes are enough. Without a
+// strategy it is that of one device.
+func PlanStep(c TrainerConfig, batch ...Type) (p *StepPlan, err error) {
+	defer fault.Recover("plan of the training step", &err)
+	if c, err = c.withDefaults(); err != nil {
+		return nil, err
+	}
+	if c.Strategy == nil {
+		c.Strategy = &Strategy{}
+	}
+	plan, err := tapes.Plan(c.executor(), batch...)
+	if err != nil {
+		return nil, err
+	}
+	return stepPlan(plan), nil
 }
 
 // tapes is the step of a strategy, for what reads its devices' programs.

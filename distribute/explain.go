@@ -134,11 +134,7 @@ func (e *Explanation) Write(w io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "LINE\tKIND\tAXES\tTIMES\tBYTES\tTIME\tASKED\tTENSOR\tREASON")
-	for _, c := range e.Lines {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", c.Line, c.Kind, axesText(c.Axes), c.Count,
-			units.Bytes(c.Bytes), units.Seconds(c.Seconds), yes(c.Asked), c.Tensor, c.Reason)
-	}
+	writeLines(t, e.Lines)
 	fmt.Fprintln(t)
 	fmt.Fprintln(t, "TOTAL\tKIND\tAXES\tTIMES\tBYTES\tTIME")
 	for _, s := range e.Totals {

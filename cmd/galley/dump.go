@@ -12,12 +12,11 @@ import (
 
 // dumpCmd prints the program of a training step.
 type dumpCmd struct {
-	stepFlags
-	meshFlags
-	After  string `help:"Pass to stop after: trace, fold, merge, prune, infer, partition; stablehlo is the text that XLA compiles, spmd that for all devices of the mesh." default:"prune" enum:"trace,fold,merge,prune,infer,partition,stablehlo,spmd"`
+	spreadFlags
+	After  string `help:"Pass to stop after: trace, fold, merge, prune, of the step on one device; infer, partition, of the same on a mesh; stage, tape, of the step that galley train runs by this strategy; stablehlo is the text that XLA compiles, spmd that for all devices of the mesh." default:"prune" enum:"trace,fold,merge,prune,infer,partition,stage,tape,stablehlo,spmd"`
 	Target string `help:"Device that the StableHLO is for: any, or cuda for cuDNN's attention." default:"any" enum:"any,cuda"`
 	Why    bool   `help:"After infer, also list why each value has the layout it has."`
-	Device int    `help:"Device whose program is printed after partition."`
+	Device *int   `help:"Device whose program is printed after partition, or whose tape alone after tape." placeholder:"N"`
 }
 
 // Help is what galley dump --help adds.
@@ -30,6 +29,12 @@ func (dumpCmd) Help() string {
   galley dump --after=infer --why          … and why
   galley dump --after=partition --device 3 --mesh dp=2,tp=4
                                            the program of one device, with its collectives
+  galley dump --after=stage --mesh dp=2,tp=2,pp=2
+                                           the stages, how their values are laid out and what devices exchange
+  galley dump --after=tape --mesh dp=2,tp=2,pp=2 --zero 2
+                                           the whole plan: what every device runs, sends and receives, and where its memory is
+  galley dump --after=tape --mesh pp=2 --device 1
+                                           … of one device
   galley dump --after=stablehlo            the text that XLA compiles
   galley dump --after=spmd --mesh dp=4     … and that which the devices of a mesh share`
 }
@@ -38,16 +43,62 @@ func (c *dumpCmd) Run() error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	p, err := c.program()
-	if err != nil {
-		return err
-	}
-	text, err := c.after(p)
+	text, err := c.text()
 	if err != nil {
 		return err
 	}
 	fmt.Print(strings.TrimRight(text, "\n") + "\n")
 	return nil
+}
+
+// text is what is printed.
+func (c *dumpCmd) text() (string, error) {
+	if err := c.takes(); err != nil {
+		return "", err
+	}
+	if c.After == "stage" || c.After == "tape" {
+		return c.steps()
+	}
+	p, err := c.program()
+	if err != nil {
+		return "", err
+	}
+	return c.after(p)
+}
+
+// takes refuses flags that say nothing of what is printed.
+func (c *dumpCmd) takes() error {
+	what := "--after=" + c.After
+	switch c.After {
+	case "stage", "tape":
+		if c.After == "stage" && c.Device != nil {
+			return fmt.Errorf("%s: all devices of a stage share it: leave --device out, or want --after=tape", what)
+		}
+		return nil
+	case "infer", "partition", "spmd":
+		return c.onlyMesh(what)
+	}
+	if c.Mesh != "" || len(c.Shard) > 0 || c.Plan != "train" {
+		return fmt.Errorf("%s: the step is on one device: leave --mesh, --plan and --shard out", what)
+	}
+	return c.onlyMesh(what)
+}
+
+// steps is the plan of the step that train runs.
+func (c *dumpCmd) steps() (string, error) {
+	p, err := c.planned()
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case c.After == "stage":
+		return p.Step.Outline().String(), nil
+	case c.Device == nil:
+		return p.Step.String(), nil
+	case *c.Device < 0 || *c.Device >= p.Step.Devices():
+		return "", fmt.Errorf("--device=%d: the strategy has devices 0 to %d", *c.Device, p.Step.Devices()-1)
+	}
+	return p.Step.TapeText(*c.Device), nil
 }
 
 // after is the program's text after the pass that was asked for.
@@ -66,7 +117,11 @@ func (c *dumpCmd) after(p *galley.Program) (string, error) {
 		if c.After == "infer" {
 			return d.String() + c.reasons(d), nil
 		}
-		local, err := d.Local(c.Device)
+		device := 0
+		if c.Device != nil {
+			device = *c.Device
+		}
+		local, err := d.Local(device)
 		if err != nil {
 			return "", fmt.Errorf("--device: %w", err)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -9,10 +10,9 @@ import (
 	"github.com/galley-ml/galley/distribute"
 )
 
-// explainCmd says what the devices of a mesh exchange in a training step, and why.
+// explainCmd says what devices exchange in a training step, and why.
 type explainCmd struct {
-	stepFlags
-	meshFlags
+	spreadFlags
 	Every  bool `help:"List communication that repeats each time; else once, with how often."`
 	Strict bool `help:"Communication that nobody asked for is an error."`
 	JSON   bool `name:"json" help:"Print JSON."`
@@ -20,17 +20,21 @@ type explainCmd struct {
 
 // Help is what galley explain --help adds.
 func (explainCmd) Help() string {
-	return `One row is one communication: the source line that it is for, what devices do, along which axes, how often, the bytes that the
-busiest device sends each time, the predicted time, whether somebody asked for it, what moves, and who needed it. Then totals by kind
-and axes, and the memory of a device. Nothing is computed: shapes are enough, for any number of devices.
+	return `It lists what galley train runs, stage by stage: collectives, and sends and receives between stages. One row is one
+communication: the source line that it is for, what devices do, along which axes, how often in a step, the bytes that the
+busiest device sends each time, the predicted time, whether somebody asked for it, what moves, and who needed it. Then totals by
+stage, kind and axes, and what each device needs and does. Nothing is computed: shapes are enough, for any number of devices.
+
+With another --plan than train it is the step as one program on a mesh of any axes, with its annotations.
 
 A pattern matches parameters' names as galley dump prints them: * is any text. @[tp,_] cuts dim 0 by axis tp and keeps dim 1
 whole; @[dp?,?] may be cut further.
 
 Examples:
-  galley explain                                              a small llama on 2×2, cut as Megatron does
+  galley explain                                              a small llama on 2×2
+  galley explain --mesh dp=2,tp=2,pp=2 --micro 4 --zero 2     in two stages, with ZeRO
   galley explain --model llama-dir --seq 2048 --mesh dp=4,tp=8
-  galley explain --plan data --mesh dp=8                      the batch alone
+  galley explain --plan data --mesh dp=8                      one program, the batch alone
   galley explain --plan auto --mesh dp=2,tp=4 --dim 512 --seq 256   as a search finds it, with how far from the best it may be
   galley explain --plan none --shard 'batch*=@[dp,?]' --shard '*.mlp.*_proj.weight=@[dp,_]'
   galley explain --strict                                     exit code 2 if anything was not asked for`
@@ -38,6 +42,12 @@ Examples:
 
 func (c *explainCmd) Run() error {
 	if err := c.validate(); err != nil {
+		return err
+	}
+	if c.Plan == "train" {
+		return c.step()
+	}
+	if err := c.onlyMesh("--plan=" + c.Plan); err != nil {
 		return err
 	}
 	p, err := c.program()
@@ -51,10 +61,45 @@ func (c *explainCmd) Run() error {
 	if err := c.print(d); err != nil {
 		return err
 	}
-	if list := d.Unasked(); c.Strict && len(list) > 0 {
-		return &distribute.UnaskedError{List: list}
+	return c.allowed(d.Unasked())
+}
+
+// allowed is an error if there is communication that nobody asked for and that is forbidden.
+func (c *explainCmd) allowed(unasked []distribute.Communication) error {
+	if c.Strict && len(unasked) > 0 {
+		return &distribute.UnaskedError{List: unasked}
 	}
 	return nil
+}
+
+// step explains the step as train runs it.
+func (c *explainCmd) step() error {
+	p, err := c.planned()
+	if err != nil {
+		return err
+	}
+	repeats := distribute.Merged
+	if c.Every {
+		repeats = distribute.Listed
+	}
+	e := distribute.ExplainStep(p.Strategy.String(), p.Step, repeats)
+	if c.JSON {
+		return errors.Join(c.json(struct {
+			*distribute.StepExplanation
+			MemoryBytes int `json:"memory_bytes"`
+		}{e, p.Peak().Peak()}), c.allowed(e.UnaskedLines()))
+	}
+	if err := e.Write(os.Stdout); err != nil {
+		return err
+	}
+	fmt.Println()
+	return errors.Join(p.Cost().Write(os.Stdout), c.allowed(e.UnaskedLines()))
+}
+
+func (c *explainCmd) json(x any) error {
+	out := json.NewEncoder(os.Stdout)
+	out.SetIndent("", "  ")
+	return out.Encode(x)
 }
 
 func (c *explainCmd) print(d *galley.Distributed) error {
@@ -68,9 +113,7 @@ func (c *explainCmd) print(d *galley.Distributed) error {
 		return err
 	}
 	if c.JSON {
-		out := json.NewEncoder(os.Stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(struct {
+		return c.json(struct {
 			*distribute.Explanation
 			MemoryBytes int `json:"memory_bytes"`
 			ParamBytes  int `json:"param_bytes"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
@@ -15,9 +16,9 @@ import (
 // stepFlags say which training step a command is about. Only shapes are needed: nothing is computed.
 type stepFlags struct {
 	Model  string `help:"Hugging Face directory, of which only config.json is read, or tiny or small. Without it a llama of two heads." placeholder:"DIR|NAME"`
-	Batch  int    `help:"Sequences in a step." default:"2"`
+	Batch  int    `help:"Sequences in a step; 0 is 2, or one for each device and micro-batch." placeholder:"N"`
 	Seq    int    `help:"Tokens in a sequence." default:"8"`
-	Layers int    `help:"Blocks; 0 is those of the model, or one." placeholder:"N"`
+	Layers int    `help:"Blocks; 0 is those of the model, or one for each stage." placeholder:"N"`
 	Dim    int    `help:"Width of the llama of two heads." default:"16"`
 }
 
@@ -25,10 +26,10 @@ type stepFlags struct {
 const byteVocab = 256
 
 func (c stepFlags) validate() error {
-	if err := positive(map[string]int{"batch": c.Batch, "seq": c.Seq, "dim": c.Dim}); err != nil {
+	if err := positive(map[string]int{"seq": c.Seq, "dim": c.Dim}); err != nil {
 		return err
 	}
-	if err := natural(map[string]int{"layers": c.Layers}); err != nil {
+	if err := natural(map[string]int{"layers": c.Layers, "batch": c.Batch}); err != nil {
 		return err
 	}
 	if c.Model == "" && c.Dim%4 != 0 {
@@ -60,46 +61,139 @@ func (c stepFlags) config() (models.Config, error) {
 	return config, longEnough(config, c.Seq)
 }
 
-func (c stepFlags) program() (*galley.Program, error) {
+// model is the model without values.
+func (c stepFlags) model() (models.Model, error) {
 	config, err := c.config()
 	if err != nil {
 		return nil, err
 	}
-	model, err := models.New(config, nn.Config{})
+	return models.New(config, nn.Config{})
+}
+
+// trainer is what a step of the model is made of, and the type of its batch.
+func (c stepFlags) trainer(m models.Model) (galley.TrainerConfig, op.Type) {
+	return galley.TrainerConfig{Params: m.Params(), ClipNorm: 1,
+		Loss: func(batch []*op.Tensor) *op.Tensor { return nextToken(m, batch[0]) },
+	}, op.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq + 1}}
+}
+
+// program is the step as one program.
+func (c stepFlags) program() (*galley.Program, error) {
+	if c.Batch == 0 {
+		c.Batch = 2
+	}
+	m, err := c.model()
 	if err != nil {
 		return nil, err
 	}
-	t := op.Type{DType: array.I32, Shape: array.Shape{c.Batch, c.Seq + 1}}
-	return galley.TraceStep(galley.TrainerConfig{
-		Params: model.Params(), ClipNorm: 1,
-		Loss: func(batch []*op.Tensor) *op.Tensor { return nextToken(model, batch[0]) },
-	}, t)
+	config, t := c.trainer(m)
+	return galley.TraceStep(config, t)
 }
 
-// meshFlags say the layout the step's tensors should have.
-type meshFlags struct {
-	Mesh  string   `help:"Devices, as axes with their sizes." default:"dp=2,tp=2"`
-	Plan  string   `help:"Built-in annotations: megatron, data or none; auto searches for the cheapest." default:"megatron" enum:"megatron,data,none,auto"`
+// plan is the step as train spreads it over devices.
+func (c stepFlags) plan(s galley.Strategy, shard []mesh.Annotation) (*galley.StepPlan, error) {
+	s, err := s.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	schedule, err := s.Pipeline()
+	if err != nil {
+		return nil, err
+	}
+	if c.Layers == 0 && c.Model == "" {
+		c.Layers = schedule.Stages
+	}
+	if c.Batch == 0 {
+		c.Batch = max(2, s.DP*s.Micro)
+	}
+	m, err := c.model()
+	if err != nil {
+		return nil, err
+	}
+	arranged, notes, err := galley.Arrange(m, s, c.Seq)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range notes {
+		fmt.Fprintln(os.Stderr, n)
+	}
+	config, t := c.trainer(arranged)
+	config.Params, config.Strategy, config.Annotations = m.Params(), &s, shard
+	return galley.PlanStep(config, t)
+}
+
+// layoutFlags say the layout the step's tensors should have.
+type layoutFlags struct {
+	Plan  string   `help:"Who spreads the step: train, as galley train does, with stages, ZeRO and the rest; or, the step as one program on any mesh, the built-in annotations megatron, data or none, or auto, which searches for the cheapest." default:"train" enum:"train,megatron,data,none,auto"`
 	Shard []string `help:"The layout parameters should have whose names match; before --plan, the first match counts. May be repeated." sep:"none" placeholder:"PATTERN=@[AXES]"`
 }
 
-// distribute places a step on the mesh.
-func (c meshFlags) distribute(p *galley.Program) (*galley.Distributed, error) {
-	m, err := mesh.Parse(c.Mesh)
-	if err != nil {
-		return nil, fmt.Errorf("--mesh: %w", err)
-	}
-	config := galley.DistributeConfig{Mesh: m, Next: distribute.StepNext(p)}
+// annotations is what --shard asks for.
+func (c layoutFlags) annotations() (list []mesh.Annotation, err error) {
 	for _, text := range c.Shard {
 		a, err := mesh.ParseAnnotation(text)
 		if err != nil {
 			return nil, fmt.Errorf("--shard: %w", err)
 		}
-		config.Annotations = append(config.Annotations, a)
+		list = append(list, a)
 	}
-	if c.Plan == "auto" {
+	return list, nil
+}
+
+// spreadFlags are all that spreads a step over devices.
+type spreadFlags struct {
+	stepFlags
+	strategyFlags
+	layoutFlags
+}
+
+// defaultMesh is what commands show that are given none.
+const defaultMesh = "dp=2,tp=2"
+
+// planned is the step as train runs it.
+func (c spreadFlags) planned() (*galley.StepPlan, error) {
+	if c.Plan != "train" {
+		return nil, fmt.Errorf("--plan=%s: it is for a step as one program, without stages: leave it out", c.Plan)
+	}
+	shard, err := c.annotations()
+	if err != nil {
+		return nil, err
+	}
+	if c.Mesh == "" {
+		c.Mesh = defaultMesh
+	}
+	s, err := c.strategy()
+	if err != nil {
+		return nil, err
+	}
+	if s == nil {
+		s = &galley.Strategy{}
+	}
+	return c.plan(*s, shard)
+}
+
+// distribute places the step as one program on the mesh.
+func (c spreadFlags) distribute(p *galley.Program) (*galley.Distributed, error) {
+	if c.Mesh == "" {
+		c.Mesh = defaultMesh
+	}
+	m, err := mesh.Parse(c.Mesh)
+	if err != nil {
+		return nil, fmt.Errorf("--mesh: %w", err)
+	}
+	if _, ok := m.Axis("pp"); ok {
+		return nil, fmt.Errorf("--mesh=%s: one program has no stages, so that pp would be idle: want --plan=train, or dump --after=stage", c.Mesh)
+	}
+	config := galley.DistributeConfig{Mesh: m, Next: distribute.StepNext(p)}
+	if config.Annotations, err = c.annotations(); err != nil {
+		return nil, err
+	}
+	switch c.Plan {
+	case "auto":
 		config.Choice = distribute.Searched
 		return galley.Distribute(p, config)
+	case "train": // which splits weights so
+		c.Plan = "megatron"
 	}
 	rest, err := distribute.PlanAnnotations(c.Plan, p, m)
 	if err != nil {
@@ -107,4 +201,13 @@ func (c meshFlags) distribute(p *galley.Program) (*galley.Distributed, error) {
 	}
 	config.Annotations = append(config.Annotations, rest...)
 	return galley.Distribute(p, config)
+}
+
+// onlyMesh refuses what a step as one program has no use for.
+func (c spreadFlags) onlyMesh(why string) error {
+	plain := strategyFlags{Mesh: c.Mesh, Schedule: "1f1b", CP: "ring", Recompute: "none", AMP: "off", Offload: "none"}
+	if c.strategyFlags != plain {
+		return fmt.Errorf("%s: the step is one program: of a strategy it takes --mesh alone: leave the rest out", why)
+	}
+	return nil
 }

@@ -47,6 +47,15 @@ func (p Prices) link(axes mesh.Axes) Link {
 	return worst
 }
 
+// Message is the seconds that a message of so many bytes between two meshes takes.
+func (p Prices) Message(bytes float64) float64 {
+	l := p.Default
+	if l == (Link{}) {
+		l = defaultLink
+	}
+	return l.Alpha + l.Beta*bytes
+}
+
 // cheapest is no dearer than the link of any of the axes.
 func (p Prices) cheapest(axes mesh.Axes) Link {
 	var best Link

@@ -17,15 +17,26 @@ func (p *Plan) String() string {
 	for _, x := range p.Parts {
 		w.part(x)
 	}
-	for i, x := range p.programs {
-		w.line("program %d%s", i, numbers(" donates", x.donated))
-		w.WriteString(x.exe.Func().String())
+	for i := range p.programs {
+		w.program(i)
 	}
 	for _, t := range p.tapes {
 		if t != nil {
 			w.tape(t)
 		}
 	}
+	return w.Builder.String()
+}
+
+// TapeText is the tape of one device, and the programs that it runs.
+func (p *Plan) TapeText(device int) string {
+	w := &printer{p: p}
+	for i := range p.programs {
+		if slices.ContainsFunc(p.tapes[device].code, func(in instruction) bool { return in.kind == call && in.program == i }) {
+			w.program(i)
+		}
+	}
+	w.tape(p.tapes[device])
 	return w.Builder.String()
 }
 
@@ -112,6 +123,13 @@ func typesText(types []ir.Type) (text string) {
 		text += " " + t.String()
 	}
 	return text
+}
+
+// program prints a program of single devices.
+func (w *printer) program(i int) {
+	x := w.p.programs[i]
+	w.line("program %d%s", i, numbers(" donates", x.donated))
+	w.WriteString(x.exe.Func().String())
 }
 
 // part prints a program of a stage with the layout of every value, and what devices exchange in it.

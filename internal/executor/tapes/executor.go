@@ -50,6 +50,19 @@ func New(c executor.Config) (*Executor, error) {
 	return &Executor{h: &planner{c, l}, scale: newLossScale(l.Strategy.AMP)}, nil
 }
 
+// Plan is the step of a config for batches of these types. Parameters need no values: shapes are enough.
+func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
+	l, err := c.Layout()
+	if err != nil {
+		return nil, err
+	}
+	s, _, err := (&planner{c, l}).newStep(batch)
+	if err != nil {
+		return nil, err
+	}
+	return executor.PlanOf(l.Strategy, s), nil
+}
+
 // Step takes one step.
 func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 	if err := e.Start(executor.TypesOf(in.Batch)...); err != nil {

@@ -1,0 +1,30 @@
+package random
+
+import (
+	"testing"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// TestRecurrent: recurrent layers, unrolled, train under strategies as on one device, dropout between them, too.
+func TestRecurrent(t *testing.T) {
+	for name, make := range map[string]func(in *nn.Init, from, hidden int,
+		c nn.RecurrentConfig) *nn.Recurrent{"rnn": nn.NewRNN, "gru": nn.NewGRU, "lstm": nn.NewLSTM} {
+		build := func(s op.Scope) (Model, error) {
+			in := nn.NewInit(nn.Config{Scope: s, DType: array.F64, Seed: 1})
+			l := make(in.At("rnn"), 3, 4, nn.RecurrentConfig{Layers: 3, Bidirectional: true, Dropout: 0.3})
+			head := nn.NewLinear(in.At("head"), 8, 3)
+			return Model{Params: in.Params(), Loss: func(b []*op.Tensor) *op.Tensor {
+				return meanEntropy(head.Forward(op.Mean(l.Forward(b[0]), 1)), b[1])
+			}}, in.Err()
+		}
+		t.Run(name, func(t *testing.T) {
+			batches := [][]array.Array{{wave(1, 6, 4, 3), labels(3, 0, 6)}, {wave(2, 6, 4, 3), labels(3, 0, 6)}}
+			sameAsOne(t, build, batches, galley.Strategy{DP: 2}, galley.Strategy{DP: 2, Zero: 3, Micro: 3},
+				galley.Strategy{Micro: 4, Recompute: "full"})
+		})
+	}
+}

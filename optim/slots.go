@@ -32,4 +32,6 @@ func filled(list []op.Type, p op.Type, n int) []op.Type {
 func (a Averaged) SlotTypes(p op.Type) []op.Type { return append(SlotTypes(a.Optimizer, "", p), p) }
 
 // SlotTypes is those of the member's optimizer, and of the others' as small as can be.
-func (m member) SlotTypes(p op.Type) []op.Type { return filled(SlotTypes(m.Optimizer, "", p), p, m.slots) }
+func (m member) SlotTypes(p op.Type) []op.Type {
+	return filled(SlotTypes(m.Optimizer, "", p), p, m.slots)
+}

@@ -15,8 +15,8 @@ import (
 // make a build pass; change the package, or the policy together with ARCHITECTURE.md.
 const floors = `
 array internal/kernel internal/trace internal/strict internal/units internal/fault
-mesh tokenizer internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx internal/packed internal/sample
-internal/ir internal/comm/inproc internal/comm/process internal/mpi internal/cuda internal/comm/commtest internal/hlo/interp
+mesh tokenizer internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx internal/quant internal/sample
+internal/packed internal/ir internal/comm/inproc internal/comm/process internal/mpi internal/cuda internal/comm/commtest internal/hlo/interp
 op
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy

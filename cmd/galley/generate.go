@@ -28,7 +28,7 @@ type generateCmd struct {
 	Seed              uint64   `help:"Seed of the choices." default:"1"`
 	Stop              []string `help:"End before this text; may be given several times." sep:"none" placeholder:"TEXT"`
 	RepetitionPenalty float64  `help:"Make tokens that were seen less likely by this factor." default:"1"`
-	Weights           string   `help:"Keep weights as f32 or bf16; without it as the model has them." enum:",f32,bf16" default:"" placeholder:"FORMAT"`
+	Weights           string   `help:"Keep weights as f32, bf16, int8 or int4; without it as the model has them." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
 	Threads           int      `help:"Threads; 0 means all cores."`
 }
 
@@ -39,6 +39,7 @@ func (generateCmd) Help() string {
   galley generate llama-3-8b --temperature 0              always the likeliest token: the same text each time
   galley generate llama-3-8b --top-p 0.9 --top-k 0        draw among the likeliest that make up nine tenths
   galley generate llama-3-8b --prompt "Q: " --stop "\nQ:" --weights bf16
+  galley generate llama-3-8b --weights int4               a quarter of the memory of bf16, and faster
 Generation ends early at an eos_token_id of config.json.`
 }
 

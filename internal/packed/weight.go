@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/quant"
 )
 
 // Weight is a matrix [out, in], packed.
@@ -23,15 +24,25 @@ type Weight interface {
 // Format is how elements are kept.
 type Format string
 
-// The formats. Auto keeps bfloat16 as it is and all others as float32.
+// The formats. Auto keeps bfloat16 as it is and all others as float32; the integers come in groups of 32.
 const (
 	Auto Format = ""
 	F32  Format = "f32"
 	BF16 Format = "bf16"
+	Int8 Format = "int8"
+	Int4 Format = "int4"
 )
 
 // Formats is all that Pack knows.
-func Formats() []Format { return []Format{F32, BF16} }
+func Formats() []Format { return []Format{F32, BF16, Int8, Int4} }
+
+// Kept is the format of weights that small integers would harm most, or help least: tables and routers.
+func (f Format) Kept() Format {
+	if f == Int8 || f == Int4 {
+		return Auto
+	}
+	return f
+}
 
 // Source is matrices [out, in] one below the other, which become one weight.
 type Source struct{ parts []part }
@@ -83,8 +94,29 @@ func Pack(f Format, s Source) (Weight, error) {
 		return pack(s, func(x float32) float32 { return x }), nil
 	case BF16:
 		return pack(s, kernel.F32ToBF16), nil
+	case Int8:
+		return packGrouped([]quant.Matrix{s.rounded(quant.Config{Bits: 8, Group: 32})})
+	case Int4:
+		return packGrouped([]quant.Matrix{s.rounded(quant.Config{Bits: 4, Group: 32, Signed: true})})
 	}
 	return nil, fmt.Errorf("packed: weights as %q: want one of %v", f, Formats())
+}
+
+// rounded is a source as integers.
+func (s Source) rounded(c quant.Config) quant.Matrix {
+	in, out, at := s.parts[0].in(), 0, 0
+	for _, p := range s.parts {
+		out += p.out()
+	}
+	m, row := quant.Empty(c, out, in), make([]float32, in)
+	for _, p := range s.parts {
+		for j := range p.out() {
+			p.row(row, j)
+			m.RoundRow(c, at+j, row)
+		}
+		at += p.out()
+	}
+	return m
 }
 
 func (s Source) check() error {

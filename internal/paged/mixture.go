@@ -20,29 +20,40 @@ type mixture struct {
 }
 
 func (b *builder) mixture(l *nn.MoE) mlp {
-	m := &mixture{router: b.linear(l.Router), bias: b.vector(l.Bias), routing: l.Config.Routing,
-		perToken: l.Config.PerToken}
-	up, ok := b.read(l.GateUp)
-	if !ok {
+	m := &mixture{router: projection{b.kept(l.Router.Weight), b.vector(l.Router.Bias)}, bias: b.vector(l.Bias),
+		routing: l.Config.Routing, perToken: l.Config.PerToken}
+	up, down, act := b.experts(l.GateUp), b.experts(l.Down), b.activation()
+	if b.err != nil {
 		return m
 	}
-	down, ok := b.read(l.Down)
-	if !ok {
-		return m
-	}
-	act := b.activation()
-	for e := range l.Config.Experts {
-		m.experts = append(m.experts, gated{
-			up:   projection{weight: b.pack(packed.Rows(up.Rows(e, e+1).Reshape(up.Shape()[1:]...)))},
-			down: projection{weight: b.pack(packed.Rows(down.Rows(e, e+1).Reshape(down.Shape()[1:]...)))},
-			act:  act, silu: l.Config.Act == nil,
-		})
+	for e := range up {
+		m.experts = append(m.experts, gated{up: up[e], down: down[e], act: act, silu: l.Config.Act == nil})
 	}
 	if l.Shared != nil {
 		g := b.mlp(l.Shared).(gated)
 		m.shared = &g
 	}
 	return m
+}
+
+// experts packs the matrices of a parameter [experts, out, in].
+func (b *builder) experts(p *nn.Param) []projection {
+	shape := p.Type.Shape
+	list := make([]projection, shape[0])
+	if g, ok := b.grouped(p); ok {
+		for e := range list {
+			list[e].weight = b.packGrouped(g.Rows(e*shape[1], (e+1)*shape[1]))
+		}
+		return list
+	}
+	a, ok := b.read(p)
+	if !ok {
+		return nil
+	}
+	for e := range list {
+		list[e].weight = b.pack(packed.Rows(a.Rows(e, e+1).Reshape(shape[1:]...)))
+	}
+	return list
 }
 
 func (m *mixture) width() int {

@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/packed"
+	"github.com/galley-ml/galley/internal/quant"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 )
@@ -20,6 +21,9 @@ type Config struct {
 	Weights packed.Format
 	// Read gives a parameter's values; nil takes those of the model, which must be eager.
 	Read func(p *nn.Param) (array.Array, error)
+	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models that have
+	// none. It is asked where Weights keeps what the model has.
+	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 	// Threads is how many compute; 0 is all.
 	Threads int
 }
@@ -100,9 +104,9 @@ func (b *builder) fail(err error) {
 
 func (b *builder) model(p models.Parts) *Model {
 	m := &Model{config: p.Config, limit: p.Limit, scale: float32(p.Scale), cap: float32(p.Cap)}
-	m.tokens = b.weight(p.Tokens.Weight)
+	m.tokens = b.kept(p.Tokens.Weight)
 	if p.Positions != nil {
-		m.positions = b.weight(p.Positions.Weight)
+		m.positions = b.kept(p.Positions.Weight)
 	}
 	for _, l := range p.Layers {
 		m.layers = append(m.layers, b.layer(l))
@@ -110,7 +114,7 @@ func (b *builder) model(p models.Parts) *Model {
 	m.norm = b.norm(p.Norm)
 	m.head = projection{weight: m.tokens, bias: b.vector(p.HeadBias)}
 	if p.Head != nil {
-		m.head = b.linear(p.Head)
+		m.head = projection{b.kept(p.Head.Weight), b.vector(p.Head.Bias)}
 	}
 	m.bytes = b.bytes
 	return m
@@ -140,6 +144,9 @@ func (b *builder) read(p *nn.Param) (array.Array, bool) {
 
 // weight packs parameters [out, in], one below the other.
 func (b *builder) weight(ps ...*nn.Param) packed.Weight {
+	if w := b.stored(ps); w != nil {
+		return w
+	}
 	var all []array.Array
 	for _, p := range ps {
 		a, ok := b.read(p)
@@ -151,8 +158,44 @@ func (b *builder) weight(ps ...*nn.Param) packed.Weight {
 	return b.pack(packed.Rows(all...))
 }
 
-func (b *builder) pack(s packed.Source) packed.Weight {
-	w, err := packed.Pack(b.Weights, s)
+// kept packs a table or a router, which does not become integers.
+func (b *builder) kept(p *nn.Param) packed.Weight {
+	plain := *b
+	plain.Weights, plain.bytes = b.Weights.Kept(), 0
+	w := plain.weight(p)
+	b.fail(plain.err)
+	b.bytes += plain.bytes
+	return w
+}
+
+// stored packs parameters that are stored as integers; nil where one is not, or other weights are wanted.
+func (b *builder) stored(ps []*nn.Param) packed.Weight {
+	var all []quant.Matrix
+	for _, p := range ps {
+		m, ok := b.grouped(p)
+		if !ok {
+			return nil
+		}
+		all = append(all, m)
+	}
+	return b.packGrouped(all...)
+}
+
+func (b *builder) grouped(p *nn.Param) (m quant.Matrix, ok bool) {
+	if b.err != nil || b.Grouped == nil || b.Weights != packed.Auto {
+		return m, false
+	}
+	m, ok, err := b.Grouped(p)
+	b.fail(err)
+	return m, ok && err == nil
+}
+
+func (b *builder) packGrouped(ms ...quant.Matrix) packed.Weight { return b.took(packed.Grouped(ms...)) }
+
+func (b *builder) pack(s packed.Source) packed.Weight { return b.took(packed.Pack(b.Weights, s)) }
+
+// took counts a weight.
+func (b *builder) took(w packed.Weight, err error) packed.Weight {
 	if err != nil {
 		b.fail(err)
 		return nil

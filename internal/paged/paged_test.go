@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/packed"
 	"github.com/galley-ml/galley/internal/paged"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -152,9 +153,16 @@ func alone(p *paged.Model, ids []int32) []float32 {
 // TestSharedSteps: however sequences are cut into chunks and whoever shares their steps, their logits have the
 // bits that they have alone. Pages hold what others left there.
 func TestSharedSteps(t *testing.T) {
-	for _, family := range []string{"llama", "mistral", "gpt2", "mixtral", "gemma2", "deepseek_v3"} {
-		t.Run(family, func(t *testing.T) {
-			p, err := paged.New(model(t, family, nn.Config{Scope: session(t), Seed: 7}), paged.Config{Threads: 2})
+	for _, c := range []struct {
+		family  string
+		weights packed.Format
+	}{
+		{"llama", ""}, {"mistral", ""}, {"gpt2", ""}, {"mixtral", ""}, {"gemma2", ""}, {"deepseek_v3", ""},
+		{"llama", packed.Int8}, {"gpt2", packed.Int4}, {"mixtral", packed.Int4},
+	} {
+		t.Run(c.family+string(c.weights), func(t *testing.T) {
+			p, err := paged.New(model(t, c.family, nn.Config{Scope: session(t), Seed: 7}),
+				paged.Config{Threads: 2, Weights: c.weights})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,16 +8,20 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/packed"
 	"github.com/galley-ml/galley/internal/paged"
+	"github.com/galley-ml/galley/internal/quant"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 )
 
 // Config says how an engine computes. The zero value of a field means what is said there.
 type Config struct {
-	// Weights is f32 or bf16; empty keeps what the model has.
+	// Weights is f32, bf16, int8 or int4; empty keeps what the model has. Tables of tokens, heads and routers do
+	// not become integers.
 	Weights string
 	// Read gives a parameter's values, one at a time; nil takes those of the model.
 	Read func(p *nn.Param) (array.Array, error)
+	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models without any.
+	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 	// Threads is how many compute; 0 is all cores.
 	Threads int
 	// Decode turns tokens into text; nil gives tokens without text.
@@ -65,7 +69,8 @@ func New(m models.Model, c Config) (*Engine, error) {
 	if err := c.fill(); err != nil {
 		return nil, err
 	}
-	model, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Read: c.Read, Threads: c.Threads})
+	model, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Read: c.Read,
+		Grouped: c.Grouped, Threads: c.Threads})
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}

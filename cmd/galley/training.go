@@ -113,7 +113,7 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	if t.Eager {
 		mode = galley.Eager
 	}
-	return galley.TrainerConfig{
+	c := galley.TrainerConfig{
 		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s,
 		Watch:     t.watch,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return t.lossOf(model, batch) },
@@ -121,6 +121,10 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
 		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),
 	}
+	if t.weights != nil {
+		c.Load = t.weights.ReadBox
+	}
+	return c
 }
 
 // facts is what makes the run what it is, for its checkpoints.

@@ -20,12 +20,14 @@ func buildBERT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 		positions: nn.NewEmbedding(table.At("position_embeddings"), c.Positions, c.Hidden),
 		types:     nn.NewEmbedding(table.At("token_type_embeddings"), c.TokenTypes, c.Hidden),
 		norm:      nn.NewLayerNorm(table.At("LayerNorm"), c.Hidden, c.NormEps),
+		drop:      dropout(table, c.Dropout.Residual),
 	}}
 	for i := range c.Layers {
 		m.blocks = append(m.blocks, bertBlock(c, base.At("encoder").At("layer").Index(i), act))
 	}
 	if c.Task == Classify {
-		m.head.before = pooler{nn.NewLinear(base.At("pooler").At("dense"), c.Hidden, c.Hidden)}
+		m.head.before = pooler{nn.NewLinear(base.At("pooler").At("dense"), c.Hidden, c.Hidden),
+			dropout(in, c.Dropout.Classifier)}
 		m.head.linear = nn.NewLinear(in.At("classifier"), c.Hidden, c.Labels)
 		return m, nil
 	}
@@ -57,7 +59,8 @@ func (t bertTransform) Forward(x *op.Tensor) *op.Tensor {
 func bertBlock(c Config, in *nn.Init, act nn.Activation) block {
 	attention, out := in.At("attention"), in.At("output")
 	self := attention.At("self")
-	heads := nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Mask: nn.Everywhere}
+	heads := nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Mask: nn.Everywhere,
+		Dropout: attentionDropout(self, c)}
 	var b postNorm
 	b.attention = &nn.Attention{
 		Q: nn.NewLinear(self.At("query"), c.Hidden, c.Hidden), K: nn.NewLinear(self.At("key"), c.Hidden,
@@ -72,25 +75,30 @@ func bertBlock(c Config, in *nn.Init, act nn.Activation) block {
 		Proj: nn.NewLinear(out.At("dense"), c.Intermediate, c.Hidden), Act: act,
 	}
 	b.mlpNorm = nn.NewLayerNorm(out.At("LayerNorm"), c.Hidden, c.NormEps)
+	b.attentionDrop = dropout(attention.At("output"), c.Dropout.Residual)
+	b.mlpDrop = dropout(out, c.Dropout.Residual)
 	return b
 }
 
 // postNorm is one layer of a transformer that normalises the stream after each sum.
 type postNorm struct {
 	attention     nn.Attender
+	attentionDrop layer
 	attentionNorm layer
 	mlp           layer
+	mlpDrop       layer
 	mlpNorm       layer
 }
 
 func (b postNorm) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
 	x = op.Mark(x, name)
-	x = op.Mark(b.attentionNorm.Forward(op.Add(x, b.attention.Forward(x, c))), nn.MidMark(name))
-	return b.mlpNorm.Forward(op.Add(x, b.mlp.Forward(x)))
+	y := through(b.attentionDrop, b.attention.Forward(x, c))
+	x = op.Mark(b.attentionNorm.Forward(op.Add(x, y)), nn.MidMark(name))
+	return b.mlpNorm.Forward(op.Add(x, through(b.mlpDrop, b.mlp.Forward(x))))
 }
 
 func (b postNorm) over(s nn.Sequence) block {
-	b.attention = b.attention.Over(s)
+	b.attention, b.attentionDrop, b.mlpDrop = b.attention.Over(s), over(b.attentionDrop, s), over(b.mlpDrop, s)
 	return b
 }
 

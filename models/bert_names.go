@@ -22,11 +22,9 @@ func bertFamily() family {
 func readBERT(r *reader, _ *family, c *Config) {
 	c.Intermediate = r.size("intermediate_size")
 	c.TokenTypes = r.count("type_vocab_size", 2)
-	c.Dropout = Dropout{
-		Residual: r.float("hidden_dropout_prob", 0.1), Attention: r.float("attention_probs_dropout_prob",
-			0.1),
-		Classifier: r.probability("classifier_dropout"),
-	}
+	c.Dropout = Dropout{Residual: r.probabilityOr("hidden_dropout_prob", 0.1),
+		Attention: r.probabilityOr("attention_probs_dropout_prob", 0.1)}
+	c.Dropout.Classifier = r.probabilityOr("classifier_dropout", c.Dropout.Residual)
 	r.oneOf("position_embedding_type", "absolute")
 	if r.bool("is_decoder", false) {
 		r.fail("is_decoder", "not supported: got true, want false")
@@ -61,7 +59,10 @@ func writeBERT(c Config, _ *family, m map[string]any) {
 	m["type_vocab_size"] = c.TokenTypes
 	m["hidden_dropout_prob"], m["attention_probs_dropout_prob"] = number(c.Dropout.Residual),
 		number(c.Dropout.Attention)
-	m["classifier_dropout"] = orNull(number(c.Dropout.Classifier))
+	m["classifier_dropout"] = nil
+	if c.Dropout.Classifier != c.Dropout.Residual {
+		m["classifier_dropout"] = number(c.Dropout.Classifier)
+	}
 	if _, ok := m["id2label"]; !ok && c.Task == Classify {
 		m["num_labels"] = c.Labels
 	}

@@ -41,7 +41,7 @@ func (b residual) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
 }
 
 func (b residual) over(s nn.Sequence) block {
-	b.attention = b.attention.Over(s)
+	b.attention, b.attentionPost, b.mlpPost = b.attention.Over(s), over(b.attentionPost, s), over(b.mlpPost, s)
 	return b
 }
 
@@ -62,6 +62,15 @@ func dropout(in *nn.Init, rate float64) layer {
 		return nil
 	}
 	return nn.NewDropout(in, rate)
+}
+
+// over is a layer for sequences of this layout, which only dropout asks for: it clears the same elements
+// wherever they are.
+func over(l layer, s nn.Sequence) layer {
+	if d, ok := l.(*nn.Dropout); ok {
+		return d.Over(s)
+	}
+	return l
 }
 
 // attentionDropout clears attention weights while the model trains; nil is none.

@@ -6,11 +6,14 @@ import (
 )
 
 // pooler is the vector of a sequence's first token through a layer and a tanh, as BERT classifies by.
-type pooler struct{ dense *nn.Linear }
+type pooler struct {
+	dense *nn.Linear
+	drop  layer
+}
 
 // Forward is [batch, width] of x [batch, seq, width].
 func (p pooler) Forward(x *op.Tensor) *op.Tensor {
-	return op.Tanh(p.dense.Forward(firstToken{}.Forward(x)))
+	return through(p.drop, op.Tanh(p.dense.Forward(firstToken{}.Forward(x))))
 }
 
 // firstToken is the vector of a sequence's first token.

@@ -140,6 +140,10 @@ func TestConfigKeys(t *testing.T) {
 		{"gpt2", `, "tie_word_embeddings": false`, func(c Config) any { return c.Tied }, false},
 		{"gpt2", `, "resid_pdrop": 0.1, "embd_pdrop": 0.2, "attn_pdrop": 0.3`,
 			func(c Config) any { return c.Dropout }, Dropout{Embedding: 0.2, Residual: 0.1, Attention: 0.3}},
+		{"bert", `, "hidden_dropout_prob": 0.2, "classifier_dropout": null`,
+			func(c Config) any { return c.Dropout }, Dropout{Residual: 0.2, Attention: 0.1, Classifier: 0.2}},
+		{"bert", `, "hidden_dropout_prob": 0.2, "classifier_dropout": 0.0`,
+			func(c Config) any { return c.Dropout }, Dropout{Residual: 0.2, Attention: 0.1}},
 		{"gpt2", `, "task_specific_params": {"text-generation": {"do_sample": true}}, "summary_type": "cls_index"`,
 			func(c Config) any { return len(c.Other) }, 2},
 	} {

@@ -41,6 +41,7 @@ func (b llamaBuilder) latent(in *nn.Init, i int) *nn.LatentAttention {
 	a := &nn.LatentAttention{Rank: l.KVRank, Plain: l.Plain, Value: l.Value, Heads: b.heads(i)}
 	a.Heads.RoPE = b.ropeOf(i).config(l.Turned)
 	a.Heads.Scale *= b.latentScale()
+	a.Heads.Dropout = attentionDropout(in, b.Config)
 	if queries := b.Heads * b.HeadDim; l.QRank == 0 {
 		a.QUp = linearNoBias(in.At("q_proj"), b.Hidden, queries)
 	} else {

@@ -20,7 +20,8 @@ type Layout struct {
 	// the inner values of these are computed again for gradients.
 	Experts int
 	// Capacity, where it is not 0 and Experts are shared, limits how many tokens an expert computes to that many
-	// times its even share: unlike the rest it changes numbers, though not by how many devices there are.
+	// times its even share: unlike the rest it changes numbers, though not by how many devices there are. Which
+	// tokens are over depends on all of a batch, so a batch is then not cut into micro-batches.
 	Capacity float64
 	// Order is in which order the rows of a sequence are while Loss computes.
 	Order Order
@@ -99,7 +100,7 @@ func Arrange(m Model, l Layout) (Model, error) {
 // over is the model for a stream of this layout.
 func (m *decoder) over(s nn.Sequence) *decoder {
 	d := *m
-	d.sequence = s
+	d.sequence, d.stem.drop = s, over(d.stem.drop, s)
 	d.blocks = slices.Clone(m.blocks)
 	for i, b := range d.blocks {
 		d.blocks[i] = b.over(s)

@@ -113,8 +113,11 @@ func (r *reader) natural(key string, def int) int {
 }
 
 // probability is a number from 0 up to 1.
-func (r *reader) probability(key string) float64 {
-	p := r.float(key, 0)
+func (r *reader) probability(key string) float64 { return r.probabilityOr(key, 0) }
+
+// probabilityOr is probability where a key that is left out or null means something else than 0.
+func (r *reader) probabilityOr(key string, otherwise float64) float64 {
+	p := r.float(key, otherwise)
 	if p < 0 || p >= 1 {
 		r.fail(key, "got %v, want a probability below 1", p)
 	}

@@ -26,6 +26,7 @@ func buildViT(_ *family, c Config, in *nn.Init) (*decoder, error) {
 	m.stem.patches.dense.Weight = projection.Param("weight", array.Shape{c.Hidden, i.Channels, i.Patch[0],
 		i.Patch[1]}, nn.Normal(c.InitStd))
 	m.stem.patches.dense.Bias = projection.Param("bias", array.Shape{c.Hidden}, nn.Constant(0))
+	m.stem.drop = dropout(table, c.Dropout.Residual)
 	for n := range c.Layers {
 		m.blocks = append(m.blocks, vitBlock(c, base.At("layers").Index(n), act))
 	}
@@ -46,8 +47,10 @@ func vitBlock(c Config, in *nn.Init, act nn.Activation) block {
 			Q: qkv(attention.At("q_proj"), c.Hidden, width), K: qkv(attention.At("k_proj"), c.Hidden, width),
 			V: qkv(attention.At("v_proj"), c.Hidden, width), O: nn.NewLinear(attention.At("o_proj"), width,
 				c.Hidden),
-			Heads: nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Mask: nn.Everywhere},
+			Heads: nn.Heads{Queries: c.Heads, Keys: c.Heads, Dim: c.HeadDim, Mask: nn.Everywhere,
+				Dropout: attentionDropout(attention, c)},
 		},
+		attentionPost: dropout(attention, c.Dropout.Residual), mlpPost: dropout(in.At("mlp"), c.Dropout.Residual),
 		attentionNorm: nn.NewLayerNorm(in.At("layernorm_before"), c.Hidden, c.NormEps),
 		mlpNorm:       nn.NewLayerNorm(in.At("layernorm_after"), c.Hidden, c.NormEps),
 		mlp: &nn.MLP{

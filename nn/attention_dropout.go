@@ -1,21 +1,15 @@
 package nn
 
 import (
-	"errors"
 	"math"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
 
 // attendDropping is attend by its parts, with some of the weights cleared: it keeps them all, which the fused
 // op does not.
 func (h Heads) attendDropping(q, k, v *op.Tensor, c op.AttentionConfig) *op.Tensor {
-	if c.Zigzag > 0 {
-		err := errors.New("attention dropout is for sequences in order: want context ulysses, or a rate of 0")
-		return ir.Invalid(q.Scope(), &ir.Error{Pos: ir.Caller(), Op: "attention", Err: err})
-	}
 	heads := func(x *op.Tensor) *op.Tensor { return op.Transpose(h.repeat(x), 0, 2, 1, 3) }
 	scale := c.Scale
 	if scale == 0 {
@@ -31,8 +25,16 @@ func (h Heads) attendDropping(q, k, v *op.Tensor, c op.AttentionConfig) *op.Tens
 	if c.QuerySegments != nil {
 		scores = op.Where(together(scores, c), scores, op.Const(scores, -1e30))
 	}
-	y := op.Transpose(op.MatMul(h.Dropout.Forward(op.Softmax(scores, -1)), heads(v)), 0, 2, 1, 3)
+	y := op.Transpose(op.MatMul(h.dropped(op.Softmax(scores, -1), c), heads(v)), 0, 2, 1, 3)
 	return op.Reshape(y, y.Dim(0), y.Dim(1), y.Dim(2)*y.Dim(3))
+}
+
+// dropped is weights [batch, heads, queries, keys] with some cleared.
+func (h Heads) dropped(weights *op.Tensor, c op.AttentionConfig) *op.Tensor {
+	if c.Zigzag > 0 && weights.Err() == nil {
+		return h.Dropout.zigzag(weights, c.Zigzag, 2, 3)
+	}
+	return h.Dropout.Forward(weights)
 }
 
 // repeat is keys or values for all heads of queries.
@@ -49,6 +51,13 @@ func (h Heads) repeat(x *op.Tensor) *op.Tensor {
 func seen(q *op.Tensor, c op.AttentionConfig) *op.Tensor {
 	n := q.Dim(1)
 	at := func(dim int) *op.Tensor { return op.Iota(q.Scope(), array.I32, array.Shape{n, n}, dim) }
+	if c.Zigzag > 0 {
+		at = func(dim int) *op.Tensor {
+			shape := []int{1, 1}
+			shape[dim] = n
+			return op.Expand(op.Reshape(op.ZigzagPositions(q.Scope(), c.Zigzag, n), shape...), n, n)
+		}
+	}
 	mask := op.GreaterEqual(at(0), at(1))
 	if c.Window > 0 {
 		near := op.Less(op.Sub(at(0), at(1)), op.Const(at(0), float64(c.Window)))

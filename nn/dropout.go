@@ -10,6 +10,8 @@ type Dropout struct {
 	// Key tells this layer's random numbers from those of others.
 	Key  op.Key
 	mode *mode
+	// sequence is the order in which x [batch, seq, width] has its rows.
+	sequence Sequence
 }
 
 // NewDropout makes a layer whose random numbers belong to its name.
@@ -27,5 +29,23 @@ func (d *Dropout) Forward(x *op.Tensor) *op.Tensor {
 	if !d.Active() {
 		return x
 	}
+	if x.Err() == nil && len(x.Shape()) == 3 {
+		if parts := d.sequence.Parts(x.Dim(1)); parts > 0 {
+			return d.zigzag(x, parts, 1)
+		}
+	}
 	return op.DropoutAt(x, d.mode.step(), d.Key, d.Rate)
+}
+
+// zigzag is Forward where dims are in the zigzag order of so many parts: elements are cleared wherever they
+// are.
+func (d *Dropout) zigzag(x *op.Tensor, parts int, dims ...int) *op.Tensor {
+	return op.DropoutZigzag(x, d.mode.step(), d.Key, d.Rate, parts, dims...)
+}
+
+// Over is the same layer for sequences of this layout.
+func (d *Dropout) Over(s Sequence) *Dropout {
+	other := *d
+	other.sequence = s
+	return &other
 }

@@ -27,6 +27,19 @@ func DropoutAt(x, step *Tensor, key Key, rate float64) *Tensor {
 	return apply1(dropout{Rate: rate}, x, BernoulliAt(step, key, 1-rate, array.Bool, x.Shape()))
 }
 
+// DropoutZigzag is DropoutAt for x whose dims are in the zigzag order of so many parts: it clears the elements
+// that it would clear of x in order.
+func DropoutZigzag(x, step *Tensor, key Key, rate float64, parts int, dims ...int) *Tensor {
+	if x.Err() != nil || rate == 0 {
+		return x
+	}
+	mask := BernoulliAt(step, key, 1-rate, array.Bool, x.Shape())
+	for _, d := range dims {
+		mask = ZigzagRows(mask, d, parts)
+	}
+	return apply1(dropout{Rate: rate}, x, mask)
+}
+
 // dropout scales what is kept and clears the rest. The mask is an operand, one byte an element: the gradient
 // uses the same one, and x may be split however the mask was made.
 type dropout struct{ Rate float64 }

@@ -20,6 +20,7 @@ type commands struct {
 	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
 	Finetune  finetuneCmd  `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
 	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
+	Serve     serveCmd     `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
 	Eval      evalCmd      `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
 	Export    exportCmd    `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
 	Plan      planCmd      `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
@@ -56,6 +57,7 @@ func run(args []string) int {
 			"  galley train                                  train a small model on a book, two minutes\n"+
 			"  galley train --model DIR --data FILE          train a Hugging Face model on a text\n"+
 			"  galley generate DIR --prompt 'Call me'        continue a text\n"+
+			"  galley serve DIR                              OpenAI's API and a chat page on port 8000\n"+
 			"  galley explain --mesh dp=2,tp=4               what devices exchange in a step, and why\n"+
 			"  galley plan llama-3-8b '8x8 H100-SXM ib=400G'  the best way to train it there, and why\n"+
 			"  galley check ops DIR                          ops against PyTorch's results\n"+

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -164,6 +165,7 @@ type run struct {
 
 // all runs every node.
 func (r *run) all() error {
+	defer fault.Pass("run", r.e.f)
 	defer r.device.at.Store(nil)
 	if r.device.detect {
 		if err := r.givenNaN(); err != nil {

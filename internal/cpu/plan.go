@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
@@ -51,6 +52,7 @@ type planner struct {
 // planMemory decides where every value lives. donated[i] allows param i's memory to become a result's. It
 // refuses what no memory holds, so that no offset overflows.
 func planMemory(f *ir.Func, donated []bool) (*plan, error) {
+	defer fault.Pass("memory plan", f)
 	p := &planner{f: f, donated: donated, lastUse: lastUses(f)}
 	p.places = make([]*place, f.NumValues())
 	p.taken = slices.Repeat([]int{-1}, len(f.Params()))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
@@ -48,6 +49,7 @@ func Module(f *ir.Func, c ModuleConfig) (string, error) { return SPMD([]*ir.Func
 // that of all. They must be alike but for what ops know of their part: where it begins. Such an op is written
 // once for each of its forms, and the device chooses.
 func SPMD(fs []*ir.Func, c ModuleConfig) (string, error) {
+	defer fault.Pass("stablehlo", fs[0])
 	f := fs[0]
 	for i, g := range fs[1:] {
 		if g == f {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -12,6 +13,7 @@ import (
 // they say that they need it. Parameters and results keep their types: each parameter is cast once, so its
 // gradient comes back in f32, and an optimizer sees master weights. Run it before the gradient is taken.
 func Autocast(f *ir.Func, dtype array.DType) (*ir.Func, error) {
+	defer fault.Pass("autocast", f)
 	if !dtype.IsHalf() {
 		return nil, fmt.Errorf("autocast %s: dtype is %v: want bf16 or f16", f.Name(), dtype)
 	}

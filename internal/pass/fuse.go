@@ -1,6 +1,9 @@
 package pass
 
-import "github.com/galley-ml/galley/internal/ir"
+import (
+	"github.com/galley-ml/galley/internal/fault"
+	"github.com/galley-ml/galley/internal/ir"
+)
 
 // fuser is an op that may take over the work of the op that made its first operand. Fuse returns nil where it
 // does not.
@@ -11,6 +14,7 @@ type fuser interface {
 // Fuse joins ops that are faster as one, such as a product and its bias. It is for a program that runs on one
 // device as it is: how a program is split over many is decided on its single ops.
 func Fuse(f *ir.Func) (*ir.Func, error) {
+	defer fault.Pass("fuse", f)
 	uses := countUses(f)
 	g, err := f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		if o, ok := n.Op().(fuser); ok && uses[n.In()[0].ID()] == 1 { // else the first op would run twice

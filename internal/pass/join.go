@@ -3,6 +3,7 @@ package pass
 import (
 	"fmt"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -12,6 +13,7 @@ import (
 // gradient is taken: then the backward pass has one product in place of several, too, and no sum of their
 // results.
 func Join(f *ir.Func) (*ir.Func, error) {
+	defer fault.Pass("join", f)
 	groups := joinGroups(f)
 	done := map[*ir.Node][]*ir.Value{}
 	env := map[*ir.Value]*ir.Value{}

@@ -3,6 +3,7 @@ package pass
 import (
 	"fmt"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 )
 
@@ -24,6 +25,19 @@ func Passes() []Pass {
 	}
 }
 
+// checked runs a pass; what it makes must be a program.
+func (p Pass) checked(f *ir.Func) (*ir.Func, error) {
+	defer fault.Pass(p.Name, f)
+	g, err := p.Run(f)
+	if err != nil {
+		return nil, fmt.Errorf("pass %s: %w", p.Name, err)
+	}
+	if err := ir.Check(g); err != nil {
+		panic(fmt.Sprintf("pass %s made a bad program: %v", p.Name, err))
+	}
+	return g, nil
+}
+
 // Optimize runs all passes.
 func Optimize(f *ir.Func) (*ir.Func, error) {
 	return Until(f, "", nil)
@@ -32,12 +46,9 @@ func Optimize(f *ir.Func) (*ir.Func, error) {
 // Until runs the passes up to and with the one called last, or all; each result is shown to inspect, if any.
 func Until(f *ir.Func, last string, inspect func(name string, f *ir.Func)) (*ir.Func, error) {
 	for _, p := range Passes() {
-		g, err := p.Run(f)
+		g, err := p.checked(f)
 		if err != nil {
-			return nil, fmt.Errorf("pass %s: %w", p.Name, err)
-		}
-		if err := ir.Check(g); err != nil {
-			panic(fmt.Sprintf("pass %s made a bad program: %v", p.Name, err))
+			return nil, err
 		}
 		f = g
 		if inspect != nil {

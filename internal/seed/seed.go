@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/mesh"
@@ -52,6 +53,7 @@ func (p Price) Total() float64 { return p.Compute + p.Communication }
 
 // Find finds the layout the values of a program should have, forward and backward together.
 func Find(f *ir.Func, c Config) (*Result, error) {
+	defer fault.Pass("search of layouts", f)
 	if c.Mesh == nil {
 		return nil, fmt.Errorf("seeds of %s: want a mesh", f.Name())
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
@@ -45,6 +46,7 @@ type Result struct {
 // directions until nothing changes: in the order of their priorities, and for each by kinds of ops, those
 // that only pass dims on first. A closed dim never changes, and nothing that was decided is taken back.
 func Infer(f *ir.Func, c Config) (*Result, error) {
+	defer fault.Pass("infer", f)
 	g := NewGraph(c.Reach)
 	if c.Mesh != nil {
 		g.grid(c.Mesh) // the first of its kind is the one that values name

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
@@ -12,6 +13,7 @@ import (
 
 // Local is the program of one device. Devices whose programs are equal share it.
 func (p *Program) Local(device int) (*ir.Func, error) {
+	defer fault.Pass("partition", p.f)
 	if !slices.ContainsFunc(p.meshes, func(m *mesh.Mesh) bool { return m.Contains(device) }) {
 		return nil, fmt.Errorf("partition %s: no mesh has device %d: they are %v", p.f.Name(), device, p.meshes)
 	}

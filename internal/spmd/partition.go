@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
@@ -54,6 +55,7 @@ func (x Inserted) String() string {
 // value by its ID. An op runs on the mesh of its results, under the assignment of axes to its factors that
 // costs least, resharding included.
 func Partition(f *ir.Func, specs []mesh.Spec, m *mesh.Mesh, c Config) (*Program, error) {
+	defer fault.Pass("partition", f)
 	if len(specs) != f.NumValues() {
 		return nil, fmt.Errorf("partition %s: got %d specs, want one for each of %d values", f.Name(), len(specs),
 			f.NumValues())

@@ -3,6 +3,7 @@ package stage
 import (
 	"slices"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 )
 
@@ -22,6 +23,7 @@ type Keep func(n *ir.Node) bool
 // Cut parts a program in two. The first part computes the results numbered in first, and nothing that they do
 // not need; the second computes the other results. Each part has the parameters that it uses.
 func Cut(f *ir.Func, names [2]string, first []int, keep Keep) (a, b *Part, err error) {
+	defer fault.Pass("cut", f)
 	early := make([]bool, len(f.Results()))
 	for _, i := range first {
 		early[i] = true

@@ -3,6 +3,7 @@ package stage
 import (
 	"fmt"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 )
@@ -10,6 +11,7 @@ import (
 // Forward makes the stages of a program that is run forward only, cut as Split would: the joint program of
 // each takes Weights, Batch and In, and returns Out. Nothing is kept for a backward pass.
 func Forward(f *ir.Func, c Config) ([]*Stage, error) {
+	defer fault.Pass("stages", f)
 	s, err := newSplitter(f, c)
 	if err != nil {
 		return nil, err

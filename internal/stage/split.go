@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/op"
@@ -56,6 +57,7 @@ type Config struct {
 // Split makes the joint programs of all stages. What depends on no weight is computed in every stage that
 // needs it.
 func Split(f *ir.Func, c Config) ([]*Stage, error) {
+	defer fault.Pass("stages", f)
 	s, err := newSplitter(f, c)
 	if err != nil {
 		return nil, err
@@ -146,10 +148,10 @@ func (s *splitter) stage(k int) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.out.Joint, err = pass.Optimize(joint); err != nil {
-		return nil, err
+	if joint, err = pass.Optimize(joint); err == nil {
+		b.out.Joint, err = b.ownGradients(joint)
 	}
-	return b.out, nil
+	return b.out, err
 }
 
 // half builds the forward half of stage k: in is what comes from the stage before.

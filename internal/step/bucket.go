@@ -1,6 +1,7 @@
 package step
 
 import (
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -12,6 +13,7 @@ const smallBytes = 1 << 16
 // gradients of norms and biases, of which there are many. What a sum does, it does to every element alone, so
 // the numbers are the same.
 func bucket(f *ir.Func) (*ir.Func, error) {
+	defer fault.Pass("bucket", f)
 	groups := map[string][]*ir.Node{}
 	for _, n := range f.Nodes() {
 		if key, ok := bucketKey(n); ok {

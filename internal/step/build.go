@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -35,6 +36,7 @@ type programKey struct {
 
 // New plans a training step. Nothing of it runs yet, and no memory for tensors is taken.
 func New(c Config) (*Plan, error) {
+	defer fault.Pass("plan of the step", c)
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -59,6 +61,7 @@ func New(c Config) (*Plan, error) {
 // anything; of the config it reads neither what is said of gradients nor the update. A batch may have fewer
 // micro-batches than the schedule.
 func NewForward(c Config) (*Plan, error) {
+	defer fault.Pass("plan of the forward pass", c)
 	if err := c.checkParams(); err != nil {
 		return nil, err
 	}

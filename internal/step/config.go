@@ -3,6 +3,7 @@ package step
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/galley-ml/galley/internal/ir"
@@ -136,6 +137,15 @@ func (c Config) check() error {
 	}
 	_, err := pipeline.Check(c.Schedule)
 	return err
+}
+
+// String is the programs that are planned, for whoever looks for a fault.
+func (c Config) String() string {
+	var b strings.Builder
+	for _, f := range c.Forwards {
+		b.WriteString(f.String())
+	}
+	return b.String()
 }
 
 // checkParams checks what the programs take.

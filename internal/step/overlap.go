@@ -3,6 +3,7 @@ package step
 import (
 	"slices"
 
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -18,6 +19,7 @@ const inFlight = 2
 //
 // All devices of a group start in the same order, since they run the same program but for sizes.
 func overlap(f *ir.Func) (*ir.Func, error) {
+	defer fault.Pass("overlap", f)
 	b := ir.NewBuilder(f.Name())
 	o := &overlapper{b: b, env: make([]*ir.Value, f.NumValues()), started: make([]*ir.Value, f.NumValues())}
 	for i, v := range b.ParamsOf(f) {

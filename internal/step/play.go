@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
 )
@@ -49,8 +50,10 @@ type player struct {
 	sends    []pendingSend
 }
 
-// run plays the tape from its begin to its end.
+// run plays the tape from its begin to its end. A fault of ours is caught here: no façade is on this
+// goroutine's stack.
 func (p *player) run(rank comm.Comm, d *cpu.Device) (err error) {
+	defer fault.Recover(fmt.Sprintf("device %d", p.t.device), &err)
 	p.device = p.watched(d.In(rank))
 	if p.world, err = rank.Group(nil); err != nil {
 		return err

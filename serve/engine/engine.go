@@ -28,6 +28,8 @@ type Config struct {
 	Decode func(ids []int32) string
 	// Context is the longest sequence, prompt included; 0 is what the model and the pages allow.
 	Context int
+	// Longest is a Context that gives way where the pages hold less; 0 is none.
+	Longest int
 	// Pages is how many pages of 16 tokens there are; 0 is as many as Memory holds.
 	Pages int
 	// Memory is the bytes of all pages; 0 means 1 GiB, or less where Running sequences of Context need less.
@@ -92,7 +94,7 @@ func New(m models.Model, c Config) (*Engine, error) {
 }
 
 func (c *Config) fill() error {
-	if c.Context < 0 || c.Pages < 0 || c.Memory < 0 || c.Running < 0 || c.Waiting < 0 || c.Budget < 0 || c.Threads < 0 {
+	if c.Context < 0 || c.Longest < 0 || c.Pages < 0 || c.Memory < 0 || c.Running < 0 || c.Waiting < 0 || c.Budget < 0 || c.Threads < 0 {
 		return fmt.Errorf("engine: context %d, pages %d, memory %d, running %d, waiting %d, budget %d, threads %d: "+
 			"want 0 or more", c.Context, c.Pages, c.Memory, c.Running, c.Waiting, c.Budget, c.Threads)
 	}
@@ -112,7 +114,7 @@ func (c *Config) pagesFor(m *paged.Model) int {
 		memory = 1 << 30
 	}
 	n := int(memory / int64(m.PageBytes()))
-	if limit := lesser(c.Context, m.Limit()); limit > 0 {
+	if limit := lesser(lesser(c.Context, c.Longest), m.Limit()); limit > 0 {
 		n = min(n, (c.Running*((limit+pageTokens-1)/pageTokens)+c.Running)*2)
 	}
 	return n
@@ -131,7 +133,8 @@ func (e *Engine) Model() models.Config { return e.model.Config() }
 
 // Limit is the longest sequence, prompt included.
 func (e *Engine) Limit() int {
-	return lesser(lesser(e.config.Context, e.model.Limit()), e.config.Pages*pageTokens)
+	limit := lesser(lesser(e.config.Context, e.config.Longest), e.model.Limit())
+	return lesser(limit, e.config.Pages*pageTokens)
 }
 
 // Bytes is the memory of the packed weights, and of the pages.

@@ -294,7 +294,7 @@ func TestErrors(t *testing.T) {
 
 // TestCancel: requests whose caller left are never computed, and running ones give their pages back.
 func TestCancel(t *testing.T) {
-	e := newEngine(t, model(t, "llama"), engine.Config{Pages: 64, Running: 1})
+	e := newEngine(t, model(t, "llama"), engine.Config{Pages: 8192, Running: 1})
 	ctx, cancel := context.WithCancel(context.Background())
 	started, ended := make(chan struct{}), make(chan error)
 	go func() {

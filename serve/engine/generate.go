@@ -14,6 +14,7 @@ import (
 type request struct {
 	Request
 	ctx  context.Context
+	came time.Time
 	open int // sequences that have not ended; under the engine's lock
 
 	mu     sync.Mutex
@@ -26,7 +27,7 @@ type request struct {
 
 func newRequest(ctx context.Context, r Request) *request {
 	r.N = max(1, r.N)
-	return &request{Request: r, ctx: ctx, open: r.N, notify: make(chan struct{}, 1)}
+	return &request{Request: r, ctx: ctx, came: time.Now(), open: r.N, notify: make(chan struct{}, 1)}
 }
 
 // tell wakes whoever waits for the request.

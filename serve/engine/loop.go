@@ -112,7 +112,7 @@ func (e *Engine) choose(logits []float32) (choices []sample.Choice, errs []error
 func (e *Engine) emit(s *sequence, c sample.Choice) {
 	s.tokens = append(s.tokens, c.ID)
 	e.stats.GeneratedTokens++
-	t := Token{Index: s.index, ID: c.ID, LogProb: c.LogProb, Top: c.Top, Cached: s.cached}
+	t := Token{Index: s.index, ID: c.ID, LogProb: c.LogProb, Top: c.Top, Cached: s.cached, Queued: s.waited}
 	stopped := false
 	if slices.Contains(s.Stop, c.ID) {
 		t.Finish = FinishStop

@@ -62,6 +62,8 @@ type Token struct {
 	Finish Finish
 	// Cached is how many tokens of the prompt did not have to be computed.
 	Cached int
+	// Queued is how long the continuation waited before it was first computed.
+	Queued time.Duration
 }
 
 // Finish is why a continuation ends.

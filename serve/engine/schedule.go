@@ -98,6 +98,7 @@ func (e *Engine) admit(room int) {
 		if !s.began {
 			e.stats.PrefixQueries += int64(len(s.tokens))
 			e.stats.PrefixHits += int64(s.computed)
+			s.waited = time.Since(s.came)
 		}
 		s.grow(e.pages, s.need())
 		e.queue.remove(s)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/galley-ml/galley/internal/sample"
 )
 
@@ -17,7 +19,8 @@ type sequence struct {
 	pages    []int32
 	hashes   []blockHash // of the pages that are full
 	cached   int
-	began    bool // its prompt was read at least once
+	waited   time.Duration // before its first step
+	began    bool          // its prompt was read at least once
 	ended    bool
 
 	sampler *sample.Sampler

@@ -35,30 +35,80 @@ func TestDropout(t *testing.T) {
 	}
 }
 
+// familyRates is the rates that a family has, one at a time.
+var familyRates = map[string][]models.Dropout{
+	"gpt2": {{Embedding: 0.1}, {Residual: 0.2}, {Attention: 0.3}}, "llama": {{Attention: 0.3}},
+	"phi3": {{Embedding: 0.1}, {Residual: 0.2}, {Attention: 0.3}}, "deepseek_v3": {{Attention: 0.3}},
+	"bert": {{Residual: 0.2}, {Attention: 0.3}},
+}
+
 // TestFamiliesDrop: a family trains with its configured rates, alike under strategies, and evaluates without.
 func TestFamiliesDrop(t *testing.T) {
-	for _, family := range []string{"gpt2", "llama"} {
+	for _, family := range []string{"gpt2", "llama", "phi3", "deepseek_v3", "bert"} {
 		c := models.Config{Family: family, Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 2,
 			Positions: 32, InitStd: 0.3}
-		if family == "gpt2" {
-			c.KVHeads = 4
+		switch family {
+		case "gpt2", "bert":
+			c.KVHeads, c.TokenTypes = 4, 2
+		case "deepseek_v3":
+			c.KVHeads, c.Latent = 4, models.Latent{QRank: 6, KVRank: 8, Plain: 4, Turned: 2, Value: 3}
+			c.HeadDim, c.Experts, c.ExpertsPerToken = 6, 4, 2
 		}
 		batches := [][]array.Array{{labels(23, 0, 6, 13)}, {labels(21, 0, 6, 13)}}
 		plain, err := Train(language(c), nil, batches)
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, d := range familyRates[family] {
+			c.Dropout = d
+			dropped, err := Train(language(c), nil, batches)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if off(plain.Losses[0], dropped.Losses[0]) < 1e-6 {
+				t.Errorf("%s: the first loss is %v with %+v, and %v without", family, dropped.Losses[0], d, plain.Losses[0])
+			}
+		}
 		c.Dropout = models.Dropout{Embedding: 0.1, Residual: 0.2, Attention: 0.3}
-		dropped, err := Train(language(c), nil, batches)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if off(plain.Losses[0], dropped.Losses[0]) < 1e-3 {
-			t.Errorf("%s: the first loss is %v with dropout and without", family, plain.Losses[0])
-		}
 		sameAsOne(t, language(c), batches, galley.Strategy{DP: 2, Micro: 3}, galley.Strategy{TP: 2},
 			galley.Strategy{PP: 2, Micro: 2, Schedule: "zbh1"}, galley.Strategy{DP: 2, TP: 2, Sequence: true,
 				Recompute: "selective"})
+	}
+}
+
+// TestZigzagDrops: what devices share in zigzag order is cleared where it would be in order, in the stream and
+// in attention's weights.
+func TestZigzagDrops(t *testing.T) {
+	for _, family := range []string{"gpt2", "llama"} {
+		c := models.Config{Family: family, Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 4,
+			Positions: 32, InitStd: 0.3, Dropout: models.Dropout{Embedding: 0.1, Residual: 0.2, Attention: 0.3}}
+		batches := [][]array.Array{{labels(23, 0, 4, 13)}, {labels(21, 0, 4, 13)}}
+		want, err := Train(language(c), nil, batches)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []galley.Strategy{{CP: 2}, {CP: 3, DP: 2, Micro: 2}, {CP: 2, Context: "ulysses"}} {
+			build := func(scope op.Scope) (Model, error) {
+				m, err := models.New(c, nn.Config{Scope: scope, DType: array.F64, Seed: 1})
+				if err != nil {
+					return Model{}, err
+				}
+				params := m.Params()
+				if m, _, err = galley.Arrange(m, s, 12); err != nil {
+					return Model{}, err
+				}
+				return Model{Params: params, Loss: func(b []*op.Tensor) *op.Tensor {
+					return m.Loss(op.Narrow(b[0], 1, 0, 12), op.Narrow(b[0], 1, 1, 13))
+				}}, nil
+			}
+			got, err := Train(build, &s, batches)
+			if err == nil {
+				err = got.Compare(want, 1e-9)
+			}
+			if err != nil {
+				t.Errorf("%s, %v: %v", family, s, err)
+			}
+		}
 	}
 }
 

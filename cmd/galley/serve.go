@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/galley-ml/galley/internal/strict"
+	"github.com/galley-ml/galley/serve"
+)
+
+// serveCmd answers OpenAI's API with models.
+type serveCmd struct {
+	Dirs []string `arg:"" name:"dir" help:"Hugging Face directories of models, or directories of runs' checkpoints." type:"existingdir"`
+	checkpointChoice
+	Name         []string      `help:"What requests call the models, in their order; without it the directories' names." placeholder:"NAME"`
+	Host         string        `help:"Address to listen on; 0.0.0.0 is all." default:"127.0.0.1"`
+	Port         int           `help:"Port to listen on; 0 takes a free one." default:"8000"`
+	Tokenizer    string        `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
+	ChatTemplate string        `help:"Jinja file; without it the model's own chat template." type:"existingfile" placeholder:"FILE"`
+	Weights      string        `help:"Keep weights as f32, bf16, int8 or int4; without it as the model has them." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
+	Context      int           `help:"Longest sequence, prompt included; 0 is the model's max_position_embeddings, or what the pages hold."`
+	CacheMb      int           `help:"Memory for keys and values in MiB; 0 is 1024, or less where less is of use."`
+	Running      int           `help:"Sequences that are computed at once." default:"64"`
+	Waiting      int           `help:"Requests that may wait; beyond them the answer is 503." default:"1024"`
+	Budget       int           `help:"Tokens of a step at most." default:"256"`
+	MaxTokens    int           `help:"Tokens that a request may ask for; 0 is what the context allows."`
+	MaxBodyMb    int           `help:"MiB that a request may have." default:"4"`
+	Rate         float64       `help:"Requests a second of each key; 0 is no limit."`
+	Keys         string        `help:"File with a key on each line, which requests must name; $GALLEY_API_KEYS has them with commas." type:"existingfile" placeholder:"FILE"`
+	Origin       []string      `help:"Web page that may ask from a browser; * is all." placeholder:"URL"`
+	TlsCert      string        `help:"Certificate for https." type:"existingfile" placeholder:"FILE"`
+	TlsKey       string        `help:"Its key." type:"existingfile" placeholder:"FILE"`
+	Drain        time.Duration `help:"How long requests that were taken may go on after SIGTERM." default:"30s"`
+	Threads      int           `help:"Threads; 0 means all cores."`
+}
+
+// Help is what galley serve --help adds.
+func (serveCmd) Help() string {
+	return `Examples:
+  galley serve out                                        http://127.0.0.1:8000, a chat page and OpenAI's API
+  galley serve llama-3-8b --weights bf16 --context 4096
+  galley serve chat draft --name chat --name draft --host 0.0.0.0 --keys keys.txt
+SIGTERM and SIGINT end it when the requests that were taken are answered, a second one at once. SIGHUP reads
+the models again and swaps them without losing a request.`
+}
+
+func (c *serveCmd) Run() error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	keys, err := c.keys()
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(c.Host, fmt.Sprint(c.Port)))
+	if err != nil {
+		return fmt.Errorf("--host=%s --port=%d: %w: want a free one", c.Host, c.Port, errors.Unwrap(err))
+	}
+	defer listener.Close()
+	models, err := c.models()
+	if err != nil {
+		return err
+	}
+	s, err := serve.New(serve.Config{Models: models, Keys: keys, Body: int64(c.MaxBodyMb) << 20, Tokens: c.MaxTokens,
+		Rate: c.Rate, Origins: c.Origin})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return c.serve(s, listener, models)
+}
+
+// serve answers until a signal comes.
+func (c *serveCmd) serve(s *serve.Server, l net.Listener, models []*serve.Model) error {
+	web := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	scheme := "http"
+	if c.TlsCert != "" {
+		pair, err := tls.LoadX509KeyPair(c.TlsCert, c.TlsKey)
+		if err != nil {
+			return fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}})
+		scheme = "https"
+	}
+	came := make(chan os.Signal, 4)
+	signal.Notify(came, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(came)
+	failed := make(chan error, 1)
+	go func() { failed <- web.Serve(l) }()
+	for _, m := range models {
+		weights, pages := m.Engine.Bytes()
+		fmt.Printf("%s: weights %s, context %d, %s for keys and values\n", m.Name, gigabytes(float64(weights)),
+			m.Engine.Limit(), gigabytes(float64(pages)))
+	}
+	fmt.Printf("listening on %s://%s\n", scheme, l.Addr())
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case sig := <-came:
+			if sig == syscall.SIGHUP {
+				c.reload(s)
+				continue
+			}
+			return c.drain(s, web, came, sig)
+		}
+	}
+}
+
+// drain answers what was taken and ends.
+func (c *serveCmd) drain(s *serve.Server, web *http.Server, came <-chan os.Signal, sig os.Signal) error {
+	fmt.Fprintf(os.Stderr, "galley: %s: answering what was taken, at most %v\n", signalName(sig.(syscall.Signal)), c.Drain)
+	ctx, cancel := context.WithTimeout(context.Background(), c.Drain)
+	defer cancel()
+	go func() {
+		if x, ok := <-came; ok {
+			fmt.Fprintf(os.Stderr, "galley: %s again: ended at once\n", signalName(x.(syscall.Signal)))
+			os.Exit(128 + int(x.(syscall.Signal)))
+		}
+	}()
+	if err := s.Drain(ctx); err != nil {
+		return fmt.Errorf("--drain=%v: requests were still being answered: %w", c.Drain, err)
+	}
+	return web.Shutdown(ctx)
+}
+
+// reload reads all models again; one that cannot be read goes on as it is.
+func (c *serveCmd) reload(s *serve.Server) {
+	models, err := c.models()
+	for _, m := range models {
+		if err == nil {
+			err = s.Replace(m)
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "galley: SIGHUP: %v: the models stay as they are\n", err)
+		return
+	}
+	fmt.Fprintln(os.Stderr, "galley: SIGHUP: the models were read again")
+}
+
+func (c *serveCmd) validate() error {
+	err := natural(map[string]int{"port": c.Port, "context": c.Context, "cache-mb": c.CacheMb, "waiting": c.Waiting,
+		"max-tokens": c.MaxTokens, "threads": c.Threads})
+	if err == nil {
+		err = positive(map[string]int{"running": c.Running, "budget": c.Budget, "max-body-mb": c.MaxBodyMb})
+	}
+	if err == nil {
+		err = between(0, 1e9, map[string]float64{"rate": c.Rate})
+	}
+	switch {
+	case err != nil:
+		return err
+	case c.Port > 65535:
+		return fmt.Errorf("--port=%d: want 0 to 65535", c.Port)
+	case len(c.Name) > 0 && len(c.Name) != len(c.Dirs):
+		return fmt.Errorf("--name: got %d names for %d models", len(c.Name), len(c.Dirs))
+	case (c.TlsCert == "") != (c.TlsKey == ""):
+		return errors.New("--tls-cert, --tls-key: want both or none")
+	}
+	return nil
+}
+
+// keys reads the keys of a file that nobody else can read, or of the environment.
+func (c *serveCmd) keys() ([]string, error) {
+	text := strings.ReplaceAll(os.Getenv("GALLEY_API_KEYS"), ",", "\n")
+	if c.Keys != "" {
+		info, err := os.Stat(c.Keys)
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			return nil, fmt.Errorf("--keys=%s: others can read it: chmod 600 %s", c.Keys, c.Keys)
+		}
+		raw, err := strict.ReadFile(c.Keys, strict.Config)
+		if err != nil {
+			return nil, err
+		}
+		text = string(raw)
+	}
+	var keys []string
+	for _, line := range strings.Split(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			keys = append(keys, line)
+		}
+	}
+	if c.Keys != "" && len(keys) == 0 {
+		return nil, fmt.Errorf("--keys=%s: it has no keys: want one on each line", c.Keys)
+	}
+	return keys, nil
+}
+
+// nameOf is what a model is called.
+func (c *serveCmd) nameOf(i int) string {
+	if len(c.Name) > 0 {
+		return c.Name[i]
+	}
+	if path, err := filepath.Abs(c.Dirs[i]); err == nil {
+		return filepath.Base(path)
+	}
+	return filepath.Base(c.Dirs[i])
+}

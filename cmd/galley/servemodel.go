@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/serve"
+	"github.com/galley-ml/galley/serve/engine"
+	"github.com/galley-ml/galley/tokenizer"
+)
+
+// models reads all models that are to be served.
+func (c *serveCmd) models() ([]*serve.Model, error) {
+	var all []*serve.Model
+	for i, dir := range c.Dirs {
+		m, err := c.model(dir, c.nameOf(i))
+		if err != nil {
+			for _, other := range all {
+				other.Engine.Close()
+			}
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// model reads one model.
+func (c *serveCmd) model(dir, name string) (*serve.Model, error) {
+	d, err := openModelDir(dir, c.checkpointChoice)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	config, err := d.config()
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTokenizer(c.Tokenizer, d.dir)
+	if err != nil {
+		return nil, err
+	}
+	if t.text != nil && t.VocabSize() > config.Vocab {
+		return nil, fmt.Errorf("%s: its tokenizer has %d tokens, the model %d: give the model's own --tokenizer", dir,
+			t.VocabSize(), config.Vocab)
+	}
+	t.note(d.dir, config.Vocab)
+	m := &serve.Model{Name: name, Text: t, Created: time.Now()}
+	if full, ok := t.Tokenizer.(*tokenizer.Tokenizer); ok {
+		m.Plain = full.WithoutSpecial()
+	}
+	if m.Chat, err = serve.ReadChatTemplate(d.dir, c.ChatTemplate); err != nil {
+		return nil, err
+	}
+	generation, err := serve.ReadGenerationConfig(d.dir)
+	if err != nil {
+		return nil, err
+	}
+	m.Defaults = generation.Apply(engine.Sampling{Temperature: 1})
+	m.Stop = generation.StopTokens(config.StopTokens())
+	if err := c.start(m, d, config, shown(t)); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return m, nil
+}
+
+// shown is how tokens become text that clients see: without special tokens.
+func shown(t textTokenizer) func([]int32) string {
+	if full, ok := t.Tokenizer.(*tokenizer.Tokenizer); ok {
+		return full.DecodeText
+	}
+	return t.Decode
+}
+
+// start packs the model's weights.
+func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, decode func([]int32) string) error {
+	if err := fits(m.Name, 2*parameters(config)); err != nil {
+		return err
+	}
+	shape, read, done, err := d.weights()
+	if err != nil {
+		return err
+	}
+	defer done()
+	e := engine.Config{Weights: c.Weights, Read: read, Threads: c.Threads, Decode: decode, Context: c.Context,
+		Memory: int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe}
+	if c.Context == 0 {
+		e.Longest = config.Positions
+	}
+	m.Engine, err = engine.New(shape, e)
+	return err
+}

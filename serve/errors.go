@@ -1,0 +1,107 @@
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/galley-ml/galley/serve/engine"
+)
+
+// apiError is an error in OpenAI's form.
+type apiError struct {
+	status  int
+	retry   int // seconds; 0 is not to be said
+	Message string
+	Type    string
+	Param   string
+	Code    string
+}
+
+func (e *apiError) Error() string { return e.Message }
+
+// MarshalJSON writes null for what is not known.
+func (e *apiError) MarshalJSON() ([]byte, error) {
+	orNull := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	return json.Marshal(map[string]any{"error": map[string]any{
+		"message": e.Message, "type": e.Type, "param": orNull(e.Param), "code": orNull(e.Code)}})
+}
+
+// at names the field at fault, and a code that clients know.
+func (e *apiError) at(param, code string) *apiError {
+	e.Param, e.Code = param, code
+	return e
+}
+
+func newError(status int, kind, format string, args ...any) *apiError {
+	return &apiError{status: status, Type: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) *apiError {
+	return newError(http.StatusBadRequest, "invalid_request_error", format, args...)
+}
+
+func notFound(format string, args ...any) *apiError {
+	return newError(http.StatusNotFound, "invalid_request_error", format, args...)
+}
+
+func unavailable(format string, args ...any) *apiError {
+	e := newError(http.StatusServiceUnavailable, "server_error", format, args...)
+	e.retry = 1
+	return e
+}
+
+// asError is any error in OpenAI's form.
+func asError(err error) *apiError {
+	var e *apiError
+	var large *http.MaxBytesError
+	param, bad := engine.IsBadRequest(err)
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.As(err, &large):
+		return newError(http.StatusRequestEntityTooLarge, "invalid_request_error",
+			"the request has more than %d bytes", large.Limit)
+	case bad:
+		return badRequest("%s", errors.Unwrap(err)).at(param, "")
+	case errors.Is(err, engine.ErrFull):
+		return unavailable("too many requests are waiting: try again").at("", "overloaded")
+	case errors.Is(err, engine.ErrDraining), errors.Is(err, engine.ErrClosed):
+		return unavailable("the server is draining: it takes no further requests")
+	case errors.Is(err, engine.ErrDeadline):
+		return newError(http.StatusGatewayTimeout, "server_error", "the request took longer than its deadline")
+	case errors.Is(err, context.Canceled):
+		return newError(statusClientClosed, "server_error", "the client has gone")
+	}
+	return newError(http.StatusInternalServerError, "server_error", "%v", err)
+}
+
+// statusClientClosed is what nginx notes for clients that leave; nobody reads it.
+const statusClientClosed = 499
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, err error) {
+	e := asError(err)
+	if e.retry > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(e.retry))
+	}
+	write(w, e.status, e)
+}
+
+// write answers with JSON.
+func write(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"error":{"message":"an answer that is not JSON"}}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(append(text, '\n'))
+}

@@ -21,11 +21,15 @@ type Host interface {
 
 // Load reads a model from a Hugging Face directory: config.json and safetensors, in one file or in shards.
 // Weights are cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
-func Load(dir string, c nn.Config) (Model, error) {
+func Load(dir string, c nn.Config) (Model, error) { return LoadAhead(dir, 0, c) }
+
+// LoadAhead is Load with the first layers of those that predict further tokens, to train with them.
+func LoadAhead(dir string, ahead int, c nn.Config) (Model, error) {
 	config, err := ReadConfig(dir)
 	if err != nil {
 		return nil, err
 	}
+	config.Ahead = ahead
 	src, err := safetensors.OpenDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("models: %w", err)

@@ -2,7 +2,6 @@ package models
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -25,6 +24,8 @@ type LossConfig struct {
 	BySequence    bool
 	// RouterZ weighs the mean square of the logarithm of the routers' sums of exponentials [Zoph et al. 2022].
 	RouterZ float64
+	// Ahead weighs the losses of the layers that predict further tokens, of which a model has Config.Ahead.
+	Ahead float64
 }
 
 func (c LossConfig) routers() bool { return c.RouterBalance != 0 || c.RouterZ != 0 }
@@ -42,6 +43,9 @@ func WithLoss(m Model, c LossConfig) (Model, error) {
 			c.RouterZ)
 	case d.config.Task == Classify:
 		return nil, fmt.Errorf("models: %s classifies: these losses are of language models", d.config.Family)
+	case !(c.Ahead >= 0) || c.Ahead > 0 && len(d.ahead) == 0:
+		return nil, fmt.Errorf("models: weight %v of further tokens: %s has %d layers that predict them: want Config.Ahead",
+			c.Ahead, d.config.Family, len(d.ahead))
 	case c.routers() && len(d.routers()) == 0:
 		return nil, fmt.Errorf("models: %s has no routers: want no loss of theirs", d.config.Family)
 	}
@@ -78,14 +82,12 @@ func (m *decoder) routers() (layers []int) {
 
 // watched is the model, which adds what its routers decide to a list.
 func (m *decoder) watched(list *[]nn.Routed) *decoder {
-	d := *m
-	d.blocks = slices.Clone(m.blocks)
-	for i, b := range d.blocks {
+	return m.eachBlock(func(b block) block {
 		if r, ok := b.(router); ok {
-			d.blocks[i], _ = r.observed(func(x nn.Routed) { *list = append(*list, x) })
+			b, _ = r.observed(func(x nn.Routed) { *list = append(*list, x) })
 		}
-	}
-	return &d
+		return b
+	})
 }
 
 // tokenLoss is the loss of ids and labels in the order in which the model computes.
@@ -95,13 +97,17 @@ func (m *decoder) tokenLoss(ids, labels *op.Tensor) *op.Tensor {
 	if c.routers() {
 		m = m.watched(&routed)
 	}
-	logits := m.Forward(ids)
+	stream := m.stream(ids, nil)
+	logits := m.logits(through(m.norm, stream))
 	loss, lse := op.CrossEntropyLSE(logits, labels, op.CrossEntropyConfig{LabelSmoothing: c.LabelSmoothing})
 	if loss.Err() != nil {
 		return loss
 	}
 	if c.LogitZ != 0 {
 		loss = op.Add(loss, op.MulScalar(meanCounted(op.Square(lse), labels), c.LogitZ))
+	}
+	if c.Ahead != 0 {
+		loss = op.Add(loss, op.MulScalar(m.aheadLoss(stream, ids, labels), c.Ahead))
 	}
 	if c.RouterZ != 0 {
 		loss = op.Add(loss, op.MulScalar(routerZ(routed), c.RouterZ))

@@ -189,7 +189,7 @@ func (f *finetuning) prepare() (err error) {
 		return err
 	}
 	in := nn.Config{Scope: f.d.NewSession(), Seed: f.Seed}
-	if f.model, err = models.Load(f.c.Dir, in); err != nil {
+	if f.model, err = models.LoadAhead(f.c.Dir, f.ahead(), in); err != nil {
 		return err
 	}
 	f.tokenizer.note(f.c.Dir, config.Vocab)

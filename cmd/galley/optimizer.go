@@ -15,6 +15,7 @@ type optimizerFlags struct {
 	LogitZ         float64 `name:"logit-z" help:"Weight of the mean square of the logarithm of the logits' sum of exponentials." default:"0"`
 	RouterBalance  float64 `help:"Weight of how uneven the load of experts is." default:"0"`
 	RouterBatch    bool    `help:"Take --router-balance over a whole batch, as transformers does, in place of each sequence; micro-batches then cannot be cut."`
+	PredictAhead   float64 `help:"Weight of predicting the token behind the next, by the layer that DeepSeek-V3 has for it." default:"0"`
 	RouterZ        float64 `name:"router-z" help:"Weight of the mean square of the logarithm of the routers' sums of exponentials." default:"0"`
 }
 
@@ -34,6 +35,14 @@ func (f optimizerFlags) optimizer(decay float64) optim.Optimizer {
 	return adamW
 }
 
+// ahead is how many layers that predict further tokens are trained.
+func (f optimizerFlags) ahead() int {
+	if f.PredictAhead > 0 {
+		return 1
+	}
+	return 0
+}
+
 // withLoss is a model whose loss has what the flags ask for.
 func (f optimizerFlags) withLoss(m models.Model) (models.Model, error) {
 	c := f.losses()
@@ -45,7 +54,7 @@ func (f optimizerFlags) withLoss(m models.Model) (models.Model, error) {
 
 func (f optimizerFlags) losses() models.LossConfig {
 	return models.LossConfig{LabelSmoothing: f.LabelSmoothing, LogitZ: f.LogitZ, RouterBalance: f.RouterBalance,
-		RouterZ: f.RouterZ, BySequence: f.RouterBalance != 0 && !f.RouterBatch}
+		RouterZ: f.RouterZ, Ahead: f.PredictAhead, BySequence: f.RouterBalance != 0 && !f.RouterBatch}
 }
 
 // facts is what checkpoints keep of the losses.

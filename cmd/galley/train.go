@@ -308,13 +308,13 @@ func (t *training) makeModel(config models.Config) (models.Model, error) {
 		t.weights = w
 		return w.Model, nil
 	}
-	return models.Load(t.Model, c)
+	return models.LoadAhead(t.Model, t.ahead(), c)
 }
 
 // byBox reports whether devices read their own parts of the weights.
 func (t *training) byBox() bool {
 	s, err := t.strategy()
-	return err == nil && (s != nil || t.Plan != "" || t.Devices > 0) && t.b == nil
+	return err == nil && (s != nil || t.Plan != "" || t.Devices > 0) && t.b == nil && t.ahead() == 0
 }
 
 func (t *training) introduce(source string, tokens int) {

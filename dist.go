@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/comm"
-	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/mesh"
@@ -14,20 +12,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// World is the scope of eager tensors on several devices of this process.
+// World is the scope of eager tensors on several devices.
 type World = runtime.Session
 
-// newWorld is n devices of this process that meet in its memory: the one place that chooses the transport.
-func newWorld(n int) (comm.World, error) { return inproc.New(n) }
-
-// NewWorld makes n devices in this process; Close ends them.
-func NewWorld(host *Device, n int) (*World, error) {
-	w, err := newWorld(n)
-	if err != nil {
-		return nil, err
-	}
-	return runtime.NewSession(host, w), nil
-}
+// NewWorld makes n devices in this process; Close ends them. That of a Job deals them to its processes.
+func NewWorld(host *Device, n int) (*World, error) { return (*Job)(nil).NewWorld(host, n) }
 
 // specOf is placements as a Spec for a tensor; too few placements replicate along the remaining axes.
 func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {

@@ -41,6 +41,8 @@ type EngineConfig struct {
 	Compute array.DType
 	// DetectNaN ends a step at the first op that makes a NaN, with its name and line; it is not for backends.
 	DetectNaN bool
+	// Job, where set, is the processes to which the strategy's devices are dealt; all of them run the same program.
+	Job *Job
 	// Seed is that of the model's first values, for its checkpoints: Load refuses those of another; 0 is not
 	// compared.
 	Seed uint64
@@ -78,7 +80,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	}
 	t.Annotations, t.Mode, t.Backend, t.Compute = append(t.Annotations,
 		c.Annotations...), c.Mode, c.Backend, c.Compute
-	t.DetectNaN, t.Seed = c.DetectNaN, c.Seed
+	t.DetectNaN, t.Seed, t.Job = c.DetectNaN, c.Seed, c.Job
 	if l, ok := model.(*language); ok {
 		t.Facts = append(t.Facts, l.model.Config().Fact())
 	}

@@ -135,7 +135,7 @@ func (f *fit) run(ctx context.Context) (err error) {
 
 // step takes one step, and what is due after it.
 func (f *fit) step(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+	if err := f.agree(ctx.Err()); err != nil {
 		return err
 	}
 	n, p := f.train.Len(), &f.p
@@ -201,8 +201,31 @@ func (f *fit) evaluate(ctx context.Context) error {
 func (f *fit) tell(method func(Callback, *Progress) error) error {
 	for _, c := range f.calls {
 		if err := method(c, &f.p); err != nil {
-			return err
+			return f.agree(err)
 		}
+	}
+	return f.agree(nil)
+}
+
+// agree is an error in all processes of a job if there is one in any: its own, or that another has stopped.
+func (f *fit) agree(err error) error {
+	stop := 0
+	switch {
+	case errors.Is(err, ErrStop):
+		stop = 1
+	case err != nil:
+		stop = 2
+	}
+	all, failed := f.e.config.Job.Max(stop)
+	switch {
+	case err != nil:
+		return err
+	case failed != nil:
+		return failed
+	case all == 1:
+		return ErrStop
+	case all == 2:
+		return fmt.Errorf("fit: another process of the job has ended it")
 	}
 	return nil
 }

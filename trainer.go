@@ -92,6 +92,9 @@ type TrainerConfig struct {
 	Seed  uint64
 	// Watch, where set, is told what the devices of a strategy do, from many goroutines.
 	Watch func(Span)
+	// Job, where set, is the processes to which the strategy's devices are dealt. All of them make the same
+	// trainer and take the same steps; each is told the same losses.
+	Job *Job
 }
 
 // withDefaults fills in what may be left out of a config and checks the rest.
@@ -124,8 +127,9 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 func (c TrainerConfig) executor() executor.Config {
 	out := executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
-		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Load: c.Load, Recompute: c.Recompute, SkipNorm: c.SkipNorm, DetectNaN: c.DetectNaN,
-		Observe: c.Observe, Watch: c.Watch, World: newWorld, Strategy: c.Strategy, Annotations: c.Annotations,
+		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Load: c.Load, Recompute: c.Recompute, SkipNorm: c.SkipNorm,
+		DetectNaN: c.DetectNaN, Observe: c.Observe, Watch: c.Watch, World: c.Job.newWorld, Strategy: c.Strategy,
+		Annotations: c.Annotations,
 	}
 	if c.Parallel != nil {
 		out.Layers = c.Parallel.layers
@@ -189,6 +193,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	if c.Strategy != nil && c.Mode == Eager {
 		return nil, fmt.Errorf("trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes", c.Mode, c.Strategy, Static)
 	}
+	if err := c.Job.check(c); err != nil {
+		return nil, err
+	}
 	if err := c.loadWhole(); err != nil {
 		return nil, err
 	}
@@ -197,6 +204,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{c: c, exec: exec}
+	if err := c.Job.Same(t.programFacts()); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
 	if exec.Away() {
 		t.trained.values = nn.Values(c.Params)
 	}
@@ -349,9 +359,10 @@ func (t *Trainer) Sync(s *Session) error {
 	return nil
 }
 
-// Close gives back what the trainer holds on devices. Params' values are brought back first.
+// Close gives back what the trainer holds on devices. Params' values are brought back first; in a job of
+// several processes, which may not all come to this, only Sync does that.
 func (t *Trainer) Close() error {
-	if !t.exec.Away() {
+	if !t.exec.Away() || t.c.Job.Size() > 1 {
 		return t.exec.Close()
 	}
 	back := t.bringBack()

@@ -30,11 +30,16 @@ func (l *loader) readBox(p *nn.Param, box mesh.Box, dst array.Array) error {
 			return readRows(l.src, stored, shape, box, dst, make([]int, len(box.Size)))
 		}
 	}
-	parts := expertParts(l.config, p.Name)
-	if parts == nil {
-		return fmt.Errorf("tensor %q: missing", p.Name)
+	if parts := expertParts(l.config, p.Name); parts != nil {
+		if _, _, ok := l.src.Type(parts[0]); ok {
+			return l.readExperts(parts, p.Type.Shape, box, dst)
+		}
 	}
-	return l.readExperts(parts, p.Type.Shape, box, dst)
+	whole, err := l.read(p) // integers are made floats as a whole
+	if err == nil {
+		array.CopyBox(dst, make([]int, len(box.Size)), converted(whole, dst.DType()), box.Start, box.Size)
+	}
+	return err
 }
 
 // readExperts reads a box of [experts, rows, columns] that is stored as matrices one after the other, of an

@@ -180,7 +180,7 @@ func TestConfigErrors(t *testing.T) {
 		{small("llama", `, "tie_word_embeddings": "yes"`),
 			`key "tie_word_embeddings": got "yes", want true or false`},
 		{small("llama", `, "xyz": 3`), `key "xyz": not supported: it may change the model`},
-		{small("llama", `, "quantization_config": {"bits": 4}`), `key "quantization_config": not supported`},
+		{small("llama", `, "quantization_config": {"bits": 4}`), `key "quantization_config": quant_method: got ""`},
 		{small("llama", `, "rope_scaling": {"type": "dynamic"}`), "rope type dynamic: factor: got 0"},
 		{small("llama", `, "rope_parameters": {"rope_type": "yarn", "factor": -1}`),
 			"rope type yarn: factor: got -1"},

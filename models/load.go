@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/quant"
 	"github.com/galley-ml/galley/internal/safetensors"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -30,12 +31,11 @@ func LoadAhead(dir string, ahead int, c nn.Config) (Model, error) {
 		return nil, err
 	}
 	config.Ahead = ahead
-	src, err := safetensors.OpenDir(dir)
+	l, err := newLoader(dir, config)
 	if err != nil {
-		return nil, fmt.Errorf("models: %w", err)
+		return nil, err
 	}
-	defer src.Close()
-	l := &loader{src: src, config: config, used: map[string]bool{}}
+	defer l.src.Close()
 	if c.Scope != nil {
 		host, ok := c.Scope.(Host)
 		if !ok {
@@ -68,6 +68,7 @@ func weightsFile(dir string) string {
 type loader struct {
 	src    *safetensors.Dir
 	config Config
+	layout *quant.Layout // of integers; nil where there are none
 	host   Host
 	used   map[string]bool
 }
@@ -78,6 +79,9 @@ func (l *loader) load(name string, t op.Type) (*op.Tensor, error) {
 		if _, _, ok := l.src.Type(stored); ok {
 			return l.whole(stored, t)
 		}
+	}
+	if weight, tensors := l.integers(aliases(l.config, name)); tensors != nil {
+		return l.wholeIntegers(weight, tensors, t)
 	}
 	if parts := expertParts(l.config, name); parts != nil {
 		return l.stack(parts, t)
@@ -115,7 +119,7 @@ func (l *loader) whole(stored string, t op.Type) (*op.Tensor, error) {
 func (l *loader) stack(parts []string, t op.Type) (*op.Tensor, error) {
 	part := array.Shape{t.Shape[0] * t.Shape[1] / len(parts), t.Shape[2]}
 	for _, name := range parts {
-		if err := l.check(name, part); err != nil {
+		if err := l.checkPart(name, part); err != nil {
 			return nil, err
 		}
 	}
@@ -129,13 +133,37 @@ func (l *loader) stack(parts []string, t op.Type) (*op.Tensor, error) {
 	return l.put(all, t), nil
 }
 
+// checkPart is check for floats or integers.
+func (l *loader) checkPart(name string, want array.Shape) error {
+	if weight, tensors := l.integers([]string{name}); tensors != nil {
+		return l.checkIntegers(weight, tensors, want)
+	}
+	return l.check(name, want)
+}
+
+// readPart reads a matrix, integers as the floats that they mean.
+func (l *loader) readPart(name string, shape array.Shape) (array.Array, error) {
+	weight, tensors := l.integers([]string{name})
+	if tensors == nil {
+		return l.src.Read(name)
+	}
+	m, err := l.layout.Read(l.src, weight, shape[0], shape[1])
+	if err != nil {
+		return array.Array{}, err
+	}
+	return array.FromSlice(m.Floats(), shape...), nil
+}
+
 // readParts reads a parameter that is stored in parts, one matrix after the other.
 func (l *loader) readParts(parts []string, t op.Type) (array.Array, error) {
-	dtype, _, _ := l.src.Type(parts[0])
+	dtype, _, ok := l.src.Type(parts[0])
+	if !ok {
+		dtype = array.F32 // of integers
+	}
 	all := array.New(dtype, t.Shape...)
-	bytes := all.Bytes()
+	bytes, part := all.Bytes(), array.Shape{t.Shape[0] * t.Shape[1] / len(parts), t.Shape[2]}
 	for _, name := range parts {
-		a, err := l.src.Read(name)
+		a, err := l.readPart(name, part)
 		if err != nil {
 			return array.Array{}, err
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/safetensors"
 	"github.com/galley-ml/galley/nn"
 )
 
@@ -23,23 +22,23 @@ func Open(dir string) (*Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, err := safetensors.OpenDir(dir)
+	l, err := newLoader(dir, config)
 	if err != nil {
-		return nil, fmt.Errorf("models: %w", err)
+		return nil, err
 	}
-	w := &Weights{l: &loader{src: src, config: config, used: map[string]bool{}}, path: weightsFile(dir)}
+	w := &Weights{l: l, path: weightsFile(dir)}
 	w.Model, err = New(config, nn.Config{Load: w.l.load})
 	if err == nil {
 		err = w.l.unexpected()
 	}
 	if err != nil {
-		src.Close()
+		l.src.Close()
 		return nil, fmt.Errorf("models: %s: %w", w.path, err)
 	}
 	return w, nil
 }
 
-// Read is a parameter as it is stored, whatever its dtype.
+// Read is a parameter as it is stored, whatever its dtype; of integers, what they mean.
 func (w *Weights) Read(p *nn.Param) (array.Array, error) {
 	a, err := w.l.read(p)
 	if err != nil {
@@ -53,6 +52,9 @@ func (l *loader) read(p *nn.Param) (array.Array, error) {
 		if _, _, ok := l.src.Type(stored); ok {
 			return l.src.Read(stored)
 		}
+	}
+	if weight, tensors := l.integers(aliases(l.config, p.Name)); tensors != nil {
+		return l.readPart(weight, p.Type.Shape)
 	}
 	if parts := expertParts(l.config, p.Name); parts != nil {
 		return l.readParts(parts, p.Type)

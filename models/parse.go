@@ -25,7 +25,8 @@ func ReadConfig(dir string) (Config, error) {
 	return c, nil
 }
 
-// ParseConfig reads the text of a config.json, as transformers 5 writes it or as its forerunners did.
+// ParseConfig reads the text of a config.json, as transformers 5 writes it or as its forerunners did. What it says
+// of integers is checked; a Config is of the model, whatever its weights are stored as.
 func ParseConfig(text []byte) (Config, error) {
 	r, err := newReader(text)
 	if err != nil {
@@ -42,6 +43,7 @@ func ParseConfig(text []byte) (Config, error) {
 	r.architecture(f, &c)
 	r.take("transformers_version")
 	r.common(f, &c)
+	r.quantization()
 	f.read(r, f, &c)
 	c.Other = r.rest()
 	if r.err != nil {

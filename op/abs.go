@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Abs is the magnitude of each element; the gradient at zero is zero.
@@ -28,6 +29,8 @@ func absInt[T integer](x T) T {
 	}
 	return x
 }
+
+func (abs) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Abs(in[0]) }
 
 func (abs) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	if in[0].DType == array.U8 {

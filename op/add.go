@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Add is x + y, broadcast together.
@@ -43,6 +44,8 @@ func (add) Fuse(in []*Tensor) *Tensor {
 }
 
 func addInt[T integer](x, y T) T { return x + y }
+
+func (add) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Add(in[0], in[1]) }
 
 func (add) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	if w.Target() == hlo.CUDA && in[0].Shape.Equal(in[1].Shape) && w.IsProduct(in[0]) != w.IsProduct(in[1]) {

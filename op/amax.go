@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -34,6 +35,10 @@ func (o amax) Eval(env *Env, in, out []array.Array) {
 }
 
 func maxInt[T integer](x, y T) T { return max(x, y) }
+
+func (o amax) Loop(in, _ []Type) (Loop, bool) {
+	return foldLoop(in, o.Dims, lane.FoldMax, amax{Dims: []int{1}})
+}
 
 func (o amax) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Reduce("maximum", in[0], lowest(in[0].DType), o.Dims, hloType(out[0]))}

@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -35,6 +36,10 @@ func (o amin) Eval(env *Env, in, out []array.Array) {
 }
 
 func minInt[T integer](x, y T) T { return min(x, y) }
+
+func (o amin) Loop(in, _ []Type) (Loop, bool) {
+	return foldLoop(in, o.Dims, lane.FoldMin, amin{Dims: []int{1}})
+}
 
 func (o amin) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Reduce("minimum", in[0], highest(in[0].DType), o.Dims, hloType(out[0]))}

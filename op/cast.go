@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -155,6 +156,19 @@ func convert[U, T number](dst []U, xs []T) {
 	for i, x := range xs {
 		dst[i] = U(x)
 	}
+}
+
+// Loop is between truths and floats, which lanes hold both.
+func (o cast) Loop(in, _ []Type) (Loop, bool) {
+	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, x []lane.Arg) lane.Arg {
+		switch {
+		case in[0].DType == o.DType:
+			return x[0]
+		case o.DType == array.Bool:
+			return b.Compare(lane.NotEqual, x[0], lane.Const(0))
+		}
+		return b.And(x[0], lane.Const(1))
+	}}, true
 }
 
 func (cast) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

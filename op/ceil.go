@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Ceil is the smallest whole number not below each element.
@@ -22,6 +23,8 @@ func (ceil) Eval(env *Env, in, out []array.Array) {
 }
 
 func ceilOf[T floats](x T) T { return T(math.Ceil(float64(x))) }
+
+func (ceil) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Round(in[0], 2) }
 
 func (ceil) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("ceil", "", in[0].Type, in[0])}

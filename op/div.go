@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Div is x / y, element by element, broadcast together. Integers are divided towards zero; where y is zero
@@ -34,6 +35,8 @@ func divInt[T integer](x, y T) T {
 	}
 	return x / y
 }
+
+func (div) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Div(in[0], in[1]) }
 
 func (div) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "divide", in, out[0])

@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Equal is whether x and y are the same number, broadcast together; NaN equals nothing.
@@ -23,6 +24,8 @@ func equalRun[T ordered](dst []bool, x, y []T) {
 		dst[i] = x[i] == y[i]
 	}
 }
+
+func (equal) Loop(in, _ []Type) (Loop, bool) { return comparing(in, lane.Equal, false) }
 
 func (equal) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitComparison(w, "EQ", in, out[0])

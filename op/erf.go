@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Erf is the error function of each element.
@@ -23,6 +24,8 @@ func (erf) VJP(x, _, dy []*Tensor) []*Tensor {
 func (erf) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Erf[float32], kernel.Erf[float64])
 }
+
+func (erf) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Erf(in[0]) }
 
 func (erf) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	y := emitErf(w, w.Convert(in[0], in[0].DType.Compute()))

@@ -51,6 +51,8 @@ func (o expand) Eval(env *Env, in, out []array.Array) {
 	moveStrided(env, out[0].Shape(), whole(out[0]), from)
 }
 
+func (expand) Loop(_, _ []Type) (Loop, bool) { return Loop{Kind: LoopRepeat}, true }
+
 func (expand) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{emitBroadcast(w, in[0], out[0])}
 }

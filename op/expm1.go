@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Expm1 is e to the power of each element minus one, accurate near zero.
@@ -18,6 +19,8 @@ func (expm1) VJP(_, y, dy []*Tensor) []*Tensor { return []*Tensor{Mul(dy[0], Add
 func (expm1) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Expm1[float32], kernel.Expm1[float64])
 }
+
+func (expm1) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Expm1(in[0]) }
 
 func (expm1) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("exponential_minus_one", "", in[0].Type, in[0])}

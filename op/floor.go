@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Floor is the largest whole number not above each element.
@@ -22,6 +23,8 @@ func (floor) Eval(env *Env, in, out []array.Array) {
 }
 
 func floorOf[T floats](x T) T { return T(math.Floor(float64(x))) }
+
+func (floor) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Round(in[0], 1) }
 
 func (floor) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("floor", "", in[0].Type, in[0])}

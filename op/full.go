@@ -74,6 +74,10 @@ func encode(d array.DType, v float64) []byte {
 	return a.Bytes()
 }
 
+func (o full) Loop(_, _ []Type) (Loop, bool) {
+	return Loop{Kind: LoopConstant, Value: o.Value}, true
+}
+
 func (o full) Emit(w *hlo.Writer, _ []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Constant(hloType(out[0]), o.Value)}
 }

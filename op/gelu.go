@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // GELU is x·Φ(x), element by element, where Φ is the normal distribution function: exact with approximate
@@ -61,6 +62,14 @@ func (o gelu) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.GELU[float32], kernel.GELU[float64])
 }
 
+// Lane is the formula that Eval's kernels have.
+func (o gelu) Lane(b *lane.Builder, in []lane.Arg) lane.Arg {
+	if o.Approximate == "tanh" {
+		return b.GELUTanh(in[0])
+	}
+	return b.GELU(in[0])
+}
+
 func (o gelu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitByParts(o, w, in, out)
 }
@@ -100,6 +109,13 @@ func (o geluGrad) Eval(env *Env, in, out []array.Array) {
 		return
 	}
 	mapBinary(env, in, out, kernel.GELUGrad[float32], kernel.GELUGrad[float64])
+}
+
+func (o geluGrad) Lane(b *lane.Builder, in []lane.Arg) lane.Arg {
+	if o.Approximate == "tanh" {
+		return b.GELUTanhGrad(in[0], in[1])
+	}
+	return b.GELUGrad(in[0], in[1])
 }
 
 func (o geluGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

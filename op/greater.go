@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Greater is whether x > y, broadcast together; false where either is NaN.
@@ -23,6 +24,8 @@ func greaterRun[T ordered](dst []bool, x, y []T) {
 		dst[i] = x[i] > y[i]
 	}
 }
+
+func (greater) Loop(in, _ []Type) (Loop, bool) { return comparing(in, lane.Less, true) }
 
 func (greater) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitComparison(w, "GT", in, out[0])

@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // LessEqual is whether x ≤ y, broadcast together; false where either is NaN.
@@ -23,6 +24,8 @@ func lessEqualRun[T ordered](dst []bool, x, y []T) {
 		dst[i] = x[i] <= y[i]
 	}
 }
+
+func (lessEqual) Loop(in, _ []Type) (Loop, bool) { return comparing(in, lane.LessEqual, false) }
 
 func (lessEqual) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitComparison(w, "LE", in, out[0])

@@ -64,6 +64,7 @@ func All() []Op {
 		flip{},
 		floor{},
 		full{},
+		fused{},
 		geluGrad{},
 		gelu{},
 		greaterEqual{},

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Log1p is the natural logarithm of one plus each element, accurate near zero.
@@ -20,6 +21,8 @@ func (log1p) VJP(x, _, dy []*Tensor) []*Tensor {
 func (log1p) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Log1p[float32], kernel.Log1p[float64])
 }
+
+func (log1p) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Log1p(in[0]) }
 
 func (log1p) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("log_plus_one", "", in[0].Type, in[0])}

@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // LogicalAnd is whether both x and y are true, broadcast together.
@@ -19,6 +20,8 @@ func (logicalAnd) Eval(env *Env, in, out []array.Array) {
 		}
 	})
 }
+
+func (logicalAnd) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.And(in[0], in[1]) }
 
 func (logicalAnd) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "and", in, out[0])

@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // LogicalNot is whether x is false.
@@ -28,6 +29,10 @@ func (logicalNot) Eval(env *Env, in, out []array.Array) {
 			dst[i] = x[i] ^ 1
 		}
 	})
+}
+
+func (logicalNot) Lane(b *lane.Builder, in []lane.Arg) lane.Arg {
+	return b.Xor(in[0], lane.Bits(1<<32-1))
 }
 
 func (logicalNot) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {

@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // LogicalOr is whether x or y or both are true, broadcast together.
@@ -19,6 +20,8 @@ func (logicalOr) Eval(env *Env, in, out []array.Array) {
 		}
 	})
 }
+
+func (logicalOr) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Or(in[0], in[1]) }
 
 func (logicalOr) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "or", in, out[0])

@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // LogicalXor is whether exactly one of x and y is true, broadcast together.
@@ -19,6 +20,8 @@ func (logicalXor) Eval(env *Env, in, out []array.Array) {
 		}
 	})
 }
+
+func (logicalXor) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Xor(in[0], in[1]) }
 
 func (logicalXor) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "xor", in, out[0])

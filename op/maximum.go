@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Maximum is the larger of x and y, broadcast together; NaN where either is. Equal operands share the
@@ -27,6 +28,8 @@ func (maximum) Eval(env *Env, in, out []array.Array) {
 }
 
 func maximumInt[T integer](x, y T) T { return max(x, y) }
+
+func (maximum) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Max(in[0], in[1]) }
 
 func (maximum) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "maximum", in, out[0])

@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -51,6 +52,12 @@ func divideAll[T floats](xs []T, by T) {
 	for i := range xs {
 		xs[i] /= by
 	}
+}
+
+func (o mean) Loop(in, _ []Type) (Loop, bool) {
+	l, ok := foldLoop(in, o.Dims, lane.FoldSum, mean{Dims: []int{1}, Count: o.Count})
+	l.Count = o.Count
+	return l, ok
 }
 
 func (o mean) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Minimum is the smaller of x and y, broadcast together; NaN where either is. Equal operands share the
@@ -27,6 +28,8 @@ func (minimum) Eval(env *Env, in, out []array.Array) {
 }
 
 func minimumInt[T integer](x, y T) T { return min(x, y) }
+
+func (minimum) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Min(in[0], in[1]) }
 
 func (minimum) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "minimum", in, out[0])

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Mul is x times y, element by element, broadcast together.
@@ -29,6 +30,8 @@ func (mul) Eval(env *Env, in, out []array.Array) {
 }
 
 func mulInt[T integer](x, y T) T { return x * y }
+
+func (mul) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Mul(in[0], in[1]) }
 
 func (mul) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "multiply", in, out[0])

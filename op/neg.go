@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Neg is minus each element.
@@ -24,6 +25,8 @@ func (neg) Eval(env *Env, in, out []array.Array) {
 }
 
 func negInt[T integer](x T) T { return -x }
+
+func (neg) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Neg(in[0]) }
 
 func (neg) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("negate", "", in[0].Type, in[0])}

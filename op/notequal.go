@@ -3,6 +3,7 @@ package op
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // NotEqual is whether x and y differ, broadcast together; NaN differs from everything.
@@ -23,6 +24,8 @@ func notEqualRun[T ordered](dst []bool, x, y []T) {
 		dst[i] = x[i] != y[i]
 	}
 }
+
+func (notEqual) Loop(in, _ []Type) (Loop, bool) { return comparing(in, lane.NotEqual, false) }
 
 func (notEqual) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitComparison(w, "NE", in, out[0])

@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Pow is each element to the power of exponent. A negative element has whole powers only; to the power of
@@ -53,6 +54,21 @@ func powKernel[T floats](e float64) func(dst, x []T) {
 		return kernel.Reciprocal[T]
 	}
 	return each1(func(x T) T { return T(math.Pow(float64(x), e)) })
+}
+
+// Loop is a map where the exponent has a short loop.
+func (o pow) Loop(_, _ []Type) (Loop, bool) {
+	f, ok := powLanes[o.Exponent]
+	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg { return f(b, in[0]) }}, ok
+}
+
+var powLanes = map[float64]func(b *lane.Builder, x lane.Arg) lane.Arg{
+	1:    func(_ *lane.Builder, x lane.Arg) lane.Arg { return x },
+	2:    func(b *lane.Builder, x lane.Arg) lane.Arg { return b.Mul(x, x) },
+	3:    func(b *lane.Builder, x lane.Arg) lane.Arg { return b.Mul(b.Mul(x, x), x) },
+	0.5:  (*lane.Builder).Sqrt,
+	-0.5: (*lane.Builder).Rsqrt,
+	-1:   func(b *lane.Builder, x lane.Arg) lane.Arg { return b.Div(lane.Const(1), x) },
 }
 
 func (o pow) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Reciprocal is one over each element.
@@ -18,6 +19,8 @@ func (reciprocal) VJP(_, y, dy []*Tensor) []*Tensor { return []*Tensor{Neg(Mul(d
 func (reciprocal) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Reciprocal[float32], kernel.Reciprocal[float64])
 }
+
+func (reciprocal) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Div(lane.Const(1), in[0]) }
 
 func (reciprocal) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("divide", "", in[0].Type, w.Constant(in[0].Type, 1), in[0])}

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // ReLU is each element where it is positive, else zero; NaN stays.
@@ -22,6 +23,8 @@ func (relu) VJP(_, y, dy []*Tensor) []*Tensor {
 func (relu) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.ReLU[float32], kernel.ReLU[float64])
 }
+
+func (relu) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.ReLU(in[0]) }
 
 func (relu) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("maximum", "", in[0].Type, in[0], w.Constant(in[0].Type, 0))}

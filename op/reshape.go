@@ -85,6 +85,8 @@ func (reshape) Localize(at *Place) (Op, error) { return reshape{Shape: at.OutSha
 
 func (reshape) Eval(env *Env, in, out []array.Array) { copyBytes(env, out[0], in[0]) }
 
+func (reshape) Loop(_, _ []Type) (Loop, bool) { return sameLoop() }
+
 func (reshape) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("reshape", "", hloType(out[0]), in[0])}
 }

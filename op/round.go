@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Round is the whole number nearest to each element, the even one of two.
@@ -22,6 +23,8 @@ func (round) Eval(env *Env, in, out []array.Array) {
 }
 
 func roundOf[T floats](x T) T { return T(math.RoundToEven(float64(x))) }
+
+func (round) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Round(in[0], 0) }
 
 func (round) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("round_nearest_even", "", in[0].Type, in[0])}

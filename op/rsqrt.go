@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Rsqrt is one over the square root of each element.
@@ -20,6 +21,8 @@ func (rsqrt) VJP(_, y, dy []*Tensor) []*Tensor {
 func (rsqrt) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Rsqrt[float32], kernel.Rsqrt[float64])
 }
+
+func (rsqrt) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Rsqrt(in[0]) }
 
 func (rsqrt) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("rsqrt", "", in[0].Type, in[0])}

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // SiLU is x·sigmoid(x), element by element. [Elfwing et al. 2018]
@@ -25,6 +26,8 @@ func (silu) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.SiLU[float32], kernel.SiLU[float64])
 }
 
+func (silu) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.SiLU(in[0]) }
+
 func (o silu) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitByParts(o, w, in, out)
 }
@@ -42,6 +45,8 @@ func (o siluGrad) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in
 func (siluGrad) Eval(env *Env, in, out []array.Array) {
 	mapBinary(env, in, out, kernel.SiLUGrad[float32], kernel.SiLUGrad[float64])
 }
+
+func (siluGrad) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.SiLUGrad(in[0], in[1]) }
 
 func (o siluGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitByParts(o, w, in, out)

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Softplus is log(1+e^x) of each element, a smooth ReLU.
@@ -18,6 +19,8 @@ func (softplus) VJP(x, _, dy []*Tensor) []*Tensor { return []*Tensor{Mul(dy[0], 
 func (softplus) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Softplus[float32], kernel.Softplus[float64])
 }
+
+func (softplus) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Softplus(in[0]) }
 
 func (softplus) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	// max(x,0) + log(1+e^-|x|) does not overflow.

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Sqrt is the square root of each element.
@@ -18,6 +19,8 @@ func (sqrt) VJP(_, y, dy []*Tensor) []*Tensor { return []*Tensor{Div(dy[0], MulS
 func (sqrt) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Sqrt[float32], kernel.Sqrt[float64])
 }
+
+func (sqrt) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Sqrt(in[0]) }
 
 func (sqrt) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("sqrt", "", in[0].Type, in[0])}

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Square is each element times itself.
@@ -23,6 +24,8 @@ func (square) Eval(env *Env, in, out []array.Array) {
 }
 
 func squareInt[T integer](x T) T { return x * x }
+
+func (square) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Mul(in[0], in[0]) }
 
 func (square) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("multiply", "", in[0].Type, in[0], in[0])}

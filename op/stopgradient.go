@@ -11,3 +11,5 @@ func (stopGradient) NoGradient() string              { return "stopping the grad
 
 // Fold keeps it: passes run before gradients are taken, too.
 func (stopGradient) Fold([]*Tensor) *Tensor { return nil }
+
+func (stopGradient) Loop(_, _ []Type) (Loop, bool) { return sameLoop() }

@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Sub is x − y, broadcast together.
@@ -26,6 +27,8 @@ func (sub) Eval(env *Env, in, out []array.Array) {
 }
 
 func subInt[T integer](x, y T) T { return x - y }
+
+func (sub) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Sub(in[0], in[1]) }
 
 func (sub) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return emitBinary(w, "subtract", in, out[0])

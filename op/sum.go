@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -93,6 +94,10 @@ func sumFold[T floats](env *Env) func(dst, x []T, g group) {
 			}
 		})
 	}
+}
+
+func (o sum) Loop(in, _ []Type) (Loop, bool) {
+	return foldLoop(in, o.Dims, lane.FoldSum, sum{Dims: []int{1}})
 }
 
 func (o sum) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

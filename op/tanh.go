@@ -4,6 +4,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // Tanh is the hyperbolic tangent of each element.
@@ -20,6 +21,8 @@ func (tanh) VJP(_, y, dy []*Tensor) []*Tensor {
 func (tanh) Eval(env *Env, in, out []array.Array) {
 	mapUnary(env, in, out, kernel.Tanh[float32], kernel.Tanh[float64])
 }
+
+func (tanh) Lane(b *lane.Builder, in []lane.Arg) lane.Arg { return b.Tanh(in[0]) }
 
 func (tanh) Emit(w *hlo.Writer, in []hlo.Ref, _ []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("tanh", "", in[0].Type, in[0])}

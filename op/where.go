@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/lane"
 	"github.com/galley-ml/galley/mesh"
 )
 
@@ -112,6 +113,13 @@ func either[T bits](cond bool, x, y T) T {
 		y = x
 	}
 	return y
+}
+
+// Loop is a choice between floats; truths are chosen by their own kernel.
+func (where) Loop(in, _ []Type) (Loop, bool) {
+	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg {
+		return b.Select(in[0], in[1], in[2])
+	}}, in[1].DType == array.F32
 }
 
 func (where) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

@@ -22,9 +22,10 @@ const (
 	barWidth = 24
 )
 
-// newBar is a bar for work of so many parts; nil where the file is no terminal.
+// newBar is a bar for work of so many parts; nil where the file is no terminal, or one that a launcher made:
+// Open MPI's gives processes one, though nobody looks at it.
 func newBar(file *os.File, all int) *bar {
-	if !term.IsTerminal(int(file.Fd())) {
+	if job != nil || !term.IsTerminal(int(file.Fd())) {
 		return nil
 	}
 	return &bar{file: file, all: all, start: time.Now()}

@@ -24,6 +24,10 @@ type checkpointFlags struct {
 
 // validateCheckpoints checks what can be without looking at the directory.
 func (f checkpointFlags) validateCheckpoints() error {
+	if job != nil && f.Checkpoint != "" {
+		return fmt.Errorf("--checkpoint: %d processes do not write checkpoints yet: want one process, or none of it",
+			job.Size())
+	}
 	if f.Checkpoint == "" {
 		if f.From != 0 || f.Rewind || len(f.Changed) > 0 || f.KeepEvery != 0 {
 			return fmt.Errorf("--from, --rewind, --changed, --keep-every: they are for --checkpoint=DIR")

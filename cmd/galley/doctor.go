@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/bench"
+	"github.com/galley-ml/galley/internal/jit"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/xla"
 )
@@ -23,7 +24,8 @@ type doctorCmd struct {
 func (doctorCmd) Help() string {
 	return `Examples:
   galley doctor            cores, CPU features, memory, plugins, and the speed of a matrix product
-  galley doctor --fast     the same without the measurement`
+  galley doctor --fast     the same without the measurement
+  mpirun -n 4 galley doctor --fast   … and which processes the launcher has started`
 }
 
 func (c *doctorCmd) Run() error {
@@ -31,8 +33,16 @@ func (c *doctorCmd) Run() error {
 	fmt.Printf("cores     %d\n", runtime.NumCPU())
 	fmt.Printf("cpu       %s\n", orUnknown(cpuName()))
 	fmt.Printf("kernels   %s\n", strings.Join(kernel.Features(), " "))
+	fmt.Printf("loops     %s\n", loops())
 	fmt.Printf("memory    %s\n", memory())
 	fmt.Printf("plugins   %s\n", plugins())
+	fmt.Printf("mpi       %s\n", libraries())
+	if job != nil {
+		fmt.Printf("job       %s\n", describeJob())
+		for q := range job.Size() {
+			fmt.Printf("          %s\n", job.Name(q))
+		}
+	}
 	if c.Fast {
 		return nil
 	}
@@ -50,6 +60,15 @@ func (c *doctorCmd) Run() error {
 	defer d.Close()
 	fmt.Printf("default   cpu backend, %d thread(s)\n", d.Threads())
 	return nil
+}
+
+// loops is how ops that are joined run.
+func loops() string {
+	set, err := jit.Best()
+	if err != nil {
+		return "by the kernels, in strips: " + err.Error()
+	}
+	return fmt.Sprintf("generated code, %v", set)
 }
 
 func orUnknown(s string) string {

@@ -13,9 +13,9 @@ import (
 // dumpCmd prints the program of a training step.
 type dumpCmd struct {
 	spreadFlags
-	After  string `help:"Pass to stop after: trace, fold, merge, prune, of the step on one device; infer, partition, of the same on a mesh; stage, tape, of the step that galley train runs by this strategy; stablehlo is the text that XLA compiles, spmd that for all devices of the mesh." default:"prune" enum:"trace,fold,merge,prune,infer,partition,stage,tape,stablehlo,spmd"`
+	After  string `help:"Pass to stop after: trace, fold, merge, prune, fuse, of the step on one device; infer, partition, of the same on a mesh; stage, tape, of the step that galley train runs by this strategy; stablehlo is the text that XLA compiles, spmd that for all devices of the mesh." default:"prune" enum:"trace,fold,merge,prune,fuse,infer,partition,stage,tape,stablehlo,spmd"`
 	Target string `help:"Device that the StableHLO is for: any, or cuda for cuDNN's attention." default:"any" enum:"any,cuda"`
-	Why    bool   `help:"After infer, also list why each value has the layout it has."`
+	Why    bool   `help:"After infer, also list why each value has the layout it has; after fuse, what each loop saves, and why other ops are in none."`
 	Device *int   `help:"Device whose program is printed after partition, or whose tape alone after tape." placeholder:"N"`
 }
 
@@ -24,6 +24,7 @@ func (dumpCmd) Help() string {
 	return `Examples:
   galley dump --after=trace                the step as it was traced, with the line that made each op
   galley dump --after=prune --layers 2     what runs
+  galley dump --after=fuse --why           the loops that ops are joined to on this machine, and why
   galley dump --model llama-dir --seq 128  the step of a Hugging Face model
   galley dump --after=infer                the layout of every value on a mesh of 2×2: f32[2,8,16]@[dp,_,_]
   galley dump --after=infer --why          … and why
@@ -128,12 +129,33 @@ func (c *dumpCmd) after(p *galley.Program) (string, error) {
 		return local.String(), nil
 	case "stablehlo":
 		return c.module(p)
+	case "fuse":
+		return c.loops(p)
 	}
 	p, err := pass.Until(p, c.After, nil)
 	if err != nil {
 		return "", err
 	}
 	return p.String(), nil
+}
+
+// loops is what one device runs: the program with its ops joined to loops.
+func (c *dumpCmd) loops(p *galley.Program) (string, error) {
+	p, err := pass.Optimize(p)
+	if err == nil {
+		p, err = pass.Fuse(p)
+	}
+	if err != nil {
+		return "", err
+	}
+	p, groups, err := pass.Groups(p, pass.GroupConfig{})
+	if err != nil {
+		return "", err
+	}
+	if c.Why {
+		return pass.FormatLoops(p) + groups.Why(), nil
+	}
+	return pass.FormatLoops(p), nil
 }
 
 // module is the program of one device as StableHLO.

@@ -83,7 +83,7 @@ func (c *generateCmd) Run() error {
 		return err
 	}
 	defer done()
-	return speak(shape, t, ask, engine.Config{Threads: c.Threads, Weights: c.Weights, Read: read})
+	return speak(shape, t, ask, engine.Config{Threads: c.Threads, Weights: c.Weights, Read: read, Grouped: m.grouped})
 }
 
 // speakByOps is for models that the engine does not serve.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/galley-ml/galley"
@@ -28,6 +29,8 @@ type loop struct {
 	waited time.Duration
 	// longest is how long a step has taken at most, in nanoseconds; done how many are.
 	longest, done atomic.Int64
+	// interrupted is set where steps ended for a signal.
+	interrupted bool
 }
 
 // train takes all steps, or those until a signal comes, and leaves the model with the parameters that it has
@@ -51,7 +54,11 @@ func (t *training) train() error {
 			return err
 		}
 	}
-	if l.log, err = openLogs(t.Log, trainer.Steps()); err != nil {
+	logs := t.Log
+	if !job.First() {
+		logs = nil
+	}
+	if l.log, err = openLogs(logs, trainer.Steps()); err != nil {
 		return err
 	}
 	defer l.log.close()
@@ -74,13 +81,13 @@ func (l *loop) run() error {
 	err := l.steps(l.signals)
 	l.signals.heeded()
 	l.p.finish()
-	if err == nil && l.signals.Err() == nil {
+	if err == nil && !l.interrupted {
 		err = l.evaluate(true) // before the last checkpoint, which keeps it
 	}
 	if err = l.c.finish(context.Background(), err); err != nil {
 		return err
 	}
-	if s := l.signals.signal(); s != 0 {
+	if s := l.signals.signal(); s != 0 && (l.interrupted || job == nil) {
 		l.stopped = &stoppedError{s, l.trainer.Steps()}
 	}
 	return l.trainer.Sync(l.d.NewSession())
@@ -89,7 +96,16 @@ func (l *loop) run() error {
 // steps trains until all steps are done or somebody interrupts. A step's loss is read when the next has
 // started, so that a backend never waits for the host.
 func (l *loop) steps(ctx context.Context) error {
-	for l.trainer.Steps() < l.Steps && ctx.Err() == nil {
+	for l.trainer.Steps() < l.Steps {
+		stop, err := job.Max(int(l.signals.signal())) // all processes stop after the same step
+		if err != nil {
+			return err
+		}
+		if stop != 0 {
+			l.interrupted = true
+			l.signals.agreed(syscall.Signal(stop))
+			break
+		}
 		if err := l.step(); err != nil {
 			return err
 		}

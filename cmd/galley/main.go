@@ -18,10 +18,12 @@ import (
 // commands is the command line: one struct a command, in its own file.
 type commands struct {
 	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
+	Launch    launchCmd    `cmd:"" help:"Start several processes on this machine that train together."`
 	Finetune  finetuneCmd  `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
 	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
 	Serve     serveCmd     `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
 	Eval      evalCmd      `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
+	Quantize  quantizeCmd  `cmd:"" help:"Write a model with weights of 8 or 4 bits."`
 	Export    exportCmd    `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
 	Plan      planCmd      `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
 	Simulate  simulateCmd  `cmd:"" help:"Draw a step of a plan: a trace, a picture of the pipeline, memory over time."`
@@ -50,6 +52,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
+	silence()
 	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{
 		"systems": strings.Join(export.Systems(), ", "), "schedules": strings.Join(pipeline.Names(), ", "),
 	},
@@ -72,7 +75,7 @@ func run(args []string) int {
 	if err := repeated(ctx); err != nil {
 		return report(err)
 	}
-	return report(ctx.Run())
+	return report(inJob(ctx))
 }
 
 // chosen is the command that a mistake was made in, as one would type it.
@@ -90,6 +93,9 @@ func report(err error) int {
 		return 0
 	case errors.Is(err, errFailed):
 		return exitFailed
+	}
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
 	}
 	fmt.Fprintln(os.Stderr, "galley:", strict.Line(err.Error()))
 	if s, ok := errors.AsType[*stoppedError](err); ok {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/quant"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -27,6 +28,7 @@ type modelDir struct {
 	// dir holds config.json and perhaps tokenizer.json.
 	dir string
 	r   *checkpoint.Reader // nil for a Hugging Face directory
+	w   *models.Weights    // of a Hugging Face directory, once its weights are read one at a time
 	// adapter, where not empty, is a PEFT directory whose adapter is merged into the weights.
 	adapter string
 }
@@ -136,6 +138,7 @@ func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.
 		if err != nil {
 			return nil, nil, nil, err
 		}
+		m.w = w
 		return w.Model, w.Read, func() { w.Close() }, nil
 	}
 	config, err := m.config()
@@ -144,6 +147,14 @@ func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.
 	}
 	model, err = models.New(config, nn.Config{})
 	return model, m.read, func() {}, err
+}
+
+// grouped is a matrix that is stored as integers, after weights was called; ok is false for others.
+func (m *modelDir) grouped(p *nn.Param) (g quant.Matrix, ok bool, err error) {
+	if m.w == nil {
+		return g, false, nil
+	}
+	return m.w.Grouped(p)
 }
 
 // read is a parameter of a checkpoint.

@@ -96,6 +96,16 @@ func (s *interrupts) signal() syscall.Signal {
 	return s.first
 }
 
+// agreed says that training ends for a signal, perhaps one that another process got.
+func (s *interrupts) agreed(x syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first == 0 {
+		s.first = x
+	}
+	s.cancel()
+}
+
 // stop lets signals do again what they do.
 func (s *interrupts) stop() {
 	s.heeded()

@@ -10,13 +10,14 @@ import (
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/planfile"
 	"github.com/galley-ml/galley/internal/search"
+	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/internal/trace"
 	"github.com/galley-ml/galley/strategy"
 )
 
-// simulateCmd draws a step of a plan.
+// simulateCmd draws a step of a plan, or the plan of a step.
 type simulateCmd struct {
-	Plan        string `arg:"" help:"File of galley plan -o."`
+	Plan        string `arg:"" help:"File of galley plan -o, or what galley dump --after=tape printed."`
 	Trace       string `help:"Where to write the trace, for ui.perfetto.dev or chrome://tracing; plan.trace.json for plan.yaml." placeholder:"FILE"`
 	SVG         string `name:"svg" help:"Where to write the picture; plan.svg for plan.yaml." placeholder:"FILE"`
 	Calibration string `help:"File of galley calibrate, if the plan was made with one." placeholder:"FILE"`
@@ -29,13 +30,20 @@ func (simulateCmd) Help() string {
 for whom, which messages are under way, and what each device holds. The trace has all micro-batches of a step; the picture has the
 first ones.
 
-Example:
-  galley plan llama-3-70b '8x8 H100-SXM ib=400G' -o plan.yaml && galley simulate plan.yaml`
+Of the plan of a step, as galley dump --after=tape prints it, every device plays its tape against a clock: on cores of this machine
+with a --calibration, else on devices of a nominal speed.
+
+Examples:
+  galley plan llama-3-70b '8x8 H100-SXM ib=400G' -o plan.yaml && galley simulate plan.yaml
+  galley dump --after=tape --mesh dp=2,pp=4 --micro 8 > step.plan && galley simulate step.plan`
 }
 
 func (c *simulateCmd) Run() error {
 	if err := natural(map[string]int{"micros": c.Micros}); err != nil {
 		return err
+	}
+	if text, err := strict.ReadFile(c.Plan, strict.Config); err == nil && isStep(text) {
+		return c.step(text)
 	}
 	f, err := planfile.Load(c.Plan)
 	if err != nil {
@@ -61,13 +69,7 @@ func (c *simulateCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	stem := strings.TrimSuffix(strings.TrimSuffix(c.Plan, ".yaml"), ".yml")
-	if c.Trace == "" {
-		c.Trace = stem + ".trace.json"
-	}
-	if c.SVG == "" {
-		c.SVG = stem + ".svg"
-	}
+	c.files()
 	if err := writeTo(c.Trace, func(w io.Writer) error { return writeTrace(w, s) }); err != nil {
 		return err
 	}
@@ -78,6 +80,20 @@ func (c *simulateCmd) Run() error {
 		return err
 	}
 	return c.print(s, f)
+}
+
+// files is where to write, where that is not said.
+func (c *simulateCmd) files() {
+	stem := c.Plan
+	for _, end := range []string{".yaml", ".yml", ".plan"} {
+		stem = strings.TrimSuffix(stem, end)
+	}
+	if c.Trace == "" {
+		c.Trace = stem + ".trace.json"
+	}
+	if c.SVG == "" {
+		c.SVG = stem + ".svg"
+	}
 }
 
 func (c *simulateCmd) print(s *search.Simulated, f *planfile.File) error {

@@ -64,6 +64,7 @@ func (trainCmd) Help() string {
   galley train --mix 0.7:web --mix 0.3:code             shards or texts, mixed by weight
   galley train --mesh dp=2,tp=2,pp=2 --zero 1 --micro 4 on eight devices of this process: the same losses
   galley train --devices 8                              the planner chooses how, and says why
+  galley launch -n 4 -- train --mesh dp=4               on four processes: the same losses again
   galley train --checkpoint run --every 50              can be killed: run it again and it goes on
   galley train --checkpoint run --valid-every 50 --log run.jsonl   … with the best checkpoint kept, and a log
   galley train --checkpoint run --from 200 --rewind     go back to step 200
@@ -77,6 +78,9 @@ exit code tells the signal. A second one ends it at once.`
 func (c *trainCmd) Run() error {
 	if err := c.validate(); err != nil {
 		return err
+	}
+	if c.Threads == 0 && job != nil {
+		c.Threads = job.Threads()
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
@@ -353,7 +357,7 @@ const heldFrom = 0.95
 const evalBatches = 4
 
 func (t *training) save() error {
-	if t.Save == "" {
+	if t.Save == "" || !job.First() {
 		return nil
 	}
 	if err := models.Save(t.Save, t.model, models.SaveConfig{Tokenizer: t.tokenizer.text}); err != nil {
@@ -376,7 +380,7 @@ func (t *training) kept() {
 }
 
 func (t *training) speak() error {
-	if t.Tokens == 0 {
+	if t.Tokens == 0 || !job.First() {
 		return nil
 	}
 	config := t.model.Config()

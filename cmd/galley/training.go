@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 
@@ -25,6 +26,9 @@ func (t *training) compute() array.DType {
 func (t *training) chooseStrategy() (*galley.Strategy, error) {
 	run := galley.AutoConfig{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: t.Devices, AMP: t.AMP}
 	given := t.Mesh != ""
+	if job != nil && !given && t.Plan == "" && run.Devices == 0 {
+		run.Devices = job.Size()
+	}
 	switch {
 	case t.Plan != "" && given:
 		return nil, fmt.Errorf("--plan=%s and --mesh=%s: want one of them", t.Plan, t.Mesh)
@@ -34,7 +38,7 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 		return &s, err
 	case t.b != nil && t.Devices > 1 && !given:
 		return nil, fmt.Errorf("--devices=%d: the planner is for in-process devices: say how %s is used: --mesh dp=%[1]d", t.Devices, t.b.Name())
-	case t.Devices > 0 && !given:
+	case run.Devices > 0 && !given:
 		return t.auto(run)
 	}
 	s, err := t.strategy()
@@ -53,12 +57,38 @@ func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
 		}
 		run.Calibration = text
 	}
-	p, err := galley.Auto(run)
+	return first(func() (*galley.Strategy, error) {
+		p, err := galley.Auto(run)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Println(p)
+		return &p.Strategy, nil
+	})
+}
+
+// first is what the first process of a job comes to; the others are told.
+func first[T any](f func() (*T, error)) (*T, error) {
+	if job == nil {
+		return f()
+	}
+	var text []byte
+	var err error
+	if job.First() {
+		var x *T
+		if x, err = f(); err != nil {
+			return nil, err
+		}
+		if text, err = json.Marshal(x); err != nil {
+			return nil, err
+		}
+	}
+	told, err := job.Tell(string(text))
 	if err != nil {
 		return nil, err
 	}
-	fmt.Println(p)
-	return &p.Strategy, nil
+	x := new(T)
+	return x, json.Unmarshal([]byte(told), x)
 }
 
 // newTrainer plans the training and, on many devices, says what it needs.
@@ -115,7 +145,7 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	}
 	c := galley.TrainerConfig{
 		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s,
-		Watch:     t.watch,
+		Watch: t.watch, Job: job,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return t.lossOf(model, batch) },
 		Optimizer: t.optimizer(t.Decay),
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},

@@ -58,6 +58,8 @@ type Options struct {
 	Donate []int
 	// Observe, where set, is told how long each node took, by backends that run node by node.
 	Observe func(n *ir.Node, took time.Duration)
+	// NoFuse runs every op by itself: none are joined to loops.
+	NoFuse bool
 }
 
 // Memory is what a run needs, in bytes.

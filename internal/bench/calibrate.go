@@ -147,7 +147,7 @@ func (m *calibration) time(budget float64, in []op.Type, f func(in []*op.Tensor)
 	if err != nil {
 		return 0, err
 	}
-	e, err := galley.Compile(m.device, p, galley.Options{})
+	e, err := galley.Compile(m.device, p, galley.Options{NoFuse: true})
 	if err != nil {
 		return 0, err
 	}

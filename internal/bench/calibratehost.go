@@ -114,7 +114,7 @@ func (m *calibration) node(n *ir.Node) (float64, error) {
 		return 0, err
 	}
 	best := math.Inf(1)
-	e, err := m.device.Compile(f, cpu.Options{Observe: func(_ *ir.Node,
+	e, err := m.device.Compile(f, cpu.Options{NoFuse: true, Observe: func(_ *ir.Node,
 		took time.Duration) {
 		best = math.Min(best, took.Seconds())
 	}})
@@ -219,7 +219,7 @@ func atOnce(n int, f *ir.Func) (float64, error) {
 	for i := range n {
 		d := galley.CPU(galley.Config{Threads: 1})
 		defer d.Close()
-		e, err := d.Compile(f, cpu.Options{})
+		e, err := d.Compile(f, cpu.Options{NoFuse: true})
 		if err != nil {
 			return 0, err
 		}

@@ -179,6 +179,9 @@ func (r *run) all() error {
 			start = time.Now()
 		}
 		if err := r.node(n); err != nil {
+			if _, placed := err.(*ir.Error); placed {
+				return err
+			}
 			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
 		}
 		if r.watch != nil {
@@ -200,10 +203,10 @@ func (r *run) node(n *ir.Node) (err error) {
 	for i, v := range n.Out() {
 		out[i] = r.array(v)
 	}
-	op.Run(r.env, n.Op().(op.Op), in, out)
 	if r.device.detect {
-		return made(out)
+		return r.detecting(n.Op().(op.Op), in, out)
 	}
+	op.Run(r.env, n.Op().(op.Op), in, out)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
 )
 
 // NaNError is a result that is no number, of an op whose operands all are.
@@ -40,6 +41,56 @@ func made(out []array.Array) error {
 	for _, a := range out {
 		if at := firstNaN(a); at >= 0 {
 			return &NaNError{ir.TypeOf(a), at}
+		}
+	}
+	return nil
+}
+
+// detecting runs an op and looks for NaN in its results. A loop of several ops that makes one is run again op
+// by op, to find which it was: its operands are kept for that, since results may lie in their memory.
+func (r *run) detecting(o op.Op, in, out []array.Array) error {
+	body, fused := op.FusedBody(o)
+	kept := in
+	if fused {
+		kept = make([]array.Array, len(in))
+		for i, a := range in {
+			kept[i] = a.Clone()
+		}
+	}
+	op.Run(r.env, o, in, out)
+	err := made(out)
+	if !fused {
+		return err
+	}
+	if inner := firstToMake(r.device, body, kept); inner != nil {
+		return inner
+	}
+	return err
+}
+
+// firstToMake is the error of the first node of a body that makes NaN.
+func firstToMake(d *Device, body *ir.Func, args []array.Array) error {
+	values := make([]array.Array, body.NumValues())
+	for i, p := range body.Params() {
+		values[p.ID()] = args[i]
+	}
+	for _, n := range body.Nodes() {
+		in, types := make([]array.Array, len(n.In())), make([]ir.Type, len(n.Out()))
+		for i, v := range n.In() {
+			in[i] = values[v.ID()]
+		}
+		for i, v := range n.Out() {
+			types[i] = v.Type()
+		}
+		out, err := d.Compute(n.Op().(op.Op), in, types)
+		if err == nil {
+			err = made(out)
+		}
+		if err != nil {
+			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+		}
+		for i, v := range n.Out() {
+			values[v.ID()] = out[i]
 		}
 	}
 	return nil

@@ -13,6 +13,9 @@ func NewPlan(f *ir.Func, o Options) (*Executable, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f, err = fuse(f, o); err != nil {
+		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
+	}
 	p, err := planMemory(f, donated)
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/ebitengine/purego"
 	"github.com/galley-ml/galley/internal/comm"
 )
 
@@ -43,16 +44,19 @@ var _ comm.Transport = (*Engine)(nil)
 
 // Library is the version of the library of a family that would be loaded.
 func Library(family Family) (string, error) {
-	l, err := load(family)
+	l, err := load(family, purego.RTLD_LOCAL)
 	if err != nil {
 		return "", err
+	}
+	if l.family != family {
+		return "", fmt.Errorf("%s is %s: want %s", l.file, l.family, family)
 	}
 	return fmt.Sprintf("%s (%s)", l.version, l.file), nil
 }
 
 // Open loads the library of the job's launcher and joins the job.
 func Open(job Job) (*Engine, error) {
-	l, err := load(job.Family)
+	l, err := load(job.Family, purego.RTLD_GLOBAL)
 	if err != nil {
 		return nil, fmt.Errorf("mpi: started by %s: %w", job.Launcher, err)
 	}

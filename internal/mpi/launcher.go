@@ -70,18 +70,11 @@ func launched(getenv func(string) string) (Job, bool) {
 	return Job{}, false
 }
 
-// Launchers is every launcher whose variables are seen: more than one where one runs within another.
-func Launchers() []string {
-	var names []string
-	seen := map[string]bool{}
-	for _, l := range launchers {
-		name := l.name
-		if name == "mpiexec" && seen["galley launch"] || os.Getenv(l.rank) == "" ||
-			l.also != "" && os.Getenv(l.also) == "" || seen[name] || l.rank == "PMI_RANK" && seen["by PMI"] {
-			continue
-		}
-		seen[name], seen["by PMI"] = true, seen["by PMI"] || l.rank == "PMI_RANK"
-		names = append(names, name)
+// Within is the launcher within which this process's own runs, as mpirun may within srun; empty if there is
+// none.
+func Within() string {
+	if job, ok := Launched(); ok && job.Launcher != "srun" && os.Getenv("SLURM_PROCID") != "" {
+		return "srun"
 	}
-	return names
+	return ""
 }

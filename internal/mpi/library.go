@@ -113,8 +113,9 @@ func setenv(key, value string) error {
 	return errors.New("no C library to set variables with")
 }
 
-// load opens the library of a family, or the one that the variable names.
-func load(family Family) (*library, error) {
+// load opens the library of a family, or the one that the variable names. With mode RTLD_LOCAL it is looked at
+// only: two libraries may be, side by side.
+func load(family Family, mode int) (*library, error) {
 	for _, s := range settings {
 		if os.Getenv(s[0]) == "" {
 			if err := setenv(s[0], s[1]); err != nil {
@@ -128,7 +129,7 @@ func load(family Family) (*library, error) {
 	}
 	var first error
 	for _, file := range candidates {
-		handle, err := purego.Dlopen(file, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+		handle, err := purego.Dlopen(file, purego.RTLD_NOW|mode)
 		if err != nil {
 			if first == nil || strings.Contains(first.Error(), "No such file") {
 				first = err
@@ -165,6 +166,7 @@ func newLibrary(file string, handle uintptr) (*library, error) {
 	var n int32
 	l.libraryVersion.call(uintptr(unsafe.Pointer(&text[0])), uintptr(unsafe.Pointer(&n)))
 	l.version, _, _ = strings.Cut(string(bytes.TrimRight(text[:max(0, min(int(n), len(text)))], "\x00")), "\n")
+	l.version, _, _ = strings.Cut(strings.Join(strings.Fields(l.version), " "), ",") // Open MPI adds who built it
 	return l, l.recognize(handle)
 }
 

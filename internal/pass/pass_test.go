@@ -20,6 +20,9 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			return "error: " + err.Error()
 		}
+		if b.Command == "fuse" {
+			return fuseText(t, b, f)
+		}
 		f, err = run(b, f)
 		if err != nil {
 			return "error: " + err.Error()
@@ -29,6 +32,29 @@ func TestGolden(t *testing.T) {
 		}
 		return f.String()
 	})
+}
+
+// fuseText is the loops of a program, or of one with its gradients, with the reasons; as strips, which all
+// machines have.
+func fuseText(t *testing.T, b golden.Block, f *ir.Func) string {
+	t.Setenv("GALLEY_JIT", "off")
+	var err error
+	if len(b.Args) > 0 {
+		if f, err = run(golden.Block{Command: b.Args[0], Args: b.Args[1:]}, f); err == nil {
+			f, err = pass.Optimize(f)
+		}
+	}
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	g, groups, err := pass.Groups(f, pass.GroupConfig{Always: true})
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	if err := ir.Check(g); err != nil {
+		t.Error(err)
+	}
+	return pass.FormatLoops(g) + groups.Why()
 }
 
 // run applies the pass that the block names; grad takes the parameters' numbers.

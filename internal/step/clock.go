@@ -33,6 +33,8 @@ type Machine struct {
 	// gives, 10 ms.
 	Slice  float64
 	Prices Pricer
+	// Watch, where set, is told what devices do, at times from the zero time on.
+	Watch func(Span)
 }
 
 // Forecast is a step's time.
@@ -52,7 +54,7 @@ func (p *Plan) Forecast(m Machine) (Forecast, error) {
 		m.Slice = 10e-3
 	}
 	threads := max(1, min(m.Threads/len(p.tapes), m.Cores))
-	c := &clock{m: m, threads: float64(threads), posted: map[message]bool{}, taken: map[message]bool{},
+	c := &clock{m: m, watch: m.Watch, threads: float64(threads), posted: map[message]bool{}, taken: map[message]bool{},
 		waiting: map[waiting]int{}, meetings: map[string][]int{}}
 	prices := map[*ir.Func][]float64{}
 	for d, t := range p.tapes {
@@ -60,7 +62,7 @@ func (p *Plan) Forecast(m Machine) (Forecast, error) {
 		if t != nil {
 			var err error
 			if p.events, err = t.timed(&pricing{Pricer: m.Prices, threads: threads, spread: m.Spread,
-				drawn: uint64(d+1) << 32}, prices); err != nil {
+				drawn: uint64(d+1) << 32, watched: m.Watch != nil}, prices); err != nil {
 				return Forecast{}, err
 			}
 			p.left = p.events[0].work
@@ -77,6 +79,7 @@ type pricing struct {
 	threads int
 	spread  float64
 	drawn   uint64 // numbers what is drawn, so that a forecast is the same each time
+	watched bool
 }
 
 // around is seconds, or somewhat less or more: on average it is the same.
@@ -109,8 +112,13 @@ func (t *tape) timed(p *pricing, prices map[*ir.Func][]float64) ([]event, error)
 			at++
 		}
 	}
+	var begins []beginning
 	for i := range t.code {
 		awaitSends()
+		if p.watched {
+			begins = append(begins, beginning{at, event{kind: began, work: work, span: t.span(i)}})
+			work = 0
+		}
 		switch in := &t.code[i]; in.kind {
 		case send:
 			list[at].work, work = work, 0
@@ -126,7 +134,7 @@ func (t *tape) timed(p *pricing, prices map[*ir.Func][]float64) ([]event, error)
 	if at != len(list) {
 		return nil, fmt.Errorf("forecast: device %d has %d events, %d of them timed", t.device, len(list), at)
 	}
-	return append(list, event{kind: ended, work: work}), nil
+	return withBegins(append(list, event{kind: ended, work: work}), begins), nil
 }
 
 // timedCall times the events of a program and the copies around it.
@@ -210,8 +218,13 @@ type racer struct {
 	left, slice float64
 	// delay is until its core has woken up.
 	delay float64
-	// over says that the event at hand has happened, and left is the device's part in it.
-	over bool
+	// over says that the event at hand has happened, and left is the device's part in it. waits says that the
+	// device has come to it, at a time.
+	over, waits bool
+	came        float64
+	// doing is the instruction at hand, since a time.
+	doing *event
+	since float64
 }
 
 // clock runs devices on cores.
@@ -228,6 +241,7 @@ type clock struct {
 	idle     []float64 // since when cores have nothing to do
 	waiting  map[waiting]int
 	meetings map[string][]int
+	watch    func(Span)
 }
 
 func (c *clock) run() (Forecast, error) {
@@ -326,6 +340,9 @@ func (c *clock) arrive(p *racer) {
 	for p.at < len(p.events) {
 		e := &p.events[p.at]
 		if !p.over {
+			if !p.waits {
+				p.came, p.waits = c.now, true
+			}
 			if !c.happens(p, e) {
 				return
 			}
@@ -339,12 +356,18 @@ func (c *clock) arrive(p *racer) {
 			c.taken[e.key] = true
 			c.wake(waiting{delivered, e.key})
 		}
-		p.over = false
-		if p.at++; p.at < len(p.events) && p.events[p.at].work > 0 {
-			p.left = p.events[p.at].work
-			c.ready = append(c.ready, p)
-			return
+		c.tell(p, e)
+		p.over, p.waits = false, false
+		if p.at++; p.at == len(p.events) || p.events[p.at].work == 0 {
+			continue
 		}
+		p.left = p.events[p.at].work
+		if e.kind == began { // the device goes on
+			c.running = append(c.running, p)
+		} else {
+			c.ready = append(c.ready, p)
+		}
+		return
 	}
 }
 

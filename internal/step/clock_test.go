@@ -3,6 +3,7 @@ package step
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/galley-ml/galley/internal/ir"
 )
@@ -97,5 +98,50 @@ func TestForecastSpread(t *testing.T) {
 	}
 	if again := get(0.3); again != uneven {
 		t.Errorf("got %+v, then %+v", uneven, again)
+	}
+}
+
+// TestForecastWatched: watching changes no forecast; every device's instructions are told one after the other
+// within it, and its collectives within them.
+func TestForecastWatched(t *testing.T) {
+	for _, x := range samples {
+		p := x.step(t)
+		m := Machine{Cores: p.Devices(), Crowd: 1, Prices: Nominal{}}
+		alone, err := p.Forecast(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spans := make([][]Span, p.Devices())
+		m.Watch = func(s Span) { spans[s.Device] = append(spans[s.Device], s) }
+		watched, err := p.Forecast(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(alone.Seconds-watched.Seconds) > 1e-9*alone.Seconds {
+			t.Errorf("%+v: watched it takes %g s, else %g s", x, watched.Seconds, alone.Seconds)
+		}
+		for d, list := range spans {
+			calls, end := 0, time.Time{}
+			for _, s := range list {
+				if s.Kind == Exchange {
+					continue
+				}
+				if s.Start.Before(end) || s.End.Sub(time.Time{}).Seconds() > watched.Seconds+1e-9 {
+					t.Errorf("%+v: device %d: %+v after %v", x, d, s, end)
+				}
+				if end = s.End; s.Kind == Work {
+					calls++
+				}
+			}
+			want := 0
+			for _, in := range p.tapes[d].code {
+				if in.kind == call && len(in.exe.Func().Nodes()) > 0 {
+					want++
+				}
+			}
+			if calls != want {
+				t.Errorf("%+v: device %d: %d calls were told, want %d", x, d, calls, want)
+			}
+		}
 	}
 }

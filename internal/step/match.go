@@ -20,6 +20,8 @@ type event struct {
 	// work is the seconds that the device computes before it, load those that its own part in it takes; both are
 	// 0 unless they are asked for.
 	work, load float64
+	// span is what a device does from here on, where an instruction begins.
+	span Span
 }
 
 type eventKind uint8
@@ -30,6 +32,7 @@ const (
 	received
 	delivered // a message that was sent has been received
 	ended     // the tape is over
+	began     // an instruction; only a clock that is watched has these
 )
 
 // message is one message: its ends, and its number between them.

@@ -24,7 +24,7 @@ type Loopback struct {
 func NewLoopback(n int, delay time.Duration) *Loopback {
 	b := &Loopback{delay: delay, open: map[wireKey]half{}, lost: make([]bool, n)}
 	for i := range n {
-		e := &end{net: b, rank: i}
+		e := &end{net: b, rank: i, ready: make(chan struct{})}
 		for range n {
 			e.from = append(e.from, &queue{})
 		}
@@ -78,7 +78,8 @@ type end struct {
 	net    *Loopback
 	rank   int
 	listen func(from int, note []byte, err error)
-	from   []*queue // by sender
+	ready  chan struct{} // closed when somebody listens
+	from   []*queue      // by sender
 }
 
 // queue is the notes of one sender to one receiver.
@@ -91,7 +92,10 @@ type queue struct {
 func (e *end) Rank() int { return e.rank }
 func (e *end) Size() int { return len(e.net.ends) }
 
-func (e *end) Listen(f func(from int, note []byte, err error)) { e.listen = f }
+func (e *end) Listen(f func(from int, note []byte, err error)) {
+	e.listen = f
+	close(e.ready)
+}
 
 func (e *end) Close() error { return nil }
 
@@ -114,6 +118,7 @@ func (e *end) Post(to int, note []byte) {
 }
 
 func (e *end) deliver(to int, q *queue) {
+	<-e.net.ends[to].ready
 	for {
 		q.mu.Lock()
 		if len(q.notes) == 0 {

@@ -30,32 +30,30 @@ type probed struct {
 // tellAfter is how long a rank waits before it asks, and how often waits are looked at.
 const tellAfter = 200 * time.Millisecond
 
-// watch looks at this process's waits every now and then, until the function that it returns is called.
-func (s *run) watch() (stop func()) {
+// watch calls look every now and then, until the function that it returns is called.
+func (p *Process) watch(look func(now time.Time)) (stop func()) {
 	var timer *time.Timer
 	over := false // guarded by the process's lock
-	mu := &s.world.p.mu
-	mu.Lock()
-	defer mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	timer = time.AfterFunc(tellAfter, func() {
-		s.look()
-		mu.Lock()
-		defer mu.Unlock()
+		look(time.Now())
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if !over {
 			timer.Reset(tellAfter)
 		}
 	})
 	return func() {
-		mu.Lock()
-		defer mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		over = true
 		timer.Stop()
 	}
 }
 
 // look has ranks ask that have waited for long, and other processes say whether they are there.
-func (s *run) look() {
-	now := time.Now()
+func (s *run) look(now time.Time) {
 	var failure error
 	mu := &s.world.p.mu
 	mu.Lock()
@@ -69,7 +67,7 @@ func (s *run) look() {
 			failure = s.follow(path{asks: rank, wait: w.number}, rank, true)
 		}
 	}
-	silent, err := s.silent(now)
+	silent, err := s.world.p.silent(now, s.waitsFor)
 	mu.Unlock()
 	if failure != nil {
 		s.fail(failure)
@@ -191,15 +189,14 @@ const askAfter = time.Second / 2
 // computes, it answers meanwhile.
 const patience = 8 * time.Second
 
-// silent is a process for which ranks of this one wait and which has said nothing for too long, and what they
-// wait in. Those that have been silent for a while are asked.
-func (s *run) silent(now time.Time) (process int, err error) {
-	p := s.world.p
+// silent is a process for which something waits since a time, and which has said nothing for too long, and what
+// waits. Those that have been silent for a while are asked.
+func (p *Process) silent(now time.Time, waits func(process int) (since time.Time, what string)) (int, error) {
 	for q := range p.size {
-		if q == p.rank || p.lost[q] != nil || s.endings[q] != nil || now.Sub(p.heard[q]) < askAfter {
+		if q == p.rank || p.lost[q] != nil || now.Sub(p.heard[q]) < askAfter {
 			continue
 		}
-		since, what := s.waitsFor(q)
+		since, what := waits(q)
 		if what == "" {
 			continue
 		}
@@ -213,17 +210,19 @@ func (s *run) silent(now time.Time) (process int, err error) {
 
 // waitsFor is since when a rank of this process, or the end of the run, waits for a process, and what it is.
 func (s *run) waitsFor(process int) (since time.Time, what string) {
+	if s.endings[process] != nil {
+		return since, ""
+	}
 	if s.leaving {
 		return s.left, "the run waits for its end"
 	}
 	for _, w := range s.waiting {
-		if w.m == nil || !w.m.missing() {
+		if w.m == nil || !slices.Contains(w.m.lane.others, process) || w.m.isOver() {
 			continue
 		}
-		for _, rank := range w.m.Absent() {
-			if s.world.owner[rank] == process {
-				return w.since, w.m.Side(w.slot).String()
-			}
+		absent := func(rank int) bool { return s.world.owner[rank] == process }
+		if !w.m.missing() || slices.ContainsFunc(w.m.Absent(), absent) { // else others are waited for
+			return w.since, w.m.Side(w.slot).String()
 		}
 	}
 	return since, ""

@@ -18,15 +18,26 @@ import (
 // ending is how a run ended in one process.
 type ending struct {
 	failure error    // that it found itself
+	failed  bool     // it had heard of one: who found it tells of it
 	errs    []error  // *comm.PeerError: what its workers report beside it
 	sums    []uint64 // by process
 }
 
+// How the note of an ending begins.
+const (
+	noFailure byte = iota
+	ownFailure
+	heardFailure
+)
+
 func (s *run) appendEnding(b []byte, e ending) []byte {
-	if e.failure == nil {
-		b = append(b, 0)
-	} else {
-		b = appendError(append(b, 1), e.failure)
+	switch {
+	case e.failure != nil:
+		b = appendError(append(b, ownFailure), e.failure)
+	case e.failed:
+		b = append(b, heardFailure)
+	default:
+		b = append(b, noFailure)
 	}
 	b = appendCount(b, len(e.errs))
 	for _, err := range e.errs {
@@ -40,9 +51,11 @@ func (s *run) appendEnding(b []byte, e ending) []byte {
 
 func (s *run) readEnding(r *reader) ending {
 	e := ending{sums: make([]uint64, s.world.p.size)}
-	if r.byte() == 1 {
+	kind := r.byte()
+	if kind == ownFailure {
 		e.failure = r.error(s.world.Size(), 0)
 	}
+	e.failed = kind != noFailure
 	for range r.length() {
 		e.errs = append(e.errs, r.error(s.world.Size(), 0))
 	}
@@ -57,7 +70,7 @@ func (s *run) leave() error {
 	p := s.world.p
 	p.mu.Lock()
 	s.leaving, s.left = true, time.Now()
-	e := ending{failure: s.own, errs: s.ownErrors(), sums: slices.Clone(s.sums)}
+	e := ending{failure: s.own, failed: s.err != nil, errs: s.ownErrors(), sums: slices.Clone(s.sums)}
 	p.mu.Unlock()
 	p.postAll(s.appendEnding(header(endNote, s.world.id, s.number), e))
 	s.end(p.rank, e)
@@ -113,7 +126,7 @@ func (s *run) end(process int, e ending) {
 		close(s.over)
 	}
 	var failure error
-	if s.err == nil && !s.leaving {
+	if s.err == nil && !s.leaving && !e.failed {
 		failure = s.abandoned(process)
 	}
 	mu.Unlock()

@@ -387,6 +387,16 @@ func (s *run) spoil(m *meeting, err error) {
 	m.err = err
 }
 
+// isOver reports whether nothing is left of a meeting.
+func (m *meeting) isOver() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // over says that one thing less is left of a meeting.
 func (m *meeting) over() {
 	if m.left.Add(-1) == 0 {

@@ -17,6 +17,8 @@ const (
 	probeNote                   // a rank waits for another, perhaps for itself
 	askNote                     // is anybody there
 	answerNote                  // yes
+	giveNote                    // what a process gives in an exchange
+	leaveNote                   // a process is about to end
 	noteKindEnd                 // how many there are
 )
 

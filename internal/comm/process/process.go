@@ -20,16 +20,21 @@ type Process struct {
 	short     int       // how much the operands of a group may have in all to travel in notes
 	segment   int       // how much of a long reduction is exchanged at a time: exchange and sum overlap
 
-	mu       sync.Mutex // guards all that follows and the state of worlds and runs; no array is touched under it
-	worlds   []*World
-	early    map[int][]note // of worlds that this process has not made yet
-	parts    [][]byte       // by sender: the beginning of a note that is not complete
-	numbers  []uint32       // by peer: of the next message
-	heard    []time.Time    // by peer
-	patience time.Duration  // how long a process may be silent that is waited for
-	lost     []error        // by peer: why nothing more will come of it
-	over     error          // why no further run can begin
-	free     [][]byte       // buffers that are not in use
+	mu         sync.Mutex // guards all that follows and the state of worlds and runs; no array is touched under it
+	worlds     []*World
+	early      map[int][]note // of worlds that this process has not made yet
+	parts      [][]byte       // by sender: the beginning of a note that is not complete
+	numbers    []uint32       // by peer: of the next message
+	heard      []time.Time    // by peer
+	patience   time.Duration  // how long a process may be silent that is waited for
+	lost       []error        // by peer: why nothing more will come of it
+	over       error          // why no further run can begin
+	exchanges  map[Stream]int // how many have begun
+	gatherings map[gatheringKey]*gathering
+	left       []*LeftError // by process: why it left, without a text if it had no error; nil before
+	isLeft     bool
+	allLeft    chan struct{} // closed when all have left
+	free       [][]byte      // buffers that are not in use
 }
 
 const (
@@ -43,7 +48,8 @@ func Join(t comm.Transport) *Process {
 	p := &Process{
 		transport: t, rank: t.Rank(), size: n, early: map[int][]note{}, parts: make([][]byte, n),
 		numbers: make([]uint32, n), heard: make([]time.Time, n), lost: make([]error, n),
-		short: shortBytes, segment: segmentBytes, patience: patience,
+		exchanges: map[Stream]int{}, gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n),
+		allLeft: make(chan struct{}), short: shortBytes, segment: segmentBytes, patience: patience,
 	}
 	p.scratch.New = func() any { return new(comm.Scratch) }
 	for i := range p.heard {
@@ -135,6 +141,14 @@ func (p *Process) listen(from int, b []byte, err error) {
 	case askNote: // answered by the process, whatever its worlds do
 		p.post(from, header(answerNote, 0, 0))
 	case answerNote:
+	case giveNote:
+		p.give(gatheringKey{n.world, n.run}, from, n.body)
+	case leaveNote:
+		if why, err := p.readLeave(n.body); err != nil {
+			p.lose(from, err)
+		} else {
+			p.leave(from, why)
+		}
 	default:
 		if s := p.find(n); s != nil {
 			s.get(n)
@@ -163,19 +177,37 @@ func (p *Process) find(n note) *run {
 // lose says that nothing more will come of a process.
 func (p *Process) lose(process int, err error) {
 	p.mu.Lock()
+	if p.left[process] == nil {
+		p.left[process] = &LeftError{Process: process}
+	}
+	done := !slices.Contains(p.left, nil)
+	p.mu.Unlock()
+	if done {
+		p.leaveAll()
+	}
+	p.breakOff(process, fmt.Errorf("process %d is lost: %w", process, err))
+}
+
+// breakOff ends all that waits for a process: not what it has done its part of.
+func (p *Process) breakOff(process int, err error) {
+	p.mu.Lock()
 	if p.lost[process] != nil {
 		p.mu.Unlock()
 		return
 	}
-	err = fmt.Errorf("process %d is lost: %w", process, err)
 	p.lost[process] = err
 	if p.over == nil {
 		p.over = err
 	}
 	var runs []*run
 	for _, w := range p.worlds {
-		if w.current != nil {
-			runs = append(runs, w.current)
+		if s := w.current; s != nil && s.endings[process] == nil {
+			runs = append(runs, s)
+		}
+	}
+	for _, g := range p.gatherings {
+		if g.parts[process] == nil {
+			g.close()
 		}
 	}
 	p.mu.Unlock()

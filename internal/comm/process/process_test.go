@@ -84,7 +84,7 @@ func TestConformance(t *testing.T) {
 			j := newJob(c.processes, 50*time.Microsecond)
 			if c.messages {
 				for _, p := range j.processes {
-					p.Exchange(-1, 40<<10)
+					p.Lengths(-1, 40<<10)
 				}
 			}
 			commtest.Run(t, func(n int, body func(comm.Comm) error) error {
@@ -243,6 +243,47 @@ func TestSilent(t *testing.T) {
 	want := "process 1 is lost: it has not answered for 1s; rank 0 is in barrier #0 of group [0 1] and waits for rank 1"
 	if fmt.Sprint(errs[0]) != want {
 		t.Errorf("got %v, want %s", errs[0], want)
+	}
+}
+
+// TestExchange: all processes get what all give, streams know nothing of each other, and a process that leaves
+// with an error ends the wait for it.
+func TestExchange(t *testing.T) {
+	j := newJob(3, 50*time.Microsecond)
+	errs := j.each(func(p *process.Process) error {
+		var streams sync.WaitGroup
+		for stream := range 2 {
+			streams.Go(func() {
+				for i := range 30 {
+					got, err := p.Exchange(process.Stream(stream), fmt.Appendf(nil, "%d.%d of %d", stream, i, p.Rank()))
+					want := fmt.Sprintf("%d.%d of 2", stream, i)
+					if err != nil || string(got[2]) != want {
+						t.Errorf("got %q and %v, want %q", got, err, want)
+					}
+				}
+			})
+		}
+		streams.Wait()
+		long, err := p.Exchange(0, make([]byte, 100_000*p.Rank()))
+		if err == nil && len(long[2]) != 200_000 { // process 1 may have left before process 2's bytes are here
+			t.Errorf("long: got %d bytes", len(long[2]))
+		}
+		if p.Rank() == 1 {
+			err = errors.New("no data here")
+		} else if _, err = p.Exchange(0, nil); err == nil {
+			t.Error("got what process 1 never gave")
+		}
+		for q, e := range p.Leave(err) {
+			if q != p.Rank() && !strings.Contains(fmt.Sprint(e), "no data here") {
+				t.Errorf("process %d of process %d: got %v", p.Rank(), q, e)
+			}
+		}
+		return err
+	})
+	for _, i := range []int{0, 2} {
+		if fmt.Sprint(errs[i]) != "process 1: no data here" {
+			t.Errorf("process %d: got %v", i, errs[i])
+		}
 	}
 }
 

@@ -214,5 +214,5 @@ func (s *run) absentee(rank int) bool {
 	if owner == s.world.p.rank {
 		return s.finished[rank]
 	}
-	return s.endings[owner] != nil
+	return s.endings[owner] != nil && !s.endings[owner].failed
 }

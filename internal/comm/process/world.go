@@ -75,7 +75,7 @@ func (w *World) Run(ctx context.Context, worker func(ctx context.Context, c comm
 	if err != nil {
 		return err
 	}
-	defer s.watch()()
+	defer w.p.watch(s.look)()
 	defer context.AfterFunc(ctx, func() { s.fail(ended(ctx)) })()
 	var workers sync.WaitGroup
 	for rank, process := range w.owner {

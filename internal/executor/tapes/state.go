@@ -55,8 +55,9 @@ type reading = func(box mesh.Box, dst array.Array) error
 func (e *Executor) source(x step.Tensor) reading {
 	h, master := e.h, x.Slot >= 0 && x.Slot < e.h.Masters()
 	switch {
-	case e.runner != nil:
-		return wholeSource(func() (array.Array, error) { return e.runner.Read(x) })
+	case e.runner != nil: // a collective of processes: read now, whether this one needs any of it or not
+		a, err := e.runner.Read(x)
+		return wholeSource(func() (array.Array, error) { return a, err })
 	case e.put[x].IsValid():
 		return wholeSource(func() (array.Array, error) { return e.put[x], nil })
 	case e.saved != nil:

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/mpi"
+)
+
+// job is the processes that mpirun or the like started; nil where this one was started by itself.
+var job *galley.Job
+
+// together is the commands that several processes run as one.
+var together = []string{"train", "doctor"}
+
+// inJob runs a command as part of a job, if the process is one: the first process prints, and tells the error
+// of whichever fails.
+func inJob(ctx *kong.Context) error {
+	launched, ok := mpi.Launched()
+	name, _, _ := strings.Cut(ctx.Command(), " ")
+	if !ok || name == "launch" || name == "version" {
+		return ctx.Run()
+	}
+	var err error
+	if job, err = galley.Join(); err != nil || job == nil {
+		if err != nil {
+			return err
+		}
+		return ctx.Run()
+	}
+	return job.End(runTogether(ctx, name, launched))
+}
+
+// silence keeps processes other than the first of a job from printing what it prints.
+func silence() {
+	if launched, ok := mpi.Launched(); !ok || launched.Rank == 0 {
+		return
+	}
+	if null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0); err == nil {
+		os.Stdout, os.Stderr = null, null
+	}
+}
+
+func runTogether(ctx *kong.Context, name string, launched mpi.Job) error {
+	if !slices.Contains(together, name) {
+		return fmt.Errorf("galley %s is for one process: %s has started %d: run it without", name, launched.Launcher,
+			job.Size())
+	}
+	if cores, of, bound := job.Bound(); bound && cores == 1 && name == "train" {
+		fmt.Fprintf(os.Stderr, "galley: note: %s has bound each process to one core of %d: with Open MPI, --bind-to none "+
+			"lets it use more\n", launched.Launcher, of)
+	}
+	return ctx.Run()
+}
+
+// describeJob is the job in a few words.
+func describeJob() string {
+	text := fmt.Sprintf("%d processes, started by %s, connected by %s", job.Size(), job.Launcher(), job.Library())
+	if outer := mpi.Within(); outer != "" {
+		text += fmt.Sprintf("; it runs within %s: the inner one counts", outer)
+	}
+	return text
+}
+
+// libraries is the MPI libraries that would be loaded, by family.
+func libraries() string {
+	var found []string
+	for _, f := range []mpi.Family{mpi.OpenMPI, mpi.MPICH} {
+		if version, err := mpi.Library(f); err == nil {
+			found = append(found, version)
+		}
+	}
+	if found == nil {
+		return "none: install Open MPI or MPICH to train on several processes"
+	}
+	return strings.Join(found, ", ")
+}

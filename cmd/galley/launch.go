@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+
+	"github.com/galley-ml/galley/internal/mpi"
+	"github.com/galley-ml/galley/internal/mpi/launch"
+)
+
+// launchCmd starts several processes on this machine.
+type launchCmd struct {
+	N    int      `short:"n" name:"processes" help:"Processes." required:"" placeholder:"N"`
+	Args []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
+}
+
+// Help is what galley launch --help adds.
+func (launchCmd) Help() string {
+	return `Examples:
+  galley launch -n 2 -- train --mesh dp=2 --zero 1      two processes with a device each: the same losses
+  galley launch -n 4 -- train --devices 8               eight devices in four processes
+  mpirun -n 4 --bind-to none galley train --mesh tp=4   the same by Open MPI's own launcher, on one host or many
+  srun -n 4 --mpi=pmi2 galley train --mesh tp=4         or by Slurm
+With MPICH installed, galley itself starts the processes and tells them of each other; with Open MPI alone, its mpirun does.
+If a process fails, all end, and the exit code is that of the first which failed.`
+}
+
+func (c *launchCmd) Run() error {
+	if err := positive(map[string]int{"processes": c.N}); err != nil {
+		return err
+	}
+	if job, ok := mpi.Launched(); ok {
+		return fmt.Errorf("this process was started by %s already: run galley %v without launch", job, c.command())
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := append([]string{self}, c.command()...)
+	if _, err := mpi.Library(mpi.MPICH); err != nil {
+		if args, err = c.mpirun(args, err); err != nil {
+			return err
+		}
+		return exited(execute(args))
+	}
+	return exited(launch.Run(launch.Config{N: c.N, Args: args, Stdout: os.Stdout, Stderr: os.Stderr}))
+}
+
+// command is what the processes run, without the dashes before it.
+func (c *launchCmd) command() []string {
+	if len(c.Args) > 0 && c.Args[0] == "--" {
+		return c.Args[1:]
+	}
+	return c.Args
+}
+
+// mpirun is the command line of Open MPI's launcher, for where there is no MPICH. Processes are not bound to
+// cores: each has threads.
+func (c *launchCmd) mpirun(args []string, missing error) ([]string, error) {
+	if _, err := mpi.Library(mpi.OpenMPI); err != nil {
+		return nil, fmt.Errorf("launch: there is neither MPICH nor Open MPI: %w", missing)
+	}
+	for _, name := range []string{"mpirun.openmpi", "mpirun"} {
+		if path, err := exec.LookPath(name); err == nil {
+			list := []string{path, "-n", strconv.Itoa(c.N), "--bind-to", "none", "--oversubscribe"}
+			if os.Geteuid() == 0 {
+				list = append(list, "--allow-run-as-root")
+			}
+			return append(list, args...), nil
+		}
+	}
+	return nil, fmt.Errorf("launch: Open MPI's library is here, and its mpirun is not: install it (openmpi-bin)")
+}
+
+// execute runs a command line to its end.
+func execute(args []string) (code int, err error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		return 1, err
+	}
+	return cmd.ProcessState.ExitCode(), nil
+}
+
+// exitError is the exit code of processes that have said what was wrong.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// exited is the outcome of a job.
+func exited(code int, err error) error {
+	if err != nil {
+		return fmt.Errorf("launch: %w", err)
+	}
+	if code != 0 {
+		return exitError(code)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/galley-ml/galley/internal/mpi"
+)
+
+// needMPICH skips a test where processes cannot be started by galley itself.
+func needMPICH(t *testing.T) {
+	t.Helper()
+	if _, err := mpi.Library(mpi.MPICH); err != nil {
+		t.Skipf("MPICH is not installed: %v", err)
+	}
+}
+
+// galleyCommand is this binary as the command.
+func galleyCommand(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	return cmd
+}
+
+// tinyRun is flags of a run of a second.
+var tinyRun = strings.Fields("--tokens 0 --dim 32 --layers 2 --heads 2 --seq 16 --batch 8 --threads 1 --log-losses")
+
+var lossLine = regexp.MustCompile(`(?m)^step \d+ loss .*$`)
+
+// TestLaunch: processes have the losses of one, and print them once.
+func TestLaunch(t *testing.T) {
+	needMPICH(t)
+	for _, mesh := range []string{"--mesh=dp=2 --zero=1", "--mesh=tp=2", "--mesh=pp=2 --micro=2"} {
+		args := append(strings.Fields("train --steps 4 "+mesh), tinyRun...)
+		one, err := galleyCommand(t, args...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := galleyCommand(t, append([]string{"launch", "-n", "2", "--"}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, two)
+		}
+		got, want := lossLine.FindAllString(string(two), -1), lossLine.FindAllString(string(one), -1)
+		if len(want) != 4 || strings.Join(got, "\n") != strings.Join(want, "\n") {
+			t.Errorf("%s: got %q, want %q", mesh, got, want)
+		}
+	}
+}
+
+// TestLaunchMistakes: each is one line, told once, and the exit code is not 0.
+func TestLaunchMistakes(t *testing.T) {
+	needMPICH(t)
+	for _, test := range []struct{ line, want string }{
+		{"launch -n 2 -- train --steps=2 --mesh=dp=3", `3 devices for 2 processes`},
+		{"launch -n 2 -- dump", "is for one process"},
+		{"launch -n 2 -- train --stepz", "unknown flag"},
+		{"launch -n 2 -- train --data=/nowhere/text", "/nowhere/text"},
+		{"launch -n 0 -- train", "processes"},
+		{"launch -n 2 -- train --steps=2 --checkpoint=run", "--checkpoint"},
+	} {
+		out, err := galleyCommand(t, strings.Fields(test.line)...).CombinedOutput()
+		if n := strings.Count(string(out), "galley: "); err == nil || n != 1 || !strings.Contains(string(out), test.want) {
+			t.Errorf("%s: got %v and %q, want %q once", test.line, err, out, test.want)
+		}
+	}
+}
+
+// started is a run without an end, once its first step is told; pids are its processes.
+func started(t *testing.T) (cmd *exec.Cmd, out *bytes.Buffer, pids []int) {
+	t.Helper()
+	cmd = galleyCommand(t, append(strings.Fields("launch -n 2 -- train --steps 1000000 --mesh dp=2"), tinyRun...)...)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out = &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = w, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	b := make([]byte, 4096)
+	for seen := ""; !strings.Contains(seen, "step 1 loss"); {
+		n, err := r.Read(b)
+		if err != nil {
+			t.Fatalf("%v\n%s%s", err, seen, out)
+		}
+		seen += string(b[:n])
+	}
+	go func() {
+		for {
+			if _, err := r.Read(b); err != nil {
+				return
+			}
+		}
+	}()
+	return cmd, out, children(t, cmd.Process.Pid)
+}
+
+// children is the processes that a process has started.
+func children(t *testing.T, pid int) []int {
+	t.Helper()
+	text, err := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
+	if err != nil {
+		t.Skipf("no pgrep: %v", err)
+	}
+	var list []int
+	for _, word := range strings.Fields(string(text)) {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// TestLaunchKilled: a process that is killed ends the others.
+func TestLaunchKilled(t *testing.T) {
+	needMPICH(t)
+	cmd, out, pids := started(t)
+	if err := syscall.Kill(pids[1], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil || !strings.Contains(out.String(), "it was killed") {
+		t.Errorf("got %v and %s", err, out)
+	}
+	for _, pid := range pids {
+		for range 100 {
+			if syscall.Kill(pid, 0) != nil {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if syscall.Kill(pid, 0) == nil {
+			t.Errorf("process %d stayed behind", pid)
+		}
+	}
+}
+
+// TestLaunchInterrupted: a signal to one process stops all after the same step.
+func TestLaunchInterrupted(t *testing.T) {
+	needMPICH(t)
+	cmd, out, pids := started(t)
+	if err := syscall.Kill(pids[1], syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(out.String(), "stopped by SIGINT after") {
+		t.Errorf("got %v and %s, want 130", err, out)
+	}
+}

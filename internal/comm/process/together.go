@@ -1,0 +1,181 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Stream is a sequence of exchanges: the n-th of each process belong together. Exchanges of different streams
+// may be under way at the same time.
+type Stream int
+
+// gatheringKey names an exchange.
+type gatheringKey struct{ stream, number int }
+
+// gathering is what processes give each other.
+type gathering struct {
+	parts   [][]byte
+	missing int
+	done    chan struct{} // closed when none is missing, or the job is over
+	closed  bool
+}
+
+// Exchange gives every process what all of them give, by process: a collective of processes, for a few bytes
+// each.
+func (p *Process) Exchange(stream Stream, data []byte) ([][]byte, error) {
+	p.mu.Lock()
+	if p.over != nil {
+		defer p.mu.Unlock()
+		return nil, p.over
+	}
+	key := gatheringKey{int(stream), p.exchanges[stream]}
+	p.exchanges[stream]++
+	g := p.gathering(key)
+	p.mu.Unlock()
+	p.postAll(append(header(giveNote, key.stream, key.number), data...))
+	p.give(key, p.rank, data)
+	stop := p.watch(func(now time.Time) { p.lookAt(g, now) })
+	p.transport.Drive(g.done)
+	stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.gatherings, key)
+	if g.missing > 0 {
+		return nil, p.over
+	}
+	return g.parts, nil
+}
+
+// gathering is the exchange of a key, made by whoever comes first.
+func (p *Process) gathering(key gatheringKey) *gathering {
+	g := p.gatherings[key]
+	if g == nil {
+		g = &gathering{parts: make([][]byte, p.size), missing: p.size, done: make(chan struct{})}
+		p.gatherings[key] = g
+	}
+	return g
+}
+
+// give takes what one process gives.
+func (p *Process) give(key gatheringKey, from int, data []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.gathering(key)
+	if g.parts[from] != nil {
+		return
+	}
+	g.parts[from] = append(make([]byte, 0, len(data)+1), data...)
+	if g.missing--; g.missing == 0 {
+		g.close()
+	}
+}
+
+func (g *gathering) close() {
+	if !g.closed {
+		g.closed = true
+		close(g.done)
+	}
+}
+
+// lookAt asks those that have not given anything whether they are there.
+func (p *Process) lookAt(g *gathering, now time.Time) {
+	p.mu.Lock()
+	since := now.Add(-tellAfter)
+	silent, err := p.silent(now, func(q int) (time.Time, string) {
+		if g.parts[q] != nil {
+			return since, ""
+		}
+		return p.heard[q], "the others wait for it"
+	})
+	p.mu.Unlock()
+	if err != nil {
+		p.lose(silent, err)
+	}
+}
+
+// LeftError is the error with which another process has left the job.
+type LeftError struct {
+	Process int
+	Text    string
+}
+
+// Error prints the process and its error.
+func (e *LeftError) Error() string { return fmt.Sprintf("process %d: %s", e.Process, e.Text) }
+
+// leaveWithin is how long a process that leaves with an error waits for the others to leave, too.
+const leaveWithin = 5 * time.Second
+
+// Leave tells the other processes that this one is about to end, and with what error, which ends all that they
+// wait for, and waits until they leave as well. It returns the errors of all, by process: nil for those that
+// have none or have not been heard of.
+func (p *Process) Leave(err error) []error {
+	why := LeftError{Process: p.rank}
+	if echo, ok := errors.AsType[*LeftError](err); ok {
+		why = *echo
+	} else if err != nil {
+		why.Text = err.Error()
+	}
+	p.postAll(appendString(appendCount(header(leaveNote, 0, 0), why.Process), why.Text))
+	p.leave(p.rank, why)
+	p.mu.Lock()
+	all, failed := p.allLeft, p.over != nil
+	p.mu.Unlock()
+	if err != nil || failed {
+		timer := time.AfterFunc(leaveWithin, p.leaveAll)
+		defer timer.Stop()
+	}
+	p.transport.Drive(all)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	errs := make([]error, p.size)
+	for q, why := range p.left {
+		if why != nil && why.Text != "" {
+			errs[q] = why
+		}
+	}
+	errs[p.rank] = err
+	return errs
+}
+
+// readLeave reads with what error a process left.
+func (p *Process) readLeave(b []byte) (LeftError, error) {
+	r := &reader{rest: b}
+	why := LeftError{Process: r.count(p.size - 1), Text: r.string()}
+	if r.bad {
+		return why, fmt.Errorf("a note of %d bytes cannot be read", len(b))
+	}
+	return why, nil
+}
+
+// leave notes that a process has left, and why.
+func (p *Process) leave(process int, why LeftError) {
+	p.mu.Lock()
+	if p.left[process] == nil {
+		p.left[process] = &why
+	}
+	done := !slices.Contains(p.left, nil)
+	p.mu.Unlock()
+	if done {
+		p.leaveAll()
+	}
+	if process == p.rank {
+		return
+	}
+	err := error(&why)
+	if why.Text == "" {
+		err = fmt.Errorf("process %d has ended", process)
+	}
+	p.breakOff(process, err)
+}
+
+// leaveAll ends the wait for processes to leave.
+func (p *Process) leaveAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.isLeft {
+		p.isLeft = true
+		close(p.allLeft)
+	}
+}

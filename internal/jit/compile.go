@@ -1,0 +1,275 @@
+package jit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/lane"
+)
+
+// Set is an instruction set.
+type Set uint8
+
+const (
+	// AVX2 has vectors of 8 lanes, with fused multiplication and addition; AVX512 of 16.
+	AVX2 Set = iota
+	AVX512
+)
+
+// String names the set as the kernels do.
+func (s Set) String() string {
+	if s == AVX512 {
+		return "AVX512"
+	}
+	return "AVX2"
+}
+
+// The arguments of generated code, in words of 8 bytes from DI on: rows, scratch memory, and a pointer and a
+// stride for each stream.
+const (
+	argRows = iota
+	argScratch
+	argStreams
+)
+
+// leaf is the longest run of elements that is summed without a tree, as kernel.SumBlock.
+const leaf = 4096
+
+// cheapCost is how many instructions a value may take that is computed again in a later pass over a row and
+// not kept.
+const cheapCost = 6
+
+// slotBytes is a vector of either set, which is how a number of a row is kept.
+const slotBytes = 64
+
+// compiler writes the code of one program.
+type compiler struct {
+	asm
+	p         *Program
+	wide      bool
+	lanes     int
+	constants []uint32
+	numbers   map[uint32]int
+	tailMask  int // number of the mask's constant, AVX2
+	kept      map[int]mem
+	spillBase int
+	spills    int
+	phases    int
+}
+
+// compile is the code of a program with its constants, and the scratch memory that it needs.
+func compile(p *Program, set Set) (code []byte, scratch int, err error) {
+	c := &compiler{p: p, wide: set == AVX512, lanes: 8, numbers: map[uint32]int{}, kept: map[int]mem{},
+		tailMask: -1}
+	if c.wide {
+		c.lanes = 16
+	}
+	if err := c.check(); err != nil {
+		return nil, 0, err
+	}
+	c.layout()
+	c.function()
+	return c.link(), c.spillBase + c.spills*slotBytes, nil
+}
+
+// check refuses what there are no instructions for.
+func (c *compiler) check() error {
+	if c.p.Cols < 1 {
+		return fmt.Errorf("rows of no columns")
+	}
+	if c.wide {
+		return nil
+	}
+	for _, v := range c.p.Values {
+		if v.Kind == Stream && v.Level == Elem && v.Truth && c.p.Cols%c.lanes != 0 {
+			return fmt.Errorf("truths in rows of %d: AVX2 reads them in eights", c.p.Cols)
+		}
+	}
+	for _, s := range c.p.Stores {
+		if c.p.Values[s.Value].Truth {
+			return fmt.Errorf("a result of truths: AVX2 has no instruction to store them")
+		}
+	}
+	return nil
+}
+
+// layout parts the scratch memory: slots of rows, one for a moment, leaves of sums, rows that are kept, and
+// registers that did not suffice.
+func (c *compiler) layout() {
+	at := c.leafBase() + len(c.p.Values)*slotBytes
+	row := (c.p.Cols*4+slotBytes-1)/slotBytes*slotBytes + slotBytes
+	costs := make([]int, len(c.p.Values))
+	for i, v := range c.p.Values {
+		c.phases = max(c.phases, v.Phase+1)
+		costs[i] = c.cost(i, costs)
+		if v.Level != Elem || v.Kind != Map || costs[i] <= cheapCost || !c.crosses(i) {
+			continue
+		}
+		costs[i] = 1
+		if s := c.storeOf(i); s >= 0 { // it is where its result is
+			continue
+		}
+		c.kept[i] = mem{base: rdx, index: rcx, scale: 4, disp: int32(at)}
+		at += row
+	}
+	c.spillBase = at
+}
+
+func (c *compiler) tmpSlot() int  { return len(c.p.Values) * slotBytes }
+func (c *compiler) leafBase() int { return c.tmpSlot() + slotBytes }
+
+// cost is how many instructions an element of a value takes.
+func (c *compiler) cost(i int, costs []int) int {
+	v := &c.p.Values[i]
+	if v.Kind == Copy {
+		return costs[v.In[0]]
+	}
+	if v.Kind != Map || v.Level != Elem {
+		return 1
+	}
+	b := lane.NewBuilder(c.wide, len(v.In))
+	args := make([]lane.Arg, len(v.In))
+	total := 0
+	for k, x := range v.In {
+		args[k] = b.In(k)
+		if c.p.Values[x].Level == Elem {
+			total += costs[x]
+		}
+	}
+	v.Lane(b, args)
+	return total + len(b.Code)
+}
+
+// crosses reports whether a later pass over the row reads a value.
+func (c *compiler) crosses(i int) bool {
+	for _, v := range c.p.Values {
+		if v.Kind == Map && v.Level == Elem && slices.Contains(v.In, i) && v.Phase > c.p.Values[i].Phase {
+			return true
+		}
+	}
+	for _, v := range c.p.Values { // under another name
+		if v.Kind == Copy && v.In[0] == i && c.copyCrosses(v.In[0]) {
+			return true
+		}
+	}
+	return false
+}
+
+// copyCrosses reports whether a copy of a value is read in a later pass.
+func (c *compiler) copyCrosses(i int) bool {
+	for k, v := range c.p.Values {
+		if v.Kind != Copy || c.origin(k) != i {
+			continue
+		}
+		for _, u := range c.p.Values {
+			if u.Kind == Map && u.Level == Elem && slices.Contains(u.In, k) && u.Phase > c.p.Values[i].Phase {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *compiler) origin(i int) int {
+	for c.p.Values[i].Kind == Copy {
+		i = c.p.Values[i].In[0]
+	}
+	return i
+}
+
+// storeOf is the stream that a value is stored to as it is; -1 is none.
+func (c *compiler) storeOf(i int) int {
+	for _, s := range c.p.Stores {
+		if c.origin(s.Value) == i && !s.Add {
+			return s.Stream
+		}
+	}
+	return -1
+}
+
+// constant is the operand for bits in every lane.
+func (c *compiler) constant(bits uint32) mem {
+	k, ok := c.numbers[bits]
+	if !ok {
+		k = len(c.constants)
+		c.constants = append(c.constants, bits)
+		c.numbers[bits] = k
+	}
+	return mem{constant: k + 1}
+}
+
+// link puts the constants behind the code: a lane each for AVX-512, a vector each for AVX2.
+func (c *compiler) link() []byte {
+	code := c.code
+	for len(code)%slotBytes != 0 {
+		code = append(code, 0xCC)
+	}
+	base, size := len(code), 4
+	if !c.wide {
+		size = 32
+	}
+	for k, bits := range c.constants {
+		for lane := range size / 4 {
+			if k == c.tailMask {
+				bits = 0
+				if lane < c.p.Cols%c.lanes {
+					bits = math.MaxUint32
+				}
+			}
+			code = binary.LittleEndian.AppendUint32(code, bits)
+		}
+	}
+	for _, p := range c.patches {
+		binary.LittleEndian.PutUint32(code[p.at:], uint32(int32(base+p.constant*size-p.end)))
+	}
+	return code
+}
+
+// full is the form of an instruction on whole vectors.
+func (c *compiler) full() form {
+	if c.wide {
+		return form{length: 2, evex: true, imm: -1}
+	}
+	return form{length: 1, imm: -1}
+}
+
+// function writes the whole function.
+func (c *compiler) function() {
+	c.load(rsi, at(rdi, 8*argRows))
+	c.load(rdx, at(rdi, 8*argScratch))
+	if rest := c.p.Cols % c.lanes; rest != 0 {
+		if c.wide {
+			c.movImm(rax, int32(1)<<rest-1)
+			c.rr(kmovw, form{imm: -1}, tailK, 0, rax)
+		} else {
+			c.tailMask = len(c.constants)
+			c.constants = append(c.constants, 0)
+		}
+	}
+	top := len(c.code)
+	for phase := range c.phases {
+		c.rowValues(phase)
+		c.passes(phase)
+	}
+	c.rowStores()
+	for s := range c.p.Streams {
+		c.load(rax, c.pointer(s))
+		c.addMem(rax, at(rdi, 8*(argStreams+2*s+1)))
+		c.store(c.pointer(s), rax)
+	}
+	c.dec(rsi)
+	c.jump(5, top)
+	c.finish()
+}
+
+// tailK is the opmask with the lanes of a last, short vector; workK one for a moment.
+const (
+	tailK = 7
+	workK = 1
+)
+
+func (c *compiler) pointer(stream int) mem { return at(rdi, 8*(argStreams+2*stream)) }
+
+func (c *compiler) slot(value int) mem { return at(rdx, value*slotBytes) }

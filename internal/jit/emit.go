@@ -1,0 +1,199 @@
+package jit
+
+import (
+	"math"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/lane"
+)
+
+// The vector registers that no value has: for an operand, and for a second one.
+const (
+	work  = 0
+	work2 = 1
+)
+
+// stepper writes one step: it gives virtual registers to those of the processor.
+type stepper struct {
+	p      *pass
+	c      *compiler
+	line   int
+	disp   int // columns from CX
+	masked bool
+	last   []int       // instruction that uses a virtual register last
+	at     map[int]int // register of a virtual one
+	in     []int       // virtual register in a register, -1 none
+	saved  map[int]int // place in memory of one that had to go
+	now    int
+	busy   []int // registers of the operands of this instruction
+}
+
+// step writes the pass' instructions for the columns disp after CX; masked is a vector that is not whole.
+func (p *pass) step(line, disp int, masked bool) {
+	s := &stepper{p: p, c: p.c, line: line, disp: disp, masked: masked, at: map[int]int{}, saved: map[int]int{}}
+	s.in = slices.Repeat([]int{-1}, p.first)
+	for i := range p.steps {
+		for _, a := range p.steps[i].args() {
+			if !a.IsConst() {
+				for len(s.last) <= a.Reg {
+					s.last = append(s.last, -1)
+				}
+				s.last[a.Reg] = i
+			}
+		}
+	}
+	for i := range p.steps {
+		s.now, s.busy = i, s.busy[:0]
+		s.inst(&p.steps[i])
+		s.release(&p.steps[i])
+	}
+}
+
+// release frees the registers of what nothing uses any more.
+func (s *stepper) release(i *inst) {
+	for _, a := range i.args() {
+		if !a.IsConst() && s.last[a.Reg] <= s.now {
+			s.drop(a.Reg)
+		}
+	}
+	if i.Dst >= 0 && (i.Dst >= len(s.last) || s.last[i.Dst] < 0) {
+		s.drop(i.Dst)
+	}
+}
+
+func (s *stepper) drop(v int) {
+	if r, ok := s.at[v]; ok {
+		s.in[r] = -1
+		delete(s.at, v)
+	}
+}
+
+// dies reports whether this instruction is the last to use an operand that has a register.
+func (s *stepper) dies(a lane.Arg) bool {
+	_, here := s.at[a.Reg]
+	return !a.IsConst() && here && s.last[a.Reg] <= s.now
+}
+
+// room is a free register; the value that is used latest makes place where there is none.
+func (s *stepper) room() int {
+	best, far := -1, -1
+	for r := work2 + 1; r < len(s.in); r++ {
+		v := s.in[r]
+		if v < 0 {
+			return r
+		}
+		if next := s.next(v); !slices.Contains(s.busy, r) && next > far {
+			best, far = r, next
+		}
+	}
+	v := s.in[best]
+	if _, ok := s.saved[v]; !ok {
+		s.saved[v] = len(s.saved)
+		s.c.spills = max(s.c.spills, len(s.saved))
+		s.c.rm(vmovupsTo, s.c.full(), best, 0, s.spill(v))
+	}
+	delete(s.at, v)
+	s.in[best] = -1
+	return best
+}
+
+func (s *stepper) spill(v int) mem { return at(rdx, s.c.spillBase+s.saved[v]*slotBytes) }
+
+// next is the instruction that uses a virtual register next.
+func (s *stepper) next(v int) int {
+	for i := s.now; i < len(s.p.steps); i++ {
+		for _, a := range s.p.steps[i].args() {
+			if a.Reg == v {
+				return i
+			}
+		}
+	}
+	return math.MaxInt
+}
+
+// result gives the instruction's result a register; that of an operand that dies may be it.
+func (s *stepper) result(i *inst) int {
+	for _, a := range i.args() {
+		if s.dies(a) {
+			r := s.at[a.Reg]
+			s.drop(a.Reg)
+			return s.take(i.Dst, r)
+		}
+	}
+	return s.take(i.Dst, s.room())
+}
+
+func (s *stepper) take(v, r int) int {
+	s.at[v], s.in[r] = r, v
+	s.busy = append(s.busy, r)
+	return r
+}
+
+// reg is an operand in a register: its own, or spare for constants and numbers of rows.
+func (s *stepper) reg(a lane.Arg, spare int) int {
+	if a.IsConst() {
+		s.c.loadConst(spare, a.Bits)
+		return spare
+	}
+	if value, ok := s.p.slots[a.Reg]; ok {
+		s.c.rm(vmovups, s.c.full(), spare, 0, s.c.slot(value))
+		return spare
+	}
+	r, ok := s.at[a.Reg]
+	if !ok {
+		r = s.take(a.Reg, s.room())
+		s.c.rm(vmovups, s.c.full(), r, 0, s.spill(a.Reg))
+	}
+	s.busy = append(s.busy, r)
+	return r
+}
+
+// source is an operand that may be memory.
+type source struct {
+	inMemory, bcast bool
+	m               mem
+	r               int
+}
+
+// source is where an operand is: a constant, a number of a row, one that had to go, or a register.
+func (s *stepper) source(a lane.Arg) source {
+	if a.IsConst() {
+		return source{inMemory: true, bcast: s.c.wide, m: s.c.constant(a.Bits)}
+	}
+	if value, ok := s.p.slots[a.Reg]; ok {
+		return source{inMemory: true, m: s.c.slot(value)}
+	}
+	r, ok := s.at[a.Reg]
+	if !ok {
+		return source{inMemory: true, m: s.spill(a.Reg)}
+	}
+	s.busy = append(s.busy, r)
+	return source{r: r}
+}
+
+// withSource emits an instruction with such an operand.
+func (c *compiler) withSource(i ins, f form, reg, vvvv int, x source) {
+	if x.inMemory {
+		f.bcast = x.bcast
+		c.rm(i, f, reg, vvvv, x.m)
+		return
+	}
+	c.rr(i, f, reg, vvvv, x.r)
+}
+
+// with is an instruction on a register and a constant.
+func (c *compiler) with(i ins, reg, vvvv int, m mem) {
+	f := c.full()
+	f.bcast = c.wide
+	c.rm(i, f, reg, vvvv, m)
+}
+
+func (c *compiler) loadConst(r int, bits uint32) {
+	if c.wide {
+		c.rm(vbroadcastss, c.full(), r, 0, c.constant(bits))
+		return
+	}
+	c.rm(vmovups, c.full(), r, 0, c.constant(bits))
+}
+
+func (c *compiler) zero(r int) { c.rr(vxorps, c.full(), r, r, r) }

@@ -1,0 +1,173 @@
+package lane
+
+import "math"
+
+// Op is one instruction.
+type Op uint8
+
+// The instructions. A, B, C and D are their operands; those marked * may be constants.
+const (
+	Load    Op = iota // A*
+	Add               // A + B*
+	Sub               // A - B*
+	Mul               // A · B*
+	Div               // A / B*
+	Min               // the smaller; B* where either is NaN
+	Max               // the larger; B* where either is NaN
+	And               // bits of A and B*
+	Or                // bits of A or B*
+	Xor               // bits of A that differ from B*
+	AddInt            // A + B*, as 32-bit integers
+	SubInt            // A - B*, as 32-bit integers
+	Sqrt              // square root of A
+	ShiftL            // A shifted to the left by Imm bits
+	ShiftR            // A shifted to the right by Imm bits, the sign repeated
+	FromInt           // the 32-bit integer A as a float
+	Round             // A as a whole number: 0 nearest even, 1 down, 2 up
+	MulAdd            // A·B + C*, rounded once
+	AddMul            // A + B·C*, rounded once
+	DedMul            // A - B·C*, rounded once
+	MulDed            // B·C - A, rounded once
+	Compare           // all ones where A compares to B* as Imm says, else zero
+	Choose            // C* where A compares to B* as Imm says, else D
+	Select            // B* where the bits of A are all ones, C where they are zero
+	Scale             // A·2^B where C compares to D* as Imm says, else zero; 16 lanes only
+)
+
+// The comparisons that Imm names, as the processor numbers them.
+const (
+	Equal     = 0x00
+	Unordered = 0x03
+	NotEqual  = 0x04 // or unordered
+	NotLess   = 0x15 // or unordered
+	Less      = 0x11
+	LessEqual = 0x12
+)
+
+// Arg is an operand: a register, or the same bits in every lane.
+type Arg struct {
+	// Reg is a virtual register; it is negative for a constant.
+	Reg  int
+	Bits uint32
+}
+
+// IsConst reports whether the operand is a constant.
+func (a Arg) IsConst() bool { return a.Reg < 0 }
+
+// Instr is one instruction with a new register as its result.
+type Instr struct {
+	Op  Op
+	Dst int
+	Arg [4]Arg
+	Imm uint8
+}
+
+// counts is how many operands instructions have.
+var counts = [...]int{Load: 1, Add: 2, Sub: 2, Mul: 2, Div: 2, Min: 2, Max: 2, And: 2, Or: 2, Xor: 2,
+	AddInt: 2, SubInt: 2, Sqrt: 1, ShiftL: 1, ShiftR: 1, FromInt: 1, Round: 1, MulAdd: 3, AddMul: 3, DedMul: 3,
+	MulDed: 3, Compare: 2, Choose: 4, Select: 3, Scale: 4}
+
+// Args is the instruction's operands.
+func (i *Instr) Args() []Arg { return i.Arg[:counts[i.Op]] }
+
+// Const is a float in every lane.
+func Const(v float64) Arg { return Bits(math.Float32bits(float32(v))) }
+
+// Bits is a bit pattern in every lane.
+func Bits(b uint32) Arg { return Arg{Reg: -1, Bits: b} }
+
+// Builder writes a list of instructions. Registers below Inputs hold what the formula is given.
+type Builder struct {
+	// Wide is whether vectors have 16 lanes.
+	Wide bool
+	Code []Instr
+	regs int
+}
+
+// NewBuilder starts a formula of so many inputs.
+func NewBuilder(wide bool, inputs int) *Builder { return &Builder{Wide: wide, regs: inputs} }
+
+// In is an input.
+func (b *Builder) In(i int) Arg { return Arg{Reg: i} }
+
+// Regs is how many registers have been named.
+func (b *Builder) Regs() int { return b.regs }
+
+func (b *Builder) emit(op Op, imm uint8, args ...Arg) Arg {
+	i := Instr{Op: op, Dst: b.regs, Imm: imm}
+	copy(i.Arg[:], args)
+	b.Code = append(b.Code, i)
+	b.regs++
+	return Arg{Reg: i.Dst}
+}
+
+// reg is an operand as a register.
+func (b *Builder) reg(a Arg) Arg {
+	if a.IsConst() {
+		return b.emit(Load, 0, a)
+	}
+	return a
+}
+
+func (b *Builder) two(op Op, x, y Arg) Arg { return b.emit(op, 0, b.reg(x), y) }
+
+// Add is x + y.
+func (b *Builder) Add(x, y Arg) Arg { return b.two(Add, x, y) }
+
+// Sub is x - y.
+func (b *Builder) Sub(x, y Arg) Arg { return b.two(Sub, x, y) }
+
+// Mul is x · y.
+func (b *Builder) Mul(x, y Arg) Arg { return b.two(Mul, x, y) }
+
+// Div is x / y.
+func (b *Builder) Div(x, y Arg) Arg { return b.two(Div, x, y) }
+
+// Sqrt is the square root.
+func (b *Builder) Sqrt(x Arg) Arg { return b.emit(Sqrt, 0, b.reg(x)) }
+
+// Abs is x without its sign.
+func (b *Builder) Abs(x Arg) Arg { return b.two(And, x, Bits(0x7fffffff)) }
+
+// Neg is x with the other sign.
+func (b *Builder) Neg(x Arg) Arg { return b.two(Xor, x, Bits(0x80000000)) }
+
+// Round is x as a whole number: 0 nearest even, 1 down, 2 up.
+func (b *Builder) Round(x Arg, mode uint8) Arg { return b.emit(Round, mode, b.reg(x)) }
+
+// Compare is all ones where x compares to y by the predicate.
+func (b *Builder) Compare(predicate uint8, x, y Arg) Arg {
+	return b.emit(Compare, predicate, b.reg(x), y)
+}
+
+// Select is yes where a truth, all ones, holds, else no.
+func (b *Builder) Select(truth, yes, no Arg) Arg {
+	return b.emit(Select, 0, b.reg(truth), yes, b.reg(no))
+}
+
+// And is the bits that both have.
+func (b *Builder) And(x, y Arg) Arg { return b.two(And, x, y) }
+
+// Or is the bits that either has.
+func (b *Builder) Or(x, y Arg) Arg { return b.two(Or, x, y) }
+
+// Xor is the bits in which they differ.
+func (b *Builder) Xor(x, y Arg) Arg { return b.two(Xor, x, y) }
+
+// Max is the larger of x and y, NaN where either is.
+func (b *Builder) Max(x, y Arg) Arg { return b.nanOf(Max, x, y) }
+
+// Min is the smaller of x and y, NaN where either is.
+func (b *Builder) Min(x, y Arg) Arg { return b.nanOf(Min, x, y) }
+
+// nanOf keeps a NaN of x: the instructions give y where either is NaN, so only x needs a look.
+func (b *Builder) nanOf(op Op, x, y Arg) Arg {
+	x = b.reg(x)
+	return b.emit(Choose, Unordered, x, x, x, b.two(op, x, y))
+}
+
+// New names a register that no instruction of the list sets: what a reader loads into it is its own affair.
+func (b *Builder) New() Arg {
+	b.regs++
+	return Arg{Reg: b.regs - 1}
+}

@@ -1,0 +1,165 @@
+//go:build linux || darwin
+
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/galley-ml/galley/internal/mpi"
+)
+
+// Config says what to start.
+type Config struct {
+	// N is the number of processes, Args the program and its arguments.
+	N    int
+	Args []string
+	// Stdout and Stderr are the processes'.
+	Stdout, Stderr io.Writer
+}
+
+// grace is how long the others have after a process has failed: longer than they wait for each other to leave.
+const grace = 7 * time.Second
+
+// job is processes under way.
+type job struct {
+	Config
+	server  *server
+	cmds    []*exec.Cmd
+	ended   chan end
+	aborted chan string
+}
+
+// end is how a process ended.
+type end struct {
+	rank int
+	err  error
+}
+
+// Run starts the processes and returns when all have ended: the exit code of the first that failed, and an
+// error where a process could not say what happened to it.
+func Run(c Config) (code int, err error) {
+	j := &job{Config: c, ended: make(chan end, c.N), aborted: make(chan string, c.N)}
+	j.server = &server{n: c.N, values: map[string]string{}, aborted: func(m string) { j.aborted <- m }}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	for rank := range c.N {
+		if err := j.start(rank); err != nil {
+			j.kill()
+			j.drain(rank)
+			return 1, err
+		}
+	}
+	return j.wait(signals)
+}
+
+// start starts one process, in a group of its own: the terminal's signals reach the launcher alone, which
+// passes them on once. Nobody outlives the launcher.
+func (j *job) start(rank int) error {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	cmd := exec.Command(j.Args[0], j.Args[1:]...)
+	cmd.Stdout, cmd.Stderr = j.Stdout, j.Stderr
+	cmd.ExtraFiles = []*os.File{theirs} // descriptor 3
+	cmd.Env = append(os.Environ(), "PMI_FD=3", "PMI_RANK="+strconv.Itoa(rank), "PMI_SIZE="+strconv.Itoa(j.N),
+		mpi.LaunchVariable+"=1")
+	cmd.SysProcAttr = attributes()
+	if err := cmd.Start(); err != nil {
+		ours.Close()
+		return fmt.Errorf("process %d: %w", rank, err)
+	}
+	j.cmds = append(j.cmds, cmd)
+	go func() {
+		_ = j.server.serve(ours) // a process that hangs up is seen when it ends
+	}()
+	go func() {
+		j.ended <- end{rank, cmd.Wait()}
+		ours.Close()
+	}()
+	return nil
+}
+
+// socketPair is the two ends of a connection.
+func socketPair() (ours, theirs *os.File, err error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	syscall.CloseOnExec(fds[0])
+	syscall.CloseOnExec(fds[1])
+	return os.NewFile(uintptr(fds[0]), "pmi"), os.NewFile(uintptr(fds[1]), "pmi"), nil
+}
+
+// wait returns when all processes have ended.
+func (j *job) wait(signals <-chan os.Signal) (code int, err error) {
+	var timer <-chan time.Time
+	for left := j.N; left > 0; {
+		select {
+		case e := <-j.ended:
+			left--
+			if e.err == nil || code != 0 {
+				continue
+			}
+			if code, err = j.failure(e); err != nil {
+				j.kill()
+			} else {
+				timer = time.After(grace)
+			}
+		case m := <-j.aborted:
+			if code == 0 {
+				code, err = 1, fmt.Errorf("a process has aborted the job: %s", m)
+			}
+			j.kill()
+		case <-timer:
+			j.kill()
+		case s := <-signals:
+			j.signal(s.(syscall.Signal))
+		}
+	}
+	return code, err
+}
+
+// failure is the exit code of a process that failed, and what it could not say itself: that it was killed.
+func (j *job) failure(e end) (int, error) {
+	exit, ok := errors.AsType[*exec.ExitError](e.err)
+	if !ok {
+		return 1, fmt.Errorf("process %d: %w", e.rank, e.err)
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	if ok && status.Signaled() {
+		return 128 + int(status.Signal()), fmt.Errorf("process %d of %d: it was killed: %v", e.rank, j.N, status.Signal())
+	}
+	return exit.ExitCode(), nil
+}
+
+// signal passes a signal on to all processes.
+func (j *job) signal(s syscall.Signal) {
+	for _, cmd := range j.cmds {
+		_ = cmd.Process.Signal(s) // one that has ended needs none
+	}
+}
+
+// kill ends all processes and what they have started.
+func (j *job) kill() {
+	for _, cmd := range j.cmds {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // one that has ended needs none
+	}
+}
+
+// drain waits for processes that were started.
+func (j *job) drain(n int) {
+	for range n {
+		<-j.ended
+	}
+}

@@ -1,0 +1,111 @@
+package launch
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// server is what the processes of a job know of each other.
+type server struct {
+	n int
+
+	mu      sync.Mutex
+	values  map[string]string
+	waiting []io.Writer // in the barrier
+	aborted func(message string)
+}
+
+// kvsName is what the one set of keys and values is called.
+const kvsName = "galley"
+
+// serve answers one process's lines until it hangs up.
+func (s *server) serve(rw io.ReadWriter) error {
+	lines := bufio.NewScanner(rw)
+	for lines.Scan() {
+		answer, last := s.answer(parseLine(lines.Text()), rw)
+		if answer != "" {
+			if _, err := io.WriteString(rw, answer+"\n"); err != nil {
+				return err
+			}
+		}
+		if last {
+			return nil
+		}
+	}
+	return lines.Err()
+}
+
+// parseLine reads a line of key=value words. A value may hold anything but a blank.
+func parseLine(line string) map[string]string {
+	words := map[string]string{}
+	for word := range strings.FieldsSeq(line) {
+		if k, v, ok := strings.Cut(word, "="); ok {
+			words[k] = v
+		}
+	}
+	return words
+}
+
+// answer is what a process is told; last if it has no more to ask.
+func (s *server) answer(words map[string]string, to io.Writer) (answer string, last bool) {
+	switch cmd := words["cmd"]; cmd {
+	case "init":
+		return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0", false
+	case "get_maxes":
+		return "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024", false
+	case "get_appnum":
+		return "cmd=appnum appnum=0", false
+	case "get_my_kvsname":
+		return "cmd=my_kvsname kvsname=" + kvsName, false
+	case "get_universe_size":
+		return fmt.Sprintf("cmd=universe_size size=%d", s.n), false
+	case "put":
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.values[words["key"]] = words["value"]
+		return "cmd=put_result rc=0 msg=success", false
+	case "get":
+		return s.get(words["key"]), false
+	case "barrier_in":
+		s.barrier(to)
+		return "", false
+	case "finalize":
+		return "cmd=finalize_ack", true
+	case "abort":
+		s.aborted(words["error_msg"])
+		return "", true
+	default:
+		return fmt.Sprintf("cmd=%s rc=-1 msg=unknown_command", cmd), false
+	}
+}
+
+// get is the value of a key. Where processes run is ours to know: all on one host.
+func (s *server) get(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key == "PMI_process_mapping" {
+		return fmt.Sprintf("cmd=get_result rc=0 msg=success value=(vector,(0,1,%d))", s.n)
+	}
+	value, ok := s.values[key]
+	if !ok {
+		return "cmd=get_result rc=-1 msg=key_not_found value=unknown"
+	}
+	return "cmd=get_result rc=0 msg=success value=" + value
+}
+
+// barrier answers all processes when the last one has come.
+func (s *server) barrier(to io.Writer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = append(s.waiting, to)
+	if len(s.waiting) < s.n {
+		return
+	}
+	for _, w := range s.waiting {
+		_, _ = io.WriteString(w, "cmd=barrier_out\n") // one that is gone is seen elsewhere
+	}
+	s.waiting = nil
+}

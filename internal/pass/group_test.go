@@ -1,0 +1,244 @@
+package pass_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/op"
+)
+
+// randomLoops draws a program of maps, folds, sums of columns and changes of shape over a few sizes, with
+// several results.
+func randomLoops(t *rapid.T) *ir.Func {
+	b := ir.NewBuilder("loops")
+	rows, cols := rapid.SampledFrom([]int{1, 2, 3, 7, 300}).Draw(t, "rows"),
+		rapid.SampledFrom([]int{1, 2, 5, 16, 33, 64, 130, 4100}).Draw(t, "cols")
+	if rows*cols > 1<<18 {
+		rows = 7
+	}
+	split := rapid.SampledFrom([]int{1, 2, 3}).Draw(t, "outer")
+	shapes := []array.Shape{{rows, cols}, {split, rows, cols}, {cols}, {rows, 1}, {1, 1}, {}, {split, 1, cols},
+		{split, rows, 1}}
+	f32 := func(s array.Shape) *op.Tensor { return b.Param("", ir.Type{DType: array.F32, Shape: s}) }
+	values := []*op.Tensor{f32(shapes[0]), f32(shapes[1])}
+	for range rapid.IntRange(0, 3).Draw(t, "params") {
+		values = append(values, f32(rapid.SampledFrom(shapes).Draw(t, "shape")))
+	}
+	var truths []*op.Tensor
+	one := func() *op.Tensor {
+		return values[len(values)-1-rapid.IntRange(0, min(7, len(values)-1)).Draw(t, "value")]
+	}
+	for range rapid.IntRange(2, 24).Draw(t, "nodes") {
+		x, y := one(), one()
+		v := drawOp(t, b, x, y, &truths, split)
+		if v != nil && v.Err() == nil && v.Shape().Len() <= 1<<19 {
+			values = append(values, v)
+		}
+	}
+	results := []*op.Tensor{values[len(values)-1]}
+	for range rapid.IntRange(0, 3).Draw(t, "results") {
+		if v := one(); v.Node() != nil {
+			results = append(results, v)
+		}
+	}
+	f, err := b.Build(results...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// fits reports whether two values are broadcast together to something of their size.
+func fits(x, y *op.Tensor) bool {
+	xs, ys := x.Shape(), y.Shape()
+	for i := 1; i <= min(len(xs), len(ys)); i++ {
+		a, b := xs[len(xs)-i], ys[len(ys)-i]
+		if a != b && a != 1 && b != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+func drawOp(t *rapid.T, b *ir.Builder, x, y *op.Tensor, truths *[]*op.Tensor, split int) *op.Tensor {
+	unary := []func(*op.Tensor) *op.Tensor{op.Exp, op.Tanh, op.Neg, op.Square, op.Abs, op.Sigmoid, op.ReLU, op.Erf,
+		op.Log1p, op.Softplus, op.Floor, op.SiLU, op.Sqrt, op.Rsqrt, op.Reciprocal, op.Expm1, op.Log,
+		func(x *op.Tensor) *op.Tensor { return op.GELU(x, "tanh") },
+		func(x *op.Tensor) *op.Tensor { return op.GELU(x, "none") },
+		func(x *op.Tensor) *op.Tensor { return op.AddScalar(x, 0.5) },
+		func(x *op.Tensor) *op.Tensor { return op.MulScalar(x, -1.25) }}
+	binary := []func(x, y *op.Tensor) *op.Tensor{op.Add, op.Sub, op.Mul, op.Div, op.Maximum, op.Minimum}
+	compare := []func(x, y *op.Tensor) *op.Tensor{op.Less, op.Greater, op.LessEqual, op.GreaterEqual, op.Equal,
+		op.NotEqual}
+	switch rapid.IntRange(0, 11).Draw(t, "kind") {
+	case 0, 1, 2:
+		return rapid.SampledFrom(unary).Draw(t, "unary")(x)
+	case 3, 4, 5:
+		if fits(x, y) {
+			return rapid.SampledFrom(binary).Draw(t, "binary")(x, y)
+		}
+	case 6:
+		if len(x.Shape()) > 0 {
+			folds := []func(x *op.Tensor, dims ...int) *op.Tensor{op.Sum, op.Mean, op.AMax, op.AMin}
+			fold := rapid.SampledFrom(folds).Draw(t, "fold")
+			return op.KeepDims(fold(x, -1), x, -1)
+		}
+	case 7:
+		if len(x.Shape()) > 1 {
+			return op.Sum(x, 0)
+		}
+	case 8:
+		if n := x.Shape().Len(); n%split == 0 {
+			return op.Reshape(x, split, n/split)
+		}
+	case 9:
+		if fits(x, y) {
+			return op.Expand(x, op.Add(x, y).Shape()...)
+		}
+	case 10:
+		if fits(x, y) {
+			*truths = append(*truths, rapid.SampledFrom(compare).Draw(t, "compare")(x, y))
+		}
+	case 11:
+		if k := len(*truths); k > 0 {
+			c := (*truths)[k-1]
+			if fits(c, x) && fits(x, y) && fits(c, y) {
+				return op.Where(c, x, y)
+			}
+			return op.Cast(c, array.F32)
+		}
+	}
+	return nil
+}
+
+// numbers is arguments for a program: mostly ordinary, with zeros of both signs, infinities, NaN and
+// denormals among them.
+func numbers(f *ir.Func, seed uint64) []array.Array {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	odd := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)),
+		float32(math.NaN()), 1e-40, -1e-40, 1, 2}
+	args := make([]array.Array, len(f.Params()))
+	for i, p := range f.Params() {
+		args[i] = array.New(p.DType(), p.Shape()...)
+		for j, data := 0, array.Data[float32](args[i]); j < len(data); j++ {
+			if data[j] = float32(rng.NormFloat64()); rng.IntN(200) == 0 {
+				data[j] = odd[rng.IntN(len(odd))]
+			}
+		}
+	}
+	return args
+}
+
+// TestGroups: a program with loops has the bits of the program without, whatever is in it: as code, and as
+// strips.
+func TestGroups(t *testing.T) {
+	t.Run("code", func(t *testing.T) {
+		if !op.LoopsCompiled() {
+			t.Skip("no code is generated on this machine")
+		}
+		testGroups(t, "code")
+	})
+	t.Run("strips", func(t *testing.T) {
+		t.Setenv("GALLEY_JIT", "off")
+		testGroups(t, "strips")
+	})
+}
+
+func testGroups(t *testing.T, how string) {
+	one, three := cpu.NewDevice(cpu.Config{Threads: 1}), cpu.NewDevice(cpu.Config{Threads: 3})
+	defer one.Close()
+	defer three.Close()
+	loops := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		f, err := pass.Optimize(randomLoops(rt))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		g, _, err := pass.Groups(f, pass.GroupConfig{Always: true})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if err := ir.Check(g); err != nil {
+			rt.Fatalf("%v\n%v\n%v", err, f, g)
+		}
+		for _, n := range g.Nodes() {
+			if strings.HasPrefix(op.FusedHow(n.Op()), how) {
+				loops++
+			}
+		}
+		args := numbers(f, 1)
+		want := runAll(rt, one, f, args)
+		for _, d := range []*cpu.Device{one, three} {
+			for i, got := range runAll(rt, d, g, args) {
+				sameBits(rt, got, want[i], i, f, g)
+			}
+		}
+	})
+	if !t.Failed() && loops == 0 {
+		t.Error("no program had such a loop")
+	}
+}
+
+func runAll(t *rapid.T, d *cpu.Device, f *ir.Func, args []array.Array) []array.Array {
+	e, err := d.Compile(f, cpu.Options{NoFuse: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.Run(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// sameBits allows any NaN for a NaN: which one it is depends on the order of operands.
+func sameBits(t *rapid.T, got, want array.Array, result int, f, g *ir.Func) {
+	x, y := array.Data[float32](got), array.Data[float32](want)
+	for i := range y {
+		if math.Float32bits(x[i]) != math.Float32bits(y[i]) && (x[i] == x[i] || y[i] == y[i]) {
+			t.Fatalf("result %d, element %d: got %g, want %g\n%v\n%v", result, i, x[i], y[i], f, g)
+		}
+	}
+}
+
+// TestGroupsKeepMeetings: what devices do together stays, in its order, though a device needs nothing of it.
+func TestGroupsKeepMeetings(t *testing.T) {
+	text := `func meet(%0: f32[64,64], %1: f32[64,64]) {
+  %2 = exp %0
+  %3 = all_reduce{mesh="x=2" axes="x" kind="sum"} %0
+  %4 = neg %2
+  %5 = add %4 %1
+  %6 = all_reduce{mesh="x=2" axes="x" kind="sum"} %1
+  %7 = tanh %2
+  %8 = mul %7 %5
+  return %8
+}
+`
+	f, err := ir.Parse(text, op.Lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, _, err := pass.Groups(f, pass.GroupConfig{Always: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	meet := []*ir.Value{}
+	for _, n := range g.Nodes() {
+		names = append(names, n.Op().Name())
+		if n.Op().Name() == "all_reduce" {
+			meet = append(meet, n.In()[0])
+		}
+	}
+	if len(meet) != 2 || meet[0] != g.Params()[0] || meet[1] != g.Params()[1] || len(names) != 3 {
+		t.Errorf("got %v of\n%v", names, g)
+	}
+}

@@ -1,0 +1,177 @@
+package pass
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// What loops cost, in nanoseconds on one core, give or take: enough to tell what is worth it.
+const (
+	farByte     = 0.10 // a byte from memory
+	nearByte    = 0.03 // a byte from the second cache
+	nearBytes   = 1 << 20
+	codeInstr   = 0.015 // an instruction on one element, by generated code
+	stripCall   = 250.0 // a kernel on a strip, besides what it computes
+	leastStrips = 1 << 20
+	leastElems  = 1 << 9
+)
+
+func perByte(v *ir.Value) float64 {
+	if v.Type().Bytes() > nearBytes {
+		return farByte
+	}
+	return nearByte
+}
+
+// compute lets loops compute again what others would have to store for them, where that takes less time:
+// cheap elements of values that both read anyway.
+func (g *Grouping) compute() {
+	for i := len(g.nodes) - 1; i >= 0; i-- {
+		if g.unit[i].plan == nil || g.free(i) || !g.cheap(i) {
+			continue
+		}
+		v := g.nodes[i].Out()[0]
+		readers := g.outsideReaders(i)
+		if len(readers) == 0 || slices.Contains(g.f.Results(), v) {
+			continue
+		}
+		for _, u := range readers {
+			g.tryAgain(i, u)
+		}
+	}
+}
+
+// cheap reports whether a node is one whose elements may be computed again: a map.
+func (g *Grouping) cheap(i int) bool {
+	k := g.loops[i].Kind()
+	return k == op.LoopMap || k == op.LoopRepeat || k == op.LoopSame
+}
+
+// outsideReaders is the other loops that read a node's result; none where others read it, too.
+func (g *Grouping) outsideReaders(i int) []*unit {
+	var list []*unit
+	for _, next := range g.users[i] {
+		u := g.unit[next]
+		if u == g.unit[i] {
+			continue
+		}
+		if u.plan == nil {
+			return nil
+		}
+		if !slices.Contains(list, u) {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// tryAgain computes node i in u as well, with what it needs of its own loop, if that saves time.
+func (g *Grouping) tryAgain(i int, u *unit) {
+	cone := g.cone(i, u, nil)
+	all := slices.Concat(u.nodes, u.again, cone)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) > maxNodes {
+		return
+	}
+	v := g.nodes[i].Out()[0]
+	work := 0.0
+	for _, k := range cone {
+		if !slices.Contains(u.again, k) {
+			work += float64(g.loops[k].Instructions()) * codeInstr * float64(v.Shape().Len())
+		}
+	}
+	saved := 2 * float64(v.Type().Bytes()) * perByte(v)
+	for _, x := range g.newReads(cone, u) {
+		saved -= float64(x.Type().Bytes()) * perByte(x)
+	}
+	if saved <= work {
+		return
+	}
+	plan, err := op.PlanLoop(g.with(all))
+	if err != nil {
+		return
+	}
+	u.again = append(u.again, cone...)
+	slices.Sort(u.again)
+	u.again, u.plan = slices.Compact(u.again), plan
+}
+
+// cone is node i and what of its loop it is computed from, without what is stored once a row.
+func (g *Grouping) cone(i int, u *unit, list []int) []int {
+	if slices.Contains(list, i) || slices.Contains(u.again, i) || g.unit[i] == u {
+		return list
+	}
+	list = append(list, i)
+	for _, x := range g.nodes[i].In() {
+		if x.Node() == nil {
+			continue
+		}
+		k := g.at[x.Node()]
+		if g.unit[k] == g.unit[i] && !g.free(k) && g.cheap(k) && g.loops[k].Size() == g.loops[i].Size() {
+			list = g.cone(k, u, list)
+		}
+	}
+	return list
+}
+
+// newReads is what nodes read that a unit does not: parameters, and results of other units.
+func (g *Grouping) newReads(nodes []int, u *unit) []*ir.Value {
+	have := map[*ir.Value]bool{}
+	for _, i := range slices.Concat(u.nodes, u.again) {
+		have[g.nodes[i].Out()[0]] = true
+		for _, x := range g.nodes[i].In() {
+			have[x] = true
+		}
+	}
+	for _, i := range nodes {
+		have[g.nodes[i].Out()[0]] = true
+	}
+	var list []*ir.Value
+	for _, i := range nodes {
+		for _, x := range g.nodes[i].In() {
+			if !have[x] && (x.Node() == nil || !g.free(g.at[x.Node()])) {
+				have[x] = true
+				list = append(list, x)
+			}
+		}
+	}
+	return list
+}
+
+// drop takes loops apart that would gain nothing.
+func (g *Grouping) drop() {
+	for i := range g.nodes {
+		u := g.unit[i]
+		if u.plan == nil || u.nodes[0] != i {
+			continue
+		}
+		if reason := g.idle(u); reason != "" {
+			for _, k := range u.nodes {
+				g.unit[k] = &unit{nodes: []int{k}, kept: reason}
+			}
+		}
+	}
+}
+
+// idle is why a loop would not be faster than its nodes.
+func (g *Grouping) idle(u *unit) string {
+	work := 0
+	for _, i := range u.nodes {
+		if k := g.loops[i].Kind(); k != op.LoopConstant && k != op.LoopSame {
+			work++
+		}
+	}
+	size := u.plan.Rows * u.plan.Cols
+	switch {
+	case work < 2:
+		return "one op"
+	case size < leastElems:
+		return "few elements"
+	case !op.LoopsCompiled() && 4*size < leastStrips:
+		return "strips do not gain on what stays in the cache"
+	}
+	return ""
+}

@@ -1,0 +1,243 @@
+package galley_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/comm/commtest"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// inJob runs f in each of n processes of a job, which are goroutines, and returns what each reports.
+func inJob(n int, f func(j *galley.Job) error) []error {
+	net := commtest.NewLoopback(n, 20*time.Microsecond)
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			j, err := galley.JobOver(net.Transport(i))
+			if err == nil {
+				err = f(j)
+			}
+			errs[i] = j.End(err)
+		})
+	}
+	all.Wait()
+	return errs
+}
+
+// course is what training leaves behind: losses and norms, then the bytes of all parameters.
+type course struct {
+	metrics []galley.Metrics
+	params  [][]byte
+}
+
+// followed trains a model for some steps, in a job if it is not nil. The last batch is of another size.
+func followed(j *galley.Job, c models.Config, s galley.Strategy, batch array.Shape, dtype array.DType) (*course,
+	error) {
+	d := galley.CPU(galley.Config{Threads: 1})
+	defer d.Close()
+	m, err := models.New(c, nn.Config{Scope: d.NewSession(), Seed: 3, DType: dtype})
+	if err != nil {
+		return nil, err
+	}
+	arranged, _, err := galley.Arrange(m, s, batch[1]-1)
+	if err != nil {
+		return nil, err
+	}
+	tr, err := galley.NewTrainer(galley.TrainerConfig{
+		Device: d, Params: m.Params(), Strategy: &s, ClipNorm: 1, Job: j, Optimizer: optim.AdamW{WeightDecay: 0.1},
+		Schedule: optim.Cosine{LR: 1e-2, Final: 1e-3, Warmup: 3, Steps: 20},
+		Loss: func(b []*op.Tensor) *op.Tensor {
+			n := b[0].Dim(1)
+			return arranged.Loss(op.Narrow(b[0], 1, 0, n-1), op.Narrow(b[0], 1, 1, n))
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer tr.Close()
+	out := &course{}
+	x := trial{vocab: c.Vocab, batch: batch}
+	for step := range 4 {
+		if step == 3 {
+			x.batch = array.Shape{2 * batch[0], batch[1]}
+		}
+		m, err := tr.Step(x.windows(step))
+		if err != nil {
+			return nil, err
+		}
+		out.metrics = append(out.metrics, m)
+	}
+	if err := tr.Sync(nil); err != nil {
+		return nil, err
+	}
+	for _, p := range m.Params() {
+		a, err := galley.Read(p.Value)
+		if err != nil {
+			return nil, err
+		}
+		out.params = append(out.params, a.Bytes())
+	}
+	return out, nil
+}
+
+func (c *course) differs(d *course) string {
+	for i := range c.metrics {
+		if c.metrics[i] != d.metrics[i] {
+			return fmt.Sprintf("step %d: got %+v, want %+v", i, c.metrics[i], d.metrics[i])
+		}
+	}
+	if !slices.EqualFunc(c.params, d.params, slices.Equal) {
+		return "parameters differ"
+	}
+	return ""
+}
+
+// TestProcessesTrainAlike: losses, norms and parameters are, to the bit, those of one process, however many
+// processes the devices are dealt to.
+func TestProcessesTrainAlike(t *testing.T) {
+	llama := models.Config{Family: "llama", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 4, Heads: 4, KVHeads: 2,
+		Positions: 32, InitStd: 0.3}
+	mixtral := llama
+	mixtral.Family, mixtral.Experts, mixtral.ExpertsPerToken = "mixtral", 4, 2
+	for _, test := range []struct {
+		model    models.Config
+		strategy galley.Strategy
+	}{
+		{llama, galley.Strategy{DP: 4}},
+		{llama, galley.Strategy{TP: 4}},
+		{llama, galley.Strategy{PP: 4, Micro: 4}},
+		{llama, galley.Strategy{DP: 4, Zero: 1, Overlap: true}},
+		{llama, galley.Strategy{DP: 4, Zero: 3}},
+		{mixtral, galley.Strategy{DP: 4, EP: 2}},
+		{llama, galley.Strategy{CP: 4}},
+		{llama, galley.Strategy{CP: 2, DP: 2, Context: "ulysses"}},
+		{llama, galley.Strategy{DP: 2, TP: 2, AMP: "bf16", Offload: strategy.Offload{Optimizer: 1}}},
+		{llama, galley.Strategy{DP: 2, PP: 2, Zero: 2, AMP: "f16", Micro: 2, Schedule: "zbh1"}},
+	} {
+		t.Run(name(&test.strategy), func(t *testing.T) {
+			t.Parallel()
+			want, err := followed(nil, test.model, test.strategy, array.Shape{4, 13}, array.F32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{2, 4} {
+				if testing.Short() && n > 2 {
+					continue
+				}
+				errs := inJob(n, func(j *galley.Job) error {
+					got, err := followed(j, test.model, test.strategy, array.Shape{4, 13}, array.F32)
+					if err == nil {
+						if d := got.differs(want); d != "" {
+							t.Errorf("%d processes, process %d: %s", n, j.Rank(), d)
+						}
+					}
+					return err
+				})
+				if err := errors.Join(errs...); err != nil {
+					t.Errorf("%d processes: %v", n, err)
+				}
+			}
+		})
+	}
+}
+
+// TestRandomProcesses: the same, for strategies that nobody thought of.
+func TestRandomProcesses(t *testing.T) {
+	t.Parallel()
+	n, ran := 8, 0
+	if *long {
+		n = 400
+	}
+	for seed := range n {
+		r := rand.New(rand.NewPCG(11, uint64(seed)))
+		c, s, batch := draw(r)
+		full, err := s.WithDefaults()
+		if err != nil {
+			continue
+		}
+		want, err := followed(nil, c, s, batch, array.F32)
+		if err != nil {
+			continue // TestRandomStrategies looks at these
+		}
+		var counts []int
+		for _, k := range []int{2, 3, 4, 8} {
+			if full.Devices()%k == 0 {
+				counts = append(counts, k)
+			}
+		}
+		if len(counts) == 0 {
+			continue
+		}
+		ran++
+		k := counts[r.IntN(len(counts))]
+		t.Run(fmt.Sprintf("%d/%s", k, name(&s)), func(t *testing.T) {
+			errs := inJob(k, func(j *galley.Job) error {
+				got, err := followed(j, c, s, batch, array.F32)
+				if err == nil {
+					if d := got.differs(want); d != "" {
+						t.Errorf("seed %d: %+v, batch %v: process %d: %s", seed, c, batch, j.Rank(), d)
+					}
+				}
+				return err
+			})
+			if err := errors.Join(errs...); err != nil {
+				t.Errorf("seed %d: %v", seed, err)
+			}
+		})
+	}
+	if ran < n/6 {
+		t.Errorf("of %d strategies %d could be run", n, ran)
+	}
+}
+
+// TestJobMistakes: what differs between processes, or does not fit them, is one error.
+func TestJobMistakes(t *testing.T) {
+	model := models.Config{Family: "llama", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 4,
+		Positions: 32, InitStd: 0.3}
+	tests := []struct {
+		name string
+		f    func(j *galley.Job) error
+		want string
+	}{
+		{"devices", func(j *galley.Job) error {
+			_, err := followed(j, model, galley.Strategy{DP: 3}, array.Shape{6, 13}, array.F32)
+			return err
+		}, "3 devices for 2 processes"},
+		{"other model", func(j *galley.Job) error {
+			c := model
+			c.Layers += j.Rank()
+			_, err := followed(j, c, galley.Strategy{DP: 2}, array.Shape{4, 13}, array.F32)
+			return err
+		}, "model is of"},
+		{"one fails", func(j *galley.Job) error {
+			if j.Rank() == 1 {
+				return errors.New("no such file")
+			}
+			_, err := followed(j, model, galley.Strategy{DP: 2}, array.Shape{4, 13}, array.F32)
+			return err
+		}, "process 1 ("},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for i, err := range inJob(2, test.f) {
+				if !strings.Contains(fmt.Sprint(err), test.want) && !(test.name == "one fails" && i == 1) {
+					t.Errorf("process %d: got %v, want it to say %q", i, err, test.want)
+				}
+			}
+		})
+	}
+}

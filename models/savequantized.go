@@ -1,0 +1,150 @@
+package models
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/packed"
+	"github.com/galley-ml/galley/internal/quant"
+	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/nn"
+)
+
+// QuantizeConfig says how a model's matrices become integers.
+type QuantizeConfig struct {
+	// Bits is 8 or 4; Group is how many neighbours of a row have one scale: 32, 64 or 128.
+	Bits, Group int
+	// Read gives a parameter's values; nil reads eager tensors.
+	Read func(p *nn.Param) (array.Array, error)
+	// Tokenizer, where set, is the text of the tokenizer.json to write beside the model.
+	Tokenizer []byte
+	// Round, where not nil, rounds a matrix [out, in] in place of rounding to the nearest.
+	Round func(name string, w []float32, out, in int, c quant.Config) (quant.Matrix, error)
+}
+
+// SaveQuantized writes a model as a Hugging Face directory in which the matrices of its layers are integers, as
+// compressed-tensors packs them. All else stays as it is.
+func SaveQuantized(dir string, m Model, c QuantizeConfig) error {
+	q := quantizer{QuantizeConfig: c, config: m.Config()}
+	if q.Read == nil {
+		q.Read = func(p *nn.Param) (array.Array, error) { return cpu.Read(p.Value) }
+	}
+	tensors, ignored, err := q.tensors(m)
+	if err != nil {
+		return fmt.Errorf("models: quantize %s: %w", dir, err)
+	}
+	text, err := q.written(ignored)
+	if err != nil {
+		return fmt.Errorf("models: quantize %s: %w", dir, err)
+	}
+	files := map[string][]byte{configName: text}
+	if c.Tokenizer != nil {
+		files[tokenizerName] = c.Tokenizer
+	}
+	err = replaceDir(dir, func(fresh string) error {
+		for name, text := range files {
+			if err := writeFile(filepath.Join(fresh, name), text); err != nil {
+				return err
+			}
+		}
+		return safetensors.WriteDir(fresh, tensors, defaultShard, map[string]string{"format": "pt"})
+	})
+	if err != nil {
+		return fmt.Errorf("models: quantize: %w", err)
+	}
+	return nil
+}
+
+type quantizer struct {
+	QuantizeConfig
+	config Config
+}
+
+// tensors is all that is written, and the modules that stay floats.
+func (q *quantizer) tensors(m Model) (all []safetensors.Named, ignored []string, err error) {
+	parts, err := PartsOf(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	linears, err := Linears(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(linears) == 0 {
+		return nil, nil, fmt.Errorf("%s has no matrices stored [out, in]: none can be packed", q.config.Family)
+	}
+	for _, p := range m.Params() {
+		a, err := q.Read(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		whole := stored(q.config, p.Name, a)
+		if !slices.Contains(linears, p) {
+			all, q.config.DType = append(all, whole...), a.DType()
+			continue
+		}
+		for _, one := range whole {
+			packed, err := q.pack(one)
+			if err != nil {
+				return nil, nil, err
+			}
+			all = append(all, packed...)
+		}
+	}
+	return all, unchanged(m, parts), nil
+}
+
+// pack rounds one matrix.
+func (q *quantizer) pack(one safetensors.Named) ([]safetensors.Named, error) {
+	out, in := one.Array.Shape()[0], one.Array.Shape()[1]
+	if in%q.Group != 0 {
+		return nil, fmt.Errorf("tensor %q: %d columns: want a multiple of the group of %d", one.Name, in, q.Group)
+	}
+	w := make([]float32, out*in)
+	if !packed.Floats(w, one.Array, 0) {
+		return nil, fmt.Errorf("tensor %q: got %v, want floats of 16 or 32 bits", one.Name, one.Array.DType())
+	}
+	c, dtype := quant.Config{Bits: q.Bits, Group: q.Group, Scale: quant.HalfScale}, array.F16
+	if one.Array.DType() == array.BF16 {
+		c.Scale, dtype = quant.BF16Scale, array.BF16
+	}
+	m, err := q.round(one.Name, w, out, in, c)
+	if err != nil {
+		return nil, err
+	}
+	tensors, err := m.Store(one.Name, dtype)
+	if err != nil {
+		return nil, err
+	}
+	var named []safetensors.Named
+	for _, t := range tensors {
+		named = append(named, safetensors.Named{Name: t.Name, Array: t.Array})
+	}
+	return named, nil
+}
+
+func (q *quantizer) round(name string, w []float32, out, in int, c quant.Config) (quant.Matrix, error) {
+	if q.Round == nil {
+		return quant.Round(c, w, out, in), nil
+	}
+	return q.Round(name, w, out, in, c)
+}
+
+// written is config.json.
+func (q *quantizer) written(ignored []string) ([]byte, error) {
+	settings, err := json.Marshal(quant.Config{Bits: q.Bits, Group: q.Group}.Settings(ignored))
+	if err != nil {
+		return nil, err
+	}
+	q.config.Other = maps.Clone(q.config.Other)
+	if q.config.Other == nil {
+		q.config.Other = map[string]json.RawMessage{}
+	}
+	q.config.Other["quantization_config"] = settings
+	return indented(q.config)
+}

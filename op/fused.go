@@ -1,0 +1,201 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"weak"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Fused is a program as one op: a loop over rows and columns in which values between its nodes stay near the
+// processor. Its results have the bits of the program run node by node.
+func Fused(body *ir.Func) Op {
+	return fused{held: held{fusedOf(body)}, Body: body.String()}
+}
+
+// FusedBody is the program of an op that Fused made.
+func FusedBody(o ir.Op) (*ir.Func, bool) {
+	f, ok := o.(fused)
+	if !ok {
+		return nil, false
+	}
+	body, err := ir.Parse(f.Body, Lookup)
+	return body, err == nil
+}
+
+// held keeps what was made of a program for as long as the op is there. It is no attribute.
+type held struct{ program *fusedProgram }
+
+type fused struct {
+	held
+	Body string
+}
+
+func (fused) Name() string { return "fused" }
+func (fused) halfNative()  {}
+func (o fused) NumResults(int) int {
+	if f, err := ir.Parse(o.Body, Lookup); err == nil {
+		return len(f.Results())
+	}
+	return 1
+}
+
+// on is the program on operands of these types: whatever dtypes and sizes they have.
+func (o fused) on(in []Type) (*fusedProgram, error) {
+	if p := o.program; p != nil && p.takes(in) {
+		return p, nil
+	}
+	f, err := ir.Parse(o.Body, Lookup)
+	if err != nil {
+		return nil, err
+	}
+	if len(in) != len(f.Params()) {
+		return nil, fmt.Errorf("body takes %d operands: got %d", len(f.Params()), len(in))
+	}
+	for _, n := range f.Nodes() {
+		if _, nested := n.Op().(fused); nested {
+			return nil, fmt.Errorf("body has a fused op in it: its nodes must be in the body itself")
+		}
+	}
+	b := ir.NewBuilder(f.Name())
+	args := make([]*Tensor, len(in))
+	for i, t := range in {
+		args[i] = b.Param("", t)
+	}
+	if f, err = b.Build(f.Replay(b, args, nil)...); err != nil {
+		return nil, err
+	}
+	return fusedOf(f), nil
+}
+
+func (o fused) Infer(in []Type) ([]Type, error) {
+	p, err := o.on(in)
+	if err != nil {
+		return nil, err
+	}
+	return typesOfValues(p.f.Results()), nil
+}
+
+func (o fused) Decompose(in []*Tensor) []*Tensor {
+	f, err := ir.Parse(o.Body, Lookup)
+	if err != nil {
+		return slices.Repeat([]*Tensor{ir.Invalid(in[0].Scope(), err)}, o.NumResults(len(in)))
+	}
+	return f.Replay(in[0].Scope(), in, nil)
+}
+
+func (o fused) VJP(in, _, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
+
+// Rule is none: programs are fused when they have been split.
+func (fused) Rule(in []Type) mesh.Rule { return mesh.Unknown }
+
+// Work reads operands and writes results once.
+func (o fused) Work(in, out []Type) Work {
+	w := Work{Bytes: moved(in, out)}
+	p, err := o.on(in)
+	if err != nil {
+		return w
+	}
+	for _, n := range p.f.Nodes() {
+		w.Flops += n.Op().(Op).Work(typesOfValues(n.In()), typesOfValues(n.Out())).Flops
+	}
+	return w
+}
+
+// InPlace is, for each result, an operand that nothing reads once the result is written there.
+func (o fused) InPlace() []int {
+	p := o.program
+	if p == nil {
+		f, err := ir.Parse(o.Body, Lookup)
+		if err != nil {
+			return nil
+		}
+		p = fusedOf(f)
+	}
+	return p.over
+}
+
+func (o fused) Eval(env *Env, in, out []array.Array) {
+	types := make([]Type, len(in))
+	for i, a := range in {
+		types[i] = ir.TypeOf(a)
+	}
+	p, err := o.on(types)
+	if err != nil {
+		panic("op: fused body that does not read: " + err.Error())
+	}
+	p.run(env, in, out)
+}
+
+func (o fused) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref { return emitAsIs(o, w, in) }
+
+func (fused) Samples() []Sample {
+	norm := "func body(%0: f32[5,7], %1: f32[7]) {\n  %2 = square %0\n  %3 = mean{dims=[1] count=7} %2\n" +
+		"  %4 = rsqrt %3\n  %5 = reshape{shape=[5,1]} %4\n  %6 = mul %0 %5\n  %7 = mul %6 %1\n  return %7 %4\n}\n"
+	slope := "func body(%0: f32[3,40], %1: f32[3,40]) {\n  %2 = tanh %0\n  %3 = mul %2 %1\n" +
+		"  %4 = sum{dims=[0]} %3\n  return %3 %4\n}\n"
+	return []Sample{
+		{Op: fused{Body: norm}, In: []Arg{f32(5, 7), f32(7)}},
+		{Op: fused{Body: slope}, In: []Arg{f32(3, 40), f32(3, 40)}},
+	}
+}
+
+// programs is what was made of bodies that are in use, by their text without places.
+var programs = struct {
+	sync.Mutex
+	byText map[string]weak.Pointer[fusedProgram]
+}{byText: map[string]weak.Pointer[fusedProgram]{}}
+
+// fusedOf is a body made ready to run, once for all ops that have it.
+func fusedOf(f *ir.Func) *fusedProgram {
+	key := withoutPlaces(f)
+	if !LoopsCompiled() { // a test may ask for strips of what runs as code elsewhere
+		key = "strips " + key
+	}
+	programs.Lock()
+	defer programs.Unlock()
+	if p := programs.byText[key].Value(); p != nil {
+		return p
+	}
+	for old, p := range programs.byText {
+		if p.Value() == nil {
+			delete(programs.byText, old)
+		}
+	}
+	p := newFusedProgram(f)
+	programs.byText[key] = weak.Make(p)
+	return p
+}
+
+// withoutPlaces is a program's text but for the lines of source that it names.
+func withoutPlaces(f *ir.Func) string {
+	var b strings.Builder
+	for line := range strings.Lines(f.String()) {
+		line, _, _ = strings.Cut(line, "  # ")
+		b.WriteString(line)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// FusedHow says how a fused op runs: by code of its own, by strips and why, or node by node and why.
+func FusedHow(o ir.Op) string {
+	f, ok := o.(fused)
+	if !ok || f.program == nil {
+		return ""
+	}
+	switch p := f.program; {
+	case p.code != nil:
+		return "code"
+	case p.plan != nil:
+		return "strips: " + p.why.Error()
+	default:
+		return "node by node: " + p.why.Error()
+	}
+}

@@ -1,0 +1,191 @@
+package op
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/jit"
+)
+
+// callElems is about how many elements one call of generated code goes through: it cannot be preempted.
+const callElems = 1 << 15
+
+// LoopsCompiled reports whether loops run as code of their own on this machine.
+func LoopsCompiled() bool {
+	_, err := jit.Best()
+	return err == nil
+}
+
+// loopCode is a part of a loop as machine code.
+type loopCode struct {
+	part loopPart
+	code *jit.Code
+	// scratch is memory of runs that are over.
+	scratch *sync.Pool
+}
+
+// compile makes code of all parts, or says why strips run.
+func (p *fusedProgram) compile() error {
+	set, err := jit.Best()
+	if err != nil {
+		return err
+	}
+	for _, part := range p.parts {
+		code, err := jit.Compile(p.program(part), set)
+		if err != nil {
+			p.code = nil
+			return err
+		}
+		p.code = append(p.code, loopCode{part: part, code: code, scratch: &sync.Pool{}})
+	}
+	return nil
+}
+
+// program is the loop as the generator has it: streams of operands, then of results, then sums of columns.
+func (p *fusedProgram) program(part loopPart) *jit.Program {
+	out := &jit.Program{Cols: part.cols}
+	plan, number := p.plan, map[*ir.Value]int{}
+	add := func(v jit.Value) int {
+		out.Values = append(out.Values, v)
+		return len(out.Values) - 1
+	}
+	for i, s := range plan.streams {
+		level := jit.Elem
+		if s.step == 0 {
+			level = jit.Row
+		}
+		truth := s.value.DType() == array.Bool
+		add(jit.Value{Kind: jit.Stream, Level: level, Stream: i, Truth: truth})
+		out.Bytes = append(out.Bytes, s.value.DType().Size())
+	}
+	var columns []int
+	for i, ln := range plan.nodes {
+		v := ln.node.Out()[0]
+		in := make([]int, len(plan.in[i]))
+		for k, o := range plan.in[i] {
+			if in[k] = o.stream; o.value != nil {
+				in[k] = number[o.value]
+			}
+		}
+		if ln.loop.Kind == LoopColumns {
+			columns = append(columns, in[0])
+			continue
+		}
+		number[v] = add(p.codeValue(ln, in))
+	}
+	out.Streams = len(plan.streams)
+	for _, v := range p.results {
+		if plan.level[v] == perColumn {
+			continue
+		}
+		out.Stores = append(out.Stores, jit.Store{Value: number[v], Stream: out.Streams})
+		out.Streams++
+		out.Bytes = append(out.Bytes, v.DType().Size())
+	}
+	for _, x := range columns {
+		out.Stores = append(out.Stores, jit.Store{Value: x, Stream: out.Streams, Add: true})
+		out.Streams++
+		out.Bytes = append(out.Bytes, 4)
+	}
+	return out
+}
+
+// codeValue is a node as the generator has it.
+func (p *fusedProgram) codeValue(ln *LoopNode, in []int) jit.Value {
+	v := ln.node.Out()[0]
+	c := jit.Value{In: in, Phase: p.plan.phase[v], Truth: v.DType() == array.Bool}
+	if p.plan.level[v] == perRow {
+		c.Level = jit.Row
+	}
+	switch ln.loop.Kind {
+	case LoopConstant:
+		c.Kind, c.Level, c.Number = jit.Number, jit.Const, ln.loop.Value
+	case LoopSame, LoopRepeat:
+		c.Kind = jit.Copy
+	case LoopFold:
+		c.Kind, c.Fold, c.Count = jit.Fold, ln.loop.Fold, ln.loop.Count
+	default:
+		c.Kind, c.Lane = jit.Map, ln.loop.Lane
+	}
+	return c
+}
+
+// runCode computes the loop by generated code.
+func (p *fusedProgram) runCode(env *Env, in, out []array.Array) {
+	sums := p.newColumnSums(out)
+	for _, c := range p.code {
+		rows := max(1, callElems/c.part.cols)
+		if p.plan.columns {
+			rows = columnRows
+		}
+		env.Pool.For(blocks(c.part.rows, rows), 1, func(lo, hi int) {
+			r := p.newCodeRun(&c, in, out)
+			for t := lo; t < hi; t++ {
+				for _, s := range r.sums {
+					clear(s)
+				}
+				r.rows(t*rows, min((t+1)*rows, c.part.rows))
+				sums.keep(t, r.sums)
+			}
+			c.scratch.Put(&r.call.Scratch)
+		})
+	}
+	sums.join()
+}
+
+// codeRun is what one task runs.
+type codeRun struct {
+	c     *loopCode
+	walks []rowWalk
+	data  []unsafe.Pointer
+	bytes []int
+	sums  [][]float32
+	call  jit.Call
+}
+
+func (p *fusedProgram) newCodeRun(c *loopCode, in, out []array.Array) *codeRun {
+	r := &codeRun{c: c, sums: p.emptySums(c.part.cols)}
+	add := func(a array.Array, w rowWalk) {
+		r.walks = append(r.walks, w)
+		r.data = append(r.data, unsafe.Pointer(unsafe.SliceData(a.Bytes())))
+		r.bytes = append(r.bytes, a.DType().Size())
+	}
+	for i, w := range c.part.streams {
+		add(in[p.param[i]], w)
+	}
+	for i, v := range p.results {
+		if p.plan.level[v] != perColumn {
+			add(out[i], c.part.results[i])
+		}
+	}
+	still := rowWalk{dims: []walkDim{{c.part.rows, 0}}}
+	for _, s := range r.sums {
+		r.walks, r.bytes = append(r.walks, still), append(r.bytes, 4)
+		r.data = append(r.data, unsafe.Pointer(unsafe.SliceData(s)))
+	}
+	r.call.Base, r.call.Stride = make([]unsafe.Pointer, len(r.data)), make([]int, len(r.data))
+	if s, ok := c.scratch.Get().(*[]byte); ok {
+		r.call.Scratch = *s
+	} else {
+		r.call.Scratch = array.New(array.U8, c.code.Scratch()).Bytes()
+	}
+	return r
+}
+
+// rows runs rows from lo to hi, as many at once as lie evenly everywhere.
+func (r *codeRun) rows(lo, hi int) {
+	for lo < hi {
+		n := hi - lo
+		for i, w := range r.walks {
+			at, run, stride := w.at(lo)
+			n = min(n, run)
+			r.call.Base[i] = unsafe.Add(r.data[i], at*r.bytes[i])
+			r.call.Stride[i] = stride * r.bytes[i]
+		}
+		r.call.Rows = n
+		r.c.code.Run(&r.call)
+		lo += n
+	}
+}

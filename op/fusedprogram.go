@@ -1,0 +1,166 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// fusedProgram is a body that is ready to run.
+type fusedProgram struct {
+	f *ir.Func
+	// plan is the loop; nil where the body is none, and its nodes are run one by one. why is the reason, or
+	// that for which strips run and not code.
+	plan *LoopPlan
+	why  error
+	// param is the number of the operand behind each stream.
+	param []int
+	// results is the values that are stored: those of the body, without changes of shape.
+	results []*ir.Value
+	parts   []loopPart
+	over    []int
+	// code is the parts as machine code; without it strips run, and why says so.
+	code []loopCode
+}
+
+func newFusedProgram(f *ir.Func) *fusedProgram {
+	p := &fusedProgram{f: f}
+	if p.plan, p.why = planBody(f); p.why != nil {
+		return p
+	}
+	number := map[*ir.Value]int{}
+	for i, v := range f.Params() {
+		number[v] = i
+	}
+	for _, s := range p.plan.streams {
+		p.param = append(p.param, number[s.value])
+	}
+	for _, v := range f.Results() {
+		p.results = append(p.results, p.plan.base(v))
+	}
+	p.parts = p.plan.parts(p.results)
+	p.over = p.inPlace()
+	p.why = p.compile()
+	return p
+}
+
+// planBody is the loop of a body, or why it is none.
+func planBody(f *ir.Func) (*LoopPlan, error) {
+	var nodes []*LoopNode
+	for _, n := range f.Nodes() {
+		ln := NewLoopNode(n)
+		if ln == nil {
+			return nil, fmt.Errorf("%s is in no loop", n.Op().Name())
+		}
+		nodes = append(nodes, ln)
+	}
+	p, err := PlanLoop(nodes)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[*ir.Value]bool{}
+	for _, v := range f.Results() {
+		b := p.base(v)
+		if l := p.level[b]; l == outside || l == constant || seen[b] {
+			return nil, fmt.Errorf("result %v is not computed, or returned twice", v.Type())
+		}
+		seen[b] = true
+	}
+	return p, nil
+}
+
+// base is the value whose memory v has in a loop: changes of shape are none.
+func (p *LoopPlan) base(v *ir.Value) *ir.Value {
+	for v.Node() != nil {
+		l, ok := loopOfNode(v.Node())
+		if !ok || l.Kind != LoopSame || p.level[v.Node().In()[0]] == outside {
+			return v
+		}
+		v = v.Node().In()[0]
+	}
+	return v
+}
+
+// takes reports whether the program is made for operands of these types.
+func (p *fusedProgram) takes(in []Type) bool {
+	if len(in) != len(p.f.Params()) {
+		return false
+	}
+	for i, v := range p.f.Params() {
+		if !v.Type().Equal(in[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *fusedProgram) run(env *Env, in, out []array.Array) {
+	switch {
+	case p.plan == nil:
+		for i, a := range evalFunc(env, p.f, in) {
+			copyBytes(env, out[i], a)
+		}
+	case p.code != nil:
+		p.runCode(env, in, out)
+	default:
+		p.runStrips(env, in, out)
+	}
+}
+
+// inPlace finds, for each result that has an element for each of the loop's, an operand of its type that is
+// read element by element, and by no node after the one that makes the result: not in program order, and not
+// when a row is gone through again.
+func (p *fusedProgram) inPlace() []int {
+	over := make([]int, len(p.results))
+	taken := map[int]bool{}
+	for i, v := range p.results {
+		over[i] = -1
+		if p.plan.level[v] != perElem {
+			continue
+		}
+		for s := range p.plan.streams {
+			x := p.param[s]
+			if !taken[x] && p.f.Params()[x].DType() == v.DType() && p.mayOverwrite(x, v) {
+				over[i], taken[x] = x, true
+				break
+			}
+		}
+	}
+	return over
+}
+
+// mayOverwrite reports whether nothing reads an operand after v is written, which is in the last phase: values
+// of earlier ones may be computed again from operands.
+func (p *fusedProgram) mayOverwrite(param int, v *ir.Value) bool {
+	for s, st := range p.plan.streams {
+		if p.param[s] == param && !(st.step == 1 && st.even(p.plan.Cols)) {
+			return false
+		}
+	}
+	last, made := -1, -1
+	for i, ln := range p.plan.nodes {
+		out := ln.node.Out()[0]
+		if p.plan.lastRead(ln) > p.plan.phase[v] {
+			return false
+		}
+		if out == v {
+			made = i
+		}
+		for _, o := range p.plan.in[i] {
+			if o.value == nil && p.param[o.stream] == param {
+				last = i
+			}
+		}
+	}
+	return last <= made
+}
+
+// lastRead is the phase in which a node reads its operands.
+func (p *LoopPlan) lastRead(ln *LoopNode) int {
+	phase := p.phase[ln.node.Out()[0]]
+	if ln.loop.Kind == LoopFold {
+		phase--
+	}
+	return phase
+}

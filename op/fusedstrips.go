@@ -1,0 +1,234 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/kernel"
+)
+
+// stripElems is about how many elements of a value are computed at once: with a few others they stay in the
+// first cache.
+const stripElems = 1 << 12
+
+// runStrips computes the loop a few rows at a time, node by node, with the ops' own kernels.
+func (p *fusedProgram) runStrips(env *Env, in, out []array.Array) {
+	sums := p.newColumnSums(out)
+	for _, part := range p.parts {
+		height := max(1, stripElems/part.cols)
+		chunk := max(height, grain*4/part.cols)
+		if p.plan.columns {
+			chunk = columnRows
+		}
+		env.Pool.For(blocks(part.rows, chunk), 1, func(lo, hi int) {
+			s := p.newStrip(part, height, in, out)
+			for t := lo; t < hi; t++ {
+				s.begin()
+				for r := t * chunk; r < min((t+1)*chunk, part.rows); r += height {
+					s.rows(r, min(height, min((t+1)*chunk, part.rows)-r))
+				}
+				sums.keep(t, s.sums)
+			}
+		})
+	}
+	sums.join()
+}
+
+// strip is some rows of all values.
+type strip struct {
+	p      *fusedProgram
+	part   loopPart
+	in     []array.Array
+	out    []array.Array
+	height int
+	env    Env
+	// memory is that of values, and gathered that of streams which do not lie evenly.
+	memory, gathered map[any][]byte
+	sums             [][]float32
+	values           map[*ir.Value]array.Array
+}
+
+func (p *fusedProgram) newStrip(part loopPart, height int, in, out []array.Array) *strip {
+	s := &strip{p: p, part: part, in: in, out: out, height: height, memory: map[any][]byte{},
+		gathered: map[any][]byte{}, values: map[*ir.Value]array.Array{}}
+	for _, ln := range p.plan.nodes {
+		v := ln.node.Out()[0]
+		if ln.loop.Kind == LoopConstant {
+			a := array.New(v.DType(), 1, 1)
+			ln.node.Op().(Op).Eval(&s.env, nil, []array.Array{a})
+			s.values[v] = a
+		}
+	}
+	s.allot()
+	s.sums = p.emptySums(part.cols)
+	return s
+}
+
+// allot gives values that are not results memory, that of others which are done where there is any.
+func (s *strip) allot() {
+	plan := s.p.plan
+	last := map[*ir.Value]int{}
+	for i := range plan.nodes {
+		for _, o := range plan.in[i] {
+			if o.value != nil {
+				last[plan.base(o.value)] = i
+			}
+		}
+	}
+	for _, v := range s.p.results { // they are copied when all nodes are done
+		last[v] = len(plan.nodes)
+	}
+	var free [][]byte
+	for i, ln := range plan.nodes {
+		v := ln.node.Out()[0]
+		if plan.level[v] == perElem && plan.base(v) == v {
+			if n := len(free); n > 0 {
+				s.memory[v], free = free[n-1], free[:n-1]
+			} else {
+				s.memory[v] = array.New(array.F32, s.height*s.part.cols).Bytes()
+			}
+		} else if plan.level[v] == perRow {
+			s.memory[v] = array.New(array.F32, s.height).Bytes()
+		}
+		done := map[*ir.Value]bool{}
+		for _, o := range plan.in[i] {
+			if o.value == nil {
+				continue
+			}
+			b := plan.base(o.value)
+			if last[b] == i && plan.level[b] == perElem && s.memory[b] != nil && b != v && !done[b] {
+				free, done[b] = append(free, s.memory[b]), true
+			}
+		}
+	}
+}
+
+// begin starts sums of columns from nothing.
+func (s *strip) begin() {
+	for _, x := range s.sums {
+		clear(x)
+	}
+}
+
+// rows computes n rows from row r on.
+func (s *strip) rows(r, n int) {
+	plan := s.p.plan
+	column := 0
+	for i, ln := range plan.nodes {
+		v := ln.node.Out()[0]
+		in := make([]array.Array, len(plan.in[i]))
+		for k, o := range plan.in[i] {
+			if in[k] = s.values[o.value]; o.value == nil {
+				in[k] = s.stream(o.stream, r, n)
+			}
+		}
+		switch ln.loop.Kind {
+		case LoopConstant:
+		case LoopColumns:
+			s.addRows(s.sums[column], in[0], n)
+			column++
+		case LoopSame:
+			s.values[v] = in[0]
+			if plan.base(v) == v { // from outside
+				s.values[v] = s.array(v, r, n)
+				copyBytes(&s.env, s.values[v], in[0])
+			}
+		case LoopFold:
+			a := s.array(v, r, n)
+			s.values[v] = a
+			ln.loop.Row.Eval(&s.env, in, []array.Array{a.Reshape(n)})
+		case LoopRepeat:
+			a := s.array(v, r, n)
+			s.values[v] = a
+			expand{}.Eval(&s.env, in, []array.Array{a})
+		default:
+			a := s.array(v, r, n)
+			s.values[v] = a
+			ln.node.Op().(Op).Eval(&s.env, in, []array.Array{a})
+		}
+	}
+	s.store(r, n)
+}
+
+// array is where rows of a value are computed: in its result's memory, if it has one that lies evenly.
+func (s *strip) array(v *ir.Value, r, n int) array.Array {
+	cols := s.part.cols
+	if s.p.plan.level[v] == perRow {
+		cols = 1
+	}
+	if i := s.result(v); i >= 0 && s.direct(i, n, cols) {
+		at, _, _ := s.part.results[i].at(r)
+		return elements(s.out[i], v.DType(), at, n, cols)
+	}
+	return array.View(v.DType(), array.Shape{n, cols}, s.memory[v][:n*cols*v.DType().Size()])
+}
+
+// elements is n rows of an array from an element on.
+func elements(a array.Array, dtype array.DType, at, n, cols int) array.Array {
+	size := dtype.Size()
+	return array.View(dtype, array.Shape{n, cols}, a.Bytes()[at*size:(at+n*cols)*size])
+}
+
+// result is the number of a value among the results; -1 is none.
+func (s *strip) result(v *ir.Value) int {
+	for i, x := range s.p.results {
+		if x == v {
+			return i
+		}
+	}
+	return -1
+}
+
+// direct reports whether n rows of a result lie one after the other.
+func (s *strip) direct(i, n, cols int) bool { return n == 1 || s.part.results[i].even(cols) }
+
+// store copies results that were not computed where they belong.
+func (s *strip) store(r, n int) {
+	for i, v := range s.p.results {
+		if s.p.plan.level[v] != perElem || s.direct(i, n, s.part.cols) {
+			continue
+		}
+		for k := range n {
+			at, _, _ := s.part.results[i].at(r + k)
+			size := v.DType().Size() * s.part.cols
+			copy(s.out[i].Bytes()[at*v.DType().Size():][:size], s.values[v].Bytes()[k*size:])
+		}
+	}
+}
+
+// stream is rows of an operand, in a shape that is broadcast to that of the strip.
+func (s *strip) stream(i, r, n int) array.Array {
+	w, a := s.part.streams[i], s.in[s.p.param[i]]
+	cols := 1
+	if w.step == 1 {
+		cols = s.part.cols
+	}
+	at, _, _ := w.at(r)
+	switch {
+	case w.still():
+		return elements(a, a.DType(), at, 1, cols)
+	case n == 1 || w.even(cols):
+		return elements(a, a.DType(), at, n, cols)
+	}
+	size := a.DType().Size() * cols
+	if s.gathered[i] == nil {
+		s.gathered[i] = make([]byte, s.height*size)
+	}
+	buf := s.gathered[i][:n*size]
+	for k := range n {
+		at, _, _ := w.at(r + k)
+		copy(buf[k*size:(k+1)*size], a.Bytes()[at*a.DType().Size():])
+	}
+	return array.View(a.DType(), array.Shape{n, cols}, buf)
+}
+
+// addRows adds rows to a sum of columns, one after the other.
+func (s *strip) addRows(sum []float32, rows array.Array, n int) {
+	x := array.Data[float32](rows)
+	for k := range n {
+		row := x
+		if len(x) > len(sum) {
+			row = x[k*len(sum) : (k+1)*len(sum)]
+		}
+		kernel.Add(sum, sum, row)
+	}
+}

@@ -1,0 +1,114 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/lane"
+)
+
+// LoopKind is what an op is in a loop over rows and columns that several ops share.
+type LoopKind uint8
+
+const (
+	// LoopMap computes each element from the elements at its place, broadcast.
+	LoopMap LoopKind = iota
+	// LoopFold makes one number of the trailing dims, which are a row.
+	LoopFold
+	// LoopColumns adds up the leading dims: one number for each column.
+	LoopColumns
+	// LoopSame has its operand's elements in the same order.
+	LoopSame
+	// LoopRepeat is its first operand broadcast to the result's shape.
+	LoopRepeat
+	// LoopConstant is one number everywhere.
+	LoopConstant
+)
+
+// Loop says what an op does in a loop.
+type Loop struct {
+	Kind LoopKind
+	// Lane is what it does to a lane of a vector; nil where only its own kernel knows.
+	Lane func(b *lane.Builder, in []lane.Arg) lane.Arg
+	// Fold is how the elements of a row are combined.
+	Fold lane.Fold
+	// Count divides a sum, where it is not 0: the result is a mean.
+	Count int
+	// Row is the same fold of an operand of two dims along the second.
+	Row Op
+	// Rows and Cols are the sizes of the loop that a fold or a sum of columns needs.
+	Rows, Cols int
+	// Value is what a constant is.
+	Value float64
+}
+
+// looper is an op that says what it is in a loop; false where it can be part of none.
+type looper interface {
+	Loop(in, out []Type) (Loop, bool)
+}
+
+// laner is an op that computes each element by a formula for a lane.
+type laner interface {
+	Lane(b *lane.Builder, in []lane.Arg) lane.Arg
+}
+
+// LoopOf is what an op on operands of these types is in a loop, if it can be part of one.
+func LoopOf(o Op, in, out []Type) (Loop, bool) {
+	if len(out) != 1 || !inLanes(in) || !inLanes(out) {
+		return Loop{}, false
+	}
+	if l, ok := o.(looper); ok {
+		return l.Loop(in, out)
+	}
+	if l, ok := o.(laner); ok {
+		return Loop{Kind: LoopMap, Lane: l.Lane}, true
+	}
+	return Loop{}, false
+}
+
+// inLanes reports whether all types are those of lanes: 32-bit floats and truths.
+func inLanes(types []Type) bool {
+	for _, t := range types {
+		if t.DType != array.F32 && t.DType != array.Bool {
+			return false
+		}
+	}
+	return true
+}
+
+// loopOfNode is LoopOf for a node.
+func loopOfNode(n *ir.Node) (Loop, bool) {
+	o, ok := n.Op().(Op)
+	if !ok {
+		return Loop{}, false
+	}
+	return LoopOf(o, typesOfValues(n.In()), typesOfValues(n.Out()))
+}
+
+// foldLoop is the loop of a reduction along dims: a fold where they are the last ones, a sum of columns, if
+// that is allowed, where they are the first.
+func foldLoop(in []Type, dims []int, how lane.Fold, row Op) (Loop, bool) {
+	gs := groups(in[0].Shape, dims)
+	if len(gs) != 1 || in[0].DType != array.F32 {
+		return Loop{}, false
+	}
+	switch g := gs[0]; {
+	case g.last:
+		return Loop{Kind: LoopFold, Fold: how, Row: row, Rows: g.outer, Cols: g.reduced}, true
+	case g.outer == 1 && how == lane.FoldSum:
+		return Loop{Kind: LoopColumns, Rows: g.reduced, Cols: g.inner}, true
+	}
+	return Loop{}, false
+}
+
+// sameLoop is the loop of an op that changes its operand's shape only.
+func sameLoop() (Loop, bool) { return Loop{Kind: LoopSame}, true }
+
+// comparing is the loop of a comparison of floats; swapped is of the second operand with the first.
+func comparing(in []Type, predicate uint8, swapped bool) (Loop, bool) {
+	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg {
+		if swapped {
+			return b.Compare(predicate, in[1], in[0])
+		}
+		return b.Compare(predicate, in[0], in[1])
+	}}, in[0].DType == array.F32
+}

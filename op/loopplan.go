@@ -1,0 +1,246 @@
+package op
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/lane"
+)
+
+// level is how often a value of a loop is computed.
+type level uint8
+
+const (
+	outside   level = iota // an operand of the loop
+	perElem                // one number an element
+	perRow                 // one a row
+	perColumn              // one a column: the sum of all rows
+	constant               // one number that is known
+)
+
+// maxRow is the longest row that a fold is taken over: it stays in a core's second cache with a few others.
+const maxRow = 1 << 15
+
+// LoopNode is what is known of a node before it is in a loop; Loops keeps it.
+type LoopNode struct {
+	node *ir.Node
+	loop Loop
+	size int         // elements of the result; of the operand for a fold or a sum of columns
+	dims [][]walkDim // how each operand is read
+	run  int         // the longest row that all operands read evenly
+}
+
+// NewLoopNode is nil where the node can be part of no loop.
+func NewLoopNode(n *ir.Node) *LoopNode {
+	l, ok := loopOfNode(n)
+	if !ok {
+		return nil
+	}
+	out := n.Out()[0]
+	ln := &LoopNode{node: n, loop: l, size: out.Shape().Len(), run: out.Shape().Len()}
+	switch l.Kind {
+	case LoopFold, LoopColumns:
+		ln.size, ln.run = n.In()[0].Shape().Len(), l.Cols
+		ln.dims = [][]walkDim{{{ln.size, 1}}}
+		return ln
+	case LoopSame:
+		ln.dims = [][]walkDim{mergedDims([]walkDim{{ln.size, 1}})}
+		return ln
+	}
+	for _, x := range n.In() {
+		dims := broadcastDims(x.Shape(), out.Shape())
+		ln.dims = append(ln.dims, dims)
+		if last := dims[len(dims)-1]; len(dims) > 1 {
+			ln.run = min(ln.run, last.size)
+		}
+		if l.Kind == LoopRepeat {
+			break // a second operand is not read
+		}
+	}
+	return ln
+}
+
+// Kind is what the node is in a loop.
+func (ln *LoopNode) Kind() LoopKind { return ln.loop.Kind }
+
+// Size is the number of elements that the node goes through.
+func (ln *LoopNode) Size() int { return ln.size }
+
+// Cols is the row that the node needs, 0 where any will do.
+func (ln *LoopNode) Cols() int {
+	if ln.loop.Kind == LoopFold || ln.loop.Kind == LoopColumns {
+		return ln.loop.Cols
+	}
+	return 0
+}
+
+// operand is what a node of a loop reads.
+type operand struct {
+	value *ir.Value // of the loop, nil where it is a stream
+	// stream is what it reads from outside.
+	stream int
+}
+
+// stream is an operand of the loop as it is walked over.
+type stream struct {
+	value *ir.Value
+	rowWalk
+}
+
+// LoopPlan is nodes as one loop over rows and columns.
+type LoopPlan struct {
+	Rows, Cols int
+	nodes      []*LoopNode
+	level      map[*ir.Value]level
+	in         [][]operand // of each node
+	streams    []stream
+	// Phases is how often a row is gone through: folds end one.
+	Phases  int
+	phase   map[*ir.Value]int
+	folds   bool
+	columns bool
+}
+
+// PlanLoop makes one loop of nodes in order, or says why it cannot be.
+func PlanLoop(nodes []*LoopNode) (*LoopPlan, error) {
+	p := &LoopPlan{nodes: nodes, level: map[*ir.Value]level{}, phase: map[*ir.Value]int{}}
+	if err := p.shape(); err != nil {
+		return nil, err
+	}
+	for _, ln := range nodes {
+		if err := p.add(ln); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// shape finds the rows and columns that all nodes can share.
+func (p *LoopPlan) shape() error {
+	size := 0
+	for _, ln := range p.nodes {
+		if ln.loop.Kind == LoopConstant {
+			continue
+		}
+		size = max(size, ln.size)
+		if c := ln.Cols(); c != 0 {
+			if p.Cols != 0 && (p.Cols != c || p.Rows != ln.loop.Rows) {
+				return fmt.Errorf("rows of %d and of %d columns", p.Cols, c)
+			}
+			p.Cols, p.Rows, p.folds = c, ln.loop.Rows, true
+		}
+	}
+	if size == 0 {
+		return fmt.Errorf("nothing to compute")
+	}
+	if p.Cols == 0 {
+		p.Cols = size
+		for _, ln := range p.nodes {
+			if ln.size == size {
+				p.Cols = min(p.Cols, ln.run)
+			}
+		}
+		p.Rows = size / max(p.Cols, 1)
+	}
+	switch {
+	case p.Rows*p.Cols != size:
+		return fmt.Errorf("%d elements in rows of %d", size, p.Cols)
+	case p.Cols < 2:
+		return fmt.Errorf("rows of one element")
+	case p.folds && p.Cols > maxRow:
+		return fmt.Errorf("rows of %d elements do not stay in the cache", p.Cols)
+	}
+	return nil
+}
+
+// add places a node.
+func (p *LoopPlan) add(ln *LoopNode) error {
+	out := ln.node.Out()[0]
+	at, cols := perElem, p.Cols
+	switch {
+	case ln.loop.Kind == LoopConstant:
+		p.level[out], p.in = constant, append(p.in, nil)
+		return nil
+	case ln.size == p.Rows*p.Cols:
+	case ln.size == p.Rows:
+		at, cols = perRow, 1
+	default:
+		return fmt.Errorf("%s goes through %d elements, the loop through %d", ln.node.Op().Name(), ln.size,
+			p.Rows*p.Cols)
+	}
+	var in []operand
+	phase := 0
+	for i := range ln.dims {
+		o, from, err := p.operand(ln, i, at, cols)
+		if err != nil {
+			return fmt.Errorf("%s: %w", ln.node.Op().Name(), err)
+		}
+		in, phase = append(in, o), max(phase, from)
+	}
+	p.in = append(p.in, in)
+	switch ln.loop.Kind {
+	case LoopFold:
+		at, phase = perRow, phase+1
+	case LoopColumns:
+		at, p.columns = perColumn, true
+	}
+	p.level[out], p.phase[out] = at, phase
+	p.Phases = max(p.Phases, phase+1)
+	return nil
+}
+
+// operand places operand i of a node at a level, and says in which phase it is there.
+func (p *LoopPlan) operand(ln *LoopNode, i int, at level, cols int) (operand, int, error) {
+	x, dims := ln.node.In()[i], ln.dims[i]
+	whole := len(dims) == 1 && dims[0].stride == 1 && x.Shape().Len() == ln.size || ln.size == 1
+	switch from := p.level[x]; from {
+	case outside:
+		w, ok := inRows(dims, cols)
+		if !ok {
+			return operand{}, 0, fmt.Errorf("%v is not read in rows of %d", x.Type(), cols)
+		}
+		return operand{stream: p.stream(x, w)}, 0, nil
+	case constant:
+		return operand{value: x}, 0, nil
+	case perColumn:
+		return operand{}, 0, fmt.Errorf("%v is known when all rows are done", x.Type())
+	case perElem:
+		if at != perElem || !whole {
+			return operand{}, 0, fmt.Errorf("%v is not read element by element", x.Type())
+		}
+	case perRow:
+		if at == perElem && !isRow(dims, p.Rows, p.Cols) || at == perRow && !whole {
+			return operand{}, 0, fmt.Errorf("%v is not read once a row", x.Type())
+		}
+	}
+	return operand{value: x}, p.phase[x], nil
+}
+
+// stream is the number of a walk over an operand.
+func (p *LoopPlan) stream(x *ir.Value, w rowWalk) int {
+	for i, s := range p.streams {
+		if s.value == x && s.equal(w) {
+			return i
+		}
+	}
+	p.streams = append(p.streams, stream{x, w})
+	return len(p.streams) - 1
+}
+
+// Folds reports whether the loop has rows that belong together.
+func (p *LoopPlan) Folds() bool { return p.folds }
+
+// Instructions is how many vector instructions an element takes.
+func (ln *LoopNode) Instructions() int {
+	if ln.loop.Lane == nil {
+		return 1
+	}
+	in := len(ln.node.In())
+	b := lane.NewBuilder(true, in)
+	args := make([]lane.Arg, in)
+	for i := range args {
+		args[i] = b.In(i)
+	}
+	ln.loop.Lane(b, args)
+	return len(b.Code)
+}

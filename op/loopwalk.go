@@ -1,0 +1,112 @@
+package op
+
+import "github.com/galley-ml/galley/array"
+
+// walkDim is one dim of the rows of a loop, and how far apart its neighbours lie, in elements.
+type walkDim struct{ size, stride int }
+
+// rowWalk is where the rows of a loop lie in an operand or a result: the position of a row by its number, and
+// the step from one column to the next, 1 or 0.
+type rowWalk struct {
+	offset int
+	dims   []walkDim // outermost first, merged as far as strides allow
+	step   int
+}
+
+// at is where row r begins, how many rows from it on are evenly apart, and how far.
+func (w rowWalk) at(r int) (offset, run, stride int) {
+	offset = w.offset
+	for i := len(w.dims) - 1; i >= 0; i-- {
+		d := w.dims[i]
+		pos := r
+		if i > 0 {
+			pos = r % d.size
+		}
+		offset += pos * d.stride
+		if i == len(w.dims)-1 {
+			run, stride = d.size-pos, d.stride
+		}
+		r /= d.size
+	}
+	return offset, max(run, 1), stride
+}
+
+// still reports whether all rows are the same one.
+func (w rowWalk) still() bool { return len(w.dims) == 1 && w.dims[0].stride == 0 }
+
+// even reports whether neighbouring rows are so far apart everywhere.
+func (w rowWalk) even(stride int) bool { return len(w.dims) == 1 && w.dims[0].stride == stride }
+
+// equal reports whether two walks visit the same elements.
+func (w rowWalk) equal(v rowWalk) bool {
+	if w.offset != v.offset || w.step != v.step || len(w.dims) != len(v.dims) {
+		return false
+	}
+	for i, d := range w.dims {
+		if d != v.dims[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// mergedDims drops dims of one and joins those that are evenly apart. There is at least one.
+func mergedDims(dims []walkDim) []walkDim {
+	var out []walkDim
+	for _, d := range dims {
+		if d.size == 1 {
+			continue
+		}
+		if k := len(out) - 1; k >= 0 && out[k].stride == d.stride*d.size {
+			out[k] = walkDim{out[k].size * d.size, d.stride}
+			continue
+		}
+		out = append(out, d)
+	}
+	if len(out) == 0 {
+		out = []walkDim{{1, 0}}
+	}
+	return out
+}
+
+// broadcastDims is how an operand of shape s is read while a result of shape out is written in order.
+func broadcastDims(s, out array.Shape) []walkDim {
+	dims := make([]walkDim, len(out))
+	for d, stride := range broadcastStrides(s, out) {
+		dims[d] = walkDim{out[d], stride}
+	}
+	return mergedDims(dims)
+}
+
+// inRows parts merged dims into rows of cols elements; false where a row would not be evenly spaced.
+func inRows(dims []walkDim, cols int) (rowWalk, bool) {
+	last := dims[len(dims)-1]
+	if cols == 1 {
+		return rowWalk{dims: dims}, true
+	}
+	if last.size%cols != 0 || last.stride != 0 && last.stride != 1 {
+		return rowWalk{}, false
+	}
+	rows := append([]walkDim{}, dims[:len(dims)-1]...)
+	rows = append(rows, walkDim{last.size / cols, last.stride * cols})
+	return rowWalk{dims: mergedDims(rows), step: last.stride}, true
+}
+
+// isRow reports whether merged dims read one element a row, in order.
+func isRow(dims []walkDim, rows, cols int) bool {
+	if rows == 1 {
+		return len(dims) == 1 && dims[0].stride == 0
+	}
+	w, ok := inRows(dims, cols)
+	return ok && w.step == 0 && w.even(1)
+}
+
+// cut is the walk over the columns from lo on, in times pieces of cols columns each, as rows of their own.
+func (w rowWalk) cut(rows, lo, times, cols int) rowWalk {
+	dims := append([]walkDim{}, w.dims...)
+	if rows == 1 { // one dim that has no stride
+		dims = nil
+	}
+	dims = append(dims, walkDim{times, cols * w.step})
+	return rowWalk{offset: w.offset + lo*w.step, dims: mergedDims(dims), step: w.step}
+}

@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/safetensors"
@@ -15,31 +16,45 @@ const boxBytes = 1 << 20
 // ReadBox reads a box of a parameter into an array of its size, of any float dtype. It reads the rows that the
 // box is in, a megabyte at a time: a device that has a part of a parameter never meets the rest.
 func (w *Weights) ReadBox(p *nn.Param, box mesh.Box, dst array.Array) error {
-	if err := w.l.readBox(p, box, dst); err != nil {
+	if err := readBox(w.src, p, box, dst); err != nil {
 		return fmt.Errorf("models: %s: %w", w.path, err)
 	}
 	return nil
 }
 
-func (l *loader) readBox(p *nn.Param, box mesh.Box, dst array.Array) error {
+func readBox(s store, p *nn.Param, box mesh.Box, dst array.Array) error {
 	if box.Empty() {
 		return nil
 	}
+	if l, ok := s.(*loader); ok && l.stored(p) {
+		return l.readBox(p, box, dst)
+	}
+	whole, err := s.read(p) // integers are made floats as a whole
+	if err == nil {
+		array.CopyBox(dst, make([]int, len(box.Size)), converted(whole, dst.DType()), box.Start, box.Size)
+	}
+	return err
+}
+
+// stored reports whether a parameter is stored as floats of the same order, whole or by experts.
+func (l *loader) stored(p *nn.Param) bool {
+	names := aliases(l.config, p.Name)
+	if parts := expertParts(l.config, p.Name); parts != nil {
+		names = append(names, parts[0])
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, _, ok := l.src.Type(name)
+		return ok
+	})
+}
+
+func (l *loader) readBox(p *nn.Param, box mesh.Box, dst array.Array) error {
 	for _, stored := range aliases(l.config, p.Name) {
 		if _, shape, ok := l.src.Type(stored); ok {
 			return readRows(l.src, stored, shape, box, dst, make([]int, len(box.Size)))
 		}
 	}
-	if parts := expertParts(l.config, p.Name); parts != nil {
-		if _, _, ok := l.src.Type(parts[0]); ok {
-			return l.readExperts(parts, p.Type.Shape, box, dst)
-		}
-	}
-	whole, err := l.read(p) // integers are made floats as a whole
-	if err == nil {
-		array.CopyBox(dst, make([]int, len(box.Size)), converted(whole, dst.DType()), box.Start, box.Size)
-	}
-	return err
+	return l.readExperts(expertParts(l.config, p.Name), p.Type.Shape, box, dst)
 }
 
 // readExperts reads a box of [experts, rows, columns] that is stored as matrices one after the other, of an

@@ -36,9 +36,12 @@ type Model struct {
 	Defaults engine.Sampling
 	Stop     []int32
 	Created  time.Time
+	// Special reports tokens that are no text, such as those that end one; nil is that there are none.
+	Special func(id int32) bool
 
-	users   sync.WaitGroup
-	metrics *modelMetrics
+	grammars grammars
+	users    sync.WaitGroup
+	metrics  *modelMetrics
 }
 
 func (m *Model) plain() Text {
@@ -129,6 +132,7 @@ type ChatTemplate struct {
 	template *jinja.Template
 	// tokens are the special ones that templates name: bos_token and the like.
 	tokens map[string]any
+	tools  toolFormat
 }
 
 // NewChatTemplate parses a template. Tokens are the special tokens that it may name.
@@ -137,7 +141,7 @@ func NewChatTemplate(text string, tokens map[string]any) (*ChatTemplate, error) 
 	if err != nil {
 		return nil, fmt.Errorf("serve: chat template: %w", err)
 	}
-	return &ChatTemplate{t, tokens}, nil
+	return &ChatTemplate{t, tokens, formatOf(text)}, nil
 }
 
 // Render is the prompt of a conversation, up to where the answer begins.

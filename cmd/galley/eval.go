@@ -18,7 +18,7 @@ import (
 
 // evalCmd tells how well a model predicts a text, or answers questions.
 type evalCmd struct {
-	Dir string `arg:"" help:"Hugging Face directory of the model, adapter in PEFT's form, or directory of a run's checkpoints." type:"existingdir"`
+	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, adapter in PEFT's form, or directory of a run's checkpoints." type:"path"`
 	checkpointChoice
 	backendFlags
 	Data      []string `help:"Texts, as galley train takes them; without it the chapters of Moby-Dick that that holds out. May be repeated." sep:"none" type:"path" placeholder:"PATH"`
@@ -33,6 +33,8 @@ type evalCmd struct {
 	Seq       int      `help:"Tokens in a sequence, at most with --task." default:"128"`
 	Batches   int      `help:"Batches to read; 0 is all of the text." default:"0"`
 	Threads   int      `help:"Threads; 0 means all cores."`
+	Against   string   `help:"Compare with this model, of which the first is another form: its perplexity, the divergence from it, equal first choices." type:"path" placeholder:"DIR"`
+	Weights   string   `help:"With --against: keep the first model's weights as f32, bf16, int8 or int4." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
 
 	strategyFlags `group:"Devices"`
 }
@@ -46,6 +48,7 @@ would have said itself, always taking the likeliest token.
 
 Examples:
   galley eval out --data notes.txt
+  galley eval small --against out        what integers change: perplexities, divergence, equal first choices
   galley eval run --best                 the best checkpoint of a run, on the held-out part of the book
   galley eval out --task arc.jsonl --task sums.jsonl --seq 1024 --mesh dp=2
 Questions have the common shapes of lm-evaluation-harness's tasks:
@@ -60,6 +63,12 @@ func (c *evalCmd) Run() error {
 	}
 	if err == nil && len(c.Task) > 0 && (len(c.Data) > 0 || c.Batches > 0) {
 		err = errors.New("--task: --data and --batches are for texts: want one of them")
+	}
+	if err == nil && c.Weights != "" && c.Against == "" {
+		err = fmt.Errorf("--weights=%s: it is for --against", c.Weights)
+	}
+	if err == nil && c.Against != "" && (len(c.Task) > 0 || c.Mesh != "" || c.JSON) {
+		err = errors.New("--against: --task, --mesh and --json are for one model: want one of them")
 	}
 	if err != nil {
 		return err
@@ -106,6 +115,9 @@ func (e *evaluating) run() (err error) {
 		return err
 	}
 	e.tokenizer.note(e.dir.dir, e.config.Vocab)
+	if e.Against != "" {
+		return work()
+	}
 	e.d = galley.CPU(galley.Config{Threads: e.Threads})
 	defer e.d.Close()
 	if err := e.load(); err != nil {
@@ -122,6 +134,9 @@ func (e *evaluating) prepare() (func() error, error) {
 		return e.questions()
 	}
 	windows, source, err := e.windows()
+	if e.Against != "" {
+		return func() error { return e.compare(e.dir, windows, source) }, err
+	}
 	return func() error { return e.text(windows, source) }, err
 }
 

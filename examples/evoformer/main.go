@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/distribute"
+	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -33,7 +34,7 @@ func main() {
 func run() error {
 	host := galley.CPU(galley.Config{})
 	defer host.Close()
-	w, err := galley.NewWorld(host, 2)
+	w, err := dtensor.NewWorld(host, 2)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func run() error {
 // branches is where the two branches of a block run: that of sequences on the first mesh, that of pairs on the
 // second, which may be the same.
 type branches struct {
-	world         *galley.World
+	world         *dtensor.World
 	first, second *mesh.Mesh
 }
 
@@ -138,14 +139,14 @@ func (b branches) step(block *Block, params []*nn.Param, in []*galley.Tensor) []
 		if strings.HasPrefix(p.Name, "msa_") || strings.HasPrefix(p.Name, "outer.") {
 			at = b.first
 		}
-		placed[i] = galley.ShardTensor(weights[i], at)
+		placed[i] = dtensor.Shard(weights[i], at)
 	}
 	defer nn.Bind(params, placed)()
 	m, z := in[len(params)], in[len(params)+1]
-	msa := block.Sequences(galley.ShardTensor(m, b.first), galley.ShardTensor(z, b.first))
-	pair := block.Pairs(galley.ShardTensor(z, b.second))
-	pair = op.Add(pair, galley.ShardTensor(block.outer.forward(msa), b.second))
-	loss := op.Add(galley.ShardTensor(op.Mean(op.Square(msa)), b.second), op.Mean(op.Square(pair)))
+	msa := block.Sequences(dtensor.Shard(m, b.first), dtensor.Shard(z, b.first))
+	pair := block.Pairs(dtensor.Shard(z, b.second))
+	pair = op.Add(pair, dtensor.Shard(block.outer.forward(msa), b.second))
+	loss := op.Add(dtensor.Shard(op.Mean(op.Square(msa)), b.second), op.Mean(op.Square(pair)))
 	out := []*galley.Tensor{loss}
 	for i, g := range op.GradOnce([]*galley.Tensor{loss}, nil, weights) {
 		out = append(out, op.Sub(weights[i].Detach(), op.MulScalar(g, rate)))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/checkpoint"
@@ -12,8 +13,10 @@ import (
 
 // CheckpointConfig says where checkpoints are kept and how many.
 type CheckpointConfig struct {
-	// Dir is made if need be. One process at a time writes to it.
+	// Dir is made if need be. One process at a time writes to it, or one Job: its processes write the files of
+	// their own devices each, so it is on a file system that all of them see.
 	Dir string
+	Job *Job
 	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated stays
 	// besides.
 	Keep int
@@ -27,8 +30,12 @@ type Checkpoints struct{ keeper *checkpoint.Keeper }
 
 // OpenCheckpoints makes the directory ready for writing.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
-	k, err := checkpoint.NewKeeper(checkpoint.Config{Dir: c.Dir, Keep: c.Keep, KeepEvery: int64(c.KeepEvery),
-		KeepBest: scoreScalar, Finite: true})
+	config := checkpoint.Config{Dir: c.Dir, Keep: c.Keep, KeepEvery: int64(c.KeepEvery), KeepBest: scoreScalar,
+		Finite: true}
+	if c.Job.Size() > 1 {
+		config.Peers = peers{c.Job}
+	}
+	k, err := checkpoint.NewKeeper(config)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +136,10 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 		return nil, fmt.Errorf("%w: %w", ErrNoCheckpoint, err)
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := t.c.Job.Same([]Fact{{Name: "checkpoint", Value: filepath.Base(r.Path())}}); err != nil {
+		r.Close()
 		return nil, err
 	}
 	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: t.changes(r),

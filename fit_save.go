@@ -27,7 +27,8 @@ func (f *fit) open() error {
 		}
 	}
 	var err error
-	f.dir, err = OpenCheckpoints(CheckpointConfig{Dir: f.c.SaveDir, Keep: f.c.Keep, KeepEvery: f.c.KeepEvery})
+	f.dir, err = OpenCheckpoints(CheckpointConfig{Dir: f.c.SaveDir, Job: f.e.config.Job, Keep: f.c.Keep,
+		KeepEvery: f.c.KeepEvery})
 	if err != nil {
 		return err
 	}

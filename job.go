@@ -321,6 +321,19 @@ func (j *Job) Tell(text string) (string, error) {
 	return string(all[0]), nil
 }
 
+// peers is the processes of a job as they write checkpoints.
+type peers struct{ *Job }
+
+// Exchange gives every process what all give, besides what the program exchanges: checkpoints are written in
+// the background.
+func (p peers) Exchange(data []byte) ([][]byte, error) {
+	all, err := p.p.Exchange(checkpointStream, data)
+	if err != nil {
+		return nil, p.named(err)
+	}
+	return all, nil
+}
+
 // End leaves the job with the error that this process has come to, or none, and returns what the first process
 // has to say: its own error, or else another's. The others' errors are nil there.
 func (j *Job) End(err error) error {

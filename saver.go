@@ -71,12 +71,28 @@ func (s *Saver) After(ctx context.Context, sample int64) (saved bool, err error)
 
 // look asks how the last checkpoint has fared.
 func (s *Saver) look() {
+	if s.busy() {
+		return
+	}
 	switch done, err := s.c.keeper.Outcome(); {
 	case err != nil:
 		s.failed(err)
 	case done && s.last >= 0:
 		s.tries = 0
 	}
+}
+
+// busy reports whether a process of the job still writes: all learn of an outcome after the same step.
+func (s *Saver) busy() bool {
+	if s.t.c.Job.Size() == 1 {
+		return false
+	}
+	writes := 0
+	if s.c.keeper.Busy() {
+		writes = 1
+	}
+	any, err := s.t.c.Job.Max(writes)
+	return err != nil || any > 0
 }
 
 // failed tells of a checkpoint that could not be written, and chooses when to try again: at once, then after
@@ -146,7 +162,7 @@ func (s *Saver) Finish(ctx context.Context, sample int64) (saved bool, err error
 
 // Save writes a checkpoint of the engine's state to dir and returns when it is on disk.
 func (e *Engine) Save(ctx context.Context, dir string) (err error) {
-	c, err := OpenCheckpoints(CheckpointConfig{Dir: dir})
+	c, err := OpenCheckpoints(CheckpointConfig{Dir: dir, Job: e.config.Job})
 	if err != nil {
 		return err
 	}

@@ -24,10 +24,6 @@ type checkpointFlags struct {
 
 // validateCheckpoints checks what can be without looking at the directory.
 func (f checkpointFlags) validateCheckpoints() error {
-	if job != nil && f.Checkpoint != "" {
-		return fmt.Errorf("--checkpoint: %d processes do not write checkpoints yet: want one process, or none of it",
-			job.Size())
-	}
 	if f.Checkpoint == "" {
 		if f.From != 0 || f.Rewind || len(f.Changed) > 0 || f.KeepEvery != 0 {
 			return fmt.Errorf("--from, --rewind, --changed, --keep-every: they are for --checkpoint=DIR")
@@ -65,7 +61,7 @@ func (f checkpointFlags) checkpoints(t *galley.Trainer) (*saver, error) {
 }
 
 func (f checkpointFlags) openCheckpoints(t *galley.Trainer) (*saver, error) {
-	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Keep: f.Keep,
+	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Job: job, Keep: f.Keep,
 		KeepEvery: f.KeepEvery})
 	if err != nil {
 		return nil, err

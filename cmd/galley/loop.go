@@ -49,7 +49,7 @@ func (t *training) train() error {
 		return err
 	}
 	defer l.c.close()
-	if t.Checkpoint != "" {
+	if t.Checkpoint != "" && job.First() {
 		if err := t.keepModel(); err != nil {
 			return err
 		}

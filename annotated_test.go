@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -27,7 +28,7 @@ func newAnnotated(t *testing.T, s op.Scope, text string) *annotated {
 	if text != "" {
 		at := parseMesh(t, text)
 		m.lay = func(x *galley.Tensor, dim int) *galley.Tensor {
-			return galley.ShardTensor(x, at, mesh.Shard(dim))
+			return dtensor.Shard(x, at, mesh.Shard(dim))
 		}
 	}
 	return m
@@ -153,7 +154,7 @@ func TestParametersOnMeshes(t *testing.T) {
 	for _, s := range []*galley.Strategy{nil, {DP: 2}} {
 		all, one := newAnnotated(t, w, ""), newAnnotated(t, device(t).NewSession(), "")
 		for _, p := range all.Params() {
-			p.Value = galley.ShardTensor(p.Value, parseMesh(t, "x=2"), mesh.Shard(0)).Detach().Track()
+			p.Value = dtensor.Shard(p.Value, parseMesh(t, "x=2"), mesh.Shard(0)).Detach().Track()
 		}
 		one.down.Value = all.down.Value
 		for name, m := range map[string]*annotated{"up": all, "down": one} {

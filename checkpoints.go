@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/runfacts"
 )
 
 // CheckpointConfig says where checkpoints are kept and how many.
@@ -30,12 +32,7 @@ type Checkpoints struct{ keeper *checkpoint.Keeper }
 
 // OpenCheckpoints makes the directory ready for writing.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
-	config := checkpoint.Config{Dir: c.Dir, Keep: c.Keep, KeepEvery: int64(c.KeepEvery), KeepBest: scoreScalar,
-		Finite: true}
-	if c.Job.Size() > 1 {
-		config.Peers = peers{c.Job}
-	}
-	k, err := checkpoint.NewKeeper(config)
+	k, err := fit.Checkpoints(c.Dir, c.Keep, c.KeepEvery, c.Job.peers())
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +53,8 @@ func (c *Checkpoints) Steps(ctx context.Context) ([]int64, error) { return c.kee
 // Close waits and gives the directory up.
 func (c *Checkpoints) Close() error { return c.keeper.Close() }
 
-// names of what checkpoints hold beside tensors.
-const (
-	skippedScalar = "skipped_steps"
-	// scoreScalar is the loss of an evaluation after the step, bestScalar the least of all so far.
-	scoreScalar = "valid_loss"
-	bestScalar  = "best_valid_loss"
-)
+// skippedScalar is what checkpoints call the number of steps that changed nothing.
+const skippedScalar = "skipped_steps"
 
 // The random streams. Random numbers are keyed by seed and counter, so these are all there is to know of
 // them.
@@ -75,11 +67,11 @@ const (
 // writes in the background. sample is the global number of the next sample, which Resume returns. The error
 // may be an earlier one's. A state that is not finite is refused.
 func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error {
-	return t.save(ctx, c, sample)
+	return t.save(ctx, c.keeper, sample)
 }
 
 // save is Save with further numbers.
-func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64,
+func (t *Trainer) save(ctx context.Context, to *checkpoint.Keeper, sample int64,
 	scalars ...checkpoint.Scalar) error {
 	if t.trained.lost != nil {
 		return t.trained.lost
@@ -94,36 +86,19 @@ func (t *Trainer) save(ctx context.Context, c *Checkpoints, sample int64,
 	state.Step, state.Sample, state.Seed = int64(t.step), sample, t.c.Seed
 	state.RNG = []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)},
 		{Name: stepStream, Value: uint64(t.step)}}
-	state.Scalars = slices.Concat(state.Scalars, scalars, t.saveFacts())
+	state.Scalars = slices.Concat(state.Scalars, scalars, runfacts.Scalars(t.facts()))
 	state.Scalars = append(state.Scalars, checkpoint.Int(skippedScalar, int64(t.skipped)))
-	return c.keeper.Save(ctx, state)
+	return to.Save(ctx, state)
 }
 
-// Resumed is where a run goes on.
-type Resumed struct {
-	// From is the checkpoint's directory. Step is how many steps were taken, Sample the number of the next
-	// sample.
-	From         string
-	Step, Sample int64
-	// Skipped names newer checkpoints that were torn or corrupt, and why.
-	Skipped []error
-	// Changed is what was allowed to differ from the checkpoint's run, and does.
-	Changed []Difference
-	// Best is the least loss of all evaluations of the run so far; NaN where there was none.
-	Best float64
-}
+// Resumed is where a run goes on: from which checkpoint, after which step, with which sample.
+type Resumed = fit.Resumed
 
 // ResumeConfig says which checkpoint a run goes on from. The zero value is the newest good one.
-type ResumeConfig struct {
-	// Step, where set, is that of the checkpoint.
-	Step int64
-	// Changed is the names of facts that may be others than those of the checkpoint's run; "all" stands for
-	// every one.
-	Changed []string
-}
+type ResumeConfig = fit.ResumeConfig
 
 // ErrNoCheckpoint is a directory without any: a fresh start is right.
-var ErrNoCheckpoint = errors.New("no checkpoint")
+var ErrNoCheckpoint = fit.ErrNoCheckpoint
 
 // Resume brings the trainer to the newest good checkpoint in dir, whatever strategy and number of devices
 // wrote it. It wraps ErrNoCheckpoint where there is none at all.
@@ -142,9 +117,9 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 		r.Close()
 		return nil, err
 	}
-	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: t.changes(r),
+	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: runfacts.Changes(t.facts(), r),
 		Best: math.NaN()}
-	if x, err := r.Meta().Float(bestScalar); err == nil {
+	if x, err := r.Meta().Float(fit.BestLoss); err == nil {
 		out.Best = x
 	}
 	for _, e := range r.Skipped() {
@@ -154,7 +129,7 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 		r.Close()
 		return nil, fmt.Errorf("checkpoint %s: %w", r.Path(), err)
 	}
-	if err := t.sameRun(r, c.Changed); err != nil {
+	if err := runfacts.Same(t.facts(), r, c.Changed); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -202,7 +177,7 @@ func (t *Trainer) take(r *checkpoint.Reader) error {
 	if err := t.exec.Load(r); err != nil {
 		return err
 	}
-	t.step = int(meta.Step)
+	t.step, t.sample = int(meta.Step), meta.Sample
 	if n, err := meta.Int(skippedScalar); err == nil {
 		t.skipped = int(n)
 	}

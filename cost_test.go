@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/parallel"
 )
 
 func typesOf(batch []array.Array) (list []galley.Type) {
@@ -60,7 +61,7 @@ func TestCost(t *testing.T) {
 // TestPlansTakeEffect holds plans to what they say: splitting columns halves weights, gathering costs
 // communication.
 func TestPlansTakeEffect(t *testing.T) {
-	lone := func(p galley.ParallelPlan) *galley.Cost {
+	lone := func(p parallel.Plan) *galley.Cost {
 		t.Helper()
 		model, err := galley.Parallelize(galley.Language(smallModel(t, device(t))), nil, p)
 		if err != nil {
@@ -69,19 +70,19 @@ func TestPlansTakeEffect(t *testing.T) {
 		return costUnder(t, model, nil)
 	}
 	tp := galley.Strategy{TP: 2}
-	plain := lone(galley.ParallelPlan{Strategy: tp, Layers: megatron()})
-	gathered := lone(galley.ParallelPlan{Strategy: tp,
-		Layers: append(megatron(), galley.On("*.up_proj", galley.PrepareOutput{Sharding: "@[dp,_,_]"}))})
+	plain := lone(parallel.Plan{Strategy: tp, Layers: megatron()})
+	gathered := lone(parallel.Plan{Strategy: tp,
+		Layers: append(megatron(), parallel.On("*.up_proj", parallel.PrepareOutput{Sharding: "@[dp,_,_]"}))})
 	if gathered.Devices[0].Collectives < plain.Devices[0].Collectives+4 {
 		t.Errorf("gathering the results of 4 layers: %d collectives, without %d", gathered.Devices[0].Collectives,
 			plain.Devices[0].Collectives)
 	}
-	rows := lone(galley.ParallelPlan{Strategy: tp,
-		Layers: []galley.LayerPlan{galley.On("*.[qkv]_proj", galley.RowWise{})}})
+	rows := lone(parallel.Plan{Strategy: tp,
+		Layers: []parallel.LayerPlan{parallel.On("*.[qkv]_proj", parallel.RowWise{})}})
 	if rows.Sent() <= plain.Sent() {
 		t.Errorf("splitting queries by rows sends %v bytes, by columns %v: want more", rows.Sent(), plain.Sent())
 	}
-	whole := lone(galley.ParallelPlan{Strategy: tp,
+	whole := lone(parallel.Plan{Strategy: tp,
 		Annotations: annotations(t, "*_proj.weight=@[_,_]", "*.embed_tokens.weight=@[_,_]")})
 	if w := whole.Devices[0].Weights; w <= plain.Devices[0].Weights {
 		t.Errorf("weights kept whole take %d bytes, split %d", w, plain.Devices[0].Weights)

@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -67,7 +68,7 @@ func netLosses(t *testing.T, steps int) (list []float64) {
 // TestShardDataLoader trains op by op: parameters and batches are on a mesh, and the losses are the plain
 // trainer's.
 func TestShardDataLoader(t *testing.T) {
-	w, err := galley.NewWorld(device(t), 4)
+	w, err := dtensor.NewWorld(device(t), 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestShardDataLoader(t *testing.T) {
 		t.Fatal(err)
 	}
 	model := net(w)
-	err = galley.ShardLayer(model.Params(), m, func(name string, _ galley.Type) []mesh.Placement {
+	err = dtensor.ShardLayer(model.Params(), m, func(name string, _ galley.Type) []mesh.Placement {
 		if name == "up.weight" {
 			return []mesh.Placement{mesh.Replicate(), mesh.Shard(0)}
 		}
@@ -86,7 +87,7 @@ func TestShardDataLoader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := galley.ShardDataLoader(w, samples(t), []*mesh.Mesh{m}, galley.ShardDims{"dp"})
+	l, err := dtensor.NewLoader(w, samples(t), []*mesh.Mesh{m}, dtensor.Axes{"dp"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestShardDataLoader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, spec, _ := galley.Placements(b[0]); spec.String() != "@[dp,_]" {
+		if _, spec, _ := dtensor.Placements(b[0]); spec.String() != "@[dp,_]" {
 			t.Fatalf("inputs have layout %v", spec)
 		}
 		loss := galley.MeanSquares(model.Forward(b[0]), b[1:])
@@ -118,7 +119,7 @@ func TestShardRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := galley.ShardDataLoader(nil, samples(t), []*mesh.Mesh{m}, galley.ShardDims{"mp"}); err == nil ||
+	if _, err := dtensor.NewLoader(nil, samples(t), []*mesh.Mesh{m}, dtensor.Axes{"mp"}); err == nil ||
 		!strings.Contains(err.Error(), `no axis "mp"`) {
 		t.Errorf("got %v", err)
 	}

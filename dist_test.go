@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/distribute"
+	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -24,9 +25,9 @@ func parseMesh(t *testing.T, text string) *mesh.Mesh {
 	return m
 }
 
-func world(t *testing.T, n int) *galley.World {
+func world(t *testing.T, n int) *dtensor.World {
 	t.Helper()
-	w, err := galley.NewWorld(device(t), n)
+	w, err := dtensor.NewWorld(device(t), n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,9 +80,9 @@ func TestEagerShardings(t *testing.T) {
 				}
 			}
 			got := mlp(
-				galley.ShardTensor(w.Tensor(x), m, ps[0]...).Track(),
-				galley.ShardTensor(w.Tensor(w1), m, ps[1]...).Track(),
-				galley.ShardTensor(w.Tensor(w2), m, ps[2]...).Track())
+				dtensor.Shard(w.Tensor(x), m, ps[0]...).Track(),
+				dtensor.Shard(w.Tensor(w1), m, ps[1]...).Track(),
+				dtensor.Shard(w.Tensor(w2), m, ps[2]...).Track())
 			for i, v := range got {
 				a, err := galley.Read(v)
 				if err != nil {
@@ -100,14 +101,14 @@ func TestEagerShardings(t *testing.T) {
 func TestReshardAcrossMeshes(t *testing.T) {
 	first, second := parseMesh(t, "dp=2,tp=2"), parseMesh(t, "dp=2,tp=2@[4,5,6,7]")
 	w := world(t, 8)
-	x := galley.ShardTensor(w.Tensor(wave(5, 6)), first, mesh.Shard(0), mesh.Shard(1)).Track()
-	y := galley.Reshard(op.Square(x), second, mesh.Replicate(), mesh.Shard(0))
-	m, spec, ok := galley.Placements(y)
+	x := dtensor.Shard(w.Tensor(wave(5, 6)), first, mesh.Shard(0), mesh.Shard(1)).Track()
+	y := dtensor.Reshard(op.Square(x), second, mesh.Replicate(), mesh.Shard(0))
+	m, spec, ok := dtensor.Placements(y)
 	if !ok || !m.Equal(second) || spec.String() != "@[tp,_]" {
 		t.Fatalf("has layout %v on %v", spec, m)
 	}
 	g := galley.Grad(op.Sum(op.Square(y)), x)[0]
-	if m, _, _ := galley.Placements(g); m == nil || !m.Equal(first) {
+	if m, _, _ := dtensor.Placements(g); m == nil || !m.Equal(first) {
 		t.Errorf("the gradient is on %v", m)
 	}
 	a, err := galley.Read(g)
@@ -127,7 +128,7 @@ func TestReshardAcrossMeshes(t *testing.T) {
 func TestFromFuncMakesOnlyParts(t *testing.T) {
 	m, w := parseMesh(t, "a=4"), world(t, 4)
 	made := 0
-	x, err := galley.FromFunc(w, galley.Type{DType: array.F32, Shape: array.Shape{10, 3}}, m,
+	x, err := dtensor.FromFunc(w, galley.Type{DType: array.F32, Shape: array.Shape{10, 3}}, m,
 		func(b mesh.Box) array.Array {
 			made += b.Len()
 			a := array.New(array.F32, b.Size...)
@@ -158,7 +159,7 @@ func TestShardedTraining(t *testing.T) {
 	m, w := parseMesh(t, "dp=2,tp=2"), world(t, 4)
 	train := func(in *nn.Init, place func(x *galley.Tensor) *galley.Tensor) []float64 {
 		up, down := nn.NewLinear(in.At("up"), 6, 8), nn.NewLinear(in.At("down"), 8, 3)
-		if err := galley.ShardLayer(in.Params(), m, func(name string, _ galley.Type) []mesh.Placement {
+		if err := dtensor.ShardLayer(in.Params(), m, func(name string, _ galley.Type) []mesh.Placement {
 			switch name {
 			case "up.weight", "up.bias":
 				return []mesh.Placement{mesh.Replicate(), mesh.Shard(0)}
@@ -196,12 +197,12 @@ func TestShardedTraining(t *testing.T) {
 	}
 	sharded := train(nn.NewInit(nn.Config{Scope: w, Seed: 5, DType: array.F64}),
 		func(*galley.Tensor) *galley.Tensor {
-			return galley.ShardTensor(w.Tensor(wave(4, 6)), m, mesh.Shard(0))
+			return dtensor.Shard(w.Tensor(wave(4, 6)), m, mesh.Shard(0))
 		})
 	one := world(t, 4)
 	plain := train(nn.NewInit(nn.Config{Scope: one, Seed: 5, DType: array.F64}),
 		func(*galley.Tensor) *galley.Tensor {
-			return galley.ShardTensor(one.Tensor(wave(4, 6)), m)
+			return dtensor.Shard(one.Tensor(wave(4, 6)), m)
 		})
 	if fmt.Sprintf("%.12f", sharded) != fmt.Sprintf("%.12f", plain) {
 		t.Errorf("sharded %v\nplain   %v", sharded, plain)
@@ -213,7 +214,7 @@ func TestShardedTraining(t *testing.T) {
 func TestLocalMap(t *testing.T) {
 	m, w := parseMesh(t, "a=2,b=2"), world(t, 4)
 	f := func(x, y *galley.Tensor) []*galley.Tensor {
-		out := galley.LocalMap(func(p []*galley.Tensor) []*galley.Tensor {
+		out := dtensor.LocalMap(func(p []*galley.Tensor) []*galley.Tensor {
 			z := op.MatMul(p[0], p[1])
 			return []*galley.Tensor{z, op.Mean(z, 1)} // a mean over a part is not a mean over the whole
 		}, m, []mesh.Placements{{mesh.Shard(0), mesh.Shard(1)}, {mesh.Replicate(), mesh.Shard(0)}},
@@ -226,8 +227,8 @@ func TestLocalMap(t *testing.T) {
 	want := readAll(t, f(s.Tensor(x).Track(), s.Tensor(y).Track()))
 	for name, got := range map[string][]array.Array{
 		"eager": readAll(t, f(w.Tensor(x).Track(), w.Tensor(y).Track())),
-		"eager, placed": readAll(t, f(galley.ShardTensor(w.Tensor(x), m, mesh.Shard(1)).Track(),
-			galley.ShardTensor(w.Tensor(y), m).Track())),
+		"eager, placed": readAll(t, f(dtensor.Shard(w.Tensor(x), m, mesh.Shard(1)).Track(),
+			dtensor.Shard(w.Tensor(y), m).Track())),
 		"static": runStatic(t, w, m, []array.Array{x, y},
 			func(in []*galley.Tensor) []*galley.Tensor { return f(in[0], in[1]) }),
 	} {
@@ -239,7 +240,7 @@ func TestLocalMap(t *testing.T) {
 			}
 		}
 	}
-	bad := galley.LocalMap(func(p []*galley.Tensor) []*galley.Tensor { return p }, m,
+	bad := dtensor.LocalMap(func(p []*galley.Tensor) []*galley.Tensor { return p }, m,
 		[]mesh.Placements{{mesh.Shard(0)}}, []mesh.Placements{{mesh.Replicate()}}, s.Tensor(x))
 	if bad[0].Err() == nil || !strings.Contains(bad[0].Err().Error(), "shard the result along it") {
 		t.Errorf("got %v", bad[0].Err())
@@ -259,7 +260,7 @@ func readAll(t *testing.T, xs []*galley.Tensor) []array.Array {
 	return out
 }
 
-func runStatic(t *testing.T, w *galley.World, m *mesh.Mesh, args []array.Array,
+func runStatic(t *testing.T, w *dtensor.World, m *mesh.Mesh, args []array.Array,
 	f func([]*galley.Tensor) []*galley.Tensor) []array.Array {
 	t.Helper()
 	var types []galley.Type

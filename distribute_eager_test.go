@@ -6,6 +6,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/distribute"
+	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -24,8 +25,8 @@ func TestStaticEqualsEager(t *testing.T) {
 	params := map[int]mesh.Sharding{}
 	for i, a := range arrays {
 		types = append(types, galley.Type{DType: a.DType(), Shape: a.Shape()})
-		values = append(values, galley.ShardTensor(w.Tensor(a), m, places[i]...).Track())
-		_, spec, _ := galley.Placements(values[i])
+		values = append(values, dtensor.Shard(w.Tensor(a), m, places[i]...).Track())
+		_, spec, _ := dtensor.Placements(values[i])
 		params[i] = mesh.Closed(spec)
 	}
 	p, err := galley.Trace("mlp", types, func(in []*galley.Tensor) []*galley.Tensor {
@@ -66,10 +67,10 @@ func TestStaticAcrossMeshes(t *testing.T) {
 	first, second := parseMesh(t, "dp=2,tp=2"), parseMesh(t, "dp=2,tp=2@[4,5,6,7]")
 	w := world(t, 8)
 	stages := func(in []*galley.Tensor) []*galley.Tensor {
-		x := galley.ShardTensor(in[0], first, mesh.Shard(0))
-		w1 := galley.ShardTensor(in[1], first, mesh.Replicate(), mesh.Shard(1))
-		w2 := galley.ShardTensor(in[2], second, mesh.Replicate(), mesh.Shard(0))
-		h := galley.Reshard(op.Tanh(op.MatMul(x, w1)), second, mesh.Shard(0), mesh.Shard(1))
+		x := dtensor.Shard(in[0], first, mesh.Shard(0))
+		w1 := dtensor.Shard(in[1], first, mesh.Replicate(), mesh.Shard(1))
+		w2 := dtensor.Shard(in[2], second, mesh.Replicate(), mesh.Shard(0))
+		h := dtensor.Reshard(op.Tanh(op.MatMul(x, w1)), second, mesh.Shard(0), mesh.Shard(1))
 		loss := op.Mean(op.Square(op.MatMul(h, w2)))
 		return append([]*galley.Tensor{loss}, galley.Grad(loss, in...)...)
 	}
@@ -125,11 +126,11 @@ func TestEagerLlama(t *testing.T) {
 	}
 	for i, q := range model.Params() {
 		_, spec := d.Param(i)
-		q.Value = galley.ShardTensorBySpec(q.Value, m, spec).Detach().Track()
+		q.Value = dtensor.ShardBySpec(q.Value, m, spec).Detach().Track()
 	}
 	var batch []*galley.Tensor
 	for _, a := range args[len(args)-2:] {
-		batch = append(batch, galley.ShardTensor(w.Tensor(a), m, mesh.Shard(0)))
+		batch = append(batch, dtensor.Shard(w.Tensor(a), m, mesh.Shard(0)))
 	}
 	loss := model.Loss(batch[0], batch[1])
 	norm := optim.GlobalNorm(op.GradOnce([]*galley.Tensor{loss}, nil, nn.Values(model.Params())))
@@ -145,7 +146,7 @@ func TestEagerLlama(t *testing.T) {
 // TestCaptured: an eager tensor that a trace meets stays in its layout.
 func TestCaptured(t *testing.T) {
 	m, w := parseMesh(t, "tp=2"), world(t, 2)
-	weight := galley.ShardTensor(w.Tensor(wave(6, 4)), m, mesh.Shard(1))
+	weight := dtensor.Shard(w.Tensor(wave(6, 4)), m, mesh.Shard(1))
 	p, err := galley.Trace("product", []galley.Type{{DType: array.F64, Shape: array.Shape{3, 6}}},
 		func(in []*galley.Tensor) []*galley.Tensor {
 			return []*galley.Tensor{op.MatMul(in[0], weight)}
@@ -165,7 +166,7 @@ func TestCaptured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, spec, _ := galley.Placements(out[0]); spec.String() != "@[_,tp]" || len(d.Inserted()) != 0 {
+	if _, spec, _ := dtensor.Placements(out[0]); spec.String() != "@[_,tp]" || len(d.Inserted()) != 0 {
 		t.Errorf("the product has layout %s after %v", spec, d.Inserted())
 	}
 	got, err := galley.Read(out[0])
@@ -204,7 +205,7 @@ func TestDeviceGroupEagerly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := wave(c.shape...)
 			whole := s.Tensor(a).Track()
-			parts := galley.ShardTensor(w.Tensor(a), m, mesh.Shard(0), mesh.Shard(c.split)).Track()
+			parts := dtensor.Shard(w.Tensor(a), m, mesh.Shard(0), mesh.Shard(c.split)).Track()
 			both := func(x *galley.Tensor, tensor func(array.Array) *galley.Tensor) []array.Array {
 				y := c.f(x, tensor)
 				var list []array.Array

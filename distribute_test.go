@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/distribute"
+	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -220,7 +221,7 @@ func TestStateStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, v := range out[2:] {
-			_, have, _ := galley.Placements(v)
+			_, have, _ := dtensor.Placements(v)
 			if _, need := d.Param(i); !have.Equal(need) {
 				t.Fatalf("result %d has layout %s, parameter %d as %s", i+2, have, i, need)
 			}
@@ -306,7 +307,7 @@ func TestStrict(t *testing.T) {
 	} else if len(unasked.List) != 1 {
 		t.Errorf("got %v, want one", unasked.List)
 	}
-	if err := product(func(x *galley.Tensor) *galley.Tensor { return galley.ShardTensor(x, m) }); err != nil {
+	if err := product(func(x *galley.Tensor) *galley.Tensor { return dtensor.Shard(x, m) }); err != nil {
 		t.Errorf("asked: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
@@ -47,7 +48,7 @@ type EngineConfig struct {
 	// compared.
 	Seed uint64
 	// Callbacks are told what every Fit does.
-	Callbacks []Callback
+	Callbacks []fit.Callback
 	// Estimate, where set, tells Cost how long a step takes: Price, for language models on a machine that was
 	// calibrated.
 	Estimate func(c *Cost) time.Duration
@@ -59,8 +60,6 @@ type Engine struct {
 	trainer *Trainer
 	eval    *evaluation
 	predict *Forward
-	// sample is how many samples have been trained on.
-	sample int64
 }
 
 // NewEngine makes an engine. Close ends its devices.
@@ -150,7 +149,7 @@ func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r 
 	}
 	switch phase {
 	case Training:
-		r.Metrics, err = e.step(batch)
+		r.Metrics, err = e.trainer.Step(batch...)
 		r.Loss = r.Metrics.Loss
 	case Evaluating:
 		r.Loss, err = e.eval.batch(ctx, batch)
@@ -162,39 +161,16 @@ func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r 
 	return r, err
 }
 
-// step trains on one batch and counts its rows.
-func (e *Engine) step(batch []array.Array) (Metrics, error) {
-	m, err := e.trainer.Step(batch...)
-	if err == nil && len(batch) > 0 && len(batch[0].Shape()) > 0 {
-		e.sample += int64(batch[0].Shape()[0])
-	}
-	return m, err
-}
-
 // Evaluate is the loss and the metrics over the first batches of a loader; 0 takes all of an epoch.
 func (e *Engine) Evaluate(ctx context.Context, l Loader, batches int) (Evaluation, error) {
-	n, err := countOf("evaluate", l, batches)
-	if err != nil {
-		return Evaluation{}, err
-	}
-	e.eval.sums = nil
-	for i := range n {
-		b, err := l.Batch(i)
-		if err != nil {
-			return Evaluation{}, fmt.Errorf("evaluate: batch %d: %w", i, err)
-		}
-		if err := e.eval.add(ctx, b); err != nil {
-			return Evaluation{}, fmt.Errorf("evaluate: batch %d: %w", i, err)
-		}
-	}
-	return e.eval.result(e.trainer.Steps()), nil
+	return e.eval.over(ctx, l, batches, e.trainer.Steps())
 }
 
 // Predict is what the model answers to each of the first batches of a loader; 0 takes all of an epoch. Labels
 // are not looked at.
 func (e *Engine) Predict(ctx context.Context, l Loader, batches int) iter.Seq2[[]array.Array, error] {
 	return func(yield func([]array.Array, error) bool) {
-		n, err := countOf("predict", l, batches)
+		n, err := fit.Count("predict", l, batches)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -218,17 +194,4 @@ func (e *Engine) predictBatch(ctx context.Context, l Loader, i int) ([]array.Arr
 		return nil, fmt.Errorf("predict: batch %d: %w", i, err)
 	}
 	return out, nil
-}
-
-// countOf is how many batches of a loader to take.
-func countOf(who string, l Loader, batches int) (int, error) {
-	switch {
-	case l == nil || l.Len() == 0:
-		return 0, fmt.Errorf("%s: loader has no batches: make one with data.NewLoader or data.Tokens", who)
-	case batches < 0:
-		return 0, fmt.Errorf("%s: %d batches: want 0 for all, or more", who, batches)
-	case batches == 0:
-		return l.Len(), nil
-	}
-	return batches, nil
 }

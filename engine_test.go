@@ -15,11 +15,12 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
 )
 
-func newEngine(t *testing.T, s *galley.Strategy, calls ...galley.Callback) *galley.Engine {
+func newEngine(t *testing.T, s *galley.Strategy, calls ...fit.Callback) *galley.Engine {
 	t.Helper()
 	perplexity := galley.Metric{Name: "perplexity", Finish: math.Exp,
 		Compute: func(outputs, labels []*galley.Tensor) (sum, count *galley.Tensor) {
@@ -173,22 +174,22 @@ func (o offset) Batch(i int) ([]array.Array, error) { return o.Loader.Batch(o.fi
 
 // recorder notes what it is told.
 type recorder struct {
-	galley.CallbackBase
+	fit.CallbackBase
 	told []string
 }
 
-func (r *recorder) note(what string, p *galley.Progress) error {
+func (r *recorder) note(what string, p *fit.Progress) error {
 	r.told = append(r.told, fmt.Sprintf("%s%d", what, p.Step))
 	return nil
 }
 
-func (r *recorder) OnBegin(p *galley.Progress) error      { return r.note("begin", p) }
-func (r *recorder) OnEpochBegin(p *galley.Progress) error { return r.note("epoch", p) }
-func (r *recorder) OnStep(p *galley.Progress) error       { return r.note("step", p) }
-func (r *recorder) OnEvaluate(p *galley.Progress) error   { return r.note("evaluate", p) }
-func (r *recorder) OnSave(p *galley.Progress) error       { return r.note("save", p) }
-func (r *recorder) OnEpochEnd(p *galley.Progress) error   { return r.note("end-epoch", p) }
-func (r *recorder) OnEnd(p *galley.Progress) error        { return r.note("end", p) }
+func (r *recorder) OnBegin(p *fit.Progress) error      { return r.note("begin", p) }
+func (r *recorder) OnEpochBegin(p *fit.Progress) error { return r.note("epoch", p) }
+func (r *recorder) OnStep(p *fit.Progress) error       { return r.note("step", p) }
+func (r *recorder) OnEvaluate(p *fit.Progress) error   { return r.note("evaluate", p) }
+func (r *recorder) OnSave(p *fit.Progress) error       { return r.note("save", p) }
+func (r *recorder) OnEpochEnd(p *fit.Progress) error   { return r.note("end-epoch", p) }
+func (r *recorder) OnEnd(p *fit.Progress) error        { return r.note("end", p) }
 
 func TestCallbacks(t *testing.T) {
 	r := &recorder{}
@@ -233,12 +234,12 @@ func (s short) Len() int { return s.n }
 func TestEarlyStop(t *testing.T) {
 	e := newEngine(t, nil)
 	h, err := e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 20, Valid: windows(t), ValidEvery: 1,
-		ValidBatches: 1, Callbacks: []galley.Callback{&galley.EarlyStop{Patience: 1, MinDelta: 100}}})
+		ValidBatches: 1, Callbacks: []fit.Callback{&fit.EarlyStop{Patience: 1, MinDelta: 100}}})
 	if err != nil || len(h.Steps) != 3 {
 		t.Errorf("took %d steps, %v: want 3: one that is best and two that are not better", len(h.Steps), err)
 	}
 	_, err = e.Fit(t.Context(), windows(t), galley.FitConfig{Steps: 1, Valid: windows(t),
-		Callbacks: []galley.Callback{&galley.EarlyStop{Metric: "bleu"}}})
+		Callbacks: []fit.Callback{&fit.EarlyStop{Metric: "bleu"}}})
 	if err == nil || !strings.Contains(err.Error(), `no metric "bleu": want one of [loss accuracy perplexity]`) {
 		t.Errorf("got %v", err)
 	}
@@ -246,12 +247,12 @@ func TestEarlyStop(t *testing.T) {
 
 // canceller cancels a fit after a step.
 type canceller struct {
-	galley.CallbackBase
+	fit.CallbackBase
 	after  int
 	cancel context.CancelFunc
 }
 
-func (c *canceller) OnStep(p *galley.Progress) error {
+func (c *canceller) OnStep(p *fit.Progress) error {
 	if p.Step == c.after {
 		c.cancel()
 	}
@@ -271,7 +272,7 @@ func TestResume(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := newEngine(t, s)
 		h, err := e.Fit(ctx, windows(t), galley.FitConfig{Steps: 6, SaveDir: dir, Resume: true,
-			Callbacks: []galley.Callback{&canceller{after: 2 * (i + 1), cancel: cancel}}})
+			Callbacks: []fit.Callback{&canceller{after: 2 * (i + 1), cancel: cancel}}})
 		if i < 2 && !errors.Is(err, context.Canceled) || i == 2 && err != nil {
 			t.Fatalf("run %d: %v", i, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/nn"
@@ -80,11 +81,14 @@ func rowCount(batch []*Tensor) int {
 }
 
 // Evaluator is the mean of a trainer's loss over batches, computed where training keeps the parameters.
-type Evaluator struct{ e evaluation }
+type Evaluator struct {
+	t *Trainer
+	e evaluation
+}
 
 // NewEvaluator makes an evaluator that has seen no batch. Close gives back what it holds.
 func (t *Trainer) NewEvaluator() *Evaluator {
-	return &Evaluator{evaluation{forward: t.NewForward(func(batch []*Tensor) []*Tensor {
+	return &Evaluator{t, evaluation{forward: t.NewForward(func(batch []*Tensor) []*Tensor {
 		params := nn.Values(t.c.Params)
 		l := t.c.Loss(batch)
 		if l == nil || l.Err() != nil || len(l.Shape()) > 0 {
@@ -111,6 +115,11 @@ func (v *Evaluator) Mean(ctx context.Context, next func(i int) []array.Array) (f
 	}
 }
 
+// Over is the loss over the first batches of a loader; 0 takes all of an epoch.
+func (v *Evaluator) Over(ctx context.Context, l Loader, batches int) (Evaluation, error) {
+	return v.e.over(ctx, l, batches, v.t.Steps())
+}
+
 // Close gives back what the evaluator holds on a backend.
 func (v *Evaluator) Close() error { return v.e.forward.Close() }
 
@@ -130,6 +139,25 @@ func (e *evaluation) add(ctx context.Context, batch []array.Array) (err error) {
 	return nil
 }
 
+// over evaluates the first batches of a loader; 0 takes all of an epoch.
+func (e *evaluation) over(ctx context.Context, l Loader, batches, step int) (Evaluation, error) {
+	n, err := fit.Count("evaluate", l, batches)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	e.sums = nil
+	for i := range n {
+		b, err := l.Batch(i)
+		if err == nil {
+			err = e.add(ctx, b)
+		}
+		if err != nil {
+			return Evaluation{}, fmt.Errorf("evaluate: batch %d: %w", i, err)
+		}
+	}
+	return e.result(step), nil
+}
+
 // batch is the loss of one batch.
 func (e *evaluation) batch(ctx context.Context, batch []array.Array) (float64, error) {
 	e.sums = nil
@@ -139,35 +167,8 @@ func (e *evaluation) batch(ctx context.Context, batch []array.Array) (float64, e
 	return e.sums[0] / e.sums[1], nil
 }
 
-// Evaluation is how good a model is on some batches.
-type Evaluation struct {
-	// Step is how many training steps came before.
-	Step int
-	Loss float64
-	// Values is the metrics, in their order.
-	Values []MetricValue
-}
-
-// MetricValue is a metric and what it came to.
-type MetricValue struct {
-	Name  string
-	Value float64
-}
-
-// Value is the loss or a metric by name.
-func (e Evaluation) Value(name string) (float64, error) {
-	if name == "" || name == "loss" {
-		return e.Loss, nil
-	}
-	names := []string{"loss"}
-	for _, v := range e.Values {
-		if v.Name == name {
-			return v.Value, nil
-		}
-		names = append(names, v.Name)
-	}
-	return 0, fmt.Errorf("evaluation: no metric %q: want one of %v", name, names)
-}
+// Evaluation is how good a model is on some batches: its loss, and its metrics by name.
+type Evaluation = fit.Evaluation
 
 // result is the quotients of all sums so far.
 func (e *evaluation) result(step int) Evaluation {
@@ -177,7 +178,7 @@ func (e *evaluation) result(step int) Evaluation {
 		if m.Finish != nil {
 			x = m.Finish(x)
 		}
-		out.Values = append(out.Values, MetricValue{m.Name, x})
+		out.Values = append(out.Values, fit.MetricValue{Name: m.Name, Value: x})
 	}
 	return out
 }

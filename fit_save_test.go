@@ -14,17 +14,18 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/optim"
 )
 
 // onStep is a callback that is called after every step.
 type onStep struct {
-	galley.CallbackBase
-	f func(p *galley.Progress) error
+	fit.CallbackBase
+	f func(p *fit.Progress) error
 }
 
-func (c onStep) OnStep(p *galley.Progress) error { return c.f(p) }
+func (c onStep) OnStep(p *fit.Progress) error { return c.f(p) }
 
 // stepsIn is the steps of the checkpoints in a directory.
 func stepsIn(t *testing.T, dir string) []string {
@@ -44,7 +45,7 @@ func stepsIn(t *testing.T, dir string) []string {
 func TestSaveGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	var told []string
-	hide := onStep{f: func(p *galley.Progress) error {
+	hide := onStep{f: func(p *fit.Progress) error {
 		// The directory is gone from the save after step 2 until step 6, as a network disk might be.
 		switch p.Step {
 		case 2:
@@ -85,14 +86,14 @@ func bookIDs(n int) []int32 {
 func TestLastStepIsSaved(t *testing.T) {
 	for _, x := range []struct {
 		name string
-		at   func(p *galley.Progress, cancel func()) error
+		at   func(p *fit.Progress, cancel func()) error
 		want []string
 	}{
 		{"all steps", nil, []string{"2", "4", "5"}},
-		{"context", func(p *galley.Progress, cancel func()) error { cancel(); return nil }, []string{"2", "3"}},
-		{"stop", func(*galley.Progress, func()) error { return galley.ErrStop }, []string{"2", "3"}},
-		{"error", func(*galley.Progress, func()) error { return errors.New("no") }, []string{"2", "3"}},
-		{"diverged", func(p *galley.Progress,
+		{"context", func(p *fit.Progress, cancel func()) error { cancel(); return nil }, []string{"2", "3"}},
+		{"stop", func(*fit.Progress, func()) error { return fit.ErrStop }, []string{"2", "3"}},
+		{"error", func(*fit.Progress, func()) error { return errors.New("no") }, []string{"2", "3"}},
+		{"diverged", func(p *fit.Progress,
 			_ func()) error {
 			return &galley.DivergedError{Metrics: p.Metrics}
 		}, []string{"2"}},
@@ -100,7 +101,7 @@ func TestLastStepIsSaved(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			e := newEngine(t, &galley.Strategy{DP: 2}, onStep{f: func(p *galley.Progress) error {
+			e := newEngine(t, &galley.Strategy{DP: 2}, onStep{f: func(p *fit.Progress) error {
 				if p.Step == 3 && x.at != nil {
 					return x.at(p, cancel)
 				}

@@ -12,12 +12,14 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/galley-ml/galley/dtensor"
+	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/comm"
-	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/comm/process"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/mpi"
 	"github.com/galley-ml/galley/internal/runtime"
+	"github.com/galley-ml/galley/internal/transport"
 )
 
 // Job is the processes that train together, as one of them sees it. The devices of a strategy are dealt to
@@ -144,7 +146,7 @@ func machineCores() int {
 // is the one place that chooses the transport.
 func (j *Job) newWorld(n int) (comm.World, error) {
 	if j == nil {
-		return inproc.New(n)
+		return transport.New(n)
 	}
 	size := j.Size()
 	if n%size != 0 {
@@ -158,7 +160,7 @@ func (j *Job) newWorld(n int) (comm.World, error) {
 }
 
 // NewWorld makes n devices for eager tensors, dealt to the processes; Close ends them.
-func (j *Job) NewWorld(host *Device, n int) (*World, error) {
+func (j *Job) NewWorld(host *Device, n int) (*dtensor.World, error) {
 	w, err := j.newWorld(n)
 	if err != nil {
 		return nil, err
@@ -319,6 +321,14 @@ func (j *Job) Tell(text string) (string, error) {
 		return "", j.named(err)
 	}
 	return string(all[0]), nil
+}
+
+// peers is the processes that write checkpoints together; nil for one.
+func (j *Job) peers() checkpoint.Peers {
+	if j.Size() == 1 {
+		return nil
+	}
+	return peers{j}
 }
 
 // peers is the processes of a job as they write checkpoints.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/models"
@@ -134,13 +135,9 @@ func ownLoss(m Model) (LossModel, bool) {
 	return l, ok
 }
 
-// Loader is batches by number: Len of them are an epoch, and they go on over epochs. A batch depends on its
-// number only, so that looking at one takes nothing away and a run goes on anywhere. data.NewLoader and
+// Loader is batches by number: Len of them are an epoch, and they go on over epochs. data.NewLoader and
 // data.Tokens make loaders.
-type Loader interface {
-	Len() int
-	Batch(i int) ([]array.Array, error)
-}
+type Loader = fit.Loader
 
 // inputsOf is how many of n tensors of a batch are a model's inputs.
 func inputsOf(m Model, n int) int {

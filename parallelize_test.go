@@ -10,42 +10,43 @@ import (
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/parallel"
 )
 
 // megatron is the plan that people write for a transformer.
-func megatron() []galley.LayerPlan {
-	return []galley.LayerPlan{
-		galley.On("model.embed_tokens", galley.RowWise{}),
-		galley.On("*.self_attn.[qkv]_proj", galley.ColWise{}),
-		galley.On("*.self_attn.o_proj", galley.RowWise{}),
-		galley.On("*.mlp.gate_proj", galley.ColWise{}), galley.On("*.mlp.up_proj", galley.ColWise{}),
-		galley.On("*.mlp.down_proj", galley.RowWise{}),
+func megatron() []parallel.LayerPlan {
+	return []parallel.LayerPlan{
+		parallel.On("model.embed_tokens", parallel.RowWise{}),
+		parallel.On("*.self_attn.[qkv]_proj", parallel.ColWise{}),
+		parallel.On("*.self_attn.o_proj", parallel.RowWise{}),
+		parallel.On("*.mlp.gate_proj", parallel.ColWise{}), parallel.On("*.mlp.up_proj", parallel.ColWise{}),
+		parallel.On("*.mlp.down_proj", parallel.RowWise{}),
 	}
 }
 
 func TestParallelize(t *testing.T) {
 	sequence := append(megatron(),
-		galley.On("model.embed_tokens", galley.SequenceParallelBegin{}),
-		galley.On("*.self_attn", galley.SequenceParallelDisable{}), galley.On("*.mlp",
-			galley.SequenceParallelDisable{}),
-		galley.On("model.norm", galley.SequenceParallelEnd{}))
-	for name, p := range map[string]galley.ParallelPlan{
+		parallel.On("model.embed_tokens", parallel.SequenceParallelBegin{}),
+		parallel.On("*.self_attn", parallel.SequenceParallelDisable{}), parallel.On("*.mlp",
+			parallel.SequenceParallelDisable{}),
+		parallel.On("model.norm", parallel.SequenceParallelEnd{}))
+	for name, p := range map[string]parallel.Plan{
 		"tp2":      {Strategy: galley.Strategy{TP: 2}, Layers: megatron()},
 		"dp2 tp2":  {Strategy: galley.Strategy{DP: 2, TP: 2, Zero: 1}, Layers: megatron()},
 		"one":      {Layers: megatron()},
 		"sequence": {Strategy: galley.Strategy{TP: 2}, Layers: sequence},
 		"gathered": {Strategy: galley.Strategy{TP: 2, DP: 2},
-			Layers: []galley.LayerPlan{galley.On("*.up_proj", galley.ColWise{Gather: true}),
-				galley.On("model.embed_tokens", galley.ColWise{})}},
+			Layers: []parallel.LayerPlan{parallel.On("*.up_proj", parallel.ColWise{Gather: true}),
+				parallel.On("model.embed_tokens", parallel.ColWise{})}},
 		"prepared": {Strategy: galley.Strategy{TP: 2, DP: 2},
-			Layers: []galley.LayerPlan{galley.On("*.mlp", galley.PrepareInput{Sharding: "@[dp,_,tp]"},
-				galley.PrepareOutput{Sharding: "@[dp,tp,_]"}), galley.On("*.input_layernorm",
-				galley.SequenceParallelEnable{})}},
+			Layers: []parallel.LayerPlan{parallel.On("*.mlp", parallel.PrepareInput{Sharding: "@[dp,_,tp]"},
+				parallel.PrepareOutput{Sharding: "@[dp,tp,_]"}), parallel.On("*.input_layernorm",
+				parallel.SequenceParallelEnable{})}},
 		"annotated": {Strategy: galley.Strategy{TP: 2}, Annotations: annotations(t, "*.q_proj.weight=@[_,tp]")},
 		"split": {Strategy: galley.Strategy{PP: 3, TP: 2, Micro: 4}, Layers: megatron(),
-			Split: []galley.SplitPoint{{Layer: "model.layers.2"}, {Layer: "model.layers.1", At: galley.Beginning}}},
+			Split: []parallel.SplitPoint{{Layer: "model.layers.2"}, {Layer: "model.layers.1", At: parallel.Beginning}}},
 		"split inside": {Strategy: galley.Strategy{PP: 2},
-			Split: []galley.SplitPoint{{Layer: "model.layers.1.self_attn"}}},
+			Split: []parallel.SplitPoint{{Layer: "model.layers.1.self_attn"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model, err := galley.Parallelize(galley.Language(smallModel(t, device(t))), adamW(), p)
@@ -95,7 +96,7 @@ func TestParallelizeOwnModel(t *testing.T) {
 	for i := range y.Len() {
 		y.Set(i, float64(i%5)/3)
 	}
-	losses := func(p *galley.ParallelPlan) (list []float64) {
+	losses := func(p *parallel.Plan) (list []float64) {
 		model := build(device(t))
 		if p != nil {
 			var err error
@@ -118,15 +119,15 @@ func TestParallelizeOwnModel(t *testing.T) {
 		return list
 	}
 	want := losses(nil)
-	plan := []galley.LayerPlan{galley.On("up", galley.ColWise{}), galley.On("down", galley.RowWise{}),
-		galley.On("batch0", galley.RowWise{}, galley.PrepareInput{Sharding: "@[dp,tp]"})}
-	for _, p := range []galley.ParallelPlan{
+	plan := []parallel.LayerPlan{parallel.On("up", parallel.ColWise{}), parallel.On("down", parallel.RowWise{}),
+		parallel.On("batch0", parallel.RowWise{}, parallel.PrepareInput{Sharding: "@[dp,tp]"})}
+	for _, p := range []parallel.Plan{
 		{Strategy: galley.Strategy{TP: 2}, Layers: plan}, {Strategy: galley.Strategy{TP: 3, DP: 2, Zero: 3},
 			Layers: plan},
 		{Strategy: galley.Strategy{PP: 3, Micro: 4},
-			Split: []galley.SplitPoint{{Layer: "up"}, {Layer: "head", At: galley.Beginning}}},
+			Split: []parallel.SplitPoint{{Layer: "up"}, {Layer: "head", At: parallel.Beginning}}},
 		{Strategy: galley.Strategy{PP: 2, Micro: 2},
-			Split: []galley.SplitPoint{{Layer: "batch0", At: galley.Beginning}}},
+			Split: []parallel.SplitPoint{{Layer: "batch0", At: parallel.Beginning}}},
 	} {
 		near(t, p.Strategy.String(), losses(&p), want)
 	}
@@ -135,30 +136,30 @@ func TestParallelizeOwnModel(t *testing.T) {
 func TestParallelizeRefuses(t *testing.T) {
 	model := galley.Language(smallModel(t, device(t)))
 	for _, c := range []struct {
-		p    galley.ParallelPlan
+		p    parallel.Plan
 		want string
 	}{
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.attention.q_proj", galley.ColWise{})}},
+		{parallel.Plan{Layers: []parallel.LayerPlan{parallel.On("*.attention.q_proj", parallel.ColWise{})}},
 			"matches no layer: want one like model.layers.0.self_attn.q_proj"},
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.q_proj[", galley.ColWise{})}}, "syntax error"},
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.mlp", galley.ColWise{})}},
+		{parallel.Plan{Layers: []parallel.LayerPlan{parallel.On("*.q_proj[", parallel.ColWise{})}}, "syntax error"},
+		{parallel.Plan{Layers: []parallel.LayerPlan{parallel.On("*.mlp", parallel.ColWise{})}},
 			"no weight of its own"},
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("model.norm", galley.ColWise{})}},
+		{parallel.Plan{Layers: []parallel.LayerPlan{parallel.On("model.norm", parallel.ColWise{})}},
 			"want a matrix"},
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.q_proj", galley.ColWise{Axis: "mp"})}},
+		{parallel.Plan{Layers: []parallel.LayerPlan{parallel.On("*.q_proj", parallel.ColWise{Axis: "mp"})}},
 			"want tp"},
-		{galley.ParallelPlan{Annotations: annotations(t, "wte.weight=@[tp,_]")}, "matches no parameter"},
+		{parallel.Plan{Annotations: annotations(t, "wte.weight=@[tp,_]")}, "matches no parameter"},
 		{
-			galley.ParallelPlan{Strategy: galley.Strategy{TP: 2},
+			parallel.Plan{Strategy: galley.Strategy{TP: 2},
 				Annotations: annotations(t, "*.q_proj.weight=@[tp]")},
 			`annotation *.q_proj.weight=@[tp]: parameter "model.layers.0.self_attn.q_proj.weight" is f64[16,16]`,
 		},
-		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 2}, Split: []galley.SplitPoint{{Layer: "layers.1"}}},
+		{parallel.Plan{Strategy: galley.Strategy{PP: 2}, Split: []parallel.SplitPoint{{Layer: "layers.1"}}},
 			`no such layer: want one like`},
-		{galley.ParallelPlan{Strategy: galley.Strategy{PP: 4},
-			Split: []galley.SplitPoint{{Layer: "model.layers.1"}}}, "want 3 split points"},
-		{galley.ParallelPlan{Strategy: galley.Strategy{DP: 3, EP: 2}}, "does not divide"},
-		{galley.ParallelPlan{Layers: []galley.LayerPlan{galley.On("*.mlp", galley.PrepareInput{Sharding: "@[dp"})}},
+		{parallel.Plan{Strategy: galley.Strategy{PP: 4},
+			Split: []parallel.SplitPoint{{Layer: "model.layers.1"}}}, "want 3 split points"},
+		{parallel.Plan{Strategy: galley.Strategy{DP: 3, EP: 2}}, "does not divide"},
+		{parallel.Plan{Layers: []parallel.LayerPlan{parallel.On("*.mlp", parallel.PrepareInput{Sharding: "@[dp"})}},
 			"layer \"model.layers.0.mlp\""},
 	} {
 		if _, err := galley.Parallelize(model, nil, c.p); err == nil || !strings.Contains(err.Error(), c.want) {

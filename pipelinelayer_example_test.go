@@ -10,12 +10,13 @@ import (
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/parallel"
 )
 
 // block is a layer of one's own.
 type block struct{ up, down *nn.Linear }
 
-func newBlock(in *nn.Init) galley.Layer {
+func newBlock(in *nn.Init) parallel.Layer {
 	return &block{nn.NewLinear(in.At("up"), 8, 16), nn.NewLinear(in.At("down"), 16, 8)}
 }
 
@@ -27,15 +28,15 @@ func (b *block) Forward(x *galley.Tensor) *galley.Tensor {
 func ExampleNewPipelineLayer() {
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
-	newEmbedding := func(in *nn.Init) galley.Layer { return nn.NewEmbedding(in, 10, 8) }
-	logits := func(l galley.Layer, x *galley.Tensor) *galley.Tensor { return l.(*nn.Embedding).Logits(x) }
+	newEmbedding := func(in *nn.Init) parallel.Layer { return nn.NewEmbedding(in, 10, 8) }
+	logits := func(l parallel.Layer, x *galley.Tensor) *galley.Tensor { return l.(*nn.Embedding).Logits(x) }
 	p, err := galley.NewPipelineLayer(galley.PipelineConfig{
-		Layers: []galley.Desc{
-			galley.SharedLayerDesc{Key: "embed", New: newEmbedding},
-			galley.LayerDesc{New: newBlock},
-			galley.LayerDesc{New: newBlock},
-			galley.LayerDesc{New: newBlock},
-			galley.SharedLayerDesc{Key: "embed", Apply: logits},
+		Layers: []parallel.Desc{
+			parallel.SharedLayerDesc{Key: "embed", New: newEmbedding},
+			parallel.LayerDesc{New: newBlock},
+			parallel.LayerDesc{New: newBlock},
+			parallel.LayerDesc{New: newBlock},
+			parallel.SharedLayerDesc{Key: "embed", Apply: logits},
 		},
 		Init: nn.Config{Scope: d.NewSession(), Seed: 1}, Loss: galley.CrossEntropy,
 		Optimizer: &galley.Optimizer{Optimizer: optim.AdamW{}, Schedule: optim.Constant{LR: 0.03}},

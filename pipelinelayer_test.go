@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/parallel"
 )
 
 // residual is a layer of one's own.
@@ -19,7 +20,7 @@ type residual struct {
 	out  *nn.Linear
 }
 
-func newResidual(in *nn.Init) galley.Layer {
+func newResidual(in *nn.Init) parallel.Layer {
 	return &residual{nn.NewRMSNorm(in.At("norm"), 12, 1e-6), nn.NewLinear(in.At("in"), 12, 20),
 		nn.NewLinear(in.At("out"), 20, 12)}
 }
@@ -29,13 +30,13 @@ func (r *residual) Forward(x *galley.Tensor) *galley.Tensor {
 }
 
 // tied is five layers: an embedding, three residual ones, and the embedding again as the head.
-func tied() []galley.Desc {
-	embed := func(in *nn.Init) galley.Layer { return nn.NewEmbedding(in, 40, 12) }
-	return []galley.Desc{
-		galley.SharedLayerDesc{Key: "embed", New: embed},
-		galley.LayerDesc{New: newResidual}, galley.LayerDesc{Name: "middle",
-			New: newResidual}, galley.LayerDesc{New: newResidual},
-		galley.SharedLayerDesc{Key: "embed", Apply: func(l galley.Layer,
+func tied() []parallel.Desc {
+	embed := func(in *nn.Init) parallel.Layer { return nn.NewEmbedding(in, 40, 12) }
+	return []parallel.Desc{
+		parallel.SharedLayerDesc{Key: "embed", New: embed},
+		parallel.LayerDesc{New: newResidual}, parallel.LayerDesc{Name: "middle",
+			New: newResidual}, parallel.LayerDesc{New: newResidual},
+		parallel.SharedLayerDesc{Key: "embed", Apply: func(l parallel.Layer,
 			x *galley.Tensor) *galley.Tensor {
 			return l.(*nn.Embedding).Logits(x)
 		}},
@@ -55,7 +56,7 @@ func plainTied(t *testing.T) (list []float64) {
 	d := device(t)
 	in := nn.NewInit(nn.Config{Scope: d.NewSession(), Seed: 4, DType: array.F64})
 	embed := nn.NewEmbedding(in.At("embed"), 40, 12)
-	layers := []galley.Layer{newResidual(in.At("1")), newResidual(in.At("middle")), newResidual(in.At("3"))}
+	layers := []parallel.Layer{newResidual(in.At("1")), newResidual(in.At("middle")), newResidual(in.At("3"))}
 	o := adamW()
 	tr, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: in.Params(), Optimizer: o.Optimizer,
 		Schedule: o.Schedule, ClipNorm: o.ClipNorm,
@@ -149,8 +150,8 @@ func TestPipelineLayerRefuses(t *testing.T) {
 			t.Errorf("%v %v: got %v, want %q", c.s, c.boundaries, err, c.want)
 		}
 	}
-	for want, layers := range map[string][]galley.Desc{"a layer or more": nil,
-		`layer 0, "0": want New`: {galley.LayerDesc{}}} {
+	for want, layers := range map[string][]parallel.Desc{"a layer or more": nil,
+		`layer 0, "0": want New`: {parallel.LayerDesc{}}} {
 		if _, err := galley.NewPipelineLayer(galley.PipelineConfig{Layers: layers}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -1,15 +1,8 @@
 package galley
 
 import (
-	"fmt"
-	"path/filepath"
-	"slices"
-
-	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/safetensors"
-	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/internal/state"
 	"github.com/galley-ml/galley/nn"
-	"github.com/galley-ml/galley/op"
 )
 
 // StateConfig says how the parameters of a model are found in safetensors.
@@ -32,129 +25,13 @@ type StateReport struct {
 // directory with shards and an index as Hugging Face has them. Values that training has on other devices are
 // fetched.
 func SaveState(path string, params []*nn.Param, c StateConfig) error {
-	var tensors []safetensors.Named
-	for _, p := range params {
-		if p.Value == nil {
-			return fmt.Errorf("save state: parameter %q has no value", p.Name)
-		}
-		a, err := Read(p.Value)
-		if err != nil {
-			return fmt.Errorf("save state: parameter %q: %w", p.Name, err)
-		}
-		tensors = append(tensors, safetensors.Named{Name: c.name(p), Array: a})
-	}
-	metadata := map[string]string{"format": "pt"}
-	if filepath.Ext(path) == stateExt {
-		return safetensors.Write(path, tensors, metadata)
-	}
-	limit := c.ShardBytes
-	if limit == 0 {
-		limit = 5_000_000_000
-	}
-	return safetensors.WriteDir(path, tensors, limit, metadata)
-}
-
-const stateExt = ".safetensors"
-
-func (c StateConfig) name(p *nn.Param) string {
-	if c.Rename != nil {
-		return c.Rename(p.Name)
-	}
-	return p.Name
+	return state.Save(path, params, state.Config(c))
 }
 
 // LoadState gives the parameters of any model the values of a safetensors file, or of a directory of such,
-// cast to their dtype. A trainer of them goes on from these values, whatever devices it trains on. Every shape is checked before any parameter
+// cast to their dtype. It comes before a trainer is made of them. Every shape is checked before any parameter
 // changes. What the file lacks, or has besides, is an error unless c is Partly.
 func LoadState(s *Session, path string, params []*nn.Param, c StateConfig) (StateReport, error) {
-	src, err := openState(path)
-	if err != nil {
-		return StateReport{}, fmt.Errorf("load state: %w", err)
-	}
-	defer src.Close()
-	report, err := c.match(src, params)
-	if err != nil {
-		return report, fmt.Errorf("load state: %s: %w", path, err)
-	}
-	values := make([]*Tensor, len(params))
-	for i, p := range params {
-		if slices.Contains(report.Missing, p.Name) {
-			continue
-		}
-		a, err := src.Read(c.name(p))
-		if err != nil {
-			return report, fmt.Errorf("load state: %w", err)
-		}
-		values[i] = stateTensor(s, a, p)
-		if err := values[i].Err(); err != nil {
-			return report, fmt.Errorf("load state: %s: %w", p.Name, err)
-		}
-	}
-	for i, v := range values {
-		if v != nil {
-			params[i].Value = v
-		}
-	}
-	return report, nil
-}
-
-func openState(path string) (safetensors.Source, error) {
-	if filepath.Ext(path) == stateExt {
-		return safetensors.Open(path)
-	}
-	return safetensors.OpenDir(path)
-}
-
-// stateTensor is an array as a parameter's value.
-func stateTensor(s models.Host, a array.Array, p *nn.Param) *Tensor {
-	x := s.Tensor(a)
-	if a.DType() != p.Type.DType {
-		x = op.Cast(x, p.Type.DType).Detach()
-	}
-	return x.Track()
-}
-
-// match holds the parameters against what a file has.
-func (c StateConfig) match(src safetensors.Source, params []*nn.Param) (StateReport, error) {
-	var r StateReport
-	used := map[string]string{}
-	for _, p := range params {
-		name := c.name(p)
-		if other, twice := used[name]; twice {
-			return r, fmt.Errorf("parameters %q and %q are both called %q there", other, p.Name, name)
-		}
-		used[name] = p.Name
-		dtype, shape, ok := src.Type(name)
-		switch {
-		case !ok:
-			r.Missing = append(r.Missing, p.Name)
-		case !shape.Equal(p.Type.Shape):
-			return r, fmt.Errorf("tensor %q: got shape %v, want %v", name, shape, p.Type.Shape)
-		case !dtype.IsFloat() && dtype != p.Type.DType:
-			return r, fmt.Errorf("tensor %q: got %v, want %v", name, dtype, p.Type.DType)
-		}
-	}
-	for _, name := range src.Names() {
-		if _, ok := used[name]; !ok {
-			r.Unexpected = append(r.Unexpected, name)
-		}
-	}
-	switch {
-	case c.Partly && len(r.Missing) == len(params):
-		return r, fmt.Errorf("none of %d parameters is in it: they are called otherwise: see StateConfig.Rename",
-			len(params))
-	case !c.Partly && len(r.Missing) > 0:
-		return r, fmt.Errorf("%s missing: set Partly to keep their values", tensorsOf(r.Missing))
-	case !c.Partly && len(r.Unexpected) > 0:
-		return r, fmt.Errorf("%s not of this model: set Partly to leave them out", tensorsOf(r.Unexpected))
-	}
-	return r, nil
-}
-
-// tensorsOf is names in a sentence, the first few of them.
-func tensorsOf(names []string) string {
-	if n := len(names); n > 1 {
-		return fmt.Sprintf("tensor %q and %d more are", names[0], n-1)
-	}
-	return fmt.Sprintf("tensor %q is", names[0])
+	r, err := state.Load(s, path, params, state.Config(c))
+	return StateReport(r), err
 }

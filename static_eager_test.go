@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -17,7 +18,7 @@ import (
 // byHand is training op by op on devices, as one would write it with sharded tensors: parameters, gradients
 // and the optimizer's memory are laid out by the same rules that ZeRO and tensor parallelism stand for.
 type byHand struct {
-	w     *galley.World
+	w     *dtensor.World
 	m     *mesh.Mesh
 	model models.Model
 	zero  int
@@ -59,7 +60,7 @@ func (x *byHand) lay(v *galley.Tensor, name string, from int) *galley.Tensor {
 		last := len(spec.Dims) - 1
 		spec.Dims[last] = append(spec.Dims[last], mesh.On("dp")...)
 	}
-	return galley.ShardTensorBySpec(v, x.m, spec)
+	return dtensor.ShardBySpec(v, x.m, spec)
 }
 
 // step is one training step.
@@ -70,7 +71,7 @@ func (x *byHand) step(t *testing.T, windows array.Array, lr float64) (loss, norm
 	if _, ok := x.m.Axis("dp"); ok {
 		place = []mesh.Placement{mesh.Shard(0)}
 	}
-	ids := galley.ShardTensor(x.w.Tensor(windows), x.m, place...)
+	ids := dtensor.Shard(x.w.Tensor(windows), x.m, place...)
 	params := x.model.Params()
 	l := x.model.Loss(op.Narrow(ids, 1, 0, n-1), op.Narrow(ids, 1, 1, n))
 	grads := op.GradOnce([]*galley.Tensor{l}, nil, nn.Values(params))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/executor/accelerator"
@@ -153,6 +154,8 @@ type Trainer struct {
 	// step is how many steps were taken, skipped how many of them changed nothing, since their gradients
 	// overflowed.
 	step, skipped int
+	// sample is how many samples were trained on, over all runs.
+	sample int64
 	// described is what the loader of a fit says of itself.
 	described []Fact
 	// trained is the parameters' values where they are on devices of the executor.
@@ -196,32 +199,11 @@ func TraceStep(c TrainerConfig, batch ...Type) (p *Program, err error) {
 	return c.executor().TraceStep(batch)
 }
 
-// Metrics is what one step tells.
-type Metrics struct {
-	// Step is 0 for the first.
-	Step int
-	// Loss is before the step's update.
-	Loss float64
-	// GradNorm is the norm of all gradients, before clipping.
-	GradNorm float64
-	LR       float64
-	// Skipped is a step in f16 whose gradients overflowed: it changed nothing but the scale of the loss.
-	Skipped bool
-	// Wait is how long a fit waited for the batch: data that is slower than the step.
-	Wait time.Duration
-}
+// Metrics is what one step tells: its number, loss, gradients' norm and learning rate.
+type Metrics = fit.Metrics
 
 // DivergedError is a step whose loss or gradients are not finite numbers.
-type DivergedError struct{ Metrics Metrics }
-
-func (e *DivergedError) Error() string {
-	if e.Metrics.Step == 0 {
-		return fmt.Sprintf("step 1: loss is %v and gradient norm %v before any update: the first weights, the batch or the loss give them, "+
-			"not the learning rate: look there, or set DetectNaN (--detect-nan) to see the first op", e.Metrics.Loss, e.Metrics.GradNorm)
-	}
-	return fmt.Sprintf("step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
-		e.Metrics.Step+1, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
-}
+type DivergedError = fit.DivergedError
 
 // Step trains on one batch.
 func (t *Trainer) Step(batch ...array.Array) (Metrics, error) {
@@ -256,6 +238,9 @@ func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 		return nil, t.tearing(err)
 	}
 	t.step++
+	if len(batch) > 0 && len(batch[0].Shape()) > 0 {
+		t.sample += int64(batch[0].Shape()[0])
+	}
 	if t.exec.Away() {
 		t.changed()
 	}
@@ -274,7 +259,7 @@ func (p *Pending) Wait() (Metrics, error) {
 	p.running, p.err = nil, err
 	p.m.Loss, p.m.GradNorm, p.m.Skipped = r.Loss, r.Norm, r.Skipped
 	if err == nil && !r.Skipped && (!executor.Finite(r.Loss) || !executor.Finite(r.Norm)) {
-		p.err = &DivergedError{p.m}
+		p.err = &DivergedError{Metrics: p.m}
 	}
 	return p.m, p.err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -30,7 +31,7 @@ func (l asked) Batch(i int) ([]array.Array, error) {
 // few, not all.
 func TestFitReadsAhead(t *testing.T) {
 	tell := make(chan int, 100)
-	wait := onStep{f: func(p *galley.Progress) error {
+	wait := onStep{f: func(p *fit.Progress) error {
 		for want := p.Step; want < min(p.Step+2, 8); want++ { // the batches after this one
 			for got := -1; got < want; {
 				select {
@@ -62,7 +63,7 @@ func TestFitReadsAhead(t *testing.T) {
 func TestRunLog(t *testing.T) {
 	var lines, table strings.Builder
 	for format, w := range map[string]*strings.Builder{"jsonl": &lines, "csv": &table} {
-		log, err := galley.NewRunLog(w, format, false)
+		log, err := fit.NewRunLog(w, format, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +88,7 @@ func TestRunLog(t *testing.T) {
 		fmt.Sprint(steps) != "[1 2 3 3]" {
 		t.Errorf("rows %v, %v; steps %v", rows, err, steps)
 	}
-	if _, err := galley.NewRunLog(&lines, "xml", false); err == nil {
+	if _, err := fit.NewRunLog(&lines, "xml", false); err == nil {
 		t.Error("a format is made up")
 	}
 }

@@ -20,18 +20,15 @@ type chatRequest struct {
 	Tools          []any             `json:"tools"`
 	ToolChoice     json.RawMessage   `json:"tool_choice"`
 	Parallel       *bool             `json:"parallel_tool_calls"`
-	ResponseFormat *struct {
-		Type string `json:"type"`
-	} `json:"response_format"`
-	TemplateValues map[string]any  `json:"chat_template_kwargs"`
-	Modalities     []string        `json:"modalities"`
-	Audio          json.RawMessage `json:"audio"`
-	Effort         string          `json:"reasoning_effort"`
-	Verbosity      string          `json:"verbosity"`
-	Prediction     json.RawMessage `json:"prediction"`
-	WebSearch      json.RawMessage `json:"web_search_options"`
-	Functions      json.RawMessage `json:"functions"`
-	FunctionCall   json.RawMessage `json:"function_call"`
+	TemplateValues map[string]any    `json:"chat_template_kwargs"`
+	Modalities     []string          `json:"modalities"`
+	Audio          json.RawMessage   `json:"audio"`
+	Effort         string            `json:"reasoning_effort"`
+	Verbosity      string            `json:"verbosity"`
+	Prediction     json.RawMessage   `json:"prediction"`
+	WebSearch      json.RawMessage   `json:"web_search_options"`
+	Functions      json.RawMessage   `json:"functions"`
+	FunctionCall   json.RawMessage   `json:"function_call"`
 }
 
 // refuse names what is asked for and cannot be done.
@@ -41,10 +38,6 @@ func (c *chatRequest) refuse() error {
 		if len(raw) > 0 && string(raw) != "null" {
 			return badRequest("%s: it is not supported", param).at(param, "unsupported_parameter")
 		}
-	}
-	if c.ResponseFormat != nil && c.ResponseFormat.Type != "text" {
-		return badRequest("response_format: type %q is not supported: want text", c.ResponseFormat.Type).
-			at("response_format", "unsupported_parameter")
 	}
 	for _, x := range c.Modalities {
 		if x != "text" {

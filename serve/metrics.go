@@ -61,6 +61,8 @@ func added(a, b engine.Stats) engine.Stats {
 	a.Preemptions += b.Preemptions
 	a.PromptTokens += b.PromptTokens
 	a.GeneratedTokens += b.GeneratedTokens
+	a.Guessed += b.Guessed
+	a.GuessedRight += b.GuessedRight
 	return a
 }
 
@@ -150,6 +152,10 @@ var families = []family{
 		value(func(s engine.Stats) float64 { return float64(s.PromptTokens) })},
 	{"galley_generation_tokens_total", "counter", "Tokens that were generated.",
 		value(func(s engine.Stats) float64 { return float64(s.GeneratedTokens) })},
+	{"galley_spec_decode_num_draft_tokens_total", "counter", "Tokens that were guessed.",
+		value(func(s engine.Stats) float64 { return float64(s.Guessed) })},
+	{"galley_spec_decode_num_accepted_tokens_total", "counter", "Guessed tokens that came to be.",
+		value(func(s engine.Stats) float64 { return float64(s.GuessedRight) })},
 	{"galley_request_success_total", "counter", "Answers by why they ended.", writeSuccess},
 	{"galley_time_to_first_token_seconds", "histogram", "From a request to its first token.",
 		seconds(func(m *modelMetrics) *histogram { return m.firstToken })},

@@ -36,9 +36,12 @@ type Model struct {
 	Defaults engine.Sampling
 	Stop     []int32
 	Created  time.Time
+	// Special reports tokens that are no text, such as those that end one; nil is that there are none.
+	Special func(id int32) bool
 
-	users   sync.WaitGroup
-	metrics *modelMetrics
+	grammars grammars
+	users    sync.WaitGroup
+	metrics  *modelMetrics
 }
 
 func (m *Model) plain() Text {

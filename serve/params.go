@@ -36,6 +36,7 @@ type params struct {
 	IncludeStop bool     `json:"include_stop_str_in_output"`
 	Priority    int      `json:"priority"`
 	CacheSalt   string   `json:"cache_salt"`
+	structure
 
 	// What changes nothing here.
 	Store           *bool           `json:"store"`
@@ -82,6 +83,11 @@ func (p *params) request(m *Model, tenant string) (engine.Request, error) {
 	if r.N < 1 {
 		return r, badRequest("n: got %d, want at least 1", r.N).at("n", "")
 	}
+	masks, err := p.masks(m)
+	if err != nil {
+		return r, err
+	}
+	r.Masks = masks
 	c := &r.Sampling
 	set(&c.Temperature, p.Temperature)
 	set(&c.TopP, p.TopP)

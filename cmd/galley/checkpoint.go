@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/fit"
 )
 
 // checkpointFlags say where a run's checkpoints are, how often they are written and where a run goes on.
@@ -39,75 +40,32 @@ func (f checkpointFlags) validateCheckpoints() error {
 	return positive(map[string]int{"every": f.Every, "keep": f.Keep})
 }
 
-// saver writes checkpoints of one run; without a directory it does nothing.
-type saver struct {
-	c   *galley.Checkpoints
-	s   *galley.Saver
-	dir string
-	// sample is the number of the next sample.
-	sample int64
-}
-
-// checkpoints makes the directory ready and brings the trainer to the checkpoint that it goes on from.
-func (f checkpointFlags) checkpoints(t *galley.Trainer) (*saver, error) {
-	if f.Checkpoint == "" {
-		return &saver{}, nil
-	}
-	s, err := f.openCheckpoints(t)
-	if err != nil {
-		return nil, fmt.Errorf("--checkpoint: %w", err)
-	}
-	return s, nil
-}
-
-func (f checkpointFlags) openCheckpoints(t *galley.Trainer) (*saver, error) {
-	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Job: job, Keep: f.Keep,
-		KeepEvery: f.KeepEvery})
-	if err != nil {
-		return nil, err
-	}
-	s := &saver{c: c, dir: f.Checkpoint}
-	s.s = galley.NewSaver(t, c, galley.SaverConfig{Every: f.Every, Failed: func(err error) {
-		fmt.Fprintln(os.Stderr, "galley: going on:", err)
-	}})
-	if err := f.resume(t, s); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// resume brings the trainer to the newest good checkpoint, or to that of --from.
-func (f checkpointFlags) resume(t *galley.Trainer, s *saver) error {
-	from, err := f.fromStep(s.c)
-	if err != nil {
-		return err
-	}
-	r, err := t.ResumeFrom(f.Checkpoint, galley.ResumeConfig{Step: from, Changed: f.Changed})
-	if errors.Is(err, galley.ErrNoCheckpoint) && from == 0 {
-		return nil
-	}
-	if other, ok := errors.AsType[*galley.OtherRunError](err); ok {
-		return otherRun(other)
-	}
-	if err != nil {
-		return err
+// tellResumed says where a run goes on, and what is not as it was.
+func (f checkpointFlags) tellResumed(r *galley.Resumed) {
+	if r == nil {
+		return
 	}
 	for _, bad := range r.Skipped {
 		fmt.Fprintln(os.Stderr, "galley: passed over:", bad)
 	}
-	if from > 0 {
-		if err := s.c.Rewind(context.Background(), from); err != nil {
-			return err
-		}
-	}
-	s.s.Resumed(r)
-	s.sample = r.Sample
 	fmt.Printf("going on after %d steps from %s\n", r.Step, r.From)
 	for _, d := range r.Changed {
 		fmt.Printf("%s is %s, and was %s\n", d.Name, d.Given, d.Saved)
 	}
-	return nil
+}
+
+// notBegun is why a run did not begin.
+func (f checkpointFlags) notBegun(err error) error {
+	if other, ok := errors.AsType[*galley.OtherRunError](err); ok {
+		err = otherRun(other)
+	}
+	if f.Checkpoint == "" {
+		return err
+	}
+	if r, ok := errors.AsType[*fit.ResumeError](err); ok {
+		err = r.Err
+	}
+	return fmt.Errorf("--checkpoint: %w", err)
 }
 
 // otherRun is a checkpoint of another run in the command's words.
@@ -123,12 +81,22 @@ func otherRun(e *galley.OtherRunError) error {
 		filepath.Base(e.From), text, names)
 }
 
+// steps is those of the checkpoints in the directory, newest first.
+func (f checkpointFlags) steps() (steps []int64, err error) {
+	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Job: job, Keep: -1})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	return c.Steps(context.Background())
+}
+
 // fromStep is the step to go on from: 0 for the newest.
-func (f checkpointFlags) fromStep(c *galley.Checkpoints) (int64, error) {
+func (f checkpointFlags) fromStep() (int64, error) {
 	if f.From == 0 && !f.Rewind {
 		return 0, nil
 	}
-	steps, err := c.Steps(context.Background())
+	steps, err := f.steps()
 	if err != nil {
 		return 0, err
 	}
@@ -145,51 +113,14 @@ func (f checkpointFlags) fromStep(c *galley.Checkpoints) (int64, error) {
 	return f.From, nil
 }
 
-// due reports whether it is time for a checkpoint.
-func (s *saver) due() bool { return s.c != nil && s.s.Due() }
-
-// save begins one of the last step, unless there is one.
-func (s *saver) save(ctx context.Context) error {
-	if s.c == nil {
-		return nil
-	}
-	_, err := s.s.Save(ctx, s.sample)
-	return err
-}
-
-// evaluated tells of the loss on held-out text after the last step; the state with the least so far is saved.
-func (s *saver) evaluated(loss float64) error {
-	if s.c == nil || !s.s.Evaluated(loss) {
-		return nil
-	}
-	return s.save(context.Background())
-}
-
-// finish writes the last state and waits for it. One that has diverged is not worth it.
-func (s *saver) finish(ctx context.Context, ended error) error {
-	if s.c == nil {
-		return ended
-	}
-	if _, ok := errors.AsType[*galley.DivergedError](ended); ok {
-		return s.diverged(ended)
-	}
-	if _, err := s.s.Finish(ctx, s.sample); err != nil {
-		return errors.Join(ended, err)
-	}
-	return ended
-}
-
 // diverged says where a run that has diverged can go on.
-func (s *saver) diverged(err error) error {
-	steps, e := s.c.Steps(context.Background())
+func (f checkpointFlags) diverged(err error) error {
+	if f.Checkpoint == "" {
+		return err
+	}
+	steps, e := f.steps()
 	if e != nil || len(steps) == 0 {
 		return err
 	}
 	return fmt.Errorf("%w: the checkpoint of step %d is from before: run it again, with --rewind for the one before that", err, steps[0])
-}
-
-func (s *saver) close() {
-	if s.c != nil {
-		s.c.Close()
-	}
 }

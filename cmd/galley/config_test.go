@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/forecast"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/strategy"
@@ -17,7 +18,7 @@ import (
 // priced parses a config and prices it, as galley plan does. It must not panic, whatever the config says.
 func priced(t *testing.T, text string) (plan.Model, error) {
 	t.Helper()
-	m, err := parseModel("x", []byte(text))
+	m, err := forecast.ReadModel("x", []byte(text))
 	if err != nil {
 		if strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: several lines: %v", text, err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -12,21 +13,21 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/fit"
 )
 
-// loop takes the steps of a run.
+// loop is what the command does while the library's loop takes the steps of a run: it shows them, logs them
+// and watches over them.
 type loop struct {
+	fit.CallbackBase
 	*training
 	trainer *galley.Trainer
 	signals *interrupts
-	c       *saver
 	p       *progress
 	log     *runLog
-	valid   *galley.Evaluator
-	next    *data.Ahead
-	last    *galley.Pending
-	// waited is how long the batch of last was waited for.
-	waited time.Duration
+	// began says that checkpoints are open and the first step may come; at is when the last one was told of.
+	began bool
+	at    time.Time
 	// longest is how long a step has taken at most, in nanoseconds; done how many are.
 	longest, done atomic.Int64
 	// interrupted is set where steps ended for a signal.
@@ -41,50 +42,47 @@ func (t *training) train() error {
 		return err
 	}
 	defer trainer.Close()
-	l := &loop{training: t, trainer: trainer, valid: trainer.NewEvaluator()}
-	defer l.valid.Close()
+	l := &loop{training: t, trainer: trainer, log: &runLog{}}
 	l.signals = catchSignals(func() time.Duration { return time.Duration(l.longest.Load()) }, l.busy)
 	defer l.signals.stop()
-	if l.c, err = t.checkpoints(trainer); err != nil {
-		return err
-	}
-	defer l.c.close()
-	if t.Checkpoint != "" && job.First() {
-		if err := t.keepModel(); err != nil {
-			return err
-		}
-	}
-	logs := t.Log
-	if !job.First() {
-		logs = nil
-	}
-	if l.log, err = openLogs(logs, trainer.Steps()); err != nil {
-		return err
-	}
-	defer l.log.close()
 	defer l.watch(t.Watchdog, os.Stderr)()
-	return l.run()
+	defer func() { l.log.close() }()
+	c, err := l.config()
+	if err != nil {
+		return err
+	}
+	_, err = trainer.Fit(context.Background(), runBatches{t.text, t.Batch, t.Steps}, c)
+	return l.ended(err)
 }
 
-// run takes the steps and keeps what they have come to, however they end.
-func (l *loop) run() error {
-	l.p = newProgress(l.trainer.Steps(), l.Steps, l.Batch*l.Seq)
-	defer l.p.finish()
-	if l.c.sample == 0 {
-		l.c.sample = int64(l.trainer.Steps()) * int64(l.Batch)
+// config is the run in the library's words.
+func (l *loop) config() (galley.FitConfig, error) {
+	c := galley.FitConfig{Steps: max(0, l.Steps-l.trainer.Steps()), ValidEvery: l.ValidEvery, ValidBatches: evalBatches,
+		Overlap: true, Callbacks: []fit.Callback{l}}
+	if l.eval != nil {
+		c.Valid = runBatches{l.eval, l.Batch, evalBatches}
 	}
-	first := l.c.sample
-	l.next = data.NewAhead(func(i int) ([]array.Array, error) {
-		return l.text.From(first + int64(i)*int64(l.Batch)), nil
-	}, data.AheadConfig{Count: max(l.Steps-l.trainer.Steps(), 0)})
-	defer l.next.Close()
-	err := l.steps(l.signals)
-	l.signals.heeded()
-	l.p.finish()
-	if err == nil && !l.interrupted {
-		err = l.evaluate(true) // before the last checkpoint, which keeps it
+	if l.Checkpoint == "" {
+		return c, nil
 	}
-	if err = l.c.finish(context.Background(), err); err != nil {
+	from, err := l.fromStep()
+	if err != nil {
+		return c, fmt.Errorf("--checkpoint: %w", err)
+	}
+	c.Steps, c.SaveDir, c.SaveEvery, c.Keep, c.KeepEvery = l.Steps, l.Checkpoint, l.Every, l.Keep, l.KeepEvery
+	c.Resume, c.From, c.Changed = true, from, l.Changed
+	return c, nil
+}
+
+// ended is what a run came to, in the command's words.
+func (l *loop) ended(err error) error {
+	if !l.began && err != nil {
+		return l.notBegun(err)
+	}
+	if _, ok := errors.AsType[*galley.DivergedError](err); ok {
+		return l.diverged(err)
+	}
+	if err != nil {
 		return err
 	}
 	if s := l.signals.signal(); s != 0 && (l.interrupted || job == nil) {
@@ -93,122 +91,108 @@ func (l *loop) run() error {
 	return l.trainer.Sync(l.d.NewSession())
 }
 
-// steps trains until all steps are done or somebody interrupts. A step's loss is read when the next has
-// started, so that a backend never waits for the host.
-func (l *loop) steps(ctx context.Context) error {
-	for l.trainer.Steps() < l.Steps {
-		stop, err := job.Max(int(l.signals.signal())) // all processes stop after the same step
-		if err != nil {
-			return err
-		}
-		if stop != 0 {
-			l.interrupted = true
-			l.signals.agreed(syscall.Signal(stop))
-			break
-		}
-		if err := l.step(); err != nil {
-			return err
-		}
-		if err := l.after(ctx); err != nil {
-			return err
-		}
-	}
-	return l.settle()
+// runBatches are a run's batches as a loader: so many, each by the number of its first sample.
+type runBatches struct {
+	batches
+	rows, count int
 }
 
-// step starts a step, and tells of the one before.
-func (l *loop) step() error {
-	start := time.Now()
-	batch, waited, err := l.next.Next()
-	if err != nil {
+func (b runBatches) Len() int           { return b.count }
+func (b runBatches) Rows() int          { return b.rows }
+func (b runBatches) Facts() []data.Fact { return nil } // the trainer has them
+func (b runBatches) Batch(i int) ([]array.Array, error) {
+	return b.batches.From(int64(i) * int64(b.rows)), nil
+}
+
+// From is the batch that begins with a sample.
+func (b runBatches) From(sample int64) ([]array.Array, error) { return b.batches.From(sample), nil }
+
+// OnBegin tells where the run goes on, and opens what is written besides checkpoints.
+func (l *loop) OnBegin(p *fit.Progress) (err error) {
+	l.began = true
+	l.tellResumed(p.Resumed)
+	if l.Checkpoint != "" && job.First() {
+		if err := l.keepModel(); err != nil {
+			return err
+		}
+	}
+	logs := l.Log
+	if !job.First() {
+		logs = nil
+	}
+	if l.log, err = openLogs(logs, l.trainer.Steps()); err != nil {
+		l.log = &runLog{}
 		return err
 	}
-	l.tellProgram(batch)
-	next, err := l.trainer.Start(batch...)
-	if err != nil {
-		return err
-	}
-	l.c.sample += int64(l.Batch)
-	if err := l.settle(); err != nil {
-		return err
-	}
-	l.last, l.waited = next, waited
-	l.longest.Store(max(l.longest.Load(), int64(time.Since(start))))
-	l.done.Add(1)
+	l.p = newProgress(l.trainer.Steps(), l.Steps, l.Batch*l.Seq)
+	l.at = time.Now()
 	return nil
 }
 
-// settle reads the metrics of the step that was started last and tells of it.
-func (l *loop) settle() error {
-	if l.last == nil {
-		return nil
-	}
-	m, err := l.last.Wait()
-	l.last = nil
+// OnBatch ends the run before a step if a signal has come, and says when a batch needs a program of its own.
+func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
+	stop, err := job.Max(int(l.signals.signal())) // all processes stop after the same step
 	if err != nil {
 		return err
 	}
-	m.Wait = l.waited
+	if stop != 0 {
+		l.interrupted = true
+		l.signals.agreed(syscall.Signal(stop))
+		return fit.ErrStop
+	}
+	l.tellProgram(batch)
+	return nil
+}
+
+// OnStep shows a step and logs it.
+func (l *loop) OnStep(p *fit.Progress) error {
+	l.longest.Store(max(l.longest.Load(), int64(time.Since(l.at))))
+	l.done.Add(1)
+	l.at = time.Now()
+	m := p.Metrics
 	if l.LogLosses {
 		l.p.finish()
 		fmt.Printf("step %d loss %.17g norm %.17g\n", m.Step+1, m.Loss, m.GradNorm)
 	}
 	l.p.step(m)
-	row := galley.NewLogRow(m)
+	row := fit.NewLogRow(m)
 	row.Tokens, row.Seconds = int64(m.Step+1)*int64(l.Batch*l.Seq), l.p.seconds()
 	return l.log.write(row)
 }
 
-// after does what is due after a step: an evaluation, a checkpoint.
-func (l *loop) after(ctx context.Context) error {
-	if l.trainer.Steps() == l.Steps {
-		return nil // run does it
-	}
-	if l.ValidEvery > 0 && l.trainer.Steps()%l.ValidEvery == 0 {
-		if err := l.settle(); err != nil {
-			return err
-		}
-		if err := l.evaluate(false); err != nil {
-			return err
-		}
-	}
-	if !l.c.due() {
-		return nil
-	}
-	if err := l.settle(); err != nil {
-		return err
-	}
-	return l.c.save(ctx)
-}
-
-// evaluate tells the loss on held-out text. The checkpoint of the least one is kept.
-func (l *loop) evaluate(last bool) error {
-	if l.eval == nil {
-		return nil
-	}
-	loss, err := l.valid.Mean(context.Background(), func(i int) []array.Array {
-		if i == evalBatches {
-			return nil
-		}
-		return l.eval.From(int64(i) * int64(l.Batch))
-	})
-	if err != nil {
-		return err
-	}
+// OnEvaluate tells the loss on held-out text.
+func (l *loop) OnEvaluate(p *fit.Progress) error {
+	l.at = time.Now()
+	loss := p.Evaluation.Loss
 	l.p.finish()
-	switch {
+	switch last := p.Step == p.Steps; {
 	case last && l.loss != nil: // no loss of tokens
 		fmt.Printf("loss on held-out data %.4f\n", loss)
 	case last:
 		fmt.Printf("loss on held-out text %.4f, perplexity %.2f\n", loss, math.Exp(loss))
 	default:
-		fmt.Printf("step %d/%d  loss on held-out text %.4f\n", l.trainer.Steps(), l.Steps, loss)
+		fmt.Printf("step %d/%d  loss on held-out text %.4f\n", p.Step, p.Steps, loss)
 	}
 	nan := math.NaN()
-	row := galley.LogRow{Step: l.trainer.Steps(), Loss: nan, GradNorm: nan, LR: nan, ValidLoss: loss,
-		Seconds: l.p.seconds(), DataWaitSeconds: nan}
-	if err := l.log.write(row); err != nil {
-		return err
+	return l.log.write(fit.LogRow{Step: p.Step, Loss: nan, GradNorm: nan, LR: nan, ValidLoss: loss,
+		Seconds: l.p.seconds(), DataWaitSeconds: nan})
+}
+
+// OnSave leaves the time that a checkpoint takes out of that of the next step.
+func (l *loop) OnSave(*fit.Progress) error {
+	l.at = time.Now()
+	return nil
+}
+
+// OnSaveFailed tells why a checkpoint could not be written.
+func (l *loop) OnSaveFailed(_ *fit.Progress, err error) {
+	fmt.Fprintln(os.Stderr, "galley: going on:", err)
+}
+
+// OnStepsEnd ends the bar; what follows, such as saving, may take its time.
+func (l *loop) OnStepsEnd(*fit.Progress) {
+	l.signals.heeded()
+	if l.p != nil {
+		l.p.finish()
 	}
-	return l.c.evaluated(loss)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,11 +12,11 @@ import (
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/export"
+	"github.com/galley-ml/galley/internal/forecast"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/planfile"
 	"github.com/galley-ml/galley/internal/search"
 	"github.com/galley-ml/galley/internal/strict"
-	"github.com/galley-ml/galley/models"
 )
 
 // planCmd searches the best way to spread a training run over a cluster.
@@ -156,26 +155,7 @@ func readModel(name string) (plan.Model, error) {
 	if err != nil {
 		return plan.Model{}, fmt.Errorf("model: %w", err)
 	}
-	return parseModel(filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "config.json"), "/")), text)
-}
-
-// parseModel reads the shape of a config.json. Of families that can be built, the reader of models decides
-// what a file means: what it refuses is refused here, and what it fills in is priced. The planner knows
-// further families by their shapes alone.
-func parseModel(name string, text []byte) (plan.Model, error) {
-	var kind struct {
-		Type string `json:"model_type"`
-	}
-	if err := json.Unmarshal(text, &kind); err == nil && slices.Contains(models.Families(), kind.Type) {
-		c, err := models.ParseConfig(text)
-		if err == nil {
-			text, err = json.Marshal(c)
-		}
-		if err != nil {
-			return plan.Model{}, fmt.Errorf("model %s: config.json: %w", strict.Name(name), err)
-		}
-	}
-	return plan.ParseModel(name, text)
+	return forecast.ReadModel(filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "config.json"), "/")), text)
 }
 
 // readCluster reads a file, or else the text itself.

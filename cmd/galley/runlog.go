@@ -10,13 +10,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/fit"
 )
 
 // runLog is the files of --log.
 type runLog struct {
 	files []*os.File
-	logs  []*galley.RunLog
+	logs  []*fit.RunLog
 }
 
 // logFormat is that of a file by its name.
@@ -64,7 +64,7 @@ func (l *runLog) open(path string, steps int) error {
 	if err != nil {
 		return fmt.Errorf("--log: %w", err)
 	}
-	log, err := galley.NewRunLog(f, format, end > 0)
+	log, err := fit.NewRunLog(f, format, end > 0)
 	l.logs = append(l.logs, log)
 	return err
 }
@@ -97,7 +97,7 @@ func rowStep(line, format string) (int, bool) {
 }
 
 // write adds a row to all logs.
-func (l *runLog) write(r galley.LogRow) error {
+func (l *runLog) write(r fit.LogRow) error {
 	for i, log := range l.logs {
 		if err := log.Write(r); err != nil {
 			return fmt.Errorf("--log=%s: %w", l.files[i].Name(), err)

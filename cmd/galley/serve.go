@@ -33,6 +33,7 @@ type serveCmd struct {
 	Running      int           `help:"Sequences that are computed at once." default:"64"`
 	Waiting      int           `help:"Requests that may wait; beyond them the answer is 503." default:"1024"`
 	Budget       int           `help:"Tokens of a step at most." default:"256"`
+	Speculate    int           `help:"Tokens to guess from a text's own repetitions and compute with the next one; 0 is none."`
 	MaxTokens    int           `help:"Tokens that a request may ask for; 0 is what the context allows."`
 	MaxBodyMb    int           `help:"MiB that a request may have." default:"4"`
 	Rate         float64       `help:"Requests a second of each key; 0 is no limit."`
@@ -151,7 +152,7 @@ func (c *serveCmd) reload(s *serve.Server) {
 
 func (c *serveCmd) validate() error {
 	err := natural(map[string]int{"port": c.Port, "context": c.Context, "cache-mb": c.CacheMb, "waiting": c.Waiting,
-		"max-tokens": c.MaxTokens, "threads": c.Threads})
+		"max-tokens": c.MaxTokens, "threads": c.Threads, "speculate": c.Speculate})
 	if err == nil {
 		err = positive(map[string]int{"running": c.Running, "budget": c.Budget, "max-body-mb": c.MaxBodyMb})
 	}

@@ -48,7 +48,7 @@ func (c *serveCmd) model(dir, name string) (*serve.Model, error) {
 	t.note(d.dir, config.Vocab)
 	m := &serve.Model{Name: name, Text: t, Created: time.Now()}
 	if full, ok := t.Tokenizer.(*tokenizer.Tokenizer); ok {
-		m.Plain = full.WithoutSpecial()
+		m.Plain, m.Special = full.WithoutSpecial(), full.IsSpecial
 	}
 	if m.Chat, err = serve.ReadChatTemplate(d.dir, c.ChatTemplate); err != nil {
 		return nil, err
@@ -84,7 +84,8 @@ func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, deco
 	}
 	defer done()
 	e := engine.Config{Weights: c.Weights, Read: read, Threads: c.Threads, Decode: decode, Context: c.Context,
-		Memory: int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe}
+		Memory: int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe,
+		Speculate: c.Speculate}
 	if c.Context == 0 {
 		e.Longest = config.Positions
 	}

@@ -135,11 +135,12 @@ func TestSecondSignal(t *testing.T) {
 	c.Stderr = &stderr
 	rest := until(t, c, "llama")
 	for {
-		if _, err := os.Stat(filepath.Join(run, ".lock")); err == nil {
+		if _, err := os.Stat(filepath.Join(run, keptModel, "config.json")); err == nil {
 			break // signals are caught, and the first step begins
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+	time.Sleep(200 * time.Millisecond) // the first step has begun, and takes longer
 	for range 2 {
 		if err := c.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)

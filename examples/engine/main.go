@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
@@ -40,9 +41,9 @@ func run(dir string) error {
 		{galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4, Zero: 1}, 20},
 	} {
 		fmt.Println("on", r.strategy)
-		fit := galley.FitConfig{Steps: r.steps, Valid: valid, ValidEvery: 10, SaveDir: dir, SaveEvery: 10,
+		config := galley.FitConfig{Steps: r.steps, Valid: valid, ValidEvery: 10, SaveDir: dir, SaveEvery: 10,
 			Resume: true}
-		if err := continueOn(&r.strategy, train, fit); err != nil {
+		if err := continueOn(&r.strategy, train, config); err != nil {
 			return err
 		}
 	}
@@ -50,7 +51,7 @@ func run(dir string) error {
 }
 
 // continueOn trains on the devices of a strategy, from the newest checkpoint on.
-func continueOn(s *galley.Strategy, train galley.Loader, fit galley.FitConfig) error {
+func continueOn(s *galley.Strategy, train galley.Loader, c galley.FitConfig) error {
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
 	m, err := models.New(models.Config{Family: "llama", Vocab: 128, Hidden: 32, Intermediate: 64, Layers: 4,
@@ -61,7 +62,7 @@ func continueOn(s *galley.Strategy, train galley.Loader, fit galley.FitConfig) e
 	e, err := galley.NewEngine(galley.EngineConfig{
 		Model: galley.Language(m), Strategy: s,
 		Optimizer: optim.AdamW{WeightDecay: 0.1}, Schedule: optim.Constant{LR: 1e-2}, ClipNorm: 1,
-		Metrics: []galley.Metric{galley.Accuracy()}, Callbacks: []galley.Callback{report{}},
+		Metrics: []galley.Metric{galley.Accuracy()}, Callbacks: []fit.Callback{report{}},
 	})
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func continueOn(s *galley.Strategy, train galley.Loader, fit galley.FitConfig) e
 	if err := cost.Write(os.Stderr); err != nil {
 		return err
 	}
-	_, err = e.Fit(context.Background(), train, fit)
+	_, err = e.Fit(context.Background(), train, c)
 	return err
 }
 
@@ -107,16 +108,16 @@ func loader(ids []int32) (galley.Loader, error) {
 }
 
 // report prints what a fit does.
-type report struct{ galley.CallbackBase }
+type report struct{ fit.CallbackBase }
 
-func (report) OnStep(p *galley.Progress) error {
+func (report) OnStep(p *fit.Progress) error {
 	if p.Step%5 == 0 {
 		fmt.Printf("step %2d  loss %.2f\n", p.Step, p.Metrics.Loss)
 	}
 	return nil
 }
 
-func (report) OnEvaluate(p *galley.Progress) error {
+func (report) OnEvaluate(p *fit.Progress) error {
 	fmt.Printf("step %2d  held out: loss %.2f, accuracy %.2f\n", p.Step, p.Evaluation.Loss,
 		p.Evaluation.Values[0].Value)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/distribute"
+	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -30,7 +31,7 @@ func main() {
 func run() error {
 	host := galley.CPU(galley.Config{})
 	defer host.Close()
-	w, err := galley.NewWorld(host, 8)
+	w, err := dtensor.NewWorld(host, 8)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func meshes() (first, second *mesh.Mesh, err error) {
 
 // model is two products; where there are meshes, the first matrix is split by columns and the second by rows.
 type model struct {
-	world         *galley.World
+	world         *dtensor.World
 	first, second *mesh.Mesh
 }
 
@@ -83,7 +84,7 @@ func lay(x *galley.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *galley.Tensor {
 	if m == nil {
 		return x
 	}
-	return galley.ShardTensor(x, m, ps...)
+	return dtensor.Shard(x, m, ps...)
 }
 
 // The operands of a step: two matrices, the optimizer's memory of each, its scalars, and a batch.
@@ -185,11 +186,11 @@ func (m model) load(step int) (x, labels *galley.Tensor, err error) {
 		return m.world.Tensor(rows(step, all)), m.world.Tensor(answers(step,
 			mesh.Box{Start: []int{0}, Size: []int{batch}})), nil
 	}
-	if x, err = galley.FromFunc(m.world, inputs, m.first, func(b mesh.Box) array.Array { return rows(step, b) },
+	if x, err = dtensor.FromFunc(m.world, inputs, m.first, func(b mesh.Box) array.Array { return rows(step, b) },
 		mesh.Shard(0)); err != nil {
 		return nil, nil, err
 	}
-	labels, err = galley.FromFunc(m.world, targets, m.second,
+	labels, err = dtensor.FromFunc(m.world, targets, m.second,
 		func(b mesh.Box) array.Array { return answers(step, b) }, mesh.Shard(0))
 	return x, labels, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/parallel"
 )
 
 // optimizer is AdamW with its learning rate and the limit on gradients.
@@ -37,16 +38,16 @@ func dataParallel(model galley.Model, batches galley.Loader) (*galley.DistModel,
 
 // tensorParallel splits the matrices of each layer over two devices, by the layers' names.
 func tensorParallel(model galley.Model, batches galley.Loader) (*galley.DistModel, error) {
-	planned, err := galley.Parallelize(model, optimizer(), galley.ParallelPlan{
+	planned, err := galley.Parallelize(model, optimizer(), parallel.Plan{
 		Strategy: galley.Strategy{TP: 2},
-		Layers: []galley.LayerPlan{
-			galley.On("model.embed_tokens", galley.RowWise{}),
-			galley.On("*.self_attn.[qkv]_proj", galley.ColWise{}),
-			galley.On("*.self_attn.o_proj", galley.RowWise{}),
-			galley.On("*.mlp.gate_proj", galley.ColWise{}),
-			galley.On("*.mlp.up_proj", galley.ColWise{}),
-			galley.On("*.mlp.down_proj", galley.RowWise{}),
-			galley.On("lm_head", galley.ColWise{}),
+		Layers: []parallel.LayerPlan{
+			parallel.On("model.embed_tokens", parallel.RowWise{}),
+			parallel.On("*.self_attn.[qkv]_proj", parallel.ColWise{}),
+			parallel.On("*.self_attn.o_proj", parallel.RowWise{}),
+			parallel.On("*.mlp.gate_proj", parallel.ColWise{}),
+			parallel.On("*.mlp.up_proj", parallel.ColWise{}),
+			parallel.On("*.mlp.down_proj", parallel.RowWise{}),
+			parallel.On("lm_head", parallel.ColWise{}),
 		},
 	})
 	if err != nil {

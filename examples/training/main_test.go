@@ -12,6 +12,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/golden"
+	"github.com/galley-ml/galley/parallel"
 )
 
 const page = "../../docs/training.md"
@@ -76,7 +77,7 @@ func TestPageHasAllFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range []any{galley.Strategy{}, galley.FitConfig{}, galley.EngineConfig{},
-		galley.ParallelPlan{}} {
+		parallel.Plan{}} {
 		typ := reflect.TypeOf(x)
 		for i := range typ.NumField() {
 			if name := typ.Field(i).Name; !strings.Contains(string(text), "`"+name+"`") {

@@ -297,3 +297,12 @@ func typeName(v any) string {
 	}
 	return "function"
 }
+
+// Keys is the keys of a mapping, in order.
+func Keys(v any) ([]string, bool) {
+	d, ok := v.(*Dict)
+	if !ok {
+		return nil, false
+	}
+	return append([]string(nil), d.keys...), true
+}

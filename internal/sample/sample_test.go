@@ -125,6 +125,9 @@ func TestLogProbs(t *testing.T) {
 	if got.ID != 0 {
 		t.Errorf("only token 0 is allowed: got %d", got.ID)
 	}
+	if _, err := s.Choose(slices.Clone(logits), []uint64{0}); err == nil {
+		t.Error("no token is allowed: got no error")
+	}
 	if _, err := s.Choose([]float32{1, float32(math.NaN())}, nil); err == nil {
 		t.Error("a logit that is no number: got no error")
 	}

@@ -46,6 +46,9 @@ type Choice struct {
 // ErrNaN is that logits are not numbers.
 var ErrNaN = errors.New("logits are not numbers: the model's weights or its input are broken")
 
+// ErrNone is that every token is forbidden.
+var ErrNone = errors.New("no token may come next: biases and the grammar forbid all")
+
 // Choose picks a token by logits, which it changes. Where allowed is not nil, tokens whose bit is not set are
 // never chosen.
 func (s *Sampler) Choose(logits []float32, allowed []uint64) (Choice, error) {
@@ -66,7 +69,9 @@ func (s *Sampler) Choose(logits []float32, allowed []uint64) (Choice, error) {
 		kept.raw = append(kept.raw[:0], logits...)
 		s.penalise(logits)
 		forbid(logits, allowed)
-		best = argmax(logits)
+		if best = argmax(logits); math.IsInf(float64(logits[best]), -1) {
+			return Choice{}, ErrNone
+		}
 		id := s.pick(logits, best)
 		out.Candidate = Candidate{int32(id), float64(kept.raw[id]) - lse}
 		buffers.Put(kept)

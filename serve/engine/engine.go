@@ -40,6 +40,9 @@ type Config struct {
 	Waiting int
 	// Budget is how many tokens a step takes at most; 0 means 256.
 	Budget int
+	// Speculate is how many tokens are guessed at most and computed together with the next one; 0 is none.
+	// Guesses come from the sequence itself, so texts that repeat themselves gain, and no answer changes.
+	Speculate int
 	// Observe, where it is not nil, is told of every step. It must return at once.
 	Observe func(StepStats)
 }
@@ -94,9 +97,10 @@ func New(m models.Model, c Config) (*Engine, error) {
 }
 
 func (c *Config) fill() error {
-	if c.Context < 0 || c.Longest < 0 || c.Pages < 0 || c.Memory < 0 || c.Running < 0 || c.Waiting < 0 || c.Budget < 0 || c.Threads < 0 {
-		return fmt.Errorf("engine: context %d, pages %d, memory %d, running %d, waiting %d, budget %d, threads %d: "+
-			"want 0 or more", c.Context, c.Pages, c.Memory, c.Running, c.Waiting, c.Budget, c.Threads)
+	if c.Context < 0 || c.Longest < 0 || c.Pages < 0 || c.Memory < 0 || c.Running < 0 || c.Waiting < 0 || c.Budget < 0 || c.Threads < 0 || c.Speculate < 0 {
+		return fmt.Errorf("engine: context %d, pages %d, memory %d, running %d, waiting %d, budget %d, threads %d, "+
+			"speculate %d: want 0 or more", c.Context, c.Pages, c.Memory, c.Running, c.Waiting, c.Budget, c.Threads,
+			c.Speculate)
 	}
 	if c.Running == 0 {
 		c.Running = 64

@@ -139,21 +139,22 @@ func TestSchedules(t *testing.T) {
 	if testing.Short() {
 		schedules = 40
 	}
-	var preempted, hits int64
+	var preempted, hits, right int64
 	for range schedules {
 		stats := schedule(t, m, r, all)
 		preempted += stats.Preemptions
 		hits += stats.PrefixHits
+		right += stats.GuessedRight
 	}
-	if preempted == 0 || hits == 0 {
-		t.Errorf("%d preemptions, %d tokens found in pages: want some of both", preempted, hits)
+	if preempted == 0 || hits == 0 || right == 0 {
+		t.Errorf("%d preemptions, %d tokens found in pages, %d guessed: want some of all", preempted, hits, right)
 	}
 }
 
 func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job) engine.Stats {
 	t.Helper()
 	e, err := engine.New(m, engine.Config{Threads: 1 + r.IntN(2), Pages: 12 + r.IntN(30), Running: 1 + r.IntN(8),
-		Budget: 1 + r.IntN(64)})
+		Budget: 1 + r.IntN(64), Speculate: r.IntN(5)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,4 +375,33 @@ func TestEmbed(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestSpeculation: a text that repeats itself takes fewer steps, and is the same.
+func TestSpeculation(t *testing.T) {
+	m := model(t, "llama")
+	prompt := []int32{5, 6, 7, 5, 6, 7}
+	r := engine.Request{Prompt: prompt, Tokens: 300}
+	plain, guessing := newEngine(t, m, engine.Config{}), newEngine(t, m, engine.Config{Speculate: 4})
+	want, err := collect(plain, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := collect(guessing, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %d tokens, want %d", len(got), len(want))
+	}
+	for i := range got {
+		if got[i].ID != want[i].ID || math.Float64bits(got[i].LogProb) != math.Float64bits(want[i].LogProb) {
+			t.Fatalf("token %d: got %+v, want %+v", i, got[i], want[i])
+		}
+	}
+	a, b := plain.Stats(), guessing.Stats()
+	t.Logf("%d steps in place of %d, %d of %d guesses right", b.Steps, a.Steps, b.GuessedRight, b.Guessed)
+	if b.GuessedRight == 0 || b.Steps >= a.Steps {
+		t.Errorf("%d steps, %d guesses right: want fewer than %d", b.Steps, b.GuessedRight, a.Steps)
+	}
 }

@@ -43,34 +43,19 @@ func (e *Engine) compute() {
 		return
 	}
 	began := time.Now()
-	choices, errs, hidden := e.choose(e.step.Run(e.gather()))
+	results := e.choose(e.step.Run(e.gather()))
 	took := time.Since(began)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next, tokens, prompts := 0, 0, 0
-	for _, it := range e.batch {
-		s := it.sequence
-		wanted := s.left() == it.count
-		tokens += it.count
-		if it.count > 1 || !s.began {
+	tokens, prompts := 0, 0
+	for i := range e.batch {
+		it := &e.batch[i]
+		tokens += it.count + len(it.draft)
+		if it.count > 1 || !it.began {
 			prompts += it.count
 		}
-		s.advance(e.pages, it.count)
-		e.queue.served[s.Tenant] += float64(it.count)
-		if !wanted {
-			continue
-		}
-		s.began = true
-		switch {
-		case errs[next] != nil:
-			s.end(errs[next])
-		case s.embed:
-			s.request.hidden = hidden[next]
-			s.end(nil)
-		case !s.gone():
-			e.emit(s, choices[next])
-		}
-		next++
+		e.queue.served[it.Tenant] += float64(it.count)
+		e.apply(it, results[i])
 	}
 	e.pace.note(took, tokens-prompts, prompts)
 	e.stats.Steps++
@@ -80,43 +65,102 @@ func (e *Engine) compute() {
 	e.wake.Broadcast()
 }
 
-// choose samples every row of logits.
-func (e *Engine) choose(logits []float32) (choices []sample.Choice, errs []error, hidden [][]float32) {
-	var rows []*sequence
-	for _, it := range e.batch {
-		if it.left() == it.count {
-			rows = append(rows, it.sequence)
-		}
-	}
-	vocab := e.model.Config().Vocab
-	choices, errs, hidden = make([]sample.Choice, len(rows)), make([]error, len(rows)), make([][]float32, len(rows))
-	e.model.Pool().Run(len(rows), func(i int) {
-		s := rows[i]
-		if s.embed {
-			hidden[i] = slices.Clone(e.step.Row(i))
-			return
-		}
-		var allowed []uint64
-		if s.mask != nil {
-			allowed = s.mask.Allowed()
-		}
-		choices[i], errs[i] = s.sampler.Choose(logits[i*vocab:(i+1)*vocab], allowed)
-		if errs[i] == nil && s.mask != nil {
-			s.mask.Take(choices[i].ID)
-		}
-	})
-	return choices, errs, hidden
+// result is what a step gives to one sequence: the tokens that were chosen, one and those that guesses were
+// right about.
+type result struct {
+	choices []sample.Choice
+	done    bool // the mask lets nothing follow the last of them
+	hidden  []float32
+	err     error
 }
 
-// emit hands out a token.
-func (e *Engine) emit(s *sequence, c sample.Choice) {
+// apply hands out what came of an item.
+func (e *Engine) apply(it *item, r result) {
+	s := it.sequence
+	wanted := it.rows() > 0
+	s.advance(e.pages, it.count)
+	if !wanted {
+		return
+	}
+	s.began = true
+	switch {
+	case s.embed && r.err == nil:
+		s.request.hidden = r.hidden
+		s.end(nil)
+		return
+	case s.gone():
+		return
+	}
+	if len(it.draft) > 0 {
+		right := max(0, len(r.choices)-1)
+		s.draft.learn(len(it.draft), right)
+		e.stats.Guessed += int64(len(it.draft))
+		e.stats.GuessedRight += int64(right)
+	}
+	for i, c := range r.choices {
+		if i > 0 { // the guess before it was right: its keys and values are there
+			s.advance(e.pages, 1)
+		}
+		if e.emit(s, c, r.done && i == len(r.choices)-1); s.ended {
+			return
+		}
+	}
+	if r.err != nil {
+		s.end(r.err)
+	}
+}
+
+// choose samples the rows of every item.
+func (e *Engine) choose(logits []float32) []result {
+	results := make([]result, len(e.batch))
+	vocab := e.model.Config().Vocab
+	e.model.Pool().Run(len(e.batch), func(i int) {
+		it := &e.batch[i]
+		n := it.rows()
+		if n > 0 && it.embed {
+			results[i].hidden = slices.Clone(e.step.Row(it.next))
+			return
+		}
+		results[i] = it.choose(logits[it.next*vocab:(it.next+n)*vocab], vocab)
+	})
+	return results
+}
+
+// choose samples row after row while guesses are right. A token that ends the sequence is the last.
+func (it *item) choose(logits []float32, vocab int) (r result) {
+	for i := range it.rows() {
+		var allowed []uint64
+		if it.mask != nil {
+			allowed = it.mask.Allowed()
+		}
+		c, err := it.sampler.Choose(logits[i*vocab:(i+1)*vocab], allowed)
+		if err != nil {
+			r.err = err
+			return r
+		}
+		r.choices = append(r.choices, c)
+		if it.mask != nil {
+			it.mask.Take(c.ID)
+			if r.done = it.mask.Done(); r.done {
+				return r
+			}
+		}
+		if i == len(it.draft) || c.ID != it.draft[i] || slices.Contains(it.Stop, c.ID) {
+			return r
+		}
+	}
+	return r
+}
+
+// emit hands out a token; done is that nothing can follow it.
+func (e *Engine) emit(s *sequence, c sample.Choice, done bool) {
 	s.tokens = append(s.tokens, c.ID)
 	e.stats.GeneratedTokens++
 	t := Token{Index: s.index, ID: c.ID, LogProb: c.LogProb, Top: c.Top, Cached: s.cached, Queued: s.waited}
 	stopped := false
 	if slices.Contains(s.Stop, c.ID) {
 		t.Finish = FinishStop
-	} else if t.Text, stopped = s.text.add(c.ID); stopped {
+	} else if t.Text, stopped = s.text.add(c.ID); stopped || done {
 		t.Finish = FinishStop
 	} else if s.generated() >= s.Tokens || len(s.tokens) >= e.Limit() {
 		t.Finish = FinishLength

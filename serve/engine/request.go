@@ -46,6 +46,8 @@ type Mask interface {
 	Allowed() []uint64
 	// Take is told the token that was chosen.
 	Take(id int32)
+	// Done reports whether nothing can follow: the continuation then ends as at a stop token.
+	Done() bool
 }
 
 // Token is one generated token.

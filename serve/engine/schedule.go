@@ -11,6 +11,17 @@ import (
 type item struct {
 	*sequence
 	count int
+	// draft is guesses that follow, next the step's first row of logits that is the sequence's.
+	draft []int32
+	next  int
+}
+
+// rows is how many rows of logits are the item's: none where tokens are left after it.
+func (it *item) rows() int {
+	if it.left() != it.count {
+		return 0
+	}
+	return 1 + len(it.draft)
 }
 
 // schedule chooses what the next step computes: first one token of every sequence that is being continued, then
@@ -26,7 +37,8 @@ func (e *Engine) schedule() {
 		return 1
 	})
 	order = e.continueAll(order)
-	room := e.pace.chunk(e.config.Budget-len(e.batch), len(e.batch))
+	e.speculate()
+	room := e.pace.chunk(e.config.Budget-e.batchTokens(), len(e.batch))
 	for _, s := range order {
 		if s.left() > 1 && room > 0 {
 			room -= e.put(s, room)
@@ -79,7 +91,7 @@ func (e *Engine) preempt(s *sequence) {
 // put puts up to most tokens of a sequence into the step.
 func (e *Engine) put(s *sequence, most int) int {
 	n := min(s.left(), most)
-	e.batch = append(e.batch, item{s, n})
+	e.batch = append(e.batch, item{sequence: s, count: n})
 	return n
 }
 
@@ -134,16 +146,44 @@ func (e *Engine) sweep(now time.Time) {
 	})
 }
 
+// speculate adds guesses to the sequences that are being continued, where the step and their pages have room.
+func (e *Engine) speculate() {
+	room := e.step.Rows() - len(e.batch)
+	for i := range e.batch {
+		it := &e.batch[i]
+		most := min(e.config.Speculate, room, it.Tokens-it.generated()-1, e.Limit()-len(it.tokens)-1)
+		if most <= 0 || it.embed {
+			continue
+		}
+		guess := it.sequence.draft.guess(it.tokens, most)
+		it.grow(e.pages, (len(it.tokens)+len(guess)+pageTokens-1)/pageTokens) // or what there is
+		it.draft = guess[:min(len(guess), len(it.pages)*pageTokens-len(it.tokens))]
+		room -= len(it.draft)
+	}
+}
+
+// batchTokens is how many tokens the step has so far.
+func (e *Engine) batchTokens() int {
+	n := 0
+	for i := range e.batch {
+		n += e.batch[i].count + len(e.batch[i].draft)
+	}
+	return n
+}
+
 // gather is the batch as the model takes it.
 func (e *Engine) gather() []paged.Sequence {
 	e.seqs = e.seqs[:0]
-	for _, it := range e.batch {
-		want := 0
-		if it.left() == it.count {
-			want = 1
+	next := 0
+	for i := range e.batch {
+		it := &e.batch[i]
+		it.next = next
+		next += it.rows()
+		tokens := it.tokens[it.computed : it.computed+it.count]
+		if len(it.draft) > 0 {
+			tokens = slices.Concat(tokens, it.draft)
 		}
-		e.seqs = append(e.seqs, paged.Sequence{Pages: it.pages, Start: it.computed,
-			Tokens: it.tokens[it.computed : it.computed+it.count], Want: want})
+		e.seqs = append(e.seqs, paged.Sequence{Pages: it.pages, Start: it.computed, Tokens: tokens, Want: it.rows()})
 	}
 	return e.seqs
 }

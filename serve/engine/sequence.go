@@ -27,6 +27,7 @@ type sequence struct {
 	text    text
 	mask    Mask
 	embed   bool
+	draft   draft
 }
 
 // left is how many tokens are to be computed before the next is known.

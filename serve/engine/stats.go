@@ -13,6 +13,8 @@ type Stats struct {
 	// PromptTokens counts those of all requests that were taken, GeneratedTokens what was generated.
 	PromptTokens, GeneratedTokens int64
 	Steps                         int64
+	// Guessed counts tokens that were guessed, GuessedRight those that came to be.
+	Guessed, GuessedRight int64
 }
 
 // StepStats is one step: how many tokens it computed, and how long that took.

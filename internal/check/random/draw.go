@@ -42,8 +42,9 @@ type shape struct {
 	Loss    string
 	// Scalar is a number of the batch that multiplies logits; Captured a tensor of the program's own that does.
 	Scalar, Captured bool
-	// Norm is batch normalisation behind each layer.
-	Norm bool
+	// Norm is batch normalisation behind each layer, Twins two vectors that are added behind it: their gradients
+	// are one value.
+	Norm, Twins bool
 }
 
 // String is the case in one line.
@@ -56,7 +57,9 @@ func Draw(seed uint64) Case {
 	r := rand.New(rand.NewPCG(21, seed))
 	c := Case{Seed: seed, Shape: drawShape(r)}
 	c.Strategy = drawStrategy(r, &c.Shape)
-	c.Shape.drawNorm(rand.New(rand.NewPCG(22, seed)), c.Strategy)
+	more := rand.New(rand.NewPCG(22, seed)) // what was added later leaves the seeds' other draws as they were
+	c.Shape.drawNorm(more, c.Strategy)
+	c.Shape.Twins = more.IntN(4) == 0
 	if c.Strategy.TP > 1 {
 		c.Annotations = annotations(r, c.Shape)
 	}

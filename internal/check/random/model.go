@@ -14,6 +14,7 @@ func (s shape) build(scope op.Scope) (Model, error) {
 	in := nn.NewInit(nn.Config{Scope: scope, DType: s.DType, Seed: 5})
 	var layers []*nn.Linear
 	var norms []*nn.BatchNorm
+	var twins [][2]*nn.Param
 	for i := range s.Layers {
 		if s.Tied[i] != i {
 			layers = append(layers, layers[s.Tied[i]])
@@ -23,9 +24,15 @@ func (s shape) build(scope op.Scope) (Model, error) {
 		if s.Norm {
 			norms = append(norms, nn.NewBatchNorm(in.Index(i).At("norm"), s.Width, nn.BatchNormConfig{Eps: 0.1}))
 		}
+		if s.Twins {
+			at := func(name string) *nn.Param {
+				return in.Index(i).Param(name, s.channels(), nn.Normal(0.2))
+			}
+			twins = append(twins, [2]*nn.Param{at("left"), at("right")})
+		}
 	}
 	head, drop := nn.NewLinear(in.At("head"), s.Width, s.Class), nn.NewDropout(in, s.Dropout)
-	m := &model{shape: s, layers: layers, norms: norms, head: head, drop: drop}
+	m := &model{shape: s, layers: layers, norms: norms, twins: twins, head: head, drop: drop}
 	if s.Captured {
 		m.captured = scope.(*cpu.Session).Tensor(s.classes())
 	}
@@ -43,6 +50,14 @@ func (s shape) layer(in *nn.Init) *nn.Linear {
 	}
 }
 
+// channels is the shape of a number for each channel.
+func (s shape) channels() array.Shape {
+	if s.Kind == "conv" {
+		return array.Shape{s.Width, 1, 1}
+	}
+	return array.Shape{s.Width}
+}
+
 // classes is a weight for each class.
 func (s shape) classes() array.Array {
 	a := array.New(s.DType, s.Class)
@@ -56,6 +71,7 @@ type model struct {
 	shape
 	layers   []*nn.Linear
 	norms    []*nn.BatchNorm
+	twins    [][2]*nn.Param
 	head     *nn.Linear
 	drop     *nn.Dropout
 	captured *op.Tensor
@@ -68,6 +84,9 @@ func (m *model) loss(batch []*op.Tensor) *op.Tensor {
 		y := m.forward(l, x)
 		if m.norms != nil {
 			y = m.norms[i].Forward(y)
+		}
+		if m.twins != nil {
+			y = op.Add(op.Add(y, m.twins[i][0].Value), m.twins[i][1].Value)
 		}
 		if j := m.Skips[i]; j >= 0 {
 			back := all[j]

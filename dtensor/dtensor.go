@@ -1,12 +1,14 @@
-package galley
+package dtensor
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/runtime"
+	"github.com/galley-ml/galley/internal/transport"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -15,8 +17,14 @@ import (
 // World is the scope of eager tensors on several devices.
 type World = runtime.Session
 
-// NewWorld makes n devices in this process; Close ends them. That of a Job deals them to its processes.
-func NewWorld(host *Device, n int) (*World, error) { return (*Job)(nil).NewWorld(host, n) }
+// NewWorld makes n devices in this process; Close ends them. That of a galley.Job deals them to its processes.
+func NewWorld(host *cpu.Device, n int) (*World, error) {
+	w, err := transport.New(n)
+	if err != nil {
+		return nil, err
+	}
+	return runtime.NewSession(host, w), nil
+}
 
 // specOf is placements as a Spec for a tensor; too few placements replicate along the remaining axes.
 func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {
@@ -28,9 +36,9 @@ func specOf(m *mesh.Mesh, rank int, ps []mesh.Placement) (mesh.Spec, error) {
 	return all.Spec(m, rank)
 }
 
-// ShardTensor is x laid on a mesh, one placement for each of its axes; axes that are not named hold copies.
+// Shard is x laid on a mesh, one placement for each of its axes; axes that are not named hold copies.
 // Of a traced tensor it is an annotation, from which the rest is inferred; an eager one is moved now.
-func ShardTensor(x *Tensor, m *mesh.Mesh, ps ...mesh.Placement) *Tensor {
+func Shard(x *op.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *op.Tensor {
 	if x.Err() != nil {
 		return x
 	}
@@ -38,12 +46,12 @@ func ShardTensor(x *Tensor, m *mesh.Mesh, ps ...mesh.Placement) *Tensor {
 	if err != nil {
 		return ir.Invalid(x.Scope(), &ir.Error{Pos: ir.Caller(), Op: "shard", Err: err})
 	}
-	return ShardTensorBySpec(x, m, spec)
+	return ShardBySpec(x, m, spec)
 }
 
-// ShardTensorBySpec is ShardTensor by a Spec, which can say more than placements: parts of axes, and their
+// ShardBySpec is Shard by a Spec, which can say more than placements: parts of axes, and their
 // order.
-func ShardTensorBySpec(x *Tensor, m *mesh.Mesh, spec mesh.Spec) *Tensor {
+func ShardBySpec(x *op.Tensor, m *mesh.Mesh, spec mesh.Spec) *op.Tensor {
 	if s, ok := runtime.ShardsOf(x); ok {
 		return op.Reshard(x, s.Layout, op.Layout{Mesh: m, Spec: spec})
 	}
@@ -52,19 +60,19 @@ func ShardTensorBySpec(x *Tensor, m *mesh.Mesh, spec mesh.Spec) *Tensor {
 
 // Reshard is x moved to other placements, on its mesh or on another. It is differentiable: the gradient moves
 // back.
-func Reshard(x *Tensor, m *mesh.Mesh, ps ...mesh.Placement) *Tensor { return ShardTensor(x, m, ps...) }
+func Reshard(x *op.Tensor, m *mesh.Mesh, ps ...mesh.Placement) *op.Tensor { return Shard(x, m, ps...) }
 
 // Unshard is x whole on every device of its mesh.
-func Unshard(x *Tensor) *Tensor {
+func Unshard(x *op.Tensor) *op.Tensor {
 	s, ok := runtime.ShardsOf(x)
 	if !ok {
 		return x
 	}
-	return ShardTensorBySpec(x, s.Mesh, mesh.Whole(len(x.Shape())))
+	return ShardBySpec(x, s.Mesh, mesh.Whole(len(x.Shape())))
 }
 
 // FromLocal is a tensor made of what each device of a mesh holds, by device.
-func FromLocal(w *World, t Type, m *mesh.Mesh, parts map[int]array.Array, ps ...mesh.Placement) (*Tensor,
+func FromLocal(w *World, t op.Type, m *mesh.Mesh, parts map[int]array.Array, ps ...mesh.Placement) (*op.Tensor,
 	error) {
 	spec, err := specOf(m, len(t.Shape), ps)
 	if err != nil {
@@ -74,8 +82,8 @@ func FromLocal(w *World, t Type, m *mesh.Mesh, parts map[int]array.Array, ps ...
 }
 
 // FromFunc is FromLocal with parts that f makes, one for each place in the tensor: nothing else is ever made.
-func FromFunc(w *World, t Type, m *mesh.Mesh, f func(box mesh.Box) array.Array,
-	ps ...mesh.Placement) (*Tensor, error) {
+func FromFunc(w *World, t op.Type, m *mesh.Mesh, f func(box mesh.Box) array.Array,
+	ps ...mesh.Placement) (*op.Tensor, error) {
 	spec, err := specOf(m, len(t.Shape), ps)
 	if err != nil {
 		return nil, err
@@ -92,7 +100,7 @@ func FromFunc(w *World, t Type, m *mesh.Mesh, f func(box mesh.Box) array.Array,
 }
 
 // ToLocal is what each device holds of a tensor, by device; partial sums are as they are.
-func ToLocal(x *Tensor) (map[int]array.Array, error) {
+func ToLocal(x *op.Tensor) (map[int]array.Array, error) {
 	if err := x.Err(); err != nil {
 		return nil, err
 	}
@@ -104,7 +112,7 @@ func ToLocal(x *Tensor) (map[int]array.Array, error) {
 }
 
 // Placements is the layout of an eager tensor, and whether it is on a mesh at all.
-func Placements(x *Tensor) (*mesh.Mesh, mesh.Spec, bool) {
+func Placements(x *op.Tensor) (*mesh.Mesh, mesh.Spec, bool) {
 	s, ok := runtime.ShardsOf(x)
 	if !ok {
 		return nil, mesh.Spec{}, false
@@ -114,9 +122,9 @@ func Placements(x *Tensor) (*mesh.Mesh, mesh.Spec, bool) {
 
 // ShardLayer lays parameters on a mesh by rule, which is asked for each by name and type and answers with
 // placements; nil replicates. Their values stay tracked.
-func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t Type) []mesh.Placement) error {
+func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t op.Type) []mesh.Placement) error {
 	for _, p := range params {
-		v := ShardTensor(p.Value, m, rule(p.Name, p.Type)...)
+		v := Shard(p.Value, m, rule(p.Name, p.Type)...)
 		if v.Err() != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, v.Err())
 		}
@@ -128,11 +136,11 @@ func ShardLayer(params []*nn.Param, m *mesh.Mesh, rule func(name string, t Type)
 // LocalMap is f applied to each device's part of xs by itself; in and out are the placements of operands and
 // results, one list for each. A result that is partial along an axis is the sum over it. It is
 // differentiable, and the same on one device.
-func LocalMap(f func(parts []*Tensor) []*Tensor, m *mesh.Mesh, in, out []mesh.Placements,
-	xs ...*Tensor) []*Tensor {
-	fail := func(err error) []*Tensor {
+func LocalMap(f func(parts []*op.Tensor) []*op.Tensor, m *mesh.Mesh, in, out []mesh.Placements,
+	xs ...*op.Tensor) []*op.Tensor {
+	fail := func(err error) []*op.Tensor {
 		bad := ir.Invalid(xs[0].Scope(), &ir.Error{Pos: ir.Caller(), Op: "local_map", Err: err})
-		return slices.Repeat([]*Tensor{bad}, len(out))
+		return slices.Repeat([]*op.Tensor{bad}, len(out))
 	}
 	if len(in) != len(xs) {
 		return fail(fmt.Errorf("%d lists of placements: want one for each of %d operands", len(in), len(xs)))

@@ -1,27 +1,29 @@
-package galley
+package dtensor
 
 import (
 	"fmt"
 
+	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
 )
 
-// ShardDims is the mesh axis that splits the rows of a batch: one for all of its tensors, or one for each. An
+// Axes is the mesh axis that splits the rows of a batch: one for all of its tensors, or one for each. An
 // empty name, or none at all, copies the tensor to every device.
-type ShardDims []string
+type Axes []string
 
-// ShardedLoader is a loader whose batches are on meshes. As a Loader it still gives whole ones, which
+// Loader is a loader whose batches are on meshes. As a Loader it still gives whole ones, which
 // ToStatic and Engine split by their strategy.
-type ShardedLoader struct {
-	Loader
+type Loader struct {
+	fit.Loader
 	world  *World
 	meshes []*mesh.Mesh
-	dims   ShardDims
+	dims   Axes
 }
 
-// ShardDataLoader lays the batches of a loader on meshes: all on one, or each tensor of a batch on its own,
+// NewLoader lays the batches of a loader on meshes: all on one, or each tensor of a batch on its own,
 // such as inputs where a pipeline begins and labels where it ends.
-func ShardDataLoader(w *World, l Loader, meshes []*mesh.Mesh, dims ShardDims) (*ShardedLoader, error) {
+func NewLoader(w *World, l fit.Loader, meshes []*mesh.Mesh, dims Axes) (*Loader, error) {
 	if len(meshes) == 0 {
 		return nil, fmt.Errorf("shard data loader: want a mesh for all tensors of a batch, or one for each")
 	}
@@ -29,7 +31,7 @@ func ShardDataLoader(w *World, l Loader, meshes []*mesh.Mesh, dims ShardDims) (*
 		return nil, fmt.Errorf("shard data loader: %d meshes and %d axes: want one axis, or as many as meshes",
 			len(meshes), len(dims))
 	}
-	s := &ShardedLoader{Loader: l, world: w, meshes: meshes, dims: dims}
+	s := &Loader{Loader: l, world: w, meshes: meshes, dims: dims}
 	for i := range max(len(meshes), len(dims)) {
 		m, axis := s.at(i)
 		if _, ok := m.Axis(axis); axis != "" && !ok {
@@ -40,7 +42,7 @@ func ShardDataLoader(w *World, l Loader, meshes []*mesh.Mesh, dims ShardDims) (*
 }
 
 // at is the mesh of tensor i of a batch and the axis that splits it.
-func (s *ShardedLoader) at(i int) (m *mesh.Mesh, axis string) {
+func (s *Loader) at(i int) (m *mesh.Mesh, axis string) {
 	m = s.meshes[min(i, len(s.meshes)-1)]
 	if len(s.dims) > 0 {
 		axis = s.dims[min(i, len(s.dims)-1)]
@@ -49,7 +51,7 @@ func (s *ShardedLoader) at(i int) (m *mesh.Mesh, axis string) {
 }
 
 // Tensors is batch i as eager tensors on the meshes.
-func (s *ShardedLoader) Tensors(i int) ([]*Tensor, error) {
+func (s *Loader) Tensors(i int) ([]*op.Tensor, error) {
 	batch, err := s.Batch(i)
 	if err != nil {
 		return nil, err
@@ -57,14 +59,14 @@ func (s *ShardedLoader) Tensors(i int) ([]*Tensor, error) {
 	if n := max(len(s.meshes), len(s.dims)); n > 1 && n != len(batch) {
 		return nil, fmt.Errorf("shard data loader: %d meshes and %d axes for a batch of %d tensors: want one, or one for each", len(s.meshes), len(s.dims), len(batch))
 	}
-	var out []*Tensor
+	var out []*op.Tensor
 	for k, a := range batch {
 		m, axis := s.at(k)
 		spec := mesh.Whole(len(a.Shape()))
 		if axis != "" && len(spec.Dims) > 0 {
 			spec.Dims[0] = mesh.On(axis)
 		}
-		x := ShardTensorBySpec(s.world.Tensor(a), m, spec)
+		x := ShardBySpec(s.world.Tensor(a), m, spec)
 		if x.Err() != nil {
 			return nil, fmt.Errorf("shard data loader: batch %d: tensor %d: %w", i, k, x.Err())
 		}

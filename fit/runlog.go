@@ -1,4 +1,4 @@
-package galley
+package fit
 
 import (
 	"encoding/csv"

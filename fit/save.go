@@ -1,34 +1,43 @@
-package galley
+package fit
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/galley-ml/galley/internal/checkpoint"
 )
+
+// Checkpoints makes a directory ready for the checkpoints of a run: the newest stay, as many as keep says,
+// those of steps that every divides, and the best of those that were evaluated. peers, where set, are the
+// processes that write them together.
+func Checkpoints(dir string, keep, every int, peers checkpoint.Peers) (*checkpoint.Keeper, error) {
+	return checkpoint.NewKeeper(checkpoint.Config{Dir: dir, Keep: keep, KeepEvery: int64(every), KeepBest: ValidLoss,
+		Finite: true, Peers: peers})
+}
 
 // open makes the directory of checkpoints ready, and brings the engine to the newest where it resumes.
 func (f *fit) open() error {
 	if d, ok := f.train.(Described); ok {
-		f.e.trainer.described = d.Facts()
+		f.t.Describe(d.Facts())
 	}
 	if f.c.SaveDir == "" {
 		return nil
 	}
 	var resumed *Resumed
 	if f.c.Resume {
-		r, err := f.e.LoadFrom(f.c.SaveDir, ResumeConfig{Step: f.c.From, Changed: f.c.Changed})
+		r, err := f.t.Resume(f.c.SaveDir, ResumeConfig{Step: f.c.From, Changed: f.c.Changed})
 		switch {
 		case errors.Is(err, ErrNoCheckpoint) && f.c.From == 0:
 		case err != nil:
-			return fmt.Errorf("fit: resume: %w", err)
+			return &ResumeError{err}
 		default:
-			resumed, f.p.Saved = r, r.From
+			resumed, f.p.Saved, f.p.Resumed = r, r.From, r
 		}
 	}
 	var err error
-	f.dir, err = OpenCheckpoints(CheckpointConfig{Dir: f.c.SaveDir, Job: f.e.config.Job, Keep: f.c.Keep,
-		KeepEvery: f.c.KeepEvery})
+	f.keeper, err = Checkpoints(f.c.SaveDir, f.c.Keep, f.c.KeepEvery, f.t.Peers())
 	if err != nil {
 		return err
 	}
@@ -36,14 +45,14 @@ func (f *fit) open() error {
 	if every == 0 {
 		every = f.train.Len()
 	}
-	f.saver = NewSaver(f.e.trainer, f.dir, SaverConfig{Every: every, Failed: f.failed})
+	f.saver = newSaver(f.t, f.keeper, saverConfig{every: every, failed: f.failed})
 	if resumed == nil {
 		return nil
 	}
-	f.saver.Resumed(resumed)
+	f.saver.resumed(resumed)
 	f.seek(resumed)
 	if f.c.From > 0 {
-		return f.dir.Rewind(context.Background(), f.c.From)
+		return f.keeper.Rewind(context.Background(), f.c.From)
 	}
 	return nil
 }
@@ -75,7 +84,7 @@ func (f *fit) save(ctx context.Context) error {
 	if f.saver == nil {
 		return nil
 	}
-	return f.told(f.saver.After(ctx, f.e.sample))
+	return f.told(f.saver.after(ctx))
 }
 
 // told tells callbacks of a checkpoint that was begun.
@@ -97,12 +106,12 @@ func (f *fit) finish(ctx context.Context, ended error) error {
 		return nil
 	}
 	_, diverged := errors.AsType[*DivergedError](ended)
-	if diverged || f.e.trainer.trained.lost != nil || len(f.p.History.Steps) == 0 {
-		return f.dir.Close()
+	if diverged || f.t.Lost() != nil || len(f.p.History.Steps) == 0 {
+		return f.keeper.Close()
 	}
-	err := f.told(f.saver.Finish(ctx, f.e.sample))
+	err := f.told(f.saver.finish(ctx))
 	if errors.Is(err, ErrStop) {
 		err = nil
 	}
-	return errors.Join(err, f.dir.Close())
+	return errors.Join(err, f.keeper.Close())
 }

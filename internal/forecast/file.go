@@ -1,0 +1,84 @@
+package forecast
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/internal/planfile"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// File is the strategy of a file that galley plan wrote, for a run. A plan for another model, batch or
+// sequence is refused, as is one for another number of devices, where that is not 0.
+func File(path string, r Run) (strategy.Strategy, error) {
+	f, err := planfile.Load(path)
+	if err != nil {
+		return strategy.Strategy{}, err
+	}
+	w, err := r.workload()
+	if err == nil {
+		err = matches(f, w, r.Devices)
+	}
+	if err != nil {
+		return strategy.Strategy{}, fmt.Errorf("%s: %w", path, err)
+	}
+	s, err := runnable(f.Strategy, f.Workload.Batch)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(f.Stages) > 1 && s.Layers == nil {
+		s.Layers = f.Stages
+	}
+	return s, nil
+}
+
+// matches is what a plan is for that the run is not.
+func matches(f *planfile.File, w plan.Workload, devices int) error {
+	switch have := f.Workload; {
+	case sameShape(have.Model, w.Model) != "":
+		return fmt.Errorf("it is for another model: %s: make a new one with galley plan", sameShape(have.Model, w.Model))
+	case have.Batch != w.Batch || have.Seq != w.Seq:
+		return fmt.Errorf("it is for %d sequences of %d tokens: this run has %d of %d: make a new one with galley plan, "+
+			"or use those", have.Batch, have.Seq, w.Batch, w.Seq)
+	case devices > 0 && f.Strategy.Devices() != devices:
+		return fmt.Errorf("it is for %d devices: this run has %d", f.Strategy.Devices(), devices)
+	}
+	return nil
+}
+
+// sameShape is the first difference between a planned model and one that is to run; empty where there is
+// none.
+func sameShape(a, b plan.Model) string {
+	for _, x := range []struct {
+		what         string
+		planned, got int
+	}{
+		{"layers", a.Layers, b.Layers}, {"hidden size", a.Hidden, b.Hidden}, {"heads", a.Heads, b.Heads},
+		{"key heads", orElse(a.KVHeads, a.Heads), orElse(b.KVHeads, b.Heads)},
+		{"head size", orElse(a.HeadDim, a.Hidden/max(1, a.Heads)), orElse(b.HeadDim, b.Hidden/max(1, b.Heads))},
+		{"rank of keys and values", a.Latent.KVRank, b.Latent.KVRank},
+		{"inner size", a.FFN, b.FFN}, {"vocabulary", a.Vocab, b.Vocab}, {"experts", a.Experts.Count,
+			b.Experts.Count},
+	} {
+		if x.planned != x.got {
+			return fmt.Sprintf("%s: the plan has %d, this has %d", x.what, x.planned, x.got)
+		}
+	}
+	return ""
+}
+
+func orElse(n, fallback int) int {
+	if n == 0 {
+		return fallback
+	}
+	return n
+}
+
+// runnable is a planned strategy for steps of a batch, or the reason why no trainer runs it.
+func runnable(s strategy.Strategy, batch int) (strategy.Strategy, error) {
+	s, err := s.ForBatch(batch)
+	if err == nil {
+		err = s.Check()
+	}
+	return s, err
+}

@@ -1,0 +1,40 @@
+package forecast
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/internal/strict"
+	"github.com/galley-ml/galley/models"
+)
+
+// Shape is a model's shape as the planner sees it: what its config.json says, with everything that the
+// family fills in.
+func Shape(c models.Config) (plan.Model, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return plan.Model{}, err
+	}
+	return plan.ParseModel(c.Family, text)
+}
+
+// ReadModel reads the shape of a config.json. Of families that can be built, the reader of models decides
+// what a file means: what it refuses is refused here, and what it fills in is priced. The planner knows
+// further families by their shapes alone.
+func ReadModel(name string, text []byte) (plan.Model, error) {
+	var kind struct {
+		Type string `json:"model_type"`
+	}
+	if err := json.Unmarshal(text, &kind); err == nil && slices.Contains(models.Families(), kind.Type) {
+		c, err := models.ParseConfig(text)
+		if err == nil {
+			text, err = json.Marshal(c)
+		}
+		if err != nil {
+			return plan.Model{}, fmt.Errorf("model %s: config.json: %w", strict.Name(name), err)
+		}
+	}
+	return plan.ParseModel(name, text)
+}

@@ -1,0 +1,77 @@
+package forecast
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/models"
+)
+
+// Run is a training run that is planned for.
+type Run struct {
+	Model models.Config
+	// Batch and Seq are the sequences of a step and the tokens of each.
+	Batch, Seq int
+	// Devices is how many in-process devices there are.
+	Devices int
+	// Calibration is a file of galley calibrate as text; empty takes what such machines usually do.
+	Calibration []byte
+	// AMP is as in Strategy.
+	AMP string
+}
+
+// workload is the run as the planner sees it.
+func (r Run) workload() (plan.Workload, error) {
+	m, err := Shape(r.Model)
+	if err != nil {
+		return plan.Workload{}, err
+	}
+	w := plan.Workload{Model: m, Batch: r.Batch, Seq: r.Seq, Precision: "fp32"}
+	if r.AMP == "bf16" || r.AMP == "f16" {
+		w.Precision = map[string]string{"bf16": "bf16", "f16": "fp16"}[r.AMP]
+	}
+	return w, w.Check()
+}
+
+// machine is this machine as a cluster of devices, and what is known of it.
+func (r Run) machine(devices int, w plan.Workload) (*cluster.Cluster, plan.Calibration, error) {
+	hw := cluster.Local(cluster.LocalConfig{Devices: devices})
+	if len(r.Calibration) == 0 {
+		return hw, plan.Default(hw, w), nil
+	}
+	cal, err := plan.ParseCalibration(r.Calibration)
+	if err != nil || cal.Cluster == "" {
+		return hw, cal, err
+	}
+	measured, err := cluster.Parse(cal.Cluster)
+	if err != nil {
+		return nil, cal, fmt.Errorf("calibration: cluster: %w", err)
+	}
+	hw, err = shared(measured, hw)
+	return hw, cal, err
+}
+
+// shared is a measured machine whose cores and memory another number of in-process devices share. What passes
+// between two devices goes through the same memory, however many there are.
+func shared(measured, here *cluster.Cluster) (*cluster.Cluster, error) {
+	if len(measured.Groups) != 1 || measured.Groups[0].Hosts != 1 ||
+		measured.Groups[0].Device.Name != here.Groups[0].Device.Name {
+		return nil, fmt.Errorf("calibration: it measured %s: in-process devices are %s: measure this machine with galley calibrate",
+			measured, here)
+	}
+	from, out := measured.Groups[0], *here
+	to := here.Groups[0]
+	part := float64(from.Devices) / float64(to.Devices)
+	to.Device.Bandwidth = from.Device.Bandwidth * part
+	to.Device.Rates = nil
+	for _, rate := range from.Device.Rates {
+		rate.Peak, rate.Measured = rate.Peak*part, rate.Measured*part
+		to.Device.Rates = append(to.Device.Rates, rate)
+	}
+	if from.Devices > 1 { // one device alone has nobody to exchange with
+		to.Fabric = from.Fabric
+	}
+	out.Groups = []cluster.Group{to}
+	return &out, nil
+}

@@ -18,6 +18,17 @@
 //	})
 //	history, err := e.Fit(ctx, data.Tokens(sampler), galley.FitConfig{Epochs: 3, SaveDir: "runs/a", Resume: true})
 //
+// What is here, by topic:
+//
+//	sessions and programs   CPU, Session, Tensor, Trace, Grad, Compile, Distribute
+//	models                  Model, Language, ModelFunc, Loss, Metric, SaveState, LoadState
+//	training                Trainer, Engine, ToStatic, PipelineLayer, Parallelize, Optimizer
+//	plans                   Strategy, Auto, Price, PlanFile, Cost, StepPlan, Forecast
+//	checkpoints             Checkpoints, Resumed, Fact
+//	errors                  BugError, DivergedError, OtherRunError, ErrNoCheckpoint
+//
+// Beside it: strategy says what a Strategy's fields mean and parses one, fit has the training loop and its
+// callbacks, parallel plans by the names of layers and pipelines of layers, dtensor eager tensors on meshes.
 // ARCHITECTURE.md tells how it is built; package op lists what tensors can do, nn and models what is made of
 // them.
 package galley

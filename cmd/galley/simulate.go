@@ -45,6 +45,11 @@ func (c *simulateCmd) Run() error {
 	if text, err := strict.ReadFile(c.Plan, strict.Config); err == nil && isStep(text) {
 		return c.step(text)
 	}
+	return c.priced()
+}
+
+// priced draws a plan that galley plan made.
+func (c *simulateCmd) priced() error {
 	f, err := planfile.Load(c.Plan)
 	if err != nil {
 		return err

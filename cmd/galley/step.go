@@ -182,7 +182,8 @@ func (c spreadFlags) distribute(p *galley.Program) (*galley.Distributed, error) 
 		return nil, fmt.Errorf("--mesh: %w", err)
 	}
 	if _, ok := m.Axis("pp"); ok {
-		return nil, fmt.Errorf("--mesh=%s: one program has no stages, so that pp would be idle: want --plan=train, or dump --after=stage", c.Mesh)
+		return nil, fmt.Errorf("--mesh=%s: one program has no stages, so that pp would be idle: "+
+			"want --plan=train, or dump --after=stage", c.Mesh)
 	}
 	config := galley.DistributeConfig{Mesh: m, Next: distribute.StepNext(p)}
 	if config.Annotations, err = c.annotations(); err != nil {

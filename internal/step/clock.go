@@ -54,7 +54,8 @@ func (p *Plan) Forecast(m Machine) (Forecast, error) {
 		m.Slice = 10e-3
 	}
 	threads := max(1, min(m.Threads/len(p.tapes), m.Cores))
-	c := &clock{m: m, watch: m.Watch, threads: float64(threads), posted: map[message]bool{}, taken: map[message]bool{},
+	c := &clock{m: m, watch: m.Watch, threads: float64(threads),
+		posted: map[message]bool{}, taken: map[message]bool{},
 		waiting: map[waiting]int{}, meetings: map[string][]int{}}
 	prices := map[*ir.Func][]float64{}
 	for d, t := range p.tapes {

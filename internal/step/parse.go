@@ -62,43 +62,40 @@ func (r *reader) entry() error {
 	}
 	at := s.column()
 	word := s.word()
-	if !r.kinded && word != "plan" {
-		s.errorf(at, "got %q, want plan", word)
-		return s.end()
-	}
-	if slices.Contains([]string{"inputs", "results", "weight", "stage", "part", "tape"}, word) && r.p.Schedule == nil {
-		s.errorf(at, "%s before the schedule: put it behind", word)
-		return s.end()
-	}
-	switch word {
-	case "plan":
-		r.kind(s)
-	case "mesh":
-		r.mesh(s)
-	case "schedule":
-		return r.schedule(s)
-	case "variants":
-		r.p.Variant = s.numbers(most)
-	case "inputs":
-		r.inputs(s)
-	case "results":
-		r.results(s)
-	case "scalars":
-		r.p.Scalars = s.types()
-	case "weight":
-		r.weight(s)
-	case "stage":
-		r.stage(s)
-	case "part":
-		return r.part(s)
-	case "program":
-		return r.program(s)
-	case "tape":
-		return r.tape(s)
-	default:
+	e, ok := entries[word]
+	switch {
+	case !ok:
 		s.errorf(at, "unknown entry %q", word)
+	case !r.kinded && word != "plan":
+		s.errorf(at, "got %q, want plan first", word)
+	case e.late && r.p.Schedule == nil:
+		s.errorf(at, "%s before the schedule: put it behind", word)
+	case e.block != nil:
+		return e.block(r, s)
+	default:
+		e.line(r, s)
 	}
 	return s.end()
+}
+
+// entries is what a plan is made of: lines, and blocks of them. late is what stands behind the schedule.
+var entries = map[string]struct {
+	line  func(r *reader, s *scanner)
+	block func(r *reader, s *scanner) error
+	late  bool
+}{
+	"plan":     {line: (*reader).kind},
+	"mesh":     {line: (*reader).mesh},
+	"schedule": {block: (*reader).schedule},
+	"variants": {line: func(r *reader, s *scanner) { r.p.Variant = s.numbers(most) }},
+	"scalars":  {line: func(r *reader, s *scanner) { r.p.Scalars = s.types() }},
+	"inputs":   {line: (*reader).inputs, late: true},
+	"results":  {line: (*reader).results, late: true},
+	"weight":   {line: (*reader).weight, late: true},
+	"stage":    {line: (*reader).stage, late: true},
+	"part":     {block: (*reader).part, late: true},
+	"program":  {block: (*reader).program},
+	"tape":     {block: (*reader).tape, late: true},
 }
 
 func (r *reader) kind(s *scanner) {

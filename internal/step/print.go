@@ -32,7 +32,8 @@ func (p *Plan) String() string {
 func (p *Plan) TapeText(device int) string {
 	w := &printer{p: p}
 	for i := range p.programs {
-		if slices.ContainsFunc(p.tapes[device].code, func(in instruction) bool { return in.kind == call && in.program == i }) {
+		runs := func(in instruction) bool { return in.kind == call && in.program == i }
+		if slices.ContainsFunc(p.tapes[device].code, runs) {
 			w.program(i)
 		}
 	}

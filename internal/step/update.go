@@ -77,8 +77,8 @@ const (
 func newUpdate(b *builder, sections []*section) (*updater, *spmd.Program, error) {
 	c := &b.c
 	b.homes = homes(c, sections)
-	u := &updater{c: c, sections: sections, homes: b.homes, b: ir.NewBuilder("update"), values: map[int]mesh.Sharding{},
-		meshes: map[int]*mesh.Mesh{}}
+	u := &updater{c: c, sections: sections, homes: b.homes, b: ir.NewBuilder("update"),
+		values: map[int]mesh.Sharding{}, meshes: map[int]*mesh.Mesh{}}
 	f, err := u.trace()
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,342 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// taper writes the tape of one device.
+type taper struct {
+	b    *builder
+	t    *tape
+	mesh *mesh.Mesh
+	at   map[bufferKey]int
+	// first is, for each stage, the micro-batch whose gradients of weights come first: there is nothing to add
+	// them to.
+	first []int
+}
+
+func (b *builder) newTape(device, rank int) (*tape, error) {
+	w := &taper{b: b, t: &tape{device: device, rank: rank}, mesh: b.c.Meshes[rank], at: map[bufferKey]int{},
+		first: firstMicros(b.plan.Schedule, rank)}
+	if err := w.state(); err != nil {
+		return nil, err
+	}
+	for _, a := range b.plan.Schedule.Ranks[rank] {
+		if err := w.action(a); err != nil {
+			return nil, err
+		}
+	}
+	if b.plan.Kind == Train {
+		if err := w.update(); err != nil {
+			return nil, err
+		}
+	}
+	w.t.pack()
+	return w.t, nil
+}
+
+// firstMicros is, by stage, the micro-batch with which a rank begins to sum gradients.
+func firstMicros(s *pipeline.Schedule, rank int) []int {
+	list := slices.Repeat([]int{-1}, s.Stages)
+	for _, a := range s.Ranks[rank] {
+		if (a.Kind == pipeline.Backward || a.Kind == pipeline.Weight) && list[a.Stage] < 0 {
+			list[a.Stage] = a.Micro
+		}
+	}
+	return list
+}
+
+// buffer is the buffer of a key, made where it is new.
+func (w *taper) buffer(k bufferKey, t ir.Type) int {
+	if i, ok := w.at[k]; ok {
+		return i
+	}
+	now := len(w.t.code)
+	w.t.buffers = append(w.t.buffers, buffer{key: k, t: t, first: now, last: now})
+	w.at[k] = len(w.t.buffers) - 1
+	return w.at[k]
+}
+
+// use notes that the next instruction uses a buffer.
+func (w *taper) use(i int) int {
+	b := &w.t.buffers[i]
+	b.last = max(b.last, len(w.t.code))
+	return i
+}
+
+// local is the type of the device's part of a tensor.
+func (w *taper) local(t ir.Type, s mesh.Spec) (ir.Type, error) {
+	l, err := s.Layout(w.mesh, t.Shape)
+	if err != nil {
+		return ir.Type{}, err
+	}
+	shape, _ := l.LocalShape(w.t.device)
+	return ir.Type{DType: t.DType, Shape: shape}, nil
+}
+
+// state makes the buffers of what lives from step to step.
+func (w *taper) state() error {
+	for i := range w.b.c.Weights {
+		if err := w.weightState(i); err != nil {
+			return err
+		}
+	}
+	if w.b.plan.Kind != Train {
+		return nil
+	}
+	for _, x := range w.b.sections[0] {
+		for j, weight := range x.Weights {
+			if x.rank != w.t.rank {
+				continue
+			}
+			k := bufferKey{kind: sumBuffer, stage: x.number, value: weight}
+			if err := w.persistent(k, x.Joint.Params()[x.sumParam(j)].Type(), x.sums[j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// weightState makes the buffers of a weight and of what the optimizer keeps for it.
+func (w *taper) weightState(i int) error {
+	weight, h := w.b.c.Weights[i], w.b.homes[i]
+	if (h.rank == w.t.rank || slices.Contains(h.others, w.t.rank)) && (h.used || w.b.plan.Kind == Train) {
+		if err := w.persistent(bufferKey{kind: weightBuffer, stage: i}, weight.Type, weight.Rest); err != nil {
+			return err
+		}
+	}
+	if h.rank != w.t.rank || w.b.plan.Kind != Train {
+		return nil
+	}
+	for k, t := range w.b.c.Update.Slots(i) {
+		if err := w.persistent(bufferKey{kind: slotBuffer, stage: i, value: k}, t, weight.Slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// persistent makes the buffer of the device's part of a tensor.
+func (w *taper) persistent(k bufferKey, t ir.Type, s mesh.Spec) error {
+	local, err := w.local(t, s)
+	if err == nil {
+		w.buffer(k, local)
+	}
+	return err
+}
+
+// section is the stage of an action, for its micro-batch's size.
+func (w *taper) section(stage, micro int) *section {
+	return w.b.sections[w.b.c.Variant[micro]][stage]
+}
+
+func (w *taper) action(a pipeline.Action) error {
+	switch {
+	case a.Kind.Computes():
+		return w.compute(a)
+	case a.Kind.Sends():
+		return w.send(a)
+	}
+	return w.receive(a)
+}
+
+// key is the buffer of a value of a stage's joint program. What a stage of the same rank handed on is taken
+// from it.
+func (w *taper) key(x *section, micro, value int) bufferKey {
+	weights, batch := len(x.Weights), len(x.Batch)
+	switch {
+	case value < weights:
+		return bufferKey{kind: weightBuffer, stage: x.Weights[value]}
+	case value >= x.sumParam(0) && value < len(x.Joint.Params()):
+		return bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[value-x.sumParam(0)]}
+	case x.isLoss() && value == x.inParam(len(x.In)):
+		return bufferKey{kind: seedBuffer}
+	case value >= weights+batch && value < weights+batch+len(x.In):
+		if from, ok := w.neighbour(x, micro, -1); ok {
+			return w.key(from, micro, from.Joint.Results()[value-weights-batch].ID())
+		}
+	}
+	if j, ok := x.sumOf[value]; ok {
+		return bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
+	}
+	for i, g := range x.outGrads() {
+		if value != g {
+			continue
+		}
+		if to, ok := w.neighbour(x, micro, 1); ok {
+			return w.key(to, micro, to.Joint.Results()[to.inGrads()[i]].ID())
+		}
+	}
+	return bufferKey{kind: dynamic, stage: x.number, micro: micro, value: value}
+}
+
+// neighbour is the stage before or after, if it is on the same rank.
+func (w *taper) neighbour(x *section, micro, step int) (*section, bool) {
+	n := x.number + step
+	if n < 0 || n >= w.b.c.Schedule.Stages || w.b.c.Schedule.Place[n] != x.rank {
+		return nil, false
+	}
+	return w.section(n, micro), true
+}
+
+func (w *taper) compute(a pipeline.Action) error {
+	x := w.section(a.Stage, a.Micro)
+	key := partKey{kind: a.Kind}
+	if a.Kind != pipeline.Forward && w.first[a.Stage] == a.Micro {
+		key.turn = first
+	}
+	p := x.parts[key]
+	w.b.list(x, w.b.c.Variant[a.Micro], key)
+	in, err := w.newCall(a, p.program, p.donated(x))
+	if err != nil {
+		return err
+	}
+	e := in.exe
+	for k, value := range p.params {
+		key := w.key(x, a.Micro, value)
+		_, here := w.at[key]
+		i := w.use(w.buffer(key, e.Func().Params()[k].Type()))
+		in.args = append(in.args, i)
+		if b := value - len(x.Weights); !here && b >= 0 && b < len(x.Batch) {
+			l, err := w.load(x, value, i)
+			if err != nil {
+				return err
+			}
+			in.loads = append(in.loads, l)
+		}
+	}
+	for k, value := range p.results {
+		to := w.key(x, a.Micro, value)
+		if j, ok := x.gradOf[value]; ok && key.turn == first && a.Kind != pipeline.Input {
+			to = bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
+		}
+		if x.Forward && x.number == w.b.c.Schedule.Stages-1 {
+			to = bufferKey{kind: resultBuffer, micro: a.Micro, value: k}
+		}
+		if err := w.result(&in, k, to); err != nil {
+			return fmt.Errorf("step: device %d: %v: value %d: %w", w.t.device, a, value, err)
+		}
+	}
+	w.call(in)
+	return nil
+}
+
+// newCall is a call of the device's program of a part.
+func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int) (instruction, error) {
+	i, err := w.b.compiled(p, w.t.device, donated)
+	if err != nil {
+		return instruction{}, err
+	}
+	return instruction{action: a, kind: call, program: i, exe: w.b.plan.programs[i].exe, arena: -1}, nil
+}
+
+// load is the device's part of what a stage needs of the batch.
+func (w *taper) load(x *section, value, buffer int) (load, error) {
+	l, err := x.specs[value].Layout(w.mesh, x.types[value].Shape)
+	if err != nil {
+		return load{}, err
+	}
+	box, _ := l.Box(w.t.device)
+	return load{buffer: buffer, batch: x.Batch[value-len(x.Weights)] - len(w.b.c.Weights), box: box}, nil
+}
+
+// result gives a result its memory: that of its key, or one of its own where a parameter is there that is
+// read until later.
+func (w *taper) result(in *instruction, k int, key bufferKey) error {
+	t := in.exe.Func().Results()[k].Type()
+	i := w.use(w.buffer(key, t))
+	if got := w.t.buffers[i].t; !got.Equal(t) {
+		return fmt.Errorf("got %v, want %v", t, got)
+	}
+	if p := slices.Index(in.args, i); p >= 0 && !in.exe.MayShare(k, p) && !in.exe.Returns(k, p) {
+		own := w.use(w.buffer(bufferKey{kind: scratch, micro: 1 + k, value: len(w.t.code)}, t))
+		in.copies = append(in.copies, [2]int{own, i})
+		i = own
+	}
+	in.out = append(in.out, i)
+	return nil
+}
+
+// call appends a run of a program, with the memory that it needs while it runs.
+func (w *taper) call(in instruction) {
+	if n := in.exe.Memory().Arena; n > 0 {
+		in.arena = w.use(w.buffer(bufferKey{kind: scratch, value: len(w.t.code)}, bytesType(n)))
+	}
+	w.t.code = append(w.t.code, in)
+}
+
+// donated is the parameters of a part that its results overwrite: the sums of gradients.
+func (p *part) donated(x *section) []int {
+	var list []int
+	for k, value := range p.params {
+		if value >= x.sumParam(0) && value < len(x.Joint.Params()) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// update appends the end of the step.
+func (w *taper) update() error {
+	p := w.b.updateProgram
+	params, results := p.ParamsOf(w.t.device), p.ResultsOf(w.t.device)
+	var donated []int
+	for k, i := range params {
+		if kind := w.b.update.roles[i].kind; kind == roleWeight || kind == roleSlot {
+			donated = append(donated, k)
+		}
+	}
+	in, err := w.newCall(pipeline.Action{Stage: -1}, p, donated)
+	if err != nil {
+		return err
+	}
+	for k, i := range params {
+		in.args = append(in.args, w.use(w.buffer(w.role(w.b.update.roles[i]), in.exe.Func().Params()[k].Type())))
+	}
+	for k, i := range results {
+		if err := w.result(&in, k, w.role(w.b.update.results[i])); err != nil {
+			return fmt.Errorf("step: device %d: update: result %d: %w", w.t.device, i, err)
+		}
+	}
+	if w.b.c.Away {
+		for i := range w.t.buffers {
+			if b := &w.t.buffers[i]; b.key.kind == slotBuffer {
+				b.away, b.first = true, len(w.t.code)
+				in.away = append(in.away, i)
+			}
+		}
+	}
+	w.call(in)
+	return nil
+}
+
+// role is the buffer of a parameter or result of the update.
+func (w *taper) role(r role) bufferKey {
+	switch r.kind {
+	case roleWeight:
+		return bufferKey{kind: weightBuffer, stage: r.weight}
+	case roleSlot:
+		return bufferKey{kind: slotBuffer, stage: r.weight, value: r.index}
+	case roleSum:
+		return bufferKey{kind: sumBuffer, stage: r.stage, value: r.weight}
+	case roleScalar:
+		return bufferKey{kind: scalarBuffer, value: r.index}
+	case roleScale:
+		return bufferKey{kind: seedBuffer}
+	case roleReport:
+		return bufferKey{kind: reportBuffer, value: r.index}
+	}
+	x := w.section(w.b.c.Schedule.Stages-1, r.index)
+	out := 0
+	if r.kind == roleCount {
+		out = 1
+	}
+	return w.key(x, r.index, x.Joint.Results()[out].ID())
+}

@@ -292,8 +292,8 @@ func fitted(j *galley.Job, c models.Config, dir string, steps int, told func(gal
 		return err
 	}
 	loader := data.Tokens(s)
-	h, err := e.Fit(context.Background(), loader, galley.FitConfig{Steps: steps, SaveDir: dir, SaveEvery: 1, Resume: true,
-		Valid: loader, ValidEvery: 2, ValidBatches: 1})
+	h, err := e.Fit(context.Background(), loader, galley.FitConfig{Steps: steps, SaveDir: dir, SaveEvery: 1,
+		Resume: true, Valid: loader, ValidEvery: 2, ValidBatches: 1})
 	for _, m := range h.Steps {
 		told(m)
 	}

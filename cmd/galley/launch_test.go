@@ -72,7 +72,8 @@ func TestLaunchMistakes(t *testing.T) {
 		{"launch -n 0 -- train", "processes"},
 	} {
 		out, err := galleyCommand(t, strings.Fields(test.line)...).CombinedOutput()
-		if n := strings.Count(string(out), "galley: "); err == nil || n != 1 || !strings.Contains(string(out), test.want) {
+		n := strings.Count(string(out), "galley: ")
+		if err == nil || n != 1 || !strings.Contains(string(out), test.want) {
 			t.Errorf("%s: got %v and %q, want %q once", test.line, err, out, test.want)
 		}
 	}

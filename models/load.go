@@ -20,30 +20,26 @@ type Host interface {
 	Tensor(a array.Array) *op.Tensor
 }
 
-// Load reads a model from a Hugging Face directory: config.json and safetensors, in one file or in shards.
-// Weights are cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
+// Load reads a model from a Hugging Face directory, config.json and safetensors, in one file or in shards, or from
+// a GGUF file. Weights are cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
 func Load(dir string, c nn.Config) (Model, error) {
-	config, err := ReadConfig(dir)
+	config, src, err := openStore(dir)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLoader(dir, config)
-	if err != nil {
-		return nil, err
-	}
-	defer l.src.Close()
+	defer src.close()
 	if c.Scope != nil {
 		host, ok := c.Scope.(Host)
 		if !ok {
 			return nil, fmt.Errorf("models: load %s: weights cannot be put into a %T: want an eager session", dir,
 				c.Scope)
 		}
-		l.host = host
+		src.use(host)
 	}
-	c.Load = l.load
+	c.Load = src.load
 	m, err := New(config, c)
 	if err == nil {
-		err = l.unexpected()
+		err = src.unexpected()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("models: %s: %w", weightsFile(dir), err)
@@ -51,8 +47,40 @@ func Load(dir string, c nn.Config) (Model, error) {
 	return m, nil
 }
 
+// store is where parameters are read from.
+type store interface {
+	// use makes load put what it reads into a scope; without it load checks only.
+	use(h Host)
+	load(name string, t op.Type) (*op.Tensor, error)
+	read(p *nn.Param) (array.Array, error)
+	grouped(p *nn.Param) (m quant.Matrix, ok bool, err error)
+	// unexpected is an error where there is more than was loaded.
+	unexpected() error
+	close() error
+}
+
+// openStore opens a directory or a file.
+func openStore(path string) (Config, store, error) {
+	if IsGGUF(path) {
+		s, err := openGGUF(path)
+		if err != nil {
+			return Config{}, nil, err
+		}
+		return s.config, s, nil
+	}
+	config, err := ReadConfig(path)
+	if err != nil {
+		return config, nil, err
+	}
+	l, err := newLoader(path, config)
+	return config, l, err
+}
+
 // weightsFile is the file that errors about the weights name.
 func weightsFile(dir string) string {
+	if IsGGUF(dir) {
+		return dir
+	}
 	single := filepath.Join(dir, "model.safetensors")
 	if _, err := os.Stat(single); err == nil {
 		return single
@@ -68,6 +96,9 @@ type loader struct {
 	host   Host
 	used   map[string]bool
 }
+
+func (l *loader) use(h Host)   { l.host = h }
+func (l *loader) close() error { return l.src.Close() }
 
 // load is nn.Config's Load.
 func (l *loader) load(name string, t op.Type) (*op.Tensor, error) {
@@ -171,8 +202,10 @@ func (l *loader) readParts(parts []string, t op.Type) (array.Array, error) {
 	return all, nil
 }
 
-func (l *loader) put(a array.Array, t op.Type) *op.Tensor {
-	x := l.host.Tensor(a)
+func (l *loader) put(a array.Array, t op.Type) *op.Tensor { return putInto(l.host, a, t) }
+
+func putInto(h Host, a array.Array, t op.Type) *op.Tensor {
+	x := h.Tensor(a)
 	if a.DType() != t.DType {
 		x = op.Cast(x, t.DType)
 	}

@@ -7,32 +7,28 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Weights is a Hugging Face directory whose parameters are read one at a time, so that whoever keeps them in
-// another form never holds all of them twice.
+// Weights is a Hugging Face directory, or a GGUF file, whose parameters are read one at a time, so that whoever
+// keeps them in another form never holds all of them twice.
 type Weights struct {
 	// Model has shapes only.
 	Model Model
-	l     *loader
+	src   store
 	path  string
 }
 
-// Open reads config.json and checks names and shapes of the weights; Read reads them.
+// Open reads a model's shape and checks names and shapes of the weights; Read reads them.
 func Open(dir string) (*Weights, error) {
-	config, err := ReadConfig(dir)
+	config, src, err := openStore(dir)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLoader(dir, config)
-	if err != nil {
-		return nil, err
-	}
-	w := &Weights{l: l, path: weightsFile(dir)}
-	w.Model, err = New(config, nn.Config{Load: w.l.load})
+	w := &Weights{src: src, path: weightsFile(dir)}
+	w.Model, err = New(config, nn.Config{Load: src.load})
 	if err == nil {
-		err = w.l.unexpected()
+		err = src.unexpected()
 	}
 	if err != nil {
-		l.src.Close()
+		src.close()
 		return nil, fmt.Errorf("models: %s: %w", w.path, err)
 	}
 	return w, nil
@@ -40,7 +36,7 @@ func Open(dir string) (*Weights, error) {
 
 // Read is a parameter as it is stored, whatever its dtype; of integers, what they mean.
 func (w *Weights) Read(p *nn.Param) (array.Array, error) {
-	a, err := w.l.read(p)
+	a, err := w.src.read(p)
 	if err != nil {
 		return a, fmt.Errorf("models: %s: %w", w.path, err)
 	}
@@ -63,4 +59,4 @@ func (l *loader) read(p *nn.Param) (array.Array, error) {
 }
 
 // Close closes the files.
-func (w *Weights) Close() error { return w.l.src.Close() }
+func (w *Weights) Close() error { return w.src.close() }

@@ -11,8 +11,11 @@ import (
 
 const configName = "config.json"
 
-// ReadConfig reads the config.json of a Hugging Face directory.
+// ReadConfig reads the config.json of a Hugging Face directory, or the metadata of a GGUF file.
 func ReadConfig(dir string) (Config, error) {
+	if IsGGUF(dir) {
+		return readGGUFConfig(dir)
+	}
 	path := filepath.Join(dir, configName)
 	text, err := strict.ReadFile(path, strict.Config)
 	if err != nil {

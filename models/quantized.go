@@ -25,6 +25,16 @@ func (r *reader) quantization() *quant.Layout {
 	return &l
 }
 
+// IsQuantized reports whether the config.json of a directory says that its matrices are integers.
+func IsQuantized(dir string) bool {
+	text, err := strict.ReadFile(filepath.Join(dir, configName), strict.Config)
+	if err != nil {
+		return false
+	}
+	r, err := newReader(text)
+	return err == nil && r.has("quantization_config")
+}
+
 // newLoader opens a directory's weights.
 func newLoader(dir string, config Config) (*loader, error) {
 	l := &loader{config: config, used: map[string]bool{}}
@@ -83,6 +93,9 @@ func (l *loader) wholeIntegers(weight string, tensors []string, t op.Type) (*op.
 
 // grouped is a parameter as the integers that are stored; ok is false where floats are.
 func (l *loader) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
+	if l.layout == nil {
+		return m, false, nil
+	}
 	shape := p.Type.Shape
 	if weight, tensors := l.integers(aliases(l.config, p.Name)); tensors != nil {
 		m, err = l.layout.Read(l.src, weight, shape[0], shape[1])
@@ -110,10 +123,7 @@ func (l *loader) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 // Grouped is a parameter as the integers that are stored, one matrix below the other; ok is false where floats
 // are.
 func (w *Weights) Grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
-	if w.l.layout == nil {
-		return m, false, nil
-	}
-	if m, ok, err = w.l.grouped(p); err != nil {
+	if m, ok, err = w.src.grouped(p); err != nil {
 		err = fmt.Errorf("models: %s: %w", w.path, err)
 	}
 	return m, ok, err

@@ -23,8 +23,9 @@ type QuantizeConfig struct {
 	Read func(p *nn.Param) (array.Array, error)
 	// Tokenizer, where set, is the text of the tokenizer.json to write beside the model.
 	Tokenizer []byte
-	// Round, where not nil, rounds a matrix [out, in] in place of rounding to the nearest.
-	Round func(name string, w []float32, out, in int, c quant.Config) (quant.Matrix, error)
+	// Round, where not nil, rounds a matrix [out, in] in place of rounding to the nearest: that of a parameter, or
+	// one of its experts'.
+	Round func(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error)
 }
 
 // SaveQuantized writes a model as a Hugging Face directory in which the matrices of its layers are integers, as
@@ -32,7 +33,7 @@ type QuantizeConfig struct {
 func SaveQuantized(dir string, m Model, c QuantizeConfig) error {
 	q := quantizer{QuantizeConfig: c, config: m.Config()}
 	if q.Read == nil {
-		q.Read = func(p *nn.Param) (array.Array, error) { return cpu.Read(p.Value) }
+		q.Read = readEager
 	}
 	tensors, ignored, err := q.tensors(m)
 	if err != nil {
@@ -59,6 +60,8 @@ func SaveQuantized(dir string, m Model, c QuantizeConfig) error {
 	}
 	return nil
 }
+
+func readEager(p *nn.Param) (array.Array, error) { return cpu.Read(p.Value) }
 
 type quantizer struct {
 	QuantizeConfig
@@ -88,8 +91,8 @@ func (q *quantizer) tensors(m Model) (all []safetensors.Named, ignored []string,
 			all, q.config.DType = append(all, whole...), a.DType()
 			continue
 		}
-		for _, one := range whole {
-			packed, err := q.pack(one)
+		for i, one := range whole {
+			packed, err := q.pack(one, p, i*expertsOf(p)/len(whole))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -99,8 +102,16 @@ func (q *quantizer) tensors(m Model) (all []safetensors.Named, ignored []string,
 	return all, unchanged(m, parts), nil
 }
 
-// pack rounds one matrix.
-func (q *quantizer) pack(one safetensors.Named) ([]safetensors.Named, error) {
+// expertsOf is how many experts' matrices a parameter is; 1 for a plain one.
+func expertsOf(p *nn.Param) int {
+	if len(p.Type.Shape) == 3 {
+		return p.Type.Shape[0]
+	}
+	return 1
+}
+
+// pack rounds one matrix, of a parameter's expert.
+func (q *quantizer) pack(one safetensors.Named, p *nn.Param, expert int) ([]safetensors.Named, error) {
 	out, in := one.Array.Shape()[0], one.Array.Shape()[1]
 	if in%q.Group != 0 {
 		return nil, fmt.Errorf("tensor %q: %d columns: want a multiple of the group of %d", one.Name, in, q.Group)
@@ -113,7 +124,7 @@ func (q *quantizer) pack(one safetensors.Named) ([]safetensors.Named, error) {
 	if one.Array.DType() == array.BF16 {
 		c.Scale, dtype = quant.BF16Scale, array.BF16
 	}
-	m, err := q.round(one.Name, w, out, in, c)
+	m, err := q.round(p, expert, w, out, in, c)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +139,11 @@ func (q *quantizer) pack(one safetensors.Named) ([]safetensors.Named, error) {
 	return named, nil
 }
 
-func (q *quantizer) round(name string, w []float32, out, in int, c quant.Config) (quant.Matrix, error) {
+func (q *quantizer) round(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error) {
 	if q.Round == nil {
 		return quant.Round(c, w, out, in), nil
 	}
-	return q.Round(name, w, out, in, c)
+	return q.Round(p, expert, w, out, in, c)
 }
 
 // written is config.json.

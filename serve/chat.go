@@ -17,7 +17,7 @@ type chatRequest struct {
 	MaxCompletion  *int              `json:"max_completion_tokens"`
 	LogProbs       bool              `json:"logprobs"`
 	TopLogProbs    *int              `json:"top_logprobs"`
-	Tools          []any             `json:"tools"`
+	Tools          []json.RawMessage `json:"tools"`
 	ToolChoice     json.RawMessage   `json:"tool_choice"`
 	Parallel       *bool             `json:"parallel_tool_calls"`
 	TemplateValues map[string]any    `json:"chat_template_kwargs"`
@@ -29,6 +29,8 @@ type chatRequest struct {
 	WebSearch      json.RawMessage   `json:"web_search_options"`
 	Functions      json.RawMessage   `json:"functions"`
 	FunctionCall   json.RawMessage   `json:"function_call"`
+
+	toolNames map[string]bool
 }
 
 // refuse names what is asked for and cannot be done.
@@ -69,6 +71,9 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	to := &chatWriter{id: newID("chatcmpl-"), created: time.Now().Unix(), model: m, logProbs: c.LogProbs, n: q.N}
+	if len(c.toolNames) > 0 {
+		to.format, to.tools, to.streams = m.Chat.tools, c.toolNames, make([]toolStream, q.N)
+	}
 	s.answerRequests(w, r, m, &c.params, []engine.Request{q}, to)
 }
 
@@ -116,9 +121,12 @@ func (m *Model) chatPrompt(c *chatRequest) ([]int32, error) {
 		}
 		messages = append(messages, message)
 	}
-	tools := c.Tools
-	if string(c.ToolChoice) == `"none"` {
-		tools = nil
+	tools, names, err := readTools(c.Tools)
+	if err != nil {
+		return nil, badRequest("%v", err).at("tools", "")
+	}
+	if c.toolNames = names; string(c.ToolChoice) == `"none"` {
+		tools, c.toolNames = nil, nil
 	}
 	text, err := m.Chat.Render(messages, tools, c.TemplateValues)
 	if err != nil {
@@ -138,12 +146,16 @@ type chatWriter struct {
 	model    *Model
 	logProbs bool
 	n        int
+
+	format  toolFormat
+	tools   map[string]bool
+	streams []toolStream
 }
 
 type chatMessage struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
-	Refusal *string `json:"refusal,omitempty"`
+	Role    string     `json:"role,omitempty"`
+	Content *string    `json:"content,omitempty"`
+	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
 
 type chatChoice struct {
@@ -177,6 +189,14 @@ func (c *chatWriter) object(kind string, choices []chatChoice, u *usage) map[str
 	return o
 }
 
+// called puts calls into a message, and says that they are why it ends.
+func (c *chatChoice) called(m *chatMessage, calls []toolCall) {
+	if len(calls) > 0 {
+		finish := "tool_calls"
+		m.Calls, c.Finish = calls, &finish
+	}
+}
+
 const chatChunk = "chat.completion.chunk"
 
 func (c *chatWriter) begin(s *stream) error {
@@ -192,8 +212,17 @@ func (c *chatWriter) begin(s *stream) error {
 
 func (c *chatWriter) token(s *stream, i int, t engine.Token) error {
 	choice := chatChoice{Index: i, Delta: &chatMessage{}, Finish: finishOf(t.Finish)}
-	if t.Text != "" {
-		choice.Delta.Content = &t.Text
+	text := t.Text
+	if c.format != noTools {
+		var calls []toolCall
+		text, calls = c.streams[i].add(c.format, c.tools, text, t.Finish != "")
+		for k := range calls {
+			calls[k].Index = &k
+		}
+		choice.called(choice.Delta, calls)
+	}
+	if text != "" {
+		choice.Delta.Content = &text
 	}
 	if c.logProbs {
 		choice.LogProbs = c.probabilities([]engine.Token{t})
@@ -211,8 +240,13 @@ func (c *chatWriter) end(s *stream, u *usage) error {
 func (c *chatWriter) whole(choices []answer, u usage) any {
 	out := make([]chatChoice, len(choices))
 	for i, a := range choices {
+		text, calls := a.text, []toolCall(nil)
+		if c.format != noTools {
+			text, calls = new(toolStream).add(c.format, c.tools, text, true)
+		}
 		out[i] = chatChoice{Index: i, Finish: finishOf(a.finish),
-			Message: &chatMessage{Role: "assistant", Content: &a.text}}
+			Message: &chatMessage{Role: "assistant", Content: &text}}
+		out[i].called(out[i].Message, calls)
 		if c.logProbs {
 			out[i].LogProbs = c.probabilities(a.tokens)
 		}

@@ -132,6 +132,7 @@ type ChatTemplate struct {
 	template *jinja.Template
 	// tokens are the special ones that templates name: bos_token and the like.
 	tokens map[string]any
+	tools  toolFormat
 }
 
 // NewChatTemplate parses a template. Tokens are the special tokens that it may name.
@@ -140,7 +141,7 @@ func NewChatTemplate(text string, tokens map[string]any) (*ChatTemplate, error) 
 	if err != nil {
 		return nil, fmt.Errorf("serve: chat template: %w", err)
 	}
-	return &ChatTemplate{t, tokens}, nil
+	return &ChatTemplate{t, tokens, formatOf(text)}, nil
 }
 
 // Render is the prompt of a conversation, up to where the answer begins.

@@ -17,6 +17,7 @@ type benchCmd struct {
 	Step      benchStepCmd      `cmd:"" help:"Time a whole training step of a GPT-2."`
 	Hybrid    benchHybridCmd    `cmd:"" help:"Time a training step on many in-process devices beside the same on one."`
 	Attention benchAttentionCmd `cmd:"" help:"Time attention with its gradient, and show its memory, by length."`
+	Decode    benchDecodeCmd    `cmd:"" help:"Time generation by formats of weights, beside what reading memory allows."`
 	Fuse      benchFuseCmd      `cmd:"" help:"Time functions in primitive ops, op by op and joined to loops."`
 }
 
@@ -91,7 +92,17 @@ type benchStepCmd struct {
 	Runs    int    `help:"Measured steps." default:"9"`
 	Eager   bool   `help:"Run op by op in place of compiled."`
 	Profile bool   `help:"Print the time of each op, too."`
+	fuseFlags
+	Primitive bool `help:"Compute the loss by primitive ops alone: norms, activations, attention and the loss are replaced by what defines them."`
 }
+
+// fuseFlags say whether ops are joined to loops.
+type fuseFlags struct {
+	Fuse string `help:"Whether ops are joined to loops: on, or off." default:"on" enum:"on,off"`
+}
+
+// set has all programs of the process compiled so.
+func (f fuseFlags) set() error { return os.Setenv("GALLEY_FUSE", f.Fuse) }
 
 // Help is what galley bench step --help adds.
 func (benchStepCmd) Help() string {
@@ -101,7 +112,8 @@ Examples:
   galley bench step --threads 2 --json
   galley bench step --layers 4 --dim 256 --heads 4 --seq 256 --batch 8 --vocab 8192 --profile
   galley bench step --backend xla --model llama --bf16 --vocab 32000 --layers 16 --dim 2048 --heads 16 --ffn 5632 --batch 8 --seq 2048
-  … --batch 32 --micro 4                                                        the same in four parts of eight sequences`
+  … --batch 32 --micro 4                                                        the same in four parts of eight sequences
+  galley bench step --primitive --fuse=off                                      in primitive ops, none of them joined to loops`
 }
 
 func (c *benchStepCmd) Run() error {
@@ -112,6 +124,9 @@ func (c *benchStepCmd) Run() error {
 	}
 	if err == nil && c.Dim%c.Heads != 0 {
 		err = fmt.Errorf("--dim=%d: want a multiple of --heads=%d", c.Dim, c.Heads)
+	}
+	if err == nil && c.Backend != "cpu" && c.Fuse == "off" {
+		err = fmt.Errorf("--fuse=off: it is for --backend=cpu: accelerators' compilers fuse as they do")
 	}
 	if err == nil && c.Backend == "cpu" && c.Micro > 1 {
 		err = fmt.Errorf("--micro=%d: it is for --backend=xla: galley bench hybrid has it for this process",
@@ -125,13 +140,16 @@ func (c *benchStepCmd) Run() error {
 	}
 	config := bench.StepConfig{
 		Model: c.Model, Layers: c.Layers, Dim: c.Dim, Heads: c.Heads, Seq: c.Seq, Batch: c.Batch, Vocab: c.Vocab, FFN: c.FFN, KVHeads: c.KVHeads,
-		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Recompute: c.Again, Micro: c.Micro, Tell: telling(),
+		Threads: c.Threads, Runs: c.Runs, Profile: c.Profile, Primitive: c.Primitive, Recompute: c.Again, Micro: c.Micro, Tell: telling(),
 	}
 	if c.Eager {
 		config.Mode = galley.Eager
 	}
 	if c.BF16 {
 		config.Compute = array.BF16
+	}
+	if err := c.set(); err != nil {
+		return err
 	}
 	if config.Backend, err = c.open(); err != nil {
 		return err

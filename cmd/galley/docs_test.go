@@ -124,6 +124,9 @@ func small(line string) string {
 	case strings.HasPrefix(line, "galley bench step"):
 		flags = [][2]string{{"--layers", "1"}, {"--dim", "32"}, {"--seq", "16"}, {"--batch", "2"},
 			{"--vocab", "99"}, {"--runs", "1"}}
+	case strings.HasPrefix(line, "galley bench decode"):
+		flags = [][2]string{{"--layers", "1"}, {"--dim", "64"}, {"--heads", "4"}, {"--ffn", "64"}, {"--vocab", "99"},
+			{"--runs", "2"}}
 	case strings.HasPrefix(line, "galley calibrate"):
 		flags = [][2]string{{"--passes", "1"}}
 	}

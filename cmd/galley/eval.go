@@ -17,7 +17,7 @@ import (
 
 // evalCmd tells how well a model predicts a text.
 type evalCmd struct {
-	Dir string `arg:"" help:"Hugging Face directory of the model, or directory of a run's checkpoints." type:"existingdir"`
+	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, or directory of a run's checkpoints." type:"path"`
 	checkpointChoice
 	Data      string `help:"Text file; without it the chapters of Moby-Dick that galley train holds out." type:"existingfile" placeholder:"FILE"`
 	Tokenizer string `help:"tokenizer.json; without it that of the model, or bytes." type:"existingfile" placeholder:"FILE"`
@@ -25,6 +25,8 @@ type evalCmd struct {
 	Seq       int    `help:"Tokens in a sequence." default:"128"`
 	Batches   int    `help:"Batches to read; 0 is all of the text." default:"0"`
 	Threads   int    `help:"Threads; 0 means all cores."`
+	Against   string `help:"Compare with this model, of which the first is another form: its perplexity, the divergence from it, equal first choices." type:"path" placeholder:"DIR"`
+	Weights   string `help:"With --against: keep the first model's weights as f32, bf16, int8 or int4." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
 }
 
 // Help is what galley eval --help adds.
@@ -34,6 +36,7 @@ without a past.
 
 Examples:
   galley eval out --data notes.txt
+  galley eval small --against out        what integers change: perplexities, divergence, equal first choices
   galley eval run --best                 the best checkpoint of a run, on the held-out part of the book`
 }
 
@@ -41,6 +44,9 @@ func (c *evalCmd) Run() error {
 	err := positive(map[string]int{"batch": c.Batch, "seq": c.Seq})
 	if err == nil {
 		err = natural(map[string]int{"batches": c.Batches, "threads": c.Threads})
+	}
+	if err == nil && c.Weights != "" && c.Against == "" {
+		err = fmt.Errorf("--weights=%s: it is for --against", c.Weights)
 	}
 	if err != nil {
 		return err
@@ -64,6 +70,9 @@ func (c *evalCmd) Run() error {
 	if err := fits(c.Dir,
 		4*parameters(config)+4*float64(c.Batch)*float64(c.Seq)*float64(config.Vocab)); err != nil {
 		return err
+	}
+	if c.Against != "" {
+		return c.compare(m, windows, source)
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()

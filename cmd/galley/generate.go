@@ -16,7 +16,7 @@ import (
 
 // generateCmd continues a text.
 type generateCmd struct {
-	Dir string `arg:"" help:"Hugging Face directory of the model, or directory of a run's checkpoints." type:"existingdir"`
+	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, or directory of a run's checkpoints." type:"path"`
 	checkpointChoice
 	Prompt            string   `help:"Text to continue." default:"Call me "`
 	Tokenizer         string   `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
@@ -68,7 +68,7 @@ func (c *generateCmd) Run() error {
 		return fmt.Errorf("--tokens=%d: %d with the prompt's are more than the model's n_positions %d", c.Tokens,
 			len(ids)+c.Tokens, n)
 	}
-	if err := fits(c.Dir, 4*parameters(config)); err != nil {
+	if err := fits(c.Dir, m.bytesAs(c.Weights, config)); err != nil {
 		return err
 	}
 	t.note(m.dir, config.Vocab)

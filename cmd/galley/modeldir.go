@@ -22,10 +22,10 @@ type checkpointChoice struct {
 	Best bool  `help:"Take the checkpoint with the least loss on held-out text (train --valid-every)."`
 }
 
-// modelDir is where a model comes from: a Hugging Face directory, or a checkpoint of a run, which keeps its
-// config and tokenizer beside its checkpoints.
+// modelDir is where a model comes from: a Hugging Face directory, a GGUF file, or a checkpoint of a run, which
+// keeps its config and tokenizer beside its checkpoints.
 type modelDir struct {
-	// dir holds config.json and perhaps tokenizer.json.
+	// dir holds config.json and perhaps tokenizer.json, or is a GGUF file.
 	dir string
 	r   *checkpoint.Reader // nil for a Hugging Face directory
 	w   *models.Weights    // of a Hugging Face directory, once its weights are read one at a time
@@ -38,6 +38,11 @@ const keptModel = "model"
 
 // openModelDir finds a model. Close ends its use.
 func openModelDir(path string, c checkpointChoice) (*modelDir, error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.IsDir() && !models.IsGGUF(path) {
+		return nil, fmt.Errorf("%s: want a directory, or a file that ends in .gguf", path)
+	}
 	if !isRun(path) {
 		if c.From > 0 || c.Best {
 			return nil, fmt.Errorf("--from, --best: %s has no checkpoints: they are for those of galley train --checkpoint", path)
@@ -147,6 +152,20 @@ func (m *modelDir) weights() (model models.Model, read func(p *nn.Param) (array.
 	}
 	model, err = models.New(config, nn.Config{})
 	return model, m.read, func() {}, err
+}
+
+// bytesAs is the least memory that the weights take in a format; empty is what they are stored in.
+func (m *modelDir) bytesAs(weights string, config models.Config) float64 {
+	n := parameters(config)
+	switch each, ok := map[string]float64{"f32": 4, "bf16": 2, "int8": 1.06, "int4": 0.56}[weights]; {
+	case ok:
+		return each * n
+	case models.IsGGUF(m.dir) || models.IsQuantized(m.dir):
+		return 0.5 * n
+	case config.DType == array.BF16:
+		return 2 * n
+	}
+	return 4 * n
 }
 
 // grouped is a matrix that is stored as integers, after weights was called; ok is false for others.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/galley-ml/galley/models"
@@ -10,29 +9,37 @@ import (
 
 // quantizeCmd writes a model whose matrices are small integers.
 type quantizeCmd struct {
-	Dir string `arg:"" help:"Hugging Face directory of the model, or directory of a run's checkpoints." type:"existingdir"`
-	Out string `arg:"" help:"Directory to write." type:"path"`
+	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, or directory of a run's checkpoints." type:"path"`
+	Out string `arg:"" help:"Directory to write, or a file that ends in .gguf." type:"path"`
 	checkpointChoice
-	Weights string `help:"Integers of 8 or 4 bits: int8 or int4." enum:"int8,int4" default:"int4"`
+	Weights string `help:"Integers of 8 or 4 bits, int8 or int4; into a GGUF file f16 and bf16 too." enum:"int8,int4,f16,bf16" default:"int4"`
 	Group   int    `help:"How many neighbours of a row have one scale: 32, 64 or 128." default:"32"`
-	Method  string `help:"How integers are chosen: rtn rounds to the nearest." enum:"rtn" default:"rtn"`
+	Method  string `help:"How integers are chosen: rtn rounds to the nearest; gptq makes up for errors on a text." enum:"rtn,gptq" default:"rtn"`
+
+	Calibrate string `help:"Text for --method gptq; without it Moby-Dick." type:"existingfile" placeholder:"FILE"`
+	Windows   int    `help:"How many parts of the text gptq sees." default:"64"`
+	Window    int    `help:"Tokens in a part." default:"128"`
 }
 
 // Help is what galley quantize --help adds.
 func (quantizeCmd) Help() string {
 	return `The matrices of a model's layers become integers, one scale for --group neighbours of a row; the table of tokens, the head, routers and norms
-stay as they are. The directory is in the form of compressed-tensors (pack-quantized), which galley generate and vLLM read.
+stay as they are. The directory is in the form of compressed-tensors (pack-quantized), which galley generate and vLLM read. A file that ends in
+.gguf is in llama.cpp's (Q8_0, Q4_0, F16, BF16).
 
 Examples:
   galley quantize llama-3-8b llama-3-8b-int4
-  galley quantize run small --best --weights int8 --group 64`
+  galley quantize llama-3-8b llama-3-8b-int4 --method gptq --calibrate notes.txt
+  galley quantize run small --best --weights int8 --group 64
+  galley quantize llama-3-8b llama-3-8b.gguf --weights int8`
 }
 
 func (c *quantizeCmd) Run() error {
 	if c.Group != 32 && c.Group != 64 && c.Group != 128 {
 		return fmt.Errorf("--group=%d: want 32, 64 or 128", c.Group)
 	}
-	if err := writable(c.Out); err != nil {
+	file := models.IsGGUF(c.Out)
+	if err := c.validate(file); err != nil {
 		return err
 	}
 	m, err := openModelDir(c.Dir, c.checkpointChoice)
@@ -45,17 +52,56 @@ func (c *quantizeCmd) Run() error {
 		return err
 	}
 	defer done()
-	tokenizer, err := os.ReadFile(filepath.Join(m.dir, "tokenizer.json"))
-	if err != nil && !os.IsNotExist(err) {
-		return err
-	}
-	err = models.SaveQuantized(c.Out, shape, models.QuantizeConfig{Bits: c.bits(), Group: c.Group, Read: read,
-		Tokenizer: tokenizer})
+	t, err := openTokenizer("", m.dir)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("wrote %s: %s in groups of %d, from %s\n", c.Out, c.Weights, c.Group, m.name())
+	config := models.QuantizeConfig{Bits: c.bits(), Group: c.Group, Read: read, Tokenizer: t.text}
+	if c.Method == "gptq" {
+		seen, err := c.calibrate(shape, read, t)
+		if err != nil {
+			return err
+		}
+		config.Round = seen.compensated
+	}
+	if file {
+		err = models.SaveGGUF(c.Out, shape, models.GGUFConfig{Weights: c.Weights, Read: read, Tokenizer: t.text})
+	} else {
+		err = models.SaveQuantized(c.Out, shape, config)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("wrote %s: %s, from %s\n", c.Out, c.form(), m.name())
 	return nil
 }
 
+func (c *quantizeCmd) validate(file bool) error {
+	if err := positive(map[string]int{"windows": c.Windows, "window": c.Window}); err != nil {
+		return err
+	}
+	switch {
+	case c.Calibrate != "" && c.Method != "gptq":
+		return fmt.Errorf("--calibrate=%s: it is for --method gptq", c.Calibrate)
+	case file && c.Method != "rtn":
+		return fmt.Errorf("--method=%s: a GGUF file is rounded to the nearest: want rtn", c.Method)
+	case file && c.Group != 32:
+		return fmt.Errorf("--group=%d: want 32 for a GGUF file", c.Group)
+	case !file && c.bits() == 0:
+		return fmt.Errorf("--weights=%s: want int8 or int4, or a file that ends in .gguf", c.Weights)
+	case file:
+		return writable(filepath.Dir(c.Out))
+	}
+	return writable(c.Out)
+}
+
+// form is what matrices become, in words.
+func (c *quantizeCmd) form() string {
+	if c.bits() == 0 {
+		return c.Weights
+	}
+	return fmt.Sprintf("%s in groups of %d, %s", c.Weights, c.Group, c.Method)
+}
+
+// bits is those of an integer; 0 for floats.
 func (c *quantizeCmd) bits() int { return map[string]int{"int8": 8, "int4": 4}[c.Weights] }

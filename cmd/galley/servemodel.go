@@ -75,7 +75,7 @@ func shown(t textTokenizer) func([]int32) string {
 
 // start packs the model's weights.
 func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, decode func([]int32) string) error {
-	if err := fits(m.Name, 2*parameters(config)); err != nil {
+	if err := fits(m.Name, d.bytesAs(c.Weights, config)); err != nil {
 		return err
 	}
 	shape, read, done, err := d.weights()
@@ -83,8 +83,9 @@ func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, deco
 		return err
 	}
 	defer done()
-	e := engine.Config{Weights: c.Weights, Read: read, Threads: c.Threads, Decode: decode, Context: c.Context,
-		Memory: int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe,
+	e := engine.Config{Weights: c.Weights, Read: read, Grouped: d.grouped, Threads: c.Threads, Decode: decode,
+		Context: c.Context,
+		Memory:  int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe,
 		Speculate: c.Speculate}
 	if c.Context == 0 {
 		e.Longest = config.Positions

@@ -8,6 +8,7 @@ import (
 
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/internal/strict"
+	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/tokenizer"
 )
 
@@ -18,8 +19,11 @@ type textTokenizer struct {
 	text []byte
 }
 
-// openTokenizer reads the tokenizer that was named, else that in the model's directory, else takes bytes.
+// openTokenizer reads the tokenizer that was named, else that in the model's directory or file, else takes bytes.
 func openTokenizer(path, dir string) (textTokenizer, error) {
+	if path == "" && models.IsGGUF(dir) {
+		return tokenizerOfFile(dir)
+	}
 	if path == "" && dir != "" {
 		path = filepath.Join(dir, "tokenizer.json")
 		if _, err := os.Stat(path); os.IsNotExist(err) {
@@ -35,6 +39,19 @@ func openTokenizer(path, dir string) (textTokenizer, error) {
 	}
 	t, err := tokenizer.Load(path)
 	return textTokenizer{Tokenizer: t, text: text}, err
+}
+
+// tokenizerOfFile is the tokenizer that a GGUF file holds as tokenizer.json.
+func tokenizerOfFile(path string) (textTokenizer, error) {
+	text, err := models.GGUFTokenizer(path)
+	if err != nil || text == nil {
+		return textTokenizer{Tokenizer: data.Bytes{}}, err
+	}
+	t, err := tokenizer.Parse(text)
+	if err != nil {
+		return textTokenizer{}, fmt.Errorf("%s: its tokenizer: %w", path, err)
+	}
+	return textTokenizer{Tokenizer: t, text: text}, nil
 }
 
 // note says so where a model of another vocabulary is fed bytes for want of a tokenizer.

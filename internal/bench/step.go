@@ -35,6 +35,8 @@ type StepConfig struct {
 	Micro int
 	// Profile adds the time of each op to the result.
 	Profile bool
+	// Primitive computes the loss by primitive ops alone.
+	Primitive bool
 	// Tell, where set, is told how many of all steps have been taken, those that are not measured included.
 	Tell func(what string, done, all int)
 	// observe, where set, is told how long each node of a trainer took.
@@ -166,7 +168,13 @@ func (c StepConfig) model(d *galley.Device, t *galley.TrainerConfig) (models.Mod
 		return nil, err
 	}
 	t.Params = model.Params()
-	t.Loss = func(batch []*op.Tensor) *op.Tensor { return model.Loss(batch[0], batch[1]) }
+	t.Loss = func(batch []*op.Tensor) *op.Tensor {
+		loss := model.Loss(batch[0], batch[1])
+		if c.Primitive {
+			loss = primitive(loss)
+		}
+		return loss
+	}
 	if c.Backend != nil {
 		t.Init, err = b.Build(nn.Values(model.Params())...)
 	}

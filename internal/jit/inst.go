@@ -169,9 +169,7 @@ func (s *stepper) special(i *inst) {
 	case slotOut:
 		c.rm(vmovupsTo, f, s.reg(i.Arg[0], work), 0, c.slot(i.index))
 	case rowOut:
-		x := s.reg(i.Arg[0], work)
-		c.load(rax, c.pointer(i.index))
-		c.rm(vmovssTo, form{evex: c.wide, imm: -1}, x, 0, at(rax, 0))
+		s.rowOut(i)
 	}
 }
 
@@ -270,6 +268,24 @@ func (s *stepper) rowIn(i *inst) {
 	c.rr(vmovd, form{imm: -1}, work, 0, rax)
 	c.rr(vbroadcastss, c.full(), r, 0, work)
 	s.spread(r)
+}
+
+// rowOut writes one number, or one truth.
+func (s *stepper) rowOut(i *inst) {
+	c := s.c
+	x := s.reg(i.Arg[0], work)
+	if c.p.Bytes[i.index] == 4 {
+		c.load(rax, c.pointer(i.index))
+		c.rm(vmovssTo, form{evex: c.wide, imm: -1}, x, 0, at(rax, 0))
+		return
+	}
+	c.movImm(rax, 1)
+	c.rr(kmovw, form{imm: -1}, workK, 0, rax)
+	c.load(rax, c.pointer(i.index))
+	c.with(vandps, work, x, c.constant(1))
+	f := c.full()
+	f.mask = workK
+	c.rm(vpmovdb, f, work, 0, at(rax, 0))
 }
 
 // fold adds a step to the accumulators of its place.

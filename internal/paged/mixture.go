@@ -20,8 +20,8 @@ type mixture struct {
 }
 
 func (b *builder) mixture(l *nn.MoE) mlp {
-	m := &mixture{router: projection{b.kept(l.Router.Weight), b.vector(l.Router.Bias)}, bias: b.vector(l.Bias),
-		routing: l.Config.Routing, perToken: l.Config.PerToken}
+	router := projection{weight: b.kept(l.Router.Weight), bias: b.vector(l.Router.Bias)}
+	m := &mixture{router: router, bias: b.vector(l.Bias), routing: l.Config.Routing, perToken: l.Config.PerToken}
 	up, down, act := b.experts(l.GateUp), b.experts(l.Down), b.activation()
 	if b.err != nil {
 		return m
@@ -40,6 +40,9 @@ func (b *builder) mixture(l *nn.MoE) mlp {
 func (b *builder) experts(p *nn.Param) []projection {
 	shape := p.Type.Shape
 	list := make([]projection, shape[0])
+	for e := range list {
+		list[e].watch = b.watching(e, p)
+	}
 	if g, ok := b.grouped(p); ok {
 		for e := range list {
 			list[e].weight = b.packGrouped(g.Rows(e*shape[1], (e+1)*shape[1]))

@@ -24,6 +24,9 @@ type Config struct {
 	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models that have
 	// none. It is asked where Weights keeps what the model has.
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
+	// Watch, where not nil, sees the inputs of every matrix of the layers while steps run: of part of a parameter,
+	// an expert's number or 0.
+	Watch func(p *nn.Param, part int, x []float32, rows int)
 	// Threads is how many compute; 0 is all.
 	Threads int
 }
@@ -82,6 +85,15 @@ func (m *Model) Limit() int { return m.limit }
 // Bytes is the memory of the weights.
 func (m *Model) Bytes() int { return m.bytes }
 
+// StepBytes is how much of the weights a step reads: all but a table of which it takes single rows.
+func (m *Model) StepBytes() int {
+	n := m.bytes
+	if m.head.weight != m.tokens {
+		n -= m.tokens.Bytes()
+	}
+	return n
+}
+
 // Pool is the threads that compute.
 func (m *Model) Pool() *kernel.Pool { return m.pool }
 
@@ -114,7 +126,7 @@ func (b *builder) model(p models.Parts) *Model {
 	m.norm = b.norm(p.Norm)
 	m.head = projection{weight: m.tokens, bias: b.vector(p.HeadBias)}
 	if p.Head != nil {
-		m.head = projection{b.kept(p.Head.Weight), b.vector(p.Head.Bias)}
+		m.head = projection{weight: b.kept(p.Head.Weight), bias: b.vector(p.Head.Bias)}
 	}
 	m.bytes = b.bytes
 	return m

@@ -12,10 +12,23 @@ import (
 type projection struct {
 	weight packed.Weight
 	bias   []float32
+	watch  func(x []float32, rows int) // nil unless somebody watches
 }
 
 func (b *builder) linear(l *nn.Linear) projection {
-	return projection{b.weight(l.Weight), b.vector(l.Bias)}
+	return projection{weight: b.weight(l.Weight), bias: b.vector(l.Bias), watch: b.watching(0, l.Weight)}
+}
+
+// watching is what tells the watcher of the inputs that parameters share.
+func (b *builder) watching(part int, ps ...*nn.Param) func(x []float32, rows int) {
+	if b.Watch == nil {
+		return nil
+	}
+	return func(x []float32, rows int) {
+		for _, p := range ps {
+			b.Watch(p, part, x, rows)
+		}
+	}
 }
 
 // joined is several layers with one input as one product.
@@ -35,7 +48,7 @@ func (b *builder) joined(ls ...*nn.Linear) projection {
 	if !some {
 		bias = nil
 	}
-	return projection{b.weight(weights...), bias}
+	return projection{weight: b.weight(weights...), bias: bias, watch: b.watching(0, weights...)}
 }
 
 func (b *builder) projection(p nn.Projection) projection {
@@ -47,7 +60,7 @@ func (b *builder) projection(p nn.Projection) projection {
 		if !ok {
 			return projection{}
 		}
-		return projection{b.pack(packed.Columns(a)), b.vector(p.Bias)}
+		return projection{weight: b.pack(packed.Columns(a)), bias: b.vector(p.Bias), watch: b.watching(0, p.Weight)}
 	}
 	b.fail(fmt.Errorf("a %T cannot be served yet", p))
 	return projection{}
@@ -55,6 +68,9 @@ func (b *builder) projection(p nn.Projection) projection {
 
 // run sets y to the product of rows of x.
 func (p projection) run(pool *kernel.Pool, y, x []float32, rows int) {
+	if p.watch != nil {
+		p.watch(x, rows)
+	}
 	p.weight.Multiply(pool, y, x, rows)
 	if p.bias == nil {
 		return

@@ -1,6 +1,7 @@
 package pass_test
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -48,6 +49,9 @@ func randomLoops(t *rapid.T) *ir.Func {
 		if v := one(); v.Node() != nil {
 			results = append(results, v)
 		}
+	}
+	if n := len(truths); n > 0 && rapid.Bool().Draw(t, "truth") {
+		results = append(results, truths[n-1])
 	}
 	f, err := b.Build(results...)
 	if err != nil {
@@ -192,15 +196,32 @@ func runAll(t *rapid.T, d *cpu.Device, f *ir.Func, args []array.Array) []array.A
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := e.Run(args)
+	into := make([]array.Array, len(f.Results()))
+	memory := make([][]byte, len(into))
+	for i, v := range f.Results() { // with something behind it that must stay
+		memory[i] = bytes.Repeat([]byte{0xA5}, v.Type().Bytes()+64)
+		into[i] = array.View(v.DType(), v.Shape(), memory[i][:v.Type().Bytes()])
+	}
+	out, err := e.RunInto(args, into)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i, v := range f.Results() {
+		if !bytes.Equal(memory[i][v.Type().Bytes():], bytes.Repeat([]byte{0xA5}, 64)) {
+			t.Fatalf("result %d is written beyond its end\n%v", i, f)
+		}
 	}
 	return out
 }
 
 // sameBits allows any NaN for a NaN: which one it is depends on the order of operands.
 func sameBits(t *rapid.T, got, want array.Array, result int, f, g *ir.Func) {
+	if want.DType() == array.Bool {
+		if string(got.Bytes()) != string(want.Bytes()) {
+			t.Fatalf("result %d: got %v, want %v\n%v\n%v", result, got, want, f, g)
+		}
+		return
+	}
 	x, y := array.Data[float32](got), array.Data[float32](want)
 	for i := range y {
 		if math.Float32bits(x[i]) != math.Float32bits(y[i]) && (x[i] == x[i] || y[i] == y[i]) {

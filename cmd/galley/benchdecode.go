@@ -1,0 +1,55 @@
+package main
+
+import (
+	"github.com/galley-ml/galley/internal/bench"
+	"github.com/galley-ml/galley/models"
+)
+
+// benchDecodeCmd times generation.
+type benchDecodeCmd struct {
+	output
+	Weights   []string `help:"Formats of weights: f32, bf16, int8, int4." enum:"f32,bf16,int8,int4" default:"f32,bf16,int8,int4"`
+	Layers    int      `help:"Layers." default:"22"`
+	Dim       int      `help:"Width of the stream." default:"2048"`
+	Heads     int      `help:"Heads." default:"32"`
+	KVHeads   int      `name:"kv-heads" help:"Heads of keys and values." default:"4"`
+	FFN       int      `name:"ffn" help:"Inner width of an MLP." default:"5632"`
+	Vocab     int      `help:"Vocabulary." default:"32000"`
+	Prompt    int      `help:"Tokens before those that are timed." default:"128"`
+	Sequences int      `help:"Sequences at once." default:"1"`
+	Threads   int      `help:"Threads; 0 means all cores."`
+	Runs      int      `help:"Timed steps." default:"16"`
+}
+
+// Help is what galley bench decode --help adds.
+func (benchDecodeCmd) Help() string {
+	return `Times a Llama with random weights, of TinyLlama's shape unless flags say otherwise. A step reads every weight once; reads of memory are timed in
+turns with the steps, and the share is how much of their speed a step reaches.
+
+Examples:
+  galley bench decode --threads 1
+  galley bench decode --layers 4 --weights int8,int4 --sequences 8 --json`
+}
+
+func (c *benchDecodeCmd) Run() error {
+	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "kv-heads": c.KVHeads,
+		"ffn": c.FFN, "vocab": c.Vocab, "prompt": c.Prompt, "sequences": c.Sequences, "runs": c.Runs})
+	if err == nil {
+		err = natural(map[string]int{"threads": c.Threads})
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range c.Weights {
+		r, err := bench.Decode(bench.DecodeConfig{Model: models.Config{Family: "llama", Vocab: c.Vocab, Hidden: c.Dim,
+			Intermediate: c.FFN, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads}, Weights: w,
+			Sequences: c.Sequences, Prompt: c.Prompt, Threads: c.Threads, Runs: c.Runs})
+		if err != nil {
+			return err
+		}
+		if err := c.print(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package models_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/gguf"
+	"github.com/galley-ml/galley/internal/packed"
+	"github.com/galley-ml/galley/internal/quant"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+)
+
+// TestGGUF: a file is read back as the model that it was: floats as they were, integers as they were rounded,
+// heads in our order.
+func TestGGUF(t *testing.T) {
+	for _, c := range []struct {
+		family, weights string
+		dtype           array.DType
+	}{{"llama", "int8", array.F32}, {"llama", "bf16", array.BF16}, {"qwen2", "int4", array.F32}, {"qwen3", "f16", array.F16}} {
+		t.Run(c.family+c.weights, func(t *testing.T) {
+			m := tinyModel(t, c.family, nn.Config{DType: c.dtype})
+			path := filepath.Join(t.TempDir(), "m.gguf")
+			tokenizer := []byte(`{"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
+				"added_tokens": [{"id": 3, "content": "<end>", "special": true}]}`)
+			if err := models.SaveGGUF(path, m, models.GGUFConfig{Weights: c.weights, Tokenizer: tokenizer}); err != nil {
+				t.Fatal(err)
+			}
+			w, err := models.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			linears, err := models.Linears(w.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bits := map[string]int{"int8": 8, "int4": 4}[c.weights]
+			for i, p := range w.Model.Params() {
+				was, err := cpu.Read(m.Params()[i].Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				same := quant.Config{Bits: bits, Group: 32, Signed: bits == 4}
+				sameParam(t, w, p, was, bits > 0 && slices.Contains(linears, p), same)
+			}
+			if text, err := models.GGUFTokenizer(path); err != nil || string(text) != string(tokenizer) {
+				t.Errorf("tokenizer: got %q, %v", text, err)
+			}
+			got := w.Model.Config()
+			if want := m.Config(); got.Family != want.Family || got.Rope.Theta != want.Rope.Theta || got.Tied != want.Tied ||
+				got.Positions != want.Positions || math.Abs(got.NormEps-want.NormEps) > 1e-12 {
+				t.Errorf("config: got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestGGUFOrder: rows of queries lie as llama.cpp turns them, the two halves of a head side by side.
+func TestGGUFOrder(t *testing.T) {
+	m := tinyModel(t, "llama", nn.Config{})
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := models.SaveGGUF(path, m, models.GGUFConfig{Weights: "f16"}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	stored, err := f.Read("blk.1.attn_q.weight")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(m.Params(), func(p *nn.Param) bool { return p.Name == "model.layers.1.self_attn.q_proj.weight" })
+	own, err := cpu.Read(m.Params()[i].Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := make([]float32, 64*64), array.Data[float32](own)
+	packed.Floats(got, stored, 0)
+	for head := range 4 {
+		for pair := range 8 {
+			for half := range 2 {
+				a, b := got[(head*16+2*pair+half)*64], want[(head*16+half*8+pair)*64]
+				if math.Abs(float64(a-b)) > 1e-3*math.Abs(float64(b)) {
+					t.Fatalf("head %d, pair %d, half %d: got %v, want %v", head, pair, half, a, b)
+				}
+			}
+		}
+	}
+}
+
+// TestGGUFMistakes: what llama.cpp's files cannot hold, and what is no such file, is said.
+func TestGGUFMistakes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	err := models.SaveGGUF(path, tinyModel(t, "mixtral", nn.Config{}), models.GGUFConfig{Weights: "int8"})
+	if err == nil || !strings.Contains(err.Error(), "mixtral is not written for llama.cpp") {
+		t.Errorf("mixtral: got %v", err)
+	}
+	if err := models.SaveGGUF(path, tinyModel(t, "llama", nn.Config{}), models.GGUFConfig{Weights: "int8"}); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text []byte
+		want string
+	}{
+		{whole[:len(whole)-100], "ends too early"}, {whole[:50], "ends too early"},
+		{[]byte(strings.Replace(string(whole), "blk.1.attn_q.weight", "blk.1.attn_x.weight", 1)), "missing"},
+		{[]byte(strings.Replace(string(whole), "llama.rope.freq_base", "llama.expert_countXX", 1)), "expert_countXX"},
+		{[]byte(strings.Replace(string(whole), "llama.block_count", "llama.block_cownt", 1)), "block_count"},
+	} {
+		if err := os.WriteFile(path, c.text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := models.Open(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want an error with %q", err, c.want)
+		}
+	}
+}

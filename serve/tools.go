@@ -1,0 +1,199 @@
+package serve
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/jinja"
+)
+
+// toolFormat is how a model writes calls of tools.
+type toolFormat uint8
+
+const (
+	noTools toolFormat = iota
+	// tagged: <tool_call>{"name": ..., "arguments": ...}</tool_call>, of Hermes and Qwen.
+	taggedTools
+	// listed: [TOOL_CALLS] [{"name": ..., "arguments": ...}], of Mistral.
+	listedTools
+	// bare: {"name": ..., "parameters": ...} and nothing else, of Llama 3.
+	bareTools
+)
+
+// formatOf is the format that a chat template teaches.
+func formatOf(template string) toolFormat {
+	switch {
+	case strings.Contains(template, "<tool_call>"):
+		return taggedTools
+	case strings.Contains(template, "[TOOL_CALLS]"):
+		return listedTools
+	}
+	return bareTools
+}
+
+// openings is what a call begins with; the first may stand anywhere, others at the begin of an answer only.
+func (f toolFormat) openings() (anywhere string, begin []string) {
+	switch f {
+	case taggedTools:
+		return "<tool_call>", nil
+	case listedTools:
+		return "[TOOL_CALLS]", []string{"[{"} // the tag is a special token, which is not part of the text
+	}
+	return "<|python_tag|>", []string{"{"}
+}
+
+// split is what of a text can be shown, and what may be a call or its begin. Shown is whether something of the
+// answer was shown before.
+func (f toolFormat) split(text string, shown bool) (content, held string) {
+	anywhere, begin := f.openings()
+	if i := strings.Index(text, anywhere); i >= 0 {
+		return text[:i], text[i:]
+	}
+	if trimmed := strings.TrimLeft(text, " \n\t"); !shown && len(begin) > 0 {
+		for _, b := range begin {
+			if strings.HasPrefix(trimmed, b) || strings.HasPrefix(b, trimmed) {
+				return "", text
+			}
+		}
+	}
+	for n := min(len(anywhere)-1, len(text)); n > 0; n-- {
+		if strings.HasSuffix(text, anywhere[:n]) {
+			return text[:len(text)-n], text[len(text)-n:]
+		}
+	}
+	return text, ""
+}
+
+// toolCall is a call in OpenAI's form.
+type toolCall struct {
+	Index    *int         `json:"index,omitempty"`
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	Function toolFunction `json:"function"`
+}
+
+type toolFunction struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// calls reads the calls of a text that split has held; nil where it is none after all. Known are the names of
+// the tools: a model may write JSON that is no call.
+func (f toolFormat) calls(text string, known map[string]bool) []toolCall {
+	var raw [][]byte
+	switch f {
+	case taggedTools:
+		for _, part := range strings.Split(text, "<tool_call>")[1:] {
+			inner, _, _ := strings.Cut(part, "</tool_call>")
+			raw = append(raw, []byte(inner))
+		}
+	case listedTools:
+		var list []json.RawMessage
+		text = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "[TOOL_CALLS]"))
+		if json.Unmarshal([]byte(text), &list) != nil {
+			return nil
+		}
+		for _, x := range list {
+			raw = append(raw, x)
+		}
+	default:
+		raw = objects(strings.TrimPrefix(strings.TrimSpace(text), "<|python_tag|>"))
+	}
+	var out []toolCall
+	for _, x := range raw {
+		c, ok := readCall(x, known)
+		if !ok {
+			return nil
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// objects is JSON objects with semicolons between; nil where the text is something else.
+func objects(text string) (out [][]byte) {
+	for text = strings.TrimSpace(text); text != ""; {
+		d := json.NewDecoder(strings.NewReader(text))
+		var x json.RawMessage
+		if d.Decode(&x) != nil {
+			return nil
+		}
+		out = append(out, x)
+		text = strings.TrimLeft(strings.TrimSpace(text[d.InputOffset():]), "; \n")
+	}
+	return out
+}
+
+func readCall(text []byte, known map[string]bool) (toolCall, bool) {
+	var c struct {
+		Name       string          `json:"name"`
+		Arguments  json.RawMessage `json:"arguments"`
+		Parameters json.RawMessage `json:"parameters"`
+	}
+	if json.Unmarshal(text, &c) != nil || !known[c.Name] {
+		return toolCall{}, false
+	}
+	if c.Arguments == nil {
+		c.Arguments = c.Parameters
+	}
+	arguments := "{}"
+	var inner string
+	var b bytes.Buffer
+	switch {
+	case c.Arguments == nil || string(c.Arguments) == "null":
+	case json.Unmarshal(c.Arguments, &inner) == nil: // arguments as a text already
+		arguments = inner
+	case json.Compact(&b, c.Arguments) == nil:
+		arguments = b.String()
+	}
+	return toolCall{ID: newID("call_"), Type: "function", Function: toolFunction{c.Name, arguments}}, true
+}
+
+// readTools is the tools that a request offers, as a template sees them, and the names of their functions.
+func readTools(raw []json.RawMessage) (tools []any, names map[string]bool, err error) {
+	names = map[string]bool{}
+	for i, x := range raw {
+		v, err := jinja.FromJSON(x)
+		if err != nil {
+			return nil, nil, fmt.Errorf("tools.%d: %w", i, err)
+		}
+		tool, _ := v.(*jinja.Dict)
+		if tool == nil {
+			return nil, nil, fmt.Errorf("tools.%d: want an object", i)
+		}
+		f, _ := tool.Get("function")
+		function, _ := f.(*jinja.Dict)
+		if function == nil {
+			return nil, nil, fmt.Errorf("tools.%d.function: want an object", i)
+		}
+		name, _ := function.Get("name")
+		text, ok := name.(string)
+		if !ok || text == "" {
+			return nil, nil, fmt.Errorf("tools.%d.function.name: want a text", i)
+		}
+		names[text] = true
+		tools = append(tools, v)
+	}
+	return tools, names, nil
+}
+
+// toolStream is what of an answer is held back, since it may be a call.
+type toolStream struct {
+	held  string
+	shown bool
+}
+
+// add is what can be shown after a further piece of the answer; at its end the calls that it has.
+func (s *toolStream) add(f toolFormat, known map[string]bool, piece string, end bool) (content string, calls []toolCall) {
+	content, s.held = f.split(s.held+piece, s.shown)
+	if end {
+		if calls = f.calls(s.held, known); calls == nil {
+			content += s.held
+		}
+		s.held = ""
+	}
+	s.shown = s.shown || strings.TrimSpace(content) != ""
+	return content, calls
+}

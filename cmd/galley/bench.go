@@ -17,6 +17,7 @@ type benchCmd struct {
 	Step      benchStepCmd      `cmd:"" help:"Time a whole training step of a GPT-2."`
 	Hybrid    benchHybridCmd    `cmd:"" help:"Time a training step on many in-process devices beside the same on one."`
 	Attention benchAttentionCmd `cmd:"" help:"Time attention with its gradient, and show its memory, by length."`
+	Serve     benchServeCmd     `cmd:"" help:"Time a server of OpenAI's API: tokens a second, first tokens, gaps."`
 	Decode    benchDecodeCmd    `cmd:"" help:"Time generation by formats of weights, beside what reading memory allows."`
 	Fuse      benchFuseCmd      `cmd:"" help:"Time functions in primitive ops, op by op and joined to loops."`
 }

@@ -96,7 +96,7 @@ var skipped = []struct{ part, reason string }{
 		"examples have tests of their own"}, {"make ", "it is CI itself"},
 	{"galley launch", "it needs an MPI library: TestLaunch runs it with one"}, {"mpirun -n", "it needs Open MPI"},
 	{"mpiexec.hydra", "it needs MPICH"}, {"srun -n", "it needs Slurm"},
-	{"galley serve", "it does not end: TestServe runs it"}, {"curl ", "it needs the server"},
+	{"galley serve", "it does not end: TestServe runs it"}, {"curl ", "it needs the server"}, {"galley bench serve", "it needs the server"},
 	{"kill %1", "it ends the server"},
 	{"go install", "it would write outside of the test"}, {"go get", "it needs a network"},
 }

@@ -25,10 +25,6 @@ type checkpointFlags struct {
 
 // validateCheckpoints checks what can be without looking at the directory.
 func (f checkpointFlags) validateCheckpoints() error {
-	if job != nil && f.Checkpoint != "" {
-		return fmt.Errorf("--checkpoint: %d processes do not write checkpoints yet: want one process, or none of it",
-			job.Size())
-	}
 	if f.Checkpoint == "" {
 		if f.From != 0 || f.Rewind || len(f.Changed) > 0 || f.KeepEvery != 0 {
 			return fmt.Errorf("--from, --rewind, --changed, --keep-every: they are for --checkpoint=DIR")
@@ -87,7 +83,7 @@ func otherRun(e *galley.OtherRunError) error {
 
 // steps is those of the checkpoints in the directory, newest first.
 func (f checkpointFlags) steps() (steps []int64, err error) {
-	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Keep: -1})
+	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Job: job, Keep: -1})
 	if err != nil {
 		return nil, err
 	}

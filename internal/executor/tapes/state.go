@@ -156,7 +156,7 @@ func (e *Executor) Save() (s checkpoint.State, err error) {
 		if err != nil {
 			return s, err
 		}
-		t, err := checkpoint.Sharded(e.h.savedName(x), l, parts)
+		t, err := checkpoint.Spread(e.h.savedName(x), l, e.runner.Type(x).DType, parts)
 		if err != nil {
 			return s, err
 		}

@@ -153,7 +153,7 @@ func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
 func (t *Trainer) fitting(r *checkpoint.Reader) error {
 	c, known := t.c.executor(), map[string]bool{}
 	for _, x := range c.State() {
-		name, want := c.Name(x), c.Params[x.Param].Type
+		name, want := c.Name(x), c.Type(x)
 		known[name] = true
 		got, ok := r.Type(name)
 		if !ok {

@@ -19,7 +19,7 @@ type checkpointFlags struct {
 	KeepEvery  int      `help:"Checkpoints of all steps that this divides stay, too; 0 is none." placeholder:"STEPS"`
 	From       int64    `help:"Go on from the checkpoint of this step in place of the newest; with --rewind where there are later ones." placeholder:"STEP"`
 	Rewind     bool     `help:"Remove the checkpoints after --from; without it, the newest one, and go on from the one before."`
-	Changed    []string `help:"What is meant to be other than in the run that wrote the checkpoint: model, data, tokenizer, batch, seq, order, seed, optimizer, schedule, clip; or all." placeholder:"NAME"`
+	Changed    []string `help:"What is meant to be other than in the run that wrote the checkpoint: model, data, tokenizer, batch, seq, order, seed, optimizer, schedule, clip, losses; or all." placeholder:"NAME"`
 	LogLosses  bool     `help:"Print every step's loss and gradient norm in full precision."`
 }
 

@@ -66,6 +66,8 @@ func (e *Executor) source(x step.Tensor) reading {
 			return e.saved.ReadInto(dst, name,
 				box)
 		})
+	case (x.Slot < 0 || master) && h.c.Params[x.Weight].Value == nil:
+		return func(box mesh.Box, dst array.Array) error { return h.c.Load(h.c.Params[x.Weight], box, dst) }
 	case x.Slot < 0 || master:
 		return wholeSource(func() (array.Array, error) { return cpu.Read(h.c.Params[x.Weight].Value) })
 	}

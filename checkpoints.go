@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 
 	"github.com/galley-ml/galley/fit"
@@ -14,8 +15,10 @@ import (
 
 // CheckpointConfig says where checkpoints are kept and how many.
 type CheckpointConfig struct {
-	// Dir is made if need be. One process at a time writes to it.
+	// Dir is made if need be. One process at a time writes to it, or one Job: its processes write the files of
+	// their own devices each, so it is on a file system that all of them see.
 	Dir string
+	Job *Job
 	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated stays
 	// besides.
 	Keep int
@@ -29,7 +32,7 @@ type Checkpoints struct{ keeper *checkpoint.Keeper }
 
 // OpenCheckpoints makes the directory ready for writing.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
-	k, err := fit.Checkpoints(c.Dir, c.Keep, c.KeepEvery)
+	k, err := fit.Checkpoints(c.Dir, c.Keep, c.KeepEvery, c.Job.peers())
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +113,10 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.c.Job.Same([]Fact{{Name: "checkpoint", Value: filepath.Base(r.Path())}}); err != nil {
+		r.Close()
+		return nil, err
+	}
 	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: runfacts.Changes(t.facts(), r),
 		Best: math.NaN()}
 	if x, err := r.Meta().Float(fit.BestLoss); err == nil {
@@ -146,7 +153,7 @@ func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
 func (t *Trainer) fitting(r *checkpoint.Reader) error {
 	c, known := t.c.executor(), map[string]bool{}
 	for _, x := range c.State() {
-		name, want := c.Name(x), c.Params[x.Param].Type
+		name, want := c.Name(x), c.Type(x)
 		known[name] = true
 		got, ok := r.Type(name)
 		if !ok {

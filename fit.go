@@ -37,8 +37,10 @@ type subject struct {
 	evaluate func(ctx context.Context, l Loader, batches int) (Evaluation, error)
 }
 
-func (s subject) Sample() int64               { return s.sample }
-func (s subject) SetSample(sample int64)      { s.sample = sample }
+func (s subject) Sample() int64           { return s.sample }
+func (s subject) SetSample(sample int64)  { s.sample = sample }
+func (s subject) Peers() checkpoint.Peers { return s.c.Job.peers() }
+
 func (s subject) Agree(stop int) (int, error) { return s.c.Job.Max(stop) }
 func (s subject) Describe(facts []data.Fact)  { s.described = facts }
 func (s subject) Lost() error                 { return s.trained.lost }
@@ -63,7 +65,7 @@ func (s subject) Write(ctx context.Context, to *checkpoint.Keeper, scalars ...ch
 
 // Save writes a checkpoint of the engine's state to dir and returns when it is on disk.
 func (e *Engine) Save(ctx context.Context, dir string) (err error) {
-	c, err := OpenCheckpoints(CheckpointConfig{Dir: dir})
+	c, err := OpenCheckpoints(CheckpointConfig{Dir: dir, Job: e.config.Job})
 	if err != nil {
 		return err
 	}

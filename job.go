@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/dtensor"
+	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/comm/process"
 	"github.com/galley-ml/galley/internal/kernel"
@@ -320,6 +321,27 @@ func (j *Job) Tell(text string) (string, error) {
 		return "", j.named(err)
 	}
 	return string(all[0]), nil
+}
+
+// peers is the processes that write checkpoints together; nil for one.
+func (j *Job) peers() checkpoint.Peers {
+	if j.Size() == 1 {
+		return nil
+	}
+	return peers{j}
+}
+
+// peers is the processes of a job as they write checkpoints.
+type peers struct{ *Job }
+
+// Exchange gives every process what all give, besides what the program exchanges: checkpoints are written in
+// the background.
+func (p peers) Exchange(data []byte) ([][]byte, error) {
+	all, err := p.p.Exchange(checkpointStream, data)
+	if err != nil {
+		return nil, p.named(err)
+	}
+	return all, nil
 }
 
 // End leaves the job with the error that this process has come to, or none, and returns what the first process

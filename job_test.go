@@ -1,6 +1,7 @@
 package galley_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/internal/comm/commtest"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -240,4 +242,60 @@ func TestJobMistakes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestJobCheckpoints: what several processes save, any number of processes goes on from, as if nothing had
+// happened.
+func TestJobCheckpoints(t *testing.T) {
+	model := models.Config{Family: "llama", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 4,
+		Positions: 32, InitStd: 0.3}
+	dir, undisturbed := t.TempDir(), map[int]float64{}
+	if err := errors.Join(inJob(1, func(j *galley.Job) error {
+		return fitted(nil, model, t.TempDir(), 6, func(m galley.Metrics) { undisturbed[m.Step] = m.Loss })
+	})...); err != nil {
+		t.Fatal(err)
+	}
+	for i, processes := range []int{2, 4, 1} { // each goes on where the one before ended
+		errs := inJob(processes, func(j *galley.Job) error {
+			return fitted(j, model, dir, 2*(i+1), func(m galley.Metrics) {
+				if m.Step < 2*i || m.Loss != undisturbed[m.Step] {
+					t.Errorf("%d processes, step %d: got %v, want %v", processes, m.Step, m.Loss, undisturbed[m.Step])
+				}
+			})
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatalf("%d processes: %v", processes, err)
+		}
+	}
+}
+
+// fitted trains with checkpoints until a number of steps are taken.
+func fitted(j *galley.Job, c models.Config, dir string, steps int, told func(galley.Metrics)) error {
+	d := galley.CPU(galley.Config{Threads: 1})
+	defer d.Close()
+	m, err := models.New(c, nn.Config{Scope: d.NewSession(), Seed: 3})
+	if err != nil {
+		return err
+	}
+	e, err := galley.NewEngine(galley.EngineConfig{Model: galley.Language(m), Job: j, Seed: 3,
+		Strategy: &galley.Strategy{DP: 2, TP: 2, Zero: 1}})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	ids := make([]int32, 4000)
+	for i := range ids {
+		ids[i] = int32((i*7 + i*i%11) % c.Vocab)
+	}
+	s, err := data.NewSampler(ids, data.SamplerConfig{Batch: 4, Seq: 12, Seed: 1})
+	if err != nil {
+		return err
+	}
+	loader := data.Tokens(s)
+	h, err := e.Fit(context.Background(), loader, galley.FitConfig{Steps: steps, SaveDir: dir, SaveEvery: 1,
+		Resume: true, Valid: loader, ValidEvery: 2, ValidBatches: 1})
+	for _, m := range h.Steps {
+		told(m)
+	}
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/xla"
+	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 	"github.com/galley-ml/galley/strategy"
@@ -64,6 +65,9 @@ type TrainerConfig struct {
 	Backend Backend
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
+	// Load, where set, reads boxes of Params that have no value, such as models.Weights.ReadBox: the devices of a
+	// strategy then read only what they hold. On one device, or with a Backend, it reads them whole.
+	Load func(p *nn.Param, box mesh.Box, dst array.Array) error
 	// Recompute is what the backward pass on a Backend computes again in place of keeping it: none, which empty
 	// means too, selective for all but products and attention, or full for all within a layer.
 	Recompute strategy.Recompute
@@ -124,13 +128,34 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 func (c TrainerConfig) executor() executor.Config {
 	out := executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
-		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Recompute: c.Recompute, SkipNorm: c.SkipNorm, DetectNaN: c.DetectNaN,
-		Observe: c.Observe, Watch: c.Watch, World: c.Job.newWorld, Strategy: c.Strategy, Annotations: c.Annotations,
+		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Load: c.Load, Recompute: c.Recompute, SkipNorm: c.SkipNorm,
+		DetectNaN: c.DetectNaN, Observe: c.Observe, Watch: c.Watch, World: c.Job.newWorld, Strategy: c.Strategy,
+		Annotations: c.Annotations,
 	}
 	if c.Parallel != nil {
 		out.Layers = c.Parallel.layers
 	}
 	return out
+}
+
+// loadWhole reads parameters that have no value, unless devices will read their parts.
+func (c TrainerConfig) loadWhole() error {
+	if c.Load == nil || c.Device == nil || c.Strategy != nil && c.Backend == nil {
+		return nil
+	}
+	s := c.Device.NewSession()
+	for _, p := range c.Params {
+		if p.Value != nil {
+			continue
+		}
+		a := array.New(p.Type.DType, p.Type.Shape...)
+		box := mesh.Box{Start: make([]int, len(p.Type.Shape)), Size: p.Type.Shape}
+		if err := c.Load(p, box, a); err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		p.Value = s.Tensor(a).Track()
+	}
+	return nil
 }
 
 // newExecutor chooses what takes the steps: a backend, many in-process devices, or one.
@@ -172,6 +197,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 		return nil, fmt.Errorf("trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes", c.Mode, c.Strategy, Static)
 	}
 	if err := c.Job.check(c); err != nil {
+		return nil, err
+	}
+	if err := c.loadWhole(); err != nil {
 		return nil, err
 	}
 	exec, err := newExecutor(c.executor())

@@ -1,6 +1,10 @@
 package data
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/array"
+)
 
 // Row is a row of a batch, seq tokens long.
 type Row struct {
@@ -87,4 +91,31 @@ func checkExamples(e Examples, seq int) error {
 		}
 	}
 	return nil
+}
+
+// BySize is the numbers of examples, the longest first, those of a size in their order.
+func BySize(e Examples) []int {
+	longest := 0
+	for i := range e.Len() {
+		longest = max(longest, e.Size(i))
+	}
+	list := make([]int, e.Len())
+	for i, x := range bySize(e, longest) {
+		list[i] = int(x)
+	}
+	return list
+}
+
+// PaddedBatch is ids and labels, both i32[batch,seq], of some examples, each a row; the rows beyond them do not
+// count.
+func PaddedBatch(e Examples, rows []int, batch, seq int) []array.Array {
+	b := newRows(batch, seq, false)
+	for i := range batch {
+		if i < len(rows) {
+			padded{e}.Fill(rows[i], b.row(i))
+		} else {
+			pad(b.row(i), 0)
+		}
+	}
+	return b.arrays
 }

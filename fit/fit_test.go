@@ -28,6 +28,7 @@ func (f *fake) say(format string, args ...any) { f.told = append(f.told, fmt.Spr
 func (f *fake) Steps() int                  { return f.steps }
 func (f *fake) Sample() int64               { return f.sample }
 func (f *fake) SetSample(sample int64)      { f.sample = sample }
+func (f *fake) Peers() checkpoint.Peers     { return nil }
 func (f *fake) Agree(stop int) (int, error) { return stop, nil }
 func (f *fake) Describe([]data.Fact)        {}
 func (f *fake) Lost() error                 { return nil }

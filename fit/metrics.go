@@ -47,6 +47,8 @@ type Subject interface {
 	Write(ctx context.Context, to *checkpoint.Keeper, scalars ...checkpoint.Scalar) error
 	// Agree is the largest of the numbers that the processes of a job give; of one process, its own.
 	Agree(stop int) (int, error)
+	// Peers are the processes that write checkpoints together; nil is one.
+	Peers() checkpoint.Peers
 	// Lost is why there is no state to save any more; nil where there is.
 	Lost() error
 }

@@ -10,10 +10,11 @@ import (
 )
 
 // Checkpoints makes a directory ready for the checkpoints of a run: the newest stay, as many as keep says,
-// those of steps that every divides, and the best of those that were evaluated.
-func Checkpoints(dir string, keep, every int) (*checkpoint.Keeper, error) {
+// those of steps that every divides, and the best of those that were evaluated. peers, where set, are the
+// processes that write them together.
+func Checkpoints(dir string, keep, every int, peers checkpoint.Peers) (*checkpoint.Keeper, error) {
 	return checkpoint.NewKeeper(checkpoint.Config{Dir: dir, Keep: keep, KeepEvery: int64(every), KeepBest: ValidLoss,
-		Finite: true})
+		Finite: true, Peers: peers})
 }
 
 // open makes the directory of checkpoints ready, and brings the engine to the newest where it resumes.
@@ -36,7 +37,7 @@ func (f *fit) open() error {
 		}
 	}
 	var err error
-	f.keeper, err = Checkpoints(f.c.SaveDir, f.c.Keep, f.c.KeepEvery)
+	f.keeper, err = Checkpoints(f.c.SaveDir, f.c.Keep, f.c.KeepEvery, f.t.Peers())
 	if err != nil {
 		return err
 	}

@@ -77,12 +77,28 @@ func (s *saver) after(ctx context.Context) (saved bool, err error) {
 
 // look asks how the last checkpoint has fared.
 func (s *saver) look() {
+	if s.busy() {
+		return
+	}
 	switch done, err := s.c.Outcome(); {
 	case err != nil:
 		s.notSaved(err)
 	case done && s.last >= 0:
 		s.tries = 0
 	}
+}
+
+// busy reports whether a process of the job still writes: all learn of an outcome after the same step.
+func (s *saver) busy() bool {
+	if s.t.Peers() == nil {
+		return false
+	}
+	writes := 0
+	if s.c.Busy() {
+		writes = 1
+	}
+	any, err := s.t.Agree(writes)
+	return err != nil || any > 0
 }
 
 // notSaved tells of a checkpoint that could not be written, and chooses when to try again: at once, then after

@@ -18,7 +18,7 @@ func buildDeepseek(f *family, c Config, in *nn.Init) (*decoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.model(in, func(in *nn.Init, i int) block {
+	layer := func(in *nn.Init, i int) block {
 		out := residual{attention: b.latent(in.At("self_attn"), i), mlp: b.mlp(in.At("mlp"), i)}
 		if moe, ok := out.mlp.(*nn.MoE); ok {
 			if c.Mixture.Routing.Sigmoid {
@@ -30,7 +30,10 @@ func buildDeepseek(f *family, c Config, in *nn.Init) (*decoder, error) {
 		out.attentionNorm = b.norm(in.At("input_layernorm"), b.Hidden)
 		out.mlpNorm = b.norm(in.At("post_attention_layernorm"), b.Hidden)
 		return out
-	}), nil
+	}
+	m := b.model(in, layer)
+	m.ahead = b.aheadLayers(in, layer)
+	return m, nil
 }
 
 func (b llamaBuilder) latent(in *nn.Init, i int) *nn.LatentAttention {

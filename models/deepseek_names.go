@@ -180,6 +180,9 @@ func writeDeepseek(c Config, m map[string]any) {
 func writeDeepseekV3(c Config, _ *family, m map[string]any) {
 	writeDeepseek(c, m)
 	m["qk_head_dim"], m["rope_interleave"] = c.HeadDim, c.Rope.Interleaved
+	if c.Ahead > 0 {
+		m["num_nextn_predict_layers"] = c.Ahead
+	}
 }
 
 func writeDeepseekV2(c Config, _ *family, m map[string]any) {

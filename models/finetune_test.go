@@ -99,3 +99,35 @@ func TestPreferenceLossShapes(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestScores: the log-probability of a row is the sum over its labels that count, and it is what the model
+// would say where every one of them is the likeliest.
+func TestScores(t *testing.T) {
+	s := newSession(t)
+	m := mustLoad(t, "llama", nn.Config{Scope: s, DType: array.F64})
+	ids := array.FromSlice([]int32{1, 2, 3, 4, 5, 6}, 2, 3)
+	logits := read(t, m.Forward(s.Tensor(ids)))
+	likeliest := read(t, op.ArgMax(m.Forward(s.Tensor(ids)), -1))
+	labels := array.FromSlice([]int32{-100, int32(likeliest.At(1)), int32(likeliest.At(2)), 7, -100,
+		(int32(likeliest.At(5)) + 1) % 24}, 2, 3)
+	logProbs, others := Scores(m, s.Tensor(ids), s.Tensor(labels))
+	got, said := read(t, logProbs), read(t, others)
+	if said.At(0) != 0 || said.At(1) < 1 {
+		t.Errorf("others: got %v", said)
+	}
+	for row := range 2 {
+		want := 0.0
+		for i := range 3 {
+			if l := array.Data[int32](labels)[3*row+i]; l >= 0 {
+				sum := 0.0
+				for k := range 24 {
+					sum += math.Exp(logits.At((3*row+i)*24 + k))
+				}
+				want += logits.At((3*row+i)*24+int(l)) - math.Log(sum)
+			}
+		}
+		if math.Abs(got.At(row)-want) > 1e-12 {
+			t.Errorf("row %d: got %v, want %v", row, got.At(row), want)
+		}
+	}
+}

@@ -89,23 +89,16 @@ func Arrange(m Model, l Layout) (Model, error) {
 		return nil, fmt.Errorf("models: %d devices that share a sequence and %d that share experts: want 0 or more",
 			l.Parts, l.Experts)
 	}
-	d = d.over(nn.Sequence{Context: l.Context})
+	d = d.over(nn.Sequence{Context: l.Context}).eachBlock(func(b block) block { return b.shared(l) })
 	d.layout = l
-	for i, b := range d.blocks {
-		d.blocks[i] = b.shared(l)
-	}
 	return d, nil
 }
 
 // over is the model for a stream of this layout.
 func (m *decoder) over(s nn.Sequence) *decoder {
-	d := *m
+	d := m.eachBlock(func(b block) block { return b.over(s) })
 	d.sequence, d.stem.drop = s, over(d.stem.drop, s)
-	d.blocks = slices.Clone(m.blocks)
-	for i, b := range d.blocks {
-		d.blocks[i] = b.over(s)
-	}
-	return &d
+	return d
 }
 
 // packed is the model for rows that hold several sequences each, with what says so in the order in which Loss

@@ -22,12 +22,16 @@ type Host interface {
 
 // Load reads a model from a Hugging Face directory, config.json and safetensors, in one file or in shards, or from
 // a GGUF file. Weights are cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
-func Load(dir string, c nn.Config) (Model, error) {
+func Load(dir string, c nn.Config) (Model, error) { return LoadAhead(dir, 0, c) }
+
+// LoadAhead is Load with the first layers of those that predict further tokens, to train with them.
+func LoadAhead(dir string, ahead int, c nn.Config) (Model, error) {
 	config, src, err := openStore(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer src.close()
+	config.Ahead = ahead
 	if c.Scope != nil {
 		host, ok := c.Scope.(Host)
 		if !ok {

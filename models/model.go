@@ -48,6 +48,9 @@ func New(c Config, in nn.Config) (Model, error) {
 	if err := init.Err(); err != nil {
 		return nil, err
 	}
+	if c.Ahead != len(m.ahead) {
+		return nil, fmt.Errorf("models: %d layers that predict further tokens: want 0: %s has none", c.Ahead, c.Family)
+	}
 	m.config, m.params, m.linear = c, init.Params(), init.Adaptable()
 	return m, nil
 }
@@ -84,6 +87,10 @@ type decoder struct {
 	// norm follows the last block; nil is none.
 	norm layer
 	head head
+	// ahead predicts further tokens in Loss.
+	ahead []aheadLayer
+	// loss is what Loss has besides the cross-entropy.
+	loss LossConfig
 	// layout is how Loss lays out sequences, and sequence how the stream that passes lies.
 	layout   Layout
 	sequence nn.Sequence
@@ -128,7 +135,7 @@ func (m *decoder) Loss(ids, labels *op.Tensor) *op.Tensor {
 		return m.classLoss(m.Forward(ids), labels)
 	}
 	m, ids, labels = m.ordered(ids, labels)
-	return op.CrossEntropy(m.Forward(ids), labels, op.CrossEntropyConfig{})
+	return m.tokenLoss(ids, labels)
 }
 
 func (m *decoder) logits(x *op.Tensor) *op.Tensor {
@@ -150,6 +157,11 @@ func (m *decoder) logits(x *op.Tensor) *op.Tensor {
 
 // hidden is the stream after the last norm.
 func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
+	return through(m.norm, m.stream(ids, c))
+}
+
+// stream is that after the last layer.
+func (m *decoder) stream(ids *op.Tensor, c *Cache) *op.Tensor {
 	if ids.Err() != nil {
 		return ids
 	}
@@ -157,7 +169,7 @@ func (m *decoder) hidden(ids *op.Tensor, c *Cache) *op.Tensor {
 	for i, b := range m.blocks {
 		x = b.forward(nn.LayerMark(i), x, c.layer(i))
 	}
-	return through(m.norm, op.Mark(x, nn.HeadMark))
+	return op.Mark(x, nn.HeadMark)
 }
 
 // begin is the stream before the first layer.

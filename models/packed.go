@@ -30,5 +30,5 @@ func PackedLoss(m Model, ids, labels, segments, positions *op.Tensor) *op.Tensor
 	}
 	d, ids, labels = d.ordered(ids, labels)
 	d = d.packed(nn.Packed{Segments: segments, Positions: positions})
-	return op.CrossEntropy(d.Forward(ids), labels, op.CrossEntropyConfig{})
+	return d.tokenLoss(ids, labels)
 }

@@ -12,11 +12,31 @@ func LogProbs(m Model, ids, labels *op.Tensor) *op.Tensor {
 	if d, ok := m.(*decoder); ok {
 		m, ids, labels = d.ordered(ids, labels)
 	}
-	losses := op.CrossEntropy(m.Forward(ids), labels, op.CrossEntropyConfig{Reduction: "none"})
+	return rowLogProbs(m.Forward(ids), labels)
+}
+
+func rowLogProbs(logits, labels *op.Tensor) *op.Tensor {
+	losses := op.CrossEntropy(logits, labels, op.CrossEntropyConfig{Reduction: "none"})
 	if losses.Err() != nil {
 		return losses
 	}
 	return op.Neg(op.Sum(losses, 1))
+}
+
+// Scores is LogProbs, and how many labels of each row [batch] the model would not have said itself: where it
+// is 0, the labels are what it says when it always takes the likeliest token.
+func Scores(m Model, ids, labels *op.Tensor) (logProbs, others *op.Tensor) {
+	if d, ok := m.(*decoder); ok {
+		m, ids, labels = d.ordered(ids, labels)
+	}
+	logits := m.Forward(ids)
+	if logProbs = rowLogProbs(logits, labels); logProbs.Err() != nil {
+		return logProbs, logProbs
+	}
+	said := op.Equal(op.Cast(op.ArgMax(logits, -1), labels.DType()), labels)
+	ignored := op.Equal(labels, op.Const(labels, IgnoreLabel))
+	other := op.LogicalNot(op.LogicalOr(said, ignored))
+	return logProbs, op.Sum(op.Cast(other, logProbs.DType()), 1)
 }
 
 // PreferenceLoss is direct preference optimization [Rafailov et al. 2023]: the mean over pairs of minus the

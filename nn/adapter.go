@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/galley-ml/galley/array"
@@ -76,7 +77,11 @@ func NewAdapter(l Adaptable, name string, c AdapterConfig) (*Adapter, error) {
 		B: n.At("lora_B").Param("weight", array.Shape{out, c.Rank}, Constant(0))}
 	if c.Magnitude {
 		a.Magnitude = n.At("lora_magnitude_vector").Param("weight", array.Shape{out}, Constant(1))
-		if w.Value != nil && c.Scope != nil && n.err == nil {
+		switch {
+		case c.Scope == nil || n.err != nil:
+		case w.Value == nil:
+			n.err = fmt.Errorf("parameter %q has no value: the lengths of its rows are not known", w.Name)
+		default:
 			n.err = n.set(a.Magnitude, lengths(w.Value, l.Transposed()))
 		}
 	}

@@ -37,6 +37,8 @@ type MoE struct {
 	// Shared, where not nil, computes every token besides.
 	Shared *GatedMLP
 	Config MoEConfig
+	// observe, where not nil, is told what the router decides.
+	observe func(Routed)
 }
 
 // NewMoE makes a layer.

@@ -36,6 +36,7 @@ func (m *MoE) route(tokens *op.Tensor) (weights, experts *op.Tensor) {
 	if weights.Err() != nil {
 		return weights, weights
 	}
+	m.tell(logits, experts)
 	return op.Cast(r.weigh(weights), tokens.DType()), experts
 }
 

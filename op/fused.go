@@ -199,3 +199,27 @@ func FusedHow(o ir.Op) string {
 		return "node by node: " + p.why.Error()
 	}
 }
+
+// Label is an op's name, and for a loop the first of its ops in brackets.
+func Label(o ir.Op) string {
+	body, ok := FusedBody(o)
+	if !ok {
+		return o.Name()
+	}
+	var names []string
+	for _, n := range body.Nodes() {
+		l, _ := loopOfNode(n)
+		if l.Kind == LoopConstant || l.Kind == LoopSame {
+			continue
+		}
+		if len(names) == labelOps {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, n.Op().Name())
+	}
+	return o.Name() + "(" + strings.Join(names, " ") + ")"
+}
+
+// labelOps is how many ops of a loop its label names.
+const labelOps = 6

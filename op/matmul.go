@@ -39,7 +39,7 @@ func MatMulT(x, y *Tensor, transX, transY bool) *Tensor {
 type matmul struct{ TransX, TransY bool }
 
 func (matmul) Name() string    { return "matmul" }
-func (o matmul) Role() any     { return MatMulRole{o.TransX, o.TransY} }
+func (o matmul) Role() any     { return MatMulRole(o) }
 func (matmul) Linear() [][]int { return [][]int{{0}, {1}} }
 func (matmul) halfNative()     {}
 

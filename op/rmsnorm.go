@@ -21,7 +21,7 @@ func RMSNorm(x, gamma *Tensor, eps float64) *Tensor {
 type rmsNorm struct{ Eps float64 }
 
 func (rmsNorm) Name() string   { return "rms_norm" }
-func (o rmsNorm) Role() any    { return RMSNormRole{o.Eps} }
+func (o rmsNorm) Role() any    { return RMSNormRole(o) }
 func (rmsNorm) InPlace() []int { return []int{0, -1} }
 
 func (rmsNorm) Infer(in []Type) ([]Type, error) {

@@ -19,16 +19,12 @@ type checkpointFlags struct {
 	KeepEvery  int      `help:"Checkpoints of all steps that this divides stay, too; 0 is none." placeholder:"STEPS"`
 	From       int64    `help:"Go on from the checkpoint of this step in place of the newest; with --rewind where there are later ones." placeholder:"STEP"`
 	Rewind     bool     `help:"Remove the checkpoints after --from; without it, the newest one, and go on from the one before."`
-	Changed    []string `help:"What is meant to be other than in the run that wrote the checkpoint: model, data, tokenizer, batch, seq, order, seed, optimizer, schedule, clip; or all." placeholder:"NAME"`
+	Changed    []string `help:"What is meant to be other than in the run that wrote the checkpoint: model, data, tokenizer, batch, seq, order, seed, optimizer, schedule, clip, losses; or all." placeholder:"NAME"`
 	LogLosses  bool     `help:"Print every step's loss and gradient norm in full precision."`
 }
 
 // validateCheckpoints checks what can be without looking at the directory.
 func (f checkpointFlags) validateCheckpoints() error {
-	if job != nil && f.Checkpoint != "" {
-		return fmt.Errorf("--checkpoint: %d processes do not write checkpoints yet: want one process, or none of it",
-			job.Size())
-	}
 	if f.Checkpoint == "" {
 		if f.From != 0 || f.Rewind || len(f.Changed) > 0 || f.KeepEvery != 0 {
 			return fmt.Errorf("--from, --rewind, --changed, --keep-every: they are for --checkpoint=DIR")
@@ -87,7 +83,7 @@ func otherRun(e *galley.OtherRunError) error {
 
 // steps is those of the checkpoints in the directory, newest first.
 func (f checkpointFlags) steps() (steps []int64, err error) {
-	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Keep: -1})
+	c, err := galley.OpenCheckpoints(galley.CheckpointConfig{Dir: f.Checkpoint, Job: job, Keep: -1})
 	if err != nil {
 		return nil, err
 	}

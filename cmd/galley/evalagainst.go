@@ -67,7 +67,8 @@ func (c *evalCmd) reader(m *modelDir, format string) (*predictor, error) {
 		return nil, err
 	}
 	pages := (c.Seq + paged.PageTokens - 1) / paged.PageTokens
-	r := &predictor{model: p, step: paged.NewStep(p, paged.NewCache(p, pages), c.Seq), vocab: p.Config().Vocab, done: done}
+	step := paged.NewStep(p, paged.NewCache(p, pages), c.Seq)
+	r := &predictor{model: p, step: step, vocab: p.Config().Vocab, done: done}
 	for i := range pages {
 		r.seq.Pages = append(r.seq.Pages, int32(i))
 	}

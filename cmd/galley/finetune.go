@@ -51,6 +51,7 @@ type finetuneCmd struct {
 	Log        []string      `help:"File to log every step to, by its name's end: .jsonl or .csv; may be given more than once." sep:"none" type:"path" placeholder:"FILE"`
 	Watchdog   time.Duration `help:"Say which device is at which op where a step does not move for so long; 0 never does." default:"5m"`
 
+	optimizerFlags  `group:"Optimizer"`
 	strategyFlags   `group:"Devices"`
 	checkpointFlags `group:"Checkpoints"`
 }
@@ -88,7 +89,7 @@ func (c *finetuneCmd) train() *trainCmd {
 	t := &trainCmd{backendFlags: c.backendFlags, Model: c.Dir, Tokenizer: c.Tokenizer, Save: c.Save, Steps: c.Steps,
 		Batch: c.Batch, Seq: c.Seq, LR: c.LR, Decay: c.Decay, Clip: c.Clip, Seed: c.Seed, Threads: c.Threads, BF16: c.BF16,
 		ValidEvery: c.ValidEvery, Log: c.Log, Watchdog: c.Watchdog,
-		strategyFlags: c.strategyFlags, checkpointFlags: c.checkpointFlags}
+		optimizerFlags: c.optimizerFlags, strategyFlags: c.strategyFlags, checkpointFlags: c.checkpointFlags}
 	if t.LR == 0 {
 		t.LR = 2e-4
 		if c.Adapter == "none" {
@@ -188,7 +189,7 @@ func (f *finetuning) prepare() (err error) {
 		return err
 	}
 	in := nn.Config{Scope: f.d.NewSession(), Seed: f.Seed}
-	if f.model, err = models.Load(f.c.Dir, in); err != nil {
+	if f.model, err = models.LoadAhead(f.c.Dir, f.ahead(), in); err != nil {
 		return err
 	}
 	f.tokenizer.note(f.c.Dir, config.Vocab)

@@ -51,8 +51,8 @@ func runTogether(ctx *kong.Context, name string, launched mpi.Job) error {
 			job.Size())
 	}
 	if cores, of, bound := job.Bound(); bound && cores == 1 && name == "train" {
-		fmt.Fprintf(os.Stderr, "galley: note: %s has bound each process to one core of %d: with Open MPI, --bind-to none "+
-			"lets it use more\n", launched.Launcher, of)
+		fmt.Fprintf(os.Stderr, "galley: note: %s has bound each process to one core of %d: with Open MPI, "+
+			"--bind-to none lets it use more\n", launched.Launcher, of)
 	}
 	return ctx.Run()
 }

@@ -23,7 +23,8 @@ func (launchCmd) Help() string {
   galley launch -n 4 -- train --devices 8               eight devices in four processes
   mpirun -n 4 --bind-to none galley train --mesh tp=4   the same by Open MPI's own launcher, on one host or many
   srun -n 4 --mpi=pmi2 galley train --mesh tp=4         or by Slurm
-With MPICH installed, galley itself starts the processes and tells them of each other; with Open MPI alone, its mpirun does.
+With MPICH installed, galley itself starts the processes and tells them of each other; with Open MPI alone,
+its mpirun does.
 If a process fails, all end, and the exit code is that of the first which failed.`
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -68,10 +70,10 @@ func TestLaunchMistakes(t *testing.T) {
 		{"launch -n 2 -- train --stepz", "unknown flag"},
 		{"launch -n 2 -- train --data=/nowhere/text", "/nowhere/text"},
 		{"launch -n 0 -- train", "processes"},
-		{"launch -n 2 -- train --steps=2 --checkpoint=run", "--checkpoint"},
 	} {
 		out, err := galleyCommand(t, strings.Fields(test.line)...).CombinedOutput()
-		if n := strings.Count(string(out), "galley: "); err == nil || n != 1 || !strings.Contains(string(out), test.want) {
+		n := strings.Count(string(out), "galley: ")
+		if err == nil || n != 1 || !strings.Contains(string(out), test.want) {
 			t.Errorf("%s: got %v and %q, want %q once", test.line, err, out, test.want)
 		}
 	}
@@ -160,5 +162,44 @@ func TestLaunchInterrupted(t *testing.T) {
 	err := cmd.Wait()
 	if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(out.String(), "stopped by SIGINT after") {
 		t.Errorf("got %v and %s, want 130", err, out)
+	}
+}
+
+// TestLaunchResumes: a job that is killed goes on from its checkpoints, in any number of processes, with the
+// losses of a run that nobody disturbed.
+func TestLaunchResumes(t *testing.T) {
+	needMPICH(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	line := append(strings.Fields("train --steps 40 --mesh dp=2 --every 1"), tinyRun...)
+	quiet, err := galleyCommand(t, line...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := lossLine.FindAllString(string(quiet), -1)
+	line = append(line, "--checkpoint", dir)
+	cmd := galleyCommand(t, append([]string{"launch", "-n", "2", "--"}, line...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3000 { // until there is a checkpoint
+		if found, err := filepath.Glob(filepath.Join(dir, "step-*")); err != nil || len(found) > 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if pids := children(t, cmd.Process.Pid); len(pids) > 0 {
+		_ = syscall.Kill(pids[0], syscall.SIGKILL) // it may have ended by itself
+	}
+	_ = cmd.Wait()
+	for _, start := range [][]string{{"launch", "-n", "2", "--"}, nil} {
+		out, err := galleyCommand(t, append(start, line...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, got := range lossLine.FindAllString(string(out), -1) {
+			if !slices.Contains(want, got) {
+				t.Errorf("got %q, which the undisturbed run has not", got)
+			}
+		}
 	}
 }

@@ -111,7 +111,7 @@ func (b runBatches) From(sample int64) ([]array.Array, error) { return b.batches
 func (l *loop) OnBegin(p *fit.Progress) (err error) {
 	l.began = true
 	l.tellResumed(p.Resumed)
-	if l.Checkpoint != "" {
+	if l.Checkpoint != "" && job.First() {
 		if err := l.keepModel(); err != nil {
 			return err
 		}

@@ -22,7 +22,8 @@ type inputPlace struct {
 }
 
 // calibrate runs a text through a model as it is.
-func (c *quantizeCmd) calibrate(m models.Model, read func(p *nn.Param) (array.Array, error), t textTokenizer) (inputs, error) {
+func (c *quantizeCmd) calibrate(m models.Model, read func(p *nn.Param) (array.Array, error),
+	t textTokenizer) (inputs, error) {
 	text := data.MobyDick()
 	if c.Calibrate != "" {
 		b, err := os.ReadFile(c.Calibrate)
@@ -78,9 +79,10 @@ func (c *quantizeCmd) runText(p *paged.Model, ids []int32) error {
 	return nil
 }
 
-// compensated rounds matrices so that later columns make up for the errors of earlier ones. What no token of the
-// text reached, as an expert may be, is rounded to the nearest.
-func (in inputs) compensated(p *nn.Param, part int, w []float32, out, width int, c quant.Config) (quant.Matrix, error) {
+// compensated rounds matrices so that later columns make up for the errors of earlier ones. What no token of
+// the text reached, as an expert may be, is rounded to the nearest.
+func (in inputs) compensated(p *nn.Param, part int, w []float32, out, width int,
+	c quant.Config) (quant.Matrix, error) {
 	h := in[inputPlace{p.Name, part}]
 	if h == nil {
 		return quant.Round(c, w, out, width), nil

@@ -96,3 +96,11 @@ func (t textTokenizer) id(token string) (int32, error) {
 	}
 	return id, nil
 }
+
+// plainTokenizer is a tokenizer that puts nothing around a text.
+func plainTokenizer(t data.Tokenizer) data.Tokenizer {
+	if own, ok := t.(*tokenizer.Tokenizer); ok {
+		return own.WithoutSpecial()
+	}
+	return t
+}

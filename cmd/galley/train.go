@@ -47,6 +47,7 @@ type trainCmd struct {
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
 
+	optimizerFlags  `group:"Optimizer"`
 	dataFlags       `group:"Data"`
 	strategyFlags   `group:"Devices"`
 	checkpointFlags `group:"Checkpoints"`
@@ -167,6 +168,8 @@ type training struct {
 	model     models.Model
 	// text is what is trained on, eval what is held out; nil is nothing.
 	text, eval batches
+	// weights, where not nil, is where devices read the parts of the model that they hold.
+	weights *models.Weights
 	// loss is that of a batch; nil is that of the next tokens. more is further facts.
 	loss func(model models.Model, batch []*op.Tensor) *op.Tensor
 	more []galley.Fact
@@ -298,10 +301,24 @@ func (t *training) newConfig() models.Config {
 
 func (t *training) makeModel(config models.Config) (models.Model, error) {
 	c := nn.Config{Scope: t.d.NewSession(), Seed: t.Seed}
-	if t.Model != "" {
-		return models.Load(t.Model, c)
+	switch {
+	case t.Model == "":
+		return models.New(config, c)
+	case t.byBox():
+		w, err := models.Open(t.Model)
+		if err != nil {
+			return nil, err
+		}
+		t.weights = w
+		return w.Model, nil
 	}
-	return models.New(config, c)
+	return models.LoadAhead(t.Model, t.ahead(), c)
+}
+
+// byBox reports whether devices read their own parts of the weights.
+func (t *training) byBox() bool {
+	s, err := t.strategy()
+	return err == nil && (s != nil || t.Plan != "" || t.Devices > 0) && t.b == nil && t.ahead() == 0
 }
 
 func (t *training) introduce(source string, tokens int) {

@@ -100,10 +100,13 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if s == nil && t.watch != nil {
 		s = &galley.Strategy{}
 	}
-	model := t.model
+	model, err := t.withLoss(t.model)
+	if err != nil {
+		return nil, err
+	}
 	if s != nil {
 		var notes []string
-		if model, notes, err = galley.Arrange(t.model, *s, t.Seq); err != nil {
+		if model, notes, err = galley.Arrange(model, *s, t.Seq); err != nil {
 			return nil, err
 		}
 		for _, n := range notes {
@@ -140,14 +143,18 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	if t.Eager {
 		mode = galley.Eager
 	}
-	return galley.TrainerConfig{
+	c := galley.TrainerConfig{
 		Device: t.d, Backend: t.b, Compute: t.compute(), Params: t.model.Params(), Mode: mode, Strategy: s,
 		Watch: t.watch, Job: job,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return t.lossOf(model, batch) },
-		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: t.Decay},
+		Optimizer: t.optimizer(t.Decay),
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
 		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),
 	}
+	if t.weights != nil {
+		c.Load = t.weights.ReadBox
+	}
+	return c
 }
 
 // facts is what makes the run what it is, for its checkpoints.
@@ -157,5 +164,5 @@ func (t *training) facts() []galley.Fact {
 		tokens = fmt.Sprintf("hash %08x", crc32.ChecksumIEEE(t.tokenizer.text))
 	}
 	list := append(t.text.Facts(), t.model.Config().Fact(), galley.Fact{Name: "tokenizer", Value: tokens})
-	return append(list, t.more...)
+	return append(append(list, t.optimizerFlags.facts()...), t.more...)
 }

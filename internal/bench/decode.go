@@ -35,8 +35,8 @@ type DecodeResult struct {
 
 func (r DecodeResult) String() string {
 	return fmt.Sprintf("%-5s %d thread(s), %d sequence(s): prefill %7.1f tokens/s, decode %7.1f tokens/s; "+
-		"%6.1f MB a step at %5.2f of the %5.1f GB/s of a read", r.Weights, r.Threads, r.Sequences, r.Prefill, r.Tokens,
-		float64(r.Bytes)/1e6, r.Share, r.Read)
+		"%6.1f MB a step at %5.2f of the %5.1f GB/s of a read", r.Weights, r.Threads, r.Sequences, r.Prefill,
+		r.Tokens, float64(r.Bytes)/1e6, r.Share, r.Read)
 }
 
 // Decode times a model with random weights. Reads of memory and steps come in turns, so that both see the same
@@ -65,8 +65,9 @@ func Decode(c DecodeConfig) (DecodeResult, error) {
 		steps = append(steps, milliseconds(time.Since(start)))
 	}
 	step, read := middle(steps), float64(reader.bytes())/middle(reads)/1e6
-	r := DecodeResult{Weights: c.Weights, Threads: p.Pool().Threads(), Sequences: c.Sequences, Bytes: p.StepBytes(),
-		Prefill: float64(c.Prompt*c.Sequences) / prefill.BestMS * 1e3, Tokens: float64(c.Sequences) / step * 1e3, Read: read}
+	r := DecodeResult{Weights: c.Weights, Threads: p.Pool().Threads(), Sequences: c.Sequences,
+		Bytes: p.StepBytes(), Prefill: float64(c.Prompt*c.Sequences) / prefill.BestMS * 1e3,
+		Tokens: float64(c.Sequences) / step * 1e3, Read: read}
 	r.Share = float64(r.Bytes) / step / 1e6 / read
 	return r, nil
 }
@@ -87,7 +88,6 @@ func noise(p *nn.Param) (array.Array, error) {
 type decoding struct {
 	run  *paged.Step
 	seqs []paged.Sequence
-	most int
 }
 
 func newDecoding(p *paged.Model, c DecodeConfig) *decoding {

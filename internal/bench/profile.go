@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/op"
 )
 
 // profile adds up the time of each op.
@@ -18,11 +19,11 @@ func (p profile) observer(asked bool) func(n *galley.Node, took time.Duration) {
 		return nil
 	}
 	return func(n *galley.Node, took time.Duration) {
-		op := n.Op().Name()
-		o := p[op]
+		name := op.Label(n.Op())
+		o := p[name]
 		if o == nil {
-			o = &OpTime{Op: op}
-			p[op] = o
+			o = &OpTime{Op: name}
+			p[name] = o
 		}
 		o.Calls++
 		o.MS += float64(took) / float64(time.Millisecond)

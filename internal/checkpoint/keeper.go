@@ -28,6 +28,8 @@ type Config struct {
 	Finite bool
 	// Writers is how many files are written side by side; 0 means 2.
 	Writers int
+	// Peers, where set, are the processes that write together: all of them do with their Keepers the same.
+	Peers Peers
 	// Log is told of saves and removals; nil is told nothing.
 	Log *slog.Logger
 
@@ -92,18 +94,30 @@ func NewKeeper(c Config) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.files.MkdirAll(c.Dir); err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
-	}
 	k := &Keeper{c: c, turn: make(chan struct{}, 1)}
-	if k.lock, err = lock(c.Dir); err != nil {
-		return nil, fmt.Errorf("checkpoint: %w", err)
-	}
-	if err := k.adopt(); err != nil {
-		k.lock.Close()
-		return nil, fmt.Errorf("checkpoint: %w", err)
+	if err := k.open(); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", errors.Join(err, k.letGo()))
 	}
 	return k, nil
+}
+
+// hold takes the directory for this process.
+func (k *Keeper) hold() (err error) {
+	if err := k.c.files.MkdirAll(k.c.Dir); err != nil {
+		return err
+	}
+	if k.lock, err = lock(k.c.Dir); err != nil {
+		return err
+	}
+	return k.adopt()
+}
+
+// letGo gives the directory up, if this process has it.
+func (k *Keeper) letGo() error {
+	if k.lock == nil {
+		return nil
+	}
+	return k.lock.Close()
 }
 
 // adopt takes stock of the directory. Only a lock's holder may call it: others' temporaries are in use.
@@ -167,6 +181,9 @@ func (k *Keeper) Outcome() (done bool, err error) {
 	}
 }
 
+// Busy reports whether a save runs.
+func (k *Keeper) Busy() bool { return len(k.turn) > 0 }
+
 // Close waits for a save that runs and lets go of the directory. The error is as Wait's.
 func (k *Keeper) Close() error {
 	k.turn <- struct{}{}
@@ -175,7 +192,7 @@ func (k *Keeper) Close() error {
 		return nil
 	}
 	k.closed, k.buffers = true, nil
-	return errors.Join(k.told(), k.lock.Close())
+	return errors.Join(k.told(), k.letGo())
 }
 
 // Progress is how far a save is.
@@ -204,5 +221,9 @@ func (k *Keeper) Steps(ctx context.Context) ([]int64, error) {
 	for _, e := range k.kept {
 		steps = append(steps, e.name.step)
 	}
-	return slices.Compact(steps), nil
+	words, err := k.confer(word{Steps: steps}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Compact(words[0].Steps), nil
 }

@@ -90,7 +90,7 @@ func checkPart(t Tensor, part Part) error {
 	if err := checkBox(t.Type.Shape, part.Box); err != nil {
 		return err
 	}
-	if part.Read != nil && !part.Data.IsValid() {
+	if part.Away || part.Read != nil && !part.Data.IsValid() {
 		return nil
 	}
 	if part.Data.DType() != t.Type.DType || !part.Data.Shape().Equal(part.Box.Size) {
@@ -165,6 +165,10 @@ func (p *plan) snapshot(buffers []array.Array) ([]array.Array, error) {
 		if i == len(buffers) {
 			buffers = append(buffers, array.Array{})
 		}
+		if t.Parts[pc.part].Away {
+			buffers[i] = array.Array{}
+			continue
+		}
 		if b := buffers[i]; b.DType() != t.Type.DType || !b.Shape().Equal(pc.box.Size) {
 			buffers[i] = array.New(t.Type.DType, array.Shape(pc.box.Size).Clone()...)
 		}
@@ -179,6 +183,9 @@ func (p *plan) snapshot(buffers []array.Array) ([]array.Array, error) {
 	clear(buffers[len(p.pieces):])
 	return buffers[:len(p.pieces)], nil
 }
+
+// here reports whether this process writes a file: all of it is one device's.
+func (p *plan) here(file int) bool { return p.pieces[p.files[file][0]].data.IsValid() }
 
 // named is the tensors of a file.
 func (p *plan) named(file int) []safetensors.Named {

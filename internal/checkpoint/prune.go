@@ -106,10 +106,12 @@ func (k *Keeper) Rewind(ctx context.Context, step int64) error {
 		return err
 	}
 	defer k.release()
-	if err := k.told(); err != nil {
-		return err
+	err := k.told()
+	if err == nil {
+		err = k.remove(func(i int) bool { return k.kept[i].name.step > step })
 	}
-	return k.remove(func(i int) bool { return k.kept[i].name.step > step })
+	_, err = k.confer(word{}, err)
+	return err
 }
 
 // remove removes the checkpoints that unwanted says, asked newest first. Each loses its name first: one that

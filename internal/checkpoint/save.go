@@ -27,7 +27,7 @@ func (k *Keeper) Save(ctx context.Context, s State) error {
 	if err := k.acquire(ctx); err != nil {
 		return err
 	}
-	if err := k.begin(p); err != nil {
+	if _, err := k.confer(word{}, k.begin(p)); err != nil {
 		k.release()
 		return err
 	}
@@ -80,14 +80,31 @@ func (k *Keeper) begin(p *plan) error {
 
 // write puts a checkpoint in place and removes those it supersedes; saved is whether it is there.
 func (k *Keeper) write(p *plan) (saved bool, err error) {
+	if k.c.Peers != nil {
+		return k.writeTogether(p)
+	}
 	n := k.freeName(p.manifest.Step)
 	temp := filepath.Join(k.c.Dir, n.temporary())
-	err = k.fill(temp, p)
-	if err == nil {
-		err = k.c.files.Rename(temp, filepath.Join(k.c.Dir, n.String()))
+	if err = k.c.files.Mkdir(temp); err == nil {
+		err = k.fillFiles(temp, p)
 	}
-	if err != nil {
+	if err == nil {
+		saved, err = k.conclude(temp, n, p)
+	}
+	if err != nil && !saved {
 		return false, errors.Join(err, k.c.files.RemoveAll(temp))
+	}
+	return saved, err
+}
+
+// conclude writes the manifest of a directory in which everything else is, gives it its name and removes
+// those it supersedes. The manifest comes last: where it is, everything is.
+func (k *Keeper) conclude(temp string, n name, p *plan) (saved bool, err error) {
+	if err := k.fillManifest(temp, p); err != nil {
+		return false, err
+	}
+	if err := k.c.files.Rename(temp, filepath.Join(k.c.Dir, n.String())); err != nil {
+		return false, err
 	}
 	k.insert(kept{name: n, health: good, score: p.manifest.score(k.c.KeepBest), scored: true})
 	if err := k.c.files.SyncDir(k.c.Dir); err != nil {
@@ -98,15 +115,8 @@ func (k *Keeper) write(p *plan) (saved bool, err error) {
 	return true, k.prune(n)
 }
 
-// fill makes a directory with all of a checkpoint in it, on the disk when it returns. The manifest comes
-// last: where it is, everything is.
-func (k *Keeper) fill(dir string, p *plan) error {
-	if err := k.c.files.Mkdir(dir); err != nil {
-		return err
-	}
-	if err := k.fillFiles(dir, p); err != nil {
-		return err
-	}
+// fillManifest writes the manifest; all of the directory is on the disk when it returns.
+func (k *Keeper) fillManifest(dir string, p *plan) error {
 	text, err := p.manifest.encode()
 	if err != nil {
 		return err
@@ -130,6 +140,9 @@ func (k *Keeper) fillFiles(dir string, p *plan) error {
 	for range min(k.c.Writers, len(p.files)) {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(p.files) && !failed.Load(); i = int(next.Add(1)) - 1 {
+				if !p.here(i) {
+					continue
+				}
 				if errs[i] = k.fillFile(dir, p, i, &failed); errs[i] != nil {
 					failed.Store(true)
 				}

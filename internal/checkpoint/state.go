@@ -64,6 +64,8 @@ type Part struct {
 	// Read, where there is no Data, brings it into an array of the box's size: from another memory, or an
 	// offload.Store. Save calls it before it returns, for the one part of equal ones that it writes.
 	Read func(into array.Array) error
+	// Away is a part that another process has, and writes.
+	Away bool
 }
 
 // Whole is a tensor that one device holds.
@@ -101,6 +103,20 @@ func Sharded(name string, l *mesh.Layout, parts map[int]array.Array) (Tensor, er
 		}
 		t.Type.DType = a.DType()
 		t.Parts = append(t.Parts, Part{Device: device, Box: box, Data: a})
+	}
+	return t, nil
+}
+
+// Spread is Sharded where processes have the parts of some devices each: those that parts has not are away.
+func Spread(name string, l *mesh.Layout, dtype array.DType, parts map[int]array.Array) (Tensor, error) {
+	if p := l.Spec().Partial; len(p) > 0 {
+		return Tensor{}, fmt.Errorf("checkpoint: tensor %q: %v: got partial axes, want them combined first", name,
+			l.Spec())
+	}
+	t := Tensor{Name: name, Type: ir.Type{DType: dtype, Shape: l.Shape()}}
+	for device, box := range l.Boxes() {
+		a, ok := parts[device]
+		t.Parts = append(t.Parts, Part{Device: device, Box: box, Data: a, Away: !ok})
 	}
 	return t, nil
 }

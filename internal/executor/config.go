@@ -51,6 +51,8 @@ type Config struct {
 	// there.
 	Backend backend.Backend
 	Init    *ir.Func
+	// Load, where set, reads boxes of parameters that have no value.
+	Load func(p *nn.Param, box mesh.Box, dst array.Array) error
 	// Recompute is what the backward pass on a Backend computes again: none, selective or full.
 	Recompute strategy.Recompute
 	// SkipNorm leaves the gradients' norm out where nothing clips.

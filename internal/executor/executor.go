@@ -110,6 +110,14 @@ func (c Config) Name(t Tensor) string {
 	return SlotName(c.Params[t.Param].Name, t.Slot)
 }
 
+// Type is the type of a tensor of the state.
+func (c Config) Type(t Tensor) ir.Type {
+	if t.Slot < 0 {
+		return c.Params[t.Param].Type
+	}
+	return c.SlotTypes(t.Param)[t.Slot]
+}
+
 // SaveWhole is the state of an executor that reads every tensor whole.
 func (c Config) SaveWhole(e Executor) (s checkpoint.State, err error) {
 	read, err := e.Reader()

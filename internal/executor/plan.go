@@ -45,9 +45,11 @@ func (c Config) PlanOne(p *ir.Func, slots int, o cpu.Options) (*Plan, error) {
 		return nil, err
 	}
 	d := Device{Load: step.LoadOf(p)}
-	for _, p := range c.Params {
+	for i, p := range c.Params {
 		d.Memory.Weights += p.Type.Bytes()
-		d.Memory.Slots += p.Type.Bytes() * slots
+		for _, t := range c.SlotTypes(i)[:slots] {
+			d.Memory.Slots += t.Bytes()
+		}
 	}
 	d.Memory.Step = memory.Peak() - d.Memory.Weights - d.Memory.Slots
 	return &Plan{Stages: 1, Devices: []Device{d}}, nil

@@ -38,12 +38,17 @@ func (c Config) WeightParams(b *ir.Builder) (list []*op.Tensor) {
 
 // SlotParams adds those for the optimizer's slots.
 func (c Config) SlotParams(b *ir.Builder) (list []*op.Tensor) {
-	for _, p := range c.Params {
-		for i := range c.Optimizer.Slots() {
-			list = append(list, b.Param(SlotName(p.Name, i), p.Type))
+	for i, p := range c.Params {
+		for k, t := range c.SlotTypes(i) {
+			list = append(list, b.Param(SlotName(p.Name, k), t))
 		}
 	}
 	return list
+}
+
+// SlotTypes is the types of the optimizer's slots of parameter i.
+func (c Config) SlotTypes(i int) []ir.Type {
+	return optim.SlotTypes(c.Optimizer, c.Params[i].Name, c.Params[i].Type)
 }
 
 // BatchParams adds those for a batch.

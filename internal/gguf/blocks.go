@@ -74,7 +74,8 @@ func decodeQ6K(x []float32, b []byte) {
 
 // integers is a matrix of Q8_0 or Q4_0 blocks.
 func integers(k Kind, b []byte, out, in int) quant.Matrix {
-	m := quant.Matrix{Out: out, In: in, Group: 32, Bits: 8, Values: make([]byte, out*in), Scales: make([]float32, out*in/32)}
+	m := quant.Matrix{Out: out, In: in, Group: 32, Bits: 8}
+	m.Values, m.Scales = make([]byte, out*in), make([]float32, out*in/32)
 	if k == Q4_0 {
 		m.Bits = 4
 	}

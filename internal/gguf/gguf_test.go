@@ -53,7 +53,8 @@ func TestBlocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := parsed(t, encoded(t, nil, gguf.Stored{Name: "w", Shape: array.Shape{2, len(c.Floats) / 2}, Kind: c.Kind, Data: data}))
+		w := gguf.Stored{Name: "w", Shape: array.Shape{2, len(c.Floats) / 2}, Kind: c.Kind, Data: data}
+		f := parsed(t, encoded(t, nil, w))
 		a, err := f.Read("w")
 		if err != nil {
 			t.Fatal(err)
@@ -81,12 +82,13 @@ func TestBlocks(t *testing.T) {
 // TestFile: metadata and tensors come back as they were written.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.gguf")
-	meta := []gguf.Pair{{"a", uint32(7)}, {"b", "text"}, {"c", float32(0.5)}, {"d", true}, {"e", []string{"x", "yz"}},
-		{"f", []int32{-1, 2}}, {"g", int32(-3)}, {"h", uint64(1 << 40)}}
+	meta := []gguf.Pair{{"a", uint32(7)}, {"b", "text"}, {"c", float32(0.5)}, {"d", true},
+		{"e", []string{"x", "yz"}}, {"f", []int32{-1, 2}}, {"g", int32(-3)}, {"h", uint64(1 << 40)}}
 	floats := array.FromSlice([]float32{1, 2, 3, 4, 5, 6}, 2, 3)
 	m := quant.Round(quant.Config{Bits: 4, Group: 32, Signed: true}, make([]float32, 64), 1, 64)
 	kind, data := gguf.Blocks(m)
-	err := gguf.Write(path, meta, []gguf.Stored{{Name: "x", Shape: floats.Shape(), Kind: gguf.F32, Data: floats.Bytes()},
+	err := gguf.Write(path, meta, []gguf.Stored{
+		{Name: "x", Shape: floats.Shape(), Kind: gguf.F32, Data: floats.Bytes()},
 		{Name: "y", Shape: array.Shape{1, 64}, Kind: kind, Data: data}})
 	if err != nil {
 		t.Fatal(err)
@@ -116,17 +118,20 @@ func TestFile(t *testing.T) {
 
 // TestMistakes: files that are cut or say what cannot be are named.
 func TestMistakes(t *testing.T) {
-	whole := encoded(t, []gguf.Pair{{"k", "v"}}, gguf.Stored{Name: "x", Shape: array.Shape{8}, Kind: gguf.F32, Data: make([]byte, 32)})
+	x := gguf.Stored{Name: "x", Shape: array.Shape{8}, Kind: gguf.F32, Data: make([]byte, 32)}
+	whole := encoded(t, []gguf.Pair{{"k", "v"}}, x)
 	for n := range len(whole) {
 		if _, err := gguf.Parse(bytes.NewReader(whole[:n]), int64(n)); err == nil {
 			t.Fatalf("%d of %d bytes: got no error", n, len(whole))
 		}
 	}
 	wrong := append([]byte("GGML"), whole[4:]...)
-	if _, err := gguf.Parse(bytes.NewReader(wrong), int64(len(wrong))); err == nil || !strings.Contains(err.Error(), "GGUF") {
+	_, err := gguf.Parse(bytes.NewReader(wrong), int64(len(wrong)))
+	if err == nil || !strings.Contains(err.Error(), "GGUF") {
 		t.Errorf("another magic: got %v", err)
 	}
-	if err := gguf.Encode(&bytes.Buffer{}, nil, []gguf.Stored{{Name: "x", Shape: array.Shape{3}, Kind: gguf.Q8_0}}); err == nil {
+	x.Kind, x.Shape = gguf.Q8_0, array.Shape{3}
+	if err := gguf.Encode(&bytes.Buffer{}, nil, []gguf.Stored{x}); err == nil {
 		t.Error("a row of no whole blocks: got no error")
 	}
 }

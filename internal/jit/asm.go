@@ -79,10 +79,8 @@ var (
 // asm writes instructions one after the other.
 type asm struct {
 	code []byte
-	// patches are places that name constants, which lie behind the code.
+	// patches are places that name constants, which are behind the code.
 	patches []patch
-	// listing, where it is not nil, has the instructions in the words of GNU as.
-	listing *[]string
 }
 
 type patch struct{ at, end, constant int }

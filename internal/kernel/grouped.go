@@ -8,9 +8,9 @@ import (
 	"math"
 )
 
-// Grouped is a product with weights of 8 or 4 bits. Group neighbouring terms have one scale in a row of weights
-// and one in a row of activations, which have 8 bits. The sum of a group is one of integers; groups are added in
-// turn, so a row's result does not depend on the rows beside it, nor on the processor:
+// Grouped is a product with weights of 8 or 4 bits. Group neighbouring terms have one scale in a row of
+// weights and one in a row of activations, which have 8 bits. The sum of a group is one of integers; groups
+// are added in turn, so a row's result does not depend on the rows beside it, nor on the processor:
 //
 //	sum = 0; for g from 0 to Groups: n = Σ (w-zero)·x in integers; sum = fma(float(n)·xscale, wscale, sum)
 //	y[i*LDY+j] = sum

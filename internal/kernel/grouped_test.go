@@ -14,12 +14,12 @@ type groupedCase struct {
 	x             []float32
 	w, zeros      []byte
 	scales        []uint16
-	wantY         []float32
 	withZeroPoint bool
 }
 
 func newGroupedCase(r *rand.Rand, bits, group, groups, rows, in int, zeros bool) *groupedCase {
-	c := &groupedCase{Grouped: Grouped{Rows: rows, Groups: groups, Group: group, Bits: bits, LDY: 19}, withZeroPoint: zeros}
+	g := Grouped{Rows: rows, Groups: groups, Group: group, Bits: bits, LDY: 19}
+	c := &groupedCase{Grouped: g, withZeroPoint: zeros}
 	c.x = normals(r, rows*in)
 	c.w = make([]byte, c.PanelBytes())
 	for i := range c.w {
@@ -52,8 +52,8 @@ func groupedCases() []*groupedCase {
 	var list []*groupedCase
 	for _, bits := range []int{8, 4} {
 		for _, zeros := range []bool{false, true} {
-			list = append(list, newGroupedCase(r, bits, 32, 1, 1, 32, zeros), newGroupedCase(r, bits, 64, 3, 5, 150, zeros),
-				newGroupedCase(r, bits, 128, 2, 21, 256, zeros), newGroupedCase(r, bits, 32, 70, 4, 70*32-5, zeros))
+			list = append(list, newGroupedCase(r, bits, 32, 1, 1, 32, zeros),
+				newGroupedCase(r, bits, 64, 3, 5, 150, zeros), newGroupedCase(r, bits, 128, 2, 21, 256, zeros), newGroupedCase(r, bits, 32, 70, 4, 70*32-5, zeros))
 		}
 	}
 	return list

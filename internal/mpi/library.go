@@ -65,7 +65,8 @@ type abi struct {
 // mpichABI is the numbers that MPICH and its kin have agreed on.
 func mpichABI() abi {
 	return abi{
-		family: MPICH, world: 0x44000000, byte: 0x4c00010d, errorsReturn: 0x54000001, float: 0x4c00040a, sum: 0x58000003,
+		family: MPICH, world: 0x44000000, byte: 0x4c00010d, errorsReturn: 0x54000001,
+		float: 0x4c00040a, sum: 0x58000003,
 		handleBytes: 4, anySource: -2, tagUB: 0x64400001, statusBytes: 20, statusSource: 8, statusError: 16,
 		undefined: -32766, threadsWanted: 2,
 	}

@@ -244,7 +244,8 @@ func TestLaunched(t *testing.T) {
 		{"PMI_RANK=0 PMI_SIZE=2 SLURM_PROCID=0", "srun (MPICH), process 0 of 2"},
 		{"PMIX_RANK=1 SLURM_PROCID=1 SLURM_NTASKS=2", "srun (Open MPI), process 1 of 2"},
 		{"SLURM_PROCID=1 SLURM_NTASKS=2", ""}, // an sbatch script itself
-		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMIX_RANK=0 SLURM_PROCID=0", "mpirun (Open MPI), process 0 of 2"},
+		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 PMIX_RANK=0 SLURM_PROCID=0",
+			"mpirun (Open MPI), process 0 of 2"},
 	}
 	for _, test := range tests {
 		env := map[string]string{}
@@ -266,7 +267,8 @@ func TestLaunched(t *testing.T) {
 // TestNoLibrary: what cannot be loaded is an error that says what to do.
 func TestNoLibrary(t *testing.T) {
 	t.Setenv(LibraryVariable, "/nowhere/libmpi.so")
-	if _, err := Library(MPICH); err == nil || !strings.Contains(err.Error(), "GALLEY_MPI_LIBRARY=/nowhere/libmpi.so") {
+	want := "GALLEY_MPI_LIBRARY=/nowhere/libmpi.so"
+	if _, err := Library(MPICH); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v", err)
 	}
 	t.Setenv(LibraryVariable, "libm.so.6")

@@ -45,7 +45,8 @@ func TestMultiply(t *testing.T) {
 						want += float64(x[i*c.in+k]) * float64(w[j*c.in+k])
 						size += math.Abs(float64(x[i*c.in+k]) * float64(w[j*c.in+k]))
 					}
-					limit := map[packed.Format]float64{packed.F32: 1e-6, packed.BF16: 4e-3, packed.Int8: 2e-2, packed.Int4: 0.16}[f]
+					limit := map[packed.Format]float64{packed.F32: 1e-6, packed.BF16: 4e-3, packed.Int8: 2e-2,
+						packed.Int4: 0.16}[f]
 					if math.Abs(float64(got)-want) > limit*size {
 						t.Fatalf("%v %s: element %d,%d: got %v, want %v", c, f, i, j, got, want)
 					}
@@ -93,8 +94,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestGrouped: matrices of integers with zero points, in another order of columns, and unlike ones together mean
-// what they meant before, and their products are those of that.
+// TestGrouped: matrices of integers with zero points, in another order of columns, and unlike ones together
+// mean what they meant before, and their products are those of that.
 func TestGrouped(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	const in, rows = 200, 3

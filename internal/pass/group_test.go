@@ -263,3 +263,36 @@ func TestGroupsKeepMeetings(t *testing.T) {
 		t.Errorf("got %v of\n%v", names, g)
 	}
 }
+
+// TestLabel names a loop by what is in it.
+func TestLabel(t *testing.T) {
+	f, err := ir.Parse("func f(%0: f32[64,64]) {\n%1 = exp %0\n%2 = sum{dims=[1]} %1\n%3 = reshape{shape=[64,1]} %2\n"+
+		"%4 = div %1 %3\nreturn %4\n}", op.Lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, _, err := pass.Groups(f, pass.GroupConfig{Always: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := op.Label(g.Nodes()[0].Op()), "fused(exp sum div)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestFusedText: a body that cannot be is an error that names its line.
+func TestFusedText(t *testing.T) {
+	for body, want := range map[string]string{
+		`func b(%0: f32[4]) {\n %1 = explode %0\n return %1\n}`:       `line 2: no op is called`,
+		`func b(%0: f32[4]) {\n %1 = exp %9\n return %1\n}`:           `line 2: %9 is used before it is made`,
+		`func b(%0: f32[4], %1: f32[4]) {\n return %0\n}`:             `takes 2 operands: got 1`,
+		`func b(%0: f32[4]) {\n`:                                      `no closing brace`,
+		`func b(%0: f32[4]) {\n %1 = matmul %0 %0\n return %1\n}`:     `matmul`,
+		`func b(%0: f32[4]) {\n %1 = fused{body=\"\"} %0\n return\n}`: `line 2`,
+	} {
+		_, err := ir.Parse("func f(%0: f32[4]) {\n%1 = fused{body=\""+body+"\"} %0\nreturn %1\n}", op.Lookup)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", body, err, want)
+		}
+	}
+}

@@ -29,6 +29,14 @@ type Weight struct {
 	Buffer bool
 }
 
+// slot is how a slot of a type lies: one that is not as large as the weight is small, and whole everywhere.
+func (w Weight) slot(t ir.Type) mesh.Spec {
+	if t.Shape.Equal(w.Type.Shape) {
+		return w.Slot
+	}
+	return mesh.Whole(len(t.Shape))
+}
+
 // Config is what a step is made of.
 type Config struct {
 	// Forwards take the weights and then one micro-batch. They return two numbers; the loss is the quotient of

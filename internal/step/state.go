@@ -60,7 +60,7 @@ func (t Tensor) key() bufferKey {
 // Layouts is where a tensor lies: on the mesh of its home, and of a weight's copies.
 func (p *Plan) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	w := p.Weights[t.Weight]
-	ranks, spec := []int{w.Home}, w.Slot
+	ranks, spec := []int{w.Home}, w.slot(p.Type(t))
 	if t.Slot < 0 {
 		ranks, spec = append(ranks, w.Copies...), w.Rest
 	}

@@ -116,7 +116,7 @@ func (w *taper) weightState(i int) error {
 		return nil
 	}
 	for k, t := range w.b.c.Update.Slots(i) {
-		if err := w.persistent(bufferKey{kind: slotBuffer, stage: i, value: k}, t, weight.Slot); err != nil {
+		if err := w.persistent(bufferKey{kind: slotBuffer, stage: i, value: k}, t, weight.slot(t)); err != nil {
 			return err
 		}
 	}

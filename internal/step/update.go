@@ -143,7 +143,7 @@ func (u *updater) trace() (*ir.Func, error) {
 	}
 	for i, w := range c.Weights {
 		for k, t := range c.Update.Slots(i) {
-			slots[i] = append(slots[i], u.param(fmt.Sprintf("%s.slot%d", w.Name, k), t, w.Slot, role{kind: roleSlot,
+			slots[i] = append(slots[i], u.param(fmt.Sprintf("%s.slot%d", w.Name, k), t, w.slot(t), role{kind: roleSlot,
 				rank: u.homes[i].rank, weight: i, index: k}))
 		}
 	}
@@ -290,7 +290,7 @@ func (u *updater) rank(rank int, weights []*ir.Value, slots [][]*ir.Value, grads
 			add(copied, role{kind: roleWeight, rank: other, weight: i}, w.Rest)
 		}
 		for j, s := range next.Slots[k] {
-			add(s, role{kind: roleSlot, rank: rank, weight: i, index: j}, w.Slot)
+			add(s, role{kind: roleSlot, rank: rank, weight: i, index: j}, w.slot(s.Type()))
 		}
 	}
 	return out

@@ -151,7 +151,8 @@ func TestWrongPrograms(t *testing.T) {
 			a.Comm = r
 			return p.Run(&a)
 		})
-		if err := alike(errs); (err != nil) != a.wrong || err != nil && strings.Contains(err.Error(), "want process 0") {
+		err := alike(errs)
+		if (err != nil) != a.wrong || err != nil && strings.Contains(err.Error(), "want process 0") {
 			t.Errorf("seed %d: wrong: %v: got %v\n%v", seed, a.wrong, err, p)
 		}
 	}
@@ -240,7 +241,8 @@ func TestSilent(t *testing.T) {
 			return g.Barrier()
 		})
 	})
-	want := "process 1 is lost: it has not answered for 1s; rank 0 is in barrier #0 of group [0 1] and waits for rank 1"
+	want := "process 1 is lost: it has not answered for 1s; " +
+		"rank 0 is in barrier #0 of group [0 1] and waits for rank 1"
 	if fmt.Sprint(errs[0]) != want {
 		t.Errorf("got %v, want %s", errs[0], want)
 	}
@@ -255,7 +257,8 @@ func TestExchange(t *testing.T) {
 		for stream := range 2 {
 			streams.Go(func() {
 				for i := range 30 {
-					got, err := p.Exchange(process.Stream(stream), fmt.Appendf(nil, "%d.%d of %d", stream, i, p.Rank()))
+					text := fmt.Appendf(nil, "%d.%d of %d", stream, i, p.Rank())
+					got, err := p.Exchange(process.Stream(stream), text)
 					want := fmt.Sprintf("%d.%d of 2", stream, i)
 					if err != nil || string(got[2]) != want {
 						t.Errorf("got %q and %v, want %q", got, err, want)
@@ -302,7 +305,8 @@ func TestSuccessiveRuns(t *testing.T) {
 		for i := range 50 {
 			for _, w := range []comm.World{a, b} {
 				program := commtest.RandomProgram(uint64(i), w.Size(), 2)
-				if err := w.Run(t.Context(), func(_ context.Context, c comm.Comm) error { return program.Run(c) }); err != nil {
+				err := w.Run(t.Context(), func(_ context.Context, c comm.Comm) error { return program.Run(c) })
+				if err != nil {
 					return err
 				}
 			}

@@ -60,7 +60,8 @@ func newRun(w *World, number int, cancel context.CancelCauseFunc) *run {
 		world: w, number: number, cancel: cancel, errs: make([]error, n), stop: make(chan struct{}),
 		lanes: map[laneKey]*lane{}, wires: map[string]*lane{}, waiting: make([]waiting, n),
 		finished: make([]bool, n), probes: map[int]*probed{}, sums: make([]uint64, w.p.size),
-		endings: make([]*ending, w.p.size), missing: w.p.size, over: make(chan struct{}), unsaid: w.p.size, said: make([]bool, w.p.size),
+		endings: make([]*ending, w.p.size), missing: w.p.size, over: make(chan struct{}),
+		unsaid: w.p.size, said: make([]bool, w.p.size),
 		settled: make(chan struct{}),
 	}
 }

@@ -91,7 +91,12 @@ func (s *group) state(i int) mesh.Spec {
 	if i < len(s.weights) {
 		return s.weights[i].Rest
 	}
-	return s.weights[(i-len(s.weights))/s.c.Optimizer.Slots()].Slot
+	n := s.c.Optimizer.Slots()
+	w, k := (i-len(s.weights))/n, (i-len(s.weights))%n
+	if t := s.c.SlotTypes(w)[k]; !t.Shape.Equal(s.c.Params[w].Type.Shape) {
+		return mesh.Whole(len(t.Shape))
+	}
+	return s.weights[w].Slot
 }
 
 // step is the program of a training step and how what goes in and out lies. Weights come together for use

@@ -153,10 +153,10 @@ func (r *Executor) makeSlots(c executor.Config) error {
 	b := ir.NewBuilder("slots")
 	var zeros []*op.Tensor
 	var specs []mesh.Spec
-	for _, p := range c.Params {
-		for range c.Optimizer.Slots() {
+	for i := range c.Params {
+		for _, t := range c.SlotTypes(i) {
 			specs = append(specs, r.spec(len(c.Params)+len(zeros)))
-			zeros = append(zeros, op.Full(b, p.Type.DType, p.Type.Shape, 0))
+			zeros = append(zeros, op.Full(b, t.DType, t.Shape, 0))
 		}
 	}
 	p, err := b.Build(zeros...)

@@ -30,12 +30,12 @@ func New(c executor.Config) (*Executor, error) {
 		c.Device = c.Device.DetectNaN()
 	}
 	e := &Executor{c: c, session: c.Device.NewSession(), exes: map[string]*cpu.Executable{}}
-	for _, p := range c.Params {
+	for i, p := range c.Params {
 		if p.Value == nil {
 			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
 		}
-		for range c.Optimizer.Slots() {
-			e.slots = append(e.slots, array.New(p.Type.DType, p.Type.Shape...))
+		for _, t := range c.SlotTypes(i) {
+			e.slots = append(e.slots, array.New(t.DType, t.Shape...))
 		}
 	}
 	return e, nil

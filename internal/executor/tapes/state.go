@@ -66,6 +66,8 @@ func (e *Executor) source(x step.Tensor) reading {
 			return e.saved.ReadInto(dst, name,
 				box)
 		})
+	case (x.Slot < 0 || master) && h.c.Params[x.Weight].Value == nil:
+		return func(box mesh.Box, dst array.Array) error { return h.c.Load(h.c.Params[x.Weight], box, dst) }
 	case x.Slot < 0 || master:
 		return wholeSource(func() (array.Array, error) { return cpu.Read(h.c.Params[x.Weight].Value) })
 	}
@@ -156,7 +158,7 @@ func (e *Executor) Save() (s checkpoint.State, err error) {
 		if err != nil {
 			return s, err
 		}
-		t, err := checkpoint.Sharded(e.h.savedName(x), l, parts)
+		t, err := checkpoint.Spread(e.h.savedName(x), l, e.runner.Type(x).DType, parts)
 		if err != nil {
 			return s, err
 		}

@@ -160,7 +160,7 @@ func (h *planner) update() step.Update {
 	scalar := h.c.ScalarType()
 	return step.Update{
 		Slots: func(w int) []ir.Type {
-			return slices.Repeat([]ir.Type{h.c.Params[w].Type}, h.Masters()+h.c.Optimizer.Slots())
+			return append(slices.Repeat([]ir.Type{h.c.Params[w].Type}, h.Masters()), h.c.SlotTypes(w)...)
 		},
 		Scalars: []ir.Type{scalar, scalar},
 		Trace:   h.traceUpdate,

@@ -138,7 +138,8 @@ func (j *job) failure(e end) (int, error) {
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {
-		return 128 + int(status.Signal()), fmt.Errorf("process %d of %d: it was killed: %v", e.rank, j.N, status.Signal())
+		s := status.Signal()
+		return 128 + int(s), fmt.Errorf("process %d of %d: it was killed: %v", e.rank, j.N, s)
 	}
 	return exit.ExitCode(), nil
 }

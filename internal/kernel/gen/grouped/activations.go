@@ -62,8 +62,8 @@ func across(wide bool, v, t reg.VecPhysical, combine func(a, b reg.Register)) {
 	combine(t.AsX(), v.AsX())
 }
 
-// quantize makes the kernel that rounds every group times its factor to bytes. After a group's bytes come 4 that
-// it leaves and the bytes' sum.
+// quantize makes the kernel that rounds every group times its factor to bytes. After a group's bytes come 4
+// that it leaves and the bytes' sum.
 func quantize(isa string) {
 	wide := isa == "VNNI"
 	TEXT("groupedRound"+isa, attr.NOSPLIT, "func(groups, steps int, dst *uint8, x *float32, factors *float32)")

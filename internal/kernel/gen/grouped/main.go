@@ -66,7 +66,8 @@ type kernel struct {
 }
 
 func product(t target) {
-	TEXT(t.name(), attr.NOSPLIT, "func(groups, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)")
+	TEXT(t.name(), attr.NOSPLIT, "func(groups, steps int, y *float32, ldy int, x *uint8, ldx int, "+
+		"w *uint8, scales *uint16, zeros *uint8)")
 	Pragma("noescape")
 	k := &kernel{target: t, vectors: 1}
 	if !t.wide() && t.rows <= 2 {
@@ -221,8 +222,8 @@ func (k *kernel) terms(i, v int, acc []reg.VecPhysical) {
 	}
 }
 
-// terms8 multiplies without VNNI: the weights' absolute values, and activations of the products' signs, as pairs
-// of which would not fit into words otherwise.
+// terms8 multiplies without VNNI: the weights' absolute values, and activations of the products' signs, since
+// sums of pairs would not fit into words otherwise.
 func (k *kernel) terms8(m Mem, i, v int, acc []reg.VecPhysical) {
 	w, a, t := k.temp(0), k.temp(1), k.temp(2)
 	VMOVDQU(m, w)
@@ -283,8 +284,8 @@ func (k *kernel) lessHalf(z reg.VecPhysical) {
 	VPADDD(t, z, z)
 }
 
-// lessZero subtracts the zero points' share: activations hold their sum, negative, or times the zero point where
-// it is the same for all.
+// lessZero subtracts the zero points' share: activations hold their sum, negative, or times the zero point
+// where it is the same for all.
 func (k *kernel) lessZero(r int, a reg.VecPhysical) {
 	m := k.at(r, 4)
 	switch {

@@ -1,0 +1,153 @@
+package optim
+
+import (
+	"math"
+	"path"
+
+	"github.com/galley-ml/galley/op"
+)
+
+// Muon steps by the nearest orthogonal matrix to an average of gradients [Jordan et al. 2024]; it is PyTorch's.
+// It is for matrices within a model: embeddings, heads, norms and biases go to Rest. A bank of matrices, such
+// as those of experts, has each of them made orthogonal. Where devices share a matrix, they gather it for the
+// product and keep their parts of the average.
+type Muon struct {
+	// Momentum is how much of the average stays; zero means 0.95. Plain steps by the average itself, and not
+	// ahead of it.
+	Momentum float64
+	Plain    bool
+	// Steps is how often the iteration is taken; zero means 5.
+	Steps int
+	// WeightDecay shrinks every matrix by LR·WeightDecay a step.
+	WeightDecay float64
+	// MatchAdamW scales steps to the size that AdamW's usually have, so that its rate fits; otherwise tall
+	// matrices step further by the root of how much taller than wide they are.
+	MatchAdamW bool
+	// Rest updates what is not a matrix within the model, with RestLR times the rate; nil is AdamW, zero 1.
+	Rest   Optimizer
+	RestLR float64
+	// RestParams are patterns of names, as in Group, of matrices that Rest updates; nil means embeddings and
+	// heads by their usual names.
+	RestParams []string
+}
+
+// outerNames is embeddings and heads.
+var outerNames = []string{"*embed*", "lm_head.*", "*.wte.*", "*.wpe.*", "head.*"}
+
+// Newton and Schulz's iteration by a polynomial of the fifth degree.
+var muonCoefficients = [3]float64{3.4445, -4.7750, 2.0315}
+
+const muonEps = 1e-7
+
+func (m Muon) rest() Optimizer {
+	if m.Rest == nil {
+		return AdamW{}
+	}
+	return m.Rest
+}
+
+// Slots is one, the average, or as many as Rest has.
+func (m Muon) Slots() int { return max(1, m.rest().Slots()) }
+
+// Named is the optimizer of the parameter of a name.
+func (m Muon) Named(name string) Optimizer {
+	patterns := m.RestParams
+	if patterns == nil {
+		patterns = outerNames
+	}
+	for _, p := range patterns {
+		if ok, _ := path.Match(p, name); ok {
+			return m.other()
+		}
+	}
+	inner := m
+	inner.RestParams = []string{}
+	return muonInner{inner}
+}
+
+// other is Rest with its rate and as many slots as Muon has.
+func (m Muon) other() Optimizer {
+	return member{Optimizer: m.rest(), rate: orElse(m.RestLR, 1), slots: m.Slots()}
+}
+
+// SlotTypes is those of a matrix within a model, or of what is none.
+func (m Muon) SlotTypes(p op.Type) []op.Type { return muonInner{m}.SlotTypes(p) }
+
+// Update updates a parameter without a name.
+func (m Muon) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
+	return muonInner{m}.Update(p, grad, slots, s)
+}
+
+// muonInner is Muon for one parameter, whose name does not make it Rest's.
+type muonInner struct{ Muon }
+
+func (m muonInner) Named(string) Optimizer { return m }
+
+func (m muonInner) SlotTypes(p op.Type) []op.Type {
+	if len(p.Shape) < 2 {
+		return SlotTypes(m.other(), "", p)
+	}
+	return filled([]op.Type{p}, p, m.Slots())
+}
+
+func (m muonInner) Update(p, grad *op.Tensor, slots []*op.Tensor, s Step) (*op.Tensor, []*op.Tensor) {
+	if len(p.Shape()) < 2 {
+		return m.other().Update(p, grad, slots, s)
+	}
+	dtype := p.DType().Compute()
+	beta := orElse(m.Momentum, 0.95)
+	g := op.Mul(op.Cast(grad, dtype), op.ExpandAs(op.Cast(s.Scale, dtype), grad))
+	average := mixed(op.Cast(slots[0], dtype), g, beta)
+	update := average
+	if !m.Plain {
+		update = mixed(average, g, beta)
+	}
+	lr := op.Cast(s.LR, dtype)
+	rate := op.ExpandAs(op.MulScalar(lr, m.scale(p.Shape())), p)
+	next := op.Sub(decayed(op.Cast(p, dtype), lr, m.WeightDecay), op.Mul(m.orthogonal(update), rate))
+	kept := append([]*op.Tensor{op.Cast(average, slots[0].DType())}, slots[1:]...)
+	return op.Cast(next, p.DType()), kept
+}
+
+// mixed is x with a share of y in its place.
+func mixed(x, y *op.Tensor, keep float64) *op.Tensor {
+	return op.Add(op.MulScalar(x, keep), op.MulScalar(y, 1-keep))
+}
+
+// scale is what the rate is multiplied with for matrices of a shape.
+func (m Muon) scale(shape []int) float64 {
+	rows, columns := float64(shape[len(shape)-2]), float64(shape[len(shape)-1])
+	if m.MatchAdamW {
+		return 0.2 * math.Sqrt(max(rows, columns))
+	}
+	return math.Sqrt(max(1, rows/max(columns, 1)))
+}
+
+// orthogonal is near the orthogonal matrix next to x: singular values go to 1, roughly.
+func (m Muon) orthogonal(x *op.Tensor) *op.Tensor {
+	n := len(x.Shape())
+	tall := x.Dim(n-2) > x.Dim(n-1)
+	size := op.Sqrt(op.Sum(op.Square(x), n-2, n-1))
+	for range 2 {
+		size = op.Unsqueeze(size, len(size.Shape()))
+	}
+	x = op.Div(x, atLeast(size, muonEps))
+	a, b, c := muonCoefficients[0], muonCoefficients[1], muonCoefficients[2]
+	for range m.iterations() {
+		gram := op.MatMulT(x, x, tall, !tall) // of the shorter side
+		poly := op.Add(op.MulScalar(gram, b), op.MulScalar(op.MatMul(gram, gram), c))
+		left, right := poly, x
+		if tall {
+			left, right = x, poly
+		}
+		x = op.Add(op.MulScalar(x, a), op.MatMul(left, right))
+	}
+	return x
+}
+
+func (m Muon) iterations() int {
+	if m.Steps == 0 {
+		return 5
+	}
+	return max(m.Steps, 0)
+}

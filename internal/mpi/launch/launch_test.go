@@ -58,11 +58,15 @@ func TestServer(t *testing.T) {
 	b.ask("cmd=get_universe_size", "cmd=universe_size size=2")
 	a.say("cmd=barrier_in")
 	b.say("cmd=barrier_in")
-	for _, e := range ends {
-		if got := e.hear(); got != "cmd=barrier_out" {
-			t.Errorf("barrier: got %q", got)
-		}
+	var heard sync.WaitGroup
+	for _, e := range ends { // at once: a pipe holds nothing, and the server tells whoever came first
+		heard.Go(func() {
+			if got := e.hear(); got != "cmd=barrier_out" {
+				t.Errorf("barrier: got %q", got)
+			}
+		})
 	}
+	heard.Wait()
 	b.ask("cmd=get kvsname=galley key=P0-card", "cmd=get_result rc=0 msg=success value=host#1=2")
 	b.ask("cmd=dance", "cmd=dance rc=-1 msg=unknown_command")
 	for _, e := range ends {

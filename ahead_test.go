@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// TestAheadStrategies: a model that also predicts the token behind the next has the same losses however a step
-// is spread; its layer is on the last stage, where the table of tokens is needed, too.
+// TestAheadStrategies: a model that also predicts the token behind the next has the same losses however a
+// step is spread; its layer is on the last stage, where the table of tokens is needed, too.
 func TestAheadStrategies(t *testing.T) {
 	losses := func(s *galley.Strategy) []float64 {
 		d := galley.CPU(galley.Config{Threads: 1})

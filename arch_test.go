@@ -180,8 +180,8 @@ func TestWorldsAreGiven(t *testing.T) {
 	}
 }
 
-// TestOpsKnowThemselves: outside of op nothing compares an op's name with one that it knows. What a pass needs
-// to know, it asks. Whether two ops are of one kind may be seen by their names.
+// TestOpsKnowThemselves: outside of op nothing compares an op's name with one that it knows. What a pass
+// needs to know, it asks. Whether two ops are of one kind may be seen by their names.
 func TestOpsKnowThemselves(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||

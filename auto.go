@@ -14,8 +14,8 @@ type AutoConfig struct {
 	Batch, Seq int
 	// Devices is how many in-process devices there are.
 	Devices int
-	// Calibration is a file of galley calibrate as text: the machine that it measured is planned for. Empty takes
-	// what such machines usually do.
+	// Calibration is a file of galley calibrate as text: the machine that it measured is planned for. Empty
+	// takes what such machines usually do.
 	Calibration []byte
 	// AMP is as in Strategy.
 	AMP string

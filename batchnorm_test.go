@@ -149,7 +149,8 @@ type normedLoader struct{}
 func (normedLoader) Len() int                           { return 2 }
 func (normedLoader) Batch(i int) ([]array.Array, error) { return normedBatch(i), nil }
 
-// TestBuffersFit: an engine's fit keeps running statistics, its evaluation uses them, and freezing holds them.
+// TestBuffersFit: an engine's fit keeps running statistics, its evaluation uses them, and freezing holds
+// them.
 func TestBuffersFit(t *testing.T) {
 	d := device(t)
 	model, params, norm := normed(d, 1)

@@ -7,8 +7,8 @@ import (
 )
 
 // Doing is what each device is at in the step that runs, a line a device: the stage and micro-batch, and the
-// op or collective with its line, or the program that a backend has not ended. Between steps there is none. It
-// may be called while a step runs, to see where one hangs.
+// op or collective with its line, or the program that a backend has not ended. Between steps there is none.
+// It may be called while a step runs, to see where one hangs.
 func (t *Trainer) Doing() []string {
 	var list []string
 	for _, d := range t.exec.Doing() {

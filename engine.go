@@ -42,7 +42,8 @@ type EngineConfig struct {
 	Compute array.DType
 	// DetectNaN ends a step at the first op that makes a NaN, with its name and line; it is not for backends.
 	DetectNaN bool
-	// Job, where set, is the processes to which the strategy's devices are dealt; all of them run the same program.
+	// Job, where set, is the processes to which the strategy's devices are dealt; all of them run the same
+	// program.
 	Job *Job
 	// Seed is that of the model's first values, for its checkpoints: Load refuses those of another; 0 is not
 	// compared.

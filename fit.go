@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
-// FitConfig says how long to train, and what happens on the way: evaluations, checkpoints, callbacks. The zero
-// value is one epoch in silence.
+// FitConfig says how long to train, and what happens on the way: evaluations, checkpoints, callbacks. The
+// zero value is one epoch in silence.
 type FitConfig = fit.Config
 
 // History is what a fit told, step by step.

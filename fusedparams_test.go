@@ -33,8 +33,8 @@ func (k *programKeeper) Compile(f *ir.Func, o backend.Options) (backend.Executab
 
 func keeper(b galley.Backend) *programKeeper { return &programKeeper{b, map[string]*ir.Func{}} }
 
-// TestFusedParamsState: weights that one product takes are fused into one tensor on a backend, so that a step puts
-// nothing together and cuts no gradient; losses and parameters stay what they are.
+// TestFusedParamsState: weights that one product takes are fused into one tensor on a backend, so that a step
+// puts nothing together and cuts no gradient; losses and parameters stay what they are.
 func TestFusedParamsState(t *testing.T) {
 	want, wantModel := groupRun{}.trainer(t)
 	k := keeper(backendtest.Interpreter(1))

@@ -142,8 +142,8 @@ func machineCores() int {
 	return max(n, 1)
 }
 
-// newWorld is n devices: of this process, where they meet in its memory, or dealt to the processes of a job. It
-// is the one place that chooses the transport.
+// newWorld is n devices: of this process, where they meet in its memory, or dealt to the processes of a job.
+// It is the one place that chooses the transport.
 func (j *Job) newWorld(n int) (comm.World, error) {
 	if j == nil {
 		return transport.New(n)
@@ -344,8 +344,8 @@ func (p peers) Exchange(data []byte) ([][]byte, error) {
 	return all, nil
 }
 
-// End leaves the job with the error that this process has come to, or none, and returns what the first process
-// has to say: its own error, or else another's. The others' errors are nil there.
+// End leaves the job with the error that this process has come to, or none, and returns what the first
+// process has to say: its own error, or else another's. The others' errors are nil there.
 func (j *Job) End(err error) error {
 	if j == nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/galley-ml/galley/optim"
 )
 
-// TestLoadByBox: the devices of a strategy read what they hold of a model's files and no more, and train as from
-// a model that was read whole.
+// TestLoadByBox: the devices of a strategy read what they hold of a model's files and no more, and train as
+// from a model that was read whole.
 func TestLoadByBox(t *testing.T) {
 	for _, config := range []models.Config{
 		{Family: "llama", Vocab: 24, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, InitStd: 0.2},

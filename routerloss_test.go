@@ -40,8 +40,8 @@ func routerTrainer(t *testing.T, s *galley.Strategy, bySequence bool) *galley.Tr
 	return tr
 }
 
-// TestRouterLossStrategies: a loss with terms of the routers is the same however a step is spread. The balance
-// of a whole batch cannot be cut into micro-batches, which is said.
+// TestRouterLossStrategies: a loss with terms of the routers is the same however a step is spread. The
+// balance of a whole batch cannot be cut into micro-batches, which is said.
 func TestRouterLossStrategies(t *testing.T) {
 	want := optimizerSteps(t, routerTrainer(t, nil, true), 3)
 	for _, s := range []galley.Strategy{{DP: 2}, {DP: 2, TP: 2, Zero: 1}, {PP: 2, Micro: 2}, {EP: 2, DP: 2}, {Micro: 4},

@@ -96,8 +96,8 @@ func TestLoadPartly(t *testing.T) {
 	}
 }
 
-// TestLoadWhileTraining: values that are loaded between steps are those that training goes on from, wherever it
-// keeps them: in the next step, in an evaluation and in what is saved.
+// TestLoadWhileTraining: values that are loaded between steps are those that training goes on from, wherever
+// it keeps them: in the next step, in an evaluation and in what is saved.
 func TestLoadWhileTraining(t *testing.T) {
 	var want []float64
 	for _, c := range []struct {

@@ -56,8 +56,8 @@ func (t *Trainer) changed() {
 	}
 }
 
-// adopt brings the devices what Params were given in place of trained values, by LoadState or by hand: training
-// goes on from that.
+// adopt brings the devices what Params were given in place of trained values, by LoadState or by hand:
+// training goes on from that.
 func (t *Trainer) adopt() error {
 	for i, v := range t.trained.values {
 		p := t.c.Params[i]

@@ -65,8 +65,8 @@ type TrainerConfig struct {
 	Backend Backend
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
-	// Load, where set, reads boxes of Params that have no value, such as models.Weights.ReadBox: the devices of a
-	// strategy then read only what they hold. On one device, or with a Backend, it reads them whole.
+	// Load, where set, reads boxes of Params that have no value, such as models.Weights.ReadBox: the devices of
+	// a strategy then read only what they hold. On one device, or with a Backend, it reads them whole.
 	Load func(p *nn.Param, box mesh.Box, dst array.Array) error
 	// Recompute is what the backward pass on a Backend computes again in place of keeping it: none, which empty
 	// means too, selective for all but products and attention, or full for all within a layer.

@@ -18,8 +18,8 @@ type Preferences struct {
 	Reference [][2]float32
 }
 
-// ReadPreferences reads pairs from JSON Lines files: a prompt, chosen and rejected, texts or messages; without
-// a prompt, messages of whole conversations whose last one is the answer.
+// ReadPreferences reads pairs from JSON Lines files: a prompt, chosen and rejected, texts or messages;
+// without a prompt, messages of whole conversations whose last one is the answer.
 func ReadPreferences(paths []string, c ChatConfig) (*Preferences, error) {
 	p := &Preferences{}
 	err := c.lines(paths, func(raw []byte) error { return p.add(raw, c) })

@@ -21,11 +21,12 @@ type Question struct {
 	Place string
 }
 
-// ReadQuestions reads the questions of JSON Lines files in the common shapes of lm-evaluation-harness's tasks.
-// The context is context, ctx, query, question, prompt, goal, passage or input. Choices are choices, a list or
-// with text and label as ARC's, endings, options, sol1 and sol2, or option1 and option2; the right one is gold,
-// label, answer or answerKey: a number, a letter, or the choice itself. Without choices the text to say is
-// target, completion, continuation, output or answer. Skip, if set, is told of lines that cannot be read.
+// ReadQuestions reads the questions of JSON Lines files in the common shapes of lm-evaluation-harness's
+// tasks. The context is context, ctx, query, question, prompt, goal, passage or input. Choices are choices, a
+// list or with text and label as ARC's, endings, options, sol1 and sol2, or option1 and option2; the right
+// one is gold, label, answer or answerKey: a number, a letter, or the choice itself. Without choices the text
+// to say is target, completion, continuation, output or answer. Skip, if set, is told of lines that cannot be
+// read.
 func ReadQuestions(paths []string, skip func(error)) ([]Question, error) {
 	var list []Question
 	for l, err := range Lines(paths) {
@@ -167,8 +168,8 @@ func (q *Question) goldOf(text string, labels []string) int {
 	return -1
 }
 
-// Following is contexts with what follows them, as examples whose labels are only of what follows: longer ones
-// lose the beginning of their context.
+// Following is contexts with what follows them, as examples whose labels are only of what follows: longer
+// ones lose the beginning of their context.
 type Following struct{ list []chat }
 
 // Add appends a context and what follows it. The tokens of what follows are those that the context's do not

@@ -106,8 +106,8 @@ func BySize(e Examples) []int {
 	return list
 }
 
-// PaddedBatch is ids and labels, both i32[batch,seq], of some examples, each a row; the rows beyond them do not
-// count.
+// PaddedBatch is ids and labels, both i32[batch,seq], of some examples, each a row; the rows beyond them do
+// not count.
 func PaddedBatch(e Examples, rows []int, batch, seq int) []array.Array {
 	b := newRows(batch, seq, false)
 	for i := range batch {

@@ -44,8 +44,8 @@ type Callback interface {
 // Training goes on, and the next try is with the state after a later step.
 type SaveFailer interface{ OnSaveFailed(p *Progress, err error) }
 
-// BatchWatcher may be implemented by a Callback: it is shown every batch before its step begins. An error ends
-// the fit without that step; ErrStop ends it well.
+// BatchWatcher may be implemented by a Callback: it is shown every batch before its step begins. An error
+// ends the fit without that step; ErrStop ends it well.
 type BatchWatcher interface {
 	OnBatch(p *Progress, batch []array.Array) error
 }

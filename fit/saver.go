@@ -67,7 +67,8 @@ func (s *saver) due() bool {
 	return s.every > 0 && step%s.every == 0 || s.tries > 0 && step >= s.again
 }
 
-// after is called after every step: it writes a checkpoint if one is due. The error is one that ends training.
+// after is called after every step: it writes a checkpoint if one is due. The error is one that ends
+// training.
 func (s *saver) after(ctx context.Context) (saved bool, err error) {
 	if !s.due() {
 		return false, nil
@@ -101,8 +102,8 @@ func (s *saver) busy() bool {
 	return err != nil || any > 0
 }
 
-// notSaved tells of a checkpoint that could not be written, and chooses when to try again: at once, then after
-// 1, 2, 4 … steps.
+// notSaved tells of a checkpoint that could not be written, and chooses when to try again: at once, then
+// after 1, 2, 4 … steps.
 func (s *saver) notSaved(err error) {
 	s.failed(err)
 	if e, ok := errors.AsType[*checkpoint.SaveError](err); ok && e.Saved {

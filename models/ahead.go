@@ -9,8 +9,8 @@ import (
 )
 
 // aheadLayer predicts the token behind the next [DeepSeek-AI 2024, section 2.2]: the stream and the next
-// token's vector, both normalised, through one matrix and a layer of the model's own kind. The table of tokens
-// and the head are the model's.
+// token's vector, both normalised, through one matrix and a layer of the model's own kind. The table of
+// tokens and the head are the model's.
 type aheadLayer struct {
 	tokenNorm, streamNorm layer
 	join                  *nn.Linear
@@ -31,8 +31,8 @@ func (b llamaBuilder) aheadLayers(in *nn.Init, block func(in *nn.Init, i int) bl
 	return list
 }
 
-// aheadLoss is the mean over the layers of their losses: layer k predicts from the stream of the one before, and
-// the token k+1 ahead, the one behind that.
+// aheadLoss is the mean over the layers of their losses: layer k predicts from the stream of the one before,
+// and the token k+1 ahead, the one behind that.
 func (m *decoder) aheadLoss(stream, ids, labels *op.Tensor) *op.Tensor {
 	if m.sequence.Parts(ids.Dim(1)) > 0 {
 		return invalid(ids, errors.New("prediction of further tokens: sequences are in zigzag order: want context ulysses"))

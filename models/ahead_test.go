@@ -11,8 +11,8 @@ import (
 )
 
 // TestRecordedAhead: a DeepSeek-V3 with a layer that predicts the token behind the next has the losses and
-// gradients that testdata/finetune.py has recorded, and is written and read again with it. Without being asked
-// for it the layer is left out, as in transformers.
+// gradients that testdata/finetune.py has recorded, and is written and read again with it. Without being
+// asked for it the layer is left out, as in transformers.
 func TestRecordedAhead(t *testing.T) {
 	s := newSession(t)
 	in := nn.Config{Scope: s, DType: array.F64}

@@ -13,8 +13,8 @@ import (
 // boxBytes is about how much of a file is read at a time for a box.
 const boxBytes = 1 << 20
 
-// ReadBox reads a box of a parameter into an array of its size, of any float dtype. It reads the rows that the
-// box is in, a megabyte at a time: a device that has a part of a parameter never meets the rest.
+// ReadBox reads a box of a parameter into an array of its size, of any float dtype. It reads the rows that
+// the box is in, a megabyte at a time: a device that has a part of a parameter never meets the rest.
 func (w *Weights) ReadBox(p *nn.Param, box mesh.Box, dst array.Array) error {
 	if err := readBox(w.src, p, box, dst); err != nil {
 		return fmt.Errorf("models: %s: %w", w.path, err)

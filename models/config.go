@@ -65,8 +65,9 @@ type Config struct {
 	// number: GPT-2's scale_attn_weights and scale_attn_by_inverse_layer_idx.
 	UnscaledAttention, ScaleByLayer bool
 
-	// Ahead is how many layers behind the last predict further tokens while the model trains, in deepseek_v3; see
-	// LossConfig.Ahead and LoadAhead. A model that is read has none unless it is asked for, as in transformers.
+	// Ahead is how many layers behind the last predict further tokens while the model trains, in deepseek_v3;
+	// see LossConfig.Ahead and LoadAhead. A model that is read has none unless it is asked for, as in
+	// transformers.
 	Ahead int
 	// Dropout is what is cleared while a trainer trains the model; otherwise nothing is.
 	Dropout Dropout

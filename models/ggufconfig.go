@@ -12,8 +12,8 @@ import (
 // IsGGUF reports whether a path is that of a file in llama.cpp's format and not of a directory.
 func IsGGUF(path string) bool { return strings.HasSuffix(path, ".gguf") }
 
-// ggufArchitectures are the families whose files are read and written. What differs besides their names is how
-// heads are stored: llama's have the pairs that turn together side by side.
+// ggufArchitectures are the families whose files are read and written. What differs besides their names is
+// how heads are stored: llama's have the pairs that turn together side by side.
 func ggufArchitectures() map[string]string {
 	return map[string]string{"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3"}
 }

@@ -141,7 +141,8 @@ func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 	return append(meta, tokens...), err
 }
 
-// ggufTokens is the tokenizer: byte-level BPE as llama.cpp has it, and tokenizer.json as it is for who reads that.
+// ggufTokens is the tokenizer: byte-level BPE as llama.cpp has it, and tokenizer.json as it is for who reads
+// that.
 func ggufTokens(c Config, text []byte) ([]gguf.Pair, error) {
 	var meta []gguf.Pair
 	t := bytesAsBPE(c.Vocab)

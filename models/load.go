@@ -20,8 +20,8 @@ type Host interface {
 	Tensor(a array.Array) *op.Tensor
 }
 
-// Load reads a model from a Hugging Face directory, config.json and safetensors, in one file or in shards, or from
-// a GGUF file. Weights are cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
+// Load reads a model from a Hugging Face directory, config.json and safetensors, in one file or in shards, or
+// from a GGUF file. Weights are cast to c.DType. Without c.Scope it reads only the shapes, and checks them.
 func Load(dir string, c nn.Config) (Model, error) { return LoadAhead(dir, 0, c) }
 
 // LoadAhead is Load with the first layers of those that predict further tokens, to train with them.

@@ -17,9 +17,9 @@ type LossConfig struct {
 	LogitZ float64
 	// RouterBalance weighs how uneven the load of experts is: of all experts, the sum of the share of choices
 	// that they get times the mean probability that the router gives them, times their number [Fedus et al.
-	// 2021], over all layers together as transformers has it. BySequence takes it for each sequence, and the mean
-	// of these [DeepSeek-AI 2024]: it does not depend on how a batch is cut into micro-batches, which the other
-	// does, so that cutting is refused.
+	// 2021], over all layers together as transformers has it. BySequence takes it for each sequence, and the
+	// mean of these [DeepSeek-AI 2024]: it does not depend on how a batch is cut into micro-batches, which the
+	// other does, so that cutting is refused.
 	RouterBalance float64
 	BySequence    bool
 	// RouterZ weighs the mean square of the logarithm of the routers' sums of exponentials [Zoph et al. 2022].
@@ -138,8 +138,8 @@ func routerZ(routed []nn.Routed) *op.Tensor {
 	return op.MulScalar(sum, 1/float64(len(routed)))
 }
 
-// routerBalance is how uneven the load of experts is, 1·perToken where it is even: of all tokens of all layers,
-// or the mean over sequences.
+// routerBalance is how uneven the load of experts is, 1·perToken where it is even: of all tokens of all
+// layers, or the mean over sequences.
 func routerBalance(routed []nn.Routed, rows int, bySequence bool) *op.Tensor {
 	groups := 1
 	if bySequence {

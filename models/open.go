@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// Weights is a Hugging Face directory, or a GGUF file, whose parameters are read one at a time, so that whoever
-// keeps them in another form never holds all of them twice.
+// Weights is a Hugging Face directory, or a GGUF file, whose parameters are read one at a time, so that
+// whoever keeps them in another form never holds all of them twice.
 type Weights struct {
 	// Model has shapes only.
 	Model Model

@@ -28,8 +28,8 @@ func ReadConfig(dir string) (Config, error) {
 	return c, nil
 }
 
-// ParseConfig reads the text of a config.json, as transformers 5 writes it or as its forerunners did. What it says
-// of integers is checked; a Config is of the model, whatever its weights are stored as.
+// ParseConfig reads the text of a config.json, as transformers 5 writes it or as its forerunners did. What it
+// says of integers is checked; a Config is of the model, whatever its weights are stored as.
 func ParseConfig(text []byte) (Config, error) {
 	r, err := newReader(text)
 	if err != nil {

@@ -24,7 +24,8 @@ type Parts struct {
 	HeadBias *nn.Param
 	// Cap bounds the logits x as cap·tanh(x/cap); 0 is not at all.
 	Cap float64
-	// Limit is the longest sequence that can be continued token by token as if it were seen whole; 0 is no limit.
+	// Limit is the longest sequence that can be continued token by token as if it were seen whole; 0 is no
+	// limit.
 	Limit int
 }
 

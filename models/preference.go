@@ -40,9 +40,9 @@ func Scores(m Model, ids, labels *op.Tensor) (logProbs, others *op.Tensor) {
 }
 
 // PreferenceLoss is direct preference optimization [Rafailov et al. 2023]: the mean over pairs of minus the
-// log-sigmoid of beta times how much more the model prefers the chosen answer than the reference does. Ids and
-// labels are [pairs, 2, seq], chosen before rejected; reference [pairs, 2] is LogProbs of both under the model
-// that training began with.
+// log-sigmoid of beta times how much more the model prefers the chosen answer than the reference does. Ids
+// and labels are [pairs, 2, seq], chosen before rejected; reference [pairs, 2] is LogProbs of both under the
+// model that training began with.
 func PreferenceLoss(m Model, ids, labels, reference *op.Tensor, beta float64) *op.Tensor {
 	for _, x := range []*op.Tensor{ids, labels, reference} {
 		if x.Err() != nil {

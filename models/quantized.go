@@ -120,8 +120,8 @@ func (l *loader) grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	return m, err == nil, err
 }
 
-// Grouped is a parameter as the integers that are stored, one matrix below the other; ok is false where floats
-// are.
+// Grouped is a parameter as the integers that are stored, one matrix below the other; ok is false where
+// floats are.
 func (w *Weights) Grouped(p *nn.Param) (m quant.Matrix, ok bool, err error) {
 	if m, ok, err = w.src.grouped(p); err != nil {
 		err = fmt.Errorf("models: %s: %w", w.path, err)

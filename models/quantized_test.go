@@ -34,8 +34,8 @@ func tinyModel(t *testing.T, family string, c nn.Config) models.Model {
 	return m
 }
 
-// TestSaveQuantized: what is written is read back as the integers that floats were rounded to, by whoever wants
-// integers, and as the floats that they mean, by whoever wants those; all else is as it was.
+// TestSaveQuantized: what is written is read back as the integers that floats were rounded to, by whoever
+// wants integers, and as the floats that they mean, by whoever wants those; all else is as it was.
 func TestSaveQuantized(t *testing.T) {
 	for _, c := range []struct {
 		family      string

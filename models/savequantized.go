@@ -23,13 +23,13 @@ type QuantizeConfig struct {
 	Read func(p *nn.Param) (array.Array, error)
 	// Tokenizer, where set, is the text of the tokenizer.json to write beside the model.
 	Tokenizer []byte
-	// Round, where not nil, rounds a matrix [out, in] in place of rounding to the nearest: that of a parameter, or
-	// one of its experts'.
+	// Round, where not nil, rounds a matrix [out, in] in place of rounding to the nearest: that of a parameter,
+	// or one of its experts'.
 	Round func(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error)
 }
 
-// SaveQuantized writes a model as a Hugging Face directory in which the matrices of its layers are integers, as
-// compressed-tensors packs them. All else stays as it is.
+// SaveQuantized writes a model as a Hugging Face directory in which the matrices of its layers are integers,
+// as compressed-tensors packs them. All else stays as it is.
 func SaveQuantized(dir string, m Model, c QuantizeConfig) error {
 	q := quantizer{QuantizeConfig: c, config: m.Config()}
 	if q.Read == nil {

@@ -22,8 +22,9 @@ type BatchNormConfig struct {
 
 // BatchNorm normalises each channel of x [batch, channels, …]: while its model trains by the mean and the
 // variance of the batch, else by running ones, which training steps keep in buffers. The statistics are those
-// of the whole batch on whatever devices it is, as PyTorch's SyncBatchNorm, and of each micro-batch alone where
-// a batch is cut into several; the running ones are changed once a step, by the mean of the micro-batches.
+// of the whole batch on whatever devices it is, as PyTorch's SyncBatchNorm, and of each micro-batch alone
+// where a batch is cut into several; the running ones are changed once a step, by the mean of the
+// micro-batches.
 type BatchNorm struct {
 	// Weight and Bias are nil in a layer that learns none.
 	Weight, Bias *Param

@@ -27,9 +27,9 @@ func (in *Init) Buffer(name string, shape array.Shape, first Initializer) *Param
 func (p *Param) Training() bool { return p.mode != nil && p.mode.step != nil }
 
 // Add adds change to a buffer while its model trains, and is x, which must be on the way to the loss. In a
-// trainer's step the buffer is changed at the end: whoever reads it within the step has its value from before,
-// several changes add up, and of micro-batches each has its share by its rows. Eagerly, without a trainer, it
-// is changed at once. A frozen buffer stays as it is.
+// trainer's step the buffer is changed at the end: whoever reads it within the step has its value from
+// before, several changes add up, and of micro-batches each has its share by its rows. Eagerly, without a
+// trainer, it is changed at once. A frozen buffer stays as it is.
 func (p *Param) Add(x, change *op.Tensor) *op.Tensor {
 	if !p.Training() || p.Fixed || x.Err() != nil || change.Err() != nil {
 		return x

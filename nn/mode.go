@@ -12,8 +12,8 @@ type mode struct {
 
 // Train lets the models that parameters belong to train until restore is called, as PyTorch's model.train()
 // does: Dropout clears elements, by the number of the step, an i64 scalar, which is asked for where it is
-// needed, and BatchNorm normalises by the batch and keeps running statistics. Trainers do so around their loss;
-// otherwise models evaluate.
+// needed, and BatchNorm normalises by the batch and keeps running statistics. Trainers do so around their
+// loss; otherwise models evaluate.
 func Train(params []*Param, step func() *op.Tensor) (restore func()) {
 	return setMode(params, mode{step: step})
 }

@@ -133,8 +133,8 @@ func TestRecurrent(t *testing.T) {
 	}
 }
 
-// TestRecurrentState: a sequence in two pieces, the second from the state of the first, and a cell step by step
-// are the whole sequence; mistakes say what is wanted.
+// TestRecurrentState: a sequence in two pieces, the second from the state of the first, and a cell step by
+// step are the whole sequence; mistakes say what is wanted.
 func TestRecurrentState(t *testing.T) {
 	d := galley.CPU(galley.Config{Threads: 1})
 	defer d.Close()

@@ -2,7 +2,8 @@ package nn
 
 import "github.com/galley-ml/galley/op"
 
-// Routed is what a router has decided: its logits [..., experts] and the experts [..., perToken] that it chose.
+// Routed is what a router has decided: its logits [..., experts] and the experts [..., perToken] that it
+// chose.
 type Routed struct{ Logits, Chosen *op.Tensor }
 
 // Observed is the same layer, which tells what its router decides each time.

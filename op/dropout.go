@@ -27,8 +27,8 @@ func DropoutAt(x, step *Tensor, key Key, rate float64) *Tensor {
 	return apply1(dropout{Rate: rate}, x, BernoulliAt(step, key, 1-rate, array.Bool, x.Shape()))
 }
 
-// DropoutZigzag is DropoutAt for x whose dims are in the zigzag order of so many parts: it clears the elements
-// that it would clear of x in order.
+// DropoutZigzag is DropoutAt for x whose dims are in the zigzag order of so many parts: it clears the
+// elements that it would clear of x in order.
 func DropoutZigzag(x, step *Tensor, key Key, rate float64, parts int, dims ...int) *Tensor {
 	if x.Err() != nil || rate == 0 {
 		return x

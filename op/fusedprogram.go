@@ -130,8 +130,8 @@ func (p *fusedProgram) inPlace() []int {
 	return over
 }
 
-// mayOverwrite reports whether nothing reads an operand after v is written, which is in the last phase: values
-// of earlier ones may be computed again from operands.
+// mayOverwrite reports whether nothing reads an operand after v is written, which is in the last phase:
+// values of earlier ones may be computed again from operands.
 func (p *fusedProgram) mayOverwrite(param int, v *ir.Value) bool {
 	for s, st := range p.plan.streams {
 		if p.param[s] == param && !(st.step == 1 && st.even(p.plan.Cols)) {

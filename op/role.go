@@ -8,8 +8,9 @@ import (
 	"github.com/galley-ml/galley/internal/triton"
 )
 
-// Roled is an op that kernels over several nodes know how to compute along with its neighbours. Whoever writes
-// programs for a device that has such kernels asks for the role and matches it; nobody asks for the op's name.
+// Roled is an op that kernels over several nodes know how to compute along with its neighbours. Whoever
+// writes programs for a device that has such kernels asks for the role and matches it; nobody asks for the
+// op's name.
 type Roled interface {
 	// Role is one of the types below.
 	Role() any
@@ -101,8 +102,8 @@ func (g CrossEntropyGradRole) EmitRows(w *hlo.Writer, in []hlo.Ref) hlo.Ref {
 // RoPERole is RoPE.
 type RoPERole struct{ of rope }
 
-// ByHalves reports whether elements are turned with those half a head away, at the positions 0, 1 and so on or
-// from a constant offset, over whole heads of such an array.
+// ByHalves reports whether elements are turned with those half a head away, at the positions 0, 1 and so on
+// or from a constant offset, over whole heads of such an array.
 func (r RoPERole) ByHalves(heads array.Shape) bool {
 	return !r.of.Positions && !r.of.DynamicOffset && r.of.Style != interleaved && r.of.dim(heads) == heads[3]
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Adafactor remembers of a matrix only the mean squares of its rows and columns of gradients, steps by a share
-// of the parameter's own size, and limits how large a step is [Shazeer and Stern 2018]. It is PyTorch's.
+// Adafactor remembers of a matrix only the mean squares of its rows and columns of gradients, steps by a
+// share of the parameter's own size, and limits how large a step is [Shazeer and Stern 2018]. It is
+// PyTorch's.
 type Adafactor struct {
 	// Decay is the power of the step's number by which old gradients are forgotten; zero means -0.8.
 	Decay float64

@@ -7,10 +7,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Muon steps by the nearest orthogonal matrix to an average of gradients [Jordan et al. 2024]; it is PyTorch's.
-// It is for matrices within a model: embeddings, heads, norms and biases go to Rest. A bank of matrices, such
-// as those of experts, has each of them made orthogonal. Where devices share a matrix, they gather it for the
-// product and keep their parts of the average.
+// Muon steps by the nearest orthogonal matrix to an average of gradients [Jordan et al. 2024]; it is
+// PyTorch's. It is for matrices within a model: embeddings, heads, norms and biases go to Rest. A bank of
+// matrices, such as those of experts, has each of them made orthogonal. Where devices share a matrix, they
+// gather it for the product and keep their parts of the average.
 type Muon struct {
 	// Momentum is how much of the average stays; zero means 0.95. Plain steps by the average itself, and not
 	// ahead of it.

@@ -144,7 +144,8 @@ func readError(err error) error {
 	return badRequest("the request is not JSON: %s", text)
 }
 
-// cors answers what browsers ask before they let a page of another origin ask; it reports whether that is all.
+// cors answers what browsers ask before they let a page of another origin ask; it reports whether that is
+// all.
 func (s *Server) cors(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" || !slices.Contains(s.config.Origins, origin) && !slices.Contains(s.config.Origins, "*") {

@@ -63,7 +63,8 @@ func (s *stops) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// request is what the engine is asked; the prompt, the number of tokens and log-probabilities are to be added.
+// request is what the engine is asked; the prompt, the number of tokens and log-probabilities are to be
+// added.
 func (p *params) request(m *Model, tenant string) (engine.Request, error) {
 	r := engine.Request{Tenant: tenant, Priority: p.Priority, Salt: p.CacheSalt, N: 1, Stop: m.Stop,
 		StopText: p.Stop, KeepStop: p.IncludeStop, Sampling: m.Defaults}
@@ -115,8 +116,8 @@ func (p *params) request(m *Model, tenant string) (engine.Request, error) {
 	return r, nil
 }
 
-// limit sets how many tokens a request generates: as many as it asks for, else byDefault, else what the context
-// leaves.
+// limit sets how many tokens a request generates: as many as it asks for, else byDefault, else what the
+// context leaves.
 func (s *Server) limit(m *Model, r *engine.Request, asked *int, byDefault int) error {
 	room := m.Engine.Limit() - len(r.Prompt)
 	if room < 1 {

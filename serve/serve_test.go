@@ -346,8 +346,8 @@ func checkOrigins(t *testing.T, url string) {
 	}
 }
 
-// checkMetrics holds the text to Prometheus' rules: every sample after its help and type, counters that end in
-// _total, buckets that grow, and labels that are quoted.
+// checkMetrics holds the text to Prometheus' rules: every sample after its help and type, counters that end
+// in _total, buckets that grow, and labels that are quoted.
 func checkMetrics(t *testing.T, text string) {
 	t.Helper()
 	kinds, last := map[string]string{}, map[string]float64{}

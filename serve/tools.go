@@ -44,8 +44,8 @@ func (f toolFormat) openings() (anywhere string, begin []string) {
 	return "<|python_tag|>", []string{"{"}
 }
 
-// split is what of a text can be shown, and what may be a call or its begin. Shown is whether something of the
-// answer was shown before.
+// split is what of a text can be shown, and what may be a call or its begin. Shown is whether something of
+// the answer was shown before.
 func (f toolFormat) split(text string, shown bool) (content, held string) {
 	anywhere, begin := f.openings()
 	if i := strings.Index(text, anywhere); i >= 0 {

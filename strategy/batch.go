@@ -24,8 +24,8 @@ func (s Strategy) Micros(batch int) int {
 	return n
 }
 
-// ForBatch is the strategy as a trainer takes it for steps of a batch: with a number of micro-batches, where it
-// was planned by their size.
+// ForBatch is the strategy as a trainer takes it for steps of a batch: with a number of micro-batches, where
+// it was planned by their size.
 func (s Strategy) ForBatch(batch int) (Strategy, error) {
 	n := s.Micros(batch)
 	if n == 0 {

@@ -11,8 +11,8 @@ import (
 )
 
 // Load reads a tokenizer.json. What it cannot do as the file says is an error that names the field;
-// truncation and padding are not a tokenizer's to decide and are ignored. The file is a regular one of at most
-// 256 MiB.
+// truncation and padding are not a tokenizer's to decide and are ignored. The file is a regular one of at
+// most 256 MiB.
 func Load(path string) (*Tokenizer, error) {
 	text, err := strict.ReadFile(path, strict.Tokenizer)
 	if err != nil {

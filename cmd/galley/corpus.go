@@ -82,7 +82,8 @@ func (f dataFlags) sources() ([]dataSource, error) {
 	return list, nil
 }
 
-// plain reports whether the data is files of text that follow each other, in windows: what needs no documents.
+// plain reports whether the data is files of text that follow each other, in windows: what needs no
+// documents.
 func (f dataFlags) plain() bool {
 	if len(f.Mix) > 0 || f.Rows != "windows" || f.End != "" {
 		return false

@@ -97,8 +97,8 @@ type score struct {
 	said          bool
 }
 
-// score runs all examples in batches, the longest first; rows are padded to the next power of two, so that few
-// programs are compiled.
+// score runs all examples in batches, the longest first; rows are padded to the next power of two, so that
+// few programs are compiled.
 func (e *evaluating) score(t *task, run func(batch []array.Array) ([]array.Array, error)) ([]score, error) {
 	scores := make([]score, t.examples.Len())
 	order := data.BySize(&t.examples)

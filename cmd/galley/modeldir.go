@@ -22,8 +22,8 @@ type checkpointChoice struct {
 	Best bool  `help:"Take the checkpoint with the least loss on held-out text (train --valid-every)."`
 }
 
-// modelDir is where a model comes from: a Hugging Face directory, a GGUF file, or a checkpoint of a run, which
-// keeps its config and tokenizer beside its checkpoints.
+// modelDir is where a model comes from: a Hugging Face directory, a GGUF file, or a checkpoint of a run,
+// which keeps its config and tokenizer beside its checkpoints.
 type modelDir struct {
 	// dir holds config.json and perhaps tokenizer.json, or is a GGUF file.
 	dir string

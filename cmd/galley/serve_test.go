@@ -41,8 +41,8 @@ func serving(t *testing.T, args ...string) (*exec.Cmd, string) {
 	return nil, ""
 }
 
-// TestServe: a model that was trained and saved is served; SIGHUP swaps it, and SIGTERM in the middle of an answer
-// lets that end.
+// TestServe: a model that was trained and saved is served; SIGHUP swaps it, and SIGTERM in the middle of an
+// answer lets that end.
 func TestServe(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tiny")
 	if code := run([]string{"train", "--steps", "1", "--dim", "32", "--heads", "4", "--batch", "4", "--seq", "16",

@@ -19,7 +19,8 @@ type textTokenizer struct {
 	text []byte
 }
 
-// openTokenizer reads the tokenizer that was named, else that in the model's directory or file, else takes bytes.
+// openTokenizer reads the tokenizer that was named, else that in the model's directory or file, else takes
+// bytes.
 func openTokenizer(path, dir string) (textTokenizer, error) {
 	if path == "" && models.IsGGUF(dir) {
 		return tokenizerOfFile(dir)

@@ -1,5 +1,5 @@
-// Package parquet reads texts from Parquet files. It is a package of its own so that only those programs carry
-// the library that ask for it:
+// Package parquet reads texts from Parquet files. It is a package of its own so that only those programs
+// carry the library that ask for it:
 //
 //	config.Formats = map[string]data.Format{".parquet": parquet.Read}
 package parquet

@@ -16,8 +16,8 @@ type Config struct {
 }
 
 // Block is one of AlphaFold's Evoformer [Jumper et al. 2021, algorithm 6], with the outer product at its end:
-// until then the branch of sequences m [sequences, residues, MSA] and that of pairs z [residues, residues, Pair]
-// do not depend on each other.
+// until then the branch of sequences m [sequences, residues, MSA] and that of pairs z [residues, residues,
+// Pair] do not depend on each other.
 type Block struct {
 	row, column, start, end  gatedAttention
 	rowPair                  *nn.Linear

@@ -1,6 +1,6 @@
-// Command evoformer trains a block of AlphaFold's Evoformer by branch parallelism: the branch of sequences runs
-// on one device, the branch of pairs at the same time on another, and they meet at the end of the block. The
-// losses are those of one device.
+// Command evoformer trains a block of AlphaFold's Evoformer by branch parallelism: the branch of sequences
+// runs on one device, the branch of pairs at the same time on another, and they meet at the end of the block.
+// The losses are those of one device.
 package main
 
 import (
@@ -61,8 +61,8 @@ func run() error {
 	return nil
 }
 
-// branches is where the two branches of a block run: that of sequences on the first mesh, that of pairs on the
-// second, which may be the same.
+// branches is where the two branches of a block run: that of sequences on the first mesh, that of pairs on
+// the second, which may be the same.
 type branches struct {
 	world         *dtensor.World
 	first, second *mesh.Mesh
@@ -129,8 +129,8 @@ func (b branches) input(stream uint64, shape ...int) *galley.Tensor {
 	return op.Normal(b.world, op.Key{Seed: 9, Stream: stream}, array.F64, shape)
 }
 
-// step is the loss of a block and its parameters after a step of gradient descent. Each branch's parameters are
-// with it; what the branches tell each other is moved, and its gradient comes back by itself.
+// step is the loss of a block and its parameters after a step of gradient descent. Each branch's parameters
+// are with it; what the branches tell each other is moved, and its gradient comes back by itself.
 func (b branches) step(block *Block, params []*nn.Param, in []*galley.Tensor) []*galley.Tensor {
 	weights := in[:len(params)]
 	placed := make([]*galley.Tensor, len(params))

@@ -39,8 +39,8 @@ func (r DecodeResult) String() string {
 		r.Tokens, float64(r.Bytes)/1e6, r.Share, r.Read)
 }
 
-// Decode times a model with random weights. Reads of memory and steps come in turns, so that both see the same
-// machine; the medians are compared.
+// Decode times a model with random weights. Reads of memory and steps come in turns, so that both see the
+// same machine; the medians are compared.
 func Decode(c DecodeConfig) (DecodeResult, error) {
 	m, err := models.New(c.Model, nn.Config{})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // Peers are the processes that write checkpoints together, into a directory that all of them see. Each writes
-// the files of its own devices; the first makes the directory, writes the manifest and renames. A process that
-// dies on the way leaves the checkpoint before it as it was.
+// the files of its own devices; the first makes the directory, writes the manifest and renames. A process
+// that dies on the way leaves the checkpoint before it as it was.
 type Peers interface {
 	// Rank is this process's number: the first is 0.
 	Rank() int

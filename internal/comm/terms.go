@@ -35,8 +35,8 @@ func appendTerms(list []Term, owner []int, from, to int) []Term {
 // ElementBytes is the size of one element of the operands.
 func (r *Reduction) ElementBytes() int { return r.job.dtype.Size() }
 
-// TermBytes is the bytes of n elements of a term on their way: 16-bit floats that have been combined travel as
-// float32, so that they are rounded once.
+// TermBytes is the bytes of n elements of a term on their way: 16-bit floats that have been combined travel
+// as float32, so that they are rounded once.
 func (r *Reduction) TermBytes(t Term, n int) int {
 	if size := r.job.dtype.Size(); t.leaves() == 1 || !r.half() {
 		return n * size

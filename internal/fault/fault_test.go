@@ -51,7 +51,8 @@ func TestProgramIsKept(t *testing.T) {
 	}
 }
 
-// TestWithoutProgram: a fault outside of any pass has its stack; one of a program that does not print says so.
+// TestWithoutProgram: a fault outside of any pass has its stack; one of a program that does not print says
+// so.
 func TestWithoutProgram(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	bug, _ := errors.AsType[*Error](facade(func() { panic("oops") }))

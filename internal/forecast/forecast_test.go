@@ -82,8 +82,8 @@ func measured(t *testing.T, devices int, part float64) []byte {
 	return c.YAML()
 }
 
-// TestMeasuredCluster: a run is planned for the machine that was measured, also where other numbers of devices
-// share it.
+// TestMeasuredCluster: a run is planned for the machine that was measured, also where other numbers of
+// devices share it.
 func TestMeasuredCluster(t *testing.T) {
 	c, err := models.ParseConfig(config(configs[0]))
 	if err != nil {

@@ -26,7 +26,8 @@ func decodeQ8(x []float32, b []byte) {
 	}
 }
 
-// decodeQ4 is a scale and 16 bytes: the first half of the block in their low bits, the second in the high ones.
+// decodeQ4 is a scale and 16 bytes: the first half of the block in their low bits, the second in the high
+// ones.
 func decodeQ4(x []float32, b []byte) {
 	d := half(b)
 	for i, q := range b[2:] {

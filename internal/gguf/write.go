@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// Pair is a key of metadata with its value: uint32, uint64, int32, float32, bool, string, or a list of strings
-// or of int32.
+// Pair is a key of metadata with its value: uint32, uint64, int32, float32, bool, string, or a list of
+// strings or of int32.
 type Pair struct {
 	Key   string
 	Value any

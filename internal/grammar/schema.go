@@ -356,7 +356,8 @@ func (s *schema) mapOf(extra any, has bool, path string, depth int) (expr, error
 	return s.list("{", seqExpr{refExpr(s.text), s.colon(), e}, 0, -1, "}"), nil
 }
 
-// members is what may follow from each property on, with and without one before it, from the last to the first.
+// members is what may follow from each property on, with and without one before it, from the last to the
+// first.
 func (s *schema) members(names []string, pairs []expr, required map[string]bool) expr {
 	after, first := expr(emptyExpr{}), expr(emptyExpr{})
 	for i := len(names) - 1; i >= 0; i-- {

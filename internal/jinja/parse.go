@@ -97,7 +97,8 @@ func (p *parser) deeper() {
 
 func (p *parser) shallower() { p.depth-- }
 
-// nodes takes text and tags up to the end, or to a block that begins with one of ends, whose name is then next.
+// nodes takes text and tags up to the end, or to a block that begins with one of ends, whose name is then
+// next.
 func (p *parser) nodes(ends ...string) []node {
 	p.deeper()
 	defer p.shallower()

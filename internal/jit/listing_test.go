@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Listing names one form of an instruction with registers, in the words of GNU as in Intel's order, beside the
-// bytes that it is written as: what tests compare.
+// Listing names one form of an instruction with registers, in the words of GNU as in Intel's order, beside
+// the bytes that it is written as: what tests compare.
 type Listing struct {
 	Text string
 	Code []byte

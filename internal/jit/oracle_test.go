@@ -6,8 +6,8 @@ import (
 	"github.com/galley-ml/galley/internal/lane"
 )
 
-// interpret runs a program on rows in plain Go, in the order of vectors of so many lanes: what code must give.
-// Streams hold the bits of rows one after the other; those of rows have one number each.
+// interpret runs a program on rows in plain Go, in the order of vectors of so many lanes: what code must
+// give. Streams hold the bits of rows one after the other; those of rows have one number each.
 func interpret(p *Program, lanes, rows int, streams [][]uint32) {
 	for r := range rows {
 		values := make([][]uint32, len(p.Values))

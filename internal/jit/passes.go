@@ -26,7 +26,8 @@ type fold struct {
 // accumulators is how many sums an element's place chooses among, as in kernel.Sum.
 const accumulators = 4
 
-// passes writes the ways over a row of a phase: as many as its folds need registers for, the last with stores.
+// passes writes the ways over a row of a phase: as many as its folds need registers for, the last with
+// stores.
 func (c *compiler) passes(phase int) {
 	var folds []int
 	for i, v := range c.p.Values {

@@ -202,8 +202,8 @@ func (l *Layout) Computed(t ir.Type) ir.Type {
 	return ir.Type{DType: dtype, Shape: t.Shape}
 }
 
-// Entering is the type in which a parameter enters computation: a buffer in its own, since what a step adds to
-// it is little.
+// Entering is the type in which a parameter enters computation: a buffer in its own, since what a step adds
+// to it is little.
 func (l *Layout) Entering(p *nn.Param) ir.Type {
 	if p.Buffer {
 		return p.Type

@@ -5,6 +5,6 @@
 //	engine, err := mpi.Open(job)           // loads the launcher's library and joins the job
 //	p := process.Join(engine)
 //
-// Of MPI it uses non-blocking messages alone: no reductions, derived communicators or data types. One goroutine
-// at a time makes calls, whoever waits for something, or one in the background while nobody does.
+// Of MPI it uses non-blocking messages alone: no reductions, derived communicators or data types. One
+// goroutine at a time makes calls, whoever waits for something, or one in the background while nobody does.
 package mpi

@@ -91,8 +91,8 @@ func openMPIABI(handle uintptr) (abi, error) {
 }
 
 // settings are variables for libraries, to be set before they are loaded, by C's own function: Go's Setenv
-// does not reach C without cgo. UCX, under MPICH, and Open MPI catch SIGSEGV, which is how Go sees a nil pointer:
-// a panic that could be recovered from would end the process.
+// does not reach C without cgo. UCX, under MPICH, and Open MPI catch SIGSEGV, which is how Go sees a nil
+// pointer: a panic that could be recovered from would end the process.
 var settings = [][2]string{{"UCX_ERROR_SIGNALS", ""}, {"OMPI_MCA_opal_signal", "6"}}
 
 func setenv(key, value string) error {
@@ -114,8 +114,8 @@ func setenv(key, value string) error {
 	return errors.New("no C library to set variables with")
 }
 
-// load opens the library of a family, or the one that the variable names. With mode RTLD_LOCAL it is looked at
-// only: two libraries may be, side by side.
+// load opens the library of a family, or the one that the variable names. With mode RTLD_LOCAL it is looked
+// at only: two libraries may be, side by side.
 func load(family Family, mode int) (*library, error) {
 	for _, s := range settings {
 		if os.Getenv(s[0]) == "" {

@@ -177,8 +177,8 @@ const (
 	longNap  = 500 * time.Microsecond
 )
 
-// Drive does the engine's work until the channel is closed; if another goroutine does it already, it takes its
-// place when that one has what it waits for.
+// Drive does the engine's work until the channel is closed; if another goroutine does it already, it takes
+// its place when that one has what it waits for.
 func (e *Engine) Drive(until <-chan struct{}) {
 	select {
 	case <-until:

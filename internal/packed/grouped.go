@@ -22,8 +22,8 @@ type grouped struct {
 	order []int32
 }
 
-// Grouped packs matrices of small integers, one below the other. Those that differ in their form become several
-// weights that act as one.
+// Grouped packs matrices of small integers, one below the other. Those that differ in their form become
+// several weights that act as one.
 func Grouped(ms ...quant.Matrix) (Weight, error) {
 	if len(ms) == 0 {
 		return nil, fmt.Errorf("packed: no matrix")

@@ -9,8 +9,8 @@ import (
 // attendRows is how many tokens of a sequence attend together: their scores are one product a page.
 const attendRows = 16
 
-// blockPages is how many pages of keys are a block of the running softmax. Blocks begin at multiples of it, so
-// that a token's sums do not depend on how its sequence was cut into steps.
+// blockPages is how many pages of keys are a block of the running softmax. Blocks begin at multiples of it,
+// so that a token's sums do not depend on how its sequence was cut into steps.
 const blockPages = 16
 
 const blockKeys = blockPages * PageTokens
@@ -21,8 +21,8 @@ type attendTask struct {
 	pages     []int32
 }
 
-// attendWork is the memory of one task: queries, scores, sums, and for each query the largest score and the sum
-// of weights so far.
+// attendWork is the memory of one task: queries, scores, sums, and for each query the largest score and the
+// sum of weights so far.
 type attendWork struct {
 	q, scores, out []float32
 	top, sum       []float32

@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// mixture is a mixture of experts: the rows of one expert are one product. A token's experts are summed in the
-// order in which it chose them.
+// mixture is a mixture of experts: the rows of one expert are one product. A token's experts are summed in
+// the order in which it chose them.
 type mixture struct {
 	router   projection
 	bias     []float32

@@ -24,8 +24,8 @@ type Config struct {
 	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models that have
 	// none. It is asked where Weights keeps what the model has.
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
-	// Watch, where not nil, sees the inputs of every matrix of the layers while steps run: of part of a parameter,
-	// an expert's number or 0.
+	// Watch, where not nil, sees the inputs of every matrix of the layers while steps run: of part of a
+	// parameter, an expert's number or 0.
 	Watch func(p *nn.Param, part int, x []float32, rows int)
 	// Threads is how many compute; 0 is all.
 	Threads int

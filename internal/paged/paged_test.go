@@ -150,8 +150,8 @@ func alone(p *paged.Model, ids []int32) []float32 {
 	return s.Run([]paged.Sequence{{Pages: table, Tokens: ids, Want: len(ids)}})
 }
 
-// TestSharedSteps: however sequences are cut into chunks and whoever shares their steps, their logits have the
-// bits that they have alone. Pages hold what others left there.
+// TestSharedSteps: however sequences are cut into chunks and whoever shares their steps, their logits have
+// the bits that they have alone. Pages hold what others left there.
 func TestSharedSteps(t *testing.T) {
 	for _, c := range []struct {
 		family  string

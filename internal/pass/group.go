@@ -84,8 +84,8 @@ func newGrouping(f *ir.Func) *Grouping {
 	return g
 }
 
-// keepOrder has what is in no loop stay in its order where devices meet: they must do so in the same order, and
-// what is computed between them is there to overlap with them.
+// keepOrder has what is in no loop stay in its order where devices meet: they must do so in the same order,
+// and what is computed between them is there to overlap with them.
 func (g *Grouping) keepOrder() {
 	meets := slices.ContainsFunc(g.nodes, func(n *ir.Node) bool {
 		_, ok := n.Op().(op.Collective)
@@ -114,8 +114,8 @@ type edge struct {
 	bytes    int
 }
 
-// joinEdges joins the makers of values with those who read them; of values of one size the later first, so that
-// what is needed late is not computed early and kept.
+// joinEdges joins the makers of values with those who read them; of values of one size the later first, so
+// that what is needed late is not computed early and kept.
 func (g *Grouping) joinEdges() {
 	var edges []edge
 	for i, n := range slices.Backward(g.nodes) {

@@ -8,9 +8,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Why is a line for each loop: its ops with their lines of source, its size, the bytes and the microseconds on
-// one core with and without it, as far as they can be foretold, and how it runs; then a line for each value
-// that two ops do not share in a loop, with the reason.
+// Why is a line for each loop: its ops with their lines of source, its size, the bytes and the microseconds
+// on one core with and without it, as far as they can be foretold, and how it runs; then a line for each
+// value that two ops do not share in a loop, with the reason.
 func (g *Grouping) Why() string {
 	var b strings.Builder
 	for i := range g.nodes {

@@ -113,8 +113,8 @@ func inverseOf(l []float64, n int) []float64 {
 	return inv
 }
 
-// Compensate rounds a matrix [out, in] column by column, and lets the columns after each make up for its error
-// on the inputs that were seen. [Frantar et al. 2022]
+// Compensate rounds a matrix [out, in] column by column, and lets the columns after each make up for its
+// error on the inputs that were seen. [Frantar et al. 2022]
 func Compensate(c Config, w []float32, out, in int, h *Hessian) (Matrix, error) {
 	u, err := h.factor()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/quant"
 )
 
-// TestCompensate: on inputs whose elements go together, making up for errors leaves less of them than rounding to
-// the nearest does.
+// TestCompensate: on inputs whose elements go together, making up for errors leaves less of them than
+// rounding to the nearest does.
 func TestCompensate(t *testing.T) {
 	const out, in, rows, factors = 24, 64, 400, 12
 	mix, seeds, x := normals(11, factors*in), normals(12, rows*factors), normals(13, rows*in)

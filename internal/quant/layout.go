@@ -27,8 +27,8 @@ const (
 	AWQ               = "awq"
 )
 
-// settings is the keys of a quantization_config that say how integers are stored. Others say how they were found,
-// or which layers have them, which the names of tensors tell.
+// settings is the keys of a quantization_config that say how integers are stored. Others say how they were
+// found, or which layers have them, which the names of tensors tell.
 type settings struct {
 	Method string `json:"quant_method"`
 	Bits   int    `json:"bits"`

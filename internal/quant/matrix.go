@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Matrix is a matrix [Out, In] of integers without sign: Group neighbouring columns of a row have one scale and
-// one zero point, and an element means (value-zero)·scale.
+// Matrix is a matrix [Out, In] of integers without sign: Group neighbouring columns of a row have one scale
+// and one zero point, and an element means (value-zero)·scale.
 type Matrix struct {
 	Out, In, Group, Bits int
 	// Values is a byte for each element.

@@ -17,8 +17,8 @@ func normals(seed uint64, n int) []float32 {
 	return x
 }
 
-// TestRound: no element is further from its own than half a scale, but the one that the range has no counterpart
-// for, and a group's scale does not depend on other groups.
+// TestRound: no element is further from its own than half a scale, but the one that the range has no
+// counterpart for, and a group's scale does not depend on other groups.
 func TestRound(t *testing.T) {
 	const out, in = 3, 150
 	w := normals(1, out*in)

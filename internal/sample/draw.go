@@ -98,8 +98,8 @@ func (s *Sampler) likeliest(logits []float32) []candidate {
 		selected(new(buffer), logits, min(s.config.Top, len(logits)), float32(math.Inf(-1)))...)
 }
 
-// nucleus is the likeliest tokens that reach enough together, and their sum. A list that is not sorted is made
-// a heap, of which only those tokens are taken.
+// nucleus is the likeliest tokens that reach enough together, and their sum. A list that is not sorted is
+// made a heap, of which only those tokens are taken.
 func nucleus(list []candidate, enough float64, sorted bool) ([]candidate, float64) {
 	sum := 0.0
 	if sorted {

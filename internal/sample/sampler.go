@@ -36,8 +36,8 @@ type Candidate struct {
 	LogProb float64
 }
 
-// Choice is a token that was chosen. Its log-probability and those of the likeliest tokens are the model's own,
-// before penalties, temperature and cuts.
+// Choice is a token that was chosen. Its log-probability and those of the likeliest tokens are the model's
+// own, before penalties, temperature and cuts.
 type Choice struct {
 	Candidate
 	Top []Candidate

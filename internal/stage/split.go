@@ -300,7 +300,8 @@ func (b *stageBuilder) backward(in, out []*ir.Value) []*ir.Value {
 }
 
 // distinct is gradients as values of their own: one that is a parameter, or that of two values, may have to
-// lie otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one has its name.
+// lie otherwise as each. Two that are computed alike, as zeros are, would be merged, so every one has its
+// name.
 func (b *stageBuilder) distinct(grads []*ir.Value) []*ir.Value {
 	list := slices.Clone(grads)
 	for i, g := range grads {

@@ -1,5 +1,5 @@
-// Package state writes the parameters of any model as safetensors and reads them back: names are compared, and
-// every shape is checked before any parameter changes.
+// Package state writes the parameters of any model as safetensors and reads them back: names are compared,
+// and every shape is checked before any parameter changes.
 package state
 
 import (
@@ -67,8 +67,9 @@ func (c Config) name(p *nn.Param) string {
 }
 
 // Load gives the parameters of any model the values of a safetensors file, or of a directory of such,
-// cast to their dtype. A trainer of them goes on from these values, whatever devices it trains on. Every shape is checked before any parameter
-// changes. What the file lacks, or has besides, is an error unless c is Partly.
+// cast to their dtype. A trainer of them goes on from these values, whatever devices it trains on. Every
+// shape is checked before any parameter changes. What the file lacks, or has besides, is an error unless c is
+// Partly.
 func Load(s models.Host, path string, params []*nn.Param, c Config) (Report, error) {
 	src, err := openState(path)
 	if err != nil {

@@ -181,7 +181,8 @@ func (p *Plan) add(t *tape) {
 	p.tapes[t.device] = t
 }
 
-// compiled is a device's program with its memory planned, by its number; devices with equal programs share it.
+// compiled is a device's program with its memory planned, by its number; devices with equal programs share
+// it.
 func (b *builder) compiled(p *spmd.Program, device int, donated []int) (int, error) {
 	f, err := p.Local(device)
 	if err != nil {

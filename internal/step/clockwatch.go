@@ -40,7 +40,8 @@ func (t *tape) span(i int) Span {
 	return s
 }
 
-// tell reports what a device has done when an event is over: a collective, or the instruction before this one.
+// tell reports what a device has done when an event is over: a collective, or the instruction before this
+// one.
 func (c *clock) tell(p *racer, e *event) {
 	if c.watch == nil {
 		return

@@ -7,9 +7,9 @@ import (
 	"github.com/galley-ml/galley/internal/spmd"
 )
 
-// Exchanges is what one device of a rank exchanges for a stage in a step, in the order in which it first does:
-// what its parts communicate, and its messages to and from other stages. Stage -1 is the update. Each has in
-// Count how often it happens.
+// Exchanges is what one device of a rank exchanges for a stage in a step, in the order in which it first
+// does: what its parts communicate, and its messages to and from other stages. Stage -1 is the update. Each
+// has in Count how often it happens.
 func (p *Plan) Exchanges(stage int) []spmd.Communication {
 	if stage < 0 {
 		return p.calls(p.Parts[len(p.Parts)-1], 1)

@@ -83,10 +83,10 @@ func (w *taper) tag(a pipeline.Action, i int) int {
 	return ((i*w.b.c.Schedule.Stages+from)*w.b.c.Schedule.Micros+a.Micro)*2 + direction
 }
 
-// awaitSends lets what is sent live until it has surely arrived. What goes forward has when its gradient comes
-// back. Messages of one action without an answer have when those of the second one after it on the same way
-// are sent: waiting for them then costs nothing, since messages are taken in order; the last ones have at the
-// end.
+// awaitSends lets what is sent live until it has surely arrived. What goes forward has when its gradient
+// comes back. Messages of one action without an answer have when those of the second one after it on the same
+// way are sent: waiting for them then costs nothing, since messages are taken in order; the last ones have at
+// the end.
 func (t *tape) awaitSends() {
 	type way struct {
 		peer, stage int

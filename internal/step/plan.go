@@ -9,8 +9,8 @@ import (
 )
 
 // Plan is a training step, or a forward pass, on many devices: all that is decided before it runs, and all
-// that running it needs. It is data: String prints it, Parse reads it back, and what was read runs to the same
-// bits.
+// that running it needs. It is data: String prints it, Parse reads it back, and what was read runs to the
+// same bits.
 type Plan struct {
 	Kind Kind
 	// Meshes is the devices of each rank of the pipeline.

@@ -22,7 +22,8 @@ func (e *SyntaxError) Error() string { return fmt.Sprintf("plan: %d:%d: %v", e.L
 // Unwrap is what is wrong there.
 func (e *SyntaxError) Unwrap() error { return e.Err }
 
-// scanner reads the words of one line. The first mistake stays, with its place; what is read after it is zero.
+// scanner reads the words of one line. The first mistake stays, with its place; what is read after it is
+// zero.
 type scanner struct {
 	text string
 	i    int

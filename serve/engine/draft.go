@@ -1,8 +1,8 @@
 package engine
 
-// draft guesses the tokens that come next: those that followed the last tokens where they stood before. A step
-// computes them with the next token; what the sampler then chooses decides, so a wrong guess costs time and
-// never changes a token. A sequence whose guesses are mostly wrong stops guessing for a while.
+// draft guesses the tokens that come next: those that followed the last tokens where they stood before. A
+// step computes them with the next token; what the sampler then chooses decides, so a wrong guess costs time
+// and never changes a token. A sequence whose guesses are mostly wrong stops guessing for a while.
 type draft struct {
 	right float64 // share of the guesses that were right, of late
 	pause int     // tokens until the next try

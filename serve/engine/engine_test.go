@@ -129,8 +129,8 @@ func jobs(t *testing.T, m models.Model, r *rand.Rand, count int) []job {
 	return all
 }
 
-// TestSchedules: under random budgets, pages, arrivals and cancels every request gets, to the bit, what it gets
-// alone, and every page is free in the end.
+// TestSchedules: under random budgets, pages, arrivals and cancels every request gets, to the bit, what it
+// gets alone, and every page is free in the end.
 func TestSchedules(t *testing.T) {
 	m := model(t, "llama")
 	r := rand.New(rand.NewPCG(5, 5))
@@ -199,8 +199,8 @@ func follow(t *testing.T, e *engine.Engine, j job, leave int) {
 	}
 }
 
-// TestStops: a continuation ends at a token, before a text that lies across tokens, after it where it is kept,
-// and at the limit.
+// TestStops: a continuation ends at a token, before a text that lies across tokens, after it where it is
+// kept, and at the limit.
 func TestStops(t *testing.T) {
 	e := newEngine(t, model(t, "qwen2"), engine.Config{Decode: letters, Pages: 8})
 	prompt := []int32{1, 2, 3}

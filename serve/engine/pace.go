@@ -2,8 +2,8 @@ package engine
 
 import "time"
 
-// pace keeps steps short while sequences are being continued: a prompt is read in chunks that take no more time
-// than a step without one does, so that a long prompt does not hold the others up. It decides only when
+// pace keeps steps short while sequences are being continued: a prompt is read in chunks that take no more
+// time than a step without one does, so that a long prompt does not hold the others up. It decides only when
 // something is computed, never what comes of it.
 type pace struct {
 	step  float64 // seconds of a step without prompts

@@ -24,8 +24,8 @@ func (it *item) rows() int {
 	return 1 + len(it.draft)
 }
 
-// schedule chooses what the next step computes: first one token of every sequence that is being continued, then
-// chunks of prompts, then prompts of sequences that begin, up to the budget.
+// schedule chooses what the next step computes: first one token of every sequence that is being continued,
+// then chunks of prompts, then prompts of sequences that begin, up to the budget.
 func (e *Engine) schedule() {
 	e.batch = e.batch[:0]
 	e.sweep(time.Now())
@@ -58,8 +58,8 @@ func (e *Engine) ranks(a, b *sequence) bool {
 	return a.arrival < b.arrival
 }
 
-// continueAll puts one token of each sequence that is being continued into the step. Where there is no page for
-// it, the last in order gives its own back.
+// continueAll puts one token of each sequence that is being continued into the step. Where there is no page
+// for it, the last in order gives its own back.
 func (e *Engine) continueAll(order []*sequence) []*sequence {
 	for i := 0; i < len(order); i++ {
 		s := order[i]

@@ -52,8 +52,8 @@ func (s *sequence) hash(i int) blockHash {
 	return s.hashes[i]
 }
 
-// match holds the pages that are known for the sequence's first tokens. At least one token is left to compute:
-// its logits are wanted.
+// match holds the pages that are known for the sequence's first tokens. At least one token is left to
+// compute: its logits are wanted.
 func (s *sequence) match(p *pages) {
 	for len(s.pages) < (len(s.tokens)-1)/pageTokens {
 		i, ok := p.find(s.hash(len(s.pages)))

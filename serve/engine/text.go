@@ -17,8 +17,8 @@ type text struct {
 	held        string  // decoded, and yet to be shown
 }
 
-// contextTokens is how many tokens of the prompt are decoded with the first generated ones: a token's text may
-// depend on whether others come before it.
+// contextTokens is how many tokens of the prompt are decoded with the first generated ones: a token's text
+// may depend on whether others come before it.
 const contextTokens = 6
 
 func newText(decode func([]int32) string, r *Request) text {

@@ -31,8 +31,8 @@ func tokens(s string) (ids []int32) {
 	return ids
 }
 
-// FuzzText: whatever bytes come, what is shown is whole characters, all of them in the end, and up to the first
-// stop text.
+// FuzzText: whatever bytes come, what is shown is whole characters, all of them in the end, and up to the
+// first stop text.
 func FuzzText(f *testing.F) {
 	f.Add("héllo, wörld €🙂", "wör")
 	f.Add("a\xffb\xe2\x82", "x")

@@ -37,8 +37,8 @@ func normalisedBatches() [][]array.Array {
 		{wave(3, 6, 4, 3, 2), labels(3, 0, 6)}}
 }
 
-// TestBatchNorm: statistics are those of the whole batch under every strategy, and the running ones are a part
-// of what training changes: numbers do not depend on how a step is spread.
+// TestBatchNorm: statistics are those of the whole batch under every strategy, and the running ones are a
+// part of what training changes: numbers do not depend on how a step is spread.
 func TestBatchNorm(t *testing.T) {
 	sameAsOne(t, normalised, normalisedBatches(), galley.Strategy{}, galley.Strategy{DP: 2},
 		galley.Strategy{DP: 4}, galley.Strategy{DP: 3, Zero: 1}, galley.Strategy{DP: 2, Zero: 2, Overlap: true},
@@ -46,8 +46,8 @@ func TestBatchNorm(t *testing.T) {
 		galley.Strategy{DP: 2, Zero: 3, Offload: strategy.Offload{Optimizer: 1}})
 }
 
-// TestBatchNormMicro: a micro-batch is normalised by its own statistics, as where gradients are accumulated on
-// one device, and the running ones take their mean: however the micro-batches are spread.
+// TestBatchNormMicro: a micro-batch is normalised by its own statistics, as where gradients are accumulated
+// on one device, and the running ones take their mean: however the micro-batches are spread.
 func TestBatchNormMicro(t *testing.T) {
 	for _, micro := range []int{2, 4} { // four are of two rows or one
 		one := galley.Strategy{Micro: micro}

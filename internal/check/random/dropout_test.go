@@ -76,8 +76,8 @@ func TestFamiliesDrop(t *testing.T) {
 	}
 }
 
-// TestZigzagDrops: what devices share in zigzag order is cleared where it would be in order, in the stream and
-// in attention's weights.
+// TestZigzagDrops: what devices share in zigzag order is cleared where it would be in order, in the stream
+// and in attention's weights.
 func TestZigzagDrops(t *testing.T) {
 	for _, family := range []string{"gpt2", "llama"} {
 		c := models.Config{Family: family, Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 4,

@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestRecurrent: recurrent layers, unrolled, train under strategies as on one device, dropout between them, too.
+// TestRecurrent: recurrent layers, unrolled, train under strategies as on one device, dropout between them,
+// too.
 func TestRecurrent(t *testing.T) {
 	for name, make := range map[string]func(in *nn.Init, from, hidden int,
 		c nn.RecurrentConfig) *nn.Recurrent{"rnn": nn.NewRNN, "gru": nn.NewGRU, "lstm": nn.NewLSTM} {

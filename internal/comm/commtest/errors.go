@@ -12,8 +12,8 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// RunErrors holds a world to what it must say of programs that are wrong. Whatever it runs on, each call makes
-// a new world, since one that has failed may be over.
+// RunErrors holds a world to what it must say of programs that are wrong. Whatever it runs on, each call
+// makes a new world, since one that has failed may be over.
 func RunErrors(t *testing.T, world World) {
 	t.Helper()
 	t.Run("mismatches", func(t *testing.T) { mismatches(t, world) })

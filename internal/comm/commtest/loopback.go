@@ -9,8 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// Loopback is processes that are goroutines of one, for tests of worlds of several processes: one transport for
-// each. What different senders post comes in any order, and late by up to delay.
+// Loopback is processes that are goroutines of one, for tests of worlds of several processes: one transport
+// for each. What different senders post comes in any order, and late by up to delay.
 type Loopback struct {
 	delay time.Duration
 	ends  []*end

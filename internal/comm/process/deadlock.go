@@ -8,12 +8,13 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// A rank that waits in a meeting needs all members that have not come. Ranks are stuck exactly if the graph of
-// who needs whom has a cycle, or leads to a rank that has finished. Within a process that is seen when a rank
-// begins to wait. Across processes a rank that has waited a while asks: a probe goes to the process of each
-// rank that it needs, and on from there if that rank, too, waits and has not come to the meeting in question.
-// It is there that this is known for certain; and a rank that waits for one that has not come still waits. So
-// a probe that comes back to the wait that it began with has seen a true cycle, whenever it saw its parts.
+// A rank that waits in a meeting needs all members that have not come. Ranks are stuck exactly if the graph
+// of who needs whom has a cycle, or leads to a rank that has finished. Within a process that is seen when a
+// rank begins to wait. Across processes a rank that has waited a while asks: a probe goes to the process of
+// each rank that it needs, and on from there if that rank, too, waits and has not come to the meeting in
+// question. It is there that this is known for certain; and a rank that waits for one that has not come still
+// waits. So a probe that comes back to the wait that it began with has seen a true cycle, whenever it saw its
+// parts.
 
 // path is who needs whom, from the wait of a rank that asks.
 type path struct {
@@ -189,8 +190,8 @@ const askAfter = time.Second / 2
 // computes, it answers meanwhile.
 const patience = 8 * time.Second
 
-// silent is a process for which something waits since a time, and which has said nothing for too long, and what
-// waits. Those that have been silent for a while are asked.
+// silent is a process for which something waits since a time, and which has said nothing for too long, and
+// what waits. Those that have been silent for a while are asked.
 func (p *Process) silent(now time.Time, waits func(process int) (since time.Time, what string)) (int, error) {
 	for q := range p.size {
 		if q == p.rank || p.lost[q] != nil || now.Sub(p.heard[q]) < askAfter {

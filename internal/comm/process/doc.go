@@ -5,8 +5,8 @@
 // each other process of the group: its members' signatures, a number from which its messages are counted and,
 // where these are short, their operands. When all notes are there the signatures are compared, and only then
 // does a byte move: a mistake never touches an array. Short collectives are over then, since every process
-// computes its own results from the notes. Long ones send boxes straight from and to the arrays where these are
-// contiguous, once for each pair of processes.
+// computes its own results from the notes. Long ones send boxes straight from and to the arrays where these
+// are contiguous, once for each pair of processes.
 //
 // A reduction is the tree over group positions, wherever members live. A process combines the terms that it
 // can, sends them to the process that joins them, and is sent the result: the bits are those of one process.

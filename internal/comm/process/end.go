@@ -10,10 +10,10 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// A run ends in one round of notes: each process tells the others how its workers ended and, as a sum for each
-// other process, to which meetings with it they came. From these all processes know the same: the failure,
-// and whether somebody has begun what nobody else came to. Only then is there a second round, in which they
-// say what that was.
+// A run ends in one round of notes: each process tells the others how its workers ended and, as a sum for
+// each other process, to which meetings with it they came. From these all processes know the same: the
+// failure, and whether somebody has begun what nobody else came to. Only then is there a second round, in
+// which they say what that was.
 
 // ending is how a run ended in one process.
 type ending struct {

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 )
 
-// FuzzNote posts a note of any bytes to a process whose rank waits for the sender: it fails or goes on waiting,
-// and never panics.
+// FuzzNote posts a note of any bytes to a process whose rank waits for the sender: it fails or goes on
+// waiting, and never panics.
 func FuzzNote(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add([]byte{0, 0, 0, 0, 4, 2, 0, 1, 0, 0, 1, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})

@@ -136,8 +136,8 @@ func (a *astray) Start(c *comm.Call) *comm.Pending {
 	return a.Comm.Start(c)
 }
 
-// TestWrongPrograms has one rank do another collective than its peers at a random place: the same error in all
-// processes, and never a hang.
+// TestWrongPrograms has one rank do another collective than its peers at a random place: the same error in
+// all processes, and never a hang.
 func TestWrongPrograms(t *testing.T) {
 	for seed := range uint64(24) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -248,8 +248,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestExchange: all processes get what all give, streams know nothing of each other, and a process that leaves
-// with an error ends the wait for it.
+// TestExchange: all processes get what all give, streams know nothing of each other, and a process that
+// leaves with an error ends the wait for it.
 func TestExchange(t *testing.T) {
 	j := newJob(3, 50*time.Microsecond)
 	errs := j.each(func(p *process.Process) error {

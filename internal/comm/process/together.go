@@ -107,9 +107,9 @@ func (e *LeftError) Error() string { return fmt.Sprintf("process %d: %s", e.Proc
 // leaveWithin is how long a process that leaves with an error waits for the others to leave, too.
 const leaveWithin = 5 * time.Second
 
-// Leave tells the other processes that this one is about to end, and with what error, which ends all that they
-// wait for, and waits until they leave as well. It returns the errors of all, by process: nil for those that
-// have none or have not been heard of.
+// Leave tells the other processes that this one is about to end, and with what error, which ends all that
+// they wait for, and waits until they leave as well. It returns the errors of all, by process: nil for those
+// that have none or have not been heard of.
 func (p *Process) Leave(err error) []error {
 	why := LeftError{Process: p.rank}
 	if echo, ok := errors.AsType[*LeftError](err); ok {

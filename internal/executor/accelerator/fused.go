@@ -16,8 +16,8 @@ import (
 )
 
 // fused is how a model's parameters, and the optimizer's memory of them, are on one device of a backend:
-// those that one product takes are fused into one tensor, which the step then need not put together, nor cut its
-// gradient.
+// those that one product takes are fused into one tensor, which the step then need not put together, nor cut
+// its gradient.
 type fused struct {
 	// tensors are made of parameters, one after the other along a dim.
 	tensors []pass.FusedParams

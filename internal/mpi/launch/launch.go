@@ -25,7 +25,8 @@ type Config struct {
 	Stdout, Stderr io.Writer
 }
 
-// grace is how long the others have after a process has failed: longer than they wait for each other to leave.
+// grace is how long the others have after a process has failed: longer than they wait for each other to
+// leave.
 const grace = 7 * time.Second
 
 // job is processes under way.

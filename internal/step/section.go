@@ -65,24 +65,48 @@ func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*s
 		next := s.Joint.Results()[x.sumResult(j)]
 		x.sumOf[next.ID()], x.gradOf[next.Node().In()[1].ID()] = j, j
 	}
-	asked := x.asked(c, in)
-	first, err := infer(s.Joint, x.mesh, asked)
-	if err != nil {
+	if err := x.infer(x.asked(c, in)); err != nil {
 		return nil, err
 	}
-	// Gradients come as the values lie whose gradients they are.
-	for i, g := range x.outGrads() {
-		asked[g] = mesh.Closed(first.Specs[s.Joint.Results()[i].ID()].With())
-	}
-	second, err := infer(s.Joint, x.mesh, asked)
-	if err != nil {
-		return nil, err
-	}
-	x.specs, x.meshes = second.Specs, second.Meshes
 	if err := x.placeSums(c, sums); err != nil {
 		return nil, err
 	}
 	return x, x.cut(c)
+}
+
+// pinAfter is how often a stage is inferred before results keep the layout that they had last, inferMost how
+// often at all.
+const pinAfter, inferMost = 2, 8
+
+// infer finds the layouts of the joint program's values, so that the gradient of a result comes in the layout of
+// the result: the stage behind sends it so. What is asked of gradients can change the layouts of results, so
+// that is repeated until both agree.
+func (x *section) infer(asked map[int]mesh.Sharding) error {
+	have := map[int]mesh.Spec{}
+	for round := range inferMost {
+		inferred, err := infer(x.Joint, x.mesh, asked)
+		if err != nil {
+			return err
+		}
+		x.specs, x.meshes = inferred.Specs, inferred.Meshes
+		same := true
+		for i, g := range x.outGrads() {
+			y := x.Joint.Results()[i].ID()
+			want := x.specs[y].With()
+			if spec, ok := have[g]; ok && spec.Equal(want) {
+				continue
+			}
+			same, have[g], asked[g] = false, want, mesh.Closed(want)
+			if round >= pinAfter {
+				asked[y] = mesh.Closed(want)
+			}
+		}
+		if same {
+			return nil
+		}
+	}
+	return fmt.Errorf("stage %d: its results and their gradients find no common layout: annotate what it returns",
+		x.number)
 }
 
 // forward infers and partitions a stage without a backward half. What it hands on has no sums pending.

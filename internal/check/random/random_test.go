@@ -42,7 +42,8 @@ func TestRandomModels(t *testing.T) {
 // TestFound is the seeds that were wrong once, with what they found.
 func TestFound(t *testing.T) {
 	for seed, what := range map[uint64]string{
-		34859: "zero gradients of two values from an earlier stage were merged, though the values lie apart",
+		34859:  "zero gradients of two values from an earlier stage were merged, though the values lie apart",
+		125639: "a stage received a gradient in another layout than that of the value it is of",
 	} {
 		if err := Draw(seed).Check(); err != nil {
 			t.Errorf("%s: %v", what, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -52,6 +53,7 @@ func (s *run) appendEnding(b []byte, e ending) []byte {
 func (s *run) readEnding(r *reader) ending {
 	e := ending{sums: make([]uint64, s.world.p.size)}
 	kind := r.byte()
+	r.bad = r.bad || kind > heardFailure
 	if kind == ownFailure {
 		e.failure = r.error(s.world.Size(), 0)
 	}
@@ -126,8 +128,12 @@ func (s *run) end(process int, e ending) {
 		close(s.over)
 	}
 	var failure error
-	if s.err == nil && !s.leaving && !e.failed {
+	switch {
+	case s.err != nil || s.leaving:
+	case !e.failed:
 		failure = s.abandoned(process)
+	case s.missing == 1: // only this one is left, and whoever found the failure would have told of it before
+		failure = fmt.Errorf("process %d ended after a failure that no process told of", process)
 	}
 	mu.Unlock()
 	if failure != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/nn"
 )
 
 // trained is what a trainer tells of parameters that are on other devices: their values are those after its
@@ -54,6 +55,63 @@ func (t *Trainer) changed() {
 		p.Value = v.Track()
 		t.trained.values[i] = p.Value
 	}
+}
+
+// ReadParams calls f with the value of every parameter after the last step, one after the other, so that no
+// more than one is brought here at a time. In a job all processes call it, and f is called in the first.
+func (t *Trainer) ReadParams(f func(p *nn.Param, value array.Array) error) error {
+	if t.trained.lost != nil {
+		return t.trained.lost
+	}
+	if err := t.adopt(); err != nil {
+		return err
+	}
+	if t.exec.Away() {
+		return t.eachValue(func(i int, a array.Array) error { return f(t.c.Params[i], a) })
+	}
+	for _, p := range t.c.Params {
+		a, err := executor.Value(p)
+		if err == nil {
+			err = f(p, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachValue is ReadParams for parameters on the executor's devices.
+func (t *Trainer) eachValue(f func(i int, a array.Array) error) error {
+	read, err := t.firstReader()
+	if err != nil {
+		return err
+	}
+	for i, p := range t.c.Params {
+		a, err := read(executor.Tensor{Param: i, Slot: -1})
+		if err == nil && t.c.Job.First() {
+			err = f(i, a)
+		}
+		if err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// firstReader reads the state in the first process; in a job the others take part.
+func (t *Trainer) firstReader() (executor.Reader, error) {
+	if e, ok := t.exec.(interface {
+		ReaderTo(process int) (executor.Reader, error)
+	}); ok {
+		return e.ReaderTo(0)
+	}
+	return t.exec.Reader()
+}
+
+// errElsewhere is why a process has no value of a parameter.
+func errElsewhere(p *nn.Param) error {
+	return fmt.Errorf("parameter %q: its value is in the first process of the job, to which Sync brought it", p.Name)
 }
 
 // adopt brings the devices what Params were given in place of trained values, by LoadState or by hand:

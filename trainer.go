@@ -14,6 +14,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor/local"
 	"github.com/galley-ml/galley/internal/executor/tapes"
 	"github.com/galley-ml/galley/internal/fault"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/mesh"
@@ -311,7 +312,7 @@ func (t *Trainer) Taken() []int {
 
 // Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params'
 // values are: tensors of s, or where s is nil of a new session of the trainer's device. Otherwise they are
-// there.
+// there. In a job all processes call it, and the first has the values then.
 func (t *Trainer) Sync(s *Session) error {
 	if s == nil && t.c.Device != nil {
 		s = t.c.Device.NewSession()
@@ -328,19 +329,20 @@ func (t *Trainer) Sync(s *Session) error {
 	if err := t.adopt(); err != nil {
 		return err
 	}
-	read, err := t.exec.Reader()
-	if err != nil {
+	values := make([]*Tensor, len(t.c.Params))
+	if err := t.eachValue(func(i int, a array.Array) error {
+		values[i] = s.Tensor(a).Track()
+		return nil
+	}); err != nil {
 		return err
 	}
-	t.trained.values = make([]*Tensor, len(t.c.Params))
 	for i, p := range t.c.Params {
-		a, err := read(executor.Tensor{Param: i, Slot: -1})
-		if err != nil {
-			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		if values[i] == nil && p.Value != nil {
+			values[i] = ir.Later(s, p.Type, func() (any, error) { return nil, errElsewhere(p) }).Track()
 		}
-		p.Value = s.Tensor(a).Track()
-		t.trained.values[i] = p.Value
+		p.Value = values[i]
 	}
+	t.trained.values = values
 	return nil
 }
 

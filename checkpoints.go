@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/runfacts"
+	"github.com/galley-ml/galley/job"
 )
 
 // CheckpointConfig says where checkpoints are kept and how many.
@@ -18,7 +19,7 @@ type CheckpointConfig struct {
 	// Dir is made if need be. One process at a time writes to it, or one Job: its processes write the files of
 	// their own devices each, so it is on a file system that all of them see.
 	Dir string
-	Job *Job
+	Job *job.Job
 	// Keep is how many stay, the newest; 0 means 3, less than 0 all. The best of those that were evaluated stays
 	// besides.
 	Keep int
@@ -32,7 +33,7 @@ type Checkpoints struct{ keeper *checkpoint.Keeper }
 
 // OpenCheckpoints makes the directory ready for writing.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
-	k, err := fit.Checkpoints(c.Dir, c.Keep, c.KeepEvery, c.Job.peers())
+	k, err := fit.Checkpoints(c.Dir, c.Keep, c.KeepEvery, c.Job.Peers())
 	if err != nil {
 		return nil, err
 	}

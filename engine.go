@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/job"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 )
@@ -44,7 +45,7 @@ type EngineConfig struct {
 	DetectNaN bool
 	// Job, where set, is the processes to which the strategy's devices are dealt; all of them run the same
 	// program.
-	Job *Job
+	Job *job.Job
 	// Seed is that of the model's first values, for its checkpoints: Load refuses those of another; 0 is not
 	// compared.
 	Seed uint64

@@ -15,7 +15,9 @@ import (
 	"github.com/galley-ml/galley/internal/executor/tapes"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/runfacts"
 	"github.com/galley-ml/galley/internal/xla"
+	"github.com/galley-ml/galley/job"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
@@ -95,7 +97,7 @@ type TrainerConfig struct {
 	Watch func(Span)
 	// Job, where set, is the processes to which the strategy's devices are dealt. All of them make the same
 	// trainer and take the same steps; each is told the same losses.
-	Job *Job
+	Job *job.Job
 }
 
 // withDefaults fills in what may be left out of a config and checks the rest.
@@ -129,7 +131,7 @@ func (c TrainerConfig) executor() executor.Config {
 	out := executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
 		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Load: c.Load, Recompute: c.Recompute, SkipNorm: c.SkipNorm,
-		DetectNaN: c.DetectNaN, Observe: c.Observe, Watch: c.Watch, World: c.Job.newWorld, Strategy: c.Strategy,
+		DetectNaN: c.DetectNaN, Observe: c.Observe, Watch: c.Watch, World: c.Job.Devices, Strategy: c.Strategy,
 		Annotations: c.Annotations,
 	}
 	if c.Parallel != nil {
@@ -196,18 +198,22 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	if c.Strategy != nil && c.Mode == Eager {
 		return nil, fmt.Errorf("trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes", c.Mode, c.Strategy, Static)
 	}
-	if err := c.Job.check(c); err != nil {
-		return nil, err
+	if n := c.Job.Size(); n > 1 && c.Backend != nil {
+		return nil, fmt.Errorf("trainer: a job of %d processes: a backend's devices are of one process: want one", n)
+	}
+	if err := c.Job.Fits(c.Strategy); err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	if err := c.loadWhole(); err != nil {
 		return nil, err
 	}
-	exec, err := newExecutor(c.executor())
+	config := c.executor()
+	exec, err := newExecutor(config)
 	if err != nil {
 		return nil, err
 	}
 	t := &Trainer{c: c, exec: exec}
-	if err := c.Job.Same(t.programFacts()); err != nil {
+	if err := c.Job.Same(append(runfacts.Program(config), t.facts()...)); err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	if exec.Away() {

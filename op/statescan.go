@@ -118,7 +118,7 @@ func scanKernel[T floats](o stateScan, in []array.Array) *kernel.StateScan[T] {
 	return &kernel.StateScan[T]{
 		Batch: x[0], Seq: x[1], Heads: x[2], Dim: x[3], Groups: b[2], States: b[3],
 		Chunk: max(1, min(o.Chunk, x[1])),
-		X: array.Data[T](in[0]), A: array.Data[T](in[1]), B: array.Data[T](in[2]), C: array.Data[T](in[3]),
+		X:     array.Data[T](in[0]), A: array.Data[T](in[1]), B: array.Data[T](in[2]), C: array.Data[T](in[3]),
 		First: array.Data[T](in[4]),
 	}
 }

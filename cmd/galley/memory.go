@@ -65,9 +65,9 @@ func (t *training) needs(trainer *galley.Trainer, batch int) (float64, error) {
 }
 
 // garbageBytes is about how much garbage may lie beside the devices' memory.
-const garbageBytes = 32 << 20
+const garbageBytes = 16 << 20
 
-// limitGarbage has garbage collected before it comes to a twentieth of the memory in use, or garbageBytes.
+// limitGarbage has garbage collected before it comes to 2 % of the memory in use, or garbageBytes.
 // Nearly all of that is the devices', taken once for the run: Go's own rule would wait for as much garbage.
 // Who sets GOGC has chosen.
 func limitGarbage() {
@@ -81,7 +81,7 @@ func limitGarbage() {
 func paceGarbage(*int64) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	debug.SetGCPercent(max(5, min(100, int(100*garbageBytes/max(1, live[0].Value.Uint64())))))
+	debug.SetGCPercent(max(2, min(100, int(100*garbageBytes/max(1, live[0].Value.Uint64())))))
 	runtime.SetFinalizer(new(int64), paceGarbage)
 }
 

@@ -17,13 +17,14 @@ import (
 type finetuneCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model." type:"existingdir"`
 	backendFlags
-	Data      []string `help:"JSON Lines: conversations (messages, or prompt and completion), or with --method dpo preferences (prompt, chosen, rejected). May be repeated." sep:"none" required:"" type:"path" placeholder:"FILE"`
-	Method    string   `help:"sft learns the answers, dpo to prefer the chosen ones." enum:"sft,dpo" default:"sft"`
-	Tokenizer string   `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
-	End       string   `help:"Token that ends answers which are texts and not messages." placeholder:"TOKEN"`
-	Skip      bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
-	Save      string   `help:"Directory to write to: the adapter in PEFT's form, or with --adapter none or --merge the whole model." type:"path" placeholder:"DIR"`
-	Merge     bool     `help:"Write the model with the adapter merged into its weights."`
+	Data         []string `help:"JSON Lines: conversations (messages, or prompt and completion), or with --method dpo preferences (prompt, chosen, rejected). May be repeated." sep:"none" required:"" type:"path" placeholder:"FILE"`
+	Method       string   `help:"sft learns the answers, dpo to prefer the chosen ones." enum:"sft,dpo" default:"sft"`
+	Tokenizer    string   `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
+	ChatTemplate string   `help:"Jinja file that writes conversations; without it the model's own, or ChatML where it has none." type:"existingfile" placeholder:"FILE"`
+	End          string   `help:"Token that ends answers which are texts and not messages." placeholder:"TOKEN"`
+	Skip         bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
+	Save         string   `help:"Directory to write to: the adapter in PEFT's form, or with --adapter none or --merge the whole model." type:"path" placeholder:"DIR"`
+	Merge        bool     `help:"Write the model with the adapter merged into its weights."`
 
 	Adapter string   `help:"What is trained: lora, dora, or none for all weights." enum:"lora,dora,none" default:"lora"`
 	Rank    int      `help:"Rank of the adapter." default:"16"`
@@ -67,7 +68,7 @@ func (finetuneCmd) Help() string {
   galley finetune llama-dir --data chat.jsonl --checkpoint run --valid-every 50 --merge --save out
 A line of the data is {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]} or
 {"prompt": "…", "completion": "…"}; for preferences {"prompt": …, "chosen": …, "rejected": …}, each a text or messages. Only the
-assistant's words are learned. Conversations are written as ChatML.`
+assistant's words are learned. Conversations are written by the model's own chat template, or as ChatML where it has none.`
 }
 
 func (c *finetuneCmd) Run() error {
@@ -290,6 +291,9 @@ func (f *finetuning) save() error {
 		}
 	}
 	if err := models.Save(f.Save, f.model, models.SaveConfig{Tokenizer: f.tokenizer.text}); err != nil {
+		return err
+	}
+	if err := keepChatTemplate(f.Save, f.c.Dir, f.c.ChatTemplate); err != nil {
 		return err
 	}
 	fmt.Printf("the model is in %s: galley generate %[1]s continues texts with it\n", f.Save)

@@ -32,6 +32,8 @@ type finetuneCmd struct {
 	RSLoRA  bool     `name:"rslora" help:"Divide --alpha by the root of the rank in place of the rank."`
 	Drop    float64  `help:"Dropout before the adapter." default:"0"`
 	Targets []string `help:"Last parts of the names of layers that get an adapter, such as q_proj,v_proj; without it all linear layers but head and routers." placeholder:"NAME"`
+	Weights string   `help:"What the weights beside an adapter of lora are kept in: floats, or integers of 8 or 4 bits (QLoRA), rounded to the nearest as they are loaded." enum:"float,int8,int4" default:"float"`
+	Group   int      `help:"Integers: how many neighbours of a row have one scale." default:"32"`
 	Start   string   `help:"PEFT directory of an adapter to go on with, in place of a new one." type:"existingdir" placeholder:"DIR"`
 
 	Epochs  int     `help:"How often the data is gone through." default:"3"`
@@ -63,6 +65,7 @@ func (finetuneCmd) Help() string {
   galley finetune llama-dir --data chat.jsonl --save adapter                 LoRA on every linear layer
   galley generate adapter --prompt "Hello"                                   the model with it
   galley finetune llama-dir --data chat.jsonl --adapter dora --targets q_proj,v_proj --save adapter
+  galley finetune llama-dir --data chat.jsonl --weights int4 --save adapter      beside weights of 4 bits (QLoRA)
   galley finetune llama-dir --data chat.jsonl --adapter none --mesh dp=2 --zero 3 --save out
   galley finetune llama-dir --start adapter --method dpo --data pairs.jsonl --save preferred
   galley finetune llama-dir --data chat.jsonl --checkpoint run --valid-every 50 --merge --save out
@@ -138,6 +141,10 @@ func (c *finetuneCmd) validate() error {
 		return errors.New("--start, --targets, --merge, --rslora, --drop: they are for an adapter, and --adapter is none")
 	case c.Start != "" && (len(c.Targets) > 0 || c.RSLoRA):
 		return fmt.Errorf("--start=%s: the adapter says its --targets and --rslora itself", c.Start)
+	case c.Weights != "float" && (c.Adapter != "lora" || c.Merge):
+		return fmt.Errorf("--weights=%s: integers are not trained nor merged into: want --adapter lora without --merge", c.Weights)
+	case c.Weights != "float" && c.Group < 2:
+		return fmt.Errorf("--group=%d: want 2 or more", c.Group)
 	case c.Merge && c.Save == "":
 		return errors.New("--merge: it is for --save DIR")
 	}
@@ -211,6 +218,11 @@ func (f *finetuning) adapt(in nn.Config) error {
 	if c.Adapter == "none" {
 		return nil
 	}
+	if bits := map[string]int{"int8": 8, "int4": 4}[c.Weights]; bits > 0 {
+		if err := models.QuantizeLayers(f.model, bits, c.Group, in); err != nil {
+			return err
+		}
+	}
 	if c.Start != "" {
 		return models.LoadAdapter(c.Start, f.model, in)
 	}
@@ -244,7 +256,11 @@ func (f *finetuning) describe() string {
 	if a.DoRA {
 		kind = "dora"
 	}
-	return fmt.Sprintf("%s, %s of rank %d, alpha %g", f.c.Method, kind, a.Rank, a.Alpha)
+	beside := ""
+	if f.c.Weights != "float" {
+		beside = fmt.Sprintf(" beside %s in groups of %d", f.c.Weights, f.c.Group)
+	}
+	return fmt.Sprintf("%s, %s of rank %d, alpha %g%s", f.c.Method, kind, a.Rank, a.Alpha, beside)
 }
 
 // best takes the state with the least loss on held-out data, where there are checkpoints of it.

@@ -3,6 +3,7 @@ package galley
 import (
 	"fmt"
 
+	"github.com/galley-ml/galley/eager"
 	"github.com/galley-ml/galley/optim"
 	"github.com/galley-ml/galley/strategy"
 )
@@ -33,7 +34,7 @@ type ShardingStage interface {
 // ShardingStage1 splits the optimizer's memory over the data axes.
 type ShardingStage1 struct {
 	// Axis is dp, also where it is empty. Where experts or sequences are split, too, their axes belong to the
-	// data axes.
+	// data axes. In an eager loop it may be any axis of the meshes that parameters are on.
 	Axis string
 }
 
@@ -57,9 +58,6 @@ func ShardOptimizer(o optim.Optimizer, s ShardingStage) (*Optimizer, error) {
 	}
 	if s == nil {
 		return nil, fmt.Errorf("shard optimizer: want ShardingStage1, ShardingStage2 or ShardingStage3")
-	}
-	if a := s.axis(); a != "" && a != strategy.DataAxis {
-		return nil, fmt.Errorf("shard optimizer: stage %d over axis %q: want %q: state is split over the axes that split batches", s.zero(), a, strategy.DataAxis)
 	}
 	out := optimizerOf(o)
 	out.Sharding = s
@@ -85,6 +83,9 @@ func (o Optimizer) strategy(s *Strategy) (*Strategy, error) {
 	}
 	if o.Sharding != nil {
 		want := o.Sharding.zero()
+		if a := o.Sharding.axis(); a != "" && a != strategy.DataAxis {
+			return nil, fmt.Errorf("strategy: the optimizer is sharded over axis %q: want %q: state is split over the axes that split batches", a, strategy.DataAxis)
+		}
 		if out.Zero != 0 && out.Zero != want {
 			return nil, fmt.Errorf("strategy: zero is %d and the optimizer is sharded by stage %d: leave one of them out", out.Zero, want)
 		}
@@ -101,6 +102,21 @@ func (o Optimizer) strategy(s *Strategy) (*Strategy, error) {
 		out.Micro = o.Accumulate
 	}
 	return &out, nil
+}
+
+// EagerConfig is the optimizer as eager.NewOptimizer takes it.
+func (o Optimizer) EagerConfig() (optim.Optimizer, eager.Config, error) {
+	c := eager.Config{Schedule: o.Schedule, ClipNorm: o.ClipNorm}
+	if o.Sharding != nil {
+		c.Sharding = eager.Sharding{Stage: o.Sharding.zero(), Axis: o.Sharding.axis()}
+	}
+	if o.Accumulate > 1 {
+		return nil, c, fmt.Errorf("optimizer: it accumulates %d: in a loop of one's own call Backward that often before Step, and leave Accumulate out", o.Accumulate)
+	}
+	if o.Optimizer == nil {
+		o.Optimizer = optim.AdamW{}
+	}
+	return o.Optimizer, c, nil
 }
 
 // configure gives a trainer's config the optimizer.

@@ -123,7 +123,7 @@ func TestShardRefuses(t *testing.T) {
 		!strings.Contains(err.Error(), `no axis "mp"`) {
 		t.Errorf("got %v", err)
 	}
-	other, err := galley.ShardOptimizer(optim.AdamW{}, galley.ShardingStage1{Axis: "mp"})
+	other, err := galley.ShardOptimizer(optim.AdamW{}, optim.ShardingStage1{Axis: "mp"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestShardRefuses(t *testing.T) {
 		&galley.Strategy{DP: 2}); err == nil || !strings.Contains(err.Error(), `want "dp"`) {
 		t.Errorf("got %v", err)
 	}
-	o, err := galley.ShardOptimizer(adamW(), galley.ShardingStage2{Axis: "dp"})
+	o, err := galley.ShardOptimizer(adamW(), optim.ShardingStage2{Axis: "dp"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,8 +145,8 @@ func TestShardRefuses(t *testing.T) {
 }
 
 func TestShardOptimizer(t *testing.T) {
-	for i, stage := range []galley.ShardingStage{galley.ShardingStage1{Axis: "dp"}, galley.ShardingStage2{},
-		galley.ShardingStage3{}} {
+	for i, stage := range []optim.ShardingStage{optim.ShardingStage1{Axis: "dp"}, optim.ShardingStage2{},
+		optim.ShardingStage3{}} {
 		o, err := galley.ShardOptimizer(adamW(), stage)
 		if err != nil {
 			t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/internal/comm/commtest"
+	"github.com/galley-ml/galley/job"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -23,13 +24,13 @@ import (
 )
 
 // inJob runs f in each of n processes of a job, which are goroutines, and returns what each reports.
-func inJob(n int, f func(j *galley.Job) error) []error {
+func inJob(n int, f func(j *job.Job) error) []error {
 	net := commtest.NewLoopback(n, 20*time.Microsecond)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			j, err := galley.JobOver(net.Transport(i))
+			j, err := job.Over(net.Transport(i), "a test", "goroutines")
 			if err == nil {
 				err = f(j)
 			}
@@ -47,7 +48,7 @@ type course struct {
 }
 
 // followed trains a model for some steps, in a job if it is not nil. The last batch is of another size.
-func followed(j *galley.Job, c models.Config, s galley.Strategy, batch array.Shape, dtype array.DType) (*course,
+func followed(j *job.Job, c models.Config, s galley.Strategy, batch array.Shape, dtype array.DType) (*course,
 	error) {
 	d := galley.CPU(galley.Config{Threads: 1})
 	defer d.Close()
@@ -140,7 +141,7 @@ func TestProcessesTrainAlike(t *testing.T) {
 				if testing.Short() && n > 2 {
 					continue
 				}
-				errs := inJob(n, func(j *galley.Job) error {
+				errs := inJob(n, func(j *job.Job) error {
 					got, err := followed(j, test.model, test.strategy, array.Shape{4, 13}, array.F32)
 					if err == nil {
 						if d := got.differs(want); d != "" {
@@ -187,7 +188,7 @@ func TestRandomProcesses(t *testing.T) {
 		ran++
 		k := counts[r.IntN(len(counts))]
 		t.Run(fmt.Sprintf("%d/%s", k, name(&s)), func(t *testing.T) {
-			errs := inJob(k, func(j *galley.Job) error {
+			errs := inJob(k, func(j *job.Job) error {
 				got, err := followed(j, c, s, batch, array.F32)
 				if err == nil {
 					if d := got.differs(want); d != "" {
@@ -212,20 +213,20 @@ func TestJobMistakes(t *testing.T) {
 		Positions: 32, InitStd: 0.3}
 	tests := []struct {
 		name string
-		f    func(j *galley.Job) error
+		f    func(j *job.Job) error
 		want string
 	}{
-		{"devices", func(j *galley.Job) error {
+		{"devices", func(j *job.Job) error {
 			_, err := followed(j, model, galley.Strategy{DP: 3}, array.Shape{6, 13}, array.F32)
 			return err
 		}, "3 devices for 2 processes"},
-		{"other model", func(j *galley.Job) error {
+		{"other model", func(j *job.Job) error {
 			c := model
 			c.Layers += j.Rank()
 			_, err := followed(j, c, galley.Strategy{DP: 2}, array.Shape{4, 13}, array.F32)
 			return err
 		}, "model is of"},
-		{"one fails", func(j *galley.Job) error {
+		{"one fails", func(j *job.Job) error {
 			if j.Rank() == 1 {
 				return errors.New("no such file")
 			}
@@ -250,13 +251,13 @@ func TestJobCheckpoints(t *testing.T) {
 	model := models.Config{Family: "llama", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 4,
 		Positions: 32, InitStd: 0.3}
 	dir, undisturbed := t.TempDir(), map[int]float64{}
-	if err := errors.Join(inJob(1, func(j *galley.Job) error {
+	if err := errors.Join(inJob(1, func(j *job.Job) error {
 		return fitted(nil, model, t.TempDir(), 6, func(m galley.Metrics) { undisturbed[m.Step] = m.Loss })
 	})...); err != nil {
 		t.Fatal(err)
 	}
 	for i, processes := range []int{2, 4, 1} { // each goes on where the one before ended
-		errs := inJob(processes, func(j *galley.Job) error {
+		errs := inJob(processes, func(j *job.Job) error {
 			return fitted(j, model, dir, 2*(i+1), func(m galley.Metrics) {
 				if m.Step < 2*i || m.Loss != undisturbed[m.Step] {
 					t.Errorf("%d processes, step %d: got %v, want %v", processes, m.Step, m.Loss, undisturbed[m.Step])
@@ -270,7 +271,7 @@ func TestJobCheckpoints(t *testing.T) {
 }
 
 // fitted trains with checkpoints until a number of steps are taken.
-func fitted(j *galley.Job, c models.Config, dir string, steps int, told func(galley.Metrics)) error {
+func fitted(j *job.Job, c models.Config, dir string, steps int, told func(galley.Metrics)) error {
 	d := galley.CPU(galley.Config{Threads: 1})
 	defer d.Close()
 	m, err := models.New(c, nn.Config{Scope: d.NewSession(), Seed: 3})

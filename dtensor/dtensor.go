@@ -17,7 +17,7 @@ import (
 // World is the scope of eager tensors on several devices.
 type World = runtime.Session
 
-// NewWorld makes n devices in this process; Close ends them. That of a galley.Job deals them to its
+// NewWorld makes n devices in this process; Close ends them. That of a job.Job deals them to its
 // processes.
 func NewWorld(host *cpu.Device, n int) (*World, error) {
 	w, err := transport.New(n)

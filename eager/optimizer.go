@@ -15,8 +15,9 @@ type Config struct {
 	Schedule optim.Schedule
 	// ClipNorm limits the norm of all gradients together; 0 does not.
 	ClipNorm float64
-	// Sharding splits the optimizer's memory, and more, over the devices of an axis of the parameters' meshes.
-	Sharding Sharding
+	// Sharding splits the optimizer's memory, and more, over an axis of the meshes that parameters are on; nil
+	// does not.
+	Sharding optim.ShardingStage
 	// SkipUnreached leaves parameters as they are that no gradient has reached, as PyTorch does. Otherwise they
 	// are an error: mostly they were forgotten.
 	SkipUnreached bool
@@ -52,8 +53,8 @@ type state struct {
 	at    places
 }
 
-// NewOptimizer makes an optimizer of parameters with its memory at zero. Frozen parameters and buffers stay as
-// they are. Of a Configured optimizer, such as galley.ShardOptimizer makes, the config counts where c says
+// NewOptimizer makes an optimizer of parameters with its memory at zero. Frozen parameters and buffers stay
+// as they are. Of a Configured optimizer, such as galley.ShardOptimizer makes, the config counts where c says
 // nothing.
 func NewOptimizer(params []*nn.Param, o optim.Optimizer, c Config) (*Optimizer, error) {
 	if f, ok := o.(Configured); ok {
@@ -87,7 +88,7 @@ func (c Config) or(other Config) Config {
 	if c.ClipNorm == 0 {
 		c.ClipNorm = other.ClipNorm
 	}
-	if c.Sharding.Stage == 0 {
+	if c.Sharding == nil {
 		c.Sharding = other.Sharding
 	}
 	c.SkipUnreached = c.SkipUnreached || other.SkipUnreached
@@ -124,7 +125,7 @@ func (o *Optimizer) adopt(p *nn.Param) error {
 		return fmt.Errorf("it is not tracked: set Value to Value.Track(), or freeze it with nn.Freeze")
 	}
 	o.scope = s
-	at, err := o.c.Sharding.places(p)
+	at, err := placesOf(p, o.c.Sharding)
 	if err != nil {
 		return err
 	}

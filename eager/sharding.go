@@ -1,6 +1,7 @@
 package eager
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
@@ -10,57 +11,48 @@ import (
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
 	"github.com/galley-ml/galley/strategy"
 )
-
-// Sharding is a stage of ZeRO over an axis of the meshes that parameters are on.
-type Sharding struct {
-	// Stage 1 splits the optimizer's memory, 2 also gradients, 3 also the parameters; 0 splits nothing.
-	Stage int
-	// Axis is dp where it is empty.
-	Axis string
-}
 
 // places is the layouts of what belongs to a parameter; a nil mesh is plain data.
 type places struct {
 	mesh *mesh.Mesh
-	// given is the layout in which the optimizer found the parameter; rest, grad and slots are those in which
-	// it keeps it, its gradients and the optimizer's memory.
-	given, rest, grad, slots mesh.Spec
+	// rest is the layout of the parameter, grad of its gradients, slots of what the optimizer remembers.
+	rest, grad, slots mesh.Spec
 }
 
-// places is where a parameter and what belongs to it are to be.
-func (s Sharding) places(p *nn.Param) (places, error) {
-	if s.Stage < 0 || s.Stage > 3 {
-		return places{}, fmt.Errorf("sharding: stage is %d: want 1, 2 or 3, or 0 for none", s.Stage)
-	}
+// placesOf is where a parameter and what belongs to it are to be under a stage of ZeRO, nil for none.
+func placesOf(p *nn.Param, s optim.ShardingStage) (places, error) {
 	at, ok := op.LayoutOf(p.Value)
 	switch {
-	case !ok && s.Stage > 0:
-		return places{}, fmt.Errorf("sharding: stage %d: it is on no mesh: lay it on one with dtensor.ShardLayer "+
-			"before the optimizer is made", s.Stage)
+	case !ok && s != nil:
+		return places{}, fmt.Errorf("stage %d: it is on no mesh: lay it on one with dtensor.ShardLayer before the "+
+			"optimizer is made", s.Stage())
 	case !ok:
 		return places{}, nil
 	}
 	own := at.Spec.With()
-	x := places{mesh: at.Mesh, given: own, rest: own, grad: own, slots: own}
-	if s.Stage == 0 {
+	x := places{mesh: at.Mesh, rest: own, grad: own, slots: own}
+	if s == nil {
 		return x, nil
 	}
-	axis := s.Axis
-	if axis == "" {
-		axis = strategy.DataAxis
+	return x.zero(p.Type.Shape, s)
+}
+
+// zero is the layouts of what a stage splits.
+func (x places) zero(shape []int, s optim.ShardingStage) (places, error) {
+	axis := cmp.Or(s.Over(), strategy.DataAxis)
+	if _, ok := x.mesh.Axis(axis); !ok {
+		return x, fmt.Errorf("stage %d over axis %q: mesh %v has no such axis: name one of its axes", s.Stage(),
+			axis, x.mesh)
 	}
-	if _, ok := at.Mesh.Axis(axis); !ok {
-		return x, fmt.Errorf("sharding: stage %d over axis %q: mesh %v has no such axis: name one of its axes",
-			s.Stage, axis, at.Mesh)
-	}
-	split := layout.SplitBesides(at.Mesh, own, p.Type.Shape, mesh.On(axis))
+	split := layout.SplitBesides(x.mesh, x.rest, shape, mesh.On(axis))
 	x.slots = split
-	if s.Stage >= 2 {
+	if s.Stage() >= 2 {
 		x.grad = split
 	}
-	if s.Stage >= 3 {
+	if s.Stage() >= 3 {
 		x.rest = split
 	}
 	return x, nil

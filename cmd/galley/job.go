@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/mpi"
+	processes "github.com/galley-ml/galley/job"
 )
 
 // job is the processes that mpirun or the like started; nil where this one was started by itself.
-var job *galley.Job
+var job *processes.Job
 
 // together is the commands that several processes run as one.
 var together = []string{"train", "doctor"}
@@ -26,7 +26,7 @@ func inJob(ctx *kong.Context) error {
 		return ctx.Run()
 	}
 	var err error
-	if job, err = galley.Join(); err != nil || job == nil {
+	if job, err = processes.Join(); err != nil || job == nil {
 		if err != nil {
 			return err
 		}

@@ -138,8 +138,7 @@ var hybridPlan = append([]planRow{
 
 // zero splits what lies as use besides by the data axes that leave it whole.
 func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
-	axes := l.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis)
-	return SplitBesides(l.Meshes[0], use, t.Shape, axes)
+	return SplitBesides(l.Meshes[0], use, t.Shape, l.shardAxes())
 }
 
 // SplitBesides splits a tensor that lies as use besides by those of axes that leave it whole, as ZeRO does:
@@ -163,4 +162,27 @@ func SplitBesides(m *mesh.Mesh, use mesh.Spec, shape []int, among mesh.Axes) mes
 	split := use.Clone()
 	split.Dims[best] = append(slices.Clone(split.Dims[best]), axes...)
 	return split
+}
+
+// shardAxes is the axes that ZeRO splits over: all data axes or, where the strategy has groups, the innermost
+// parts of them that a group's devices differ in. Neighbours share a group, those of a host first.
+func (l *Layout) shardAxes() mesh.Axes {
+	all := l.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis)
+	rest := l.Strategy.Shard
+	if rest == 0 || rest == l.Meshes[0].Count(all) {
+		return all
+	}
+	var axes mesh.Axes
+	for _, x := range slices.Backward(all) {
+		n := l.Meshes[0].Extent(x)
+		if rest < n { // Shard was checked to divide what is left
+			if _, minor, ok := l.Meshes[0].Cut(x, n/rest); ok {
+				axes = append(axes, minor)
+			}
+			break
+		}
+		axes, rest = append(axes, x), rest/n
+	}
+	slices.Reverse(axes)
+	return axes
 }

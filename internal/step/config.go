@@ -27,7 +27,12 @@ type Weight struct {
 	Use, Rest, Sum, Slot mesh.Spec
 	// Buffer is one whose gradient is what is added to it: it has no part in the gradients' norm.
 	Buffer bool
+	// Fixed is one that no step changes: it has no gradient.
+	Fixed bool
 }
+
+// learns reports whether the weight has a part in the gradients' norm.
+func (w Weight) learns() bool { return !w.Buffer && !w.Fixed }
 
 // slot is how a slot of a type lies: one that is not as large as the weight is small, and whole everywhere.
 func (w Weight) slot(t ir.Type) mesh.Spec {
@@ -63,8 +68,8 @@ type Config struct {
 	SumType func(weight int) ir.Type
 	// Update makes the next weights.
 	Update Update
-	// Away keeps the optimizer's slots outside of the devices' memory; they are brought in for the update.
-	Away   bool
+	// Away is what lies outside of the devices' memory.
+	Away   Away
 	Prices spmd.Prices
 	// Overlap is whether devices compute while they exchange.
 	Overlap Overlap

@@ -84,5 +84,5 @@ func into(d *cpu.Device, f *ir.Func, dst array.Array) error {
 		arena = array.New(array.U8, n).Bytes()
 	}
 	defer arenas.Put(arena) //nolint:staticcheck // a slice's header is small beside what it saves
-	return e.RunOver(d, arena, nil, []array.Array{dst})
+	return e.RunOver(d, arena, nil, []array.Array{dst}, nil)
 }

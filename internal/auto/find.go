@@ -2,7 +2,6 @@ package auto
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/executor"
@@ -15,14 +14,15 @@ import (
 type Plan struct {
 	Candidate
 	Price
-	// Bound is seconds that no candidate is below, by the work of one device alone.
+	// Bound is seconds that no candidate is below: every op that stays an op of its own in the way that computes
+	// least, on the best of the meshes, and no exchanges.
 	Bound float64
 	// Shards is how the search of shardings went on the plan's mesh; nil where its tensor axis is one device.
 	Shards *Shards
 	// Others is the best of each other mesh, the best first, with its price.
 	Others []Other
-	// Priced is how many candidates were planned and priced, Skipped how many meshes could not be better.
-	Priced, Skipped int
+	// Priced is how many candidates were planned and priced, Meshes how many shapes of meshes they are of.
+	Priced, Meshes int
 	machine         Machine
 	config          *Config
 }
@@ -51,7 +51,6 @@ type finder struct {
 	others []Other
 	shards map[string]*Shards
 	plan   *Plan
-	work   float64 // of one device alone, or 0
 }
 
 // Find looks for the best candidate: on every mesh that could be better than what is known it begins with
@@ -63,12 +62,7 @@ func Find(c Config) (p *Plan, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f.alone()
 	for _, m := range f.space.meshes() {
-		if f.fits(f.best.Price) && f.floor(m) >= f.best.Seconds {
-			f.plan.Skipped++
-			continue
-		}
 		f.look(m)
 	}
 	return f.done()
@@ -91,36 +85,19 @@ func newFinder(c *Config) (*finder, error) {
 	}, nil
 }
 
-// alone prices one device, whose work is what all plans have at least.
-func (f *finder) alone() {
-	if p := f.price(f.space.whole(strategy.Strategy{DP: 1, TP: 1, PP: 1, AMP: f.c.Pinned.AMP})); p.Err == nil {
-		f.work = p.Work
-	}
-}
-
-// floor is seconds that nothing on a mesh is below: the work of one device is dealt to its devices, as many
-// as compute at once.
-func (f *finder) floor(m strategy.Strategy) float64 {
-	clock := f.c.Machine.clock(m.Devices(), 1)
-	return f.work / float64(min(clock.Cores, m.Devices()*threads(clock, m.Devices())))
-}
-
 // look finds the best of a mesh.
 func (f *finder) look(m strategy.Strategy) {
-	found := Other{}
-	found.Err = errNothing
+	var found Other
 	for _, start := range f.starts(m) {
-		if x := f.descend(start); found.Err == errNothing || f.better(x.Price, found.Price) {
+		if x := f.descend(start); found.Weights == nil || f.better(x.Price, found.Price) {
 			found = x
 		}
 	}
 	f.others = append(f.others, found)
-	if f.better(found.Price, f.best.Price) || f.best.Candidate.Weights == nil {
+	if f.best.Weights == nil || f.better(found.Price, f.best.Price) {
 		f.best = found
 	}
 }
-
-var errNothing = fmt.Errorf("auto: nothing was tried")
 
 // starts is where to begin on a mesh.
 func (f *finder) starts(m strategy.Strategy) []Candidate {
@@ -166,22 +143,24 @@ func (f *finder) limits() []float64 {
 // descend changes one thing at a time as long as that helps.
 func (f *finder) descend(c Candidate) Other {
 	best := Other{c, f.price(c)}
-	for changed := true; changed; {
+	for changed := true; changed && !f.hopeless(best.Price); {
 		changed = false
 		for _, x := range f.near(best.Candidate) {
 			if p := f.price(x); f.better(p, best.Price) {
 				best, changed = Other{x, p}, true
 			}
 		}
-		if f.fits(best.Price) && best.Seconds > hopeless*f.best.Seconds && f.fits(f.best.Price) {
-			break
-		}
 	}
 	return best
 }
 
-// hopeless is from how many times the best on a mesh is given up.
-const hopeless = 2
+// hopeless reports whether a candidate runs and takes so much longer than the best that one change after the
+// other is not worth trying.
+func (f *finder) hopeless(p Price) bool {
+	return f.fits(p) && f.fits(f.best.Price) && p.Seconds > muchLonger*f.best.Seconds
+}
+
+const muchLonger = 2.5
 
 // near is the candidates that differ from one in one thing.
 func (f *finder) near(c Candidate) []Candidate {
@@ -237,10 +216,8 @@ func (f *finder) done() (*Plan, error) {
 		return nil, f.misfit()
 	}
 	p.Candidate, p.Price = f.best.Candidate, f.best.Price
-	p.Bound = math.Inf(1)
-	for _, m := range f.space.meshes() {
-		p.Bound = min(p.Bound, f.floor(m))
-	}
+	p.Meshes = len(f.others)
+	p.Bound = min(f.bound(), p.Seconds)
 	m := p.Strategy
 	p.Shards = f.shards[strategy.Strategy{DP: m.DP, TP: m.TP, PP: m.PP}.Line()]
 	for _, o := range f.others {

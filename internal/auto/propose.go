@@ -12,10 +12,7 @@ import (
 )
 
 // proposer asks package seed how every op of a step should be split along the tensor axis.
-type proposer struct {
-	space *space
-	known map[[2]int]*proposal
-}
+type proposer struct{ space *space }
 
 // proposal is what a search of the shardings of every op came to.
 type proposal struct {
@@ -26,7 +23,7 @@ type proposal struct {
 // propose is the layouts that are best for the ops of a step on a mesh, each device of the data axes with its
 // share of the rows; nil where there is nothing to split.
 func (p *proposer) propose(m strategy.Strategy, memory float64) (*proposal, error) {
-	f, err := p.program(m)
+	f, err := p.program(m, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -54,14 +51,14 @@ func (p *proposer) propose(m strategy.Strategy, memory float64) (*proposal, erro
 	return out, nil
 }
 
-// program is the step on the rows of one device of the data axes.
-func (p *proposer) program(m strategy.Strategy) (*ir.Func, error) {
+// program is the step on the rows of one device of the data axes, in one of so many micro-batches.
+func (p *proposer) program(m strategy.Strategy, micro int) (*ir.Func, error) {
 	c := p.space.c
 	batch := slices.Clone(c.Batch)
 	for i, t := range batch {
 		if len(t.Shape) > 0 && t.Shape[0] == p.space.rows {
 			batch[i].Shape = t.Shape.Clone()
-			batch[i].Shape[0] /= m.DP
+			batch[i].Shape[0] /= m.DP * micro
 		}
 	}
 	f, err := c.Run.TraceStep(batch)

@@ -18,8 +18,8 @@ func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "chose %s for %s: a step should take %s, each device at most %s\n", p.Strategy, p.machine.Name,
 		units.Seconds(p.Seconds), units.Bytes(p.Peak))
-	fmt.Fprintf(&b, "no plan takes less than %s, the work of one device shared: at most %.1f%% from the best; priced %d steps, %d meshes could not be better\n",
-		units.Seconds(p.Bound), 100*p.Gap(), p.Priced, p.Skipped)
+	fmt.Fprintf(&b, "priced %d steps on %d meshes; none can take less than %s, by what ops compute alone: at most %.1f%% from the best\n",
+		p.Priced, p.Meshes, units.Seconds(p.Bound), 100*p.Gap())
 	if s := p.Shards; s != nil {
 		fmt.Fprintf(&b, "shardings: searched %d ops and values with %d ways, at most %.1f%% from the best\n", s.Variables,
 			s.Labels, 100*s.Gap)

@@ -1,7 +1,6 @@
 package auto
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/galley-ml/galley/mesh"
@@ -34,10 +33,8 @@ func Try(c Config) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.alone()
 	for _, m := range f.space.meshes() {
-		found := Other{}
-		found.Err = fmt.Errorf("auto: %s: nothing was tried", m)
+		var found Other
 		f.each(m, func(x Candidate) {
 			if p := f.price(x); found.Weights == nil || f.better(p, found.Price) {
 				found = Other{x, p}

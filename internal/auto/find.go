@@ -23,8 +23,8 @@ type Plan struct {
 	Others []Other
 	// Priced is how many candidates were planned and priced, Meshes how many shapes of meshes they are of.
 	Priced, Meshes int
-	machine         Machine
-	config          *Config
+	machine        Machine
+	config         *Config
 }
 
 // Shards is the size of the search of shardings, and what it came to.
@@ -49,7 +49,7 @@ type finder struct {
 	seeds  *proposer
 	best   Other
 	others []Other
-	shards map[string]*Shards
+	shards map[[3]int]*Shards
 	plan   *Plan
 }
 
@@ -81,7 +81,7 @@ func newFinder(c *Config) (*finder, error) {
 		pricer: &pricer{c: c, known: map[string]Price{}}, space: s, seeds: &proposer{space: s},
 		best: Other{Price: Price{Err: fmt.Errorf("auto: none of the meshes of %d devices divides a batch of %d rows",
 			c.Machine.Devices, rows)}},
-		shards: map[string]*Shards{}, plan: &Plan{machine: c.Machine, config: c},
+		shards: map[[3]int]*Shards{}, plan: &Plan{machine: c.Machine, config: c},
 	}, nil
 }
 
@@ -114,11 +114,14 @@ func (f *finder) starts(m strategy.Strategy) []Candidate {
 			continue
 		}
 		r := p.result
-		f.shards[m.Line()] = &Shards{Variables: r.Variables, Labels: r.Labels, Gap: r.Gap()}
+		f.shards[degrees(m)] = &Shards{Variables: r.Variables, Labels: r.Labels, Gap: r.Gap()}
 		list = append(list, p.candidate)
 	}
 	return list
 }
+
+// degrees tells meshes apart.
+func degrees(m strategy.Strategy) [3]int { return [3]int{m.DP, m.TP, m.PP} }
 
 // limits is what parameters and states may take where shardings are proposed: whatever they like, and so that
 // a half or a quarter is left for the rest.
@@ -177,7 +180,7 @@ func (f *finder) near(c Candidate) []Candidate {
 	for _, z := range f.space.zeros(m) {
 		with(func(s *strategy.Strategy) { s.Zero = z })
 	}
-	for _, r := range f.space.recomputes() {
+	for _, r := range f.recomputes(c) {
 		with(func(s *strategy.Strategy) { s.Recompute = r })
 	}
 	for k, class := range f.space.classes {
@@ -192,6 +195,16 @@ func (f *finder) near(c Candidate) []Candidate {
 			x.Inputs[i] = spec
 			list = append(list, x)
 		}
+	}
+	return list
+}
+
+// recomputes is what backward passes may compute again: it takes time for memory, so that it is tried only
+// where that is short.
+func (f *finder) recomputes(c Candidate) []strategy.Recompute {
+	list := f.space.recomputes()
+	if c.Strategy.Recompute.Mode() == list[0].Mode() && f.fits(f.price(c)) {
+		return nil
 	}
 	return list
 }
@@ -218,8 +231,7 @@ func (f *finder) done() (*Plan, error) {
 	p.Candidate, p.Price = f.best.Candidate, f.best.Price
 	p.Meshes = len(f.others)
 	p.Bound = min(f.bound(), p.Seconds)
-	m := p.Strategy
-	p.Shards = f.shards[strategy.Strategy{DP: m.DP, TP: m.TP, PP: m.PP}.Line()]
+	p.Shards = f.shards[degrees(p.Strategy)]
 	for _, o := range f.others {
 		if o.key() != p.key() {
 			p.Others = append(p.Others, o)

@@ -1,7 +1,10 @@
 package auto
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"runtime"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cluster"
@@ -21,6 +24,8 @@ type Machine struct {
 	// Devices is how many there are, Memory the bytes that each may take.
 	Devices int
 	Memory  float64
+	// Usual means that nothing was measured: times are those of usual machines.
+	Usual bool
 	// clock is what a step of so many devices, apart of them a stage, is priced by.
 	clock func(devices, apart int) step.Machine
 }
@@ -51,7 +56,8 @@ func Cluster(hw *cluster.Cluster, cal plan.Calibration, precision string) (Machi
 	m.clock = func(devices, apart int) step.Machine {
 		own := *chips
 		own.Apart = apart
-		return step.Machine{Cores: devices, Threads: devices, Crowd: 1, Prices: &own}
+		// Nobody takes turns on a core of one's own.
+		return step.Machine{Cores: devices, Threads: devices, Crowd: 1, Slice: math.Inf(1), Prices: &own}
 	}
 	return m, nil
 }
@@ -101,4 +107,43 @@ func linkOf(p step.Pricer, m *mesh.Mesh, threads int) spmd.Link {
 	many, manyBytes := price(1 << 20)
 	beta := max(0, (many-few)/(manyBytes-fewBytes))
 	return spmd.Link{Alpha: max(1e-9, few-beta*fewBytes), Beta: max(1e-15, beta)}
+}
+
+// Local is in-process devices of this machine, by a file of galley calibrate as text; without one by what
+// usual machines do.
+func Local(devices, threads int, calibration []byte) (Machine, error) {
+	host := plan.UsualHost(runtime.GOMAXPROCS(0))
+	if len(calibration) > 0 {
+		cal, err := plan.ParseCalibration(calibration)
+		if err != nil {
+			return Machine{}, err
+		}
+		if cal.Host == nil {
+			return Machine{}, errors.New("auto: the calibration says nothing of this machine's cores: want one that galley calibrate measured")
+		}
+		host = cal.Host
+	}
+	if threads == 0 {
+		threads = host.Cores
+	}
+	hw := cluster.Local(cluster.LocalConfig{Devices: devices})
+	m := Cores(host, max(1, devices), threads, hw.Groups[0].Device.Memory)
+	m.Usual = len(calibration) == 0
+	return m, nil
+}
+
+// On is the devices of a cluster as cluster.Parse reads it; a run in mixed precision multiplies in that.
+func On(text, amp string, calibration []byte) (Machine, error) {
+	hw, err := cluster.Parse(text)
+	if err != nil {
+		return Machine{}, err
+	}
+	cal := plan.Calibration{}
+	if len(calibration) > 0 {
+		if cal, err = plan.ParseCalibration(calibration); err != nil {
+			return Machine{}, err
+		}
+	}
+	precision := map[string]string{"": "fp32", "off": "fp32", "bf16": "bf16", "f16": "fp16"}[amp]
+	return Cluster(hw, cal, precision)
 }

@@ -92,3 +92,18 @@ func (p *pricer) better(a, b Price) bool {
 // enough is by how much a candidate must be faster to count: a clock whose ops differ from one time to the
 // next says no more.
 const enough = 0.002
+
+// PriceOf plans and prices one candidate.
+func PriceOf(c Config, x Candidate) (Price, error) {
+	p := (&pricer{c: &c, known: map[string]Price{}}).price(x)
+	return p, p.Err
+}
+
+// DataParallel is the candidate in which all devices have rows of their own and everything else whole.
+func DataParallel(c Config) (Candidate, error) {
+	f, err := newFinder(&c)
+	if err != nil {
+		return Candidate{}, err
+	}
+	return f.space.whole(strategy.Strategy{DP: c.Machine.Devices, TP: 1, PP: 1, AMP: c.Pinned.AMP}), nil
+}

@@ -30,6 +30,10 @@ func (p *Plan) String() string {
 	for _, o := range p.Others[:min(3, len(p.Others))] {
 		fmt.Fprintf(&b, "  %s: %s\n", o.Strategy, p.why(o))
 	}
+	if p.machine.Usual {
+		fmt.Fprintf(&b, "these times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures this one\n",
+			p.machine.Devices)
+	}
 	return b.String()
 }
 

@@ -28,6 +28,22 @@ type Param struct {
 // Like is another parameter of the same model, without a value.
 func (p *Param) Like(name string, t op.Type) *Param { return &Param{Name: name, Type: t, mode: p.mode} }
 
+// Grad is the sum of the gradients that Backward has brought to the parameter since the last ClearGrad; nil
+// before the first.
+func (p *Param) Grad() *op.Tensor {
+	if p.Value == nil {
+		return nil
+	}
+	return p.Value.Grad()
+}
+
+// ClearGrad forgets the parameter's gradient.
+func (p *Param) ClearGrad() {
+	if p.Value != nil {
+		p.Value.ClearGrad()
+	}
+}
+
 // Config says how parameters get their first values.
 type Config struct {
 	// Scope makes the values; nil makes a model that has only shapes, for tracing and planning.
@@ -47,6 +63,8 @@ type Init struct {
 	*list
 	prefix string
 	std    float64
+	// matrices, where not nil, is how matrices begin.
+	matrices Initializer
 }
 
 // list is what all views of an Init share.
@@ -70,7 +88,7 @@ func NewInit(c Config) *Init {
 
 // At is the same model with names below name.
 func (in *Init) At(name string) *Init {
-	return &Init{list: in.list, prefix: in.prefix + name + ".", std: in.std}
+	return &Init{list: in.list, prefix: in.prefix + name + ".", std: in.std, matrices: in.matrices}
 }
 
 // WithNormal is the same model with what layers call matrices drawn from a normal distribution and their
@@ -79,8 +97,16 @@ func (in *Init) WithNormal(std float64) *Init {
 	return &Init{list: in.list, prefix: in.prefix, std: std}
 }
 
+// WithWeights is the same model with what layers call matrices made by first.
+func (in *Init) WithWeights(first Initializer) *Init {
+	return &Init{list: in.list, prefix: in.prefix, std: in.std, matrices: first}
+}
+
 // weights is the initializer of a matrix that sums over from elements.
 func (in *Init) weights(from int) Initializer {
+	if in.matrices != nil {
+		return in.matrices
+	}
 	if in.std > 0 {
 		return Normal(in.std)
 	}

@@ -136,18 +136,22 @@ var hybridPlan = append([]planRow{
 	{"*.experts.down_proj", "@[ep.tp,_,_]"},
 }, plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows...)
 
-// zero splits what lies as use besides by the data axes that leave it whole: the dim of which a device has
-// most.
+// zero splits what lies as use besides by the data axes that leave it whole.
 func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
-	m := l.Meshes[0]
+	return SplitBesides(l.Meshes[0], use, t.Shape, l.shardAxes())
+}
+
+// SplitBesides splits a tensor that lies as use besides by those of axes that leave it whole, as ZeRO does:
+// the dim of which a device has most.
+func SplitBesides(m *mesh.Mesh, use mesh.Spec, shape []int, among mesh.Axes) mesh.Spec {
 	var axes mesh.Axes
-	for _, x := range l.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis) {
+	for _, x := range among {
 		if !m.Overlap(x, use.Used()) {
 			axes = append(axes, x)
 		}
 	}
 	best, most := -1, 0
-	for d, n := range t.Shape {
+	for d, n := range shape {
 		if local := n / max(1, m.Count(use.Dims[d])); local > most {
 			best, most = d, local
 		}
@@ -158,4 +162,27 @@ func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
 	split := use.Clone()
 	split.Dims[best] = append(slices.Clone(split.Dims[best]), axes...)
 	return split
+}
+
+// shardAxes is the axes that ZeRO splits over: all data axes or, where the strategy has groups, the innermost
+// parts of them that a group's devices differ in. Neighbours share a group, those of a host first.
+func (l *Layout) shardAxes() mesh.Axes {
+	all := l.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis)
+	rest := l.Strategy.Shard
+	if rest == 0 || rest == l.Meshes[0].Count(all) {
+		return all
+	}
+	var axes mesh.Axes
+	for _, x := range slices.Backward(all) {
+		n := l.Meshes[0].Extent(x)
+		if rest < n { // Shard was checked to divide what is left
+			if _, minor, ok := l.Meshes[0].Cut(x, n/rest); ok {
+				axes = append(axes, minor)
+			}
+			break
+		}
+		axes, rest = append(axes, x), rest/n
+	}
+	slices.Reverse(axes)
+	return axes
 }

@@ -6,7 +6,9 @@ import (
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
+	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
 	"github.com/galley-ml/galley/strategy"
 )
 
@@ -23,11 +25,16 @@ func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
 // shorten is a tensor as computation takes it, one of the batch or one that the loss captures.
 func (h *planner) shorten(x *op.Tensor) *op.Tensor { return op.Cast(x, h.Computed(x.Type()).DType) }
 
-// offloadOf is where the optimizer's memory is kept; nil is on the devices.
+// awayOf is what a step keeps outside of the devices.
+func awayOf(o strategy.Offload) step.Away {
+	return step.Away{Weights: o.Parameters, Slots: o.Optimizer, Activations: o.Activations}
+}
+
+// offloadOf is where what is offloaded is kept; nil is on the devices.
 func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {
 	dir := s.Offload.Dir
 	switch {
-	case s.Offload.Optimizer == 0:
+	case !s.Offload.Some():
 		return nil, nil
 	case dir == "":
 		return func(_ int, types []ir.Type) (offload.Store, error) { return offload.NewHost(types) }, nil
@@ -40,34 +47,10 @@ func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.
 	}, nil
 }
 
-// Loss scaling keeps small gradients of f16 from vanishing: losses are multiplied by a power of two, which is
-// halved when gradients overflow, below 1 too, and doubled after many steps that did not.
-const (
-	firstLossScale = 1 << 16
-	lossScaleAfter = 2000
-	// leastLossScale is far below what any gradient needs that is a number at all.
-	leastLossScale = 0x1p-40
-)
-
-type lossScale struct {
-	scale float64
-	good  int
-}
-
-func newLossScale(amp string) lossScale {
+// lossScaleOf is the first scale of losses: only f16 needs one.
+func lossScaleOf(amp string) optim.LossScale {
 	if amp == "f16" {
-		return lossScale{scale: firstLossScale}
+		return optim.NewLossScale()
 	}
-	return lossScale{scale: 1}
-}
-
-// next is the scale after a step whose gradients overflowed or did not.
-func (l lossScale) next(overflowed bool) lossScale {
-	switch {
-	case overflowed:
-		return lossScale{scale: max(l.scale/2, leastLossScale)}
-	case l.good+1 == lossScaleAfter:
-		return lossScale{scale: l.scale * 2}
-	}
-	return lossScale{l.scale, l.good + 1}
+	return optim.LossScale{Scale: 1}
 }

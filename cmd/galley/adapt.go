@@ -245,6 +245,8 @@ func (a *adapter) replan(step int, window []probe.Terms) (bool, error) {
 		a.say("step %d: %s stays: no plan is faster on such processes", step, planName(a.strategy))
 	case gain < cost || ratio < leastGain:
 		a.say("step %d: not moved from %s", step, what)
+	case elastic != nil:
+		a.say("step %d: would move from %s: in an elastic job its agents plan", step, what)
 	case a.t.Checkpoint == "" || a.t.Adapt != "on":
 		a.say("step %d: would move from %s: --checkpoint DIR with --adapt on lets it", step, what)
 	default:

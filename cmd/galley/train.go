@@ -181,6 +181,8 @@ type training struct {
 	shapes []string
 	// watch, where set, is told what devices do.
 	watch func(galley.Span)
+	// spread is how steps are spread over devices; nil is one device.
+	spread *galley.Strategy
 	// stopped is set where a signal has ended training.
 	stopped *stoppedError
 	// learned is what probing or the run came to; nil where there was neither.

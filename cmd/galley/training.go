@@ -110,7 +110,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s != nil {
+	if t.spread = s; s != nil {
 		var notes []string
 		if model, notes, err = galley.Arrange(model, *s, t.Seq); err != nil {
 			return nil, err

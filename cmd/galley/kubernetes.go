@@ -52,7 +52,7 @@ func (c *kubernetesCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	return printed(deploy.Kubernetes{Kind: c.Kind, Name: c.Name, Namespace: c.Namespace, Image: c.Image, Hosts: hosts,
+	return toStdout(deploy.Kubernetes{Kind: c.Kind, Name: c.Name, Namespace: c.Namespace, Image: c.Image, Hosts: hosts,
 		Processes: c.Processes, Cores: c.Cores, Memory: c.Memory, GPUs: c.GPUs, Shared: c.Shared, Claim: c.Claim,
 		Mount: c.Mount, Grace: c.Grace, Etcd: c.Etcd, Args: behindDashes(c.Args)}.Text())
 }

@@ -72,13 +72,13 @@ func (c *slurmCmd) Run() error {
 			return fmt.Errorf("--%s=%q: Slurm reads no spaces there", flag, value)
 		}
 	}
-	return printed(deploy.Slurm{Name: c.Name, Hosts: hosts, Processes: c.Processes, Cores: c.Cores, Time: c.Time,
+	return toStdout(deploy.Slurm{Name: c.Name, Hosts: hosts, Processes: c.Processes, Cores: c.Cores, Time: c.Time,
 		Partition: c.Partition, Account: c.Account, MPI: c.MPI, Grace: c.Grace, Galley: c.Program,
 		Args: behindDashes(c.Args)}.Text())
 }
 
-// printed writes a text to standard output.
-func printed(text string, err error) error {
+// toStdout writes a text to standard output.
+func toStdout(text string, err error) error {
 	if err == nil {
 		_, err = os.Stdout.WriteString(text)
 	}

@@ -23,7 +23,7 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 		if err != nil {
 			return nil, err
 		}
-		w := step.Weight{Name: p.Name, Type: l.Entering(p), Use: use, Rest: use, Sum: use, Slot: use,
+		w := step.Weight{Name: p.Name, Type: l.Entering(p), Lay: step.Lay{Use: use, Rest: use, Sum: use, Slot: use},
 			Buffer: p.Buffer}
 		split := l.zero(use, p.Type)
 		if l.Strategy.Zero >= 1 {

@@ -74,10 +74,7 @@ func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error 
 // save is Save with further numbers.
 func (t *Trainer) save(ctx context.Context, to *checkpoint.Keeper, sample int64,
 	scalars ...checkpoint.Scalar) error {
-	if t.trained.lost != nil {
-		return t.trained.lost
-	}
-	if err := t.adopt(); err != nil {
+	if err := t.trained.Ready(); err != nil {
 		return err
 	}
 	state, err := t.exec.Save()
@@ -126,7 +123,7 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 	for _, e := range r.Skipped() {
 		out.Skipped = append(out.Skipped, e)
 	}
-	if err := t.fitting(r); err != nil {
+	if err := t.c.executor().Fits(r); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("checkpoint %s: %w", r.Path(), err)
 	}
@@ -149,29 +146,6 @@ func openCheckpoint(dir string, step int64) (*checkpoint.Reader, error) {
 	return checkpoint.Open(dir, checkpoint.OpenConfig{})
 }
 
-// fitting is an error where a checkpoint has other tensors than the trainer: a longer model's would else be
-// taken for its own.
-func (t *Trainer) fitting(r *checkpoint.Reader) error {
-	c, known := t.c.executor(), map[string]bool{}
-	for _, x := range c.State() {
-		name, want := c.Name(x), c.Type(x)
-		known[name] = true
-		got, ok := r.Type(name)
-		if !ok {
-			return fmt.Errorf("it has no %s: it is of another model or optimizer", name)
-		}
-		if !got.Equal(want) {
-			return fmt.Errorf("%s: got %v, want %v: it is of another model", name, got, want)
-		}
-	}
-	for _, x := range r.Tensors() {
-		if !known[x.Name] {
-			return fmt.Errorf("it has %s, which the model or its optimizer does not: it is of another", x.Name)
-		}
-	}
-	return nil
-}
-
 // take hands a checkpoint to the executor, which reads it now or when the step is planned.
 func (t *Trainer) take(r *checkpoint.Reader) error {
 	meta := r.Meta()
@@ -182,9 +156,6 @@ func (t *Trainer) take(r *checkpoint.Reader) error {
 	if n, err := meta.Int(skippedScalar); err == nil {
 		t.skipped = int(n)
 	}
-	t.trained.lost = nil
-	if t.exec.Away() {
-		t.changed()
-	}
+	t.trained.Loaded(t.step)
 	return nil
 }

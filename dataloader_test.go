@@ -123,11 +123,11 @@ func TestShardRefuses(t *testing.T) {
 		!strings.Contains(err.Error(), `no axis "mp"`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := galley.ShardOptimizer(optim.AdamW{}, galley.ShardingStage1{Axis: "mp"}); err == nil ||
+	if _, err := galley.ShardOptimizer(optim.AdamW{}, optim.ShardingStage1{Axis: "mp"}); err == nil ||
 		!strings.Contains(err.Error(), `want "dp"`) {
 		t.Errorf("got %v", err)
 	}
-	o, err := galley.ShardOptimizer(adamW(), galley.ShardingStage2{Axis: "dp"})
+	o, err := galley.ShardOptimizer(adamW(), optim.ShardingStage2{Axis: "dp"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,8 +141,8 @@ func TestShardRefuses(t *testing.T) {
 }
 
 func TestShardOptimizer(t *testing.T) {
-	for i, stage := range []galley.ShardingStage{galley.ShardingStage1{Axis: "dp"}, galley.ShardingStage2{},
-		galley.ShardingStage3{}} {
+	for i, stage := range []optim.ShardingStage{optim.ShardingStage1{Axis: "dp"}, optim.ShardingStage2{},
+		optim.ShardingStage3{}} {
 		o, err := galley.ShardOptimizer(adamW(), stage)
 		if err != nil {
 			t.Fatal(err)

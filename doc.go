@@ -29,6 +29,6 @@
 //
 // Beside it: strategy says what a Strategy's fields mean and parses one, fit has the training loop and its
 // callbacks, parallel plans by the names of layers and pipelines of layers, dtensor eager tensors on meshes,
-// job several processes that train as one. ARCHITECTURE.md tells how it is built; package op lists what tensors can do, nn and models what is made of
-// them.
+// job several processes that train as one. ARCHITECTURE.md tells how it is built; package op lists what
+// tensors can do, nn and models what is made of them.
 package galley

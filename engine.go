@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
+	"github.com/galley-ml/galley/internal/evaluation"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/job"
 	"github.com/galley-ml/galley/nn"
@@ -60,8 +61,9 @@ type EngineConfig struct {
 type Engine struct {
 	config  EngineConfig
 	trainer *Trainer
-	eval    *evaluation
-	predict *Forward
+	eval    *evaluation.Evaluation
+	// evalPass and predict are the forward passes of evaluation and prediction.
+	evalPass, predict *Forward
 }
 
 // NewEngine makes an engine. Close ends its devices.
@@ -89,7 +91,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	if e.trainer, err = NewTrainer(t); err != nil {
 		return nil, err
 	}
-	e.eval = newEvaluation(e.trainer, model, c.Loss, c.Metrics)
+	e.eval, e.evalPass = newEvaluation(e.trainer, model, c.Loss, c.Metrics)
 	e.predict = e.trainer.NewForward(func(batch []*Tensor) []*Tensor { return model.Forward(batch...) })
 	return e, nil
 }
@@ -104,7 +106,7 @@ func (e *Engine) Params() ([]*nn.Param, error) {
 
 // Close ends the devices and frees what forward passes hold.
 func (e *Engine) Close() error {
-	return errors.Join(e.eval.forward.Close(), e.predict.Close(), e.trainer.Close())
+	return errors.Join(e.evalPass.Close(), e.predict.Close(), e.trainer.Close())
 }
 
 // DataLoader deals out a dataset in batches that the strategy can cut.
@@ -124,7 +126,7 @@ func (e *Engine) DataLoader(d data.Dataset, c data.LoaderConfig) (Loader, error)
 // Prepare plans and compiles what a phase does with batches of these types, and tells what it takes. Nothing
 // runs; what follows begins at once.
 func (e *Engine) Prepare(phase Phase, batch ...Type) (*Cost, error) {
-	cost := map[Phase]func(...Type) (*Cost, error){Training: e.trainer.Cost, Evaluating: e.eval.forward.Cost,
+	cost := map[Phase]func(...Type) (*Cost, error){Training: e.trainer.Cost, Evaluating: e.evalPass.Cost,
 		Predicting: e.predict.Cost}[phase]
 	if cost == nil {
 		return nil, e.noPhase(phase)
@@ -154,7 +156,7 @@ func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r 
 		r.Metrics, err = e.trainer.Step(batch...)
 		r.Loss = r.Metrics.Loss
 	case Evaluating:
-		r.Loss, err = e.eval.batch(ctx, batch)
+		r.Loss, err = e.eval.Batch(ctx, batch)
 	case Predicting:
 		r.Outputs, err = e.predict.Run(ctx, batch...)
 	default:
@@ -165,7 +167,7 @@ func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r 
 
 // Evaluate is the loss and the metrics over the first batches of a loader; 0 takes all of an epoch.
 func (e *Engine) Evaluate(ctx context.Context, l Loader, batches int) (Evaluation, error) {
-	return e.eval.over(ctx, l, batches, e.trainer.Steps())
+	return e.eval.Over(ctx, l, batches, e.trainer.Steps())
 }
 
 // Predict is what the model answers to each of the first batches of a loader; 0 takes all of an epoch. Labels

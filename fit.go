@@ -43,7 +43,7 @@ func (s subject) Peers() checkpoint.Peers { return s.c.Job.Peers() }
 
 func (s subject) Agree(stop int) (int, error) { return s.c.Job.Max(stop) }
 func (s subject) Describe(facts []data.Fact)  { s.described = facts }
-func (s subject) Lost() error                 { return s.trained.lost }
+func (s subject) Lost() error                 { return s.trained.Lost() }
 
 func (s subject) Begin(batch []array.Array) (func() (Metrics, error), error) {
 	p, err := s.Start(batch...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/evaluation"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 	"github.com/galley-ml/galley/parallel"
@@ -29,7 +30,7 @@ type PipelineConfig struct {
 type PipelineLayer struct {
 	*parallel.Pipeline
 	trainer *Trainer
-	eval    *evaluation
+	eval    *evaluation.Evaluation
 }
 
 // NewPipelineLayer makes the layers and spreads them over the stages of the strategy. Close ends the devices.
@@ -56,7 +57,7 @@ func NewPipelineLayer(c PipelineConfig) (*PipelineLayer, error) {
 	if p.trainer, err = NewTrainer(config); err != nil {
 		return nil, err
 	}
-	p.eval = newEvaluation(p.trainer, p, c.Loss, nil)
+	p.eval, _ = newEvaluation(p.trainer, p, c.Loss, nil)
 	return p, nil
 }
 
@@ -70,7 +71,7 @@ func (p *PipelineLayer) TrainBatch(ctx context.Context, batch ...array.Array) (M
 
 // EvalBatch is the loss of one batch; nothing is changed.
 func (p *PipelineLayer) EvalBatch(ctx context.Context, batch ...array.Array) (float64, error) {
-	return p.eval.batch(ctx, batch)
+	return p.eval.Batch(ctx, batch)
 }
 
 // Trainer is what trains the layers.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/evaluation"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
@@ -34,7 +35,7 @@ type DistModel struct {
 	trainer *Trainer
 	phase   Phase
 	trains  bool
-	eval    *evaluation
+	eval    *evaluation.Evaluation
 	predict *Forward
 }
 
@@ -56,7 +57,7 @@ func ToStatic(model Model, loader Loader, loss Loss, optimizer optim.Optimizer, 
 	}
 	d.predict = d.trainer.NewForward(func(batch []*Tensor) []*Tensor { return model.Forward(batch...) })
 	if own {
-		d.eval = newEvaluation(d.trainer, model, loss, nil)
+		d.eval, _ = newEvaluation(d.trainer, model, loss, nil)
 	}
 	d.phase = Predicting
 	if d.trains {
@@ -160,7 +161,7 @@ func (d *DistModel) Run(ctx context.Context, batch ...array.Array) (r Result, er
 		r.Metrics, err = d.trainer.Step(batch...)
 		r.Loss = r.Metrics.Loss
 	case Evaluating:
-		r.Loss, err = d.eval.batch(ctx, batch)
+		r.Loss, err = d.eval.Batch(ctx, batch)
 	case Predicting:
 		r.Outputs, err = d.predict.Run(ctx, batch...)
 	}

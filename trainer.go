@@ -1,7 +1,6 @@
 package galley
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -186,7 +185,7 @@ type Trainer struct {
 	// described is what the loader of a fit says of itself.
 	described []Fact
 	// trained is the parameters' values where they are on devices of the executor.
-	trained trained
+	trained *executor.Trained
 }
 
 // NewTrainer starts at step 0 with the optimizer's memory at zero.
@@ -212,12 +211,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Trainer{c: c, exec: exec}
+	t := &Trainer{c: c, exec: exec, trained: executor.NewTrained(exec, c.Params)}
 	if err := c.Job.Same(append(runfacts.Program(config), t.facts()...)); err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
-	}
-	if exec.Away() {
-		t.trained.values = nn.Values(c.Params)
 	}
 	return t, nil
 }
@@ -259,25 +255,20 @@ type Pending struct {
 // started, meanwhile. Without a backend the step is done when Start returns.
 func (t *Trainer) Start(batch ...array.Array) (p *Pending, err error) {
 	defer fault.Recover(fmt.Sprintf("training step %d", t.step), &err)
-	if t.trained.lost != nil {
-		return nil, t.trained.lost
-	}
-	if err := t.adopt(); err != nil {
+	if err := t.trained.Ready(); err != nil {
 		return nil, err
 	}
 	p = &Pending{m: Metrics{Step: t.step, LR: t.c.Schedule.At(t.step)}}
 	p.running, err = t.exec.Step(executor.Input{LR: p.m.LR, Count: float64(t.step + 1 - t.skipped),
 		Batch: batch})
 	if err != nil {
-		return nil, t.tearing(err)
+		return nil, t.trained.Failed(t.step, err)
 	}
 	t.step++
 	if len(batch) > 0 && len(batch[0].Shape()) > 0 {
 		t.sample += int64(batch[0].Shape()[0])
 	}
-	if t.exec.Away() {
-		t.changed()
-	}
+	t.trained.Changed(t.step)
 	if r, done := p.running.(executor.Result); done && r.Skipped {
 		t.skipped++
 	}
@@ -315,6 +306,23 @@ func (t *Trainer) Taken() []int {
 	return taken
 }
 
+// Doing is what each device is at in the step that runs, a line a device: the stage and micro-batch, and the
+// op or collective with its line, or the program that a backend has not ended. Between steps there is none.
+// It may be called while a step runs, to see where one hangs.
+func (t *Trainer) Doing() []string {
+	var list []string
+	for _, d := range t.exec.Doing() {
+		list = append(list, d.String())
+	}
+	return list
+}
+
+// Averaged is the moving averages of the parameters, in the order of Params, that an optim.Averaged optimizer
+// keeps. A parameter that training leaves alone, or a buffer, is its own average.
+func (t *Trainer) Averaged() ([]array.Array, error) {
+	return t.c.executor().Averages(t.exec, t.step-t.skipped)
+}
+
 // Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params'
 // values are: tensors of s, or where s is nil of a new session of the trainer's device. Otherwise they are
 // there.
@@ -325,38 +333,14 @@ func (t *Trainer) Sync(s *Session) error {
 	if s == nil {
 		return fmt.Errorf("trainer: parameters are on %s: want a session to bring them back to", t.c.Backend.Name())
 	}
-	if t.trained.lost != nil {
-		return t.trained.lost
-	}
-	if !t.exec.Away() {
-		return nil
-	}
-	if err := t.adopt(); err != nil {
-		return err
-	}
-	read, err := t.exec.Reader()
-	if err != nil {
-		return err
-	}
-	t.trained.values = make([]*Tensor, len(t.c.Params))
-	for i, p := range t.c.Params {
-		a, err := read(executor.Tensor{Param: i, Slot: -1})
-		if err != nil {
-			return fmt.Errorf("parameter %q: %w", p.Name, err)
-		}
-		p.Value = s.Tensor(a).Track()
-		t.trained.values[i] = p.Value
-	}
-	return nil
+	return t.trained.Sync(s)
 }
 
 // Close gives back what the trainer holds on devices. Params' values are brought back first; in a job of
 // several processes, which may not all come to this, only Sync does that.
 func (t *Trainer) Close() error {
-	if !t.exec.Away() || t.c.Job.Size() > 1 {
+	if t.c.Job.Size() > 1 {
 		return t.exec.Close()
 	}
-	back := t.bringBack()
-	t.trained.lost = errClosed
-	return errors.Join(back, t.exec.Close())
+	return t.trained.Close()
 }

@@ -29,7 +29,7 @@ func oneDevice(model galley.Model, batches galley.Loader) (*galley.DistModel, er
 
 // dataParallel gives each of two devices half of a batch, and half of the optimizer's memory.
 func dataParallel(model galley.Model, batches galley.Loader) (*galley.DistModel, error) {
-	sharded, err := galley.ShardOptimizer(optimizer(), galley.ShardingStage1{Axis: "dp"})
+	sharded, err := galley.ShardOptimizer(optimizer(), optim.ShardingStage1{Axis: "dp"})
 	if err != nil {
 		return nil, err
 	}

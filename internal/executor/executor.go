@@ -118,6 +118,29 @@ func (c Config) Type(t Tensor) ir.Type {
 	return c.SlotTypes(t.Param)[t.Slot]
 }
 
+// Fits is an error where a checkpoint has other tensors than the config: a longer model's would else be taken
+// for its own.
+func (c Config) Fits(r *checkpoint.Reader) error {
+	known := map[string]bool{}
+	for _, x := range c.State() {
+		name, want := c.Name(x), c.Type(x)
+		known[name] = true
+		got, ok := r.Type(name)
+		if !ok {
+			return fmt.Errorf("it has no %s: it is of another model or optimizer", name)
+		}
+		if !got.Equal(want) {
+			return fmt.Errorf("%s: got %v, want %v: it is of another model", name, got, want)
+		}
+	}
+	for _, x := range r.Tensors() {
+		if !known[x.Name] {
+			return fmt.Errorf("it has %s, which the model or its optimizer does not: it is of another", x.Name)
+		}
+	}
+	return nil
+}
+
 // SaveWhole is the state of an executor that reads every tensor whole.
 func (c Config) SaveWhole(e Executor) (s checkpoint.State, err error) {
 	read, err := e.Reader()

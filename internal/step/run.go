@@ -36,6 +36,22 @@ type Doing struct {
 	Node *ir.Node
 }
 
+// String is the device, what of the schedule it is at, and the op with its line.
+func (d Doing) String() string {
+	text := fmt.Sprintf("device %d", d.Device)
+	if d.Name != "" {
+		text += ": " + d.Name
+	}
+	if d.Node == nil {
+		return text
+	}
+	text += ": " + d.Node.Op().Name()
+	if pos := d.Node.Pos(); pos != "" {
+		text += " at " + string(pos)
+	}
+	return text
+}
+
 // Doing is what the devices are at that have not ended their step: what a run that does not move hangs at. It
 // may be called while a step runs.
 func (r *Runner) Doing() []Doing {

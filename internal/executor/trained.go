@@ -1,0 +1,187 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Trained is the values of parameters that are on devices of an executor: those after its last step, which are
+// brought here when somebody looks at them. Where the executor keeps them in Params there is nothing to do.
+type Trained struct {
+	exec   Executor
+	params []*nn.Param
+	// version is how often the state has changed; a value of an earlier one cannot be had any more.
+	version int
+	// values are those that params were given last.
+	values []*op.Tensor
+	// lost is why there is no state that could be read or saved.
+	lost error
+}
+
+// NewTrained is the values of parameters that an executor trains.
+func NewTrained(e Executor, params []*nn.Param) *Trained {
+	t := &Trained{exec: e, params: params}
+	if e.Away() {
+		t.values = nn.Values(params)
+	}
+	return t
+}
+
+// Lost is why there is no state any more.
+func (t *Trained) Lost() error { return t.lost }
+
+// Ready is an error where there is no state to go on from. It brings the devices what somebody has given
+// parameters.
+func (t *Trained) Ready() error {
+	if t.lost != nil {
+		return t.lost
+	}
+	return t.Adopt()
+}
+
+// Changed gives parameters the values of the state after a step, without moving any.
+func (t *Trained) Changed(step int) {
+	if !t.exec.Away() {
+		return
+	}
+	t.version++
+	version := t.version
+	reader := sync.OnceValues(t.exec.Reader)
+	var mu sync.Mutex
+	t.values = make([]*op.Tensor, len(t.params))
+	for i, p := range t.params {
+		if p.Value == nil {
+			continue // a model that has only shapes on the host stays one
+		}
+		v := ir.Later(p.Value.Scope(), p.Type, func() (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err := t.readable(version, step); err != nil {
+				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
+			}
+			read, err := reader()
+			var a array.Array
+			if err == nil {
+				a, err = read(Tensor{Param: i, Slot: -1})
+			}
+			if err != nil {
+				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
+			}
+			return a, nil
+		})
+		p.Value = v.Track()
+		t.values[i] = p.Value
+	}
+}
+
+// Loaded is Changed by a checkpoint: whatever was lost is there again.
+func (t *Trained) Loaded(step int) {
+	t.lost = nil
+	t.Changed(step)
+}
+
+// Adopt brings the devices what parameters were given in place of trained values, by LoadState or by hand:
+// training goes on from that.
+func (t *Trained) Adopt() error {
+	for i, v := range t.values {
+		p := t.params[i]
+		if p.Value == v || p.Value == nil {
+			continue
+		}
+		a, err := Value(p)
+		if err == nil && !ir.TypeOf(a).Equal(p.Type) {
+			err = fmt.Errorf("parameter %q: it was given %v: want %v", p.Name, ir.TypeOf(a), p.Type)
+		}
+		if err == nil {
+			err = t.exec.Put(Tensor{Param: i, Slot: -1}, a)
+		}
+		if err != nil {
+			return err
+		}
+		t.values[i] = p.Value
+	}
+	return nil
+}
+
+// Sync gives parameters their values as tensors of s.
+func (t *Trained) Sync(s *cpu.Session) error {
+	if t.lost != nil {
+		return t.lost
+	}
+	if !t.exec.Away() {
+		return nil
+	}
+	if err := t.Adopt(); err != nil {
+		return err
+	}
+	read, err := t.exec.Reader()
+	if err != nil {
+		return err
+	}
+	t.values = make([]*op.Tensor, len(t.params))
+	for i, p := range t.params {
+		a, err := read(Tensor{Param: i, Slot: -1})
+		if err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		p.Value = s.Tensor(a).Track()
+		t.values[i] = p.Value
+	}
+	return nil
+}
+
+// readable is an error where the state of a version is no more.
+func (t *Trained) readable(version, step int) error {
+	switch {
+	case t.lost != nil:
+		return t.lost
+	case t.version != version:
+		return fmt.Errorf("its value after %d steps is gone: training has gone on: read it before the next step",
+			step)
+	}
+	return nil
+}
+
+// errClosed is a trainer whose state was given up.
+var errClosed = errors.New("trainer: it has no state any more: it was closed: make another and Resume")
+
+// Close reads all values that parameters still have from the executor, so that they outlive its devices, which
+// it then closes.
+func (t *Trained) Close() error {
+	if !t.exec.Away() {
+		return t.exec.Close()
+	}
+	back := t.bringBack()
+	t.lost = errClosed
+	return errors.Join(back, t.exec.Close())
+}
+
+func (t *Trained) bringBack() error {
+	var errs []error
+	for i, v := range t.values {
+		if p := t.params[i]; v != nil && p.Value == v {
+			errs = append(errs, v.Err())
+		}
+	}
+	t.values = nil
+	if t.lost != nil {
+		return nil // whoever looks at a value is told
+	}
+	return errors.Join(errs...)
+}
+
+// Failed is the error of a step that failed; where it failed half-way, the state is lost.
+func (t *Trained) Failed(step int, err error) error {
+	if _, ok := errors.AsType[*TornError](err); ok {
+		t.lost = fmt.Errorf("trainer: step %d failed while it changed the parameters: they are lost: make another "+
+			"trainer and Resume: %w", step, err)
+	}
+	return err
+}

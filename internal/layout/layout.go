@@ -22,6 +22,12 @@ type Config struct {
 	// Annotations ask for parameters by name; Layers, where set, for layers.
 	Annotations []mesh.Annotation
 	Layers      *Layers
+	// Loaded is where the loader lays the tensors of a batch; one without a mesh lies as it likes.
+	Loaded []op.Layout
+	// ZeroAxis is the axis over which ZeRO splits; empty is all that split the batch.
+	ZeroAxis string
+	// Where is the line that asks for the strategy, for messages.
+	Where ir.Pos
 }
 
 // Layout is the layout of a training run on the devices of a strategy: every annotation, whoever asked for
@@ -33,9 +39,15 @@ type Layout struct {
 	Schedule *pipeline.Schedule
 	// applied is what Layers came to in the last program that was traced.
 	applied *applied
-	// laid is the layout of parameters by what the model itself asks of them, in the first program that was
-	// traced.
-	laid map[string]mesh.Spec
+	// held is the layout of parameters that are on a mesh already, on where each parameter lies on which rank by
+	// that and by what the first program asks of it; homes is the ranks that hold it in any case.
+	held  map[string]op.Layout
+	on    map[string]map[int]placed
+	homes map[string][]int
+	// ranks is the devices of the pipeline, where meshes alone say them; nil where the strategy does.
+	ranks []*rank
+	// batchAxes is the axes that split the rows of a batch.
+	batchAxes []string
 }
 
 // New is the layout of a run.
@@ -44,8 +56,8 @@ func New(c Config) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Strategy = s
-	l := &Layout{Config: c}
+	l := &Layout{Config: c, held: heldOf(c)}
+	l.Strategy = s
 	if l.Meshes, err = s.Meshes(); err != nil {
 		return nil, err
 	}
@@ -147,6 +159,9 @@ func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 	if !nn.IsStream(label) {
 		return l.applied.marksOf(l.Meshes[0], label)
 	}
+	if l.ranks != nil { // the meshes of the program say it
+		return mesh.Sharding{}, false
+	}
 	sequence := []string{strategy.ContextAxis}
 	if l.Strategy.Sequence {
 		sequence = append(sequence, strategy.TensorAxis)
@@ -171,9 +186,14 @@ func (l *Layout) SequenceParallel() shard.SequenceParallel {
 // every device has whole.
 func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
 	for i, v := range f.Params()[len(l.Params):] {
-		if i < n {
+		switch {
+		case i < len(l.Loaded) && i < n && l.Loaded[i].Mesh != nil:
+			list = append(list, mesh.Closed(l.Loaded[i].Spec))
+		case i < n && l.ranks != nil:
+			list = append(list, mesh.Sharding{})
+		case i < n:
 			list = append(list, l.Batch(v.Type()))
-		} else {
+		default:
 			list = append(list, mesh.Closed(mesh.Whole(len(v.Shape()))))
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/optim"
-	"github.com/galley-ml/galley/strategy"
 )
 
 // Optimizer is an optimizer and what goes along with it in training. It stands wherever an optim.Optimizer is
@@ -32,10 +31,6 @@ func ShardOptimizer(o optim.Optimizer, s optim.ShardingStage) (*Optimizer, error
 	if s == nil {
 		return nil, fmt.Errorf("shard optimizer: want optim.ShardingStage1, 2 or 3")
 	}
-	if a := s.Over(); a != "" && a != strategy.DataAxis {
-		return nil, fmt.Errorf("shard optimizer: stage %d over axis %q: want %q: state is split over the axes that "+
-			"split batches", s.Stage(), a, strategy.DataAxis)
-	}
 	out := optimizerOf(o)
 	out.Sharding = s
 	return &out, nil
@@ -61,10 +56,20 @@ func (o Optimizer) configure(c *TrainerConfig) (err error) {
 		c.ClipNorm = o.ClipNorm
 	}
 	if o.Sharding != nil {
-		c.Strategy, err = c.Strategy.WithZero(o.Sharding.Stage(), o.Sharding.Over())
+		c.zeroAxis = o.Sharding.Over()
+		c.Strategy, err = c.Strategy.WithZero(o.Sharding.Stage(), c.strategyAxis())
 	}
 	if err == nil && o.Accumulate > 0 {
 		c.Strategy, err = c.Strategy.WithMicro(o.Accumulate)
 	}
 	return err
+}
+
+// strategyAxis is the axis of a strategy that the optimizer is sharded over; that of parameters on meshes is
+// one of theirs.
+func (c *TrainerConfig) strategyAxis() string {
+	if c.executor().Annotated() {
+		return ""
+	}
+	return c.zeroAxis
 }

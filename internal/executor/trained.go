@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -21,13 +22,23 @@ type Trained struct {
 	version int
 	// values are those that params were given last.
 	values []*op.Tensor
+	// laid is where those lie that were on a mesh: they come back there.
+	laid map[int]op.Layout
 	// lost is why there is no state that could be read or saved.
 	lost error
 }
 
 // NewTrained is the values of parameters that an executor trains.
 func NewTrained(e Executor, params []*nn.Param) *Trained {
-	t := &Trained{exec: e, params: params}
+	t := &Trained{exec: e, params: params, laid: map[int]op.Layout{}}
+	for i, p := range params {
+		if p.Value == nil {
+			continue
+		}
+		if at, ok := op.LayoutOf(p.Value); ok {
+			t.laid[i] = at
+		}
+	}
 	if e.Away() {
 		t.values = nn.Values(params)
 	}
@@ -74,7 +85,7 @@ func (t *Trained) Changed(step int) {
 			if err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 			}
-			return a, nil
+			return t.store(i, p.Value.Scope(), a)
 		})
 		p.Value = v.Track()
 		t.values[i] = p.Value
@@ -110,7 +121,7 @@ func (t *Trained) Adopt() error {
 	return nil
 }
 
-// Sync gives parameters their values as tensors of s.
+// Sync gives parameters their values as tensors of s, or on the meshes that they were on.
 func (t *Trained) Sync(s *cpu.Session) error {
 	if t.lost != nil {
 		return t.lost
@@ -131,10 +142,28 @@ func (t *Trained) Sync(s *cpu.Session) error {
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
-		p.Value = s.Tensor(a).Track()
+		scope := op.Scope(s)
+		if _, ok := t.laid[i]; ok {
+			scope = p.Value.Scope()
+		}
+		store, err := t.store(i, scope, a)
+		if err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		p.Value = ir.Leaf(scope, p.Type, store).Track()
 		t.values[i] = p.Value
 	}
 	return nil
+}
+
+// store is the data of a parameter as its tensor has it: on its mesh, if it was on one.
+func (t *Trained) store(i int, s op.Scope, a array.Array) (any, error) {
+	at, ok := t.laid[i]
+	w, world := s.(*runtime.Session)
+	if !ok || !world {
+		return a, nil
+	}
+	return w.Laid(a, at)
 }
 
 // readable is an error where the state of a version is no more.

@@ -85,9 +85,9 @@ func learnedIn(f *ir.Func, weights int) []bool {
 // strategyText is the strategy and its line, for messages.
 func (l *Layout) strategyText() string {
 	if l.Where == "" {
-		return fmt.Sprintf("strategy %s", l.Config.Strategy)
+		return fmt.Sprintf("strategy %s", l.given)
 	}
-	return fmt.Sprintf("strategy %s at %s", l.Config.Strategy, l.Where)
+	return fmt.Sprintf("strategy %s at %s", l.given, l.Where)
 }
 
 // agree is an error where somebody asks for other devices than a strategy that says how many there are: both

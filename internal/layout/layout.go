@@ -37,6 +37,9 @@ type Layout struct {
 	// Meshes is the devices of each rank of the pipeline, Schedule what they do in turn.
 	Meshes   []*mesh.Mesh
 	Schedule *pipeline.Schedule
+	// given is the strategy as it was given, without defaults; unscheduled is why it has no schedule by itself.
+	given       strategy.Strategy
+	unscheduled error
 	// applied is what Layers came to in the last program that was traced.
 	applied *applied
 	// held is the layout of parameters that are on a mesh already, on where each parameter lies on which rank by
@@ -56,14 +59,15 @@ func New(c Config) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Layout{Config: c, held: heldOf(c)}
+	l := &Layout{Config: c, given: c.Strategy, held: heldOf(c)}
 	l.Strategy = s
 	if l.Meshes, err = s.Meshes(); err != nil {
 		return nil, err
 	}
-	if l.Schedule, err = s.Pipeline(); err != nil {
+	if l.Schedule, err = s.Pipeline(); err != nil && s.Devices() > 1 {
 		return nil, err
 	}
+	l.unscheduled = err // unless meshes make ranks for it
 	return l, nil
 }
 
@@ -183,12 +187,13 @@ func (l *Layout) SequenceParallel() shard.SequenceParallel {
 }
 
 // Inputs is the layout of the parameters of a program that are no weights: n of the batch, and then what
-// every device has whole.
-func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
+// every device has whole. meshes is where those lie that are not on the mesh of their stage.
+func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding, meshes []*mesh.Mesh) {
+	meshes = make([]*mesh.Mesh, len(f.Params())-len(l.Params))
 	for i, v := range f.Params()[len(l.Params):] {
 		switch {
 		case i < len(l.Loaded) && i < n && l.Loaded[i].Mesh != nil:
-			list = append(list, mesh.Closed(l.Loaded[i].Spec))
+			list, meshes[i] = append(list, mesh.Closed(l.Loaded[i].Spec)), l.Loaded[i].Mesh
 		case i < n && l.ranks != nil:
 			list = append(list, mesh.Sharding{})
 		case i < n:
@@ -197,7 +202,7 @@ func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
 			list = append(list, mesh.Closed(mesh.Whole(len(v.Shape()))))
 		}
 	}
-	return list
+	return list, meshes
 }
 
 // Batch is the layout of a tensor of a batch: its rows by the data axes.

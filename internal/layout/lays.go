@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
@@ -38,7 +39,10 @@ func (l *Layout) placedOn(f *ir.Func, meshes []*mesh.Mesh) map[string]map[int]pl
 	}
 	for _, n := range f.Nodes() {
 		at, ok := closedConstraint(n)
-		if w := sourceOf(n); ok && w != nil && w.ID() < len(l.Params) {
+		if !ok {
+			continue
+		}
+		if w := sourceOf(n); w != nil && w.ID() < len(l.Params) {
 			add(w.Name(), at, fmt.Sprintf("%s: %s", n.Pos(), n.Op().Name()))
 		}
 	}
@@ -94,6 +98,22 @@ func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
 		return nil, nil
 	}
 	return on, nil
+}
+
+// simplify says of a weight that lies on the strategy's own meshes alike how it lies on all.
+func (l *Layout) simplify(w *step.Weight) {
+	if l.ranks != nil || len(w.On) == 0 {
+		return
+	}
+	ranks := slices.Sorted(maps.Keys(w.On))
+	first := w.On[ranks[0]]
+	for _, r := range ranks {
+		if at := w.On[r]; !at.Mesh.Equal(l.Meshes[r]) || !at.Use.Equal(first.Use) {
+			return
+		}
+	}
+	first.Mesh = nil
+	w.Lay, w.On = first, nil
 }
 
 // byName is what annotations or a plan of layers ask of a parameter.

@@ -282,20 +282,3 @@ func ownSource(n *ir.Node, v *ir.Value) *ir.Value {
 	}
 	return w
 }
-
-// users is the ranks, by number in the order of data, that compute with each weight.
-func (p *placer) users(order []int) [][]int {
-	list := make([][]int, p.weights)
-	for i, n := range p.f.Nodes() {
-		if p.stage[i] < 0 {
-			continue
-		}
-		r := slices.Index(order, p.place[p.stage[i]])
-		for _, v := range n.In() {
-			if v.Node() == nil && v.ID() < p.weights && !slices.Contains(list[v.ID()], r) {
-				list[v.ID()] = append(list[v.ID()], r)
-			}
-		}
-	}
-	return list
-}

@@ -70,7 +70,7 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 			}
 		}
 	}
-	if pp := l.Config.Strategy.PP; pp > 1 && pp != len(order) {
+	if pp := l.given.PP; pp > 1 && pp != len(order) {
 		return fmt.Errorf("%s: meshes make %d stages' devices, and %s has pp=%d: want pp=%[2]d, or none",
 			list[0].what, len(order), l.strategyText(), pp)
 	}
@@ -83,8 +83,9 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 	if l.Meshes, err = meshesOf(ranks); err != nil {
 		return err
 	}
-	if l.Strategy.PP = len(ranks); l.Config.Strategy.Micro == 0 {
-		l.Strategy.Micro = len(ranks)
+	l.Strategy.PP = len(ranks)
+	if s := l.given; s.Micro == 0 && !s.OwnSchedule() && (s.Schedule != "" || s.VPP > 1) {
+		l.Strategy.Micro = len(ranks) // there is a pipeline to fill
 	}
 	l.batchAxes = l.rowAxes(p.f)
 	l.on, l.homes = l.placedOn(p.f, l.Meshes), map[string][]int{}
@@ -113,7 +114,7 @@ func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 
 // scheduled is the strategy's schedule for the stages that meshes make.
 func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
-	s := l.Config.Strategy
+	s := l.given
 	if s.VPP > 1 && s.VPP*len(l.ranks) != len(place) {
 		return nil, fmt.Errorf("%s: meshes make %d stages on %d ranks, in the order %v, and vpp=%d wants %d: want data to pass "+
 			"every mesh %[5]d times, or no vpp", l.strategyText(), len(place), len(l.ranks), place, s.VPP, s.VPP*len(l.ranks))
@@ -163,7 +164,16 @@ func (l *Layout) placeIn(f *ir.Func, list []asked) (*Program, error) {
 
 // unplaced is a program of which the strategy alone says the stages.
 func (l *Layout) unplaced(f *ir.Func) (*Program, error) {
-	return &Program{Func: f, Schedule: l.Schedule}, nil
+	return &Program{Func: f, Schedule: l.Schedule}, l.unscheduled
+}
+
+// Devices is how many devices there are, those between that nothing is on included.
+func (l *Layout) Devices() int {
+	most := 0
+	for _, m := range l.Meshes {
+		most = max(most, slices.Max(m.Devices())+1)
+	}
+	return most
 }
 
 // hasLayers reports whether a program says where its layers begin.

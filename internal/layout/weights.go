@@ -28,6 +28,7 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 		if w.On, err = l.lays(p); err != nil {
 			return nil, err
 		}
+		l.simplify(&w)
 		list = append(list, w)
 	}
 	if err := l.checkZero(); err != nil {

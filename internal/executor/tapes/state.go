@@ -5,8 +5,8 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
-	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
 )
@@ -69,7 +69,7 @@ func (e *Executor) source(x step.Tensor) reading {
 	case (x.Slot < 0 || master) && h.c.Params[x.Weight].Value == nil:
 		return func(box mesh.Box, dst array.Array) error { return h.c.Load(h.c.Params[x.Weight], box, dst) }
 	case x.Slot < 0 || master:
-		return wholeSource(func() (array.Array, error) { return cpu.Read(h.c.Params[x.Weight].Value) })
+		return wholeSource(func() (array.Array, error) { return runtime.Read(h.c.Params[x.Weight].Value) })
 	}
 	return nil
 }

@@ -177,6 +177,8 @@ func TestAnnotatedPrograms(t *testing.T) {
 		{[]string{a, a, b, b}, &galley.Strategy{Micro: 4, Schedule: "zbh1"}},
 		{[]string{a, a, b, b}, &galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4}},
 		{[]string{a, b, a, b}, &galley.Strategy{VPP: 2, Micro: 4, Schedule: "interleaved"}},
+		{[]string{a, b, b, a}, &galley.Strategy{Micro: 4, Schedule: "zbv"}},
+		{[]string{a, b, b, a}, &galley.Strategy{Micro: 4, Schedule: "dualpipev"}},
 		{[]string{a, b, b, a}, &galley.Strategy{Micro: 2}},
 		{[]string{"x=2", "y=2@[2,3]", "z=4@[7,6,5,4]", "u=2,v=4@[8,9,10,11,12,13,14,15]"}, &galley.Strategy{Micro: 2}},
 		{[]string{"x=4", "dp=2,tp=2", "y=2@[4,5]", "x=3@[6,7,8]"}, nil},

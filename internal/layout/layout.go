@@ -49,6 +49,8 @@ type Layout struct {
 	homes map[string][]int
 	// ranks is the devices of the pipeline, where meshes alone say them; nil where the strategy does.
 	ranks []*rank
+	// cut is the stages that compute with each weight, where a step was cut by itself.
+	cut [][]int
 	// batchAxes is the axes that split the rows of a batch.
 	batchAxes []string
 }
@@ -129,9 +131,6 @@ func (l *Layout) Cuts(f *ir.Func) ([]string, error) {
 }
 
 func tooFewLayers(layers, stages int) error {
-	if layers == 0 {
-		return fmt.Errorf("strategy: the loss has no layers to make %d stages of: want pp=1, or op.Mark(x, nn.LayerMark(i)) where layer i begins", stages)
-	}
 	return fmt.Errorf("strategy: %d layers cannot make %d stages: want pp·vpp of %d or less", layers, stages,
 		layers)
 }

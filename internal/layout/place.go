@@ -94,10 +94,7 @@ func (p *placer) backward() {
 
 // stages deals the nodes to stages: each is of the first one on its rank that comes after all that it needs.
 func (p *placer) stages() {
-	number := map[*ir.Node]int{}
-	for i, n := range p.f.Nodes() {
-		number[n] = i
-	}
+	number := p.numbers()
 	p.stage = slices.Repeat([]int{-1}, len(p.f.Nodes()))
 	own := p.ownWeights()
 	for i, n := range p.f.Nodes() {

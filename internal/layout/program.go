@@ -18,12 +18,36 @@ type Program struct {
 	Schedule *pipeline.Schedule
 	// Cuts is the marks with which stages begin; nil is those of layers.
 	Cuts []string
+	// stages is those that compute with each weight, where the program was cut by itself.
+	stages [][]int
 }
 
 // Place finds the stages of a program. Where its parameters, its batch or what is computed are on meshes, and
 // the strategy names no degrees, these meshes are the devices: ranks in the order in which data comes to
 // them. The first program that is placed, which is that of the loss, decides for all.
 func (l *Layout) Place(f *ir.Func) (*Program, error) {
+	p, err := l.place(f, trainingStep)
+	if err == nil && p.stages != nil {
+		l.cut = p.stages
+	}
+	return p, err
+}
+
+// PlaceForward is Place of a forward pass: the step that is placed before it decides where weights are.
+func (l *Layout) PlaceForward(f *ir.Func) (*Program, error) { return l.place(f, forwardPass) }
+
+// Decided reports whether a step has decided where weights are.
+func (l *Layout) Decided() bool { return l.cut != nil }
+
+// passKind is what a program is of.
+type passKind uint8
+
+const (
+	trainingStep passKind = iota
+	forwardPass
+)
+
+func (l *Layout) place(f *ir.Func, kind passKind) (*Program, error) {
 	list, err := l.asks(f)
 	if err != nil {
 		return nil, err
@@ -31,9 +55,9 @@ func (l *Layout) Place(f *ir.Func) (*Program, error) {
 	s := l.Strategy
 	switch {
 	case len(list) == 0 && l.ranks == nil:
-		return l.unplaced(f)
+		return l.unplaced(f, kind)
 	case s.DP*s.TP*s.CP > 1:
-		return l.placeIn(f, list)
+		return l.placeIn(f, list, kind)
 	}
 	first := l.ranks == nil
 	if first {
@@ -98,11 +122,14 @@ func (l *Layout) decide(p *placer, list []asked) (err error) {
 // placed is the program in its stages, with a schedule for them.
 func (l *Layout) placed(p *placer, first bool) (out *Program, err error) {
 	out = &Program{}
+	if class, known := pipeline.Lookup(l.given.Schedule); known == nil && class.Vee {
+		p.bend(len(l.ranks))
+	}
 	if out.Func, out.Cuts, err = p.marked(); err != nil {
 		return nil, err
 	}
 	if !first {
-		out.Schedule, err = pipeline.Placed("", p.place, len(l.ranks), l.Strategy.Micro)
+		out.Schedule, err = pipeline.Placed("", p.place, len(l.Meshes), l.Strategy.Micro)
 		return out, err
 	}
 	if out.Schedule, err = l.scheduled(p.place); err != nil {
@@ -135,12 +162,12 @@ func (l *Layout) scheduled(place []int) (*pipeline.Schedule, error) {
 }
 
 // placeIn finds the stages of a program that is annotated on the devices of a strategy.
-func (l *Layout) placeIn(f *ir.Func, list []asked) (*Program, error) {
+func (l *Layout) placeIn(f *ir.Func, list []asked, kind passKind) (*Program, error) {
 	if err := l.agree(list); err != nil {
 		return nil, err
 	}
 	if len(l.Meshes) == 1 || l.Layers != nil || hasLayers(f) {
-		return l.unplaced(f)
+		return l.unplaced(f, kind)
 	}
 	var ranks []*rank
 	for _, m := range l.Meshes {
@@ -151,7 +178,10 @@ func (l *Layout) placeIn(f *ir.Func, list []asked) (*Program, error) {
 		return nil, err
 	}
 	if len(p.order()) == 1 {
-		return l.unplaced(f)
+		return l.unplaced(f, kind)
+	}
+	if kind == forwardPass {
+		return l.placed(p, false)
 	}
 	if !slices.Equal(p.place, l.Schedule.Place) {
 		return nil, fmt.Errorf("%s: meshes make stages on ranks %v, and %s has %v: want the same", list[0].what, p.place,
@@ -162,9 +192,18 @@ func (l *Layout) placeIn(f *ir.Func, list []asked) (*Program, error) {
 	return out, err
 }
 
-// unplaced is a program of which the strategy alone says the stages.
-func (l *Layout) unplaced(f *ir.Func) (*Program, error) {
-	return &Program{Func: f, Schedule: l.Schedule}, l.unscheduled
+// unplaced is a program of which the strategy alone says the stages: it has layers, or is cut where it is
+// narrowest. That of a step decides where weights are, which others follow.
+func (l *Layout) unplaced(f *ir.Func, kind passKind) (*Program, error) {
+	switch {
+	case l.unscheduled != nil:
+		return nil, l.unscheduled
+	case l.Schedule.Stages == 1 || l.Strategy.Layers != nil || l.Layers.cuts() || hasLayers(f):
+		return &Program{Func: f, Schedule: l.Schedule}, nil
+	case l.cut != nil && kind == forwardPass:
+		return l.follow(f)
+	}
+	return l.narrow(f)
 }
 
 // Devices is how many devices there are, those between that nothing is on included.

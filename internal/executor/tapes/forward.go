@@ -60,7 +60,7 @@ func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array
 
 // plan is the pass for batches of these types.
 func (f *forward) plan(types []ir.Type) (*plannedForward, error) {
-	key := fmt.Sprint(types)
+	key := fmt.Sprint(types, f.e.h.Decided())
 	if p := f.planned[key]; p != nil {
 		return p, nil
 	}
@@ -95,7 +95,7 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward,
 	if err != nil {
 		return nil, err
 	}
-	placed, err := h.Place(p)
+	placed, err := h.PlaceForward(p)
 	if err != nil {
 		return nil, err
 	}

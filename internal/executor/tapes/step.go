@@ -97,7 +97,7 @@ func (h *planner) lay(c *step.Config, placed *layout.Program, programs []*ir.Fun
 		}
 		c.Forwards = append(c.Forwards, f)
 	}
-	if c.Cuts = placed.Cuts; c.Cuts == nil {
+	if c.Cuts = placed.Cuts; c.Cuts == nil && placed.Schedule.Stages > 1 {
 		if c.Cuts, err = h.Cuts(c.Forwards[0]); err != nil {
 			return err
 		}

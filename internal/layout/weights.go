@@ -123,7 +123,7 @@ var hybridPlan = append([]planRow{
 // most.
 func (l *Layout) zero(m *mesh.Mesh, use mesh.Spec, t ir.Type) mesh.Spec {
 	var axes mesh.Axes
-	for _, x := range l.zeroAxes(m) {
+	for _, x := range l.shardAxes(m) {
 		if !m.Overlap(x, use.Used()) {
 			axes = append(axes, x)
 		}
@@ -140,4 +140,27 @@ func (l *Layout) zero(m *mesh.Mesh, use mesh.Spec, t ir.Type) mesh.Spec {
 	split := use.Clone()
 	split.Dims[best] = append(slices.Clone(split.Dims[best]), axes...)
 	return split
+}
+
+// shardAxes is the axes that ZeRO splits over: all data axes or, where the strategy has groups, the innermost
+// parts of them that a group's devices differ in. Neighbours share a group, those of a host first.
+func (l *Layout) shardAxes(m *mesh.Mesh) mesh.Axes {
+	all := l.zeroAxes(m)
+	rest := l.Strategy.Shard
+	if rest == 0 || rest == m.Count(all) {
+		return all
+	}
+	var axes mesh.Axes
+	for _, x := range slices.Backward(all) {
+		n := m.Extent(x)
+		if rest < n { // Shard was checked to divide what is left
+			if _, minor, ok := m.Cut(x, n/rest); ok {
+				axes = append(axes, minor)
+			}
+			break
+		}
+		axes, rest = append(axes, x), rest/n
+	}
+	slices.Reverse(axes)
+	return axes
 }

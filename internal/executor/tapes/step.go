@@ -27,7 +27,7 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 	if err != nil {
 		return nil, nil, err
 	}
-	c := step.Config{Marks: h.Mark, Overlap: h.overlap(), Away: h.Strategy.Offload != (strategy.Offload{})}
+	c := step.Config{Marks: h.Mark, Overlap: h.overlap(), Away: awayOf(h.Strategy.Offload)}
 	cut, err := h.forwards(&c, batch, rows)
 	if err != nil {
 		return nil, nil, err

@@ -3,6 +3,7 @@ package galley
 import (
 	"fmt"
 
+	"github.com/galley-ml/galley/eager"
 	"github.com/galley-ml/galley/optim"
 )
 
@@ -42,6 +43,19 @@ func optimizerOf(o optim.Optimizer) Optimizer {
 		return *p
 	}
 	return Optimizer{Optimizer: o}
+}
+
+// EagerConfig is the optimizer as eager.NewOptimizer takes it.
+func (o Optimizer) EagerConfig() (optim.Optimizer, eager.Config, error) {
+	c := eager.Config{Schedule: o.Schedule, ClipNorm: o.ClipNorm, Sharding: o.Sharding}
+	if o.Accumulate > 1 {
+		return nil, c, fmt.Errorf("optimizer: it accumulates %d: in a loop of one's own call Backward that often "+
+			"before Step, and leave Accumulate out", o.Accumulate)
+	}
+	if o.Optimizer == nil {
+		o.Optimizer = optim.AdamW{}
+	}
+	return o.Optimizer, c, nil
 }
 
 // configure gives a trainer's config the optimizer.

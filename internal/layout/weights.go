@@ -23,7 +23,7 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 			return nil, err
 		}
 		w := step.Weight{Name: p.Name, Type: l.Entering(p), Lay: step.Lay{Use: use, Rest: use, Sum: use, Slot: use},
-			Buffer: p.Buffer, Held: l.homes[p.Name]}
+			Buffer: p.Buffer, Fixed: p.Fixed, Held: l.homes[p.Name]}
 		w.Lay = l.zeroed(w.Lay, l.Meshes[0], p.Type)
 		if w.On, err = l.lays(p); err != nil {
 			return nil, err

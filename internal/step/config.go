@@ -39,7 +39,12 @@ type Weight struct {
 	Held []int
 	// Buffer is one whose gradient is what is added to it: it has no part in the gradients' norm.
 	Buffer bool
+	// Fixed is one that no step changes: it has no gradient.
+	Fixed bool
 }
+
+// learns reports whether the weight has a part in the gradients' norm.
+func (w *Weight) learns() bool { return !w.Buffer && !w.Fixed }
 
 // LayOn is how the weight lies on a rank, of which meshes has the mesh.
 func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {

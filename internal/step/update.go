@@ -170,7 +170,7 @@ func (u *updater) trace() (*ir.Func, error) {
 			grads[i] = u.at(op.ZerosLike(weights[i]), u.home(i).Mesh, u.home(i).Slot)
 		}
 	}
-	norm := u.norm(grads)
+	norm := u.norm(grads, loss)
 	norm = op.Mul(norm, op.Cast(u.scalarAt(scale, c.Meshes[0]), norm.DType()))
 	var out []*ir.Value
 	for rank := range c.Meshes {
@@ -271,14 +271,14 @@ func (u *updater) groups(rank int) (list []group) {
 }
 
 // norm is that of all gradients together, on the first rank: each mesh's own squares are summed there.
-func (u *updater) norm(grads []*ir.Value) *ir.Value {
+func (u *updater) norm(grads []*ir.Value, loss *ir.Value) *ir.Value {
 	var total *ir.Value
 	first := u.c.Meshes[0]
 	for rank := range u.c.Meshes {
 		for _, g := range u.groups(rank) {
 			var own []*ir.Value
 			for _, i := range g.weights {
-				if !u.c.Weights[i].Buffer {
+				if u.c.Weights[i].learns() {
 					own = append(own, grads[i])
 				}
 			}
@@ -294,6 +294,9 @@ func (u *updater) norm(grads []*ir.Value) *ir.Value {
 			}
 			total = squares
 		}
+	}
+	if total == nil { // nothing learns
+		return u.scalarAt(op.ZerosLike(loss), first)
 	}
 	return op.Sqrt(total)
 }

@@ -26,7 +26,7 @@ internal/step internal/elastic/agent
 nn optim data data/parquet
 models internal/layout fit
 internal/executor internal/forecast internal/paged internal/state dtensor eager parallel
-internal/executor/local internal/executor/tapes internal/executor/accelerator internal/evaluation internal/runfacts distribute job serve/engine
+internal/executor/local internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job serve/engine
 . serve
 internal/check/report
 internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench internal/probe
@@ -65,10 +65,10 @@ func TestFloors(t *testing.T) {
 // workings.
 func TestRootComposes(t *testing.T) {
 	allowed := map[string]bool{}
-	for _, p := range strings.Fields(`array data distribute eager fit mesh models nn op optim parallel strategy internal/backend
+	for _, p := range strings.Fields(`array data distribute eager fit mesh models nn op optim parallel strategy internal/auto internal/backend
 		internal/checkpoint internal/cpu internal/evaluation internal/executor internal/executor/accelerator
 		internal/executor/local internal/executor/tapes internal/fault internal/forecast
-		internal/ir internal/layout internal/plan internal/runfacts internal/runtime
+		internal/ir internal/layout internal/plan internal/planfile internal/runfacts internal/runtime
 		internal/state internal/step internal/units internal/xla job`) {
 		allowed[p] = true
 	}

@@ -91,6 +91,21 @@ func (l *loop) ended(err error) error {
 	if s := l.signals.signal(); s != 0 && (l.interrupted || job == nil) {
 		l.stopped = &stoppedError{s, l.trainer.Steps()}
 	}
+	if job.Size() > 1 {
+		return l.gather()
+	}
+	return l.trainer.Sync(l.d.NewSession())
+}
+
+// gather saves the model of a job, one parameter at a time. All of it comes to the first process only where
+// that continues a text with it.
+func (l *loop) gather() error {
+	if err := l.saveEach(l.trainer.ReadParams); err != nil {
+		return err
+	}
+	if l.Tokens == 0 {
+		return nil
+	}
 	return l.trainer.Sync(l.d.NewSession())
 }
 

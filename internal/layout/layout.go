@@ -196,7 +196,7 @@ func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding, meshes []*mesh
 		case i < n && l.ranks != nil:
 			list = append(list, mesh.Sharding{})
 		case i < n:
-			list = append(list, l.Batch(v.Type()))
+			list = append(list, l.Layers.input(l.Meshes[0], i, l.Batch(v.Type())))
 		default:
 			list = append(list, mesh.Closed(mesh.Whole(len(v.Shape()))))
 		}

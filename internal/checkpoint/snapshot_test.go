@@ -188,3 +188,17 @@ func FuzzPartial(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkSnapshots is what a step waits for.
+func BenchmarkSnapshots(b *testing.B) {
+	s := benchState()
+	at := Places{Host: []string{"h"}, Process: func(int) int { return 0 }}
+	dir := must(os.MkdirTemp("/dev/shm", "bench"))
+	defer os.RemoveAll(dir)
+	w := must(NewSnapshots(SnapshotConfig{Dir: filepath.Join(dir, "p"), Places: at}, s))
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		s.Step++
+		must(w.Write(s))
+	}
+}

@@ -64,8 +64,9 @@ func rangeOf(n int) func(func(int) bool) {
 	}
 }
 
-// TestSnapshots: what the processes of all hosts keep makes the checkpoint of the whole state; so it does without any
-// one host, if the next holds a copy of what only that one held; without the copy it does if others hold it all.
+// TestSnapshots: what the processes of all hosts keep makes the checkpoint of the whole state; so it does
+// without any one host, if the next holds a copy of what only that one held; without the copy it does if
+// others hold it all.
 func TestSnapshots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir := must(os.MkdirTemp("", "snapshots"))

@@ -172,6 +172,17 @@ func newExecutor(c executor.Config) (executor.Executor, error) {
 	return local.New(c)
 }
 
+// planned is the plan of what newExecutor would choose.
+func planned(c executor.Config, batch []Type) (*executor.Plan, error) {
+	switch {
+	case c.Backend != nil:
+		return accelerator.Plan(c, batch...)
+	case c.Strategy != nil:
+		return tapes.Plan(c, batch...)
+	}
+	return local.Plan(c, batch...)
+}
+
 // Trainer trains parameters step by step.
 type Trainer struct {
 	c TrainerConfig

@@ -206,7 +206,7 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int) (int, err
 
 // compile plans the memory of a program and adds it to the plan's.
 func (p *Plan) compile(f *ir.Func, donated []int) error {
-	e, err := cpu.NewPlan(f, cpu.Options{Donate: donated})
+	e, err := cpu.NewPlan(f, cpu.Options{Donate: donated, NoFuse: p.Backend})
 	p.programs = append(p.programs, &program{e, donated})
 	return err
 }

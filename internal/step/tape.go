@@ -14,6 +14,8 @@ type tape struct {
 	buffers      []buffer
 	// slab is the bytes of all buffers that live within a step only.
 	slab int
+	// whole is a tape of whole programs.
+	whole bool
 }
 
 // instruction is one thing that a device does: it runs a program, or it is one end of a message.
@@ -86,4 +88,5 @@ const (
 	seedBuffer
 	reportBuffer // value: which
 	resultBuffer // micro, value: which
+	inputBuffer  // micro, value: which of the batch's tensors
 )

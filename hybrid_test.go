@@ -62,6 +62,16 @@ func TestStrategies(t *testing.T) {
 			CP: 2, Sequence: true, Overlap: true},
 		{Micro: 3}, {DP: 3, Micro: 2}, {DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1}}, {PP: 2, Micro: 2,
 			Offload: strategy.Offload{Optimizer: 1, Dir: t.TempDir()}},
+		{Offload: strategy.Offload{Optimizer: 0.5}}, {Offload: strategy.Offload{Activations: 1}},
+		{Offload: strategy.Offload{Parameters: 1}}, {Micro: 3, Recompute: "full", Offload: strategy.Offload{
+			Optimizer: 0.3, Activations: 0.5, Parameters: 0.5}},
+		{DP: 2, Zero: 3, Micro: 2, Offload: strategy.Offload{Optimizer: 1, Activations: 1, Parameters: 1,
+			Dir: t.TempDir()}},
+		{DP: 2, TP: 2, PP: 2, Micro: 4, Schedule: "zbv", Zero: 1, Offload: strategy.Offload{Optimizer: 0.5,
+			Activations: 1, Parameters: 0.7}},
+		{PP: 2, Micro: 4, Schedule: "zbh1", Offload: strategy.Offload{Activations: 0.6}},
+		{DP: 4, Zero: 1, Shard: 2, Micro: 2}, {DP: 4, Zero: 2, Shard: 2, Micro: 2}, {DP: 4, Zero: 3, Shard: 2},
+		{DP: 2, CP: 2, Zero: 3, Shard: 2}, {DP: 4, TP: 2, PP: 2, Zero: 2, Shard: 2, Micro: 2},
 	} {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			got := trainLosses(t, array.F64, &s, 4)

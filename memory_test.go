@@ -24,6 +24,8 @@ func TestMemoryAsPlanned(t *testing.T) {
 			Micro: 4}, {PP: 2, Micro: 4, Schedule: "zbv"},
 		{CP: 2}, {CP: 2, Context: "ulysses"}, {DP: 2, TP: 2, PP: 2, Micro: 2, Recompute: "full"}, {DP: 2, Zero: 1,
 			Offload: strategy.Offload{Optimizer: 1, Dir: t.TempDir()}},
+		{DP: 4, Zero: 3, Shard: 2, Micro: 2}, {DP: 2, Zero: 2, Micro: 2, Offload: strategy.Offload{Optimizer: 0.5,
+			Activations: 1, Parameters: 1, Dir: t.TempDir()}},
 	} {
 		t.Run(name(&s), func(t *testing.T) {
 			x, err := tryTrial(t, c, array.F32, &s, array.Shape{8, 65})

@@ -32,6 +32,12 @@ func draw(r *rand.Rand) (models.Config, galley.Strategy, array.Shape) {
 			"selective:1"}[r.IntN(6)], Context: []string{"ring", "ulysses"}[r.IntN(2)],
 		Offload: []strategy.Offload{{}, {}, {Optimizer: 1}}[r.IntN(3)],
 	}
+	if r.IntN(3) == 0 {
+		s.Offload.Activations, s.Offload.Parameters = float64(r.IntN(4))/3, float64(r.IntN(4))/3
+	}
+	if s.Shard = pick(0, 0, 2, 3); s.DP*s.CP%max(1, s.Shard) != 0 {
+		s.Shard = 0
+	}
 	if s.Schedule == "interleaved" {
 		s.VPP = pick(1, 2)
 	}

@@ -27,6 +27,10 @@ func TestResumeElsewhere(t *testing.T) {
 		{&galley.Strategy{CP: 2}, &galley.Strategy{DP: 2, Zero: 2, Offload: strategy.Offload{Optimizer: 1}}},
 		{&galley.Strategy{DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1, Dir: t.TempDir()}},
 			&galley.Strategy{TP: 4, Sequence: true}},
+		{&galley.Strategy{DP: 4, Zero: 3, Shard: 2}, &galley.Strategy{DP: 2, Zero: 3, Micro: 2,
+			Offload: strategy.Offload{Optimizer: 0.5, Parameters: 1, Activations: 0.5}}},
+		{&galley.Strategy{PP: 2, Micro: 4, Offload: strategy.Offload{Parameters: 0.5, Dir: t.TempDir()}},
+			&galley.Strategy{DP: 4, Zero: 1, Shard: 2}},
 		{&galley.Strategy{DP: 8}, &galley.Strategy{DP: 8}},
 	} {
 		if testing.Short() && i > 2 {
@@ -72,6 +76,8 @@ func TestResumePrecisely(t *testing.T) {
 		{AMP: "bf16"}, {AMP: "f16"}, {DP: 2, TP: 2, Zero: 2, AMP: "bf16"}, {DP: 2, Zero: 3, AMP: "f16",
 			Micro: 2}, {PP: 2, Micro: 4, AMP: "bf16", Schedule: "zbh1"},
 		{DP: 2, TP: 2, PP: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2},
+		{DP: 4, Zero: 2, Shard: 2, AMP: "bf16", Micro: 2, Offload: strategy.Offload{Optimizer: 0.5,
+			Parameters: 0.5, Activations: 1}},
 	} {
 		if testing.Short() && i > 1 {
 			break

@@ -43,6 +43,28 @@ func TestZeroMemory(t *testing.T) {
 	}
 }
 
+// TestZeroGroupsMemory: in groups of a host's devices, state is split as by a group's devices alone, and
+// the groups have copies of it.
+func TestZeroGroupsMemory(t *testing.T) {
+	t.Parallel()
+	wide := models.Config{Family: "llama", Vocab: 256, Hidden: 256, Intermediate: 256, Layers: 1, Heads: 8,
+		KVHeads: 4, InitStd: 0.02}
+	for stage := 1; stage <= 3; stage++ {
+		for _, shard := range []int{2, 4} {
+			s := galley.Strategy{DP: 8, Zero: stage, Shard: shard}
+			t.Run(name(&s), func(t *testing.T) {
+				x := newTrial(t, wide, array.F32, &s)
+				want := closedForm(own(x, 1), shard, stage, "off")
+				for d, got := range x.planned(t).Memory {
+					if got.Weights != want.Weights || got.Sums != want.Sums || got.Slots != want.Slots {
+						t.Errorf("device %d: got %+v, want %+v", d, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
 // closedForm is the state of a device: each part is split by n from a stage of ZeRO on.
 func closedForm(psi, n, stage int, amp string) (m galley.DeviceMemory) {
 	b := bytesPer[amp]

@@ -71,12 +71,9 @@ func (s *Strategy) words() error {
 // Unrunnable is why no trainer can run a strategy that may be planned; nil where one can.
 func (s Strategy) Unrunnable() error {
 	switch dp := s.replicas(); {
-	case s.Offload.Activations > 0:
-		return fmt.Errorf("strategy %v: activations are not offloaded here", s)
-	case s.Offload.Optimizer > 0 && s.Offload.Optimizer < 1:
-		return fmt.Errorf("strategy %v: a part of the optimizer's state is not offloaded here: want all or none of it", s)
-	case s.Shard > 0 && s.Shard != dp*max(s.CP, 1) && s.Zero > 0:
-		return fmt.Errorf("strategy %v: zero within groups is not run here: want shard=0", s)
+	case s.Zero > 0 && !s.groups(dp):
+		return fmt.Errorf("strategy %v: groups of shard=%d devices do not divide the %d of dp and cp, cp innermost: "+
+			"want a divisor, or shard=0 for all", s, s.Shard, dp*max(s.CP, 1))
 	case s.ETP > 1:
 		return fmt.Errorf("strategy %v: experts are not split here: want etp=1", s)
 	case s.Context == "gather":
@@ -85,6 +82,21 @@ func (s Strategy) Unrunnable() error {
 		return fmt.Errorf("strategy: ep=%d does not divide dp=%d: experts fold into the data axis: want ep=%d or dp=%d", s.EP, dp, gcd(s.EP, dp), s.EP*((dp+s.EP-1)/s.EP))
 	}
 	return nil
+}
+
+// groups reports whether the devices of the data axes, innermost first, make groups of Shard.
+func (s Strategy) groups(dp int) bool {
+	rest := s.Shard
+	for _, n := range []int{max(s.CP, 1), max(s.EP, 1), dp / max(s.EP, 1)} {
+		if rest == 0 || rest < n && n%rest == 0 {
+			return rest >= 0
+		}
+		if rest%max(n, 1) != 0 {
+			return false
+		}
+		rest /= n
+	}
+	return rest == 1
 }
 
 // replicas is the data parallel degree: where nothing is said of it, that of the experts, which fold into it.

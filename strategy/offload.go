@@ -2,44 +2,87 @@ package strategy
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Offload is the part, 0 to 1, of each kind of state that leaves the devices between updates. Trainers move
-// all of the optimizer's or none; other parts are planned and exported only.
+// Offload is the parts of a training run, from 0 to 1, that lie outside of the devices' memory. Programs bring
+// them in when they are used, each while the one before it is computed with, and what changes goes back.
 type Offload struct {
+	// Optimizer is of the optimizer's state, Activations of what forward passes leave for backward ones and
+	// Parameters of the weights.
 	Optimizer   float64 `yaml:"optimizer,omitempty" json:"optimizer,omitempty"`
 	Activations float64 `yaml:"activations,omitempty" json:"activations,omitempty"`
+	Parameters  float64 `yaml:"parameters,omitempty" json:"parameters,omitempty"`
 	// Dir, where set, has files for it in place of the host's memory.
 	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
 }
 
-// ParseOffload reads none, optimizer or optimizer:DIR.
-func ParseOffload(text string) (Offload, error) {
-	word, dir, disk := strings.Cut(text, ":")
-	switch {
-	case text == "" || text == None:
-		return Offload{}, nil
-	case word != "optimizer" || disk && dir == "":
-		return Offload{}, fmt.Errorf("offload is %q: want none, optimizer, or optimizer:DIR for files in a directory",
-			text)
-	}
-	return Offload{Optimizer: 1, Dir: dir}, nil
+// offloaded is a part by its name.
+type offloaded struct {
+	name string
+	part *float64
 }
 
-// String is what ParseOffload reads, where that can say it.
+func (o *Offload) parts() []offloaded {
+	return []offloaded{{"optimizer", &o.Optimizer}, {"activations", &o.Activations}, {"parameters", &o.Parameters}}
+}
+
+// Some reports whether anything is offloaded.
+func (o Offload) Some() bool {
+	return slices.ContainsFunc(o.parts(), func(x offloaded) bool { return *x.part > 0 })
+}
+
+// ParseOffload reads what String prints: none, or parts with commas between them, such as "optimizer",
+// "50% optimizer, activations" or "optimizer=0.5", and behind a colon a directory.
+func ParseOffload(text string) (o Offload, err error) {
+	bad := func() (Offload, error) {
+		return Offload{}, fmt.Errorf("offload is %q: want none, or parts such as optimizer, activations=0.5, "+
+			"parameters, and :DIR behind them for files in a directory", text)
+	}
+	list, dir, disk := strings.Cut(text, ":")
+	if text == "" || text == None {
+		return o, nil
+	}
+	if o.Dir = dir; disk && dir == "" {
+		return bad()
+	}
+	for word := range strings.SplitSeq(list, ",") {
+		name, part, ok := partOf(strings.TrimSpace(word))
+		at := slices.IndexFunc(o.parts(), func(x offloaded) bool { return x.name == name && *x.part == 0 })
+		if !ok || at < 0 {
+			return bad()
+		}
+		*o.parts()[at].part = part
+	}
+	return o, nil
+}
+
+// partOf reads "optimizer", "50% optimizer" or "optimizer=0.5".
+func partOf(word string) (name string, part float64, ok bool) {
+	scale := 1.0
+	name, number, found := strings.Cut(word, "=")
+	if percent, rest, has := strings.Cut(word, "% "); has && !found {
+		name, number, found, scale = rest, percent, true, 100
+	}
+	if !found {
+		return name, 1, true
+	}
+	part, err := strconv.ParseFloat(number, 64)
+	part /= scale
+	return name, part, err == nil && part > 0 && part <= 1
+}
+
+// String says what is offloaded, as ParseOffload reads it.
 func (o Offload) String() string {
 	var words []string
-	for _, x := range []struct {
-		name string
-		part float64
-	}{{"optimizer", o.Optimizer}, {"activations", o.Activations}} {
-		switch {
-		case x.part == 1:
+	for _, x := range o.parts() {
+		switch part := *x.part; {
+		case part == 1:
 			words = append(words, x.name)
-		case x.part > 0:
-			words = append(words, strconv.FormatFloat(100*x.part, 'g', 4, 64)+"% "+x.name)
+		case part > 0:
+			words = append(words, strconv.FormatFloat(100*part, 'g', 4, 64)+"% "+x.name)
 		}
 	}
 	if words == nil {
@@ -52,13 +95,13 @@ func (o Offload) String() string {
 	return text
 }
 
-// check refuses parts that are none, and files of nothing.
 func (o Offload) check() error {
-	if !(o.Optimizer >= 0 && o.Optimizer <= 1 && o.Activations >= 0 && o.Activations <= 1) {
-		return fmt.Errorf("offload: %g of the optimizer's state and %g of activations: want parts from 0 to 1",
-			o.Optimizer, o.Activations)
+	for _, x := range o.parts() {
+		if !(*x.part >= 0 && *x.part <= 1) {
+			return fmt.Errorf("offload: %g of %s: want a part from 0 to 1", *x.part, x.name)
+		}
 	}
-	if o.Dir != "" && o.Optimizer == 0 && o.Activations == 0 {
+	if o.Dir != "" && !o.Some() {
 		return fmt.Errorf("offload: directory %s for nothing: say what is kept there: optimizer 1", o.Dir)
 	}
 	return nil

@@ -94,6 +94,8 @@ func (s *Strategy) set(key, value string) (err error) {
 		s.Offload.Optimizer, err = part(value)
 	case "offload.activations":
 		s.Offload.Activations, err = part(value)
+	case "offload.parameters":
+		s.Offload.Parameters, err = part(value)
 	case "offload.dir":
 		s.Offload.Dir = value
 	case "layers":
@@ -102,7 +104,8 @@ func (s *Strategy) set(key, value string) (err error) {
 		at := s.number(key)
 		if at == nil {
 			return fmt.Errorf("want dp, tp, pp, cp, ep, etp, vpp, micro, micro_batch, zero, shard, schedule, sp, " +
-				"cp_kind, recompute, offload.optimizer, offload.activations, offload.dir, layers, amp or overlap")
+				"cp_kind, recompute, offload.optimizer, offload.activations, offload.parameters, offload.dir, layers, amp " +
+				"or overlap")
 		}
 		*at, err = strconv.Atoi(value)
 	}
@@ -188,6 +191,7 @@ func (s Strategy) Line() string {
 	add(n.Recompute.Mode() != None, "recompute=", string(n.Recompute))
 	add(n.Offload.Optimizer != 0, "offload.optimizer=", strconv.FormatFloat(n.Offload.Optimizer, 'g', -1, 64))
 	add(n.Offload.Activations != 0, "offload.activations=", strconv.FormatFloat(n.Offload.Activations, 'g', -1, 64))
+	add(n.Offload.Parameters != 0, "offload.parameters=", strconv.FormatFloat(n.Offload.Parameters, 'g', -1, 64))
 	add(n.Offload.Dir != "", "offload.dir=", n.Offload.Dir)
 	add(len(n.Layers) > 0, "layers=", strings.Trim(strings.ReplaceAll(fmt.Sprint(n.Layers), " ", ","), "[]"))
 	add(n.AMP != "" && n.AMP != "off", "amp=", n.AMP)

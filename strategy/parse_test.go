@@ -65,8 +65,9 @@ func TestMistakes(t *testing.T) {
 // What can only be planned is refused by a trainer, with its reason; what is said has one meaning for all.
 func TestUnrunnable(t *testing.T) {
 	for line, want := range map[string]string{
-		"offload.activations=1": "activations are not offloaded here", "offload.optimizer=0.5": "want all or none of it",
-		"dp=4 zero=1 shard=2": "zero within groups is not run here", "dp=4 ep=2 etp=2": "want etp=1",
+		"offload.activations=1": "", "offload.optimizer=0.5": "", "offload.parameters=1": "",
+		"dp=4 zero=1 shard=2": "", "dp=4 zero=1 shard=3": "shard=3 devices do not divide the 4",
+		"dp=2 cp=3 zero=3 shard=2": "do not divide the 6", "dp=4 cp=3 zero=3 shard=6": "", "dp=4 ep=2 etp=2": "want etp=1",
 		"cp=2 cp_kind=gather": "want ring or ulysses", "dp=2 micro_batch=2": "say Micro in place of MicroBatch",
 		"dp=1 ep=2": "ep=2 does not divide dp=1", "recompute=full:1": "", "ep=2": "", "dp=4 zero=1 shard=4": "",
 		"offload.optimizer=1": "", "dp=2 cp=2 zero=1 shard=4": "",
@@ -83,6 +84,26 @@ func TestUnrunnable(t *testing.T) {
 }
 
 // The number of micro-batches and their sequences follow from each other.
+func TestOffload(t *testing.T) {
+	for text, want := range map[string]string{"": "none", "none": "none", "optimizer": "optimizer",
+		"optimizer:/tmp/x": "optimizer:/tmp/x", "activations=0.5": "50% activations",
+		"25% optimizer, parameters:d": "25% optimizer, parameters:d"} {
+		o, err := strategy.ParseOffload(text)
+		if err != nil || o.String() != want {
+			t.Errorf("%q: got %v, %v, want %s", text, o, err, want)
+		}
+		if back, err := strategy.ParseOffload(o.String()); err != nil || back != o {
+			t.Errorf("%q prints as %q, which reads as %v, %v", text, o, back, err)
+		}
+	}
+	for _, text := range []string{"gradients", "optimizer:", "optimizer,optimizer", "optimizer=2", "optimizer=x",
+		"-5% optimizer"} {
+		if _, err := strategy.ParseOffload(text); err == nil || !strings.Contains(err.Error(), "want none, or parts") {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
 func TestMicros(t *testing.T) {
 	for _, x := range []struct {
 		line                string

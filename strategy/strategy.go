@@ -35,7 +35,7 @@ type Strategy struct {
 	// that; 0 is what Micro makes of a batch. Sized gives one from the other.
 	MicroBatch int `yaml:"micro_batch,omitempty" json:"micro_batch,omitempty"`
 	// Zero splits over the data axes: 1 the optimizer's memory, 2 the sums of gradients, too, 3 the parameters,
-	// too. Shard is over how many devices, in groups; 0 is all. Groups are planned and exported only.
+	// too. Shard is over how many devices, neighbours in groups that hold copies of each other; 0 is all.
 	Zero  int `yaml:"zero,omitempty" json:"zero,omitempty"`
 	Shard int `yaml:"shard,omitempty" json:"shard,omitempty"`
 	// Sequence splits what lies between layers over the tensor axis, too.
@@ -46,7 +46,7 @@ type Strategy struct {
 	// Recompute is what backward passes compute again: none, selective, full, or full:N for the first N layers
 	// of each stage.
 	Recompute Recompute `yaml:"recompute,omitempty" json:"recompute,omitempty"`
-	// Offload is what leaves the devices between updates.
+	// Offload is what lies outside of the devices' memory and is brought in when it is used.
 	Offload Offload `yaml:"offload,omitempty" json:"offload,omitzero"`
 	// Layers is how many layers each stage has, in the order that a micro-batch passes them; nil spreads them
 	// evenly.

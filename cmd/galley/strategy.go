@@ -14,6 +14,7 @@ import (
 type strategyFlags struct {
 	Mesh      string `help:"Degrees of data, tensor, pipeline, context and expert parallelism: dp=2,tp=2,pp=2. Their product is the number of devices, which live in this process or, with --backend, are the accelerator's; ep folds into dp." placeholder:"AXES"`
 	Zero      int    `help:"What the data axes split besides: 1 the optimizer's memory, 2 gradients, too, 3 parameters, too." default:"0"`
+	ZeroGroup int    `help:"Devices of a group that --zero splits over, neighbours first; groups hold copies: shard within a host, replicate across. 0 is all."`
 	Schedule  string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
 	VPP       int    `name:"vpp" help:"Stages of each pipeline rank in interleaved schedules."`
 	Micro     int    `help:"Micro-batches of a step: gradients are summed over as many parts of the batch; 0 means as many as pp."`
@@ -22,7 +23,7 @@ type strategyFlags struct {
 	Overlap   bool   `help:"Compute while devices exchange: collectives are waited for when their results are used."`
 	Recompute string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`
 	AMP       string `name:"amp" help:"Compute in bf16 or f16, with f32 weights in the optimizer." enum:"off,bf16,f16" default:"off"`
-	Offload   string `help:"What leaves the devices between updates: none, optimizer (to the host's memory), or optimizer:DIR (to files)." default:"none"`
+	Offload   string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters; with :DIR behind them in files." default:"none"`
 }
 
 // strategy is what the flags say, or nil where they ask for one device as it is.
@@ -31,6 +32,7 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--mesh: %w", err)
 	}
+	s.Shard = f.ZeroGroup
 	s.Zero, s.VPP, s.Micro, s.Sequence, s.Overlap = f.Zero, f.VPP, f.Micro, f.SP, f.Overlap
 	s.Context, s.Recompute, s.AMP = f.CP, strategy.Recompute(f.Recompute), f.AMP
 	if s.Offload, err = strategy.ParseOffload(f.Offload); err != nil {

@@ -76,6 +76,10 @@ func zeroMixes() (list []galley.Strategy) {
 		list = append(list, galley.Strategy{DP: 2, Zero: stage, Micro: 2},
 			galley.Strategy{DP: 4, TP: 2, Zero: stage})
 	}
+	for stage := 1; stage <= 3; stage++ {
+		list = append(list, galley.Strategy{DP: 4, Zero: stage, Shard: 2, Micro: 2})
+	}
+	list = append(list, galley.Strategy{DP: 4, TP: 2, PP: 2, Zero: 3, Shard: 2, Micro: 2})
 	return append(list, galley.Strategy{DP: 8, Zero: 3}, galley.Strategy{DP: 3, Zero: 2, Micro: 2},
 		galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 1, Micro: 2}, galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 3,
 			Micro: 2})
@@ -114,7 +118,13 @@ func memoryMixes(dir string) (list []galley.Strategy) {
 	return append(list, galley.Strategy{PP: 2, Micro: 4, Recompute: "full:1"},
 		galley.Strategy{Offload: strategy.Offload{Optimizer: 1}}, galley.Strategy{DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1}},
 		galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 2, Micro: 2, Recompute: "full",
-			Offload: strategy.Offload{Optimizer: 1}}, galley.Strategy{PP: 2, Micro: 2, Offload: strategy.Offload{Optimizer: 1, Dir: dir}})
+			Offload: strategy.Offload{Optimizer: 1}}, galley.Strategy{PP: 2, Micro: 2, Offload: strategy.Offload{Optimizer: 1, Dir: dir}},
+		galley.Strategy{Offload: strategy.Offload{Optimizer: 0.5}}, galley.Strategy{Offload: strategy.Offload{Activations: 1}},
+		galley.Strategy{Micro: 4, Offload: strategy.Offload{Parameters: 1}},
+		galley.Strategy{DP: 2, TP: 2, PP: 2, Micro: 4, Zero: 1, Offload: strategy.Offload{Optimizer: 0.5,
+			Activations: 0.5, Parameters: 0.5}},
+		galley.Strategy{DP: 2, Zero: 3, Micro: 2, Offload: strategy.Offload{Optimizer: 1, Activations: 1, Parameters: 1,
+			Dir: dir}})
 }
 
 // expertMixes split experts.

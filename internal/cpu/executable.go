@@ -123,6 +123,9 @@ func (e *Executable) bind(args []array.Array) ([]array.Array, error) {
 		all[own+i] = a
 	}
 	for i, a := range all {
+		if e.plan.visits.params[i] {
+			continue
+		}
 		if t := ir.TypeOf(a); !t.Equal(params[i].Type()) {
 			return nil, fmt.Errorf("run %s: argument %d %q: got %v, want %v", e.f.Name(), i, params[i].Name(), t,
 				params[i].Type())
@@ -161,6 +164,8 @@ type run struct {
 	results map[*place][]byte
 	watch   func(n *ir.Node, took time.Duration)
 	device  *Device
+	// visitor, where set, brings in and out what is away.
+	visitor *visitor
 }
 
 // all runs every node.
@@ -172,7 +177,10 @@ func (r *run) all() error {
 			return err
 		}
 	}
-	for _, n := range r.e.f.Nodes() {
+	for i, n := range r.e.f.Nodes() {
+		if err := r.visit(i); err != nil {
+			return err
+		}
 		r.device.at.Store(n)
 		var start time.Time
 		if r.watch != nil {
@@ -188,7 +196,15 @@ func (r *run) all() error {
 			r.watch(n, time.Since(start))
 		}
 	}
-	return nil
+	return r.visit(len(r.e.f.Nodes()))
+}
+
+// visit brings in what is away ahead of node i, and out what the nodes before have made.
+func (r *run) visit(i int) error {
+	if r.visitor == nil {
+		return nil
+	}
+	return r.visitor.before(i)
 }
 
 func (r *run) node(n *ir.Node) (err error) {

@@ -8,25 +8,12 @@ import (
 )
 
 // NewPlan is an executable without a device and without memory: RunOver brings both.
-func NewPlan(f *ir.Func, o Options) (*Executable, error) {
-	donated, err := donatedOf(f, o)
-	if err != nil {
-		return nil, err
-	}
-	if f, err = fuse(f, o); err != nil {
-		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
-	}
-	p, err := planMemory(f, donated)
-	if err != nil {
-		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
-	}
-	return &Executable{f: f, plan: p, watch: o.Observe}, nil
-}
+func NewPlan(f *ir.Func, o Options) (*Executable, error) { return NewPlanAway(f, o, Away{}) }
 
 // RunOver is Run on a device of a world in memory that the caller lends: Memory().Arena bytes, and an array
 // for every result. Several such runs of one executable may go on at once. A result that is left in a donated
-// parameter's memory must be given that memory.
-func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Array) error {
+// parameter's memory must be given that memory. What is away has no array, and is asked of elsewhere.
+func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Array, elsewhere Elsewhere) error {
 	all, err := e.bind(args)
 	if err != nil {
 		return err
@@ -40,10 +27,20 @@ func (e *Executable) RunOver(d *Device, arena []byte, args, results []array.Arra
 		return err
 	}
 	r := &run{e: e, env: d.env(), arena: arena, params: all, results: given, watch: d.watch, device: d}
+	if len(e.plan.visits.params)+len(e.plan.visits.results) > 0 {
+		if elsewhere == nil {
+			return fmt.Errorf("run %s: parts of it are away: want where they are", e.f.Name())
+		}
+		r.visitor = &visitor{r: r, elsewhere: elsewhere, coming: map[int]chan error{}}
+		defer r.visitor.end()
+	}
 	if err := r.all(); err != nil {
 		return err
 	}
 	for i, v := range e.f.Results() {
+		if e.plan.visits.results[i] {
+			continue
+		}
 		if src, dst := r.array(v).Bytes(), results[i].Bytes(); len(src) > 0 && &src[0] != &dst[0] {
 			copy(dst, src)
 		}

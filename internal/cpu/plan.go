@@ -38,7 +38,8 @@ type plan struct {
 	// resultOf[i] is where result i is read from.
 	resultOf []*place
 	// taken[i] is the result that takes over donated param i's memory, or -1.
-	taken []int
+	taken  []int
+	visits visits
 }
 
 // planner assigns places node by node.
@@ -51,7 +52,7 @@ type planner struct {
 
 // planMemory decides where every value lives. donated[i] allows param i's memory to become a result's. It
 // refuses what no memory holds, so that no offset overflows.
-func planMemory(f *ir.Func, donated []bool) (*plan, error) {
+func planMemory(f *ir.Func, donated []bool, away Away) (*plan, error) {
 	defer fault.Pass("memory plan", f)
 	p := &planner{f: f, donated: donated, lastUse: lastUses(f)}
 	p.places = make([]*place, f.NumValues())
@@ -60,6 +61,7 @@ func planMemory(f *ir.Func, donated []bool) (*plan, error) {
 		p.places[v.ID()] = &place{home: homeParam, index: i, first: -1, last: p.lastUse[v.ID()],
 			bytes: v.Type().Bytes(), owned: donated[i]}
 	}
+	p.visit(away)
 	for i, n := range f.Nodes() {
 		p.node(i, n)
 	}
@@ -74,14 +76,20 @@ func planMemory(f *ir.Func, donated []bool) (*plan, error) {
 
 // lastUses is, for each value, the last node that reads it; len(nodes) for results, -1 if nothing does.
 func lastUses(f *ir.Func) []int {
+	last := lastReads(f)
+	for _, v := range f.Results() {
+		last[v.ID()] = len(f.Nodes())
+	}
+	return last
+}
+
+// lastReads is lastUses by the program's own nodes.
+func lastReads(f *ir.Func) []int {
 	last := slices.Repeat([]int{-1}, f.NumValues())
 	for i, n := range f.Nodes() {
 		for _, v := range n.In() {
 			last[v.ID()] = i
 		}
-	}
-	for _, v := range f.Results() {
-		last[v.ID()] = len(f.Nodes())
 	}
 	return last
 }
@@ -164,13 +172,14 @@ func readsOnce(n *ir.Node, x, v *ir.Value) bool {
 	return true
 }
 
-// results gives each result memory of its own that outlives the run.
+// results gives each result memory of its own that outlives the run, but for those that leave.
 func (p *planner) results() {
 	p.resultOf = make([]*place, len(p.f.Results()))
 	for i, v := range p.f.Results() {
 		at := p.places[v.ID()]
 		p.resultOf[i] = at
 		switch {
+		case p.visits.results[i]:
 		case at.home == homeArena:
 			at.home, at.index = homeResult, i
 		case at.home == homeParam && p.donated[at.index] && p.taken[at.index] < 0:

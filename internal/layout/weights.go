@@ -141,7 +141,7 @@ var hybridPlan = append([]planRow{
 func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
 	m := l.Meshes[0]
 	var axes mesh.Axes
-	for _, x := range l.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis) {
+	for _, x := range l.shardAxes() {
 		if !m.Overlap(x, use.Used()) {
 			axes = append(axes, x)
 		}
@@ -158,4 +158,27 @@ func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
 	split := use.Clone()
 	split.Dims[best] = append(slices.Clone(split.Dims[best]), axes...)
 	return split
+}
+
+// shardAxes is the axes that ZeRO splits over: all data axes or, where the strategy has groups, the innermost
+// parts of them that a group's devices differ in. Neighbours share a group, those of a host first.
+func (l *Layout) shardAxes() mesh.Axes {
+	all := l.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis)
+	rest := l.Strategy.Shard
+	if rest == 0 || rest == l.Meshes[0].Count(all) {
+		return all
+	}
+	var axes mesh.Axes
+	for _, x := range slices.Backward(all) {
+		n := l.Meshes[0].Extent(x)
+		if rest < n { // Shard was checked to divide what is left
+			if _, minor, ok := l.Meshes[0].Cut(x, n/rest); ok {
+				axes = append(axes, minor)
+			}
+			break
+		}
+		axes, rest = append(axes, x), rest/n
+	}
+	slices.Reverse(axes)
+	return axes
 }

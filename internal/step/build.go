@@ -26,12 +26,14 @@ type builder struct {
 	// numbers is where equal programs are among the plan's, parts those that are listed there.
 	numbers map[programKey]int
 	parts   map[*part]bool
+	// away is the weights and slots that are.
+	away map[bufferKey]bool
 }
 
 // programKey names a device's program: one that was made for another device with the same is shared.
 type programKey struct {
-	f       *ir.Func
-	donated string
+	f             *ir.Func
+	donated, away string
 }
 
 // New plans a training step. Nothing of it runs yet, and no memory for tensors is taken.
@@ -54,6 +56,7 @@ func New(c Config) (*Plan, error) {
 	if b.update, b.updateProgram, err = newUpdate(b, b.sections[0]); err != nil {
 		return nil, err
 	}
+	b.chooseAway()
 	return b.finish()
 }
 
@@ -183,12 +186,12 @@ func (p *Plan) add(t *tape) {
 
 // compiled is a device's program with its memory planned, by its number; devices with equal programs share
 // it.
-func (b *builder) compiled(p *spmd.Program, device int, donated []int) (int, error) {
+func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.Away) (int, error) {
 	f, err := p.Local(device)
 	if err != nil {
 		return 0, err
 	}
-	k := programKey{f, fmt.Sprint(donated)}
+	k := programKey{f, fmt.Sprint(donated), awayText(away)}
 	if i, ok := b.numbers[k]; ok {
 		return i, nil
 	}
@@ -201,12 +204,12 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int) (int, err
 		}
 	}
 	b.numbers[k] = len(b.plan.programs)
-	return b.numbers[k], b.plan.compile(f, donated)
+	return b.numbers[k], b.plan.compile(f, donated, away)
 }
 
 // compile plans the memory of a program and adds it to the plan's.
-func (p *Plan) compile(f *ir.Func, donated []int) error {
-	e, err := cpu.NewPlan(f, cpu.Options{Donate: donated, NoFuse: p.Backend})
-	p.programs = append(p.programs, &program{e, donated})
+func (p *Plan) compile(f *ir.Func, donated []int, away cpu.Away) error {
+	e, err := cpu.NewPlanAway(f, cpu.Options{Donate: donated, NoFuse: p.Backend}, away)
+	p.programs = append(p.programs, &program{e, donated, away})
 	return err
 }

@@ -164,9 +164,7 @@ func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]floa
 	for _, c := range in.copies {
 		work += p.Copy(float64(t.buffers[c[0]].t.Bytes()))
 	}
-	for _, i := range in.away {
-		work += 2 * p.Copy(float64(t.buffers[i].t.Bytes())) // in and out
-	}
+	work += p.Copy(t.awayBytes(in))
 	return at, work
 }
 

@@ -63,8 +63,8 @@ type Config struct {
 	SumType func(weight int) ir.Type
 	// Update makes the next weights.
 	Update Update
-	// Away keeps the optimizer's slots outside of the devices' memory; they are brought in for the update.
-	Away   bool
+	// Away is what lies outside of the devices' memory.
+	Away   Away
 	Prices spmd.Prices
 	// Overlap is whether devices compute while they exchange.
 	Overlap Overlap

@@ -15,15 +15,10 @@ import (
 // Weights is a device's part of a weight, as it rests.
 type Weights func(device, weight int) (array.Array, error)
 
-// Weights is the weights where a step keeps them, shared with it: they must not be read while it runs.
+// Weights is the weights where a step keeps them, shared with it: they must not be read while it runs. Those
+// that are away are copied.
 func (r *Runner) Weights() Weights {
-	return func(device, weight int) (array.Array, error) {
-		i, ok := r.tapes[device].find(bufferKey{kind: weightBuffer, stage: weight})
-		if !ok {
-			return array.Array{}, fmt.Errorf("%s: device %d has no part of it", r.Plan.Weights[weight].Name, device)
-		}
-		return r.memory[device].arrays[i], nil
-	}
+	return func(device, weight int) (array.Array, error) { return r.fetch(device, Tensor{weight, -1}) }
 }
 
 // ForwardRunner is devices that forward passes run on.

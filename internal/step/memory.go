@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
 )
 
@@ -12,27 +11,22 @@ import (
 type memory struct {
 	arrays []array.Array
 	taken  int
-	// store keeps the buffers that are away, away their numbers in it.
+	// store keeps the buffers that are away.
 	store offload.Store
-	away  []int
 }
 
 // allocate takes the memory of a tape.
 func (t *tape) allocate(c RunConfig) (*memory, error) {
 	m := t.cut(array.New(array.U8, t.memory().Peak()).Bytes(), nil)
-	if len(m.away) == 0 {
+	if len(t.store) == 0 {
 		return m, nil
 	}
 	if c.Offload == nil {
 		return nil, fmt.Errorf("step: device %d keeps %d tensors elsewhere: want Offload to say where", t.device,
-			len(m.away))
-	}
-	var types []ir.Type
-	for _, i := range m.away {
-		types = append(types, t.buffers[i].t)
+			len(t.store))
 	}
 	var err error
-	m.store, err = c.Offload(t.device, types)
+	m.store, err = c.Offload(t.device, t.store)
 	return m, err
 }
 
@@ -46,6 +40,10 @@ func (t *tape) cut(block []byte, given map[int]array.Array) *memory {
 			m.arrays = append(m.arrays, a)
 			continue
 		}
+		if b.away {
+			m.arrays = append(m.arrays, array.Array{})
+			continue
+		}
 		at := b.offset
 		if b.persistent() {
 			at = m.taken
@@ -53,19 +51,6 @@ func (t *tape) cut(block []byte, given map[int]array.Array) *memory {
 		}
 		bytes := block[at : at+b.bytes()]
 		m.arrays = append(m.arrays, array.View(b.t.DType, b.t.Shape, bytes[:b.t.Bytes()]))
-		if b.away {
-			m.away = append(m.away, i)
-		}
 	}
 	return m
-}
-
-// moveAway moves the buffers that are kept elsewhere, in or out.
-func (m *memory) moveAway(move func(i int, a array.Array) error) error {
-	for k, i := range m.away {
-		if err := move(k, m.arrays[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -18,10 +18,11 @@ func (t *tape) pack() {
 	for i := range t.buffers {
 		b := &t.buffers[i]
 		b.last = max(b.last, b.held)
-		if !b.persistent() {
+		if b.slabbed() {
 			todo = append(todo, i)
 		}
 	}
+	t.shelve()
 	slices.SortStableFunc(todo, func(i, j int) int { return t.buffers[j].bytes() - t.buffers[i].bytes() })
 	var laid []int // by offset
 	for _, i := range todo {
@@ -70,13 +71,14 @@ func (t *tape) memory() Memory {
 	m := Memory{Step: t.slab}
 	for i := range t.buffers {
 		b := &t.buffers[i]
+		if b.away {
+			continue
+		}
 		switch b.key.kind {
 		case weightBuffer:
 			m.Weights += b.bytes()
 		case slotBuffer:
-			if !b.away {
-				m.Slots += b.bytes()
-			}
+			m.Slots += b.bytes()
 		case sumBuffer:
 			m.Sums += b.bytes()
 		case scalarBuffer, seedBuffer, reportBuffer, resultBuffer:
@@ -90,7 +92,7 @@ func (t *tape) memory() Memory {
 func (t *tape) live(i int) int {
 	n := 0
 	for k := range t.buffers {
-		if b := &t.buffers[k]; !b.persistent() && b.first <= i && i <= b.last {
+		if b := &t.buffers[k]; b.slabbed() && b.first <= i && i <= b.last {
 			n += b.bytes()
 		}
 	}

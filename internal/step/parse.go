@@ -251,13 +251,14 @@ func (r *reader) program(s *scanner) error {
 	if s.is("donates") {
 		donated = s.numbers(most)
 	}
+	away := s.away()
 	if err := s.end(); err != nil {
 		return err
 	}
 	text, first := r.function()
 	f, err := ir.Parse(text, op.Lookup)
 	if err == nil {
-		err = r.p.compile(f, donated)
+		err = r.p.compile(f, donated, away)
 	}
 	if err != nil {
 		return within(first, 1, err)

@@ -36,12 +36,25 @@ func (x *tapeReader) run(s *scanner, in *instruction) {
 		}
 		in.copies = append(in.copies, c)
 	}
-	if s.is("away") {
-		in.away = s.buffers(count)
-	}
 	if s.err == nil {
 		s.fail(at, x.fits(in))
 	}
+}
+
+// fitsAway is an error where a buffer is away that a program does not bring in or out, or the other way round.
+func (x *tapeReader) fitsAway(in *instruction) error {
+	away := x.r.p.programs[in.program].away
+	for _, side := range []struct {
+		name          string
+		buffers, away []int
+	}{{"parameter", in.args, away.Params}, {"result", in.out, away.Results}} {
+		for i, b := range side.buffers {
+			if x.t.buffers[b].away != slices.Contains(side.away, i) {
+				return fmt.Errorf("%s %d of program %d: it and buffer %%%d are not both away", side.name, i, in.program, b)
+			}
+		}
+	}
+	return nil
 }
 
 // load reads a part of the batch.
@@ -101,6 +114,9 @@ func (x *tapeReader) fits(in *instruction) error {
 					want, b, got)
 			}
 		}
+	}
+	if err := x.fitsAway(in); err != nil {
+		return err
 	}
 	arena := 0
 	if in.arena >= 0 {

@@ -68,8 +68,8 @@ func (x *tapeReader) buffer(s *scanner) {
 	s.want(":")
 	b.t = s.typ()
 	b.away = s.is("away")
-	if b.away && b.key.kind != slotBuffer {
-		s.errorf(at, "only slots can be away")
+	if !slices.Contains([]bufferKind{slotBuffer, weightBuffer, dynamic}, b.key.kind) && b.away {
+		s.errorf(at, "only weights, slots and values can be away")
 	}
 	if _, ok := x.t.find(b.key); ok {
 		s.errorf(at, "a second buffer of the same")
@@ -205,7 +205,7 @@ func (x *tapeReader) carried(s *scanner, buffer int) {
 
 // use notes the buffers that an instruction uses.
 func (x *tapeReader) use(in *instruction) {
-	list := slices.Concat(in.args, in.out, in.away)
+	list := slices.Concat(in.args, in.out)
 	if in.arena >= 0 {
 		list = append(list, in.arena)
 	}

@@ -94,6 +94,7 @@ type Part struct {
 type program struct {
 	exe     *cpu.Executable
 	donated []int // parameters that results overwrite
+	away    cpu.Away
 }
 
 // Devices is how many devices the plan needs.

@@ -132,19 +132,15 @@ func (p *player) call(in *instruction) error {
 		array.CopyBox(p.m.arrays[l.buffer], make([]int, len(l.box.Size)), p.batch[in.action.Micro][l.batch],
 			l.box.Start, l.box.Size)
 	}
-	if in.away != nil {
-		if err := p.m.moveAway(p.m.store.Get); err != nil {
-			return err
-		}
+	var away cpu.Elsewhere
+	if p.m.store != nil {
+		away = elsewhere{p, in}
 	}
-	if err := in.exe.RunOver(p.device, arena, p.arrays(in.args), p.arrays(in.out)); err != nil {
+	if err := in.exe.RunOver(p.device, arena, p.arrays(in.args), p.arrays(in.out), away); err != nil {
 		return err
 	}
 	for _, c := range in.copies {
 		copy(p.m.arrays[c[1]].Bytes(), p.m.arrays[c[0]].Bytes())
-	}
-	if in.away != nil {
-		return p.m.moveAway(p.m.store.Put)
 	}
 	return nil
 }

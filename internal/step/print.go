@@ -136,7 +136,7 @@ func typesText(types []ir.Type) (text string) {
 // program prints a program of single devices.
 func (w *printer) program(i int) {
 	x := w.p.programs[i]
-	w.line("program %d%s", i, numbers(" donates", x.donated))
+	w.line("program %d%s%s", i, numbers(" donates", x.donated), awayText(x.away))
 	w.WriteString(x.exe.Func().String())
 }
 

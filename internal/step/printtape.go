@@ -72,7 +72,6 @@ func (in *instruction) text(t *tape) string {
 	for _, c := range in.copies {
 		fmt.Fprintf(&b, " copy %%%d %%%d", c[0], c[1])
 	}
-	b.WriteString(buffersText(" away", in.away))
 	return b.String()
 }
 

@@ -29,6 +29,8 @@ type section struct {
 	// weight whose next sum or whose gradient it is.
 	sums          []mesh.Spec
 	sumOf, gradOf map[int]int
+	// away is the values that are elsewhere between forward and backward passes.
+	away map[int]bool
 }
 
 // partKey names a part. The first backward pass of a step leaves its gradients where later ones add theirs.

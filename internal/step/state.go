@@ -89,13 +89,13 @@ func (t *tape) find(k bufferKey) (int, bool) {
 // fetch is a device's part of a tensor: shared where the device has it, a copy where it is kept elsewhere.
 func (r *Runner) fetch(device int, t Tensor) (array.Array, error) {
 	i, ok := r.part(device, t)
-	m := r.memory[device]
-	if k := slices.Index(m.away, i); ok && k >= 0 {
-		a := array.New(m.arrays[i].DType(), m.arrays[i].Shape()...)
-		return a, m.store.Get(k, a)
-	}
 	if !ok {
 		return array.Array{}, fmt.Errorf("%s: device %d has no part of it", r.Name(t), device)
+	}
+	m, b := r.memory[device], &r.tapes[device].buffers[i]
+	if b.away {
+		a := array.New(b.t.DType, b.t.Shape...)
+		return a, m.store.Get(b.offset, a)
 	}
 	return m.arrays[i], nil
 }
@@ -158,8 +158,8 @@ func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) 
 // keep puts a part that is kept elsewhere there.
 func (r *Runner) keep(device int, t Tensor, part array.Array) error {
 	i, _ := r.part(device, t)
-	if k := slices.Index(r.memory[device].away, i); k >= 0 {
-		return r.memory[device].store.Put(k, part)
+	if b := &r.tapes[device].buffers[i]; b.away {
+		return r.memory[device].store.Put(b.offset, part)
 	}
 	return nil
 }

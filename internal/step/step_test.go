@@ -12,6 +12,7 @@ import (
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/comm/inproc"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/offload"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/mesh"
@@ -159,7 +160,9 @@ type trained struct {
 
 // trainOn takes four steps on the devices of a world that live in this process.
 func trainOn(w comm.World, s *Plan, micros int) (*trained, error) {
-	r, err := s.Start(w, RunConfig{})
+	r, err := s.Start(w, RunConfig{Offload: func(_ int, types []ir.Type) (offload.Store, error) {
+		return offload.NewHost(types)
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +251,7 @@ func (t *tape) overlap() error {
 	for i := range t.buffers {
 		for j := range t.buffers[:i] {
 			a, b := &t.buffers[i], &t.buffers[j]
-			if a.persistent() || b.persistent() || a.bytes() == 0 || b.bytes() == 0 {
+			if !a.slabbed() || !b.slabbed() || a.bytes() == 0 || b.bytes() == 0 {
 				continue
 			}
 			apart := a.offset+a.bytes() <= b.offset || b.offset+b.bytes() <= a.offset
@@ -257,7 +260,7 @@ func (t *tape) overlap() error {
 				return fmt.Errorf("buffers %d and %d share memory: %+v and %+v", j, i, *b, *a)
 			}
 		}
-		if b := &t.buffers[i]; !b.persistent() && b.offset+b.bytes() > t.slab {
+		if b := &t.buffers[i]; b.slabbed() && b.offset+b.bytes() > t.slab {
 			return fmt.Errorf("buffer %d ends behind the slab", i)
 		}
 	}

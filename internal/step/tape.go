@@ -12,8 +12,9 @@ type tape struct {
 	device, rank int
 	code         []instruction
 	buffers      []buffer
-	// slab is the bytes of all buffers that live within a step only.
-	slab int
+	// slab is the bytes of all buffers that live within a step only, store what is away.
+	slab  int
+	store []ir.Type
 	// whole is a tape of whole programs.
 	whole bool
 }
@@ -34,8 +35,6 @@ type instruction struct {
 	peer, tag, until int
 	// loads bring parts of the batch in before a run.
 	loads []load
-	// away is the buffers that are brought in from a store before a run and go back after it.
-	away []int
 	// copies are made after a run: from a buffer of its own to the one that could not be written while it ran.
 	copies [][2]int
 }
@@ -62,11 +61,15 @@ type buffer struct {
 	// held is when the last message that carries it has arrived.
 	held   int
 	offset int
-	// away is state that is kept elsewhere and brought in for the update.
+	// away says that it has no memory on the device: programs bring it in from place offset of a store, and out
+	// to it.
 	away bool
 }
 
-func (b buffer) persistent() bool { return b.key.kind != dynamic && b.key.kind != scratch && !b.away }
+// persistent says that memory lives on from step to step, slabbed that it is of one step.
+func (b *buffer) persistent() bool { return !b.brief() && !b.away }
+func (b *buffer) slabbed() bool    { return b.brief() && !b.away }
+func (b *buffer) brief() bool      { return b.key.kind == dynamic || b.key.kind == scratch }
 
 // bufferKey names a buffer: a value of a stage's joint program for a micro-batch, or a piece of state.
 type bufferKey struct {

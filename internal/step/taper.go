@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
 	"github.com/galley-ml/galley/internal/spmd"
@@ -58,7 +59,7 @@ func (w *taper) buffer(k bufferKey, t ir.Type) int {
 		return i
 	}
 	now := len(w.t.code)
-	w.t.buffers = append(w.t.buffers, buffer{key: k, t: t, first: now, last: now})
+	w.t.buffers = append(w.t.buffers, buffer{key: k, t: t, first: now, last: now, away: w.isAway(k)})
 	w.at[k] = len(w.t.buffers) - 1
 	return w.at[k]
 }
@@ -194,13 +195,14 @@ func (w *taper) compute(a pipeline.Action) error {
 	}
 	p := x.parts[key]
 	w.b.list(x, w.b.c.Variant[a.Micro], key)
-	in, err := w.newCall(a, p.program, p.donated(x))
+	params, results := w.keys(x, p, key, a.Micro)
+	in, err := w.newCall(a, p.program, p.donated(x), w.awayOf(params, results))
 	if err != nil {
 		return err
 	}
 	e := in.exe
 	for k, value := range p.params {
-		key := w.key(x, a.Micro, value)
+		key := params[k]
 		_, here := w.at[key]
 		i := w.use(w.buffer(key, e.Func().Params()[k].Type()))
 		in.args = append(in.args, i)
@@ -213,14 +215,7 @@ func (w *taper) compute(a pipeline.Action) error {
 		}
 	}
 	for k, value := range p.results {
-		to := w.key(x, a.Micro, value)
-		if j, ok := x.gradOf[value]; ok && key.turn == first && a.Kind != pipeline.Input {
-			to = bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
-		}
-		if x.Forward && x.number == w.b.c.Schedule.Stages-1 {
-			to = bufferKey{kind: resultBuffer, micro: a.Micro, value: k}
-		}
-		if err := w.result(&in, k, to); err != nil {
+		if err := w.result(&in, k, results[k]); err != nil {
 			return fmt.Errorf("step: device %d: %v: value %d: %w", w.t.device, a, value, err)
 		}
 	}
@@ -228,9 +223,27 @@ func (w *taper) compute(a pipeline.Action) error {
 	return nil
 }
 
+// keys is the buffers of a part's parameters and results for a micro-batch.
+func (w *taper) keys(x *section, p *part, of partKey, micro int) (params, results []bufferKey) {
+	for _, value := range p.params {
+		params = append(params, w.key(x, micro, value))
+	}
+	for k, value := range p.results {
+		to := w.key(x, micro, value)
+		if j, ok := x.gradOf[value]; ok && of.turn == first && of.kind != pipeline.Input {
+			to = bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
+		}
+		if x.Forward && x.number == w.b.c.Schedule.Stages-1 {
+			to = bufferKey{kind: resultBuffer, micro: micro, value: k}
+		}
+		results = append(results, to)
+	}
+	return params, results
+}
+
 // newCall is a call of the device's program of a part.
-func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int) (instruction, error) {
-	i, err := w.b.compiled(p, w.t.device, donated)
+func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int, away cpu.Away) (instruction, error) {
+	i, err := w.b.compiled(p, w.t.device, donated, away)
 	if err != nil {
 		return instruction{}, err
 	}
@@ -255,7 +268,8 @@ func (w *taper) result(in *instruction, k int, key bufferKey) error {
 	if got := w.t.buffers[i].t; !got.Equal(t) {
 		return fmt.Errorf("got %v, want %v", t, got)
 	}
-	if p := slices.Index(in.args, i); p >= 0 && !in.exe.MayShare(k, p) && !in.exe.Returns(k, p) {
+	if p := slices.Index(in.args, i); p >= 0 && !w.t.buffers[i].away && !in.exe.MayShare(k, p) &&
+		!in.exe.Returns(k, p) {
 		own := w.use(w.buffer(bufferKey{kind: scratch, micro: 1 + k, value: len(w.t.code)}, t))
 		in.copies = append(in.copies, [2]int{own, i})
 		i = own
@@ -288,29 +302,26 @@ func (w *taper) update() error {
 	p := w.b.updateProgram
 	params, results := p.ParamsOf(w.t.device), p.ResultsOf(w.t.device)
 	var donated []int
+	var takes, makes []bufferKey
 	for k, i := range params {
-		if kind := w.b.update.roles[i].kind; kind == roleWeight || kind == roleSlot {
+		takes = append(takes, w.role(w.b.update.roles[i]))
+		if kind := takes[k].kind; (kind == weightBuffer || kind == slotBuffer) && !w.isAway(takes[k]) {
 			donated = append(donated, k)
 		}
 	}
-	in, err := w.newCall(pipeline.Action{Stage: -1}, p, donated)
+	for _, i := range results {
+		makes = append(makes, w.role(w.b.update.results[i]))
+	}
+	in, err := w.newCall(pipeline.Action{Stage: -1}, p, donated, w.awayOf(takes, makes))
 	if err != nil {
 		return err
 	}
-	for k, i := range params {
-		in.args = append(in.args, w.use(w.buffer(w.role(w.b.update.roles[i]), in.exe.Func().Params()[k].Type())))
+	for k, key := range takes {
+		in.args = append(in.args, w.use(w.buffer(key, in.exe.Func().Params()[k].Type())))
 	}
 	for k, i := range results {
-		if err := w.result(&in, k, w.role(w.b.update.results[i])); err != nil {
+		if err := w.result(&in, k, makes[k]); err != nil {
 			return fmt.Errorf("step: device %d: update: result %d: %w", w.t.device, i, err)
-		}
-	}
-	if w.b.c.Away {
-		for i := range w.t.buffers {
-			if b := &w.t.buffers[i]; b.key.kind == slotBuffer {
-				b.away, b.first = true, len(w.t.code)
-				in.away = append(in.away, i)
-			}
 		}
 	}
 	w.call(in)

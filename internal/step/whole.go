@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
@@ -144,10 +145,10 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 	if err != nil {
 		return err
 	}
-	k := programKey{f, fmt.Sprint(x.Donated)}
+	k := programKey{f: f, donated: fmt.Sprint(x.Donated)}
 	if _, ok := numbers[k]; !ok {
 		numbers[k] = len(p.programs)
-		if err := p.compile(f, x.Donated); err != nil {
+		if err := p.compile(f, x.Donated, cpu.Away{}); err != nil {
 			return err
 		}
 	}

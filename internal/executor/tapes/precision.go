@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
+	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
 )
@@ -23,11 +24,16 @@ func (h *planner) shortened(batch []*op.Tensor) []*op.Tensor {
 // shorten is a tensor as computation takes it, one of the batch or one that the loss captures.
 func (h *planner) shorten(x *op.Tensor) *op.Tensor { return op.Cast(x, h.Computed(x.Type()).DType) }
 
-// offloadOf is where the optimizer's memory is kept; nil is on the devices.
+// awayOf is what a step keeps outside of the devices.
+func awayOf(o strategy.Offload) step.Away {
+	return step.Away{Weights: o.Parameters, Slots: o.Optimizer, Activations: o.Activations}
+}
+
+// offloadOf is where what is offloaded is kept; nil is on the devices.
 func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.Store, error), error) {
 	dir := s.Offload.Dir
 	switch {
-	case s.Offload.Optimizer == 0:
+	case !s.Offload.Some():
 		return nil, nil
 	case dir == "":
 		return func(_ int, types []ir.Type) (offload.Store, error) { return offload.NewHost(types) }, nil

@@ -33,7 +33,7 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 	}
 	c := step.Config{
 		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, SequenceParallel: h.SequenceParallel(),
-		Overlap: h.overlap(), Away: h.Strategy.Offload != (strategy.Offload{}),
+		Overlap: h.overlap(), Away: awayOf(h.Strategy.Offload),
 	}
 	cut, err := h.forwards(&c, batch, micros)
 	if err != nil {

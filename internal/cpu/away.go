@@ -1,0 +1,211 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// Away is the parameters and results of a program that lie outside of a device's memory. A parameter is
+// brought in ahead of the first node that reads it, while the one before it is being used, and lives in the
+// arena until the last; a result leaves as soon as it is made.
+type Away struct {
+	Params, Results []int
+	// After is, for each of Results, a parameter that it replaces: it does not leave before that has come. -1 is
+	// none.
+	After []int
+}
+
+// Elsewhere is where a run finds what is away.
+type Elsewhere interface {
+	// Get copies a parameter in, Put a result out. Get may be called from another goroutine than Put.
+	Get(param int, into array.Array) error
+	Put(result int, a array.Array) error
+}
+
+// NewPlanAway is NewPlan for a program of which something is away.
+func NewPlanAway(f *ir.Func, o Options, away Away) (*Executable, error) {
+	if err := away.check(f); err != nil {
+		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
+	}
+	donated, err := donatedOf(f, o)
+	if err != nil {
+		return nil, err
+	}
+	if f, err = fuse(f, o); err != nil {
+		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
+	}
+	p, err := planMemory(f, donated, away)
+	if err != nil {
+		return nil, fmt.Errorf("compile %s: %w", f.Name(), err)
+	}
+	return &Executable{f: f, plan: p, watch: o.Observe}, nil
+}
+
+func (a Away) check(f *ir.Func) error {
+	for _, i := range a.Params {
+		if n := len(f.Params()) - len(f.Captures()); i < 0 || i >= n {
+			return fmt.Errorf("parameter %d is away: it has %d", i, n)
+		}
+	}
+	for _, i := range a.Results {
+		if n := len(f.Results()); i < 0 || i >= n {
+			return fmt.Errorf("result %d is away: it has %d", i, n)
+		}
+	}
+	return nil
+}
+
+// visits is when what is away comes and goes, by node. What comes is started at one node and there at
+// another.
+type visits struct {
+	params, results map[int]bool
+	start, there    [][]int
+	puts            [][]int // after node i-1
+}
+
+// visit finds when parameters come: each with the first use of those that come before it, the first ones at
+// the begin.
+func (p *planner) visit(away Away) {
+	n := len(p.f.Nodes())
+	v := &p.visits
+	v.params, v.results = setOf(away.Params), setOf(away.Results)
+	defer p.leave(away)
+	v.start, v.there, v.puts = make([][]int, n+1), make([][]int, n+1), make([][]int, n+1)
+	uses := p.firstUses(away)
+	at := slices.Clone(uses)
+	slices.Sort(at)
+	at = slices.Compact(at)
+	for k, i := range away.Params {
+		first := uses[k]
+		begin := 0
+		if j, _ := slices.BinarySearch(at, first); j > 0 {
+			begin = at[j-1]
+		}
+		if first == n && p.lastUse[p.f.Params()[i].ID()] < 0 {
+			continue // nothing reads it
+		}
+		v.start[begin], v.there[first] = append(v.start[begin], i), append(v.there[first], i)
+		p.places[p.f.Params()[i].ID()] = &place{home: homeArena, index: i, first: begin, owned: true,
+			last: max(p.lastUse[p.f.Params()[i].ID()], first), bytes: p.f.Params()[i].Type().Bytes()}
+	}
+}
+
+func setOf(list []int) map[int]bool {
+	set := map[int]bool{}
+	for _, i := range list {
+		set[i] = true
+	}
+	return set
+}
+
+// firstUses is, for each parameter that is away, the first node that reads it; one that is a result itself is
+// wanted at the begin.
+func (p *planner) firstUses(away Away) []int {
+	first := slices.Repeat([]int{len(p.f.Nodes())}, p.f.NumValues())
+	for i, n := range slices.Backward(p.f.Nodes()) {
+		for _, v := range n.In() {
+			first[v.ID()] = i
+		}
+	}
+	for _, v := range p.f.Results() {
+		if v.Node() == nil {
+			first[v.ID()] = 0
+		}
+	}
+	list := make([]int, len(away.Params))
+	for k, i := range away.Params {
+		list[k] = first[p.f.Params()[i].ID()]
+	}
+	return list
+}
+
+// leave finds when results go: when they are made, and not before the parameter that they replace has come.
+// They need no memory after that but for what reads them.
+func (p *planner) leave(away Away) {
+	came := map[int]int{}
+	for at, list := range p.visits.there {
+		for _, i := range list {
+			came[i] = at + 1
+		}
+	}
+	last := lastReads(p.f)
+	for k, i := range away.Results {
+		v := p.f.Results()[i]
+		at := min(max(p.madeAt(v, came), came[away.After[k]]), len(p.f.Nodes()))
+		p.visits.puts[at] = append(p.visits.puts[at], i)
+		last[v.ID()] = max(last[v.ID()], at)
+		if !p.staying(v) {
+			p.lastUse[v.ID()] = last[v.ID()]
+		}
+	}
+}
+
+// staying reports whether a value is also a result that does not leave.
+func (p *planner) staying(v *ir.Value) bool {
+	for i, r := range p.f.Results() {
+		if r == v && !p.visits.results[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// madeAt is the number of the node after that which makes a value or, where it is a parameter, before which
+// that has come.
+func (p *planner) madeAt(v *ir.Value, came map[int]int) int {
+	for v.Node() != nil {
+		if _, alias := v.Node().Op().(op.Aliaser); !alias {
+			return 1 + slices.Index(p.f.Nodes(), v.Node())
+		}
+		v = v.Node().In()[0]
+	}
+	return came[v.ID()]
+}
+
+// visitor brings in and out what is away in one run.
+type visitor struct {
+	r         *run
+	elsewhere Elsewhere
+	coming    map[int]chan error
+}
+
+// before is called ahead of a node, and once after the last.
+func (v *visitor) before(i int) error {
+	at := &v.r.e.plan.visits
+	for _, k := range at.puts[i] {
+		if err := v.elsewhere.Put(k, v.r.array(v.r.e.f.Results()[k])); err != nil {
+			return err
+		}
+	}
+	for _, k := range at.start[i] {
+		into, done := v.r.array(v.r.e.f.Params()[k]), make(chan error, 1)
+		v.coming[k] = done
+		go func() { done <- v.elsewhere.Get(k, into) }()
+	}
+	for _, k := range at.there[i] {
+		if err := v.wait(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *visitor) wait(k int) error {
+	done, ok := v.coming[k]
+	if !ok {
+		return nil
+	}
+	delete(v.coming, k)
+	return <-done
+}
+
+// end waits for what is on its way: its memory is the next run's.
+func (v *visitor) end() {
+	for k := range v.coming {
+		_ = v.wait(k)
+	}
+}

@@ -1,0 +1,188 @@
+package step
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/pipeline"
+)
+
+// Away is the parts of a step's tensors, from 0 to 1, that lie outside of the devices' memory: of the weights,
+// of the optimizer's slots, and of what forward passes leave for backward ones. Programs bring them in when
+// they are used, one ahead of its turn.
+type Away struct{ Weights, Slots, Activations float64 }
+
+// share chooses tensors whose bytes are at most a part of all, spread evenly over their order.
+type share struct {
+	part         float64
+	wanted, have float64
+}
+
+// takes reports whether the next tensor is chosen.
+func (s *share) takes(bytes int) bool {
+	s.wanted += s.part * float64(bytes)
+	if s.part == 0 || s.have+float64(bytes) > s.wanted+0.5 {
+		return false
+	}
+	s.have += float64(bytes)
+	return true
+}
+
+// chooseAway decides which weights and slots are away.
+func (b *builder) chooseAway() {
+	b.away = map[bufferKey]bool{}
+	weights, slots := share{part: b.c.Away.Weights}, share{part: b.c.Away.Slots}
+	for i, w := range b.c.Weights {
+		if weights.takes(w.Type.Bytes()) {
+			b.away[bufferKey{kind: weightBuffer, stage: i}] = true
+		}
+		for k, t := range b.c.Update.Slots(i) {
+			if slots.takes(t.Bytes()) {
+				b.away[bufferKey{kind: slotBuffer, stage: i, value: k}] = true
+			}
+		}
+	}
+	for _, list := range b.sections {
+		for _, x := range list {
+			x.chooseAway(b.c.Away.Activations)
+		}
+	}
+}
+
+// chooseAway decides which values of the joint program are away between the forward pass that makes them and
+// the backward passes that read them. What passes between stages stays.
+func (x *section) chooseAway(part float64) {
+	x.away = map[int]bool{}
+	var handed []int
+	for i := range x.Out {
+		handed = append(handed, x.Joint.Results()[i].ID())
+	}
+	activations := share{part: part}
+	for _, value := range x.parts[partKey{kind: pipeline.Forward}].results {
+		if value < len(x.Joint.Params()) || slices.Contains(handed, value) {
+			continue
+		}
+		if activations.takes(x.types[value].Bytes()) {
+			x.away[value] = true
+		}
+	}
+}
+
+// isAway reports whether the tensor of a buffer is away.
+func (w *taper) isAway(k bufferKey) bool {
+	if w.t.whole {
+		return false
+	}
+	if k.kind == dynamic {
+		return w.section(k.stage, k.micro).away[k.value]
+	}
+	return w.b.away[k]
+}
+
+// awayOf is what of a program is away, by the keys of its parameters and results. A result of the same key as
+// a parameter replaces it.
+func (w *taper) awayOf(params, results []bufferKey) (a cpu.Away) {
+	for i, k := range params {
+		if w.isAway(k) {
+			a.Params = append(a.Params, i)
+		}
+	}
+	for i, k := range results {
+		if w.isAway(k) {
+			a.Results, a.After = append(a.Results, i), append(a.After, slices.Index(params, k))
+		}
+	}
+	return a
+}
+
+// shelve gives every buffer that is away a place in the device's store: state its own, and what lives within
+// a step one that is free meanwhile.
+func (t *tape) shelve() {
+	t.store = nil
+	var free []int // the buffers that have the places, the last of each
+	for i := range t.buffers {
+		b := &t.buffers[i]
+		if !b.away {
+			continue
+		}
+		at := slices.IndexFunc(free, func(j int) bool {
+			l := &t.buffers[j]
+			return b.key.kind == dynamic && l.key.kind == dynamic && l.t.Equal(b.t) && l.last < b.first
+		})
+		if at < 0 {
+			at = len(free)
+			free, t.store = append(free, i), append(t.store, b.t)
+		}
+		free[at], b.offset = i, at
+	}
+}
+
+// elsewhere is where a call finds what is away: the device's store.
+type elsewhere struct {
+	p  *player
+	in *instruction
+}
+
+func (e elsewhere) Get(param int, into array.Array) error {
+	return e.p.m.store.Get(e.p.t.buffers[e.in.args[param]].offset, into)
+}
+
+func (e elsewhere) Put(result int, a array.Array) error {
+	return e.p.m.store.Put(e.p.t.buffers[e.in.out[result]].offset, a)
+}
+
+// awayBytes is the bytes that a call brings in and out.
+func (t *tape) awayBytes(in *instruction) (n float64) {
+	for _, list := range [][]int{in.args, in.out} {
+		for _, i := range list {
+			if b := &t.buffers[i]; b.away {
+				n += float64(b.t.Bytes())
+			}
+		}
+	}
+	return n
+}
+
+// Elsewhere is the bytes that a device's store keeps: host memory or disk.
+func (p *Plan) Elsewhere(device int) (n int) {
+	for _, t := range p.tapes[device].store {
+		n += t.Bytes()
+	}
+	return n
+}
+
+// awayText is a program's parameters and results that are away, as plans print them; what results replace is
+// counted from 1 on, and 0 is nothing.
+func awayText(a cpu.Away) string {
+	var replaced []int
+	if slices.ContainsFunc(a.After, func(i int) bool { return i >= 0 }) {
+		for _, i := range a.After {
+			replaced = append(replaced, i+1)
+		}
+	}
+	return numbers(" fetches", a.Params) + numbers(" stores", a.Results) + numbers(" replaces", replaced)
+}
+
+// away reads what awayText prints.
+func (s *scanner) away() (a cpu.Away) {
+	if s.is("fetches") {
+		a.Params = s.numbers(most)
+	}
+	if s.is("stores") {
+		a.Results = s.numbers(most)
+		a.After = slices.Repeat([]int{-1}, len(a.Results))
+	}
+	at := s.column()
+	if s.is("replaces") {
+		list := s.numbers(most)
+		if len(list) != len(a.Results) {
+			s.errorf(at, "%d results are stored: got what %d replace", len(a.Results), len(list))
+			return a
+		}
+		for i, n := range list {
+			a.After[i] = n - 1
+		}
+	}
+	return a
+}

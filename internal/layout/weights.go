@@ -24,7 +24,7 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 			return nil, err
 		}
 		w := step.Weight{Name: p.Name, Type: l.Entering(p), Use: use, Rest: use, Sum: use, Slot: use,
-			Buffer: p.Buffer}
+			Buffer: p.Buffer, Fixed: p.Fixed}
 		split := l.zero(use, p.Type)
 		if l.Strategy.Zero >= 1 {
 			w.Slot = split

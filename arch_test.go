@@ -29,7 +29,7 @@ internal/executor internal/forecast internal/paged internal/state dtensor eager 
 internal/executor/local internal/executor/tapes internal/executor/accelerator internal/evaluation internal/runfacts distribute job serve/engine
 . serve
 internal/check/report
-internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench
+internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench internal/probe
 cmd/galley examples
 `
 

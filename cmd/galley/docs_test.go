@@ -118,6 +118,8 @@ func small(line string) string {
 			flags = slices.DeleteFunc(flags,
 				func(f [2]string) bool { return f[0] == "--tokens" || f[0] == "--prompt" })
 		}
+	case strings.Contains(line, "--probe --devices"):
+		flags = [][2]string{{"--probe-time", "1s"}}
 	case strings.HasPrefix(line, "galley finetune"):
 		flags = [][2]string{{"--steps", "2"}, {"--batch", "2"}, {"--seq", "64"}}
 	case strings.HasPrefix(line, "galley generate"):

@@ -15,7 +15,7 @@ import (
 var job *processes.Job
 
 // together is the commands that several processes run as one.
-var together = []string{"train", "doctor"}
+var together = []string{"train", "doctor", "plan"}
 
 // inJob runs a command as part of a job, if the process is one: the first process prints, and tells the error
 // of whichever fails.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -46,6 +47,8 @@ type trainCmd struct {
 	Devices     int    `help:"Devices of this process, or with --backend of the accelerator; without --mesh or --plan, the planner chooses how to use those of this process." group:"Devices"`
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
+	Probe       string `help:"How long the planner may measure its best plans before it chooses: auto is a twentieth of the time that training should take, at most 30s, and none where that is less than 2s; off; or a time such as 20s." default:"auto" placeholder:"TIME" group:"Devices"`
+	Learned     string `help:"File for the calibration that measuring comes to." type:"path" placeholder:"FILE" group:"Devices"`
 
 	optimizerFlags  `group:"Optimizer"`
 	dataFlags       `group:"Data"`
@@ -179,6 +182,8 @@ type training struct {
 	watch func(galley.Span)
 	// stopped is set where a signal has ended training.
 	stopped *stoppedError
+	// learned is what probing came to; nil where there was none.
+	learned *plan.Calibration
 }
 
 // prepare finds what is wrong before anything takes time.

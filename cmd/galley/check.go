@@ -23,6 +23,7 @@ type checkCmd struct {
 	Devices    checkDevicesCmd    `cmd:"" help:"A training that several devices of an accelerator run as one program."`
 	Runs       checkRunsCmd       `cmd:"" help:"Predicted step times and memory against published training runs."`
 	Planner    checkPlannerCmd    `cmd:"" help:"Predicted step times and memory of strategies against this machine's."`
+	Auto       checkAutoCmd       `cmd:"" help:"Plans of ten programs against every candidate of their space, and against data parallelism."`
 }
 
 // place is what all checks take.

@@ -28,7 +28,7 @@ func inJob(ctx *kong.Context) error {
 	var err error
 	if job, err = processes.Join(); err != nil || job == nil {
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errJoin, err)
 		}
 		return ctx.Run()
 	}

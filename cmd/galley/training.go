@@ -24,6 +24,9 @@ func (t *training) compute() array.DType {
 
 // chooseStrategy is that of the flags, of a plan, or of the planner for a number of devices.
 func (t *training) chooseStrategy() (*galley.Strategy, error) {
+	if t.next != nil {
+		return t.next, nil
+	}
 	run := galley.AutoConfig{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: t.Devices, AMP: t.AMP}
 	given := t.Mesh != ""
 	if job != nil && !given && t.Plan == "" && run.Devices == 0 {
@@ -107,7 +110,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s != nil {
+	if t.spread = s; s != nil {
 		var notes []string
 		if model, notes, err = galley.Arrange(model, *s, t.Seq); err != nil {
 			return nil, err
@@ -116,6 +119,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 			fmt.Println(n)
 		}
 	}
+	t.adapt = t.adapts(s)
 	trainer, err := galley.NewTrainer(t.trainerConfig(s, model))
 	if err != nil || t.b != nil {
 		return trainer, err
@@ -128,6 +132,9 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		return nil, err
 	}
 	fmt.Println(p)
+	if t.adapt != nil {
+		t.adapt.weigh(p)
+	}
 	return trainer, nil
 }
 
@@ -153,6 +160,9 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 		Optimizer: t.optimizer(t.Decay),
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
 		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),
+	}
+	if t.adapt != nil {
+		c.Watch = t.adapt.watch.Span
 	}
 	if t.weights != nil {
 		c.Load = t.weights.ReadBox

@@ -31,6 +31,10 @@ type Device struct {
 func PlanOf(s strategy.Strategy, p *step.Plan) *Plan {
 	out := &Plan{Strategy: s, Stages: len(p.Stages), Step: p}
 	for d := range p.Devices() {
+		if !p.Has(d) {
+			out.Devices = append(out.Devices, Device{})
+			continue
+		}
 		out.Devices = append(out.Devices, Device{Memory: p.Memory(d), Load: p.Load(d)})
 	}
 	return out
@@ -99,8 +103,9 @@ func (c Config) WholeWeights() []step.State {
 	var list []step.State
 	for i, p := range c.Params {
 		whole := mesh.Whole(len(p.Type.Shape))
-		list = append(list, step.State{Slots: c.SlotTypes(i), Weight: step.Weight{Name: p.Name, Type: p.Type, Use: whole,
-			Rest: whole, Sum: whole, Slot: whole, Buffer: p.Buffer}})
+		w := step.Weight{Name: p.Name, Type: p.Type, Buffer: p.Buffer, Fixed: p.Fixed,
+			Lay: step.Lay{Use: whole, Rest: whole, Sum: whole, Slot: whole}}
+		list = append(list, step.State{Slots: c.SlotTypes(i), Weight: w})
 	}
 	return list
 }

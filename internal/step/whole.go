@@ -109,7 +109,7 @@ func NewWhole(c WholeConfig) (*Plan, error) {
 	}
 	numbers := map[programKey]int{}
 	for _, device := range c.Mesh.Devices() {
-		w := &taper{t: &tape{device: device, whole: true}, at: map[bufferKey]int{}, mesh: c.Mesh}
+		w := &taper{t: &tape{device: device, whole: true}, at: map[bufferKey]int{}}
 		for _, x := range c.Calls {
 			if err := p.tapeWhole(w, x, numbers); err != nil {
 				return nil, err
@@ -159,7 +159,7 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 			len(f.Results()), len(x.Params), len(x.Results))
 	}
 	for i, piece := range x.Params {
-		if err := w.take(&in, x.Part, i, piece); err != nil {
+		if err := w.take(&in, p.Meshes[0], x.Part, i, piece); err != nil {
 			return err
 		}
 	}
@@ -171,14 +171,14 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 }
 
 // take gives a call an argument. What a micro-batch brings is loaded.
-func (w *taper) take(in *instruction, part *Part, i int, piece Piece) error {
+func (w *taper) take(in *instruction, m *mesh.Mesh, part *Part, i int, piece Piece) error {
 	b := w.use(w.buffer(piece.key, in.exe.Func().Params()[i].Type()))
 	in.args = append(in.args, b)
 	if piece.key.kind != inputBuffer {
 		return nil
 	}
 	v := part.Func.Params()[i]
-	l, err := part.Specs[v.ID()].Layout(w.mesh, v.Shape())
+	l, err := part.Specs[v.ID()].Layout(m, v.Shape())
 	if err != nil {
 		return err
 	}

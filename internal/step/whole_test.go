@@ -53,10 +53,10 @@ func wholePlan(t testing.TB) *Plan {
 		x.Micro, x.Params, x.Results = micro, []Piece{WeightPiece(0), SumPiece(0), InputPiece(micro, 0)}, zeros.Results
 		calls = append(calls, x)
 	}
-	whole := mesh.Whole(1)
+	whole := Lay{Use: mesh.Whole(1), Rest: mesh.Whole(1), Sum: mesh.Whole(1), Slot: mesh.Whole(1)}
 	p, err := NewWhole(WholeConfig{Mesh: m, Inputs: [][]ir.Type{{f32(2, 3)}}, Variant: []int{0, 0},
 		Scalars: []ir.Type{f32()}, Calls: append(calls, update),
-		Weights: []State{{Weight: Weight{Name: "w", Type: f32(3), Use: whole, Rest: whole, Sum: whole, Slot: whole}}}})
+		Weights: []State{{Weight: Weight{Name: "w", Type: f32(3), Lay: whole}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

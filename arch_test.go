@@ -65,7 +65,7 @@ func TestFloors(t *testing.T) {
 // workings.
 func TestRootComposes(t *testing.T) {
 	allowed := map[string]bool{}
-	for _, p := range strings.Fields(`array data distribute eager fit mesh models nn op optim parallel strategy internal/auto internal/backend
+	for _, p := range strings.Fields(`array data distribute dtensor eager fit mesh models nn op optim parallel strategy internal/auto internal/backend
 		internal/checkpoint internal/cpu internal/evaluation internal/executor internal/executor/accelerator
 		internal/executor/local internal/executor/tapes internal/fault internal/forecast
 		internal/ir internal/layout internal/plan internal/planfile internal/runfacts internal/runtime

@@ -44,9 +44,11 @@ func (r *reader) part(s *scanner) error {
 
 func (r *reader) partHead(s *scanner) *Part {
 	x := &Part{}
-	if s.is("update") {
-		x.Stage = -1
-		return x
+	for stage, word := range whenWords {
+		if (r.p.Whole || stage == int(AtUpdate)) && s.is(word) {
+			x.Stage = stage
+			return x
+		}
 	}
 	x.Stage = s.number(r.p.Schedule.Stages)
 	at := s.column()

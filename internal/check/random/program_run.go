@@ -194,18 +194,23 @@ func readParams(params []*nn.Param, of func(*nn.Param) *op.Tensor) (list []array
 	return list, nil
 }
 
-// CheckEager compares the program op by op on its meshes with one device.
-func (p *Annotated) CheckEager() error {
+// Check compares the program op by op on its meshes, and compiled for them, with one device.
+func (p *Annotated) Check() error {
 	want, err := p.Alone()
 	if err != nil {
 		return fmt.Errorf("%vone device: %w", p, err)
 	}
-	got, err := p.Eager()
-	if err == nil {
-		err = got.Compare(want)
-	}
-	if err != nil {
-		return fmt.Errorf("%veager: %w", p, err)
+	for _, way := range []struct {
+		name string
+		run  func() (*Trained, error)
+	}{{"eager", p.Eager}, {"static", p.Static}} {
+		got, err := way.run()
+		if err == nil {
+			err = got.Compare(want)
+		}
+		if err != nil {
+			return fmt.Errorf("%v%s: %w", p, way.name, err)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package random
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
@@ -214,3 +215,10 @@ func (p *Annotated) Check() error {
 	}
 	return nil
 }
+
+// refusal is what is refused of programs that are compiled: a line, and that sums stay pending in what goes to
+// another stage.
+var refusal = regexp.MustCompile(`static: .*\.go:\d+: constrain: .*its sums are pending, and another stage`)
+
+// Refused reports whether an error of Check is an annotation that is refused with its line.
+func Refused(err error) bool { return err != nil && refusal.MatchString(err.Error()) }

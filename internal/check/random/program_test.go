@@ -23,14 +23,20 @@ func TestAnnotatedPrograms(t *testing.T) {
 	if *programs > 0 {
 		n = *programs
 	}
-	wrong := 0
+	wrong, refused := 0, 0
 	for seed := *from; seed < *from+uint64(n); seed++ {
-		if err := DrawAnnotated(seed).Check(); err != nil {
+		switch err := DrawAnnotated(seed).Check(); {
+		case Refused(err):
+			refused++
+		case err != nil:
 			wrong++
 			t.Error(err)
 		}
 	}
-	t.Logf("%d of %d are wrong", wrong, n)
+	t.Logf("%d of %d are wrong, %d are refused with their line when they are compiled", wrong, n, refused)
+	if refused > n/20 {
+		t.Errorf("%d of %d are refused", refused, n)
+	}
 }
 
 // TestAnnotatedFound is the programs that were wrong once, with what they found.

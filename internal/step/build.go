@@ -221,7 +221,7 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 
 // compile plans the memory of a program and adds it to the plan's.
 func (p *Plan) compile(f *ir.Func, donated []int, away cpu.Away) error {
-	e, err := cpu.NewPlanAway(f, cpu.Options{Donate: donated}, away)
+	e, err := cpu.NewPlanAway(f, cpu.Options{Donate: donated, NoFuse: p.Backend}, away)
 	p.programs = append(p.programs, &program{e, donated, away})
 	return err
 }

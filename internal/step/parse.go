@@ -207,7 +207,8 @@ func (r *reader) weight(s *scanner) {
 		if w.On == nil {
 			w.On = map[int]Lay{}
 		}
-		l.Mesh, w.On[rank] = m, l
+		l.Mesh = m
+		w.On[rank] = l
 	}
 	s.want("slots")
 	w.Slots = s.types()

@@ -2,7 +2,6 @@ package step
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -152,9 +151,6 @@ func (r *reader) finish() error {
 				return r.errorf("device %d of rank %d has no tape", id, rank)
 			}
 		}
-	}
-	if i := slices.IndexFunc(p.tapes, func(t *tape) bool { return t == nil }); i >= 0 {
-		return r.errorf("device %d has no tape: want devices that are numbered from 0 on", i)
 	}
 	if err := p.match(); err != nil {
 		return fmt.Errorf("plan: %w", err)

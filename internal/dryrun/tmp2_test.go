@@ -1,0 +1,3 @@
+package dryrun
+import "github.com/galley-ml/galley/models"
+func modelsConfig() models.Config { return models.Config{} }

@@ -51,6 +51,8 @@ func families(t testing.TB) []models.Config {
 			text = `{"model_type": "mamba2", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2`
 		case "rwkv":
 			text = `{"model_type": "rwkv", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2`
+		case "rwkv7":
+			text = `{"model_type": "rwkv7", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "head_dim": 8`
 		case "bert", "deepseek_v2", "deepseek_v3":
 			text = strings.NewReplacer(`"num_key_value_heads": 4, `, "", `"head_dim": 8,`, "").Replace(text)
 		}

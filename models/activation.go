@@ -18,12 +18,15 @@ func activationOf(name string) (nn.Activation, error) {
 		return func(x *op.Tensor) *op.Tensor { return op.GELU(x, "tanh") }, nil
 	case "relu":
 		return op.ReLU, nil
+	case "sqrelu":
+		return func(x *op.Tensor) *op.Tensor { return op.Square(op.ReLU(x)) }, nil
 	case "tanh":
 		return op.Tanh, nil
 	case "sigmoid":
 		return op.Sigmoid, nil
 	}
-	return nil, fmt.Errorf("activation %q: not supported: want silu, gelu, gelu_new, gelu_pytorch_tanh, relu, tanh or sigmoid", name)
+	return nil, fmt.Errorf("activation %q: not supported: want silu, gelu, gelu_new, gelu_pytorch_tanh, "+
+		"relu, sqrelu, tanh or sigmoid", name)
 }
 
 // gateOf is activationOf for gated layers, whose own default is silu.

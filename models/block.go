@@ -22,6 +22,11 @@ type block interface {
 	cache(batch, limit int) [2]array.Shape
 }
 
+// carrier is a block that hands something to the next one beside the stream; nil enters the first.
+type carrier interface {
+	carry(name string, x, carried *op.Tensor, c *nn.KVCache) (*op.Tensor, *op.Tensor)
+}
+
 // residual is one layer of a transformer: what it adds to the stream that passes through. Norms that are nil
 // leave their operand as it is.
 type residual struct {

@@ -50,7 +50,7 @@ type Config struct {
 	Mixture                  Mixture
 	// Latent is the sizes of DeepSeek's attention.
 	Latent Latent
-	// Recurrence is the sizes of Mamba's layers.
+	// Recurrence is the sizes of Mamba's and RWKV-7's layers.
 	Recurrence Recurrence
 	// Image is the sizes of what a vision model sees.
 	Image Image
@@ -133,7 +133,15 @@ type Recurrence struct {
 	MinStep, MaxStep float64
 	// Bias and ConvBias are those of the projections and of the convolution.
 	Bias, ConvBias bool
+	// Ranks is the sizes of RWKV-7's low-rank layers.
+	Ranks RWKVRanks
+	// NormFirst is that a norm follows the tokens' vectors, Warp that training draws the largest logit of each
+	// position towards 0, which no loss tells.
+	NormFirst, Warp bool
 }
+
+// RWKVRanks is the inner sizes of the layers that choose decays, rates, values and gates in RWKV-7.
+type RWKVRanks struct{ Decay, Rate, Value, Gate int }
 
 // Dropout is probabilities: of elements of the embedded tokens, of what a block adds to the stream, of
 // attention weights, of what a classifier sees.

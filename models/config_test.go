@@ -68,6 +68,9 @@ func small(family, more string) string {
 	if family == "qwen3" && !strings.Contains(more, "head_dim") {
 		more += `, "head_dim": 4`
 	}
+	if family == "rwkv7" {
+		return `{"model_type": "rwkv7", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3, "head_dim": 4` + more + `}`
+	}
 	if family == "rwkv" {
 		return `{"model_type": "rwkv", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
 	}

@@ -47,7 +47,9 @@ func livelyKeys() map[string]string {
 			"rope_scaling": {"type": "longrope", "short_factor": [1.5], "long_factor": [3.0]}`,
 		"bert": ``,
 		"rwkv": `, "attention_hidden_size": 12`,
-		"vit":  `, "image_size": [6, 4], "patch_size": 2, "num_labels": 3`,
+		"rwkv7": `, "head_dim": 8, "decay_low_rank_dim": 3, "gate_low_rank_dim": 4, "a_low_rank_dim": 5,
+			"v_low_rank_dim": 2, "use_l2warp": true`,
+		"vit": `, "image_size": [6, 4], "patch_size": 2, "num_labels": 3`,
 		"mamba2": `, "state_size": 5, "n_groups": 2, "head_dim": 8, "num_heads": 4, "chunk_size": 4,
 			"use_bias": true, "time_step_limit": [0.001, 2.0]`,
 	}

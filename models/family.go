@@ -88,7 +88,7 @@ func llamaKeys() keys {
 // families is all that there are, by name.
 func families() []family {
 	all := slices.Concat(
-		[]family{gpt2Family(), bertFamily(), mamba2Family(), rwkvFamily(),
+		[]family{gpt2Family(), bertFamily(), mamba2Family(), rwkvFamily(), rwkv7Family(),
 			vitFamily()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
 		ernieFamilies(), deepseekFamilies(), olmoFamilies(), phiFamilies(),
 	)

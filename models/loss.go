@@ -90,6 +90,13 @@ func (m *decoder) watched(list *[]nn.Routed) *decoder {
 	})
 }
 
+// warped is the same loss, whose gradient also has that of half the mean square of each position's largest
+// logit, times 1e-4.
+func warped(loss, logits *op.Tensor) *op.Tensor {
+	draw := op.MulScalar(op.Mean(op.Square(op.Cast(op.AMax(logits, -1), loss.DType()))), 0.5e-4)
+	return op.Add(loss, op.Sub(draw, op.StopGradient(draw)))
+}
+
 // tokenLoss is the loss of ids and labels in the order in which the model computes.
 func (m *decoder) tokenLoss(ids, labels *op.Tensor) *op.Tensor {
 	c := m.loss
@@ -102,6 +109,9 @@ func (m *decoder) tokenLoss(ids, labels *op.Tensor) *op.Tensor {
 	loss, lse := op.CrossEntropyLSE(logits, labels, op.CrossEntropyConfig{LabelSmoothing: c.LabelSmoothing})
 	if loss.Err() != nil {
 		return loss
+	}
+	if m.warp {
+		loss = warped(loss, logits)
 	}
 	if c.LogitZ != 0 {
 		loss = op.Add(loss, op.MulScalar(meanCounted(op.Square(lse), labels), c.LogitZ))

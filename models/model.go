@@ -89,6 +89,8 @@ type decoder struct {
 	head head
 	// ahead predicts further tokens in Loss.
 	ahead []aheadLayer
+	// warp is as Recurrence.Warp.
+	warp bool
 	// loss is what Loss has besides the cross-entropy.
 	loss LossConfig
 	// layout is how Loss lays out sequences, and sequence how the stream that passes lies.
@@ -166,7 +168,12 @@ func (m *decoder) stream(ids *op.Tensor, c *Cache) *op.Tensor {
 		return ids
 	}
 	x := through(m.stem.drop, m.begin(ids, c))
+	var carried *op.Tensor
 	for i, b := range m.blocks {
+		if b, ok := b.(carrier); ok {
+			x, carried = b.carry(nn.LayerMark(i), x, carried, c.layer(i))
+			continue
+		}
 		x = b.forward(nn.LayerMark(i), x, c.layer(i))
 	}
 	return op.Mark(x, nn.HeadMark)

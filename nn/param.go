@@ -47,6 +47,8 @@ type Init struct {
 	*list
 	prefix string
 	std    float64
+	// matrices, where not nil, is how matrices begin.
+	matrices Initializer
 }
 
 // list is what all views of an Init share.
@@ -70,7 +72,7 @@ func NewInit(c Config) *Init {
 
 // At is the same model with names below name.
 func (in *Init) At(name string) *Init {
-	return &Init{list: in.list, prefix: in.prefix + name + ".", std: in.std}
+	return &Init{list: in.list, prefix: in.prefix + name + ".", std: in.std, matrices: in.matrices}
 }
 
 // WithNormal is the same model with what layers call matrices drawn from a normal distribution and their
@@ -79,8 +81,16 @@ func (in *Init) WithNormal(std float64) *Init {
 	return &Init{list: in.list, prefix: in.prefix, std: std}
 }
 
+// WithWeights is the same model with what layers call matrices made by first.
+func (in *Init) WithWeights(first Initializer) *Init {
+	return &Init{list: in.list, prefix: in.prefix, std: in.std, matrices: first}
+}
+
 // weights is the initializer of a matrix that sums over from elements.
 func (in *Init) weights(from int) Initializer {
+	if in.matrices != nil {
+		return in.matrices
+	}
 	if in.std > 0 {
 		return Normal(in.std)
 	}

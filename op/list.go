@@ -142,6 +142,8 @@ func All() []Op {
 		sqrt{},
 		square{},
 		stateScanGrad{},
+		deltaScan{},
+		deltaScanGrad{},
 		stateScan{},
 		stopGradient{},
 		sub{},

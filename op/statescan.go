@@ -116,8 +116,9 @@ func runStateScan[T floats](env *Env, o stateScan, in, out []array.Array) {
 func scanKernel[T floats](o stateScan, in []array.Array) *kernel.StateScan[T] {
 	x, b := in[0].Shape(), in[2].Shape()
 	return &kernel.StateScan[T]{
-		Batch: x[0], Seq: x[1], Heads: x[2], Dim: x[3], Groups: b[2], States: b[3], Chunk: o.Chunk,
-		X: array.Data[T](in[0]), A: array.Data[T](in[1]), B: array.Data[T](in[2]), C: array.Data[T](in[3]),
+		Batch: x[0], Seq: x[1], Heads: x[2], Dim: x[3], Groups: b[2], States: b[3],
+		Chunk: max(1, min(o.Chunk, x[1])),
+		X:     array.Data[T](in[0]), A: array.Data[T](in[1]), B: array.Data[T](in[2]), C: array.Data[T](in[3]),
 		First: array.Data[T](in[4]),
 	}
 }

@@ -111,6 +111,7 @@ func refused(t *testing.T, family string) {
 	transformer := `, "intermediate_size": 20, "num_attention_heads": 4`
 	more, ok := map[string]string{
 		"bert": transformer + `, "vocab_size": 37`, "rwkv": `, "vocab_size": 37`,
+		"rwkv7":  `, "vocab_size": 37, "head_dim": 4`,
 		"mamba2": `, "vocab_size": 37, "state_size": 5, "n_groups": 2, "head_dim": 8, "num_heads": 4`,
 		"vit":    transformer + `, "image_size": [6, 4], "patch_size": 2, "num_labels": 3`,
 	}[family]

@@ -57,6 +57,10 @@ type hfConfig struct {
 	States    int     `json:"state_size"`
 	Groups    int     `json:"n_groups"`
 	AttnWidth int     `json:"attention_hidden_size"`
+	DecayRank int     `json:"decay_low_rank_dim"`
+	GateRank  int     `json:"gate_low_rank_dim"`
+	RateRank  int     `json:"a_low_rank_dim"`
+	ValueRank int     `json:"v_low_rank_dim"`
 	// Latent attention.
 	QRank  int `json:"q_lora_rank"`
 	KVRank int `json:"kv_lora_rank"`
@@ -115,7 +119,7 @@ func (c *hfConfig) family(m *Model) {
 		m.Tied, m.Bias = c.Tied == nil || *c.Tied, c.UseBias
 	case "bert", "vit":
 		c.encoder(m)
-	case "mamba2", "rwkv":
+	case "mamba2", "rwkv", "rwkv7":
 		c.recurrent(m)
 	}
 }
@@ -141,11 +145,24 @@ func (c *hfConfig) recurrent(m *Model) {
 		m.Recurrent = r
 		return
 	}
+	if c.Type == "rwkv7" {
+		c.rwkv7(m)
+		return
+	}
 	width := first(c.AttnWidth, m.Hidden)
 	m.Heads, m.HeadDim, m.FFN = width, 1, first(m.FFN, 4*m.Hidden)
 	m.Gated, m.LayerNorm = false, true
 	// Keys, values and what gates them, and the gate of the feed-forward layer.
 	m.Recurrent = Recurrent{In: 3*width + m.Hidden, States: 2, Groups: 1}
+}
+
+// rwkv7 has a matrix of state a head; its low-rank layers count as columns of as many weights.
+func (c *hfConfig) rwkv7(m *Model) {
+	m.HeadDim = first(c.HeadDim, 64)
+	m.Heads, m.FFN = max(1, m.Hidden/m.HeadDim), first(m.FFN, 4*m.Hidden)
+	m.Gated, m.LayerNorm = false, true
+	ranks := c.DecayRank + c.GateRank + c.RateRank + c.ValueRank
+	m.Recurrent = Recurrent{In: 3*m.Hidden + 2*ranks, States: m.HeadDim, Groups: m.Heads}
 }
 
 // denseLayers is how many layers have a plain feed-forward layer.

@@ -14,6 +14,8 @@ import traceback
 
 import torch
 import transformers as T
+
+import rwkv7 as R
 from safetensors.torch import save_file
 
 STEPS, BATCH, SEQ, VOCAB = 20, 4, 18, 64
@@ -93,6 +95,7 @@ CASES = {
     "rwkv": lambda: (T.RwkvForCausalLM, T.RwkvConfig(
         vocab_size=VOCAB, context_length=64, hidden_size=32, num_hidden_layers=2, intermediate_size=48, rescale_every=0,
         use_cache=False)),
+    "rwkv7": lambda: (R.RWKV7ForCausalLM, R.RWKV7Config(vocab_size=VOCAB)),
 }
 
 

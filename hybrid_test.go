@@ -57,7 +57,7 @@ func TestStrategies(t *testing.T) {
 		{DP: 2, Zero: 1}, {DP: 2, Zero: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2,
 			Zero: 3}, {Recompute: "full"}, {Recompute: "selective"}, {TP: 2, Sequence: true},
 		{PP: 2, Schedule: "zbh1", Micro: 4}, {PP: 2, Schedule: "zbv", Micro: 4}, {PP: 2, Schedule: "dualpipev",
-			Micro: 4}, {PP: 2, VPP: 2, Schedule: "interleaved", Micro: 4}, {CP: 2},
+			Micro: 4}, {CP: 2, Context: "gather"}, {DP: 2, CP: 3, Context: "gather", Zero: 1}, {PP: 2, VPP: 2, Schedule: "interleaved", Micro: 4}, {CP: 2},
 		{DP: 2, TP: 2, Zero: 3, Overlap: true}, {DP: 2, TP: 2, PP: 2, Zero: 2, Micro: 2, Overlap: true}, {TP: 2,
 			CP: 2, Sequence: true, Overlap: true},
 		{Micro: 3}, {DP: 3, Micro: 2}, {DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1}}, {PP: 2, Micro: 2,

@@ -15,13 +15,15 @@ import (
 type Strategy struct {
 	// DP is data parallel: the batch is split. TP is tensor parallel: heads, inner widths and the vocabulary
 	// are. PP is pipeline parallel: the layers are. CP is context parallel: the sequence is. EP is expert
-	// parallel. 0 means 1; where only EP is said, DP is EP.
+	// parallel, over devices of DP, or of DP and CP where it does not divide DP. 0 means 1; where only EP is
+	// said, DP is EP.
 	DP int `yaml:"dp" json:"dp"`
 	TP int `yaml:"tp" json:"tp"`
 	PP int `yaml:"pp" json:"pp"`
 	CP int `yaml:"cp,omitempty" json:"cp,omitempty"`
 	EP int `yaml:"ep,omitempty" json:"ep,omitempty"`
-	// ETP is over how many devices one expert is split; 0 means 1. Planned and exported only.
+	// ETP is over how many devices of the tensor axis one expert is split: TP, or 1, where each has experts of
+	// its own; 0 means 1.
 	ETP int `yaml:"etp,omitempty" json:"etp,omitempty"`
 	// VPP is how many stages a device has; 0 means what the schedule has.
 	VPP int `yaml:"vpp,omitempty" json:"vpp,omitempty"`
@@ -40,8 +42,8 @@ type Strategy struct {
 	Shard int `yaml:"shard,omitempty" json:"shard,omitempty"`
 	// Sequence splits what lies between layers over the tensor axis, too.
 	Sequence bool `yaml:"sp,omitempty" json:"sp,omitempty"`
-	// Context is how context parallel attention is computed: ring, the default, ulysses, or gather, which is
-	// planned and exported only.
+	// Context is how context parallel attention is computed: ring, the default, ulysses, or gather, by which
+	// every device has all keys.
 	Context string `yaml:"cp_kind,omitempty" json:"cp_kind,omitempty"`
 	// Recompute is what backward passes compute again: none, selective, full, or full:N for the first N layers
 	// of each stage.

@@ -18,7 +18,7 @@ type strategyFlags struct {
 	Schedule  string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
 	VPP       int    `name:"vpp" help:"Stages of each pipeline rank in interleaved schedules."`
 	Micro     int    `help:"Micro-batches of a step: gradients are summed over as many parts of the batch; 0 means as many as pp."`
-	CP        string `name:"cp" help:"How attention is computed over split sequences: ring or ulysses." enum:"ring,ulysses" default:"ring"`
+	CP        string `name:"cp" help:"How attention is computed over split sequences: ring, ulysses or gather." enum:"ring,ulysses,gather" default:"ring"`
 	SP        bool   `name:"sp" help:"Split what lies between layers over the tensor axis, too: sequence parallel."`
 	Overlap   bool   `help:"Compute while devices exchange: collectives are waited for when their results are used."`
 	Recompute string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`

@@ -32,7 +32,7 @@ func File(path string, r Run) (strategy.Strategy, error) {
 // Runnable is the strategy of a plan as a trainer takes it: its micro-batches counted, its stages cut as
 // planned, and its products in the planned precision.
 func Runnable(f *planfile.File) (strategy.Strategy, error) {
-	s, err := runnable(f.Strategy, f.Workload.Batch)
+	s, err := runnable(folded(f.Strategy), f.Workload.Batch)
 	if err != nil {
 		return s, err
 	}
@@ -41,6 +41,15 @@ func Runnable(f *planfile.File) (strategy.Strategy, error) {
 	}
 	s.AMP, err = amp(f.Workload.Precision)
 	return s, err
+}
+
+// folded is a planned strategy with experts as a trainer counts them: a plan's EP is all devices that share
+// experts, those of the tensor axis first, where a trainer's is those of the data axes alone.
+func folded(s strategy.Strategy) strategy.Strategy {
+	if s = s.Filled(); s.ETP == 1 {
+		s.EP = max(1, s.EP/s.TP)
+	}
+	return s
 }
 
 // amp is a planned precision as a strategy's AMP.

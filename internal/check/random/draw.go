@@ -111,7 +111,7 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 			strategy.Offload{Activations: 1, Optimizer: 0.3, Parameters: 0.4}),
 	}
 	if s.Kind == "attention" {
-		x.CP, x.Context = pick(r, 1, 1, 2), pick(r, "ring", "ulysses")
+		x.CP, x.Context = pick(r, 1, 1, 2), pick(r, "ring", "ulysses", "gather")
 		x.Sequence = x.TP > 1 && r.IntN(3) == 0
 	}
 	if x.DP*max(1, x.CP) > 1 {

@@ -25,7 +25,7 @@ internal/runtime internal/search internal/planfile internal/export
 internal/step
 nn optim data data/parquet
 models internal/layout fit
-internal/executor internal/forecast internal/paged internal/state dtensor parallel
+internal/executor internal/forecast internal/paged internal/state dtensor eager parallel
 internal/executor/local internal/executor/tapes internal/executor/accelerator internal/evaluation internal/runfacts distribute job serve/engine
 . serve internal/dryrun
 internal/check/report
@@ -65,7 +65,7 @@ func TestFloors(t *testing.T) {
 // workings.
 func TestRootComposes(t *testing.T) {
 	allowed := map[string]bool{}
-	for _, p := range strings.Fields(`array data distribute fit mesh models nn op optim parallel strategy internal/backend
+	for _, p := range strings.Fields(`array data distribute eager fit mesh models nn op optim parallel strategy internal/backend
 		internal/checkpoint internal/cpu internal/evaluation internal/executor internal/executor/accelerator
 		internal/executor/local internal/executor/tapes internal/fault internal/forecast
 		internal/ir internal/layout internal/plan internal/runfacts internal/runtime

@@ -123,8 +123,12 @@ func TestShardRefuses(t *testing.T) {
 		!strings.Contains(err.Error(), `no axis "mp"`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := galley.ShardOptimizer(optim.AdamW{}, optim.ShardingStage1{Axis: "mp"}); err == nil ||
-		!strings.Contains(err.Error(), `want "dp"`) {
+	other, err := galley.ShardOptimizer(optim.AdamW{}, optim.ShardingStage1{Axis: "mp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := galley.ToStatic(galley.Language(smallModel(t, device(t))), nil, galley.CrossEntropy, other,
+		&galley.Strategy{DP: 2}); err == nil || !strings.Contains(err.Error(), `want "dp"`) {
 		t.Errorf("got %v", err)
 	}
 	o, err := galley.ShardOptimizer(adamW(), optim.ShardingStage2{Axis: "dp"})

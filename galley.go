@@ -36,6 +36,9 @@ type Device = cpu.Device
 // Session is the scope of eager tensors: an op on them runs at once.
 type Session = cpu.Session
 
+// Seen is an op that a session has computed, as Session.Watch tells it.
+type Seen = cpu.Seen
+
 // Executable is a compiled program.
 type Executable = cpu.Executable
 

@@ -3,8 +3,8 @@ package galley
 import (
 	"fmt"
 
+	"github.com/galley-ml/galley/eager"
 	"github.com/galley-ml/galley/optim"
-	"github.com/galley-ml/galley/strategy"
 )
 
 // Optimizer is an optimizer and what goes along with it in training. It stands wherever an optim.Optimizer is
@@ -32,10 +32,6 @@ func ShardOptimizer(o optim.Optimizer, s optim.ShardingStage) (*Optimizer, error
 	if s == nil {
 		return nil, fmt.Errorf("shard optimizer: want optim.ShardingStage1, 2 or 3")
 	}
-	if a := s.Over(); a != "" && a != strategy.DataAxis {
-		return nil, fmt.Errorf("shard optimizer: stage %d over axis %q: want %q: state is split over the axes that "+
-			"split batches", s.Stage(), a, strategy.DataAxis)
-	}
 	out := optimizerOf(o)
 	out.Sharding = s
 	return &out, nil
@@ -47,6 +43,19 @@ func optimizerOf(o optim.Optimizer) Optimizer {
 		return *p
 	}
 	return Optimizer{Optimizer: o}
+}
+
+// EagerConfig is the optimizer as eager.NewOptimizer takes it.
+func (o Optimizer) EagerConfig() (optim.Optimizer, eager.Config, error) {
+	c := eager.Config{Schedule: o.Schedule, ClipNorm: o.ClipNorm, Sharding: o.Sharding}
+	if o.Accumulate > 1 {
+		return nil, c, fmt.Errorf("optimizer: it accumulates %d: in a loop of one's own call Backward that often "+
+			"before Step, and leave Accumulate out", o.Accumulate)
+	}
+	if o.Optimizer == nil {
+		o.Optimizer = optim.AdamW{}
+	}
+	return o.Optimizer, c, nil
 }
 
 // configure gives a trainer's config the optimizer.

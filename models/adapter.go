@@ -53,6 +53,9 @@ func Adapt(m Model, c AdapterConfig, in nn.Config) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if c.DoRA && d.quantized != nil {
+		return fmt.Errorf("models: adapter: DoRA needs the lengths of rows of floats: the weights are integers: want LoRA")
+	}
 	a := &adaptation{config: c}
 	found := map[string]bool{}
 	for _, l := range d.linear {
@@ -202,6 +205,9 @@ func Merge(m Model) error {
 	d, ok := m.(*decoder)
 	if !ok || d.adapter == nil {
 		return fmt.Errorf("models: merge: the model has no adapters")
+	}
+	if d.quantized != nil {
+		return fmt.Errorf("models: merge: the weights are integers: save the adapter, and merge it into the model in floats")
 	}
 	for _, x := range d.adapter.list {
 		w := x.adapter.Merged(x.layer)

@@ -69,7 +69,11 @@ func Freeze(m Model) (Model, error) {
 	in.Frozen = true
 	in.Load = func(name string, _ op.Type) (*op.Tensor, error) { return values[name], nil }
 	frozen, err := New(m.Config(), in)
-	if d, ok := m.(*decoder); err == nil && ok && d.adapter != nil {
+	d, ok := m.(*decoder)
+	if err == nil && ok && d.quantized != nil {
+		err = frozen.(*decoder).quantizedAs(d)
+	}
+	if err == nil && ok && d.adapter != nil {
 		err = adopt(frozen, d, values)
 	}
 	return frozen, err
@@ -82,8 +86,10 @@ type decoder struct {
 	// linear is the layers that adapters can change; adapter, where not nil, says which have one.
 	linear  []nn.Adaptable
 	adapter *adaptation
-	stem    stem
-	blocks  []block
+	// quantized is the layers whose weights are integers.
+	quantized []*nn.Linear
+	stem      stem
+	blocks    []block
 	// norm follows the last block; nil is none.
 	norm layer
 	head head

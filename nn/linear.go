@@ -12,6 +12,8 @@ type Linear struct {
 	Bias *Param
 	// adapter, where not nil, changes the weights.
 	adapter *Adapter
+	// quantized, where not nil, has the place of the weights.
+	quantized *QuantizedWeight
 }
 
 // NewLinear makes a layer with a bias.
@@ -34,14 +36,14 @@ func (l *Linear) Forward(x *op.Tensor) *op.Tensor {
 		return l.adapted(x)
 	}
 	if l.Bias == nil {
-		return op.MatMulT(x, l.Weight.Value, false, true)
+		return l.product(x)
 	}
-	return op.Linear(x, l.Weight.Value, l.Bias.Value)
+	return op.Add(l.product(x), l.Bias.Value)
 }
 
 // adapted is the layer with its adapter.
 func (l *Linear) adapted(x *op.Tensor) *op.Tensor {
-	y := l.adapter.forward(x, l, func(x *op.Tensor) *op.Tensor { return op.MatMulT(x, l.Weight.Value, false, true) })
+	y := l.adapter.forward(x, l, l.product)
 	if l.Bias == nil {
 		return y
 	}

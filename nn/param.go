@@ -28,6 +28,22 @@ type Param struct {
 // Like is another parameter of the same model, without a value.
 func (p *Param) Like(name string, t op.Type) *Param { return &Param{Name: name, Type: t, mode: p.mode} }
 
+// Grad is the sum of the gradients that Backward has brought to the parameter since the last ClearGrad; nil
+// before the first.
+func (p *Param) Grad() *op.Tensor {
+	if p.Value == nil {
+		return nil
+	}
+	return p.Value.Grad()
+}
+
+// ClearGrad forgets the parameter's gradient.
+func (p *Param) ClearGrad() {
+	if p.Value != nil {
+		p.Value.ClearGrad()
+	}
+}
+
 // Config says how parameters get their first values.
 type Config struct {
 	// Scope makes the values; nil makes a model that has only shapes, for tracing and planning.

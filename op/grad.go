@@ -29,6 +29,9 @@ func gradient(ys, dys, xs []*Tensor, w walk) []*Tensor {
 		return slices.Repeat([]*Tensor{bad}, len(xs))
 	}
 	w.find(ys, xs)
+	if w.gone != nil {
+		return slices.Repeat([]*Tensor{ir.Invalid(ys[0].Scope(), releasedError(w.gone))}, len(xs))
+	}
 	for i, y := range ys {
 		if dys != nil {
 			w.add(y, dys[i])
@@ -38,8 +41,19 @@ func gradient(ys, dys, xs []*Tensor, w walk) []*Tensor {
 	}
 	for _, n := range w.order {
 		w.visit(n)
+		if w.release != nil {
+			w.release(n)
+		}
 	}
 	return w.collect(xs)
+}
+
+// releasedError says who gave back what a gradient would have been computed from.
+func releasedError(n *ir.Node) error {
+	by, _ := n.Released()
+	return &ir.Error{Pos: ir.Caller(), Op: "backward", Err: fmt.Errorf(
+		"what the gradient goes through was given back by Backward at %s: compute the loss again, add losses "+
+			"before one Backward, or keep it there with op.Backward and RetainGraph", by)}
 }
 
 // untracked is an invalid tensor if some eager x was never tracked: nothing computed from it remembers it,
@@ -67,7 +81,13 @@ type walk struct {
 	// view is what the VJPs get to see of a value.
 	view func(*Tensor) *Tensor
 	// barrier stops the search at xs: what they were made from holds none of them.
-	barrier  bool
+	barrier bool
+	// release, where set, is told of each node that the walk is done with; partly leaves out zeros in place of
+	// gradients that do not exist.
+	release func(n *ir.Node)
+	partly  bool
+	// gone is a node on the way whose operands were given back.
+	gone     *ir.Node
 	target   map[*Tensor]bool
 	reaches  map[*ir.Node]bool
 	order    []*ir.Node
@@ -104,6 +124,7 @@ func (w *walk) explore(root *ir.Node) {
 		return
 	}
 	w.reaches[root] = false
+	w.passing(root)
 	stack := []frame{{n: root}}
 	for len(stack) > 0 {
 		f := &stack[len(stack)-1]
@@ -131,7 +152,15 @@ func (w *walk) explore(root *ir.Node) {
 			continue
 		}
 		w.reaches[n] = false
+		w.passing(n)
 		stack = append(stack, frame{n: n})
+	}
+}
+
+// passing remembers a node that gradients can no longer pass.
+func (w *walk) passing(n *ir.Node) {
+	if _, released := n.Released(); released && w.gone == nil {
+		w.gone = n
 	}
 }
 
@@ -157,13 +186,19 @@ func (w *walk) visit(n *ir.Node) {
 	var first *Tensor
 	dout := make([]*Tensor, len(n.Out()))
 	for i, v := range n.Out() {
-		if d := w.adjoints[v]; d != nil && first == nil {
+		d := w.adjoints[v]
+		if d != nil {
+			d = v.Hooked(d)
+		}
+		if d != nil && first == nil {
 			first, dout[i] = d, d
 		} else if d != nil {
 			dout[i] = beside(first, d)
 		}
 		if !w.target[v] {
 			delete(w.adjoints, v)
+		} else if d != nil {
+			w.adjoints[v] = d
 		}
 	}
 	if first == nil {
@@ -199,13 +234,18 @@ func (w *walk) views(vs []*Tensor) []*Tensor {
 func (w *walk) collect(xs []*Tensor) []*Tensor {
 	grads := make([]*Tensor, len(xs))
 	for i, x := range xs {
-		grads[i] = w.adjoints[x]
-		if grads[i] == nil {
+		switch grads[i] = w.adjoints[x]; {
+		case grads[i] == nil && !w.partly:
 			grads[i] = ZerosLike(x)
+		case grads[i] != nil && !w.visited(x):
+			grads[i] = x.Hooked(grads[i])
 		}
 	}
 	return grads
 }
+
+// visited reports whether the walk has passed x on, and called its hooks.
+func (w *walk) visited(x *Tensor) bool { return x.Node() != nil && w.reaches[x.Node()] }
 
 // separate gives each operand an identity of its own that gradients can be taken at, whatever the operands
 // share.

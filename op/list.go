@@ -110,6 +110,7 @@ func All() []Op {
 		pad{},
 		pow{},
 		prod{},
+		quantizedLinear{},
 		putAlongDim{},
 		reciprocal{},
 		reduceScatter{},

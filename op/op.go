@@ -146,6 +146,9 @@ func i32Below(n int, shape ...int) Arg {
 	return Arg{Type: Type{DType: array.I32, Shape: shape}, High: float64(n)}
 }
 
+// bytesArg is a sample operand of bytes.
+func bytesArg(shape ...int) Arg { return Arg{Type: Type{DType: array.U8, Shape: shape}, High: 256} }
+
 // bools is a sample operand of truth values.
 func bools(shape ...int) Arg { return Arg{Type: Type{DType: array.Bool, Shape: shape}} }
 

@@ -11,7 +11,7 @@ type ShardingStage interface {
 // ShardingStage1 splits the optimizer's memory over the data axes.
 type ShardingStage1 struct {
 	// Axis is dp, also where it is empty. Where experts or sequences are split, too, their axes belong to the
-	// data axes.
+	// data axes. In an eager loop it may be any axis of the meshes that parameters are on.
 	Axis string
 }
 

@@ -199,6 +199,7 @@ func (c *checkShardyCmd) Run() error {
 type checkRunsCmd struct {
 	File    string `arg:"" help:"File with the runs." type:"existingfile"`
 	Verbose bool   `short:"v" help:"Print every row."`
+	Seen    string `placeholder:"FILE" help:"Write what the runs of each source and kind showed to FILE."`
 }
 
 // Help is what galley check runs --help adds.
@@ -212,5 +213,5 @@ Example:
 }
 
 func (c *checkRunsCmd) Run() error {
-	return verdict(runs.Compare(os.Stdout, c.File, runs.Config{Verbose: c.Verbose}))
+	return verdict(runs.Compare(os.Stdout, c.File, runs.Config{Verbose: c.Verbose, Seen: c.Seen}))
 }

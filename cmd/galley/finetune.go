@@ -17,13 +17,14 @@ import (
 type finetuneCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model." type:"existingdir"`
 	backendFlags
-	Data      []string `help:"JSON Lines: conversations (messages, or prompt and completion), or with --method dpo preferences (prompt, chosen, rejected). May be repeated." sep:"none" required:"" type:"path" placeholder:"FILE"`
-	Method    string   `help:"sft learns the answers, dpo to prefer the chosen ones." enum:"sft,dpo" default:"sft"`
-	Tokenizer string   `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
-	End       string   `help:"Token that ends answers which are texts and not messages." placeholder:"TOKEN"`
-	Skip      bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
-	Save      string   `help:"Directory to write to: the adapter in PEFT's form, or with --adapter none or --merge the whole model." type:"path" placeholder:"DIR"`
-	Merge     bool     `help:"Write the model with the adapter merged into its weights."`
+	Data         []string `help:"JSON Lines: conversations (messages, or prompt and completion), or with --method dpo preferences (prompt, chosen, rejected). May be repeated." sep:"none" required:"" type:"path" placeholder:"FILE"`
+	Method       string   `help:"sft learns the answers, dpo to prefer the chosen ones." enum:"sft,dpo" default:"sft"`
+	Tokenizer    string   `help:"tokenizer.json; without it that of the model's directory, or bytes." type:"existingfile" placeholder:"FILE"`
+	ChatTemplate string   `help:"Jinja file that writes conversations; without it the model's own, or ChatML where it has none." type:"existingfile" placeholder:"FILE"`
+	End          string   `help:"Token that ends answers which are texts and not messages." placeholder:"TOKEN"`
+	Skip         bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
+	Save         string   `help:"Directory to write to: the adapter in PEFT's form, or with --adapter none or --merge the whole model." type:"path" placeholder:"DIR"`
+	Merge        bool     `help:"Write the model with the adapter merged into its weights."`
 
 	Adapter string   `help:"What is trained: lora, dora, or none for all weights." enum:"lora,dora,none" default:"lora"`
 	Rank    int      `help:"Rank of the adapter." default:"16"`
@@ -31,6 +32,8 @@ type finetuneCmd struct {
 	RSLoRA  bool     `name:"rslora" help:"Divide --alpha by the root of the rank in place of the rank."`
 	Drop    float64  `help:"Dropout before the adapter." default:"0"`
 	Targets []string `help:"Last parts of the names of layers that get an adapter, such as q_proj,v_proj; without it all linear layers but head and routers." placeholder:"NAME"`
+	Weights string   `help:"What the weights beside an adapter of lora are kept in: floats, or integers of 8 or 4 bits (QLoRA), rounded to the nearest as they are loaded." enum:"float,int8,int4" default:"float"`
+	Group   int      `help:"Integers: how many neighbours of a row have one scale." default:"32"`
 	Start   string   `help:"PEFT directory of an adapter to go on with, in place of a new one." type:"existingdir" placeholder:"DIR"`
 
 	Epochs  int     `help:"How often the data is gone through." default:"3"`
@@ -62,12 +65,13 @@ func (finetuneCmd) Help() string {
   galley finetune llama-dir --data chat.jsonl --save adapter                 LoRA on every linear layer
   galley generate adapter --prompt "Hello"                                   the model with it
   galley finetune llama-dir --data chat.jsonl --adapter dora --targets q_proj,v_proj --save adapter
+  galley finetune llama-dir --data chat.jsonl --weights int4 --save adapter      beside weights of 4 bits (QLoRA)
   galley finetune llama-dir --data chat.jsonl --adapter none --mesh dp=2 --zero 3 --save out
   galley finetune llama-dir --start adapter --method dpo --data pairs.jsonl --save preferred
   galley finetune llama-dir --data chat.jsonl --checkpoint run --valid-every 50 --merge --save out
 A line of the data is {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]} or
 {"prompt": "…", "completion": "…"}; for preferences {"prompt": …, "chosen": …, "rejected": …}, each a text or messages. Only the
-assistant's words are learned. Conversations are written as ChatML.`
+assistant's words are learned. Conversations are written by the model's own chat template, or as ChatML where it has none.`
 }
 
 func (c *finetuneCmd) Run() error {
@@ -137,6 +141,10 @@ func (c *finetuneCmd) validate() error {
 		return errors.New("--start, --targets, --merge, --rslora, --drop: they are for an adapter, and --adapter is none")
 	case c.Start != "" && (len(c.Targets) > 0 || c.RSLoRA):
 		return fmt.Errorf("--start=%s: the adapter says its --targets and --rslora itself", c.Start)
+	case c.Weights != "float" && (c.Adapter != "lora" || c.Merge):
+		return fmt.Errorf("--weights=%s: integers are not trained nor merged into: want --adapter lora without --merge", c.Weights)
+	case c.Weights != "float" && c.Group < 2:
+		return fmt.Errorf("--group=%d: want 2 or more", c.Group)
 	case c.Merge && c.Save == "":
 		return errors.New("--merge: it is for --save DIR")
 	}
@@ -210,6 +218,11 @@ func (f *finetuning) adapt(in nn.Config) error {
 	if c.Adapter == "none" {
 		return nil
 	}
+	if bits := map[string]int{"int8": 8, "int4": 4}[c.Weights]; bits > 0 {
+		if err := models.QuantizeLayers(f.model, bits, c.Group, in); err != nil {
+			return err
+		}
+	}
 	if c.Start != "" {
 		return models.LoadAdapter(c.Start, f.model, in)
 	}
@@ -243,7 +256,11 @@ func (f *finetuning) describe() string {
 	if a.DoRA {
 		kind = "dora"
 	}
-	return fmt.Sprintf("%s, %s of rank %d, alpha %g", f.c.Method, kind, a.Rank, a.Alpha)
+	beside := ""
+	if f.c.Weights != "float" {
+		beside = fmt.Sprintf(" beside %s in groups of %d", f.c.Weights, f.c.Group)
+	}
+	return fmt.Sprintf("%s, %s of rank %d, alpha %g%s", f.c.Method, kind, a.Rank, a.Alpha, beside)
 }
 
 // best takes the state with the least loss on held-out data, where there are checkpoints of it.
@@ -290,6 +307,9 @@ func (f *finetuning) save() error {
 		}
 	}
 	if err := models.Save(f.Save, f.model, models.SaveConfig{Tokenizer: f.tokenizer.text}); err != nil {
+		return err
+	}
+	if err := keepChatTemplate(f.Save, f.c.Dir, f.c.ChatTemplate); err != nil {
 		return err
 	}
 	fmt.Printf("the model is in %s: galley generate %[1]s continues texts with it\n", f.Save)

@@ -16,6 +16,12 @@ import (
 // read makes batches of the data, and knows from it how many steps there are.
 func (f *finetuning) read(vocab int) error {
 	c := data.ChatConfig{Tokenizer: f.tokenizer.Tokenizer, Seq: f.Seq}
+	var called string
+	var err error
+	if c.Template, called, err = chatTemplate(f.c.Dir, f.c.ChatTemplate); err != nil {
+		return err
+	}
+	fmt.Printf("conversations are written by %s\n", called)
 	skipped := 0
 	if f.c.Skip {
 		c.Skip = func(error) { skipped++ }

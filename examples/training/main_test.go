@@ -1,9 +1,6 @@
 package main
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"reflect"
 	"regexp"
@@ -32,7 +29,8 @@ func Example() {
 func TestPage(t *testing.T) {
 	for file, names := range map[string][]string{"main.go": {"start", "optimizer", "train", "oneDevice",
 		"dataParallel", "tensorParallel", "pipelined", "hybrid"}, "main_test.go": {"Example"}} {
-		for name, text := range functions(t, file, names) {
+		for _, name := range names {
+			text := golden.Function(t, file, name)
 			if name == "Example" {
 				_, out, _ := strings.Cut(text, "// Output:\n")
 				text = "```\n" + regexp.MustCompile(`(?m)^\t// |^}$`).ReplaceAllString(out, "") + "```"
@@ -42,32 +40,6 @@ func TestPage(t *testing.T) {
 			golden.Section(t, page, name, strings.ReplaceAll(text, "\n\n```", "\n```"))
 		}
 	}
-}
-
-// functions is the source of functions of a file, by name.
-func functions(t *testing.T, file string, names []string) map[string]string {
-	t.Helper()
-	src, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, file, src, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]string{}
-	for _, name := range names {
-		for _, d := range f.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == name {
-				out[name] = string(src[set.Position(fn.Pos()).Offset:set.Position(fn.End()).Offset])
-			}
-		}
-		if out[name] == "" {
-			t.Fatalf("%s has no function %s", file, name)
-		}
-	}
-	return out
 }
 
 // TestPageHasAllFields looks for every field of what people fill in.

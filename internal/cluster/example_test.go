@@ -33,6 +33,6 @@ func ExampleCluster_TrafficOn() {
 	}
 	// Output:
 	// [0 1 2 3]: 1.2 ms
-	// [4 5 6 7]: 12.8 ms
+	// [4 5 6 7]: 21.2 ms
 	// [0 4]: 106.8 ms
 }

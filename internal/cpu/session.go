@@ -60,6 +60,7 @@ func (d *Device) env() *op.Env { return &op.Env{Pool: d.pool, Comm: d.comm} }
 // Session is the scope of eager tensors: an op on them runs at once. It may be used by one goroutine at a
 // time for each tensor graph; the device's threads are shared.
 type Session struct {
+	Modes
 	device *Device
 	seq    atomic.Int64
 }
@@ -83,7 +84,13 @@ func Read(x *op.Tensor) (array.Array, error) {
 }
 
 // Apply runs o now. Results remember how they were made only where an operand is tracked.
-func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
+func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value { return s.Modes.Apply(o, in, s.apply) }
+
+// Backward is that of a tensor of the session: gradients are added to the tracked tensors that y was computed
+// from.
+func (s *Session) Backward(y *ir.Value) error { return s.BackwardOf(y) }
+
+func (s *Session) apply(o ir.Op, in []*ir.Value) []*ir.Value {
 	types, arrays, tracked, err := operands(in)
 	if err != nil {
 		return ir.InvalidResults(s, o, len(in), err)

@@ -1,6 +1,9 @@
 package golden
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"strings"
 	"testing"
@@ -47,4 +50,25 @@ func File(t *testing.T, path, got string) {
 	if got != string(want) {
 		t.Errorf("%s: is not what the test makes: run go test -update and look at the difference", path)
 	}
+}
+
+// Function is the source of a function of a Go file, for a page that shows it.
+func Function(t *testing.T, file, name string) string {
+	t.Helper()
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := token.NewFileSet()
+	f, err := parser.ParseFile(set, file, src, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && fn.Name.Name == name {
+			return string(src[set.Position(fn.Pos()).Offset:set.Position(fn.End()).Offset])
+		}
+	}
+	t.Fatalf("golden: %s has no function %s", file, name)
+	return ""
 }

@@ -28,6 +28,7 @@ type Value struct {
 	err     error
 	// later is data that is brought here when somebody first looks.
 	later *later
+	auto  *autograd
 }
 
 // later is shared by all values that are the same data.
@@ -53,6 +54,9 @@ type Node struct {
 	out []*Value
 	pos Pos
 	seq int
+	// released nodes have lost their operands, by the line that is kept.
+	released bool
+	by       Pos
 }
 
 // Op is what the node does.

@@ -24,7 +24,7 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 			return nil, err
 		}
 		w := step.Weight{Name: p.Name, Type: l.Entering(p), Use: use, Rest: use, Sum: use, Slot: use,
-			Buffer: p.Buffer}
+			Buffer: p.Buffer, Fixed: p.Fixed}
 		split := l.zero(use, p.Type)
 		if l.Strategy.Zero >= 1 {
 			w.Slot = split
@@ -147,18 +147,22 @@ func (l *Layout) builtIn() []planRow {
 
 var megatron = plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows
 
-// zero splits what lies as use besides by the data axes that leave it whole: the dim of which a device has
-// most.
+// zero splits what lies as use besides by the data axes that leave it whole.
 func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
-	m := l.Meshes[0]
+	return SplitBesides(l.Meshes[0], use, t.Shape, l.shardAxes())
+}
+
+// SplitBesides splits a tensor that lies as use besides by those of axes that leave it whole, as ZeRO does:
+// the dim of which a device has most.
+func SplitBesides(m *mesh.Mesh, use mesh.Spec, shape []int, among mesh.Axes) mesh.Spec {
 	var axes mesh.Axes
-	for _, x := range l.shardAxes() {
+	for _, x := range among {
 		if !m.Overlap(x, use.Used()) {
 			axes = append(axes, x)
 		}
 	}
 	best, most := -1, 0
-	for d, n := range t.Shape {
+	for d, n := range shape {
 		if local := n / max(1, m.Count(use.Dims[d])); local > most {
 			best, most = d, local
 		}

@@ -18,10 +18,9 @@ func Autocast(f *ir.Func, dtype array.DType) (*ir.Func, error) {
 		return nil, fmt.Errorf("autocast %s: dtype is %v: want bf16 or f16", f.Name(), dtype)
 	}
 	b := ir.NewBuilder(f.Name())
-	c := caster{dtype: dtype, cast: map[*ir.Value]*ir.Value{}}
+	c := NewCaster(dtype)
 	results := f.Replay(b, b.ParamsOf(f), func(n *ir.Node, in []*ir.Value) []*ir.Value {
-		return c.node(b, n,
-			in)
+		return c.Apply(n.Op(), in, b.Apply)
 	})
 	for i, v := range f.Results() {
 		if results[i].DType() != v.DType() {
@@ -31,30 +30,37 @@ func Autocast(f *ir.Func, dtype array.DType) (*ir.Func, error) {
 	return b.Build(results...)
 }
 
-// caster remembers the casts that it made, so that each is made once.
-type caster struct {
+// Caster applies ops with operands in the dtypes that they want. It remembers the casts that it made, so that
+// each is made once.
+type Caster struct {
 	dtype array.DType
 	cast  map[*ir.Value]*ir.Value
 }
 
-func (c *caster) node(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
-	want := op.PrecisionOf(n.Op())
+// NewCaster is one for a 16-bit dtype.
+func NewCaster(dtype array.DType) *Caster {
+	return &Caster{dtype: dtype, cast: map[*ir.Value]*ir.Value{}}
+}
+
+// Apply is an op's results by apply, on operands that are cast where the op gains from it.
+func (c *Caster) Apply(o ir.Op, in []*ir.Value, apply func(ir.Op, []*ir.Value) []*ir.Value) []*ir.Value {
+	want := op.PrecisionOf(o)
 	switch {
 	case want == op.Narrows, want == op.Follows && c.anyNarrow(in):
 		in = c.all(in, array.F32, c.dtype)
 	case want == op.Widens:
 		in = c.all(in, c.dtype, array.F32)
 	}
-	out := b.Apply(n.Op(), in)
+	out := apply(o, in)
 	if want == op.NarrowsResult {
 		out = c.all(out, array.F32, c.dtype)
 	}
 	return out
 }
 
-func (c *caster) anyNarrow(in []*ir.Value) bool {
+func (c *Caster) anyNarrow(in []*ir.Value) bool {
 	for _, v := range in {
-		if v.DType() == c.dtype {
+		if v != nil && v.DType() == c.dtype {
 			return true
 		}
 	}
@@ -62,11 +68,11 @@ func (c *caster) anyNarrow(in []*ir.Value) bool {
 }
 
 // all is values with those of one dtype cast to another.
-func (c *caster) all(in []*ir.Value, from, to array.DType) []*ir.Value {
+func (c *Caster) all(in []*ir.Value, from, to array.DType) []*ir.Value {
 	out := make([]*ir.Value, len(in))
 	for i, v := range in {
 		out[i] = v
-		if v.DType() != from {
+		if v == nil || v.DType() != from {
 			continue
 		}
 		if c.cast[v] == nil {

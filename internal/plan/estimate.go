@@ -20,7 +20,7 @@ func (e *Estimator) Estimate(s strategy.Strategy) (Estimate, error) {
 	e.tail(&s, t, &out)
 	out.Step = out.Parts.Sum()
 	spread := e.cal.spread()
-	out.Low, out.High = out.Step*(1-spread), out.Step*(1+spread)
+	out.Low, out.High = out.Step/(1+spread), out.Step*(1+spread)
 	out.MFU = e.w.Model.FlopsPerToken(e.w.Seq) * e.w.Tokens() / (out.Step * e.peak())
 	if err := e.memory(&s, t, micros, &out); err != nil {
 		return Estimate{}, err

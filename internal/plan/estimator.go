@@ -74,7 +74,7 @@ func (e *Estimator) Check(s strategy.Strategy) error {
 		return fmt.Errorf("strategy: %w", said.Uneven(e.w.Batch))
 	case m.Heads%s.TP != 0:
 		return bad("%d heads do not divide by tp %d", m.Heads, s.TP)
-	case s.PP*s.VPP > m.Layers:
+	case s.PP*s.VPP > m.Layers && len(s.Layers) == 0:
 		return bad("pp %d · vpp %d is more than %d layers", s.PP, s.VPP, m.Layers)
 	case e.w.Seq%s.CP != 0:
 		return bad("sequences of %d tokens do not divide by cp %d", e.w.Seq, s.CP)

@@ -37,6 +37,6 @@ func ExampleEstimator_Estimate() {
 			got.Memory.Total()/(1<<30), err)
 	}
 	// Output:
-	// dp=2 tp=8 pp=4 micro_batch=1 zero=1 sp: 22 s, MFU 36%, 50 GiB of 80, <nil>
-	// dp=64 tp=1 pp=1 micro_batch=1 zero=3 recompute=full: 20 s, MFU 40%, 42 GiB of 80, <nil>
+	// dp=2 tp=8 pp=4 micro_batch=1 zero=1 sp: 18 s, MFU 45%, 50 GiB of 80, <nil>
+	// dp=64 tp=1 pp=1 micro_batch=1 zero=3 recompute=full: 15 s, MFU 52%, 42 GiB of 80, <nil>
 }

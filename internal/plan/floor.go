@@ -10,7 +10,7 @@ func (e *Estimator) Floor(s strategy.Strategy) (float64, error) {
 	s = s.Sized(e.w.Batch)
 	speed := 0.0
 	for device := range e.pricers {
-		l, err := e.loads(&s, device, span{})
+		l, err := e.loads(&s, device, span{}, s.PP > 1) // some schedule hides what it can
 		if err != nil {
 			return 0, err
 		}
@@ -35,11 +35,11 @@ type loads struct {
 
 func (l *loads) layer(kind int) float64 { return l.compute[kind] + l.exchange[kind] }
 
-func (e *Estimator) loads(s *strategy.Strategy, device int, on span) (loads, error) {
+func (e *Estimator) loads(s *strategy.Strategy, device int, on span, pairs bool) (loads, error) {
 	var l loads
 	k := e.cal.Constants.compute()
 	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.MicroBatch, sp: s.Sequence, cpKind: s.Context,
-		device: device, on: on}
+		device: device, on: on, pairs: pairs}
 	dense := e.w.Model.denseLayers()
 	for i, n := range [2]int{dense, e.w.Model.Layers - dense} {
 		if n == 0 {
@@ -74,7 +74,7 @@ func (e *Estimator) Kind(s strategy.Strategy, rank int) int {
 // the embedding and the head take there: what a cut into stages should balance.
 func (e *Estimator) Loads(s strategy.Strategy, rank int) (layers []float64, embedding, head float64, err error) {
 	s = s.Sized(e.w.Batch)
-	l, err := e.loads(&s, e.slowest(&s, rank), e.spanOf(&s, rank))
+	l, err := e.loads(&s, e.slowest(&s, rank), e.spanOf(&s, rank), s.Class().Pairs)
 	layers = make([]float64, e.w.Model.Layers)
 	for i := range layers {
 		layers[i] = l.layer(index(i >= e.w.Model.denseLayers()))

@@ -10,9 +10,11 @@ import (
 type layerKey struct {
 	tp, cp, ep, etp, micro int
 	sp, moe                bool
-	cpKind                 string
-	device                 int
-	on                     span
+	// pairs says that the schedule runs each exchange between experts under another micro-batch's computation.
+	pairs  bool
+	cpKind string
+	device int
+	on     span
 }
 
 // layerCost is one layer and one micro-batch on one device.
@@ -150,16 +152,24 @@ func (e *Estimator) exchange(k layerKey, rows, outside int, c *layerCost) {
 			one := time(cluster.AllReduce, whole, tp)
 			c.tpForward, c.tpBackward, c.tpAgain = blocks*one, blocks*one, blocks*one
 		}
-		shown := 1 - e.w.Software.HideTP
-		c.tpForward, c.tpBackward, c.tpAgain = c.tpForward*shown, c.tpBackward*shown, c.tpAgain*shown
+		forward, backward := c.compute.forward, c.compute.input+c.compute.weight
+		hide := e.w.Software.HideTP
+		c.tpForward, c.tpAgain = e.shown(c.tpForward, forward, hide), e.shown(c.tpAgain, forward, hide)
+		c.tpBackward = e.shown(c.tpBackward, backward, hide)
 	}
 	if k.cp > 1 {
 		e.exchangeContext(k, rows, c, time)
 	}
 	if k.moe && k.ep > 1 {
 		bytes := float64(outside*e.w.Model.Experts.TopK) * h * e.bytes
-		one := e.dispatch(cluster.Axis{Size: k.ep, Stride: k.etp}, bytes, time) * (1 - e.w.Software.HideEP)
-		c.epForward, c.epBackward = 2*one, 2*one
+		one := e.dispatch(cluster.Axis{Size: k.ep, Stride: k.etp}, bytes, time)
+		hide := e.w.Software.HideEP
+		if k.pairs {
+			hide = 1
+		}
+		// under both passes of other micro-batches
+		all := e.shown(4*one, c.compute.forward+c.compute.input+c.compute.weight, hide)
+		c.epForward, c.epBackward = all/2, all/2
 	}
 }
 
@@ -198,6 +208,11 @@ func (e *Estimator) exchangeContext(k layerKey, rows int, c *layerCost,
 			c.cpForward, c.cpBackward = ring, 2*ring
 		}
 	}
+}
+
+// shown is what communication adds of which a part runs under computation, as far as that lasts.
+func (e *Estimator) shown(comm, compute, hidden float64) float64 {
+	return comm*(1-hidden) + exposed(comm*hidden, e.cal.Constants.compute()*compute)
 }
 
 // slowdown is how much both sides lose while communication runs beside computation: the coefficient that

@@ -42,7 +42,7 @@ func (e *Estimator) Exact(s strategy.Strategy) (Estimate, error) {
 	}
 	out.Step = out.Parts.Sum()
 	spread := e.cal.spread()
-	out.Low, out.High = out.Step*(1-spread), out.Step*(1+spread)
+	out.Low, out.High = out.Step/(1+spread), out.Step*(1+spread)
 	out.MFU = e.w.Model.FlopsPerToken(e.w.Seq) * e.w.Tokens() / (out.Step * e.peak())
 	return out, nil
 }

@@ -130,7 +130,7 @@ func (e *Estimator) slowest(s *strategy.Strategy, stage int) int {
 // load adds up a chunk's layers, embedding and head.
 func (e *Estimator) load(s *strategy.Strategy, w *work, r *rank) error {
 	key := layerKey{tp: s.TP, cp: s.CP, ep: s.EP, etp: s.ETP, micro: s.MicroBatch, sp: s.Sequence, cpKind: s.Context,
-		device: r.device, on: r.on}
+		device: r.device, on: r.on, pairs: s.PP > 1 && s.Class().Pairs}
 	for _, moe := range [...]bool{false, true} {
 		n := w.layers - w.moe
 		if moe {

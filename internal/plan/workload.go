@@ -33,9 +33,10 @@ type Software struct {
 	// Serial runs nothing beside computation, not even what every program hides: keys that go round, inputs
 	// gathered again.
 	Serial bool `yaml:"serial,omitempty" json:"serial,omitempty"`
-	// HideTP is the part of tensor-parallel communication that runs under products, 0 to 1.
+	// HideTP is the part of tensor-parallel communication that runs under products, 0 to 1, as far as they last.
 	HideTP float64 `yaml:"hide_tp,omitempty" json:"hide_tp,omitempty"`
-	// HideEP is the same of the exchange between experts.
+	// HideEP is the same of the exchange between experts, under other micro-batches. Schedules that join forward
+	// and backward passes in pairs hide it by themselves.
 	HideEP float64 `yaml:"hide_ep,omitempty" json:"hide_ep,omitempty"`
 	// OncePerHost sends a token to a host once, however many of its experts are there, as DeepEP does.
 	OncePerHost bool `yaml:"once_per_host,omitempty" json:"once_per_host,omitempty"`

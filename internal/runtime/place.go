@@ -21,6 +21,10 @@ type placedOp struct {
 	exes map[int]*cpu.Executable
 }
 
+// mostPlaced is how many ops a session keeps compiled: those whose attributes change from step to step must
+// not fill the memory.
+const mostPlaced = 4096
+
 // place partitions an op, once for each way in which operands lie.
 func (s *Session) place(o op.Op, m *mesh.Mesh, in []ir.Type, have, out []mesh.Spec) (*placedOp, error) {
 	key := placeKey(o, m, in, have, out)
@@ -42,6 +46,9 @@ func (s *Session) place(o op.Op, m *mesh.Mesh, in []ir.Type, have, out []mesh.Sp
 	}
 	p, err := s.compile(program, out)
 	if err == nil {
+		if len(s.ops) >= mostPlaced {
+			clear(s.ops)
+		}
 		s.ops[key] = p
 	}
 	return p, err

@@ -18,6 +18,7 @@ import (
 // whole on every device, or is on a mesh; an op on tensors of a mesh infers how it is split, moves what
 // lies elsewhere, and runs on every device at once. Partial sums stay so until an op needs the sum.
 type Session struct {
+	cpu.Modes
 	world   comm.World
 	host    *cpu.Device
 	seq     atomic.Int64
@@ -94,7 +95,38 @@ func Read(x *op.Tensor) (array.Array, error) {
 }
 
 // Apply runs o now, on every device of the mesh that its operands are on.
-func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value {
+func (s *Session) Apply(o ir.Op, in []*ir.Value) []*ir.Value { return s.Modes.Apply(o, in, s.record) }
+
+// Backward is that of a tensor of the session: gradients are added to the tracked tensors that y was computed
+// from, each where the tensor is.
+func (s *Session) Backward(y *ir.Value) error { return s.BackwardOf(y) }
+
+// GradAt is the gradient g of x in the layout of x; that of plain data is plain.
+func (s *Session) GradAt(x, g *ir.Value) *ir.Value {
+	at, ok := ShardsOf(g)
+	if !ok || g.Err() != nil {
+		return g
+	}
+	if to, ok := ShardsOf(x); ok {
+		return op.Reshard(g, at.Layout, op.Layout{Mesh: to.Mesh, Spec: to.Spec.With()})
+	}
+	return s.Gathered(g)
+}
+
+// Gathered is a tensor as plain data, whole on every device.
+func (s *Session) Gathered(x *ir.Value) *ir.Value {
+	if _, ok := ShardsOf(x); !ok || x.Err() != nil {
+		return x
+	}
+	a, err := Read(x)
+	if err != nil {
+		return ir.Invalid(s, &ir.Error{Pos: ir.Caller(), Op: "gather", Err: err})
+	}
+	return s.Tensor(a)
+}
+
+// record runs an op and ties its results to it where an operand is tracked.
+func (s *Session) record(o ir.Op, in []*ir.Value) []*ir.Value {
 	out, tracked, err := s.apply(o.(op.Op), in)
 	if err != nil {
 		if _, carried := err.(carriedError); !carried {

@@ -27,7 +27,12 @@ type Weight struct {
 	Use, Rest, Sum, Slot mesh.Spec
 	// Buffer is one whose gradient is what is added to it: it has no part in the gradients' norm.
 	Buffer bool
+	// Fixed is one that no step changes: it has no gradient.
+	Fixed bool
 }
+
+// learns reports whether the weight has a part in the gradients' norm.
+func (w Weight) learns() bool { return !w.Buffer && !w.Fixed }
 
 // slot is how a slot of a type lies: one that is not as large as the weight is small, and whole everywhere.
 func (w Weight) slot(t ir.Type) mesh.Spec {

@@ -154,7 +154,7 @@ func (u *updater) trace() (*ir.Func, error) {
 			grads[i] = u.at(op.ZerosLike(weights[i]), u.homes[i].rank, c.Weights[i].Slot)
 		}
 	}
-	norm := u.norm(grads)
+	norm := u.norm(grads, loss)
 	norm = op.Mul(norm, op.Cast(u.scalarAt(scale, 0), norm.DType()))
 	var out []*ir.Value
 	for rank := range c.Meshes {
@@ -220,12 +220,12 @@ func (u *updater) at(x *ir.Value, rank int, s mesh.Spec) *ir.Value {
 func (u *updater) scalarAt(x *ir.Value, rank int) *ir.Value { return u.at(x, rank, mesh.Whole(0)) }
 
 // norm is that of all gradients together, on the first rank: each rank's own squares are summed there.
-func (u *updater) norm(grads []*ir.Value) *ir.Value {
+func (u *updater) norm(grads []*ir.Value, loss *ir.Value) *ir.Value {
 	var total *ir.Value
 	for rank := range u.c.Meshes {
 		var own []*ir.Value
 		for i, g := range grads {
-			if u.homes[i].rank == rank && !u.c.Weights[i].Buffer {
+			if u.homes[i].rank == rank && u.c.Weights[i].learns() {
 				own = append(own, g)
 			}
 		}
@@ -240,6 +240,9 @@ func (u *updater) norm(grads []*ir.Value) *ir.Value {
 			squares = op.Add(total, squares)
 		}
 		total = squares
+	}
+	if total == nil { // nothing learns
+		return u.scalarAt(op.ZerosLike(loss), 0)
 	}
 	return op.Sqrt(total)
 }

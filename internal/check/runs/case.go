@@ -20,10 +20,11 @@ type runCase struct {
 	step     float64 // measured seconds; 0 where the row has none
 	memory   float64 // measured bytes; 0 where the row has none
 	assumed  []string
-	free     bool // recomputation is not given, and not yet chosen
+	open     open
 	// broken says that the run could not begin, however much memory there is.
 	broken bool
 	got    plan.Estimate
+	plain  float64 // seconds predicted without constants
 }
 
 // newRunCase reads a row; the error is why it cannot be predicted.
@@ -149,12 +150,12 @@ func (c *runCase) readStrategy() error {
 	if r.Offload {
 		s.Offload.Activations = 1
 	}
-	c.free = r.Recompute == nil
+	c.open.recompute = r.Recompute == nil
 	if r.Recompute != nil {
 		c.readRecompute(*r.Recompute)
 	}
 	c.readZero()
-	c.readPartition()
+	s.Layers = c.partition(s)
 	return nil
 }
 
@@ -212,7 +213,7 @@ func (c *runCase) readRecompute(name string) {
 	case strings.HasPrefix(n, "selective-"), strings.HasPrefix(n, "partial"): // every other layer
 		s.Recompute = strategy.FullLayers(max(1, c.workload.Model.Layers/s.PP/s.VPP/2))
 	default: // a name that nobody else uses says that something is recomputed
-		c.free = true
+		c.open.recompute = true
 		c.assume("recomputation %q is what fits", name)
 	}
 }

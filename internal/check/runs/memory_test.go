@@ -113,18 +113,17 @@ func TestPartition(t *testing.T) {
 		broken    bool
 	}{
 		{"InternEvo v0.2", 10, nil, []int{2, 2, 3, 3}, false},
-		{"Megatron-DeepSpeed", 10, nil, nil, false},
+		{"Megatron-DeepSpeed", 12, nil, nil, false},
+		{"Megatron-Bridge", 14, nil, []int{3, 4, 4, 3}, false},
 		{"DeepSpeed 3D", 24, []int{0, 9, 15, 21, 30}, []int{7, 6, 6, 5}, false},
 		{"DeepSpeed 3D", 24, []int{0, 1, 9, 21, 30}, []int{0, 7, 12, 5}, true},
 	} {
 		run := &runCase{row: &runRow{Framework: c.framework, Strategy: runStrategy{Partition: c.borders}},
 			strategy: strategy.Strategy{PP: 4, VPP: 1}}
 		run.workload.Model.Layers = c.layers
-		run.readPartition()
-		if !(strategy.Strategy{Layers: run.strategy.Layers}).Equal(strategy.Strategy{Layers: c.want}) ||
-			run.broken != c.broken {
-			t.Errorf("%s, %v: got %v, broken %v; want %v, %v", c.framework, c.borders, run.strategy.Layers, run.broken,
-				c.want, c.broken)
+		got := run.partition(&run.strategy)
+		if !(strategy.Strategy{Layers: got}).Equal(strategy.Strategy{Layers: c.want}) || run.broken != c.broken {
+			t.Errorf("%s, %v: got %v, broken %v; want %v, %v", c.framework, c.borders, got, run.broken, c.want, c.broken)
 		}
 	}
 }

@@ -55,8 +55,8 @@ func (c *runCase) divides(degree *int) bool {
 }
 
 // usualMicro is the micro-batch of a row, of which a replica takes so many sequences in a step. MaxText takes
-// them at once: what its rows say is of a chip. Where a row gives none it is one sequence, but torchtitan
-// cuts into as many parts as the pipeline has stages.
+// them at once: what its rows say is of a chip. torchtitan cuts into as many parts as the pipeline has stages.
+// Where nothing tells, it is searched for, from one sequence on.
 func (c *runCase) usualMicro(perReplica int) float64 {
 	f, micro := strings.ToLower(c.row.Framework), 1
 	switch given := c.row.Strategy.Micro; {
@@ -66,8 +66,10 @@ func (c *runCase) usualMicro(perReplica int) float64 {
 		return *given
 	case strings.Contains(f, "torchtitan"):
 		micro = max(1, perReplica/max(1, c.strategy.PP))
+		c.assume("micro-batch %d", micro)
+	default:
+		c.open.micro = true
 	}
-	c.assume("micro-batch %d", micro)
 	return float64(micro)
 }
 
@@ -98,72 +100,67 @@ func (c *runCase) usualBatch() *float64 {
 	return &n
 }
 
-// usualParallel fills in what a framework does where it is not told: Megatron since it has a core shards the
-// optimizer and, with tensor parallelism, sequences; torchtitan's interleaved schedule has two chunks a rank.
+// usualParallel fills in what a framework does where it is not told: modern ones shard the optimizer and, with
+// tensor parallelism, sequences; torchtitan's interleaved schedule has two chunks a rank.
 func (c *runCase) usualParallel() {
 	r, s := &c.row.Strategy, &c.strategy
-	f := strings.ToLower(c.row.Framework)
-	if r.SP == nil && s.TP > 1 && modernMegatron(f) {
+	modern := era(c.row) == "modern"
+	if r.SP == nil && s.TP > 1 && modern {
 		s.Sequence = true
 		c.assume("sp")
 	}
-	if r.Zero == nil && modernMegatron(f) {
+	if r.Zero == nil && modern {
 		s.Zero = 1
 	}
-	if r.VPP == nil && s.PP > 1 {
+	if r.VPP == nil && s.PP > 1 && strings.Contains(strings.ToLower(c.row.Framework), "torchtitan") {
 		if strings.Contains(strings.ToLower(c.row.Notes+r.Schedule), "interleaved") {
 			s.VPP = 2
 		}
 		c.assume("vpp %d", s.VPP)
+		return
 	}
+	c.readSchedule()
 }
 
 // memoryDoubt is how far above a device's memory a prediction may be of a run that went well: about what
 // predictions are off by.
 const memoryDoubt = 1.12
 
-// relieve is the least recomputation that fits, for a row that does not say: none, the attention core, or
-// layers of each chunk, one after the other; all of them where nothing fits.
-func (c *runCase) relieve(e *plan.Estimator) error {
-	s := &c.strategy
-	tries := []strategy.Recompute{strategy.None}
-	if c.workload.Software.Unfused {
-		tries = append(tries, strategy.Selective)
-	}
-	chunk := c.workload.Model.Layers / max(1, s.PP*s.VPP)
-	for n := 1; n <= chunk; n += 1 + chunk/64 {
-		tries = append(tries, strategy.FullLayers(n))
-	}
-	for _, s.Recompute = range append(tries, strategy.Full) {
-		got, err := e.Estimate(*s)
-		if err != nil {
-			return err
-		}
-		if c.got = got; got.Memory.Total() <= memoryDoubt*c.cluster.Groups[0].Device.Memory {
-			break
-		}
-	}
-	c.assume("recompute %s", s.Recompute)
-	c.free = false
-	return nil
-}
-
-// rated is the step of a row that gives operations a second in place of a time, counted as papers count them:
-// a model's own, or those that the hardware does, which full recomputation makes a third more.
+// rated is the step of a row that gives operations a second, or the part of the peak that they are, in place
+// of a time, counted as papers count them: a model's own, or those that the hardware does, which full
+// recomputation makes a third more.
 func (c *runCase) rated() float64 {
 	m, w := &c.row.Measured, &c.workload
-	if m.TFLOPS == nil || *m.TFLOPS <= 0 {
-		return 0
-	}
 	flops := w.Model.FlopsPerToken(w.Seq) * w.Tokens()
-	switch {
-	case strings.HasPrefix(m.Kind, "hardware"):
+	rate := 1e12 * number64(m.TFLOPS)
+	if rate <= 0 {
+		rate = number64(m.MFU) * c.peak()
+	} else if strings.HasPrefix(strings.ToLower(m.Kind), "hardware") {
 		if c.strategy.Recompute.Mode() == strategy.Full {
 			flops *= 4.0 / 3
 		}
-	case !strings.HasPrefix(m.Kind, "model"):
+	} else if m.Kind != "" && !strings.HasPrefix(strings.ToLower(m.Kind), "model") {
+		return 0
+	}
+	if rate <= 0 {
 		return 0
 	}
 	c.assume("time from TFLOP/s, attention to all keys counted")
-	return flops / (*m.TFLOPS * 1e12 * float64(c.cluster.Size()))
+	return flops / (rate * float64(c.cluster.Size()))
+}
+
+// peak is the rate of a device that a source's part of the peak is of: in 16 bits, as most count.
+func (c *runCase) peak() float64 {
+	if p := number64(c.row.Cluster.Peak); p > 0 {
+		return p * 1e12
+	}
+	r, _ := c.cluster.Groups[0].Device.Rate("bf16")
+	return r.Peak
+}
+
+func number64(x *float64) float64 {
+	if x == nil {
+		return 0
+	}
+	return *x
 }

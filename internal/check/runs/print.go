@@ -83,11 +83,11 @@ func assumptions(cases []*runCase) string {
 	return strings.Join(words, ", ")
 }
 
-// summary is the table: each source with constants of other sources, then what pooling gives.
+// summary is the table: each source with what other sources say, beside the prediction without that.
 func (t *runTable) summary() {
 	w := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w,
-		"source\trows\tMAPE\tmedian\tmax\tbias\tin interval\ttau (>5%)\tregret\tworst\tmemory\tOOM\tlevel\tlevel 1\tconstants from\t")
+		"source\trows\tMAPE\tmedian\tmax\tbias\tin interval\ttau (>5%)\tregret\tworst\tmemory\tOOM\tfactor\tunfitted MAPE\tbias\t")
 	var all, mega []*runCase
 	for _, s := range t.sources {
 		if len(s.cases) == 0 {
@@ -99,29 +99,43 @@ func (t *runTable) summary() {
 				mega = append(mega, c)
 			}
 		}
-		level := "1"
-		if s.fitted.rows > 0 {
-			level = fmt.Sprintf("2 (×%.2f, ×%.2f, %.1f ms)", s.fitted.constants.Compute,
-				s.fitted.constants.Communication, 1e3*s.fitted.constants.Layer)
-		}
-		line(w, s.name, s.held, level, percent(s.level1.mape, s.level1.n), s.fitted.from)
+		line(w, s.name, s.held, s.factors(), s.level1)
 	}
-	line(w, "Megatron-style A100/H100, source left out", score(mega), "2", "", "")
-	line(w, "all, source left out", score(all), "2", "", "")
-	t.pool(t.obs)
-	line(w, "all, in sample", score(all), "2", "", "itself: no measure of accuracy")
+	line(w, "Megatron-style A100/H100, source left out", score(mega), "", plainScore(mega))
+	line(w, "all, source left out", score(all), "", plainScore(all))
 	w.Flush()
 }
 
 // megatron says whether a row is of a Megatron-style source on A100 or H100.
 func (c *runCase) megatron() bool {
 	f := strings.ToLower(c.row.Framework)
-	k := c.fitKey()
-	return (k.device == "A100" || k.device == "H100") && c.strategy.Zero < 3 &&
+	k := c.kind()
+	return (k.Device == "A100" || k.Device == "H100") && c.strategy.Zero < 3 &&
 		(strings.Contains(f, "megatron") || strings.Contains(f, "nemo"))
 }
 
-func line(w io.Writer, name string, s runScore, level, base, from string) {
+// factors are what predictions of a source were multiplied by.
+func (s *runSource) factors() string {
+	if s.most-s.least < 0.005 {
+		return fmt.Sprintf("×%.2f", s.most)
+	}
+	return fmt.Sprintf("×%.2f to ×%.2f", s.least, s.most)
+}
+
+// plainScore is the score of the predictions without constants.
+func plainScore(cases []*runCase) (s runScore) {
+	for _, c := range cases {
+		if c.step > 0 {
+			s.n++
+			s.mape += math.Abs(c.plain/c.step - 1)
+			s.bias += c.plain/c.step - 1
+		}
+	}
+	s.mape, s.bias = s.mape/float64(max(1, s.n)), s.bias/float64(max(1, s.n))
+	return s
+}
+
+func line(w io.Writer, name string, s runScore, factors string, plain runScore) {
 	tau, reg, worst := "-", "-", "-"
 	if s.groups > 0 {
 		all, far := s.tau()
@@ -142,7 +156,8 @@ func line(w io.Writer, name string, s runScore, level, base, from string) {
 	}
 	fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, s.n,
 		percent(s.mape, s.n), percent(s.median, s.n), percent(s.max, s.n),
-		signed(s.bias, s.n), inside, tau, reg, worst, memory, oom, level, base, from)
+		signed(s.bias, s.n), inside, tau, reg, worst, memory, oom, factors,
+		percent(plain.mape, plain.n), signed(plain.bias, plain.n))
 }
 
 func percent(x float64, n int) string {

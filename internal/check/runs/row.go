@@ -3,6 +3,7 @@ package runs
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -115,6 +116,7 @@ type runMeasured struct {
 	PerGPU    *float64 `json:"tokens_per_s_per_gpu"`
 	TFLOPS    *float64 `json:"tflops_per_gpu"`
 	Kind      string   `json:"tflops_kind"`
+	MFU       *float64 `json:"mfu"`
 	Memory    *float64 `json:"peak_mem_gb"`
 	Unit      string   `json:"peak_mem_unit"`
 	OOM       *bool    `json:"oom"`
@@ -137,20 +139,31 @@ func readRuns(path string) ([]runRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rows []runRow
-	if err := json.Unmarshal(text, &rows); err == nil {
-		return rows, nil
-	} else if !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
-		return nil, runsError(path, text, err)
-	}
 	if rows, ok := readFlat(text); ok {
 		return rows, nil
 	}
-	var file struct{ Runs, Rows []runRow }
-	if err := json.Unmarshal(text, &file); err != nil {
+	rows, err := parseRuns(text)
+	if err != nil {
+		if same, ok := respelled(text); ok {
+			if rows, again := parseRuns(same); again == nil {
+				return rows, nil
+			}
+		}
 		return nil, runsError(path, text, err)
 	}
-	return append(file.Runs, file.Rows...), nil
+	if same, ok := respelled(text); ok {
+		return parseRuns(same)
+	}
+	return rows, nil
+}
+
+func parseRuns(text []byte) (rows []runRow, err error) {
+	if !strings.HasPrefix(strings.TrimSpace(string(text)), "{") {
+		return rows, json.Unmarshal(text, &rows)
+	}
+	var file struct{ Runs, Rows, Data []runRow }
+	err = json.Unmarshal(text, &file)
+	return slices.Concat(file.Runs, file.Rows, file.Data), err
 }
 
 // runsError names the line of a mistake.

@@ -14,6 +14,8 @@ type Config struct {
 	Verbose bool
 	// Calibration is the level-1 curves to start from; nil is the published micro-benchmarks.
 	Calibration *plan.Calibration
+	// Seen is a file to write what the runs showed to; empty writes none.
+	Seen string
 }
 
 // Compare predicts the published runs of a file and compares. Constants that are fitted to whole runs never
@@ -30,6 +32,11 @@ func Compare(w io.Writer, path string, c Config) (*report.Report, error) {
 	t := &runTable{w: w, cal: cal, verbose: c.Verbose}
 	t.read(rows)
 	t.print()
+	if c.Seen != "" {
+		if err := t.writeSeen(c.Seen); err != nil {
+			return nil, err
+		}
+	}
 	r := report.Counted(w, t.used, 0)
 	fmt.Fprintf(w, "%d rows predicted, %d not used\n", t.used, len(rows)-t.used)
 	return r, nil
@@ -41,7 +48,6 @@ type runTable struct {
 	cal     plan.Calibration
 	verbose bool
 	sources []*runSource
-	obs     []runObservation
 	used    int
 }
 
@@ -53,20 +59,14 @@ type runSource struct {
 	unused []unusedRows
 	// level1 and held are the scores with published curves only and with constants of other sources.
 	level1, held runScore
-	fitted       fitted
+	// saw is what its rows show by kind; least and most are the factors that the others' give it.
+	saw         []plan.Seen
+	least, most float64
 }
 
 type unusedRows struct {
 	why string
 	n   int
-}
-
-// fitted is what constants were fitted to.
-type fitted struct {
-	constants plan.Constants
-	spread    float64
-	rows      int
-	from      string
 }
 
 func (t *runTable) source(name string) *runSource {
@@ -98,11 +98,13 @@ func (t *runTable) read(rows []runRow) {
 		t.used++
 	}
 	for _, s := range t.sources {
-		s.level1 = score(s.cases)
+		for _, c := range s.cases {
+			c.plain = c.got.Step
+		}
+		s.level1, s.saw = score(s.cases), s.seen()
 	}
-	t.obs = t.observations()
-	for i, s := range t.sources {
-		t.hold(i, s, t.obs)
+	for _, s := range t.sources {
+		t.hold(s, t.others(s))
 	}
 }
 
@@ -121,8 +123,8 @@ func (c *runCase) estimate(cal plan.Calibration) error {
 	if err != nil {
 		return err
 	}
-	if c.free {
-		return c.relieve(e)
+	if c.open.any() {
+		return c.choose(e)
 	}
 	c.got, err = e.Estimate(c.strategy)
 	return err

@@ -2,14 +2,38 @@ package runs
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/galley-ml/galley/internal/plan"
 )
 
-// runPrecision is the format that a row's products run in.
+// besides are words of a label that speak of something other than products: "bf16 + fp32 grad accum" is bf16.
+var besides = []string{"accum", "grad", "master", "optim", "reduc", "comm", "gather", "param", "state", "moment",
+	"loss", "cache", "storage", "adam", "norm", "logit", "router", "embedding"}
+
+// productLabel is the part of a label that speaks of products: all of it where no part does alone.
+func productLabel(s string) string {
+	var kept []string
+	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("+,;/()&", r) }) {
+		other := strings.ContainsAny(part, "48126") && containsAny(part, besides)
+		if !other && strings.TrimSpace(part) != "" {
+			kept = append(kept, part)
+		}
+	}
+	if joined := strings.Join(kept, " "); strings.ContainsAny(joined, "48126") {
+		return joined
+	}
+	return s
+}
+
+func containsAny(s string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
+}
+
+// runPrecision is the format that a row's products run in: the narrowest that the label names for them.
 func runPrecision(s string) string {
-	s = strings.ToLower(s)
+	s = strings.ReplaceAll(productLabel(strings.ToLower(s)), "float", "fp")
 	switch {
 	case strings.Contains(s, "nvfp4"), strings.Contains(s, "fp4"):
 		return "nvfp4"
@@ -17,9 +41,13 @@ func runPrecision(s string) string {
 		return "mxfp8"
 	case strings.Contains(s, "fp8"):
 		return "fp8"
-	case strings.Contains(s, "fp16"):
+	case strings.Contains(s, "bf16"), strings.Contains(s, "bfp16"):
+		return "bf16"
+	case strings.Contains(s, "fp16"), strings.Contains(s, "half"):
 		return "fp16"
-	case strings.Contains(s, "fp32"):
+	case strings.Contains(s, "tf32"):
+		return "tf32"
+	case strings.Contains(s, "fp32"), strings.Contains(s, "single"):
 		return "fp32"
 	}
 	return "bf16"
@@ -45,7 +73,7 @@ func runSoftware(r *runRow) plan.Software {
 		s = shardedSoftware(r, f, notes)
 	case strings.Contains(f, "internevo"):
 		s = internEvo(r)
-	case classicMegatron(f):
+	case classicMegatron(f) && !fusedTime(r):
 		s = plan.Software{Unfused: true, Dropout: true, Sync: true, SyncSend: true, LogitBytes: 12,
 			Issue: eagerIssue}
 		if strings.Contains(f, "megatron v1.") {
@@ -59,9 +87,12 @@ func runSoftware(r *runRow) plan.Software {
 		}
 	case compiledWhole(f):
 		s = plan.Software{HideTP: 0.5} // its compiler cuts products up to run beside their collectives
-	case modernMegatron(f):
+	case modernMegatron(f), classicMegatron(f):
 		s = plan.Software{Elementwise: 1.3, Issue: eagerIssue, HideTP: 0.5, ScaleOnce: true,
 			OncePerHost: strings.Contains(f, "bridge")}
+		if r.pipelinesExperts() {
+			s.HideEP = 0.5
+		}
 		if strings.Contains(f, "nemo megatron") && r.Strategy.Recompute != nil &&
 			*r.Strategy.Recompute == "selective" {
 			s.Unfused, s.Dropout = true, true // computing attention again was what it had before fused attention
@@ -83,6 +114,14 @@ func runSoftware(r *runRow) plan.Software {
 		s.ReduceBytes = 2
 	}
 	return s
+}
+
+// pipelinesExperts says whether a user of Megatron would run the exchange between experts under the passes of
+// other micro-batches: it leaves the host, and the schedule has what it takes, several chunks a rank or no
+// ranks.
+func (r *runRow) pipelinesExperts() bool {
+	s := &r.Strategy
+	return value(s.EP) > max(1, value(r.Cluster.PerNode)) && (value(s.VPP) > 1 || value(s.PP) <= 1)
 }
 
 // shardedSoftware is PyTorch's own sharding of parameters (FSDP) and what trains by it. Layers are units of

@@ -11,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/optim"
 )
 
 // Executor runs a step on many in-process devices, each by its tape.
@@ -22,7 +23,7 @@ type Executor struct {
 	cut *executor.Cutting
 	// started is the runner, for whoever asks from another goroutine what it does.
 	started atomic.Pointer[step.Runner]
-	scale   lossScale
+	scale   optim.LossScale
 	// forward is the devices of forward passes, copies the parameters there until training begins.
 	forward *step.ForwardRunner
 	copies  *weightCopies
@@ -47,7 +48,7 @@ func New(c executor.Config) (*Executor, error) {
 			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
 		}
 	}
-	return &Executor{h: &planner{c, l}, scale: newLossScale(l.Strategy.AMP)}, nil
+	return &Executor{h: &planner{c, l}, scale: lossScaleOf(l.Strategy.AMP)}, nil
 }
 
 // Plan is the step of a config for batches of these types. Parameters need no values: shapes are enough.
@@ -82,9 +83,9 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 		return nil, err
 	}
 	out := executor.Result{Loss: r.Loss, Norm: r.Norm}
-	if e.h.Strategy.AMP == "f16" && executor.Finite(out.Loss) && e.scale.scale > 1 {
+	if e.h.Strategy.AMP == "f16" && executor.Finite(out.Loss) && e.scale.Scale > 1 {
 		out.Skipped = !executor.Finite(out.Norm)
-		e.scale = e.scale.next(out.Skipped)
+		e.scale = e.scale.Next(out.Skipped)
 	}
 	return out, nil
 }
@@ -92,10 +93,10 @@ func (e *Executor) Step(in executor.Input) (executor.Running, error) {
 // weight is what the sum of losses is multiplied with. A scale is meant for a mean, so it is spread over the
 // batch.
 func (e *Executor) weight(batch []array.Array) float64 {
-	if e.scale.scale == 1 {
+	if e.scale.Scale == 1 {
 		return 1
 	}
-	return e.scale.scale / float64(largest(batch))
+	return e.scale.Scale / float64(largest(batch))
 }
 
 // largest is how many elements the largest tensor of a batch has.

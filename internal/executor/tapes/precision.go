@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/offload"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
 	"github.com/galley-ml/galley/strategy"
 )
 
@@ -46,34 +47,10 @@ func offloadOf(s strategy.Strategy) (func(device int, types []ir.Type) (offload.
 	}, nil
 }
 
-// Loss scaling keeps small gradients of f16 from vanishing: losses are multiplied by a power of two, which is
-// halved when gradients overflow, below 1 too, and doubled after many steps that did not.
-const (
-	firstLossScale = 1 << 16
-	lossScaleAfter = 2000
-	// leastLossScale is far below what any gradient needs that is a number at all.
-	leastLossScale = 0x1p-40
-)
-
-type lossScale struct {
-	scale float64
-	good  int
-}
-
-func newLossScale(amp string) lossScale {
+// lossScaleOf is the first scale of losses: only f16 needs one.
+func lossScaleOf(amp string) optim.LossScale {
 	if amp == "f16" {
-		return lossScale{scale: firstLossScale}
+		return optim.NewLossScale()
 	}
-	return lossScale{scale: 1}
-}
-
-// next is the scale after a step whose gradients overflowed or did not.
-func (l lossScale) next(overflowed bool) lossScale {
-	switch {
-	case overflowed:
-		return lossScale{scale: max(l.scale/2, leastLossScale)}
-	case l.good+1 == lossScaleAfter:
-		return lossScale{scale: l.scale * 2}
-	}
-	return lossScale{l.scale, l.good + 1}
+	return optim.LossScale{Scale: 1}
 }

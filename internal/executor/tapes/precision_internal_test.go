@@ -9,23 +9,6 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// TestLossScaleBelowOne: gradients that overflow at a scale of 1 are scaled down further.
-func TestLossScaleBelowOne(t *testing.T) {
-	l := newLossScale("f16")
-	for range 20 {
-		l = l.next(true)
-	}
-	if l.scale != 1.0/16 {
-		t.Errorf("after 20 overflows from 2^16: got a scale of %v, want 1/16", l.scale)
-	}
-	for range 100 {
-		l = l.next(true)
-	}
-	if !(l.scale > 0) {
-		t.Errorf("the scale ends at %v", l.scale)
-	}
-}
-
 // TestOffloadMakesItsDirectory: the directory need not exist, and what cannot be one is refused.
 func TestOffloadMakesItsDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")

@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/optim"
 )
 
 // fill brings the state to a new runner: from the one before, from a checkpoint or from the parameters.
@@ -164,16 +165,16 @@ func (e *Executor) Save() (s checkpoint.State, err error) {
 		}
 		s.Tensors = append(s.Tensors, t)
 	}
-	s.Scalars = append(s.Scalars, checkpoint.Float(scaleScalar, e.scale.scale),
-		checkpoint.Int(goodScalar, int64(e.scale.good)))
+	s.Scalars = append(s.Scalars, checkpoint.Float(scaleScalar, e.scale.Scale),
+		checkpoint.Int(goodScalar, int64(e.scale.Good)))
 	return s, nil
 }
 
 // Load keeps a checkpoint to be read when the step is planned.
 func (e *Executor) Load(r *checkpoint.Reader) error {
-	if x, err := r.Meta().Float(scaleScalar); err == nil && e.scale.scale > 1 && x > 1 {
+	if x, err := r.Meta().Float(scaleScalar); err == nil && e.scale.Scale > 1 && x > 1 {
 		good, _ := r.Meta().Int(goodScalar)
-		e.scale = lossScale{x, int(good)}
+		e.scale = optim.LossScale{Scale: x, Good: int(good)}
 	}
 	if e.runner != nil {
 		e.runner.Close()

@@ -1,0 +1,27 @@
+package nn
+
+import "github.com/galley-ml/galley/op"
+
+// QuantizedWeight is the weights of a Linear as small integers, which training leaves as they are; see
+// op.QuantizedLinear for how they are stored.
+type QuantizedWeight struct {
+	// Q is bytes, Scale a float for each group of neighbours in a row.
+	Q, Scale *Param
+	// Bits is 4 or 8.
+	Bits, Group int
+}
+
+// SetQuantized puts integers in the place of the weights, whose value is not used from then on.
+func (l *Linear) SetQuantized(q *QuantizedWeight) { l.quantized = q }
+
+// Quantized is the integers that stand for the weights; nil where they are floats.
+func (l *Linear) Quantized() *QuantizedWeight { return l.quantized }
+
+// product is x times the weights alone.
+func (l *Linear) product(x *op.Tensor) *op.Tensor {
+	q := l.quantized
+	if q == nil {
+		return op.MatMulT(x, l.Weight.Value, false, true)
+	}
+	return op.QuantizedLinear(x, q.Q.Value, op.Cast(q.Scale.Value, x.DType()), nil, q.Bits, q.Group)
+}

@@ -74,19 +74,27 @@ func (t *Trainer) Save(ctx context.Context, c *Checkpoints, sample int64) error 
 // save is Save with further numbers.
 func (t *Trainer) save(ctx context.Context, to *checkpoint.Keeper, sample int64,
 	scalars ...checkpoint.Scalar) error {
-	if err := t.trained.Ready(); err != nil {
-		return err
-	}
-	state, err := t.exec.Save()
+	state, err := t.state(sample, scalars)
 	if err != nil {
 		return err
 	}
-	state.Step, state.Sample, state.Seed = int64(t.step), sample, t.c.Seed
-	state.RNG = []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)},
-		{Name: stepStream, Value: uint64(t.step)}}
-	state.Scalars = slices.Concat(state.Scalars, scalars, runfacts.Scalars(t.facts()))
-	state.Scalars = append(state.Scalars, checkpoint.Int(skippedScalar, int64(t.skipped)))
 	return to.Save(ctx, state)
+}
+
+// state is the state after the last step, where it lies.
+func (t *Trainer) state(sample int64, scalars []checkpoint.Scalar) (s checkpoint.State, err error) {
+	if err := t.trained.Ready(); err != nil {
+		return s, err
+	}
+	if s, err = t.exec.Save(); err != nil {
+		return s, err
+	}
+	s.Step, s.Sample, s.Seed = int64(t.step), sample, t.c.Seed
+	s.RNG = []checkpoint.Counter{{Name: dataStream, Value: uint64(sample)},
+		{Name: stepStream, Value: uint64(t.step)}}
+	s.Scalars = slices.Concat(s.Scalars, scalars, runfacts.Scalars(t.facts()))
+	s.Scalars = append(s.Scalars, checkpoint.Int(skippedScalar, int64(t.skipped)))
+	return s, nil
 }
 
 // Resumed is where a run goes on: from which checkpoint, after which step, with which sample.

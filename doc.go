@@ -23,7 +23,7 @@
 //	sessions and programs   CPU, Session, Tensor, Trace, Grad, Compile, Distribute
 //	models                  Model, Language, ModelFunc, Loss, Metric, SaveState, LoadState
 //	training                Trainer, Engine, ToStatic, PipelineLayer, Parallelize, Optimizer
-//	plans                   Strategy, Auto, Price, PlanFile, Cost, StepPlan, Forecast
+//	plans                   Strategy, Plan, LoadPlan, Auto, Price, PlanFile, Cost, StepPlan, Forecast
 //	checkpoints             Checkpoints, Resumed, Fact
 //	errors                  BugError, DivergedError, OtherRunError, ErrNoCheckpoint
 //

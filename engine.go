@@ -31,8 +31,12 @@ type EngineConfig struct {
 	ClipNorm float64
 	// Metrics are computed by Evaluate, besides the loss.
 	Metrics []Metric
-	// Strategy spreads training, evaluation and prediction over devices; nil is one.
-	Strategy *Strategy
+	// Strategy spreads training, evaluation and prediction over devices; nil is one. With Auto it is searched
+	// for batches of the types Batch, on a machine that Calibration, a file of galley calibrate as text, tells
+	// of; Plan says what was found.
+	Strategy    *Strategy
+	Batch       []Type
+	Calibration []byte
 	// Annotations say the layout of parameters that neither a plan nor the built-in one knows.
 	Annotations []Annotation
 	// Mode is how a step runs on one device.
@@ -60,6 +64,7 @@ type EngineConfig struct {
 // Engine trains a model, evaluates it and predicts with it, all on the same devices.
 type Engine struct {
 	config  EngineConfig
+	plan    *ModelPlan
 	trainer *Trainer
 	eval    *evaluation.Evaluation
 	// evalPass and predict are the forward passes of evaluation and prediction.
@@ -68,6 +73,10 @@ type Engine struct {
 
 // NewEngine makes an engine. Close ends its devices.
 func NewEngine(c EngineConfig) (*Engine, error) {
+	plan, err := c.search()
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
 	model, t, err := modelConfig("engine", c.Model, c.Loss, c.Optimizer, c.Strategy)
 	if err != nil {
 		return nil, err
@@ -87,7 +96,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	if l, ok := model.(*language); ok {
 		t.Facts = append(t.Facts, l.model.Config().Fact())
 	}
-	e := &Engine{config: c}
+	e := &Engine{config: c, plan: plan}
 	if e.trainer, err = NewTrainer(t); err != nil {
 		return nil, err
 	}
@@ -95,6 +104,20 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	e.predict = e.trainer.NewForward(func(batch []*Tensor) []*Tensor { return model.Forward(batch...) })
 	return e, nil
 }
+
+// search makes of a strategy with Auto the model with the plan that was found for it.
+func (c *EngineConfig) search() (plan *ModelPlan, err error) {
+	if c.Strategy == nil || c.Strategy.Auto == 0 {
+		return nil, nil
+	}
+	c.Model, plan, err = found(c.Model, PlanConfig{Loss: c.Loss, Optimizer: c.Optimizer, Batch: c.Batch,
+		Calibration: c.Calibration, Strategy: *c.Strategy, Annotations: c.Annotations})
+	c.Strategy, c.Annotations = nil, nil
+	return plan, err
+}
+
+// Plan is what was found for a strategy with Auto; nil for any other.
+func (e *Engine) Plan() *ModelPlan { return e.plan }
 
 // Trainer is what trains the model.
 func (e *Engine) Trainer() *Trainer { return e.trainer }

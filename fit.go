@@ -63,6 +63,10 @@ func (s subject) Write(ctx context.Context, to *checkpoint.Keeper, scalars ...ch
 	return s.save(ctx, to, s.sample, scalars...)
 }
 
+func (s subject) State(scalars ...checkpoint.Scalar) (checkpoint.State, error) {
+	return s.state(s.sample, scalars)
+}
+
 // Save writes a checkpoint of the engine's state to dir and returns when it is on disk.
 func (e *Engine) Save(ctx context.Context, dir string) (err error) {
 	c, err := OpenCheckpoints(CheckpointConfig{Dir: dir, Job: e.config.Job})

@@ -32,6 +32,7 @@ func (p Phase) String() string {
 // DistModel is a model compiled for the devices of a strategy, one program for each phase.
 type DistModel struct {
 	model   Model
+	plan    *ModelPlan // nil where none was searched
 	trainer *Trainer
 	phase   Phase
 	trains  bool
@@ -42,16 +43,29 @@ type DistModel struct {
 // ToStatic compiles a model, written as for one device, for the devices of a strategy; nil is one device. The
 // loader's first batch tells the types: nothing is taken from it. A nil loss is the model's own, if it is a
 // LossModel; without any it only predicts, and without an optimizer it does not train. Layers that
-// Parallelize planned have the planned layout. Close ends the devices.
+// Parallelize planned have the planned layout. A strategy with Auto is searched for the model first: Plan says
+// what was found. Close ends the devices.
 func ToStatic(model Model, loader Loader, loss Loss, optimizer optim.Optimizer, s *Strategy) (*DistModel,
 	error) {
+	var plan *ModelPlan
+	if s != nil && s.Auto > 0 {
+		batch, err := firstBatch(loader)
+		if err != nil {
+			return nil, err
+		}
+		if model, plan, err = found(model, PlanConfig{Loss: loss, Optimizer: optimizer, Batch: executor.TypesOf(batch),
+			Strategy: *s}); err != nil {
+			return nil, fmt.Errorf("to static: %w", err)
+		}
+		s = nil
+	}
 	model, c, err := modelConfig("to static", model, loss, optimizer, s)
 	if err != nil {
 		return nil, err
 	}
 	_, own := ownLoss(model)
 	own = own || loss != nil
-	d := &DistModel{model: model, trains: own && c.Optimizer != nil}
+	d := &DistModel{model: model, plan: plan, trains: own && c.Optimizer != nil}
 	if d.trainer, err = NewTrainer(c); err != nil {
 		return nil, err
 	}
@@ -77,14 +91,26 @@ func ToStatic(model Model, loader Loader, loss Loss, optimizer optim.Optimizer, 
 
 // compile plans the first phase for the loader's batches, so that mistakes are told before anything runs.
 func (d *DistModel) compile(loader Loader) error {
-	batch, err := loader.Batch(0)
+	batch, err := firstBatch(loader)
 	if err != nil {
-		return fmt.Errorf("to static: first batch: %w", err)
+		return err
 	}
 	if !d.trains {
 		return nil
 	}
 	return d.trainer.exec.Start(executor.TypesOf(batch)...)
+}
+
+// firstBatch is the batch that tells types.
+func firstBatch(loader Loader) ([]array.Array, error) {
+	if loader == nil {
+		return nil, fmt.Errorf("to static: a strategy with auto is searched for batches of known types: want a loader")
+	}
+	batch, err := loader.Batch(0)
+	if err != nil {
+		return nil, fmt.Errorf("to static: first batch: %w", err)
+	}
+	return batch, nil
 }
 
 // modelConfig is a model as its strategy trains it, and a trainer's config for it.
@@ -172,6 +198,9 @@ func (d *DistModel) Run(ctx context.Context, batch ...array.Array) (r Result, er
 func (d *DistModel) Params() ([]*nn.Param, error) {
 	return d.model.Params(), d.trainer.Sync(d.trainer.c.Device.NewSession())
 }
+
+// Plan is what was found for a strategy with Auto; nil for any other.
+func (d *DistModel) Plan() *ModelPlan { return d.plan }
 
 // Trainer is what trains the model.
 func (d *DistModel) Trainer() *Trainer { return d.trainer }

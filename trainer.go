@@ -325,7 +325,7 @@ func (t *Trainer) Averaged() ([]array.Array, error) {
 
 // Sync brings the parameters that a backend or the devices of a strategy have trained back to where Params'
 // values are: tensors of s, or where s is nil of a new session of the trainer's device. Otherwise they are
-// there.
+// there. In a job all processes call it, and the first has the values then.
 func (t *Trainer) Sync(s *Session) error {
 	if s == nil && t.c.Device != nil {
 		s = t.c.Device.NewSession()
@@ -333,7 +333,16 @@ func (t *Trainer) Sync(s *Session) error {
 	if s == nil {
 		return fmt.Errorf("trainer: parameters are on %s: want a session to bring them back to", t.c.Backend.Name())
 	}
-	return t.trained.Sync(s)
+	return t.trained.Sync(s, t.c.Job.First())
+}
+
+// ReadParams calls f with the value of every parameter after the last step, one after the other, so that no
+// more than one is brought here at a time. In a job all processes call it, and f is called in the first.
+func (t *Trainer) ReadParams(f func(p *nn.Param, value array.Array) error) error {
+	if !t.c.Job.First() {
+		f = func(*nn.Param, array.Array) error { return nil }
+	}
+	return t.trained.Each(f)
 }
 
 // Close gives back what the trainer holds on devices. Params' values are brought back first; in a job of

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
 // ErrStop, returned by a callback, ends a fit as if it were over.
@@ -53,6 +54,13 @@ type BatchWatcher interface {
 // StepsWatcher may be implemented by a Callback: OnStepsEnd is called when no further step will be taken,
 // before the last state is saved.
 type StepsWatcher interface{ OnStepsEnd(p *Progress) }
+
+// StateWatcher may be implemented by a Callback: it is given the state after every step for which StateDue is
+// true, to copy what it wants of it. The next step begins when OnState has returned. An error ends the fit.
+type StateWatcher interface {
+	StateDue(step int) bool
+	OnState(p *Progress, s checkpoint.State) error
+}
 
 // CallbackBase does nothing.
 type CallbackBase struct{}

@@ -23,6 +23,9 @@ type Config struct {
 	// Resume goes on from the newest good checkpoint of SaveDir, under this or any other strategy; where there
 	// is none yet, training begins. Epochs and Steps then count from the very first step.
 	Resume bool
+	// ResumeDir, where set, is the directory to resume from in place of SaveDir: one that others write, such as the
+	// snapshots of an elastic job.
+	ResumeDir string
 	// From, where set, is the step of the checkpoint to resume from; later ones are removed.
 	From int64
 	// Changed is what may be other than in the run that wrote the checkpoint, by the names of facts.
@@ -59,8 +62,11 @@ func (c Config) check(train Loader) error {
 	if c.Epochs > 0 && c.Steps > 0 {
 		return fmt.Errorf("fit: both Epochs and Steps say how long to train: leave one of them out")
 	}
-	if c.SaveDir == "" && (c.Resume || c.SaveEvery > 0 || c.KeepEvery > 0) {
+	if c.SaveDir == "" && (c.Resume && c.ResumeDir == "" || c.SaveEvery > 0 || c.KeepEvery > 0) {
 		return fmt.Errorf("fit: Resume, SaveEvery and KeepEvery need SaveDir: say where checkpoints are")
+	}
+	if c.ResumeDir != "" && !c.Resume {
+		return fmt.Errorf("fit: ResumeDir is for Resume")
 	}
 	if !c.Resume && (c.From > 0 || len(c.Changed) > 0) {
 		return fmt.Errorf("fit: From and Changed are for Resume")

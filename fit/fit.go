@@ -123,10 +123,14 @@ func (f *fit) step(ctx context.Context) error {
 	if err := f.begin(at); err != nil {
 		return err
 	}
-	if at++; f.c.Overlap && at%n != 0 && !f.due(at, f.c.ValidEvery) && (f.saver == nil || !f.saver.due()) {
+	if at++; f.c.Overlap && at%n != 0 && !f.due(at, f.c.ValidEvery) && (f.saver == nil || !f.saver.due()) &&
+		!f.stateDue(at) {
 		return nil
 	}
 	if err := f.settle(); err != nil {
+		return err
+	}
+	if err := f.showState(at); err != nil {
 		return err
 	}
 	if err := f.evaluate(ctx); err != nil {

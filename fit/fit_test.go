@@ -58,6 +58,11 @@ func (f *fake) Resume(string, fit.ResumeConfig) (*fit.Resumed, error) {
 
 func (f *fake) Write(context.Context, *checkpoint.Keeper, ...checkpoint.Scalar) error { return nil }
 
+func (f *fake) State(...checkpoint.Scalar) (s checkpoint.State, err error) {
+	s.Step = int64(f.Steps())
+	return s, nil
+}
+
 // numbers are batches of two rows whose first value is their number.
 type numbers int
 

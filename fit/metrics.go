@@ -45,6 +45,8 @@ type Subject interface {
 	Resume(dir string, c ResumeConfig) (*Resumed, error)
 	// Write begins a checkpoint of the state after the last step.
 	Write(ctx context.Context, to *checkpoint.Keeper, scalars ...checkpoint.Scalar) error
+	// State is the state after the last step, where it lies, with further numbers.
+	State(scalars ...checkpoint.Scalar) (checkpoint.State, error)
 	// Agree is the largest of the numbers that the processes of a job give; of one process, its own.
 	Agree(stop int) (int, error)
 	// Peers are the processes that write checkpoints together; nil is one.

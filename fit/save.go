@@ -22,21 +22,10 @@ func (f *fit) open() error {
 	if d, ok := f.train.(Described); ok {
 		f.t.Describe(d.Facts())
 	}
-	if f.c.SaveDir == "" {
-		return nil
+	resumed, err := f.resume()
+	if err != nil || f.c.SaveDir == "" {
+		return err
 	}
-	var resumed *Resumed
-	if f.c.Resume {
-		r, err := f.t.Resume(f.c.SaveDir, ResumeConfig{Step: f.c.From, Changed: f.c.Changed})
-		switch {
-		case errors.Is(err, ErrNoCheckpoint) && f.c.From == 0:
-		case err != nil:
-			return &ResumeError{err}
-		default:
-			resumed, f.p.Saved, f.p.Resumed = r, r.From, r
-		}
-	}
-	var err error
 	f.keeper, err = Checkpoints(f.c.SaveDir, f.c.Keep, f.c.KeepEvery, f.t.Peers())
 	if err != nil {
 		return err
@@ -55,6 +44,26 @@ func (f *fit) open() error {
 		return f.keeper.Rewind(context.Background(), f.c.From)
 	}
 	return nil
+}
+
+// resume brings the subject to the checkpoint that the run goes on from; nil where it begins.
+func (f *fit) resume() (*Resumed, error) {
+	if !f.c.Resume {
+		return nil, nil
+	}
+	dir := f.c.ResumeDir
+	if dir == "" {
+		dir = f.c.SaveDir
+	}
+	r, err := f.t.Resume(dir, ResumeConfig{Step: f.c.From, Changed: f.c.Changed})
+	switch {
+	case errors.Is(err, ErrNoCheckpoint) && f.c.From == 0:
+		return nil, nil
+	case err != nil:
+		return nil, &ResumeError{err}
+	}
+	f.p.Saved, f.p.Resumed = r.From, r
+	return r, nil
 }
 
 // seek has a run whose batches have changed go on with the sample that is next, and not with the batch that
@@ -114,4 +123,32 @@ func (f *fit) finish(ctx context.Context, ended error) error {
 		err = nil
 	}
 	return errors.Join(err, f.keeper.Close())
+}
+
+// stateDue reports whether a callback wants the state after so many steps.
+func (f *fit) stateDue(step int) bool {
+	for _, c := range f.calls {
+		if x, ok := c.(StateWatcher); ok && x.StateDue(step) {
+			return true
+		}
+	}
+	return false
+}
+
+// showState gives the state after a step to the callbacks that want it.
+func (f *fit) showState(step int) error {
+	for _, c := range f.calls {
+		x, ok := c.(StateWatcher)
+		if !ok || !x.StateDue(step) {
+			continue
+		}
+		s, err := f.t.State(f.saver.scalars()...)
+		if err == nil {
+			err = x.OnState(&f.p, s)
+		}
+		if err != nil {
+			return f.agree(err)
+		}
+	}
+	return nil
 }

@@ -122,14 +122,7 @@ func (s *saver) save(ctx context.Context) (saved bool, err error) {
 	if s.last == step {
 		return false, nil
 	}
-	var scalars []checkpoint.Scalar
-	if s.scored == step {
-		scalars = append(scalars, checkpoint.Float(ValidLoss, s.score))
-	}
-	if !math.IsInf(s.best, 1) {
-		scalars = append(scalars, checkpoint.Float(BestLoss, s.best))
-	}
-	err = s.t.Write(context.WithoutCancel(ctx), s.c, scalars...)
+	err = s.t.Write(context.WithoutCancel(ctx), s.c, s.scalars()...)
 	if _, earlier := errors.AsType[*checkpoint.SaveError](err); earlier {
 		s.notSaved(err)
 		return false, nil
@@ -138,6 +131,20 @@ func (s *saver) save(ctx context.Context) (saved bool, err error) {
 		s.last = step
 	}
 	return err == nil, err
+}
+
+// scalars is the losses of evaluations so far; a nil saver knows of none.
+func (s *saver) scalars() (list []checkpoint.Scalar) {
+	if s == nil {
+		return nil
+	}
+	if s.scored == s.t.Steps() {
+		list = append(list, checkpoint.Float(ValidLoss, s.score))
+	}
+	if !math.IsInf(s.best, 1) {
+		list = append(list, checkpoint.Float(BestLoss, s.best))
+	}
+	return list
 }
 
 // lastTries is how often the state at the end of a run is tried to be written.

@@ -97,3 +97,19 @@ func (j *Job) Tell(text string) (string, error) {
 	}
 	return string(all[0]), nil
 }
+
+// All gives every process the texts of all, in the order of their numbers.
+func (j *Job) All(text string) ([]string, error) {
+	if j.Size() == 1 {
+		return []string{text}, nil
+	}
+	all, err := j.p.Exchange(programStream, []byte(text))
+	if err != nil {
+		return nil, j.named(err)
+	}
+	list := make([]string, len(all))
+	for i, t := range all {
+		list[i] = string(t)
+	}
+	return list, nil
+}

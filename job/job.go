@@ -127,6 +127,9 @@ func (j *Job) NewWorld(host *cpu.Device, n int) (*dtensor.World, error) {
 	return runtime.NewSession(host, w), nil
 }
 
+// Lost reports whether an error says that a process of a job is no more: not what the program did wrong.
+func Lost(err error) bool { return process.IsLost(err) }
+
 // Name is a process and its host: process 3 (node7).
 func (j *Job) Name(process int) string {
 	return fmt.Sprintf("process %d (%s)", process, j.hosts[process])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/nn"
 )
 
 const headName = "lm_head.weight"
@@ -107,6 +108,24 @@ func stored(c Config, name string, a array.Array) []safetensors.Named {
 		name = f.stored.name(name)
 	}
 	return []safetensors.Named{{Name: name, Array: a}}
+}
+
+// storedTypes is the types of a parameter as checkpoints hold it.
+func storedTypes(c Config, p *nn.Param) []safetensors.Typed {
+	parts, shape := expertParts(c, p.Name), p.Type.Shape
+	if parts == nil {
+		name := p.Name
+		if f, err := familyOf(c.Family); err == nil {
+			name = f.stored.name(name)
+		}
+		return []safetensors.Typed{{Name: name, DType: p.Type.DType, Shape: shape}}
+	}
+	types := make([]safetensors.Typed, len(parts))
+	for i, part := range parts {
+		each := array.Shape{shape[0] * shape[1] / len(parts), shape[2]}
+		types[i] = safetensors.Typed{Name: part, DType: p.Type.DType, Shape: each}
+	}
+	return types
 }
 
 // isBuffer reports whether checkpoints may hold a tensor of this name that is not a parameter.

@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/safetensors"
+	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -20,6 +21,9 @@ type SaveConfig struct {
 	Tokenizer []byte
 	// Read brings a parameter's data to the host; nil reads eager tensors.
 	Read func(x *op.Tensor) (array.Array, error)
+	// Each, where set, gives the value of every parameter, one after the other, such as Trainer.ReadParams: the
+	// parameters need none then, and no more than one of them is in memory at a time.
+	Each func(f func(p *nn.Param, value array.Array) error) error
 }
 
 const defaultShard = 5_000_000_000
@@ -40,17 +44,9 @@ func Save(dir string, m Model, c SaveConfig) error {
 		return fmt.Errorf("models: save %s: the model has adapters: SaveAdapter writes them, Merge makes them weights", dir)
 	}
 	config := m.Config()
-	var tensors []safetensors.Named
-	for _, p := range m.Params() {
-		if p.Value == nil {
-			return fmt.Errorf("models: save %s: parameter %q has no value", dir, p.Name)
-		}
-		a, err := c.Read(p.Value)
-		if err != nil {
-			return fmt.Errorf("models: save %s: parameter %q: %w", dir, p.Name, err)
-		}
-		config.DType = a.DType()
-		tensors = append(tensors, stored(config, p.Name, a)...)
+	write, err := c.writer(m, &config)
+	if err != nil {
+		return fmt.Errorf("models: save %s: %w", dir, err)
 	}
 	text, err := indented(config)
 	if err != nil {
@@ -66,12 +62,54 @@ func Save(dir string, m Model, c SaveConfig) error {
 				return err
 			}
 		}
-		return safetensors.WriteDir(fresh, tensors, c.ShardBytes, map[string]string{"format": "pt"})
+		return write(fresh)
 	})
 	if err != nil {
 		return fmt.Errorf("models: save: %w", err)
 	}
 	return nil
+}
+
+// writer is what writes the weights to a directory. It tells config their dtype.
+func (c SaveConfig) writer(m Model, config *Config) (func(dir string) error, error) {
+	metadata := map[string]string{"format": "pt"}
+	if c.Each != nil {
+		var types []safetensors.Typed
+		for _, p := range m.Params() {
+			config.DType = p.Type.DType
+			types = append(types, storedTypes(*config, p)...)
+		}
+		return func(dir string) error {
+			return safetensors.StreamDir(dir, types, c.ShardBytes, metadata, c.stream(*config))
+		}, nil
+	}
+	var tensors []safetensors.Named
+	for _, p := range m.Params() {
+		if p.Value == nil {
+			return nil, fmt.Errorf("parameter %q has no value", p.Name)
+		}
+		a, err := c.Read(p.Value)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		config.DType = a.DType()
+		tensors = append(tensors, stored(*config, p.Name, a)...)
+	}
+	return func(dir string) error { return safetensors.WriteDir(dir, tensors, c.ShardBytes, metadata) }, nil
+}
+
+// stream puts every parameter as checkpoints hold it.
+func (c SaveConfig) stream(config Config) func(put func(safetensors.Named) error) error {
+	return func(put func(safetensors.Named) error) error {
+		return c.Each(func(p *nn.Param, value array.Array) error {
+			for _, t := range stored(config, p.Name, value) {
+				if err := put(t); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 }
 
 const tokenizerName = "tokenizer.json"

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,7 +56,35 @@ func TestSaveLoad(t *testing.T) {
 					t.Fatal(err)
 				}
 				sameModel(t, m, back)
+				sameStreamed(t, m, dir)
 			})
+		}
+	}
+}
+
+// sameStreamed saves a model one parameter at a time, the last first, and compares the files.
+func sameStreamed(t *testing.T, m Model, want string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "streamed")
+	err := Save(dir, m, SaveConfig{ShardBytes: 5000, Each: func(f func(*nn.Param, array.Array) error) error {
+		for _, p := range slices.Backward(m.Params()) {
+			if err := f(p, read(t, p.Value)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		a, _ := os.ReadFile(filepath.Join(want, f.Name()))
+		if b, err := os.ReadFile(filepath.Join(dir, f.Name())); err != nil || !bytes.Equal(a, b) {
+			t.Errorf("%s differs, %v", f.Name(), err)
 		}
 	}
 }

@@ -23,6 +23,9 @@ type Param struct {
 	Buffer bool
 	// mode is that of its model; nil in a parameter that was made by hand.
 	mode *mode
+	// first makes the value that it begins with, of the numbers of key; nil where that is read from somewhere.
+	first Initializer
+	key   op.Key
 }
 
 // Like is another parameter of the same model, without a value.
@@ -46,7 +49,8 @@ func (p *Param) ClearGrad() {
 
 // Config says how parameters get their first values.
 type Config struct {
-	// Scope makes the values; nil makes a model that has only shapes, for tracing and planning.
+	// Scope makes the values; nil makes a model that has only shapes, for tracing and planning, and for trainers
+	// on many devices: each then draws the parts that it holds, and no process ever has the whole model.
 	Scope op.Scope
 	// DType of the parameters; the zero value is F32.
 	DType array.DType
@@ -144,6 +148,9 @@ func (in *Init) Param(name string, shape array.Shape, first Initializer) *Param 
 	}
 	in.names[p.Name] = true
 	in.params = append(in.params, p)
+	if in.config.Load == nil {
+		p.first, p.key = first, keyOf(in.config.Seed, p.Name)
+	}
 	if in.err == nil {
 		in.err = in.fill(p, first)
 	}
@@ -166,7 +173,7 @@ func (in *Init) fill(p *Param, first Initializer) error {
 		return in.set(p, v)
 	}
 	if in.config.Scope != nil {
-		return in.set(p, first(in.config.Scope, keyOf(in.config.Seed, p.Name), p.Type))
+		return in.set(p, first(in.config.Scope, p.key, p.Type))
 	}
 	return nil
 }

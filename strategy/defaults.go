@@ -11,6 +11,9 @@ import (
 // WithDefaults fills in what may be left out and checks the rest, for a run: what can only be planned is
 // refused.
 func (s Strategy) WithDefaults() (Strategy, error) {
+	if s.Auto != 0 {
+		return s, fmt.Errorf("strategy: auto=%d is yet to be found: ToStatic and Engine find it for a model, Plan does without running it", s.Auto)
+	}
 	for _, name := range axes {
 		if n := *s.number(name); n < 0 {
 			return s, fmt.Errorf("strategy: %s is %d: want 1 or more", name, n)

@@ -36,6 +36,8 @@ func (s *Strategy) number(key string) *int {
 		return &s.Zero
 	case "shard":
 		return &s.Shard
+	case "auto":
+		return &s.Auto
 	}
 	return nil
 }
@@ -104,8 +106,8 @@ func (s *Strategy) set(key, value string) (err error) {
 		at := s.number(key)
 		if at == nil {
 			return fmt.Errorf("want dp, tp, pp, cp, ep, etp, vpp, micro, micro_batch, zero, shard, schedule, sp, " +
-				"cp_kind, recompute, offload.optimizer, offload.activations, offload.parameters, offload.dir, layers, amp " +
-				"or overlap")
+				"cp_kind, recompute, offload.optimizer, offload.activations, offload.parameters, offload.dir, layers, amp, " +
+				"overlap or auto")
 		}
 		*at, err = strconv.Atoi(value)
 	}
@@ -178,7 +180,7 @@ func (s Strategy) Line() string {
 	for _, f := range []struct {
 		key string
 		def int
-	}{{"cp", 1}, {"ep", 1}, {"etp", 1}, {"vpp", 0}, {"micro", 0}, {"micro_batch", 0}, {"zero", 0}, {"shard", 0}} {
+	}{{"cp", 1}, {"ep", 1}, {"etp", 1}, {"vpp", 0}, {"micro", 0}, {"micro_batch", 0}, {"zero", 0}, {"shard", 0}, {"auto", 0}} {
 		x := *n.number(f.key)
 		add(x != f.def, f.key, "="+strconv.Itoa(x))
 	}

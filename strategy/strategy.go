@@ -59,6 +59,9 @@ type Strategy struct {
 	// Overlap lets devices compute while they exchange: collectives are waited for when their results are used,
 	// and weights that ZeRO splits are gathered ahead of their turn. The numbers are the same.
 	Overlap bool `yaml:"overlap,omitempty" json:"overlap,omitempty"`
+	// Auto is over how many devices a strategy is to be searched for the program at hand: whatever is zero here
+	// is up to the search. ToStatic and Engine search; a trainer takes what was found.
+	Auto int `yaml:"auto,omitempty" json:"auto,omitempty"`
 }
 
 // String is the strategy in short, for people: dp2·tp2·pp2 zero1 1f1b ×4. Line is what Parse reads.
@@ -70,7 +73,7 @@ func (s Strategy) String() string {
 		}
 	}
 	words := []string{strings.Join(degrees, "·")}
-	if degrees == nil {
+	if degrees == nil && s.Auto == 0 {
 		words[0] = "one device"
 	}
 	add := func(use bool, word string) {
@@ -78,6 +81,7 @@ func (s Strategy) String() string {
 			words = append(words, word)
 		}
 	}
+	add(s.Auto > 0, fmt.Sprintf("auto%d", s.Auto))
 	add(s.ETP > 1, fmt.Sprintf("etp%d", s.ETP))
 	add(s.Zero > 0, fmt.Sprintf("zero%d", s.Zero))
 	add(s.Zero > 0 && s.Shard > 0, fmt.Sprintf("shard%d", s.Shard))

@@ -24,6 +24,7 @@ type checkCmd struct {
 	Runs       checkRunsCmd       `cmd:"" help:"Predicted step times and memory against published training runs."`
 	Plans      checkPlansCmd      `cmd:"" help:"Plans of galley plan against dry runs of galley train: all run, and take what they say."`
 	Planner    checkPlannerCmd    `cmd:"" help:"Predicted step times and memory of strategies against this machine's."`
+	Auto       checkAutoCmd       `cmd:"" help:"Plans of ten programs against every candidate of their space, and against data parallelism."`
 }
 
 // place is what all checks take.

@@ -95,7 +95,8 @@ var skipped = []struct{ part, reason string }{
 		"it needs the tokens of such a run"},
 	{"go test", "it is the test that runs this one"}, {"go run ./examples",
 		"examples have tests of their own"}, {"make ", "it is CI itself"},
-	{"galley launch", "it needs an MPI library: TestLaunch runs it with one"}, {"mpirun -n", "it needs Open MPI"},
+	{"galley launch", "it needs an MPI library: TestLaunch runs it with one"}, {"galley status", "it needs an elastic job: TestElasticHosts runs it"},
+	{"galley drain", "it needs an elastic job: TestElasticHosts runs it"}, {"mpirun -n", "it needs Open MPI"},
 	{"mpiexec.hydra", "it needs MPICH"}, {"srun -n", "it needs Slurm"},
 	{"galley serve", "it does not end: TestServe runs it"}, {"curl ", "it needs the server"}, {"galley bench serve", "it needs the server"},
 	{"kill %1", "it ends the server"},
@@ -118,6 +119,8 @@ func small(line string) string {
 			flags = slices.DeleteFunc(flags,
 				func(f [2]string) bool { return f[0] == "--tokens" || f[0] == "--prompt" })
 		}
+	case strings.Contains(line, "--probe --devices"):
+		flags = [][2]string{{"--probe-time", "1s"}}
 	case strings.HasPrefix(line, "galley finetune"):
 		flags = [][2]string{{"--steps", "2"}, {"--batch", "2"}, {"--seq", "64"}}
 	case strings.HasPrefix(line, "galley generate"):

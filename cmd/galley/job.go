@@ -15,7 +15,7 @@ import (
 var job *processes.Job
 
 // together is the commands that several processes run as one.
-var together = []string{"train", "doctor"}
+var together = []string{"train", "doctor", "plan"}
 
 // inJob runs a command as part of a job, if the process is one: the first process prints, and tells the error
 // of whichever fails.
@@ -28,7 +28,7 @@ func inJob(ctx *kong.Context) error {
 	var err error
 	if job, err = processes.Join(); err != nil || job == nil {
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errJoin, err)
 		}
 		return ctx.Run()
 	}

@@ -12,7 +12,8 @@ import (
 
 // launchCmd starts several processes on this machine.
 type launchCmd struct {
-	N    int      `short:"n" name:"processes" help:"Processes." required:"" placeholder:"N"`
+	N int `short:"n" name:"processes" help:"Processes, of this host; with --elastic 1 by default." placeholder:"N"`
+	elasticFlags
 	Args []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
 }
 
@@ -23,12 +24,16 @@ func (launchCmd) Help() string {
   galley launch -n 4 -- train --devices 8               eight devices in four processes
   mpirun -n 4 --bind-to none galley train --mesh tp=4   the same by Open MPI's own launcher, on one host or many
   srun -n 4 --mpi=pmi2 galley train --mesh tp=4         or by Slurm
+  galley launch --elastic 1:1 -n 2 -- train --mesh dp=2 go on when a process is killed: docs/elastic.md
 With MPICH installed, galley itself starts the processes and tells them of each other; with Open MPI alone,
 its mpirun does.
 If a process fails, all end, and the exit code is that of the first which failed.`
 }
 
 func (c *launchCmd) Run() error {
+	if c.Elastic != "" && c.N == 0 {
+		c.N = 1
+	}
 	if err := positive(map[string]int{"processes": c.N}); err != nil {
 		return err
 	}
@@ -40,6 +45,12 @@ func (c *launchCmd) Run() error {
 		return err
 	}
 	args := append([]string{self}, c.command()...)
+	if err := c.check(); err != nil || c.Elastic != "" {
+		if err == nil {
+			err = c.runElastic(args)
+		}
+		return err
+	}
 	if _, err := mpi.Library(mpi.MPICH); err != nil {
 		if args, err = c.mpirun(args, err); err != nil {
 			return err

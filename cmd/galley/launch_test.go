@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,6 +118,9 @@ func started(t *testing.T) (cmd *exec.Cmd, out *bytes.Buffer, pids []int) {
 func children(t *testing.T, pid int) []int {
 	t.Helper()
 	text, err := exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {
+		return nil // there are none
+	}
 	if err != nil {
 		t.Skipf("no pgrep: %v", err)
 	}
@@ -199,6 +205,63 @@ func TestLaunchResumes(t *testing.T) {
 		for _, got := range lossLine.FindAllString(string(out), -1) {
 			if !slices.Contains(want, got) {
 				t.Errorf("got %q, which the undisturbed run has not", got)
+			}
+		}
+	}
+}
+
+// TestLaunchMemory: a process with a share of the devices takes that share of the memory of one with all of
+// them, and 64 MiB.
+func TestLaunchMemory(t *testing.T) {
+	needMPICH(t)
+	if testing.Short() {
+		t.Skip("it trains a model of 20 M parameters")
+	}
+	train := strings.Fields("train --steps=1 --mesh=dp=4 --zero=1 --tokens=0 --dim=512 --layers=6 --heads=8 " +
+		"--seq=16 --batch=4 --threads=1")
+	one := peaks(t, galleyCommand(t, train...), 0)
+	for _, n := range []int{2, 4} {
+		args := append([]string{"launch", "-n", strconv.Itoa(n), "--"}, train...)
+		if n == 2 { // written one parameter at a time
+			args = append(args, "--save="+filepath.Join(t.TempDir(), "model"))
+		}
+		all := peaks(t, galleyCommand(t, args...), n)
+		t.Logf("1 process: %d MiB, %d: %v", one[0]>>20, n, all)
+		for _, peak := range all {
+			if most := one[0]/n + 64<<20; peak > most {
+				t.Errorf("a process of %d took %d MiB, of one %d: want at most %d", n, peak>>20, one[0]>>20, most>>20)
+			}
+		}
+	}
+}
+
+// peaks is the most memory that each of a command's n processes has had; of 0 its own.
+func peaks(t *testing.T, cmd *exec.Cmd, n int) []int {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended, most := make(chan error, 1), map[int]int{}
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil || len(most) != max(n, 1) {
+				t.Fatalf("%v of %d processes: %s", err, len(most), &out)
+			}
+			return slices.Collect(maps.Values(most))
+		case <-time.After(20 * time.Millisecond):
+		}
+		pids := []int{cmd.Process.Pid}
+		if n > 0 {
+			pids = children(t, cmd.Process.Pid)
+		}
+		for _, pid := range pids {
+			h := host{root: "/"}
+			if x, ok := kilobytes(field(h.path(fmt.Sprintf("proc/%d/status", pid)), "VmHWM")); ok {
+				most[pid] = max(most[pid], int(x))
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
+	"github.com/galley-ml/galley/internal/elastic/worker"
 )
 
 // loop is what the command does while the library's loop takes the steps of a run: it shows them, logs them
@@ -32,6 +33,7 @@ type loop struct {
 	longest, done atomic.Int64
 	// interrupted is set where steps ended for a signal.
 	interrupted bool
+	elasticLoop
 }
 
 // train takes all steps, or those until a signal comes, and leaves the model with the parameters that it has
@@ -51,6 +53,7 @@ func (t *training) train() error {
 	if err != nil {
 		return err
 	}
+	l.elasticConfig(&c)
 	_, err = trainer.Fit(context.Background(), runBatches{t.text, t.Batch, t.Steps}, c)
 	return l.ended(err)
 }
@@ -88,6 +91,21 @@ func (l *loop) ended(err error) error {
 	if s := l.signals.signal(); s != 0 && (l.interrupted || job == nil) {
 		l.stopped = &stoppedError{s, l.trainer.Steps()}
 	}
+	if job.Size() > 1 {
+		return l.gather()
+	}
+	return l.trainer.Sync(l.d.NewSession())
+}
+
+// gather saves the model of a job, one parameter at a time. All of it comes to the first process only where
+// that continues a text with it.
+func (l *loop) gather() error {
+	if err := l.saveEach(l.trainer.ReadParams); err != nil {
+		return err
+	}
+	if l.Tokens == 0 {
+		return nil
+	}
 	return l.trainer.Sync(l.d.NewSession())
 }
 
@@ -124,6 +142,9 @@ func (l *loop) OnBegin(p *fit.Progress) (err error) {
 		l.log = &runLog{}
 		return err
 	}
+	if err := l.logEpoch(); err != nil {
+		return err
+	}
 	l.p = newProgress(l.trainer.Steps(), l.Steps, l.Batch*l.Seq)
 	l.at = time.Now()
 	return nil
@@ -140,16 +161,21 @@ func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
 		l.signals.agreed(syscall.Signal(stop))
 		return fit.ErrStop
 	}
+	if err := l.agreeHandOn(); err != nil {
+		return err
+	}
 	l.tellProgram(batch)
 	return nil
 }
 
 // OnStep shows a step and logs it.
 func (l *loop) OnStep(p *fit.Progress) error {
-	l.longest.Store(max(l.longest.Load(), int64(time.Since(l.at))))
+	took := time.Since(l.at)
+	l.longest.Store(max(l.longest.Load(), int64(took)))
 	l.done.Add(1)
 	l.at = time.Now()
 	m := p.Metrics
+	l.tellStep(m, took)
 	if l.LogLosses {
 		l.p.finish()
 		fmt.Printf("step %d loss %.17g norm %.17g\n", m.Step+1, m.Loss, m.GradNorm)
@@ -191,6 +217,7 @@ func (l *loop) OnSaveFailed(_ *fit.Progress, err error) {
 
 // OnStepsEnd ends the bar; what follows, such as saving, may take its time.
 func (l *loop) OnStepsEnd(*fit.Progress) {
+	elastic.Tell(worker.Report{Ending: true})
 	l.signals.heeded()
 	if l.p != nil {
 		l.p.finish()

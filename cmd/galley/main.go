@@ -18,7 +18,9 @@ import (
 // commands is the command line: one struct a command, in its own file.
 type commands struct {
 	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
-	Launch    launchCmd    `cmd:"" help:"Start several processes on this machine that train together."`
+	Launch    launchCmd    `cmd:"" help:"Start several processes that train together, on this machine or, elastically, on many."`
+	Status    statusCmd    `cmd:"" help:"Say who takes part in an elastic job, where it is and what has happened."`
+	Drain     drainCmd     `cmd:"" help:"Have a host leave an elastic job after the step that it takes."`
 	Finetune  finetuneCmd  `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
 	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
 	Serve     serveCmd     `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
@@ -53,6 +55,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	var cli commands
 	silence()
+	elastic = joinElastic()
 	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{
 		"systems": strings.Join(export.Systems(), ", "), "schedules": strings.Join(pipeline.Names(), ", "),
 	},
@@ -91,13 +94,17 @@ func report(err error) int {
 	switch {
 	case err == nil:
 		return 0
+	case elastic != nil:
+		elastic.End(err, mistaken(err))
 	case errors.Is(err, errFailed):
 		return exitFailed
 	}
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
-	fmt.Fprintln(os.Stderr, "galley:", strict.Line(err.Error()))
+	if elastic == nil { // else the agent tells it
+		fmt.Fprintln(os.Stderr, "galley:", strict.Line(err.Error()))
+	}
 	if s, ok := errors.AsType[*stoppedError](err); ok {
 		return s.code()
 	}

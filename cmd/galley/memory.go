@@ -5,6 +5,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 
@@ -59,6 +62,27 @@ func (t *training) needs(trainer *galley.Trainer, batch int) (float64, error) {
 		}
 	}
 	return need, err
+}
+
+// garbageBytes is about how much garbage may lie beside the devices' memory.
+const garbageBytes = 16 << 20
+
+// limitGarbage has garbage collected before it comes to 2 % of the memory in use, or garbageBytes.
+// Nearly all of that is the devices', taken once for the run: Go's own rule would wait for as much garbage.
+// Who sets GOGC has chosen.
+func limitGarbage() {
+	if os.Getenv("GOGC") == "" {
+		paceGarbage(new(int64))
+	}
+}
+
+// paceGarbage sets how much garbage there may be by what the last collection left, and again after the next:
+// each of them finds the mark that was left behind by the one before.
+func paceGarbage(*int64) {
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	debug.SetGCPercent(max(2, min(100, int(100*garbageBytes/max(1, live[0].Value.Uint64())))))
+	runtime.SetFinalizer(new(int64), paceGarbage)
 }
 
 // host is the system as its files describe it, below a root.

@@ -39,6 +39,12 @@ type planCmd struct {
 	Output      string   `short:"o" help:"Write the best plan as a file, for galley simulate and galley train." placeholder:"FILE"`
 	Export      string   `help:"Print the best plan as the flags or config of another system: ${systems}." placeholder:"SYSTEM"`
 	JSON        bool     `name:"json" help:"Print JSON."`
+
+	Probe     bool          `help:"Run the best plans for some steps each on devices of this process, or of those that galley launch started, and take the fastest." group:"Probing"`
+	Devices   int           `help:"Devices to probe on; 0 is one for each process." group:"Probing"`
+	ProbeTime time.Duration `help:"How long probing may take." default:"1m" group:"Probing"`
+	ProbeAll  bool          `help:"Measure all of them for as long as there is time, the clearly slower ones, too." group:"Probing"`
+	Learned   string        `help:"File for the calibration that probing comes to." default:"probed.yaml" type:"path" group:"Probing"`
 }
 
 // Help is what galley plan --help adds.
@@ -59,12 +65,20 @@ Examples:
   galley plan llama-3-405b '2048x8 H100-SXM ib=400G' --seq 8192 --batch 2048 --what-if 'tp=8 pp=16'
   galley plan ./my-model cluster.yaml -o plan.yaml           any config.json of the Hub, a cluster in YAML
   galley plan mixtral-8x7b '4x8 A100 ib=200G' --export megatron
-  galley plan --compare a.yaml b.yaml`
+  galley plan --compare a.yaml b.yaml
+  galley plan ./my-model --probe --devices 4 --batch 16 --seq 128 -o plan.yaml     measured on devices of this process
+  galley launch -n 2 -- plan ./my-model --probe --batch 16 --seq 128 -o plan.yaml  … of two processes`
 }
 
 func (c *planCmd) Run() error {
 	if c.Compare != "" {
 		return c.compare()
+	}
+	if c.Probe {
+		return c.probe()
+	}
+	if job != nil && job.Size() > 1 {
+		return errors.New("galley plan is for one process, unless it probes: run it without galley launch, or with --probe")
 	}
 	r, err := c.request()
 	if err != nil {

@@ -106,6 +106,18 @@ func (l *runLog) write(r fit.LogRow) error {
 	return nil
 }
 
+// event adds a line of its own to the logs that are JSON lines.
+func (l *runLog) event(text []byte) error {
+	for _, f := range l.files {
+		if format, _ := logFormat(f.Name()); format == "jsonl" {
+			if _, err := f.Write(append(text, '\n')); err != nil {
+				return fmt.Errorf("--log=%s: %w", f.Name(), err)
+			}
+		}
+	}
+	return nil
+}
+
 func (l *runLog) close() {
 	var errs []error
 	for _, f := range l.files {

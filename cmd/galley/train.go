@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -47,6 +49,8 @@ type trainCmd struct {
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	DryRun      bool   `help:"Build what all devices do, run none of it, and print the memory that each takes, to the byte. With --plan and without --model, the model, batch and sequences are the plan's." group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
+	Probe       string `help:"How long the planner may measure its best plans before it chooses: auto is a twentieth of the time that training should take, at most 30s, and none where that is less than 2s; off; or a time such as 20s." default:"auto" placeholder:"TIME" group:"Devices"`
+	Learned     string `help:"File for the calibration that measuring comes to." type:"path" placeholder:"FILE" group:"Devices"`
 
 	optimizerFlags  `group:"Optimizer"`
 	dataFlags       `group:"Data"`
@@ -99,6 +103,7 @@ func (c *trainCmd) Run() error {
 
 // run is everything between the first check and the last word.
 func (t *training) run() error {
+	limitGarbage()
 	if err := t.prepare(); err != nil {
 		return err
 	}
@@ -182,8 +187,12 @@ type training struct {
 	shapes []string
 	// watch, where set, is told what devices do.
 	watch func(galley.Span)
+	// spread is how steps are spread over devices; nil is one device.
+	spread *galley.Strategy
 	// stopped is set where a signal has ended training.
 	stopped *stoppedError
+	// learned is what probing came to; nil where there was none.
+	learned *plan.Calibration
 }
 
 // prepare finds what is wrong before anything takes time.
@@ -307,6 +316,8 @@ func (t *training) newConfig() models.Config {
 func (t *training) makeModel(config models.Config) (models.Model, error) {
 	c := nn.Config{Scope: t.d.NewSession(), Seed: t.Seed}
 	switch {
+	case t.Model == "" && t.byBox(): // devices draw what they hold
+		return models.New(config, nn.Config{Seed: t.Seed})
 	case t.Model == "":
 		return models.New(config, c)
 	case t.byBox():
@@ -323,7 +334,8 @@ func (t *training) makeModel(config models.Config) (models.Model, error) {
 // byBox reports whether devices read their own parts of the weights.
 func (t *training) byBox() bool {
 	s, err := t.strategy()
-	return err == nil && (s != nil || t.Plan != "" || t.Devices > 0) && t.b == nil && t.ahead() == 0
+	spread := s != nil || t.Plan != "" || t.Devices > 0 || job != nil
+	return err == nil && spread && t.b == nil && t.ahead() == 0
 }
 
 func (t *training) introduce(source string, tokens int) {
@@ -361,11 +373,25 @@ const heldFrom = 0.95
 // evalBatches is how many batches of held-out text are read.
 const evalBatches = 4
 
+// save writes the model; that of a job was saved while the devices had it.
 func (t *training) save() error {
-	if t.Save == "" || !job.First() {
+	if job.Size() > 1 {
 		return nil
 	}
-	if err := models.Save(t.Save, t.model, models.SaveConfig{Tokenizer: t.tokenizer.text}); err != nil {
+	return t.saveEach(nil)
+}
+
+// saveEach writes the model, by the values that each gives or, where that is nil, those of its parameters.
+// Processes of a job other than the first give theirs.
+func (t *training) saveEach(each func(f func(p *nn.Param, value array.Array) error) error) error {
+	switch {
+	case t.Save == "":
+		return nil
+	case !job.First():
+		return each(nil)
+	}
+	c := models.SaveConfig{Tokenizer: t.tokenizer.text, Each: each}
+	if err := models.Save(t.Save, t.model, c); err != nil {
 		return err
 	}
 	fmt.Printf("saved to %s\n", t.Save)

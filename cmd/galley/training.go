@@ -59,14 +59,17 @@ func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
 		}
 		run.Calibration = text
 	}
-	return first(func() (*galley.Strategy, error) {
+	p, err := first(func() (*galley.AutoPlan, error) {
 		p, err := galley.Auto(run)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			fmt.Println(p)
 		}
-		fmt.Println(p)
-		return &p.Strategy, nil
+		return p, err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return t.probed(run, p)
 }
 
 // first is what the first process of a job comes to; the others are told.
@@ -106,7 +109,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s != nil {
+	if t.spread = s; s != nil {
 		var notes []string
 		if model, notes, err = galley.Arrange(model, *s, t.Seq); err != nil {
 			return nil, err

@@ -10,6 +10,12 @@ import (
 type versionCmd struct{}
 
 func (versionCmd) Run() error {
+	fmt.Printf("galley %s %s %s/%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}
+
+// versionText is that of the program.
+func versionText() string {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
@@ -19,6 +25,5 @@ func (versionCmd) Run() error {
 			}
 		}
 	}
-	fmt.Printf("galley %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return nil
+	return version
 }

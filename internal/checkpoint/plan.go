@@ -102,13 +102,8 @@ func checkPart(t Tensor, part Part) error {
 
 // assign gives each piece, the largest first, to that holder which has least to write so far.
 func (p *plan) assign() {
-	order := make([]int, len(p.pieces))
 	load := map[int]int64{}
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return -cmp.Compare(p.size(a), p.size(b)) })
-	for _, i := range order {
+	for _, i := range p.largestFirst() {
 		pc := &p.pieces[i]
 		parts := p.tensors[pc.tensor].Parts
 		pc.part = slices.MinFunc(pc.holders, func(a, b int) int {
@@ -129,23 +124,34 @@ func (p *plan) assign() {
 	}
 }
 
-// nameKeys names pieces in their files: a whole tensor by its name, so that other readers of the file know
-// it.
+// nameKeys names the pieces of all files.
 func (p *plan) nameKeys() {
 	for _, pieces := range p.files {
-		used := map[string]bool{"__metadata__": true} // the file format's own
-		for _, i := range pieces {
-			pc := &p.pieces[i]
-			t := p.tensors[pc.tensor]
-			pc.key = t.Name
-			if !pc.box.Equal(boxOf(t.Type.Shape)) {
-				pc.key += pc.box.String()
-			}
-			for used[pc.key] { // a tensor may be named as another's piece is
-				pc.key += "'"
-			}
-			used[pc.key] = true
+		list := make([]piece, len(pieces))
+		for n, i := range pieces {
+			list[n] = p.pieces[i]
 		}
+		nameKeys(p.tensors, list)
+		for n, i := range pieces {
+			p.pieces[i].key = list[n].key
+		}
+	}
+}
+
+// nameKeys names the pieces of a file: a whole tensor by its name, so that other readers of the file know it.
+func nameKeys(tensors []Tensor, pieces []piece) {
+	used := map[string]bool{"__metadata__": true} // the file format's own
+	for i := range pieces {
+		pc := &pieces[i]
+		t := tensors[pc.tensor]
+		pc.key = t.Name
+		if !pc.box.Equal(boxOf(t.Type.Shape)) {
+			pc.key += pc.box.String()
+		}
+		for used[pc.key] { // a tensor may be named as another's piece is
+			pc.key += "'"
+		}
+		used[pc.key] = true
 	}
 }
 

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Kind is a collective.
@@ -28,6 +29,12 @@ func (k Kind) String() string {
 		return fmt.Sprintf("kind %d", int(k))
 	}
 	return kindNames[k]
+}
+
+// KindOf is the collective of a name.
+func KindOf(name string) (Kind, bool) {
+	i := slices.Index(kindNames[:], name)
+	return Kind(i), i >= 0
 }
 
 // Axis is one parallel dimension laid over the devices: groups of Size devices, Stride apart. All groups

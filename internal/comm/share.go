@@ -2,6 +2,7 @@ package comm
 
 import (
 	"context"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 )
@@ -11,19 +12,25 @@ type Part struct {
 	Rank  int
 	DType array.DType
 	Shape array.Shape
+	// To is the processes that are given it; nil is all. The rank's own has it anyway.
+	To []int
 }
 
-// Share gives every process all of the parts: held are the arrays of those that live here, by their number.
-// It is a collective of processes: all of them call it with the same list. Where there is one process nothing
-// moves.
+// goes reports whether a process that does not hold the part is given it.
+func (p Part) goes(process int) bool { return p.To == nil || slices.Contains(p.To, process) }
+
+// Share gives processes the parts that go to them: held are the arrays of those that live here, by their
+// number. It is a collective of processes: all of them call it with the same list. Where there is one process
+// nothing moves.
 func Share(ctx context.Context, w World, parts []Part, held map[int]array.Array) (map[int]array.Array,
 	error) {
 	leaders := Leaders(w)
 	all := make(map[int]array.Array, len(parts))
 	for i, p := range parts {
-		if IsLocal(w, p.Rank) {
+		switch {
+		case IsLocal(w, p.Rank):
 			all[i] = held[i]
-		} else {
+		case p.goes(w.Process()):
 			all[i] = array.New(p.DType, p.Shape...)
 		}
 	}
@@ -44,7 +51,7 @@ func share(c Comm, w World, leaders []int, parts []Part, all map[int]array.Array
 	for i, p := range parts {
 		for _, leader := range leaders {
 			switch {
-			case w.Owner(leader) == w.Owner(p.Rank):
+			case w.Owner(leader) == w.Owner(p.Rank) || !p.goes(w.Owner(leader)):
 			case c.ID() == p.Rank:
 				pending = append(pending, world.StartSend(all[i], leader, i))
 			case c.ID() == leader:

@@ -42,6 +42,12 @@ type Executor interface {
 	Close() error
 }
 
+// Gatherer is an executor whose devices may be of several processes.
+type Gatherer interface {
+	// ReaderTo is Reader for one process: the others take part, and get no arrays from devices.
+	ReaderTo(process int) (Reader, error)
+}
+
 // Reader reads a tensor of the state.
 type Reader = func(t Tensor) (array.Array, error)
 

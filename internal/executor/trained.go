@@ -110,31 +110,72 @@ func (t *Trained) Adopt() error {
 	return nil
 }
 
-// Sync gives parameters their values as tensors of s.
-func (t *Trained) Sync(s *cpu.Session) error {
-	if t.lost != nil {
+// Sync gives parameters their values as tensors of s, if keep is set: in a job one process does, and the
+// others take part.
+func (t *Trained) Sync(s *cpu.Session, keep bool) error {
+	if !t.exec.Away() {
 		return t.lost
 	}
-	if !t.exec.Away() {
+	values := make([]*op.Tensor, 0, len(t.params))
+	err := t.Each(func(p *nn.Param, a array.Array) error {
+		switch {
+		case keep:
+			values = append(values, s.Tensor(a).Track())
+		case p.Value != nil:
+			values = append(values, elsewhere(s, p))
+		default:
+			values = append(values, nil)
+		}
 		return nil
-	}
-	if err := t.Adopt(); err != nil {
-		return err
-	}
-	read, err := t.exec.Reader()
+	})
 	if err != nil {
 		return err
 	}
-	t.values = make([]*op.Tensor, len(t.params))
+	for i, p := range t.params {
+		p.Value = values[i]
+	}
+	t.values = values
+	return nil
+}
+
+// elsewhere is the value of a parameter that another process has.
+func elsewhere(s *cpu.Session, p *nn.Param) *op.Tensor {
+	return ir.Later(s, p.Type, func() (any, error) {
+		return nil, fmt.Errorf("parameter %q: its value is in the first process of the job, where Sync has brought it", p.Name)
+	}).Track()
+}
+
+// Each calls f with the value of every parameter, one after the other. In a job all processes call it, and the
+// first is given the values that are on devices.
+func (t *Trained) Each(f func(p *nn.Param, a array.Array) error) error {
+	if err := t.Ready(); err != nil {
+		return err
+	}
+	read, err := t.firstReader()
+	if err != nil {
+		return err
+	}
 	for i, p := range t.params {
 		a, err := read(Tensor{Param: i, Slot: -1})
+		if err == nil {
+			err = f(p, a)
+		}
 		if err != nil {
 			return fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
-		p.Value = s.Tensor(a).Track()
-		t.values[i] = p.Value
 	}
 	return nil
+}
+
+// firstReader reads parameters in the first process.
+func (t *Trained) firstReader() (Reader, error) {
+	if !t.exec.Away() {
+		return func(x Tensor) (array.Array, error) { return Value(t.params[x.Param]) }, nil
+	}
+	if e, ok := t.exec.(Gatherer); ok {
+		return e.ReaderTo(0)
+	}
+	return t.exec.Reader()
 }
 
 // readable is an error where the state of a version is no more.

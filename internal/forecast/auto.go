@@ -48,7 +48,7 @@ func Auto(r Run) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := r.find(r.Devices, w)
+	a, err := r.find(r.Devices, w, 4)
 	if err != nil {
 		return nil, err
 	}
@@ -60,20 +60,20 @@ func Auto(r Run) (*Plan, error) {
 		return nil, err
 	}
 	p.Uncalibrated, p.Devices = len(r.Calibration) == 0, max(1, r.Devices)
-	if one, err := r.find(1, w); err == nil && one.Misfit == nil {
+	if one, err := r.find(1, w, 4); err == nil && one.Misfit == nil {
 		p.Alone = one.Plans[0].Estimate.Step
 	}
 	return p, nil
 }
 
 // find searches among what trainers run.
-func (r Run) find(devices int, w plan.Workload) (*search.Answer, error) {
+func (r Run) find(devices int, w plan.Workload, top int) (*search.Answer, error) {
 	hw, cal, err := r.machine(devices, w)
 	if err != nil {
 		return nil, err
 	}
 	return search.Find(search.Config{
-		Workload: w, Cluster: hw, Top: 4, Workers: min(runtime.GOMAXPROCS(0), 8),
+		Workload: w, Cluster: hw, Top: top, Workers: min(runtime.GOMAXPROCS(0), 8),
 		Allow: func(s strategy.Strategy) bool { return folded(s).Unrunnable() == nil },
 	}, cal)
 }

@@ -18,6 +18,23 @@ type Layers struct {
 	splits []weightSplit
 	hooks  []hook
 	points []point
+	// inputs is how the tensors of a batch are split besides their rows by the data axes.
+	inputs []mesh.Spec
+}
+
+// Found is what a search says of a batch: how its tensors are split besides their rows by the data axes.
+func Found(params int, inputs []mesh.Spec) *Layers { return &Layers{params: params, inputs: inputs} }
+
+// input is a layout of tensor i of a batch with what was found besides; axes that the mesh lacks are left
+// out.
+func (p *Layers) input(m *mesh.Mesh, i int, s mesh.Sharding) mesh.Sharding {
+	if p == nil || i >= len(p.inputs) || len(p.inputs[i].Dims) != len(s.Spec.Dims) {
+		return s
+	}
+	for d, axes := range onlyAxes(m, p.inputs[i]).Dims {
+		s.Spec.Dims[d] = append(slices.Clone(s.Spec.Dims[d]), axes...)
+	}
+	return s
 }
 
 // point is where a stage begins: before a layer, or after it.

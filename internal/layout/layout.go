@@ -172,7 +172,7 @@ func (l *Layout) SequenceParallel() shard.SequenceParallel {
 func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
 	for i, v := range f.Params()[len(l.Params):] {
 		if i < n {
-			list = append(list, l.Batch(v.Type()))
+			list = append(list, l.Layers.input(l.Meshes[0], i, l.Batch(v.Type())))
 		} else {
 			list = append(list, mesh.Closed(mesh.Whole(len(v.Shape()))))
 		}

@@ -154,10 +154,26 @@ func (h *Host) measured(n *ir.Node, w op.Work, t HostTimes) (seconds float64, ok
 	if len(t.Points) == 0 {
 		return 0, false
 	}
+	seconds = h.beyond(t.Points, w, amid(t.Points, w))
 	if w.Wire > 0 {
-		return h.Wake + math.Max(h.Meet, amid(t.Points, w)), true
+		return h.Wake + math.Max(h.Meet, seconds), true
 	}
-	return math.Max(h.Start, amid(t.Points, w)), true
+	return math.Max(h.Start, seconds), true
+}
+
+// beyond is the time of work by the measured points, at most what the largest of them took and the usual for
+// the rest: where only little work was measured, most of its time is that of starting.
+func (h *Host) beyond(points []HostPoint, w op.Work, seconds float64) float64 {
+	most := HostPoint{}
+	for _, p := range points {
+		if p.work() > most.work() {
+			most = p
+		}
+	}
+	if w.Flops+w.Bytes <= most.work() {
+		return seconds
+	}
+	return math.Min(seconds, most.Seconds+h.usual(op.Work{Flops: w.Flops, Bytes: w.Bytes}))
 }
 
 // usual is the seconds of work of which nothing more is known.

@@ -179,3 +179,61 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func sampleProgram() *planfile.Program {
+	return &planfile.Program{Version: planfile.ProgramVersion, Program: "0123", Machine: "4 in-process devices",
+		Strategy: strategy.Strategy{DP: 2, TP: 2, PP: 1, Micro: 2}, Weights: map[string]string{"up.weight": "@[tp,_]"},
+		Inputs: []string{"@[_,_]", "@[_]"}, Seconds: 1e-3, Bound: 5e-4, Bytes: 1 << 20}
+}
+
+// A program's plan comes back as it was; mistakes are named.
+func TestProgram(t *testing.T) {
+	p := sampleProgram()
+	text, err := p.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := planfile.ParseProgram(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(p, again); d != "" {
+		t.Error(d)
+	}
+	for _, x := range []struct{ old, replacement, want string }{
+		{"galley_program_plan: 1", "galley_program_plan: 2", "got version 2, want 1"},
+		{"@[tp,_]", "@[tp,", "up.weight"},
+		{"dp: 2", "dp: -2", "dp is -2"},
+		{"program: \"0123\"", "program: \"\"", "hash of the program"},
+	} {
+		bad := strings.Replace(string(text), x.old, x.replacement, 1)
+		if bad == string(text) {
+			t.Fatalf("%q is not in the file:\n%s", x.old, text)
+		}
+		if _, err := planfile.ParseProgram([]byte(bad)); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: got %v, want %q", x.replacement, err, x.want)
+		}
+	}
+}
+
+func FuzzParseProgram(f *testing.F) {
+	good, err := sampleProgram().YAML()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(good))
+	f.Add("galley_program_plan: 1\nweights: {a: 1}")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := planfile.ParseProgram([]byte(text))
+		if err != nil {
+			return
+		}
+		again, err := p.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := planfile.ParseProgram(again); err != nil {
+			t.Fatalf("%v\n%s", err, again)
+		}
+	})
+}

@@ -31,6 +31,11 @@ func (f *File) Save(path string) error {
 	if err != nil {
 		return err
 	}
+	return save(path, text)
+}
+
+// save writes a file; one that is there is replaced, at once or not at all.
+func save(path string, text []byte) error {
 	// Not os.CreateTemp, whose files nobody else may read: that is up to the umask.
 	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".galley-%016x", rand.Uint64()))
 	t, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)

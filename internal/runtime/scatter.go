@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/galley-ml/galley/array"
@@ -92,21 +93,52 @@ func Gather(l *mesh.Layout, parts map[int]array.Array) (array.Array, error) {
 // of processes.
 func AllGather(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DType,
 	parts map[int]array.Array) (array.Array, error) {
+	var all []int
+	for _, rank := range comm.Leaders(w) {
+		all = append(all, w.Owner(rank))
+	}
+	return GatherTo(ctx, w, l, dtype, parts, all)
+}
+
+// GatherTo is AllGather in some of the processes: the others take part, and get no array. Of parts that are
+// replicas of each other a process is sent one, and none if it holds one.
+func GatherTo(ctx context.Context, w comm.World, l *mesh.Layout, dtype array.DType, parts map[int]array.Array,
+	to []int) (array.Array, error) {
 	var list []comm.Part
-	held := map[int]array.Array{}
-	for id, box := range l.Boxes() {
-		held[len(list)] = parts[id]
-		list = append(list, comm.Part{Rank: id, DType: dtype, Shape: box.Size})
+	held, byDevice := map[int]array.Array{}, maps.Clone(parts)
+	groups := l.Replicas()
+	for i, group := range groups {
+		box, _ := l.Box(group[0])
+		held[i] = parts[group[0]]
+		list = append(list, comm.Part{Rank: group[0], DType: dtype, Shape: box.Size, To: without(w, to, group)})
 	}
 	all, err := comm.Share(ctx, w, list, held)
-	if err != nil {
+	if err != nil || !slices.Contains(to, w.Process()) {
 		return array.Array{}, err
 	}
-	byDevice := make(map[int]array.Array, len(list))
-	for i, p := range list {
-		byDevice[p.Rank] = all[i]
+	for i, group := range groups {
+		a := all[i]
+		if k := slices.IndexFunc(group, func(id int) bool { return comm.IsLocal(w, id) }); k >= 0 {
+			a = parts[group[k]]
+		}
+		for _, id := range group {
+			if !comm.IsLocal(w, id) {
+				byDevice[id] = a
+			}
+		}
 	}
 	return Gather(l, byDevice)
+}
+
+// without is the processes that own no rank of a group.
+func without(w comm.World, processes, group []int) []int {
+	list := []int{}
+	for _, p := range processes {
+		if !slices.ContainsFunc(group, func(rank int) bool { return w.Owner(rank) == p }) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // checkCopies reports devices that should hold the same and do not.

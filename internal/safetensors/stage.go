@@ -21,10 +21,7 @@ type pending struct {
 // stage writes a file for path under a temporary name in the same directory, where a rename is atomic. It
 // leaves nothing behind on an error.
 func stage(path string, write func(io.Writer) error) (pending, error) {
-	dir, base := filepath.Split(path)
-	p := pending{temp: filepath.Join(dir, fmt.Sprintf(".%s.%016x.tmp", base, rand.Uint64())), path: path}
-	// Not os.CreateTemp, whose files nobody else may read.
-	f, err := os.OpenFile(p.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	p, f, err := create(path)
 	if err != nil {
 		return pending{}, err
 	}
@@ -33,6 +30,15 @@ func stage(path string, write func(io.Writer) error) (pending, error) {
 		return pending{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return p, nil
+}
+
+// create makes a file for path under a temporary name.
+func create(path string) (pending, *os.File, error) {
+	dir, base := filepath.Split(path)
+	p := pending{temp: filepath.Join(dir, fmt.Sprintf(".%s.%016x.tmp", base, rand.Uint64())), path: path}
+	// Not os.CreateTemp, whose files nobody else may read.
+	f, err := os.OpenFile(p.temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	return p, f, err
 }
 
 // fill writes f through to the disk and closes it.

@@ -8,11 +8,11 @@ import (
 // Encode writes tensors and metadata, which may be nil, to w as the bytes that Write would put into a file.
 // It is for writers that have files of their own to keep; durability is theirs.
 func Encode(w io.Writer, tensors []Named, metadata map[string]string) error {
-	if err := checkNamed(tensors); err != nil {
+	if err := checkTypes(typesOf(tensors)); err != nil {
 		return fmt.Errorf("safetensors: %w", err)
 	}
-	tensors = laidOut(tensors)
-	text, err := encodeHeader(tensors, metadata)
+	tensors = laidOut(tensors, Named.typed)
+	text, err := encodeHeader(typesOf(tensors), metadata)
 	if err != nil {
 		return fmt.Errorf("safetensors: %w", err)
 	}

@@ -19,6 +19,27 @@ type Named struct {
 	Array array.Array
 }
 
+// Typed is a tensor's name and type, of which nothing else is known yet.
+type Typed struct {
+	Name  string
+	DType array.DType
+	Shape array.Shape
+}
+
+func (t Named) typed() Typed { return Typed{t.Name, t.Array.DType(), t.Array.Shape()} }
+
+// size is how many bytes a tensor takes.
+func (t Typed) size() int { return t.Shape.Len() * t.DType.Size() }
+
+// typesOf is the types of tensors.
+func typesOf(tensors []Named) []Typed {
+	types := make([]Typed, len(tensors))
+	for i, t := range tensors {
+		types[i] = t.typed()
+	}
+	return types
+}
+
 // Write writes tensors and metadata, which may be nil, as the file at path, in place of what was there. The
 // same tensors give the same bytes in whatever order they come. On an error, path is as it was before.
 func Write(path string, tensors []Named, metadata map[string]string) error {
@@ -34,18 +55,18 @@ func Write(path string, tensors []Named, metadata map[string]string) error {
 
 // stageTensors checks before it creates anything.
 func stageTensors(path string, tensors []Named, metadata map[string]string) (pending, error) {
-	if err := checkNamed(tensors); err != nil {
+	if err := checkTypes(typesOf(tensors)); err != nil {
 		return pending{}, fmt.Errorf("%s: %w", path, err)
 	}
-	tensors = laidOut(tensors)
-	text, err := encodeHeader(tensors, metadata)
+	tensors = laidOut(tensors, Named.typed)
+	text, err := encodeHeader(typesOf(tensors), metadata)
 	if err != nil {
 		return pending{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return stage(path, func(w io.Writer) error { return writeTensors(w, text, tensors) })
 }
 
-func checkNamed(tensors []Named) error {
+func checkTypes(tensors []Typed) error {
 	seen := make(map[string]bool, len(tensors))
 	for _, t := range tensors {
 		switch {
@@ -55,8 +76,8 @@ func checkNamed(tensors []Named) error {
 			return fmt.Errorf("tensor %q: the name is the format's own", t.Name)
 		case !utf8.ValidString(t.Name):
 			return fmt.Errorf("tensor %q: name is not UTF-8", t.Name)
-		case rank(t.Array.DType()) < 0:
-			return fmt.Errorf("tensor %q: dtype %v is not supported", t.Name, t.Array.DType())
+		case rank(t.DType) < 0:
+			return fmt.Errorf("tensor %q: dtype %v is not supported", t.Name, t.DType)
 		}
 		seen[t.Name] = true
 	}
@@ -64,16 +85,17 @@ func checkNamed(tensors []Named) error {
 }
 
 // laidOut is tensors in the reference writer's order: wide elements first, then by name.
-func laidOut(tensors []Named) []Named {
+func laidOut[T any](tensors []T, typed func(T) Typed) []T {
 	tensors = slices.Clone(tensors)
-	slices.SortFunc(tensors, func(a, b Named) int {
-		return cmp.Or(-cmp.Compare(rank(a.Array.DType()), rank(b.Array.DType())), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(tensors, func(x, y T) int {
+		a, b := typed(x), typed(y)
+		return cmp.Or(-cmp.Compare(rank(a.DType), rank(b.DType)), cmp.Compare(a.Name, b.Name))
 	})
 	return tensors
 }
 
 // encodeHeader is the length and the JSON text for tensors that follow in this order.
-func encodeHeader(tensors []Named, metadata map[string]string) ([]byte, error) {
+func encodeHeader(tensors []Typed, metadata map[string]string) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, lengthBytes))
 	sep := byte('{')
@@ -85,8 +107,8 @@ func encodeHeader(tensors []Named, metadata map[string]string) ([]byte, error) {
 	}
 	at := 0
 	for _, t := range tensors {
-		end := at + len(t.Array.Bytes())
-		if err := field(&b, sep, t.Name, info(t.Array, at, end)); err != nil {
+		end := at + t.size()
+		if err := field(&b, sep, t.Name, info(t, at, end)); err != nil {
 			return nil, err
 		}
 		sep, at = ',', end
@@ -112,9 +134,9 @@ type tensorInfo struct {
 	Offsets [2]int `json:"data_offsets"`
 }
 
-func info(a array.Array, begin, end int) tensorInfo {
-	shape := append([]int{}, a.Shape()...) // a scalar's must be [], not null
-	return tensorInfo{DType: formats[rank(a.DType())].name, Shape: shape, Offsets: [2]int{begin, end}}
+func info(t Typed, begin, end int) tensorInfo {
+	shape := append([]int{}, t.Shape...) // a scalar's must be [], not null
+	return tensorInfo{DType: formats[rank(t.DType)].name, Shape: shape, Offsets: [2]int{begin, end}}
 }
 
 func field(b *bytes.Buffer, sep byte, key string, value any) error {

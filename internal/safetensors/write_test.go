@@ -146,7 +146,7 @@ func TestCut(t *testing.T) {
 			tensors = append(tensors, sized(n))
 		}
 		var got []int
-		for _, shard := range cut(tensors, test.limit) {
+		for _, shard := range cut(typesOf(tensors), test.limit) {
 			got = append(got, len(shard))
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {

@@ -17,13 +17,27 @@ import (
 // earlier write that the new ones do not replace are removed after that. On an error before that point the
 // directory is as it was.
 func WriteDir(dir string, tensors []Named, maxShardBytes int64, metadata map[string]string) error {
-	if err := checkNamed(tensors); err != nil {
+	return StreamDir(dir, typesOf(tensors), maxShardBytes, metadata, func(put func(Named) error) error {
+		for _, t := range tensors {
+			if err := put(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// StreamDir is WriteDir of tensors that come one after the other, in any order, so that not all of them are
+// in memory at once: fill puts each of them once.
+func StreamDir(dir string, tensors []Typed, maxShardBytes int64, metadata map[string]string,
+	fill func(put func(t Named) error) error) error {
+	if err := checkTypes(tensors); err != nil {
 		return fmt.Errorf("safetensors: %s: %w", dir, err)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("safetensors: %w", err)
 	}
-	files, err := stageShards(dir, cut(tensors, maxShardBytes), metadata)
+	files, err := stageShards(dir, cut(tensors, maxShardBytes), metadata, fill)
 	if err == nil {
 		err = commit(files)
 	}
@@ -37,12 +51,12 @@ func WriteDir(dir string, tensors []Named, maxShardBytes int64, metadata map[str
 }
 
 // cut splits tensors into shards of at most limit bytes, if limit is positive. There is always one shard.
-func cut(tensors []Named, limit int64) [][]Named {
-	var shards [][]Named
+func cut(tensors []Typed, limit int64) [][]Typed {
+	var shards [][]Typed
 	var start int
 	var size int64
 	for i, t := range tensors {
-		n := int64(len(t.Array.Bytes()))
+		n := int64(t.size())
 		if limit > 0 && i > start && size+n > limit {
 			shards = append(shards, tensors[start:i])
 			start, size = i, 0
@@ -53,18 +67,20 @@ func cut(tensors []Named, limit int64) [][]Named {
 }
 
 // stageShards stages the files of a directory, the index last.
-func stageShards(dir string, shards [][]Named, metadata map[string]string) ([]pending, error) {
-	var files []pending
+func stageShards(dir string, shards [][]Typed, metadata map[string]string,
+	fill func(put func(t Named) error) error) ([]pending, error) {
+	s := &stream{places: map[string]place{}}
 	for i, tensors := range shards {
-		p, err := stageTensors(filepath.Join(dir, shardName(i, len(shards))), tensors, metadata)
-		if err != nil {
-			discard(files)
-			return nil, err
+		if err := s.open(filepath.Join(dir, shardName(i, len(shards))), tensors, metadata); err != nil {
+			return nil, s.drop(err)
 		}
-		files = append(files, p)
 	}
-	if len(shards) == 1 {
-		return files, nil
+	if err := fill(s.put); err != nil {
+		return nil, s.drop(err)
+	}
+	files, err := s.close()
+	if err != nil || len(shards) == 1 {
+		return files, err
 	}
 	p, err := stage(filepath.Join(dir, indexName), func(w io.Writer) error { return writeIndex(w, shards) })
 	if err != nil {
@@ -81,7 +97,7 @@ func shardName(i, n int) string {
 	return fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, n)
 }
 
-func writeIndex(w io.Writer, shards [][]Named) error {
+func writeIndex(w io.Writer, shards [][]Typed) error {
 	var index struct {
 		Metadata struct {
 			TotalSize int64 `json:"total_size"`
@@ -92,7 +108,7 @@ func writeIndex(w io.Writer, shards [][]Named) error {
 	for i, tensors := range shards {
 		for _, t := range tensors {
 			index.WeightMap[t.Name] = shardName(i, len(shards))
-			index.Metadata.TotalSize += int64(len(t.Array.Bytes()))
+			index.Metadata.TotalSize += int64(t.size())
 		}
 	}
 	enc := json.NewEncoder(w)

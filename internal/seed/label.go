@@ -139,7 +139,7 @@ func (l *labeler) computing(o op.Op, rule *mesh.Parsed, assign mesh.Assignment, 
 	if err != nil {
 		return 0, false
 	}
-	return l.prices.Compute(local.Work(at.LocalIn, at.LocalOut)), true
+	return l.prices.Seconds(local, at.LocalIn, at.LocalOut), true
 }
 
 // param is the ways in which a value that nothing computes may lie: those that an annotation allows, which is

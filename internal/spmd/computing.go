@@ -1,9 +1,20 @@
 package spmd
 
-import "github.com/galley-ml/galley/op"
+import (
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
 
 // Compute is the seconds that an op of this much work takes on one device.
 func (p Prices) Compute(w op.Work) float64 { return p.compute(w.Flops, w.Bytes) }
+
+// Seconds is what an op takes on one device.
+func (p Prices) Seconds(o op.Op, in, out []ir.Type) float64 {
+	if p.Op != nil {
+		return p.Op(o, in, out)
+	}
+	return p.Compute(o.Work(in, out))
+}
 
 // Computing is the seconds of all that a device computes itself, communication left out.
 func (p *Program) Computing(device int, prices Prices) (float64, error) {
@@ -15,7 +26,7 @@ func (p *Program) Computing(device int, prices Prices) (float64, error) {
 	for _, n := range f.Nodes() {
 		o := n.Op().(op.Op)
 		if _, ok := o.(op.Collective); !ok {
-			total += prices.Compute(o.Work(typesOf(n.In()), typesOf(n.Out())))
+			total += prices.Seconds(o, typesOf(n.In()), typesOf(n.Out()))
 		}
 	}
 	return total, nil

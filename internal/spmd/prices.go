@@ -3,6 +3,7 @@ package spmd
 import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
 )
 
 // Link is what communication costs along one axis.
@@ -23,6 +24,8 @@ type Prices struct {
 	// Memory is the seconds for each byte that an op moves between memory and processor, Flop those for each
 	// operation.
 	Memory, Flop float64
+	// Op, where set, is the seconds of an op on a device, in place of those by Memory and Flop.
+	Op func(o op.Op, in, out []ir.Type) float64
 }
 
 // The zero value's numbers: 10 µs and 50 GB/s between devices, 2 TB/s and 200 Tflop/s on one.

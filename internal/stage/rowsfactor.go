@@ -39,13 +39,7 @@ func (r *Rows) bind(n *ir.Node) (*rowFactor, error) {
 
 // factorOf is the factor that rows are in which lie so in a tensor of a node, operands first.
 func (r *Rows) factorOf(n *ir.Node, tensor int, layout rowLayout) (*rowFactor, error) {
-	b := &rowFactor{factor: -1}
-	for _, v := range n.In() {
-		b.in = append(b.in, v.Type())
-	}
-	for _, v := range n.Out() {
-		b.out = append(b.out, v.Type())
-	}
+	b := &rowFactor{factor: -1, in: typesOf(n.In()), out: typesOf(n.Out())}
 	var err error
 	if b.rule, err = n.Op().(op.Op).Rule(b.in).Bind(shapes(b.in), shapes(b.out)); err != nil {
 		return nil, err

@@ -37,6 +37,9 @@ func StartForward(w comm.World) *ForwardRunner {
 	return r
 }
 
+// Has reports whether a device is of this process.
+func (r *ForwardRunner) Has(device int) bool { return comm.IsLocal(r.world, device) }
+
 // Close ends the devices and the world.
 func (r *ForwardRunner) Close() {
 	for _, d := range r.devices {

@@ -128,6 +128,80 @@ func (r *Runner) Read(t Tensor) (array.Array, error) {
 	return runtime.AllGather(context.Background(), r.world, l, r.Type(t).DType, parts)
 }
 
+// ReadTo is Read in one process: the others take part and get no array.
+func (r *Runner) ReadTo(t Tensor, process int) (array.Array, error) {
+	l, parts, err := r.Parts(t)
+	if err != nil {
+		return array.Array{}, err
+	}
+	return runtime.GatherTo(context.Background(), r.world, l, r.Type(t).DType, parts, []int{process})
+}
+
+// Near reports whether every process holds all that the devices it has in another plan hold of a tensor: no
+// byte has to leave a process to bring it there.
+func (r *Runner) Near(t Tensor, p *Plan) (bool, error) {
+	have, err := r.Layouts(t)
+	if err != nil {
+		return false, err
+	}
+	want, err := p.Layouts(t)
+	if err != nil || len(p.tapes) != len(r.tapes) {
+		return false, err
+	}
+	for _, l := range want {
+		for id, box := range l.Boxes() {
+			if _, _, ok := r.holder(have, box, r.world.Owner(id)); !ok {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// holder is a device of a process that has all of a box, and the box that it has.
+func (r *Runner) holder(layouts []*mesh.Layout, box mesh.Box, process int) (device int, own mesh.Box, ok bool) {
+	for _, l := range layouts {
+		for id, own := range l.Boxes() {
+			if r.world.Owner(id) == process && contains(own, box) {
+				return id, own, true
+			}
+		}
+	}
+	return 0, own, false
+}
+
+// contains reports whether a box lies within another.
+func contains(outer, box mesh.Box) bool {
+	for d := range box.Size {
+		if box.Start[d] < outer.Start[d] || box.Start[d]+box.Size[d] > outer.Start[d]+outer.Size[d] {
+			return false
+		}
+	}
+	return true
+}
+
+// ReadNear writes a box of a tensor that a device of this process holds.
+func (r *Runner) ReadNear(t Tensor, box mesh.Box, dst array.Array) error {
+	layouts, err := r.Layouts(t)
+	if err != nil {
+		return err
+	}
+	id, own, ok := r.holder(layouts, box, r.world.Process())
+	if !ok {
+		return fmt.Errorf("%s: no device of this process has all of %v", r.Name(t), box)
+	}
+	part, err := r.fetch(id, t)
+	if err != nil {
+		return err
+	}
+	from := make([]int, len(box.Start))
+	for d := range from {
+		from[d] = box.Start[d] - own.Start[d]
+	}
+	array.CopyBox(dst, make([]int, len(box.Size)), part, from, box.Size)
+	return nil
+}
+
 // Load fills a tensor on every device of this process that holds some of it. read writes a box of the whole
 // tensor to dst.
 func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) error {
@@ -135,14 +209,20 @@ func (r *Runner) Load(t Tensor, read func(box mesh.Box, dst array.Array) error) 
 	if err != nil {
 		return err
 	}
+	var last mesh.Box
+	var had array.Array // what was read last: replicas take it from there
 	for _, l := range layouts {
 		for id, box := range l.Boxes() {
 			if box.Empty() || !comm.IsLocal(r.world, id) {
 				continue
 			}
 			part, err := r.fetch(id, t)
-			if err == nil {
+			switch {
+			case err == nil && had.IsValid() && had.DType() == part.DType() && box.Equal(last):
+				copy(part.Bytes(), had.Bytes())
+			case err == nil:
 				err = read(box, part)
+				last, had = box, part
 			}
 			if err == nil {
 				err = r.keep(id, t, part)

@@ -133,7 +133,7 @@ func (s *run) end(process int, e ending) {
 	case !e.failed:
 		failure = s.abandoned(process)
 	case s.missing == 1: // only this one is left, and whoever found the failure would have told of it before
-		failure = fmt.Errorf("process %d ended after a failure that no process told of", process)
+		failure = fmt.Errorf("process %d %s", process, untoldText)
 	}
 	mu.Unlock()
 	if failure != nil {

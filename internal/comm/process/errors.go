@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/galley-ml/galley/internal/comm"
 )
@@ -103,3 +104,16 @@ func (r *reader) sides(size int) []comm.Side {
 	}
 	return sides
 }
+
+// lostText says that a process is no more. Errors travel between processes as texts, so these are known by it.
+const lostText = "is lost"
+
+// IsLost reports whether an error says that another process is no more, here or where it came from.
+func IsLost(err error) bool {
+	_, left := errors.AsType[*LeftError](err)
+	text := err.Error()
+	return left && text == "" || strings.Contains(text, lostText) || strings.Contains(text, untoldText)
+}
+
+// untoldText says that a process ended without a word.
+const untoldText = "ended after a failure that no process told of"

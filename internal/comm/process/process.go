@@ -185,7 +185,7 @@ func (p *Process) lose(process int, err error) {
 	if done {
 		p.leaveAll()
 	}
-	p.breakOff(process, fmt.Errorf("process %d is lost: %w", process, err))
+	p.breakOff(process, fmt.Errorf("process %d %s: %w", process, lostText, err))
 }
 
 // breakOff ends all that waits for a process: not what it has done its part of.

@@ -44,7 +44,7 @@ func New(c executor.Config) (*Executor, error) {
 		return nil, err
 	}
 	for _, p := range c.Params {
-		if p.Value == nil && c.Load == nil {
+		if p.Value == nil && c.Load == nil && !p.Drawn() {
 			return nil, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
 		}
 	}

@@ -42,11 +42,11 @@ func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array
 	if err != nil {
 		return nil, nil, err
 	}
-	weights, err := f.e.restingWeights()
+	runner, err := f.e.forwardRunner()
 	if err != nil {
 		return nil, nil, err
 	}
-	runner, err := f.e.forwardRunner()
+	weights, err := f.e.restingWeights(runner)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -133,13 +133,13 @@ func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 
 // restingWeights is the parameters in their layouts on the devices: those that are trained there or, before
 // the first step, copies.
-func (e *Executor) restingWeights() (step.Weights, error) {
+func (e *Executor) restingWeights(r *step.ForwardRunner) (step.Weights, error) {
 	if e.runner != nil {
 		e.copies = nil
 		return e.runner.Weights(), nil
 	}
 	if e.copies == nil || !e.copies.current(e) {
-		c, err := e.copyWeights()
+		c, err := e.copyWeights(r)
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func (e *Executor) restingWeights() (step.Weights, error) {
 	return e.copies.part, nil
 }
 
-// weightCopies is the parameters cut for every device, while nothing is trained yet.
+// weightCopies is the parameters cut for every device of this process, while nothing is trained yet.
 type weightCopies struct {
 	// values and saved are what was copied.
 	values []*op.Tensor
@@ -170,7 +170,7 @@ func (w *weightCopies) part(device, weight int) (array.Array, error) {
 }
 
 // copyWeights cuts the parameters, or what a checkpoint holds of them, as they will rest on the devices.
-func (e *Executor) copyWeights() (*weightCopies, error) {
+func (e *Executor) copyWeights(r *step.ForwardRunner) (*weightCopies, error) {
 	h := e.h
 	list, err := h.Weights(nil)
 	if err != nil {
@@ -178,13 +178,20 @@ func (e *Executor) copyWeights() (*weightCopies, error) {
 	}
 	w := &weightCopies{values: nn.Values(e.h.c.Params), saved: e.saved}
 	for i, p := range e.h.c.Params {
-		parts, read := map[int]array.Array{}, e.source(step.Tensor{Weight: i, Slot: -1})
+		parts := map[int]array.Array{}
+		read, err := e.source(step.Tensor{Weight: i, Slot: -1}, nil)
+		if err != nil {
+			return nil, err
+		}
 		for _, m := range h.Meshes {
 			l, err := list[i].Rest.Layout(m, p.Type.Shape)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 			}
 			for id, box := range l.Boxes() {
+				if !r.Has(id) {
+					continue
+				}
 				parts[id] = array.New(list[i].Type.DType, box.Size...)
 				if box.Empty() {
 					continue

@@ -9,17 +9,18 @@ import (
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 )
 
 // fill brings the state to a new runner: from the one before, from a checkpoint or from the parameters.
 func (e *Executor) fill(r *step.Runner) error {
 	for _, x := range r.Tensors() {
-		read := e.source(x)
-		if read == nil {
-			continue // it begins as zeros
+		read, err := e.source(x, r.Plan)
+		if err == nil && read != nil { // what has none begins as zeros
+			err = r.Load(x, read)
 		}
-		if err := r.Load(x, read); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -52,27 +53,50 @@ func (e *Executor) Put(t executor.Tensor, a array.Array) error {
 // reading writes a box of a whole tensor to an array.
 type reading = func(box mesh.Box, dst array.Array) error
 
-// source is where a tensor of the state comes from; nil is nowhere.
-func (e *Executor) source(x step.Tensor) reading {
+// source is where a tensor of the state comes from on its way to the devices of a plan; nil is nowhere.
+func (e *Executor) source(x step.Tensor, p *step.Plan) (reading, error) {
 	h, master := e.h, x.Slot >= 0 && x.Slot < e.h.Masters()
 	switch {
-	case e.runner != nil: // a collective of processes: read now, whether this one needs any of it or not
-		a, err := e.runner.Read(x)
-		return wholeSource(func() (array.Array, error) { return a, err })
+	case e.runner != nil:
+		return e.running(x, p)
 	case e.put[x].IsValid():
-		return wholeSource(func() (array.Array, error) { return e.put[x], nil })
+		return wholeSource(func() (array.Array, error) { return e.put[x], nil }), nil
 	case e.saved != nil:
 		name, t1 := h.savedName(x), h.c.Params[x.Weight].Type
 		return castSource(t1.DType, func(box mesh.Box, dst array.Array) error {
-			return e.saved.ReadInto(dst, name,
-				box)
-		})
-	case (x.Slot < 0 || master) && h.c.Params[x.Weight].Value == nil:
-		return func(box mesh.Box, dst array.Array) error { return h.c.Load(h.c.Params[x.Weight], box, dst) }
+			return e.saved.ReadInto(dst, name, box)
+		}), nil
 	case x.Slot < 0 || master:
-		return wholeSource(func() (array.Array, error) { return cpu.Read(h.c.Params[x.Weight].Value) })
+		return h.first(h.c.Params[x.Weight]), nil
 	}
-	return nil
+	return nil, nil
+}
+
+// running reads a tensor from the devices that have it now: where every process holds what it needs, from its
+// own, else whole. The latter is a collective of processes: all read, whether they need any of it or not.
+func (e *Executor) running(x step.Tensor, p *step.Plan) (reading, error) {
+	near, err := e.runner.Near(x, p)
+	if err != nil {
+		return nil, err
+	}
+	if near {
+		return func(box mesh.Box, dst array.Array) error { return e.runner.ReadNear(x, box, dst) }, nil
+	}
+	a, err := e.runner.Read(x)
+	return wholeSource(func() (array.Array, error) { return a, nil }), err
+}
+
+// first is a parameter's first value: that which it was given, or what is read or drawn of it.
+func (h *planner) first(p *nn.Param) reading {
+	switch {
+	case p.Value != nil:
+		return wholeSource(func() (array.Array, error) { return cpu.Read(p.Value) })
+	case h.c.Load != nil:
+		return func(box mesh.Box, dst array.Array) error { return h.c.Load(p, box, dst) }
+	}
+	return castSource(p.Type.DType, func(box mesh.Box, dst array.Array) error {
+		return p.Draw(h.c.Device, box, dst)
+	})
 }
 
 // wholeSource reads boxes of an array that is made when it is first needed.
@@ -125,17 +149,27 @@ func (h *planner) savedName(x step.Tensor) string {
 // Reader reads the state from the devices or, before their first step, from the checkpoint that they go on
 // from.
 func (e *Executor) Reader() (executor.Reader, error) {
+	return e.reader(func(x step.Tensor) (array.Array, error) { return e.runner.Read(x) }), nil
+}
+
+// ReaderTo is Reader for one process: the others take part and get no arrays from their devices.
+func (e *Executor) ReaderTo(process int) (executor.Reader, error) {
+	return e.reader(func(x step.Tensor) (array.Array, error) { return e.runner.ReadTo(x, process) }), nil
+}
+
+// reader is Reader with a way to read from the devices.
+func (e *Executor) reader(running func(x step.Tensor) (array.Array, error)) executor.Reader {
 	return func(t executor.Tensor) (array.Array, error) {
 		switch {
 		case e.runner != nil:
-			return e.runner.Read(e.h.precise(t))
+			return running(e.h.precise(t))
 		case e.put[e.h.precise(t)].IsValid():
 			return e.put[e.h.precise(t)], nil
 		case e.saved != nil:
 			return e.saved.ReadWhole(e.h.c.Name(t))
 		}
 		return array.Array{}, errNotStarted
-	}, nil
+	}
 }
 
 var errNotStarted = errors.New("checkpoint: the trainer has taken no step: its state is that which it was given")

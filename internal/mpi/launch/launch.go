@@ -23,6 +23,15 @@ type Config struct {
 	Args []string
 	// Stdout and Stderr are the processes'.
 	Stdout, Stderr io.Writer
+
+	// Size, where set, is the number of processes on all hosts: those of this one have the ranks from First on.
+	// Mapping says where they run, in PMI's words, and Fence brings what processes put before a barrier to the
+	// other hosts, and theirs here.
+	First, Size int
+	Mapping     string
+	Fence       func(put map[string]string) (all map[string]string, err error)
+	// Extra, where set, is further variables of a process, and files, from descriptor 4 on.
+	Extra func(rank int) (env []string, files []*os.File)
 }
 
 // grace is how long the others have after a process has failed: longer than they wait for each other to
@@ -44,11 +53,26 @@ type end struct {
 	err  error
 }
 
+// newJob is processes that are to be started.
+func newJob(c Config) *job {
+	if c.Size == 0 {
+		c.Size, c.Mapping = c.N, oneHost(c.N)
+	}
+	j := &job{Config: c, ended: make(chan end, c.N), aborted: make(chan string, c.N)}
+	j.server = &server{n: c.N, size: c.Size, mapping: c.Mapping, fence: c.Fence, values: map[string]string{},
+		aborted: func(m string) {
+			select {
+			case j.aborted <- m:
+			default:
+			}
+		}}
+	return j
+}
+
 // Run starts the processes and returns when all have ended: the exit code of the first that failed, and an
 // error where a process could not say what happened to it.
 func Run(c Config) (code int, err error) {
-	j := &job{Config: c, ended: make(chan end, c.N), aborted: make(chan string, c.N)}
-	j.server = &server{n: c.N, values: map[string]string{}, aborted: func(m string) { j.aborted <- m }}
+	j := newJob(c)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -73,8 +97,12 @@ func (j *job) start(rank int) error {
 	cmd := exec.Command(j.Args[0], j.Args[1:]...)
 	cmd.Stdout, cmd.Stderr = j.Stdout, j.Stderr
 	cmd.ExtraFiles = []*os.File{theirs} // descriptor 3
-	cmd.Env = append(os.Environ(), "PMI_FD=3", "PMI_RANK="+strconv.Itoa(rank), "PMI_SIZE="+strconv.Itoa(j.N),
-		mpi.LaunchVariable+"=1")
+	cmd.Env = append(os.Environ(), "PMI_FD=3", "PMI_RANK="+strconv.Itoa(j.First+rank),
+		"PMI_SIZE="+strconv.Itoa(j.Size), mpi.LaunchVariable+"=1")
+	if j.Extra != nil {
+		env, files := j.Extra(j.First + rank)
+		cmd.Env, cmd.ExtraFiles = append(cmd.Env, env...), append(cmd.ExtraFiles, files...)
+	}
 	cmd.SysProcAttr = attributes()
 	if err := cmd.Start(); err != nil {
 		ours.Close()

@@ -42,7 +42,7 @@ func (k talk) ask(line, want string) {
 
 // TestServer: what one process puts another gets, after a barrier.
 func TestServer(t *testing.T) {
-	s := &server{n: 2, values: map[string]string{}}
+	s := &server{n: 2, size: 2, mapping: oneHost(2), values: map[string]string{}}
 	var ends []talk
 	done := make(chan error, 2)
 	for range 2 {
@@ -87,7 +87,7 @@ type conversation struct {
 func FuzzServer(f *testing.F) {
 	f.Add("cmd=put key=a value=b\ncmd=get key=a\ncmd=barrier_in\ncmd=finalize")
 	f.Fuzz(func(t *testing.T, text string) {
-		s := &server{n: 2, values: map[string]string{}, aborted: func(string) {}}
+		s := &server{n: 2, size: 2, values: map[string]string{}, aborted: func(string) {}}
 		var out bytes.Buffer
 		_ = s.serve(conversation{strings.NewReader(text), &out})
 	})

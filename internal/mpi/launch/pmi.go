@@ -4,17 +4,24 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 )
 
 // server is what the processes of a job know of each other.
 type server struct {
-	n int
+	// n is how many of size processes it serves; mapping says where all of them run.
+	n, size int
+	mapping string
+	// fence, where set, brings what processes have put to those that others serve, and what these have put here,
+	// when all of this server's have come to a barrier.
+	fence func(put map[string]string) (all map[string]string, err error)
 
 	mu      sync.Mutex
 	values  map[string]string
-	waiting []io.Writer // in the barrier
+	put     map[string]string // since the last barrier
+	waiting []io.Writer       // in the barrier
 	aborted func(message string)
 }
 
@@ -61,11 +68,17 @@ func (s *server) answer(words map[string]string, to io.Writer) (answer string, l
 	case "get_my_kvsname":
 		return "cmd=my_kvsname kvsname=" + kvsName, false
 	case "get_universe_size":
-		return fmt.Sprintf("cmd=universe_size size=%d", s.n), false
+		return fmt.Sprintf("cmd=universe_size size=%d", s.size), false
 	case "put":
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.values[words["key"]] = words["value"]
+		if s.fence != nil {
+			if s.put == nil {
+				s.put = map[string]string{}
+			}
+			s.put[words["key"]] = words["value"]
+		}
 		return "cmd=put_result rc=0 msg=success", false
 	case "get":
 		return s.get(words["key"]), false
@@ -82,12 +95,12 @@ func (s *server) answer(words map[string]string, to io.Writer) (answer string, l
 	}
 }
 
-// get is the value of a key. Where processes run is ours to know: all on one host.
+// get is the value of a key. Where processes run is ours to know.
 func (s *server) get(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if key == "PMI_process_mapping" {
-		return fmt.Sprintf("cmd=get_result rc=0 msg=success value=(vector,(0,1,%d))", s.n)
+		return "cmd=get_result rc=0 msg=success value=" + s.mapping
 	}
 	value, ok := s.values[key]
 	if !ok {
@@ -99,13 +112,34 @@ func (s *server) get(key string) string {
 // barrier answers all processes when the last one has come.
 func (s *server) barrier(to io.Writer) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.waiting = append(s.waiting, to)
 	if len(s.waiting) < s.n {
+		s.mu.Unlock()
 		return
 	}
-	for _, w := range s.waiting {
+	waiting, put := s.waiting, s.put
+	s.waiting, s.put = nil, nil
+	s.mu.Unlock()
+	if s.fence != nil && !s.meet(put) {
+		return
+	}
+	for _, w := range waiting {
 		_, _ = io.WriteString(w, "cmd=barrier_out\n") // one that is gone is seen elsewhere
 	}
-	s.waiting = nil
 }
+
+// meet takes what processes of other servers have put. Where it fails the job is aborted.
+func (s *server) meet(put map[string]string) bool {
+	all, err := s.fence(put)
+	if err != nil {
+		s.aborted(err.Error())
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(s.values, all)
+	return true
+}
+
+// oneHost says that all processes run on one host.
+func oneHost(n int) string { return fmt.Sprintf("(vector,(0,1,%d))", n) }

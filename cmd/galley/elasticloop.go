@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/fit"
+	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/elastic/worker"
+	"github.com/galley-ml/galley/internal/mpi"
+	processes "github.com/galley-ml/galley/job"
+)
+
+// elastic is this process as part of an elastic job; nil where it is of none.
+var elastic *worker.Worker
+
+// joinElastic is the elastic job that an agent started this process for.
+func joinElastic() *worker.Worker {
+	launched, ok := mpi.Launched()
+	if !ok {
+		return nil
+	}
+	return worker.Join(launched.Rank)
+}
+
+// mistaken reports whether an error is the user's to mend: to start again would not help.
+func mistaken(err error) bool {
+	_, stopped := errors.AsType[*stoppedError](err)
+	_, bug := errors.AsType[*galley.BugError](err)
+	return !stopped && !bug && !errors.Is(err, errJoin) && !processes.Lost(err)
+}
+
+// errJoin is a process that could not join the others.
+var errJoin = errors.New("joining the other processes")
+
+// elasticLoop is what the command keeps of an elastic job while it trains.
+type elasticLoop struct {
+	// took is how long the last step took, leaving that the run ends after this step.
+	took    time.Duration
+	leaving bool
+}
+
+// elasticConfig has the run go on from the snapshot that the agent has put together, unless the newest checkpoint
+// on disk is of a later step.
+func (l *loop) elasticConfig(c *galley.FitConfig) {
+	if elastic == nil || elastic.Resume == "" {
+		return
+	}
+	if l.Checkpoint != "" {
+		disk, err := l.steps()
+		held, _, _ := newestStep(elastic.Resume)
+		if err == nil && len(disk) > 0 && disk[0] > held {
+			return
+		}
+	}
+	c.Resume, c.ResumeDir, c.Steps, c.From = true, elastic.Resume, l.Steps, 0
+}
+
+// newestStep is the step of the newest checkpoint of a directory.
+func newestStep(dir string) (step int64, path string, err error) {
+	r, err := checkpoint.Open(dir, checkpoint.OpenConfig{Verify: checkpoint.VerifyAtRead})
+	if err != nil {
+		return -1, "", err
+	}
+	return r.Meta().Step, r.Path(), r.Close()
+}
+
+// logEpoch writes into the run's log why an epoch began.
+func (l *loop) logEpoch() error {
+	if elastic == nil {
+		return nil
+	}
+	elastic.Tell(worker.Report{Strategy: fmt.Sprint(l.spread)})
+	text, err := json.Marshal(map[string]any{"step": l.trainer.Steps(), "event": fmt.Sprintf("epoch %d: %s",
+		elastic.Epoch, elastic.Why), "time": time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	return l.log.event(text)
+}
+
+// tellStep tells the agent of a step.
+func (l *loop) tellStep(m galley.Metrics, took time.Duration) {
+	l.took = took
+	elastic.Tell(worker.Report{Step: int64(m.Step + 1), Seconds: took.Seconds(),
+		Loss: strconv.FormatFloat(m.Loss, 'g', -1, 64)})
+}
+
+// agreeHandOn agrees, before a step, whether the processes hand on after it.
+func (l *loop) agreeHandOn() error {
+	if elastic == nil || l.leaving {
+		return nil
+	}
+	asked := 0
+	if elastic.Stopping() {
+		asked = 1
+	}
+	any, err := job.Max(asked)
+	l.leaving = any > 0
+	return err
+}
+
+// StateDue reports whether a snapshot is taken after a step.
+func (l *loop) StateDue(step int) bool { return elastic.Due(int64(step), l.leaving) }
+
+// OnState takes a snapshot. Where the processes hand on, they end when it is whole everywhere.
+func (l *loop) OnState(_ *fit.Progress, s checkpoint.State) error {
+	err := elastic.Save(s, l.places, job.Max, l.took, l.leaving)
+	l.at = time.Now()
+	if err == nil && l.leaving {
+		elastic.HandOn()
+	}
+	return err
+}
+
+// places is where the devices are.
+func (l *loop) places() checkpoint.Places {
+	n, size := 1, job.Size()
+	if l.spread != nil {
+		n = l.spread.Devices()
+	}
+	return checkpoint.Places{Host: elastic.Hosts, Me: job.Rank(),
+		Process: func(device int) int { return device * size / n }}
+}

@@ -1,0 +1,65 @@
+package auto
+
+import (
+	"strings"
+
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// Candidate is one way to train: a strategy, and how weights and the batch are split along its tensor axis.
+type Candidate struct {
+	Strategy strategy.Strategy
+	// Weights is by parameter, Inputs by tensor of the batch, whose rows the data axes split besides.
+	Weights, Inputs []mesh.Spec
+}
+
+// Annotations is the layout of the parameters by name: all of them, so that no plan by names has a say.
+func (c Candidate) Annotations(params []*nn.Param) []mesh.Annotation {
+	var list []mesh.Annotation
+	for i, p := range params {
+		list = append(list, mesh.Annotation{Pattern: quoted(p.Name), Sharding: mesh.Closed(c.Weights[i])})
+	}
+	return list
+}
+
+// quoted is a name as a pattern that matches it alone.
+func quoted(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
+// Config is a run as the candidate trains it.
+func (c Candidate) Config(run executor.Config) executor.Config {
+	s := c.Strategy
+	run.Strategy, run.Annotations = &s, c.Annotations(run.Params)
+	run.Layers = layout.Found(len(run.Params), c.Inputs)
+	return run
+}
+
+// key tells candidates apart.
+func (c Candidate) key() string {
+	var b strings.Builder
+	b.WriteString(c.Strategy.Line())
+	for _, list := range [][]mesh.Spec{c.Weights, c.Inputs} {
+		b.WriteByte('|')
+		for _, s := range list {
+			b.WriteString(s.String())
+		}
+	}
+	return b.String()
+}
+
+// splits reports whether anything is split along the tensor axis.
+func (c Candidate) splits() bool {
+	for _, list := range [][]mesh.Spec{c.Weights, c.Inputs} {
+		for _, s := range list {
+			if len(s.Used()) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

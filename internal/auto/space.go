@@ -1,0 +1,188 @@
+package auto
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// space is all candidates for a run: strategies, and for each the layouts of weights and of the batch.
+type space struct {
+	c    *Config
+	rows int
+	// classes is the parameters that lie alike: of one type, with names that differ in numbers only.
+	classes [][]int
+	// given is the parameters whose layout was asked for.
+	given map[int]mesh.Spec
+}
+
+func newSpace(c *Config, rows int) *space {
+	s := &space{c: c, rows: rows, given: map[int]mesh.Spec{}}
+	at := map[string]int{}
+	for i, p := range c.Run.Params {
+		key := withoutNumbers(p.Name) + p.Type.String()
+		for _, a := range c.Run.Annotations {
+			if _, said := s.given[i]; !said && a.Matches(p.Name) {
+				s.given[i] = a.Sharding.Spec
+				key = p.Name
+			}
+		}
+		k, known := at[key]
+		if !known {
+			k = len(s.classes)
+			at[key], s.classes = k, append(s.classes, nil)
+		}
+		s.classes[k] = append(s.classes[k], i)
+	}
+	return s
+}
+
+// withoutNumbers is a name with every number in it taken out.
+func withoutNumbers(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, name)
+}
+
+// meshes is the degrees of strategies: those that divide the devices, all of them first.
+func (s *space) meshes() []strategy.Strategy {
+	var list []strategy.Strategy
+	all := s.c.Machine.Devices
+	for _, n := range slices.Backward(divisors(all)) {
+		for _, pp := range divisors(n) {
+			for _, tp := range divisors(n / pp) {
+				m := s.c.Pinned
+				m.DP, m.TP, m.PP = n/pp/tp, tp, pp
+				if s.allows(m) && s.rows%(m.DP*max(1, m.Micro)) == 0 {
+					list = append(list, m)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// allows reports whether a strategy has the degrees that were asked for.
+func (s *space) allows(m strategy.Strategy) bool {
+	p := s.c.Pinned
+	for _, x := range [][2]int{{p.DP, m.DP}, {p.TP, m.TP}, {p.PP, m.PP}} {
+		if x[0] > 0 && x[0] != x[1] {
+			return false
+		}
+	}
+	return true
+}
+
+func divisors(n int) []int {
+	var list []int
+	for d := 1; d <= n; d++ {
+		if n%d == 0 {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// micros is how many micro-batches steps on a mesh may have.
+func (s *space) micros(m strategy.Strategy) []int {
+	if s.c.Pinned.Micro > 0 {
+		return []int{s.c.Pinned.Micro}
+	}
+	var list []int
+	for n := m.PP; n <= max(4, 4*m.PP) && n*m.DP <= s.rows; n *= 2 {
+		if s.rows%(n*m.DP) == 0 {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// zeros is the stages of ZeRO that a mesh has devices for.
+func (s *space) zeros(m strategy.Strategy) []int {
+	if s.c.Pinned.Zero > 0 || m.DP == 1 {
+		return []int{s.c.Pinned.Zero}
+	}
+	return []int{0, 1, 2, 3}
+}
+
+func (s *space) recomputes() []strategy.Recompute {
+	if s.c.Pinned.Recompute != "" {
+		return []strategy.Recompute{s.c.Pinned.Recompute}
+	}
+	return []strategy.Recompute{strategy.None, "selective", "full"}
+}
+
+// weights is the layouts of a class of parameters on a mesh: whole, or one dim by the tensor axis.
+func (s *space) weights(class int, m strategy.Strategy) []mesh.Spec {
+	first := s.classes[class][0]
+	if g, ok := s.given[first]; ok {
+		return []mesh.Spec{g}
+	}
+	return splits(s.c.Run.Params[first].Type, 1, m.TP)
+}
+
+// inputs is the layouts of a tensor of the batch on a mesh.
+func (s *space) inputs(i int, m strategy.Strategy) []mesh.Spec {
+	return splits(s.c.Batch[i], m.DP*max(1, m.Micro), m.TP)
+}
+
+// splits is a tensor whole and with each dim by the tensor axis that is long enough for it; rows are those of
+// the first dim that come together.
+func splits(t ir.Type, rows, n int) []mesh.Spec {
+	list := []mesh.Spec{mesh.Whole(len(t.Shape))}
+	for d, size := range t.Shape {
+		if d == 0 {
+			size /= rows
+		}
+		if n > 1 && (size%n == 0 && size > 0 || size >= evenEnough*n) {
+			spec := mesh.Whole(len(t.Shape))
+			spec.Dims[d] = mesh.On(strategy.TensorAxis)
+			list = append(list, spec)
+		}
+	}
+	return list
+}
+
+// evenEnough is from how many elements a device on a dim is split though it does not come out even.
+const evenEnough = 16
+
+// whole is a candidate of a mesh in which the tensor axis splits nothing.
+func (s *space) whole(m strategy.Strategy) Candidate {
+	c := Candidate{Strategy: m}
+	if c.Strategy.Micro == 0 {
+		c.Strategy.Micro = m.PP
+	}
+	for i, p := range s.c.Run.Params {
+		spec, ok := s.given[i]
+		if !ok {
+			spec = mesh.Whole(len(p.Type.Shape))
+		}
+		c.Weights = append(c.Weights, spec)
+	}
+	for _, t := range s.c.Batch {
+		c.Inputs = append(c.Inputs, mesh.Whole(len(t.Shape)))
+	}
+	return c
+}
+
+// byRows is the candidate in which the tensor axis splits rows, as the data axes do; false where they are too
+// few.
+func (s *space) byRows(m strategy.Strategy) (Candidate, bool) {
+	c := s.whole(m)
+	for i, t := range s.c.Batch {
+		if len(t.Shape) == 0 {
+			continue
+		}
+		c.Inputs[i].Dims[0] = mesh.On(strategy.TensorAxis)
+		if t.Shape[0]%(m.DP*m.TP*c.Strategy.Micro) != 0 {
+			return c, false
+		}
+	}
+	return c, true
+}

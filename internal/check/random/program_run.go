@@ -1,0 +1,211 @@
+package random
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/dtensor"
+	"github.com/galley-ml/galley/eager"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+)
+
+// programSteps is how many steps of AdamW a program is trained for.
+const programSteps = 2
+
+// Trained is what a program came to: the values and gradients of the first step, all losses, and the
+// parameters after the last step.
+type Trained struct {
+	Values, Grads, Params []array.Array
+	Losses                []float64
+}
+
+// limitOfPrograms is how far numbers of f64 may be apart, relative to those above 1.
+const limitOfPrograms = 1e-10
+
+// Compare is an error where something differs; what one of them does not tell is not compared.
+func (t *Trained) Compare(want *Trained) error {
+	for i, l := range want.Losses {
+		if !(off(t.Losses[i], l) <= limitOfPrograms) {
+			return fmt.Errorf("loss of step %d: got %v, want %v", i, t.Losses[i], l)
+		}
+	}
+	for name, pair := range map[string][2][]array.Array{"value": {t.Values, want.Values},
+		"gradient": {t.Grads, want.Grads}, "parameter": {t.Params, want.Params}} {
+		if pair[0] == nil || pair[1] == nil {
+			continue
+		}
+		for i, w := range pair[1] {
+			if err := near(pair[0][i], w); err != nil {
+				return fmt.Errorf("%s %d: %w", name, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func near(got, want array.Array) error {
+	if !got.Shape().Equal(want.Shape()) {
+		return fmt.Errorf("got shape %v, want %v", got.Shape(), want.Shape())
+	}
+	for k := range want.Len() {
+		if !(off(got.At(k), want.At(k)) <= limitOfPrograms) {
+			return fmt.Errorf("element %d of %v: got %v, want %v", k, want.Shape(), got.At(k), want.At(k))
+		}
+	}
+	return nil
+}
+
+// adamW is the optimizer of all programs.
+func (p *Annotated) adamW() optim.Optimizer { return optim.AdamW{WeightDecay: 0.1, Eps: 1e-3} }
+
+// session is a scope of eager tensors.
+type session interface {
+	op.Scope
+	Tensor(a array.Array) *op.Tensor
+}
+
+// Alone trains the program on one device, without annotations.
+func (p *Annotated) Alone() (*Trained, error) {
+	d := galley.CPU(galley.Config{Threads: 1})
+	defer d.Close()
+	s := d.NewSession()
+	params, err := p.params(s)
+	if err != nil {
+		return nil, err
+	}
+	return p.loop(s, params, alone, func() error { return nil })
+}
+
+// Eager trains the program op by op on its meshes. Every annotation is looked at when it is asked for, and
+// those of parameters and gradients after each step.
+func (p *Annotated) Eager() (*Trained, error) {
+	d := galley.CPU(galley.Config{Threads: 1})
+	defer d.Close()
+	w, err := dtensor.NewWorld(d, p.Devices)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	params, err := p.laidParams(w)
+	if err != nil {
+		return nil, err
+	}
+	return p.loop(w, params, p.layChecked, func() error { return p.paramsHonoured(params) })
+}
+
+// laidParams is the parameters where the program asks for them.
+func (p *Annotated) laidParams(w *dtensor.World) ([]*nn.Param, error) {
+	params, err := p.params(w)
+	if err != nil {
+		return nil, err
+	}
+	for i, x := range params {
+		v, err := p.layChecked(x.Value, p.Weights[i].At)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %q: %w", x.Name, err)
+		}
+		x.Value = v.Detach().Track()
+	}
+	return params, nil
+}
+
+func (p *Annotated) paramsHonoured(params []*nn.Param) error {
+	for i, x := range params {
+		for _, v := range []*op.Tensor{x.Value, x.Grad()} {
+			if err := p.honoured(v, p.Weights[i].At); err != nil {
+				return fmt.Errorf("parameter %q: %w", x.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// loop trains as people write it; look is called after each step, before gradients are cleared.
+func (p *Annotated) loop(s session, params []*nn.Param, place placing, look func() error) (*Trained, error) {
+	opt, err := eager.NewOptimizer(params, p.adamW(), eager.Config{Schedule: optim.Constant{LR: 1e-2}})
+	if err != nil {
+		return nil, err
+	}
+	t := &Trained{}
+	for i := range programSteps {
+		if err := p.pass(t, i, s, params, place); err != nil {
+			return nil, fmt.Errorf("step %d: %w", i, err)
+		}
+		if err := opt.Step(); err != nil {
+			return nil, err
+		}
+		if err := look(); err != nil {
+			return nil, err
+		}
+		opt.ClearGrad()
+	}
+	t.Params, err = readParams(params, func(x *nn.Param) *op.Tensor { return x.Value })
+	return t, err
+}
+
+// pass goes forward and backward; t is told the loss, and in the first step values and gradients.
+func (p *Annotated) pass(t *Trained, step int, s session, params []*nn.Param, place placing) error {
+	var in []*op.Tensor
+	for _, a := range p.batch(step) {
+		in = append(in, s.Tensor(a))
+	}
+	v, err := p.forward(in, nn.Values(params), place)
+	if err != nil {
+		return err
+	}
+	loss, err := galley.Read(v[len(v)-1])
+	if err != nil {
+		return err
+	}
+	t.Losses = append(t.Losses, loss.At(0))
+	if step == 0 {
+		for i, x := range v {
+			a, err := galley.Read(x)
+			if err != nil {
+				return fmt.Errorf("v%d: %w", i, err)
+			}
+			t.Values = append(t.Values, a)
+		}
+	}
+	if err := v[len(v)-1].Backward(); err != nil {
+		return fmt.Errorf("backward: %w", err)
+	}
+	if step == 0 {
+		t.Grads, err = readParams(params, (*nn.Param).Grad)
+	}
+	return err
+}
+
+func readParams(params []*nn.Param, of func(*nn.Param) *op.Tensor) (list []array.Array, err error) {
+	for _, x := range params {
+		v := of(x)
+		if v == nil {
+			return nil, fmt.Errorf("parameter %q has no gradient", x.Name)
+		}
+		a, err := galley.Read(v)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %q: %w", x.Name, err)
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// CheckEager compares the program op by op on its meshes with one device.
+func (p *Annotated) CheckEager() error {
+	want, err := p.Alone()
+	if err != nil {
+		return fmt.Errorf("%vone device: %w", p, err)
+	}
+	got, err := p.Eager()
+	if err == nil {
+		err = got.Compare(want)
+	}
+	if err != nil {
+		return fmt.Errorf("%veager: %w", p, err)
+	}
+	return nil
+}

@@ -1,0 +1,384 @@
+//go:build linux || darwin
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/galley-ml/galley/internal/elastic/epoch"
+	"github.com/galley-ml/galley/internal/elastic/store"
+	"github.com/galley-ml/galley/internal/elastic/worker"
+)
+
+// Agent is one host's part in a job.
+type Agent struct {
+	Config
+	prefix string
+	member epoch.Member
+	local  epoch.Local
+	lease  *lease
+	memory *memory
+	view   *epoch.View
+	events events
+
+	// group is the workers that run, of plan; ended is what is to be told of the last ones.
+	group *group
+	ended *epoch.Ended
+	// lead is what this agent remembers while it leads.
+	lead epoch.Memory
+	// asked is when the host was asked to leave, or zero; waiting when it was last said whom the job waits for.
+	asked   syscall.Signal
+	stopped bool
+	waiting time.Time
+	began   time.Time
+	told    time.Time
+	missing time.Time
+	// progress is what is told of the first process, if it runs here.
+	progress Progress
+}
+
+// Defaults of Config.
+const (
+	defaultLease = 5 * time.Second
+	defaultBeats = 10 * time.Second
+	defaultStuck = time.Minute
+)
+
+func (c Config) withDefaults() Config {
+	if c.Lease == 0 {
+		c.Lease = defaultLease
+	}
+	if c.Beats == 0 {
+		c.Beats = defaultBeats
+	}
+	if c.Stuck == 0 {
+		c.Stuck = defaultStuck
+	}
+	return c
+}
+
+// Run takes part in a job until it is over, or until this host leaves it. The code is the process's exit code.
+func Run(ctx context.Context, c Config) (code int, err error) {
+	c = c.withDefaults()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := &Agent{Config: c, prefix: Prefix(c.Job)}
+	a.events.a = a
+	if a.memory, err = newMemory(a); err != nil {
+		return 1, err
+	}
+	defer a.memory.close()
+	if err := a.enter(ctx); err != nil {
+		return 2, err
+	}
+	defer a.leave()
+	return a.loop(ctx)
+}
+
+// enter makes this host a member of the job.
+func (a *Agent) enter(ctx context.Context) error {
+	if err := a.claim(ctx); err != nil {
+		return err
+	}
+	return a.memory.adopt()
+}
+
+// register tells the others of this host, under a new lease and as a new start of it, together with other changes if
+// conditions hold.
+func (a *Agent) register(ctx context.Context, c []store.Condition, changes []store.Change) (bool, error) {
+	l, err := newLease(ctx, a.Store, a.Lease)
+	if err != nil {
+		return false, fmt.Errorf("a lease of %v: %w", a.Lease, err)
+	}
+	host, _ := os.Hostname()
+	m := epoch.Member{Host: a.Host, ID: newID(), Address: a.memory.address, Machine: host, Processes: a.Processes,
+		Cores: cores(), Memory: memoryBytes(), Version: a.Version, Flags: a.Flags, Leaving: a.asked != 0}
+	ok, err := a.Store.Commit(ctx, c, append(changes, a.memberChange(m, l)))
+	if !ok || err != nil {
+		l.close(ctx)
+		return false, err
+	}
+	a.lease, a.member = l, m
+	a.local.Host, a.local.ID, a.local.Told = a.Host, m.ID, 0
+	return true, nil
+}
+
+// memberChange writes what this host tells of itself.
+func (a *Agent) memberChange(m epoch.Member, l *lease) store.Change {
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // it is texts and numbers
+	}
+	return store.Change{Key: a.prefix + epoch.MemberKey(a.Host), Value: text, Lease: l.l}
+}
+
+// tellMember writes it again.
+func (a *Agent) tellMember(ctx context.Context) error {
+	_, err := a.Store.Commit(ctx, nil, []store.Change{a.memberChange(a.member, a.lease)})
+	return err
+}
+
+// leave gives up the lease, so that the others need not wait for its end.
+func (a *Agent) leave() {
+	a.kill("the agent ends")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	a.lease.close(ctx)
+}
+
+// tick is how often an agent looks at the world when nothing tells it to.
+const tick = 250 * time.Millisecond
+
+// loop follows the job.
+func (a *Agent) loop(ctx context.Context) (code int, err error) {
+	changes := a.Store.Watch(ctx, a.prefix)
+	timer := time.NewTicker(tick)
+	defer timer.Stop()
+	for {
+		out, code, err := a.round(ctx)
+		if out || err != nil {
+			return code, err
+		}
+		select {
+		case <-changes:
+		case <-timer.C:
+		case e := <-a.group.happens():
+			a.happened(e)
+		case s := <-a.Signals:
+			if out, code := a.signalled(ctx, s.(syscall.Signal)); out {
+				return code, nil
+			}
+		case <-ctx.Done():
+			return 1, ctx.Err()
+		}
+	}
+}
+
+// round looks at the world once and does what is to be done. out says that this agent is no longer needed.
+func (a *Agent) round(ctx context.Context) (out bool, code int, err error) {
+	a.local.Leased = a.lease.holds()
+	a.group.grant(a.lease.until())
+	a.watchWorkers()
+	if !a.local.Leased {
+		a.kill("the lease of this host may have ended: the store does not answer")
+	}
+	if err := a.look(ctx); err != nil {
+		return a.blind(err)
+	}
+	a.missing = time.Time{}
+	if !a.local.Leased || a.lease.gone() {
+		a.kill("the lease of this host has ended")
+		return false, 0, a.again(ctx)
+	}
+	if err := a.tellEnded(ctx); err != nil {
+		return a.blind(err)
+	}
+	if out, code, err := a.follow(ctx); out || err != nil {
+		return out, code, err
+	}
+	if a.asked != 0 && a.local.Running == 0 && a.ended == nil && !a.needed() {
+		a.events.tell("this host has left the job")
+		return true, a.leftCode(), nil
+	}
+	return false, 0, a.leadIfElected(ctx)
+}
+
+// look reads the keys of the job.
+func (a *Agent) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.Lease/2)
+	defer cancel()
+	entries, err := a.Store.List(ctx, a.prefix)
+	if err != nil {
+		return err
+	}
+	v, err := epoch.Read(entries, a.prefix)
+	if err == nil {
+		a.view = v
+	}
+	return err
+}
+
+// blindFor is how long an agent without workers waits for a store that does not answer.
+const blindFor = 10 * time.Minute
+
+// blind is a round without a store: nothing is begun, and workers go on while the lease holds.
+func (a *Agent) blind(err error) (out bool, code int, _ error) {
+	if a.missing.IsZero() {
+		a.missing = time.Now()
+		a.events.tell("the store does not answer: %v", err)
+	}
+	if time.Since(a.missing) > blindFor {
+		return true, 1, fmt.Errorf("the store has not answered for %v: %w", blindFor, err)
+	}
+	return false, 0, nil
+}
+
+// again makes this host a member anew after its lease has ended.
+func (a *Agent) again(ctx context.Context) error {
+	a.lease.cancel()
+	if ok, err := a.register(ctx, nil, nil); err != nil || !ok {
+		_, _, err = a.blind(err)
+		return err
+	}
+	a.ended = nil // the others know that the lease has ended
+	a.events.tell("this host has joined again")
+	return nil
+}
+
+// follow does what the job asks of this host.
+func (a *Agent) follow(ctx context.Context) (out bool, code int, err error) {
+	switch a.view.Follow(a.local) {
+	case epoch.Kill:
+		why := a.view.Ending()
+		if a.local.Running != a.view.Epoch {
+			why = fmt.Sprintf("epoch %d has begun", a.view.Epoch)
+		}
+		a.kill(why)
+		return false, 0, a.tellEnded(ctx)
+	case epoch.Start:
+		a.start(ctx, a.view.Plan)
+	case epoch.HandOn:
+		a.group.handOn()
+	case epoch.Tell:
+		a.ended = &epoch.Ended{Host: a.Host, ID: a.member.ID, Why: epoch.Followed, Text: "it had not begun"}
+		a.local.Told = a.view.Epoch
+		return false, 0, a.tellEnded(ctx)
+	case epoch.Exit:
+		d := a.view.Done
+		if d.Code != 0 && d.Text != "" {
+			return true, d.Code, errors.New(d.Text)
+		}
+		return true, d.Code, nil
+	}
+	return false, 0, nil
+}
+
+// tellEnded tells how the workers of an epoch ended, and what this host holds of their state.
+func (a *Agent) tellEnded(ctx context.Context) error {
+	if a.ended == nil {
+		return nil
+	}
+	text, err := json.Marshal(a.ended)
+	if err != nil {
+		return err
+	}
+	steps, err := json.Marshal(a.memory.steps())
+	if err != nil {
+		return err
+	}
+	_, err = a.Store.Commit(ctx, nil, []store.Change{
+		{Key: a.prefix + epoch.EndedKey(a.local.Told, a.Host), Value: text},
+		{Key: a.prefix + epoch.SnapshotsKey(a.Host), Value: steps, Lease: a.lease.l}})
+	if err != nil {
+		return err
+	}
+	a.ended = nil
+	return a.look(ctx)
+}
+
+// signalled is what a signal to the agent does: the first lets the host leave in order, the second ends it.
+func (a *Agent) signalled(ctx context.Context, s syscall.Signal) (out bool, code int) {
+	if a.asked != 0 {
+		a.events.tell("%v again: ended at once", s)
+		return true, 128 + int(s)
+	}
+	a.asked, a.member.Leaving = s, true
+	if a.view.Plan != nil && len(a.view.Plan.Hosts) == 1 && a.group != nil {
+		a.events.tell("%v: the workers end after this step", s)
+		a.stopped = true
+		a.group.signal(s) // nobody goes on: the run is stopped, and its state saved on disk if it has a directory
+		return false, 0
+	}
+	a.events.tell("%v: this host leaves after this step", s)
+	if err := a.tellMember(ctx); err != nil {
+		a.events.tell("the store does not answer: %v", err)
+	}
+	return false, 0
+}
+
+// needed reports whether this host has not yet told how its workers ended.
+func (a *Agent) needed() bool {
+	_, told := a.view.Ended[a.Host]
+	return a.view.Plan.Of(a.Host, a.member.ID) != nil && !told
+}
+
+// leftCode is the exit code of a host that was asked to leave.
+func (a *Agent) leftCode() int {
+	if a.stopped {
+		return 128 + int(a.asked)
+	}
+	return 0
+}
+
+// leadIfElected leads, where nobody else does.
+func (a *Agent) leadIfElected(ctx context.Context) error {
+	if a.view.Leader == "" {
+		ok, err := a.Store.Commit(ctx, []store.Condition{{Key: a.prefix + epoch.LeaderKey()}}, []store.Change{
+			{Key: a.prefix + epoch.LeaderKey(), Value: []byte(a.member.ID), Lease: a.lease.l}})
+		if err != nil || !ok {
+			return nil // the next round sees why
+		}
+		a.lead = epoch.Memory{}
+		if a.look(ctx) != nil {
+			return nil
+		}
+	}
+	if a.view.Leader != a.member.ID || a.view.Done != nil {
+		return nil
+	}
+	a.lead.Now = time.Duration(worker.Clock())
+	a.lead.Step = a.group.medianStep()
+	if a.lead.Restart == 0 {
+		a.lead.Restart = firstRestart
+	}
+	a.move(ctx, a.view.Lead(a.Config.Config, &a.lead))
+	return nil
+}
+
+// firstRestart is how long a restart is taken to last before one was seen.
+const firstRestart = 5 * time.Second
+
+// move does what the one that leads is to do.
+func (a *Agent) move(ctx context.Context, m epoch.Move) {
+	switch {
+	case m.Waiting != "":
+		if time.Since(a.waiting) > time.Minute {
+			a.waiting = time.Now()
+			a.events.tell("waiting: %s", m.Waiting)
+		}
+	case m.Begin != nil:
+		a.beginEpoch(ctx, m)
+	case m.Stop != nil || m.Done != nil:
+		if m.Stop != nil {
+			a.events.tell("epoch %d ends: %s", a.view.Epoch, m.Stop.Why)
+		}
+		conditions, changes := a.view.Change(a.prefix, m, nil)
+		_, _ = a.Store.Commit(ctx, conditions, changes) // the next round sees whether it has
+	}
+}
+
+// beginEpoch raises the epoch: all hosts of it go on from the greatest step that they hold together.
+func (a *Agent) beginEpoch(ctx context.Context, m epoch.Move) {
+	p := &epoch.Plan{Epoch: a.view.Epoch + 1, Hosts: epoch.Places(m.Begin), Why: m.Why}
+	held, failed := a.memory.gather(ctx, p.Hosts)
+	if failed != "" {
+		if time.Since(a.told) > time.Second {
+			a.told = time.Now()
+			a.events.tell("epoch %d cannot begin: %s", p.Epoch, failed)
+		}
+		return
+	}
+	p.From, p.Step = best(held)
+	conditions, changes := a.view.Change(a.prefix, m, p)
+	if ok, err := a.Store.Commit(ctx, conditions, changes); err != nil || !ok {
+		return
+	}
+	a.began = time.Now()
+	a.events.tell("epoch %d: %d processes on %s, %s: %s", p.Epoch, p.Size(), hostNames(p), fromText(p), p.Why)
+}

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/galley-ml/galley/internal/elastic/epoch"
+	"github.com/galley-ml/galley/internal/elastic/store"
+)
+
+// Prefix is that of the keys of a job.
+func Prefix(job string) string { return "/galley/" + job + "/" }
+
+// Event is something that happened to a host.
+type Event struct {
+	Time time.Time
+	Text string
+}
+
+// Progress is where the job is, as the first process tells.
+type Progress struct {
+	Epoch    int
+	Step     int64
+	Seconds  float64 // of a step, the median
+	Loss     string
+	Strategy string
+	Bytes    int64 // that the snapshots of its host may take
+	Time     time.Time
+}
+
+// Drain asks a host to leave after the step that it takes.
+func Drain(ctx context.Context, s store.Store, job, host string) error {
+	prefix := Prefix(job)
+	entries, err := s.List(ctx, prefix)
+	if err != nil {
+		return err
+	}
+	v, err := epoch.Read(entries, prefix)
+	if err != nil {
+		return err
+	}
+	if _, ok := v.Members[host]; !ok {
+		var list []string
+		for name := range v.Members {
+			list = append(list, name)
+		}
+		return fmt.Errorf("job %s has no host %q: it has %s", job, host, strings.Join(list, ", "))
+	}
+	_, err = s.Commit(ctx, nil, []store.Change{{Key: prefix + epoch.DrainKey(host), Value: []byte("1")}})
+	return err
+}
+
+// callAgent asks an agent for something.
+func callAgent(ctx context.Context, client *http.Client, c Card, method, path string, query url.Values,
+	body io.Reader) (io.ReadCloser, error) {
+	u := url.URL{Scheme: "http", Host: c.Address, Path: path, RawQuery: query.Encode()}
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+c.Token)
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+		answer.Body.Close()
+		return nil, fmt.Errorf("%s: %s", answer.Status, strings.TrimSpace(string(text)))
+	}
+	return answer.Body, nil
+}
+
+// Card is how an agent is reached.
+type Card struct{ Job, Host, Address, Token string }
+
+// cardName is the file in which an agent says how it is reached.
+const cardName = "agent.json"
+
+func readCard(path string) (c Card, err error) {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	return c, err
+}
+
+// Cards is the agents of this machine that keep their memory in a directory.
+func Cards(dir string) (list []Card) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "galley-*", cardName)) // the pattern is good
+	for _, path := range paths {
+		if c, err := readCard(path); err == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// Keys is all keys of the job of an agent.
+func (c Card) Keys(ctx context.Context) (list []store.Entry, err error) {
+	body, err := callAgent(ctx, http.DefaultClient, c, http.MethodGet, "/keys", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return list, json.NewDecoder(body).Decode(&list)
+}
+
+// Drain asks a host of the job of an agent to leave.
+func (c Card) Drain(ctx context.Context, host string) error {
+	body, err := callAgent(ctx, http.DefaultClient, c, http.MethodPost, "/drain", url.Values{"host": {host}}, nil)
+	if err != nil {
+		return err
+	}
+	return body.Close()
+}

@@ -1,0 +1,57 @@
+//go:build linux || darwin
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/galley-ml/galley/internal/elastic/epoch"
+	"github.com/galley-ml/galley/internal/elastic/store"
+)
+
+// events is the last that happened to this host.
+type events struct {
+	a    *Agent
+	list []Event
+}
+
+// keptEvents is how many are kept.
+const keptEvents = 20
+
+// tell says what has happened, to whoever watches and to the others.
+func (e *events) tell(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	fmt.Fprintf(e.a.Stderr, "galley: elastic: %s: %s\n", e.a.Host, text)
+	e.list = append(e.list, Event{time.Now().UTC(), text})
+	e.list = e.list[max(0, len(e.list)-keptEvents):]
+	value, err := json.Marshal(e.list)
+	if err != nil {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, _ = e.a.Store.Commit(ctx, nil, []store.Change{{Key: e.a.prefix + epoch.EventsKey(e.a.Host), Value: value}})
+	}()
+}
+
+// hostNames is the hosts of a plan.
+func hostNames(p *epoch.Plan) string {
+	var list []string
+	for _, h := range p.Hosts {
+		list = append(list, h.Host)
+	}
+	return strings.Join(list, ", ")
+}
+
+// fromText is where an epoch goes on.
+func fromText(p *epoch.Plan) string {
+	if p.Step < 0 {
+		return "without a snapshot"
+	}
+	return fmt.Sprintf("after step %d", p.Step)
+}

@@ -1,0 +1,376 @@
+//go:build linux || darwin
+
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/galley-ml/galley/internal/elastic/epoch"
+	"github.com/galley-ml/galley/internal/elastic/worker"
+	"github.com/galley-ml/galley/internal/mpi/launch"
+)
+
+// group is the workers of an epoch on this host. A nil group is none.
+type group struct {
+	plan  *epoch.Plan
+	place epoch.Place
+	g     *launch.Group
+	conns []net.Conn // by place on this host
+	ch    chan happening
+	over  context.Context
+	end   context.CancelFunc
+
+	left    int
+	ends    []launch.End
+	mistake string
+	errors  []string
+	failing time.Time // when a worker failed by itself: the others have a moment to say why
+	heard   []time.Time
+	step    int64
+	stepped time.Time // zero before the first step and after the last
+	seconds []float64
+	stop    bool
+	safe    int64
+	shown   bool
+}
+
+// happening is something that a worker told, or its end.
+type happening struct {
+	place  int
+	report *worker.Report
+	end    *launch.End
+}
+
+// start starts the workers of a plan.
+func (a *Agent) start(ctx context.Context, p *epoch.Plan) {
+	a.local.Told = p.Epoch
+	if err := a.startWorkers(ctx, p); err != nil {
+		a.ended = &epoch.Ended{Host: a.Host, ID: a.member.ID, Why: epoch.Failed, Code: 1, Text: err.Error(), Step: p.Step}
+		a.events.tell("epoch %d does not start here: %v", p.Epoch, err)
+		return
+	}
+	a.local.Running = p.Epoch
+}
+
+func (a *Agent) startWorkers(ctx context.Context, p *epoch.Plan) error {
+	resume, err := a.memory.assemble(ctx, p)
+	if err != nil {
+		return err
+	}
+	w := &group{plan: p, place: *p.Of(a.Host, a.member.ID), ch: make(chan happening, 64), safe: -1, step: p.Step}
+	w.over, w.end = context.WithCancel(ctx)
+	files, err := w.connect()
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	c := launch.Config{N: w.place.Processes, First: w.place.First, Size: p.Size(), Mapping: mapping(p), Args: a.Args,
+		Stdout: a.Stdout, Stderr: a.Stderr}
+	if len(p.Hosts) > 1 {
+		c.Fence = a.fence(w.over, p)
+	}
+	hosts := processHosts(p)
+	c.Extra = func(rank int) ([]string, []*os.File) {
+		e := worker.Env{Epoch: p.Epoch, Dir: a.memory.ownDir(p.Epoch, rank), Resume: resume, Hosts: hosts, Why: p.Why,
+			Until: a.lease.until(), Room: room(a.memory.root)}
+		return e.Variables(), files[rank-w.place.First : rank-w.place.First+1]
+	}
+	if w.g, err = launch.Start(c); err != nil {
+		w.close()
+		return err
+	}
+	w.left = w.place.Processes
+	for i := range w.conns {
+		w.heard = append(w.heard, time.Now())
+		go w.hear(i)
+	}
+	go w.wait()
+	a.group = w
+	return nil
+}
+
+// processHosts is the host of every process.
+func processHosts(p *epoch.Plan) (list []string) {
+	for _, h := range p.Hosts {
+		for range h.Processes {
+			list = append(list, h.Host)
+		}
+	}
+	return list
+}
+
+// mapping says where processes run, in PMI's words: which of them share a machine.
+func mapping(p *epoch.Plan) string {
+	node := map[string]int{}
+	var b strings.Builder
+	b.WriteString("(vector")
+	for _, h := range p.Hosts {
+		if _, ok := node[h.Machine]; !ok {
+			node[h.Machine] = len(node)
+		}
+		fmt.Fprintf(&b, ",(%d,1,%d)", node[h.Machine], h.Processes)
+	}
+	return b.String() + ")"
+}
+
+// connect makes a connection to each worker; files are their ends.
+func (w *group) connect() (files []*os.File, err error) {
+	for range w.place.Processes {
+		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+		if err != nil {
+			return files, fmt.Errorf("socketpair: %w", err)
+		}
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
+		files = append(files, os.NewFile(uintptr(fds[1]), "worker"))
+		ours := os.NewFile(uintptr(fds[0]), "agent")
+		conn, err := net.FileConn(ours)
+		ours.Close()
+		if err != nil {
+			return files, err
+		}
+		w.conns = append(w.conns, conn)
+	}
+	return files, nil
+}
+
+// hear passes on what a worker tells.
+func (w *group) hear(place int) {
+	lines := bufio.NewScanner(w.conns[place])
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		r := &worker.Report{}
+		if json.Unmarshal(lines.Bytes(), r) != nil {
+			continue
+		}
+		select {
+		case w.ch <- happening{place: place, report: r}:
+		case <-w.over.Done():
+			return
+		}
+	}
+}
+
+// wait passes on the ends of workers. It ends with the last.
+func (w *group) wait() {
+	for left := w.place.Processes; left > 0; {
+		e, _ := w.g.Next(nil)
+		if e.Rank >= 0 {
+			left--
+		}
+		w.ch <- happening{place: e.Rank - w.place.First, end: &e}
+	}
+}
+
+// happens is what workers tell; a nil channel of none.
+func (w *group) happens() <-chan happening {
+	if w == nil {
+		return nil
+	}
+	return w.ch
+}
+
+// tellAll tells all workers something. One that does not listen is not waited for.
+func (w *group) tellAll(x worker.Word) {
+	for i := range w.conns {
+		w.tell(i, x)
+	}
+}
+
+func (w *group) tell(place int, x worker.Word) {
+	text, err := json.Marshal(x)
+	if err != nil {
+		return
+	}
+	_ = w.conns[place].SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	_, _ = w.conns[place].Write(append(text, '\n')) // it is seen when it ends
+}
+
+// grant lets workers go on until a time.
+func (w *group) grant(until int64) {
+	if w != nil {
+		w.tellAll(worker.Word{Until: until})
+	}
+}
+
+// handOn asks the workers, once, to end after a step.
+func (w *group) handOn() {
+	if w != nil && !w.stop {
+		w.stop = true
+		w.tellAll(worker.Word{Stop: true})
+	}
+}
+
+func (w *group) signal(s syscall.Signal) {
+	if w != nil {
+		w.g.Signal(s)
+	}
+}
+
+// medianStep is how long a step takes.
+func (w *group) medianStep() time.Duration {
+	if w == nil || len(w.seconds) == 0 {
+		return 0
+	}
+	list := slices.Clone(w.seconds)
+	slices.Sort(list)
+	return time.Duration(list[len(list)/2] * float64(time.Second))
+}
+
+func (w *group) close() {
+	w.end()
+	for _, c := range w.conns {
+		c.Close()
+	}
+}
+
+// happened takes notice of what a worker told, or of its end.
+func (a *Agent) happened(h happening) {
+	w := a.group
+	if w == nil {
+		return
+	}
+	if h.report != nil {
+		w.heard[h.place] = time.Now()
+		a.reported(h.place, *h.report)
+		return
+	}
+	w.ended(*h.end)
+	switch {
+	case w.left == 0:
+		a.over("")
+	case h.end.Killed: // nobody else knows why
+		a.kill("")
+	}
+}
+
+// ended notes the end of a worker.
+func (w *group) ended(e launch.End) {
+	if e.Rank >= 0 {
+		w.left--
+	}
+	w.ends = append(w.ends, e)
+	if e.Code != 0 && e.Code != worker.HandedOn && w.failing.IsZero() {
+		w.failing = time.Now()
+	}
+}
+
+// sayFor is how long the other workers have to say why one of them failed.
+const sayFor = 500 * time.Millisecond
+
+// watchWorkers ends workers that have failed, do not beat or do not step.
+func (a *Agent) watchWorkers() {
+	w := a.group
+	if w == nil {
+		return
+	}
+	if !w.failing.IsZero() && time.Since(w.failing) > sayFor {
+		a.kill("")
+		return
+	}
+	for i, t := range w.heard {
+		if time.Since(t) > a.Beats {
+			a.failed(fmt.Sprintf("process %d has not beaten for %v", w.place.First+i, a.Beats))
+			return
+		}
+	}
+	if limit := max(a.Stuck, 20*w.medianStep()); !w.stepped.IsZero() && time.Since(w.stepped) > limit {
+		a.saveStacks()
+		a.failed(fmt.Sprintf("stuck: no step has ended for %v: the stacks are in %s", limit, a.stacksDir()))
+	}
+}
+
+// failed ends the workers for what the agent has seen.
+func (a *Agent) failed(text string) {
+	w := a.group
+	w.errors = append(w.errors, text)
+	if w.failing.IsZero() {
+		w.failing = time.Now()
+	}
+	a.kill("")
+}
+
+// kill ends all workers and returns when they have ended. why is that of others; where it is empty, workers of
+// this host have failed.
+func (a *Agent) kill(why string) {
+	w := a.group
+	if w == nil {
+		return
+	}
+	if strings.Contains(why, "stuck: ") {
+		a.saveStacks()
+	}
+	w.g.Kill()
+	for w.left > 0 {
+		h := <-w.ch
+		if h.end == nil {
+			a.reported(h.place, *h.report)
+			continue
+		}
+		if h.end.Rank >= 0 {
+			w.left--
+		}
+	}
+	a.over(why)
+}
+
+// over notes how the workers ended, to be told, and what they left.
+func (a *Agent) over(why string) {
+	w := a.group
+	w.close()
+	a.group, a.local.Running = nil, 0
+	e := w.outcome(why)
+	e.Host, e.ID = a.Host, a.member.ID
+	a.ended = &e
+	a.memory.refresh()
+	if e.Why == epoch.Failed || e.Why == epoch.Mistaken {
+		a.events.tell("epoch %d ended after step %d: %s", w.plan.Epoch, e.Step, e.Text)
+	}
+}
+
+// outcome is how the workers ended.
+func (w *group) outcome(why string) epoch.Ended {
+	e := epoch.Ended{Why: epoch.Finished, Step: w.step}
+	switch {
+	case w.mistake != "":
+		return epoch.Ended{Why: epoch.Mistaken, Code: 2, Text: w.mistake, Step: w.step}
+	case !w.failing.IsZero():
+		e.Why, e.Code, e.Text = epoch.Failed, 1, w.reason()
+	case why != "":
+		e.Why, e.Text = epoch.Followed, why
+	case slices.ContainsFunc(w.ends, func(x launch.End) bool { return x.Code == worker.HandedOn }):
+		e.Why = epoch.HandedOn
+	}
+	return e
+}
+
+// reason is why workers of this host have failed.
+func (w *group) reason() string {
+	for _, x := range w.ends {
+		if x.Killed {
+			return fmt.Sprintf("process %d was %s", x.Rank, x.Text)
+		}
+	}
+	if len(w.errors) > 0 {
+		return w.errors[0]
+	}
+	for _, x := range w.ends {
+		if x.Code != 0 && x.Code != worker.HandedOn {
+			return fmt.Sprintf("process %d: %s", x.Rank, x.Text)
+		}
+	}
+	return "it failed"
+}

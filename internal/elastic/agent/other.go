@@ -1,0 +1,14 @@
+//go:build !(linux || darwin)
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+)
+
+// Run says that there are no agents here.
+func Run(context.Context, Config) (code int, err error) {
+	return 2, fmt.Errorf("elastic: not on %s: want linux or darwin", runtime.GOOS)
+}

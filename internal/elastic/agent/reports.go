@@ -1,0 +1,169 @@
+//go:build linux || darwin
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/galley-ml/galley/internal/elastic/epoch"
+	"github.com/galley-ml/galley/internal/elastic/store"
+	"github.com/galley-ml/galley/internal/elastic/worker"
+)
+
+// reported takes notice of what a worker tells.
+func (a *Agent) reported(place int, r worker.Report) {
+	w := a.group
+	if r.Seconds > 0 {
+		a.stepped(place, r)
+	}
+	if r.Ending {
+		w.stepped = time.Time{}
+	}
+	if r.Sealed != "" && r.Sole {
+		go a.copyOn(w, place, r)
+	}
+	if r.Safe > 0 && r.Safe > w.plan.Step && w.safe < 0 {
+		w.safe = r.Safe
+		a.memory.outgrown(w.plan.Epoch)
+	}
+	if r.Mistake != "" && (w.mistake == "" || place == 0) {
+		w.mistake = r.Mistake
+	}
+	if r.Error != "" {
+		w.errors = append(w.errors, fmt.Sprintf("process %d: %s", w.place.First+place, r.Error))
+	}
+	if r.Strategy != "" {
+		a.progress.Strategy = r.Strategy
+	}
+	a.progress.Bytes = max(r.Bytes, a.progress.Bytes)
+}
+
+// keptSteps is how many steps the median is of.
+const keptSteps = 31
+
+// stepped takes notice of a step.
+func (a *Agent) stepped(place int, r worker.Report) {
+	w := a.group
+	if w.stepped.IsZero() && len(w.seconds) == 0 && !a.began.IsZero() {
+		a.lead.Restart = time.Since(a.began)
+	}
+	w.step, w.stepped = max(w.step, r.Step), time.Now()
+	if place != 0 {
+		return
+	}
+	w.seconds = append(w.seconds, r.Seconds)
+	w.seconds = w.seconds[max(0, len(w.seconds)-keptSteps):]
+	if w.place.First != 0 || time.Since(a.progress.Time) < time.Second {
+		return
+	}
+	a.progress.Epoch, a.progress.Step, a.progress.Loss, a.progress.Time = w.plan.Epoch, r.Step, r.Loss, time.Now().UTC()
+	a.progress.Seconds = w.medianStep().Seconds()
+	if text, err := json.Marshal(a.progress); err == nil {
+		go a.put(epoch.ProgressKey(), text)
+	}
+}
+
+// put writes a key that nothing rests on.
+func (a *Agent) put(key string, value []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = a.Store.Commit(ctx, nil, []store.Change{{Key: a.prefix + key, Value: value}})
+}
+
+// copyAgain is how long it takes until a copy that failed is tried again.
+const copyAgain = 200 * time.Millisecond
+
+// copyOn gives the next host of the plan a copy of what only this one holds, and tells the worker.
+func (a *Agent) copyOn(w *group, place int, r worker.Report) {
+	to := w.plan.Hosts[0]
+	for i, h := range w.plan.Hosts {
+		if h.Host == a.Host {
+			to = w.plan.Hosts[(i+1)%len(w.plan.Hosts)]
+		}
+	}
+	dir := filepath.Join(a.memory.ownDir(w.plan.Epoch, w.place.First+place), r.Sealed)
+	for w.over.Err() == nil {
+		if err := a.memory.copyTo(w.over, to, dir); err == nil {
+			w.tell(place, worker.Word{Copied: r.Step})
+			return
+		}
+		time.Sleep(copyAgain)
+	}
+}
+
+// fence brings what workers put before a barrier to the other hosts, and theirs here, through the store.
+func (a *Agent) fence(ctx context.Context, p *epoch.Plan) func(map[string]string) (map[string]string, error) {
+	n := 0
+	return func(put map[string]string) (map[string]string, error) {
+		n++
+		text, err := json.Marshal(put)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		below := a.prefix + epoch.CardsKey(p.Epoch, n, "")
+		changes := a.Store.Watch(ctx, below)
+		if _, err := a.Store.Commit(ctx, nil, []store.Change{{Key: below + a.Host, Value: text}}); err != nil {
+			return nil, err
+		}
+		for {
+			entries, err := a.Store.List(ctx, below)
+			if err != nil {
+				return nil, err
+			}
+			if len(entries) == len(p.Hosts) {
+				return join(entries)
+			}
+			select {
+			case <-changes:
+			case <-time.After(tick):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
+}
+
+// join is all that was put.
+func join(entries []store.Entry) (map[string]string, error) {
+	all := map[string]string{}
+	for _, e := range entries {
+		var put map[string]string
+		if err := json.Unmarshal(e.Value, &put); err != nil {
+			return nil, fmt.Errorf("key %s: %w", e.Key, err)
+		}
+		maps.Copy(all, put)
+	}
+	return all, nil
+}
+
+// stacksDir is where the stacks of stuck workers are kept: they outlive the agent.
+func (a *Agent) stacksDir() string {
+	return filepath.Join(os.TempDir(), "galley-stacks-"+a.Job+"-"+a.Host)
+}
+
+// saveStacks keeps the stacks of all workers, once.
+func (a *Agent) saveStacks() {
+	w := a.group
+	if w == nil || w.shown {
+		return
+	}
+	w.shown = true
+	w.g.Signal(worker.Stacks)
+	time.Sleep(300 * time.Millisecond)
+	for i := range w.place.Processes {
+		rank := w.place.First + i
+		text, err := os.ReadFile(filepath.Join(a.memory.ownDir(w.plan.Epoch, rank), worker.StacksName))
+		if err == nil && os.MkdirAll(a.stacksDir(), 0o700) == nil {
+			name := fmt.Sprintf("epoch-%d-process-%d.txt", w.plan.Epoch, rank)
+			_ = os.WriteFile(filepath.Join(a.stacksDir(), name), text, 0o600) // it is for whoever looks
+		}
+	}
+}

@@ -1,0 +1,327 @@
+package epoch
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/galley-ml/galley/internal/elastic/store"
+)
+
+// Config is what the job asks for.
+type Config struct {
+	// Min and Max are how many hosts there may be.
+	Min, Max int
+	// Devices, where set, is what the processes have to share evenly.
+	Devices int
+	// Version and Flags are what all agents have to have in common with the one that leads.
+	Version, Flags string
+}
+
+// Memory is what the one that leads remembers: how long things last, which no key says. Another that takes over
+// begins anew, which costs time and nothing else.
+type Memory struct {
+	// Now is its clock, which never jumps.
+	Now time.Duration
+	// Step is how long a step takes, Restart how long it takes to begin an epoch.
+	Step, Restart time.Duration
+	// since is when something was first seen.
+	since map[string]time.Duration
+	// failed is when hosts failed, and until when they are left out.
+	failed  map[string][]time.Duration
+	out     map[string]time.Duration
+	times   map[string]int
+	counted int
+}
+
+// Times of the one that leads.
+const (
+	// Patience is how long workers may take to hand on, at least.
+	Patience = 30 * time.Second
+	// failedWithin and failures make a host one that is left out.
+	failedWithin = 10 * time.Minute
+	failures     = 3
+	// Horizon is over how long the gain of another host is counted.
+	Horizon = 10 * time.Minute
+	// LastCall is how long a job that could begin waits for further hosts.
+	LastCall = time.Second
+)
+
+// Move is what the one that leads is to do; none where all fields are zero.
+type Move struct {
+	// Begin is the hosts of a next epoch, and Why.
+	Begin []Member
+	Why   string
+	// Stop ends the epoch.
+	Stop *Stop
+	// Done ends the job.
+	Done *Done
+	// Waiting is whom the job waits for.
+	Waiting string
+	// Failures, where set, is the failures so far.
+	Failures []Failure
+}
+
+// Lead is what the one that leads does.
+func (v *View) Lead(c Config, m *Memory) Move {
+	switch {
+	case v.Done != nil:
+		return Move{}
+	case v.Plan == nil:
+		return v.begin(c, m, "the job begins")
+	case v.over():
+		return v.next(c, m)
+	case v.Ending() != "" || v.Stop != nil && v.Stop.Hard:
+		return Move{}
+	case v.Stop != nil:
+		if m.lasts(fmt.Sprint("stop", v.Epoch)) > max(Patience, 20*m.Step) {
+			return Move{Stop: &Stop{Why: v.Stop.Why + ": the workers have not ended", Hard: true}}
+		}
+		return Move{}
+	case len(v.Ended) > 0:
+		if m.lasts(fmt.Sprint("ended", v.Epoch)) > max(Patience, 20*m.Step) {
+			return Move{Stop: &Stop{Why: "some workers have not ended", Hard: true}}
+		}
+		return Move{}
+	}
+	return v.change(c, m)
+}
+
+// change ends an epoch in order: for a host that leaves, or one that joins and is worth it.
+func (v *View) change(c Config, m *Memory) Move {
+	for _, h := range v.Plan.Hosts {
+		if v.Members[h.Host].Leaving || v.Drained[h.Host] {
+			return Move{Stop: &Stop{Why: "host " + h.Host + " leaves"}}
+		}
+	}
+	chosen, _ := v.choose(c, m)
+	n, now := 0, v.Plan.Size()
+	var names []string
+	for _, h := range chosen {
+		n += h.Processes
+		if v.Plan.Of(h.Host, h.ID) == nil {
+			names = append(names, h.Host)
+		}
+	}
+	if n <= now || len(names) == 0 {
+		return Move{}
+	}
+	gain := time.Duration(float64(Horizon) * float64(n-now) / float64(n))
+	if gain <= m.Restart {
+		return Move{}
+	}
+	return Move{Stop: &Stop{Why: fmt.Sprintf("%s joins: %d processes in place of %d gain %v of the next %v, a restart takes %v",
+		strings.Join(names, ", "), n, now, gain.Round(time.Second), Horizon, m.Restart.Round(10*time.Millisecond))}}
+}
+
+// next is what follows an epoch that is over.
+func (v *View) next(c Config, m *Memory) Move {
+	list := v.Failures
+	why := "the workers have handed on"
+	if v.Stop != nil {
+		why = v.Stop.Why
+	}
+	for _, h := range v.Plan.Hosts {
+		switch e, ended := v.Ended[h.Host]; {
+		case ended && e.Why == Mistaken:
+			return Move{Done: &Done{Code: e.Code, Text: e.Text}}
+		case ended && e.Why == Failed:
+			why = fmt.Sprintf("%s: %s", h.Host, e.Text)
+			list = append(list, Failure{Host: h.Host, Text: e.Text, Step: e.Step, Epoch: v.Epoch})
+		case !ended:
+			why = fmt.Sprintf("host %s is lost", h.Host)
+		}
+	}
+	if v.all(Finished) {
+		return Move{Done: &Done{}}
+	}
+	if again := repeated(list); again != "" {
+		return Move{Done: &Done{Code: 1, Text: again}}
+	}
+	m.count(list, v.Epoch)
+	move := v.begin(c, m, why)
+	if len(list) > len(v.Failures) {
+		move.Failures = list[max(0, len(list)-keptFailures):]
+	}
+	return move
+}
+
+// keptFailures is how many are remembered.
+const keptFailures = 16
+
+// repeated is the failure that came three times in a row at the same step; empty if there is none.
+func repeated(list []Failure) string {
+	if len(list) < failures {
+		return ""
+	}
+	last := list[len(list)-failures:]
+	for _, f := range last {
+		if f.Text != last[0].Text || f.Step != last[0].Step {
+			return ""
+		}
+	}
+	return fmt.Sprintf("after step %d, for the third time: %s", last[0].Step, last[0].Text)
+}
+
+// begin chooses the hosts of a next epoch, or says who is missing.
+func (v *View) begin(c Config, m *Memory, why string) Move {
+	chosen, missing := v.choose(c, m)
+	if missing != "" {
+		return Move{Waiting: missing}
+	}
+	if v.Plan == nil && len(chosen) < c.Max && m.lasts("begin") < LastCall && c.Max > c.Min {
+		return Move{Waiting: fmt.Sprintf("%d of %d hosts are here: a second for others", len(chosen), c.Max)}
+	}
+	return Move{Begin: chosen, Why: why}
+}
+
+// choose is the hosts that would take part now: those of the plan first, so that ranks stay where they are, then
+// by name.
+func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
+	var list, out []Member
+	var notes []string
+	for host, x := range v.Members {
+		switch {
+		case x.Leaving || v.Drained[host]:
+			notes = append(notes, host+" leaves")
+		case x.Version != c.Version:
+			notes = append(notes, fmt.Sprintf("%s has version %s and not %s", host, x.Version, c.Version))
+		case x.Flags != c.Flags:
+			notes = append(notes, host+" was started with other flags")
+		case m.Now < m.out[host]:
+			out = append(out, x)
+			notes = append(notes, fmt.Sprintf("%s has failed %d times and is left out for %v", host, failures,
+				(m.out[host]-m.Now).Round(time.Second)))
+		default:
+			list = append(list, x)
+		}
+	}
+	if len(list) < c.Min {
+		list = append(list, out...) // better those than none
+	}
+	sort.Slice(list, func(i, j int) bool {
+		a, b := v.rank(list[i]), v.rank(list[j])
+		return a < b || a == b && list[i].Host < list[j].Host
+	})
+	list = list[:min(len(list), c.Max)]
+	for len(list) > 0 && c.Devices > 0 && c.Devices%sizeOf(list) != 0 {
+		list = list[:len(list)-1]
+	}
+	if len(list) < c.Min {
+		slices.Sort(notes)
+		missing = fmt.Sprintf("%d of at least %d hosts are here (%s)", len(list), c.Min,
+			strings.Join(append(names(list), notes...), "; "))
+	}
+	return list, missing
+}
+
+// rank is a host's first rank in the plan; those that are not in it come last.
+func (v *View) rank(x Member) int {
+	if p := v.Plan.Of(x.Host, x.ID); p != nil {
+		return p.First
+	}
+	return 1 << 30
+}
+
+func sizeOf(list []Member) (n int) {
+	for _, x := range list {
+		n += x.Processes
+	}
+	return n
+}
+
+func names(list []Member) []string {
+	out := make([]string, len(list))
+	for i, x := range list {
+		out[i] = x.Host
+	}
+	return out
+}
+
+// lasts is how long something has lasted that was so at every call.
+func (m *Memory) lasts(what string) time.Duration {
+	if m.since == nil {
+		m.since = map[string]time.Duration{}
+	}
+	if _, ok := m.since[what]; !ok {
+		m.since[what] = m.Now
+	}
+	return m.Now - m.since[what]
+}
+
+// count notes which hosts have failed: three times within ten minutes leaves a host out for 1, 2, 4 … minutes.
+func (m *Memory) count(list []Failure, epoch int) {
+	if m.failed == nil {
+		m.failed, m.out, m.times = map[string][]time.Duration{}, map[string]time.Duration{}, map[string]int{}
+	}
+	for _, f := range list {
+		if f.Epoch != epoch || m.counted >= epoch {
+			continue
+		}
+		recent := slices.DeleteFunc(append(m.failed[f.Host], m.Now), func(t time.Duration) bool {
+			return m.Now-t > failedWithin
+		})
+		if len(recent) >= failures {
+			m.out[f.Host] = m.Now + time.Minute<<min(m.times[f.Host], 10)
+			m.times[f.Host]++
+			recent = nil
+		}
+		m.failed[f.Host] = recent
+	}
+	m.counted = max(m.counted, epoch)
+}
+
+// Places is the hosts of a plan.
+func Places(list []Member) []Place {
+	out := make([]Place, len(list))
+	first := 0
+	for i, x := range list {
+		out[i] = Place{Host: x.Host, ID: x.ID, Address: x.Address, Machine: x.Machine, First: first,
+			Processes: x.Processes}
+		first += x.Processes
+	}
+	return out
+}
+
+// Change is what a move writes: on the condition that the leader still leads and that nobody else has raised the
+// epoch.
+func (v *View) Change(prefix string, m Move, p *Plan) (conditions []store.Condition, changes []store.Change) {
+	put := func(key string, x any) {
+		text, err := json.Marshal(x)
+		if err != nil {
+			panic(err) // these types are text and numbers
+		}
+		changes = append(changes, store.Change{Key: prefix + key, Value: text})
+	}
+	for _, key := range []string{leaderKey, epochKey} {
+		conditions = append(conditions, store.Condition{Key: prefix + key, Revision: v.revisions[key]})
+	}
+	if m.Failures != nil {
+		put(failuresKey, m.Failures)
+	}
+	switch {
+	case p != nil:
+		changes = append(changes, store.Change{Key: prefix + epochKey, Value: fmt.Append(nil, p.Epoch)})
+		put(planKey(p.Epoch), p)
+		changes = append(changes, forget(prefix, p.Epoch-2, v)...)
+	case m.Stop != nil:
+		put(stopKey(v.Epoch), m.Stop)
+	case m.Done != nil:
+		put(doneKey, m.Done)
+	}
+	return conditions, changes
+}
+
+// forget removes the keys of an epoch that nobody needs any more.
+func forget(prefix string, epoch int, v *View) (list []store.Change) {
+	below := fmt.Sprintf("epoch/%d/", epoch)
+	for key := range v.revisions {
+		if strings.HasPrefix(key, below) {
+			list = append(list, store.Change{Key: prefix + key, Delete: true})
+		}
+	}
+	return list
+}

@@ -1,0 +1,149 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Embedded is what the names of hosts that serve etcd themselves stand behind.
+const Embedded = "embedded="
+
+// program is the server.
+const program = "galley-etcd"
+
+// Servers is the URLs of what --etcd names. own is the name under which this host serves; empty where it does not.
+func Servers(text, host string) (urls []string, own string, err error) {
+	list, embedded := strings.CutPrefix(text, Embedded)
+	if !embedded {
+		urls, err = Parse(text)
+		return urls, "", err
+	}
+	names := strings.Split(list, ",")
+	if n := len(names); n != 1 && n != 3 && n != 5 {
+		return nil, "", fmt.Errorf("%s: %d hosts: want 1, 3 or 5, of which most have to be there", text, n)
+	}
+	for _, name := range names {
+		alias, address, ok := strings.Cut(name, "@") // a host's name in the job, where it is not its address
+		if !ok {
+			address = name
+			if alias, _, err = net.SplitHostPort(name); err != nil {
+				alias, address = name, net.JoinHostPort(name, "2379")
+			}
+		} else if _, _, err := net.SplitHostPort(address); err != nil {
+			address = net.JoinHostPort(address, "2379")
+		}
+		if alias == "" || strings.ContainsAny(address, "/ ") {
+			return nil, "", fmt.Errorf("%q: want HOST, HOST:PORT or HOST@ADDRESS:PORT", name)
+		}
+		urls = append(urls, "http://"+address)
+		if host != "" && alias == host {
+			own = name
+		}
+	}
+	return urls, own, nil
+}
+
+// Start starts the server of this host, or finds that it runs already. end ends it if it was started here.
+func Start(own, hosts, dir string) (end func(), err error) {
+	path, err := find()
+	if err != nil {
+		return nil, err
+	}
+	address := func(name string) string {
+		if _, a, ok := strings.Cut(name, "@"); ok {
+			return a
+		}
+		return name
+	}
+	var list []string
+	for h := range strings.SplitSeq(hosts, ",") {
+		list = append(list, address(h))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(path, "-name", address(own), "-hosts", strings.Join(list, ","), "-dir", filepath.Join(dir, "data"))
+	cmd.Stderr = &tail{}
+	cmd.SysProcAttr = attributes()
+	stop, err := cmd.StdinPipe() // the server ends when this closes, however this process ends
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return nil, fmt.Errorf("%s has ended: %w: %s", program, err, cmd.Stderr)
+	case <-time.After(settle):
+	}
+	return func() {
+		stop.Close()
+		<-ended
+	}, nil
+}
+
+// settle is how long a server that cannot start takes to say so.
+const settle = 150 * time.Millisecond
+
+// tail is the last that a program says.
+type tail struct{ text []byte }
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-1<<10):]
+	return len(b), nil
+}
+
+func (t *tail) String() string { return strings.TrimSpace(string(t.text)) }
+
+var _ io.Writer = (*tail)(nil)
+
+// find is the server's file: beside this program, or on the path.
+func find() (string, error) {
+	if self, err := os.Executable(); err == nil {
+		path := filepath.Join(filepath.Dir(self), program)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", errors.New(program + " is neither beside galley nor on the path: build it (cd cmd/galley-etcd && go install .), " +
+			"or name an etcd that runs: --etcd http://HOST:2379")
+	}
+	return path, nil
+}
+
+// Wait connects to a cluster. One whose servers may yet start is waited for, as long as ctx lets it.
+func Wait(ctx context.Context, urls []string, starting bool) (*Store, error) {
+	for {
+		one, cancel := context.WithTimeout(ctx, 3*time.Second)
+		s, err := Open(one, urls)
+		if err == nil {
+			_, err = s.List(one, "/galley/") // there is a leader
+		}
+		cancel()
+		if err == nil {
+			return s, nil
+		}
+		if !starting || ctx.Err() != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

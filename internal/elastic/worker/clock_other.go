@@ -1,0 +1,8 @@
+//go:build !linux
+
+package worker
+
+import "time"
+
+// Clock is the host's clock, in nanoseconds.
+func Clock() int64 { return time.Now().UnixNano() }

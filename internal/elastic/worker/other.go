@@ -1,0 +1,38 @@
+//go:build !(linux || darwin)
+
+package worker
+
+import (
+	"time"
+
+	"github.com/galley-ml/galley/internal/checkpoint"
+)
+
+// Agree is how the processes of a job agree on the largest of small numbers.
+type Agree func(n int) (int, error)
+
+// Worker is this process as part of an elastic job: there are none here.
+type Worker struct{ Env }
+
+// Join is nil: no agent starts processes here.
+func Join(int) *Worker { return nil }
+
+// Tell tells nobody.
+func (*Worker) Tell(Report) {}
+
+// End tells nobody.
+func (*Worker) End(error, bool) {}
+
+// Stopping is false.
+func (*Worker) Stopping() bool { return false }
+
+// Due is false.
+func (*Worker) Due(int64, bool) bool { return false }
+
+// Save keeps nothing.
+func (*Worker) Save(checkpoint.State, func() checkpoint.Places, Agree, time.Duration, bool) error {
+	return nil
+}
+
+// HandOn does nothing.
+func (*Worker) HandOn() {}

@@ -1,0 +1,269 @@
+//go:build linux || darwin
+
+package worker
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/galley-ml/galley/internal/checkpoint"
+)
+
+// Agree is how the processes of a job agree on the largest of small numbers.
+type Agree func(n int) (int, error)
+
+// Worker is this process as part of an elastic job.
+type Worker struct {
+	Env
+	rank  int
+	agent *os.File
+	say   sync.Mutex
+
+	until  atomic.Int64
+	stop   atomic.Bool
+	copied atomic.Int64
+
+	snapshots *checkpoint.Snapshots
+	pace      pace
+	// last is the step of the newest snapshot, sole whether this process has to wait until it is copied.
+	last int64
+	sole bool
+}
+
+// Join is this process's part in the elastic job whose agent started it; nil where none has.
+func Join(rank int) *Worker {
+	env, fd, ok := readEnv()
+	if !ok {
+		return nil
+	}
+	w := &Worker{Env: env, rank: rank, agent: os.NewFile(uintptr(fd), "agent"), last: -1}
+	syscall.CloseOnExec(fd)
+	w.until.Store(env.Until)
+	w.expired()
+	go w.hear()
+	go w.beat()
+	go w.showStacks()
+	return w
+}
+
+// expired ends the process if the agent's word has run out: another epoch may have begun.
+func (w *Worker) expired() {
+	if Clock() > w.until.Load() {
+		os.Exit(Outlived)
+	}
+}
+
+// hear takes the agent's words. An agent that is gone ends the process.
+func (w *Worker) hear() {
+	lines := bufio.NewScanner(w.agent)
+	for lines.Scan() {
+		var x Word
+		if json.Unmarshal(lines.Bytes(), &x) != nil {
+			continue
+		}
+		if x.Until > 0 {
+			w.until.Store(x.Until)
+		}
+		if x.Stop {
+			w.stop.Store(true)
+		}
+		if x.Copied > 0 {
+			w.copied.Store(x.Copied)
+		}
+	}
+	os.Exit(Outlived)
+}
+
+// Beat is how often a worker beats.
+const Beat = time.Second
+
+// beat tells the agent that this process lives, and looks whether it may.
+func (w *Worker) beat() {
+	for range time.Tick(Beat / 4) {
+		w.expired()
+		w.Tell(Report{})
+	}
+}
+
+// Stacks is the signal by which a worker writes the stacks of its goroutines.
+const Stacks = syscall.SIGUSR1
+
+// showStacks writes all stacks to a file beside the snapshots when it is asked to.
+func (w *Worker) showStacks() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, Stacks)
+	for range asked {
+		b := make([]byte, 1<<20)
+		_ = os.MkdirAll(w.Dir, 0o700) // the stacks are for whoever looks; nothing rests on them
+		_ = os.WriteFile(filepath.Join(w.Dir, StacksName), b[:runtime.Stack(b, true)], 0o600)
+	}
+}
+
+// StacksName is the file of stacks.
+const StacksName = "stacks.txt"
+
+// Tell tells the agent.
+func (w *Worker) Tell(r Report) {
+	if w == nil {
+		return
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return
+	}
+	w.say.Lock()
+	defer w.say.Unlock()
+	_, _ = w.agent.Write(append(text, '\n')) // an agent that is gone is heard of in hear
+}
+
+// Stopping reports whether the agent has asked this process to end after a step.
+func (w *Worker) Stopping() bool { return w != nil && w.stop.Load() }
+
+// Due reports whether a snapshot is to be taken after a step, the same in all processes. stopping is whether the
+// run ends after it.
+func (w *Worker) Due(step int64, stopping bool) bool {
+	return w != nil && (stopping || w.last < 0 || step-w.last >= int64(w.pace.every))
+}
+
+// Save takes a snapshot of the state after a step, unless one before is not yet safe. With must it waits for that.
+func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agree, step time.Duration, must bool) error {
+	w.expired()
+	for {
+		busy, err := agree(w.unsafe())
+		if err != nil {
+			return err
+		}
+		if busy == 0 {
+			break
+		}
+		if !must {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if w.last >= 0 {
+		w.Tell(Report{Safe: w.last})
+	}
+	if must && w.last == s.Step {
+		return nil
+	}
+	if err := w.open(s, at); err != nil {
+		return err
+	}
+	began := time.Now()
+	name, err := w.snapshots.Write(s)
+	if err != nil {
+		return err
+	}
+	w.last, w.sole = s.Step, w.snapshots.Sole() && len(w.Hosts) > 1 && w.several()
+	w.Tell(Report{Step: s.Step, Sealed: name, Sole: w.sole})
+	w.pace.took(time.Since(began), step)
+	every, err := agree(w.pace.every)
+	w.pace.every = every
+	if err == nil && must {
+		return w.Save(s, at, agree, step, true) // until it is safe
+	}
+	return err
+}
+
+// unsafe is 1 while the newest snapshot of this process is not on another host, if it has to be.
+func (w *Worker) unsafe() int {
+	if w.last >= 0 && w.sole && w.copied.Load() < w.last {
+		return 1
+	}
+	return 0
+}
+
+// several reports whether there is more than one host.
+func (w *Worker) several() bool {
+	for _, h := range w.Hosts {
+		if h != w.Hosts[0] {
+			return true
+		}
+	}
+	return false
+}
+
+// open takes the memory of snapshots before the first.
+func (w *Worker) open(s checkpoint.State, at func() checkpoint.Places) (err error) {
+	if w.snapshots != nil {
+		return nil
+	}
+	places := at()
+	all, sole, err := checkpoint.SnapshotBytes(s, places)
+	if err != nil {
+		return err
+	}
+	need := Slots * all
+	if w.several() {
+		need += Slots * sole // of another host's
+	}
+	if need > w.Room {
+		return fmt.Errorf("snapshots of this host take %s, and %s has %s: make it larger (mount -o remount,size=…), "+
+			"or say another directory in memory with --memory", bytesText(need), filepath.Dir(w.Dir), bytesText(w.Room))
+	}
+	w.Tell(Report{Bytes: need})
+	w.snapshots, err = checkpoint.NewSnapshots(checkpoint.SnapshotConfig{Dir: w.Dir, Places: places}, s)
+	return err
+}
+
+// Slots is how many snapshots there may be at a time: two of an epoch, and the one that it began from.
+const Slots = 3
+
+func bytesText(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// End tells the agent why this process ends.
+func (w *Worker) End(err error, mistake bool) {
+	switch {
+	case w == nil || err == nil:
+	case mistake:
+		w.Tell(Report{Mistake: err.Error()})
+	default:
+		w.Tell(Report{Error: err.Error()})
+	}
+}
+
+// HandOn ends the process after a step whose snapshot is whole everywhere.
+func (w *Worker) HandOn() {
+	os.Exit(HandedOn)
+}
+
+// pace is how often snapshots are taken: so that they cost less than a share of the steps.
+type pace struct {
+	every, taken int
+	cost         time.Duration
+}
+
+// costShare is how much of the time of steps snapshots may take; most is how many steps apart they are at most.
+const (
+	costShare = 0.03
+	most      = 255
+	// learned is how many snapshots are taken at every step, to learn what they cost: the first ones get their memory
+	// from the system.
+	learned = 3
+)
+
+// took notes what a snapshot cost.
+func (p *pace) took(cost, step time.Duration) {
+	if p.cost == 0 || cost < p.cost {
+		p.cost = cost
+	} else {
+		p.cost += (cost - p.cost) / 8 // others may use the machine: a slow one counts little
+	}
+	p.every = 1
+	if p.taken++; p.taken <= learned {
+		return
+	}
+	if budget := costShare * float64(step); budget > 0 {
+		p.every = min(most, max(1, int(float64(p.cost)/budget+0.999)))
+	}
+}

@@ -39,9 +39,19 @@ type loop struct {
 // train takes all steps, or those until a signal comes, and leaves the model with the parameters that it has
 // then.
 func (t *training) train() error {
+	for {
+		moves, err := t.trainPlan()
+		if err != nil || !moves {
+			return err
+		}
+	}
+}
+
+// trainPlan takes the steps of one plan; moves says that another is to go on from its checkpoint.
+func (t *training) trainPlan() (moves bool, err error) {
 	trainer, err := t.newTrainer()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer trainer.Close()
 	l := &loop{training: t, trainer: trainer, log: &runLog{}}
@@ -51,11 +61,14 @@ func (t *training) train() error {
 	defer func() { l.log.close() }()
 	c, err := l.config()
 	if err != nil {
-		return err
+		return false, err
 	}
 	l.elasticConfig(&c)
 	_, err = trainer.Fit(context.Background(), runBatches{t.text, t.Batch, t.Steps}, c)
-	return l.ended(err)
+	if err == nil && t.adapt.handOver() {
+		return true, nil
+	}
+	return false, l.ended(err)
 }
 
 // config is the run in the library's words.
@@ -71,6 +84,9 @@ func (l *loop) config() (galley.FitConfig, error) {
 	from, err := l.fromStep()
 	if err != nil {
 		return c, fmt.Errorf("--checkpoint: %w", err)
+	}
+	if l.next != nil {
+		from = 0 // where the plan before has ended
 	}
 	c.Steps, c.SaveDir, c.SaveEvery, c.Keep, c.KeepEvery = l.Steps, l.Checkpoint, l.Every, l.Keep, l.KeepEvery
 	c.Resume, c.From, c.Changed = true, from, l.Changed
@@ -159,6 +175,13 @@ func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
 	if stop != 0 {
 		l.interrupted = true
 		l.signals.agreed(syscall.Signal(stop))
+		return fit.ErrStop
+	}
+	moves, err := l.adapt.before(l.trainer.Steps())
+	if err != nil {
+		return err
+	}
+	if moves {
 		return fit.ErrStop
 	}
 	if err := l.agreeHandOn(); err != nil {

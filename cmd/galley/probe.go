@@ -31,10 +31,10 @@ const (
 
 // probeTime is how long train may probe: what --probe says, or what training's own length allows.
 func (t *training) probeTime(step float64) (time.Duration, error) {
-	switch t.Probe {
-	case "off", "":
+	switch {
+	case t.Probe == "off", t.Probe == "", t.Probe == "auto" && elastic != nil: // an epoch begins at once
 		return 0, nil
-	case "auto":
+	case t.Probe == "auto":
 		all := time.Duration(step * float64(max(0, t.Steps)) * float64(time.Second))
 		if share := min(longestProbe, all/probeShare); share >= leastProbe {
 			return share, nil

@@ -24,6 +24,9 @@ func (t *training) compute() array.DType {
 
 // chooseStrategy is that of the flags, of a plan, or of the planner for a number of devices.
 func (t *training) chooseStrategy() (*galley.Strategy, error) {
+	if t.next != nil {
+		return t.next, nil
+	}
 	run := galley.AutoConfig{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: t.Devices, AMP: t.AMP}
 	given := t.Mesh != ""
 	if job != nil && !given && t.Plan == "" && run.Devices == 0 {
@@ -118,6 +121,7 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 			fmt.Println(n)
 		}
 	}
+	t.adapt = t.adapts(s)
 	trainer, err := galley.NewTrainer(t.trainerConfig(s, model))
 	if err != nil || t.b != nil {
 		return trainer, err
@@ -130,6 +134,9 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		return nil, err
 	}
 	fmt.Println(p)
+	if t.adapt != nil {
+		t.adapt.weigh(p)
+	}
 	return trainer, nil
 }
 
@@ -155,6 +162,9 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 		Optimizer: t.optimizer(t.Decay),
 		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
 		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),
+	}
+	if t.adapt != nil {
+		c.Watch = t.adapt.watch.Span
 	}
 	if t.weights != nil {
 		c.Load = t.weights.ReadBox

@@ -119,14 +119,14 @@ func (c *Config) round(r *Report, round int, start time.Time) (done bool, err er
 		if c.Tell != nil {
 			c.Tell(fmt.Sprintf("probing %s", x.Strategy))
 		}
-		if err := c.turn(x); err != nil {
+		if err := c.turn(r, x, start); err != nil {
 			return false, err
 		}
 	}
 	if !c.All {
 		r.leaveOut(round)
 	}
-	return r.settled(), nil
+	return r.Early || r.settled(), nil
 }
 
 // expected is how long a turn should take: as its last one, or as the others' first, by what is predicted.
@@ -152,7 +152,7 @@ func (c *Config) agree(yes bool) (bool, error) {
 
 // turn takes some steps of a candidate, with nothing else of the probe in memory. What cannot run is no
 // candidate; in a job, an error of one process is all's.
-func (c *Config) turn(x *Seen) error {
+func (c *Config) turn(r *Report, x *Seen, start time.Time) error {
 	begin := time.Now()
 	defer func() { x.turn = time.Since(begin) }()
 	t, err := c.Open(x.Strategy)
@@ -162,6 +162,13 @@ func (c *Config) turn(x *Seen) error {
 	}
 	defer t.Close()
 	for i := range timedSteps + 1 {
+		if i > 1 { // a step is always taken, further ones while there is time
+			yes, err := c.agree(time.Since(start) < c.Budget)
+			if err != nil || !yes {
+				r.Early = true
+				return err
+			}
+		}
 		at := time.Now()
 		if err := t.Step(); err != nil {
 			if c.Job != nil {

@@ -128,9 +128,9 @@ func (v *View) next(c Config, m *Memory) Move {
 		switch e, ended := v.Ended[h.Host]; {
 		case ended && e.Why == Mistaken:
 			return Move{Done: &Done{Code: e.Code, Text: e.Text}}
-		case ended && e.Why == Failed:
+		case ended && e.Why == Failed && len(list) == len(v.Failures): // others may fail because one has
 			why = fmt.Sprintf("%s: %s", h.Host, e.Text)
-			list = append(list, Failure{Host: h.Host, Text: e.Text, Step: e.Step, Epoch: v.Epoch})
+			list = append(list[:len(list):len(list)], Failure{Host: h.Host, Text: e.Text, Step: e.Step, Epoch: v.Epoch})
 		case !ended:
 			why = fmt.Sprintf("host %s is lost", h.Host)
 		}

@@ -70,27 +70,67 @@ func Start(own, hosts, dir string) (end func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(path, "-name", address(own), "-hosts", strings.Join(list, ","), "-dir", filepath.Join(dir, "data"))
-	cmd.Stderr = &tail{}
-	cmd.SysProcAttr = attributes()
-	stop, err := cmd.StdinPipe() // the server ends when this closes, however this process ends
+	args := []string{"-name", address(own), "-hosts", strings.Join(list, ","), "-dir", filepath.Join(dir, "data")}
+	r, err := start(path, args)
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
 	select {
-	case err := <-ended:
-		return nil, fmt.Errorf("%s has ended: %w: %s", program, err, cmd.Stderr)
+	case err := <-r.ended:
+		return nil, fmt.Errorf("%s has ended: %w: %s", program, err, r.cmd.Stderr)
 	case <-time.After(settle):
 	}
+	return supervise(r, path, args), nil
+}
+
+// running is a server under way.
+type running struct {
+	cmd   *exec.Cmd
+	stop  io.Closer // the server ends when this closes, however this process ends
+	ended chan error
+}
+
+func start(path string, args []string) (*running, error) {
+	r := &running{cmd: exec.Command(path, args...), ended: make(chan error, 1)}
+	r.cmd.Stderr, r.cmd.SysProcAttr = &tail{}, attributes()
+	var err error
+	if r.stop, err = r.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := r.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() { r.ended <- r.cmd.Wait() }()
+	return r, nil
+}
+
+// supervise starts the server again when it ends, until end is called.
+func supervise(r *running, path string, args []string) (end func()) {
+	over, closed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(closed)
+		for {
+			select {
+			case <-over:
+				r.stop.Close()
+				<-r.ended
+				return
+			case <-r.ended:
+			}
+			for {
+				time.Sleep(settle)
+				next, err := start(path, args)
+				if err == nil {
+					r = next
+					break
+				}
+			}
+		}
+	}()
 	return func() {
-		stop.Close()
-		<-ended
-	}, nil
+		close(over)
+		<-closed
+	}
 }
 
 // settle is how long a server that cannot start takes to say so.

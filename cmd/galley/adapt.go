@@ -1,0 +1,281 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/forecast"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/internal/probe"
+	"github.com/galley-ml/galley/internal/search"
+)
+
+// windowSteps is how many steps are looked at together: who is slow is named after two such windows.
+const windowSteps = 5
+
+// adapter watches a run on many devices: it compares what was forecast with what is measured, term by term,
+// names processes and links that stay behind, and says when another plan is worth the move. All processes of
+// a job see the same numbers, so they come to the same.
+type adapter struct {
+	t        *training
+	watch    *probe.Watch
+	judge    probe.Judge
+	strategy galley.Strategy
+	run      forecast.Run
+	// forecast is the step by terms; constants are what the terms are multiplied by so far, told those that were
+	// last told.
+	forecast        plan.Estimate
+	constants, told plan.Constants
+	steps           int
+	began, at       time.Time
+	// setup is what it took from the beginning to the end of the first step.
+	setup time.Duration
+	// slow is how many times as long as others each process takes, where it was named.
+	slow []float64
+	next *galley.Strategy
+	move *moved
+}
+
+// moved is a move to another plan, with what it should gain and what a step took before.
+type moved struct {
+	predicted, before float64
+	slow              []float64
+	windows           int
+	after             float64
+}
+
+// adapts makes an adapter for a strategy; nil where there is nothing to adapt.
+func (t *training) adapts(s *galley.Strategy) *adapter {
+	if t.Adapt == "off" || t.Adapt == "" || s == nil || t.b != nil || t.watch != nil {
+		return nil
+	}
+	full, err := s.WithDefaults()
+	if err != nil || full.Devices() < 2 {
+		return nil
+	}
+	run := forecast.Run{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: full.Devices(), AMP: full.AMP}
+	if t.learned != nil {
+		run.Calibration = t.learned.YAML()
+	}
+	e, err := forecast.Estimate(run, full)
+	if err != nil { // what is not priced is not adapted
+		return nil
+	}
+	return &adapter{t: t, watch: &probe.Watch{}, strategy: full, run: run, forecast: e, began: time.Now(), move: t.moved,
+		told: plan.Constants{Compute: 1, Communication: 1}}
+}
+
+// weigh says what each process computes in a step.
+func (a *adapter) weigh(p *galley.StepPlan) {
+	n := max(1, job.Size())
+	devices := p.Cost().Devices
+	a.judge.Work, a.slow = make([]float64, n), make([]float64, n)
+	for i, d := range devices {
+		a.judge.Work[i*n/len(devices)] += d.Flops
+	}
+	for i := range a.slow {
+		a.slow[i] = 1
+	}
+	if a.move != nil && len(a.move.slow) == n { // known before the move
+		copy(a.slow, a.move.slow)
+		a.judge.Know(a.slow)
+	}
+}
+
+// before is called before each step; true says that the run moves to another plan.
+func (a *adapter) before(step int) (bool, error) {
+	if a == nil {
+		return false, nil
+	}
+	if a.steps++; a.steps == 2 { // the first step plans and warms up
+		a.setup, a.at = time.Since(a.began), time.Now()
+		a.watch.Take(1, 0)
+		return false, nil
+	}
+	if a.steps < 2 || (a.steps-2)%windowSteps != 0 {
+		return false, nil
+	}
+	terms := a.watch.Take(windowSteps, time.Since(a.at).Seconds())
+	a.at = time.Now()
+	texts := []string{terms.String()}
+	if job != nil {
+		var err error
+		if texts, err = job.All(terms.String()); err != nil {
+			return false, err
+		}
+	}
+	window, err := probe.ParseTerms(texts)
+	if err != nil {
+		return false, err
+	}
+	return a.see(step, window)
+}
+
+// see takes a window of all processes' terms.
+func (a *adapter) see(step int, window []probe.Terms) (bool, error) {
+	a.compare(step, window)
+	a.gained(step, window)
+	if x := a.judge.Links(window); x > 0 {
+		a.say("step %d: exchanging takes %.1f times what it did at first, of the process that waits least: a slow link", step, x)
+	}
+	named := a.judge.See(window)
+	for _, s := range named {
+		a.say("step %d: %s computes %.1f times as long as the others for its share: a straggler", step, processName(s.Process), s.Times)
+		a.slow[s.Process] = s.Times
+	}
+	if len(named) == 0 {
+		return false, nil
+	}
+	return a.replan(step, window)
+}
+
+func processName(n int) string {
+	if job == nil {
+		return fmt.Sprintf("process %d", n)
+	}
+	return job.Name(n)
+}
+
+// say logs a decision, with its reason.
+func (a *adapter) say(format string, args ...any) {
+	if job.First() {
+		fmt.Printf("\radapt: "+format+"\n", args...)
+	}
+}
+
+// changedBy is how far a term must have moved to be told again.
+const changedBy = 0.25
+
+// compare updates what the machine takes of the forecast, and tells it where it has changed.
+func (a *adapter) compare(step int, window []probe.Terms) {
+	p := &a.forecast.Parts
+	compute, exchange := 0.0, window[0].Exchange
+	for _, t := range window {
+		compute += t.Compute / float64(len(window))
+		exchange = min(exchange, t.Exchange) // who waits least for others
+	}
+	computing, communicating := p.Compute+p.Recompute+p.Optimizer, p.Communication()
+	a.constants.Compute = follow(a.constants.Compute, compute, computing)
+	a.constants.Communication = follow(a.constants.Communication, exchange, communicating)
+	if !far(a.told.Compute, a.constants.Compute) && !far(a.told.Communication, a.constants.Communication) {
+		return
+	}
+	a.told = a.constants
+	a.say("step %d: a step takes %s where %s was forecast: computing %s of %s, exchanging %s of %s; the calibration follows",
+		step, seconds(window[0].Step), seconds(a.forecast.Step), seconds(compute), seconds(computing), seconds(exchange),
+		seconds(communicating))
+	a.learn()
+}
+
+// follow is a constant after a window: half way to what that shows, or all of it at first. What was not
+// forecast has none.
+func follow(was, measured, forecast float64) float64 {
+	switch {
+	case forecast <= 0 || measured <= 0:
+		return max(was, 1)
+	case was == 0:
+		was = measured / forecast
+	}
+	return min(99, (was+measured/forecast)/2)
+}
+
+func seconds(x float64) string { return search.Seconds(x) }
+
+func far(was, is float64) bool { return is > was*(1+changedBy) || is*(1+changedBy) < was }
+
+// learn keeps the calibration.
+func (a *adapter) learn() {
+	cal, err := forecast.Scaled(a.run, a.constants)
+	if err != nil {
+		return
+	}
+	a.t.learned = &cal
+	if a.t.Learned != "" && job.First() {
+		if err := os.WriteFile(a.t.Learned, cal.YAML(), 0o644); err != nil {
+			a.say("--learned: %v", err)
+		}
+	}
+}
+
+// A move must gain so many times its cost, and make steps so many times as fast: less is within what machines
+// differ by from one minute to the next.
+const (
+	moveFactor = 2
+	leastGain  = 1.1
+)
+
+// planName is a strategy with how its stages are cut.
+func planName(s galley.Strategy) string {
+	if len(s.Layers) == 0 {
+		return s.String()
+	}
+	return fmt.Sprintf("%s with layers %v", s, s.Layers)
+}
+
+// replan asks for the best plan on processes as fast as they are now, and decides whether to move to it.
+func (a *adapter) replan(step int, window []probe.Terms) (bool, error) {
+	type answer struct {
+		Best         forecast.Candidate
+		Now          float64
+		Setup, Taken float64
+	}
+	speeds := make([]float64, len(a.slow))
+	for i, x := range a.slow {
+		speeds[i] = 1 / max(1, x)
+	}
+	r, err := first(func() (*answer, error) {
+		best, now, err := forecast.Replan(a.run, a.strategy, speeds)
+		return &answer{best, now, a.setup.Seconds(), window[0].Step}, err
+	})
+	if err != nil {
+		a.say("step %d: no other plan: %v", step, err)
+		return false, nil
+	}
+	// The forecast's ratio is trusted, its seconds are those measured.
+	ratio := r.Now / r.Best.Estimate.Step
+	left := a.t.Steps - step
+	gain := r.Taken * (1 - 1/ratio) * float64(left)
+	cost := moveFactor * r.Setup
+	what := fmt.Sprintf("%s to %s: predicted %.2f times as fast; it saves %s in the %d steps that are left and costs about %s",
+		planName(a.strategy), planName(r.Best.Strategy), ratio, seconds(gain), left, seconds(r.Setup))
+	switch {
+	case r.Best.Strategy.Equal(a.strategy):
+		a.say("step %d: %s stays: no plan is faster on such processes", step, planName(a.strategy))
+	case gain < cost || ratio < leastGain:
+		a.say("step %d: not moved from %s", step, what)
+	case elastic != nil:
+		a.say("step %d: would move from %s: in an elastic job its agents plan", step, what)
+	case a.t.Checkpoint == "" || a.t.Adapt != "on":
+		a.say("step %d: would move from %s: --checkpoint DIR with --adapt on lets it", step, what)
+	default:
+		a.say("step %d: moves from %s", step, what)
+		a.next = &r.Best.Strategy
+		a.move = &moved{predicted: ratio, before: r.Taken, slow: a.slow}
+		return true, nil
+	}
+	return false, nil
+}
+
+// gained tells what a move has gained, once two windows say so.
+func (a *adapter) gained(step int, window []probe.Terms) {
+	m := a.move
+	if m == nil || a.next != nil || m.windows >= 2 {
+		return
+	}
+	m.after += window[0].Step / 2
+	if m.windows++; m.windows == 2 {
+		a.say("step %d: the move has made steps %.2f times as fast (%s, %s before): %.2f was predicted", step,
+			m.before/m.after, seconds(m.after), seconds(m.before), m.predicted)
+	}
+}
+
+// handOver gives the next plan to the run, where there is one.
+func (a *adapter) handOver() bool {
+	if a == nil || a.next == nil {
+		return false
+	}
+	a.t.next, a.t.moved = a.next, a.move
+	return true
+}

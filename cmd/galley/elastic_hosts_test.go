@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// etcdServer puts galley-etcd, which is a module of its own, on the path.
+func etcdServer(t *testing.T) {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), "galley-etcd-test")
+	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "galley-etcd"), ".")
+	cmd.Dir = "../galley-etcd"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("galley-etcd cannot be built here: %v\n%s", err, out)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// testHosts is several hosts of a job on this machine.
+type testHosts struct {
+	t           *testing.T
+	name, flags string
+	train       string
+	etcd        string
+	mu          sync.Mutex
+	h           history
+	last        int
+	agents      map[string]*exec.Cmd
+	ends        map[string]chan error
+	log         strings.Builder
+}
+
+func newHosts(t *testing.T, flags, train string, servers ...string) *testHosts {
+	t.Helper()
+	needMPICH(t)
+	etcdServer(t)
+	c := &testHosts{t: t, flags: flags, train: train, h: history{}, agents: map[string]*exec.Cmd{},
+		ends: map[string]chan error{}, name: fmt.Sprintf("hosts%d-%d", os.Getpid(), time.Now().UnixNano()%1e6)}
+	var list []string
+	for _, s := range servers {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%s@127.0.0.1:%d", s, l.Addr().(*net.TCPAddr).Port))
+		l.Close()
+	}
+	c.etcd = "embedded=" + strings.Join(list, ",")
+	t.Cleanup(func() {
+		for _, a := range c.agents {
+			_ = a.Process.Signal(syscall.SIGCONT)
+			_ = a.Process.Kill()
+		}
+		for host := range c.agents {
+			<-c.ends[host]
+			_ = os.RemoveAll(filepath.Join(os.TempDir(), "galley-etcd-"+c.name+"-"+host))
+			_ = os.RemoveAll("/dev/shm/galley-" + c.name + "-" + host)
+		}
+		if t.Failed() {
+			t.Log(c.events())
+		}
+	})
+	return c
+}
+
+// start starts the agent of a host.
+func (c *testHosts) start(host string) {
+	c.t.Helper()
+	line := fmt.Sprintf("launch %s --etcd %s --job %s --host %s -- train %s", c.flags, c.etcd, c.name, host, c.train)
+	cmd := galleyCommand(c.t, append(strings.Fields(line), tinyRun...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for _, r := range []io.Reader{out, errs} {
+		wg.Go(func() { c.read(r) })
+	}
+	end := make(chan error, 2)
+	go func() {
+		wg.Wait()
+		err := cmd.Wait()
+		end <- err
+		end <- err
+	}()
+	c.agents[host], c.ends[host] = cmd, end
+}
+
+func (c *testHosts) read(r io.Reader) {
+	for s := bufio.NewScanner(r); s.Scan(); {
+		c.mu.Lock()
+		if step := c.h.take(c.t, s.Text()); step > 0 {
+			c.last = step
+		} else {
+			fmt.Fprintln(&c.log, time.Now().Format("05.000"), s.Text())
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (c *testHosts) events() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.log.String()
+}
+
+func (c *testHosts) step() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// goesOn waits until the run tells of a step at least n further, and says how long that took.
+func (c *testHosts) goesOn(n int, within time.Duration) time.Duration {
+	c.t.Helper()
+	began, from := time.Now(), c.step()
+	for time.Since(began) < within {
+		if s := c.step(); s >= from+n || s < from {
+			return time.Since(began)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	c.t.Fatalf("no step after step %d for %v\n%s", from, within, c.events())
+	return 0
+}
+
+// workers is the processes of a host that train; servers those that are its etcd.
+func (c *testHosts) workers(host string, servers bool) (pids []int) {
+	text, _ := exec.Command("pgrep", "-P", strconv.Itoa(c.agents[host].Process.Pid)).Output()
+	for _, word := range strings.Fields(string(text)) {
+		pid, _ := strconv.Atoi(word)
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if strings.Contains(string(line), "galley-etcd") == servers {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// TestElasticHosts: hosts join, are drained and die; every step is told, to the bit what one process tells.
+func TestElasticHosts(t *testing.T) {
+	const train = "--mesh dp=4 --steps 400"
+	c := newHosts(t, "--elastic 1:2 --lease 2s", train, "a")
+	c.start("a")
+	c.goesOn(5, 60*time.Second)
+	c.start("b")
+	c.wait("processes on a, b", 60*time.Second)
+	c.goesOn(5, 60*time.Second)
+	if out, err := galleyCommand(t, "status", "--job", c.name).CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "2 processes on 2 hosts") {
+		t.Errorf("status: got %v and %s", err, out)
+	}
+	if out, err := galleyCommand(t, "drain", "nobody", "--job", c.name).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "no host") {
+		t.Errorf("drain of nobody: got %v and %s", err, out)
+	}
+	if err := c.agents["b"].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.wait("host b is lost", 60*time.Second)
+	c.goesOn(5, 60*time.Second)
+	if err := <-c.ends["a"]; err != nil {
+		t.Fatalf("%v\n%s", err, c.events())
+	}
+	c.h.whole(t, plainRun(t, 2, train))
+}
+
+// wait waits until an event is told.
+func (c *testHosts) wait(part string, within time.Duration) {
+	c.t.Helper()
+	for began := time.Now(); !strings.Contains(c.events(), part); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > within {
+			c.t.Fatalf("%q was not told for %v\n%s", part, within, c.events())
+		}
+	}
+}

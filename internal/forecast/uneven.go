@@ -1,0 +1,138 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// Replan is the fastest strategy of a run on processes of unlike speed, each with as many of the devices, and
+// what the one that runs now should take there. Stages of pipelines are cut by the speed of who holds them.
+func Replan(r Run, now strategy.Strategy, speeds []float64) (best Candidate, seconds float64, err error) {
+	w, err := r.workload()
+	if err != nil {
+		return best, 0, err
+	}
+	hw, cal, err := r.machine(r.Devices, w)
+	if err != nil {
+		return best, 0, err
+	}
+	uneven, err := slowed(hw, speeds)
+	if err != nil {
+		return best, 0, err
+	}
+	e, err := plan.NewEstimator(w, uneven, cal)
+	if err != nil {
+		return best, 0, err
+	}
+	got, err := e.Estimate(now)
+	if err != nil {
+		return best, 0, err
+	}
+	best, seconds = Candidate{now, got}, got.Step
+	list, err := Candidates(r, 8)
+	if err != nil {
+		return best, seconds, err
+	}
+	for _, c := range append(list, Candidate{Strategy: now}) {
+		for _, s := range []strategy.Strategy{c.Strategy, recut(c.Strategy, w.Model.Layers, speeds)} {
+			if got, err := e.Estimate(s); err == nil && got.Fits && got.Step < best.Estimate.Step {
+				best = Candidate{s, got}
+			}
+		}
+	}
+	return best, seconds, nil
+}
+
+// slowed is a machine whose devices are dealt to processes of such speeds, in order.
+func slowed(hw *cluster.Cluster, speeds []float64) (*cluster.Cluster, error) {
+	g := hw.Groups[0]
+	if len(speeds) == 0 || g.Devices%len(speeds) != 0 {
+		return nil, fmt.Errorf("replan: %d devices for %d processes: want as many for each", g.Devices, len(speeds))
+	}
+	out := &cluster.Cluster{Name: hw.Name}
+	for _, speed := range speeds {
+		p := g
+		p.Hosts, p.Devices = 1, g.Devices/len(speeds)
+		p.Device.Rates = slices.Clone(g.Device.Rates)
+		for i := range p.Device.Rates {
+			p.Device.Rates[i].Peak *= speed
+			p.Device.Rates[i].Measured *= speed
+		}
+		p.Device.Bandwidth *= speed
+		p.NIC, p.NICs = g.Fabric, p.Devices // processes of one machine exchange through its memory
+		out.Groups = append(out.Groups, p)
+	}
+	return out, out.Check()
+}
+
+// recut gives the ranks of a pipeline as many layers as the slowest process that holds them is fast.
+func recut(s strategy.Strategy, layers int, speeds []float64) strategy.Strategy {
+	if s.PP < 2 || s.VPP > 1 || layers < s.PP {
+		return s
+	}
+	rank := make([]float64, s.PP)
+	for i := range rank { // devices of a rank are neighbours, and so are ranks
+		first, last := i*len(speeds)/s.PP, max(i*len(speeds)/s.PP, ((i+1)*len(speeds)-1)/s.PP)
+		rank[i] = slices.Min(speeds[first : last+1])
+	}
+	s.Layers = make([]int, s.PP)
+	for i := range s.Layers {
+		s.Layers[i] = 1
+	}
+	for range layers - s.PP { // each further layer to who is done first with one more
+		next := 0
+		for i := range rank {
+			if float64(s.Layers[i]+1)/rank[i] < float64(s.Layers[next]+1)/rank[next] {
+				next = i
+			}
+		}
+		s.Layers[next]++
+	}
+	return s
+}
+
+// Estimate is the step of a strategy by terms, as Price sees it.
+func Estimate(r Run, s strategy.Strategy) (plan.Estimate, error) {
+	w, err := r.workload()
+	if err != nil {
+		return plan.Estimate{}, err
+	}
+	hw, cal, err := r.machine(s.Devices(), w)
+	if err != nil {
+		return plan.Estimate{}, err
+	}
+	e, err := plan.NewEstimator(w, hw, cal)
+	if err != nil {
+		return plan.Estimate{}, err
+	}
+	return e.Estimate(s)
+}
+
+// Scaled is the calibration of a run with its terms multiplied by what was measured of them.
+func Scaled(r Run, c plan.Constants) (plan.Calibration, error) {
+	w, err := r.workload()
+	if err != nil {
+		return plan.Calibration{}, err
+	}
+	hw, cal, err := r.machine(r.Devices, w)
+	if err != nil {
+		return cal, err
+	}
+	one := func(x float64) float64 {
+		if x == 0 {
+			return 1
+		}
+		return x
+	}
+	cal.Constants.Compute = one(cal.Constants.Compute) * c.Compute
+	cal.Constants.Communication = one(cal.Constants.Communication) * c.Communication
+	cal.Devices = slices.DeleteFunc(slices.Clone(cal.Devices), func(c plan.Curve) bool {
+		return c.Device != hw.Groups[0].Device.Name
+	})
+	cal.Level, cal.Source, cal.Cluster = 2, "a training run", string(hw.YAML())
+	return cal, nil
+}

@@ -35,6 +35,7 @@ func draw(r *rand.Rand) (models.Config, galley.Strategy, array.Shape) {
 	if r.IntN(3) == 0 {
 		s.Offload.Activations, s.Offload.Parameters = float64(r.IntN(4))/3, float64(r.IntN(4))/3
 	}
+	s.Bucket, s.Host = pick(0, 0, 1, 100, 1<<20), pick(0, 0, 2, 4)
 	if s.Shard = pick(0, 0, 2, 3); s.DP*s.CP%max(1, s.Shard) != 0 {
 		s.Shard = 0
 	}

@@ -35,6 +35,9 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	if s.Micro == 0 {
 		s.Micro = s.usualMicros()
 	}
+	if s.Bucket < 0 || s.Host < 0 {
+		return s, fmt.Errorf("strategy: bucket is %d and host %d: want 0 or more", s.Bucket, s.Host)
+	}
 	if s.Micro < 0 || s.VPP < 0 {
 		return s, fmt.Errorf("strategy: micro is %d and vpp %d: want 1 or more", s.Micro, s.VPP)
 	}

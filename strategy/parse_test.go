@@ -11,7 +11,7 @@ func FuzzParse(f *testing.F) {
 	for _, line := range []string{"", "dp=2,tp=2,pp=2", " cp=2 , ep=4", "dp=0", "dp=2,dp=2", "xp=1", ",",
 		"dp=8 tp=4 pp=2 cp=2 ep=4 vpp=3 micro_batch=2 zero=1 sp recompute=full:3 schedule=zbh1 layers=3,4",
 		"offload.optimizer=0.5; offload.activations=1 cp_kind=ulysses shard=8 micro=4",
-		"pp=2 vpp=1 schedule=zbv", "offload.optimizer=NaN", "amp=bf16 overlap etp=2", "schedule=a:b",
+		"pp=2 vpp=1 schedule=zbv", "offload.optimizer=NaN", "amp=bf16 overlap etp=2", "overlap=off bucket=100 host=8", "overlap=maybe", "bucket=-1", "schedule=a:b",
 		"dp=99999999999999999999"} {
 		f.Add(line)
 	}

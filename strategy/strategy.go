@@ -57,8 +57,14 @@ type Strategy struct {
 	// dtype.
 	AMP string `yaml:"amp,omitempty" json:"amp,omitempty"`
 	// Overlap lets devices compute while they exchange: collectives are waited for when their results are used,
-	// and weights that ZeRO splits are gathered ahead of their turn. The numbers are the same.
-	Overlap bool `yaml:"overlap,omitempty" json:"overlap,omitempty"`
+	// and weights that ZeRO splits are gathered ahead of their turn. Auto is those collectives for which it pays.
+	// The numbers are the same.
+	Overlap Choice `yaml:"overlap,omitempty" json:"overlap,omitempty"`
+	// Bucket is up to how many bytes collectives of one kind and group travel together, 1 none of them; 0 is as
+	// many as the latency that is saved pays for. Host is how many neighbouring devices share a host: collectives
+	// go within hosts, and then between them; 0 is all.
+	Bucket int `yaml:"bucket,omitempty" json:"bucket,omitempty"`
+	Host   int `yaml:"host,omitempty" json:"host,omitempty"`
 	// Auto is over how many devices a strategy is to be searched for the program at hand: whatever is zero here
 	// is up to the search. ToStatic and Engine search; a trainer takes what was found.
 	Auto int `yaml:"auto,omitempty" json:"auto,omitempty"`
@@ -91,7 +97,10 @@ func (s Strategy) String() string {
 	add(s.Micro == 0 && s.MicroBatch > 0, fmt.Sprintf("micro-batches of %d", s.MicroBatch))
 	add(s.CP > 1, s.Context)
 	add(s.Sequence, "sp")
-	add(s.Overlap, "overlap")
+	add(s.Overlap == On, "overlap")
+	add(s.Overlap == Off, "no overlap")
+	add(s.Bucket > 0, fmt.Sprintf("bucket%d", s.Bucket))
+	add(s.Host > 0, fmt.Sprintf("host%d", s.Host))
 	add(s.Recompute.Mode() != None, "recompute "+string(s.Recompute))
 	add(s.AMP != "" && s.AMP != "off", s.AMP)
 	add(s.Offload != Offload{}, "offload "+s.Offload.String())

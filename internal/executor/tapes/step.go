@@ -33,7 +33,7 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 	}
 	c := step.Config{
 		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, SequenceParallel: h.SequenceParallel(),
-		Overlap: h.overlap(), Away: awayOf(h.Strategy.Offload),
+		Overlap: h.overlap(), Bucket: h.Strategy.Bucket, Host: h.Strategy.Host, Away: awayOf(h.Strategy.Offload),
 	}
 	cut, err := h.forwards(&c, batch, micros)
 	if err != nil {
@@ -110,10 +110,13 @@ func (h *planner) lay(c *step.Config, programs []*ir.Func, batch int) (err error
 }
 
 func (h *planner) overlap() step.Overlap {
-	if h.Strategy.Overlap {
+	switch h.Strategy.Overlap {
+	case strategy.On:
 		return step.Overlapped
+	case strategy.Off:
+		return step.InTurn
 	}
-	return step.InTurn
+	return step.WhereItPays
 }
 
 // recompute turns the strategy's word into policies for the layers of each stage.

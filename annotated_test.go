@@ -64,7 +64,11 @@ func annotatedBatch() fixed {
 
 func trainAnnotated(t *testing.T, text string, s *galley.Strategy) (losses []float64, err error) {
 	t.Helper()
-	m := newAnnotated(t, device(t).NewSession(), text)
+	return trainModel(t, newAnnotated(t, device(t).NewSession(), text), s)
+}
+
+func trainModel(t *testing.T, m *annotated, s *galley.Strategy) (losses []float64, err error) {
+	t.Helper()
 	d, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), s)
 	if err != nil {
 		return nil, err
@@ -97,7 +101,8 @@ func TestAnnotatedModels(t *testing.T) {
 		s    *galley.Strategy
 		want string
 	}{
-		{"x=2", nil, "annotated_test.go:"},
+		{"x=2", nil, ""},
+		{"x=2@[4,5]", nil, ""},
 		{"x=2@[4,5]", &galley.Strategy{DP: 2}, "annotated_test.go:"},
 		{"x=4", &galley.Strategy{DP: 2}, "annotated_test.go:"},
 		{"x=1", nil, ""},
@@ -147,20 +152,28 @@ func TestAnnotatedParametersRestSo(t *testing.T) {
 	}
 }
 
-// TestParametersOnMeshes: parameters that are on a mesh already, all of them or one, are refused by name: a
-// strategy places whole ones.
+// TestParametersOnMeshes: parameters that are on a mesh already, all of them or one, train there.
 func TestParametersOnMeshes(t *testing.T) {
+	want, err := trainAnnotated(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := world(t, 2)
 	for _, s := range []*galley.Strategy{nil, {DP: 2}} {
 		all, one := newAnnotated(t, w, ""), newAnnotated(t, device(t).NewSession(), "")
 		for _, p := range all.Params() {
 			p.Value = dtensor.Shard(p.Value, parseMesh(t, "x=2"), mesh.Shard(0)).Detach().Track()
 		}
-		one.down.Value = all.down.Value
-		for name, m := range map[string]*annotated{"up": all, "down": one} {
-			_, err := galley.ToStatic(m, annotatedBatch(), squares, adamW(), s)
-			if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
-				t.Errorf("%v: got %v, want an error about parameter %s", s, err, name)
+		one.down.Value = dtensor.Shard(newAnnotated(t, w, "").down.Value, parseMesh(t, "x=2"),
+			mesh.Shard(0)).Detach().Track()
+		for name, m := range map[string]*annotated{"all": all, "one": one} {
+			got, err := trainModel(t, m, s)
+			if err != nil {
+				t.Fatalf("%s %v: %v", name, s, err)
+			}
+			near(t, name, got, want)
+			if _, spec, ok := dtensor.Placements(m.down.Value); !ok || spec.IsWhole() {
+				t.Errorf("%s %v: the trained parameter lies as %v, want it where it was", name, s, spec)
 			}
 		}
 	}

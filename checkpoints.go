@@ -33,7 +33,7 @@ type Checkpoints struct{ keeper *checkpoint.Keeper }
 
 // OpenCheckpoints makes the directory ready for writing.
 func OpenCheckpoints(c CheckpointConfig) (*Checkpoints, error) {
-	k, err := fit.Checkpoints(c.Dir, c.Keep, c.KeepEvery, c.Job.Peers())
+	k, err := fit.Checkpoints(c.Dir, c.Keep, c.KeepEvery, 0, c.Job.Peers())
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/fit"
-	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -176,9 +175,10 @@ func deviceOf(who string, m Model) (*Device, error) {
 		if p.Value == nil {
 			return nil, fmt.Errorf("%s: parameter %q has no value: make the model with nn.Config{Scope: device.NewSession()}", who, p.Name)
 		}
-		s, ok := p.Value.Scope().(*cpu.Session)
+		s, ok := p.Value.Scope().(interface{ Device() *Device })
 		if !ok {
-			return nil, fmt.Errorf("%s: parameter %q is on a mesh: a strategy places whole parameters itself: make the model with nn.Config{Scope: device.NewSession()}", who, p.Name)
+			return nil, fmt.Errorf("%s: parameter %q is traced: make the model with nn.Config{Scope: device.NewSession()}", who,
+				p.Name)
 		}
 		if device == nil {
 			device = s.Device()

@@ -70,10 +70,20 @@ func (o Optimizer) configure(c *TrainerConfig) (err error) {
 		c.ClipNorm = o.ClipNorm
 	}
 	if o.Sharding != nil {
-		c.Strategy, err = c.Strategy.WithZero(o.Sharding.Stage(), o.Sharding.Over())
+		c.zeroAxis = o.Sharding.Over()
+		c.Strategy, err = c.Strategy.WithZero(o.Sharding.Stage(), c.strategyAxis())
 	}
 	if err == nil && o.Accumulate > 0 {
 		c.Strategy, err = c.Strategy.WithMicro(o.Accumulate)
 	}
 	return err
+}
+
+// strategyAxis is the axis of a strategy that the optimizer is sharded over; that of parameters on meshes is
+// one of theirs.
+func (c *TrainerConfig) strategyAxis() string {
+	if c.executor().Annotated() {
+		return ""
+	}
+	return c.zeroAxis
 }

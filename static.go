@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/internal/evaluation"
 	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 )
@@ -40,8 +42,11 @@ type DistModel struct {
 	predict *Forward
 }
 
-// ToStatic compiles a model, written as for one device, for the devices of a strategy; nil is one device. The
-// loader's first batch tells the types: nothing is taken from it. A nil loss is the model's own, if it is a
+// ToStatic compiles a model, written as for one device, for the devices of a strategy; nil is one device. A
+// model whose parameters or activations are on meshes runs there: its parameters, their gradients and what the
+// optimizer keeps rest as they are annotated, meshes that share no device are stages of a pipeline in the order
+// in which data comes to them, and the strategy says the schedule and the number of micro-batches. The loader's
+// first batch tells the types: nothing is taken from it. A nil loss is the model's own, if it is a
 // LossModel; without any it only predicts, and without an optimizer it does not train. Layers that
 // Parallelize planned have the planned layout. A strategy with Auto is searched for the model first: Plan says
 // what was found. Close ends the devices.
@@ -62,6 +67,11 @@ func ToStatic(model Model, loader Loader, loss Loss, optimizer optim.Optimizer, 
 	model, c, err := modelConfig("to static", model, loss, optimizer, s)
 	if err != nil {
 		return nil, err
+	}
+	if l, ok := loader.(*dtensor.Loader); ok {
+		if c.loaded, err = l.Layouts(); err != nil {
+			return nil, fmt.Errorf("to static: %w", err)
+		}
 	}
 	_, own := ownLoss(model)
 	own = own || loss != nil
@@ -120,7 +130,7 @@ func modelConfig(who string, model Model, loss Loss, optimizer optim.Optimizer, 
 	if err != nil {
 		return nil, TrainerConfig{}, err
 	}
-	c := TrainerConfig{Device: device, Params: model.Params(), Strategy: s, Loss: noLoss}
+	c := TrainerConfig{Device: device, Params: model.Params(), Strategy: s, Loss: noLoss, where: ir.Caller()}
 	if p, ok := model.(*Parallel); ok {
 		c.Parallel = p
 		if s == nil {

@@ -13,12 +13,14 @@ import (
 	"github.com/galley-ml/galley/internal/executor/local"
 	"github.com/galley-ml/galley/internal/executor/tapes"
 	"github.com/galley-ml/galley/internal/fault"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/runfacts"
 	"github.com/galley-ml/galley/internal/xla"
 	"github.com/galley-ml/galley/job"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
 	"github.com/galley-ml/galley/strategy"
 )
@@ -97,6 +99,12 @@ type TrainerConfig struct {
 	// Job, where set, is the processes to which the strategy's devices are dealt. All of them make the same
 	// trainer and take the same steps; each is told the same losses.
 	Job *job.Job
+
+	// loaded is where a loader lays the tensors of a batch, zeroAxis the axis that the optimizer is sharded over,
+	// where the line that asks for the strategy.
+	loaded   []op.Layout
+	zeroAxis string
+	where    ir.Pos
 }
 
 // withDefaults fills in what may be left out of a config and checks the rest.
@@ -131,7 +139,7 @@ func (c TrainerConfig) executor() executor.Config {
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
 		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Load: c.Load, Recompute: c.Recompute, SkipNorm: c.SkipNorm,
 		DetectNaN: c.DetectNaN, Observe: c.Observe, Watch: c.Watch, World: c.Job.Devices, Strategy: c.Strategy,
-		Annotations: c.Annotations,
+		Annotations: c.Annotations, Loaded: c.loaded, ZeroAxis: c.zeroAxis, Where: c.where,
 	}
 	if c.Parallel != nil {
 		out.Layers = c.Parallel.layers
@@ -159,17 +167,26 @@ func (c TrainerConfig) loadWhole() error {
 	return nil
 }
 
-// newExecutor chooses what takes the steps: a backend, many in-process devices, or one.
+// newExecutor chooses what takes the steps: a backend, many in-process devices, or one, unless programs turn
+// out to ask for others.
 func newExecutor(c executor.Config) (executor.Executor, error) {
+	many := func() (executor.Executor, error) { return tapes.New(c) }
+	if err := c.CheckAnnotated(); err != nil {
+		return nil, err
+	}
 	switch {
 	case c.Backend != nil:
 		return accelerator.New(c)
 	case c.Device == nil:
 		return nil, fmt.Errorf("trainer: want a device")
-	case c.Strategy != nil:
-		return tapes.New(c)
+	case c.Strategy != nil || c.Annotated():
+		return many()
 	}
-	return local.New(c)
+	one, err := local.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.Annotatable(one, many), nil
 }
 
 // Trainer trains parameters step by step.
@@ -193,6 +210,9 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
+	}
+	if c.where == "" {
+		c.where = ir.Caller()
 	}
 	if c.Strategy != nil && c.Mode == Eager {
 		return nil, fmt.Errorf("trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes", c.Mode, c.Strategy, Static)

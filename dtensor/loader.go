@@ -3,6 +3,7 @@ package dtensor
 import (
 	"fmt"
 
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
@@ -50,23 +51,54 @@ func (s *Loader) at(i int) (m *mesh.Mesh, axis string) {
 	return m, axis
 }
 
-// Tensors is batch i as eager tensors on the meshes.
-func (s *Loader) Tensors(i int) ([]*op.Tensor, error) {
-	batch, err := s.Batch(i)
+// Layouts is where the tensors of a batch are laid.
+func (s *Loader) Layouts() ([]op.Layout, error) {
+	batch, err := s.Batch(0)
+	if err == nil {
+		err = s.fits(batch)
+	}
 	if err != nil {
 		return nil, err
 	}
+	var list []op.Layout
+	for k, a := range batch {
+		m, axis := s.at(k)
+		list = append(list, op.Layout{Mesh: m, Spec: rowSpec(len(a.Shape()), axis)})
+	}
+	return list, nil
+}
+
+// fits is an error unless there is a mesh for every tensor of a batch.
+func (s *Loader) fits(batch []array.Array) error {
 	if n := max(len(s.meshes), len(s.dims)); n > 1 && n != len(batch) {
-		return nil, fmt.Errorf("shard data loader: %d meshes and %d axes for a batch of %d tensors: want one, or one for each", len(s.meshes), len(s.dims), len(batch))
+		return fmt.Errorf("shard data loader: %d meshes and %d axes for a batch of %d tensors: want one, or one for each",
+			len(s.meshes), len(s.dims), len(batch))
+	}
+	return nil
+}
+
+// rowSpec splits the rows of a tensor by an axis, if there is one.
+func rowSpec(rank int, axis string) mesh.Spec {
+	spec := mesh.Whole(rank)
+	if axis != "" && rank > 0 {
+		spec.Dims[0] = mesh.On(axis)
+	}
+	return spec
+}
+
+// Tensors is batch i as eager tensors on the meshes.
+func (s *Loader) Tensors(i int) ([]*op.Tensor, error) {
+	batch, err := s.Batch(i)
+	if err == nil {
+		err = s.fits(batch)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var out []*op.Tensor
 	for k, a := range batch {
 		m, axis := s.at(k)
-		spec := mesh.Whole(len(a.Shape()))
-		if axis != "" && len(spec.Dims) > 0 {
-			spec.Dims[0] = mesh.On(axis)
-		}
-		x := ShardBySpec(s.world.Tensor(a), m, spec)
+		x := ShardBySpec(s.world.Tensor(a), m, rowSpec(len(a.Shape()), axis))
 		if x.Err() != nil {
 			return nil, fmt.Errorf("shard data loader: batch %d: tensor %d: %w", i, k, x.Err())
 		}

@@ -26,6 +26,9 @@ type Config struct {
 	// ResumeDir, where set, is the directory to resume from in place of SaveDir: one that others write, such as the
 	// snapshots of an elastic job.
 	ResumeDir string
+	// Fence, where set, is the number of this start of a job that is started again, such as an elastic job's epoch: what
+	// is left of an earlier one writes no checkpoints any more.
+	Fence int
 	// From, where set, is the step of the checkpoint to resume from; later ones are removed.
 	From int64
 	// Changed is what may be other than in the run that wrote the checkpoint, by the names of facts.

@@ -10,11 +10,11 @@ import (
 )
 
 // Checkpoints makes a directory ready for the checkpoints of a run: the newest stay, as many as keep says,
-// those of steps that every divides, and the best of those that were evaluated. peers, where set, are the
+// those of steps that every divides, and the best of those that were evaluated. epoch is Config.Fence; peers, where set, are the
 // processes that write them together.
-func Checkpoints(dir string, keep, every int, peers checkpoint.Peers) (*checkpoint.Keeper, error) {
+func Checkpoints(dir string, keep, every, epoch int, peers checkpoint.Peers) (*checkpoint.Keeper, error) {
 	return checkpoint.NewKeeper(checkpoint.Config{Dir: dir, Keep: keep, KeepEvery: int64(every), KeepBest: ValidLoss,
-		Finite: true, Peers: peers})
+		Finite: true, Peers: peers, Epoch: epoch})
 }
 
 // open makes the directory of checkpoints ready, and brings the engine to the newest where it resumes.
@@ -26,7 +26,7 @@ func (f *fit) open() error {
 	if err != nil || f.c.SaveDir == "" {
 		return err
 	}
-	f.keeper, err = Checkpoints(f.c.SaveDir, f.c.Keep, f.c.KeepEvery, f.t.Peers())
+	f.keeper, err = Checkpoints(f.c.SaveDir, f.c.Keep, f.c.KeepEvery, f.c.Fence, f.t.Peers())
 	if err != nil {
 		return err
 	}

@@ -117,7 +117,7 @@ func (a *adapter) before(step int) (bool, error) {
 func (a *adapter) see(step int, window []probe.Terms) (bool, error) {
 	a.compare(step, window)
 	a.gained(step, window)
-	if x := a.judge.Links(window); x > 0 {
+	if x := a.judge.Links(window); x > 0 && !a.judge.Uneven(window) {
 		a.say("step %d: exchanging takes %.1f times what it did at first, of the process that waits least: a slow link", step, x)
 	}
 	named := a.judge.See(window)

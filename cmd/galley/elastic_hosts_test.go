@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +41,7 @@ type testHosts struct {
 	etcd        string
 	mu          sync.Mutex
 	h           history
-	last        int
+	last, again int // the last step that was told, and how many were told again
 	agents      map[string]*exec.Cmd
 	ends        map[string]chan error
 	log         strings.Builder
@@ -108,8 +113,12 @@ func (c *testHosts) start(host string) {
 func (c *testHosts) read(r io.Reader) {
 	for s := bufio.NewScanner(r); s.Scan(); {
 		c.mu.Lock()
+		before := len(c.h)
 		if step := c.h.take(c.t, s.Text()); step > 0 {
 			c.last = step
+			if len(c.h) == before {
+				c.again++
+			}
 		} else {
 			fmt.Fprintln(&c.log, time.Now().Format("05.000"), s.Text())
 		}
@@ -192,4 +201,85 @@ func (c *testHosts) wait(part string, within time.Duration) {
 			c.t.Fatalf("%q was not told for %v\n%s", part, within, c.events())
 		}
 	}
+}
+
+var leftAfter = regexp.MustCompile(`epoch \d+: .* after step (\d+): host b leaves`)
+
+// TestElasticLeaves: a host that gets SIGTERM hands on and leaves with exit code 0; nothing is taken again. Hosts with
+// other flags are refused, and a job with too few waits and says so.
+func TestElasticLeaves(t *testing.T) {
+	const train = "--mesh dp=4 --steps 300"
+	c := newHosts(t, "--elastic 2:3 --lease 2s", train, "a")
+	c.start("a")
+	c.wait("1 of at least 2 hosts are here", 60*time.Second)
+	c.start("b")
+	c.goesOn(5, 60*time.Second)
+	line := fmt.Sprintf("launch --elastic 2:3 --etcd %s --job %s --host d -- train --mesh dp=4 --steps 3", c.etcd, c.name)
+	if out, err := galleyCommand(t, strings.Fields(line)...).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "other flags") {
+		t.Errorf("other flags: got %v and %s", err, out)
+	}
+	c.start("c") // a third is of no use for four devices, until another leaves
+	time.Sleep(time.Second)
+	_ = c.agents["b"].Process.Signal(syscall.SIGTERM)
+	if err := <-c.ends["b"]; err != nil {
+		t.Fatalf("SIGTERM: got %v\n%s", err, c.events())
+	}
+	c.wait("host b leaves", 30*time.Second)
+	if err := <-c.ends["a"]; err != nil {
+		t.Fatalf("%v\n%s", err, c.events())
+	}
+	m := leftAfter.FindStringSubmatch(c.events())
+	if m == nil {
+		t.Fatalf("no epoch after b had left\n%s", c.events())
+	}
+	if c.again > 0 {
+		t.Errorf("%d steps were taken again", c.again)
+	}
+	c.h.whole(t, plainRun(t, 2, train))
+}
+
+// TestElasticSlowStore: a store that takes half a second for a write slows the beginning of epochs and nothing else.
+func TestElasticSlowStore(t *testing.T) {
+	const train = "--mesh dp=2 --steps 60"
+	c := newHosts(t, "--elastic 1:1 -n 2", train, "a")
+	_, address, _ := strings.Cut(strings.TrimPrefix(c.etcd, "embedded="), "@")
+	server := exec.Command("galley-etcd", "-name", address, "-hosts", address, "-dir", filepath.Join(t.TempDir(), "data"))
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		_ = server.Wait()
+	})
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	proxy.FlushInterval = -1
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v3/kv/txn" {
+			time.Sleep(500 * time.Millisecond)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(slow.CloseClientConnections)
+	for range 100 {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	c.etcd = slow.URL
+	c.start("a")
+	c.goesOn(3, 60*time.Second)
+	if pids := c.workers("a", false); len(pids) > 0 {
+		_ = syscall.Kill(pids[0], syscall.SIGKILL)
+	}
+	if err := <-c.ends["a"]; err != nil {
+		t.Fatalf("%v\n%s", err, c.events())
+	}
+	c.h.whole(t, plainRun(t, 2, train))
 }

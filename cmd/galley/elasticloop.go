@@ -47,7 +47,13 @@ type elasticLoop struct {
 // elasticConfig has the run go on from the snapshot that the agent has put together, unless the newest checkpoint
 // on disk is of a later step.
 func (l *loop) elasticConfig(c *galley.FitConfig) {
-	if elastic == nil || elastic.Resume == "" {
+	if elastic == nil {
+		return
+	}
+	if c.SaveDir != "" {
+		c.Fence = elastic.Epoch
+	}
+	if elastic.Resume == "" {
 		return
 	}
 	if l.Checkpoint != "" {

@@ -30,6 +30,9 @@ type Config struct {
 	Writers int
 	// Peers, where set, are the processes that write together: all of them do with their Keepers the same.
 	Peers Peers
+	// Epoch, where set, is the number of this start of a job that is started again: a keeper of an earlier one writes
+	// nothing any more, even if it still lives.
+	Epoch int
 	// Log is told of saves and removals; nil is told nothing.
 	Log *slog.Logger
 
@@ -106,7 +109,13 @@ func (k *Keeper) hold() (err error) {
 	if err := k.c.files.MkdirAll(k.c.Dir); err != nil {
 		return err
 	}
-	if k.lock, err = lock(k.c.Dir); err != nil {
+	if err := k.outlived(); err != nil {
+		return err
+	}
+	if k.lock, err = lock(k.c.Dir); err != nil && !k.outlives() {
+		return err
+	}
+	if err := k.raise(); err != nil {
 		return err
 	}
 	return k.adopt()

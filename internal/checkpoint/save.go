@@ -103,6 +103,9 @@ func (k *Keeper) conclude(temp string, n name, p *plan) (saved bool, err error) 
 	if err := k.fillManifest(temp, p); err != nil {
 		return false, err
 	}
+	if err := k.outlived(); err != nil {
+		return false, err
+	}
 	if err := k.c.files.Rename(temp, filepath.Join(k.c.Dir, n.String())); err != nil {
 		return false, err
 	}

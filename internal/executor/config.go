@@ -2,6 +2,7 @@ package executor
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/galley-ml/galley/array"
@@ -10,6 +11,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
+	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
@@ -70,15 +72,53 @@ type Config struct {
 	Strategy    *strategy.Strategy
 	Annotations []mesh.Annotation
 	Layers      *layout.Layers
+	// Loaded is where the loader lays the tensors of a batch, ZeroAxis over which axis ZeRO splits, where one is
+	// named, and Where the line that asks for all that.
+	Loaded   []op.Layout
+	ZeroAxis string
+	Where    ir.Pos
 	// UpdateBarrier is whether the update waits for all gradients: it may then write over what these were
 	// computed from.
 	UpdateBarrier bool
 }
 
-// Layout is the layout of a run of the config on the devices of its strategy.
+// Layout is the layout of a run of the config on the devices of its strategy or, where there is none, of the
+// meshes that its tensors are on.
 func (c Config) Layout() (*layout.Layout, error) {
-	return layout.New(layout.Config{Params: c.Params, Strategy: *c.Strategy, Annotations: c.Annotations,
-		Layers: c.Layers})
+	s := strategy.Strategy{Micro: 1}
+	if c.Strategy != nil {
+		s = *c.Strategy
+	}
+	return layout.New(layout.Config{Params: c.Params, Strategy: s, Annotations: c.Annotations, Layers: c.Layers,
+		Loaded: c.Loaded, ZeroAxis: c.ZeroAxis, Where: c.Where})
+}
+
+// Annotated reports whether parameters or batches are on meshes.
+func (c Config) Annotated() bool {
+	return slices.ContainsFunc(c.Params, func(p *nn.Param) bool {
+		if p.Value == nil {
+			return false
+		}
+		_, ok := op.LayoutOf(p.Value)
+		return ok
+	}) || slices.ContainsFunc(c.Loaded, func(at op.Layout) bool { return at.Mesh != nil })
+}
+
+// CheckAnnotated refuses what parameters on meshes cannot be run by.
+func (c Config) CheckAnnotated() error {
+	for _, p := range c.Params {
+		if p.Value == nil || c.Backend == nil && c.Mode == Static {
+			continue
+		}
+		if at, ok := op.LayoutOf(p.Value); ok {
+			who := "mode eager: a trainer's steps run op by op on one device: want Static, or a loop of your own"
+			if c.Backend != nil {
+				who = "a backend places whole parameters itself: want a Strategy, or no Backend"
+			}
+			return fmt.Errorf("parameter %q is on mesh %v: %s", p.Name, at.Mesh, who)
+		}
+	}
+	return nil
 }
 
 // Scalar is a number as a step takes it.
@@ -94,7 +134,7 @@ func Value(p *nn.Param) (array.Array, error) {
 	if p.Value == nil {
 		return array.Array{}, fmt.Errorf("trainer: parameter %q has no value: make the model with a scope", p.Name)
 	}
-	a, err := cpu.Read(p.Value)
+	a, err := runtime.Read(p.Value)
 	if err != nil {
 		return a, fmt.Errorf("parameter %q: %w", p.Name, err)
 	}

@@ -28,6 +28,10 @@ type Device struct {
 func PlanOf(s strategy.Strategy, p *step.Plan) *Plan {
 	out := &Plan{Strategy: s, Stages: len(p.Stages), Step: p}
 	for d := range p.Devices() {
+		if !p.Has(d) {
+			out.Devices = append(out.Devices, Device{})
+			continue
+		}
 		out.Devices = append(out.Devices, Device{Memory: p.Memory(d), Load: p.Load(d)})
 	}
 	return out

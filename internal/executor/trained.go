@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 )
@@ -21,13 +22,23 @@ type Trained struct {
 	version int
 	// values are those that params were given last.
 	values []*op.Tensor
+	// laid is where those lie that were on a mesh: they come back there.
+	laid map[int]op.Layout
 	// lost is why there is no state that could be read or saved.
 	lost error
 }
 
 // NewTrained is the values of parameters that an executor trains.
 func NewTrained(e Executor, params []*nn.Param) *Trained {
-	t := &Trained{exec: e, params: params}
+	t := &Trained{exec: e, params: params, laid: map[int]op.Layout{}}
+	for i, p := range params {
+		if p.Value == nil {
+			continue
+		}
+		if at, ok := op.LayoutOf(p.Value); ok {
+			t.laid[i] = at
+		}
+	}
 	if e.Away() {
 		t.values = nn.Values(params)
 	}
@@ -74,7 +85,7 @@ func (t *Trained) Changed(step int) {
 			if err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 			}
-			return a, nil
+			return t.store(i, p.Value.Scope(), a)
 		})
 		p.Value = v.Track()
 		t.values[i] = p.Value
@@ -110,8 +121,8 @@ func (t *Trained) Adopt() error {
 	return nil
 }
 
-// Sync gives parameters their values as tensors of s, if keep is set: in a job one process does, and the
-// others take part.
+// Sync gives parameters their values as tensors of s, or on the meshes that they were on, if keep is set:
+// in a job one process does, and the others take part.
 func (t *Trained) Sync(s *cpu.Session, keep bool) error {
 	if !t.exec.Away() {
 		return t.lost
@@ -120,7 +131,11 @@ func (t *Trained) Sync(s *cpu.Session, keep bool) error {
 	err := t.Each(func(p *nn.Param, a array.Array) error {
 		switch {
 		case keep:
-			values = append(values, s.Tensor(a).Track())
+			v, err := t.value(len(values), s, a)
+			if err != nil {
+				return err
+			}
+			values = append(values, v)
 		case p.Value != nil:
 			values = append(values, elsewhere(s, p))
 		default:
@@ -165,6 +180,29 @@ func (t *Trained) Each(f func(p *nn.Param, a array.Array) error) error {
 		}
 	}
 	return nil
+}
+
+// value is a parameter's value as a tensor of s, or on its mesh.
+func (t *Trained) value(i int, s *cpu.Session, a array.Array) (*op.Tensor, error) {
+	scope, p := op.Scope(s), t.params[i]
+	if _, ok := t.laid[i]; ok {
+		scope = p.Value.Scope()
+	}
+	store, err := t.store(i, scope, a)
+	if err != nil {
+		return nil, err
+	}
+	return ir.Leaf(scope, p.Type, store).Track(), nil
+}
+
+// store is the data of a parameter as its tensor has it: on its mesh, if it was on one.
+func (t *Trained) store(i int, s op.Scope, a array.Array) (any, error) {
+	at, ok := t.laid[i]
+	w, world := s.(*runtime.Session)
+	if !ok || !world {
+		return a, nil
+	}
+	return w.Laid(a, at)
 }
 
 // firstReader reads parameters in the first process.

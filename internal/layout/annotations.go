@@ -55,6 +55,12 @@ func check(a mesh.Annotation, params []string) error {
 	return nil
 }
 
+// AnnotatedError is a program of one device that asks for others: it runs on those.
+type AnnotatedError struct{ Err error }
+
+func (e *AnnotatedError) Error() string { return e.Err.Error() }
+func (e *AnnotatedError) Unwrap() error { return e.Err }
+
 // CheckConstraints says which line of a traced program asks for other devices than the one that there is: it
 // would else be as if nothing had been asked.
 func CheckConstraints(p *ir.Func) error {
@@ -68,7 +74,7 @@ func CheckConstraints(p *ir.Func) error {
 			err = fmt.Errorf("mesh %v: got one device, want a Strategy of its devices, or Distribute for a program as it is annotated", m)
 		}
 		if err != nil {
-			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
+			return &AnnotatedError{&ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}}
 		}
 	}
 	return nil

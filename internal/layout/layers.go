@@ -43,6 +43,9 @@ type point struct {
 	before bool
 }
 
+// cuts reports whether a plan says where stages begin.
+func (p *Layers) cuts() bool { return p != nil && len(p.points) > 0 }
+
 // Builder collects what a plan asks of layers.
 type Builder struct {
 	out Layers

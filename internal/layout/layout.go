@@ -22,6 +22,12 @@ type Config struct {
 	// Annotations ask for parameters by name; Layers, where set, for layers.
 	Annotations []mesh.Annotation
 	Layers      *Layers
+	// Loaded is where the loader lays the tensors of a batch; one without a mesh lies as it likes.
+	Loaded []op.Layout
+	// ZeroAxis is the axis over which ZeRO splits; empty is all that split the batch.
+	ZeroAxis string
+	// Where is the line that asks for the strategy, for messages.
+	Where ir.Pos
 }
 
 // Layout is the layout of a training run on the devices of a strategy: every annotation, whoever asked for
@@ -31,11 +37,22 @@ type Layout struct {
 	// Meshes is the devices of each rank of the pipeline, Schedule what they do in turn.
 	Meshes   []*mesh.Mesh
 	Schedule *pipeline.Schedule
+	// given is the strategy as it was given, without defaults; unscheduled is why it has no schedule by itself.
+	given       strategy.Strategy
+	unscheduled error
 	// applied is what Layers came to in the last program that was traced.
 	applied *applied
-	// laid is the layout of parameters by what the model itself asks of them, in the first program that was
-	// traced.
-	laid map[string]mesh.Spec
+	// held is the layout of parameters that are on a mesh already, on where each parameter lies on which rank by
+	// that and by what the first program asks of it; homes is the ranks that hold it in any case.
+	held  map[string]op.Layout
+	on    map[string]map[int]placed
+	homes map[string][]int
+	// ranks is the devices of the pipeline, where meshes alone say them; nil where the strategy does.
+	ranks []*rank
+	// cut is the stages that compute with each weight, where a step was cut by itself.
+	cut [][]int
+	// batchAxes is the axes that split the rows of a batch.
+	batchAxes []string
 }
 
 // New is the layout of a run.
@@ -44,14 +61,15 @@ func New(c Config) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Strategy = s
-	l := &Layout{Config: c}
+	l := &Layout{Config: c, given: c.Strategy, held: heldOf(c)}
+	l.Strategy = s
 	if l.Meshes, err = s.Meshes(); err != nil {
 		return nil, err
 	}
-	if l.Schedule, err = s.Pipeline(); err != nil {
+	if l.Schedule, err = s.Pipeline(); err != nil && s.Devices() > 1 {
 		return nil, err
 	}
+	l.unscheduled = err // unless meshes make ranks for it
 	return l, nil
 }
 
@@ -113,9 +131,6 @@ func (l *Layout) Cuts(f *ir.Func) ([]string, error) {
 }
 
 func tooFewLayers(layers, stages int) error {
-	if layers == 0 {
-		return fmt.Errorf("strategy: the loss has no layers to make %d stages of: want pp=1, or op.Mark(x, nn.LayerMark(i)) where layer i begins", stages)
-	}
 	return fmt.Errorf("strategy: %d layers cannot make %d stages: want pp·vpp of %d or less", layers, stages,
 		layers)
 }
@@ -147,6 +162,9 @@ func (l *Layout) Mark(label string) (mesh.Sharding, bool) {
 	if !nn.IsStream(label) {
 		return l.applied.marksOf(l.Meshes[0], label)
 	}
+	if l.ranks != nil { // the meshes of the program say it
+		return mesh.Sharding{}, false
+	}
 	sequence := []string{strategy.ContextAxis}
 	if l.Strategy.Sequence {
 		sequence = append(sequence, strategy.TensorAxis)
@@ -168,16 +186,22 @@ func (l *Layout) SequenceParallel() shard.SequenceParallel {
 }
 
 // Inputs is the layout of the parameters of a program that are no weights: n of the batch, and then what
-// every device has whole.
-func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding) {
+// every device has whole. meshes is where those lie that are not on the mesh of their stage.
+func (l *Layout) Inputs(f *ir.Func, n int) (list []mesh.Sharding, meshes []*mesh.Mesh) {
+	meshes = make([]*mesh.Mesh, len(f.Params())-len(l.Params))
 	for i, v := range f.Params()[len(l.Params):] {
-		if i < n {
+		switch {
+		case i < len(l.Loaded) && i < n && l.Loaded[i].Mesh != nil:
+			list, meshes[i] = append(list, mesh.Closed(l.Loaded[i].Spec)), l.Loaded[i].Mesh
+		case i < n && l.ranks != nil:
+			list = append(list, mesh.Sharding{})
+		case i < n:
 			list = append(list, l.Layers.input(l.Meshes[0], i, l.Batch(v.Type())))
-		} else {
+		default:
 			list = append(list, mesh.Closed(mesh.Whole(len(v.Shape()))))
 		}
 	}
-	return list
+	return list, meshes
 }
 
 // Batch is the layout of a tensor of a batch: its rows by the data axes.

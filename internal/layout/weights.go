@@ -7,15 +7,14 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
-	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
 )
 
 // Weights is the layout of the parameters: the tensor and expert axes by annotations and plans, the data axes
 // by the stage of ZeRO. A nil program is for parameters that lie as before.
 func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
-	if l.laid == nil && f != nil {
-		l.laid = l.ownSpecs(f)
+	if l.on == nil && f != nil {
+		l.on, l.homes = l.placedOn(f, l.Meshes), map[string][]int{}
 	}
 	var list []step.Weight
 	for _, p := range l.Params {
@@ -23,19 +22,17 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 		if err != nil {
 			return nil, err
 		}
-		w := step.Weight{Name: p.Name, Type: l.Entering(p), Use: use, Rest: use, Sum: use, Slot: use,
-			Buffer: p.Buffer, Fixed: p.Fixed}
-		split := l.zero(use, p.Type)
-		if l.Strategy.Zero >= 1 {
-			w.Slot = split
+		w := step.Weight{Name: p.Name, Type: l.Entering(p), Lay: step.Lay{Use: use, Rest: use, Sum: use, Slot: use},
+			Buffer: p.Buffer, Fixed: p.Fixed, Held: l.homes[p.Name]}
+		w.Lay = l.zeroed(w.Lay, l.Meshes[0], p.Type)
+		if w.On, err = l.lays(p); err != nil {
+			return nil, err
 		}
-		if l.Strategy.Zero >= 2 {
-			w.Sum = split
-		}
-		if l.Strategy.Zero >= 3 {
-			w.Rest = split
-		}
+		l.simplify(&w)
 		list = append(list, w)
+	}
+	if err := l.checkZero(); err != nil {
+		return nil, err
 	}
 	asked := len(l.Annotations) > 0 || l.Layers != nil // whoever asks for whole weights gets them
 	if l.Strategy.TP > 1 && !asked && !l.splits(list, strategy.TensorAxis) {
@@ -51,7 +48,14 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 // splits reports whether some weight is split over an axis.
 func (l *Layout) splits(list []step.Weight, axis string) bool {
 	return slices.ContainsFunc(list, func(w step.Weight) bool {
-		return l.Meshes[0].Overlap(mesh.On(axis)[0], w.Use.Used())
+		for rank := range l.Meshes {
+			at := w.LayOn(l.Meshes, rank)
+			if !at.Use.IsWhole() && !at.Mesh.Equal(l.Meshes[rank]) || // some axes of its own
+				l.Meshes[0].Overlap(mesh.On(axis)[0], at.Use.Used()) {
+				return true
+			}
+		}
+		return false
 	})
 }
 
@@ -87,8 +91,8 @@ func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 			return onlyAxes(l.Meshes[0], s), nil
 		}
 	}
-	if s, ok := l.laid[name]; ok {
-		return s, nil
+	if l.ranks != nil { // what meshes do not split is whole
+		return spec, nil
 	}
 	for _, r := range l.builtIn() {
 		a, err := mesh.ParseAnnotation(r.pattern + "=" + r.sharding)
@@ -110,27 +114,6 @@ func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 	return spec, nil
 }
 
-// ownSpecs is what a model asks of its parameters on the strategy's meshes: they rest so, and need not be
-// moved in each step.
-func (l *Layout) ownSpecs(f *ir.Func) map[string]mesh.Spec {
-	specs := map[string]mesh.Spec{}
-	for _, n := range f.Nodes() {
-		c, ok := n.Op().(op.Constrainer)
-		if !ok || n.In()[0].Node() != nil {
-			continue
-		}
-		m, s, err := c.Constraint()
-		name := n.In()[0].Name()
-		if _, known := specs[name]; known || err != nil || len(s.Spec.Partial) > 0 {
-			continue
-		}
-		if slices.ContainsFunc(l.Meshes, m.Equal) {
-			specs[name] = onlyAxes(m, s.Spec)
-		}
-	}
-	return specs
-}
-
 // builtIn is the megatron plan with experts by their own axes first: each on one device, or split over the
 // tensor axis.
 func (l *Layout) builtIn() []planRow {
@@ -148,8 +131,8 @@ func (l *Layout) builtIn() []planRow {
 var megatron = plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows
 
 // zero splits what lies as use besides by the data axes that leave it whole.
-func (l *Layout) zero(use mesh.Spec, t ir.Type) mesh.Spec {
-	return SplitBesides(l.Meshes[0], use, t.Shape, l.shardAxes())
+func (l *Layout) zero(m *mesh.Mesh, use mesh.Spec, t ir.Type) mesh.Spec {
+	return SplitBesides(m, use, t.Shape, l.shardAxes(m))
 }
 
 // SplitBesides splits a tensor that lies as use besides by those of axes that leave it whole, as ZeRO does:
@@ -177,17 +160,17 @@ func SplitBesides(m *mesh.Mesh, use mesh.Spec, shape []int, among mesh.Axes) mes
 
 // shardAxes is the axes that ZeRO splits over: all data axes or, where the strategy has groups, the innermost
 // parts of them that a group's devices differ in. Neighbours share a group, those of a host first.
-func (l *Layout) shardAxes() mesh.Axes {
-	all := l.dataAxes(strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis)
+func (l *Layout) shardAxes(m *mesh.Mesh) mesh.Axes {
+	all := l.zeroAxes(m)
 	rest := l.Strategy.Shard
-	if rest == 0 || rest == l.Meshes[0].Count(all) {
+	if rest == 0 || rest == m.Count(all) {
 		return all
 	}
 	var axes mesh.Axes
 	for _, x := range slices.Backward(all) {
-		n := l.Meshes[0].Extent(x)
+		n := m.Extent(x)
 		if rest < n { // Shard was checked to divide what is left
-			if _, minor, ok := l.Meshes[0].Cut(x, n/rest); ok {
+			if _, minor, ok := m.Cut(x, n/rest); ok {
 				axes = append(axes, minor)
 			}
 			break

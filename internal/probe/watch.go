@@ -152,6 +152,11 @@ func (j *Judge) Paces(window []Terms) []float64 {
 	return out
 }
 
+// Uneven says whether a process is behind in a window: then others wait for it, and exchange says nothing.
+func (j *Judge) Uneven(window []Terms) bool {
+	return slices.ContainsFunc(j.Paces(window), func(x float64) bool { return x >= behindFrom })
+}
+
 // slowLinks is from how many times the first windows' time on exchanging is slow.
 const slowLinks = 2
 

@@ -59,6 +59,12 @@ func (s *Session) local(devices []int) []int {
 	return list
 }
 
+// Device is the host's, which computes what is on no mesh.
+func (s *Session) Device() *cpu.Device { return s.host }
+
+// Laid is a's data laid on a mesh, as the store of a tensor.
+func (s *Session) Laid(a array.Array, at op.Layout) (*Shards, error) { return s.scatter(a, at) }
+
 // Tensor is a's data as an eager tensor, shared: a must not be changed afterwards.
 func (s *Session) Tensor(a array.Array) *op.Tensor { return ir.Leaf(s, ir.TypeOf(a), a) }
 

@@ -31,7 +31,7 @@ func (p *Program) Unreduced(values []*ir.Value, specs []mesh.Spec) (layout []mes
 	}
 	for i, v := range values {
 		pending := slices.DeleteFunc(slices.Clone(u.inner[v.ID()].Partial),
-			func(q mesh.Pending) bool { return p.main.Overlap(q.Sub, specs[i].Used()) })
+			func(q mesh.Pending) bool { return p.layouts[v.ID()].Mesh.Overlap(q.Sub, specs[i].Used()) })
 		layout = append(layout, specs[i].With(pending...))
 	}
 	return layout, u.inner
@@ -100,7 +100,10 @@ func (u *uncombiner) pending(v *ir.Value) []mesh.Pending {
 // passing is the sums that can be pending in all operands of a node that is linear in them and alone has a
 // use for them.
 func (u *uncombiner) passing(n *ir.Node) []mesh.Pending {
-	if !linearIn(n) || slices.ContainsFunc(n.In(), func(v *ir.Value) bool { return !u.only[v.ID()] }) {
+	at := u.p.layouts[n.Out()[0].ID()].Mesh
+	if !linearIn(n) || slices.ContainsFunc(n.In(), func(v *ir.Value) bool {
+		return !u.only[v.ID()] || u.p.layouts[v.ID()].Mesh != at // what moves is combined first
+	}) {
 		return nil
 	}
 	all := u.pending(n.In()[0])

@@ -50,6 +50,8 @@ type Config struct {
 	// Use, where set, is what stands for a weight in a stage's computation: a layout to gather it in, another
 	// dtype.
 	Use func(stage, weight int, x *ir.Value) *ir.Value
+	// Skip, where set, is whether a stage leaves out a node that no weight decides: its operand stands for it.
+	Skip func(stage int, n *ir.Node) bool
 	// Sum is the type of a weight's running sum of gradients; nil is the weight's own.
 	Sum func(weight int) ir.Type
 }
@@ -74,6 +76,9 @@ func Split(f *ir.Func, c Config) ([]*Stage, error) {
 func newSplitter(f *ir.Func, c Config) (*splitter, error) {
 	if c.Sum == nil {
 		c.Sum = func(weight int) ir.Type { return f.Params()[weight].Type() }
+	}
+	if c.Skip == nil {
+		c.Skip = func(int, *ir.Node) bool { return false }
 	}
 	if c.Use == nil {
 		c.Use = func(_, _ int, x *ir.Value) *ir.Value { return x }
@@ -263,6 +268,10 @@ func (b *stageBuilder) emit(n *ir.Node) {
 		return
 	}
 	in := b.values(n.In())
+	if b.s.at[n.Out()[0].ID()] < 0 && b.s.c.Skip(b.k, n) {
+		b.env[n.Out()[0].ID()] = in[0]
+		return
+	}
 	defer b.b.At(n.Pos())()
 	for i, own := range b.b.Apply(n.Op(), in) {
 		b.env[n.Out()[i].ID()] = own

@@ -109,7 +109,8 @@ func (b *builder) stages(split func(*ir.Func, stage.Config) ([]*stage.Stage, err
 		if err != nil {
 			return err
 		}
-		stages, err := split(f, stage.Config{Weights: len(b.c.Weights), Cuts: cuts, Use: b.use, Sum: b.c.SumType})
+		stages, err := split(f, stage.Config{Weights: len(b.c.Weights), Cuts: cuts, Use: b.use, Skip: b.skip,
+			Sum: b.c.SumType})
 		if err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func (b *builder) stages(split func(*ir.Func, stage.Config) ([]*stage.Stage, err
 // layout there.
 func (b *builder) sectionsOf(stages []*stage.Stage) ([]*section, error) {
 	var list []*section
-	var in []mesh.Spec
+	var in []op.Layout
 	for i, st := range stages {
 		var sums []mesh.Spec
 		if len(b.sections) > 0 {
@@ -136,18 +137,29 @@ func (b *builder) sectionsOf(stages []*stage.Stage) ([]*section, error) {
 		if err != nil {
 			return nil, fmt.Errorf("stage %d: %w", i, err)
 		}
-		list, in = append(list, x), x.outSpecs()
+		list, in = append(list, x), x.outLayouts()
 	}
 	return list, nil
 }
 
 // use gathers a weight for computation where it rests otherwise.
 func (b *builder) use(stageNumber, weight int, x *ir.Value) *ir.Value {
-	w := b.c.Weights[weight]
-	if w.Use.Equal(w.Rest) {
+	l := b.c.lay(weight, b.c.Schedule.Place[stageNumber])
+	if l.Use.Equal(l.Rest) {
 		return x
 	}
-	return op.Constrain(x, b.c.Meshes[b.c.Schedule.Place[stageNumber]], mesh.Closed(w.Use))
+	return op.Constrain(x, l.Mesh, mesh.Closed(l.Use))
+}
+
+// skip is whether a stage takes no notice of a constraint: what no weight decides is made by every stage that
+// needs it, on its own devices, whatever was asked for another's.
+func (b *builder) skip(stageNumber int, n *ir.Node) bool {
+	c, ok := n.Op().(op.Constrainer)
+	if !ok {
+		return false
+	}
+	m, _, err := c.Constraint()
+	return err == nil && !b.c.Meshes[b.c.Schedule.Place[stageNumber]].Covers(m)
 }
 
 // finish writes the tapes and holds them against each other.

@@ -16,15 +16,27 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Weight is a trained tensor and its layout on the mesh of a stage. ZeRO is nothing but this: stage 1 splits
-// Slot over the data axis, stage 2 Sum, too, and stage 3 Rest.
-type Weight struct {
-	Name string
-	Type ir.Type
+// Lay is how a weight lies on the devices of a rank. ZeRO is nothing but this: stage 1 splits Slot over the
+// data axis, stage 2 Sum, too, and stage 3 Rest.
+type Lay struct {
+	// Mesh is of the rank's devices; nil is the rank's own mesh.
+	Mesh *mesh.Mesh
 	// Use is its layout in computation, Rest between steps, Slot how the optimizer's memory of it lies and Sum
 	// how its gradients are summed over micro-batches; axes that leave sums pending are found and need not be
 	// said.
 	Use, Rest, Sum, Slot mesh.Spec
+}
+
+// Weight is a trained tensor and its layout.
+type Weight struct {
+	Name string
+	Type ir.Type
+	// Lay is how it lies on every rank, but for those in On.
+	Lay
+	On map[int]Lay
+	// Held is the ranks that hold it whether they compute with it or not, its home first; the others that do
+	// hold copies.
+	Held []int
 	// Buffer is one whose gradient is what is added to it: it has no part in the gradients' norm.
 	Buffer bool
 	// Fixed is one that no step changes: it has no gradient.
@@ -32,15 +44,30 @@ type Weight struct {
 }
 
 // learns reports whether the weight has a part in the gradients' norm.
-func (w Weight) learns() bool { return !w.Buffer && !w.Fixed }
+func (w *Weight) learns() bool { return !w.Buffer && !w.Fixed }
+
+// LayOn is how the weight lies on a rank, of which meshes has the mesh.
+func (w *Weight) LayOn(meshes []*mesh.Mesh, rank int) Lay {
+	l, ok := w.On[rank]
+	if !ok {
+		l = w.Lay
+	}
+	if l.Mesh == nil {
+		l.Mesh = meshes[rank]
+	}
+	return l
+}
 
 // slot is how a slot of a type lies: one that is not as large as the weight is small, and whole everywhere.
-func (w Weight) slot(t ir.Type) mesh.Spec {
+func (w *Weight) slot(l Lay, t ir.Type) mesh.Spec {
 	if t.Shape.Equal(w.Type.Shape) {
-		return w.Slot
+		return l.Slot
 	}
 	return mesh.Whole(len(t.Shape))
 }
+
+// lay is how a weight lies on a rank.
+func (c *Config) lay(weight, rank int) Lay { return c.Weights[weight].LayOn(c.Meshes, rank) }
 
 // Config is what a step is made of.
 type Config struct {
@@ -50,13 +77,15 @@ type Config struct {
 	Forwards []*ir.Func
 	Variant  []int
 	Weights  []Weight
-	// Batch is the layout of the other parameters.
-	Batch []mesh.Sharding
+	// Batch is the layout of the other parameters; the zero value leaves it to inference. BatchMeshes, where it
+	// is set, is where one lies on the ranks that have the devices of its mesh; others have it as they like.
+	Batch       []mesh.Sharding
+	BatchMeshes []*mesh.Mesh
 	// Marks is the layout marked values should have; nil asks for nothing.
 	Marks func(label string) (mesh.Sharding, bool)
 	// SequenceParallel is the layout of sequences within a layer where that must be said.
 	SequenceParallel shard.SequenceParallel
-	// Meshes is the devices of each rank of the pipeline: meshes of one shape on different devices.
+	// Meshes is the devices of each rank of the pipeline: no two ranks share one.
 	Meshes []*mesh.Mesh
 	// Schedule is the order of the pipeline, and Cuts the mark with which every stage but the first begins.
 	Schedule *pipeline.Schedule

@@ -11,21 +11,24 @@ import (
 )
 
 // infer is how the values of a stage's program lie. What users wrote may name meshes of their own, of the
-// stage's devices; what goes in and out is on the stage's mesh, or is whole.
-func infer(f *ir.Func, m *mesh.Mesh, asked map[int]mesh.Sharding) (*shard.Result, error) {
+// stage's devices.
+func infer(f *ir.Func, m *mesh.Mesh, asked *wishes) (*shard.Result, error) {
 	if err := checkDevices(f, m); err != nil {
 		return nil, err
 	}
-	r, err := shard.Infer(f, shard.Config{Mesh: m, Values: asked})
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range f.Results() {
-		if id := v.ID(); !r.Meshes[id].Equal(m) && !r.Specs[id].IsWhole() {
-			r.Meshes[id], r.Specs[id] = m, mesh.Whole(len(v.Shape()))
-		}
-	}
-	return r, nil
+	return shard.Infer(f, shard.Config{Mesh: m, Values: asked.values, Meshes: asked.meshes})
+}
+
+// wishes is what is asked of the values of a program, by ID: how they lie, and where that is not the mesh of
+// the stage.
+type wishes struct {
+	values map[int]mesh.Sharding
+	meshes map[int]*mesh.Mesh
+}
+
+// at asks for a value to lie closed on a mesh.
+func (w *wishes) at(id int, m *mesh.Mesh, s mesh.Spec) {
+	w.values[id], w.meshes[id] = mesh.Closed(s), m
 }
 
 // checkDevices says which line asks for other devices than the stage has.
@@ -37,8 +40,8 @@ func checkDevices(f *ir.Func, m *mesh.Mesh) error {
 			continue
 		}
 		at, _, err := c.Constraint()
-		if err == nil && !slices.Equal(slices.Sorted(slices.Values(at.Devices())), have) {
-			err = fmt.Errorf("mesh %v: got devices %v, want the strategy's there, %v", at, at.Devices(), have)
+		if err == nil && !m.Covers(at) {
+			err = fmt.Errorf("mesh %v: got devices %v, want those of the stage, %v", at, at.Devices(), have)
 		}
 		if err != nil {
 			return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}

@@ -1,12 +1,21 @@
 package step
 
-import "github.com/galley-ml/galley/internal/pipeline"
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
 
 // send appends the messages of a stage's results, or of the gradients of what came in.
 func (w *taper) send(a pipeline.Action) error {
 	x := w.section(a.Stage, a.Micro)
 	for i, value := range x.handed(a.Kind) {
-		w.message(send, a, i, x, value)
+		if err := w.message(send, a, i, x, value); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -14,7 +23,9 @@ func (w *taper) send(a pipeline.Action) error {
 func (w *taper) receive(a pipeline.Action) error {
 	x := w.section(a.Stage, a.Micro)
 	for i, value := range x.taken(a.Kind) {
-		w.message(receive, a, i, x, value)
+		if err := w.message(receive, a, i, x, value); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -55,18 +66,110 @@ func (x *section) taken(k pipeline.Kind) []int {
 	return list
 }
 
-// message appends one end of a message between devices at the same place of two ranks' meshes.
-func (w *taper) message(kind instructionKind, a pipeline.Action, i int, x *section, value int) {
-	peer := w.b.c.Meshes[w.b.c.Schedule.Place[a.Peer()]]
-	place, _ := w.mesh.Index(w.t.device)
-	spec := x.specs[value].With()
-	t, _ := w.local(x.types[value], spec)
-	b := w.use(w.buffer(w.key(x, a.Micro, value), t))
-	in := instruction{action: a, kind: kind, peer: peer.Devices()[place], tag: w.tag(a, i), arena: -1}
-	if kind == send {
-		in.args = []int{b}
+// end is where and how the i-th value of a send lies that a stage hands on, or of a receive that it takes.
+func (x *section) end(k pipeline.Kind, i int) op.Layout {
+	id := 0
+	switch k {
+	case pipeline.SendForward:
+		id = x.Joint.Results()[i].ID()
+	case pipeline.RecvForward:
+		id = x.inParam(i)
+	case pipeline.RecvBackward:
+		id = x.taken(k)[i]
+	default: // a gradient goes back as the value came
+		grads := x.inGrads()
+		for j := range x.In {
+			if _, ok := grads[j]; !ok {
+				continue
+			}
+			if i == 0 {
+				id = x.inParam(j)
+				break
+			}
+			i--
+		}
+	}
+	return op.Layout{Mesh: x.meshes[id], Spec: x.specs[id].With()}
+}
+
+// otherEnd is the kind of action that a message meets.
+var otherEnd = map[pipeline.Kind]pipeline.Kind{
+	pipeline.SendForward: pipeline.RecvForward, pipeline.RecvForward: pipeline.SendForward,
+	pipeline.SendBackward: pipeline.RecvBackward, pipeline.RecvBackward: pipeline.SendBackward,
+}
+
+// message appends the device's ends of the messages that bring a value from one rank to another.
+func (w *taper) message(kind instructionKind, a pipeline.Action, i int, x *section, value int) error {
+	here := x.end(a.Kind, i)
+	there := w.section(a.Peer(), a.Micro).end(otherEnd[a.Kind], i)
+	t, has, err := w.local(x.types[value], here.Mesh, here.Spec)
+	if err != nil || !has {
+		return err
+	}
+	if alike(here, there) {
+		place, _ := here.Mesh.Index(w.t.device)
+		b := w.use(w.buffer(w.key(x, a.Micro, value), t))
+		w.end(instruction{action: a, kind: kind, peer: there.Mesh.Devices()[place], tag: w.tag(a, i), arena: -1}, b)
+		return nil
+	}
+	return w.pieces(kind, a, i, x, value, here, there)
+}
+
+// alike reports whether a tensor lies on two meshes of one shape in one way: devices at the same place hold
+// the same.
+func alike(a, b op.Layout) bool {
+	return a.Spec.Equal(b.Spec) && slices.Equal(a.Mesh.Axes(), b.Mesh.Axes())
+}
+
+// pieces appends the messages between layouts that differ: each device gets what it lacks from one that has
+// it, once.
+func (w *taper) pieces(kind instructionKind, a pipeline.Action, i int, x *section, value int, here,
+	there op.Layout) error {
+	shape := x.types[value].Shape
+	own, err := here.Spec.Layout(here.Mesh, shape)
+	if err != nil {
+		return err
+	}
+	other, err := there.Spec.Layout(there.Mesh, shape)
+	if err != nil {
+		return err
+	}
+	from, to := own, other
+	if kind == receive {
+		from, to = other, own
+	}
+	moves, err := mesh.Intersect(from, to)
+	if err != nil {
+		return err
+	}
+	box, _ := own.Box(w.t.device)
+	t := ir.Type{DType: x.types[value].DType, Shape: box.Size}
+	for _, m := range moves {
+		me, peer := m.From, m.To
+		if kind == receive {
+			me, peer = m.To, m.From
+		}
+		if me != w.t.device {
+			continue
+		}
+		in := instruction{action: a, kind: kind, peer: peer, tag: w.tag(a, i), arena: -1}
+		b := w.use(w.buffer(w.key(x, a.Micro, value), t))
+		if !m.Box.Equal(box) {
+			in.piece = &piece{buffer: b, start: m.Box.Within(box).Start}
+			b = w.use(w.buffer(bufferKey{kind: scratch, micro: 1, value: len(w.t.code)},
+				ir.Type{DType: t.DType, Shape: m.Box.Size}))
+		}
+		w.end(in, b)
+	}
+	return nil
+}
+
+// end appends one end of a message of a buffer.
+func (w *taper) end(in instruction, buffer int) {
+	if in.kind == send {
+		in.args = []int{buffer}
 	} else {
-		in.out = []int{b}
+		in.out = []int{buffer}
 	}
 	w.t.code = append(w.t.code, in)
 }

@@ -191,21 +191,37 @@ func (r *reader) weight(s *scanner) {
 	if slices.ContainsFunc(r.p.Weights, func(x State) bool { return x.Name == w.Name }) {
 		s.errorf(at, "a second weight %q", w.Name)
 	}
-	for _, x := range []struct {
-		word string
-		at   *mesh.Spec
-	}{{"use", &w.Use}, {"rest", &w.Rest}, {"sum", &w.Sum}, {"slot", &w.Slot}} {
-		s.want(x.word)
-		*x.at = s.spec(r.p.Meshes[0], w.Type)
-	}
+	w.Lay = r.lay(s, r.p.Meshes[0], w.Type)
 	s.want("home")
 	w.Home = s.number(len(r.p.Meshes))
 	if s.is("copies") {
 		w.Copies = s.numbers(len(r.p.Meshes))
 	}
+	for s.is("on") {
+		rank := s.number(len(r.p.Meshes))
+		s.want("mesh")
+		m := r.meshes[s.number(len(r.meshes))]
+		l := r.lay(s, m, w.Type)
+		if w.On == nil {
+			w.On = map[int]Lay{}
+		}
+		l.Mesh, w.On[rank] = m, l
+	}
 	s.want("slots")
 	w.Slots = s.types()
 	r.p.Weights = append(r.p.Weights, w)
+}
+
+// lay reads the layouts of a weight.
+func (r *reader) lay(s *scanner, m *mesh.Mesh, t ir.Type) (l Lay) {
+	for _, x := range []struct {
+		word string
+		at   *mesh.Spec
+	}{{"use", &l.Use}, {"rest", &l.Rest}, {"sum", &l.Sum}, {"slot", &l.Slot}} {
+		s.want(x.word)
+		*x.at = s.spec(m, t)
+	}
+	return l
 }
 
 func (r *reader) stage(s *scanner) {

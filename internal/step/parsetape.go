@@ -157,11 +157,11 @@ func (x *tapeReader) instruction(s *scanner) {
 		s.want("until")
 		column := s.column()
 		x.untils = append(x.untils, said{len(x.t.code), s.number(most), s.line, column})
-		x.carried(s, in.args[0])
+		x.carried(s, &in, in.args[0])
 	case word == "receive" && in.action.Stage >= 0 && in.action.Kind.Receives():
 		in.kind, in.out = receive, []int{s.buffer(len(x.t.buffers))}
 		x.message(s, &in, "from")
-		x.carried(s, in.out[0])
+		x.carried(s, &in, in.out[0])
 	default:
 		s.errorf(at, "%s %s: want run for what computes, send or receive for a message", in.name(), word)
 	}
@@ -184,12 +184,35 @@ func (x *tapeReader) message(s *scanner, in *instruction, word string) {
 }
 
 // carried reads the type of a message, which is that of its buffer.
-func (x *tapeReader) carried(s *scanner, buffer int) {
+func (x *tapeReader) carried(s *scanner, in *instruction, buffer int) {
 	s.want(":")
 	at := s.column()
 	if t := s.typ(); s.err == nil && !t.Equal(x.t.buffers[buffer].t) {
 		s.errorf(at, "got %v, want that of buffer %%%d, %v", t, buffer, x.t.buffers[buffer].t)
 	}
+	if s.is("of") {
+		x.piece(s, in, buffer)
+	}
+}
+
+// piece reads of which buffer a message carries a part.
+func (x *tapeReader) piece(s *scanner, in *instruction, buffer int) {
+	p := &piece{buffer: s.buffer(len(x.t.buffers))}
+	s.want("at")
+	at := s.column()
+	p.start = s.ints()
+	if s.err != nil {
+		return
+	}
+	whole, part := x.t.buffers[p.buffer].t, x.t.buffers[buffer].t
+	fits := whole.DType == part.DType && len(whole.Shape) == len(part.Shape) && len(p.start) == len(part.Shape)
+	for d := range part.Shape {
+		fits = fits && p.start[d]+part.Shape[d] <= whole.Shape[d]
+	}
+	if !fits {
+		s.errorf(at, "%v at %s is no part of buffer %%%d, %v", part, ints(p.start), p.buffer, whole)
+	}
+	in.piece = p
 }
 
 // use notes the buffers that an instruction uses.
@@ -197,6 +220,9 @@ func (x *tapeReader) use(in *instruction) {
 	list := slices.Concat(in.args, in.out)
 	if in.arena >= 0 {
 		list = append(list, in.arena)
+	}
+	if in.piece != nil {
+		list = append(list, in.piece.buffer)
 	}
 	for _, c := range in.copies {
 		list = append(list, c[0], c[1])

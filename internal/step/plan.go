@@ -95,6 +95,9 @@ type program struct {
 // Devices is how many devices the plan needs.
 func (p *Plan) Devices() int { return len(p.tapes) }
 
+// Has reports whether a device has a part in the plan: meshes may leave numbers out.
+func (p *Plan) Has(device int) bool { return p.tapes[device] != nil }
+
 // Memory is what a device needs: what Start then takes.
 func (p *Plan) Memory(device int) Memory { return p.tapes[device].memory() }
 

@@ -81,9 +81,17 @@ func (p *player) play(i int) error {
 	var err error
 	switch in.kind {
 	case send:
+		if in.piece != nil {
+			part := p.m.arrays[in.args[0]]
+			array.CopyBox(part, make([]int, len(part.Shape())), p.m.arrays[in.piece.buffer], in.piece.start, part.Shape())
+		}
 		p.sends = append(p.sends, pendingSend{in.until, p.world.StartSend(p.m.arrays[in.args[0]], in.peer, in.tag)})
 	case receive:
-		_, err = p.world.StartRecv(p.m.arrays[in.out[0]], in.peer, in.tag).Wait()
+		part := p.m.arrays[in.out[0]]
+		_, err = p.world.StartRecv(part, in.peer, in.tag).Wait()
+		if in.piece != nil && err == nil {
+			array.CopyBox(p.m.arrays[in.piece.buffer], in.piece.start, part, make([]int, len(part.Shape())), part.Shape())
+		}
 	case call:
 		err = p.call(in)
 	}

@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,11 +52,19 @@ func (p *Plan) Outline() *Plan {
 // allMeshes is the ranks' meshes, then those of further values.
 func (p *Plan) allMeshes() []*mesh.Mesh {
 	list := slices.Clone(p.Meshes)
+	add := func(m *mesh.Mesh) {
+		if m != nil && !slices.ContainsFunc(list, m.Equal) {
+			list = append(list, m)
+		}
+	}
+	for _, x := range p.Weights {
+		for _, rank := range slices.Sorted(maps.Keys(x.On)) {
+			add(x.On[rank].Mesh)
+		}
+	}
 	for _, x := range p.Parts {
 		for _, m := range x.Meshes {
-			if !slices.ContainsFunc(list, m.Equal) {
-				list = append(list, m)
-			}
+			add(m)
 		}
 	}
 	return list
@@ -96,8 +105,8 @@ func (w *printer) head() {
 	}
 	w.line("scalars%s", typesText(p.Scalars))
 	for _, x := range p.Weights {
-		w.line("weight %q %s use %s rest %s sum %s slot %s home %d%s slots%s", x.Name, x.Type, x.Use, x.Rest, x.Sum,
-			x.Slot, x.Home, numbers(" copies", x.Copies), typesText(x.Slots))
+		w.line("weight %q %s %s home %d%s%s slots%s", x.Name, x.Type, layText(x.Lay), x.Home,
+			numbers(" copies", x.Copies), w.lays(x.On), typesText(x.Slots))
 	}
 	for i, x := range p.Stages {
 		begin := ""
@@ -106,6 +115,24 @@ func (w *printer) head() {
 		}
 		w.line("stage %d rank %d%s", i, x.Rank, begin)
 	}
+}
+
+// layText is the layouts of a weight.
+func layText(l Lay) string {
+	return fmt.Sprintf("use %s rest %s sum %s slot %s", l.Use, l.Rest, l.Sum, l.Slot)
+}
+
+// lays is how a weight lies on the ranks on which it does otherwise.
+func (w *printer) lays(on map[int]Lay) (text string) {
+	for _, rank := range slices.Sorted(maps.Keys(on)) {
+		l := on[rank]
+		at := rank
+		if l.Mesh != nil {
+			at = slices.IndexFunc(w.meshes, l.Mesh.Equal)
+		}
+		text += fmt.Sprintf(" on %d mesh %d %s", rank, at, layText(l))
+	}
+	return text
 }
 
 // numbers is a word and numbers behind it; nothing where there are none and the word is optional.

@@ -54,11 +54,11 @@ func (w *printer) key(k bufferKey) string {
 func (in *instruction) text(t *tape) string {
 	switch in.kind {
 	case send:
-		return fmt.Sprintf("%s send %%%d to %d tag %d until %d : %s", in.name(), in.args[0], in.peer, in.tag, in.until,
-			t.buffers[in.args[0]].t)
+		return fmt.Sprintf("%s send %%%d to %d tag %d until %d : %s%s", in.name(), in.args[0], in.peer, in.tag, in.until,
+			t.buffers[in.args[0]].t, in.piece.text())
 	case receive:
-		return fmt.Sprintf("%s receive %%%d from %d tag %d : %s", in.name(), in.out[0], in.peer, in.tag,
-			t.buffers[in.out[0]].t)
+		return fmt.Sprintf("%s receive %%%d from %d tag %d : %s%s", in.name(), in.out[0], in.peer, in.tag,
+			t.buffers[in.out[0]].t, in.piece.text())
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s run %d%s", in.name(), in.program, buffersText(" args", in.args))
@@ -73,6 +73,14 @@ func (in *instruction) text(t *tape) string {
 		fmt.Fprintf(&b, " copy %%%d %%%d", c[0], c[1])
 	}
 	return b.String()
+}
+
+// text is where a piece belongs; nothing for a message of a whole buffer.
+func (p *piece) text() string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf(" of %%%d at %s", p.buffer, ints(p.start))
 }
 
 // buffersText is a word and buffers behind it; nothing where there are none.

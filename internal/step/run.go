@@ -79,6 +79,9 @@ func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
 	}
 	local := comm.Local(w)
 	for _, id := range local {
+		if p.tapes[id] == nil {
+			continue
+		}
 		m, err := p.tapes[id].allocate(c)
 		if err != nil {
 			r.Close()

@@ -55,21 +55,23 @@ type part struct {
 
 // newSection infers the layout of a stage's values and partitions its parts. in is how what comes from the
 // stage before lies, sums how the sums of gradients do where that is decided already.
-func newSection(c *Config, s *stage.Stage, number int, in, sums []mesh.Spec) (*section, error) {
+func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []mesh.Spec) (*section, error) {
 	rank := c.Schedule.Place[number]
 	x := &section{Stage: s, number: number, rank: rank, mesh: c.Meshes[rank], parts: map[partKey]*part{},
 		types: typesOf(s.Joint)}
 	x.sumOf, x.gradOf = map[int]int{}, map[int]int{}
+	asked := x.asked(c, in)
 	if x.Forward {
-		return x, x.forward(c, in)
+		return x, x.forward(c, asked)
 	}
 	for j := range x.Weights {
 		next := s.Joint.Results()[x.sumResult(j)]
 		x.sumOf[next.ID()], x.gradOf[next.Node().In()[1].ID()] = j, j
 	}
-	if err := x.infer(x.asked(c, in)); err != nil {
+	if err := x.infer(asked); err != nil {
 		return nil, err
 	}
+	x.relocate(c)
 	if err := x.placeSums(c, sums); err != nil {
 		return nil, err
 	}
@@ -83,8 +85,8 @@ const pinAfter, inferMost = 2, 8
 // infer finds the layouts of the joint program's values, so that the gradient of a result comes in the layout of
 // the result: the stage behind sends it so. What is asked of gradients can change the layouts of results, so
 // that is repeated until both agree.
-func (x *section) infer(asked map[int]mesh.Sharding) error {
-	have := map[int]mesh.Spec{}
+func (x *section) infer(asked *wishes) error {
+	have := map[int]op.Layout{}
 	for round := range inferMost {
 		inferred, err := infer(x.Joint, x.mesh, asked)
 		if err != nil {
@@ -94,13 +96,14 @@ func (x *section) infer(asked map[int]mesh.Sharding) error {
 		same := true
 		for i, g := range x.outGrads() {
 			y := x.Joint.Results()[i].ID()
-			want := x.specs[y].With()
-			if spec, ok := have[g]; ok && spec.Equal(want) {
+			want := op.Layout{Mesh: x.meshes[y], Spec: x.specs[y].With()}
+			if at, ok := have[g]; ok && at.Mesh.Equal(want.Mesh) && at.Spec.Equal(want.Spec) {
 				continue
 			}
-			same, have[g], asked[g] = false, want, mesh.Closed(want)
+			same, have[g] = false, want
+			asked.at(g, want.Mesh, want.Spec)
 			if round >= pinAfter {
-				asked[y] = mesh.Closed(want)
+				asked.at(y, want.Mesh, want.Spec)
 			}
 		}
 		if same {
@@ -112,12 +115,13 @@ func (x *section) infer(asked map[int]mesh.Sharding) error {
 }
 
 // forward infers and partitions a stage without a backward half. What it hands on has no sums pending.
-func (x *section) forward(c *Config, in []mesh.Spec) error {
-	inferred, err := infer(x.Joint, x.mesh, x.asked(c, in))
+func (x *section) forward(c *Config, asked *wishes) error {
+	inferred, err := infer(x.Joint, x.mesh, asked)
 	if err != nil {
 		return err
 	}
 	x.specs, x.meshes = inferred.Specs, inferred.Meshes
+	x.relocate(c)
 	p := &part{}
 	for id := range x.Joint.Params() {
 		p.params = append(p.params, id)
@@ -141,22 +145,39 @@ func (x *section) returned() []Result {
 }
 
 // asked is the annotations of the joint program's values.
-func (x *section) asked(c *Config, in []mesh.Spec) map[int]mesh.Sharding {
-	a := shard.Annotations{SequenceParallel: c.SequenceParallel, Uses: Uses(c.Weights, x.Weights), Marks: c.Marks,
-		Params: make([]mesh.Sharding, len(x.Joint.Params()))}
+func (x *section) asked(c *Config, in []op.Layout) *wishes {
+	a := shard.Annotations{SequenceParallel: c.SequenceParallel, Uses: Uses(c.Weights, x.Weights), Marks: c.Marks}
+	asked := &wishes{values: a.Values(x.Joint), meshes: map[int]*mesh.Mesh{}}
 	for j, w := range x.Weights {
-		a.Params[j] = mesh.Closed(c.Weights[w].Rest)
+		l := c.lay(w, x.rank)
+		asked.at(j, l.Mesh, l.Rest)
 		if !x.Forward {
-			a.Params[x.sumParam(j)] = mesh.Closed(c.Weights[w].Sum)
+			asked.at(x.sumParam(j), l.Mesh, l.Sum)
 		}
 	}
 	for j, b := range x.Batch {
-		a.Params[len(x.Weights)+j] = c.Batch[b-len(c.Weights)]
+		x.askBatch(c, asked, len(x.Weights)+j, b-len(c.Weights))
 	}
-	for j, s := range in {
-		a.Params[x.inParam(j)] = mesh.Closed(s)
+	for j, from := range in {
+		to := x.arriving(c, j, from)
+		asked.at(x.inParam(j), to.Mesh, to.Spec)
 	}
-	return a.Values(x.Joint)
+	return asked
+}
+
+// askBatch asks for a tensor of the batch as it was annotated, where the stage has the devices of that.
+func (x *section) askBatch(c *Config, asked *wishes, param, batch int) {
+	s := c.Batch[batch]
+	if s.Spec.Dims == nil {
+		return
+	}
+	m := x.mesh
+	if batch < len(c.BatchMeshes) && c.BatchMeshes[batch] != nil {
+		m = c.BatchMeshes[batch]
+	}
+	if x.mesh.Covers(m) {
+		asked.values[param], asked.meshes[param] = s, m
+	}
 }
 
 // inParam is the joint program's parameter for what comes in, sumParam that of a sum of gradients.
@@ -219,7 +240,7 @@ func (x *section) placeSums(c *Config, sums []mesh.Spec) error {
 	var specs []mesh.Spec
 	for j, w := range x.Weights {
 		grads = append(grads, x.Joint.Results()[x.sumResult(j)].Node().In()[1])
-		specs = append(specs, c.Weights[w].Sum)
+		specs = append(specs, c.lay(w, x.rank).Sum)
 	}
 	layout, inner := p.Unreduced(grads, specs)
 	if x.sums = sums; sums == nil {
@@ -356,10 +377,20 @@ func (x *section) partition(c *Config, kind pipeline.Kind, p *stage.Part, via []
 // outSpecs is how what the stage hands on lies.
 func (x *section) outSpecs() []mesh.Spec {
 	list := make([]mesh.Spec, len(x.Out))
-	for i := range x.Out {
-		list[i] = x.specs[x.Joint.Results()[i].ID()].With()
+	for i, l := range x.outLayouts() {
+		list[i] = l.Spec
 	}
 	return slices.Clip(list)
+}
+
+// outLayouts is where and how what the stage hands on lies.
+func (x *section) outLayouts() []op.Layout {
+	list := make([]op.Layout, len(x.Out))
+	for i := range x.Out {
+		id := x.Joint.Results()[i].ID()
+		list[i] = op.Layout{Mesh: x.meshes[id], Spec: x.specs[id].With()}
+	}
+	return list
 }
 
 // typesOf is the types of a program's values.

@@ -60,13 +60,18 @@ func (t Tensor) key() bufferKey {
 // Layouts is where a tensor lies: on the mesh of its home, and of a weight's copies.
 func (p *Plan) Layouts(t Tensor) ([]*mesh.Layout, error) {
 	w := p.Weights[t.Weight]
-	ranks, spec := []int{w.Home}, w.slot(p.Type(t))
+	ranks := []int{w.Home}
 	if t.Slot < 0 {
-		ranks, spec = append(ranks, w.Copies...), w.Rest
+		ranks = append(ranks, w.Copies...)
 	}
 	var list []*mesh.Layout
 	for _, rank := range ranks {
-		l, err := spec.Layout(p.Meshes[rank], p.Type(t).Shape)
+		at := w.LayOn(p.Meshes, rank)
+		spec := at.Rest
+		if t.Slot >= 0 {
+			spec = w.slot(at, p.Type(t))
+		}
+		l, err := spec.Layout(at.Mesh, p.Type(t).Shape)
 		if err != nil {
 			return nil, err
 		}

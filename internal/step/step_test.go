@@ -64,7 +64,7 @@ func (x sample) config(t testing.TB) Config {
 	}
 	whole, split := mesh.Whole(2), mesh.Split(mesh.On("dp"), nil)
 	for _, name := range []string{"one", "two"} {
-		w := Weight{Name: name, Type: square, Use: whole, Rest: whole, Sum: whole, Slot: whole}
+		w := Weight{Name: name, Type: square, Lay: Lay{Use: whole, Rest: whole, Sum: whole, Slot: whole}}
 		for i, at := range []*mesh.Spec{&w.Slot, &w.Sum, &w.Rest} {
 			if x.zero > i {
 				*at = split

@@ -31,10 +31,18 @@ type instruction struct {
 	// peer and tag are those of a message, whose buffer is args[0] or out[0]; a send is over before instruction
 	// until.
 	peer, tag, until int
+	// piece, where set, is of what larger buffer a message carries a part.
+	piece *piece
 	// loads bring parts of the batch in before a run.
 	loads []load
 	// copies are made after a run: from a buffer of its own to the one that could not be written while it ran.
 	copies [][2]int
+}
+
+// piece is where in a buffer the part begins that a message carries in a buffer of its own.
+type piece struct {
+	buffer int
+	start  []int
 }
 
 type instructionKind uint8

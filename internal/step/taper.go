@@ -13,17 +13,16 @@ import (
 
 // taper writes the tape of one device.
 type taper struct {
-	b    *builder
-	t    *tape
-	mesh *mesh.Mesh
-	at   map[bufferKey]int
+	b  *builder
+	t  *tape
+	at map[bufferKey]int
 	// first is, for each stage, the micro-batch whose gradients of weights come first: there is nothing to add
 	// them to.
 	first []int
 }
 
 func (b *builder) newTape(device, rank int) (*tape, error) {
-	w := &taper{b: b, t: &tape{device: device, rank: rank}, mesh: b.c.Meshes[rank], at: map[bufferKey]int{},
+	w := &taper{b: b, t: &tape{device: device, rank: rank}, at: map[bufferKey]int{},
 		first: firstMicros(b.plan.Schedule, rank)}
 	if err := w.state(); err != nil {
 		return nil, err
@@ -71,14 +70,14 @@ func (w *taper) use(i int) int {
 	return i
 }
 
-// local is the type of the device's part of a tensor.
-func (w *taper) local(t ir.Type, s mesh.Spec) (ir.Type, error) {
-	l, err := s.Layout(w.mesh, t.Shape)
+// local is the type of the device's part of a tensor; it reports false where the device has none.
+func (w *taper) local(t ir.Type, m *mesh.Mesh, s mesh.Spec) (ir.Type, bool, error) {
+	l, err := s.Layout(m, t.Shape)
 	if err != nil {
-		return ir.Type{}, err
+		return ir.Type{}, false, err
 	}
-	shape, _ := l.LocalShape(w.t.device)
-	return ir.Type{DType: t.DType, Shape: shape}, nil
+	shape, ok := l.LocalShape(w.t.device)
+	return ir.Type{DType: t.DType, Shape: shape}, ok, nil
 }
 
 // state makes the buffers of what lives from step to step.
@@ -96,8 +95,8 @@ func (w *taper) state() error {
 			if x.rank != w.t.rank {
 				continue
 			}
-			k := bufferKey{kind: sumBuffer, stage: x.number, value: weight}
-			if err := w.persistent(k, x.Joint.Params()[x.sumParam(j)].Type(), x.sums[j]); err != nil {
+			k, at := bufferKey{kind: sumBuffer, stage: x.number, value: weight}, x.sumParam(j)
+			if err := w.persistent(k, x.Joint.Params()[at].Type(), x.meshes[at], x.sums[j]); err != nil {
 				return err
 			}
 		}
@@ -107,9 +106,10 @@ func (w *taper) state() error {
 
 // weightState makes the buffers of a weight and of what the optimizer keeps for it.
 func (w *taper) weightState(i int) error {
-	weight, h := w.b.c.Weights[i], w.b.homes[i]
+	weight, h, at := &w.b.c.Weights[i], w.b.homes[i], w.b.c.lay(i, w.t.rank)
 	if (h.rank == w.t.rank || slices.Contains(h.others, w.t.rank)) && (h.used || w.b.plan.Kind == Train) {
-		if err := w.persistent(bufferKey{kind: weightBuffer, stage: i}, weight.Type, weight.Rest); err != nil {
+		k := bufferKey{kind: weightBuffer, stage: i}
+		if err := w.persistent(k, weight.Type, at.Mesh, at.Rest); err != nil {
 			return err
 		}
 	}
@@ -117,7 +117,8 @@ func (w *taper) weightState(i int) error {
 		return nil
 	}
 	for k, t := range w.b.c.Update.Slots(i) {
-		if err := w.persistent(bufferKey{kind: slotBuffer, stage: i, value: k}, t, weight.slot(t)); err != nil {
+		key := bufferKey{kind: slotBuffer, stage: i, value: k}
+		if err := w.persistent(key, t, at.Mesh, weight.slot(at, t)); err != nil {
 			return err
 		}
 	}
@@ -125,9 +126,9 @@ func (w *taper) weightState(i int) error {
 }
 
 // persistent makes the buffer of the device's part of a tensor.
-func (w *taper) persistent(k bufferKey, t ir.Type, s mesh.Spec) error {
-	local, err := w.local(t, s)
-	if err == nil {
+func (w *taper) persistent(k bufferKey, t ir.Type, m *mesh.Mesh, s mesh.Spec) error {
+	local, ok, err := w.local(t, m, s)
+	if ok {
 		w.buffer(k, local)
 	}
 	return err
@@ -195,14 +196,15 @@ func (w *taper) compute(a pipeline.Action) error {
 	}
 	p := x.parts[key]
 	w.b.list(x, w.b.c.Variant[a.Micro], key)
+	numbers := p.program.ParamsOf(w.t.device)
 	params, results := w.keys(x, p, key, a.Micro)
-	in, err := w.newCall(a, p.program, p.donated(x), w.awayOf(params, results))
+	in, err := w.newCall(a, p.program, p.donated(x, numbers), w.awayOf(params, results))
 	if err != nil {
 		return err
 	}
 	e := in.exe
-	for k, value := range p.params {
-		key := params[k]
+	for k, number := range numbers {
+		value, key := p.params[number], params[k]
 		_, here := w.at[key]
 		i := w.use(w.buffer(key, e.Func().Params()[k].Type()))
 		in.args = append(in.args, i)
@@ -214,7 +216,8 @@ func (w *taper) compute(a pipeline.Action) error {
 			in.loads = append(in.loads, l)
 		}
 	}
-	for k, value := range p.results {
+	for k, number := range p.program.ResultsOf(w.t.device) {
+		value := p.results[number]
 		if err := w.result(&in, k, results[k]); err != nil {
 			return fmt.Errorf("step: device %d: %v: value %d: %w", w.t.device, a, value, err)
 		}
@@ -223,12 +226,13 @@ func (w *taper) compute(a pipeline.Action) error {
 	return nil
 }
 
-// keys is the buffers of a part's parameters and results for a micro-batch.
+// keys is the buffers of the device's parameters and results of a part for a micro-batch.
 func (w *taper) keys(x *section, p *part, of partKey, micro int) (params, results []bufferKey) {
-	for _, value := range p.params {
-		params = append(params, w.key(x, micro, value))
+	for _, k := range p.program.ParamsOf(w.t.device) {
+		params = append(params, w.key(x, micro, p.params[k]))
 	}
-	for k, value := range p.results {
+	for _, k := range p.program.ResultsOf(w.t.device) {
+		value := p.results[k]
 		to := w.key(x, micro, value)
 		if j, ok := x.gradOf[value]; ok && of.turn == first && of.kind != pipeline.Input {
 			to = bufferKey{kind: sumBuffer, stage: x.number, value: x.Weights[j]}
@@ -252,7 +256,7 @@ func (w *taper) newCall(a pipeline.Action, p *spmd.Program, donated []int, away 
 
 // load is the device's part of what a stage needs of the batch.
 func (w *taper) load(x *section, value, buffer int) (load, error) {
-	l, err := x.specs[value].Layout(w.mesh, x.types[value].Shape)
+	l, err := x.specs[value].Layout(x.meshes[value], x.types[value].Shape)
 	if err != nil {
 		return load{}, err
 	}
@@ -286,10 +290,11 @@ func (w *taper) call(in instruction) {
 	w.t.code = append(w.t.code, in)
 }
 
-// donated is the parameters of a part that its results overwrite: the sums of gradients.
-func (p *part) donated(x *section) []int {
+// donated is the parameters of a device's program of a part that its results overwrite: the sums of gradients.
+func (p *part) donated(x *section, params []int) []int {
 	var list []int
-	for k, value := range p.params {
+	for k, number := range params {
+		value := p.params[number]
 		if value >= x.sumParam(0) && value < len(x.Joint.Params()) {
 			list = append(list, k)
 		}

@@ -23,6 +23,11 @@ type home struct {
 // homes is every weight's home. One that no stage uses stays on the first rank.
 func homes(c *Config, sections []*section) []home {
 	list := make([]home, len(c.Weights))
+	for i, w := range c.Weights {
+		if len(w.Held) > 0 {
+			list[i] = home{rank: w.Held[0], others: slices.Clone(w.Held[1:]), used: true}
+		}
+	}
 	for _, x := range sections {
 		for _, w := range x.Weights {
 			h := &list[w]
@@ -127,41 +132,65 @@ func (u *updater) places(f *ir.Func) []*mesh.Mesh {
 	return at
 }
 
-func (u *updater) param(name string, t ir.Type, s mesh.Spec, r role) *ir.Value {
+func (u *updater) param(name string, t ir.Type, m *mesh.Mesh, s mesh.Spec, r role) *ir.Value {
 	i := len(u.roles)
 	u.roles = append(u.roles, r)
-	u.values[i], u.meshes[i] = mesh.Closed(s.With()), u.c.Meshes[r.rank]
+	u.values[i], u.meshes[i] = mesh.Closed(s.With()), m
 	return u.b.Param(name, t)
 }
+
+// scalar is a parameter without dims, on a rank's mesh.
+func (u *updater) scalar(name string, t ir.Type, r role) *ir.Value {
+	return u.param(name, t, u.c.Meshes[r.rank], mesh.Whole(0), r)
+}
+
+// home is how a weight lies where it is updated.
+func (u *updater) home(weight int) Lay { return u.c.lay(weight, u.homes[weight].rank) }
 
 func (u *updater) trace() (*ir.Func, error) {
 	c := u.c
 	lastRank := c.Schedule.Place[c.Schedule.Stages-1]
 	weights, slots := make([]*ir.Value, len(c.Weights)), make([][]*ir.Value, len(c.Weights))
 	for i, w := range c.Weights {
-		weights[i] = u.param(w.Name, w.Type, w.Rest, role{kind: roleWeight, rank: u.homes[i].rank, weight: i})
+		at := u.home(i)
+		weights[i] = u.param(w.Name, w.Type, at.Mesh, at.Rest, role{kind: roleWeight, rank: u.homes[i].rank,
+			weight: i})
 	}
 	for i, w := range c.Weights {
+		at := u.home(i)
 		for k, t := range c.Update.Slots(i) {
-			slots[i] = append(slots[i], u.param(fmt.Sprintf("%s.slot%d", w.Name, k), t, w.slot(t), role{kind: roleSlot,
-				rank: u.homes[i].rank, weight: i, index: k}))
+			slots[i] = append(slots[i], u.param(fmt.Sprintf("%s.slot%d", w.Name, k), t, at.Mesh, w.slot(at, t),
+				role{kind: roleSlot, rank: u.homes[i].rank, weight: i, index: k}))
 		}
 	}
 	grads := u.gradients()
 	loss, scale := u.loss(lastRank)
 	for i := range grads {
 		if grads[i] == nil {
-			grads[i] = u.at(op.ZerosLike(weights[i]), u.homes[i].rank, c.Weights[i].Slot)
+			grads[i] = u.at(op.ZerosLike(weights[i]), u.home(i).Mesh, u.home(i).Slot)
 		}
 	}
 	norm := u.norm(grads, loss)
-	norm = op.Mul(norm, op.Cast(u.scalarAt(scale, 0), norm.DType()))
+	norm = op.Mul(norm, op.Cast(u.scalarAt(scale, c.Meshes[0]), norm.DType()))
 	var out []*ir.Value
 	for rank := range c.Meshes {
-		in := UpdateIn{Norm: u.scalarAt(norm, rank), Scale: u.scalarAt(scale, rank)}
-		out = append(out, u.rank(rank, weights, slots, grads, in)...)
+		var scalars []*ir.Value
+		for k, t := range c.Update.Scalars {
+			scalars = append(scalars, u.scalar(fmt.Sprintf("scalar%d.%d", k, rank), t, role{kind: roleScalar,
+				rank: rank, index: k}))
+		}
+		for _, g := range u.groups(rank) {
+			in := UpdateIn{Index: g.weights, Norm: u.scalarAt(norm, g.mesh), Scale: u.scalarAt(scale, g.mesh)}
+			for _, s := range scalars {
+				if !g.mesh.Equal(c.Meshes[rank]) {
+					s = u.scalarAt(s, g.mesh)
+				}
+				in.Scalars = append(in.Scalars, s)
+			}
+			out = append(out, u.rank(rank, weights, slots, grads, in)...)
+		}
 	}
-	out = append([]*ir.Value{u.scalarAt(loss, 0), norm}, out...)
+	out = append([]*ir.Value{u.scalarAt(loss, c.Meshes[0]), norm}, out...)
 	u.results = append([]role{{kind: roleReport}, {kind: roleReport, index: 1}}, u.results...)
 	u.specs = append([]mesh.Spec{{}, {}}, u.specs...)
 	return u.b.Build(out...)
@@ -173,12 +202,12 @@ func (u *updater) gradients() []*ir.Value {
 	for s, x := range u.sections {
 		for j, w := range x.Weights {
 			t := x.Joint.Params()[x.sumParam(j)].Type()
-			sum := u.param(fmt.Sprintf("%s.sum%d", u.c.Weights[w].Name, s), t, x.sums[j],
+			here, home := u.c.lay(w, x.rank), u.home(w)
+			sum := u.param(fmt.Sprintf("%s.sum%d", u.c.Weights[w].Name, s), t, here.Mesh, x.sums[j],
 				role{kind: roleSum, rank: x.rank, weight: w, stage: s})
-			slot := u.c.Weights[w].Slot
-			g := u.at(sum, x.rank, slot)
+			g := u.at(sum, here.Mesh, here.Slot)
 			if x.rank != u.homes[w].rank {
-				g = u.at(g, u.homes[w].rank, slot)
+				g = u.at(g, home.Mesh, home.Slot)
 			}
 			if grads[w] != nil {
 				g = op.Add(grads[w], g)
@@ -201,48 +230,73 @@ func (u *updater) loss(rank int) (loss, scale *ir.Value) {
 		return op.Add(x, y)
 	}
 	for m := range u.c.Schedule.Micros {
-		sum = plus(sum, u.param(fmt.Sprintf("loss%d", m), f.Results()[0].Type(), mesh.Whole(0), role{kind: roleLoss,
-			rank: rank, index: m}))
+		sum = plus(sum, u.scalar(fmt.Sprintf("loss%d", m), f.Results()[0].Type(), role{kind: roleLoss, rank: rank,
+			index: m}))
 	}
 	for m := range u.c.Schedule.Micros {
-		count = plus(count, u.param(fmt.Sprintf("count%d", m), f.Results()[1].Type(), mesh.Whole(0),
-			role{kind: roleCount, rank: rank, index: m}))
+		count = plus(count, u.scalar(fmt.Sprintf("count%d", m), f.Results()[1].Type(), role{kind: roleCount,
+			rank: rank, index: m}))
 	}
-	weight := u.param("weight", f.Results()[0].Type(), mesh.Whole(0), role{kind: roleScale, rank: rank})
+	weight := u.scalar("weight", f.Results()[0].Type(), role{kind: roleScale, rank: rank})
 	return op.Div(sum, count), op.Reciprocal(op.Mul(count, weight))
 }
 
-// at is x, laid on a rank's mesh.
-func (u *updater) at(x *ir.Value, rank int, s mesh.Spec) *ir.Value {
-	return op.Constrain(x, u.c.Meshes[rank], mesh.Closed(s.With()))
+// at is x, laid on a mesh.
+func (u *updater) at(x *ir.Value, m *mesh.Mesh, s mesh.Spec) *ir.Value {
+	return op.Constrain(x, m, mesh.Closed(s.With()))
 }
 
-func (u *updater) scalarAt(x *ir.Value, rank int) *ir.Value { return u.at(x, rank, mesh.Whole(0)) }
+func (u *updater) scalarAt(x *ir.Value, m *mesh.Mesh) *ir.Value { return u.at(x, m, mesh.Whole(0)) }
 
-// norm is that of all gradients together, on the first rank: each rank's own squares are summed there.
-func (u *updater) norm(grads []*ir.Value, loss *ir.Value) *ir.Value {
-	var total *ir.Value
-	for rank := range u.c.Meshes {
-		var own []*ir.Value
-		for i, g := range grads {
-			if u.homes[i].rank == rank && u.c.Weights[i].learns() {
-				own = append(own, g)
-			}
-		}
-		if len(own) == 0 {
+// group is weights that are updated on one mesh.
+type group struct {
+	mesh    *mesh.Mesh
+	weights []int
+}
+
+// groups is the weights that are at home on a rank, by their meshes.
+func (u *updater) groups(rank int) (list []group) {
+	for i, h := range u.homes {
+		if h.rank != rank {
 			continue
 		}
-		squares := u.scalarAt(sumSquares(own), rank)
-		if rank != 0 {
-			squares = u.scalarAt(squares, 0)
+		m := u.home(i).Mesh
+		k := slices.IndexFunc(list, func(g group) bool { return g.mesh.Equal(m) })
+		if k < 0 {
+			k, list = len(list), append(list, group{mesh: m})
 		}
-		if total != nil {
-			squares = op.Add(total, squares)
+		list[k].weights = append(list[k].weights, i)
+	}
+	return list
+}
+
+// norm is that of all gradients together, on the first rank: each mesh's own squares are summed there.
+func (u *updater) norm(grads []*ir.Value, loss *ir.Value) *ir.Value {
+	var total *ir.Value
+	first := u.c.Meshes[0]
+	for rank := range u.c.Meshes {
+		for _, g := range u.groups(rank) {
+			var own []*ir.Value
+			for _, i := range g.weights {
+				if u.c.Weights[i].learns() {
+					own = append(own, grads[i])
+				}
+			}
+			if len(own) == 0 {
+				continue
+			}
+			squares := u.scalarAt(sumSquares(own), g.mesh)
+			if !g.mesh.Equal(first) {
+				squares = u.scalarAt(squares, first)
+			}
+			if total != nil {
+				squares = op.Add(total, squares)
+			}
+			total = squares
 		}
-		total = squares
 	}
 	if total == nil { // nothing learns
-		return u.scalarAt(op.ZerosLike(loss), 0)
+		return u.scalarAt(op.ZerosLike(loss), first)
 	}
 	return op.Sqrt(total)
 }
@@ -259,41 +313,29 @@ func sumSquares(grads []*ir.Value) *ir.Value {
 	return total
 }
 
-// rank traces the update of the weights that are at home on a rank, and the copies that others need.
+// rank traces the update of weights that are at home on a mesh of a rank, and the copies that others need.
 func (u *updater) rank(rank int, weights []*ir.Value, slots [][]*ir.Value, grads []*ir.Value,
 	in UpdateIn) []*ir.Value {
-	for k, t := range u.c.Update.Scalars {
-		in.Scalars = append(in.Scalars, u.param(fmt.Sprintf("scalar%d.%d", k, rank), t, mesh.Whole(0),
-			role{kind: roleScalar, rank: rank, index: k}))
-	}
-	var own []int
-	for i := range weights {
-		if u.homes[i].rank != rank {
-			continue
-		}
-		own = append(own, i)
-		in.Weights = append(in.Weights, u.at(weights[i], rank, u.c.Weights[i].Slot))
+	for _, i := range in.Index {
+		in.Weights = append(in.Weights, u.at(weights[i], u.home(i).Mesh, u.home(i).Slot))
 		in.Grads = append(in.Grads, grads[i])
 		in.Slots = append(in.Slots, slots[i])
 	}
-	if len(own) == 0 {
-		return nil
-	}
-	in.Index = own
 	next := u.c.Update.Trace(in)
 	var out []*ir.Value
 	add := func(v *ir.Value, r role, s mesh.Spec) {
 		out, u.results, u.specs = append(out, v), append(u.results, r), append(u.specs, s)
 	}
-	for k, i := range own {
-		w := u.c.Weights[i]
-		add(next.Weights[k], role{kind: roleWeight, rank: rank, weight: i}, w.Rest)
+	for k, i := range in.Index {
+		w, home := &u.c.Weights[i], u.home(i)
+		add(next.Weights[k], role{kind: roleWeight, rank: rank, weight: i}, home.Rest)
 		for _, other := range u.homes[i].others {
-			copied := u.at(u.at(next.Weights[k], rank, w.Rest), other, w.Rest)
-			add(copied, role{kind: roleWeight, rank: other, weight: i}, w.Rest)
+			there := u.c.lay(i, other)
+			copied := u.at(u.at(next.Weights[k], home.Mesh, home.Rest), there.Mesh, there.Rest)
+			add(copied, role{kind: roleWeight, rank: other, weight: i}, there.Rest)
 		}
 		for j, s := range next.Slots[k] {
-			add(s, role{kind: roleSlot, rank: rank, weight: i, index: j}, w.slot(s.Type()))
+			add(s, role{kind: roleSlot, rank: rank, weight: i, index: j}, w.slot(home, s.Type()))
 		}
 	}
 	return out

@@ -98,6 +98,9 @@ func runSoftware(r *runRow) plan.Software {
 			s.Unfused, s.Dropout = true, true // computing attention again was what it had before fused attention
 		}
 	}
+	if strings.Contains(strings.ToLower(r.Strategy.Schedule)+notes, "dualpipe") {
+		s.OncePerHost = true // whoever built that schedule sends a token to a host once, too (DeepEP)
+	}
 	if strings.Contains(notes, "flash") {
 		s.Unfused = false
 	}

@@ -213,7 +213,8 @@ func (r *Executor) partStep(loss *ir.Func, batch int) (backend.Executable, error
 		}
 		var at layouts
 		if r.group != nil {
-			if at, err = r.group.partLayouts(p, r.group.Inputs(loss, batch)); err != nil {
+			inputs, _ := r.group.Inputs(loss, batch)
+			if at, err = r.group.partLayouts(p, inputs); err != nil {
 				return nil, err
 			}
 		}

@@ -146,7 +146,8 @@ func (s *group) forwardLayouts(batch int, p *ir.Func) layouts {
 	for _, w := range s.weights {
 		l.params = append(l.params, mesh.Closed(w.Rest))
 	}
-	l.params = append(l.params, s.Inputs(p, batch)...)
+	inputs, _ := s.Inputs(p, batch)
+	l.params = append(l.params, inputs...)
 	for _, v := range p.Results() {
 		l.results = append(l.results, mesh.Whole(len(v.Shape())))
 	}

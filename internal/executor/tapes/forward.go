@@ -60,7 +60,7 @@ func (f *forward) Run(ctx context.Context, batch []array.Array) ([][]array.Array
 
 // plan is the pass for batches of these types.
 func (f *forward) plan(types []ir.Type) (*plannedForward, error) {
-	key := fmt.Sprint(types)
+	key := fmt.Sprint(types, f.e.h.Decided())
 	if p := f.planned[key]; p != nil {
 		return p, nil
 	}
@@ -95,15 +95,18 @@ func (h *planner) newForward(batch []ir.Type, f executor.Func) (*plannedForward,
 	if err != nil {
 		return nil, err
 	}
+	placed, err := h.PlaceForward(p)
+	if err != nil {
+		return nil, err
+	}
 	micros := executor.Spread(rows, max(1, min(rows, h.Strategy.Micro)))
-	list, variant, cut, err := executor.CutProgram(p, len(h.c.Params), batch, micros, nil,
+	list, variant, cut, err := executor.CutProgram(placed.Func, len(h.c.Params), batch, micros, nil,
 		executor.UpTo(0, len(p.Results())))
 	if err != nil {
 		return nil, err
 	}
-	c := step.Config{Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark,
-		SequenceParallel: h.SequenceParallel(), Variant: variant}
-	if err := h.lay(&c, list, len(batch)); err != nil {
+	c := step.Config{Marks: h.Mark, Variant: variant}
+	if err := h.lay(&c, placed, list, len(batch)); err != nil {
 		return nil, err
 	}
 	plan, err := step.NewForward(c)
@@ -122,7 +125,7 @@ func (h *planner) paramTypes() []ir.Type {
 // forwardRunner is the devices that forward passes run on, started when they are first needed.
 func (e *Executor) forwardRunner() (*step.ForwardRunner, error) {
 	if e.forward == nil {
-		w, err := e.h.c.World(e.h.Strategy.Devices())
+		w, err := e.h.c.World(e.h.Devices())
 		if err != nil {
 			return nil, err
 		}
@@ -183,8 +186,9 @@ func (e *Executor) copyWeights(r *step.ForwardRunner) (*weightCopies, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range h.Meshes {
-			l, err := list[i].Rest.Layout(m, p.Type.Shape)
+		for rank := range h.Meshes {
+			at := list[i].LayOn(h.Meshes, rank)
+			l, err := at.Rest.Layout(at.Mesh, p.Type.Shape)
 			if err != nil {
 				return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 			}

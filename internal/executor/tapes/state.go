@@ -5,8 +5,8 @@ import (
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/checkpoint"
-	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/runtime"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
@@ -90,7 +90,7 @@ func (e *Executor) running(x step.Tensor, p *step.Plan) (reading, error) {
 func (h *planner) first(p *nn.Param) reading {
 	switch {
 	case p.Value != nil:
-		return wholeSource(func() (array.Array, error) { return cpu.Read(p.Value) })
+		return wholeSource(func() (array.Array, error) { return runtime.Read(p.Value) })
 	case h.c.Load != nil:
 		return func(box mesh.Box, dst array.Array) error { return h.c.Load(p, box, dst) }
 	}

@@ -27,15 +27,9 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 	if err != nil {
 		return nil, nil, err
 	}
-	micros, err := executor.MicroRows(rows, h.Strategy.Micro)
-	if err != nil {
-		return nil, nil, err
-	}
-	c := step.Config{
-		Meshes: h.Meshes, Schedule: h.Schedule, Marks: h.Mark, SequenceParallel: h.SequenceParallel(),
-		Overlap: h.overlap(), Bucket: h.Strategy.Bucket, Host: h.Strategy.Host, Away: awayOf(h.Strategy.Offload),
-	}
-	cut, err := h.forwards(&c, batch, micros)
+	c := step.Config{Marks: h.Mark, Overlap: h.overlap(), Bucket: h.Strategy.Bucket, Host: h.Strategy.Host,
+		Away: awayOf(h.Strategy.Offload)}
+	cut, err := h.forwards(&c, batch, rows)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,7 +51,7 @@ func (h *planner) plan(c *step.Config) error {
 
 // forwards traces the loss of a batch and makes of it programs of micro-batches: the sum of losses and what
 // it is divided by, so that a step's loss is that of the whole batch, however it is cut.
-func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*executor.Cutting, error) {
+func (h *planner) forwards(c *step.Config, batch []ir.Type, rows int) (*executor.Cutting, error) {
 	b := ir.NewBuilder("forward")
 	var params []*op.Tensor
 	for _, p := range h.c.Params {
@@ -69,27 +63,32 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, micros []int) (*exec
 	if loss.Err() != nil {
 		return nil, loss.Err()
 	}
-	rows, err := executor.RowsIn(batch)
-	if err != nil {
-		return nil, err
-	}
 	forms := executor.LossForms(loss, params, rows)
 	f, err := b.Build(forms...)
 	if err != nil {
 		return nil, err
 	}
-	list, variant, cut, err := executor.CutProgram(f, len(params), batch, micros, number,
+	p, err := h.Place(f)
+	if err != nil {
+		return nil, err
+	}
+	micros, err := executor.MicroRows(rows, h.Strategy.Micro)
+	if err != nil {
+		return nil, err
+	}
+	list, variant, cut, err := executor.CutProgram(p.Func, len(params), batch, micros, number,
 		executor.FormIndex(forms)...)
 	if err != nil {
 		return nil, err
 	}
 	c.Variant = variant
-	return cut, h.lay(c, list, len(batch))
+	return cut, h.lay(c, p, list, len(batch))
 }
 
 // lay says how the programs of micro-batches lie: where stages begin, and how what they take is split. batch
 // is how many tensors a batch has.
-func (h *planner) lay(c *step.Config, programs []*ir.Func, batch int) (err error) {
+func (h *planner) lay(c *step.Config, placed *layout.Program, programs []*ir.Func, batch int) (err error) {
+	c.Meshes, c.Schedule, c.SequenceParallel = h.Meshes, placed.Schedule, h.SequenceParallel()
 	for _, f := range programs {
 		if f, err = h.Apply(f); err == nil {
 			f, err = pass.Optimize(f)
@@ -99,13 +98,15 @@ func (h *planner) lay(c *step.Config, programs []*ir.Func, batch int) (err error
 		}
 		c.Forwards = append(c.Forwards, f)
 	}
-	if c.Cuts, err = h.Cuts(c.Forwards[0]); err != nil {
-		return err
+	if c.Cuts = placed.Cuts; c.Cuts == nil && placed.Schedule.Stages > 1 {
+		if c.Cuts, err = h.Cuts(c.Forwards[0]); err != nil {
+			return err
+		}
 	}
 	if c.Weights, err = h.Weights(c.Forwards[0]); err != nil {
 		return err
 	}
-	c.Batch = h.Inputs(c.Forwards[0], batch)
+	c.Batch, c.BatchMeshes = h.Inputs(c.Forwards[0], batch)
 	return nil
 }
 

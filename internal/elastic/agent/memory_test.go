@@ -1,0 +1,122 @@
+//go:build linux || darwin
+
+package agent
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/elastic/epoch"
+	"github.com/galley-ml/galley/internal/elastic/store"
+)
+
+// testHost is an agent's memory.
+func testHost(t *testing.T, host string) *memory {
+	t.Helper()
+	a := &Agent{Config: Config{Job: "j", Host: host, Dir: t.TempDir(), Address: "127.0.0.1", Store: store.NewMemory(),
+		Stderr: io.Discard}, prefix: Prefix("j")}
+	a.events.a = a
+	m, err := newMemory(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.memory, m.token = m, "secret"
+	if err := m.adopt(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.close)
+	return m
+}
+
+// keepOne has process 0, on host a, keep a tensor that no other host has.
+func keepOne(t *testing.T, m *memory) (dir string, whole array.Array) {
+	t.Helper()
+	whole = array.FromSlice([]float32{1, 2, 3, 4}, 4)
+	s := checkpoint.State{Meta: checkpoint.Meta{Step: 5}, Tensors: []checkpoint.Tensor{checkpoint.Whole("x", whole)}}
+	at := checkpoint.Places{Host: []string{"a", "b"}, Process: func(int) int { return 0 }}
+	w, err := checkpoint.NewSnapshots(checkpoint.SnapshotConfig{Dir: m.ownDir(3, 0), Places: at}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	name, err := w.Write(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(m.ownDir(3, 0), name), whole
+}
+
+// TestChangedShare: where the bytes of a snapshot have changed in memory, the copy on another host is taken; without
+// one there is no snapshot.
+func TestChangedShare(t *testing.T) {
+	a, b := testHost(t, "a"), testHost(t, "b")
+	places := []epoch.Place{{Host: "a", Address: a.address}, {Host: "b", Address: b.address}}
+	dir, whole := keepOne(t, a)
+	files, err := filepath.Glob(filepath.Join(dir, "*.safetensors"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("got %v and %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func() int64 {
+		a.refresh()
+		b.refresh()
+		held, failed := a.gather(t.Context(), places)
+		if failed != "" {
+			t.Fatal(failed)
+		}
+		_, step := best(held)
+		return step
+	}
+	if got := step(); got != 5 {
+		t.Fatalf("got step %d, want 5", got)
+	}
+	if err := a.copyTo(t.Context(), places[1], dir); err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)-1] ^= 1
+	if err := os.WriteFile(files[0], text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := step(); got != 5 {
+		t.Fatalf("with a copy: got step %d, want 5", got)
+	}
+	resume, err := a.assemble(t.Context(), &epoch.Plan{Epoch: 4, Hosts: places, Step: 5, From: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := checkpoint.Open(resume, checkpoint.OpenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := r.ReadWhole("x"); err != nil || string(got.Bytes()) != string(whole.Bytes()) {
+		t.Errorf("got %v and %v", got, err)
+	}
+	if err := b.forget(func(int, int64) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if got := step(); got != -1 {
+		t.Errorf("without the copy: got step %d, want none", got)
+	}
+}
+
+// TestSecret: an agent answers those who know its job's secret, and gives files below its directory alone.
+func TestSecret(t *testing.T) {
+	a := testHost(t, "a")
+	card := Card{Address: a.address, Token: "other"}
+	if _, err := card.Keys(t.Context()); err == nil || !strings.Contains(err.Error(), "403") {
+		t.Errorf("another secret: got %v", err)
+	}
+	err := a.fetch(t.Context(), epoch.Place{Host: "a", Address: a.address}, "../../etc/passwd", filepath.Join(t.TempDir(), "x"))
+	if err == nil || !strings.Contains(err.Error(), "below") {
+		t.Errorf("a path outside: got %v", err)
+	}
+}

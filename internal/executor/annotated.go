@@ -1,0 +1,131 @@
+package executor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/layout"
+)
+
+// Annotatable is an executor of one device until a program turns out to ask for others: from then on it is
+// many, with the state as it was.
+func (c Config) Annotatable(one Executor, many func() (Executor, error)) Executor {
+	return &annotatable{Executor: one, c: c, many: many}
+}
+
+type annotatable struct {
+	Executor
+	c    Config
+	many func() (Executor, error)
+	// begun is whether the state is another than that of the begin.
+	begun bool
+	// turn counts the executors.
+	turn int
+}
+
+// turned reports whether an error is that of a program for other devices, which then are there.
+func (e *annotatable) turned(err *error) bool {
+	if _, ok := errors.AsType[*layout.AnnotatedError](*err); !ok || e.turn > 0 || e.c.Mode == Eager {
+		return false
+	}
+	next, failed := e.many()
+	if failed == nil && e.begun {
+		failed = e.move(next)
+	}
+	if failed != nil {
+		*err = failed
+		return false
+	}
+	e.Executor, e.turn = next, 1
+	return true
+}
+
+// move gives the state to another executor.
+func (e *annotatable) move(to Executor) error {
+	read, err := e.Reader()
+	if err != nil {
+		return err
+	}
+	for _, t := range e.c.State() {
+		a, err := read(t)
+		if err == nil {
+			err = to.Put(t, a)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *annotatable) Plan(batch ...ir.Type) (*Plan, error) {
+	p, err := e.Executor.Plan(batch...)
+	if err != nil && e.turned(&err) {
+		return e.Executor.Plan(batch...)
+	}
+	return p, err
+}
+
+func (e *annotatable) Start(batch ...ir.Type) error {
+	err := e.Executor.Start(batch...)
+	if err != nil && e.turned(&err) {
+		return e.Executor.Start(batch...)
+	}
+	return err
+}
+
+func (e *annotatable) Step(in Input) (Running, error) {
+	r, err := e.Executor.Step(in)
+	if err != nil && e.turned(&err) {
+		r, err = e.Executor.Step(in)
+	}
+	e.begun = e.begun || err == nil
+	return r, err
+}
+
+func (e *annotatable) Load(r *checkpoint.Reader) error {
+	e.begun = true
+	return e.Executor.Load(r)
+}
+
+// Forward makes a forward pass, which goes along with the executor.
+func (e *annotatable) Forward(f Func) Forward {
+	return &annotatedForward{Forward: e.Executor.Forward(f), e: e, f: f, turn: e.turn}
+}
+
+type annotatedForward struct {
+	Forward
+	e    *annotatable
+	f    Func
+	turn int
+}
+
+// renew follows the executor, if it was turned.
+func (f *annotatedForward) renew() {
+	if f.turn != f.e.turn {
+		f.Forward, f.turn = f.e.Executor.Forward(f.f), f.e.turn
+	}
+}
+
+func (f *annotatedForward) Run(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
+	f.renew()
+	parts, rows, err := f.Forward.Run(ctx, batch)
+	if err != nil && f.e.turned(&err) {
+		f.renew()
+		return f.Forward.Run(ctx, batch)
+	}
+	return parts, rows, err
+}
+
+func (f *annotatedForward) Plan(batch ...ir.Type) (*Plan, error) {
+	f.renew()
+	p, err := f.Forward.Plan(batch...)
+	if err != nil && f.e.turned(&err) {
+		f.renew()
+		return f.Forward.Plan(batch...)
+	}
+	return p, err
+}

@@ -1,0 +1,180 @@
+package layout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// placed is where a parameter lies, and who says so.
+type placed struct {
+	op.Layout
+	what string
+}
+
+// placedOn is where parameters lie on the ranks of meshes: as they are held there, else as a program first
+// asks for them.
+func (l *Layout) placedOn(f *ir.Func, meshes []*mesh.Mesh) map[string]map[int]placed {
+	on := map[string]map[int]placed{}
+	add := func(name string, at op.Layout, what string) {
+		if on[name] == nil {
+			on[name] = map[int]placed{}
+		}
+		rank := slices.IndexFunc(meshes, func(m *mesh.Mesh) bool { return m.Covers(at.Mesh) })
+		if _, said := on[name][rank]; rank >= 0 && !said {
+			on[name][rank] = placed{op.Layout{Mesh: at.Mesh, Spec: onlyAxes(at.Mesh, at.Spec)}, what}
+		}
+	}
+	for _, p := range l.Params {
+		if at, ok := l.held[p.Name]; ok {
+			add(p.Name, at, fmt.Sprintf("mesh %v of its value", at.Mesh))
+		}
+	}
+	for _, n := range f.Nodes() {
+		at, ok := closedConstraint(n)
+		if !ok {
+			continue
+		}
+		if w := sourceOf(n); w != nil && w.ID() < len(l.Params) {
+			add(w.Name(), at, fmt.Sprintf("%s: %s", n.Pos(), n.Op().Name()))
+		}
+	}
+	return on
+}
+
+// sourceOf is the parameter that a constraint is of, also where it is of another constraint.
+func sourceOf(n *ir.Node) *ir.Value {
+	v := n.In()[0]
+	if v.Node() != nil {
+		v = ownSource(n, v)
+	}
+	if v.Node() != nil {
+		return nil
+	}
+	return v
+}
+
+// closedConstraint is what a node asks for, if it leaves nothing open.
+func closedConstraint(n *ir.Node) (op.Layout, bool) {
+	c, ok := n.Op().(op.Constrainer)
+	if !ok || len(n.In()) != 1 {
+		return op.Layout{}, false
+	}
+	m, s, err := c.Constraint()
+	open := slices.ContainsFunc(s.Freedom, func(f mesh.Freedom) bool { return f.Open })
+	return op.Layout{Mesh: m, Spec: s.Spec}, err == nil && !open && len(s.Spec.Partial) == 0
+}
+
+// lays is how a parameter lies on the ranks of which its mesh or the program says it. What is asked by name,
+// too, must be the same.
+func (l *Layout) lays(p *nn.Param) (map[int]step.Lay, error) {
+	on := map[int]step.Lay{}
+	byName, said := l.byName(p.Name)
+	for rank, m := range l.Meshes {
+		at, ok := l.on[p.Name][rank]
+		switch {
+		case ok && said && !onlyAxes(at.Mesh, byName).Equal(at.Spec):
+			return nil, fmt.Errorf("parameter %q: %s asks for %s, an annotation or a plan for %s: want one of them",
+				p.Name, at.what, at.Spec, byName)
+		case !ok && said && l.ranks != nil:
+			at.Layout = op.Layout{Mesh: m, Spec: onlyAxes(m, byName)}
+		case !ok:
+			continue
+		}
+		if err := at.Spec.Check(at.Mesh, len(p.Type.Shape)); err != nil {
+			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		on[rank] = l.zeroed(step.Lay{Mesh: at.Mesh, Use: at.Spec, Rest: at.Spec, Sum: at.Spec, Slot: at.Spec},
+			at.Mesh, p.Type)
+	}
+	if len(on) == 0 {
+		return nil, nil
+	}
+	return on, nil
+}
+
+// simplify says of a weight that lies on the strategy's own meshes alike how it lies on all.
+func (l *Layout) simplify(w *step.Weight) {
+	if l.ranks != nil || len(w.On) == 0 {
+		return
+	}
+	ranks := slices.Sorted(maps.Keys(w.On))
+	first := w.On[ranks[0]]
+	for _, r := range ranks {
+		if at := w.On[r]; !at.Mesh.Equal(l.Meshes[r]) || !at.Use.Equal(first.Use) {
+			return
+		}
+	}
+	first.Mesh = nil
+	w.Lay, w.On = first, nil
+}
+
+// byName is what annotations or a plan of layers ask of a parameter.
+func (l *Layout) byName(name string) (mesh.Spec, bool) {
+	for _, a := range l.Annotations {
+		if a.Matches(name) {
+			return a.Sharding.Spec, true
+		}
+	}
+	if l.applied != nil {
+		s, ok := l.applied.specs[name]
+		return s, ok
+	}
+	return mesh.Spec{}, false
+}
+
+// zeroed is how a weight lies with the strategy's stage of ZeRO.
+func (l *Layout) zeroed(at step.Lay, m *mesh.Mesh, t ir.Type) step.Lay {
+	split := l.zero(m, at.Use, t)
+	if l.Strategy.Zero >= 1 {
+		at.Slot = split
+	}
+	if l.Strategy.Zero >= 2 {
+		at.Sum = split
+	}
+	if l.Strategy.Zero >= 3 {
+		at.Rest = split
+	}
+	return at
+}
+
+// zeroAxes is the axes of a mesh over which ZeRO splits: the one that was named, else those for data, else
+// those that split the rows of a batch.
+func (l *Layout) zeroAxes(m *mesh.Mesh) (axes mesh.Axes) {
+	names := []string{strategy.DataAxis, strategy.ExpertAxis, strategy.ContextAxis}
+	if l.ZeroAxis != "" && l.ZeroAxis != strategy.DataAxis {
+		names = []string{l.ZeroAxis}
+	}
+	for _, list := range [][]string{names, l.batchAxes} {
+		for _, name := range list {
+			if a, ok := m.Axis(name); ok && a.Size > 1 {
+				axes = append(axes, mesh.On(name)...)
+			}
+		}
+		if len(axes) > 0 || l.ZeroAxis != "" {
+			break
+		}
+	}
+	return axes
+}
+
+// checkZero is an error where ZeRO has nothing to split over.
+func (l *Layout) checkZero() error {
+	if l.Strategy.Zero == 0 || l.ranks == nil {
+		return nil
+	}
+	for _, m := range l.Meshes {
+		if len(l.zeroAxes(m)) > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("zero=%d: no axis of %v splits the batch: want one called %s, or to name one: "+
+		"ShardingStage1{Axis: …}", l.Strategy.Zero, l.Meshes, strategy.DataAxis)
+}

@@ -1,0 +1,276 @@
+package stage
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/spmd"
+	"github.com/galley-ml/galley/op"
+)
+
+// NarrowConfig says how a program is cut that says nothing of stages itself.
+type NarrowConfig struct {
+	// Weights is how many of the program's first parameters are trained, Stages how many stages there are to be
+	// and Micros in how many micro-batches a batch passes through them.
+	Weights, Stages, Micros int
+	// State is the bytes that are kept for each byte of a weight: itself, its gradient, the optimizer's slots.
+	State float64
+	// Only, where set, is the nodes that are cut, by number; others are left alone.
+	Only   []bool
+	Prices spmd.Prices
+}
+
+// slack is how much slower than the best cut, or larger than the smallest, another may be that is better
+// otherwise.
+const slack = 1.05
+
+// mostPlaces bounds the places that are considered: of more, the narrowest within each share of the work.
+const mostPlaces = 400
+
+// Narrow deals the nodes that depend on weights and on the batch to stages: it cuts where the slowest stage is
+// fastest, messages included, among such cuts where the fullest device holds least, and among those where the
+// least is handed over. Nodes that every stage can make for itself get -1.
+func Narrow(f *ir.Func, c NarrowConfig) ([]int, error) {
+	n := newNarrower(f, c)
+	if len(n.places) < c.Stages+1 {
+		return nil, fmt.Errorf("stages: %s can be cut at %d places: %d stages need %d: want fewer stages", f.Name(),
+			max(0, len(n.places)-2), c.Stages, c.Stages-1)
+	}
+	n.measure()
+	none := math.Inf(1)
+	fast := n.best(func(i, j, k int) float64 { return n.seconds(i, j) }, none, none)
+	small := n.best(func(i, j, k int) float64 { return n.bytes(i, j, k) }, slack*n.worst(fast, n.secondsAt), none)
+	narrow := n.least(func(i, _, _ int) float64 { return n.crossing[n.places[i]] }, slack*n.worst(fast, n.secondsAt),
+		slack*n.worst(small, n.bytes))
+	return n.deal(narrow), nil
+}
+
+// narrower knows what every cut costs.
+type narrower struct {
+	f *ir.Func
+	c NarrowConfig
+	// active is the nodes that are cut, in order; reads is the weights that each computes with.
+	active []*ir.Node
+	reads  [][]int
+	// crossing is, before each active node, the bytes that pass there; places is those that may be cut, the begin
+	// and the end included.
+	crossing []float64
+	places   []int
+	// work and kept are sums up to each active node: seconds, and bytes of results.
+	work, kept []float64
+	// state is the bytes of the weights between two places.
+	state [][]float64
+}
+
+func newNarrower(f *ir.Func, c NarrowConfig) *narrower {
+	n := &narrower{f: f, c: c}
+	learned, fixed := make([]bool, f.NumValues()), make([]bool, f.NumValues())
+	from := make([][]int, f.NumValues()) // the weights that alone decide a value
+	for i, v := range f.Params()[:c.Weights] {
+		learned[v.ID()], fixed[v.ID()], from[v.ID()] = true, true, []int{i}
+	}
+	for i, x := range f.Nodes() {
+		var own []int
+		is, only := false, true
+		for _, v := range x.In() {
+			is, only = is || learned[v.ID()], only && fixed[v.ID()]
+			own = append(own, from[v.ID()]...)
+		}
+		for _, v := range x.Out() {
+			if learned[v.ID()], fixed[v.ID()] = is, only; only {
+				from[v.ID()] = own
+			}
+		}
+		if is && !only && (c.Only == nil || c.Only[i]) {
+			n.active, n.reads = append(n.active, x), append(n.reads, own)
+		}
+	}
+	n.cross()
+	n.choose()
+	return n
+}
+
+// cross finds what passes between active nodes.
+func (n *narrower) cross() {
+	at := map[*ir.Node]int{}
+	for i, x := range n.active {
+		at[x] = i
+	}
+	last := map[*ir.Value]int{}
+	for i, x := range n.f.Nodes() {
+		use := len(n.active)
+		if k, ok := at[x]; ok {
+			use = k
+		} else if n.c.Only == nil || n.c.Only[i] {
+			continue
+		}
+		for _, v := range x.In() {
+			last[v] = max(last[v], use)
+		}
+	}
+	for _, v := range n.f.Results() {
+		last[v] = len(n.active)
+	}
+	n.crossing = make([]float64, len(n.active)+1)
+	for i, x := range n.active {
+		for _, v := range x.Out() {
+			for k := i + 1; k <= last[v] && k < len(n.active); k++ {
+				n.crossing[k] += float64(v.Type().Bytes())
+			}
+		}
+	}
+}
+
+// choose finds the places: wherever something passes or, where those are many, the narrowest in each share.
+func (n *narrower) choose() {
+	n.work, n.kept = make([]float64, len(n.active)+1), make([]float64, len(n.active)+1)
+	for i, x := range n.active {
+		w := x.Op().(op.Op).Work(types(x.In()), types(x.Out()))
+		n.work[i+1] = n.work[i] + 3*n.c.Prices.Compute(w) // forward, and twice as much backward
+		n.kept[i+1] = n.kept[i]
+		for _, v := range x.Out() {
+			n.kept[i+1] += float64(v.Type().Bytes())
+		}
+	}
+	total := n.work[len(n.active)]
+	best, share := -1, 0
+	n.places = []int{0}
+	for k := 1; k < len(n.active); k++ {
+		if n.crossing[k] == 0 {
+			continue
+		}
+		in := k
+		if len(n.active) > mostPlaces {
+			in = int(n.work[k] / total * mostPlaces)
+		}
+		if best >= 0 && in == share && n.crossing[k] >= n.crossing[best] {
+			continue
+		}
+		if best >= 0 && in != share {
+			n.places = append(n.places, best)
+		}
+		best, share = k, in
+	}
+	if best >= 0 {
+		n.places = append(n.places, best)
+	}
+	n.places = append(n.places, len(n.active))
+}
+
+func types(vs []*ir.Value) []ir.Type {
+	list := make([]ir.Type, len(vs))
+	for i, v := range vs {
+		list[i] = v.Type()
+	}
+	return list
+}
+
+// measure finds the bytes of weights between places.
+func (n *narrower) measure() {
+	n.state = make([][]float64, len(n.places))
+	for i := range n.places {
+		n.state[i] = make([]float64, len(n.places))
+		seen, sum := map[int]bool{}, 0.0
+		for j := i + 1; j < len(n.places); j++ {
+			for k := n.places[j-1]; k < n.places[j]; k++ {
+				for _, w := range n.reads[k] {
+					if !seen[w] {
+						seen[w] = true
+						sum += float64(n.f.Params()[w].Type().Bytes())
+					}
+				}
+			}
+			n.state[i][j] = sum
+		}
+	}
+}
+
+// seconds is how long a stage between two places takes for a batch, with its messages both ways.
+func (n *narrower) seconds(i, j int) float64 {
+	s := n.work[n.places[j]] - n.work[n.places[i]]
+	for _, at := range []int{n.places[i], n.places[j]} {
+		if at > 0 && at < len(n.active) {
+			s += 2 * n.c.Prices.Message(n.crossing[at])
+		}
+	}
+	return s
+}
+
+func (n *narrower) secondsAt(i, j, _ int) float64 { return n.seconds(i, j) }
+
+// bytes is what a device of stage k between two places holds: state, and results of the micro-batches that are
+// under way there.
+func (n *narrower) bytes(i, j, k int) float64 {
+	under := float64(min(n.c.Micros, n.c.Stages-k)) / float64(max(1, n.c.Micros))
+	return n.c.State*n.state[i][j] + under*(n.kept[n.places[j]]-n.kept[n.places[i]])
+}
+
+// best is the places of stages whose largest cost is smallest, among those within both limits.
+func (n *narrower) best(cost func(i, j, k int) float64, seconds, bytes float64) []int {
+	return n.search(cost, math.Max, seconds, bytes)
+}
+
+// least is the same for the sum of costs.
+func (n *narrower) least(cost func(i, j, k int) float64, seconds, bytes float64) []int {
+	return n.search(cost, func(a, b float64) float64 { return a + b }, seconds, bytes)
+}
+
+// search is the places with which stages begin and the end behind them: dynamic programming over the places,
+// stage by stage.
+func (n *narrower) search(cost func(i, j, k int) float64, join func(a, b float64) float64, seconds,
+	bytes float64) []int {
+	ends := len(n.places)
+	sums := slices.Repeat([]float64{math.Inf(1)}, ends)
+	sums[0] = 0
+	var from [][]int
+	for k := range n.c.Stages {
+		next, back := slices.Repeat([]float64{math.Inf(1)}, ends), make([]int, ends)
+		for j := k + 1; j < ends; j++ {
+			for i := k; i < j; i++ {
+				if math.IsInf(sums[i], 1) || n.seconds(i, j) > seconds || n.bytes(i, j, k) > bytes {
+					continue
+				}
+				if x := join(sums[i], cost(i, j, k)); x < next[j] {
+					next[j], back[j] = x, i
+				}
+			}
+		}
+		sums, from = next, append(from, back)
+	}
+	cuts := []int{ends - 1}
+	for k := n.c.Stages - 1; k >= 0; k-- {
+		cuts = append(cuts, from[k][cuts[len(cuts)-1]])
+	}
+	slices.Reverse(cuts)
+	return cuts
+}
+
+// worst is the largest cost of the stages between places.
+func (n *narrower) worst(cuts []int, cost func(i, j, k int) float64) float64 {
+	worst := 0.0
+	for k := range n.c.Stages {
+		worst = max(worst, cost(cuts[k], cuts[k+1], k))
+	}
+	return worst
+}
+
+// deal is the stage of every node.
+func (n *narrower) deal(cuts []int) []int {
+	at := map[*ir.Node]int{}
+	for k := range n.c.Stages {
+		for i := n.places[cuts[k]]; i < n.places[cuts[k+1]]; i++ {
+			at[n.active[i]] = k
+		}
+	}
+	list := make([]int, len(n.f.Nodes()))
+	for i, x := range n.f.Nodes() {
+		k, ok := at[x]
+		if !ok {
+			k = -1
+		}
+		list[i] = k
+	}
+	return list
+}

@@ -1,0 +1,10 @@
+package mesh
+
+// MustParse is Parse of a text that is part of a program: it panics where that is wrong.
+func MustParse(text string) *Mesh {
+	m, err := Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return m
+}

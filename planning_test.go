@@ -1,6 +1,7 @@
 package galley_test
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -166,5 +167,51 @@ func TestAutoEngine(t *testing.T) {
 		Strategy: &galley.Strategy{Auto: 2}, Loss: func(b []*galley.Tensor) *galley.Tensor { return op.Mean(m.Forward(b...)[0]) }}); err == nil ||
 		!strings.Contains(err.Error(), "yet to be found") {
 		t.Errorf("a trainer: %v", err)
+	}
+}
+
+// images is batches of pictures with labels.
+type images struct{}
+
+func (images) Len() int { return 4 }
+
+func (images) Batch(i int) ([]array.Array, error) {
+	x, y := array.New(array.F32, 8, 3, 6, 6), array.New(array.I32, 8)
+	for k := range x.Len() {
+		array.Data[float32](x)[k] = float32(uint32(k+i+1)*2654435761)/(1<<31) - 1
+	}
+	for k := range y.Len() {
+		array.Data[int32](y)[k] = int32((3*k + i) % 4)
+	}
+	return []array.Array{x, y}, nil
+}
+
+// picture is a convolution with buffers and drawn numbers, which plans must leave as they are.
+func picture(t *testing.T) galley.Model {
+	t.Helper()
+	in := nn.NewInit(nn.Config{Scope: device(t).NewSession(), Seed: 5})
+	conv := nn.NewConv2D(in.At("conv"), 3, 8, 3, op.ConvConfig{Padding: []int{1, 1}})
+	norm, drop := nn.NewBatchNorm(in.At("norm"), 8, nn.BatchNormConfig{}), nn.NewDropout(in.At("drop"), 0.25)
+	head := nn.NewLinear(in.At("head"), 8, 4)
+	return galley.ModelFunc(in.Params(), func(b []*galley.Tensor) []*galley.Tensor {
+		x := op.Mean(op.ReLU(norm.Forward(conv.Forward(b[0]))), 2, 3)
+		return []*galley.Tensor{head.Forward(drop.Forward(x))}
+	})
+}
+
+// TestAutoBuffers: plans of a program with buffers and dropout train as one device does.
+func TestAutoBuffers(t *testing.T) {
+	var want []float64
+	for _, s := range []*galley.Strategy{nil, {Auto: 2}, {Auto: 2, TP: 2}, {Auto: 4, DP: 2, TP: 2}} {
+		d, err := galley.ToStatic(picture(t), images{}, galley.CrossEntropy, optim.AdamW{}, s)
+		if err != nil {
+			t.Fatal(s, err)
+		}
+		got := lossesOf(t, d, images{})
+		if want == nil {
+			want = got
+		}
+		nearLosses(t, fmt.Sprint(s), got, want)
+		d.Close()
 	}
 }

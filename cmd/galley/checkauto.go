@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/check"
@@ -12,6 +14,7 @@ type checkAutoCmd struct {
 	Calibration string `help:"File of galley calibrate; this machine is measured where none is given." type:"existingfile" placeholder:"FILE"`
 	Devices     int    `default:"4" help:"In-process devices."`
 	Limit       int    `default:"2500" help:"Candidates of a program that are tried at most; of a larger space some choices are fixed."`
+	Only        string `help:"The programs whose names have this in them; all unless said." placeholder:"WORD"`
 	Rounds      int    `default:"15" help:"Turns of timed steps of the plan and of data parallelism; 0 times nothing."`
 }
 
@@ -35,6 +38,11 @@ func (c *checkAutoCmd) Run() error {
 	if c.Rounds < 0 {
 		return fmt.Errorf("--rounds=%d: want 0 or more", c.Rounds)
 	}
+	programs := slices.DeleteFunc(check.AutoPrograms(),
+		func(p check.AutoProgram) bool { return !strings.Contains(p.Name, c.Only) })
+	if len(programs) == 0 {
+		return fmt.Errorf("--only=%s: no program has this in its name", c.Only)
+	}
 	text, err := (&checkPlannerCmd{Calibration: c.Calibration}).calibration()
 	if err != nil {
 		return err
@@ -42,7 +50,7 @@ func (c *checkAutoCmd) Run() error {
 	d := galley.CPU(galley.Config{})
 	defer d.Close()
 	rows, err := check.Auto(os.Stdout, check.AutoConfig{Device: d, Calibration: text, Devices: c.Devices, Limit: c.Limit,
-		Rounds: c.Rounds, Tell: telling()})
+		Rounds: c.Rounds, Programs: programs, Tell: telling()})
 	if err != nil {
 		return err
 	}

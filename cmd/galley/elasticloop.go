@@ -39,8 +39,7 @@ var errJoin = errors.New("joining the other processes")
 
 // elasticLoop is what the command keeps of an elastic job while it trains.
 type elasticLoop struct {
-	// took is how long the last step took, leaving that the run ends after this step.
-	took    time.Duration
+	// leaving is that the run ends after this step.
 	leaving bool
 }
 
@@ -91,7 +90,6 @@ func (l *loop) logEpoch() error {
 
 // tellStep tells the agent of a step.
 func (l *loop) tellStep(m galley.Metrics, took time.Duration) {
-	l.took = took
 	elastic.Tell(worker.Report{Step: int64(m.Step + 1), Seconds: took.Seconds(),
 		Loss: strconv.FormatFloat(m.Loss, 'g', -1, 64)})
 }
@@ -115,7 +113,7 @@ func (l *loop) StateDue(step int) bool { return elastic.Due(int64(step), l.leavi
 
 // OnState takes a snapshot. Where the processes hand on, they end when it is whole everywhere.
 func (l *loop) OnState(_ *fit.Progress, s checkpoint.State) error {
-	err := elastic.Save(s, l.places, job.Max, l.took, l.leaving)
+	err := elastic.Save(s, l.places, job.Max, l.leaving)
 	l.at = time.Now()
 	if err == nil && l.leaving {
 		elastic.HandOn()

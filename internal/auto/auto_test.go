@@ -169,3 +169,29 @@ func TestFileComesBack(t *testing.T) {
 		t.Errorf("a plan for another program: %v", err)
 	}
 }
+
+// TestStatisticsStay: a program that takes statistics of its batch is never cut into micro-batches, whose
+// statistics are others, and whoever asks for them gets them.
+func TestStatisticsStay(t *testing.T) {
+	normed := program{"normed", []ir.Type{floats(64, 32)}, func(in *nn.Init) func(b []*op.Tensor) *op.Tensor {
+		l, norm := nn.NewLinearNoBias(in.At("l"), 32, 32), nn.NewBatchNorm(in.At("n"), 32, nn.BatchNormConfig{})
+		return func(b []*op.Tensor) *op.Tensor { return op.MSELoss(norm.Forward(l.Forward(b[0])), b[0], "mean") }
+	}}
+	for _, p := range []program{normed, mlp} {
+		c := p.config(cores(2))
+		some, err := auto.Count(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Pinned.Micro = 1
+		one, err := auto.Count(c)
+		if err != nil || (one == some) != (p.name == "normed") {
+			t.Errorf("%s: %d candidates, %d without micro-batches: %v", p.name, some, one, err)
+		}
+	}
+	c := normed.config(cores(2))
+	c.Pinned.Micro = 2
+	if p, err := auto.Find(c); err != nil || p.Strategy.Micro != 2 {
+		t.Errorf("micro=2: %v %v", p, err)
+	}
+}

@@ -76,7 +76,12 @@ func newFinder(c *Config) (*finder, error) {
 	if c.Machine.Devices < 1 {
 		return nil, fmt.Errorf("auto: %d devices: want 1 or more", c.Machine.Devices)
 	}
+	f, err := forward(c.Run, c.Batch)
+	if err != nil {
+		return nil, fmt.Errorf("auto: %w", err)
+	}
 	s := newSpace(c, rows)
+	s.statistics = takesStatistics(f)
 	return &finder{
 		pricer: &pricer{c: c, known: map[string]Price{}}, space: s, seeds: &proposer{space: s},
 		best: Other{Price: Price{Err: fmt.Errorf("auto: none of the meshes of %d devices divides a batch of %d rows",

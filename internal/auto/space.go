@@ -6,6 +6,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/strategy"
 )
 
@@ -17,6 +18,9 @@ type space struct {
 	classes [][]int
 	// given is the parameters whose layout was asked for.
 	given map[int]mesh.Spec
+	// statistics means that the program takes statistics of its rows, as batch normalisation does: those of
+	// micro-batches are others, so there is one.
+	statistics bool
 }
 
 func newSpace(c *Config, rows int) *space {
@@ -38,6 +42,14 @@ func newSpace(c *Config, rows int) *space {
 		s.classes[k] = append(s.classes[k], i)
 	}
 	return s
+}
+
+// takesStatistics reports whether a program takes statistics of its rows.
+func takesStatistics(f *ir.Func) bool {
+	return slices.ContainsFunc(f.Nodes(), func(n *ir.Node) bool {
+		_, ok := n.Op().(op.RowStatistic)
+		return ok
+	})
 }
 
 // withoutNumbers is a name with every number in it taken out.
@@ -93,6 +105,9 @@ func divisors(n int) []int {
 func (s *space) micros(m strategy.Strategy) []int {
 	if s.c.Pinned.Micro > 0 {
 		return []int{s.c.Pinned.Micro}
+	}
+	if s.statistics {
+		return []int{1}
 	}
 	var list []int
 	for n := m.PP; n <= max(4, 4*m.PP) && n*m.DP <= s.rows; n *= 2 {
@@ -157,6 +172,9 @@ func (s *space) whole(m strategy.Strategy) Candidate {
 	c := Candidate{Strategy: m}
 	if c.Strategy.Micro == 0 {
 		c.Strategy.Micro = m.PP
+	}
+	if s.statistics && s.c.Pinned.Micro == 0 {
+		c.Strategy.Micro = 1
 	}
 	for i, p := range s.c.Run.Params {
 		spec, ok := s.given[i]

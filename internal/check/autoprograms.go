@@ -82,11 +82,9 @@ func autoencoder(in *nn.Init) func(batch []*op.Tensor) *op.Tensor {
 // encoderDecoder attends within its input and then from its output to it.
 func encoderDecoder(in *nn.Init) func(batch []*op.Tensor) *op.Tensor {
 	self, cross := newHeads(in.At("encoder")), newHeads(in.At("decoder"))
-	head := nn.NewLinearNoBias(in.At("head"), 64, 64)
 	return func(b []*op.Tensor) *op.Tensor {
 		memory := op.Add(b[0], self.attend(b[0], b[0]))
-		y := op.Add(b[1], cross.attend(b[1], memory))
-		return op.MSELoss(head.Forward(y), b[1], "mean")
+		return op.MSELoss(cross.attend(b[1], memory), b[1], "mean")
 	}
 }
 

@@ -3,8 +3,6 @@
 package worker
 
 import (
-	"time"
-
 	"github.com/galley-ml/galley/internal/checkpoint"
 )
 
@@ -30,7 +28,7 @@ func (*Worker) Stopping() bool { return false }
 func (*Worker) Due(int64, bool) bool { return false }
 
 // Save keeps nothing.
-func (*Worker) Save(checkpoint.State, func() checkpoint.Places, Agree, time.Duration, bool) error {
+func (*Worker) Save(checkpoint.State, func() checkpoint.Places, Agree, bool) error {
 	return nil
 }
 

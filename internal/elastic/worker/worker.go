@@ -6,10 +6,12 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -135,7 +137,7 @@ func (w *Worker) Due(step int64, stopping bool) bool {
 }
 
 // Save takes a snapshot of the state after a step, unless one before is not yet safe. With must it waits for that.
-func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agree, step time.Duration, must bool) error {
+func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agree, must bool) error {
 	w.expired()
 	for {
 		busy, err := agree(w.unsafe())
@@ -166,11 +168,11 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 	}
 	w.last, w.sole = s.Step, w.snapshots.Sole() && len(w.Hosts) > 1 && w.several()
 	w.Tell(Report{Step: s.Step, Sealed: name, Sole: w.sole})
-	w.pace.took(time.Since(began), step)
+	w.pace.took(began, time.Now(), s.Step)
 	every, err := agree(w.pace.every)
 	w.pace.every = every
 	if err == nil && must {
-		return w.Save(s, at, agree, step, true) // until it is safe
+		return w.Save(s, at, agree, true) // until it is safe
 	}
 	return err
 }
@@ -240,7 +242,9 @@ func (w *Worker) HandOn() {
 // pace is how often snapshots are taken: so that they cost less than a share of the steps.
 type pace struct {
 	every, taken int
-	cost         time.Duration
+	costs, steps []float64 // seconds of the last snapshots, and of a step between them
+	ended        time.Time // when the last was taken, after step at
+	at           int64
 }
 
 // costShare is how much of the time of steps snapshots may take; most is how many steps apart they are at most.
@@ -250,20 +254,27 @@ const (
 	// learned is how many snapshots are taken at every step, to learn what they cost: the first ones get their memory
 	// from the system.
 	learned = 3
+	// remembered is how many snapshots medians are of: others may use the machine, too.
+	remembered = 7
 )
 
-// took notes what a snapshot cost.
-func (p *pace) took(cost, step time.Duration) {
-	if p.cost == 0 || cost < p.cost {
-		p.cost = cost
-	} else {
-		p.cost += (cost - p.cost) / 8 // others may use the machine: a slow one counts little
+// took notes a snapshot after a step.
+func (p *pace) took(began, ended time.Time, step int64) {
+	if p.taken++; p.taken > 1 && step > p.at {
+		p.steps = append(p.steps, began.Sub(p.ended).Seconds()/float64(step-p.at))
+		p.costs = append(p.costs, ended.Sub(began).Seconds())
+		p.steps, p.costs = p.steps[max(0, len(p.steps)-remembered):], p.costs[max(0, len(p.costs)-remembered):]
 	}
-	p.every = 1
-	if p.taken++; p.taken <= learned {
-		return
+	p.ended, p.at, p.every = ended, step, 1
+	if budget := costShare * median(p.steps); p.taken > learned && budget > 0 {
+		p.every = min(most, max(1, int(math.Ceil(median(p.costs)/budget))))
 	}
-	if budget := costShare * float64(step); budget > 0 {
-		p.every = min(most, max(1, int(float64(p.cost)/budget+0.999)))
+}
+
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
 	}
+	list = slices.Sorted(slices.Values(list))
+	return list[len(list)/2]
 }

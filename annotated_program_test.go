@@ -9,6 +9,7 @@ import (
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/dtensor"
+	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
@@ -161,6 +162,27 @@ func within(got, want []float64, eps float64) error {
 	return nil
 }
 
+// sameText reads the plan of a step back from its text.
+func sameText(t *testing.T, d *galley.DistModel) {
+	t.Helper()
+	typ := galley.Type{DType: array.F64, Shape: array.Shape{chainRows, chainWidth}}
+	p, err := d.Trainer().Plan(typ, typ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := p.Step.String()
+	again, err := step.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(again.String(), "\n")
+	for i, line := range strings.Split(text, "\n") {
+		if i >= len(got) || got[i] != line {
+			t.Fatalf("line %d of the plan is read as another:\n%s\n%s", i+1, line, got[min(i, len(got)-1)])
+		}
+	}
+}
+
 // TestAnnotatedPrograms: a model on meshes is converted as it is: meshes are stages, in any shape and order,
 // under any schedule, and its losses and weights are those of the same program op by op and of one device.
 func TestAnnotatedPrograms(t *testing.T) {
@@ -191,7 +213,8 @@ func TestAnnotatedPrograms(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(strings.Join(x.meshes, " "), " ", x.s), func(t *testing.T) {
 			w := world(t, 16)
-			got, _ := trainChain(t, newChain(t, w, 4, x.meshes...), optim.AdamW{WeightDecay: 0.1}, x.s)
+			got, d := trainChain(t, newChain(t, w, 4, x.meshes...), optim.AdamW{WeightDecay: 0.1}, x.s)
+			sameText(t, d)
 			if err := within(got, want, 1e-10); err != nil {
 				t.Errorf("static and one device: %v", err)
 			}
@@ -199,5 +222,148 @@ func TestAnnotatedPrograms(t *testing.T) {
 				t.Errorf("static and eager: %v", err)
 			}
 		})
+	}
+}
+
+// tiedChain is a model whose first weight is its last one, too, on another mesh.
+type tiedChain struct {
+	*chain
+	a, b *mesh.Mesh
+}
+
+func (m *tiedChain) Forward(in ...*galley.Tensor) []*galley.Tensor {
+	first, mid := m.weights[0].Value, m.weights[1].Value
+	x, last := in[0], first
+	if m.a != nil {
+		x, last = dtensor.Reshard(x, m.a, mesh.Shard(0)), dtensor.Reshard(first, m.b, mesh.Replicate(), mesh.Shard(0))
+	}
+	x = op.Tanh(op.MatMul(x, first))
+	if m.a != nil {
+		x = dtensor.Reshard(x, m.b, mesh.Shard(0))
+	}
+	return []*galley.Tensor{op.MatMul(op.Tanh(op.MatMul(x, mid)), last)}
+}
+
+// TestAnnotatedTied: a weight that is resharded to another mesh is held by both, its gradients are summed, and
+// the copies stay equal: the losses are those of one device.
+func TestAnnotatedTied(t *testing.T) {
+	losses := func(m *tiedChain, s *galley.Strategy) (list []float64) {
+		d, err := galley.ToStatic(m, chainLoader{}, squares, optim.AdamW{}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		for i := range chainSteps {
+			r, err := d.Run(t.Context(), chainBatch(i)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, r.Loss)
+		}
+		return append(list, m.values(t)...)
+	}
+	const a, b = "dp=2,tp=2", "dp=2,tp=2@[4,5,6,7]"
+	want := losses(&tiedChain{chain: newChain(t, device(t).NewSession(), 2)}, nil)
+	for _, s := range []*galley.Strategy{nil, {Micro: 4, Schedule: "1f1b"}, {Micro: 2, Zero: 2}} {
+		got := losses(&tiedChain{newChain(t, world(t, 8), 2, a, b), parseMesh(t, a), parseMesh(t, b)}, s)
+		if err := within(got, want, 1e-10); err != nil {
+			t.Errorf("%v: %v", s, err)
+		}
+	}
+}
+
+// TestAnnotatedRest: parameters on a mesh of one's own rest there, without a strategy and with one: each device
+// has its share of them and of what the optimizer keeps, and gradients need no more than they must.
+func TestAnnotatedRest(t *testing.T) {
+	for _, s := range []*galley.Strategy{nil, {DP: 2}} {
+		c := newChain(t, world(t, 2), 2, "x=2", "x=2")
+		d, err := galley.ToStatic(galley.ModelFunc(c.weights, func(in []*galley.Tensor) []*galley.Tensor {
+			return []*galley.Tensor{op.MatMul(op.Tanh(op.MatMul(in[0], c.weights[0].Value)), c.weights[1].Value)}
+		}), chainLoader{}, squares, optim.AdamW{}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		typ := galley.Type{DType: array.F64, Shape: array.Shape{chainRows, chainWidth}}
+		cost, err := d.Trainer().Cost(typ, typ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const share = 2 * chainWidth * chainWidth * 8 / 2
+		if x := cost.Devices[0]; x.Weights != share || x.Slots != 2*share || x.Sums != share ||
+			s == nil && x.Collectives > 3 {
+			t.Errorf("%v: %+v: want shares of %d bytes and at most 3 collectives", s, x, share)
+		}
+	}
+}
+
+// TestAnnotatedMask: what the batch alone decides may be on a mesh of all devices: every stage has it, and the
+// stages stay stages.
+func TestAnnotatedMask(t *testing.T) {
+	const a, b = "dp=2,tp=2", "dp=2,tp=2@[4,5,6,7]"
+	all := parseMesh(t, "pp=2,dp=2,tp=2")
+	c := newChain(t, world(t, 8), 2, a, b)
+	d, err := galley.ToStatic(galley.ModelFunc(c.weights, func(in []*galley.Tensor) []*galley.Tensor {
+		mask := dtensor.Shard(op.Cast(op.Greater(in[0], op.ZerosLike(in[0])), array.F64), all)
+		x := in[0]
+		for i, w := range c.weights {
+			x = dtensor.Reshard(x, c.meshes[i], mesh.Shard(0))
+			x = op.Mul(op.MatMul(x, w.Value), dtensor.Reshard(mask, c.meshes[i], mesh.Shard(0)))
+		}
+		return []*galley.Tensor{x}
+	}), chainLoader{}, squares, optim.AdamW{}, &galley.Strategy{Micro: 4, Schedule: "1f1b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	typ := galley.Type{DType: array.F64, Shape: array.Shape{chainRows, chainWidth}}
+	p, err := d.Trainer().Plan(typ, typ)
+	if err != nil || p.Stages != 2 {
+		t.Errorf("got %d stages, %v: want 2", p.Stages, err)
+	}
+	if _, err := d.Run(t.Context(), chainBatch(0)...); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnnotatedContradictions: what a strategy, or another line, says otherwise is an error that names both.
+func TestAnnotatedContradictions(t *testing.T) {
+	const a, b = "dp=2,tp=2", "dp=2,tp=2@[4,5,6,7]"
+	chainOf := func(meshes ...string) *chain { return newChain(t, world(t, 8), len(meshes), meshes...) }
+	for _, x := range []struct {
+		c    *chain
+		s    *galley.Strategy
+		want []string
+	}{
+		{chainOf(a, b), &galley.Strategy{DP: 2}, []string{`parameter "w0"`, "annotated_program_test.go:"}},
+		{chainOf(a, b), &galley.Strategy{PP: 3}, []string{`parameter "w0"`, "pp=3", "annotated_program_test.go:"}},
+		{chainOf(a, b), &galley.Strategy{VPP: 2}, []string{"vpp=2", "annotated_program_test.go:"}},
+		{chainOf(a, b), &galley.Strategy{Schedule: "zbv"}, []string{"zbv", "annotated_program_test.go:"}},
+		{chainOf(a, b, a, b), &galley.Strategy{Schedule: "zbv", Micro: 4}, []string{"[0 1 0 1]", "[0 1 1 0]"}},
+		{chainOf("x=2", "x=2"), &galley.Strategy{Zero: 3, Micro: 1}, nil},
+	} {
+		_, err := galley.ToStatic(x.c, chainLoader{}, x.c.loss, optim.AdamW{}, x.s)
+		for _, want := range x.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: got %v, want an error with %s", x.s, err, want)
+			}
+		}
+		if x.want == nil && err != nil {
+			t.Errorf("%v: %v", x.s, err)
+		}
+	}
+	c := chainOf(a, b)
+	mixed := galley.ModelFunc(c.weights, func(in []*galley.Tensor) []*galley.Tensor {
+		return []*galley.Tensor{op.MatMul(op.MatMul(in[0], c.weights[0].Value), c.weights[1].Value)}
+	})
+	_, err := galley.ToStatic(mixed, chainLoader{}, squares, optim.AdamW{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "reshard one of them") ||
+		!strings.Contains(err.Error(), "annotated_program_test.go:") {
+		t.Errorf("operands on two meshes: got %v", err)
+	}
+	_, err = galley.NewTrainer(galley.TrainerConfig{Device: device(t), Params: c.weights, Mode: galley.Eager,
+		Loss: func(b []*galley.Tensor) *galley.Tensor { return c.loss(c.Forward(b[0]), b[1:]) }})
+	if err == nil || !strings.Contains(err.Error(), `parameter "w0" is on mesh`) {
+		t.Errorf("mode eager: got %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/internal/executor"
-	"github.com/galley-ml/galley/internal/executor/tapes"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/internal/units"
@@ -31,7 +30,7 @@ type StepPlan struct {
 	// Stages is how many stages there are, Memory what each device takes, to the byte.
 	Stages int
 	Memory []DeviceMemory
-	// Step is stages, schedule and tapes of the devices of a strategy, which print; nil without one.
+	// Step is stages, schedule and the devices' tapes, which print.
 	Step *step.Plan
 	cost *Cost
 }
@@ -58,17 +57,13 @@ func stepPlan(plan *executor.Plan) *StepPlan {
 	return p
 }
 
-// PlanStep is Plan of a trainer of this config, whose parameters need no values: shapes are enough. Without a
-// strategy it is that of one device.
+// PlanStep is Plan of a trainer of this config, whose parameters need no values: shapes are enough.
 func PlanStep(c TrainerConfig, batch ...Type) (p *StepPlan, err error) {
 	defer fault.Recover("plan of the training step", &err)
 	if c, err = c.withDefaults(); err != nil {
 		return nil, err
 	}
-	if c.Strategy == nil {
-		c.Strategy = &Strategy{}
-	}
-	plan, err := tapes.Plan(c.executor(), batch...)
+	plan, err := planned(c.executor(), batch)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +76,8 @@ func (t *Trainer) tapes(who string, batch []Type) (*step.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Step == nil {
-		return nil, fmt.Errorf("%s: the trainer has no strategy", who)
+	if t.c.Backend != nil {
+		return nil, fmt.Errorf("%s: the step is one of %s: want one of in-process devices", who, t.c.Backend.Name())
 	}
 	return p.Step, nil
 }

@@ -189,6 +189,17 @@ func newExecutor(c executor.Config) (executor.Executor, error) {
 	return c.Annotatable(one, many), nil
 }
 
+// planned is the plan of what newExecutor would choose.
+func planned(c executor.Config, batch []Type) (*executor.Plan, error) {
+	switch {
+	case c.Backend != nil:
+		return accelerator.Plan(c, batch...)
+	case c.Strategy != nil:
+		return tapes.Plan(c, batch...)
+	}
+	return local.Plan(c, batch...)
+}
+
 // Trainer trains parameters step by step.
 type Trainer struct {
 	c TrainerConfig

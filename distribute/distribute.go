@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/fault"
@@ -79,7 +78,10 @@ func New(p *ir.Func, c Config) (d *Program, err error) {
 	if p, err = pass.Optimize(p); err != nil {
 		return nil, err
 	}
-	asked, err := c.values(p)
+	asked, err := layout.Asked(p, c.Mesh, c.Annotations, c.Params)
+	if err == nil {
+		err = c.checkResults(p)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("distribute %s: %w", p.Name(), err)
 	}
@@ -96,45 +98,7 @@ func New(p *ir.Func, c Config) (d *Program, err error) {
 	return d, nil
 }
 
-// values is the annotations of parameters, by value.
-func (c Config) values(p *ir.Func) (map[int]mesh.Sharding, error) {
-	asked := c.captured(p)
-	used := make([]bool, len(c.Annotations))
-	for i, v := range p.Params() {
-		if k := slices.IndexFunc(c.Annotations,
-			func(a mesh.Annotation) bool { return a.Matches(v.Name()) }); k >= 0 {
-			used[k] = true
-			asked[v.ID()] = c.Annotations[k].Sharding
-		}
-		if s, ok := c.Params[i]; ok {
-			asked[v.ID()] = s
-		}
-	}
-	for k, a := range c.Annotations {
-		if !used[k] && !layout.MatchesAny(a, p) {
-			return nil, fmt.Errorf("annotation %s matches no parameter: they are called %s", a, someNames(p))
-		}
-	}
-	for _, i := range slices.Sorted(maps.Keys(c.Params)) {
-		if i < 0 || i >= len(p.Params()) {
-			return nil, fmt.Errorf("sharding of parameter %d: it has %d", i, len(p.Params()))
-		}
-	}
-	return asked, c.checkResults(p)
-}
-
-// captured is the layout of the eager tensors that the trace met: they stay there.
-func (c Config) captured(p *ir.Func) map[int]mesh.Sharding {
-	asked := map[int]mesh.Sharding{}
-	own := len(p.Params()) - len(p.Captures())
-	for i, x := range p.Captures() {
-		if s, ok := runtime.ShardsOf(x); ok && s.Mesh.Equal(c.Mesh) && len(s.Spec.Partial) == 0 {
-			asked[p.Params()[own+i].ID()] = mesh.Closed(s.Spec)
-		}
-	}
-	return asked
-}
-
+// checkResults refuses what is said of results that there are not.
 func (c Config) checkResults(p *ir.Func) error {
 	for _, i := range slices.Sorted(maps.Keys(c.Results)) {
 		if i < 0 || i >= len(p.Results()) {
@@ -152,18 +116,6 @@ func (c Config) checkResults(p *ir.Func) error {
 		}
 	}
 	return nil
-}
-
-// someNames is the first of a program's parameters, for messages.
-func someNames(p *ir.Func) string {
-	var names []string
-	for _, v := range p.Params() {
-		if len(names) == 4 {
-			return strings.Join(names, ", ") + ", …"
-		}
-		names = append(names, v.Name())
-	}
-	return strings.Join(names, ", ")
 }
 
 func (d *Program) infer(asked map[int]mesh.Sharding) (err error) {

@@ -23,11 +23,11 @@ type Config struct {
 	// Resume goes on from the newest good checkpoint of SaveDir, under this or any other strategy; where there
 	// is none yet, training begins. Epochs and Steps then count from the very first step.
 	Resume bool
-	// ResumeDir, where set, is the directory to resume from in place of SaveDir: one that others write, such as the
-	// snapshots of an elastic job.
+	// ResumeDir, where set, is the directory to resume from in place of SaveDir: one that others write, such as
+	// the snapshots of an elastic job.
 	ResumeDir string
-	// Fence, where set, is the number of this start of a job that is started again, such as an elastic job's epoch: what
-	// is left of an earlier one writes no checkpoints any more.
+	// Fence, where set, is the number of this start of a job that is started again, such as an elastic job's
+	// epoch: what is left of an earlier one writes no checkpoints any more.
 	Fence int
 	// From, where set, is the step of the checkpoint to resume from; later ones are removed.
 	From int64

@@ -10,8 +10,8 @@ import (
 )
 
 // Checkpoints makes a directory ready for the checkpoints of a run: the newest stay, as many as keep says,
-// those of steps that every divides, and the best of those that were evaluated. epoch is Config.Fence; peers, where set, are the
-// processes that write them together.
+// those of steps that every divides, and the best of those that were evaluated. epoch is Config.Fence; peers,
+// where set, are the processes that write them together.
 func Checkpoints(dir string, keep, every, epoch int, peers checkpoint.Peers) (*checkpoint.Keeper, error) {
 	return checkpoint.NewKeeper(checkpoint.Config{Dir: dir, Keep: keep, KeepEvery: int64(every), KeepBest: ValidLoss,
 		Finite: true, Peers: peers, Epoch: epoch})

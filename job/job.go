@@ -23,6 +23,8 @@ type Job struct {
 	hosts []string
 	// launcher and library are who started them, and what connects them.
 	launcher, library string
+	// t connects them.
+	t comm.Transport
 }
 
 // streams of exchanges: what the program agrees on, and checkpoints in the background.
@@ -47,7 +49,7 @@ func Join() (*Job, error) {
 
 // Over is the job that a transport connects, whatever launcher and library are called.
 func Over(t comm.Transport, launcher, library string) (*Job, error) {
-	j := &Job{p: process.Join(t), launcher: launcher, library: library}
+	j := &Job{p: process.Join(t), launcher: launcher, library: library, t: t}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -116,6 +118,14 @@ func (j *Job) Devices(n int) (comm.World, error) {
 		owner[i] = i * size / n
 	}
 	return j.p.NewWorld(owner)
+}
+
+// AllReduceF32 is the sum of float32s by the library's own call, for measurements. Nothing else may be under way.
+func (j *Job) AllReduceF32(dst, src []byte) error {
+	if e, ok := j.t.(interface{ AllReduceF32(dst, src []byte) error }); ok {
+		return e.AllReduceF32(dst, src)
+	}
+	return fmt.Errorf("%s has no all-reduce of its own", j.library)
 }
 
 // NewWorld makes n devices for eager tensors, dealt to the processes; Close ends them.

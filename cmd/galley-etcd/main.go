@@ -1,6 +1,6 @@
 // Command galley-etcd is an etcd server for elastic jobs on hosts that have none: galley launch --etcd
-// embedded=HOST starts it beside the agent of each of these hosts. It is a program of its own, and a module, so that
-// galley does not grow by what etcd is made of.
+// embedded=HOST starts it beside the agent of each of these hosts. It is a program of its own, and a module,
+// so that galley does not grow by what etcd is made of.
 package main
 
 import (

@@ -19,6 +19,7 @@ type benchCmd struct {
 	Attention benchAttentionCmd `cmd:"" help:"Time attention with its gradient, and show its memory, by length."`
 	Serve     benchServeCmd     `cmd:"" help:"Time a server of OpenAI's API: tokens a second, first tokens, gaps."`
 	Decode    benchDecodeCmd    `cmd:"" help:"Time generation by formats of weights, beside what reading memory allows."`
+	Comm      benchCommCmd      `cmd:"" help:"Time all-reduces between devices and between processes, beside MPI_Allreduce."`
 	Fuse      benchFuseCmd      `cmd:"" help:"Time functions in primitive ops, op by op and joined to loops."`
 }
 

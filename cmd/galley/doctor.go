@@ -12,6 +12,7 @@ import (
 	"github.com/galley-ml/galley/internal/bench"
 	"github.com/galley-ml/galley/internal/jit"
 	"github.com/galley-ml/galley/internal/kernel"
+	"github.com/galley-ml/galley/internal/mpi"
 	"github.com/galley-ml/galley/internal/xla"
 )
 
@@ -37,6 +38,9 @@ func (c *doctorCmd) Run() error {
 	fmt.Printf("memory    %s\n", memory())
 	fmt.Printf("plugins   %s\n", plugins())
 	fmt.Printf("mpi       %s\n", libraries())
+	if why := mpi.Alone(); why != "" {
+		fmt.Printf("job       none: %s\n", why)
+	}
 	if job != nil {
 		fmt.Printf("job       %s\n", describeJob())
 		for q := range job.Size() {

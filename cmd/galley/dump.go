@@ -36,6 +36,9 @@ func (dumpCmd) Help() string {
                                            the whole plan: what every device runs, sends and receives, and where its memory is
   galley dump --after=tape --mesh pp=2 --device 1
                                            … of one device
+  galley dump --after=tape --mesh dp=1     … without a strategy: one device runs the step as one program
+  galley dump --after=tape --mesh dp=2 --backend xla --micro 2
+                                           … on devices of a backend, which run whole programs
   galley dump --after=stablehlo            the text that XLA compiles
   galley dump --after=spmd --mesh dp=4     … and that which the devices of a mesh share`
 }

@@ -114,8 +114,8 @@ func (c *launchCmd) runElastic(args []string) error {
 		Signals: signals}))
 }
 
-// devices is how many the command asks for, which processes share; 0 if it leaves that open. What is wrong with its
-// flags is told before anything starts.
+// devices is how many the command asks for, which processes share; 0 if it leaves that open. What is wrong
+// with its flags is told before anything starts.
 func (c *launchCmd) devices() (int, error) {
 	var cli commands
 	parser, err := kong.New(&cli, kong.Name("galley"), kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard),
@@ -140,7 +140,8 @@ func (c *launchCmd) devices() (int, error) {
 	return s.Devices(), nil
 }
 
-// store is where hosts agree, and by which address this one is reached from there. end ends what it has started.
+// store is where hosts agree, and by which address this one is reached from there. end ends what it has
+// started.
 func (c *launchCmd) store() (s store.Store, address string, end func(), err error) {
 	end = func() {}
 	if c.Etcd == "" {
@@ -185,8 +186,8 @@ func openEtcd(ctx context.Context, text string) (store.Store, error) {
 	return s, nil
 }
 
-// programVersion is what has to be the same on all hosts: the program, and the kernels of the processor, by which
-// numbers differ.
+// programVersion is what has to be the same on all hosts: the program, and the kernels of the processor, by
+// which numbers differ.
 func programVersion(path string) string {
 	h := crc32.NewIEEE()
 	if f, err := os.Open(path); err == nil {

@@ -205,8 +205,8 @@ func (c *testHosts) wait(part string, within time.Duration) {
 
 var leftAfter = regexp.MustCompile(`epoch \d+: .* after step (\d+): host b leaves`)
 
-// TestElasticLeaves: a host that gets SIGTERM hands on and leaves with exit code 0; nothing is taken again. Hosts with
-// other flags are refused, and a job with too few waits and says so.
+// TestElasticLeaves: a host that gets SIGTERM hands on and leaves with exit code 0; nothing is taken again.
+// Hosts with other flags are refused, and a job with too few waits and says so.
 func TestElasticLeaves(t *testing.T) {
 	const train = "--mesh dp=4 --steps 300"
 	c := newHosts(t, "--elastic 2:3 --lease 2s", train, "a")
@@ -239,7 +239,8 @@ func TestElasticLeaves(t *testing.T) {
 	c.h.whole(t, plainRun(t, 2, train))
 }
 
-// TestElasticSlowStore: a store that takes half a second for a write slows the beginning of epochs and nothing else.
+// TestElasticSlowStore: a store that takes half a second for a write slows the beginning of epochs and
+// nothing else.
 func TestElasticSlowStore(t *testing.T) {
 	const train = "--mesh dp=2 --steps 60"
 	c := newHosts(t, "--elastic 1:1 -n 2", train, "a")

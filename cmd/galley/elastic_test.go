@@ -125,7 +125,8 @@ func TestElasticKills(t *testing.T) {
 	got.whole(t, plainRun(t, 2, train))
 }
 
-// TestElasticEnds: a mistake ends the job with its text, once, and exit code 2; a signal ends it after a step.
+// TestElasticEnds: a mistake ends the job with its text, once, and exit code 2; a signal ends it after a
+// step.
 func TestElasticEnds(t *testing.T) {
 	needMPICH(t)
 	job := " --job ends" + strconv.Itoa(os.Getpid())

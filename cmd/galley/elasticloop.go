@@ -43,8 +43,8 @@ type elasticLoop struct {
 	leaving bool
 }
 
-// elasticConfig has the run go on from the snapshot that the agent has put together, unless the newest checkpoint
-// on disk is of a later step.
+// elasticConfig has the run go on from the snapshot that the agent has put together, unless the newest
+// checkpoint on disk is of a later step.
 func (l *loop) elasticConfig(c *galley.FitConfig) {
 	if elastic == nil {
 		return

@@ -33,6 +33,7 @@ whole; @[dp?,?] may be cut further.
 Examples:
   galley explain                                              a small llama on 2×2
   galley explain --mesh dp=2,tp=2,pp=2 --micro 4 --zero 2     in two stages, with ZeRO
+  galley explain --mesh dp=2,tp=2 --backend xla               as the devices of a backend run it
   galley explain --model llama-dir --seq 2048 --mesh dp=4,tp=8
   galley explain --plan data --mesh dp=8                      one program, the batch alone
   galley explain --plan auto --mesh dp=2,tp=4 --dim 512 --seq 256   as a search finds it, with how far from the best it may be

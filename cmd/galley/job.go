@@ -15,14 +15,18 @@ import (
 var job *processes.Job
 
 // together is the commands that several processes run as one.
-var together = []string{"train", "doctor", "plan"}
+var together = []string{"train", "doctor", "plan", "bench comm"}
 
 // inJob runs a command as part of a job, if the process is one: the first process prints, and tells the error
 // of whichever fails.
 func inJob(ctx *kong.Context) error {
 	launched, ok := mpi.Launched()
-	name, _, _ := strings.Cut(ctx.Command(), " ")
+	name := strings.Join(slices.DeleteFunc(strings.Fields(ctx.Command()),
+		func(word string) bool { return strings.HasPrefix(word, "<") }), " ")
 	if !ok || name == "launch" || name == "version" {
+		if why := mpi.Alone(); why != "" && name == "train" {
+			fmt.Fprintf(os.Stderr, "galley: note: this process trains by itself: %s\n", why)
+		}
 		return ctx.Run()
 	}
 	var err error

@@ -17,28 +17,30 @@ import (
 
 // commands is the command line: one struct a command, in its own file.
 type commands struct {
-	Train     trainCmd     `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
-	Launch    launchCmd    `cmd:"" help:"Start several processes that train together, on this machine or, elastically, on many."`
-	Status    statusCmd    `cmd:"" help:"Say who takes part in an elastic job, where it is and what has happened."`
-	Drain     drainCmd     `cmd:"" help:"Have a host leave an elastic job after the step that it takes."`
-	Finetune  finetuneCmd  `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
-	Generate  generateCmd  `cmd:"" help:"Continue a text with a model."`
-	Serve     serveCmd     `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
-	Eval      evalCmd      `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
-	Quantize  quantizeCmd  `cmd:"" help:"Write a model with weights of 8 or 4 bits."`
-	Export    exportCmd    `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
-	Plan      planCmd      `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
-	Simulate  simulateCmd  `cmd:"" help:"Draw a step of a plan: a trace, a picture of the pipeline, memory over time."`
-	Calibrate calibrateCmd `cmd:"" help:"Measure this machine for the planner."`
-	Dump      dumpCmd      `cmd:"" help:"Print the program of a training step after a pass."`
-	Trace     traceCmd     `cmd:"" help:"Train for some steps and write the timeline of every device."`
-	Explain   explainCmd   `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
-	Data      dataCmd      `cmd:"" help:"Prepare data: token shards from texts."`
-	Tokenizer tokenizerCmd `cmd:"" help:"Make a tokenizer."`
-	Bench     benchCmd     `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
-	Check     checkCmd     `cmd:"" help:"Compare with results recorded by other frameworks."`
-	Doctor    doctorCmd    `cmd:"" help:"Say what this machine offers, and what is missing."`
-	Version   versionCmd   `cmd:"" help:"Say which version this is."`
+	Train      trainCmd      `cmd:"" help:"Train a language model. Without arguments: a small one on an embedded book, then text from it."`
+	Slurm      slurmCmd      `cmd:"" help:"Write a batch file for Slurm that runs a command on many hosts."`
+	Kubernetes kubernetesCmd `cmd:"" help:"Write a manifest for Kubernetes that runs a command in many pods."`
+	Launch     launchCmd     `cmd:"" help:"Start several processes that train together, on this machine or, elastically, on many."`
+	Status     statusCmd     `cmd:"" help:"Say who takes part in an elastic job, where it is and what has happened."`
+	Drain      drainCmd      `cmd:"" help:"Have a host leave an elastic job after the step that it takes."`
+	Finetune   finetuneCmd   `cmd:"" help:"Train a model further on conversations or preferences: an adapter, or all weights."`
+	Generate   generateCmd   `cmd:"" help:"Continue a text with a model."`
+	Serve      serveCmd      `cmd:"" help:"Answer OpenAI's API over HTTP with models."`
+	Eval       evalCmd       `cmd:"" help:"Tell the loss and the perplexity of a model on a text."`
+	Quantize   quantizeCmd   `cmd:"" help:"Write a model with weights of 8 or 4 bits."`
+	Export     exportCmd     `cmd:"" help:"Write a checkpoint of a run as a Hugging Face directory."`
+	Plan       planCmd       `cmd:"" help:"Find the best way to train a model on a cluster, with the reason."`
+	Simulate   simulateCmd   `cmd:"" help:"Draw a step of a plan: a trace, a picture of the pipeline, memory over time."`
+	Calibrate  calibrateCmd  `cmd:"" help:"Measure this machine for the planner."`
+	Dump       dumpCmd       `cmd:"" help:"Print the program of a training step after a pass."`
+	Trace      traceCmd      `cmd:"" help:"Train for some steps and write the timeline of every device."`
+	Explain    explainCmd    `cmd:"" help:"List what the devices of a mesh exchange in a training step, and why."`
+	Data       dataCmd       `cmd:"" help:"Prepare data: token shards from texts."`
+	Tokenizer  tokenizerCmd  `cmd:"" help:"Make a tokenizer."`
+	Bench      benchCmd      `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
+	Check      checkCmd      `cmd:"" help:"Compare with results recorded by other frameworks."`
+	Doctor     doctorCmd     `cmd:"" help:"Say what this machine offers, and what is missing."`
+	Version    versionCmd    `cmd:"" help:"Say which version this is."`
 }
 
 // Exit codes: 1 when a check fails or Galley has a bug, 2 for what the user can mend.

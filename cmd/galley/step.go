@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/distribute"
+	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
@@ -90,9 +92,9 @@ func (c stepFlags) program() (*galley.Program, error) {
 	return galley.TraceStep(config, t)
 }
 
-// plan is the step as train spreads it over devices.
-func (c stepFlags) plan(s galley.Strategy, shard []mesh.Annotation) (*galley.StepPlan, error) {
-	s, err := s.WithDefaults()
+// plan is the step as train runs it by a strategy, or on one device for nil; on a backend, if so.
+func (c stepFlags) plan(asked *galley.Strategy, backends bool, shard []mesh.Annotation) (*galley.StepPlan, error) {
+	s, err := cmp.Or(asked, &galley.Strategy{}).WithDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +120,13 @@ func (c stepFlags) plan(s galley.Strategy, shard []mesh.Annotation) (*galley.Ste
 		fmt.Fprintln(os.Stderr, n)
 	}
 	config, t := c.trainer(arranged)
-	config.Params, config.Strategy, config.Annotations = m.Params(), &s, shard
+	config.Params, config.Annotations = m.Params(), shard
+	if asked != nil {
+		config.Strategy = &s
+	}
+	if backends {
+		config.Backend = backend.Absent(s.Devices())
+	}
 	return galley.PlanStep(config, t)
 }
 
@@ -145,6 +153,7 @@ type spreadFlags struct {
 	stepFlags
 	strategyFlags
 	layoutFlags
+	Backend string `help:"What train would compute with: cpu, or xla, whose devices run whole programs. None is opened." default:"cpu" enum:"cpu,xla"`
 }
 
 // defaultMesh is what commands show that are given none.
@@ -166,10 +175,10 @@ func (c spreadFlags) planned() (*galley.StepPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s == nil {
+	if s == nil && len(shard) > 0 {
 		s = &galley.Strategy{}
 	}
-	return c.plan(*s, shard)
+	return c.plan(s, c.Backend != "cpu", shard)
 }
 
 // distribute places the step as one program on the mesh.
@@ -206,6 +215,10 @@ func (c spreadFlags) distribute(p *galley.Program) (*galley.Distributed, error) 
 
 // onlyMesh refuses what a step as one program has no use for.
 func (c spreadFlags) onlyMesh(why string) error {
+	if c.Backend != "cpu" {
+		return fmt.Errorf("--backend=%s: %s is the same for all: leave it out, or want --after=stage, --after=tape or "+
+			"explain as train runs it", c.Backend, why)
+	}
 	plain := strategyFlags{Mesh: c.Mesh, Schedule: "1f1b", CP: "ring", Recompute: "none", AMP: "off", Offload: "none"}
 	if c.strategyFlags != plain {
 		return fmt.Errorf("%s: the step is one program: of a strategy it takes --mesh alone: leave the rest out", why)

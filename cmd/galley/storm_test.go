@@ -32,9 +32,9 @@ func env(name string, otherwise int64) int64 {
 // stormTrain is a run without an end.
 const stormTrain = "--mesh dp=4 --steps 1000000"
 
-// TestStorm: processes, agents and etcd's servers of three hosts are killed, stopped, asked to leave and started again
-// at random; at the end every step was told, and to the bit what one process tells. GALLEY_STORM is how many seconds it
-// lasts, GALLEY_STORM_SEED the seed.
+// TestStorm: processes, agents and etcd's servers of three hosts are killed, stopped, asked to leave and
+// started again at random; at the end every step was told, and to the bit what one process tells.
+// GALLEY_STORM is how many seconds it lasts, GALLEY_STORM_SEED the seed.
 func TestStorm(t *testing.T) {
 	seconds, seed := env("GALLEY_STORM", 300), env("GALLEY_STORM_SEED", time.Now().UnixNano())
 	t.Logf("GALLEY_STORM=%d GALLEY_STORM_SEED=%d", seconds, seed)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEpoch: a keeper of an earlier start of a job, which still lives and has the lock, writes nothing once a later one
-// has the directory; nor does one that comes late.
+// TestEpoch: a keeper of an earlier start of a job, which still lives and has the lock, writes nothing once a
+// later one has the directory; nor does one that comes late.
 func TestEpoch(t *testing.T) {
 	dir := t.TempDir()
 	keeper := func(epoch int) (*Keeper, error) { return NewKeeper(Config{Dir: dir, Epoch: epoch}) }

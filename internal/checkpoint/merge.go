@@ -81,8 +81,8 @@ func (p *Partial) WithoutShared() *Partial {
 	return &Partial{&m}
 }
 
-// Merge is the checkpoint that shares of one step make together: of equal boxes the first one's is taken. It is
-// an error if they do not hold all of every tensor.
+// Merge is the checkpoint that shares of one step make together: of equal boxes the first one's is taken. It
+// is an error if they do not hold all of every tensor.
 func Merge(list []*Partial) (*Merged, error) {
 	if len(list) == 0 {
 		return nil, errors.New("snapshot: no share of any process")

@@ -143,8 +143,8 @@ func newMapped(path string, number int, s State, pieces []piece) (*mapped, *form
 	return m, form, nil
 }
 
-// Write copies this process's share of a state over the older of the two snapshots; name is the directory that
-// it is in. The caller sees to it that the newer one is whole in all processes.
+// Write copies this process's share of a state over the older of the two snapshots; name is the directory
+// that it is in. The caller sees to it that the newer one is whole in all processes.
 func (w *Snapshots) Write(s State) (name string, err error) {
 	l := w.slots[w.next]
 	if err := os.Remove(filepath.Join(l.dir, manifestName)); err != nil && !errors.Is(err, os.ErrNotExist) {

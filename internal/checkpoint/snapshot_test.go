@@ -64,8 +64,9 @@ func rangeOf(n int) func(func(int) bool) {
 	}
 }
 
-// TestSnapshots: what the processes of all hosts keep makes the checkpoint of the whole state; so it does without any
-// one host, if the next holds a copy of what only that one held; without the copy it does if others hold it all.
+// TestSnapshots: what the processes of all hosts keep makes the checkpoint of the whole state; so it does
+// without any one host, if the next holds a copy of what only that one held; without the copy it does if
+// others hold it all.
 func TestSnapshots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir := must(os.MkdirTemp("", "snapshots"))
@@ -187,4 +188,18 @@ func FuzzPartial(f *testing.F) {
 			_, _ = Merge([]*Partial{p, p.WithoutShared()})
 		}
 	})
+}
+
+// BenchmarkSnapshots is what a step waits for.
+func BenchmarkSnapshots(b *testing.B) {
+	s := benchState()
+	at := Places{Host: []string{"h"}, Process: func(int) int { return 0 }}
+	dir := must(os.MkdirTemp("/dev/shm", "bench"))
+	defer os.RemoveAll(dir)
+	w := must(NewSnapshots(SnapshotConfig{Dir: filepath.Join(dir, "p"), Places: at}, s))
+	b.SetBytes(64 << 20)
+	for b.Loop() {
+		s.Step++
+		must(w.Write(s))
+	}
 }

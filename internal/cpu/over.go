@@ -58,6 +58,9 @@ func (e *Executable) MayShare(result, param int) bool {
 	return at.home == homeResult && at.index == result && at.first > e.plan.places[e.f.Params()[param].ID()].last
 }
 
+// Overwrites reports whether a run puts a result into the memory of a parameter.
+func (e *Executable) Overwrites(result, param int) bool { return e.plan.taken[param] == result }
+
 // Returns reports whether a result is a parameter as it was given.
 func (e *Executable) Returns(result, param int) bool {
 	return e.f.Results()[result] == e.f.Params()[param]

@@ -1,10 +1,13 @@
 package executor
 
 import (
+	"slices"
+
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/strategy"
 )
 
@@ -14,7 +17,7 @@ type Plan struct {
 	Strategy strategy.Strategy
 	Stages   int
 	Devices  []Device
-	// Step is the plan of the devices of a strategy, with their tapes; nil on one device.
+	// Step is stages, schedule and the devices' tapes.
 	Step *step.Plan
 }
 
@@ -24,7 +27,7 @@ type Device struct {
 	Load   step.Load
 }
 
-// PlanOf is the plan of the devices of a strategy.
+// PlanOf is the plan of the devices that a step is planned for.
 func PlanOf(s strategy.Strategy, p *step.Plan) *Plan {
 	out := &Plan{Strategy: s, Stages: len(p.Stages), Step: p}
 	for d := range p.Devices() {
@@ -37,26 +40,88 @@ func PlanOf(s strategy.Strategy, p *step.Plan) *Plan {
 	return out
 }
 
-// PlanOne is the plan of a program on one device, which is given the parameters and so many slots of each.
-// Nothing is compiled, and no memory is taken.
-func (c Config) PlanOne(p *ir.Func, slots int, o cpu.Options) (*Plan, error) {
-	p, err := Optimize(p)
+// PlanStepOne is the plan of the step as one program on one device. Nothing is compiled, and no memory is
+// taken.
+func (c Config) PlanStepOne(p *ir.Func) (*Plan, error) {
+	call := step.Call{When: step.AsWhole, Donated: UpTo(0, len(c.Params)*(1+c.Optimizer.Slots())),
+		Params:  slices.Concat(c.StatePieces(), []step.Piece{step.ScalarPiece(0), step.ScalarPiece(1)}),
+		Results: slices.Concat([]step.Piece{step.ReportPiece(0), step.ReportPiece(1)}, c.StatePieces())}
+	return c.planOne(p, step.WholeConfig{Weights: c.WholeWeights(), Scalars: []ir.Type{c.ScalarType(), c.ScalarType()}},
+		call)
+}
+
+// PlanForwardOne is the plan of a forward pass on one device.
+func (c Config) PlanForwardOne(p *ir.Func) (*Plan, error) {
+	var call step.Call
+	w := step.WholeConfig{Kind: step.ForwardPass, Weights: c.WholeWeights()}
+	for i := range c.Params {
+		call.Params, w.Weights[i].Slots = append(call.Params, step.WeightPiece(i)), nil
+	}
+	for i := range p.Results() {
+		call.Results = append(call.Results, step.ResultPiece(0, i))
+	}
+	return c.planOne(p, w, call)
+}
+
+// planOne is the plan of one call of a program on one device, which takes the rest of its parameters from the
+// batch.
+func (c Config) planOne(p *ir.Func, w step.WholeConfig, call step.Call) (*Plan, error) {
+	p, err := pass.Optimize(p)
 	if err != nil {
 		return nil, err
 	}
-	memory, err := cpu.MemoryOf(p, o)
+	fused, err := pass.Fuse(p)
 	if err != nil {
 		return nil, err
 	}
-	d := Device{Load: step.LoadOf(p)}
+	m := OneDevice()
+	w.Mesh, w.Variant, w.Inputs = m, []int{0}, [][]ir.Type{nil}
+	for i, v := range p.Params()[len(call.Params):] {
+		call.Params = append(call.Params, step.InputPiece(0, i))
+		w.Inputs[0] = append(w.Inputs[0], v.Type())
+	}
+	call.Part, call.Local = step.PartOn(p, m), func(int) (*ir.Func, error) { return fused, nil }
+	w.Calls = []step.Call{call}
+	s, err := step.NewWhole(w)
+	if err != nil {
+		return nil, err
+	}
+	return PlanOf(strategy.Strategy{}, s), nil
+}
+
+// OneDevice is a mesh of one device.
+func OneDevice() *mesh.Mesh {
+	m, err := mesh.New([]mesh.Axis{{Name: strategy.DataAxis, Size: 1}}, 0)
+	if err != nil {
+		panic(err) // it is a mesh
+	}
+	return m
+}
+
+// WholeWeights is the parameters, whole on every device, with the optimizer's slots.
+func (c Config) WholeWeights() []step.State {
+	var list []step.State
 	for i, p := range c.Params {
-		d.Memory.Weights += p.Type.Bytes()
-		for _, t := range c.SlotTypes(i)[:slots] {
-			d.Memory.Slots += t.Bytes()
+		whole := mesh.Whole(len(p.Type.Shape))
+		w := step.Weight{Name: p.Name, Type: p.Type, Buffer: p.Buffer, Fixed: p.Fixed,
+			Lay: step.Lay{Use: whole, Rest: whole, Sum: whole, Slot: whole}}
+		list = append(list, step.State{Slots: c.SlotTypes(i), Weight: w})
+	}
+	return list
+}
+
+// StatePieces is the parameters, then their slots, as a step takes and returns them.
+func (c Config) StatePieces() []step.Piece {
+	var list []step.Piece
+	for i := range c.Params {
+		list = append(list, step.WeightPiece(i))
+	}
+	for i := range c.Params {
+		for k := range c.SlotTypes(i) {
+			list = append(list, step.SlotPiece(i, k))
 		}
 	}
-	d.Memory.Step = memory.Peak() - d.Memory.Weights - d.Memory.Slots
-	return &Plan{Stages: 1, Devices: []Device{d}}, nil
+	return list
 }
 
 // Optimize is what is done to every program of one device before it is compiled.

@@ -72,9 +72,40 @@ func launched(getenv func(string) string) (Job, bool) {
 
 // Within is the launcher within which this process's own runs, as mpirun may within srun; empty if there is
 // none.
-func Within() string {
-	if job, ok := Launched(); ok && job.Launcher != "srun" && os.Getenv("SLURM_PROCID") != "" {
+func Within() string { return within(os.Getenv) }
+
+func within(getenv func(string) string) string {
+	job, ok := launched(getenv)
+	if !ok {
+		return ""
+	}
+	for _, l := range launchers {
+		if l.name == job.Launcher || l.name == "mpiexec" && job.Family == MPICH {
+			continue // its own variables
+		}
+		if getenv(l.rank) != "" && (l.also == "" || getenv(l.also) != "") && l.family != job.Family {
+			return l.name
+		}
+	}
+	if job.Launcher != "srun" && getenv("SLURM_PROCID") != "" {
 		return "srun"
+	}
+	return ""
+}
+
+// Alone says why a process that something has started as one of many is by itself; empty where nothing has.
+func Alone() string { return alone(os.Getenv) }
+
+func alone(getenv func(string) string) string {
+	if _, ok := launched(getenv); ok {
+		return ""
+	}
+	if n, _ := strconv.Atoi(getenv("SLURM_NTASKS")); n > 1 && getenv("SLURM_PROCID") != "" {
+		return fmt.Sprintf("srun has started %d processes that do not know of each other: want --mpi=pmi2 or --mpi=pmix", n)
+	}
+	if n, _ := strconv.Atoi(getenv("WORLD_SIZE")); n > 1 && getenv("RANK") != "" && getenv("MASTER_ADDR") != "" {
+		return fmt.Sprintf("torchrun or a PyTorchJob has started %d processes: they are hosts of galley launch --elastic 1:%[1]d "+
+			"--etcd embedded=$MASTER_ADDR", n)
 	}
 	return ""
 }

@@ -30,7 +30,19 @@ type Config struct {
 	All bool
 	// Tell, where set, is told what is measured.
 	Tell func(text string)
+	// clock is the time; nil is the machine's.
+	clock func() time.Time
 }
+
+func (c *Config) now() time.Time {
+	if c.clock == nil {
+		return time.Now()
+	}
+	return c.clock()
+}
+
+// since is the time from then to now.
+func (c *Config) since(then time.Time) time.Duration { return c.now().Sub(then) }
 
 // Stepper takes steps of a strategy.
 type Stepper interface {
@@ -49,13 +61,13 @@ type Seen struct {
 	out  bool
 }
 
-// Seconds is what a quarter of its steps took at most; 0 where there is none. Whatever else the machine does
+// Seconds is what an eighth of its steps took at most; 0 where there is none. Whatever else the machine does
 // makes steps longer and never shorter, so the shorter ones tell more.
 func (s *Seen) Seconds() float64 {
 	if len(s.Steps) == 0 {
 		return 0
 	}
-	return slices.Sorted(slices.Values(s.Steps))[(len(s.Steps)-1)/4]
+	return slices.Sorted(slices.Values(s.Steps))[(len(s.Steps)-1)/8]
 }
 
 // Report is what was measured.
@@ -79,7 +91,7 @@ func Run(c Config) (*Report, error) {
 	for _, x := range c.Candidates {
 		r.List = append(r.List, &Seen{Candidate: x})
 	}
-	start := time.Now()
+	start := c.now()
 	rounds := c.Rounds
 	if rounds == 0 {
 		rounds = 8
@@ -93,7 +105,7 @@ func Run(c Config) (*Report, error) {
 			break
 		}
 	}
-	r.Took = time.Since(start)
+	r.Took = c.since(start)
 	if r.Best() == nil {
 		return r, fmt.Errorf("probe: no candidate runs: %w", r.List[0].Failed)
 	}
@@ -107,7 +119,7 @@ func (c *Config) round(r *Report, round int, start time.Time) (done bool, err er
 		if x.out || x.Failed != nil {
 			continue
 		}
-		left := c.Budget - time.Since(start)
+		left := c.Budget - c.since(start)
 		yes, err := c.agree(i == 0 && round == 0 || left > r.expected(x))
 		if err != nil {
 			return false, err
@@ -153,8 +165,8 @@ func (c *Config) agree(yes bool) (bool, error) {
 // turn takes some steps of a candidate, with nothing else of the probe in memory. What cannot run is no
 // candidate; in a job, an error of one process is all's.
 func (c *Config) turn(r *Report, x *Seen, start time.Time) error {
-	begin := time.Now()
-	defer func() { x.turn = time.Since(begin) }()
+	begin := c.now()
+	defer func() { x.turn = c.since(begin) }()
 	t, err := c.Open(x.Strategy)
 	if err != nil {
 		x.Failed = err
@@ -163,13 +175,13 @@ func (c *Config) turn(r *Report, x *Seen, start time.Time) error {
 	defer t.Close()
 	for i := range timedSteps + 1 {
 		if i > 1 { // a step is always taken, further ones while there is time
-			yes, err := c.agree(time.Since(start) < c.Budget)
+			yes, err := c.agree(c.since(start) < c.Budget)
 			if err != nil || !yes {
 				r.Early = true
 				return err
 			}
 		}
-		at := time.Now()
+		at := c.now()
 		if err := t.Step(); err != nil {
 			if c.Job != nil {
 				return err
@@ -177,7 +189,7 @@ func (c *Config) turn(r *Report, x *Seen, start time.Time) error {
 			x.Failed = err
 			return nil
 		}
-		took, err := c.shared(time.Since(at).Seconds())
+		took, err := c.shared(c.since(at).Seconds())
 		if err != nil {
 			return err
 		}
@@ -201,7 +213,7 @@ func (c *Config) shared(seconds float64) (float64, error) {
 }
 
 // slower is by how much a candidate is out after each round: the more steps say so, the less it takes.
-var slower = []float64{3, 1.3, 1.15, 1.1, 1.07, 1.05, 1.04}
+var slower = []float64{5, 3, 1.5, 1.15, 1.08, 1.05, 1.04}
 
 // leaveOut says which candidates have no turn in the next round: those that are clearly slower, by all that is
 // known now. One that was out comes back where others turn out to be no faster.

@@ -71,6 +71,9 @@ func (x *section) chooseAway(part float64) {
 
 // isAway reports whether the tensor of a buffer is away.
 func (w *taper) isAway(k bufferKey) bool {
+	if w.t.whole {
+		return false
+	}
 	if k.kind == dynamic {
 		return w.section(k.stage, k.micro).away[k.value]
 	}

@@ -231,7 +231,7 @@ func (b *builder) communicating(f *ir.Func) (*ir.Func, error) {
 
 // compile plans the memory of a program and adds it to the plan's.
 func (p *Plan) compile(f *ir.Func, donated []int, away cpu.Away) error {
-	e, err := cpu.NewPlanAway(f, cpu.Options{Donate: donated}, away)
+	e, err := cpu.NewPlanAway(f, cpu.Options{Donate: donated, NoFuse: p.Backend}, away)
 	p.programs = append(p.programs, &program{e, donated, away})
 	return err
 }

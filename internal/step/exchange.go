@@ -11,6 +11,9 @@ import (
 // does: what its parts communicate, and its messages to and from other stages. Stage -1 is the update. Each
 // has in Count how often it happens.
 func (p *Plan) Exchanges(stage int) []spmd.Communication {
+	if p.Whole {
+		return p.wholeExchanges(stage)
+	}
 	if stage < 0 {
 		return p.calls(p.Parts[len(p.Parts)-1], 1)
 	}

@@ -53,7 +53,7 @@ func (r *ForwardRunner) Close() {
 // Run is the results of a forward pass for each micro-batch, put together from all devices in every process.
 func (r *ForwardRunner) Run(ctx context.Context, p *Plan, weights Weights,
 	batch [][]array.Array) ([][]array.Array, error) {
-	if p.Kind != ForwardPass || p.Devices() != r.world.Size() {
+	if p.Kind != ForwardPass || p.Whole || p.Devices() != r.world.Size() {
 		return nil, fmt.Errorf("forward: a plan of a %s pass on %d devices: want one of a forward pass on %d", p.Kind,
 			p.Devices(), r.world.Size())
 	}

@@ -136,7 +136,7 @@ func (t *tape) messages(m op.Messenger, at where, counts map[message]int) ([]eve
 
 func (in instruction) name() string {
 	if in.action.Stage < 0 {
-		return "update"
+		return whenWords[in.action.Stage]
 	}
 	return in.action.String()
 }

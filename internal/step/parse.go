@@ -107,6 +107,8 @@ func (r *reader) kind(s *scanner) {
 		return
 	}
 	r.p.Kind, r.kinded = Kind(i), true
+	r.p.Whole = s.is("whole")
+	r.p.Backend = r.p.Whole && s.is("backend")
 }
 
 func (r *reader) mesh(s *scanner) {
@@ -141,7 +143,7 @@ func (r *reader) schedule(s *scanner) error {
 	if e, ok := errors.AsType[*pipeline.SyntaxError](err); ok {
 		return &SyntaxError{first + e.Line, 2 + e.Column, errors.New(e.Message)}
 	}
-	if err == nil && r.p.Kind == Train {
+	if err == nil && r.p.Kind == Train && !r.p.Whole {
 		_, err = pipeline.Check(x)
 	}
 	if err == nil && len(x.Ranks) > len(r.meshes) {
@@ -205,7 +207,8 @@ func (r *reader) weight(s *scanner) {
 		if w.On == nil {
 			w.On = map[int]Lay{}
 		}
-		l.Mesh, w.On[rank] = m, l
+		l.Mesh = m
+		w.On[rank] = l
 	}
 	s.want("slots")
 	w.Slots = s.types()

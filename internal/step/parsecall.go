@@ -70,7 +70,7 @@ func (x *tapeReader) load(s *scanner, in *instruction) {
 	if s.err != nil {
 		return
 	}
-	if in.action.Stage < 0 || in.action.Micro >= len(p.Variant) || p.Variant[in.action.Micro] >= len(p.Inputs) ||
+	if in.action.Stage < 0 && in.action.Stage != int(AsWhole) || in.action.Micro >= len(p.Variant) || p.Variant[in.action.Micro] >= len(p.Inputs) ||
 		l.batch >= len(p.Inputs[p.Variant[in.action.Micro]]) {
 		s.errorf(at, "%s has no input %d", in.name(), l.batch)
 		return

@@ -2,7 +2,6 @@ package step
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -45,9 +44,11 @@ func (r *reader) part(s *scanner) error {
 
 func (r *reader) partHead(s *scanner) *Part {
 	x := &Part{}
-	if s.is("update") {
-		x.Stage = -1
-		return x
+	for stage, word := range whenWords {
+		if (r.p.Whole || stage == int(AtUpdate)) && s.is(word) {
+			x.Stage = stage
+			return x
+		}
 	}
 	x.Stage = s.number(r.p.Schedule.Stages)
 	at := s.column()
@@ -150,9 +151,6 @@ func (r *reader) finish() error {
 				return r.errorf("device %d of rank %d has no tape", id, rank)
 			}
 		}
-	}
-	if i := slices.IndexFunc(p.tapes, func(t *tape) bool { return t == nil }); i >= 0 {
-		return r.errorf("device %d has no tape: want devices that are numbered from 0 on", i)
 	}
 	if err := p.match(); err != nil {
 		return fmt.Errorf("plan: %w", err)

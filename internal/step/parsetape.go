@@ -11,7 +11,7 @@ import (
 // tape reads what one device does.
 func (r *reader) tape(s *scanner) error {
 	at := s.column()
-	t := &tape{device: s.number(most)}
+	t := &tape{device: s.number(most), whole: r.p.Whole}
 	s.want("rank")
 	t.rank = s.number(len(r.p.Meshes))
 	if s.err == nil && !r.p.Meshes[t.rank].Contains(t.device) {
@@ -91,7 +91,7 @@ func (x *tapeReader) key(s *scanner) (k bufferKey) {
 	p := x.r.p
 	at := s.column()
 	word := s.word()
-	k.kind = resultBuffer + 1
+	k.kind = inputBuffer + 1
 	for kind, w := range keyWords {
 		if w == word {
 			k.kind = kind
@@ -102,7 +102,7 @@ func (x *tapeReader) key(s *scanner) (k bufferKey) {
 		k.stage, k.micro, k.value = s.number(p.Schedule.Stages), s.number(p.Schedule.Micros), s.number(most)
 	case scratch:
 		k.micro, k.value = s.number(most), s.number(most)
-	case resultBuffer:
+	case resultBuffer, inputBuffer:
 		k.micro, k.value = s.number(p.Schedule.Micros), s.number(most)
 	case weightBuffer:
 		k.stage = x.weight(s)
@@ -139,7 +139,7 @@ func (x *tapeReader) weight(s *scanner) int {
 func (x *tapeReader) instruction(s *scanner) {
 	in := instruction{action: pipeline.Action{Stage: -1}, arena: -1}
 	at := s.column()
-	if word := s.word(); word != "update" {
+	if word := s.word(); !x.isWhen(word, &in) {
 		var err error
 		in.action, err = pipeline.ParseAction(word)
 		s.fail(at, err)
@@ -169,6 +169,17 @@ func (x *tapeReader) instruction(s *scanner) {
 		x.use(&in)
 		x.t.code = append(x.t.code, in)
 	}
+}
+
+// isWhen reads a word for a call that is of no micro-batch.
+func (x *tapeReader) isWhen(word string, in *instruction) bool {
+	for stage, w := range whenWords {
+		if w == word && (x.t.whole || stage == int(AtUpdate)) {
+			in.action.Stage = stage
+			return true
+		}
+	}
+	return false
 }
 
 // message reads the other end of a message.

@@ -13,6 +13,11 @@ import (
 // same bits.
 type Plan struct {
 	Kind Kind
+	// Whole is whether devices run the step as whole programs, in place of the parts of stages: one device, and
+	// those of a backend. Such a plan says what they run; NewWhole makes it.
+	Whole bool
+	// Backend is whether a backend's compiler gets the programs as they are: nothing is joined to loops.
+	Backend bool
 	// Meshes is the devices of each rank of the pipeline.
 	Meshes []*mesh.Mesh
 	// Schedule is what the ranks do in turn, with their sends and receives.
@@ -71,7 +76,7 @@ type Stage struct {
 
 // Part is a program that a stage calls, on whole tensors, and the layout of each of its values.
 type Part struct {
-	// Stage is -1 for the update.
+	// Stage is -1 for the update; of whole programs it may be another When.
 	Stage, Variant int
 	Kind           pipeline.Kind
 	// First is whether it is the backward pass that comes first: it adds its gradients to nothing.
@@ -99,7 +104,12 @@ func (p *Plan) Devices() int { return len(p.tapes) }
 func (p *Plan) Has(device int) bool { return p.tapes[device] != nil }
 
 // Memory is what a device needs: what Start then takes.
-func (p *Plan) Memory(device int) Memory { return p.tapes[device].memory() }
+func (p *Plan) Memory(device int) Memory {
+	if p.Whole {
+		return p.tapes[device].wholeMemory()
+	}
+	return p.tapes[device].memory()
+}
 
 // Programs is the programs that devices run, each once, in the order in which they come.
 func (p *Plan) Programs() []*ir.Func {

@@ -84,7 +84,14 @@ func (w *printer) line(format string, args ...any) {
 // head prints what all devices share.
 func (w *printer) head() {
 	p := w.p
-	w.line("plan %s", p.Kind)
+	switch {
+	case p.Backend:
+		w.line("plan %s whole backend", p.Kind)
+	case p.Whole:
+		w.line("plan %s whole", p.Kind)
+	default:
+		w.line("plan %s", p.Kind)
+	}
 	for i, m := range w.meshes {
 		w.line("mesh %d %s", i, m)
 	}
@@ -164,7 +171,7 @@ func (w *printer) program(i int) {
 func (w *printer) part(x *Part) {
 	switch {
 	case x.Stage < 0:
-		w.line("part update")
+		w.line("part %s", whenWords[x.Stage])
 	case x.First:
 		w.line("part %d %s variant %d first", x.Stage, x.Kind, x.Variant)
 	default:

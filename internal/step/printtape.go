@@ -28,7 +28,7 @@ func (w *printer) tape(t *tape) {
 // keyWords is how buffers are called.
 var keyWords = map[bufferKind]string{dynamic: "value", scratch: "scratch", weightBuffer: "weight",
 	slotBuffer: "slot", sumBuffer: "sum", scalarBuffer: "scalar", seedBuffer: "seed", reportBuffer: "report",
-	resultBuffer: "result"}
+	resultBuffer: "result", inputBuffer: "input"}
 
 // key prints what a buffer holds.
 func (w *printer) key(k bufferKey) string {
@@ -36,7 +36,7 @@ func (w *printer) key(k bufferKey) string {
 	switch k.kind {
 	case dynamic:
 		return fmt.Sprintf("%s %d %d %d", word, k.stage, k.micro, k.value)
-	case scratch, resultBuffer:
+	case scratch, resultBuffer, inputBuffer:
 		return fmt.Sprintf("%s %d %d", word, k.micro, k.value)
 	case weightBuffer:
 		return fmt.Sprintf("%s %q", word, w.p.Weights[k.stage].Name)

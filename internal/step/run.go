@@ -69,9 +69,9 @@ func (r *Runner) Doing() []Doing {
 func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
 	n := len(p.tapes)
 	r := &Runner{Plan: p, c: c, world: w, devices: make([]*cpu.Device, n), memory: make([]*memory, n)}
-	if p.Kind != Train {
+	if p.Kind != Train || p.Whole {
 		r.Close()
-		return nil, fmt.Errorf("step: a plan of a %s pass: want one of a training step", p.Kind)
+		return nil, fmt.Errorf("step: a plan of a %s pass, or of whole programs: want one of a training step", p.Kind)
 	}
 	if w.Size() != n {
 		r.Close()

@@ -15,6 +15,8 @@ type tape struct {
 	// slab is the bytes of all buffers that live within a step only, store what is away.
 	slab  int
 	store []ir.Type
+	// whole is a tape of whole programs.
+	whole bool
 }
 
 // instruction is one thing that a device does: it runs a program, or it is one end of a message.
@@ -97,4 +99,5 @@ const (
 	seedBuffer
 	reportBuffer // value: which
 	resultBuffer // micro, value: which
+	inputBuffer  // micro, value: which of the batch's tensors
 )

@@ -114,6 +114,7 @@ func FuzzParse(f *testing.F) {
 	for _, x := range []sample{{1, 1, 1, "1f1b", 0}, {2, 1, 2, "1f1b", 0}} {
 		f.Add([]byte(x.step(f).String()))
 	}
+	f.Add([]byte(wholePlan(f).String()))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if bytes.Count(text, []byte("\n")) > 2000 {
 			return

@@ -63,7 +63,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Run takes part in a job until it is over, or until this host leaves it. The code is the process's exit code.
+// Run takes part in a job until it is over, or until this host leaves it. The code is the process's exit
+// code.
 func Run(ctx context.Context, c Config) (code int, err error) {
 	c = c.withDefaults()
 	ctx, cancel := context.WithCancel(ctx)
@@ -89,8 +90,8 @@ func (a *Agent) enter(ctx context.Context) error {
 	return a.memory.adopt()
 }
 
-// register tells the others of this host, under a new lease and as a new start of it, together with other changes if
-// conditions hold.
+// register tells the others of this host, under a new lease and as a new start of it, together with other
+// changes if conditions hold.
 func (a *Agent) register(ctx context.Context, c []store.Condition, changes []store.Change) (bool, error) {
 	l, err := newLease(ctx, a.Store, a.Lease)
 	if err != nil {

@@ -26,8 +26,9 @@ const jobKey = "job"
 // description is what agents of one job have in common, and the secret by which they know each other.
 type description struct{ Version, Flags, Token string }
 
-// claim makes this host a member of the job of the name, which it makes where nobody is there: what an earlier one
-// left is removed. The job and its first member come at once, so that of hosts that start together one makes it.
+// claim makes this host a member of the job of the name, which it makes where nobody is there: what an
+// earlier one left is removed. The job and its first member come at once, so that of hosts that start
+// together one makes it.
 func (a *Agent) claim(ctx context.Context) error {
 	for {
 		entries, err := a.Store.List(ctx, a.prefix)
@@ -62,8 +63,8 @@ func (a *Agent) claim(ctx context.Context) error {
 	}
 }
 
-// stale reports whether a key of an earlier job of the name is to go: the number of the epoch stays, so that no
-// epoch comes twice.
+// stale reports whether a key of an earlier job of the name is to go: the number of the epoch stays, so that
+// no epoch comes twice.
 func (a *Agent) stale(key string, v *epoch.View, err error) bool {
 	if err != nil || v.Done != nil {
 		return true

@@ -27,8 +27,8 @@ type Config struct {
 	Address string
 	// Lease is how long a host may be silent; 0 means 5 s.
 	Lease time.Duration
-	// Beats is how long a worker may be silent, Stuck how long steps may take at least before they count as stuck; 0
-	// means 10 s and a minute.
+	// Beats is how long a worker may be silent, Stuck how long steps may take at least before they count as
+	// stuck; 0 means 10 s and a minute.
 	Beats, Stuck   time.Duration
 	Stdout, Stderr io.Writer
 	// Signals are those that the process gets.

@@ -303,8 +303,8 @@ func (a *Agent) failed(text string) {
 	a.kill("")
 }
 
-// kill ends all workers and returns when they have ended. why is that of others; where it is empty, workers of
-// this host have failed.
+// kill ends all workers and returns when they have ended. why is that of others; where it is empty, workers
+// of this host have failed.
 func (a *Agent) kill(why string) {
 	w := a.group
 	if w == nil {

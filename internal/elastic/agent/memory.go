@@ -24,7 +24,8 @@ import (
 )
 
 // memory is the snapshots that this host keeps: those of its own workers (own/eEPOCH/pPROCESS/sN), copies of
-// those of another host (copies/HOST/…), and the checkpoints that workers go on from, made of them (resume/eN).
+// those of another host (copies/HOST/…), and the checkpoints that workers go on from, made of them
+// (resume/eN).
 type memory struct {
 	a       *Agent
 	root    string
@@ -77,8 +78,8 @@ func newMemory(a *Agent) (*memory, error) {
 	return m, nil
 }
 
-// adopt keeps what an earlier start of this agent left of the same job, and removes all else; it writes how this
-// agent is reached for whoever asks on this host.
+// adopt keeps what an earlier start of this agent left of the same job, and removes all else; it writes how
+// this agent is reached for whoever asks on this host.
 func (m *memory) adopt() error {
 	path := filepath.Join(m.root, cardName)
 	if old, err := readCard(path); err != nil || old.Token != m.token {
@@ -212,7 +213,8 @@ func (m *memory) ask(ctx context.Context, h epoch.Place) (list []share, err erro
 	return list, nil
 }
 
-// best is the greatest step whose boxes are all held, and the epoch whose workers wrote it; -1 if there is none.
+// best is the greatest step whose boxes are all held, and the epoch whose workers wrote it; -1 if there is
+// none.
 func best(held []share) (from int, step int64) {
 	type key struct {
 		epoch int
@@ -235,8 +237,8 @@ func best(held []share) (from int, step int64) {
 	return from, step
 }
 
-// assemble makes the checkpoint that the workers of a plan go on from, and removes what no plan needs any more.
-// dir is empty where there is none.
+// assemble makes the checkpoint that the workers of a plan go on from, and removes what no plan needs any
+// more. dir is empty where there is none.
 func (m *memory) assemble(ctx context.Context, p *epoch.Plan) (dir string, err error) {
 	if p.Step < 0 {
 		return "", m.forget(func(int, int64) bool { return false })

@@ -51,8 +51,8 @@ func keepOne(t *testing.T, m *memory) (dir string, whole array.Array) {
 	return filepath.Join(m.ownDir(3, 0), name), whole
 }
 
-// TestChangedShare: where the bytes of a snapshot have changed in memory, the copy on another host is taken; without
-// one there is no snapshot.
+// TestChangedShare: where the bytes of a snapshot have changed in memory, the copy on another host is taken;
+// without one there is no snapshot.
 func TestChangedShare(t *testing.T) {
 	a, b := testHost(t, "a"), testHost(t, "b")
 	places := []epoch.Place{{Host: "a", Address: a.address}, {Host: "b", Address: b.address}}

@@ -59,7 +59,8 @@ func (m *memory) serveFile(w http.ResponseWriter, r *http.Request) {
 	http.ServeFile(w, r, path)
 }
 
-// takeCopy takes a file of another host's snapshot: the manifest comes last, and the one before is removed first.
+// takeCopy takes a file of another host's snapshot: the manifest comes last, and the one before is removed
+// first.
 func (m *memory) takeCopy(w http.ResponseWriter, r *http.Request) {
 	path, err := m.below(r)
 	if err == nil {

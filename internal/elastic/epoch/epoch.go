@@ -4,8 +4,8 @@
 // ends anywhere. The next one begins when every host of the plan has told that its workers have ended, or has
 // lost its lease, before which it has ended them. So workers of two epochs never run at once.
 //
-// Agents read all keys of the job (View), ask what to do (View.Follow, and View.Lead of the one that leads) and
-// do it. Nothing else is remembered, so any of them may be replaced at any time.
+// Agents read all keys of the job (View), ask what to do (View.Follow, and View.Lead of the one that leads)
+// and do it. Nothing else is remembered, so any of them may be replaced at any time.
 package epoch
 
 import (
@@ -46,8 +46,8 @@ type Place struct {
 type Plan struct {
 	Epoch int
 	Hosts []Place
-	// Step is the step of the snapshot that workers go on from, which workers of epoch From wrote; -1 is none: they
-	// go on from the newest checkpoint on disk, or begin.
+	// Step is the step of the snapshot that workers go on from, which workers of epoch From wrote; -1 is none:
+	// they go on from the newest checkpoint on disk, or begin.
 	Step int64
 	From int
 	// Why is why the epoch began.

@@ -3,7 +3,8 @@ package epoch
 // Local is what an agent knows of itself.
 type Local struct {
 	Host, ID string
-	// Running is the epoch whose workers run here; 0 is none. Told is the last epoch that it has told the end of.
+	// Running is the epoch whose workers run here; 0 is none. Told is the last epoch that it has told the end
+	// of.
 	Running, Told int
 	// Leased is whether its lease surely holds.
 	Leased bool

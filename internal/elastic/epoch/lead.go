@@ -21,8 +21,8 @@ type Config struct {
 	Version, Flags string
 }
 
-// Memory is what the one that leads remembers: how long things last, which no key says. Another that takes over
-// begins anew, which costs time and nothing else.
+// Memory is what the one that leads remembers: how long things last, which no key says. Another that takes
+// over begins anew, which costs time and nothing else.
 type Memory struct {
 	// Now is its clock, which never jumps.
 	Now time.Duration
@@ -178,8 +178,8 @@ func (v *View) begin(c Config, m *Memory, why string) Move {
 	return Move{Begin: chosen, Why: why}
 }
 
-// choose is the hosts that would take part now: those of the plan first, so that ranks stay where they are, then
-// by name.
+// choose is the hosts that would take part now: those of the plan first, so that ranks stay where they are,
+// then by name.
 func (v *View) choose(c Config, m *Memory) (chosen []Member, missing string) {
 	var list, out []Member
 	var notes []string
@@ -252,7 +252,8 @@ func (m *Memory) lasts(what string) time.Duration {
 	return m.Now - m.since[what]
 }
 
-// count notes which hosts have failed: three times within ten minutes leaves a host out for 1, 2, 4 … minutes.
+// count notes which hosts have failed: three times within ten minutes leaves a host out for 1, 2, 4 …
+// minutes.
 func (m *Memory) count(list []Failure, epoch int) {
 	if m.failed == nil {
 		m.failed, m.out, m.times = map[string][]time.Duration{}, map[string]time.Duration{}, map[string]int{}
@@ -286,8 +287,8 @@ func Places(list []Member) []Place {
 	return out
 }
 
-// Change is what a move writes: on the condition that the leader still leads and that nobody else has raised the
-// epoch.
+// Change is what a move writes: on the condition that the leader still leads and that nobody else has raised
+// the epoch.
 func (v *View) Change(prefix string, m Move, p *Plan) (conditions []store.Condition, changes []store.Change) {
 	put := func(key string, x any) {
 		text, err := json.Marshal(x)

@@ -12,10 +12,10 @@ import (
 	"github.com/galley-ml/galley/internal/elastic/store"
 )
 
-// The model: hosts with an agent and a worker each, a store whose leases end by the model's clock, and a run of steps
-// that all workers of an epoch take together. Anything may happen in any order: agents look at the store and act on
-// what they saw, at once or later; they are killed, stopped, cut off from the store, and started again. Agents decide
-// by Follow and Lead, as real ones do.
+// The model: hosts with an agent and a worker each, a store whose leases end by the model's clock, and a run
+// of steps that all workers of an epoch take together. Anything may happen in any order: agents look at the
+// store and act on what they saw, at once or later; they are killed, stopped, cut off from the store, and
+// started again. Agents decide by Follow and Lead, as real ones do.
 
 const (
 	modelPrefix = "/galley/model/"
@@ -49,7 +49,8 @@ type modelHost struct {
 	local    Local
 	ended    *Ended
 	memory   Memory
-	// running is the epoch of the worker, until when its agent lets it; snapshot is the step that the host holds.
+	// running is the epoch of the worker, until when its agent lets it; snapshot is the step that the host
+	// holds.
 	running  int
 	until    time.Time
 	snapshot int64
@@ -246,7 +247,8 @@ func (w *world) live(h *modelHost) bool {
 	return h.running != 0
 }
 
-// train has all workers of an epoch take a step together, and snapshots of it; or hand on, if one was asked to.
+// train has all workers of an epoch take a step together, and snapshots of it; or hand on, if one was asked
+// to.
 func (w *world) train() {
 	epoch, n, ask := 0, 0, false
 	for _, h := range w.hosts {
@@ -332,7 +334,8 @@ func (w *world) round(d time.Duration) {
 	w.train()
 }
 
-// calm has everything work for a while: all hosts are there and nobody is drained. The job must take steps again.
+// calm has everything work for a while: all hosts are there and nobody is drained. The job must take steps
+// again.
 func (w *world) calm() {
 	for _, h := range w.hosts {
 		h.stopped, h.cut = false, false
@@ -362,8 +365,8 @@ func (w *world) calm() {
 	w.t.Fatalf("the job waits for ever: step %d", w.step)
 }
 
-// TestModel: leases, elections and crashes in any order never give two running epochs, lose an acknowledged step, or
-// make the job wait for ever.
+// TestModel: leases, elections and crashes in any order never give two running epochs, lose an acknowledged
+// step, or make the job wait for ever.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)

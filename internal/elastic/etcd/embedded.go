@@ -19,7 +19,8 @@ const Embedded = "embedded="
 // program is the server.
 const program = "galley-etcd"
 
-// Servers is the URLs of what --etcd names. own is the name under which this host serves; empty where it does not.
+// Servers is the URLs of what --etcd names. own is the name under which this host serves; empty where it does
+// not.
 func Servers(text, host string) (urls []string, own string, err error) {
 	list, embedded := strings.CutPrefix(text, Embedded)
 	if !embedded {

@@ -1,5 +1,6 @@
-// Package etcd is a store in an etcd cluster, over its JSON gateway: HTTP is all that it takes, so the program does
-// not grow by etcd's client and what that is made of. cmd/galley-etcd is a server for clusters that have none.
+// Package etcd is a store in an etcd cluster, over its JSON gateway: HTTP is all that it takes, so the
+// program does not grow by etcd's client and what that is made of. cmd/galley-etcd is a server for clusters
+// that have none.
 package etcd
 
 import (
@@ -339,8 +340,8 @@ func (l *lease) Revoke(ctx context.Context) error {
 	return l.s.call(ctx, "/v3/lease/revoke", map[string]any{"ID": l.id}, &answer)
 }
 
-// Reachable is the address by which this host reaches the first of some servers that has one: others reach it by
-// that.
+// Reachable is the address by which this host reaches the first of some servers that has one: others reach it
+// by that.
 func Reachable(urls []string) string {
 	for _, text := range urls {
 		u, err := url.Parse(text)

@@ -37,8 +37,8 @@ type Store interface {
 	List(ctx context.Context, prefix string) ([]Entry, error)
 	// Commit makes all changes if all conditions hold, and none if not.
 	Commit(ctx context.Context, conditions []Condition, changes []Change) (bool, error)
-	// Watch tells that something below a prefix has changed, at the latest when it has; it may tell for nothing. The
-	// channel is closed with ctx.
+	// Watch tells that something below a prefix has changed, at the latest when it has; it may tell for nothing.
+	// The channel is closed with ctx.
 	Watch(ctx context.Context, prefix string) <-chan struct{}
 	// Grant makes a lease that ends after ttl unless it is renewed.
 	Grant(ctx context.Context, ttl time.Duration) (Lease, error)

@@ -15,7 +15,8 @@ type Report struct {
 	Step    int64   `json:"step,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
 	Loss    string  `json:"loss,omitempty"`
-	// Sealed is the directory of a snapshot that is whole, after Step; Sole if other hosts have to be given boxes.
+	// Sealed is the directory of a snapshot that is whole, after Step; Sole if other hosts have to be given
+	// boxes.
 	Sealed string `json:"sealed,omitempty"`
 	Sole   bool   `json:"sole,omitempty"`
 	// Ending is a worker that takes no further steps.
@@ -50,8 +51,8 @@ const (
 
 // Env is what an agent tells a worker when it starts it.
 type Env struct {
-	// Epoch is the worker's, Dir where it keeps its snapshots, Resume the directory of the checkpoint that it goes
-	// on from, if any.
+	// Epoch is the worker's, Dir where it keeps its snapshots, Resume the directory of the checkpoint that it
+	// goes on from, if any.
 	Epoch       int
 	Dir, Resume string
 	// Hosts is the host of each process.

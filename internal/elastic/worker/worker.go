@@ -130,13 +130,14 @@ func (w *Worker) Tell(r Report) {
 // Stopping reports whether the agent has asked this process to end after a step.
 func (w *Worker) Stopping() bool { return w != nil && w.stop.Load() }
 
-// Due reports whether a snapshot is to be taken after a step, the same in all processes. stopping is whether the
-// run ends after it.
+// Due reports whether a snapshot is to be taken after a step, the same in all processes. stopping is whether
+// the run ends after it.
 func (w *Worker) Due(step int64, stopping bool) bool {
 	return w != nil && (stopping || w.last < 0 || step-w.last >= int64(w.pace.every))
 }
 
-// Save takes a snapshot of the state after a step, unless one before is not yet safe. With must it waits for that.
+// Save takes a snapshot of the state after a step, unless one before is not yet safe. With must it waits for
+// that.
 func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agree, must bool) error {
 	w.expired()
 	for {
@@ -247,12 +248,13 @@ type pace struct {
 	at           int64
 }
 
-// costShare is how much of the time of steps snapshots may take; most is how many steps apart they are at most.
+// costShare is how much of the time of steps snapshots may take; most is how many steps apart they are at
+// most.
 const (
 	costShare = 0.03
 	most      = 255
-	// learned is how many snapshots are taken at every step, to learn what they cost: the first ones get their memory
-	// from the system.
+	// learned is how many snapshots are taken at every step, to learn what they cost: the first ones get their
+	// memory from the system.
 	learned = 3
 	// remembered is how many snapshots medians are of: others may use the machine, too.
 	remembered = 7

@@ -41,7 +41,19 @@ type Executor struct {
 }
 
 // New brings the parameters to the backend, or makes them there.
-func New(c executor.Config) (r *Executor, err error) {
+func New(c executor.Config) (*Executor, error) {
+	r, err := prepared(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.placeParams(r.model); err != nil {
+		return nil, err
+	}
+	return r, r.makeSlots(r.model)
+}
+
+// prepared is an executor of a config that can be run, without any state.
+func prepared(c executor.Config) (r *Executor, err error) {
 	if c.Mode == executor.Eager {
 		return nil, fmt.Errorf("trainer: a backend runs compiled steps: mode is %v, want %v", c.Mode,
 			executor.Static)
@@ -64,13 +76,7 @@ func New(c executor.Config) (r *Executor, err error) {
 		}
 	}
 	r.model, r.c = c, c
-	if err := r.placeParams(c); err != nil {
-		return nil, err
-	}
-	if err := r.makeSlots(c); err != nil {
-		return nil, err
-	}
-	r.owned = len(r.state[0])
+	r.owned = len(c.Params) * (1 + c.Optimizer.Slots())
 	return r, nil
 }
 
@@ -98,11 +104,6 @@ func onBackend(c executor.Config) (executor.Config, int, error) {
 		c.Strategy = nil
 	}
 	return c, s.Micro, nil
-}
-
-// Plan is refused: the backend's compiler plans memory.
-func (r *Executor) Plan(...ir.Type) (*executor.Plan, error) {
-	return nil, fmt.Errorf("plan: %s plans its own memory: see Memory after the first step", r.b.Name())
 }
 
 // Start compiles the programs of a step on batches of these types.

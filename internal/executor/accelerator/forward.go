@@ -34,7 +34,9 @@ func (r *Executor) Forward(f executor.Func) executor.Forward {
 }
 
 // Plan is refused: the backend's compiler plans memory.
-func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) { return f.r.Plan(batch...) }
+func (f *forward) Plan(...ir.Type) (*executor.Plan, error) {
+	return nil, fmt.Errorf("forward pass: %s plans its own memory: run it", f.r.b.Name())
+}
 
 // Close gives back what the pass holds on the backend.
 func (f *forward) Close() (err error) {

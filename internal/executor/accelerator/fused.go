@@ -128,11 +128,30 @@ func (r *Executor) sees(f executor.Func) executor.Func {
 	}
 }
 
-// fuseState decides the layout of the state by the loss of batches of these types, the first time, and brings
-// it there. An optimizer that looks at more than an element must see parameters as they are.
+// fuseState brings the state to the layout that batches of these types ask for, the first time.
 func (r *Executor) fuseState(batch []ir.Type) error {
-	if r.stateFused || r.group != nil || r.micro > 1 || !optim.EachElement(r.model.Optimizer) {
+	if r.stateFused {
 		return nil
+	}
+	j, err := r.fusing(batch)
+	if err != nil {
+		return err
+	}
+	if j != nil {
+		if err := r.join(j, r.model); err != nil {
+			return err
+		}
+		r.c, r.owned = j.config(r.c), len(r.state[0])
+	}
+	r.stateFused = true
+	return nil
+}
+
+// fusing is the layout of the state by the loss of batches of these types; nil where all parameters stay as
+// they are. An optimizer that looks at more than an element must see parameters as they are.
+func (r *Executor) fusing(batch []ir.Type) (*fused, error) {
+	if r.group != nil || r.micro > 1 || !optim.EachElement(r.model.Optimizer) {
+		return nil, nil
 	}
 	plain := r.model
 	plain.Backend, plain.Compute = nil, array.Invalid // nothing is joined yet
@@ -144,20 +163,17 @@ func (r *Executor) fuseState(batch []ir.Type) error {
 		return []*op.Tensor{executor.CheckedLoss(r.model.Loss(in), params)}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var types []ir.Type
 	for _, x := range r.model.Params {
 		types = append(types, x.Type)
 	}
-	if j := fusedBy(p, types, func(i int) bool { return r.model.Params[i].Fixed || r.model.Params[i].Buffer }); len(j.tensors) < len(types) {
-		if err := r.join(j, r.model); err != nil {
-			return err
-		}
-		r.c, r.owned = j.config(r.c), len(r.state[0])
+	fixed := func(i int) bool { return r.model.Params[i].Fixed || r.model.Params[i].Buffer }
+	if j := fusedBy(p, types, fixed); len(j.tensors) < len(types) {
+		return j, nil
 	}
-	r.stateFused = true
-	return nil
+	return nil, nil
 }
 
 // join puts together what layouts together from now on: the parameters, then the optimizer's slots, tensor by

@@ -42,12 +42,15 @@ func New(c executor.Config) (*Executor, error) {
 }
 
 // Plan is what the step takes on batches of these types.
-func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) {
-	p, err := e.program(batch)
+func (e *Executor) Plan(batch ...ir.Type) (*executor.Plan, error) { return Plan(e.c, batch...) }
+
+// Plan is that of an executor of this config, whose parameters need no values.
+func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
+	p, err := program(c, batch)
 	if err != nil {
 		return nil, err
 	}
-	return e.c.PlanOne(p, e.c.Optimizer.Slots(), e.options())
+	return c.PlanStepOne(p)
 }
 
 // Start compiles the step; in eager mode there is nothing to do.
@@ -96,7 +99,7 @@ func (e *Executor) compiled(batch []ir.Type) (*cpu.Executable, error) {
 	if exe, ok := e.exes[key]; ok {
 		return exe, nil
 	}
-	p, err := e.program(batch)
+	p, err := program(e.c, batch)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +111,8 @@ func (e *Executor) compiled(batch []ir.Type) (*cpu.Executable, error) {
 }
 
 // program is the step for batches of these types, traced and checked.
-func (e *Executor) program(batch []ir.Type) (*ir.Func, error) {
-	p, err := e.c.TraceStep(batch)
+func program(c executor.Config, batch []ir.Type) (*ir.Func, error) {
+	p, err := c.TraceStep(batch)
 	if err == nil {
 		err = layout.CheckConstraints(p)
 	}

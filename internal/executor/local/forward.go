@@ -82,7 +82,7 @@ func (f *forward) Plan(batch ...ir.Type) (*executor.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.e.c.PlanOne(p, 0, cpu.Options{})
+	return f.e.c.PlanForwardOne(p)
 }
 
 // program is the pass for batches of these types, traced and checked.

@@ -123,7 +123,8 @@ func (p *placer) next(least, rank int) int {
 	return len(p.place) - 1
 }
 
-// ownWeights is the nodes that weights and constants alone decide.
+// ownWeights is the nodes that weights and constants alone decide and that are of one rank with all that use
+// them: what is computed of weights on one mesh and moved to another is handed on like anything else.
 func (p *placer) ownWeights() map[*ir.Node]bool {
 	fixed := make([]bool, p.f.NumValues())
 	for _, v := range p.f.Params()[:p.weights] {
@@ -138,7 +139,29 @@ func (p *placer) ownWeights() map[*ir.Node]bool {
 			own[n] = p.learned[n.Out()[0].ID()]
 		}
 	}
+	for p.handOn(own) {
+	}
 	return own
+}
+
+// handOn takes out nodes whose results go to another rank and nodes that take such results. It reports whether
+// there were any.
+func (p *placer) handOn(own map[*ir.Node]bool) (found bool) {
+	for _, n := range p.f.Nodes() {
+		for _, v := range n.In() {
+			from := v.Node()
+			if from == nil || !p.learned[v.ID()] || ownSource(n, v) != v {
+				continue
+			}
+			if own[from] && p.at[v.ID()] != p.at[n.Out()[0].ID()] {
+				own[from], found = false, true
+			}
+			if own[n] && !own[from] {
+				own[n], found = false, true
+			}
+		}
+	}
+	return found
 }
 
 // weightStages puts what is made of weights alone into the first stage that uses it: nothing is handed on

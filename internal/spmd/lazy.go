@@ -38,6 +38,9 @@ func (p *planner) unused(v *ir.Value) bool { return len(p.uses[v.ID()]) == 0 && 
 func (p *planner) later(n *ir.Node, v *ir.Value, give mesh.Spec) bool {
 	id := v.ID()
 	want := p.layouts[id].Spec
+	if p.layouts[n.Out()[0].ID()].Mesh != p.layouts[id].Mesh { // it moves, and what moves is combined first
+		return false
+	}
 	if len(give.Partial) == 0 || !give.With().Equal(want.With()) || p.returned[id] || p.asked(n) ||
 		len(p.uses[id]) != 1 {
 		return false

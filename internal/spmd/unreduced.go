@@ -80,7 +80,7 @@ func linearIn(n *ir.Node) bool {
 // pending is the sums that can be pending in v before anything is exchanged.
 func (u *uncombiner) pending(v *ir.Value) []mesh.Pending {
 	how := u.how[v.Node()]
-	if how == nil {
+	if how == nil || how.mesh != u.p.layouts[v.ID()].Mesh { // what moves is combined first
 		return nil
 	}
 	list := slices.Clone(how.give[v.Index()].Partial)

@@ -71,11 +71,29 @@ func newSection(c *Config, s *stage.Stage, number int, in []op.Layout, sums []me
 	if err := x.infer(asked); err != nil {
 		return nil, err
 	}
+	if err := x.handsOnSums(); err != nil {
+		return nil, err
+	}
 	x.relocate(c)
 	if err := x.placeSums(c, sums); err != nil {
 		return nil, err
 	}
 	return x, x.cut(c)
+}
+
+// handsOnSums is an error where somebody asks for sums to stay pending in what the stage hands on: messages
+// carry values.
+func (x *section) handsOnSums() error {
+	for _, v := range x.Joint.Results()[:len(x.Out)] {
+		s, m := x.specs[v.ID()], x.meshes[v.ID()]
+		if v.Node() == nil || !slices.ContainsFunc(s.Partial,
+			func(q mesh.Pending) bool { return m.Extent(q.Sub) > 1 }) {
+			continue
+		}
+		return &ir.Error{Pos: v.Node().Pos(), Op: v.Node().Op().Name(), Err: fmt.Errorf("%v on %v: its sums are "+
+			"pending, and another stage takes it: want it replicated or sharded there", s, m)}
+	}
+	return nil
 }
 
 // pinAfter is how often a stage is inferred before results keep the layout that they had last, inferMost how

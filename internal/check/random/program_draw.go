@@ -120,10 +120,16 @@ func (d *drawer) place(rank int) laid {
 	return at
 }
 
-// maybe is a layout in one of n cases, else none.
+// maybe is a layout of a value in one of n cases, else none. Values may be sums that are pending.
 func (d *drawer) maybe(n, rank int) laid {
 	if d.r.IntN(n) == 0 {
-		return d.place(rank)
+		at := d.place(rank)
+		for i := range at.Places {
+			if d.r.IntN(8) == 0 {
+				at.Places[i] = mesh.Partial(mesh.Sum)
+			}
+		}
+		return at
 	}
 	return nowhere
 }

@@ -1,0 +1,159 @@
+package random
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/internal/step"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
+)
+
+// inPlan is an error where a plan has something elsewhere than the program asks: a parameter, what the
+// optimizer keeps for it, or a value that parameters have a part in. What the batch alone decides is made
+// wherever it is needed.
+func (p *Annotated) inPlan(d *galley.DistModel) error {
+	var types []galley.Type
+	for _, a := range p.batch(0) {
+		types = append(types, ir.TypeOf(a))
+	}
+	plan, err := d.Trainer().Plan(types...)
+	if err != nil {
+		return err
+	}
+	if plan.Step == nil {
+		return p.onOne()
+	}
+	for i := range plan.Step.Weights {
+		if err := p.weightInPlan(plan.Step, i); err != nil {
+			return fmt.Errorf("w%d: %w", i, err)
+		}
+	}
+	found, err := laidIn(plan.Step)
+	if err != nil {
+		return err
+	}
+	for i, c := range p.Code {
+		if c.At.Mesh < 0 || !p.learned(len(p.Inputs)+i) {
+			continue
+		}
+		want, err := p.spec(c.At)
+		if err == nil && !found[layoutKey(want.Mesh, want.Spec)] {
+			err = fmt.Errorf("nothing in the plan lies as %v on %v", want.Spec, want.Mesh)
+		}
+		if err != nil {
+			return fmt.Errorf("v%d = %s: %w", len(p.Inputs)+i, c.Op, err)
+		}
+	}
+	return nil
+}
+
+// onOne is an error where a program that asks for several devices has a plan of one.
+func (p *Annotated) onOne() error {
+	for _, m := range p.Meshes {
+		if m.Size() > 1 || !m.Contains(0) {
+			return fmt.Errorf("the plan has one device, the program a mesh %v", m)
+		}
+	}
+	return nil
+}
+
+// spec is where something is asked to be, as a layout.
+func (p *Annotated) spec(at laid) (l op.Layout, err error) {
+	l.Mesh = p.Meshes[at.Mesh]
+	rank := 0
+	for _, x := range at.Places {
+		if d, ok := x.Dim(); ok {
+			rank = max(rank, d+1)
+		}
+	}
+	l.Spec, err = at.Places.Spec(l.Mesh, rank)
+	return l, err
+}
+
+// layoutKey is a layout without axes of one device, and without the whole dims at its end, which annotations
+// of several ranks share.
+func layoutKey(m *mesh.Mesh, s mesh.Spec) string {
+	s = real(m, s)
+	for len(s.Dims) > 0 && len(s.Dims[len(s.Dims)-1]) == 0 {
+		s.Dims = s.Dims[:len(s.Dims)-1]
+	}
+	return fmt.Sprintf("%v on %v", s, m)
+}
+
+// real is a spec without axes of one device: they split nothing.
+func real(m *mesh.Mesh, s mesh.Spec) mesh.Spec {
+	s = s.Clone()
+	for d := range s.Dims {
+		s.Dims[d] = slices.DeleteFunc(s.Dims[d], func(x mesh.Sub) bool { return m.Extent(x) == 1 })
+	}
+	return s
+}
+
+// weightInPlan compares a parameter's layout at home with what is asked.
+func (p *Annotated) weightInPlan(plan *step.Plan, i int) error {
+	at := p.Weights[i].At
+	if at.Mesh < 0 {
+		return nil
+	}
+	want, err := at.Places.Spec(p.Meshes[at.Mesh], len(p.Weights[i].Shape))
+	if err != nil {
+		return err
+	}
+	w := &plan.Weights[i]
+	lay := w.LayOn(plan.Meshes, w.Home)
+	for name, got := range map[string]mesh.Spec{"the parameter": lay.Rest, "its slots": lay.Slot,
+		"its use": lay.Use} {
+		if !lay.Mesh.Equal(p.Meshes[at.Mesh]) || !real(lay.Mesh, got).Equal(real(lay.Mesh, want)) {
+			return fmt.Errorf("%s: got %v on %v, want %v on %v", name, got, lay.Mesh, want, p.Meshes[at.Mesh])
+		}
+	}
+	return nil
+}
+
+// laidIn is the layouts of values of forward programs that somebody asked for; each must lie so.
+func laidIn(plan *step.Plan) (map[string]bool, error) {
+	found := map[string]bool{}
+	for _, part := range plan.Parts {
+		if part.Kind != pipeline.Forward {
+			continue
+		}
+		for _, n := range part.Func.Nodes() {
+			c, ok := n.Op().(op.Constrainer)
+			if !ok {
+				continue
+			}
+			m, s, err := c.Constraint()
+			if err != nil {
+				return nil, err
+			}
+			id := n.Out()[0].ID()
+			if !part.Meshes[id].Equal(m) || !real(m, part.Specs[id]).Equal(real(m, s.Spec)) {
+				return nil, fmt.Errorf("%s: got %v on %v in the plan, want %v on %v", n.Pos(), part.Specs[id],
+					part.Meshes[id], s.Spec, m)
+			}
+			found[layoutKey(m, s.Spec)] = true
+		}
+	}
+	return found, nil
+}
+
+// learned reports whether weights have a part in a value.
+func (p *Annotated) learned(value int) bool {
+	if value < len(p.Inputs) {
+		return false
+	}
+	c := p.Code[value-len(p.Inputs)]
+	if len(c.Weights) > 0 {
+		return true
+	}
+	for _, i := range c.In {
+		if p.learned(i) {
+			return true
+		}
+	}
+	return false
+}

@@ -67,6 +67,11 @@ func (t *training) adapts(s *galley.Strategy) *adapter {
 		told: plan.Constants{Compute: 1, Communication: 1}}
 }
 
+// mayMove reports whether the run may leave its plan: what the user wrote stays unless they say so.
+func (c *trainCmd) mayMove() bool {
+	return c.Adapt == "on" || c.Adapt == "auto" && c.Mesh == "" && c.Plan == ""
+}
+
 // weigh says what each process computes in a step.
 func (a *adapter) weigh(p *galley.StepPlan) {
 	n := max(1, job.Size())
@@ -247,7 +252,7 @@ func (a *adapter) replan(step int, window []probe.Terms) (bool, error) {
 		a.say("step %d: not moved from %s", step, what)
 	case elastic != nil:
 		a.say("step %d: would move from %s: in an elastic job its agents plan", step, what)
-	case a.t.Checkpoint == "" || a.t.Adapt != "on":
+	case a.t.Checkpoint == "" || !a.t.mayMove():
 		a.say("step %d: would move from %s: --checkpoint DIR with --adapt on lets it", step, what)
 	default:
 		a.say("step %d: moves from %s", step, what)

@@ -21,7 +21,7 @@ func TestCostIsTrue(t *testing.T) {
 	}{
 		{"llama", Strategy{DP: 2}}, {"llama", Strategy{TP: 2}}, {"llama", Strategy{PP: 2, Micro: 4}}, {"llama",
 			Strategy{DP: 2, TP: 2, PP: 2, Zero: 1}}, {"llama", Strategy{DP: 2, Zero: 3, Recompute: "full"}}, {"llama",
-			Strategy{DP: 2, TP: 2, Zero: 3, Overlap: true}},
+			Strategy{DP: 2, TP: 2, Zero: 3, Overlap: strategy.On}},
 		{"llama", Strategy{DP: 2, AMP: "bf16"}}, {"llama", Strategy{PP: 2, AMP: "f16"}}, {"llama",
 			Strategy{DP: 2, Zero: 1, Offload: strategy.Offload{Optimizer: 1}}}, {"llama", Strategy{CP: 2}}, {"llama", Strategy{CP: 2,
 			TP: 2, Context: "ulysses"}},

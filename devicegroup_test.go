@@ -299,7 +299,7 @@ func TestDeviceGroupMistakes(t *testing.T) {
 	}{
 		{galley.Strategy{DP: 8}, `strategy "dp8" takes 8 devices: interpreter 0 has 4: want a smaller degree`},
 		{galley.Strategy{PP: 2}, "want pp=1"}, {galley.Strategy{DP: 2, EP: 2}, "want ep=1"},
-		{galley.Strategy{DP: 2, Overlap: true}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: strategy.Offload{Optimizer: 1}},
+		{galley.Strategy{DP: 2, Overlap: strategy.On}, "leave overlap out"}, {galley.Strategy{DP: 2, Offload: strategy.Offload{Optimizer: 1}},
 			"want offload none"},
 		{galley.Strategy{TP: 2, Zero: 1}, "zero=1 splits over"}, {galley.Strategy{DP: 2, AMP: "f16"}, "amp is f16"},
 		{galley.Strategy{DP: 3}, "want a batch and sizes that dp3 divides"},

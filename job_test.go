@@ -147,7 +147,7 @@ func TestProcessesTrainAlike(t *testing.T) {
 		{llama, galley.Strategy{DP: 4}},
 		{llama, galley.Strategy{TP: 4}},
 		{llama, galley.Strategy{PP: 4, Micro: 4}},
-		{llama, galley.Strategy{DP: 4, Zero: 1, Overlap: true}},
+		{llama, galley.Strategy{DP: 4, Zero: 1, Overlap: strategy.On}},
 		{llama, galley.Strategy{DP: 4, Zero: 3}},
 		{mixtral, galley.Strategy{DP: 4, EP: 2}},
 		{llama, galley.Strategy{CP: 4}},

@@ -70,7 +70,8 @@ func TestAutoTrains(t *testing.T) {
 	}
 	defer one.Close()
 	want := lossesOf(t, one, l)
-	for _, s := range []galley.Strategy{{Auto: 4}, {Auto: 4, TP: 4}, {Auto: 4, DP: 2, TP: 2, Zero: 2}} {
+	for _, s := range []galley.Strategy{{Auto: 4}, {Auto: 4, TP: 4}, {Auto: 4, DP: 2, TP: 2, Zero: 2},
+		{Auto: 2, PP: 2, Micro: 2}} {
 		m, l := towers(t)
 		d, err := galley.ToStatic(m, l, galley.MeanSquares, opt, &s)
 		if err != nil {

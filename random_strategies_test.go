@@ -29,12 +29,13 @@ func draw(r *rand.Rand) (models.Config, galley.Strategy, array.Shape) {
 		Schedule: []string{"fthenb", "1f1b", "interleaved", "zbh1", "zbv",
 			"dualpipev"}[r.IntN(6)], Sequence: r.IntN(3) == 0,
 		Recompute: []strategy.Recompute{"none", "none", "selective", "full", "full:1",
-			"selective:1"}[r.IntN(6)], Context: []string{"ring", "ulysses"}[r.IntN(2)],
+			"selective:1"}[r.IntN(6)], Context: []string{"ring", "ulysses", "gather"}[r.IntN(3)],
 		Offload: []strategy.Offload{{}, {}, {Optimizer: 1}}[r.IntN(3)],
 	}
 	if r.IntN(3) == 0 {
 		s.Offload.Activations, s.Offload.Parameters = float64(r.IntN(4))/3, float64(r.IntN(4))/3
 	}
+	s.Bucket, s.Host = pick(0, 0, 1, 100, 1<<20), pick(0, 0, 2, 4)
 	if s.Shard = pick(0, 0, 2, 3); s.DP*s.CP%max(1, s.Shard) != 0 {
 		s.Shard = 0
 	}
@@ -44,7 +45,7 @@ func draw(r *rand.Rand) (models.Config, galley.Strategy, array.Shape) {
 	if c.Family == "mixtral" {
 		c.Experts, c.ExpertsPerToken = 3+r.IntN(3), 1+r.IntN(2)
 		if s.DP%2 == 0 {
-			s.EP = pick(1, 2)
+			s.EP, s.ETP = pick(1, 2), pick(1, s.TP)
 		}
 	}
 	return c, s, array.Shape{1 + r.IntN(9), 5 + r.IntN(14)}

@@ -17,7 +17,7 @@ import (
 func TestPlanText(t *testing.T) {
 	t.Parallel()
 	for _, s := range []galley.Strategy{
-		{}, {DP: 2, TP: 2, PP: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2, Sequence: true, Overlap: true},
+		{}, {DP: 2, TP: 2, PP: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2, Sequence: true, Overlap: strategy.On},
 		{PP: 2, Schedule: "zbv", Micro: 4, Zero: 1}, {PP: 2, VPP: 2, Schedule: "interleaved", AMP: "f16"},
 		{CP: 2, TP: 2, Recompute: "full:1"}, {DP: 2, EP: 2, AMP: "bf16"}, {DP: 2, Offload: strategy.Offload{Optimizer: 1}},
 		{DP: 3, PP: 3, Micro: 5, Schedule: "zbh1", Recompute: "selective"},

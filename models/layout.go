@@ -76,8 +76,9 @@ func Arrange(m Model, l Layout) (Model, error) {
 	if !ok {
 		return nil, fmt.Errorf("models: arrange %T: want a model of this package", m)
 	}
-	if contexts := []string{"", op.ContextRing, op.ContextUlysses}; !slices.Contains(contexts, l.Context) {
-		return nil, fmt.Errorf("models: context %q: want %s or %s", l.Context, op.ContextRing, op.ContextUlysses)
+	if contexts := []string{"", op.ContextRing, op.ContextUlysses, op.ContextGather}; !slices.Contains(contexts, l.Context) {
+		return nil, fmt.Errorf("models: context %q: want %s, %s or %s", l.Context, op.ContextRing,
+			op.ContextUlysses, op.ContextGather)
 	}
 	if l.Given == Zigzag && l.Order != Zigzag {
 		return nil, fmt.Errorf("models: sequences are given in zigzag order: want that order in the model, too")

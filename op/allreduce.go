@@ -32,14 +32,6 @@ func (o allReduce) InPlace() []int {
 	return []int{0}
 }
 
-// Elementwise is a collective that does the same to every element alone: several can travel as one.
-type Elementwise interface {
-	Collective
-	EachElement()
-}
-
-func (allReduce) EachElement() {}
-
 func (o allReduce) Infer(in []Type) ([]Type, error) {
 	if _, err := wantTeam(in, o.Mesh, o.Axes); err != nil {
 		return nil, err

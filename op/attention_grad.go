@@ -176,7 +176,8 @@ func (attentionGrad) Samples() []Sample {
 	}
 	for _, o := range []attentionGrad{{Causal: true, Zigzag: 2},
 		{Causal: true, Window: 7, Zigzag: 3, LSEGrad: true, Context: ContextRing},
-		{Causal: true, LSEGrad: true, Context: ContextUlysses}, {Segments: true,
+		{Causal: true, LSEGrad: true, Context: ContextUlysses}, {Causal: true, Zigzag: 2,
+			Context: ContextGather}, {Segments: true,
 			Context: ContextUlysses}, {Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
 		samples = append(samples, Sample{Op: o, In: o.sample(12, o.forward().alike(12), 8, 4)})
 	}

@@ -16,13 +16,16 @@ const (
 	// ContextUlysses: the sequence is made whole and the heads are split instead, by exchanges of all with all.
 	// Where the heads of keys do not divide among the devices, it is a ring.
 	ContextUlysses = "ulysses"
+	// ContextGather: each device keeps its queries and has all keys and values at once; their gradients are
+	// scattered. It sends as much as a ring, in one exchange.
+	ContextGather = "gather"
 )
 
 // checkSequence checks how a split sequence is met and ordered.
 func (o attention) checkSequence(q, k array.Shape) error {
 	switch {
-	case o.Context != "" && o.Context != ContextRing && o.Context != ContextUlysses:
-		return fmt.Errorf("context %q: want %s or %s", o.Context, ContextRing, ContextUlysses)
+	case !slices.Contains([]string{"", ContextRing, ContextUlysses, ContextGather}, o.Context):
+		return fmt.Errorf("context %q: want %s, %s or %s", o.Context, ContextRing, ContextUlysses, ContextGather)
 	case o.Zigzag < 0:
 		return fmt.Errorf("zigzag of %d parts: want 0 for none or more", o.Zigzag)
 	case o.Zigzag == 0:
@@ -114,6 +117,10 @@ func (o attentionGrad) Cooperate(at *Place, in []*Tensor) []*Tensor {
 	step := attentionGradStep{Causal: o.Causal, Scale: f.scale(at.In[0].Shape), Cap: o.Cap, Window: o.Window,
 		Segments: o.Segments,
 		LSEGrad:  o.LSEGrad, Queries: r.queries}
+	if r.whole != nil {
+		dq, grads = r.scattered(step, q, dq, in[3:n])
+		return []*Tensor{Cast(dq, q.DType()), Cast(grads[0], k.DType()), Cast(grads[1], v.DType())}
+	}
 	for i := range r.steps {
 		keys := r.next(i)
 		if step.Keys = r.keys(i); r.seen(i) {
@@ -169,6 +176,8 @@ type attentionRing struct {
 	steps int
 	// travels is keys, values and with Segments the numbers of keys; stays the numbers of queries.
 	travels, stays []*Tensor
+	// whole is what travels, of all devices, where it does not travel but is gathered.
+	whole []*Tensor
 }
 
 // newAttentionRing is the ring of a place for operands q, k and v, with further ones from extras on.
@@ -188,12 +197,20 @@ func newAttentionRing(o attention, at *Place, in []*Tensor, extras int) *attenti
 		}
 	}
 	r.steps = max(r.steps, 1)
+	if o.Context == ContextGather {
+		for _, x := range r.travels {
+			r.whole = append(r.whole, AllGather(x, r.mesh, r.axes, 1, r.sizes()))
+		}
+	}
 	return r
 }
 
 // next is the keys and values of a step. Those of the step after it are on their way before anything is
 // computed, so that they can travel meanwhile.
 func (r *attentionRing) next(step int) []*Tensor {
+	if r.whole != nil {
+		return r.cut(r.parts[r.from(r.me, step)])
+	}
 	keys := r.travels
 	if step < r.steps-1 {
 		r.travels = r.pass(keys, 1, step+1)

@@ -35,6 +35,9 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	if s.Micro == 0 {
 		s.Micro = s.usualMicros()
 	}
+	if s.Bucket < 0 || s.Host < 0 {
+		return s, fmt.Errorf("strategy: bucket is %d and host %d: want 0 or more", s.Bucket, s.Host)
+	}
 	if s.Micro < 0 || s.VPP < 0 {
 		return s, fmt.Errorf("strategy: micro is %d and vpp %d: want 1 or more", s.Micro, s.VPP)
 	}
@@ -51,7 +54,7 @@ func (s *Strategy) words() error {
 		name  string
 		at    *string
 		words []string
-	}{{"context", &s.Context, []string{"ring", "ulysses"}}, {"amp", &s.AMP, []string{"off", "bf16", "f16"}}} {
+	}{{"context", &s.Context, []string{"ring", "ulysses", "gather"}}, {"amp", &s.AMP, []string{"off", "bf16", "f16"}}} {
 		if *w.at == "" {
 			*w.at = w.words[0]
 		}
@@ -77,20 +80,26 @@ func (s Strategy) Unrunnable() error {
 	case s.Zero > 0 && !s.groups(dp):
 		return fmt.Errorf("strategy %v: groups of shard=%d devices do not divide the %d of dp and cp, cp innermost: "+
 			"want a divisor, or shard=0 for all", s, s.Shard, dp*max(s.CP, 1))
-	case s.ETP > 1:
-		return fmt.Errorf("strategy %v: experts are not split here: want etp=1", s)
-	case s.Context == "gather":
-		return fmt.Errorf("strategy %v: context parallel by gathers is not run here: want ring or ulysses", s)
-	case s.EP > 1 && dp%s.EP != 0:
+	case s.ETP > 1 && s.ETP != s.TP:
+		return fmt.Errorf("strategy %v: an expert is whole or split as heads are: etp=%d: want etp=1 or etp=%d", s, s.ETP,
+			max(s.TP, 1))
+	case s.EP > 1 && !s.foldable():
 		return fmt.Errorf("strategy: ep=%d does not divide dp=%d: experts fold into the data axis: want ep=%d or dp=%d", s.EP, dp, gcd(s.EP, dp), s.EP*((dp+s.EP-1)/s.EP))
 	}
 	return nil
 }
 
+// foldable reports whether experts fold into the data axis, or that and the context axis.
+func (s Strategy) foldable() bool {
+	ep, context := s.Experts()
+	return context || ep == s.EP
+}
+
 // groups reports whether the devices of the data axes, innermost first, make groups of Shard.
 func (s Strategy) groups(dp int) bool {
 	rest := s.Shard
-	for _, n := range []int{max(s.CP, 1), max(s.EP, 1), dp / max(s.EP, 1)} {
+	ep, _ := s.Experts()
+	for _, n := range []int{max(s.CP, 1), ep, dp / ep} {
 		if rest == 0 || rest < n && n%rest == 0 {
 			return rest >= 0
 		}

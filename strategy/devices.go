@@ -17,11 +17,22 @@ const (
 	TensorAxis  = "tp"
 )
 
+// Experts is how many of the data parallel devices share experts, and whether those that share a sequence do,
+// too: where EP does not divide DP, it counts both.
+func (s Strategy) Experts() (ep int, context bool) {
+	s.DP, s.EP, s.CP = s.replicas(), max(s.EP, 1), max(s.CP, 1)
+	if s.DP%s.EP != 0 && s.EP%s.CP == 0 && s.DP%(s.EP/s.CP) == 0 {
+		return s.EP / s.CP, true
+	}
+	return gcd(s.EP, s.DP), false
+}
+
 // Meshes is the devices of each rank of the pipeline.
 func (s Strategy) Meshes() ([]*mesh.Mesh, error) {
 	var axes []mesh.Axis
+	ep, _ := s.Experts()
 	for _, a := range []mesh.Axis{
-		{Name: DataAxis, Size: s.DP / s.EP}, {Name: ExpertAxis, Size: s.EP},
+		{Name: DataAxis, Size: s.DP / ep}, {Name: ExpertAxis, Size: ep},
 		{Name: ContextAxis, Size: s.CP}, {Name: TensorAxis, Size: s.TP},
 	} {
 		if a.Size > 1 {

@@ -38,6 +38,10 @@ func (s *Strategy) number(key string) *int {
 		return &s.Shard
 	case "auto":
 		return &s.Auto
+	case "bucket":
+		return &s.Bucket
+	case "host":
+		return &s.Host
 	}
 	return nil
 }
@@ -81,7 +85,10 @@ func (s *Strategy) set(key, value string) (err error) {
 	case "sp":
 		s.Sequence, err = flag(key, value)
 	case "overlap":
-		s.Overlap, err = flag(key, value)
+		if value == "" {
+			value = "true"
+		}
+		err = s.Overlap.UnmarshalText([]byte(value))
 	case "schedule":
 		if s.Schedule = value; s.OwnSchedule() {
 			err = fmt.Errorf("want the name of a schedule")
@@ -107,7 +114,7 @@ func (s *Strategy) set(key, value string) (err error) {
 		if at == nil {
 			return fmt.Errorf("want dp, tp, pp, cp, ep, etp, vpp, micro, micro_batch, zero, shard, schedule, sp, " +
 				"cp_kind, recompute, offload.optimizer, offload.activations, offload.parameters, offload.dir, layers, amp, " +
-				"overlap or auto")
+				"overlap, bucket, host or auto")
 		}
 		*at, err = strconv.Atoi(value)
 	}
@@ -180,7 +187,8 @@ func (s Strategy) Line() string {
 	for _, f := range []struct {
 		key string
 		def int
-	}{{"cp", 1}, {"ep", 1}, {"etp", 1}, {"vpp", 0}, {"micro", 0}, {"micro_batch", 0}, {"zero", 0}, {"shard", 0}, {"auto", 0}} {
+	}{{"cp", 1}, {"ep", 1}, {"etp", 1}, {"vpp", 0}, {"micro", 0}, {"micro_batch", 0}, {"zero", 0}, {"shard", 0},
+		{"bucket", 0}, {"host", 0}, {"auto", 0}} {
 		x := *n.number(f.key)
 		add(x != f.def, f.key, "="+strconv.Itoa(x))
 	}
@@ -197,6 +205,6 @@ func (s Strategy) Line() string {
 	add(n.Offload.Dir != "", "offload.dir=", n.Offload.Dir)
 	add(len(n.Layers) > 0, "layers=", strings.Trim(strings.ReplaceAll(fmt.Sprint(n.Layers), " ", ","), "[]"))
 	add(n.AMP != "" && n.AMP != "off", "amp=", n.AMP)
-	add(n.Overlap, "overlap", "")
+	add(n.Overlap != Auto, "overlap=", string(n.Overlap))
 	return strings.Join(list, " ")
 }

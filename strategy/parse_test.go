@@ -11,7 +11,7 @@ func FuzzParse(f *testing.F) {
 	for _, line := range []string{"", "dp=2,tp=2,pp=2", " cp=2 , ep=4", "dp=0", "dp=2,dp=2", "xp=1", ",",
 		"dp=8 tp=4 pp=2 cp=2 ep=4 vpp=3 micro_batch=2 zero=1 sp recompute=full:3 schedule=zbh1 layers=3,4",
 		"offload.optimizer=0.5; offload.activations=1 cp_kind=ulysses shard=8 micro=4",
-		"pp=2 vpp=1 schedule=zbv", "offload.optimizer=NaN", "amp=bf16 overlap etp=2", "schedule=a:b",
+		"pp=2 vpp=1 schedule=zbv", "offload.optimizer=NaN", "amp=bf16 overlap etp=2", "overlap=off bucket=100 host=8", "overlap=maybe", "bucket=-1", "schedule=a:b",
 		"dp=99999999999999999999"} {
 		f.Add(line)
 	}
@@ -68,7 +68,7 @@ func TestUnrunnable(t *testing.T) {
 		"offload.activations=1": "", "offload.optimizer=0.5": "", "offload.parameters=1": "",
 		"dp=4 zero=1 shard=2": "", "dp=4 zero=1 shard=3": "shard=3 devices do not divide the 4",
 		"dp=2 cp=3 zero=3 shard=2": "do not divide the 6", "dp=4 cp=3 zero=3 shard=6": "", "dp=4 ep=2 etp=2": "want etp=1",
-		"cp=2 cp_kind=gather": "want ring or ulysses", "dp=2 micro_batch=2": "say Micro in place of MicroBatch",
+		"dp=4 tp=2 ep=2 etp=2": "", "dp=2 cp=2 ep=4": "", "cp=2 cp_kind=gather": "", "cp=2 cp_kind=tree": "want ring, ulysses, gather", "dp=2 micro_batch=2": "say Micro in place of MicroBatch",
 		"dp=1 ep=2": "ep=2 does not divide dp=1", "recompute=full:1": "", "ep=2": "", "dp=4 zero=1 shard=4": "",
 		"offload.optimizer=1": "", "dp=2 cp=2 zero=1 shard=4": "",
 	} {

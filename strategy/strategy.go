@@ -15,13 +15,15 @@ import (
 type Strategy struct {
 	// DP is data parallel: the batch is split. TP is tensor parallel: heads, inner widths and the vocabulary
 	// are. PP is pipeline parallel: the layers are. CP is context parallel: the sequence is. EP is expert
-	// parallel. 0 means 1; where only EP is said, DP is EP.
+	// parallel, over devices of DP, or of DP and CP where it does not divide DP. 0 means 1; where only EP is
+	// said, DP is EP.
 	DP int `yaml:"dp" json:"dp"`
 	TP int `yaml:"tp" json:"tp"`
 	PP int `yaml:"pp" json:"pp"`
 	CP int `yaml:"cp,omitempty" json:"cp,omitempty"`
 	EP int `yaml:"ep,omitempty" json:"ep,omitempty"`
-	// ETP is over how many devices one expert is split; 0 means 1. Planned and exported only.
+	// ETP is over how many devices of the tensor axis one expert is split: TP, or 1, where each has experts of
+	// its own; 0 means 1.
 	ETP int `yaml:"etp,omitempty" json:"etp,omitempty"`
 	// VPP is how many stages a device has; 0 means what the schedule has.
 	VPP int `yaml:"vpp,omitempty" json:"vpp,omitempty"`
@@ -40,8 +42,8 @@ type Strategy struct {
 	Shard int `yaml:"shard,omitempty" json:"shard,omitempty"`
 	// Sequence splits what lies between layers over the tensor axis, too.
 	Sequence bool `yaml:"sp,omitempty" json:"sp,omitempty"`
-	// Context is how context parallel attention is computed: ring, the default, ulysses, or gather, which is
-	// planned and exported only.
+	// Context is how context parallel attention is computed: ring, the default, ulysses, or gather, by which
+	// every device has all keys.
 	Context string `yaml:"cp_kind,omitempty" json:"cp_kind,omitempty"`
 	// Recompute is what backward passes compute again: none, selective, full, or full:N for the first N layers
 	// of each stage.
@@ -55,8 +57,14 @@ type Strategy struct {
 	// dtype.
 	AMP string `yaml:"amp,omitempty" json:"amp,omitempty"`
 	// Overlap lets devices compute while they exchange: collectives are waited for when their results are used,
-	// and weights that ZeRO splits are gathered ahead of their turn. The numbers are the same.
-	Overlap bool `yaml:"overlap,omitempty" json:"overlap,omitempty"`
+	// and weights that ZeRO splits are gathered ahead of their turn. Auto is those collectives for which it pays.
+	// The numbers are the same.
+	Overlap Choice `yaml:"overlap,omitempty" json:"overlap,omitempty"`
+	// Bucket is up to how many bytes collectives of one kind and group travel together, 1 none of them; 0 is as
+	// many as the latency that is saved pays for. Host is how many neighbouring devices share a host: collectives
+	// go within hosts, and then between them; 0 is all.
+	Bucket int `yaml:"bucket,omitempty" json:"bucket,omitempty"`
+	Host   int `yaml:"host,omitempty" json:"host,omitempty"`
 	// Auto is over how many devices a strategy is to be searched for the program at hand: whatever is zero here
 	// is up to the search. ToStatic and Engine search; a trainer takes what was found.
 	Auto int `yaml:"auto,omitempty" json:"auto,omitempty"`
@@ -89,7 +97,10 @@ func (s Strategy) String() string {
 	add(s.Micro == 0 && s.MicroBatch > 0, fmt.Sprintf("micro-batches of %d", s.MicroBatch))
 	add(s.CP > 1, s.Context)
 	add(s.Sequence, "sp")
-	add(s.Overlap, "overlap")
+	add(s.Overlap == On, "overlap")
+	add(s.Overlap == Off, "no overlap")
+	add(s.Bucket > 0, fmt.Sprintf("bucket%d", s.Bucket))
+	add(s.Host > 0, fmt.Sprintf("host%d", s.Host))
 	add(s.Recompute.Mode() != None, "recompute "+string(s.Recompute))
 	add(s.AMP != "" && s.AMP != "off", s.AMP)
 	add(s.Offload != Offload{}, "offload "+s.Offload.String())

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/dryrun"
 	"github.com/galley-ml/galley/internal/export"
 	"github.com/galley-ml/galley/internal/forecast"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/planfile"
 	"github.com/galley-ml/galley/internal/search"
 	"github.com/galley-ml/galley/internal/strict"
+	"github.com/galley-ml/galley/models"
 )
 
 // planCmd searches the best way to spread a training run over a cluster.
@@ -33,6 +35,7 @@ type planCmd struct {
 	WhatIf      []string `help:"The best plan in which something holds, against the best: 'tp=4' or 'pp=2 zero=1'. May be repeated." placeholder:"WORDS" sep:"none"`
 	Compare     string   `help:"Say how two plan files differ; the second is the next argument." placeholder:"FILE FILE"`
 	Calibration string   `help:"File of galley calibrate; without it, what is known of such devices." placeholder:"FILE"`
+	Tapes       bool     `help:"With --output, build the tapes of all devices also where that takes long: their memory to the byte is written for plans of up to 128 layers times devices anyway."`
 	Output      string   `short:"o" help:"Write the best plan as a file, for galley simulate and galley train." placeholder:"FILE"`
 	Export      string   `help:"Print the best plan as the flags or config of another system: ${systems}." placeholder:"SYSTEM"`
 	JSON        bool     `name:"json" help:"Print JSON."`
@@ -159,10 +162,8 @@ func usualBatch(devices, seq int) int {
 
 // readModel finds a model by path, or else by name.
 func readModel(name string) (plan.Model, error) {
-	path := name
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		path = filepath.Join(name, "config.json")
-	} else if err != nil && !strings.HasSuffix(name, ".json") {
+	path, ok := configPath(name)
+	if !ok {
 		return plan.ModelPreset(name)
 	}
 	text, err := strict.ReadFile(path, strict.Config)
@@ -210,7 +211,62 @@ func (c *planCmd) write(r search.Config, a *search.Answer) error {
 	if c.Output == "" {
 		return nil
 	}
-	return planOf(r, a).Save(c.Output)
+	f := planOf(r, a)
+	if err := c.predict(f); err != nil {
+		return err
+	}
+	return f.Save(c.Output)
+}
+
+// tapedMost is up to how many layers times devices tapes are built without being asked for: seconds.
+const tapedMost = 128
+
+// predict writes what each device takes into the file of a plan, by its tapes. A model that no family of ours
+// has is planned for others.
+func (c *planCmd) predict(f *planfile.File) error {
+	if !c.Tapes && f.Workload.Model.Layers*f.Strategy.Devices() > tapedMost {
+		return nil
+	}
+	config, err := modelConfig(c.Model)
+	var run dryrun.Run
+	if err == nil {
+		run, err = dryrun.File(f, config)
+	}
+	if err != nil {
+		if c.Tapes {
+			return fmt.Errorf("--tapes: %w", err)
+		}
+		return nil
+	}
+	p, err := dryrun.Plan(run)
+	if err != nil {
+		return fmt.Errorf("tapes of the plan: %w", err)
+	}
+	f.Predicted.Devices = dryrun.Memory(p)
+	return nil
+}
+
+// modelConfig is the model of a path; a preset's is empty.
+func modelConfig(name string) (models.Config, error) {
+	path, ok := configPath(name)
+	if !ok {
+		return models.Config{}, nil
+	}
+	text, err := strict.ReadFile(path, strict.Config)
+	if err != nil {
+		return models.Config{}, err
+	}
+	return models.ParseConfig(text)
+}
+
+// configPath is the config.json that a model is given by, if it is.
+func configPath(name string) (string, bool) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return filepath.Join(name, "config.json"), true
+	} else if err != nil && !strings.HasSuffix(name, ".json") {
+		return "", false
+	}
+	return name, true
 }
 
 // planOf is the file of the best plan.

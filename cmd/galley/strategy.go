@@ -18,9 +18,11 @@ type strategyFlags struct {
 	Schedule  string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
 	VPP       int    `name:"vpp" help:"Stages of each pipeline rank in interleaved schedules."`
 	Micro     int    `help:"Micro-batches of a step: gradients are summed over as many parts of the batch; 0 means as many as pp."`
-	CP        string `name:"cp" help:"How attention is computed over split sequences: ring or ulysses." enum:"ring,ulysses" default:"ring"`
+	CP        string `name:"cp" help:"How attention is computed over split sequences: ring, ulysses or gather." enum:"ring,ulysses,gather" default:"ring"`
 	SP        bool   `name:"sp" help:"Split what lies between layers over the tensor axis, too: sequence parallel."`
-	Overlap   bool   `help:"Compute while devices exchange: collectives are waited for when their results are used."`
+	Overlap   string `help:"Compute while devices exchange: on, off, or auto for the collectives for which the cost model says that it pays." enum:"on,off,auto" default:"auto"`
+	Bucket    int    `help:"Bytes up to which collectives of one kind and group travel together, 1 for none; 0 is as many as the cost model says."`
+	Host      int    `help:"Neighbouring devices that share a host: collectives go within hosts, then between them. 0 is all."`
 	Recompute string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`
 	AMP       string `name:"amp" help:"Compute in bf16 or f16, with f32 weights in the optimizer." enum:"off,bf16,f16" default:"off"`
 	Offload   string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters; with :DIR behind them in files." default:"none"`
@@ -33,7 +35,11 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 		return nil, fmt.Errorf("--mesh: %w", err)
 	}
 	s.Shard = f.ZeroGroup
-	s.Zero, s.VPP, s.Micro, s.Sequence, s.Overlap = f.Zero, f.VPP, f.Micro, f.SP, f.Overlap
+	s.Zero, s.VPP, s.Micro, s.Sequence = f.Zero, f.VPP, f.Micro, f.SP
+	s.Bucket, s.Host = f.Bucket, f.Host
+	if err := s.Overlap.UnmarshalText([]byte(f.Overlap)); err != nil {
+		return nil, fmt.Errorf("--overlap: %w", err)
+	}
 	s.Context, s.Recompute, s.AMP = f.CP, strategy.Recompute(f.Recompute), f.AMP
 	if s.Offload, err = strategy.ParseOffload(f.Offload); err != nil {
 		return nil, fmt.Errorf("--offload: %w", err)

@@ -47,6 +47,7 @@ type trainCmd struct {
 
 	Devices     int    `help:"Devices of this process, or with --backend of the accelerator; without --mesh or --plan, the planner chooses how to use those of this process." group:"Devices"`
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
+	DryRun      bool   `help:"Build what all devices do, run none of it, and print the memory that each takes, to the byte. With --plan and without --model, the model, batch and sequences are the plan's." group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Probe       string `help:"How long the planner may measure its best plans before it chooses: auto is a twentieth of the time that training should take, at most 30s, and none where that is less than 2s; off; or a time such as 20s." default:"auto" placeholder:"TIME" group:"Devices"`
 	Adapt       string `help:"While it trains on many devices: on compares forecast and measurement, names stragglers and, with --checkpoint, moves to another plan where that pays; name only says so; off." enum:"on,name,off" default:"on" group:"Devices"`
@@ -69,6 +70,7 @@ func (trainCmd) Help() string {
   galley train --mix 0.7:web --mix 0.3:code             shards or texts, mixed by weight
   galley train --mesh dp=2,tp=2,pp=2 --zero 1 --micro 4 on eight devices of this process: the same losses
   galley train --devices 8                              the planner chooses how, and says why
+  galley train --plan plan.yaml --dry-run               the memory of every device of a plan, and no step
   galley launch -n 4 -- train --mesh dp=4               on four processes: the same losses again
   galley train --checkpoint run --every 50              can be killed: run it again and it goes on
   galley train --checkpoint run --valid-every 50 --log run.jsonl   … with the best checkpoint kept, and a log
@@ -90,6 +92,9 @@ func (c *trainCmd) Run() error {
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
 	t := &training{trainCmd: c, d: d}
+	if c.DryRun {
+		return t.dryRun(os.Stdout)
+	}
 	var err error
 	if t.b, err = c.open(); err != nil {
 		return err

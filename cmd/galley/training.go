@@ -37,7 +37,9 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 		return nil, fmt.Errorf("--plan=%s and --mesh=%s: want one of them", t.Plan, t.Mesh)
 	case t.Plan != "":
 		s, err := galley.PlanFile(t.Plan, run)
-		s.AMP = t.AMP
+		if err == nil && t.AMP != "off" && t.AMP != s.AMP {
+			err = fmt.Errorf("--amp=%s: %s was planned with %s: make a plan with another --precision", t.AMP, t.Plan, s.AMP)
+		}
 		return &s, err
 	case t.b != nil && t.Devices > 1 && !given:
 		return nil, fmt.Errorf("--devices=%d: the planner is for in-process devices: say how %s is used: --mesh dp=%[1]d", t.Devices, t.b.Name())
@@ -175,6 +177,9 @@ func (t *training) facts() []galley.Fact {
 	tokens := "bytes"
 	if t.tokenizer.text != nil {
 		tokens = fmt.Sprintf("hash %08x", crc32.ChecksumIEEE(t.tokenizer.text))
+	}
+	if t.text == nil {
+		return nil // a dry run
 	}
 	list := append(t.text.Facts(), t.model.Config().Fact(), galley.Fact{Name: "tokenizer", Value: tokens})
 	return append(append(list, t.optimizerFlags.facts()...), t.more...)

@@ -195,3 +195,21 @@ func TestStatisticsStay(t *testing.T) {
 		t.Errorf("micro=2: %v %v", p, err)
 	}
 }
+
+// TestStages: pipelines are in the space of programs that nobody marked, and what is found for one fits.
+func TestStages(t *testing.T) {
+	c := mlp.config(cores(2))
+	c.Pinned = strategy.Strategy{PP: 2, Micro: 2, Recompute: strategy.None}
+	p, err := auto.Find(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Strategy.PP != 2 || p.Strategy.Devices() != 2 || p.Seconds <= 0 || p.Bound > p.Seconds {
+		t.Errorf("%+v\n%s", p.Strategy, p)
+	}
+	whole, err := auto.PriceOf(c, auto.Candidate{Strategy: strategy.Strategy{DP: 1, TP: 1, PP: 1, Micro: 2},
+		Weights: p.Weights, Inputs: p.Inputs})
+	if err != nil || p.Peak >= whole.Peak {
+		t.Errorf("a device of two takes %g bytes, one alone %g: %v", p.Peak, whole.Peak, err)
+	}
+}

@@ -100,7 +100,7 @@ func pipelineMixes(layers int) []galley.Strategy {
 
 // contextMixes split sequences.
 func contextMixes() (list []galley.Strategy) {
-	for _, way := range []string{"ring", "ulysses"} {
+	for _, way := range []string{"ring", "ulysses", "gather"} {
 		list = append(list, galley.Strategy{CP: 2, Context: way}, galley.Strategy{CP: 4, Context: way},
 			galley.Strategy{DP: 2, CP: 2, PP: 2, Micro: 2, Context: way})
 	}
@@ -133,7 +133,8 @@ func expertMixes(experts int) []galley.Strategy {
 		{EP: 2, TP: 2, Sequence: true}, {EP: 2, PP: 2, Micro: 2},
 		{EP: 2, CP: 2}, {EP: 3}, {EP: 2, Zero: 1}, {DP: 4, EP: 2, Zero: 2}, {DP: 4, EP: 2, Zero: 3}, {EP: 2,
 			Recompute: "full"}, {EP: 2, PP: 2, Micro: 4, Schedule: "zbh1"},
-		{DP: 2, TP: 2, PP: 2, CP: 2, EP: 2, Micro: 2}}
+		{DP: 2, TP: 2, PP: 2, CP: 2, EP: 2, Micro: 2}, {EP: 2, TP: 2, ETP: 2}, {DP: 4, EP: 2, TP: 2, ETP: 2, Zero: 3,
+			Micro: 2}, {DP: 2, CP: 2, EP: 4}}
 	if experts >= 4 {
 		list = append(list, galley.Strategy{EP: 4}, galley.Strategy{EP: 4, Micro: 2, Zero: 3})
 	}

@@ -74,7 +74,7 @@ func (r Run) find(devices int, w plan.Workload, top int) (*search.Answer, error)
 	}
 	return search.Find(search.Config{
 		Workload: w, Cluster: hw, Top: top, Workers: min(runtime.GOMAXPROCS(0), 8),
-		Allow: func(s strategy.Strategy) bool { return s.Unrunnable() == nil },
+		Allow: func(s strategy.Strategy) bool { return folded(s).Unrunnable() == nil },
 	}, cal)
 }
 
@@ -84,7 +84,7 @@ func chosen(w plan.Workload, plans []search.Plan, amp string) (*Plan, error) {
 	var best search.Plan
 	var refused error
 	for _, p := range plans {
-		s, err := runnable(p.Strategy, w.Batch)
+		s, err := runnable(folded(p.Strategy), w.Batch)
 		if err != nil {
 			refused = err
 			continue

@@ -22,14 +22,48 @@ func File(path string, r Run) (strategy.Strategy, error) {
 	if err != nil {
 		return strategy.Strategy{}, fmt.Errorf("%s: %w", path, err)
 	}
-	s, err := runnable(f.Strategy, f.Workload.Batch)
+	s, err := Runnable(f)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Runnable is the strategy of a plan as a trainer takes it: its micro-batches counted, its stages cut as
+// planned, and its products in the planned precision.
+func Runnable(f *planfile.File) (strategy.Strategy, error) {
+	s, err := runnable(folded(f.Strategy), f.Workload.Batch)
+	if err != nil {
+		return s, err
 	}
 	if len(f.Stages) > 1 && s.Layers == nil {
 		s.Layers = f.Stages
 	}
-	return s, nil
+	s.AMP, err = amp(f.Workload.Precision)
+	return s, err
+}
+
+// folded is a planned strategy with experts as a trainer counts them: a plan's EP is all devices that share
+// experts, those of the tensor axis first, where a trainer's is those of the data axes alone.
+func folded(s strategy.Strategy) strategy.Strategy {
+	if s = s.Filled(); s.ETP == 1 {
+		s.EP = max(1, s.EP/s.TP)
+	}
+	return s
+}
+
+// amp is a planned precision as a strategy's AMP.
+func amp(precision string) (string, error) {
+	switch precision {
+	case "", "bf16":
+		return "bf16", nil
+	case "fp16":
+		return "f16", nil
+	case "fp32", "tf32":
+		return "off", nil
+	}
+	return "", fmt.Errorf("precision %s: devices here compute in bf16, fp16 and fp32: plan with --precision bf16",
+		precision)
 }
 
 // matches is what a plan is for that the run is not.

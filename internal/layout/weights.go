@@ -38,7 +38,8 @@ func (l *Layout) Weights(f *ir.Func) ([]step.Weight, error) {
 	if l.Strategy.TP > 1 && !asked && !l.splits(list, strategy.TensorAxis) {
 		return nil, l.unsplit()
 	}
-	if l.Strategy.EP > 1 && !l.splits(list, strategy.ExpertAxis) {
+	if _, context := l.Strategy.Experts(); l.Strategy.EP > 1 && !l.splits(list, strategy.ExpertAxis) &&
+		!(context && l.splits(list, strategy.ContextAxis)) {
 		return nil, fmt.Errorf("strategy: ep=%d: the model has no experts to split: want ep=1 and dp=%d for as many devices", l.Strategy.EP, l.Strategy.DP)
 	}
 	return list, nil
@@ -93,7 +94,7 @@ func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 	if l.ranks != nil { // what meshes do not split is whole
 		return spec, nil
 	}
-	for _, r := range hybridPlan {
+	for _, r := range l.builtIn() {
 		a, err := mesh.ParseAnnotation(r.pattern + "=" + r.sharding)
 		if err != nil {
 			return spec, err
@@ -113,11 +114,21 @@ func (l *Layout) use(name string, t ir.Type) (mesh.Spec, error) {
 	return spec, nil
 }
 
-// hybridPlan is the megatron plan with experts by their own axis first.
-var hybridPlan = append([]planRow{
-	{"*.experts.gate_up_proj", "@[ep.tp,_,_]"},
-	{"*.experts.down_proj", "@[ep.tp,_,_]"},
-}, plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows...)
+// builtIn is the megatron plan with experts by their own axes first: each on one device, or split over the
+// tensor axis.
+func (l *Layout) builtIn() []planRow {
+	axes := strategy.ExpertAxis
+	if _, context := l.Strategy.Experts(); context {
+		axes += "." + strategy.ContextAxis
+	}
+	up, down := "@["+axes+".tp,_,_]", "@["+axes+".tp,_,_]"
+	if l.Strategy.ETP > 1 {
+		up, down = "@["+axes+",tp,_]", "@["+axes+",_,tp]"
+	}
+	return append([]planRow{{"*.experts.gate_up_proj", up}, {"*.experts.down_proj", down}}, megatron...)
+}
+
+var megatron = plans[slices.IndexFunc(plans, func(p namedPlan) bool { return p.name == "megatron" })].rows
 
 // zero splits what lies as use besides by the data axes that leave it whole.
 func (l *Layout) zero(m *mesh.Mesh, use mesh.Spec, t ir.Type) mesh.Spec {

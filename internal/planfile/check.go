@@ -59,6 +59,9 @@ func (f *File) checkStrategy(c *cluster.Cluster) error {
 	if want := s.PP * s.VPP; len(f.Stages) != want {
 		return fmt.Errorf("stages: got %d, want %d for pp=%d vpp=%d", len(f.Stages), want, s.PP, s.VPP)
 	}
+	if n := len(f.Predicted.Devices); n != 0 && n != s.Devices() {
+		return fmt.Errorf("predicted: devices_bytes has %d numbers, the strategy %d devices", n, s.Devices())
+	}
 	sum := 0
 	for i, n := range f.Stages {
 		if n < 0 {

@@ -48,6 +48,9 @@ type Predicted struct {
 	Level           int     `yaml:"calibration_level"`
 	Parts           Parts   `yaml:"parts_seconds"`
 	Memory          Memory  `yaml:"memory_bytes"`
+	// Devices is what each rank takes where Galley trains the model, to the byte: what its tapes say, where they
+	// were built.
+	Devices []int64 `yaml:"devices_bytes,flow,omitempty"`
 }
 
 // Parts is plan.Parts as a file shows it.

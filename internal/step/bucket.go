@@ -6,73 +6,153 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// smallBytes is up to where a collective costs its latency and not its bytes: such ones travel together.
-const smallBytes = 1 << 16
-
-// bucket joins the small sums over devices of a program's parameters into one for each group of devices: the
-// gradients of norms and biases, of which there are many. What a sum does, it does to every element alone, so
-// the numbers are the same.
-func bucket(f *ir.Func) (*ir.Func, error) {
+// bucket lets the small collectives of a program that are of one kind, dtype and group travel together: sums,
+// scattered sums and gathers, until a bucket has as many bytes as most allows for such a collective. One waits
+// until its bucket is full or one of its results is needed; operands that are parameters, which are there from
+// the beginning, then fill what is left of it. What a collective does, it does to every element alone, so the
+// numbers are the same.
+func bucket(f *ir.Func, most func(op.Collective) int) (*ir.Func, error) {
 	defer fault.Pass("bucket", f)
-	groups := map[string][]*ir.Node{}
-	for _, n := range f.Nodes() {
-		if key, ok := bucketKey(n); ok {
-			groups[key] = append(groups[key], n)
-		}
-	}
 	b := ir.NewBuilder(f.Name())
-	env := make([]*ir.Value, f.NumValues())
+	x := &bucketer{f: f, b: b, most: most, env: make([]*ir.Value, f.NumValues()),
+		later: make([]func() *ir.Value, f.NumValues()), in: make([]*bag, f.NumValues()), open: map[string]*bag{}}
 	for i, v := range b.ParamsOf(f) {
-		env[i] = v
+		x.env[i] = v
 	}
-	for _, n := range f.Nodes() {
-		if env[n.Out()[0].ID()] != nil { // it went with an earlier one
-			continue
-		}
-		restore := b.At(n.Pos())
-		if key, ok := bucketKey(n); ok && len(groups[key]) > 1 {
-			bucketed(groups[key], env)
-		} else {
-			in := make([]*ir.Value, len(n.In()))
-			for i, v := range n.In() {
-				in[i] = env[v.ID()]
-			}
-			for i, v := range b.Apply(n.Op(), in) {
-				env[n.Out()[i].ID()] = v
-			}
-		}
-		restore()
+	for i, n := range f.Nodes() {
+		x.node(i, n)
 	}
 	results := make([]*ir.Value, len(f.Results()))
 	for i, v := range f.Results() {
-		results[i] = env[v.ID()]
+		results[i] = x.value(v)
 	}
 	return b.Build(results...)
 }
 
-// bucketKey tells apart the collectives that can travel together, and says whether a node is one.
-func bucketKey(n *ir.Node) (string, bool) {
-	if _, ok := n.Op().(op.Elementwise); !ok {
-		return "", false
-	}
-	x := n.In()[0]
-	if x.Node() != nil || x.Type().Bytes() > smallBytes || x.Shape().Len() == 0 {
-		return "", false
-	}
-	return x.DType().String() + ir.FormatOp(n.Op()), true
+// bag is collectives that travel together.
+type bag struct {
+	key         string
+	nodes       []*ir.Node
+	at          int // the last node's number
+	bytes, most int
 }
 
-// bucketed applies a collective to all its operands as one.
-func bucketed(nodes []*ir.Node, env []*ir.Value) {
-	var flat []*ir.Value
-	for _, n := range nodes {
-		flat = append(flat, op.Reshape(env[n.In()[0].ID()], n.In()[0].Shape().Len()))
+type bucketer struct {
+	f    *ir.Func
+	b    *ir.Builder
+	most func(op.Collective) int
+	// env is the new program's values by the old one's IDs; later makes those that have travelled, and in is the
+	// bag of those that have not.
+	env   []*ir.Value
+	later []func() *ir.Value
+	in    []*bag
+	open  map[string]*bag
+}
+
+func (x *bucketer) node(i int, n *ir.Node) {
+	id := n.Out()[0].ID()
+	if x.env[id] != nil || x.later[id] != nil || x.in[id] != nil {
+		return // it went with an earlier one
 	}
-	all := ir.Apply(nodes[0].Op(), op.Concat(flat, 0))[0]
-	at := 0
-	for _, n := range nodes {
-		size := n.In()[0].Shape().Len()
-		env[n.Out()[0].ID()] = op.Reshape(op.Narrow(all, 0, at, at+size), n.In()[0].Shape()...)
-		at += size
+	if key, most, ok := x.joins(n); ok {
+		x.put(i, n, key, most)
+		return
 	}
+	in := make([]*ir.Value, len(n.In()))
+	for k, v := range n.In() {
+		in[k] = x.value(v)
+	}
+	defer x.b.At(n.Pos())()
+	for k, v := range x.b.Apply(n.Op(), in) {
+		x.env[n.Out()[k].ID()] = v
+	}
+}
+
+// joins reports whether a node may travel with others, with what tells those apart and the size of a bucket.
+func (x *bucketer) joins(n *ir.Node) (key string, most int, ok bool) {
+	c, is := n.Op().(op.Bucketer)
+	if !is || n.In()[0].Shape().Len() == 0 {
+		return "", 0, false
+	}
+	if key, ok = c.BucketKey(); !ok {
+		return "", 0, false
+	}
+	most = x.most(c)
+	return n.In()[0].DType().String() + key, most, size(n) <= most
+}
+
+// size is the bytes of the larger side of a collective.
+func size(n *ir.Node) int { return max(n.In()[0].Type().Bytes(), n.Out()[0].Type().Bytes()) }
+
+// put adds a collective to the bag of its key; one that is full goes first.
+func (x *bucketer) put(i int, n *ir.Node, key string, most int) {
+	x.value(n.In()[0])
+	g := x.open[key]
+	if g != nil && g.bytes+size(n) > g.most {
+		x.send(g)
+		g = nil
+	}
+	if g == nil {
+		g = &bag{key: key, most: most}
+		x.open[key] = g
+	}
+	g.add(i, n)
+	x.in[n.Out()[0].ID()] = g
+}
+
+func (g *bag) add(i int, n *ir.Node) {
+	g.nodes, g.at, g.bytes = append(g.nodes, n), max(g.at, i), g.bytes+size(n)
+}
+
+// send lets a bag go, filled with what is there already.
+func (x *bucketer) send(g *bag) {
+	delete(x.open, g.key)
+	x.fill(g)
+	in := make([]*ir.Value, len(g.nodes))
+	for i, n := range g.nodes {
+		in[i] = x.value(n.In()[0])
+		x.in[n.Out()[0].ID()] = nil
+	}
+	first := g.nodes[0]
+	defer x.b.At(first.Pos())()
+	if len(g.nodes) == 1 {
+		x.env[first.Out()[0].ID()] = x.b.Apply(first.Op(), in)[0]
+		return
+	}
+	for i, result := range op.Bucket(g.nodes, in) {
+		x.later[g.nodes[i].Out()[0].ID()] = result
+	}
+}
+
+// fill adds collectives further on whose operands are parameters.
+func (x *bucketer) fill(g *bag) {
+	nodes := x.f.Nodes()
+	for i := g.at + 1; i < len(nodes); i++ {
+		n := nodes[i]
+		if n.In() == nil || len(n.In()) != 1 || n.In()[0].Node() != nil {
+			continue
+		}
+		key, _, ok := x.joins(n)
+		if !ok || key != g.key || x.env[n.Out()[0].ID()] != nil || x.later[n.Out()[0].ID()] != nil {
+			continue
+		}
+		if g.bytes+size(n) > g.most {
+			return
+		}
+		g.add(i, n)
+	}
+}
+
+// value is v in the new program; its bag goes first where it has not.
+func (x *bucketer) value(v *ir.Value) *ir.Value {
+	id := v.ID()
+	if g := x.in[id]; g != nil {
+		x.send(g)
+	}
+	if x.env[id] == nil && x.later[id] != nil {
+		restore := x.b.At(v.Node().Pos())
+		x.env[id] = x.later[id]()
+		restore()
+	}
+	return x.env[id]
 }

@@ -207,16 +207,26 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 	if i, ok := b.numbers[k]; ok {
 		return i, nil
 	}
-	if f, err = bucket(f); err != nil {
+	if f, err = b.communicating(f); err != nil {
 		return 0, err
-	}
-	if b.c.Overlap == Overlapped {
-		if f, err = overlap(f); err != nil {
-			return 0, err
-		}
 	}
 	b.numbers[k] = len(b.plan.programs)
 	return b.numbers[k], b.plan.compile(f, donated, away)
+}
+
+// communicating is a device's program with its collectives in buckets, by hosts, and started ahead.
+func (b *builder) communicating(f *ir.Func) (*ir.Func, error) {
+	f, err := bucket(f, b.c.bucketOf)
+	if err == nil && b.c.Host > 0 {
+		f, err = byHosts(f, b.c.Host)
+	}
+	if err != nil || b.c.Overlap == InTurn {
+		return f, err
+	}
+	if b.c.Overlap == Overlapped {
+		return overlap(f, nil)
+	}
+	return overlap(f, b.c.worthwhile(f))
 }
 
 // compile plans the memory of a program and adds it to the plan's.

@@ -102,6 +102,10 @@ type Config struct {
 	Prices spmd.Prices
 	// Overlap is whether devices compute while they exchange.
 	Overlap Overlap
+	// Bucket is up to how many bytes collectives of one kind and group travel together; 0 is as many as the
+	// latency that is saved pays for. Host is how many neighbouring devices share a host, so that collectives go
+	// within hosts and then between them; 0 is all.
+	Bucket, Host int
 }
 
 // RunConfig is what a plan is run with. The zero value takes one thread a device.
@@ -119,10 +123,12 @@ type RunConfig struct {
 // Overlap is how collectives and computing go together.
 type Overlap uint8
 
-// Each collective ends before the next op begins, or when its result is used.
+// Each collective ends before the next op begins, or when its result is used; or the latter where the cost
+// model says that it pays.
 const (
 	InTurn Overlap = iota
 	Overlapped
+	WhereItPays
 )
 
 // Update is the end of a step, traced on the whole tensors.

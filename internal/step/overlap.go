@@ -17,15 +17,16 @@ const inFlight = 2
 // which are there from the beginning, are started some ahead of their turn: weights that ZeRO splits come
 // before they are needed.
 //
-// All devices of a group start in the same order, since they run the same program but for sizes.
-func overlap(f *ir.Func) (*ir.Func, error) {
+// which, where set, is the collectives that are started, by the IDs of their results. All devices of a group
+// start in the same order, since they run the same program but for sizes.
+func overlap(f *ir.Func, which []bool) (*ir.Func, error) {
 	defer fault.Pass("overlap", f)
 	b := ir.NewBuilder(f.Name())
 	o := &overlapper{b: b, env: make([]*ir.Value, f.NumValues()), started: make([]*ir.Value, f.NumValues())}
 	for i, v := range b.ParamsOf(f) {
 		o.env[i] = v
 	}
-	o.unused = unused(f)
+	o.unused, o.which = unused(f), which
 	for _, n := range f.Nodes() {
 		if o.starts(n) && n.In()[0].Node() == nil {
 			o.early = append(o.early, n)
@@ -52,6 +53,8 @@ type overlapper struct {
 	early []*ir.Node
 	// unused is the values of the old program that nothing reads.
 	unused []bool
+	// which, where set, is those that are started.
+	which []bool
 }
 
 // starts reports whether a node is a collective that is started and waited for. One whose result nothing
@@ -59,7 +62,8 @@ type overlapper struct {
 // done in turn.
 func (o *overlapper) starts(n *ir.Node) bool {
 	_, ok := n.Op().(op.Starter)
-	return ok && !o.unused[n.Out()[0].ID()]
+	id := n.Out()[0].ID()
+	return ok && !o.unused[id] && (o.which == nil || o.which[id])
 }
 
 // unused is, by ID, the values that nothing reads and nobody is given.

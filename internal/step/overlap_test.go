@@ -25,7 +25,7 @@ func TestOverlapWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := overlap(f)
+	g, err := overlap(f, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

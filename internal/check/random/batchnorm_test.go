@@ -41,7 +41,7 @@ func normalisedBatches() [][]array.Array {
 // part of what training changes: numbers do not depend on how a step is spread.
 func TestBatchNorm(t *testing.T) {
 	sameAsOne(t, normalised, normalisedBatches(), galley.Strategy{}, galley.Strategy{DP: 2},
-		galley.Strategy{DP: 4}, galley.Strategy{DP: 3, Zero: 1}, galley.Strategy{DP: 2, Zero: 2, Overlap: true},
+		galley.Strategy{DP: 4}, galley.Strategy{DP: 3, Zero: 1}, galley.Strategy{DP: 2, Zero: 2, Overlap: strategy.On},
 		galley.Strategy{DP: 2, Zero: 3, Recompute: "full"},
 		galley.Strategy{DP: 2, Zero: 3, Offload: strategy.Offload{Optimizer: 1}})
 }
@@ -56,7 +56,7 @@ func TestBatchNormMicro(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range []galley.Strategy{{DP: 2}, {DP: 3, Zero: 2}, {PP: 2}, {PP: 2, DP: 2, Zero: 3},
-			{PP: 2, Schedule: "zbh1", Recompute: "selective"}, {DP: 2, Zero: 3, Overlap: true}} {
+			{PP: 2, Schedule: "zbh1", Recompute: "selective"}, {DP: 2, Zero: 3, Overlap: strategy.On}} {
 			s.Micro = micro
 			t.Run(fmt.Sprint(s), func(t *testing.T) {
 				got, err := Train(normalised, &s, normalisedBatches())

@@ -105,18 +105,19 @@ func drawStrategy(r *rand.Rand, s *shape) galley.Strategy {
 	x := galley.Strategy{
 		DP: pick(r, 1, 1, 2, 3, 4), TP: pick(r, 1, 1, 2, 3), PP: min(s.Layers, pick(r, 1, 1, 2, 3)), Micro: pick(r,
 			1, 1, 2, 3, 5),
-		Overlap: r.IntN(2) == 0, Recompute: pick[strategy.Recompute](r, "none", "none", "selective", "full", "full:1",
+		Overlap: pick(r, strategy.Auto, strategy.On), Recompute: pick[strategy.Recompute](r, "none", "none", "selective", "full", "full:1",
 			"selective:1"), Offload: pick(r, strategy.Offload{}, strategy.Offload{}, strategy.Offload{Optimizer: 1},
 			strategy.Offload{Optimizer: 0.5}, strategy.Offload{Activations: 0.5, Parameters: 1},
 			strategy.Offload{Activations: 1, Optimizer: 0.3, Parameters: 0.4}),
 	}
 	if s.Kind == "attention" {
-		x.CP, x.Context = pick(r, 1, 1, 2), pick(r, "ring", "ulysses")
+		x.CP, x.Context = pick(r, 1, 1, 2), pick(r, "ring", "ulysses", "gather")
 		x.Sequence = x.TP > 1 && r.IntN(3) == 0
 	}
 	if x.DP*max(1, x.CP) > 1 {
 		x.Zero = r.IntN(4)
 	}
+	x.Bucket, x.Host = pick(r, 0, 0, 1, 300, 1<<20), pick(r, 0, 0, 2, 4)
 	if x.DP == 4 {
 		x.Shard = pick(r, 0, 2*max(1, x.CP))
 	}

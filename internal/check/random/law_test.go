@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // wave is an array of numbers between -1 and 1.
@@ -90,7 +91,7 @@ func TestOverlapUnused(t *testing.T) {
 	c := models.Config{Family: "mistral", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4,
 		KVHeads: 2, Positions: 32, InitStd: 0.3}
 	batches := [][]array.Array{{labels(23, 0, 6, 13)}, {labels(21, 0, 6, 13)}}
-	sameAsOne(t, language(c), batches, galley.Strategy{DP: 2, Overlap: true, Recompute: "full"},
-		galley.Strategy{DP: 5, Zero: 3, Micro: 6, Overlap: true},
-		galley.Strategy{DP: 2, TP: 2, Sequence: true, Zero: 2, Overlap: true, Recompute: "selective"})
+	sameAsOne(t, language(c), batches, galley.Strategy{DP: 2, Overlap: strategy.On, Recompute: "full"},
+		galley.Strategy{DP: 5, Zero: 3, Micro: 6, Overlap: strategy.On},
+		galley.Strategy{DP: 2, TP: 2, Sequence: true, Zero: 2, Overlap: strategy.On, Recompute: "selective"})
 }

@@ -73,7 +73,7 @@ func unsupported(c executor.Config) (what, fix string) {
 		return "they have no stages of their own", "want pp=1"
 	case s.EP > 1:
 		return "how many tokens travel to experts only a run knows", "want ep=1, and tp to split experts"
-	case s.Overlap:
+	case s.Overlap == strategy.On || s.Bucket > 0 || s.Host > 0:
 		return "its compiler decides what overlaps", "leave overlap out"
 	case s.Offload != strategy.Offload{}:
 		return "its state stays on them", "want offload none, and zero for less memory"

@@ -27,7 +27,8 @@ func (h *planner) newStep(batch []ir.Type) (*step.Plan, *executor.Cutting, error
 	if err != nil {
 		return nil, nil, err
 	}
-	c := step.Config{Marks: h.Mark, Overlap: h.overlap(), Away: awayOf(h.Strategy.Offload)}
+	c := step.Config{Marks: h.Mark, Overlap: h.overlap(), Bucket: h.Strategy.Bucket, Host: h.Strategy.Host,
+		Away: awayOf(h.Strategy.Offload)}
 	cut, err := h.forwards(&c, batch, rows)
 	if err != nil {
 		return nil, nil, err
@@ -110,10 +111,13 @@ func (h *planner) lay(c *step.Config, placed *layout.Program, programs []*ir.Fun
 }
 
 func (h *planner) overlap() step.Overlap {
-	if h.Strategy.Overlap {
+	switch h.Strategy.Overlap {
+	case strategy.On:
 		return step.Overlapped
+	case strategy.Off:
+		return step.InTurn
 	}
-	return step.InTurn
+	return step.WhereItPays
 }
 
 // recompute turns the strategy's word into policies for the layers of each stage.

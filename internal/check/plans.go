@@ -1,0 +1,176 @@
+package check
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/check/report"
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/dryrun"
+	"github.com/galley-ml/galley/internal/forecast"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/internal/planfile"
+	"github.com/galley-ml/galley/internal/search"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// PlansConfig says which pairs of a model and a cluster are planned.
+type PlansConfig struct {
+	// Pairs is how many; 0 is all. Filter is a part of their names.
+	Pairs  int
+	Filter string
+	// Top is how many plans of each search are built, the best first; 0 is one.
+	Top int
+}
+
+// Pair is a training run to plan for.
+type Pair struct {
+	Model, Cluster     string
+	Layers, Batch, Seq int
+	// Pin is what must hold of the plan.
+	Pin string
+}
+
+func (p Pair) String() string {
+	text := fmt.Sprintf("%s×%d, %d×%d tokens, %s", p.Model, p.Layers, p.Batch, p.Seq, p.Cluster)
+	if p.Pin != "" {
+		text += ", " + p.Pin
+	}
+	return text
+}
+
+// Plans finds the best plan for each pair, writes it with what its tapes say of memory, reads it back, and has
+// a trainer plan the run: it must not refuse, and every device must take what the file says, to the byte.
+func Plans(w io.Writer, c PlansConfig) (*report.Report, error) {
+	r := report.New(w, false)
+	dir, err := os.MkdirTemp("", "galley-plans-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	for i, p := range Pairs() {
+		if c.Pairs > 0 && i >= c.Pairs || !contains(p.String(), c.Filter) {
+			continue
+		}
+		lines, err := p.try(filepath.Join(dir, "plan.yaml"), max(1, c.Top))
+		var faults []string
+		if err != nil {
+			faults = []string{err.Error()}
+		}
+		for _, l := range lines {
+			fmt.Fprintf(w, "ok    %s: %s\n", p, l)
+		}
+		r.Add(p.String(), faults, "")
+	}
+	r.Last()
+	return r, nil
+}
+
+// try plans a pair and tries its best plans; it says what each takes.
+func (p Pair) try(path string, top int) (lines []string, err error) {
+	w, hw, err := p.workload()
+	if err != nil {
+		return nil, err
+	}
+	pin, err := search.ParsePin(p.Pin)
+	if err != nil {
+		return nil, err
+	}
+	a, err := search.Find(search.Config{Workload: w, Cluster: hw, Pin: pin, Top: top, Workers: 1}, plan.Default(hw, w))
+	if err != nil {
+		return nil, err
+	}
+	if a.Misfit != nil {
+		return nil, a.Misfit
+	}
+	for _, x := range a.Plans {
+		most, err := Planned(path, planfile.New(w, hw, x.Strategy, x.Estimate))
+		if err != nil {
+			return lines, fmt.Errorf("%s: %w", x.Strategy.Line(), err)
+		}
+		lines = append(lines, fmt.Sprintf("%s: at most %d bytes, estimated %.0f", x.Strategy.Line(), most,
+			x.Estimate.Memory.Total()))
+	}
+	return lines, nil
+}
+
+func (p Pair) workload() (plan.Workload, *cluster.Cluster, error) {
+	m, err := plan.ModelPreset(p.Model)
+	if err != nil {
+		return plan.Workload{}, nil, err
+	}
+	m.Layers = p.Layers
+	hw, err := cluster.Parse(p.Cluster)
+	w := plan.Workload{Model: m, Batch: p.Batch, Seq: p.Seq, Precision: "bf16"}
+	return w, hw, err
+}
+
+// Planned writes a plan with the memory of its tapes, reads it back as a trainer does, and compares what that
+// would take. It is the most that a device takes.
+func Planned(path string, f *planfile.File) (most int, err error) {
+	run, err := dryrun.File(f, models.Config{})
+	if err != nil {
+		return 0, err
+	}
+	tapes, err := dryrun.Plan(run)
+	if err != nil {
+		return 0, err
+	}
+	f.Predicted.Devices = dryrun.Memory(tapes)
+	if err := f.Save(path); err != nil {
+		return 0, err
+	}
+	back, err := planfile.Load(path)
+	if err != nil {
+		return 0, err
+	}
+	s, err := forecast.Runnable(back)
+	if err != nil {
+		return 0, err
+	}
+	p, err := trainerPlan(run.Model, run.Batch, run.Seq, s)
+	if err != nil {
+		return 0, err
+	}
+	for d, m := range p.Memory {
+		if most = max(most, m.Peak()); int64(m.Peak()) != back.Predicted.Devices[d] {
+			return 0, fmt.Errorf("device %d takes %d bytes: the plan has %d", d, m.Peak(), back.Predicted.Devices[d])
+		}
+	}
+	return most, nil
+}
+
+// trainerPlan is what a trainer of a new model would run.
+func trainerPlan(c models.Config, batch, seq int, s strategy.Strategy) (*galley.StepPlan, error) {
+	m, err := models.New(c, nn.Config{})
+	if err != nil {
+		return nil, err
+	}
+	arranged, _, err := galley.Arrange(m, s, seq)
+	if err != nil {
+		return nil, err
+	}
+	d := galley.CPU(galley.Config{Threads: 1})
+	defer d.Close()
+	t, err := galley.NewTrainer(galley.TrainerConfig{Device: d, Params: m.Params(), Strategy: &s, ClipNorm: 1,
+		Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: 0.1},
+		Load:      func(*nn.Param, mesh.Box, array.Array) error { return fmt.Errorf("a dry run loads nothing") },
+		Loss: func(b []*op.Tensor) *op.Tensor {
+			n := b[0].Dim(1)
+			return arranged.Loss(op.Narrow(b[0], 1, 0, n-1), op.Narrow(b[0], 1, 1, n))
+		}})
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	return t.Plan(dryrun.Windows(batch, seq))
+}

@@ -1,0 +1,73 @@
+package dryrun
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/forecast"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/planfile"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// Run is a language model trained on windows of a text, as galley train does it unless it is told otherwise:
+// by AdamW, with the norm of gradients limited.
+type Run struct {
+	Model      models.Config
+	Batch, Seq int
+	Strategy   strategy.Strategy
+}
+
+// Plan is the step of a run with the tapes of all its devices.
+func Plan(r Run) (*executor.Plan, error) {
+	m, err := models.New(r.Model, nn.Config{})
+	if err != nil {
+		return nil, err
+	}
+	arranged, _, err := forecast.Arrange(m, r.Strategy, r.Seq)
+	if err != nil {
+		return nil, err
+	}
+	return tapes.Plan(executor.Config{
+		Params: m.Params(), Strategy: &r.Strategy, Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95}, ClipNorm: 1,
+		Loss: func(batch []*op.Tensor) *op.Tensor { return nextToken(arranged, batch[0]) },
+	}, Windows(r.Batch, r.Seq))
+}
+
+// Windows is the type of a batch: each token of a window but the first is predicted.
+func Windows(batch, seq int) ir.Type {
+	return ir.Type{DType: array.I32, Shape: array.Shape{batch, seq + 1}}
+}
+
+func nextToken(model models.Model, windows *op.Tensor) *op.Tensor {
+	n := windows.Dim(1)
+	return model.Loss(op.Narrow(windows, 1, 0, n-1), op.Narrow(windows, 1, 1, n))
+}
+
+// File is the run of a plan's file. A config, where its family is set, is the model; otherwise it is one of
+// the shape that was planned for.
+func File(f *planfile.File, config models.Config) (Run, error) {
+	s, err := forecast.Runnable(f)
+	if err != nil {
+		return Run{}, err
+	}
+	if config.Family == "" {
+		if config, err = forecast.ConfigOf(f.Workload.Model); err != nil {
+			return Run{}, err
+		}
+	}
+	return Run{Model: config, Batch: f.Workload.Batch, Seq: f.Workload.Seq, Strategy: s}, nil
+}
+
+// Memory is the bytes that each device takes.
+func Memory(p *executor.Plan) []int64 {
+	var list []int64
+	for _, d := range p.Devices {
+		list = append(list, int64(d.Memory.Peak()))
+	}
+	return list
+}

@@ -1,0 +1,22 @@
+package forecast
+
+import (
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// Arrange is a model as a strategy trains it on sequences of a length, with the reason for each thing that it
+// cannot have.
+func Arrange(m models.Model, s strategy.Strategy, seq int) (models.Model, []string, error) {
+	s, err := s.WithDefaults()
+	if err != nil || s.CP == 1 && s.EP == 1 {
+		return m, nil, err
+	}
+	want := models.Layout{Experts: s.EP}
+	if s.CP > 1 {
+		want.Parts, want.Context, want.Order = s.CP, s.Context, models.Zigzag
+	}
+	l, reasons := want.Fit(m.Config(), seq, s.TP)
+	m, err = models.Arrange(m, l)
+	return m, reasons, err
+}

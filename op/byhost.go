@@ -1,0 +1,111 @@
+package op
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/mesh"
+)
+
+// Hierarchic is a collective that can go in two steps: within hosts, whose devices differ along inner axes,
+// and between them, along outer ones. Sums are trees over a group's devices, so they have the same bits where
+// the devices of a group on a host are a power of two; elsewhere they are rounded in another order. Sums in 16
+// bits, which would be rounded between the steps, go at once.
+type Hierarchic interface {
+	Collective
+	// ByHost is the result for an operand; it is not ok where sizes do not divide.
+	ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (y *Tensor, ok bool)
+}
+
+// ByHost scatters sums within hosts, adds up the parts between them, and gathers within.
+func (o allReduce) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (*Tensor, bool) {
+	n := m.Count(inner)
+	if o.Async || x.DType().IsHalf() || o.Kind == "mean" || x.Shape().Len()%n != 0 || x.Shape().Len() == 0 {
+		return nil, false
+	}
+	text := m.String()
+	y := apply1(reduceScatter{Mesh: text, Axes: inner.String(), Kind: o.Kind}, Reshape(x, x.Shape().Len()))
+	y = apply1(allReduce{Mesh: text, Axes: outer.String(), Kind: o.Kind}, y)
+	return Reshape(apply1(allGather{Mesh: text, Axes: inner.String()}, y), x.Shape()...), true
+}
+
+// ByHost gathers between hosts first, while parts are small, and then within.
+func (o allGather) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (*Tensor, bool) {
+	if o.Async || even(o.Sizes) != nil || x.Shape().Len() == 0 {
+		return nil, false
+	}
+	text, k, n := m.String(), m.Count(outer), m.Count(inner)
+	y := apply1(allGather{Mesh: text, Axes: outer.String()}, Reshape(x, 1, x.Shape().Len()))
+	y = apply1(allGather{Mesh: text, Axes: inner.String()}, Unsqueeze(y, 0)) // inner, outer, elements
+	shape := withDim(x.Type(), o.Dim, k*n*x.Dim(o.Dim)).Shape
+	y = Reshape(Transpose(y, 1, 0, 2), append([]int{k * n}, x.Shape()...)...)
+	return Reshape(inward(y, o.Dim), shape...), true
+}
+
+// ByHost scatters sums within hosts, and what is left between them.
+func (o reduceScatter) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (*Tensor, bool) {
+	if o.Async || even(o.Sizes) != nil || x.DType().IsHalf() || o.Kind == "mean" || x.Shape().Len() == 0 {
+		return nil, false
+	}
+	text, k, n := m.String(), m.Count(outer), m.Count(inner)
+	each := x.Shape().Len() / (k * n)
+	y := Reshape(outward(parted(x, o.Dim, k*n), o.Dim), k, n, each)
+	y = apply1(reduceScatter{Mesh: text, Axes: inner.String(), Kind: o.Kind}, Transpose(y, 1, 0, 2))
+	y = apply1(reduceScatter{Mesh: text, Axes: outer.String(), Kind: o.Kind}, Reshape(y, k, each))
+	return Reshape(y, withDim(x.Type(), o.Dim, x.Dim(o.Dim)/(k*n)).Shape...), true
+}
+
+// Hosts parts the axes of a collective by hosts of so many neighbouring devices: those along which a group
+// crosses hosts, and those along which it stays within one. It is not ok where a group does only one of both.
+func Hosts(m *mesh.Mesh, axes mesh.Axes, host int) (outer, inner mesh.Axes, ok bool) {
+	within := func(a mesh.Axes) bool {
+		groups, err := m.GroupsOver(a)
+		return err == nil && !slices.ContainsFunc(groups, func(g []int) bool {
+			return slices.ContainsFunc(g, func(d int) bool { return d/host != g[0]/host })
+		})
+	}
+	if host < 1 || within(axes) {
+		return nil, nil, false
+	}
+	for i, x := range slices.Backward(axes) {
+		if next := append(mesh.Axes{x}, inner...); within(next) {
+			inner = next
+			continue
+		}
+		outer = slices.Clone(axes[:i+1])
+		n := m.Extent(x)
+		for k := n - 1; k > 1; k-- { // the largest part of the axis that stays within a host
+			major, minor, can := m.Cut(x, n/k)
+			if next := append(mesh.Axes{minor}, inner...); n%k == 0 && can && within(next) {
+				outer[i], inner = major, next
+				break
+			}
+		}
+		break
+	}
+	return outer, inner, len(inner) > 0 && m.Count(inner) > 1
+}
+
+// CrossesHosts reports whether some group of a collective has devices of several hosts.
+func CrossesHosts(o Collective, host int) bool {
+	t, err := newTeam(o.Over())
+	if err != nil || host < 1 {
+		return false
+	}
+	groups, err := t.mesh.GroupsOver(t.axes)
+	return err == nil && slices.ContainsFunc(groups, func(g []int) bool {
+		return slices.ContainsFunc(g, func(d int) bool { return d/host != g[0]/host })
+	})
+}
+
+// ByHosts is the result of a collective that goes in two steps; it is not ok where it goes at once.
+func ByHosts(o Hierarchic, host int, x *Tensor) (*Tensor, bool) {
+	t, err := newTeam(o.Over())
+	if err != nil {
+		return nil, false
+	}
+	outer, inner, ok := Hosts(t.mesh, t.axes, host)
+	if !ok {
+		return nil, false
+	}
+	return o.ByHost(t.mesh, outer, inner, x)
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
+	"github.com/galley-ml/galley/strategy"
 )
 
 // chain is products one after the other, each on a mesh of its own where there are meshes: its weights are
@@ -209,7 +210,7 @@ func TestAnnotatedPrograms(t *testing.T) {
 		{[]string{a, a, b, b}, &galley.Strategy{Micro: 2, Zero: 1}},
 		{[]string{a, a, b, b}, &galley.Strategy{Micro: 2, Zero: 2}},
 		{[]string{a, a, b, b}, &galley.Strategy{Micro: 2, Zero: 3}},
-		{[]string{a, a, b, b}, &galley.Strategy{Micro: 2, Recompute: "full", Overlap: true}},
+		{[]string{a, a, b, b}, &galley.Strategy{Micro: 2, Recompute: "full", Overlap: strategy.On}},
 	} {
 		t.Run(fmt.Sprint(strings.Join(x.meshes, " "), " ", x.s), func(t *testing.T) {
 			w := world(t, 16)

@@ -155,10 +155,10 @@ func TestProcessesTrainAlike(t *testing.T) {
 		{llama, galley.Strategy{DP: 2, TP: 2, AMP: "bf16", Offload: strategy.Offload{Optimizer: 1}}},
 		{llama, galley.Strategy{DP: 2, PP: 2, Zero: 2, AMP: "f16", Micro: 2, Schedule: "zbh1"}},
 		{steep, galley.Strategy{DP: 4, Zero: 1, AMP: "f16"}},
-		{mixtral, galley.Strategy{DP: 6, Zero: 2, Overlap: true}},
+		{mixtral, galley.Strategy{DP: 6, Zero: 2, Overlap: strategy.On}},
 		{llama, galley.Strategy{DP: 3, CP: 2}},
 		{mixtral, galley.Strategy{DP: 4, EP: 4, TP: 2}},
-		{llama, galley.Strategy{DP: 2, CP: 2, TP: 2, Zero: 3, Overlap: true}},
+		{llama, galley.Strategy{DP: 2, CP: 2, TP: 2, Zero: 3, Overlap: strategy.On}},
 		{llama, galley.Strategy{DP: 2, CP: 4, Context: "ulysses", Offload: strategy.Offload{Optimizer: 1}}},
 	} {
 		t.Run(name(&test.strategy), func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/export"
+	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/strict"
 )
 
@@ -56,6 +57,9 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
+	if err := kernel.CheckLimit(); err != nil {
+		return report(err)
+	}
 	silence()
 	elastic = joinElastic()
 	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{

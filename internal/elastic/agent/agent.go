@@ -146,11 +146,15 @@ func (a *Agent) loop(ctx context.Context) (code int, err error) {
 		if out || err != nil {
 			return code, err
 		}
+	wait:
 		select {
 		case <-changes:
 		case <-timer.C:
 		case e := <-a.group.happens():
 			a.happened(e)
+			if e.end == nil {
+				goto wait // what workers tell at every step changes nothing
+			}
 		case s := <-a.Signals:
 			if out, code := a.signalled(ctx, s.(syscall.Signal)); out {
 				return code, nil

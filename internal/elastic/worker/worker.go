@@ -140,7 +140,7 @@ func (w *Worker) Due(step int64, stopping bool) bool {
 // that.
 func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agree, must bool) error {
 	w.expired()
-	for {
+	for w.several() { // on one host the one before is whole: all have agreed on the pace since
 		busy, err := agree(w.unsafe())
 		if err != nil {
 			return err

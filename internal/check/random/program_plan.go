@@ -81,6 +81,9 @@ func layoutKey(m *mesh.Mesh, s mesh.Spec) string {
 	for len(s.Dims) > 0 && len(s.Dims[len(s.Dims)-1]) == 0 {
 		s.Dims = s.Dims[:len(s.Dims)-1]
 	}
+	if m.Size() == 1 {
+		return fmt.Sprintf("%v on device %d", s, m.Devices()[0])
+	}
 	return fmt.Sprintf("%v on %v", s, m)
 }
 
@@ -90,6 +93,7 @@ func real(m *mesh.Mesh, s mesh.Spec) mesh.Spec {
 	for d := range s.Dims {
 		s.Dims[d] = slices.DeleteFunc(s.Dims[d], func(x mesh.Sub) bool { return m.Extent(x) == 1 })
 	}
+	s.Partial = slices.DeleteFunc(s.Partial, func(q mesh.Pending) bool { return m.Extent(q.Sub) == 1 })
 	return s
 }
 
@@ -131,7 +135,7 @@ func laidIn(plan *step.Plan) (map[string]bool, error) {
 				return nil, err
 			}
 			id := n.Out()[0].ID()
-			if !part.Meshes[id].Equal(m) || !real(m, part.Specs[id]).Equal(real(m, s.Spec)) {
+			if layoutKey(part.Meshes[id], part.Specs[id]) != layoutKey(m, s.Spec) {
 				return nil, fmt.Errorf("%s: got %v on %v in the plan, want %v on %v", n.Pos(), part.Specs[id],
 					part.Meshes[id], s.Spec, m)
 			}

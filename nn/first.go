@@ -79,10 +79,13 @@ func into(d *cpu.Device, f *ir.Func, dst array.Array) error {
 	if err != nil {
 		return err
 	}
-	arena, _ := arenas.Get().([]byte)
-	if n := e.Memory().Arena; len(arena) < n {
-		arena = array.New(array.U8, n).Bytes()
+	arena, _ := arenas.Get().(*[]byte)
+	if arena == nil {
+		arena = new([]byte)
 	}
-	defer arenas.Put(arena) //nolint:staticcheck // a slice's header is small beside what it saves
-	return e.RunOver(d, arena, nil, []array.Array{dst}, nil)
+	if n := e.Memory().Arena; len(*arena) < n {
+		*arena = array.New(array.U8, n).Bytes()
+	}
+	defer arenas.Put(arena)
+	return e.RunOver(d, *arena, nil, []array.Array{dst}, nil)
 }

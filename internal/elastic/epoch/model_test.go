@@ -34,7 +34,6 @@ type world struct {
 	// step is how many steps are taken, acknowledged how many of them every host of the epoch has a snapshot of.
 	step, acknowledged int64
 	epochs             int
-	done               bool
 }
 
 // modelHost is a host, its agent and its worker.

@@ -327,7 +327,8 @@ func (attention) Samples() []Sample {
 	for _, o := range []attention{{Causal: true, Zigzag: 2},
 		{Causal: true, Window: 7, Zigzag: 3, Context: ContextRing}, {Causal: true, Context: ContextUlysses},
 		{Segments: true, Context: ContextUlysses}, {Causal: true, Zigzag: 2, Context: ContextGather},
-		{Segments: true, Window: 5, Causal: true, Context: ContextGather}, {Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
+		{Segments: true, Context: ContextGather}, {Window: 5, Causal: true, Context: ContextGather},
+		{Causal: true, Zigzag: 2, Cap: 1.2, Context: ContextRing}} {
 		samples = append(samples, Sample{Op: o, In: o.sample(12, o.alike(12), 8, 4)})
 	}
 	return append(samples, Sample{Op: attention{Causal: true}, In: attention{}.sample(70, 70, 3, 1)})

@@ -219,7 +219,8 @@ func (c spreadFlags) onlyMesh(why string) error {
 		return fmt.Errorf("--backend=%s: %s is the same for all: leave it out, or want --after=stage, --after=tape or "+
 			"explain as train runs it", c.Backend, why)
 	}
-	plain := strategyFlags{Mesh: c.Mesh, Schedule: "1f1b", CP: "ring", Recompute: "none", AMP: "off", Offload: "none"}
+	plain := strategyFlags{Mesh: c.Mesh, Schedule: "1f1b", CP: "ring", Recompute: "none", AMP: "off", Offload: "none",
+		Overlap: "auto"}
 	if c.strategyFlags != plain {
 		return fmt.Errorf("%s: the step is one program: of a strategy it takes --mesh alone: leave the rest out", why)
 	}

@@ -139,6 +139,9 @@ func (p *placer) ownWeights() map[*ir.Node]bool {
 			own[n] = p.learned[n.Out()[0].ID()]
 		}
 	}
+	if p.at == nil { // there are no meshes to move between
+		return own
+	}
 	for p.handOn(own) {
 	}
 	return own

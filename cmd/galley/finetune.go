@@ -65,13 +65,14 @@ func (finetuneCmd) Help() string {
   galley finetune llama-dir --data chat.jsonl --save adapter                 LoRA on every linear layer
   galley generate adapter --prompt "Hello"                                   the model with it
   galley finetune llama-dir --data chat.jsonl --adapter dora --targets q_proj,v_proj --save adapter
-  galley finetune llama-dir --data chat.jsonl --weights int4 --save adapter      beside weights of 4 bits (QLoRA)
+  galley finetune llama-dir --data chat.jsonl --weights int4 --save adapter    beside 4-bit weights (QLoRA)
   galley finetune llama-dir --data chat.jsonl --adapter none --mesh dp=2 --zero 3 --save out
   galley finetune llama-dir --start adapter --method dpo --data pairs.jsonl --save preferred
   galley finetune llama-dir --data chat.jsonl --checkpoint run --valid-every 50 --merge --save out
-A line of the data is {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]} or
-{"prompt": "…", "completion": "…"}; for preferences {"prompt": …, "chosen": …, "rejected": …}, each a text or messages. Only the
-assistant's words are learned. Conversations are written by the model's own chat template, or as ChatML where it has none.`
+A line of the data is {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}
+or {"prompt": "…", "completion": "…"}; for preferences {"prompt": …, "chosen": …, "rejected": …}, each a text
+or messages. Only the assistant's words are learned. Conversations are written by the model's own chat
+template, or as ChatML where it has none.`
 }
 
 func (c *finetuneCmd) Run() error {
@@ -138,11 +139,13 @@ func (c *finetuneCmd) validate() error {
 	case err != nil:
 		return err
 	case c.Adapter == "none" && (c.Start != "" || len(c.Targets) > 0 || c.Merge || c.RSLoRA || c.Drop > 0):
-		return errors.New("--start, --targets, --merge, --rslora, --drop: they are for an adapter, and --adapter is none")
+		return errors.New("--start, --targets, --merge, --rslora, --drop: they are for an adapter, " +
+			"and --adapter is none")
 	case c.Start != "" && (len(c.Targets) > 0 || c.RSLoRA):
 		return fmt.Errorf("--start=%s: the adapter says its --targets and --rslora itself", c.Start)
 	case c.Weights != "float" && (c.Adapter != "lora" || c.Merge):
-		return fmt.Errorf("--weights=%s: integers are not trained nor merged into: want --adapter lora without --merge", c.Weights)
+		return fmt.Errorf("--weights=%s: integers are not trained nor merged into: want --adapter lora without "+
+			"--merge", c.Weights)
 	case c.Weights != "float" && c.Group < 2:
 		return fmt.Errorf("--group=%d: want 2 or more", c.Group)
 	case c.Merge && c.Save == "":

@@ -86,79 +86,33 @@ func (h deltaHead[T]) step(state []T, t int) {
 	}
 }
 
-// Backward computes the gradients. The states that it needs are computed again, chunk by chunk from the last,
-// so scratch memory is a state for each chunk and each position of one.
+// Backward computes the gradients.
 func (s *DeltaScan[T]) Backward(p *Pool, g DeltaScanGrad[T]) {
 	s.pool(p).Run(s.Batch*s.Heads, func(task int) {
-		u := s.newBack(g)
-		u.run(s.head(task), task*s.state())
+		u := newScanBack[T](s.Seq, s.Chunk, s.state())
+		at, end := task*s.state(), (task+1)*s.state()
+		u.run(deltaGrad[T]{s.head(task), g}, s.First[at:end], g.DLast[at:end], g.DFirst[at:end])
 		u.mem.free()
 	})
 }
 
-// deltaBack is the scratch of one head.
-type deltaBack[T Float] struct {
+// deltaGrad is the gradients of one batch element and head.
+type deltaGrad[T Float] struct {
+	deltaHead[T]
 	DeltaScanGrad[T]
-	// starts is the state before each chunk, states that after each position of one, dstate the gradient of
-	// the state.
-	starts, states, dstate []T
-	mem                    scratch[T]
 }
 
-func (s *DeltaScan[T]) newBack(g DeltaScanGrad[T]) *deltaBack[T] {
-	n, chunks, in := s.state(), ceilDiv(s.Seq, s.Chunk), min(s.Chunk, s.Seq)
-	u := &deltaBack[T]{DeltaScanGrad: g, mem: newScratch[T]((chunks + 1 + in + 1) * n)}
-	u.starts, u.states, u.dstate = u.mem.cut((chunks+1)*n), u.mem.cut(in*n), u.mem.cut(n)
-	return u
-}
-
-func (u *deltaBack[T]) run(h deltaHead[T], at int) {
-	n, chunks := h.state(), ceilDiv(h.Seq, h.Chunk)
-	state := u.starts[chunks*n:][:n]
-	copy(state, h.First[at:at+n])
-	for t := range h.Seq {
-		if t%h.Chunk == 0 {
-			copy(u.starts[t/h.Chunk*n:], state)
-		}
-		h.step(state, t)
-	}
-	copy(u.dstate, u.DLast[at:at+n])
-	for c := chunks - 1; c >= 0; c-- {
-		u.chunk(h, c)
-	}
-	copy(u.DFirst[at:at+n], u.dstate)
-}
-
-// chunk goes back through one chunk.
-func (u *deltaBack[T]) chunk(h deltaHead[T], c int) {
-	n, lo, hi := h.state(), c*h.Chunk, min((c+1)*h.Chunk, h.Seq)
-	before := u.starts[c*n:][:n]
-	for t := lo; t < hi; t++ {
-		after := u.states[(t-lo)*n:][:n]
-		copy(after, before)
-		h.step(after, t)
-		before = after
-	}
-	for t := hi - 1; t >= lo; t-- {
-		before = u.starts[c*n:][:n]
-		if t > lo {
-			before = u.states[(t-1-lo)*n:][:n]
-		}
-		u.position(h, t, before, u.states[(t-lo)*n:][:n])
-	}
-}
-
-// position takes the gradient of the state from after position t to before it.
-func (u *deltaBack[T]) position(h deltaHead[T], t int, before, after []T) {
+// gradient takes the gradient of the state from after position t to before it.
+func (h deltaGrad[T]) gradient(dstate []T, t int, before, after []T) {
 	r, k, a, b := h.row(h.R, t), h.row(h.K, t), h.row(h.A, t), h.row(h.B, t)
-	dr, dw, dk, da, db := h.row(u.DR, t), h.row(u.DW, t), h.row(u.DK, t), h.row(u.DA, t), h.row(u.DB, t)
+	dr, dw, dk, da, db := h.row(h.DR, t), h.row(h.DW, t), h.row(h.DK, t), h.row(h.DA, t), h.row(h.DB, t)
 	for _, d := range [][]T{dr, dw, dk, da, db} {
 		clear(d)
 	}
-	decay, v, dv, dy := h.shrink(t), h.value(h.V, t), h.value(u.DV, t), h.value(u.DY, t)
+	decay, v, dv, dy := h.shrink(t), h.value(h.V, t), h.value(h.DV, t), h.value(h.DY, t)
 	for i := range dv {
 		at := i * h.States
-		d, was, is := u.dstate[at:at+h.States], before[at:at+h.States], after[at:at+h.States]
+		d, was, is := dstate[at:at+h.States], before[at:at+h.States], after[at:at+h.States]
 		for j := range d {
 			d[j] += dy[i] * r[j]
 			dr[j] += dy[i] * is[j]

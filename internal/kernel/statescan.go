@@ -84,9 +84,7 @@ func (h scanHead[T]) step(state []T, t int) {
 	}
 }
 
-// Backward computes the gradients. The states that it needs are computed again,
-// chunk by chunk from the last, so scratch memory is a state for each chunk and
-// each position of one. Heads of a group are added up in order.
+// Backward computes the gradients. Heads of a group are added up in order.
 func (s *StateScan[T]) Backward(p *Pool, g StateScanGrad[T]) {
 	clear(g.DB)
 	clear(g.DC)
@@ -97,75 +95,31 @@ func (s *StateScan[T]) Backward(p *Pool, g StateScanGrad[T]) {
 		p = nil
 	}
 	p.Run(s.Batch*s.Groups, func(task int) {
-		u := s.newBack(g)
+		u := newScanBack[T](s.Seq, s.Chunk, s.state())
 		for r := range s.group() {
-			u.run(s.head(task/s.Groups, task%s.Groups*s.group()+r))
+			h := s.head(task/s.Groups, task%s.Groups*s.group()+r)
+			at := (h.b*h.Heads + h.h) * s.state()
+			end := at + s.state()
+			u.run(scanGrad[T]{h, g}, s.First[at:end], g.DLast[at:end], g.DFirst[at:end])
 		}
 		u.mem.free()
 	})
 }
 
-// scanBack is the scratch of one group.
-type scanBack[T Float] struct {
+// scanGrad is the gradients of one batch element and head.
+type scanGrad[T Float] struct {
+	scanHead[T]
 	StateScanGrad[T]
-	// starts is the state before each chunk, states that after each position
-	// of one, dstate the gradient of the state.
-	starts, states, dstate []T
-	mem                    scratch[T]
 }
 
-func (s *StateScan[T]) newBack(g StateScanGrad[T]) *scanBack[T] {
-	n, chunks := s.state(), ceilDiv(s.Seq, s.Chunk)
-	u := &scanBack[T]{StateScanGrad: g, mem: newScratch[T]((chunks + 1 + min(s.Chunk, s.Seq) + 1) * n)}
-	u.starts, u.states, u.dstate = u.mem.cut((chunks+1)*n), u.mem.cut(min(s.Chunk, s.Seq)*n), u.mem.cut(n)
-	return u
-}
-
-func (u *scanBack[T]) run(h scanHead[T]) {
-	n, at := h.state(), (h.b*h.Heads+h.h)*h.state()
-	chunks := ceilDiv(h.Seq, h.Chunk)
-	state := u.starts[chunks*n:]
-	copy(state, h.First[at:at+n])
-	for t := range h.Seq {
-		if t%h.Chunk == 0 {
-			copy(u.starts[t/h.Chunk*n:], state[:n])
-		}
-		h.step(state[:n], t)
-	}
-	copy(u.dstate, u.DLast[at:at+n])
-	for c := chunks - 1; c >= 0; c-- {
-		u.chunk(h, c)
-	}
-	copy(u.DFirst[at:at+n], u.dstate)
-}
-
-// chunk goes back through one chunk.
-func (u *scanBack[T]) chunk(h scanHead[T], c int) {
-	n, lo, hi := h.state(), c*h.Chunk, min((c+1)*h.Chunk, h.Seq)
-	before := u.starts[c*n:][:n]
-	for t := lo; t < hi; t++ {
-		after := u.states[(t-lo)*n:][:n]
-		copy(after, before)
-		h.step(after, t)
-		before = after
-	}
-	for t := hi - 1; t >= lo; t-- {
-		before = u.starts[c*n:][:n]
-		if t > lo {
-			before = u.states[(t-1-lo)*n:][:n]
-		}
-		u.position(h, t, before, u.states[(t-lo)*n:][:n])
-	}
-}
-
-// position takes the gradient of the state from after position t to before it.
-func (u *scanBack[T]) position(h scanHead[T], t int, before, after []T) {
-	b, c, db, dc := h.row(h.B, t), h.row(h.C, t), h.row(u.DB, t), h.row(u.DC, t)
-	x, dx, dy := h.x(h.X, t), h.x(u.DX, t), h.x(u.DY, t)
+// gradient takes the gradient of the state from after position t to before it.
+func (h scanGrad[T]) gradient(dstate []T, t int, before, after []T) {
+	b, c, db, dc := h.row(h.B, t), h.row(h.C, t), h.row(h.DB, t), h.row(h.DC, t)
+	x, dx, dy := h.x(h.X, t), h.x(h.DX, t), h.x(h.DY, t)
 	decay, da := h.decay(t), T(0)
 	for i := range dx {
 		at := i * h.States
-		d := u.dstate[at : at+h.States]
+		d := dstate[at : at+h.States]
 		sum, slope := T(0), T(0)
 		for j := range d {
 			v := d[j] + dy[i]*c[j]
@@ -178,5 +132,5 @@ func (u *scanBack[T]) position(h scanHead[T], t int, before, after []T) {
 		dx[i] = sum
 		da += slope
 	}
-	u.DA[h.at(t)] = da * decay
+	h.DA[h.at(t)] = da * decay
 }

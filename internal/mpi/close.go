@@ -63,6 +63,7 @@ func (e *Engine) cancelNotes() {
 func (e *Engine) AllReduceF32(dst, src []byte) error {
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
+	e.issue() // the call below waits for other processes, and they may wait for what is queued here
 	code := e.lib.allreduce.call(uintptr(unsafe.Pointer(&src[0])), uintptr(unsafe.Pointer(&dst[0])),
 		uintptr(len(src)/4), e.lib.float, e.lib.sum, e.messages)
 	if code != 0 {

@@ -116,7 +116,7 @@ func tail(s string) string { return s[max(0, len(s)-4000):] }
 // TestWorkers starts what single processes must survive.
 func TestWorkers(t *testing.T) {
 	for _, l := range testLaunchers {
-		for _, name := range []string{"programs", "panics", "pieces"} {
+		for _, name := range []string{"programs", "panics", "pieces", "library"} {
 			t.Run(l.name+"/"+name, func(t *testing.T) {
 				out, err := l.launch(t, 2, name, "-test.run", "^TestWorker$", "-test.v")
 				if err != nil || strings.Count(out, "--- PASS: TestWorker (") != 2 {

@@ -29,6 +29,7 @@ type generateCmd struct {
 	Stop              []string `help:"End before this text; may be given several times." sep:"none" placeholder:"TEXT"`
 	RepetitionPenalty float64  `help:"Make tokens that were seen less likely by this factor." default:"1"`
 	Weights           string   `help:"Keep weights as f32, bf16, int8 or int4; without it as the model has them." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
+	KvCache           string   `help:"Keep keys and values as f32, bf16 or int8 with a scale for each head." enum:"f32,bf16,int8" default:"f32"`
 	Threads           int      `help:"Threads; 0 means all cores."`
 	TP                int      `name:"tp" help:"Devices of this process over which heads and matrices are split; they share the threads." default:"1"`
 }
@@ -86,13 +87,13 @@ func (c *generateCmd) Run() error {
 	}
 	defer done()
 	return speak(shape, t, ask, engine.Config{Threads: c.Threads, Weights: c.Weights, Read: read, Grouped: m.grouped,
-		TP: c.TP})
+		TP: c.TP, KV: c.KvCache})
 }
 
 // speakByOps is for models that the engine does not serve.
 func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error {
-	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 {
-		return errors.New("--stop, --min-p, --repetition-penalty, --weights, --tp: they are for transformers: " +
+	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 || c.KvCache != "f32" {
+		return errors.New("--stop, --min-p, --repetition-penalty, --weights, --tp, --kv-cache: they are for transformers: " +
 			"this model keeps a state in place of keys and values")
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})

@@ -24,6 +24,8 @@ type Config struct {
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 	// Threads is how many compute; 0 is all cores.
 	Threads int
+	// KV is how keys and values are kept: f32, bf16 or int8; empty means f32.
+	KV string
 	// TP is over how many devices of this process heads, pages and matrices are split; 0 means 1. They share the
 	// threads. No answer depends on it.
 	TP int
@@ -81,7 +83,7 @@ func New(m models.Model, c Config) (*Engine, error) {
 		return nil, err
 	}
 	model, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Read: c.Read,
-		Grouped: c.Grouped, Threads: c.Threads, TP: c.TP})
+		Grouped: c.Grouped, Threads: c.Threads, TP: c.TP, KV: paged.KVFormat(c.KV)})
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}

@@ -103,8 +103,8 @@ type job struct {
 	logProbs []float64
 }
 
-func jobs(t *testing.T, m models.Model, r *rand.Rand, count int, dirs map[string]string) []job {
-	p, err := paged.New(m, paged.Config{Threads: 1})
+func jobs(t *testing.T, m models.Model, r *rand.Rand, count int, dirs map[string]string, kv string) []job {
+	p, err := paged.New(m, paged.Config{Threads: 1, KV: paged.KVFormat(kv)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,19 +144,25 @@ func jobs(t *testing.T, m models.Model, r *rand.Rand, count int, dirs map[string
 }
 
 // TestSchedules: under random budgets, pages, arrivals and cancels, on 1, 2 and 4 devices, with adapters and
-// without, every request gets, to the bit, what it gets alone on one, and every page is free in the end.
+// without, with keys and values in every format, every request gets, to the bit, what it gets alone on one
+// device, and every page is free in the end.
 func TestSchedules(t *testing.T) {
 	m := model(t, "llama")
 	r := rand.New(rand.NewPCG(5, 5))
 	dirs := map[string]string{"a": adapter(t, 1), "b": adapter(t, 2)}
-	all := jobs(t, m, r, 60, dirs)
+	all := map[string][]job{}
+	formats := []string{"", "bf16", "int8"}
+	for _, kv := range formats {
+		all[kv] = jobs(t, m, r, 60, dirs, kv)
+	}
 	schedules := 1000
 	if testing.Short() {
 		schedules = 40
 	}
 	var preempted, hits, right int64
 	for range schedules {
-		stats := schedule(t, m, r, all, dirs)
+		kv := formats[r.IntN(len(formats))]
+		stats := schedule(t, m, r, all[kv], dirs, kv)
 		preempted += stats.Preemptions
 		hits += stats.PrefixHits
 		right += stats.GuessedRight
@@ -166,10 +172,11 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job, dirs map[string]string) engine.Stats {
+func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job, dirs map[string]string,
+	kv string) engine.Stats {
 	t.Helper()
 	e, err := engine.New(m, engine.Config{Threads: 1 + r.IntN(2), Pages: 12 + r.IntN(30), Running: 1 + r.IntN(8),
-		Budget: 1 + r.IntN(64), Speculate: r.IntN(5), TP: []int{1, 1, 2, 4}[r.IntN(4)]})
+		Budget: 1 + r.IntN(64), Speculate: r.IntN(5), TP: []int{1, 1, 2, 4}[r.IntN(4)], KV: kv})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,9 @@ func Apply(o Op, in ...*Tensor) []*Tensor { return ir.Apply(o, in...) }
 func VJPByParts(o Composite, in, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
 
 // EmitByParts writes a composite as its definition: an Emit for one that has no better.
-func EmitByParts(o Composite, w *Writer, in []Ref, out []Type) []Ref { return emitByParts(o, w, in, out) }
+func EmitByParts(o Composite, w *Writer, in []Ref, out []Type) []Ref {
+	return emitByParts(o, w, in, out)
+}
 
 // SameRule is the sharding rule of an op whose operands and results all have the same dims, rank of them.
 func SameRule(rank, operands, results int) mesh.Rule { return sameRule(rank, operands, results) }

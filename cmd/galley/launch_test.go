@@ -35,9 +35,13 @@ func galleyCommand(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.Env = commandEnv()
 	return cmd
 }
+
+// commandEnv makes this binary the command. Processes that are healthy are not given up where many tests
+// share few cores.
+func commandEnv() []string { return append(os.Environ(), asCommand+"=1", "GALLEY_PATIENCE=5m") }
 
 // tinyRun is flags of a run of a second.
 var tinyRun = strings.Fields("--tokens 0 --dim 32 --layers 2 --heads 2 --seq 16 --batch 8 --threads 1 --log-losses")
@@ -146,7 +150,7 @@ func TestLaunchKilled(t *testing.T) {
 		t.Errorf("got %v and %s", err, out)
 	}
 	for _, pid := range pids {
-		for range 100 {
+		for range 6000 {
 			if syscall.Kill(pid, 0) != nil {
 				break
 			}
@@ -187,7 +191,7 @@ func TestLaunchResumes(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for range 3000 { // until there is a checkpoint
+	for range 60_000 { // until there is a checkpoint
 		if found, err := filepath.Glob(filepath.Join(dir, "step-*")); err != nil || len(found) > 0 {
 			break
 		}

@@ -71,10 +71,13 @@ func (t *training) trainPlan() (moves bool, err error) {
 	return false, l.ended(err)
 }
 
+// besides is callbacks that tests add.
+var besides []fit.Callback
+
 // config is the run in the library's words.
 func (l *loop) config() (galley.FitConfig, error) {
 	c := galley.FitConfig{Steps: max(0, l.Steps-l.trainer.Steps()), ValidEvery: l.ValidEvery, ValidBatches: evalBatches,
-		Overlap: true, Callbacks: []fit.Callback{l}}
+		Overlap: true, Callbacks: append([]fit.Callback{l}, besides...)}
 	if l.eval != nil {
 		c.Valid = runBatches{l.eval, l.Batch, evalBatches}
 	}

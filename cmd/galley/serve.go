@@ -43,6 +43,7 @@ type serveCmd struct {
 	TlsKey       string        `help:"Its key." type:"existingfile" placeholder:"FILE"`
 	Drain        time.Duration `help:"How long requests that were taken may go on after SIGTERM." default:"30s"`
 	Threads      int           `help:"Threads; 0 means all cores."`
+	TP           int           `name:"tp" help:"Devices of this process over which heads, their pages and matrices are split; they share the threads." default:"1"`
 }
 
 // Help is what galley serve --help adds.
@@ -50,6 +51,7 @@ func (serveCmd) Help() string {
 	return `Examples:
   galley serve out                                        http://127.0.0.1:8000, a chat page and OpenAI's API
   galley serve llama-3-8b --weights bf16 --context 4096
+  galley serve llama-3-8b --tp 2                          heads and matrices split over two devices
   galley serve chat draft --name chat --name draft --host 0.0.0.0 --keys keys.txt
 SIGTERM and SIGINT end it when the requests that were taken are answered, a second one at once. SIGHUP reads
 the models again and swaps them without losing a request.`
@@ -154,7 +156,7 @@ func (c *serveCmd) validate() error {
 	err := natural(map[string]int{"port": c.Port, "context": c.Context, "cache-mb": c.CacheMb, "waiting": c.Waiting,
 		"max-tokens": c.MaxTokens, "threads": c.Threads, "speculate": c.Speculate})
 	if err == nil {
-		err = positive(map[string]int{"running": c.Running, "budget": c.Budget, "max-body-mb": c.MaxBodyMb})
+		err = positive(map[string]int{"tp": c.TP, "running": c.Running, "budget": c.Budget, "max-body-mb": c.MaxBodyMb})
 	}
 	if err == nil {
 		err = between(0, 1e9, map[string]float64{"rate": c.Rate})

@@ -86,7 +86,7 @@ func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, deco
 	e := engine.Config{Weights: c.Weights, Read: read, Grouped: d.grouped, Threads: c.Threads, Decode: decode,
 		Context: c.Context,
 		Memory:  int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe,
-		Speculate: c.Speculate}
+		Speculate: c.Speculate, TP: c.TP}
 	if c.Context == 0 {
 		e.Longest = config.Positions
 	}

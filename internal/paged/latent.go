@@ -12,9 +12,11 @@ type latent struct {
 }
 
 func (b *builder) latent(a *nn.LatentAttention) attention {
-	l := &latent{h: b.heads(a.Heads, a.Value, a.Heads.Dim-a.Plain), qUp: b.linear(a.QUp), kvDown: b.linear(a.KVDown),
-		kvNorm: b.rms(a.KVNorm), kvUp: b.linear(a.KVUp), o: b.linear(a.O), rank: a.Rank, plain: a.Plain,
-		value: a.Value}
+	own := b.share(a.Heads.Queries)
+	l := &latent{h: b.heads(a.Heads, a.Value, a.Heads.Dim-a.Plain), kvDown: b.linear(a.KVDown),
+		qUp:    b.product(b.pieceOf(a.QUp, own.times(a.Heads.Dim, 0))),
+		kvUp:   b.product(b.pieceOf(a.KVUp, own.times(a.Plain+a.Value, 0))),
+		kvNorm: b.rms(a.KVNorm), o: b.shared(a.O, b.config.Hidden), rank: a.Rank, plain: a.Plain, value: a.Value}
 	if a.QDown != nil {
 		l.qDown, l.qNorm = b.linear(a.QDown), b.rms(a.QNorm)
 	}

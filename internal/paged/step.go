@@ -3,6 +3,7 @@ package paged
 import (
 	"sync"
 
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
@@ -24,6 +25,8 @@ type Step struct {
 	model *Model
 	cache *Cache
 	most  int
+	team  *team       // nil where there is one device
+	group *comm.Group // of the devices, while a step runs
 
 	count    int
 	position []int
@@ -40,10 +43,21 @@ type Step struct {
 	work     []*attendWork // free
 
 	partRows, gatherRows, scatterRows []float32
+	// What all devices have together, and this one's part of the stream.
+	attendedAll, inners, ys, logitsAll, embeds []float32
 }
 
 // NewStep takes the memory for steps of up to rows tokens.
 func NewStep(m *Model, c *Cache, rows int) *Step {
+	if len(m.others) == 0 {
+		return newStep(m, c, rows)
+	}
+	t := newTeam(m, c, rows)
+	t.steps[0].team = t
+	return t.steps[0]
+}
+
+func newStep(m *Model, c *Cache, rows int) *Step {
 	s := &Step{model: m, cache: c, most: rows}
 	hidden := m.config.Hidden
 	var q, k, v, out, inner int
@@ -77,6 +91,13 @@ func (s *Step) rows(n, width int, f func(i int)) {
 // Run computes sequences, of which all tokens together are no more than Rows, and returns the logits that are
 // wanted, a row of the vocabulary for each, in order. They stay until the next call.
 func (s *Step) Run(seqs []Sequence) []float32 {
+	if s.team != nil {
+		return s.team.run(seqs)
+	}
+	return s.run(seqs)
+}
+
+func (s *Step) run(seqs []Sequence) []float32 {
 	s.hidden(seqs)
 	rows := s.wanted(seqs)
 	m := s.model
@@ -86,6 +107,8 @@ func (s *Step) Run(seqs []Sequence) []float32 {
 	}
 	logits := s.logits[:rows*n]
 	m.head.run(s.pool(), logits, s.h[:rows*m.config.Hidden], rows)
+	n = m.config.Vocab
+	logits = s.join(&s.logitsAll, logits, rows, n)
 	if m.cap != 0 {
 		s.rows(rows, n, func(i int) { capped(logits[i*n:(i+1)*n], m.cap) })
 	}
@@ -123,8 +146,9 @@ func (s *Step) hidden(seqs []Sequence) {
 		l := &m.layers[i]
 		s.normalise(h, x, l.attentionNorm)
 		s.attend(i, h)
-		o := l.attention.output()
-		o.run(s.pool(), y, s.attended[:n*o.weight.In()], n)
+		hd := l.attention.heads()
+		own := s.attended[:n*hd.queries*hd.valueDim]
+		s.finish(l.attention.output(), y, s.join(&s.attendedAll, own, n, hd.all*hd.valueDim), n)
 		s.add(x, y, l.attentionPost)
 		s.normalise(h, x, l.mlpNorm)
 		l.mlp.run(s, y, h, n)
@@ -149,20 +173,53 @@ func (s *Step) place(seqs []Sequence) {
 	}
 }
 
+// finish is the last product of a part of a layer: y gets the columns of all devices.
+func (s *Step) finish(p projection, y, x []float32, rows int) {
+	if s.group == nil {
+		p.run(s.pool(), y, x, rows)
+		return
+	}
+	part := grown(&s.ys, rows*p.out())
+	p.run(s.pool(), part, x, rows)
+	s.join(&y, part, rows, s.model.config.Hidden)
+}
+
 func (s *Step) embed(seqs []Sequence) {
 	m, row := s.model, 0
 	hidden := m.config.Hidden
 	for _, q := range seqs {
 		for _, id := range q.Tokens {
-			x := s.x[row*hidden : (row+1)*hidden]
-			m.tokens.Row(x, int(id))
-			if m.scale != 1 {
-				kernel.MulScalar(x, x, m.scale)
+			if i := int(id); i >= m.vocab.lo && i < m.vocab.hi {
+				m.tokens.Row(s.x[row*hidden:(row+1)*hidden], i-m.vocab.lo)
 			}
-			if m.positions != nil {
-				m.positions.Row(s.h, s.position[row])
-				kernel.Add(x, x, s.h[:hidden])
-			}
+			row++
+		}
+	}
+	s.exchange(seqs)
+	for row := range s.count {
+		x := s.x[row*hidden : (row+1)*hidden]
+		if m.scale != 1 {
+			kernel.MulScalar(x, x, m.scale)
+		}
+		if m.positions != nil {
+			m.positions.Row(s.h, s.position[row])
+			kernel.Add(x, x, s.h[:hidden])
+		}
+	}
+}
+
+// exchange takes the vectors of tokens from the devices that have them.
+func (s *Step) exchange(seqs []Sequence) {
+	if s.group == nil {
+		return
+	}
+	hidden, tp := s.model.config.Hidden, s.group.Size()
+	all := s.join(&s.embeds, s.x[:s.count*hidden], s.count, hidden*tp)
+	row := 0
+	for _, q := range seqs {
+		for _, id := range q.Tokens {
+			at := (row*tp + s.model.owner(int(id), tp)) * hidden
+			copy(s.x[row*hidden:(row+1)*hidden], all[at:at+hidden])
 			row++
 		}
 	}

@@ -129,8 +129,8 @@ func jobs(t *testing.T, m models.Model, r *rand.Rand, count int) []job {
 	return all
 }
 
-// TestSchedules: under random budgets, pages, arrivals and cancels every request gets, to the bit, what it
-// gets alone, and every page is free in the end.
+// TestSchedules: under random budgets, pages, arrivals and cancels, on 1, 2 and 4 devices, every request gets,
+// to the bit, what it gets alone on one, and every page is free in the end.
 func TestSchedules(t *testing.T) {
 	m := model(t, "llama")
 	r := rand.New(rand.NewPCG(5, 5))
@@ -154,7 +154,7 @@ func TestSchedules(t *testing.T) {
 func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job) engine.Stats {
 	t.Helper()
 	e, err := engine.New(m, engine.Config{Threads: 1 + r.IntN(2), Pages: 12 + r.IntN(30), Running: 1 + r.IntN(8),
-		Budget: 1 + r.IntN(64), Speculate: r.IntN(5)})
+		Budget: 1 + r.IntN(64), Speculate: r.IntN(5), TP: []int{1, 1, 2, 4}[r.IntN(4)]})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,6 +102,12 @@ func Grad(y *Tensor, xs ...*Tensor) []*Tensor {
 	return op.Grad([]*Tensor{y}, nil, xs)
 }
 
+// Derivatives is partial derivatives of f at points x [n, d] by their names, "x", "t", "xx": see
+// op.Derivatives.
+func Derivatives(f func(x *Tensor) *Tensor, x *Tensor, names ...string) []*Tensor {
+	return op.Derivatives(f, x, names...)
+}
+
 // scalar refuses a y whose gradient would be that of something else than was meant.
 func scalar(y *Tensor) error {
 	if y.Err() == nil && (len(y.Shape()) > 0 || !y.DType().IsFloat()) {

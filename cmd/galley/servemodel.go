@@ -117,6 +117,12 @@ func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, deco
 	if c.Context == 0 {
 		e.Longest = config.Positions
 	}
+	draft, closeDraft, err := openDraft(c.Draft)
+	if err != nil {
+		return err
+	}
+	defer closeDraft()
+	e.Draft = draft
 	m.Engine, err = engine.New(shape, e)
 	return err
 }

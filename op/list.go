@@ -32,6 +32,7 @@ func All() []Op {
 		clamp{},
 		collectivePermute{},
 		concat{},
+		cond{},
 		constrain{},
 		convInputGrad{},
 		convKernelGrad{},
@@ -125,6 +126,7 @@ func All() []Op {
 		rope{},
 		round{},
 		rsqrt{},
+		scan{},
 		scatterAdd{},
 		sgd{},
 		shardPad{},
@@ -166,6 +168,7 @@ func All() []Op {
 		variance{},
 		waitFor{},
 		where{},
+		whileLoop{},
 		zigzag{},
 	}
 }

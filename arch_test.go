@@ -20,13 +20,14 @@ internal/packed internal/gguf internal/ir internal/comm/inproc internal/comm/pro
 op internal/transport
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy internal/mpi/launch
-internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
-internal/elastic/worker internal/runtime internal/search internal/planfile internal/export
+cost internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
+op/optest internal/elastic/worker internal/runtime internal/search internal/planfile internal/export
 internal/step internal/elastic/agent
 nn optim data data/parquet
 models internal/layout fit
 internal/executor internal/forecast internal/paged internal/state dtensor eager parallel
 internal/executor/local internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job serve/engine
+model internal/executor/choose
 . serve internal/dryrun
 internal/check/report
 internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench internal/probe
@@ -65,9 +66,9 @@ func TestFloors(t *testing.T) {
 // workings.
 func TestRootComposes(t *testing.T) {
 	allowed := map[string]bool{}
-	for _, p := range strings.Fields(`array data distribute dtensor eager fit mesh models nn op optim parallel strategy
-		internal/auto internal/backend internal/checkpoint internal/cpu internal/evaluation internal/executor internal/executor/accelerator
-		internal/executor/local internal/executor/tapes internal/fault internal/forecast
+	for _, p := range strings.Fields(`array cost data distribute dtensor eager fit mesh model models nn op optim parallel strategy
+		internal/auto internal/backend internal/checkpoint internal/cpu internal/evaluation internal/executor internal/executor/choose
+		internal/fault internal/forecast
 		internal/ir internal/layout internal/plan internal/planfile internal/runfacts internal/runtime
 		internal/state internal/step internal/units internal/xla job`) {
 		allowed[p] = true

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/checkpoint"
 	"github.com/galley-ml/galley/internal/runfacts"
@@ -53,6 +54,19 @@ func (c *Checkpoints) Steps(ctx context.Context) ([]int64, error) { return c.kee
 
 // Close waits and gives the directory up.
 func (c *Checkpoints) Close() error { return c.keeper.Close() }
+
+// Fact is one thing that makes a run what it is, such as its batch size. Checkpoints keep the facts of their
+// run; Resume refuses one of another run, unless it is told what has changed.
+type Fact = data.Fact
+
+// OtherRunError is a checkpoint of a run that is not the one that would go on from it.
+type OtherRunError = fit.OtherRunError
+
+// facts is those that the trainer was given, and its own.
+func (t *Trainer) facts() []Fact {
+	return runfacts.Of(slices.Concat(t.c.Facts, t.described), runfacts.Run{Optimizer: t.c.Optimizer,
+		Schedule: t.c.Schedule, ClipNorm: t.c.ClipNorm, Seed: t.c.Seed})
+}
 
 // skippedScalar is what checkpoints call the number of steps that changed nothing.
 const skippedScalar = "skipped_steps"
@@ -123,8 +137,13 @@ func (t *Trainer) ResumeFrom(dir string, c ResumeConfig) (*Resumed, error) {
 		r.Close()
 		return nil, err
 	}
-	out := &Resumed{From: r.Path(), Step: r.Meta().Step, Sample: r.Meta().Sample, Changed: runfacts.Changes(t.facts(), r),
-		Best: math.NaN()}
+	out := &Resumed{
+		From:    r.Path(),
+		Step:    r.Meta().Step,
+		Sample:  r.Meta().Sample,
+		Changed: runfacts.Changes(t.facts(), r),
+		Best:    math.NaN(),
+	}
 	if x, err := r.Meta().Float(fit.BestLoss); err == nil {
 		out.Best = x
 	}

@@ -2,112 +2,23 @@ package galley
 
 import (
 	"fmt"
-	"io"
-	"text/tabwriter"
-	"time"
 
-	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/cost"
 	"github.com/galley-ml/galley/internal/fault"
-	"github.com/galley-ml/galley/internal/units"
 )
 
 // Cost is what a training step, or a forward pass, takes, known before it runs.
-type Cost struct {
-	Strategy Strategy
-	Devices  []DeviceCost
-	// Time is how long a step should take, where somebody can tell: see EngineConfig.Estimate.
-	Time time.Duration
-}
+type Cost = cost.Cost
 
 // DeviceCost is one device's share.
-type DeviceCost struct {
-	// Weights, Slots and Sums are bytes that live from step to step: the parameters, the optimizer's memory, the
-	// gradients.
-	Weights, Slots, Sums int
-	// Step is the bytes that a step needs besides at once: activations, messages, what ops compute with.
-	Step int
-	// Flops counts a multiply-add as two.
-	Flops float64
-	// Sent is the bytes that leave for other devices, in so many collectives and messages between stages.
-	Sent                  float64
-	Collectives, Messages int
-}
-
-// Memory is all bytes of a device at once: what training then takes, to the byte.
-func (d DeviceCost) Memory() int { return d.Weights + d.Slots + d.Sums + d.Step }
-
-// Memory is that of the device that needs most.
-func (c *Cost) Memory() int {
-	most := 0
-	for _, d := range c.Devices {
-		most = max(most, d.Memory())
-	}
-	return most
-}
-
-// Flops and Sent are those of all devices.
-func (c *Cost) Flops() (sum float64) {
-	for _, d := range c.Devices {
-		sum += d.Flops
-	}
-	return sum
-}
-
-// Sent is the bytes that pass between devices.
-func (c *Cost) Sent() (sum float64) {
-	for _, d := range c.Devices {
-		sum += d.Sent
-	}
-	return sum
-}
-
-// Write prints a line for each device; equal ones share a line.
-func (c *Cost) Write(w io.Writer) error {
-	fmt.Fprintf(w, "%s: %s at most on a device, %.3g flops and %s between devices a step", c.Strategy,
-		units.Bytes(float64(c.Memory())), c.Flops(), units.Bytes(c.Sent()))
-	if c.Time > 0 {
-		fmt.Fprintf(w, ", which should take %v", c.Time.Round(time.Microsecond))
-	}
-	fmt.Fprint(w, "\n\n")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "DEVICES\tWEIGHTS\tOPTIMIZER\tGRADIENTS\tSTEP\tMEMORY\tFLOPS\tSENT\tCOLLECTIVES\tMESSAGES")
-	for i := 0; i < len(c.Devices); {
-		j := i
-		for j+1 < len(c.Devices) && c.Devices[j+1] == c.Devices[i] {
-			j++
-		}
-		name, d := fmt.Sprint(i), c.Devices[i]
-		if j > i {
-			name = fmt.Sprintf("%d-%d", i, j)
-		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%.4g\t%.0f\t%d\t%d\n", name, d.Weights, d.Slots, d.Sums, d.Step,
-			d.Memory(), d.Flops, d.Sent, d.Collectives, d.Messages)
-		i = j + 1
-	}
-	return t.Flush()
-}
+type DeviceCost = cost.Device
 
 // Cost plans a step for batches of these types and tells what it takes. Nothing runs, and no memory for
 // tensors is taken.
 func (t *Trainer) Cost(batch ...Type) (c *Cost, err error) {
 	defer fault.Recover("cost of a step", &err)
 	p, err := t.exec.Plan(batch...)
-	return costOf(p), err
-}
-
-func costOf(p *executor.Plan) *Cost {
-	if p == nil {
-		return nil
-	}
-	c := &Cost{Strategy: p.Strategy}
-	for _, d := range p.Devices {
-		m, l := d.Memory, d.Load
-		c.Devices = append(c.Devices, DeviceCost{
-			Weights: m.Weights, Slots: m.Slots, Sums: m.Sums, Step: m.Step,
-			Flops: l.Flops, Sent: l.Sent, Collectives: l.Collectives, Messages: l.Messages,
-		})
-	}
-	return c
+	return p.Cost(), err
 }
 
 // Cost compiles the pass for batches of these types and tells what it takes. Nothing runs.
@@ -117,5 +28,5 @@ func (f *Forward) Cost(batch ...Type) (c *Cost, err error) {
 		return nil, fmt.Errorf("forward: want the types of a batch")
 	}
 	p, err := f.pass.Plan(batch...)
-	return costOf(p), err
+	return p.Cost(), err
 }

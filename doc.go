@@ -16,7 +16,8 @@
 //	e, err := galley.NewEngine(galley.EngineConfig{
 //		Model: galley.Language(model), Strategy: &galley.Strategy{DP: 2, TP: 2, PP: 2, Zero: 1},
 //	})
-//	history, err := e.Fit(ctx, data.Tokens(sampler), galley.FitConfig{Epochs: 3, SaveDir: "runs/a", Resume: true})
+//	fit := galley.FitConfig{Epochs: 3, SaveDir: "runs/a", Resume: true}
+//	history, err := e.Fit(ctx, data.Tokens(sampler), fit)
 //
 // What is here, by topic:
 //
@@ -27,8 +28,9 @@
 //	checkpoints             Checkpoints, Resumed, Fact
 //	errors                  BugError, DivergedError, OtherRunError, ErrNoCheckpoint
 //
-// Beside it: strategy says what a Strategy's fields mean and parses one, fit has the training loop and its
-// callbacks, parallel plans by the names of layers and pipelines of layers, dtensor eager tensors on meshes,
-// job several processes that train as one. ARCHITECTURE.md tells how it is built; package op lists what
-// tensors can do, nn and models what is made of them.
+// Beside it: model has what is trained and its losses, strategy says what a Strategy's fields mean and parses
+// one, cost what a step takes, fit has the training loop and its callbacks, parallel plans by the names of
+// layers and pipelines of layers, dtensor eager tensors on meshes, job several processes that train as one.
+// ARCHITECTURE.md tells how it is built; package op lists what tensors can do, nn and models what is made of
+// them.
 package galley

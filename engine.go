@@ -2,7 +2,6 @@ package galley
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -10,10 +9,9 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
-	"github.com/galley-ml/galley/internal/evaluation"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/job"
-	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/model"
 	"github.com/galley-ml/galley/optim"
 )
 
@@ -63,12 +61,8 @@ type EngineConfig struct {
 
 // Engine trains a model, evaluates it and predicts with it, all on the same devices.
 type Engine struct {
-	config  EngineConfig
-	plan    *ModelPlan
-	trainer *Trainer
-	eval    *evaluation.Evaluation
-	// evalPass and predict are the forward passes of evaluation and prediction.
-	evalPass, predict *Forward
+	compiled
+	config EngineConfig
 }
 
 // NewEngine makes an engine. Close ends its devices.
@@ -77,11 +71,11 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
-	model, t, err := modelConfig("engine", c.Model, c.Loss, c.Optimizer, c.Strategy)
+	m, t, err := modelConfig("engine", c.Model, c.Loss, c.Optimizer, c.Strategy)
 	if err != nil {
 		return nil, err
 	}
-	if _, own := ownLoss(model); c.Loss == nil && !own {
+	if c.Loss == nil && !model.HasLoss(m) {
 		return nil, fmt.Errorf("engine: want a loss, such as galley.CrossEntropy")
 	}
 	if c.Schedule != nil {
@@ -90,18 +84,15 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	if c.ClipNorm != 0 {
 		t.ClipNorm = c.ClipNorm
 	}
-	t.Annotations, t.Mode, t.Backend, t.Compute = append(t.Annotations,
-		c.Annotations...), c.Mode, c.Backend, c.Compute
-	t.DetectNaN, t.Seed, t.Job = c.DetectNaN, c.Seed, c.Job
-	if l, ok := model.(*language); ok {
-		t.Facts = append(t.Facts, l.model.Config().Fact())
-	}
-	e := &Engine{config: c, plan: plan}
-	if e.trainer, err = NewTrainer(t); err != nil {
+	t.Annotations = append(t.Annotations, c.Annotations...)
+	t.Mode, t.Backend, t.Compute, t.DetectNaN, t.Seed, t.Job = c.Mode, c.Backend, c.Compute, c.DetectNaN, c.Seed,
+		c.Job
+	t.Facts = append(t.Facts, model.Facts(m)...)
+	e := &Engine{config: c}
+	if e.compiled, err = newCompiled(m, t, c.Loss, c.Metrics); err != nil {
 		return nil, err
 	}
-	e.eval, e.evalPass = newEvaluation(e.trainer, model, c.Loss, c.Metrics)
-	e.predict = e.trainer.NewForward(func(batch []*Tensor) []*Tensor { return model.Forward(batch...) })
+	e.plan = plan
 	return e, nil
 }
 
@@ -114,22 +105,6 @@ func (c *EngineConfig) search() (plan *ModelPlan, err error) {
 		Calibration: c.Calibration, Strategy: *c.Strategy, Annotations: c.Annotations})
 	c.Strategy, c.Annotations = nil, nil
 	return plan, err
-}
-
-// Plan is what was found for a strategy with Auto; nil for any other.
-func (e *Engine) Plan() *ModelPlan { return e.plan }
-
-// Trainer is what trains the model.
-func (e *Engine) Trainer() *Trainer { return e.trainer }
-
-// Params is the model's parameters, with the values that training has given them.
-func (e *Engine) Params() ([]*nn.Param, error) {
-	return e.config.Model.Params(), e.trainer.Sync(e.trainer.c.Device.NewSession())
-}
-
-// Close ends the devices and frees what forward passes hold.
-func (e *Engine) Close() error {
-	return errors.Join(e.evalPass.Close(), e.predict.Close(), e.trainer.Close())
 }
 
 // DataLoader deals out a dataset in batches that the strategy can cut.
@@ -152,7 +127,7 @@ func (e *Engine) Prepare(phase Phase, batch ...Type) (*Cost, error) {
 	cost := map[Phase]func(...Type) (*Cost, error){Training: e.trainer.Cost, Evaluating: e.evalPass.Cost,
 		Predicting: e.predict.Cost}[phase]
 	if cost == nil {
-		return nil, e.noPhase(phase)
+		return nil, fmt.Errorf("engine: %w", noPhase(phase))
 	}
 	c, err := cost(batch...)
 	if err == nil && e.config.Estimate != nil {
@@ -161,31 +136,13 @@ func (e *Engine) Prepare(phase Phase, batch ...Type) (*Cost, error) {
 	return c, err
 }
 
-func (e *Engine) noPhase(p Phase) error {
-	return fmt.Errorf("engine: phase %d: want Training, Evaluating or Predicting", p)
-}
-
 // Cost is what a training step on batches of these types takes: memory to the byte, operations, communication
 // and, where the engine has an Estimate, time.
 func (e *Engine) Cost(batch ...Type) (*Cost, error) { return e.Prepare(Training, batch...) }
 
 // Run does with one batch what a phase says.
 func (e *Engine) Run(ctx context.Context, phase Phase, batch ...array.Array) (r Result, err error) {
-	if err := checkBatch(ctx, batch); err != nil {
-		return r, err
-	}
-	switch phase {
-	case Training:
-		r.Metrics, err = e.trainer.Step(batch...)
-		r.Loss = r.Metrics.Loss
-	case Evaluating:
-		r.Loss, err = e.eval.Batch(ctx, batch)
-	case Predicting:
-		r.Outputs, err = e.predict.Run(ctx, batch...)
-	default:
-		err = e.noPhase(phase)
-	}
-	return r, err
+	return e.run(ctx, phase, batch)
 }
 
 // Evaluate is the loss and the metrics over the first batches of a loader; 0 takes all of an epoch.
@@ -196,29 +153,7 @@ func (e *Engine) Evaluate(ctx context.Context, l Loader, batches int) (Evaluatio
 // Predict is what the model answers to each of the first batches of a loader; 0 takes all of an epoch. Labels
 // are not looked at.
 func (e *Engine) Predict(ctx context.Context, l Loader, batches int) iter.Seq2[[]array.Array, error] {
-	return func(yield func([]array.Array, error) bool) {
-		n, err := fit.Count("predict", l, batches)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for i := range n {
-			out, err := e.predictBatch(ctx, l, i)
-			if !yield(out, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-func (e *Engine) predictBatch(ctx context.Context, l Loader, i int) ([]array.Array, error) {
-	b, err := l.Batch(i)
-	if err != nil {
-		return nil, fmt.Errorf("predict: batch %d: %w", i, err)
-	}
-	out, err := e.predict.Run(ctx, b[:inputsOf(e.config.Model, len(b))]...)
-	if err != nil {
-		return nil, fmt.Errorf("predict: batch %d: %w", i, err)
-	}
-	return out, nil
+	return fit.Predict(l, batches, func(batch []array.Array) ([]array.Array, error) {
+		return e.predict.Run(ctx, batch[:model.InputsOf(e.config.Model, len(batch))]...)
+	})
 }

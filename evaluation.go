@@ -6,63 +6,14 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/evaluation"
+	"github.com/galley-ml/galley/model"
 	"github.com/galley-ml/galley/nn"
-	"github.com/galley-ml/galley/op"
 )
 
-// Metric is a number that tells how good a model is: the quotient of two sums over all batches. It is
-// computed where the model is, so that only two numbers leave the devices.
-type Metric struct {
-	Name string
-	// Compute is a batch's share: a sum, and what it is divided by, both scalars.
-	Compute func(outputs, labels []*Tensor) (sum, count *Tensor)
-	// Finish, where set, is applied to the quotient at the end.
-	Finish func(x float64) float64
-}
-
-// Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does
-// not count.
-func Accuracy() Metric {
-	return Metric{Name: "accuracy", Compute: func(outputs, labels []*Tensor) (*Tensor, *Tensor) {
-		if bad := unpaired("accuracy", outputs, labels); bad != nil {
-			return bad, bad
-		}
-		logits := outputs[0]
-		best, label, count := op.ArgMax(logits, -1), labels[0], logits.DType().Compute()
-		right := op.Cast(op.Equal(op.Cast(best, label.DType()), label), count)
-		counts := op.Cast(op.GreaterEqual(label, op.ZerosLike(label)), count)
-		return op.Sum(op.Mul(right, counts)), op.Sum(counts)
-	}}
-}
-
 // newEvaluation is the loss and metrics of a model, and the forward pass that computes them.
-func newEvaluation(t *Trainer, model Model, loss Loss, metrics []Metric) (*evaluation.Evaluation, *Forward) {
-	var list []evaluation.Metric
-	for _, m := range metrics {
-		list = append(list, evaluation.Metric(m))
-	}
-	forward := t.NewForward(func(batch []*Tensor) []*Tensor {
-		n := inputsOf(model, len(batch))
-		var outputs []*Tensor
-		if loss != nil || len(metrics) > 0 {
-			outputs = model.Forward(batch[:n]...)
-		}
-		var l *Tensor
-		if loss != nil {
-			l = loss(outputs, batch[n:])
-		} else {
-			l = lossOfModel(model, nil)(batch)
-		}
-		terms, ok := evaluation.Terms(l, nn.Values(model.Params()), batch)
-		for _, m := range metrics {
-			if ok {
-				s, c := m.Compute(outputs, batch[n:])
-				terms = append(terms, s, c)
-			}
-		}
-		return terms
-	})
-	return evaluation.New(forward.sums, list), forward
+func newEvaluation(t *Trainer, m Model, loss Loss, metrics []Metric) (*evaluation.Evaluation, *Forward) {
+	forward := t.NewForward(model.Terms(m, loss, metrics))
+	return evaluation.New(forward.sums, metrics), forward
 }
 
 // Evaluator is the mean of a trainer's loss over batches, computed where training keeps the parameters.

@@ -1,6 +1,7 @@
 package galley_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,5 +116,44 @@ func TestPlannedBatch(t *testing.T) {
 			experts != c.experts {
 			t.Errorf("%s: batch %s and experts %s, want %s and %s", c.mesh, batch, experts, c.batch, c.experts)
 		}
+	}
+}
+
+// TestExpertsByHost: rows that go to their experts within hosts and then between them, and heads that change
+// places so for whole sequences, give the bits of those that go at once; the plan has groups of both kinds.
+func TestExpertsByHost(t *testing.T) {
+	t.Parallel()
+	uneven := smallMixtral()
+	uneven.Experts = 7
+	for _, x := range []struct {
+		config models.Config
+		s      galley.Strategy
+	}{
+		{smallMixtral(), galley.Strategy{DP: 4, EP: 4}},
+		{uneven, galley.Strategy{DP: 4, EP: 4, Zero: 3}},
+		{uneven, galley.Strategy{DP: 8, EP: 8, Zero: 1}},
+		{smallLlama(), galley.Strategy{CP: 4, Context: "ulysses"}},
+	} {
+		t.Run(x.s.String(), func(t *testing.T) {
+			x.config.Heads, x.config.KVHeads = 4, 4
+			batch := array.Shape{8, 17}
+			make := func() *trial {
+				tr, err := tryTrial(t, x.config, array.F32, &x.s, batch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return tr
+			}
+			want := make().train(t, 3)
+			x.s.Host = 2
+			by := make()
+			if got := by.train(t, 3); !slices.Equal(got, want) {
+				t.Errorf("losses and norms are %v, want %v", got, want)
+			}
+			text := by.planned(t).Step.TapeText(0)
+			if !strings.Contains(text, `inner="`) && !strings.Contains(text, `all_to_all{mesh="cp=4" axes="cp:(2)2"`) {
+				t.Errorf("no exchange goes by hosts:\n%s", text)
+			}
+		})
 	}
 }

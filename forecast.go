@@ -9,7 +9,8 @@ import (
 	"github.com/galley-ml/galley/internal/step"
 )
 
-// Forecast is how long a step on in-process devices should take, and what of it the cores work and wait.
+// Forecast is how long a step on in-process devices should take: Seconds from its start to its end, Work the
+// cores' seconds that devices compute and communicate, Waiting those in which a core has nothing to do.
 type Forecast = step.Forecast
 
 // Forecast prices the very programs that the step's devices run, node by node, by a file of galley calibrate
@@ -22,7 +23,9 @@ func (t *Trainer) Forecast(calibration []byte, batch ...Type) (f Forecast, err e
 		return f, err
 	}
 	if cal.Host == nil {
-		return f, errors.New("forecast: the calibration says nothing of this machine's cores: want one that galley calibrate measured")
+		return f, errors.New(
+			"forecast: the calibration says nothing of this machine's cores: want one that galley calibrate measured",
+		)
 	}
 	s, err := t.tapes("forecast", batch)
 	if err != nil {

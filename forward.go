@@ -47,7 +47,7 @@ func (f *Forward) sums(ctx context.Context, batch []array.Array) (sums []float64
 
 // parts is f of every micro-batch, and how many rows each has.
 func (f *Forward) parts(ctx context.Context, batch []array.Array) ([][]array.Array, []int, error) {
-	if err := checkBatch(ctx, batch); err != nil {
+	if err := executor.CheckBatch(ctx, batch); err != nil {
 		return nil, nil, err
 	}
 	if err := f.t.trained.Adopt(); err != nil {

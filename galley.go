@@ -21,31 +21,43 @@ type Tensor = op.Tensor
 // Type is a tensor's dtype and shape.
 type Type = op.Type
 
-// Program is a traced function: an immutable value that prints and parses.
+// Program is a traced function: an immutable value that prints and parses. Name, Params, Nodes and Results
+// are its parts, Captures the eager tensors that the trace met, NumValues how many values it has.
 type Program = ir.Func
 
-// Node is an op in a program.
+// Node is an op in a program, the one with number Seq: Op, its operands In and results Out, and Pos, the line
+// that asked for it. Released tells the line that gave its memory up, if one did.
 type Node = ir.Node
 
-// Config says what of the host to use.
+// Config says what of the host to use: Threads is how many the kernels share; 0 means all cores.
 type Config = cpu.Config
 
-// Device is a place to compute.
+// Device is a place to compute, with as many Threads as its Config says. NewSession makes a scope of eager
+// tensors, Compile a program ready to run, Compute and Eval run one op on arrays; DetectNaN is the same
+// device that ends at the first NaN, Watched one that tells how long each node took, Doing the node that it
+// is at. Backend is it as one that runs whole programs. Close ends its threads.
 type Device = cpu.Device
 
-// Session is the scope of eager tensors: an op on them runs at once.
+// Session is the scope of eager tensors: an op on them runs at once, on its Device. Tensor makes one of an
+// array; Backward adds gradients to the tracked tensors that one was computed from, and BackwardOf is the
+// same. Autocast lets products compute in 16 bits, Watch tells of every op.
 type Session = cpu.Session
 
-// Seen is an op that a session has computed, as Session.Watch tells it.
+// Seen is an op that a session has computed, as Session.Watch tells it: Op is its name and attributes, Pos
+// the line that asked for it, In and Out its operands and results.
 type Seen = cpu.Seen
 
-// Executable is a compiled program.
+// Executable is a compiled program, Func, which takes so much Memory. Run computes results for arguments,
+// RunInto writes them into given memory; Twin is the same for another device. MayShare, Overwrites and
+// Returns say whether a result may be, is put, or simply is, where a parameter was.
 type Executable = cpu.Executable
 
-// Memory is what a compiled program needs on a device, in bytes.
+// Memory is what a compiled program needs on a device, in bytes: an Arena for what lives only within a run,
+// Params and Results. Peak is all of it.
 type Memory = cpu.Memory
 
-// BugError is a fault of Galley's own, caught where it left the framework.
+// BugError is a fault of Galley's own, caught where it left the framework: What went wrong, the file Report
+// with the stack and, where a Pass changed a program, the file Program with it as it was before.
 type BugError = fault.Error
 
 // CPU is the host's processor; Close ends its threads.
@@ -66,7 +78,8 @@ func Trace(name string, in []Type, f func(in []*Tensor) []*Tensor) (p *Program, 
 	return b.Build(f(args)...)
 }
 
-// Options say how a program is compiled.
+// Options say how a program is compiled: Donate lists parameters whose arrays results may overwrite, Observe
+// is told how long each node took, NoFuse runs every op by itself.
 type Options = cpu.Options
 
 // Compile optimises a program and plans its memory.
@@ -87,6 +100,12 @@ func Grad(y *Tensor, xs ...*Tensor) []*Tensor {
 		return slices.Repeat([]*Tensor{bad}, len(xs))
 	}
 	return op.Grad([]*Tensor{y}, nil, xs)
+}
+
+// Derivatives is partial derivatives of f at points x [n, d] by their names, "x", "t", "xx": see
+// op.Derivatives.
+func Derivatives(f func(x *Tensor) *Tensor, x *Tensor, names ...string) []*Tensor {
+	return op.Derivatives(f, x, names...)
 }
 
 // scalar refuses a y whose gradient would be that of something else than was meant.

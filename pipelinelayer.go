@@ -2,10 +2,12 @@ package galley
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/evaluation"
+	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/optim"
 	"github.com/galley-ml/galley/parallel"
@@ -31,6 +33,7 @@ type PipelineLayer struct {
 	*parallel.Pipeline
 	trainer *Trainer
 	eval    *evaluation.Evaluation
+	pass    *Forward // that of eval
 }
 
 // NewPipelineLayer makes the layers and spreads them over the stages of the strategy. Close ends the devices.
@@ -57,13 +60,13 @@ func NewPipelineLayer(c PipelineConfig) (*PipelineLayer, error) {
 	if p.trainer, err = NewTrainer(config); err != nil {
 		return nil, err
 	}
-	p.eval, _ = newEvaluation(p.trainer, p, c.Loss, nil)
+	p.eval, p.pass = newEvaluation(p.trainer, p, c.Loss, nil)
 	return p, nil
 }
 
 // TrainBatch trains on one batch, an input and its labels, cut into micro-batches as the strategy says.
 func (p *PipelineLayer) TrainBatch(ctx context.Context, batch ...array.Array) (Metrics, error) {
-	if err := checkBatch(ctx, batch); err != nil {
+	if err := executor.CheckBatch(ctx, batch); err != nil {
 		return Metrics{}, err
 	}
 	return p.trainer.Step(batch...)
@@ -78,4 +81,4 @@ func (p *PipelineLayer) EvalBatch(ctx context.Context, batch ...array.Array) (fl
 func (p *PipelineLayer) Trainer() *Trainer { return p.trainer }
 
 // Close ends the devices.
-func (p *PipelineLayer) Close() error { return p.trainer.Close() }
+func (p *PipelineLayer) Close() error { return errors.Join(p.pass.Close(), p.trainer.Close()) }

@@ -4,10 +4,11 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/internal/auto"
-	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/executor/choose"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/planfile"
+	"github.com/galley-ml/galley/model"
 	"github.com/galley-ml/galley/optim"
 )
 
@@ -29,8 +30,8 @@ type PlanConfig struct {
 	Annotations []Annotation
 }
 
-// ModelPlan is how the training of a model of one's own is best spread over devices: a strategy and the layout
-// of every parameter and of the batch, from which that of every op follows.
+// ModelPlan is how the training of a model of one's own is best spread over devices: a strategy and the
+// layout of every parameter and of the batch, from which that of every op follows.
 type ModelPlan struct {
 	Strategy Strategy
 	// Annotations is the layout of every parameter.
@@ -47,9 +48,9 @@ type ModelPlan struct {
 // Plan searches how the training of a model is best spread over the devices of a cluster, as galley plan
 // names it ("2x8 H100-SXM ib=400G"); the empty one is the in-process devices of PlanConfig. Nothing need be
 // annotated, and no layer need have a name that anybody knows. Nothing runs: parameters need no values.
-func Plan(model Model, cluster string, c PlanConfig) (p *ModelPlan, err error) {
+func Plan(m Model, cluster string, c PlanConfig) (p *ModelPlan, err error) {
 	defer fault.Recover("plan of a model", &err)
-	config, err := c.auto(model, cluster)
+	config, err := c.auto(m, cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -68,19 +69,20 @@ func newModelPlan(found auto.Candidate, c auto.Config) *ModelPlan {
 }
 
 // auto is the config of a search.
-func (c PlanConfig) auto(model Model, cluster string) (out auto.Config, err error) {
-	switch p, planned := model.(*Parallel); {
-	case model == nil || len(model.Params()) == 0:
-		return out, fmt.Errorf("plan: model has no parameters: make its layers with one nn.Init and return its Params()")
-	case planned && p.layers != nil:
-		return out, fmt.Errorf("plan: the model has a plan of layers by Parallelize: want that or a search, with annotations for what is to stay")
+func (c PlanConfig) auto(m Model, cluster string) (out auto.Config, err error) {
+	if err := model.Check("plan", m); err != nil {
+		return out, err
+	}
+	switch p, _ := m.(*Parallel); {
+	case p.Layers() != nil:
+		return out, fmt.Errorf("plan: the model has a plan of layers by Parallelize: want that or a search, with " +
+			"annotations for what is to stay")
 	case len(c.Batch) == 0:
 		return out, fmt.Errorf("plan: want the types of a batch: inputs, then labels")
-	}
-	if _, own := ownLoss(model); !own && c.Loss == nil {
+	case c.Loss == nil && !model.HasLoss(m):
 		return out, fmt.Errorf("plan: want a loss, such as galley.CrossEntropy")
 	}
-	t := TrainerConfig{Params: model.Params(), Loss: lossOfModel(model, c.Loss), Annotations: c.Annotations}
+	t := TrainerConfig{Params: m.Params(), Loss: model.LossOf(m, c.Loss), Annotations: c.Annotations}
 	if c.Optimizer != nil {
 		if err := optimizerOf(c.Optimizer).configure(&t); err != nil {
 			return out, err
@@ -89,8 +91,8 @@ func (c PlanConfig) auto(model Model, cluster string) (out auto.Config, err erro
 	if t, err = t.withDefaults(); err != nil {
 		return out, err
 	}
-	out = auto.Config{Run: t.executor(), Batch: c.Batch, Pinned: c.pinned(t), Plan: tapes.Plan}
-	out.Machine, err = c.machine(model, cluster)
+	out = auto.Config{Run: t.executor(), Batch: c.Batch, Pinned: c.pinned(t), Plan: choose.Plan}
+	out.Machine, err = c.machine(m, cluster)
 	return out, err
 }
 
@@ -104,12 +106,12 @@ func (c PlanConfig) pinned(t TrainerConfig) Strategy {
 	return s
 }
 
-func (c PlanConfig) machine(model Model, cluster string) (auto.Machine, error) {
+func (c PlanConfig) machine(m Model, cluster string) (auto.Machine, error) {
 	if cluster != "" {
 		return auto.On(cluster, c.Strategy.AMP, c.Calibration)
 	}
 	threads := 0
-	if d, err := deviceOf("plan", model); err == nil {
+	if d, err := model.DeviceOf("plan", m); err == nil {
 		threads = d.Threads()
 	}
 	return auto.Local(max(c.Devices, c.Strategy.Auto), threads, c.Calibration)
@@ -133,16 +135,16 @@ func (p *ModelPlan) Idle() []string {
 }
 
 // Apply is the model with the plan: ToStatic, Engine and TrainerConfig.Parallel take it.
-func (p *ModelPlan) Apply(model Model, optimizer optim.Optimizer) (*Parallel, error) {
-	if model == nil || len(model.Params()) != p.params {
+func (p *ModelPlan) Apply(m Model, optimizer optim.Optimizer) (*Parallel, error) {
+	if m == nil || len(m.Params()) != p.params {
 		return nil, fmt.Errorf("plan: it is for a model of %d parameters", p.params)
 	}
-	if err := layout.CheckAnnotations(p.Annotations, model.Params()); err != nil {
+	if err := layout.CheckAnnotations(p.Annotations, m.Params()); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
 	s := p.Strategy
-	return &Parallel{Model: model, Optimizer: optimizer, Strategy: &s, Annotations: p.Annotations,
-		layers: layout.Found(p.params, p.found.Inputs)}, nil
+	out := &Parallel{Model: m, Optimizer: optimizer, Strategy: &s, Annotations: p.Annotations}
+	return out.WithLayers(layout.Found(p.params, p.found.Inputs)), nil
 }
 
 // Save writes the plan as a file that LoadPlan reads.
@@ -159,14 +161,14 @@ func (p *ModelPlan) Save(path string) error {
 
 // LoadPlan reads a plan that Save wrote, for a model and a config that make the same program; a plan for
 // another is refused.
-func LoadPlan(path string, model Model, c PlanConfig) (p *ModelPlan, err error) {
+func LoadPlan(path string, m Model, c PlanConfig) (p *ModelPlan, err error) {
 	defer fault.Recover("plan of a model", &err)
 	f, err := planfile.LoadProgram(path)
 	if err != nil {
 		return nil, err
 	}
 	c.Devices = f.Strategy.Devices()
-	config, err := c.auto(model, "")
+	config, err := c.auto(m, "")
 	if err != nil {
 		return nil, err
 	}
@@ -180,11 +182,11 @@ func LoadPlan(path string, model Model, c PlanConfig) (p *ModelPlan, err error) 
 }
 
 // found is the model with the plan that a strategy with Auto asks for, and the plan.
-func found(model Model, c PlanConfig) (*Parallel, *ModelPlan, error) {
-	p, err := Plan(model, "", c)
+func found(m Model, c PlanConfig) (*Parallel, *ModelPlan, error) {
+	p, err := Plan(m, "", c)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := p.Apply(model, c.Optimizer)
-	return m, p, err
+	planned, err := p.Apply(m, c.Optimizer)
+	return planned, p, err
 }

@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/executor/choose"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/internal/units"
 )
 
-// Span is something that a device of a strategy has done: work of the schedule, a collective, the wait for a
-// message.
+// Span is something that a Device of a strategy has done, by Kind: work of the schedule, a collective, the
+// wait for a message; its Name, Start and End, and the bytes Live on the device then.
 type Span = step.Span
 
 // The kinds of spans.
@@ -21,7 +22,8 @@ const (
 	SpanMessage  = step.Message
 )
 
-// DeviceMemory is what a device needs for a step, by part, in bytes.
+// DeviceMemory is what a device needs for a step, in bytes: Weights, the optimizer's Slots and gradients'
+// Sums live from step to step, Step is what else it takes at once. Peak is all of it.
 type DeviceMemory = step.Memory
 
 // StepPlan is what is known of a training step on many devices before it runs.
@@ -50,7 +52,7 @@ func (t *Trainer) Plan(batch ...Type) (p *StepPlan, err error) {
 }
 
 func stepPlan(plan *executor.Plan) *StepPlan {
-	p := &StepPlan{Strategy: plan.Strategy, Stages: plan.Stages, Step: plan.Step, cost: costOf(plan)}
+	p := &StepPlan{Strategy: plan.Strategy, Stages: plan.Stages, Step: plan.Step, cost: plan.Cost()}
 	for _, d := range plan.Devices {
 		p.Memory = append(p.Memory, d.Memory)
 	}
@@ -63,7 +65,7 @@ func PlanStep(c TrainerConfig, batch ...Type) (p *StepPlan, err error) {
 	if c, err = c.withDefaults(); err != nil {
 		return nil, err
 	}
-	plan, err := planned(c.executor(), batch)
+	plan, err := choose.Plan(c.executor(), batch...)
 	if err != nil {
 		return nil, err
 	}
@@ -105,4 +107,27 @@ func (p *StepPlan) String() string {
 	}
 	return fmt.Sprintf("%d device(s), %s: each takes at most %d bytes (%s: %s)",
 		len(p.Memory), p.Strategy, m.Peak(), units.Bytes(float64(m.Peak())), strings.Join(parts, ", "))
+}
+
+// Needs is the bytes of the host's memory that training on batches of these types takes besides the
+// parameters' first values, on all in-process devices together. Nothing is run or taken. A step that runs op
+// by op, or on a backend, is not planned: it is told as 0.
+func (t *Trainer) Needs(batch ...Type) (bytes int, err error) {
+	defer fault.Recover("memory of a step", &err)
+	if t.c.Backend != nil || t.c.Mode == Eager && t.c.Strategy == nil {
+		return 0, nil
+	}
+	p, err := t.exec.Plan(batch...)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range p.Devices {
+		bytes += d.Memory.Peak()
+	}
+	if p.Step.Whole { // one device has the parameters' first values for its own
+		for _, x := range t.c.Params {
+			bytes -= x.Type.Bytes()
+		}
+	}
+	return bytes, nil
 }

@@ -9,9 +9,7 @@ import (
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/executor"
-	"github.com/galley-ml/galley/internal/executor/accelerator"
-	"github.com/galley-ml/galley/internal/executor/local"
-	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/executor/choose"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
@@ -34,10 +32,13 @@ const (
 	Eager  = executor.Eager
 )
 
-// Backend is a chip that runs whole programs.
+// Backend is a chip that runs whole programs, told by Name: Compile makes one ready to run, Put copies an
+// array there, Close gives everything back.
 type Backend = backend.Backend
 
-// XLAConfig says which PJRT plugin runs programs; the zero value is the first that is found.
+// XLAConfig says which PJRT plugin runs programs; the zero value is the first that is found. Plugin is its
+// path, Flags are XLA's own, Options the plugin's; Cache is a directory of compiled programs, Dump is told
+// the StableHLO of each, and Mock is how many devices CUDA's plugin pretends to have.
 type XLAConfig = xla.Config
 
 // XLA is the devices of a PJRT plugin: GPUs, TPUs. A program takes the first, or with a strategy as many as
@@ -100,8 +101,8 @@ type TrainerConfig struct {
 	// trainer and take the same steps; each is told the same losses.
 	Job *job.Job
 
-	// loaded is where a loader lays the tensors of a batch, zeroAxis the axis that the optimizer is sharded over,
-	// where the line that asks for the strategy.
+	// loaded is where a loader lays the tensors of a batch, zeroAxis the axis that the optimizer is sharded
+	// over, where the line that asks for the strategy.
 	loaded   []op.Layout
 	zeroAxis string
 	where    ir.Pos
@@ -135,69 +136,13 @@ func (c TrainerConfig) withDefaults() (TrainerConfig, error) {
 
 // executor is the part of a config that executors know.
 func (c TrainerConfig) executor() executor.Config {
-	out := executor.Config{
+	return executor.Config{
 		Device: c.Device, Params: c.Params, Loss: c.Loss, Optimizer: c.Optimizer, ClipNorm: c.ClipNorm, Mode: c.Mode,
 		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Load: c.Load, Recompute: c.Recompute, SkipNorm: c.SkipNorm,
 		DetectNaN: c.DetectNaN, Observe: c.Observe, Watch: c.Watch, World: c.Job.Devices, Strategy: c.Strategy,
 		Annotations: c.Annotations, Loaded: c.loaded, ZeroAxis: c.zeroAxis, Where: c.where,
+		Layers: c.Parallel.Layers(),
 	}
-	if c.Parallel != nil {
-		out.Layers = c.Parallel.layers
-	}
-	return out
-}
-
-// loadWhole reads parameters that have no value, unless devices will read their parts.
-func (c TrainerConfig) loadWhole() error {
-	if c.Load == nil || c.Device == nil || c.Strategy != nil && c.Backend == nil {
-		return nil
-	}
-	s := c.Device.NewSession()
-	for _, p := range c.Params {
-		if p.Value != nil {
-			continue
-		}
-		a := array.New(p.Type.DType, p.Type.Shape...)
-		box := mesh.Box{Start: make([]int, len(p.Type.Shape)), Size: p.Type.Shape}
-		if err := c.Load(p, box, a); err != nil {
-			return fmt.Errorf("parameter %q: %w", p.Name, err)
-		}
-		p.Value = s.Tensor(a).Track()
-	}
-	return nil
-}
-
-// newExecutor chooses what takes the steps: a backend, many in-process devices, or one, unless programs turn
-// out to ask for others.
-func newExecutor(c executor.Config) (executor.Executor, error) {
-	many := func() (executor.Executor, error) { return tapes.New(c) }
-	if err := c.CheckAnnotated(); err != nil {
-		return nil, err
-	}
-	switch {
-	case c.Backend != nil:
-		return accelerator.New(c)
-	case c.Device == nil:
-		return nil, fmt.Errorf("trainer: want a device")
-	case c.Strategy != nil || c.Annotated():
-		return many()
-	}
-	one, err := local.New(c)
-	if err != nil {
-		return nil, err
-	}
-	return c.Annotatable(one, many), nil
-}
-
-// planned is the plan of what newExecutor would choose.
-func planned(c executor.Config, batch []Type) (*executor.Plan, error) {
-	switch {
-	case c.Backend != nil:
-		return accelerator.Plan(c, batch...)
-	case c.Strategy != nil:
-		return tapes.Plan(c, batch...)
-	}
-	return local.Plan(c, batch...)
 }
 
 // Trainer trains parameters step by step.
@@ -226,19 +171,24 @@ func NewTrainer(c TrainerConfig) (*Trainer, error) {
 		c.where = ir.Caller()
 	}
 	if c.Strategy != nil && c.Mode == Eager {
-		return nil, fmt.Errorf("trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes", c.Mode, c.Strategy, Static)
+		return nil, fmt.Errorf(
+			"trainer: mode is %v: strategy %q runs compiled steps: want %v, or no strategy and tensors on meshes",
+			c.Mode,
+			c.Strategy,
+			Static,
+		)
 	}
 	if n := c.Job.Size(); n > 1 && c.Backend != nil {
-		return nil, fmt.Errorf("trainer: a job of %d processes: a backend's devices are of one process: want one", n)
+		return nil, fmt.Errorf(
+			"trainer: a job of %d processes: a backend's devices are of one process: want one",
+			n,
+		)
 	}
 	if err := c.Job.Fits(c.Strategy); err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
-	if err := c.loadWhole(); err != nil {
-		return nil, err
-	}
 	config := c.executor()
-	exec, err := newExecutor(config)
+	exec, err := choose.New(config)
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,8 @@ func TestOrder(t *testing.T) {
 func TestEnds(t *testing.T) {
 	f := &fake{fails: 2}
 	h, err := fit.Run(context.Background(), f, numbers(5), fit.Config{Overlap: true})
-	if _, ok := errors.AsType[*fit.DivergedError](err); !ok || strings.Contains(err.Error(), "\n") || len(h.Steps) != 1 {
+	if _, ok := errors.AsType[*fit.DivergedError](err); !ok || strings.Contains(err.Error(), "\n") ||
+		len(h.Steps) != 1 {
 		t.Errorf("a step that diverges: %v after %d steps", err, len(h.Steps))
 	}
 	f = &fake{}
@@ -133,7 +134,12 @@ func TestEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f = &fake{}
-	h, err = fit.Run(ctx, f, numbers(9), fit.Config{Overlap: true, Callbacks: []fit.Callback{&canceller{cancel: cancel}}})
+	h, err = fit.Run(
+		ctx,
+		f,
+		numbers(9),
+		fit.Config{Overlap: true, Callbacks: []fit.Callback{&canceller{cancel: cancel}}},
+	)
 	if !errors.Is(err, context.Canceled) || len(h.Steps) != 4 || f.steps != 4 {
 		t.Errorf("cancelled in step 3: %v after %d steps told of and %d taken", err, len(h.Steps), f.steps)
 	}

@@ -3,11 +3,13 @@ package fit
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/internal/checkpoint"
+	"github.com/galley-ml/galley/op"
 )
 
 // Loader is batches by number: Len of them are an epoch, and they go on over epochs. A batch depends on its
@@ -75,11 +77,20 @@ type DivergedError struct{ Metrics Metrics }
 
 func (e *DivergedError) Error() string {
 	if e.Metrics.Step == 0 {
-		return fmt.Sprintf("step 1: loss is %v and gradient norm %v before any update: the first weights, the batch or the loss give them, "+
-			"not the learning rate: look there, or set DetectNaN (--detect-nan) to see the first op", e.Metrics.Loss, e.Metrics.GradNorm)
+		return fmt.Sprintf(
+			"step 1: loss is %v and gradient norm %v before any update: the first weights, the batch or the loss give them, "+
+				"not the learning rate: look there, or set DetectNaN (--detect-nan) to see the first op",
+			e.Metrics.Loss,
+			e.Metrics.GradNorm,
+		)
 	}
-	return fmt.Sprintf("step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
-		e.Metrics.Step+1, e.Metrics.Loss, e.Metrics.GradNorm, e.Metrics.LR)
+	return fmt.Sprintf(
+		"step %d: loss is %v and gradient norm %v: training diverged: lower the learning rate (it was %.3g) or clip",
+		e.Metrics.Step+1,
+		e.Metrics.Loss,
+		e.Metrics.GradNorm,
+		e.Metrics.LR,
+	)
 }
 
 // Evaluation is how good a model is on some batches.
@@ -123,4 +134,42 @@ func Count(who string, l Loader, batches int) (int, error) {
 		return l.Len(), nil
 	}
 	return batches, nil
+}
+
+// Metric is a number that tells how good a model is: the quotient of two sums over all batches. It is
+// computed where the model is, so that only two numbers leave the devices.
+type Metric struct {
+	Name string
+	// Compute is a batch's share: a sum, and what it is divided by, both scalars.
+	Compute func(outputs, labels []*op.Tensor) (sum, count *op.Tensor)
+	// Finish, where set, is applied to the quotient at the end.
+	Finish func(x float64) float64
+}
+
+// Predict is what f answers to each of the first batches of a loader; 0 takes all of an epoch.
+func Predict(
+	l Loader,
+	batches int,
+	f func(batch []array.Array) ([]array.Array, error),
+) iter.Seq2[[]array.Array,
+	error] {
+	return func(yield func([]array.Array, error) bool) {
+		n, err := Count("predict", l, batches)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for i := range n {
+			out, err := l.Batch(i)
+			if err == nil {
+				out, err = f(out)
+			}
+			if err != nil {
+				out, err = nil, fmt.Errorf("predict: batch %d: %w", i, err)
+			}
+			if !yield(out, err) || err != nil {
+				return
+			}
+		}
+	}
 }

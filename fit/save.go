@@ -13,8 +13,10 @@ import (
 // those of steps that every divides, and the best of those that were evaluated. epoch is Config.Fence; peers,
 // where set, are the processes that write them together.
 func Checkpoints(dir string, keep, every, epoch int, peers checkpoint.Peers) (*checkpoint.Keeper, error) {
-	return checkpoint.NewKeeper(checkpoint.Config{Dir: dir, Keep: keep, KeepEvery: int64(every), KeepBest: ValidLoss,
-		Finite: true, Peers: peers, Epoch: epoch})
+	return checkpoint.NewKeeper(
+		checkpoint.Config{Dir: dir, Keep: keep, KeepEvery: int64(every), KeepBest: ValidLoss,
+			Finite: true, Peers: peers, Epoch: epoch},
+	)
 }
 
 // open makes the directory of checkpoints ready, and brings the engine to the newest where it resumes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/galley-ml/galley/dtensor"
 	"github.com/galley-ml/galley/internal/checkpoint"
@@ -47,9 +48,19 @@ func Join() (*Job, error) {
 	return Over(e, launched.String(), e.Version())
 }
 
+// patienceVariable says how long a process may be silent that others wait for, where 8 s are too short.
+const patienceVariable = "GALLEY_PATIENCE"
+
 // Over is the job that a transport connects, whatever launcher and library are called.
 func Over(t comm.Transport, launcher, library string) (*Job, error) {
 	j := &Job{p: process.Join(t), launcher: launcher, library: library, t: t}
+	if text := os.Getenv(patienceVariable); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return nil, fmt.Errorf("%s=%s: want a time above 0, like 60s", patienceVariable, text)
+		}
+		j.p.SetPatience(d)
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"

@@ -12,12 +12,20 @@ import (
 // bits, which would be rounded between the steps, go at once.
 type Hierarchic interface {
 	Collective
-	// ByHost is the result for an operand; it is not ok where sizes do not divide.
-	ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (y *Tensor, ok bool)
+	// ByHost is the results for operands; it is not ok where sizes do not divide.
+	ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) (y []*Tensor, ok bool)
+}
+
+// Relay is a collective whose bytes, in two steps, pass another device of their host on their way: fewer
+// messages go between hosts, but no fewer bytes. It pays as long as latency is what they wait for.
+type Relay interface {
+	Hierarchic
+	Relays()
 }
 
 // ByHost scatters sums within hosts, adds up the parts between them, and gathers within.
-func (o allReduce) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (*Tensor, bool) {
+func (o allReduce) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]*Tensor, bool) {
+	x := in[0]
 	n := m.Count(inner)
 	if o.Async || x.DType().IsHalf() || o.Kind == "mean" || x.Shape().Len()%n != 0 || x.Shape().Len() == 0 {
 		return nil, false
@@ -25,11 +33,12 @@ func (o allReduce) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (*Ten
 	text := m.String()
 	y := apply1(reduceScatter{Mesh: text, Axes: inner.String(), Kind: o.Kind}, Reshape(x, x.Shape().Len()))
 	y = apply1(allReduce{Mesh: text, Axes: outer.String(), Kind: o.Kind}, y)
-	return Reshape(apply1(allGather{Mesh: text, Axes: inner.String()}, y), x.Shape()...), true
+	return []*Tensor{Reshape(apply1(allGather{Mesh: text, Axes: inner.String()}, y), x.Shape()...)}, true
 }
 
 // ByHost gathers between hosts first, while parts are small, and then within.
-func (o allGather) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (*Tensor, bool) {
+func (o allGather) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]*Tensor, bool) {
+	x := in[0]
 	if o.Async || even(o.Sizes) != nil || x.Shape().Len() == 0 {
 		return nil, false
 	}
@@ -38,11 +47,12 @@ func (o allGather) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (*Ten
 	y = apply1(allGather{Mesh: text, Axes: inner.String()}, Unsqueeze(y, 0)) // inner, outer, elements
 	shape := withDim(x.Type(), o.Dim, k*n*x.Dim(o.Dim)).Shape
 	y = Reshape(Transpose(y, 1, 0, 2), append([]int{k * n}, x.Shape()...)...)
-	return Reshape(inward(y, o.Dim), shape...), true
+	return []*Tensor{Reshape(inward(y, o.Dim), shape...)}, true
 }
 
 // ByHost scatters sums within hosts, and what is left between them.
-func (o reduceScatter) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (*Tensor, bool) {
+func (o reduceScatter) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, in []*Tensor) ([]*Tensor, bool) {
+	x := in[0]
 	if o.Async || even(o.Sizes) != nil || x.DType().IsHalf() || o.Kind == "mean" || x.Shape().Len() == 0 {
 		return nil, false
 	}
@@ -51,7 +61,7 @@ func (o reduceScatter) ByHost(m *mesh.Mesh, outer, inner mesh.Axes, x *Tensor) (
 	y := Reshape(outward(parted(x, o.Dim, k*n), o.Dim), k, n, each)
 	y = apply1(reduceScatter{Mesh: text, Axes: inner.String(), Kind: o.Kind}, Transpose(y, 1, 0, 2))
 	y = apply1(reduceScatter{Mesh: text, Axes: outer.String(), Kind: o.Kind}, Reshape(y, k, each))
-	return Reshape(y, withDim(x.Type(), o.Dim, x.Dim(o.Dim)/(k*n)).Shape...), true
+	return []*Tensor{Reshape(y, withDim(x.Type(), o.Dim, x.Dim(o.Dim)/(k*n)).Shape...)}, true
 }
 
 // Hosts parts the axes of a collective by hosts of so many neighbouring devices: those along which a group
@@ -97,8 +107,22 @@ func CrossesHosts(o Collective, host int) bool {
 	})
 }
 
-// ByHosts is the result of a collective that goes in two steps; it is not ok where it goes at once.
-func ByHosts(o Hierarchic, host int, x *Tensor) (*Tensor, bool) {
+// Messages is how many messages of an exchange leave a device for other hosts: at once, and in two steps.
+func Messages(o Relay, host int) (once, twice int) {
+	t, err := newTeam(o.Over())
+	if err != nil {
+		return 0, 0
+	}
+	outer, inner, ok := Hosts(t.mesh, t.axes, host)
+	if !ok {
+		return 0, 0
+	}
+	twice = t.mesh.Count(outer) - 1
+	return twice * t.mesh.Count(inner), twice
+}
+
+// ByHosts is the results of a collective that goes in two steps; it is not ok where it goes at once.
+func ByHosts(o Hierarchic, host int, in []*Tensor) ([]*Tensor, bool) {
 	t, err := newTeam(o.Over())
 	if err != nil {
 		return nil, false
@@ -107,5 +131,5 @@ func ByHosts(o Hierarchic, host int, x *Tensor) (*Tensor, bool) {
 	if !ok {
 		return nil, false
 	}
-	return o.ByHost(t.mesh, outer, inner, x)
+	return o.ByHost(t.mesh, outer, inner, in)
 }

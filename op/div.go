@@ -21,6 +21,28 @@ func (div) VJP(in, z, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dx, in[0].Shape()), SumTo(Neg(Mul(dx, z[0])), in[1].Shape())}
 }
 
+// expand is Leibniz's rule for x = z·y, solved for the last derivative of z.
+func (div) expand(k int, in []*series, z *series) *Tensor {
+	x, y := in[0], in[1]
+	var sum *Tensor
+	for i := 1; i <= k; i++ {
+		if a, b := y.at(i), z.at(k-i); a != nil && b != nil {
+			sum = sumOf(sum, times(Mul(a, b), binomial(k, i)))
+		}
+	}
+	switch d := x.at(k); {
+	case d != nil && sum != nil:
+		sum = Sub(d, sum)
+	case d != nil:
+		sum = d
+	case sum != nil:
+		sum = Neg(sum)
+	default:
+		return nil
+	}
+	return broadcastLike(Div(sum, y.value), z.value)
+}
+
 func (div) Eval(env *Env, in, out []array.Array) {
 	kernels2{
 		kernel.Div[float32], kernel.Div[float64],

@@ -20,6 +20,8 @@ type expertsExchange struct {
 	Mesh, Axes string
 	Owners     []int
 	Offset     int
+	// Outer and Inner, where set, part the axes: rows go within hosts first, and then between them.
+	Outer, Inner string
 }
 
 func (expertsExchange) Name() string             { return "all_to_all_experts" }
@@ -175,6 +177,7 @@ func (expertsExchangeGrad) Samples() []Sample {
 type expertTraffic struct {
 	op     Collective
 	group  *comm.Group
+	hosts  *hostTeam // nil where rows travel at once
 	perRow int
 	// pairs is what the device sends, by owner, expert and place, and sends how many to each; byExpert is their
 	// numbers by expert and place.
@@ -183,10 +186,12 @@ type expertTraffic struct {
 	// device.
 	lists [][]int
 	comes []int
+	// flow is how many rows go from each place to each.
+	flow [][]int
 }
 
 func newExpertTraffic(env *Env, o expertsExchange, in []array.Array) *expertTraffic {
-	t := &expertTraffic{op: o, group: env.group(o)}
+	t := &expertTraffic{op: o, group: env.group(o), hosts: hostTeamOf(env, o)}
 	shape := in[1].Shape()
 	t.perRow = max(1, shape[len(shape)-1])
 	choices := readChoices(o, in[1], len(o.Owners))
@@ -238,7 +243,9 @@ func (t *expertTraffic) receive(counts []int64, o expertsExchange, n int) {
 	t.lists, t.comes = make([][]int, n), make([]int, len(t.sends))
 	row, me := 0, position(t.group)
 	for from := range t.comes {
+		t.flow = append(t.flow, make([]int, len(t.sends)))
 		for e, owner := range o.Owners {
+			t.flow[from][owner] += int(counts[from*len(o.Owners)+e])
 			if owner != me {
 				continue
 			}
@@ -262,17 +269,21 @@ func sendRows[T floats](t *expertTraffic, width int, fill func(pair int, dst []T
 	for i, pair := range t.pairs {
 		fill(pair, rowOf(rows, i, width))
 	}
-	return exchangeRows(t, rows, len(t.pairs), width, t.sends)
+	return exchangeRows(t, rows, len(t.pairs), width, t.sends, func(from, to int) int { return t.flow[from][to] })
 }
 
 // returnRows sends what was made of rows that came back to where they came from.
 func returnRows[T floats](t *expertTraffic, width int, rows []T) []T {
-	return exchangeRows(t, rows, t.gets(), width, t.comes)
+	return exchangeRows(t, rows, t.gets(), width, t.comes, func(from, to int) int { return t.flow[to][from] })
 }
 
-func exchangeRows[T floats](t *expertTraffic, rows []T, n, width int, sizes []int) []T {
+func exchangeRows[T floats](t *expertTraffic, rows []T, n, width int, sizes []int,
+	flow func(from, to int) int) []T {
 	if t.group == nil {
 		return rows
+	}
+	if t.hosts != nil {
+		return array.Data[T](t.hosts.exchange(t.op, array.FromSlice(rows, n, width), sizes, flow))
 	}
 	got, _, err := t.group.AllToAllV(array.Array{}, array.FromSlice(rows, n, width), sizes)
 	must(t.op, err)

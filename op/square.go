@@ -16,6 +16,21 @@ func (square) Name() string { return "square" }
 
 func (square) VJP(x, _, dy []*Tensor) []*Tensor { return []*Tensor{Mul(dy[0], MulScalar(x[0], 2))} }
 
+// expand has each product of two derivatives once.
+func (square) expand(k int, in []*series, _ *series) *Tensor {
+	x := in[0]
+	var sum *Tensor
+	for i := 0; 2*i < k; i++ {
+		if a, b := x.at(i), x.at(k-i); a != nil && b != nil {
+			sum = sumOf(sum, times(Mul(a, b), 2*binomial(k, i)))
+		}
+	}
+	if h := x.at(k / 2); k%2 == 0 && h != nil {
+		sum = sumOf(sum, times(Square(h), binomial(k, k/2)))
+	}
+	return sum
+}
+
 func (square) Eval(env *Env, in, out []array.Array) {
 	kernels1{
 		kernel.Square[float32], kernel.Square[float64],

@@ -19,6 +19,17 @@ func (sub) VJP(in, _, dz []*Tensor) []*Tensor {
 	return []*Tensor{SumTo(dz[0], in[0].Shape()), Neg(SumTo(dz[0], in[1].Shape()))}
 }
 
+// expand leaves out differences from zeros.
+func (sub) expand(k int, in []*series, out *series) *Tensor {
+	y := in[1].at(k)
+	if x := in[0].at(k); x != nil && y != nil {
+		return broadcastLike(Sub(x, y), out.value)
+	} else if y == nil {
+		return broadcastLike(x, out.value)
+	}
+	return broadcastLike(Neg(y), out.value)
+}
+
 func (sub) Eval(env *Env, in, out []array.Array) {
 	kernels2{
 		kernel.Sub[float32], kernel.Sub[float64],

@@ -91,7 +91,8 @@ type checkBurgersCmd struct {
 // Help is what galley check burgers --help adds.
 func (checkBurgersCmd) Help() string {
 	return `DIR holds burgers.json and burgers.safetensors: second derivatives, gradients through them and 50 losses, which are
-compared in f64 to a relative 1e-8. The exit code is 1 if any differs.
+compared in f64 to a relative 1e-8. Derivatives are taken both ways, by gradients of gradients and by Taylor series,
+eagerly and traced. The exit code is 1 if any differs.
 
 Example:
   galley check burgers fixtures`

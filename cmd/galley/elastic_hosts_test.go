@@ -33,12 +33,16 @@ func etcdServer(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 }
 
+// long is far more than any machine needs: a wait that takes longer is a hang.
+const long = 10 * time.Minute
+
 // testHosts is several hosts of a job on this machine.
 type testHosts struct {
 	t           *testing.T
 	name, flags string
 	train       string
 	etcd        string
+	gate        string // a file: until it is there, steps are slow, so that no run ends before its events
 	mu          sync.Mutex
 	h           history
 	last, again int // the last step that was told, and how many were told again
@@ -52,6 +56,7 @@ func newHosts(t *testing.T, flags, train string, servers ...string) *testHosts {
 	needMPICH(t)
 	etcdServer(t)
 	c := &testHosts{t: t, flags: flags, train: train, h: history{}, agents: map[string]*exec.Cmd{},
+		gate: filepath.Join(t.TempDir(), "gate"),
 		ends: map[string]chan error{}, name: fmt.Sprintf("hosts%d-%d", os.Getpid(), time.Now().UnixNano()%1e6)}
 	var list []string
 	for _, s := range servers {
@@ -85,6 +90,7 @@ func (c *testHosts) start(host string) {
 	c.t.Helper()
 	line := fmt.Sprintf("launch %s --etcd %s --job %s --host %s -- train %s", c.flags, c.etcd, c.name, host, c.train)
 	cmd := galleyCommand(c.t, append(strings.Fields(line), tinyRun...)...)
+	cmd.Env = append(cmd.Env, gateVariable+"="+c.gate)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		c.t.Fatal(err)
@@ -167,13 +173,13 @@ func (c *testHosts) workers(host string, servers bool) (pids []int) {
 
 // TestElasticHosts: hosts join, are drained and die; every step is told, to the bit what one process tells.
 func TestElasticHosts(t *testing.T) {
-	const train = "--mesh dp=4 --steps 400"
-	c := newHosts(t, "--elastic 1:2 --lease 2s", train, "a")
+	const train = "--mesh dp=4 --steps 1000"
+	c := newHosts(t, "--elastic 1:2 --lease 4s", train, "a")
 	c.start("a")
-	c.goesOn(5, 60*time.Second)
+	c.goesOn(5, long)
 	c.start("b")
-	c.wait("processes on a, b", 60*time.Second)
-	c.goesOn(5, 60*time.Second)
+	c.wait("processes on a, b", long)
+	c.goesOn(5, long)
 	if out, err := galleyCommand(t, "status", "--job", c.name).CombinedOutput(); err != nil ||
 		!strings.Contains(string(out), "2 processes on 2 hosts") {
 		t.Errorf("status: got %v and %s", err, out)
@@ -185,8 +191,9 @@ func TestElasticHosts(t *testing.T) {
 	if err := c.agents["b"].Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	c.wait("host b is lost", 60*time.Second)
-	c.goesOn(5, 60*time.Second)
+	c.wait("host b is lost", long)
+	c.goesOn(5, long)
+	openGate(t, c.gate)
 	if err := <-c.ends["a"]; err != nil {
 		t.Fatalf("%v\n%s", err, c.events())
 	}
@@ -208,12 +215,12 @@ var leftAfter = regexp.MustCompile(`epoch \d+: .* after step (\d+): host b leave
 // TestElasticLeaves: a host that gets SIGTERM hands on and leaves with exit code 0; nothing is taken again.
 // Hosts with other flags are refused, and a job with too few waits and says so.
 func TestElasticLeaves(t *testing.T) {
-	const train = "--mesh dp=4 --steps 300"
-	c := newHosts(t, "--elastic 2:3 --lease 2s", train, "a")
+	const train = "--mesh dp=4 --steps 1000"
+	c := newHosts(t, "--elastic 2:3 --lease 60s", train, "a")
 	c.start("a")
-	c.wait("1 of at least 2 hosts are here", 60*time.Second)
+	c.wait("1 of at least 2 hosts are here", long)
 	c.start("b")
-	c.goesOn(5, 60*time.Second)
+	c.goesOn(5, long)
 	line := fmt.Sprintf("launch --elastic 2:3 --etcd %s --job %s --host d -- train --mesh dp=4 --steps 3", c.etcd, c.name)
 	if out, err := galleyCommand(t, strings.Fields(line)...).CombinedOutput(); err == nil ||
 		!strings.Contains(string(out), "other flags") {
@@ -225,7 +232,8 @@ func TestElasticLeaves(t *testing.T) {
 	if err := <-c.ends["b"]; err != nil {
 		t.Fatalf("SIGTERM: got %v\n%s", err, c.events())
 	}
-	c.wait("host b leaves", 30*time.Second)
+	c.wait("host b leaves", long)
+	openGate(t, c.gate)
 	if err := <-c.ends["a"]; err != nil {
 		t.Fatalf("%v\n%s", err, c.events())
 	}
@@ -266,7 +274,7 @@ func TestElasticSlowStore(t *testing.T) {
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(slow.CloseClientConnections)
-	for range 100 {
+	for range 6000 {
 		if conn, err := net.Dial("tcp", address); err == nil {
 			conn.Close()
 			break
@@ -275,10 +283,11 @@ func TestElasticSlowStore(t *testing.T) {
 	}
 	c.etcd = slow.URL
 	c.start("a")
-	c.goesOn(3, 60*time.Second)
+	c.goesOn(3, long)
 	if pids := c.workers("a", false); len(pids) > 0 {
 		_ = syscall.Kill(pids[0], syscall.SIGKILL)
 	}
+	openGate(t, c.gate)
 	if err := <-c.ends["a"]; err != nil {
 		t.Fatalf("%v\n%s", err, c.events())
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ type elasticRun struct {
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
 	lines  chan string
+	gate   string // a file: until it is there, steps are slow
 }
 
 // startElastic starts an agent with flags before and behind the dashes.
@@ -27,7 +29,9 @@ func startElastic(t *testing.T, launch, train string) *elasticRun {
 	t.Helper()
 	needMPICH(t)
 	args := append(strings.Fields("launch "+launch+" -- train "+train), tinyRun...)
-	r := &elasticRun{t: t, cmd: galleyCommand(t, args...), stderr: &bytes.Buffer{}, lines: make(chan string, 1<<16)}
+	r := &elasticRun{t: t, cmd: galleyCommand(t, args...), stderr: &bytes.Buffer{}, lines: make(chan string, 1<<16),
+		gate: filepath.Join(t.TempDir(), "gate")}
+	r.cmd.Env = append(r.cmd.Env, gateVariable+"="+r.gate)
 	r.cmd.Stderr = r.stderr
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
@@ -100,7 +104,7 @@ func plainRun(t *testing.T, n int, train string) history {
 
 // TestElasticKills: random workers are killed; every step is told, and to the bit what it is without that.
 func TestElasticKills(t *testing.T) {
-	const train = "--mesh dp=2 --zero 1 --steps 120"
+	const train = "--mesh dp=2 --zero 1 --steps 400"
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -113,7 +117,9 @@ func TestElasticKills(t *testing.T) {
 				continue
 			}
 			_ = syscall.Kill(pids[random.IntN(len(pids))], syscall.SIGKILL)
-			kills, next = kills+1, step+5+random.IntN(20)
+			if kills, next = kills+1, step+5+random.IntN(20); kills == 3 {
+				openGate(t, r.gate)
+			}
 		}
 	}
 	if err := r.cmd.Wait(); err != nil {

@@ -30,6 +30,7 @@ type generateCmd struct {
 	RepetitionPenalty float64  `help:"Make tokens that were seen less likely by this factor." default:"1"`
 	Weights           string   `help:"Keep weights as f32, bf16, int8 or int4; without it as the model has them." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
 	Threads           int      `help:"Threads; 0 means all cores."`
+	TP                int      `name:"tp" help:"Devices of this process over which heads and matrices are split; they share the threads." default:"1"`
 }
 
 // Help is what galley generate --help adds.
@@ -40,6 +41,7 @@ func (generateCmd) Help() string {
   galley generate llama-3-8b --top-p 0.9 --top-k 0        draw among the likeliest that make up nine tenths
   galley generate llama-3-8b --prompt "Q: " --stop "\nQ:" --weights bf16
   galley generate llama-3-8b --weights int4               a quarter of the memory of bf16, and faster
+  galley generate llama-3-8b --tp 2                       the same tokens, computed by two devices
 Generation ends early at an eos_token_id of config.json.`
 }
 
@@ -83,13 +85,14 @@ func (c *generateCmd) Run() error {
 		return err
 	}
 	defer done()
-	return speak(shape, t, ask, engine.Config{Threads: c.Threads, Weights: c.Weights, Read: read, Grouped: m.grouped})
+	return speak(shape, t, ask, engine.Config{Threads: c.Threads, Weights: c.Weights, Read: read, Grouped: m.grouped,
+		TP: c.TP})
 }
 
 // speakByOps is for models that the engine does not serve.
 func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error {
-	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" {
-		return errors.New("--stop, --min-p, --repetition-penalty, --weights: they are for transformers: " +
+	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 {
+		return errors.New("--stop, --min-p, --repetition-penalty, --weights, --tp: they are for transformers: " +
 			"this model keeps a state in place of keys and values")
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
@@ -102,7 +105,7 @@ func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error
 }
 
 func (c *generateCmd) validate() error {
-	err := positive(map[string]int{"tokens": c.Tokens})
+	err := positive(map[string]int{"tokens": c.Tokens, "tp": c.TP})
 	if err == nil {
 		err = natural(map[string]int{"threads": c.Threads, "top-k": c.TopK})
 	}

@@ -35,9 +35,13 @@ func galleyCommand(t *testing.T, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.Env = commandEnv()
 	return cmd
 }
+
+// commandEnv makes this binary the command. Processes that are healthy are not given up where many tests
+// share few cores.
+func commandEnv() []string { return append(os.Environ(), asCommand+"=1", "GALLEY_PATIENCE=5m") }
 
 // tinyRun is flags of a run of a second.
 var tinyRun = strings.Fields("--tokens 0 --dim 32 --layers 2 --heads 2 --seq 16 --batch 8 --threads 1 --log-losses")
@@ -146,7 +150,7 @@ func TestLaunchKilled(t *testing.T) {
 		t.Errorf("got %v and %s", err, out)
 	}
 	for _, pid := range pids {
-		for range 100 {
+		for range 6000 {
 			if syscall.Kill(pid, 0) != nil {
 				break
 			}
@@ -187,7 +191,7 @@ func TestLaunchResumes(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for range 3000 { // until there is a checkpoint
+	for range 60_000 { // until there is a checkpoint
 		if found, err := filepath.Glob(filepath.Join(dir, "step-*")); err != nil || len(found) > 0 {
 			break
 		}
@@ -211,8 +215,7 @@ func TestLaunchResumes(t *testing.T) {
 }
 
 // TestLaunchMemory: a process with a share of the devices takes that share of the memory of one with all of
-// them, and little more. 64 MiB are wanted and mostly held (n = 2: 517 to 531 MiB of 1,005; n = 4: 299 to 338);
-// garbage that is not collected yet can take a process further, up to 119 MiB were seen.
+// them, and at most 64 MiB more (n = 2: 514 MiB of 990, n = 4: 293).
 func TestLaunchMemory(t *testing.T) {
 	needMPICH(t)
 	if testing.Short() {
@@ -229,7 +232,7 @@ func TestLaunchMemory(t *testing.T) {
 		all := peaks(t, galleyCommand(t, args...), n)
 		t.Logf("1 process: %d MiB, %d: %v", one[0]>>20, n, all)
 		for _, peak := range all {
-			if most := one[0]/n + 192<<20; peak > most {
+			if most := one[0]/n + 64<<20; peak > most {
 				t.Errorf("a process of %d took %d MiB, of one %d: want at most %d", n, peak>>20, one[0]>>20, most>>20)
 			}
 		}

@@ -35,7 +35,7 @@ func TestLaunchersAlike(t *testing.T) {
 				needMPICH(t)
 			}
 			cmd := exec.CommandContext(t.Context(), words[0], append(words[1:], train...)...)
-			cmd.Env = append(os.Environ(), asCommand+"=1")
+			cmd.Env = commandEnv()
 			if got := losses(t, cmd); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
@@ -86,7 +86,7 @@ func inSlurm(t *testing.T, words ...string) *exec.Cmd {
 		t.Skip("slurmd needs root")
 	}
 	cmd := exec.CommandContext(t.Context(), "../../bench/slurm.sh", words...)
-	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.Env = commandEnv()
 	return cmd
 }
 
@@ -100,7 +100,7 @@ func onTwoHosts(t *testing.T, shape string, words ...string) *exec.Cmd {
 		t.Skipf("no two hosts here: %s", out)
 	}
 	cmd := exec.CommandContext(t.Context(), "../../bench/namespaces.sh", append([]string{shape}, words...)...)
-	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.Env = commandEnv()
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/elastic/worker"
+	"github.com/galley-ml/galley/nn"
 )
 
 // loop is what the command does while the library's loop takes the steps of a run: it shows them, logs them
@@ -41,10 +42,19 @@ type loop struct {
 func (t *training) train() error {
 	for {
 		moves, err := t.trainPlan()
-		if err != nil || !moves {
+		if err != nil {
 			return err
 		}
+		if !moves {
+			break
+		}
 	}
+	if s := t.d.NewSession(); job.First() {
+		for i, a := range t.averages {
+			t.model.Params()[i].Value = s.Tensor(a).Track()
+		}
+	}
+	return nil
 }
 
 // trainPlan takes the steps of one plan; moves says that another is to go on from its checkpoint.
@@ -71,10 +81,13 @@ func (t *training) trainPlan() (moves bool, err error) {
 	return false, l.ended(err)
 }
 
+// besides is callbacks that tests add.
+var besides []fit.Callback
+
 // config is the run in the library's words.
 func (l *loop) config() (galley.FitConfig, error) {
 	c := galley.FitConfig{Steps: max(0, l.Steps-l.trainer.Steps()), ValidEvery: l.ValidEvery, ValidBatches: evalBatches,
-		Overlap: true, Callbacks: []fit.Callback{l}}
+		Overlap: true, Callbacks: append([]fit.Callback{l}, besides...)}
 	if l.eval != nil {
 		c.Valid = runBatches{l.eval, l.Batch, evalBatches}
 	}
@@ -110,13 +123,32 @@ func (l *loop) ended(err error) error {
 	if job.Size() > 1 {
 		return l.gather()
 	}
-	return l.trainer.Sync(l.d.NewSession())
+	if err = l.trainer.Sync(l.d.NewSession()); err == nil && l.EMA > 0 {
+		l.averages, err = l.trainer.Averaged()
+	}
+	return err
 }
 
 // gather saves the model of a job, one parameter at a time. All of it comes to the first process only where
 // that continues a text with it.
 func (l *loop) gather() error {
-	if err := l.saveEach(l.trainer.ReadParams); err != nil {
+	each := l.trainer.ReadParams
+	if l.EMA > 0 {
+		averages, err := l.trainer.Averaged()
+		if err != nil {
+			return err
+		}
+		l.averages = averages
+		each = func(f func(p *nn.Param, value array.Array) error) error {
+			for i, p := range l.model.Params() {
+				if err := f(p, averages[i]); err != nil || !job.First() {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	if err := l.saveEach(each); err != nil {
 		return err
 	}
 	if l.Tokens == 0 {
@@ -222,9 +254,14 @@ func (l *loop) OnEvaluate(p *fit.Progress) error {
 	default:
 		fmt.Printf("step %d/%d  loss on held-out text %.4f\n", p.Step, p.Steps, loss)
 	}
+	routers, err := l.tellRouters()
+	if err != nil {
+		return err
+	}
+	l.at = time.Now()
 	nan := math.NaN()
 	return l.log.write(fit.LogRow{Step: p.Step, Loss: nan, GradNorm: nan, LR: nan, ValidLoss: loss,
-		Seconds: l.p.seconds(), DataWaitSeconds: nan})
+		Seconds: l.p.seconds(), DataWaitSeconds: nan, Routers: routers})
 }
 
 // OnSave leaves the time that a checkpoint takes out of that of the next step.

@@ -70,7 +70,7 @@ func exitOf(t *testing.T, c *exec.Cmd) int {
 	go func() { done <- c.Wait() }()
 	select {
 	case <-done:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(10 * time.Minute):
 		t.Fatal("it does not end")
 	}
 	return c.ProcessState.ExitCode()

@@ -148,6 +148,9 @@ func (c *trainCmd) validate() error {
 		err = positive(map[string]int{"programs": c.Programs})
 	}
 	if err == nil {
+		err = c.validateOptimizer()
+	}
+	if err == nil {
 		err = c.validateData(c.Seq)
 	}
 	if err == nil {
@@ -194,6 +197,8 @@ type training struct {
 	stopped *stoppedError
 	// learned is what probing or the run came to; nil where there was neither.
 	learned *plan.Calibration
+	// averages are the moving averages of the weights, where --ema keeps them.
+	averages []array.Array
 	// adapt watches the run, where somebody does; next is the plan that it moves to, moved the move that was made.
 	adapt *adapter
 	next  *galley.Strategy

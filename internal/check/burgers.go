@@ -49,13 +49,21 @@ func Burgers(w io.Writer, dir string, d *galley.Device) (*report.Report, error) 
 	}
 	defer file.Close()
 	b := &burgers{ref: ref, file: file, d: d, r: report.New(w, false)}
-	for _, mode := range []galley.Mode{galley.Eager, galley.Static} {
-		if err := b.run(mode); err != nil {
-			return nil, err
+	for _, way := range []burgersWay{{"", fields}, {"series ", fieldsForward}} {
+		for _, mode := range []galley.Mode{galley.Eager, galley.Static} {
+			if err := b.run(way, mode); err != nil {
+				return nil, err
+			}
 		}
 	}
 	b.r.Last()
 	return b.r, nil
+}
+
+// burgersWay is a way to the field u and its derivatives ux, ut and uxx.
+type burgersWay struct {
+	name   string
+	fields func(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor)
 }
 
 type burgers struct {
@@ -106,7 +114,7 @@ func network(params []*nn.Param, xt *op.Tensor) *op.Tensor {
 	return h
 }
 
-// fields are u, its first derivatives and the second in x, each [n,1].
+// fields are u, its first derivatives and the second in x, each [n,1], by gradients of gradients.
 func fields(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
 	u = network(params, xt)
 	first := galley.Grad(op.Sum(u), xt)[0]
@@ -115,14 +123,20 @@ func fields(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
 	return u, ux, ut, uxx
 }
 
+// fieldsForward are the same by Taylor series.
+func fieldsForward(params []*nn.Param, xt *op.Tensor) (u, ux, ut, uxx *op.Tensor) {
+	d := galley.Derivatives(func(x *op.Tensor) *op.Tensor { return network(params, x) }, xt, "", "x", "t", "xx")
+	return d[0], d[1], d[2], d[3]
+}
+
 // loss is the mean square of what the equation leaves over.
-func (b *burgers) loss(params []*nn.Param, xt *op.Tensor) *op.Tensor {
-	u, ux, ut, uxx := fields(params, xt)
+func (b *burgers) loss(way burgersWay, params []*nn.Param, xt *op.Tensor) *op.Tensor {
+	u, ux, ut, uxx := way.fields(params, xt)
 	rest := op.Sub(op.Add(ut, op.Mul(u, ux)), op.MulScalar(uxx, b.ref.Nu))
 	return op.Mean(op.Square(rest))
 }
 
-func (b *burgers) run(mode galley.Mode) error {
+func (b *burgers) run(way burgersWay, mode galley.Mode) error {
 	name := map[galley.Mode]string{galley.Eager: "eager", galley.Static: "traced"}[mode]
 	s := b.d.NewSession()
 	params, err := b.params(s)
@@ -137,14 +151,14 @@ func (b *burgers) run(mode galley.Mode) error {
 	if err != nil {
 		return err
 	}
-	if err := b.derivatives(name, params, xt); err != nil {
+	if err := b.derivatives(way, name, params, xt); err != nil {
 		return err
 	}
-	return b.train(name, mode, params, xt)
+	return b.train(way, name, mode, params, xt)
 }
 
 // derivatives compares the fields and the gradients of the loss at the start.
-func (b *burgers) derivatives(mode string, params []*nn.Param, xt array.Array) error {
+func (b *burgers) derivatives(way burgersWay, mode string, params []*nn.Param, xt array.Array) error {
 	args := []array.Array{xt}
 	for _, p := range params {
 		a, err := galley.Read(p.Value)
@@ -155,8 +169,8 @@ func (b *burgers) derivatives(mode string, params []*nn.Param, xt array.Array) e
 	}
 	results, err := execute(b.d, mode, args, func(in []*op.Tensor) []*op.Tensor {
 		defer nn.Bind(params, in[1:])()
-		u, ux, ut, uxx := fields(params, in[0])
-		return append([]*op.Tensor{u, ux, ut, uxx}, galley.Grad(b.loss(params, in[0]), in[1:]...)...)
+		u, ux, ut, uxx := way.fields(params, in[0])
+		return append([]*op.Tensor{u, ux, ut, uxx}, galley.Grad(b.loss(way, params, in[0]), in[1:]...)...)
 	})
 	if err != nil {
 		return err
@@ -171,12 +185,13 @@ func (b *burgers) derivatives(mode string, params []*nn.Param, xt array.Array) e
 			return err
 		}
 		got := results[i].Reshape(want.Shape()...)
-		b.compare(mode+" "+name, relativeError(got, want))
+		b.compare(way.name+mode+" "+name, relativeError(got, want))
 	}
 	return nil
 }
 
-func (b *burgers) train(name string, mode galley.Mode, params []*nn.Param, xt array.Array) error {
+func (b *burgers) train(way burgersWay, name string, mode galley.Mode, params []*nn.Param,
+	xt array.Array) error {
 	t, err := galley.NewTrainer(galley.TrainerConfig{
 		Device: b.d, Params: params, Mode: mode,
 		Loss: func(batch []*op.Tensor) *op.Tensor {
@@ -184,7 +199,7 @@ func (b *burgers) train(name string, mode galley.Mode, params []*nn.Param, xt ar
 			if !x.Tracked() {
 				x = x.Track()
 			}
-			return b.loss(params, x)
+			return b.loss(way, params, x)
 		},
 		Optimizer: optim.Adam{}, Schedule: optim.Constant{LR: b.ref.LR},
 	})
@@ -196,7 +211,7 @@ func (b *burgers) train(name string, mode galley.Mode, params []*nn.Param, xt ar
 		if err != nil {
 			return err
 		}
-		b.compare(fmt.Sprintf("%s loss %d", name, i), math.Abs(m.Loss-want)/math.Abs(want))
+		b.compare(fmt.Sprintf("%s%s loss %d", way.name, name, i), math.Abs(m.Loss-want)/math.Abs(want))
 	}
 	return nil
 }

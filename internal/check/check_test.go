@@ -46,7 +46,7 @@ func TestBurgers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Failed() != 0 || r.Passed() != 120 {
+	if r.Failed() != 0 || r.Passed() != 240 {
 		t.Error(out.String())
 	}
 }

@@ -10,15 +10,6 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Metric is the quotient of two sums over all batches.
-type Metric struct {
-	Name string
-	// Compute is a batch's share: a sum, and what it is divided by, both scalars.
-	Compute func(outputs, labels []*op.Tensor) (sum, count *op.Tensor)
-	// Finish, where set, is applied to the quotient at the end.
-	Finish func(x float64) float64
-}
-
 // Terms is what a forward pass has to compute of a batch: the loss as a sum and its count.
 func Terms(loss *op.Tensor, params, batch []*op.Tensor) (terms []*op.Tensor, ok bool) {
 	if loss == nil || loss.Err() != nil || len(loss.Shape()) > 0 {
@@ -43,12 +34,12 @@ type Sums func(ctx context.Context, batch []array.Array) ([]float64, error)
 // Evaluation is a loss and metrics, summed over batches.
 type Evaluation struct {
 	of      Sums
-	metrics []Metric
+	metrics []fit.Metric
 	sums    []float64
 }
 
 // New is an evaluation that has seen no batch: of computes the terms of the loss, then those of each metric.
-func New(of Sums, metrics []Metric) *Evaluation { return &Evaluation{of: of, metrics: metrics} }
+func New(of Sums, metrics []fit.Metric) *Evaluation { return &Evaluation{of: of, metrics: metrics} }
 
 // add evaluates one more batch.
 func (e *Evaluation) add(ctx context.Context, batch []array.Array) error {

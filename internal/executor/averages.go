@@ -12,7 +12,10 @@ import (
 func (c Config) Averages(e Executor, updates int) ([]array.Array, error) {
 	o, ok := c.Optimizer.(optim.Averaged)
 	if !ok {
-		return nil, fmt.Errorf("trainer: optimizer %T keeps no averages: want optim.Averaged around it", c.Optimizer)
+		return nil, fmt.Errorf(
+			"trainer: optimizer %T keeps no averages: want optim.Averaged around it",
+			c.Optimizer,
+		)
 	}
 	if updates == 0 {
 		return nil, fmt.Errorf("trainer: there are no averages before the first step")

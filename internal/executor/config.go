@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -139,4 +140,32 @@ func Value(p *nn.Param) (array.Array, error) {
 		return a, fmt.Errorf("parameter %q: %w", p.Name, err)
 	}
 	return a, nil
+}
+
+// LoadValues reads parameters that have no value, unless devices will read their parts.
+func (c Config) LoadValues() error {
+	if c.Load == nil || c.Device == nil || c.Strategy != nil && c.Backend == nil {
+		return nil
+	}
+	s := c.Device.NewSession()
+	for _, p := range c.Params {
+		if p.Value != nil {
+			continue
+		}
+		a := array.New(p.Type.DType, p.Type.Shape...)
+		box := mesh.Box{Start: make([]int, len(p.Type.Shape)), Size: p.Type.Shape}
+		if err := c.Load(p, box, a); err != nil {
+			return fmt.Errorf("parameter %q: %w", p.Name, err)
+		}
+		p.Value = s.Tensor(a).Track()
+	}
+	return nil
+}
+
+// CheckBatch refuses to begin without one.
+func CheckBatch(ctx context.Context, batch []array.Array) error {
+	if len(batch) == 0 {
+		return fmt.Errorf("batch: got none: want inputs, then labels")
+	}
+	return ctx.Err()
 }

@@ -11,7 +11,13 @@ import (
 // first.
 func MicroRows(batch, n int) ([]int, error) {
 	if batch < n {
-		return nil, fmt.Errorf("strategy: a batch of %d rows cannot be cut into %d micro-batches: want micro=%d or a batch of %d", batch, n, batch, n)
+		return nil, fmt.Errorf(
+			"strategy: a batch of %d rows cannot be cut into %d micro-batches: want micro=%d or a batch of %d",
+			batch,
+			n,
+			batch,
+			n,
+		)
 	}
 	return Spread(batch, n), nil
 }
@@ -52,7 +58,11 @@ func CutRows(batch []array.Array, rows []int) ([][]array.Array, error) {
 			case len(s) == 0 || len(rows) == 1:
 				parts[m] = append(parts[m], a)
 			case s[0] != all:
-				return nil, fmt.Errorf("batch: tensors of %d rows and of shape %v: want as many rows, or no micro-batches", all, s)
+				return nil, fmt.Errorf(
+					"batch: tensors of %d rows and of shape %v: want as many rows, or no micro-batches",
+					all,
+					s,
+				)
 			default:
 				parts[m] = append(parts[m], a.Rows(at, at+n))
 			}

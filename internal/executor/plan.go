@@ -3,6 +3,7 @@ package executor
 import (
 	"slices"
 
+	"github.com/galley-ml/galley/cost"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
@@ -46,8 +47,11 @@ func (c Config) PlanStepOne(p *ir.Func) (*Plan, error) {
 	call := step.Call{When: step.AsWhole, Donated: UpTo(0, len(c.Params)*(1+c.Optimizer.Slots())),
 		Params:  slices.Concat(c.StatePieces(), []step.Piece{step.ScalarPiece(0), step.ScalarPiece(1)}),
 		Results: slices.Concat([]step.Piece{step.ReportPiece(0), step.ReportPiece(1)}, c.StatePieces())}
-	return c.planOne(p, step.WholeConfig{Weights: c.WholeWeights(), Scalars: []ir.Type{c.ScalarType(), c.ScalarType()}},
-		call)
+	return c.planOne(
+		p,
+		step.WholeConfig{Weights: c.WholeWeights(), Scalars: []ir.Type{c.ScalarType(), c.ScalarType()}},
+		call,
+	)
 }
 
 // PlanForwardOne is the plan of a forward pass on one device.
@@ -140,4 +144,20 @@ func Compile(d *cpu.Device, p *ir.Func, o cpu.Options) (*cpu.Executable, error) 
 		return nil, err
 	}
 	return d.Compile(p, o)
+}
+
+// Cost is what the plan takes on each device.
+func (p *Plan) Cost() *cost.Cost {
+	if p == nil {
+		return nil
+	}
+	c := &cost.Cost{Strategy: p.Strategy}
+	for _, d := range p.Devices {
+		m, l := d.Memory, d.Load
+		c.Devices = append(c.Devices, cost.Device{
+			Weights: m.Weights, Slots: m.Slots, Sums: m.Sums, Step: m.Step,
+			Flops: l.Flops, Sent: l.Sent, Collectives: l.Collectives, Messages: l.Messages,
+		})
+	}
+	return c
 }

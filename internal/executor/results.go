@@ -18,8 +18,13 @@ func Stack(parts [][]array.Array, rows []int) (out []array.Array, err error) {
 	for i := range parts[0] {
 		for m, p := range parts {
 			if s := p[i].Shape(); len(s) == 0 || s[0] != rows[m] {
-				return nil, fmt.Errorf("forward: result %d of a micro-batch of %d rows has shape %v: want a row for each: "+
-					"reduce it after Run, or set Micro to 1", i, rows[m], s)
+				return nil, fmt.Errorf(
+					"forward: result %d of a micro-batch of %d rows has shape %v: want a row for each: "+
+						"reduce it after Run, or set Micro to 1",
+					i,
+					rows[m],
+					s,
+				)
 			}
 		}
 		out = append(out, stack(parts, i))

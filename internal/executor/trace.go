@@ -46,8 +46,8 @@ func (c Config) SlotParams(b *ir.Builder) (list []*op.Tensor) {
 	return list
 }
 
-// SlotTypes is the types of the optimizer's slots of parameter i: as small as can be where no optimizer changes
-// it.
+// SlotTypes is the types of the optimizer's slots of parameter i: as small as can be where no optimizer
+// changes it.
 func (c Config) SlotTypes(i int) []ir.Type {
 	if p := c.Params[i]; p.Fixed || p.Buffer {
 		return slices.Repeat([]ir.Type{{DType: array.F32, Shape: array.Shape{1}}}, c.Optimizer.Slots())
@@ -120,8 +120,8 @@ func (c Config) Update(loss *op.Tensor, params, grads, rest []*op.Tensor, scale 
 	return append(next, nextState...)
 }
 
-// learned is gradients without those of buffers, which are what is added to them, and of fixed parameters, which
-// have none.
+// learned is gradients without those of buffers, which are what is added to them, and of fixed parameters,
+// which have none.
 func (c Config) learned(grads []*op.Tensor) (list []*op.Tensor) {
 	for i, g := range grads {
 		if !c.Params[i].Buffer && !c.Params[i].Fixed {

@@ -13,8 +13,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Trained is the values of parameters that are on devices of an executor: those after its last step, which are
-// brought here when somebody looks at them. Where the executor keeps them in Params there is nothing to do.
+// Trained is the values of parameters that are on devices of an executor: those after its last step, which
+// are brought here when somebody looks at them. Where the executor keeps them in Params there is nothing to
+// do.
 type Trained struct {
 	exec   Executor
 	params []*nn.Param
@@ -156,12 +157,15 @@ func (t *Trained) Sync(s *cpu.Session, keep bool) error {
 // elsewhere is the value of a parameter that another process has.
 func elsewhere(s *cpu.Session, p *nn.Param) *op.Tensor {
 	return ir.Later(s, p.Type, func() (any, error) {
-		return nil, fmt.Errorf("parameter %q: its value is in the first process of the job, where Sync has brought it", p.Name)
+		return nil, fmt.Errorf(
+			"parameter %q: its value is in the first process of the job, where Sync has brought it",
+			p.Name,
+		)
 	}).Track()
 }
 
-// Each calls f with the value of every parameter, one after the other. In a job all processes call it, and the
-// first is given the values that are on devices.
+// Each calls f with the value of every parameter, one after the other. In a job all processes call it, and
+// the first is given the values that are on devices.
 func (t *Trained) Each(f func(p *nn.Param, a array.Array) error) error {
 	if err := t.Ready(); err != nil {
 		return err
@@ -231,8 +235,8 @@ func (t *Trained) readable(version, step int) error {
 // errClosed is a trainer whose state was given up.
 var errClosed = errors.New("trainer: it has no state any more: it was closed: make another and Resume")
 
-// Close reads all values that parameters still have from the executor, so that they outlive its devices, which
-// it then closes.
+// Close reads all values that parameters still have from the executor, so that they outlive its devices,
+// which it then closes.
 func (t *Trained) Close() error {
 	if !t.exec.Away() {
 		return t.exec.Close()

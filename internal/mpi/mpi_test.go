@@ -72,7 +72,9 @@ func inJob(t *testing.T) (*process.Process, *Engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return process.Join(e), e
+	p := process.Join(e)
+	p.SetPatience(5 * time.Minute) // cores may be crowded
+	return p, e
 }
 
 // TestWorkerConformance is what each process of TestConformance runs.

@@ -47,29 +47,51 @@ func (f Format) Kept() Format {
 // Source is matrices [out, in] one below the other, which become one weight.
 type Source struct{ parts []part }
 
+// part is rows first to first+rows of a matrix, where transposed is that they are its columns.
 type part struct {
 	array.Array
-	transposed bool
+	transposed  bool
+	first, rows int
 }
 
 // Rows is the source of matrices that are stored [out, in].
 func Rows(a ...array.Array) Source {
 	var s Source
 	for _, a := range a {
-		s.parts = append(s.parts, part{a, false})
+		s.parts = append(s.parts, part{Array: a, rows: dim(a, 0)})
 	}
 	return s
 }
 
 // Columns is the source of a matrix that is stored [in, out].
-func Columns(a array.Array) Source { return Source{parts: []part{{a, true}}} }
-
-func (p part) out() int {
-	if p.transposed {
-		return p.Shape()[1]
-	}
-	return p.Shape()[0]
+func Columns(a array.Array) Source {
+	return Source{parts: []part{{Array: a, transposed: true, rows: dim(a, 1)}}}
 }
+
+// dim is a dim of what should be a matrix; check tells of what is none.
+func dim(a array.Array, i int) int {
+	if len(a.Shape()) != 2 {
+		return 0
+	}
+	return a.Shape()[i]
+}
+
+// Cut is rows lo to hi of a source of one matrix.
+func (s Source) Cut(lo, hi int) Source {
+	p := s.parts[0]
+	p.first, p.rows = p.first+lo, hi-lo
+	return Source{parts: []part{p}}
+}
+
+// Join is sources one below the other.
+func Join(all ...Source) (s Source) {
+	for _, a := range all {
+		s.parts = append(s.parts, a.parts...)
+	}
+	return s
+}
+
+func (p part) out() int { return p.rows }
 
 func (p part) in() int {
 	if p.transposed {
@@ -145,10 +167,10 @@ func (s Source) all(d array.DType) bool {
 
 // row reads row j of a part; one that is transposed is read element by element.
 func (p part) row(dst []float32, j int) {
-	n := p.in()
-	first, step := j*n, 1
+	j += p.first
+	first, step := j*p.in(), 1
 	if p.transposed {
-		first, step = j, p.out()
+		first, step = j, p.Shape()[1]
 	}
 	if step == 1 && Floats(dst, p.Array, first) {
 		return

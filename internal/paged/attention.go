@@ -7,9 +7,10 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// heads is what an attention does between its projections.
+// heads is what an attention does between its projections, on one device; all is the queries of all devices.
 type heads struct {
 	queries, keys, dim, valueDim int
+	all                          int
 	scale, cap                   float32
 	window                       int
 	rope                         *rope
@@ -23,7 +24,7 @@ func (b *builder) heads(h nn.Heads, valueDim, turned int) heads {
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(h.Dim))
 	}
-	return heads{queries: h.Queries, keys: h.Keys, dim: h.Dim, valueDim: valueDim, scale: float32(scale),
+	return heads{queries: b.share(h.Queries).len(), keys: b.ownKeys(h.Keys).len(), all: h.Queries, dim: h.Dim, valueDim: valueDim, scale: float32(scale),
 		cap: float32(h.Cap), window: h.Window, rope: newRope(h, turned)}
 }
 
@@ -40,10 +41,17 @@ type attention interface {
 func (b *builder) attention(a nn.Attender) attention {
 	switch a := a.(type) {
 	case *nn.Attention:
-		return &split{h: b.heads(a.Heads, a.Heads.Dim, a.Heads.Dim), qkv: b.joined(a.Q, a.K, a.V), o: b.linear(a.O),
+		h := a.Heads
+		q, k := b.share(h.Queries).times(h.Dim, 0), b.ownKeys(h.Keys).times(h.Dim, 0)
+		return &split{h: b.heads(h, h.Dim, h.Dim), o: b.shared(a.O, b.config.Hidden),
+			qkv:   b.product(b.pieceOf(a.Q, q), b.pieceOf(a.K, k), b.pieceOf(a.V, k)),
 			qNorm: b.rms(a.QNorm), kNorm: b.rms(a.KNorm), qWide: b.rms(a.QWide), kWide: b.rms(a.KWide)}
 	case *nn.FusedAttention:
-		return &split{h: b.heads(a.Heads, a.Heads.Dim, a.Heads.Dim), qkv: b.projection(a.QKV), o: b.projection(a.Proj)}
+		h := a.Heads
+		q, k := b.share(h.Queries), b.ownKeys(h.Keys)
+		qkv := b.product(b.pieceOf(a.QKV, q.times(h.Dim, 0)), b.pieceOf(a.QKV, k.times(h.Dim, h.Queries*h.Dim)),
+			b.pieceOf(a.QKV, k.times(h.Dim, (h.Queries+h.Keys)*h.Dim)))
+		return &split{h: b.heads(h, h.Dim, h.Dim), qkv: qkv, o: b.shared(a.Proj, b.config.Hidden)}
 	case *nn.LatentAttention:
 		return b.latent(a)
 	}
@@ -65,7 +73,7 @@ func (a *split) widest() int        { return a.qkv.out() }
 func (a *split) project(s *Step, x []float32) {
 	n, h := s.count, a.h
 	all := s.inner[:n*a.qkv.out()]
-	a.qkv.run(s.pool(), all, x, n)
+	s.multiply(a.qkv, all, x, n)
 	queries, keys := h.queries*h.dim, h.keys*h.dim
 	s.rows(n, a.qkv.out(), func(i int) {
 		row := all[i*a.qkv.out() : (i+1)*a.qkv.out()]

@@ -7,6 +7,7 @@ const PageTokens = 16
 // stored element by element, [dim][PageTokens], and its values token by token, [PageTokens][dim]: as the
 // products of attention read them.
 type Cache struct {
+	others []*Cache // of further devices, each with its own heads
 	pages  int
 	layers []layerCache
 }
@@ -26,6 +27,9 @@ type layerCache struct {
 // NewCache takes the memory of pages for a model.
 func NewCache(m *Model, pages int) *Cache {
 	c := &Cache{pages: pages}
+	for _, d := range m.others {
+		c.others = append(c.others, NewCache(d, pages))
+	}
 	for _, l := range m.layers {
 		h := l.attention.heads()
 		lc := layerCache{heads: h.keys, keyDim: h.dim, valueDim: h.valueDim, valueStride: roundUp(h.valueDim)}
@@ -40,12 +44,15 @@ func NewCache(m *Model, pages int) *Cache {
 // Pages is how many there are.
 func (c *Cache) Pages() int { return c.pages }
 
-// PageBytes is the memory of one page in all layers.
+// PageBytes is the memory of one page in all layers, on all devices.
 func (m *Model) PageBytes() int {
 	n := 0
 	for _, l := range m.layers {
 		h := l.attention.heads()
 		n += 4 * h.keys * PageTokens * (h.dim + roundUp(h.valueDim))
+	}
+	for _, d := range m.others {
+		n += d.PageBytes()
 	}
 	return n
 }

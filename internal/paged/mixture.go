@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/packed"
+	"github.com/galley-ml/galley/internal/quant"
 	"github.com/galley-ml/galley/nn"
 )
 
@@ -20,14 +21,19 @@ type mixture struct {
 }
 
 func (b *builder) mixture(l *nn.MoE) mlp {
-	router := projection{weight: b.kept(l.Router.Weight), bias: b.vector(l.Router.Bias)}
+	r := whole(l.Router.Weight)
+	r.bias = l.Router.Bias
+	router := b.kept(r)
 	m := &mixture{router: router, bias: b.vector(l.Bias), routing: l.Config.Routing, perToken: l.Config.PerToken}
-	up, down, act := b.experts(l.GateUp), b.experts(l.Down), b.activation()
+	n := l.GateUp.Type.Shape[1] / 2
+	own := b.share(n)
+	up, down := b.experts(l.GateUp, own, own.times(1, n)), b.experts(l.Down, b.share(b.config.Hidden))
+	act := b.activation()
 	if b.err != nil {
 		return m
 	}
 	for e := range up {
-		m.experts = append(m.experts, gated{up: up[e], down: down[e], act: act, silu: l.Config.Act == nil})
+		m.experts = append(m.experts, gated{up: up[e], down: down[e], inner: n, act: act, silu: l.Config.Act == nil})
 	}
 	if l.Shared != nil {
 		g := b.mlp(l.Shared).(gated)
@@ -36,16 +42,20 @@ func (b *builder) mixture(l *nn.MoE) mlp {
 	return m
 }
 
-// experts packs the matrices of a parameter [experts, out, in].
-func (b *builder) experts(p *nn.Param) []projection {
+// experts packs rows of the matrices of a parameter [experts, out, in].
+func (b *builder) experts(p *nn.Param, rows ...span) []projection {
 	shape := p.Type.Shape
 	list := make([]projection, shape[0])
 	for e := range list {
-		list[e].watch = b.watching(e, p)
+		list[e].watch = b.watching(e, piece{weight: p})
 	}
 	if g, ok := b.grouped(p); ok {
 		for e := range list {
-			list[e].weight = b.packGrouped(g.Rows(e*shape[1], (e+1)*shape[1]))
+			var all []quant.Matrix
+			for _, r := range rows {
+				all = append(all, g.Rows(e*shape[1]+r.lo, e*shape[1]+r.hi))
+			}
+			list[e].weight = b.packGrouped(all...)
 		}
 		return list
 	}
@@ -54,7 +64,12 @@ func (b *builder) experts(p *nn.Param) []projection {
 		return nil
 	}
 	for e := range list {
-		list[e].weight = b.pack(packed.Rows(a.Rows(e, e+1).Reshape(shape[1:]...)))
+		one := packed.Rows(a.Rows(e, e+1).Reshape(shape[1:]...))
+		var all []packed.Source
+		for _, r := range rows {
+			all = append(all, one.Cut(r.lo, r.hi))
+		}
+		list[e].weight = b.pack(packed.Join(all...))
 	}
 	return list
 }
@@ -111,7 +126,7 @@ func (m *mixture) run(s *Step, y, x []float32, rows int) {
 func (m *mixture) route(s *Step, x []float32, rows int) (chosen []int, weights []float32) {
 	n := len(m.experts)
 	scores := make([]float32, rows*n)
-	m.router.run(s.pool(), scores, x, rows)
+	s.multiply(m.router, scores, x, rows)
 	ranks := make([]float32, n)
 	for i := range rows {
 		row := scores[i*n : (i+1)*n]

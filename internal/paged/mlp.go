@@ -17,11 +17,18 @@ type mlp interface {
 func (b *builder) mlp(l any) mlp {
 	switch l := l.(type) {
 	case *nn.GatedMLP:
-		return gated{up: b.joined(l.Gate, l.Up), down: b.linear(l.Down), act: b.activation(), silu: l.Act == nil}
+		n := outOf(l.Gate)
+		own := b.share(n)
+		return gated{up: b.product(b.pieceOf(l.Gate, own), b.pieceOf(l.Up, own)), inner: n,
+			down: b.shared(l.Down, b.config.Hidden), act: b.activation(), silu: l.Act == nil}
 	case *nn.FusedGatedMLP:
-		return gated{up: b.linear(l.GateUp), down: b.linear(l.Down), act: b.activation(), silu: l.Act == nil}
+		n := outOf(l.GateUp) / 2
+		own := b.share(n)
+		return gated{up: b.product(b.pieceOf(l.GateUp, own), b.pieceOf(l.GateUp, own.times(1, n))), inner: n,
+			down: b.shared(l.Down, b.config.Hidden), act: b.activation(), silu: l.Act == nil}
 	case *nn.MLP:
-		return plain{up: b.projection(l.FC), down: b.projection(l.Proj), act: b.activation()}
+		n := outOf(l.FC)
+		return plain{up: b.shared(l.FC, n), inner: n, down: b.shared(l.Proj, b.config.Hidden), act: b.activation()}
 	case *nn.MoE:
 		return b.mixture(l)
 	}
@@ -49,9 +56,11 @@ func (b *builder) activation() func(dst, x []float32) {
 	return nil
 }
 
-// gated is down(act(gate(x))·up(x)), gate and up in one product.
+// gated is down(act(gate(x))·up(x)), gate and up in one product; inner is the columns in between, those of all
+// devices.
 type gated struct {
 	up, down projection
+	inner    int
 	act      func(dst, x []float32)
 	silu     bool
 }
@@ -60,7 +69,7 @@ func (g gated) width() int { return g.up.out() }
 
 func (g gated) run(s *Step, y, x []float32, rows int) {
 	h := s.inner[:rows*g.up.out()]
-	g.up.run(s.pool(), h, x, rows)
+	s.multiply(g.up, h, x, rows)
 	n := g.up.out() / 2
 	s.rows(rows, n, func(i int) {
 		row := h[2*n*i : 2*n*(i+1)]
@@ -69,7 +78,7 @@ func (g gated) run(s *Step, y, x []float32, rows int) {
 	for i := 1; i < rows; i++ { // the rows without gaps
 		copy(h[i*n:(i+1)*n], h[2*n*i:2*n*i+n])
 	}
-	g.down.run(s.pool(), y, h[:rows*n], rows)
+	s.finish(g.down, y, s.join(&s.inners, h[:rows*n], rows, g.inner), rows)
 }
 
 // combine makes gates what is multiplied by the last matrix.
@@ -85,6 +94,7 @@ func (g gated) combine(gate, up []float32) {
 // plain is down(act(up(x))).
 type plain struct {
 	up, down projection
+	inner    int
 	act      func(dst, x []float32)
 }
 
@@ -93,7 +103,7 @@ func (p plain) width() int { return p.up.out() }
 func (p plain) run(s *Step, y, x []float32, rows int) {
 	n := p.up.out()
 	h := s.inner[:rows*n]
-	p.up.run(s.pool(), h, x, rows)
+	s.multiply(p.up, h, x, rows)
 	s.rows(rows, n, func(i int) { p.act(h[i*n:(i+1)*n], h[i*n:(i+1)*n]) })
-	p.down.run(s.pool(), y, h, rows)
+	s.finish(p.down, y, s.join(&s.inners, h, rows, p.inner), rows)
 }

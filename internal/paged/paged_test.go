@@ -97,12 +97,50 @@ func TestFamilies(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := alone(p, ids)
+			parallel(t, m, ids, got)
 			for i, x := range array.Data[float32](want) {
 				if d := math.Abs(float64(x - got[i])); d > 2e-4*(1+math.Abs(float64(x))) {
 					t.Fatalf("logit %d of token %d: got %v, want %v", i%37, i/37, got[i], x)
 				}
 			}
 		})
+	}
+}
+
+// parallel compares the bits on 2 and 4 devices with those on one.
+func parallel(t *testing.T, m models.Model, ids []int32, want []float32) {
+	t.Helper()
+	for _, tp := range []int{2, 4} {
+		for _, f := range []packed.Format{"", packed.Int4} {
+			p, err := paged.New(m, paged.Config{TP: tp, Threads: tp, Weights: f})
+			if m.Config().Family == "olmo2" {
+				if err == nil || !strings.Contains(err.Error(), "want tp 1") {
+					t.Fatalf("tp %d: got %v, want a refusal", tp, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			want := want
+			if f != "" {
+				one, err := paged.New(m, paged.Config{Weights: f})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer one.Close()
+				want = alone(one, ids)
+			}
+			for i, x := range alone(p, ids) {
+				if math.Float32bits(x) != math.Float32bits(want[i]) {
+					t.Fatalf("tp %d %s: logit %d of token %d: got %v, want %v", tp, f, i%37, i/37, x, want[i])
+				}
+			}
+		}
+	}
+	if _, err := paged.New(m, paged.Config{TP: 3}); err == nil || !strings.Contains(err.Error(), "tp 3") {
+		t.Errorf("tp 3: got %v, want an error about heads", err)
 	}
 }
 
@@ -157,13 +195,14 @@ func TestSharedSteps(t *testing.T) {
 	for _, c := range []struct {
 		family  string
 		weights packed.Format
+		tp      int
 	}{
-		{"llama", ""}, {"mistral", ""}, {"gpt2", ""}, {"mixtral", ""}, {"gemma2", ""}, {"deepseek_v3", ""},
-		{"llama", packed.Int8}, {"gpt2", packed.Int4}, {"mixtral", packed.Int4},
+		{"llama", "", 1}, {"mistral", "", 1}, {"gpt2", "", 2}, {"mixtral", "", 4}, {"gemma2", "", 1},
+		{"deepseek_v3", "", 2}, {"llama", packed.Int8, 4}, {"gpt2", packed.Int4, 1}, {"mixtral", packed.Int4, 1},
 	} {
-		t.Run(c.family+string(c.weights), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s%s%d", c.family, c.weights, c.tp), func(t *testing.T) {
 			p, err := paged.New(model(t, c.family, nn.Config{Scope: session(t), Seed: 7}),
-				paged.Config{Threads: 2, Weights: c.weights})
+				paged.Config{Threads: 2, Weights: c.weights, TP: c.tp})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,66 +12,70 @@ import (
 type projection struct {
 	weight packed.Weight
 	bias   []float32
+	pieces []piece                     // what an adapter may change; none of tables, routers and experts
 	watch  func(x []float32, rows int) // nil unless somebody watches
 }
 
+// linear is all of a layer, on every device.
 func (b *builder) linear(l *nn.Linear) projection {
-	return projection{weight: b.weight(l.Weight), bias: b.vector(l.Bias), watch: b.watching(0, l.Weight)}
+	p := whole(l.Weight)
+	p.bias = l.Bias
+	return b.product(p)
 }
 
-// watching is what tells the watcher of the inputs that parameters share.
-func (b *builder) watching(part int, ps ...*nn.Param) func(x []float32, rows int) {
+// pieceOf is some rows of a layer.
+func (b *builder) pieceOf(p nn.Projection, rows span) piece {
+	switch p := p.(type) {
+	case *nn.Linear:
+		return piece{weight: p.Weight, bias: p.Bias, rows: rows}
+	case *nn.Dense:
+		return piece{weight: p.Weight, bias: p.Bias, dense: true, rows: rows}
+	}
+	b.fail(fmt.Errorf("a %T cannot be served yet", p))
+	return piece{}
+}
+
+// shared is a device's rows of a layer of so many.
+func (b *builder) shared(l nn.Projection, out int) projection {
+	p := b.pieceOf(l, b.share(out))
+	if b.err != nil {
+		return projection{}
+	}
+	return b.product(p)
+}
+
+// outOf is how many rows a layer has.
+func outOf(p nn.Projection) int {
+	switch p := p.(type) {
+	case *nn.Linear:
+		return p.Weight.Type.Shape[0]
+	case *nn.Dense:
+		return p.Weight.Type.Shape[1]
+	}
+	return 0
+}
+
+// watching is what tells the watcher of the inputs that pieces share.
+func (b *builder) watching(part int, ps ...piece) func(x []float32, rows int) {
 	if b.Watch == nil {
 		return nil
 	}
 	return func(x []float32, rows int) {
 		for _, p := range ps {
-			b.Watch(p, part, x, rows)
+			b.Watch(p.weight, part, x, rows)
 		}
 	}
 }
 
-// joined is several layers with one input as one product.
-func (b *builder) joined(ls ...*nn.Linear) projection {
-	var weights []*nn.Param
-	var bias []float32
-	some := false
-	for _, l := range ls {
-		weights = append(weights, l.Weight)
-		if l.Bias != nil {
-			some = true
-			bias = append(bias, b.vector(l.Bias)...)
-			continue
-		}
-		bias = append(bias, make([]float32, l.Weight.Type.Shape[0])...)
-	}
-	if !some {
-		bias = nil
-	}
-	return projection{weight: b.weight(weights...), bias: bias, watch: b.watching(0, weights...)}
-}
-
-func (b *builder) projection(p nn.Projection) projection {
-	switch p := p.(type) {
-	case *nn.Linear:
-		return b.linear(p)
-	case *nn.Dense:
-		a, ok := b.read(p.Weight)
-		if !ok {
-			return projection{}
-		}
-		return projection{weight: b.pack(packed.Columns(a)), bias: b.vector(p.Bias), watch: b.watching(0, p.Weight)}
-	}
-	b.fail(fmt.Errorf("a %T cannot be served yet", p))
-	return projection{}
-}
-
-// run sets y to the product of rows of x.
-func (p projection) run(pool *kernel.Pool, y, x []float32, rows int) {
+// multiply sets y to the product of rows of x, changed by the adapters that rows have.
+func (s *Step) multiply(p projection, y, x []float32, rows int) {
 	if p.watch != nil {
 		p.watch(x, rows)
 	}
-	p.weight.Multiply(pool, y, x, rows)
+	p.weight.Multiply(s.pool(), y, x, rows)
+	for _, r := range s.adapted {
+		s.adapt(p, r, y, x)
+	}
 	if p.bias == nil {
 		return
 	}

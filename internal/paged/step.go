@@ -3,6 +3,7 @@ package paged
 import (
 	"sync"
 
+	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/kernel"
 )
 
@@ -16,6 +17,8 @@ type Sequence struct {
 	Tokens []int32
 	// Want is of how many of the last tokens the logits are wanted.
 	Want int
+	// Adapter changes the model for this sequence; nil leaves it as it is.
+	Adapter *Adapter
 }
 
 // Step computes tokens of many sequences at once, with memory that it keeps for the next time. It is for one
@@ -24,12 +27,17 @@ type Step struct {
 	model *Model
 	cache *Cache
 	most  int
+	team  *team       // nil where there is one device
+	group *comm.Group // of the devices, while a step runs
 
 	count    int
 	position []int
 	page     []int32
 	slot     []int
 	tasks    []attendTask
+	adapted  []adaptedRows
+	// lastAdapter is that of the last of them.
+	lastAdapter *Adapter
 
 	x, h, y  []float32 // the stream, what a layer takes of it, what it gives
 	q, k, v  []float32
@@ -40,10 +48,22 @@ type Step struct {
 	work     []*attendWork // free
 
 	partRows, gatherRows, scatterRows []float32
+	// What all devices have together, and this one's part of the stream.
+	attendedAll, inners, ys, logitsAll, embeds []float32
+	lowRows, changeRows                        []float32 // of adapters
 }
 
 // NewStep takes the memory for steps of up to rows tokens.
 func NewStep(m *Model, c *Cache, rows int) *Step {
+	if len(m.others) == 0 {
+		return newStep(m, c, rows)
+	}
+	t := newTeam(m, c, rows)
+	t.steps[0].team = t
+	return t.steps[0]
+}
+
+func newStep(m *Model, c *Cache, rows int) *Step {
 	s := &Step{model: m, cache: c, most: rows}
 	hidden := m.config.Hidden
 	var q, k, v, out, inner int
@@ -77,6 +97,13 @@ func (s *Step) rows(n, width int, f func(i int)) {
 // Run computes sequences, of which all tokens together are no more than Rows, and returns the logits that are
 // wanted, a row of the vocabulary for each, in order. They stay until the next call.
 func (s *Step) Run(seqs []Sequence) []float32 {
+	if s.team != nil {
+		return s.team.run(seqs)
+	}
+	return s.run(seqs)
+}
+
+func (s *Step) run(seqs []Sequence) []float32 {
 	s.hidden(seqs)
 	rows := s.wanted(seqs)
 	m := s.model
@@ -85,7 +112,10 @@ func (s *Step) Run(seqs []Sequence) []float32 {
 		s.logits = make([]float32, rows*n)
 	}
 	logits := s.logits[:rows*n]
-	m.head.run(s.pool(), logits, s.h[:rows*m.config.Hidden], rows)
+	s.adapted = s.adapted[:0] // those rows are others, and no adapter changes the head
+	s.multiply(m.head, logits, s.h[:rows*m.config.Hidden], rows)
+	n = m.config.Vocab
+	logits = s.join(&s.logitsAll, logits, rows, n)
 	if m.cap != 0 {
 		s.rows(rows, n, func(i int) { capped(logits[i*n:(i+1)*n], m.cap) })
 	}
@@ -123,8 +153,9 @@ func (s *Step) hidden(seqs []Sequence) {
 		l := &m.layers[i]
 		s.normalise(h, x, l.attentionNorm)
 		s.attend(i, h)
-		o := l.attention.output()
-		o.run(s.pool(), y, s.attended[:n*o.weight.In()], n)
+		hd := l.attention.heads()
+		own := s.attended[:n*hd.queries*hd.valueDim]
+		s.finish(l.attention.output(), y, s.join(&s.attendedAll, own, n, hd.all*hd.valueDim), n)
 		s.add(x, y, l.attentionPost)
 		s.normalise(h, x, l.mlpNorm)
 		l.mlp.run(s, y, h, n)
@@ -134,7 +165,7 @@ func (s *Step) hidden(seqs []Sequence) {
 
 // place notes where every row's keys and values go.
 func (s *Step) place(seqs []Sequence) {
-	s.count, s.tasks = 0, s.tasks[:0]
+	s.count, s.tasks, s.adapted = 0, s.tasks[:0], s.adapted[:0]
 	for i := range seqs {
 		q := &seqs[i]
 		for j := range q.Tokens {
@@ -143,10 +174,22 @@ func (s *Step) place(seqs []Sequence) {
 			s.count++
 		}
 		first := s.count - len(q.Tokens)
+		s.noteAdapter(q.Adapter, first)
 		for lo := 0; lo < len(q.Tokens); lo += attendRows {
 			s.tasks = append(s.tasks, attendTask{first + lo, min(attendRows, len(q.Tokens)-lo), q.Pages})
 		}
 	}
+}
+
+// finish is the last product of a part of a layer: y gets the columns of all devices.
+func (s *Step) finish(p projection, y, x []float32, rows int) {
+	if s.group == nil {
+		s.multiply(p, y, x, rows)
+		return
+	}
+	part := grown(&s.ys, rows*p.out())
+	s.multiply(p, part, x, rows)
+	s.join(&y, part, rows, s.model.config.Hidden)
 }
 
 func (s *Step) embed(seqs []Sequence) {
@@ -154,15 +197,37 @@ func (s *Step) embed(seqs []Sequence) {
 	hidden := m.config.Hidden
 	for _, q := range seqs {
 		for _, id := range q.Tokens {
-			x := s.x[row*hidden : (row+1)*hidden]
-			m.tokens.Row(x, int(id))
-			if m.scale != 1 {
-				kernel.MulScalar(x, x, m.scale)
+			if i := int(id); i >= m.vocab.lo && i < m.vocab.hi {
+				m.tokens.Row(s.x[row*hidden:(row+1)*hidden], i-m.vocab.lo)
 			}
-			if m.positions != nil {
-				m.positions.Row(s.h, s.position[row])
-				kernel.Add(x, x, s.h[:hidden])
-			}
+			row++
+		}
+	}
+	s.exchange(seqs)
+	for row := range s.count {
+		x := s.x[row*hidden : (row+1)*hidden]
+		if m.scale != 1 {
+			kernel.MulScalar(x, x, m.scale)
+		}
+		if m.positions != nil {
+			m.positions.Row(s.h, s.position[row])
+			kernel.Add(x, x, s.h[:hidden])
+		}
+	}
+}
+
+// exchange takes the vectors of tokens from the devices that have them.
+func (s *Step) exchange(seqs []Sequence) {
+	if s.group == nil {
+		return
+	}
+	hidden, tp := s.model.config.Hidden, s.group.Size()
+	all := s.join(&s.embeds, s.x[:s.count*hidden], s.count, hidden*tp)
+	row := 0
+	for _, q := range seqs {
+		for _, id := range q.Tokens {
+			at := (row*tp + s.model.owner(int(id), tp)) * hidden
+			copy(s.x[row*hidden:(row+1)*hidden], all[at:at+hidden])
 			row++
 		}
 	}

@@ -5,6 +5,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+	"github.com/galley-ml/galley/op"
 )
 
 // TestBuckets: collectives that travel together, of any size of bucket, give the same bits; with a large one
@@ -64,5 +69,31 @@ func TestHosts(t *testing.T) {
 			}
 			reread(t, p)
 		})
+	}
+}
+
+// TestRelay: an exchange goes in two steps where its parts are small, and at once where they are large.
+func TestRelay(t *testing.T) {
+	m, err := mesh.Parse("x=8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		rows, host int
+		relayed    bool
+	}{{8, 2, true}, {8, 4, true}, {8, 8, false}, {1 << 21, 2, false}, {1 << 14, 4, true}} {
+		b := ir.NewBuilder("f")
+		x := b.Param("x", ir.Type{DType: array.F32, Shape: array.Shape{c.rows, 8}})
+		f, err := b.Build(op.AllToAll(x, m, mesh.Axes{{Axis: "x"}}, op.Exchange{Split: 0, Concat: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := byHosts(f, c.host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(g.String(), "all_to_all") == 2; got != c.relayed {
+			t.Errorf("%d rows, hosts of %d: two steps are %v, want %v:\n%v", c.rows, c.host, got, c.relayed, g)
+		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // byHosts lets collectives of a program go along the topology: within hosts of so many devices, then between
-// them, so that what crosses is a host's share of it.
+// them, so that what crosses is a host's share of it. Exchanges go so where fewer messages are worth their way
+// through another device.
 func byHosts(f *ir.Func, host int) (*ir.Func, error) {
 	defer fault.Pass("collectives by hosts", f)
 	b := ir.NewBuilder(f.Name())
@@ -21,16 +22,15 @@ func byHosts(f *ir.Func, host int) (*ir.Func, error) {
 			in[i] = env[v.ID()]
 		}
 		restore := b.At(n.Pos())
-		y, ok := (*ir.Value)(nil), false
-		if c, is := n.Op().(op.Hierarchic); is {
-			y, ok = op.ByHosts(c, host, in[0])
+		y, ok := []*ir.Value(nil), false
+		if c, is := n.Op().(op.Hierarchic); is && relayed(n, host) {
+			y, ok = op.ByHosts(c, host, in)
 		}
-		if ok {
-			env[n.Out()[0].ID()] = y
-		} else {
-			for i, v := range b.Apply(n.Op(), in) {
-				env[n.Out()[i].ID()] = v
-			}
+		if !ok {
+			y = b.Apply(n.Op(), in)
+		}
+		for i, v := range y {
+			env[n.Out()[i].ID()] = v
 		}
 		restore()
 	}
@@ -39,4 +39,17 @@ func byHosts(f *ir.Func, host int) (*ir.Func, error) {
 		results[i] = env[v.ID()]
 	}
 	return b.Build(results...)
+}
+
+// relayed reports whether a collective is to go in two steps. An exchange sends no fewer bytes to other hosts
+// then: the latency of the messages that are saved must be more than writing and reading all of it once more,
+// on the way through another device and as it is put in order there.
+func relayed(n *ir.Node, host int) bool {
+	o, is := n.Op().(op.Relay)
+	if !is {
+		return true
+	}
+	once, twice := op.Messages(o, host)
+	w := n.Op().(op.Op).Work(typesOfValues(n.In()), typesOfValues(n.Out()))
+	return float64(once-twice)*farLatency > 4*w.Wire/copyRate
 }

@@ -24,6 +24,9 @@ type Config struct {
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 	// Threads is how many compute; 0 is all cores.
 	Threads int
+	// TP is over how many devices of this process heads, pages and matrices are split; 0 means 1. They share the
+	// threads. No answer depends on it.
+	TP int
 	// Decode turns tokens into text; nil gives tokens without text.
 	Decode func(ids []int32) string
 	// Context is the longest sequence, prompt included; 0 is what the model and the pages allow.
@@ -50,6 +53,7 @@ type Config struct {
 // Engine computes requests. Its methods may be called concurrently.
 type Engine struct {
 	config Config
+	shape  models.Model
 	model  *paged.Model
 	step   *paged.Step
 	pace   pace
@@ -60,6 +64,8 @@ type Engine struct {
 	queue    *queue
 	running  []*sequence
 	arrivals uint64
+	adapters map[string]*adapter
+	loaded   uint64 // how many adapters there ever were
 	closed   bool
 	draining bool
 	stats    Stats
@@ -75,7 +81,7 @@ func New(m models.Model, c Config) (*Engine, error) {
 		return nil, err
 	}
 	model, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Read: c.Read,
-		Grouped: c.Grouped, Threads: c.Threads})
+		Grouped: c.Grouped, Threads: c.Threads, TP: c.TP})
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
@@ -88,7 +94,8 @@ func New(m models.Model, c Config) (*Engine, error) {
 			"want a context of at most %d, or more memory for pages", c.Context, need, model.PageBytes(), c.Pages,
 			c.Pages*pageTokens)
 	}
-	e := &Engine{config: c, model: model, pages: newPages(c.Pages), queue: newQueue(), done: make(chan struct{})}
+	e := &Engine{config: c, shape: m, model: model, pages: newPages(c.Pages), queue: newQueue(),
+		adapters: map[string]*adapter{}, done: make(chan struct{})}
 	e.wake.L = &e.mu
 	e.step = paged.NewStep(model, paged.NewCache(model, c.Pages), max(c.Budget, c.Running))
 	e.stats.Pages = c.Pages
@@ -97,10 +104,11 @@ func New(m models.Model, c Config) (*Engine, error) {
 }
 
 func (c *Config) fill() error {
-	if c.Context < 0 || c.Longest < 0 || c.Pages < 0 || c.Memory < 0 || c.Running < 0 || c.Waiting < 0 || c.Budget < 0 || c.Threads < 0 || c.Speculate < 0 {
+	if min(c.Context, c.Longest, c.Pages, int(c.Memory), c.Running, c.Waiting, c.Budget, c.Threads, c.Speculate,
+		c.TP) < 0 {
 		return fmt.Errorf("engine: context %d, pages %d, memory %d, running %d, waiting %d, budget %d, threads %d, "+
-			"speculate %d: want 0 or more", c.Context, c.Pages, c.Memory, c.Running, c.Waiting, c.Budget, c.Threads,
-			c.Speculate)
+			"speculate %d, tp %d: want 0 or more", c.Context, c.Pages, c.Memory, c.Running, c.Waiting, c.Budget,
+			c.Threads, c.Speculate, c.TP)
 	}
 	if c.Running == 0 {
 		c.Running = 64

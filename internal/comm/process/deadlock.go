@@ -193,6 +193,7 @@ const patience = 8 * time.Second
 // silent is a process for which something waits since a time, and which has said nothing for too long, and
 // what waits. Those that have been silent for a while are asked.
 func (p *Process) silent(now time.Time, waits func(process int) (since time.Time, what string)) (int, error) {
+	p.forgive(now)
 	for q := range p.size {
 		if q == p.rank || p.lost[q] != nil || now.Sub(p.heard[q]) < askAfter {
 			continue
@@ -207,6 +208,21 @@ func (p *Process) silent(now time.Time, waits func(process int) (since time.Time
 		p.post(q, header(askNote, 0, 0))
 	}
 	return 0, nil
+}
+
+// forgive leaves out of account the time for which this process itself was held up, or did not look: notes may
+// lie there that it had no time for, and on a crowded machine the others have none either.
+func (p *Process) forgive(now time.Time) {
+	held := now.Sub(p.looked) - 2*tellAfter
+	p.looked = now
+	if held <= 0 {
+		return
+	}
+	for q, t := range p.heard {
+		if p.heard[q] = t.Add(held); p.heard[q].After(now) {
+			p.heard[q] = now
+		}
+	}
 }
 
 // waitsFor is since when a rank of this process, or the end of the run, waits for a process, and what it is.

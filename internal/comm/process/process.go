@@ -27,6 +27,7 @@ type Process struct {
 	numbers    []uint32       // by peer: of the next message
 	heard      []time.Time    // by peer
 	patience   time.Duration  // how long a process may be silent that is waited for
+	looked     time.Time      // when that was last looked at
 	lost       []error        // by peer: why nothing more will come of it
 	over       error          // why no further run can begin
 	exchanges  map[Stream]int // how many have begun
@@ -39,7 +40,7 @@ type Process struct {
 
 const (
 	shortBytes   = 16 << 10
-	segmentBytes = 4 << 20
+	segmentBytes = 2 << 20
 )
 
 // Join makes this process part of the job that the transport connects.
@@ -58,6 +59,10 @@ func Join(t comm.Transport) *Process {
 	t.Listen(p.listen)
 	return p
 }
+
+// SetPatience sets how long a process may be silent that is waited for, instead of 8 s. It is called before
+// anything else.
+func (p *Process) SetPatience(d time.Duration) { p.patience = d }
 
 // Rank is this process's place among Size.
 func (p *Process) Rank() int { return p.rank }

@@ -45,7 +45,7 @@ func (j *job) each(f func(p *process.Process) error) []error {
 	select {
 	case <-done:
 		return errs
-	case <-time.After(time.Minute): // far more than any machine needs
+	case <-time.After(10 * time.Minute): // far more than any machine needs
 		panic("the job hangs")
 	}
 }
@@ -223,7 +223,7 @@ func TestLost(t *testing.T) {
 // TestSilent: a process that says nothing is named, with what others wait for.
 func TestSilent(t *testing.T) {
 	j := newJob(2, 0)
-	j.processes[0].Patience(time.Second)
+	j.processes[0].SetPatience(time.Second)
 	errs := j.each(func(p *process.Process) error {
 		w, err := p.NewWorld([]int{0, 1})
 		if err != nil {

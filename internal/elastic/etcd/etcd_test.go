@@ -51,7 +51,7 @@ func TestEtcd(t *testing.T) {
 	if err != nil || own != "a@"+name {
 		t.Fatalf("got %v, %q and %v", urls, own, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	s, err := Wait(ctx, urls, true)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestMistakes(t *testing.T) {
 		fmt.Fprint(w, `{"code":8,"message":"etcdserver: mvcc: database space exceeded"}`)
 	}))
 	defer full.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if _, err := Open(ctx, []string{old.URL}); err == nil || !strings.Contains(err.Error(), "want 3.4 or later") {
 		t.Errorf("another version: got %v", err)

@@ -1,0 +1,48 @@
+// Package choose picks the executor of a config: a backend, many in-process devices, or one.
+package choose
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/executor"
+	"github.com/galley-ml/galley/internal/executor/accelerator"
+	"github.com/galley-ml/galley/internal/executor/local"
+	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// New makes what takes the steps of a config. One device becomes many where programs turn out to ask for
+// them.
+func New(c executor.Config) (executor.Executor, error) {
+	if err := c.LoadValues(); err != nil {
+		return nil, err
+	}
+	if err := c.CheckAnnotated(); err != nil {
+		return nil, err
+	}
+	many := func() (executor.Executor, error) { return tapes.New(c) }
+	switch {
+	case c.Backend != nil:
+		return accelerator.New(c)
+	case c.Device == nil:
+		return nil, fmt.Errorf("trainer: want a device")
+	case c.Strategy != nil || c.Annotated():
+		return many()
+	}
+	one, err := local.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.Annotatable(one, many), nil
+}
+
+// Plan is the plan of what New would choose; parameters need no values.
+func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
+	switch {
+	case c.Backend != nil:
+		return accelerator.Plan(c, batch...)
+	case c.Strategy != nil:
+		return tapes.Plan(c, batch...)
+	}
+	return local.Plan(c, batch...)
+}

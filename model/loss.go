@@ -1,0 +1,114 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/fit"
+	"github.com/galley-ml/galley/internal/evaluation"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Loss is the number to make small, a scalar, made of what a model answers and of a batch's labels.
+type Loss func(outputs, labels []*op.Tensor) *op.Tensor
+
+// LossModel is a Model that knows its loss: it is taken where no other is given.
+type LossModel interface {
+	Model
+	Loss(inputs, labels []*op.Tensor) *op.Tensor
+}
+
+// CrossEntropy is the mean cross-entropy of the first output, as logits, and the first labels; a label of
+// -100 does not count.
+func CrossEntropy(outputs, labels []*op.Tensor) *op.Tensor {
+	if bad := unpaired("cross-entropy", outputs, labels); bad != nil {
+		return bad
+	}
+	return op.CrossEntropy(outputs[0], labels[0], op.CrossEntropyConfig{})
+}
+
+// MeanSquares is the mean of squared differences of the first output and the first labels.
+func MeanSquares(outputs, labels []*op.Tensor) *op.Tensor {
+	if bad := unpaired("mean squares", outputs, labels); bad != nil {
+		return bad
+	}
+	return op.MSELoss(outputs[0], labels[0], "mean")
+}
+
+// Accuracy is the share of labels that the first output, as logits, rates highest; a label below zero does
+// not count.
+func Accuracy() fit.Metric {
+	return fit.Metric{Name: "accuracy", Compute: func(outputs, labels []*op.Tensor) (*op.Tensor, *op.Tensor) {
+		if bad := unpaired("accuracy", outputs, labels); bad != nil {
+			return bad, bad
+		}
+		logits := outputs[0]
+		best, label, count := op.ArgMax(logits, -1), labels[0], logits.DType().Compute()
+		right := op.Cast(op.Equal(op.Cast(best, label.DType()), label), count)
+		counts := op.Cast(op.GreaterEqual(label, op.ZerosLike(label)), count)
+		return op.Sum(op.Mul(right, counts)), op.Sum(counts)
+	}}
+}
+
+// unpaired is an invalid tensor where there is no output or no labels to compare it with; otherwise nil.
+func unpaired(who string, outputs, labels []*op.Tensor) *op.Tensor {
+	all := append(outputs[:len(outputs):len(outputs)], labels...)
+	if len(outputs) > 0 && len(labels) > 0 || len(all) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("model gave %d outputs and the batch has %d labels: want one of each or more: "+
+		"batches are inputs, then labels", len(outputs), len(labels))
+	return ir.Invalid(all[0].Scope(), &ir.Error{Op: who, Err: err})
+}
+
+// HasLoss reports whether a model knows its loss.
+func HasLoss(m Model) bool {
+	_, ok := ownLoss(m)
+	return ok
+}
+
+// ownLoss is a model's own loss.
+func ownLoss(m Model) (LossModel, bool) {
+	if p, ok := m.(*Parallel); ok {
+		m = p.Model
+	}
+	l, ok := m.(LossModel)
+	return l, ok
+}
+
+// LossOf is the loss of a batch: inputs, then labels. A nil loss is the model's own.
+func LossOf(m Model, loss Loss) func(batch []*op.Tensor) *op.Tensor {
+	return func(batch []*op.Tensor) *op.Tensor {
+		n := InputsOf(m, len(batch))
+		if own, ok := ownLoss(m); ok && loss == nil {
+			return own.Loss(batch[:n], batch[n:])
+		}
+		return loss(m.Forward(batch[:n]...), batch[n:])
+	}
+}
+
+// Terms is what an evaluation computes of a batch: the loss and each metric, as a sum and its count.
+func Terms(m Model, loss Loss, metrics []fit.Metric) func(batch []*op.Tensor) []*op.Tensor {
+	return func(batch []*op.Tensor) []*op.Tensor {
+		n := InputsOf(m, len(batch))
+		var outputs []*op.Tensor
+		if loss != nil || len(metrics) > 0 {
+			outputs = m.Forward(batch[:n]...)
+		}
+		var l *op.Tensor
+		if loss != nil {
+			l = loss(outputs, batch[n:])
+		} else {
+			l = LossOf(m, nil)(batch)
+		}
+		terms, ok := evaluation.Terms(l, nn.Values(m.Params()), batch)
+		for _, metric := range metrics {
+			if ok {
+				s, c := metric.Compute(outputs, batch[n:])
+				terms = append(terms, s, c)
+			}
+		}
+		return terms
+	}
+}

@@ -1,0 +1,74 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// Model is what is trained: parameters, and what they make of inputs.
+type Model interface {
+	Params() []*nn.Param
+	Forward(inputs ...*op.Tensor) []*op.Tensor
+}
+
+// Inputs may be implemented by a Model: how many of a batch's tensors, the first ones, are its inputs. The
+// others are labels. Otherwise the last tensor of a batch is its labels, and all before it are inputs; a
+// batch of one has no labels.
+type Inputs interface{ Inputs() int }
+
+// InputsOf is how many of n tensors of a batch are a model's inputs.
+func InputsOf(m Model, n int) int {
+	if i, ok := m.(Inputs); ok && i.Inputs() > 0 {
+		return min(i.Inputs(), n)
+	}
+	return min(max(1, n-1), n)
+}
+
+// Func is a model of parameters and a function that computes with them.
+func Func(params []*nn.Param, forward func(inputs []*op.Tensor) []*op.Tensor) Model {
+	return &function{params, forward}
+}
+
+type function struct {
+	params  []*nn.Param
+	forward func(inputs []*op.Tensor) []*op.Tensor
+}
+
+func (m *function) Params() []*nn.Param                       { return m.params }
+func (m *function) Forward(inputs ...*op.Tensor) []*op.Tensor { return m.forward(inputs) }
+
+// Check refuses a model without parameters.
+func Check(who string, m Model) error {
+	if m == nil || len(m.Params()) == 0 {
+		return fmt.Errorf(
+			"%s: model has no parameters: make its layers with one nn.Init and return its Params()",
+			who,
+		)
+	}
+	return nil
+}
+
+// DeviceOf is the device on which a model was made.
+func DeviceOf(who string, m Model) (device *cpu.Device, err error) {
+	if err := Check(who, m); err != nil {
+		return nil, err
+	}
+	for _, p := range m.Params() {
+		if p.Value == nil {
+			return nil, fmt.Errorf("%s: parameter %q has no value: make the model with "+
+				"nn.Config{Scope: device.NewSession()}", who, p.Name)
+		}
+		s, ok := p.Value.Scope().(interface{ Device() *cpu.Device })
+		if !ok {
+			return nil, fmt.Errorf("%s: parameter %q is traced: make the model with "+
+				"nn.Config{Scope: device.NewSession()}", who, p.Name)
+		}
+		if device == nil {
+			device = s.Device()
+		}
+	}
+	return device, nil
+}

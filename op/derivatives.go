@@ -1,0 +1,139 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// Derivatives is partial derivatives of f at points x [n, d], named as in papers: "x", "t", "xx", "xt". A
+// letter is a column of x: space before time, x, y, z, t, as many letters as columns; or a first name that
+// ends in a colon has a letter for each column, as in "tx:". The name "" is f itself. Rows are points: f must
+// compute each from its own. All derivatives come from one forward pass of Taylor series and are as f's
+// result; gradients of what is made of them can be taken.
+func Derivatives(f func(x *Tensor) *Tensor, x *Tensor, names ...string) []*Tensor {
+	columns, names, err := columnsOf(x, names)
+	if err != nil {
+		if x.Err() == nil {
+			x = ir.Invalid(x.Scope(), &ir.Error{Pos: ir.Caller(), Op: "derivatives", Err: err})
+		}
+		return slices.Repeat([]*Tensor{x}, max(1, len(names)))
+	}
+	if !x.Tracked() {
+		x = x.Track()
+	}
+	p := partials{x: x, columns: columns, units: map[byte]*Tensor{}, known: map[string]*Tensor{}}
+	for i, n := range names {
+		names[i] = p.sorted(n)
+	}
+	p.known[""] = f(x)
+	p.expand("", names)
+	out := make([]*Tensor, len(names))
+	for i, n := range names {
+		out[i] = p.known[n]
+	}
+	return out
+}
+
+// conventional is the order of columns that nobody has named.
+const conventional = "xyzt"
+
+// columnsOf is a letter for each column of x, and the names without those that say it.
+func columnsOf(x *Tensor, names []string) (columns string, rest []string, err error) {
+	if x.Err() != nil {
+		return "", names, x.Err()
+	}
+	if len(x.Shape()) != 2 || !x.DType().IsFloat() {
+		return "", names, fmt.Errorf("points are %v: want floats [points, columns]", x.Type())
+	}
+	if len(names) > 0 && strings.HasSuffix(names[0], ":") {
+		columns, names = strings.TrimSuffix(names[0], ":"), names[1:]
+	} else {
+		for _, c := range conventional {
+			if slices.ContainsFunc(names, func(n string) bool { return strings.ContainsRune(n, c) }) {
+				columns += string(c)
+			}
+		}
+	}
+	if err := wantColumns(columns, x.Dim(1)); err != nil {
+		return "", names, err
+	}
+	for _, n := range names {
+		if i := strings.IndexFunc(n, func(c rune) bool { return !strings.ContainsRune(columns, c) }); i >= 0 {
+			return "", names, fmt.Errorf("%q: no column is called %q: the columns are %q: name them first, as in %q",
+				n, n[i:i+1], columns, "xt:")
+		}
+	}
+	return columns, slices.Clone(names), nil
+}
+
+// wantColumns checks that columns are one letter each.
+func wantColumns(columns string, n int) error {
+	for i, c := range columns {
+		if c < 'a' || c > 'z' || strings.ContainsRune(columns[:i], c) {
+			return fmt.Errorf("columns %q: want a letter from a to z for each, none twice", columns)
+		}
+	}
+	if len(columns) != n {
+		return fmt.Errorf("points have %d column(s), of which %q are named: name all of them first, as in %q",
+			n, columns, "xt:")
+	}
+	return nil
+}
+
+// partials is derivatives by their names.
+type partials struct {
+	x       *Tensor
+	columns string
+	units   map[byte]*Tensor
+	known   map[string]*Tensor
+}
+
+// sorted is a name with its letters in the order of the columns: derivatives may change places.
+func (p partials) sorted(name string) string {
+	letters := []byte(name)
+	slices.SortFunc(letters, func(a, b byte) int {
+		return strings.IndexByte(p.columns, a) - strings.IndexByte(p.columns, b)
+	})
+	return string(letters)
+}
+
+// expand takes the derivatives of one that is known along the columns that come first in what names have
+// after it, all at once, and goes on from those.
+func (p partials) expand(from string, names []string) {
+	orders := map[byte]int{}
+	for _, n := range names {
+		if rest, ok := strings.CutPrefix(n, from); ok && rest != "" {
+			orders[rest[0]] = max(orders[rest[0]], strings.LastIndexByte(rest, rest[0])+1)
+		}
+	}
+	var letters []byte
+	var ds []Direction
+	for i := range p.columns {
+		if c := p.columns[i]; orders[c] > 0 && (from == "" || from[len(from)-1] != c) {
+			letters = append(letters, c)
+			ds = append(ds, Direction{Along: []*Tensor{p.unit(c)}, Order: orders[c]})
+		}
+	}
+	for i, along := range Taylor([]*Tensor{p.known[from]}, []*Tensor{p.x}, ds...) {
+		for k := 1; k < len(along); k++ {
+			name := from + strings.Repeat(string(letters[i]), k)
+			p.known[name] = along[k][0]
+			p.expand(name, names)
+		}
+	}
+}
+
+// unit is a step along a column at every point.
+func (p partials) unit(c byte) *Tensor {
+	if p.units[c] == nil {
+		d := len(p.columns)
+		at := Iota(p.x.Scope(), array.I32, array.Shape{1, d}, 1)
+		one := Cast(Equal(at, Const(at, float64(strings.IndexByte(p.columns, c)))), p.x.DType())
+		p.units[c] = Expand(one, p.x.Shape()...)
+	}
+	return p.units[c]
+}

@@ -1,0 +1,215 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// Direction is a straight line through some tensors, and how many derivatives along it are wanted.
+type Direction struct {
+	// Along is the velocity of each tensor; nil is one that stays where it is.
+	Along []*Tensor
+	// Order is the highest derivative.
+	Order int
+}
+
+// Taylor is the derivatives of ys along lines through the xs that they were computed from, in forward mode:
+// for each direction, by order from 0 on, those of each y. The series of all values between xs and ys are
+// carried on together, so the cost of an order grows with the order, not twofold as in Grad of Grad. What it
+// returns is made of ops: it can be differentiated again, forward or backward. Eager xs must be tracked.
+func Taylor(ys, xs []*Tensor, ds ...Direction) [][][]*Tensor {
+	all := make([][][]*Tensor, len(ds))
+	bad := badSeries(ys, xs, ds)
+	for i, d := range ds {
+		if all[i] = make([][]*Tensor, max(d.Order, 0)+1); bad == nil {
+			alongLine(ys, xs, d, all[i])
+			continue
+		}
+		for k := range all[i] {
+			all[i][k] = slices.Repeat([]*Tensor{bad}, len(ys))
+		}
+	}
+	return all
+}
+
+// badSeries is an invalid tensor if there is nothing to take a series of.
+func badSeries(ys, xs []*Tensor, ds []Direction) *Tensor {
+	for _, t := range append(slices.Clone(ys), xs...) {
+		if t.Err() != nil {
+			return t
+		}
+	}
+	if bad := untracked(xs); bad != nil {
+		return bad
+	}
+	for i, d := range ds {
+		if err := d.fits(xs); err != nil {
+			return ir.Invalid(xs[0].Scope(), &ir.Error{Pos: ir.Caller(), Op: "taylor",
+				Err: fmt.Errorf("direction %d: %w", i, err)})
+		}
+	}
+	return nil
+}
+
+// fits checks a direction against the tensors that it is one of.
+func (d Direction) fits(xs []*Tensor) error {
+	if d.Order < 0 {
+		return fmt.Errorf("order is %d: want 0 or more", d.Order)
+	}
+	if len(d.Along) != len(xs) {
+		return fmt.Errorf("got %d velocities for %d tensors", len(d.Along), len(xs))
+	}
+	for i, v := range d.Along {
+		switch {
+		case v == nil:
+		case v.Err() != nil:
+			return v.Err()
+		case !v.Type().Equal(xs[i].Type()) || !v.DType().IsFloat():
+			return fmt.Errorf("velocity %d is %v: want floats of the tensor's type %v", i, v.Type(), xs[i].Type())
+		}
+	}
+	return nil
+}
+
+// alongLine writes the derivatives of ys by order.
+func alongLine(ys, xs []*Tensor, d Direction, out [][]*Tensor) {
+	j := jet{}
+	for i, x := range xs {
+		v := d.Along[i]
+		j[x] = &series{value: x, next: func(k int) *Tensor {
+			if k == 1 {
+				return v
+			}
+			return nil
+		}}
+	}
+	if gone := j.follow(ys, xs, d.Order); gone != nil {
+		bad := ir.Invalid(ys[0].Scope(), releasedError(gone))
+		for k := range out {
+			out[k] = slices.Repeat([]*Tensor{bad}, len(ys))
+		}
+		return
+	}
+	for k := range out {
+		for _, y := range ys {
+			c := j.of(y).at(k)
+			if c == nil {
+				c = ZerosLike(y)
+			}
+			out[k] = append(out[k], c)
+		}
+	}
+}
+
+// series is the derivatives of a value along a line. They are computed when they are first asked for, each
+// from those of lower order: a rule that says a series by itself, as y' = 1 - y² does, is its recurrence.
+type series struct {
+	value *Tensor
+	// known is the derivatives from the first on, as far as they have been asked for; nil is zero.
+	known []*Tensor
+	// next computes derivative k; nil is a constant.
+	next func(k int) *Tensor
+}
+
+// at is derivative k; nil is zero.
+func (s *series) at(k int) *Tensor {
+	if k == 0 {
+		return s.value
+	}
+	if s.next == nil {
+		return nil
+	}
+	for len(s.known) < k {
+		s.known = append(s.known, s.next(len(s.known)+1))
+	}
+	return s.known[k-1]
+}
+
+// full is derivative k as a tensor, also where it is zero.
+func (s *series) full(k int) *Tensor {
+	if d := s.at(k); d != nil {
+		return d
+	}
+	return ZerosLike(s.value)
+}
+
+// velocity is the series of the first derivative, as a leaf of its own.
+func (s *series) velocity() *series {
+	return &series{value: separate([]*Tensor{s.full(1)})[0], next: func(k int) *Tensor { return s.at(k + 1) }}
+}
+
+// jet is the series of values along one line; a value that has none is constant.
+type jet map[*Tensor]*series
+
+func (j jet) of(v *Tensor) *series {
+	if s := j[v]; s != nil {
+		return s
+	}
+	return &series{value: v}
+}
+
+func (j jet) all(vs []*Tensor) []*series {
+	out := make([]*series, len(vs))
+	for i, v := range vs {
+		out[i] = j.of(v)
+	}
+	return out
+}
+
+// follow gives every value between xs, which have their series, and ys one, and computes it to the given
+// order. It returns a node on the way whose operands were given back, if there is one.
+func (j jet) follow(ys, xs []*Tensor, order int) (gone *ir.Node) {
+	w := walk{view: keepHistory, barrier: true}
+	w.find(ys, xs)
+	if w.gone != nil {
+		return w.gone
+	}
+	for _, n := range slices.Backward(w.order) {
+		j.visit(n, order)
+	}
+	return nil
+}
+
+// visit gives the results of n their series.
+func (j jet) visit(n *ir.Node, order int) {
+	in := j.all(n.In())
+	if !slices.ContainsFunc(in, moves) {
+		return
+	}
+	if b, ok := n.Out()[0].Scope().(*ir.Builder); ok && order > 0 {
+		defer b.At(n.Pos())()
+	}
+	out := make([]*series, len(n.Out()))
+	for i, v := range n.Out() {
+		if out[i] = j[v]; out[i] == nil { // a target of the walk has its own
+			out[i] = &series{value: v}
+		}
+	}
+	rule := j.rule(n, in, out)
+	if rule == nil {
+		return
+	}
+	rule = once(rule)
+	for i, s := range out {
+		if v := n.Out()[i]; v.DType().IsFloat() && j[v] == nil {
+			s.next = func(k int) *Tensor { return rule(k)[i] }
+			j[v] = s
+			s.at(order)
+		}
+	}
+}
+
+func moves(s *series) bool { return s.next != nil }
+
+// once remembers what a rule has computed.
+func once(rule func(k int) []*Tensor) func(k int) []*Tensor {
+	known := map[int][]*Tensor{}
+	return func(k int) []*Tensor {
+		if _, ok := known[k]; !ok {
+			known[k] = rule(k)
+		}
+		return known[k]
+	}
+}

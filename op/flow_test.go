@@ -156,8 +156,8 @@ func all(f func(x []*op.Tensor) []*op.Tensor) func(x []*op.Tensor) []*op.Tensor 
 	}
 }
 
-// compiled traces, optimizes, prints, parses and runs a program.
-func compiled(t *testing.T, d *cpu.Device, in []array.Array, f func(x []*op.Tensor) []*op.Tensor) []array.Array {
+// optimized traces, optimizes, prints, parses and runs a program.
+func optimized(t *testing.T, d *cpu.Device, in []array.Array, f func(x []*op.Tensor) []*op.Tensor) []array.Array {
 	t.Helper()
 	b := ir.NewBuilder("main")
 	var xs []*op.Tensor
@@ -194,7 +194,7 @@ func TestFlow(t *testing.T) {
 			in := flowOperands(rand.New(rand.NewPCG(3, 5)))
 			want := all(p.plain)(at(d.NewSession(), in))
 			eager := all(p.with)(at(d.NewSession(), in))
-			traced := compiled(t, d, in, all(p.with))
+			traced := optimized(t, d, in, all(p.with))
 			for i := range want {
 				w := read(t, want[i])
 				if e := distance(read(t, eager[i]), w); e > 1e-12 {

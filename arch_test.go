@@ -28,7 +28,7 @@ models internal/layout fit
 internal/executor internal/forecast internal/paged internal/state dtensor eager parallel
 internal/executor/local internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job serve/engine
 model internal/executor/choose
-. serve internal/dryrun
+. serve internal/dryrun job/jobtest
 internal/check/report
 internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench internal/probe
 cmd/galley examples

@@ -20,7 +20,7 @@ internal/packed internal/gguf internal/ir internal/comm/inproc internal/comm/pro
 op internal/transport
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy internal/mpi/launch
-cost internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
+cost internal/plan internal/seed internal/branch internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
 op/optest internal/elastic/worker internal/runtime internal/search internal/planfile internal/export
 internal/step internal/elastic/agent
 nn optim data data/parquet

@@ -21,7 +21,7 @@ op internal/transport
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy internal/mpi/launch
 cost internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
-internal/elastic/worker internal/runtime internal/search internal/planfile internal/export
+op/optest internal/elastic/worker internal/runtime internal/search internal/planfile internal/export
 internal/step internal/elastic/agent
 nn optim data data/parquet
 models internal/layout fit

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Runs Galley and its CPU peers in turns and prints a table of ratios. Called by cpu.sh."""
+"""Runs Galley and its CPU peers in turns and prints a table of ratios. Called by cpu.sh.
+
+PYTHON is the interpreter that has PyTorch; /usr/bin/python3 by default."""
 import json
 import os
 import re
@@ -21,7 +23,7 @@ def torch(threads, *args):
         env.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
     if threads > 1:  # PyTorch's threads and OpenBLAS's own fight over the cores unless both are OpenMP's
         env["LD_LIBRARY_PATH"] = OPENMP
-    cmd = ["/usr/bin/python3", os.path.join(HERE, "torch_peer.py"), "--threads", str(threads), "--blas-threads", str(threads), *args]
+    cmd = [os.environ.get("PYTHON", "/usr/bin/python3"), os.path.join(HERE, "torch_peer.py"), "--threads", str(threads), "--blas-threads", str(threads), *args]
     return subprocess.run(cmd, capture_output=True, text=True, check=True, env=env).stdout
 
 

@@ -16,6 +16,16 @@ type LogRow struct {
 	ValidLoss                float64
 	Tokens                   int64
 	Seconds, DataWaitSeconds float64
+	// Routers, where set, is how the routers of a mixture of experts share out the tokens of an evaluation.
+	Routers *RouterLog
+}
+
+// RouterLog is of all routers of a model: the busiest and the idlest expert of any, as multiples of the even
+// share, the mean entropy of loads as a part of its most, and the share of choices that were dropped. Loads is
+// the share of each expert of each router, which only JSONL has.
+type RouterLog struct {
+	Busiest, Idlest, Entropy, Dropped float64
+	Loads                             [][]float64
 }
 
 // NewLogRow is a row of a step: what its metrics say.
@@ -44,11 +54,16 @@ func NewRunLog(w io.Writer, format string, goesOn bool) (*RunLog, error) {
 
 // logColumns is the names of what a row tells, in the order of its values.
 var logColumns = []string{"step", "loss", "grad_norm", "lr", "valid_loss", "tokens", "seconds",
-	"data_wait_seconds"}
+	"data_wait_seconds", "router_busiest", "router_idlest", "router_entropy", "router_dropped"}
 
 func (r LogRow) values() []float64 {
+	nan := math.NaN()
+	x := RouterLog{Busiest: nan, Idlest: nan, Entropy: nan, Dropped: nan}
+	if r.Routers != nil {
+		x = *r.Routers
+	}
 	return []float64{float64(r.Step), r.Loss, r.GradNorm, r.LR, r.ValidLoss, float64(r.Tokens), r.Seconds,
-		r.DataWaitSeconds}
+		r.DataWaitSeconds, x.Busiest, x.Idlest, x.Entropy, x.Dropped}
 }
 
 // Write adds a row, in one write, so that a run that is killed leaves whole lines.
@@ -66,6 +81,13 @@ func (l *RunLog) Write(r LogRow) error {
 		}
 		line = strconv.AppendQuote(line, logColumns[i])
 		line = append(append(line, ':'), jsonNumber(x)...)
+	}
+	if r.Routers != nil {
+		loads, err := json.Marshal(r.Routers.Loads)
+		if err != nil {
+			return err
+		}
+		line = append(append(line, `,"router_loads":`...), loads...)
 	}
 	_, err := l.w.Write(append(line, "}\n"...))
 	return err

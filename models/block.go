@@ -55,7 +55,10 @@ func (b residual) cache(batch, limit int) [2]array.Shape { return b.attention.Ca
 func (b residual) shared(l Layout) block {
 	if e, ok := b.mlp.(*nn.MoE); ok && l.Experts > 0 {
 		e := *e
-		e.Config.Fused, e.Config.Capacity = true, l.Capacity
+		e.Config.Fused = true
+		if l.Capacity > 0 {
+			e.Config.Capacity = l.Capacity
+		}
 		b.mlp = &e
 	}
 	return b

@@ -171,22 +171,3 @@ func routerBalance(routed []nn.Routed, rows int, bySequence bool) *op.Tensor {
 	uneven := op.Sum(op.Mul(op.StopGradient(shares), chances), 1)
 	return op.MulScalar(op.Mean(uneven), n/(layers*layers))
 }
-
-// RouterLoads is the share of choices [experts] that each expert gets of ids, for each layer that has them.
-func RouterLoads(m Model, ids *op.Tensor) []*op.Tensor {
-	d, ok := m.(*decoder)
-	if !ok || len(d.routers()) == 0 {
-		return nil
-	}
-	var routed []nn.Routed
-	if y := d.watched(&routed).Forward(ids); y.Err() != nil {
-		return []*op.Tensor{y}
-	}
-	var list []*op.Tensor
-	for _, r := range routed {
-		n := r.Chosen.Shape().Len()
-		hot := op.OneHot(op.Reshape(r.Chosen, n), r.Logits.Dim(-1))
-		list = append(list, op.MulScalar(op.Sum(op.Cast(hot, r.Logits.DType()), 0), 1/float64(n)))
-	}
-	return list
-}

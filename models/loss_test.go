@@ -71,8 +71,8 @@ func TestLossTerms(t *testing.T) {
 		t.Fatalf("got %d layers of loads, want 2", len(loads))
 	}
 	for _, l := range loads {
-		if sum := read(t, op.Sum(l)).At(0); math.Abs(sum-1) > 1e-12 {
-			t.Errorf("loads sum to %v", sum)
+		if sum := read(t, op.Sum(l)).At(0); math.Abs(sum-2) > 1e-12 { // of two rows
+			t.Errorf("loads sum to %v, want 2", sum)
 		}
 	}
 	for _, test := range []struct {

@@ -144,6 +144,19 @@ func (o concat) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
+// Loop is of operands of one size: a loop goes through all of them at once.
+func (o concat) Loop(in, out []Type) (Loop, bool) {
+	l := Loop{Kind: LoopJoin}
+	strides := out[0].Shape.Strides()
+	for i, t := range in {
+		if !t.Shape.Equal(in[0].Shape) {
+			return Loop{}, false
+		}
+		l.Writes = append(l.Writes, newElemWalk(t.Shape, i*t.Shape[o.Dim]*strides[o.Dim], strides))
+	}
+	return moveLoop(l)
+}
+
 func (o concat) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("concatenate", fmt.Sprintf("dimension = %d : i64", o.Dim), hloType(out[0]), in...)}
 }

@@ -73,16 +73,20 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 			columns = append(columns, in[0])
 			continue
 		}
+		if plan.level[v] == atPlace {
+			continue
+		}
 		number[v] = add(p.codeValue(ln, in))
 	}
 	out.Streams = len(plan.streams)
-	for _, v := range p.results {
-		if plan.level[v] == perColumn {
-			continue
+	for _, s := range p.stores {
+		from := s.from.stream
+		if s.from.value != nil {
+			from = number[s.from.value]
 		}
-		out.Stores = append(out.Stores, jit.Store{Value: number[v], Stream: out.Streams})
+		out.Stores = append(out.Stores, jit.Store{Value: from, Stream: out.Streams})
 		out.Streams++
-		out.Bytes = append(out.Bytes, v.DType().Size())
+		out.Bytes = append(out.Bytes, p.results[s.result].DType().Size())
 	}
 	for _, x := range columns {
 		out.Stores = append(out.Stores, jit.Store{Value: x, Stream: out.Streams, Add: true})
@@ -102,7 +106,7 @@ func (p *fusedProgram) codeValue(ln *LoopNode, in []int) jit.Value {
 	switch ln.loop.Kind {
 	case LoopConstant:
 		c.Kind, c.Level, c.Number = jit.Number, jit.Const, ln.loop.Value
-	case LoopSame, LoopRepeat:
+	case LoopSame, LoopRepeat, LoopWalk:
 		c.Kind = jit.Copy
 	case LoopFold:
 		c.Kind, c.Fold, c.Count = jit.Fold, ln.loop.Fold, ln.loop.Count
@@ -155,10 +159,8 @@ func (p *fusedProgram) newCodeRun(c *loopCode, in, out []array.Array) *codeRun {
 	for i, w := range c.part.streams {
 		add(in[p.param[i]], w)
 	}
-	for i, v := range p.results {
-		if p.plan.level[v] != perColumn {
-			add(out[i], c.part.results[i])
-		}
+	for i, s := range p.stores {
+		add(out[s.result], c.part.stores[i])
 	}
 	still := rowWalk{dims: []walkDim{{c.part.rows, 0}}}
 	for _, s := range r.sums {

@@ -18,6 +18,7 @@ type fusedProgram struct {
 	param []int
 	// results is the values that are stored: those of the body, without changes of shape.
 	results []*ir.Value
+	stores  []loopStore
 	parts   []loopPart
 	over    []int
 	// code is the parts as machine code; without it strips run, and why says so.
@@ -39,7 +40,8 @@ func newFusedProgram(f *ir.Func) *fusedProgram {
 	for _, v := range f.Results() {
 		p.results = append(p.results, p.plan.base(v))
 	}
-	p.parts = p.plan.parts(p.results)
+	p.stores = p.plan.stores(p.results)
+	p.parts = p.plan.parts(p.stores)
 	p.over = p.inPlace()
 	p.why = p.compile()
 	return p
@@ -133,8 +135,16 @@ func (p *fusedProgram) inPlace() []int {
 // mayOverwrite reports whether nothing reads an operand after v is written, which is in the last phase:
 // values of earlier ones may be computed again from operands.
 func (p *fusedProgram) mayOverwrite(param int, v *ir.Value) bool {
+	if p.f.Params()[param].Shape().Len() != p.plan.Rows*p.plan.Cols {
+		return false
+	}
 	for s, st := range p.plan.streams {
-		if p.param[s] == param && !(st.step == 1 && st.even(p.plan.Cols)) {
+		if p.param[s] == param && !(st.step == 1 && st.offset == 0 && st.even(p.plan.Cols)) {
+			return false
+		}
+	}
+	for _, st := range p.stores { // strips read what is stored as it is when all else is done
+		if st.from.value == nil && p.param[st.from.stream] == param {
 			return false
 		}
 	}

@@ -74,8 +74,10 @@ func (s *strip) allot() {
 			}
 		}
 	}
-	for _, v := range s.p.results { // they are copied when all nodes are done
-		last[v] = len(plan.nodes)
+	for _, st := range s.p.stores { // they are copied when all nodes are done
+		if v := st.from.value; v != nil {
+			last[plan.base(v)] = len(plan.nodes)
+		}
 	}
 	var free [][]byte
 	for i, ln := range plan.nodes {
@@ -115,18 +117,19 @@ func (s *strip) rows(r, n int) {
 	column := 0
 	for i, ln := range plan.nodes {
 		v := ln.node.Out()[0]
+		if plan.level[v] == atPlace {
+			continue
+		}
 		in := make([]array.Array, len(plan.in[i]))
 		for k, o := range plan.in[i] {
-			if in[k] = s.values[o.value]; o.value == nil {
-				in[k] = s.stream(o.stream, r, n)
-			}
+			in[k] = s.operand(o, r, n)
 		}
 		switch ln.loop.Kind {
 		case LoopConstant:
 		case LoopColumns:
 			s.addRows(s.sums[column], in[0], n)
 			column++
-		case LoopSame:
+		case LoopSame, LoopWalk:
 			s.values[v] = in[0]
 			if plan.base(v) == v { // from outside
 				s.values[v] = s.array(v, r, n)
@@ -149,15 +152,22 @@ func (s *strip) rows(r, n int) {
 	s.store(r, n)
 }
 
+func (s *strip) operand(o operand, r, n int) array.Array {
+	if o.value == nil {
+		return s.stream(o.stream, r, n)
+	}
+	return s.values[o.value]
+}
+
 // array is where rows of a value are computed: in its result's memory, if it has one that lies evenly.
 func (s *strip) array(v *ir.Value, r, n int) array.Array {
 	cols := s.part.cols
 	if s.p.plan.level[v] == perRow {
 		cols = 1
 	}
-	if i := s.result(v); i >= 0 && s.direct(i, n, cols) {
-		at, _, _ := s.part.results[i].at(r)
-		return elements(s.out[i], v.DType(), at, n, cols)
+	if i := s.storeOf(v); i >= 0 && s.direct(i, n, cols) {
+		at, _, _ := s.part.stores[i].at(r)
+		return elements(s.out[s.p.stores[i].result], v.DType(), at, n, cols)
 	}
 	return array.View(v.DType(), array.Shape{n, cols}, s.memory[v][:n*cols*v.DType().Size()])
 }
@@ -168,29 +178,32 @@ func elements(a array.Array, dtype array.DType, at, n, cols int) array.Array {
 	return array.View(dtype, array.Shape{n, cols}, a.Bytes()[at*size:(at+n*cols)*size])
 }
 
-// result is the number of a value among the results; -1 is none.
-func (s *strip) result(v *ir.Value) int {
-	for i, x := range s.p.results {
-		if x == v {
+// storeOf is the store of a value as a result of its own; -1 is none.
+func (s *strip) storeOf(v *ir.Value) int {
+	for i, st := range s.p.stores {
+		if st.from.value == v && !st.moved {
 			return i
 		}
 	}
 	return -1
 }
 
-// direct reports whether n rows of a result lie one after the other.
-func (s *strip) direct(i, n, cols int) bool { return n == 1 || s.part.results[i].even(cols) }
+// direct reports whether n rows of a store lie one after the other.
+func (s *strip) direct(i, n, cols int) bool { return n == 1 || s.part.stores[i].even(cols) }
 
 // store copies results that were not computed where they belong.
 func (s *strip) store(r, n int) {
-	for i, v := range s.p.results {
-		if s.p.plan.level[v] != perElem || s.direct(i, n, s.part.cols) {
+	for i, st := range s.p.stores {
+		w := s.part.stores[i]
+		if w.step == 0 || !st.moved && s.direct(i, n, s.part.cols) {
 			continue
 		}
+		from, to := s.operand(st.from, r, n), s.out[st.result]
+		elem := to.DType().Size()
+		row := elem * s.part.cols
 		for k := range n {
-			at, _, _ := s.part.results[i].at(r + k)
-			size := v.DType().Size() * s.part.cols
-			copy(s.out[i].Bytes()[at*v.DType().Size():][:size], s.values[v].Bytes()[k*size:])
+			at, _, _ := w.at(r + k)
+			copy(to.Bytes()[at*elem:][:row], from.Bytes()[k*row:][:row])
 		}
 	}
 }

@@ -3,8 +3,10 @@ package op
 import "github.com/galley-ml/galley/internal/ir"
 
 // All is every op: the laws run over it, and the parser finds ops in it by name. An op is added with its file
-// and one line here.
-func All() []Op {
+// and one line in builtin; those of other modules come last.
+func All() []Op { return append(builtin(), fromOutside()...) }
+
+func builtin() []Op {
 	return []Op{
 		abs{},
 		adamw{},

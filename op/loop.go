@@ -20,6 +20,10 @@ const (
 	LoopSame
 	// LoopRepeat is its first operand broadcast to the result's shape.
 	LoopRepeat
+	// LoopWalk has its operand's elements, or some of them, in another order.
+	LoopWalk
+	// LoopJoin puts its operands, all of one size, side by side.
+	LoopJoin
 	// LoopConstant is one number everywhere.
 	LoopConstant
 )
@@ -39,6 +43,10 @@ type Loop struct {
 	Rows, Cols int
 	// Value is what a constant is.
 	Value float64
+	// Reads is where a walk's operand has the elements of the result.
+	Reads elemWalk
+	// Writes is, for each operand, where the result has its elements; nil where some have no operand.
+	Writes []elemWalk
 }
 
 // looper is an op that says what it is in a loop; false where it can be part of none.

@@ -12,22 +12,60 @@ const columnRows = 256
 type loopPart struct {
 	rows, cols int
 	streams    []rowWalk
-	results    []rowWalk
+	stores     []rowWalk
 }
 
-// parts cuts the loop for results of these levels.
-func (p *LoopPlan) parts(results []*ir.Value) []loopPart {
+// loopStore is what a loop writes: a value of its own, or a stream as it is, to a result.
+type loopStore struct {
+	result int
+	from   operand
+	walk   rowWalk
+	moved  bool // the result is not the value itself, but has it somewhere
+}
+
+// stores is what is written for results, but for sums of columns.
+func (p *LoopPlan) stores(results []*ir.Value) []loopStore {
+	var list []loopStore
+	for i, v := range results {
+		switch p.level[v] {
+		case perElem:
+			w := rowWalk{dims: mergedDims([]walkDim{{p.Rows, p.Cols}}), step: 1}
+			list = append(list, loopStore{result: i, from: operand{value: v}, walk: w})
+		case perRow:
+			w := rowWalk{dims: mergedDims([]walkDim{{p.Rows, 1}})}
+			list = append(list, loopStore{result: i, from: operand{value: v}, walk: w})
+		case atPlace:
+			list = append(list, p.movedStores(i, v)...)
+		}
+	}
+	return list
+}
+
+// movedStores is the places of the operands of a walk or a join in its result.
+func (p *LoopPlan) movedStores(result int, v *ir.Value) []loopStore {
+	var list []loopStore
+	for i, ln := range p.nodes {
+		if ln.node.Out()[0] != v {
+			continue
+		}
+		for k, w := range ln.loop.Writes {
+			rows, _ := w.inRows(p.Cols) // add has seen that the rows fit
+			list = append(list, loopStore{result: result, from: p.in[i][k], walk: rows, moved: true})
+		}
+	}
+	return list
+}
+
+// parts cuts the loop.
+func (p *LoopPlan) parts(stores []loopStore) []loopPart {
 	whole := loopPart{rows: p.Rows, cols: p.Cols}
 	for _, s := range p.streams {
 		whole.streams = append(whole.streams, s.rowWalk)
 	}
 	onceARow := false
-	for _, v := range results {
-		w := rowWalk{dims: mergedDims([]walkDim{{p.Rows, p.Cols}}), step: 1}
-		if p.level[v] == perRow {
-			w, onceARow = rowWalk{dims: mergedDims([]walkDim{{p.Rows, 1}})}, true
-		}
-		whole.results = append(whole.results, w)
+	for _, s := range stores {
+		whole.stores = append(whole.stores, s.walk)
+		onceARow = onceARow || s.walk.step == 0
 	}
 	if p.folds || onceARow || p.Cols <= mapCols {
 		return []loopPart{whole}
@@ -46,8 +84,8 @@ func (l loopPart) cut(lo, times, cols int) loopPart {
 	for _, w := range l.streams {
 		piece.streams = append(piece.streams, w.cut(l.rows, lo, times, cols))
 	}
-	for _, w := range l.results {
-		piece.results = append(piece.results, w.cut(l.rows, lo, times, cols))
+	for _, w := range l.stores {
+		piece.stores = append(piece.stores, w.cut(l.rows, lo, times, cols))
 	}
 	return piece
 }

@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/lane"
@@ -15,6 +16,7 @@ const (
 	perElem                // one number an element
 	perRow                 // one a row
 	perColumn              // one a column: the sum of all rows
+	atPlace                // one an element, that lies elsewhere in the result
 	constant               // one number that is known
 )
 
@@ -46,6 +48,8 @@ func NewLoopNode(n *ir.Node) *LoopNode {
 	case LoopSame:
 		ln.dims = [][]walkDim{mergedDims([]walkDim{{ln.size, 1}})}
 		return ln
+	case LoopWalk, LoopJoin:
+		return ln.moving()
 	}
 	for _, x := range n.In() {
 		dims := broadcastDims(x.Shape(), out.Shape())
@@ -56,6 +60,22 @@ func NewLoopNode(n *ir.Node) *LoopNode {
 		if l.Kind == LoopRepeat {
 			break // a second operand is not read
 		}
+	}
+	return ln
+}
+
+// moving is what is known of a walk or a join.
+func (ln *LoopNode) moving() *LoopNode {
+	in := ln.node.In()
+	if ln.loop.Kind == LoopWalk {
+		ln.dims, ln.run = [][]walkDim{ln.loop.Reads.dims}, ln.loop.Reads.run()
+	} else {
+		ln.size = in[0].Shape().Len()
+		ln.dims = slices.Repeat([][]walkDim{mergedDims([]walkDim{{ln.size, 1}})}, len(in))
+		ln.run = ln.size
+	}
+	for _, w := range ln.loop.Writes {
+		ln.run = min(ln.run, w.run())
 	}
 	return ln
 }
@@ -183,6 +203,18 @@ func (p *LoopPlan) add(ln *LoopNode) error {
 		at, phase = perRow, phase+1
 	case LoopColumns:
 		at, p.columns = perColumn, true
+	case LoopWalk, LoopJoin:
+		if ln.loop.Kind == LoopJoin || in[0].value != nil {
+			for _, w := range ln.loop.Writes {
+				if _, ok := w.inRows(cols); !ok {
+					return fmt.Errorf("%s: the result has no rows of %d", ln.node.Op().Name(), cols)
+				}
+			}
+			if at != perElem {
+				return fmt.Errorf("%s: rows of one element", ln.node.Op().Name())
+			}
+			at = atPlace
+		}
 	}
 	p.level[out], p.phase[out] = at, phase
 	p.Phases = max(p.Phases, phase+1)
@@ -193,16 +225,26 @@ func (p *LoopPlan) add(ln *LoopNode) error {
 func (p *LoopPlan) operand(ln *LoopNode, i int, at level, cols int) (operand, int, error) {
 	x, dims := ln.node.In()[i], ln.dims[i]
 	whole := len(dims) == 1 && dims[0].stride == 1 && x.Shape().Len() == ln.size || ln.size == 1
-	switch from := p.level[x]; from {
+	from := p.level[x]
+	if kind := ln.loop.Kind; from != outside && (kind == LoopJoin || kind == LoopWalk) {
+		if from != perElem || at != perElem || ln.loop.Writes == nil {
+			return operand{}, 0, fmt.Errorf("%v is not there element by element", x.Type())
+		}
+		return operand{value: x}, p.phase[x], nil
+	}
+	switch from {
 	case outside:
 		w, ok := inRows(dims, cols)
+		if ln.loop.Kind == LoopWalk {
+			w.offset = ln.loop.Reads.offset
+		}
 		if !ok {
 			return operand{}, 0, fmt.Errorf("%v is not read in rows of %d", x.Type(), cols)
 		}
 		return operand{stream: p.stream(x, w)}, 0, nil
 	case constant:
 		return operand{value: x}, 0, nil
-	case perColumn:
+	case perColumn, atPlace:
 		return operand{}, 0, fmt.Errorf("%v is known when all rows are done", x.Type())
 	case perElem:
 		if at != perElem || !whole {

@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
@@ -122,4 +123,51 @@ func (pad) Samples() []Sample {
 		{Op: pad{Low: []int{0, 1}, High: []int{3, 2}, Interior: []int{0, 0}, Value: 0.5}, In: []Arg{f32(5, 7)}},
 		{Op: pad{Low: []int{1, 0, 0}, High: []int{0, 0, 2}, Interior: []int{2, 0, 1}}, In: []Arg{f32(5, 3, 4)}},
 	}
+}
+
+// PaddedParts is what v is the sum of, in order along a dim, where it is a sum of tensors that were padded
+// with zeros so that each element has one of them; nil where it is none.
+func PaddedParts(v *Tensor) (parts []*Tensor, dim int) {
+	type placed struct {
+		x      *Tensor
+		lo, hi int
+	}
+	var list []placed
+	dim = -1
+	var collect func(v *Tensor) bool
+	collect = func(v *Tensor) bool {
+		if v.Node() == nil {
+			return false
+		}
+		if _, ok := v.Node().Op().(add); ok {
+			in := v.Node().In()
+			return in[0].Shape().Equal(in[1].Shape()) && collect(in[0]) && collect(in[1])
+		}
+		p, ok := v.Node().Op().(pad)
+		if !ok || p.Value != 0 {
+			return false
+		}
+		changed := p.changed()
+		if len(changed) != 1 || dim >= 0 && changed[0] != dim || p.Interior[changed[0]] != 0 {
+			return false
+		}
+		dim = changed[0]
+		list = append(list, placed{v.Node().In()[0], p.Low[dim], v.Dim(dim) - p.High[dim]})
+		return true
+	}
+	if !collect(v) || len(list) < 2 {
+		return nil, 0
+	}
+	slices.SortFunc(list, func(a, b placed) int { return a.lo - b.lo })
+	at := 0
+	for _, p := range list {
+		if p.lo != at {
+			return nil, 0
+		}
+		parts, at = append(parts, p.x), p.hi
+	}
+	if at != v.Dim(dim) {
+		return nil, 0
+	}
+	return parts, dim
 }

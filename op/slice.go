@@ -157,6 +157,17 @@ func (o slice) Eval(env *Env, in, out []array.Array) {
 	moveStrided(env, out[0].Shape(), whole(out[0]), from)
 }
 
+func (o slice) Loop(in, out []Type) (Loop, bool) {
+	strides, offset := in[0].Shape.Strides(), 0
+	for i, d := range o.Dims {
+		offset += o.Start[i] * strides[d]
+	}
+	for i, d := range o.Dims {
+		strides[d] *= o.Step[i]
+	}
+	return moveLoop(Loop{Kind: LoopWalk, Reads: newElemWalk(out[0].Shape, offset, strides)})
+}
+
 func (o slice) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	start, end, step := make([]int, len(in[0].Shape)), in[0].Shape.Clone(), ones(len(in[0].Shape))
 	for i, d := range o.Dims {

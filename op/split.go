@@ -106,6 +106,16 @@ func (o split) Eval(env *Env, in, out []array.Array) {
 	}
 }
 
+// Pieces is a slice for each part.
+func (o split) Pieces() []Op {
+	list, at := make([]Op, len(o.Sizes)), 0
+	for i, n := range o.Sizes {
+		list[i] = slice{Dims: []int{o.Dim}, Start: []int{at}, End: []int{at + n}, Step: []int{1}}
+		at += n
+	}
+	return list
+}
+
 func (o split) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	refs, at := make([]hlo.Ref, len(out)), 0
 	for i, t := range out {

@@ -83,6 +83,16 @@ func (o transpose) Eval(env *Env, in, out []array.Array) {
 	moveStrided(env, out[0].Shape(), whole(out[0]), strided{Array: in[0], strides: strides})
 }
 
+func (o transpose) Loop(in, out []Type) (Loop, bool) {
+	own, to := in[0].Shape.Strides(), out[0].Shape.Strides()
+	from, into := make([]int, len(own)), make([]int, len(own))
+	for i, p := range o.Perm {
+		from[i], into[p] = own[p], to[i]
+	}
+	return moveLoop(Loop{Kind: LoopWalk, Reads: newElemWalk(out[0].Shape, 0, from),
+		Writes: []elemWalk{newElemWalk(in[0].Shape, 0, into)}})
+}
+
 func (o transpose) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	return []hlo.Ref{w.Op("transpose", "permutation = "+hlo.Ints(o.Perm), hloType(out[0]), in[0])}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/op/optest"
 )
 
 func TestZigzagOrder(t *testing.T) {
@@ -82,7 +83,7 @@ func ringWork(t *testing.T, m *mesh.Mesh, c op.AttentionConfig, in []op.Type) []
 	s := device(t, 1).NewSession()
 	x := s.Tensor(array.New(in[0].DType, in[0].Shape...)).Track()
 	o := op.Attention(x, x, x, c).Node().Op().(op.Cooperator)
-	p, out, err := bind(o, in, o.CooperativeRule(in).Rule)
+	p, out, err := optest.Bind(o, in, o.CooperativeRule(in).Rule)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	to := &chatWriter{id: newID("chatcmpl-"), created: time.Now().Unix(), model: m, logProbs: c.LogProbs, n: q.N}
+	to := &chatWriter{id: newID("chatcmpl-"), created: time.Now().Unix(), model: m, name: m.shown(c.Model),
+		logProbs: c.LogProbs, n: q.N}
 	if len(c.toolNames) > 0 {
 		to.format, to.tools, to.streams = m.Chat.tools, c.toolNames, make([]toolStream, q.N)
 	}
@@ -144,6 +145,7 @@ type chatWriter struct {
 	id       string
 	created  int64
 	model    *Model
+	name     string // of the model, or its adapter
 	logProbs bool
 	n        int
 
@@ -182,7 +184,7 @@ type chatToken struct {
 }
 
 func (c *chatWriter) object(kind string, choices []chatChoice, u *usage) map[string]any {
-	o := map[string]any{"id": c.id, "object": kind, "created": c.created, "model": c.model.Name, "choices": choices}
+	o := map[string]any{"id": c.id, "object": kind, "created": c.created, "model": c.name, "choices": choices}
 	if u != nil {
 		o["usage"] = u
 	}

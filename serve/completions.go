@@ -78,8 +78,8 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	to := &completionWriter{id: newID("cmpl-"), created: time.Now().Unix(), model: m, logProbs: c.LogProbs != nil,
-		each: requests[0].N}
+	to := &completionWriter{id: newID("cmpl-"), created: time.Now().Unix(), model: m, name: m.shown(c.Model),
+		logProbs: c.LogProbs != nil, each: requests[0].N}
 	if c.Echo {
 		for _, q := range requests {
 			to.echo = append(to.echo, m.Text.Decode(q.Prompt))
@@ -129,6 +129,7 @@ type completionWriter struct {
 	id       string
 	created  int64
 	model    *Model
+	name     string // of the model, or its adapter
 	logProbs bool
 	echo     []string
 	each     int
@@ -161,7 +162,7 @@ func finishOf(f engine.Finish) *string {
 }
 
 func (c *completionWriter) object(choices []completionChoice, u *usage) map[string]any {
-	o := map[string]any{"id": c.id, "object": "text_completion", "created": c.created, "model": c.model.Name,
+	o := map[string]any{"id": c.id, "object": "text_completion", "created": c.created, "model": c.name,
 		"choices": choices}
 	if u != nil {
 		o["usage"] = u

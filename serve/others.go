@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"math"
 	"net/http"
+
+	"github.com/galley-ml/galley/serve/engine"
 )
 
 func (s *Server) modelObject(m *Model) map[string]any {
@@ -16,7 +18,7 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	list := []any{}
 	for _, m := range s.models {
-		list = append(list, s.modelObject(m))
+		list = append(append(list, s.modelObject(m)), s.adapterObjects(m)...)
 	}
 	s.mu.Unlock()
 	write(w, http.StatusOK, map[string]any{"object": "list", "data": list})
@@ -29,7 +31,11 @@ func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer m.users.Done()
-	write(w, http.StatusOK, s.modelObject(m))
+	o := s.modelObject(m)
+	if name := r.PathValue("name"); name != m.Name {
+		o["id"], o["parent"] = name, m.Name
+	}
+	write(w, http.StatusOK, o)
 }
 
 // embeddings answers POST /v1/embeddings: the stream after the last token, of length 1.
@@ -67,7 +73,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 	}
 	data, tokens := []any{}, 0
 	for i, ids := range all {
-		x, err := m.Engine.Embed(r.Context(), ids)
+		x, err := m.Engine.Embed(r.Context(), engine.Request{Prompt: ids, Adapter: m.adapterOf(c.Model)})
 		if err != nil {
 			fail(w, err)
 			return
@@ -76,7 +82,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 		data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": encoded(unit(x), c.Format)})
 	}
 	deadline(w, s.config.WriteTimeout)
-	write(w, http.StatusOK, map[string]any{"object": "list", "model": m.Name, "data": data,
+	write(w, http.StatusOK, map[string]any{"object": "list", "model": m.shown(c.Model), "data": data,
 		"usage": map[string]int{"prompt_tokens": tokens, "total_tokens": tokens}})
 }
 

@@ -22,8 +22,7 @@ import (
 	"github.com/galley-ml/galley/serve/engine"
 )
 
-// newModel is a small model of bytes.
-func newModel(t testing.TB, name string, c engine.Config) *serve.Model {
+func smallConfig(t testing.TB) models.Config {
 	t.Helper()
 	config, err := models.ParseConfig([]byte(`{"model_type": "llama", "vocab_size": 256, "hidden_size": 16,
 		"intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -31,6 +30,13 @@ func newModel(t testing.TB, name string, c engine.Config) *serve.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return config
+}
+
+// newModel is a small model of bytes.
+func newModel(t testing.TB, name string, c engine.Config) *serve.Model {
+	t.Helper()
+	config := smallConfig(t)
 	d := cpu.NewDevice(cpu.Config{})
 	defer d.Close()
 	m, err := models.New(config, nn.Config{Scope: d.NewSession(), Seed: 4})

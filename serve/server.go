@@ -26,6 +26,9 @@ type Config struct {
 	// WriteTimeout is how long a reader may take for one piece of an answer before its request is ended; 0
 	// means 30 s.
 	WriteTimeout time.Duration
+	// Adapters is the directory below which adapters lie that may be loaded while the server runs; empty is that
+	// none may.
+	Adapters string
 	// Origins are the web pages of others that may ask; none is no page but our own.
 	Origins []string
 }
@@ -85,6 +88,8 @@ func (s *Server) route() {
 	keyed("POST /v1/completions", s.completions)
 	keyed("POST /v1/chat/completions", s.chat)
 	keyed("POST /v1/embeddings", s.embeddings)
+	keyed("POST /v1/load_lora_adapter", s.loadAdapter)
+	keyed("POST /v1/unload_lora_adapter", s.unloadAdapter)
 	keyed("POST /tokenize", s.tokenize)
 	keyed("POST /detokenize", s.detokenize)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -116,12 +121,12 @@ func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// model finds a model by its name; the empty name is the first.
+// model finds a model by its name, or that of one of its adapters; the empty name is the first.
 func (s *Server) model(name string) (*Model, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.models {
-		if name == "" || m.Name == name {
+		if m.has(name) {
 			m.users.Add(1)
 			return m, nil
 		}
@@ -131,6 +136,13 @@ func (s *Server) model(name string) (*Model, error) {
 
 // Replace serves m in place of the model of its name, and closes that once its last request is done.
 func (s *Server) Replace(m *Model) error {
+	if old, err := s.model(m.Name); err == nil {
+		err = m.adopt(old)
+		old.users.Done()
+		if err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, old := range s.models {

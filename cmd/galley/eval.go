@@ -190,27 +190,16 @@ func (e *evaluating) text(windows []array.Array, source string) error {
 	return e.routers(windows[0])
 }
 
-// routers tells how the work of experts is shared, in a mixture on one device.
+// routers tells how the work of experts is shared.
 func (e *evaluating) routers(windows array.Array) error {
-	if e.config.Experts == 0 || e.Mesh != "" || e.b != nil {
+	if e.b != nil {
 		return nil
 	}
-	pass := e.trainer.NewForward(func(batch []*op.Tensor) []*op.Tensor { return models.RouterLoads(e.model, batch[0]) })
-	defer pass.Close()
-	loads, err := pass.Run(context.Background(), windows)
-	if err != nil {
-		return err
+	stats, err := routerStats(e.trainer, e.model, windows, 0)
+	for i, s := range stats {
+		fmt.Println(routerLine(i, len(stats), s))
 	}
-	for i, l := range loads {
-		least, most := math.Inf(1), 0.0
-		for k := range l.Len() {
-			least, most = min(least, l.At(k)), max(most, l.At(k))
-		}
-		n := float64(l.Len())
-		fmt.Printf("router %d of %d: of %d experts the busiest has %.2f times its even share, the idlest %.2f times\n", i+1,
-			len(loads), l.Len(), most*n, least*n)
-	}
-	return nil
+	return err
 }
 
 // windows is the text's batches: every window once, the last batch with those that are left.

@@ -120,6 +120,9 @@ func (c *finetuneCmd) validate() error {
 		err = between(0, 0.999, map[string]float64{"held": c.Held, "drop": c.Drop})
 	}
 	if err == nil {
+		err = c.validateOptimizer()
+	}
+	if err == nil {
 		err = c.validateCheckpoints()
 	}
 	for _, path := range c.Log {

@@ -215,8 +215,7 @@ func TestLaunchResumes(t *testing.T) {
 }
 
 // TestLaunchMemory: a process with a share of the devices takes that share of the memory of one with all of
-// them, and little more. 64 MiB are wanted and mostly held (n = 2: 517 to 531 MiB of 1,005; n = 4: 299 to 338);
-// garbage that is not collected yet can take a process further, up to 119 MiB were seen.
+// them, and at most 64 MiB more (n = 2: 514 MiB of 990, n = 4: 293).
 func TestLaunchMemory(t *testing.T) {
 	needMPICH(t)
 	if testing.Short() {
@@ -233,7 +232,7 @@ func TestLaunchMemory(t *testing.T) {
 		all := peaks(t, galleyCommand(t, args...), n)
 		t.Logf("1 process: %d MiB, %d: %v", one[0]>>20, n, all)
 		for _, peak := range all {
-			if most := one[0]/n + 192<<20; peak > most {
+			if most := one[0]/n + 64<<20; peak > most {
 				t.Errorf("a process of %d took %d MiB, of one %d: want at most %d", n, peak>>20, one[0]>>20, most>>20)
 			}
 		}

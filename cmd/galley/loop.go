@@ -15,6 +15,7 @@ import (
 	"github.com/galley-ml/galley/data"
 	"github.com/galley-ml/galley/fit"
 	"github.com/galley-ml/galley/internal/elastic/worker"
+	"github.com/galley-ml/galley/nn"
 )
 
 // loop is what the command does while the library's loop takes the steps of a run: it shows them, logs them
@@ -41,10 +42,19 @@ type loop struct {
 func (t *training) train() error {
 	for {
 		moves, err := t.trainPlan()
-		if err != nil || !moves {
+		if err != nil {
 			return err
 		}
+		if !moves {
+			break
+		}
 	}
+	if s := t.d.NewSession(); job.First() {
+		for i, a := range t.averages {
+			t.model.Params()[i].Value = s.Tensor(a).Track()
+		}
+	}
+	return nil
 }
 
 // trainPlan takes the steps of one plan; moves says that another is to go on from its checkpoint.
@@ -113,13 +123,32 @@ func (l *loop) ended(err error) error {
 	if job.Size() > 1 {
 		return l.gather()
 	}
-	return l.trainer.Sync(l.d.NewSession())
+	if err = l.trainer.Sync(l.d.NewSession()); err == nil && l.EMA > 0 {
+		l.averages, err = l.trainer.Averaged()
+	}
+	return err
 }
 
 // gather saves the model of a job, one parameter at a time. All of it comes to the first process only where
 // that continues a text with it.
 func (l *loop) gather() error {
-	if err := l.saveEach(l.trainer.ReadParams); err != nil {
+	each := l.trainer.ReadParams
+	if l.EMA > 0 {
+		averages, err := l.trainer.Averaged()
+		if err != nil {
+			return err
+		}
+		l.averages = averages
+		each = func(f func(p *nn.Param, value array.Array) error) error {
+			for i, p := range l.model.Params() {
+				if err := f(p, averages[i]); err != nil || !job.First() {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	if err := l.saveEach(each); err != nil {
 		return err
 	}
 	if l.Tokens == 0 {
@@ -138,11 +167,11 @@ func (b runBatches) Len() int           { return b.count }
 func (b runBatches) Rows() int          { return b.rows }
 func (b runBatches) Facts() []data.Fact { return nil } // the trainer has them
 func (b runBatches) Batch(i int) ([]array.Array, error) {
-	return b.batches.From(int64(i) * int64(b.rows)), nil
+	return batchFrom(b.batches, int64(i)*int64(b.rows))
 }
 
 // From is the batch that begins with a sample.
-func (b runBatches) From(sample int64) ([]array.Array, error) { return b.batches.From(sample), nil }
+func (b runBatches) From(sample int64) ([]array.Array, error) { return batchFrom(b.batches, sample) }
 
 // OnBegin tells where the run goes on, and opens what is written besides checkpoints.
 func (l *loop) OnBegin(p *fit.Progress) (err error) {
@@ -191,6 +220,9 @@ func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
 		return err
 	}
 	l.tellProgram(batch)
+	if l.LogSamples {
+		l.tellSamples(batch)
+	}
 	return nil
 }
 
@@ -225,15 +257,21 @@ func (l *loop) OnEvaluate(p *fit.Progress) error {
 	default:
 		fmt.Printf("step %d/%d  loss on held-out text %.4f\n", p.Step, p.Steps, loss)
 	}
+	routers, err := l.tellRouters()
+	if err != nil {
+		return err
+	}
+	l.at = time.Now()
 	nan := math.NaN()
 	return l.log.write(fit.LogRow{Step: p.Step, Loss: nan, GradNorm: nan, LR: nan, ValidLoss: loss,
-		Seconds: l.p.seconds(), DataWaitSeconds: nan})
+		Seconds: l.p.seconds(), DataWaitSeconds: nan, Routers: routers})
 }
 
 // OnSave leaves the time that a checkpoint takes out of that of the next step.
 func (l *loop) OnSave(*fit.Progress) error {
+	err := l.keepStreams()
 	l.at = time.Now()
-	return nil
+	return err
 }
 
 // OnSaveFailed tells why a checkpoint could not be written.

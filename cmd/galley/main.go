@@ -61,6 +61,11 @@ func run(args []string) int {
 		return report(err)
 	}
 	silence()
+	stop, err := profile()
+	if err != nil {
+		return report(err)
+	}
+	defer stop()
 	elastic = joinElastic()
 	parser, err := kong.New(&cli, kong.Name("galley"), kong.UsageOnError(), kong.Vars{
 		"systems": strings.Join(export.Systems(), ", "), "schedules": strings.Join(pipeline.Names(), ", "),

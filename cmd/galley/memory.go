@@ -10,6 +10,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
@@ -29,6 +30,8 @@ func fits(what string, bytes float64) error {
 // fit.
 func (t *training) fitsPlan(trainer *galley.Trainer) error {
 	need, err := t.needs(trainer, t.Batch)
+	expected.Store(uint64(max(0, need)))
+	setGarbage()
 	free, by := (host{root: "/"}).available()
 	if err != nil || margin(need) <= free {
 		return err
@@ -70,19 +73,26 @@ const garbageBytes = 16 << 20
 // limitGarbage has garbage collected before it comes to 2 % of the memory in use, or garbageBytes.
 // Nearly all of that is the devices', taken once for the run: Go's own rule would wait for as much garbage.
 // Who sets GOGC has chosen.
-func limitGarbage() {
-	if os.Getenv("GOGC") == "" {
-		paceGarbage(new(int64))
-	}
-}
+func limitGarbage() { paceGarbage(new(int64)) }
+
+// expected is what a run is going to take: before the collection that sees the devices' memory for the first
+// time there may be no more garbage than after it.
+var expected atomic.Uint64
 
 // paceGarbage sets how much garbage there may be by what the last collection left, and again after the next:
 // each of them finds the mark that was left behind by the one before.
 func paceGarbage(*int64) {
+	setGarbage()
+	runtime.SetFinalizer(new(int64), paceGarbage)
+}
+
+func setGarbage() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
-	debug.SetGCPercent(max(2, min(100, int(100*garbageBytes/max(1, live[0].Value.Uint64())))))
-	runtime.SetFinalizer(new(int64), paceGarbage)
+	debug.SetGCPercent(max(2, min(100, int(100*garbageBytes/max(1, live[0].Value.Uint64(), expected.Load())))))
 }
 
 // host is the system as its files describe it, below a root.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/models"
@@ -10,17 +11,61 @@ import (
 
 // optimizerFlags say how weights follow gradients, and what the loss has besides the cross-entropy.
 type optimizerFlags struct {
-	Optimizer      string  `help:"adamw; lion, with half of its memory and a third to a tenth of its rate; adafactor, with hardly any; muon, which orthogonalizes the steps of matrices, at adamw's rate; or sgd with momentum." enum:"adamw,adafactor,lion,muon,sgd" default:"adamw"`
-	LabelSmoothing float64 `help:"Part of a label's weight that is spread over the vocabulary." default:"0"`
-	LogitZ         float64 `name:"logit-z" help:"Weight of the mean square of the logarithm of the logits' sum of exponentials." default:"0"`
-	RouterBalance  float64 `help:"Weight of how uneven the load of experts is." default:"0"`
-	RouterBatch    bool    `help:"Take --router-balance over a whole batch, as transformers does, in place of each sequence; micro-batches then cannot be cut."`
-	PredictAhead   float64 `help:"Weight of predicting the token behind the next, by the layer that DeepSeek-V3 has for it." default:"0"`
-	RouterZ        float64 `name:"router-z" help:"Weight of the mean square of the logarithm of the routers' sums of exponentials." default:"0"`
+	Optimizer      string   `help:"adamw; lion, with half of its memory and a third to a tenth of its rate; adafactor, with hardly any; muon, which orthogonalizes the steps of matrices, at adamw's rate; or sgd with momentum." enum:"adamw,adafactor,lion,muon,sgd" default:"adamw"`
+	LRSchedule     string   `name:"lr-schedule" help:"How --lr falls after its warm-up: cosine, linear, wsd, which stays and falls over the last fifth of the steps, restarts, four cosines in a row, inverse-sqrt or constant." enum:"cosine,linear,wsd,restarts,inverse-sqrt,constant" default:"cosine"`
+	NoDecay        []string `help:"Patterns of names of parameters without weight decay: '*norm*'." placeholder:"PATTERN"`
+	EMA            float64  `name:"ema" help:"How much of a moving average of the weights stays in a step, such as 0.999: the average is what --save writes; 0 is none." default:"0"`
+	Capacity       float64  `name:"expert-capacity" help:"Tokens that an expert takes at most, as a multiple of its even share: those beyond lose it; 0 drops none." default:"0"`
+	LabelSmoothing float64  `help:"Part of a label's weight that is spread over the vocabulary." default:"0"`
+	LogitZ         float64  `name:"logit-z" help:"Weight of the mean square of the logarithm of the logits' sum of exponentials." default:"0"`
+	RouterBalance  float64  `help:"Weight of how uneven the load of experts is." default:"0"`
+	RouterBatch    bool     `help:"Take --router-balance over a whole batch, as transformers does, in place of each sequence; micro-batches then cannot be cut."`
+	PredictAhead   float64  `help:"Weight of predicting the token behind the next, by the layer that DeepSeek-V3 has for it." default:"0"`
+	RouterZ        float64  `name:"router-z" help:"Weight of the mean square of the logarithm of the routers' sums of exponentials." default:"0"`
 }
 
-// optimizer is the one of the flags.
+// validateOptimizer checks what can be without a model.
+func (f optimizerFlags) validateOptimizer() error {
+	if err := between(0, math.Inf(1), map[string]float64{"expert-capacity": f.Capacity}); err != nil {
+		return err
+	}
+	if !(f.EMA >= 0 && f.EMA < 1) {
+		return fmt.Errorf("--ema=%v: want 0 to less than 1", f.EMA)
+	}
+	return nil
+}
+
+// learningRate is how it goes over the steps of a run.
+func (f optimizerFlags) learningRate(lr float64, steps int) optim.Schedule {
+	warmup, final := steps/20, lr/10
+	switch f.LRSchedule {
+	case "linear":
+		return optim.Linear{LR: lr, Final: final, Warmup: warmup, Steps: steps}
+	case "wsd":
+		return optim.WSD{LR: lr, Final: final, Warmup: warmup, Decay: steps / 5, Steps: steps}
+	case "restarts":
+		return optim.CosineRestarts{LR: lr, Final: final, Warmup: warmup, Period: max(1, (steps-warmup)/4)}
+	case "inverse-sqrt":
+		return optim.InverseSqrt{LR: lr, Warmup: warmup}
+	case "constant":
+		return optim.Constant{LR: lr, Warmup: warmup}
+	}
+	return optim.Cosine{LR: lr, Final: final, Warmup: warmup, Steps: steps}
+}
+
+// optimizer is the one of the flags, with what parameters of some names have otherwise, and averages.
 func (f optimizerFlags) optimizer(decay float64) optim.Optimizer {
+	o := f.plainOptimizer(decay)
+	if len(f.NoDecay) > 0 {
+		o = optim.Groups{Default: o, Groups: []optim.Group{{Params: f.NoDecay, Optimizer: f.plainOptimizer(0)}}}
+	}
+	if f.EMA > 0 {
+		o = optim.Averaged{Optimizer: o, Decay: f.EMA}
+	}
+	return o
+}
+
+func (f optimizerFlags) plainOptimizer(decay float64) optim.Optimizer {
 	adamW := optim.AdamW{Beta1: 0.9, Beta2: 0.95, WeightDecay: decay}
 	switch f.Optimizer {
 	case "adafactor":
@@ -45,6 +90,12 @@ func (f optimizerFlags) ahead() int {
 
 // withLoss is a model whose loss has what the flags ask for.
 func (f optimizerFlags) withLoss(m models.Model) (models.Model, error) {
+	if f.Capacity > 0 {
+		var err error
+		if m, err = models.WithCapacity(m, f.Capacity); err != nil {
+			return nil, fmt.Errorf("--expert-capacity=%v: %w", f.Capacity, err)
+		}
+	}
 	c := f.losses()
 	if c == (models.LossConfig{}) {
 		return m, nil
@@ -62,6 +113,9 @@ func (f optimizerFlags) facts() []galley.Fact {
 	text := "cross-entropy"
 	if c := f.losses(); c != (models.LossConfig{}) {
 		text = fmt.Sprintf("%+v", c)
+	}
+	if f.Capacity > 0 {
+		text += fmt.Sprintf(", capacity %v", f.Capacity)
 	}
 	return []galley.Fact{{Name: "losses", Value: text}}
 }

@@ -22,28 +22,30 @@ import (
 type serveCmd struct {
 	Dirs []string `arg:"" name:"dir" help:"Hugging Face directories of models, or directories of runs' checkpoints." type:"existingdir"`
 	checkpointChoice
-	Name         []string      `help:"What requests call the models, in their order; without it the directories' names." placeholder:"NAME"`
-	Host         string        `help:"Address to listen on; 0.0.0.0 is all." default:"127.0.0.1"`
-	Port         int           `help:"Port to listen on; 0 takes a free one." default:"8000"`
-	Tokenizer    string        `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
-	ChatTemplate string        `help:"Jinja file; without it the model's own chat template." type:"existingfile" placeholder:"FILE"`
-	Weights      string        `help:"Keep weights as f32, bf16, int8 or int4; without it as the model has them." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
-	Context      int           `help:"Longest sequence, prompt included; 0 is the model's max_position_embeddings, or what the pages hold."`
-	CacheMb      int           `help:"Memory for keys and values in MiB; 0 is 1024, or less where less is of use."`
-	Running      int           `help:"Sequences that are computed at once." default:"64"`
-	Waiting      int           `help:"Requests that may wait; beyond them the answer is 503." default:"1024"`
-	Budget       int           `help:"Tokens of a step at most." default:"256"`
-	Speculate    int           `help:"Tokens to guess from a text's own repetitions and compute with the next one; 0 is none."`
-	MaxTokens    int           `help:"Tokens that a request may ask for; 0 is what the context allows."`
-	MaxBodyMb    int           `help:"MiB that a request may have." default:"4"`
-	Rate         float64       `help:"Requests a second of each key; 0 is no limit."`
-	Keys         string        `help:"File with a key on each line, which requests must name; $GALLEY_API_KEYS has them with commas." type:"existingfile" placeholder:"FILE"`
-	Origin       []string      `help:"Web page that may ask from a browser; * is all." placeholder:"URL"`
-	TlsCert      string        `help:"Certificate for https." type:"existingfile" placeholder:"FILE"`
-	TlsKey       string        `help:"Its key." type:"existingfile" placeholder:"FILE"`
-	Drain        time.Duration `help:"How long requests that were taken may go on after SIGTERM." default:"30s"`
-	Threads      int           `help:"Threads; 0 means all cores."`
-	TP           int           `name:"tp" help:"Devices of this process over which heads, their pages and matrices are split; they share the threads." default:"1"`
+	Name         []string          `help:"What requests call the models, in their order; without it the directories' names." placeholder:"NAME"`
+	Host         string            `help:"Address to listen on; 0.0.0.0 is all." default:"127.0.0.1"`
+	Port         int               `help:"Port to listen on; 0 takes a free one." default:"8000"`
+	Tokenizer    string            `help:"tokenizer.json; without it that of the directory, or bytes." type:"existingfile" placeholder:"FILE"`
+	ChatTemplate string            `help:"Jinja file; without it the model's own chat template." type:"existingfile" placeholder:"FILE"`
+	Weights      string            `help:"Keep weights as f32, bf16, int8 or int4; without it as the model has them." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
+	Context      int               `help:"Longest sequence, prompt included; 0 is the model's max_position_embeddings, or what the pages hold."`
+	CacheMb      int               `help:"Memory for keys and values in MiB; 0 is 1024, or less where less is of use."`
+	Running      int               `help:"Sequences that are computed at once." default:"64"`
+	Waiting      int               `help:"Requests that may wait; beyond them the answer is 503." default:"1024"`
+	Budget       int               `help:"Tokens of a step at most." default:"256"`
+	Speculate    int               `help:"Tokens to guess from a text's own repetitions and compute with the next one; 0 is none."`
+	MaxTokens    int               `help:"Tokens that a request may ask for; 0 is what the context allows."`
+	MaxBodyMb    int               `help:"MiB that a request may have." default:"4"`
+	Rate         float64           `help:"Requests a second of each key; 0 is no limit."`
+	Keys         string            `help:"File with a key on each line, which requests must name; $GALLEY_API_KEYS has them with commas." type:"existingfile" placeholder:"FILE"`
+	Origin       []string          `help:"Web page that may ask from a browser; * is all." placeholder:"URL"`
+	TlsCert      string            `help:"Certificate for https." type:"existingfile" placeholder:"FILE"`
+	TlsKey       string            `help:"Its key." type:"existingfile" placeholder:"FILE"`
+	Drain        time.Duration     `help:"How long requests that were taken may go on after SIGTERM." default:"30s"`
+	Lora         map[string]string `help:"PEFT adapter that requests select by this name in place of the model's; may be given several times." placeholder:"NAME=DIR"`
+	Adapters     string            `help:"Directory below which PEFT adapters may be loaded and unloaded while the server runs." type:"existingdir" placeholder:"DIR"`
+	Threads      int               `help:"Threads; 0 means all cores."`
+	TP           int               `name:"tp" help:"Devices of this process over which heads, their pages and matrices are split; they share the threads." default:"1"`
 }
 
 // Help is what galley serve --help adds.
@@ -51,6 +53,7 @@ func (serveCmd) Help() string {
 	return `Examples:
   galley serve out                                        http://127.0.0.1:8000, a chat page and OpenAI's API
   galley serve llama-3-8b --weights bf16 --context 4096
+  galley serve llama-3-8b --lora sql=sql-adapter --lora poems=poems-adapter
   galley serve llama-3-8b --tp 2                          heads and matrices split over two devices
   galley serve chat draft --name chat --name draft --host 0.0.0.0 --keys keys.txt
 SIGTERM and SIGINT end it when the requests that were taken are answered, a second one at once. SIGHUP reads
@@ -75,7 +78,7 @@ func (c *serveCmd) Run() error {
 		return err
 	}
 	s, err := serve.New(serve.Config{Models: models, Keys: keys, Body: int64(c.MaxBodyMb) << 20, Tokens: c.MaxTokens,
-		Rate: c.Rate, Origins: c.Origin})
+		Rate: c.Rate, Origins: c.Origin, Adapters: c.Adapters})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/galley-ml/galley/models"
@@ -23,7 +25,32 @@ func (c *serveCmd) models() ([]*serve.Model, error) {
 		}
 		all = append(all, m)
 	}
+	if err := c.adapt(all); err != nil {
+		for _, m := range all {
+			m.Engine.Close()
+		}
+		return nil, err
+	}
 	return all, nil
+}
+
+// adapt loads the adapters of --lora, each for the first model that it fits.
+func (c *serveCmd) adapt(all []*serve.Model) error {
+	for _, name := range slices.Sorted(maps.Keys(c.Lora)) {
+		var err error
+		for _, m := range all {
+			if m.Name == name {
+				return fmt.Errorf("--lora=%s: a model is called so: want another name", name)
+			}
+			if err = m.Engine.LoadAdapter(name, c.Lora[name]); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("--lora=%s=%s: %w", name, c.Lora[name], err)
+		}
+	}
+	return nil
 }
 
 // model reads one model.

@@ -148,6 +148,9 @@ func (c *trainCmd) validate() error {
 		err = positive(map[string]int{"programs": c.Programs})
 	}
 	if err == nil {
+		err = c.validateOptimizer()
+	}
+	if err == nil {
 		err = c.validateData(c.Seq)
 	}
 	if err == nil {
@@ -194,6 +197,8 @@ type training struct {
 	stopped *stoppedError
 	// learned is what probing or the run came to; nil where there was neither.
 	learned *plan.Calibration
+	// averages are the moving averages of the weights, where --ema keeps them.
+	averages []array.Array
 	// adapt watches the run, where somebody does; next is the plan that it moves to, moved the move that was made.
 	adapt *adapter
 	next  *galley.Strategy
@@ -223,6 +228,9 @@ func (t *training) prepare() (err error) {
 		return err
 	}
 	source, tokens, err := t.read(config.Vocab)
+	if err == nil {
+		err = t.checkData()
+	}
 	if err != nil {
 		return err
 	}
@@ -348,8 +356,15 @@ func (t *training) introduce(source string, tokens int) {
 	for _, p := range t.model.Params() {
 		params += p.Type.Shape.Len()
 	}
-	fmt.Printf("%s, %.2fM parameters, on %s (%d tokens), %d steps of %d×%d tokens, %d thread(s)\n",
-		t.model.Config().Family, float64(params)/1e6, source, tokens, t.Steps, t.Batch, t.Seq, t.d.Threads())
+	size := fmt.Sprintf("%d tokens", tokens)
+	if n := len(t.streams()); n > 0 {
+		size = "tokenized as they are needed"
+		if tokens > 0 {
+			size = fmt.Sprintf("%d tokens, and %d tokenized as they are needed", tokens, n)
+		}
+	}
+	fmt.Printf("%s, %.2fM parameters, on %s (%s), %d steps of %d×%d tokens, %d thread(s)\n",
+		t.model.Config().Family, float64(params)/1e6, source, size, t.Steps, t.Batch, t.Seq, t.d.Threads())
 }
 
 // lossOf is that of a batch: windows, ids and labels, or these with segments and positions of packed rows.

@@ -11,7 +11,6 @@ import (
 	"github.com/galley-ml/galley/internal/strict"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/op"
-	"github.com/galley-ml/galley/optim"
 )
 
 // compute is the dtype of products, where it is not the parameters'.
@@ -160,7 +159,7 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 		Watch: t.watch, Job: job,
 		Loss:      func(batch []*op.Tensor) *op.Tensor { return t.lossOf(model, batch) },
 		Optimizer: t.optimizer(t.Decay),
-		Schedule:  optim.Cosine{LR: t.LR, Final: t.LR / 10, Warmup: t.Steps / 20, Steps: t.Steps},
+		Schedule:  t.learningRate(t.LR, t.Steps),
 		ClipNorm:  t.Clip, DetectNaN: t.DetectNaN, Seed: t.Seed, Facts: t.facts(),
 	}
 	if t.adapt != nil {

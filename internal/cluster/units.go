@@ -51,6 +51,9 @@ func measure(s string, units []unit) (float64, error) {
 	return 0, fmt.Errorf("%q: want a number and one of %s", s, strings.Join(names, ", "))
 }
 
+// Bytes reads a number of bytes with its unit: 5GB, 512MiB.
+func Bytes(s string) (float64, error) { return measure(s, byteUnits) }
+
 // format writes x in the unit that leaves the shortest number of at least one that reads back to x exactly.
 func format(x float64, units []unit) string {
 	best := ""

@@ -172,9 +172,13 @@ func (e *Engine) deliver() {
 const (
 	// spinFor is how long whoever waits asks without a pause.
 	spinFor = time.Millisecond
-	// shortNap and longNap are the pauses after that, and of the background while nothing happens.
+	// shortNap and longNap are the pauses after that, and of the background while nothing happens: whoever
+	// needs what then comes drives, so that a long one costs nobody anything, and a short one a core that
+	// computes 2% of its time.
 	shortNap = 20 * time.Microsecond
-	longNap  = 500 * time.Microsecond
+	longNap  = 2 * time.Millisecond
+	// awakeFor is how long the background looks often after something has happened.
+	awakeFor = time.Millisecond
 )
 
 // Drive does the engine's work until the channel is closed; if another goroutine does it already, it takes
@@ -242,7 +246,7 @@ func (e *Engine) background() {
 		switch {
 		case busy:
 			last = time.Now()
-		case under > 0 || time.Since(last) < 10*time.Millisecond:
+		case under > 0 || time.Since(last) < awakeFor:
 			nap(5 * shortNap)
 		default:
 			time.Sleep(longNap)

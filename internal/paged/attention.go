@@ -73,7 +73,7 @@ func (a *split) widest() int        { return a.qkv.out() }
 func (a *split) project(s *Step, x []float32) {
 	n, h := s.count, a.h
 	all := s.inner[:n*a.qkv.out()]
-	a.qkv.run(s.pool(), all, x, n)
+	s.multiply(a.qkv, all, x, n)
 	queries, keys := h.queries*h.dim, h.keys*h.dim
 	s.rows(n, a.qkv.out(), func(i int) {
 		row := all[i*a.qkv.out() : (i+1)*a.qkv.out()]

@@ -15,6 +15,9 @@ type builder struct {
 	rank   int // whose part it packs, of TP devices
 	bytes  int
 	err    error
+	// products is those that adapters may change; plain ones are not.
+	products []projection
+	plain    bool
 }
 
 func (b *builder) fail(err error) {
@@ -39,7 +42,7 @@ func (b *builder) model(p models.Parts) *Model {
 	if p.Head != nil {
 		m.head = b.kept(piece{weight: p.Head.Weight, bias: p.Head.Bias, rows: vocab})
 	}
-	m.bytes = b.bytes
+	m.bytes, m.rank, m.products = b.bytes, b.rank, b.products
 	return m
 }
 
@@ -69,7 +72,7 @@ func (b *builder) read(p *nn.Param) (array.Array, bool) {
 func (b *builder) product(ps ...piece) projection {
 	out := projection{weight: b.stored(ps), bias: b.biases(ps...), watch: b.watching(0, ps...)}
 	if out.weight != nil {
-		return out
+		return b.listed(out, ps)
 	}
 	var all []packed.Source
 	for _, p := range ps {
@@ -84,7 +87,17 @@ func (b *builder) product(ps ...piece) projection {
 		all = append(all, s.Cut(p.rows.lo, p.rows.hi))
 	}
 	out.weight = b.pack(packed.Join(all...))
-	return out
+	return b.listed(out, ps)
+}
+
+// listed notes what an adapter may change.
+func (b *builder) listed(p projection, ps []piece) projection {
+	if b.plain || b.err != nil {
+		return p
+	}
+	p.pieces = ps
+	b.products = append(b.products, p)
+	return p
 }
 
 // biases is the biases of pieces one after the other; nil where none has one.
@@ -110,7 +123,7 @@ func (b *builder) biases(ps ...piece) []float32 {
 // kept packs a table or a router, which does not become integers.
 func (b *builder) kept(p piece) projection {
 	plain := *b
-	plain.Weights, plain.bytes, plain.Watch = b.Weights.Kept(), 0, nil
+	plain.Weights, plain.bytes, plain.Watch, plain.plain = b.Weights.Kept(), 0, nil, true
 	w := plain.product(p)
 	b.fail(plain.err)
 	b.bytes += plain.bytes

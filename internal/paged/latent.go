@@ -39,12 +39,12 @@ func (a *latent) project(s *Step, x []float32) {
 	n, down, up := s.count, a.kvDown.out(), a.kvUp.out()
 	all := s.inner[:n*a.widest()]
 	short := all[n*down : n*(down+a.rank)]
-	a.kvDown.run(s.pool(), all[:n*down], x, n)
+	s.multiply(a.kvDown, all[:n*down], x, n)
 	for i := range n {
 		a.kvNorm.row(short[i*a.rank:(i+1)*a.rank], all[i*down:i*down+a.rank])
 	}
 	wide := all[n*(down+a.rank) : n*(down+a.rank+up)]
-	a.kvUp.run(s.pool(), wide, short, n)
+	s.multiply(a.kvUp, wide, short, n)
 	s.rows(n, up, func(i int) { a.store(s, i, wide[i*up:(i+1)*up], all[i*down+a.rank:(i+1)*down]) })
 }
 
@@ -67,14 +67,14 @@ func (a *latent) queries(s *Step, x []float32) {
 	if a.qDown.weight != nil {
 		down := a.qDown.out()
 		short := s.inner[:n*down]
-		a.qDown.run(s.pool(), short, x, n)
+		s.multiply(a.qDown, short, x, n)
 		for i := range n {
 			a.qNorm.row(short[i*down:(i+1)*down], short[i*down:(i+1)*down])
 		}
 		x = short
 	}
 	q := s.q[:n*h.queries*h.dim]
-	a.qUp.run(s.pool(), q, x, n)
+	s.multiply(a.qUp, q, x, n)
 	s.rows(n, h.queries*h.dim, func(i int) {
 		var tmp [maxHead]float32
 		for g := range h.queries {

@@ -126,7 +126,7 @@ func (m *mixture) run(s *Step, y, x []float32, rows int) {
 func (m *mixture) route(s *Step, x []float32, rows int) (chosen []int, weights []float32) {
 	n := len(m.experts)
 	scores := make([]float32, rows*n)
-	m.router.run(s.pool(), scores, x, rows)
+	s.multiply(m.router, scores, x, rows)
 	ranks := make([]float32, n)
 	for i := range rows {
 		row := scores[i*n : (i+1)*n]

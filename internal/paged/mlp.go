@@ -69,7 +69,7 @@ func (g gated) width() int { return g.up.out() }
 
 func (g gated) run(s *Step, y, x []float32, rows int) {
 	h := s.inner[:rows*g.up.out()]
-	g.up.run(s.pool(), h, x, rows)
+	s.multiply(g.up, h, x, rows)
 	n := g.up.out() / 2
 	s.rows(rows, n, func(i int) {
 		row := h[2*n*i : 2*n*(i+1)]
@@ -103,7 +103,7 @@ func (p plain) width() int { return p.up.out() }
 func (p plain) run(s *Step, y, x []float32, rows int) {
 	n := p.up.out()
 	h := s.inner[:rows*n]
-	p.up.run(s.pool(), h, x, rows)
+	s.multiply(p.up, h, x, rows)
 	s.rows(rows, n, func(i int) { p.act(h[i*n:(i+1)*n], h[i*n:(i+1)*n]) })
 	s.finish(p.down, y, s.join(&s.inners, h, rows, p.inner), rows)
 }

@@ -48,6 +48,8 @@ type Model struct {
 	head      projection
 	cap       float32
 	pool      *kernel.Pool
+	rank      int
+	products  []projection // those that adapters may change
 	bytes     int
 }
 

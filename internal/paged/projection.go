@@ -12,6 +12,7 @@ import (
 type projection struct {
 	weight packed.Weight
 	bias   []float32
+	pieces []piece                     // what an adapter may change; none of tables, routers and experts
 	watch  func(x []float32, rows int) // nil unless somebody watches
 }
 
@@ -66,12 +67,15 @@ func (b *builder) watching(part int, ps ...piece) func(x []float32, rows int) {
 	}
 }
 
-// run sets y to the product of rows of x.
-func (p projection) run(pool *kernel.Pool, y, x []float32, rows int) {
+// multiply sets y to the product of rows of x, changed by the adapters that rows have.
+func (s *Step) multiply(p projection, y, x []float32, rows int) {
 	if p.watch != nil {
 		p.watch(x, rows)
 	}
-	p.weight.Multiply(pool, y, x, rows)
+	p.weight.Multiply(s.pool(), y, x, rows)
+	for _, r := range s.adapted {
+		s.adapt(p, r, y, x)
+	}
 	if p.bias == nil {
 		return
 	}

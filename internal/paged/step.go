@@ -17,6 +17,8 @@ type Sequence struct {
 	Tokens []int32
 	// Want is of how many of the last tokens the logits are wanted.
 	Want int
+	// Adapter changes the model for this sequence; nil leaves it as it is.
+	Adapter *Adapter
 }
 
 // Step computes tokens of many sequences at once, with memory that it keeps for the next time. It is for one
@@ -33,6 +35,9 @@ type Step struct {
 	page     []int32
 	slot     []int
 	tasks    []attendTask
+	adapted  []adaptedRows
+	// lastAdapter is that of the last of them.
+	lastAdapter *Adapter
 
 	x, h, y  []float32 // the stream, what a layer takes of it, what it gives
 	q, k, v  []float32
@@ -45,6 +50,7 @@ type Step struct {
 	partRows, gatherRows, scatterRows []float32
 	// What all devices have together, and this one's part of the stream.
 	attendedAll, inners, ys, logitsAll, embeds []float32
+	lowRows, changeRows                        []float32 // of adapters
 }
 
 // NewStep takes the memory for steps of up to rows tokens.
@@ -106,7 +112,8 @@ func (s *Step) run(seqs []Sequence) []float32 {
 		s.logits = make([]float32, rows*n)
 	}
 	logits := s.logits[:rows*n]
-	m.head.run(s.pool(), logits, s.h[:rows*m.config.Hidden], rows)
+	s.adapted = s.adapted[:0] // those rows are others, and no adapter changes the head
+	s.multiply(m.head, logits, s.h[:rows*m.config.Hidden], rows)
 	n = m.config.Vocab
 	logits = s.join(&s.logitsAll, logits, rows, n)
 	if m.cap != 0 {
@@ -158,7 +165,7 @@ func (s *Step) hidden(seqs []Sequence) {
 
 // place notes where every row's keys and values go.
 func (s *Step) place(seqs []Sequence) {
-	s.count, s.tasks = 0, s.tasks[:0]
+	s.count, s.tasks, s.adapted = 0, s.tasks[:0], s.adapted[:0]
 	for i := range seqs {
 		q := &seqs[i]
 		for j := range q.Tokens {
@@ -167,6 +174,7 @@ func (s *Step) place(seqs []Sequence) {
 			s.count++
 		}
 		first := s.count - len(q.Tokens)
+		s.noteAdapter(q.Adapter, first)
 		for lo := 0; lo < len(q.Tokens); lo += attendRows {
 			s.tasks = append(s.tasks, attendTask{first + lo, min(attendRows, len(q.Tokens)-lo), q.Pages})
 		}
@@ -176,11 +184,11 @@ func (s *Step) place(seqs []Sequence) {
 // finish is the last product of a part of a layer: y gets the columns of all devices.
 func (s *Step) finish(p projection, y, x []float32, rows int) {
 	if s.group == nil {
-		p.run(s.pool(), y, x, rows)
+		s.multiply(p, y, x, rows)
 		return
 	}
 	part := grown(&s.ys, rows*p.out())
-	p.run(s.pool(), part, x, rows)
+	s.multiply(p, part, x, rows)
 	s.join(&y, part, rows, s.model.config.Hidden)
 }
 

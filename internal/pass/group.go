@@ -12,6 +12,10 @@ import (
 // runs as it is, on one device or as the part of one: values keep their bits, and what no op outside a loop
 // needs is not stored. Ops are joined along values, the largest first, and then loops that read the same.
 func Groups(f *ir.Func, c GroupConfig) (*ir.Func, *Grouping, error) {
+	f, err := prepare(f)
+	if err != nil {
+		return nil, nil, err
+	}
 	g := newGrouping(f)
 	g.joinEdges()
 	g.joinReaders()

@@ -16,8 +16,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// randomLoops draws a program of maps, folds, sums of columns and changes of shape over a few sizes, with
-// several results.
+// randomLoops draws a program of maps, folds, sums of columns, changes of shape, walks and joins over a few
+// sizes, with several results.
 func randomLoops(t *rapid.T) *ir.Func {
 	b := ir.NewBuilder("loops")
 	rows, cols := rapid.SampledFrom([]int{1, 2, 3, 7, 300}).Draw(t, "rows"),
@@ -82,7 +82,7 @@ func drawOp(t *rapid.T, b *ir.Builder, x, y *op.Tensor, truths *[]*op.Tensor, sp
 	binary := []func(x, y *op.Tensor) *op.Tensor{op.Add, op.Sub, op.Mul, op.Div, op.Maximum, op.Minimum}
 	compare := []func(x, y *op.Tensor) *op.Tensor{op.Less, op.Greater, op.LessEqual, op.GreaterEqual, op.Equal,
 		op.NotEqual}
-	switch rapid.IntRange(0, 11).Draw(t, "kind") {
+	switch rapid.IntRange(0, 15).Draw(t, "kind") {
 	case 0, 1, 2:
 		return rapid.SampledFrom(unary).Draw(t, "unary")(x)
 	case 3, 4, 5:
@@ -118,6 +118,49 @@ func drawOp(t *rapid.T, b *ir.Builder, x, y *op.Tensor, truths *[]*op.Tensor, sp
 				return op.Where(c, x, y)
 			}
 			return op.Cast(c, array.F32)
+		}
+	case 12, 13, 14, 15:
+		return drawMove(t, x, y)
+	}
+	return nil
+}
+
+// drawMove is a slice, a half, a transposition, a join or the gradient of a cut.
+func drawMove(t *rapid.T, x, y *op.Tensor) *op.Tensor {
+	rank := len(x.Shape())
+	if rank == 0 {
+		return nil
+	}
+	dim := rapid.IntRange(0, rank-1).Draw(t, "dim")
+	n := x.Dim(dim)
+	switch rapid.IntRange(0, 5).Draw(t, "move") {
+	case 0:
+		if n > 1 {
+			return op.Narrow(x, dim, n/3, n-n/4)
+		}
+	case 1:
+		if n%2 == 0 {
+			parts := op.Split(x, dim, n/2, n/2)
+			return op.Sub(op.Exp(parts[0]), op.Mul(parts[1], parts[0]))
+		}
+	case 2:
+		if rank == 3 {
+			return op.Transpose(x, 1, 0, 2)
+		}
+	case 3:
+		if x.Shape().Equal(y.Shape()) {
+			return op.Concat([]*op.Tensor{x, y}, dim)
+		}
+	case 4:
+		if n%2 == 0 {
+			parts := op.Split(x, dim, n/2, n/2)
+			return op.Concat([]*op.Tensor{op.Neg(parts[1]), op.Tanh(parts[0])}, dim)
+		}
+	case 5:
+		if x.Shape().Equal(y.Shape()) {
+			low, high, zero := make([]int, rank), make([]int, rank), make([]int, rank)
+			low[dim], high[dim] = n, n
+			return op.Add(op.Pad(x, zero, high, 0), op.Pad(op.Abs(y), low, zero, 0))
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func (g *Grouping) compute() {
 // cheap reports whether a node is one whose elements may be computed again: a map.
 func (g *Grouping) cheap(i int) bool {
 	k := g.loops[i].Kind()
-	return k == op.LoopMap || k == op.LoopRepeat || k == op.LoopSame
+	return k == op.LoopMap || k == op.LoopRepeat || k == op.LoopSame || k == op.LoopWalk
 }
 
 // outsideReaders is the other loops that read a node's result; none where others read it, too.

@@ -53,6 +53,7 @@ type Config struct {
 // Engine computes requests. Its methods may be called concurrently.
 type Engine struct {
 	config Config
+	shape  models.Model
 	model  *paged.Model
 	step   *paged.Step
 	pace   pace
@@ -63,6 +64,8 @@ type Engine struct {
 	queue    *queue
 	running  []*sequence
 	arrivals uint64
+	adapters map[string]*adapter
+	loaded   uint64 // how many adapters there ever were
 	closed   bool
 	draining bool
 	stats    Stats
@@ -91,7 +94,8 @@ func New(m models.Model, c Config) (*Engine, error) {
 			"want a context of at most %d, or more memory for pages", c.Context, need, model.PageBytes(), c.Pages,
 			c.Pages*pageTokens)
 	}
-	e := &Engine{config: c, model: model, pages: newPages(c.Pages), queue: newQueue(), done: make(chan struct{})}
+	e := &Engine{config: c, shape: m, model: model, pages: newPages(c.Pages), queue: newQueue(),
+		adapters: map[string]*adapter{}, done: make(chan struct{})}
 	e.wake.L = &e.mu
 	e.step = paged.NewStep(model, paged.NewCache(model, c.Pages), max(c.Budget, c.Running))
 	e.stats.Pages = c.Pages

@@ -74,7 +74,7 @@ func collect(e *engine.Engine, r engine.Request) ([]engine.Token, error) {
 }
 
 // alone generates a request's tokens without an engine: one sequence, one token at a time after the prompt.
-func alone(m *paged.Model, r engine.Request) (ids []int32, logProbs []float64) {
+func alone(m *paged.Model, r engine.Request, a *paged.Adapter) (ids []int32, logProbs []float64) {
 	n := (len(r.Prompt)+r.Tokens)/paged.PageTokens + 1
 	table := make([]int32, n)
 	for i := range table {
@@ -84,7 +84,8 @@ func alone(m *paged.Model, r engine.Request) (ids []int32, logProbs []float64) {
 	s := sample.New(r.Sampling, r.Prompt, 0)
 	next, start := r.Prompt, 0
 	for range r.Tokens {
-		c, err := s.Choose(step.Run([]paged.Sequence{{Pages: table, Start: start, Tokens: next, Want: 1}}), nil)
+		c, err := s.Choose(step.Run([]paged.Sequence{{Pages: table, Start: start, Tokens: next, Want: 1, Adapter: a}}),
+			nil)
 		if err != nil {
 			panic(err)
 		}
@@ -102,12 +103,22 @@ type job struct {
 	logProbs []float64
 }
 
-func jobs(t *testing.T, m models.Model, r *rand.Rand, count int) []job {
+func jobs(t *testing.T, m models.Model, r *rand.Rand, count int, dirs map[string]string) []job {
 	p, err := paged.New(m, paged.Config{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
+	adapters := map[string]*paged.Adapter{}
+	for name, dir := range dirs {
+		layers, err := models.ReadAdapter(dir, m)
+		if err == nil {
+			adapters[name], err = p.Adapter(layers)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	shared := make([]int32, 100)
 	for i := range shared {
 		shared[i] = int32(r.IntN(vocab))
@@ -123,25 +134,29 @@ func jobs(t *testing.T, m models.Model, r *rand.Rand, count int) []job {
 		if r.IntN(2) == 0 {
 			j.Sampling = engine.Sampling{Temperature: 0.9, TopK: 20, TopP: 0.95, Repetition: 1.1, Seed: r.Uint64()}
 		}
-		j.ids, j.logProbs = alone(p, j.Request)
+		if len(dirs) > 0 {
+			j.Adapter = []string{"", "a", "b"}[r.IntN(3)]
+		}
+		j.ids, j.logProbs = alone(p, j.Request, adapters[j.Adapter])
 		all = append(all, j)
 	}
 	return all
 }
 
-// TestSchedules: under random budgets, pages, arrivals and cancels, on 1, 2 and 4 devices, every request gets,
-// to the bit, what it gets alone on one, and every page is free in the end.
+// TestSchedules: under random budgets, pages, arrivals and cancels, on 1, 2 and 4 devices, with adapters and
+// without, every request gets, to the bit, what it gets alone on one, and every page is free in the end.
 func TestSchedules(t *testing.T) {
 	m := model(t, "llama")
 	r := rand.New(rand.NewPCG(5, 5))
-	all := jobs(t, m, r, 60)
+	dirs := map[string]string{"a": adapter(t, 1), "b": adapter(t, 2)}
+	all := jobs(t, m, r, 60, dirs)
 	schedules := 1000
 	if testing.Short() {
 		schedules = 40
 	}
 	var preempted, hits, right int64
 	for range schedules {
-		stats := schedule(t, m, r, all)
+		stats := schedule(t, m, r, all, dirs)
 		preempted += stats.Preemptions
 		hits += stats.PrefixHits
 		right += stats.GuessedRight
@@ -151,7 +166,7 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job) engine.Stats {
+func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job, dirs map[string]string) engine.Stats {
 	t.Helper()
 	e, err := engine.New(m, engine.Config{Threads: 1 + r.IntN(2), Pages: 12 + r.IntN(30), Running: 1 + r.IntN(8),
 		Budget: 1 + r.IntN(64), Speculate: r.IntN(5), TP: []int{1, 1, 2, 4}[r.IntN(4)]})
@@ -159,7 +174,9 @@ func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job) engine.Stat
 		t.Fatal(err)
 	}
 	defer e.Close()
+	load(t, e, dirs)
 	var wg sync.WaitGroup
+	wg.Go(func() { load(t, e, dirs) }) // once more: what runs goes on with what it has
 	for range 2 + r.IntN(8) {
 		j, leave := all[r.IntN(len(all))], -1
 		if r.IntN(4) == 0 {
@@ -176,6 +193,22 @@ func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job) engine.Stat
 		t.Fatalf("in the end: %+v", s)
 	}
 	return s
+}
+
+// load loads the adapters, and one more that it unloads again.
+func load(t *testing.T, e *engine.Engine, dirs map[string]string) {
+	for name, dir := range dirs {
+		if err := e.LoadAdapter(name, dir); err != nil {
+			t.Error(err)
+		}
+	}
+	err := e.LoadAdapter("gone", dirs["a"])
+	if err == nil {
+		err = e.UnloadAdapter("gone")
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // follow compares what a request gets; it leaves after some tokens where leave is not negative.
@@ -356,7 +389,7 @@ func TestPrefix(t *testing.T) {
 // TestEmbed: an embedding does not depend on who else is computed.
 func TestEmbed(t *testing.T) {
 	e := newEngine(t, model(t, "llama"), engine.Config{Budget: 7})
-	want, err := e.Embed(context.Background(), []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5})
+	want, err := e.Embed(context.Background(), engine.Request{Prompt: []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}})
 	if err != nil || len(want) != 16 {
 		t.Fatal(want, err)
 	}
@@ -368,7 +401,7 @@ func TestEmbed(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			got, err := e.Embed(context.Background(), []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5})
+			got, err := e.Embed(context.Background(), engine.Request{Prompt: []int32{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5}})
 			if err != nil || !slices.Equal(got, want) {
 				t.Errorf("got %v, %v, want %v", got, err, want)
 			}

@@ -92,9 +92,10 @@ func (e *Engine) Generate(ctx context.Context, r Request) iter.Seq2[Token, error
 	}
 }
 
-// Embed is the stream after the last token of a text, after the model's last norm.
-func (e *Engine) Embed(ctx context.Context, prompt []int32) ([]float32, error) {
-	q, err := e.submit(ctx, Request{Prompt: prompt, Tokens: 1}, true)
+// Embed is the stream after the last token of a request's prompt, after the model's last norm.
+func (e *Engine) Embed(ctx context.Context, r Request) ([]float32, error) {
+	r.Tokens = 1
+	q, err := e.submit(ctx, r, true)
 	if err != nil {
 		return nil, err
 	}
@@ -126,10 +127,14 @@ func (e *Engine) submit(ctx context.Context, r Request, embed bool) (*request, e
 	case e.config.Waiting > 0 && len(e.queue.list)+q.N > e.config.Waiting+max(0, e.config.Running-len(e.running)):
 		return nil, ErrFull
 	}
+	adapter, err := e.adapterOf(q.Adapter)
+	if err != nil {
+		return nil, err
+	}
 	var first *sequence
 	for i := range q.N {
 		e.arrivals++
-		s := &sequence{request: q, index: i, arrival: e.arrivals, after: first, embed: embed, draft: draft{right: 1},
+		s := &sequence{request: q, index: i, arrival: e.arrivals, after: first, embed: embed, draft: draft{right: 1}, adapter: adapter,
 			tokens:  append(make([]int32, 0, len(q.Prompt)+min(q.Tokens, 256)), q.Prompt...),
 			sampler: sample.New(q.Sampling, q.Prompt, i), text: newText(e.config.Decode, &q.Request)}
 		if q.Masks != nil {

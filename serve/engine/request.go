@@ -32,6 +32,8 @@ type Request struct {
 	Priority int
 	// Tenant is whom the request belongs to. Tenants of equal priority get equal shares.
 	Tenant string
+	// Adapter is the name of the adapter that the model has for this request; empty is none.
+	Adapter string
 	// Salt keeps requests apart that must not notice each other's prompts by how fast they begin.
 	Salt string
 	// Deadline is when the answer is of no more use; the zero value is never.

@@ -173,6 +173,7 @@ func (e *Engine) batchTokens() int {
 
 // gather is the batch as the model takes it.
 func (e *Engine) gather() []paged.Sequence {
+	slices.SortStableFunc(e.batch, together)
 	e.seqs = e.seqs[:0]
 	next := 0
 	for i := range e.batch {
@@ -183,7 +184,8 @@ func (e *Engine) gather() []paged.Sequence {
 		if len(it.draft) > 0 {
 			tokens = slices.Concat(tokens, it.draft)
 		}
-		e.seqs = append(e.seqs, paged.Sequence{Pages: it.pages, Start: it.computed, Tokens: tokens, Want: it.rows()})
+		e.seqs = append(e.seqs, paged.Sequence{Pages: it.pages, Start: it.computed, Tokens: tokens, Want: it.rows(),
+			Adapter: it.adapter.packed()})
 	}
 	return e.seqs
 }

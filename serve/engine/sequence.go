@@ -23,6 +23,7 @@ type sequence struct {
 	began    bool          // its prompt was read at least once
 	ended    bool
 
+	adapter *adapter
 	sampler *sample.Sampler
 	text    text
 	mask    Mask
@@ -43,7 +44,7 @@ func (s *sequence) need() int { return (len(s.tokens) + pageTokens) / pageTokens
 func (s *sequence) hash(i int) blockHash {
 	for len(s.hashes) <= i {
 		n := len(s.hashes)
-		before := rootHash(s.Salt)
+		before := rootHash(s.salt())
 		if n > 0 {
 			before = s.hashes[n-1]
 		}

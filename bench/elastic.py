@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""What a loss costs an elastic job, and what snapshots cost a step.
+
+  bench/elastic.py GALLEY kills -n 2 --kills 200      kill -9 of a random process, again and again
+  bench/elastic.py GALLEY snapshots --rounds 5        speed with an agent and snapshots against without, in turns
+  bench/elastic.py GALLEY goodput --seconds 120       a kill every 30 s
+
+It needs nothing but Python and galley (and MPICH, as any job of galley launch).
+"""
+import argparse, json, os, random, signal, statistics, subprocess, sys, tempfile, time
+
+MODEL = "--dim 64 --layers 2 --heads 4 --batch 8 --seq 32 --tokens 0".split()
+
+
+def rows(path):
+    """The complete lines of a log."""
+    try:
+        with open(path) as f:
+            text = f.read()
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+
+def children(pid):
+    """The processes that a process has started, and theirs."""
+    out = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as f:
+                for child in map(int, f.read().split()):
+                    out += [child] + children(child)
+    except FileNotFoundError:
+        pass
+    return out
+
+
+def workers(agent):
+    """The processes that train: those whose command line says so."""
+    out = []
+    for pid in children(agent):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                words = f.read().split(b"\0")
+        except FileNotFoundError:
+            continue
+        if b"train" in words and b"launch" not in words:
+            out.append(pid)
+    return out
+
+
+class Job:
+    """A job of one host that logs its steps."""
+
+    def __init__(self, galley, n, steps, elastic=True, train=MODEL, mesh=None):
+        self.dir = tempfile.mkdtemp()
+        self.log = os.path.join(self.dir, "log.jsonl")
+        launch = ["launch"] + (["--elastic", "1:1"] if elastic else []) + ["-n", str(n), "--"]
+        args = ["train", *train, "--mesh", mesh or f"dp={n}", "--steps", str(steps), "--log", self.log]
+        self.out = open(os.path.join(self.dir, "out"), "w")
+        self.process = subprocess.Popen([galley, *launch, *args], stdout=self.out, stderr=self.out)
+
+    def rows(self):
+        return rows(self.log)
+
+    def losses(self):
+        """The loss of each step, and how often a step was taken again with another one."""
+        by, differ, again = {}, 0, 0
+        for r in self.rows():
+            if "loss" in r and r.get("valid_loss") is None and r["loss"] is not None:
+                if r["step"] in by:
+                    again += 1
+                    differ += by[r["step"]] != r["loss"]
+                by[r["step"]] = r["loss"]
+        return by, again, differ
+
+    def wait(self, done, limit=300):
+        end = time.monotonic() + limit
+        while time.monotonic() < end:
+            r = self.rows()
+            if done(r):
+                return r
+            if self.process.poll() is not None:
+                return self.rows()
+            time.sleep(0.005)
+        raise SystemExit(f"nothing happened for {limit} s: {self.dir}")
+
+
+def after_epoch(r, epochs):
+    """Whether a loss was logged after the line that says that another epoch began."""
+    at = [i for i, x in enumerate(r) if "event" in x]
+    return len(at) > epochs and any("loss" in x for x in r[at[-1] + 1:])
+
+
+def kills(a):
+    random.seed(a.seed)
+    job = Job(a.galley, a.n, a.steps)
+    job.wait(lambda r: after_epoch(r, 0))
+    took, steps = [], []
+    while len(took) < a.kills and job.process.poll() is None:
+        time.sleep(random.uniform(0.05, 0.3))
+        before = job.rows()
+        epochs = sum("event" in x for x in before)
+        alive = workers(job.process.pid)
+        if not alive:
+            continue
+        began = time.monotonic()
+        os.kill(random.choice(alive), signal.SIGKILL)
+        r = job.wait(lambda r: after_epoch(r, epochs), 60)
+        if not after_epoch(r, epochs):
+            break  # the run was over
+        took.append(time.monotonic() - began)
+        at = [i for i, x in enumerate(r) if "event" in x][-1]
+        last = max((x["step"] for x in r[:at] if "loss" in x), default=0)
+        first = next(x["step"] for x in r[at + 1:] if "loss" in x)
+        steps.append(max(0, last + 1 - first))
+    job.process.send_signal(signal.SIGTERM)
+    job.process.wait()
+    losses, again, differ = job.losses()
+    reference = Job(a.galley, 1, a.steps, elastic=False, mesh=f"dp={a.n}")  # the rate depends on the steps to come
+    reference.wait(lambda r: r and r[-1].get("step", 0) >= max(losses), 3000)
+    reference.process.send_signal(signal.SIGTERM)
+    reference.process.wait()
+    want, _, _ = reference.losses()
+    wrong = sum(want.get(s) != x for s, x in losses.items())
+    missing = max(losses) - len(losses)
+    print(f"{len(took)} kills of {a.n} processes: next loss after {statistics.median(took):.2f} s (median), "
+          f"{max(took):.2f} s (worst); at most {max(steps)} steps taken again, {again} in all, {differ} of them "
+          f"with another loss; {len(losses)} steps: {wrong} differ from a run that nothing happened to, "
+          f"{missing} missing")
+    return 1 if wrong or missing or differ else 0
+
+
+def median_step(job):
+    at = [r["seconds"] for r in job.rows() if r.get("seconds")]  # since the run began
+    took = [b - a for a, b in zip(at, at[1:])]
+    return statistics.median(took[len(took) // 4:]) if took else float("nan")
+
+
+def snapshots(a):
+    train = "--dim 256 --layers 4 --heads 4 --batch 8 --seq 128 --tokens 0".split()
+    took = {False: [], True: []}
+    for i in range(a.rounds):
+        for elastic in (False, True) if i % 2 == 0 else (True, False):
+            job = Job(a.galley, a.n, a.steps, elastic, train)
+            job.process.wait()
+            took[elastic].append(median_step(job))
+    without, with_ = took[False], took[True]
+    print(f"median step without an agent {[f'{1e3 * x:.1f}' for x in without]} ms, with snapshots "
+          f"{[f'{1e3 * x:.1f}' for x in with_]} ms: {100 * min(without) / min(with_):.1f}% of the speed (best of "
+          f"each), {100 * statistics.median(without) / statistics.median(with_):.1f}% (medians)")
+    return 0
+
+
+def goodput(a):
+    steps = {}
+    for killing in (False, True):
+        job = Job(a.galley, a.n, 10**7)
+        job.wait(lambda r: after_epoch(r, 0))
+        began, first = time.monotonic(), len(job.losses()[0])
+        due = began + a.every
+        while time.monotonic() < began + a.seconds:
+            time.sleep(0.2)
+            alive = workers(job.process.pid)
+            if killing and time.monotonic() > due and alive:
+                os.kill(random.choice(alive), signal.SIGKILL)
+                due += a.every
+        steps[killing] = len(job.losses()[0]) - first
+        job.process.send_signal(signal.SIGTERM)
+        job.process.wait()
+    print(f"{steps[True]} steps in {a.seconds} s with a kill every {a.every} s, {steps[False]} without: "
+          f"{100 * steps[True] / steps[False]:.1f}%")
+    return 0
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("galley")
+    p.add_argument("what", choices=["kills", "snapshots", "goodput"])
+    p.add_argument("-n", type=int, default=2)
+    p.add_argument("--kills", type=int, default=200)
+    p.add_argument("--steps", type=int, default=0)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--seconds", type=float, default=120)
+    p.add_argument("--every", type=float, default=30)
+    p.add_argument("--seed", type=int, default=1)
+    a = p.parse_args()
+    if not a.steps:
+        a.steps = {"kills": 10**7, "snapshots": 150}.get(a.what, 0)
+    a.galley = os.path.abspath(a.galley)
+    return {"kills": kills, "snapshots": snapshots, "goodput": goodput}[a.what](a)
+
+
+sys.exit(main())

@@ -1,0 +1,68 @@
+package op
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// What the methods of an Op from another module are written with.
+type (
+	// Writer writes a program as StableHLO, Ref is a value of it and HLOType the type of one.
+	Writer  = hlo.Writer
+	Ref     = hlo.Ref
+	HLOType = hlo.Type
+)
+
+var registered struct {
+	sync.RWMutex
+	ops []Op
+}
+
+// Register makes an op of another module known, so that programs with it can be parsed: plans, checkpoints of
+// programs and what runs in other processes. It is called once, from an init function; optest.Run checks the
+// laws that an op must keep.
+func Register(o Op) error {
+	if o == nil || o.Name() == "" {
+		return fmt.Errorf("op: register: the op has no name")
+	}
+	if len(o.Samples()) == 0 {
+		return fmt.Errorf("op: register %s: it has no sample, on which the laws could try it", o.Name())
+	}
+	if _, ok := Lookup(o.Name()); ok {
+		return fmt.Errorf("op: register %s: there is an op of that name", o.Name())
+	}
+	registered.Lock()
+	defer registered.Unlock()
+	registered.ops = append(registered.ops, o)
+	return nil
+}
+
+// fromOutside is the ops of other modules.
+func fromOutside() []Op {
+	registered.RLock()
+	defer registered.RUnlock()
+	return slices.Clone(registered.ops)
+}
+
+// Apply applies an op of any module to tensors of one scope: it computes in an eager session and adds a node
+// to a trace. A mistake makes the results invalid; they carry the error with the user's line.
+func Apply(o Op, in ...*Tensor) []*Tensor { return ir.Apply(o, in...) }
+
+// VJPByParts is the gradient of a composite through its definition: a VJP for one that has no better.
+func VJPByParts(o Composite, in, dout []*Tensor) []*Tensor { return vjpByParts(o, in, dout) }
+
+// EmitByParts writes a composite as its definition: an Emit for one that has no better.
+func EmitByParts(o Composite, w *Writer, in []Ref, out []Type) []Ref {
+	return emitByParts(o, w, in, out)
+}
+
+// SameRule is the sharding rule of an op whose operands and results all have the same dims, rank of them.
+func SameRule(rank, operands, results int) mesh.Rule { return sameRule(rank, operands, results) }
+
+// Split runs f over [0,n) in pieces of fixed size, on the threads that kernels share.
+func (env *Env) Split(n int, f func(lo, hi int)) { env.split(n, f) }

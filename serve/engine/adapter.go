@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/paged"
+	"github.com/galley-ml/galley/models"
+)
+
+// adapter is one that requests may name. Its number is its own for ever, so that pages of one that was
+// unloaded are never taken for those of another that has its name.
+type adapter struct {
+	*paged.Adapter
+	number uint64
+	dir    string
+}
+
+// LoadAdapter reads a PEFT directory; requests may name it from then on. One of that name is replaced: what
+// runs with it goes on with it.
+func (e *Engine) LoadAdapter(name, dir string) error {
+	if name == "" {
+		return fmt.Errorf("engine: adapter %s: want a name", dir)
+	}
+	layers, err := models.ReadAdapter(dir, e.shape)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	packed, err := e.model.Adapter(layers)
+	if err != nil {
+		return fmt.Errorf("engine: %s: %w", dir, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.loaded++
+	e.adapters[name] = &adapter{packed, e.loaded, dir}
+	return nil
+}
+
+// UnloadAdapter forgets an adapter; what runs with it goes on with it.
+func (e *Engine) UnloadAdapter(name string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.adapters[name] == nil {
+		return fmt.Errorf("engine: adapter %q: it is not loaded", name)
+	}
+	delete(e.adapters, name)
+	return nil
+}
+
+// Adapters is the directories of all by their names.
+func (e *Engine) Adapters() map[string]string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	dirs := map[string]string{}
+	for name, a := range e.adapters {
+		dirs[name] = a.dir
+	}
+	return dirs
+}
+
+// adapterOf is a request's adapter; nil is none.
+func (e *Engine) adapterOf(name string) (*adapter, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if a := e.adapters[name]; a != nil {
+		return a, nil
+	}
+	return nil, bad("model", "adapter %q: it is not loaded", name)
+}
+
+// salt keeps pages of requests with different adapters apart, and those that a request wants apart.
+func (s *sequence) salt() string {
+	if s.adapter == nil {
+		return s.Salt
+	}
+	return fmt.Sprintf("adapter %d\x00%s", s.adapter.number, s.Salt)
+}
+
+// packed is the adapter as the model takes it.
+func (a *adapter) packed() *paged.Adapter {
+	if a == nil {
+		return nil
+	}
+	return a.Adapter
+}
+
+// together puts sequences of one adapter beside each other, so that they are one product.
+func together(a, b item) int {
+	number := func(it item) uint64 {
+		if it.adapter == nil {
+			return 0
+		}
+		return it.adapter.number
+	}
+	x, y := number(a), number(b)
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}

@@ -31,7 +31,7 @@ type stepper struct {
 // step writes the pass' instructions for the columns disp after CX; masked is a vector that is not whole.
 func (p *pass) step(line, disp int, masked bool) {
 	s := &stepper{p: p, c: p.c, line: line, disp: disp, masked: masked, at: map[int]int{}, saved: map[int]int{}}
-	s.in = slices.Repeat([]int{-1}, p.first)
+	s.in = slices.Repeat([]int{-1}, p.limit)
 	for i := range p.steps {
 		for _, a := range p.steps[i].args() {
 			if !a.IsConst() {
@@ -125,12 +125,16 @@ func (s *stepper) result(i *inst) int {
 
 func (s *stepper) take(v, r int) int {
 	s.at[v], s.in[r] = r, v
+	s.p.used = max(s.p.used, r+1)
 	s.busy = append(s.busy, r)
 	return r
 }
 
 // reg is an operand in a register: its own, or spare for constants and numbers of rows.
 func (s *stepper) reg(a lane.Arg, spare int) int {
+	if r, ok := s.p.fixed(a); ok {
+		return r
+	}
 	if a.IsConst() {
 		s.c.loadConst(spare, a.Bits)
 		return spare
@@ -157,6 +161,9 @@ type source struct {
 
 // source is where an operand is: a constant, a number of a row, one that had to go, or a register.
 func (s *stepper) source(a lane.Arg) source {
+	if r, ok := s.p.fixed(a); ok {
+		return source{r: r}
+	}
 	if a.IsConst() {
 		return source{inMemory: true, bcast: s.c.wide, m: s.c.constant(a.Bits)}
 	}

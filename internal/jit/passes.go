@@ -13,6 +13,12 @@ type pass struct {
 	reg   map[int]int // of streams
 	lines int         // unrolled steps
 	first int         // vector registers from it on are accumulators
+	limit int         // those from it on hold numbers that do not change within a row
+	// constants and rows are those numbers' registers, by their bits and by value.
+	constants map[uint32]int
+	rows      map[int]int
+	hoisted   bool // constants are loaded before the first row
+	used      int  // registers that a step takes
 	slots map[int]int // virtual registers that are numbers of rows, by value
 }
 
@@ -65,6 +71,7 @@ func (c *compiler) passes(phase int) {
 		}
 		p.first = next + 1
 		p.plan(phase, len(folds) == 0)
+		p.fix()
 		p.emit()
 		if len(folds) == 0 {
 			return
@@ -79,6 +86,7 @@ func (p *pass) emit() {
 	}
 	c := p.c
 	p.pin()
+	p.loadFixed()
 	p.lines = 2
 	if len(p.folds) > 0 {
 		p.lines = accumulators

@@ -44,6 +44,9 @@ func (p *pass) step(line, disp int, masked bool) {
 	}
 	for i := range p.steps {
 		s.now, s.busy = i, s.busy[:0]
+		if p.loaded[p.steps[i].Dst] {
+			continue
+		}
 		s.inst(&p.steps[i])
 		s.release(&p.steps[i])
 	}

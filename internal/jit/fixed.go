@@ -26,6 +26,7 @@ func (p *pass) fixed(a lane.Arg) (int, bool) {
 // fix gives registers that a step does not need to the constants and numbers of rows that it reads most.
 func (p *pass) fix() {
 	p.limit = p.first
+	defer p.skipLoads()
 	if !p.hoisted && p.c.p.Cols < fewVectors*p.c.lanes {
 		return
 	}
@@ -44,6 +45,26 @@ func (p *pass) fix() {
 			p.constants[a.Bits] = p.limit
 		} else {
 			p.rows[p.slots[a.Reg]] = p.limit
+		}
+	}
+}
+
+// skipLoads has instructions read constants where they are: one that only copies a constant is left out.
+func (p *pass) skipLoads() {
+	p.loaded = map[int]bool{}
+	from := map[int]lane.Arg{}
+	for i := range p.steps {
+		in := &p.steps[i]
+		if in.kind == laneInst && in.Op == lane.Load && in.Arg[0].IsConst() {
+			if _, ok := p.constants[in.Arg[0].Bits]; ok {
+				from[in.Dst], p.loaded[in.Dst] = in.Arg[0], true
+			}
+			continue
+		}
+		for k, a := range in.args() {
+			if c, ok := from[a.Reg]; ok && !a.IsConst() {
+				in.Arg[k] = c
+			}
 		}
 	}
 }

@@ -17,9 +17,10 @@ type pass struct {
 	// constants and rows are those numbers' registers, by their bits and by value.
 	constants map[uint32]int
 	rows      map[int]int
-	hoisted   bool // constants are loaded before the first row
-	used      int  // registers that a step takes
-	slots map[int]int // virtual registers that are numbers of rows, by value
+	loaded    map[int]bool // virtual registers that are a constant's register
+	hoisted   bool         // constants are loaded before the first row
+	used      int          // registers that a step takes
+	slots     map[int]int  // virtual registers that are numbers of rows, by value
 }
 
 // fold is a fold with its registers: four for the elements, and one for NaN where it is an extreme.

@@ -42,6 +42,11 @@ func (p *pass) step(line, disp int, masked bool) {
 			}
 		}
 	}
+	if !masked {
+		for _, r := range p.ahead {
+			p.c.prefetch(mem{base: r, index: rcx, scale: 4, disp: int32(4 * disp)})
+		}
+	}
 	for i := range p.steps {
 		s.now, s.busy = i, s.busy[:0]
 		if p.loaded[p.steps[i].Dst] {

@@ -360,4 +360,7 @@ func (p *pass) pin() {
 			p.c.load(p.reg[in.index], p.c.pointer(in.index))
 		}
 	}
+	if p.fetches {
+		p.fetchAhead()
+	}
 }

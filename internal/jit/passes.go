@@ -17,6 +17,8 @@ type pass struct {
 	// constants and rows are those numbers' registers, by their bits and by value.
 	constants map[uint32]int
 	rows      map[int]int
+	fetches   bool // the next row is fetched
+	ahead     []int        // general registers with the next row of streams
 	loaded    map[int]bool // virtual registers that are a constant's register
 	hoisted   bool         // constants are loaded before the first row
 	used      int          // registers that a step takes
@@ -32,6 +34,10 @@ type fold struct {
 
 // accumulators is how many sums an element's place chooses among, as in kernel.Sum.
 const accumulators = 4
+
+// fetchPhases is from how many phases before the last one on that fetches the next row: with one, the memory
+// is busy with this row.
+const fetchPhases = 2
 
 // passes writes the ways over a row of a phase: as many as its folds need registers for, the last with
 // stores.
@@ -72,6 +78,7 @@ func (c *compiler) passes(phase int) {
 		}
 		p.first = next + 1
 		p.plan(phase, len(folds) == 0)
+		p.fetches = phase == c.phases-1 && phase >= fetchPhases
 		p.fix()
 		p.emit()
 		if len(folds) == 0 {

@@ -16,7 +16,7 @@ import (
 const floors = `
 array internal/elastic/store internal/kernel internal/trace internal/strict internal/units internal/fault internal/lane internal/jinja internal/deploy
 mesh internal/elastic/epoch internal/elastic/etcd internal/elastic/store/storetest tokenizer internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx internal/jit internal/quant internal/sample internal/grammar
-internal/packed internal/gguf internal/ir internal/comm/inproc internal/comm/process internal/mpi internal/cuda internal/comm/commtest internal/hlo/interp
+internal/packed internal/gguf internal/ir internal/comm/inproc internal/comm/process internal/mpi internal/discover internal/cuda internal/comm/commtest internal/hlo/interp
 op internal/transport
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy internal/mpi/launch

@@ -191,4 +191,5 @@ def main():
     return {"kills": kills, "snapshots": snapshots, "goodput": goodput}[a.what](a)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

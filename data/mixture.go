@@ -13,7 +13,9 @@ import (
 type MixtureSource struct {
 	// Name is what messages and facts call it.
 	Name string
-	Rows RowSource
+	// Rows is what it deals out, or Stream, one of which is set.
+	Rows   RowSource
+	Stream *Stream
 	// Weight is its share of all samples, as a part of the sum of all weights; more than 0.
 	Weight float64
 	// Fact, if set, is what the rows depend on.
@@ -72,7 +74,7 @@ func (m *Mixture) share() error {
 		if !(s.Weight > 0) || math.IsInf(s.Weight, 0) {
 			return fmt.Errorf("mixture: %s: weight: got %v, want more than 0", s.Name, s.Weight)
 		}
-		if s.Rows.Len() == 0 {
+		if s.Stream == nil && s.Rows.Len() == 0 {
 			return fmt.Errorf("mixture: %s: it has no samples", s.Name)
 		}
 		total += s.Weight
@@ -118,7 +120,8 @@ func (m *Mixture) interleave() {
 
 // SampleID is which row a sample is.
 type SampleID struct {
-	// Source is its number, Row that of the row there; Epoch is how often the source was gone through before.
+	// Source is its number, Row that of the row there; Epoch is how often the source was gone through before. Of
+	// a stream, which knows its epochs when it comes there, Row counts on.
 	Source, Row int
 	Epoch       int64
 }
@@ -127,8 +130,11 @@ type SampleID struct {
 func (m *Mixture) ID(k int64) SampleID {
 	at := k % cycleLen
 	s := int(m.cycle[at])
-	n := int64(m.sources[s].Rows.Len())
 	dealt := k/cycleLen*int64(m.shares[s]) + int64(m.rank[at])
+	if m.sources[s].Stream != nil {
+		return SampleID{Source: s, Row: int(dealt)}
+	}
+	n := int64(m.sources[s].Rows.Len())
 	id := SampleID{Source: s, Row: int(dealt % n), Epoch: dealt / n}
 	if m.config.Order == Shuffled {
 		seed := m.config.Seed
@@ -140,13 +146,25 @@ func (m *Mixture) ID(k int64) SampleID {
 	return id
 }
 
-// Rows is how many rows all sources have.
+// Rows is how many rows all sources have, those of streams aside.
 func (m *Mixture) Rows() int {
 	n := 0
 	for _, s := range m.sources {
-		n += s.Rows.Len()
+		if s.Stream == nil {
+			n += s.Rows.Len()
+		}
 	}
 	return n
+}
+
+// Streams are those of the sources that are streams.
+func (m *Mixture) Streams() (list []*Stream) {
+	for _, s := range m.sources {
+		if s.Stream != nil {
+			list = append(list, s.Stream)
+		}
+	}
+	return list
 }
 
 // Len is the number of whole batches that all sources' rows make, at least one.
@@ -154,18 +172,32 @@ func (m *Mixture) Len() int { return max(1, m.Rows()/m.config.Batch) }
 
 // Batch is that of a step, counted from 0.
 func (m *Mixture) Batch(step int) ([]array.Array, error) {
-	return m.From(int64(step) * int64(m.config.Batch)), nil
+	return m.Try(int64(step) * int64(m.config.Batch))
 }
 
-// From is the batch that begins with the sample of a number: ids and labels, both i32[Batch,Seq], and where
-// rows are packed segments and positions.
+// From is Try of sources that are no streams, which cannot fail.
 func (m *Mixture) From(sample int64) []array.Array {
+	batch, err := m.Try(sample)
+	if err != nil {
+		panic("data: From of a mixture with a stream, want Try: " + err.Error())
+	}
+	return batch
+}
+
+// Try is the batch that begins with the sample of a number: ids and labels, both i32[Batch,Seq], and where rows
+// are packed segments and positions. Only streams fail.
+func (m *Mixture) Try(sample int64) ([]array.Array, error) {
 	b := newRows(m.config.Batch, m.config.Seq, m.config.Packed)
 	for i := range m.config.Batch {
 		id := m.ID(sample + int64(i))
-		m.sources[id.Source].Rows.Fill(id.Row, b.row(i))
+		src := &m.sources[id.Source]
+		if src.Stream == nil {
+			src.Rows.Fill(id.Row, b.row(i))
+		} else if err := src.Stream.Fill(int64(id.Row), b.row(i)); err != nil {
+			return nil, fmt.Errorf("%s: %w", src.Name, err)
+		}
 	}
-	return b.arrays
+	return b.arrays, nil
 }
 
 // rowsBatch is a batch that is being filled.
@@ -206,7 +238,11 @@ func (m *Mixture) Facts() []Fact {
 		if len(m.sources) > 1 {
 			text += fmt.Sprintf("%.6g of ", float64(m.shares[i])/cycleLen)
 		}
-		text += fmt.Sprintf("%d rows", s.Rows.Len())
+		if s.Stream != nil {
+			text += s.Stream.Fact()
+		} else {
+			text += fmt.Sprintf("%d rows", s.Rows.Len())
+		}
 		if s.Fact != "" {
 			text += ", " + s.Fact
 		}

@@ -100,6 +100,18 @@ func (j *Job) Launcher() string { return j.launcher }
 // Library is what connects the processes.
 func (j *Job) Library() string { return j.library }
 
+// Hosts is where the processes run, by their numbers.
+func (j *Job) Hosts() []string {
+	if j == nil {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		return []string{host}
+	}
+	return j.hosts
+}
+
 // Neighbours is how many processes of the job run on this host, this one included.
 func (j *Job) Neighbours() int {
 	if j == nil {

@@ -45,6 +45,7 @@ func TestEveryOpIsComplete(t *testing.T) {
 
 func TestVJP(t *testing.T)              { law(t, optest.VJP) }
 func TestSecondDerivative(t *testing.T) { law(t, optest.SecondDerivative) }
+func TestTaylor(t *testing.T)           { law(t, optest.Taylor) }
 func TestTraced(t *testing.T)           { law(t, optest.Traced) }
 func TestThreads(t *testing.T)          { law(t, optest.Threads) }
 func TestInPlace(t *testing.T)          { law(t, optest.InPlace) }

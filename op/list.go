@@ -34,6 +34,7 @@ func builtin() []Op {
 		clamp{},
 		collectivePermute{},
 		concat{},
+		cond{},
 		constrain{},
 		convInputGrad{},
 		convKernelGrad{},
@@ -127,6 +128,7 @@ func builtin() []Op {
 		rope{},
 		round{},
 		rsqrt{},
+		scan{},
 		scatterAdd{},
 		sgd{},
 		shardPad{},
@@ -168,6 +170,7 @@ func builtin() []Op {
 		variance{},
 		waitFor{},
 		where{},
+		whileLoop{},
 		zigzag{},
 	}
 }

@@ -53,6 +53,8 @@ type Env struct {
 	Pool *kernel.Pool
 	// Comm is the device's end of the world, by which collectives reach their peers; nil is a device alone.
 	Comm comm.Comm
+	// Scratch is memory that a Scratcher may use while it computes; where it is short, an op takes its own.
+	Scratch []byte
 
 	// pending is the exchanges that were started and not waited for, by where their results go.
 	pending map[*byte]*comm.Pending

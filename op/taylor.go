@@ -192,12 +192,16 @@ func (j jet) visit(n *ir.Node, order int) {
 		return
 	}
 	rule = once(rule)
-	for i, s := range out {
+	var made []*series
+	for i, s := range out { // all before any: rules may use every result
 		if v := n.Out()[i]; v.DType().IsFloat() && j[v] == nil {
 			s.next = func(k int) *Tensor { return rule(k)[i] }
 			j[v] = s
-			s.at(order)
+			made = append(made, s)
 		}
+	}
+	for _, s := range made {
+		s.at(order)
 	}
 }
 

@@ -21,6 +21,7 @@ type checkpointFlags struct {
 	Rewind     bool     `help:"Remove the checkpoints after --from; without it, the newest one, and go on from the one before."`
 	Changed    []string `help:"What is meant to be other than in the run that wrote the checkpoint: model, data, tokenizer, batch, seq, order, seed, optimizer, schedule, clip, losses; or all." placeholder:"NAME"`
 	LogLosses  bool     `help:"Print every step's loss and gradient norm in full precision."`
+	LogSamples bool     `help:"Print a hash of each sample of every step, by which runs compare that were stopped or ran on other devices."`
 }
 
 // validateCheckpoints checks what can be without looking at the directory.

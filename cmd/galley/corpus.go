@@ -22,10 +22,13 @@ type dataFlags struct {
 	Field    string   `help:"Field of a JSON line, or column of a Parquet file, that holds its text." default:"text"`
 	End      string   `help:"Token to put behind every document that is tokenized here." placeholder:"TOKEN"`
 	Skip     bool     `help:"Leave out and count lines that cannot be read; without it they are an error."`
+	Stream   bool     `help:"Tokenize texts while training needs them, in place of all of them first. Shards are mapped as always."`
 	Rows     string   `help:"What a row of a batch is: windows of all tokens, documents packed with a mask that keeps them apart, or one document, padded." enum:"windows,packed,padded" default:"windows"`
 	Lengths  []int    `help:"With --rows padded: lengths that rows are padded to, the shortest that fits; a program is compiled for each." placeholder:"N,N…"`
 	Programs int      `help:"Most programs to compile for --lengths." default:"8"`
 	Held     float64  `help:"Share of the documents to hold out for evaluation." default:"0.05"`
+
+	StreamBlock int64 `help:"With --stream: about how many bytes of text are tokenized and shuffled together." default:"4194304" hidden:""`
 }
 
 // batches are those of a run, by the number of their first sample.
@@ -44,6 +47,12 @@ func (f dataFlags) validateData(seq int) error {
 	switch {
 	case len(f.Data) > 0 && len(f.Mix) > 0:
 		return errors.New("--data and --mix: want one of them")
+	case f.Stream && len(f.Data)+len(f.Mix) == 0:
+		return errors.New("--stream: want --data or --mix, of texts")
+	case f.Stream && len(f.Lengths) > 0:
+		return errors.New("--stream and --lengths: buckets are of documents that are tokenized first: want one of them")
+	case f.StreamBlock < 0:
+		return fmt.Errorf("--stream-block=%d: want more than 0", f.StreamBlock)
 	case len(f.Lengths) > 0 && f.Rows != "padded":
 		return fmt.Errorf("--lengths: rows are %s: want --rows padded", f.Rows)
 	case len(f.Lengths) > 0 && len(f.Mix) > 0:
@@ -85,7 +94,7 @@ func (f dataFlags) sources() ([]dataSource, error) {
 // plain reports whether the data is files of text that follow each other, in windows: what needs no
 // documents.
 func (f dataFlags) plain() bool {
-	if len(f.Mix) > 0 || f.Rows != "windows" || f.End != "" {
+	if len(f.Mix) > 0 || f.Rows != "windows" || f.End != "" || f.Stream {
 		return false
 	}
 	for _, path := range f.Data {
@@ -109,15 +118,21 @@ func (t *training) readCorpus(vocab int) (name string, tokens int, err error) {
 	}
 	var train, held []data.MixtureSource
 	for i, s := range sources {
+		if i > 0 {
+			name += ", "
+		}
+		name += strict.Name(s.name)
+		if t.Stream && !slices.ContainsFunc(s.paths, data.IsShards) {
+			if err := t.streamed(s, vocab, &train, &held); err != nil {
+				return "", 0, err
+			}
+			continue
+		}
 		c, err := t.open(s, vocab)
 		if err != nil {
 			return "", 0, err
 		}
 		tokens += c.Len()
-		if i > 0 {
-			name += ", "
-		}
-		name += strict.Name(s.name)
 		kept, valid, err := c.Split(t.Held, heldSeed)
 		if err != nil {
 			return "", 0, err

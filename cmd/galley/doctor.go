@@ -18,7 +18,9 @@ import (
 
 // doctorCmd says what this machine offers.
 type doctorCmd struct {
-	Fast bool `help:"Skip the short measurements."`
+	Fast    bool   `help:"Skip the short measurements."`
+	Cluster bool   `help:"Say what the machine is made of and, under a launcher, what joins its processes."`
+	Output  string `short:"o" help:"With --cluster: file to write the cluster to, YAML or .json, for galley plan."`
 }
 
 // Help is what galley doctor --help adds.
@@ -26,10 +28,22 @@ func (doctorCmd) Help() string {
 	return `Examples:
   galley doctor            cores, CPU features, memory, plugins, and the speed of a matrix product
   galley doctor --fast     the same without the measurement
-  mpirun -n 4 galley doctor --fast   … and which processes the launcher has started`
+  mpirun -n 4 galley doctor --fast   … and which processes the launcher has started
+  galley doctor --cluster            caches, NUMA, network cards, GPUs and their links
+  galley launch -n 2 -- doctor --cluster -o cluster.json
+                                     … latency, bandwidth and collectives between processes, as a cluster
+                                     file: galley plan llama-3-8b cluster.json prices with what was measured`
 }
 
 func (c *doctorCmd) Run() error {
+	switch {
+	case c.Output != "" && !c.Cluster:
+		return fmt.Errorf("--output: it is where --cluster writes: give both")
+	case c.Cluster && c.Fast:
+		return fmt.Errorf("--fast: --cluster measures: want one of them")
+	case c.Cluster:
+		return c.discover()
+	}
 	fmt.Printf("go        %s %s/%s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	fmt.Printf("cores     %d\n", runtime.NumCPU())
 	fmt.Printf("cpu       %s\n", orUnknown(cpuName()))

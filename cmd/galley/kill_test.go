@@ -2,12 +2,21 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/galley-ml/galley/data"
 )
 
 // asCommand makes the test binary the command itself.
@@ -91,7 +100,8 @@ func trainAndKill(t *testing.T, args []string, lines int) []string {
 	for s := bufio.NewScanner(out); s.Scan(); {
 		line := s.Text()
 		if strings.HasPrefix(line, "step ") && strings.Contains(line, " norm ") ||
-			strings.HasPrefix(line, "going on") || strings.HasPrefix(line, "loss on") {
+			strings.HasPrefix(line, "going on") || strings.HasPrefix(line, "loss on") ||
+			strings.HasPrefix(line, "samples of") {
 			list = append(list, line)
 		}
 		if strings.Contains(line, " norm ") {
@@ -106,6 +116,92 @@ func trainAndKill(t *testing.T, args []string, lines int) []string {
 	err = c.Wait()
 	if lines < 0 && err != nil {
 		t.Fatal(err)
+	}
+	return list
+}
+
+// TestKillMixture kills a run over three sources, shards, texts and packed texts that are tokenized as they are
+// needed, again and again, and goes on with other devices each time: the samples of every step are those of a
+// run that nobody disturbed. GALLEY_KILLS says how often.
+func TestKillMixture(t *testing.T) {
+	t.Parallel()
+	kills := 5
+	if n, err := strconv.Atoi(os.Getenv("GALLEY_KILLS")); err == nil {
+		kills = n
+	}
+	dir := t.TempDir()
+	mixedSources(t, dir)
+	args := []string{"train", "--mix", "3:" + dir + "/shards", "--mix", "2:" + dir + "/b.jsonl",
+		"--mix", "1:" + dir + "/c.jsonl.gz", "--stream", "--stream-block", "3000", "--rows", "packed", "--steps", "40",
+		"--dim", "16", "--layers", "2", "--heads", "2", "--batch", "4", "--seq", "16", "--tokens", "0", "--threads", "1",
+		"--log-samples", "--log-losses"}
+	want := samplesOf(trainAndKill(t, args, -1))
+	if len(want) != 40 {
+		t.Fatalf("the undisturbed run told of %d steps", len(want))
+	}
+	args = append(args, "--checkpoint", filepath.Join(dir, "run"), "--every", "2")
+	worlds := [][]string{nil, {"--mesh", "dp=2", "--zero", "1"}, {"--mesh", "dp=4"}, {"--mesh", "pp=2", "--micro", "2"},
+		{"--mesh", "dp=2,tp=2"}, {"--mesh", "tp=2", "--zero", "0"}}
+	rng := rand.New(rand.NewPCG(3, uint64(kills)))
+	seen, resumed := map[string]string{}, 0
+	for kill := range kills + 1 {
+		lines := 2 + rng.IntN(5)
+		if kill == kills {
+			lines = -1 // to the end
+		}
+		world := worlds[(kill+rng.IntN(2))%len(worlds)]
+		told := trainAndKill(t, slices.Concat(args, world), lines)
+		if slices.ContainsFunc(told, func(l string) bool { return strings.HasPrefix(l, "going on after") }) {
+			resumed++
+		}
+		for step, line := range samplesOf(told) {
+			if want[step] != line {
+				t.Fatalf("after %d kills, on %v: %q, want %q", kill, world, line, want[step])
+			}
+			seen[step] = line
+		}
+	}
+	if len(seen) != len(want) || resumed < kills/2 {
+		t.Errorf("%d steps of %d were told of, and %d runs of %d went on", len(seen), len(want), resumed, kills)
+	}
+}
+
+// mixedSources writes shards, JSON lines and packed JSON lines.
+func mixedSources(t *testing.T, dir string) {
+	t.Helper()
+	var files [3]bytes.Buffer
+	for i, p := range strings.Split(data.MobyDick(), "\n\n") {
+		line, err := json.Marshal(map[string]string{"text": p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[i%3].Write(append(line, '\n'))
+		if i == 300 {
+			break
+		}
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write(files[2].Bytes())
+	for name, text := range map[string][]byte{"a.jsonl": files[0].Bytes(), "b.jsonl": files[1].Bytes()} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), text, 0o666))
+	}
+	err = errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, "c.jsonl.gz"), packed.Bytes(), 0o666))
+	if err == nil {
+		err = command("data", "tokenize", filepath.Join(dir, "a.jsonl"), "--out", filepath.Join(dir, "shards")).Run()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// samplesOf is what a run printed of its samples, by step.
+func samplesOf(lines []string) map[string]string {
+	list := map[string]string{}
+	for _, line := range lines {
+		if step, _, ok := strings.Cut(line, ":"); ok && strings.HasPrefix(line, "samples of step ") {
+			list[step] = line
+		}
 	}
 	return list
 }

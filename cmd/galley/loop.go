@@ -167,11 +167,11 @@ func (b runBatches) Len() int           { return b.count }
 func (b runBatches) Rows() int          { return b.rows }
 func (b runBatches) Facts() []data.Fact { return nil } // the trainer has them
 func (b runBatches) Batch(i int) ([]array.Array, error) {
-	return b.batches.From(int64(i) * int64(b.rows)), nil
+	return batchFrom(b.batches, int64(i)*int64(b.rows))
 }
 
 // From is the batch that begins with a sample.
-func (b runBatches) From(sample int64) ([]array.Array, error) { return b.batches.From(sample), nil }
+func (b runBatches) From(sample int64) ([]array.Array, error) { return batchFrom(b.batches, sample) }
 
 // OnBegin tells where the run goes on, and opens what is written besides checkpoints.
 func (l *loop) OnBegin(p *fit.Progress) (err error) {
@@ -220,6 +220,9 @@ func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
 		return err
 	}
 	l.tellProgram(batch)
+	if l.LogSamples {
+		l.tellSamples(batch)
+	}
 	return nil
 }
 
@@ -266,8 +269,9 @@ func (l *loop) OnEvaluate(p *fit.Progress) error {
 
 // OnSave leaves the time that a checkpoint takes out of that of the next step.
 func (l *loop) OnSave(*fit.Progress) error {
+	err := l.keepStreams()
 	l.at = time.Now()
-	return nil
+	return err
 }
 
 // OnSaveFailed tells why a checkpoint could not be written.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/elastic/worker"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/search"
 	"github.com/galley-ml/galley/strategy"
@@ -70,6 +71,8 @@ func (r *planReport) write(w io.Writer) error {
 			writeTime(w, p.Estimate)
 		}
 		writeMemory(w, p.Estimate)
+		fmt.Fprintf(w, "  an elastic run keeps up to %.1f GB of snapshots in the memory of a host\n",
+			snapshotBytes(m.Params(), r.cluster, p.Strategy)/1e9)
 		if r.explain {
 			writeStages(w, p)
 		}
@@ -230,6 +233,35 @@ func writeMemory(w io.Writer, e plan.Estimate) {
 		}
 	}
 	fmt.Fprintf(w, " %s\n", strings.Join(words, ", "))
+}
+
+// snapshotBytes is the most memory that the snapshots of an elastic run take on a host: worker.Slots times its
+// share of f32 parameters and Adam's two slots, and a neighbour's of what only one host has.
+func snapshotBytes(params float64, c *cluster.Cluster, s strategy.Strategy) float64 {
+	devices := 0 // of the largest host
+	for _, g := range c.Groups {
+		devices = max(devices, g.Devices)
+	}
+	share := func(parts int) float64 {
+		own := min(1, float64(devices)/float64(parts))
+		if c.NumHosts() > 1 && parts > c.Size()/2 {
+			return 2 * own // there is one copy of each: a neighbour keeps it, too
+		}
+		return own
+	}
+	shards := max(1, s.TP) * max(1, s.PP)
+	group := max(1, s.DP) * max(1, s.CP)
+	if s.Shard > 0 {
+		group = s.Shard
+	}
+	weights, slots := shards, shards
+	if s.Zero > 0 {
+		slots *= group
+	}
+	if s.Zero == 3 {
+		weights *= group
+	}
+	return worker.Slots * params * (4*share(weights) + 8*share(slots))
 }
 
 // writeStages is a row for each rank of the pipeline; ranks that are alike are one row.

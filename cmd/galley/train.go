@@ -228,6 +228,9 @@ func (t *training) prepare() (err error) {
 		return err
 	}
 	source, tokens, err := t.read(config.Vocab)
+	if err == nil {
+		err = t.checkData()
+	}
 	if err != nil {
 		return err
 	}
@@ -353,8 +356,15 @@ func (t *training) introduce(source string, tokens int) {
 	for _, p := range t.model.Params() {
 		params += p.Type.Shape.Len()
 	}
-	fmt.Printf("%s, %.2fM parameters, on %s (%d tokens), %d steps of %d×%d tokens, %d thread(s)\n",
-		t.model.Config().Family, float64(params)/1e6, source, tokens, t.Steps, t.Batch, t.Seq, t.d.Threads())
+	size := fmt.Sprintf("%d tokens", tokens)
+	if n := len(t.streams()); n > 0 {
+		size = "tokenized as they are needed"
+		if tokens > 0 {
+			size = fmt.Sprintf("%d tokens, and %d tokenized as they are needed", tokens, n)
+		}
+	}
+	fmt.Printf("%s, %.2fM parameters, on %s (%s), %d steps of %d×%d tokens, %d thread(s)\n",
+		t.model.Config().Family, float64(params)/1e6, source, size, t.Steps, t.Batch, t.Seq, t.d.Threads())
 }
 
 // lossOf is that of a batch: windows, ids and labels, or these with segments and positions of packed rows.

@@ -18,6 +18,25 @@ type Cluster struct {
 	Tiers []Tier
 	// Wires are further links between two devices or two hosts.
 	Wires []Wire
+	// Measured is what links and collectives were seen to take; prices come from the links, which were fitted to
+	// it.
+	Measured []Measurement
+}
+
+// Measurement is the time of a message or a collective between processes.
+type Measurement struct {
+	// What is message, or a collective as Kind names it; Between says who took part.
+	What    string `yaml:"what"`
+	Between string `yaml:"between"`
+	// Members is how many did, and Bytes what each had.
+	Members int     `yaml:"members"`
+	Bytes   float64 `yaml:"bytes"`
+	// Shared is whether others did the same at the same time.
+	Shared bool `yaml:"shared,omitempty"`
+	// Seconds is the middle one of some measurements, Spread half of what the middle half of them spans, as a
+	// part of it.
+	Seconds float64 `yaml:"seconds"`
+	Spread  float64 `yaml:"spread"`
 }
 
 // Group is a number of equal hosts.
@@ -52,6 +71,8 @@ type Link struct {
 	Efficiency float64
 	// Setup is seconds that a collective takes before it moves anything; 0 means what is usual for the kind.
 	Setup float64
+	// Spread is by which part of it measured times differ; 0 where nobody measured.
+	Spread float64
 }
 
 // Tier is one level of switches above the hosts.
@@ -146,6 +167,12 @@ func (c *Cluster) Check() error {
 			return fmt.Errorf("cluster: tier %q: hosts, oversubscription and latency must be finite and not negative: got %d, %g, %g", t.Name, t.Hosts, t.Over, t.Latency)
 		}
 	}
+	for _, m := range c.Measured {
+		if bad(m.Bytes) || bad(m.Seconds) || bad(m.Spread) || m.Members < 0 {
+			return fmt.Errorf("cluster: measured %s: bytes %g, seconds %g, spread %g and members %d must be finite and not negative",
+				m.What, m.Bytes, m.Seconds, m.Spread, m.Members)
+		}
+	}
 	return c.checkWires()
 }
 
@@ -181,7 +208,8 @@ func (g *Group) check() error {
 }
 
 func (l *Link) check(of string) error {
-	if bad(l.Bandwidth) || bad(l.Latency) || bad(l.Setup) || bad(l.Efficiency) || l.Efficiency > 1 {
+	if bad(l.Bandwidth) || bad(l.Latency) || bad(l.Setup) || bad(l.Efficiency) || l.Efficiency > 1 ||
+		bad(l.Spread) {
 		return fmt.Errorf("cluster: %s: link %q: bandwidth %g, latency %g, setup %g must be finite and not negative, efficiency %g at most 1",
 			of, l.Kind, l.Bandwidth, l.Latency, l.Setup, l.Efficiency)
 	}
@@ -194,7 +222,7 @@ func bad(x float64) bool { return !(x >= 0 && x < 1e300) }
 // Equal says whether two clusters are the same.
 func (c *Cluster) Equal(d *Cluster) bool {
 	return c.Name == d.Name && slices.EqualFunc(c.Groups, d.Groups, Group.equal) &&
-		slices.Equal(c.Tiers, d.Tiers) && slices.Equal(c.Wires, d.Wires)
+		slices.Equal(c.Tiers, d.Tiers) && slices.Equal(c.Wires, d.Wires) && slices.Equal(c.Measured, d.Measured)
 }
 
 func (g Group) equal(h Group) bool {

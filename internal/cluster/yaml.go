@@ -17,6 +17,8 @@ type (
 		Hosts []groupFile `yaml:"hosts"`
 		Tiers []tierFile  `yaml:"tiers,omitempty"`
 		Wires []wireFile  `yaml:"wires,omitempty"`
+
+		Measured []Measurement `yaml:"measured,omitempty"`
 	}
 	groupFile struct {
 		Count     int               `yaml:"count"`
@@ -39,6 +41,7 @@ type (
 		Latency    string  `yaml:"latency,omitempty"`
 		Efficiency float64 `yaml:"efficiency,omitempty"`
 		Setup      string  `yaml:"setup,omitempty"`
+		Spread     float64 `yaml:"spread,omitempty"`
 	}
 	tierFile struct {
 		Name    string  `yaml:"name,omitempty"`
@@ -60,7 +63,7 @@ func ParseYAML(text []byte) (*Cluster, error) {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	r := reader{text: text}
-	c := &Cluster{Name: f.Name}
+	c := &Cluster{Name: f.Name, Measured: f.Measured}
 	for i := range f.Hosts {
 		c.Groups = append(c.Groups, r.group(fmt.Sprintf("$.hosts[%d]", i), &f.Hosts[i]))
 	}
@@ -120,6 +123,7 @@ func (r *reader) link(at string, f *linkFile) Link {
 		Latency:    r.quantity(at+".latency", f.Latency, timeUnits),
 		Efficiency: f.Efficiency,
 		Setup:      r.quantity(at+".setup", f.Setup, timeUnits),
+		Spread:     f.Spread,
 	}
 }
 
@@ -189,7 +193,7 @@ func (r *reader) formats(at string, m map[string]string) {
 
 // YAML writes the cluster as a file that reads back to the same value.
 func (c *Cluster) YAML() []byte {
-	f := clusterFile{Name: c.Name}
+	f := clusterFile{Name: c.Name, Measured: c.Measured}
 	for i := range c.Groups {
 		f.Hosts = append(f.Hosts, c.Groups[i].file())
 	}
@@ -229,7 +233,8 @@ func (l *Link) file() *linkFile {
 		return nil
 	}
 	return &linkFile{Kind: l.Kind, Bandwidth: text(l.Bandwidth, memoryUnits),
-		Latency: text(l.Latency, timeUnits), Efficiency: l.Efficiency, Setup: text(l.Setup, timeUnits)}
+		Latency: text(l.Latency, timeUnits), Efficiency: l.Efficiency, Setup: text(l.Setup, timeUnits),
+		Spread: l.Spread}
 }
 
 // text is a quantity, or nothing where there is none.

@@ -186,6 +186,10 @@ func (r *run) all() error {
 		if r.watch != nil {
 			start = time.Now()
 		}
+		r.env.Scratch = nil
+		if at := r.e.plan.scratch[i]; at != nil {
+			r.env.Scratch = r.bytes(at)
+		}
 		if err := r.node(n); err != nil {
 			if _, placed := err.(*ir.Error); placed {
 				return err

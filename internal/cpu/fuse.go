@@ -13,7 +13,11 @@ func fuse(f *ir.Func, o Options) (*ir.Func, error) {
 	if o.NoFuse || os.Getenv("GALLEY_FUSE") == "off" {
 		return f, nil
 	}
-	g, _, err := pass.Groups(f, pass.GroupConfig{})
+	groups := func(f *ir.Func) (*ir.Func, error) {
+		g, _, err := pass.Groups(f, pass.GroupConfig{})
+		return g, err
+	}
+	g, err := pass.Everywhere(f, groups)
 	if err != nil {
 		return f, fmt.Errorf("loops: %w", err)
 	}

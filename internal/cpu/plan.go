@@ -35,6 +35,8 @@ type place struct {
 type plan struct {
 	places []*place
 	arena  int
+	// scratch is the memory that nodes need while they compute, by node; nil is none.
+	scratch []*place
 	// resultOf[i] is where result i is read from.
 	resultOf []*place
 	// taken[i] is the result that takes over donated param i's memory, or -1.
@@ -55,7 +57,7 @@ type planner struct {
 func planMemory(f *ir.Func, donated []bool, away Away) (*plan, error) {
 	defer fault.Pass("memory plan", f)
 	p := &planner{f: f, donated: donated, lastUse: lastUses(f)}
-	p.places = make([]*place, f.NumValues())
+	p.places, p.scratch = make([]*place, f.NumValues()), make([]*place, len(f.Nodes()))
 	p.taken = slices.Repeat([]int{-1}, len(f.Params()))
 	for i, v := range f.Params() {
 		p.places[v.ID()] = &place{home: homeParam, index: i, first: -1, last: p.lastUse[v.ID()],
@@ -101,6 +103,11 @@ func (p *planner) node(i int, n *ir.Node) {
 		p.places[n.Out()[0].ID()] = src
 		return
 	}
+	if s, ok := n.Op().(op.Scratcher); ok {
+		if bytes := s.Scratch(typesOf(n.In()), typesOf(n.Out())); bytes > 0 {
+			p.scratch[i] = &place{home: homeArena, bytes: bytes, first: i, last: i}
+		}
+	}
 	var over []int
 	if ip, ok := n.Op().(op.InPlacer); ok {
 		over = ip.InPlace()
@@ -115,6 +122,14 @@ func (p *planner) node(i int, n *ir.Node) {
 		p.places[id] = &place{home: homeArena, bytes: v.Type().Bytes(), first: i, last: max(p.lastUse[id], i),
 			owned: true}
 	}
+}
+
+func typesOf(vs []*ir.Value) []ir.Type {
+	types := make([]ir.Type, len(vs))
+	for i, v := range vs {
+		types[i] = v.Type()
+	}
+	return types
 }
 
 // overwrite lets result v of node i take the place of operand x, if x is not needed afterwards.
@@ -193,7 +208,7 @@ func (p *planner) results() {
 func (p *planner) pack() error {
 	var todo []*place
 	seen := map[*place]bool{}
-	for _, at := range p.places {
+	for _, at := range slices.Concat(p.places, p.scratch) {
 		if at != nil && at.home == homeArena && !seen[at] {
 			seen[at] = true
 			todo = append(todo, at)

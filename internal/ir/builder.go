@@ -3,6 +3,7 @@ package ir
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 )
 
 // Builder makes a Func. It is the Scope of the values in it. The first error sticks: later ops are inert, and
@@ -19,11 +20,24 @@ type Builder struct {
 	pos   Pos
 	err   error
 	built bool
+	// level is above that of every program around this one; 0 is a program of its own.
+	level int64
 }
 
 // NewBuilder starts a program.
 func NewBuilder(name string) *Builder {
 	return &Builder{name: name, captured: map[*Value]*Value{}}
+}
+
+// levels counts the bodies that were begun: one inside another is begun later.
+var levels atomic.Int64
+
+// NewBody starts a program inside another, the body of an op. A value from outside, traced or eager, becomes
+// a captured parameter; where values of several programs meet in an op, it belongs to the innermost.
+func NewBody(name string) *Builder {
+	b := NewBuilder(name)
+	b.level = levels.Add(1)
+	return b
 }
 
 // Param adds a parameter.
@@ -106,7 +120,7 @@ func (b *Builder) own(op Op, v *Value) *Value {
 		return v
 	case v.scope == Scope(b):
 		return v
-	case v.store == nil && v.later == nil:
+	case v.store == nil && v.later == nil && !b.within(v.scope):
 		b.fail(op, errors.New("operand belongs to another trace"))
 		return v
 	}
@@ -123,6 +137,12 @@ func (b *Builder) own(op Op, v *Value) *Value {
 		return q
 	}
 	return p
+}
+
+// within reports whether b is a body inside the program of a scope that is still being built.
+func (b *Builder) within(s Scope) bool {
+	outer, ok := s.(*Builder)
+	return ok && outer.level < b.level && !outer.built
 }
 
 // CaptureAs makes uses of eager values that the trace meets from now on uses of what f makes of them: a cast.

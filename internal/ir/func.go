@@ -88,6 +88,13 @@ func (f *Func) Rewrite(apply func(b *Builder, n *Node, in []*Value) []*Value) (*
 	return b.Build(results...)
 }
 
+// WithResults is the program with other results of its own values; all values keep their IDs.
+func (f *Func) WithResults(results []*Value) (*Func, error) {
+	g := *f
+	g.results = results
+	return g.Rewrite(func(b *Builder, n *Node, in []*Value) []*Value { return b.Apply(n.op, in) })
+}
+
 // ParamsOf adds f's parameters to b, keeping their names and captures.
 func (b *Builder) ParamsOf(f *Func) []*Value {
 	own := len(f.params) - len(f.captures)

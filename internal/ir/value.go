@@ -75,23 +75,27 @@ func (n *Node) Pos() Pos { return n.pos }
 func (n *Node) Seq() int { return n.seq }
 
 // Apply applies op to values in the scope they share. Where eager and traced values meet, the trace wins and
-// captures the eager ones.
+// captures the eager ones; of a trace and one inside it, the inner.
 func Apply(op Op, in ...*Value) []*Value {
 	return scopeOf(in).Apply(op, in)
 }
 
 func scopeOf(in []*Value) Scope {
 	var eager Scope
+	var traced *Builder
 	for _, v := range in {
 		if v == nil { // the scope says which
 			continue
 		}
-		if b, ok := v.scope.(*Builder); ok {
-			return b
+		if b, ok := v.scope.(*Builder); ok && (traced == nil || b.level > traced.level) {
+			traced = b
 		}
 		if eager == nil {
 			eager = v.scope
 		}
+	}
+	if traced != nil {
+		return traced
 	}
 	if eager == nil {
 		panic("ir: an op needs at least one operand that is not nil")

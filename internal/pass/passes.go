@@ -28,7 +28,7 @@ func Passes() []Pass {
 // checked runs a pass; what it makes must be a program.
 func (p Pass) checked(f *ir.Func) (*ir.Func, error) {
 	defer fault.Pass(p.Name, f)
-	g, err := p.Run(f)
+	g, err := Everywhere(f, p.Run)
 	if err != nil {
 		return nil, fmt.Errorf("pass %s: %w", p.Name, err)
 	}

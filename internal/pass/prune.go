@@ -1,23 +1,32 @@
 package pass
 
-import "github.com/galley-ml/galley/internal/ir"
+import (
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
 
-// Prune drops nodes whose results nothing uses. Parameters stay: they are the program's signature.
+// Prune drops nodes whose results nothing uses, and results that ops can do without. Parameters stay: they
+// are the program's signature.
 func Prune(f *ir.Func) (*ir.Func, error) {
 	live := make([]bool, f.NumValues())
 	for _, v := range f.Results() {
 		live[v.ID()] = true
 	}
 	nodes := f.Nodes()
-	keep := make([]bool, len(nodes))
+	keep, trims := make([]bool, len(nodes)), make([]*trim, len(nodes))
 	for i := len(nodes) - 1; i >= 0; i-- {
 		for _, v := range nodes[i].Out() {
 			keep[i] = keep[i] || live[v.ID()]
 		}
-		if keep[i] {
-			for _, v := range nodes[i].In() {
-				live[v.ID()] = true
-			}
+		if !keep[i] {
+			continue
+		}
+		needed := nodes[i].In()
+		if trims[i] = trimmed(nodes[i], live); trims[i] != nil {
+			needed = trims[i].operands(needed)
+		}
+		for _, v := range needed {
+			live[v.ID()] = true
 		}
 	}
 	next := 0
@@ -26,6 +35,49 @@ func Prune(f *ir.Func) (*ir.Func, error) {
 		if !keep[next-1] {
 			return make([]*ir.Value, len(n.Out()))
 		}
+		if t := trims[next-1]; t != nil {
+			return t.apply(b, n, in)
+		}
 		return b.Apply(n.Op(), in)
 	})
+}
+
+// trim is an op that gives fewer results of fewer operands than a node.
+type trim struct {
+	op      op.Op
+	out, in []int
+}
+
+// trimmed is what gives those results of a node that are used, nil if the node itself does it best.
+func trimmed(n *ir.Node, live []bool) *trim {
+	o, ok := n.Op().(op.Trimmer)
+	if !ok {
+		return nil
+	}
+	used := make([]bool, len(n.Out()))
+	for i, v := range n.Out() {
+		used[i] = live[v.ID()]
+	}
+	less, out, in := o.Trim(typesOf(n.In()), used)
+	if less == nil {
+		return nil
+	}
+	return &trim{less, out, in}
+}
+
+func (t *trim) operands(all []*ir.Value) []*ir.Value {
+	list := make([]*ir.Value, len(t.in))
+	for i, at := range t.in {
+		list[i] = all[at]
+	}
+	return list
+}
+
+// apply gives the node's results that there are, nil for the others.
+func (t *trim) apply(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
+	out := make([]*ir.Value, len(n.Out()))
+	for i, v := range b.Apply(t.op, t.operands(in)) {
+		out[t.out[i]] = v
+	}
+	return out
 }

@@ -30,7 +30,9 @@ type Class struct {
 	// it out.
 	Worse string
 
-	build func(c Config) *Schedule
+	// foreign says that another module's generator makes the schedules: each is checked before it is used.
+	foreign bool
+	build   func(c Config) *Schedule
 	// idle is the closed form behind Bubble, for stages that are alike.
 	idle func(c Config, t times) (float64, error)
 	// fill is the bubble of stages that are nearly alike.
@@ -73,20 +75,20 @@ var classes = []Class{
 	},
 }
 
-// Classes lists all of them.
+// Classes lists all of them, those of other modules last.
 func Classes() []*Class {
 	list := make([]*Class, len(classes))
 	for i := range classes {
 		list[i] = &classes[i]
 	}
-	return list
+	return append(list, outside()...)
 }
 
 // Names lists the schedules that Generate knows.
 func Names() []string {
-	names := make([]string, len(classes))
-	for i := range classes {
-		names[i] = classes[i].Name
+	var names []string
+	for _, c := range Classes() {
+		names = append(names, c.Name)
 	}
 	return names
 }
@@ -98,8 +100,8 @@ func Lookup(name string) (*Class, error) {
 			return &classes[i], nil
 		}
 	}
-	for i := range classes {
-		if c := &classes[i]; strings.EqualFold(name, c.Name) || c.Torch != "" && strings.EqualFold(name, c.Torch) {
+	for _, c := range Classes() {
+		if strings.EqualFold(name, c.Name) || c.Torch != "" && strings.EqualFold(name, c.Torch) {
 			return c, nil
 		}
 	}

@@ -29,6 +29,12 @@ func (c *Class) Generate(g Config) (*Schedule, error) {
 		return nil, err
 	}
 	s := c.build(g)
+	if c.foreign {
+		if err := c.holds(s, g); err != nil {
+			return nil, fmt.Errorf("schedule %s: for %d ranks, %d micro-batches and %d chunks a rank: %w",
+				c.Name, g.Ranks, g.Micros, g.Chunks, err)
+		}
+	}
 	s.Name = c.Name
 	return s, nil
 }

@@ -11,34 +11,14 @@ import (
 // through another device.
 func byHosts(f *ir.Func, host int) (*ir.Func, error) {
 	defer fault.Pass("collectives by hosts", f)
-	b := ir.NewBuilder(f.Name())
-	env := make([]*ir.Value, f.NumValues())
-	for i, v := range b.ParamsOf(f) {
-		env[i] = v
-	}
-	for _, n := range f.Nodes() {
-		in := make([]*ir.Value, len(n.In()))
-		for i, v := range n.In() {
-			in[i] = env[v.ID()]
-		}
-		restore := b.At(n.Pos())
-		y, ok := []*ir.Value(nil), false
+	return f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {
 		if c, is := n.Op().(op.Hierarchic); is && relayed(n, host) {
-			y, ok = op.ByHosts(c, host, in)
+			if y, ok := op.ByHosts(c, host, in); ok {
+				return y
+			}
 		}
-		if !ok {
-			y = b.Apply(n.Op(), in)
-		}
-		for i, v := range y {
-			env[n.Out()[i].ID()] = v
-		}
-		restore()
-	}
-	results := make([]*ir.Value, len(f.Results()))
-	for i, v := range f.Results() {
-		results[i] = env[v.ID()]
-	}
-	return b.Build(results...)
+		return b.Apply(n.Op(), in)
+	})
 }
 
 // relayed reports whether a collective is to go in two steps. An exchange sends no fewer bytes to other hosts

@@ -285,36 +285,11 @@ func (x *section) cut(c *Config) error {
 		g := results[x.sumResult(j)].Node().In()[1]
 		results[x.sumResult(j)], specs[g.ID()] = g, x.sums[j]
 	}
-	joint, err := returning(x.Joint, results)
+	joint, err := x.Joint.WithResults(results)
 	if err != nil {
 		return err
 	}
 	return x.cutTurn(c, joint, first, specs)
-}
-
-// returning is a program with other results of its own values; they keep their IDs.
-func returning(f *ir.Func, results []*ir.Value) (*ir.Func, error) {
-	b := ir.NewBuilder(f.Name())
-	env := make([]*ir.Value, f.NumValues())
-	for i, v := range b.ParamsOf(f) {
-		env[i] = v
-	}
-	for _, n := range f.Nodes() {
-		in := make([]*ir.Value, len(n.In()))
-		for i, v := range n.In() {
-			in[i] = env[v.ID()]
-		}
-		restore := b.At(n.Pos())
-		for i, v := range b.Apply(n.Op(), in) {
-			env[n.Out()[i].ID()] = v
-		}
-		restore()
-	}
-	own := make([]*ir.Value, len(results))
-	for i, v := range results {
-		own[i] = env[v.ID()]
-	}
-	return b.Build(own...)
 }
 
 // cutTurn parts the joint program of one turn.

@@ -149,6 +149,19 @@ func (a *Agent) stacksDir() string {
 	return filepath.Join(os.TempDir(), "galley-stacks-"+a.Job+"-"+a.Host)
 }
 
+// stacksFor is how long workers have to write their stacks; those that are stopped never do.
+const stacksFor = 3 * time.Second
+
+// awaitFile is what a file holds as soon as it is there; nothing if it is not there in time.
+func awaitFile(path string, until time.Time) []byte {
+	for {
+		if text, err := os.ReadFile(path); err == nil && len(text) > 0 || time.Now().After(until) {
+			return text
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // saveStacks keeps the stacks of all workers, once.
 func (a *Agent) saveStacks() {
 	w := a.group
@@ -157,11 +170,11 @@ func (a *Agent) saveStacks() {
 	}
 	w.shown = true
 	w.g.Signal(worker.Stacks)
-	time.Sleep(300 * time.Millisecond)
+	until := time.Now().Add(stacksFor)
 	for i := range w.place.Processes {
 		rank := w.place.First + i
-		text, err := os.ReadFile(filepath.Join(a.memory.ownDir(w.plan.Epoch, rank), worker.StacksName))
-		if err == nil && os.MkdirAll(a.stacksDir(), 0o700) == nil {
+		text := awaitFile(filepath.Join(a.memory.ownDir(w.plan.Epoch, rank), worker.StacksName), until)
+		if len(text) > 0 && os.MkdirAll(a.stacksDir(), 0o700) == nil {
 			name := fmt.Sprintf("epoch-%d-process-%d.txt", w.plan.Epoch, rank)
 			_ = os.WriteFile(filepath.Join(a.stacksDir(), name), text, 0o600) // it is for whoever looks
 		}

@@ -106,7 +106,10 @@ func (w *Worker) showStacks() {
 	for range asked {
 		b := make([]byte, 1<<20)
 		_ = os.MkdirAll(w.Dir, 0o700) // the stacks are for whoever looks; nothing rests on them
-		_ = os.WriteFile(filepath.Join(w.Dir, StacksName), b[:runtime.Stack(b, true)], 0o600)
+		path := filepath.Join(w.Dir, StacksName)
+		if os.WriteFile(path+".part", b[:runtime.Stack(b, true)], 0o600) == nil {
+			_ = os.Rename(path+".part", path)
+		}
 	}
 }
 

@@ -149,11 +149,3 @@ func sortOp(m *machine, o *hlo.Operation, in []tensor) []tensor {
 	})
 	return out
 }
-
-func while(m *machine, o *hlo.Operation, in []tensor) []tensor {
-	going, step := m.region(o.Regions[0]), m.region(o.Regions[1])
-	for going(in)[0].i[0] != 0 {
-		in = step(in)
-	}
-	return in
-}

@@ -93,8 +93,11 @@ func (m *machine) operation(o *hlo.Operation, in [][]tensor, env []scope) [][]te
 	if f, ok := collectives[name]; ok {
 		return f(m, o, in)
 	}
-	if name == "case" {
+	switch name {
+	case "case":
 		return m.branch(o, in, env)
+	case "while":
+		return m.loop(o, in)
 	}
 	out := make([][]tensor, len(in))
 	for d := range in {
@@ -103,17 +106,56 @@ func (m *machine) operation(o *hlo.Operation, in [][]tensor, env []scope) [][]te
 	return out
 }
 
-// branch runs on each device the region that it chooses, with all that it has.
+// branch runs on each device the region that it chooses, with all that it has; in step where all choose one,
+// so that they may meet in it.
 func (m *machine) branch(o *hlo.Operation, in [][]tensor, env []scope) [][]tensor {
+	which, own := make([]int, len(in)), make([]scope, len(in))
+	agreed := true
+	for d := range in {
+		which[d], own[d] = int(in[d][0].i[0]), maps.Clone(env[d])
+		if which[d] < 0 || which[d] >= len(o.Regions) {
+			which[d] = len(o.Regions) - 1
+		}
+		agreed = agreed && which[d] == which[0]
+	}
+	if agreed && len(in) > 0 {
+		return m.block(o.Regions[which[0]], own)
+	}
 	out := make([][]tensor, len(in))
 	for d := range in {
-		which := int(in[d][0].i[0])
-		if which < 0 || which >= len(o.Regions) {
-			which = len(o.Regions) - 1
-		}
-		out[d] = m.block(o.Regions[which], []scope{maps.Clone(env[d])})[0]
+		out[d] = m.block(o.Regions[which[d]], own[d:d+1])[0]
 	}
 	return out
+}
+
+// loop runs a loop on all devices in step: they must end it together, since they may meet in it.
+func (m *machine) loop(o *hlo.Operation, in [][]tensor) [][]tensor {
+	line := m.line
+	for {
+		going := m.block(o.Regions[0], scopes(o.Regions[0], in))
+		for _, g := range going {
+			if g[0].i[0] != going[0][0].i[0] {
+				m.line = line
+				fail("%s: devices end the loop at different trips", o.Name)
+			}
+		}
+		if len(going) == 0 || going[0][0].i[0] == 0 {
+			return in
+		}
+		in = m.block(o.Regions[1], scopes(o.Regions[1], in))
+	}
+}
+
+// scopes is a region's parameters on each device.
+func scopes(b hlo.Block, in [][]tensor) []scope {
+	env := make([]scope, len(in))
+	for d, list := range in {
+		env[d] = scope{}
+		for i, p := range b.Params {
+			env[d][p.Name] = list[i]
+		}
+	}
+	return env
 }
 
 // local runs an operation that needs no other device.
@@ -179,7 +221,7 @@ func init() {
 		"compare":              compare, "convert": convert, "bitcast_convert": bitcast, "select": selectOp, "clamp": clamp, "is_finite": isFinite,
 		"broadcast_in_dim": broadcast, "reshape": reshape, "transpose": transpose, "iota": iota, "slice": slice, "pad": pad,
 		"concatenate": concatenate, "reverse": reverse, "dynamic_slice": dynamicSlice, "dynamic_update_slice": dynamicUpdateSlice,
-		"reduce": reduce, "reduce_window": reduceWindow, "select_and_scatter": selectAndScatter, "sort": sortOp, "while": while,
+		"reduce": reduce, "reduce_window": reduceWindow, "select_and_scatter": selectAndScatter, "sort": sortOp,
 		"dot_general": dotGeneral, "convolution": convolution, "gather": gather, "scatter": scatter, "custom_call": customCall,
 	}
 }

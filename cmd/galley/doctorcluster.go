@@ -1,0 +1,116 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/galley-ml/galley/internal/bench"
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/discover"
+	"github.com/goccy/go-yaml"
+)
+
+// discover says what the machines of a job are made of, measures what joins its processes and writes that as
+// a cluster for the planner.
+func (c *doctorCmd) discover() error {
+	if c.Output != "" {
+		if err := writable(filepath.Dir(c.Output)); err != nil {
+			return fmt.Errorf("--output: %w", err)
+		}
+	}
+	own := bench.Process{Host: job.Hosts()[job.Rank()], Machine: discover.Machine(os.DirFS("/")), Threads: threadsHere()}
+	if err := own.Measure(); err != nil {
+		return err
+	}
+	processes, err := everyProcess(own)
+	if err != nil {
+		return err
+	}
+	tellMachines(processes)
+	var measured []cluster.Measurement
+	if job.Size() > 1 {
+		if measured, err = bench.Links(job); err != nil {
+			return err
+		}
+		tellMeasured(measured)
+	}
+	found := bench.Discovered(processes, measured)
+	if err := found.Check(); err != nil {
+		return err
+	}
+	if c.Output == "" || !job.First() {
+		return nil
+	}
+	text := found.YAML()
+	if strings.HasSuffix(c.Output, ".json") {
+		if text, err = yaml.YAMLToJSON(text); err != nil {
+			return err
+		}
+	}
+	if err := writeFile(c.Output, text); err != nil {
+		return err
+	}
+	fmt.Printf("wrote     %s: galley plan MODEL %[1]s\n", c.Output)
+	return nil
+}
+
+// threadsHere is how many threads this process has where those of its host share the cores.
+func threadsHere() int {
+	if job == nil {
+		return 0
+	}
+	return job.Threads()
+}
+
+// everyProcess is what all processes say of themselves.
+func everyProcess(own bench.Process) ([]bench.Process, error) {
+	if job == nil {
+		return []bench.Process{own}, nil
+	}
+	text, err := json.Marshal(own)
+	if err != nil {
+		return nil, err
+	}
+	all, err := job.All(string(text))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]bench.Process, len(all))
+	for i, text := range all {
+		if err := json.Unmarshal([]byte(text), &list[i]); err != nil {
+			return nil, fmt.Errorf("%s: %w", job.Name(i), err)
+		}
+	}
+	return list, nil
+}
+
+// tellMachines prints every host once, and its processes.
+func tellMachines(processes []bench.Process) {
+	last := ""
+	for _, p := range processes {
+		if p.Host != last {
+			last = p.Host
+			fmt.Printf("host      %s\n%s", p.Host, p.Machine)
+		}
+		fmt.Printf("process   %s\n", p)
+	}
+}
+
+// tellMeasured prints what messages and collectives took.
+func tellMeasured(list []cluster.Measurement) {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "WHAT\tBETWEEN\tMEMBERS\tBYTES\tTIME\tSPREAD\tRATE")
+	for _, m := range list {
+		between := m.Between
+		if m.Shared {
+			between += ", shared"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%.1f µs\t±%.0f %%\t%.2f GB/s\n", m.What, between, m.Members, m.Bytes, m.Seconds*1e6,
+			100*m.Spread, m.Bytes/m.Seconds/1e9)
+	}
+	w.Flush()
+}

@@ -1,0 +1,291 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"runtime"
+	"slices"
+	"sync"
+)
+
+// StreamConfig says how a Stream makes rows of texts.
+type StreamConfig struct {
+	Tokenizer Tokenizer
+	// End is put behind every document; -1 is nothing.
+	End int32
+	// Seq is the tokens of a row, and Rows makes rows of the documents of a block: Pack, Pad or Windows.
+	Seq  int
+	Rows func(c *Corpus) (RowSource, error)
+	// Documents says how files are read.
+	Documents DocumentsConfig
+	Seed      uint64
+	Order     Order
+	// Keep, if set, says which documents are taken.
+	Keep func(text string) bool
+	// BlockBytes is about how much text is tokenized and put in order together; 0 means 4 MiB.
+	BlockBytes int64
+	// Ahead is how many blocks are tokenized before they are asked for; 0 means as many as there are cores, and
+	// each is the work of one.
+	Ahead int
+	// Vocab, if not 0, is more than any token may be.
+	Vocab int
+}
+
+// Stream is rows of texts that are tokenized when they are needed. Row n depends on the files, the config and n
+// alone. The files are cut into blocks; epochs go through them in an order of their own, and through the rows of
+// each. Where a row lies is known once the blocks before it have been tokenized, which Walked keeps for a run
+// that goes on. Its methods may be called concurrently.
+type Stream struct {
+	busy  sync.Mutex
+	c     StreamConfig
+	units []unit
+	fact  string
+	// walked are the blocks so far, in the order of their rows.
+	walked []Walked
+	// coming are blocks that are being tokenized, the next of the walk first; at is where the one behind them is.
+	coming []*streamBlock
+	reader *streamReader
+	// near are blocks that rows were asked of, the latest last.
+	near []*streamBlock
+	stop context.CancelFunc
+	ctx  context.Context
+}
+
+// ErrNoRows is a stream whose text does not make a row.
+var ErrNoRows = errors.New("the stream has no row")
+
+// Walked is a block of a stream, and the number of its first row in the stream.
+type Walked struct {
+	// Epoch, Unit and Block say which block it is: Unit is a place in the order of the epoch.
+	Epoch, Unit, Block int
+	First              int64
+	Rows               int
+	// Last says that no block of the unit follows.
+	Last bool
+}
+
+// streamBlock is a block on its way.
+type streamBlock struct {
+	at   Walked
+	done chan struct{}
+	rows RowSource
+	err  error
+}
+
+// NewStream looks at the files' names and sizes; nothing is read yet. Close ends its workers.
+func NewStream(paths []string, c StreamConfig) (*Stream, error) {
+	if c.BlockBytes == 0 {
+		c.BlockBytes = 4 << 20
+	}
+	if c.Ahead == 0 {
+		c.Ahead = runtime.GOMAXPROCS(0)
+	}
+	units, err := unitsOf(paths, c.BlockBytes, c.Documents.Formats)
+	if err != nil {
+		return nil, err
+	}
+	fact, err := hashInputs(paths)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{c: c, units: units, fact: fmt.Sprintf("%s, streamed in blocks of %d bytes", fact, c.BlockBytes)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Fact is what the rows depend on besides the config.
+func (s *Stream) Fact() string { return s.fact }
+
+// Close ends what is being tokenized.
+func (s *Stream) Close() {
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	s.stop()
+	for _, b := range s.coming {
+		<-b.done
+	}
+	s.coming = nil
+	if s.reader != nil {
+		s.reader.close()
+	}
+}
+
+// Walked is the blocks that rows have been asked of so far; Resume of another stream over the same files goes
+// on behind them without tokenizing them again.
+func (s *Stream) Walked() []Walked {
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	return slices.Clone(s.walked)
+}
+
+// Resume tells a new stream the blocks of an earlier one.
+func (s *Stream) Resume(list []Walked) error {
+	at := int64(0)
+	for i, w := range list {
+		if w.First != at || w.Rows < 0 || w.Unit < 0 || w.Unit >= len(s.units) {
+			return fmt.Errorf("data: block %d of a stream is %+v: want one that begins with row %d", i, w, at)
+		}
+		at += int64(w.Rows)
+	}
+	s.walked = slices.Clone(list)
+	return nil
+}
+
+// Fill writes row n.
+func (s *Stream) Fill(n int64, r Row) error {
+	s.busy.Lock()
+	defer s.busy.Unlock()
+	b, err := s.block(n)
+	if err != nil {
+		return err
+	}
+	row := n - b.at.First
+	if s.c.Order == Shuffled {
+		key := mix(s.c.Seed + uint64(b.at.Unit)<<20 + uint64(b.at.Block))
+		row = int64(newPermutation(uint64(b.at.Rows), key, uint64(b.at.Epoch)).at(uint64(row)))
+	}
+	b.rows.Fill(int(row), r)
+	return nil
+}
+
+// find is the block of row n, one that was walked.
+func (s *Stream) find(n int64) Walked {
+	i, _ := slices.BinarySearchFunc(s.walked, n, func(w Walked, n int64) int {
+		if w.First+int64(w.Rows) <= n {
+			return -1
+		}
+		return 1
+	})
+	return s.walked[i]
+}
+
+// block is that of row n.
+func (s *Stream) block(n int64) (*streamBlock, error) {
+	for _, b := range s.near {
+		if n >= b.at.First && n < b.at.First+int64(b.at.Rows) {
+			return b, nil
+		}
+	}
+	if len(s.walked) > 0 && n < s.end() {
+		b := s.again(s.find(n))
+		return s.keep(b), b.err
+	}
+	for {
+		b, err := s.next()
+		if err != nil {
+			return nil, err
+		}
+		if n < s.end() {
+			return s.keep(b), nil
+		}
+		if b.at.Epoch > 0 && s.end() == 0 {
+			return nil, fmt.Errorf("data: %w of %d tokens: want more text, or shorter rows", ErrNoRows, s.c.Seq)
+		}
+	}
+}
+
+// end is the number of rows of the blocks that were walked.
+func (s *Stream) end() int64 {
+	if len(s.walked) == 0 {
+		return 0
+	}
+	w := s.walked[len(s.walked)-1]
+	return w.First + int64(w.Rows)
+}
+
+// keep remembers a block: the one that is read, and the one before it, which a batch may begin in.
+func (s *Stream) keep(b *streamBlock) *streamBlock {
+	if s.near = append(s.near, b); len(s.near) > 2 {
+		s.near = s.near[1:]
+	}
+	return b
+}
+
+// next walks to the next block, and has those behind it tokenized meanwhile.
+func (s *Stream) next() (*streamBlock, error) {
+	if s.reader == nil {
+		s.reader = newStreamReader(s)
+	}
+	for len(s.coming) <= s.c.Ahead {
+		s.coming = append(s.coming, s.reader.start())
+	}
+	b := s.coming[0]
+	<-b.done
+	if b.err != nil {
+		return nil, b.err
+	}
+	s.coming = s.coming[1:]
+	b.at.First = s.end()
+	s.walked = append(s.walked, b.at)
+	return b, nil
+}
+
+// again tokenizes a block that was walked before.
+func (s *Stream) again(w Walked) *streamBlock {
+	r := &streamReader{s: s, epoch: w.Epoch, unit: w.Unit, skip: w.Block}
+	defer r.close()
+	b := r.start()
+	<-b.done
+	if b.err == nil && b.at.Rows != w.Rows {
+		b.err = fmt.Errorf("data: block %d of %s has %d rows, and had %d: it has changed", w.Block,
+			s.unitAt(w.Epoch, w.Unit).path, b.at.Rows, w.Rows)
+	}
+	b.at = w
+	return b
+}
+
+// unitAt is the unit at a place of an epoch's order.
+func (s *Stream) unitAt(epoch, place int) unit {
+	if s.c.Order == Shuffled {
+		place = int(newPermutation(uint64(len(s.units)), s.c.Seed, uint64(epoch)).at(uint64(place)))
+	}
+	return s.units[place]
+}
+
+// tokenize makes rows of texts.
+func (s *Stream) tokenize(texts []string) (RowSource, error) {
+	var documents [][]int32
+	for _, text := range texts {
+		if s.ctx.Err() != nil {
+			return nil, s.ctx.Err()
+		}
+		if s.c.Keep != nil && !s.c.Keep(text) {
+			continue
+		}
+		ids := s.c.Tokenizer.Encode(text)
+		if s.c.End >= 0 {
+			ids = append(slices.Clip(ids), s.c.End)
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		if most := slices.Max(ids); s.c.Vocab > 0 && int(most) >= s.c.Vocab {
+			return nil, fmt.Errorf("data: the text has token %d: the model has %d: want the model's tokenizer", most,
+				s.c.Vocab)
+		}
+		documents = append(documents, ids)
+	}
+	c := NewCorpus(documents...)
+	if c.Len() == 0 {
+		return noRows{}, nil
+	}
+	rows, err := s.c.Rows(c)
+	if err != nil { // less than a window
+		return noRows{}, nil
+	}
+	return rows, nil
+}
+
+type noRows struct{}
+
+func (noRows) Len() int      { return 0 }
+func (noRows) Fill(int, Row) {}
+
+// HeldOut reports whether a document belongs to the share that is held out, by its text and the seed alone.
+func HeldOut(text string, share float64, seed uint64) bool {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return float64(mix(h.Sum64()^mix(seed))>>11)/(1<<53) < share
+}

@@ -1,0 +1,62 @@
+//go:build linux || darwin
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/galley-ml/galley/internal/elastic/epoch"
+	"github.com/galley-ml/galley/internal/elastic/store"
+	"github.com/galley-ml/galley/internal/elastic/worker"
+)
+
+// faultVariable says what is wrong with a worker of these tests, which is this test binary.
+const faultVariable = "GALLEY_AGENT_TEST"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(faultVariable) {
+	case "stuck": // it beats, takes one step and no other
+		worker.Join(0).Tell(worker.Report{Step: 1, Seconds: 1e-3, Loss: "1"})
+		time.Sleep(time.Hour)
+	case "silent": // it does not beat
+		time.Sleep(time.Hour)
+	}
+	os.Exit(m.Run())
+}
+
+// TestWorkersThatHang: workers that do not beat, or do not step, are ended, and the job with them when that
+// happens for the third time; of stuck ones the stacks are kept.
+func TestWorkersThatHang(t *testing.T) {
+	for _, test := range []struct {
+		fault, text  string
+		beats, stuck time.Duration
+	}{
+		{"stuck", "stuck: no step has ended for 1s", time.Hour, time.Second},
+		{"silent", "process 0 has not beaten for 1s", time.Second, time.Hour},
+	} {
+		t.Run(test.fault, func(t *testing.T) {
+			t.Setenv(faultVariable, test.fault)
+			t.Setenv("TMPDIR", t.TempDir())
+			var told bytes.Buffer
+			c := Config{Job: "hang", Host: "here", Config: epoch.Config{Min: 1, Max: 1}, Processes: 1,
+				Args: []string{os.Args[0]}, Store: store.NewMemory(), Dir: t.TempDir(), Address: "127.0.0.1",
+				Lease: 10 * time.Minute, Beats: test.beats, Stuck: test.stuck, Stdout: &told, Stderr: &told}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			code, err := Run(ctx, c)
+			if code != 1 || err == nil || !strings.Contains(err.Error(), "for the third time: "+test.text) {
+				t.Errorf("code %d, %v, want 1 and %q\n%s", code, err, test.text, told.String())
+			}
+			stacks, _ := filepath.Glob(filepath.Join(os.TempDir(), "galley-stacks-hang-here", "*.txt"))
+			if (len(stacks) > 0) != (test.fault == "stuck") {
+				t.Errorf("stacks: %v", stacks)
+			}
+		})
+	}
+}

@@ -1,0 +1,168 @@
+package epoch
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// hosts is a view of a job whose plan has all of them, each with two processes.
+func hosts(names ...string) *View {
+	v := &View{Members: map[string]Member{}, Drained: map[string]bool{}, Ended: map[string]Ended{}, Epoch: 1}
+	var list []Member
+	for _, name := range names {
+		m := Member{Host: name, ID: name, Processes: 2}
+		v.Members[name], list = m, append(list, m)
+	}
+	v.Plan = &Plan{Epoch: 1, Hosts: Places(list)}
+	return v
+}
+
+// fail has the workers of a host fail in the view's epoch, and those of the others end with them.
+func (v *View) fail(host, text string, step int64) {
+	for _, h := range v.Plan.Hosts {
+		e := Ended{Host: h.Host, ID: h.ID, Why: Followed, Step: step}
+		if h.Host == host {
+			e.Why, e.Text = Failed, text
+		}
+		v.Ended[h.Host] = e
+	}
+}
+
+// follow makes the view that of the epoch that a move begins.
+func (v *View) follow(m Move) {
+	v.Epoch++
+	v.Plan = &Plan{Epoch: v.Epoch, Hosts: Places(m.Begin)}
+	v.Ended = map[string]Ended{}
+	if m.Failures != nil {
+		v.Failures = m.Failures
+	}
+}
+
+// TestLeftOut: a host that fails three times within ten minutes is left out for a minute, then for two; one
+// whose failures are further apart is not, and where too few others are left it is taken all the same.
+func TestLeftOut(t *testing.T) {
+	c := Config{Min: 1, Max: 2}
+	v, m := hosts("a", "b"), &Memory{}
+	failThrice := func() Move {
+		var move Move
+		for i := range 3 {
+			v.fail("b", "memory", int64(100*v.Epoch)+int64(i))
+			move = v.Lead(c, m)
+			v.follow(move)
+			m.Now += time.Minute
+		}
+		return move
+	}
+	if move := failThrice(); len(move.Begin) != 1 || move.Begin[0].Host != "a" {
+		t.Fatalf("after three failures: %+v, want host a alone", move.Begin)
+	}
+	m.Now += -time.Minute + 59*time.Second
+	v.fail("a", "link", 1000)
+	if move := v.Lead(c, m); len(move.Begin) != 1 {
+		t.Errorf("after 59 s: %+v, want host a alone", move.Begin)
+	}
+	m.Now += 2 * time.Second
+	if move := v.Lead(c, m); len(move.Begin) != 2 {
+		t.Fatalf("after a minute: %+v, want both", move.Begin)
+	} else {
+		v.follow(move)
+	}
+	failThrice()
+	m.Now += -time.Minute + 90*time.Second
+	v.fail("a", "link", 5000)
+	if move := v.Lead(c, m); len(move.Begin) != 1 {
+		t.Errorf("the second time after 90 s: %+v, want host a alone for two minutes", move.Begin)
+	}
+	if move := v.Lead(Config{Min: 2, Max: 2}, m); len(move.Begin) != 2 {
+		t.Errorf("where two hosts are the least: %+v, want both", move)
+	}
+}
+
+// TestSeldomFailures: failures that are more than ten minutes apart leave nobody out.
+func TestSeldomFailures(t *testing.T) {
+	v, m := hosts("a", "b"), &Memory{}
+	for i := range 6 {
+		v.fail("b", "memory", int64(i))
+		move := v.Lead(Config{Min: 1, Max: 2}, m)
+		if len(move.Begin) != 2 {
+			t.Fatalf("failure %d: %+v, want both hosts", i, move)
+		}
+		v.follow(move)
+		m.Now += 6 * time.Minute
+	}
+}
+
+// TestGivesUp: the same failure after the same step for the third time ends the job, others do not.
+func TestGivesUp(t *testing.T) {
+	v, m := hosts("a"), &Memory{}
+	for i, step := range []int64{7, 8, 7, 7, 7} {
+		v.fail("a", "boom", step)
+		move := v.Lead(Config{Min: 1, Max: 1}, m)
+		if last := i == 4; last != (move.Done != nil) {
+			t.Fatalf("failure %d: %+v", i, move)
+		} else if last {
+			if move.Done.Code != 1 || move.Done.Text != "after step 7, for the third time: boom" {
+				t.Errorf("got %+v", move.Done)
+			}
+			return
+		}
+		v.follow(move)
+	}
+}
+
+// TestDrained: a host that is asked to leave ends the epoch in order, and the next one begins without it.
+func TestDrained(t *testing.T) {
+	c := Config{Min: 1, Max: 2}
+	v, m := hosts("a", "b"), &Memory{}
+	if move := v.Lead(c, m); move.Stop != nil {
+		t.Fatalf("nothing has happened: %+v", move)
+	}
+	v.Drained["b"] = true
+	move := v.Lead(c, m)
+	if move.Stop == nil || move.Stop.Hard || move.Stop.Why != "host b leaves" {
+		t.Fatalf("drained: %+v, want an end in order", move)
+	}
+	v.Stop = move.Stop
+	if move := v.Lead(c, m); move.Stop != nil {
+		t.Errorf("the workers are ending: %+v", move)
+	}
+	m.Now += Patience + time.Second
+	if move := v.Lead(c, m); move.Stop == nil || !move.Stop.Hard {
+		t.Errorf("they have not ended: %+v, want a hard stop", move)
+	}
+	for _, h := range v.Plan.Hosts {
+		v.Ended[h.Host] = Ended{Host: h.Host, ID: h.ID, Why: HandedOn, Step: 9}
+	}
+	if move := v.Lead(c, m); len(move.Begin) != 1 || move.Begin[0].Host != "a" {
+		t.Errorf("next epoch: %+v, want host a alone", move)
+	}
+}
+
+// TestJoins: a host is taken at once if what it gains over the next ten minutes exceeds a restart.
+func TestJoins(t *testing.T) {
+	for _, test := range []struct {
+		restart time.Duration
+		taken   bool
+	}{{time.Second, true}, {4 * time.Minute, true}, {6 * time.Minute, false}} {
+		v, m := hosts("a"), &Memory{Restart: test.restart}
+		v.Members["b"] = Member{Host: "b", ID: "b", Processes: 2} // half of ten minutes are gained
+		move := v.Lead(Config{Min: 1, Max: 2}, m)
+		if (move.Stop != nil) != test.taken {
+			t.Errorf("a restart takes %v: %+v, want taken %v", test.restart, move, test.taken)
+		}
+	}
+}
+
+// TestMissing: with too few hosts the job waits, and says who is there and why others do not count.
+func TestMissing(t *testing.T) {
+	v := &View{Members: map[string]Member{"a": {Host: "a", Processes: 1}, "b": {Host: "b", Version: "2"},
+		"c": {Host: "c", Flags: "x"}, "d": {Host: "d", Leaving: true}}}
+	got := v.Lead(Config{Min: 2, Max: 4}, &Memory{}).Waiting
+	for _, want := range []string{"1 of at least 2 hosts are here", "b has version 2 and not ",
+		"c was started with other flags", "d leaves"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %q, want it to say %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package op
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/hlo"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// flow is the family of ops that run programs on what they are given: cond, scan, while.
+type flow interface {
+	Bodied
+	// texts is the programs, bodyTypes what each takes where the op takes in.
+	texts() []string
+	bodyTypes(in []Type) [][]Type
+	// ties says which dims of operands and results are dims of the programs' parameters and results.
+	ties(t *flowTies)
+	// states is what results are along a class of dims that is split; false if they are nothing of use.
+	states(c *flowClass) ([]flowState, bool)
+}
+
+// bodiesOf is the programs of an op on operands of these types.
+func bodiesOf(o flow, in []Type) ([]*ir.Func, error) {
+	var fs []*ir.Func
+	for i, types := range o.bodyTypes(in) {
+		b, err := bodyOf(o.texts()[i], types)
+		if err != nil {
+			return nil, err
+		}
+		fs = append(fs, b.f)
+	}
+	return fs, nil
+}
+
+// Scratcher is an op that needs memory of its own while it computes. Scratch is how many bytes.
+type Scratcher interface {
+	Scratch(in, out []Type) int
+}
+
+// borrow is n bytes of the memory that was lent, or new ones. What is left is for what runs until restore.
+func (env *Env) borrow(n int) (memory []byte, restore func()) {
+	lent := env.Scratch
+	restore = func() { env.Scratch = lent }
+	n = alignedBytes(n)
+	if len(lent) < n {
+		env.Scratch = nil
+		return array.New(array.U8, n).Bytes(), restore
+	}
+	env.Scratch = lent[n:]
+	return lent[:n], restore
+}
+
+// alignedBytes is a size that leaves what follows aligned.
+func alignedBytes(n int) int { return (n + 63) &^ 63 }
+
+// carve makes arrays like those of a list out of memory, and gives what is left.
+func carve(memory []byte, list []array.Array) (arrays []array.Array, rest []byte) {
+	for _, a := range list {
+		n := len(a.Bytes())
+		arrays = append(arrays, array.View(a.DType(), a.Shape(), memory[:n]))
+		memory = memory[alignedBytes(n):]
+	}
+	return arrays, memory
+}
+
+// carriedBytes is the memory of what is carried into a trip and out of it.
+func carriedBytes(carry []Type) int {
+	n := 0
+	for _, t := range carry {
+		n += 2 * alignedBytes(t.Bytes())
+	}
+	return n
+}
+
+// scratchOf is the memory of the largest of an op's programs and of the ops in it, each.
+func scratchOf(o flow, in []Type) int {
+	most, within := 0, 0
+	for i, types := range o.bodyTypes(in) {
+		b, err := bodyOf(o.texts()[i], types)
+		if err != nil {
+			return 0
+		}
+		inner := 0
+		for _, n := range b.f.Nodes() {
+			if s, ok := n.Op().(Scratcher); ok {
+				inner = max(inner, alignedBytes(s.Scratch(typesOfValues(n.In()), typesOfValues(n.Out()))))
+			}
+		}
+		most, within = max(most, b.bytes), max(within, inner)
+	}
+	return most + within
+}
+
+// mustBody is a program on operands that Infer has accepted.
+func mustBody(text string, in []array.Array) *body { return mustBodyOf(text, typesOfArrays(in)) }
+
+func typesOfArrays(list []array.Array) []Type {
+	types := make([]Type, len(list))
+	for i, a := range list {
+		types[i] = ir.TypeOf(a)
+	}
+	return types
+}
+
+func mustBodyOf(text string, types []Type) *body {
+	b, err := bodyOf(text, types)
+	if err != nil {
+		panic("op: a body that does not read: " + err.Error())
+	}
+	return b
+}
+
+func typesOfRefs(refs []hlo.Ref) []Type {
+	types := make([]Type, len(refs))
+	for i, r := range refs {
+		types[i] = Type{DType: r.DType, Shape: r.Shape}
+	}
+	return types
+}
+
+// zeroAll makes zeros of some of a list of arrays.
+func zeroAll(list []array.Array, which []int) {
+	for _, i := range which {
+		clear(list[i].Bytes())
+	}
+}
+
+// emitZero has zeros in place of some of a list of values.
+func emitZero(w *hlo.Writer, refs []hlo.Ref, which []int) []hlo.Ref {
+	for _, i := range which {
+		refs[i] = w.Constant(refs[i].Type, 0)
+	}
+	return refs
+}

@@ -1,0 +1,284 @@
+package op
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// flowState is what a device has of a value in a body where a class of dims is split.
+type flowState uint8
+
+const (
+	stateSame    flowState = iota // the same on every device
+	stateSplit                    // its part: the value has a dim of the class
+	statePartial                  // a term of a sum over devices
+	stateZero                     // zeros: the same on every device, and terms of a sum of them
+	stateBroken                   // something of no use
+)
+
+// flowClass is a class of dims that is split.
+type flowClass struct {
+	*flowTies
+	class int
+	// results is what results are, and starts which carried values are sums that a device begins with.
+	results []flowState
+	starts  []int
+}
+
+// operand is what an operand of the op is.
+func (c *flowClass) operand(i int) flowState {
+	if c.has(c.operands[i], c.class) {
+		return stateSplit
+	}
+	return stateSame
+}
+
+// through is what the results of a body are, given what its parameters are.
+func (c *flowClass) through(body int, params []flowState) []flowState {
+	f := c.bodies[body]
+	states := make([]flowState, f.NumValues())
+	for i, p := range f.Params() {
+		states[p.ID()] = params[i]
+		if c.has(c.value(body, p), c.class) {
+			states[p.ID()] = stateSplit
+		}
+	}
+	for j, n := range f.Nodes() {
+		in := make([]flowState, len(n.In()))
+		for i, v := range n.In() {
+			in[i] = states[v.ID()]
+		}
+		for i, v := range n.Out() {
+			states[v.ID()] = c.made(body, n, c.rules[body][j], in, i)
+		}
+	}
+	var out []flowState
+	for _, v := range f.Results() {
+		out = append(out, states[v.ID()])
+	}
+	return out
+}
+
+// made is what a node makes of operands.
+func (c *flowClass) made(body int, n *ir.Node, p *mesh.Parsed, in []flowState, result int) flowState {
+	v := n.Out()[result]
+	isSplit, isPartial := slices.Contains(in, stateSplit), slices.Contains(in, statePartial)
+	switch {
+	case slices.Contains(in, stateBroken) || isSplit && isPartial:
+		return stateBroken
+	case c.has(c.value(body, v), c.class):
+		if isPartial {
+			return stateBroken
+		}
+		return stateSplit
+	case isSplit:
+		if c.sums(body, n, p) && v.DType() != array.Bool {
+			return statePartial
+		}
+		return stateBroken
+	}
+	if o, ok := n.Op().(full); ok && o.Value == 0 {
+		return stateZero
+	}
+	linear := v.DType().IsFloat() && linearIn(n.Op().(Op), in)
+	switch {
+	case isPartial && linear:
+		return statePartial
+	case isPartial:
+		return stateBroken
+	case linear && slices.Contains(in, stateZero):
+		return stateZero
+	}
+	return stateSame
+}
+
+// sums reports whether a node adds up along its factors of the class.
+func (c *flowClass) sums(body int, n *ir.Node, p *mesh.Parsed) bool {
+	if p == nil {
+		return false
+	}
+	for i, v := range n.In() {
+		h := c.value(body, v)
+		for d := range h.rank {
+			if c.root(h.base+d) != c.class {
+				continue
+			}
+			for _, name := range p.In[i][d] {
+				if p.Factors[p.Index(name)].Reduce != mesh.Sum {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// linearIn reports whether an op is linear in its partial operands, and zeros, together.
+func linearIn(o Op, in []flowState) bool {
+	l, ok := o.(Multilinear)
+	if !ok {
+		return false
+	}
+	for _, g := range l.Linear() {
+		fits := true
+		for i, s := range in {
+			in := len(g) == 0 || slices.Contains(g, i)
+			fits = fits && (s == stateZero || (s == statePartial) == in)
+		}
+		if fits {
+			return true
+		}
+	}
+	return false
+}
+
+// carried is what values that go round a loop are: the same before and after body, which takes them first
+// and gives them first. Sums that it adds to are such from the start.
+func (c *flowClass) carried(body int, carry, rest []flowState) (out []flowState, ok bool) {
+	for {
+		out = c.through(body, slices.Concat(carry, rest))
+		again := false
+		for i := range carry {
+			switch {
+			case carry[i] == out[i] || out[i] == stateZero && carry[i] != stateSplit:
+			case carry[i] == stateSame && (out[i] == statePartial || out[i] == stateBroken):
+				carry[i], again = statePartial, true
+				c.starts = append(c.starts, i)
+			default:
+				return nil, false
+			}
+		}
+		if !again {
+			copy(out, carry)
+			return out, true
+		}
+	}
+}
+
+// eitherState is what a value is that comes from one of two programs.
+func eitherState(x, y flowState) flowState {
+	switch {
+	case x == y || y == stateZero && x != stateSplit:
+		return x
+	case x == stateZero && y != stateSplit:
+		return y
+	}
+	return stateBroken
+}
+
+// flowLocal is what a device does otherwise than the whole op: results that another brings, and carried
+// values that another begins with.
+type flowLocal struct{ zero, start []int }
+
+// localBodies is what a device runs in the stead of an op's programs.
+func localBodies(o flow, at *Place) ([]*ir.Func, flowLocal, error) {
+	var local flowLocal
+	t, err := tiesOf(o, at.In)
+	if err != nil {
+		return nil, local, err
+	}
+	parts := map[int]flowPart{}
+	for class, c := range t.split {
+		f := at.Rule.Index(t.letters[class])
+		part := flowPart{at.Ranges[f], at.Assign[f]}
+		parts[class] = part
+		if first(at, part) {
+			continue
+		}
+		local.start = append(local.start, c.starts...)
+		for i, s := range c.results {
+			if s == stateSame {
+				local.zero = append(local.zero, i)
+			}
+		}
+	}
+	slices.Sort(local.zero)
+	slices.Sort(local.start)
+	local.zero, local.start = slices.Compact(local.zero), slices.Compact(local.start)
+	var fs []*ir.Func
+	for i := range t.bodies {
+		f, err := t.localBody(i, at, parts)
+		if err != nil {
+			return nil, local, err
+		}
+		fs = append(fs, f)
+	}
+	return fs, local, nil
+}
+
+// flowPart is what a device has of a class, by which axes.
+type flowPart struct {
+	mesh.Range
+	axes mesh.Axes
+}
+
+// first reports whether a device is the first of those that share a class.
+func first(at *Place, p flowPart) bool {
+	if at.mesh == nil {
+		return p.Start == 0
+	}
+	return at.along(p.axes) == 0
+}
+
+// localBody is a program with every node as a device runs it.
+func (t *flowTies) localBody(body int, at *Place, parts map[int]flowPart) (*ir.Func, error) {
+	f := t.bodies[body]
+	b := ir.NewBuilder(f.Name())
+	args := make([]*Tensor, len(f.Params()))
+	for i, p := range f.Params() {
+		args[i] = b.Param("", t.localType(t.value(body, p), p.Type(), parts))
+	}
+	var failed error
+	next := 0
+	results := f.Replay(b, args, func(n *ir.Node, in []*Tensor) []*Tensor {
+		o, err := t.localNode(body, n, t.rules[body][next], at, parts)
+		next++
+		if err != nil {
+			failed = err
+			o = n.Op().(Op)
+		}
+		return b.Apply(o, in)
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	return b.Build(results...)
+}
+
+func (t *flowTies) localType(h handle, whole Type, parts map[int]flowPart) Type {
+	local := Type{DType: whole.DType, Shape: whole.Shape.Clone()}
+	for d := range h.rank {
+		if p, ok := parts[t.root(h.base+d)]; ok {
+			local.Shape[d] = p.Size
+		}
+	}
+	return local
+}
+
+// localNode is the op that a device runs in the stead of a node's.
+func (t *flowTies) localNode(body int, n *ir.Node, p *mesh.Parsed, at *Place, parts map[int]flowPart) (Op,
+	error) {
+	o := n.Op().(Op)
+	if p == nil {
+		return o, nil
+	}
+	ranges, assign := make([]mesh.Range, len(p.Factors)), make(mesh.Assignment, len(p.Factors))
+	for f, x := range p.Factors {
+		ranges[f] = mesh.Range{Size: x.Size}
+	}
+	for k, v := range slices.Concat(n.In(), n.Out()) {
+		h := t.value(body, v)
+		for d := range h.rank {
+			part, ok := parts[t.root(h.base+d)]
+			if names := p.Tensor(k)[d]; ok && len(names) == 1 {
+				ranges[p.Index(names[0])], assign[p.Index(names[0])] = part.Range, part.axes
+			}
+		}
+	}
+	here := NewPart(p, ranges, typesOfValues(n.In()), typesOfValues(n.Out()))
+	here.Assign, here.mesh, here.device = assign, at.mesh, at.device
+	return Localize(o, here)
+}

@@ -1,0 +1,161 @@
+package op
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// scanGrad makes the scan that computes a scan's gradient.
+type scanGrad struct {
+	o scan
+	f *ir.Func
+	// in is the operands, dout the gradients of results, and saved what was carried into each trip.
+	in, dout, saved []*Tensor
+
+	b *ir.Builder
+	// carry, rows and seen are what the gradient carries, what it has rows of, and what every trip sees.
+	carry, rows, seen []*Tensor
+	// next is what it carries on, ys its rows.
+	next, ys []*Tensor
+}
+
+// build applies it and gives each float operand its gradient.
+func (g *scanGrad) build() []*Tensor {
+	for _, s := range g.saved {
+		if s.Err() != nil {
+			return invalidated(g.in, len(g.in), s.Err())
+		}
+	}
+	program, err := pruned(g.program())
+	if err != nil {
+		return invalidated(g.in, len(g.in), err)
+	}
+	o := scan{Body: program.String(), Carry: len(g.carry), Xs: len(g.rows), Length: g.o.trips(typesOfValues(g.in)),
+		Reverse: !g.o.Reverse}
+	all := slices.Concat(g.carry, g.rows, g.seen)
+	o.Save = o.Carry > 0 && anyTracked(all)
+	if len(program.Results()) == 0 {
+		return make([]*Tensor, len(g.in))
+	}
+	return g.toOperands(ir.Apply(o, all...))
+}
+
+// toOperands puts gradients where their operands are: those carried, of rows and of what all trips see.
+func (g *scanGrad) toOperands(out []*Tensor) []*Tensor {
+	carries, xs := g.o.Carry, g.o.Carry+g.o.Xs
+	grads := make([]*Tensor, len(g.in))
+	at := 0
+	take := func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			if g.in[i].DType().IsFloat() {
+				grads[i] = out[at]
+				at++
+			}
+		}
+	}
+	take(0, carries)
+	take(xs, len(g.in))
+	take(carries, xs)
+	return grads
+}
+
+// program is one trip back. Its parameters are in the order of the operands that it collects: gradients of
+// the carried, sums of gradients of what is seen; what was carried, rows of xs, gradients of rows; what is
+// seen.
+func (g *scanGrad) program() (*ir.Func, error) {
+	g.b = ir.NewBuilder("body_grad")
+	c, x := g.o.Carry, g.o.Carry+g.o.Xs
+	params := g.f.Params()
+	var dcarry, sums []*Tensor
+	for i := range c {
+		dcarry = append(dcarry, g.carries(params[i].Type(), g.dout[i], params[i].DType().IsFloat()))
+	}
+	for i := x; i < len(params); i++ {
+		sums = append(sums, g.carries(params[i].Type(), nil, params[i].DType().IsFloat()))
+	}
+	args := make([]*Tensor, len(params))
+	for i := range c {
+		args[i] = g.row(g.saved[i])
+	}
+	for i := c; i < x; i++ {
+		args[i] = g.row(g.in[i])
+	}
+	results := g.f.Results()
+	douts := make([]*Tensor, len(g.dout))
+	for i := c; i < len(g.dout); i++ {
+		if g.dout[i] != nil {
+			douts[i] = g.row(g.dout[i])
+		}
+	}
+	for i := x; i < len(params); i++ {
+		args[i] = g.b.Param("", params[i].Type())
+		g.seen = append(g.seen, g.in[i])
+	}
+	ys := g.f.Replay(g.b, args, nil)
+	var from, cotangents []*Tensor
+	for i := range results {
+		d := douts[i]
+		if i < c {
+			d = dcarry[i]
+		}
+		if d != nil {
+			from, cotangents = append(from, ys[i]), append(cotangents, d)
+		}
+	}
+	return g.b.Build(g.give(args, from, cotangents, sums, douts[len(results):])...)
+}
+
+// give is the results of a trip back.
+func (g *scanGrad) give(args, from, cotangents, sums, dsaved []*Tensor) []*Tensor {
+	c, x := g.o.Carry, g.o.Carry+g.o.Xs
+	var at []*Tensor
+	for _, a := range args {
+		if a.DType().IsFloat() {
+			at = append(at, a)
+		}
+	}
+	grads := toFloats(args, Grad(from, cotangents, at))
+	var out []*Tensor
+	add := func(d, more *Tensor) {
+		switch {
+		case d == nil:
+			return
+		case more != nil:
+			d = Add(more, d)
+		}
+		out = append(out, d)
+	}
+	for i := range c {
+		var more *Tensor
+		if len(dsaved) > 0 {
+			more = dsaved[i]
+		}
+		add(grads[i], more)
+	}
+	for i := x; i < len(args); i++ {
+		add(grads[i], sums[i-x])
+	}
+	for i := c; i < x; i++ {
+		add(grads[i], nil)
+	}
+	return out
+}
+
+// carries adds a carried value that begins with d, or with zeros; nil if it is no float's.
+func (g *scanGrad) carries(t Type, d *Tensor, float bool) *Tensor {
+	if !float {
+		return nil
+	}
+	if d == nil {
+		d = Full(g.in[0].Scope(), t.DType, t.Shape, 0)
+	}
+	g.carry = append(g.carry, d)
+	return g.b.Param("", t)
+}
+
+// row adds an operand that a trip sees a row of.
+func (g *scanGrad) row(x *Tensor) *Tensor {
+	g.rows = append(g.rows, x)
+	return g.b.Param("", Type{DType: x.DType(), Shape: x.Shape()[1:]})
+}

@@ -17,7 +17,7 @@ type pass struct {
 	// constants and rows are those numbers' registers, by their bits and by value.
 	constants map[uint32]int
 	rows      map[int]int
-	fetches   bool // the next row is fetched
+	fetches   bool         // the next row is fetched
 	ahead     []int        // general registers with the next row of streams
 	loaded    map[int]bool // virtual registers that are a constant's register
 	hoisted   bool         // constants are loaded before the first row

@@ -25,7 +25,7 @@ type flowTies struct {
 	// rules is those of nodes, by body.
 	rules [][]*mesh.Parsed
 	// letters is the factor of each root that operands or results have, and split what results are along it.
-	letters map[int]byte
+	letters map[flowName]byte
 	split   map[int]*flowClass
 }
 
@@ -37,7 +37,7 @@ func newFlowTies(o flow, in []Type) (*flowTies, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &flowTies{in: in, out: out, letters: map[int]byte{}, split: map[int]*flowClass{}}
+	t := &flowTies{in: in, out: out, letters: map[flowName]byte{}, split: map[int]*flowClass{}}
 	if t.bodies, err = o.Bodies(in); err != nil {
 		return nil, err
 	}
@@ -208,20 +208,36 @@ func tiesOf(o flow, in []Type) (*flowTies, error) {
 	return t, nil
 }
 
-// name gives the classes that operands and results have a letter each.
+// name gives the classes that operands and results have a letter each. What is whole and has several dims of
+// a tensor has as many, so that nothing spreads from one of them to another.
 func (t *flowTies) name(o flow) {
 	for _, h := range slices.Concat(t.operands, t.results) {
 		for d := range h.rank {
 			r := t.root(h.base + d)
-			if _, ok := t.letters[r]; ok || len(t.letters) == len(letters) {
+			at := flowName{r, t.before(h, d)}
+			if _, ok := t.letters[at]; ok || len(t.letters) == len(letters) {
 				continue
 			}
-			t.letters[r] = letters[len(t.letters)]
+			t.letters[at] = letters[len(t.letters)]
 			if !t.whole[r] {
 				t.follow(o, r)
 			}
 		}
 	}
+}
+
+// flowName is a class, and which of the dims it is that one tensor has of it.
+type flowName struct{ class, number int }
+
+// before is how many dims before one are of its class.
+func (t *flowTies) before(h handle, dim int) int {
+	n := 0
+	for d := range dim {
+		if t.root(h.base+d) == t.root(h.base+dim) {
+			n++
+		}
+	}
+	return n
 }
 
 // follow finds what results are where a class is split, or keeps it whole.
@@ -253,7 +269,7 @@ func flowRule(o flow, in []Type) mesh.Rule {
 		for i, h := range handles {
 			for d := range h.rank {
 				r := t.root(h.base + d)
-				name, ok := t.letters[r]
+				name, ok := t.letters[flowName{r, t.before(h, d)}]
 				if !ok {
 					return "~"
 				}

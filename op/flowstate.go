@@ -182,7 +182,7 @@ func localBodies(o flow, at *Place) ([]*ir.Func, flowLocal, error) {
 	}
 	parts := map[int]flowPart{}
 	for class, c := range t.split {
-		f := at.Rule.Index(t.letters[class])
+		f := at.Rule.Index(t.letters[flowName{class, 0}])
 		part := flowPart{at.Ranges[f], at.Assign[f]}
 		parts[class] = part
 		if first(at, part) {

@@ -27,6 +27,8 @@ type flowTies struct {
 	// letters is the factor of each root that operands or results have, and split what results are along it.
 	letters map[flowName]byte
 	split   map[int]*flowClass
+	// joint is the classes along which devices can work together, by sums inside the bodies.
+	joint map[int]bool
 }
 
 // handle is the dims of one tensor.
@@ -37,7 +39,8 @@ func newFlowTies(o flow, in []Type) (*flowTies, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &flowTies{in: in, out: out, letters: map[flowName]byte{}, split: map[int]*flowClass{}}
+	t := &flowTies{in: in, out: out, letters: map[flowName]byte{}, split: map[int]*flowClass{},
+		joint: map[int]bool{}}
 	if t.bodies, err = o.Bodies(in); err != nil {
 		return nil, err
 	}
@@ -250,12 +253,15 @@ func (t *flowTies) follow(o flow, class int) {
 			ok = false
 		}
 	}
-	if !ok {
-		t.keepWhole(class)
+	if ok {
+		c.results = states
+		t.split[class] = c
 		return
 	}
-	c.results = states
-	t.split[class] = c
+	t.keepWhole(class)
+	c = &flowClass{flowTies: t, class: class, joint: true}
+	states, ok = o.states(c)
+	t.joint[class] = ok && !slices.Contains(states, stateBroken) && len(c.starts) == 0
 }
 
 // flowRule is the rule of an op with bodies: factors are the classes of its dims.
@@ -264,6 +270,26 @@ func flowRule(o flow, in []Type) mesh.Rule {
 	if err != nil {
 		return mesh.Unknown
 	}
+	return t.rule(false)
+}
+
+// flowTogether is the rule by which devices compute an op with bodies together: they add up inside what a
+// node of a body sums along a dim that they share.
+func flowTogether(o flow, in []Type) CooperativeRule {
+	t, err := tiesOf(o, in)
+	if err != nil || len(t.joint) == 0 {
+		return CooperativeRule{}
+	}
+	for _, ok := range t.joint {
+		if ok {
+			return CooperativeRule{Rule: t.rule(true), Prefer: BySize}
+		}
+	}
+	return CooperativeRule{}
+}
+
+// rule is the text of the rule, with classes joint where devices work together.
+func (t *flowTies) rule(together bool) mesh.Rule {
 	side := func(handles []handle) string {
 		words := make([]string, len(handles))
 		for i, h := range handles {
@@ -274,7 +300,10 @@ func flowRule(o flow, in []Type) mesh.Rule {
 					return "~"
 				}
 				words[i] += string(name)
-				if t.whole[r] {
+				switch {
+				case together && t.joint[r]:
+					words[i] += "+"
+				case t.whole[r]:
 					words[i] += "*"
 				}
 			}

@@ -20,7 +20,7 @@ internal/packed internal/gguf internal/ir internal/comm/inproc internal/comm/pro
 op internal/transport
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
 strategy internal/mpi/launch
-cost internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
+cost internal/plan internal/seed internal/branch internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
 op/optest internal/elastic/worker internal/runtime internal/search internal/planfile internal/export
 internal/step internal/elastic/agent
 nn optim data data/parquet
@@ -28,7 +28,7 @@ models internal/layout fit
 internal/executor internal/forecast internal/paged internal/state dtensor eager parallel
 internal/executor/local internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job serve/engine
 model internal/executor/choose
-. serve internal/dryrun
+. serve internal/dryrun job/jobtest
 internal/check/report
 internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench internal/probe
 cmd/galley examples

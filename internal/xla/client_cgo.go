@@ -74,7 +74,7 @@ func Open(c Config) (backend.Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("xla: plugin %s: %w", path, brief(err))
 	}
-	p, err := plugin.NewClient(pjrt.NamedValuesMap(c.options()))
+	p, err := create(plugin, c)
 	if err != nil {
 		return nil, fmt.Errorf("xla: plugin %s: no device: %w", path, brief(err))
 	}

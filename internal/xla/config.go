@@ -1,6 +1,7 @@
 package xla
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -24,8 +25,19 @@ type Config struct {
 	// Cache, where set, is a directory in which compiled programs are kept for the next process. What is there
 	// is trusted: it runs.
 	Cache string
+	// Values, where set, is what the plugins of several processes find each other by, as NCCL does across hosts.
+	// Options say how many nodes there are (num_nodes) and which this one is (node_id).
+	Values KeyValues
 	// Dump, where set, is told the StableHLO of every program before it is compiled.
 	Dump func(name, text string)
+}
+
+// KeyValues are values by keys that all processes of a job see: process.Process has them.
+type KeyValues interface {
+	// Put gives all a value, Get waits for one, TryGet does not.
+	Put(key string, value []byte) error
+	Get(ctx context.Context, key string) ([]byte, error)
+	TryGet(key string) ([]byte, bool)
 }
 
 // options is what the plugin's client is made with.

@@ -88,8 +88,8 @@ func (s *run) leave() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.world.current = nil
-	if err != nil && p.over == nil {
-		p.over = err
+	if err != nil {
+		p.setOver(err)
 	}
 	return err
 }

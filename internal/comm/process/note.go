@@ -19,6 +19,7 @@ const (
 	answerNote                  // yes
 	giveNote                    // what a process gives in an exchange
 	leaveNote                   // a process is about to end
+	putNote                     // a value for a key
 	noteKindEnd                 // how many there are
 )
 

@@ -30,6 +30,8 @@ type Process struct {
 	looked     time.Time      // when that was last looked at
 	lost       []error        // by peer: why nothing more will come of it
 	over       error          // why no further run can begin
+	ended      chan struct{}  // closed when over is set
+	values     map[string]*value
 	exchanges  map[Stream]int // how many have begun
 	gatherings map[gatheringKey]*gathering
 	left       []*LeftError // by process: why it left, without a text if it had no error; nil before
@@ -49,7 +51,7 @@ func Join(t comm.Transport) *Process {
 	p := &Process{
 		transport: t, rank: t.Rank(), size: n, early: map[int][]note{}, parts: make([][]byte, n),
 		numbers: make([]uint32, n), heard: make([]time.Time, n), lost: make([]error, n),
-		exchanges: map[Stream]int{}, gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n),
+		ended: make(chan struct{}), values: map[string]*value{}, exchanges: map[Stream]int{}, gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n),
 		allLeft: make(chan struct{}), short: shortBytes, segment: segmentBytes, patience: patience,
 	}
 	p.scratch.New = func() any { return new(comm.Scratch) }
@@ -63,6 +65,10 @@ func Join(t comm.Transport) *Process {
 // SetPatience sets how long a process may be silent that is waited for, instead of 8 s. It is called before
 // anything else.
 func (p *Process) SetPatience(d time.Duration) { p.patience = d }
+
+// Lengths makes operands of a group longer than short bytes go by messages, and reductions in segments: for
+// suites that are to try both without long operands.
+func (p *Process) Lengths(short, segment int) { p.short, p.segment = short, segment }
 
 // Rank is this process's place among Size.
 func (p *Process) Rank() int { return p.rank }
@@ -148,6 +154,11 @@ func (p *Process) listen(from int, b []byte, err error) {
 	case answerNote:
 	case giveNote:
 		p.give(gatheringKey{n.world, n.run}, from, n.body)
+	case putNote:
+		r := &reader{rest: n.body}
+		if key := r.string(); r.bad || p.keep(key, r.rest) != nil {
+			p.lose(from, fmt.Errorf("a key of its cannot be kept: %d bytes", len(n.body)))
+		}
 	case leaveNote:
 		if why, err := p.readLeave(n.body); err != nil {
 			p.lose(from, err)
@@ -201,9 +212,7 @@ func (p *Process) breakOff(process int, err error) {
 		return
 	}
 	p.lost[process] = err
-	if p.over == nil {
-		p.over = err
-	}
+	p.setOver(err)
 	var runs []*run
 	for _, w := range p.worlds {
 		if s := w.current; s != nil && s.endings[process] == nil {
@@ -220,6 +229,14 @@ func (p *Process) breakOff(process int, err error) {
 		s.breakOff(err)
 		s.end(process, ending{})
 		s.settle(process, nil)
+	}
+}
+
+// setOver says why no further run can begin, unless that is known. p.mu is held.
+func (p *Process) setOver(err error) {
+	if p.over == nil {
+		p.over = err
+		close(p.ended)
 	}
 }
 

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -288,6 +289,46 @@ func TestExchange(t *testing.T) {
 			t.Errorf("process %d: got %v", i, errs[i])
 		}
 	}
+}
+
+// TestValues: what one process puts all get, those that ask first wait, and a process that leaves ends the
+// wait for what nobody has put.
+func TestValues(t *testing.T) {
+	j := newJob(3, 50*time.Microsecond)
+	j.each(func(p *process.Process) error {
+		if _, ok := p.TryGet("nobody's"); ok {
+			t.Error("got what nobody put")
+		}
+		own := fmt.Sprint("of ", p.Rank())
+		if err := p.Put(own, bytes.Repeat([]byte{byte(p.Rank())}, 50_000)); err != nil {
+			t.Error(err)
+		}
+		if err := p.Put(own, nil); err == nil {
+			t.Error("a key has two values")
+		}
+		for q := range 3 {
+			got, err := p.Get(t.Context(), fmt.Sprint("of ", q))
+			if err != nil || len(got) != 50_000 || got[49_999] != byte(q) {
+				t.Errorf("process %d: got %d bytes and %v of process %d", p.Rank(), len(got), err, q)
+			}
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := p.Get(short, "nobody's"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("process %d: got %v, want the end of the time", p.Rank(), err)
+		}
+		if _, err := p.Exchange(0, nil); err != nil { // nobody leaves before
+			t.Error(err)
+		}
+		if p.Rank() == 1 {
+			p.Leave(errors.New("out of paper"))
+		} else if _, err := p.Get(t.Context(), "nobody's"); !strings.Contains(fmt.Sprint(err), "out of paper") {
+			t.Errorf("process %d: got %v, want what process 1 left with", p.Rank(), err)
+		} else {
+			p.Leave(err)
+		}
+		return nil
+	})
 }
 
 // TestSuccessiveRuns: runs follow each other without a gap, and worlds of one job know nothing of each other.

@@ -43,7 +43,48 @@ DEFINE(PJRT_Plugin_Attributes) { a->num_attributes = 0; return NULL; }
 DEFINE(PJRT_Event_Destroy) { free(a->event); return NULL; }
 DEFINE(PJRT_Event_Await) { ARGS(PJRT_Event_Await); return NULL; }
 
+static PJRT_Error *made(PJRT_Error_Code code, const char *text, size_t size) {
+	PJRT_Error *e = calloc(1, sizeof *e);
+	snprintf(e->text, sizeof e->text, "code %d: %.*s", code, (int)size, text);
+	return e;
+}
+static PJRT_CallbackError make_error = made;
+
+// meet is what nodes do to find each other: each puts its name and gets those of all.
+static PJRT_Error *meet(PJRT_Client_Create_Args *a, int node, int nodes) {
+	char key[40], text[40];
+	PJRT_KeyValuePutCallback_Args put = {PJRT_KeyValuePutCallback_Args_STRUCT_SIZE, NULL, key, 0, text, 0, &make_error, a->kv_put_user_arg};
+	put.key_size = snprintf(key, sizeof key, "node %d", node), put.value_size = snprintf(text, sizeof text, "I am %d", node);
+	PJRT_Error *e = a->kv_put_callback(&put);
+	for (int i = 0; e == NULL && i < nodes; i++) {
+		PJRT_KeyValueGetCallback_Args get = {.struct_size = PJRT_KeyValueGetCallback_Args_STRUCT_SIZE, .key = key, .timeout_in_ms = 600000,
+			.callback_error = &make_error, .user_arg = a->kv_get_user_arg};
+		get.key_size = snprintf(key, sizeof key, "node %d", i);
+		if ((e = a->kv_get_callback(&get)) != NULL) return e;
+		snprintf(text, sizeof text, "I am %d", i);
+		if (get.value_size != strlen(text) || memcmp(get.value, text, get.value_size)) return fail("another node's value is wrong");
+		get.value_deleter_callback(get.value);
+	}
+	if (e != NULL) return e;
+	PJRT_KeyValueTryGetCallback_Args try = {.struct_size = PJRT_KeyValueTryGetCallback_Args_STRUCT_SIZE, .key = "nobody", .key_size = 6,
+		.callback_error = &make_error, .user_arg = a->kv_try_get_user_arg};
+	if ((e = a->kv_try_get_callback(&try)) == NULL) return fail("a key that nobody put has a value");
+	int found = strncmp(e->text, "code 5:", 7) == 0;
+	free(e);
+	return found ? NULL : fail("a key that nobody put: want code 5, not found");
+}
+
 DEFINE(PJRT_Client_Create) {
+	int node = -1, nodes = 0;
+	for (size_t i = 0; i < a->num_options; i++) {
+		if (!strncmp(a->create_options[i].name, "node_id", 7)) node = a->create_options[i].int64_value;
+		if (!strncmp(a->create_options[i].name, "num_nodes", 9)) nodes = a->create_options[i].int64_value;
+	}
+	if (node >= 0) {
+		if (a->kv_get_callback == NULL) return fail("no key-value callbacks");
+		PJRT_Error *e = meet(a, node, nodes);
+		if (e != NULL) return e;
+	}
 	client.devices = client.here = DEVICES;
 	for (size_t i = 0; i < a->num_options; i++)
 		if (!strncmp(a->create_options[i].name, "num_nodes", 9)) client.devices = a->create_options[i].int64_value, client.here = 1;

@@ -19,7 +19,9 @@ func TestFlowTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := ir.NewBuilder("main")
-	f32 := func(name string, shape ...int) *op.Tensor { return b.Param(name, op.Type{DType: array.F32, Shape: shape}) }
+	f32 := func(name string, shape ...int) *op.Tensor {
+		return b.Param(name, op.Type{DType: array.F32, Shape: shape})
+	}
 	h, x, up, down := f32("h", 64, 256), f32("x", 8, 64, 256), f32("up", 256, 1024), f32("down", 1024, 256)
 	last, _ := op.Scan(func(carry, row []*op.Tensor) (next, y []*op.Tensor) {
 		z := op.MatMul(op.Tanh(op.MatMul(op.Add(carry[0], row[0]), up)), down)

@@ -113,10 +113,16 @@ func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, deco
 	e := engine.Config{Weights: c.Weights, Read: read, Grouped: d.grouped, Threads: c.Threads, Decode: decode,
 		Context: c.Context,
 		Memory:  int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe,
-		Speculate: c.Speculate, TP: c.TP}
+		Speculate: c.Speculate, TP: c.TP, KV: c.KvCache}
 	if c.Context == 0 {
 		e.Longest = config.Positions
 	}
+	draft, closeDraft, err := openDraft(c.Draft)
+	if err != nil {
+		return err
+	}
+	defer closeDraft()
+	e.Draft = draft
 	m.Engine, err = engine.New(shape, e)
 	return err
 }

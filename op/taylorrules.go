@@ -12,9 +12,9 @@ type expander interface {
 	expand(k int, in []*series, out *series) *Tensor
 }
 
-// together is an op that has one op for its derivatives along all lines, where it gives them.
-type together interface {
-	together(n *ir.Node, lines []jet, ds []Direction)
+// jointly is an op that has one op for its derivatives along all lines, where it gives them.
+type jointly interface {
+	jointly(n *ir.Node, lines []jet, ds []Direction)
 }
 
 // elementwise is an op of one operand each of whose elements makes its own of the result. Its VJP is then its

@@ -18,9 +18,9 @@ array internal/elastic/store internal/kernel internal/trace internal/strict inte
 mesh internal/elastic/epoch internal/elastic/etcd internal/elastic/store/storetest tokenizer internal/comm internal/hlo internal/safetensors internal/golden internal/cluster internal/triton internal/ptx internal/jit internal/quant internal/sample internal/grammar
 internal/packed internal/gguf internal/ir internal/comm/inproc internal/comm/process internal/mpi internal/discover internal/cuda internal/comm/commtest internal/hlo/interp
 op internal/transport
-internal/pass internal/lower internal/shard internal/spmd internal/pipeline internal/backend
-strategy internal/mpi/launch
-cost internal/plan internal/seed internal/cpu internal/xla internal/backend/backendtest internal/checkpoint internal/offload internal/stage
+internal/pass internal/lower internal/shard internal/spmd internal/pipeline
+strategy backend internal/mpi/launch
+cost internal/plan internal/seed internal/branch internal/cpu internal/xla backend/backendtest internal/checkpoint internal/offload internal/stage
 op/optest internal/elastic/worker internal/runtime internal/search internal/planfile internal/export
 internal/step internal/elastic/agent
 nn optim data data/parquet
@@ -28,7 +28,7 @@ models internal/layout fit
 internal/executor internal/forecast internal/paged internal/state dtensor eager parallel
 internal/executor/local internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job serve/engine
 model internal/executor/choose
-. serve internal/dryrun
+. serve internal/dryrun job/jobtest
 internal/check/report
 internal/check internal/check/runs internal/check/sharding internal/check/random internal/bench internal/probe
 cmd/galley examples
@@ -67,7 +67,7 @@ func TestFloors(t *testing.T) {
 func TestRootComposes(t *testing.T) {
 	allowed := map[string]bool{}
 	for _, p := range strings.Fields(`array cost data distribute dtensor eager fit mesh model models nn op optim parallel strategy
-		internal/auto internal/backend internal/checkpoint internal/cpu internal/evaluation internal/executor internal/executor/choose
+		internal/auto backend internal/checkpoint internal/cpu internal/evaluation internal/executor internal/executor/choose
 		internal/fault internal/forecast
 		internal/ir internal/layout internal/plan internal/planfile internal/runfacts internal/runtime
 		internal/state internal/step internal/units internal/xla job`) {

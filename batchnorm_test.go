@@ -7,7 +7,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend/backendtest"
+	"github.com/galley-ml/galley/backend/backendtest"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend"
-	"github.com/galley-ml/galley/internal/backend/backendtest"
+	"github.com/galley-ml/galley/backend"
+	"github.com/galley-ml/galley/backend/backendtest"
 	"github.com/galley-ml/galley/internal/golden"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"

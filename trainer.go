@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/fit"
-	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/executor/choose"
 	"github.com/galley-ml/galley/internal/fault"

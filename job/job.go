@@ -34,9 +34,13 @@ const (
 	checkpointStream
 )
 
-// Join joins the job for which mpirun, srun, galley launch or the like have started this process. It is nil
-// where the process was started by itself, or is the only one.
+// Join joins the job for which mpirun, srun, galley launch or the like have started this process, or that of
+// the transport which GALLEY_TRANSPORT names. It is nil where the process was started by itself, or is the only
+// one.
 func Join() (*Job, error) {
+	if name := named(); name != "" {
+		return joinNamed(name)
+	}
 	launched, ok := mpi.Launched()
 	if !ok || launched.Size == 1 {
 		return nil, nil
@@ -52,7 +56,7 @@ func Join() (*Job, error) {
 const patienceVariable = "GALLEY_PATIENCE"
 
 // Over is the job that a transport connects, whatever launcher and library are called.
-func Over(t comm.Transport, launcher, library string) (*Job, error) {
+func Over(t Transport, launcher, library string) (*Job, error) {
 	j := &Job{p: process.Join(t), launcher: launcher, library: library, t: t}
 	if text := os.Getenv(patienceVariable); text != "" {
 		d, err := time.ParseDuration(text)

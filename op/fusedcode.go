@@ -22,8 +22,8 @@ func LoopsCompiled() bool {
 type loopCode struct {
 	part loopPart
 	code *jit.Code
-	// scratch is memory of runs that are over.
-	scratch *sync.Pool
+	// runs is what tasks that are over leave for others.
+	runs *sync.Pool
 }
 
 // compile makes code of all parts, or says why strips run.
@@ -38,7 +38,7 @@ func (p *fusedProgram) compile() error {
 			p.code = nil
 			return err
 		}
-		p.code = append(p.code, loopCode{part: part, code: code, scratch: &sync.Pool{}})
+		p.code = append(p.code, loopCode{part: part, code: code, runs: &sync.Pool{}})
 	}
 	return nil
 }
@@ -125,7 +125,8 @@ func (p *fusedProgram) runCode(env *Env, in, out []array.Array) {
 			rows = columnRows
 		}
 		env.Pool.For(blocks(c.part.rows, rows), 1, func(lo, hi int) {
-			r := p.newCodeRun(&c, in, out)
+			r := p.codeRun(&c)
+			r.begin(in, out)
 			for t := lo; t < hi; t++ {
 				for _, s := range r.sums {
 					clear(s)
@@ -133,7 +134,8 @@ func (p *fusedProgram) runCode(env *Env, in, out []array.Array) {
 				r.rows(t*rows, min((t+1)*rows, c.part.rows))
 				sums.keep(t, r.sums)
 			}
-			c.scratch.Put(&r.call.Scratch)
+			r.end()
+			c.runs.Put(r)
 		})
 	}
 	sums.join()
@@ -141,6 +143,7 @@ func (p *fusedProgram) runCode(env *Env, in, out []array.Array) {
 
 // codeRun is what one task runs.
 type codeRun struct {
+	p     *fusedProgram
 	c     *loopCode
 	walks []rowWalk
 	data  []unsafe.Pointer
@@ -149,31 +152,47 @@ type codeRun struct {
 	call  jit.Call
 }
 
-func (p *fusedProgram) newCodeRun(c *loopCode, in, out []array.Array) *codeRun {
-	r := &codeRun{c: c, sums: p.emptySums(c.part.cols)}
-	add := func(a array.Array, w rowWalk) {
-		r.walks = append(r.walks, w)
-		r.data = append(r.data, unsafe.Pointer(unsafe.SliceData(a.Bytes())))
-		r.bytes = append(r.bytes, a.DType().Size())
+// codeRun is one that another task is done with, or a new one.
+func (p *fusedProgram) codeRun(c *loopCode) *codeRun {
+	if r, ok := c.runs.Get().(*codeRun); ok {
+		return r
 	}
+	r := &codeRun{p: p, c: c, sums: p.emptySums(c.part.cols)}
 	for i, w := range c.part.streams {
-		add(in[p.param[i]], w)
+		r.walks, r.bytes = append(r.walks, w), append(r.bytes, p.plan.streams[i].value.DType().Size())
 	}
 	for i, s := range p.stores {
-		add(out[s.result], c.part.stores[i])
+		r.walks, r.bytes = append(r.walks, c.part.stores[i]), append(r.bytes, p.results[s.result].DType().Size())
 	}
-	still := rowWalk{dims: []walkDim{{c.part.rows, 0}}}
-	for _, s := range r.sums {
-		r.walks, r.bytes = append(r.walks, still), append(r.bytes, 4)
-		r.data = append(r.data, unsafe.Pointer(unsafe.SliceData(s)))
+	for range r.sums {
+		r.walks = append(r.walks, rowWalk{dims: []walkDim{{c.part.rows, 0}}})
+		r.bytes = append(r.bytes, 4)
 	}
-	r.call.Base, r.call.Stride = make([]unsafe.Pointer, len(r.data)), make([]int, len(r.data))
-	if s, ok := c.scratch.Get().(*[]byte); ok {
-		r.call.Scratch = *s
-	} else {
-		r.call.Scratch = array.New(array.U8, c.code.Scratch()).Bytes()
-	}
+	r.data = make([]unsafe.Pointer, len(r.walks))
+	r.call.Base, r.call.Stride = make([]unsafe.Pointer, len(r.walks)), make([]int, len(r.walks))
+	r.call.Scratch = array.New(array.U8, c.code.Scratch()).Bytes()
 	return r
+}
+
+// begin points the run at arrays.
+func (r *codeRun) begin(in, out []array.Array) {
+	k := 0
+	add := func(b []byte) { r.data[k], k = unsafe.Pointer(unsafe.SliceData(b)), k+1 }
+	for i := range r.c.part.streams {
+		add(in[r.p.param[i]].Bytes())
+	}
+	for _, s := range r.p.stores {
+		add(out[s.result].Bytes())
+	}
+	for _, s := range r.sums {
+		r.data[k], k = unsafe.Pointer(unsafe.SliceData(s)), k+1
+	}
+}
+
+// end forgets the arrays: nothing but their owner shall keep them.
+func (r *codeRun) end() {
+	clear(r.data)
+	clear(r.call.Base)
 }
 
 // rows runs rows from lo to hi, as many at once as lie evenly everywhere.

@@ -63,7 +63,8 @@ func (s *Server) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	case !filepath.IsLocal(c.Path):
 		err = badRequest("lora_path: %q: want a directory below --adapters", c.Path).at("lora_path", "")
 	case s.taken(c.Name, m):
-		err = badRequest("lora_name: %q: a model or an adapter of another model is called so", c.Name).at("lora_name", "")
+		err = badRequest("lora_name: %q: a model or an adapter of another model is called so", c.Name).
+			at("lora_name", "")
 	default:
 		if e := m.Engine.LoadAdapter(c.Name, filepath.Join(s.config.Adapters, c.Path)); e != nil {
 			err = badRequest("%v", e).at("lora_path", "")

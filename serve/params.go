@@ -66,8 +66,8 @@ func (s *stops) UnmarshalJSON(text []byte) error {
 // request is what the engine is asked; the prompt, the number of tokens and log-probabilities are to be
 // added.
 func (p *params) request(m *Model, tenant string) (engine.Request, error) {
-	r := engine.Request{Tenant: tenant, Adapter: m.adapterOf(p.Model), Priority: p.Priority, Salt: p.CacheSalt, N: 1, Stop: m.Stop,
-		StopText: p.Stop, KeepStop: p.IncludeStop, Sampling: m.Defaults}
+	r := engine.Request{Tenant: tenant, Adapter: m.adapterOf(p.Model), Priority: p.Priority, Salt: p.CacheSalt,
+		N: 1, Stop: m.Stop, StopText: p.Stop, KeepStop: p.IncludeStop, Sampling: m.Defaults}
 	for _, s := range p.Stop {
 		if s == "" {
 			return r, badRequest("stop: an empty text would end every answer").at("stop", "")

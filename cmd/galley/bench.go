@@ -20,6 +20,7 @@ type benchCmd struct {
 	Serve     benchServeCmd     `cmd:"" help:"Time a server of OpenAI's API: tokens a second, first tokens, gaps."`
 	Decode    benchDecodeCmd    `cmd:"" help:"Time generation by formats of weights, beside what reading memory allows."`
 	Comm      benchCommCmd      `cmd:"" help:"Time all-reduces between devices and between processes, beside MPI_Allreduce."`
+	Burgers   benchBurgersCmd   `cmd:"" help:"Time a network with derivatives in its loss, by series, by gradients and by PyTorch."`
 	Fuse      benchFuseCmd      `cmd:"" help:"Time functions in primitive ops, op by op and joined to loops."`
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/bench"
 	"github.com/galley-ml/galley/internal/jit"
 	"github.com/galley-ml/galley/internal/kernel"

@@ -29,6 +29,9 @@ type generateCmd struct {
 	Stop              []string `help:"End before this text; may be given several times." sep:"none" placeholder:"TEXT"`
 	RepetitionPenalty float64  `help:"Make tokens that were seen less likely by this factor." default:"1"`
 	Weights           string   `help:"Keep weights as f32, bf16, int8 or int4; without it as the model has them." enum:",f32,bf16,int8,int4" default:"" placeholder:"FORMAT"`
+	Draft             string   `help:"Smaller model of the same vocabulary that guesses --speculate tokens, or 4, for the model to check." type:"path" placeholder:"DIR"`
+	Speculate         int      `help:"Tokens to guess from the text's own repetitions, or with --draft, and compute with the next one; 0 is none."`
+	KvCache           string   `help:"Keep keys and values as f32, bf16 or int8 with a scale for each head." enum:"f32,bf16,int8" default:"f32"`
 	Threads           int      `help:"Threads; 0 means all cores."`
 	TP                int      `name:"tp" help:"Devices of this process over which heads and matrices are split; they share the threads." default:"1"`
 }
@@ -41,6 +44,7 @@ func (generateCmd) Help() string {
   galley generate llama-3-8b --top-p 0.9 --top-k 0        draw among the likeliest that make up nine tenths
   galley generate llama-3-8b --prompt "Q: " --stop "\nQ:" --weights bf16
   galley generate llama-3-8b --weights int4               a quarter of the memory of bf16, and faster
+  galley generate llama-3-8b --draft llama-3-1b           the same text, sooner where guesses are good
   galley generate llama-3-8b --tp 2                       the same tokens, computed by two devices
 Generation ends early at an eos_token_id of config.json.`
 }
@@ -85,15 +89,22 @@ func (c *generateCmd) Run() error {
 		return err
 	}
 	defer done()
-	return speak(shape, t, ask, engine.Config{Threads: c.Threads, Weights: c.Weights, Read: read, Grouped: m.grouped,
-		TP: c.TP})
+	draft, closeDraft, err := openDraft(c.Draft)
+	if err != nil {
+		return err
+	}
+	defer closeDraft()
+	return speak(shape, t, ask, engine.Config{Draft: draft, Speculate: c.Speculate, Threads: c.Threads,
+		Weights: c.Weights, Read: read, Grouped: m.grouped,
+		TP: c.TP, KV: c.KvCache})
 }
 
 // speakByOps is for models that the engine does not serve.
 func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error {
-	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 {
-		return errors.New("--stop, --min-p, --repetition-penalty, --weights, --tp: they are for transformers: " +
-			"this model keeps a state in place of keys and values")
+	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 || c.KvCache != "f32" ||
+		c.Draft != "" || c.Speculate > 0 {
+		return errors.New("--stop, --min-p, --repetition-penalty, --weights, --tp, --kv-cache, --draft, --speculate: " +
+			"they are for transformers: this model keeps a state in place of keys and values")
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()
@@ -107,7 +118,7 @@ func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error
 func (c *generateCmd) validate() error {
 	err := positive(map[string]int{"tokens": c.Tokens, "tp": c.TP})
 	if err == nil {
-		err = natural(map[string]int{"threads": c.Threads, "top-k": c.TopK})
+		err = natural(map[string]int{"threads": c.Threads, "top-k": c.TopK, "speculate": c.Speculate})
 	}
 	if err == nil {
 		err = between(0, math.Inf(1), map[string]float64{"temperature": c.Temperature})

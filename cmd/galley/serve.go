@@ -20,7 +20,7 @@ import (
 
 // serveCmd answers OpenAI's API with models.
 type serveCmd struct {
-	Dirs []string `arg:"" name:"dir" help:"Hugging Face directories of models, or directories of runs' checkpoints." type:"existingdir"`
+	Dirs []string `arg:"" name:"dir" help:"Hugging Face directories of models, GGUF files, or directories of runs' checkpoints." type:"path"`
 	checkpointChoice
 	Name         []string          `help:"What requests call the models, in their order; without it the directories' names." placeholder:"NAME"`
 	Host         string            `help:"Address to listen on; 0.0.0.0 is all." default:"127.0.0.1"`
@@ -44,6 +44,8 @@ type serveCmd struct {
 	Drain        time.Duration     `help:"How long requests that were taken may go on after SIGTERM." default:"30s"`
 	Lora         map[string]string `help:"PEFT adapter that requests select by this name in place of the model's; may be given several times." placeholder:"NAME=DIR"`
 	Adapters     string            `help:"Directory below which PEFT adapters may be loaded and unloaded while the server runs." type:"existingdir" placeholder:"DIR"`
+	Draft        string            `help:"Smaller model of the same vocabulary that guesses --speculate tokens, or 4, for the model to check." type:"path" placeholder:"DIR"`
+	KvCache      string            `help:"Keep keys and values as f32, bf16 or int8 with a scale for each head." enum:"f32,bf16,int8" default:"f32"`
 	Threads      int               `help:"Threads; 0 means all cores."`
 	TP           int               `name:"tp" help:"Devices of this process over which heads, their pages and matrices are split; they share the threads." default:"1"`
 }
@@ -53,7 +55,10 @@ func (serveCmd) Help() string {
 	return `Examples:
   galley serve out                                        http://127.0.0.1:8000, a chat page and OpenAI's API
   galley serve llama-3-8b --weights bf16 --context 4096
+  galley serve llama-3-8b.gguf                            llama.cpp's file, its integers as they are
   galley serve llama-3-8b --lora sql=sql-adapter --lora poems=poems-adapter
+  galley serve llama-3-8b --kv-cache bf16                 twice as many tokens in the same memory
+  galley serve llama-3-8b --draft llama-3-1b --speculate 4
   galley serve llama-3-8b --tp 2                          heads and matrices split over two devices
   galley serve chat draft --name chat --name draft --host 0.0.0.0 --keys keys.txt
 SIGTERM and SIGINT end it when the requests that were taken are answered, a second one at once. SIGHUP reads
@@ -171,6 +176,8 @@ func (c *serveCmd) validate() error {
 		return fmt.Errorf("--port=%d: want 0 to 65535", c.Port)
 	case len(c.Name) > 0 && len(c.Name) != len(c.Dirs):
 		return fmt.Errorf("--name: got %d names for %d models", len(c.Name), len(c.Dirs))
+	case c.Draft != "" && len(c.Dirs) > 1:
+		return errors.New("--draft: it guesses for one model: want one directory")
 	case (c.TlsCert == "") != (c.TlsKey == ""):
 		return errors.New("--tls-cert, --tls-key: want both or none")
 	}
@@ -211,8 +218,9 @@ func (c *serveCmd) nameOf(i int) string {
 	if len(c.Name) > 0 {
 		return c.Name[i]
 	}
-	if path, err := filepath.Abs(c.Dirs[i]); err == nil {
-		return filepath.Base(path)
+	path, err := filepath.Abs(c.Dirs[i])
+	if err != nil {
+		path = c.Dirs[i]
 	}
-	return filepath.Base(c.Dirs[i])
+	return strings.TrimSuffix(filepath.Base(path), ".gguf")
 }

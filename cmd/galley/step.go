@@ -7,8 +7,8 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/distribute"
-	"github.com/galley-ml/galley/internal/backend"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"

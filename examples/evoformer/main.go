@@ -1,9 +1,13 @@
 // Command evoformer trains a block of AlphaFold's Evoformer by branch parallelism: the branch of sequences
 // runs on one device, the branch of pairs at the same time on another, and they meet at the end of the block.
-// The losses are those of one device.
+// Once annotations say so, and once the planner finds it. The losses are those of one device.
+//
+// With -time it takes steps of a larger block and compares their time with that of data parallelism, where a
+// device has a sample of its own: predicted and measured.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"log"
 	"strings"
@@ -23,10 +27,16 @@ const (
 	rate                = 0.05
 )
 
-var config = Config{MSA: 16, Pair: 12, Heads: 2, Dim: 8, Triangle: 8, Outer: 4, Expand: 2}
+var small = Config{MSA: 16, Pair: 12, Heads: 2, Dim: 8, Triangle: 8, Outer: 4, Expand: 2}
 
 func main() {
-	if err := run(); err != nil {
+	timed := flag.Bool("time", false, "compare times in place of losses")
+	flag.Parse()
+	f := run
+	if *timed {
+		f = compare
+	}
+	if err := f(); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -47,16 +57,23 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	one, err := branches{world: w, first: first, second: first}.train()
+	b := branches{world: w, first: first, second: first, config: small, sequences: sequences, residues: residues}
+	one, err := b.train()
 	if err != nil {
 		return err
 	}
-	two, err := branches{world: w, first: first, second: second}.train()
+	b.second = second
+	two, err := b.train()
+	if err != nil {
+		return err
+	}
+	b.planned = &distribute.Prices{Flop: 1e-9, Memory: 1e-10} // slow devices, fast messages
+	found, err := b.train()
 	if err != nil {
 		return err
 	}
 	for i := range one {
-		fmt.Printf("step %d  one device %.6f  two branches %.6f\n", i, one[i], two[i])
+		fmt.Printf("step %d  one device %.6f  two branches %.6f  found by the planner %.6f\n", i, one[i], two[i], found[i])
 	}
 	return nil
 }
@@ -66,18 +83,33 @@ func run() error {
 type branches struct {
 	world         *dtensor.World
 	first, second *mesh.Mesh
+	config        Config
+	// sequences and residues are those of a sample, of which a batch has only one.
+	sequences, residues int
+	// planned, where not nil, leaves it to the planner what runs where, by these prices; plan is told.
+	planned *distribute.Prices
+	plan    distribute.BranchPlan
 }
 
 // train takes some steps and is their losses.
-func (b branches) train() ([]float64, error) {
+func (b *branches) train() ([]float64, error) {
+	e, state, err := b.compile()
+	if err != nil {
+		return nil, err
+	}
+	return repeat(e, state)
+}
+
+// compile is the step and what it begins with.
+func (b *branches) compile() (*distribute.Executable, []*galley.Tensor, error) {
 	in := nn.NewInit(nn.Config{Scope: b.world, Seed: 5, DType: array.F64})
-	block := NewBlock(in, config)
+	block := NewBlock(in, b.config)
 	if in.Err() != nil {
-		return nil, in.Err()
+		return nil, nil, in.Err()
 	}
 	params := in.Params()
-	state := append(nn.Values(params), b.input(1, sequences, residues, config.MSA),
-		b.input(2, residues, residues, config.Pair))
+	state := append(nn.Values(params), b.input(1, b.sequences, b.residues, b.config.MSA),
+		b.input(2, b.residues, b.residues, b.config.Pair))
 	var types []galley.Type
 	for i, x := range state {
 		state[i] = x.Detach()
@@ -85,21 +117,24 @@ func (b branches) train() ([]float64, error) {
 	}
 	p, err := galley.Trace("step", types, func(in []*galley.Tensor) []*galley.Tensor { return b.step(block, params, in) })
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	next := map[int]int{}
 	for i := range params {
 		next[1+i] = i
 	}
+	if b.planned != nil {
+		c := distribute.BranchConfig{Meshes: [2]*mesh.Mesh{b.first, b.second}, Next: next, Prices: *b.planned}
+		if p, b.plan, err = distribute.Branches(p, c); err != nil {
+			return nil, nil, err
+		}
+	}
 	d, err := galley.Distribute(p, galley.DistributeConfig{Mesh: b.first, Next: next})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	e, err := d.Compile(b.world, distribute.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return repeat(e, state)
+	return e, state, err
 }
 
 // repeat runs the compiled step again and again.
@@ -125,13 +160,13 @@ func repeat(e *distribute.Executable, state []*galley.Tensor) (losses []float64,
 }
 
 // input is numbers to begin with.
-func (b branches) input(stream uint64, shape ...int) *galley.Tensor {
+func (b *branches) input(stream uint64, shape ...int) *galley.Tensor {
 	return op.Normal(b.world, op.Key{Seed: 9, Stream: stream}, array.F64, shape)
 }
 
 // step is the loss of a block and its parameters after a step of gradient descent. Each branch's parameters
 // are with it; what the branches tell each other is moved, and its gradient comes back by itself.
-func (b branches) step(block *Block, params []*nn.Param, in []*galley.Tensor) []*galley.Tensor {
+func (b *branches) step(block *Block, params []*nn.Param, in []*galley.Tensor) []*galley.Tensor {
 	weights := in[:len(params)]
 	placed := make([]*galley.Tensor, len(params))
 	for i, p := range params {
@@ -139,17 +174,25 @@ func (b branches) step(block *Block, params []*nn.Param, in []*galley.Tensor) []
 		if strings.HasPrefix(p.Name, "msa_") || strings.HasPrefix(p.Name, "outer.") {
 			at = b.first
 		}
-		placed[i] = dtensor.Shard(weights[i], at)
+		placed[i] = b.on(weights[i], at)
 	}
 	defer nn.Bind(params, placed)()
 	m, z := in[len(params)], in[len(params)+1]
-	msa := block.Sequences(dtensor.Shard(m, b.first), dtensor.Shard(z, b.first))
-	pair := block.Pairs(dtensor.Shard(z, b.second))
-	pair = op.Add(pair, dtensor.Shard(block.outer.forward(msa), b.second))
-	loss := op.Add(dtensor.Shard(op.Mean(op.Square(msa)), b.second), op.Mean(op.Square(pair)))
+	msa := block.Sequences(b.on(m, b.first), b.on(z, b.first))
+	pair := block.Pairs(b.on(z, b.second))
+	pair = op.Add(pair, b.on(block.outer.forward(msa), b.second))
+	loss := op.Add(b.on(op.Mean(op.Square(msa)), b.second), op.Mean(op.Square(pair)))
 	out := []*galley.Tensor{loss}
 	for i, g := range op.GradOnce([]*galley.Tensor{loss}, nil, weights) {
 		out = append(out, op.Sub(weights[i].Detach(), op.MulScalar(g, rate)))
 	}
 	return out
+}
+
+// on is a tensor on a mesh, or where the planner will put it.
+func (b *branches) on(x *galley.Tensor, m *mesh.Mesh) *galley.Tensor {
+	if b.planned != nil {
+		return x
+	}
+	return dtensor.Shard(x, m)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/safetensors"
 	"github.com/galley-ml/galley/op"

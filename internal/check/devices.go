@@ -10,7 +10,7 @@ import (
 
 	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/check/report"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/xla"

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/galley-ml/galley"
-	"github.com/galley-ml/galley/internal/backend/backendtest"
+	"github.com/galley-ml/galley/backend/backendtest"
 	"github.com/galley-ml/galley/models"
 )
 

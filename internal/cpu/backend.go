@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/ir"
 )
 

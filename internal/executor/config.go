@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/comm"
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"

@@ -210,4 +210,13 @@ func (a *asm) jump(cc byte, to int) {
 	a.imm32(int32(to - (len(a.code) + 4)))
 }
 
+// prefetch asks for a line of memory; base is one of the upper registers, or rbx.
+func (a *asm) prefetch(m mem) {
+	if m.base >= 8 {
+		a.byte(0x41)
+	}
+	a.byte(0x0F, 0x18)
+	a.modrm(1, m)
+}
+
 func (a *asm) finish() { a.byte(0xC5, 0xF8, 0x77, 0xC3) } // vzeroupper, ret

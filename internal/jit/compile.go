@@ -57,6 +57,7 @@ type compiler struct {
 	spillBase int
 	spills    int
 	phases    int
+	rowLimit  int // vector registers below it are free between passes
 }
 
 // compile is the code of a program with its constants, and the scratch memory that it needs.
@@ -248,9 +249,18 @@ func (c *compiler) function() {
 			c.constants = append(c.constants, 0)
 		}
 	}
+	c.rowLimit = c.registers()
+	var only *pass
+	if c.phases == 1 {
+		only = c.onlyPass()
+	}
 	top := len(c.code)
 	for phase := range c.phases {
 		c.rowValues(phase)
+		if only != nil {
+			only.emit()
+			continue
+		}
 		c.passes(phase)
 	}
 	c.rowStores()

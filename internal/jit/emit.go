@@ -31,7 +31,7 @@ type stepper struct {
 // step writes the pass' instructions for the columns disp after CX; masked is a vector that is not whole.
 func (p *pass) step(line, disp int, masked bool) {
 	s := &stepper{p: p, c: p.c, line: line, disp: disp, masked: masked, at: map[int]int{}, saved: map[int]int{}}
-	s.in = slices.Repeat([]int{-1}, p.first)
+	s.in = slices.Repeat([]int{-1}, p.limit)
 	for i := range p.steps {
 		for _, a := range p.steps[i].args() {
 			if !a.IsConst() {
@@ -42,8 +42,16 @@ func (p *pass) step(line, disp int, masked bool) {
 			}
 		}
 	}
+	if !masked {
+		for _, r := range p.ahead {
+			p.c.prefetch(mem{base: r, index: rcx, scale: 4, disp: int32(4 * disp)})
+		}
+	}
 	for i := range p.steps {
 		s.now, s.busy = i, s.busy[:0]
+		if p.loaded[p.steps[i].Dst] {
+			continue
+		}
 		s.inst(&p.steps[i])
 		s.release(&p.steps[i])
 	}
@@ -125,12 +133,16 @@ func (s *stepper) result(i *inst) int {
 
 func (s *stepper) take(v, r int) int {
 	s.at[v], s.in[r] = r, v
+	s.p.used = max(s.p.used, r+1)
 	s.busy = append(s.busy, r)
 	return r
 }
 
 // reg is an operand in a register: its own, or spare for constants and numbers of rows.
 func (s *stepper) reg(a lane.Arg, spare int) int {
+	if r, ok := s.p.fixed(a); ok {
+		return r
+	}
 	if a.IsConst() {
 		s.c.loadConst(spare, a.Bits)
 		return spare
@@ -157,6 +169,9 @@ type source struct {
 
 // source is where an operand is: a constant, a number of a row, one that had to go, or a register.
 func (s *stepper) source(a lane.Arg) source {
+	if r, ok := s.p.fixed(a); ok {
+		return source{r: r}
+	}
 	if a.IsConst() {
 		return source{inMemory: true, bcast: s.c.wide, m: s.c.constant(a.Bits)}
 	}

@@ -56,7 +56,7 @@ func (s *stepper) other(i *inst) {
 	case lane.Load:
 		x := s.source(i.Arg[0])
 		switch {
-		case i.Arg[0].IsConst():
+		case i.Arg[0].IsConst() && x.inMemory:
 			c.loadConst(s.result(i), i.Arg[0].Bits)
 		default:
 			c.withSource(vmovups, f, s.result(i), 0, x)
@@ -359,5 +359,8 @@ func (p *pass) pin() {
 			p.reg[in.index] = pinned[len(p.reg)]
 			p.c.load(p.reg[in.index], p.c.pointer(in.index))
 		}
+	}
+	if p.fetches {
+		p.fetchAhead()
 	}
 }

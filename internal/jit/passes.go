@@ -13,7 +13,16 @@ type pass struct {
 	reg   map[int]int // of streams
 	lines int         // unrolled steps
 	first int         // vector registers from it on are accumulators
-	slots map[int]int // virtual registers that are numbers of rows, by value
+	limit int         // those from it on hold numbers that do not change within a row
+	// constants and rows are those numbers' registers, by their bits and by value.
+	constants map[uint32]int
+	rows      map[int]int
+	fetches   bool         // the next row is fetched
+	ahead     []int        // general registers with the next row of streams
+	loaded    map[int]bool // virtual registers that are a constant's register
+	hoisted   bool         // constants are loaded before the first row
+	used      int          // registers that a step takes
+	slots     map[int]int  // virtual registers that are numbers of rows, by value
 }
 
 // fold is a fold with its registers: four for the elements, and one for NaN where it is an extreme.
@@ -25,6 +34,10 @@ type fold struct {
 
 // accumulators is how many sums an element's place chooses among, as in kernel.Sum.
 const accumulators = 4
+
+// fetchPhases is from how many phases before the last one on that fetches the next row: with one, the memory
+// is busy with this row.
+const fetchPhases = 2
 
 // passes writes the ways over a row of a phase: as many as its folds need registers for, the last with
 // stores.
@@ -65,6 +78,8 @@ func (c *compiler) passes(phase int) {
 		}
 		p.first = next + 1
 		p.plan(phase, len(folds) == 0)
+		p.fetches = phase == c.phases-1 && phase >= fetchPhases
+		p.fix()
 		p.emit()
 		if len(folds) == 0 {
 			return
@@ -79,6 +94,7 @@ func (p *pass) emit() {
 	}
 	c := p.c
 	p.pin()
+	p.loadFixed()
 	p.lines = 2
 	if len(p.folds) > 0 {
 		p.lines = accumulators

@@ -179,7 +179,7 @@ func (c *compiler) rowValues(phase int) {
 		}
 	}
 	s.flush()
-	p := &pass{c: c, steps: s.list, slots: s.slots, reg: map[int]int{}, first: c.registers()}
+	p := &pass{c: c, steps: s.list, slots: s.slots, reg: map[int]int{}, limit: c.rowLimit}
 	p.step(0, 0, false)
 }
 
@@ -191,7 +191,7 @@ func (c *compiler) rowStores() {
 			s.out(rowOut, st.Stream, s.value(st.Value))
 		}
 	}
-	p := &pass{c: c, steps: s.list, slots: s.slots, reg: map[int]int{}, first: c.registers()}
+	p := &pass{c: c, steps: s.list, slots: s.slots, reg: map[int]int{}, limit: c.rowLimit}
 	p.step(0, 0, false)
 }
 

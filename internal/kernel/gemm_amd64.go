@@ -19,7 +19,8 @@ func gemmAsmSets() []gemmSet {
 func gemmF32AVX512() gemmKernels {
 	const lanes = 16
 	return gemmKernels{
-		size: 4, mr: 14, nr: 32, mc: 336, kc: 512, nc: 4096, stripCols: 2 * lanes, stripTerms: sumChain, stripRows: 128,
+		size: 4, mr: 14, nr: 32, mc: 336, kc: 512, nc: 4096, stripCols: 2 * lanes, stripWide: 4 * lanes,
+		stripTerms: sumChain, stripRows: 128,
 		tile: gemmTileF32AVX512, strip: gemmStripF32AVX512, axpy: gemmAxpyF32AVX512, dot: gemmDotF32AVX512,
 		packAcross: [formatCount]gemmPack{
 			packAcrossAsm(4, 1, gemmAcrossF32AVX512, nil),
@@ -39,7 +40,8 @@ func gemmF32AVX512() gemmKernels {
 func gemmF64AVX512() gemmKernels {
 	const lanes = 8
 	return gemmKernels{
-		size: 8, mr: 14, nr: 16, mc: 336, kc: 256, nc: 2048, stripCols: 2 * lanes, stripTerms: 256, stripRows: 128,
+		size: 8, mr: 14, nr: 16, mc: 336, kc: 256, nc: 2048, stripCols: 2 * lanes, stripWide: 4 * lanes,
+		stripTerms: 256, stripRows: 128,
 		tile: gemmTileF64AVX512, strip: gemmStripF64AVX512, axpy: gemmAxpyF64AVX512, dot: gemmDotF64AVX512,
 		packAcross: [formatCount]gemmPack{packAcrossAsm(8, 1, gemmAcrossF64AVX512, nil)},
 		packAlong:  [formatCount]gemmPack{packAlongAsm(8, 8, lanes, 1, gemmAlongF64AVX512, nil)},
@@ -52,7 +54,8 @@ func gemmF32AVX2() gemmKernels {
 	const lanes = 8
 	plain := plainKernels[float32]()
 	return gemmKernels{
-		size: 4, mr: 4, nr: 24, mc: 144, kc: 256, nc: 3072, stripCols: 2 * lanes, stripTerms: sumChain, stripRows: 32,
+		size: 4, mr: 4, nr: 24, mc: 144, kc: 256, nc: 3072, stripCols: 2 * lanes, stripWide: 2 * lanes,
+		stripTerms: sumChain, stripRows: 32,
 		tile: gemmTileF32AVX2, strip: gemmStripF32AVX2, axpy: gemmAxpyF32AVX2, dot: gemmDotF32AVX2,
 		packAcross: [formatCount]gemmPack{
 			packAcrossAsm(4, 1, gemmAcrossF32AVX2, nil),
@@ -73,7 +76,8 @@ func gemmF64AVX2() gemmKernels {
 	const lanes = 4
 	plain := plainKernels[float64]()
 	return gemmKernels{
-		size: 8, mr: 4, nr: 12, mc: 96, kc: 192, nc: 1536, stripCols: 2 * lanes, stripTerms: 192, stripRows: 32,
+		size: 8, mr: 4, nr: 12, mc: 96, kc: 192, nc: 1536, stripCols: 2 * lanes, stripWide: 2 * lanes,
+		stripTerms: 192, stripRows: 32,
 		tile: gemmTileF64AVX2, strip: gemmStripF64AVX2, axpy: gemmAxpyF64AVX2, dot: gemmDotF64AVX2,
 		packAcross: [formatCount]gemmPack{packAcrossAsm(8, 1, gemmAcrossF64AVX2, nil)},
 		packAlong: [formatCount]gemmPack{

@@ -43,7 +43,7 @@ type (
 	// It prefetches nextBytes·k bytes from next, and keeps the sums of earlier
 	// chains at totals, a tile of aligned memory; see sumChain.
 	gemmTile func(k int, a, b, c, next, totals unsafe.Pointer, ldc, rows, cols int, alpha uint64, update Update)
-	// gemmStrip computes m rows of up to stripCols columns of C without
+	// gemmStrip computes m rows of up to stripWide columns of C without
 	// packing: element (i, p) of A is at i·row + p·col, row p of B at p·ldb.
 	gemmStrip func(m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int,
 		c unsafe.Pointer, ldc, cols int, alpha uint64, update Update)
@@ -76,7 +76,8 @@ type gemmKernels struct {
 	mr, nr     int // tile of C held in registers
 	mc, kc, nc int // block of A for the L2 cache is mc by kc; of B, kc by nc
 	stripTerms int // terms that a strip adds one after another; see sumChain
-	stripCols  int // widest strip, 0 without strip kernels
+	stripCols  int // columns of a strip of many, 0 without strip kernels
+	stripWide  int // widest strip of a product with a small matrix
 	stripRows  int // up to where strips are faster than tiles
 
 	tile  gemmTile

@@ -21,6 +21,9 @@ const (
 	skinnyRows = 4
 	// stripWork is up to where preparing anything costs more than it saves.
 	stripWork = 48 * 48 * 48
+	// smallSide is the longest side of a matrix that all rows are multiplied by,
+	// or that is a sum over rows, which stays in the L1 cache.
+	smallSide = 64
 	// parallelWork is from where threads gain more than their wake-up costs.
 	parallelWork = 1 << 20
 )
@@ -50,13 +53,18 @@ func (pr *gemmProduct) run(ks *gemmKernels, p *Pool) {
 		runStrips(pr, ks, p)
 	case !small && (pr.m <= skinnyRows || pr.n <= skinnyRows):
 		runSkinny(pr, ks, p)
-	case strips && (pr.m <= ks.stripRows || pr.n <= ks.stripCols):
+	case strips && (pr.m <= ks.stripRows || pr.n <= ks.stripCols || pr.narrow() && pr.k <= smallSide):
 		runStrips(pr, ks, p)
 	default:
 		runPacked(pr, ks, p)
 		return // with the bias, while the rows are in the cache
 	}
 	pr.addBias(ks, 0, pr.m, 0, pr.n)
+}
+
+// narrow says whether one side of the product is a small matrix.
+func (pr *gemmProduct) narrow() bool {
+	return pr.n <= smallSide && (pr.k <= smallSide || pr.m <= smallSide)
 }
 
 // addBias adds the bias, if there is one, to part of C.

@@ -1,6 +1,9 @@
 package kernel
 
-import "sync"
+import (
+	"sync"
+	"unsafe"
+)
 
 // stripJob is a product in progress without packing of A: each task computes
 // some rows of a strip of columns, straight from B where its rows are usable.
@@ -8,6 +11,7 @@ type stripJob struct {
 	gemmProduct
 	ks         *gemmKernels
 	rows, sets int // rows to a task, and tasks to a strip
+	width      int // columns of a strip
 	task       func(int)
 }
 
@@ -23,20 +27,62 @@ var stripJobs = sync.Pool{New: func() any {
 
 func runStrips(pr *gemmProduct, ks *gemmKernels, p *Pool) {
 	rows := blockSize(pr.m, stripTaskRows, stripPass)
-	sets := ceilDiv(pr.m, rows)
-	tasks := sets * ceilDiv(pr.n, ks.stripCols)
+	sets, width := ceilDiv(pr.m, rows), pr.stripWidth(ks)
+	tasks := sets * ceilDiv(pr.n, width)
+	if pr.startsWithBias(ks) {
+		defer func() { pr.bias = nil }()
+	}
 	if p.Threads() == 1 {
-		j := stripJob{gemmProduct: *pr, ks: ks, rows: rows, sets: sets}
+		j := stripJob{gemmProduct: *pr, ks: ks, rows: rows, sets: sets, width: width}
 		for t := range tasks {
 			j.compute(t)
 		}
 		return
 	}
 	j := stripJobs.Get().(*stripJob)
-	j.gemmProduct, j.ks, j.rows, j.sets = *pr, ks, rows, sets
+	j.gemmProduct, j.ks, j.rows, j.sets, j.width = *pr, ks, rows, sets, width
 	p.Run(tasks, j.task)
 	j.gemmProduct = gemmProduct{}
 	stripJobs.Put(j)
+}
+
+// stripWidth is the columns of a strip: all that a kernel can have of a small
+// matrix, in equal parts of half vectors.
+func (pr *gemmProduct) stripWidth(ks *gemmKernels) int {
+	if !pr.narrow() || pr.n <= ks.stripCols || ks.stripWide == ks.stripCols {
+		return ks.stripCols
+	}
+	return blockSize(pr.n, ks.stripWide, ks.stripWide/8)
+}
+
+// startsWithBias says whether sums can be added to the bias that is in C before
+// them: that is the bias added to the sums, where those are one chain.
+func (pr *gemmProduct) startsWithBias(ks *gemmKernels) bool {
+	return pr.bias != nil && pr.update == Overwrite && pr.k <= ks.stripTerms && pr.alpha == ks.one()
+}
+
+// one is the bits of the scale that leaves a product as it is.
+func (ks *gemmKernels) one() uint64 {
+	if ks.size == 4 {
+		return scaleBits[float32](1)
+	}
+	return scaleBits[float64](1)
+}
+
+// fillBias writes the bias to m rows of a strip.
+func (j *stripJob) fillBias(i, m, col, cols int) {
+	size := j.ks.size
+	bias := unsafe.Slice((*byte)(unsafe.Add(j.bias, col*size)), cols*size)
+	if cols == j.ldc { // rows without gaps: what is there is copied behind it
+		all := unsafe.Slice((*byte)(j.cAt(i, 0, size)), m*cols*size)
+		for n := copy(all, bias); n < len(all); {
+			n += copy(all[n:], all[:n])
+		}
+		return
+	}
+	for r := i; r < i+m; r++ {
+		copy(unsafe.Slice((*byte)(j.cAt(r, col, size)), cols*size), bias)
+	}
 }
 
 // stripPass is how many rows a strip kernel takes at a time, and
@@ -55,23 +101,29 @@ func (j *stripJob) direct(m int) bool {
 
 func (j *stripJob) compute(t int) {
 	ks := j.ks
-	i, col := t%j.sets*j.rows, t/j.sets*ks.stripCols
-	m, cols := min(j.rows, j.m-i), min(ks.stripCols, j.n-col)
+	i, col := t%j.sets*j.rows, t/j.sets*j.width
+	m, cols := min(j.rows, j.m-i), min(j.width, j.n-col)
 	kc := blockSize(j.k, ks.stripTerms, 4)
 	direct := j.direct(m)
 	var buf *gemmBuffer
 	if !direct {
-		buf = newGemmBuffer(kc * ks.stripCols * ks.size)
+		buf = newGemmBuffer(kc * j.width * ks.size)
 		defer buf.free()
+	}
+	update := j.update
+	if j.startsWithBias(ks) {
+		j.fillBias(i, m, col, cols)
+		update = Accumulate
 	}
 	for p := 0; p < j.k; p += kc {
 		k := min(kc, j.k-p)
 		b, ldb := j.b.at(p, col), j.b.row
 		if !direct {
-			b, ldb = buf.ptr, ks.stripCols
+			b, ldb = buf.ptr, j.width
 			ks.pack(b, &j.b, p, col, k, j.n, ldb)
 		}
 		ks.strip(m, k, j.a.at(i, p), j.a.row, j.a.col, b, ldb,
-			j.cAt(i, col, ks.size), j.ldc, cols, j.alpha, j.updateAt(p))
+			j.cAt(i, col, ks.size), j.ldc, cols, j.alpha, update)
+		update = Accumulate
 	}
 }

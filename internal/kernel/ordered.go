@@ -27,14 +27,18 @@ const OrderedTerms = 128
 // orderedRows is how many rows a kernel takes at most.
 const orderedRows = 6
 
+// orderedWeight is what elements of w may be: float32, bfloat16 or small integers.
+type orderedWeight interface{ float32 | uint16 | int8 }
+
 // orderedFunc computes up to orderedRows rows of 16 or 64 columns.
-type orderedFunc[W float32 | uint16] func(k int, y *float32, ldy int, x *float32, ldx int, w *W, ldw int)
+type orderedFunc[W orderedWeight] func(k int, y *float32, ldy int, x *float32, ldx int, w *W, ldw int)
 
 // orderedSet is the kernels for one kind of processor: for 16 and for 64 columns, by the rows less one.
 type orderedSet struct {
 	name string
 	f32  [2][orderedRows]orderedFunc[float32]
 	bf16 [2][orderedRows]orderedFunc[uint16]
+	i8   [2][orderedRows]orderedFunc[int8]
 }
 
 // orderedSets is every set that this processor can run, the best first.
@@ -46,6 +50,9 @@ func (o Ordered) F32(y, x, w []float32) { o.f32(&orderedSets[0], y, x, w) }
 // BF16 is F32 with w in bfloat16.
 func (o Ordered) BF16(y, x []float32, w []uint16) { o.bf16(&orderedSets[0], y, x, w) }
 
+// I8 is F32 with w in integers of 8 bits.
+func (o Ordered) I8(y, x []float32, w []int8) { o.i8(&orderedSets[0], y, x, w) }
+
 func (o Ordered) f32(set *orderedSet, y, x, w []float32) {
 	o.check(len(y), len(x), len(w))
 	runOrdered(o, &set.f32, y, x, w, func(v float32) float32 { return v })
@@ -54,6 +61,11 @@ func (o Ordered) f32(set *orderedSet, y, x, w []float32) {
 func (o Ordered) bf16(set *orderedSet, y, x []float32, w []uint16) {
 	o.check(len(y), len(x), len(w))
 	runOrdered(o, &set.bf16, y, x, w, BF16ToF32)
+}
+
+func (o Ordered) i8(set *orderedSet, y, x []float32, w []int8) {
+	o.check(len(y), len(x), len(w))
+	runOrdered(o, &set.i8, y, x, w, func(v int8) float32 { return float32(v) })
 }
 
 // check panics unless the operands lie inside their slices: the kernels have no bounds checks.
@@ -67,7 +79,7 @@ func (o Ordered) check(y, x, w int) {
 	}
 }
 
-func runOrdered[W float32 | uint16](o Ordered, set *[2][orderedRows]orderedFunc[W], y, x []float32, w []W,
+func runOrdered[W orderedWeight](o Ordered, set *[2][orderedRows]orderedFunc[W], y, x []float32, w []W,
 	widen func(W) float32) {
 	if o.K == 0 {
 		return
@@ -90,7 +102,7 @@ func runOrdered[W float32 | uint16](o Ordered, set *[2][orderedRows]orderedFunc[
 	}
 }
 
-func orderedPlain[W float32 | uint16](o Ordered, rows, cols int, y, x []float32, w []W, widen func(W) float32) {
+func orderedPlain[W orderedWeight](o Ordered, rows, cols int, y, x []float32, w []W, widen func(W) float32) {
 	var sums [64]float32
 	for i := range rows {
 		clear(sums[:cols])

@@ -28,6 +28,12 @@ var orderedAVX512 = orderedSet{
 		{orderedBF16x1x64AVX512, orderedBF16x2x64AVX512, orderedBF16x3x64AVX512,
 			orderedBF16x4x64AVX512, orderedBF16x5x64AVX512, orderedBF16x6x64AVX512},
 	},
+	i8: [2][orderedRows]orderedFunc[int8]{
+		{orderedI8x1x16AVX512, orderedI8x2x16AVX512, orderedI8x3x16AVX512,
+			orderedI8x4x16AVX512, orderedI8x5x16AVX512, orderedI8x6x16AVX512},
+		{orderedI8x1x64AVX512, orderedI8x2x64AVX512, orderedI8x3x64AVX512,
+			orderedI8x4x64AVX512, orderedI8x5x64AVX512, orderedI8x6x64AVX512},
+	},
 }
 
 var orderedAVX2 = orderedSet{
@@ -43,5 +49,11 @@ var orderedAVX2 = orderedSet{
 			orderedBF16x4x16AVX2, orderedBF16x5x16AVX2, orderedBF16x6x16AVX2},
 		{orderedBF16x1x64AVX2, orderedBF16x2x64AVX2, orderedBF16x3x64AVX2,
 			orderedBF16x4x64AVX2, orderedBF16x5x64AVX2, orderedBF16x6x64AVX2},
+	},
+	i8: [2][orderedRows]orderedFunc[int8]{
+		{orderedI8x1x16AVX2, orderedI8x2x16AVX2, orderedI8x3x16AVX2,
+			orderedI8x4x16AVX2, orderedI8x5x16AVX2, orderedI8x6x16AVX2},
+		{orderedI8x1x64AVX2, orderedI8x2x64AVX2, orderedI8x3x64AVX2,
+			orderedI8x4x64AVX2, orderedI8x5x64AVX2, orderedI8x6x64AVX2},
 	},
 }

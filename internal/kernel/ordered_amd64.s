@@ -1642,6 +1642,840 @@ part0:
 	VZEROUPPER
 	RET
 
+// func orderedI8x1x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x1x16AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), DX
+	SHLQ   $0x00, DX
+	VPXORQ Z0, Z0, Z0
+	MOVQ   k+0(FP), BX
+
+part0:
+	VBROADCASTSS (AX), Z1
+	VPMOVSXBD    (CX), Z2
+	VCVTDQ2PS    Z2, Z2
+	VFMADD231PS  Z2, Z1, Z0
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	DECQ         BX
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x2x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x2x16AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), BX
+	SHLQ   $0x00, BX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	MOVQ   k+0(FP), SI
+
+part0:
+	VPMOVSXBD    (CX), Z2
+	VCVTDQ2PS    Z2, Z2
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (AX)(DX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z1, Z1
+	VMOVUPS      Z1, (AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x3x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x3x16AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), BX
+	SHLQ   $0x00, BX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	MOVQ   k+0(FP), SI
+
+part0:
+	VPMOVSXBD    (CX), Z3
+	VCVTDQ2PS    Z3, Z3
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS (AX)(DX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS (AX)(DX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z1, Z1
+	VMOVUPS      Z1, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z2, Z2
+	VMOVUPS      Z2, (AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x4x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x4x16AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Z4
+	VCVTDQ2PS    Z4, Z4
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (CX)(BX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (CX)(BX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (AX), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z1, Z1
+	VMOVUPS      Z1, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z2, Z2
+	VMOVUPS      Z2, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z3, Z3
+	VMOVUPS      Z3, (AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x5x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x5x16AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Z5
+	VCVTDQ2PS    Z5, Z5
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(BX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS (AX), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS (AX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z1, Z1
+	VMOVUPS      Z1, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z2, Z2
+	VMOVUPS      Z2, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z3, Z3
+	VMOVUPS      Z3, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x6x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x6x16AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Z6
+	VCVTDQ2PS    Z6, Z6
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (CX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS (AX), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (AX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (AX)(BX*2), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z1, Z1
+	VMOVUPS      Z1, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z2, Z2
+	VMOVUPS      Z2, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z3, Z3
+	VMOVUPS      Z3, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z5, Z5
+	VMOVUPS      Z5, (AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x1x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x1x64AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), DX
+	SHLQ   $0x00, DX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	MOVQ   k+0(FP), BX
+
+part0:
+	VBROADCASTSS (AX), Z4
+	VPMOVSXBD    (CX), Z5
+	VCVTDQ2PS    Z5, Z5
+	VFMADD231PS  Z5, Z4, Z0
+	VPMOVSXBD    16(CX), Z6
+	VCVTDQ2PS    Z6, Z6
+	VFMADD231PS  Z6, Z4, Z1
+	VPMOVSXBD    32(CX), Z7
+	VCVTDQ2PS    Z7, Z7
+	VFMADD231PS  Z7, Z4, Z2
+	VPMOVSXBD    48(CX), Z8
+	VCVTDQ2PS    Z8, Z8
+	VFMADD231PS  Z8, Z4, Z3
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	DECQ         BX
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x2x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x2x64AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), BX
+	SHLQ   $0x00, BX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	MOVQ   k+0(FP), SI
+
+part0:
+	VPMOVSXBD    (CX), Z8
+	VCVTDQ2PS    Z8, Z8
+	VPMOVSXBD    16(CX), Z9
+	VCVTDQ2PS    Z9, Z9
+	VPMOVSXBD    32(CX), Z10
+	VCVTDQ2PS    Z10, Z10
+	VPMOVSXBD    48(CX), Z11
+	VCVTDQ2PS    Z11, Z11
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z8, Z12, Z0
+	VFMADD231PS  Z9, Z12, Z1
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(DX*1), Z12
+	VFMADD231PS  Z8, Z12, Z4
+	VFMADD231PS  Z9, Z12, Z5
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x3x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x3x64AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), BX
+	SHLQ   $0x00, BX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	MOVQ   k+0(FP), SI
+
+part0:
+	VPMOVSXBD    (CX), Z12
+	VCVTDQ2PS    Z12, Z12
+	VPMOVSXBD    16(CX), Z13
+	VCVTDQ2PS    Z13, Z13
+	VPMOVSXBD    32(CX), Z14
+	VCVTDQ2PS    Z14, Z14
+	VPMOVSXBD    48(CX), Z15
+	VCVTDQ2PS    Z15, Z15
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS  Z12, Z16, Z0
+	VFMADD231PS  Z13, Z16, Z1
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (AX)(DX*1), Z16
+	VFMADD231PS  Z12, Z16, Z4
+	VFMADD231PS  Z13, Z16, Z5
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(DX*2), Z16
+	VFMADD231PS  Z12, Z16, Z8
+	VFMADD231PS  Z13, Z16, Z9
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x4x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x4x64AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Z16
+	VCVTDQ2PS    Z16, Z16
+	VPMOVSXBD    16(DX), Z17
+	VCVTDQ2PS    Z17, Z17
+	VPMOVSXBD    32(DX), Z18
+	VCVTDQ2PS    Z18, Z18
+	VPMOVSXBD    48(DX), Z19
+	VCVTDQ2PS    Z19, Z19
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z16, Z20, Z0
+	VFMADD231PS  Z17, Z20, Z1
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(BX*1), Z20
+	VFMADD231PS  Z16, Z20, Z4
+	VFMADD231PS  Z17, Z20, Z5
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(BX*2), Z20
+	VFMADD231PS  Z16, Z20, Z8
+	VFMADD231PS  Z17, Z20, Z9
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z16, Z20, Z12
+	VFMADD231PS  Z17, Z20, Z13
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x5x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x5x64AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Z20
+	VCVTDQ2PS    Z20, Z20
+	VPMOVSXBD    16(DX), Z21
+	VCVTDQ2PS    Z21, Z21
+	VPMOVSXBD    32(DX), Z22
+	VCVTDQ2PS    Z22, Z22
+	VPMOVSXBD    48(DX), Z23
+	VCVTDQ2PS    Z23, Z23
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z20, Z24, Z0
+	VFMADD231PS  Z21, Z24, Z1
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z4
+	VFMADD231PS  Z21, Z24, Z5
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(BX*2), Z24
+	VFMADD231PS  Z20, Z24, Z8
+	VFMADD231PS  Z21, Z24, Z9
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS  Z20, Z24, Z12
+	VFMADD231PS  Z21, Z24, Z13
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(BX*1), Z24
+	VFMADD231PS  Z20, Z24, Z16
+	VFMADD231PS  Z21, Z24, Z17
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VADDPS       64(AX), Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VADDPS       128(AX), Z18, Z18
+	VMOVUPS      Z18, 128(AX)
+	VADDPS       192(AX), Z19, Z19
+	VMOVUPS      Z19, 192(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x6x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX512F
+TEXT ·orderedI8x6x64AVX512(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	VPXORQ Z11, Z11, Z11
+	VPXORQ Z12, Z12, Z12
+	VPXORQ Z13, Z13, Z13
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	VPXORQ Z16, Z16, Z16
+	VPXORQ Z17, Z17, Z17
+	VPXORQ Z18, Z18, Z18
+	VPXORQ Z19, Z19, Z19
+	VPXORQ Z20, Z20, Z20
+	VPXORQ Z21, Z21, Z21
+	VPXORQ Z22, Z22, Z22
+	VPXORQ Z23, Z23, Z23
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Z24
+	VCVTDQ2PS    Z24, Z24
+	VPMOVSXBD    16(DX), Z25
+	VCVTDQ2PS    Z25, Z25
+	VPMOVSXBD    32(DX), Z26
+	VCVTDQ2PS    Z26, Z26
+	VPMOVSXBD    48(DX), Z27
+	VCVTDQ2PS    Z27, Z27
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Z28
+	VFMADD231PS  Z24, Z28, Z0
+	VFMADD231PS  Z25, Z28, Z1
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (CX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z4
+	VFMADD231PS  Z25, Z28, Z5
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (CX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z8
+	VFMADD231PS  Z25, Z28, Z9
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z24, Z28, Z12
+	VFMADD231PS  Z25, Z28, Z13
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (AX)(BX*1), Z28
+	VFMADD231PS  Z24, Z28, Z16
+	VFMADD231PS  Z25, Z28, Z17
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(BX*2), Z28
+	VFMADD231PS  Z24, Z28, Z20
+	VFMADD231PS  Z25, Z28, Z21
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Z0, Z0
+	VMOVUPS      Z0, (AX)
+	VADDPS       64(AX), Z1, Z1
+	VMOVUPS      Z1, 64(AX)
+	VADDPS       128(AX), Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VADDPS       192(AX), Z3, Z3
+	VMOVUPS      Z3, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z4, Z4
+	VMOVUPS      Z4, (AX)
+	VADDPS       64(AX), Z5, Z5
+	VMOVUPS      Z5, 64(AX)
+	VADDPS       128(AX), Z6, Z6
+	VMOVUPS      Z6, 128(AX)
+	VADDPS       192(AX), Z7, Z7
+	VMOVUPS      Z7, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z8, Z8
+	VMOVUPS      Z8, (AX)
+	VADDPS       64(AX), Z9, Z9
+	VMOVUPS      Z9, 64(AX)
+	VADDPS       128(AX), Z10, Z10
+	VMOVUPS      Z10, 128(AX)
+	VADDPS       192(AX), Z11, Z11
+	VMOVUPS      Z11, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z12, Z12
+	VMOVUPS      Z12, (AX)
+	VADDPS       64(AX), Z13, Z13
+	VMOVUPS      Z13, 64(AX)
+	VADDPS       128(AX), Z14, Z14
+	VMOVUPS      Z14, 128(AX)
+	VADDPS       192(AX), Z15, Z15
+	VMOVUPS      Z15, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z16, Z16
+	VMOVUPS      Z16, (AX)
+	VADDPS       64(AX), Z17, Z17
+	VMOVUPS      Z17, 64(AX)
+	VADDPS       128(AX), Z18, Z18
+	VMOVUPS      Z18, 128(AX)
+	VADDPS       192(AX), Z19, Z19
+	VMOVUPS      Z19, 192(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Z20, Z20
+	VMOVUPS      Z20, (AX)
+	VADDPS       64(AX), Z21, Z21
+	VMOVUPS      Z21, 64(AX)
+	VADDPS       128(AX), Z22, Z22
+	VMOVUPS      Z22, 128(AX)
+	VADDPS       192(AX), Z23, Z23
+	VMOVUPS      Z23, 192(AX)
+	VZEROUPPER
+	RET
+
 // func orderedF32x1x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *float32, ldw int)
 // Requires: AVX, FMA3
 TEXT ·orderedF32x1x16AVX2(SB), NOSPLIT, $0-56
@@ -4846,6 +5680,1667 @@ part6:
 	VPSLLD       $0x10, Y12, Y12
 	VPMOVZXWD    16(DX), Y13
 	VPSLLD       $0x10, Y13, Y13
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part6
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       192(AX), Y0, Y0
+	VMOVUPS      Y0, 192(AX)
+	VADDPS       224(AX), Y1, Y1
+	VMOVUPS      Y1, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y2, Y2
+	VMOVUPS      Y2, 192(AX)
+	VADDPS       224(AX), Y3, Y3
+	VMOVUPS      Y3, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y4, Y4
+	VMOVUPS      Y4, 192(AX)
+	VADDPS       224(AX), Y5, Y5
+	VMOVUPS      Y5, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y6, Y6
+	VMOVUPS      Y6, 192(AX)
+	VADDPS       224(AX), Y7, Y7
+	VMOVUPS      Y7, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y8, Y8
+	VMOVUPS      Y8, 192(AX)
+	VADDPS       224(AX), Y9, Y9
+	VMOVUPS      Y9, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y10, Y10
+	VMOVUPS      Y10, 192(AX)
+	VADDPS       224(AX), Y11, Y11
+	VMOVUPS      Y11, 224(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x1x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x1x16AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), DX
+	SHLQ   $0x00, DX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	MOVQ   k+0(FP), BX
+
+part0:
+	VBROADCASTSS (AX), Y2
+	VPMOVSXBD    (CX), Y3
+	VCVTDQ2PS    Y3, Y3
+	VFMADD231PS  Y3, Y2, Y0
+	VPMOVSXBD    8(CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VFMADD231PS  Y4, Y2, Y1
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	DECQ         BX
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x2x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x2x16AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), BX
+	SHLQ   $0x00, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   k+0(FP), SI
+
+part0:
+	VPMOVSXBD    (CX), Y4
+	VCVTDQ2PS    Y4, Y4
+	VPMOVSXBD    8(CX), Y5
+	VCVTDQ2PS    Y5, Y5
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(DX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VADDPS       32(AX), Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x3x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x3x16AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), BX
+	SHLQ   $0x00, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   k+0(FP), SI
+
+part0:
+	VPMOVSXBD    (CX), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    8(CX), Y7
+	VCVTDQ2PS    Y7, Y7
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(DX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(DX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VADDPS       32(AX), Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       32(AX), Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x4x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x4x16AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    8(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VADDPS       32(AX), Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       32(AX), Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y6, Y6
+	VMOVUPS      Y6, (AX)
+	VADDPS       32(AX), Y7, Y7
+	VMOVUPS      Y7, 32(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x5x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x5x16AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    8(DX), Y11
+	VCVTDQ2PS    Y11, Y11
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VADDPS       32(AX), Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       32(AX), Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y6, Y6
+	VMOVUPS      Y6, (AX)
+	VADDPS       32(AX), Y7, Y7
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y8, Y8
+	VMOVUPS      Y8, (AX)
+	VADDPS       32(AX), Y9, Y9
+	VMOVUPS      Y9, 32(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x6x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x6x16AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    8(DX), Y13
+	VCVTDQ2PS    Y13, Y13
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VADDPS       32(AX), Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       32(AX), Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y6, Y6
+	VMOVUPS      Y6, (AX)
+	VADDPS       32(AX), Y7, Y7
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y8, Y8
+	VMOVUPS      Y8, (AX)
+	VADDPS       32(AX), Y9, Y9
+	VMOVUPS      Y9, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y10, Y10
+	VMOVUPS      Y10, (AX)
+	VADDPS       32(AX), Y11, Y11
+	VMOVUPS      Y11, 32(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x1x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x1x64AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), DX
+	SHLQ   $0x00, DX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   k+0(FP), BX
+
+part0:
+	VBROADCASTSS (AX), Y8
+	VPMOVSXBD    (CX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y9, Y8, Y0
+	VPMOVSXBD    8(CX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y10, Y8, Y1
+	VPMOVSXBD    16(CX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VPMOVSXBD    24(CX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y12, Y8, Y3
+	VPMOVSXBD    32(CX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VFMADD231PS  Y9, Y8, Y4
+	VPMOVSXBD    40(CX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VFMADD231PS  Y10, Y8, Y5
+	VPMOVSXBD    48(CX), Y11
+	VCVTDQ2PS    Y11, Y11
+	VFMADD231PS  Y11, Y8, Y6
+	VPMOVSXBD    56(CX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VFMADD231PS  Y12, Y8, Y7
+	ADDQ         DX, CX
+	ADDQ         $0x04, AX
+	DECQ         BX
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VADDPS       64(AX), Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VADDPS       96(AX), Y3, Y3
+	VMOVUPS      Y3, 96(AX)
+	VADDPS       128(AX), Y4, Y4
+	VMOVUPS      Y4, 128(AX)
+	VADDPS       160(AX), Y5, Y5
+	VMOVUPS      Y5, 160(AX)
+	VADDPS       192(AX), Y6, Y6
+	VMOVUPS      Y6, 192(AX)
+	VADDPS       224(AX), Y7, Y7
+	VMOVUPS      Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x2x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x2x64AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), BX
+	SHLQ   $0x00, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	MOVQ   k+0(FP), SI
+
+part0:
+	VPMOVSXBD    (CX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    8(CX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    16(CX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    24(CX), Y11
+	VCVTDQ2PS    Y11, Y11
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y1
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (AX)(DX*1), Y12
+	VFMADD231PS  Y8, Y12, Y4
+	VFMADD231PS  Y9, Y12, Y5
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VADDPS       64(AX), Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VADDPS       96(AX), Y3, Y3
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       32(AX), Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	VADDPS       64(AX), Y6, Y6
+	VMOVUPS      Y6, 64(AX)
+	VADDPS       96(AX), Y7, Y7
+	VMOVUPS      Y7, 96(AX)
+	MOVQ         x+24(FP), AX
+	MOVQ         w+40(FP), CX
+	MOVQ         ldx+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         ldw+48(FP), BX
+	SHLQ         $0x00, BX
+	ADDQ         $0x20, CX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	MOVQ         k+0(FP), SI
+
+part4:
+	VPMOVSXBD    (CX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    8(CX), Y9
+	VCVTDQ2PS    Y9, Y9
+	VPMOVSXBD    16(CX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    24(CX), Y11
+	VCVTDQ2PS    Y11, Y11
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y8, Y12, Y0
+	VFMADD231PS  Y9, Y12, Y1
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (AX)(DX*1), Y12
+	VFMADD231PS  Y8, Y12, Y4
+	VFMADD231PS  Y9, Y12, Y5
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part4
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       128(AX), Y0, Y0
+	VMOVUPS      Y0, 128(AX)
+	VADDPS       160(AX), Y1, Y1
+	VMOVUPS      Y1, 160(AX)
+	VADDPS       192(AX), Y2, Y2
+	VMOVUPS      Y2, 192(AX)
+	VADDPS       224(AX), Y3, Y3
+	VMOVUPS      Y3, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y4, Y4
+	VMOVUPS      Y4, 128(AX)
+	VADDPS       160(AX), Y5, Y5
+	VMOVUPS      Y5, 160(AX)
+	VADDPS       192(AX), Y6, Y6
+	VMOVUPS      Y6, 192(AX)
+	VADDPS       224(AX), Y7, Y7
+	VMOVUPS      Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x3x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x3x64AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), AX
+	MOVQ   w+40(FP), CX
+	MOVQ   ldx+32(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   ldw+48(FP), BX
+	SHLQ   $0x00, BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	MOVQ   k+0(FP), SI
+
+part0:
+	VPMOVSXBD    (CX), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    8(CX), Y7
+	VCVTDQ2PS    Y7, Y7
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(DX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(DX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VADDPS       32(AX), Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       32(AX), Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	MOVQ         x+24(FP), AX
+	MOVQ         w+40(FP), CX
+	MOVQ         ldx+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         ldw+48(FP), BX
+	SHLQ         $0x00, BX
+	ADDQ         $0x10, CX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	MOVQ         k+0(FP), SI
+
+part2:
+	VPMOVSXBD    (CX), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    8(CX), Y7
+	VCVTDQ2PS    Y7, Y7
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(DX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(DX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part2
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       64(AX), Y0, Y0
+	VMOVUPS      Y0, 64(AX)
+	VADDPS       96(AX), Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VADDPS       96(AX), Y3, Y3
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VADDPS       96(AX), Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	MOVQ         x+24(FP), AX
+	MOVQ         w+40(FP), CX
+	MOVQ         ldx+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         ldw+48(FP), BX
+	SHLQ         $0x00, BX
+	ADDQ         $0x20, CX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	MOVQ         k+0(FP), SI
+
+part4:
+	VPMOVSXBD    (CX), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    8(CX), Y7
+	VCVTDQ2PS    Y7, Y7
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(DX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(DX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part4
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       128(AX), Y0, Y0
+	VMOVUPS      Y0, 128(AX)
+	VADDPS       160(AX), Y1, Y1
+	VMOVUPS      Y1, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y2, Y2
+	VMOVUPS      Y2, 128(AX)
+	VADDPS       160(AX), Y3, Y3
+	VMOVUPS      Y3, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y4, Y4
+	VMOVUPS      Y4, 128(AX)
+	VADDPS       160(AX), Y5, Y5
+	VMOVUPS      Y5, 160(AX)
+	MOVQ         x+24(FP), AX
+	MOVQ         w+40(FP), CX
+	MOVQ         ldx+32(FP), DX
+	SHLQ         $0x02, DX
+	MOVQ         ldw+48(FP), BX
+	SHLQ         $0x00, BX
+	ADDQ         $0x30, CX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	MOVQ         k+0(FP), SI
+
+part6:
+	VPMOVSXBD    (CX), Y6
+	VCVTDQ2PS    Y6, Y6
+	VPMOVSXBD    8(CX), Y7
+	VCVTDQ2PS    Y7, Y7
+	ADDQ         BX, CX
+	VBROADCASTSS (AX), Y8
+	VFMADD231PS  Y6, Y8, Y0
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (AX)(DX*1), Y8
+	VFMADD231PS  Y6, Y8, Y2
+	VFMADD231PS  Y7, Y8, Y3
+	VBROADCASTSS (AX)(DX*2), Y8
+	VFMADD231PS  Y6, Y8, Y4
+	VFMADD231PS  Y7, Y8, Y5
+	ADDQ         $0x04, AX
+	DECQ         SI
+	JNZ          part6
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       192(AX), Y0, Y0
+	VMOVUPS      Y0, 192(AX)
+	VADDPS       224(AX), Y1, Y1
+	VMOVUPS      Y1, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y2, Y2
+	VMOVUPS      Y2, 192(AX)
+	VADDPS       224(AX), Y3, Y3
+	VMOVUPS      Y3, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y4, Y4
+	VMOVUPS      Y4, 192(AX)
+	VADDPS       224(AX), Y5, Y5
+	VMOVUPS      Y5, 224(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x4x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x4x64AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    8(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VADDPS       32(AX), Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       32(AX), Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y6, Y6
+	VMOVUPS      Y6, (AX)
+	VADDPS       32(AX), Y7, Y7
+	VMOVUPS      Y7, 32(AX)
+	MOVQ         x+24(FP), CX
+	MOVQ         w+40(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         ldw+48(FP), SI
+	SHLQ         $0x00, SI
+	ADDQ         $0x10, DX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	LEAQ         (BX)(BX*2), AX
+	ADDQ         CX, AX
+	MOVQ         k+0(FP), DI
+
+part2:
+	VPMOVSXBD    (DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    8(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part2
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       64(AX), Y0, Y0
+	VMOVUPS      Y0, 64(AX)
+	VADDPS       96(AX), Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VADDPS       96(AX), Y3, Y3
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VADDPS       96(AX), Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y6, Y6
+	VMOVUPS      Y6, 64(AX)
+	VADDPS       96(AX), Y7, Y7
+	VMOVUPS      Y7, 96(AX)
+	MOVQ         x+24(FP), CX
+	MOVQ         w+40(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         ldw+48(FP), SI
+	SHLQ         $0x00, SI
+	ADDQ         $0x20, DX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	LEAQ         (BX)(BX*2), AX
+	ADDQ         CX, AX
+	MOVQ         k+0(FP), DI
+
+part4:
+	VPMOVSXBD    (DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    8(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part4
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       128(AX), Y0, Y0
+	VMOVUPS      Y0, 128(AX)
+	VADDPS       160(AX), Y1, Y1
+	VMOVUPS      Y1, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y2, Y2
+	VMOVUPS      Y2, 128(AX)
+	VADDPS       160(AX), Y3, Y3
+	VMOVUPS      Y3, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y4, Y4
+	VMOVUPS      Y4, 128(AX)
+	VADDPS       160(AX), Y5, Y5
+	VMOVUPS      Y5, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y6, Y6
+	VMOVUPS      Y6, 128(AX)
+	VADDPS       160(AX), Y7, Y7
+	VMOVUPS      Y7, 160(AX)
+	MOVQ         x+24(FP), CX
+	MOVQ         w+40(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         ldw+48(FP), SI
+	SHLQ         $0x00, SI
+	ADDQ         $0x30, DX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	LEAQ         (BX)(BX*2), AX
+	ADDQ         CX, AX
+	MOVQ         k+0(FP), DI
+
+part6:
+	VPMOVSXBD    (DX), Y8
+	VCVTDQ2PS    Y8, Y8
+	VPMOVSXBD    8(DX), Y9
+	VCVTDQ2PS    Y9, Y9
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y10
+	VFMADD231PS  Y8, Y10, Y0
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (CX)(BX*1), Y10
+	VFMADD231PS  Y8, Y10, Y2
+	VFMADD231PS  Y9, Y10, Y3
+	VBROADCASTSS (CX)(BX*2), Y10
+	VFMADD231PS  Y8, Y10, Y4
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (AX), Y10
+	VFMADD231PS  Y8, Y10, Y6
+	VFMADD231PS  Y9, Y10, Y7
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part6
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       192(AX), Y0, Y0
+	VMOVUPS      Y0, 192(AX)
+	VADDPS       224(AX), Y1, Y1
+	VMOVUPS      Y1, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y2, Y2
+	VMOVUPS      Y2, 192(AX)
+	VADDPS       224(AX), Y3, Y3
+	VMOVUPS      Y3, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y4, Y4
+	VMOVUPS      Y4, 192(AX)
+	VADDPS       224(AX), Y5, Y5
+	VMOVUPS      Y5, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y6, Y6
+	VMOVUPS      Y6, 192(AX)
+	VADDPS       224(AX), Y7, Y7
+	VMOVUPS      Y7, 224(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x5x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x5x64AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    8(DX), Y11
+	VCVTDQ2PS    Y11, Y11
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VADDPS       32(AX), Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       32(AX), Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y6, Y6
+	VMOVUPS      Y6, (AX)
+	VADDPS       32(AX), Y7, Y7
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y8, Y8
+	VMOVUPS      Y8, (AX)
+	VADDPS       32(AX), Y9, Y9
+	VMOVUPS      Y9, 32(AX)
+	MOVQ         x+24(FP), CX
+	MOVQ         w+40(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         ldw+48(FP), SI
+	SHLQ         $0x00, SI
+	ADDQ         $0x10, DX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	LEAQ         (BX)(BX*2), AX
+	ADDQ         CX, AX
+	MOVQ         k+0(FP), DI
+
+part2:
+	VPMOVSXBD    (DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    8(DX), Y11
+	VCVTDQ2PS    Y11, Y11
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part2
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       64(AX), Y0, Y0
+	VMOVUPS      Y0, 64(AX)
+	VADDPS       96(AX), Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VADDPS       96(AX), Y3, Y3
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VADDPS       96(AX), Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y6, Y6
+	VMOVUPS      Y6, 64(AX)
+	VADDPS       96(AX), Y7, Y7
+	VMOVUPS      Y7, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y8, Y8
+	VMOVUPS      Y8, 64(AX)
+	VADDPS       96(AX), Y9, Y9
+	VMOVUPS      Y9, 96(AX)
+	MOVQ         x+24(FP), CX
+	MOVQ         w+40(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         ldw+48(FP), SI
+	SHLQ         $0x00, SI
+	ADDQ         $0x20, DX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	LEAQ         (BX)(BX*2), AX
+	ADDQ         CX, AX
+	MOVQ         k+0(FP), DI
+
+part4:
+	VPMOVSXBD    (DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    8(DX), Y11
+	VCVTDQ2PS    Y11, Y11
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part4
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       128(AX), Y0, Y0
+	VMOVUPS      Y0, 128(AX)
+	VADDPS       160(AX), Y1, Y1
+	VMOVUPS      Y1, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y2, Y2
+	VMOVUPS      Y2, 128(AX)
+	VADDPS       160(AX), Y3, Y3
+	VMOVUPS      Y3, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y4, Y4
+	VMOVUPS      Y4, 128(AX)
+	VADDPS       160(AX), Y5, Y5
+	VMOVUPS      Y5, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y6, Y6
+	VMOVUPS      Y6, 128(AX)
+	VADDPS       160(AX), Y7, Y7
+	VMOVUPS      Y7, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y8, Y8
+	VMOVUPS      Y8, 128(AX)
+	VADDPS       160(AX), Y9, Y9
+	VMOVUPS      Y9, 160(AX)
+	MOVQ         x+24(FP), CX
+	MOVQ         w+40(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         ldw+48(FP), SI
+	SHLQ         $0x00, SI
+	ADDQ         $0x30, DX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	LEAQ         (BX)(BX*2), AX
+	ADDQ         CX, AX
+	MOVQ         k+0(FP), DI
+
+part6:
+	VPMOVSXBD    (DX), Y10
+	VCVTDQ2PS    Y10, Y10
+	VPMOVSXBD    8(DX), Y11
+	VCVTDQ2PS    Y11, Y11
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y12
+	VFMADD231PS  Y10, Y12, Y0
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (CX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y2
+	VFMADD231PS  Y11, Y12, Y3
+	VBROADCASTSS (CX)(BX*2), Y12
+	VFMADD231PS  Y10, Y12, Y4
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (AX), Y12
+	VFMADD231PS  Y10, Y12, Y6
+	VFMADD231PS  Y11, Y12, Y7
+	VBROADCASTSS (AX)(BX*1), Y12
+	VFMADD231PS  Y10, Y12, Y8
+	VFMADD231PS  Y11, Y12, Y9
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part6
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       192(AX), Y0, Y0
+	VMOVUPS      Y0, 192(AX)
+	VADDPS       224(AX), Y1, Y1
+	VMOVUPS      Y1, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y2, Y2
+	VMOVUPS      Y2, 192(AX)
+	VADDPS       224(AX), Y3, Y3
+	VMOVUPS      Y3, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y4, Y4
+	VMOVUPS      Y4, 192(AX)
+	VADDPS       224(AX), Y5, Y5
+	VMOVUPS      Y5, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y6, Y6
+	VMOVUPS      Y6, 192(AX)
+	VADDPS       224(AX), Y7, Y7
+	VMOVUPS      Y7, 224(AX)
+	ADDQ         CX, AX
+	VADDPS       192(AX), Y8, Y8
+	VMOVUPS      Y8, 192(AX)
+	VADDPS       224(AX), Y9, Y9
+	VMOVUPS      Y9, 224(AX)
+	VZEROUPPER
+	RET
+
+// func orderedI8x6x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·orderedI8x6x64AVX2(SB), NOSPLIT, $0-56
+	MOVQ   x+24(FP), CX
+	MOVQ   w+40(FP), DX
+	MOVQ   ldx+32(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   ldw+48(FP), SI
+	SHLQ   $0x00, SI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	LEAQ   (BX)(BX*2), AX
+	ADDQ   CX, AX
+	MOVQ   k+0(FP), DI
+
+part0:
+	VPMOVSXBD    (DX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    8(DX), Y13
+	VCVTDQ2PS    Y13, Y13
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part0
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       (AX), Y0, Y0
+	VMOVUPS      Y0, (AX)
+	VADDPS       32(AX), Y1, Y1
+	VMOVUPS      Y1, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VADDPS       32(AX), Y3, Y3
+	VMOVUPS      Y3, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y4, Y4
+	VMOVUPS      Y4, (AX)
+	VADDPS       32(AX), Y5, Y5
+	VMOVUPS      Y5, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y6, Y6
+	VMOVUPS      Y6, (AX)
+	VADDPS       32(AX), Y7, Y7
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y8, Y8
+	VMOVUPS      Y8, (AX)
+	VADDPS       32(AX), Y9, Y9
+	VMOVUPS      Y9, 32(AX)
+	ADDQ         CX, AX
+	VADDPS       (AX), Y10, Y10
+	VMOVUPS      Y10, (AX)
+	VADDPS       32(AX), Y11, Y11
+	VMOVUPS      Y11, 32(AX)
+	MOVQ         x+24(FP), CX
+	MOVQ         w+40(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         ldw+48(FP), SI
+	SHLQ         $0x00, SI
+	ADDQ         $0x10, DX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	LEAQ         (BX)(BX*2), AX
+	ADDQ         CX, AX
+	MOVQ         k+0(FP), DI
+
+part2:
+	VPMOVSXBD    (DX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    8(DX), Y13
+	VCVTDQ2PS    Y13, Y13
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part2
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       64(AX), Y0, Y0
+	VMOVUPS      Y0, 64(AX)
+	VADDPS       96(AX), Y1, Y1
+	VMOVUPS      Y1, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VADDPS       96(AX), Y3, Y3
+	VMOVUPS      Y3, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y4, Y4
+	VMOVUPS      Y4, 64(AX)
+	VADDPS       96(AX), Y5, Y5
+	VMOVUPS      Y5, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y6, Y6
+	VMOVUPS      Y6, 64(AX)
+	VADDPS       96(AX), Y7, Y7
+	VMOVUPS      Y7, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y8, Y8
+	VMOVUPS      Y8, 64(AX)
+	VADDPS       96(AX), Y9, Y9
+	VMOVUPS      Y9, 96(AX)
+	ADDQ         CX, AX
+	VADDPS       64(AX), Y10, Y10
+	VMOVUPS      Y10, 64(AX)
+	VADDPS       96(AX), Y11, Y11
+	VMOVUPS      Y11, 96(AX)
+	MOVQ         x+24(FP), CX
+	MOVQ         w+40(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         ldw+48(FP), SI
+	SHLQ         $0x00, SI
+	ADDQ         $0x20, DX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	LEAQ         (BX)(BX*2), AX
+	ADDQ         CX, AX
+	MOVQ         k+0(FP), DI
+
+part4:
+	VPMOVSXBD    (DX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    8(DX), Y13
+	VCVTDQ2PS    Y13, Y13
+	ADDQ         SI, DX
+	VBROADCASTSS (CX), Y14
+	VFMADD231PS  Y12, Y14, Y0
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (CX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y2
+	VFMADD231PS  Y13, Y14, Y3
+	VBROADCASTSS (CX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y4
+	VFMADD231PS  Y13, Y14, Y5
+	VBROADCASTSS (AX), Y14
+	VFMADD231PS  Y12, Y14, Y6
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (AX)(BX*1), Y14
+	VFMADD231PS  Y12, Y14, Y8
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (AX)(BX*2), Y14
+	VFMADD231PS  Y12, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y11
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, AX
+	DECQ         DI
+	JNZ          part4
+	MOVQ         y+8(FP), AX
+	MOVQ         ldy+16(FP), CX
+	SHLQ         $0x02, CX
+	VADDPS       128(AX), Y0, Y0
+	VMOVUPS      Y0, 128(AX)
+	VADDPS       160(AX), Y1, Y1
+	VMOVUPS      Y1, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y2, Y2
+	VMOVUPS      Y2, 128(AX)
+	VADDPS       160(AX), Y3, Y3
+	VMOVUPS      Y3, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y4, Y4
+	VMOVUPS      Y4, 128(AX)
+	VADDPS       160(AX), Y5, Y5
+	VMOVUPS      Y5, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y6, Y6
+	VMOVUPS      Y6, 128(AX)
+	VADDPS       160(AX), Y7, Y7
+	VMOVUPS      Y7, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y8, Y8
+	VMOVUPS      Y8, 128(AX)
+	VADDPS       160(AX), Y9, Y9
+	VMOVUPS      Y9, 160(AX)
+	ADDQ         CX, AX
+	VADDPS       128(AX), Y10, Y10
+	VMOVUPS      Y10, 128(AX)
+	VADDPS       160(AX), Y11, Y11
+	VMOVUPS      Y11, 160(AX)
+	MOVQ         x+24(FP), CX
+	MOVQ         w+40(FP), DX
+	MOVQ         ldx+32(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         ldw+48(FP), SI
+	SHLQ         $0x00, SI
+	ADDQ         $0x30, DX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VXORPS       Y9, Y9, Y9
+	VXORPS       Y10, Y10, Y10
+	VXORPS       Y11, Y11, Y11
+	LEAQ         (BX)(BX*2), AX
+	ADDQ         CX, AX
+	MOVQ         k+0(FP), DI
+
+part6:
+	VPMOVSXBD    (DX), Y12
+	VCVTDQ2PS    Y12, Y12
+	VPMOVSXBD    8(DX), Y13
+	VCVTDQ2PS    Y13, Y13
 	ADDQ         SI, DX
 	VBROADCASTSS (CX), Y14
 	VFMADD231PS  Y12, Y14, Y0

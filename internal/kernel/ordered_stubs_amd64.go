@@ -77,6 +77,42 @@ func orderedBF16x5x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *
 func orderedBF16x6x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *uint16, ldw int)
 
 //go:noescape
+func orderedI8x1x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x2x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x3x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x4x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x5x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x6x16AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x1x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x2x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x3x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x4x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x5x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x6x64AVX512(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
 func orderedF32x1x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *float32, ldw int)
 
 //go:noescape
@@ -147,3 +183,39 @@ func orderedBF16x5x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *ui
 
 //go:noescape
 func orderedBF16x6x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *uint16, ldw int)
+
+//go:noescape
+func orderedI8x1x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x2x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x3x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x4x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x5x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x6x16AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x1x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x2x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x3x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x4x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x5x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func orderedI8x6x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)

@@ -16,10 +16,16 @@ func TestOrderedBits(t *testing.T) {
 		x, w := normals(r, c.rows*o.LDX), normals(r, c.k*o.LDW)
 		half := make([]uint16, len(w))
 		F32sToBF16(half, w)
+		small := make([]int8, len(w))
+		for i := range small {
+			small[i] = int8(r.IntN(256) - 128)
+		}
 		first := normals(r, c.rows*o.LDY)
 		want, wantHalf := append([]float32(nil), first...), append([]float32(nil), first...)
 		o.f32(&orderedSet{}, want, x, w)
 		o.bf16(&orderedSet{}, wantHalf, x, half)
+		wantSmall := append([]float32(nil), first...)
+		o.i8(&orderedSet{}, wantSmall, x, small)
 		for i := range orderedSets {
 			set := &orderedSets[i]
 			got, gotHalf := append([]float32(nil), first...), append([]float32(nil), first...)
@@ -31,6 +37,9 @@ func TestOrderedBits(t *testing.T) {
 			o.bf16(set, gotHalf, x, half) // together
 			wantBits(t, set.name, got, want)
 			wantBits(t, set.name+" bf16", gotHalf, wantHalf)
+			got = append(got[:0], first...)
+			o.i8(set, got, x, small)
+			wantBits(t, set.name+" int8", got, wantSmall)
 			got = append(got[:0], first...)
 			o.f32(set, got, x, w)
 			wantBits(t, set.name+" together", got, want)

@@ -103,7 +103,12 @@ func (b *Builder) expReduced(d reduced, low Arg) Arg {
 // Expm1 is exp(x)-1. With s = 2^(n-1) it is 2*(s*(exp(r)-1) + (s-1/2)), which is exact near zero and does not
 // overflow early.
 func (b *Builder) Expm1(x Arg) Arg {
-	d := b.reduce(b.clamp(x, -30, 89))
+	return b.expm1Within(b.clamp(x, -30, 89))
+}
+
+// expm1Within is Expm1 for x from -30 to 89.
+func (b *Builder) expm1Within(x Arg) Arg {
+	d := b.reduce(x)
 	scale := b.two(AddInt, b.emit(ShiftL, 23, d.shifted), Bits(126<<23))
 	h := b.Sub(scale, Const(0.5))
 	p := b.mulAdd(b.expm1Reduced(d.r), scale, h)
@@ -113,7 +118,7 @@ func (b *Builder) Expm1(x Arg) Arg {
 // Tanh is expm1(2|x|)/(expm1(2|x|)+2) with the sign of x.
 func (b *Builder) Tanh(x Arg) Arg {
 	a := b.two(Min, Const(10), b.Abs(x))
-	e := b.Expm1(b.Add(a, a))
+	e := b.expm1Within(b.Add(a, a))
 	return b.Or(b.Div(e, b.Add(e, Const(2))), b.And(x, Bits(signBit)))
 }
 

@@ -21,11 +21,11 @@ type attendTask struct {
 	pages     []int32
 }
 
-// attendWork is the memory of one task: queries, scores, sums, and for each query the largest score and the
-// sum of weights so far.
+// attendWork is the memory of one task: queries, scores, and what is summed.
 type attendWork struct {
-	q, scores, out []float32
-	top, sum       []float32
+	q, scores []float32
+	partial
+	all partial // of the splits before
 }
 
 // attend computes the attention of a layer on the rows h.
@@ -36,6 +36,9 @@ func (s *Step) attend(layer int, h []float32) {
 	keys, values := hd.keys*hd.dim, hd.keys*hd.valueDim
 	for i := range s.count {
 		c.put(s.page[i], s.slot[i], s.k[i*keys:(i+1)*keys], s.v[i*values:(i+1)*values])
+	}
+	if s.attendSplit(c, hd) {
+		return
 	}
 	s.pool().Run(len(s.tasks)*hd.keys, func(t int) {
 		w := s.takeWork(hd)
@@ -56,10 +59,8 @@ func (s *Step) takeWork(hd heads) *attendWork {
 	if w != nil && len(w.q) >= rows*hd.dim && len(w.out) >= rows*roundUp(hd.valueDim) && len(w.top) >= rows {
 		return w
 	}
-	return &attendWork{
-		q: make([]float32, rows*hd.dim), scores: make([]float32, rows*blockKeys),
-		out: make([]float32, rows*roundUp(hd.valueDim)), top: make([]float32, rows), sum: make([]float32, rows),
-	}
+	return &attendWork{q: make([]float32, rows*hd.dim), scores: make([]float32, rows*blockKeys),
+		partial: newPartial(hd, rows), all: newPartial(hd, rows)}
 }
 
 func (s *Step) giveWork(w *attendWork) {
@@ -68,28 +69,40 @@ func (s *Step) giveWork(w *attendWork) {
 	s.workMu.Unlock()
 }
 
-// attendHead computes all queries of a task that share one head of keys and values.
+// attendHead computes all queries of a task that share one head of keys and values, split after split.
 func (s *Step) attendHead(c *layerCache, hd heads, t attendTask, g int, w *attendWork) {
+	n, stride := t.rows*(hd.queries/hd.keys), roundUp(hd.valueDim)
+	first, last := s.splits(hd, t)
+	for i := first; i <= last; i++ {
+		w.run(s, c, hd, t, g, i)
+		switch {
+		case i > first:
+			w.all.merge(w.partial, n, stride)
+		case last > first:
+			w.all, w.partial = w.partial, w.all
+		}
+	}
+	if last > first {
+		s.give(hd, t, g, w.all)
+		return
+	}
+	s.give(hd, t, g, w.partial)
+}
+
+// run computes what a split of keys gives to the queries of a task.
+func (w *attendWork) run(s *Step, c *layerCache, hd heads, t attendTask, g, split int) {
 	group := hd.queries / hd.keys
 	n := t.rows * group
 	w.start(s, hd, t, g, group)
-	first, last := s.position[t.row], s.position[t.row+t.rows-1]
-	lo := 0
-	if hd.window > 0 {
-		lo = max(0, first-hd.window+1)
-	}
-	for b := lo / blockKeys; b*blockKeys <= last; b++ {
+	lo, last := s.sees(hd, t)
+	end := min(last, (split+1)*splitKeys-1)
+	for b := max(lo, split*splitKeys) / blockKeys; b*blockKeys <= end; b++ {
 		firstPage, lastPage := max(b*blockPages, lo/PageTokens), min((b+1)*blockPages-1, last/PageTokens)
 		w.scoreBlock(c, hd, t.pages, g, n, firstPage, lastPage)
 		for i := range n {
 			w.weigh(hd, i, s.position[t.row+i/group], firstPage, lastPage)
 		}
 		w.addValues(c, hd, t.pages, g, n, firstPage, lastPage, last)
-	}
-	for i := range n {
-		out := w.out[i*roundUp(hd.valueDim):][:hd.valueDim]
-		at := ((t.row+i/group)*hd.queries + g*group + i%group) * hd.valueDim
-		kernel.MulScalar(s.attended[at:at+hd.valueDim], out, 1/w.sum[i])
 	}
 }
 
@@ -116,7 +129,9 @@ func (w *attendWork) scoreBlock(c *layerCache, hd heads, pages []int32, g, n, fi
 	}
 	o := kernel.Ordered{Rows: n, K: hd.dim, Cols: PageTokens, LDY: blockKeys, LDX: hd.dim, LDW: PageTokens}
 	for p := firstPage; p <= lastPage; p++ {
-		o.F32(w.scores[(p-firstPage)*PageTokens:], w.q, c.key(pages[p], g))
+		m, to := c.matrix(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
+		c.keys.multiply(o, to, w.q, m)
+		c.keys.scale(to, n, blockKeys, m, PageTokens)
 	}
 }
 
@@ -163,6 +178,8 @@ func (w *attendWork) addValues(c *layerCache, hd heads, pages []int32, g, n, fir
 	for p := firstPage; p <= lastPage; p++ {
 		o := kernel.Ordered{Rows: n, K: min(PageTokens, last+1-p*PageTokens), Cols: stride, LDY: stride,
 			LDX: blockKeys, LDW: stride}
-		o.F32(w.out, w.scores[(p-firstPage)*PageTokens:], c.value(pages[p], g))
+		m, weights := c.matrix(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
+		c.values.scale(weights, n, blockKeys, m, o.K)
+		c.values.multiply(o, w.out, weights, m)
 	}
 }

@@ -42,7 +42,7 @@ func (b *builder) model(p models.Parts) *Model {
 	if p.Head != nil {
 		m.head = b.kept(piece{weight: p.Head.Weight, bias: p.Head.Bias, rows: vocab})
 	}
-	m.bytes, m.rank, m.products = b.bytes, b.rank, b.products
+	m.bytes, m.rank, m.products, m.kv = b.bytes, b.rank, b.products, b.KV
 	return m
 }
 

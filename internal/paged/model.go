@@ -29,6 +29,8 @@ type Config struct {
 	Watch func(p *nn.Param, part int, x []float32, rows int)
 	// Threads is how many compute; 0 is all. Devices share them.
 	Threads int
+	// KV is how keys and values are kept; empty means f32.
+	KV KVFormat
 	// TP is over how many devices of this process heads, pages and the rows of matrices are split; 0 means 1.
 	TP int
 }
@@ -49,6 +51,7 @@ type Model struct {
 	cap       float32
 	pool      *kernel.Pool
 	rank      int
+	kv        KVFormat
 	products  []projection // those that adapters may change
 	bytes     int
 }
@@ -67,6 +70,12 @@ func New(m models.Model, c Config) (*Model, error) {
 		return nil, err
 	}
 	c.TP = max(1, c.TP)
+	if c.KV == "" {
+		c.KV = KVF32
+	}
+	if err := c.KV.check(); err != nil {
+		return nil, err
+	}
 	if c.Read == nil {
 		c.Read = func(p *nn.Param) (array.Array, error) {
 			if p.Value == nil {

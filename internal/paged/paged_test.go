@@ -196,19 +196,25 @@ func TestSharedSteps(t *testing.T) {
 		family  string
 		weights packed.Format
 		tp      int
+		kv      paged.KVFormat
+		length  int
 	}{
-		{"llama", "", 1}, {"mistral", "", 1}, {"gpt2", "", 2}, {"mixtral", "", 4}, {"gemma2", "", 1},
-		{"deepseek_v3", "", 2}, {"llama", packed.Int8, 4}, {"gpt2", packed.Int4, 1}, {"mixtral", packed.Int4, 1},
+		{"llama", "", 1, "", 290}, {"mistral", "", 1, paged.KVBF16, 290}, {"gpt2", "", 2, "", 290},
+		{"mixtral", "", 4, "", 290}, {"gemma2", "", 1, paged.KVInt8, 290}, {"deepseek_v3", "", 2, paged.KVInt8, 290},
+		{"llama", packed.Int8, 4, paged.KVBF16, 290}, {"gpt2", packed.Int4, 1, "", 290},
+		{"mixtral", packed.Int4, 1, paged.KVInt8, 290}, {"llama", "", 1, "", 2*paged.SplitKeys + 100},
+		{"qwen2", "", 2, paged.KVInt8, paged.SplitKeys + 100},
 	} {
-		t.Run(fmt.Sprintf("%s%s%d", c.family, c.weights, c.tp), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s%s%d%s%d", c.family, c.weights, c.tp, c.kv, c.length), func(t *testing.T) {
 			p, err := paged.New(model(t, c.family, nn.Config{Scope: session(t), Seed: 7}),
-				paged.Config{Threads: 2, Weights: c.weights, TP: c.tp})
+				paged.Config{Threads: 2, Weights: c.weights, TP: c.tp, KV: c.kv})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer p.Close()
 			r := rand.New(rand.NewPCG(3, 9))
-			const count, length, perSeq = 5, 290, 19
+			const count = 5
+			length, perSeq := c.length, c.length/paged.PageTokens+1
 			var all [][]int32
 			var want [][]float32
 			for range count {
@@ -224,8 +230,8 @@ func TestSharedSteps(t *testing.T) {
 				var who []int
 				room := 64
 				for i := range count {
-					n := min(1+r.IntN(1+r.IntN(40)), length-done[i], room)
-					if n <= 0 || r.IntN(3) == 0 {
+					n := min(1+r.IntN(1+r.IntN(c.length/7)), length-done[i], room)
+					if n <= 0 || r.IntN(3) == 0 || done[i] > paged.SplitKeys && r.IntN(3) > 0 {
 						continue
 					}
 					room -= n

@@ -39,13 +39,14 @@ type Step struct {
 	// lastAdapter is that of the last of them.
 	lastAdapter *Adapter
 
-	x, h, y  []float32 // the stream, what a layer takes of it, what it gives
-	q, k, v  []float32
-	attended []float32
-	inner    []float32
-	logits   []float32
-	workMu   sync.Mutex
-	work     []*attendWork // free
+	x, h, y   []float32 // the stream, what a layer takes of it, what it gives
+	q, k, v   []float32
+	attended  []float32
+	inner     []float32
+	logits    []float32
+	workMu    sync.Mutex
+	work      []*attendWork // free
+	splitList []splitWork
 
 	partRows, gatherRows, scatterRows []float32
 	// What all devices have together, and this one's part of the stream.

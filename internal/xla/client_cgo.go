@@ -12,7 +12,7 @@ import (
 	"github.com/gomlx/go-xla/pjrt"
 	"k8s.io/klog/v2"
 
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/hlo"
 )
 

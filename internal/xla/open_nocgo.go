@@ -5,7 +5,7 @@ package xla
 import (
 	"errors"
 
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 )
 
 // Open is an error: loading a plugin needs C.

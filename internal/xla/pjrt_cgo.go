@@ -222,7 +222,7 @@ import (
 	"github.com/gomlx/go-xla/pjrt"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 )
 
 // handle is an object of the plugin.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/galley-ml/galley/internal/backend"
-	"github.com/galley-ml/galley/internal/backend/backendtest"
+	"github.com/galley-ml/galley/backend"
+	"github.com/galley-ml/galley/backend/backendtest"
 	"github.com/galley-ml/galley/internal/xla"
 )
 

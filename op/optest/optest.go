@@ -14,9 +14,9 @@ import (
 )
 
 // Run checks all laws of each op, as subtests: it is complete and registered, its first and second derivative
-// are central differences, it is the same eagerly and compiled, with one thread and three, in place and not,
-// in 16-bit floats and f32, by its kernel and by its definition, as StableHLO, and on every device of a mesh
-// that splits it by its rule.
+// are central differences, its Taylor series are gradients of gradients, it is the same eagerly and compiled,
+// with one thread and three, in place and not, in 16-bit floats and f32, by its kernel and by its definition,
+// as StableHLO, and on every device of a mesh that splits it by its rule.
 func Run(t *testing.T, ops ...op.Op) {
 	t.Helper()
 	grid := Grid{Meshes: []string{"x=2", "x=3", "x=2,y=2"}, DTypes: []array.DType{array.F64, array.F32},
@@ -28,6 +28,7 @@ func Run(t *testing.T, ops ...op.Op) {
 		{"complete", Complete},
 		{"vjp", VJP},
 		{"second derivative", SecondDerivative},
+		{"taylor", Taylor},
 		{"traced", Traced},
 		{"threads", Threads},
 		{"in place", InPlace},

@@ -8,11 +8,11 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// taylorOrder is to which order the law holds series to Grad of Grad.
+// taylorOrder is to which order series are held to Grad of Grad; 2 of it where tests are to be short.
 const taylorOrder = 4
 
-// Taylor compares the derivatives of each op along a random direction, forward, with those that gradients
-// of gradients have, at two points, in f64.
+// Taylor compares the derivatives of an op along a random direction, forward, with those that gradients of
+// gradients have, at two points, in f64.
 func Taylor(t *testing.T, o op.Op, args []op.Arg) {
 	which := differentiable(o, args)
 	if len(which) == 0 {
@@ -22,10 +22,11 @@ func Taylor(t *testing.T, o op.Op, args []op.Arg) {
 	if testing.Short() {
 		order = 2
 	}
+	d := Device(t, 1)
 	for seed := range uint64(2) {
 		in := Fill(args, array.F64, 41+seed)
 		v := directions(in, which)
-		xs := Tensors(Device(t, 1).NewSession(), in)
+		xs := Tensors(d.NewSession(), in)
 		y := weighted(o, xs)
 		if y == nil {
 			return

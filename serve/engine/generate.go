@@ -134,7 +134,8 @@ func (e *Engine) submit(ctx context.Context, r Request, embed bool) (*request, e
 	var first *sequence
 	for i := range q.N {
 		e.arrivals++
-		s := &sequence{request: q, index: i, arrival: e.arrivals, after: first, embed: embed, draft: draft{right: 1}, adapter: adapter,
+		s := &sequence{request: q, index: i, arrival: e.arrivals, after: first, embed: embed,
+			draft: draft{right: 1}, adapter: adapter,
 			tokens:  append(make([]int32, 0, len(q.Prompt)+min(q.Tokens, 256)), q.Prompt...),
 			sampler: sample.New(q.Sampling, q.Prompt, i), text: newText(e.config.Decode, &q.Request)}
 		if q.Masks != nil {

@@ -43,6 +43,9 @@ func (e *Engine) compute() {
 		return
 	}
 	began := time.Now()
+	if e.draft != nil {
+		e.draft.guess(e.batch)
+	}
 	results := e.choose(e.step.Run(e.gather()))
 	took := time.Since(began)
 	e.mu.Lock()
@@ -58,11 +61,25 @@ func (e *Engine) compute() {
 		e.apply(it, results[i])
 	}
 	e.pace.note(took, tokens-prompts, prompts)
+	e.payoff(took, prompts, results)
 	e.stats.Steps++
 	if e.config.Observe != nil {
 		e.config.Observe(StepStats{Tokens: tokens, Took: took})
 	}
 	e.wake.Broadcast()
+}
+
+// payoff lets the drafter learn from a step without prompts whether guesses pay.
+func (e *Engine) payoff(took time.Duration, prompts int, results []result) {
+	if e.draft == nil || prompts > 0 || e.draft.read {
+		return
+	}
+	tokens, guesses := 0, false
+	for i := range e.batch {
+		tokens += len(results[i].choices)
+		guesses = guesses || len(e.batch[i].draft) > 0
+	}
+	e.draft.pays.note(guesses, took, tokens)
 }
 
 // result is what a step gives to one sequence: the tokens that were chosen, one and those that guesses were
@@ -94,6 +111,9 @@ func (e *Engine) apply(it *item, r result) {
 	if len(it.draft) > 0 {
 		right := max(0, len(r.choices)-1)
 		s.draft.learn(len(it.draft), right)
+		if s.drafted > 0 { // up to where guesses were right, of those that the draft model has seen
+			s.drafted = min(s.drafted, len(s.tokens)+right)
+		}
 		e.stats.Guessed += int64(len(it.draft))
 		e.stats.GuessedRight += int64(right)
 	}

@@ -11,9 +11,11 @@ import (
 type item struct {
 	*sequence
 	count int
-	// draft is guesses that follow, next the step's first row of logits that is the sequence's.
-	draft []int32
-	next  int
+	// draft is guesses that follow, of which there are at most guesses, next the step's first row of logits that
+	// is the sequence's.
+	draft   []int32
+	guesses int
+	next    int
 }
 
 // rows is how many rows of logits are the item's: none where tokens are left after it.
@@ -148,6 +150,9 @@ func (e *Engine) sweep(now time.Time) {
 
 // speculate adds guesses to the sequences that are being continued, where the step and their pages have room.
 func (e *Engine) speculate() {
+	if e.draft != nil && !e.draft.pays.try() {
+		return
+	}
 	room := e.step.Rows() - len(e.batch)
 	for i := range e.batch {
 		it := &e.batch[i]
@@ -155,10 +160,17 @@ func (e *Engine) speculate() {
 		if most <= 0 || it.embed {
 			continue
 		}
-		guess := it.sequence.draft.guess(it.tokens, most)
-		it.grow(e.pages, (len(it.tokens)+len(guess)+pageTokens-1)/pageTokens) // or what there is
-		it.draft = guess[:min(len(guess), len(it.pages)*pageTokens-len(it.tokens))]
-		room -= len(it.draft)
+		guess := most
+		if e.draft == nil {
+			it.draft = it.sequence.draft.guess(it.tokens, most)
+			guess = len(it.draft)
+		} else if it.sequence.draft.paused() {
+			continue
+		}
+		it.grow(e.pages, (len(it.tokens)+guess+pageTokens-1)/pageTokens) // or what there is
+		it.guesses = min(guess, len(it.pages)*pageTokens-len(it.tokens))
+		it.draft = it.draft[:min(len(it.draft), it.guesses)]
+		room -= it.guesses
 	}
 }
 
@@ -166,7 +178,7 @@ func (e *Engine) speculate() {
 func (e *Engine) batchTokens() int {
 	n := 0
 	for i := range e.batch {
-		n += e.batch[i].count + len(e.batch[i].draft)
+		n += e.batch[i].count + e.batch[i].guesses
 	}
 	return n
 }

@@ -18,6 +18,7 @@ type sequence struct {
 	computed int     // of how many the keys and values lie in pages
 	pages    []int32
 	hashes   []blockHash // of the pages that are full
+	drafted  int         // of how many tokens the draft model has keys and values
 	cached   int
 	waited   time.Duration // before its first step
 	began    bool          // its prompt was read at least once
@@ -93,5 +94,5 @@ func (s *sequence) advance(p *pages, n int) {
 // leave gives all pages back.
 func (s *sequence) leave(p *pages) {
 	p.release(s.pages)
-	s.pages, s.computed = nil, 0
+	s.pages, s.computed, s.drafted = nil, 0, 0
 }

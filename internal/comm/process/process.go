@@ -66,6 +66,10 @@ func Join(t comm.Transport) *Process {
 // anything else.
 func (p *Process) SetPatience(d time.Duration) { p.patience = d }
 
+// Lengths makes operands of a group longer than short bytes go by messages, and reductions in segments: for
+// suites that are to try both without long operands.
+func (p *Process) Lengths(short, segment int) { p.short, p.segment = short, segment }
+
 // Rank is this process's place among Size.
 func (p *Process) Rank() int { return p.rank }
 

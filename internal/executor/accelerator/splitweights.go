@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/op"

@@ -13,10 +13,32 @@ type stripState struct {
 	target
 	m, k, a, row, row3, col, b, ldb, c, ldc, masks reg.Register
 	count, pa, pa4, pb                             reg.Register
+	// half makes the last vector one of half as many lanes.
+	half bool
+}
+
+// stripWidths is how many columns a strip may have, in half vectors: the kernel
+// takes no more lanes than it needs, to half a vector. AVX2 takes whole vectors.
+func (t target) stripWidths() []int {
+	if t.wide() {
+		return []int{1, 2, 3, 4, 5, 6, 7, 8}
+	}
+	return []int{2, 4}
+}
+
+// stripHeights is how many rows at a time have their sums in registers.
+func (t target) stripHeights(vectors int) []int {
+	switch {
+	case t.wide() && vectors == 4:
+		return []int{6, 4, 2, 1}
+	case !t.wide() && vectors == 2:
+		return []int{4, 2, 1}
+	}
+	return []int{8, 4, 2, 1}
 }
 
 // strip generates the product of rows of A in place and a strip of B: as many
-// rows at a time as are left, of one or two vectors of columns.
+// rows at a time as are left, of one to four vectors of columns.
 func (t target) strip() {
 	t.text("Strip", "m, k int, a unsafe.Pointer, row, col int, b unsafe.Pointer, ldb int, "+
 		"c unsafe.Pointer, ldc, cols int, alpha uint64, update Update")
@@ -29,23 +51,29 @@ func (t target) strip() {
 	s.row, s.col, s.ldb, s.ldc = t.scaled("row"), t.scaled("col"), t.scaled("ldb"), t.scaled("ldc")
 	LEAQ(Mem{Base: s.row, Index: s.row, Scale: 2}, s.row3)
 	cols := Load(Param("cols"), GP64())
-	s.masks = t.masks(cols, 2)
-	CMPQ(cols, Imm(uint64(t.lanes)))
-	JLE(LabelRef("narrow8"))
-	s.bodies("wide", 2)
-	s.bodies("narrow", 1)
+	widths := t.stripWidths()
+	s.masks = t.masks(cols, (widths[len(widths)-1]+1)/2)
+	for i, w := range widths {
+		next := "return"
+		if i+1 < len(widths) {
+			next = fmt.Sprint("width", widths[i+1])
+			CMPQ(cols, Imm(uint64(w*t.lanes/2)))
+			JG(LabelRef(next))
+		}
+		s.half = w%2 == 1
+		s.bodies(fmt.Sprintf("w%dh", w), (w+1)/2)
+		if next != "return" {
+			Label(next)
+		}
+	}
 	Label("return")
 	VZEROUPPER()
 	RET()
 }
 
-// bodies generates the loops over eight, four, two and single rows.
+// bodies generates the loops over many rows, fewer, and single ones.
 func (s stripState) bodies(name string, vectors int) {
-	heights := []int{8, 4, 2, 1}
-	if !s.wide() && vectors == 2 {
-		Label(name + "8")
-		heights = heights[1:]
-	}
+	heights := s.stripHeights(vectors)
 	for i, h := range heights {
 		next := "return"
 		if i+1 < len(heights) {
@@ -54,6 +82,15 @@ func (s stripState) bodies(name string, vectors int) {
 		s.body(fmt.Sprint(name, h), next, h, vectors)
 	}
 	JMP(LabelRef("return"))
+}
+
+// part is a register as vector j of a row: its lower half, where that is all
+// that the last one needs.
+func (s stripState) part(v reg.VecPhysical, j, vectors int) reg.VecPhysical {
+	if s.half && j == vectors-1 {
+		return v.AsY().(reg.VecPhysical)
+	}
+	return v
 }
 
 // body generates the loop that takes height rows while that many are left.
@@ -76,8 +113,17 @@ func (s stripState) body(name, next string, height, vectors int) {
 	JNZ(LabelRef(name + "Term"))
 	s.write(name, height, vectors)
 	SUBQ(Imm(uint64(height)), s.m)
-	LEAQ(Mem{Base: s.a, Index: s.row, Scale: uint8(height)}, s.a)
+	s.skipRows(height)
 	JMP(LabelRef(name))
+}
+
+// skipRows moves a behind height rows: addresses have no scale of six.
+func (s stripState) skipRows(height int) {
+	if height == 6 {
+		LEAQ(Mem{Base: s.a, Index: s.row3, Scale: 2}, s.a)
+		return
+	}
+	LEAQ(Mem{Base: s.a, Index: s.row, Scale: uint8(height)}, s.a)
 }
 
 // term adds one term to height rows. The sums are in registers 0 and on, the
@@ -86,14 +132,16 @@ func (s stripState) term(height, vectors int) {
 	sums := height * vectors
 	rowB := func(j int) reg.VecPhysical { return s.vec(sums + j) }
 	for j := range vectors {
-		s.loadMasked(Mem{Base: s.pb, Disp: j * s.bytes()}, s.masks, j, s.vec(sums+vectors), rowB(j))
+		b := s.part(rowB(j), j, vectors)
+		s.loadMasked(Mem{Base: s.pb, Disp: j * s.bytes()}, s.masks, j, s.vec(sums+vectors), b)
 	}
 	ADDQ(s.ldb, s.pb)
 	for i := range height {
 		f := s.vec(sums + vectors + i%2)
 		s.broadcast(s.elementA(i), f)
 		for j := range vectors {
-			s.fma(rowB(j), f, s.vec(i*vectors+j))
+			p := func(v reg.VecPhysical) reg.VecPhysical { return s.part(v, j, vectors) }
+			s.fma(p(rowB(j)), p(f), p(s.vec(i*vectors+j)))
 		}
 	}
 	ADDQ(s.col, s.pa)
@@ -120,7 +168,7 @@ func (s stripState) elementA(i int) Mem {
 
 // write writes height rows and moves c behind them.
 func (s stripState) write(name string, height, vectors int) {
-	w := writer{s.target, s.c, s.ldc, nil, s.masks, height * vectors}
+	w := writer{s.target, s.c, s.ldc, nil, s.masks, height * vectors, s.part}
 	s.broadcastScale(s.vec(w.scale))
 	update := Load(Param("update"), GP8())
 	TESTB(update, update)

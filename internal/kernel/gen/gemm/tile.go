@@ -202,7 +202,7 @@ func (t target) writeTile(c, ldc reg.Register) {
 	masks := t.masks(cols, vectors)
 	TESTB(update, update)
 	JNZ(LabelRef("accumulate"))
-	w := writer{t, c, ldc, left, masks, scale}
+	w := writer{t, c, ldc, left, masks, scale, wholeVector}
 	if t.wide() {
 		w.rows("put", rows, vectors, overwriteMasked)
 		Label("accumulate")
@@ -228,7 +228,11 @@ type writer struct {
 	target
 	c, ldc, left, masks reg.Register
 	scale               int // the register of the scale
+	// part is a register as vector j of a row of so many.
+	part func(v reg.VecPhysical, j, vectors int) reg.VecPhysical
 }
+
+func wholeVector(v reg.VecPhysical, _, _ int) reg.VecPhysical { return v }
 
 // writing is one way to write a vector of sums.
 type writing int
@@ -258,9 +262,9 @@ func (w writer) rows(label string, rows, vectors int, how writing) {
 
 // row writes one row. The two registers after the scale are free.
 func (w writer) row(i, vectors int, how writing) {
-	scale, tmp, old := w.vec(w.scale), w.vec(w.scale+1), w.vec(w.scale+2)
 	for j := range vectors {
-		sum := w.vec(i*vectors + j)
+		part := func(k int) reg.VecPhysical { return w.part(w.vec(k), j, vectors) }
+		scale, tmp, old, sum := part(w.scale), part(w.scale+1), part(w.scale+2), part(i*vectors+j)
 		m := Mem{Base: w.c, Disp: j * w.bytes()}
 		switch how {
 		case overwriteFull, overwriteMasked:

@@ -23,7 +23,8 @@ type target struct {
 	lanes     int
 }
 
-var targets = []target{{"AVX512", "F32", 16}, {"AVX512", "BF16", 16}, {"AVX2", "F32", 8}, {"AVX2", "BF16", 8}}
+var targets = []target{{"AVX512", "F32", 16}, {"AVX512", "BF16", 16}, {"AVX512", "I8", 16},
+	{"AVX2", "F32", 8}, {"AVX2", "BF16", 8}, {"AVX2", "I8", 8}}
 
 func main() {
 	ConstraintExpr("!noasm")
@@ -39,12 +40,7 @@ func main() {
 
 func (t target) wide() bool { return t.isa == "AVX512" }
 
-func (t target) size() int {
-	if t.elem == "F32" {
-		return 4
-	}
-	return 2
-}
+func (t target) size() int { return map[string]int{"F32": 4, "BF16": 2, "I8": 1}[t.elem] }
 
 // vectors is how many vectors of columns are summed at once.
 func (t target) vectors(rows, cols int) int {
@@ -68,7 +64,7 @@ type state struct {
 }
 
 func (t target) product(rows, cols int) {
-	elem := map[string]string{"F32": "float32", "BF16": "uint16"}[t.elem]
+	elem := map[string]string{"F32": "float32", "BF16": "uint16", "I8": "int8"}[t.elem]
 	TEXT(fmt.Sprintf("ordered%sx%dx%d%s", t.elem, rows, cols, t.isa), attr.NOSPLIT,
 		fmt.Sprintf("func(k int, y *float32, ldy int, x *float32, ldx int, w *%s, ldw int)", elem))
 	Pragma("noescape")
@@ -150,12 +146,16 @@ func (s state) termOfOne() {
 // load widens a vector of w.
 func (s state) load(disp int, to reg.VecPhysical) {
 	m := Mem{Base: s.w, Disp: disp}
-	if s.elem == "F32" {
+	switch s.elem {
+	case "F32":
 		VMOVUPS(m, to)
-		return
+	case "BF16":
+		VPMOVZXWD(m, to)
+		VPSLLD(Imm(16), to, to)
+	case "I8":
+		VPMOVSXBD(m, to)
+		VCVTDQ2PS(to, to)
 	}
-	VPMOVZXWD(m, to)
-	VPSLLD(Imm(16), to, to)
 }
 
 // element is the factor of row i.

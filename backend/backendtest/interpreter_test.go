@@ -3,8 +3,8 @@ package backendtest_test
 import (
 	"testing"
 
-	"github.com/galley-ml/galley/internal/backend"
-	"github.com/galley-ml/galley/internal/backend/backendtest"
+	"github.com/galley-ml/galley/backend"
+	"github.com/galley-ml/galley/backend/backendtest"
 )
 
 func TestConformance(t *testing.T) {

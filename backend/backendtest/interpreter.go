@@ -5,11 +5,10 @@ import (
 	"fmt"
 
 	"github.com/galley-ml/galley/array"
-	"github.com/galley-ml/galley/internal/backend"
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/hlo/interp"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/internal/lower"
 )
 
 // Interpreter is a backend of n devices that takes StableHLO, as accelerators do, and computes what it means,
@@ -59,8 +58,7 @@ func (d *interpreter) compile(fs []*ir.Func, on []backend.Backend, o backend.Opt
 		}
 		e.donated[i] = true
 	}
-	text, err := lower.SPMD(fs, lower.ModuleConfig{Config: hlo.Config{Replicas: len(fs)}, Donate: lower.Donations(e.f,
-		o.Donate)})
+	text, err := backend.StableHLO(o, fs...)
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %w", e.f.Name(), err)
 	}

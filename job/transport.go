@@ -1,0 +1,81 @@
+package job
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/internal/strict"
+)
+
+// What connects the processes of a job; package jobtest has the suite that a Transport must pass.
+type (
+	// Transport carries bytes between processes: notes in order, and messages by number.
+	Transport = comm.Transport
+	// Message is one end of bytes that go from one process to another, and Transfer messages under way.
+	Message  = comm.Message
+	Transfer = comm.Transfer
+)
+
+// NoteBytes is the most that a note may have.
+const NoteBytes = comm.NoteBytes
+
+// transportVariable names the transport that Join is to use.
+const transportVariable = "GALLEY_TRANSPORT"
+
+// mpiName is the transport that is meant where none is named.
+const mpiName = "mpi"
+
+var transports = struct {
+	sync.Mutex
+	connect map[string]func() (Transport, error)
+}{connect: map[string]func() (Transport, error){}}
+
+// Register makes a transport of another module known: where GALLEY_TRANSPORT has its name, Join calls connect,
+// which returns when this process can reach all others. A nil Transport is a process by itself.
+func Register(name string, connect func() (Transport, error)) error {
+	transports.Lock()
+	defer transports.Unlock()
+	switch {
+	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' }):
+		return fmt.Errorf("transport %q: want a name of one word", name)
+	case name == mpiName || transports.connect[name] != nil:
+		return fmt.Errorf("transport %s: there is a transport of that name", name)
+	case connect == nil:
+		return fmt.Errorf("transport %s: it has no function that connects", name)
+	}
+	transports.connect[name] = connect
+	return nil
+}
+
+// joinNamed joins by the transport of that name.
+func joinNamed(name string) (*Job, error) {
+	transports.Lock()
+	connect := transports.connect[name]
+	names := append(slices.Sorted(maps.Keys(transports.connect)), mpiName)
+	transports.Unlock()
+	if connect == nil {
+		return nil, fmt.Errorf("%s=%s: unknown: want one of %s; did you mean %s?", transportVariable, name,
+			strings.Join(names, ", "), strict.Nearest(name, names))
+	}
+	t, err := connect()
+	if err != nil {
+		return nil, fmt.Errorf("%s=%s: %w", transportVariable, name, err)
+	}
+	if t == nil || t.Size() == 1 {
+		return nil, nil
+	}
+	return Over(t, transportVariable, name)
+}
+
+// named is the transport that the environment asks for; empty is MPI.
+func named() string {
+	if name := os.Getenv(transportVariable); name != mpiName {
+		return name
+	}
+	return ""
+}

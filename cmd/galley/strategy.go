@@ -25,7 +25,7 @@ type strategyFlags struct {
 	Host      int    `help:"Neighbouring devices that share a host: collectives go within hosts, then between them. 0 is all."`
 	Recompute string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`
 	AMP       string `name:"amp" help:"Compute in bf16 or f16, with f32 weights in the optimizer." enum:"off,bf16,f16" default:"off"`
-	Offload   string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters; with :DIR behind them in files." default:"none"`
+	Offload   string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters, experts; with :DIR behind them in files." default:"none"`
 }
 
 // strategy is what the flags say, or nil where they ask for one device as it is.

@@ -108,6 +108,7 @@ func TestServeMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &serveCmd{Dirs: []string{dir}, Running: 1, Budget: 1, MaxBodyMb: 1, Keys: keys, Host: "127.0.0.1"}
+	c.TP = 1
 	if err := c.Run(); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("keys that others can read: got %v", err)
 	}

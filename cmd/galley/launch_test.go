@@ -86,6 +86,28 @@ func TestLaunchMistakes(t *testing.T) {
 	}
 }
 
+// TestLaunchBinds: processes are on threads of their own, and train the same.
+func TestLaunchBinds(t *testing.T) {
+	needMPICH(t)
+	if allowed, err := allowedThreads(); err != nil || len(allowed) < 2 {
+		t.Skipf("two threads are needed: %v, %v", allowed, err)
+	}
+	train := append(strings.Fields("train --steps 2 --mesh dp=2"), tinyRun...)
+	want := losses(t, galleyCommand(t, train...))
+	got := losses(t, galleyCommand(t, append(strings.Fields("launch -n 2 --bind cores --"), train...)...))
+	if got != want || want == "" {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	out, err := galleyCommand(t, strings.Fields("launch -n 2 --bind cores -- doctor --cluster")...).CombinedOutput()
+	if allowed, _ := allowedThreads(); len(allowed) == 2 && strings.Count(string(out), ": 1 thread(s)") != 2 || err != nil {
+		t.Errorf("got %v and %s, want one thread each", err, out)
+	}
+	out, err = galleyCommand(t, strings.Fields("launch -n 99999 --bind cores -- train")...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "99999 processes for") {
+		t.Errorf("got %v and %s", err, out)
+	}
+}
+
 // started is a run without an end, once its first step is told; pids are its processes.
 func started(t *testing.T) (cmd *exec.Cmd, out *bytes.Buffer, pids []int) {
 	t.Helper()

@@ -57,7 +57,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
-	if err := kernel.CheckLimit(); err != nil {
+	if err := errors.Join(bindSelf(), kernel.CheckLimit()); err != nil {
 		return report(err)
 	}
 	silence()

@@ -35,8 +35,8 @@ func GGUFTokenizer(path string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// GGUFChatTemplate is the chat template that a file holds, empty where it holds none, and the special tokens that
-// it may name.
+// GGUFChatTemplate is the chat template that a file holds, empty where it holds none, and the special tokens
+// that it may name.
 func GGUFChatTemplate(path string) (text string, tokens map[string]any, err error) {
 	f, err := gguf.Open(path)
 	if err != nil {

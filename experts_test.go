@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/distribute"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/op"
+	"github.com/galley-ml/galley/strategy"
 )
 
 func smallMixtral() models.Config {
@@ -155,5 +156,41 @@ func TestExpertsByHost(t *testing.T) {
 				t.Errorf("no exchange goes by hosts:\n%s", text)
 			}
 		})
+	}
+}
+
+// TestExpertsAway: with the matrices of experts and the optimizer's state of them in the host's memory or in
+// files, steps have the same bits, and devices keep neither; the store has both.
+func TestExpertsAway(t *testing.T) {
+	t.Parallel()
+	c := smallMixtral()
+	c.Experts = 8
+	for _, s := range []galley.Strategy{{}, {Micro: 2}, {DP: 2, EP: 2, Zero: 1}, {PP: 2, Micro: 2}} {
+		t.Run(s.String(), func(t *testing.T) {
+			run := func(o strategy.Offload) (curve []float64, m galley.DeviceMemory, elsewhere int) {
+				s.Offload = o
+				x, err := tryTrial(t, c, array.F32, &s, array.Shape{8, 9})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := x.planned(t)
+				return x.train(t, 4), p.Memory[0], p.Step.Elsewhere(0)
+			}
+			want, near, _ := run(strategy.Offload{Experts: 1e-9}) // as one op, and none is away
+			for _, o := range []strategy.Offload{{Experts: 1}, {Experts: 1, Dir: t.TempDir()},
+				{Experts: 0.5, Optimizer: 1}} {
+				got, m, elsewhere := run(o)
+				if !slices.Equal(got, want) {
+					t.Errorf("%v: losses and norms are %v, want %v", o, got, want)
+				}
+				if o.Experts == 1 && (2*m.Weights > near.Weights || 2*m.Slots > near.Slots || elsewhere < near.Weights) {
+					t.Errorf("%v: a device keeps %+v and %d bytes elsewhere, with experts in memory %+v", o, m, elsewhere, near)
+				}
+			}
+		})
+	}
+	if _, err := tryTrial(t, smallLlama(), array.F32, &galley.Strategy{Offload: strategy.Offload{Experts: 1}},
+		array.Shape{4, 9}); err == nil || !strings.Contains(err.Error(), "llama has none") {
+		t.Errorf("a model without experts: %v", err)
 	}
 }

@@ -17,9 +17,10 @@ type Span = step.Span
 
 // The kinds of spans.
 const (
-	SpanWork     = step.Work
-	SpanExchange = step.Exchange
-	SpanMessage  = step.Message
+	SpanWork       = step.Work
+	SpanExchange   = step.Exchange
+	SpanMessage    = step.Message
+	SpanCollective = step.Collective
 )
 
 // DeviceMemory is what a device needs for a step, in bytes: Weights, the optimizer's Slots and gradients'

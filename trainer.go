@@ -38,7 +38,8 @@ type Backend = backend.Backend
 
 // XLAConfig says which PJRT plugin runs programs; the zero value is the first that is found. Plugin is its
 // path, Flags are XLA's own, Options the plugin's; Cache is a directory of compiled programs, Dump is told
-// the StableHLO of each, and Mock is how many devices CUDA's plugin pretends to have.
+// the StableHLO of each, Mock is how many devices CUDA's plugin pretends to have, and Values how plugins of
+// several processes tell each other values.
 type XLAConfig = xla.Config
 
 // XLA is the devices of a PJRT plugin: GPUs, TPUs. A program takes the first, or with a strategy as many as

@@ -71,6 +71,9 @@ func View(dtype DType, shape Shape, data []byte) Array {
 	return Array{dtype: dtype, shape: shape, data: data}
 }
 
+// Absent is an array whose bytes are elsewhere: it has a type and no data.
+func Absent(dtype DType, shape Shape) Array { return Array{dtype: dtype, shape: shape} }
+
 // FromSlice makes an array over data, which it shares. It panics if the shape does not fit.
 func FromSlice[T Elem](data []T, shape ...int) Array {
 	var zero T

@@ -35,6 +35,25 @@ func GGUFTokenizer(path string) ([]byte, error) {
 	return []byte(text), nil
 }
 
+// GGUFChatTemplate is the chat template that a file holds, empty where it holds none, and the special tokens
+// that it may name.
+func GGUFChatTemplate(path string) (text string, tokens map[string]any, err error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return "", nil, fmt.Errorf("models: %w", err)
+	}
+	defer f.Close()
+	text, _ = f.Meta["tokenizer.chat_template"].(string)
+	all, _ := f.Meta["tokenizer.ggml.tokens"].([]any)
+	tokens = map[string]any{}
+	for _, name := range []string{"bos", "eos"} {
+		if id, ok := f.Meta["tokenizer.ggml."+name+"_token_id"].(uint64); ok && id < uint64(len(all)) {
+			tokens[name+"_token"] = all[id]
+		}
+	}
+	return text, tokens, nil
+}
+
 // readGGUFConfig is a model's shape by the metadata of its file.
 func readGGUFConfig(path string) (Config, error) {
 	f, err := gguf.Open(path)

@@ -59,11 +59,15 @@ type RecurrentConfig struct {
 	NoBias bool
 	// ReLU is for plain recurrent layers, in place of tanh.
 	ReLU bool
+	// Scan has the steps as one op, op.Scan, in place of as many nodes as there are steps: programs do not grow
+	// with sequences. Numbers are the same.
+	Scan bool
 }
 
 // Recurrent is layers that go through a sequence step by step. The number of steps is that of the traced or
-// given tensor: the steps are unrolled. Tensors have PyTorch's names.
+// given tensor: the steps are unrolled, or one op. Tensors have PyTorch's names.
 type Recurrent struct {
+	scan bool
 	// cells is by layer and direction.
 	cells  [][]cell
 	states int
@@ -88,7 +92,7 @@ func NewLSTM(in *Init, from, hidden int, c RecurrentConfig) *Recurrent {
 
 func newRecurrent(in *Init, from, hidden, n int, c RecurrentConfig, of func(g gates) cell,
 	states int) *Recurrent {
-	r := &Recurrent{states: states}
+	r := &Recurrent{states: states, scan: c.Scan}
 	for layer := range max(c.Layers, 1) {
 		r.dropouts = append(r.dropouts, NewDropout(in.Index(layer), c.Dropout))
 		directions := []string{fmt.Sprintf("_l%d", layer)}
@@ -133,7 +137,11 @@ func (r *Recurrent) Run(x *op.Tensor, state []*op.Tensor) (y *op.Tensor, last []
 				at := layer*each + d*r.states
 				before = state[at : at+r.states]
 			}
-			out, end := unroll(c, x, before, d > 0)
+			along := unroll
+			if r.scan {
+				along = scanned
+			}
+			out, end := along(c, x, before, d > 0)
 			ys, last = append(ys, out), append(last, end...)
 		}
 		if x = ys[0]; len(ys) > 1 {
@@ -162,4 +170,17 @@ func unroll(c cell, x *op.Tensor, state []*op.Tensor, backward bool) (y *op.Tens
 		outs[t] = state[0]
 	}
 	return op.Stack(outs, 1), state
+}
+
+// scanned is unroll as one op.
+func scanned(c cell, x *op.Tensor, state []*op.Tensor, backward bool) (y *op.Tensor, end []*op.Tensor) {
+	if state == nil {
+		state = c.first(x)
+	}
+	steps := op.Transpose(c.inputs(x), 1, 0, 2)
+	end, ys := op.ScanWith(op.ScanConfig{Reverse: backward}, func(s, x []*op.Tensor) (next, y []*op.Tensor) {
+		next = c.step(x[0], s)
+		return next, next[:1]
+	}, state, []*op.Tensor{steps})
+	return op.Transpose(ys[0], 1, 0, 2), end
 }

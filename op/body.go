@@ -17,6 +17,8 @@ type Bodied interface {
 	// stead, which take and give the same.
 	Bodies(in []Type) ([]*ir.Func, error)
 	WithBodies(bodies []*ir.Func) Op
+	// Trips is how often they run, at most; 1 where nobody knows.
+	Trips(in []Type) int
 }
 
 // Trimmer is an op that can do without some of its results. Trim is the op that gives the used ones: its

@@ -51,6 +51,8 @@ func (o cond) bodyTypes(in []Type) [][]Type { return [][]Type{in[1:], in[1:]} }
 
 func (o cond) Bodies(in []Type) ([]*ir.Func, error) { return bodiesOf(o, in) }
 
+func (cond) Trips([]Type) int { return 1 }
+
 func (o cond) WithBodies(fs []*ir.Func) Op {
 	o.Then, o.Else = fs[0].String(), fs[1].String()
 	return o
@@ -129,8 +131,12 @@ func pruned(f *ir.Func, err error) (*ir.Func, error) {
 	return b.Build(replayLive(b, f, b.ParamsOf(f))...)
 }
 
-func (o cond) Rule(in []Type) mesh.Rule { return flowRule(o, in) }
-func (o cond) Localize(at *Place) (Op, error) {
+func (o cond) Rule(in []Type) mesh.Rule                    { return flowRule(o, in) }
+func (o cond) Localize(at *Place) (Op, error)              { return o.localized(at) }
+func (o cond) CooperativeRule(in []Type) CooperativeRule   { return flowTogether(o, in) }
+func (o cond) Cooperate(at *Place, in []*Tensor) []*Tensor { return together(o, at, in) }
+
+func (o cond) localized(at *Place) (Op, error) {
 	fs, local, err := localBodies(o, at)
 	if err != nil {
 		return nil, err

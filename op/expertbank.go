@@ -54,13 +54,16 @@ func addScaled[T floats](dst []T, by T, src []T) { kernel.Axpy(dst, by, src) }
 type expertBank[T floats] struct {
 	inner, width, out int
 	gateUp, down      []T
+	pieces            *expertPieces[T]
 }
 
 // newExpertBank is the matrices among the operands of experts.
-func newExpertBank[T floats](in []array.Array) *expertBank[T] {
+func newExpertBank[T floats](env *Env, in []array.Array) *expertBank[T] {
 	g, d := in[3].Shape(), in[4].Shape()
-	return &expertBank[T]{inner: g[2], width: g[3], out: d[1], gateUp: array.Data[T](in[3]),
+	b := &expertBank[T]{inner: g[2], width: g[3], out: d[1], gateUp: array.Data[T](in[3]),
 		down: array.Data[T](in[4])}
+	b.pieces = newExpertPieces(env, b)
+	return b
 }
 
 // expertBlock is how many rows an expert computes at once: fixed, so that memory is bounded and sums keep
@@ -77,6 +80,9 @@ type expertRows[T floats] struct {
 func (b *expertBank[T]) forward(env *Env, lists [][]int, rows expertRows[T]) {
 	m := b.newScratch(lists)
 	for e, pairs := range lists {
+		if len(pairs) > 0 {
+			b.pieces.bring(lists, e)
+		}
 		for lo := 0; lo < len(pairs); lo += expertBlock {
 			block := pairs[lo:min(lo+expertBlock, len(pairs))]
 			b.hidden(env, m, e, block, rows.read)
@@ -102,9 +108,6 @@ func (b *expertBank[T]) newScratch(lists [][]int) *expertScratch[T] {
 	return &expertScratch[T]{x: make([]T, n*b.width), h: make([]T, 2*n*b.inner), a: make([]T, n*b.inner),
 		y: make([]T, n*b.out)}
 }
-
-func (b *expertBank[T]) gateUpOf(e int) []T { return rowOf(b.gateUp, e, 2*b.inner*b.width) }
-func (b *expertBank[T]) downOf(e int) []T   { return rowOf(b.down, e, b.out*b.inner) }
 
 // product is dst [m, n] = rows [m, k] · w.
 func (b *expertBank[T]) product(env *Env, m, n, k int, rows []T, w kernel.Operand[T], dst []T) {
@@ -151,6 +154,9 @@ func (b *expertBank[T]) backward(env *Env, lists [][]int, g expertGrads[T], rows
 		n*b.width)
 	weights, dweights := make([]T, n), make([]T, n)
 	for e, pairs := range lists {
+		if len(pairs) > 0 {
+			b.pieces.bring(lists, e)
+		}
 		for lo := 0; lo < len(pairs); lo += expertBlock {
 			block := pairs[lo:min(lo+expertBlock, len(pairs))]
 			b.hidden(env, m, e, block, rows.read)

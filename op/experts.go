@@ -130,7 +130,7 @@ func (o experts) Eval(env *Env, in, out []array.Array) {
 }
 
 func runExperts[T floats](env *Env, o experts, in []array.Array, out array.Array) {
-	b, r := newExpertBank[T](in), newRouting(o, in[1], in[3].Shape()[0], o.Offset, o.Total)
+	b, r := newExpertBank[T](env, in), newRouting(o, in[1], in[3].Shape()[0], o.Offset, o.Total)
 	x, weight, y := array.Data[T](in[0]), array.Data[T](in[2]), array.Data[T](out)
 	clear(y)
 	b.forward(env, r.lists, expertRows[T]{

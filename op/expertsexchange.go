@@ -73,7 +73,7 @@ func (o expertsExchange) Eval(env *Env, in, out []array.Array) {
 }
 
 func runExpertsExchange[T floats](env *Env, o expertsExchange, in []array.Array, out array.Array) {
-	b, t := newExpertBank[T](in), newExpertTraffic(env, o, in)
+	b, t := newExpertBank[T](env, in), newExpertTraffic(env, o, in)
 	x, weight, y := array.Data[T](in[0]), array.Data[T](in[2]), array.Data[T](out)
 	got := sendRows(t, b.width, func(pair int, dst []T) { copy(dst, rowOf(x, pair/t.perRow, b.width)) })
 	back := make([]T, t.gets()*b.out)
@@ -131,7 +131,7 @@ func (o expertsExchangeGrad) Eval(env *Env, in, out []array.Array) {
 }
 
 func runExpertsExchangeGrad[T floats](env *Env, o expertsExchangeGrad, in, out []array.Array) {
-	b, t := newExpertBank[T](in), newExpertTraffic(env, expertsExchange(o), in)
+	b, t := newExpertBank[T](env, in), newExpertTraffic(env, expertsExchange(o), in)
 	for _, a := range out {
 		clear(a.Bytes())
 	}

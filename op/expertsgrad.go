@@ -62,7 +62,7 @@ func (o expertsGrad) Eval(env *Env, in, out []array.Array) {
 }
 
 func runExpertsGrad[T floats](env *Env, o expertsGrad, in, out []array.Array) {
-	b, r := newExpertBank[T](in), newRouting(o, in[1], in[3].Shape()[0], o.Offset, o.Total)
+	b, r := newExpertBank[T](env, in), newRouting(o, in[1], in[3].Shape()[0], o.Offset, o.Total)
 	for _, a := range out {
 		clear(a.Bytes())
 	}

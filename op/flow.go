@@ -12,6 +12,8 @@ type flow interface {
 	// texts is the programs, bodyTypes what each takes where the op takes in.
 	texts() []string
 	bodyTypes(in []Type) [][]Type
+	// localized is the op as a device runs it.
+	localized(at *Place) (Op, error)
 	// ties says which dims of operands and results are dims of the programs' parameters and results.
 	ties(t *flowTies)
 	// states is what results are along a class of dims that is split; false if they are nothing of use.
@@ -130,4 +132,13 @@ func emitZero(w *hlo.Writer, refs []hlo.Ref, which []int) []hlo.Ref {
 		refs[i] = w.Constant(refs[i].Type, 0)
 	}
 	return refs
+}
+
+// together applies what a device does in an op's stead where devices work together.
+func together(o flow, at *Place, in []*Tensor) []*Tensor {
+	local, err := o.localized(at)
+	if err != nil {
+		return invalidated(in, len(at.Out), err)
+	}
+	return ir.Apply(local, in...)
 }

@@ -157,7 +157,8 @@ func all(f func(x []*op.Tensor) []*op.Tensor) func(x []*op.Tensor) []*op.Tensor 
 }
 
 // optimized traces, optimizes, prints, parses and runs a program.
-func optimized(t *testing.T, d *cpu.Device, in []array.Array, f func(x []*op.Tensor) []*op.Tensor) []array.Array {
+func optimized(t *testing.T, d *cpu.Device, in []array.Array,
+	f func(x []*op.Tensor) []*op.Tensor) []array.Array {
 	t.Helper()
 	b := ir.NewBuilder("main")
 	var xs []*op.Tensor

@@ -25,8 +25,10 @@ type flowTies struct {
 	// rules is those of nodes, by body.
 	rules [][]*mesh.Parsed
 	// letters is the factor of each root that operands or results have, and split what results are along it.
-	letters map[int]byte
+	letters map[flowName]byte
 	split   map[int]*flowClass
+	// joint is the classes along which devices can work together, by sums inside the bodies.
+	joint map[int]bool
 }
 
 // handle is the dims of one tensor.
@@ -37,7 +39,8 @@ func newFlowTies(o flow, in []Type) (*flowTies, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &flowTies{in: in, out: out, letters: map[int]byte{}, split: map[int]*flowClass{}}
+	t := &flowTies{in: in, out: out, letters: map[flowName]byte{}, split: map[int]*flowClass{},
+		joint: map[int]bool{}}
 	if t.bodies, err = o.Bodies(in); err != nil {
 		return nil, err
 	}
@@ -208,20 +211,36 @@ func tiesOf(o flow, in []Type) (*flowTies, error) {
 	return t, nil
 }
 
-// name gives the classes that operands and results have a letter each.
+// name gives the classes that operands and results have a letter each. What is whole and has several dims of
+// a tensor has as many, so that nothing spreads from one of them to another.
 func (t *flowTies) name(o flow) {
 	for _, h := range slices.Concat(t.operands, t.results) {
 		for d := range h.rank {
 			r := t.root(h.base + d)
-			if _, ok := t.letters[r]; ok || len(t.letters) == len(letters) {
+			at := flowName{r, t.before(h, d)}
+			if _, ok := t.letters[at]; ok || len(t.letters) == len(letters) {
 				continue
 			}
-			t.letters[r] = letters[len(t.letters)]
+			t.letters[at] = letters[len(t.letters)]
 			if !t.whole[r] {
 				t.follow(o, r)
 			}
 		}
 	}
+}
+
+// flowName is a class, and which of the dims it is that one tensor has of it.
+type flowName struct{ class, number int }
+
+// before is how many dims before one are of its class.
+func (t *flowTies) before(h handle, dim int) int {
+	n := 0
+	for d := range dim {
+		if t.root(h.base+d) == t.root(h.base+dim) {
+			n++
+		}
+	}
+	return n
 }
 
 // follow finds what results are where a class is split, or keeps it whole.
@@ -234,12 +253,15 @@ func (t *flowTies) follow(o flow, class int) {
 			ok = false
 		}
 	}
-	if !ok {
-		t.keepWhole(class)
+	if ok {
+		c.results = states
+		t.split[class] = c
 		return
 	}
-	c.results = states
-	t.split[class] = c
+	t.keepWhole(class)
+	c = &flowClass{flowTies: t, class: class, joint: true}
+	states, ok = o.states(c)
+	t.joint[class] = ok && !slices.Contains(states, stateBroken) && len(c.starts) == 0
 }
 
 // flowRule is the rule of an op with bodies: factors are the classes of its dims.
@@ -248,17 +270,40 @@ func flowRule(o flow, in []Type) mesh.Rule {
 	if err != nil {
 		return mesh.Unknown
 	}
+	return t.rule(false)
+}
+
+// flowTogether is the rule by which devices compute an op with bodies together: they add up inside what a
+// node of a body sums along a dim that they share.
+func flowTogether(o flow, in []Type) CooperativeRule {
+	t, err := tiesOf(o, in)
+	if err != nil || len(t.joint) == 0 {
+		return CooperativeRule{}
+	}
+	for _, ok := range t.joint {
+		if ok {
+			return CooperativeRule{Rule: t.rule(true), Prefer: BySize}
+		}
+	}
+	return CooperativeRule{}
+}
+
+// rule is the text of the rule, with classes joint where devices work together.
+func (t *flowTies) rule(together bool) mesh.Rule {
 	side := func(handles []handle) string {
 		words := make([]string, len(handles))
 		for i, h := range handles {
 			for d := range h.rank {
 				r := t.root(h.base + d)
-				name, ok := t.letters[r]
+				name, ok := t.letters[flowName{r, t.before(h, d)}]
 				if !ok {
 					return "~"
 				}
 				words[i] += string(name)
-				if t.whole[r] {
+				switch {
+				case together && t.joint[r]:
+					words[i] += "+"
+				case t.whole[r]:
 					words[i] += "*"
 				}
 			}

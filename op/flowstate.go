@@ -1,6 +1,7 @@
 package op
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/galley-ml/galley/array"
@@ -23,6 +24,8 @@ const (
 type flowClass struct {
 	*flowTies
 	class int
+	// joint is whether devices add up inside what a node sums along the class.
+	joint bool
 	// results is what results are, and starts which carried values are sums that a device begins with.
 	results []flowState
 	starts  []int
@@ -75,10 +78,13 @@ func (c *flowClass) made(body int, n *ir.Node, p *mesh.Parsed, in []flowState, r
 		}
 		return stateSplit
 	case isSplit:
-		if c.sums(body, n, p) && v.DType() != array.Bool {
-			return statePartial
+		switch {
+		case !c.sums(body, n, p) || v.DType() == array.Bool:
+			return stateBroken
+		case c.joint:
+			return stateSame
 		}
-		return stateBroken
+		return statePartial
 	}
 	if o, ok := n.Op().(full); ok && o.Value == 0 {
 		return stateZero
@@ -181,9 +187,14 @@ func localBodies(o flow, at *Place) ([]*ir.Func, flowLocal, error) {
 		return nil, local, err
 	}
 	parts := map[int]flowPart{}
+	for class, ok := range t.joint {
+		if f := at.Rule.Index(t.letters[flowName{class, 0}]); ok && at.Rule.Factors[f].Joint {
+			parts[class] = flowPart{at.Ranges[f], at.Assign[f], true}
+		}
+	}
 	for class, c := range t.split {
-		f := at.Rule.Index(t.letters[class])
-		part := flowPart{at.Ranges[f], at.Assign[f]}
+		f := at.Rule.Index(t.letters[flowName{class, 0}])
+		part := flowPart{at.Ranges[f], at.Assign[f], false}
 		parts[class] = part
 		if first(at, part) {
 			continue
@@ -213,6 +224,8 @@ func localBodies(o flow, at *Place) ([]*ir.Func, flowLocal, error) {
 type flowPart struct {
 	mesh.Range
 	axes mesh.Axes
+	// joint is whether devices add up inside what a node sums along the class.
+	joint bool
 }
 
 // first reports whether a device is the first of those that share a class.
@@ -240,12 +253,31 @@ func (t *flowTies) localBody(body int, at *Place, parts map[int]flowPart) (*ir.F
 			failed = err
 			o = n.Op().(Op)
 		}
-		return b.Apply(o, in)
+		return t.complete(body, n, b.Apply(o, in), at, parts)
 	})
 	if failed != nil {
 		return nil, failed
 	}
 	return b.Build(results...)
+}
+
+// complete adds up over devices what a node has summed along classes that they share.
+func (t *flowTies) complete(body int, n *ir.Node, out []*Tensor, at *Place, parts map[int]flowPart) []*Tensor {
+	out = slices.Clone(out)
+	for _, class := range slices.Sorted(maps.Keys(parts)) {
+		p := parts[class]
+		if !p.joint || at.mesh.Count(p.axes) == 1 || !slices.ContainsFunc(n.In(), func(v *Tensor) bool {
+			return t.has(t.value(body, v), class)
+		}) {
+			continue
+		}
+		for i, v := range n.Out() {
+			if !t.has(t.value(body, v), class) {
+				out[i] = AllReduce(out[i], at.mesh, p.axes, mesh.Sum)
+			}
+		}
+	}
+	return out
 }
 
 func (t *flowTies) localType(h handle, whole Type, parts map[int]flowPart) Type {

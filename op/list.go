@@ -158,6 +158,8 @@ func builtin() []Op {
 		swiglu{},
 		takeAlongDimGrad{},
 		takeAlongDim{},
+		tanhSeriesGrad{},
+		tanhSeries{},
 		tanh{},
 		tile{},
 		topK{},

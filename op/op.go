@@ -55,6 +55,8 @@ type Env struct {
 	Comm comm.Comm
 	// Scratch is memory that a Scratcher may use while it computes; where it is short, an op takes its own.
 	Scratch []byte
+	// Pieces has the operands of a Piecemeal op that are not in memory; nil is none.
+	Pieces PieceSource
 
 	// pending is the exchanges that were started and not waited for, by where their results go.
 	pending map[*byte]*comm.Pending

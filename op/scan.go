@@ -101,8 +101,8 @@ func (o scan) NumResults(int) int {
 	return n
 }
 
-// trips is how often the body runs on operands of these types.
-func (o scan) trips(in []Type) int {
+// Trips is how often the body runs on operands of these types.
+func (o scan) Trips(in []Type) int {
 	if o.Xs > 0 {
 		return in[o.Carry].Shape[0]
 	}
@@ -164,7 +164,7 @@ func (o scan) Infer(in []Type) ([]Type, error) {
 	if err := wantTypes("carried value", given[:o.Carry], in[:o.Carry]); err != nil {
 		return nil, err
 	}
-	n := o.trips(in)
+	n := o.Trips(in)
 	out := slices.Clone(given[:o.Carry])
 	for _, t := range given[o.Carry:] {
 		out = append(out, stacked(n, t))
@@ -200,7 +200,11 @@ func (o scan) VJP(in, out, dout []*Tensor) []*Tensor {
 	return g.build()
 }
 
-func (o scan) Localize(at *Place) (Op, error) {
+func (o scan) Localize(at *Place) (Op, error)              { return o.localized(at) }
+func (o scan) CooperativeRule(in []Type) CooperativeRule   { return flowTogether(o, in) }
+func (o scan) Cooperate(at *Place, in []*Tensor) []*Tensor { return together(o, at, in) }
+
+func (o scan) localized(at *Place) (Op, error) {
 	fs, local, err := localBodies(o, at)
 	if err != nil {
 		return nil, err
@@ -273,7 +277,7 @@ func (o scan) Work(in, _ []Type) Work {
 	if err != nil {
 		return Work{}
 	}
-	return b.work().times(o.trips(in))
+	return b.work().times(o.Trips(in))
 }
 
 func (w Work) times(n int) Work {

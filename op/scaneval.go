@@ -11,7 +11,7 @@ import (
 // from one of two places to the other.
 func (o scan) Eval(env *Env, in, out []array.Array) {
 	types := typesOfArrays(in)
-	b, n := mustBodyOf(o.Body, o.bodyTypes(types)[0]), o.trips(types)
+	b, n := mustBodyOf(o.Body, o.bodyTypes(types)[0]), o.Trips(types)
 	memory, restore := env.borrow(b.bytes + carriedBytes(types[:o.Carry]))
 	defer restore()
 	now, next, memory := carriedIn(env, memory, in[:o.Carry], o.Start)
@@ -67,7 +67,7 @@ func carriedIn(env *Env, memory []byte, init []array.Array, zero []int) (now, ne
 // Emit writes a loop of known length: rows are cut out of operands and put into results.
 func (o scan) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	types := typesOfRefs(in)
-	n := o.trips(types)
+	n := o.Trips(types)
 	carry := emitZero(w, slices.Clone(in[:o.Carry]), o.Start)
 	if n == 0 {
 		for _, t := range out[o.Carry:] {

@@ -36,7 +36,7 @@ func (o scan) Trim(in []Type, used []bool) (Op, []int, []int) {
 			results = append(slices.Clip(results), given+i)
 		}
 	}
-	trips := o.trips(in)
+	trips := o.Trips(in)
 	less.Carry, less.Xs = 0, 0
 	for i, p := range params {
 		if !p {

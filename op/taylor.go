@@ -17,21 +17,69 @@ type Direction struct {
 
 // Taylor is the derivatives of ys along lines through the xs that they were computed from, in forward mode:
 // for each direction, by order from 0 on, those of each y. The series of all values between xs and ys are
-// carried on together, so the cost of an order grows with the order, not twofold as in Grad of Grad. What it
+// carried on jointly, so the cost of an order grows with the order, not twofold as in Grad of Grad. What it
 // returns is made of ops: it can be differentiated again, forward or backward. Eager xs must be tracked.
 func Taylor(ys, xs []*Tensor, ds ...Direction) [][][]*Tensor {
-	all := make([][][]*Tensor, len(ds))
 	bad := badSeries(ys, xs, ds)
+	lines := make([]jet, len(ds))
 	for i, d := range ds {
-		if all[i] = make([][]*Tensor, max(d.Order, 0)+1); bad == nil {
-			alongLine(ys, xs, d, all[i])
-			continue
+		if lines[i] = (jet{}); bad == nil {
+			lines[i].start(xs, d.Along)
 		}
-		for k := range all[i] {
-			all[i][k] = slices.Repeat([]*Tensor{bad}, len(ys))
+	}
+	if bad == nil {
+		if gone := followAll(lines, ds, ys, xs); gone != nil {
+			bad = ir.Invalid(ys[0].Scope(), releasedError(gone))
+		}
+	}
+	all := make([][][]*Tensor, len(ds))
+	for i, d := range ds {
+		for k := range max(d.Order, 0) + 1 {
+			all[i] = append(all[i], lines[i].derivatives(ys, k, bad))
 		}
 	}
 	return all
+}
+
+// start has xs move along a straight line.
+func (j jet) start(xs, along []*Tensor) {
+	for i, x := range xs {
+		j[x] = &series{value: x, next: func(k int) *Tensor {
+			if k == 1 {
+				return along[i]
+			}
+			return nil
+		}}
+	}
+}
+
+// derivatives is those of ys of order k, or what is in their place.
+func (j jet) derivatives(ys []*Tensor, k int, bad *Tensor) []*Tensor {
+	out := make([]*Tensor, len(ys))
+	for i, y := range ys {
+		if out[i] = bad; bad == nil {
+			out[i] = j.of(y).full(k)
+		}
+	}
+	return out
+}
+
+// followAll goes from xs to ys along all lines at once.
+func followAll(lines []jet, ds []Direction, ys, xs []*Tensor) (gone *ir.Node) {
+	w := walk{view: keepHistory, barrier: true}
+	w.find(ys, xs)
+	if w.gone != nil {
+		return w.gone
+	}
+	for _, n := range slices.Backward(w.order) {
+		if o, ok := n.Op().(jointly); ok {
+			o.jointly(n, lines, ds)
+		}
+		for i, j := range lines {
+			j.visit(n, ds[i].Order)
+		}
+	}
+	return nil
 }
 
 // badSeries is an invalid tensor if there is nothing to take a series of.
@@ -71,36 +119,6 @@ func (d Direction) fits(xs []*Tensor) error {
 		}
 	}
 	return nil
-}
-
-// alongLine writes the derivatives of ys by order.
-func alongLine(ys, xs []*Tensor, d Direction, out [][]*Tensor) {
-	j := jet{}
-	for i, x := range xs {
-		v := d.Along[i]
-		j[x] = &series{value: x, next: func(k int) *Tensor {
-			if k == 1 {
-				return v
-			}
-			return nil
-		}}
-	}
-	if gone := j.follow(ys, xs, d.Order); gone != nil {
-		bad := ir.Invalid(ys[0].Scope(), releasedError(gone))
-		for k := range out {
-			out[k] = slices.Repeat([]*Tensor{bad}, len(ys))
-		}
-		return
-	}
-	for k := range out {
-		for _, y := range ys {
-			c := j.of(y).at(k)
-			if c == nil {
-				c = ZerosLike(y)
-			}
-			out[k] = append(out[k], c)
-		}
-	}
 }
 
 // series is the derivatives of a value along a line. They are computed when they are first asked for, each
@@ -158,18 +176,13 @@ func (j jet) all(vs []*Tensor) []*series {
 	return out
 }
 
-// follow gives every value between xs, which have their series, and ys one, and computes it to the given
-// order. It returns a node on the way whose operands were given back, if there is one.
-func (j jet) follow(ys, xs []*Tensor, order int) (gone *ir.Node) {
+// follow gives every value between xs, which have their series, and ys one.
+func (j jet) follow(ys, xs []*Tensor) {
 	w := walk{view: keepHistory, barrier: true}
 	w.find(ys, xs)
-	if w.gone != nil {
-		return w.gone
-	}
 	for _, n := range slices.Backward(w.order) {
-		j.visit(n, order)
+		j.visit(n, 0)
 	}
-	return nil
 }
 
 // visit gives the results of n their series.
@@ -188,7 +201,7 @@ func (j jet) visit(n *ir.Node, order int) {
 		}
 	}
 	rule := j.rule(n, in, out)
-	if rule == nil {
+	if rule == nil || j.known(n) {
 		return
 	}
 	rule = once(rule)
@@ -203,6 +216,11 @@ func (j jet) visit(n *ir.Node, order int) {
 	for _, s := range made {
 		s.at(order)
 	}
+}
+
+// known reports whether all results of n have their series.
+func (j jet) known(n *ir.Node) bool {
+	return !slices.ContainsFunc(n.Out(), func(v *Tensor) bool { return j[v] == nil })
 }
 
 func moves(s *series) bool { return s.next != nil }

@@ -12,6 +12,11 @@ type expander interface {
 	expand(k int, in []*series, out *series) *Tensor
 }
 
+// jointly is an op that has one op for its derivatives along all lines, where it gives them.
+type jointly interface {
+	jointly(n *ir.Node, lines []jet, ds []Direction)
+}
+
 // elementwise is an op of one operand each of whose elements makes its own of the result. Its VJP is then its
 // derivative along a direction as well.
 type elementwise interface{ elementwise() }
@@ -182,7 +187,7 @@ func (j jet) byParts(c Composite, in []*series) func(k int) []*Tensor {
 
 // through is the derivatives of ys, computed from xs; those of order k are the ys' own of order k - less.
 func (j jet) through(ys, xs []*Tensor, less int) func(k int) []*Tensor {
-	j.follow(ys, xs, 0)
+	j.follow(ys, xs)
 	of := j.all(ys)
 	return func(k int) []*Tensor {
 		out := make([]*Tensor, len(of))

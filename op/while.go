@@ -71,6 +71,9 @@ func (o whileLoop) bodyTypes(in []Type) [][]Type { return [][]Type{in, in} }
 
 func (o whileLoop) Bodies(in []Type) ([]*ir.Func, error) { return bodiesOf(o, in) }
 
+// Trips is the bound.
+func (o whileLoop) Trips([]Type) int { return max(1, o.MaxTrips) }
+
 func (o whileLoop) WithBodies(fs []*ir.Func) Op {
 	o.Going, o.Body = fs[0].String(), fs[1].String()
 	return o
@@ -127,7 +130,11 @@ func (o boundedWhile) Decompose(in []*Tensor) []*Tensor {
 	return last
 }
 
-func (o whileLoop) Localize(at *Place) (Op, error) {
+func (o whileLoop) Localize(at *Place) (Op, error)              { return o.localized(at) }
+func (o whileLoop) CooperativeRule(in []Type) CooperativeRule   { return flowTogether(o, in) }
+func (o whileLoop) Cooperate(at *Place, in []*Tensor) []*Tensor { return together(o, at, in) }
+
+func (o whileLoop) localized(at *Place) (Op, error) {
 	fs, local, err := localBodies(o, at)
 	if err != nil {
 		return nil, err
@@ -174,7 +181,7 @@ func (o whileLoop) Work(in, _ []Type) Work {
 		return Work{}
 	}
 	v, w := x.work(), y.work()
-	return Work{Flops: v.Flops + w.Flops, Bytes: v.Bytes + w.Bytes, Wire: v.Wire + w.Wire}.times(max(1, o.MaxTrips))
+	return Work{Flops: v.Flops + w.Flops, Bytes: v.Bytes + w.Bytes, Wire: v.Wire + w.Wire}.times(o.Trips(in))
 }
 
 // Scratch is the memory of a trip, and what is carried into it and out of it.

@@ -11,21 +11,18 @@ import (
 // params is what completions and chats have in common. Fields that OpenAI has and that cannot be obeyed are
 // refused where they ask for something.
 type params struct {
-	Model         string `json:"model"`
-	Stream        bool   `json:"stream"`
-	StreamOptions *struct {
-		IncludeUsage       bool `json:"include_usage"`
-		IncludeObfuscation bool `json:"include_obfuscation"`
-	} `json:"stream_options"`
-	Temperature *float64           `json:"temperature"`
-	TopP        *float64           `json:"top_p"`
-	N           *int               `json:"n"`
-	Stop        stops              `json:"stop"`
-	Seed        *int64             `json:"seed"`
-	Presence    *float64           `json:"presence_penalty"`
-	Frequency   *float64           `json:"frequency_penalty"`
-	LogitBias   map[string]float64 `json:"logit_bias"`
-	User        string             `json:"user"`
+	Model         string             `json:"model"`
+	Stream        bool               `json:"stream"`
+	StreamOptions *streamOptions     `json:"stream_options"`
+	Temperature   *float64           `json:"temperature"`
+	TopP          *float64           `json:"top_p"`
+	N             *int               `json:"n"`
+	Stop          stops              `json:"stop"`
+	Seed          *int64             `json:"seed"`
+	Presence      *float64           `json:"presence_penalty"`
+	Frequency     *float64           `json:"frequency_penalty"`
+	LogitBias     map[string]float64 `json:"logit_bias"`
+	User          string             `json:"user"`
 
 	// Those of vLLM.
 	TopK        *int     `json:"top_k"`
@@ -44,6 +41,11 @@ type params struct {
 	ServiceTier     string          `json:"service_tier"`
 	PromptCacheKey  string          `json:"prompt_cache_key"`
 	SafetyIdentifer string          `json:"safety_identifier"`
+}
+
+type streamOptions struct {
+	IncludeUsage       bool `json:"include_usage"`
+	IncludeObfuscation bool `json:"include_obfuscation"`
 }
 
 // stops is one text or several.

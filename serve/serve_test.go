@@ -1,11 +1,9 @@
 package serve_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -349,49 +347,6 @@ func checkOrigins(t *testing.T, url string) {
 		if got := a.Header.Get("Access-Control-Allow-Origin"); got != want {
 			t.Errorf("%s: got %q, want %q", origin, got, want)
 		}
-	}
-}
-
-// checkMetrics holds the text to Prometheus' rules: every sample after its help and type, counters that end
-// in _total, buckets that grow, and labels that are quoted.
-func checkMetrics(t *testing.T, text string) {
-	t.Helper()
-	kinds, last := map[string]string{}, map[string]float64{}
-	for s := bufio.NewScanner(strings.NewReader(text)); s.Scan(); {
-		line := s.Text()
-		if f := strings.Fields(line); strings.HasPrefix(line, "#") {
-			if f[1] == "TYPE" {
-				kinds[f[2]] = f[3]
-				if (f[3] == "counter") != strings.HasSuffix(f[2], "_total") {
-					t.Errorf("%s is a %s", f[2], f[3])
-				}
-			}
-			continue
-		}
-		name, rest, ok := strings.Cut(line, "{")
-		labels, value, also := strings.Cut(rest, "} ")
-		var x float64
-		if _, err := fmt.Sscan(value, &x); !ok || !also || err != nil || !strings.Contains(labels, `model_name="small"`) {
-			t.Errorf("not a sample: %s", line)
-		}
-		base := name
-		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			if b, is := strings.CutSuffix(name, suffix); is && kinds[b] == "histogram" {
-				base = b
-			}
-		}
-		if kinds[base] == "" {
-			t.Errorf("%s has no type", name)
-		}
-		if strings.HasSuffix(name, "_bucket") {
-			if x < last[base] {
-				t.Errorf("buckets shrink: %s", line)
-			}
-			last[base] = x
-		}
-	}
-	if len(kinds) < 14 {
-		t.Errorf("only %d metrics", len(kinds))
 	}
 }
 

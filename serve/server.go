@@ -87,6 +87,7 @@ func (s *Server) route() {
 	keyed("GET /v1/models/{name...}", s.oneModel)
 	keyed("POST /v1/completions", s.completions)
 	keyed("POST /v1/chat/completions", s.chat)
+	keyed("POST /v1/responses", s.responses)
 	keyed("POST /v1/embeddings", s.embeddings)
 	keyed("POST /v1/load_lora_adapter", s.loadAdapter)
 	keyed("POST /v1/unload_lora_adapter", s.unloadAdapter)

@@ -13,6 +13,7 @@ type stream struct {
 	control *http.ResponseController
 	timeout time.Duration
 	begun   bool
+	quiet   bool // it has an end of its own
 }
 
 // deadline gives a reader so long for what is written next.
@@ -103,7 +104,7 @@ func (c *collector) finish(s *stream, to writer, withUsage bool) {
 	if withUsage {
 		u = &c.usage
 	}
-	if to.end(s, u) == nil {
+	if to.end(s, u) == nil && !s.quiet {
 		s.line("data: [DONE]")
 	}
 }

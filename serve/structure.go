@@ -18,6 +18,7 @@ type structure struct {
 	GuidedJSON     json.RawMessage `json:"guided_json"`
 	GuidedRegex    *string         `json:"guided_regex"`
 	GuidedChoice   []string        `json:"guided_choice"`
+	GuidedGrammar  *string         `json:"guided_grammar"`
 }
 
 type responseFormat struct {
@@ -65,6 +66,10 @@ func (s *structure) form() (f form, param string, err error) {
 		param = "guided_choice"
 		text, _ := json.Marshal(s.GuidedChoice)
 		all = append(all, form{"choice", string(text)})
+	}
+	if s.GuidedGrammar != nil {
+		param = "guided_grammar"
+		all = append(all, form{"gbnf", *s.GuidedGrammar})
 	}
 	if len(all) > 1 {
 		return f, param, fmt.Errorf("got %d forms, want one", len(all))
@@ -146,6 +151,8 @@ func (f form) parse() (*grammar.Grammar, error) {
 		return grammar.Schema([]byte(f.text))
 	case "regex":
 		return grammar.Regex(f.text)
+	case "gbnf":
+		return grammar.GBNF(f.text)
 	}
 	var texts []string
 	if err := json.Unmarshal([]byte(f.text), &texts); err != nil {

@@ -43,13 +43,17 @@ func TestStructure(t *testing.T) {
 			if text, _ = ask(seed, `"guided_regex": "[a-f]{3}-[0-9]{2}"`); !regexp.MustCompile(`^[a-f]{3}-\d\d$`).MatchString(text) {
 				t.Errorf("regex: %q", text)
 			}
+			text, _ = ask(seed, `"guided_grammar": "root ::= x{2} [0-9]\nx ::= \"ab\" | \"c\""`)
+			if !regexp.MustCompile(`^(ab|c){2}\d$`).MatchString(text) {
+				t.Errorf("grammar: %q", text)
+			}
 			text, finish = ask(seed, `"response_format": {"type": "json_object"}`)
 			if finish == "stop" && !json.Valid([]byte(text)) {
 				t.Errorf("json: %q", text)
 			}
 		}
 		for _, form := range []string{`"response_format": {"type": "xml"}`, `"guided_regex": "("`, `"guided_json": {"type": "x"}`,
-			`"guided_regex": "a", "guided_choice": ["b"]`, `"guided_choice": []`} {
+			`"guided_regex": "a", "guided_choice": ["b"]`, `"guided_choice": []`, `"guided_grammar": "root ::= x"`} {
 			status, _, out := post(t, url+"/v1/chat/completions", `{"messages": [{"role": "user", "content": "x"}], `+form+`}`)
 			if status != 400 || at(parse(t, out), "error", "param") == nil {
 				t.Errorf("%s: %d %s", form, status, out)

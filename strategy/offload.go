@@ -15,6 +15,9 @@ type Offload struct {
 	Optimizer   float64 `yaml:"optimizer,omitempty" json:"optimizer,omitempty"`
 	Activations float64 `yaml:"activations,omitempty" json:"activations,omitempty"`
 	Parameters  float64 `yaml:"parameters,omitempty" json:"parameters,omitempty"`
+	// Experts is of the matrices of experts and of the optimizer's state of them: while layers compute, only an
+	// expert that rows chose and the next one are in a device's memory.
+	Experts float64 `yaml:"experts,omitempty" json:"experts,omitempty"`
 	// Dir, where set, has files for it in place of the host's memory.
 	Dir string `yaml:"dir,omitempty" json:"dir,omitempty"`
 }
@@ -26,7 +29,8 @@ type offloaded struct {
 }
 
 func (o *Offload) parts() []offloaded {
-	return []offloaded{{"optimizer", &o.Optimizer}, {"activations", &o.Activations}, {"parameters", &o.Parameters}}
+	return []offloaded{{"optimizer", &o.Optimizer}, {"activations", &o.Activations}, {"parameters", &o.Parameters},
+		{"experts", &o.Experts}}
 }
 
 // Some reports whether anything is offloaded.
@@ -39,7 +43,7 @@ func (o Offload) Some() bool {
 func ParseOffload(text string) (o Offload, err error) {
 	bad := func() (Offload, error) {
 		return Offload{}, fmt.Errorf("offload is %q: want none, or parts such as optimizer, activations=0.5, "+
-			"parameters, and :DIR behind them for files in a directory", text)
+			"parameters, experts, and :DIR behind them for files in a directory", text)
 	}
 	list, dir, disk := strings.Cut(text, ":")
 	if text == "" || text == None {

@@ -105,6 +105,8 @@ func (s *Strategy) set(key, value string) (err error) {
 		s.Offload.Activations, err = part(value)
 	case "offload.parameters":
 		s.Offload.Parameters, err = part(value)
+	case "offload.experts":
+		s.Offload.Experts, err = part(value)
 	case "offload.dir":
 		s.Offload.Dir = value
 	case "fused_passes":
@@ -204,6 +206,7 @@ func (s Strategy) Line() string {
 	add(n.Offload.Optimizer != 0, "offload.optimizer=", strconv.FormatFloat(n.Offload.Optimizer, 'g', -1, 64))
 	add(n.Offload.Activations != 0, "offload.activations=", strconv.FormatFloat(n.Offload.Activations, 'g', -1, 64))
 	add(n.Offload.Parameters != 0, "offload.parameters=", strconv.FormatFloat(n.Offload.Parameters, 'g', -1, 64))
+	add(n.Offload.Experts != 0, "offload.experts=", strconv.FormatFloat(n.Offload.Experts, 'g', -1, 64))
 	add(n.Offload.Dir != "", "offload.dir=", n.Offload.Dir)
 	add(len(n.Layers) > 0, "layers=", strings.Trim(strings.ReplaceAll(fmt.Sprint(n.Layers), " ", ","), "[]"))
 	add(n.AMP != "" && n.AMP != "off", "amp=", n.AMP)

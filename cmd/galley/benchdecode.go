@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/galley-ml/galley/internal/bench"
 	"github.com/galley-ml/galley/models"
 )
@@ -8,7 +10,9 @@ import (
 // benchDecodeCmd times generation.
 type benchDecodeCmd struct {
 	output
-	Weights   []string `help:"Formats of weights: f32, bf16, int8, int4." enum:"f32,bf16,int8,int4" default:"f32,bf16,int8,int4"`
+	Weights   []string `help:"Formats of weights: f32, bf16, int8, int4, or stored, what --model has." enum:"stored,f32,bf16,int8,int4" default:"f32,bf16,int8,int4"`
+	Model     string   `help:"Read this Hugging Face directory or GGUF file; without it weights are random and flags say the shape." type:"path" placeholder:"DIR"`
+	Write     string   `help:"Write the random model as a Hugging Face directory in bf16, and time nothing." type:"path" placeholder:"DIR"`
 	Layers    int      `help:"Layers." default:"22"`
 	Dim       int      `help:"Width of the stream." default:"2048"`
 	Heads     int      `help:"Heads." default:"32"`
@@ -28,6 +32,7 @@ turns with the steps, and the share is how much of their speed a step reaches.
 
 Examples:
   galley bench decode --threads 1
+  galley bench decode --write tiny-llama && galley bench decode --model tiny-llama --weights bf16
   galley bench decode --layers 4 --weights int8,int4 --sequences 8 --json`
 }
 
@@ -40,10 +45,32 @@ func (c *benchDecodeCmd) Run() error {
 	if err != nil {
 		return err
 	}
+	config := bench.DecodeConfig{Model: models.Config{Family: "llama", Vocab: c.Vocab, Hidden: c.Dim,
+		Intermediate: c.FFN, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads},
+		Sequences: c.Sequences, Prompt: c.Prompt, Threads: c.Threads, Runs: c.Runs}
+	switch {
+	case c.Write != "" && c.Model != "":
+		return errors.New("--write, --model: want one of them")
+	case c.Write != "":
+		return bench.WriteModel(c.Write, config.Model)
+	case c.Model != "":
+		d, err := openModelDir(c.Model, checkpointChoice{})
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		shape, read, done, err := d.weights()
+		if err != nil {
+			return err
+		}
+		defer done()
+		config.Model, config.Read, config.Grouped = shape.Config(), read, d.grouped
+	}
 	for _, w := range c.Weights {
-		r, err := bench.Decode(bench.DecodeConfig{Model: models.Config{Family: "llama", Vocab: c.Vocab, Hidden: c.Dim,
-			Intermediate: c.FFN, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads}, Weights: w,
-			Sequences: c.Sequences, Prompt: c.Prompt, Threads: c.Threads, Runs: c.Runs})
+		if config.Weights = w; w == "stored" {
+			config.Weights = ""
+		}
+		r, err := bench.Decode(config)
 		if err != nil {
 			return err
 		}

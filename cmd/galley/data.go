@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley/data"
+	"github.com/galley-ml/galley/internal/bench"
+	"github.com/galley-ml/galley/internal/units"
 	"github.com/galley-ml/galley/tokenizer"
 )
 
@@ -55,6 +57,7 @@ func (c *dataTokenizeCmd) Run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	busy, start := bench.CPUSeconds(), time.Now()
 	stats, err := data.Tokenize(ctx, c.Out, c.Inputs, config)
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("stopped after %d whole shards: run it again to go on", stats.Shards)
@@ -65,6 +68,8 @@ func (c *dataTokenizeCmd) Run() error {
 	fmt.Printf("%s: %d documents, %d tokens, %d shards, %d lines skipped\n", c.Out, stats.Documents,
 		stats.Tokens,
 		stats.Shards, stats.Skipped)
+	fmt.Printf("%s in %.2f s, %.2f s of processor time\n", units.Bytes(float64(stats.Bytes)),
+		time.Since(start).Seconds(), bench.CPUSeconds()-busy)
 	return nil
 }
 

@@ -44,7 +44,7 @@ func (generateCmd) Help() string {
   galley generate llama-3-8b --top-p 0.9 --top-k 0        draw among the likeliest that make up nine tenths
   galley generate llama-3-8b --prompt "Q: " --stop "\nQ:" --weights bf16
   galley generate llama-3-8b --weights int4               a quarter of the memory of bf16, and faster
-  galley generate llama-3-8b --draft llama-3-1b           the same text, sooner where the small model guesses well
+  galley generate llama-3-8b --draft llama-3-1b           the same text, sooner where guesses are good
   galley generate llama-3-8b --tp 2                       the same tokens, computed by two devices
 Generation ends early at an eos_token_id of config.json.`
 }
@@ -94,7 +94,8 @@ func (c *generateCmd) Run() error {
 		return err
 	}
 	defer closeDraft()
-	return speak(shape, t, ask, engine.Config{Draft: draft, Speculate: c.Speculate, Threads: c.Threads, Weights: c.Weights, Read: read, Grouped: m.grouped,
+	return speak(shape, t, ask, engine.Config{Draft: draft, Speculate: c.Speculate, Threads: c.Threads,
+		Weights: c.Weights, Read: read, Grouped: m.grouped,
 		TP: c.TP, KV: c.KvCache})
 }
 

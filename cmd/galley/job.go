@@ -15,7 +15,7 @@ import (
 var job *processes.Job
 
 // together is the commands that several processes run as one.
-var together = []string{"train", "doctor", "plan", "bench comm"}
+var together = []string{"train", "trace", "doctor", "plan", "bench comm"}
 
 // inJob runs a command as part of a job, if the process is one: the first process prints, and tells the error
 // of whichever fails.

@@ -239,6 +239,30 @@ func TestLaunchMemory(t *testing.T) {
 	}
 }
 
+// TestLaunchLoadMemory: processes that read a model's files under tensor parallelism take their shares of it,
+// and no more at any moment.
+func TestLaunchLoadMemory(t *testing.T) {
+	needMPICH(t)
+	if testing.Short() {
+		t.Skip("it trains a model of 20 M parameters")
+	}
+	dir := filepath.Join(t.TempDir(), "model")
+	sizes := strings.Fields("--steps=1 --tokens=0 --seq=16 --batch=4 --threads=1 --held=0 --optimizer=sgd")
+	made := slices.Concat([]string{"train", "--dim=512", "--layers=6", "--heads=8", "--save=" + dir}, sizes)
+	if out, err := galleyCommand(t, made...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	load := slices.Concat([]string{"train", "--model=" + dir, "--lr=1e-4"}, sizes)
+	one := peaks(t, galleyCommand(t, load...), 0)
+	all := peaks(t, galleyCommand(t, slices.Concat([]string{"launch", "-n", "4", "--"}, load, []string{"--mesh=tp=4"})...), 4)
+	t.Logf("1 process: %d MiB, 4: %v", one[0]>>20, all)
+	for _, peak := range all {
+		if most := one[0]/4 + 96<<20; peak > most {
+			t.Errorf("a process of 4 took %d MiB, of one %d: want at most %d", peak>>20, one[0]>>20, most>>20)
+		}
+	}
+}
+
 // peaks is the most memory that each of a command's n processes has had; of 0 its own.
 func peaks(t *testing.T, cmd *exec.Cmd, n int) []int {
 	t.Helper()

@@ -20,7 +20,7 @@ import (
 
 // serveCmd answers OpenAI's API with models.
 type serveCmd struct {
-	Dirs []string `arg:"" name:"dir" help:"Hugging Face directories of models, or directories of runs' checkpoints." type:"existingdir"`
+	Dirs []string `arg:"" name:"dir" help:"Hugging Face directories of models, GGUF files, or directories of runs' checkpoints." type:"path"`
 	checkpointChoice
 	Name         []string          `help:"What requests call the models, in their order; without it the directories' names." placeholder:"NAME"`
 	Host         string            `help:"Address to listen on; 0.0.0.0 is all." default:"127.0.0.1"`
@@ -55,6 +55,7 @@ func (serveCmd) Help() string {
 	return `Examples:
   galley serve out                                        http://127.0.0.1:8000, a chat page and OpenAI's API
   galley serve llama-3-8b --weights bf16 --context 4096
+  galley serve llama-3-8b.gguf                            llama.cpp's file, its integers as they are
   galley serve llama-3-8b --lora sql=sql-adapter --lora poems=poems-adapter
   galley serve llama-3-8b --kv-cache bf16                 twice as many tokens in the same memory
   galley serve llama-3-8b --draft llama-3-1b --speculate 4
@@ -217,8 +218,9 @@ func (c *serveCmd) nameOf(i int) string {
 	if len(c.Name) > 0 {
 		return c.Name[i]
 	}
-	if path, err := filepath.Abs(c.Dirs[i]); err == nil {
-		return filepath.Base(path)
+	path, err := filepath.Abs(c.Dirs[i])
+	if err != nil {
+		path = c.Dirs[i]
 	}
-	return filepath.Base(c.Dirs[i])
+	return strings.TrimSuffix(filepath.Base(path), ".gguf")
 }

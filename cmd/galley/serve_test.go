@@ -53,7 +53,11 @@ func TestServe(t *testing.T) {
 	if err := os.WriteFile(template, []byte("{% for m in messages %}{{ m.content }}{% endfor %}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, url := serving(t, dir, "--context", "2000")
+	file := filepath.Join(t.TempDir(), "other.gguf")
+	if code := run([]string{"quantize", dir, file, "--weights", "int8"}); code != 0 {
+		t.Fatalf("quantize: exit code %d", code)
+	}
+	c, url := serving(t, dir, file, "--context", "2000", "--tp", "2", "--kv-cache", "bf16")
 	ask := func(path, body string) *http.Response {
 		t.Helper()
 		r, err := http.Post(url+path, "application/json", strings.NewReader(body))
@@ -70,6 +74,9 @@ func TestServe(t *testing.T) {
 		t.Fatalf("%v %+v", err, chat)
 	}
 	r.Body.Close()
+	if r := ask("/v1/completions", `{"model": "other", "prompt": "a", "max_tokens": 2}`); r.StatusCode != 200 {
+		t.Errorf("the GGUF file: got %s", r.Status)
+	}
 	c.Process.Signal(syscall.SIGHUP)
 	r = ask("/v1/completions", `{"prompt": "a", "max_tokens": 1500, "stream": true, "ignore_eos": true}`)
 	defer r.Body.Close()
@@ -101,6 +108,7 @@ func TestServeMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &serveCmd{Dirs: []string{dir}, Running: 1, Budget: 1, MaxBodyMb: 1, Keys: keys, Host: "127.0.0.1"}
+	c.TP = 1
 	if err := c.Run(); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("keys that others can read: got %v", err)
 	}

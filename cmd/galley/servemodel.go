@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
@@ -77,10 +78,7 @@ func (c *serveCmd) model(dir, name string) (*serve.Model, error) {
 	if full, ok := t.Tokenizer.(*tokenizer.Tokenizer); ok {
 		m.Plain, m.Special = full.WithoutSpecial(), full.IsSpecial
 	}
-	if m.Chat, err = serve.ReadChatTemplate(d.dir, c.ChatTemplate); err != nil {
-		return nil, err
-	}
-	generation, err := serve.ReadGenerationConfig(d.dir)
+	generation, err := c.conversation(m, d.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +88,26 @@ func (c *serveCmd) model(dir, name string) (*serve.Model, error) {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return m, nil
+}
+
+// conversation reads a model's chat template and how it wants tokens to be chosen; a GGUF file says the first.
+func (c *serveCmd) conversation(m *serve.Model, dir string) (g serve.GenerationConfig, err error) {
+	if !models.IsGGUF(dir) {
+		if m.Chat, err = serve.ReadChatTemplate(dir, c.ChatTemplate); err != nil {
+			return g, err
+		}
+		return serve.ReadGenerationConfig(dir)
+	}
+	text, tokens, err := models.GGUFChatTemplate(dir)
+	if c.ChatTemplate != "" && err == nil {
+		var own []byte
+		own, err = os.ReadFile(c.ChatTemplate)
+		text = string(own)
+	}
+	if err == nil && text != "" {
+		m.Chat, err = serve.NewChatTemplate(text, tokens)
+	}
+	return g, err
 }
 
 // shown is how tokens become text that clients see: without special tokens.

@@ -26,7 +26,7 @@ type strategyFlags struct {
 	Recompute   string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`
 	AMP         string `name:"amp" help:"Compute in bf16 or f16, with f32 weights in the optimizer." enum:"off,bf16,f16" default:"off"`
 	FusedPasses string `help:"Rewrites of programs to run, in order: fold,merge,prune,gemm_epilogue,loops; with a - before each, all but those: -loops; or none. Empty is the list of galley passes." placeholder:"NAMES"`
-	Offload     string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters; with :DIR behind them in files." default:"none"`
+	Offload     string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters, experts; with :DIR behind them in files." default:"none"`
 }
 
 // strategy is what the flags say, or nil where they ask for one device as it is.

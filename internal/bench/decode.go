@@ -8,6 +8,7 @@ import (
 	"github.com/galley-ml/galley/internal/kernel"
 	"github.com/galley-ml/galley/internal/packed"
 	"github.com/galley-ml/galley/internal/paged"
+	"github.com/galley-ml/galley/internal/quant"
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/nn"
 )
@@ -16,6 +17,9 @@ import (
 type DecodeConfig struct {
 	Model   models.Config
 	Weights string
+	// Read and Grouped give the weights, as engine.Config has it; nil makes random ones.
+	Read    func(p *nn.Param) (array.Array, error)
+	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 	// Sequences are computed at once; Prompt tokens come before the timed ones.
 	Sequences, Prompt int
 	Threads, Runs     int
@@ -46,7 +50,11 @@ func Decode(c DecodeConfig) (DecodeResult, error) {
 	if err != nil {
 		return DecodeResult{}, err
 	}
-	p, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Threads: c.Threads, Read: noise})
+	if c.Read == nil {
+		c.Read = noise
+	}
+	p, err := paged.New(m, paged.Config{Weights: packed.Format(c.Weights), Threads: c.Threads, Read: c.Read,
+		Grouped: c.Grouped})
 	if err != nil {
 		return DecodeResult{}, err
 	}

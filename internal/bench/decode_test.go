@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/galley-ml/galley/models"
@@ -19,5 +20,23 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%+v: want more bytes than %d, and speeds", r, last)
 		}
 		last = r.Bytes
+	}
+}
+
+// TestWriteModel: the random model is written, read again, and timed.
+func TestWriteModel(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "model")
+	c := models.Config{Family: "llama", Vocab: 300, Hidden: 64, Intermediate: 96, Layers: 2, Heads: 4}
+	if err := WriteModel(dir, c); err != nil {
+		t.Fatal(err)
+	}
+	w, err := models.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	r, err := Decode(DecodeConfig{Model: w.Model.Config(), Read: w.Read, Sequences: 1, Prompt: 5, Threads: 1, Runs: 2})
+	if err != nil || r.Tokens <= 0 {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // Away is the parameters and results of a program that lie outside of a device's memory. A parameter is
 // brought in ahead of the first node that reads it, while the one before it is being used, and lives in the
-// arena until the last; a result leaves as soon as it is made.
+// arena until the last; one that only ops read which take pieces of it stays away, and they bring in what they
+// need. A result leaves as soon as it is made.
 type Away struct {
 	Params, Results []int
 	// After is, for each of Results, a parameter that it replaces: it does not leave before that has come. -1 is
@@ -24,6 +25,8 @@ type Elsewhere interface {
 	// Get copies a parameter in, Put a result out. Get may be called from another goroutine than Put.
 	Get(param int, into array.Array) error
 	Put(result int, a array.Array) error
+	// Part copies bytes of a parameter from an offset on; it may be called from any goroutine.
+	Part(param, offset int, into []byte) error
 }
 
 // NewPlanAway is NewPlan for a program of which something is away.
@@ -80,6 +83,10 @@ func (p *planner) visit(away Away) {
 	slices.Sort(at)
 	at = slices.Compact(at)
 	for k, i := range away.Params {
+		if p.inPieces(i, away) {
+			p.places[p.f.Params()[i].ID()] = &place{home: homePieces, index: i, first: -1}
+			continue
+		}
 		first := uses[k]
 		begin := 0
 		if j, _ := slices.BinarySearch(at, first); j > 0 {
@@ -171,6 +178,8 @@ type visitor struct {
 	r         *run
 	elsewhere Elsewhere
 	coming    map[int]chan error
+	// ahead is pieces that the next piecemeal node will ask for, if it does as before.
+	ahead map[pieceKey]*piece
 }
 
 // before is called ahead of a node, and once after the last.
@@ -208,4 +217,5 @@ func (v *visitor) end() {
 	for k := range v.coming {
 		_ = v.wait(k)
 	}
+	v.settle()
 }

@@ -21,6 +21,7 @@ type shelf struct {
 	at    map[int]array.Array
 	homes map[int]int
 	gets  []int
+	parts [][2]int // parameters, and which piece of each
 }
 
 func (s *shelf) Get(i int, into array.Array) error {
@@ -31,6 +32,14 @@ func (s *shelf) Get(i int, into array.Array) error {
 		return fmt.Errorf("nothing at %d", i)
 	}
 	copy(into.Bytes(), s.at[i].Bytes())
+	return nil
+}
+
+func (s *shelf) Part(i, offset int, into []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parts = append(s.parts, [2]int{i, offset / len(into)})
+	copy(into, s.at[i].Bytes()[offset:])
 	return nil
 }
 

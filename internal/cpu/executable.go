@@ -24,6 +24,7 @@ type Executable struct {
 	mu     sync.Mutex
 	arena  []byte
 	watch  func(n *ir.Node, took time.Duration)
+	pieces pieces
 }
 
 // Compile plans f's memory on d. Captured tensors are bound now.
@@ -177,6 +178,9 @@ func (r *run) all() error {
 			return err
 		}
 	}
+	if r.visitor != nil {
+		r.visitor.fetch(0)
+	}
 	for i, n := range r.e.f.Nodes() {
 		if err := r.visit(i); err != nil {
 			return err
@@ -190,7 +194,13 @@ func (r *run) all() error {
 		if at := r.e.plan.scratch[i]; at != nil {
 			r.env.Scratch = r.bytes(at)
 		}
-		if err := r.node(n); err != nil {
+		r.env.Pieces = r.piecesOf(i, n)
+		err := r.node(n)
+		if r.env.Pieces != nil {
+			r.visitor.settle()
+			r.visitor.fetch(i + 1)
+		}
+		if err != nil {
 			if _, placed := err.(*ir.Error); placed {
 				return err
 			}
@@ -233,6 +243,9 @@ func (r *run) node(n *ir.Node) (err error) {
 // array is v's memory in this run.
 func (r *run) array(v *ir.Value) array.Array {
 	at := r.e.plan.places[v.ID()]
+	if at.home == homePieces {
+		return array.Absent(v.DType(), v.Shape())
+	}
 	return array.View(v.DType(), v.Shape(), r.bytes(at))
 }
 

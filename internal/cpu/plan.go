@@ -18,6 +18,7 @@ const (
 	homeArena  home = iota // offset bytes into the arena
 	homeParam              // the caller's array for a parameter
 	homeResult             // an array that the run returns
+	homePieces             // elsewhere: what reads the parameter brings pieces of it in
 )
 
 // place is a value's memory. Values that share memory share a place.

@@ -143,6 +143,8 @@ func recoverIndex(err *error) {
 		*err = what
 	case *op.CommError:
 		*err = what
+	case *op.PieceError:
+		*err = what
 	default:
 		panic(what)
 	}

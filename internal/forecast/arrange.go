@@ -1,6 +1,8 @@
 package forecast
 
 import (
+	"fmt"
+
 	"github.com/galley-ml/galley/models"
 	"github.com/galley-ml/galley/strategy"
 )
@@ -9,8 +11,11 @@ import (
 // cannot have.
 func Arrange(m models.Model, s strategy.Strategy, seq int) (models.Model, []string, error) {
 	s, err := s.WithDefaults()
-	if err != nil || s.CP == 1 && s.EP == 1 {
+	if err != nil || s.CP == 1 && s.EP == 1 && s.Offload.Experts == 0 {
 		return m, nil, err
+	}
+	if s.Offload.Experts > 0 && m.Config().Experts == 0 {
+		return nil, nil, fmt.Errorf("offload of experts: %s has none: want optimizer or parameters", m.Config().Family)
 	}
 	want := models.Layout{Experts: s.EP}
 	if s.CP > 1 {

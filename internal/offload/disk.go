@@ -135,6 +135,22 @@ func (d *Disk) Get(i int, into array.Array) error {
 	return nil
 }
 
+// GetPart reads bytes of tensor i from an offset on; nothing is read ahead of it.
+func (d *Disk) GetPart(i, offset int, into []byte) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.file == nil {
+		return errClosed
+	}
+	if err := checkPart(d.types, i, offset, into); err != nil {
+		return err
+	}
+	if _, err := d.file.ReadAt(into, d.offsets[i]+int64(offset)); err != nil {
+		return d.failed(fmt.Sprintf("get of a part of tensor %d", i), err)
+	}
+	return nil
+}
+
 // take copies tensor i from what was read ahead, or reads it.
 func (d *Disk) take(i int, into []byte) error {
 	if d.ahead.done != nil {

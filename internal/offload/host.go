@@ -59,6 +59,20 @@ func (h *Host) Get(i int, into array.Array) error {
 	return nil
 }
 
+// GetPart copies bytes of tensor i from an offset on.
+func (h *Host) GetPart(i, offset int, into []byte) error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if h.tensors == nil {
+		return errClosed
+	}
+	if err := checkPart(h.types, i, offset, into); err != nil {
+		return err
+	}
+	copy(into, h.tensors[i].Bytes()[offset:])
+	return nil
+}
+
 // Bytes is the memory of all tensors.
 func (h *Host) Bytes() int { return h.bytes }
 

@@ -14,6 +14,8 @@ type Store interface {
 	Put(i int, a array.Array) error
 	// Get copies tensor i into an array; zeros if it was never put.
 	Get(i int, into array.Array) error
+	// GetPart copies bytes of tensor i from an offset on.
+	GetPart(i, offset int, into []byte) error
 	// Bytes is the room that the store takes where it keeps things: host memory or disk.
 	Bytes() int
 	// Close gives the room back. What is called after it is an error.
@@ -29,6 +31,17 @@ func check(verb string, types []ir.Type, i int, a array.Array) error {
 	}
 	if a.DType() != types[i].DType || !a.Shape().Equal(types[i].Shape) {
 		return fmt.Errorf("offload: %s: tensor %d: got %v%v, want %v", verb, i, a.DType(), a.Shape(), types[i])
+	}
+	return nil
+}
+
+// checkPart holds bytes against those of tensor i.
+func checkPart(types []ir.Type, i, offset int, into []byte) error {
+	if i < 0 || i >= len(types) {
+		return fmt.Errorf("offload: get: got tensor %d, want one of %d", i, len(types))
+	}
+	if n := types[i].Bytes(); offset < 0 || offset > n || len(into) > n-offset {
+		return fmt.Errorf("offload: get: tensor %d: got %d bytes from %d on, want some of %d", i, len(into), offset, n)
 	}
 	return nil
 }

@@ -57,12 +57,30 @@ func (c *choice) exchanging(d *decision) (float64, error) {
 	for _, n := range f.Nodes() {
 		w := n.Op().(op.Op).Work(typesOf(n.In()), typesOf(n.Out()))
 		time += c.p.config.Prices.compute(w.Flops, w.Bytes)
-		if x, ok := c.p.exchange(n); ok {
-			time += x.Cost.Time
-			d.exchanged += x.Cost.Bytes
+	}
+	c.p.exchanges(f, 1, func(_ *ir.Node, x Move, times int) {
+		time += x.Cost.Time * float64(times)
+		d.exchanged += x.Cost.Bytes * float64(times)
+	})
+	return time, nil
+}
+
+// exchanges calls see with what a local program exchanges, in the bodies of its ops, too, and how often.
+func (p *planner) exchanges(f *ir.Func, times int, see func(n *ir.Node, x Move, times int)) {
+	for _, n := range f.Nodes() {
+		if x, ok := p.exchange(n); ok {
+			see(n, x, times)
+		}
+		o, ok := n.Op().(op.Bodied)
+		if !ok {
+			continue
+		}
+		if bodies, err := o.Bodies(typesOf(n.In())); err == nil {
+			for _, b := range bodies {
+				p.exchanges(b, times*o.Trips(typesOf(n.In())), see)
+			}
 		}
 	}
-	return time, nil
 }
 
 // exchange is a collective of a local program as a move.
@@ -104,17 +122,15 @@ func (p *planner) recordCooperation(n *ir.Node, d *decision) error {
 	if err != nil {
 		return &ir.Error{Pos: n.Pos(), Op: n.Op().Name(), Err: err}
 	}
-	for _, inner := range f.Nodes() {
-		x, ok := p.exchange(inner)
-		if !ok {
-			continue
-		}
+	p.exchanges(f, 1, func(inner *ir.Node, x Move, times int) {
 		x.Before, x.After = d.give[0], d.give[0]
+		x.Cost.Bytes, x.Cost.Time = x.Cost.Bytes*float64(times), x.Cost.Time*float64(times)
+		x.Cost.Collectives *= times
 		p.program.inserted = append(p.program.inserted, Inserted{
 			Pos: n.Pos(), Op: n.Op().Name(), Value: n.Out()[0].ID(), Move: x, Asked: true,
 			Reason: fmt.Sprintf("%s is computed together: %s of %v", n.Op().Name(), inner.Op().Name(),
 				inner.In()[0].Type()),
 		})
-	}
+	})
 	return nil
 }

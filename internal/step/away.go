@@ -1,17 +1,21 @@
 package step
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pipeline"
+	"github.com/galley-ml/galley/op"
 )
 
 // Away is the parts of a step's tensors, from 0 to 1, that lie outside of the devices' memory: of the weights,
 // of the optimizer's slots, and of what forward passes leave for backward ones. Programs bring them in when
-// they are used, one ahead of its turn.
-type Away struct{ Weights, Slots, Activations float64 }
+// they are used, one ahead of its turn. Experts is of the weights that ops read by pieces, those of experts, and
+// of their slots: of these weights only the pieces that are used come in.
+type Away struct{ Weights, Slots, Activations, Experts float64 }
 
 // share chooses tensors whose bytes are at most a part of all, spread evenly over their order.
 type share struct {
@@ -30,15 +34,21 @@ func (s *share) takes(bytes int) bool {
 }
 
 // chooseAway decides which weights and slots are away.
-func (b *builder) chooseAway() {
+func (b *builder) chooseAway() error {
 	b.away = map[bufferKey]bool{}
 	weights, slots := share{part: b.c.Away.Weights}, share{part: b.c.Away.Slots}
+	banks, experts := expertWeights(b.c.Forwards[0], len(b.c.Weights)), share{part: b.c.Away.Experts}
+	if b.c.Away.Experts > 0 && !slices.Contains(banks, true) {
+		return errors.New("step: offload of experts: the program has none that rows choose: want weights or slots, " +
+			"or experts as one op (MoEConfig.Fused)")
+	}
 	for i, w := range b.c.Weights {
-		if weights.takes(w.Type.Bytes()) {
+		bank := banks[i] && experts.takes(w.Type.Bytes())
+		if weights.takes(w.Type.Bytes()) || bank {
 			b.away[bufferKey{kind: weightBuffer, stage: i}] = true
 		}
 		for k, t := range b.c.Update.Slots(i) {
-			if slots.takes(t.Bytes()) {
+			if slots.takes(t.Bytes()) || bank {
 				b.away[bufferKey{kind: slotBuffer, stage: i, value: k}] = true
 			}
 		}
@@ -48,6 +58,30 @@ func (b *builder) chooseAway() {
 			x.chooseAway(b.c.Away.Activations)
 		}
 	}
+	return nil
+}
+
+// expertWeights is which of the first parameters of a program are read by pieces.
+func expertWeights(f *ir.Func, weights int) []bool {
+	list, of := make([]bool, weights), map[*ir.Value]int{}
+	for i, v := range f.Params()[:weights] {
+		of[v] = i
+	}
+	for _, n := range f.Nodes() {
+		for k, v := range n.In() {
+			i, ok := of[v]
+			if !ok {
+				continue
+			}
+			if _, alias := n.Op().(op.Aliaser); alias {
+				of[n.Out()[0]] = i
+			}
+			if o, is := n.Op().(op.Piecemeal); is && slices.Contains(o.Pieces(), k) {
+				list[i] = true
+			}
+		}
+	}
+	return list
 }
 
 // chooseAway decides which values of the joint program are away between the forward pass that makes them and
@@ -126,6 +160,10 @@ type elsewhere struct {
 
 func (e elsewhere) Get(param int, into array.Array) error {
 	return e.p.m.store.Get(e.p.t.buffers[e.in.args[param]].offset, into)
+}
+
+func (e elsewhere) Part(param, offset int, into []byte) error {
+	return e.p.m.store.GetPart(e.p.t.buffers[e.in.args[param]].offset, offset, into)
 }
 
 func (e elsewhere) Put(result int, a array.Array) error {

@@ -13,7 +13,7 @@ func TestAway(t *testing.T) {
 	for _, x := range samples {
 		want := trainPlan(t, x.step(t), x.micros)
 		for _, away := range []Away{{Weights: 1}, {Slots: 1}, {Slots: 0.5}, {Activations: 1},
-			{Weights: 0.5, Slots: 0.5, Activations: 0.5}, {1, 1, 1}} {
+			{Weights: 0.5, Slots: 0.5, Activations: 0.5}, {1, 1, 1, 0}} {
 			t.Run(fmt.Sprintf("%+v %+v", x, away), func(t *testing.T) {
 				c := x.config(t)
 				c.Away = away

@@ -56,7 +56,9 @@ func New(c Config) (*Plan, error) {
 	if b.update, b.updateProgram, err = newUpdate(b, b.sections[0]); err != nil {
 		return nil, err
 	}
-	b.chooseAway()
+	if err := b.chooseAway(); err != nil {
+		return nil, err
+	}
 	return b.finish()
 }
 

@@ -10,18 +10,25 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
 )
 
 // Span is something that a device has done.
 type Span struct {
 	Device int
-	// Kind is what it was: work of the schedule, one collective within it, or the wait for a message.
+	// Kind is what it was: work of the schedule, an op within it that exchanges, one collective of that, or the
+	// wait for a message.
 	Kind       SpanKind
 	Name       string
 	Start, End time.Time
 	// Live is the bytes that the step's values take on the device at that time; it is told with work.
 	Live int
+	// Of a collective: Since is when it was begun, before Start where the device computed meanwhile; Axes and
+	// Group say among whom, and Bytes is what the device sent and received. From Start to End it waited.
+	Since       time.Time
+	Axes, Group string
+	Bytes       int
 }
 
 // SpanKind is what a device was doing.
@@ -32,6 +39,7 @@ const (
 	Work SpanKind = iota
 	Exchange
 	Message
+	Collective
 )
 
 // player runs a tape.
@@ -43,6 +51,7 @@ type player struct {
 	// updating is set when an update begins.
 	watch    func(Span)
 	observe  func(n *ir.Node, took time.Duration)
+	meshes   []*mesh.Mesh
 	at       *atomic.Pointer[instruction]
 	updating *atomic.Bool
 	device   *cpu.Device
@@ -54,6 +63,9 @@ type player struct {
 // goroutine's stack.
 func (p *player) run(rank comm.Comm, d *cpu.Device) (err error) {
 	defer fault.Recover(fmt.Sprintf("device %d", p.t.device), &err)
+	if p.watch != nil {
+		rank = &metered{Comm: rank, device: p.t.device, watch: p.watch, meshes: p.meshes, axes: map[string]string{}}
+	}
 	p.device = p.watched(d.In(rank))
 	if p.world, err = rank.Group(nil); err != nil {
 		return err

@@ -170,7 +170,7 @@ func (r *Runner) device(rank comm.Comm, in Input) error {
 		return err
 	}
 	defer r.at[id].Store(nil)
-	p := &player{t: t, m: m, batch: in.Batch, watch: r.watch, observe: r.c.Observe, at: &r.at[id],
+	p := &player{t: t, m: m, batch: in.Batch, watch: r.watch, observe: r.c.Observe, at: &r.at[id], meshes: r.Meshes,
 		updating: &r.updating}
 	return p.run(rank, r.devices[id])
 }

@@ -80,9 +80,8 @@ func TestDraft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = engine.New(m, engine.Config{Draft: &engine.Draft{Model: other, Read: func(p *nn.Param) (array.Array, error) {
-		return array.New(p.Type.DType, p.Type.Shape...), nil
-	}}})
+	zeros := func(p *nn.Param) (array.Array, error) { return array.New(p.Type.DType, p.Type.Shape...), nil }
+	_, err = engine.New(m, engine.Config{Draft: &engine.Draft{Model: other, Read: zeros}})
 	if err == nil || !strings.Contains(err.Error(), "vocabulary") {
 		t.Errorf("another vocabulary: got %v", err)
 	}

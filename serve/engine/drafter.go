@@ -45,7 +45,8 @@ func newDrafter(c *Config, vocab int) (*drafter, error) {
 	}
 	if n := m.Config().Vocab; n != vocab {
 		m.Close()
-		return nil, fmt.Errorf("engine: draft: its vocabulary has %d tokens, the model's %d: want one vocabulary", n, vocab)
+		return nil, fmt.Errorf("engine: draft: its vocabulary has %d tokens, the model's %d: want one vocabulary",
+			n, vocab)
 	}
 	return &drafter{model: m}, nil
 }

@@ -27,7 +27,7 @@ func (h *planner) shorten(x *op.Tensor) *op.Tensor { return op.Cast(x, h.Compute
 
 // awayOf is what a step keeps outside of the devices.
 func awayOf(o strategy.Offload) step.Away {
-	return step.Away{Weights: o.Parameters, Slots: o.Optimizer, Activations: o.Activations}
+	return step.Away{Weights: o.Parameters, Slots: o.Optimizer, Activations: o.Activations, Experts: o.Experts}
 }
 
 // offloadOf is where what is offloaded is kept; nil is on the devices.

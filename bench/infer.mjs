@@ -1,0 +1,47 @@
+// Times llama.cpp by node-llama-cpp: node infer.mjs FILE.gguf THREADS PROMPT TOKENS SEQUENCES
+// prints {"prefill": tokens/s, "decode": tokens/s}; with "text" in place of PROMPT the text of TOKENS greedy tokens
+// after "Call me".
+import {getLlama, LlamaLogLevel} from "node-llama-cpp";
+
+const [file, threads, prompt, tokens, sequences] = process.argv.slice(2);
+const llama = await getLlama({gpu: false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: +threads});
+const model = await llama.loadModel({modelPath: file});
+const seconds = () => Number(process.hrtime.bigint()) / 1e9;
+
+if (prompt === "text") {
+  const context = await model.createContext({contextSize: +tokens + 64, threads: +threads});
+  const out = [];
+  for await (const id of context.getSequence().evaluate(model.tokenize("Call me"), {temperature: 0})) {
+    if (out.push(id) >= +tokens) break;
+  }
+  process.stdout.write(JSON.stringify(out));
+  process.exit(0);
+}
+
+const n = +sequences;
+const context = await model.createContext({
+  contextSize: +prompt + +tokens + 16, threads: +threads, sequences: n, batchSize: 512,
+});
+const all = Array.from({length: n}, () => context.getSequence());
+const vocab = model.fileInfo.metadata[model.fileInfo.metadata.general.architecture].vocab_size;
+const ids = (i) => Array.from({length: +prompt}, (_, j) => (7 * i + 31 * j) % vocab);
+let began = seconds();
+for (let i = 0; i < n; i++) await all[i].evaluateWithoutGeneratingNewTokens(ids(i));
+const prefill = (n * +prompt) / (seconds() - began);
+
+// The first token of each comes before the clock: it is where sequences meet.
+let started = 0, release;
+const gate = new Promise((r) => { release = r; });
+const run = async (s) => {
+  let count = 0;
+  for await (const _ of s.evaluate([1], {temperature: 0, yieldEogToken: true})) {
+    if (count++ === 0) {
+      if (++started === n) { began = seconds(); release(); }
+      await gate;
+    }
+    if (count > +tokens) break;
+  }
+};
+await Promise.all(all.map(run));
+console.log(JSON.stringify({prefill, decode: (n * +tokens) / (seconds() - began)}));
+process.exit(0);

@@ -1,0 +1,50 @@
+package bench
+
+import (
+	"encoding/json"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/models"
+	"github.com/galley-ml/galley/nn"
+)
+
+// WriteModel writes a model with the random weights that Decode has, in bfloat16, as a Hugging Face directory:
+// for other systems to compute, too. Its tokenizer has a token for each byte, and no others.
+func WriteModel(dir string, c models.Config) error {
+	m, err := models.New(c, nn.Config{DType: array.BF16})
+	if err != nil {
+		return err
+	}
+	text, err := byteTokenizer()
+	if err != nil {
+		return err
+	}
+	return models.Save(dir, m, models.SaveConfig{Tokenizer: text, Each: func(f func(*nn.Param, array.Array) error) error {
+		for _, p := range m.Params() {
+			a, err := noise(p)
+			if err == nil {
+				err = f(p, a)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+}
+
+// byteTokenizer is the tokenizer.json of byte-level BPE without merges.
+func byteTokenizer() ([]byte, error) {
+	vocab, next := map[string]int{}, rune(256)
+	for i := range rune(256) {
+		c := i
+		if c < '!' || c > '~' && c < 0xa1 || c == 0xad { // what is no character of its own is one after 255
+			c, next = next, next+1
+		}
+		vocab[string(c)] = int(i)
+	}
+	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
+	return json.Marshal(map[string]any{"version": "1.0", "added_tokens": []any{}, "normalizer": nil,
+		"pre_tokenizer": level, "decoder": level, "post_processor": nil,
+		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}})
+}

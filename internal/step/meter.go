@@ -1,0 +1,79 @@
+package step
+
+import (
+	"strings"
+	"time"
+
+	"github.com/galley-ml/galley/internal/comm"
+	"github.com/galley-ml/galley/mesh"
+)
+
+// metered is a rank whose collectives are told to whoever watches: what each moved, among whom, and how long
+// the device did nothing else.
+type metered struct {
+	comm.Comm
+	device int
+	watch  func(Span)
+	meshes []*mesh.Mesh
+	axes   map[string]string // by group
+}
+
+// Group is as the rank's own, with calls that are told.
+func (m *metered) Group(ranks []int) (*comm.Group, error) { return comm.NewGroup(m, ranks) }
+
+// Start brings the call to its meeting; what it took is told when somebody has waited for it.
+func (m *metered) Start(c *comm.Call) *comm.Pending {
+	started := time.Now()
+	inner := m.Comm.Start(c)
+	return comm.NewPending(func() (comm.Result, error) {
+		waits := time.Now()
+		a, err := inner.Wait()
+		counts, _ := inner.Counts()
+		if c.Kind == comm.Send || c.Kind == comm.Recv || err != nil {
+			return comm.Result{Array: a, Counts: counts}, err
+		}
+		t := c.Traffic(a)
+		m.watch(Span{Device: m.device, Kind: Collective, Name: c.Kind.String(), Start: waits, End: time.Now(),
+			Since: started, Axes: m.axesOf(c.Group), Group: c.Group.String(), Bytes: int(t.Sent + t.Received)})
+		return comm.Result{Array: a, Counts: counts}, err
+	})
+}
+
+// axesOf is the axes of the mesh along which the members of a group differ; pp where they are of several
+// stages.
+func (m *metered) axesOf(g *comm.Group) string {
+	key := g.String()
+	if text, ok := m.axes[key]; ok {
+		return text
+	}
+	text := axesOf(m.meshes, g.Ranks())
+	m.axes[key] = text
+	return text
+}
+
+func axesOf(meshes []*mesh.Mesh, ranks []int) string {
+	for _, on := range meshes {
+		first, ok := on.Coord(ranks[0])
+		if !ok {
+			continue
+		}
+		differ := make([]bool, len(first))
+		for _, r := range ranks[1:] {
+			at, ok := on.Coord(r)
+			if !ok {
+				return "pp"
+			}
+			for i := range at {
+				differ[i] = differ[i] || at[i] != first[i]
+			}
+		}
+		var names []string
+		for i, a := range on.Axes() {
+			if differ[i] {
+				names = append(names, a.Name)
+			}
+		}
+		return strings.Join(names, ",")
+	}
+	return "world"
+}

@@ -239,7 +239,7 @@ func TestLaunchMemory(t *testing.T) {
 	}
 }
 
-// TestLaunchLoadMemory: processes that read a model's files under tensor parallelism take their shares of it,
+// TestLaunchLoadMemory: processes that read a model's files, split by layers or by ZeRO, take their shares of it,
 // and no more at any moment.
 func TestLaunchLoadMemory(t *testing.T) {
 	needMPICH(t)
@@ -254,11 +254,14 @@ func TestLaunchLoadMemory(t *testing.T) {
 	}
 	load := slices.Concat([]string{"train", "--model=" + dir, "--lr=1e-4"}, sizes)
 	one := peaks(t, galleyCommand(t, load...), 0)
-	all := peaks(t, galleyCommand(t, slices.Concat([]string{"launch", "-n", "4", "--"}, load, []string{"--mesh=tp=4"})...), 4)
-	t.Logf("1 process: %d MiB, 4: %v", one[0]>>20, all)
-	for _, peak := range all {
-		if most := one[0]/4 + 96<<20; peak > most {
-			t.Errorf("a process of 4 took %d MiB, of one %d: want at most %d", peak>>20, one[0]>>20, most>>20)
+	for _, mesh := range [][]string{{"--mesh=tp=4"}, {"--mesh=dp=4", "--zero=3"}} {
+		args := slices.Concat([]string{"launch", "-n", "4", "--"}, load, mesh)
+		all := peaks(t, galleyCommand(t, args...), 4)
+		t.Logf("1 process: %d MiB, 4 with %v: %v", one[0]>>20, mesh, all)
+		for _, peak := range all {
+			if most := one[0]/4 + 96<<20; peak > most {
+				t.Errorf("%v: a process took %d MiB, of one %d: want at most %d", mesh, peak>>20, one[0]>>20, most>>20)
+			}
 		}
 	}
 }

@@ -40,6 +40,7 @@ type commands struct {
 	Tokenizer  tokenizerCmd  `cmd:"" help:"Make a tokenizer."`
 	Bench      benchCmd      `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
 	Check      checkCmd      `cmd:"" help:"Compare with results recorded by other frameworks."`
+	Passes     passesCmd     `cmd:"" help:"List the rewrites of programs that a strategy can name."`
 	Doctor     doctorCmd     `cmd:"" help:"Say what this machine offers, and what is missing."`
 	Version    versionCmd    `cmd:"" help:"Say which version this is."`
 }

@@ -21,6 +21,8 @@ type GGUFConfig struct {
 	Weights string
 	// Read gives a parameter's values; nil reads eager tensors.
 	Read func(p *nn.Param) (array.Array, error)
+	// Round, where not nil, rounds matrices as QuantizeConfig.Round does.
+	Round func(p *nn.Param, expert int, w []float32, out, in int, c quant.Config) (quant.Matrix, error)
 	// Tokenizer, where set, is the text of tokenizer.json.
 	Tokenizer []byte
 }
@@ -59,7 +61,7 @@ func (c GGUFConfig) tensors(m Model) ([]gguf.Stored, error) {
 		if turns(config, p.Name) {
 			a = turned(a, config.HeadDim, false)
 		}
-		t, err := c.stored(a, slices.Contains(linears, p))
+		t, err := c.stored(a, p, slices.Contains(linears, p))
 		if err != nil {
 			return nil, fmt.Errorf("parameter %q: %w", p.Name, err)
 		}
@@ -72,7 +74,7 @@ func (c GGUFConfig) tensors(m Model) ([]gguf.Stored, error) {
 }
 
 // stored is a parameter as it is written: vectors are float32, and so is what nothing is said of.
-func (c GGUFConfig) stored(a array.Array, linear bool) (gguf.Stored, error) {
+func (c GGUFConfig) stored(a array.Array, p *nn.Param, linear bool) (gguf.Stored, error) {
 	t := gguf.Stored{Shape: a.Shape()}
 	x := make([]float32, a.Len())
 	if !packed.Floats(x, a, 0) {
@@ -83,7 +85,10 @@ func (c GGUFConfig) stored(a array.Array, linear bool) (gguf.Stored, error) {
 	case len(t.Shape) == 1:
 		t.Kind, t.Data = gguf.F32, array.FromSlice(x, len(x)).Bytes()
 	case linear && bits > 0 && t.Shape[1]%32 == 0:
-		m := quant.Round(quant.Config{Bits: bits, Group: 32, Signed: bits == 4}, x, t.Shape[0], t.Shape[1])
+		m, err := c.rounded(p, x, t.Shape[0], t.Shape[1], bits)
+		if err != nil {
+			return t, err
+		}
 		t.Kind, t.Data = gguf.Blocks(m)
 	case linear && bits > 0 || c.Weights == "f16":
 		t.Kind, t.Data = gguf.F16, halves(x, kernel.F32ToF16)
@@ -95,6 +100,15 @@ func (c GGUFConfig) stored(a array.Array, linear bool) (gguf.Stored, error) {
 		t.Kind, t.Data = gguf.F32, array.FromSlice(x, len(x)).Bytes()
 	}
 	return t, nil
+}
+
+// rounded is a matrix as integers, as llama.cpp has them: the largest of 4 bits has the end of the range.
+func (c GGUFConfig) rounded(p *nn.Param, x []float32, out, in, bits int) (quant.Matrix, error) {
+	config := quant.Config{Bits: bits, Group: 32, Signed: bits == 4, Scale: quant.HalfScale}
+	if c.Round == nil {
+		return quant.Round(config, x, out, in), nil
+	}
+	return c.Round(p, 0, x, out, in, config)
 }
 
 func halves(x []float32, narrow func(float32) uint16) []byte {

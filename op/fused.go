@@ -1,6 +1,7 @@
 package op
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,8 +26,20 @@ func FusedBody(o ir.Op) (*ir.Func, bool) {
 	if !ok {
 		return nil, false
 	}
-	body, err := ir.Parse(f.Body, Lookup)
+	body, err := parseBody(f.Body)
 	return body, err == nil
+}
+
+// parseBody reads a body. Its mistakes name the line and the column, as the text of an op stands in one line.
+func parseBody(text string) (*ir.Func, error) {
+	f, err := ir.Parse(text, Lookup)
+	if bad := (*ir.SyntaxError)(nil); errors.As(err, &bad) {
+		return nil, fmt.Errorf("body, line %d, column %d: %w", bad.Line, bad.Column, bad.Err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("body: %w", err)
+	}
+	return f, nil
 }
 
 // held keeps what was made of a program for as long as the op is there. It is no attribute.
@@ -40,7 +53,7 @@ type fused struct {
 func (fused) Name() string { return "fused" }
 func (fused) halfNative()  {}
 func (o fused) NumResults(int) int {
-	if f, err := ir.Parse(o.Body, Lookup); err == nil {
+	if f, err := parseBody(o.Body); err == nil {
 		return len(f.Results())
 	}
 	return 1
@@ -51,7 +64,7 @@ func (o fused) on(in []Type) (*fusedProgram, error) {
 	if p := o.program; p != nil && p.takes(in) {
 		return p, nil
 	}
-	f, err := ir.Parse(o.Body, Lookup)
+	f, err := parseBody(o.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +96,7 @@ func (o fused) Infer(in []Type) ([]Type, error) {
 }
 
 func (o fused) Decompose(in []*Tensor) []*Tensor {
-	f, err := ir.Parse(o.Body, Lookup)
+	f, err := parseBody(o.Body)
 	if err != nil {
 		return slices.Repeat([]*Tensor{ir.Invalid(in[0].Scope(), err)}, o.NumResults(len(in)))
 	}
@@ -112,7 +125,7 @@ func (o fused) Work(in, out []Type) Work {
 func (o fused) InPlace() []int {
 	p := o.program
 	if p == nil {
-		f, err := ir.Parse(o.Body, Lookup)
+		f, err := parseBody(o.Body)
 		if err != nil {
 			return nil
 		}
@@ -198,6 +211,19 @@ func FusedHow(o ir.Op) string {
 	default:
 		return "node by node: " + p.why.Error()
 	}
+}
+
+// FusedSize is the bytes of the code that a fused op runs.
+func FusedSize(o ir.Op) int {
+	f, ok := o.(fused)
+	if !ok || f.program == nil {
+		return 0
+	}
+	size := 0
+	for _, c := range f.program.code {
+		size += c.code.Size()
+	}
+	return size
 }
 
 // Label is an op's name, and for a loop the first of its ops in brackets.

@@ -156,7 +156,7 @@ func (c *dumpCmd) loops(p *galley.Program) (string, error) {
 		return "", err
 	}
 	if c.Why {
-		return pass.FormatLoops(p) + groups.Why(), nil
+		return pass.FormatLoops(p) + groups.Why() + groups.Totals(), nil
 	}
 	return pass.FormatLoops(p), nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/galley-ml/galley/internal/quant"
 	"github.com/galley-ml/galley/models"
 )
 
@@ -14,10 +15,10 @@ type quantizeCmd struct {
 	checkpointChoice
 	Weights string `help:"Integers of 8 or 4 bits, int8 or int4; into a GGUF file f16 and bf16 too." enum:"int8,int4,f16,bf16" default:"int4"`
 	Group   int    `help:"How many neighbours of a row have one scale: 32, 64 or 128." default:"32"`
-	Method  string `help:"How integers are chosen: rtn rounds to the nearest; gptq makes up for errors on a text." enum:"rtn,gptq" default:"rtn"`
+	Method  string `help:"How integers are chosen: rtn rounds to the nearest; gptq makes up for errors on a text; awq keeps more of what meets large inputs there." enum:"rtn,gptq,awq" default:"rtn"`
 
-	Calibrate string `help:"Text for --method gptq; without it Moby-Dick." type:"existingfile" placeholder:"FILE"`
-	Windows   int    `help:"How many parts of the text gptq sees." default:"64"`
+	Calibrate string `help:"Text for --method gptq and awq; without it Moby-Dick." type:"existingfile" placeholder:"FILE"`
+	Windows   int    `help:"How many parts of the text gptq and awq see." default:"64"`
 	Window    int    `help:"Tokens in a part." default:"128"`
 }
 
@@ -30,6 +31,7 @@ stay as they are. The directory is in the form of compressed-tensors (pack-quant
 Examples:
   galley quantize llama-3-8b llama-3-8b-int4
   galley quantize llama-3-8b llama-3-8b-int4 --method gptq --calibrate notes.txt
+  galley quantize llama-3-8b llama-3-8b.gguf --method awq
   galley quantize run small --best --weights int8 --group 64
   galley quantize llama-3-8b llama-3-8b.gguf --weights int8`
 }
@@ -57,15 +59,23 @@ func (c *quantizeCmd) Run() error {
 		return err
 	}
 	config := models.QuantizeConfig{Bits: c.bits(), Group: c.Group, Read: read, Tokenizer: t.text}
-	if c.Method == "gptq" {
+	if c.Method != "rtn" {
 		seen, err := c.calibrate(shape, read, t)
 		if err != nil {
 			return err
 		}
 		config.Round = seen.compensated
+		if c.Method == "awq" {
+			a, err := models.NewAWQ(shape, read, seen.squares, quant.Config{Bits: c.bits(), Group: c.Group})
+			if err != nil {
+				return err
+			}
+			config.Read, config.Round = a.Read, a.Round
+		}
 	}
 	if file {
-		err = models.SaveGGUF(c.Out, shape, models.GGUFConfig{Weights: c.Weights, Read: read, Tokenizer: t.text})
+		err = models.SaveGGUF(c.Out, shape, models.GGUFConfig{Weights: c.Weights, Read: config.Read, Round: config.Round,
+			Tokenizer: t.text})
 	} else {
 		err = models.SaveQuantized(c.Out, shape, config)
 	}
@@ -81,10 +91,10 @@ func (c *quantizeCmd) validate(file bool) error {
 		return err
 	}
 	switch {
-	case c.Calibrate != "" && c.Method != "gptq":
-		return fmt.Errorf("--calibrate=%s: it is for --method gptq", c.Calibrate)
-	case file && c.Method != "rtn":
-		return fmt.Errorf("--method=%s: a GGUF file is rounded to the nearest: want rtn", c.Method)
+	case c.Calibrate != "" && c.Method == "rtn":
+		return fmt.Errorf("--calibrate=%s: it is for --method gptq and awq", c.Calibrate)
+	case c.Method != "rtn" && c.bits() == 0:
+		return fmt.Errorf("--method=%s: it is for integers: want --weights int8 or int4", c.Method)
 	case file && c.Group != 32:
 		return fmt.Errorf("--group=%d: want 32 for a GGUF file", c.Group)
 	case !file && c.bits() == 0:

@@ -98,3 +98,12 @@ func (in inputs) compensated(p *nn.Param, part int, w []float32, out, width int,
 	}
 	return m, nil
 }
+
+// squares is the mean of squares of a matrix's inputs; nil where no token of the text reached it.
+func (in inputs) squares(p *nn.Param, part int) []float64 {
+	h := in[inputPlace{p.Name, part}]
+	if h == nil {
+		return nil
+	}
+	return h.Squares()
+}

@@ -2,9 +2,11 @@ package jit
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"runtime/pprof"
 	"testing"
 	"unsafe"
 
@@ -196,9 +198,15 @@ func deep(n int) int {
 	return deep(n-1) + int(pad[n%512])
 }
 
-// TestUnderPressure runs code on many goroutines while memory is collected and stacks grow.
+// TestUnderPressure runs code on many goroutines while memory is collected, stacks grow, a profiler sends its
+// signals and others ask for the processor.
 func TestUnderPressure(t *testing.T) {
 	p, c := tanhLoop(t)
+	if err := pprof.StartCPUProfile(io.Discard); err != nil {
+		t.Logf("without a profile: %v", err) // the test itself is profiled
+	} else {
+		defer pprof.StopCPUProfile()
+	}
 	done := make(chan error)
 	for g := range 8 {
 		go func() {
@@ -219,6 +227,7 @@ func TestUnderPressure(t *testing.T) {
 				if i%16 == 0 {
 					runtime.GC()
 				}
+				runtime.Gosched()
 			}
 			done <- nil
 		}()

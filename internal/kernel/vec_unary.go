@@ -6,9 +6,6 @@ func Exp[T Float](dst, x []T) { unary(dst, x, simd.exp, expOf[T]) }
 // Log sets dst[i] = log(x[i]), the natural logarithm.
 func Log[T Float](dst, x []T) { unary(dst, x, simd.log, logOf[T]) }
 
-// Tanh sets dst[i] = tanh(x[i]).
-func Tanh[T Float](dst, x []T) { unary(dst, x, simd.tanh, tanhOf[T]) }
-
 // Erf sets dst[i] = erf(x[i]).
 func Erf[T Float](dst, x []T) { unary(dst, x, simd.erf, erfOf[T]) }
 

@@ -3,6 +3,7 @@ package pass
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/op"
@@ -12,6 +13,7 @@ import (
 // runs as it is, on one device or as the part of one: values keep their bits, and what no op outside a loop
 // needs is not stored. Ops are joined along values, the largest first, and then loops that read the same.
 func Groups(f *ir.Func, c GroupConfig) (*ir.Func, *Grouping, error) {
+	start := time.Now()
 	f, err := prepare(f)
 	if err != nil {
 		return nil, nil, err
@@ -24,6 +26,7 @@ func Groups(f *ir.Func, c GroupConfig) (*ir.Func, *Grouping, error) {
 		g.drop()
 	}
 	out, err := g.build()
+	g.out, g.took = out, time.Since(start)
 	return out, g, err
 }
 
@@ -60,6 +63,9 @@ type Grouping struct {
 	after [][2]int
 	mark  []int
 	round int
+	// out is the program with loops, and took what it took to make it, with the code.
+	out  *ir.Func
+	took time.Duration
 }
 
 type refusal struct {

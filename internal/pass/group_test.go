@@ -326,8 +326,8 @@ func TestLabel(t *testing.T) {
 // TestFusedText: a body that cannot be is an error that names its line.
 func TestFusedText(t *testing.T) {
 	for body, want := range map[string]string{
-		`func b(%0: f32[4]) {\n %1 = explode %0\n return %1\n}`:       `line 2: no op is called`,
-		`func b(%0: f32[4]) {\n %1 = exp %9\n return %1\n}`:           `line 2: %9 is used before it is made`,
+		`func b(%0: f32[4]) {\n %1 = explode %0\n return %1\n}`:       `line 2, column 14: no op is called`,
+		`func b(%0: f32[4]) {\n %1 = exp %9\n return %1\n}`:           `line 2, column 11: %9 is used before it is made`,
 		`func b(%0: f32[4], %1: f32[4]) {\n return %0\n}`:             `takes 2 operands: got 1`,
 		`func b(%0: f32[4]) {\n`:                                      `no closing brace`,
 		`func b(%0: f32[4]) {\n %1 = matmul %0 %0\n return %1\n}`:     `matmul`,

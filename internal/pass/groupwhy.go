@@ -32,6 +32,23 @@ func (g *Grouping) Why() string {
 	return b.String()
 }
 
+// Totals is a line on the whole: how many ops became how many loops, what it took, and the bytes of code.
+func (g *Grouping) Totals() string {
+	loops, size, seen := 0, 0, map[string]bool{}
+	for _, n := range g.out.Nodes() {
+		body, ok := op.FusedBody(n.Op())
+		if !ok {
+			continue
+		}
+		loops++
+		if text := body.String(); !seen[text] { // layers that are alike share their code
+			seen[text], size = true, size+op.FusedSize(n.Op())
+		}
+	}
+	return fmt.Sprintf("%d ops, %d loops, made in %.1f ms; %s of code\n", len(g.nodes), loops,
+		float64(g.took.Microseconds())/1e3, bytesText(float64(size)))
+}
+
 func named(n *ir.Node) string {
 	if n.Pos() == "" {
 		return n.Op().Name()

@@ -126,7 +126,7 @@ func Compensate(c Config, w []float32, out, in int, h *Hessian) (Matrix, error) 
 		copy(row, w[j*in:(j+1)*in])
 		for i := range in {
 			if i%c.Group == 0 {
-				m.Scales[j*groups+i/c.Group] = c.bestScale(row[i:min(i+c.Group, in)])
+				m.Scales[j*groups+i/c.Group] = c.bestScale(row[i:min(i+c.Group, in)], nil)
 			}
 			s := m.Scales[j*groups+i/c.Group]
 			c.roundGroup(one, row[i:i+1], s)
@@ -141,8 +141,9 @@ func Compensate(c Config, w []float32, out, in int, h *Hessian) (Matrix, error) 
 	return m, nil
 }
 
-// bestScale is the scale with the least sum of squared errors among some that cut the largest elements.
-func (c Config) bestScale(w []float32) float32 {
+// bestScale is the scale with the least sum of squared errors among some that cut the largest elements; weights
+// say how much an element's counts, nil that all count alike.
+func (c Config) bestScale(w []float32, weights []float64) float32 {
 	full := c.scaleOf(w)
 	best, least := full, math.Inf(1)
 	values := make([]byte, len(w))
@@ -155,7 +156,10 @@ func (c Config) bestScale(w []float32) float32 {
 		sum := 0.0
 		for i, v := range values {
 			d := float64(w[i] - float32(int(v)-1<<(c.Bits-1))*s)
-			sum += d * d
+			if d *= d; weights != nil {
+				d *= weights[i]
+			}
+			sum += d
 		}
 		if sum < least {
 			best, least = s, sum

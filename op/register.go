@@ -10,6 +10,15 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
+// What passes of other modules are written with.
+type (
+	// Program is a traced function; Rewrite makes another of it, node by node.
+	Program = ir.Func
+	// Node is an op in a program, and Builder what a new program is built with.
+	Node    = ir.Node
+	Builder = ir.Builder
+)
+
 // What the methods of an Op from another module are written with.
 type (
 	// Writer writes a program as StableHLO, Ref is a value of it and HLOType the type of one.

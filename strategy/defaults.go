@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/pipeline"
 )
 
@@ -43,6 +44,9 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	}
 	if err := s.words(); err != nil {
 		return s, err
+	}
+	if _, err := pass.Select(s.FusedPasses); err != nil {
+		return s, fmt.Errorf("strategy: fused_passes: %w", err)
 	}
 	err := s.spellSchedule()
 	return s, err

@@ -109,6 +109,8 @@ func (s *Strategy) set(key, value string) (err error) {
 		s.Offload.Experts, err = part(value)
 	case "offload.dir":
 		s.Offload.Dir = value
+	case "fused_passes":
+		s.FusedPasses, err = ParsePasses(value)
 	case "layers":
 		s.Layers, err = layerList(value)
 	default:
@@ -116,7 +118,7 @@ func (s *Strategy) set(key, value string) (err error) {
 		if at == nil {
 			return fmt.Errorf("want dp, tp, pp, cp, ep, etp, vpp, micro, micro_batch, zero, shard, schedule, sp, " +
 				"cp_kind, recompute, offload.optimizer, offload.activations, offload.parameters, offload.dir, layers, amp, " +
-				"overlap, bucket, host or auto")
+				"overlap, bucket, host, fused_passes or auto")
 		}
 		*at, err = strconv.Atoi(value)
 	}
@@ -209,5 +211,6 @@ func (s Strategy) Line() string {
 	add(len(n.Layers) > 0, "layers=", strings.Trim(strings.ReplaceAll(fmt.Sprint(n.Layers), " ", ","), "[]"))
 	add(n.AMP != "" && n.AMP != "off", "amp=", n.AMP)
 	add(n.Overlap != Auto, "overlap=", string(n.Overlap))
+	add(len(n.FusedPasses) > 0, "fused_passes=", strings.Join(n.FusedPasses, "+"))
 	return strings.Join(list, " ")
 }

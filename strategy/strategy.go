@@ -65,6 +65,9 @@ type Strategy struct {
 	// go within hosts, and then between them; 0 is all.
 	Bucket int `yaml:"bucket,omitempty" json:"bucket,omitempty"`
 	Host   int `yaml:"host,omitempty" json:"host,omitempty"`
+	// FusedPasses names the rewrites of programs to run, in order, join and gemm_epilogue among them; with a -
+	// before each, all but those; "none" is none. nil is what there is: RegisterPass adds to it, Passes lists it.
+	FusedPasses []string `yaml:"fused_passes,omitempty" json:"fused_passes,omitempty"`
 	// Auto is over how many devices a strategy is to be searched for the program at hand: whatever is zero here
 	// is up to the search. ToStatic and Engine search; a trainer takes what was found.
 	Auto int `yaml:"auto,omitempty" json:"auto,omitempty"`
@@ -104,6 +107,7 @@ func (s Strategy) String() string {
 	add(s.Recompute.Mode() != None, "recompute "+string(s.Recompute))
 	add(s.AMP != "" && s.AMP != "off", s.AMP)
 	add(s.Offload != Offload{}, "offload "+s.Offload.String())
+	add(len(s.FusedPasses) > 0, "passes "+strings.Join(s.FusedPasses, "+"))
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
@@ -134,6 +138,9 @@ func (s Strategy) plain() Strategy {
 	}
 	if len(s.Layers) == 0 {
 		s.Layers = nil
+	}
+	if len(s.FusedPasses) == 0 {
+		s.FusedPasses = nil
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -40,6 +41,7 @@ type commands struct {
 	Tokenizer  tokenizerCmd  `cmd:"" help:"Make a tokenizer."`
 	Bench      benchCmd      `cmd:"" help:"Measure this machine: matrix products, training steps, attention."`
 	Check      checkCmd      `cmd:"" help:"Compare with results recorded by other frameworks."`
+	Passes     passesCmd     `cmd:"" help:"List the rewrites of programs that a strategy can name."`
 	Doctor     doctorCmd     `cmd:"" help:"Say what this machine offers, and what is missing."`
 	Version    versionCmd    `cmd:"" help:"Say which version this is."`
 }
@@ -57,7 +59,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
-	if err := kernel.CheckLimit(); err != nil {
+	if err := errors.Join(bindSelf(), kernel.CheckLimit()); err != nil {
 		return report(err)
 	}
 	silence()
@@ -114,7 +116,7 @@ func report(err error) int {
 		return int(code)
 	}
 	if elastic == nil { // else the agent tells it
-		fmt.Fprintln(os.Stderr, "galley:", strict.Line(err.Error()))
+		fmt.Fprintln(os.Stderr, "galley:", strict.Line(once(err.Error())))
 	}
 	if s, ok := errors.AsType[*stoppedError](err); ok {
 		return s.code()
@@ -123,4 +125,16 @@ func report(err error) int {
 		return exitFailed
 	}
 	return exitUsage
+}
+
+// once is a text without lines that stand in it already: what several find out at once, as that a process is
+// lost, is one thing.
+func once(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -12,20 +12,21 @@ import (
 
 // strategyFlags are what a step is spread over devices by; train and check model share them.
 type strategyFlags struct {
-	Mesh      string `help:"Degrees of data, tensor, pipeline, context and expert parallelism: dp=2,tp=2,pp=2. Their product is the number of devices, which live in this process or, with --backend, are the accelerator's; ep folds into dp." placeholder:"AXES"`
-	Zero      int    `help:"What the data axes split besides: 1 the optimizer's memory, 2 gradients, too, 3 parameters, too." default:"0"`
-	ZeroGroup int    `help:"Devices of a group that --zero splits over, neighbours first; groups hold copies: shard within a host, replicate across. 0 is all."`
-	Schedule  string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
-	VPP       int    `name:"vpp" help:"Stages of each pipeline rank in interleaved schedules."`
-	Micro     int    `help:"Micro-batches of a step: gradients are summed over as many parts of the batch; 0 means as many as pp."`
-	CP        string `name:"cp" help:"How attention is computed over split sequences: ring, ulysses or gather." enum:"ring,ulysses,gather" default:"ring"`
-	SP        bool   `name:"sp" help:"Split what lies between layers over the tensor axis, too: sequence parallel."`
-	Overlap   string `help:"Compute while devices exchange: on, off, or auto for the collectives for which the cost model says that it pays." enum:"on,off,auto" default:"auto"`
-	Bucket    int    `help:"Bytes up to which collectives of one kind and group travel together, 1 for none; 0 is as many as the cost model says."`
-	Host      int    `help:"Neighbouring devices that share a host: collectives go within hosts, then between them. 0 is all."`
-	Recompute string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`
-	AMP       string `name:"amp" help:"Compute in bf16 or f16, with f32 weights in the optimizer." enum:"off,bf16,f16" default:"off"`
-	Offload   string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters, experts; with :DIR behind them in files." default:"none"`
+	Mesh        string `help:"Degrees of data, tensor, pipeline, context and expert parallelism: dp=2,tp=2,pp=2. Their product is the number of devices, which live in this process or, with --backend, are the accelerator's; ep folds into dp." placeholder:"AXES"`
+	Zero        int    `help:"What the data axes split besides: 1 the optimizer's memory, 2 gradients, too, 3 parameters, too." default:"0"`
+	ZeroGroup   int    `help:"Devices of a group that --zero splits over, neighbours first; groups hold copies: shard within a host, replicate across. 0 is all."`
+	Schedule    string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
+	VPP         int    `name:"vpp" help:"Stages of each pipeline rank in interleaved schedules."`
+	Micro       int    `help:"Micro-batches of a step: gradients are summed over as many parts of the batch; 0 means as many as pp."`
+	CP          string `name:"cp" help:"How attention is computed over split sequences: ring, ulysses or gather." enum:"ring,ulysses,gather" default:"ring"`
+	SP          bool   `name:"sp" help:"Split what lies between layers over the tensor axis, too: sequence parallel."`
+	Overlap     string `help:"Compute while devices exchange: on, off, or auto for the collectives for which the cost model says that it pays." enum:"on,off,auto" default:"auto"`
+	Bucket      int    `help:"Bytes up to which collectives of one kind and group travel together, 1 for none; 0 is as many as the cost model says."`
+	Host        int    `help:"Neighbouring devices that share a host: collectives go within hosts, then between them. 0 is all."`
+	Recompute   string `help:"What backward passes compute again: none, selective, full, or full:N for N layers of each stage." default:"none"`
+	AMP         string `name:"amp" help:"Compute in bf16 or f16, with f32 weights in the optimizer." enum:"off,bf16,f16" default:"off"`
+	FusedPasses string `help:"Rewrites of programs to run, in order: fold,merge,prune,gemm_epilogue,loops; with a - before each, all but those: -loops; or none. Empty is the list of galley passes." placeholder:"NAMES"`
+	Offload     string `help:"What lies in the host's memory: none, or parts of the run: optimizer, activations=0.5,parameters, experts; with :DIR behind them in files." default:"none"`
 }
 
 // strategy is what the flags say, or nil where they ask for one device as it is.
@@ -43,6 +44,9 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	s.Context, s.Recompute, s.AMP = f.CP, strategy.Recompute(f.Recompute), f.AMP
 	if s.Offload, err = strategy.ParseOffload(f.Offload); err != nil {
 		return nil, fmt.Errorf("--offload: %w", err)
+	}
+	if s.FusedPasses, err = strategy.ParsePasses(f.FusedPasses); err != nil {
+		return nil, fmt.Errorf("--fused-passes: %w", err)
 	}
 	if s.Schedule, err = f.schedule(); err != nil {
 		return nil, err

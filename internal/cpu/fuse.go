@@ -13,11 +13,7 @@ func fuse(f *ir.Func, o Options) (*ir.Func, error) {
 	if o.NoFuse || os.Getenv("GALLEY_FUSE") == "off" {
 		return f, nil
 	}
-	groups := func(f *ir.Func) (*ir.Func, error) {
-		g, _, err := pass.Groups(f, pass.GroupConfig{})
-		return g, err
-	}
-	g, err := pass.Everywhere(f, groups)
+	g, err := pass.Loops(f)
 	if err != nil {
 		return f, fmt.Errorf("loops: %w", err)
 	}

@@ -12,16 +12,22 @@ import (
 // forwardPasses is what happens to the program of the loss before its gradient is taken.
 func (c Config) forwardPasses() []func(*ir.Func) (*ir.Func, error) {
 	var list []func(*ir.Func) (*ir.Func, error)
-	if c.Backend != nil && (c.Strategy == nil || c.Strategy.TP <= 1) {
+	chosen := c.Passes()
+	if c.Backend != nil && !c.splitsTensors() && !chosen.Explicit && chosen.Has(pass.JoinName) {
 		// One large product feeds an accelerator better than three; the host's caches gain nothing. Weights that
 		// are split would have to be brought together to be joined.
 		list = append(list, pass.Join, pass.Fold)
+	}
+	if len(chosen.At(pass.OnLoss)) > 0 {
+		list = append(list, func(p *ir.Func) (*ir.Func, error) { return chosen.Run(pass.OnLoss, p) })
 	}
 	if c.Compute != array.Invalid {
 		list = append(list, func(p *ir.Func) (*ir.Func, error) { return pass.Autocast(p, c.Compute) })
 	}
 	return list
 }
+
+func (c Config) splitsTensors() bool { return c.Strategy != nil && c.Strategy.TP > 1 }
 
 // rewrittenLoss traces the loss by itself, passes it through and applies the result to the tensors, eager or
 // traced.

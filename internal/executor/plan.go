@@ -74,7 +74,7 @@ func (c Config) planOne(p *ir.Func, w step.WholeConfig, call step.Call) (*Plan, 
 	if err != nil {
 		return nil, err
 	}
-	fused, err := pass.Fuse(p)
+	fused, err := local(p)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,16 @@ func Optimize(p *ir.Func) (*ir.Func, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pass.Fuse(p)
+	return local(p)
+}
+
+// local runs the passes of one device that runs a program as it is.
+func local(p *ir.Func) (*ir.Func, error) {
+	p, err := pass.Fuse(p)
+	if err != nil {
+		return nil, err
+	}
+	return Config{}.OptimizeLocal(p)
 }
 
 // Compile optimises a program and takes the memory that it needs on a device.

@@ -13,17 +13,11 @@ type Pass struct {
 	Run  func(*ir.Func) (*ir.Func, error)
 }
 
-// Passes is what a program goes through before it is compiled, in order.
+// Passes is what a program goes through before it is compiled, in order; All has it with what else there is.
 //
 //	fold before merge: folding makes equal operands of different ones
 //	merge before prune: merging leaves the doubles without users
-func Passes() []Pass {
-	return []Pass{
-		{"fold", Fold},
-		{"merge", Merge},
-		{"prune", Prune},
-	}
-}
+func Passes() []Pass { return List{passes: All()}.At(OnProgram) }
 
 // checked runs a pass; what it makes must be a program.
 func (p Pass) checked(f *ir.Func) (*ir.Func, error) {
@@ -36,6 +30,15 @@ func (p Pass) checked(f *ir.Func) (*ir.Func, error) {
 		panic(fmt.Sprintf("pass %s made a bad program: %v", p.Name, err))
 	}
 	return g, nil
+}
+
+// Tidy folds, merges and prunes: for programs that no strategy speaks of.
+func Tidy(f *ir.Func) (*ir.Func, error) {
+	l, err := Select([]string{"fold", "merge", "prune"})
+	if err != nil {
+		return nil, err
+	}
+	return l.Run(OnProgram, f)
 }
 
 // Optimize runs all passes.

@@ -5,7 +5,6 @@ import (
 
 	"github.com/galley-ml/galley/internal/fault"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/internal/pass"
 )
 
 // Forward makes the stages of a program that is run forward only, cut as Split would: the joint program of
@@ -33,7 +32,7 @@ func (s *splitter) forward(k int) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.out.Joint, err = pass.Optimize(f); err != nil {
+	if b.out.Joint, err = s.c.optimized(f); err != nil {
 		return nil, err
 	}
 	return b.out, nil

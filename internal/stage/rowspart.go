@@ -36,7 +36,7 @@ func (r *Rows) Given() (*ir.Func, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pass.Optimize(f)
+	return pass.Tidy(f)
 }
 
 // emitGiven adds the results of a node that depend on no weight. Where it has others, too, it is taken apart.

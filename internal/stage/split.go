@@ -54,6 +54,20 @@ type Config struct {
 	Skip func(stage int, n *ir.Node) bool
 	// Sum is the type of a weight's running sum of gradients; nil is the weight's own.
 	Sum func(weight int) ir.Type
+	// Optimize, where set, is run on a stage's program in place of all passes; what nobody needs goes in any case.
+	Optimize func(*ir.Func) (*ir.Func, error)
+}
+
+// optimized is a stage's program after the passes.
+func (c Config) optimized(f *ir.Func) (*ir.Func, error) {
+	if c.Optimize == nil {
+		return pass.Optimize(f)
+	}
+	f, err := c.Optimize(f)
+	if err != nil {
+		return nil, err
+	}
+	return pass.Prune(f)
 }
 
 // Split makes the joint programs of all stages. What depends on no weight is computed in every stage that
@@ -153,7 +167,7 @@ func (s *splitter) stage(k int) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if joint, err = pass.Optimize(joint); err == nil {
+	if joint, err = s.c.optimized(joint); err == nil {
 		b.out.Joint, err = b.ownGradients(joint)
 	}
 	return b.out, err

@@ -84,7 +84,7 @@ func NewForward(c Config) (*Plan, error) {
 }
 
 func newBuilder(c Config, kind Kind, lowered *pipeline.Schedule) *builder {
-	p := &Plan{Kind: kind, Meshes: c.Meshes, Schedule: lowered, Variant: c.Variant}
+	p := &Plan{Kind: kind, Meshes: c.Meshes, Schedule: lowered, Variant: c.Variant, AsIs: c.AsIs}
 	if kind == Train {
 		p.Scalars = c.Update.Scalars
 	}
@@ -111,7 +111,7 @@ func (b *builder) stages(split func(*ir.Func, stage.Config) ([]*stage.Stage, err
 		if err != nil {
 			return err
 		}
-		stages, err := split(f, stage.Config{Weights: len(b.c.Weights), Cuts: cuts, Use: b.use, Skip: b.skip,
+		stages, err := split(f, stage.Config{Weights: len(b.c.Weights), Cuts: cuts, Use: b.use, Skip: b.skip, Optimize: b.c.Program,
 			Sum: b.c.SumType})
 		if err != nil {
 			return err
@@ -212,15 +212,23 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 	if f, err = b.communicating(f); err != nil {
 		return 0, err
 	}
+	if b.c.Local != nil {
+		if f, err = b.c.Local(f); err != nil {
+			return 0, err
+		}
+	}
 	b.numbers[k] = len(b.plan.programs)
 	return b.numbers[k], b.plan.compile(f, donated, away)
 }
 
-// communicating is a device's program with its collectives in buckets, by hosts, and started ahead.
+// communicating is a device's program with its collectives in buckets, by hosts, late and started ahead.
 func (b *builder) communicating(f *ir.Func) (*ir.Func, error) {
 	f, err := bucket(f, b.c.bucketOf)
 	if err == nil && b.c.Host > 0 {
 		f, err = byHosts(f, b.c.Host)
+	}
+	if err == nil {
+		f, err = late(f)
 	}
 	if err != nil || b.c.Overlap == InTurn {
 		return f, err
@@ -233,7 +241,7 @@ func (b *builder) communicating(f *ir.Func) (*ir.Func, error) {
 
 // compile plans the memory of a program and adds it to the plan's.
 func (p *Plan) compile(f *ir.Func, donated []int, away cpu.Away) error {
-	e, err := cpu.NewPlanAway(f, cpu.Options{Donate: donated, NoFuse: p.Backend}, away)
+	e, err := cpu.NewPlanAway(f, cpu.Options{Donate: donated, NoFuse: p.Backend || p.AsIs}, away)
 	p.programs = append(p.programs, &program{e, donated, away})
 	return err
 }

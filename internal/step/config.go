@@ -106,6 +106,11 @@ type Config struct {
 	// latency that is saved pays for. Host is how many neighbouring devices share a host, so that collectives go
 	// within hosts and then between them; 0 is all.
 	Bucket, Host int
+	// Program, where set, is the passes of a stage's program before it is split over devices; nil is all. Local,
+	// where set, rewrites what a device runs before its memory is planned. AsIs is that nothing is joined
+	// to loops then.
+	Program, Local func(*ir.Func) (*ir.Func, error)
+	AsIs           bool
 }
 
 // RunConfig is what a plan is run with. The zero value takes one thread a device.

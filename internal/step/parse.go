@@ -109,6 +109,7 @@ func (r *reader) kind(s *scanner) {
 	r.p.Kind, r.kinded = Kind(i), true
 	r.p.Whole = s.is("whole")
 	r.p.Backend = r.p.Whole && s.is("backend")
+	r.p.AsIs = !r.p.Whole && s.is("as_is")
 }
 
 func (r *reader) mesh(s *scanner) {

@@ -18,6 +18,8 @@ type Plan struct {
 	Whole bool
 	// Backend is whether a backend's compiler gets the programs as they are: nothing is joined to loops.
 	Backend bool
+	// AsIs is whether the host runs programs as they are, too.
+	AsIs bool
 	// Meshes is the devices of each rank of the pipeline.
 	Meshes []*mesh.Mesh
 	// Schedule is what the ranks do in turn, with their sends and receives.

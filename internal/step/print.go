@@ -89,6 +89,8 @@ func (w *printer) head() {
 		w.line("plan %s whole backend", p.Kind)
 	case p.Whole:
 		w.line("plan %s whole", p.Kind)
+	case p.AsIs:
+		w.line("plan %s as_is", p.Kind)
 	default:
 		w.line("plan %s", p.Kind)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -115,7 +114,7 @@ func (r *Executor) partProgram(loss *ir.Func) (*ir.Func, error) {
 	}
 	p, err := b.Build(next...)
 	if err == nil {
-		p, err = pass.Optimize(p)
+		p, err = c.OptimizeProgram(p)
 	}
 	if err == nil {
 		p, err = executor.Recomputed(p, len(params), losses, policy(c), gathered)
@@ -135,7 +134,7 @@ func (r *Executor) updateProgram() (*ir.Func, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pass.Optimize(p)
+	return c.OptimizeProgram(p)
 }
 
 // startParts starts the programs of a step on a batch that is cut into micro-batches. Its results are those

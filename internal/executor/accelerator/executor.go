@@ -8,7 +8,6 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
-	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/stage"
 	"github.com/galley-ml/galley/strategy"
 )
@@ -241,7 +240,7 @@ func (r *Executor) traced(batch []ir.Type) (*ir.Func, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pass.Optimize(p)
+	return r.c.OptimizeProgram(p)
 }
 
 // open is an error where there is no state any more.

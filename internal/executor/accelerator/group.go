@@ -11,7 +11,6 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/lower"
-	"github.com/galley-ml/galley/internal/pass"
 	"github.com/galley-ml/galley/internal/shard"
 	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/internal/step"
@@ -109,7 +108,7 @@ func (s *group) step(batch []ir.Type) (*ir.Func, layouts, error) {
 	own, grads := s.updated(params, op.GradOnce([]*op.Tensor{loss}, nil, used))
 	p, err := b.Build(c.Update(loss, own, grads, rest, nil)...)
 	if err == nil {
-		p, err = pass.Optimize(p)
+		p, err = c.OptimizeProgram(p)
 	}
 	if err == nil {
 		p, err = executor.Recomputed(p, len(params), 1, policy(c), gathered)
@@ -162,7 +161,10 @@ func (s *group) compile(p *ir.Func, l layouts, donate []int) (backend.Executable
 	}
 	locals := make([]*ir.Func, s.mesh().Size())
 	for device := range locals {
-		if locals[device], err = fused.Local(device); err != nil {
+		if locals[device], err = fused.Local(device); err == nil {
+			locals[device], err = s.c.OptimizeLocal(locals[device])
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -47,6 +47,10 @@ func (r *Executor) compile(p *ir.Func, at layouts, donate []int) (backend.Execut
 	end := r.doing.begin("compile " + p.Name())
 	defer end()
 	if r.group == nil {
+		p, err := r.c.OptimizeLocal(p)
+		if err != nil {
+			return nil, err
+		}
 		exe, err := r.b.Compile(p, cpu.Options{Donate: donate})
 		return &program{Executable: exe, r: r, name: p.Name()}, err
 	}

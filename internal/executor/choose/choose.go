@@ -14,6 +14,9 @@ import (
 // New makes what takes the steps of a config. One device becomes many where programs turn out to ask for
 // them.
 func New(c executor.Config) (executor.Executor, error) {
+	if err := c.CheckPasses(); err != nil {
+		return nil, err
+	}
 	if err := c.LoadValues(); err != nil {
 		return nil, err
 	}
@@ -38,6 +41,9 @@ func New(c executor.Config) (executor.Executor, error) {
 
 // Plan is the plan of what New would choose; parameters need no values.
 func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
+	if err := c.CheckPasses(); err != nil {
+		return nil, err
+	}
 	switch {
 	case c.Backend != nil:
 		return accelerator.Plan(c, batch...)

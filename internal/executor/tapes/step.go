@@ -89,9 +89,12 @@ func (h *planner) forwards(c *step.Config, batch []ir.Type, rows int) (*executor
 // is how many tensors a batch has.
 func (h *planner) lay(c *step.Config, placed *layout.Program, programs []*ir.Func, batch int) (err error) {
 	c.Meshes, c.Schedule, c.SequenceParallel = h.Meshes, placed.Schedule, h.SequenceParallel()
+	passes := h.c.Passes()
+	c.Program = h.c.OptimizeProgram
+	c.Local, c.AsIs = h.c.OptimizeLocal, passes.Explicit || !passes.Has(pass.LoopsName)
 	for _, f := range programs {
 		if f, err = h.Apply(f); err == nil {
-			f, err = pass.Optimize(f)
+			f, err = h.c.OptimizeProgram(f)
 		}
 		if err != nil {
 			return err

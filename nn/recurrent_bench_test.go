@@ -10,7 +10,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// BenchmarkRecurrent is an LSTM's value and its input's gradient, unrolled and as one op; trace is the time until it runs.
+// BenchmarkRecurrent is an LSTM with the gradient of its input, unrolled and as one op; trace is the time
+// until it runs.
 func BenchmarkRecurrent(b *testing.B) {
 	for _, steps := range []int{32, 256} {
 		for _, scan := range []bool{false, true} {

@@ -239,6 +239,8 @@ func TestProcessesDiffer(t *testing.T) {
 	}
 	for _, test := range []struct{ env, flags, want string }{
 		{"", "--seed=2", "seed"},
+		{"", "--stepz=2", "unknown flag"},
+		{"", "--dim=64", "--dim"},
 		{"", "--data=" + text, "want the same on all"},
 		{"GALLEY_KERNELS=plain", "", "kernels"},
 	} {

@@ -1,6 +1,6 @@
 module github.com/galley-ml/galley/serve/clienttest
 
-go 1.26.0
+go 1.26.8
 
 require (
 	github.com/galley-ml/galley v0.0.0

@@ -35,7 +35,8 @@ func (t *tanhTable) whole(slices [][]float64, f func(n int, p []*float64)) {
 		copy(rest[i*t.lanes:(i+1)*t.lanes], s[full:n])
 	}
 	f(t.lanes, p)
-	for i, s := range slices {
+	for i := len(slices) - 1; i >= 0; i-- { // results come first: an operand in their memory is not put over them
+		s := slices[i]
 		copy(s[full:n], rest[i*t.lanes:])
 	}
 }

@@ -226,21 +226,25 @@ func TestRandomProcesses(t *testing.T) {
 			continue
 		}
 		ran++
-		k := counts[r.IntN(len(counts))]
-		t.Run(fmt.Sprintf("%d/%s", k, name(&s)), func(t *testing.T) {
-			errs := inJob(k, func(j *job.Job) error {
-				got, err := followed(j, c, s, batch, array.F32)
-				if err == nil {
-					if d := got.differs(want); d != "" {
-						t.Errorf("seed %d: %+v, batch %v: process %d: %s", seed, c, batch, j.Rank(), d)
+		if !*long {
+			counts = []int{counts[r.IntN(len(counts))]}
+		}
+		for _, k := range counts {
+			t.Run(fmt.Sprintf("%d/%s", k, name(&s)), func(t *testing.T) {
+				errs := inJob(k, func(j *job.Job) error {
+					got, err := followed(j, c, s, batch, array.F32)
+					if err == nil {
+						if d := got.differs(want); d != "" {
+							t.Errorf("seed %d: %+v, batch %v: process %d: %s", seed, c, batch, j.Rank(), d)
+						}
 					}
+					return err
+				})
+				if err := errors.Join(errs...); err != nil {
+					t.Errorf("seed %d: %v", seed, err)
 				}
-				return err
 			})
-			if err := errors.Join(errs...); err != nil {
-				t.Errorf("seed %d: %v", seed, err)
-			}
-		})
+		}
 	}
 	if ran < n/6 {
 		t.Errorf("of %d strategies %d could be run", n, ran)

@@ -12,7 +12,8 @@ import (
 )
 
 // Span is something that a Device of a strategy has done, by Kind: work of the schedule, a collective, the
-// wait for a message; its Name, Start and End, and the bytes Live on the device then.
+// wait for a message; its Name, Start and End, and the bytes Live on the device then. Of a collective it
+// tells Since when it was under way, over which Axes, in which Group, and the Bytes sent and received.
 type Span = step.Span
 
 // The kinds of spans.

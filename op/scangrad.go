@@ -16,8 +16,6 @@ type scanGrad struct {
 	b *ir.Builder
 	// carry, rows and seen are what the gradient carries, what it has rows of, and what every trip sees.
 	carry, rows, seen []*Tensor
-	// next is what it carries on, ys its rows.
-	next, ys []*Tensor
 }
 
 // build applies it and gives each float operand its gradient.

@@ -39,6 +39,19 @@ func inJob(ctx *kong.Context) error {
 	return job.End(runTogether(ctx, name, launched))
 }
 
+// toldTogether is a mistake on the command line, which one process of a job may have made alone: it joins to
+// say so, or else the others would wait for it forever.
+func toldTogether(err error) error {
+	if _, ok := mpi.Launched(); !ok || elastic != nil {
+		return err
+	}
+	j, failed := processes.Join()
+	if failed != nil || j == nil {
+		return err
+	}
+	return j.End(err)
+}
+
 // silence keeps processes other than the first of a job from printing what it prints.
 func silence() {
 	if launched, ok := mpi.Launched(); !ok || launched.Rank == 0 {

@@ -12,7 +12,8 @@ import (
 
 // launchCmd starts several processes on this machine.
 type launchCmd struct {
-	N int `short:"n" name:"processes" help:"Processes, of this host; with --elastic 1 by default." placeholder:"N"`
+	N    int    `short:"n" name:"processes" help:"Processes, of this host; with --elastic 1 by default." placeholder:"N"`
+	Bind string `help:"Bind processes to threads of the machine and memory beside them: cores, none, or auto, where it has several NUMA nodes." enum:"auto,cores,none" default:"auto"`
 	elasticFlags
 	Args []string `arg:"" passthrough:"" help:"A command of galley and its flags, behind --." name:"command"`
 }
@@ -22,6 +23,7 @@ func (launchCmd) Help() string {
 	return `Examples:
   galley launch -n 2 -- train --mesh dp=2 --zero 1      two processes with a device each: the same losses
   galley launch -n 4 -- train --devices 8               eight devices in four processes
+  galley launch -n 2 --bind cores -- train --mesh dp=2  each on half of the cores, with memory beside them
   mpirun -n 4 --bind-to none galley train --mesh tp=4   the same by Open MPI's own launcher, on one host or many
   srun -n 4 --mpi=pmi2 galley train --mesh tp=4         or by Slurm
   galley launch --elastic 1:1 -n 2 -- train --mesh dp=2 go on when a process is killed: docs/elastic.md
@@ -57,7 +59,11 @@ func (c *launchCmd) Run() error {
 		}
 		return exited(execute(args))
 	}
-	return exited(launch.Run(launch.Config{N: c.N, Args: args, Stdout: os.Stdout, Stderr: os.Stderr}))
+	extra, err := c.binding()
+	if err != nil {
+		return err
+	}
+	return exited(launch.Run(launch.Config{N: c.N, Args: args, Stdout: os.Stdout, Stderr: os.Stderr, Extra: extra}))
 }
 
 // command is what the processes run, without the dashes before it.

@@ -74,6 +74,8 @@ func TestLaunchMistakes(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"launch -n 2 -- train --steps=2 --mesh=dp=3", `3 devices for 2 processes`},
 		{"launch -n 2 -- dump", "is for one process"},
+		{"launch -n 2 -- eval /nowhere", "is for one process"},
+		{"launch -n 2 -- generate /nowhere", "is for one process"},
 		{"launch -n 2 -- train --stepz", "unknown flag"},
 		{"launch -n 2 -- train --data=/nowhere/text", "/nowhere/text"},
 		{"launch -n 0 -- train", "processes"},
@@ -86,10 +88,33 @@ func TestLaunchMistakes(t *testing.T) {
 	}
 }
 
+// TestLaunchBinds: processes are on threads of their own, and train the same.
+func TestLaunchBinds(t *testing.T) {
+	needMPICH(t)
+	if allowed, err := allowedThreads(); err != nil || len(allowed) < 2 {
+		t.Skipf("two threads are needed: %v, %v", allowed, err)
+	}
+	train := append(strings.Fields("train --steps 2 --mesh dp=2"), tinyRun...)
+	want := losses(t, galleyCommand(t, train...))
+	got := losses(t, galleyCommand(t, append(strings.Fields("launch -n 2 --bind cores --"), train...)...))
+	if got != want || want == "" {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	out, err := galleyCommand(t, strings.Fields("launch -n 2 --bind cores -- doctor --cluster")...).CombinedOutput()
+	if allowed, _ := allowedThreads(); len(allowed) == 2 && strings.Count(string(out), ": 1 thread(s)") != 2 || err != nil {
+		t.Errorf("got %v and %s, want one thread each", err, out)
+	}
+	out, err = galleyCommand(t, strings.Fields("launch -n 99999 --bind cores -- train")...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "99999 processes for") {
+		t.Errorf("got %v and %s", err, out)
+	}
+}
+
 // started is a run without an end, once its first step is told; pids are its processes.
-func started(t *testing.T) (cmd *exec.Cmd, out *bytes.Buffer, pids []int) {
+func started(t *testing.T, env ...string) (cmd *exec.Cmd, out *bytes.Buffer, pids []int) {
 	t.Helper()
 	cmd = galleyCommand(t, append(strings.Fields("launch -n 2 -- train --steps 1000000 --mesh dp=2"), tinyRun...)...)
+	cmd.Env = append(cmd.Env, env...)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +174,41 @@ func TestLaunchKilled(t *testing.T) {
 	if err := cmd.Wait(); err == nil || !strings.Contains(out.String(), "it was killed") {
 		t.Errorf("got %v and %s", err, out)
 	}
+	gone(t, pids)
+}
+
+// TestLaunchInterrupted: a signal to one process stops all after the same step.
+func TestLaunchInterrupted(t *testing.T) {
+	needMPICH(t)
+	cmd, out, pids := started(t)
+	if err := syscall.Kill(pids[1], syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(out.String(), "stopped by SIGINT after") {
+		t.Errorf("got %v and %s, want 130", err, out)
+	}
+}
+
+// TestLaunchStopped: a process that is stopped is named, with what the others wait for, and none stays behind.
+func TestLaunchStopped(t *testing.T) {
+	needMPICH(t)
+	cmd, out, pids := started(t, "GALLEY_PATIENCE=2s")
+	if err := syscall.Kill(pids[1], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	if text := out.String(); err == nil || !strings.Contains(text, "process 1 is lost: it has not answered for 2s") ||
+		!strings.Contains(text, "rank 0 is in") && !strings.Contains(text, "wait") ||
+		strings.Count(text, "is lost") != 1 {
+		t.Errorf("got %v and %s", err, text)
+	}
+	gone(t, pids)
+}
+
+// gone checks that no process is left.
+func gone(t *testing.T, pids []int) {
+	t.Helper()
 	for _, pid := range pids {
 		for range 6000 {
 			if syscall.Kill(pid, 0) != nil {
@@ -162,16 +222,55 @@ func TestLaunchKilled(t *testing.T) {
 	}
 }
 
-// TestLaunchInterrupted: a signal to one process stops all after the same step.
-func TestLaunchInterrupted(t *testing.T) {
+// TestProcessesDiffer: what is not the same on all processes is one line that says what, and where.
+func TestProcessesDiffer(t *testing.T) {
 	needMPICH(t)
-	cmd, out, pids := started(t)
-	if err := syscall.Kill(pids[1], syscall.SIGINT); err != nil {
+	hydra, err := exec.LookPath("mpiexec.hydra")
+	if err != nil {
+		t.Skip("mpiexec.hydra is not installed")
+	}
+	self, err := os.Executable()
+	if err != nil {
 		t.Fatal(err)
 	}
-	err := cmd.Wait()
-	if cmd.ProcessState.ExitCode() != 130 || !strings.Contains(out.String(), "stopped by SIGINT after") {
-		t.Errorf("got %v and %s, want 130", err, out)
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("Another text than the book's. ", 500)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ env, flags, want string }{
+		{"", "--seed=2", "seed"},
+		{"", "--stepz=2", "unknown flag"},
+		{"", "--dim=64", "--dim"},
+		{"", "--data=" + text, "want the same on all"},
+		{"GALLEY_KERNELS=plain", "", "kernels"},
+	} {
+		train := append(strings.Fields("train --steps=2 --mesh=dp=2"), tinyRun...)
+		args := append([]string{"-n", "1", self}, append(train, ":", "-n", "1")...)
+		if name, value, ok := strings.Cut(test.env, "="); ok {
+			args = append(args, "-env", name, value)
+		}
+		args = append(append(args, self), append(train, strings.Fields(test.flags)...)...)
+		cmd := exec.CommandContext(t.Context(), hydra, args...)
+		cmd.Env = commandEnv()
+		out, err := cmd.CombinedOutput()
+		if err == nil || strings.Count(string(out), "galley: ") != 1 || !strings.Contains(string(out), test.want) ||
+			!strings.Contains(string(out), "process ") {
+			t.Errorf("%s%s: got %v and %s, want one line with %q", test.env, test.flags, err, out, test.want)
+		}
+	}
+}
+
+// TestOtherLibrary: a library of another family than the launcher serves is refused by name.
+func TestOtherLibrary(t *testing.T) {
+	needMPICH(t)
+	if _, err := mpi.Library(mpi.OpenMPI); err != nil {
+		t.Skipf("Open MPI is not installed: %v", err)
+	}
+	cmd := galleyCommand(t, append(strings.Fields("train --steps=2 --mesh=dp=2"), tinyRun...)...)
+	cmd.Env = append(cmd.Env, "PMI_RANK=0", "PMI_SIZE=2", "GALLEY_MPI_LIBRARY=libmpi.so.40")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "which serves MPICH; but libmpi.so.40 is Open MPI") {
+		t.Errorf("got %v and %s", err, out)
 	}
 }
 
@@ -239,7 +338,7 @@ func TestLaunchMemory(t *testing.T) {
 	}
 }
 
-// TestLaunchLoadMemory: processes that read a model's files under tensor parallelism take their shares of it,
+// TestLaunchLoadMemory: processes that read a model's files, split by layers or by ZeRO, take their shares of it,
 // and no more at any moment.
 func TestLaunchLoadMemory(t *testing.T) {
 	needMPICH(t)
@@ -254,11 +353,14 @@ func TestLaunchLoadMemory(t *testing.T) {
 	}
 	load := slices.Concat([]string{"train", "--model=" + dir, "--lr=1e-4"}, sizes)
 	one := peaks(t, galleyCommand(t, load...), 0)
-	all := peaks(t, galleyCommand(t, slices.Concat([]string{"launch", "-n", "4", "--"}, load, []string{"--mesh=tp=4"})...), 4)
-	t.Logf("1 process: %d MiB, 4: %v", one[0]>>20, all)
-	for _, peak := range all {
-		if most := one[0]/4 + 96<<20; peak > most {
-			t.Errorf("a process of 4 took %d MiB, of one %d: want at most %d", peak>>20, one[0]>>20, most>>20)
+	for _, mesh := range [][]string{{"--mesh=tp=4"}, {"--mesh=dp=4", "--zero=3"}} {
+		args := slices.Concat([]string{"launch", "-n", "4", "--"}, load, mesh)
+		all := peaks(t, galleyCommand(t, args...), 4)
+		t.Logf("1 process: %d MiB, 4 with %v: %v", one[0]>>20, mesh, all)
+		for _, peak := range all {
+			if most := one[0]/4 + 96<<20; peak > most {
+				t.Errorf("%v: a process took %d MiB, of one %d: want at most %d", mesh, peak>>20, one[0]>>20, most>>20)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -58,7 +59,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
 	var cli commands
-	if err := kernel.CheckLimit(); err != nil {
+	if err := errors.Join(bindSelf(), kernel.CheckLimit()); err != nil {
 		return report(err)
 	}
 	silence()
@@ -85,10 +86,10 @@ func run(args []string) int {
 	}
 	ctx, err := parser.Parse(spelled(args))
 	if err != nil {
-		return report(fmt.Errorf("%w%s: see %s --help", err, hint(err), chosen(err)))
+		return report(toldTogether(fmt.Errorf("%w%s: see %s --help", err, hint(err), chosen(err))))
 	}
 	if err := repeated(ctx); err != nil {
-		return report(err)
+		return report(toldTogether(err))
 	}
 	return report(inJob(ctx))
 }
@@ -115,7 +116,7 @@ func report(err error) int {
 		return int(code)
 	}
 	if elastic == nil { // else the agent tells it
-		fmt.Fprintln(os.Stderr, "galley:", strict.Line(err.Error()))
+		fmt.Fprintln(os.Stderr, "galley:", strict.Line(once(err.Error())))
 	}
 	if s, ok := errors.AsType[*stoppedError](err); ok {
 		return s.code()
@@ -124,4 +125,16 @@ func report(err error) int {
 		return exitFailed
 	}
 	return exitUsage
+}
+
+// once is a text without lines that stand in it already: what several find out at once, as that a process is
+// lost, is one thing.
+func once(text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -37,7 +37,7 @@ type planCmd struct {
 	Calibration string   `help:"File of galley calibrate; without it, what is known of such devices." placeholder:"FILE"`
 	Tapes       bool     `help:"With --output, build the tapes of all devices also where that takes long: their memory to the byte is written for plans of up to 128 layers times devices anyway."`
 	Output      string   `short:"o" help:"Write the best plan as a file, for galley simulate and galley train." placeholder:"FILE"`
-	Export      string   `help:"Print the best plan as the flags or config of another system: ${systems}." placeholder:"SYSTEM"`
+	Export      string   `help:"Print the best plan as the flags or config of another system: ${systems}; or where its processes run: mpirun, slurm." placeholder:"SYSTEM"`
 	JSON        bool     `name:"json" help:"Print JSON."`
 
 	Probe     bool          `help:"Run the best plans for some steps each on devices of this process, or of those that galley launch started, and take the fastest." group:"Probing"`
@@ -126,9 +126,9 @@ func (c *planCmd) request() (search.Config, error) {
 	if err := natural(map[string]int{"batch": c.Batch}); err != nil {
 		return search.Config{}, err
 	}
-	if c.Export != "" && !export.Knows(c.Export) {
+	if c.Export != "" && !export.Knows(c.Export) && !export.Places(c.Export) {
 		return search.Config{}, fmt.Errorf("--export=%s: want one of %s", c.Export,
-			strings.Join(export.Systems(), ", "))
+			strings.Join(append(export.Systems(), export.Launchers()...), ", "))
 	}
 	m, err := readModel(c.Model)
 	if err != nil {
@@ -282,7 +282,17 @@ func planOf(r search.Config, a *search.Answer) *planfile.File {
 }
 
 func (c *planCmd) export(r search.Config, a *search.Answer) error {
-	text, err := export.Write(c.Export, r.Workload, a.Plans[0].Strategy, a.Cluster)
+	var text string
+	var err error
+	if export.Places(c.Export) {
+		var order []int
+		if a.Mapping != nil {
+			order = a.Mapping.Devices
+		}
+		text, err = export.Ranks(c.Export, a.Cluster, order)
+	} else {
+		text, err = export.Write(c.Export, r.Workload, a.Plans[0].Strategy, a.Cluster)
+	}
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,8 @@ func (c *traceCmd) finish() error {
 		for q := range job.Size() {
 			path := ofProcess(c.Out, q)
 			if _, err := os.Stat(path); err != nil {
-				fmt.Printf("%s is on another host: galley trace --merge FILES -o %s makes one of all\n", filepath.Base(path), c.Out)
+				fmt.Printf("%s is on another host: galley trace --merge FILES -o %s makes one of all\n",
+					filepath.Base(path), c.Out)
 				return nil
 			}
 			files = append(files, path)
@@ -159,8 +160,8 @@ func (l *timeline) span(s galley.Span) {
 		return // its collectives are told by themselves
 	case galley.SpanCollective:
 		track, category = "collectives", "communication"
-		args = []trace.Arg{{Name: "axes", Value: s.Axes}, {Name: "group", Value: s.Group}, {Name: "bytes", Value: s.Bytes},
-			{Name: "begun_before_us", Value: float64(s.Start.Sub(s.Since).Microseconds())}}
+		args = []trace.Arg{{Name: "axes", Value: s.Axes}, {Name: "group", Value: s.Group},
+			{Name: "bytes", Value: s.Bytes}, {Name: "begun_before_us", Value: float64(s.Start.Sub(s.Since).Microseconds())}}
 		l.sums.add(s)
 	case galley.SpanMessage:
 		track, category = "messages", "communication"

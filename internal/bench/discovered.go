@@ -96,8 +96,8 @@ func group(processes []Process) cluster.Group {
 	}
 	return cluster.Group{
 		Hosts: 1, Devices: n,
-		Device: cluster.Device{Name: "cpu-" + runtime.GOARCH, Memory: math.Floor(m.Memory / float64(n)), Bandwidth: stream,
-			Rates: []cluster.Rate{{Format: "fp32", Peak: slowest, Measured: slowest}}},
+		Device: cluster.Device{Name: "cpu-" + runtime.GOARCH, Memory: math.Floor(m.Memory / float64(n)),
+			Bandwidth: stream, Rates: []cluster.Rate{{Format: "fp32", Peak: slowest, Measured: slowest}}},
 		Fabric: cluster.Link{Kind: "memory", Bandwidth: 5e9},
 	}
 }

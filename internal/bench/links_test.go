@@ -59,8 +59,8 @@ func TestDiscovered(t *testing.T) {
 	if err != nil || !back.Equal(c) {
 		t.Errorf("got %v and %s", err, cmp.Diff(c, back))
 	}
-	gpu := discover.Info{Memory: 1e12, GPUs: []discover.GPU{{Name: "NVIDIA H200", Memory: 150e9, NVLinks: 18, NVLink: 25e9},
-		{Name: "NVIDIA H200"}}, NICs: []discover.NIC{{Kind: "ib", Up: true, Speed: 400e9}, {Kind: "ib", Up: true,
+	gpu := discover.Info{Memory: 1e12, GPUs: []discover.GPU{
+		{Name: "NVIDIA H200", Memory: 150e9, NVLinks: 18, NVLink: 25e9}, {Name: "NVIDIA H200"}}, NICs: []discover.NIC{{Kind: "ib", Up: true, Speed: 400e9}, {Kind: "ib", Up: true,
 		Speed: 400e9}, {Kind: "eth", Up: true, Virtual: true, Speed: 10e9}}}
 	g := Discovered([]Process{{Host: "a", Machine: gpu}}, nil).Groups[0]
 	if g.Device.Name != "H200-SXM-141GB" || g.Devices != 2 || g.Fabric.Bandwidth != 450e9 || g.NICs != 2 ||

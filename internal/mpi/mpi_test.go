@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -272,6 +273,15 @@ func TestNoLibrary(t *testing.T) {
 	want := "GALLEY_MPI_LIBRARY=/nowhere/libmpi.so"
 	if _, err := Library(MPICH); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v", err)
+	}
+	narrow := filepath.Join(t.TempDir(), "libmpi.so") // what a library of 32 bits begins with
+	header := append([]byte("\x7fELF\x01\x01\x01"), make([]byte, 1<<10)...)
+	if err := os.WriteFile(narrow, header, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(LibraryVariable, narrow)
+	if _, err := Library(MPICH); err == nil || !strings.Contains(err.Error(), narrow) {
+		t.Errorf("a library of 32 bits: got %v", err)
 	}
 	t.Setenv(LibraryVariable, "libm.so.6")
 	if _, err := Library(MPICH); err == nil || !strings.Contains(err.Error(), "no function MPI_") {

@@ -221,11 +221,14 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 	return b.numbers[k], b.plan.compile(f, donated, away)
 }
 
-// communicating is a device's program with its collectives in buckets, by hosts, and started ahead.
+// communicating is a device's program with its collectives in buckets, by hosts, late and started ahead.
 func (b *builder) communicating(f *ir.Func) (*ir.Func, error) {
 	f, err := bucket(f, b.c.bucketOf)
 	if err == nil && b.c.Host > 0 {
 		f, err = byHosts(f, b.c.Host)
+	}
+	if err == nil {
+		f, err = late(f)
 	}
 	if err != nil || b.c.Overlap == InTurn {
 		return f, err

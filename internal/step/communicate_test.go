@@ -97,3 +97,17 @@ func TestRelay(t *testing.T) {
 		}
 	}
 }
+
+// TestLate: under ZeRO 3 weights are gathered when they are used, so that a forward pass holds fewer of them
+// whole than there are; the order of collectives is the same on all devices, which New has checked.
+func TestLate(t *testing.T) {
+	x := sample{1, 4, 2, "1f1b", 3}
+	p := x.bucketed(t, 1)
+	text := p.TapeText(0)
+	program := text[strings.Index(text, "program 0"):]
+	first := strings.Index(program, "= matmul")
+	last := strings.LastIndex(program[:strings.Index(program, "return")], "= all_gather")
+	if first < 0 || last < first {
+		t.Errorf("all weights are gathered before the first product:\n%s", program)
+	}
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/galley-ml/galley/internal/discover"
+)
+
+// bindVariable says which threads of the machine a process is to run on, and on which node its memory is to
+// be.
+const bindVariable = "GALLEY_BIND"
+
+// binding is the variables that bind processes, by their numbers; none where they are not to be bound.
+func (c *launchCmd) binding() (func(rank int) ([]string, []*os.File), error) {
+	machine := discover.Files(os.DirFS("/"))
+	allowed, err := allowedThreads()
+	bind := c.Bind == "cores"
+	if c.Bind == "auto" { // on one node the system does well by itself
+		bind = err == nil && len(machine.Nodes) > 1 && len(allowed) >= 2*c.N
+	}
+	if !bind {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--bind=cores: %w", err)
+	}
+	shares, ok := discover.Deal(machine.Nodes, allowed, c.N)
+	if !ok {
+		return nil, fmt.Errorf("--bind=cores: %d processes for %d threads of the machine: want at least one each", c.N,
+			len(allowed))
+	}
+	return func(rank int) ([]string, []*os.File) {
+		return []string{bindVariable + "=" + shares[rank].String()}, nil
+	}, nil
+}

@@ -1,0 +1,112 @@
+package step
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/internal/fault"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// late makes a device's program gather the weights that ZeRO splits when they are first used and not all at the
+// begin, so that those of a layer or two are whole in its memory at a time. What brings parameters into another
+// layout, without an operation on numbers, moves; where no collective is among it, the program stays as it is.
+func late(f *ir.Func) (*ir.Func, error) {
+	defer fault.Pass("late gathers", f)
+	l := &reorder{f: f, made: make([]int, f.NumValues()), waits: make([]bool, len(f.Nodes())),
+		done: make([]bool, len(f.Nodes()))}
+	if !l.find() {
+		return f, nil
+	}
+	for i := range f.Nodes() {
+		if !l.waits[i] {
+			l.emit(i)
+		}
+	}
+	for i := range f.Nodes() { // what only results read
+		l.emit(i)
+	}
+	return l.write()
+}
+
+// reorder is a program whose nodes are being put into another order.
+type reorder struct {
+	f     *ir.Func
+	made  []int  // by value, the node; -1 is a parameter
+	waits []bool // by node: it is a layout of parameters, and comes when something else reads it
+	done  []bool
+	order []int
+}
+
+// find marks the nodes that can wait, and reports whether collectives are among them that may: all devices of
+// a group have these in the same order wherever they stand, which what moves tensors between meshes has not.
+func (l *reorder) find() (gathers bool) {
+	for _, v := range l.f.Params() {
+		l.made[v.ID()] = -1
+	}
+	for i, n := range l.f.Nodes() {
+		for _, v := range n.Out() {
+			l.made[v.ID()] = i
+		}
+		l.waits[i] = len(n.In()) > 0 && moves(n) && !slices.ContainsFunc(n.In(), func(v *ir.Value) bool {
+			at := l.made[v.ID()]
+			return at >= 0 && !l.waits[at]
+		})
+		if _, ok := n.Op().(op.Collective); ok && l.waits[i] {
+			if _, ok := n.Op().(op.Hierarchic); !ok {
+				return false
+			}
+			gathers = true
+		}
+	}
+	return gathers
+}
+
+// moves reports whether a node is a collective, or computes nothing.
+func moves(n *ir.Node) bool {
+	if _, ok := n.Op().(op.Collective); ok {
+		return true
+	}
+	o, ok := n.Op().(op.Op)
+	return ok && o.Work(typesOfValues(n.In()), typesOfValues(n.Out())).Flops == 0
+}
+
+// emit puts a node behind those that it reads.
+func (l *reorder) emit(i int) {
+	if l.done[i] {
+		return
+	}
+	l.done[i] = true
+	for _, v := range l.f.Nodes()[i].In() {
+		if at := l.made[v.ID()]; at >= 0 {
+			l.emit(at)
+		}
+	}
+	l.order = append(l.order, i)
+}
+
+// write is the program in the new order.
+func (l *reorder) write() (*ir.Func, error) {
+	b := ir.NewBuilder(l.f.Name())
+	env := make([]*ir.Value, l.f.NumValues())
+	for i, v := range b.ParamsOf(l.f) {
+		env[i] = v
+	}
+	for _, i := range l.order {
+		n := l.f.Nodes()[i]
+		in := make([]*ir.Value, len(n.In()))
+		for k, v := range n.In() {
+			in[k] = env[v.ID()]
+		}
+		restore := b.At(n.Pos())
+		for k, v := range b.Apply(n.Op(), in) {
+			env[n.Out()[k].ID()] = v
+		}
+		restore()
+	}
+	results := make([]*ir.Value, len(l.f.Results()))
+	for i, v := range l.f.Results() {
+		results[i] = env[v.ID()]
+	}
+	return b.Build(results...)
+}

@@ -21,6 +21,7 @@ type benchDecodeCmd struct {
 	Vocab     int      `help:"Vocabulary." default:"32000"`
 	Prompt    int      `help:"Tokens before those that are timed." default:"128"`
 	Sequences int      `help:"Sequences at once." default:"1"`
+	Speculate int      `help:"Time a text that repeats itself with so many guesses and without, in place of memory; 0 does not."`
 	Threads   int      `help:"Threads; 0 means all cores."`
 	Runs      int      `help:"Timed steps." default:"16"`
 }
@@ -33,6 +34,7 @@ turns with the steps, and the share is how much of their speed a step reaches.
 Examples:
   galley bench decode --threads 1
   galley bench decode --write tiny-llama && galley bench decode --model tiny-llama --weights bf16
+  galley bench decode --weights bf16 --speculate 4 --runs 64
   galley bench decode --layers 4 --weights int8,int4 --sequences 8 --json`
 }
 
@@ -40,7 +42,7 @@ func (c *benchDecodeCmd) Run() error {
 	err := positive(map[string]int{"layers": c.Layers, "dim": c.Dim, "heads": c.Heads, "kv-heads": c.KVHeads,
 		"ffn": c.FFN, "vocab": c.Vocab, "prompt": c.Prompt, "sequences": c.Sequences, "runs": c.Runs})
 	if err == nil {
-		err = natural(map[string]int{"threads": c.Threads})
+		err = natural(map[string]int{"threads": c.Threads, "speculate": c.Speculate})
 	}
 	if err != nil {
 		return err
@@ -51,6 +53,8 @@ func (c *benchDecodeCmd) Run() error {
 	switch {
 	case c.Write != "" && c.Model != "":
 		return errors.New("--write, --model: want one of them")
+	case c.Speculate > 0 && c.Model != "":
+		return errors.New("--speculate, --model: the model is made to repeat itself: want one of them")
 	case c.Write != "":
 		return bench.WriteModel(c.Write, config.Model)
 	case c.Model != "":
@@ -69,6 +73,16 @@ func (c *benchDecodeCmd) Run() error {
 	for _, w := range c.Weights {
 		if config.Weights = w; w == "stored" {
 			config.Weights = ""
+		}
+		if c.Speculate > 0 {
+			r, err := bench.Speculate(config, c.Speculate)
+			if err != nil {
+				return err
+			}
+			if err := c.print(r); err != nil {
+				return err
+			}
+			continue
 		}
 		r, err := bench.Decode(config)
 		if err != nil {

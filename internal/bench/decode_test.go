@@ -40,3 +40,12 @@ func TestWriteModel(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
+
+// TestSpeculate: a text that repeats itself is guessed right.
+func TestSpeculate(t *testing.T) {
+	r, err := Speculate(DecodeConfig{Model: models.Config{Family: "llama", Vocab: 60, Hidden: 64, Intermediate: 96,
+		Layers: 2, Heads: 4}, Weights: "f32", Threads: 1, Runs: 20}, 4)
+	if err != nil || r.Plain <= 0 || r.Guessing <= 0 || r.Right < 0.9 {
+		t.Errorf("got %+v, %v, want right guesses", r, err)
+	}
+}

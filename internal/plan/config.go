@@ -48,8 +48,8 @@ type hfConfig struct {
 	SparseStep int   `json:"decoder_sparse_step"`
 	// Encoders'.
 	TokenTypes int            `json:"type_vocab_size"`
-	Image      int            `json:"image_size"`
-	Patch      int            `json:"patch_size"`
+	Image      pixels         `json:"image_size"`
+	Patch      pixels         `json:"patch_size"`
 	Labels     map[string]any `json:"id2label"`
 	// Recurrent models'.
 	NumHeads  int     `json:"num_heads"`
@@ -132,8 +132,25 @@ func (c *hfConfig) encoder(m *Model) {
 		m.Tied, m.Positions = c.Tied == nil || *c.Tied, first(c.Positions, 512)+first(c.TokenTypes, 2)
 		return
 	}
-	side := first(c.Image, 224) / first(c.Patch, 16)
-	m.Positions, m.Vocab = side*side+1, max(2, len(c.Labels))
+	m.Positions, m.Vocab = 1, max(2, len(c.Labels))
+	patches := 1
+	for d := range c.Image {
+		patches *= first(c.Image[d], 224) / first(c.Patch[d], 16)
+	}
+	m.Positions += patches
+}
+
+// pixels is a height and a width, which files give as one number where they are the same.
+type pixels [2]int
+
+// UnmarshalJSON reads a number or two.
+func (p *pixels) UnmarshalJSON(text []byte) error {
+	var one int
+	if err := json.Unmarshal(text, &one); err == nil {
+		*p = pixels{one, one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[2]int)(p))
 }
 
 // recurrent is a model whose layers go along the sequence with a state.

@@ -92,3 +92,17 @@ func FuzzParseCalibration(f *testing.F) {
 		}
 	})
 }
+
+// TestPixels: images have a side, or a height and a width.
+func TestPixels(t *testing.T) {
+	const rest = `{"model_type": "vit", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, `
+	for text, positions := range map[string]int{`"image_size": 12, "patch_size": 4}`: 10,
+		`"image_size": [12, 8], "patch_size": [4, 2]}`: 13, `"patch_size": 16}`: 197} {
+		if m, err := ParseModel("x", []byte(rest+text)); err != nil || m.Positions != positions {
+			t.Errorf("%s: got %d positions, %v, want %d", text, m.Positions, err, positions)
+		}
+	}
+	if _, err := ParseModel("x", []byte(rest+`"image_size": "large"}`)); err == nil {
+		t.Error("a word is taken for a size")
+	}
+}

@@ -38,6 +38,8 @@ type Request struct {
 	Salt string
 	// Deadline is when the answer is of no more use; the zero value is never.
 	Deadline time.Time
+	// Plain lets nothing be guessed for the request.
+	Plain bool
 	// Masks, where it is not nil, says which tokens each continuation may choose.
 	Masks func() Mask
 }

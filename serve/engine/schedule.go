@@ -157,7 +157,7 @@ func (e *Engine) speculate() {
 	for i := range e.batch {
 		it := &e.batch[i]
 		most := min(e.config.Speculate, room, it.Tokens-it.generated()-1, e.Limit()-len(it.tokens)-1)
-		if most <= 0 || it.embed {
+		if most <= 0 || it.embed || it.Plain {
 			continue
 		}
 		guess := most

@@ -128,8 +128,8 @@ func TestShareRows(t *testing.T) {
 		rows    int
 		weights []float64
 		want    []int
-	}{{10, []float64{3, 1}, []int{8, 2}}, {4, []float64{1, 1}, []int{2, 2}}, {3, []float64{100, 1, 1}, []int{1, 1, 1}},
-		{8, []float64{1, 3}, []int{2, 6}}} {
+	}{{10, []float64{3, 1}, []int{8, 2}}, {4, []float64{1, 1}, []int{2, 2}},
+		{3, []float64{100, 1, 1}, []int{1, 1, 1}}, {8, []float64{1, 3}, []int{2, 6}}} {
 		var shares []executor.Share
 		for _, w := range c.weights {
 			shares = append(shares, executor.Share{Weight: w})

@@ -162,7 +162,7 @@ func convert[U, T number](dst []U, xs []T) {
 func (o cast) Loop(in, _ []Type) (Loop, bool) {
 	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, x []lane.Arg) lane.Arg {
 		switch {
-		case in[0].DType == o.DType:
+		case in[0].DType != array.Bool && o.DType != array.Bool: // what is narrower is rounded when it is made
 			return x[0]
 		case o.DType == array.Bool:
 			return b.Compare(lane.NotEqual, x[0], lane.Const(0))

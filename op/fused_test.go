@@ -11,7 +11,8 @@ import (
 var badBodies = []struct{ body, want string }{
 	{"", "body: program: no closing brace"},
 	{"func", "body, line 1, column 5: "},
-	{"func body(%0: f32[2]) {\n  %1 = nope %0\n  return %1\n}\n", "body, line 2, column 12: no op is called \"nope\""},
+	{"func body(%0: f32[2]) {\n  %1 = nope %0\n  return %1\n}\n",
+		"body, line 2, column 12: no op is called \"nope\""},
 	{"func body(%0: f32[2]) {\n  %1 = exp %0 %0\n  return %1\n}\n", "body, line 2, column 17: "},
 	{"func body(%0: f32[2]) {\n  %1 = exp %7\n  return %1\n}\n", "%7 is used before it is made"},
 	{"func body(%0: f32[2]) {\n  %1 = sum{dims=[4]} %0\n  return %1\n}\n", "dims [4] do not fit f32[2]"},
@@ -19,7 +20,8 @@ var badBodies = []struct{ body, want string }{
 	{"func body(%0: f32[2]) {\n  %1 = exp %0 : f32[3]\n  return %1\n}\n", "body, line 2, column "},
 	{"func body(%0: f32[2]) {\n  %1 = fused{body=\"x\"} %0\n  return %1\n}\n", "body, line 2, column "},
 	{"func body(%0: f32[2], %1: f32[2]) {\n  %2 = add %0 %1\n  return %2\n}\n", "body takes 2 operands: got 1"},
-	{"func body(%0: f32[2]) {\n  %1 = fused{body=\"func body(%0: f32[2]) {\\n  %1 = exp %0\\n  return %1\\n}\\n\"} %0\n" +
+	{"func body(%0: f32[2]) {\n" +
+		"  %1 = fused{body=\"func body(%0: f32[2]) {\\n  %1 = exp %0\\n  return %1\\n}\\n\"} %0\n" +
 		"  return %1\n}\n", "body has a fused op in it"},
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/jit"
+	"github.com/galley-ml/galley/internal/lane"
 )
 
 // callElems is about how many elements one call of generated code goes through: it cannot be preempted.
@@ -58,7 +59,7 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 		}
 		truth := s.value.DType() == array.Bool
 		add(jit.Value{Kind: jit.Stream, Level: level, Stream: i, Truth: truth})
-		out.Bytes = append(out.Bytes, s.value.DType().Size())
+		out.Bytes, out.Half = append(out.Bytes, s.value.DType().Size()), append(out.Half, s.value.DType() == array.F16)
 	}
 	var columns []int
 	for i, ln := range plan.nodes {
@@ -77,6 +78,9 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 			continue
 		}
 		number[v] = add(p.codeValue(ln, in))
+		if c, ok := p.rounding(ln, number[v]); ok {
+			number[v] = add(c)
+		}
 	}
 	out.Streams = len(plan.streams)
 	for _, s := range p.stores {
@@ -86,14 +90,39 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 		}
 		out.Stores = append(out.Stores, jit.Store{Value: from, Stream: out.Streams})
 		out.Streams++
-		out.Bytes = append(out.Bytes, p.results[s.result].DType().Size())
+		dtype := p.results[s.result].DType()
+		out.Bytes, out.Half = append(out.Bytes, dtype.Size()), append(out.Half, dtype == array.F16)
 	}
 	for _, x := range columns {
 		out.Stores = append(out.Stores, jit.Store{Value: x, Stream: out.Streams, Add: true})
 		out.Streams++
-		out.Bytes = append(out.Bytes, 4)
+		out.Bytes, out.Half = append(out.Bytes, 4), append(out.Half, false)
 	}
 	return out
+}
+
+// rounding is what makes a node's value a 16-bit float, if it is to be one and is not yet.
+func (p *fusedProgram) rounding(ln *LoopNode, value int) (jit.Value, bool) {
+	v := ln.node.Out()[0]
+	if k := ln.loop.Kind; !v.DType().IsHalf() || k != LoopMap && k != LoopFold && k != LoopConstant {
+		return jit.Value{}, false
+	}
+	c := jit.Value{Kind: jit.Map, In: []int{value}, Phase: p.plan.phase[v], Level: jit.Elem,
+		Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg {
+			if v.DType() == array.F16 {
+				return b.ToF16(in[0])
+			}
+			return b.ToBF16(in[0])
+		}}
+	switch {
+	case p.plan.level[v] == perRow:
+		c.Level = jit.Row
+	case ln.loop.Kind == LoopConstant:
+		a := array.New(v.DType())
+		a.Set(0, ln.loop.Value)
+		return jit.Value{Kind: jit.Number, Level: jit.Const, Number: a.At(0)}, true
+	}
+	return c, true
 }
 
 // codeValue is a node as the generator has it.

@@ -54,7 +54,7 @@ func (p *fusedProgram) newStrip(part loopPart, height int, in, out []array.Array
 		v := ln.node.Out()[0]
 		if ln.loop.Kind == LoopConstant {
 			a := array.New(v.DType(), 1, 1)
-			ln.node.Op().(Op).Eval(&s.env, nil, []array.Array{a})
+			Run(&s.env, ln.node.Op().(Op), nil, []array.Array{a})
 			s.values[v] = a
 		}
 	}
@@ -138,7 +138,7 @@ func (s *strip) rows(r, n int) {
 		case LoopFold:
 			a := s.array(v, r, n)
 			s.values[v] = a
-			ln.loop.Row.Eval(&s.env, in, []array.Array{a.Reshape(n)})
+			Run(&s.env, ln.loop.Row, in, []array.Array{a.Reshape(n)})
 		case LoopRepeat:
 			a := s.array(v, r, n)
 			s.values[v] = a
@@ -146,7 +146,7 @@ func (s *strip) rows(r, n int) {
 		default:
 			a := s.array(v, r, n)
 			s.values[v] = a
-			ln.node.Op().(Op).Eval(&s.env, in, []array.Array{a})
+			Run(&s.env, ln.node.Op().(Op), in, []array.Array{a})
 		}
 	}
 	s.store(r, n)

@@ -73,15 +73,18 @@ func LoopOf(o Op, in, out []Type) (Loop, bool) {
 	return Loop{}, false
 }
 
-// inLanes reports whether all types are those of lanes: 32-bit floats and truths.
+// inLanes reports whether all types are those of lanes: floats of up to 32 bits, which lanes hold as such of
+// 32, and truths.
 func inLanes(types []Type) bool {
 	for _, t := range types {
-		if t.DType != array.F32 && t.DType != array.Bool {
+		if !floatInLane(t.DType) && t.DType != array.Bool {
 			return false
 		}
 	}
 	return true
 }
+
+func floatInLane(d array.DType) bool { return d == array.F32 || d.IsHalf() }
 
 // loopOfNode is LoopOf for a node.
 func loopOfNode(n *ir.Node) (Loop, bool) {
@@ -96,13 +99,13 @@ func loopOfNode(n *ir.Node) (Loop, bool) {
 // that is allowed, where they are the first.
 func foldLoop(in []Type, dims []int, how lane.Fold, row Op) (Loop, bool) {
 	gs := groups(in[0].Shape, dims)
-	if len(gs) != 1 || in[0].DType != array.F32 {
+	if len(gs) != 1 || !floatInLane(in[0].DType) {
 		return Loop{}, false
 	}
 	switch g := gs[0]; {
 	case g.last:
 		return Loop{Kind: LoopFold, Fold: how, Row: row, Rows: g.outer, Cols: g.reduced}, true
-	case g.outer == 1 && how == lane.FoldSum:
+	case g.outer == 1 && how == lane.FoldSum && in[0].DType == array.F32:
 		return Loop{Kind: LoopColumns, Rows: g.reduced, Cols: g.inner}, true
 	}
 	return Loop{}, false
@@ -118,5 +121,5 @@ func comparing(in []Type, predicate uint8, swapped bool) (Loop, bool) {
 			return b.Compare(predicate, in[1], in[0])
 		}
 		return b.Compare(predicate, in[0], in[1])
-	}}, in[0].DType == array.F32
+	}}, floatInLane(in[0].DType)
 }

@@ -119,7 +119,7 @@ func either[T bits](cond bool, x, y T) T {
 func (where) Loop(in, _ []Type) (Loop, bool) {
 	return Loop{Kind: LoopMap, Lane: func(b *lane.Builder, in []lane.Arg) lane.Arg {
 		return b.Select(in[0], in[1], in[2])
-	}}, in[1].DType == array.F32
+	}}, floatInLane(in[1].DType)
 }
 
 func (where) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {

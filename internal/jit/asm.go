@@ -70,8 +70,12 @@ var (
 	vpmovm2d     = ins{"vpmovm2d", 0x38, 2, 2, 0}
 	vpmovd2m     = ins{"vpmovd2m", 0x39, 2, 2, 0}
 	vpmovzxbd    = ins{"vpmovzxbd", 0x31, 2, 1, 0}
+	vpmovzxwd    = ins{"vpmovzxwd", 0x33, 2, 1, 0}
+	vpmovdw      = ins{"vpmovdw", 0x33, 2, 2, 0}
+	vcvtph2ps    = ins{"vcvtph2ps", 0x13, 2, 1, 0}
+	vcvtps2ph    = ins{"vcvtps2ph", 0x1D, 3, 1, 0}
 	vpmovdb      = ins{"vpmovdb", 0x31, 2, 2, 0}
-	shiftImm     = ins{"", 0x72, 1, 1, 0} // with 6 vpslld, with 4 vpsrad
+	shiftImm     = ins{"", 0x72, 1, 1, 0} // with 6 vpslld, with 4 vpsrad, with 2 vpsrld
 	kmovw        = ins{"kmovw", 0x92, 1, 0, 0}
 	vmovd        = ins{"vmovd", 0x6E, 1, 1, 0}
 )
@@ -176,7 +180,7 @@ func (a *asm) prefix(i ins, f form, reg, vvvv, b, x int) {
 		i.w<<7|byte(^vvvv&15)<<3|4|i.pp, p2)
 }
 
-// shift emits a shift by a constant: kind 6 to the left, 4 to the right with the sign.
+// shift emits a shift by a constant: kind 6 to the left, 4 to the right with the sign, 2 without.
 func (a *asm) shift(f form, kind, dst, src int) { a.rr(shiftImm, f, kind, dst, src) }
 
 // The instructions on general registers, 64 bits unless they say so.

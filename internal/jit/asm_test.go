@@ -50,6 +50,16 @@ func general() []Listing {
 		one("cmp rcx, 0x1000", func(a *asm) { a.cmpImm(rcx, 0x1000) }),
 		one("cmp rcx, r13", func(a *asm) { a.cmp(rcx, r13) }),
 		one("shr rax, 12", func(a *asm) { a.shr(rax, 12) }),
+		one("prefetcht0 [r13+rcx*4+0x1000]", func(a *asm) {
+			a.prefetch(mem{base: r13, index: rcx, scale: 4, disp: 0x1000})
+		}),
+		one("prefetcht0 [rbx+rcx*4+0x1000]", func(a *asm) {
+			a.prefetch(mem{base: rbx, index: rcx, scale: 4, disp: 0x1000})
+		}),
+		one("vcvtph2ps zmm9, ymm1", func(a *asm) { a.rr(vcvtph2ps, full, 9, 0, 1) }),
+		one("vcvtps2ph ymm1, zmm29, 0", func(a *asm) {
+			a.rr(vcvtps2ph, form{length: 2, evex: true, imm: 0}, 29, 0, 1)
+		}),
 		one("dec rsi", func(a *asm) { a.dec(rsi) }),
 		one("mov eax, 0x12345678", func(a *asm) { a.movImm(rax, 0x12345678) }),
 		one("kmovw k7, eax", func(a *asm) { a.rr(kmovw, x, 7, 0, rax) }),
@@ -77,7 +87,7 @@ func general() []Listing {
 	for _, s := range []struct {
 		name string
 		kind int
-	}{{"vpslld", 6}, {"vpsrad", 4}} {
+	}{{"vpslld", 6}, {"vpsrad", 4}, {"vpsrld", 2}} {
 		wide, narrow := full, form{length: 1, imm: 23}
 		wide.imm = 23
 		list = append(list,

@@ -83,6 +83,9 @@ func (c *compiler) check() error {
 	if c.wide {
 		return nil
 	}
+	if slices.Contains(c.p.Bytes, 2) {
+		return fmt.Errorf("16-bit floats: AVX2 has no instruction to store them")
+	}
 	for _, v := range c.p.Values {
 		if v.Kind == Stream && v.Level == Elem && v.Truth && c.p.Cols%c.lanes != 0 {
 			return fmt.Errorf("truths in rows of %d: AVX2 reads them in eights", c.p.Cols)

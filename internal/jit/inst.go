@@ -64,6 +64,12 @@ func (s *stepper) other(i *inst) {
 	case lane.Sqrt:
 		x := s.reg(i.Arg[0], work)
 		c.rr(vsqrtps, f, s.result(i), 0, x)
+	case lane.ToHalf:
+		x := s.reg(i.Arg[0], work)
+		f.imm = 0
+		c.rr(vcvtps2ph, f, x, 0, work2)
+		f.imm = -1
+		c.rr(vcvtph2ps, f, s.result(i), 0, work2)
 	case lane.FromInt:
 		x := s.reg(i.Arg[0], work)
 		c.rr(vcvtdq2ps, f, s.result(i), 0, x)
@@ -230,9 +236,40 @@ func (s *stepper) streamIn(i *inst) {
 		return
 	}
 	r := s.result(i)
+	if c.p.Bytes[i.index] == 2 {
+		s.widen(f, i.index, r, m)
+		return
+	}
 	c.rm(vpmovzxbd, f, r, 0, m)
 	s.spread(r)
 }
+
+// widen reads 16-bit floats.
+func (s *stepper) widen(f form, stream, r int, m mem) {
+	if s.c.isHalf(stream) {
+		s.c.rm(vcvtph2ps, f, r, 0, m)
+		return
+	}
+	s.c.rm(vpmovzxwd, f, r, 0, m)
+	f = s.c.full()
+	f.imm = 16
+	s.c.shift(f, 6, r, r)
+}
+
+// narrow writes 16-bit floats of lanes that hold such.
+func (s *stepper) narrow(f form, stream, x int, m mem) {
+	if s.c.isHalf(stream) {
+		f.imm = 0
+		s.c.rm(vcvtps2ph, f, x, 0, m)
+		return
+	}
+	shift := s.c.full()
+	shift.imm = 16
+	s.c.shift(shift, 2, work, x)
+	s.c.rm(vpmovdw, f, work, 0, m)
+}
+
+func (c *compiler) isHalf(stream int) bool { return stream < len(c.p.Half) && c.p.Half[stream] }
 
 // spread makes all ones of a lane whose lowest bit is set.
 func (s *stepper) spread(r int) {
@@ -251,6 +288,10 @@ func (s *stepper) streamOut(i *inst) {
 		return
 	}
 	x := s.reg(i.Arg[0], work)
+	if c.p.Bytes[i.index] == 2 {
+		s.narrow(f, i.index, x, m)
+		return
+	}
 	c.with(vandps, work, x, c.constant(1))
 	c.rm(vpmovdb, f, work, 0, m)
 }
@@ -262,6 +303,14 @@ func (s *stepper) rowIn(i *inst) {
 	r := s.result(i)
 	if c.p.Bytes[i.index] == 4 {
 		c.rm(vbroadcastss, c.full(), r, 0, at(rax, 0))
+		return
+	}
+	if c.p.Bytes[i.index] == 2 {
+		f := c.full()
+		f.mask, f.zero = s.oneLane(), true
+		c.load(rax, c.pointer(i.index))
+		s.widen(f, i.index, work, at(rax, 0))
+		c.rr(vbroadcastss, c.full(), r, 0, work)
 		return
 	}
 	c.byte(0x0F, 0xB6, 0x00) // movzx eax, byte [rax]
@@ -279,13 +328,22 @@ func (s *stepper) rowOut(i *inst) {
 		c.rm(vmovssTo, form{evex: c.wide, imm: -1}, x, 0, at(rax, 0))
 		return
 	}
-	c.movImm(rax, 1)
-	c.rr(kmovw, form{imm: -1}, workK, 0, rax)
-	c.load(rax, c.pointer(i.index))
-	c.with(vandps, work, x, c.constant(1))
 	f := c.full()
-	f.mask = workK
+	f.mask = s.oneLane()
+	c.load(rax, c.pointer(i.index))
+	if c.p.Bytes[i.index] == 2 {
+		s.narrow(f, i.index, x, at(rax, 0))
+		return
+	}
+	c.with(vandps, work, x, c.constant(1))
 	c.rm(vpmovdb, f, work, 0, at(rax, 0))
+}
+
+// oneLane is the opmask for work with the first lane alone.
+func (s *stepper) oneLane() int {
+	s.c.movImm(rax, 1)
+	s.c.rr(kmovw, form{imm: -1}, workK, 0, rax)
+	return workK
 }
 
 // fold adds a step to the accumulators of its place.

@@ -55,7 +55,9 @@ var forms = []struct {
 	{vpermilps, twoOps, true, false, true, false}, {vextractf128, extractOps, true, false, true, false},
 	{vextractf64, extractOps, false, true, true, false}, {vpmovm2d, fromMask, false, true, false, false},
 	{vpmovd2m, asMask, false, true, false, false}, {vpmovzxbd, byteLoad, true, true, false, false},
-	{vpmovdb, byteStore, false, true, false, false},
+	{vpmovdb, byteStore, false, true, false, false}, {vpmovzxwd, byteLoad, true, true, false, false},
+	{vpmovdw, byteStore, false, true, false, false}, {vcvtph2ps, byteLoad, true, true, false, false},
+	{vcvtps2ph, byteStore, true, true, true, false},
 }
 
 // Listings is forms of every vector instruction with registers and memory chosen by pick, which is given how

@@ -52,6 +52,8 @@ type Program struct {
 	Stores []Store
 	// Streams is how many places in memory the loop walks over: each with a pointer and a stride.
 	Streams int
-	// Bytes is, of each stream, the size of an element: 4, or 1 for truths.
+	// Bytes is, of each stream, the size of an element: 4, 2 for 16-bit floats, or 1 for truths.
 	Bytes []int
+	// Half is, of each stream of 16-bit floats, whether they have 5 bits of exponent, and not 8; nil is none.
+	Half []bool
 }

@@ -255,3 +255,15 @@ func (b *Builder) logisticGrad(p, w Arg) Arg {
 	rest := b.Sub(Const(1), p)
 	return b.Mul(b.addMul(Const(1), rest, w), p)
 }
+
+// ToBF16 is x as the nearest 16-bit float with 8 bits of exponent, as a 32-bit one.
+func (b *Builder) ToBF16(x Arg) Arg {
+	x = b.reg(x)
+	odd := b.And(b.emit(ShiftR, 16, x), Bits(1))
+	up := b.two(AddInt, b.two(AddInt, x, Bits(0x7fff)), odd)
+	r := b.choose(Unordered, x, x, b.Or(x, Bits(0x400000)), up)
+	return b.And(r, Bits(0xffff0000))
+}
+
+// ToF16 is x as the nearest 16-bit float with 5 bits of exponent, as a 32-bit one.
+func (b *Builder) ToF16(x Arg) Arg { return b.emit(ToHalf, 0, b.reg(x)) }

@@ -88,6 +88,8 @@ func number(op Op, imm uint8, v [4]uint32) float32 {
 			return a
 		}
 		return b
+	case ToHalf:
+		return roundHalf(a)
 	case Sqrt:
 		return float32(math.Sqrt(float64(a)))
 	case Round:
@@ -105,6 +107,19 @@ func number(op Op, imm uint8, v [4]uint32) float32 {
 		return 0
 	}
 	return float32(math.Ldexp(float64(a), int(math.Floor(float64(b)))))
+}
+
+// roundHalf is x with 11 bits, in units of at least 2^-24; beyond the largest it is infinite.
+func roundHalf(x float32) float32 {
+	if x == 0 || x != x || math.IsInf(float64(x), 0) {
+		return x
+	}
+	unit := math.Ldexp(1, max(math.Ilogb(float64(x)), -14)-10)
+	y := math.RoundToEven(float64(x)/unit) * unit
+	if math.Abs(y) > 65504 {
+		return float32(math.Copysign(math.Inf(1), y))
+	}
+	return float32(math.Copysign(y, float64(x)))
 }
 
 var rounding = [...]func(float64) float64{math.RoundToEven, math.Floor, math.Ceil}

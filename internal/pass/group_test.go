@@ -31,7 +31,8 @@ func randomLoops(t *rapid.T) *ir.Func {
 	f32 := func(s array.Shape) *op.Tensor { return b.Param("", ir.Type{DType: array.F32, Shape: s}) }
 	values := []*op.Tensor{f32(shapes[0]), f32(shapes[1])}
 	for range rapid.IntRange(0, 3).Draw(t, "params") {
-		values = append(values, f32(rapid.SampledFrom(shapes).Draw(t, "shape")))
+		dtype := rapid.SampledFrom([]array.DType{array.F32, array.F32, array.BF16, array.F16}).Draw(t, "param dtype")
+		values = append(values, b.Param("", ir.Type{DType: dtype, Shape: rapid.SampledFrom(shapes).Draw(t, "shape")}))
 	}
 	var truths []*op.Tensor
 	one := func() *op.Tensor {
@@ -63,6 +64,9 @@ func randomLoops(t *rapid.T) *ir.Func {
 // fits reports whether two values are broadcast together to something of their size.
 func fits(x, y *op.Tensor) bool {
 	xs, ys := x.Shape(), y.Shape()
+	if x.DType() != y.DType() && x.DType() != array.Bool {
+		return false
+	}
 	for i := 1; i <= min(len(xs), len(ys)); i++ {
 		a, b := xs[len(xs)-i], ys[len(ys)-i]
 		if a != b && a != 1 && b != 1 {
@@ -82,7 +86,7 @@ func drawOp(t *rapid.T, b *ir.Builder, x, y *op.Tensor, truths *[]*op.Tensor, sp
 	binary := []func(x, y *op.Tensor) *op.Tensor{op.Add, op.Sub, op.Mul, op.Div, op.Maximum, op.Minimum}
 	compare := []func(x, y *op.Tensor) *op.Tensor{op.Less, op.Greater, op.LessEqual, op.GreaterEqual, op.Equal,
 		op.NotEqual}
-	switch rapid.IntRange(0, 15).Draw(t, "kind") {
+	switch rapid.IntRange(0, 17).Draw(t, "kind") {
 	case 0, 1, 2:
 		return rapid.SampledFrom(unary).Draw(t, "unary")(x)
 	case 3, 4, 5:
@@ -119,6 +123,8 @@ func drawOp(t *rapid.T, b *ir.Builder, x, y *op.Tensor, truths *[]*op.Tensor, sp
 			}
 			return op.Cast(c, array.F32)
 		}
+	case 16, 17:
+		return op.Cast(x, rapid.SampledFrom([]array.DType{array.BF16, array.F16, array.F32}).Draw(t, "dtype"))
 	case 12, 13, 14, 15:
 		return drawMove(t, x, y)
 	}
@@ -148,7 +154,7 @@ func drawMove(t *rapid.T, x, y *op.Tensor) *op.Tensor {
 			return op.Transpose(x, 1, 0, 2)
 		}
 	case 3:
-		if x.Shape().Equal(y.Shape()) {
+		if x.Type().Equal(y.Type()) {
 			return op.Concat([]*op.Tensor{x, y}, dim)
 		}
 	case 4:
@@ -157,7 +163,7 @@ func drawMove(t *rapid.T, x, y *op.Tensor) *op.Tensor {
 			return op.Concat([]*op.Tensor{op.Neg(parts[1]), op.Tanh(parts[0])}, dim)
 		}
 	case 5:
-		if x.Shape().Equal(y.Shape()) {
+		if x.Type().Equal(y.Type()) {
 			low, high, zero := make([]int, rank), make([]int, rank), make([]int, rank)
 			low[dim], high[dim] = n, n
 			return op.Add(op.Pad(x, zero, high, 0), op.Pad(op.Abs(y), low, zero, 0))
@@ -175,10 +181,12 @@ func numbers(f *ir.Func, seed uint64) []array.Array {
 	args := make([]array.Array, len(f.Params()))
 	for i, p := range f.Params() {
 		args[i] = array.New(p.DType(), p.Shape()...)
-		for j, data := 0, array.Data[float32](args[i]); j < len(data); j++ {
-			if data[j] = float32(rng.NormFloat64()); rng.IntN(200) == 0 {
-				data[j] = odd[rng.IntN(len(odd))]
+		for j := range args[i].Len() {
+			x := float32(rng.NormFloat64())
+			if rng.IntN(200) == 0 {
+				x = odd[rng.IntN(len(odd))]
 			}
+			args[i].Set(j, float64(x))
 		}
 	}
 	return args
@@ -265,10 +273,10 @@ func sameBits(t *rapid.T, got, want array.Array, result int, f, g *ir.Func) {
 		}
 		return
 	}
-	x, y := array.Data[float32](got), array.Data[float32](want)
-	for i := range y {
-		if math.Float32bits(x[i]) != math.Float32bits(y[i]) && (x[i] == x[i] || y[i] == y[i]) {
-			t.Fatalf("result %d, element %d: got %g, want %g\n%v\n%v", result, i, x[i], y[i], f, g)
+	for i := range want.Len() {
+		x, y := got.At(i), want.At(i)
+		if math.Float64bits(x) != math.Float64bits(y) && (x == x || y == y) {
+			t.Fatalf("result %d, element %d: got %g, want %g\n%v\n%v", result, i, x, y, f, g)
 		}
 	}
 }

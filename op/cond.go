@@ -73,7 +73,7 @@ func (o cond) Infer(in []Type) ([]Type, error) {
 	if len(out) == 0 {
 		return nil, fmt.Errorf("the branches return nothing: want a result")
 	}
-	return out, nil
+	return out, wantBelow("zero result", o.Zero, len(out))
 }
 
 // VJP chooses between the gradients of the branches.

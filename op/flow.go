@@ -1,6 +1,8 @@
 package op
 
 import (
+	"fmt"
+
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/hlo"
 	"github.com/galley-ml/galley/internal/ir"
@@ -117,6 +119,16 @@ func typesOfRefs(refs []hlo.Ref) []Type {
 		types[i] = Type{DType: r.DType, Shape: r.Shape}
 	}
 	return types
+}
+
+// wantBelow checks numbers that an attribute lists.
+func wantBelow(what string, list []int, n int) error {
+	for _, i := range list {
+		if i < 0 || i >= n {
+			return fmt.Errorf("%s %d: there are %d", what, i, n)
+		}
+	}
+	return nil
 }
 
 // zeroAll makes zeros of some of a list of arrays.

@@ -174,7 +174,10 @@ func (o scan) Infer(in []Type) ([]Type, error) {
 			out = append(out, stacked(n, t))
 		}
 	}
-	return out, nil
+	if err := wantBelow("carried value that begins with zeros", o.Start, o.Carry); err != nil {
+		return nil, err
+	}
+	return out, wantBelow("zero result", o.Zero, len(out))
 }
 
 // stacked is the type of n values of a type.

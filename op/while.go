@@ -98,7 +98,10 @@ func (o whileLoop) Infer(in []Type) ([]Type, error) {
 	if err := wantTypes("carried value", given, in[:o.Carry]); err != nil {
 		return nil, err
 	}
-	return given, nil
+	if err := wantBelow("carried value that begins with zeros", o.Start, o.Carry); err != nil {
+		return nil, err
+	}
+	return given, wantBelow("zero result", o.Zero, len(given))
 }
 
 // VJP is that of as many trips as there may be, of which those after the end carry on what they got.

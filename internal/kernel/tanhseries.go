@@ -15,8 +15,9 @@ type tanhTable struct {
 var tanh64 = tanhKernels()
 
 // whole calls f for the elements of slices that are whole vectors, and for the rest of them in vectors of
-// their own: an element does not depend on its place. All slices are as long as the first.
-func (t *tanhTable) whole(slices [][]float64, f func(n int, p []*float64)) {
+// their own: an element does not depend on its place. All slices are as long as the first; as many of them as
+// outs are written, over operands, too.
+func (t *tanhTable) whole(slices [][]float64, outs int, f func(n int, p []*float64)) {
 	n := len(slices[0])
 	full := n / t.lanes * t.lanes
 	p := make([]*float64, len(slices))
@@ -35,7 +36,7 @@ func (t *tanhTable) whole(slices [][]float64, f func(n int, p []*float64)) {
 		copy(rest[i*t.lanes:(i+1)*t.lanes], s[full:n])
 	}
 	f(t.lanes, p)
-	for i, s := range slices {
+	for i, s := range slices[:outs] {
 		copy(s[full:n], rest[i*t.lanes:])
 	}
 }
@@ -61,7 +62,7 @@ func Tanh[T Float](dst, x []T) {
 		unary(dst, x, simd.tanh, tanhOf[T])
 		return
 	}
-	tanh64.whole(s, func(n int, p []*float64) { tanh64.tanh(n, p[0], p[1]) })
+	tanh64.whole(s, 1, func(n int, p []*float64) { tanh64.tanh(n, p[0], p[1]) })
 }
 
 // TanhSeries sets dst to the first one or two derivatives along a line of y = tanh x, of those of x.
@@ -71,9 +72,9 @@ func TanhSeries[T Float](dst [][]T, y []T, x [][]T) {
 	case !ok:
 		tanhSeries(dst, y, x)
 	case len(x) == 1:
-		tanh64.whole(s, func(n int, p []*float64) { tanh64.first(n, p[0], p[1], p[2]) })
+		tanh64.whole(s, 1, func(n int, p []*float64) { tanh64.first(n, p[0], p[1], p[2]) })
 	default:
-		tanh64.whole(s, func(n int, p []*float64) { tanh64.second(n, p[0], p[1], p[2], p[3], p[4]) })
+		tanh64.whole(s, 2, func(n int, p []*float64) { tanh64.second(n, p[0], p[1], p[2], p[3], p[4]) })
 	}
 }
 
@@ -85,9 +86,9 @@ func TanhSeriesGrad[T Float](dy []T, dx [][]T, y []T, x, g [][]T) {
 	case !ok:
 		tanhSeriesGrad(dy, dx, y, x, g)
 	case len(x) == 1:
-		tanh64.whole(s, func(n int, p []*float64) { tanh64.firstGrad(n, p[0], p[1], p[2], p[3], p[4]) })
+		tanh64.whole(s, 2, func(n int, p []*float64) { tanh64.firstGrad(n, p[0], p[1], p[2], p[3], p[4]) })
 	default:
-		tanh64.whole(s, func(n int, p []*float64) {
+		tanh64.whole(s, 3, func(n int, p []*float64) {
 			tanh64.secondGrad(n, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7])
 		})
 	}

@@ -22,6 +22,12 @@ func TestTanh64(t *testing.T) {
 			t.Fatalf("tanh %g: got %.17g, want %.17g", x, ys[i], want)
 		}
 	}
+	for n := range 20 { // over itself, with and without a rest
+		at := slices.Clone(xs[11 : 11+n])
+		if Tanh(at, at); !slices.Equal(at, ys[11:11+n]) {
+			t.Errorf("%d elements in place: got %v, want %v", n, at, ys[11:11+n])
+		}
+	}
 	nan := []float64{math.NaN()}
 	if Tanh(nan, nan); nan[0] == nan[0] {
 		t.Errorf("tanh of NaN is %v", nan[0])

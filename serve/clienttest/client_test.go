@@ -51,7 +51,10 @@ func client(t *testing.T) openai.Client {
 		t.Fatal(err)
 	}
 	web := httptest.NewServer(s)
-	t.Cleanup(func() { web.Close(); s.Close() })
+	t.Cleanup(func() {
+		web.Close()
+		s.Close()
+	})
 	return openai.NewClient(option.WithBaseURL(web.URL+"/v1"), option.WithAPIKey("secret"), option.WithMaxRetries(0))
 }
 

@@ -36,6 +36,9 @@ const (
 // array there, Close gives everything back.
 type Backend = backend.Backend
 
+// Share is a backend's part of a batch.
+type Share = executor.Share
+
 // XLAConfig says which PJRT plugin runs programs; the zero value is the first that is found. Plugin is its
 // path, Flags are XLA's own, Options the plugin's; Cache is a directory of compiled programs, Dump is told
 // the StableHLO of each, Mock is how many devices CUDA's plugin pretends to have, and Values how plugins of
@@ -68,6 +71,10 @@ type TrainerConfig struct {
 	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it;
 	// Params' values are brought back when somebody reads them.
 	Backend Backend
+	// RankBackends, where set, compute in place of the devices of the Strategy's pipeline, one a rank; nil is the
+	// host. Shares, without a Strategy, split a batch over backends in parts of unequal size, by their speed.
+	RankBackends []Backend
+	Shares       []Share
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.
 	Init *Program
 	// Load, where set, reads boxes of Params that have no value, such as models.Weights.ReadBox: the devices of
@@ -142,7 +149,7 @@ func (c TrainerConfig) executor() executor.Config {
 		Compute: c.Compute, Backend: c.Backend, Init: c.Init, Load: c.Load, Recompute: c.Recompute, SkipNorm: c.SkipNorm,
 		DetectNaN: c.DetectNaN, Observe: c.Observe, Watch: c.Watch, World: c.Job.Devices, Strategy: c.Strategy,
 		Annotations: c.Annotations, Loaded: c.loaded, ZeroAxis: c.zeroAxis, Where: c.where,
-		Layers: c.Parallel.Layers(),
+		Layers: c.Parallel.Layers(), RankBackends: c.RankBackends, Shares: c.Shares,
 	}
 }
 

@@ -68,6 +68,9 @@ type Config struct {
 	Watch   func(step.Span)
 	// World makes the world in which the devices of a strategy meet.
 	World func(devices int) (comm.World, error)
+	// RankBackends compute in place of the devices of ranks of the pipeline; Shares split a batch unevenly.
+	RankBackends []backend.Backend
+	Shares       []Share
 	// Strategy, where set, spreads the step over devices; Annotations and Layers say how parameters and layers
 	// lie there.
 	Strategy    *strategy.Strategy

@@ -79,3 +79,20 @@ func tails(xs [][]float64, at int) [][]float64 {
 	}
 	return out
 }
+
+// TestTanhInPlace: a result may have its operand's memory, whatever its length.
+func TestTanhInPlace(t *testing.T) {
+	for n := range 40 {
+		x, want := make([]float64, n), make([]float64, n)
+		for i := range x {
+			x[i] = float64(i)/7 - 2
+		}
+		Tanh(want, x)
+		Tanh(x, x)
+		for i := range x {
+			if x[i] != want[i] {
+				t.Fatalf("%d elements: element %d is %v in place, %v elsewhere", n, i, x[i], want[i])
+			}
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/galley-ml/galley/backend"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/offload"
 	"github.com/galley-ml/galley/internal/pipeline"
@@ -119,6 +120,8 @@ type RunConfig struct {
 	Offload func(device int, types []ir.Type) (offload.Store, error)
 	// Threads is how many threads the devices of a process share; each has at least one.
 	Threads int
+	// Backends compute in place of the devices of a rank of the pipeline; nil, or none for a rank, is the host.
+	Backends []backend.Backend
 	// DetectNaN ends a step at the first op that makes a NaN.
 	DetectNaN bool
 	// Observe, where set, is told by all devices how long each node took.

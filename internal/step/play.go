@@ -55,6 +55,7 @@ type player struct {
 	at       *atomic.Pointer[instruction]
 	updating *atomic.Bool
 	device   *cpu.Device
+	remote   *remote
 	world    *comm.Group
 	sends    []pendingSend
 }
@@ -156,7 +157,11 @@ func (p *player) call(in *instruction) error {
 	if p.m.store != nil {
 		away = elsewhere{p, in}
 	}
-	if err := in.exe.RunOver(p.device, arena, p.arrays(in.args), p.arrays(in.out), away); err != nil {
+	if away == nil && p.remote.runs(in.exe) {
+		if err := p.remote.run(in.exe, p.arrays(in.args), p.arrays(in.out)); err != nil {
+			return err
+		}
+	} else if err := in.exe.RunOver(p.device, arena, p.arrays(in.args), p.arrays(in.out), away); err != nil {
 		return err
 	}
 	for _, c := range in.copies {

@@ -20,6 +20,8 @@ type Runner struct {
 	world   comm.World
 	devices []*cpu.Device // by device, as memory is; nil for those of other processes
 	memory  []*memory
+	// remotes is the backends of devices that have one.
+	remotes map[int]*remote
 	watch   func(Span)
 	// updating is set from a device's update on, until all have ended theirs.
 	updating atomic.Bool
@@ -77,6 +79,11 @@ func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
 		r.Close()
 		return nil, fmt.Errorf("step: a world of %d ranks: want one for each of %d devices", w.Size(), n)
 	}
+	var err error
+	if r.remotes, err = p.remotes(c.Backends); err != nil {
+		r.Close()
+		return nil, err
+	}
 	local := comm.Local(w)
 	for _, id := range local {
 		if p.tapes[id] == nil {
@@ -99,6 +106,9 @@ func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
 
 // Close ends the devices and the world, and gives back what is kept outside of them.
 func (r *Runner) Close() {
+	for _, b := range r.remotes {
+		b.close()
+	}
 	for i, d := range r.devices {
 		if d == nil {
 			continue
@@ -171,7 +181,7 @@ func (r *Runner) device(rank comm.Comm, in Input) error {
 	}
 	defer r.at[id].Store(nil)
 	p := &player{t: t, m: m, batch: in.Batch, watch: r.watch, observe: r.c.Observe, at: &r.at[id], meshes: r.Meshes,
-		updating: &r.updating}
+		updating: &r.updating, remote: r.remotes[id]}
 	return p.run(rank, r.devices[id])
 }
 

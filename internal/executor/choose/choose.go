@@ -17,6 +17,9 @@ func New(c executor.Config) (executor.Executor, error) {
 	if err := c.CheckPasses(); err != nil {
 		return nil, err
 	}
+	if err := c.CheckMixed(); err != nil {
+		return nil, err
+	}
 	if err := c.LoadValues(); err != nil {
 		return nil, err
 	}
@@ -31,6 +34,8 @@ func New(c executor.Config) (executor.Executor, error) {
 		return nil, fmt.Errorf("trainer: want a device")
 	case c.Strategy != nil || c.Annotated():
 		return many()
+	case len(c.Shares) > 0:
+		return local.NewShares(c)
 	}
 	one, err := local.New(c)
 	if err != nil {

@@ -144,7 +144,8 @@ func (e *Executor) Start(types ...ir.Type) error {
 
 // runConfig is what steps are run with.
 func (h *planner) runConfig() (c step.RunConfig, err error) {
-	c = step.RunConfig{Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads()}
+	c = step.RunConfig{Observe: h.c.Observe, DetectNaN: h.c.DetectNaN, Threads: h.c.Device.Threads(),
+		Backends: h.c.RankBackends}
 	c.Offload, err = offloadOf(h.Strategy)
 	return c, err
 }

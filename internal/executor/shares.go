@@ -1,0 +1,52 @@
+package executor
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/backend"
+)
+
+// Share is a member of a group that trains on parts of a batch: it takes Weight parts of the sum of all.
+type Share struct {
+	// Backend is what computes; nil is the host.
+	Backend backend.Backend
+	Weight  float64
+}
+
+// ShareRows is how many of a batch's rows each share takes: about its part, and at least one.
+func ShareRows(rows int, shares []Share) ([]int, error) {
+	total := 0.0
+	for i, s := range shares {
+		if !(s.Weight > 0) {
+			return nil, fmt.Errorf("share %d has the weight %v: want one above 0", i, s.Weight)
+		}
+		total += s.Weight
+	}
+	if rows < len(shares) {
+		return nil, fmt.Errorf("a batch of %d rows for %d shares: want a row for each", rows, len(shares))
+	}
+	list, sum, done := make([]int, len(shares)), 0.0, 0
+	for i, s := range shares {
+		sum += s.Weight
+		end := int(sum/total*float64(rows) + 0.5)
+		end = min(max(end, done+1), rows-(len(shares)-1-i))
+		list[i], done = end-done, end
+	}
+	return list, nil
+}
+
+// CheckMixed refuses members and ranks where there are none.
+func (c Config) CheckMixed() error {
+	switch {
+	case len(c.RankBackends) > 0 && c.Strategy == nil:
+		return fmt.Errorf("trainer: RankBackends are of a pipeline's ranks: want a Strategy with PP, or Backend alone")
+	case len(c.RankBackends) > 0 && len(c.RankBackends) > max(c.Strategy.PP, 1):
+		return fmt.Errorf("trainer: RankBackends of %d ranks: the strategy has pp=%d", len(c.RankBackends),
+			max(c.Strategy.PP, 1))
+	case len(c.RankBackends) > 0 && c.Backend != nil, len(c.Shares) > 0 && c.Backend != nil:
+		return fmt.Errorf("trainer: Backend runs all of a step: want it, or RankBackends, or Shares")
+	case len(c.Shares) > 0 && (c.Strategy != nil || c.Mode == Eager):
+		return fmt.Errorf("trainer: Shares split a batch of a compiled step: want no Strategy, and Static")
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/backend"
+	"github.com/galley-ml/galley/internal/cpu"
+	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/op"
+)
+
+// remote is a device of a backend that computes what a device of the step has to. The step's memory stays the
+// host's: what a program takes is brought to the backend, and what it makes back.
+type remote struct {
+	b    backend.Backend
+	exes map[*cpu.Executable]backend.Executable
+}
+
+// remotes is the backend of each device that has one, by the ranks of the pipeline.
+func (p *Plan) remotes(ranks []backend.Backend) (map[int]*remote, error) {
+	list := map[int]*remote{}
+	if len(ranks) > len(p.Meshes) {
+		return nil, fmt.Errorf("step: backends of %d ranks: the pipeline has %d", len(ranks), len(p.Meshes))
+	}
+	for rank, b := range ranks {
+		if b == nil {
+			continue
+		}
+		devices := []backend.Backend{b}
+		if g, ok := b.(backend.Group); ok {
+			devices = g.Devices()
+		}
+		for i, id := range p.Meshes[rank].Devices() {
+			list[id] = &remote{devices[i%len(devices)], map[*cpu.Executable]backend.Executable{}}
+		}
+	}
+	return list, nil
+}
+
+// runs reports whether a program is one that the backend computes: what exchanges with other devices on its
+// way is the host's.
+func (r *remote) runs(e *cpu.Executable) bool {
+	return r != nil && !slices.ContainsFunc(e.Func().Nodes(), func(n *ir.Node) bool {
+		_, meets := n.Op().(op.Collective)
+		return meets
+	})
+}
+
+// run computes a program's results from args.
+func (r *remote) run(e *cpu.Executable, args, results []array.Array) error {
+	exe, ok := r.exes[e]
+	if !ok {
+		var err error
+		if exe, err = r.b.Compile(e.Func(), backend.Options{}); err != nil {
+			return fmt.Errorf("%s: %w", r.b.Name(), err)
+		}
+		r.exes[e] = exe
+	}
+	in := make([]backend.Buffer, len(args))
+	for i, a := range args {
+		b, err := r.b.Put(a)
+		if err != nil {
+			return err
+		}
+		defer b.Free()
+		in[i] = b
+	}
+	out, err := exe.Run(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.b.Name(), err)
+	}
+	for i, b := range out {
+		a, err := b.Read()
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.b.Name(), err)
+		}
+		copy(results[i].Bytes(), a.Bytes())
+		b.Free()
+	}
+	return nil
+}
+
+// close gives the programs back; the backend is whoever's it was.
+func (r *remote) close() {
+	for _, e := range r.exes {
+		e.Close()
+	}
+}

@@ -184,7 +184,13 @@ func TestExpertsAway(t *testing.T) {
 					t.Errorf("%v: losses and norms are %v, want %v", o, got, want)
 				}
 				if o.Experts == 1 && (2*m.Weights > near.Weights || 2*m.Slots > near.Slots || elsewhere < near.Weights) {
-					t.Errorf("%v: a device keeps %+v and %d bytes elsewhere, with experts in memory %+v", o, m, elsewhere, near)
+					t.Errorf(
+						"%v: a device keeps %+v and %d bytes elsewhere, with experts in memory %+v",
+						o,
+						m,
+						elsewhere,
+						near,
+					)
 				}
 			}
 		})

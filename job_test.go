@@ -134,8 +134,17 @@ func (c *course) differs(d *course) string {
 // TestProcessesTrainAlike: losses, norms and parameters are, to the bit, those of one process, however many
 // processes the devices are dealt to.
 func TestProcessesTrainAlike(t *testing.T) {
-	llama := models.Config{Family: "llama", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 4, Heads: 4, KVHeads: 2,
-		Positions: 32, InitStd: 0.3}
+	llama := models.Config{
+		Family:       "llama",
+		Vocab:        23,
+		Hidden:       16,
+		Intermediate: 24,
+		Layers:       4,
+		Heads:        4,
+		KVHeads:      2,
+		Positions:    32,
+		InitStd:      0.3,
+	}
 	steep := llama // its gradients overflow in 16 bits until the scale of the loss has fallen
 	steep.InitStd = 3
 	mixtral := llama
@@ -253,8 +262,17 @@ func TestRandomProcesses(t *testing.T) {
 
 // TestJobMistakes: what differs between processes, or does not fit them, is one error.
 func TestJobMistakes(t *testing.T) {
-	model := models.Config{Family: "llama", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 4,
-		Positions: 32, InitStd: 0.3}
+	model := models.Config{
+		Family:       "llama",
+		Vocab:        23,
+		Hidden:       16,
+		Intermediate: 24,
+		Layers:       2,
+		Heads:        4,
+		KVHeads:      4,
+		Positions:    32,
+		InitStd:      0.3,
+	}
 	tests := []struct {
 		name string
 		f    func(j *job.Job) error
@@ -292,8 +310,17 @@ func TestJobMistakes(t *testing.T) {
 // TestJobCheckpoints: what several processes save, any number of processes goes on from, as if nothing had
 // happened.
 func TestJobCheckpoints(t *testing.T) {
-	model := models.Config{Family: "llama", Vocab: 23, Hidden: 16, Intermediate: 24, Layers: 2, Heads: 4, KVHeads: 4,
-		Positions: 32, InitStd: 0.3}
+	model := models.Config{
+		Family:       "llama",
+		Vocab:        23,
+		Hidden:       16,
+		Intermediate: 24,
+		Layers:       2,
+		Heads:        4,
+		KVHeads:      4,
+		Positions:    32,
+		InitStd:      0.3,
+	}
 	dir, undisturbed := t.TempDir(), map[int]float64{}
 	if err := errors.Join(inJob(1, func(j *job.Job) error {
 		return fitted(nil, model, t.TempDir(), 6, func(m galley.Metrics) { undisturbed[m.Step] = m.Loss })

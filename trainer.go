@@ -71,8 +71,9 @@ type TrainerConfig struct {
 	// Backend, where set, runs compiled steps in place of Device. Parameters and optimizer state stay on it;
 	// Params' values are brought back when somebody reads them.
 	Backend Backend
-	// RankBackends, where set, compute in place of the devices of the Strategy's pipeline, one a rank; nil is the
-	// host. Shares, without a Strategy, split a batch over backends in parts of unequal size, by their speed.
+	// RankBackends, where set, compute in place of the devices of the Strategy's pipeline, one a rank; nil is
+	// the host. Shares, without a Strategy, split a batch over backends in parts of unequal size, by their
+	// speed.
 	RankBackends []Backend
 	Shares       []Share
 	// Init is a program that makes the first values of all Params on the Backend, for a model without values.

@@ -107,7 +107,11 @@ func wholePlan(t *testing.T, c galley.TrainerConfig, keeper *textKeeper, want []
 		t.Fatal(err)
 	}
 	if back.String() != text || back.Memory(0) != plan.Memory[0] {
-		t.Errorf("printed, read and printed again it is another: memory %v, want %v", back.Memory(0), plan.Memory[0])
+		t.Errorf(
+			"printed, read and printed again it is another: memory %v, want %v",
+			back.Memory(0),
+			plan.Memory[0],
+		)
 	}
 	if _, err := trainer.Step(batch); err != nil {
 		t.Fatal(err)

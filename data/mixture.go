@@ -94,8 +94,13 @@ func (m *Mixture) share() error {
 	}
 	for i, n := range m.shares {
 		if n == 0 {
-			return fmt.Errorf("mixture: %s: weight %v of %v is less than one sample in %d: leave it out, or weigh it more",
-				m.sources[i].Name, m.sources[i].Weight, total, cycleLen)
+			return fmt.Errorf(
+				"mixture: %s: weight %v of %v is less than one sample in %d: leave it out, or weigh it more",
+				m.sources[i].Name,
+				m.sources[i].Weight,
+				total,
+				cycleLen,
+			)
 		}
 	}
 	return nil
@@ -184,8 +189,8 @@ func (m *Mixture) From(sample int64) []array.Array {
 	return batch
 }
 
-// Try is the batch that begins with the sample of a number: ids and labels, both i32[Batch,Seq], and where rows
-// are packed segments and positions. Only streams fail.
+// Try is the batch that begins with the sample of a number: ids and labels, both i32[Batch,Seq], and where
+// rows are packed segments and positions. Only streams fail.
 func (m *Mixture) Try(sample int64) ([]array.Array, error) {
 	b := newRows(m.config.Batch, m.config.Seq, m.config.Packed)
 	for i := range m.config.Batch {

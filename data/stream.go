@@ -76,8 +76,8 @@ func (u unit) blocks(block int64, config DocumentsConfig) iter.Seq2[[]string, er
 	}
 }
 
-// part yields the documents of a plain file whose lines begin within the unit; of a file that is one document,
-// these lines are one.
+// part yields the documents of a plain file whose lines begin within the unit; of a file that is one
+// document, these lines are one.
 func (u unit) part(config DocumentsConfig) iter.Seq2[Document, error] {
 	if config.Field == "" {
 		config.Field = "text"

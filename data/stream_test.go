@@ -70,8 +70,9 @@ func streamRow(t *testing.T, s *Stream, n int64) []int32 {
 	return slices.Concat(b.row(0).IDs, b.row(0).Labels, b.row(0).Segments)
 }
 
-// TestStream: an epoch has every byte of every text once, whatever the size of blocks; the second has the same
-// rows in another order; rows are the same when they are asked for at random, and by a stream that goes on.
+// TestStream: an epoch has every byte of every text once, whatever the size of blocks; the second has the
+// same rows in another order; rows are the same when they are asked for at random, and by a stream that goes
+// on.
 func TestStream(t *testing.T) {
 	dir, texts := streamTexts(t)
 	var want [256]int
@@ -146,7 +147,8 @@ func TestStreamMistakes(t *testing.T) {
 	}
 	b := newRows(1, 32, true)
 	err := newStream(t, dir, StreamConfig{}).Fill(0, b.row(0))
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("x.jsonl at byte %d: unexpected end", len(good))) {
+	if err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("x.jsonl at byte %d: unexpected end", len(good))) {
 		t.Errorf("a broken line: %v", err)
 	}
 	skipped := 0

@@ -33,10 +33,10 @@ type StreamConfig struct {
 	Vocab int
 }
 
-// Stream is rows of texts that are tokenized when they are needed. Row n depends on the files, the config and n
-// alone. The files are cut into blocks; epochs go through them in an order of their own, and through the rows of
-// each. Where a row lies is known once the blocks before it have been tokenized, which Walked keeps for a run
-// that goes on. Its methods may be called concurrently.
+// Stream is rows of texts that are tokenized when they are needed. Row n depends on the files, the config and
+// n alone. The files are cut into blocks; epochs go through them in an order of their own, and through the
+// rows of each. Where a row lies is known once the blocks before it have been tokenized, which Walked keeps
+// for a run that goes on. Its methods may be called concurrently.
 type Stream struct {
 	busy  sync.Mutex
 	c     StreamConfig
@@ -44,7 +44,8 @@ type Stream struct {
 	fact  string
 	// walked are the blocks so far, in the order of their rows.
 	walked []Walked
-	// coming are blocks that are being tokenized, the next of the walk first; at is where the one behind them is.
+	// coming are blocks that are being tokenized, the next of the walk first; at is where the one behind them
+	// is.
 	coming []*streamBlock
 	reader *streamReader
 	// near are blocks that rows were asked of, the latest last.

@@ -33,10 +33,19 @@ type BranchPlan struct {
 
 func (p BranchPlan) String() string {
 	if !p.Found {
-		return fmt.Sprintf("one device: %s; two are predicted to take %s", units.Seconds(p.Serial), units.Seconds(p.Seconds))
+		return fmt.Sprintf(
+			"one device: %s; two are predicted to take %s",
+			units.Seconds(p.Serial),
+			units.Seconds(p.Seconds),
+		)
 	}
-	return fmt.Sprintf("two devices: %s predicted, one %s; %d tensors of %s change devices", units.Seconds(p.Seconds),
-		units.Seconds(p.Serial), p.Messages, units.Bytes(p.Bytes))
+	return fmt.Sprintf(
+		"two devices: %s predicted, one %s; %d tensors of %s change devices",
+		units.Seconds(p.Seconds),
+		units.Seconds(p.Serial),
+		p.Messages,
+		units.Bytes(p.Bytes),
+	)
 }
 
 // Branches finds parts of a program that do not depend on each other and puts them on two devices, if that is

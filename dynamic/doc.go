@@ -12,6 +12,6 @@
 //	f := dynamic.Compile(device, "mean", shapes, func(in []*op.Tensor) []*op.Tensor { … })
 //	y, err := f.Run(x) // x is f32[8,50,4]: runs the program of f32[8,64,4] and a mask f32[64]
 //
-// Trainers, ToStatic and Engine compile one program for each types of batches: Shapes.Loader is a loader whose
-// batches are padded so, and with masks.
+// Trainers, ToStatic and Engine compile one program for each types of batches: Shapes.Loader is a loader
+// whose batches are padded so, and with masks.
 package dynamic

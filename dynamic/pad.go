@@ -55,7 +55,13 @@ func (s *Shapes) Cut(results []array.Array, n Sizes) ([]array.Array, error) {
 		}
 		a := results[i]
 		if len(a.Shape()) != len(dims) {
-			return nil, fmt.Errorf("dynamic: result %d is %v%v: want dims %q", i, a.DType(), a.Shape(), s.config.Out[i])
+			return nil, fmt.Errorf(
+				"dynamic: result %d is %v%v: want dims %q",
+				i,
+				a.DType(),
+				a.Shape(),
+				s.config.Out[i],
+			)
 		}
 		shape := slices.Clone(a.Shape())
 		for d, axis := range dims {

@@ -21,8 +21,8 @@ type Axis struct {
 // Config says which dims vary.
 type Config struct {
 	Axes []Axis
-	// In names the dims of each tensor, as "batch,time,_": those that vary by their axes; _ is one that does not.
-	// Out is the same for results, whose padding is cut off; a result behind them is left as it is.
+	// In names the dims of each tensor, as "batch,time,_": those that vary by their axes; _ is one that does
+	// not. Out is the same for results, whose padding is cut off; a result behind them is left as it is.
 	In, Out []string
 	// Fill is what each tensor is padded with; zeros unless said.
 	Fill []float64
@@ -191,12 +191,21 @@ func (s *Shapes) admit(padded []array.Array, n Sizes) error {
 		return nil
 	}
 	if len(s.programs) == s.config.Programs {
-		return fmt.Errorf("dynamic: %s: it would be program %d of at most %d: allow more programs or list fewer buckets",
-			strings.Join(why, ", "), len(s.programs)+1, s.config.Programs)
+		return fmt.Errorf(
+			"dynamic: %s: it would be program %d of at most %d: allow more programs or list fewer buckets",
+			strings.Join(why, ", "),
+			len(s.programs)+1,
+			s.config.Programs,
+		)
 	}
 	s.seen[key] = true
-	line := fmt.Sprintf("program %d of at most %d: %s: the first batch of %s", len(s.programs)+1, s.config.Programs,
-		strings.Join(why, ", "), key)
+	line := fmt.Sprintf(
+		"program %d of at most %d: %s: the first batch of %s",
+		len(s.programs)+1,
+		s.config.Programs,
+		strings.Join(why, ", "),
+		key,
+	)
 	s.programs = append(s.programs, line)
 	if s.config.Log != nil {
 		s.config.Log(line)

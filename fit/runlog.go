@@ -21,8 +21,8 @@ type LogRow struct {
 }
 
 // RouterLog is of all routers of a model: the busiest and the idlest expert of any, as multiples of the even
-// share, the mean entropy of loads as a part of its most, and the share of choices that were dropped. Loads is
-// the share of each expert of each router, which only JSONL has.
+// share, the mean entropy of loads as a part of its most, and the share of choices that were dropped. Loads
+// is the share of each expert of each router, which only JSONL has.
 type RouterLog struct {
 	Busiest, Idlest, Entropy, Dropped float64
 	Loads                             [][]float64

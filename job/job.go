@@ -35,8 +35,8 @@ const (
 )
 
 // Join joins the job for which mpirun, srun, galley launch or the like have started this process, or that of
-// the transport which GALLEY_TRANSPORT names. It is nil where the process was started by itself, or is the only
-// one.
+// the transport which GALLEY_TRANSPORT names. It is nil where the process was started by itself, or is the
+// only one.
 func Join() (*Job, error) {
 	if name := named(); name != "" {
 		return joinNamed(name)
@@ -138,7 +138,12 @@ func (j *Job) Devices(n int) (comm.World, error) {
 	}
 	size := j.Size()
 	if n%size != 0 {
-		return nil, fmt.Errorf("%d devices for %d processes: want as many for each: a multiple of %d", n, size, size)
+		return nil, fmt.Errorf(
+			"%d devices for %d processes: want as many for each: a multiple of %d",
+			n,
+			size,
+			size,
+		)
 	}
 	owner := make([]int, n)
 	for i := range owner {
@@ -147,7 +152,8 @@ func (j *Job) Devices(n int) (comm.World, error) {
 	return j.p.NewWorld(owner)
 }
 
-// AllReduceF32 is the sum of float32s by the library's own call, for measurements. Nothing else may be under way.
+// AllReduceF32 is the sum of float32s by the library's own call, for measurements. Nothing else may be under
+// way.
 func (j *Job) AllReduceF32(dst, src []byte) error {
 	if e, ok := j.t.(interface{ AllReduceF32(dst, src []byte) error }); ok {
 		return e.AllReduceF32(dst, src)

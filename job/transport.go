@@ -35,8 +35,8 @@ var transports = struct {
 	connect map[string]func() (Transport, error)
 }{connect: map[string]func() (Transport, error){}}
 
-// Register makes a transport of another module known: where GALLEY_TRANSPORT has its name, Join calls connect,
-// which returns when this process can reach all others. A nil Transport is a process by itself.
+// Register makes a transport of another module known: where GALLEY_TRANSPORT has its name, Join calls
+// connect, which returns when this process can reach all others. A nil Transport is a process by itself.
 func Register(name string, connect func() (Transport, error)) error {
 	transports.Lock()
 	defer transports.Unlock()

@@ -57,7 +57,12 @@ func readAdapterLayers(dir string, m Model) ([]AdapterLayer, error) {
 	return list, nil
 }
 
-func readAdapterLayer(f *safetensors.File, l nn.Adaptable, c AdapterConfig, name string) (AdapterLayer, error) {
+func readAdapterLayer(
+	f *safetensors.File,
+	l nn.Adaptable,
+	c AdapterConfig,
+	name string,
+) (AdapterLayer, error) {
 	shape := l.Matrix().Type.Shape
 	out, in := shape[0], shape[1]
 	if l.Transposed() {

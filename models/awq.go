@@ -11,8 +11,8 @@ import (
 )
 
 // AWQ is how activation-aware quantization changes a model before it is rounded: columns of matrices are
-// multiplied by what their inputs are divided by, in the norm or the matrix that makes them, so that the model
-// computes the same and rounding errs less where inputs are large. [Lin et al. 2023]
+// multiplied by what their inputs are divided by, in the norm or the matrix that makes them, so that the
+// model computes the same and rounding errs less where inputs are large. [Lin et al. 2023]
 type AWQ struct {
 	read func(p *nn.Param) (array.Array, error)
 	// squares is the mean of squares of a matrix's inputs; nil where they were never seen.
@@ -25,8 +25,12 @@ type AWQ struct {
 }
 
 // NewAWQ chooses the scales of a model whose values read gives.
-func NewAWQ(m Model, read func(p *nn.Param) (array.Array, error), squares func(p *nn.Param, expert int) []float64,
-	c quant.Config) (*AWQ, error) {
+func NewAWQ(
+	m Model,
+	read func(p *nn.Param) (array.Array, error),
+	squares func(p *nn.Param, expert int) []float64,
+	c quant.Config,
+) (*AWQ, error) {
 	parts, err := PartsOf(m)
 	if err != nil {
 		return nil, err

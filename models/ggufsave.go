@@ -129,7 +129,9 @@ func ggufArch(c Config) (string, error) {
 	case c.Rope.Type != "default" || c.Rope.part() != 1 || c.Rope.Interleaved:
 		return "", fmt.Errorf("positions of type %q are not written for llama.cpp: want default", c.Rope.Type)
 	case c.Window > 0 || c.MLPBias || c.Activation != "silu":
-		return "", fmt.Errorf("a window, biases of MLPs and activations other than silu are not written for llama.cpp")
+		return "", fmt.Errorf(
+			"a window, biases of MLPs and activations other than silu are not written for llama.cpp",
+		)
 	}
 	return arch, nil
 }
@@ -170,10 +172,21 @@ func ggufTokens(c Config, text []byte) ([]gguf.Pair, error) {
 	if t == nil {
 		return append(meta, gguf.Pair{Key: "tokenizer.ggml.model", Value: "none"}), nil
 	}
-	meta = append(meta, gguf.Pair{Key: "tokenizer.ggml.model", Value: "gpt2"},
-		gguf.Pair{Key: "tokenizer.ggml.pre", Value: t.pre}, gguf.Pair{Key: "tokenizer.ggml.tokens", Value: t.tokens},
-		gguf.Pair{Key: "tokenizer.ggml.token_type", Value: t.kinds}, gguf.Pair{Key: "tokenizer.ggml.merges", Value: t.merges},
-		gguf.Pair{Key: "tokenizer.ggml.add_bos_token", Value: false})
+	meta = append(
+		meta,
+		gguf.Pair{Key: "tokenizer.ggml.model", Value: "gpt2"},
+		gguf.Pair{
+			Key:   "tokenizer.ggml.pre",
+			Value: t.pre,
+		},
+		gguf.Pair{Key: "tokenizer.ggml.tokens", Value: t.tokens},
+		gguf.Pair{
+			Key:   "tokenizer.ggml.token_type",
+			Value: t.kinds,
+		},
+		gguf.Pair{Key: "tokenizer.ggml.merges", Value: t.merges},
+		gguf.Pair{Key: "tokenizer.ggml.add_bos_token", Value: false},
+	)
 	for key, name := range map[string]string{"eos_token_id": "eos", "bos_token_id": "bos"} {
 		var id uint32
 		if json.Unmarshal(c.Other[key], &id) == nil && int(id) < c.Vocab {

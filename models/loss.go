@@ -39,13 +39,21 @@ func WithLoss(m Model, c LossConfig) (Model, error) {
 	case !(c.LabelSmoothing >= 0 && c.LabelSmoothing <= 1):
 		return nil, fmt.Errorf("models: label smoothing: got %v, want 0 to 1", c.LabelSmoothing)
 	case !(c.LogitZ >= 0 && c.RouterBalance >= 0 && c.RouterZ >= 0):
-		return nil, fmt.Errorf("models: weights of losses: got %v, %v and %v, want 0 or more", c.LogitZ, c.RouterBalance,
-			c.RouterZ)
+		return nil, fmt.Errorf(
+			"models: weights of losses: got %v, %v and %v, want 0 or more",
+			c.LogitZ,
+			c.RouterBalance,
+			c.RouterZ,
+		)
 	case d.config.Task == Classify:
 		return nil, fmt.Errorf("models: %s classifies: these losses are of language models", d.config.Family)
 	case !(c.Ahead >= 0) || c.Ahead > 0 && len(d.ahead) == 0:
-		return nil, fmt.Errorf("models: weight %v of further tokens: %s has %d layers that predict them: want Config.Ahead",
-			c.Ahead, d.config.Family, len(d.ahead))
+		return nil, fmt.Errorf(
+			"models: weight %v of further tokens: %s has %d layers that predict them: want Config.Ahead",
+			c.Ahead,
+			d.config.Family,
+			len(d.ahead),
+		)
 	case c.routers() && len(d.routers()) == 0:
 		return nil, fmt.Errorf("models: %s has no routers: want no loss of theirs", d.config.Family)
 	}

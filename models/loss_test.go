@@ -15,7 +15,10 @@ import (
 // transformers, which keeps RoPE's angles in float32.
 func TestRecordedRouterLoss(t *testing.T) {
 	s := newSession(t)
-	m, err := WithLoss(mustLoad(t, "mixtral", nn.Config{Scope: s, DType: array.F64}), LossConfig{RouterBalance: 0.05})
+	m, err := WithLoss(
+		mustLoad(t, "mixtral", nn.Config{Scope: s, DType: array.F64}),
+		LossConfig{RouterBalance: 0.05},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +109,8 @@ func TestLossTerms(t *testing.T) {
 		want   string
 	}{{"llama", LossConfig{RouterZ: 1}, "llama has no routers"}, {"mixtral", LossConfig{LabelSmoothing: 2}, "got 2"},
 		{"mixtral", LossConfig{LogitZ: -1}, "got -1"}} {
-		if _, err := WithLoss(mustLoad(t, test.name, nn.Config{}), test.config); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := WithLoss(mustLoad(t, test.name, nn.Config{}), test.config); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got %v, want %q in it", test.config, err, test.want)
 		}
 	}

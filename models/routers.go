@@ -10,8 +10,9 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// WithCapacity is the same model, with the same parameters, whose experts take at most so many times their even
-// share of a batch's tokens; later tokens beyond lose the expert. A batch is then not cut into micro-batches.
+// WithCapacity is the same model, with the same parameters, whose experts take at most so many times their
+// even share of a batch's tokens; later tokens beyond lose the expert. A batch is then not cut into
+// micro-batches.
 func WithCapacity(m Model, capacity float64) (Model, error) {
 	d, ok := m.(*decoder)
 	if !ok || len(d.routers()) == 0 {
@@ -23,8 +24,8 @@ func WithCapacity(m Model, capacity float64) (Model, error) {
 	return d.eachBlock(func(b block) block { return b.shared(Layout{Experts: 1, Capacity: capacity}) }), nil
 }
 
-// RouterLoads is the share of choices [rows, experts] that each expert gets of each row of ids, for each layer
-// that has experts; see RouterStats.
+// RouterLoads is the share of choices [rows, experts] that each expert gets of each row of ids, for each
+// layer that has experts; see RouterStats.
 func RouterLoads(m Model, ids *op.Tensor) []*op.Tensor {
 	d, ok := m.(*decoder)
 	if !ok || len(d.routers()) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/galley-ml/galley/array"
 )
 
-// TestRouterStats: loads are means over rows, entropy is 1 where they are even, and what is beyond a capacity is
-// dropped.
+// TestRouterStats: loads are means over rows, entropy is 1 where they are even, and what is beyond a capacity
+// is dropped.
 func TestRouterStats(t *testing.T) {
 	loads := []array.Array{
 		array.FromSlice([]float32{0.5, 0.5, 0.5, 0.5}, 2, 2),

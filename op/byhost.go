@@ -8,8 +8,8 @@ import (
 
 // Hierarchic is a collective that can go in two steps: within hosts, whose devices differ along inner axes,
 // and between them, along outer ones. Sums are trees over a group's devices, so they have the same bits where
-// the devices of a group on a host are a power of two; elsewhere they are rounded in another order. Sums in 16
-// bits, which would be rounded between the steps, go at once.
+// the devices of a group on a host are a power of two; elsewhere they are rounded in another order. Sums in
+// 16 bits, which would be rounded between the steps, go at once.
 type Hierarchic interface {
 	Collective
 	// ByHost is the results for operands; it is not ok where sizes do not divide.

@@ -2,9 +2,9 @@ package op
 
 import "github.com/galley-ml/galley/array"
 
-// Piecemeal is an op that reads some operands a piece at a time, a place of their first dim, and only pieces that
-// the others call for: the experts that rows chose. Such operands need not be in memory: they are then arrays
-// without bytes, and Env.Pieces has what they hold.
+// Piecemeal is an op that reads some operands a piece at a time, a place of their first dim, and only pieces
+// that the others call for: the experts that rows chose. Such operands need not be in memory: they are then
+// arrays without bytes, and Env.Pieces has what they hold.
 type Piecemeal interface {
 	Op
 	Pieces() []int

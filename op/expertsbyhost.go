@@ -47,8 +47,8 @@ func (expertsExchange) Relays()     {}
 func (expertsExchangeGrad) Relays() {}
 func (allToAll) Relays()            {}
 
-// hostTeam is the groups by which rows travel in two steps: the devices of a host, and those that stand at one
-// place of all hosts.
+// hostTeam is the groups by which rows travel in two steps: the devices of a host, and those that stand at
+// one place of all hosts.
 type hostTeam struct{ inner, outer *comm.Group }
 
 // hostTeamOf is nil where rows travel at once.
@@ -61,7 +61,12 @@ func hostTeamOf(env *Env, o expertsExchange) *hostTeam {
 }
 
 // exchange sends the next sizes[p] rows to place p, where flow says how many go from each place to each.
-func (h *hostTeam) exchange(o Collective, rows array.Array, sizes []int, flow func(from, to int) int) array.Array {
+func (h *hostTeam) exchange(
+	o Collective,
+	rows array.Array,
+	sizes []int,
+	flow func(from, to int) int,
+) array.Array {
 	k, n := h.outer.Size(), h.inner.Size()
 	host, place := h.outer.Pos(), h.inner.Pos()
 	// Within the host: for each place the rows of all hosts' devices there.

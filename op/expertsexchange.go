@@ -269,7 +269,14 @@ func sendRows[T floats](t *expertTraffic, width int, fill func(pair int, dst []T
 	for i, pair := range t.pairs {
 		fill(pair, rowOf(rows, i, width))
 	}
-	return exchangeRows(t, rows, len(t.pairs), width, t.sends, func(from, to int) int { return t.flow[from][to] })
+	return exchangeRows(
+		t,
+		rows,
+		len(t.pairs),
+		width,
+		t.sends,
+		func(from, to int) int { return t.flow[from][to] },
+	)
 }
 
 // returnRows sends what was made of rows that came back to where they came from.

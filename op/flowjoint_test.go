@@ -16,8 +16,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// TestFlowTogether: an MLP in a loop, whose weights are split as Megatron does, is computed where they are: one
-// sum in each trip, and nothing is gathered; rows of a batch need nothing.
+// TestFlowTogether: an MLP in a loop, whose weights are split as Megatron does, is computed where they are:
+// one sum in each trip, and nothing is gathered; rows of a batch need nothing.
 func TestFlowTogether(t *testing.T) {
 	m, err := mesh.Parse("dp=2,tp=2")
 	if err != nil {
@@ -54,7 +54,8 @@ func TestFlowTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := local.String()
-	if strings.Count(text, "all_reduce") != 1 || strings.Contains(text, "all_gather") || len(local.Nodes()) != 1 {
+	if strings.Count(text, "all_reduce") != 1 || strings.Contains(text, "all_gather") ||
+		len(local.Nodes()) != 1 {
 		t.Errorf("got %s, want one scan with a sum in its body", text)
 	}
 	together(t, p, f)

@@ -247,7 +247,8 @@ func (t *flowTies) before(h handle, dim int) int {
 func (t *flowTies) follow(o flow, class int) {
 	c := &flowClass{flowTies: t, class: class}
 	states, ok := o.states(c)
-	ok = ok && slices.ContainsFunc(states, func(s flowState) bool { return s == stateSplit || s == statePartial })
+	ok = ok &&
+		slices.ContainsFunc(states, func(s flowState) bool { return s == stateSplit || s == statePartial })
 	for i, s := range states {
 		if s == stateBroken || s != stateSplit && t.out[i].DType == array.Bool {
 			ok = false

@@ -262,7 +262,13 @@ func (t *flowTies) localBody(body int, at *Place, parts map[int]flowPart) (*ir.F
 }
 
 // complete adds up over devices what a node has summed along classes that they share.
-func (t *flowTies) complete(body int, n *ir.Node, out []*Tensor, at *Place, parts map[int]flowPart) []*Tensor {
+func (t *flowTies) complete(
+	body int,
+	n *ir.Node,
+	out []*Tensor,
+	at *Place,
+	parts map[int]flowPart,
+) []*Tensor {
 	out = slices.Clone(out)
 	for _, class := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[class]

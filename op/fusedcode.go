@@ -59,7 +59,13 @@ func (p *fusedProgram) program(part loopPart) *jit.Program {
 		}
 		truth := s.value.DType() == array.Bool
 		add(jit.Value{Kind: jit.Stream, Level: level, Stream: i, Truth: truth})
-		out.Bytes, out.Half = append(out.Bytes, s.value.DType().Size()), append(out.Half, s.value.DType() == array.F16)
+		out.Bytes, out.Half = append(
+			out.Bytes,
+			s.value.DType().Size(),
+		), append(
+			out.Half,
+			s.value.DType() == array.F16,
+		)
 	}
 	var columns []int
 	for i, ln := range plan.nodes {

@@ -29,8 +29,13 @@ func (g *scanGrad) build() []*Tensor {
 	if err != nil {
 		return invalidated(g.in, len(g.in), err)
 	}
-	o := scan{Body: program.String(), Carry: len(g.carry), Xs: len(g.rows), Length: g.o.Trips(typesOfValues(g.in)),
-		Reverse: !g.o.Reverse}
+	o := scan{
+		Body:    program.String(),
+		Carry:   len(g.carry),
+		Xs:      len(g.rows),
+		Length:  g.o.Trips(typesOfValues(g.in)),
+		Reverse: !g.o.Reverse,
+	}
 	all := slices.Concat(g.carry, g.rows, g.seen)
 	o.Save = o.Carry > 0 && anyTracked(all)
 	if len(program.Results()) == 0 {

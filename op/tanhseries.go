@@ -10,8 +10,8 @@ import (
 	"github.com/galley-ml/galley/mesh"
 )
 
-// tanhSeries is the derivatives of y = tanh x along several lines: of y and, line by line, the first Orders[i]
-// derivatives of x it makes those of y. It is for dtypes whose loops no code is made for.
+// tanhSeries is the derivatives of y = tanh x along several lines: of y and, line by line, the first
+// Orders[i] derivatives of x it makes those of y. It is for dtypes whose loops no code is made for.
 type tanhSeries struct {
 	manySeries
 	Orders []int

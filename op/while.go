@@ -17,7 +17,8 @@ type WhileConfig struct {
 }
 
 // While runs body on what it gave before, first on init, as long as going, one truth value, says so of it.
-// What they use from outside is an operand, too. It has no gradient: for one, take Scan, or WhileWith a bound.
+// What they use from outside is an operand, too. It has no gradient: for one, take Scan, or WhileWith a
+// bound.
 func While(going func(x []*Tensor) *Tensor, body func(x []*Tensor) []*Tensor, init ...*Tensor) []*Tensor {
 	return WhileWith(WhileConfig{}, going, body, init...)
 }
@@ -41,7 +42,12 @@ func WhileWith(c WhileConfig, going func(x []*Tensor) *Tensor, body func(x []*Te
 	if err != nil {
 		return invalidated(init, len(init), err)
 	}
-	o := whileLoop{Going: programs[0].String(), Body: programs[1].String(), Carry: len(init), MaxTrips: c.MaxTrips}
+	o := whileLoop{
+		Going:    programs[0].String(),
+		Body:     programs[1].String(),
+		Carry:    len(init),
+		MaxTrips: c.MaxTrips,
+	}
 	out := ir.Apply(o, append(slices.Clone(init), captured...)...)
 	if out[0].Err() != nil {
 		return invalidated(init, len(init), out[0].Err())

@@ -46,9 +46,13 @@ func (c *chatRequest) refuse() error {
 			return badRequest("modalities: got %q, want text", x).at("modalities", "unsupported_parameter")
 		}
 	}
-	if choice := string(c.ToolChoice); len(c.Tools) > 0 && choice != "" && choice != "null" && choice != `"auto"` &&
+	if choice := string(c.ToolChoice); len(c.Tools) > 0 && choice != "" && choice != "null" &&
+		choice != `"auto"` &&
 		choice != `"none"` {
-		return badRequest("tool_choice: got %s, want auto or none", choice).at("tool_choice", "unsupported_parameter")
+		return badRequest(
+			"tool_choice: got %s, want auto or none",
+			choice,
+		).at("tool_choice", "unsupported_parameter")
 	}
 	return nil
 }

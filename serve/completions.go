@@ -88,7 +88,11 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) {
 	s.answerRequests(w, r, m, &c.params, requests, to)
 }
 
-func (s *Server) completionRequests(r *http.Request, m *Model, c *completionRequest) ([]engine.Request, error) {
+func (s *Server) completionRequests(
+	r *http.Request,
+	m *Model,
+	c *completionRequest,
+) ([]engine.Request, error) {
 	base, err := c.request(m, s.tenant(r, c.User))
 	if err != nil {
 		return nil, err

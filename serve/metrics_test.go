@@ -39,7 +39,8 @@ func checkMetrics(t *testing.T, text string) {
 		name, rest, ok := strings.Cut(line, "{")
 		labels, value, also := strings.Cut(rest, "} ")
 		var x float64
-		if _, err := fmt.Sscan(value, &x); !ok || !also || err != nil || !strings.Contains(labels, `model_name="small"`) {
+		if _, err := fmt.Sscan(value, &x); !ok || !also || err != nil ||
+			!strings.Contains(labels, `model_name="small"`) {
 			t.Errorf("not a sample: %s", line)
 		}
 		if seen[name+labels] {

@@ -79,7 +79,10 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		tokens += len(ids)
-		data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": encoded(unit(x), c.Format)})
+		data = append(
+			data,
+			map[string]any{"object": "embedding", "index": i, "embedding": encoded(unit(x), c.Format)},
+		)
 	}
 	deadline(w, s.config.WriteTimeout)
 	write(w, http.StatusOK, map[string]any{"object": "list", "model": m.shown(c.Model), "data": data,

@@ -176,7 +176,12 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	to := &responseWriter{id: newID("resp_"), item: newID("msg_"), created: time.Now().Unix(), name: m.shown(c.Model),
-		request: &c}
+	to := &responseWriter{
+		id:      newID("resp_"),
+		item:    newID("msg_"),
+		created: time.Now().Unix(),
+		name:    m.shown(c.Model),
+		request: &c,
+	}
 	s.answerRequests(w, r, m, &q.params, []engine.Request{request}, to)
 }

@@ -21,11 +21,27 @@ type responseWriter struct {
 // object is the response as it is so far.
 func (c *responseWriter) object(status string, output []any, u *usage) map[string]any {
 	q := c.request
-	o := map[string]any{"id": c.id, "object": "response", "created_at": c.created, "status": status, "model": c.name,
-		"output": output, "error": nil, "incomplete_details": nil, "instructions": q.Instructions,
-		"max_output_tokens": q.MaxTokens, "temperature": q.Temperature, "top_p": q.TopP, "tools": []any{},
-		"tool_choice": "auto", "parallel_tool_calls": true, "previous_response_id": nil, "store": false,
-		"metadata": map[string]any{}, "usage": nil}
+	o := map[string]any{
+		"id":                   c.id,
+		"object":               "response",
+		"created_at":           c.created,
+		"status":               status,
+		"model":                c.name,
+		"output":               output,
+		"error":                nil,
+		"incomplete_details":   nil,
+		"instructions":         q.Instructions,
+		"max_output_tokens":    q.MaxTokens,
+		"temperature":          q.Temperature,
+		"top_p":                q.TopP,
+		"tools":                []any{},
+		"tool_choice":          "auto",
+		"parallel_tool_calls":  true,
+		"previous_response_id": nil,
+		"store":                false,
+		"metadata":             map[string]any{},
+		"usage":                nil,
+	}
 	if given(q.Metadata) {
 		o["metadata"] = q.Metadata
 	}
@@ -33,9 +49,13 @@ func (c *responseWriter) object(status string, output []any, u *usage) map[strin
 		o["incomplete_details"] = map[string]string{"reason": "max_output_tokens"}
 	}
 	if u != nil {
-		o["usage"] = map[string]any{"input_tokens": u.Prompt, "output_tokens": u.Completion, "total_tokens": u.Total,
+		o["usage"] = map[string]any{
+			"input_tokens":          u.Prompt,
+			"output_tokens":         u.Completion,
+			"total_tokens":          u.Total,
 			"input_tokens_details":  map[string]int{"cached_tokens": u.Details.Cached},
-			"output_tokens_details": map[string]int{"reasoning_tokens": 0}}
+			"output_tokens_details": map[string]int{"reasoning_tokens": 0},
+		}
 	}
 	return o
 }
@@ -56,7 +76,13 @@ func (c *responseWriter) message(status string, content ...any) map[string]any {
 	if content == nil {
 		content = []any{}
 	}
-	return map[string]any{"type": "message", "id": c.item, "status": status, "role": "assistant", "content": content}
+	return map[string]any{
+		"type":    "message",
+		"id":      c.item,
+		"status":  status,
+		"role":    "assistant",
+		"content": content,
+	}
 }
 
 // event sends an event of the stream.

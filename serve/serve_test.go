@@ -148,7 +148,11 @@ func TestCompletions(t *testing.T) {
 		at(whole, "usage", "completion_tokens") != 48.0 || at(whole, "usage", "total_tokens") != 53.0 {
 		t.Fatalf("%d %s", status, text)
 	}
-	_, h, text := post(t, url+"/v1/completions", ask+`, "stream": true, "stream_options": {"include_usage": true}}`)
+	_, h, text := post(
+		t,
+		url+"/v1/completions",
+		ask+`, "stream": true, "stream_options": {"include_usage": true}}`,
+	)
 	if h.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("a stream has type %s", h.Get("Content-Type"))
 	}
@@ -173,7 +177,11 @@ func TestCompletions(t *testing.T) {
 	if last := list[len(list)-1]; at(last, "usage", "completion_tokens") != 48.0 {
 		t.Errorf("the last event is %v", last)
 	}
-	_, _, text = post(t, url+"/v1/completions", `{"prompt": [97, 98], "echo": true, "max_tokens": 1, "temperature": 0}`)
+	_, _, text = post(
+		t,
+		url+"/v1/completions",
+		`{"prompt": [97, 98], "echo": true, "max_tokens": 1, "temperature": 0}`,
+	)
 	if s := at(parse(t, text), "choices", 0, "text").(string); !strings.HasPrefix(s, "ab") {
 		t.Errorf("echo: got %q", s)
 	}
@@ -186,13 +194,24 @@ func TestChat(t *testing.T) {
 		"logprobs": true, "top_logprobs": 3`
 	status, _, text := post(t, url+"/v1/chat/completions", ask+`}`)
 	a := parse(t, text)
-	if status != 200 || at(a, "object") != "chat.completion" || at(a, "choices", 0, "message", "role") != "assistant" ||
+	if status != 200 || at(a, "object") != "chat.completion" ||
+		at(a, "choices", 0, "message", "role") != "assistant" ||
 		at(a, "choices", 0, "finish_reason") != "length" ||
 		at(a, "usage", "prompt_tokens") != float64(len("<system>s\n<user>Hi\n<assistant>")) {
 		t.Fatalf("%d %s", status, text)
 	}
 	if p := at(a, "choices", 0, "logprobs", "content").([]any); len(p) != 9 ||
-		at(p, 0, "logprob") != at(p, 0, "top_logprobs", 0, "logprob") || len(at(p, 0, "top_logprobs").([]any)) != 3 {
+		at(
+			p,
+			0,
+			"logprob",
+		) != at(
+			p,
+			0,
+			"top_logprobs",
+			0,
+			"logprob",
+		) || len(at(p, 0, "top_logprobs").([]any)) != 3 {
 		t.Errorf("log-probabilities: %v", p)
 	}
 	_, _, text = post(t, url+"/v1/chat/completions", ask+`, "stream": true}`)
@@ -325,7 +344,8 @@ func TestOthers(t *testing.T) {
 	if status, _ := get("/ready"); status != 503 {
 		t.Errorf("ready after draining: %d", status)
 	}
-	if status, h, text := post(t, url+"/v1/completions", `{"prompt": "a"}`); status != 503 || h.Get("Retry-After") == "" {
+	if status, h, text := post(t, url+"/v1/completions", `{"prompt": "a"}`); status != 503 ||
+		h.Get("Retry-After") == "" {
 		t.Errorf("after draining: %d %s", status, text)
 	}
 	if status, _ := get("/health"); status != 200 {
@@ -381,7 +401,10 @@ func FuzzBodies(f *testing.F) {
 		f.Add([]byte(s), uint8(0))
 		f.Add([]byte(s), uint8(1))
 	}
-	c := serve.Config{Models: []*serve.Model{newModel(f, "small", engine.Config{Context: 40, Threads: 1})}, Tokens: 4}
+	c := serve.Config{
+		Models: []*serve.Model{newModel(f, "small", engine.Config{Context: 40, Threads: 1})},
+		Tokens: 4,
+	}
 	s, err := serve.New(c)
 	if err != nil {
 		f.Fatal(err)

@@ -94,7 +94,10 @@ func (s *Server) route() {
 	keyed("POST /tokenize", s.tokenize)
 	keyed("POST /detokenize", s.detokenize)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, notFound("no %s %s here: see /v1/models, /v1/completions, /v1/chat/completions", r.Method, r.URL.Path))
+		fail(
+			w,
+			notFound("no %s %s here: see /v1/models, /v1/completions, /v1/chat/completions", r.Method, r.URL.Path),
+		)
 	})
 }
 

@@ -18,7 +18,9 @@ type stream struct {
 
 // deadline gives a reader so long for what is written next.
 func deadline(w http.ResponseWriter, d time.Duration) {
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d)) // an error means that there are no deadlines
+	http.NewResponseController(w).
+		SetWriteDeadline(time.Now().Add(d))
+	// an error means that there are no deadlines
 }
 
 // send writes one event.
@@ -48,7 +50,13 @@ func (s *stream) line(text string) error {
 
 // stream writes tokens as they come, and a comment where none comes for long. The first token is waited for
 // before anything is written, so that an error still has its status.
-func (c *collector) stream(ctx context.Context, w http.ResponseWriter, events <-chan event, to writer, withUsage bool) {
+func (c *collector) stream(
+	ctx context.Context,
+	w http.ResponseWriter,
+	events <-chan event,
+	to writer,
+	withUsage bool,
+) {
 	s := &stream{w: w, control: http.NewResponseController(w), timeout: c.server.config.WriteTimeout}
 	beat := time.NewTicker(c.server.config.Heartbeat)
 	defer beat.Stop()

@@ -46,7 +46,10 @@ func (s *structure) form() (f form, param string, err error) {
 		case r.Type == "json_schema" && r.Schema != nil && len(r.Schema.Schema) > 0:
 			all = append(all, form{"schema", compactJSON(r.Schema.Schema)})
 		default:
-			return f, param, fmt.Errorf("type %q: want text, json_object, or json_schema with json_schema.schema", r.Type)
+			return f, param, fmt.Errorf(
+				"type %q: want text, json_object, or json_schema with json_schema.schema",
+				r.Type,
+			)
 		}
 	}
 	if len(s.GuidedJSON) > 0 && string(s.GuidedJSON) != "null" {

@@ -17,8 +17,12 @@ func TestStructure(t *testing.T) {
 		_, url := start(t, serve.Config{}, engine.Config{Speculate: speculate})
 		ask := func(seed int, form string) (text, finish string) {
 			t.Helper()
-			status, _, out := post(t, url+"/v1/chat/completions", fmt.Sprintf(`{"messages": [{"role": "user", "content": "x"}],
-				"seed": %d, "max_tokens": 400, %s}`, seed, form))
+			status, _, out := post(
+				t,
+				url+"/v1/chat/completions",
+				fmt.Sprintf(`{"messages": [{"role": "user", "content": "x"}],
+				"seed": %d, "max_tokens": 400, %s}`, seed, form),
+			)
 			if status != 200 {
 				t.Fatalf("%d %s", status, out)
 			}
@@ -28,7 +32,10 @@ func TestStructure(t *testing.T) {
 		const schema = `{"type": "object", "properties": {"ok": {"type": "boolean"}, "n": {"type": "integer"},
 			"word": {"type": "string", "maxLength": 6}}, "required": ["ok", "n"], "additionalProperties": false}`
 		for seed := range 10 {
-			text, finish := ask(seed, `"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": `+schema+`}}`)
+			text, finish := ask(
+				seed,
+				`"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": `+schema+`}}`,
+			)
 			var v struct {
 				OK   *bool
 				N    *int
@@ -40,7 +47,8 @@ func TestStructure(t *testing.T) {
 			if text, _ = ask(seed, `"guided_choice": ["yes", "no"]`); !slices.Contains([]string{"yes", "no"}, text) {
 				t.Errorf("choice: %q", text)
 			}
-			if text, _ = ask(seed, `"guided_regex": "[a-f]{3}-[0-9]{2}"`); !regexp.MustCompile(`^[a-f]{3}-\d\d$`).MatchString(text) {
+			if text, _ = ask(seed, `"guided_regex": "[a-f]{3}-[0-9]{2}"`); !regexp.MustCompile(`^[a-f]{3}-\d\d$`).
+				MatchString(text) {
 				t.Errorf("regex: %q", text)
 			}
 			text, _ = ask(seed, `"guided_grammar": "root ::= x{2} [0-9]\nx ::= \"ab\" | \"c\""`)
@@ -54,7 +62,11 @@ func TestStructure(t *testing.T) {
 		}
 		for _, form := range []string{`"response_format": {"type": "xml"}`, `"guided_regex": "("`, `"guided_json": {"type": "x"}`,
 			`"guided_regex": "a", "guided_choice": ["b"]`, `"guided_choice": []`, `"guided_grammar": "root ::= x"`} {
-			status, _, out := post(t, url+"/v1/chat/completions", `{"messages": [{"role": "user", "content": "x"}], `+form+`}`)
+			status, _, out := post(
+				t,
+				url+"/v1/chat/completions",
+				`{"messages": [{"role": "user", "content": "x"}], `+form+`}`,
+			)
 			if status != 400 || at(parse(t, out), "error", "param") == nil {
 				t.Errorf("%s: %d %s", form, status, out)
 			}

@@ -13,7 +13,10 @@ import (
 // refused.
 func (s Strategy) WithDefaults() (Strategy, error) {
 	if s.Auto != 0 {
-		return s, fmt.Errorf("strategy: auto=%d is yet to be found: ToStatic and Engine find it for a model, Plan does without running it", s.Auto)
+		return s, fmt.Errorf(
+			"strategy: auto=%d is yet to be found: ToStatic and Engine find it for a model, Plan does without running it",
+			s.Auto,
+		)
 	}
 	for _, name := range axes {
 		if n := *s.number(name); n < 0 {
@@ -21,14 +24,21 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 		}
 	}
 	if s.overflow() {
-		return s, fmt.Errorf("strategy: %s: more than the %d devices that a process can have: want a smaller degree", s, maxDevices)
+		return s, fmt.Errorf(
+			"strategy: %s: more than the %d devices that a process can have: want a smaller degree",
+			s,
+			maxDevices,
+		)
 	}
 	s.DP, s.TP, s.PP, s.CP, s.EP = s.replicas(), max(s.TP, 1), max(s.PP, 1), max(s.CP, 1), max(s.EP, 1)
 	if err := s.Unrunnable(); err != nil {
 		return s, err
 	}
 	if s.MicroBatch != 0 {
-		return s, fmt.Errorf("strategy %v: a trainer counts micro-batches: say Micro in place of MicroBatch: ForBatch gives it", s)
+		return s, fmt.Errorf(
+			"strategy %v: a trainer counts micro-batches: say Micro in place of MicroBatch: ForBatch gives it",
+			s,
+		)
 	}
 	if s.Zero < 0 || s.Zero > 3 {
 		return s, fmt.Errorf("strategy: zero is %d: want 0 to 3: %d is nearest", s.Zero, min(max(s.Zero, 0), 3))
@@ -82,13 +92,28 @@ func (s *Strategy) words() error {
 func (s Strategy) Unrunnable() error {
 	switch dp := s.replicas(); {
 	case s.Zero > 0 && !s.groups(dp):
-		return fmt.Errorf("strategy %v: groups of shard=%d devices do not divide the %d of dp and cp, cp innermost: "+
-			"want a divisor, or shard=0 for all", s, s.Shard, dp*max(s.CP, 1))
+		return fmt.Errorf(
+			"strategy %v: groups of shard=%d devices do not divide the %d of dp and cp, cp innermost: "+
+				"want a divisor, or shard=0 for all",
+			s,
+			s.Shard,
+			dp*max(s.CP, 1),
+		)
 	case s.ETP > 1 && s.ETP != s.TP:
-		return fmt.Errorf("strategy %v: an expert is whole or split as heads are: etp=%d: want etp=1 or etp=%d", s, s.ETP,
-			max(s.TP, 1))
+		return fmt.Errorf(
+			"strategy %v: an expert is whole or split as heads are: etp=%d: want etp=1 or etp=%d",
+			s,
+			s.ETP,
+			max(s.TP, 1),
+		)
 	case s.EP > 1 && !s.foldable():
-		return fmt.Errorf("strategy: ep=%d does not divide dp=%d: experts fold into the data axis: want ep=%d or dp=%d", s.EP, dp, gcd(s.EP, dp), s.EP*((dp+s.EP-1)/s.EP))
+		return fmt.Errorf(
+			"strategy: ep=%d does not divide dp=%d: experts fold into the data axis: want ep=%d or dp=%d",
+			s.EP,
+			dp,
+			gcd(s.EP, dp),
+			s.EP*((dp+s.EP-1)/s.EP),
+		)
 	}
 	return nil
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Offload is the parts of a training run, from 0 to 1, that lie outside of the devices' memory. Programs bring
-// them in when they are used, each while the one before it is computed with, and what changes goes back.
+// Offload is the parts of a training run, from 0 to 1, that lie outside of the devices' memory. Programs
+// bring them in when they are used, each while the one before it is computed with, and what changes goes
+// back.
 type Offload struct {
 	// Optimizer is of the optimizer's state, Activations of what forward passes leave for backward ones and
 	// Parameters of the weights.
@@ -29,8 +30,12 @@ type offloaded struct {
 }
 
 func (o *Offload) parts() []offloaded {
-	return []offloaded{{"optimizer", &o.Optimizer}, {"activations", &o.Activations}, {"parameters", &o.Parameters},
-		{"experts", &o.Experts}}
+	return []offloaded{
+		{"optimizer", &o.Optimizer},
+		{"activations", &o.Activations},
+		{"parameters", &o.Parameters},
+		{"experts", &o.Experts},
+	}
 }
 
 // Some reports whether anything is offloaded.

@@ -204,7 +204,11 @@ func (s Strategy) Line() string {
 	add(n.Context != "", "cp_kind=", n.Context)
 	add(n.Recompute.Mode() != None, "recompute=", string(n.Recompute))
 	add(n.Offload.Optimizer != 0, "offload.optimizer=", strconv.FormatFloat(n.Offload.Optimizer, 'g', -1, 64))
-	add(n.Offload.Activations != 0, "offload.activations=", strconv.FormatFloat(n.Offload.Activations, 'g', -1, 64))
+	add(
+		n.Offload.Activations != 0,
+		"offload.activations=",
+		strconv.FormatFloat(n.Offload.Activations, 'g', -1, 64),
+	)
 	add(n.Offload.Parameters != 0, "offload.parameters=", strconv.FormatFloat(n.Offload.Parameters, 'g', -1, 64))
 	add(n.Offload.Experts != 0, "offload.experts=", strconv.FormatFloat(n.Offload.Experts, 'g', -1, 64))
 	add(n.Offload.Dir != "", "offload.dir=", n.Offload.Dir)

@@ -24,10 +24,10 @@ const (
 	Weight   = pipeline.Weight
 )
 
-// RegisterSchedule adds a pipeline schedule under its name, by which trainers, planners and the search find it:
-// Strategy{PP: 4, Schedule: "mine"}. build must make a schedule for every number of ranks and micro-batches,
-// and of chunks where c.Chunks is 0. It is tried in many sizes at once: each must be complete, in order, free
-// of deadlock and what c says, or the error names the first that is not.
+// RegisterSchedule adds a pipeline schedule under its name, by which trainers, planners and the search find
+// it: Strategy{PP: 4, Schedule: "mine"}. build must make a schedule for every number of ranks and
+// micro-batches, and of chunks where c.Chunks is 0. It is tried in many sizes at once: each must be complete,
+// in order, free of deadlock and what c says, or the error names the first that is not.
 func RegisterSchedule(c ScheduleClass, build func(ScheduleConfig) *Schedule) error {
 	return pipeline.Register(c, build)
 }

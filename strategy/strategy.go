@@ -57,16 +57,17 @@ type Strategy struct {
 	// dtype.
 	AMP string `yaml:"amp,omitempty" json:"amp,omitempty"`
 	// Overlap lets devices compute while they exchange: collectives are waited for when their results are used,
-	// and weights that ZeRO splits are gathered ahead of their turn. Auto is those collectives for which it pays.
-	// The numbers are the same.
+	// and weights that ZeRO splits are gathered ahead of their turn. Auto is those collectives for which it
+	// pays. The numbers are the same.
 	Overlap Choice `yaml:"overlap,omitempty" json:"overlap,omitempty"`
 	// Bucket is up to how many bytes collectives of one kind and group travel together, 1 none of them; 0 is as
-	// many as the latency that is saved pays for. Host is how many neighbouring devices share a host: collectives
-	// go within hosts, and then between them; 0 is all.
+	// many as the latency that is saved pays for. Host is how many neighbouring devices share a host:
+	// collectives go within hosts, and then between them; 0 is all.
 	Bucket int `yaml:"bucket,omitempty" json:"bucket,omitempty"`
 	Host   int `yaml:"host,omitempty" json:"host,omitempty"`
 	// FusedPasses names the rewrites of programs to run, in order, join and gemm_epilogue among them; with a -
-	// before each, all but those; "none" is none. nil is what there is: RegisterPass adds to it, Passes lists it.
+	// before each, all but those; "none" is none. nil is what there is: RegisterPass adds to it, Passes lists
+	// it.
 	FusedPasses []string `yaml:"fused_passes,omitempty" json:"fused_passes,omitempty"`
 	// Auto is over how many devices a strategy is to be searched for the program at hand: whatever is zero here
 	// is up to the search. ToStatic and Engine search; a trainer takes what was found.

@@ -53,8 +53,10 @@ func (c *benchBurgersCmd) Run() error {
 				if err != nil {
 					return err
 				}
-				r, err := bench.Burgers(bench.BurgersConfig{Points: points, Layers: c.Layers, Width: c.Width, DType: dtype,
-					Threads: threads, Rounds: c.Runs, Python: c.python(), Profile: c.Profile})
+				r, err := bench.Burgers(
+					bench.BurgersConfig{Points: points, Layers: c.Layers, Width: c.Width, DType: dtype,
+						Threads: threads, Rounds: c.Runs, Python: c.python(), Profile: c.Profile},
+				)
 				if err != nil {
 					return err
 				}

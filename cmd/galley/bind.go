@@ -27,8 +27,11 @@ func (c *launchCmd) binding() (func(rank int) ([]string, []*os.File), error) {
 	}
 	shares, ok := discover.Deal(machine.Nodes, allowed, c.N)
 	if !ok {
-		return nil, fmt.Errorf("--bind=cores: %d processes for %d threads of the machine: want at least one each", c.N,
-			len(allowed))
+		return nil, fmt.Errorf(
+			"--bind=cores: %d processes for %d threads of the machine: want at least one each",
+			c.N,
+			len(allowed),
+		)
 	}
 	return func(rank int) ([]string, []*os.File) {
 		return []string{bindVariable + "=" + shares[rank].String()}, nil

@@ -54,7 +54,12 @@ func bindSelf() error {
 		var mask [16]uint64
 		mask[s.Node/64] = 1 << (s.Node % 64)
 		// A system without NUMA, or one that forbids it, has the memory where it likes.
-		_, _, _ = unix.Syscall(unix.SYS_SET_MEMPOLICY, preferred, uintptr(unsafe.Pointer(&mask[0])), uintptr(len(mask)*64))
+		_, _, _ = unix.Syscall(
+			unix.SYS_SET_MEMPOLICY,
+			preferred,
+			uintptr(unsafe.Pointer(&mask[0])),
+			uintptr(len(mask)*64),
+		)
 	}
 	self, err := os.Executable()
 	if err != nil {

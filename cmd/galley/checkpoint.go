@@ -123,5 +123,9 @@ func (f checkpointFlags) diverged(err error) error {
 	if e != nil || len(steps) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: the checkpoint of step %d is from before: run it again, with --rewind for the one before that", err, steps[0])
+	return fmt.Errorf(
+		"%w: the checkpoint of step %d is from before: run it again, with --rewind for the one before that",
+		err,
+		steps[0],
+	)
 }

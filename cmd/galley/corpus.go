@@ -50,7 +50,9 @@ func (f dataFlags) validateData(seq int) error {
 	case f.Stream && len(f.Data)+len(f.Mix) == 0:
 		return errors.New("--stream: want --data or --mix, of texts")
 	case f.Stream && len(f.Lengths) > 0:
-		return errors.New("--stream and --lengths: buckets are of documents that are tokenized first: want one of them")
+		return errors.New(
+			"--stream and --lengths: buckets are of documents that are tokenized first: want one of them",
+		)
 	case f.StreamBlock < 0:
 		return fmt.Errorf("--stream-block=%d: want more than 0", f.StreamBlock)
 	case len(f.Lengths) > 0 && f.Rows != "padded":
@@ -99,8 +101,9 @@ func (f dataFlags) plain() bool {
 	}
 	for _, path := range f.Data {
 		info, err := os.Stat(path)
-		if err != nil || info.IsDir() || slices.Contains([]string{".jsonl", ".ndjson", ".parquet", ".gz", ".zst", ".idx",
-			".bin"}, filepath.Ext(path)) {
+		if err != nil || info.IsDir() ||
+			slices.Contains([]string{".jsonl", ".ndjson", ".parquet", ".gz", ".zst", ".idx",
+				".bin"}, filepath.Ext(path)) {
 			return false
 		}
 	}
@@ -144,7 +147,10 @@ func (t *training) readCorpus(vocab int) (name string, tokens int, err error) {
 		if err != nil {
 			return "", 0, fmt.Errorf("%s: %w", strict.Name(s.name), err)
 		}
-		train = append(train, data.MixtureSource{Name: s.name, Rows: rows, Weight: s.weight, Fact: data.HashTokens(kept)})
+		train = append(
+			train,
+			data.MixtureSource{Name: s.name, Rows: rows, Weight: s.weight, Fact: data.HashTokens(kept)},
+		)
 		if rows, err := t.rows(valid); err == nil && rows.Len() > 0 { // too little to hold out is not an error
 			held = append(held, data.MixtureSource{Name: s.name, Rows: rows, Weight: s.weight})
 		}
@@ -245,7 +251,12 @@ func (t *training) openPath(path string) (*data.Corpus, error) {
 	}
 	c, err := data.Encode([]string{path}, config)
 	if skipped > 0 {
-		fmt.Fprintf(os.Stderr, "galley: note: %s: %d lines could not be read and are left out\n", strict.Name(path), skipped)
+		fmt.Fprintf(
+			os.Stderr,
+			"galley: note: %s: %d lines could not be read and are left out\n",
+			strict.Name(path),
+			skipped,
+		)
 	}
 	return c, err
 }

@@ -132,7 +132,13 @@ func (c *dataStatsCmd) Run() error {
 		}
 	}
 	mean := float64(tokens) / float64(max(documents, 1))
-	fmt.Printf("shards     %d\ndocuments  %d\ntokens     %d\nmean       %.1f tokens a document\nlongest    %d tokens\n",
-		len(shards), documents, tokens, mean, longest)
+	fmt.Printf(
+		"shards     %d\ndocuments  %d\ntokens     %d\nmean       %.1f tokens a document\nlongest    %d tokens\n",
+		len(shards),
+		documents,
+		tokens,
+		mean,
+		longest,
+	)
 	return nil
 }

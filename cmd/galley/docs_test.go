@@ -96,10 +96,16 @@ var skipped = []struct{ part, reason string }{
 		"it needs the tokens of such a run"},
 	{"go test", "it is the test that runs this one"}, {"go run ./examples",
 		"examples have tests of their own"}, {"make ", "it is CI itself"},
-	{"galley launch", "it needs an MPI library: TestLaunch runs it with one"}, {"galley status", "it needs an elastic job: TestElasticHosts runs it"},
+	{
+		"galley launch",
+		"it needs an MPI library: TestLaunch runs it with one",
+	}, {"galley status", "it needs an elastic job: TestElasticHosts runs it"},
 	{"galley drain", "it needs an elastic job: TestElasticHosts runs it"}, {"mpirun -n", "it needs Open MPI"},
 	{"mpiexec.hydra", "it needs MPICH"}, {"srun -n", "it needs Slurm"},
-	{"galley serve", "it does not end: TestServe runs it"}, {"curl ", "it needs the server"}, {"galley bench serve", "it needs the server"},
+	{
+		"galley serve",
+		"it does not end: TestServe runs it",
+	}, {"curl ", "it needs the server"}, {"galley bench serve", "it needs the server"},
 	{"kill %1", "it ends the server"},
 	{"go install", "it would write outside of the test"}, {"go get", "it needs a network"},
 }
@@ -130,8 +136,14 @@ func small(line string) string {
 		flags = [][2]string{{"--layers", "1"}, {"--dim", "32"}, {"--seq", "16"}, {"--batch", "2"},
 			{"--vocab", "99"}, {"--runs", "1"}}
 	case strings.HasPrefix(line, "galley bench decode"):
-		flags = [][2]string{{"--layers", "1"}, {"--dim", "64"}, {"--heads", "4"}, {"--ffn", "64"}, {"--vocab", "99"},
-			{"--runs", "2"}}
+		flags = [][2]string{
+			{"--layers", "1"},
+			{"--dim", "64"},
+			{"--heads", "4"},
+			{"--ffn", "64"},
+			{"--vocab", "99"},
+			{"--runs", "2"},
+		}
 	case strings.HasPrefix(line, "galley calibrate"):
 		flags = [][2]string{{"--passes", "1"}}
 	}

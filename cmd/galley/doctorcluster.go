@@ -22,7 +22,11 @@ func (c *doctorCmd) discover() error {
 			return fmt.Errorf("--output: %w", err)
 		}
 	}
-	own := bench.Process{Host: job.Hosts()[job.Rank()], Machine: discover.Machine(os.DirFS("/")), Threads: threadsHere()}
+	own := bench.Process{
+		Host:    job.Hosts()[job.Rank()],
+		Machine: discover.Machine(os.DirFS("/")),
+		Threads: threadsHere(),
+	}
 	if err := own.Measure(); err != nil {
 		return err
 	}
@@ -109,8 +113,17 @@ func tellMeasured(list []cluster.Measurement) {
 		if m.Shared {
 			between += ", shared"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%.1f µs\t±%.0f %%\t%.2f GB/s\n", m.What, between, m.Members, m.Bytes, m.Seconds*1e6,
-			100*m.Spread, m.Bytes/m.Seconds/1e9)
+		fmt.Fprintf(
+			w,
+			"%s\t%s\t%d\t%.0f\t%.1f µs\t±%.0f %%\t%.2f GB/s\n",
+			m.What,
+			between,
+			m.Members,
+			m.Bytes,
+			m.Seconds*1e6,
+			100*m.Spread,
+			m.Bytes/m.Seconds/1e9,
+		)
 	}
 	w.Flush()
 }

@@ -88,7 +88,14 @@ func newHosts(t *testing.T, flags, train string, servers ...string) *testHosts {
 // start starts the agent of a host.
 func (c *testHosts) start(host string) {
 	c.t.Helper()
-	line := fmt.Sprintf("launch %s --etcd %s --job %s --host %s -- train %s", c.flags, c.etcd, c.name, host, c.train)
+	line := fmt.Sprintf(
+		"launch %s --etcd %s --job %s --host %s -- train %s",
+		c.flags,
+		c.etcd,
+		c.name,
+		host,
+		c.train,
+	)
 	cmd := galleyCommand(c.t, append(strings.Fields(line), tinyRun...)...)
 	cmd.Env = append(cmd.Env, gateVariable+"="+c.gate)
 	out, err := cmd.StdoutPipe()
@@ -221,7 +228,11 @@ func TestElasticLeaves(t *testing.T) {
 	c.wait("1 of at least 2 hosts are here", long)
 	c.start("b")
 	c.goesOn(5, long)
-	line := fmt.Sprintf("launch --elastic 2:3 --etcd %s --job %s --host d -- train --mesh dp=4 --steps 3", c.etcd, c.name)
+	line := fmt.Sprintf(
+		"launch --elastic 2:3 --etcd %s --job %s --host d -- train --mesh dp=4 --steps 3",
+		c.etcd,
+		c.name,
+	)
 	if out, err := galleyCommand(t, strings.Fields(line)...).CombinedOutput(); err == nil ||
 		!strings.Contains(string(out), "other flags") {
 		t.Errorf("other flags: got %v and %s", err, out)
@@ -253,7 +264,15 @@ func TestElasticSlowStore(t *testing.T) {
 	const train = "--mesh dp=2 --steps 60"
 	c := newHosts(t, "--elastic 1:1 -n 2", train, "a")
 	_, address, _ := strings.Cut(strings.TrimPrefix(c.etcd, "embedded="), "@")
-	server := exec.Command("galley-etcd", "-name", address, "-hosts", address, "-dir", filepath.Join(t.TempDir(), "data"))
+	server := exec.Command(
+		"galley-etcd",
+		"-name",
+		address,
+		"-hosts",
+		address,
+		"-dir",
+		filepath.Join(t.TempDir(), "data"),
+	)
 	stdin, err := server.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

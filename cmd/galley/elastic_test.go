@@ -29,8 +29,13 @@ func startElastic(t *testing.T, launch, train string) *elasticRun {
 	t.Helper()
 	needMPICH(t)
 	args := append(strings.Fields("launch "+launch+" -- train "+train), tinyRun...)
-	r := &elasticRun{t: t, cmd: galleyCommand(t, args...), stderr: &bytes.Buffer{}, lines: make(chan string, 1<<16),
-		gate: filepath.Join(t.TempDir(), "gate")}
+	r := &elasticRun{
+		t:      t,
+		cmd:    galleyCommand(t, args...),
+		stderr: &bytes.Buffer{},
+		lines:  make(chan string, 1<<16),
+		gate:   filepath.Join(t.TempDir(), "gate"),
+	}
 	r.cmd.Env = append(r.cmd.Env, gateVariable+"="+r.gate)
 	r.cmd.Stderr = r.stderr
 	out, err := r.cmd.StdoutPipe()

@@ -156,9 +156,11 @@ func (e *evaluating) load() error {
 			return err
 		}
 	}
-	e.trainer, err = galley.NewTrainer(galley.TrainerConfig{Device: e.d, Backend: e.b, Strategy: s, Params: whole.Params(),
-		Optimizer: optim.SGD{},
-		Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(e.model, batch[0]) }})
+	e.trainer, err = galley.NewTrainer(
+		galley.TrainerConfig{Device: e.d, Backend: e.b, Strategy: s, Params: whole.Params(),
+			Optimizer: optim.SGD{},
+			Loss:      func(batch []*op.Tensor) *op.Tensor { return nextToken(e.model, batch[0]) }},
+	)
 	return err
 }
 

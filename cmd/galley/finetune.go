@@ -91,10 +91,27 @@ func (c *finetuneCmd) Run() error {
 
 // train is the flags that training shares.
 func (c *finetuneCmd) train() *trainCmd {
-	t := &trainCmd{backendFlags: c.backendFlags, Model: c.Dir, Tokenizer: c.Tokenizer, Save: c.Save, Steps: c.Steps,
-		Batch: c.Batch, Seq: c.Seq, LR: c.LR, Decay: c.Decay, Clip: c.Clip, Seed: c.Seed, Threads: c.Threads, BF16: c.BF16,
-		ValidEvery: c.ValidEvery, Log: c.Log, Watchdog: c.Watchdog,
-		optimizerFlags: c.optimizerFlags, strategyFlags: c.strategyFlags, checkpointFlags: c.checkpointFlags}
+	t := &trainCmd{
+		backendFlags:    c.backendFlags,
+		Model:           c.Dir,
+		Tokenizer:       c.Tokenizer,
+		Save:            c.Save,
+		Steps:           c.Steps,
+		Batch:           c.Batch,
+		Seq:             c.Seq,
+		LR:              c.LR,
+		Decay:           c.Decay,
+		Clip:            c.Clip,
+		Seed:            c.Seed,
+		Threads:         c.Threads,
+		BF16:            c.BF16,
+		ValidEvery:      c.ValidEvery,
+		Log:             c.Log,
+		Watchdog:        c.Watchdog,
+		optimizerFlags:  c.optimizerFlags,
+		strategyFlags:   c.strategyFlags,
+		checkpointFlags: c.checkpointFlags,
+	}
 	if t.LR == 0 {
 		t.LR = 2e-4
 		if c.Adapter == "none" {
@@ -113,8 +130,12 @@ func (c *finetuneCmd) validate() error {
 		err = natural(map[string]int{"steps": c.Steps, "threads": c.Threads, "valid-every": c.ValidEvery})
 	}
 	if err == nil {
-		err = between(0, math.Inf(1), map[string]float64{"lr": c.LR, "decay": c.Decay, "clip": c.Clip, "beta": c.Beta,
-			"alpha": c.Alpha})
+		err = between(
+			0,
+			math.Inf(1),
+			map[string]float64{"lr": c.LR, "decay": c.Decay, "clip": c.Clip, "beta": c.Beta,
+				"alpha": c.Alpha},
+		)
 	}
 	if err == nil {
 		err = between(0, 0.999, map[string]float64{"held": c.Held, "drop": c.Drop})
@@ -245,8 +266,17 @@ func (f *finetuning) introduce() {
 		}
 	}
 	f.more = append(f.more, galley.Fact{Name: "finetune", Value: f.describe()})
-	fmt.Printf("%s, %.2fM parameters, of which %.2fM are trained (%s), %d steps of %d×%d tokens, learning rate %.3g\n",
-		f.model.Config().Family, float64(all)/1e6, float64(trained)/1e6, f.describe(), f.Steps, f.Batch, f.Seq, f.LR)
+	fmt.Printf(
+		"%s, %.2fM parameters, of which %.2fM are trained (%s), %d steps of %d×%d tokens, learning rate %.3g\n",
+		f.model.Config().Family,
+		float64(all)/1e6,
+		float64(trained)/1e6,
+		f.describe(),
+		f.Steps,
+		f.Batch,
+		f.Seq,
+		f.LR,
+	)
 	if f.Save == "" && f.Checkpoint == "" {
 		fmt.Fprintln(os.Stderr, "galley: note: nothing will be kept: --save DIR writes it")
 	}

@@ -101,10 +101,14 @@ func (c *generateCmd) Run() error {
 
 // speakByOps is for models that the engine does not serve.
 func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error {
-	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 || c.KvCache != "f32" ||
-		c.Draft != "" || c.Speculate > 0 {
-		return errors.New("--stop, --min-p, --repetition-penalty, --weights, --tp, --kv-cache, --draft, --speculate: " +
-			"they are for transformers: this model keeps a state in place of keys and values")
+	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 ||
+		c.KvCache != "f32" ||
+		c.Draft != "" ||
+		c.Speculate > 0 {
+		return errors.New(
+			"--stop, --min-p, --repetition-penalty, --weights, --tp, --kv-cache, --draft, --speculate: " +
+				"they are for transformers: this model keeps a state in place of keys and values",
+		)
 	}
 	d := galley.CPU(galley.Config{Threads: c.Threads})
 	defer d.Close()

@@ -64,8 +64,12 @@ func silence() {
 
 func runTogether(ctx *kong.Context, name string, launched mpi.Job) error {
 	if !slices.Contains(together, name) {
-		return fmt.Errorf("galley %s is for one process: %s has started %d: run it without", name, launched.Launcher,
-			job.Size())
+		return fmt.Errorf(
+			"galley %s is for one process: %s has started %d: run it without",
+			name,
+			launched.Launcher,
+			job.Size(),
+		)
 	}
 	if cores, of, bound := job.Bound(); bound && cores == 1 && name == "train" {
 		fmt.Fprintf(os.Stderr, "galley: note: %s has bound each process to one core of %d: with Open MPI, "+
@@ -76,7 +80,12 @@ func runTogether(ctx *kong.Context, name string, launched mpi.Job) error {
 
 // describeJob is the job in a few words.
 func describeJob() string {
-	text := fmt.Sprintf("%d processes, started by %s, connected by %s", job.Size(), job.Launcher(), job.Library())
+	text := fmt.Sprintf(
+		"%d processes, started by %s, connected by %s",
+		job.Size(),
+		job.Launcher(),
+		job.Library(),
+	)
 	if outer := mpi.Within(); outer != "" {
 		text += fmt.Sprintf("; it runs within %s: the inner one counts", outer)
 	}

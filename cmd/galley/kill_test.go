@@ -120,9 +120,9 @@ func trainAndKill(t *testing.T, args []string, lines int) []string {
 	return list
 }
 
-// TestKillMixture kills a run over three sources, shards, texts and packed texts that are tokenized as they are
-// needed, again and again, and goes on with other devices each time: the samples of every step are those of a
-// run that nobody disturbed. GALLEY_KILLS says how often.
+// TestKillMixture kills a run over three sources, shards, texts and packed texts that are tokenized as they
+// are needed, again and again, and goes on with other devices each time: the samples of every step are those
+// of a run that nobody disturbed. GALLEY_KILLS says how often.
 func TestKillMixture(t *testing.T) {
 	t.Parallel()
 	kills := 5
@@ -140,8 +140,14 @@ func TestKillMixture(t *testing.T) {
 		t.Fatalf("the undisturbed run told of %d steps", len(want))
 	}
 	args = append(args, "--checkpoint", filepath.Join(dir, "run"), "--every", "2")
-	worlds := [][]string{nil, {"--mesh", "dp=2", "--zero", "1"}, {"--mesh", "dp=4"}, {"--mesh", "pp=2", "--micro", "2"},
-		{"--mesh", "dp=2,tp=2"}, {"--mesh", "tp=2", "--zero", "0"}}
+	worlds := [][]string{
+		nil,
+		{"--mesh", "dp=2", "--zero", "1"},
+		{"--mesh", "dp=4"},
+		{"--mesh", "pp=2", "--micro", "2"},
+		{"--mesh", "dp=2,tp=2"},
+		{"--mesh", "tp=2", "--zero", "0"},
+	}
 	rng := rand.New(rand.NewPCG(3, uint64(kills)))
 	seen, resumed := map[string]string{}, 0
 	for kill := range kills + 1 {
@@ -188,7 +194,13 @@ func mixedSources(t *testing.T, dir string) {
 	}
 	err = errors.Join(err, w.Close(), os.WriteFile(filepath.Join(dir, "c.jsonl.gz"), packed.Bytes(), 0o666))
 	if err == nil {
-		err = command("data", "tokenize", filepath.Join(dir, "a.jsonl"), "--out", filepath.Join(dir, "shards")).Run()
+		err = command(
+			"data",
+			"tokenize",
+			filepath.Join(dir, "a.jsonl"),
+			"--out",
+			filepath.Join(dir, "shards"),
+		).Run()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -63,7 +63,9 @@ func (c *launchCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	return exited(launch.Run(launch.Config{N: c.N, Args: args, Stdout: os.Stdout, Stderr: os.Stderr, Extra: extra}))
+	return exited(
+		launch.Run(launch.Config{N: c.N, Args: args, Stdout: os.Stdout, Stderr: os.Stderr, Extra: extra}),
+	)
 }
 
 // command is what the processes run, without the dashes before it.

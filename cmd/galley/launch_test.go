@@ -44,7 +44,9 @@ func galleyCommand(t *testing.T, args ...string) *exec.Cmd {
 func commandEnv() []string { return append(os.Environ(), asCommand+"=1", "GALLEY_PATIENCE=5m") }
 
 // tinyRun is flags of a run of a second.
-var tinyRun = strings.Fields("--tokens 0 --dim 32 --layers 2 --heads 2 --seq 16 --batch 8 --threads 1 --log-losses")
+var tinyRun = strings.Fields(
+	"--tokens 0 --dim 32 --layers 2 --heads 2 --seq 16 --batch 8 --threads 1 --log-losses",
+)
 
 var lossLine = regexp.MustCompile(`(?m)^step \d+ loss .*$`)
 
@@ -100,8 +102,11 @@ func TestLaunchBinds(t *testing.T) {
 	if got != want || want == "" {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	out, err := galleyCommand(t, strings.Fields("launch -n 2 --bind cores -- doctor --cluster")...).CombinedOutput()
-	if allowed, _ := allowedThreads(); len(allowed) == 2 && strings.Count(string(out), ": 1 thread(s)") != 2 || err != nil {
+	out, err := galleyCommand(
+		t,
+		strings.Fields("launch -n 2 --bind cores -- doctor --cluster")...).CombinedOutput()
+	if allowed, _ := allowedThreads(); len(allowed) == 2 && strings.Count(string(out), ": 1 thread(s)") != 2 ||
+		err != nil {
 		t.Errorf("got %v and %s, want one thread each", err, out)
 	}
 	out, err = galleyCommand(t, strings.Fields("launch -n 99999 --bind cores -- train")...).CombinedOutput()
@@ -113,7 +118,9 @@ func TestLaunchBinds(t *testing.T) {
 // started is a run without an end, once its first step is told; pids are its processes.
 func started(t *testing.T, env ...string) (cmd *exec.Cmd, out *bytes.Buffer, pids []int) {
 	t.Helper()
-	cmd = galleyCommand(t, append(strings.Fields("launch -n 2 -- train --steps 1000000 --mesh dp=2"), tinyRun...)...)
+	cmd = galleyCommand(
+		t,
+		append(strings.Fields("launch -n 2 -- train --steps 1000000 --mesh dp=2"), tinyRun...)...)
 	cmd.Env = append(cmd.Env, env...)
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -190,7 +197,8 @@ func TestLaunchInterrupted(t *testing.T) {
 	}
 }
 
-// TestLaunchStopped: a process that is stopped is named, with what the others wait for, and none stays behind.
+// TestLaunchStopped: a process that is stopped is named, with what the others wait for, and none stays
+// behind.
 func TestLaunchStopped(t *testing.T) {
 	needMPICH(t)
 	if testing.Short() {
@@ -201,7 +209,8 @@ func TestLaunchStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := cmd.Wait()
-	if text := out.String(); err == nil || !strings.Contains(text, "process 1 is lost: it has not answered for 10s") ||
+	if text := out.String(); err == nil ||
+		!strings.Contains(text, "process 1 is lost: it has not answered for 10s") ||
 		!strings.Contains(text, "rank 0 is in") && !strings.Contains(text, "wait") ||
 		strings.Count(text, "is lost") != 1 {
 		t.Errorf("got %v and %s", err, text)
@@ -341,8 +350,8 @@ func TestLaunchMemory(t *testing.T) {
 	}
 }
 
-// TestLaunchLoadMemory: processes that read a model's files, split by layers or by ZeRO, take their shares of it,
-// and no more at any moment.
+// TestLaunchLoadMemory: processes that read a model's files, split by layers or by ZeRO, take their shares of
+// it, and no more at any moment.
 func TestLaunchLoadMemory(t *testing.T) {
 	needMPICH(t)
 	if testing.Short() {

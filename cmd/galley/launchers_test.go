@@ -60,8 +60,15 @@ func TestLaunchersAlike(t *testing.T) {
 	}
 	t.Run("sbatch", func(t *testing.T) {
 		dir := t.TempDir()
-		text, err := deploy.Slurm{Name: "test", Hosts: deploy.Hosts{Least: 1, Most: 1}, Processes: 2, MPI: "pmi2", Grace: 60,
-			Galley: self, Args: append(train, "--checkpoint="+filepath.Join(dir, "run"))}.Text()
+		text, err := deploy.Slurm{
+			Name:      "test",
+			Hosts:     deploy.Hosts{Least: 1, Most: 1},
+			Processes: 2,
+			MPI:       "pmi2",
+			Grace:     60,
+			Galley:    self,
+			Args:      append(train, "--checkpoint="+filepath.Join(dir, "run")),
+		}.Text()
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, "job.sh"), []byte(text), 0o700)
 		}

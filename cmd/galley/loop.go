@@ -86,8 +86,13 @@ var besides []fit.Callback
 
 // config is the run in the library's words.
 func (l *loop) config() (galley.FitConfig, error) {
-	c := galley.FitConfig{Steps: max(0, l.Steps-l.trainer.Steps()), ValidEvery: l.ValidEvery, ValidBatches: evalBatches,
-		Overlap: true, Callbacks: append([]fit.Callback{l}, besides...)}
+	c := galley.FitConfig{
+		Steps:        max(0, l.Steps-l.trainer.Steps()),
+		ValidEvery:   l.ValidEvery,
+		ValidBatches: evalBatches,
+		Overlap:      true,
+		Callbacks:    append([]fit.Callback{l}, besides...),
+	}
 	if l.eval != nil {
 		c.Valid = runBatches{l.eval, l.Batch, evalBatches}
 	}

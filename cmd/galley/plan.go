@@ -58,7 +58,10 @@ A row is the best plan of one division: seconds of a step with the interval that
 model's own operations make up, the memory of the device that needs the most, communication that nothing hides, and waiting. Below it
 stands what each plan loses to the first.
 
-Presets: ` + strings.Join(plan.ModelPresets(), ", ") + `.
+Presets: ` + strings.Join(
+		plan.ModelPresets(),
+		", ",
+	) + `.
 
 Examples:
   galley plan llama-3-8b '8x8 H100-SXM ib=400G'
@@ -78,7 +81,9 @@ func (c *planCmd) Run() error {
 		return c.probe()
 	}
 	if job != nil && job.Size() > 1 {
-		return errors.New("galley plan is for one process, unless it probes: run it without galley launch, or with --probe")
+		return errors.New(
+			"galley plan is for one process, unless it probes: run it without galley launch, or with --probe",
+		)
 	}
 	r, err := c.request()
 	if err != nil {
@@ -118,7 +123,9 @@ func (c *planCmd) Run() error {
 // request is what the flags ask for.
 func (c *planCmd) request() (search.Config, error) {
 	if c.Model == "" || c.Cluster == "" {
-		return search.Config{}, errors.New("want a model and a cluster: galley plan llama-3-8b '8x8 H100-SXM ib=400G'")
+		return search.Config{}, errors.New(
+			"want a model and a cluster: galley plan llama-3-8b '8x8 H100-SXM ib=400G'",
+		)
 	}
 	if err := positive(map[string]int{"seq": c.Seq, "top": c.Top}); err != nil {
 		return search.Config{}, err
@@ -170,7 +177,10 @@ func readModel(name string) (plan.Model, error) {
 	if err != nil {
 		return plan.Model{}, fmt.Errorf("model: %w", err)
 	}
-	return forecast.ReadModel(filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "config.json"), "/")), text)
+	return forecast.ReadModel(
+		filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "config.json"), "/")),
+		text,
+	)
 }
 
 // readCluster reads a file, or else the text itself.

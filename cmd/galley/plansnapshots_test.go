@@ -7,7 +7,8 @@ import (
 	"github.com/galley-ml/galley/strategy"
 )
 
-// TestSnapshotBytes: three times a host's share of 12 bytes a parameter, and a neighbour's where it has no copy.
+// TestSnapshotBytes: three times a host's share of 12 bytes a parameter, and a neighbour's where it has no
+// copy.
 func TestSnapshotBytes(t *testing.T) {
 	for _, test := range []struct {
 		cluster string

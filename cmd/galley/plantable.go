@@ -95,9 +95,27 @@ func (r *planReport) table(w io.Writer) {
 		"PLAN\tDP\tTP\tCP\tEP\tPP\tSCHEDULE\tMICRO\tZERO\tRELIEF\tSTEP\tMFU\tMEMORY\tEXPOSED\tBUBBLE")
 	for i, p := range r.answer.Plans {
 		s, e := p.Strategy, p.Estimate
-		fmt.Fprintf(t, "%d\t%d\t%s\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%s\t%.1f%%\t%.1f GB\t%.1f%%\t%.1f%%\n", i+1,
-			one(s.DP), tensor(s), one(s.CP), one(s.EP), one(s.PP),
-			schedule(s), one(s.MicroBatch), zero(s), relief(s), interval(e), 100*e.MFU, e.Memory.Total()/1e9, 100*e.Parts.Communication()/e.Step, 100*e.Parts.Bubble/e.Step)
+		fmt.Fprintf(
+			t,
+			"%d\t%d\t%s\t%d\t%d\t%d\t%s\t%d\t%s\t%s\t%s\t%.1f%%\t%.1f GB\t%.1f%%\t%.1f%%\n",
+			i+1,
+			one(s.DP),
+			tensor(s),
+			one(s.CP),
+			one(s.EP),
+			one(s.PP),
+			schedule(
+				s,
+			),
+			one(s.MicroBatch),
+			zero(s),
+			relief(s),
+			interval(e),
+			100*e.MFU,
+			e.Memory.Total()/1e9,
+			100*e.Parts.Communication()/e.Step,
+			100*e.Parts.Bubble/e.Step,
+		)
 	}
 	t.Flush()
 }
@@ -118,9 +136,12 @@ func (r *planReport) mapped(w io.Writer) {
 	if m == nil {
 		return
 	}
-	fmt.Fprintf(w,
+	fmt.Fprintf(
+		w,
 		"\nranks are mapped to devices: %s of a step on the links and the slowest device, in the order of devices %s\n",
-		search.Seconds(m.Seconds), search.Seconds(m.Identity))
+		search.Seconds(m.Seconds),
+		search.Seconds(m.Identity),
+	)
 	if r.answer.Cluster != r.cluster {
 		fmt.Fprintf(w, "hosts in the order of stages: %s\n", summary(r.answer.Cluster))
 	}
@@ -235,8 +256,8 @@ func writeMemory(w io.Writer, e plan.Estimate) {
 	fmt.Fprintf(w, " %s\n", strings.Join(words, ", "))
 }
 
-// snapshotBytes is the most memory that the snapshots of an elastic run take on a host: worker.Slots times its
-// share of f32 parameters and Adam's two slots, and a neighbour's of what only one host has.
+// snapshotBytes is the most memory that the snapshots of an elastic run take on a host: worker.Slots times
+// its share of f32 parameters and Adam's two slots, and a neighbour's of what only one host has.
 func snapshotBytes(params float64, c *cluster.Cluster, s strategy.Strategy) float64 {
 	devices := 0 // of the largest host
 	for _, g := range c.Groups {

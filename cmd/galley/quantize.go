@@ -74,8 +74,12 @@ func (c *quantizeCmd) Run() error {
 		}
 	}
 	if file {
-		err = models.SaveGGUF(c.Out, shape, models.GGUFConfig{Weights: c.Weights, Read: config.Read, Round: config.Round,
-			Tokenizer: t.text})
+		err = models.SaveGGUF(
+			c.Out,
+			shape,
+			models.GGUFConfig{Weights: c.Weights, Read: config.Read, Round: config.Round,
+				Tokenizer: t.text},
+		)
 	} else {
 		err = models.SaveQuantized(c.Out, shape, config)
 	}

@@ -14,7 +14,12 @@ import (
 )
 
 // routerStats is how the routers of a model share out the tokens of a batch; nil where it has none.
-func routerStats(t *galley.Trainer, m models.Model, ids array.Array, capacity float64) ([]models.RouterStat, error) {
+func routerStats(
+	t *galley.Trainer,
+	m models.Model,
+	ids array.Array,
+	capacity float64,
+) ([]models.RouterStat, error) {
 	c := m.Config()
 	if c.Experts == 0 {
 		return nil, nil
@@ -31,8 +36,15 @@ func routerStats(t *galley.Trainer, m models.Model, ids array.Array, capacity fl
 // routerLine is a router's numbers as people read them.
 func routerLine(i, of int, s models.RouterStat) string {
 	n := float64(len(s.Loads))
-	line := fmt.Sprintf("router %d of %d: of %d experts the busiest has %.2f times its even share, the idlest %.2f times, entropy %.3f",
-		i+1, of, len(s.Loads), slices.Max(s.Loads)*n, slices.Min(s.Loads)*n, s.Entropy)
+	line := fmt.Sprintf(
+		"router %d of %d: of %d experts the busiest has %.2f times its even share, the idlest %.2f times, entropy %.3f",
+		i+1,
+		of,
+		len(s.Loads),
+		slices.Max(s.Loads)*n,
+		slices.Min(s.Loads)*n,
+		s.Entropy,
+	)
 	if s.Dropped > 0 {
 		line += fmt.Sprintf(", %.1f%% dropped", 100*s.Dropped)
 	}
@@ -65,8 +77,12 @@ func (l *loop) tellRouters() (*fit.RouterLog, error) {
 		return nil, fmt.Errorf("statistics of routers: %w", err)
 	}
 	log := routerLog(stats)
-	line := fmt.Sprintf("routers: the busiest expert has %.2f times its even share, the idlest %.2f times, entropy %.3f",
-		log.Busiest, log.Idlest, log.Entropy)
+	line := fmt.Sprintf(
+		"routers: the busiest expert has %.2f times its even share, the idlest %.2f times, entropy %.3f",
+		log.Busiest,
+		log.Idlest,
+		log.Entropy,
+	)
 	if l.Capacity > 0 {
 		line += fmt.Sprintf(", %.1f%% dropped", 100*log.Dropped)
 	}

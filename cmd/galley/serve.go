@@ -82,8 +82,10 @@ func (c *serveCmd) Run() error {
 	if err != nil {
 		return err
 	}
-	s, err := serve.New(serve.Config{Models: models, Keys: keys, Body: int64(c.MaxBodyMb) << 20, Tokens: c.MaxTokens,
-		Rate: c.Rate, Origins: c.Origin, Adapters: c.Adapters})
+	s, err := serve.New(
+		serve.Config{Models: models, Keys: keys, Body: int64(c.MaxBodyMb) << 20, Tokens: c.MaxTokens,
+			Rate: c.Rate, Origins: c.Origin, Adapters: c.Adapters},
+	)
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,12 @@ func (c *serveCmd) serve(s *serve.Server, l net.Listener, models []*serve.Model)
 
 // drain answers what was taken and ends.
 func (c *serveCmd) drain(s *serve.Server, web *http.Server, came <-chan os.Signal, sig os.Signal) error {
-	fmt.Fprintf(os.Stderr, "galley: %s: answering what was taken, at most %v\n", signalName(sig.(syscall.Signal)), c.Drain)
+	fmt.Fprintf(
+		os.Stderr,
+		"galley: %s: answering what was taken, at most %v\n",
+		signalName(sig.(syscall.Signal)),
+		c.Drain,
+	)
 	ctx, cancel := context.WithTimeout(context.Background(), c.Drain)
 	defer cancel()
 	go func() {
@@ -161,10 +168,14 @@ func (c *serveCmd) reload(s *serve.Server) {
 }
 
 func (c *serveCmd) validate() error {
-	err := natural(map[string]int{"port": c.Port, "context": c.Context, "cache-mb": c.CacheMb, "waiting": c.Waiting,
-		"max-tokens": c.MaxTokens, "threads": c.Threads, "speculate": c.Speculate})
+	err := natural(
+		map[string]int{"port": c.Port, "context": c.Context, "cache-mb": c.CacheMb, "waiting": c.Waiting,
+			"max-tokens": c.MaxTokens, "threads": c.Threads, "speculate": c.Speculate},
+	)
 	if err == nil {
-		err = positive(map[string]int{"tp": c.TP, "running": c.Running, "budget": c.Budget, "max-body-mb": c.MaxBodyMb})
+		err = positive(
+			map[string]int{"tp": c.TP, "running": c.Running, "budget": c.Budget, "max-body-mb": c.MaxBodyMb},
+		)
 	}
 	if err == nil {
 		err = between(0, 1e9, map[string]float64{"rate": c.Rate})

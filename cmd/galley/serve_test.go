@@ -69,7 +69,10 @@ func TestServe(t *testing.T) {
 	var chat struct {
 		Choices []struct{ Message struct{ Content string } }
 	}
-	r := ask("/v1/chat/completions", `{"model": "tiny", "messages": [{"role": "user", "content": "Call me"}], "max_tokens": 5}`)
+	r := ask(
+		"/v1/chat/completions",
+		`{"model": "tiny", "messages": [{"role": "user", "content": "Call me"}], "max_tokens": 5}`,
+	)
 	if err := json.NewDecoder(r.Body).Decode(&chat); err != nil || len(chat.Choices) != 1 {
 		t.Fatalf("%v %+v", err, chat)
 	}

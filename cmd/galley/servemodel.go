@@ -70,8 +70,12 @@ func (c *serveCmd) model(dir, name string) (*serve.Model, error) {
 		return nil, err
 	}
 	if t.text != nil && t.VocabSize() > config.Vocab {
-		return nil, fmt.Errorf("%s: its tokenizer has %d tokens, the model %d: give the model's own --tokenizer", dir,
-			t.VocabSize(), config.Vocab)
+		return nil, fmt.Errorf(
+			"%s: its tokenizer has %d tokens, the model %d: give the model's own --tokenizer",
+			dir,
+			t.VocabSize(),
+			config.Vocab,
+		)
 	}
 	t.note(d.dir, config.Vocab)
 	m := &serve.Model{Name: name, Text: t, Created: time.Now()}
@@ -90,7 +94,8 @@ func (c *serveCmd) model(dir, name string) (*serve.Model, error) {
 	return m, nil
 }
 
-// conversation reads a model's chat template and how it wants tokens to be chosen; a GGUF file says the first.
+// conversation reads a model's chat template and how it wants tokens to be chosen; a GGUF file says the
+// first.
 func (c *serveCmd) conversation(m *serve.Model, dir string) (g serve.GenerationConfig, err error) {
 	if !models.IsGGUF(dir) {
 		if m.Chat, err = serve.ReadChatTemplate(dir, c.ChatTemplate); err != nil {
@@ -119,7 +124,12 @@ func shown(t textTokenizer) func([]int32) string {
 }
 
 // start packs the model's weights.
-func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, decode func([]int32) string) error {
+func (c *serveCmd) start(
+	m *serve.Model,
+	d *modelDir,
+	config models.Config,
+	decode func([]int32) string,
+) error {
 	if err := fits(m.Name, d.bytesAs(c.Weights, config)); err != nil {
 		return err
 	}
@@ -130,7 +140,9 @@ func (c *serveCmd) start(m *serve.Model, d *modelDir, config models.Config, deco
 	defer done()
 	e := engine.Config{Weights: c.Weights, Read: read, Grouped: d.grouped, Threads: c.Threads, Decode: decode,
 		Context: c.Context,
-		Memory:  int64(c.CacheMb) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe,
+		Memory: int64(
+			c.CacheMb,
+		) << 20, Running: c.Running, Waiting: c.Waiting, Budget: c.Budget, Observe: m.Observe,
 		Speculate: c.Speculate, TP: c.TP, KV: c.KvCache}
 	if c.Context == 0 {
 		e.Longest = config.Positions

@@ -93,7 +93,11 @@ func (c stepFlags) program() (*galley.Program, error) {
 }
 
 // plan is the step as train runs it by a strategy, or on one device for nil; on a backend, if so.
-func (c stepFlags) plan(asked *galley.Strategy, backends bool, shard []mesh.Annotation) (*galley.StepPlan, error) {
+func (c stepFlags) plan(
+	asked *galley.Strategy,
+	backends bool,
+	shard []mesh.Annotation,
+) (*galley.StepPlan, error) {
 	s, err := cmp.Or(asked, &galley.Strategy{}).WithDefaults()
 	if err != nil {
 		return nil, err
@@ -216,13 +220,27 @@ func (c spreadFlags) distribute(p *galley.Program) (*galley.Distributed, error) 
 // onlyMesh refuses what a step as one program has no use for.
 func (c spreadFlags) onlyMesh(why string) error {
 	if c.Backend != "cpu" {
-		return fmt.Errorf("--backend=%s: %s is the same for all: leave it out, or want --after=stage, --after=tape or "+
-			"explain as train runs it", c.Backend, why)
+		return fmt.Errorf(
+			"--backend=%s: %s is the same for all: leave it out, or want --after=stage, --after=tape or "+
+				"explain as train runs it",
+			c.Backend,
+			why,
+		)
 	}
-	plain := strategyFlags{Mesh: c.Mesh, Schedule: "1f1b", CP: "ring", Recompute: "none", AMP: "off", Offload: "none",
-		Overlap: "auto"}
+	plain := strategyFlags{
+		Mesh:      c.Mesh,
+		Schedule:  "1f1b",
+		CP:        "ring",
+		Recompute: "none",
+		AMP:       "off",
+		Offload:   "none",
+		Overlap:   "auto",
+	}
 	if c.strategyFlags != plain {
-		return fmt.Errorf("%s: the step is one program: of a strategy it takes --mesh alone: leave the rest out", why)
+		return fmt.Errorf(
+			"%s: the step is one program: of a strategy it takes --mesh alone: leave the rest out",
+			why,
+		)
 	}
 	return nil
 }

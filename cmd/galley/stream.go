@@ -46,8 +46,8 @@ func (t *training) stream(s dataSource, vocab int) (train, held *data.Stream, er
 	return train, held, err
 }
 
-// walkName is the file beside a run's checkpoints that keeps where the blocks of its streams begin. Without it a
-// run that goes on tokenizes what came before once more.
+// walkName is the file beside a run's checkpoints that keeps where the blocks of its streams begin. Without
+// it a run that goes on tokenizes what came before once more.
 const walkName = "stream.json"
 
 // walk is what walkName holds: of the run's streams, by what their rows depend on.
@@ -117,7 +117,14 @@ func (t *training) walkFacts() (list []data.Fact) {
 			list = append(list, f)
 		}
 	}
-	kind := fmt.Sprintf("%s of %d, end %q, held %v, tokenizer %d", t.Rows, t.Seq, t.End, t.Held, t.tokenizer.VocabSize())
+	kind := fmt.Sprintf(
+		"%s of %d, end %q, held %v, tokenizer %d",
+		t.Rows,
+		t.Seq,
+		t.End,
+		t.Held,
+		t.tokenizer.VocabSize(),
+	)
 	return append(list, data.Fact{Name: "rows", Value: kind})
 }
 
@@ -148,8 +155,8 @@ func (l *loop) tellSamples(batch []array.Array) {
 	fmt.Println(line)
 }
 
-// checkData makes a first batch, so that texts which cannot be read are found before anything else takes time,
-// and leaves out what is held out where that is less than a row.
+// checkData makes a first batch, so that texts which cannot be read are found before anything else takes
+// time, and leaves out what is held out where that is less than a row.
 func (t *training) checkData() error {
 	if err := t.resumeStreams(); err != nil {
 		return err

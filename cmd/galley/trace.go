@@ -161,7 +161,10 @@ func (l *timeline) span(s galley.Span) {
 	case galley.SpanCollective:
 		track, category = "collectives", "communication"
 		args = []trace.Arg{{Name: "axes", Value: s.Axes}, {Name: "group", Value: s.Group},
-			{Name: "bytes", Value: s.Bytes}, {Name: "begun_before_us", Value: float64(s.Start.Sub(s.Since).Microseconds())}}
+			{
+				Name:  "bytes",
+				Value: s.Bytes,
+			}, {Name: "begun_before_us", Value: float64(s.Start.Sub(s.Since).Microseconds())}}
 		l.sums.add(s)
 	case galley.SpanMessage:
 		track, category = "messages", "communication"

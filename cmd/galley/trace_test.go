@@ -16,8 +16,10 @@ var trafficLine = regexp.MustCompile(`(?m)^dp +reduce_scatter +\S.*$`)
 // TestTrace: a trace of one process and one of two have the same devices and collectives, by axes, and the
 // processes' files are one.
 func TestTrace(t *testing.T) {
-	line := strings.Fields("trace --steps 2 --mesh dp=2 --zero 1 --dim 32 --layers 1 --heads 2 --seq 16 --batch 8 " +
-		"--threads 1 -o")
+	line := strings.Fields(
+		"trace --steps 2 --mesh dp=2 --zero 1 --dim 32 --layers 1 --heads 2 --seq 16 --batch 8 " +
+			"--threads 1 -o",
+	)
 	calls := map[int]string{}
 	for _, n := range []int{1, 2} {
 		file := filepath.Join(t.TempDir(), "trace.json")

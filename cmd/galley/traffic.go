@@ -63,8 +63,17 @@ func tellTraffic(own traffic) error {
 	fmt.Fprintln(w, "AXES\tCOLLECTIVE\tGROUP\tCALLS\tBYTES\tTIME\tWAIT")
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		f := all[key]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.2f ms\t%.2f ms\n", f.Axes, f.Kind, f.Group, f.Calls, f.Bytes, 1e3*f.Time,
-			1e3*f.Wait)
+		fmt.Fprintf(
+			w,
+			"%s\t%s\t%s\t%d\t%d\t%.2f ms\t%.2f ms\n",
+			f.Axes,
+			f.Kind,
+			f.Group,
+			f.Calls,
+			f.Bytes,
+			1e3*f.Time,
+			1e3*f.Wait,
+		)
 	}
 	return w.Flush()
 }

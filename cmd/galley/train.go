@@ -199,7 +199,8 @@ type training struct {
 	learned *plan.Calibration
 	// averages are the moving averages of the weights, where --ema keeps them.
 	averages []array.Array
-	// adapt watches the run, where somebody does; next is the plan that it moves to, moved the move that was made.
+	// adapt watches the run, where somebody does; next is the plan that it moves to, moved the move that was
+	// made.
 	adapt *adapter
 	next  *galley.Strategy
 	moved *moved
@@ -424,9 +425,14 @@ func (t *training) kept() {
 	case t.Save != "":
 		fmt.Printf("the model is in %s: galley generate %[1]s continues texts with it\n", t.Save)
 	case t.Checkpoint != "":
-		fmt.Printf("the state is in %s: galley generate %[1]s continues texts with it, --save DIR writes the model\n", t.Checkpoint)
+		fmt.Printf(
+			"the state is in %s: galley generate %[1]s continues texts with it, --save DIR writes the model\n",
+			t.Checkpoint,
+		)
 	default:
-		fmt.Println("the model was not kept: --save DIR writes it for galley generate, --checkpoint DIR the state of the run")
+		fmt.Println(
+			"the model was not kept: --save DIR writes it for galley generate, --checkpoint DIR the state of the run",
+		)
 	}
 }
 

@@ -37,11 +37,20 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 	case t.Plan != "":
 		s, err := galley.PlanFile(t.Plan, run)
 		if err == nil && t.AMP != "off" && t.AMP != s.AMP {
-			err = fmt.Errorf("--amp=%s: %s was planned with %s: make a plan with another --precision", t.AMP, t.Plan, s.AMP)
+			err = fmt.Errorf(
+				"--amp=%s: %s was planned with %s: make a plan with another --precision",
+				t.AMP,
+				t.Plan,
+				s.AMP,
+			)
 		}
 		return &s, err
 	case t.b != nil && t.Devices > 1 && !given:
-		return nil, fmt.Errorf("--devices=%d: the planner is for in-process devices: say how %s is used: --mesh dp=%[1]d", t.Devices, t.b.Name())
+		return nil, fmt.Errorf(
+			"--devices=%d: the planner is for in-process devices: say how %s is used: --mesh dp=%[1]d",
+			t.Devices,
+			t.b.Name(),
+		)
 	case run.Devices > 0 && !given:
 		return t.auto(run)
 	}

@@ -32,9 +32,21 @@ func compare() error {
 		return err
 	}
 	at := func(second *mesh.Mesh, prices *distribute.Prices) *branches {
-		return &branches{world: w, first: first, second: second, config: large, sequences: 32, residues: 48, planned: prices}
+		return &branches{
+			world:     w,
+			first:     first,
+			second:    second,
+			config:    large,
+			sequences: 32,
+			residues:  48,
+			planned:   prices,
+		}
 	}
-	prices := distribute.Prices{Flop: 1 / 30e9, Memory: 1 / 10e9, Default: distribute.Link{Alpha: 40e-6, Beta: 1 / 5e9}}
+	prices := distribute.Prices{
+		Flop:    1 / 30e9,
+		Memory:  1 / 10e9,
+		Default: distribute.Link{Alpha: 40e-6, Beta: 1 / 5e9},
+	}
 	ways := []*branches{at(first, nil), at(second, nil), at(second, &prices)}
 	steps, err := compileAll(ways)
 	if err != nil {
@@ -54,9 +66,17 @@ func compare() error {
 		return err
 	}
 	p := ways[2].plan
-	fmt.Printf("a sample a device (data parallel)  predicted %6.2f ms  measured %6.2f ms\n", 1e3*p.Serial, ms(best[0]))
+	fmt.Printf(
+		"a sample a device (data parallel)  predicted %6.2f ms  measured %6.2f ms\n",
+		1e3*p.Serial,
+		ms(best[0]),
+	)
 	fmt.Printf("two branches, by annotations                            measured %6.2f ms\n", ms(best[1]))
-	fmt.Printf("two branches, by the planner       predicted %6.2f ms  measured %6.2f ms\n", 1e3*p.Seconds, ms(best[2]))
+	fmt.Printf(
+		"two branches, by the planner       predicted %6.2f ms  measured %6.2f ms\n",
+		1e3*p.Seconds,
+		ms(best[2]),
+	)
 	fmt.Println(p)
 	return nil
 }

@@ -73,7 +73,13 @@ func run() error {
 		return err
 	}
 	for i := range one {
-		fmt.Printf("step %d  one device %.6f  two branches %.6f  found by the planner %.6f\n", i, one[i], two[i], found[i])
+		fmt.Printf(
+			"step %d  one device %.6f  two branches %.6f  found by the planner %.6f\n",
+			i,
+			one[i],
+			two[i],
+			found[i],
+		)
 	}
 	return nil
 }
@@ -115,7 +121,11 @@ func (b *branches) compile() (*distribute.Executable, []*galley.Tensor, error) {
 		state[i] = x.Detach()
 		types = append(types, x.Type())
 	}
-	p, err := galley.Trace("step", types, func(in []*galley.Tensor) []*galley.Tensor { return b.step(block, params, in) })
+	p, err := galley.Trace(
+		"step",
+		types,
+		func(in []*galley.Tensor) []*galley.Tensor { return b.step(block, params, in) },
+	)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -33,10 +33,12 @@ func TestRecordedBlock(t *testing.T) {
 		}
 		return a
 	}
-	in := nn.NewInit(nn.Config{Scope: s, DType: array.F64, Load: func(name string, _ op.Type) (*op.Tensor, error) {
-		a, err := r.Read("param." + name)
-		return s.Tensor(a), err
-	}})
+	in := nn.NewInit(
+		nn.Config{Scope: s, DType: array.F64, Load: func(name string, _ op.Type) (*op.Tensor, error) {
+			a, err := r.Read("param." + name)
+			return s.Tensor(a), err
+		}},
+	)
 	b := NewBlock(in, Config{MSA: 8, Pair: 6, Heads: 2, Dim: 4, Triangle: 4, Outer: 3, Expand: 2})
 	if in.Err() != nil {
 		t.Fatal(in.Err())
@@ -115,7 +117,11 @@ func TestPlanned(t *testing.T) {
 		alpha float64
 		found bool
 	}{{1e-6, true}, {1, false}} {
-		b.planned = &distribute.Prices{Flop: 1e-9, Memory: 1e-10, Default: distribute.Link{Alpha: c.alpha, Beta: 1e-11}}
+		b.planned = &distribute.Prices{
+			Flop:    1e-9,
+			Memory:  1e-10,
+			Default: distribute.Link{Alpha: c.alpha, Beta: 1e-11},
+		}
 		got, err := b.train()
 		if err != nil {
 			t.Fatal(err)

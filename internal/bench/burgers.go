@@ -52,8 +52,17 @@ type BurgersResult struct {
 
 // String is the result in a line.
 func (r BurgersResult) String() string {
-	line := fmt.Sprintf("2-%dx%d-1, %d points, %s, %d thread(s): series %.3f ms (%.2f µs a point), Grad of Grad %.3f ms",
-		r.Width, r.Layers, r.Points, r.DType, r.Threads, r.SeriesMS, 1e3*r.SeriesMS/float64(r.Points), r.GradMS)
+	line := fmt.Sprintf(
+		"2-%dx%d-1, %d points, %s, %d thread(s): series %.3f ms (%.2f µs a point), Grad of Grad %.3f ms",
+		r.Width,
+		r.Layers,
+		r.Points,
+		r.DType,
+		r.Threads,
+		r.SeriesMS,
+		1e3*r.SeriesMS/float64(r.Points),
+		r.GradMS,
+	)
 	if r.TorchMS > 0 {
 		line += fmt.Sprintf("; PyTorch %s %.3f ms: %.2fx", r.Torch, r.TorchMS, r.TorchMS/min(r.SeriesMS, r.GradMS))
 	} else {

@@ -11,8 +11,10 @@ import (
 func TestDecode(t *testing.T) {
 	last := 0
 	for _, w := range []string{"int4", "int8", "bf16", "f32"} {
-		r, err := Decode(DecodeConfig{Model: models.Config{Family: "llama", Vocab: 50, Hidden: 128, Intermediate: 256,
-			Layers: 2, Heads: 4}, Weights: w, Sequences: 3, Prompt: 5, Threads: 1, Runs: 2})
+		r, err := Decode(
+			DecodeConfig{Model: models.Config{Family: "llama", Vocab: 50, Hidden: 128, Intermediate: 256,
+				Layers: 2, Heads: 4}, Weights: w, Sequences: 3, Prompt: 5, Threads: 1, Runs: 2},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +37,9 @@ func TestWriteModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	r, err := Decode(DecodeConfig{Model: w.Model.Config(), Read: w.Read, Sequences: 1, Prompt: 5, Threads: 1, Runs: 2})
+	r, err := Decode(
+		DecodeConfig{Model: w.Model.Config(), Read: w.Read, Sequences: 1, Prompt: 5, Threads: 1, Runs: 2},
+	)
 	if err != nil || r.Tokens <= 0 {
 		t.Errorf("got %+v, %v", r, err)
 	}
@@ -43,8 +47,11 @@ func TestWriteModel(t *testing.T) {
 
 // TestSpeculate: a text that repeats itself is guessed right.
 func TestSpeculate(t *testing.T) {
-	r, err := Speculate(DecodeConfig{Model: models.Config{Family: "llama", Vocab: 60, Hidden: 64, Intermediate: 96,
-		Layers: 2, Heads: 4}, Weights: "f32", Threads: 1, Runs: 20}, 4)
+	r, err := Speculate(
+		DecodeConfig{Model: models.Config{Family: "llama", Vocab: 60, Hidden: 64, Intermediate: 96,
+			Layers: 2, Heads: 4}, Weights: "f32", Threads: 1, Runs: 20},
+		4,
+	)
 	if err != nil || r.Plain <= 0 || r.Guessing <= 0 || r.Right < 0.9 {
 		t.Errorf("got %+v, %v, want right guesses", r, err)
 	}

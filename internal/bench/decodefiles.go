@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// WriteModel writes a model with the random weights that Decode has, in bfloat16, as a Hugging Face directory:
-// for other systems to compute, too. Its tokenizer has a token for each byte, and no others.
+// WriteModel writes a model with the random weights that Decode has, in bfloat16, as a Hugging Face
+// directory: for other systems to compute, too. Its tokenizer has a token for each byte, and no others.
 func WriteModel(dir string, c models.Config) error {
 	m, err := models.New(c, nn.Config{DType: array.BF16})
 	if err != nil {
@@ -19,18 +19,22 @@ func WriteModel(dir string, c models.Config) error {
 	if err != nil {
 		return err
 	}
-	return models.Save(dir, m, models.SaveConfig{Tokenizer: text, Each: func(f func(*nn.Param, array.Array) error) error {
-		for _, p := range m.Params() {
-			a, err := noise(p)
-			if err == nil {
-				err = f(p, a)
+	return models.Save(
+		dir,
+		m,
+		models.SaveConfig{Tokenizer: text, Each: func(f func(*nn.Param, array.Array) error) error {
+			for _, p := range m.Params() {
+				a, err := noise(p)
+				if err == nil {
+					err = f(p, a)
+				}
+				if err != nil {
+					return err
+				}
 			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}})
+			return nil
+		}},
+	)
 }
 
 // byteTokenizer is the tokenizer.json of byte-level BPE without merges.
@@ -43,7 +47,12 @@ func byteTokenizer() ([]byte, error) {
 		}
 		vocab[string(c)] = int(i)
 	}
-	level := map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true}
+	level := map[string]any{
+		"type":             "ByteLevel",
+		"add_prefix_space": false,
+		"trim_offsets":     true,
+		"use_regex":        true,
+	}
 	return json.Marshal(map[string]any{"version": "1.0", "added_tokens": []any{}, "normalizer": nil,
 		"pre_tokenizer": level, "decoder": level, "post_processor": nil,
 		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": []string{}}})

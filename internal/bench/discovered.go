@@ -135,7 +135,8 @@ func presetOf(g discover.GPU) string {
 	for _, name := range cluster.Presets() {
 		word, _, _ := strings.Cut(name, "-")
 		p, err := cluster.Preset(name)
-		if err != nil || !slices.Contains(strings.FieldsFunc(g.Name, func(r rune) bool { return r == ' ' || r == '-' }), word) {
+		if err != nil ||
+			!slices.Contains(strings.FieldsFunc(g.Name, func(r rune) bool { return r == ' ' || r == '-' }), word) {
 			continue
 		}
 		d := math.Abs(p.Device.Memory - g.Memory)

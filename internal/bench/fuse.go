@@ -49,8 +49,21 @@ func (r FuseResult) String() string {
 	if r.HandMS > 0 {
 		hand = fmt.Sprintf("; by hand %.2f ms (%.2fx of it)", r.HandMS, r.FusedMS/r.HandMS)
 	}
-	return fmt.Sprintf("%s [%d,%d], %d thread(s): op by op %.2f ms, loops %.2f ms: %.2fx%s; %.1f GB/s, a copy takes %.2f ms; %d op(s) in place of %d",
-		name, r.Rows, r.Cols, r.Threads, r.ApartMS, r.FusedMS, r.ApartMS/r.FusedMS, hand, r.FusedGBs, r.BoundMS, r.Loops, r.Nodes)
+	return fmt.Sprintf(
+		"%s [%d,%d], %d thread(s): op by op %.2f ms, loops %.2f ms: %.2fx%s; %.1f GB/s, a copy takes %.2f ms; %d op(s) in place of %d",
+		name,
+		r.Rows,
+		r.Cols,
+		r.Threads,
+		r.ApartMS,
+		r.FusedMS,
+		r.ApartMS/r.FusedMS,
+		hand,
+		r.FusedGBs,
+		r.BoundMS,
+		r.Loops,
+		r.Nodes,
+	)
 }
 
 // subject is a function in primitive ops and the same by one op, if there is one.
@@ -76,8 +89,18 @@ func subjects() map[string]subject {
 	return map[string]subject{
 		"rmsnorm":   {withWeights(1), rmsNormApart, rmsNormHand, 2},
 		"layernorm": {withWeights(2), layerNormApart, layerNormHand, 3},
-		"softmax":   {matrix(1), one(softmaxApart), one(func(x *op.Tensor) *op.Tensor { return op.Softmax(x, -1) }), 1},
-		"gelu":      {matrix(1), one(geluApart), one(func(x *op.Tensor) *op.Tensor { return op.GELU(x, "tanh") }), 1},
+		"softmax": {
+			matrix(1),
+			one(softmaxApart),
+			one(func(x *op.Tensor) *op.Tensor { return op.Softmax(x, -1) }),
+			1,
+		},
+		"gelu": {
+			matrix(1),
+			one(geluApart),
+			one(func(x *op.Tensor) *op.Tensor { return op.GELU(x, "tanh") }),
+			1,
+		},
 		"swiglu": {matrix(2), func(in []*op.Tensor) []*op.Tensor {
 			return []*op.Tensor{op.Mul(op.Mul(in[0], op.Sigmoid(in[0])), in[1])}
 		}, func(in []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.SwiGLU(in[0], in[1])} }, 2},

@@ -242,8 +242,14 @@ func (t trial) call(g *comm.Group) (func() error, error) {
 func (t trial) measured(seconds []float64) cluster.Measurement {
 	slices.Sort(seconds)
 	n := len(seconds)
-	m := cluster.Measurement{What: t.what, Between: t.between, Members: len(t.groups[0]), Bytes: float64(t.bytes),
-		Shared: len(t.groups) > 1, Seconds: seconds[n/2]}
+	m := cluster.Measurement{
+		What:    t.what,
+		Between: t.between,
+		Members: len(t.groups[0]),
+		Bytes:   float64(t.bytes),
+		Shared:  len(t.groups) > 1,
+		Seconds: seconds[n/2],
+	}
 	m.Spread = round((seconds[n*3/4] - seconds[n/4]) / 2 / m.Seconds)
 	if t.what == "message" {
 		m.Seconds /= 2

@@ -21,13 +21,17 @@ func TestFit(t *testing.T) {
 			Spread: 0.1}}
 		for _, k := range []cluster.Kind{cluster.AllGather, cluster.ReduceScatter} {
 			for _, bytes := range []float64{4096, 16 << 20} {
-				measured = append(measured, cluster.Measurement{What: k.String(), Between: OneHost, Members: n, Bytes: bytes,
-					Seconds: hw.Collective(k, bytes, cluster.Axis{Size: n, Stride: 1}).Seconds, Spread: 0.1})
+				measured = append(
+					measured,
+					cluster.Measurement{What: k.String(), Between: OneHost, Members: n, Bytes: bytes,
+						Seconds: hw.Collective(k, bytes, cluster.Axis{Size: n, Stride: 1}).Seconds, Spread: 0.1},
+				)
 			}
 		}
 		got, ok := Fit(measured, OneHost)
 		near := func(a, b float64) bool { return math.Abs(a-b) < 0.05*b }
-		if !ok || !near(got.Bandwidth, 3e9) || !near(got.Latency, 20e-6) || !near(got.Setup, 30e-6) || got.Spread != 0.1 {
+		if !ok || !near(got.Bandwidth, 3e9) || !near(got.Latency, 20e-6) || !near(got.Setup, 30e-6) ||
+			got.Spread != 0.1 {
 			t.Errorf("%d members: got %+v, want %+v", n, got, want)
 		}
 		if _, ok := Fit(measured, Hosts); ok {
@@ -52,7 +56,8 @@ func TestDiscovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(c.Groups) != 2 || c.Groups[0].Hosts != 2 || c.Groups[0].Devices != 2 || c.Groups[0].Device.Memory != 8e9 ||
-		c.Groups[0].Fabric.Latency != 1e-5 || c.Groups[1].NIC.Latency != 1e-4 || c.Groups[1].NIC.Kind != "eth" {
+		c.Groups[0].Fabric.Latency != 1e-5 || c.Groups[1].NIC.Latency != 1e-4 ||
+		c.Groups[1].NIC.Kind != "eth" {
 		t.Errorf("got %s", c.YAML())
 	}
 	back, err := cluster.ParseYAML(c.YAML())
@@ -60,7 +65,12 @@ func TestDiscovered(t *testing.T) {
 		t.Errorf("got %v and %s", err, cmp.Diff(c, back))
 	}
 	gpu := discover.Info{Memory: 1e12, GPUs: []discover.GPU{
-		{Name: "NVIDIA H200", Memory: 150e9, NVLinks: 18, NVLink: 25e9}, {Name: "NVIDIA H200"}}, NICs: []discover.NIC{{Kind: "ib", Up: true, Speed: 400e9}, {Kind: "ib", Up: true,
+		{
+			Name:    "NVIDIA H200",
+			Memory:  150e9,
+			NVLinks: 18,
+			NVLink:  25e9,
+		}, {Name: "NVIDIA H200"}}, NICs: []discover.NIC{{Kind: "ib", Up: true, Speed: 400e9}, {Kind: "ib", Up: true,
 		Speed: 400e9}, {Kind: "eth", Up: true, Virtual: true, Speed: 10e9}}}
 	g := Discovered([]Process{{Host: "a", Machine: gpu}}, nil).Groups[0]
 	if g.Device.Name != "H200-SXM-141GB" || g.Devices != 2 || g.Fabric.Bandwidth != 450e9 || g.NICs != 2 ||

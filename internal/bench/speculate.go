@@ -24,8 +24,15 @@ type SpeculateResult struct {
 }
 
 func (r SpeculateResult) String() string {
-	return fmt.Sprintf("%-5s %d guesses: %7.1f tokens/s, without %7.1f: ratio %.2f; %.0f%% of the guesses were right",
-		r.Weights, r.Guesses, r.Guessing, r.Plain, r.Ratio, 100*r.Right)
+	return fmt.Sprintf(
+		"%-5s %d guesses: %7.1f tokens/s, without %7.1f: ratio %.2f; %.0f%% of the guesses were right",
+		r.Weights,
+		r.Guesses,
+		r.Guessing,
+		r.Plain,
+		r.Ratio,
+		100*r.Right,
+	)
 }
 
 // Speculate times c.Runs tokens of a model whose text repeats itself: random weights, of which attention's
@@ -89,7 +96,11 @@ func warm(e *engine.Engine, vocab int) ([]int32, error) {
 			return text, nil
 		}
 	}
-	return nil, fmt.Errorf("the text does not repeat itself within %d tokens: want a vocabulary below %d", len(text), vocab)
+	return nil, fmt.Errorf(
+		"the text does not repeat itself within %d tokens: want a vocabulary below %d",
+		len(text),
+		vocab,
+	)
 }
 
 // tokenSpeed is the tokens a second after the first: the prompt lies in pages by then.

@@ -30,13 +30,16 @@ func matrix(b *ir.Builder, name string, shape ...int) *ir.Value {
 	return b.Param(name, ir.Type{DType: array.F32, Shape: shape})
 }
 
-// TestParallelBlock: attention and the MLP of a parallel block run on different devices, each with its weights;
-// in a block where one follows the other there is nothing to gain.
+// TestParallelBlock: attention and the MLP of a parallel block run on different devices, each with its
+// weights; in a block where one follows the other there is nothing to gain.
 func TestParallelBlock(t *testing.T) {
 	const n = 64
 	f := build(t, func(b *ir.Builder) []*ir.Value {
 		x := matrix(b, "x", n, n)
-		scores := op.Softmax(op.MatMul(op.MatMul(x, matrix(b, "q", n, n)), op.Transpose(op.MatMul(x, matrix(b, "k", n, n)), 1, 0)), -1)
+		scores := op.Softmax(
+			op.MatMul(op.MatMul(x, matrix(b, "q", n, n)), op.Transpose(op.MatMul(x, matrix(b, "k", n, n)), 1, 0)),
+			-1,
+		)
 		attention := op.MatMul(scores, matrix(b, "v", n, n))
 		mlp := op.MatMul(op.ReLU(op.MatMul(x, matrix(b, "up", n, 2*n))), matrix(b, "down", 2*n, n))
 		return []*ir.Value{op.Add(x, op.Add(attention, mlp))}
@@ -64,8 +67,8 @@ func TestParallelBlock(t *testing.T) {
 	}
 }
 
-// TestBruteForce: on small random programs the plan is close to the best of all places for its nodes, and never
-// better, and what it writes is a program in which values change devices as often as it says.
+// TestBruteForce: on small random programs the plan is close to the best of all places for its nodes, and
+// never better, and what it writes is a program in which values change devices as often as it says.
 func TestBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	worst := 1.0

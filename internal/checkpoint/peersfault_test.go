@@ -165,9 +165,17 @@ func TestPeerKilled(t *testing.T) {
 					t.Errorf("process %d of %d before change %d: got %v, want that all fail", victim, n, at, errs)
 				}
 				if step := checkWhole(t, dir); step < promised {
-					t.Errorf("process %d of %d before change %d: got step %d, want at least %d", victim, n, at, step, promised)
+					t.Errorf(
+						"process %d of %d before change %d: got step %d, want at least %d",
+						victim,
+						n,
+						at,
+						step,
+						promised,
+					)
 				}
-				if err := errors.Join(jobSave(t, dir, commtest.NewLoopback(1, 0), 1, 3, onDisk, nil)...); died && err != nil &&
+				if err := errors.Join(jobSave(t, dir, commtest.NewLoopback(1, 0), 1, 3, onDisk, nil)...); died &&
+					err != nil &&
 					checkWhole(t, dir) == 0 {
 					t.Errorf("process %d of %d before change %d: afterwards: %v", victim, n, at, err)
 				}

@@ -164,13 +164,25 @@ func (c *Cluster) Check() error {
 			return err
 		}
 		if t.Hosts < 0 || bad(t.Over) || bad(t.Latency) {
-			return fmt.Errorf("cluster: tier %q: hosts, oversubscription and latency must be finite and not negative: got %d, %g, %g", t.Name, t.Hosts, t.Over, t.Latency)
+			return fmt.Errorf(
+				"cluster: tier %q: hosts, oversubscription and latency must be finite and not negative: got %d, %g, %g",
+				t.Name,
+				t.Hosts,
+				t.Over,
+				t.Latency,
+			)
 		}
 	}
 	for _, m := range c.Measured {
 		if bad(m.Bytes) || bad(m.Seconds) || bad(m.Spread) || m.Members < 0 {
-			return fmt.Errorf("cluster: measured %s: bytes %g, seconds %g, spread %g and members %d must be finite and not negative",
-				m.What, m.Bytes, m.Seconds, m.Spread, m.Members)
+			return fmt.Errorf(
+				"cluster: measured %s: bytes %g, seconds %g, spread %g and members %d must be finite and not negative",
+				m.What,
+				m.Bytes,
+				m.Seconds,
+				m.Spread,
+				m.Members,
+			)
 		}
 	}
 	return c.checkWires()
@@ -192,7 +204,10 @@ func (g *Group) check() error {
 		return fmt.Errorf("cluster: %s: got %d network cards a host, want 0 to %d", g.Device.Name, g.NICs,
 			maxDevices)
 	case g.Devices > 1 && !(g.Fabric.Bandwidth > 0):
-		return fmt.Errorf("cluster: %s: no bandwidth is known between the devices of a host: give one, like nvlink=450GB/s", g.Device.Name)
+		return fmt.Errorf(
+			"cluster: %s: no bandwidth is known between the devices of a host: give one, like nvlink=450GB/s",
+			g.Device.Name,
+		)
 	case g.NICs > 0 && !(g.NIC.Bandwidth > 0):
 		return fmt.Errorf("cluster: %s: network cards without bandwidth: give one, like ib=400G", g.Device.Name)
 	case bad(g.Memory):
@@ -210,8 +225,15 @@ func (g *Group) check() error {
 func (l *Link) check(of string) error {
 	if bad(l.Bandwidth) || bad(l.Latency) || bad(l.Setup) || bad(l.Efficiency) || l.Efficiency > 1 ||
 		bad(l.Spread) {
-		return fmt.Errorf("cluster: %s: link %q: bandwidth %g, latency %g, setup %g must be finite and not negative, efficiency %g at most 1",
-			of, l.Kind, l.Bandwidth, l.Latency, l.Setup, l.Efficiency)
+		return fmt.Errorf(
+			"cluster: %s: link %q: bandwidth %g, latency %g, setup %g must be finite and not negative, efficiency %g at most 1",
+			of,
+			l.Kind,
+			l.Bandwidth,
+			l.Latency,
+			l.Setup,
+			l.Efficiency,
+		)
 	}
 	return nil
 }

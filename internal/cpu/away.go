@@ -11,8 +11,8 @@ import (
 
 // Away is the parameters and results of a program that lie outside of a device's memory. A parameter is
 // brought in ahead of the first node that reads it, while the one before it is being used, and lives in the
-// arena until the last; one that only ops read which take pieces of it stays away, and they bring in what they
-// need. A result leaves as soon as it is made.
+// arena until the last; one that only ops read which take pieces of it stays away, and they bring in what
+// they need. A result leaves as soon as it is made.
 type Away struct {
 	Params, Results []int
 	// After is, for each of Results, a parameter that it replaces: it does not leave before that has come. -1 is

@@ -56,7 +56,10 @@ func randomProgram(r *rand.Rand, params int) *ir.Func {
 	b := ir.NewBuilder("random")
 	var list []*op.Tensor
 	for i := range params {
-		list = append(list, b.Param(fmt.Sprint("p", i), ir.Type{DType: array.F64, Shape: array.Shape{4, 3 + 4*(i%2)}}))
+		list = append(
+			list,
+			b.Param(fmt.Sprint("p", i), ir.Type{DType: array.F64, Shape: array.Shape{4, 3 + 4*(i%2)}}),
+		)
 	}
 	pick := func() *op.Tensor { return list[r.IntN(len(list))] }
 	for range 3 + r.IntN(20) {
@@ -155,7 +158,16 @@ func TestAwayMemory(t *testing.T) {
 	for i := range n {
 		x := b.Param(fmt.Sprint("slot", i), ir.Type{DType: array.F64, Shape: array.Shape{rows}})
 		results = append(results, op.Tanh(op.Add(op.Tanh(x), x)))
-		away.Params, away.Results, away.After = append(away.Params, i), append(away.Results, i), append(away.After, i)
+		away.Params, away.Results, away.After = append(
+			away.Params,
+			i,
+		), append(
+			away.Results,
+			i,
+		), append(
+			away.After,
+			i,
+		)
 	}
 	f, err := b.Build(results...)
 	if err != nil {

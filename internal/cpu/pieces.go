@@ -40,8 +40,9 @@ type piece struct {
 	done   chan error
 }
 
-// pieces is what an executable has learned of its piecemeal nodes: the piece that each asked for first the last
-// time. Routers choose alike from one batch to the next, so it is fetched while the nodes before are computed.
+// pieces is what an executable has learned of its piecemeal nodes: the piece that each asked for first the
+// last time. Routers choose alike from one batch to the next, so it is fetched while the nodes before are
+// computed.
 type pieces struct {
 	mu    sync.Mutex
 	first map[pieceKey][2]int // offset and length

@@ -12,14 +12,30 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// expertProgram is a mixture of 6 experts, twice, and gradients of the second; weights are parameters 3 and 4.
+// expertProgram is a mixture of 6 experts, twice, and gradients of the second; weights are parameters 3 and
+// 4.
 func expertProgram(t *testing.T) *ir.Func {
 	t.Helper()
 	b := ir.NewBuilder("experts")
 	param := func(name string, d array.DType, shape ...int) *ir.Value {
 		return b.Param(name, ir.Type{DType: d, Shape: shape})
 	}
-	x, choice, weight := param("x", array.F32, 5, 3), param("choice", array.I32, 5, 2), param("weight", array.F32, 5, 2)
+	x, choice, weight := param(
+		"x",
+		array.F32,
+		5,
+		3,
+	), param(
+		"choice",
+		array.I32,
+		5,
+		2,
+	), param(
+		"weight",
+		array.F32,
+		5,
+		2,
+	)
 	gateUp, down := param("gate_up", array.F32, 6, 8, 3), param("down", array.F32, 6, 3, 4)
 	gates := op.Reshape(gateUp, 6, 2, 4, 3)
 	y := op.Experts(op.Experts(x, choice, weight, gates, down), choice, weight, gates, down)
@@ -31,8 +47,8 @@ func expertProgram(t *testing.T) *ir.Func {
 	return f
 }
 
-// TestPieces: of experts that are away only those come in that rows chose, one by one, and the results have the
-// same bits; the arena has no room for them, and what a store cannot read ends the run with its error.
+// TestPieces: of experts that are away only those come in that rows chose, one by one, and the results have
+// the same bits; the arena has no room for them, and what a store cannot read ends the run with its error.
 func TestPieces(t *testing.T) {
 	d := cpu.NewDevice(cpu.Config{Threads: 1})
 	defer d.Close()

@@ -53,7 +53,8 @@ func (s Share) String() string {
 func ParseShare(text string) (Share, error) {
 	list, at, ok := strings.Cut(text, "@")
 	s := Share{CPUs: List(list)}
-	if n, err := fmt.Sscan(at, &s.Node); !ok || n != 1 || err != nil || len(s.CPUs) == 0 || s.Node < -1 || s.Node > 1023 {
+	if n, err := fmt.Sscan(at, &s.Node); !ok || n != 1 || err != nil || len(s.CPUs) == 0 || s.Node < -1 ||
+		s.Node > 1023 {
 		return s, fmt.Errorf("%q: want threads and their node, like 0,1@0", text)
 	}
 	return s, nil

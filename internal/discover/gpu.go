@@ -21,5 +21,11 @@ var nvlinkBytes = map[uint32]float64{1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9
 var pcieBytes = map[uint32]float64{1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 // ancestors is what NVML calls the nearest thing that two GPUs hang on.
-var ancestors = map[uint32]string{0: "one board", 10: "one PCIe switch", 20: "PCIe switches", 30: "a PCIe host bridge",
-	40: "one NUMA node", 50: "another NUMA node"}
+var ancestors = map[uint32]string{
+	0:  "one board",
+	10: "one PCIe switch",
+	20: "PCIe switches",
+	30: "a PCIe host bridge",
+	40: "one NUMA node",
+	50: "another NUMA node",
+}

@@ -17,8 +17,12 @@ func (f files) caches(cpus []int) []Cache {
 		dirs, _ := fs.Glob(f.FS, fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache/index*", cpu))
 		for _, dir := range dirs {
 			shared := f.text(dir + "/shared_cpu_list")
-			c := Cache{Level: f.number(dir+"/level", 0), Type: f.text(dir + "/type"), Bytes: size(f.text(dir + "/size")),
-				Threads: max(1, len(List(shared)))}
+			c := Cache{
+				Level:   f.number(dir+"/level", 0),
+				Type:    f.text(dir + "/type"),
+				Bytes:   size(f.text(dir + "/size")),
+				Threads: max(1, len(List(shared))),
+			}
 			key := fmt.Sprint(c.Level, c.Type, shared)
 			if c.Bytes == 0 || seen[key] {
 				continue

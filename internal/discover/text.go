@@ -24,8 +24,17 @@ func (m Info) String() string {
 		line("network", "%s", n)
 	}
 	for i, g := range m.GPUs {
-		line("gpu", "%d: %s, %.1f GB, %d NVLink(s) of %.0f GB/s, PCIe %.0f GB/s%s", i, g.Name, g.Memory/1e9, g.NVLinks,
-			g.NVLink/1e9, g.PCIe/1e9, g.ways(i))
+		line(
+			"gpu",
+			"%d: %s, %.1f GB, %d NVLink(s) of %.0f GB/s, PCIe %.0f GB/s%s",
+			i,
+			g.Name,
+			g.Memory/1e9,
+			g.NVLinks,
+			g.NVLink/1e9,
+			g.PCIe/1e9,
+			g.ways(i),
+		)
 	}
 	if m.NoGPUs != "" {
 		line("gpu", "none: %s", m.NoGPUs)

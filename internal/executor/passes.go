@@ -32,11 +32,17 @@ func (c Config) CheckPasses() error {
 	case !l.Explicit:
 		return nil
 	case c.splitsTensors() && l.Has(pass.JoinName):
-		return fmt.Errorf("strategy: fused_passes: %s with tp=%d: weights that are split cannot be joined: leave it "+
-			"out, or want tp=1", pass.JoinName, c.Strategy.TP)
+		return fmt.Errorf(
+			"strategy: fused_passes: %s with tp=%d: weights that are split cannot be joined: leave it "+
+				"out, or want tp=1",
+			pass.JoinName,
+			c.Strategy.TP,
+		)
 	case c.Backend != nil && l.Has(pass.LoopsName):
-		return fmt.Errorf("strategy: fused_passes: %s with a backend: its compiler makes loops itself: leave it out",
-			pass.LoopsName)
+		return fmt.Errorf(
+			"strategy: fused_passes: %s with a backend: its compiler makes loops itself: leave it out",
+			pass.LoopsName,
+		)
 	}
 	return nil
 }

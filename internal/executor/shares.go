@@ -39,7 +39,9 @@ func ShareRows(rows int, shares []Share) ([]int, error) {
 func (c Config) CheckMixed() error {
 	switch {
 	case len(c.RankBackends) > 0 && c.Strategy == nil:
-		return fmt.Errorf("trainer: RankBackends are of a pipeline's ranks: want a Strategy with PP, or Backend alone")
+		return fmt.Errorf(
+			"trainer: RankBackends are of a pipeline's ranks: want a Strategy with PP, or Backend alone",
+		)
 	case len(c.RankBackends) > 0 && len(c.RankBackends) > max(c.Strategy.PP, 1):
 		return fmt.Errorf("trainer: RankBackends of %d ranks: the strategy has pp=%d", len(c.RankBackends),
 			max(c.Strategy.PP, 1))

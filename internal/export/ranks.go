@@ -44,7 +44,11 @@ export SLURM_HOSTFILE=$PWD/ranks.txt
 srun --distribution=arbitrary --ntasks=%d --mpi=pmi2 galley train --plan plan.yaml
 `, strings.Join(hosts, " "), len(order))
 	default:
-		return "", fmt.Errorf("export: unknown launcher %q: want one of %s", launcher, strings.Join(Launchers(), ", "))
+		return "", fmt.Errorf(
+			"export: unknown launcher %q: want one of %s",
+			launcher,
+			strings.Join(Launchers(), ", "),
+		)
 	}
 	return b.String(), nil
 }

@@ -15,7 +15,10 @@ func Arrange(m models.Model, s strategy.Strategy, seq int) (models.Model, []stri
 		return m, nil, err
 	}
 	if s.Offload.Experts > 0 && m.Config().Experts == 0 {
-		return nil, nil, fmt.Errorf("offload of experts: %s has none: want optimizer or parameters", m.Config().Family)
+		return nil, nil, fmt.Errorf(
+			"offload of experts: %s has none: want optimizer or parameters",
+			m.Config().Family,
+		)
 	}
 	want := models.Layout{Experts: s.EP}
 	if s.CP > 1 {

@@ -32,7 +32,9 @@ func GBNF(text string) (*Grammar, error) {
 		p.err = p.builder.err
 	}
 	if p.err == nil && p.g.recursesLeft() {
-		p.err = errors.New("a rule begins with itself, or repeats what may be empty: want one that takes something first")
+		p.err = errors.New(
+			"a rule begins with itself, or repeats what may be empty: want one that takes something first",
+		)
 	}
 	if p.err != nil {
 		return nil, p.err

@@ -69,7 +69,10 @@ func general() []Listing {
 			a.rm(vmovssTo, x, 0, 0, mem{base: rdx, index: rax, scale: 4, disp: 0x1000})
 		}),
 		one("vbroadcastss zmm17, xmm3", func(a *asm) { a.rr(vbroadcastss, full, 17, 0, 3) }),
-		one("vbroadcastss zmm17, dword ptr [rdx+0x1000]", func(a *asm) { a.rm(vbroadcastss, full, 17, 0, at(rdx, 0x1000)) }),
+		one(
+			"vbroadcastss zmm17, dword ptr [rdx+0x1000]",
+			func(a *asm) { a.rm(vbroadcastss, full, 17, 0, at(rdx, 0x1000)) },
+		),
 		one("vbroadcastss ymm7, dword ptr [rax+0x1000]", func(a *asm) {
 			a.rm(vbroadcastss, form{length: 1, imm: -1}, 7, 0, at(rax, 0x1000))
 		}),
@@ -82,7 +85,10 @@ func general() []Listing {
 			a.rm(vmovupsTo, masked, 9, 0, mem{base: r12, index: rcx, scale: 4, disp: 0x1000})
 		}),
 		one("vmulps zmm9, zmm21, [rdx+0x1000]{1to16}", func(a *asm) { a.rm(vmulps, lane, 9, 21, at(rdx, 0x1000)) }),
-		one("vaddps ymm1, ymm30, ymm2", func(a *asm) { a.rr(vaddps, form{length: 1, evex: true, imm: -1}, 1, 30, 2) }),
+		one(
+			"vaddps ymm1, ymm30, ymm2",
+			func(a *asm) { a.rr(vaddps, form{length: 1, evex: true, imm: -1}, 1, 30, 2) },
+		),
 	}
 	for _, s := range []struct {
 		name string

@@ -88,8 +88,24 @@ type lister struct {
 	imm, scalar  bool
 }
 
-var generalNames = []string{"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
-	"r13", "r14", "r15"}
+var generalNames = []string{
+	"rax",
+	"rcx",
+	"rdx",
+	"rbx",
+	"rsp",
+	"rbp",
+	"rsi",
+	"rdi",
+	"r8",
+	"r9",
+	"r10",
+	"r11",
+	"r12",
+	"r13",
+	"r14",
+	"r15",
+}
 
 // vector is a register's name at a width: 0 xmm, 1 ymm, 2 zmm.
 func vector(r, length int) string { return [3]string{"xmm", "ymm", "zmm"}[length] + fmt.Sprint(r) }

@@ -53,7 +53,9 @@ var formulas = []formula{one((*lane.Builder).Exp), one((*lane.Builder).Tanh), on
 
 // drawProgram is a random program with its streams for so many rows; results begin at the second answer.
 func drawProgram(t *rapid.T) *Program {
-	p := &Program{Cols: rapid.SampledFrom([]int{1, 3, 8, 16, 17, 31, 64, 65, 100, 200, 4096, 4097, 9000}).Draw(t, "cols")}
+	p := &Program{
+		Cols: rapid.SampledFrom([]int{1, 3, 8, 16, 17, 31, 64, 65, 100, 200, 4096, 4097, 9000}).Draw(t, "cols"),
+	}
 	stream := func(level Level) {
 		p.Values = append(p.Values, Value{Kind: Stream, Level: level, Stream: p.Streams})
 		p.Streams++

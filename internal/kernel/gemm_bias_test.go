@@ -66,7 +66,17 @@ func testGemmNarrow[T Float](t *testing.T, set *gemmSet, tolerance float64) {
 			g.runOn(&gemmSets[len(gemmSets)-1], nil)
 			for e := range got {
 				if d := math.Abs(float64(got[e] - g.C[e])); !(d <= tolerance*(1+math.Abs(float64(g.C[e])))) {
-					t.Fatalf("way %d, %d×%d×%d, gap %d, element %d: got %v, want %v", i, g.M, g.N, g.K, gap, e, got[e], g.C[e])
+					t.Fatalf(
+						"way %d, %d×%d×%d, gap %d, element %d: got %v, want %v",
+						i,
+						g.M,
+						g.N,
+						g.K,
+						gap,
+						e,
+						got[e],
+						g.C[e],
+					)
 				}
 			}
 		}

@@ -9,7 +9,19 @@ import (
 
 // TestTanh64 holds the vectors of float64 to the library's function, from the smallest numbers to infinity.
 func TestTanh64(t *testing.T) {
-	xs := []float64{0, math.Copysign(0, -1), 5e-324, -1e-310, math.Inf(1), math.Inf(-1), 19, 19.5, 20, 710, 1e300}
+	xs := []float64{
+		0,
+		math.Copysign(0, -1),
+		5e-324,
+		-1e-310,
+		math.Inf(1),
+		math.Inf(-1),
+		19,
+		19.5,
+		20,
+		710,
+		1e300,
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
 		xs = append(xs, (2*r.Float64()-1)*math.Pow(10, float64(r.IntN(20)-17)))

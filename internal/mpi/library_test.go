@@ -13,8 +13,8 @@ import (
 
 func init() { workers["library"] = libraryCalls }
 
-// libraryCalls calls the library's own all-reduce between barriers of ours, as galley bench comm does: the notes
-// of a barrier must be on their way before a call that waits for the other process.
+// libraryCalls calls the library's own all-reduce between barriers of ours, as galley bench comm does: the
+// notes of a barrier must be on their way before a call that waits for the other process.
 func libraryCalls(p *process.Process, e *Engine) error {
 	w, err := p.NewWorld([]int{0, 1})
 	if err != nil {

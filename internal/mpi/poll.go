@@ -89,8 +89,13 @@ func (e *Engine) poll() bool {
 		e.status = append(e.status, make([]byte, e.lib.statusBytes)...)
 	}
 	var count int32
-	code := e.lib.testsome.call(uintptr(n), uintptr(unsafe.Pointer(&e.handles[0])), uintptr(unsafe.Pointer(&count)),
-		uintptr(unsafe.Pointer(&e.indices[0])), uintptr(unsafe.Pointer(&e.status[0])))
+	code := e.lib.testsome.call(
+		uintptr(n),
+		uintptr(unsafe.Pointer(&e.handles[0])),
+		uintptr(unsafe.Pointer(&count)),
+		uintptr(unsafe.Pointer(&e.indices[0])),
+		uintptr(unsafe.Pointer(&e.status[0])),
+	)
 	if count <= 0 || count == e.lib.undefined {
 		return false
 	}

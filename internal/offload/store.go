@@ -41,7 +41,13 @@ func checkPart(types []ir.Type, i, offset int, into []byte) error {
 		return fmt.Errorf("offload: get: got tensor %d, want one of %d", i, len(types))
 	}
 	if n := types[i].Bytes(); offset < 0 || offset > n || len(into) > n-offset {
-		return fmt.Errorf("offload: get: tensor %d: got %d bytes from %d on, want some of %d", i, len(into), offset, n)
+		return fmt.Errorf(
+			"offload: get: tensor %d: got %d bytes from %d on, want some of %d",
+			i,
+			len(into),
+			offset,
+			n,
+		)
 	}
 	return nil
 }

@@ -54,8 +54,10 @@ func (m *Model) Adapter(layers []models.AdapterLayer) (*Adapter, error) {
 				found = found || n
 			}
 			if !found {
-				return nil, fmt.Errorf("adapter: %s: an adapter of it cannot be served: want layers of attention and MLPs",
-					l.Weight)
+				return nil, fmt.Errorf(
+					"adapter: %s: an adapter of it cannot be served: want layers of attention and MLPs",
+					l.Weight,
+				)
 			}
 		}
 		a.devices = append(a.devices, parts)
@@ -64,7 +66,11 @@ func (m *Model) Adapter(layers []models.AdapterLayer) (*Adapter, error) {
 }
 
 // put packs what a layer's change is to the pieces of a product; it reports whether the layer has some.
-func (a *Adapter) put(parts map[pieceKey]lowRank, p projection, l models.AdapterLayer) (found bool, err error) {
+func (a *Adapter) put(
+	parts map[pieceKey]lowRank,
+	p projection,
+	l models.AdapterLayer,
+) (found bool, err error) {
 	at := 0
 	for _, piece := range p.pieces {
 		if piece.weight.Name != l.Weight {

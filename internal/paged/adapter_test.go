@@ -49,7 +49,15 @@ func TestAdapter(t *testing.T) {
 		{"deepseek_v3", models.AdapterConfig{Rank: 2, Targets: []string{"q_a_proj", "kv_b_proj", "o_proj"}}},
 	} {
 		s := session(t)
-		plain, merged := model(t, c.family, nn.Config{Scope: s, Seed: 7}), model(t, c.family, nn.Config{Scope: s, Seed: 7})
+		plain, merged := model(
+			t,
+			c.family,
+			nn.Config{Scope: s, Seed: 7},
+		), model(
+			t,
+			c.family,
+			nn.Config{Scope: s, Seed: 7},
+		)
 		layers, err := models.ReadAdapter(adapter(t, merged, s, c.AdapterConfig, 3), plain)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +80,11 @@ func TestAdapter(t *testing.T) {
 			base := append([]float32(nil), alone(p, ids)...)
 			step := paged.NewStep(p, paged.NewCache(p, 6), 80)
 			got := step.Run([]paged.Sequence{
-				{Pages: []int32{0, 1, 2}, Tokens: ids, Want: 40}, {Pages: []int32{3, 4, 5}, Tokens: ids, Want: 40, Adapter: a}})
+				{
+					Pages:  []int32{0, 1, 2},
+					Tokens: ids,
+					Want:   40,
+				}, {Pages: []int32{3, 4, 5}, Tokens: ids, Want: 40, Adapter: a}})
 			far := 0.0
 			for i, x := range array.Data[float32](want) {
 				if math.Float32bits(got[i]) != math.Float32bits(base[i]) {

@@ -24,8 +24,17 @@ func (b *builder) heads(h nn.Heads, valueDim, turned int) heads {
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(h.Dim))
 	}
-	return heads{queries: b.share(h.Queries).len(), keys: b.ownKeys(h.Keys).len(), all: h.Queries, dim: h.Dim, valueDim: valueDim, scale: float32(scale),
-		cap: float32(h.Cap), window: h.Window, rope: newRope(h, turned)}
+	return heads{
+		queries:  b.share(h.Queries).len(),
+		keys:     b.ownKeys(h.Keys).len(),
+		all:      h.Queries,
+		dim:      h.Dim,
+		valueDim: valueDim,
+		scale:    float32(scale),
+		cap:      float32(h.Cap),
+		window:   h.Window,
+		rope:     newRope(h, turned),
+	}
 }
 
 // attention makes queries, keys and values of the stream, and the stream of what they give.

@@ -33,7 +33,10 @@ func (b *builder) mixture(l *nn.MoE) mlp {
 		return m
 	}
 	for e := range up {
-		m.experts = append(m.experts, gated{up: up[e], down: down[e], inner: n, act: act, silu: l.Config.Act == nil})
+		m.experts = append(
+			m.experts,
+			gated{up: up[e], down: down[e], inner: n, act: act, silu: l.Config.Act == nil},
+		)
 	}
 	if l.Shared != nil {
 		g := b.mlp(l.Shared).(gated)

@@ -56,8 +56,8 @@ func (b *builder) activation() func(dst, x []float32) {
 	return nil
 }
 
-// gated is down(act(gate(x))·up(x)), gate and up in one product; inner is the columns in between, those of all
-// devices.
+// gated is down(act(gate(x))·up(x)), gate and up in one product; inner is the columns in between, those of
+// all devices.
 type gated struct {
 	up, down projection
 	inner    int

@@ -240,7 +240,10 @@ func TestSharedSteps(t *testing.T) {
 						table[j] = int32(order[i*perSeq+j])
 					}
 					who = append(who, i)
-					seqs = append(seqs, paged.Sequence{Pages: table, Start: done[i], Tokens: all[i][done[i] : done[i]+n], Want: n})
+					seqs = append(
+						seqs,
+						paged.Sequence{Pages: table, Start: done[i], Tokens: all[i][done[i] : done[i]+n], Want: n},
+					)
 				}
 				got := step.Run(seqs)
 				for j, q := range seqs {

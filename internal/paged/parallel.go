@@ -58,8 +58,13 @@ func (b *builder) divides(p models.Parts) error {
 	for _, l := range p.Layers {
 		h := headsOf(l.Attention)
 		if h.Queries%n != 0 || h.Keys%n != 0 && n%h.Keys != 0 {
-			return fmt.Errorf("tp %d: heads: the model has %d, and %d of keys and values: want a divisor of the first "+
-				"that divides the second or is a multiple of it", n, h.Queries, h.Keys)
+			return fmt.Errorf(
+				"tp %d: heads: the model has %d, and %d of keys and values: want a divisor of the first "+
+					"that divides the second or is a multiple of it",
+				n,
+				h.Queries,
+				h.Keys,
+			)
 		}
 		if a, ok := l.Attention.(*nn.Attention); ok && (a.QWide != nil || a.KWide != nil) {
 			return fmt.Errorf("tp %d: the model normalises all heads of a token together: want tp 1", n)

@@ -164,7 +164,10 @@ func (g *Grouping) joinReaders() {
 			readers[v] = append(readers[v], i)
 		}
 	}
-	slices.SortStableFunc(values, func(a, b *ir.Value) int { return cmp.Compare(b.Type().Bytes(), a.Type().Bytes()) })
+	slices.SortStableFunc(
+		values,
+		func(a, b *ir.Value) int { return cmp.Compare(b.Type().Bytes(), a.Type().Bytes()) },
+	)
 	for _, v := range values {
 		list := readers[v]
 		if len(list) > 16 { // a value that everybody reads, such as a mask: all pairs are too many

@@ -31,8 +31,12 @@ func randomLoops(t *rapid.T) *ir.Func {
 	f32 := func(s array.Shape) *op.Tensor { return b.Param("", ir.Type{DType: array.F32, Shape: s}) }
 	values := []*op.Tensor{f32(shapes[0]), f32(shapes[1])}
 	for range rapid.IntRange(0, 3).Draw(t, "params") {
-		dtype := rapid.SampledFrom([]array.DType{array.F32, array.F32, array.BF16, array.F16}).Draw(t, "param dtype")
-		values = append(values, b.Param("", ir.Type{DType: dtype, Shape: rapid.SampledFrom(shapes).Draw(t, "shape")}))
+		dtype := rapid.SampledFrom([]array.DType{array.F32, array.F32, array.BF16, array.F16}).
+			Draw(t, "param dtype")
+		values = append(
+			values,
+			b.Param("", ir.Type{DType: dtype, Shape: rapid.SampledFrom(shapes).Draw(t, "shape")}),
+		)
 	}
 	var truths []*op.Tensor
 	one := func() *op.Tensor {
@@ -77,12 +81,29 @@ func fits(x, y *op.Tensor) bool {
 }
 
 func drawOp(t *rapid.T, b *ir.Builder, x, y *op.Tensor, truths *[]*op.Tensor, split int) *op.Tensor {
-	unary := []func(*op.Tensor) *op.Tensor{op.Exp, op.Tanh, op.Neg, op.Square, op.Abs, op.Sigmoid, op.ReLU, op.Erf,
-		op.Log1p, op.Softplus, op.Floor, op.SiLU, op.Sqrt, op.Rsqrt, op.Reciprocal, op.Expm1, op.Log,
+	unary := []func(*op.Tensor) *op.Tensor{
+		op.Exp,
+		op.Tanh,
+		op.Neg,
+		op.Square,
+		op.Abs,
+		op.Sigmoid,
+		op.ReLU,
+		op.Erf,
+		op.Log1p,
+		op.Softplus,
+		op.Floor,
+		op.SiLU,
+		op.Sqrt,
+		op.Rsqrt,
+		op.Reciprocal,
+		op.Expm1,
+		op.Log,
 		func(x *op.Tensor) *op.Tensor { return op.GELU(x, "tanh") },
 		func(x *op.Tensor) *op.Tensor { return op.GELU(x, "none") },
 		func(x *op.Tensor) *op.Tensor { return op.AddScalar(x, 0.5) },
-		func(x *op.Tensor) *op.Tensor { return op.MulScalar(x, -1.25) }}
+		func(x *op.Tensor) *op.Tensor { return op.MulScalar(x, -1.25) },
+	}
 	binary := []func(x, y *op.Tensor) *op.Tensor{op.Add, op.Sub, op.Mul, op.Div, op.Maximum, op.Minimum}
 	compare := []func(x, y *op.Tensor) *op.Tensor{op.Less, op.Greater, op.LessEqual, op.GreaterEqual, op.Equal,
 		op.NotEqual}
@@ -317,8 +338,11 @@ func TestGroupsKeepMeetings(t *testing.T) {
 
 // TestLabel names a loop by what is in it.
 func TestLabel(t *testing.T) {
-	f, err := ir.Parse("func f(%0: f32[64,64]) {\n%1 = exp %0\n%2 = sum{dims=[1]} %1\n%3 = reshape{shape=[64,1]} %2\n"+
-		"%4 = div %1 %3\nreturn %4\n}", op.Lookup)
+	f, err := ir.Parse(
+		"func f(%0: f32[64,64]) {\n%1 = exp %0\n%2 = sum{dims=[1]} %1\n%3 = reshape{shape=[64,1]} %2\n"+
+			"%4 = div %1 %3\nreturn %4\n}",
+		op.Lookup,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

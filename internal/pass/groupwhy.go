@@ -72,9 +72,19 @@ func (g *Grouping) whyLoop(u *unit) string {
 	if n := len(u.again); n > 0 {
 		again = fmt.Sprintf(", %d computed again", n)
 	}
-	return fmt.Sprintf("loop of %s: %d rows of %d, %d phase(s)%s; %s in place of %s, %.0f µs in place of %.0f; %s",
-		strings.Join(ops, ", "), u.plan.Rows, u.plan.Cols, u.plan.Phases, again, bytesText(c.bytes),
-		bytesText(c.apart), c.time, c.apartTime, op.FusedHow(op.Fused(body)))
+	return fmt.Sprintf(
+		"loop of %s: %d rows of %d, %d phase(s)%s; %s in place of %s, %.0f µs in place of %.0f; %s",
+		strings.Join(ops, ", "),
+		u.plan.Rows,
+		u.plan.Cols,
+		u.plan.Phases,
+		again,
+		bytesText(c.bytes),
+		bytesText(c.apart),
+		c.time,
+		c.apartTime,
+		op.FusedHow(op.Fused(body)),
+	)
 }
 
 // escapes is the values of a unit that others read.

@@ -53,8 +53,14 @@ func (c *Class) resolve(g Config) (Config, error) {
 		return g, err
 	}
 	if g.Ranks*g.Chunks > mostStages || g.Micros > mostMicros || g.Ranks*g.Chunks*g.Micros > mostCells {
-		return g, fmt.Errorf("schedule %s: %d stages of %d micro-batches: want at most %d stages and a product of at most %d",
-			c.Name, g.Ranks*g.Chunks, g.Micros, mostStages, mostCells)
+		return g, fmt.Errorf(
+			"schedule %s: %d stages of %d micro-batches: want at most %d stages and a product of at most %d",
+			c.Name,
+			g.Ranks*g.Chunks,
+			g.Micros,
+			mostStages,
+			mostCells,
+		)
 	}
 	return g, nil
 }

@@ -76,8 +76,8 @@ func (c Config) scaledError(w []float32, in int, s []float32, squares []float64)
 	return sum
 }
 
-// RoundWeighted rounds a matrix [out, in] to the nearest, by the scale of each group that leaves the least sum
-// of squared errors by the weights of columns, among some that cut the largest elements.
+// RoundWeighted rounds a matrix [out, in] to the nearest, by the scale of each group that leaves the least
+// sum of squared errors by the weights of columns, among some that cut the largest elements.
 func RoundWeighted(c Config, w []float32, out, in int, weights []float64) Matrix {
 	m := Empty(c, out, in)
 	n := m.Groups()

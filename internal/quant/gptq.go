@@ -141,8 +141,8 @@ func Compensate(c Config, w []float32, out, in int, h *Hessian) (Matrix, error) 
 	return m, nil
 }
 
-// bestScale is the scale with the least sum of squared errors among some that cut the largest elements; weights
-// say how much an element's counts, nil that all count alike.
+// bestScale is the scale with the least sum of squared errors among some that cut the largest elements;
+// weights say how much an element's counts, nil that all count alike.
 func (c Config) bestScale(w []float32, weights []float64) float32 {
 	full := c.scaleOf(w)
 	best, least := full, math.Inf(1)

@@ -54,7 +54,8 @@ type Config struct {
 	Skip func(stage int, n *ir.Node) bool
 	// Sum is the type of a weight's running sum of gradients; nil is the weight's own.
 	Sum func(weight int) ir.Type
-	// Optimize, where set, is run on a stage's program in place of all passes; what nobody needs goes in any case.
+	// Optimize, where set, is run on a stage's program in place of all passes; what nobody needs goes in any
+	// case.
 	Optimize func(*ir.Func) (*ir.Func, error)
 }
 

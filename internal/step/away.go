@@ -11,10 +11,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Away is the parts of a step's tensors, from 0 to 1, that lie outside of the devices' memory: of the weights,
-// of the optimizer's slots, and of what forward passes leave for backward ones. Programs bring them in when
-// they are used, one ahead of its turn. Experts is of the weights that ops read by pieces, those of experts, and
-// of their slots: of these weights only the pieces that are used come in.
+// Away is the parts of a step's tensors, from 0 to 1, that lie outside of the devices' memory: of the
+// weights, of the optimizer's slots, and of what forward passes leave for backward ones. Programs bring them
+// in when they are used, one ahead of its turn. Experts is of the weights that ops read by pieces, those of
+// experts, and of their slots: of these weights only the pieces that are used come in.
 type Away struct{ Weights, Slots, Activations, Experts float64 }
 
 // share chooses tensors whose bytes are at most a part of all, spread evenly over their order.
@@ -39,8 +39,10 @@ func (b *builder) chooseAway() error {
 	weights, slots := share{part: b.c.Away.Weights}, share{part: b.c.Away.Slots}
 	banks, experts := expertWeights(b.c.Forwards[0], len(b.c.Weights)), share{part: b.c.Away.Experts}
 	if b.c.Away.Experts > 0 && !slices.Contains(banks, true) {
-		return errors.New("step: offload of experts: the program has none that rows choose: want weights or slots, " +
-			"or experts as one op (MoEConfig.Fused)")
+		return errors.New(
+			"step: offload of experts: the program has none that rows choose: want weights or slots, " +
+				"or experts as one op (MoEConfig.Fused)",
+		)
 	}
 	for i, w := range b.c.Weights {
 		bank := banks[i] && experts.takes(w.Type.Bytes())

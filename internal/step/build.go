@@ -111,8 +111,11 @@ func (b *builder) stages(split func(*ir.Func, stage.Config) ([]*stage.Stage, err
 		if err != nil {
 			return err
 		}
-		stages, err := split(f, stage.Config{Weights: len(b.c.Weights), Cuts: cuts, Use: b.use, Skip: b.skip, Optimize: b.c.Program,
-			Sum: b.c.SumType})
+		stages, err := split(
+			f,
+			stage.Config{Weights: len(b.c.Weights), Cuts: cuts, Use: b.use, Skip: b.skip, Optimize: b.c.Program,
+				Sum: b.c.SumType},
+		)
 		if err != nil {
 			return err
 		}

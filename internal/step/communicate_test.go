@@ -26,7 +26,10 @@ func TestBuckets(t *testing.T) {
 				if !reflect.DeepEqual(got.losses, want.losses) || !reflect.DeepEqual(got.state, want.state) {
 					t.Errorf("bucket %d: losses are %v, want %v and the same state", bytes, got.losses, want.losses)
 				}
-				if n, most := p.Load(0).Collectives, alone.Load(0).Collectives; bytes > 1000 && x.dp != 3 && x.ranks == 1 && x.zero > 0 && n >= most {
+				if n, most := p.Load(0).Collectives, alone.Load(0).Collectives; bytes > 1000 && x.dp != 3 &&
+					x.ranks == 1 &&
+					x.zero > 0 &&
+					n >= most {
 					t.Errorf("bucket %d: %d collectives, without buckets %d", bytes, n, most)
 				}
 				reread(t, p)
@@ -46,8 +49,8 @@ func (x sample) bucketed(t *testing.T, bytes int) *Plan {
 	return p
 }
 
-// TestHosts: collectives within hosts and then between them give the same bits where hosts have a power of two
-// of a group's devices, are written in the plan, and send less from one host to another.
+// TestHosts: collectives within hosts and then between them give the same bits where hosts have a power of
+// two of a group's devices, are written in the plan, and send less from one host to another.
 func TestHosts(t *testing.T) {
 	for _, x := range []sample{{1, 4, 2, "1f1b", 0}, {1, 4, 2, "1f1b", 1}, {1, 4, 2, "1f1b", 2}, {1, 4, 2, "1f1b", 3},
 		{2, 4, 2, "1f1b", 1}} {

@@ -172,7 +172,10 @@ func (c Config) check() error {
 	}
 	for _, f := range c.Forwards {
 		if len(f.Results()) != 2 {
-			return fmt.Errorf("step: forward program returns %d values: want a sum of losses and what they are divided by", len(f.Results()))
+			return fmt.Errorf(
+				"step: forward program returns %d values: want a sum of losses and what they are divided by",
+				len(f.Results()),
+			)
 		}
 	}
 	switch {

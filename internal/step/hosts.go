@@ -7,8 +7,8 @@ import (
 )
 
 // byHosts lets collectives of a program go along the topology: within hosts of so many devices, then between
-// them, so that what crosses is a host's share of it. Exchanges go so where fewer messages are worth their way
-// through another device.
+// them, so that what crosses is a host's share of it. Exchanges go so where fewer messages are worth their
+// way through another device.
 func byHosts(f *ir.Func, host int) (*ir.Func, error) {
 	defer fault.Pass("collectives by hosts", f)
 	return f.Rewrite(func(b *ir.Builder, n *ir.Node, in []*ir.Value) []*ir.Value {

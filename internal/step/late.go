@@ -8,9 +8,10 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// late makes a device's program gather the weights that ZeRO splits when they are first used and not all at the
-// begin, so that those of a layer or two are whole in its memory at a time. What brings parameters into another
-// layout, without an operation on numbers, moves; where no collective is among it, the program stays as it is.
+// late makes a device's program gather the weights that ZeRO splits when they are first used and not all at
+// the begin, so that those of a layer or two are whole in its memory at a time. What brings parameters into
+// another layout, without an operation on numbers, moves; where no collective is among it, the program stays
+// as it is.
 func late(f *ir.Func) (*ir.Func, error) {
 	defer fault.Pass("late gathers", f)
 	l := &reorder{f: f, made: make([]int, f.NumValues()), waits: make([]bool, len(f.Nodes())),

@@ -96,14 +96,26 @@ func (p *player) play(i int) error {
 	case send:
 		if in.piece != nil {
 			part := p.m.arrays[in.args[0]]
-			array.CopyBox(part, make([]int, len(part.Shape())), p.m.arrays[in.piece.buffer], in.piece.start, part.Shape())
+			array.CopyBox(
+				part,
+				make([]int, len(part.Shape())),
+				p.m.arrays[in.piece.buffer],
+				in.piece.start,
+				part.Shape(),
+			)
 		}
 		p.sends = append(p.sends, pendingSend{in.until, p.world.StartSend(p.m.arrays[in.args[0]], in.peer, in.tag)})
 	case receive:
 		part := p.m.arrays[in.out[0]]
 		_, err = p.world.StartRecv(part, in.peer, in.tag).Wait()
 		if in.piece != nil && err == nil {
-			array.CopyBox(p.m.arrays[in.piece.buffer], in.piece.start, part, make([]int, len(part.Shape())), part.Shape())
+			array.CopyBox(
+				p.m.arrays[in.piece.buffer],
+				in.piece.start,
+				part,
+				make([]int, len(part.Shape())),
+				part.Shape(),
+			)
 		}
 	case call:
 		err = p.call(in)

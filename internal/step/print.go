@@ -195,8 +195,20 @@ func (w *printer) part(x *Part) {
 		if c.Asked {
 			asked = " asked"
 		}
-		w.line("  exchange %s over %q of %q from %q to %q bytes %s seconds %s for %q at %q since %q%s", c.Kind, c.Axes,
-			c.Tensor, c.From, c.To, float(c.Bytes), float(c.Seconds), c.Op, c.Line, c.Reason, asked)
+		w.line(
+			"  exchange %s over %q of %q from %q to %q bytes %s seconds %s for %q at %q since %q%s",
+			c.Kind,
+			c.Axes,
+			c.Tensor,
+			c.From,
+			c.To,
+			float(c.Bytes),
+			float(c.Seconds),
+			c.Op,
+			c.Line,
+			c.Reason,
+			asked,
+		)
 	}
 }
 

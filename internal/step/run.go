@@ -73,7 +73,10 @@ func (p *Plan) Start(w comm.World, c RunConfig) (*Runner, error) {
 	r := &Runner{Plan: p, c: c, world: w, devices: make([]*cpu.Device, n), memory: make([]*memory, n)}
 	if p.Kind != Train || p.Whole {
 		r.Close()
-		return nil, fmt.Errorf("step: a plan of a %s pass, or of whole programs: want one of a training step", p.Kind)
+		return nil, fmt.Errorf(
+			"step: a plan of a %s pass, or of whole programs: want one of a training step",
+			p.Kind,
+		)
 	}
 	if w.Size() != n {
 		r.Close()
@@ -180,8 +183,17 @@ func (r *Runner) device(rank comm.Comm, in Input) error {
 		return err
 	}
 	defer r.at[id].Store(nil)
-	p := &player{t: t, m: m, batch: in.Batch, watch: r.watch, observe: r.c.Observe, at: &r.at[id], meshes: r.Meshes,
-		updating: &r.updating, remote: r.remotes[id]}
+	p := &player{
+		t:        t,
+		m:        m,
+		batch:    in.Batch,
+		watch:    r.watch,
+		observe:  r.c.Observe,
+		at:       &r.at[id],
+		meshes:   r.Meshes,
+		updating: &r.updating,
+		remote:   r.remotes[id],
+	}
 	return p.run(rank, r.devices[id])
 }
 

@@ -100,9 +100,9 @@ func (x *section) handsOnSums() error {
 // often at all.
 const pinAfter, inferMost = 2, 8
 
-// infer finds the layouts of the joint program's values, so that the gradient of a result comes in the layout of
-// the result: the stage behind sends it so. What is asked of gradients can change the layouts of results, so
-// that is repeated until both agree.
+// infer finds the layouts of the joint program's values, so that the gradient of a result comes in the layout
+// of the result: the stage behind sends it so. What is asked of gradients can change the layouts of results,
+// so that is repeated until both agree.
 func (x *section) infer(asked *wishes) error {
 	have := map[int]op.Layout{}
 	for round := range inferMost {
@@ -128,8 +128,10 @@ func (x *section) infer(asked *wishes) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("stage %d: its results and their gradients find no common layout: annotate what it returns",
-		x.number)
+	return fmt.Errorf(
+		"stage %d: its results and their gradients find no common layout: annotate what it returns",
+		x.number,
+	)
 }
 
 // forward infers and partitions a stage without a backward half. What it hands on has no sums pending.
@@ -164,7 +166,11 @@ func (x *section) returned() []Result {
 
 // asked is the annotations of the joint program's values.
 func (x *section) asked(c *Config, in []op.Layout) *wishes {
-	a := shard.Annotations{SequenceParallel: c.SequenceParallel, Uses: Uses(c.Weights, x.Weights), Marks: c.Marks}
+	a := shard.Annotations{
+		SequenceParallel: c.SequenceParallel,
+		Uses:             Uses(c.Weights, x.Weights),
+		Marks:            c.Marks,
+	}
 	asked := &wishes{values: a.Values(x.Joint), meshes: map[int]*mesh.Mesh{}}
 	for j, w := range x.Weights {
 		l := c.lay(w, x.rank)

@@ -44,7 +44,8 @@ func TestMerge(t *testing.T) {
 			flows[e.ID]++
 		}
 	}
-	if names[0] != "device 0" || names[1] != "device 1" || starts[0] != 1e6 || starts[1] != 2e6 || len(flows) != 2 {
+	if names[0] != "device 0" || names[1] != "device 1" || starts[0] != 1e6 || starts[1] != 2e6 ||
+		len(flows) != 2 {
 		t.Errorf("got %v, %v and %v", names, starts, flows)
 	}
 	for _, bad := range []string{"", "{}", `[{"ph":"X"}]`, `[{"pid":-1}]`, `[{"pid":1e99}]`} {

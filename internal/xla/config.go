@@ -47,7 +47,12 @@ func (c Config) options() map[string]any {
 		if all == nil {
 			all = map[string]any{}
 		}
-		all["enable_mock_nccl"], all["num_nodes"], all["mock_gpu_topology"] = true, int64(c.Mock), fmt.Sprintf("%dx1x1", c.Mock)
+		all["enable_mock_nccl"], all["num_nodes"], all["mock_gpu_topology"] = true, int64(
+			c.Mock,
+		), fmt.Sprintf(
+			"%dx1x1",
+			c.Mock,
+		)
 	}
 	return all
 }
@@ -124,7 +129,10 @@ func (c Config) plugin() (string, error) {
 	if path == "" {
 		all := Find()
 		if len(all) == 0 {
-			return "", fmt.Errorf("xla: no PJRT plugin found: install one (pip install jax[cuda13]) or set %s to its path", pluginEnv)
+			return "", fmt.Errorf(
+				"xla: no PJRT plugin found: install one (pip install jax[cuda13]) or set %s to its path",
+				pluginEnv,
+			)
 		}
 		path = all[0]
 	}

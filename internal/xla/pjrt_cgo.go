@@ -383,10 +383,23 @@ type launch struct {
 
 // execute starts a program.
 func (e engine) execute(l launch) error {
-	return failure(C.galley_execute(e.api, l.exe, l.on, C.int(l.number), C.size_t(l.devices),
-		unsafe.SliceData(l.args), C.size_t(len(l.args)/l.devices),
-		(*C.int64_t)(unsafe.SliceData(l.kept)), C.size_t(len(l.kept)), (*C.int64_t)(unsafe.SliceData(l.donated)), C.size_t(len(l.donated)),
-		unsafe.SliceData(l.results), C.size_t(len(l.results)/l.devices)))
+	return failure(C.galley_execute(
+		e.api,
+		l.exe,
+		l.on,
+		C.int(l.number),
+		C.size_t(l.devices),
+		unsafe.SliceData(l.args),
+		C.size_t(len(l.args)/l.devices),
+		(*C.int64_t)(
+			unsafe.SliceData(l.kept),
+		),
+		C.size_t(len(l.kept)),
+		(*C.int64_t)(unsafe.SliceData(l.donated)),
+		C.size_t(len(l.donated)),
+		unsafe.SliceData(l.results),
+		C.size_t(len(l.results)/l.devices),
+	))
 }
 
 // typeNumber is the plugin's number of a dtype.

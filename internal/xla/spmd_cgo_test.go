@@ -317,7 +317,10 @@ func TestOtherProducts(t *testing.T) {
 	for i, want := range []struct{ products, kernels bool }{{true, false}, {false, true}, {false, false}} {
 		if len(texts) != 3 || strings.Contains(texts[i], hlo.PTXTarget) != want.products ||
 			strings.Contains(texts[i], hlo.KernelTarget) != want.kernels {
-			t.Fatalf("got %d modules, want one with the product in a kernel, one with a kernel behind it, and one without any", len(texts))
+			t.Fatalf(
+				"got %d modules, want one with the product in a kernel, one with a kernel behind it, and one without any",
+				len(texts),
+			)
 		}
 	}
 	if err := b.Close(); err != nil {

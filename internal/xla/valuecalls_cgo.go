@@ -19,7 +19,13 @@ import (
 // galleyValuePut is what plugins call to put a value.
 //
 //export galleyValuePut
-func galleyValuePut(store C.uintptr_t, key *C.char, keySize C.size_t, value *C.char, valueSize C.size_t) *C.char {
+func galleyValuePut(
+	store C.uintptr_t,
+	key *C.char,
+	keySize C.size_t,
+	value *C.char,
+	valueSize C.size_t,
+) *C.char {
 	values := cgo.Handle(store).Value().(KeyValues)
 	if err := values.Put(C.GoStringN(key, C.int(keySize)), C.GoBytes(unsafe.Pointer(value), C.int(valueSize))); err != nil {
 		return C.CString(err.Error())

@@ -50,7 +50,8 @@ static void *galley_kv_put(struct galley_store *a) {
 struct galley_create { size_t size; void *extensions; const void *options; size_t num_options; void *get, *get_store, *put,
 	*put_store, *client, *try, *try_store; };
 
-// The functions of clients that plugins have, by their tables, and the store of the client that a thread makes.
+// The functions of clients that plugins have, by their tables, and the store of the client that a thread
+// makes.
 enum { CLIENT_CREATE = 10, MOST = 64 };
 typedef void *(*galley_fn)(void *args);
 static galley_fn originals[MOST];

@@ -211,7 +211,11 @@ func (c *ruleCase) runAll(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spec) ([
 }
 
 // runCooperative runs the op on all devices at once, which exchange what they need.
-func (c *ruleCase) runCooperative(m *mesh.Mesh, a mesh.Assignment, specs []mesh.Spec) ([][]array.Array, error) {
+func (c *ruleCase) runCooperative(
+	m *mesh.Mesh,
+	a mesh.Assignment,
+	specs []mesh.Spec,
+) ([][]array.Array, error) {
 	world, err := inproc.New(m.Size())
 	if err != nil {
 		return nil, err

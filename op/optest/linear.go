@@ -52,8 +52,8 @@ func mix(a float64, x array.Array, b float64, y array.Array) array.Array {
 	return array.FromSlice(out, x.Shape()...)
 }
 
-// Sources checks that a result stays when an operand changes that it is not computed from, and reports whether
-// the op says anything of that.
+// Sources checks that a result stays when an operand changes that it is not computed from, and reports
+// whether the op says anything of that.
 func Sources(t *testing.T, o op.Op, args []op.Arg) bool {
 	s, ok := o.(op.Sourced)
 	if !ok {

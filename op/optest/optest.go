@@ -1,5 +1,5 @@
-// Package optest is the laws of ops, for those of this module and of others alike. A law is told nothing of an
-// op but its samples.
+// Package optest is the laws of ops, for those of this module and of others alike. A law is told nothing of
+// an op but its samples.
 //
 //	func TestSoftsign(t *testing.T) { optest.Run(t, softsign{}) }
 package optest

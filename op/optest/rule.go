@@ -74,8 +74,8 @@ func WrongRule(t *testing.T, o op.Op, args []op.Arg, wrong mesh.Rule, meshes ...
 	return fmt.Errorf("%s: the rule %q does not hold", o.Name(), wrong)
 }
 
-// MissingFactors is the factors of a sample that its rule keeps whole, though the op could be split along them
-// on two or three devices: freedom given away.
+// MissingFactors is the factors of a sample that its rule keeps whole, though the op could be split along
+// them on two or three devices: freedom given away.
 func MissingFactors(t *testing.T, s op.Sample) string {
 	t.Helper()
 	missing, err := missingFactors(Device(t, 1), s, parseMeshes(t, []string{"x=2", "x=3"}))
@@ -197,8 +197,8 @@ func variants(o op.Op, args []op.Arg, small []int) [][]op.Arg {
 	return list
 }
 
-// cooperativeVariants is a sample's operands, and the same with few elements, and with even parts, along joint
-// factors.
+// cooperativeVariants is a sample's operands, and the same with few elements, and with even parts, along
+// joint factors.
 func cooperativeVariants(o op.Op, args []op.Arg) [][]op.Arg {
 	how := op.CooperativeRuleOf(o, argTypes(args))
 	if how.Rule == "" {

@@ -1,5 +1,5 @@
-// Package clienttest asks a server with OpenAI's own Go client. It is a module of its own, so that nobody else
-// needs that client:
+// Package clienttest asks a server with OpenAI's own Go client. It is a module of its own, so that nobody
+// else needs that client:
 //
 //	go -C serve/clienttest test .
 package clienttest
@@ -55,21 +55,30 @@ func client(t *testing.T) openai.Client {
 		web.Close()
 		s.Close()
 	})
-	return openai.NewClient(option.WithBaseURL(web.URL+"/v1"), option.WithAPIKey("secret"), option.WithMaxRetries(0))
+	return openai.NewClient(
+		option.WithBaseURL(web.URL+"/v1"),
+		option.WithAPIKey("secret"),
+		option.WithMaxRetries(0),
+	)
 }
 
 // TestClient: chats whole and streamed, completions, responses, models, embeddings and errors, as the client
 // reads them.
 func TestClient(t *testing.T) {
 	c, ctx := client(t), context.Background()
-	ask := openai.ChatCompletionNewParams{Model: "small", Temperature: openai.Float(0), MaxTokens: openai.Int(12),
-		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hi")}}
+	ask := openai.ChatCompletionNewParams{
+		Model:       "small",
+		Temperature: openai.Float(0),
+		MaxTokens:   openai.Int(12),
+		Messages:    []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hi")},
+	}
 	whole, err := c.Chat.Completions.New(ctx, ask)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := whole.Choices[0].Message.Content
-	if whole.Usage.CompletionTokens != 12 || whole.Choices[0].FinishReason != "length" || whole.Model != "small" {
+	if whole.Usage.CompletionTokens != 12 || whole.Choices[0].FinishReason != "length" ||
+		whole.Model != "small" {
 		t.Errorf("got %s", whole.RawJSON())
 	}
 	stream, all := c.Chat.Completions.NewStreaming(ctx, ask), openai.ChatCompletionAccumulator{}
@@ -86,9 +95,12 @@ func TestClient(t *testing.T) {
 	if err != nil || len(plain.Choices) != 1 || plain.Usage.CompletionTokens != 3 {
 		t.Errorf("completion: %v, %+v", err, plain)
 	}
-	events := c.Responses.NewStreaming(ctx, responses.ResponseNewParams{Model: "small", Temperature: openai.Float(0),
-		MaxOutputTokens: openai.Int(12),
-		Input:           responses.ResponseNewParamsInputUnion{OfString: openai.String("Hi")}})
+	events := c.Responses.NewStreaming(
+		ctx,
+		responses.ResponseNewParams{Model: "small", Temperature: openai.Float(0),
+			MaxOutputTokens: openai.Int(12),
+			Input:           responses.ResponseNewParamsInputUnion{OfString: openai.String("Hi")}},
+	)
 	got := ""
 	for events.Next() {
 		if e := events.Current(); e.Type == "response.output_text.delta" {

@@ -21,9 +21,9 @@ type Draft struct {
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 }
 
-// drafter computes guesses with a model of its own. It keeps that model's keys and values in pages of the same
-// numbers, and reads tokens when it first guesses for a sequence: a page that sequences share is then written
-// again with the same numbers.
+// drafter computes guesses with a model of its own. It keeps that model's keys and values in pages of the
+// same numbers, and reads tokens when it first guesses for a sequence: a page that sequences share is then
+// written again with the same numbers.
 type drafter struct {
 	model *paged.Model
 	step  *paged.Step
@@ -88,7 +88,10 @@ func (d *drafter) guess(batch []item) {
 		d.seqs = d.seqs[:0]
 		for _, it := range d.items {
 			all := it.fed()
-			d.seqs = append(d.seqs, paged.Sequence{Pages: it.pages, Start: it.drafted, Tokens: all[it.drafted:], Want: 1})
+			d.seqs = append(
+				d.seqs,
+				paged.Sequence{Pages: it.pages, Start: it.drafted, Tokens: all[it.drafted:], Want: 1},
+			)
 			it.drafted = len(all)
 		}
 		d.take(d.step.Run(d.seqs))
@@ -103,7 +106,9 @@ func (d *drafter) catchUp(it *item) {
 	for it.drafted < len(it.tokens)-1 {
 		d.read = d.read || it.drafted < len(it.tokens)-2
 		n := min(len(it.tokens)-1-it.drafted, d.step.Rows())
-		d.step.Run([]paged.Sequence{{Pages: it.pages, Start: it.drafted, Tokens: it.tokens[it.drafted : it.drafted+n]}})
+		d.step.Run(
+			[]paged.Sequence{{Pages: it.pages, Start: it.drafted, Tokens: it.tokens[it.drafted : it.drafted+n]}},
+		)
 		it.drafted += n
 	}
 }
@@ -131,8 +136,9 @@ func likeliest(logits []float32) int32 {
 	return int32(best)
 }
 
-// payoff decides whether to guess: it compares the time of a token in steps with guesses and without, and lets
-// guessing pause where it takes longer. A few steps without come first, and now and then one, to compare with.
+// payoff decides whether to guess: it compares the time of a token in steps with guesses and without, and
+// lets guessing pause where it takes longer. A few steps without come first, and now and then one, to compare
+// with.
 type payoff struct {
 	plain, guessed      float64 // seconds of a token
 	steps, tried, pause int

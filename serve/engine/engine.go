@@ -48,8 +48,8 @@ type Config struct {
 	// Speculate is how many tokens are guessed at most and computed together with the next one; 0 is none.
 	// Guesses come from the sequence itself, so texts that repeat themselves gain, and no answer changes.
 	Speculate int
-	// Draft guesses in place of the sequence itself; nil is none. Speculate 0 then means 4. Guessing pauses where
-	// it takes longer than it saves.
+	// Draft guesses in place of the sequence itself; nil is none. Speculate 0 then means 4. Guessing pauses
+	// where it takes longer than it saves.
 	Draft *Draft
 	// Observe, where it is not nil, is told of every step. It must return at once.
 	Observe func(StepStats)
@@ -119,9 +119,19 @@ func New(m models.Model, c Config) (*Engine, error) {
 func (c *Config) fill() error {
 	if min(c.Context, c.Longest, c.Pages, int(c.Memory), c.Running, c.Waiting, c.Budget, c.Threads, c.Speculate,
 		c.TP) < 0 {
-		return fmt.Errorf("engine: context %d, pages %d, memory %d, running %d, waiting %d, budget %d, threads %d, "+
-			"speculate %d, tp %d: want 0 or more", c.Context, c.Pages, c.Memory, c.Running, c.Waiting, c.Budget,
-			c.Threads, c.Speculate, c.TP)
+		return fmt.Errorf(
+			"engine: context %d, pages %d, memory %d, running %d, waiting %d, budget %d, threads %d, "+
+				"speculate %d, tp %d: want 0 or more",
+			c.Context,
+			c.Pages,
+			c.Memory,
+			c.Running,
+			c.Waiting,
+			c.Budget,
+			c.Threads,
+			c.Speculate,
+			c.TP,
+		)
 	}
 	if c.Draft != nil && c.Speculate == 0 {
 		c.Speculate = 4

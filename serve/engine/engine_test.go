@@ -84,8 +84,10 @@ func alone(m *paged.Model, r engine.Request, a *paged.Adapter) (ids []int32, log
 	s := sample.New(r.Sampling, r.Prompt, 0)
 	next, start := r.Prompt, 0
 	for range r.Tokens {
-		c, err := s.Choose(step.Run([]paged.Sequence{{Pages: table, Start: start, Tokens: next, Want: 1, Adapter: a}}),
-			nil)
+		c, err := s.Choose(
+			step.Run([]paged.Sequence{{Pages: table, Start: start, Tokens: next, Want: 1, Adapter: a}}),
+			nil,
+		)
 		if err != nil {
 			panic(err)
 		}
@@ -286,7 +288,8 @@ func TestStops(t *testing.T) {
 		}
 	}
 	long, err := collect(e, engine.Request{Prompt: prompt, Tokens: 1000})
-	if err != nil || len(long)+len(prompt) != 8*paged.PageTokens || long[len(long)-1].Finish != engine.FinishLength {
+	if err != nil || len(long)+len(prompt) != 8*paged.PageTokens ||
+		long[len(long)-1].Finish != engine.FinishLength {
 		t.Errorf("beyond the pages: %d tokens, %v", len(long), err)
 	}
 }
@@ -295,7 +298,10 @@ func TestStops(t *testing.T) {
 func TestSeveral(t *testing.T) {
 	e := newEngine(t, model(t, "llama"), engine.Config{})
 	prompt := make([]int32, 50)
-	got, err := collect(e, engine.Request{Prompt: prompt, Tokens: 6, N: 3, Sampling: engine.Sampling{Temperature: 1.5}})
+	got, err := collect(
+		e,
+		engine.Request{Prompt: prompt, Tokens: 6, N: 3, Sampling: engine.Sampling{Temperature: 1.5}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

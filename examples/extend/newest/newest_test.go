@@ -108,7 +108,8 @@ func TestMistakes(t *testing.T) {
 		{strategy.ScheduleClass{Name: "vee", Chunks: 2, Vee: true}, build, "1 stages"},
 		{strategy.ScheduleClass{Name: "two words", Chunks: 1}, build, "want a name"},
 	} {
-		if err := strategy.RegisterSchedule(c.class, c.build); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := strategy.RegisterSchedule(c.class, c.build); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.class.Name, err, c.want)
 		}
 	}

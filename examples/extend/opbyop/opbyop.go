@@ -1,6 +1,6 @@
 // Package opbyop is a backend of another module than Galley's: it runs a program one op after the other with
-// the host's kernels, each result in memory of its own. A chip would compile the program instead; its text for
-// XLA and the like is backend.StableHLO.
+// the host's kernels, each result in memory of its own. A chip would compile the program instead; its text
+// for XLA and the like is backend.StableHLO.
 package opbyop
 
 import (

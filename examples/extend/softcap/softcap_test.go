@@ -18,7 +18,8 @@ import (
 func TestLaws(t *testing.T) { optest.Run(t, softcap{}, rowScale{}) }
 
 func TestMistakes(t *testing.T) {
-	if err := op.Register(softcap{}); err == nil || !strings.Contains(err.Error(), "there is an op of that name") {
+	if err := op.Register(softcap{}); err == nil ||
+		!strings.Contains(err.Error(), "there is an op of that name") {
 		t.Errorf("registered twice: %v", err)
 	}
 	d := galley.CPU(galley.Config{Threads: 1})

@@ -93,7 +93,8 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s after %s: got %v, want %q", c.name, c.after, err, c.want)
 		}
 	}
-	if _, err := strategy.ParsePasses("square"); err == nil || !strings.Contains(err.Error(), "did you mean squares?") {
+	if _, err := strategy.ParsePasses("square"); err == nil ||
+		!strings.Contains(err.Error(), "did you mean squares?") {
 		t.Errorf("a wrong name: got %v", err)
 	}
 	if _, err := strategy.ParsePasses("fold,-loops"); err == nil {

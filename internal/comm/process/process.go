@@ -51,7 +51,9 @@ func Join(t comm.Transport) *Process {
 	p := &Process{
 		transport: t, rank: t.Rank(), size: n, early: map[int][]note{}, parts: make([][]byte, n),
 		numbers: make([]uint32, n), heard: make([]time.Time, n), lost: make([]error, n),
-		ended: make(chan struct{}), values: map[string]*value{}, exchanges: map[Stream]int{}, gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n),
+		ended: make(
+			chan struct{},
+		), values: map[string]*value{}, exchanges: map[Stream]int{}, gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n),
 		allLeft: make(chan struct{}), short: shortBytes, segment: segmentBytes, patience: patience,
 	}
 	p.scratch.New = func() any { return new(comm.Scratch) }

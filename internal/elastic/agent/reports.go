@@ -62,7 +62,8 @@ func (a *Agent) stepped(place int, r worker.Report) {
 	if w.place.First != 0 || time.Since(a.progress.Time) < time.Second {
 		return
 	}
-	a.progress.Epoch, a.progress.Step, a.progress.Loss, a.progress.Time = w.plan.Epoch, r.Step, r.Loss, time.Now().UTC()
+	a.progress.Epoch, a.progress.Step, a.progress.Loss, a.progress.Time = w.plan.Epoch, r.Step, r.Loss, time.Now().
+		UTC()
 	a.progress.Seconds = w.medianStep().Seconds()
 	if text, err := json.Marshal(a.progress); err == nil {
 		go a.put(epoch.ProgressKey(), text)

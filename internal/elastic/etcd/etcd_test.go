@@ -85,10 +85,12 @@ func TestMistakes(t *testing.T) {
 	defer full.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	if _, err := Open(ctx, []string{old.URL}); err == nil || !strings.Contains(err.Error(), "want 3.4 or later") {
+	if _, err := Open(ctx, []string{old.URL}); err == nil ||
+		!strings.Contains(err.Error(), "want 3.4 or later") {
 		t.Errorf("another version: got %v", err)
 	}
-	if _, err := Open(ctx, []string{"http://127.0.0.1:1"}); err == nil || !strings.Contains(err.Error(), "does not answer") {
+	if _, err := Open(ctx, []string{"http://127.0.0.1:1"}); err == nil ||
+		!strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("none: got %v", err)
 	}
 	s, err := Open(ctx, []string{"http://127.0.0.1:1", full.URL})

@@ -214,8 +214,13 @@ func (w *Worker) open(s checkpoint.State, at func() checkpoint.Places) (err erro
 		need += Slots * sole // of another host's
 	}
 	if need > w.Room {
-		return fmt.Errorf("snapshots of this host take %s, and %s has %s: make it larger (mount -o remount,size=…), "+
-			"or say another directory in memory with --memory", bytesText(need), filepath.Dir(w.Dir), bytesText(w.Room))
+		return fmt.Errorf(
+			"snapshots of this host take %s, and %s has %s: make it larger (mount -o remount,size=…), "+
+				"or say another directory in memory with --memory",
+			bytesText(need),
+			filepath.Dir(w.Dir),
+			bytesText(w.Room),
+		)
 	}
 	w.Tell(Report{Bytes: need})
 	w.snapshots, err = checkpoint.NewSnapshots(checkpoint.SnapshotConfig{Dir: w.Dir, Places: places}, s)

@@ -188,7 +188,12 @@ func (r *Executor) microSteps(batch []ir.Type) (s microSteps, err error) {
 }
 
 // spend calls a program on the first n tensors of the state and on the sums, which are then gone.
-func (r *Executor) spend(exe backend.Executable, n int, sums [][]backend.Buffer, in inputs) ([][]backend.Buffer,
+func (r *Executor) spend(
+	exe backend.Executable,
+	n int,
+	sums [][]backend.Buffer,
+	in inputs,
+) ([][]backend.Buffer,
 	error) {
 	list := make([][]backend.Buffer, len(r.state))
 	for d := range r.state {

@@ -58,7 +58,10 @@ func prepared(c executor.Config) (r *Executor, err error) {
 			executor.Static)
 	}
 	if c.DetectNaN {
-		return nil, fmt.Errorf("trainer: DetectNaN looks at every op: %s runs whole programs: train without a backend", c.Backend.Name())
+		return nil, fmt.Errorf(
+			"trainer: DetectNaN looks at every op: %s runs whole programs: train without a backend",
+			c.Backend.Name(),
+		)
 	}
 	r = &Executor{b: c.Backend, exes: map[string]backend.Executable{}, losses: map[string]*cutLoss{}}
 	if c, r.micro, err = onBackend(c); err != nil {
@@ -246,7 +249,10 @@ func (r *Executor) traced(batch []ir.Type) (*ir.Func, error) {
 // open is an error where there is no state any more.
 func (r *Executor) open() error {
 	if r.state == nil {
-		return fmt.Errorf("trainer: it has no state on %s any more: it was closed, or lost it when a step failed: make another and Resume", r.b.Name())
+		return fmt.Errorf(
+			"trainer: it has no state on %s any more: it was closed, or lost it when a step failed: make another and Resume",
+			r.b.Name(),
+		)
 	}
 	return nil
 }

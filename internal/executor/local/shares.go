@@ -14,9 +14,9 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// Shares is an executor whose state is the host's and whose gradients several backends compute, each of a part
-// of the batch. Each gives the sum of its losses and what that is divided by, so that the step is that of the
-// whole batch, however it is shared.
+// Shares is an executor whose state is the host's and whose gradients several backends compute, each of a
+// part of the batch. Each gives the sum of its losses and what that is divided by, so that the step is that
+// of the whole batch, however it is shared.
 type Shares struct {
 	*Executor
 	members []backend.Backend
@@ -83,7 +83,11 @@ func (s *Shares) Step(in executor.Input) (executor.Running, error) {
 }
 
 // gradients has all members compute at once: their sums, one member's behind the other's.
-func (s *Shares) gradients(st *sharedStep, params []array.Array, parts [][]array.Array) ([]array.Array, error) {
+func (s *Shares) gradients(
+	st *sharedStep,
+	params []array.Array,
+	parts [][]array.Array,
+) ([]array.Array, error) {
 	results, errs := make([][]array.Array, len(s.members)), make([]error, len(s.members))
 	var all sync.WaitGroup
 	for i, b := range s.members {

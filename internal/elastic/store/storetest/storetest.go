@@ -48,7 +48,8 @@ func commit(ctx context.Context, t *testing.T, s store.Store) {
 	if len(entries) != 2 || string(entries[0].Value) != "1" || entries[1].Key != "/test/b" {
 		t.Fatalf("got %v", entries)
 	}
-	if ok, err := s.Commit(ctx, []store.Condition{{Key: "/test/a"}}, []store.Change{put("b", "3")}); ok || err != nil {
+	if ok, err := s.Commit(ctx, []store.Condition{{Key: "/test/a"}}, []store.Change{put("b", "3")}); ok ||
+		err != nil {
 		t.Errorf("a key that is there: got %v and %v", ok, err)
 	}
 	at := store.Condition{Key: "/test/a", Revision: entries[0].Revision}

@@ -23,7 +23,7 @@ type Type = op.Type
 
 // Program is a traced function: an immutable value that prints and parses. Name, Params, Nodes and Results
 // are its parts, Captures the eager tensors that the trace met, NumValues how many values it has; WithResults
-// is it with other results.
+// is it with other results, Reordered with its nodes in another order.
 type Program = ir.Func
 
 // Node is an op in a program, the one with number Seq: Op, its operands In and results Out, and Pos, the line

@@ -36,7 +36,7 @@ const (
 // array there, Close gives everything back.
 type Backend = backend.Backend
 
-// Share is a backend's part of a batch.
+// Share is a Backend's part of a batch, in proportion to its Weight.
 type Share = executor.Share
 
 // XLAConfig says which PJRT plugin runs programs; the zero value is the first that is found. Plugin is its

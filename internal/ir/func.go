@@ -95,6 +95,16 @@ func (f *Func) WithResults(results []*Value) (*Func, error) {
 	return g.Rewrite(func(b *Builder, n *Node, in []*Value) []*Value { return b.Apply(n.op, in) })
 }
 
+// Reordered is the program with its nodes in another order, in which each comes after those that it reads.
+func (f *Func) Reordered(order []int) (*Func, error) {
+	g := *f
+	g.nodes = make([]*Node, len(order))
+	for i, n := range order {
+		g.nodes[i] = f.nodes[n]
+	}
+	return g.Rewrite(func(b *Builder, n *Node, in []*Value) []*Value { return b.Apply(n.op, in) })
+}
+
 // ParamsOf adds f's parameters to b, keeping their names and captures.
 func (b *Builder) ParamsOf(f *Func) []*Value {
 	own := len(f.params) - len(f.captures)

@@ -27,7 +27,7 @@ func late(f *ir.Func) (*ir.Func, error) {
 	for i := range f.Nodes() { // what only results read
 		l.emit(i)
 	}
-	return l.write()
+	return f.Reordered(l.order)
 }
 
 // reorder is a program whose nodes are being put into another order.
@@ -63,13 +63,26 @@ func (l *reorder) find() (gathers bool) {
 	return gathers
 }
 
-// moves reports whether a node is a collective, or computes nothing.
+// moves reports whether a node is a collective, or computes nothing. Where a device has nothing of a tensor, its
+// nodes are asked as if they had: collectives come in the same order on all devices.
 func moves(n *ir.Node) bool {
 	if _, ok := n.Op().(op.Collective); ok {
 		return true
 	}
 	o, ok := n.Op().(op.Op)
-	return ok && o.Work(typesOfValues(n.In()), typesOfValues(n.Out())).Flops == 0
+	return ok && o.Work(filled(n.In()), filled(n.Out())).Flops == 0
+}
+
+// filled is the types of values, with an element where there is none.
+func filled(list []*ir.Value) []ir.Type {
+	types := typesOfValues(list)
+	for i, t := range types {
+		types[i].Shape = slices.Clone(t.Shape)
+		for d, n := range t.Shape {
+			types[i].Shape[d] = max(1, n)
+		}
+	}
+	return types
 }
 
 // emit puts a node behind those that it reads.
@@ -84,30 +97,4 @@ func (l *reorder) emit(i int) {
 		}
 	}
 	l.order = append(l.order, i)
-}
-
-// write is the program in the new order.
-func (l *reorder) write() (*ir.Func, error) {
-	b := ir.NewBuilder(l.f.Name())
-	env := make([]*ir.Value, l.f.NumValues())
-	for i, v := range b.ParamsOf(l.f) {
-		env[i] = v
-	}
-	for _, i := range l.order {
-		n := l.f.Nodes()[i]
-		in := make([]*ir.Value, len(n.In()))
-		for k, v := range n.In() {
-			in[k] = env[v.ID()]
-		}
-		restore := b.At(n.Pos())
-		for k, v := range b.Apply(n.Op(), in) {
-			env[n.Out()[k].ID()] = v
-		}
-		restore()
-	}
-	results := make([]*ir.Value, len(l.f.Results()))
-	for i, v := range l.f.Results() {
-		results[i] = env[v.ID()]
-	}
-	return b.Build(results...)
 }

@@ -50,10 +50,13 @@ func ExampleCompile() {
 	}
 	_, err = f.Run(array.New(array.F32, 2, 9, 1))
 	fmt.Println(err)
-	// Output: program 1 of at most 8: batch 2 is padded to 2, time 3 is padded to 4: the first batch of
-	// f32[2,4,1] f32[2,4] [2,3,1] [2,1] [2,4,1] [2,1] program 2 of at most 8: batch 2 is padded to 2, time 7 is
-	// padded to 8: the first batch of f32[2,8,1] f32[2,8] [2,7,1] [2,1] dynamic: time is 9: the largest bucket
-	// is 8: list a larger one or cut the batch
+	// Output:
+	// program 1 of at most 8: batch 2 is padded to 2, time 3 is padded to 4: the first batch of f32[2,4,1] f32[2,4]
+	// [2,3,1] [2,1]
+	// [2,4,1] [2,1]
+	// program 2 of at most 8: batch 2 is padded to 2, time 7 is padded to 8: the first batch of f32[2,8,1] f32[2,8]
+	// [2,7,1] [2,1]
+	// dynamic: time is 9: the largest bucket is 8: list a larger one or cut the batch
 }
 
 // TestSizes: whatever the sizes, results are those of a program of exactly these, and programs are few.

@@ -5,6 +5,7 @@ package mpi
 import (
 	"fmt"
 	"runtime"
+	"time"
 	"unsafe"
 )
 
@@ -22,9 +23,7 @@ func (e *Engine) Close() (err error) {
 			return
 		}
 		e.cancelNotes()
-		if code := e.lib.finalize.call(); code != 0 {
-			err = fmt.Errorf("MPI_Finalize: %s", e.lib.describe(code))
-		}
+		err = e.finalize()
 	})
 	return err
 }
@@ -52,11 +51,42 @@ func (e *Engine) meet() error {
 	}
 }
 
-// cancelNotes takes back the receives that wait for notes: nobody posts any more.
+// cancelNotes takes back the receives that wait for notes, and waits until that is done: nobody posts any more,
+// and MPI_Finalize is for processes without requests under way.
 func (e *Engine) cancelNotes() {
 	for i := range e.active {
 		e.lib.cancel.call(uintptr(unsafe.Pointer(&e.handles[i*e.lib.handleBytes])))
 	}
+	for until := time.Now().Add(time.Second); len(e.active) > 0 && time.Now().Before(until); {
+		var count int32
+		e.lib.testsome.call(uintptr(len(e.active)), uintptr(unsafe.Pointer(&e.handles[0])),
+			uintptr(unsafe.Pointer(&count)), uintptr(unsafe.Pointer(&e.indices[0])),
+			uintptr(unsafe.Pointer(&e.status[0])))
+		if count == e.lib.undefined {
+			return
+		}
+		if count > 0 {
+			e.remove(e.indices[:count])
+		}
+	}
+}
+
+// finalizeFor is how long MPI_Finalize may take: UCX over TCP has been seen to wait for ever for a connection
+// to close, when all processes had long come to it.
+const finalizeFor = 20 * time.Second
+
+// finalize ends MPI. What does not end is left: the process is about to.
+func (e *Engine) finalize() error {
+	done := make(chan int32, 1)
+	go func() { done <- e.lib.finalize.call() }()
+	select {
+	case code := <-done:
+		if code != 0 {
+			return fmt.Errorf("MPI_Finalize: %s", e.lib.describe(code))
+		}
+	case <-time.After(finalizeFor):
+	}
+	return nil
 }
 
 // AllReduceF32 is the library's own sum of float32s over all processes, to compare with.

@@ -11,7 +11,9 @@ func (g *gen) step() {
 		g.unary, g.binary, g.binary, g.product, g.product, g.reduce, g.reduce,
 		g.move, g.move, g.move, g.order, g.order, g.parts,
 		g.norm, g.index, g.choose, g.scan, g.compare, g.layers, g.layers, g.scatter, g.shapes, g.shapes,
-		g.flow, g.flow,
+	}
+	if *flows {
+		steps = append(steps, g.flow, g.flow)
 	}
 	steps[g.rng.IntN(len(steps))]()
 }

@@ -24,6 +24,7 @@ import (
 var (
 	programs = flag.Int("programs", 300, "random programs that are compared with one device")
 	first    = flag.Int("first", 0, "number of the first random program")
+	flows    = flag.Bool("flow", true, "loops and choices among the ops of random programs")
 )
 
 // worlds is the meshes of one program: one alone, parts of one, and meshes that share devices or do not.

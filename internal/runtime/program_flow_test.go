@@ -14,7 +14,7 @@ func (g *gen) flow() {
 	carry := g.like(it, rest)
 	w := g.like(carry, array.Shape{k, k})
 	carry = g.meet(w, carry)
-	it = g.meet(carry, it)
+	it = g.meet(item{at: at(w, carry)}, it)
 	on := at(it, carry, w)
 	trip := g.trip(w.x)
 	switch g.rng.IntN(4) {

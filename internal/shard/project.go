@@ -138,7 +138,7 @@ func (g *Graph) storeDim(e *edge, t, v, d int, factors []int) bool {
 	}
 	x := &g.values[v]
 	axes = axes.joined(x.shape[d])
-	if slices.Equal(axes, x.dims[d].axes) {
+	if slices.Equal(axes, x.dims[d].axes) || x.hasElsewhere(d, axes) {
 		return false
 	}
 	x.dims[d].axes = axes
@@ -146,6 +146,19 @@ func (g *Graph) storeDim(e *edge, t, v, d int, factors []int) bool {
 	x.grid = g.work.gridOf(g, e)
 	g.explain(e, v, d, from)
 	return true
+}
+
+// hasElsewhere reports whether a part of axes splits another dim of the value, which an op that takes the value
+// twice may have just stored.
+func (x *value) hasElsewhere(dim int, axes refs) bool {
+	for d := range x.dims {
+		for _, r := range axes {
+			if got, ok := r.clear(x.dims[d].axes); d != dim && (!ok || got != r) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (w *work) gridOf(g *Graph, e *edge) int {

@@ -18,10 +18,11 @@ const table = "../../docs/reshard.md"
 
 const tableHead = `# What resharding costs
 
-Every way from one Spec to another is found by a search over moves; this table is written and checked by a test of
-` + "`internal/spmd`" + `. *Bytes* is what the busiest device sends, as a part of S, the bytes of the whole tensor, an f32[9600,9600].
-*Least* is the most that any device lacks of what it is to hold: no way can do with less. Where sums are pending it is
-(n−1)/n of S for a cut and twice that for copies, what the best known algorithms take.
+Every way from one Spec to another is found by a search over moves; this table is written and checked by a
+test of ` + "`internal/spmd`" + `. *Bytes* is what the busiest device sends, as a part of S, the bytes of the whole
+tensor, an f32[9600,9600]. *Least* is the most that any device lacks of what it is to hold: no way can do with
+less. Where sums are pending it is (n−1)/n of S for a cut and twice that for copies, what the best known
+algorithms take.
 
 Slices, masks and pads send nothing. Axes that neither Spec names stay out of it.
 `

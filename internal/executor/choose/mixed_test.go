@@ -3,6 +3,7 @@ package choose_test
 import (
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/galley-ml/galley/array"
@@ -21,7 +22,7 @@ import (
 // counted is a backend that counts the programs that it has run.
 type counted struct {
 	backend.Backend
-	runs *int
+	runs *atomic.Int64
 }
 
 func (c counted) Compile(p *backend.Program, o backend.Options) (backend.Executable, error) {
@@ -31,11 +32,11 @@ func (c counted) Compile(p *backend.Program, o backend.Options) (backend.Executa
 
 type countedExecutable struct {
 	backend.Executable
-	runs *int
+	runs *atomic.Int64
 }
 
 func (e countedExecutable) Run(args []backend.Buffer) ([]backend.Buffer, error) {
-	*e.runs++
+	e.runs.Add(1)
 	return e.Executable.Run(args)
 }
 
@@ -92,7 +93,7 @@ func TestMixed(t *testing.T) {
 	if !(want[6] < want[0]) {
 		t.Errorf("losses %v do not fall", want)
 	}
-	runs := 0
+	var runs atomic.Int64
 	other := func() backend.Backend { return counted{backendtest.Interpreter(1), &runs} }
 	for name, change := range map[string]func(c *executor.Config){
 		"host and interpreter": func(c *executor.Config) {
@@ -110,9 +111,9 @@ func TestMixed(t *testing.T) {
 			c.Shares = []executor.Share{{Backend: other(), Weight: 1}, {Weight: 2}, {Weight: 4}}
 		},
 	} {
-		runs = 0
+		runs.Store(0)
 		got := mixed(t, change)
-		if runs == 0 {
+		if runs.Load() == 0 {
 			t.Errorf("%s: the backend ran nothing", name)
 		}
 		for i := range want {

@@ -92,7 +92,7 @@ func (e *Engine) finalize() error {
 // AllReduceF32 is the library's own sum of float32s over all processes, to compare with.
 func (e *Engine) AllReduceF32(dst, src []byte) error {
 	e.turn <- struct{}{}
-	defer func() { <-e.turn }()
+	defer e.giveBack()
 	e.issue() // the call below waits for other processes, and they may wait for what is queued here
 	code := e.lib.allreduce.call(uintptr(unsafe.Pointer(&src[0])), uintptr(unsafe.Pointer(&dst[0])),
 		uintptr(len(src)/4), e.lib.float, e.lib.sum, e.messages)

@@ -155,7 +155,7 @@ func (e *Engine) Listen(f func(from int, note []byte, err error)) {
 		e.ring = append(e.ring, r)
 		e.begin(r)
 	}
-	<-e.turn
+	e.giveBack()
 	e.stopped.Go(e.background)
 }
 
@@ -192,12 +192,27 @@ func (e *Engine) enqueue(list []request) {
 	e.queue = append(e.queue, list...)
 	e.queued.Store(true)
 	e.mu.Unlock()
-	select {
-	case e.turn <- struct{}{}:
-		e.issue()
-		<-e.turn
-	default:
+	e.issueNow()
+}
+
+// issueNow starts what is queued unless somebody has the turn, who does so when he gives it back.
+func (e *Engine) issueNow() {
+	for e.queued.Load() {
+		select {
+		case e.turn <- struct{}{}:
+			e.issue()
+			<-e.turn
+		default:
+			return
+		}
 	}
+}
+
+// giveBack ends a turn. What was queued meanwhile is started: a process may end right after it has posted a
+// note, and nobody would drive.
+func (e *Engine) giveBack() {
+	<-e.turn
+	e.issueNow()
 }
 
 // transfer is messages under way.

@@ -201,7 +201,7 @@ func (e *Engine) Drive(until <-chan struct{}) {
 		return
 	case e.turn <- struct{}{}:
 	}
-	defer func() { <-e.turn }()
+	defer e.giveBack()
 	spin := spinFor
 	if e.crowded {
 		spin = shortNap
@@ -245,7 +245,7 @@ func (e *Engine) background() {
 		case e.turn <- struct{}{}:
 			busy = e.poll()
 			under = len(e.active) - len(e.ring)
-			<-e.turn
+			e.giveBack()
 		default:
 		}
 		switch {

@@ -104,6 +104,10 @@ type LeftError struct {
 // Error prints the process and its error.
 func (e *LeftError) Error() string { return fmt.Sprintf("process %d: %s", e.Process, e.Text) }
 
+// leaveWithin is how long a process that has failed waits for the others at most: launchers end those that stay
+// much longer than one that has failed.
+const leaveWithin = 5 * time.Second
+
 // Leave tells the other processes that this one is about to end, and with what error, which ends all that
 // they wait for, and waits until they leave as well. It returns the errors of all, by process: nil for those
 // that have none or have not been heard of.
@@ -120,7 +124,7 @@ func (p *Process) Leave(err error) []error {
 	all, failed := p.allLeft, p.over != nil
 	p.mu.Unlock()
 	if err != nil || failed {
-		timer := time.AfterFunc(p.patience*5/8, p.leaveAll)
+		timer := time.AfterFunc(min(p.patience*5/8, leaveWithin), p.leaveAll)
 		defer timer.Stop()
 	}
 	p.transport.Drive(all)

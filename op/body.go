@@ -39,7 +39,21 @@ func traceBody(name string, types []Type, f func(x []*Tensor) []*Tensor) (*ir.Fu
 		return nil, len(results), &ir.Error{Pos: ir.Caller(), Op: name, Err: fmt.Errorf("the body returns nil")}
 	}
 	body, err := b.Build(results...)
+	if err == nil {
+		err = unconstrained(body)
+	}
 	return body, len(results), err
+}
+
+// unconstrained refuses a sharding that is asked for inside a body: layouts there follow from the operands.
+func unconstrained(body *ir.Func) error {
+	for _, n := range body.Nodes() {
+		if c, ok := n.Op().(constrain); ok {
+			return &ir.Error{Pos: n.Pos(), Op: body.Name(), Err: fmt.Errorf(
+				"sharding %s inside a body: want it of an operand or a result, outside", c.Sharding)}
+		}
+	}
+	return nil
 }
 
 // closed is bodies as programs without captures: behind their first n parameters each takes everything that

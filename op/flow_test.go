@@ -10,6 +10,7 @@ import (
 	"github.com/galley-ml/galley/internal/cpu"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/pass"
+	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -256,6 +257,14 @@ func TestFlowMistakes(t *testing.T) {
 	x := s.Tensor(array.FromSlice([]float64{1, 2, 3}, 3)).Track()
 	yes := op.Less(op.Sum(x), op.Const(x, 100))
 	id := func(x []*op.Tensor) []*op.Tensor { return x }
+	line, err := mesh.Parse("x=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	halves, err := mesh.ParseSharding("@[x]")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var leaked *op.Tensor
 	op.Cond(yes, func(x []*op.Tensor) []*op.Tensor { leaked = x[0]; return x }, id, x)
 	below := func(x []*op.Tensor) *op.Tensor { return op.Less(op.Sum(x[0]), op.Const(x[0], 100)) }
@@ -290,6 +299,9 @@ func TestFlowMistakes(t *testing.T) {
 		"want numbers or shapes that broadcast": scan(op.ScanConfig{},
 			func(c, _ []*op.Tensor) []*op.Tensor { return []*op.Tensor{op.Add(c[0], op.Zeros(s, array.F64, 7))} }, x),
 		"live only inside its function": op.Add(leaked, x),
+		"sharding @[x] inside a body: want it of an operand": op.Cond(yes, func(x []*op.Tensor) []*op.Tensor {
+			return []*op.Tensor{op.Constrain(x[0], line, halves)}
+		}, id, x)[0],
 	} {
 		err := y.Err()
 		if err == nil {

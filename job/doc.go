@@ -4,5 +4,5 @@
 //
 //	j, err := job.Join() // nil where the process was started by itself
 //	e, err := galley.NewEngine(galley.EngineConfig{Model: model, Strategy: &s, Job: j})
-//	err = j.End(train(e))
+//	err = j.End(train(e), func(err error) { log.Print(err) }) // the first process tells what ended any
 package job

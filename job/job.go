@@ -208,9 +208,17 @@ func (p peers) Exchange(data []byte) ([][]byte, error) {
 }
 
 // End leaves the job with the error that this process has come to, or none, and returns what the first
-// process has to say: its own error, or else another's. The others' errors are nil there.
-func (j *Job) End(err error) error {
+// process has to say: its own error, or else another's. tell is called with that in the first process, before
+// the others end: launchers end all processes when one has ended with an error, so what is printed later may
+// be lost. nil has nothing told.
+func (j *Job) End(err error, tell func(error)) error {
+	if tell == nil {
+		tell = func(error) {}
+	}
 	if j == nil {
+		if err != nil {
+			tell(err)
+		}
 		return err
 	}
 	errs := j.p.Leave(err)
@@ -227,7 +235,11 @@ func (j *Job) End(err error) error {
 		}
 	}
 	if own != nil {
+		j.p.Tell(func() { tell(own) })
 		return own
 	}
-	return j.p.Close()
+	if err = j.p.Close(); err != nil && j.First() {
+		tell(err)
+	}
+	return err
 }

@@ -36,8 +36,22 @@ func inJob(ctx *kong.Context) error {
 		}
 		return ctx.Run()
 	}
-	return job.End(runTogether(ctx, name, launched))
+	return end(job, runTogether(ctx, name, launched))
 }
+
+// end leaves a job; what it returns has been told.
+func end(j *processes.Job, err error) error {
+	if err := j.End(err, tell); err != nil {
+		return &toldError{err}
+	}
+	return nil
+}
+
+// toldError is an error that has been printed.
+type toldError struct{ error }
+
+// Unwrap is the error itself.
+func (e *toldError) Unwrap() error { return e.error }
 
 // toldTogether is a mistake on the command line, which one process of a job may have made alone: it joins to
 // say so, or else the others would wait for it forever.
@@ -49,7 +63,7 @@ func toldTogether(err error) error {
 	if failed != nil || j == nil {
 		return err
 	}
-	return j.End(err)
+	return end(j, err)
 }
 
 // silence keeps processes other than the first of a job from printing what it prints.

@@ -104,6 +104,23 @@ func chosen(err error) string {
 
 // report prints an error in one line and chooses the exit code.
 func report(err error) int {
+	if err != nil {
+		tell(err)
+	}
+	return exitCode(err)
+}
+
+// tell prints an error in one line; one of an elastic job is told by the agent.
+func tell(err error) {
+	_, silent := errors.AsType[exitError](err)
+	_, told := errors.AsType[*toldError](err)
+	if elastic == nil && !silent && !told && !errors.Is(err, errFailed) {
+		fmt.Fprintln(os.Stderr, "galley:", strict.Line(once(err.Error())))
+	}
+}
+
+// exitCode is the code that a process ends with.
+func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
@@ -114,9 +131,6 @@ func report(err error) int {
 	}
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
-	}
-	if elastic == nil { // else the agent tells it
-		fmt.Fprintln(os.Stderr, "galley:", strict.Line(once(err.Error())))
 	}
 	if s, ok := errors.AsType[*stoppedError](err); ok {
 		return s.code()

@@ -80,15 +80,18 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		var list []float64
 		list, err = losses(j, &galley.Strategy{DP: 4, Zero: 1})
-		if err = j.End(err); err == nil && j.First() {
+		if err = j.End(err, tell); err == nil && j.First() {
 			fmt.Println(list)
 		}
+	} else {
+		tell(err)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
+
+func tell(err error) { fmt.Fprintln(os.Stderr, err) }
 
 func losses(j *job.Job, s *galley.Strategy) ([]float64, error) {
 	d := galley.CPU(galley.Config{Threads: 1})

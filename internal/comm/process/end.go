@@ -130,9 +130,11 @@ func (s *run) end(process int, e ending) {
 	var failure error
 	switch {
 	case s.err != nil || s.leaving:
+	case e.failure != nil: // its note of the failure may come after the one of its end
+		s.stopAll(e.failure)
 	case !e.failed:
 		failure = s.abandoned(process)
-	case s.missing == 1: // only this one is left, and whoever found the failure would have told of it before
+	case s.missing == 1: // only this one is left, and whoever found the failure has told of it at its end
 		failure = fmt.Errorf("process %d %s", process, untoldText)
 	}
 	mu.Unlock()

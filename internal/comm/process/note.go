@@ -19,6 +19,7 @@ const (
 	answerNote                  // yes
 	giveNote                    // what a process gives in an exchange
 	leaveNote                   // a process is about to end
+	toldNote                    // the first process has told why the job ends
 	putNote                     // a value for a key
 	noteKindEnd                 // how many there are
 )

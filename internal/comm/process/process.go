@@ -35,9 +35,9 @@ type Process struct {
 	exchanges  map[Stream]int // how many have begun
 	gatherings map[gatheringKey]*gathering
 	left       []*LeftError // by process: why it left, without a text if it had no error; nil before
-	isLeft     bool
-	allLeft    chan struct{} // closed when all have left
-	free       [][]byte      // buffers that are not in use
+	allLeft    gate
+	told       gate     // open when the first process has told why the job ends
+	free       [][]byte // buffers that are not in use
 }
 
 const (
@@ -51,10 +51,9 @@ func Join(t comm.Transport) *Process {
 	p := &Process{
 		transport: t, rank: t.Rank(), size: n, early: map[int][]note{}, parts: make([][]byte, n),
 		numbers: make([]uint32, n), heard: make([]time.Time, n), lost: make([]error, n),
-		ended: make(
-			chan struct{},
-		), values: map[string]*value{}, exchanges: map[Stream]int{}, gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n),
-		allLeft: make(chan struct{}), short: shortBytes, segment: segmentBytes, patience: patience,
+		ended: make(chan struct{}), values: map[string]*value{}, exchanges: map[Stream]int{},
+		gatherings: map[gatheringKey]*gathering{}, left: make([]*LeftError, n), allLeft: newGate(),
+		told: newGate(), short: shortBytes, segment: segmentBytes, patience: patience,
 	}
 	p.scratch.New = func() any { return new(comm.Scratch) }
 	for i := range p.heard {
@@ -161,6 +160,8 @@ func (p *Process) listen(from int, b []byte, err error) {
 		if key := r.string(); r.bad || p.keep(key, r.rest) != nil {
 			p.lose(from, fmt.Errorf("a key of its cannot be kept: %d bytes", len(n.body)))
 		}
+	case toldNote:
+		p.told.open()
 	case leaveNote:
 		if why, err := p.readLeave(n.body); err != nil {
 			p.lose(from, err)
@@ -201,7 +202,10 @@ func (p *Process) lose(process int, err error) {
 	done := !slices.Contains(p.left, nil)
 	p.mu.Unlock()
 	if done {
-		p.leaveAll()
+		p.allLeft.open()
+	}
+	if process == 0 {
+		p.told.open()
 	}
 	p.breakOff(process, fmt.Errorf("process %d %s: %w", process, lostText, err))
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -289,6 +290,22 @@ func TestExchange(t *testing.T) {
 			t.Errorf("process %d: got %v", i, errs[i])
 		}
 	}
+}
+
+// TestTell: no process goes on before the first has told why the job ends, unless the first is lost.
+func TestTell(t *testing.T) {
+	var told atomic.Bool
+	newJob(3, 50*time.Microsecond).each(func(p *process.Process) error {
+		p.Leave(errors.New("out of paper"))
+		p.Tell(func() {
+			time.Sleep(10 * time.Millisecond)
+			told.Store(true)
+		})
+		if !told.Load() {
+			t.Errorf("process %d went on before", p.Rank())
+		}
+		return nil
+	})
 }
 
 // TestValues: what one process puts all get, those that ask first wait, and a process that leaves ends the

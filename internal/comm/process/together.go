@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -121,13 +122,13 @@ func (p *Process) Leave(err error) []error {
 	p.postAll(appendString(appendCount(header(leaveNote, 0, 0), why.Process), why.Text))
 	p.leave(p.rank, why)
 	p.mu.Lock()
-	all, failed := p.allLeft, p.over != nil
+	failed := p.over != nil
 	p.mu.Unlock()
 	if err != nil || failed {
-		timer := time.AfterFunc(min(p.patience*5/8, leaveWithin), p.leaveAll)
+		timer := time.AfterFunc(min(p.patience*5/8, leaveWithin), p.allLeft.open)
 		defer timer.Stop()
 	}
-	p.transport.Drive(all)
+	p.transport.Drive(p.allLeft.opened)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	errs := make([]error, p.size)
@@ -139,6 +140,29 @@ func (p *Process) Leave(err error) []error {
 	errs[p.rank] = err
 	return errs
 }
+
+// Tell has the first process call tell, after all have left, while the others wait for it: a launcher ends all
+// processes as soon as one has ended with an error, and what the first has to say would be lost.
+func (p *Process) Tell(tell func()) {
+	if p.rank == 0 {
+		tell()
+		p.postAll(header(toldNote, 0, 0))
+		return
+	}
+	timer := time.AfterFunc(leaveWithin, p.told.open)
+	defer timer.Stop()
+	p.transport.Drive(p.told.opened)
+}
+
+// gate is something that is waited for; it may be opened several times.
+type gate struct {
+	once   *sync.Once
+	opened chan struct{}
+}
+
+func newGate() gate { return gate{new(sync.Once), make(chan struct{})} }
+
+func (g gate) open() { g.once.Do(func() { close(g.opened) }) }
 
 // readLeave reads with what error a process left.
 func (p *Process) readLeave(b []byte) (LeftError, error) {
@@ -159,7 +183,7 @@ func (p *Process) leave(process int, why LeftError) {
 	done := !slices.Contains(p.left, nil)
 	p.mu.Unlock()
 	if done {
-		p.leaveAll()
+		p.allLeft.open()
 	}
 	if process == p.rank {
 		return
@@ -169,14 +193,4 @@ func (p *Process) leave(process int, why LeftError) {
 		err = fmt.Errorf("process %d has ended", process)
 	}
 	p.breakOff(process, err)
-}
-
-// leaveAll ends the wait for processes to leave.
-func (p *Process) leaveAll() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.isLeft {
-		p.isLeft = true
-		close(p.allLeft)
-	}
 }

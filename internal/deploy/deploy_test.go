@@ -52,8 +52,8 @@ func TestSlurm(t *testing.T) {
 // TestSlurmOptions: the Slurm of this machine reads the file's options and those of its srun, up to where it
 // would ask its controller.
 func TestSlurmOptions(t *testing.T) {
-	job := deploy.Slurm{Name: "big", Hosts: deploy.Hosts{Least: 4, Most: 4}, Processes: 8, Cores: 2, Time: "1:00:00",
-		Partition: "gpu", Account: "us", MPI: "pmi2", Grace: 60, Galley: "galley", Args: command}
+	job := deploy.Slurm{Name: "big", Hosts: deploy.Hosts{Least: 4, Most: 4}, Processes: 8, Cores: 2,
+		Time: "1:00:00", Partition: "gpu", Account: "us", MPI: "pmi2", Grace: 60, Galley: "galley", Args: command}
 	elastic := job
 	elastic.Hosts.Least = 2
 	known := optionName.FindAllString(slurm(t, "srun", "--help"), -1)

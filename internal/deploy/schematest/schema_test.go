@@ -1,5 +1,5 @@
-// Package schematest reads the manifests of galley kubernetes with Kubernetes' own Go types. It is a module of
-// its own, so that nobody else needs those:
+// Package schematest reads the manifests of galley kubernetes with Kubernetes' own Go types. It is a module
+// of its own, so that nobody else needs those:
 //
 //	go -C internal/deploy/schematest test .
 package schematest

@@ -298,14 +298,14 @@ TEXT ·seriesDotsF64AVX2(SB), NOSPLIT, $0-72
 	MOVQ    x+32(FP), BX
 	MOVQ    y+48(FP), SI
 	MOVQ    accRow+24(FP), DI
-	MOVQ    nextX+40(FP), R8
-	MOVQ    nextY+56(FP), R9
-	MOVQ    stride+64(FP), R10
+	MOVQ    stride+64(FP), R8
+	MOVQ    nextX+40(FP), R9
+	MOVQ    nextY+56(FP), R10
 	SHLQ    $0x03, CX
 	SHLQ    $0x03, DI
-	SHLQ    $0x03, R8
 	SHLQ    $0x03, R9
 	SHLQ    $0x03, R10
+	SHLQ    $0x03, R8
 	VMOVUPD (DX), Y0
 	VMOVUPD 32(DX), Y1
 	ADDQ    DI, DX
@@ -318,7 +318,7 @@ TEXT ·seriesDotsF64AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	ADDQ    DI, DX
-	LEAQ    (R10)(R10*2), DX
+	LEAQ    (R8)(R8*2), DX
 
 series:
 	MOVQ BX, R12
@@ -327,15 +327,15 @@ series:
 
 loop:
 	VMOVUPD     (R12), Y8
-	VMOVUPD     (R12)(R10*1), Y9
-	VMOVUPD     (R12)(R10*2), Y10
+	VMOVUPD     (R12)(R8*1), Y9
+	VMOVUPD     (R12)(R8*2), Y10
 	VMOVUPD     (R12)(DX*1), Y11
 	VMOVUPD     (R13), Y12
 	VFMADD231PD Y12, Y8, Y0
 	VFMADD231PD Y12, Y9, Y2
 	VFMADD231PD Y12, Y10, Y4
 	VFMADD231PD Y12, Y11, Y6
-	VMOVUPD     (R13)(R10*1), Y12
+	VMOVUPD     (R13)(R8*1), Y12
 	VFMADD231PD Y12, Y8, Y1
 	VFMADD231PD Y12, Y9, Y3
 	VFMADD231PD Y12, Y10, Y5
@@ -344,8 +344,8 @@ loop:
 	ADDQ        $0x00000020, R13
 	SUBQ        $0x00000020, R11
 	JNZ         loop
-	ADDQ        R8, BX
-	ADDQ        R9, SI
+	ADDQ        R9, BX
+	ADDQ        R10, SI
 	DECQ        AX
 	JNZ         series
 	MOVQ        acc+16(FP), DX
@@ -586,14 +586,14 @@ TEXT ·seriesDotsF64AVX512(SB), NOSPLIT, $0-72
 	MOVQ    x+32(FP), BX
 	MOVQ    y+48(FP), SI
 	MOVQ    accRow+24(FP), DI
-	MOVQ    nextX+40(FP), R8
-	MOVQ    nextY+56(FP), R9
-	MOVQ    stride+64(FP), R10
+	MOVQ    stride+64(FP), R8
+	MOVQ    nextX+40(FP), R9
+	MOVQ    nextY+56(FP), R10
 	SHLQ    $0x03, CX
 	SHLQ    $0x03, DI
-	SHLQ    $0x03, R8
 	SHLQ    $0x03, R9
 	SHLQ    $0x03, R10
+	SHLQ    $0x03, R8
 	VMOVUPD (DX), Z0
 	VMOVUPD 64(DX), Z1
 	VMOVUPD 128(DX), Z2
@@ -614,7 +614,7 @@ TEXT ·seriesDotsF64AVX512(SB), NOSPLIT, $0-72
 	VMOVUPD 128(DX), Z14
 	VMOVUPD 192(DX), Z15
 	ADDQ    DI, DX
-	LEAQ    (R10)(R10*2), DX
+	LEAQ    (R8)(R8*2), DX
 
 series:
 	MOVQ BX, R12
@@ -623,20 +623,20 @@ series:
 
 loop:
 	VMOVUPD     (R12), Z16
-	VMOVUPD     (R12)(R10*1), Z17
-	VMOVUPD     (R12)(R10*2), Z18
+	VMOVUPD     (R12)(R8*1), Z17
+	VMOVUPD     (R12)(R8*2), Z18
 	VMOVUPD     (R12)(DX*1), Z19
 	VMOVUPD     (R13), Z20
 	VFMADD231PD Z20, Z16, Z0
 	VFMADD231PD Z20, Z17, Z4
 	VFMADD231PD Z20, Z18, Z8
 	VFMADD231PD Z20, Z19, Z12
-	VMOVUPD     (R13)(R10*1), Z20
+	VMOVUPD     (R13)(R8*1), Z20
 	VFMADD231PD Z20, Z16, Z1
 	VFMADD231PD Z20, Z17, Z5
 	VFMADD231PD Z20, Z18, Z9
 	VFMADD231PD Z20, Z19, Z13
-	VMOVUPD     (R13)(R10*2), Z20
+	VMOVUPD     (R13)(R8*2), Z20
 	VFMADD231PD Z20, Z16, Z2
 	VFMADD231PD Z20, Z17, Z6
 	VFMADD231PD Z20, Z18, Z10
@@ -650,8 +650,8 @@ loop:
 	ADDQ        $0x00000040, R13
 	SUBQ        $0x00000040, R11
 	JNZ         loop
-	ADDQ        R8, BX
-	ADDQ        R9, SI
+	ADDQ        R9, BX
+	ADDQ        R10, SI
 	DECQ        AX
 	JNZ         series
 	MOVQ        acc+16(FP), DX
@@ -836,14 +836,14 @@ TEXT ·seriesDotsF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ    x+32(FP), BX
 	MOVQ    y+48(FP), SI
 	MOVQ    accRow+24(FP), DI
-	MOVQ    nextX+40(FP), R8
-	MOVQ    nextY+56(FP), R9
-	MOVQ    stride+64(FP), R10
+	MOVQ    stride+64(FP), R8
+	MOVQ    nextX+40(FP), R9
+	MOVQ    nextY+56(FP), R10
 	SHLQ    $0x02, CX
 	SHLQ    $0x02, DI
-	SHLQ    $0x02, R8
 	SHLQ    $0x02, R9
 	SHLQ    $0x02, R10
+	SHLQ    $0x02, R8
 	VMOVUPD (DX), Y0
 	VMOVUPD 32(DX), Y1
 	ADDQ    DI, DX
@@ -856,7 +856,7 @@ TEXT ·seriesDotsF32AVX2(SB), NOSPLIT, $0-72
 	VMOVUPD (DX), Y6
 	VMOVUPD 32(DX), Y7
 	ADDQ    DI, DX
-	LEAQ    (R10)(R10*2), DX
+	LEAQ    (R8)(R8*2), DX
 
 series:
 	MOVQ BX, R12
@@ -865,15 +865,15 @@ series:
 
 loop:
 	VMOVUPD     (R12), Y8
-	VMOVUPD     (R12)(R10*1), Y9
-	VMOVUPD     (R12)(R10*2), Y10
+	VMOVUPD     (R12)(R8*1), Y9
+	VMOVUPD     (R12)(R8*2), Y10
 	VMOVUPD     (R12)(DX*1), Y11
 	VMOVUPD     (R13), Y12
 	VFMADD231PS Y12, Y8, Y0
 	VFMADD231PS Y12, Y9, Y2
 	VFMADD231PS Y12, Y10, Y4
 	VFMADD231PS Y12, Y11, Y6
-	VMOVUPD     (R13)(R10*1), Y12
+	VMOVUPD     (R13)(R8*1), Y12
 	VFMADD231PS Y12, Y8, Y1
 	VFMADD231PS Y12, Y9, Y3
 	VFMADD231PS Y12, Y10, Y5
@@ -882,8 +882,8 @@ loop:
 	ADDQ        $0x00000020, R13
 	SUBQ        $0x00000020, R11
 	JNZ         loop
-	ADDQ        R8, BX
-	ADDQ        R9, SI
+	ADDQ        R9, BX
+	ADDQ        R10, SI
 	DECQ        AX
 	JNZ         series
 	MOVQ        acc+16(FP), DX
@@ -1051,14 +1051,14 @@ TEXT ·seriesDotsF32AVX512(SB), NOSPLIT, $0-72
 	MOVQ    x+32(FP), BX
 	MOVQ    y+48(FP), SI
 	MOVQ    accRow+24(FP), DI
-	MOVQ    nextX+40(FP), R8
-	MOVQ    nextY+56(FP), R9
-	MOVQ    stride+64(FP), R10
+	MOVQ    stride+64(FP), R8
+	MOVQ    nextX+40(FP), R9
+	MOVQ    nextY+56(FP), R10
 	SHLQ    $0x02, CX
 	SHLQ    $0x02, DI
-	SHLQ    $0x02, R8
 	SHLQ    $0x02, R9
 	SHLQ    $0x02, R10
+	SHLQ    $0x02, R8
 	VMOVUPD (DX), Z0
 	VMOVUPD 64(DX), Z1
 	VMOVUPD 128(DX), Z2
@@ -1079,7 +1079,7 @@ TEXT ·seriesDotsF32AVX512(SB), NOSPLIT, $0-72
 	VMOVUPD 128(DX), Z14
 	VMOVUPD 192(DX), Z15
 	ADDQ    DI, DX
-	LEAQ    (R10)(R10*2), DX
+	LEAQ    (R8)(R8*2), DX
 
 series:
 	MOVQ BX, R12
@@ -1088,20 +1088,20 @@ series:
 
 loop:
 	VMOVUPD     (R12), Z16
-	VMOVUPD     (R12)(R10*1), Z17
-	VMOVUPD     (R12)(R10*2), Z18
+	VMOVUPD     (R12)(R8*1), Z17
+	VMOVUPD     (R12)(R8*2), Z18
 	VMOVUPD     (R12)(DX*1), Z19
 	VMOVUPD     (R13), Z20
 	VFMADD231PS Z20, Z16, Z0
 	VFMADD231PS Z20, Z17, Z4
 	VFMADD231PS Z20, Z18, Z8
 	VFMADD231PS Z20, Z19, Z12
-	VMOVUPD     (R13)(R10*1), Z20
+	VMOVUPD     (R13)(R8*1), Z20
 	VFMADD231PS Z20, Z16, Z1
 	VFMADD231PS Z20, Z17, Z5
 	VFMADD231PS Z20, Z18, Z9
 	VFMADD231PS Z20, Z19, Z13
-	VMOVUPD     (R13)(R10*2), Z20
+	VMOVUPD     (R13)(R8*2), Z20
 	VFMADD231PS Z20, Z16, Z2
 	VFMADD231PS Z20, Z17, Z6
 	VFMADD231PS Z20, Z18, Z10
@@ -1115,8 +1115,8 @@ loop:
 	ADDQ        $0x00000040, R13
 	SUBQ        $0x00000040, R11
 	JNZ         loop
-	ADDQ        R8, BX
-	ADDQ        R9, SI
+	ADDQ        R9, BX
+	ADDQ        R10, SI
 	DECQ        AX
 	JNZ         series
 	MOVQ        acc+16(FP), DX

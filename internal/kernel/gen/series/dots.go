@@ -17,8 +17,9 @@ func (s isa) dotCols() int {
 }
 
 // dots generates sums of products of rows of x and rows of y: a vector of sums for each pair, which is added
-// to what is in acc. The rows lie stride elements apart and are of n elements, whole vectors; there are series
-// such pairs of blocks, nextX and nextY elements apart. The sums of a row of x lie accRow elements apart.
+// to what is in acc. The rows lie stride elements apart and are of n elements, whole vectors; there are as
+// many blocks of them as series, nextX and nextY elements apart. The sums of a row of x lie accRow elements
+// apart.
 func (s isa) dots() {
 	element, suffix := s.element()
 	TEXT("seriesDots"+suffix+s.name, NOSPLIT, "func(series, n int, acc *"+element+", accRow int, x *"+element+
@@ -26,8 +27,8 @@ func (s isa) dots() {
 	Pragma("noescape")
 	count, n := Load(Param("series"), GP64()), Load(Param("n"), GP64())
 	acc, x, y := Load(Param("acc"), GP64()), Load(Param("x"), GP64()), Load(Param("y"), GP64())
-	accRow, nextX, nextY := Load(Param("accRow"), GP64()), Load(Param("nextX"), GP64()), Load(Param("nextY"), GP64())
-	stride := Load(Param("stride"), GP64())
+	accRow, stride := Load(Param("accRow"), GP64()), Load(Param("stride"), GP64())
+	nextX, nextY := Load(Param("nextX"), GP64()), Load(Param("nextY"), GP64())
 	for _, r := range []reg.Register{n, accRow, nextX, nextY, stride} {
 		SHLQ(s.shift(), r)
 	}

@@ -21,7 +21,8 @@ type isa struct {
 
 func main() {
 	ConstraintExpr("!noasm")
-	for _, s := range []isa{{"AVX2", 32, true}, {"AVX512", 64, true}, {"AVX2", 32, false}, {"AVX512", 64, false}} {
+	sets := []isa{{"AVX2", 32, true}, {"AVX512", 64, true}, {"AVX2", 32, false}, {"AVX512", 64, false}}
+	for _, s := range sets {
 		if s.double {
 			s.tanh()
 		}

@@ -57,8 +57,8 @@ func packGrouped(ms []quant.Matrix) (Weight, error) {
 		g.out += m.Out
 	}
 	panels := (g.out + kernel.GroupedRows - 1) / kernel.GroupedRows
-	g.data = kernel.MakeLarge[byte](panels*g.shape.PanelBytes())
-	g.scales = kernel.MakeLarge[uint16](panels*g.shape.Groups*kernel.GroupedRows)
+	g.data = kernel.MakeLarge[byte](panels * g.shape.PanelBytes())
+	g.scales = kernel.MakeLarge[uint16](panels * g.shape.Groups * kernel.GroupedRows)
 	if m.Zeros != nil {
 		g.zeros = kernel.MakeLarge[byte](len(g.scales))
 	}

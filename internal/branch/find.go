@@ -22,8 +22,9 @@ type Plan struct {
 	// Messages is how many tensors change devices, Bytes how much that is.
 	Messages int
 	Bytes    float64
-	// device is by node, home by parameter; order is that in which nodes run.
+	// device is by node, home by parameter; order is that in which nodes run, start and end when, by node.
 	device, home, order []int
+	start, end          []float64
 }
 
 // least is the part of one device's time that two must save.
@@ -82,7 +83,8 @@ func types(list []*ir.Value) []ir.Type {
 // Find looks for the best places.
 func Find(f *ir.Func, c Config) *Plan {
 	g := newGraph(f, c)
-	p := &Plan{order: g.ranked(), device: make([]int, len(f.Nodes()))}
+	n := len(f.Nodes())
+	p := &Plan{order: g.ranked(), device: make([]int, n), start: make([]float64, n), end: make([]float64, n)}
 	p.Serial = g.run(p)
 	g.schedule(p)
 	g.improve(p)
@@ -125,7 +127,7 @@ func (g *graph) schedule(p *Plan) {
 	for _, i := range p.order {
 		best, end := 0, 0.0
 		for d := range 2 {
-			if t := s.end(g, i, d); d == 0 || t < end {
+			if _, t := s.span(g, i, d); d == 0 || t < end {
 				best, end = d, t
 			}
 		}

@@ -35,7 +35,7 @@ func inJob(n int, f func(j *job.Job) error) []error {
 			if err == nil {
 				err = f(j)
 			}
-			errs[i] = j.End(err)
+			errs[i] = j.End(err, nil)
 		})
 	}
 	all.Wait()

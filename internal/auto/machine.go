@@ -69,7 +69,7 @@ func threads(m step.Machine, devices int) int { return max(1, min(m.Threads/devi
 func (m Machine) prices(axis *mesh.Mesh, s strategy.Strategy) spmd.Prices {
 	clock := m.clock(s.Devices(), s.DP*s.TP)
 	n := threads(clock, s.Devices())
-	prices := step.PricesOf(clock.Prices, n)
+	prices := step.PricesOf(clock, n)
 	prices.Default = linkOf(clock.Prices, axis, n)
 	return prices
 }

@@ -58,7 +58,7 @@ func (p *pricer) plan(x Candidate) (out Price, err error) {
 	}
 	run := x.Config(p.c.Run)
 	if clock := p.c.Machine.clock(2, 1); x.Strategy.Branches > 1 {
-		prices := step.PricesOf(clock.Prices, threads(clock, 2))
+		prices := step.PricesOf(clock, threads(clock, 2))
 		run.Prices = &prices
 	}
 	plan, err := p.c.Plan(run, p.c.Batch...)

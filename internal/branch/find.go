@@ -80,15 +80,23 @@ func types(list []*ir.Value) []ir.Type {
 	return out
 }
 
-// Find looks for the best places.
+// Find looks for the best places: from all nodes on one device on, by moving branches, and from a schedule on
+// that puts each node where it ends first. What is better of both is made better by moving single nodes.
 func Find(f *ir.Func, c Config) *Plan {
 	g := newGraph(f, c)
 	n := len(f.Nodes())
 	p := &Plan{order: g.ranked(), device: make([]int, n), start: make([]float64, n), end: make([]float64, n)}
 	p.Serial = g.run(p)
-	g.schedule(p)
+	g.coarse(p)
 	g.improve(p)
 	p.Seconds = g.run(p)
+	fine := &Plan{Serial: p.Serial, order: p.order, device: make([]int, n), start: make([]float64, n),
+		end: make([]float64, n)}
+	g.schedule(fine)
+	g.improve(fine)
+	if fine.Seconds = g.run(fine); fine.Seconds < p.Seconds {
+		p = fine
+	}
 	g.count(p)
 	return p
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// PricesOf is a pricer's seconds for devices of so many threads, as searches in programs ask for them: of
-// every op, and of messages between devices.
-func PricesOf(p Pricer, threads int) spmd.Prices {
-	known := map[string]float64{}
+// PricesOf is a machine's seconds for devices of so many threads, as searches in programs ask for them: of
+// every op, and of messages between devices, which wake the one that waits for them.
+func PricesOf(m Machine, threads int) spmd.Prices {
+	known, p := map[string]float64{}, m.Prices
 	const many = 1 << 20
 	few := p.Deliver(0)
 	return spmd.Prices{
-		Default: spmd.Link{Alpha: max(1e-9, few), Beta: max(1e-15, (p.Deliver(many)-few)/many)},
+		Default: spmd.Link{Alpha: max(1e-9, few+m.Latency), Beta: max(1e-15, (p.Deliver(many)-few)/many)},
 		Op: func(o op.Op, in, out []ir.Type) float64 {
 			key := fmt.Sprint(ir.FormatOp(o), in, out)
 			seconds, ok := known[key]

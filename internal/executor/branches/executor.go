@@ -106,7 +106,8 @@ func (e *Executor) compiled(batch []ir.Type) (*runtime.Executable, error) {
 	if err != nil {
 		return nil, err
 	}
-	exe, err := e.session.Compile(p.Program, runtime.CompileConfig{Donate: executor.UpTo(0, len(e.state))})
+	exe, err := e.session.Compile(p.Program, runtime.CompileConfig{Donate: executor.UpTo(0, len(e.state)),
+		Local: fused(e.c)})
 	if err == nil {
 		e.exes[key] = exe
 	}

@@ -74,17 +74,14 @@ func newProgram(c executor.Config, batch []ir.Type) (*program, error) {
 	return &program{s, found}, err
 }
 
-// optimize is the step as one device would run it. Ops are fused before they are put on devices: what a loop
-// of many ops waits for would else change the order of messages, on one device and not on the other.
+// optimize is the step before it is put on devices. Loops of many ops are made after that: they would tie
+// branches together.
 func optimize(c executor.Config, p *ir.Func) (*ir.Func, error) {
 	p, err := c.OptimizeProgram(p)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = pass.Fuse(p); err != nil {
-		return nil, err
-	}
-	return c.OptimizeLocal(p)
+	return pass.Fuse(p)
 }
 
 // prices is what a run is searched by: where none are said, those of usual machines, half of whose cores each
@@ -94,7 +91,8 @@ func prices(c executor.Config) spmd.Prices {
 		return *c.Prices
 	}
 	cores := runtime.GOMAXPROCS(0)
-	return step.PricesOf(plan.UsualHost(cores), max(1, cores/2))
+	host := plan.UsualHost(cores)
+	return step.PricesOf(step.Machine{Prices: host, Latency: host.Idle}, max(1, cores/2))
 }
 
 // devices is the two, each as a mesh.

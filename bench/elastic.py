@@ -163,7 +163,8 @@ def used_by_step(job, first, last):
 def said(job):
     """What a run says of its snapshots."""
     with open(job.out.name) as f:
-        return next((line.strip() for line in f.read().replace("\r", "\n").splitlines() if "snapshots after" in line), "")
+        lines = f.read().replace("\r", "\n").splitlines()
+    return next((line.strip() for line in lines if "snapshots after" in line), "")
 
 
 def snapshots(a):

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/mesh"
 )
 
 // Grad is the gradient of Σ⟨ys, dys⟩ with respect to each of xs; nil dys means ones. What it returns is made
@@ -171,14 +172,19 @@ func (w *walk) add(v, d *Tensor) {
 	w.adjoints[v] = d
 }
 
-// beside is y on the mesh of x: eager data that is on no mesh may have been used on several.
+// beside is y on the mesh of x: eager data that is on no mesh may have been used on several. It is laid as x is
+// where they have one shape, and else whole: the dims of another result say nothing of its own.
 func beside(x, y *Tensor) *Tensor {
 	to, ok := LayoutOf(x)
 	from, moved := LayoutOf(y)
 	if !ok || !moved || from.Mesh.Equal(to.Mesh) {
 		return y
 	}
-	return Reshard(y, from, Layout{Mesh: to.Mesh, Spec: to.Spec.With()})
+	spec := mesh.Whole(len(y.Shape()))
+	if x.Shape().Equal(y.Shape()) {
+		spec = to.Spec.With()
+	}
+	return Reshard(y, from, Layout{Mesh: to.Mesh, Spec: spec})
 }
 
 // visit passes the adjoints of n's results on to its operands.

@@ -49,6 +49,10 @@ func (p *Program) Global() *ir.Func { return p.f }
 // Mesh is the mesh of values of which nothing else is said.
 func (p *Program) Mesh() *mesh.Mesh { return p.main }
 
+// Crosses reports whether the program's values lie on several meshes, so that its devices do not all run the
+// same nodes.
+func (p *Program) Crosses() bool { return len(p.meshes) > 1 }
+
 // Devices is the devices of all meshes, in order.
 func (p *Program) Devices() []int {
 	var all []int

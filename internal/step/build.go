@@ -212,7 +212,7 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 	if i, ok := b.numbers[k]; ok {
 		return i, nil
 	}
-	if f, err = b.communicating(f); err != nil {
+	if f, err = b.communicating(f, p.Crosses()); err != nil {
 		return 0, err
 	}
 	if b.c.Local != nil {
@@ -224,13 +224,15 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 	return b.numbers[k], b.plan.compile(f, donated, away)
 }
 
-// communicating is a device's program with its collectives in buckets, by hosts, late and started ahead.
-func (b *builder) communicating(f *ir.Func) (*ir.Func, error) {
+// communicating is a device's program with its collectives in buckets, by hosts, late and started ahead. Where
+// values cross from one mesh to another no gather is late: a device of both meshes has other nodes than one of
+// one alone, and would wait for it at another collective.
+func (b *builder) communicating(f *ir.Func, crosses bool) (*ir.Func, error) {
 	f, err := bucket(f, b.c.bucketOf)
 	if err == nil && b.c.Host > 0 {
 		f, err = byHosts(f, b.c.Host)
 	}
-	if err == nil {
+	if err == nil && !crosses {
 		f, err = late(f)
 	}
 	if err != nil || b.c.Overlap == InTurn {

@@ -39,8 +39,8 @@ type reorder struct {
 	order []int
 }
 
-// find marks the nodes that can wait, and reports whether collectives are among them that may: all devices of
-// a group have these in the same order wherever they stand, which what moves tensors between meshes has not.
+// find marks the nodes that can wait, and reports whether gathers are among them: all devices of a mesh have
+// these in the same order. What else devices exchange stays, and everything with it.
 func (l *reorder) find() (gathers bool) {
 	for _, v := range l.f.Params() {
 		l.made[v.ID()] = -1

@@ -42,9 +42,12 @@ func TestAnnotatedPrograms(t *testing.T) {
 // TestAnnotatedFound is the programs that were wrong once, with what they found.
 func TestAnnotatedFound(t *testing.T) {
 	for seed, what := range map[uint64]string{
-		8:   "what is computed of weights on one mesh and moved to another was made on the other",
-		124: "the same, on a mesh that data comes back to",
-		332: "a gradient that moves to its weight's mesh kept a sum pending along an axis of the mesh it came from",
+		8:     "what is computed of weights on one mesh and moved to another was made on the other",
+		124:   "the same, on a mesh that data comes back to",
+		20100: "gathers were moved to their first use on devices of one mesh, and not on those of two: a deadlock",
+		20123: "the same, backward",
+		20143: "the same, of meshes of which one is part of the other",
+		332:   "a gradient that moves to its weight's mesh kept a sum pending along an axis of the mesh it came from",
 	} {
 		if err := DrawAnnotated(seed).Check(); err != nil {
 			t.Errorf("%s: %v", what, err)

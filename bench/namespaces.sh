@@ -6,17 +6,22 @@
 #
 #   bench/namespaces.sh none mpiexec.hydra -n 2 bench/onhost.sh galley train --mesh dp=2
 set -euo pipefail
-for tool in ip tc unshare; do
-	command -v "$tool" >/dev/null || { echo "namespaces.sh: no $tool: install iproute2" >&2; exit 77; }
+for tool in ip tc unshare setpriv; do
+	command -v "$tool" >/dev/null || { echo "namespaces.sh: no $tool: install iproute2 and util-linux" >&2; exit 77; }
 done
 shape=$1
 shift
 id=$$
+child=
 finish() {
+	trap - EXIT
+	[ -z "$child" ] || { kill -TERM "$child" && wait "$child"; } 2>/dev/null || true
 	ip netns del "g$id-0" 2>/dev/null || true
 	ip netns del "g$id-1" 2>/dev/null || true
 }
 trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 ip netns add "g$id-0" 2>/dev/null || { echo "namespaces.sh: no namespaces: it needs root" >&2; exit 77; }
 ip netns add "g$id-1"
 ip link add "v$id-0" netns "g$id-0" type veth peer name "v$id-1" netns "g$id-1"
@@ -35,4 +40,10 @@ for i in 0 1; do
 	done
 done
 export GALLEY_TWO_HOSTS=$id
-"$@"
+# In the background, so that a signal reaches the trap above at once; it ends with this script, even a killed one.
+setpriv --pdeathsig TERM "$@" <&0 &
+child=$!
+code=0
+wait "$child" || code=$?
+child=
+exit "$code"

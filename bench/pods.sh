@@ -2,7 +2,9 @@
 # pods.sh [STEPS]: a job as Kubernetes runs it, faked on this machine: two pods are network namespaces with names and
 # a /dev/shm of their own, which run what galley kubernetes writes. The second gets SIGTERM, as before an eviction,
 # leaves in order, and comes back with another address. The losses are compared with those of one process.
-# It needs root, iproute2, MPICH, galley and galley-etcd on the path (or GALLEY for galley).
+# A pod has a process namespace of its own, so that its end is the end of all that runs in it: no process stays behind,
+# whether this script comes to its end, fails, or is killed.
+# It needs root, iproute2, util-linux, MPICH, galley and galley-etcd on the path (or GALLEY for galley).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 galley=$(command -v "${GALLEY:-galley}")
@@ -11,18 +13,38 @@ if [ -z "${GALLEY_TWO_HOSTS:-}" ]; then
 fi
 steps=${1:-300}
 dir=$(mktemp -d -t pods.XXXX)
-trap 'rm -rf "$dir"' EXIT
+pods=()
+finish() {
+	trap - EXIT
+	for pod in "${pods[@]}"; do
+		kill -KILL "$pod" 2>/dev/null || true
+		wait "$pod" 2>/dev/null || true
+	done
+	rm -rf "$dir"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 flags="--tokens 0 --dim 32 --layers 2 --heads 2 --seq 16 --batch 8 --threads 1 --log-losses --mesh dp=2 --steps $steps"
 
-# pod HOST NAME ADDRESS: the container of a pod, in the background; its number is in $last.
+# pod HOST NAME ADDRESS: the container of a pod, in the background; its number is in $last. It ends with this script,
+# and what runs in it with it.
 pod() {
 	export UCX_TLS=tcp,self UCX_NET_DEVICES="v$GALLEY_TWO_HOSTS-$1" MPIR_CVAR_NOLOCAL=1 POD_IP=$3
 	# shellcheck disable=SC2016,SC2086 # the inner shell expands; flags are several words
-	ip netns exec "g$GALLEY_TWO_HOSTS-$1" unshare --uts --mount bash -c '
+	setpriv --pdeathsig KILL ip netns exec "g$GALLEY_TWO_HOSTS-$1" \
+		unshare --uts --mount-proc --pid --fork --kill-child bash -c '
 		hostname "$1"; mount -t tmpfs tmpfs /dev/shm; shift; exec "$@"' - "$2" \
 		"$galley" launch --elastic 1:2 -n 1 --job "pods$GALLEY_TWO_HOSTS" --lease 5s --address "$3" --etcd "embedded=pod-0@10.77.0.1" \
 		-- train $flags >>"$dir/$2.log" 2>&1 &
 	last=$!
+	pods+=("$last")
+}
+
+# leave POD: SIGTERM to the first process of a pod, as before an eviction; unshare, around it, takes no notice.
+leave() {
+	local agent
+	agent=$(pgrep -P "$1") && kill -TERM "$agent"
 }
 
 # until FILE TEXT: waits until a log tells of something.
@@ -40,13 +62,13 @@ pod 0 pod-0 10.77.0.1; first=$last
 until_told pod-0 '^step 3 '
 pod 1 pod-1 10.77.0.2; second=$last
 until_told pod-0 'processes on pod-0, pod-1'
-kill -TERM "$second"
+leave "$second"
 wait "$second" || { echo "pods.sh: SIGTERM: exit code $?" >&2; exit 1; }
 ip -n "g$GALLEY_TWO_HOSTS-1" addr del 10.77.0.2/24 dev "v$GALLEY_TWO_HOSTS-1"
 ip -n "g$GALLEY_TWO_HOSTS-1" addr add 10.77.0.3/24 dev "v$GALLEY_TWO_HOSTS-1"
 pod 1 pod-1 10.77.0.3; second=$last
 wait "$first" || { echo "pods.sh: the job failed" >&2; tail -20 "$dir/pod-0.log" >&2; exit 1; }
-kill -TERM "$second" 2>/dev/null || true
+leave "$second" 2>/dev/null || true
 wait "$second" 2>/dev/null || true
 unset UCX_TLS UCX_NET_DEVICES MPIR_CVAR_NOLOCAL
 # shellcheck disable=SC2086

@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +47,68 @@ func TestSlurm(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, out)
 		}
 	}
+}
+
+// TestSlurmOptions: the Slurm of this machine reads the file's options and those of its srun, up to where it
+// would ask its controller.
+func TestSlurmOptions(t *testing.T) {
+	job := deploy.Slurm{Name: "big", Hosts: deploy.Hosts{Least: 4, Most: 4}, Processes: 8, Cores: 2,
+		Time: "1:00:00", Partition: "gpu", Account: "us", MPI: "pmi2", Grace: 60, Galley: "galley", Args: command}
+	elastic := job
+	elastic.Hosts.Least = 2
+	known := optionName.FindAllString(slurm(t, "srun", "--help"), -1)
+	for _, job := range []deploy.Slurm{job, elastic} {
+		text, err := job.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := submitted(t, text); !strings.Contains(out, "contact slurm controller") {
+			t.Errorf("sbatch: %s\n%s", out, text)
+		}
+		wrong := strings.Replace(text, "--requeue", "--requeues", 1)
+		if out := submitted(t, wrong); !strings.Contains(out, "unrecognized option") {
+			t.Errorf("sbatch took another option: %s", out)
+		}
+		_, line, _ := strings.Cut(strings.ReplaceAll(text, "\\\n", ""), "\nsrun ")
+		line, _, _ = strings.Cut(line, "galley ")
+		for _, o := range optionName.FindAllString(line, -1) {
+			if !slices.Contains(known, o) {
+				t.Errorf("srun: no option %s: %s", o, line)
+			}
+		}
+	}
+}
+
+var optionName = regexp.MustCompile(`--[a-z-]+`)
+
+// submitted is what sbatch says to a file.
+func submitted(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "job.sh")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return slurm(t, "sbatch", "--test-only", path)
+}
+
+// slurm is what a tool of Slurm's prints where no controller answers.
+func slurm(t *testing.T, tool string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(tool); err != nil {
+		t.Skipf("no %s: install slurm-wlm", tool)
+	}
+	conf := filepath.Join(t.TempDir(), "slurm.conf")
+	text := "ClusterName=none\nSlurmctldHost=localhost\nSlurmctldPort=1\nAuthType=auth/none\nMessageTimeout=1\n"
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(tool, args...)
+	c.Env = append(os.Environ(), "SLURM_CONF="+conf)
+	out, _ := c.CombinedOutput()
+	if len(out) == 0 || strings.Contains(string(out), "fatal:") {
+		t.Skipf("%s does not run without a cluster: %s", tool, out)
+	}
+	return string(out)
 }
 
 // TestCommands: what cannot go on after it was ended is refused, and what is no command.

@@ -296,4 +296,7 @@ func (l *loop) OnStepsEnd(*fit.Progress) {
 	if l.p != nil {
 		l.p.finish()
 	}
+	if t := elastic.Taken(); t.Count > 0 && job.First() {
+		fmt.Println(t)
+	}
 }

@@ -65,8 +65,27 @@ func Find(c Config) (p *Plan, err error) {
 	for _, m := range f.space.meshes() {
 		f.look(m)
 	}
+	f.settle()
 	return f.done()
 }
+
+// settle takes data parallelism of all devices where the best is faster by no more than prices can tell: what
+// everybody would do must not lose to a plan by luck.
+func (f *finder) settle() {
+	m := f.c.Pinned
+	m.DP, m.TP, m.PP = f.c.Machine.Devices, 1, 1
+	if !f.space.allows(m) || f.space.rows%(m.DP*max(1, m.Micro)) != 0 || f.best.Weights == nil {
+		return
+	}
+	plain := f.space.whole(m)
+	p := f.price(plain)
+	if f.fits(p) && f.fits(f.best.Price) && p.Seconds*(1-certain) <= f.best.Seconds {
+		f.best = Other{plain, p}
+	}
+}
+
+// certain is by how much another plan must be faster than data parallelism, as a part of its time.
+const certain = 0.03
 
 func newFinder(c *Config) (*finder, error) {
 	rows, err := executor.RowsIn(c.Batch)

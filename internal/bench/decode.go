@@ -142,7 +142,7 @@ type reading struct {
 const readParts = 64
 
 func newReading(p *kernel.Pool) *reading {
-	r := &reading{pool: p, x: make([]float32, 64<<20), sums: make([]float32, readParts)}
+	r := &reading{pool: p, x: kernel.MakeLarge[float32](64 << 20), sums: make([]float32, readParts)}
 	for i := range r.x {
 		r.x[i] = 1
 	}

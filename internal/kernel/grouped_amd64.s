@@ -5,7 +5,7 @@
 #include "textflag.h"
 
 // func grouped8x1VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8x1VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -19,12 +19,16 @@ group0:
 	MOVQ   steps+8(FP), SI
 
 step0:
+	PREFETCHT0    4096(CX)
 	VMOVDQU8      (CX), Z2
 	VPDPBUSD.BCST (AX), Z2, Z1
+	PREFETCHT0    4160(CX)
 	VMOVDQU8      64(CX), Z2
 	VPDPBUSD.BCST 4(AX), Z2, Z1
+	PREFETCHT0    4224(CX)
 	VMOVDQU8      128(CX), Z2
 	VPDPBUSD.BCST 8(AX), Z2, Z1
+	PREFETCHT0    4288(CX)
 	VMOVDQU8      192(CX), Z2
 	VPDPBUSD.BCST 12(AX), Z2, Z1
 	ADDQ          $0x10, AX
@@ -48,7 +52,7 @@ step0:
 	RET
 
 // func grouped8x2VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8x2VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -64,15 +68,19 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z4
 	VPDPBUSD.BCST (AX), Z4, Z2
 	VPDPBUSD.BCST (AX)(CX*1), Z4, Z3
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z4
 	VPDPBUSD.BCST 4(AX), Z4, Z2
 	VPDPBUSD.BCST 4(AX)(CX*1), Z4, Z3
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z4
 	VPDPBUSD.BCST 8(AX), Z4, Z2
 	VPDPBUSD.BCST 8(AX)(CX*1), Z4, Z3
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z4
 	VPDPBUSD.BCST 12(AX), Z4, Z2
 	VPDPBUSD.BCST 12(AX)(CX*1), Z4, Z3
@@ -713,7 +721,7 @@ step0:
 	RET
 
 // func grouped8Zerosx1VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8Zerosx1VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -728,12 +736,16 @@ group0:
 	MOVQ   steps+8(FP), SI
 
 step0:
+	PREFETCHT0    4096(CX)
 	VMOVDQU8      (CX), Z2
 	VPDPBUSD.BCST (AX), Z2, Z1
+	PREFETCHT0    4160(CX)
 	VMOVDQU8      64(CX), Z2
 	VPDPBUSD.BCST 4(AX), Z2, Z1
+	PREFETCHT0    4224(CX)
 	VMOVDQU8      128(CX), Z2
 	VPDPBUSD.BCST 8(AX), Z2, Z1
+	PREFETCHT0    4288(CX)
 	VMOVDQU8      192(CX), Z2
 	VPDPBUSD.BCST 12(AX), Z2, Z1
 	ADDQ          $0x10, AX
@@ -760,7 +772,7 @@ step0:
 	RET
 
 // func grouped8Zerosx2VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped8Zerosx2VNNI(SB), NOSPLIT, $0-72
 	MOVQ   x+32(FP), AX
 	MOVQ   ldx+40(FP), CX
@@ -777,15 +789,19 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z4
 	VPDPBUSD.BCST (AX), Z4, Z2
 	VPDPBUSD.BCST (AX)(CX*1), Z4, Z3
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z4
 	VPDPBUSD.BCST 4(AX), Z4, Z2
 	VPDPBUSD.BCST 4(AX)(CX*1), Z4, Z3
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z4
 	VPDPBUSD.BCST 8(AX), Z4, Z2
 	VPDPBUSD.BCST 8(AX)(CX*1), Z4, Z3
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z4
 	VPDPBUSD.BCST 12(AX), Z4, Z2
 	VPDPBUSD.BCST 12(AX)(CX*1), Z4, Z3
@@ -1481,7 +1497,7 @@ step0:
 	RET
 
 // func grouped4x1VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4x1VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z2
@@ -1497,24 +1513,28 @@ group0:
 	MOVQ   steps+8(FP), SI
 
 step0:
+	PREFETCHT0    4096(CX)
 	VMOVDQU8      (CX), Z4
 	VPANDD        Z2, Z4, Z3
 	VPSRLW        $0x04, Z4, Z4
 	VPANDD        Z2, Z4, Z4
 	VPDPBUSD.BCST (AX), Z3, Z1
 	VPDPBUSD.BCST 4(AX), Z4, Z1
+	PREFETCHT0    4160(CX)
 	VMOVDQU8      64(CX), Z4
 	VPANDD        Z2, Z4, Z3
 	VPSRLW        $0x04, Z4, Z4
 	VPANDD        Z2, Z4, Z4
 	VPDPBUSD.BCST 8(AX), Z3, Z1
 	VPDPBUSD.BCST 12(AX), Z4, Z1
+	PREFETCHT0    4224(CX)
 	VMOVDQU8      128(CX), Z4
 	VPANDD        Z2, Z4, Z3
 	VPSRLW        $0x04, Z4, Z4
 	VPANDD        Z2, Z4, Z4
 	VPDPBUSD.BCST 16(AX), Z3, Z1
 	VPDPBUSD.BCST 20(AX), Z4, Z1
+	PREFETCHT0    4288(CX)
 	VMOVDQU8      192(CX), Z4
 	VPANDD        Z2, Z4, Z3
 	VPSRLW        $0x04, Z4, Z4
@@ -1542,7 +1562,7 @@ step0:
 	RET
 
 // func grouped4x2VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4x2VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z4
@@ -1560,6 +1580,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z6
 	VPANDD        Z4, Z6, Z5
 	VPSRLW        $0x04, Z6, Z6
@@ -1568,6 +1589,7 @@ step0:
 	VPDPBUSD.BCST (AX)(CX*1), Z5, Z3
 	VPDPBUSD.BCST 4(AX), Z6, Z2
 	VPDPBUSD.BCST 4(AX)(CX*1), Z6, Z3
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z6
 	VPANDD        Z4, Z6, Z5
 	VPSRLW        $0x04, Z6, Z6
@@ -1576,6 +1598,7 @@ step0:
 	VPDPBUSD.BCST 8(AX)(CX*1), Z5, Z3
 	VPDPBUSD.BCST 12(AX), Z6, Z2
 	VPDPBUSD.BCST 12(AX)(CX*1), Z6, Z3
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z6
 	VPANDD        Z4, Z6, Z5
 	VPSRLW        $0x04, Z6, Z6
@@ -1584,6 +1607,7 @@ step0:
 	VPDPBUSD.BCST 16(AX)(CX*1), Z5, Z3
 	VPDPBUSD.BCST 20(AX), Z6, Z2
 	VPDPBUSD.BCST 20(AX)(CX*1), Z6, Z3
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z6
 	VPANDD        Z4, Z6, Z5
 	VPSRLW        $0x04, Z6, Z6
@@ -2445,7 +2469,7 @@ step0:
 	RET
 
 // func grouped4Zerosx1VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4Zerosx1VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z2
@@ -2462,24 +2486,28 @@ group0:
 	MOVQ   steps+8(FP), SI
 
 step0:
+	PREFETCHT0    4096(CX)
 	VMOVDQU8      (CX), Z4
 	VPANDD        Z2, Z4, Z3
 	VPSRLW        $0x04, Z4, Z4
 	VPANDD        Z2, Z4, Z4
 	VPDPBUSD.BCST (AX), Z3, Z1
 	VPDPBUSD.BCST 4(AX), Z4, Z1
+	PREFETCHT0    4160(CX)
 	VMOVDQU8      64(CX), Z4
 	VPANDD        Z2, Z4, Z3
 	VPSRLW        $0x04, Z4, Z4
 	VPANDD        Z2, Z4, Z4
 	VPDPBUSD.BCST 8(AX), Z3, Z1
 	VPDPBUSD.BCST 12(AX), Z4, Z1
+	PREFETCHT0    4224(CX)
 	VMOVDQU8      128(CX), Z4
 	VPANDD        Z2, Z4, Z3
 	VPSRLW        $0x04, Z4, Z4
 	VPANDD        Z2, Z4, Z4
 	VPDPBUSD.BCST 16(AX), Z3, Z1
 	VPDPBUSD.BCST 20(AX), Z4, Z1
+	PREFETCHT0    4288(CX)
 	VMOVDQU8      192(CX), Z4
 	VPANDD        Z2, Z4, Z3
 	VPSRLW        $0x04, Z4, Z4
@@ -2510,7 +2538,7 @@ step0:
 	RET
 
 // func grouped4Zerosx2VNNI(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·grouped4Zerosx2VNNI(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VPBROADCASTD AX, Z4
@@ -2529,6 +2557,7 @@ group0:
 	MOVQ   steps+8(FP), DI
 
 step0:
+	PREFETCHT0    4096(DX)
 	VMOVDQU8      (DX), Z6
 	VPANDD        Z4, Z6, Z5
 	VPSRLW        $0x04, Z6, Z6
@@ -2537,6 +2566,7 @@ step0:
 	VPDPBUSD.BCST (AX)(CX*1), Z5, Z3
 	VPDPBUSD.BCST 4(AX), Z6, Z2
 	VPDPBUSD.BCST 4(AX)(CX*1), Z6, Z3
+	PREFETCHT0    4160(DX)
 	VMOVDQU8      64(DX), Z6
 	VPANDD        Z4, Z6, Z5
 	VPSRLW        $0x04, Z6, Z6
@@ -2545,6 +2575,7 @@ step0:
 	VPDPBUSD.BCST 8(AX)(CX*1), Z5, Z3
 	VPDPBUSD.BCST 12(AX), Z6, Z2
 	VPDPBUSD.BCST 12(AX)(CX*1), Z6, Z3
+	PREFETCHT0    4224(DX)
 	VMOVDQU8      128(DX), Z6
 	VPANDD        Z4, Z6, Z5
 	VPSRLW        $0x04, Z6, Z6
@@ -2553,6 +2584,7 @@ step0:
 	VPDPBUSD.BCST 16(AX)(CX*1), Z5, Z3
 	VPDPBUSD.BCST 20(AX), Z6, Z2
 	VPDPBUSD.BCST 20(AX)(CX*1), Z6, Z3
+	PREFETCHT0    4288(DX)
 	VMOVDQU8      192(DX), Z6
 	VPANDD        Z4, Z6, Z5
 	VPSRLW        $0x04, Z6, Z6
@@ -3547,7 +3579,7 @@ step:
 	RET
 
 // func grouped8x1AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped8x1AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00010001, AX
 	VMOVD        AX, X4
@@ -3569,6 +3601,7 @@ group0:
 	MOVQ  steps+8(FP), SI
 
 step0:
+	PREFETCHT0   4096(CX)
 	VMOVDQU      (CX), Y6
 	VPXOR        Y5, Y6, Y6
 	VPABSB       Y6, Y7
@@ -3585,6 +3618,7 @@ step0:
 	VPMADDUBSW   Y8, Y7, Y8
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4160(CX)
 	VMOVDQU      64(CX), Y6
 	VPXOR        Y5, Y6, Y6
 	VPABSB       Y6, Y7
@@ -3601,6 +3635,7 @@ step0:
 	VPMADDUBSW   Y8, Y7, Y8
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4224(CX)
 	VMOVDQU      128(CX), Y6
 	VPXOR        Y5, Y6, Y6
 	VPABSB       Y6, Y7
@@ -3617,6 +3652,7 @@ step0:
 	VPMADDUBSW   Y8, Y7, Y8
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4288(CX)
 	VMOVDQU      192(CX), Y6
 	VPXOR        Y5, Y6, Y6
 	VPABSB       Y6, Y7
@@ -3660,7 +3696,7 @@ step0:
 	RET
 
 // func grouped8x2AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped8x2AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00010001, AX
 	VMOVD        AX, X8
@@ -3686,6 +3722,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -3712,6 +3749,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -3738,6 +3776,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -3764,6 +3803,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4400,7 +4440,7 @@ step1:
 	RET
 
 // func grouped8Zerosx1AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped8Zerosx1AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00010001, AX
 	VMOVD        AX, X4
@@ -4423,6 +4463,7 @@ group0:
 	MOVQ  steps+8(FP), SI
 
 step0:
+	PREFETCHT0   4096(CX)
 	VMOVDQU      (CX), Y6
 	VPXOR        Y5, Y6, Y6
 	VPABSB       Y6, Y7
@@ -4439,6 +4480,7 @@ step0:
 	VPMADDUBSW   Y8, Y7, Y8
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4160(CX)
 	VMOVDQU      64(CX), Y6
 	VPXOR        Y5, Y6, Y6
 	VPABSB       Y6, Y7
@@ -4455,6 +4497,7 @@ step0:
 	VPMADDUBSW   Y8, Y7, Y8
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4224(CX)
 	VMOVDQU      128(CX), Y6
 	VPXOR        Y5, Y6, Y6
 	VPABSB       Y6, Y7
@@ -4471,6 +4514,7 @@ step0:
 	VPMADDUBSW   Y8, Y7, Y8
 	VPMADDWD     Y4, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4288(CX)
 	VMOVDQU      192(CX), Y6
 	VPXOR        Y5, Y6, Y6
 	VPABSB       Y6, Y7
@@ -4529,7 +4573,7 @@ step0:
 	RET
 
 // func grouped8Zerosx2AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped8Zerosx2AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00010001, AX
 	VMOVD        AX, X8
@@ -4556,6 +4600,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4582,6 +4627,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4608,6 +4654,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -4634,6 +4681,7 @@ step0:
 	VPMADDUBSW   Y12, Y11, Y12
 	VPMADDWD     Y8, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y10
 	VPXOR        Y9, Y10, Y10
 	VPABSB       Y10, Y11
@@ -5359,7 +5407,7 @@ step1:
 	RET
 
 // func grouped4x1AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped4x1AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X4
@@ -5381,6 +5429,7 @@ group0:
 	MOVQ  steps+8(FP), SI
 
 step0:
+	PREFETCHT0   4096(CX)
 	VMOVDQU      (CX), Y7
 	VPAND        Y4, Y7, Y6
 	VPSRLW       $0x04, Y7, Y7
@@ -5403,6 +5452,7 @@ step0:
 	VPADDW       Y9, Y8, Y8
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4160(CX)
 	VMOVDQU      64(CX), Y7
 	VPAND        Y4, Y7, Y6
 	VPSRLW       $0x04, Y7, Y7
@@ -5425,6 +5475,7 @@ step0:
 	VPADDW       Y9, Y8, Y8
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4224(CX)
 	VMOVDQU      128(CX), Y7
 	VPAND        Y4, Y7, Y6
 	VPSRLW       $0x04, Y7, Y7
@@ -5447,6 +5498,7 @@ step0:
 	VPADDW       Y9, Y8, Y8
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4288(CX)
 	VMOVDQU      192(CX), Y7
 	VPAND        Y4, Y7, Y6
 	VPSRLW       $0x04, Y7, Y7
@@ -5500,7 +5552,7 @@ step0:
 	RET
 
 // func grouped4x2AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped4x2AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X8
@@ -5526,6 +5578,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -5562,6 +5615,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -5598,6 +5652,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -5634,6 +5689,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6444,7 +6500,7 @@ step1:
 	RET
 
 // func grouped4Zerosx1AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped4Zerosx1AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X4
@@ -6467,6 +6523,7 @@ group0:
 	MOVQ  steps+8(FP), SI
 
 step0:
+	PREFETCHT0   4096(CX)
 	VMOVDQU      (CX), Y7
 	VPAND        Y4, Y7, Y6
 	VPSRLW       $0x04, Y7, Y7
@@ -6489,6 +6546,7 @@ step0:
 	VPADDW       Y9, Y8, Y8
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4160(CX)
 	VMOVDQU      64(CX), Y7
 	VPAND        Y4, Y7, Y6
 	VPSRLW       $0x04, Y7, Y7
@@ -6511,6 +6569,7 @@ step0:
 	VPADDW       Y9, Y8, Y8
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4224(CX)
 	VMOVDQU      128(CX), Y7
 	VPAND        Y4, Y7, Y6
 	VPSRLW       $0x04, Y7, Y7
@@ -6533,6 +6592,7 @@ step0:
 	VPADDW       Y9, Y8, Y8
 	VPMADDWD     Y5, Y8, Y8
 	VPADDD       Y8, Y3, Y3
+	PREFETCHT0   4288(CX)
 	VMOVDQU      192(CX), Y7
 	VPAND        Y4, Y7, Y6
 	VPSRLW       $0x04, Y7, Y7
@@ -6591,7 +6651,7 @@ step0:
 	RET
 
 // func grouped4Zerosx2AVX2(groups int, steps int, y *float32, ldy int, x *uint8, ldx int, w *uint8, scales *uint16, zeros *uint8)
-// Requires: AVX, AVX2, F16C, FMA3
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
 TEXT ·grouped4Zerosx2AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x0f0f0f0f, AX
 	VMOVD        AX, X8
@@ -6618,6 +6678,7 @@ group0:
 	MOVQ  steps+8(FP), DI
 
 step0:
+	PREFETCHT0   4096(DX)
 	VMOVDQU      (DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6654,6 +6715,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4160(DX)
 	VMOVDQU      64(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6690,6 +6752,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4224(DX)
 	VMOVDQU      128(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11
@@ -6726,6 +6789,7 @@ step0:
 	VPADDW       Y13, Y12, Y12
 	VPMADDWD     Y9, Y12, Y12
 	VPADDD       Y12, Y7, Y7
+	PREFETCHT0   4288(DX)
 	VMOVDQU      192(DX), Y11
 	VPAND        Y8, Y11, Y10
 	VPSRLW       $0x04, Y11, Y11

@@ -7398,3 +7398,16 @@ part6:
 	VMOVUPS      Y11, 224(AX)
 	VZEROUPPER
 	RET
+
+// func fetchLines(lines int, p *byte)
+// Requires: MMX+
+TEXT ·fetchLines(SB), NOSPLIT, $0-16
+	MOVQ lines+0(FP), AX
+	MOVQ p+8(FP), CX
+
+line:
+	PREFETCHT0 (CX)
+	ADDQ       $0x40, CX
+	DECQ       AX
+	JNZ        line
+	RET

@@ -219,3 +219,6 @@ func orderedI8x5x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8
 
 //go:noescape
 func orderedI8x6x64AVX2(k int, y *float32, ldy int, x *float32, ldx int, w *int8, ldw int)
+
+//go:noescape
+func fetchLines(lines int, p *byte)

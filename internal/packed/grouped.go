@@ -57,10 +57,10 @@ func packGrouped(ms []quant.Matrix) (Weight, error) {
 		g.out += m.Out
 	}
 	panels := (g.out + kernel.GroupedRows - 1) / kernel.GroupedRows
-	g.data = make([]byte, panels*g.shape.PanelBytes())
-	g.scales = make([]uint16, panels*g.shape.Groups*kernel.GroupedRows)
+	g.data = kernel.MakeLarge[byte](panels * g.shape.PanelBytes())
+	g.scales = kernel.MakeLarge[uint16](panels * g.shape.Groups * kernel.GroupedRows)
 	if m.Zeros != nil {
-		g.zeros = make([]byte, len(g.scales))
+		g.zeros = kernel.MakeLarge[byte](len(g.scales))
 	}
 	at := 0
 	for _, m := range ms {

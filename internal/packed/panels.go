@@ -22,7 +22,7 @@ func pack[W float32 | uint16](s Source, narrow func(float32) W) *panels[W] {
 	for _, p := range s.parts {
 		w.out += p.out()
 	}
-	w.data = make([]W, (w.out+width-1)/width*width*w.in)
+	w.data = kernel.MakeLarge[W]((w.out + width - 1) / width * width * w.in)
 	row, at := make([]float32, w.in), 0
 	for _, p := range s.parts {
 		for j := range p.out() {

@@ -130,6 +130,9 @@ func (w *attendWork) scoreBlock(c *layerCache, hd heads, pages []int32, g, n, fi
 	o := kernel.Ordered{Rows: n, K: hd.dim, Cols: PageTokens, LDY: blockKeys, LDX: hd.dim, LDW: PageTokens}
 	for p := firstPage; p <= lastPage; p++ {
 		m, to := c.matrix(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
+		if p < lastPage {
+			c.keys.fetch(c.matrix(pages[p+1], g))
+		}
 		c.keys.multiply(o, to, w.q, m)
 		c.keys.scale(to, n, blockKeys, m, PageTokens)
 	}
@@ -179,6 +182,9 @@ func (w *attendWork) addValues(c *layerCache, hd heads, pages []int32, g, n, fir
 		o := kernel.Ordered{Rows: n, K: min(PageTokens, last+1-p*PageTokens), Cols: stride, LDY: stride,
 			LDX: blockKeys, LDW: stride}
 		m, weights := c.matrix(pages[p], g), w.scores[(p-firstPage)*PageTokens:]
+		if p < lastPage {
+			c.values.fetch(c.matrix(pages[p+1], g))
+		}
 		c.values.scale(weights, n, blockKeys, m, o.K)
 		c.values.multiply(o, w.out, weights, m)
 	}

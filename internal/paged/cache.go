@@ -71,11 +71,11 @@ func newStore(f KVFormat, matrices, size int) store {
 	s := store{size: size}
 	switch f {
 	case KVBF16:
-		s.bf16 = make([]uint16, matrices*size)
+		s.bf16 = kernel.MakeLarge[uint16](matrices * size)
 	case KVInt8:
-		s.i8, s.scales = make([]int8, matrices*size), make([]float32, matrices*PageTokens)
+		s.i8, s.scales = kernel.MakeLarge[int8](matrices*size), make([]float32, matrices*PageTokens)
 	default:
-		s.f32 = make([]float32, matrices*size)
+		s.f32 = kernel.MakeLarge[float32](matrices * size)
 	}
 	return s
 }
@@ -177,6 +177,19 @@ func (s *store) multiply(o kernel.Ordered, y, x []float32, matrix int) {
 		o.BF16(y, x, s.bf16[lo:hi])
 	default:
 		o.I8(y, x, s.i8[lo:hi])
+	}
+}
+
+// fetch asks for a matrix that is multiplied soon: pages of a sequence lie anywhere.
+func (s *store) fetch(matrix int) {
+	lo, hi := matrix*s.size, (matrix+1)*s.size
+	switch {
+	case s.f32 != nil:
+		kernel.Fetch(s.f32[lo:hi])
+	case s.bf16 != nil:
+		kernel.Fetch(s.bf16[lo:hi])
+	default:
+		kernel.Fetch(s.i8[lo:hi])
 	}
 }
 

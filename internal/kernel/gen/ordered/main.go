@@ -35,7 +35,21 @@ func main() {
 			}
 		}
 	}
+	fetch()
 	Generate()
+}
+
+// fetch asks for lines of memory that are read next.
+func fetch() {
+	TEXT("fetchLines", attr.NOSPLIT, "func(lines int, p *byte)")
+	Pragma("noescape")
+	count, p := Load(Param("lines"), GP64()), Load(Param("p"), GP64())
+	Label("line")
+	PREFETCHT0(Mem{Base: p})
+	ADDQ(Imm(64), p)
+	DECQ(count)
+	JNZ(LabelRef("line"))
+	RET()
 }
 
 func (t target) wide() bool { return t.isa == "AVX512" }

@@ -172,7 +172,7 @@ func (w *walk) add(v, d *Tensor) {
 	w.adjoints[v] = d
 }
 
-// beside is y on the mesh of x: eager data that is on no mesh may have been used on several. It is laid as x is
+// beside is y on the mesh of x: eager data that is on no mesh may have been used on several. It is laid as x
 // where they have one shape, and else whole: the dims of another result say nothing of its own.
 func beside(x, y *Tensor) *Tensor {
 	to, ok := LayoutOf(x)

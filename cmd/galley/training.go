@@ -130,6 +130,9 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		}
 	}
 	t.adapt = t.adapts(s)
+	if t.traffic, err = t.logsTraffic(s); err != nil {
+		return nil, err
+	}
 	trainer, err := galley.NewTrainer(t.trainerConfig(s, model))
 	if err != nil || t.b != nil {
 		return trainer, err
@@ -173,6 +176,9 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	}
 	if t.adapt != nil {
 		c.Watch = t.adapt.watch.Span
+	}
+	if t.traffic != nil {
+		c.Watch = watchers(c.Watch, t.traffic.span)
 	}
 	if t.weights != nil {
 		c.Load = t.weights.ReadBox

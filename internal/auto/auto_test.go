@@ -213,3 +213,69 @@ func TestStages(t *testing.T) {
 		t.Errorf("a device of two takes %g bytes, one alone %g: %v", p.Peak, whole.Peak, err)
 	}
 }
+
+// TestRowsByAnotherName: data parallelism by the tensor axis is priced as data parallelism is, though ops
+// take another time each time. One that loads all of the batch on every device costs that more.
+func TestRowsByAnotherName(t *testing.T) {
+	h := plan.UsualHost(16)
+	h.Spread = 0.2
+	for _, p := range []program{mlp, image} {
+		c := p.config(auto.Cores(h, 4, 16, 1e9))
+		data, err := auto.DataParallel(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		price := func(x auto.Candidate) float64 {
+			t.Helper()
+			got, err := auto.PriceOf(c, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got.Seconds
+		}
+		rows := data
+		rows.Strategy.DP, rows.Strategy.TP = 1, 4
+		rows.Inputs = nil
+		for _, x := range p.batch {
+			s := mesh.Whole(len(x.Shape))
+			s.Dims[0] = mesh.On(strategy.TensorAxis)
+			rows.Inputs = append(rows.Inputs, s)
+		}
+		want := price(data)
+		if got := price(rows); got != want {
+			t.Errorf("%s: rows by tp take %g s, by dp %g s", p.name, got, want)
+		}
+		if p.name == "mlp" { // whose first gradient needs no sum then: that is another step
+			continue
+		}
+		rows.Inputs[0] = mesh.Whole(len(p.batch[0].Shape))
+		more := h.Copy(float64(p.batch[0].Bytes()) * 3 / 4)
+		if got := price(rows); got < want+more {
+			t.Errorf("%s: the whole batch on every device takes %g s, a quarter %g s: want %g s more", p.name, got,
+				want, more)
+		}
+	}
+}
+
+// TestDataParallelismStays: what is found is data parallelism, or priced well below it.
+func TestDataParallelismStays(t *testing.T) {
+	for _, p := range []program{mlp, lookup, image} {
+		c := p.config(cores(2))
+		found, err := auto.Find(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := auto.DataParallel(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		price, err := auto.PriceOf(c, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := found.Strategy.Line() == data.Strategy.Line()
+		if !same && found.Seconds > 0.97*price.Seconds {
+			t.Errorf("%s: %s takes %g s, data parallelism %g s", p.name, found.Strategy, found.Seconds, price.Seconds)
+		}
+	}
+}

@@ -49,7 +49,7 @@ type finder struct {
 	seeds  *proposer
 	best   Other
 	others []Other
-	shards map[[3]int]*Shards
+	shards map[[4]int]*Shards
 	plan   *Plan
 }
 
@@ -65,8 +65,27 @@ func Find(c Config) (p *Plan, err error) {
 	for _, m := range f.space.meshes() {
 		f.look(m)
 	}
+	f.settle()
 	return f.done()
 }
+
+// settle takes data parallelism of all devices where the best is faster by no more than prices can tell: what
+// everybody would do must not lose to a plan by luck.
+func (f *finder) settle() {
+	m := f.c.Pinned
+	m.DP, m.TP, m.PP = f.c.Machine.Devices, 1, 1
+	if !f.space.allows(m) || f.space.rows%(m.DP*max(1, m.Micro)) != 0 || f.best.Weights == nil {
+		return
+	}
+	plain := f.space.whole(m)
+	p := f.price(plain)
+	if f.fits(p) && f.fits(f.best.Price) && p.Seconds*(1-certain) <= f.best.Seconds {
+		f.best = Other{plain, p}
+	}
+}
+
+// certain is by how much another plan must be faster than data parallelism, as a part of its time.
+const certain = 0.03
 
 func newFinder(c *Config) (*finder, error) {
 	rows, err := executor.RowsIn(c.Batch)
@@ -86,7 +105,7 @@ func newFinder(c *Config) (*finder, error) {
 		pricer: &pricer{c: c, known: map[string]Price{}}, space: s, seeds: &proposer{space: s},
 		best: Other{Price: Price{Err: fmt.Errorf("auto: none of the meshes of %d devices divides a batch of %d rows",
 			c.Machine.Devices, rows)}},
-		shards: map[[3]int]*Shards{}, plan: &Plan{machine: c.Machine, config: c},
+		shards: map[[4]int]*Shards{}, plan: &Plan{machine: c.Machine, config: c},
 	}, nil
 }
 
@@ -126,7 +145,7 @@ func (f *finder) starts(m strategy.Strategy) []Candidate {
 }
 
 // degrees tells meshes apart.
-func degrees(m strategy.Strategy) [3]int { return [3]int{m.DP, m.TP, m.PP} }
+func degrees(m strategy.Strategy) [4]int { return [4]int{m.DP, m.TP, m.PP, m.Branches} }
 
 // limits is what parameters and states may take where shardings are proposed: whatever they like, and so that
 // a half or a quarter is left for the rest.
@@ -207,7 +226,7 @@ func (f *finder) near(c Candidate) []Candidate {
 // recomputes is what backward passes may compute again: it takes time for memory, so that it is tried only
 // where that is short.
 func (f *finder) recomputes(c Candidate) []strategy.Recompute {
-	list := f.space.recomputes()
+	list := f.space.recomputes(c.Strategy)
 	if c.Strategy.Recompute.Mode() == list[0].Mode() && f.fits(f.price(c)) {
 		return nil
 	}

@@ -73,6 +73,10 @@ func (p *Plan) why(o Other) string {
 	case p.machine.Memory > 0 && o.Peak > p.machine.Memory:
 		return fmt.Sprintf("takes %s of a device, which has %s", units.Bytes(o.Peak), units.Bytes(p.machine.Memory))
 	}
+	if o.Seconds < p.Seconds {
+		return fmt.Sprintf("%s, %.2f times as long, which is less than prices can tell: data parallelism stays",
+			units.Seconds(o.Seconds), o.Seconds/p.Seconds)
+	}
 	return fmt.Sprintf("%s, %.2f times as long: %s of work in place of %s, %s of waiting in place of %s",
 		units.Seconds(o.Seconds), o.Seconds/p.Seconds, units.Seconds(o.Work), units.Seconds(p.Work),
 		units.Seconds(o.Waiting), units.Seconds(p.Waiting))

@@ -33,8 +33,8 @@ func TestMistakesInGradients(t *testing.T) {
 	}
 }
 
-// TestGradientsFromTwoMeshes: the results of one op, of unequal ranks and on no mesh themselves, are used on two
-// meshes. Their gradients come back from both and meet, each in a layout of its own rank.
+// TestGradientsFromTwoMeshes: the results of one op, of unequal ranks and on no mesh themselves, are used on
+// two meshes. Their gradients come back from both and meet, each in a layout of its own rank.
 func TestGradientsFromTwoMeshes(t *testing.T) {
 	host := cpu.NewDevice(cpu.Config{Threads: 1})
 	defer host.Close()

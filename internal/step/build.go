@@ -224,9 +224,9 @@ func (b *builder) compiled(p *spmd.Program, device int, donated []int, away cpu.
 	return b.numbers[k], b.plan.compile(f, donated, away)
 }
 
-// communicating is a device's program with its collectives in buckets, by hosts, late and started ahead. Where
-// values cross from one mesh to another no gather is late: a device of both meshes has other nodes than one of
-// one alone, and would wait for it at another collective.
+// communicating is a device's program with its collectives in buckets, by hosts, late and started ahead.
+// Where values cross from one mesh to another no gather is late: a device of both meshes has other nodes than
+// one of one alone, and would wait for it at another collective.
 func (b *builder) communicating(f *ir.Func, crosses bool) (*ir.Func, error) {
 	f, err := bucket(f, b.c.bucketOf)
 	if err == nil && b.c.Host > 0 {

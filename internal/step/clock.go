@@ -2,6 +2,8 @@ package step
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"math"
 
 	"github.com/galley-ml/galley/internal/ir"
@@ -44,6 +46,10 @@ type Forecast struct {
 	Seconds, Work, Waiting float64
 }
 
+// draws is how often a step is run by the clock where ops differ from one time to the next: what is told is
+// the mean, since one run's luck is as large as what plans differ by.
+const draws = 8
+
 // Forecast is how long the step should take where devices share cores: the tapes are run against each other
 // as match runs them, with a clock.
 func (p *Plan) Forecast(m Machine) (Forecast, error) {
@@ -53,17 +59,36 @@ func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	if m.Slice == 0 {
 		m.Slice = 10e-3
 	}
+	n := draws
+	if m.Spread == 0 || m.Watch != nil {
+		n = 1
+	}
+	prices := map[*ir.Func][]priced{}
+	var mean Forecast
+	for draw := range n {
+		f, err := p.drawn(m, uint64(draw), prices)
+		if err != nil {
+			return Forecast{}, err
+		}
+		mean.Seconds += f.Seconds / float64(n)
+		mean.Work += f.Work / float64(n)
+		mean.Waiting += f.Waiting / float64(n)
+	}
+	return mean, nil
+}
+
+// drawn is one run of the tapes by the clock.
+func (p *Plan) drawn(m Machine, draw uint64, prices map[*ir.Func][]priced) (Forecast, error) {
 	threads := max(1, min(m.Threads/len(p.tapes), m.Cores))
 	c := &clock{m: m, watch: m.Watch, threads: float64(threads),
 		posted: map[message]bool{}, taken: map[message]bool{},
 		waiting: map[waiting]int{}, meetings: map[string][]int{}}
-	prices := map[*ir.Func][]float64{}
 	for d, t := range p.tapes {
 		p := &racer{device: d}
 		if t != nil {
 			var err error
 			if p.events, err = t.timed(&pricing{Pricer: m.Prices, threads: threads, spread: m.Spread,
-				drawn: uint64(d+1) << 32, watched: m.Watch != nil}, prices); err != nil {
+				device: draw<<16 + uint64(d+1), seen: map[uint64]uint64{}, watched: m.Watch != nil}, prices); err != nil {
 				return Forecast{}, err
 			}
 			p.left = p.events[0].work
@@ -79,29 +104,38 @@ type pricing struct {
 	Pricer
 	threads int
 	spread  float64
-	drawn   uint64 // numbers what is drawn, so that a forecast is the same each time
+	device  uint64
+	seen    map[uint64]uint64 // how often a kind of node was drawn for
 	watched bool
 }
 
-// around is seconds, or somewhat less or more: on average it is the same.
-func (p *pricing) around(seconds float64) float64 {
-	if p.spread == 0 || seconds == 0 {
-		return seconds
+// priced is the seconds of a node, and what kind of node it is: equal ones of any two plans are alike.
+type priced struct {
+	seconds float64
+	kind    uint64
+}
+
+// around is seconds, or somewhat less or more: on average it is the same. The n-th node of a kind on a device
+// has the same luck in every plan, so that a plan that does another's work and more is never priced below it.
+func (p *pricing) around(x priced) float64 {
+	if p.spread == 0 || x.seconds == 0 {
+		return x.seconds
 	}
+	p.seen[x.kind]++
+	drawn := x.kind + p.device<<32 + p.seen[x.kind]<<2
 	sum := 0.0
-	for range 4 { // four uniform numbers make a bell
-		p.drawn++
-		h := p.drawn * 0x9e3779b97f4a7c15
+	for i := range uint64(4) { // four uniform numbers make a bell
+		h := (drawn + i) * 0x9e3779b97f4a7c15
 		h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 		h = (h ^ h>>27) * 0x94d049bb133111eb
 		sum += float64((h^h>>31)>>11) / (1 << 53)
 	}
-	return seconds * math.Max(0.1, 1+p.spread*(sum-2)*math.Sqrt(3))
+	return x.seconds * math.Max(0.1, 1+p.spread*(sum-2)*math.Sqrt(3))
 }
 
 // timed is the device's events with what lies between them in seconds; prices keeps those of programs that
 // were priced.
-func (t *tape) timed(p *pricing, prices map[*ir.Func][]float64) ([]event, error) {
+func (t *tape) timed(p *pricing, prices map[*ir.Func][]priced) ([]event, error) {
 	list, err := t.events()
 	if err != nil {
 		return nil, err
@@ -138,25 +172,28 @@ func (t *tape) timed(p *pricing, prices map[*ir.Func][]float64) ([]event, error)
 	return withBegins(append(list, event{kind: ended, work: work}), begins), nil
 }
 
-// timedCall times the events of a program and the copies around it.
-func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]float64, list []event, at int,
+// timedCall times the events of a program, what it loads of the batch and the copies behind it.
+func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]priced, list []event, at int,
 	work float64) (int, float64) {
 	f := in.exe.Func()
-	seconds := prices[f]
-	if seconds == nil {
-		seconds = pricesOf(f, p)
-		prices[f] = seconds
+	nodes := prices[f]
+	if nodes == nil {
+		nodes = pricesOf(f, p)
+		prices[f] = nodes
+	}
+	for _, l := range in.loads {
+		work += p.Copy(float64(t.buffers[l.buffer].t.Bytes()))
 	}
 	for i, n := range f.Nodes() {
 		events := t.eventsOf(n)
 		if events == 0 {
-			work += p.around(seconds[i])
+			work += p.around(nodes[i])
 			continue
 		}
 		for k := range events {
 			list[at+k].work, work = work, 0
 			if list[at+k].kind != sent {
-				list[at+k].load = p.around(seconds[i])
+				list[at+k].load = p.around(nodes[i])
 			}
 		}
 		at += events
@@ -168,18 +205,29 @@ func (t *tape) timedCall(in *instruction, p *pricing, prices map[*ir.Func][]floa
 	return at, work
 }
 
-// pricesOf is the seconds of each node. A move between meshes is priced as a message for each end.
-func pricesOf(f *ir.Func, p *pricing) []float64 {
-	seconds := make([]float64, len(f.Nodes()))
+// pricesOf is the price of each node. A move between meshes is priced as a message for each end.
+func pricesOf(f *ir.Func, p *pricing) []priced {
+	list := make([]priced, len(f.Nodes()))
 	for i, n := range f.Nodes() {
+		list[i].kind = kindOf(n)
 		if _, ok := n.Op().(op.Messenger); ok {
 			w := n.Op().(op.Op).Work(typesOfValues(n.In()), typesOfValues(n.Out()))
-			seconds[i] = p.Deliver(w.Bytes / 2)
+			list[i].seconds = p.Deliver(w.Bytes / 2)
 			continue
 		}
-		seconds[i] = p.Node(n, p.threads)
+		list[i].seconds = p.Node(n, p.threads)
 	}
-	return seconds
+	return list
+}
+
+// kindOf is a hash of a node's op and of what it gives, whatever the axes are called that it is split by.
+func kindOf(n *ir.Node) uint64 {
+	h := fnv.New64a()
+	io.WriteString(h, n.Op().Name())
+	for _, v := range n.Out() {
+		fmt.Fprint(h, v.DType(), v.Shape())
+	}
+	return h.Sum64()
 }
 
 func typesOfValues(vs []*ir.Value) []ir.Type {

@@ -47,7 +47,7 @@ func TestAnnotatedFound(t *testing.T) {
 		20100: "gathers were moved to their first use on devices of one mesh, and not on those of two: a deadlock",
 		20123: "the same, backward",
 		20143: "the same, of meshes of which one is part of the other",
-		332:   "a gradient that moves to its weight's mesh kept a sum pending along an axis of the mesh it came from",
+		332:   "a gradient that moves to its weight's mesh kept a sum pending along an axis of its own mesh",
 	} {
 		if err := DrawAnnotated(seed).Check(); err != nil {
 			t.Errorf("%s: %v", what, err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/galley-ml/galley"
 	"github.com/galley-ml/galley/internal/elastic/agent"
 	"github.com/galley-ml/galley/internal/elastic/epoch"
 	"github.com/galley-ml/galley/internal/elastic/etcd"
@@ -90,7 +91,11 @@ func (c *launchCmd) runElastic(args []string) error {
 	if _, err := mpi.Library(mpi.MPICH); err != nil && c.N > 1 {
 		return fmt.Errorf("--elastic: processes of an elastic job are connected by MPICH: %w", err)
 	}
-	devices, err := c.devices()
+	train, err := c.trains()
+	if err != nil {
+		return err
+	}
+	given, devices, err := train.asks()
 	if err != nil {
 		return err
 	}
@@ -109,35 +114,37 @@ func (c *launchCmd) runElastic(args []string) error {
 	defer signal.Stop(signals)
 	return exited(agent.Run(context.Background(), agent.Config{Job: c.Job, Host: c.Host, Processes: c.N, Args: args,
 		Config: epoch.Config{Min: least, Max: most, Devices: devices, Version: programVersion(args[0]),
-			Flags: strings.Join(append([]string{c.Elastic}, args[1:]...), " ")},
+			Flags: strings.Join(append([]string{c.Elastic}, args[1:]...), " "), Price: hostPrices(train, given)},
 		Store: s, Dir: c.Memory, Address: address, Lease: c.Lease, Stdout: os.Stdout, Stderr: os.Stderr,
 		Signals: signals}))
 }
 
-// devices is how many the command asks for, which processes share; 0 if it leaves that open. What is wrong
-// with its flags is told before anything starts.
-func (c *launchCmd) devices() (int, error) {
+// trains is the command that processes run. What is wrong with its flags is told before anything starts.
+func (c *launchCmd) trains() (*trainCmd, error) {
 	var cli commands
 	parser, err := kong.New(&cli, kong.Name("galley"), kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard),
 		kong.Vars{"systems": strings.Join(export.Systems(), ", "), "schedules": strings.Join(pipeline.Names(), ", ")})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	ctx, err := parser.Parse(spelled(c.command()))
 	if err != nil {
-		return 0, fmt.Errorf("%w%s", err, hint(err))
+		return nil, fmt.Errorf("%w%s", err, hint(err))
 	}
 	if name, _, _ := strings.Cut(ctx.Command(), " "); name != "train" {
-		return 0, fmt.Errorf("--elastic: galley %s does not go on after a loss: want train", name)
+		return nil, fmt.Errorf("--elastic: galley %s does not go on after a loss: want train", name)
 	}
-	if err := cli.Train.validate(); err != nil {
-		return 0, err
+	return &cli.Train, cli.Train.validate()
+}
+
+// asks is the strategy that the command asks for, and how many devices, which processes share; nil and 0 where
+// it leaves that open.
+func (c *trainCmd) asks() (*galley.Strategy, int, error) {
+	s, err := c.strategy()
+	if err != nil || c.Mesh == "" || s == nil {
+		return nil, c.Devices, err
 	}
-	s, err := cli.Train.strategy()
-	if err != nil || cli.Train.Mesh == "" || s == nil {
-		return cli.Train.Devices, err
-	}
-	return s.Devices(), nil
+	return s, s.Devices(), nil
 }
 
 // store is where hosts agree, and by which address this one is reached from there. end ends what it has

@@ -202,6 +202,8 @@ type training struct {
 	shapes []string
 	// watch, where set, is told what devices do.
 	watch func(galley.Span)
+	// traffic, where set, is what collectives move and take, for the log.
+	traffic *loggedTraffic
 	// spread is how steps are spread over devices; nil is one device.
 	spread *galley.Strategy
 	// stopped is set where a signal has ended training.

@@ -140,6 +140,9 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		}
 	}
 	t.adapt = t.adapts(s)
+	if t.traffic, err = t.logsTraffic(s); err != nil {
+		return nil, err
+	}
 	c := t.trainerConfig(s, model)
 	c.RankBackends, c.Shares = ranks, shares
 	trainer, err := galley.NewTrainer(c)
@@ -185,6 +188,9 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	}
 	if t.adapt != nil {
 		c.Watch = t.adapt.watch.Span
+	}
+	if t.traffic != nil {
+		c.Watch = watchers(c.Watch, t.traffic.span)
 	}
 	if t.weights != nil {
 		c.Load = t.weights.ReadBox

@@ -49,3 +49,29 @@ func (m *meter) Write(p []byte) (int, error) {
 	}
 	return done, nil
 }
+
+// summed fills a file from its beginning to its end, and checksums what it has written while the cache holds
+// it.
+type summed struct {
+	bytes []byte
+	at    int64
+	crc   uint32
+}
+
+// summedBytes is how much is copied before it is checksummed.
+const summedBytes = 32 << 10
+
+// to checksums what the file holds up to an offset.
+func (f *summed) to(offset int64) {
+	f.crc = crc32.Update(f.crc, castagnoli, f.bytes[f.at:offset])
+	f.at = offset
+}
+
+// copy writes what comes next.
+func (f *summed) copy(from []byte) {
+	for len(from) > 0 {
+		n := copy(f.bytes[f.at:], from[:min(len(from), summedBytes)])
+		f.to(f.at + int64(n))
+		from = from[n:]
+	}
+}

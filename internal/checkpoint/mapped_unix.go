@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"syscall"
@@ -38,7 +37,5 @@ func createMapped(path string, write func(*os.File) error) (m *mapped, err error
 }
 
 func (m *mapped) reader() io.ReaderAt { return bytes.NewReader(m.bytes) }
-
-func (m *mapped) sum() uint32 { return crc32.Checksum(m.bytes, castagnoli) }
 
 func (m *mapped) close() { _ = syscall.Munmap(m.bytes) }

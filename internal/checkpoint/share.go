@@ -97,16 +97,21 @@ func pieceBytes(s State, list []piece) (n int64) {
 	return n
 }
 
-// read brings a piece into memory.
-func (pc piece) read(s State, into []byte) error {
+// read brings a piece into a file, as what comes next.
+func (pc piece) read(s State, into *summed) error {
 	t := s.Tensors[pc.tensor]
 	part := t.Parts[pc.part]
 	if part.Data.IsValid() {
-		copy(into, part.Data.Bytes())
+		into.copy(part.Data.Bytes())
 		return nil
 	}
 	if part.Read == nil {
 		return fmt.Errorf("tensor %q%v of device %d: it is another process's", t.Name, pc.box, part.Device)
 	}
-	return part.Read(array.View(t.Type.DType, array.Shape(pc.box.Size).Clone(), into))
+	end := into.at + int64(pc.box.Len())*int64(t.Type.DType.Size())
+	if err := part.Read(array.View(t.Type.DType, array.Shape(pc.box.Size).Clone(), into.bytes[into.at:end])); err != nil {
+		return err
+	}
+	into.to(end)
+	return nil
 }

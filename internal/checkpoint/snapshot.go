@@ -3,10 +3,12 @@
 package checkpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/galley-ml/galley/array"
@@ -37,10 +39,12 @@ type slot struct {
 	files [boxKinds]*mapped
 }
 
-// formFile is where the pieces of a file lie: the same in every snapshot.
+// formFile is where the pieces of a file lie: the same in every snapshot. order is the pieces from the
+// beginning of the file to its end.
 type formFile struct {
 	entry   fileEntry
 	offsets []int64
+	order   []int
 }
 
 // NewSnapshots takes memory for snapshots of states of one form. What the directory holds is removed.
@@ -140,6 +144,10 @@ func newMapped(path string, number int, s State, pieces []piece) (*mapped, *form
 		m.close()
 		return nil, nil, err
 	}
+	for i := range pieces {
+		form.order = append(form.order, i)
+	}
+	slices.SortFunc(form.order, func(a, b int) int { return cmp.Compare(form.offsets[a], form.offsets[b]) })
 	return m, form, nil
 }
 
@@ -173,17 +181,21 @@ func (w *Snapshots) Write(s State) (name string, err error) {
 // fill copies the pieces of a file, and notes it in the manifest.
 func (w *Snapshots) fill(m *manifest, s State, kind int, file *mapped) error {
 	form := w.form[kind]
-	for i, pc := range w.share[kind] {
-		size := int64(pc.box.Len()) * int64(s.Tensors[pc.tensor].Type.DType.Size())
-		if err := pc.read(s, file.bytes[form.offsets[i]:form.offsets[i]+size]); err != nil {
+	sum := summed{bytes: file.bytes}
+	for _, i := range form.order {
+		sum.to(form.offsets[i])
+		if err := w.share[kind][i].read(s, &sum); err != nil {
 			return err
 		}
+	}
+	sum.to(int64(len(file.bytes)))
+	for _, pc := range w.share[kind] {
 		t := &m.Tensors[pc.tensor]
 		t.Parts = append(t.Parts, partEntry{Start: pc.box.Start, Size: pc.box.Size, File: form.entry.Name,
 			Key: pc.key})
 	}
 	e := form.entry
-	e.Checksum = checksum(file.sum())
+	e.Checksum = checksum(sum.crc)
 	m.Files = append(m.Files, e)
 	return nil
 }

@@ -17,8 +17,7 @@ type LocalConfig struct {
 // what a core usually does until they are measured (galley calibrate).
 func Local(c LocalConfig) *Cluster {
 	n := max(1, c.Devices)
-	cores := float64(runtime.GOMAXPROCS(0))
-	share := cores / float64(n)
+	share := float64(Cores()) / float64(n)
 	return &Cluster{Name: "local", Groups: []Group{{
 		Hosts: 1, Devices: n,
 		Device: Device{
@@ -30,6 +29,9 @@ func Local(c LocalConfig) *Cluster {
 		Fabric: Link{Kind: "memory", Bandwidth: 5e9},
 	}}}
 }
+
+// Cores is how many of the machine's this process may use.
+func Cores() int { return runtime.GOMAXPROCS(0) }
 
 // coreRate is what a core with AVX2 multiplies in float32: two fused operations of eight lanes at about 3
 // GHz.

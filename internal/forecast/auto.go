@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/internal/search"
 	"github.com/galley-ml/galley/strategy"
@@ -72,6 +73,11 @@ func (r Run) find(devices int, w plan.Workload, top int) (*search.Answer, error)
 	if err != nil {
 		return nil, err
 	}
+	return r.search(hw, cal, w, top)
+}
+
+// search is find on other devices than those of this machine.
+func (r Run) search(hw *cluster.Cluster, cal plan.Calibration, w plan.Workload, top int) (*search.Answer, error) {
 	return search.Find(search.Config{
 		Workload: w, Cluster: hw, Top: top, Workers: min(runtime.GOMAXPROCS(0), 8),
 		Allow: func(s strategy.Strategy) bool { return folded(s).Unrunnable() == nil },

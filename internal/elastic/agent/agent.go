@@ -338,7 +338,7 @@ func (a *Agent) leadIfElected(ctx context.Context) error {
 		return nil
 	}
 	a.lead.Now = time.Duration(worker.Clock())
-	a.lead.Step = a.group.medianStep()
+	a.lead.Step = a.group.typicalStep()
 	if a.lead.Restart == 0 {
 		a.lead.Restart = firstRestart
 	}

@@ -29,7 +29,7 @@ type Event struct {
 type Progress struct {
 	Epoch    int
 	Step     int64
-	Seconds  float64 // of a step, the median
+	Seconds  float64 // of a step, typically
 	Loss     string
 	Strategy string
 	Bytes    int64 // that the snapshots of its host may take

@@ -18,7 +18,7 @@ import (
 // newID is a random name.
 func newID() string { return strings.ToLower(rand.Text()[:10]) }
 
-func cores() int { return runtime.NumCPU() }
+func cores() int { return runtime.GOMAXPROCS(0) }
 
 // jobKey is what a job is: one of another kind has another name.
 const jobKey = "job"

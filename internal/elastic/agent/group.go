@@ -220,14 +220,19 @@ func (w *group) signal(s syscall.Signal) {
 	}
 }
 
-// medianStep is how long a step takes.
-func (w *group) medianStep() time.Duration {
+// typicalStep is how long a step takes: the mean of the middle half. A median would not do: a step without a
+// snapshot is told of together with the next.
+func (w *group) typicalStep() time.Duration {
 	if w == nil || len(w.seconds) == 0 {
 		return 0
 	}
-	list := slices.Clone(w.seconds)
-	slices.Sort(list)
-	return time.Duration(list[len(list)/2] * float64(time.Second))
+	list := slices.Sorted(slices.Values(w.seconds))
+	list = list[len(list)/4 : len(list)-len(list)/4]
+	sum := 0.0
+	for _, x := range list {
+		sum += x
+	}
+	return time.Duration(sum / float64(len(list)) * float64(time.Second))
 }
 
 func (w *group) close() {
@@ -287,7 +292,7 @@ func (a *Agent) watchWorkers() {
 			return
 		}
 	}
-	if limit := max(a.Stuck, 20*w.medianStep()); !w.stepped.IsZero() && time.Since(w.stepped) > limit {
+	if limit := max(a.Stuck, 20*w.typicalStep()); !w.stepped.IsZero() && time.Since(w.stepped) > limit {
 		a.saveStacks()
 		a.failed(fmt.Sprintf("stuck: no step has ended for %v: the stacks are in %s", limit, a.stacksDir()))
 	}

@@ -44,7 +44,7 @@ func (a *Agent) reported(place int, r worker.Report) {
 	a.progress.Bytes = max(r.Bytes, a.progress.Bytes)
 }
 
-// keptSteps is how many steps the median is of.
+// keptSteps is how many steps the typical one is of.
 const keptSteps = 31
 
 // stepped takes notice of a step.
@@ -64,7 +64,7 @@ func (a *Agent) stepped(place int, r worker.Report) {
 	}
 	a.progress.Epoch, a.progress.Step, a.progress.Loss, a.progress.Time = w.plan.Epoch, r.Step, r.Loss, time.Now().
 		UTC()
-	a.progress.Seconds = w.medianStep().Seconds()
+	a.progress.Seconds = w.typicalStep().Seconds()
 	if text, err := json.Marshal(a.progress); err == nil {
 		go a.put(epoch.ProgressKey(), text)
 	}

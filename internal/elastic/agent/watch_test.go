@@ -60,3 +60,15 @@ func TestWorkersThatHang(t *testing.T) {
 		})
 	}
 }
+
+// TestTypicalStep: steps that are told of in pairs, at once and after two, and one that took long.
+func TestTypicalStep(t *testing.T) {
+	w := &group{}
+	for range 10 {
+		w.seconds = append(w.seconds, 0, 0.2)
+	}
+	w.seconds = append(w.seconds, 60)
+	if got := w.typicalStep(); got < 90*time.Millisecond || got > 120*time.Millisecond {
+		t.Errorf("got %v, want about 100 ms", got)
+	}
+}

@@ -19,6 +19,9 @@ type Config struct {
 	Devices int
 	// Version and Flags are what all agents have to have in common with the one that leads.
 	Version, Flags string
+	// Price, where set, is how many seconds a step should take on hosts, by the planner; 0 where it cannot say.
+	// It is not ready while the planner is at it.
+	Price func(hosts []Member) (seconds float64, ready bool)
 }
 
 // Memory is what the one that leads remembers: how long things last, which no key says. Another that takes
@@ -109,12 +112,34 @@ func (v *View) change(c Config, m *Memory) Move {
 	if n <= now || len(names) == 0 {
 		return Move{}
 	}
-	gain := time.Duration(float64(Horizon) * float64(n-now) / float64(n))
-	if gain <= m.Restart {
+	share, by, ready := v.gain(c, chosen)
+	gain := time.Duration(float64(Horizon) * share)
+	if !ready || gain <= m.Restart {
 		return Move{}
 	}
-	return Move{Stop: &Stop{Why: fmt.Sprintf("%s joins: %d processes in place of %d gain %v of the next %v, a restart takes %v",
-		strings.Join(names, ", "), n, now, gain.Round(time.Second), Horizon, m.Restart.Round(10*time.Millisecond))}}
+	return Move{Stop: &Stop{Why: fmt.Sprintf("%s joins: %d processes in place of %d gain %v of the next %v %s, a restart takes %v",
+		strings.Join(names, ", "), n, now, gain.Round(time.Second), Horizon, by, m.Restart.Round(10*time.Millisecond))}}
+}
+
+// gain is the part of the time that other hosts than those of the plan save: by the planner's price of a step
+// on both or, where it has none, by how many processes there are.
+func (v *View) gain(c Config, chosen []Member) (share float64, by string, ready bool) {
+	if c.Price != nil {
+		var own []Member
+		for _, h := range v.Plan.Hosts {
+			own = append(own, v.Members[h.Host])
+		}
+		was, ready := c.Price(own)
+		will, ready2 := c.Price(chosen)
+		if !ready || !ready2 {
+			return 0, "", false
+		}
+		if was > 0 && will > 0 {
+			return 1 - will/was, fmt.Sprintf("by the planner (%.3g s a step, %.3g s before)", will, was), true
+		}
+	}
+	n, now := sizeOf(chosen), v.Plan.Size()
+	return float64(n-now) / float64(n), "by their number", true
 }
 
 // next is what follows an epoch that is over.

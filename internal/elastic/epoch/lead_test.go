@@ -166,3 +166,33 @@ func TestMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinsByPrice: where the planner has a price, it says what a host gains, and not the number of processes.
+func TestJoinsByPrice(t *testing.T) {
+	for _, test := range []struct {
+		before, after float64 // seconds a step
+		ready         bool
+		taken         string
+	}{
+		{2, 1.5, true, "gain 2m30s of the next 10m0s by the planner (1.5 s a step, 2 s before)"},
+		{2, 2.5, true, ""}, // the link is slower than what it saves
+		{2, 1, false, ""},
+		{0, 1, true, "gain 5m0s of the next 10m0s by their number"},
+	} {
+		v, m := hosts("a"), &Memory{Restart: time.Second}
+		v.Members["b"] = Member{Host: "b", ID: "b", Processes: 2}
+		price := func(list []Member) (float64, bool) {
+			if len(list) == 1 {
+				return test.before, test.ready
+			}
+			return test.after, test.ready
+		}
+		move, got := v.Lead(Config{Min: 1, Max: 2, Price: price}, m), ""
+		if move.Stop != nil {
+			got = move.Stop.Why
+		}
+		if (got != "") != (test.taken != "") || !strings.Contains(got, test.taken) {
+			t.Errorf("%v s, then %v: got %q, want %q", test.before, test.after, got, test.taken)
+		}
+	}
+}

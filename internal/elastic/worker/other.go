@@ -34,3 +34,6 @@ func (*Worker) Save(checkpoint.State, func() checkpoint.Places, Agree, bool) err
 
 // HandOn does nothing.
 func (*Worker) HandOn() {}
+
+// Taken is none.
+func (*Worker) Taken() Taken { return Taken{} }

@@ -32,3 +32,14 @@ func TestPace(t *testing.T) {
 		}
 	}
 }
+
+// TestTaken: snapshots of every second step, from the first that was taken on.
+func TestTaken(t *testing.T) {
+	var x Taken
+	for step := int64(3); step <= 9; step += 2 {
+		x.add(step, 2*time.Millisecond)
+	}
+	if got, want := x.String(), "4 snapshots after 7 steps, 2.0 ms each"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

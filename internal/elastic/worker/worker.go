@@ -36,6 +36,7 @@ type Worker struct {
 
 	snapshots *checkpoint.Snapshots
 	pace      pace
+	taken     Taken
 	// last is the step of the newest snapshot, sole whether this process has to wait until it is copied.
 	last int64
 	sole bool
@@ -172,7 +173,9 @@ func (w *Worker) Save(s checkpoint.State, at func() checkpoint.Places, agree Agr
 	}
 	w.last, w.sole = s.Step, w.snapshots.Sole() && len(w.Hosts) > 1 && w.several()
 	w.Tell(Report{Step: s.Step, Sealed: name, Sole: w.sole})
-	w.pace.took(began, time.Now(), s.Step)
+	ended := time.Now()
+	w.taken.add(s.Step, ended.Sub(began))
+	w.pace.took(began, ended, s.Step)
 	every, err := agree(w.pace.every)
 	w.pace.every = every
 	if err == nil && must {
@@ -246,6 +249,14 @@ func (w *Worker) End(err error, mistake bool) {
 // HandOn ends the process after a step whose snapshot is whole everywhere.
 func (w *Worker) HandOn() {
 	os.Exit(HandedOn)
+}
+
+// Taken is the snapshots so far.
+func (w *Worker) Taken() Taken {
+	if w == nil {
+		return Taken{}
+	}
+	return w.taken
 }
 
 // pace is how often snapshots are taken: so that they cost less than a share of the steps.

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/elastic/epoch"
+	"github.com/galley-ml/galley/internal/forecast"
+	"github.com/galley-ml/galley/internal/strict"
+	"github.com/galley-ml/galley/models"
+)
+
+// hostPrices is how long a step of a run should take on the hosts of an elastic job, by the planner. What it
+// cannot price has none. The planner is asked once for the same hosts, and nobody waits for it.
+func hostPrices(c *trainCmd, given *galley.Strategy) func([]epoch.Member) (float64, bool) {
+	run := sync.OnceValues(c.priced)
+	var mu sync.Mutex
+	known, asked := map[string]float64{}, map[string]bool{}
+	return func(members []epoch.Member) (float64, bool) {
+		hosts := make([]forecast.Host, len(members))
+		for i, m := range members {
+			hosts[i] = forecast.Host{Machine: m.Machine, Processes: m.Processes, Cores: m.Cores}
+		}
+		key := fmt.Sprint(hosts)
+		mu.Lock()
+		defer mu.Unlock()
+		if seconds, ok := known[key]; ok || asked[key] {
+			return seconds, ok
+		}
+		asked[key] = true
+		go func() {
+			r, err := run()
+			seconds := 0.0
+			if err == nil {
+				if seconds, err = forecast.OnHosts(r, hosts, given); err != nil {
+					seconds = 0
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			known[key] = seconds
+		}()
+		return 0, false
+	}
+}
+
+// priced is the run as the planner sees it.
+func (c *trainCmd) priced() (r forecast.Run, err error) {
+	t := &training{trainCmd: c}
+	r = forecast.Run{Batch: c.Batch, Seq: c.Seq, Devices: c.Devices, AMP: c.AMP}
+	if c.Calibration != "" {
+		if r.Calibration, err = strict.ReadFile(c.Calibration, strict.Config); err != nil {
+			return r, err
+		}
+	}
+	if c.Model != "" {
+		r.Model, err = models.ReadConfig(c.Model)
+		return r, err
+	}
+	if t.tokenizer, err = openTokenizer(c.Tokenizer, ""); err != nil {
+		return r, err
+	}
+	r.Model = t.newConfig()
+	return r, nil
+}

@@ -1,0 +1,108 @@
+package forecast
+
+import (
+	"fmt"
+
+	"github.com/galley-ml/galley/internal/cluster"
+	"github.com/galley-ml/galley/internal/plan"
+	"github.com/galley-ml/galley/strategy"
+)
+
+// Host is one of the hosts of a job: its processes share its cores. Hosts of one machine exchange through its
+// memory.
+type Host struct {
+	Machine          string
+	Processes, Cores int
+}
+
+// ethernet joins machines of which nothing else is known: 10 Gbit/s.
+var ethernet = cluster.Link{Kind: "eth", Bandwidth: 1.25e9}
+
+// OnHosts is how many seconds a step should take on hosts, by a strategy whose devices their processes share
+// evenly or, where that is nil, by the best for r.Devices, or for a device each.
+func OnHosts(r Run, hosts []Host, given *strategy.Strategy) (float64, error) {
+	if given != nil {
+		s, err := given.WithDefaults()
+		if err != nil {
+			return 0, err
+		}
+		given, r.Devices, r.AMP = &s, s.Devices(), s.AMP
+	}
+	w, err := r.workload()
+	if err != nil {
+		return 0, err
+	}
+	hw, cal, err := r.hosts(hosts, w)
+	if err != nil {
+		return 0, err
+	}
+	if given == nil {
+		a, err := r.search(hw, cal, w, 1)
+		if err != nil {
+			return 0, err
+		}
+		if a.Misfit != nil {
+			return 0, a.Misfit
+		}
+		return a.Plans[0].Estimate.Step, nil
+	}
+	e, err := plan.NewEstimator(w, hw, cal)
+	if err != nil {
+		return 0, err
+	}
+	out, err := e.Estimate(*given)
+	return out.Step, err
+}
+
+// hosts is a cluster of hosts that are as this machine is, each with as many cores as it has. Equal ones are
+// a group.
+func (r Run) hosts(list []Host, w plan.Workload) (*cluster.Cluster, plan.Calibration, error) {
+	n, one := 0, true
+	for _, h := range list {
+		n += h.Processes
+		one = one && h.Machine == list[0].Machine
+	}
+	each := 1 // devices of a process
+	if r.Devices > 0 && n > 0 {
+		each = r.Devices / n
+	}
+	if n == 0 || each == 0 || r.Devices > 0 && each*n != r.Devices {
+		return nil, plan.Calibration{}, fmt.Errorf("%d devices for %d processes: want as many for each", r.Devices, n)
+	}
+	here, cal, err := r.machine(1, w)
+	if err != nil {
+		return nil, cal, err
+	}
+	out := &cluster.Cluster{Name: "hosts"}
+	var last Host
+	for _, h := range list {
+		if groups := len(out.Groups); groups > 0 && h.Processes == last.Processes && h.Cores == last.Cores {
+			out.Groups[groups-1].Hosts++
+			continue
+		}
+		last = h
+		g := divided(here.Groups[0], each*h.Processes, h.Cores)
+		if g.NIC, g.NICs = ethernet, 1; one {
+			g.NIC, g.NICs = g.Fabric, g.Devices
+		}
+		out.Groups = append(out.Groups, g)
+	}
+	return out, cal, out.Check()
+}
+
+// divided is this machine as it would be with so many cores, shared by so many devices.
+func divided(g cluster.Group, devices, cores int) cluster.Group {
+	own := cluster.Cores()
+	if cores == 0 {
+		cores = own
+	}
+	part := float64(cores) / float64(own) / float64(devices)
+	d := g.Device
+	d.Memory, d.Bandwidth, d.Rates = d.Memory/float64(devices), d.Bandwidth*part, nil
+	for _, rate := range g.Device.Rates {
+		rate.Peak, rate.Measured = rate.Peak*part, rate.Measured*part
+		d.Rates = append(d.Rates, rate)
+	}
+	g.Device, g.Devices, g.Hosts = d, devices, 1
+	return g
+}

@@ -18,6 +18,21 @@ type LogRow struct {
 	Seconds, DataWaitSeconds float64
 	// Routers, where set, is how the routers of a mixture of experts share out the tokens of an evaluation.
 	Routers *RouterLog
+	// Collectives is what the step's collectives moved and took, which only JSONL has.
+	Collectives []CollectiveLog
+}
+
+// CollectiveLog is collectives of one kind among devices along some axes, of one group where it is named: bytes
+// that members sent and received, seconds from begin to end summed over devices, and those for which a device
+// waited.
+type CollectiveLog struct {
+	Axes        string  `json:"axes"`
+	Kind        string  `json:"kind"`
+	Group       string  `json:"group,omitempty"`
+	Calls       int     `json:"calls"`
+	Bytes       int     `json:"bytes"`
+	Seconds     float64 `json:"seconds"`
+	WaitSeconds float64 `json:"wait_seconds"`
 }
 
 // RouterLog is of all routers of a model: the busiest and the idlest expert of any, as multiples of the even
@@ -88,6 +103,13 @@ func (l *RunLog) Write(r LogRow) error {
 			return err
 		}
 		line = append(append(line, `,"router_loads":`...), loads...)
+	}
+	if len(r.Collectives) > 0 {
+		list, err := json.Marshal(r.Collectives)
+		if err != nil {
+			return err
+		}
+		line = append(append(line, `,"collectives":`...), list...)
 	}
 	_, err := l.w.Write(append(line, "}\n"...))
 	return err

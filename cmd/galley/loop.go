@@ -75,6 +75,9 @@ func (t *training) trainPlan() (moves bool, err error) {
 	}
 	l.elasticConfig(&c)
 	_, err = trainer.Fit(context.Background(), runBatches{t.text, t.Batch, t.Steps}, c)
+	if err == nil {
+		err = l.logTraffic()
+	}
 	if err == nil && t.adapt.handOver() {
 		return true, nil
 	}
@@ -224,6 +227,7 @@ func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
 	if err := l.agreeHandOn(); err != nil {
 		return err
 	}
+	l.traffic.begin(l.trainer.Steps())
 	l.tellProgram(batch)
 	if l.LogSamples {
 		l.tellSamples(batch)
@@ -246,6 +250,7 @@ func (l *loop) OnStep(p *fit.Progress) error {
 	l.p.step(m)
 	row := fit.NewLogRow(m)
 	row.Tokens, row.Seconds = int64(m.Step+1)*int64(l.Batch*l.Seq), l.p.seconds()
+	row.Collectives = l.traffic.take(m.Step)
 	return l.log.write(row)
 }
 

@@ -113,6 +113,16 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
+	ranks, shares, err := t.mixed(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.tellKinds(); err != nil {
+		return nil, err
+	}
+	if len(shares) > 0 {
+		s = nil
+	}
 	if s == nil && t.watch != nil {
 		s = &galley.Strategy{}
 	}
@@ -130,7 +140,12 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 		}
 	}
 	t.adapt = t.adapts(s)
-	trainer, err := galley.NewTrainer(t.trainerConfig(s, model))
+	if t.traffic, err = t.logsTraffic(s); err != nil {
+		return nil, err
+	}
+	c := t.trainerConfig(s, model)
+	c.RankBackends, c.Shares = ranks, shares
+	trainer, err := galley.NewTrainer(c)
 	if err != nil || t.b != nil {
 		return trainer, err
 	}
@@ -173,6 +188,9 @@ func (t *training) trainerConfig(s *galley.Strategy, model models.Model) galley.
 	}
 	if t.adapt != nil {
 		c.Watch = t.adapt.watch.Span
+	}
+	if t.traffic != nil {
+		c.Watch = watchers(c.Watch, t.traffic.span)
 	}
 	if t.weights != nil {
 		c.Load = t.weights.ReadBox

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"encoding/json"
+	"sync"
+
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/fit"
+)
+
+// loggedTraffic is what collectives move and take while a run is logged; nil where it is not.
+type loggedTraffic struct {
+	mu sync.Mutex
+	// all is of the run, by axes, kind and group; rows are by step, and without groups.
+	all  traffic
+	rows map[int]traffic
+	step int // that devices take now
+}
+
+// logsTraffic is the traffic of a run whose log has lines that can hold it. It is the first process's log that
+// counts: all processes call it.
+func (t *training) logsTraffic(s *galley.Strategy) (*loggedTraffic, error) {
+	wants := 0
+	for _, path := range t.Log {
+		if format, _ := logFormat(path); format == "jsonl" && job.First() {
+			wants = 1
+		}
+	}
+	wants, err := job.Max(wants)
+	if err != nil || wants == 0 || s == nil || t.b != nil {
+		return nil, err
+	}
+	return &loggedTraffic{all: traffic{}, rows: map[int]traffic{}}, nil
+}
+
+// span counts a collective.
+func (g *loggedTraffic) span(s galley.Span) {
+	if s.Kind != galley.SpanCollective {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.all.add(s)
+	if row := g.rows[g.step]; row != nil {
+		s.Group = ""
+		row.add(s)
+	}
+}
+
+// begin says that what follows is of a step.
+func (g *loggedTraffic) begin(step int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.step, g.rows[step] = step, traffic{}
+}
+
+// take is what a step came to, once.
+func (g *loggedTraffic) take(step int) []fit.CollectiveLog {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer delete(g.rows, step)
+	return g.rows[step].list()
+}
+
+// logTraffic writes what the collectives of all processes moved and took in the run, by axes, kind and group.
+// All processes call it.
+func (l *loop) logTraffic() error {
+	if l.traffic == nil {
+		return nil
+	}
+	l.traffic.mu.Lock()
+	own := l.traffic.all
+	l.traffic.mu.Unlock()
+	all, err := ofAll(own)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	text, err := json.Marshal(map[string]any{"step": l.trainer.Steps(), "event": "the run's collectives",
+		"collectives": all.list()})
+	if err != nil {
+		return err
+	}
+	return l.log.event(text)
+}
+
+// watchers is a watcher of spans that tells two of them, either of which may be missing.
+func watchers(f, g func(galley.Span)) func(galley.Span) {
+	if f == nil || g == nil {
+		if f == nil {
+			f = g
+		}
+		return f
+	}
+	return func(s galley.Span) {
+		f(s)
+		g(s)
+	}
+}

@@ -4,8 +4,8 @@ func starcoderFamilies() []family {
 	keys := llamaKeys()
 	keys.eps = "norm_epsilon"
 	f := like(family{
-		name: "starcoder2", architecture: "Starcoder2ForCausalLM", eps: 1e-5, theta: 1e4, positions: 4096, pad: noPad,
-		tied: true, keys: keys, read: readStarcoder, write: writeStarcoder, build: buildStarcoder,
+		name: "starcoder2", architecture: "Starcoder2ForCausalLM", eps: 1e-5, theta: 1e4, positions: 4096,
+		pad: noPad, tied: true, keys: keys, read: readStarcoder, write: writeStarcoder, build: buildStarcoder,
 	})
 	f.activation = "gelu_pytorch_tanh"
 	return []family{f}
@@ -16,7 +16,8 @@ func readStarcoder(r *reader, f *family, c *Config) {
 	r.windowEverywhere(f, c)
 	bias := r.bool("use_bias", true)
 	c.AttentionBias, c.MLPBias = bias, bias
-	c.Dropout.Embedding, c.Dropout.Residual = r.probability("embedding_dropout"), r.probability("residual_dropout")
+	c.Dropout.Embedding = r.probability("embedding_dropout")
+	c.Dropout.Residual = r.probability("residual_dropout")
 }
 
 func writeStarcoder(c Config, _ *family, m map[string]any) {

@@ -24,15 +24,15 @@ const losses = 2
 func TestDeviceGroupAccumulates(t *testing.T) {
 	one, host := groupRun{}.trainer(t)
 	want := trainFor(t, one, 3)
-	for _, s := range []galley.Strategy{
+	for _, s := range shortened([]galley.Strategy{
 		{Micro: 2}, {Micro: 3}, {Micro: 4}, {Micro: 2, Recompute: "selective"}, {Micro: 2, Recompute: "full"},
-		{DP: 2, Micro: 2}, {TP: 2, Micro: 2}, {DP: 2, TP: 2, Micro: 2}, {TP: 2, Sequence: true, Micro: 4}, {CP: 2,
-			Context: "ulysses", Micro: 2}, {CP: 2, Micro: 2},
-		{DP: 2, Zero: 1, Micro: 2}, {DP: 2, Zero: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2}, {DP: 2, TP: 2,
-			Sequence: true, Zero: 2, Micro: 2},
-		{DP: 2, Zero: 3, Micro: 2, Recompute: "full"}, {DP: 2, Zero: 1, Micro: 2, Recompute: "selective"}, {DP: 2,
-			CP: 2, Context: "ulysses", Zero: 2, Micro: 2},
-	} {
+		{DP: 2, Micro: 2}, {TP: 2, Micro: 2}, {DP: 2, TP: 2, Micro: 2}, {TP: 2, Sequence: true, Micro: 4},
+		{CP: 2, Context: "ulysses", Micro: 2}, {CP: 2, Micro: 2},
+		{DP: 2, Zero: 1, Micro: 2}, {DP: 2, Zero: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2},
+		{DP: 2, TP: 2, Sequence: true, Zero: 2, Micro: 2}, {DP: 2, Zero: 3, Micro: 2, Recompute: "full"},
+		{DP: 2, Zero: 1, Micro: 2, Recompute: "selective"},
+		{DP: 2, CP: 2, Context: "ulysses", Zero: 2, Micro: 2},
+	}) {
 		t.Run(fmt.Sprint(s), func(t *testing.T) {
 			trainsAlike(t, s, want, host)
 		})

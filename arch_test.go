@@ -26,7 +26,7 @@ internal/step internal/elastic/agent
 nn optim data data/parquet
 models internal/layout fit
 internal/executor internal/forecast internal/paged internal/state dtensor eager parallel
-internal/executor/local internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job serve/engine dynamic
+internal/executor/local internal/executor/branches internal/executor/tapes internal/executor/accelerator internal/auto internal/evaluation internal/runfacts distribute job serve/engine dynamic
 model internal/executor/choose
 . serve internal/dryrun job/jobtest
 internal/check/report

@@ -144,7 +144,7 @@ func (p *ModelPlan) Apply(m Model, optimizer optim.Optimizer) (*Parallel, error)
 	}
 	s := p.Strategy
 	out := &Parallel{Model: m, Optimizer: optimizer, Strategy: &s, Annotations: p.Annotations}
-	return out.WithLayers(layout.Found(p.params, p.found.Inputs)), nil
+	return out.WithLayers(p.found.Layers(p.params)), nil
 }
 
 // Save writes the plan as a file that LoadPlan reads.

@@ -62,6 +62,55 @@ func TestGGUF(t *testing.T) {
 	}
 }
 
+// TestGGUFQ4K: matrices of whole blocks are Q4_K and come back near what they were, others are Q8_0.
+func TestGGUFQ4K(t *testing.T) {
+	c := models.Config{Family: "llama", Vocab: 40, Hidden: 256, Intermediate: 96, Layers: 1, Heads: 4}
+	d := cpu.NewDevice(cpu.Config{})
+	t.Cleanup(d.Close)
+	m, err := models.New(c, nn.Config{Scope: d.NewSession(), Seed: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := models.SaveGGUF(path, m, models.GGUFConfig{Weights: "q4_k"}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for name, want := range map[string]gguf.Kind{"blk.0.attn_v.weight": gguf.Q4_K, "blk.0.ffn_up.weight": gguf.Q4_K,
+		"blk.0.ffn_down.weight": gguf.Q8_0, "token_embd.weight": gguf.F32, "output_norm.weight": gguf.F32} {
+		if got, ok := f.Tensor(name); !ok || got.Kind != want {
+			t.Errorf("%s: got %v, want %v", name, got.Kind, want)
+		}
+	}
+	w, err := models.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for i, p := range w.Model.Params() {
+		was, err := cpu.Read(m.Params()[i].Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.Read(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, size := 0.0, 0.0
+		for j, v := range array.Data[float32](was) {
+			e := float64(array.Data[float32](got)[j] - v)
+			loss, size = loss+e*e, size+float64(v)*float64(v)
+		}
+		if loss > 0.01*size {
+			t.Errorf("%s: squared error %v of %v", p.Name, loss, size)
+		}
+	}
+}
+
 // TestGGUFOrder: rows of queries lie as llama.cpp turns them, the two halves of a head side by side.
 func TestGGUFOrder(t *testing.T) {
 	m := tinyModel(t, "llama", nn.Config{})

@@ -16,8 +16,9 @@ import (
 
 // GGUFConfig says how a model is written for llama.cpp.
 type GGUFConfig struct {
-	// Weights is what the matrices of layers are written as: int8 is Q8_0, int4 is Q4_0, f16 and bf16 are
-	// themselves; the last two are for tables and heads too, which integers leave as they are.
+	// Weights is what the matrices of layers are written as: int8 is Q8_0, int4 is Q4_0, q4_k is Q4_K, and Q8_0
+	// where rows are no whole blocks of that; f16 and bf16 are themselves. The last two are for tables and heads
+	// too, which integers leave as they are.
 	Weights string
 	// Read gives a parameter's values; nil reads eager tensors.
 	Read func(p *nn.Param) (array.Array, error)
@@ -80,10 +81,12 @@ func (c GGUFConfig) stored(a array.Array, p *nn.Param, linear bool) (gguf.Stored
 	if !packed.Floats(x, a, 0) {
 		return t, fmt.Errorf("got %v, want floats of 16 or 32 bits", a.DType())
 	}
-	bits := map[string]int{"int8": 8, "int4": 4}[c.Weights]
+	bits := map[string]int{"int8": 8, "int4": 4, "q4_k": 8}[c.Weights]
 	switch {
 	case len(t.Shape) == 1:
 		t.Kind, t.Data = gguf.F32, array.FromSlice(x, len(x)).Bytes()
+	case linear && c.Weights == "q4_k" && WholeQ4K(p):
+		t.Kind, t.Data = gguf.Q4_K, gguf.EncodeQ4K(x)
 	case linear && bits > 0 && t.Shape[1]%32 == 0:
 		m, err := c.rounded(p, x, t.Shape[0], t.Shape[1], bits)
 		if err != nil {
@@ -100,6 +103,13 @@ func (c GGUFConfig) stored(a array.Array, p *nn.Param, linear bool) (gguf.Stored
 		t.Kind, t.Data = gguf.F32, array.FromSlice(x, len(x)).Bytes()
 	}
 	return t, nil
+}
+
+// WholeQ4K reports whether the rows of a matrix are whole blocks of Q4_K.
+func WholeQ4K(p *nn.Param) bool {
+	shape := p.Type.Shape
+	_, ok := gguf.Q4_K.Bytes(shape[len(shape)-1])
+	return ok
 }
 
 // rounded is a matrix as integers, as llama.cpp has them: the largest of 4 bits has the end of the range.
@@ -145,7 +155,7 @@ func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 	meta := []gguf.Pair{
 		{Key: "general.architecture", Value: arch}, {Key: "general.name", Value: "galley " + c.Family},
 		{Key: "general.quantization_version", Value: uint32(2)},
-		{Key: "general.file_type", Value: map[string]uint32{"f16": 1, "int4": 2, "int8": 7, "bf16": 32}[g.Weights]},
+		{Key: "general.file_type", Value: map[string]uint32{"f16": 1, "int4": 2, "int8": 7, "q4_k": 14, "bf16": 32}[g.Weights]},
 		u("context_length", c.Positions), u("embedding_length", c.Hidden), u("block_count", c.Layers),
 		u("feed_forward_length", c.Intermediate), u("attention.head_count", c.Heads),
 		u("attention.head_count_kv", c.KVHeads), u("attention.key_length", c.HeadDim),

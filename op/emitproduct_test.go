@@ -50,6 +50,9 @@ func TestEmitProducts(t *testing.T) {
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && name != "whole" {
+				t.Skip("the interpreter takes seconds for each, on one thread")
+			}
 			c := whole
 			change(&c)
 			f := c.program(t)

@@ -34,6 +34,9 @@ func (s Strategy) WithDefaults() (Strategy, error) {
 	if err := s.Unrunnable(); err != nil {
 		return s, err
 	}
+	if err := s.lonelyBranches(); err != nil {
+		return s, err
+	}
 	if s.MicroBatch != 0 {
 		return s, fmt.Errorf(
 			"strategy %v: a trainer counts micro-batches: say Micro in place of MicroBatch: ForBatch gives it",
@@ -118,6 +121,35 @@ func (s Strategy) Unrunnable() error {
 	return nil
 }
 
+// lonelyBranches refuses what does not go with branches, which a step of its own kind runs: whole, and on two
+// devices.
+func (s Strategy) lonelyBranches() error {
+	if s.Branches < 0 || s.Branches > 2 {
+		return fmt.Errorf("strategy: branches is %d: want 2, for two devices, or 0", s.Branches)
+	}
+	if s.Branches < 2 {
+		return nil
+	}
+	for _, x := range []struct {
+		name string
+		is   bool
+	}{
+		{fmt.Sprintf("dp=%d", s.DP), s.DP > 1}, {fmt.Sprintf("tp=%d", s.TP), s.TP > 1},
+		{fmt.Sprintf("pp=%d", s.PP), s.PP > 1}, {fmt.Sprintf("cp=%d", s.CP), s.CP > 1},
+		{fmt.Sprintf("ep=%d", s.EP), s.EP > 1}, {fmt.Sprintf("zero=%d", s.Zero), s.Zero > 0},
+		{fmt.Sprintf("micro=%d", s.Micro), s.Micro > 1}, {"amp=" + s.AMP, s.AMP != "" && s.AMP != "off"},
+		{"recompute=" + string(s.Recompute), s.Recompute.Mode() != None}, {"offload", s.Offload != Offload{}},
+		{"layers", len(s.Layers) > 0}, {fmt.Sprintf("host=%d", s.Host), s.Host > 0},
+		{fmt.Sprintf("bucket=%d", s.Bucket), s.Bucket > 0}, {"overlap=" + string(s.Overlap), s.Overlap != Auto},
+	} {
+		if x.is {
+			return fmt.Errorf("strategy: branches=%d with %s: branches of a step run on two devices and go with "+
+				"nothing else: want one of both", s.Branches, x.name)
+		}
+	}
+	return nil
+}
+
 // foldable reports whether experts fold into the data axis, or that and the context axis.
 func (s Strategy) foldable() bool {
 	ep, context := s.Experts()
@@ -158,7 +190,7 @@ func (s Strategy) RankOf(stage int) int {
 // does. Nothing is checked.
 func (s Strategy) Filled() Strategy {
 	s.DP = s.replicas()
-	for _, at := range []*int{&s.TP, &s.PP, &s.CP, &s.EP, &s.ETP} {
+	for _, at := range []*int{&s.TP, &s.PP, &s.CP, &s.EP, &s.ETP, &s.Branches} {
 		if *at == 0 {
 			*at = 1
 		}

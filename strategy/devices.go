@@ -5,7 +5,7 @@ import "github.com/galley-ml/galley/mesh"
 // Devices is how many devices the strategy needs.
 func (s Strategy) Devices() int {
 	s = s.Filled()
-	return s.DP * s.TP * s.PP * s.CP
+	return s.DP * s.TP * s.PP * s.CP * s.Branches
 }
 
 // The axes of the mesh of one rank of a pipeline, slowest first: neighbours share tensors, then sequences,

@@ -26,6 +26,8 @@ func (s *Strategy) number(key string) *int {
 		return &s.EP
 	case "etp":
 		return &s.ETP
+	case "branches":
+		return &s.Branches
 	case "vpp":
 		return &s.VPP
 	case "micro":
@@ -116,8 +118,9 @@ func (s *Strategy) set(key, value string) (err error) {
 	default:
 		at := s.number(key)
 		if at == nil {
-			return fmt.Errorf("want dp, tp, pp, cp, ep, etp, vpp, micro, micro_batch, zero, shard, schedule, sp, " +
-				"cp_kind, recompute, offload.optimizer, offload.activations, offload.parameters, offload.dir, layers, amp, " +
+			return fmt.Errorf("want dp, tp, pp, cp, ep, etp, branches, vpp, micro, micro_batch, zero, shard, schedule, sp, " +
+				"cp_kind, recompute, offload.optimizer, offload.activations, offload.parameters, offload.experts, " +
+				"offload.dir, layers, amp, " +
 				"overlap, bucket, host, fused_passes or auto")
 		}
 		*at, err = strconv.Atoi(value)
@@ -191,7 +194,7 @@ func (s Strategy) Line() string {
 	for _, f := range []struct {
 		key string
 		def int
-	}{{"cp", 1}, {"ep", 1}, {"etp", 1}, {"vpp", 0}, {"micro", 0}, {"micro_batch", 0}, {"zero", 0}, {"shard", 0},
+	}{{"cp", 1}, {"ep", 1}, {"etp", 1}, {"branches", 1}, {"vpp", 0}, {"micro", 0}, {"micro_batch", 0}, {"zero", 0}, {"shard", 0},
 		{"bucket", 0}, {"host", 0}, {"auto", 0}} {
 		x := *n.number(f.key)
 		add(x != f.def, f.key, "="+strconv.Itoa(x))

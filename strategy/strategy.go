@@ -25,6 +25,10 @@ type Strategy struct {
 	// ETP is over how many devices of the tensor axis one expert is split: TP, or 1, where each has experts of
 	// its own; 0 means 1.
 	ETP int `yaml:"etp,omitempty" json:"etp,omitempty"`
+	// Branches is 2 where parts of a step that do not depend on each other run on two devices, such as attention
+	// and the MLP of a parallel block; they are found in the program. 0 means 1: there are none. It goes with no
+	// other degree.
+	Branches int `yaml:"branches,omitempty" json:"branches,omitempty"`
 	// VPP is how many stages a device has; 0 means what the schedule has.
 	VPP int `yaml:"vpp,omitempty" json:"vpp,omitempty"`
 	// Schedule is the name of a pipeline schedule, or the text of one; empty is 1f1b, or interleaved where VPP
@@ -81,6 +85,9 @@ func (s Strategy) String() string {
 		if n := *s.number(name); n > 1 {
 			degrees = append(degrees, name+strconv.Itoa(n))
 		}
+	}
+	if s.Branches > 1 {
+		degrees = append(degrees, "branches"+strconv.Itoa(s.Branches))
 	}
 	words := []string{strings.Join(degrees, "·")}
 	if degrees == nil && s.Auto == 0 {

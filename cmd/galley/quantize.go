@@ -13,7 +13,7 @@ type quantizeCmd struct {
 	Dir string `arg:"" help:"Hugging Face directory of the model, its GGUF file, or directory of a run's checkpoints." type:"path"`
 	Out string `arg:"" help:"Directory to write, or a file that ends in .gguf." type:"path"`
 	checkpointChoice
-	Weights string `help:"Integers of 8 or 4 bits, int8 or int4; into a GGUF file f16 and bf16 too." enum:"int8,int4,f16,bf16" default:"int4"`
+	Weights string `help:"Integers of 8 or 4 bits, int8 or int4; into a GGUF file q4_k, f16 and bf16 too." enum:"int8,int4,q4_k,f16,bf16" default:"int4"`
 	Group   int    `help:"How many neighbours of a row have one scale: 32, 64 or 128." default:"32"`
 	Method  string `help:"How integers are chosen: rtn rounds to the nearest; gptq makes up for errors on a text; awq keeps more of what meets large inputs there." enum:"rtn,gptq,awq" default:"rtn"`
 
@@ -26,14 +26,15 @@ type quantizeCmd struct {
 func (quantizeCmd) Help() string {
 	return `The matrices of a model's layers become integers, one scale for --group neighbours of a row; the table of tokens, the head, routers and norms
 stay as they are. The directory is in the form of compressed-tensors (pack-quantized), which galley generate and vLLM read. A file that ends in
-.gguf is in llama.cpp's (Q8_0, Q4_0, F16, BF16).
+.gguf is in llama.cpp's (Q8_0, Q4_0, Q4_K, F16, BF16); q4_k writes matrices whose rows are no whole blocks of 256 as Q8_0, and says how many.
 
 Examples:
   galley quantize llama-3-8b llama-3-8b-int4
   galley quantize llama-3-8b llama-3-8b-int4 --method gptq --calibrate notes.txt
   galley quantize llama-3-8b llama-3-8b.gguf --method awq
   galley quantize run small --best --weights int8 --group 64
-  galley quantize llama-3-8b llama-3-8b.gguf --weights int8`
+  galley quantize llama-3-8b llama-3-8b.gguf --weights int8
+  galley quantize llama-3-8b llama-3-8b.gguf --weights q4_k`
 }
 
 func (c *quantizeCmd) Run() error {
@@ -87,6 +88,27 @@ func (c *quantizeCmd) Run() error {
 		return err
 	}
 	fmt.Printf("wrote %s: %s, from %s\n", c.Out, c.form(), m.name())
+	return c.tellUneven(shape)
+}
+
+// tellUneven says how many matrices Q4_K cannot hold.
+func (c *quantizeCmd) tellUneven(m models.Model) error {
+	if c.Weights != "q4_k" {
+		return nil
+	}
+	linears, err := models.Linears(m)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, p := range linears {
+		if !models.WholeQ4K(p) {
+			n++
+		}
+	}
+	if n > 0 {
+		fmt.Printf("%d of %d matrices are Q8_0: their rows are no whole blocks of 256\n", n, len(linears))
+	}
 	return nil
 }
 

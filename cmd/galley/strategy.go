@@ -13,6 +13,7 @@ import (
 // strategyFlags are what a step is spread over devices by; train and check model share them.
 type strategyFlags struct {
 	Mesh        string `help:"Degrees of data, tensor, pipeline, context and expert parallelism: dp=2,tp=2,pp=2. Their product is the number of devices, which live in this process or, with --backend, are the accelerator's; ep folds into dp." placeholder:"AXES"`
+	Branches    int    `help:"2 runs parts of a step that do not depend on each other on two devices, such as attention and the MLP of a parallel block: they are found in the program." placeholder:"N"`
 	Zero        int    `help:"What the data axes split besides: 1 the optimizer's memory, 2 gradients, too, 3 parameters, too." default:"0"`
 	ZeroGroup   int    `help:"Devices of a group that --zero splits over, neighbours first; groups hold copies: shard within a host, replicate across. 0 is all."`
 	Schedule    string `help:"Pipeline schedule: ${schedules}, or a file that holds one." default:"1f1b"`
@@ -35,7 +36,7 @@ func (f strategyFlags) strategy() (*galley.Strategy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--mesh: %w", err)
 	}
-	s.Shard = f.ZeroGroup
+	s.Shard, s.Branches = f.ZeroGroup, f.Branches
 	s.Zero, s.VPP, s.Micro, s.Sequence = f.Zero, f.VPP, f.Micro, f.SP
 	s.Bucket, s.Host = f.Bucket, f.Host
 	if err := s.Overlap.UnmarshalText([]byte(f.Overlap)); err != nil {

@@ -19,6 +19,9 @@ type Candidate struct {
 
 // Annotations is the layout of the parameters by name: all of them, so that no plan by names has a say.
 func (c Candidate) Annotations(params []*nn.Param) []mesh.Annotation {
+	if c.Strategy.Branches > 1 {
+		return nil // everything is whole, and where it lies is found
+	}
 	var list []mesh.Annotation
 	for i, p := range params {
 		list = append(list, mesh.Annotation{Pattern: quoted(p.Name), Sharding: mesh.Closed(c.Weights[i])})
@@ -34,9 +37,16 @@ func quoted(name string) string {
 // Config is a run as the candidate trains it.
 func (c Candidate) Config(run executor.Config) executor.Config {
 	s := c.Strategy
-	run.Strategy, run.Annotations = &s, c.Annotations(run.Params)
-	run.Layers = layout.Found(len(run.Params), c.Inputs)
+	run.Strategy, run.Annotations, run.Layers = &s, c.Annotations(run.Params), c.Layers(len(run.Params))
 	return run
+}
+
+// Layers is the layout of the batch, for a model of so many parameters; nil where branches are found.
+func (c Candidate) Layers(params int) *layout.Layers {
+	if c.Strategy.Branches > 1 {
+		return nil
+	}
+	return layout.Found(params, c.Inputs)
 }
 
 // key tells candidates apart.

@@ -49,7 +49,7 @@ type finder struct {
 	seeds  *proposer
 	best   Other
 	others []Other
-	shards map[[3]int]*Shards
+	shards map[[4]int]*Shards
 	plan   *Plan
 }
 
@@ -105,7 +105,7 @@ func newFinder(c *Config) (*finder, error) {
 		pricer: &pricer{c: c, known: map[string]Price{}}, space: s, seeds: &proposer{space: s},
 		best: Other{Price: Price{Err: fmt.Errorf("auto: none of the meshes of %d devices divides a batch of %d rows",
 			c.Machine.Devices, rows)}},
-		shards: map[[3]int]*Shards{}, plan: &Plan{machine: c.Machine, config: c},
+		shards: map[[4]int]*Shards{}, plan: &Plan{machine: c.Machine, config: c},
 	}, nil
 }
 
@@ -145,7 +145,7 @@ func (f *finder) starts(m strategy.Strategy) []Candidate {
 }
 
 // degrees tells meshes apart.
-func degrees(m strategy.Strategy) [3]int { return [3]int{m.DP, m.TP, m.PP} }
+func degrees(m strategy.Strategy) [4]int { return [4]int{m.DP, m.TP, m.PP, m.Branches} }
 
 // limits is what parameters and states may take where shardings are proposed: whatever they like, and so that
 // a half or a quarter is left for the rest.
@@ -226,7 +226,7 @@ func (f *finder) near(c Candidate) []Candidate {
 // recomputes is what backward passes may compute again: it takes time for memory, so that it is tried only
 // where that is short.
 func (f *finder) recomputes(c Candidate) []strategy.Recompute {
-	list := f.space.recomputes()
+	list := f.space.recomputes(c.Strategy)
 	if c.Strategy.Recompute.Mode() == list[0].Mode() && f.fits(f.price(c)) {
 		return nil
 	}

@@ -69,29 +69,9 @@ func threads(m step.Machine, devices int) int { return max(1, min(m.Threads/devi
 func (m Machine) prices(axis *mesh.Mesh, s strategy.Strategy) spmd.Prices {
 	clock := m.clock(s.Devices(), s.DP*s.TP)
 	n := threads(clock, s.Devices())
-	known := map[string]float64{}
-	return spmd.Prices{
-		Default: linkOf(clock.Prices, axis, n),
-		Op: func(o op.Op, in, out []ir.Type) float64 {
-			key := fmt.Sprint(ir.FormatOp(o), in, out)
-			seconds, ok := known[key]
-			if !ok {
-				seconds = clock.Prices.Node(nodeOf(o, in), n)
-				known[key] = seconds
-			}
-			return seconds
-		},
-	}
-}
-
-// nodeOf is an op applied to operands of some types.
-func nodeOf(o op.Op, in []ir.Type) *ir.Node {
-	b := ir.NewBuilder("node")
-	args := make([]*ir.Value, len(in))
-	for i, t := range in {
-		args[i] = b.Param(fmt.Sprint("x", i), t)
-	}
-	return b.Apply(o, args)[0].Node()
+	prices := step.PricesOf(clock, n)
+	prices.Default = linkOf(clock.Prices, axis, n)
+	return prices
 }
 
 // linkOf is what the price of sums over a mesh comes to, as seconds for each of them and for each byte that

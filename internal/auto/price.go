@@ -5,6 +5,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/ir"
+	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/strategy"
 )
 
@@ -55,7 +56,12 @@ func (p *pricer) plan(x Candidate) (out Price, err error) {
 	if err := x.Strategy.Check(); err != nil {
 		return out, err
 	}
-	plan, err := p.c.Plan(x.Config(p.c.Run), p.c.Batch...)
+	run := x.Config(p.c.Run)
+	if clock := p.c.Machine.clock(2, 1); x.Strategy.Branches > 1 {
+		prices := step.PricesOf(clock, threads(clock, 2))
+		run.Prices = &prices
+	}
+	plan, err := p.c.Plan(run, p.c.Batch...)
 	if err != nil {
 		return out, err
 	}

@@ -77,12 +77,27 @@ func (s *space) meshes() []strategy.Strategy {
 			}
 		}
 	}
+	if m, ok := s.branches(); ok {
+		list = append(list, m)
+	}
 	return list
+}
+
+// branches is the strategy of two devices for parts that do not depend on each other, where they may be used.
+func (s *space) branches() (strategy.Strategy, bool) {
+	m := s.c.Pinned
+	m.Branches = 2
+	free := m.DP <= 1 && m.TP <= 1 && m.PP <= 1 && s.c.Pinned.Branches != 1 && len(s.given) == 0
+	m.DP, m.TP, m.PP, m.Micro = 1, 1, 1, max(1, m.Micro)
+	return m, free && s.c.Machine.Devices%2 == 0 && m.Check() == nil
 }
 
 // allows reports whether a strategy has the degrees that were asked for.
 func (s *space) allows(m strategy.Strategy) bool {
 	p := s.c.Pinned
+	if p.Branches > 1 {
+		return false
+	}
 	for _, x := range [][2]int{{p.DP, m.DP}, {p.TP, m.TP}, {p.PP, m.PP}} {
 		if x[0] > 0 && x[0] != x[1] {
 			return false
@@ -103,6 +118,9 @@ func divisors(n int) []int {
 
 // micros is how many micro-batches steps on a mesh may have.
 func (s *space) micros(m strategy.Strategy) []int {
+	if m.Branches > 1 {
+		return []int{1}
+	}
 	if s.c.Pinned.Micro > 0 {
 		return []int{s.c.Pinned.Micro}
 	}
@@ -126,7 +144,10 @@ func (s *space) zeros(m strategy.Strategy) []int {
 	return []int{0, 1, 2, 3}
 }
 
-func (s *space) recomputes() []strategy.Recompute {
+func (s *space) recomputes(m strategy.Strategy) []strategy.Recompute {
+	if m.Branches > 1 {
+		return []strategy.Recompute{strategy.None}
+	}
 	if s.c.Pinned.Recompute != "" {
 		return []strategy.Recompute{s.c.Pinned.Recompute}
 	}

@@ -22,7 +22,7 @@ func Count(c Config) (int, error) {
 		for i := range c.Batch {
 			layouts *= len(f.space.inputs(i, m))
 		}
-		n += layouts * len(f.space.micros(m)) * len(f.space.zeros(m)) * len(f.space.recomputes())
+		n += layouts * len(f.space.micros(m)) * len(f.space.zeros(m)) * len(f.space.recomputes(m))
 	}
 	return n, nil
 }
@@ -56,7 +56,7 @@ func Try(c Config) (*Plan, error) {
 func (f *finder) each(m strategy.Strategy, try func(Candidate)) {
 	for _, micro := range f.space.micros(m) {
 		for _, zero := range f.space.zeros(m) {
-			for _, r := range f.space.recomputes() {
+			for _, r := range f.space.recomputes(m) {
 				s := m
 				s.Micro, s.Zero, s.Recompute = micro, zero, r
 				f.layouts(f.space.whole(s), 0, try)

@@ -82,7 +82,8 @@ func TestBruteForce(t *testing.T) {
 		})
 		p := Find(f, Config{Prices: prices})
 		g := newGraph(f, Config{Prices: prices})
-		q := &Plan{order: p.order, device: make([]int, len(p.device))}
+		n := len(p.device)
+		q := &Plan{order: p.order, device: make([]int, n), start: make([]float64, n), end: make([]float64, n)}
 		best := p.Serial
 		for places := range 1 << len(q.device) {
 			for i := range q.device {

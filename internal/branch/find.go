@@ -22,8 +22,9 @@ type Plan struct {
 	// Messages is how many tensors change devices, Bytes how much that is.
 	Messages int
 	Bytes    float64
-	// device is by node, home by parameter; order is that in which nodes run.
+	// device is by node, home by parameter; order is that in which nodes run, start and end when, by node.
 	device, home, order []int
+	start, end          []float64
 }
 
 // least is the part of one device's time that two must save.
@@ -79,14 +80,23 @@ func types(list []*ir.Value) []ir.Type {
 	return out
 }
 
-// Find looks for the best places.
+// Find looks for the best places: from all nodes on one device on, by moving branches, and from a schedule on
+// that puts each node where it ends first. What is better of both is made better by moving single nodes.
 func Find(f *ir.Func, c Config) *Plan {
 	g := newGraph(f, c)
-	p := &Plan{order: g.ranked(), device: make([]int, len(f.Nodes()))}
+	n := len(f.Nodes())
+	p := &Plan{order: g.ranked(), device: make([]int, n), start: make([]float64, n), end: make([]float64, n)}
 	p.Serial = g.run(p)
-	g.schedule(p)
+	g.coarse(p)
 	g.improve(p)
 	p.Seconds = g.run(p)
+	fine := &Plan{Serial: p.Serial, order: p.order, device: make([]int, n), start: make([]float64, n),
+		end: make([]float64, n)}
+	g.schedule(fine)
+	g.improve(fine)
+	if fine.Seconds = g.run(fine); fine.Seconds < p.Seconds {
+		p = fine
+	}
 	g.count(p)
 	return p
 }
@@ -125,7 +135,7 @@ func (g *graph) schedule(p *Plan) {
 	for _, i := range p.order {
 		best, end := 0, 0.0
 		for d := range 2 {
-			if t := s.end(g, i, d); d == 0 || t < end {
+			if _, t := s.span(g, i, d); d == 0 || t < end {
 				best, end = d, t
 			}
 		}

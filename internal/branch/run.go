@@ -16,39 +16,44 @@ func (g *graph) newRun() *clocks {
 	return s
 }
 
-// ready is when a value can be read on a device. A parameter that was not read before is there.
-func (s *clocks) ready(g *graph, v *ir.Value, device int) float64 {
+// ready is when a value can be read on a device that is free from a time on: what comes from the other is
+// waited for and then received, which is the device's work, too. A parameter that was not read before is
+// there.
+func (s *clocks) ready(g *graph, v *ir.Value, device int, free float64) float64 {
 	t := s.at[v.ID()]
 	switch {
 	case t[device] >= 0:
-		return t[device]
+		return max(free, t[device])
 	case t[1-device] >= 0:
-		return t[1-device] + g.message[v.ID()]
+		return max(free, t[1-device]) + g.message[v.ID()]
 	}
-	return 0
+	return free
 }
 
-// end is when a node would end on a device.
-func (s *clocks) end(g *graph, node, device int) float64 {
-	start := s.free[device]
+// span is when a node would begin and end on a device.
+func (s *clocks) span(g *graph, node, device int) (start, end float64) {
+	start = s.free[device]
 	for _, v := range g.f.Nodes()[node].In() {
-		start = max(start, s.ready(g, v, device))
+		start = s.ready(g, v, device, start)
 	}
-	return start + g.seconds[node]
+	return start, start + g.seconds[node]
 }
 
-// take runs a node on a device.
-func (s *clocks) take(g *graph, node, device int) {
+// take runs a node on a device and is when it begins and ends.
+func (s *clocks) take(g *graph, node, device int) (start, end float64) {
 	n := g.f.Nodes()[node]
-	end := s.end(g, node, device)
+	start, end = s.span(g, node, device)
 	for _, v := range n.In() {
-		s.at[v.ID()][device] = s.ready(g, v, device)
+		if s.at[v.ID()][device] < 0 {
+			s.at[v.ID()][device] = start
+		}
 	}
 	for _, v := range n.Out() {
 		s.at[v.ID()] = [2]float64{-1, -1}
 		s.at[v.ID()][device] = end
 	}
 	s.free[device] = end
+	return start, end
 }
 
 // run is what the places of a plan take.
@@ -59,11 +64,11 @@ func (g *graph) run(p *Plan) float64 {
 		s.at[v.ID()][p.home[i]] = 0
 	}
 	for _, i := range p.order {
-		s.take(g, i, p.device[i])
+		p.start[i], p.end[i] = s.take(g, i, p.device[i])
 	}
 	end := max(s.free[0], s.free[1])
 	for r, i := range g.next { // a maximum: its order does not matter
-		end = max(end, s.ready(g, g.f.Results()[r], p.home[i]))
+		end = max(end, s.ready(g, g.f.Results()[r], p.home[i], 0))
 	}
 	return end
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/auto"
 	"github.com/galley-ml/galley/internal/executor"
-	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/executor/choose"
 	"github.com/galley-ml/galley/nn"
 	"github.com/galley-ml/galley/op"
 	"github.com/galley-ml/galley/optim"
@@ -134,7 +134,7 @@ func (c *AutoConfig) space(p AutoProgram) (out auto.Config, err error) {
 		}
 		for _, pinned := range []strategy.Strategy{{}, {Recompute: strategy.None}, {Recompute: strategy.None, Micro: 1}} {
 			out = auto.Config{Run: executor.Config{Params: in.Params(), Loss: loss, Optimizer: optim.AdamW{}},
-				Batch: p.Batch, Machine: m, Pinned: pinned, Plan: tapes.Plan}
+				Batch: p.Batch, Machine: m, Pinned: pinned, Plan: choose.Plan}
 			if n, err := auto.Count(out); err != nil || n <= c.Limit || devices == 1 {
 				return out, err
 			}

@@ -3,7 +3,7 @@ package dryrun
 import (
 	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/executor"
-	"github.com/galley-ml/galley/internal/executor/tapes"
+	"github.com/galley-ml/galley/internal/executor/choose"
 	"github.com/galley-ml/galley/internal/forecast"
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/planfile"
@@ -32,7 +32,7 @@ func Plan(r Run) (*executor.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tapes.Plan(executor.Config{
+	return choose.Plan(executor.Config{
 		Params: m.Params(), Strategy: &r.Strategy, Optimizer: optim.AdamW{Beta1: 0.9, Beta2: 0.95}, ClipNorm: 1,
 		Loss: func(batch []*op.Tensor) *op.Tensor { return nextToken(arranged, batch[0]) },
 	}, Windows(r.Batch, r.Seq))

@@ -13,6 +13,7 @@ import (
 	"github.com/galley-ml/galley/internal/ir"
 	"github.com/galley-ml/galley/internal/layout"
 	"github.com/galley-ml/galley/internal/runtime"
+	"github.com/galley-ml/galley/internal/spmd"
 	"github.com/galley-ml/galley/internal/step"
 	"github.com/galley-ml/galley/mesh"
 	"github.com/galley-ml/galley/nn"
@@ -76,6 +77,8 @@ type Config struct {
 	Strategy    *strategy.Strategy
 	Annotations []mesh.Annotation
 	Layers      *layout.Layers
+	// Prices is what branches are found by; nil is what devices of this process usually take.
+	Prices *spmd.Prices
 	// Loaded is where the loader lays the tensors of a batch, ZeroAxis over which axis ZeRO splits, where one is
 	// named, and Where the line that asks for all that.
 	Loaded   []op.Layout
@@ -92,6 +95,9 @@ func (c Config) Layout() (*layout.Layout, error) {
 	s := strategy.Strategy{Micro: 1}
 	if c.Strategy != nil {
 		s = *c.Strategy
+	}
+	if s.Branches > 1 {
+		return nil, fmt.Errorf("strategy: branches=%d: a backend or a layout runs none: want one of both", s.Branches)
 	}
 	return layout.New(layout.Config{Params: c.Params, Strategy: s, Annotations: c.Annotations, Layers: c.Layers,
 		Loaded: c.Loaded, ZeroAxis: c.ZeroAxis, Where: c.Where})
@@ -147,7 +153,7 @@ func Value(p *nn.Param) (array.Array, error) {
 
 // LoadValues reads parameters that have no value, unless devices will read their parts.
 func (c Config) LoadValues() error {
-	if c.Load == nil || c.Device == nil || c.Strategy != nil && c.Backend == nil {
+	if c.Load == nil || c.Device == nil || c.Strategy != nil && c.Backend == nil && c.Strategy.Branches < 2 {
 		return nil
 	}
 	s := c.Device.NewSession()

@@ -26,6 +26,8 @@ type CompileConfig struct {
 	// Donate lists parameters whose parts a run may overwrite with results: whoever gives them as sharded
 	// tensors that already lie right gives them up.
 	Donate []int
+	// Local, where set, is what is done to each device's program before it is compiled, such as fusing its ops.
+	Local func(*ir.Func) (*ir.Func, error)
 }
 
 // Compile plans the memory of every device. Devices whose programs are equal share the plan.
@@ -56,12 +58,23 @@ func (s *Session) Compile(p *spmd.Program, c CompileConfig) (*Executable, error)
 			e.exes[id] = twin.Twin(s.threads[id])
 			continue
 		}
-		if e.exes[id], err = s.threads[id].Compile(local, cpu.Options{Donate: e.donatedBy(id)}); err != nil {
+		if e.exes[id], err = s.compileLocal(id, local, c.Local, e.donatedBy(id)); err != nil {
 			return nil, err
 		}
 		first[local] = e.exes[id]
 	}
 	return e, nil
+}
+
+// compileLocal compiles the program of a device.
+func (s *Session) compileLocal(id int, f *ir.Func, local func(*ir.Func) (*ir.Func, error),
+	donated []int) (exe *cpu.Executable, err error) {
+	if local != nil {
+		if f, err = local(f); err != nil {
+			return nil, err
+		}
+	}
+	return s.threads[id].Compile(f, cpu.Options{Donate: donated})
 }
 
 // donatedBy is the donated parameters as a device's program numbers them.

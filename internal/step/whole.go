@@ -39,6 +39,32 @@ type Call struct {
 	// Donated is the parameters that results overwrite, Params and Results what passes in and out.
 	Donated         []int
 	Params, Results []Piece
+	// Of, where set, is which of all those a device's program has.
+	Of func(device int) (params, results []int)
+}
+
+// on is the call as a device makes it, with the numbers of its parameters in the program on whole tensors.
+func (x Call) on(device int) (Call, []int) {
+	if x.Of == nil {
+		all := make([]int, len(x.Params))
+		for i := range all {
+			all[i] = i
+		}
+		return x, all
+	}
+	all, given := x, x.Donated
+	params, results := x.Of(device)
+	x.Params, x.Results, x.Donated = nil, nil, nil
+	for k, i := range params {
+		x.Params = append(x.Params, all.Params[i])
+		if slices.Contains(given, i) {
+			x.Donated = append(x.Donated, k)
+		}
+	}
+	for _, i := range results {
+		x.Results = append(x.Results, all.Results[i])
+	}
+	return x, params
 }
 
 // When is what of a step a call is.
@@ -145,6 +171,7 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 	if err != nil {
 		return err
 	}
+	x, which := x.on(w.t.device)
 	k := programKey{f: f, donated: fmt.Sprint(x.Donated)}
 	if _, ok := numbers[k]; !ok {
 		numbers[k] = len(p.programs)
@@ -159,7 +186,7 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 			len(f.Results()), len(x.Params), len(x.Results))
 	}
 	for i, piece := range x.Params {
-		if err := w.take(&in, p.Meshes[0], x.Part, i, piece); err != nil {
+		if err := w.take(&in, p.Meshes[0], x.Part, which[i], piece); err != nil {
 			return err
 		}
 	}
@@ -170,9 +197,10 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 	return nil
 }
 
-// take gives a call an argument. What a micro-batch brings is loaded.
+// take gives a call an argument, parameter i of the program on whole tensors. What a micro-batch brings is
+// loaded.
 func (w *taper) take(in *instruction, m *mesh.Mesh, part *Part, i int, piece Piece) error {
-	b := w.use(w.buffer(piece.key, in.exe.Func().Params()[i].Type()))
+	b := w.use(w.buffer(piece.key, in.exe.Func().Params()[len(in.args)].Type()))
 	in.args = append(in.args, b)
 	if piece.key.kind != inputBuffer {
 		return nil

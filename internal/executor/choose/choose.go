@@ -1,4 +1,5 @@
-// Package choose picks the executor of a config: a backend, many in-process devices, or one.
+// Package choose picks the executor of a config: a backend, many in-process devices, two for
+// branches, or one.
 package choose
 
 import (
@@ -6,6 +7,7 @@ import (
 
 	"github.com/galley-ml/galley/internal/executor"
 	"github.com/galley-ml/galley/internal/executor/accelerator"
+	"github.com/galley-ml/galley/internal/executor/branches"
 	"github.com/galley-ml/galley/internal/executor/local"
 	"github.com/galley-ml/galley/internal/executor/tapes"
 	"github.com/galley-ml/galley/internal/ir"
@@ -32,6 +34,8 @@ func New(c executor.Config) (executor.Executor, error) {
 		return accelerator.New(c)
 	case c.Device == nil:
 		return nil, fmt.Errorf("trainer: want a device")
+	case c.Strategy != nil && c.Strategy.Branches > 1:
+		return branches.New(c, func(c executor.Config) (executor.Executor, error) { return local.New(c) })
 	case c.Strategy != nil || c.Annotated():
 		return many()
 	case len(c.Shares) > 0:
@@ -52,6 +56,8 @@ func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	switch {
 	case c.Backend != nil:
 		return accelerator.Plan(c, batch...)
+	case c.Strategy != nil && c.Strategy.Branches > 1:
+		return branches.Plan(c, batch...)
 	case c.Strategy != nil:
 		return tapes.Plan(c, batch...)
 	}

@@ -127,6 +127,16 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
+	ranks, shares, err := t.mixed(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.tellKinds(); err != nil {
+		return nil, err
+	}
+	if len(shares) > 0 {
+		s = nil
+	}
 	if s == nil && t.watch != nil {
 		s = &galley.Strategy{}
 	}
@@ -150,7 +160,9 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if t.traffic, err = t.logsTraffic(s); err != nil {
 		return nil, err
 	}
-	trainer, err := galley.NewTrainer(t.trainerConfig(s, model))
+	c := t.trainerConfig(s, model)
+	c.RankBackends, c.Shares = ranks, shares
+	trainer, err := galley.NewTrainer(c)
 	if err != nil || t.b != nil {
 		return trainer, err
 	}

@@ -107,7 +107,7 @@ func (t *mlpTile[T]) of(tile []T, s, width int) []T {
 func (t *mlpTile[T]) forward(lo int, x []T, along, out [][]T, kept []T) {
 	in := t.tiles[0]
 	t.start(in, lo, x, along)
-	kept = t.keptAt(kept, lo)
+	value, kept := t.of(in, 0, t.Widths[0]), t.keptAt(kept, lo)
 	for l, w := range t.W {
 		from, to, last := t.Widths[l], t.Widths[l+1], l+1 == len(t.W)
 		z := t.tiles[1]
@@ -115,12 +115,13 @@ func (t *mlpTile[T]) forward(lo int, x []T, along, out [][]T, kept []T) {
 			z, kept = kept[:size], kept[size:]
 		}
 		for s := range t.series {
-			c, update := t.of(z, s, to), Overwrite
-			if s == 0 {
-				t.fillRows(c, t.B[l])
-				update = Accumulate
+			c := t.of(z, s, to)
+			if s > 0 {
+				t.product(c, to, from, w, 1, to, t.of(in, s, from), Overwrite)
+				continue
 			}
-			t.product(c, to, from, w, 1, to, t.of(in, s, from), update)
+			t.fillRows(c, t.B[l])
+			t.product(c, to, from, w, 1, to, value, Accumulate)
 		}
 		if last {
 			for s := range t.series {
@@ -128,8 +129,8 @@ func (t *mlpTile[T]) forward(lo int, x []T, along, out [][]T, kept []T) {
 			}
 			return
 		}
-		t.tanh(t.of(z, 0, to), t.of(z, 0, to))
-		copy(t.of(in, 0, to), t.of(z, 0, to))
+		value = t.of(z, 0, to)
+		t.tanh(value, value)
 		t.activate(in, z, to)
 		t.clearRest(z, lo)
 	}

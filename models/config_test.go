@@ -56,8 +56,9 @@ func TestConfigForms(t *testing.T) {
 
 // small is the least that a config.json of each kind says.
 func small(family, more string) string {
-	if family == "gpt2" {
-		return `{"model_type": "gpt2", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4` + more + `}`
+	if family == "gpt2" || family == "gptj" {
+		return `{"model_type": "` + family + `", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4` + more +
+			`}`
 	}
 	if family == "mamba2" {
 		return `{"model_type": "mamba2", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`

@@ -69,6 +69,7 @@ func (t *training) probed(run galley.AutoConfig, p *galley.AutoPlan) (*galley.St
 		return nil, err
 	}
 	fmt.Println(r)
+	run.Hosts, run.Cluster = nil, nil // what is learned is of this machine
 	cal, err := forecast.Learn(forecast.Run(run), r.Measured())
 	if err != nil {
 		return nil, err

@@ -49,6 +49,7 @@ type trainCmd struct {
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	DryRun      bool   `help:"Build what all devices do, run none of it, and print the memory that each takes, to the byte. With --plan and without --model, the model, batch and sequences are the plan's." group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
+	Cluster     string `help:"File of galley doctor --cluster under the same launcher: what the planner of a job takes exchanges between processes for." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Probe       string `help:"How long the planner may measure its best plans before it chooses: auto is a twentieth of the time that training should take, at most 30s, and none where that is less than 2s; off; or a time such as 20s." default:"auto" placeholder:"TIME" group:"Devices"`
 	Adapt       string `help:"While it trains on many devices: on compares forecast and measurement, names stragglers and, with --checkpoint, moves to another plan where that pays; name only says so; off; auto is on where the planner chose the plan, and name with --mesh or --plan." enum:"auto,on,name,off" default:"auto" group:"Devices"`
 	Learned     string `help:"File for the calibration that measuring comes to." type:"path" placeholder:"FILE" group:"Devices"`

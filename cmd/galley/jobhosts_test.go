@@ -11,23 +11,25 @@ import (
 	"github.com/galley-ml/galley/internal/cluster"
 )
 
-// TestJobHosts: processes of one name that follow each other share a host, and so do their devices where hosts
-// are alike.
+// TestJobHosts: processes of one name that follow each other share a host, and so do their devices where
+// hosts are alike.
 func TestJobHosts(t *testing.T) {
+	host := func(name string, processes int) galley.AutoHost {
+		return galley.AutoHost{Machine: name, Processes: processes, Cores: 3 * processes}
+	}
 	for _, c := range []struct {
 		names   string
 		devices int
 		hosts   []galley.AutoHost
 		sharing int
 	}{
-		{"a", 4, []galley.AutoHost{{Machine: "a", Processes: 1, Cores: 3}}, 0},
-		{"a a b b", 4, []galley.AutoHost{{Machine: "a", Processes: 2, Cores: 6}, {Machine: "b", Processes: 2, Cores: 6}}, 2},
-		{"a b", 8, []galley.AutoHost{{Machine: "a", Processes: 1, Cores: 3}, {Machine: "b", Processes: 1, Cores: 3}}, 4},
-		{"a b", 2, []galley.AutoHost{{Machine: "a", Processes: 1, Cores: 3}, {Machine: "b", Processes: 1, Cores: 3}}, 0},
-		{"a b", 6, []galley.AutoHost{{Machine: "a", Processes: 1, Cores: 3}, {Machine: "b", Processes: 1, Cores: 3}}, 0},
-		{"a a b", 6, []galley.AutoHost{{Machine: "a", Processes: 2, Cores: 6}, {Machine: "b", Processes: 1, Cores: 3}}, 0},
-		{"a b a b", 8, []galley.AutoHost{{Machine: "a", Processes: 1, Cores: 3}, {Machine: "b", Processes: 1, Cores: 3},
-			{Machine: "a", Processes: 1, Cores: 3}, {Machine: "b", Processes: 1, Cores: 3}}, 0},
+		{"a", 4, []galley.AutoHost{host("a", 1)}, 0},
+		{"a a b b", 4, []galley.AutoHost{host("a", 2), host("b", 2)}, 2},
+		{"a b", 8, []galley.AutoHost{host("a", 1), host("b", 1)}, 4},
+		{"a b", 2, []galley.AutoHost{host("a", 1), host("b", 1)}, 0},
+		{"a b", 6, []galley.AutoHost{host("a", 1), host("b", 1)}, 0},
+		{"a a b", 6, []galley.AutoHost{host("a", 2), host("b", 1)}, 0},
+		{"a b a b", 8, []galley.AutoHost{host("a", 1), host("b", 1), host("a", 1), host("b", 1)}, 0},
 	} {
 		names := strings.Fields(c.names)
 		if got := hostsOf(names, 3); !slices.Equal(got, c.hosts) {

@@ -44,7 +44,8 @@ type DecodeResult struct {
 func (r DecodeResult) String() string {
 	return fmt.Sprintf("%-5s %d thread(s), %d sequence(s): prefill %7.1f tokens/s, decode %7.1f tokens/s; "+
 		"%6.1f MB a step at %5.2f of the %5.1f GB/s of a read; by processor time %.2f ms a token, %.2f",
-		r.Weights, r.Threads, r.Sequences, r.Prefill, r.Tokens, float64(r.Bytes)/1e6, r.Share, r.Read, r.CPU, r.CPUShare)
+		r.Weights, r.Threads, r.Sequences, r.Prefill, r.Tokens, float64(r.Bytes)/1e6, r.Share, r.Read, r.CPU,
+		r.CPUShare)
 }
 
 // Decode times a model with random weights. Reads of memory and steps come in turns, so that both see the

@@ -33,8 +33,8 @@ func readQwen(r *reader, f *family, c *Config) {
 	r.windowByLayer(c)
 }
 
-// windowByLayer reads qwen's window: a list of layers, or all from max_window_layers up. null is none, whatever
-// else is said.
+// windowByLayer reads qwen's window: a list of layers, or all from max_window_layers up. null is none,
+// whatever else is said.
 func (r *reader) windowByLayer(c *Config) {
 	window := r.countUnlessNull("sliding_window", 4096)
 	use := r.bool("use_sliding_window", false) && window > 0

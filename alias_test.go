@@ -15,8 +15,8 @@ import (
 
 // aliased is the types of the root that are defined in packages which users cannot read the documentation of.
 var aliased = map[string]reflect.Type{
-	"BugError": reflect.TypeFor[*galley.BugError](),
-	"Config":   reflect.TypeFor[galley.Config](), "Device": reflect.TypeFor[*galley.Device](),
+	"AutoHost": reflect.TypeFor[galley.AutoHost](), "BugError": reflect.TypeFor[*galley.BugError](),
+	"Config": reflect.TypeFor[galley.Config](), "Device": reflect.TypeFor[*galley.Device](),
 	"DeviceMemory": reflect.TypeFor[galley.DeviceMemory](), "Executable": reflect.TypeFor[*galley.Executable](),
 	"Forecast": reflect.TypeFor[galley.Forecast](), "Memory": reflect.TypeFor[galley.Memory](),
 	"Mode": reflect.TypeFor[galley.Mode](), "Node": reflect.TypeFor[*galley.Node](),

@@ -20,8 +20,8 @@ internal/packed internal/gguf internal/ir internal/comm/inproc internal/comm/pro
 op internal/transport
 internal/pass internal/lower internal/shard internal/spmd internal/pipeline
 strategy backend internal/mpi/launch
-cost internal/plan internal/seed internal/branch internal/cpu internal/xla backend/backendtest internal/checkpoint internal/offload internal/stage
-op/optest internal/elastic/worker internal/runtime internal/search internal/planfile internal/export
+cost internal/plan internal/seed internal/branch internal/cpu internal/xla internal/interpreter internal/checkpoint internal/offload internal/stage
+op/optest backend/backendtest internal/elastic/worker internal/runtime internal/search internal/planfile internal/export
 internal/step internal/elastic/agent
 nn optim data data/parquet
 models internal/layout fit

@@ -19,7 +19,17 @@ type AutoConfig struct {
 	Calibration []byte
 	// AMP is as in Strategy.
 	AMP string
+	// Hosts is where the processes of a job run, in order, each with as many of the devices; none is this
+	// process alone.
+	Hosts []AutoHost
+	// Cluster is a file of galley doctor --cluster as text, which measured the links of these processes; empty
+	// takes what is usual.
+	Cluster []byte
 }
+
+// AutoHost is one of the hosts of a job: the name of its Machine, how many Processes run there, and the Cores
+// that these share.
+type AutoHost = forecast.Host
 
 // AutoPlan is the strategy that a planner chose, and why.
 type AutoPlan struct {

@@ -1,6 +1,6 @@
 // Times llama.cpp by node-llama-cpp: node infer.mjs FILE.gguf THREADS PROMPT TOKENS SEQUENCES
-// prints {"prefill": tokens/s, "decode": tokens/s}; with "text" in place of PROMPT the text of TOKENS greedy tokens
-// after "Call me".
+// prints {"prefill": tokens/s, "decode": tokens/s by the median step, "cpu": ms of processor time a token}; with
+// "text" in place of PROMPT the text of TOKENS greedy tokens after "Call me".
 import {getLlama, LlamaLogLevel} from "node-llama-cpp";
 
 const [file, threads, prompt, tokens, sequences] = process.argv.slice(2);
@@ -30,18 +30,24 @@ for (let i = 0; i < n; i++) await all[i].evaluateWithoutGeneratingNewTokens(ids(
 const prefill = (n * +prompt) / (seconds() - began);
 
 // The first token of each comes before the clock: it is where sequences meet.
-let started = 0, release;
+let started = 0, release, cpu;
+const gaps = [];
 const gate = new Promise((r) => { release = r; });
-const run = async (s) => {
-  let count = 0;
+const run = async (s, i) => {
+  let count = 0, last;
   for await (const _ of s.evaluate([1], {temperature: 0, yieldEogToken: true})) {
     if (count++ === 0) {
-      if (++started === n) { began = seconds(); release(); }
+      if (++started === n) { cpu = process.cpuUsage(); release(); }
       await gate;
+    } else if (i === 0) {
+      gaps.push(seconds() - last);
     }
+    last = seconds();
     if (count > +tokens) break;
   }
 };
 await Promise.all(all.map(run));
-console.log(JSON.stringify({prefill, decode: (n * +tokens) / (seconds() - began)}));
+const used = process.cpuUsage(cpu);
+const step = gaps.sort((a, b) => a - b)[gaps.length >> 1];
+console.log(JSON.stringify({prefill, decode: n / step, cpu: (used.user + used.system) / 1e3 / (n * +tokens)}));
 process.exit(0);

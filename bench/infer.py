@@ -13,7 +13,7 @@ def galley(dir, shape, weights, threads, prompt, tokens, sequences):
                          check=True, stdout=subprocess.PIPE).stdout
     r = json.loads(out)
     return {"prefill": r["prefill_tokens_per_s"], "decode": r["tokens_per_s"], "read": r["read_gb_per_s"],
-            "share": r["share_of_read"]}
+            "share": r["share_of_read"], "cpu": r["cpu_ms_per_token"], "cpu_share": r["cpu_share_of_read"]}
 
 
 def llama(dir, shape, weights, threads, prompt, tokens, sequences):
@@ -38,6 +38,10 @@ def has_torch():
 
 def best(runs, key):
     return max(r[key] for r in runs)
+
+
+def least(runs):
+    return min(r["cpu"] for r in runs)
 
 
 def main():
@@ -70,7 +74,9 @@ def compare(dir, row, tokens, rounds):
     p, q = best(a, "prefill"), best(b, "prefill")
     print(f"{shape} {threads} thread(s), prompt {prompt}, {sequences} sequence(s), {ours} beside {theirs}: "
           f"decode {d:.1f} and {e:.1f} tokens/s, ratio {d / e:.2f}; prefill {p:.1f} and {q:.1f}, ratio {p / q:.2f}; "
-          f"a step at {best(a, 'share'):.2f} of {best(a, 'read'):.1f} GB/s read", flush=True)
+          f"a step at {best(a, 'share'):.2f} of {best(a, 'read'):.1f} GB/s read; processor time "
+          f"{least(a):.2f} and {least(b):.2f} ms a token, ratio {least(b) / least(a):.2f}, "
+          f"{best(a, 'cpu_share'):.2f} of a read's", flush=True)
 
 
 def versus_torch(dir, shape, threads, prompt, tokens, rounds):

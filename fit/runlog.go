@@ -16,7 +16,8 @@ type LogRow struct {
 	ValidLoss                float64
 	Tokens                   int64
 	Seconds, DataWaitSeconds float64
-	// Routers, where set, is how the routers of a mixture of experts share out the tokens of an evaluation.
+	// Routers, where set, is how the routers of a mixture of experts share out the tokens of a step, or of an
+	// evaluation.
 	Routers *RouterLog
 	// Collectives is what the step's collectives moved and took, which only JSONL has.
 	Collectives []CollectiveLog
@@ -36,11 +37,12 @@ type CollectiveLog struct {
 }
 
 // RouterLog is of all routers of a model: the busiest and the idlest expert of any, as multiples of the even
-// share, the mean entropy of loads as a part of its most, and the share of choices that were dropped. Loads
-// is the share of each expert of each router, which only JSONL has.
+// share, the mean entropy of loads as a part of its most, the share of choices that were dropped, and the
+// balance of loads, by which a loss may weigh them. Loads is the share of each expert of each router, which
+// only JSONL has.
 type RouterLog struct {
-	Busiest, Idlest, Entropy, Dropped float64
-	Loads                             [][]float64
+	Busiest, Idlest, Entropy, Dropped, Balance float64
+	Loads                                      [][]float64
 }
 
 // NewLogRow is a row of a step: what its metrics say.
@@ -69,16 +71,17 @@ func NewRunLog(w io.Writer, format string, goesOn bool) (*RunLog, error) {
 
 // logColumns is the names of what a row tells, in the order of its values.
 var logColumns = []string{"step", "loss", "grad_norm", "lr", "valid_loss", "tokens", "seconds",
-	"data_wait_seconds", "router_busiest", "router_idlest", "router_entropy", "router_dropped"}
+	"data_wait_seconds", "router_busiest", "router_idlest", "router_entropy", "router_dropped",
+	"router_balance"}
 
 func (r LogRow) values() []float64 {
 	nan := math.NaN()
-	x := RouterLog{Busiest: nan, Idlest: nan, Entropy: nan, Dropped: nan}
+	x := RouterLog{Busiest: nan, Idlest: nan, Entropy: nan, Dropped: nan, Balance: nan}
 	if r.Routers != nil {
 		x = *r.Routers
 	}
 	return []float64{float64(r.Step), r.Loss, r.GradNorm, r.LR, r.ValidLoss, float64(r.Tokens), r.Seconds,
-		r.DataWaitSeconds, x.Busiest, x.Idlest, x.Entropy, x.Dropped}
+		r.DataWaitSeconds, x.Busiest, x.Idlest, x.Entropy, x.Dropped, x.Balance}
 }
 
 // Write adds a row, in one write, so that a run that is killed leaves whole lines.

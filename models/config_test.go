@@ -56,8 +56,9 @@ func TestConfigForms(t *testing.T) {
 
 // small is the least that a config.json of each kind says.
 func small(family, more string) string {
-	if family == "gpt2" {
-		return `{"model_type": "gpt2", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4` + more + `}`
+	if family == "gpt2" || family == "gptj" {
+		return `{"model_type": "` + family + `", "vocab_size": 40, "n_embd": 16, "n_layer": 3, "n_head": 4` + more +
+			`}`
 	}
 	if family == "mamba2" {
 		return `{"model_type": "mamba2", "vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3` + more + `}`
@@ -132,6 +133,9 @@ func TestConfigKeys(t *testing.T) {
 		{"mistral", `, "sliding_window": 7`, window, []bool{true, true, true, true}},
 		{"qwen2", `, "sliding_window": 7, "use_sliding_window": false, "max_window_layers": 1`, window,
 			[]bool{false}},
+		{"qwen2", `, "sliding_window": null, "use_sliding_window": true, "max_window_layers": 1`, window,
+			[]bool{false}},
+		{"qwen3_moe", `, "sliding_window": null, "use_sliding_window": true`, window, []bool{false}},
 		{"qwen2", `, "sliding_window": 7, "use_sliding_window": true, "max_window_layers": 1`, window,
 			[]bool{true, false, true, true}},
 		{"qwen3", `, "sliding_window": 7, "use_sliding_window": true, "layer_types": ["sliding_attention", "full_attention", "full_attention"]`,

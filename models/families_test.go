@@ -19,6 +19,7 @@ func livelyKeys() map[string]string {
 		"n_routed_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 10`
 	return map[string]string{
 		"gpt2":    `, "n_positions": 32`,
+		"gptj":    `, "rotary_dim": 2`,
 		"llama":   `, "num_key_value_heads": 2`,
 		"mistral": window,
 		"mixtral": window,
@@ -45,8 +46,9 @@ func livelyKeys() map[string]string {
 		"phi3": window + `, "partial_rotary_factor": 0.5, "max_position_embeddings": 80, 
 			"original_max_position_embeddings": 40,
 			"rope_scaling": {"type": "longrope", "short_factor": [1.5], "long_factor": [3.0]}`,
-		"bert": ``,
-		"rwkv": `, "attention_hidden_size": 12`,
+		"starcoder2": window + `, "use_bias": true`,
+		"bert":       ``,
+		"rwkv":       `, "attention_hidden_size": 12`,
 		"rwkv7": `, "head_dim": 8, "decay_low_rank_dim": 3, "gate_low_rank_dim": 4, "a_low_rank_dim": 5,
 			"v_low_rank_dim": 2, "use_l2warp": true`,
 		"vit": `, "image_size": [6, 4], "patch_size": 2, "num_labels": 3`,

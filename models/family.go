@@ -88,9 +88,9 @@ func llamaKeys() keys {
 // families is all that there are, by name.
 func families() []family {
 	all := slices.Concat(
-		[]family{gpt2Family(), bertFamily(), mamba2Family(), rwkvFamily(), rwkv7Family(),
+		[]family{gpt2Family(), gptjFamily(), bertFamily(), mamba2Family(), rwkvFamily(), rwkv7Family(),
 			vitFamily()}, llamaFamilies(), qwenFamilies(), gemmaFamilies(),
-		ernieFamilies(), deepseekFamilies(), olmoFamilies(), phiFamilies(),
+		ernieFamilies(), deepseekFamilies(), olmoFamilies(), phiFamilies(), starcoderFamilies(),
 	)
 	slices.SortFunc(all, func(a, b family) int { return strings.Compare(a.name, b.name) })
 	return all

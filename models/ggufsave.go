@@ -146,6 +146,9 @@ func ggufArch(c Config) (string, error) {
 	return arch, nil
 }
 
+// ggufTypes is llama.cpp's numbers of files by what most matrices are.
+var ggufTypes = map[string]uint32{"f16": 1, "int4": 2, "int8": 7, "q4_k": 14, "bf16": 32}
+
 func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 	arch, err := ggufArch(c)
 	if err != nil {
@@ -155,7 +158,7 @@ func ggufMeta(c Config, g GGUFConfig) ([]gguf.Pair, error) {
 	meta := []gguf.Pair{
 		{Key: "general.architecture", Value: arch}, {Key: "general.name", Value: "galley " + c.Family},
 		{Key: "general.quantization_version", Value: uint32(2)},
-		{Key: "general.file_type", Value: map[string]uint32{"f16": 1, "int4": 2, "int8": 7, "q4_k": 14, "bf16": 32}[g.Weights]},
+		{Key: "general.file_type", Value: ggufTypes[g.Weights]},
 		u("context_length", c.Positions), u("embedding_length", c.Hidden), u("block_count", c.Layers),
 		u("feed_forward_length", c.Intermediate), u("attention.head_count", c.Heads),
 		u("attention.head_count_kv", c.KVHeads), u("attention.key_length", c.HeadDim),

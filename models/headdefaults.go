@@ -17,6 +17,8 @@ func headsLeftOut(family string) (kvHeads, headDim int) {
 		return 16, 256
 	case "gemma2", "gemma3_text":
 		return 4, 256
+	case "starcoder2":
+		return 2, 0
 	case "ernie4_5":
 		return 2, 128
 	case "ernie4_5_moe":

@@ -159,10 +159,14 @@ func routerZ(routed []nn.Routed) *op.Tensor {
 // routerBalance is how uneven the load of experts is, 1·perToken where it is even: of all tokens of all
 // layers, or the mean over sequences.
 func routerBalance(routed []nn.Routed, rows int, bySequence bool) *op.Tensor {
-	groups := 1
-	if bySequence {
-		groups = rows
+	if !bySequence {
+		rows = 1
 	}
+	return op.Mean(unevenness(routed, rows))
+}
+
+// unevenness is routerBalance of each of so many groups of tokens.
+func unevenness(routed []nn.Routed, groups int) *op.Tensor {
 	var shares, chances *op.Tensor // [groups, experts], sums over layers of means over tokens
 	for _, r := range routed {
 		n, k := r.Logits.Dim(-1), r.Chosen.Dim(-1)
@@ -177,5 +181,5 @@ func routerBalance(routed []nn.Routed, rows int, bySequence bool) *op.Tensor {
 	}
 	layers, n := float64(len(routed)), float64(shares.Dim(1))
 	uneven := op.Sum(op.Mul(op.StopGradient(shares), chances), 1)
-	return op.MulScalar(op.Mean(uneven), n/(layers*layers))
+	return op.MulScalar(uneven, n/(layers*layers))
 }

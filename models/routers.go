@@ -27,13 +27,20 @@ func WithCapacity(m Model, capacity float64) (Model, error) {
 // RouterLoads is the share of choices [rows, experts] that each expert gets of each row of ids, for each
 // layer that has experts; see RouterStats.
 func RouterLoads(m Model, ids *op.Tensor) []*op.Tensor {
+	loads, _ := RouterBalance(m, ids)
+	return loads
+}
+
+// RouterBalance is RouterLoads, and of each row [rows] how uneven the load of experts is: what a loss with
+// LossConfig.RouterBalance of 1 and BySequence adds, as a mean over rows.
+func RouterBalance(m Model, ids *op.Tensor) (loads []*op.Tensor, balance *op.Tensor) {
 	d, ok := m.(*decoder)
 	if !ok || len(d.routers()) == 0 {
-		return nil
+		return nil, nil
 	}
 	var routed []nn.Routed
 	if y := d.watched(&routed).Forward(ids); y.Err() != nil {
-		return []*op.Tensor{y}
+		return []*op.Tensor{y}, y
 	}
 	var list []*op.Tensor
 	rows := ids.Dim(0)
@@ -42,7 +49,7 @@ func RouterLoads(m Model, ids *op.Tensor) []*op.Tensor {
 		hot := op.OneHot(op.Reshape(r.Chosen, rows, n), r.Logits.Dim(-1))
 		list = append(list, op.MulScalar(op.Sum(op.Cast(hot, r.Logits.DType()), 1), 1/float64(n)))
 	}
-	return list
+	return list, unevenness(routed, rows)
 }
 
 // RouterStat is how a router shares the work out.

@@ -119,6 +119,7 @@ func (p partials) expand(from string, names []string) {
 		}
 	}
 	for i, along := range Taylor([]*Tensor{p.known[from]}, []*Tensor{p.x}, ds...) {
+		p.known[from] = along[0][0] // an op that computes derivatives may have the value as well
 		for k := 1; k < len(along); k++ {
 			name := from + strings.Repeat(string(letters[i]), k)
 			p.known[name] = along[k][0]

@@ -103,6 +103,8 @@ func builtin() []Op {
 		maxPool{},
 		mean{},
 		minimum{},
+		mlpSeriesGrad{},
+		mlpSeries{},
 		moeSort{},
 		mseLoss{},
 		mul{},

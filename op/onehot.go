@@ -14,8 +14,11 @@ func OneHot(indices *Tensor, numClasses int) *Tensor {
 	return apply1(oneHot{NumClasses: numClasses}, indices)
 }
 
-// oneHot has NumClasses classes from Offset on.
-type oneHot struct{ NumClasses, Offset int }
+// oneHot has NumClasses classes from Offset on. Truth means that they are truths in place of integers.
+type oneHot struct {
+	NumClasses, Offset int
+	Truth              bool
+}
 
 func (oneHot) Name() string                    { return "one_hot" }
 func (oneHot) NoGradient() string              { return "its operand is integers" }
@@ -35,7 +38,16 @@ func (o oneHot) Infer(in []Type) ([]Type, error) {
 	if !shape.Valid() {
 		return nil, fmt.Errorf("%d classes of %v are too many elements", o.NumClasses, in[0])
 	}
+	if o.Truth {
+		return []Type{{DType: array.Bool, Shape: shape}}, nil
+	}
 	return []Type{{DType: array.I64, Shape: shape}}, nil
+}
+
+// Into is the op that makes what a cast would make of the result.
+func (o oneHot) Into(dtype array.DType) (Op, bool) {
+	o.Truth = true
+	return o, dtype == array.Bool
 }
 
 func (o oneHot) Rule(in []Type) mesh.Rule {
@@ -45,22 +57,31 @@ func (o oneHot) Rule(in []Type) mesh.Rule {
 
 func (o oneHot) Localize(at *Place) (Op, error) {
 	classes := at.OutRange(0, len(at.In[0].Shape))
-	return oneHot{NumClasses: classes.Size, Offset: o.Offset + classes.Start}, nil
+	o.NumClasses, o.Offset = classes.Size, o.Offset+classes.Start
+	return o, nil
 }
 
 func (o oneHot) Eval(env *Env, in, out []array.Array) {
 	switch in[0].DType() {
 	case array.I64:
-		markClasses[int64](env, in[0], out[0], o)
+		markClassesOf[int64](env, in[0], out[0], o)
 	case array.I32:
-		markClasses[int32](env, in[0], out[0], o)
+		markClassesOf[int32](env, in[0], out[0], o)
 	case array.U8:
-		markClasses[uint8](env, in[0], out[0], o)
+		markClassesOf[uint8](env, in[0], out[0], o)
 	}
 }
 
-func markClasses[T integer](env *Env, in, out array.Array, o oneHot) {
-	index, dst, n := array.Data[T](in), array.Data[int64](out), o.NumClasses
+func markClassesOf[T integer](env *Env, in, out array.Array, o oneHot) {
+	if o.Truth {
+		markClasses[T](env, array.Data[T](in), array.Raw[uint8](out), o)
+		return
+	}
+	markClasses(env, array.Data[T](in), array.Data[int64](out), o)
+}
+
+func markClasses[T integer, D int64 | uint8](env *Env, index []T, dst []D, o oneHot) {
+	n := o.NumClasses
 	env.rows(len(index), n, func(lo, hi int) {
 		clear(dst[lo*n : hi*n])
 		for i := lo; i < hi; i++ {
@@ -72,7 +93,7 @@ func markClasses[T integer](env *Env, in, out array.Array, o oneHot) {
 }
 
 func (o oneHot) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
-	t := hloType(out[0])
+	t := hlo.Type{DType: array.I64, Shape: out[0].Shape}
 	dims := make([]int, len(in[0].Shape))
 	for i := range dims {
 		dims[i] = i
@@ -80,6 +101,9 @@ func (o oneHot) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 	index := w.Op("convert", "", hlo.Type{DType: array.I64, Shape: in[0].Shape}, in[0])
 	index = rowPart{rows: o.NumClasses, offset: o.Offset}.emitLocal(w, index)
 	hot := emitCompare(w, "EQ", w.Broadcast(index, t.Shape, dims), emitIota(w, t, len(dims)))
+	if o.Truth {
+		return []hlo.Ref{hot}
+	}
 	return []hlo.Ref{w.Op("convert", "", t, hot)}
 }
 
@@ -88,5 +112,6 @@ func (oneHot) Samples() []Sample {
 		{Op: oneHot{NumClasses: 9}, In: []Arg{i32Below(9, 5, 3)}},
 		{Op: oneHot{NumClasses: 4}, In: []Arg{i32Below(6, 5)}},
 		{Op: oneHot{NumClasses: 4, Offset: 3}, In: []Arg{i32Below(9, 8)}},
+		{Op: oneHot{NumClasses: 5, Truth: true}, In: []Arg{i32Below(6, 8)}},
 	}
 }

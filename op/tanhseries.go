@@ -31,6 +31,16 @@ func (o tanhSeries) Infer(in []Type) ([]Type, error) {
 
 // wantSeries checks n operands of one type, of series to the second derivative at most.
 func wantSeries(in []Type, orders []int, n int) error {
+	if err := wantOrders(orders); err != nil {
+		return err
+	}
+	if err := wantFloats(in, n); err != nil {
+		return err
+	}
+	return wantSameShape(in)
+}
+
+func wantOrders(orders []int) error {
 	for _, k := range orders {
 		if k < 1 || k > 2 {
 			return fmt.Errorf("orders are %v: want 1 or 2 for each", orders)
@@ -39,10 +49,7 @@ func wantSeries(in []Type, orders []int, n int) error {
 	if len(orders) == 0 {
 		return fmt.Errorf("want the order of at least one series")
 	}
-	if err := wantFloats(in, n); err != nil {
-		return err
-	}
-	return wantSameShape(in)
+	return nil
 }
 
 // derivativesIn is how many derivatives there are in all.

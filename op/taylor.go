@@ -71,6 +71,10 @@ func followAll(lines []jet, ds []Direction, ys, xs []*Tensor) (gone *ir.Node) {
 	if w.gone != nil {
 		return w.gone
 	}
+	if m := matchMLP(w.order, ys, xs, ds); m != nil {
+		m.follow(lines, ds)
+		return nil
+	}
 	for _, n := range slices.Backward(w.order) {
 		if o, ok := n.Op().(jointly); ok {
 			o.jointly(n, lines, ds)

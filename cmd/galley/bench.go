@@ -21,6 +21,7 @@ type benchCmd struct {
 	Decode    benchDecodeCmd    `cmd:"" help:"Time generation by formats of weights, beside what reading memory allows."`
 	Comm      benchCommCmd      `cmd:"" help:"Time all-reduces between devices and between processes, beside MPI_Allreduce."`
 	Burgers   benchBurgersCmd   `cmd:"" help:"Time a network with derivatives in its loss, by series, by gradients and by PyTorch."`
+	Branches  benchBranchesCmd  `cmd:"" help:"Time a step of one sample with attention and the MLP on two devices beside one device."`
 	Fuse      benchFuseCmd      `cmd:"" help:"Time functions in primitive ops, op by op and joined to loops."`
 }
 

@@ -21,6 +21,7 @@ type checkpointFlags struct {
 	Rewind     bool     `help:"Remove the checkpoints after --from; without it, the newest one, and go on from the one before."`
 	Changed    []string `help:"What is meant to be other than in the run that wrote the checkpoint: model, data, tokenizer, batch, seq, order, seed, optimizer, schedule, clip, losses; or all." placeholder:"NAME"`
 	LogLosses  bool     `help:"Print every step's loss and gradient norm in full precision."`
+	LogRouters int      `help:"Steps between those of which --log has how the routers of a mixture share out the step's own tokens, 1 for every step; it takes a forward pass. 0 is evaluations only." placeholder:"STEPS"`
 	LogSamples bool     `help:"Print a hash of each sample of every step, by which runs compare that were stopped or ran on other devices."`
 }
 

@@ -89,7 +89,8 @@ func shell(dir, line string) (string, error) {
 
 // skipped is commands that do not run here, by a part of them, with the reason.
 var skipped = []struct{ part, reason string }{
-	{"--backend xla", "it needs an accelerator's plugin"}, {"check devices", "it needs an accelerator's plugin"},
+	{"--backend xla", "it needs an accelerator's plugin"}, {"=xla", "it needs an accelerator's plugin"},
+	{",xla", "it needs an accelerator's plugin"}, {"check devices", "it needs an accelerator's plugin"},
 	{"galley bench burgers --points 2048,10000", "it takes minutes: a shorter one stands before it"},
 	{"galley check", "it needs a run that PyTorch recorded: .ci/run has them"},
 	{"tokenizer.json", "it needs a tokenizer: testdata/tokenizer.txt runs it with one"}, {"galley data stats",

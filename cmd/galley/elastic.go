@@ -137,8 +137,8 @@ func (c *launchCmd) trains() (*trainCmd, error) {
 	return &cli.Train, cli.Train.validate()
 }
 
-// asks is the strategy that the command asks for, and how many devices, which processes share; nil and 0 where
-// it leaves that open.
+// asks is the strategy that the command asks for, and how many devices, which processes share; nil and 0
+// where it leaves that open.
 func (c *trainCmd) asks() (*galley.Strategy, int, error) {
 	s, err := c.strategy()
 	if err != nil || c.Mesh == "" || s == nil {

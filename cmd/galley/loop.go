@@ -34,6 +34,9 @@ type loop struct {
 	longest, done atomic.Int64
 	// interrupted is set where steps ended for a signal.
 	interrupted bool
+	// routers is the pass of --log-routers, and shares what it says of the step at hand.
+	routers *galley.Forward
+	shares  *fit.RouterLog
 	elasticLoop
 }
 
@@ -184,6 +187,9 @@ func (b runBatches) From(sample int64) ([]array.Array, error) { return batchFrom
 // OnBegin tells where the run goes on, and opens what is written besides checkpoints.
 func (l *loop) OnBegin(p *fit.Progress) (err error) {
 	l.began = true
+	if err := l.checkRouters(); err != nil {
+		return err
+	}
 	l.tellResumed(p.Resumed)
 	if l.Checkpoint != "" && job.First() {
 		if err := l.keepModel(); err != nil {
@@ -232,7 +238,10 @@ func (l *loop) OnBatch(_ *fit.Progress, batch []array.Array) error {
 	if l.LogSamples {
 		l.tellSamples(batch)
 	}
-	return nil
+	begin := time.Now()
+	l.shares, err = l.ofStep(batch)
+	l.at = l.at.Add(time.Since(begin)) // it is no part of the step
+	return err
 }
 
 // OnStep shows a step and logs it.
@@ -250,6 +259,7 @@ func (l *loop) OnStep(p *fit.Progress) error {
 	l.p.step(m)
 	row := fit.NewLogRow(m)
 	row.Tokens, row.Seconds = int64(m.Step+1)*int64(l.Batch*l.Seq), l.p.seconds()
+	row.Routers = l.shares
 	row.Collectives = l.traffic.take(m.Step)
 	return l.log.write(row)
 }

@@ -63,12 +63,13 @@ func (t *training) probed(run galley.AutoConfig, p *galley.AutoPlan) (*galley.St
 		return nil, err
 	}
 	batch := t.text.From(0)
-	r, err := probe.Run(probe.Config{Candidates: *list, Job: job, Budget: budget,
+	r, err := probe.Run(probe.Config{Candidates: *list, Job: job, Budget: budget, Room: probeRoom(),
 		Open: func(s galley.Strategy) (probe.Stepper, error) { return stepping(t.probeTrainer, s, batch) }})
 	if err != nil {
 		return nil, err
 	}
 	fmt.Println(r)
+	run.Hosts, run.Cluster = nil, nil // what is learned is of this machine
 	cal, err := forecast.Learn(forecast.Run(run), r.Measured())
 	if err != nil {
 		return nil, err
@@ -101,6 +102,12 @@ func stepping(make func(galley.Strategy) (*galley.Trainer, error), s galley.Stra
 		return nil, err
 	}
 	return stepper{t, batch}, nil
+}
+
+// probeRoom is how many bytes candidates may take between their turns: half of what there is.
+func probeRoom() float64 {
+	free, _ := (host{root: "/"}).available()
+	return free / 2
 }
 
 // probeCandidates is how many strategies are measured at most.
@@ -161,6 +168,7 @@ func (c *planCmd) probe() error {
 	}
 	tokens := []array.Array{p.tokens()}
 	r, err := probe.Run(probe.Config{Candidates: *list, Job: job, Budget: c.ProbeTime, All: c.ProbeAll,
+		Room: probeRoom(),
 		Open: func(s galley.Strategy) (probe.Stepper, error) { return stepping(p.trainer, s, tokens) }})
 	if err != nil {
 		return err

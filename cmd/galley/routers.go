@@ -33,6 +33,62 @@ func routerStats(
 	return models.RouterStats(loads, ids.Shape()[1]*c.ExpertsPerToken, capacity), pass.Close()
 }
 
+// routerPass is a forward pass whose results are the loads of all routers, and their balance behind them.
+func routerPass(t *galley.Trainer, m models.Model) *galley.Forward {
+	return t.NewForward(func(batch []*op.Tensor) []*op.Tensor {
+		loads, balance := models.RouterBalance(m, batch[0])
+		return append(loads, balance)
+	})
+}
+
+// checkRouters refuses --log-routers where nothing would come of it.
+func (l *loop) checkRouters() error {
+	why := ""
+	switch {
+	case l.LogRouters == 0:
+		return nil
+	case l.LogRouters < 0:
+		why = "want 0 or more steps"
+	case l.model.Config().Experts == 0:
+		why = l.model.Config().Family + " has no experts: leave it out"
+	case len(l.Log) == 0:
+		why = "it is written to --log FILE: want one"
+	case l.b != nil:
+		why = "routers on a --backend are not told: leave it out"
+	default:
+		return nil
+	}
+	return fmt.Errorf("--log-routers=%d: %s", l.LogRouters, why)
+}
+
+// ofStep is how routers share out the tokens of a step, before it changes them.
+func (l *loop) ofStep(batch []array.Array) (*fit.RouterLog, error) {
+	c := l.model.Config()
+	if l.LogRouters == 0 || l.trainer.Steps()%l.LogRouters != 0 || c.Experts == 0 {
+		return nil, nil
+	}
+	if l.routers == nil {
+		l.routers = routerPass(l.trainer, l.model)
+	}
+	out, err := l.routers.Run(context.Background(), batch[0])
+	if err != nil {
+		return nil, fmt.Errorf("statistics of routers: %w", err)
+	}
+	last := len(out) - 1
+	log := routerLog(models.RouterStats(out[:last], batch[0].Shape()[1]*c.ExpertsPerToken, l.Capacity))
+	log.Balance = meanOf(out[last])
+	return log, nil
+}
+
+// meanOf is the mean of an array.
+func meanOf(a array.Array) float64 {
+	sum := 0.0
+	for i := range a.Len() {
+		sum += a.At(i)
+	}
+	return sum / float64(a.Len())
+}
+
 // routerLine is a router's numbers as people read them.
 func routerLine(i, of int, s models.RouterStat) string {
 	n := float64(len(s.Loads))
@@ -56,7 +112,7 @@ func routerLog(stats []models.RouterStat) *fit.RouterLog {
 	if len(stats) == 0 {
 		return nil
 	}
-	l := &fit.RouterLog{Idlest: math.Inf(1)}
+	l := &fit.RouterLog{Idlest: math.Inf(1), Balance: math.NaN()}
 	for _, s := range stats {
 		n, all := float64(len(s.Loads)), float64(len(stats))
 		l.Busiest, l.Idlest = max(l.Busiest, slices.Max(s.Loads)*n), min(l.Idlest, slices.Min(s.Loads)*n)

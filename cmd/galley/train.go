@@ -49,6 +49,7 @@ type trainCmd struct {
 	Plan        string `help:"File of galley plan to run." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	DryRun      bool   `help:"Build what all devices do, run none of it, and print the memory that each takes, to the byte. With --plan and without --model, the model, batch and sequences are the plan's." group:"Devices"`
 	Calibration string `help:"File of galley calibrate, for the planner." type:"existingfile" placeholder:"FILE" group:"Devices"`
+	Cluster     string `help:"File of galley doctor --cluster under the same launcher: what the planner of a job takes exchanges between processes for." type:"existingfile" placeholder:"FILE" group:"Devices"`
 	Probe       string `help:"How long the planner may measure its best plans before it chooses: auto is a twentieth of the time that training should take, at most 30s, and none where that is less than 2s; off; or a time such as 20s." default:"auto" placeholder:"TIME" group:"Devices"`
 	Adapt       string `help:"While it trains on many devices: on compares forecast and measurement, names stragglers and, with --checkpoint, moves to another plan where that pays; name only says so; off; auto is on where the planner chose the plan, and name with --mesh or --plan." enum:"auto,on,name,off" default:"auto" group:"Devices"`
 	Learned     string `help:"File for the calibration that measuring comes to." type:"path" placeholder:"FILE" group:"Devices"`
@@ -56,6 +57,7 @@ type trainCmd struct {
 	optimizerFlags  `group:"Optimizer"`
 	dataFlags       `group:"Data"`
 	strategyFlags   `group:"Devices"`
+	mixedFlags      `group:"Devices"`
 	checkpointFlags `group:"Checkpoints"`
 }
 
@@ -71,6 +73,8 @@ func (trainCmd) Help() string {
   galley train --mesh dp=2,tp=2,pp=2 --zero 1 --micro 4 on eight devices of this process: the same losses
   galley train --devices 8                              the planner chooses how, and says why
   galley train --plan plan.yaml --dry-run               the memory of every device of a plan, and no step
+  galley train --mesh pp=2 --rank-backends cpu,xla      the first stages on the host, the others on an accelerator
+  galley train --shares xla=3,cpu=1                     a quarter of every batch on the host
   galley launch -n 4 -- train --mesh dp=4               on four processes: the same losses again
   galley train --checkpoint run --every 50              can be killed: run it again and it goes on
   galley train --checkpoint run --valid-every 50 --log run.jsonl   … with the best checkpoint kept, and a log
@@ -99,7 +103,11 @@ func (c *trainCmd) Run() error {
 	if t.b, err = c.open(); err != nil {
 		return err
 	}
-	return closed(t.b, t.run())
+	err = t.run()
+	if e := t.opened.Close(); err == nil {
+		err = e
+	}
+	return closed(t.b, err)
 }
 
 // run is everything between the first check and the last word.
@@ -170,6 +178,9 @@ func (c *trainCmd) validateDevices() error {
 	if err == nil && s != nil && c.Eager {
 		return fmt.Errorf("--eager: op by op is on one device: got %v: want none of its flags", s)
 	}
+	if err == nil {
+		err = c.mixedFlags.validate(c)
+	}
 	return err
 }
 
@@ -178,6 +189,7 @@ type training struct {
 	*trainCmd
 	d         *galley.Device
 	b         galley.Backend // nil is d
+	opened    opened         // those of ranks and shares
 	tokenizer textTokenizer
 	model     models.Model
 	// text is what is trained on, eval what is held out; nil is nothing.
@@ -351,7 +363,7 @@ func (t *training) makeModel(config models.Config) (models.Model, error) {
 func (t *training) byBox() bool {
 	s, err := t.strategy()
 	spread := s != nil || t.Plan != "" || t.Devices > 0 || job != nil
-	return err == nil && spread && t.b == nil && t.ahead() == 0
+	return err == nil && spread && t.b == nil && t.ahead() == 0 && t.mixedFlags.Shares == ""
 }
 
 func (t *training) introduce(source string, tokens int) {

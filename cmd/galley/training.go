@@ -28,6 +28,10 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 	}
 	run := galley.AutoConfig{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: t.Devices, AMP: t.AMP}
 	given := t.Mesh != ""
+	if t.Cluster != "" && (given || t.Plan != "" || job == nil) {
+		return nil, fmt.Errorf("--cluster=%s: it is for the planner of a job: want a launcher, and neither --mesh nor --plan",
+			t.Cluster)
+	}
 	if job != nil && !given && t.Plan == "" && run.Devices == 0 {
 		run.Devices = job.Size()
 	}
@@ -69,6 +73,16 @@ func (t *training) auto(run galley.AutoConfig) (*galley.Strategy, error) {
 			return nil, fmt.Errorf("--calibration: %w", err)
 		}
 		run.Calibration = text
+	}
+	if job != nil {
+		run.Hosts = hostsOf(job.Hosts(), job.Threads())
+	}
+	if t.Cluster != "" {
+		text, err := strict.ReadFile(t.Cluster, strict.Config)
+		if err != nil {
+			return nil, fmt.Errorf("--cluster: %w", err)
+		}
+		run.Cluster = text
 	}
 	p, err := first(func() (*galley.AutoPlan, error) {
 		p, err := galley.Auto(run)
@@ -113,8 +127,21 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if err != nil {
 		return nil, err
 	}
+	ranks, shares, err := t.mixed(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.tellKinds(); err != nil {
+		return nil, err
+	}
+	if len(shares) > 0 {
+		s = nil
+	}
 	if s == nil && t.watch != nil {
 		s = &galley.Strategy{}
+	}
+	if s != nil && s.Host == 0 && t.b == nil && job != nil {
+		s.Host = sharing(job.Hosts(), s.Devices())
 	}
 	model, err := t.withLoss(t.model)
 	if err != nil {
@@ -133,7 +160,9 @@ func (t *training) newTrainer() (*galley.Trainer, error) {
 	if t.traffic, err = t.logsTraffic(s); err != nil {
 		return nil, err
 	}
-	trainer, err := galley.NewTrainer(t.trainerConfig(s, model))
+	c := t.trainerConfig(s, model)
+	c.RankBackends, c.Shares = ranks, shares
+	trainer, err := galley.NewTrainer(c)
 	if err != nil || t.b != nil {
 		return trainer, err
 	}

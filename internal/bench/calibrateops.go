@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/array"
 	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/op"
 )
@@ -18,7 +19,9 @@ import (
 // in the caches there.
 type hostStep struct {
 	StepConfig
-	s galley.Strategy
+	// images, where it has any, is in place of a language model.
+	images images
+	s      galley.Strategy
 	// all says that one device has all threads; otherwise each has one.
 	all bool
 }
@@ -52,7 +55,7 @@ func (m *calibration) ops(h *plan.Host, keep func(passes int) error) error {
 	defer whole.Close()
 	one, all := map[string][]timed{}, map[string][]timed{}
 	var spreads []float64
-	steps := hostSteps()
+	steps := append(hostSteps(), imageSteps()...)
 	for pass := range m.Passes {
 		if err := keep(pass); err != nil {
 			return err
@@ -109,14 +112,14 @@ func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed)
 			took[n] = append(took[n], d.Seconds())
 		}
 	}
-	t, _, err := s.trainer(d, &s.s)
+	t, err := s.start(d)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
 	for i := range watchedSteps + 1 {
 		on = i > 0
-		if _, err := t.Step(tokens(s.StepConfig, uint32(2*i+1)), tokens(s.StepConfig, uint32(2*i+2))); err != nil {
+		if _, err := t.Step(s.batch(uint32(i))...); err != nil {
 			return nil, err
 		}
 	}
@@ -137,6 +140,23 @@ func (s hostStep) watch(d *galley.Device, h *plan.Host, seen map[string][]timed)
 		}
 	}
 	return spreads, nil
+}
+
+// start is a trainer of the step.
+func (s hostStep) start(d *galley.Device) (*galley.Trainer, error) {
+	if s.images != (images{}) {
+		return s.images.trainer(d, galley.TrainerConfig{Strategy: &s.s, Observe: s.observe, ClipNorm: 1})
+	}
+	t, _, err := s.trainer(d, &s.s)
+	return t, err
+}
+
+// batch is the i-th one.
+func (s hostStep) batch(i uint32) []array.Array {
+	if s.images != (images{}) {
+		return s.images.batch(i)
+	}
+	return []array.Array{tokens(s.StepConfig, 2*i+1), tokens(s.StepConfig, 2*i+2)}
 }
 
 // spread is how far times lie from the middle one, as a part of it: that of a bell with as many within its

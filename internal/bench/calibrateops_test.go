@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/galley-ml/galley"
+	"github.com/galley-ml/galley/internal/plan"
 	"github.com/galley-ml/galley/op"
 )
 
@@ -37,4 +39,32 @@ func TestTimesOf(t *testing.T) {
 	if got := timesOf(wire).Points; len(got) != 1 || got[0].Seconds != 5 {
 		t.Errorf("collectives: got %v, want the fifth of ten", got)
 	}
+}
+
+// TestImageSteps: convolutions and their gradients are among the ops that are measured, on one thread and on
+// all.
+func TestImageSteps(t *testing.T) {
+	d := galley.CPU(galley.Config{Threads: 1})
+	defer d.Close()
+	h := plan.UsualHost(1)
+	h.Products = []plan.HostProduct{{M: 64, N: 64, K: 64, Rate: 1e10}}
+	one, all := map[string][]timed{}, map[string][]timed{}
+	for _, s := range imageSteps() {
+		seen := one
+		if s.all {
+			seen = all
+		}
+		if _, err := s.watch(d, h, seen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range hostOps(one, all) {
+		if o.Op == "conv" {
+			if len(o.One.Points)+len(o.One.Factors) == 0 || len(o.All.Points)+len(o.All.Factors) == 0 {
+				t.Errorf("%+v: want times of one thread and of all", o)
+			}
+			return
+		}
+	}
+	t.Error("no convolution was seen")
 }

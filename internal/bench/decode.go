@@ -35,12 +35,17 @@ type DecodeResult struct {
 	Tokens    float64 `json:"tokens_per_s"`
 	Read      float64 `json:"read_gb_per_s"`
 	Share     float64 `json:"share_of_read"`
+	// CPU is the processor time of a token, and CPUShare the share by it: both are the work itself on a machine
+	// that does other things beside. Threads that wait for each other count as working.
+	CPU      float64 `json:"cpu_ms_per_token"`
+	CPUShare float64 `json:"cpu_share_of_read"`
 }
 
 func (r DecodeResult) String() string {
 	return fmt.Sprintf("%-5s %d thread(s), %d sequence(s): prefill %7.1f tokens/s, decode %7.1f tokens/s; "+
-		"%6.1f MB a step at %5.2f of the %5.1f GB/s of a read", r.Weights, r.Threads, r.Sequences, r.Prefill,
-		r.Tokens, float64(r.Bytes)/1e6, r.Share, r.Read)
+		"%6.1f MB a step at %5.2f of the %5.1f GB/s of a read; by processor time %.2f ms a token, %.2f",
+		r.Weights, r.Threads, r.Sequences, r.Prefill, r.Tokens, float64(r.Bytes)/1e6, r.Share, r.Read, r.CPU,
+		r.CPUShare)
 }
 
 // Decode times a model with random weights. Reads of memory and steps come in turns, so that both see the
@@ -66,17 +71,24 @@ func Decode(c DecodeConfig) (DecodeResult, error) {
 	}
 	reader := newReading(p.Pool())
 	var steps, reads []float64
+	var stepCPU, readCPU float64
 	for range c.Runs {
+		before := CPUSeconds()
 		reads = append(reads, reader.time())
-		start := time.Now()
+		between, start := CPUSeconds(), time.Now()
 		d.step()
 		steps = append(steps, milliseconds(time.Since(start)))
+		readCPU, stepCPU = readCPU+between-before, stepCPU+CPUSeconds()-between
 	}
 	step, read := middle(steps), float64(reader.bytes())/middle(reads)/1e6
 	r := DecodeResult{Weights: c.Weights, Threads: p.Pool().Threads(), Sequences: c.Sequences,
 		Bytes: p.StepBytes(), Prefill: float64(c.Prompt*c.Sequences) / prefill.BestMS * 1e3,
 		Tokens: float64(c.Sequences) / step * 1e3, Read: read}
 	r.Share = float64(r.Bytes) / step / 1e6 / read
+	r.CPU = stepCPU * 1e3 / float64(c.Runs*c.Sequences)
+	if stepCPU > 0 {
+		r.CPUShare = float64(r.Bytes) / stepCPU * readCPU / float64(reader.bytes())
+	}
 	return r, nil
 }
 

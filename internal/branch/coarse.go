@@ -98,6 +98,7 @@ func (g *graph) clusters(p *Plan, limit float64) [][]int {
 		list[k] = append(list[k], i)
 	}
 	// The largest are moved first; what takes no time by itself goes with the nodes that are looked at last.
-	slices.SortStableFunc(list, func(a, b []int) int { return cmp.Compare(seconds[find(b[0])], seconds[find(a[0])]) })
-	return slices.DeleteFunc(list, func(c []int) bool { return seconds[find(c[0])] < limit/64 })
+	of := func(c []int) float64 { return seconds[find(c[0])] }
+	slices.SortStableFunc(list, func(a, b []int) int { return cmp.Compare(of(b), of(a)) })
+	return slices.DeleteFunc(list, func(c []int) bool { return of(c) < limit/64 })
 }

@@ -2,6 +2,7 @@ package forecast
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/galley-ml/galley/internal/cluster"
 	"github.com/galley-ml/galley/internal/plan"
@@ -17,6 +18,50 @@ type Host struct {
 
 // ethernet joins machines of which nothing else is known: 10 Gbit/s.
 var ethernet = cluster.Link{Kind: "eth", Bandwidth: 1.25e9}
+
+// between is what joins processes of one machine: what one of them writes to its memory, another has to fetch,
+// and a collective begins with a note each way. docs/processes.md has what was measured.
+func between(memory cluster.Link) cluster.Link {
+	memory.Bandwidth /= 2
+	memory.Latency, memory.Setup = 5e-6, 10e-6
+	return memory
+}
+
+// processes is how many run on hosts.
+func processes(hosts []Host) (n int) {
+	for _, h := range hosts {
+		n += h.Processes
+	}
+	return n
+}
+
+// discovered is the cluster that the processes of the job have measured: a device is one of them.
+func (r Run) discovered(w plan.Workload) (*cluster.Cluster, plan.Calibration, error) {
+	hw, err := cluster.Parse(string(r.Cluster))
+	if err != nil {
+		return nil, plan.Calibration{}, fmt.Errorf("cluster: %w", err)
+	}
+	var measured []int // by host
+	for _, g := range hw.Groups {
+		for range g.Hosts {
+			measured = append(measured, g.Devices)
+		}
+	}
+	var here []int
+	for _, h := range r.Hosts {
+		here = append(here, h.Processes)
+	}
+	if len(here) > 0 && !slices.Equal(here, measured) || hw.Size() != r.Devices {
+		return nil, plan.Calibration{}, fmt.Errorf(
+			"cluster: it has devices by host %v, the job has %d devices and processes by host %v: "+
+				"measure with galley doctor --cluster under the same launcher", measured, r.Devices, here)
+	}
+	if len(r.Calibration) == 0 {
+		return hw, plan.Default(hw, w), nil
+	}
+	cal, err := plan.ParseCalibration(r.Calibration)
+	return hw, cal, err
+}
 
 // OnHosts is how many seconds a step should take on hosts, by a strategy whose devices their processes share
 // evenly or, where that is nil, by the best for r.Devices, or for a device each.
@@ -57,9 +102,8 @@ func OnHosts(r Run, hosts []Host, given *strategy.Strategy) (float64, error) {
 // hosts is a cluster of hosts that are as this machine is, each with as many cores as it has. Equal ones are
 // a group.
 func (r Run) hosts(list []Host, w plan.Workload) (*cluster.Cluster, plan.Calibration, error) {
-	n, one := 0, true
+	n, one := processes(list), true
 	for _, h := range list {
-		n += h.Processes
 		one = one && h.Machine == list[0].Machine
 	}
 	each := 1 // devices of a process
@@ -83,7 +127,10 @@ func (r Run) hosts(list []Host, w plan.Workload) (*cluster.Cluster, plan.Calibra
 		last = h
 		g := divided(here.Groups[0], each*h.Processes, h.Cores)
 		if g.NIC, g.NICs = ethernet, 1; one {
-			g.NIC, g.NICs = g.Fabric, g.Devices
+			g.NIC, g.NICs = between(g.Fabric), g.Devices
+		}
+		if h.Processes > 1 {
+			g.Fabric = between(g.Fabric)
 		}
 		out.Groups = append(out.Groups, g)
 	}

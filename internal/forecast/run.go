@@ -19,6 +19,12 @@ type Run struct {
 	Calibration []byte
 	// AMP is as in Strategy.
 	AMP string
+	// Hosts is where the processes of a job run, in order, each with as many of the devices; none is this
+	// process alone.
+	Hosts []Host
+	// Cluster is a file of galley doctor --cluster as text, which measured the links of these processes; empty
+	// takes what is usual.
+	Cluster []byte
 }
 
 // workload is the run as the planner sees it.
@@ -34,8 +40,17 @@ func (r Run) workload() (plan.Workload, error) {
 	return w, w.Check()
 }
 
-// machine is this machine as a cluster of devices, and what is known of it.
+// machine is the machine of so many devices as a cluster, and what is known of it: that of the job if it is
+// all of them, else this one.
 func (r Run) machine(devices int, w plan.Workload) (*cluster.Cluster, plan.Calibration, error) {
+	if devices == r.Devices && len(r.Cluster) > 0 {
+		return r.discovered(w)
+	}
+	if devices == r.Devices && processes(r.Hosts) > 1 {
+		alone := r
+		alone.Hosts = nil
+		return alone.hosts(r.Hosts, w)
+	}
 	hw := cluster.Local(cluster.LocalConfig{Devices: devices})
 	if len(r.Calibration) == 0 {
 		return hw, plan.Default(hw, w), nil

@@ -121,32 +121,41 @@ func (f *File) Tensor(name string) (Tensor, bool) {
 // Close closes the file.
 func (f *File) Close() error { return f.close() }
 
-func (f *File) raw(name string) (*Tensor, []byte, error) {
+// find is a tensor of a kind that is known.
+func (f *File) find(name string) (*Tensor, error) {
 	t, ok := f.where[name]
 	if !ok {
-		return nil, nil, fmt.Errorf("tensor %q: missing", name)
+		return nil, fmt.Errorf("tensor %q: missing", name)
 	}
 	if t.bytes < 0 {
-		return nil, nil, fmt.Errorf("tensor %q: %v is not read: want F32, F16, BF16, Q8_0, Q4_0, Q4_K or Q6_K", name,
+		return nil, fmt.Errorf("tensor %q: %v is not read: want F32, F16, BF16, Q8_0, Q4_0, Q4_K or Q6_K", name,
 			t.Kind)
 	}
-	b := make([]byte, t.bytes)
-	if _, err := f.r.ReadAt(b, t.at); err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, fmt.Errorf("tensor %q: %w", name, err)
-	}
-	return t, b, nil
+	return t, nil
 }
 
-// Read reads a tensor: floats as they are, blocks as the float32 that they mean.
+// fill reads the bytes of a tensor into b, which is as long as they are.
+func (f *File) fill(b []byte, t *Tensor) error {
+	if _, err := f.r.ReadAt(b, t.at); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	return nil
+}
+
+// Read reads a tensor: floats as they are, blocks as the float32 that they mean. Floats are read where they
+// stay, without a copy in between.
 func (f *File) Read(name string) (array.Array, error) {
-	t, b, err := f.raw(name)
+	t, err := f.find(name)
 	if err != nil {
 		return array.Array{}, err
 	}
 	if d, ok := map[Kind]array.DType{F32: array.F32, F16: array.F16, BF16: array.BF16}[t.Kind]; ok {
 		a := array.New(d, t.Shape...)
-		copy(a.Bytes(), b)
-		return a, nil
+		return a, f.fill(a.Bytes(), t)
+	}
+	b := make([]byte, t.bytes)
+	if err := f.fill(b, t); err != nil {
+		return array.Array{}, err
 	}
 	a := array.New(array.F32, t.Shape...)
 	t.Kind.decode(array.Data[float32](a), b)
@@ -158,8 +167,12 @@ func (f *File) Grouped(name string) (m quant.Matrix, ok bool, err error) {
 	if t, has := f.where[name]; has && (len(t.Shape) != 2 || t.Kind != Q8_0 && t.Kind != Q4_0) {
 		return m, false, nil
 	}
-	t, b, err := f.raw(name)
+	t, err := f.find(name)
 	if err != nil {
+		return m, false, err
+	}
+	b := make([]byte, t.bytes)
+	if err := f.fill(b, t); err != nil {
 		return m, false, err
 	}
 	return integers(t.Kind, b, t.Shape[0], t.Shape[1]), true, nil

@@ -56,7 +56,8 @@ func TestEncodeQ4K(t *testing.T) {
 				}
 			}
 		}
-		_, plain := gguf.Blocks(quant.Round(quant.Config{Bits: 4, Group: 32, Signed: true, Scale: quant.HalfScale}, x, 1, n))
+		c := quant.Config{Bits: 4, Group: 32, Signed: true, Scale: quant.HalfScale}
+		_, plain := gguf.Blocks(quant.Round(c, x, 1, n))
 		limit := 0.95
 		if mean != 0 {
 			limit = 0.8

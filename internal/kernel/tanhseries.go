@@ -2,25 +2,36 @@ package kernel
 
 //go:generate go -C gen run ./series -out ../tanhseries_amd64.s -stubs ../tanhseries_stubs_amd64.go -pkg kernel
 
-// tanhTable is float64 kernels on whole vectors of so many lanes; without lanes there are none.
-type tanhTable struct {
+// seriesTable is kernels on whole vectors of so many lanes; without lanes there are none.
+type seriesTable[T Float] struct {
 	lanes      int
-	tanh       func(n int, dst, x *float64)
-	first      func(n int, y1, y, x1 *float64)
-	second     func(n int, y1, y2, y, x1, x2 *float64)
-	firstGrad  func(n int, dy, d1, y, x1, g1 *float64)
-	secondGrad func(n int, dy, d1, d2, y, x1, x2, g1, g2 *float64)
+	tanh       func(n int, dst, x *T) // of float64 only: that of float32 is among the other maps
+	first      func(n int, y1, y, x1 *T)
+	second     func(n int, y1, y2, y, x1, x2 *T)
+	firstGrad  func(n int, dy, d1, y, x1, g1 *T)
+	secondGrad func(n int, dy, d1, d2, y, x1, x2, g1, g2 *T)
+	// dots adds to vectors of sums those of products of dotRows rows of x and dotCols of y.
+	dots    func(series, n int, acc *T, accRow int, x *T, nextX int, y *T, nextY, stride int)
+	dotCols int
 }
 
-var tanh64 = tanhKernels()
+var series32, series64 = seriesKernels()
+
+// seriesOf is the kernels for elements of one type.
+func seriesOf[T Float]() *seriesTable[T] {
+	if t, ok := any(&series32).(*seriesTable[T]); ok {
+		return t
+	}
+	return any(&series64).(*seriesTable[T])
+}
 
 // whole calls f for the elements of slices that are whole vectors, and for the rest of them in vectors of
 // their own: an element does not depend on its place. All slices are as long as the first; as many of them as
 // outs are written, over operands, too.
-func (t *tanhTable) whole(slices [][]float64, outs int, f func(n int, p []*float64)) {
+func (t *seriesTable[T]) whole(slices [][]T, outs int, f func(n int, p []*T)) {
 	n := len(slices[0])
 	full := n / t.lanes * t.lanes
-	p := make([]*float64, len(slices))
+	p := make([]*T, len(slices))
 	if full > 0 {
 		for i, s := range slices {
 			p[i] = &s[:n][0]
@@ -30,7 +41,7 @@ func (t *tanhTable) whole(slices [][]float64, outs int, f func(n int, p []*float
 	if full == n {
 		return
 	}
-	rest := make([]float64, len(slices)*t.lanes)
+	rest := make([]T, len(slices)*t.lanes)
 	for i, s := range slices {
 		p[i] = &rest[i*t.lanes]
 		copy(rest[i*t.lanes:(i+1)*t.lanes], s[full:n])
@@ -41,55 +52,56 @@ func (t *tanhTable) whole(slices [][]float64, outs int, f func(n int, p []*float
 	}
 }
 
-// doubles is slices of float64 in a row, if that is what they are and there are vectors for them.
-func doubles[T Float](first []T, more ...[][]T) ([][]float64, bool) {
-	if _, ok := any(first).([]float64); !ok || tanh64.lanes == 0 || len(first) == 0 {
+// inVectors is slices in a row, if there are vectors for them.
+func (t *seriesTable[T]) inVectors(first []T, more ...[][]T) ([][]T, bool) {
+	if t.lanes == 0 || len(first) == 0 {
 		return nil, false
 	}
-	out := [][]float64{any(first).([]float64)}
+	out := [][]T{first}
 	for _, list := range more {
-		for _, x := range list {
-			out = append(out, any(x).([]float64))
-		}
+		out = append(out, list...)
 	}
 	return out, true
 }
 
 // Tanh sets dst[i] = tanh(x[i]).
 func Tanh[T Float](dst, x []T) {
-	s, ok := doubles(dst, [][]T{x})
-	if !ok {
+	t := seriesOf[T]()
+	s, ok := t.inVectors(dst, [][]T{x})
+	if !ok || t.tanh == nil {
 		unary(dst, x, simd.tanh, tanhOf[T])
 		return
 	}
-	tanh64.whole(s, 1, func(n int, p []*float64) { tanh64.tanh(n, p[0], p[1]) })
+	t.whole(s, 1, func(n int, p []*T) { t.tanh(n, p[0], p[1]) })
 }
 
 // TanhSeries sets dst to the first one or two derivatives along a line of y = tanh x, of those of x.
 func TanhSeries[T Float](dst [][]T, y []T, x [][]T) {
-	s, ok := doubles(dst[0], dst[1:], [][]T{y}, x)
+	t := seriesOf[T]()
+	s, ok := t.inVectors(dst[0], dst[1:], [][]T{y}, x)
 	switch {
 	case !ok:
 		tanhSeries(dst, y, x)
 	case len(x) == 1:
-		tanh64.whole(s, 1, func(n int, p []*float64) { tanh64.first(n, p[0], p[1], p[2]) })
+		t.whole(s, 1, func(n int, p []*T) { t.first(n, p[0], p[1], p[2]) })
 	default:
-		tanh64.whole(s, 2, func(n int, p []*float64) { tanh64.second(n, p[0], p[1], p[2], p[3], p[4]) })
+		t.whole(s, 2, func(n int, p []*T) { t.second(n, p[0], p[1], p[2], p[3], p[4]) })
 	}
 }
 
 // TanhSeriesGrad is the gradient of TanhSeries: of g, those of its results, it makes dx, those of the
 // derivatives of x, and adds to dy.
 func TanhSeriesGrad[T Float](dy []T, dx [][]T, y []T, x, g [][]T) {
-	s, ok := doubles(dy, dx, [][]T{y}, x, g)
+	t := seriesOf[T]()
+	s, ok := t.inVectors(dy, dx, [][]T{y}, x, g)
 	switch {
 	case !ok:
 		tanhSeriesGrad(dy, dx, y, x, g)
 	case len(x) == 1:
-		tanh64.whole(s, 2, func(n int, p []*float64) { tanh64.firstGrad(n, p[0], p[1], p[2], p[3], p[4]) })
+		t.whole(s, 2, func(n int, p []*T) { t.firstGrad(n, p[0], p[1], p[2], p[3], p[4]) })
 	default:
-		tanh64.whole(s, 3, func(n int, p []*float64) {
-			tanh64.secondGrad(n, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7])
+		t.whole(s, 3, func(n int, p []*T) {
+			t.secondGrad(n, p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7])
 		})
 	}
 }
@@ -118,8 +130,9 @@ func tanhSeriesGrad[T Float](dy []T, dx [][]T, y []T, x, g [][]T) {
 	x1, g1, d1 := x[0][:len(y)], g[0][:len(y)], dx[0][:len(y)]
 	if len(x) == 1 {
 		for i, t := range y {
-			d1[i] = (1 - t*t) * g1[i]
-			dy[i] -= 2 * t * g1[i] * x1[i]
+			g := g1[i] // d1 may be the same memory
+			d1[i] = (1 - t*t) * g
+			dy[i] -= 2 * t * g * x1[i]
 		}
 		return
 	}

@@ -289,6 +289,81 @@ GLOBL tanhConst22<>(SB), RODATA|NOPTR, $8
 DATA tanhConst23<>+0(SB)/8, $0x4008000000000000
 GLOBL tanhConst23<>(SB), RODATA|NOPTR, $8
 
+// func seriesDotsF64AVX2(series int, n int, acc *float64, accRow int, x *float64, nextX int, y *float64, nextY int, stride int)
+// Requires: AVX, FMA3
+TEXT ·seriesDotsF64AVX2(SB), NOSPLIT, $0-72
+	MOVQ    series+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    acc+16(FP), DX
+	MOVQ    x+32(FP), BX
+	MOVQ    y+48(FP), SI
+	MOVQ    accRow+24(FP), DI
+	MOVQ    stride+64(FP), R8
+	MOVQ    nextX+40(FP), R9
+	MOVQ    nextY+56(FP), R10
+	SHLQ    $0x03, CX
+	SHLQ    $0x03, DI
+	SHLQ    $0x03, R9
+	SHLQ    $0x03, R10
+	SHLQ    $0x03, R8
+	VMOVUPD (DX), Y0
+	VMOVUPD 32(DX), Y1
+	ADDQ    DI, DX
+	VMOVUPD (DX), Y2
+	VMOVUPD 32(DX), Y3
+	ADDQ    DI, DX
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	ADDQ    DI, DX
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	ADDQ    DI, DX
+	LEAQ    (R8)(R8*2), DX
+
+series:
+	MOVQ BX, R12
+	MOVQ SI, R13
+	MOVQ CX, R11
+
+loop:
+	VMOVUPD     (R12), Y8
+	VMOVUPD     (R12)(R8*1), Y9
+	VMOVUPD     (R12)(R8*2), Y10
+	VMOVUPD     (R12)(DX*1), Y11
+	VMOVUPD     (R13), Y12
+	VFMADD231PD Y12, Y8, Y0
+	VFMADD231PD Y12, Y9, Y2
+	VFMADD231PD Y12, Y10, Y4
+	VFMADD231PD Y12, Y11, Y6
+	VMOVUPD     (R13)(R8*1), Y12
+	VFMADD231PD Y12, Y8, Y1
+	VFMADD231PD Y12, Y9, Y3
+	VFMADD231PD Y12, Y10, Y5
+	VFMADD231PD Y12, Y11, Y7
+	ADDQ        $0x00000020, R12
+	ADDQ        $0x00000020, R13
+	SUBQ        $0x00000020, R11
+	JNZ         loop
+	ADDQ        R9, BX
+	ADDQ        R10, SI
+	DECQ        AX
+	JNZ         series
+	MOVQ        acc+16(FP), DX
+	VMOVUPD     Y0, (DX)
+	VMOVUPD     Y1, 32(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Y2, (DX)
+	VMOVUPD     Y3, 32(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Y4, (DX)
+	VMOVUPD     Y5, 32(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Y6, (DX)
+	VMOVUPD     Y7, 32(DX)
+	ADDQ        DI, DX
+	VZEROUPPER
+	RET
+
 // func tanhF64AVX512(n int, dst *float64, x *float64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·tanhF64AVX512(SB), NOSPLIT, $0-24
@@ -499,5 +574,571 @@ loop:
 	ADDQ         $0x00000040, CX
 	CMPQ         CX, AX
 	JLT          loop
+	VZEROUPPER
+	RET
+
+// func seriesDotsF64AVX512(series int, n int, acc *float64, accRow int, x *float64, nextX int, y *float64, nextY int, stride int)
+// Requires: AVX, AVX512F
+TEXT ·seriesDotsF64AVX512(SB), NOSPLIT, $0-72
+	MOVQ    series+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    acc+16(FP), DX
+	MOVQ    x+32(FP), BX
+	MOVQ    y+48(FP), SI
+	MOVQ    accRow+24(FP), DI
+	MOVQ    stride+64(FP), R8
+	MOVQ    nextX+40(FP), R9
+	MOVQ    nextY+56(FP), R10
+	SHLQ    $0x03, CX
+	SHLQ    $0x03, DI
+	SHLQ    $0x03, R9
+	SHLQ    $0x03, R10
+	SHLQ    $0x03, R8
+	VMOVUPD (DX), Z0
+	VMOVUPD 64(DX), Z1
+	VMOVUPD 128(DX), Z2
+	VMOVUPD 192(DX), Z3
+	ADDQ    DI, DX
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	ADDQ    DI, DX
+	VMOVUPD (DX), Z8
+	VMOVUPD 64(DX), Z9
+	VMOVUPD 128(DX), Z10
+	VMOVUPD 192(DX), Z11
+	ADDQ    DI, DX
+	VMOVUPD (DX), Z12
+	VMOVUPD 64(DX), Z13
+	VMOVUPD 128(DX), Z14
+	VMOVUPD 192(DX), Z15
+	ADDQ    DI, DX
+	LEAQ    (R8)(R8*2), DX
+
+series:
+	MOVQ BX, R12
+	MOVQ SI, R13
+	MOVQ CX, R11
+
+loop:
+	VMOVUPD     (R12), Z16
+	VMOVUPD     (R12)(R8*1), Z17
+	VMOVUPD     (R12)(R8*2), Z18
+	VMOVUPD     (R12)(DX*1), Z19
+	VMOVUPD     (R13), Z20
+	VFMADD231PD Z20, Z16, Z0
+	VFMADD231PD Z20, Z17, Z4
+	VFMADD231PD Z20, Z18, Z8
+	VFMADD231PD Z20, Z19, Z12
+	VMOVUPD     (R13)(R8*1), Z20
+	VFMADD231PD Z20, Z16, Z1
+	VFMADD231PD Z20, Z17, Z5
+	VFMADD231PD Z20, Z18, Z9
+	VFMADD231PD Z20, Z19, Z13
+	VMOVUPD     (R13)(R8*2), Z20
+	VFMADD231PD Z20, Z16, Z2
+	VFMADD231PD Z20, Z17, Z6
+	VFMADD231PD Z20, Z18, Z10
+	VFMADD231PD Z20, Z19, Z14
+	VMOVUPD     (R13)(DX*1), Z20
+	VFMADD231PD Z20, Z16, Z3
+	VFMADD231PD Z20, Z17, Z7
+	VFMADD231PD Z20, Z18, Z11
+	VFMADD231PD Z20, Z19, Z15
+	ADDQ        $0x00000040, R12
+	ADDQ        $0x00000040, R13
+	SUBQ        $0x00000040, R11
+	JNZ         loop
+	ADDQ        R9, BX
+	ADDQ        R10, SI
+	DECQ        AX
+	JNZ         series
+	MOVQ        acc+16(FP), DX
+	VMOVUPD     Z0, (DX)
+	VMOVUPD     Z1, 64(DX)
+	VMOVUPD     Z2, 128(DX)
+	VMOVUPD     Z3, 192(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Z4, (DX)
+	VMOVUPD     Z5, 64(DX)
+	VMOVUPD     Z6, 128(DX)
+	VMOVUPD     Z7, 192(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Z8, (DX)
+	VMOVUPD     Z9, 64(DX)
+	VMOVUPD     Z10, 128(DX)
+	VMOVUPD     Z11, 192(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Z12, (DX)
+	VMOVUPD     Z13, 64(DX)
+	VMOVUPD     Z14, 128(DX)
+	VMOVUPD     Z15, 192(DX)
+	ADDQ        DI, DX
+	VZEROUPPER
+	RET
+
+// func tanhFirstF32AVX2(n int, y1 *float32, y *float32, x1 *float32)
+// Requires: AVX
+TEXT ·tanhFirstF32AVX2(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ y1+8(FP), DX
+	MOVQ y+16(FP), BX
+	MOVQ x1+24(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+
+loop:
+	VMOVUPD      (BX)(CX*1), Y0
+	VBROADCASTSS tanhConst24<>+0(SB), Y1
+	VMULPS       Y0, Y0, Y0
+	VSUBPS       Y0, Y1, Y0
+	VMULPS       (SI)(CX*1), Y0, Y0
+	VMOVUPD      Y0, (DX)(CX*1)
+	ADDQ         $0x00000020, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+DATA tanhConst24<>+0(SB)/4, $0x3f800000
+GLOBL tanhConst24<>(SB), RODATA|NOPTR, $4
+
+// func tanhSecondF32AVX2(n int, y1 *float32, y2 *float32, y *float32, x1 *float32, x2 *float32)
+// Requires: AVX
+TEXT ·tanhSecondF32AVX2(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), AX
+	MOVQ y1+8(FP), DX
+	MOVQ y2+16(FP), BX
+	MOVQ y+24(FP), SI
+	MOVQ x1+32(FP), DI
+	MOVQ x2+40(FP), R8
+	SHLQ $0x02, AX
+	XORQ CX, CX
+
+loop:
+	VMOVUPD      (SI)(CX*1), Y0
+	VMOVUPD      (DI)(CX*1), Y1
+	VBROADCASTSS tanhConst24<>+0(SB), Y2
+	VMULPS       Y0, Y0, Y3
+	VSUBPS       Y3, Y2, Y2
+	VMULPS       Y1, Y2, Y3
+	VMOVUPD      Y3, (DX)(CX*1)
+	VADDPS       Y0, Y0, Y0
+	VMULPS       Y3, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMULPS       (R8)(CX*1), Y2, Y1
+	VSUBPS       Y0, Y1, Y0
+	VMOVUPD      Y0, (BX)(CX*1)
+	ADDQ         $0x00000020, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func tanhFirstGradF32AVX2(n int, dy *float32, d1 *float32, y *float32, x1 *float32, g1 *float32)
+// Requires: AVX
+TEXT ·tanhFirstGradF32AVX2(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), AX
+	MOVQ dy+8(FP), DX
+	MOVQ d1+16(FP), BX
+	MOVQ y+24(FP), SI
+	MOVQ x1+32(FP), DI
+	MOVQ g1+40(FP), R8
+	SHLQ $0x02, AX
+	XORQ CX, CX
+
+loop:
+	VMOVUPD      (SI)(CX*1), Y0
+	VMOVUPD      (R8)(CX*1), Y1
+	VBROADCASTSS tanhConst24<>+0(SB), Y2
+	VMULPS       Y0, Y0, Y3
+	VSUBPS       Y3, Y2, Y2
+	VMULPS       Y1, Y2, Y2
+	VMOVUPD      Y2, (BX)(CX*1)
+	VADDPS       Y0, Y0, Y0
+	VMULPS       Y1, Y0, Y0
+	VMULPS       (DI)(CX*1), Y0, Y0
+	VMOVUPD      (DX)(CX*1), Y1
+	VSUBPS       Y0, Y1, Y0
+	VMOVUPD      Y0, (DX)(CX*1)
+	ADDQ         $0x00000020, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func tanhSecondGradF32AVX2(n int, dy *float32, d1 *float32, d2 *float32, y *float32, x1 *float32, x2 *float32, g1 *float32, g2 *float32)
+// Requires: AVX
+TEXT ·tanhSecondGradF32AVX2(SB), NOSPLIT, $0-72
+	MOVQ n+0(FP), AX
+	MOVQ dy+8(FP), DX
+	MOVQ d1+16(FP), BX
+	MOVQ d2+24(FP), SI
+	MOVQ y+32(FP), DI
+	MOVQ x1+40(FP), R8
+	MOVQ x2+48(FP), R9
+	MOVQ g1+56(FP), R10
+	MOVQ g2+64(FP), R11
+	SHLQ $0x02, AX
+	XORQ CX, CX
+
+loop:
+	VMOVUPD      (DI)(CX*1), Y0
+	VMOVUPD      (R8)(CX*1), Y1
+	VMOVUPD      (R10)(CX*1), Y2
+	VMOVUPD      (R11)(CX*1), Y3
+	VMULPS       Y0, Y0, Y4
+	VBROADCASTSS tanhConst24<>+0(SB), Y5
+	VSUBPS       Y4, Y5, Y5
+	VMULPS       Y3, Y5, Y6
+	VMOVUPD      Y6, (SI)(CX*1)
+	VMULPS       Y3, Y1, Y6
+	VBROADCASTSS tanhConst25<>+0(SB), Y7
+	VMULPS       Y7, Y0, Y7
+	VMULPS       Y6, Y7, Y7
+	VSUBPS       Y7, Y2, Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVUPD      Y5, (BX)(CX*1)
+	VMULPS       Y1, Y6, Y5
+	VBROADCASTSS tanhConst24<>+0(SB), Y6
+	VBROADCASTSS tanhConst26<>+0(SB), Y7
+	VMULPS       Y7, Y4, Y4
+	VSUBPS       Y4, Y6, Y4
+	VMULPS       Y4, Y5, Y4
+	VMULPS       Y1, Y2, Y1
+	VMULPS       (R9)(CX*1), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VADDPS       Y4, Y0, Y0
+	VMOVUPD      (DX)(CX*1), Y1
+	VADDPS       Y0, Y0, Y0
+	VSUBPS       Y0, Y1, Y0
+	VMOVUPD      Y0, (DX)(CX*1)
+	ADDQ         $0x00000020, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+DATA tanhConst25<>+0(SB)/4, $0x40800000
+GLOBL tanhConst25<>(SB), RODATA|NOPTR, $4
+
+DATA tanhConst26<>+0(SB)/4, $0x40400000
+GLOBL tanhConst26<>(SB), RODATA|NOPTR, $4
+
+// func seriesDotsF32AVX2(series int, n int, acc *float32, accRow int, x *float32, nextX int, y *float32, nextY int, stride int)
+// Requires: AVX, FMA3
+TEXT ·seriesDotsF32AVX2(SB), NOSPLIT, $0-72
+	MOVQ    series+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    acc+16(FP), DX
+	MOVQ    x+32(FP), BX
+	MOVQ    y+48(FP), SI
+	MOVQ    accRow+24(FP), DI
+	MOVQ    stride+64(FP), R8
+	MOVQ    nextX+40(FP), R9
+	MOVQ    nextY+56(FP), R10
+	SHLQ    $0x02, CX
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R8
+	VMOVUPD (DX), Y0
+	VMOVUPD 32(DX), Y1
+	ADDQ    DI, DX
+	VMOVUPD (DX), Y2
+	VMOVUPD 32(DX), Y3
+	ADDQ    DI, DX
+	VMOVUPD (DX), Y4
+	VMOVUPD 32(DX), Y5
+	ADDQ    DI, DX
+	VMOVUPD (DX), Y6
+	VMOVUPD 32(DX), Y7
+	ADDQ    DI, DX
+	LEAQ    (R8)(R8*2), DX
+
+series:
+	MOVQ BX, R12
+	MOVQ SI, R13
+	MOVQ CX, R11
+
+loop:
+	VMOVUPD     (R12), Y8
+	VMOVUPD     (R12)(R8*1), Y9
+	VMOVUPD     (R12)(R8*2), Y10
+	VMOVUPD     (R12)(DX*1), Y11
+	VMOVUPD     (R13), Y12
+	VFMADD231PS Y12, Y8, Y0
+	VFMADD231PS Y12, Y9, Y2
+	VFMADD231PS Y12, Y10, Y4
+	VFMADD231PS Y12, Y11, Y6
+	VMOVUPD     (R13)(R8*1), Y12
+	VFMADD231PS Y12, Y8, Y1
+	VFMADD231PS Y12, Y9, Y3
+	VFMADD231PS Y12, Y10, Y5
+	VFMADD231PS Y12, Y11, Y7
+	ADDQ        $0x00000020, R12
+	ADDQ        $0x00000020, R13
+	SUBQ        $0x00000020, R11
+	JNZ         loop
+	ADDQ        R9, BX
+	ADDQ        R10, SI
+	DECQ        AX
+	JNZ         series
+	MOVQ        acc+16(FP), DX
+	VMOVUPD     Y0, (DX)
+	VMOVUPD     Y1, 32(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Y2, (DX)
+	VMOVUPD     Y3, 32(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Y4, (DX)
+	VMOVUPD     Y5, 32(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Y6, (DX)
+	VMOVUPD     Y7, 32(DX)
+	ADDQ        DI, DX
+	VZEROUPPER
+	RET
+
+// func tanhFirstF32AVX512(n int, y1 *float32, y *float32, x1 *float32)
+// Requires: AVX, AVX512F
+TEXT ·tanhFirstF32AVX512(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), AX
+	MOVQ y1+8(FP), DX
+	MOVQ y+16(FP), BX
+	MOVQ x1+24(FP), SI
+	SHLQ $0x02, AX
+	XORQ CX, CX
+
+loop:
+	VMOVUPD      (BX)(CX*1), Z0
+	VBROADCASTSS tanhConst24<>+0(SB), Z1
+	VMULPS       Z0, Z0, Z0
+	VSUBPS       Z0, Z1, Z0
+	VMULPS       (SI)(CX*1), Z0, Z0
+	VMOVUPD      Z0, (DX)(CX*1)
+	ADDQ         $0x00000040, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func tanhSecondF32AVX512(n int, y1 *float32, y2 *float32, y *float32, x1 *float32, x2 *float32)
+// Requires: AVX, AVX512F
+TEXT ·tanhSecondF32AVX512(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), AX
+	MOVQ y1+8(FP), DX
+	MOVQ y2+16(FP), BX
+	MOVQ y+24(FP), SI
+	MOVQ x1+32(FP), DI
+	MOVQ x2+40(FP), R8
+	SHLQ $0x02, AX
+	XORQ CX, CX
+
+loop:
+	VMOVUPD      (SI)(CX*1), Z0
+	VMOVUPD      (DI)(CX*1), Z1
+	VBROADCASTSS tanhConst24<>+0(SB), Z2
+	VMULPS       Z0, Z0, Z3
+	VSUBPS       Z3, Z2, Z2
+	VMULPS       Z1, Z2, Z3
+	VMOVUPD      Z3, (DX)(CX*1)
+	VADDPS       Z0, Z0, Z0
+	VMULPS       Z3, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMULPS       (R8)(CX*1), Z2, Z1
+	VSUBPS       Z0, Z1, Z0
+	VMOVUPD      Z0, (BX)(CX*1)
+	ADDQ         $0x00000040, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func tanhFirstGradF32AVX512(n int, dy *float32, d1 *float32, y *float32, x1 *float32, g1 *float32)
+// Requires: AVX, AVX512F
+TEXT ·tanhFirstGradF32AVX512(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), AX
+	MOVQ dy+8(FP), DX
+	MOVQ d1+16(FP), BX
+	MOVQ y+24(FP), SI
+	MOVQ x1+32(FP), DI
+	MOVQ g1+40(FP), R8
+	SHLQ $0x02, AX
+	XORQ CX, CX
+
+loop:
+	VMOVUPD      (SI)(CX*1), Z0
+	VMOVUPD      (R8)(CX*1), Z1
+	VBROADCASTSS tanhConst24<>+0(SB), Z2
+	VMULPS       Z0, Z0, Z3
+	VSUBPS       Z3, Z2, Z2
+	VMULPS       Z1, Z2, Z2
+	VMOVUPD      Z2, (BX)(CX*1)
+	VADDPS       Z0, Z0, Z0
+	VMULPS       Z1, Z0, Z0
+	VMULPS       (DI)(CX*1), Z0, Z0
+	VMOVUPD      (DX)(CX*1), Z1
+	VSUBPS       Z0, Z1, Z0
+	VMOVUPD      Z0, (DX)(CX*1)
+	ADDQ         $0x00000040, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func tanhSecondGradF32AVX512(n int, dy *float32, d1 *float32, d2 *float32, y *float32, x1 *float32, x2 *float32, g1 *float32, g2 *float32)
+// Requires: AVX, AVX512F
+TEXT ·tanhSecondGradF32AVX512(SB), NOSPLIT, $0-72
+	MOVQ n+0(FP), AX
+	MOVQ dy+8(FP), DX
+	MOVQ d1+16(FP), BX
+	MOVQ d2+24(FP), SI
+	MOVQ y+32(FP), DI
+	MOVQ x1+40(FP), R8
+	MOVQ x2+48(FP), R9
+	MOVQ g1+56(FP), R10
+	MOVQ g2+64(FP), R11
+	SHLQ $0x02, AX
+	XORQ CX, CX
+
+loop:
+	VMOVUPD      (DI)(CX*1), Z0
+	VMOVUPD      (R8)(CX*1), Z1
+	VMOVUPD      (R10)(CX*1), Z2
+	VMOVUPD      (R11)(CX*1), Z3
+	VMULPS       Z0, Z0, Z4
+	VBROADCASTSS tanhConst24<>+0(SB), Z5
+	VSUBPS       Z4, Z5, Z5
+	VMULPS       Z3, Z5, Z6
+	VMOVUPD      Z6, (SI)(CX*1)
+	VMULPS       Z3, Z1, Z6
+	VBROADCASTSS tanhConst25<>+0(SB), Z7
+	VMULPS       Z7, Z0, Z7
+	VMULPS       Z6, Z7, Z7
+	VSUBPS       Z7, Z2, Z7
+	VMULPS       Z7, Z5, Z5
+	VMOVUPD      Z5, (BX)(CX*1)
+	VMULPS       Z1, Z6, Z5
+	VBROADCASTSS tanhConst24<>+0(SB), Z6
+	VBROADCASTSS tanhConst26<>+0(SB), Z7
+	VMULPS       Z7, Z4, Z4
+	VSUBPS       Z4, Z6, Z4
+	VMULPS       Z4, Z5, Z4
+	VMULPS       Z1, Z2, Z1
+	VMULPS       (R9)(CX*1), Z3, Z2
+	VADDPS       Z2, Z1, Z1
+	VMULPS       Z1, Z0, Z0
+	VADDPS       Z4, Z0, Z0
+	VMOVUPD      (DX)(CX*1), Z1
+	VADDPS       Z0, Z0, Z0
+	VSUBPS       Z0, Z1, Z0
+	VMOVUPD      Z0, (DX)(CX*1)
+	ADDQ         $0x00000040, CX
+	CMPQ         CX, AX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func seriesDotsF32AVX512(series int, n int, acc *float32, accRow int, x *float32, nextX int, y *float32, nextY int, stride int)
+// Requires: AVX, AVX512F
+TEXT ·seriesDotsF32AVX512(SB), NOSPLIT, $0-72
+	MOVQ    series+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    acc+16(FP), DX
+	MOVQ    x+32(FP), BX
+	MOVQ    y+48(FP), SI
+	MOVQ    accRow+24(FP), DI
+	MOVQ    stride+64(FP), R8
+	MOVQ    nextX+40(FP), R9
+	MOVQ    nextY+56(FP), R10
+	SHLQ    $0x02, CX
+	SHLQ    $0x02, DI
+	SHLQ    $0x02, R9
+	SHLQ    $0x02, R10
+	SHLQ    $0x02, R8
+	VMOVUPD (DX), Z0
+	VMOVUPD 64(DX), Z1
+	VMOVUPD 128(DX), Z2
+	VMOVUPD 192(DX), Z3
+	ADDQ    DI, DX
+	VMOVUPD (DX), Z4
+	VMOVUPD 64(DX), Z5
+	VMOVUPD 128(DX), Z6
+	VMOVUPD 192(DX), Z7
+	ADDQ    DI, DX
+	VMOVUPD (DX), Z8
+	VMOVUPD 64(DX), Z9
+	VMOVUPD 128(DX), Z10
+	VMOVUPD 192(DX), Z11
+	ADDQ    DI, DX
+	VMOVUPD (DX), Z12
+	VMOVUPD 64(DX), Z13
+	VMOVUPD 128(DX), Z14
+	VMOVUPD 192(DX), Z15
+	ADDQ    DI, DX
+	LEAQ    (R8)(R8*2), DX
+
+series:
+	MOVQ BX, R12
+	MOVQ SI, R13
+	MOVQ CX, R11
+
+loop:
+	VMOVUPD     (R12), Z16
+	VMOVUPD     (R12)(R8*1), Z17
+	VMOVUPD     (R12)(R8*2), Z18
+	VMOVUPD     (R12)(DX*1), Z19
+	VMOVUPD     (R13), Z20
+	VFMADD231PS Z20, Z16, Z0
+	VFMADD231PS Z20, Z17, Z4
+	VFMADD231PS Z20, Z18, Z8
+	VFMADD231PS Z20, Z19, Z12
+	VMOVUPD     (R13)(R8*1), Z20
+	VFMADD231PS Z20, Z16, Z1
+	VFMADD231PS Z20, Z17, Z5
+	VFMADD231PS Z20, Z18, Z9
+	VFMADD231PS Z20, Z19, Z13
+	VMOVUPD     (R13)(R8*2), Z20
+	VFMADD231PS Z20, Z16, Z2
+	VFMADD231PS Z20, Z17, Z6
+	VFMADD231PS Z20, Z18, Z10
+	VFMADD231PS Z20, Z19, Z14
+	VMOVUPD     (R13)(DX*1), Z20
+	VFMADD231PS Z20, Z16, Z3
+	VFMADD231PS Z20, Z17, Z7
+	VFMADD231PS Z20, Z18, Z11
+	VFMADD231PS Z20, Z19, Z15
+	ADDQ        $0x00000040, R12
+	ADDQ        $0x00000040, R13
+	SUBQ        $0x00000040, R11
+	JNZ         loop
+	ADDQ        R9, BX
+	ADDQ        R10, SI
+	DECQ        AX
+	JNZ         series
+	MOVQ        acc+16(FP), DX
+	VMOVUPD     Z0, (DX)
+	VMOVUPD     Z1, 64(DX)
+	VMOVUPD     Z2, 128(DX)
+	VMOVUPD     Z3, 192(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Z4, (DX)
+	VMOVUPD     Z5, 64(DX)
+	VMOVUPD     Z6, 128(DX)
+	VMOVUPD     Z7, 192(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Z8, (DX)
+	VMOVUPD     Z9, 64(DX)
+	VMOVUPD     Z10, 128(DX)
+	VMOVUPD     Z11, 192(DX)
+	ADDQ        DI, DX
+	VMOVUPD     Z12, (DX)
+	VMOVUPD     Z13, 64(DX)
+	VMOVUPD     Z14, 128(DX)
+	VMOVUPD     Z15, 192(DX)
+	ADDQ        DI, DX
 	VZEROUPPER
 	RET

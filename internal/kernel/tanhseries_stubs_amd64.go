@@ -20,6 +20,9 @@ func tanhFirstGradF64AVX2(n int, dy *float64, d1 *float64, y *float64, x1 *float
 func tanhSecondGradF64AVX2(n int, dy *float64, d1 *float64, d2 *float64, y *float64, x1 *float64, x2 *float64, g1 *float64, g2 *float64)
 
 //go:noescape
+func seriesDotsF64AVX2(series int, n int, acc *float64, accRow int, x *float64, nextX int, y *float64, nextY int, stride int)
+
+//go:noescape
 func tanhF64AVX512(n int, dst *float64, x *float64)
 
 //go:noescape
@@ -33,3 +36,36 @@ func tanhFirstGradF64AVX512(n int, dy *float64, d1 *float64, y *float64, x1 *flo
 
 //go:noescape
 func tanhSecondGradF64AVX512(n int, dy *float64, d1 *float64, d2 *float64, y *float64, x1 *float64, x2 *float64, g1 *float64, g2 *float64)
+
+//go:noescape
+func seriesDotsF64AVX512(series int, n int, acc *float64, accRow int, x *float64, nextX int, y *float64, nextY int, stride int)
+
+//go:noescape
+func tanhFirstF32AVX2(n int, y1 *float32, y *float32, x1 *float32)
+
+//go:noescape
+func tanhSecondF32AVX2(n int, y1 *float32, y2 *float32, y *float32, x1 *float32, x2 *float32)
+
+//go:noescape
+func tanhFirstGradF32AVX2(n int, dy *float32, d1 *float32, y *float32, x1 *float32, g1 *float32)
+
+//go:noescape
+func tanhSecondGradF32AVX2(n int, dy *float32, d1 *float32, d2 *float32, y *float32, x1 *float32, x2 *float32, g1 *float32, g2 *float32)
+
+//go:noescape
+func seriesDotsF32AVX2(series int, n int, acc *float32, accRow int, x *float32, nextX int, y *float32, nextY int, stride int)
+
+//go:noescape
+func tanhFirstF32AVX512(n int, y1 *float32, y *float32, x1 *float32)
+
+//go:noescape
+func tanhSecondF32AVX512(n int, y1 *float32, y2 *float32, y *float32, x1 *float32, x2 *float32)
+
+//go:noescape
+func tanhFirstGradF32AVX512(n int, dy *float32, d1 *float32, y *float32, x1 *float32, g1 *float32)
+
+//go:noescape
+func tanhSecondGradF32AVX512(n int, dy *float32, d1 *float32, d2 *float32, y *float32, x1 *float32, x2 *float32, g1 *float32, g2 *float32)
+
+//go:noescape
+func seriesDotsF32AVX512(series int, n int, acc *float32, accRow int, x *float32, nextX int, y *float32, nextY int, stride int)

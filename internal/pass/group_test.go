@@ -371,3 +371,41 @@ func TestFusedText(t *testing.T) {
 		}
 	}
 }
+
+// TestHotTruths: one_hot writes the truths that it was to be cast to, and integers where they are read.
+func TestHotTruths(t *testing.T) {
+	for _, c := range []struct {
+		both bool
+		want int
+	}{{false, 1}, {true, 2}} {
+		b := ir.NewBuilder("main")
+		labels := b.Param("labels", ir.Type{DType: array.I32, Shape: array.Shape{64}})
+		x := b.Param("x", ir.Type{DType: array.F32, Shape: array.Shape{64, 100}})
+		hot := op.OneHot(labels, 100)
+		picked := op.Sum(op.Where(op.Cast(hot, array.Bool), x, op.MulScalar(x, 0.5)), 1)
+		results := []*op.Tensor{picked}
+		if c.both {
+			results = append(results, hot)
+		}
+		f, err := b.Build(results...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := pass.Groups(f, pass.GroupConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hots := 0
+		for _, n := range out.Nodes() {
+			switch n.Op().Name() {
+			case "one_hot":
+				hots++
+			case "cast":
+				t.Errorf("a cast is left:\n%v", out)
+			}
+		}
+		if hots != c.want {
+			t.Errorf("got %d one_hot, want %d:\n%v", hots, c.want, out)
+		}
+	}
+}

@@ -31,8 +31,33 @@ func deepModel(blocks int) (*ir.Func, error) {
 	return pass.Optimize(f)
 }
 
+// TestManyLoops: the code of a program of 1,600 ops fits into a mebibyte. How long it takes to make is printed.
+func TestManyLoops(t *testing.T) {
+	f, err := deepModel(33)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Nodes()) < 1600 {
+		t.Fatalf("the program has %d ops: want 1600", len(f.Nodes()))
+	}
+	out, g, err := pass.Groups(f, pass.GroupConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, loops := 0, 0
+	for _, n := range out.Nodes() {
+		if _, ok := op.FusedBody(n.Op()); ok {
+			loops++
+			size += op.FusedSize(n.Op()) // at most: loops that are alike share their code
+		}
+	}
+	if t.Log(g.Totals()); size > 1<<20 || op.LoopsCompiled() && loops == 0 {
+		t.Errorf("%d loops have %d bytes of code: want at most %d", loops, size, 1<<20)
+	}
+}
+
 func BenchmarkGroups(b *testing.B) {
-	f, err := deepModel(30)
+	f, err := deepModel(33)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,8 +9,29 @@ import (
 // piecer is an op of several results that cuts its operand: ops with one result each do the same.
 type piecer interface{ Pieces() []op.Op }
 
-// prepare writes a program in ops that loops have: cuts as slices, sums of padded parts as joins. All values
-// keep their bits: a part and zeros are added as before.
+// caster is an op that can write its result in another dtype.
+type caster interface {
+	Into(dtype array.DType) (op.Op, bool)
+}
+
+func casts(o ir.Op) bool { _, ok := op.CastsTo(o); return ok }
+
+// written is the op that makes the result of a cast at once from the operands of what is cast; nil if there is
+// none.
+func written(n *ir.Node) op.Op {
+	if !casts(n.Op()) || n.In()[0].Node() == nil {
+		return nil
+	}
+	if c, ok := n.In()[0].Node().Op().(caster); ok {
+		if o, ok := c.Into(n.Out()[0].DType()); ok {
+			return o
+		}
+	}
+	return nil
+}
+
+// prepare writes a program in ops that loops have: cuts as slices, sums of padded parts as joins, casts as ops
+// that write what was cast. All values keep their bits: a part and zeros are added as before.
 func prepare(f *ir.Func) (*ir.Func, error) {
 	joins, change := map[*ir.Node]bool{}, false
 	for _, n := range f.Nodes() {
@@ -19,7 +40,7 @@ func prepare(f *ir.Func) (*ir.Func, error) {
 				joins[n], change = true, true
 			}
 		}
-		change = change || cutInLoops(n)
+		change = change || cutInLoops(n) || written(n) != nil
 	}
 	if !change {
 		return f, nil
@@ -36,6 +57,12 @@ func prepare(f *ir.Func) (*ir.Func, error) {
 				parts[i] = op.AddScalar(env[x.ID()], 0)
 			}
 			out[0] = op.Concat(parts, dim)
+		case written(n) != nil:
+			var args []*ir.Value
+			for _, x := range n.In()[0].Node().In() {
+				args = append(args, env[x.ID()])
+			}
+			out[0] = b.Apply(written(n), args)[0]
 		case cutInLoops(n):
 			for i, o := range n.Op().(piecer).Pieces() {
 				out[i] = b.Apply(o, in)[0]
@@ -90,6 +117,8 @@ func stillRead(f *ir.Func, joins map[*ir.Node]bool) map[*ir.Node]bool {
 		in := n.In()
 		if joins[n] {
 			in, _ = op.PaddedParts(n.Out()[0])
+		} else if written(n) != nil {
+			in = n.In()[0].Node().In()
 		}
 		for _, v := range in {
 			read[v.ID()] = true

@@ -24,14 +24,18 @@ type Config struct {
 	Open func(s galley.Strategy) (Stepper, error)
 	// Budget is how long all of it may take. The first candidate's first turn is always taken.
 	Budget time.Duration
-	// Rounds is how many turns a candidate has at most; 0 is 8.
+	// Room is how many bytes candidates may take together between their turns: those that fit stay as they are,
+	// the others are made anew for every turn.
+	Room float64
+	// Rounds is how many turns a candidate has at most; 0 is 9.
 	Rounds int
 	// All gives every candidate all turns, also those that are clearly slower.
 	All bool
 	// Tell, where set, is told what is measured.
 	Tell func(text string)
-	// clock is the time; nil is the machine's.
+	// clock is the time, used what this process has had of the machine; nil is the machine's own.
 	clock func() time.Time
+	used  func() usage
 }
 
 func (c *Config) now() time.Time {
@@ -39,6 +43,18 @@ func (c *Config) now() time.Time {
 		return time.Now()
 	}
 	return c.clock()
+}
+
+// usage is what this process has had of the machine so far; nothing where times are the clock's. Those of
+// several processes are: one that waits for another asks for processors, too.
+func (c *Config) usage() usage {
+	switch {
+	case c.used != nil:
+		return c.used()
+	case c.clock != nil || c.Job != nil:
+		return usage{}
+	}
+	return used()
 }
 
 // since is the time from then to now.
@@ -59,15 +75,27 @@ type Seen struct {
 	// turn is how long its last turn took with everything, out says that it is clearly slower.
 	turn time.Duration
 	out  bool
+	// open takes its steps, where it stays between turns.
+	open Stepper
+	// alone says that the time that others had is left out of Steps.
+	alone bool
 }
 
-// Seconds is what an eighth of its steps took at most; 0 where there is none. Whatever else the machine does
-// makes steps longer and never shorter, so the shorter ones tell more.
+// bytes is what a candidate takes on all devices.
+func (s *Seen) bytes() float64 { return s.Estimate.Memory.Total() * float64(s.Strategy.Devices()) }
+
+// Seconds is what its steps take; 0 where there is none. Where others' time is left out that is the median.
+// Where it is not, it is what an eighth of them took at most: whatever else the machine does makes steps
+// longer and never shorter, so the shorter ones tell more.
 func (s *Seen) Seconds() float64 {
 	if len(s.Steps) == 0 {
 		return 0
 	}
-	return slices.Sorted(slices.Values(s.Steps))[(len(s.Steps)-1)/8]
+	part := 8
+	if s.alone {
+		part = 2
+	}
+	return slices.Sorted(slices.Values(s.Steps))[(len(s.Steps)-1)/part]
 }
 
 // Report is what was measured.
@@ -77,10 +105,19 @@ type Report struct {
 	// Took is the time of all of it, Budget what it had; Early says that time ran out.
 	Took, Budget time.Duration
 	Early        bool
+	// kept is the bytes of candidates that stay open.
+	kept float64
 }
 
-// Each turn takes a step that plans and warms up, then timed ones.
+// Each turn takes a step that plans and warms up, then timed ones: one at first, so that all are seen.
 const timedSteps = 3
+
+func timed(round int) int {
+	if round == 0 {
+		return 1
+	}
+	return timedSteps
+}
 
 // Run measures the candidates.
 func Run(c Config) (*Report, error) {
@@ -89,12 +126,13 @@ func Run(c Config) (*Report, error) {
 	}
 	r := &Report{Budget: c.Budget}
 	for _, x := range c.Candidates {
-		r.List = append(r.List, &Seen{Candidate: x})
+		r.List = append(r.List, &Seen{Candidate: x, alone: c.usage().Ran > 0})
 	}
+	defer r.close()
 	start := c.now()
 	rounds := c.Rounds
 	if rounds == 0 {
-		rounds = 8
+		rounds = 9
 	}
 	for round := range rounds {
 		done, err := c.round(r, round, start)
@@ -131,7 +169,7 @@ func (c *Config) round(r *Report, round int, start time.Time) (done bool, err er
 		if c.Tell != nil {
 			c.Tell(fmt.Sprintf("probing %s", x.Strategy))
 		}
-		if err := c.turn(r, x, start); err != nil {
+		if err := c.turn(r, x, timed(round), start); err != nil {
 			return false, err
 		}
 	}
@@ -162,34 +200,71 @@ func (c *Config) agree(yes bool) (bool, error) {
 	return told == "true", err
 }
 
-// turn takes some steps of a candidate, with nothing else of the probe in memory. What cannot run is no
-// candidate; in a job, an error of one process is all's.
-func (c *Config) turn(r *Report, x *Seen, start time.Time) error {
+// opened is what takes a candidate's steps: as its last turn left it, or new.
+func (c *Config) opened(r *Report, x *Seen) (t Stepper, done func(), err error) {
+	if x.open != nil {
+		return x.open, func() {}, nil
+	}
+	if t, err = c.Open(x.Strategy); err != nil {
+		return nil, nil, err
+	}
+	done = func() { _ = t.Close() }
+	if keep, err := c.agree(c.Room > 0 && r.kept+x.bytes() <= c.Room); err != nil || !keep {
+		return t, done, err
+	}
+	x.open, r.kept = t, r.kept+x.bytes()
+	return t, func() {}, nil
+}
+
+// close closes what stayed open.
+func (r *Report) close() {
+	for _, x := range r.List {
+		r.shut(x)
+	}
+}
+
+// shut closes a candidate that has no further turn for now.
+func (r *Report) shut(x *Seen) {
+	if x.open != nil {
+		_ = x.open.Close()
+		x.open, r.kept = nil, r.kept-x.bytes()
+	}
+}
+
+// turn takes some steps of a candidate. What cannot run is no candidate; in a job, an error of one process is
+// all's.
+func (c *Config) turn(r *Report, x *Seen, timed int, start time.Time) error {
 	begin := c.now()
 	defer func() { x.turn = c.since(begin) }()
-	t, err := c.Open(x.Strategy)
-	if err != nil {
+	t, done, err := c.opened(r, x)
+	if t == nil {
 		x.Failed = err
 		return nil
 	}
-	defer t.Close()
-	for i := range timedSteps + 1 {
-		if i > 1 { // a step is always taken, further ones while there is time
+	if err != nil {
+		done()
+		return err
+	}
+	defer done()
+	for i := range timed + 1 {
+		if i > 1 || i > 0 && len(x.Steps) > 0 { // one is timed of each, further ones while there is time
 			yes, err := c.agree(c.since(start) < c.Budget)
 			if err != nil || !yes {
 				r.Early = true
 				return err
 			}
 		}
-		at := c.now()
+		had, at := c.usage(), c.now()
 		if err := t.Step(); err != nil {
 			if c.Job != nil {
 				return err
 			}
 			x.Failed = err
+			r.shut(x)
 			return nil
 		}
-		took, err := c.shared(c.since(at).Seconds())
+		took, now := c.since(at).Seconds(), c.usage()
+		took, err := c.shared(usage{now.Ran - had.Ran, now.Waited - had.Waited}.alone(took))
 		if err != nil {
 			return err
 		}
@@ -213,7 +288,7 @@ func (c *Config) shared(seconds float64) (float64, error) {
 }
 
 // slower is by how much a candidate is out after each round: the more steps say so, the less it takes.
-var slower = []float64{5, 3, 1.5, 1.15, 1.08, 1.05, 1.04}
+var slower = []float64{10, 5, 3, 1.5, 1.15, 1.08, 1.05, 1.04}
 
 // leaveOut says which candidates have no turn in the next round: those that are clearly slower, by all that is
 // known now. One that was out comes back where others turn out to be no faster.
@@ -224,7 +299,9 @@ func (r *Report) leaveOut(round int) {
 	}
 	limit := slower[min(round, len(slower)-1)]
 	for _, x := range r.List {
-		x.out = x.Seconds() > limit*best.Seconds()
+		if x.out = x.Seconds() > limit*best.Seconds(); x.out {
+			r.shut(x)
+		}
 	}
 }
 

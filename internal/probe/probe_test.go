@@ -71,12 +71,12 @@ func TestProbeChooses(t *testing.T) {
 // TestProbeBudget says that probing ends when its time is up, and says so.
 func TestProbeBudget(t *testing.T) {
 	c := sleepers(50, 50, 50, 50, 50, 50)
-	c.Budget = 300 * time.Millisecond
+	c.Budget = 150 * time.Millisecond
 	r, err := Run(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A turn takes 200 ms here; a second one would end too late.
+	// A first turn takes 100 ms here; a second one would end too late.
 	if !r.Early || len(r.Measured()) != 1 || !strings.Contains(r.String(), "time ran out") {
 		t.Errorf("early %v, %d measured:\n%s", r.Early, len(r.Measured()), r)
 	}
@@ -155,4 +155,40 @@ func ExampleReport_String() {
 	// Output:
 	//   dp2                                            200.0 ms predicted,   250.0 ms measured in 1 steps (+0.0%)
 	// probing took 1.00 s of at most 60.0 s; chose dp2
+}
+
+// counted is a stepper that is counted while it is open.
+type counted struct {
+	sleeper
+	open *int
+}
+
+func (s counted) Close() error { *s.open--; return nil }
+
+// TestProbeRoom says that candidates stay between their turns while they fit, and that none stays in the end.
+func TestProbeRoom(t *testing.T) {
+	for _, test := range []struct {
+		room        float64
+		opens, most int
+	}{{0, 18, 1}, {100, 10, 2}, {1000, 2, 2}} {
+		c := sleepers(10, 10)
+		for i := range c.Candidates {
+			c.Candidates[i].Estimate.Memory.Weights = 100 / float64(i+1) // of each device
+		}
+		opens, open, most := 0, 0, 0
+		make := c.Open
+		c.Room, c.Open = test.room, func(s galley.Strategy) (Stepper, error) {
+			x, err := make(s)
+			opens, open = opens+1, open+1
+			most = max(most, open)
+			return counted{x.(sleeper), &open}, err
+		}
+		if _, err := Run(c); err != nil {
+			t.Fatal(err)
+		}
+		if opens != test.opens || most != test.most || open != 0 {
+			t.Errorf("room for %v bytes: %d opened, %d at a time, %d left: want %d, %d, 0", test.room, opens, most, open,
+				test.opens, test.most)
+		}
+	}
 }

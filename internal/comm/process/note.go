@@ -22,6 +22,7 @@ const (
 	toldNote                    // the first process has told why the job ends
 	putNote                     // a value for a key
 	noteKindEnd                 // how many there are
+	goneNote                    // nothing more will come of a process: no note, but handled in turn with them
 )
 
 // note is a note as it came: body is its own part, valid while it is handled unless kept.
@@ -30,6 +31,7 @@ type note struct {
 	kind       noteKind
 	world, run int
 	body       []byte
+	gone       error // why nothing more will come
 }
 
 // kept is the note with a body of its own.

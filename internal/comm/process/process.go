@@ -221,7 +221,7 @@ func (p *Process) breakOff(process int, err error) {
 	p.setOver(err)
 	var runs []*run
 	for _, w := range p.worlds {
-		if s := w.current; s != nil && s.endings[process] == nil {
+		if s := w.current; s != nil {
 			runs = append(runs, s)
 		}
 	}
@@ -231,10 +231,8 @@ func (p *Process) breakOff(process int, err error) {
 		}
 	}
 	p.mu.Unlock()
-	for _, s := range runs {
-		s.breakOff(err)
-		s.end(process, ending{})
-		s.settle(process, nil)
+	for _, s := range runs { // behind its notes that wait to be handled: the one of its end may be among them
+		s.get(note{from: process, kind: goneNote, gone: err})
 	}
 }
 

@@ -292,6 +292,26 @@ func TestExchange(t *testing.T) {
 	}
 }
 
+// TestLeaveAfterRun: a process that leaves right after a run does not take that run from those that have
+// heard of its end, though not yet handled it.
+func TestLeaveAfterRun(t *testing.T) {
+	for range 200 {
+		j := newJob(6, 0)
+		for i, err := range j.each(func(p *process.Process) error {
+			w, err := p.NewWorld(deal(6, 6, true))
+			if err == nil {
+				err = w.Run(t.Context(), func(_ context.Context, c comm.Comm) error { return nil })
+			}
+			p.Leave(nil)
+			return err
+		}) {
+			if err != nil {
+				t.Fatalf("process %d: %v", i, err)
+			}
+		}
+	}
+}
+
 // TestTell: no process goes on before the first has told why the job ends, unless the first is lost.
 func TestTell(t *testing.T) {
 	var told atomic.Bool

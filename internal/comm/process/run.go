@@ -118,11 +118,26 @@ func (s *run) handle(n note) {
 		}
 	case probeNote:
 		s.getProbe(r)
+	case goneNote:
+		s.lose(n.from, n.gone)
 	}
 	if r.bad {
 		s.fail(fmt.Errorf("process %d: a note of %d bytes cannot be read: are all processes of one version?",
 			n.from, len(n.body)))
 	}
+}
+
+// lose ends the run because nothing more will come of a process, unless it has told of its end.
+func (s *run) lose(process int, err error) {
+	s.world.p.mu.Lock()
+	ended := s.endings[process] != nil
+	s.world.p.mu.Unlock()
+	if ended {
+		return
+	}
+	s.breakOff(err)
+	s.end(process, ending{})
+	s.settle(process, nil)
 }
 
 // fail ends the run in all processes unless it has failed already, or has told the others how it ended.

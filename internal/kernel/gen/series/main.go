@@ -1,4 +1,5 @@
-// Command series generates float64 kernels of tanh and of its derivatives along a line.
+// Command series generates kernels of tanh's derivatives along a line, of tanh itself for float64, and of the
+// sums that are the gradients of a layer's weights.
 package main
 
 import (
@@ -11,22 +12,43 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// isa is an instruction set.
+// isa is an instruction set with vectors of float32 or float64.
 type isa struct {
-	name  string
-	bytes int
+	name   string
+	bytes  int
+	double bool
 }
 
 func main() {
 	ConstraintExpr("!noasm")
-	for _, s := range []isa{{"AVX2", 32}, {"AVX512", 64}} {
-		s.tanh()
+	sets := []isa{{"AVX2", 32, true}, {"AVX512", 64, true}, {"AVX2", 32, false}, {"AVX512", 64, false}}
+	for _, s := range sets {
+		if s.double {
+			s.tanh()
+		}
 		s.first()
 		s.second()
 		s.firstGrad()
 		s.secondGrad()
+		s.dots()
 	}
 	Generate()
+}
+
+// element is the elements' type, as Go has it and in names.
+func (s isa) element() (goName, name string) {
+	if s.double {
+		return "float64", "F64"
+	}
+	return "float32", "F32"
+}
+
+// of is an instruction for doubles or for singles.
+func (s isa) of(double, single func(...operand.Op)) func(...operand.Op) {
+	if s.double {
+		return double
+	}
+	return single
 }
 
 func (s isa) reg() reg.VecVirtual {
@@ -43,41 +65,53 @@ func (s isa) binary(f func(...operand.Op), a, b operand.Op) reg.VecVirtual {
 	return d
 }
 
-func (s isa) add(a, b operand.Op) reg.VecVirtual { return s.binary(VADDPD, a, b) }
-func (s isa) sub(a, b operand.Op) reg.VecVirtual { return s.binary(VSUBPD, a, b) }
-func (s isa) mul(a, b operand.Op) reg.VecVirtual { return s.binary(VMULPD, a, b) }
-func (s isa) div(a, b operand.Op) reg.VecVirtual { return s.binary(VDIVPD, a, b) }
-func (s isa) and(a, b operand.Op) reg.VecVirtual { return s.binary(VANDPD, a, b) }
-func (s isa) or(a, b operand.Op) reg.VecVirtual  { return s.binary(VORPD, a, b) }
+func (s isa) add(a, b operand.Op) reg.VecVirtual { return s.binary(s.of(VADDPD, VADDPS), a, b) }
+func (s isa) sub(a, b operand.Op) reg.VecVirtual { return s.binary(s.of(VSUBPD, VSUBPS), a, b) }
+func (s isa) mul(a, b operand.Op) reg.VecVirtual { return s.binary(s.of(VMULPD, VMULPS), a, b) }
+func (s isa) div(a, b operand.Op) reg.VecVirtual { return s.binary(s.of(VDIVPD, VDIVPS), a, b) }
+func (s isa) and(a, b operand.Op) reg.VecVirtual { return s.binary(s.of(VANDPD, VANDPS), a, b) }
+func (s isa) or(a, b operand.Op) reg.VecVirtual  { return s.binary(s.of(VORPD, VORPS), a, b) }
 
 // number is a register with x in every lane.
-func (s isa) number(x float64) reg.VecVirtual { return s.bits(math.Float64bits(x)) }
+func (s isa) number(x float64) reg.VecVirtual {
+	if s.double {
+		return s.bits(math.Float64bits(x))
+	}
+	d := s.reg()
+	VBROADCASTSS(constant(uint64(math.Float32bits(float32(x))), operand.U32(math.Float32bits(float32(x)))), d)
+	return d
+}
 
 // constants is where numbers lie that have been used.
 var constants = map[uint64]operand.Mem{}
 
-func (s isa) bits(x uint64) reg.VecVirtual {
-	m, ok := constants[x]
+func constant(bits uint64, value operand.Constant) operand.Mem {
+	m, ok := constants[bits]
 	if !ok {
-		m = ConstData(fmt.Sprintf("tanhConst%d", len(constants)), operand.U64(x))
-		constants[x] = m
+		m = ConstData(fmt.Sprintf("tanhConst%d", len(constants)), value)
+		constants[bits] = m
 	}
+	return m
+}
+
+func (s isa) bits(x uint64) reg.VecVirtual {
 	d := s.reg()
-	VBROADCASTSD(m, d)
+	VBROADCASTSD(constant(x, operand.U64(x)), d)
 	return d
 }
 
 // loop generates a kernel over n elements, which are whole vectors. The body gets the place of the vector in
 // each of the arrays that params names.
 func (s isa) loop(name, params string, body func(at func(name string) operand.Mem)) {
-	TEXT(name+"F64"+s.name, NOSPLIT, "func(n int, "+params+" *float64)")
+	element, suffix := s.element()
+	TEXT(name+suffix+s.name, NOSPLIT, "func(n int, "+params+" *"+element+")")
 	Pragma("noescape")
 	n, i := Load(Param("n"), GP64()), GP64()
 	pointers := map[string]reg.Register{}
 	for _, p := range strings.Split(params, ", ") {
 		pointers[p] = Load(Param(p), GP64())
 	}
-	SHLQ(operand.U8(3), n)
+	SHLQ(s.shift(), n)
 	XORQ(i, i)
 	Label("loop")
 	body(func(p string) operand.Mem { return operand.Mem{Base: pointers[p], Index: i, Scale: 1} })
@@ -86,6 +120,14 @@ func (s isa) loop(name, params string, body func(at func(name string) operand.Me
 	JLT(operand.LabelRef("loop"))
 	VZEROUPPER()
 	RET()
+}
+
+// shift is the logarithm of an element's bytes.
+func (s isa) shift() operand.U8 {
+	if s.double {
+		return 3
+	}
+	return 2
 }
 
 func (s isa) load(m operand.Mem) reg.VecVirtual {

@@ -1,0 +1,3 @@
+// Package interpreter is a backend whose devices run StableHLO by package interp: what accelerators are sent
+// is tried on it where a machine has none.
+package interpreter

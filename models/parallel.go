@@ -1,0 +1,34 @@
+package models
+
+import (
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/nn"
+	"github.com/galley-ml/galley/op"
+)
+
+// parallel is one layer of a transformer whose attention and MLP both see the stream that enters it: they do
+// not depend on each other, and what they add is added once. [Wang and Komatsuzaki 2021]
+type parallel struct {
+	norm          layer
+	attention     nn.Attender
+	attentionPost layer
+	mlp           layer
+	mlpPost       layer
+}
+
+func (b parallel) forward(name string, x *op.Tensor, c *nn.KVCache) *op.Tensor {
+	x = op.Mark(x, name)
+	h := through(b.norm, x)
+	y := through(b.attentionPost, b.attention.Forward(h, c))
+	z := through(b.mlpPost, b.mlp.Forward(h))
+	return op.Add(x, op.Add(y, z))
+}
+
+func (b parallel) over(s nn.Sequence) block {
+	b.attention, b.attentionPost, b.mlpPost = b.attention.Over(s), over(b.attentionPost, s), over(b.mlpPost, s)
+	return b
+}
+
+func (b parallel) shared(Layout) block { return b }
+
+func (b parallel) cache(batch, limit int) [2]array.Shape { return b.attention.Cache(batch, limit) }

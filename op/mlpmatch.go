@@ -1,0 +1,122 @@
+package op
+
+import (
+	"slices"
+
+	"github.com/galley-ml/galley/array"
+	"github.com/galley-ml/galley/internal/ir"
+)
+
+// mlpMatch is a value y that is a network of mlpSeries' form at points x.
+type mlpMatch struct {
+	y, x *Tensor
+	w, b []*Tensor // the last layer's first; a bias may be nil
+}
+
+// mlpWidest is the most columns of a layer, for beyond it products of whole matrices are as fast, and
+// mlpDeepest the most layers.
+const mlpWidest, mlpDeepest = 64, 32
+
+// matchMLP finds out whether all that lies between xs and ys is a network of small layers with tanh between
+// them, and the derivatives are those that mlpSeries has. Eager values have been computed, and hooks may wait
+// for the gradients of those between: there each keeps its own.
+func matchMLP(order []*ir.Node, ys, xs []*Tensor, ds []Direction) *mlpMatch {
+	if len(ys) != 1 || len(xs) != 1 || len(ds) == 0 || len(xs[0].Shape()) != 2 {
+		return nil
+	}
+	if _, traced := ys[0].Scope().(*ir.Builder); !traced {
+		return nil
+	}
+	if d := xs[0].DType(); d != array.F32 && d != array.F64 || xs[0].Dim(1) < 1 || xs[0].Dim(1) > mlpWidest {
+		return nil
+	}
+	for _, d := range ds {
+		if d.Order < 1 || d.Order > 2 || d.Along[0] == nil {
+			return nil
+		}
+	}
+	m := &mlpMatch{y: ys[0], x: xs[0]}
+	if nodes := m.layers(); nodes != len(order) || len(m.w) < 2 || len(m.w) > mlpDeepest {
+		return nil
+	}
+	return m
+}
+
+// layers goes from y back to x and counts the nodes that it passes; 0 is where there is something else.
+func (m *mlpMatch) layers() (nodes int) {
+	for v := m.y; ; {
+		from, n := m.layer(v)
+		if n == 0 {
+			return 0
+		}
+		if nodes += n; from == m.x {
+			return nodes
+		}
+		t := from.Node()
+		if t == nil || t.Op() != ir.Op(tanh{}) {
+			return 0
+		}
+		nodes, v = nodes+1, t.In()[0]
+	}
+}
+
+// layer is what v is a layer of, and the number of its nodes; 0 if it is none.
+func (m *mlpMatch) layer(v *Tensor) (from *Tensor, nodes int) {
+	n, bias := v.Node(), (*Tensor)(nil)
+	if n != nil && n.Op() == ir.Op(add{}) {
+		v, bias = n.In()[0], n.In()[1]
+		n, nodes = v.Node(), 1
+	}
+	if n == nil || len(n.In()[0].Shape()) != 2 || len(n.In()) > 1 && n.In()[1] == m.x {
+		return nil, 0
+	}
+	transposed := false
+	switch o := n.Op().(type) {
+	case matmul:
+		if o.TransX || len(n.In()[1].Shape()) != 2 {
+			return nil, 0
+		}
+		transposed = o.TransY
+	case linear:
+		if o.Elsewhere || bias != nil {
+			return nil, 0
+		}
+		transposed, bias = !o.TransW, n.In()[2]
+	default:
+		return nil, 0
+	}
+	if width := v.Dim(1); width < 1 || width > mlpWidest || bias != nil && !slices.Equal(bias.Shape(), []int{width}) {
+		return nil, 0
+	}
+	w := n.In()[1]
+	if transposed {
+		w = Transpose(w, 1, 0)
+	}
+	m.w, m.b = append(m.w, w), append(m.b, bias)
+	return n.In()[0], nodes + 1
+}
+
+// follow gives y its series along all lines by one op.
+func (m *mlpMatch) follow(lines []jet, ds []Direction) {
+	if b, ok := m.y.Scope().(*ir.Builder); ok {
+		defer b.At(m.y.Node().Pos())()
+	}
+	o, args := mlpSeries{}, []*Tensor{m.x}
+	for _, d := range ds {
+		o.Orders, args = append(o.Orders, d.Order), append(args, d.Along[0])
+	}
+	for l, w := range slices.Backward(m.w) {
+		b := m.b[l]
+		if b == nil {
+			b = Zeros(w.Scope(), w.DType(), w.Dim(1))
+		}
+		args = append(args, w, b)
+	}
+	out := ir.Apply(o, args...)
+	at := 1
+	for i, k := range o.Orders {
+		known := out[at : at+k : at+k]
+		lines[i][m.y] = &series{value: out[0], known: known, next: func(int) *Tensor { return nil }}
+		at += k
+	}
+}

@@ -33,10 +33,11 @@ func readQwen(r *reader, f *family, c *Config) {
 	r.windowByLayer(c)
 }
 
-// windowByLayer reads qwen's window: a list of layers, or all from max_window_layers up.
+// windowByLayer reads qwen's window: a list of layers, or all from max_window_layers up. null is none,
+// whatever else is said.
 func (r *reader) windowByLayer(c *Config) {
-	window := r.count("sliding_window", 4096)
-	use := r.bool("use_sliding_window", false)
+	window := r.countUnlessNull("sliding_window", 4096)
+	use := r.bool("use_sliding_window", false) && window > 0
 	first := r.int("max_window_layers", 28)
 	layers := r.layerTypes(c, func(i int) bool { return use && i >= first })
 	any := slices.Contains(layers, true)
@@ -78,8 +79,8 @@ func (c Config) layerTypes() (types []string, first int) {
 func readQwen3MoE(r *reader, f *family, c *Config) {
 	r.transformer(f, c)
 	c.AttentionBias = r.bool("attention_bias", false)
-	use := r.bool("use_sliding_window", false)
-	window := r.count("sliding_window", 4096)
+	window := r.countUnlessNull("sliding_window", 4096)
+	use := r.bool("use_sliding_window", false) && window > 0
 	r.take("max_window_layers") // it is of use to qwen3 only
 	if use {
 		c.Window, c.WindowLayers = window, slices.Repeat([]bool{true}, min(c.Layers, maxLayers))

@@ -23,7 +23,8 @@ func Plan(c executor.Config, batch ...ir.Type) (*executor.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	both, err := mesh.New([]mesh.Axis{{Name: "branch", Size: 2}})
+	used := p.Devices() // one, where no message is worth it
+	both, err := mesh.New([]mesh.Axis{{Name: "branch", Size: len(used)}}, used...)
 	if err != nil {
 		return nil, err
 	}

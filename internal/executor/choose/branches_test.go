@@ -32,7 +32,9 @@ func twoBranches(t *testing.T, s *strategy.Strategy) executor.Config {
 		left = append(left, nn.NewLinear(at.At("left"), 96, 96))
 		right = append(right, nn.NewLinear(at.At("right"), 96, 96))
 	}
-	return executor.Config{Device: d, Params: in.Params(), Optimizer: optim.AdamW{}, World: transport.New,
+	host := plan.UsualHost(2) // whatever the machine at hand is
+	prices := step.PricesOf(step.Machine{Prices: host, Latency: host.Idle}, 1)
+	return executor.Config{Prices: &prices, Device: d, Params: in.Params(), Optimizer: optim.AdamW{}, World: transport.New,
 		Strategy: s, ClipNorm: 1, Loss: func(batch []*op.Tensor) *op.Tensor {
 			x := batch[0]
 			for i := range left {
@@ -136,6 +138,21 @@ func TestBranches(t *testing.T) {
 	if err != nil || both.Seconds >= 0.8*single.Seconds {
 		t.Errorf("two devices should take %v, one %v: %v", both, single, err)
 	}
+}
+
+// TestNoBranches: where no message is worth it, one of the devices does all, and the step is planned and runs.
+func TestNoBranches(t *testing.T) {
+	c := twoBranches(t, &strategy.Strategy{Branches: 2})
+	c.Prices.Default.Alpha = 1
+	if _, err := choose.Plan(c, ir.Type{DType: array.F64, Shape: array.Shape{64, 96}}); err != nil {
+		t.Fatal(err)
+	}
+	e, err := choose.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	take(t, e, 1, 2)
 }
 
 // TestBranchesRefused: what does not go with branches is refused by name.

@@ -90,7 +90,10 @@ func readBack(t *testing.T, path string, same func(string, *galley.DistModel)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := []galley.Type{{DType: b[0].DType(), Shape: b[0].Shape()}, {DType: b[1].DType(), Shape: b[1].Shape()}}
+	types := []galley.Type{
+		{DType: b[0].DType(), Shape: b[0].Shape()},
+		{DType: b[1].DType(), Shape: b[1].Shape()},
+	}
 	p, err := galley.LoadPlan(path, m, galley.PlanConfig{Loss: galley.MeanSquares, Batch: types})
 	if err != nil {
 		t.Fatal(err)

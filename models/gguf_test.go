@@ -55,7 +55,8 @@ func TestGGUF(t *testing.T) {
 			}
 			got := w.Model.Config()
 			if want := m.Config(); got.Family != want.Family || got.Rope.Theta != want.Rope.Theta || got.Tied != want.Tied ||
-				got.Positions != want.Positions || math.Abs(got.NormEps-want.NormEps) > 1e-12 {
+				got.Positions != want.Positions ||
+				math.Abs(got.NormEps-want.NormEps) > 1e-12 {
 				t.Errorf("config: got %+v, want %+v", got, want)
 			}
 		})
@@ -127,7 +128,10 @@ func TestGGUFOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(m.Params(), func(p *nn.Param) bool { return p.Name == "model.layers.1.self_attn.q_proj.weight" })
+	i := slices.IndexFunc(
+		m.Params(),
+		func(p *nn.Param) bool { return p.Name == "model.layers.1.self_attn.q_proj.weight" },
+	)
 	own, err := cpu.Read(m.Params()[i].Value)
 	if err != nil {
 		t.Fatal(err)

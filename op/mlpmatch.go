@@ -85,7 +85,8 @@ func (m *mlpMatch) layer(v *Tensor) (from *Tensor, nodes int) {
 	default:
 		return nil, 0
 	}
-	if width := v.Dim(1); width < 1 || width > mlpWidest || bias != nil && !slices.Equal(bias.Shape(), []int{width}) {
+	if width := v.Dim(1); width < 1 || width > mlpWidest ||
+		bias != nil && !slices.Equal(bias.Shape(), []int{width}) {
 		return nil, 0
 	}
 	w := n.In()[1]

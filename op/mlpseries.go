@@ -68,8 +68,11 @@ func (o mlpSeries) check(in []Type) (a mlpArgs[Type], err error) {
 		return a, err
 	}
 	if len(in) < 5+lines || (len(in)-1-lines)%2 != 0 {
-		return a, fmt.Errorf("want points, %d velocities, weights and biases of two layers or more: got %d operands",
-			lines, len(in))
+		return a, fmt.Errorf(
+			"want points, %d velocities, weights and biases of two layers or more: got %d operands",
+			lines,
+			len(in),
+		)
 	}
 	if err := wantSeries(in[:1+lines], o.Orders, 1+lines); err != nil {
 		return a, err
@@ -215,7 +218,11 @@ func (o mlpSeries) flops(in []Type) float64 {
 }
 
 func (o mlpSeries) Eval(env *Env, in, out []array.Array) {
-	float(out[0], func() { mlpForward[float32](env, o, in, out) }, func() { mlpForward[float64](env, o, in, out) })
+	float(
+		out[0],
+		func() { mlpForward[float32](env, o, in, out) },
+		func() { mlpForward[float64](env, o, in, out) },
+	)
 }
 
 func mlpForward[T floats](env *Env, o mlpSeries, in, out []array.Array) {

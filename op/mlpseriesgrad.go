@@ -134,8 +134,11 @@ func (o mlpSeriesGrad) Emit(w *hlo.Writer, in []hlo.Ref, out []Type) []hlo.Ref {
 func (mlpSeriesGrad) Samples() []Sample {
 	w := func(in, out int) Arg { return f32In(-1, 1, in, out) }
 	return []Sample{
-		{Op: mlpSeriesGrad{Orders: []int{2, 1}}, In: []Arg{f32(5, 2), f32(5, 2), f32(5, 2), w(2, 3), f32(3), w(3, 2),
-			f32(2), f32In(-0.9, 0.9, 1, 12, kernel.TilePoints), f32(5, 2), f32(5, 2), f32(5, 2), f32(5, 2)}},
+		{
+			Op: mlpSeriesGrad{Orders: []int{2, 1}},
+			In: []Arg{f32(5, 2), f32(5, 2), f32(5, 2), w(2, 3), f32(3), w(3, 2),
+				f32(2), f32In(-0.9, 0.9, 1, 12, kernel.TilePoints), f32(5, 2), f32(5, 2), f32(5, 2), f32(5, 2)},
+		},
 		{Op: mlpSeriesGrad{Orders: []int{1}}, In: []Arg{f32(128, 1), f32(128, 1), w(1, 3), f32(3), w(3, 2), f32(2),
 			w(2, 1), f32(1), f32In(-0.9, 0.9, 2, 10, kernel.TilePoints), f32(128, 1), f32(128, 1)}},
 	}

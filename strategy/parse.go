@@ -118,10 +118,12 @@ func (s *Strategy) set(key, value string) (err error) {
 	default:
 		at := s.number(key)
 		if at == nil {
-			return fmt.Errorf("want dp, tp, pp, cp, ep, etp, branches, vpp, micro, micro_batch, zero, shard, schedule, sp, " +
-				"cp_kind, recompute, offload.optimizer, offload.activations, offload.parameters, offload.experts, " +
-				"offload.dir, layers, amp, " +
-				"overlap, bucket, host, fused_passes or auto")
+			return fmt.Errorf(
+				"want dp, tp, pp, cp, ep, etp, branches, vpp, micro, micro_batch, zero, shard, schedule, sp, " +
+					"cp_kind, recompute, offload.optimizer, offload.activations, offload.parameters, offload.experts, " +
+					"offload.dir, layers, amp, " +
+					"overlap, bucket, host, fused_passes or auto",
+			)
 		}
 		*at, err = strconv.Atoi(value)
 	}

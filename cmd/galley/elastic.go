@@ -80,8 +80,11 @@ func (f *elasticFlags) hosts() (least, most int, err error) {
 		return 0, 0, fmt.Errorf("--elastic=%s: want at least and at most how many hosts, such as 2:8", f.Elastic)
 	}
 	if most > 1 && f.Etcd == "" {
-		return 0, 0, fmt.Errorf("--elastic=%s: several hosts agree by etcd: --etcd URL, or --etcd embedded=HOST; without, "+
-			"--elastic 1:1 is one host", f.Elastic)
+		return 0, 0, fmt.Errorf(
+			"--elastic=%s: several hosts agree by etcd: --etcd URL, or --etcd embedded=HOST; without, "+
+				"--elastic 1:1 is one host",
+			f.Elastic,
+		)
 	}
 	return least, most, nil
 }
@@ -112,18 +115,28 @@ func (c *launchCmd) runElastic(args []string) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	return exited(agent.Run(context.Background(), agent.Config{Job: c.Job, Host: c.Host, Processes: c.N, Args: args,
-		Config: epoch.Config{Min: least, Max: most, Devices: devices, Version: programVersion(args[0]),
-			Flags: strings.Join(append([]string{c.Elastic}, args[1:]...), " "), Price: hostPrices(train, given)},
-		Store: s, Dir: c.Memory, Address: address, Lease: c.Lease, Stdout: os.Stdout, Stderr: os.Stderr,
-		Signals: signals}))
+	return exited(
+		agent.Run(context.Background(), agent.Config{Job: c.Job, Host: c.Host, Processes: c.N, Args: args,
+			Config: epoch.Config{Min: least, Max: most, Devices: devices, Version: programVersion(args[0]),
+				Flags: strings.Join(append([]string{c.Elastic}, args[1:]...), " "), Price: hostPrices(train, given)},
+			Store: s, Dir: c.Memory, Address: address, Lease: c.Lease, Stdout: os.Stdout, Stderr: os.Stderr,
+			Signals: signals}),
+	)
 }
 
 // trains is the command that processes run. What is wrong with its flags is told before anything starts.
 func (c *launchCmd) trains() (*trainCmd, error) {
 	var cli commands
-	parser, err := kong.New(&cli, kong.Name("galley"), kong.Exit(func(int) {}), kong.Writers(io.Discard, io.Discard),
-		kong.Vars{"systems": strings.Join(export.Systems(), ", "), "schedules": strings.Join(pipeline.Names(), ", ")})
+	parser, err := kong.New(
+		&cli,
+		kong.Name("galley"),
+		kong.Exit(func(int) {}),
+		kong.Writers(io.Discard, io.Discard),
+		kong.Vars{
+			"systems":   strings.Join(export.Systems(), ", "),
+			"schedules": strings.Join(pipeline.Names(), ", "),
+		},
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -184,7 +184,10 @@ func (p *planProbe) prepare() (err error) {
 	case c.Model == "":
 		return errors.New("--probe: want a model: a directory with a config.json, or that file")
 	case c.Cluster != "":
-		return fmt.Errorf("--probe measures devices of this process: say how many with --devices, and not %q", c.Cluster)
+		return fmt.Errorf(
+			"--probe measures devices of this process: say how many with --devices, and not %q",
+			c.Cluster,
+		)
 	case c.ProbeTime <= 0:
 		return fmt.Errorf("--probe-time=%s: want a time above 0, such as 30s", c.ProbeTime)
 	}
@@ -255,8 +258,13 @@ func (p *planProbe) keep(r *probe.Report) error {
 	if err := os.WriteFile(p.Learned, cal.YAML(), 0o644); err != nil {
 		return fmt.Errorf("--learned: %w", err)
 	}
-	fmt.Printf("wrote %s: computing takes %.2f times what was predicted, communicating %.2f, ±%.0f%%\n", p.Learned,
-		cal.Constants.Compute, cal.Constants.Communication, 100*cal.Spread)
+	fmt.Printf(
+		"wrote %s: computing takes %.2f times what was predicted, communicating %.2f, ±%.0f%%\n",
+		p.Learned,
+		cal.Constants.Compute,
+		cal.Constants.Communication,
+		100*cal.Spread,
+	)
 	if p.Output == "" {
 		return nil
 	}

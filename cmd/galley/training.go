@@ -29,8 +29,10 @@ func (t *training) chooseStrategy() (*galley.Strategy, error) {
 	run := galley.AutoConfig{Model: t.model.Config(), Batch: t.Batch, Seq: t.Seq, Devices: t.Devices, AMP: t.AMP}
 	given := t.Mesh != ""
 	if t.Cluster != "" && (given || t.Plan != "" || job == nil) {
-		return nil, fmt.Errorf("--cluster=%s: it is for the planner of a job: want a launcher, and neither --mesh nor --plan",
-			t.Cluster)
+		return nil, fmt.Errorf(
+			"--cluster=%s: it is for the planner of a job: want a launcher, and neither --mesh nor --plan",
+			t.Cluster,
+		)
 	}
 	if job != nil && !given && t.Plan == "" && run.Devices == 0 {
 		run.Devices = job.Size()

@@ -77,10 +77,24 @@ func TestFindIsTheBest(t *testing.T) {
 			t.Fatal(p.name, err)
 		}
 		if r := found.Seconds / best.Seconds; r > 1.05 || r < 0.995 {
-			t.Errorf("%s: found %g s, the best of %d is %g s\n%s", p.name, found.Seconds, best.Priced, best.Seconds, found)
+			t.Errorf(
+				"%s: found %g s, the best of %d is %g s\n%s",
+				p.name,
+				found.Seconds,
+				best.Priced,
+				best.Seconds,
+				found,
+			)
 		}
 		if found.Priced >= best.Priced || found.Bound > found.Seconds {
-			t.Errorf("%s: priced %d of %d; bound %g of %g", p.name, found.Priced, best.Priced, found.Bound, found.Seconds)
+			t.Errorf(
+				"%s: priced %d of %d; bound %g of %g",
+				p.name,
+				found.Priced,
+				best.Priced,
+				found.Bound,
+				found.Seconds,
+			)
 		}
 		if n, err := auto.Count(c); err != nil || n != best.Priced {
 			t.Errorf("%s: %d candidates were counted, %d tried: %v", p.name, n, best.Priced, err)
@@ -133,13 +147,16 @@ func TestIdle(t *testing.T) {
 func TestPinned(t *testing.T) {
 	c := mlp.config(cores(4))
 	c.Pinned = strategy.Strategy{DP: 2, TP: 2, Zero: 1, Micro: 2}
-	c.Run.Annotations = []mesh.Annotation{{Pattern: "b.*", Sharding: mesh.Closed(mesh.Split(mesh.On("tp"), nil))}}
+	c.Run.Annotations = []mesh.Annotation{
+		{Pattern: "b.*", Sharding: mesh.Closed(mesh.Split(mesh.On("tp"), nil))},
+	}
 	p, err := auto.Find(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := p.Strategy
-	if s.DP != 2 || s.TP != 2 || s.Zero != 1 || s.Micro != 2 || !p.Weights[1].Equal(mesh.Split(mesh.On("tp"), nil)) {
+	if s.DP != 2 || s.TP != 2 || s.Zero != 1 || s.Micro != 2 ||
+		!p.Weights[1].Equal(mesh.Split(mesh.On("tp"), nil)) {
 		t.Errorf("%s, %v", s, p.Weights)
 	}
 }
@@ -161,11 +178,19 @@ func TestFileComesBack(t *testing.T) {
 	}
 	for i := range again.Weights {
 		if !again.Weights[i].Equal(p.Weights[i]) || !again.Inputs[i].Equal(p.Inputs[i]) {
-			t.Errorf("tensor %d: %v and %v, want %v and %v", i, again.Weights[i], again.Inputs[i], p.Weights[i], p.Inputs[i])
+			t.Errorf(
+				"tensor %d: %v and %v, want %v and %v",
+				i,
+				again.Weights[i],
+				again.Inputs[i],
+				p.Weights[i],
+				p.Inputs[i],
+			)
 		}
 	}
 	other := image.config(cores(2))
-	if _, err := auto.Read(f, other.Run, other.Batch); err == nil || !strings.Contains(err.Error(), "make a new one") {
+	if _, err := auto.Read(f, other.Run, other.Batch); err == nil ||
+		!strings.Contains(err.Error(), "make a new one") {
 		t.Errorf("a plan for another program: %v", err)
 	}
 }

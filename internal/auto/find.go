@@ -103,8 +103,10 @@ func newFinder(c *Config) (*finder, error) {
 	s.statistics = takesStatistics(f)
 	return &finder{
 		pricer: &pricer{c: c, known: map[string]Price{}}, space: s, seeds: &proposer{space: s},
-		best: Other{Price: Price{Err: fmt.Errorf("auto: none of the meshes of %d devices divides a batch of %d rows",
-			c.Machine.Devices, rows)}},
+		best: Other{
+			Price: Price{Err: fmt.Errorf("auto: none of the meshes of %d devices divides a batch of %d rows",
+				c.Machine.Devices, rows)},
+		},
 		shards: map[[4]int]*Shards{}, plan: &Plan{machine: c.Machine, config: c},
 	}, nil
 }

@@ -99,7 +99,9 @@ func Local(devices, threads int, calibration []byte) (Machine, error) {
 			return Machine{}, err
 		}
 		if cal.Host == nil {
-			return Machine{}, errors.New("auto: the calibration says nothing of this machine's cores: want one that galley calibrate measured")
+			return Machine{}, errors.New(
+				"auto: the calibration says nothing of this machine's cores: want one that galley calibrate measured",
+			)
 		}
 		host = cal.Host
 	}

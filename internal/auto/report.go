@@ -9,20 +9,42 @@ import (
 
 // misfit says what memory the plan that needs least takes.
 func (f *finder) misfit() error {
-	return fmt.Errorf("auto: no plan for %s fits: the one that needs least, %s, takes %s of a device: it has %s: want more devices, or a smaller batch",
-		f.c.Machine.Name, f.best.Strategy, units.Bytes(f.best.Peak), units.Bytes(f.c.Machine.Memory))
+	return fmt.Errorf(
+		"auto: no plan for %s fits: the one that needs least, %s, takes %s of a device: it has %s: want more devices, or a smaller batch",
+		f.c.Machine.Name,
+		f.best.Strategy,
+		units.Bytes(f.best.Peak),
+		units.Bytes(f.c.Machine.Memory),
+	)
 }
 
 // String says what was chosen, how far it is from the best, what is split, and why others lose.
 func (p *Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "chose %s for %s: a step should take %s, each device at most %s\n", p.Strategy, p.machine.Name,
-		units.Seconds(p.Seconds), units.Bytes(p.Peak))
-	fmt.Fprintf(&b, "priced %d steps on %d meshes; none can take less than %s, by what ops compute alone: at most %.1f%% from the best\n",
-		p.Priced, p.Meshes, units.Seconds(p.Bound), 100*p.Gap())
+	fmt.Fprintf(
+		&b,
+		"chose %s for %s: a step should take %s, each device at most %s\n",
+		p.Strategy,
+		p.machine.Name,
+		units.Seconds(p.Seconds),
+		units.Bytes(p.Peak),
+	)
+	fmt.Fprintf(
+		&b,
+		"priced %d steps on %d meshes; none can take less than %s, by what ops compute alone: at most %.1f%% from the best\n",
+		p.Priced,
+		p.Meshes,
+		units.Seconds(p.Bound),
+		100*p.Gap(),
+	)
 	if s := p.Shards; s != nil {
-		fmt.Fprintf(&b, "shardings: searched %d ops and values with %d ways, at most %.1f%% from the best\n", s.Variables,
-			s.Labels, 100*s.Gap)
+		fmt.Fprintf(
+			&b,
+			"shardings: searched %d ops and values with %d ways, at most %.1f%% from the best\n",
+			s.Variables,
+			s.Labels,
+			100*s.Gap,
+		)
 	}
 	for _, line := range append(p.Split(), p.Idle()...) {
 		fmt.Fprintln(&b, line)
@@ -31,8 +53,11 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "  %s: %s\n", o.Strategy, p.why(o))
 	}
 	if p.machine.Usual {
-		fmt.Fprintf(&b, "these times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures this one\n",
-			p.machine.Devices)
+		fmt.Fprintf(
+			&b,
+			"these times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures this one\n",
+			p.machine.Devices,
+		)
 	}
 	return b.String()
 }
@@ -57,10 +82,16 @@ func (p *Plan) Split() []string {
 func (p *Plan) Idle() []string {
 	var list []string
 	if used, all := p.Strategy.Devices(), p.machine.Devices; used < all {
-		list = append(list, fmt.Sprintf("%d of %d devices are idle: with more of them a step takes longer", all-used, all))
+		list = append(
+			list,
+			fmt.Sprintf("%d of %d devices are idle: with more of them a step takes longer", all-used, all),
+		)
 	}
 	if p.Strategy.TP > 1 && !p.splits() {
-		list = append(list, fmt.Sprintf("axis tp is idle: it splits nothing, its %d devices compute the same", p.Strategy.TP))
+		list = append(
+			list,
+			fmt.Sprintf("axis tp is idle: it splits nothing, its %d devices compute the same", p.Strategy.TP),
+		)
 	}
 	return list
 }

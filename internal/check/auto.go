@@ -72,11 +72,37 @@ func (r AutoRows) Holds() bool {
 // String is the table.
 func (r AutoRows) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-19s %7s %7s %9s %9s %6s  %9s %9s %9s %6s  %s\n", "program", "space", "priced", "found", "best",
-		"off", "planned", "measured", "data par.", "ratio", "plan")
+	fmt.Fprintf(
+		&b,
+		"%-19s %7s %7s %9s %9s %6s  %9s %9s %9s %6s  %s\n",
+		"program",
+		"space",
+		"priced",
+		"found",
+		"best",
+		"off",
+		"planned",
+		"measured",
+		"data par.",
+		"ratio",
+		"plan",
+	)
 	for _, x := range r {
-		fmt.Fprintf(&b, "%-19s %7d %7d %7.3fms %7.3fms %5.1f%%  %7.3fms %7.3fms %7.3fms %6.2f  %s\n", x.Name, x.Space,
-			x.Priced, 1e3*x.Found, 1e3*x.Best, 100*(x.Found/x.Best-1), 1e3*x.Planned, 1e3*x.Step, 1e3*x.Data, x.Ratio, x.Plan)
+		fmt.Fprintf(
+			&b,
+			"%-19s %7d %7d %7.3fms %7.3fms %5.1f%%  %7.3fms %7.3fms %7.3fms %6.2f  %s\n",
+			x.Name,
+			x.Space,
+			x.Priced,
+			1e3*x.Found,
+			1e3*x.Best,
+			100*(x.Found/x.Best-1),
+			1e3*x.Planned,
+			1e3*x.Step,
+			1e3*x.Data,
+			x.Ratio,
+			x.Plan,
+		)
 	}
 	return b.String()
 }
@@ -167,8 +193,12 @@ func (c *AutoConfig) model(p AutoProgram) *autoModel {
 // measure plans for all devices and times the plan beside data parallelism.
 func (c *AutoConfig) measure(p AutoProgram, row *AutoRow) error {
 	m := c.model(p)
-	plan, err := galley.Plan(m, "", galley.PlanConfig{Batch: p.Batch, Devices: c.Devices, Calibration: c.Calibration,
-		Optimizer: optim.AdamW{}})
+	plan, err := galley.Plan(
+		m,
+		"",
+		galley.PlanConfig{Batch: p.Batch, Devices: c.Devices, Calibration: c.Calibration,
+			Optimizer: optim.AdamW{}},
+	)
 	if err != nil {
 		return err
 	}

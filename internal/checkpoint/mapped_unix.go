@@ -29,7 +29,13 @@ func createMapped(path string, write func(*os.File) error) (m *mapped, err error
 	if err != nil {
 		return nil, err
 	}
-	b, err := syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	b, err := syscall.Mmap(
+		int(f.Fd()),
+		0,
+		int(info.Size()),
+		syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_SHARED,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("%s: mmap: %w", path, err)
 	}

@@ -237,9 +237,22 @@ func parsed[T any](t *testing.T, text, api, kind string) T {
 
 func manifest(t *testing.T, kind string) []string {
 	t.Helper()
-	text, err := deploy.Kubernetes{Kind: kind, Name: "llama", Namespace: "default", Image: "galley:1", Processes: 8,
-		Hosts: deploy.Hosts{Least: 3, Most: 4}, Cores: 2, Memory: "64Gi", GPUs: 8, Shared: "16Gi", Claim: "runs",
-		Mount: "/state", Grace: 60, Args: command}.Text()
+	text, err := deploy.Kubernetes{
+		Kind:      kind,
+		Name:      "llama",
+		Namespace: "default",
+		Image:     "galley:1",
+		Processes: 8,
+		Hosts:     deploy.Hosts{Least: 3, Most: 4},
+		Cores:     2,
+		Memory:    "64Gi",
+		GPUs:      8,
+		Shared:    "16Gi",
+		Claim:     "runs",
+		Mount:     "/state",
+		Grace:     60,
+		Args:      command,
+	}.Text()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +296,8 @@ func checkJob(t *testing.T, j jobSpec, voter string) {
 	}
 	if j.CompletionMode != "Indexed" || j.Completions != 4 || j.Parallelism != 4 || pod.RestartPolicy != "Never" ||
 		pod.TerminationGracePeriodSeconds != 60 || pod.Volumes[0].EmptyDir.SizeLimit != "16Gi" ||
-		pod.Volumes[1].PersistentVolumeClaim.ClaimName != "runs" || c.Resources.Limits["cpu"] != uint64(16) {
+		pod.Volumes[1].PersistentVolumeClaim.ClaimName != "runs" ||
+		c.Resources.Limits["cpu"] != uint64(16) {
 		t.Errorf("got %+v", j)
 	}
 }

@@ -97,7 +97,10 @@ func (c Config) Layout() (*layout.Layout, error) {
 		s = *c.Strategy
 	}
 	if s.Branches > 1 {
-		return nil, fmt.Errorf("strategy: branches=%d: a backend or a layout runs none: want one of both", s.Branches)
+		return nil, fmt.Errorf(
+			"strategy: branches=%d: a backend or a layout runs none: want one of both",
+			s.Branches,
+		)
 	}
 	return layout.New(layout.Config{Params: c.Params, Strategy: s, Annotations: c.Annotations, Layers: c.Layers,
 		Loaded: c.Loaded, ZeroAxis: c.ZeroAxis, Where: c.Where})

@@ -33,12 +33,17 @@ func (p *Plan) String() string {
 		text += "\n  " + r
 	}
 	if p.Devices > 1 && p.Alone > 0 && p.Alone < p.Step {
-		text += fmt.Sprintf("\none device with all cores should be faster: %s a step: the devices of a process share its cores",
-			search.Seconds(p.Alone))
+		text += fmt.Sprintf(
+			"\none device with all cores should be faster: %s a step: the devices of a process share its cores",
+			search.Seconds(p.Alone),
+		)
 	}
 	if p.Uncalibrated {
-		text += fmt.Sprintf("\nthese times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures this one "+
-			"for --calibration here.yaml", p.Devices)
+		text += fmt.Sprintf(
+			"\nthese times are uncalibrated, of a usual machine: galley calibrate --devices %d -o here.yaml measures this one "+
+				"for --calibration here.yaml",
+			p.Devices,
+		)
 	}
 	return text
 }
@@ -77,7 +82,12 @@ func (r Run) find(devices int, w plan.Workload, top int) (*search.Answer, error)
 }
 
 // search is find on other devices than those of this machine.
-func (r Run) search(hw *cluster.Cluster, cal plan.Calibration, w plan.Workload, top int) (*search.Answer, error) {
+func (r Run) search(
+	hw *cluster.Cluster,
+	cal plan.Calibration,
+	w plan.Workload,
+	top int,
+) (*search.Answer, error) {
 	return search.Find(search.Config{
 		Workload: w, Cluster: hw, Top: top, Workers: min(runtime.GOMAXPROCS(0), 8),
 		Allow: func(s strategy.Strategy) bool { return folded(s).Unrunnable() == nil },

@@ -111,7 +111,11 @@ func (r Run) hosts(list []Host, w plan.Workload) (*cluster.Cluster, plan.Calibra
 		each = r.Devices / n
 	}
 	if n == 0 || each == 0 || r.Devices > 0 && each*n != r.Devices {
-		return nil, plan.Calibration{}, fmt.Errorf("%d devices for %d processes: want as many for each", r.Devices, n)
+		return nil, plan.Calibration{}, fmt.Errorf(
+			"%d devices for %d processes: want as many for each",
+			r.Devices,
+			n,
+		)
 	}
 	here, cal, err := r.machine(1, w)
 	if err != nil {

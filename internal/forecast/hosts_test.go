@@ -16,8 +16,12 @@ func TestOnHosts(t *testing.T) {
 	const own = 2
 	price := func(hidden, batch, seq int, given *strategy.Strategy, hosts ...Host) float64 {
 		t.Helper()
-		r := Run{Model: models.Config{Family: "llama", Vocab: 256, Hidden: hidden, Intermediate: 4 * hidden, Layers: 4,
-			Heads: 4, Positions: 512, Tied: true}, Batch: batch, Seq: seq}
+		r := Run{
+			Model: models.Config{Family: "llama", Vocab: 256, Hidden: hidden, Intermediate: 4 * hidden, Layers: 4,
+				Heads: 4, Positions: 512, Tied: true},
+			Batch: batch,
+			Seq:   seq,
+		}
 		seconds, err := OnHosts(r, hosts, given)
 		if err != nil || seconds <= 0 {
 			t.Fatalf("%v: got %v s and %v", hosts, seconds, err)
@@ -38,8 +42,12 @@ func TestOnHosts(t *testing.T) {
 	if near, far := price(512, 64, 256, dp2, a, Host{"a", 1, own}), price(512, 64, 256, dp2, a, b); near > far {
 		t.Errorf("%v s through memory, %v s over a wire", near, far)
 	}
-	run := Run{Model: models.Config{Family: "llama", Vocab: 256, Hidden: 512, Intermediate: 2048, Layers: 4, Heads: 4,
-		Positions: 512, Tied: true}, Batch: 8, Seq: 32}
+	run := Run{
+		Model: models.Config{Family: "llama", Vocab: 256, Hidden: 512, Intermediate: 2048, Layers: 4, Heads: 4,
+			Positions: 512, Tied: true},
+		Batch: 8,
+		Seq:   32,
+	}
 	cal, err := Scaled(run, plan.Constants{Compute: 0.01, Communication: 20}) // a fast machine on a slow link
 	if err != nil {
 		t.Fatal(err)
@@ -59,8 +67,13 @@ func TestOnHosts(t *testing.T) {
 // TestJobPrices: what passes between processes takes longer than within one, and between hosts longer still; a
 // cluster that was measured says how long, and has to be of the job's processes.
 func TestJobPrices(t *testing.T) {
-	r := Run{Model: models.Config{Family: "llama", Vocab: 256, Hidden: 64, Intermediate: 256, Layers: 2, Heads: 4,
-		Positions: 512, Tied: true}, Batch: 4, Seq: 16, Devices: 4}
+	r := Run{
+		Model: models.Config{Family: "llama", Vocab: 256, Hidden: 64, Intermediate: 256, Layers: 2, Heads: 4,
+			Positions: 512, Tied: true},
+		Batch:   4,
+		Seq:     16,
+		Devices: 4,
+	}
 	price := func(hosts ...Host) float64 {
 		t.Helper()
 		run := r

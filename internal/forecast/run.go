@@ -72,8 +72,11 @@ func (r Run) machine(devices int, w plan.Workload) (*cluster.Cluster, plan.Calib
 func shared(measured, here *cluster.Cluster) (*cluster.Cluster, error) {
 	if len(measured.Groups) != 1 || measured.Groups[0].Hosts != 1 ||
 		measured.Groups[0].Device.Name != here.Groups[0].Device.Name {
-		return nil, fmt.Errorf("calibration: it measured %s: in-process devices are %s: measure this machine with galley calibrate",
-			measured, here)
+		return nil, fmt.Errorf(
+			"calibration: it measured %s: in-process devices are %s: measure this machine with galley calibrate",
+			measured,
+			here,
+		)
 	}
 	from, out := measured.Groups[0], *here
 	to := here.Groups[0]

@@ -126,7 +126,14 @@ func (w *panels[W]) panel(y []float32, ldy int, x []float32, rows, q, cols int) 
 	}
 	data := w.data[q*w.in*width : (q+1)*w.in*width]
 	for k := 0; k < w.in; k += kernel.OrderedTerms {
-		o := kernel.Ordered{Rows: rows, K: min(kernel.OrderedTerms, w.in-k), Cols: cols, LDY: ldy, LDX: w.in, LDW: width}
+		o := kernel.Ordered{
+			Rows: rows,
+			K:    min(kernel.OrderedTerms, w.in-k),
+			Cols: cols,
+			LDY:  ldy,
+			LDX:  w.in,
+			LDW:  width,
+		}
 		switch d := any(data[k*width:]).(type) {
 		case []float32:
 			o.F32(y, x[k:], d)

@@ -66,8 +66,10 @@ func (e *Estimator) Check(s strategy.Strategy) error {
 		return bad("%s: degrees must be at least 1", s.Line())
 	}
 	if s.Branches > 1 {
-		return bad("branches=%d: they are found in a program, and priced there: galley bench branches, or Plan in Go",
-			s.Branches)
+		return bad(
+			"branches=%d: they are found in a program, and priced there: galley bench branches, or Plan in Go",
+			s.Branches,
+		)
 	}
 	if n := e.cluster.Size(); s.Devices() != n {
 		return bad("dp %d · tp %d · pp %d · cp %d is %d devices: the cluster has %d", s.DP, s.TP, s.PP, s.CP,

@@ -353,7 +353,12 @@ func (r *Report) String() string {
 				100*(x.Seconds()/best.Seconds()-1))
 		}
 	}
-	fmt.Fprintf(&b, "probing took %s of at most %s", search.Seconds(r.Took.Seconds()), search.Seconds(r.Budget.Seconds()))
+	fmt.Fprintf(
+		&b,
+		"probing took %s of at most %s",
+		search.Seconds(r.Took.Seconds()),
+		search.Seconds(r.Budget.Seconds()),
+	)
 	if r.Early {
 		b.WriteString(": time ran out")
 	}

@@ -187,8 +187,15 @@ func TestProbeRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		if opens != test.opens || most != test.most || open != 0 {
-			t.Errorf("room for %v bytes: %d opened, %d at a time, %d left: want %d, %d, 0", test.room, opens, most, open,
-				test.opens, test.most)
+			t.Errorf(
+				"room for %v bytes: %d opened, %d at a time, %d left: want %d, %d, 0",
+				test.room,
+				opens,
+				most,
+				open,
+				test.opens,
+				test.most,
+			)
 		}
 	}
 }

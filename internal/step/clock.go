@@ -54,7 +54,11 @@ const draws = 8
 // as match runs them, with a clock.
 func (p *Plan) Forecast(m Machine) (Forecast, error) {
 	if m.Cores < 1 || m.Crowd < 1 {
-		return Forecast{}, fmt.Errorf("forecast: %d cores that slow each other down %g times: want 1 or more of both", m.Cores, m.Crowd)
+		return Forecast{}, fmt.Errorf(
+			"forecast: %d cores that slow each other down %g times: want 1 or more of both",
+			m.Cores,
+			m.Crowd,
+		)
 	}
 	if m.Slice == 0 {
 		m.Slice = 10e-3

@@ -122,9 +122,18 @@ func NewWhole(c WholeConfig) (*Plan, error) {
 		return nil, fmt.Errorf("step: no programs, or no micro-batches: want some")
 	}
 	defer fault.Pass("plan of the step", c.Calls[0].Part.Func)
-	p := &Plan{Kind: c.Kind, Whole: true, Backend: c.Backend, Meshes: []*mesh.Mesh{c.Mesh}, Inputs: c.Inputs, Variant: c.Variant,
-		Scalars: c.Scalars, Weights: c.Weights, Stages: []Stage{{}},
-		Schedule: &pipeline.Schedule{Name: "whole", Stages: 1, Micros: len(c.Variant), Place: []int{0}}}
+	p := &Plan{
+		Kind:     c.Kind,
+		Whole:    true,
+		Backend:  c.Backend,
+		Meshes:   []*mesh.Mesh{c.Mesh},
+		Inputs:   c.Inputs,
+		Variant:  c.Variant,
+		Scalars:  c.Scalars,
+		Weights:  c.Weights,
+		Stages:   []Stage{{}},
+		Schedule: &pipeline.Schedule{Name: "whole", Stages: 1, Micros: len(c.Variant), Place: []int{0}},
+	}
 	var actions []pipeline.Action
 	for m := range c.Variant {
 		actions = append(actions, pipeline.Action{Kind: pipeline.Forward, Micro: m})
@@ -179,8 +188,13 @@ func (p *Plan) tapeWhole(w *taper, x Call, numbers map[programKey]int) error {
 			return err
 		}
 	}
-	in := instruction{action: pipeline.Action{Stage: int(x.When), Kind: pipeline.Forward, Micro: x.Micro}, kind: call,
-		program: numbers[k], exe: p.programs[numbers[k]].exe, arena: -1}
+	in := instruction{
+		action:  pipeline.Action{Stage: int(x.When), Kind: pipeline.Forward, Micro: x.Micro},
+		kind:    call,
+		program: numbers[k],
+		exe:     p.programs[numbers[k]].exe,
+		arena:   -1,
+	}
 	if len(x.Params) != len(f.Params()) || len(x.Results) != len(f.Results()) {
 		return fmt.Errorf("step: %s takes %d tensors and returns %d: got %d and %d", f.Name(), len(f.Params()),
 			len(f.Results()), len(x.Params), len(x.Results))

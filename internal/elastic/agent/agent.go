@@ -98,8 +98,18 @@ func (a *Agent) register(ctx context.Context, c []store.Condition, changes []sto
 		return false, fmt.Errorf("a lease of %v: %w", a.Lease, err)
 	}
 	host, _ := os.Hostname()
-	m := epoch.Member{Host: a.Host, ID: newID(), Address: a.memory.address, Machine: host, Processes: a.Processes,
-		Cores: cores(), Memory: memoryBytes(), Version: a.Version, Flags: a.Flags, Leaving: a.asked != 0}
+	m := epoch.Member{
+		Host:      a.Host,
+		ID:        newID(),
+		Address:   a.memory.address,
+		Machine:   host,
+		Processes: a.Processes,
+		Cores:     cores(),
+		Memory:    memoryBytes(),
+		Version:   a.Version,
+		Flags:     a.Flags,
+		Leaving:   a.asked != 0,
+	}
 	ok, err := a.Store.Commit(ctx, c, append(changes, a.memberChange(m, l)))
 	if !ok || err != nil {
 		l.close(ctx)

@@ -116,7 +116,15 @@ func (c Card) Keys(ctx context.Context) (list []store.Entry, err error) {
 
 // Drain asks a host of the job of an agent to leave.
 func (c Card) Drain(ctx context.Context, host string) error {
-	body, err := callAgent(ctx, http.DefaultClient, c, http.MethodPost, "/drain", url.Values{"host": {host}}, nil)
+	body, err := callAgent(
+		ctx,
+		http.DefaultClient,
+		c,
+		http.MethodPost,
+		"/drain",
+		url.Values{"host": {host}},
+		nil,
+	)
 	if err != nil {
 		return err
 	}

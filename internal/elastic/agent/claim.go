@@ -80,11 +80,20 @@ func (a *Agent) join(ctx context.Context, v *epoch.View, text []byte) error {
 	}
 	switch {
 	case other.Version != a.Version:
-		return fmt.Errorf("job %s runs %s, and this is %s: start the same program everywhere, or choose another name with --job",
-			a.Job, other.Version, a.Version)
+		return fmt.Errorf(
+			"job %s runs %s, and this is %s: start the same program everywhere, or choose another name with --job",
+			a.Job,
+			other.Version,
+			a.Version,
+		)
 	case other.Flags != a.Flags:
-		return fmt.Errorf("job %s was started with other flags (%s) than this host (%s): give the same everywhere, or "+
-			"choose another name with --job", a.Job, other.Flags, a.Flags)
+		return fmt.Errorf(
+			"job %s was started with other flags (%s) than this host (%s): give the same everywhere, or "+
+				"choose another name with --job",
+			a.Job,
+			other.Flags,
+			a.Flags,
+		)
 	}
 	a.memory.token = other.Token
 	for began := time.Now(); ; time.Sleep(tick) {

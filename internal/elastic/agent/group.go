@@ -54,7 +54,14 @@ type happening struct {
 func (a *Agent) start(ctx context.Context, p *epoch.Plan) {
 	a.local.Told = p.Epoch
 	if err := a.startWorkers(ctx, p); err != nil {
-		a.ended = &epoch.Ended{Host: a.Host, ID: a.member.ID, Why: epoch.Failed, Code: 1, Text: err.Error(), Step: p.Step}
+		a.ended = &epoch.Ended{
+			Host: a.Host,
+			ID:   a.member.ID,
+			Why:  epoch.Failed,
+			Code: 1,
+			Text: err.Error(),
+			Step: p.Step,
+		}
 		a.events.tell("epoch %d does not start here: %v", p.Epoch, err)
 		return
 	}
@@ -77,15 +84,29 @@ func (a *Agent) startWorkers(ctx context.Context, p *epoch.Plan) error {
 	if err != nil {
 		return err
 	}
-	c := launch.Config{N: w.place.Processes, First: w.place.First, Size: p.Size(), Mapping: mapping(p), Args: a.Args,
-		Stdout: a.Stdout, Stderr: a.Stderr}
+	c := launch.Config{
+		N:       w.place.Processes,
+		First:   w.place.First,
+		Size:    p.Size(),
+		Mapping: mapping(p),
+		Args:    a.Args,
+		Stdout:  a.Stdout,
+		Stderr:  a.Stderr,
+	}
 	if len(p.Hosts) > 1 {
 		c.Fence = a.fence(w.over, p)
 	}
 	hosts := processHosts(p)
 	c.Extra = func(rank int) ([]string, []*os.File) {
-		e := worker.Env{Epoch: p.Epoch, Dir: a.memory.ownDir(p.Epoch, rank), Resume: resume, Hosts: hosts, Why: p.Why,
-			Until: a.lease.until(), Room: room(a.memory.root)}
+		e := worker.Env{
+			Epoch:  p.Epoch,
+			Dir:    a.memory.ownDir(p.Epoch, rank),
+			Resume: resume,
+			Hosts:  hosts,
+			Why:    p.Why,
+			Until:  a.lease.until(),
+			Room:   room(a.memory.root),
+		}
 		return e.Variables(), files[rank-w.place.First : rank-w.place.First+1]
 	}
 	if w.g, err = launch.Start(c); err != nil {

@@ -117,8 +117,21 @@ func (v *View) change(c Config, m *Memory) Move {
 	if !ready || gain <= m.Restart {
 		return Move{}
 	}
-	return Move{Stop: &Stop{Why: fmt.Sprintf("%s joins: %d processes in place of %d gain %v of the next %v %s, a restart takes %v",
-		strings.Join(names, ", "), n, now, gain.Round(time.Second), Horizon, by, m.Restart.Round(10*time.Millisecond))}}
+	return Move{
+		Stop: &Stop{Why: fmt.Sprintf(
+			"%s joins: %d processes in place of %d gain %v of the next %v %s, a restart takes %v",
+			strings.Join(
+				names,
+				", ",
+			),
+			n,
+			now,
+			gain.Round(time.Second),
+			Horizon,
+			by,
+			m.Restart.Round(10*time.Millisecond),
+		)},
+	}
 }
 
 // gain is the part of the time that other hosts than those of the plan save: by the planner's price of a step
@@ -155,7 +168,10 @@ func (v *View) next(c Config, m *Memory) Move {
 			return Move{Done: &Done{Code: e.Code, Text: e.Text}}
 		case ended && e.Why == Failed && len(list) == len(v.Failures): // others may fail because one has
 			why = fmt.Sprintf("%s: %s", h.Host, e.Text)
-			list = append(list[:len(list):len(list)], Failure{Host: h.Host, Text: e.Text, Step: e.Step, Epoch: v.Epoch})
+			list = append(
+				list[:len(list):len(list)],
+				Failure{Host: h.Host, Text: e.Text, Step: e.Step, Epoch: v.Epoch},
+			)
 		case !ended:
 			why = fmt.Sprintf("host %s is lost", h.Host)
 		}

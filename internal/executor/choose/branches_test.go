@@ -34,14 +34,22 @@ func twoBranches(t *testing.T, s *strategy.Strategy) executor.Config {
 	}
 	host := plan.UsualHost(2) // whatever the machine at hand is
 	prices := step.PricesOf(step.Machine{Prices: host, Latency: host.Idle}, 1)
-	return executor.Config{Prices: &prices, Device: d, Params: in.Params(), Optimizer: optim.AdamW{}, World: transport.New,
-		Strategy: s, ClipNorm: 1, Loss: func(batch []*op.Tensor) *op.Tensor {
+	return executor.Config{
+		Prices:    &prices,
+		Device:    d,
+		Params:    in.Params(),
+		Optimizer: optim.AdamW{},
+		World:     transport.New,
+		Strategy:  s,
+		ClipNorm:  1,
+		Loss: func(batch []*op.Tensor) *op.Tensor {
 			x := batch[0]
 			for i := range left {
 				x = op.Add(x, op.Add(op.Tanh(left[i].Forward(x)), op.Square(right[i].Forward(x))))
 			}
 			return op.Mean(op.Square(x))
-		}}
+		},
+	}
 }
 
 // take takes steps from one on and is their losses and norms.

@@ -77,8 +77,8 @@ func (o mlpSeries) check(in []Type) (a mlpArgs[Type], err error) {
 	if err := wantSeries(in[:1+lines], o.Orders, 1+lines); err != nil {
 		return a, err
 	}
-	if d := in[0].DType; d != array.F32 && d != array.F64 {
-		return a, fmt.Errorf("points are %v: want f32 or f64", in[0])
+	if !in[0].DType.IsFloat() {
+		return a, fmt.Errorf("points are %v: want floats", in[0])
 	}
 	if len(in[0].Shape) != 2 || in[0].Shape[1] == 0 {
 		return a, fmt.Errorf("points are %v: want [points, columns]", in[0])

@@ -35,6 +35,7 @@ func families(t testing.TB) []models.Config {
 		"deepseek_v2":  latent, "deepseek_v3": latent + `, "n_group": 2, "topk_group": 1`,
 		"mamba2": `, "state_size": 4, "n_groups": 2, "head_dim": 8, "num_heads": 8, "chunk_size": 4`,
 		"phi3":   `, "pad_token_id": 0`,
+		"gptj":   `, "rotary_dim": 4`,
 	}
 	var out []models.Config
 	for _, family := range models.Families() {
@@ -45,8 +46,9 @@ func families(t testing.TB) []models.Config {
 			"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 8,
 			"max_position_embeddings": 32`
 		switch family {
-		case "gpt2":
-			text = `{"model_type": "gpt2", "vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 32`
+		case "gpt2", "gptj":
+			text = `{"model_type": "` + family + `", "vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 4,
+				"n_positions": 32`
 		case "mamba2":
 			text = `{"model_type": "mamba2", "vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2`
 		case "rwkv":

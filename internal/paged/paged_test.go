@@ -47,7 +47,8 @@ func served() map[string]string {
 		"phi3": window + `, "partial_rotary_factor": 0.5, "max_position_embeddings": 800,
 			"original_max_position_embeddings": 400,
 			"rope_scaling": {"type": "longrope", "short_factor": [1.5], "long_factor": [3.0]}`,
-		"gpt2": "",
+		"starcoder2": window + `, "use_bias": true`,
+		"gpt2":       "",
 	}
 }
 
@@ -107,6 +108,14 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
+// size is the width and depth in the words of a family.
+func size(family string) string {
+	if family == "gptj" {
+		return `"n_embd": 16, "n_layer": 2`
+	}
+	return `"hidden_size": 16, "num_hidden_layers": 2`
+}
+
 // parallel compares the bits on 2 and 4 devices with those on one.
 func parallel(t *testing.T, m models.Model, ids []int32, want []float32) {
 	t.Helper()
@@ -148,6 +157,7 @@ func refused(t *testing.T, family string) {
 	t.Helper()
 	transformer := `, "intermediate_size": 20, "num_attention_heads": 4`
 	more, ok := map[string]string{
+		"gptj": `, "vocab_size": 37, "n_head": 4, "n_positions": 32, "rotary_dim": 4`,
 		"bert": transformer + `, "vocab_size": 37`, "rwkv": `, "vocab_size": 37`,
 		"rwkv7":  `, "vocab_size": 37, "head_dim": 4`,
 		"mamba2": `, "vocab_size": 37, "state_size": 5, "n_groups": 2, "head_dim": 8, "num_heads": 4`,
@@ -157,7 +167,7 @@ func refused(t *testing.T, family string) {
 		t.Fatalf("family %s: no configuration to test it with", family)
 	}
 	config, err := models.ParseConfig([]byte(fmt.Sprintf(
-		`{"model_type": %q, "hidden_size": 16, "num_hidden_layers": 2%s}`, family, more)))
+		`{"model_type": %q, %s%s}`, family, size(family), more)))
 	if err != nil {
 		t.Fatal(err)
 	}

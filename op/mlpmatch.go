@@ -11,6 +11,8 @@ import (
 type mlpMatch struct {
 	y, x *Tensor
 	w, b []*Tensor // the last layer's first; a bias may be nil
+	// between is the values from x to y, without them.
+	between []*Tensor
 }
 
 // mlpWidest is the most columns of a layer, for beyond it products of whole matrices are as fast, and
@@ -18,13 +20,10 @@ type mlpMatch struct {
 const mlpWidest, mlpDeepest = 64, 32
 
 // matchMLP finds out whether all that lies between xs and ys is a network of small layers with tanh between
-// them, and the derivatives are those that mlpSeries has. Eager values have been computed, and hooks may wait
-// for the gradients of those between: there each keeps its own.
+// them, and the derivatives are those that mlpSeries has. Where somebody waits for the gradient of a value
+// between them, ops stay as they are.
 func matchMLP(order []*ir.Node, ys, xs []*Tensor, ds []Direction) *mlpMatch {
 	if len(ys) != 1 || len(xs) != 1 || len(ds) == 0 || len(xs[0].Shape()) != 2 {
-		return nil
-	}
-	if _, traced := ys[0].Scope().(*ir.Builder); !traced {
 		return nil
 	}
 	if d := xs[0].DType(); d != array.F32 && d != array.F64 || xs[0].Dim(1) < 1 || xs[0].Dim(1) > mlpWidest {
@@ -37,6 +36,9 @@ func matchMLP(order []*ir.Node, ys, xs []*Tensor, ds []Direction) *mlpMatch {
 	}
 	m := &mlpMatch{y: ys[0], x: xs[0]}
 	if nodes := m.layers(); nodes != len(order) || len(m.w) < 2 || len(m.w) > mlpDeepest {
+		return nil
+	}
+	if slices.ContainsFunc(m.between, ir.Watched) {
 		return nil
 	}
 	return m
@@ -57,6 +59,7 @@ func (m *mlpMatch) layers() (nodes int) {
 			return 0
 		}
 		nodes, v = nodes+1, t.In()[0]
+		m.between = append(m.between, from, v)
 	}
 }
 
@@ -66,6 +69,7 @@ func (m *mlpMatch) layer(v *Tensor) (from *Tensor, nodes int) {
 	if n != nil && n.Op() == ir.Op(add{}) {
 		v, bias = n.In()[0], n.In()[1]
 		n, nodes = v.Node(), 1
+		m.between = append(m.between, v)
 	}
 	if n == nil || len(n.In()[0].Shape()) != 2 || len(n.In()) > 1 && n.In()[1] == m.x {
 		return nil, 0
@@ -114,6 +118,9 @@ func (m *mlpMatch) follow(lines []jet, ds []Direction) {
 		args = append(args, w, b)
 	}
 	out := ir.Apply(o, args...)
+	for _, v := range m.between {
+		ir.FuseInto(v, o.Name())
+	}
 	at := 1
 	for i, k := range o.Orders {
 		known := out[at : at+k : at+k]

@@ -2,6 +2,7 @@ package op_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/galley-ml/galley/array"
@@ -50,8 +51,8 @@ var networks = []struct {
 		}},
 }
 
-// TestSmallNetworks: derivatives of small networks and gradients through them are the same traced, where one
-// op computes them all, and eagerly, op by op, mixed ones among them.
+// TestSmallNetworks: derivatives of small networks and gradients through them, mixed ones among them, have the
+// same bits traced and eagerly, and are what ops one by one compute.
 func TestSmallNetworks(t *testing.T) {
 	d := device(t, 2)
 	for _, c := range networks {
@@ -60,8 +61,14 @@ func TestSmallNetworks(t *testing.T) {
 			args = append(args, op.Arg{Type: op.Type{DType: array.F64, Shape: s}, Low: -1, High: 1})
 		}
 		for _, names := range [][]string{{"", "x", "t", "xx"}, {"t", "xx", "xt", "xxt"}, {"", "xxx", "t"}} {
+			apart := false
 			step := func(in []*op.Tensor) []*op.Tensor {
-				net := func(x *op.Tensor) *op.Tensor { return c.net(x, in[1:]) }
+				net := func(x *op.Tensor) *op.Tensor {
+					if apart { // the network is not that of x any more, so its ops stay as they are
+						x = op.Neg(op.Neg(x))
+					}
+					return c.net(x, in[1:])
+				}
 				out := op.Derivatives(net, in[0], names...)
 				loss := op.Mean(op.Square(out[0]))
 				for i, y := range out[1:] {
@@ -71,12 +78,54 @@ func TestSmallNetworks(t *testing.T) {
 			}
 			in := fillAll(args, array.F64, 5)
 			eager := step(at(d.NewSession(), in))
-			for i, got := range compiled(t, d, in, step) {
-				closeTo(t, fmt.Sprint(c.name, " ", names, ": result ", i), got, read(t, eager[i]))
+			static := compiled(t, d, in, step)
+			apart = true
+			for i, want := range step(at(d.NewSession(), in)) {
+				what := fmt.Sprint(c.name, " ", names, ": result ", i)
+				closeTo(t, what, static[i], read(t, want))
+				if e := distance(static[i], read(t, eager[i])); e != 0 {
+					t.Errorf("%s: eager and compiled differ by %g", what, e)
+				}
 			}
+			apart = false
 			if names[0] == "" && len(names) == 4 && matched(args, step) != c.matched {
 				t.Errorf("%s: one op for all: got %v, want %v", c.name, !c.matched, c.matched)
 			}
+		}
+	}
+}
+
+// TestSmallNetworksWatched: who asks for the gradient of a value within a network gets it, or is told when to
+// ask.
+func TestSmallNetworksWatched(t *testing.T) {
+	s := device(t, 1).NewSession()
+	args := fillAll([]op.Arg{{Type: op.Type{DType: array.F64, Shape: array.Shape{3, 2}}},
+		{Type: op.Type{DType: array.F64, Shape: array.Shape{2, 4}}},
+		{Type: op.Type{DType: array.F64, Shape: array.Shape{4, 1}}}}, array.F64, 5)
+	for _, before := range []bool{true, false} {
+		in := at(s, args)
+		var hidden *op.Tensor
+		net := func(x *op.Tensor) *op.Tensor {
+			hidden = op.Tanh(op.MatMul(x, in[1]))
+			if before {
+				if err := hidden.RetainGrad(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return op.MatMul(hidden, in[2])
+		}
+		d := op.Derivatives(net, in[0], "x", "tt")
+		if !before {
+			if err := hidden.RetainGrad(); err == nil || !strings.Contains(err.Error(), "before derivatives are") {
+				t.Errorf("got %v, want when to ask", err)
+			}
+			continue
+		}
+		if err := op.Mean(op.Add(op.Square(d[0]), d[1])).Backward(); err != nil {
+			t.Fatal(err)
+		}
+		if hidden.Grad() == nil {
+			t.Error("a gradient that was asked for is missing")
 		}
 	}
 }

@@ -12,6 +12,8 @@ type autograd struct {
 	// retain asks for the gradient of a value that is no leaf.
 	retain bool
 	hooks  []func(dy *Value) *Value
+	// fused is the op that has taken the place of those that v lies between: no gradient passes v.
+	fused string
 	// place, where set, says the layout in which gradients of a leaf are kept.
 	place func(g *Value) *Value
 }
@@ -87,11 +89,20 @@ func (v *Value) watchable(what string) error {
 	case !v.tracked:
 		err = fmt.Errorf("tensor %v is not tracked, so no gradient reaches it: "+
 			"take x = x.Track() before computing with it", v.typ)
+	case v.auto != nil && v.auto.fused != "":
+		err = fmt.Errorf("tensor %v lies within %s, which has taken the place of the ops around it, so no "+
+			"gradient reaches it: ask for it where it is computed, before derivatives are", v.typ, v.auto.fused)
 	default:
 		return nil
 	}
 	return &Error{Pos: Caller(), Op: what, Err: err}
 }
+
+// Watched reports whether somebody asks for the gradient of v, which is no leaf.
+func Watched(v *Value) bool { return v.auto != nil && (v.auto.retain || len(v.auto.hooks) > 0) }
+
+// FuseInto says that the ops around v have become one: later wishes for its gradient are refused.
+func FuseInto(v *Value, op string) { v.autograd().fused = op }
 
 // RetainsGrad reports whether Backward keeps the gradient of v, which is no leaf.
 func (v *Value) RetainsGrad() bool { return v.auto != nil && v.auto.retain }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/galley-ml/galley/dtensor"
@@ -26,6 +27,8 @@ type Job struct {
 	launcher, library string
 	// t connects them.
 	t comm.Transport
+	// told is for why the job fails, which is told once.
+	told sync.Once
 }
 
 // streams of exchanges: what the program agrees on, and checkpoints in the background.
@@ -181,10 +184,21 @@ func (j *Job) Name(process int) string {
 // named is an error of another process with its host.
 func (j *Job) named(err error) error {
 	if left, ok := errors.AsType[*process.LeftError](err); ok {
-		return fmt.Errorf("%s: %s", j.Name(left.Process), left.Text)
+		return &namedError{fmt.Sprintf("%s: %s", j.Name(left.Process), left.Text), left}
 	}
 	return err
 }
+
+// namedError is an error of another process: whoever ends with it passes it on as that one's.
+type namedError struct {
+	text string
+	left *process.LeftError
+}
+
+func (e *namedError) Error() string { return e.text }
+
+// Unwrap is the error as the other process left with it.
+func (e *namedError) Unwrap() error { return e.left }
 
 // Peers is the processes that write checkpoints together; nil for one.
 func (j *Job) Peers() checkpoint.Peers {
@@ -207,6 +221,38 @@ func (p peers) Exchange(data []byte) ([][]byte, error) {
 	return all, nil
 }
 
+// OnFailure has the first process call tell soon after another has left with an error, though it may be busy
+// itself and come to End much later: launchers end all processes when one has ended, and nobody would say why.
+// What has been told End does not tell again.
+func (j *Job) OnFailure(tell func(error)) {
+	if j != nil {
+		j.p.OnFailure(func(errs []error) { j.tell(j.cause(nil, errs), tell) })
+	}
+}
+
+// tell has the first process tell why the job fails, and the others wait until it has.
+func (j *Job) tell(err error, tell func(error)) {
+	j.p.Tell(func() {
+		j.told.Do(func() { tell(err) })
+	})
+}
+
+// cause is why the job fails, as this process sees it: its own error, or else another's; nil if it does not.
+func (j *Job) cause(own error, errs []error) error {
+	if _, echo := errors.AsType[*process.LeftError](own); own != nil && !echo {
+		return own
+	}
+	for q, err := range errs {
+		if _, left := errors.AsType[*process.LeftError](err); left {
+			return j.named(err)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", j.Name(q), err)
+		}
+	}
+	return nil
+}
+
 // End leaves the job with the error that this process has come to, or none, and returns what the first
 // process has to say: its own error, or else another's. tell is called with that in the first process, before
 // the others end: launchers end all processes when one has ended with an error, so what is printed later may
@@ -221,22 +267,9 @@ func (j *Job) End(err error, tell func(error)) error {
 		}
 		return err
 	}
-	errs := j.p.Leave(err)
-	own := err
-	if _, echo := errors.AsType[*process.LeftError](err); echo {
-		own = nil
-	}
-	for q, e := range errs {
-		if own == nil && e != nil {
-			own = j.named(e)
-			if _, left := errors.AsType[*process.LeftError](e); !left {
-				own = fmt.Errorf("%s: %w", j.Name(q), e)
-			}
-		}
-	}
-	if own != nil {
-		j.p.Tell(func() { tell(own) })
-		return own
+	if cause := j.cause(err, j.p.Leave(err)); cause != nil {
+		j.tell(cause, tell)
+		return cause
 	}
 	if err = j.p.Close(); err != nil && j.First() {
 		tell(err)

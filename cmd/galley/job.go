@@ -36,6 +36,7 @@ func inJob(ctx *kong.Context) error {
 		}
 		return ctx.Run()
 	}
+	job.OnFailure(tell)
 	return end(job, runTogether(ctx, name, launched))
 }
 

@@ -57,7 +57,7 @@ func (c *Checkpoints) Steps(ctx context.Context) ([]int64, error) { return c.kee
 func (c *Checkpoints) Close() error { return c.keeper.Close() }
 
 // Fact is a named property that identifies a run, such as its batch size. Checkpoints store the facts of
-// their run; Resume refuses a checkpoint whose facts differ, unless it is told which differences to accept.
+// their run; Resume refuses a checkpoint whose facts differ, unless ResumeConfig.Changed lists the differences.
 type Fact = data.Fact
 
 // OtherRunError is returned when a checkpoint belongs to a run with different facts.

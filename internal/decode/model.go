@@ -82,6 +82,15 @@ func (d *Model) Limit() int { return d.limit }
 // Bytes is the memory of the weights.
 func (d *Model) Bytes() int { return d.bytes }
 
+// StepBytes is how much of the weights a step reads: all but a table of which it takes single rows.
+func (d *Model) StepBytes() int {
+	parts, err := models.PartsOf(d.m)
+	if err != nil || parts.Head == nil {
+		return d.bytes
+	}
+	return d.bytes - parts.Tokens.Weight.Type.Bytes()
+}
+
 // PageBytes is the memory of one page in all layers.
 func (d *Model) PageBytes() int {
 	n := 0

@@ -22,7 +22,7 @@ func (e *Engine) LoadAdapter(name, dir string) error {
 		return fmt.Errorf("engine: adapter %s: want a name", dir)
 	}
 	if e.host == nil {
-		return fmt.Errorf("engine: adapter %s: models on a backend have none yet: merge it into the weights", dir)
+		return fmt.Errorf("engine: adapter %s: models on a backend have none yet: want its weights merged", dir)
 	}
 	layers, err := models.ReadAdapter(dir, e.shape)
 	if err != nil {

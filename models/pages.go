@@ -8,8 +8,8 @@ import (
 	"github.com/galley-ml/galley/op"
 )
 
-// PoolTypes is the values that PagedCache takes: the keys and the values of each layer in turn, [slots, heads,
-// dim].
+// PoolTypes returns the values that PagedCache takes: the keys and the values of each layer in turn, [slots,
+// heads, dim].
 func PoolTypes(m Model, slots int, as array.DType) []op.Type {
 	types := CacheTypes(m, 1, slots)
 	for i := range types {
@@ -18,7 +18,7 @@ func PoolTypes(m Model, slots int, as array.DType) []op.Type {
 	return types
 }
 
-// PagedCache is a cache in pools of PoolTypes, which many sequences share by pages.
+// PagedCache returns a cache in pools of PoolTypes, which many sequences share by pages.
 func PagedCache(pools []*op.Tensor, p *nn.Pages) *Cache {
 	c := &Cache{pages: p}
 	for i := 0; i+1 < len(pools); i += 2 {
@@ -27,7 +27,7 @@ func PagedCache(pools []*op.Tensor, p *nn.Pages) *Cache {
 	return c
 }
 
-// inPages is where a cache has its keys and values; nil is not in pages.
+// inPages returns where a cache has its keys and values; nil is not in pages.
 func (c *Cache) inPages() *nn.Pages {
 	if c == nil {
 		return nil
@@ -41,7 +41,8 @@ func (c *Cache) inPages() *nn.Pages {
 func Continue(m Model, ids, wanted *op.Tensor, c *Cache) (hidden, logits *op.Tensor) {
 	d, ok := m.(*decoder)
 	if !ok || len(c.layers) != len(d.blocks) || c.pages == nil {
-		bad := invalid(ids, fmt.Errorf("a cache of %d layers for a %T: want a PagedCache of the model's", len(c.layers), m))
+		bad := invalid(ids, fmt.Errorf("a cache of %d layers for a %T: want a PagedCache of the model's",
+			len(c.layers), m))
 		return bad, bad
 	}
 	x := d.hidden(ids, c)

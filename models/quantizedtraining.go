@@ -93,7 +93,7 @@ func (m *decoder) quantizedAs(from *decoder) error {
 	return nil
 }
 
-// IntegersOf is the parameters that stand for a weight [out, in], without values; zeros is that groups have
+// IntegersOf returns the parameters that stand for a weight [out, in], without values; zeros is that groups have
 // zero points.
 func IntegersOf(w *nn.Param, bits, group int, zeros bool) *nn.QuantizedWeight {
 	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
@@ -110,7 +110,7 @@ func IntegersOf(w *nn.Param, bits, group int, zeros bool) *nn.QuantizedWeight {
 	return q
 }
 
-// integersOf is the parameters that stand for a weight; without a scope they have only types.
+// integersOf returns the parameters that stand for a weight; without a scope they have only types.
 func integersOf(w *nn.Param, bits, group int, s op.Scope) (*nn.QuantizedWeight, error) {
 	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
 	q := IntegersOf(w, bits, group, false)
@@ -131,7 +131,7 @@ func integersOf(w *nn.Param, bits, group int, s op.Scope) (*nn.QuantizedWeight, 
 	return q, nil
 }
 
-// PackedBytes is values as op.QuantizedLinear has them.
+// PackedBytes returns values as op.QuantizedLinear has them.
 func PackedBytes(values []byte, bits int) []byte {
 	if bits == 8 {
 		return values

@@ -30,7 +30,7 @@ func (p *Pages) put(pool, x *op.Tensor) *op.Tensor {
 	return op.IndexCopy(pool, 0, p.Slots, op.Cast(rows, pool.DType()))
 }
 
-// take is the rows of all pages of each sequence, [batch, pages·Tokens, heads, dim].
+// take returns the rows of all pages of each sequence, [batch, pages·Tokens, heads, dim].
 func (p *Pages) take(pool *op.Tensor, as array.DType) *op.Tensor {
 	if pool.Err() != nil {
 		return pool
@@ -42,8 +42,8 @@ func (p *Pages) take(pool *op.Tensor, as array.DType) *op.Tensor {
 	return op.Cast(op.Reshape(rows, batch, pages*p.Tokens, heads, dim), as)
 }
 
-// attendPages is attend for keys and values in pages. A single sequence is attention like any other, from
-// where its new tokens begin; several have lengths of their own.
+// attendPages returns attend for keys and values in pages. A single sequence is attention like any other,
+// from where its new tokens begin; several have lengths of their own.
 func (h Heads) attendPages(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	p := c.Pages
 	c.K, c.V = p.put(c.K, k), p.put(c.V, v)
@@ -63,8 +63,8 @@ func (h Heads) attendPages(q, k, v *op.Tensor, c *KVCache) *op.Tensor {
 	return h.attendLengths(q, k, v, p.Positions)
 }
 
-// attendLengths is attention where each sequence's new tokens have positions [batch, seq] of their own. The
-// queries that share a head of keys are rows of one product.
+// attendLengths returns attention where each sequence's new tokens have positions [batch, seq] of their own.
+// The queries that share a head of keys are rows of one product.
 func (h Heads) attendLengths(q, k, v, positions *op.Tensor) *op.Tensor {
 	if k.Err() != nil || v.Err() != nil {
 		return op.Add(k, v)
@@ -88,15 +88,14 @@ func (h Heads) attendLengths(q, k, v, positions *op.Tensor) *op.Tensor {
 	return op.Reshape(y, batch, seq, h.Queries*v.Dim(3))
 }
 
-// sees is which keys the queries at positions see, for scores [batch, heads, group, seq, keys].
+// sees returns which keys the queries at positions see, for scores [batch, heads, group, seq, keys].
 func (h Heads) sees(scores, positions *op.Tensor) *op.Tensor {
 	if scores.Err() != nil {
 		return scores
 	}
-	batch, seq, keys := scores.Dim(0), scores.Dim(3), scores.Dim(4)
+	batch, seq := scores.Dim(0), scores.Dim(3)
 	at := op.Expand(op.Reshape(positions, batch, 1, 1, seq, 1), scores.Shape()...)
-	key := op.Expand(op.Reshape(op.Iota(scores.Scope(), positions.DType(), array.Shape{keys}, 0), 1, 1, 1, 1, keys),
-		scores.Shape()...)
+	key := op.Iota(scores.Scope(), positions.DType(), scores.Shape(), 4)
 	mask := op.GreaterEqual(at, key)
 	if h.Window > 0 {
 		mask = op.LogicalAnd(mask, op.Less(op.Sub(at, key), op.Const(at, float64(h.Window))))

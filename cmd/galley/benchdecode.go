@@ -30,7 +30,7 @@ type benchDecodeCmd struct {
 	engineFlags
 }
 
-// Help is what galley bench decode --help adds.
+// Help returns what galley bench decode --help adds.
 func (benchDecodeCmd) Help() string {
 	return `Times a Llama with random weights, of TinyLlama's shape unless flags say otherwise. A step reads every weight once; reads of memory are timed in
 turns with the steps, and the share is how much of their speed a step reaches.
@@ -62,7 +62,7 @@ func (c *benchDecodeCmd) Run() error {
 	return closed(b, c.bench(b))
 }
 
-// bench is Run on a backend; nil is the host.
+// bench returns Run on a backend; nil is the host.
 func (c *benchDecodeCmd) bench(b galley.Backend) error {
 	config := bench.DecodeConfig{Model: models.Config{Family: "llama", Vocab: c.Vocab, Hidden: c.Dim,
 		Intermediate: c.FFN, Layers: c.Layers, Heads: c.Heads, KVHeads: c.KVHeads},
@@ -106,7 +106,7 @@ func (c *benchDecodeCmd) bench(b galley.Backend) error {
 	return nil
 }
 
-// result is what is timed of one format of weights.
+// result returns what is timed of one format of weights.
 func (c *benchDecodeCmd) result(b galley.Backend, config bench.DecodeConfig) (fmt.Stringer, error) {
 	switch {
 	case b != nil:

@@ -37,7 +37,7 @@ type generateCmd struct {
 	engineFlags
 }
 
-// Help is what galley generate --help adds.
+// Help returns what galley generate --help adds.
 func (generateCmd) Help() string {
 	return `Examples:
   galley generate out --prompt "Call me" --tokens 100
@@ -62,7 +62,7 @@ func (c *generateCmd) Run() error {
 	return closed(b, c.generate(b))
 }
 
-// generate is Run on a backend; nil is the host.
+// generate returns Run on a backend; nil is the host.
 func (c *generateCmd) generate(b galley.Backend) error {
 	m, err := openModelDir(c.Dir, c.checkpointChoice)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *generateCmd) generate(b galley.Backend) error {
 		Weights: c.Weights, Read: read, Grouped: m.grouped, TP: c.TP, KV: c.KvCache, Backend: b})
 }
 
-// speakByOps is for models that the engine does not serve.
+// speakByOps returns for models that the engine does not serve.
 func (c *generateCmd) speakByOps(m *modelDir, t textTokenizer, q question) error {
 	if len(c.Stop) > 0 || c.MinP != 0 || c.RepetitionPenalty != 1 || c.Weights != "" || c.TP > 1 ||
 		c.KvCache != "f32" ||
@@ -189,7 +189,7 @@ func speak(model models.Model, t textTokenizer, q question, c engine.Config) err
 	return nil
 }
 
-// speakByOps is speak by the model's own ops.
+// speakByOps returns like speak by the model's own ops.
 func speakByOps(model models.Model, t textTokenizer, q question) error {
 	fmt.Print(q.prompt)
 	began, n := time.Now(), 0

@@ -30,8 +30,8 @@ type BackendDecodeResult struct {
 }
 
 func (r BackendDecodeResult) String() string {
-	text := fmt.Sprintf("%-5s %s, %d sequence(s): compiled in %.1f s, prefill %7.1f tokens/s, decode %7.1f tokens/s; "+
-		"%.1f MB a step in %.2f ms, %d steps an execution", r.Weights, r.Backend, r.Sequences, r.Compile,
+	text := fmt.Sprintf("%-5s %s, %d sequence(s): compiled in %.1f s, prefill %7.1f tokens/s, "+
+		"decode %7.1f tokens/s; %.1f MB a step in %.2f ms, %d steps an execution", r.Weights, r.Backend, r.Sequences, r.Compile,
 		r.Prefill, r.Tokens, float64(r.Bytes)/1e6, r.MS, r.Steps)
 	if r.Share > 0 {
 		text += fmt.Sprintf(", %.2f of the bandwidth", r.Share)
@@ -39,10 +39,11 @@ func (r BackendDecodeResult) String() string {
 	return text
 }
 
-// DecodeOn times a model on a backend, whose memory is read at so many GB/s; 0 is not known. Runs executions of
-// several steps are timed, and the median counts.
+// DecodeOn times a model on a backend, whose memory is read at so many GB/s; 0 is not known. Runs executions
+// of several steps are timed, and the median counts.
 func DecodeOn(b backend.Backend, c DecodeConfig, bandwidth float64) (BackendDecodeResult, error) {
-	out := BackendDecodeResult{Weights: c.Weights, Backend: b.Name(), Sequences: c.Sequences, Steps: decode.MostAhead}
+	out := BackendDecodeResult{Weights: c.Weights, Backend: b.Name(), Sequences: c.Sequences,
+		Steps: decode.MostAhead}
 	m, err := models.New(c.Model, nn.Config{})
 	if err != nil {
 		return out, err

@@ -49,7 +49,7 @@ var presets = sync.OnceValue(func() presetTable {
 	return t
 })
 
-// Presets are the names of the devices that are known.
+// Presets returns the names of the devices that are known.
 func Presets() []string {
 	var names []string
 	for _, d := range presets().Devices {
@@ -58,8 +58,8 @@ func Presets() []string {
 	return names
 }
 
-// Preset is a host with one device of that name, as far as the table knows it. A beginning of a name stands
-// for the shortest name that begins so, of equally short ones for that with the most memory: H100 is
+// Preset returns a host with one device of that name, as far as the table knows it. A beginning of a name
+// stands for the shortest name that begins so, of equally short ones for that with the most memory: H100 is
 // H100-SXM-80GB.
 func Preset(name string) (Group, error) {
 	d, ok := findDevice(name)
@@ -101,7 +101,7 @@ func findDevice(name string) (presetDevice, bool) {
 	return best, found
 }
 
-// hasWords says whether a name has all words of a shorter one: V100-16GB is V100-SXM2-16GB.
+// hasWords reports whether a name has all words of a shorter one: V100-16GB is V100-SXM2-16GB.
 func hasWords(name, short string) bool {
 	words := strings.FieldsFunc(strings.ToLower(name), separates)
 	asked := strings.FieldsFunc(strings.ToLower(short), separates)
@@ -124,7 +124,7 @@ func findHost(name string) (presetHost, bool) {
 	return presetHost{}, false
 }
 
-// squash is a name as it is compared: letters and digits only, in lower case.
+// squash returns a name as it is compared: letters and digits only, in lower case.
 func squash(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -164,7 +164,7 @@ func hostNames() []string {
 	return names
 }
 
-// unlike is how many letters of a must be added, left out or changed to make it a beginning of b.
+// unlike returns how many letters of a must be added, left out or changed to make it a beginning of b.
 func unlike(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -87,8 +87,8 @@ func counts(s string) (hosts, devices int, err error) {
 	return x, y, nil
 }
 
-// named is the group of a device's or a whole host's name. hosts is 0 where one number was given: devices of
-// one host, or hosts.
+// named returns the group of a device's or a whole host's name. hosts is 0 where one number was given:
+// devices of one host, or hosts.
 func named(name string, hosts, devices int, options []string) (g Group, over float64, err error) {
 	if strings.EqualFold(name, "local") {
 		if hosts > 1 {
@@ -122,7 +122,7 @@ func named(name string, hosts, devices int, options []string) (g Group, over flo
 	return g, 0, nil
 }
 
-// describesDevice says whether options give enough to do without a preset.
+// describesDevice reports whether options give enough to do without a preset.
 func describesDevice(options []string) bool {
 	mem, rate := false, false
 	for _, o := range options {
@@ -237,6 +237,6 @@ func (g Group) connected() Group {
 	return g
 }
 
-// Connected is the group with a network, where it has several hosts and none is said: that of hosts known to
-// have this device.
+// Connected returns the group with a network, where it has several hosts and none is said: that of hosts
+// known to have this device.
 func (g Group) Connected() Group { return g.connected() }

@@ -70,7 +70,7 @@ func (s *Step) ahead(rows []Row) ([][]sample.Choice, error) {
 	return choices(b, rows, array.Data[int32](ids), logProbs)
 }
 
-// choices is the tokens [steps, rows] by row.
+// choices returns the tokens [steps, rows] by row.
 func choices(b bucket, rows []Row, ids []int32, logProbs []float32) ([][]sample.Choice, error) {
 	results := make([][]sample.Choice, len(rows))
 	for i, r := range rows {
@@ -86,7 +86,7 @@ func choices(b bucket, rows []Row, ids []int32, logProbs []float32) ([][]sample.
 	return results, nil
 }
 
-// aheadInputs is what the program of a bucket is given but for the knobs.
+// aheadInputs returns what the program of a bucket is given but for the knobs.
 func (s *Step) aheadInputs(b bucket, rows []Row) []array.Array {
 	first := make([]int32, b.rows)
 	positions, slots := make([]int32, b.steps*b.rows), make([]int32, b.steps*b.rows)

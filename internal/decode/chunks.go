@@ -5,8 +5,8 @@ import (
 	"github.com/galley-ml/galley/internal/paged"
 )
 
-// fewTokens is how many new tokens of a sequence make it a row beside others; one with more is a program of its
-// own.
+// fewTokens is how many new tokens of a sequence make it a row beside others; one with more is a program of
+// its own.
 const fewTokens = 8
 
 // leastChunk is the shortest chunk that a program is made for.
@@ -45,7 +45,7 @@ func (s *Step) Run(seqs []paged.Sequence) ([]float32, error) {
 	return logits, nil
 }
 
-// Row is the stream, after the last norm, of the i-th row whose logits were wanted.
+// Row returns the stream, after the last norm, of the i-th row whose logits were wanted.
 func (s *Step) Row(i int) []float32 { return s.hidden[i] }
 
 // chunk computes some of the sequences together, each a row of one program.
@@ -90,7 +90,7 @@ func (s *Step) chunk(seqs []paged.Sequence, which []int, results, hidden [][]flo
 	return nil
 }
 
-// chunkInputs is what the program of a bucket is given.
+// chunkInputs returns what the program of a bucket is given.
 func (s *Step) chunkInputs(b bucket, seqs []paged.Sequence, which []int) []array.Array {
 	ids, positions := make([]int32, b.rows*b.seq), make([]int32, b.rows*b.seq)
 	slots, wanted := make([]int32, b.rows*b.seq), make([]int32, 0, b.wanted)

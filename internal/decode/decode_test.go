@@ -104,7 +104,8 @@ func TestFamilies(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 1))
 			a, b := random(r, 45), random(r, 3)
 			pagesA, pagesB := []int32{7, 2, 9, 4}, []int32{0, 11}
-			p.run(t, 2e-3, paged.Sequence{Pages: pagesA, Tokens: a[:30]}, paged.Sequence{Pages: pagesB, Tokens: b, Want: 1})
+			p.run(t, 2e-3, paged.Sequence{Pages: pagesA, Tokens: a[:30]},
+				paged.Sequence{Pages: pagesB, Tokens: b, Want: 1})
 			logits := p.run(t, 2e-3, paged.Sequence{Pages: pagesA, Start: 30, Tokens: a[30:], Want: 2},
 				paged.Sequence{Pages: pagesB, Start: 3, Tokens: []int32{5}, Want: 1})
 			first, second := likeliest(logits[37:74]), likeliest(logits[74:])
@@ -124,10 +125,11 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// greedy is the host's likeliest tokens after one.
+// greedy returns the host's likeliest tokens after one.
 func (p pair) greedy(pages []int32, start int, token int32, n int) (ids []int32) {
 	for range n {
-		token = likeliest(p.host.Run([]paged.Sequence{{Pages: pages, Start: start, Tokens: []int32{token}, Want: 1}}))
+		next := paged.Sequence{Pages: pages, Start: start, Tokens: []int32{token}, Want: 1}
+		token = likeliest(p.host.Run([]paged.Sequence{next}))
 		ids, start = append(ids, token), start+1
 	}
 	return ids

@@ -22,8 +22,8 @@ type loader struct {
 	integers map[*nn.Param]func() (array.Array, error)
 }
 
-// shape is the model as the backend computes it: with floats of 16 bits where the weights have them, and with
-// integers where they are wanted or stored.
+// shape returns the model as the backend computes it: with floats of 16 bits where the weights have them,
+// and with integers where they are wanted or stored.
 func (l *loader) shape() (models.Model, error) {
 	dtype := array.F32
 	if l.Weights == packed.BF16 || l.Weights.Kept() == packed.Auto && l.from.Config().DType == array.BF16 {
@@ -55,14 +55,14 @@ func (l *loader) checkIntegers(m models.Model) error {
 	all, err := models.Linears(m)
 	for _, w := range all {
 		if err == nil && !replaced[w.Name] {
-			err = fmt.Errorf("%s %v cannot be %s on a backend: want a matrix [out, in] whose rows are whole groups of %d, "+
-				"or weights of f32 or bf16", w.Name, w.Type.Shape, l.Weights, quantGroup)
+			err = fmt.Errorf("%s %v cannot be %s on a backend: want a matrix [out, in] whose rows are whole groups "+
+				"of %d, or weights of f32 or bf16", w.Name, w.Type.Shape, l.Weights, quantGroup)
 		}
 	}
 	return err
 }
 
-// value is a parameter's values in its own type.
+// value returns a parameter's values in its own type.
 func (l *loader) value(p *nn.Param) (array.Array, error) {
 	if read := l.integers[p]; read != nil {
 		return read()
@@ -74,7 +74,7 @@ func (l *loader) value(p *nn.Param) (array.Array, error) {
 	return converted(a, p.Type.DType), nil
 }
 
-// converted is floats in another type.
+// converted returns floats in another type.
 func converted(a array.Array, to array.DType) array.Array {
 	out := array.New(to, a.Shape()...)
 	x := floats(a)
@@ -103,7 +103,7 @@ func floats(a array.Array) []float32 {
 	return x
 }
 
-// read is what a parameter of the model that was given is.
+// read returns what a parameter of the model that was given is.
 func (l *loader) read(name string) (array.Array, error) {
 	p := l.sources[name]
 	switch {
@@ -117,7 +117,7 @@ func (l *loader) read(name string) (array.Array, error) {
 	return cpu.Read(p.Value)
 }
 
-// replacement is the integers in place of a matrix; nil leaves it as it is.
+// replacement returns the integers in place of a matrix; nil leaves it as it is.
 func (l *loader) replacement(w *nn.Param) (*nn.QuantizedWeight, error) {
 	rows, cols := w.Type.Shape[0], w.Type.Shape[1]
 	switch l.Weights {

@@ -73,16 +73,16 @@ func New(m models.Model, c Config) (*Model, error) {
 	return d, nil
 }
 
-// Config is the model's shape.
+// Config returns the model's shape.
 func (d *Model) Config() models.Config { return d.m.Config() }
 
-// Limit is the longest sequence; 0 is no limit.
+// Limit returns the longest sequence; 0 is no limit.
 func (d *Model) Limit() int { return d.limit }
 
-// Bytes is the memory of the weights.
+// Bytes returns the memory of the weights.
 func (d *Model) Bytes() int { return d.bytes }
 
-// StepBytes is how much of the weights a step reads: all but a table of which it takes single rows.
+// StepBytes returns how much of the weights a step reads: all but a table of which it takes single rows.
 func (d *Model) StepBytes() int {
 	parts, err := models.PartsOf(d.m)
 	if err != nil || parts.Head == nil {
@@ -91,7 +91,7 @@ func (d *Model) StepBytes() int {
 	return d.bytes - parts.Tokens.Weight.Type.Bytes()
 }
 
-// PageBytes is the memory of one page in all layers.
+// PageBytes returns the memory of one page in all layers.
 func (d *Model) PageBytes() int {
 	n := 0
 	for _, t := range d.poolTypes(1) {
@@ -100,12 +100,12 @@ func (d *Model) PageBytes() int {
 	return n
 }
 
-// poolTypes is the memory of so many pages.
+// poolTypes returns the memory of so many pages.
 func (d *Model) poolTypes(pages int) []op.Type {
 	return models.PoolTypes(d.m, pages*paged.PageTokens, d.kv)
 }
 
-// Pool is the threads of the host.
+// Pool returns the threads of the host.
 func (d *Model) Pool() *kernel.Pool { return d.pool }
 
 func (d *Model) free() {

@@ -31,7 +31,7 @@ func (b bucket) String() string {
 	return fmt.Sprintf("read_r%d_p%d_t%d_w%d", b.rows, b.pages, b.seq, b.wanted)
 }
 
-// inputs is the types of what a program is given beside weights and pools.
+// inputs returns the types of what a program is given beside weights and pools.
 func (b bucket) inputs() []op.Type {
 	ints := func(shape ...int) op.Type { return op.Type{DType: array.I32, Shape: shape} }
 	if b.steps == 0 {
@@ -76,7 +76,7 @@ func (d *Model) compile(b bucket, pages int) (backend.Executable, error) {
 	return d.b.Compile(f, backend.Options{Donate: donate})
 }
 
-// read is the tokens of chunks.
+// read returns the tokens of chunks.
 func (d *Model) read(b bucket, pools, in []*op.Tensor) []*op.Tensor {
 	c := models.PagedCache(pools, &nn.Pages{Table: in[0], Positions: in[2], Slots: in[3],
 		Tokens: paged.PageTokens})
@@ -84,7 +84,7 @@ func (d *Model) read(b bucket, pools, in []*op.Tensor) []*op.Tensor {
 	return append(c.Values(), hidden, logits)
 }
 
-// steps is tokens that the program chooses, each fed to the next step.
+// steps returns tokens that the program chooses, each fed to the next step.
 func (d *Model) steps(b bucket, pools, in []*op.Tensor) []*op.Tensor {
 	table, first, rest := in[0], in[1], in[2:5]
 	k := knobsOf(in[5:])

@@ -28,7 +28,7 @@ type sampling struct {
 // fewLikeliest is how many tokens are sorted where no row of a batch asks for more.
 const fewLikeliest = 64
 
-// wayOf is how a configuration chooses.
+// wayOf returns how a configuration chooses.
 func wayOf(c sample.Config, vocab int) int32 {
 	switch {
 	case c.Temperature == 0:
@@ -39,7 +39,7 @@ func wayOf(c sample.Config, vocab int) int32 {
 	return fromAll
 }
 
-// with is the sampling that also does what c asks for.
+// with returns the sampling that also does what c asks for.
 func (s sampling) with(c sample.Config, vocab int) sampling {
 	switch wayOf(c, vocab) {
 	case fromAll:
@@ -60,9 +60,10 @@ type knobs struct {
 	temperature, topP, floor *op.Tensor // float32; floor is how far below the largest logit a token may be
 }
 
-// knobTypes is the types of knobs in order.
+// knobTypes returns the types of knobs in order.
 func knobTypes(rows int) []op.Type {
-	i, f := op.Type{DType: array.I32, Shape: array.Shape{rows}}, op.Type{DType: array.F32, Shape: array.Shape{rows}}
+	i := op.Type{DType: array.I32, Shape: array.Shape{rows}}
+	f := op.Type{DType: array.F32, Shape: array.Shape{rows}}
 	return []op.Type{i, i, f, f, f}
 }
 
@@ -70,7 +71,7 @@ func knobsOf(in []*op.Tensor) knobs {
 	return knobs{way: in[0], topK: in[1], temperature: in[2], topP: in[3], floor: in[4]}
 }
 
-// knobValues is configurations as arrays of knobTypes, filled up with greedy rows.
+// knobValues returns configurations as arrays of knobTypes, filled up with greedy rows.
 func knobValues(configs []sample.Config, rows, vocab int) []array.Array {
 	way, topK := make([]int32, rows), make([]int32, rows)
 	temperature, topP, floor := make([]float32, rows), make([]float32, rows), make([]float32, rows)
@@ -95,8 +96,8 @@ func knobValues(configs []sample.Config, rows, vocab int) []array.Array {
 		array.FromSlice(temperature, rows), array.FromSlice(topP, rows), array.FromSlice(floor, rows)}
 }
 
-// choose is a token [rows] (int32) for each row of logits [rows, vocab], and its log-probability. A row that
-// draws takes the first token whose share of the cumulated weights passes uniform [rows].
+// choose returns a token [rows] (int32) for each row of logits [rows, vocab], and its log-probability. A row
+// that draws takes the first token whose share of the cumulated weights passes uniform [rows].
 func (s sampling) choose(logits, uniform *op.Tensor, k knobs) (ids, logProbs *op.Tensor) {
 	if logits.Err() != nil {
 		return logits, logits
@@ -119,12 +120,13 @@ func (s sampling) choose(logits, uniform *op.Tensor, k knobs) (ids, logProbs *op
 
 func is(way *op.Tensor, which int) *op.Tensor { return op.Equal(way, op.Const(way, float64(which))) }
 
-// weights is the relative probabilities of logits [rows, n]; 0 where a token is too unlikely.
+// weights returns the relative probabilities of logits [rows, n]; 0 where a token is too unlikely.
 func (k knobs) weights(logits, top *op.Tensor) *op.Tensor {
 	if logits.Err() != nil {
 		return logits
 	}
-	column := func(x *op.Tensor) *op.Tensor { return op.Expand(op.Reshape(x, logits.Dim(0), 1), logits.Shape()...) }
+	rows, shape := logits.Dim(0), logits.Shape()
+	column := func(x *op.Tensor) *op.Tensor { return op.Expand(op.Reshape(x, rows, 1), shape...) }
 	below := op.Sub(logits, column(top))
 	weights := op.Exp(op.Div(below, column(k.temperature)))
 	return op.Where(op.GreaterEqual(below, column(k.floor)), weights, op.Const(weights, 0))
@@ -149,8 +151,8 @@ func (s sampling) fromLikeliest(logits, top, uniform *op.Tensor, k knobs) *op.Te
 	return op.Reshape(op.Cast(op.TakeAlongDim(order, drawn(weights, uniform, first), 1), array.I32), rows)
 }
 
-// drawn is the place [rows, 1] of the first of weights [rows, n] whose cumulated sum passes uniform of all;
-// where rounding leaves none, other.
+// drawn returns the place [rows, 1] of the first of weights [rows, n] whose cumulated sum passes uniform of
+// all; where rounding leaves none, other.
 func drawn(weights, uniform, other *op.Tensor) *op.Tensor {
 	if weights.Err() != nil {
 		return weights

@@ -31,8 +31,8 @@ func TestDraws(t *testing.T) {
 			c.Seed = r.Uint64()
 			prompt, pages := random(r, 3+i), []int32{int32(i), int32(4 + i)}
 			p.run(t, 2e-3, paged.Sequence{Pages: pages, Tokens: prompt})
-			rows = append(rows, decode.Row{Pages: pages, Start: len(prompt), Token: 9, Steps: decode.MostAhead - i,
-				Sampler: sample.New(c, nil, 0)})
+			rows = append(rows, decode.Row{Pages: pages, Start: len(prompt), Token: 9,
+				Steps: decode.MostAhead - i, Sampler: sample.New(c, nil, 0)})
 			want = append(want, p.drawn(t, rows[i], sample.New(c, nil, 0)))
 		}
 		got, err := p.device.Ahead(rows)
@@ -49,12 +49,12 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// drawn is the tokens that the host draws for a row.
+// drawn returns the tokens that the host draws for a row.
 func (p pair) drawn(t *testing.T, r decode.Row, s *sample.Sampler) (list []sample.Choice) {
 	t.Helper()
 	for i := range r.Steps {
-		c, err := s.Choose(p.host.Run([]paged.Sequence{{Pages: r.Pages, Start: r.Start + i, Tokens: []int32{r.Token},
-			Want: 1}}), nil)
+		next := paged.Sequence{Pages: r.Pages, Start: r.Start + i, Tokens: []int32{r.Token}, Want: 1}
+		c, err := s.Choose(p.host.Run([]paged.Sequence{next}), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

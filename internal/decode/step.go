@@ -34,7 +34,7 @@ func NewStep(m *Model, pages, rows, most int) (*Step, error) {
 	return s, nil
 }
 
-// Rows is how many tokens a step takes at most.
+// Rows returns how many tokens a step takes at most.
 func (s *Step) Rows() int { return s.most }
 
 // Close gives pages and programs back.
@@ -76,7 +76,7 @@ func (s *Step) run(b bucket, inputs ...array.Array) ([]backend.Buffer, error) {
 	return out[n:], nil
 }
 
-// atLeast is the first of from, from·4, from·16 and so on that is n or more, but no more than most.
+// atLeast returns the first of from, from·4, from·16 and so on that is n or more, but no more than most.
 func atLeast(n, from, most int) int {
 	size := from
 	for size < n {
@@ -85,8 +85,8 @@ func atLeast(n, from, most int) int {
 	return max(n, min(size, most))
 }
 
-// place is where a sequence's token at a position goes; beyond its pages, or where there is no sequence, to the
-// page of nobody.
+// place returns where a sequence's token at a position goes; beyond its pages, or where there is no
+// sequence, to the page of nobody.
 func (s *Step) place(pages []int32, position int, real bool) int32 {
 	if !real || position/paged.PageTokens >= len(pages) {
 		return int32(s.pages * paged.PageTokens)
@@ -94,7 +94,7 @@ func (s *Step) place(pages []int32, position int, real bool) int32 {
 	return pages[position/paged.PageTokens]*paged.PageTokens + int32(position%paged.PageTokens)
 }
 
-// position is that of a token, or where it is one of nobody any that there is.
+// position returns that of a token, or where it is one of nobody any that there is.
 func (s *Step) position(b bucket, p int) int32 {
 	most := b.pages * paged.PageTokens
 	if n := s.model.limit; n > 0 {
@@ -103,7 +103,7 @@ func (s *Step) position(b bucket, p int) int32 {
 	return int32(min(p, most-1))
 }
 
-// tables is the pages of sequences as one array.
+// tables returns the pages of sequences as one array.
 func (s *Step) tables(rows, pages int, of func(i int) []int32) array.Array {
 	table := make([]int32, rows*pages)
 	for i := range table {
@@ -116,7 +116,7 @@ func (s *Step) tables(rows, pages int, of func(i int) []int32) array.Array {
 	return array.FromSlice(table, rows, pages)
 }
 
-// pagesFor is how many pages hold so many tokens.
+// pagesFor returns how many pages hold so many tokens.
 func pagesFor(tokens int) int { return (tokens + paged.PageTokens - 1) / paged.PageTokens }
 
 // read copies floats to the host.

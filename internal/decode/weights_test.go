@@ -17,7 +17,7 @@ import (
 	"github.com/galley-ml/galley/nn"
 )
 
-// wide is a model whose matrices are whole groups of 32.
+// wide returns a model whose matrices are whole groups of 32.
 func wide(t *testing.T) models.Model {
 	t.Helper()
 	config, err := models.ParseConfig([]byte(`{"model_type": "llama", "vocab_size": 37, "hidden_size": 64,
@@ -33,7 +33,7 @@ func wide(t *testing.T) models.Model {
 	return m
 }
 
-// rounded is a matrix of the layers as integers; zeros gives groups zero points.
+// rounded returns a matrix of the layers as integers; zeros gives groups zero points.
 func rounded(p *nn.Param, bits int, zeros bool) (quant.Matrix, bool, error) {
 	a, err := cpu.Read(p.Value)
 	if err != nil || !strings.Contains(p.Name, "proj") {
@@ -49,8 +49,8 @@ func rounded(p *nn.Param, bits int, zeros bool) (quant.Matrix, bool, error) {
 	return q, true, nil
 }
 
-// TestWeights: weights of every format, rounded when they are read or stored as integers, with zero points too,
-// give what the host computes of the floats that they mean.
+// TestWeights: weights of every format, rounded when they are read or stored as integers, with zero points
+// too, give what the host computes of the floats that they mean.
 func TestWeights(t *testing.T) {
 	m := wide(t)
 	seq := paged.Sequence{Pages: []int32{3, 1}, Tokens: random(rand.New(rand.NewPCG(1, 1)), 20), Want: 1}
@@ -61,8 +61,8 @@ func TestWeights(t *testing.T) {
 		stored    bool
 		tolerance float64
 	}{
-		{"f32", packed.Auto, 0, false, 1e-3}, {"bf16", packed.BF16, 0, false, 0.1}, {"int8", packed.Int8, 8, false, 1e-3},
-		{"int4", packed.Int4, 4, false, 1e-3}, {"stored", packed.Auto, 4, true, 1e-3},
+		{"f32", packed.Auto, 0, false, 1e-3}, {"bf16", packed.BF16, 0, false, 0.1},
+		{"int8", packed.Int8, 8, false, 1e-3}, {"int4", packed.Int4, 4, false, 1e-3}, {"stored", packed.Auto, 4, true, 1e-3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			meant := func(p *nn.Param) (array.Array, error) {

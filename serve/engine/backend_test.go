@@ -70,7 +70,8 @@ func onBackend(t *testing.T, m models.Model, r *rand.Rand, all []job) engine.Sta
 			}
 			for i, x := range got {
 				if x.ID != j.ids[i] || math.Abs(x.LogProb-j.logProbs[i]) > 1e-2 {
-					t.Errorf("token %d: got %d with %v, want %d with %v", i, x.ID, x.LogProb, j.ids[i], j.logProbs[i])
+					t.Errorf("token %d: got %d with %v, want %d with %v", i, x.ID, x.LogProb, j.ids[i],
+						j.logProbs[i])
 					return
 				}
 			}
@@ -125,12 +126,13 @@ func TestBackendRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := device.Embed(context.Background(), engine.Request{Prompt: []int32{4, 5, 6}})
-	if err != nil || !slices.EqualFunc(got, want, func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-3 }) {
+	near := func(a, b float32) bool { return math.Abs(float64(a-b)) < 1e-3 }
+	if err != nil || !slices.EqualFunc(got, want, near) {
 		t.Errorf("embedding: got %v, %v, want %v", got, err, want)
 	}
 }
 
-// shown is a continuation's text, how it ended, and the likeliest tokens on the way.
+// shown returns a continuation's text, how it ended, and the likeliest tokens on the way.
 func shown(list []engine.Token, index int) string {
 	var b strings.Builder
 	for _, x := range list {

@@ -56,8 +56,8 @@ func (e *Engine) pack(m models.Model, c Config) error {
 	case c.Draft != nil:
 		return fmt.Errorf("draft: a model on a backend has none yet: guesses come from the text itself")
 	}
-	model, err := decode.New(m, decode.Config{Backend: c.Backend, Weights: packed.Format(c.Weights), Read: c.Read,
-		Grouped: c.Grouped, KV: paged.KVFormat(c.KV), Threads: c.Threads})
+	model, err := decode.New(m, decode.Config{Backend: c.Backend, Weights: packed.Format(c.Weights),
+		Read: c.Read, Grouped: c.Grouped, KV: paged.KVFormat(c.KV), Threads: c.Threads})
 	if err == nil {
 		e.device, e.model = &device{model: model}, model
 	}
@@ -75,7 +75,7 @@ func (e *Engine) begin() (err error) {
 	return err
 }
 
-// stepRows is how many tokens a step takes at most.
+// stepRows returns how many tokens a step takes at most.
 func (e *Engine) stepRows() int {
 	if e.host != nil {
 		return e.host.step.Rows()

@@ -15,22 +15,23 @@ import (
 
 // Config says how an engine computes. The zero value of a field means what is said there.
 type Config struct {
-	// Weights is f32, bf16, int8 or int4; empty keeps what the model has. Tables of tokens, heads and routers do
-	// not become integers.
+	// Weights is f32, bf16, int8 or int4; empty keeps what the model has. Tables of tokens, heads and
+	// routers do not become integers.
 	Weights string
 	// Read gives a parameter's values, one at a time; nil takes those of the model.
 	Read func(p *nn.Param) (array.Array, error)
-	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models without any.
+	// Grouped gives matrices that are stored as integers, and nothing for others; nil is for models without
+	// any.
 	Grouped func(p *nn.Param) (m quant.Matrix, ok bool, err error)
 	// Threads is how many compute; 0 is all cores.
 	Threads int
 	// KV is how keys and values are kept: f32, bf16 or int8; empty means f32.
 	KV string
-	// TP is over how many devices of this process heads, pages and matrices are split; 0 means 1. They share the
-	// threads. No answer depends on it.
+	// TP is over how many devices of this process heads, pages and matrices are split; 0 means 1. They share
+	// the threads. No answer depends on it.
 	TP int
-	// Backend computes in place of the host's processor; nil is the host. It then is the caller's to close, after
-	// the engine.
+	// Backend computes in place of the host's processor; nil is the host. It then is the caller's to close,
+	// after the engine.
 	Backend backend.Backend
 	// Decode turns tokens into text; nil gives tokens without text.
 	Decode func(ids []int32) string
@@ -46,7 +47,7 @@ type Config struct {
 	Running int
 	// Waiting is how many more may wait; 0 is no limit.
 	Waiting int
-	// Budget is how many tokens a step takes at most; 0 means 256.
+	// Budget is how many tokens per step takes at most; 0 means 256.
 	Budget int
 	// Speculate is how many tokens are guessed at most and computed together with the next one; 0 is none.
 	// Guesses come from the sequence itself, so texts that repeat themselves gain, and no answer changes.
@@ -54,7 +55,7 @@ type Config struct {
 	// Draft guesses in place of the sequence itself; nil is none. Speculate 0 then means 4. Guessing pauses
 	// where it takes longer than it saves.
 	Draft *Draft
-	// Observe, where it is not nil, is told of every step. It must return at once.
+	// Observe, where it is not nil, is notified of every step. It must return at once.
 	Observe func(StepStats)
 }
 
@@ -153,7 +154,7 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// pagesFor is how many pages the memory holds, and no more than can be used.
+// pagesFor returns how many pages the memory holds, and no more than can be used.
 func (c *Config) pagesFor(m computed, draft int) int {
 	memory := c.Memory
 	if memory == 0 {
@@ -166,7 +167,7 @@ func (c *Config) pagesFor(m computed, draft int) int {
 	return n
 }
 
-// lesser is the smaller of two limits, of which 0 is none.
+// lesser returns the smaller of two limits, of which 0 is none.
 func lesser(a, b int) int {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -174,16 +175,16 @@ func lesser(a, b int) int {
 	return a
 }
 
-// Model is the model's shape.
+// Model returns the model's shape.
 func (e *Engine) Model() models.Config { return e.model.Config() }
 
-// Limit is the longest sequence, prompt included.
+// Limit returns the longest sequence, prompt included.
 func (e *Engine) Limit() int {
 	limit := lesser(lesser(e.config.Context, e.config.Longest), e.model.Limit())
 	return lesser(limit, e.config.Pages*pageTokens)
 }
 
-// Bytes is the memory of the packed weights, and of the pages.
+// Bytes returns the memory of the packed weights, and of the pages.
 func (e *Engine) Bytes() (weights, pages int) {
 	return e.model.Bytes(), e.config.Pages * e.model.PageBytes()
 }

@@ -90,8 +90,8 @@ func (c *runCase) network(g *cluster.Group) {
 	}
 }
 
-// networkKind is the kind of network that a note names; that of machines built for training is InfiniBand,
-// that of rented ones, unless they have GPUDirect, Ethernet.
+// networkKind returns the kind of network that a note names; that of machines built for training is
+// InfiniBand, that of rented ones, unless they have GPUDirect, Ethernet.
 func networkKind(note string) string {
 	note = strings.ToLower(note)
 	for _, k := range []struct{ word, kind string }{{"omni-path", "opa"}, {"roce", "roce"}, {"ethernet", "eth"},
@@ -103,7 +103,7 @@ func networkKind(note string) string {
 	return "ib"
 }
 
-// device is the preset of a name as people write it: A100-SXM4-80GB and A100 80GB are A100-SXM-80GB.
+// device returns the preset of a name as people write it: A100-SXM4-80GB and A100 80GB are A100-SXM-80GB.
 func device(name string) (cluster.Group, error) {
 	for _, n := range []string{name, strings.ReplaceAll(name, " ", "-"), socket.ReplaceAllString(name, "SXM")} {
 		if g, err := cluster.Preset(n); err == nil {
@@ -169,8 +169,8 @@ func (c *runCase) readNodes() error {
 	return out.Check()
 }
 
-// slowed is a device whose power is capped below that of the one whose peak it is given: NVIDIA's own figure
-// for such a part is 835 of 989 (H100 NVL), and the best measured rate of the full one is 794.
+// slowed returns a device whose power is capped below that of the one whose peak it is given: NVIDIA's own
+// figure for such a part is 835 of 989 (H100 NVL), and the best measured rate of the full one is 794.
 func slowed(d cluster.Device) cluster.Device {
 	if !strings.HasSuffix(d.Name, "W") {
 		return d

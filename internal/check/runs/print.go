@@ -106,7 +106,7 @@ func (t *runTable) summary() {
 	w.Flush()
 }
 
-// megatron says whether a row is of a Megatron-style source on A100 or H100.
+// megatron reports whether a row is of a Megatron-style source on A100 or H100.
 func (c *runCase) megatron() bool {
 	f := strings.ToLower(c.row.Framework)
 	k := c.kind()
@@ -114,7 +114,7 @@ func (c *runCase) megatron() bool {
 		(strings.Contains(f, "megatron") || strings.Contains(f, "nemo"))
 }
 
-// factors are what predictions of a source were multiplied by.
+// factors returns what predictions of a source were multiplied by.
 func (s *runSource) factors() string {
 	if s.most-s.least < 0.005 {
 		return fmt.Sprintf("×%.2f", s.most)
@@ -122,7 +122,7 @@ func (s *runSource) factors() string {
 	return fmt.Sprintf("×%.2f to ×%.2f", s.least, s.most)
 }
 
-// plainScore is the score of the predictions without constants.
+// plainScore returns the score of the predictions without constants.
 func plainScore(cases []*runCase) (s runScore) {
 	for _, c := range cases {
 		if c.step > 0 {

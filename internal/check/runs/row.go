@@ -123,7 +123,7 @@ type runMeasured struct {
 	FailedOOM *bool    `json:"failed_or_oom"`
 }
 
-// failed says whether the run ended for want of memory, and whether the source says anything about that.
+// failed reports whether the run ended for want of memory, and whether the source says anything about that.
 func (m *runMeasured) failed() (oom, said bool) {
 	for _, f := range []*bool{m.OOM, m.FailedOOM} {
 		if f != nil {
@@ -183,8 +183,8 @@ func runsError(path string, text []byte, err error) error {
 	return fmt.Errorf("%s:%d:%d: %w", path, line, int(offset)-strings.LastIndex(before, "\n")-1, err)
 }
 
-// origin is the source that a row is reported under: what its identity begins with, or its source's first
-// words.
+// origin returns the source that a row is reported under: what its identity begins with, or its source's
+// first words.
 func (r *runRow) origin() string {
 	if head, _, ok := strings.Cut(r.ID, "-"); ok && head != "" {
 		return head

@@ -12,7 +12,7 @@ import (
 var besides = []string{"accum", "grad", "master", "optim", "reduc", "comm", "gather", "param", "state", "moment",
 	"loss", "cache", "storage", "adam", "norm", "logit", "router", "embedding"}
 
-// productLabel is the part of a label that speaks of products: all of it where no part does alone.
+// productLabel returns the part of a label that speaks of products: all of it where no part does alone.
 func productLabel(s string) string {
 	var kept []string
 	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune("+,;/()&", r) }) {
@@ -31,7 +31,7 @@ func containsAny(s string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
-// runPrecision is the format that a row's products run in: the narrowest that the label names for them.
+// runPrecision returns the format that a row's products run in: the narrowest that the label names for them.
 func runPrecision(s string) string {
 	s = strings.ReplaceAll(productLabel(strings.ToLower(s)), "float", "fp")
 	switch {
@@ -64,7 +64,7 @@ const eagerBytes = 2.5
 // 104.
 const firstBytes = 1.4
 
-// runSoftware is what a framework of its time does, as far as its name and the notes tell.
+// runSoftware returns what a framework of its time does, as far as its name and the notes tell.
 func runSoftware(r *runRow) plan.Software {
 	f, notes := strings.ToLower(r.Framework), strings.ToLower(r.Notes)
 	var s plan.Software
@@ -119,17 +119,17 @@ func runSoftware(r *runRow) plan.Software {
 	return s
 }
 
-// pipelinesExperts says whether a user of Megatron would run the exchange between experts under the passes of
-// other micro-batches: it leaves the host, and the schedule has what it takes, several chunks a rank or no
+// pipelinesExperts reports whether a user of Megatron would run the exchange between experts under the passes
+// of other micro-batches: it leaves the host, and the schedule has what it takes, several chunks a rank or no
 // ranks.
 func (r *runRow) pipelinesExperts() bool {
 	s := &r.Strategy
 	return value(s.EP) > max(1, value(r.Cluster.PerNode)) && (value(s.VPP) > 1 || value(s.PP) <= 1)
 }
 
-// shardedSoftware is PyTorch's own sharding of parameters (FSDP) and what trains by it. Layers are units of
-// their own, embedding and head stay with the root. The loss is torch's cross_entropy on a float32 copy: its
-// logits, their log-softmax and the gradient are float32, and the 16-bit logits' block stays with the
+// shardedSoftware returns PyTorch's own sharding of parameters (FSDP) and what trains by it. Layers are units
+// of their own, embedding and head stay with the root. The loss is torch's cross_entropy on a float32 copy:
+// its logits, their log-softmax and the gradient are float32, and the 16-bit logits' block stays with the
 // allocator; over a vocabulary that is split (loss_parallel) another float32 tensor is alive, for the
 // backward pass adds in a new one (torch/distributed/tensor/parallel/loss.py). DTensor's products keep the
 // inputs that they gathered, those fused with the gather (asynctp) do not. AdamW's foreach form has one
@@ -157,7 +157,7 @@ func shardedSoftware(r *runRow, f, notes string) plan.Software {
 // makes it a fused one.
 const compiledLoss = 202504
 
-// month is the year and month in the name of a row's source, such as 202412; 0 where there is none.
+// month returns the year and month in the name of a row's source, such as 202412; 0 where there is none.
 func (r *runRow) month() int {
 	n := number(monthly.FindString(r.Source))
 	return value(n)

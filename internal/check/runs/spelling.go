@@ -43,8 +43,8 @@ var milliseconds = map[string]string{"step_time_ms": "step_time_s", "iteration_t
 var words = []string{"id", "name", "gpu", "note", "notes", "source", "framework", "precision", "schedule",
 	"recompute", "mlp", "tflops_kind", "peak_mem_unit", "attention", "zero1_group", "fsdp_mixed_precision"}
 
-// respelled is a file with its rows' fields as they are called here, numbers in quotes as numbers and whole
-// ones without a fraction; ok is false where nothing had to be changed.
+// respelled returns a file with its rows' fields as they are called here, numbers in quotes as numbers and
+// whole ones without a fraction; ok is false where nothing had to be changed.
 func respelled(text []byte) (out []byte, ok bool) {
 	var file any
 	if json.Unmarshal(text, &file) != nil {
@@ -66,7 +66,7 @@ func respelled(text []byte) (out []byte, ok bool) {
 	return out, err == nil
 }
 
-// rowsOf is the rows of a file: a list, or what an object has under runs, rows or data.
+// rowsOf returns the rows of a file: a list, or what an object has under runs, rows or data.
 func rowsOf(file any) (rows []map[string]any) {
 	if m, ok := file.(map[string]any); ok {
 		for _, key := range []string{"runs", "rows", "data"} {
@@ -113,7 +113,7 @@ func same(x, y any) bool {
 	return words == still
 }
 
-// plainNumber is a number that was written in quotes, or the value as it is.
+// plainNumber returns a number that was written in quotes, or the value as it is.
 func plainNumber(name string, x any) any {
 	s, ok := x.(string)
 	if !ok {

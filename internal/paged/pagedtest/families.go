@@ -46,7 +46,7 @@ func Families() map[string]string {
 	}
 }
 
-// Model is a small model of a family, with a vocabulary of 37 and weights so large that tokens differ.
+// Model returns a small model of a family, with a vocabulary of 37 and weights so large that tokens differ.
 func Model(t testing.TB, family string, c nn.Config) models.Model {
 	t.Helper()
 	keys := `"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4`
